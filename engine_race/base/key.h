@@ -1,0 +1,26 @@
+// The 8-byte key as a number: big-endian, so that byte order and number order agree.
+#ifndef ENGINE_RACE_BASE_KEY_H_
+#define ENGINE_RACE_BASE_KEY_H_
+
+#include <bit>
+#include <cstdint>
+#include <cstring>
+
+namespace engine_race {
+
+static_assert(std::endian::native == std::endian::little, "the codec and the format assume it");
+
+inline uint64_t DecodeKey(const char* bytes) {
+  uint64_t word;
+  std::memcpy(&word, bytes, sizeof(word));
+  return __builtin_bswap64(word);
+}
+
+inline void EncodeKey(uint64_t key, char* bytes) {
+  const uint64_t word = __builtin_bswap64(key);
+  std::memcpy(bytes, &word, sizeof(word));
+}
+
+}  // namespace engine_race
+
+#endif  // ENGINE_RACE_BASE_KEY_H_

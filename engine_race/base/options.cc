@@ -1,0 +1,48 @@
+#include "engine_race/base/options.h"
+
+#include <bit>
+#include <string>
+
+namespace engine_race {
+namespace {
+
+Status CheckRange(const char* field, uint64_t value, uint64_t low, uint64_t high) {
+  if (value >= low && value <= high) return Status::Ok();
+  return Status::InvalidArgument(std::string(field) + " is " + std::to_string(value) +
+                                 ", not from " + std::to_string(low) + " to " +
+                                 std::to_string(high));
+}
+
+Status CheckPowerOfTwo(const char* field, uint64_t value, uint64_t low, uint64_t high) {
+  if (!std::has_single_bit(value)) {
+    return Status::InvalidArgument(std::string(field) + " is " + std::to_string(value) +
+                                   ", not a power of two");
+  }
+  return CheckRange(field, value, low, high);
+}
+
+}  // namespace
+
+Status ValidateOptions(const Options& options) {
+  ENGINE_RACE_RETURN_IF_ERROR(
+      CheckPowerOfTwo("bucket_count", options.bucket_count, 1, kMaxBucketCount));
+  ENGINE_RACE_RETURN_IF_ERROR(CheckPowerOfTwo("file_count", options.file_count, 1, kMaxFileCount));
+  if (options.file_count > options.bucket_count) {
+    return Status::InvalidArgument("file_count is above bucket_count");
+  }
+  ENGINE_RACE_RETURN_IF_ERROR(CheckPowerOfTwo("value_group_bytes", options.value_group_bytes,
+                                              kMinGroupBytes, kMaxValueGroupBytes));
+  ENGINE_RACE_RETURN_IF_ERROR(CheckPowerOfTwo("key_group_bytes", options.key_group_bytes,
+                                              kMinGroupBytes, kMaxKeyGroupBytes));
+  const uint64_t key_entry_bytes = 16;
+  const uint64_t group_records = std::max<uint64_t>(options.value_group_bytes / kValueBytes,
+                                                    options.key_group_bytes / key_entry_bytes);
+  ENGINE_RACE_RETURN_IF_ERROR(CheckPowerOfTwo("bucket_capacity_records",
+                                              options.bucket_capacity_records, group_records,
+                                              kMaxBucketRecords));
+  ENGINE_RACE_RETURN_IF_ERROR(CheckRange("memory_budget_bytes", options.memory_budget_bytes,
+                                         kMinMemoryBudgetBytes, uint64_t{1} << 62));
+  return CheckRange("build_thread_count", options.build_thread_count, 0, kMaxBuildThreadCount);
+}
+
+}  // namespace engine_race

@@ -1,0 +1,82 @@
+// All geometry and tuning of a store, with defaults that serve. Start here to configure.
+//
+// Geometry is written into a new store's manifest; an existing store keeps its own and ignores
+// these fields. Everything else applies to this opening only.
+#ifndef ENGINE_RACE_BASE_OPTIONS_H_
+#define ENGINE_RACE_BASE_OPTIONS_H_
+
+#include <cstdint>
+#include <functional>
+#include <string_view>
+
+#include "engine_race/base/status.h"
+
+namespace engine_race {
+
+inline constexpr uint32_t kKeyBytes = 8;
+inline constexpr uint32_t kValueBytes = 4096;
+
+// Limits of the geometry.
+inline constexpr uint32_t kMaxBucketCount = 65536;
+inline constexpr uint32_t kMaxFileCount = 1024;
+inline constexpr uint64_t kMaxBucketRecords = uint64_t{1} << 26;
+inline constexpr uint32_t kMinGroupBytes = 4096;
+inline constexpr uint32_t kMaxValueGroupBytes = 1024 * 1024;
+inline constexpr uint32_t kMaxKeyGroupBytes = 64 * 1024;
+inline constexpr uint64_t kMinMemoryBudgetBytes = uint64_t{16} << 20;
+inline constexpr uint32_t kMaxBuildThreadCount = 1024;
+
+enum class LogLevel { kInfo, kWarning, kError };
+
+// Called by any thread, also while the engine holds locks: it must not call the engine.
+using LogFn = std::function<void(LogLevel level, std::string_view message)>;
+
+inline void Log(const LogFn& log, LogLevel level, std::string_view message) {
+  if (log) log(level, message);
+}
+
+// What keeps many reads in flight for scans and index builds. Values and keys are always written
+// with pwrite, whatever stands here.
+enum class IoBackend {
+  kAuto,    // libaio where the kernel has it, else psync
+  kPsync,   // blocking preads by a small pool of threads
+  kLibaio,  // Linux native asynchronous I/O
+};
+
+struct Options {
+  // Geometry of a new store.
+
+  // Buckets by the key's high bits: a power of two, 1 to 65536, at least file_count.
+  uint32_t bucket_count = 1024;
+  // Key files, and as many value files: a power of two, 1 to 1024.
+  uint32_t file_count = 32;
+  // Records that one bucket can hold: a power of two, at most 2^26, at least one group of values
+  // and of keys. The file system may force less; what was taken stands in the manifest.
+  uint64_t bucket_capacity_records = kMaxBucketRecords;
+  // Values go to their log in groups of this size: a power of two, 4 KiB to 1 MiB.
+  uint32_t value_group_bytes = 128 * 1024;
+  // Key entries go to their log in groups of this size: a power of two, 4 KiB to 64 KiB.
+  uint32_t key_group_bytes = 4096;
+
+  // Tuning of this opening.
+
+  // For everything: index, range buffers, staging. At least 16 MiB. The index is built even when
+  // it alone needs more; a warning goes to the log then.
+  uint64_t memory_budget_bytes = uint64_t{2} << 30;
+  // Threads that build the index; 0 means one per available CPU.
+  uint32_t build_thread_count = 0;
+  IoBackend io_backend = IoBackend::kAuto;
+  // Compare every value read or visited with its checksum.
+  bool verify_checksums = true;
+  // False: opening a directory without a store is kNotFound.
+  bool create_if_missing = true;
+  // Null: nothing is logged. The library never prints.
+  LogFn log;
+};
+
+// kInvalidArgument, naming the field, when one is out of its range.
+Status ValidateOptions(const Options& options);
+
+}  // namespace engine_race
+
+#endif  // ENGINE_RACE_BASE_OPTIONS_H_

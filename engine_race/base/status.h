@@ -1,0 +1,70 @@
+// How every fallible call inside the engine answers: a code and, on failure, one line of text.
+//
+// The codes are RetCode's numbers, so that the door only casts. Values; safe to copy and move.
+#ifndef ENGINE_RACE_BASE_STATUS_H_
+#define ENGINE_RACE_BASE_STATUS_H_
+
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace engine_race {
+
+enum class Code : int {
+  kOk = 0,
+  kNotFound = 1,
+  kCorruption = 2,
+  kNotSupported = 3,
+  kInvalidArgument = 4,
+  kIOError = 5,
+  kIncomplete = 6,
+  kTimedOut = 7,
+  kFull = 8,
+  kOutOfMemory = 9,
+};
+
+std::string_view CodeName(Code code);
+
+class [[nodiscard]] Status {
+ public:
+  Status() = default;
+  Status(Code code, std::string message) : code_(code), message_(std::move(message)) {}
+
+  static Status Ok() { return Status(); }
+  static Status NotFound() { return Status(Code::kNotFound, {}); }
+  static Status Corruption(std::string m) { return Status(Code::kCorruption, std::move(m)); }
+  static Status NotSupported(std::string m) { return Status(Code::kNotSupported, std::move(m)); }
+  static Status InvalidArgument(std::string m) {
+    return Status(Code::kInvalidArgument, std::move(m));
+  }
+  static Status IOError(std::string m) { return Status(Code::kIOError, std::move(m)); }
+  static Status Full(std::string m) { return Status(Code::kFull, std::move(m)); }
+  static Status OutOfMemory(std::string m) { return Status(Code::kOutOfMemory, std::move(m)); }
+
+  // The one place that turns errno into a code: full disks are kFull, refused memory is
+  // kOutOfMemory, all else is kIOError. `what` names the call and the file.
+  static Status FromErrno(std::string_view what, int error);
+
+  bool ok() const { return code_ == Code::kOk; }
+  Code code() const { return code_; }
+  const std::string& message() const { return message_; }
+  // "kIOError: pwrite value_03: Input/output error"
+  std::string ToString() const;
+
+ private:
+  Code code_ = Code::kOk;
+  std::string message_;
+};
+
+}  // namespace engine_race
+
+// Returns the status of `expr` from the calling function unless it is ok.
+#define ENGINE_RACE_RETURN_IF_ERROR(expr)          \
+  do {                                             \
+    ::engine_race::Status status_of_expr = (expr); \
+    if (!status_of_expr.ok()) [[unlikely]] {       \
+      return status_of_expr;                       \
+    }                                              \
+  } while (false)
+
+#endif  // ENGINE_RACE_BASE_STATUS_H_

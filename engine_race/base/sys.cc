@@ -1,0 +1,208 @@
+#include "engine_race/base/sys.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <system_error>
+
+namespace engine_race {
+
+UniqueFd& UniqueFd::operator=(UniqueFd&& other) noexcept {
+  if (this != &other) {
+    Reset();
+    fd_ = std::exchange(other.fd_, -1);
+  }
+  return *this;
+}
+
+void UniqueFd::Reset() {
+  // Every write has been checked by then; close has nothing left to report.
+  if (fd_ >= 0) ::close(fd_);
+  fd_ = -1;
+}
+
+namespace sys {
+namespace {
+
+// Repeats a call that a signal interrupted.
+template <typename Call>
+auto Retry(Call call) {
+  decltype(call()) result;
+  do {
+    result = call();
+  } while (result == -1 && errno == EINTR);
+  return result;
+}
+
+}  // namespace
+
+Status OpenAt(int dir_fd, const std::string& name, int flags, mode_t mode, UniqueFd* fd) {
+  const int result = Retry([&] { return ::openat(dir_fd, name.c_str(), flags | O_CLOEXEC, mode); });
+  if (result < 0) return Status::FromErrno("open " + name, errno);
+  *fd = UniqueFd(result);
+  return Status::Ok();
+}
+
+Status Pread(int fd, void* buffer, size_t size, uint64_t offset, size_t* read_bytes) {
+  size_t done = 0;
+  while (done < size) {
+    const ssize_t n = Retry([&] {
+      return ::pread(fd, static_cast<char*>(buffer) + done, size - done,
+                     static_cast<off_t>(offset + done));
+    });
+    if (n < 0) return Status::FromErrno("pread", errno);
+    if (n == 0) break;
+    done += static_cast<size_t>(n);
+  }
+  *read_bytes = done;
+  return Status::Ok();
+}
+
+Status PreadFull(int fd, void* buffer, size_t size, uint64_t offset) {
+  size_t read_bytes = 0;
+  ENGINE_RACE_RETURN_IF_ERROR(Pread(fd, buffer, size, offset, &read_bytes));
+  if (read_bytes == size) return Status::Ok();
+  return Status::IOError("pread: the file ends at " + std::to_string(offset + read_bytes) + ", " +
+                         std::to_string(size - read_bytes) + " bytes early");
+}
+
+Status PwriteFull(int fd, const void* buffer, size_t size, uint64_t offset) {
+  ENGINE_RACE_RETURN_IF_ERROR(CheckFileSizeLimit(offset + size));
+  size_t done = 0;
+  while (done < size) {
+    const ssize_t n = Retry([&] {
+      return ::pwrite(fd, static_cast<const char*>(buffer) + done, size - done,
+                      static_cast<off_t>(offset + done));
+    });
+    if (n < 0) return Status::FromErrno("pwrite", errno);
+    if (n == 0) return Status::IOError("pwrite: nothing was written");
+    done += static_cast<size_t>(n);
+  }
+  return Status::Ok();
+}
+
+Status Fallocate(int fd, bool keep_size, uint64_t offset, uint64_t size, bool* supported) {
+  *supported = true;
+  if (!keep_size) ENGINE_RACE_RETURN_IF_ERROR(CheckFileSizeLimit(offset + size));
+  const int result = Retry([&] {
+    return ::fallocate(fd, keep_size ? FALLOC_FL_KEEP_SIZE : 0, static_cast<off_t>(offset),
+                       static_cast<off_t>(size));
+  });
+  if (result == 0) return Status::Ok();
+  if (errno == EOPNOTSUPP || errno == ENOSYS) {
+    *supported = false;
+    return Status::Ok();
+  }
+  return Status::FromErrno("fallocate", errno);
+}
+
+Status Truncate(int fd, uint64_t size) {
+  ENGINE_RACE_RETURN_IF_ERROR(CheckFileSizeLimit(size));
+  if (Retry([&] { return ::ftruncate(fd, static_cast<off_t>(size)); }) != 0) {
+    return Status::FromErrno("ftruncate", errno);
+  }
+  return Status::Ok();
+}
+
+Status Fsync(int fd) {
+  // Not retried after any error: the kernel may have dropped what could not be written.
+  if (::fsync(fd) != 0) return Status::FromErrno("fsync", errno);
+  return Status::Ok();
+}
+
+Status FileSize(int fd, uint64_t* size_bytes) {
+  struct stat info;
+  if (::fstat(fd, &info) != 0) return Status::FromErrno("fstat", errno);
+  *size_bytes = static_cast<uint64_t>(info.st_size);
+  return Status::Ok();
+}
+
+Status FreeBytes(int fd, uint64_t* free_bytes) {
+  struct statvfs info;
+  if (Retry([&] { return ::fstatvfs(fd, &info); }) != 0) {
+    return Status::FromErrno("fstatvfs", errno);
+  }
+  *free_bytes = uint64_t{info.f_bavail} * info.f_frsize;
+  return Status::Ok();
+}
+
+Status OpenDirectory(const std::string& path, bool create, UniqueFd* fd) {
+  if (create) {
+    std::error_code error;
+    std::filesystem::create_directories(path, error);
+    // A file in its place, or a directory that may not be made: the open below says the rest.
+    if (error && error.value() != EEXIST && error.value() != ENOTDIR) {
+      return Status::FromErrno("mkdir " + path, error.value());
+    }
+  }
+  return OpenAt(AT_FDCWD, path, O_RDONLY | O_DIRECTORY, 0, fd);
+}
+
+Status Exists(int dir_fd, const std::string& name, bool* exists) {
+  struct stat info;
+  *exists = ::fstatat(dir_fd, name.c_str(), &info, 0) == 0;
+  if (!*exists && errno != ENOENT) return Status::FromErrno("stat " + name, errno);
+  return Status::Ok();
+}
+
+Status AllocatedBytes(int dir_fd, const std::string& name, uint64_t* bytes) {
+  *bytes = 0;
+  struct stat info;
+  if (::fstatat(dir_fd, name.c_str(), &info, 0) != 0) {
+    return errno == ENOENT ? Status::Ok() : Status::FromErrno("stat " + name, errno);
+  }
+  *bytes = static_cast<uint64_t>(info.st_blocks) * 512;
+  return Status::Ok();
+}
+
+Status ListDirectory(const std::string& path, std::vector<std::string>* names) {
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(path, error), end; !error && entry != end;
+       entry.increment(error)) {
+    names->push_back(entry->path().filename().string());
+  }
+  return error ? Status::FromErrno("readdir " + path, error.value()) : Status::Ok();
+}
+
+Status Rename(int dir_fd, const std::string& from, const std::string& to) {
+  if (::renameat(dir_fd, from.c_str(), dir_fd, to.c_str()) != 0) {
+    return Status::FromErrno("rename " + from + " to " + to, errno);
+  }
+  return Status::Ok();
+}
+
+void Prefetch(int fd, uint64_t size) {
+  // Only advice: a refusal costs time and nothing else.
+  static_cast<void>(::posix_fadvise(fd, 0, static_cast<off_t>(size), POSIX_FADV_WILLNEED));
+}
+
+Status RandomWord(uint64_t* word) {
+  const ssize_t n = Retry([&] { return ::getrandom(word, sizeof(*word), 0); });
+  if (n == static_cast<ssize_t>(sizeof(*word))) return Status::Ok();
+  return n < 0 ? Status::FromErrno("getrandom", errno)
+               : Status::IOError("getrandom: too few bytes");
+}
+
+Status LockExclusive(int fd) {
+  if (Retry([&] { return ::flock(fd, LOCK_EX | LOCK_NB); }) == 0) return Status::Ok();
+  if (errno == EWOULDBLOCK) return Status::IOError("the store is open elsewhere: its lock is held");
+  return Status::FromErrno("flock", errno);
+}
+
+Status CheckFileSizeLimit(uint64_t size_bytes) {
+  struct rlimit limit;
+  if (::getrlimit(RLIMIT_FSIZE, &limit) != 0) return Status::FromErrno("getrlimit", errno);
+  if (limit.rlim_cur == RLIM_INFINITY || size_bytes <= limit.rlim_cur) return Status::Ok();
+  return Status::Full("a file may not grow to " + std::to_string(size_bytes) +
+                      " bytes: RLIMIT_FSIZE is " + std::to_string(limit.rlim_cur));
+}
+
+}  // namespace sys
+}  // namespace engine_race
