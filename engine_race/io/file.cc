@@ -1,0 +1,76 @@
+#include "engine_race/io/file.h"
+
+#include <fcntl.h>
+
+#include <utility>
+
+namespace engine_race::io {
+namespace {
+
+int FlagsOf(Access access) {
+  switch (access) {
+    case Access::kRead:
+      return O_RDONLY;
+    case Access::kReadWrite:
+      return O_RDWR;
+    case Access::kCreate:
+      return O_RDWR | O_CREAT;
+  }
+  return O_RDONLY;
+}
+
+}  // namespace
+
+Status File::Open(int dir_fd, const std::string& name, Access access, Caching caching, File* file) {
+  constexpr mode_t kMode = 0644;
+  File opened;
+  opened.name_ = name;
+  if (caching == Caching::kDirect) {
+    Status status = sys::OpenAt(dir_fd, name, FlagsOf(access) | O_DIRECT, kMode, &opened.fd_);
+    opened.direct_ = status.ok();
+  }
+  // A file system without O_DIRECT refuses the open with EINVAL; any other reason for a failure
+  // comes back from this second try.
+  if (!opened.fd_.valid()) {
+    ENGINE_RACE_RETURN_IF_ERROR(sys::OpenAt(dir_fd, name, FlagsOf(access), kMode, &opened.fd_));
+  }
+  *file = std::move(opened);
+  return Status::Ok();
+}
+
+Status File::Named(Status status) const {
+  if (status.ok()) return status;
+  return Status(status.code(), name_ + ": " + status.message());
+}
+
+Status File::Read(void* buffer, size_t size, uint64_t offset) const {
+  Status status = sys::PreadFull(fd_.get(), buffer, size, offset);
+  if (!status.ok()) [[unlikely]] {
+    return Named(std::move(status));
+  }
+  return status;
+}
+
+Status File::ReadSome(void* buffer, size_t size, uint64_t offset, size_t* read_bytes) const {
+  return Named(sys::Pread(fd_.get(), buffer, size, offset, read_bytes));
+}
+
+Status File::Write(const void* buffer, size_t size, uint64_t offset) const {
+  return Named(sys::PwriteFull(fd_.get(), buffer, size, offset));
+}
+
+Status File::Sync() const { return Named(sys::Fsync(fd_.get())); }
+
+Status File::Truncate(uint64_t size_bytes) const {
+  return Named(sys::Truncate(fd_.get(), size_bytes));
+}
+
+Status File::Reserve(bool keep_size, uint64_t offset, uint64_t size, bool* supported) const {
+  return Named(sys::Fallocate(fd_.get(), keep_size, offset, size, supported));
+}
+
+Status File::Size(uint64_t* size_bytes) const {
+  return Named(sys::FileSize(fd_.get(), size_bytes));
+}
+
+}  // namespace engine_race::io

@@ -1,0 +1,154 @@
+// The bucket logs of one store: key and value files, staging, counts, and what Open and recovery do
+// with them. The room's front page.
+//
+// A bucket's records are numbered by slot, 0 upwards. Record i has its key entry at entry i of the
+// bucket's key region and its value at place i of its value region. New records are copied into
+// the bucket's staging group, which lies in a shared file mapping and so outlives the process; a
+// full group goes to the log with one direct write by the thread that filled it, while the bucket
+// takes further records into its other half.
+//
+// Thread safety: every call, from any thread, at any time between Open and the destructor.
+#ifndef ENGINE_RACE_LOG_BUCKET_LOG_H_
+#define ENGINE_RACE_LOG_BUCKET_LOG_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "engine_race/base/options.h"
+#include "engine_race/base/status.h"
+#include "engine_race/io/file.h"
+#include "engine_race/log/bucket.h"
+#include "engine_race/log/entry_codec.h"
+#include "engine_race/log/format.h"
+#include "engine_race/log/geometry.h"
+#include "engine_race/log/staging.h"
+#include "engine_race/log/store_files.h"
+
+namespace engine_race {
+
+// Told about each new record of a bucket once CutBucket has asked for it; the calls come under the
+// bucket's lock, in the order of sequence numbers. The index implements it.
+class AppendListener {
+ public:
+  virtual ~AppendListener() = default;
+  // Called before anything of a write is visible: makes room, or refuses the write.
+  virtual Status Prepare(uint32_t bucket) = 0;
+  // Called once the record is staged and counted, before the write is acknowledged.
+  virtual void OnAppend(uint32_t bucket, const KeyRecord& record) noexcept = 0;
+};
+
+// What one bucket held when it was cut.
+struct BucketCut {
+  uint64_t record_count = 0;
+  // Entries [0, flushed_key_count) are to be read from the key log.
+  uint64_t flushed_key_count = 0;
+  // Entries [flushed_key_count, record_count).
+  std::vector<format::KeyEntry> staged_keys;
+  // Sequence numbers of the bucket are below this.
+  uint64_t sequence_bound = 0;
+};
+
+class BucketLog {
+ public:
+  // Opens the store in `dir`, made when missing, recovers it and holds its lock.
+  static Status Open(const Options& options, const std::string& dir,
+                     std::unique_ptr<BucketLog>* log);
+
+  // Partial groups stay staged; the next opening goes on with them.
+  ~BucketLog() = default;
+
+  const Geometry& geometry() const { return files_.identity.geometry; }
+  uint64_t store_id() const { return files_.identity.store_id; }
+  EntryCodec codec(uint32_t bucket) const { return EntryCodec(store_id(), bucket); }
+
+  // Appends one record; `value` is null for a tombstone. kFull, kIOError, kCorruption (the
+  // bucket's counts are damaged) or what the listener's Prepare said. A record whose append
+  // failed may or may not be there later.
+  Status Append(uint64_t key, const char* value);
+
+  // Hands the bucket's state over to `listener`, which hears of every later record until it is
+  // detached. One listener a bucket.
+  Status CutBucket(uint32_t bucket, AppendListener* listener, BucketCut* cut);
+  void DetachListener(uint32_t bucket);
+
+  // Records acknowledged so far, overwritten ones and tombstones included.
+  uint64_t RecordCount(uint32_t bucket) const {
+    // Acquire pairs with the release in Stage: the records counted are staged.
+    return buckets_[bucket].published_count.load(std::memory_order_acquire);
+  }
+  // Slots below this have their values in the value log for good.
+  uint64_t FlushedValueCount(uint32_t bucket) const {
+    // Acquire pairs with the release in FinishWrite: the group's write has completed.
+    return buckets_[bucket].published_flushed_values.load(std::memory_order_acquire);
+  }
+
+  // Where the logs of a bucket lie.
+  const io::File& KeyFile(uint32_t bucket) const {
+    return files_.key_files[bucket / geometry().buckets_per_file()];
+  }
+  uint64_t KeyOffset(uint32_t bucket, uint64_t slot) const {
+    return bucket % geometry().buckets_per_file() * geometry().key_region_bytes() +
+           slot * sizeof(format::KeyEntry);
+  }
+  const io::File& ValueFile(uint32_t bucket) const {
+    return files_.value_files[bucket / geometry().buckets_per_file()];
+  }
+  uint64_t ValueOffset(uint32_t bucket, uint64_t slot) const {
+    return bucket % geometry().buckets_per_file() * geometry().value_region_bytes() +
+           slot * kValueBytes;
+  }
+
+  // Reads the value of an acknowledged slot, staged or not, into `buffer` (kValueBytes, aligned to
+  // kIoAlignment). Not verified.
+  Status ReadValue(uint32_t bucket, uint64_t slot, char* buffer) const;
+
+  // True when the counts of the bucket failed their check at Open. Nothing is known of it then:
+  // reads, ranges over it and appends answer kCorruption.
+  bool BucketDamaged(uint32_t bucket) const { return buckets_[bucket].damaged; }
+
+  // Bytes of mapped staging that this opening holds at most.
+  uint64_t memory_bytes() const { return staging_.memory_bytes(); }
+
+ private:
+  enum class LaneKind { kValues, kKeys };
+  struct FullGroup {
+    LaneKind lane;
+    uint64_t group;
+  };
+
+  BucketLog(const Options& options, StoreFiles files);
+
+  Status Recover();
+  Status RecoverLane(uint32_t bucket, LaneKind kind);
+  Status RefuseBadBucket(uint32_t bucket) const;
+  Status MakeRoom(uint32_t bucket, std::unique_lock<std::mutex>* lock);
+  void Stage(uint32_t bucket, uint64_t key, const char* value, uint32_t value_sum);
+  Status WriteIdleGroups(uint32_t bucket, std::unique_lock<std::mutex>* lock);
+  Status WriteGroup(uint32_t bucket, const FullGroup& full);
+  void FinishWrite(uint32_t bucket, const FullGroup& full, const Status& written);
+  bool FindIdleGroup(const Bucket& bucket, FullGroup* full) const;
+  Lane& LaneOf(Bucket* bucket, LaneKind kind) const {
+    return kind == LaneKind::kValues ? bucket->values : bucket->keys;
+  }
+  void ReserveKeyLog(uint32_t bucket, uint64_t end_bytes);
+  void Latch(const Status& status);
+  Status LatchedStatus() const;
+
+  const LogFn log_;
+  // Before everything that refers into it.
+  const StoreFiles files_;
+  Staging staging_;
+  std::vector<Bucket> buckets_;
+  // A write error other than a full disk ends all writing until the store is reopened.
+  std::atomic<bool> latched_{false};
+  mutable std::mutex latch_mutex_;
+  Status latch_status_;  // under latch_mutex_
+};
+
+}  // namespace engine_race
+
+#endif  // ENGINE_RACE_LOG_BUCKET_LOG_H_

@@ -1,0 +1,131 @@
+// Key entries that check themselves, and counts that check themselves.
+//
+// An entry stores its sequence number s as guard = Permute(s ^ h), where h hashes everything else
+// about the entry: store, bucket, slot, key, tombstone bit and value sum. Whoever reads it undoes
+// the permutation; damage to any bit, or an entry found in another slot, bucket or store, gives a
+// number spread over all 35 bits, which then is not below the bucket's next sequence number.
+// So the same bits order the records of a key and prove that the entry belongs where it lies.
+//
+// The value sum is kept masked with a hash of store, bucket, slot, key and sequence number, so a
+// sum moved elsewhere fails; unmasked it is a plain hash of the value, all that Read has to keep in
+// memory.
+#ifndef ENGINE_RACE_LOG_ENTRY_CODEC_H_
+#define ENGINE_RACE_LOG_ENTRY_CODEC_H_
+
+#include <cstdint>
+
+#include "engine_race/base/checksum.h"
+#include "engine_race/log/format.h"
+
+namespace engine_race {
+
+// A decoded entry. `value_sum` is ValueSum(value), zero for a tombstone.
+struct KeyRecord {
+  uint64_t key = 0;
+  uint64_t sequence = 0;
+  uint32_t slot = 0;
+  uint32_t value_sum = 0;
+  bool tombstone = false;
+};
+
+// The part of a value's hash that an entry and the index keep: 28 bits.
+inline uint32_t ValueSum(const char* value) {
+  return static_cast<uint32_t>(HashValue(value) >> (64 - format::kSumBits));
+}
+
+// A bijection of 35-bit words in which every bit of the result hangs on many of the argument.
+namespace guard {
+
+inline constexpr uint64_t kA = 0x2545f4915;
+inline constexpr uint64_t kB = 0x5851f42d5;
+
+// Of an odd number, modulo 2^35.
+constexpr uint64_t Inverse(uint64_t odd) {
+  uint64_t inverse = odd;  // right to 3 bits; each step doubles them
+  for (int i = 0; i < 5; ++i) inverse *= 2 - odd * inverse;
+  return inverse & format::kGuardMask;
+}
+
+static_assert(((kA * Inverse(kA)) & format::kGuardMask) == 1);
+static_assert(((kB * Inverse(kB)) & format::kGuardMask) == 1);
+static_assert(18 * 2 >= format::kGuardBits, "x ^= x >> 18 is its own inverse");
+
+constexpr uint64_t Permute(uint64_t x) {
+  x = (x * kA) & format::kGuardMask;
+  x ^= x >> 18;
+  x = (x * kB) & format::kGuardMask;
+  return x ^ (x >> 18);
+}
+
+constexpr uint64_t Unpermute(uint64_t x) {
+  x ^= x >> 18;
+  x = (x * Inverse(kB)) & format::kGuardMask;
+  x ^= x >> 18;
+  return (x * Inverse(kA)) & format::kGuardMask;
+}
+
+}  // namespace guard
+
+// Encodes and decodes the entries of one bucket. A value type; const calls are thread-safe.
+class EntryCodec {
+ public:
+  EntryCodec(uint64_t store_id, uint32_t bucket)
+      : seed_(MixWords(store_id ^ 0x9e3779b97f4a7c15, bucket + 0xd1b54a32d192ed03)) {}
+
+  format::KeyEntry Encode(const KeyRecord& record) const {
+    const uint64_t place = Place(record.key, record.slot);
+    const uint64_t low = (uint64_t{record.tombstone} << format::kTombstoneShift) |
+                         ((record.value_sum ^ SumMask(place, record.sequence)) & format::kSumMask);
+    const uint64_t hidden = guard::Permute(record.sequence ^ GuardKey(place, low));
+    return {record.key, (hidden << format::kGuardShift) | low};
+  }
+
+  // False when the entry is damaged or not of this slot: its sequence number comes out at
+  // `sequence_bound` or above. *record is then unspecified.
+  bool Decode(const format::KeyEntry& entry, uint32_t slot, uint64_t sequence_bound,
+              KeyRecord* record) const {
+    const uint64_t place = Place(entry.key, slot);
+    const uint64_t low = entry.check & ((uint64_t{1} << format::kGuardShift) - 1);
+    const uint64_t sequence =
+        guard::Unpermute(entry.check >> format::kGuardShift) ^ GuardKey(place, low);
+    record->key = entry.key;
+    record->sequence = sequence;
+    record->slot = slot;
+    record->value_sum = static_cast<uint32_t>((low ^ SumMask(place, sequence)) & format::kSumMask);
+    record->tombstone = ((low >> format::kTombstoneShift) & 1) != 0;
+    return sequence < sequence_bound;
+  }
+
+ private:
+  uint64_t Place(uint64_t key, uint32_t slot) const {
+    return MixWords(key ^ seed_, slot + 0xa0761d6478bd642f);
+  }
+  static uint64_t SumMask(uint64_t place, uint64_t sequence) {
+    return ((place ^ sequence) * 0xe7037ed1a0b428db) >> (64 - format::kSumBits);
+  }
+  static uint64_t GuardKey(uint64_t place, uint64_t low) {
+    return ((place ^ low) * 0x8ebc6af09c88c6e3) >> (64 - format::kGuardBits);
+  }
+
+  uint64_t seed_;
+};
+
+// Count words.
+inline uint64_t EncodeCount(uint64_t store_id, uint32_t bucket, format::CountKind kind,
+                            uint64_t count) {
+  const uint64_t where = (uint64_t{bucket} << 8) | static_cast<uint64_t>(kind);
+  const uint64_t hash = MixWords(store_id ^ 0x8bb84b93962eacc9 ^ (count * 0x9e3779b97f4a7c15),
+                                 where + 0x2d358dccaa6c78a5);
+  return (hash << format::kCountBits) | count;
+}
+
+// False when the word's check fails. A word of zero is a count of zero: a bucket never used.
+inline bool DecodeCount(uint64_t store_id, uint32_t bucket, format::CountKind kind, uint64_t word,
+                        uint64_t* count) {
+  *count = word & ((uint64_t{1} << format::kCountBits) - 1);
+  return word == 0 || word == EncodeCount(store_id, bucket, kind, *count);
+}
+
+}  // namespace engine_race
+
+#endif  // ENGINE_RACE_LOG_ENTRY_CODEC_H_

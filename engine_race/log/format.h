@@ -1,0 +1,91 @@
+// The disk format: every magic number, size, offset and width. docs/format.md says it in words.
+//
+// Constants and plain data only; the codecs over them are in entry_codec.h and manifest.h.
+#ifndef ENGINE_RACE_LOG_FORMAT_H_
+#define ENGINE_RACE_LOG_FORMAT_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "engine_race/base/options.h"
+
+namespace engine_race::format {
+
+// Files. Numbered names carry two to four decimal digits, counted from 0: "key_00".
+inline constexpr char kManifestName[] = "manifest";
+inline constexpr char kManifestTempName[] = "manifest.new";
+inline constexpr char kKeyFilePrefix[] = "key_";
+inline constexpr char kValueFilePrefix[] = "value_";
+inline constexpr char kStagingCountsName[] = "staging_counts";
+inline constexpr char kStagingKeysName[] = "staging_keys";
+inline constexpr char kStagingValuesName[] = "staging_values";
+
+// Manifest.
+inline constexpr uint64_t kManifestMagic = 0x3145434152474e45;  // "ENGRACE1" as bytes
+inline constexpr uint32_t kFormatVersion = 1;
+inline constexpr uint32_t kManifestBytes = 4096;
+
+struct Manifest {
+  uint64_t magic;
+  uint32_t format_version;
+  uint32_t key_bytes;
+  uint32_t value_bytes;
+  uint32_t bucket_count;
+  uint32_t file_count;
+  uint32_t value_group_bytes;
+  uint32_t key_group_bytes;
+  uint32_t staging_halves;
+  uint64_t bucket_capacity_records;
+  uint64_t store_id;
+  // Hash64 of all bytes before it, seed kManifestMagic.
+  uint64_t checksum;
+};
+static_assert(sizeof(Manifest) == 64);
+static_assert(offsetof(Manifest, bucket_capacity_records) == 40);
+static_assert(offsetof(Manifest, checksum) == 56);
+static_assert(sizeof(Manifest) <= kManifestBytes);
+
+// Key entry: two little-endian words. `check` from the top bit down: 35 bits that hide the
+// sequence number under a hash of the rest (the guard), 1 tombstone bit, 28 bits of value sum.
+struct KeyEntry {
+  uint64_t key;
+  uint64_t check;
+};
+static_assert(sizeof(KeyEntry) == 16);
+
+inline constexpr uint32_t kSumBits = 28;
+inline constexpr uint32_t kTombstoneBits = 1;
+inline constexpr uint32_t kGuardBits = 35;
+static_assert(kSumBits + kTombstoneBits + kGuardBits == 64);
+inline constexpr uint64_t kSumMask = (uint64_t{1} << kSumBits) - 1;
+inline constexpr uint64_t kGuardMask = (uint64_t{1} << kGuardBits) - 1;
+inline constexpr uint32_t kTombstoneShift = kSumBits;
+inline constexpr uint32_t kGuardShift = kSumBits + kTombstoneBits;
+// Sequence numbers are below this; a full bucket leaves 9 bits of guard, a usual one 19.
+inline constexpr uint64_t kMaxSequence = kGuardMask;
+
+inline constexpr uint32_t kSlotBits = 26;
+static_assert(kMaxBucketRecords == uint64_t{1} << kSlotBits);
+static_assert(kMaxBucketRecords < kMaxSequence, "every slot can be given a sequence number");
+static_assert(kMaxBucketRecords * kValueBytes == uint64_t{256} << 30, "a region is 256 GiB");
+
+// Counts: one line of words a bucket. A word holds a count in its low 27 bits (0 to 2^26) and 37
+// bits of hash above them, and is replaced by one aligned 8-byte store.
+inline constexpr uint32_t kCountBits = 27;
+static_assert((uint64_t{1} << kCountBits) > kMaxBucketRecords);
+struct BucketCounts {
+  uint64_t records;         // acknowledged, staged ones included
+  uint64_t flushed_values;  // whose values are in the value log
+  uint64_t flushed_keys;    // whose entries are in the key log
+  uint64_t reserved[5];     // zero
+};
+static_assert(sizeof(BucketCounts) == 64, "a cache line, so that buckets do not share one");
+enum class CountKind : uint32_t { kRecords = 1, kFlushedValues = 2, kFlushedKeys = 3 };
+
+// Staging: for each bucket `staging_halves` groups of values, and as many of key entries. Group g
+// of a bucket is staged in half g % staging_halves.
+inline constexpr uint32_t kStagingHalves = 2;
+
+}  // namespace engine_race::format
+
+#endif  // ENGINE_RACE_LOG_FORMAT_H_

@@ -1,0 +1,91 @@
+// The shape of a store, as its manifest has it, and the arithmetic on it.
+//
+// A value type. Only geometries that CheckGeometry has passed are used.
+#ifndef ENGINE_RACE_LOG_GEOMETRY_H_
+#define ENGINE_RACE_LOG_GEOMETRY_H_
+
+#include <bit>
+#include <cstdint>
+
+#include "engine_race/base/options.h"
+#include "engine_race/log/format.h"
+
+namespace engine_race {
+
+struct Geometry {
+  uint32_t bucket_count = 0;
+  uint32_t file_count = 0;
+  uint64_t bucket_capacity_records = 0;
+  uint32_t value_group_bytes = 0;
+  uint32_t key_group_bytes = 0;
+  uint32_t staging_halves = 0;
+
+  uint32_t bucket_bits() const { return static_cast<uint32_t>(std::countr_zero(bucket_count)); }
+
+  // Which bucket a key belongs to: its high bits.
+  uint32_t BucketOf(uint64_t key) const {
+    return bucket_count == 1 ? 0 : static_cast<uint32_t>(key >> (64 - bucket_bits()));
+  }
+  uint64_t FirstKeyOf(uint32_t bucket) const {
+    return bucket_count == 1 ? 0 : uint64_t{bucket} << (64 - bucket_bits());
+  }
+  uint64_t LastKeyOf(uint32_t bucket) const {
+    return bucket + 1 == bucket_count ? ~uint64_t{0} : FirstKeyOf(bucket + 1) - 1;
+  }
+
+  uint32_t buckets_per_file() const { return bucket_count / file_count; }
+  uint32_t values_per_group() const { return value_group_bytes / kValueBytes; }
+  uint32_t keys_per_group() const {
+    return key_group_bytes / static_cast<uint32_t>(sizeof(format::KeyEntry));
+  }
+
+  uint64_t value_region_bytes() const { return bucket_capacity_records * kValueBytes; }
+  uint64_t key_region_bytes() const { return bucket_capacity_records * sizeof(format::KeyEntry); }
+  uint64_t value_file_bytes() const { return value_region_bytes() * buckets_per_file(); }
+  uint64_t key_file_bytes() const { return key_region_bytes() * buckets_per_file(); }
+
+  uint64_t staged_value_bytes_per_bucket() const {
+    return uint64_t{value_group_bytes} * staging_halves;
+  }
+  uint64_t staged_key_bytes_per_bucket() const {
+    return uint64_t{key_group_bytes} * staging_halves;
+  }
+  uint64_t staging_values_bytes() const { return staged_value_bytes_per_bucket() * bucket_count; }
+  uint64_t staging_keys_bytes() const { return staged_key_bytes_per_bucket() * bucket_count; }
+  uint64_t staging_counts_bytes() const {
+    return (sizeof(format::BucketCounts) * bucket_count + 4095) / 4096 * 4096;
+  }
+};
+
+// The geometry that `options` ask for, before the file system has had its say.
+inline Geometry GeometryFrom(const Options& options) {
+  Geometry geometry;
+  geometry.bucket_count = options.bucket_count;
+  geometry.file_count = options.file_count;
+  geometry.bucket_capacity_records = options.bucket_capacity_records;
+  geometry.value_group_bytes = options.value_group_bytes;
+  geometry.key_group_bytes = options.key_group_bytes;
+  geometry.staging_halves = format::kStagingHalves;
+  return geometry;
+}
+
+// kNotSupported for a geometry that this build cannot serve.
+inline Status CheckGeometry(const Geometry& geometry) {
+  Options options;
+  options.bucket_count = geometry.bucket_count;
+  options.file_count = geometry.file_count;
+  options.bucket_capacity_records = geometry.bucket_capacity_records;
+  options.value_group_bytes = geometry.value_group_bytes;
+  options.key_group_bytes = geometry.key_group_bytes;
+  if (const Status status = ValidateOptions(options); !status.ok()) {
+    return Status::NotSupported("geometry: " + status.message());
+  }
+  if (geometry.staging_halves != format::kStagingHalves) {
+    return Status::NotSupported("geometry: staging_halves is not 2");
+  }
+  return Status::Ok();
+}
+
+}  // namespace engine_race
+
+#endif  // ENGINE_RACE_LOG_GEOMETRY_H_

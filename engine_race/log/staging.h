@@ -1,0 +1,97 @@
+// Staging: where a record lives between its acknowledgement and its group's write to the log, and
+// the counts that say how far each bucket has come. Files mapped MAP_SHARED, so that what is
+// stored in them belongs to the kernel the moment the store retires: kill -9 cannot take it back.
+//
+// Thread safety: Reserve and the reads from any thread; the places of one bucket are written under
+// that bucket's lock. Nothing may be stored through the mappings before Reserve has succeeded for
+// the bucket in this opening: a hole on a full disk would be a SIGBUS.
+#ifndef ENGINE_RACE_LOG_STAGING_H_
+#define ENGINE_RACE_LOG_STAGING_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "engine_race/base/memory.h"
+#include "engine_race/base/status.h"
+#include "engine_race/io/file.h"
+#include "engine_race/log/entry_codec.h"
+#include "engine_race/log/format.h"
+#include "engine_race/log/geometry.h"
+#include "engine_race/log/store_files.h"
+
+namespace engine_race {
+
+// The three counts of a bucket, decoded.
+struct BucketState {
+  uint64_t record_count = 0;
+  uint64_t flushed_value_count = 0;
+  uint64_t flushed_key_count = 0;
+  bool damaged = false;
+};
+
+class Staging {
+ public:
+  // Keeps references into `files`, which must outlive it.
+  explicit Staging(const StoreFiles& files);
+
+  Status Map();
+
+  // Reads and checks the counts of every bucket with pread. Damaged ones are marked, not used.
+  Status ReadCounts(std::vector<BucketState>* states) const;
+
+  // Makes sure that stores to the bucket's places cannot fail. kFull on a full disk. Cheap after
+  // the first call for a bucket.
+  Status Reserve(uint32_t bucket) {
+    // Acquire pairs with the release in ReserveCluster: the space is there.
+    if (reserved_[ClusterOf(bucket)].load(std::memory_order_acquire)) [[likely]] {
+      return Status::Ok();
+    }
+    return ReserveCluster(ClusterOf(bucket));
+  }
+
+  // Mapped places. `group` counts from 0 in the bucket and lies in half group % staging_halves.
+  char* ValueGroup(uint32_t bucket, uint64_t group) const {
+    return values_.data() + ValueGroupOffset(bucket, group);
+  }
+  format::KeyEntry* KeyGroup(uint32_t bucket, uint64_t group) const {
+    return reinterpret_cast<format::KeyEntry*>(keys_.data() + KeyGroupOffset(bucket, group));
+  }
+
+  // Replaces one count with a single aligned store.
+  void PublishCount(uint32_t bucket, format::CountKind kind, uint64_t count) const;
+
+  // The same places through pread: an error is a Status here and a SIGBUS through the mapping.
+  // The range must lie within one group.
+  Status ReadValues(uint32_t bucket, uint64_t slot, uint64_t count, char* buffer) const;
+  Status ReadKeys(uint32_t bucket, uint64_t slot, uint64_t count, format::KeyEntry* buffer) const;
+
+  // Mapped memory that this opening has made resident at most.
+  uint64_t memory_bytes() const;
+
+ private:
+  uint32_t ClusterOf(uint32_t bucket) const { return bucket / cluster_buckets_; }
+  Status ReserveCluster(uint32_t cluster);
+  Status ReserveRange(const io::File& file, uint64_t offset, uint64_t size) const;
+  uint64_t ValueGroupOffset(uint32_t bucket, uint64_t group) const;
+  uint64_t KeyGroupOffset(uint32_t bucket, uint64_t group) const;
+
+  const StoreFiles& files_;
+  const Geometry& geometry_;
+  // Buckets are reserved some at a time: fewer system calls, yet a small store stays small.
+  const uint32_t cluster_buckets_;
+  const uint32_t cluster_count_;
+  SharedMapping counts_;
+  SharedMapping keys_;
+  SharedMapping values_;
+  std::mutex reserve_mutex_;
+  bool counts_reserved_ = false;  // under reserve_mutex_
+  std::unique_ptr<std::atomic<bool>[]> reserved_;
+  std::atomic<uint64_t> reserved_clusters_{0};
+};
+
+}  // namespace engine_race
+
+#endif  // ENGINE_RACE_LOG_STAGING_H_

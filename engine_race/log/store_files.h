@@ -1,0 +1,35 @@
+// The files of one store: made once, found again, locked while open.
+//
+// Owner of every descriptor of the store. Immutable after OpenStoreFiles.
+#ifndef ENGINE_RACE_LOG_STORE_FILES_H_
+#define ENGINE_RACE_LOG_STORE_FILES_H_
+
+#include <string>
+#include <vector>
+
+#include "engine_race/base/options.h"
+#include "engine_race/base/status.h"
+#include "engine_race/base/sys.h"
+#include "engine_race/io/file.h"
+#include "engine_race/log/manifest.h"
+
+namespace engine_race {
+
+struct StoreFiles {
+  // Its flock is the store's lock; the kernel drops it when the process ends, however it ends.
+  UniqueFd directory;
+  StoreIdentity identity;
+  std::vector<io::File> key_files;
+  std::vector<io::File> value_files;
+  io::File counts;
+  io::File staged_keys;
+  io::File staged_values;
+};
+
+// Locks `dir` and opens what is there, or makes a new store where nothing is. A directory with
+// records but no manifest is kCorruption, never a fresh store.
+Status OpenStoreFiles(const Options& options, const std::string& dir, StoreFiles* files);
+
+}  // namespace engine_race
+
+#endif  // ENGINE_RACE_LOG_STORE_FILES_H_
