@@ -1,0 +1,80 @@
+// key -> slot for every live record: the room's front page.
+//
+// Each bucket is a row of parts, neighbours in key order; a part is a sorted, immutable array of
+// keys beside an array of references, and a small sorted delta of newer writes. The index is built
+// by the first read or range, in parallel, from the key logs; from then on the log tells it of
+// every new record. Readers of one bucket share a lock with nobody but that bucket's writers.
+//
+// Thread safety: every const call from any thread, beside the log's appends.
+#ifndef ENGINE_RACE_INDEX_INDEX_H_
+#define ENGINE_RACE_INDEX_INDEX_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "engine_race/base/options.h"
+#include "engine_race/base/status.h"
+#include "engine_race/log/bucket_log.h"
+
+namespace engine_race {
+
+// What the index keeps of a record beside its key, in one word: slot, value sum, tombstone bit.
+class ValueRef {
+ public:
+  ValueRef() = default;
+  ValueRef(uint32_t slot, uint32_t value_sum, bool tombstone)
+      : word_(slot | (uint64_t{value_sum} << format::kSlotBits) |
+              (uint64_t{tombstone} << (format::kSlotBits + format::kSumBits))) {}
+
+  uint32_t slot() const { return static_cast<uint32_t>(word_ & (kMaxBucketRecords - 1)); }
+  uint32_t value_sum() const {
+    return static_cast<uint32_t>((word_ >> format::kSlotBits) & format::kSumMask);
+  }
+  bool tombstone() const { return ((word_ >> (format::kSlotBits + format::kSumBits)) & 1) != 0; }
+
+ private:
+  uint64_t word_ = 0;
+};
+static_assert(sizeof(ValueRef) == 8);
+
+struct IndexEntry {
+  uint64_t key = 0;
+  ValueRef ref;
+};
+static_assert(sizeof(IndexEntry) == 16);
+
+class Index : public AppendListener {
+ public:
+  // Reads every key log and takes over from then on. Records appended meanwhile are in it too.
+  static Status Build(BucketLog* log, const Options& options, std::unique_ptr<Index>* index);
+  ~Index() override;
+
+  // The newest record of `key`: kNotFound when there is none or it is a tombstone; kCorruption
+  // when a damaged entry of the bucket may have been newer, or the bucket's counts are damaged.
+  Status Find(uint64_t key, ValueRef* ref) const;
+
+  // Appends the live records of `bucket` with keys in [first_key, last_key] to *entries, in
+  // ascending order, until *entries holds max_entries. *complete is false when it stopped at that
+  // limit with keys perhaps left over. kCorruption for a damaged bucket.
+  Status Collect(uint32_t bucket, uint64_t first_key, uint64_t last_key, size_t max_entries,
+                 std::vector<IndexEntry>* entries, bool* complete) const;
+
+  // About how many live records of `bucket` have keys in [first_key, last_key].
+  uint64_t EstimateCount(uint32_t bucket, uint64_t first_key, uint64_t last_key) const;
+
+  uint64_t memory_bytes() const;
+
+  // AppendListener.
+  Status Prepare(uint32_t bucket) override;
+  void OnAppend(uint32_t bucket, const KeyRecord& record) noexcept override;
+
+ private:
+  Index();
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace engine_race
+
+#endif  // ENGINE_RACE_INDEX_INDEX_H_

@@ -1,0 +1,46 @@
+// The pipelined range reader: the room's front page.
+//
+// An I/O coordinator thread, started by the first scan that needs it, keeps large direct reads in
+// flight ahead of the scanning threads. What it loads is a chunk: the records of a run of
+// neighbouring keys of one bucket. Chunks are shared by every scan that passes over them and stay
+// in memory as long as the budget allows, so a second pass reuses what is still there.
+//
+// Thread safety: Scan from any number of threads, also from inside a visit.
+#ifndef ENGINE_RACE_SCAN_RANGE_READER_H_
+#define ENGINE_RACE_SCAN_RANGE_READER_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "engine_race/base/options.h"
+#include "engine_race/base/status.h"
+#include "engine_race/index/index.h"
+#include "engine_race/log/bucket_log.h"
+
+namespace engine_race {
+
+// Called with a key and the kValueBytes bytes of its value, valid during the call.
+using RecordFn = std::function<void(uint64_t key, const char* value)>;
+
+class RangeReader {
+ public:
+  // `buffer_budget_bytes` bounds the chunks and everything else that scans allocate.
+  RangeReader(const BucketLog& log, const Index& index, const Options& options,
+              uint64_t buffer_budget_bytes);
+  ~RangeReader();
+
+  // Visits the records with keys in [first_key, last_key] in ascending order. What `visit` throws
+  // leaves Scan. On an error the records before it have been visited.
+  Status Scan(uint64_t first_key, uint64_t last_key, const RecordFn& visit);
+
+  uint64_t memory_bytes() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace engine_race
+
+#endif  // ENGINE_RACE_SCAN_RANGE_READER_H_

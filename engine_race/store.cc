@@ -1,0 +1,229 @@
+#include "engine_race/store.h"
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <system_error>
+#include <utility>
+
+#include "engine_race/base/checksum.h"
+#include "engine_race/base/key.h"
+#include "engine_race/index/index.h"
+#include "engine_race/io/buffer_pool.h"
+#include "engine_race/io/read_queue.h"
+#include "engine_race/log/bucket_log.h"
+#include "engine_race/scan/range_reader.h"
+
+namespace engine_race {
+namespace {
+
+Status CheckKey(std::string_view key) {
+  if (key.size() == kKeyBytes && key.data() != nullptr) [[likely]] {
+    return Status::Ok();
+  }
+  return Status::InvalidArgument("a key has " + std::to_string(kKeyBytes) + " bytes, not " +
+                                 std::to_string(key.size()));
+}
+
+Status CheckBound(std::string_view bound) {
+  if (bound.empty() || (bound.size() == kKeyBytes && bound.data() != nullptr)) return Status::Ok();
+  return Status::InvalidArgument("a bound is empty or has " + std::to_string(kKeyBytes) +
+                                 " bytes, not " + std::to_string(bound.size()));
+}
+
+// Runs `call`; refused memory and threads become a Status.
+template <typename Call>
+Status Guarded(Call call) {
+  try {
+    return call();
+  } catch (const std::bad_alloc&) {
+    return Status::OutOfMemory("memory was refused");
+  } catch (const std::system_error& error) {
+    return Status::OutOfMemory(error.what());
+  }
+}
+
+}  // namespace
+
+struct Store::Impl {
+  // What the first read or range makes.
+  struct Readers {
+    std::unique_ptr<Index> index;
+    std::unique_ptr<RangeReader> ranges;
+  };
+
+  explicit Impl(const Options& o) : options(o) {}
+
+  // The readers are told of appends and read from the log: they go first.
+  ~Impl() {
+    readers.reset();
+    log.reset();
+  }
+
+  // Builds the readers once; after a failure the next call tries again.
+  Status EnsureReaders(Readers** out) {
+    // Acquire pairs with the release below: the readers are whole.
+    *out = ready.load(std::memory_order_acquire);
+    if (*out != nullptr) [[likely]] {
+      return Status::Ok();
+    }
+    const std::lock_guard<std::mutex> lock(build_mutex);
+    if (readers == nullptr) {
+      auto built = std::make_unique<Readers>();
+      ENGINE_RACE_RETURN_IF_ERROR(Index::Build(log.get(), options, &built->index));
+      built->ranges =
+          std::make_unique<RangeReader>(*log, *built->index, options, RangeBudget(*built->index));
+      readers = std::move(built);
+      // Release pairs with the acquire above.
+      ready.store(readers.get(), std::memory_order_release);
+    }
+    *out = readers.get();
+    return Status::Ok();
+  }
+
+  // What the memory budget leaves for scans: all but the index, staging as if every bucket were
+  // written to, and a share for the rest (stacks, bounce buffers, the allocator).
+  uint64_t RangeBudget(const Index& index) const {
+    constexpr uint64_t kLeastBytes = uint64_t{8} << 20;
+    const Geometry& geometry = log->geometry();
+    const uint64_t taken = options.memory_budget_bytes / 20 + index.memory_bytes() +
+                           geometry.staging_values_bytes() + geometry.staging_keys_bytes();
+    if (taken + kLeastBytes <= options.memory_budget_bytes) {
+      return options.memory_budget_bytes - taken;
+    }
+    if (index.memory_bytes() > options.memory_budget_bytes) {
+      Log(options.log, LogLevel::kWarning,
+          "the index takes " + std::to_string(index.memory_bytes()) +
+              " bytes, more than the whole memory budget of " +
+              std::to_string(options.memory_budget_bytes));
+    }
+    return kLeastBytes;
+  }
+
+  Status Append(std::string_view key, const char* value) {
+    ENGINE_RACE_RETURN_IF_ERROR(CheckKey(key));
+    return Guarded([&] { return log->Append(DecodeKey(key.data()), value); });
+  }
+
+  Status Read(std::string_view key_bytes, std::string* value) {
+    ENGINE_RACE_RETURN_IF_ERROR(CheckKey(key_bytes));
+    if (value == nullptr) return Status::InvalidArgument("the value to read into is null");
+    Readers* available = nullptr;
+    ENGINE_RACE_RETURN_IF_ERROR(EnsureReaders(&available));
+    const uint64_t key = DecodeKey(key_bytes.data());
+    ValueRef ref;
+    ENGINE_RACE_RETURN_IF_ERROR(available->index->Find(key, &ref));
+    io::BufferPool::Lease buffer;
+    ENGINE_RACE_RETURN_IF_ERROR(buffers.Take(&buffer));
+    const uint32_t bucket = log->geometry().BucketOf(key);
+    ENGINE_RACE_RETURN_IF_ERROR(log->ReadValue(bucket, ref.slot(), buffer.data()));
+    if (options.verify_checksums && ValueSum(buffer.data()) != ref.value_sum()) [[unlikely]] {
+      return Status::Corruption(log->ValueFile(bucket).name() + ": bucket " +
+                                std::to_string(bucket) + ", slot " + std::to_string(ref.slot()) +
+                                ": the value does not match its checksum");
+    }
+    value->assign(buffer.data(), kValueBytes);
+    return Status::Ok();
+  }
+
+  Status Range(std::string_view lower, std::string_view upper, const VisitFn& visit) {
+    ENGINE_RACE_RETURN_IF_ERROR(CheckBound(lower));
+    ENGINE_RACE_RETURN_IF_ERROR(CheckBound(upper));
+    if (!visit) return Status::InvalidArgument("the visit function is empty");
+    const uint64_t first = lower.empty() ? 0 : DecodeKey(lower.data());
+    uint64_t last = ~uint64_t{0};
+    if (!upper.empty()) {
+      const uint64_t end = DecodeKey(upper.data());
+      if (end <= first) return Status::Ok();
+      last = end - 1;
+    }
+    Readers* available = nullptr;
+    ENGINE_RACE_RETURN_IF_ERROR(Guarded([&] { return EnsureReaders(&available); }));
+    // Not guarded: what the visitor throws is the caller's.
+    return available->ranges->Scan(first, last, [&visit](uint64_t key, const char* value) {
+      char key_bytes[kKeyBytes];
+      EncodeKey(key, key_bytes);
+      visit(std::string_view(key_bytes, kKeyBytes), std::string_view(value, kValueBytes));
+    });
+  }
+
+  // Every failure but an absent key goes through the log callback as well.
+  Status Report(Status status) const {
+    if (!status.ok() && status.code() != Code::kNotFound) [[unlikely]] {
+      Log(options.log, LogLevel::kError, status.ToString());
+    }
+    return status;
+  }
+
+  const Options options;
+  std::unique_ptr<BucketLog> log;
+  io::BufferPool buffers;
+  std::mutex build_mutex;
+  std::unique_ptr<Readers> readers;  // under build_mutex until `ready` is set
+  std::atomic<Readers*> ready{nullptr};
+};
+
+Store::Store() = default;
+Store::~Store() = default;
+
+Status Store::Open(const Options& options, const std::string& dir, std::unique_ptr<Store>* store) {
+  if (store == nullptr) return Status::InvalidArgument("the store to open into is null");
+  const Status opened = Guarded([&] {
+    ENGINE_RACE_RETURN_IF_ERROR(ValidateOptions(options));
+    std::unique_ptr<Store> made(new Store);
+    made->impl_ = std::make_unique<Impl>(options);
+    if (options.io_backend != IoBackend::kAuto) {
+      // A back end that was asked for by name must work; better said now than at the first read.
+      std::unique_ptr<io::ReadQueue> probe;
+      ENGINE_RACE_RETURN_IF_ERROR(io::ReadQueue::Create(options.io_backend, 1, &probe));
+    }
+    ENGINE_RACE_RETURN_IF_ERROR(BucketLog::Open(options, dir, &made->impl_->log));
+    *store = std::move(made);
+    return Status::Ok();
+  });
+  if (!opened.ok()) Log(options.log, LogLevel::kError, "open " + dir + ": " + opened.ToString());
+  return opened;
+}
+
+Status Store::Write(std::string_view key, std::string_view value) {
+  if (value.size() != kValueBytes || value.data() == nullptr) [[unlikely]] {
+    return impl_->Report(Status::InvalidArgument("a value has " + std::to_string(kValueBytes) +
+                                                 " bytes, not " + std::to_string(value.size())));
+  }
+  return impl_->Report(impl_->Append(key, value.data()));
+}
+
+Status Store::Delete(std::string_view key) { return impl_->Report(impl_->Append(key, nullptr)); }
+
+Status Store::Read(std::string_view key, std::string* value) {
+  return impl_->Report(Guarded([&] { return impl_->Read(key, value); }));
+}
+
+Status Store::Range(std::string_view lower, std::string_view upper, const VisitFn& visit) {
+  return impl_->Report(impl_->Range(lower, upper, visit));
+}
+
+StoreStats Store::Stats() const {
+  StoreStats stats;
+  const Geometry& geometry = impl_->log->geometry();
+  for (uint32_t bucket = 0; bucket < geometry.bucket_count; ++bucket) {
+    stats.record_count += impl_->log->RecordCount(bucket);
+  }
+  stats.log_memory_bytes = impl_->log->memory_bytes() + impl_->buffers.memory_bytes();
+  // Acquire pairs with the release in EnsureReaders.
+  if (const Impl::Readers* readers = impl_->ready.load(std::memory_order_acquire)) {
+    stats.index_memory_bytes = readers->index->memory_bytes();
+    stats.range_memory_bytes = readers->ranges->memory_bytes();
+  }
+  stats.memory_budget_bytes = impl_->options.memory_budget_bytes;
+  stats.bucket_count = geometry.bucket_count;
+  stats.bucket_capacity_records = geometry.bucket_capacity_records;
+  std::unique_ptr<io::ReadQueue> probe;
+  const Status probed = io::ReadQueue::Create(impl_->options.io_backend, 1, &probe);
+  stats.io_backend = probed.ok() ? probe->name() : "none";
+  return stats;
+}
+
+}  // namespace engine_race

@@ -1,0 +1,66 @@
+// The C++20 door: a store with options, Delete and statuses that carry a message.
+//
+// Start reading here. engine_race/engine_race.h is the same store behind the contest's contract.
+// Thread safety: every call from any number of threads, except that the destructor, which closes
+// the store, must come last.
+#ifndef ENGINE_RACE_STORE_H_
+#define ENGINE_RACE_STORE_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "engine_race/base/options.h"
+#include "engine_race/base/status.h"
+
+namespace engine_race {
+
+// Called with the 8 bytes of a key and the 4096 bytes of its value, valid during the call. It may
+// call the store; what it throws leaves Range.
+using VisitFn = std::function<void(std::string_view key, std::string_view value)>;
+
+struct StoreStats {
+  uint64_t record_count = 0;  // written since creation, overwritten and deleted ones included
+  uint64_t log_memory_bytes = 0;
+  uint64_t index_memory_bytes = 0;  // 0 before the first read or range
+  uint64_t range_memory_bytes = 0;
+  uint64_t memory_budget_bytes = 0;
+  uint32_t bucket_count = 0;
+  uint64_t bucket_capacity_records = 0;
+  std::string io_backend;  // which ReadQueue serves scans and index builds
+};
+
+class Store {
+ public:
+  // Opens the store in `dir`, made when missing. Refuses with kIOError when another opener holds
+  // it, kNotSupported for another format version or an impossible geometry, kCorruption for a
+  // damaged or foreign manifest.
+  static Status Open(const Options& options, const std::string& dir, std::unique_ptr<Store>* store);
+  ~Store();
+
+  // The value replaces an older one under the same key. Once Ok, the record outlives the process.
+  // kFull, kIOError or kInvalidArgument otherwise.
+  Status Write(std::string_view key, std::string_view value);
+
+  // The value is gone for every later read. Deleting what is not there succeeds.
+  Status Delete(std::string_view key);
+
+  // On failure *value is left as it was.
+  Status Read(std::string_view key, std::string* value);
+
+  // Visits [lower, upper) in ascending order of key. An empty bound is open on its side.
+  Status Range(std::string_view lower, std::string_view upper, const VisitFn& visit);
+
+  StoreStats Stats() const;
+
+ private:
+  Store();
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace engine_race
+
+#endif  // ENGINE_RACE_STORE_H_

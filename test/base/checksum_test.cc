@@ -1,0 +1,47 @@
+#include "engine_race/base/checksum.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include "engine_race/base/options.h"
+
+namespace engine_race {
+namespace {
+
+std::vector<char> RandomValue(uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::vector<char> value(kValueBytes);
+  for (char& c : value) c = static_cast<char>(random());
+  return value;
+}
+
+TEST(ChecksumTest, EveryKernelAgreesWithThePortableHash) {
+  size_t kernels = 0;
+  for (const ValueHashKernel* kernel = ValueHashKernels(); kernel->name != nullptr; ++kernel) {
+    ++kernels;
+    for (uint64_t seed = 0; seed < 50; ++seed) {
+      const std::vector<char> value = RandomValue(seed);
+      EXPECT_EQ(kernel->hash(value.data()), Hash64(value.data(), value.size(), 0)) << kernel->name;
+    }
+  }
+  EXPECT_GE(kernels, 1u);
+}
+
+TEST(ChecksumTest, AnyFlippedBitChangesTheHash) {
+  std::vector<char> value = RandomValue(1);
+  const uint64_t whole = HashValue(value.data());
+  for (size_t bit = 0; bit < kValueBytes * 8; bit += 37) {
+    value[bit / 8] ^= static_cast<char>(1 << (bit % 8));
+    EXPECT_NE(HashValue(value.data()), whole) << bit;
+    value[bit / 8] ^= static_cast<char>(1 << (bit % 8));
+  }
+  EXPECT_EQ(HashValue(value.data()), whole);
+}
+
+TEST(ChecksumTest, SeedMatters) { EXPECT_NE(Hash64("abc", 3, 1), Hash64("abc", 3, 2)); }
+
+}  // namespace
+}  // namespace engine_race

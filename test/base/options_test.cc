@@ -1,0 +1,55 @@
+#include "engine_race/base/options.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+
+namespace engine_race {
+namespace {
+
+TEST(OptionsTest, DefaultsAreValid) { EXPECT_TRUE(ValidateOptions(Options()).ok()); }
+
+struct BadField {
+  const char* name;
+  std::function<void(Options*)> spoil;
+};
+
+TEST(OptionsTest, EachFieldOutOfRangeIsNamed) {
+  const BadField fields[] = {
+      {"bucket_count", [](Options* o) { o->bucket_count = 0; }},
+      {"bucket_count", [](Options* o) { o->bucket_count = 1000; }},
+      {"bucket_count", [](Options* o) { o->bucket_count = 131072; }},
+      {"file_count", [](Options* o) { o->file_count = 0; }},
+      {"file_count", [](Options* o) { o->file_count = 3; }},
+      {"file_count", [](Options* o) { o->bucket_count = 16; }},
+      {"bucket_capacity_records", [](Options* o) { o->bucket_capacity_records = 1ull << 27; }},
+      {"bucket_capacity_records", [](Options* o) { o->bucket_capacity_records = 16; }},
+      {"value_group_bytes", [](Options* o) { o->value_group_bytes = 2048; }},
+      {"value_group_bytes", [](Options* o) { o->value_group_bytes = 2 << 20; }},
+      {"value_group_bytes", [](Options* o) { o->value_group_bytes = 12288; }},
+      {"key_group_bytes", [](Options* o) { o->key_group_bytes = 128 << 10; }},
+      {"memory_budget_bytes", [](Options* o) { o->memory_budget_bytes = 1 << 20; }},
+      {"build_thread_count", [](Options* o) { o->build_thread_count = 5000; }},
+  };
+  for (const BadField& field : fields) {
+    Options options;
+    field.spoil(&options);
+    const Status status = ValidateOptions(options);
+    EXPECT_EQ(status.code(), Code::kInvalidArgument) << field.name;
+    EXPECT_NE(status.message().find(field.name), std::string::npos) << status.message();
+  }
+}
+
+TEST(OptionsTest, SmallestGeometryIsValid) {
+  Options options;
+  options.bucket_count = 1;
+  options.file_count = 1;
+  options.value_group_bytes = 4096;
+  options.key_group_bytes = 4096;
+  options.bucket_capacity_records = 256;
+  EXPECT_TRUE(ValidateOptions(options).ok());
+}
+
+}  // namespace
+}  // namespace engine_race

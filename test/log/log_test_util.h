@@ -1,0 +1,98 @@
+// Small geometries and raw access to a store's files, for the tests of the log room.
+#ifndef TEST_LOG_LOG_TEST_UTIL_H_
+#define TEST_LOG_LOG_TEST_UTIL_H_
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+
+#include "engine_race/base/memory.h"
+#include "engine_race/base/sys.h"
+#include "engine_race/log/bucket_log.h"
+#include "test/test_util.h"
+
+namespace engine_race::test {
+
+// Groups of four values, so that halves turn over within a few records.
+inline Options TinyOptions() {
+  Options options;
+  options.bucket_count = 4;
+  options.file_count = 2;
+  options.bucket_capacity_records = 4096;
+  options.value_group_bytes = 4 * kValueBytes;
+  options.key_group_bytes = 4096;
+  return options;
+}
+
+inline std::unique_ptr<BucketLog> OpenLog(const Options& options, const std::string& dir) {
+  std::unique_ptr<BucketLog> log;
+  const Status status = BucketLog::Open(options, dir, &log);
+  EXPECT_TRUE(status.ok()) << status.ToString();
+  return log;
+}
+
+// The value of a slot, or an empty string when it cannot be read.
+inline std::string ReadSlot(const BucketLog& log, uint32_t bucket, uint64_t slot) {
+  Region buffer;
+  if (!Region::Allocate(kValueBytes, false, &buffer).ok()) return {};
+  if (!log.ReadValue(bucket, slot, buffer.data()).ok()) return {};
+  return std::string(buffer.data(), kValueBytes);
+}
+
+// Overwrites bytes of one of the store's files, past the engine.
+inline void Overwrite(const std::string& path, const void* bytes, size_t size, uint64_t offset) {
+  UniqueFd fd;
+  ASSERT_TRUE(sys::OpenAt(AT_FDCWD, path, O_WRONLY, 0, &fd).ok());
+  ASSERT_TRUE(sys::PwriteFull(fd.get(), bytes, size, offset).ok());
+}
+
+// Sets one count of a bucket, with a good check.
+inline void SetCount(const std::string& dir, uint64_t store_id, uint32_t bucket,
+                     format::CountKind kind, uint64_t count) {
+  const uint64_t word = EncodeCount(store_id, bucket, kind, count);
+  const uint64_t place = (static_cast<uint64_t>(kind) - 1) * sizeof(word);
+  Overwrite(dir + "/" + format::kStagingCountsName, &word, sizeof(word),
+            bucket * sizeof(format::BucketCounts) + place);
+}
+
+class NullListener : public AppendListener {
+ public:
+  Status Prepare(uint32_t) override { return Status::Ok(); }
+  void OnAppend(uint32_t, const KeyRecord& record) noexcept override {
+    ++appends;
+    last = record;
+  }
+  int appends = 0;
+  KeyRecord last;
+};
+
+// Every record of a bucket, decoded from log and staging as the index build does it.
+inline std::vector<KeyRecord> RecordsOf(BucketLog* log, uint32_t bucket) {
+  NullListener listener;
+  BucketCut cut;
+  std::vector<KeyRecord> records;
+  const Status status = log->CutBucket(bucket, &listener, &cut);
+  EXPECT_TRUE(status.ok()) << status.ToString();
+  log->DetachListener(bucket);
+  Region keys;
+  EXPECT_TRUE(Region::Allocate(cut.flushed_key_count * 16 + 4096, false, &keys).ok());
+  EXPECT_TRUE(log->KeyFile(bucket)
+                  .Read(keys.data(), cut.flushed_key_count * 16, log->KeyOffset(bucket, 0))
+                  .ok());
+  const auto* entries = reinterpret_cast<const format::KeyEntry*>(keys.data());
+  for (uint32_t slot = 0; slot < cut.record_count; ++slot) {
+    const format::KeyEntry entry = slot < cut.flushed_key_count
+                                       ? entries[slot]
+                                       : cut.staged_keys[slot - cut.flushed_key_count];
+    KeyRecord record;
+    EXPECT_TRUE(log->codec(bucket).Decode(entry, slot, cut.sequence_bound, &record)) << slot;
+    records.push_back(record);
+  }
+  return records;
+}
+
+}  // namespace engine_race::test
+
+#endif  // TEST_LOG_LOG_TEST_UTIL_H_

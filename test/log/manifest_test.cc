@@ -1,0 +1,97 @@
+#include "engine_race/log/manifest.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "engine_race/base/checksum.h"
+#include "test/log/log_test_util.h"
+
+namespace engine_race {
+namespace {
+
+class ManifestTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(sys::OpenDirectory(dir_.path(), false, &dir_fd_).ok());
+    identity_.geometry = GeometryFrom(test::TinyOptions());
+    identity_.store_id = 0xabcdef;
+    ASSERT_TRUE(WriteManifest(dir_fd_.get(), identity_).ok());
+  }
+
+  Code ReadCode() {
+    StoreIdentity identity;
+    return ReadManifest(dir_fd_.get(), &identity).code();
+  }
+
+  // Changes the manifest through `edit` and gives it a good checksum again.
+  template <typename Edit>
+  void Rewrite(Edit edit) {
+    UniqueFd fd;
+    ASSERT_TRUE(sys::OpenAt(dir_fd_.get(), format::kManifestName, O_RDWR, 0, &fd).ok());
+    format::Manifest manifest;
+    ASSERT_TRUE(sys::PreadFull(fd.get(), &manifest, sizeof(manifest), 0).ok());
+    edit(&manifest);
+    manifest.checksum =
+        Hash64(&manifest, offsetof(format::Manifest, checksum), format::kManifestMagic);
+    ASSERT_TRUE(sys::PwriteFull(fd.get(), &manifest, sizeof(manifest), 0).ok());
+  }
+
+  test::TempDir dir_;
+  UniqueFd dir_fd_;
+  StoreIdentity identity_;
+};
+
+TEST_F(ManifestTest, ReadsWhatWasWritten) {
+  StoreIdentity identity;
+  ASSERT_TRUE(ReadManifest(dir_fd_.get(), &identity).ok());
+  EXPECT_EQ(identity.store_id, identity_.store_id);
+  EXPECT_EQ(identity.geometry.bucket_count, identity_.geometry.bucket_count);
+  EXPECT_EQ(identity.geometry.file_count, identity_.geometry.file_count);
+  EXPECT_EQ(identity.geometry.value_group_bytes, identity_.geometry.value_group_bytes);
+  EXPECT_EQ(identity.geometry.key_group_bytes, identity_.geometry.key_group_bytes);
+  EXPECT_EQ(identity.geometry.bucket_capacity_records, identity_.geometry.bucket_capacity_records);
+  EXPECT_FALSE(std::filesystem::exists(dir_.Join(format::kManifestTempName)));
+}
+
+TEST_F(ManifestTest, MissingIsNotFound) {
+  std::filesystem::remove(dir_.Join(format::kManifestName));
+  EXPECT_EQ(ReadCode(), Code::kNotFound);
+}
+
+TEST_F(ManifestTest, TruncatedIsCorruption) {
+  for (const uint64_t size : {0, 1, 63, 64, 4095}) {
+    std::filesystem::resize_file(dir_.Join(format::kManifestName), size);
+    EXPECT_EQ(ReadCode(), Code::kCorruption) << size;
+  }
+}
+
+TEST_F(ManifestTest, EveryFlippedByteIsCorruption) {
+  UniqueFd fd;
+  ASSERT_TRUE(sys::OpenAt(dir_fd_.get(), format::kManifestName, O_RDWR, 0, &fd).ok());
+  for (size_t i = 0; i < sizeof(format::Manifest); ++i) {
+    char byte = 0;
+    ASSERT_TRUE(sys::PreadFull(fd.get(), &byte, 1, i).ok());
+    const char flipped = static_cast<char>(byte ^ 0x10);
+    ASSERT_TRUE(sys::PwriteFull(fd.get(), &flipped, 1, i).ok());
+    EXPECT_EQ(ReadCode(), Code::kCorruption) << "byte " << i;
+    ASSERT_TRUE(sys::PwriteFull(fd.get(), &byte, 1, i).ok());
+  }
+  EXPECT_EQ(ReadCode(), Code::kOk);
+}
+
+TEST_F(ManifestTest, WhatThisBuildCannotServeIsNotSupported) {
+  Rewrite([](format::Manifest* m) { m->format_version = 2; });
+  EXPECT_EQ(ReadCode(), Code::kNotSupported);
+  Rewrite([](format::Manifest* m) { m->format_version = 1, m->value_bytes = 8192; });
+  EXPECT_EQ(ReadCode(), Code::kNotSupported);
+  Rewrite([](format::Manifest* m) { m->value_bytes = 4096, m->bucket_count = 1000; });
+  EXPECT_EQ(ReadCode(), Code::kNotSupported);
+  Rewrite([](format::Manifest* m) { m->bucket_count = 4, m->staging_halves = 1000; });
+  EXPECT_EQ(ReadCode(), Code::kNotSupported);
+  Rewrite([](format::Manifest* m) { m->staging_halves = format::kStagingHalves; });
+  EXPECT_EQ(ReadCode(), Code::kOk);
+}
+
+}  // namespace
+}  // namespace engine_race

@@ -1,0 +1,122 @@
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <filesystem>
+
+#include "test/log/log_test_util.h"
+
+namespace engine_race {
+namespace {
+
+using test::OpenLog;
+using test::ReadSlot;
+using test::SetCount;
+using test::TinyOptions;
+using test::ValueOf;
+
+constexpr uint32_t kBucket = 0;
+
+// A store whose bucket 0 holds `count` records and whose process then ended.
+uint64_t MakeStore(const std::string& dir, uint64_t count) {
+  const auto log = OpenLog(TinyOptions(), dir);
+  for (uint64_t i = 0; i < count; ++i) {
+    EXPECT_TRUE(log->Append(i, ValueOf(i, 1).data()).ok());
+  }
+  return log->store_id();
+}
+
+void ExpectRecords(BucketLog* log, uint64_t count) {
+  ASSERT_EQ(log->RecordCount(kBucket), count);
+  const std::vector<KeyRecord> records = test::RecordsOf(log, kBucket);
+  for (uint64_t i = 0; i < count; ++i) {
+    EXPECT_EQ(ReadSlot(*log, kBucket, i), ValueOf(i, 1)) << i;
+    EXPECT_EQ(records[i].key, i);
+  }
+}
+
+// Zeroes a place in a log file: what a group's write that never happened leaves there.
+void ZeroLog(const std::string& path, uint64_t offset, uint64_t size) {
+  const std::string zeros(size, '\0');
+  test::Overwrite(path, zeros.data(), zeros.size(), offset);
+}
+
+// Killed after the group was full and before its write: the log has nothing of it.
+TEST(RecoveryTest, FullGroupsNotInTheLogAreWrittenAgain) {
+  test::TempDir dir;
+  const uint64_t id = MakeStore(dir.path(), 11);
+  SetCount(dir.path(), id, kBucket, format::CountKind::kFlushedValues, 4);
+  ZeroLog(dir.Join("value_00"), 4 * kValueBytes, 4 * kValueBytes);
+  for (int round = 0; round < 3; ++round) {
+    const auto log = OpenLog(TinyOptions(), dir.path());
+    EXPECT_EQ(log->FlushedValueCount(kBucket), 8u);
+    ExpectRecords(log.get(), 11);
+  }
+}
+
+// Killed after the write and before the mark: writing again changes nothing.
+TEST(RecoveryTest, FullGroupsAlreadyInTheLogStayAsTheyAre) {
+  test::TempDir dir;
+  const uint64_t id = MakeStore(dir.path(), 256 + 8 + 3);
+  SetCount(dir.path(), id, kBucket, format::CountKind::kFlushedValues, 256 + 4);
+  SetCount(dir.path(), id, kBucket, format::CountKind::kFlushedKeys, 0);
+  const auto log = OpenLog(TinyOptions(), dir.path());
+  EXPECT_EQ(log->FlushedValueCount(kBucket), 256u + 8u);
+  ExpectRecords(log.get(), 256 + 8 + 3);
+}
+
+// Killed between staging a record and counting it: the bytes are there, the record is not.
+TEST(RecoveryTest, UncountedRecordsAreNotThere) {
+  test::TempDir dir;
+  const uint64_t id = MakeStore(dir.path(), 7);
+  SetCount(dir.path(), id, kBucket, format::CountKind::kRecords, 6);
+  {
+    const auto log = OpenLog(TinyOptions(), dir.path());
+    ExpectRecords(log.get(), 6);
+    ASSERT_TRUE(log->Append(6, ValueOf(6, 1).data()).ok());
+    ExpectRecords(log.get(), 7);
+  }
+  ExpectRecords(OpenLog(TinyOptions(), dir.path()).get(), 7);
+}
+
+TEST(RecoveryTest, PartialGroupIsContinuedNotOverwritten) {
+  test::TempDir dir;
+  MakeStore(dir.path(), 6);
+  const auto log = OpenLog(TinyOptions(), dir.path());
+  for (uint64_t i = 6; i < 20; ++i) ASSERT_TRUE(log->Append(i, ValueOf(i, 1).data()).ok());
+  ExpectRecords(log.get(), 20);
+}
+
+TEST(RecoveryTest, ABucketWithDamagedCountsIsRefusedAlone) {
+  const struct {
+    format::CountKind kind;
+    uint64_t count;
+    bool good_check;
+  } cases[] = {
+      {format::CountKind::kRecords, 11, false},
+      {format::CountKind::kFlushedValues, 4, false},
+      {format::CountKind::kFlushedKeys, 0, false},
+      {format::CountKind::kRecords, 17, true},        // more staged than the halves hold
+      {format::CountKind::kRecords, 4097, true},      // above the capacity
+      {format::CountKind::kFlushedValues, 6, true},   // not a whole group
+      {format::CountKind::kFlushedValues, 12, true},  // more flushed than there is
+  };
+  for (const auto& c : cases) {
+    test::TempDir dir;
+    const uint64_t id = MakeStore(dir.path(), 11);
+    SetCount(dir.path(), c.good_check ? id : id + 1, kBucket, c.kind, c.count);
+    int messages = 0;
+    Options options = TinyOptions();
+    options.log = [&messages](LogLevel, std::string_view) { ++messages; };
+    const auto log = OpenLog(options, dir.path());
+    EXPECT_TRUE(log->BucketDamaged(kBucket)) << c.count;
+    EXPECT_EQ(messages, 1);
+    EXPECT_EQ(log->Append(1, ValueOf(1, 1).data()).code(), Code::kCorruption);
+    test::NullListener listener;
+    BucketCut cut;
+    EXPECT_EQ(log->CutBucket(kBucket, &listener, &cut).code(), Code::kCorruption);
+    EXPECT_TRUE(log->Append(uint64_t{1} << 62, ValueOf(1, 1).data()).ok());
+  }
+}
+
+}  // namespace
+}  // namespace engine_race

@@ -1,0 +1,113 @@
+#include "engine_race/log/store_files.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "test/log/log_test_util.h"
+
+namespace engine_race {
+namespace {
+
+namespace fs = std::filesystem;
+
+Code OpenCode(const Options& options, const std::string& dir) {
+  StoreFiles files;
+  return OpenStoreFiles(options, dir, &files).code();
+}
+
+TEST(StoreFilesTest, MadeOnceAndFoundAgainWithItsOwnGeometry) {
+  test::TempDir dir;
+  uint64_t store_id = 0;
+  {
+    StoreFiles files;
+    ASSERT_TRUE(OpenStoreFiles(test::TinyOptions(), dir.path(), &files).ok());
+    store_id = files.identity.store_id;
+  }
+  StoreFiles files;
+  ASSERT_TRUE(OpenStoreFiles(Options(), dir.path(), &files).ok());
+  EXPECT_EQ(files.identity.store_id, store_id);
+  EXPECT_EQ(files.identity.geometry.bucket_count, 4u);
+  EXPECT_EQ(files.value_files.size(), 2u);
+}
+
+TEST(StoreFilesTest, AnEmptyStoreTakesAlmostNoSpace) {
+  test::TempDir dir;
+  StoreFiles files;
+  ASSERT_TRUE(OpenStoreFiles(Options(), dir.path(), &files).ok());
+  uint64_t sum_bytes = 0;
+  for (const auto& entry : fs::directory_iterator(dir.path())) {
+    uint64_t bytes = 0;
+    ASSERT_TRUE(sys::AllocatedBytes(files.directory.get(), entry.path().filename(), &bytes).ok());
+    sum_bytes += bytes;
+  }
+  EXPECT_LE(sum_bytes, 16u << 20);
+}
+
+TEST(StoreFilesTest, SecondOpenerIsRefusedAndTheFirstUnharmed) {
+  test::TempDir dir;
+  StoreFiles files;
+  ASSERT_TRUE(OpenStoreFiles(test::TinyOptions(), dir.path(), &files).ok());
+  EXPECT_EQ(OpenCode(test::TinyOptions(), dir.path()), Code::kIOError);
+  EXPECT_TRUE(files.counts.Sync().ok());
+}
+
+TEST(StoreFilesTest, InterruptedCreationIsMadeAnew) {
+  test::TempDir dir;
+  ASSERT_EQ(OpenCode(test::TinyOptions(), dir.path()), Code::kOk);
+  fs::remove(dir.Join("manifest"));
+  fs::remove(dir.Join("value_01"));
+  std::ofstream(dir.Join("manifest.new")) << "half a manif";
+  EXPECT_EQ(OpenCode(test::TinyOptions(), dir.path()), Code::kOk);
+  EXPECT_EQ(OpenCode(test::TinyOptions(), dir.path()), Code::kOk);
+}
+
+TEST(StoreFilesTest, RecordsWithoutManifestAreCorruption) {
+  for (const char* name : {"key_00", "value_01", "staging_keys", "staging_values"}) {
+    test::TempDir dir;
+    ASSERT_EQ(OpenCode(test::TinyOptions(), dir.path()), Code::kOk);
+    fs::remove(dir.Join("manifest"));
+    const std::string page(4096, 'r');
+    test::Overwrite(dir.Join(name), page.data(), page.size(), 0);
+    EXPECT_EQ(OpenCode(test::TinyOptions(), dir.path()), Code::kCorruption) << name;
+    EXPECT_FALSE(fs::exists(dir.Join("manifest"))) << name;
+  }
+  test::TempDir dir;
+  ASSERT_EQ(OpenCode(test::TinyOptions(), dir.path()), Code::kOk);
+  fs::remove(dir.Join("manifest"));
+  test::SetCount(dir.path(), 1, 3, format::CountKind::kRecords, 1);
+  EXPECT_EQ(OpenCode(test::TinyOptions(), dir.path()), Code::kCorruption);
+}
+
+TEST(StoreFilesTest, MissingAndTruncatedFilesAreCorruption) {
+  for (const char* name : {"key_01", "value_00", "staging_counts", "staging_keys"}) {
+    test::TempDir dir;
+    ASSERT_EQ(OpenCode(test::TinyOptions(), dir.path()), Code::kOk);
+    fs::resize_file(dir.Join(name), fs::file_size(dir.Join(name)) - 1);
+    EXPECT_EQ(OpenCode(test::TinyOptions(), dir.path()), Code::kCorruption) << name;
+    fs::remove(dir.Join(name));
+    EXPECT_EQ(OpenCode(test::TinyOptions(), dir.path()), Code::kCorruption) << name;
+    EXPECT_FALSE(fs::exists(dir.Join(name))) << name;
+  }
+}
+
+TEST(StoreFilesTest, UnknownFilesAreLeftAlone) {
+  test::TempDir dir;
+  fs::create_directory(dir.Join("lost+found"));
+  std::ofstream(dir.Join("notes.txt")) << "mine";
+  EXPECT_EQ(OpenCode(test::TinyOptions(), dir.path()), Code::kOk);
+  EXPECT_TRUE(fs::is_directory(dir.Join("lost+found")));
+  EXPECT_EQ(fs::file_size(dir.Join("notes.txt")), 4u);
+}
+
+TEST(StoreFilesTest, MissingStoreIsNotMadeWhenNotAskedFor) {
+  test::TempDir dir;
+  Options options = test::TinyOptions();
+  options.create_if_missing = false;
+  EXPECT_EQ(OpenCode(options, dir.path()), Code::kNotFound);
+  EXPECT_TRUE(fs::is_empty(dir.path()));
+}
+
+}  // namespace
+}  // namespace engine_race

@@ -1,0 +1,104 @@
+// What every test may lean on: temporary directories, keys, values that prove where they came from,
+// and sizes that shrink under sanitizers.
+//
+// Header only, so that a test needs nothing else linked. Stateless but for TempDir, which owns its
+// directory.
+#ifndef TEST_TEST_UTIL_H_
+#define TEST_TEST_UTIL_H_
+
+#include <cerrno>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <system_error>
+
+#include "engine_race/base/key.h"
+#include "engine_race/base/options.h"
+
+namespace engine_race::test {
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr bool kSanitized = true;
+#else
+inline constexpr bool kSanitized = false;
+#endif
+
+// How large a test is: `release` in a plain build, `sanitized` under ASan or TSan.
+constexpr uint64_t Sized(uint64_t release, uint64_t sanitized) {
+  return kSanitized ? sanitized : release;
+}
+
+// A fresh directory below $TMPDIR, removed with everything in it when the object goes.
+class TempDir {
+ public:
+  TempDir() {
+    std::string pattern =
+        (std::filesystem::temp_directory_path() / "engine_race_test.XXXXXX").string();
+    if (::mkdtemp(pattern.data()) == nullptr) {
+      throw std::system_error(errno, std::generic_category(), "mkdtemp " + pattern);
+    }
+    path_ = pattern;
+  }
+  TempDir(const TempDir&) = delete;
+  TempDir& operator=(const TempDir&) = delete;
+  ~TempDir() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+
+  const std::string& path() const { return path_; }
+  // A path below it that need not exist.
+  std::string Join(std::string_view name) const { return path_ + "/" + std::string(name); }
+
+ private:
+  std::string path_;
+};
+
+// The 8 bytes of `key`.
+inline std::string KeyOf(uint64_t key) {
+  std::string bytes(kKeyBytes, '\0');
+  EncodeKey(key, bytes.data());
+  return bytes;
+}
+
+// One word of the value of (key, version): words 0 and 1 name them, the others depend on both and
+// on the place, so that a byte out of place anywhere shows.
+inline uint64_t ValueWord(uint64_t key, uint64_t version, uint32_t word) {
+  if (word == 0) return key;
+  if (word == 1) return version;
+  const uint64_t base = (key * 0x9e3779b97f4a7c15) ^ (version * 0xc2b2ae3d27d4eb4f);
+  return (base ^ (base >> 29)) + word * 0xd6e8feb86659fd93;
+}
+
+inline void FillValue(uint64_t key, uint64_t version, char* value) {
+  for (uint32_t i = 0; i < kValueBytes / 8; ++i) {
+    const uint64_t word = ValueWord(key, version, i);
+    std::memcpy(value + i * 8, &word, sizeof(word));
+  }
+}
+
+// The 4096 bytes of version `version` of `key`.
+inline std::string ValueOf(uint64_t key, uint64_t version) {
+  std::string value(kValueBytes, '\0');
+  FillValue(key, version, value.data());
+  return value;
+}
+
+// True when `value` is ValueOf(key, v) for some v, given back; every byte is compared.
+inline bool ParseValue(uint64_t key, std::string_view value, uint64_t* version) {
+  if (value.size() != kValueBytes) return false;
+  std::memcpy(version, value.data() + 8, sizeof(*version));
+  for (uint32_t i = 0; i < kValueBytes / 8; ++i) {
+    uint64_t word;
+    std::memcpy(&word, value.data() + i * 8, sizeof(word));
+    if (word != ValueWord(key, *version, i)) return false;
+  }
+  return true;
+}
+
+}  // namespace engine_race::test
+
+#endif  // TEST_TEST_UTIL_H_
