@@ -86,9 +86,29 @@ class Lane {
 
 // Aligned so that two buckets never share a cache line.
 struct alignas(64) Bucket {
+  // Whether the next record has a place in both lanes.
+  bool HasRoom() const { return values.HasRoomFor(record_count) && keys.HasRoomFor(record_count); }
+
+  // Waits for a place. At most one waiter is on its way out of here at a time, and passes the word
+  // on once it has staged its record: waking all of them for the few places of a group would cost
+  // more than the group's write.
+  void Wait(std::unique_lock<std::mutex>* lock) {
+    ++waiting;
+    changed.wait(*lock);
+    --waiting;
+    waking = false;
+  }
+  void WakeOneIfRoom() const {
+    if (waiting == 0 || waking || !HasRoom()) return;
+    waking = true;
+    changed.notify_one();
+  }
+
   mutable std::mutex mutex;
   // A lane has moved, a pin has gone, or a group's write has failed.
   mutable std::condition_variable changed;
+  uint32_t waiting = 0;
+  mutable bool waking = false;
   uint64_t record_count = 0;
   mutable Lane values;
   Lane keys;

@@ -38,8 +38,14 @@ Status BucketLog::Append(uint64_t key, const char* value) {
   const uint32_t value_sum = value == nullptr ? 0 : ValueSum(value);
   ENGINE_RACE_RETURN_IF_ERROR(staging_.Reserve(index));
   std::unique_lock<std::mutex> lock(bucket.mutex);
-  ENGINE_RACE_RETURN_IF_ERROR(MakeRoom(index, &lock));
+  Status room = MakeRoom(index, &lock);
+  if (!room.ok()) [[unlikely]] {
+    // Whoever waits must find out for itself.
+    bucket.changed.notify_all();
+    return room;
+  }
   Stage(index, key, value, value_sum);
+  bucket.WakeOneIfRoom();
   return WriteIdleGroups(index, &lock);
 }
 
@@ -61,11 +67,10 @@ Status BucketLog::MakeRoom(uint32_t index, std::unique_lock<std::mutex>* lock) {
       ENGINE_RACE_RETURN_IF_ERROR(WriteIdleGroups(index, lock));
       continue;
     }
-    if (bucket.values.HasRoomFor(bucket.record_count) &&
-        bucket.keys.HasRoomFor(bucket.record_count)) [[likely]] {
+    if (bucket.HasRoom()) [[likely]] {
       break;
     }
-    bucket.changed.wait(*lock);
+    bucket.Wait(lock);
   }
   return bucket.listener == nullptr ? Status::Ok() : bucket.listener->Prepare(index);
 }
@@ -154,7 +159,11 @@ void BucketLog::FinishWrite(uint32_t index, const FullGroup& full, const Status&
   }
   // kFull does not latch: the group stays staged and the next write tries again.
   if (!written.ok() && written.code() != Code::kFull) Latch(written);
-  bucket.changed.notify_all();
+  if (written.ok()) {
+    bucket.WakeOneIfRoom();
+  } else {
+    bucket.changed.notify_all();
+  }
 }
 
 // Key groups are small and come seldom, so the key log of a bucket would end up in as many pieces
@@ -217,7 +226,7 @@ Status BucketLog::ReadValue(uint32_t index, uint64_t slot, char* buffer) const {
     if (staged) {
       const Status status = staging_.ReadValues(index, slot, 1, buffer);
       const std::lock_guard<std::mutex> lock(bucket.mutex);
-      if (bucket.values.Unpin(slot)) bucket.changed.notify_all();
+      if (bucket.values.Unpin(slot)) bucket.WakeOneIfRoom();
       return status;
     }
   }

@@ -114,14 +114,16 @@ Status CreateStore(const Options& options, const std::string& dir, StoreFiles* f
   geometry = GeometryFrom(options);
   ENGINE_RACE_RETURN_IF_ERROR(ProbeCapacity(options, dir_fd, &geometry));
   ENGINE_RACE_RETURN_IF_ERROR(sys::RandomWord(&files->identity.store_id));
-  for (const PlannedFile& planned : PlanFiles(files)) {
+  const std::vector<PlannedFile> plan = PlanFiles(files);
+  for (const PlannedFile& planned : plan) {
     ENGINE_RACE_RETURN_IF_ERROR(
         io::File::Open(dir_fd, planned.name, io::Access::kCreate, planned.caching, planned.file));
     // What an interrupted creation with another geometry left is only a hole.
     ENGINE_RACE_RETURN_IF_ERROR(planned.file->Truncate(0));
     ENGINE_RACE_RETURN_IF_ERROR(planned.file->Truncate(planned.size_bytes));
-    ENGINE_RACE_RETURN_IF_ERROR(planned.file->Sync());
   }
+  // After all are made: one journal commit then serves them all.
+  for (const PlannedFile& planned : plan) ENGINE_RACE_RETURN_IF_ERROR(planned.file->Sync());
   ENGINE_RACE_RETURN_IF_ERROR(sys::Fsync(dir_fd));
   return WriteManifest(dir_fd, files->identity);
 }
