@@ -89,7 +89,7 @@ struct Store::Impl {
     constexpr uint64_t kLeastBytes = uint64_t{8} << 20;
     const Geometry& geometry = log->geometry();
     const uint64_t taken = options.memory_budget_bytes / 20 + index.memory_bytes() +
-                           geometry.staging_values_bytes() + geometry.staging_keys_bytes();
+                           geometry.staging_base_values_bytes() + geometry.staging_keys_bytes();
     if (taken + kLeastBytes <= options.memory_budget_bytes) {
       return options.memory_budget_bytes - taken;
     }

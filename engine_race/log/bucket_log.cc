@@ -5,6 +5,14 @@
 #include <utility>
 
 namespace engine_race {
+namespace {
+
+// How far ahead of a group its log is reserved, in groups: 64 KiB to 1 MiB of 4 KiB key groups,
+// 2 to 32 MiB of 128 KiB value groups.
+constexpr uint64_t kMinReserveGroups = 16;
+constexpr uint64_t kMaxReserveGroups = 256;
+
+}  // namespace
 
 BucketLog::BucketLog(const Options& options, StoreFiles files)
     : log_(options.log),
@@ -67,7 +75,9 @@ Status BucketLog::MakeRoom(uint32_t index, std::unique_lock<std::mutex>* lock) {
       ENGINE_RACE_RETURN_IF_ERROR(WriteIdleGroups(index, lock));
       continue;
     }
-    if (bucket.HasRoom()) [[likely]] {
+    bool must_wait = !bucket.HasRoom();
+    if (!must_wait) ENGINE_RACE_RETURN_IF_ERROR(ReserveNextPlace(index, &must_wait));
+    if (!must_wait) [[likely]] {
       break;
     }
     bucket.Wait(lock);
@@ -75,17 +85,50 @@ Status BucketLog::MakeRoom(uint32_t index, std::unique_lock<std::mutex>* lock) {
   return bucket.listener == nullptr ? Status::Ok() : bucket.listener->Prepare(index);
 }
 
+// Makes sure that the place of the next value, which there is, can be stored into. Base places are
+// reserved already. On a full disk a group does without an extra place and waits for a base one.
+Status BucketLog::ReserveNextPlace(uint32_t index, bool* must_wait) {
+  Bucket& bucket = buckets_[index];
+  const bool begins = bucket.values.BeginsGroup(bucket.record_count);
+  const uint32_t place =
+      begins ? bucket.values.FreePlace() : bucket.values.PlaceOf(bucket.record_count);
+  const uint32_t mark = uint32_t{1} << place;
+  if (place < format::kBasePlaces || (bucket.reserved_extra_places & mark) != 0) {
+    return Status::Ok();
+  }
+  Status reserved = staging_.ReserveExtraPlace(index, place);
+  if (reserved.ok()) {
+    bucket.reserved_extra_places |= mark;
+  } else if (begins) {
+    *must_wait = true;
+    return Status::Ok();
+  }
+  return reserved;
+}
+
+// The place of the next record in a lane, taken and published when a group begins.
+uint32_t BucketLog::PlaceNext(uint32_t index, LaneKind kind) {
+  Bucket& bucket = buckets_[index];
+  Lane& lane = LaneOf(&bucket, kind);
+  if (lane.BeginsGroup(bucket.record_count)) {
+    lane.TakePlace(bucket.record_count, lane.FreePlace());
+    const auto word =
+        kind == LaneKind::kValues ? format::WordKind::kValuePlaces : format::WordKind::kKeyPlaces;
+    staging_.PublishWord(index, word, lane.places_word());
+  }
+  return lane.PlaceOf(bucket.record_count);
+}
+
 // Under the bucket's lock, after MakeRoom.
 void BucketLog::Stage(uint32_t index, uint64_t key, const char* value, uint32_t value_sum) {
   Bucket& bucket = buckets_[index];
   const uint64_t slot = bucket.record_count;
-  const uint64_t values_per_group = geometry().values_per_group();
-  char* const place =
-      staging_.ValueGroup(index, slot / values_per_group) + slot % values_per_group * kValueBytes;
+  char* const value_place = staging_.ValuePlace(index, PlaceNext(index, LaneKind::kValues)) +
+                            slot % geometry().values_per_group() * kValueBytes;
   if (value != nullptr) {
-    std::memcpy(place, value, kValueBytes);
+    std::memcpy(value_place, value, kValueBytes);
   } else {
-    std::memset(place, 0, kValueBytes);
+    std::memset(value_place, 0, kValueBytes);
   }
   KeyRecord record;
   record.key = key;
@@ -94,13 +137,12 @@ void BucketLog::Stage(uint32_t index, uint64_t key, const char* value, uint32_t 
   record.slot = static_cast<uint32_t>(slot);
   record.value_sum = value_sum;
   record.tombstone = value == nullptr;
-  const uint64_t keys_per_group = geometry().keys_per_group();
-  staging_.KeyGroup(index, slot / keys_per_group)[slot % keys_per_group] =
+  staging_.KeyPlace(index, PlaceNext(index, LaneKind::kKeys))[slot % geometry().keys_per_group()] =
       codec(index).Encode(record);
 
   // From here on the record outlives the process.
   bucket.record_count = slot + 1;
-  staging_.PublishCount(index, format::CountKind::kRecords, bucket.record_count);
+  staging_.PublishWord(index, format::WordKind::kRecords, bucket.record_count);
   // Before the count: who sees the record counted also finds it indexed.
   if (bucket.listener != nullptr) bucket.listener->OnAppend(index, record);
   // Release pairs with the acquire in RecordCount.
@@ -108,12 +150,15 @@ void BucketLog::Stage(uint32_t index, uint64_t key, const char* value, uint32_t 
 }
 
 bool BucketLog::FindIdleGroup(const Bucket& bucket, FullGroup* full) const {
-  if (bucket.values.FindIdleFullGroup(bucket.record_count, &full->group)) {
-    full->lane = LaneKind::kValues;
-    return true;
+  for (const LaneKind kind : {LaneKind::kValues, LaneKind::kKeys}) {
+    const Lane& lane = kind == LaneKind::kValues ? bucket.values : bucket.keys;
+    if (lane.FindIdleFullGroup(bucket.record_count, &full->group)) {
+      full->lane = kind;
+      full->place = lane.PlaceOf(full->group * lane.group_records());
+      return true;
+    }
   }
-  full->lane = LaneKind::kKeys;
-  return bucket.keys.FindIdleFullGroup(bucket.record_count, &full->group);
+  return false;
 }
 
 // Writes every full group that nobody writes yet, the lock dropped meanwhile.
@@ -133,14 +178,18 @@ Status BucketLog::WriteIdleGroups(uint32_t index, std::unique_lock<std::mutex>* 
 
 Status BucketLog::WriteGroup(uint32_t index, const FullGroup& full) {
   if (full.lane == LaneKind::kValues) {
-    return ValueFile(index).Write(staging_.ValueGroup(index, full.group),
-                                  geometry().value_group_bytes,
-                                  ValueOffset(index, full.group * geometry().values_per_group()));
+    const uint64_t begin = full.group * geometry().value_group_bytes;
+    // Several groups on their way at once: the bucket's share of the load is large.
+    if (full.place >= format::kBasePlaces) {
+      ReserveLog(index, full.lane, begin, begin + geometry().value_group_bytes);
+    }
+    return ValueFile(index).Write(staging_.ValuePlace(index, full.place),
+                                  geometry().value_group_bytes, ValueOffset(index, 0) + begin);
   }
-  const uint64_t first = full.group * geometry().keys_per_group();
-  ReserveKeyLog(index, (full.group + 1) * geometry().key_group_bytes);
-  return KeyFile(index).Write(staging_.KeyGroup(index, full.group), geometry().key_group_bytes,
-                              KeyOffset(index, first));
+  const uint64_t begin = full.group * geometry().key_group_bytes;
+  ReserveLog(index, full.lane, begin, begin + geometry().key_group_bytes);
+  return KeyFile(index).Write(staging_.KeyPlace(index, full.place), geometry().key_group_bytes,
+                              KeyOffset(index, 0) + begin);
 }
 
 // Under the bucket's lock.
@@ -149,9 +198,9 @@ void BucketLog::FinishWrite(uint32_t index, const FullGroup& full, const Status&
   Lane& lane = LaneOf(&bucket, full.lane);
   if (lane.EndWrite(full.group, written.ok())) {
     const bool values = full.lane == LaneKind::kValues;
-    staging_.PublishCount(
-        index, values ? format::CountKind::kFlushedValues : format::CountKind::kFlushedKeys,
-        lane.flushed());
+    staging_.PublishWord(index,
+                         values ? format::WordKind::kFlushedValues : format::WordKind::kFlushedKeys,
+                         lane.flushed());
     if (values) {
       // Release pairs with the acquire in FlushedValueCount.
       bucket.published_flushed_values.store(lane.flushed(), std::memory_order_release);
@@ -166,27 +215,34 @@ void BucketLog::FinishWrite(uint32_t index, const FullGroup& full, const Status&
   }
 }
 
-// Key groups are small and come seldom, so the key log of a bucket would end up in as many pieces
-// as it has groups, and the index build reads it as a whole. Reserving ahead, in steps that grow
-// with the log, keeps it in a handful. Only one thread at a time writes a given group, but two
-// groups may be on their way: the larger end wins, and reserving twice does no harm.
-void BucketLog::ReserveKeyLog(uint32_t index, uint64_t end_bytes) {
-  constexpr uint64_t kMinStepBytes = 64 * 1024;
-  constexpr uint64_t kMaxStepBytes = 1024 * 1024;
+// Reserves log space ahead of a group, in steps that grow with the log.
+//
+// Key groups are small and come seldom: without this the key log of a bucket would lie in as many
+// pieces as it has groups, and the index build reads it as a whole. Value groups are large enough
+// on their own, but where many of one bucket are under way at once, writes to space that the file
+// has already can go on side by side, and those that must find space first cannot.
+void BucketLog::ReserveLog(uint32_t index, LaneKind kind, uint64_t begin_bytes,
+                           uint64_t end_bytes) {
+  const bool values = kind == LaneKind::kValues;
+  const uint64_t group_bytes = values ? geometry().value_group_bytes : geometry().key_group_bytes;
+  const uint64_t region_bytes =
+      values ? geometry().value_region_bytes() : geometry().key_region_bytes();
+  const uint64_t step_bytes =
+      std::clamp(begin_bytes, kMinReserveGroups * group_bytes, kMaxReserveGroups * group_bytes);
   Bucket& bucket = buckets_[index];
-  uint64_t from = 0;
-  uint64_t step = 0;
   {
     const std::lock_guard<std::mutex> lock(bucket.mutex);
-    if (end_bytes <= bucket.reserved_key_bytes) return;
-    from = end_bytes - geometry().key_group_bytes;
-    step = std::clamp(from, kMinStepBytes, kMaxStepBytes);
-    bucket.reserved_key_bytes = std::min(from + step, geometry().key_region_bytes());
+    uint64_t& reserved = values ? bucket.reserved_value_bytes : bucket.reserved_key_bytes;
+    if (end_bytes <= reserved) return;
+    reserved = std::min(begin_bytes + step_bytes, region_bytes);
   }
   // A refusal (a full disk, a file system without the call) is for the write itself to report.
   bool supported = false;
+  const uint64_t region = values ? ValueOffset(index, 0) : KeyOffset(index, 0);
+  const io::File& file = values ? ValueFile(index) : KeyFile(index);
   const Status reserved =
-      KeyFile(index).Reserve(/*keep_size=*/true, KeyOffset(index, 0) + from, step, &supported);
+      file.Reserve(/*keep_size=*/true, region + begin_bytes,
+                   std::min(step_bytes, region_bytes - begin_bytes), &supported);
   static_cast<void>(reserved);
 }
 
@@ -198,11 +254,12 @@ Status BucketLog::CutBucket(uint32_t index, AppendListener* listener, BucketCut*
   cut->flushed_key_count = bucket.keys.flushed();
   cut->sequence_bound = bucket.record_count;
   cut->staged_keys.resize(bucket.record_count - bucket.keys.flushed());
-  const uint64_t per_group = geometry().keys_per_group();
   for (uint64_t done = 0; done < cut->staged_keys.size();) {
-    const uint64_t count = std::min<uint64_t>(per_group, cut->staged_keys.size() - done);
-    ENGINE_RACE_RETURN_IF_ERROR(staging_.ReadKeys(index, bucket.keys.flushed() + done, count,
-                                                  cut->staged_keys.data() + done));
+    const uint64_t count =
+        std::min<uint64_t>(geometry().keys_per_group(), cut->staged_keys.size() - done);
+    const uint32_t place = bucket.keys.PlaceOf(bucket.keys.flushed() + done);
+    ENGINE_RACE_RETURN_IF_ERROR(
+        staging_.ReadKeys(index, place, 0, count, cut->staged_keys.data() + done));
     done += count;
   }
   bucket.listener = listener;
@@ -215,18 +272,18 @@ void BucketLog::DetachListener(uint32_t index) {
 }
 
 Status BucketLog::ReadValue(uint32_t index, uint64_t slot, char* buffer) const {
-  const Bucket& bucket = buckets_[index];
   if (slot >= FlushedValueCount(index)) {
-    bool staged = false;
-    {
-      const std::lock_guard<std::mutex> lock(bucket.mutex);
-      staged = slot >= bucket.values.flushed();
-      if (staged) bucket.values.Pin(slot);
-    }
-    if (staged) {
-      const Status status = staging_.ReadValues(index, slot, 1, buffer);
-      const std::lock_guard<std::mutex> lock(bucket.mutex);
-      if (bucket.values.Unpin(slot)) bucket.WakeOneIfRoom();
+    Bucket& bucket = buckets_[index];
+    std::unique_lock<std::mutex> lock(bucket.mutex);
+    if (slot >= bucket.values.flushed()) {
+      const uint32_t place = bucket.values.PlaceOf(slot);
+      bucket.values.Pin(place);
+      lock.unlock();
+      Status status =
+          staging_.ReadValues(index, place, slot % geometry().values_per_group(), 1, buffer);
+      lock.lock();
+      bucket.values.Unpin(place);
+      bucket.WakeOneIfRoom();
       return status;
     }
   }

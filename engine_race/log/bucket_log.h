@@ -5,7 +5,7 @@
 // bucket's key region and its value at place i of its value region. New records are copied into
 // the bucket's staging group, which lies in a shared file mapping and so outlives the process; a
 // full group goes to the log with one direct write by the thread that filled it, while the bucket
-// takes further records into its other half.
+// takes further records into another place.
 //
 // Thread safety: every call, from any thread, at any time between Open and the destructor.
 #ifndef ENGINE_RACE_LOG_BUCKET_LOG_H_
@@ -116,17 +116,21 @@ class BucketLog {
  private:
   enum class LaneKind { kValues, kKeys };
   struct FullGroup {
-    LaneKind lane;
-    uint64_t group;
+    LaneKind lane = LaneKind::kValues;
+    uint64_t group = 0;
+    uint32_t place = 0;
   };
 
   BucketLog(const Options& options, StoreFiles files);
 
   Status Recover();
+  void AdoptState(uint32_t bucket, const BucketState& state);
   Status RecoverLane(uint32_t bucket, LaneKind kind);
   Status RefuseBadBucket(uint32_t bucket) const;
   Status MakeRoom(uint32_t bucket, std::unique_lock<std::mutex>* lock);
+  Status ReserveNextPlace(uint32_t bucket, bool* must_wait);
   void Stage(uint32_t bucket, uint64_t key, const char* value, uint32_t value_sum);
+  uint32_t PlaceNext(uint32_t bucket, LaneKind kind);
   Status WriteIdleGroups(uint32_t bucket, std::unique_lock<std::mutex>* lock);
   Status WriteGroup(uint32_t bucket, const FullGroup& full);
   void FinishWrite(uint32_t bucket, const FullGroup& full, const Status& written);
@@ -134,7 +138,7 @@ class BucketLog {
   Lane& LaneOf(Bucket* bucket, LaneKind kind) const {
     return kind == LaneKind::kValues ? bucket->values : bucket->keys;
   }
-  void ReserveKeyLog(uint32_t bucket, uint64_t end_bytes);
+  void ReserveLog(uint32_t bucket, LaneKind kind, uint64_t begin_bytes, uint64_t end_bytes);
   void Latch(const Status& status);
   Status LatchedStatus() const;
 
@@ -142,7 +146,8 @@ class BucketLog {
   // Before everything that refers into it.
   const StoreFiles files_;
   Staging staging_;
-  std::vector<Bucket> buckets_;
+  // Reading a staged record takes the lock and a pin.
+  mutable std::vector<Bucket> buckets_;
   // A write error other than a full disk ends all writing until the store is reopened.
   std::atomic<bool> latched_{false};
   mutable std::mutex latch_mutex_;

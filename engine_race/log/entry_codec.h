@@ -1,4 +1,4 @@
-// Key entries that check themselves, and counts that check themselves.
+// Key entries that check themselves, and the checked words of the counts.
 //
 // An entry stores its sequence number s as guard = Permute(s ^ h), where h hashes everything else
 // about the entry: store, bucket, slot, key, tombstone bit and value sum. Whoever reads it undoes
@@ -110,20 +110,27 @@ class EntryCodec {
   uint64_t seed_;
 };
 
-// Count words.
-inline uint64_t EncodeCount(uint64_t store_id, uint32_t bucket, format::CountKind kind,
-                            uint64_t count) {
+// The words of format::BucketCounts: `payload` in the low `bits`, a hash above it.
+inline uint64_t EncodeWord(uint64_t store_id, uint32_t bucket, format::WordKind kind,
+                           uint64_t payload, uint32_t bits) {
   const uint64_t where = (uint64_t{bucket} << 8) | static_cast<uint64_t>(kind);
-  const uint64_t hash = MixWords(store_id ^ 0x8bb84b93962eacc9 ^ (count * 0x9e3779b97f4a7c15),
+  const uint64_t hash = MixWords(store_id ^ 0x8bb84b93962eacc9 ^ (payload * 0x9e3779b97f4a7c15),
                                  where + 0x2d358dccaa6c78a5);
-  return (hash << format::kCountBits) | count;
+  return (hash << bits) | payload;
 }
 
-// False when the word's check fails. A word of zero is a count of zero: a bucket never used.
-inline bool DecodeCount(uint64_t store_id, uint32_t bucket, format::CountKind kind, uint64_t word,
-                        uint64_t* count) {
-  *count = word & ((uint64_t{1} << format::kCountBits) - 1);
-  return word == 0 || word == EncodeCount(store_id, bucket, kind, *count);
+// False when the word's check fails. A word of zero is a payload of zero: never written.
+inline bool DecodeWord(uint64_t store_id, uint32_t bucket, format::WordKind kind, uint64_t word,
+                       uint32_t bits, uint64_t* payload) {
+  *payload = word & ((uint64_t{1} << bits) - 1);
+  return word == 0 || word == EncodeWord(store_id, bucket, kind, *payload, bits);
+}
+
+// How many low bits of a word of this kind are payload.
+inline uint32_t PayloadBits(format::WordKind kind) {
+  const bool places =
+      kind == format::WordKind::kValuePlaces || kind == format::WordKind::kKeyPlaces;
+  return places ? format::kPlacesWordBits : format::kCountBits;
 }
 
 }  // namespace engine_race

@@ -34,7 +34,7 @@ struct Manifest {
   uint32_t file_count;
   uint32_t value_group_bytes;
   uint32_t key_group_bytes;
-  uint32_t staging_halves;
+  uint32_t value_places;
   uint64_t bucket_capacity_records;
   uint64_t store_id;
   // Hash64 of all bytes before it, seed kManifestMagic.
@@ -69,22 +69,39 @@ static_assert(kMaxBucketRecords == uint64_t{1} << kSlotBits);
 static_assert(kMaxBucketRecords < kMaxSequence, "every slot can be given a sequence number");
 static_assert(kMaxBucketRecords * kValueBytes == uint64_t{256} << 30, "a region is 256 GiB");
 
-// Counts: one line of words a bucket. A word holds a count in its low 27 bits (0 to 2^26) and 37
-// bits of hash above them, and is replaced by one aligned 8-byte store.
+// Counts: one line of words a bucket, each replaced by one aligned 8-byte store. A word holds its
+// payload in its low bits and a hash above it: 27 bits of count (0 to 2^26), or 32 bits of places.
 inline constexpr uint32_t kCountBits = 27;
 static_assert((uint64_t{1} << kCountBits) > kMaxBucketRecords);
 struct BucketCounts {
   uint64_t records;         // acknowledged, staged ones included
   uint64_t flushed_values;  // whose values are in the value log
   uint64_t flushed_keys;    // whose entries are in the key log
-  uint64_t reserved[5];     // zero
+  uint64_t value_places;    // where the staged groups of values lie
+  uint64_t key_places;      // where the staged groups of entries lie
+  uint64_t reserved[3];     // zero
 };
 static_assert(sizeof(BucketCounts) == 64, "a cache line, so that buckets do not share one");
-enum class CountKind : uint32_t { kRecords = 1, kFlushedValues = 2, kFlushedKeys = 3 };
+enum class WordKind : uint32_t {
+  kRecords = 0,
+  kFlushedValues = 1,
+  kFlushedKeys = 2,
+  kValuePlaces = 3,
+  kKeyPlaces = 4,
+};
 
-// Staging: for each bucket `staging_halves` groups of values, and as many of key entries. Group g
-// of a bucket is staged in half g % staging_halves.
-inline constexpr uint32_t kStagingHalves = 2;
+// Staging: a group of a bucket is staged in one of its places; which one stands in the places
+// word, 4 bits for group g at position g % 8. A bucket usually gets by with its first two; one
+// that is written to faster than its log takes it uses the others.
+inline constexpr uint32_t kPlaceBits = 4;
+inline constexpr uint32_t kMaxPlaces = 8;
+inline constexpr uint32_t kPlacesWordBits = kPlaceBits * kMaxPlaces;
+inline constexpr uint32_t kBasePlaces = 2;
+inline constexpr uint32_t kValuePlaces = 8;
+inline constexpr uint32_t kKeyPlaces = 2;
+static_assert(kValuePlaces <= kMaxPlaces && kKeyPlaces <= kMaxPlaces);
+static_assert(kBasePlaces <= kKeyPlaces && kBasePlaces >= 2,
+              "a bucket takes records while one of its groups is written");
 
 }  // namespace engine_race::format
 

@@ -18,7 +18,6 @@ struct Geometry {
   uint64_t bucket_capacity_records = 0;
   uint32_t value_group_bytes = 0;
   uint32_t key_group_bytes = 0;
-  uint32_t staging_halves = 0;
 
   uint32_t bucket_bits() const { return static_cast<uint32_t>(std::countr_zero(bucket_count)); }
 
@@ -44,14 +43,31 @@ struct Geometry {
   uint64_t value_file_bytes() const { return value_region_bytes() * buckets_per_file(); }
   uint64_t key_file_bytes() const { return key_region_bytes() * buckets_per_file(); }
 
-  uint64_t staged_value_bytes_per_bucket() const {
-    return uint64_t{value_group_bytes} * staging_halves;
+  // Staging: all buckets' base places first, so that neighbours lie together, then the extra ones.
+  uint64_t base_value_bytes_per_bucket() const {
+    return uint64_t{value_group_bytes} * format::kBasePlaces;
+  }
+  uint64_t staging_base_values_bytes() const {
+    return base_value_bytes_per_bucket() * bucket_count;
+  }
+  uint64_t staging_values_bytes() const {
+    return uint64_t{value_group_bytes} * format::kValuePlaces * bucket_count;
+  }
+  uint64_t ValuePlaceOffset(uint32_t bucket, uint32_t place) const {
+    constexpr uint32_t kExtraPlaces = format::kValuePlaces - format::kBasePlaces;
+    if (place < format::kBasePlaces) {
+      return (uint64_t{bucket} * format::kBasePlaces + place) * value_group_bytes;
+    }
+    return staging_base_values_bytes() +
+           (uint64_t{bucket} * kExtraPlaces + place - format::kBasePlaces) * value_group_bytes;
   }
   uint64_t staged_key_bytes_per_bucket() const {
-    return uint64_t{key_group_bytes} * staging_halves;
+    return uint64_t{key_group_bytes} * format::kKeyPlaces;
   }
-  uint64_t staging_values_bytes() const { return staged_value_bytes_per_bucket() * bucket_count; }
   uint64_t staging_keys_bytes() const { return staged_key_bytes_per_bucket() * bucket_count; }
+  uint64_t KeyPlaceOffset(uint32_t bucket, uint32_t place) const {
+    return (uint64_t{bucket} * format::kKeyPlaces + place) * key_group_bytes;
+  }
   uint64_t staging_counts_bytes() const {
     return (sizeof(format::BucketCounts) * bucket_count + 4095) / 4096 * 4096;
   }
@@ -65,7 +81,6 @@ inline Geometry GeometryFrom(const Options& options) {
   geometry.bucket_capacity_records = options.bucket_capacity_records;
   geometry.value_group_bytes = options.value_group_bytes;
   geometry.key_group_bytes = options.key_group_bytes;
-  geometry.staging_halves = format::kStagingHalves;
   return geometry;
 }
 
@@ -79,9 +94,6 @@ inline Status CheckGeometry(const Geometry& geometry) {
   options.key_group_bytes = geometry.key_group_bytes;
   if (const Status status = ValidateOptions(options); !status.ok()) {
     return Status::NotSupported("geometry: " + status.message());
-  }
-  if (geometry.staging_halves != format::kStagingHalves) {
-    return Status::NotSupported("geometry: staging_halves is not 2");
   }
   return Status::Ok();
 }

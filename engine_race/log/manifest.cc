@@ -34,12 +34,14 @@ Status Parse(const Manifest& manifest, StoreIdentity* identity) {
   if (manifest.key_bytes != kKeyBytes || manifest.value_bytes != kValueBytes) {
     return Status::NotSupported("manifest: other key or value sizes");
   }
+  if (manifest.value_places != format::kValuePlaces) {
+    return Status::NotSupported("manifest: another number of staging places");
+  }
   Geometry& geometry = identity->geometry;
   geometry.bucket_count = manifest.bucket_count;
   geometry.file_count = manifest.file_count;
   geometry.value_group_bytes = manifest.value_group_bytes;
   geometry.key_group_bytes = manifest.key_group_bytes;
-  geometry.staging_halves = manifest.staging_halves;
   geometry.bucket_capacity_records = manifest.bucket_capacity_records;
   identity->store_id = manifest.store_id;
   return CheckGeometry(geometry);
@@ -76,7 +78,7 @@ Status WriteManifest(int dir_fd, const StoreIdentity& identity) {
   manifest.file_count = geometry.file_count;
   manifest.value_group_bytes = geometry.value_group_bytes;
   manifest.key_group_bytes = geometry.key_group_bytes;
-  manifest.staging_halves = geometry.staging_halves;
+  manifest.value_places = format::kValuePlaces;
   manifest.bucket_capacity_records = geometry.bucket_capacity_records;
   manifest.store_id = identity.store_id;
   manifest.checksum = ChecksumOf(manifest);

@@ -1,6 +1,7 @@
 #include "engine_race/log/staging.h"
 
 #include <algorithm>
+#include <cstddef>
 
 namespace engine_race {
 namespace {
@@ -8,7 +9,7 @@ namespace {
 constexpr uint64_t kClusterBytes = uint64_t{2} << 20;
 
 uint32_t ClusterBuckets(const Geometry& geometry) {
-  const uint64_t fit = kClusterBytes / geometry.staged_value_bytes_per_bucket();
+  const uint64_t fit = kClusterBytes / geometry.base_value_bytes_per_bucket();
   return static_cast<uint32_t>(std::clamp<uint64_t>(fit, 1, geometry.bucket_count));
 }
 
@@ -34,36 +35,42 @@ Status Staging::Map() {
 }
 
 Status Staging::ReadCounts(std::vector<BucketState>* states) const {
-  const uint64_t store_id = files_.identity.store_id;
   std::vector<format::BucketCounts> lines(geometry_.bucket_count);
   ENGINE_RACE_RETURN_IF_ERROR(
       files_.counts.Read(lines.data(), lines.size() * sizeof(lines.front()), 0));
-  states->assign(geometry_.bucket_count, BucketState());
+  states->clear();
   for (uint32_t bucket = 0; bucket < geometry_.bucket_count; ++bucket) {
-    const format::BucketCounts& line = lines[bucket];
-    BucketState& state = (*states)[bucket];
-    const bool sound = DecodeCount(store_id, bucket, format::CountKind::kRecords, line.records,
-                                   &state.record_count) &&
-                       DecodeCount(store_id, bucket, format::CountKind::kFlushedValues,
-                                   line.flushed_values, &state.flushed_value_count) &&
-                       DecodeCount(store_id, bucket, format::CountKind::kFlushedKeys,
-                                   line.flushed_keys, &state.flushed_key_count);
-    // What is counted but not flushed must lie in the staging halves.
-    const auto staged_ok = [&state](uint64_t flushed, uint64_t group, uint64_t halves) {
-      return flushed % group == 0 && flushed <= state.record_count &&
-             state.record_count - flushed <= group * halves;
-    };
-    const bool plausible =
-        sound && state.record_count <= geometry_.bucket_capacity_records &&
-        staged_ok(state.flushed_value_count, geometry_.values_per_group(),
-                  geometry_.staging_halves) &&
-        staged_ok(state.flushed_key_count, geometry_.keys_per_group(), geometry_.staging_halves);
-    if (!plausible) {
-      state = BucketState();
-      state.damaged = true;
-    }
+    states->push_back(Decode(bucket, lines[bucket]));
   }
   return Status::Ok();
+}
+
+BucketState Staging::Decode(uint32_t bucket, const format::BucketCounts& line) const {
+  bool sound = true;
+  const auto payload_of = [&](format::WordKind kind, uint64_t word) {
+    uint64_t payload = 0;
+    sound = DecodeWord(files_.identity.store_id, bucket, kind, word, PayloadBits(kind), &payload) &&
+            sound;
+    return payload;
+  };
+  BucketState state;
+  state.record_count = payload_of(format::WordKind::kRecords, line.records);
+  state.flushed_value_count = payload_of(format::WordKind::kFlushedValues, line.flushed_values);
+  state.flushed_key_count = payload_of(format::WordKind::kFlushedKeys, line.flushed_keys);
+  state.value_places =
+      static_cast<uint32_t>(payload_of(format::WordKind::kValuePlaces, line.value_places));
+  state.key_places =
+      static_cast<uint32_t>(payload_of(format::WordKind::kKeyPlaces, line.key_places));
+  // What is counted but not flushed must fit into the places.
+  const auto fits = [&state](uint64_t flushed, uint64_t group, uint64_t places) {
+    return flushed % group == 0 && flushed <= state.record_count &&
+           state.record_count - flushed <= group * places;
+  };
+  state.damaged =
+      !sound || state.record_count > geometry_.bucket_capacity_records ||
+      !fits(state.flushed_value_count, geometry_.values_per_group(), format::kValuePlaces) ||
+      !fits(state.flushed_key_count, geometry_.keys_per_group(), format::kKeyPlaces);
+  return state;
 }
 
 Status Staging::ReserveRange(const io::File& file, uint64_t offset, uint64_t size) const {
@@ -92,66 +99,56 @@ Status Staging::ReserveCluster(uint32_t cluster) {
   const uint64_t first = uint64_t{cluster} * cluster_buckets_;
   const uint64_t buckets = std::min<uint64_t>(cluster_buckets_, geometry_.bucket_count - first);
   const uint64_t key_bytes = geometry_.staged_key_bytes_per_bucket();
-  const uint64_t value_bytes = geometry_.staged_value_bytes_per_bucket();
+  const uint64_t value_bytes = geometry_.base_value_bytes_per_bucket();
   ENGINE_RACE_RETURN_IF_ERROR(
       ReserveRange(files_.staged_keys, first * key_bytes, buckets * key_bytes));
   ENGINE_RACE_RETURN_IF_ERROR(
       ReserveRange(files_.staged_values, first * value_bytes, buckets * value_bytes));
-  reserved_clusters_.fetch_add(1, std::memory_order_relaxed);  // a statistic
+  // Relaxed: a statistic.
+  reserved_bytes_.fetch_add(buckets * (key_bytes + value_bytes), std::memory_order_relaxed);
   // Release pairs with the acquire in Reserve.
   reserved_[cluster].store(true, std::memory_order_release);
   return Status::Ok();
 }
 
-void Staging::PublishCount(uint32_t bucket, format::CountKind kind, uint64_t count) const {
-  auto* line = reinterpret_cast<format::BucketCounts*>(counts_.data()) + bucket;
-  uint64_t* word = nullptr;
-  switch (kind) {
-    case format::CountKind::kRecords:
-      word = &line->records;
-      break;
-    case format::CountKind::kFlushedValues:
-      word = &line->flushed_values;
-      break;
-    case format::CountKind::kFlushedKeys:
-      word = &line->flushed_keys;
-      break;
-  }
-  // Release pairs with the next opening's read of the file: whoever sees the count sees the bytes
+Status Staging::ReserveExtraPlace(uint32_t bucket, uint32_t place) {
+  ENGINE_RACE_RETURN_IF_ERROR(ReserveRange(files_.staged_values,
+                                           geometry_.ValuePlaceOffset(bucket, place),
+                                           geometry_.value_group_bytes));
+  // Relaxed: a statistic.
+  reserved_bytes_.fetch_add(geometry_.value_group_bytes, std::memory_order_relaxed);
+  return Status::Ok();
+}
+
+void Staging::PublishWord(uint32_t bucket, format::WordKind kind, uint64_t payload) const {
+  static_assert(offsetof(format::BucketCounts, key_places) ==
+                    static_cast<size_t>(format::WordKind::kKeyPlaces) * sizeof(uint64_t),
+                "a word's kind is its place in the line");
+  auto* const line = reinterpret_cast<format::BucketCounts*>(counts_.data()) + bucket;
+  uint64_t* const word = reinterpret_cast<uint64_t*>(line) + static_cast<size_t>(kind);
+  // Release pairs with the next opening's read of the file: whoever sees a count sees the bytes
   // that it counts.
-  std::atomic_ref<uint64_t>(*word).store(EncodeCount(files_.identity.store_id, bucket, kind, count),
-                                         std::memory_order_release);
+  std::atomic_ref<uint64_t>(*word).store(
+      EncodeWord(files_.identity.store_id, bucket, kind, payload, PayloadBits(kind)),
+      std::memory_order_release);
 }
 
-uint64_t Staging::ValueGroupOffset(uint32_t bucket, uint64_t group) const {
-  return (uint64_t{bucket} * geometry_.staging_halves + group % geometry_.staging_halves) *
-         geometry_.value_group_bytes;
+Status Staging::ReadValues(uint32_t bucket, uint32_t place, uint64_t index, uint64_t count,
+                           char* buffer) const {
+  return files_.staged_values.Read(buffer, count * kValueBytes,
+                                   geometry_.ValuePlaceOffset(bucket, place) + index * kValueBytes);
 }
 
-uint64_t Staging::KeyGroupOffset(uint32_t bucket, uint64_t group) const {
-  return (uint64_t{bucket} * geometry_.staging_halves + group % geometry_.staging_halves) *
-         geometry_.key_group_bytes;
-}
-
-Status Staging::ReadValues(uint32_t bucket, uint64_t slot, uint64_t count, char* buffer) const {
-  const uint64_t per_group = geometry_.values_per_group();
-  const uint64_t offset =
-      ValueGroupOffset(bucket, slot / per_group) + slot % per_group * kValueBytes;
-  return files_.staged_values.Read(buffer, count * kValueBytes, offset);
-}
-
-Status Staging::ReadKeys(uint32_t bucket, uint64_t slot, uint64_t count,
+Status Staging::ReadKeys(uint32_t bucket, uint32_t place, uint64_t index, uint64_t count,
                          format::KeyEntry* buffer) const {
-  const uint64_t per_group = geometry_.keys_per_group();
-  const uint64_t offset =
-      KeyGroupOffset(bucket, slot / per_group) + slot % per_group * sizeof(format::KeyEntry);
-  return files_.staged_keys.Read(buffer, count * sizeof(format::KeyEntry), offset);
+  return files_.staged_keys.Read(
+      buffer, count * sizeof(format::KeyEntry),
+      geometry_.KeyPlaceOffset(bucket, place) + index * sizeof(format::KeyEntry));
 }
 
 uint64_t Staging::memory_bytes() const {
-  const uint64_t per_bucket =
-      geometry_.staged_key_bytes_per_bucket() + geometry_.staged_value_bytes_per_bucket();
-  return reserved_clusters_.load(std::memory_order_relaxed) * cluster_buckets_ * per_bucket;
+  // Relaxed: a statistic.
+  return reserved_bytes_.load(std::memory_order_relaxed);
 }
 
 }  // namespace engine_race

@@ -24,11 +24,13 @@
 
 namespace engine_race {
 
-// The three counts of a bucket, decoded.
+// The words of a bucket's counts, decoded.
 struct BucketState {
   uint64_t record_count = 0;
   uint64_t flushed_value_count = 0;
   uint64_t flushed_key_count = 0;
+  uint32_t value_places = 0;
+  uint32_t key_places = 0;
   bool damaged = false;
 };
 
@@ -42,8 +44,8 @@ class Staging {
   // Reads and checks the counts of every bucket with pread. Damaged ones are marked, not used.
   Status ReadCounts(std::vector<BucketState>* states) const;
 
-  // Makes sure that stores to the bucket's places cannot fail. kFull on a full disk. Cheap after
-  // the first call for a bucket.
+  // Makes sure that stores to the bucket's counts and base places cannot fail. kFull on a full
+  // disk. Cheap after the first call for a bucket.
   Status Reserve(uint32_t bucket) {
     // Acquire pairs with the release in ReserveCluster: the space is there.
     if (reserved_[ClusterOf(bucket)].load(std::memory_order_acquire)) [[likely]] {
@@ -51,32 +53,36 @@ class Staging {
     }
     return ReserveCluster(ClusterOf(bucket));
   }
+  // The same for one of the bucket's extra value places.
+  Status ReserveExtraPlace(uint32_t bucket, uint32_t place);
 
-  // Mapped places. `group` counts from 0 in the bucket and lies in half group % staging_halves.
-  char* ValueGroup(uint32_t bucket, uint64_t group) const {
-    return values_.data() + ValueGroupOffset(bucket, group);
+  // Mapped places.
+  char* ValuePlace(uint32_t bucket, uint32_t place) const {
+    return values_.data() + geometry_.ValuePlaceOffset(bucket, place);
   }
-  format::KeyEntry* KeyGroup(uint32_t bucket, uint64_t group) const {
-    return reinterpret_cast<format::KeyEntry*>(keys_.data() + KeyGroupOffset(bucket, group));
+  format::KeyEntry* KeyPlace(uint32_t bucket, uint32_t place) const {
+    return reinterpret_cast<format::KeyEntry*>(keys_.data() +
+                                               geometry_.KeyPlaceOffset(bucket, place));
   }
 
-  // Replaces one count with a single aligned store.
-  void PublishCount(uint32_t bucket, format::CountKind kind, uint64_t count) const;
+  // Replaces one word of the bucket's counts with a single aligned store.
+  void PublishWord(uint32_t bucket, format::WordKind kind, uint64_t payload) const;
 
-  // The same places through pread: an error is a Status here and a SIGBUS through the mapping.
-  // The range must lie within one group.
-  Status ReadValues(uint32_t bucket, uint64_t slot, uint64_t count, char* buffer) const;
-  Status ReadKeys(uint32_t bucket, uint64_t slot, uint64_t count, format::KeyEntry* buffer) const;
+  // Records [index, index + count) of the group in a place, through pread: an error is a Status
+  // here and a SIGBUS through the mapping.
+  Status ReadValues(uint32_t bucket, uint32_t place, uint64_t index, uint64_t count,
+                    char* buffer) const;
+  Status ReadKeys(uint32_t bucket, uint32_t place, uint64_t index, uint64_t count,
+                  format::KeyEntry* buffer) const;
 
   // Mapped memory that this opening has made resident at most.
   uint64_t memory_bytes() const;
 
  private:
   uint32_t ClusterOf(uint32_t bucket) const { return bucket / cluster_buckets_; }
+  BucketState Decode(uint32_t bucket, const format::BucketCounts& line) const;
   Status ReserveCluster(uint32_t cluster);
   Status ReserveRange(const io::File& file, uint64_t offset, uint64_t size) const;
-  uint64_t ValueGroupOffset(uint32_t bucket, uint64_t group) const;
-  uint64_t KeyGroupOffset(uint32_t bucket, uint64_t group) const;
 
   const StoreFiles& files_;
   const Geometry& geometry_;
@@ -89,7 +95,7 @@ class Staging {
   std::mutex reserve_mutex_;
   bool counts_reserved_ = false;  // under reserve_mutex_
   std::unique_ptr<std::atomic<bool>[]> reserved_;
-  std::atomic<uint64_t> reserved_clusters_{0};
+  std::atomic<uint64_t> reserved_bytes_{0};
 };
 
 }  // namespace engine_race

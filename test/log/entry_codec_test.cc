@@ -88,25 +88,36 @@ TEST(EntryCodecTest, PermutationIsItsInversesInverse) {
   }
 }
 
-TEST(CountCodecTest, RoundTripAndDamage) {
-  for (const uint64_t count : {uint64_t{0}, uint64_t{1}, uint64_t{65536}, kMaxBucketRecords}) {
-    const uint64_t word = EncodeCount(kStore, 9, format::CountKind::kRecords, count);
+TEST(CountWordTest, RoundTripAndDamage) {
+  const struct {
+    format::WordKind kind;
+    format::WordKind other;
+    uint64_t payload;
+  } cases[] = {
+      {format::WordKind::kRecords, format::WordKind::kFlushedKeys, 0},
+      {format::WordKind::kRecords, format::WordKind::kFlushedValues, 1},
+      {format::WordKind::kFlushedKeys, format::WordKind::kRecords, 65536},
+      {format::WordKind::kFlushedValues, format::WordKind::kRecords, kMaxBucketRecords},
+      {format::WordKind::kValuePlaces, format::WordKind::kKeyPlaces, 0x76543210},
+  };
+  for (const auto& c : cases) {
+    const uint32_t bits = PayloadBits(c.kind);
+    const uint64_t word = EncodeWord(kStore, 9, c.kind, c.payload, bits);
     uint64_t decoded = 0;
-    ASSERT_TRUE(DecodeCount(kStore, 9, format::CountKind::kRecords, word, &decoded));
-    EXPECT_EQ(decoded, count);
+    ASSERT_TRUE(DecodeWord(kStore, 9, c.kind, word, bits, &decoded));
+    EXPECT_EQ(decoded, c.payload);
     for (int bit = 0; bit < 64; ++bit) {
-      EXPECT_FALSE(
-          DecodeCount(kStore, 9, format::CountKind::kRecords, word ^ (1ull << bit), &decoded));
+      EXPECT_FALSE(DecodeWord(kStore, 9, c.kind, word ^ (1ull << bit), bits, &decoded)) << bit;
     }
-    EXPECT_FALSE(DecodeCount(kStore, 9, format::CountKind::kFlushedKeys, word, &decoded));
-    EXPECT_FALSE(DecodeCount(kStore, 8, format::CountKind::kRecords, word, &decoded));
-    EXPECT_FALSE(DecodeCount(kStore + 1, 9, format::CountKind::kRecords, word, &decoded));
+    EXPECT_FALSE(DecodeWord(kStore, 9, c.other, word, bits, &decoded));
+    EXPECT_FALSE(DecodeWord(kStore, 8, c.kind, word, bits, &decoded));
+    EXPECT_FALSE(DecodeWord(kStore + 1, 9, c.kind, word, bits, &decoded));
   }
 }
 
-TEST(CountCodecTest, ZeroIsABucketNeverUsed) {
+TEST(CountWordTest, ZeroIsAWordNeverWritten) {
   uint64_t count = 1;
-  EXPECT_TRUE(DecodeCount(kStore, 9, format::CountKind::kRecords, 0, &count));
+  EXPECT_TRUE(DecodeWord(kStore, 9, format::WordKind::kRecords, 0, format::kCountBits, &count));
   EXPECT_EQ(count, 0u);
 }
 

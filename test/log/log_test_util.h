@@ -48,13 +48,12 @@ inline void Overwrite(const std::string& path, const void* bytes, size_t size, u
   ASSERT_TRUE(sys::PwriteFull(fd.get(), bytes, size, offset).ok());
 }
 
-// Sets one count of a bucket, with a good check.
-inline void SetCount(const std::string& dir, uint64_t store_id, uint32_t bucket,
-                     format::CountKind kind, uint64_t count) {
-  const uint64_t word = EncodeCount(store_id, bucket, kind, count);
-  const uint64_t place = (static_cast<uint64_t>(kind) - 1) * sizeof(word);
+// Sets one word of a bucket's counts, with a good check.
+inline void SetWord(const std::string& dir, uint64_t store_id, uint32_t bucket,
+                    format::WordKind kind, uint64_t payload) {
+  const uint64_t word = EncodeWord(store_id, bucket, kind, payload, PayloadBits(kind));
   Overwrite(dir + "/" + format::kStagingCountsName, &word, sizeof(word),
-            bucket * sizeof(format::BucketCounts) + place);
+            bucket * sizeof(format::BucketCounts) + static_cast<uint64_t>(kind) * sizeof(word));
 }
 
 class NullListener : public AppendListener {

@@ -87,9 +87,9 @@ TEST_F(ManifestTest, WhatThisBuildCannotServeIsNotSupported) {
   EXPECT_EQ(ReadCode(), Code::kNotSupported);
   Rewrite([](format::Manifest* m) { m->value_bytes = 4096, m->bucket_count = 1000; });
   EXPECT_EQ(ReadCode(), Code::kNotSupported);
-  Rewrite([](format::Manifest* m) { m->bucket_count = 4, m->staging_halves = 1000; });
+  Rewrite([](format::Manifest* m) { m->bucket_count = 4, m->value_places = 1000; });
   EXPECT_EQ(ReadCode(), Code::kNotSupported);
-  Rewrite([](format::Manifest* m) { m->staging_halves = format::kStagingHalves; });
+  Rewrite([](format::Manifest* m) { m->value_places = format::kValuePlaces; });
   EXPECT_EQ(ReadCode(), Code::kOk);
 }
 

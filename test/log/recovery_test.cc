@@ -10,7 +10,7 @@ namespace {
 
 using test::OpenLog;
 using test::ReadSlot;
-using test::SetCount;
+using test::SetWord;
 using test::TinyOptions;
 using test::ValueOf;
 
@@ -43,32 +43,42 @@ void ZeroLog(const std::string& path, uint64_t offset, uint64_t size) {
 // Killed after the group was full and before its write: the log has nothing of it.
 TEST(RecoveryTest, FullGroupsNotInTheLogAreWrittenAgain) {
   test::TempDir dir;
-  const uint64_t id = MakeStore(dir.path(), 11);
-  SetCount(dir.path(), id, kBucket, format::CountKind::kFlushedValues, 4);
+  const uint64_t id = MakeStore(dir.path(), 8);
+  SetWord(dir.path(), id, kBucket, format::WordKind::kFlushedValues, 4);
   ZeroLog(dir.Join("value_00"), 4 * kValueBytes, 4 * kValueBytes);
   for (int round = 0; round < 3; ++round) {
     const auto log = OpenLog(TinyOptions(), dir.path());
     EXPECT_EQ(log->FlushedValueCount(kBucket), 8u);
-    ExpectRecords(log.get(), 11);
+    ExpectRecords(log.get(), 8);
+  }
+}
+
+TEST(RecoveryTest, FullKeyGroupsNotInTheLogAreWrittenAgain) {
+  test::TempDir dir;
+  const uint64_t id = MakeStore(dir.path(), 512);
+  SetWord(dir.path(), id, kBucket, format::WordKind::kFlushedKeys, 256);
+  ZeroLog(dir.Join("key_00"), 4096, 4096);
+  for (int round = 0; round < 3; ++round) {
+    ExpectRecords(OpenLog(TinyOptions(), dir.path()).get(), 512);
   }
 }
 
 // Killed after the write and before the mark: writing again changes nothing.
 TEST(RecoveryTest, FullGroupsAlreadyInTheLogStayAsTheyAre) {
   test::TempDir dir;
-  const uint64_t id = MakeStore(dir.path(), 256 + 8 + 3);
-  SetCount(dir.path(), id, kBucket, format::CountKind::kFlushedValues, 256 + 4);
-  SetCount(dir.path(), id, kBucket, format::CountKind::kFlushedKeys, 0);
+  const uint64_t id = MakeStore(dir.path(), 512);
+  SetWord(dir.path(), id, kBucket, format::WordKind::kFlushedValues, 508);
+  SetWord(dir.path(), id, kBucket, format::WordKind::kFlushedKeys, 256);
   const auto log = OpenLog(TinyOptions(), dir.path());
-  EXPECT_EQ(log->FlushedValueCount(kBucket), 256u + 8u);
-  ExpectRecords(log.get(), 256 + 8 + 3);
+  EXPECT_EQ(log->FlushedValueCount(kBucket), 512u);
+  ExpectRecords(log.get(), 512);
 }
 
 // Killed between staging a record and counting it: the bytes are there, the record is not.
 TEST(RecoveryTest, UncountedRecordsAreNotThere) {
   test::TempDir dir;
   const uint64_t id = MakeStore(dir.path(), 7);
-  SetCount(dir.path(), id, kBucket, format::CountKind::kRecords, 6);
+  SetWord(dir.path(), id, kBucket, format::WordKind::kRecords, 6);
   {
     const auto log = OpenLog(TinyOptions(), dir.path());
     ExpectRecords(log.get(), 6);
@@ -88,22 +98,25 @@ TEST(RecoveryTest, PartialGroupIsContinuedNotOverwritten) {
 
 TEST(RecoveryTest, ABucketWithDamagedCountsIsRefusedAlone) {
   const struct {
-    format::CountKind kind;
+    format::WordKind kind;
     uint64_t count;
     bool good_check;
   } cases[] = {
-      {format::CountKind::kRecords, 11, false},
-      {format::CountKind::kFlushedValues, 4, false},
-      {format::CountKind::kFlushedKeys, 0, false},
-      {format::CountKind::kRecords, 17, true},        // more staged than the halves hold
-      {format::CountKind::kRecords, 4097, true},      // above the capacity
-      {format::CountKind::kFlushedValues, 6, true},   // not a whole group
-      {format::CountKind::kFlushedValues, 12, true},  // more flushed than there is
+      {format::WordKind::kRecords, 11, false},
+      {format::WordKind::kFlushedValues, 4, false},
+      {format::WordKind::kFlushedKeys, 0, false},
+      {format::WordKind::kRecords, 41, true},  // more staged than the places hold
+      {format::WordKind::kRecords, 17, true},  // a group that never took a place
+      {format::WordKind::kValuePlaces, 0xf, false},
+      {format::WordKind::kValuePlaces, 0xf00, true},  // a place that is not there
+      {format::WordKind::kRecords, 4097, true},       // above the capacity
+      {format::WordKind::kFlushedValues, 6, true},    // not a whole group
+      {format::WordKind::kFlushedValues, 12, true},   // more flushed than there is
   };
   for (const auto& c : cases) {
     test::TempDir dir;
     const uint64_t id = MakeStore(dir.path(), 11);
-    SetCount(dir.path(), c.good_check ? id : id + 1, kBucket, c.kind, c.count);
+    SetWord(dir.path(), c.good_check ? id : id + 1, kBucket, c.kind, c.count);
     int messages = 0;
     Options options = TinyOptions();
     options.log = [&messages](LogLevel, std::string_view) { ++messages; };

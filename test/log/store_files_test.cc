@@ -76,7 +76,7 @@ TEST(StoreFilesTest, RecordsWithoutManifestAreCorruption) {
   test::TempDir dir;
   ASSERT_EQ(OpenCode(test::TinyOptions(), dir.path()), Code::kOk);
   fs::remove(dir.Join("manifest"));
-  test::SetCount(dir.path(), 1, 3, format::CountKind::kRecords, 1);
+  test::SetWord(dir.path(), 1, 3, format::WordKind::kRecords, 1);
   EXPECT_EQ(OpenCode(test::TinyOptions(), dir.path()), Code::kCorruption);
 }
 

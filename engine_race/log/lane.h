@@ -1,0 +1,125 @@
+// One lane carries the groups of one kind (values or key entries) of a bucket from staging to the
+// log. Groups are numbered from 0; each is staged in a place while it fills and until its write has
+// completed. Writes may complete out of order, but `flushed` only ever counts a prefix. A place
+// takes its next group once its old one is part of that prefix and no reader has it pinned.
+//
+// Not synchronised: guarded by its bucket's lock.
+#ifndef ENGINE_RACE_LOG_LANE_H_
+#define ENGINE_RACE_LOG_LANE_H_
+
+#include <array>
+#include <cstdint>
+
+#include "engine_race/log/format.h"
+
+namespace engine_race {
+
+class Lane {
+ public:
+  // As Open finds it: records [flushed_records, record_count) are staged, in the places that
+  // `places_word` names. False when it names one place twice or one that is not there.
+  bool Init(uint32_t group_records, uint32_t place_count, uint64_t flushed_records,
+            uint64_t record_count, uint32_t places_word) {
+    group_records_ = group_records;
+    place_count_ = place_count;
+    flushed_ = flushed_records;
+    places_word_ = places_word;
+    for (uint32_t shift = 0; shift < format::kPlacesWordBits; shift += format::kPlaceBits) {
+      if (((places_word >> shift) & kPlaceMask) >= format::kMaxPlaces) return false;
+    }
+    for (uint64_t first = flushed_; first < record_count; first += group_records_) {
+      const uint32_t place = PlaceOf(first);
+      if (place >= place_count_ || places_[place].state != State::kFree) return false;
+      places_[place].state = State::kFilling;
+    }
+    return true;
+  }
+
+  uint32_t group_records() const { return group_records_; }
+  // Records whose group is in the log for good; a multiple of the group.
+  uint64_t flushed() const { return flushed_; }
+  // What the format's places word says now.
+  uint32_t places_word() const { return places_word_; }
+
+  // Where the group of record `slot` is staged; the group must have begun and not be flushed.
+  uint32_t PlaceOf(uint64_t slot) const { return (places_word_ >> ShiftOf(slot)) & kPlaceMask; }
+
+  bool BeginsGroup(uint64_t slot) const { return slot % group_records_ == 0; }
+
+  // Whether record `slot`, the next one, has a place or can get one.
+  bool HasRoomFor(uint64_t slot) const { return !BeginsGroup(slot) || FreePlace() < place_count_; }
+
+  // The lowest free place, so that a bucket uses no more of them than it needs; place_count_ when
+  // there is none.
+  uint32_t FreePlace() const {
+    uint32_t place = 0;
+    while (place < place_count_ &&
+           (places_[place].state != State::kFree || places_[place].pins != 0)) {
+      ++place;
+    }
+    return place;
+  }
+
+  // Gives the group that begins with `slot` the place that FreePlace() named.
+  void TakePlace(uint64_t slot, uint32_t place) {
+    places_[place].state = State::kFilling;
+    places_word_ &= ~(kPlaceMask << ShiftOf(slot));
+    places_word_ |= place << ShiftOf(slot);
+  }
+
+  // A full group below `record_count` that nobody writes: one that has just been filled, or one
+  // whose write failed. False when there is none.
+  bool FindIdleFullGroup(uint64_t record_count, uint64_t* group) const {
+    for (uint64_t first = flushed_; first + group_records_ <= record_count;
+         first += group_records_) {
+      if (places_[PlaceOf(first)].state == State::kFilling) {
+        *group = first / group_records_;
+        return true;
+      }
+    }
+    return false;
+  }
+
+  void BeginWrite(uint64_t group) { PlaceOfGroup(group).state = State::kWriting; }
+
+  // True when `flushed` has moved.
+  bool EndWrite(uint64_t group, bool ok) {
+    PlaceOfGroup(group).state = ok ? State::kWritten : State::kFilling;
+    const uint64_t before = flushed_;
+    // A group that has not begun has no written place: then every begun group is flushed, and the
+    // place that its stale bits name is free or filling.
+    while (places_[PlaceOf(flushed_)].state == State::kWritten) {
+      places_[PlaceOf(flushed_)].state = State::kFree;
+      flushed_ += group_records_;
+    }
+    return flushed_ != before;
+  }
+
+  // For readers of staged records: a pinned place is not given away.
+  void Pin(uint32_t place) { ++places_[place].pins; }
+  void Unpin(uint32_t place) { --places_[place].pins; }
+
+ private:
+  static constexpr uint32_t kPlaceMask = (uint32_t{1} << format::kPlaceBits) - 1;
+
+  enum class State : uint8_t { kFree, kFilling, kWriting, kWritten };
+  struct Place {
+    uint32_t pins = 0;
+    State state = State::kFree;
+  };
+
+  uint32_t ShiftOf(uint64_t slot) const {
+    return static_cast<uint32_t>(slot / group_records_ % format::kMaxPlaces) * format::kPlaceBits;
+  }
+  Place& PlaceOfGroup(uint64_t group) { return places_[PlaceOf(group * group_records_)]; }
+
+  uint64_t flushed_ = 0;
+  uint32_t group_records_ = 1;
+  uint32_t place_count_ = 0;
+  uint32_t places_word_ = 0;
+  std::array<Place, format::kMaxPlaces> places_;
+};
+
+}  // namespace engine_race
+
+#endif  // ENGINE_RACE_LOG_LANE_H_

@@ -1,0 +1,99 @@
+// Logs that take no more: the limit on file sizes stands in for a full disk, because it can be
+// lifted again.
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include "test/log/log_test_util.h"
+
+namespace engine_race {
+namespace {
+
+using test::OpenLog;
+using test::ReadSlot;
+using test::TinyOptions;
+using test::ValueOf;
+
+// Bucket 1 lies second in its files: its value region begins at 16 MiB.
+constexpr uint32_t kBucket = 1;
+constexpr uint64_t kFirstKey = uint64_t{1} << 62;
+
+class FullLogTest : public testing::Test {
+ protected:
+  void SetUp() override { ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before_), 0); }
+  void TearDown() override { Lift(); }
+
+  void Limit(uint64_t bytes) {
+    const struct rlimit limit = {bytes, before_.rlim_max};
+    ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &limit), 0);
+  }
+  void Lift() { ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before_), 0); }
+
+  Code Append(BucketLog* log, uint64_t i) {
+    return log->Append(kFirstKey + i, ValueOf(i, 1).data()).code();
+  }
+  void ExpectValues(const BucketLog& log, uint64_t count) {
+    ASSERT_EQ(log.RecordCount(kBucket), count);
+    for (uint64_t i = 0; i < count; ++i) EXPECT_EQ(ReadSlot(log, kBucket, i), ValueOf(i, 1));
+  }
+
+  test::TempDir dir_;
+  struct rlimit before_;
+};
+
+TEST_F(FullLogTest, TheGroupStaysStagedAndTheNextWriteTriesAgain) {
+  const auto log = OpenLog(TinyOptions(), dir_.path());
+  Limit(16u << 20);
+  for (uint64_t i = 0; i < 3; ++i) ASSERT_EQ(Append(log.get(), i), Code::kOk);
+  EXPECT_EQ(Append(log.get(), 3), Code::kFull);
+  EXPECT_EQ(Append(log.get(), 4), Code::kFull);
+  EXPECT_EQ(log->FlushedValueCount(kBucket), 0u);
+  ExpectValues(*log, 4);
+  EXPECT_TRUE(log->Append(7, ValueOf(7, 1).data()).ok()) << "another bucket has room";
+  Lift();
+  EXPECT_EQ(Append(log.get(), 4), Code::kOk);
+  EXPECT_EQ(log->FlushedValueCount(kBucket), 4u);
+  ExpectValues(*log, 5);
+}
+
+TEST_F(FullLogTest, ReopenedWhileFullItStillReads) {
+  {
+    const auto log = OpenLog(TinyOptions(), dir_.path());
+    Limit(16u << 20);
+    for (uint64_t i = 0; i < 3; ++i) ASSERT_EQ(Append(log.get(), i), Code::kOk);
+    EXPECT_EQ(Append(log.get(), 3), Code::kFull);
+  }
+  int messages = 0;
+  Options options = TinyOptions();
+  options.log = [&messages](LogLevel, std::string_view) { ++messages; };
+  {
+    const auto log = OpenLog(options, dir_.path());
+    EXPECT_GE(messages, 1);
+    ExpectValues(*log, 4);
+    EXPECT_EQ(Append(log.get(), 4), Code::kFull);
+  }
+  Lift();
+  const auto log = OpenLog(TinyOptions(), dir_.path());
+  EXPECT_EQ(log->FlushedValueCount(kBucket), 4u);
+  ExpectValues(*log, 4);
+  EXPECT_EQ(Append(log.get(), 4), Code::kOk);
+}
+
+TEST_F(FullLogTest, NoRoomForStagingIsAClearRefusal) {
+  const auto log = OpenLog(TinyOptions(), dir_.path());
+  Limit(1000);
+  EXPECT_EQ(Append(log.get(), 0), Code::kFull);
+  EXPECT_EQ(log->RecordCount(kBucket), 0u);
+  Lift();
+  EXPECT_EQ(Append(log.get(), 0), Code::kOk);
+}
+
+TEST_F(FullLogTest, AStoreThatTheLimitForbidsIsNotMade) {
+  Limit(1u << 20);
+  std::unique_ptr<BucketLog> log;
+  EXPECT_EQ(BucketLog::Open(TinyOptions(), dir_.path(), &log).code(), Code::kFull);
+  Lift();
+  EXPECT_TRUE(BucketLog::Open(TinyOptions(), dir_.path(), &log).ok());
+}
+
+}  // namespace
+}  // namespace engine_race
