@@ -1,0 +1,210 @@
+# `make help` lists the targets. `make race` and `make test` work on a fresh machine.
+#
+# Objects lie in build/<flavour>/, programs in bin/, the library in lib/. Flavours are release,
+# asan (AddressSanitizer and UBSan) and tsan; `make FLAVOUR=asan programs` builds bin's programs
+# as build/asan/bin/. WERROR=1 turns warnings into errors, V=1 shows the commands.
+
+TARGET_ENGINE ?= engine_race
+ifneq ($(TARGET_ENGINE),engine_race)
+$(error TARGET_ENGINE is $(TARGET_ENGINE), but the only engine here is engine_race)
+endif
+
+FLAVOUR ?= release
+flavour_flags_release := -O2 -g
+# Line numbers are all that a sanitizer's report needs, and compile faster.
+flavour_flags_asan := -O1 -g1 -fsanitize=address,undefined -fno-sanitize-recover=all
+flavour_flags_tsan := -O1 -g1 -fsanitize=thread
+ifndef flavour_flags_$(FLAVOUR)
+$(error FLAVOUR is $(FLAVOUR); choose release, asan or tsan)
+endif
+
+BUILD := build/$(FLAVOUR)
+ifeq ($(FLAVOUR),release)
+BIN := bin
+LIBRARY := lib/libengine.a
+else
+BIN := $(BUILD)/bin
+LIBRARY := $(BUILD)/lib/libengine.a
+endif
+
+# Static archives that the library takes into itself, their symbols made local: libnuma.a and such.
+THIRD_PARTY_ARCHIVES :=
+
+CXX := g++
+CLANG_FORMAT ?= $(firstword $(shell command -v clang-format-14 clang-format 2> /dev/null) clang-format)
+CLANG_TIDY ?= $(firstword $(shell command -v clang-tidy-14 clang-tidy 2> /dev/null) clang-tidy)
+
+# No unique symbols: objcopy cannot make them local.
+CXXFLAGS := $(flavour_flags_$(FLAVOUR)) -fno-omit-frame-pointer -march=x86-64-v2 -fPIC \
+            -fno-gnu-unique -std=c++20 -Wall -Wextra -I. -pthread
+LDFLAGS := $(filter -fsanitize=%,$(CXXFLAGS))
+LDLIBS := -lpthread -lrt
+# Not in CXXFLAGS, so that `make check` does not compile everything anew. Sanitized code draws
+# warnings that mean nothing.
+strict_flags := $(if $(WERROR),$(if $(filter release,$(FLAVOUR)),-Werror))
+# What a file's name says about the CPU that it is for.
+avx2_flags := -mavx2
+avx512_flags := -mavx2 -mavx512f -mavx512bw -mavx512vl
+kernel_flags = $(if $(filter %_avx2.cc,$<),$(avx2_flags))$(if $(filter %_avx512.cc,$<),$(avx512_flags))
+
+# Kernels for newer CPUs come last: of an inline function that several objects carry the linker
+# keeps the first copy, which must be one that every CPU runs.
+library_sources := $(sort $(wildcard engine_race/*.cc engine_race/*/*.cc))
+library_sources := $(filter-out %_avx2.cc %_avx512.cc,$(library_sources)) \
+                   $(filter %_avx2.cc,$(library_sources)) $(filter %_avx512.cc,$(library_sources))
+main_sources := $(sort $(wildcard harness/*_main.cc))
+harness_sources := $(filter-out $(main_sources),$(sort $(wildcard harness/*.cc)))
+test_sources := $(sort $(shell find test -name '*.cc' -not -path 'test/judges/*'))
+headers := $(sort $(shell find include engine_race harness test -name '*.h'))
+sources := $(library_sources) $(harness_sources) $(main_sources) $(test_sources)
+judge_sources := $(sort $(wildcard test/judges/*.cc))
+
+objects = $(addprefix $(BUILD)/,$(1:.cc=.o))
+library_objects := $(call objects,$(library_sources))
+harness_objects := $(call objects,$(harness_sources))
+test_objects := $(call objects,$(test_sources))
+PROGRAMS := $(main_sources:harness/%_main.cc=$(BIN)/%)
+BENCHES := $(filter $(BIN)/bench_%,$(PROGRAMS))
+
+quiet := $(if $(V),,@)
+
+# A make of its own for targets that first install packages: it sees what was installed, and uses
+# every CPU unless told otherwise.
+jobs = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc))
+submake = $(MAKE) --no-print-directory $(jobs)
+
+.PHONY: all library programs tests race test check bench bench-race crash asan tsan format clean \
+        help FORCE
+.SECONDARY:
+.DELETE_ON_ERROR:
+
+# The programs need packages that the library does not, so a machine without them still gets that.
+all: library $(if $(wildcard /usr/include/CLI/CLI.hpp /usr/local/include/CLI/CLI.hpp),programs)  ## the library and the programs
+library: $(LIBRARY)    ## lib/libengine.a
+programs: $(PROGRAMS)  ## bin/race, bin/crash and the benches
+tests: $(BUILD)/engine_tests
+
+race:  ## installs, builds and runs the three-phase race; RACE_ARGS='--dir D --num N'
+	scripts/setup.sh race
+	$(submake) $(BIN)/race
+	$(BIN)/race $(RACE_ARGS)
+
+test:  ## installs, builds and runs every test, plain and under the sanitizers
+	scripts/setup.sh test
+	$(submake) -k test-release test-asan test-tsan
+	scripts/run_tests.sh release asan tsan judges
+
+asan tsan:  ## the tests under one sanitizer
+	scripts/setup.sh test
+	$(submake) test-$@
+	scripts/run_tests.sh $@
+
+check:  ## format, lint, headers, layers, house rules and a tiny run of every bench
+	scripts/setup.sh check
+	$(submake) -k WERROR=1 tests programs \
+	  check-format check-headers check-layers check-house check-lint check-bench
+
+bench: programs  ## the micro-benchmarks and the index benchmark
+	$(foreach bench,$(filter-out $(BIN)/bench_race,$(BENCHES)),$(bench) &&) true
+
+bench-race: $(BIN)/bench_race  ## the measured claims, into out/bench-race.json; about an hour
+	mkdir -p out
+	$(BIN)/bench_race --json out/bench-race.json $(BENCH_RACE_ARGS)
+
+crash: $(BIN)/crash  ## kills the engine again and again; CRASH_ARGS='--cycles N'
+	$(BIN)/crash $(CRASH_ARGS)
+
+format:  ## formats every source in place
+	$(CLANG_FORMAT) -i $(sources) $(judge_sources) $(headers)
+
+clean:  ## removes what was built
+	rm -rf build bin lib
+
+help:  ## this list
+	@awk -F ':.*##' '/^[a-z-]+[a-z -]*:.*##/ {printf "%-11s %s\n", $$1, $$2}' Makefile
+
+# Compiling.
+
+$(BUILD)/%.o: %.cc $(BUILD)/flags.txt
+	@mkdir -p $(@D)
+	@echo "compile $< ($(FLAVOUR))"
+	$(quiet)$(CXX) $(CXXFLAGS) $(kernel_flags) $(strict_flags) -MMD -MP -c $< -o $@
+
+# Rewritten only when it changes, so that other flags compile anew, and a source that came or went
+# links anew.
+define write_if_changed
+	@mkdir -p $(@D)
+	@printf '%s\n' '$(1)' | cmp -s - $@ || printf '%s\n' '$(1)' > $@
+endef
+$(BUILD)/flags.txt: FORCE
+	$(call write_if_changed,$(CXX) $(CXXFLAGS) $(avx2_flags) $(avx512_flags))
+$(BUILD)/sources.txt: FORCE
+	$(call write_if_changed,$(sources) $(THIRD_PARTY_ARCHIVES))
+
+# Linking. Programs and tests see all of the engine; the archive shows its public interface alone.
+
+$(PROGRAMS): $(BIN)/%: $(BUILD)/harness/%_main.o $(harness_objects) $(library_objects) $(BUILD)/sources.txt
+	@mkdir -p $(@D)
+	@echo "link $@"
+	$(quiet)$(CXX) $(LDFLAGS) $(filter %.o,$^) $(THIRD_PARTY_ARCHIVES) $(LDLIBS) -o $@
+$(BIN)/bench_micro: LDLIBS += -lbenchmark
+
+$(BUILD)/engine_tests: $(test_objects) $(harness_objects) $(library_objects) $(BUILD)/sources.txt
+	@echo "link $@"
+	$(quiet)$(CXX) $(LDFLAGS) $(filter %.o,$^) $(THIRD_PARTY_ARCHIVES) -lgtest -lgtest_main $(LDLIBS) -o $@
+
+# One object of everything, groups of inline functions resolved, then all but the public made local.
+$(BUILD)/engine_whole.o: $(library_objects) $(BUILD)/sources.txt $(THIRD_PARTY_ARCHIVES)
+	@echo "link $@"
+	$(quiet)$(LD) -r --force-group-allocation $(filter %.o,$^) $(THIRD_PARTY_ARCHIVES) -o $@
+
+$(LIBRARY): $(BUILD)/engine_whole.o engine_race/public_symbols.txt
+	@mkdir -p $(@D)
+	@echo "archive $@"
+	$(quiet)objcopy --wildcard --keep-global-symbols=engine_race/public_symbols.txt $< $(BUILD)/libengine.o
+	$(quiet)rm -f $@
+	$(quiet)$(AR) crsD $@ $(BUILD)/libengine.o
+
+# Tests, by flavour. End-to-end tests find bin/crash through ENGINE_BIN_DIR.
+
+.PHONY: test-release test-asan test-tsan
+test-release: tests $(BIN)/crash library
+test-asan test-tsan: test-%:
+	$(MAKE) --no-print-directory FLAVOUR=$* tests build/$*/bin/crash
+
+# Checks.
+
+.PHONY: check-format check-headers check-layers check-house check-lint check-bench
+check-format:
+	scripts/check_format.sh $(CLANG_FORMAT) $(sources) $(judge_sources) $(headers)
+
+check-layers:
+	scripts/check_layers.sh
+
+check-house:
+	scripts/check_house.sh
+
+check-headers: $(headers:%=$(BUILD)/%.ok) $(addprefix $(BUILD)/judge/, \
+    include/engine.h.ok include/polar_string.h.ok engine_race/engine_race.h.ok)
+$(BUILD)/%.h.ok: %.h $(BUILD)/flags.txt
+	@mkdir -p $(@D)
+	@$(CXX) $(CXXFLAGS) -Werror -fsyntax-only -MMD -MP -MF $(@:.ok=.d) -MT $@ -x c++ $<
+	@touch $@
+$(BUILD)/judge/%.h.ok: %.h
+	@mkdir -p $(@D)
+	@$(CXX) -std=c++11 -pedantic -Wall -Wextra -Werror -I. -fsyntax-only \
+	  -MMD -MP -MF $(@:.ok=.d) -MT $@ -x c++ $<
+	@touch $@
+
+# The object stands for the headers: it is newer than a lint that they outdated.
+check-lint: $(patsubst %.cc,$(BUILD)/%.lint,$(library_sources) $(harness_sources) $(main_sources))
+$(BUILD)/%.lint: %.cc $(BUILD)/%.o .clang-tidy
+	@echo lint $<
+	@$(CLANG_TIDY) --quiet $< -- -std=c++20 -I. -march=x86-64-v2 $(kernel_flags) 2> $@.err \
+	  || { cat $@.err; exit 1; }
+	@touch $@
+
+check-bench: $(BENCHES)
+	scripts/check_bench.sh $(BENCHES)
+
+-include $(shell find $(BUILD) -name '*.d' 2> /dev/null)

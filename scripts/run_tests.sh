@@ -1,0 +1,126 @@
+#!/bin/bash
+# Runs built tests and adds up what they say: the last line is "N passed, N failed[, N skipped]".
+#
+#   scripts/run_tests.sh [release|asan|tsan|judges]...
+#
+# As many runs go on at once as there are CPUs. A test program that crashes, hangs or leaves no
+# report counts as one failed test, and so does a sanitizer's finding after the tests themselves
+# have passed. TEST_FILTER and SANITIZER_FILTER are googletest filters; TEST_TIMEOUT is in seconds
+# for each run.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+
+test_filter=${TEST_FILTER:-*}
+sanitizer_filter=${SANITIZER_FILTER:-$test_filter}
+timeout_s=${TEST_TIMEOUT:-900}
+
+export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=1:strict_string_checks=1}
+export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
+export TSAN_OPTIONS=${TSAN_OPTIONS:-second_deadlock_stack=1}
+
+# The sanitizers of GCC 12 cannot lay out their shadow memory under strong address randomisation.
+fixed_addresses=()
+if setarch -R true 2> /dev/null; then fixed_addresses=(setarch -R); fi
+
+# The line that ends every run.
+summarise() {  # name, passed, failed, skipped, seconds
+  echo "$1: $2 passed, $3 failed, $4 skipped, $5 s"
+}
+
+attribute() {  # a number in the root element of a report
+  sed -n "s/.*<testsuites [^>]*\b$1=\"\([0-9]*\)\".*/\1/p" "$2" | head -1
+}
+
+run_gtest() {  # flavour, filter, program to run it with
+  local flavour=$1 filter=$2
+  shift 2
+  local build=build/$flavour
+  local report=$build/tests.xml log=$build/tests.log bin_dir=$PWD/$build/bin
+  local began=$SECONDS status tests good bad omitted
+  rm -f "$report" "$log"
+  if [ ! -x "$build/engine_tests" ]; then
+    echo "$flavour: $build/engine_tests was not built"
+    summarise "$flavour" 0 1 0 0
+    return
+  fi
+  [ "$flavour" != release ] || bin_dir=$PWD/bin
+  ENGINE_BIN_DIR=$bin_dir timeout -k 10 "$timeout_s" "$@" "$build/engine_tests" \
+    --gtest_filter="$filter" --gtest_output="xml:$report" > "$log" 2>&1 < /dev/null
+  status=$?
+
+  if [ -s "$report" ]; then
+    tests=$(attribute tests "$report") bad=$(attribute failures "$report")
+    omitted=$(($(attribute disabled "$report") + $(grep -c 'result="skipped"' "$report")))
+    good=$((tests - bad - omitted))
+    # Something failed that is no test: a leak or a race that was reported at exit.
+    if [ "$status" != 0 ] && [ "$bad" = 0 ]; then bad=1; fi
+    if [ "$tests" = 0 ]; then echo "$flavour: no test ran"; bad=1; fi
+  else
+    echo "$flavour: ended with status $status in the middle of the tests"
+    good=$(grep -c '^\[       OK \] .* ms)$' "$log")
+    bad=$(($(grep -c '^\[  FAILED  \] .* ms)$' "$log") + 1))
+    omitted=$(grep -c '^\[  SKIPPED \] .* ms)$' "$log")
+  fi
+  if [ "$bad" != 0 ]; then
+    echo "$flavour: the end of $log:"
+    tail -n 80 "$log"
+    grep -E '^\[  FAILED  \] .* ms\)$' "$log"
+  fi
+  summarise "$flavour" "$good" "$bad" "$omitted" $((SECONDS - began))
+}
+
+run_judges() {
+  local began=$SECONDS output summary
+  output=$(scripts/test_judges.sh 2>&1 < /dev/null)
+  summary=$(tail -n 1 <<< "$output")
+  if [[ $summary =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed$ ]]; then
+    [ "${BASH_REMATCH[2]}" = 0 ] || echo "$output"
+    summarise judges "${BASH_REMATCH[1]}" "${BASH_REMATCH[2]}" 0 $((SECONDS - began))
+  else
+    echo "$output"
+    summarise judges 0 1 0 $((SECONDS - began))
+  fi
+}
+
+start() {
+  case $1 in
+    release) run_gtest release "$test_filter" ;;
+    asan | tsan) run_gtest "$1" "$sanitizer_filter" "${fixed_addresses[@]}" ;;
+    judges) run_judges ;;
+  esac
+}
+
+for run in "$@"; do
+  case $run in
+    release | asan | tsan | judges) ;;
+    *) echo "usage: $0 [release|asan|tsan|judges]..." >&2; exit 2 ;;
+  esac
+done
+
+results=$(mktemp -d)
+trap 'rm -rf "$results"' EXIT
+for run in "$@"; do
+  while [ "$(jobs -pr | wc -l)" -ge "$(nproc)" ]; do wait -n; done
+  start "$run" > "$results/$run" 2>&1 &
+done
+wait
+
+passed=0 failed=0 skipped=0
+for run in "$@"; do
+  cat "$results/$run"
+  if [[ $(tail -n 1 "$results/$run") =~ :\ ([0-9]+)\ passed,\ ([0-9]+)\ failed,\ ([0-9]+)\ skipped ]]; then
+    passed=$((passed + BASH_REMATCH[1]))
+    failed=$((failed + BASH_REMATCH[2]))
+    skipped=$((skipped + BASH_REMATCH[3]))
+  else
+    echo "$run: gave no result"
+    failed=$((failed + 1))
+  fi
+done
+
+if [ $skipped = 0 ]; then
+  echo "$passed passed, $failed failed"
+else
+  echo "$passed passed, $failed failed, $skipped skipped"
+fi
+[ $failed = 0 ] && [ $passed != 0 ]

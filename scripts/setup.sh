@@ -1,0 +1,108 @@
+#!/bin/bash
+# Installs what a goal of the Makefile needs and this machine lacks, on Debian and Ubuntu.
+#
+#   scripts/setup.sh [race|test|check|all]
+#
+# When nothing is missing it does nothing, fast, and needs neither the network nor any rights.
+set -euo pipefail
+
+# What each goal needs: how to tell that it is there (a command, or a header below the include
+# directories), then the packages that bring it, the best first.
+race_needs='
+g++                      g++
+ld                       binutils
+xxhash.h                 libxxhash-dev
+CLI/CLI.hpp              libcli11-dev
+nlohmann/json.hpp        nlohmann-json3-dev
+fio                      fio
+'
+test_needs="$race_needs"'
+gtest/gtest.h            libgtest-dev
+benchmark/benchmark.h    libbenchmark-dev
+setarch                  util-linux
+'
+# Formats and findings differ between versions, so 14 comes before whatever is the newest.
+check_needs="$test_needs"'
+clang-format-14,clang-format  clang-format-14 clang-format
+clang-tidy-14,clang-tidy      clang-tidy-14 clang-tidy
+'
+
+case "${1:-all}" in
+  race) needs=$race_needs ;;
+  test) needs=$test_needs ;;
+  check | all) needs=$check_needs ;;
+  *) echo "usage: $0 [race|test|check|all]" >&2; exit 2 ;;
+esac
+
+is_there() {  # a comma-separated list of probes, any of which will do
+  local probe
+  for probe in ${1//,/ }; do
+    case $probe in
+      *.h | *.hpp) compgen -G "/usr/include/$probe" > /dev/null && return
+                   compgen -G "/usr/local/include/$probe" > /dev/null && return ;;
+      *) command -v "$probe" > /dev/null && return ;;
+    esac
+  done
+  return 1
+}
+
+missing() {
+  local probe packages
+  while read -r probe packages; do
+    [ -z "$probe" ] || is_there "$probe" || echo "$packages"
+  done <<< "$needs"
+}
+
+as_root() {
+  if [ "$(id -u)" = 0 ]; then
+    env DEBIAN_FRONTEND=noninteractive "$@"
+  else
+    sudo env DEBIAN_FRONTEND=noninteractive "$@"
+  fi
+}
+
+check_compiler() {
+  if ! echo 'int main() {}' | g++ -std=c++20 -march=x86-64-v2 -x c++ -fsyntax-only - 2> /dev/null; then
+    echo "setup: this g++ ($(g++ -dumpfullversion)) is too old: GCC 12 or newer is needed" >&2
+    exit 1
+  fi
+}
+
+wanted=$(missing)
+if [ -z "$wanted" ]; then
+  check_compiler
+  exit 0
+fi
+names=$(awk '{print $1}' <<< "$wanted" | xargs)
+
+if ! command -v apt-get > /dev/null; then
+  echo "setup: missing here: $names (as Debian calls them); this system has no apt-get, please" \
+       "install them by hand" >&2
+  exit 1
+fi
+if [ "$(id -u)" != 0 ] && ! command -v sudo > /dev/null; then
+  echo "setup: missing: $names; run this as root: apt-get install $names" >&2
+  exit 1
+fi
+
+echo "setup: installing $names"
+as_root apt-get update -q < /dev/null || echo "setup: apt-get update failed; trying anyway" >&2
+chosen=()
+while read -r candidates; do
+  package=${candidates%% *}
+  for candidate in $candidates; do
+    if apt-cache show "$candidate" > /dev/null 2>&1; then
+      package=$candidate
+      break
+    fi
+  done
+  chosen+=("$package")
+done <<< "$wanted"
+as_root apt-get install -q -y --no-install-recommends "${chosen[@]}" < /dev/null
+
+wanted=$(missing)
+if [ -n "$wanted" ]; then
+  echo "setup: still missing after the installation: $wanted" >&2
+  exit 1
+fi
+check_compiler

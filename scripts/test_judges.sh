@@ -1,0 +1,73 @@
+#!/bin/bash
+# Compiles the judging programs as judges do, against lib/libengine.a alone, and runs them; also
+# looks at what the archive shows. The last line is "N passed, N failed".
+set -uo pipefail
+cd "$(dirname "$0")/.."
+archive=lib/libengine.a
+out=build/judges
+passed=0 failed=0
+mkdir -p $out
+
+pass() { echo "ok $1"; passed=$((passed + 1)); }
+fail() { echo "FAILED $1"; failed=$((failed + 1)); }
+
+judge() {  # name, standard, further flags
+  local name=$1 standard=$2 output status
+  shift 2
+  # The line that judges use, but for the place of the program.
+  if ! g++ "-std=$standard" -I. "$@" "test/judges/$name.cc" -Llib -lengine -lpthread -lrt \
+      -o "$out/$name"; then
+    fail "$name links as $standard"
+    return
+  fi
+  pass "$name links as $standard"
+  output=$(timeout -k 10 300 "$out/$name" 2>&1)
+  status=$?
+  echo "$output"
+  passed=$((passed + $(grep -c '^ok ' <<< "$output")))
+  failed=$((failed + $(grep -c '^FAILED ' <<< "$output")))
+  if [ $status != 0 ] && ! grep -q '^FAILED ' <<< "$output"; then
+    fail "$name ended with status $status"
+  fi
+}
+
+# Every symbol that the archive shows belongs to the public interface, strongly defined.
+public_names='polar_race::Engine::Open|polar_race::EngineRace::'
+public_names+='|(vtable|typeinfo|typeinfo name) for polar_race::EngineRace$'
+public_names+='|engine_race::Store::(Open|Write|Delete|Read|Range|Stats|~Store)\('
+public_names+='|engine_race::(ValidateOptions|CodeName|Status::(FromErrno|ToString(\[abi:cxx11\])?))\('
+
+check_symbols() {
+  local shown unexpected
+  shown=$(nm -C --defined-only --extern-only $archive | sed -n 's/^[0-9a-f]* //p')
+  unexpected=$(grep -vE "^[TDRV] ($public_names)" <<< "$shown")
+  if [ -n "$shown" ] && [ -z "$unexpected" ]; then
+    pass "the archive shows its public interface alone"
+  else
+    echo "$unexpected"
+    fail "the archive shows its public interface alone"
+  fi
+}
+
+# A copy of one symbol for each group means that inline functions were resolved into one object.
+check_members() {
+  local groups
+  groups=$(readelf --section-groups --wide $archive | grep -c 'COMDAT group section')
+  if [ "$(ar t $archive | wc -l)" = 1 ] && [ "$groups" = 0 ]; then
+    pass "the archive is one object without groups"
+  else
+    fail "the archive is one object without groups"
+  fi
+}
+
+if [ ! -f $archive ]; then
+  fail "$archive exists"
+else
+  check_symbols
+  check_members
+  judge contest_judge c++11
+  judge clashing_judge c++11
+  judge store_judge c++20
+fi
+echo "$passed passed, $failed failed"
+[ $failed = 0 ]

@@ -1,0 +1,90 @@
+// A C++20 program on the archive's other public interface, engine_race/store.h.
+#include "engine_race/store.h"
+
+#include <sys/stat.h>
+
+#include <stdexcept>
+#include <utility>
+
+#include "test/judges/judge.h"
+
+namespace {
+
+using engine_race::Code;
+using engine_race::Options;
+using engine_race::Status;
+using engine_race::Store;
+using judge::Key;
+using judge::Spread;
+using judge::Value;
+
+std::unique_ptr<Store> Open(const Options& options, const std::string& dir) {
+  std::unique_ptr<Store> store;
+  const Status status = Store::Open(options, dir, &store);
+  if (!status.ok()) throw std::runtime_error(status.ToString());
+  return store;
+}
+
+void AllCalls(const judge::Directory& dir) {
+  Options options;
+  options.bucket_count = 64;
+  options.file_count = 8;
+  std::unique_ptr<Store> store = Open(options, dir.Store("store"));
+  for (uint64_t i = 0; i < 1000; ++i) {
+    JUDGE_CHECK(store->Write(Key(Spread(i)), Value(i, 1)).ok());
+  }
+  JUDGE_CHECK(store->Delete(Key(Spread(3))).ok());
+
+  std::string value = "as it was";
+  JUDGE_CHECK(store->Read(Key(Spread(3)), &value).code() == Code::kNotFound);
+  JUDGE_CHECK(value == "as it was");
+  JUDGE_CHECK(store->Read(Key(Spread(4)), &value).ok() && value == Value(4, 1));
+
+  uint64_t visits = 0;
+  JUDGE_CHECK(store->Range("", "", [&](std::string_view, std::string_view) { ++visits; }).ok());
+  JUDGE_CHECK(visits == 999);
+  JUDGE_CHECK(store->Stats().bucket_count == 64);
+  JUDGE_CHECK(store->Stats().record_count == 1001);
+}
+
+void ErrorsHaveMessages(const judge::Directory& dir) {
+  Options options;
+  options.bucket_count = 3;
+  const Status invalid = engine_race::ValidateOptions(options);
+  JUDGE_CHECK(invalid.code() == Code::kInvalidArgument);
+  JUDGE_CHECK(invalid.message().find("bucket_count") != std::string::npos);
+  JUDGE_CHECK(engine_race::CodeName(invalid.code()) == "kInvalidArgument");
+
+  std::unique_ptr<Store> store;
+  JUDGE_CHECK(Store::Open(options, dir.Store("a"), &store).code() == Code::kInvalidArgument);
+  options = Options();
+  options.create_if_missing = false;
+  JUDGE_CHECK(mkdir(dir.Store("b").c_str(), 0777) == 0);
+  JUDGE_CHECK(Store::Open(options, dir.Store("b"), &store).code() == Code::kNotFound);
+  JUDGE_CHECK(store == nullptr);
+}
+
+void VisitorThrows(const judge::Directory& dir) {
+  std::unique_ptr<Store> store = Open(Options(), dir.Store("store"));
+  JUDGE_CHECK(store->Write(Key(1), Value(1, 1)).ok());
+  bool caught = false;
+  try {
+    const Status status = store->Range("", "", [](std::string_view, std::string_view) {
+      throw std::out_of_range("the visitor's own");
+    });
+    JUDGE_CHECK(status.ok());
+  } catch (const std::out_of_range&) {
+    caught = true;
+  }
+  JUDGE_CHECK(caught);
+}
+
+}  // namespace
+
+int main() {
+  bool held = true;
+  held &= judge::RunCase("every call of Store", AllCalls);
+  held &= judge::RunCase("errors have messages", ErrorsHaveMessages);
+  held &= judge::RunCase("a visitor's exception leaves Store::Range", VisitorThrows);
+  return held ? 0 : 1;
+}
