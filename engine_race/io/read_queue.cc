@@ -1,0 +1,55 @@
+#include "engine_race/io/read_queue.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <string>
+
+#include "engine_race/io/read_queue_backends.h"
+
+namespace engine_race::io {
+
+namespace {
+
+constexpr uint32_t kMaxDepth = 65536;
+
+}  // namespace
+
+Status ReadQueue::Create(IoBackend backend, uint32_t depth, std::unique_ptr<ReadQueue>* queue) {
+  if (depth == 0 || depth > kMaxDepth) {
+    return Status::InvalidArgument("read queue depth " + std::to_string(depth));
+  }
+  switch (backend) {
+    case IoBackend::kLibaio:
+      return MakeLibaioQueue(depth, queue);
+    case IoBackend::kPsync:
+      return MakePsyncQueue(depth, queue);
+    case IoBackend::kAuto:
+      // Containers refuse io_setup, and so does a machine whose aio-max-nr is used up.
+      if (MakeLibaioQueue(depth, queue).ok()) return Status::Ok();
+      return MakePsyncQueue(depth, queue);
+  }
+  return Status::InvalidArgument("unknown I/O back end");
+}
+
+ReadCompletion ReadBlocking(const ReadRequest& request, ReadProgress progress) {
+  ReadCompletion completion;
+  completion.tag = request.tag;
+  bool over = request.size_bytes == 0;
+  while (!over) {
+    const ssize_t result =
+        pread(request.fd, static_cast<char*>(request.buffer) + progress.from_bytes,
+              request.size_bytes - progress.from_bytes,
+              static_cast<off_t>(request.offset + progress.from_bytes));
+    if (result < 0) {
+      if (errno == EINTR) continue;
+      completion.error = errno;
+      break;
+    }
+    over = progress.Advance(static_cast<uint32_t>(result), request.size_bytes);
+  }
+  completion.read_bytes = progress.done_bytes;
+  return completion;
+}
+
+}  // namespace engine_race::io

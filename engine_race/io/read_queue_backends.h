@@ -1,0 +1,42 @@
+// The back ends behind ReadQueue::Create, and the blocking read that they share.
+//
+// Internal to io/. Each maker answers kNotSupported when its back end does not work here.
+#ifndef ENGINE_RACE_IO_READ_QUEUE_BACKENDS_H_
+#define ENGINE_RACE_IO_READ_QUEUE_BACKENDS_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "engine_race/base/memory.h"
+#include "engine_race/base/status.h"
+#include "engine_race/io/read_queue.h"
+
+namespace engine_race::io {
+
+Status MakeLibaioQueue(uint32_t depth, std::unique_ptr<ReadQueue>* queue);
+Status MakePsyncQueue(uint32_t depth, std::unique_ptr<ReadQueue>* queue);
+
+// How far a read has come through transfers that may each end early. A direct read ends between
+// two aligned places only at the end of the file, and may not go on from there; a buffered one may
+// end anywhere. So both go on from the aligned place before it, and the file has ended when that
+// brings nothing new.
+struct ReadProgress {
+  uint32_t from_bytes = 0;  // where the transfer under way began
+  uint32_t done_bytes = 0;  // what all transfers together have brought
+
+  // Takes in a transfer's result; true when the read is over.
+  bool Advance(uint32_t transferred_bytes, uint32_t size_bytes) {
+    const uint32_t reached_bytes = from_bytes + transferred_bytes;
+    const bool over = reached_bytes <= done_bytes || reached_bytes >= size_bytes;
+    if (reached_bytes > done_bytes) done_bytes = reached_bytes;
+    from_bytes = done_bytes - done_bytes % static_cast<uint32_t>(kIoAlignment);
+    return over;
+  }
+};
+
+// Carries `request` to its end with blocking reads, from where `progress` stands.
+ReadCompletion ReadBlocking(const ReadRequest& request, ReadProgress progress);
+
+}  // namespace engine_race::io
+
+#endif  // ENGINE_RACE_IO_READ_QUEUE_BACKENDS_H_

@@ -1,0 +1,211 @@
+// Linux native asynchronous I/O through the system calls themselves: the library libaio would add
+// nothing but a dependency.
+#include <linux/aio_abi.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <memory>
+#include <new>
+#include <vector>
+
+#include "engine_race/io/read_queue_backends.h"
+
+namespace engine_race::io {
+
+namespace {
+
+constexpr long kEventBatch = 128;
+
+int IoSubmit(aio_context_t context, long count, iocb** blocks) {
+  return static_cast<int>(syscall(SYS_io_submit, context, count, blocks));
+}
+
+// Retries EINTR, which can only come before any event has been taken.
+int IoGetEvents(aio_context_t context, long min_count, long max_count, io_event* events) {
+  while (true) {
+    const long got = syscall(SYS_io_getevents, context, min_count, max_count, events, nullptr);
+    if (got >= 0 || errno != EINTR) return static_cast<int>(got);
+  }
+}
+
+class LibaioQueue final : public ReadQueue {
+ public:
+  LibaioQueue(uint32_t depth, aio_context_t context) : ReadQueue(depth), context_(context) {}
+  ~LibaioQueue() override;
+
+  // Everything later calls need, so that they cannot run out of memory half-way.
+  void Reserve();
+
+  Status Submit(std::span<const ReadRequest> requests, size_t* started) override;
+  Status Wait(uint32_t min_count, std::vector<ReadCompletion>* completions) override;
+  const char* name() const override { return "libaio"; }
+
+ private:
+  struct Operation {
+    iocb block;
+    ReadRequest request;
+    ReadProgress progress;
+  };
+
+  void Prepare(uint32_t id);
+  // Hands the operations of pending_ to the kernel. Those that it refuses end up in ready_.
+  void SubmitPending();
+  // Takes events from the kernel, at least `min_count`, into ready_ or, after a short transfer,
+  // back into pending_.
+  Status Reap(long min_count);
+  void Finish(uint32_t id, const ReadCompletion& completion);
+
+  const aio_context_t context_;
+  uint32_t in_kernel_ = 0;
+  std::vector<Operation> operations_;
+  std::vector<uint32_t> free_;
+  std::vector<iocb*> pending_;
+  std::vector<ReadCompletion> ready_;
+  io_event events_[kEventBatch];
+};
+
+void LibaioQueue::Reserve() {
+  operations_.resize(depth_);
+  free_.resize(depth_);
+  for (uint32_t i = 0; i < depth_; ++i) free_[i] = depth_ - 1 - i;
+  pending_.reserve(depth_);
+  ready_.reserve(depth_);
+}
+
+LibaioQueue::~LibaioQueue() {
+  while (in_kernel_ > 0) {
+    const int got = IoGetEvents(context_, 1, kEventBatch, events_);
+    if (got <= 0) break;
+    in_kernel_ -= static_cast<uint32_t>(got);
+  }
+  // Waits for whatever could not be reaped above.
+  syscall(SYS_io_destroy, context_);
+}
+
+void LibaioQueue::Prepare(uint32_t id) {
+  Operation& op = operations_[id];
+  op.block = iocb{};
+  op.block.aio_data = id;
+  op.block.aio_lio_opcode = IOCB_CMD_PREAD;
+  op.block.aio_fildes = static_cast<uint32_t>(op.request.fd);
+  op.block.aio_buf = reinterpret_cast<uint64_t>(op.request.buffer) + op.progress.from_bytes;
+  op.block.aio_nbytes = op.request.size_bytes - op.progress.from_bytes;
+  op.block.aio_offset = static_cast<int64_t>(op.request.offset + op.progress.from_bytes);
+  pending_.push_back(&op.block);
+}
+
+void LibaioQueue::Finish(uint32_t id, const ReadCompletion& completion) {
+  ready_.push_back(completion);
+  free_.push_back(id);
+}
+
+Status LibaioQueue::Submit(std::span<const ReadRequest> requests, size_t* started) {
+  *started = 0;
+  if (requests.size() > depth_ - in_flight_) {
+    return Status::InvalidArgument("more reads than the queue is deep");
+  }
+  for (const ReadRequest& request : requests) {
+    const uint32_t id = free_.back();
+    free_.pop_back();
+    operations_[id].request = request;
+    operations_[id].progress = ReadProgress();
+    Prepare(id);
+  }
+  in_flight_ += static_cast<uint32_t>(requests.size());
+  *started = requests.size();
+  SubmitPending();
+  return Status::Ok();
+}
+
+void LibaioQueue::SubmitPending() {
+  size_t begin = 0;
+  while (begin < pending_.size()) {
+    const int taken =
+        IoSubmit(context_, static_cast<long>(pending_.size() - begin), pending_.data() + begin);
+    if (taken > 0) {
+      begin += static_cast<size_t>(taken);
+      in_kernel_ += static_cast<uint32_t>(taken);
+      continue;
+    }
+    const int error = taken == 0 ? EAGAIN : errno;
+    if (error == EINTR) continue;
+    // The refusal is about the first operation. EAGAIN is no fault of its own: the kernel is
+    // short of something, and blocking reads make progress without it.
+    const uint32_t id = static_cast<uint32_t>(pending_[begin]->aio_data);
+    const Operation& op = operations_[id];
+    ++begin;
+    if (error == EAGAIN) {
+      Finish(id, ReadBlocking(op.request, op.progress));
+    } else {
+      Finish(id, {op.request.tag, error, op.progress.done_bytes});
+    }
+  }
+  pending_.clear();
+}
+
+Status LibaioQueue::Reap(long min_count) {
+  const int got = IoGetEvents(context_, min_count, kEventBatch, events_);
+  if (got < 0) return Status::FromErrno("io_getevents", errno);
+  in_kernel_ -= static_cast<uint32_t>(got);
+  for (int i = 0; i < got; ++i) {
+    const uint32_t id = static_cast<uint32_t>(events_[i].data);
+    Operation& op = operations_[id];
+    const int64_t result = events_[i].res;
+    if (result == -EAGAIN || result == -EINTR) {
+      Finish(id, ReadBlocking(op.request, op.progress));
+    } else if (result < 0) {
+      Finish(id, {op.request.tag, static_cast<int>(-result), op.progress.done_bytes});
+    } else if (op.progress.Advance(static_cast<uint32_t>(result), op.request.size_bytes)) {
+      Finish(id, {op.request.tag, 0, op.progress.done_bytes});
+    } else {
+      Prepare(id);
+    }
+  }
+  SubmitPending();
+  return Status::Ok();
+}
+
+Status LibaioQueue::Wait(uint32_t min_count, std::vector<ReadCompletion>* completions) {
+  try {
+    completions->reserve(completions->size() + in_flight_);
+  } catch (const std::bad_alloc&) {
+    return Status::OutOfMemory("completions of a read queue");
+  }
+  const uint32_t wanted = std::min(min_count, in_flight_);
+  Status status;
+  // One look at the kernel even when enough is ready: a poll must see what has finished.
+  do {
+    if (in_kernel_ == 0) break;
+    const uint32_t ready = static_cast<uint32_t>(ready_.size());
+    const long missing = wanted > ready ? wanted - ready : 0;
+    status = Reap(std::min(missing, kEventBatch));
+  } while (status.ok() && ready_.size() < wanted);
+  completions->insert(completions->end(), ready_.begin(), ready_.end());
+  in_flight_ -= static_cast<uint32_t>(ready_.size());
+  ready_.clear();
+  return status;
+}
+
+}  // namespace
+
+Status MakeLibaioQueue(uint32_t depth, std::unique_ptr<ReadQueue>* queue) {
+  aio_context_t context = 0;
+  if (syscall(SYS_io_setup, depth, &context) != 0) {
+    return Status::NotSupported(Status::FromErrno("io_setup", errno).message());
+  }
+  std::unique_ptr<LibaioQueue> made;
+  try {
+    made = std::make_unique<LibaioQueue>(depth, context);
+    context = 0;
+    made->Reserve();
+  } catch (const std::bad_alloc&) {
+    if (context != 0) syscall(SYS_io_destroy, context);
+    return Status::OutOfMemory("read queue");
+  }
+  *queue = std::move(made);
+  return Status::Ok();
+}
+
+}  // namespace engine_race::io
