@@ -1,0 +1,119 @@
+// The index of one bucket: a row of parts in key order, and the life of a bucket from its cut on.
+//
+// States: empty until Expect(); then records are only noted, until Install() brings the parts that
+// were built from the cut and adds what was noted meanwhile; from then on records go to the delta
+// of their part. There is always one mutator: Prepare and OnAppend come under the log's lock of the
+// bucket, and Install excludes them by the state it changes under this bucket's own lock.
+//
+// A damaged bucket holds only the records that are provably the newest of their keys, tombstones
+// included; whatever is not found there may have been lost.
+//
+// Thread safety: const calls from any thread, beside one mutator.
+#ifndef ENGINE_RACE_INDEX_BUCKET_INDEX_H_
+#define ENGINE_RACE_INDEX_BUCKET_INDEX_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <shared_mutex>
+#include <vector>
+
+#include "engine_race/base/status.h"
+#include "engine_race/index/index.h"
+#include "engine_race/index/part.h"
+#include "engine_race/index/read_write_lock.h"
+#include "engine_race/index/sorted_run.h"
+
+namespace engine_race {
+
+class alignas(64) BucketIndex {
+ public:
+  // Parts of more keys are split.
+  static constexpr size_t kSplitKeys = size_t{128} << 10;
+  using Row = std::vector<std::unique_ptr<Part>>;
+
+  // Before anything else. Smaller parts are for tests.
+  void set_split_keys(size_t split_keys) { split_keys_ = split_keys; }
+
+  // From now on records come in by Prepare and OnAppend. Before CutBucket.
+  void Expect() noexcept;
+  // Takes everything back, for another build. No record may come in any more.
+  void Forget();
+  // The bucket's counts are damaged: everything is kCorruption.
+  void MarkUnreadable() noexcept { damaged_ = true; }
+  // Hands over `parts`, ascending and disjoint, none empty, as what the cut held. `damaged`: see
+  // above. kOutOfMemory.
+  Status Install(Row parts, bool damaged);
+
+  // kOk, kNotFound or kCorruption.
+  Code Find(uint64_t key, ValueRef* ref) const;
+  // See Index.
+  Code Collect(uint64_t first_key, uint64_t last_key, size_t max_entries,
+               std::vector<IndexEntry>* entries, bool* complete) const;
+  uint64_t EstimateCount(uint64_t first_key, uint64_t last_key) const;
+  uint64_t memory_bytes() const;
+
+  // AppendListener's.
+  Status Prepare();
+  void OnAppend(const KeyRecord& record) noexcept;
+
+ private:
+  enum class State : uint8_t { kEmpty, kExpecting, kInstalled };
+  static constexpr size_t kNoPart = ~size_t{0};
+  // What a delta begins with and grows by, until its part's limit makes it merge.
+  static constexpr uint32_t kFirstDelta = 16;
+  static constexpr uint32_t kDeltaGrowth = 4;
+
+  size_t PartOf(uint64_t key) const;
+  // Makes room for one more record in every part.
+  Status MakeRoom();
+  Status GrowDelta(size_t part);
+  Status Merge(size_t part);
+  // Puts the parts of `replacement` in place of parts_[part], under the lock.
+  Status Replace(size_t part, PartReplacement replacement);
+  // The record goes to the delta of its part, where MakeRoom has made room.
+  void Add(uint64_t key, ValueRef ref) noexcept;
+  // Takes the lock; the old row is given back in the arguments.
+  void SwapRow(Row* parts, std::vector<uint64_t>* bounds) noexcept;
+  Status ReserveNoted();
+
+  // Brings what Find looks at first up to date. Under the lock.
+  void ShowOnlyRun() noexcept;
+  bool FindInRow(uint64_t key, ValueRef* ref) const;
+
+  // The first cache line is all that the usual lookup needs of the bucket.
+  mutable ReadWriteLock lock_;
+  bool damaged_ = false;
+  // The bucket is one part without a delta, and this is its run.
+  bool is_one_run_ = false;
+  RunView only_run_;
+
+  // Stored under the lock; Prepare looks at it without.
+  std::atomic<State> state_{State::kEmpty};
+  // bounds_[i] is the smallest key that belongs to parts_[i]; bounds_[0] counts as zero.
+  std::vector<uint64_t> bounds_;
+  Row parts_;
+  // What came in between Expect and Install.
+  std::vector<IndexEntry> noted_;
+  // Prepare has made room in noted_ for a record that may come after Install.
+  bool promised_ = false;
+  // An empty delta for the next part that gets its first new record.
+  Delta spare_;
+  // The part whose delta the last record filled.
+  size_t full_part_ = kNoPart;
+  size_t split_keys_ = kSplitKeys;
+};
+
+inline Code BucketIndex::Find(uint64_t key, ValueRef* ref) const {
+  const std::shared_lock lock(lock_);
+  const bool found = is_one_run_ ? only_run_.Find(key, ref) : FindInRow(key, ref);
+  if (found) [[likely]] {
+    return ref->tombstone() ? Code::kNotFound : Code::kOk;
+  }
+  return damaged_ ? Code::kCorruption : Code::kNotFound;
+}
+
+}  // namespace engine_race
+
+#endif  // ENGINE_RACE_INDEX_BUCKET_INDEX_H_

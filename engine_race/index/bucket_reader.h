@@ -1,0 +1,64 @@
+// Reads whole key logs, several buckets ahead of the thread that sorts them.
+//
+// One thread. Owns the buffers that it hands out.
+#ifndef ENGINE_RACE_INDEX_BUCKET_READER_H_
+#define ENGINE_RACE_INDEX_BUCKET_READER_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine_race/base/memory.h"
+#include "engine_race/base/status.h"
+#include "engine_race/index/build.h"
+#include "engine_race/index/part_builder.h"
+#include "engine_race/io/read_queue.h"
+
+namespace engine_race {
+
+// An I/O error of a key log, with its name.
+Status KeyLogError(const BucketLog& log, uint32_t bucket, int error);
+
+class BucketReader {
+ public:
+  explicit BucketReader(BuildContext* context) : context_(context) {}
+
+  Status Init();
+  // True when no further bucket may be started before one was finished.
+  bool full() const { return used_ == slots_.size(); }
+  bool empty() const { return used_ == 0; }
+  // Cuts the bucket and starts reading its key log.
+  Status Start(uint32_t bucket);
+  // Waits for the oldest bucket. *raw is valid until Finish.
+  Status Next(uint32_t* bucket, RawBucket* raw);
+  // Frees the oldest bucket's place.
+  void Finish();
+
+ private:
+  struct Slot {
+    uint32_t bucket = 0;
+    BucketCut cut;
+    Region buffer;
+    uint32_t pending_reads = 0;
+    // Entries before this one were read; less than cut.flushed_key_count when the file ends early.
+    uint64_t readable_count = 0;
+    int error = 0;
+  };
+
+  Slot& oldest() { return slots_[oldest_]; }
+  Status Submit(uint32_t slot_index);
+  Status Reap(uint32_t min_count);
+
+  BuildContext* const context_;
+  std::vector<Slot> slots_;
+  size_t oldest_ = 0;
+  size_t used_ = 0;
+  std::vector<io::ReadCompletion> completions_;
+  // After the buffers: its destructor waits for reads into them.
+  std::unique_ptr<io::ReadQueue> queue_;
+};
+
+}  // namespace engine_race
+
+#endif  // ENGINE_RACE_INDEX_BUCKET_READER_H_

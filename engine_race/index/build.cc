@@ -1,0 +1,196 @@
+#include "engine_race/index/build.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <new>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "engine_race/index/bucket_reader.h"
+#include "engine_race/index/giant_build.h"
+#include "engine_race/index/part_builder.h"
+
+namespace engine_race {
+namespace {
+
+constexpr size_t kMaxReportedSlots = 16;
+// Slabs this large waste little at their ends, and are few.
+constexpr uint64_t kMaxSlabBytes = uint64_t{64} << 20;
+constexpr uint64_t kMinSlabBytes = uint64_t{256} << 10;
+constexpr uint64_t kIndexBytesPerRecord = 17;
+
+uint32_t AvailableCpuCount() {
+  cpu_set_t cpus;
+  // It fails on machines with more CPUs than the set has room for.
+  if (::sched_getaffinity(0, sizeof(cpus), &cpus) == 0) {
+    return static_cast<uint32_t>(std::max(CPU_COUNT(&cpus), 1));
+  }
+  return std::max(std::thread::hardware_concurrency(), 1U);
+}
+
+// Builds the small buckets, and leaves the giants in a list.
+class SmallBuckets {
+ public:
+  explicit SmallBuckets(BuildContext* context) : context_(context) {
+    uint64_t record_count = 0;
+    for (uint32_t b = 0; b < context->bucket_count(); ++b) {
+      record_count += context->log().RecordCount(b);
+    }
+    const uint64_t share = record_count * kIndexBytesPerRecord / context->thread_count();
+    slab_bytes_ = std::clamp(share, kMinSlabBytes, kMaxSlabBytes);
+  }
+
+  Status Run() {
+    return context_->RunThreads(context_->thread_count(), [this](uint32_t) { return Work(); });
+  }
+  const std::vector<uint32_t>& giants() const { return giants_; }
+
+ private:
+  Status Work() {
+    SlabAllocator slabs(slab_bytes_);
+    PartBuilder builder(&slabs, context_->limits().split_keys);
+    BucketReader reader(context_);
+    ENGINE_RACE_RETURN_IF_ERROR(reader.Init());
+    while (true) {
+      while (!reader.full() && !context_->failed()) {
+        const uint32_t bucket = Take();
+        if (bucket == context_->bucket_count()) break;
+        ENGINE_RACE_RETURN_IF_ERROR(reader.Start(bucket));
+      }
+      if (reader.empty() || context_->failed()) return Status::Ok();
+      ENGINE_RACE_RETURN_IF_ERROR(BuildNext(&reader, &builder));
+    }
+  }
+
+  // The next bucket for one thread; bucket_count() when there is none left.
+  uint32_t Take() {
+    while (true) {
+      // Relaxed: it only has to be handed out once.
+      const uint32_t bucket = next_.fetch_add(1, std::memory_order_relaxed);
+      if (bucket >= context_->bucket_count()) return context_->bucket_count();
+      if (context_->log().BucketDamaged(bucket)) {
+        context_->bucket(bucket).MarkUnreadable();
+      } else if (context_->log().RecordCount(bucket) > context_->limits().giant_records) {
+        const std::lock_guard lock(mutex_);
+        giants_.push_back(bucket);
+      } else {
+        return bucket;
+      }
+    }
+  }
+
+  Status BuildNext(BucketReader* reader, PartBuilder* builder) {
+    uint32_t bucket = 0;
+    RawBucket raw;
+    ENGINE_RACE_RETURN_IF_ERROR(reader->Next(&bucket, &raw));
+    BuiltParts built;
+    ENGINE_RACE_RETURN_IF_ERROR(builder->Build(raw, &built));
+    const bool damaged = !built.damaged_slots.empty();
+    if (damaged) context_->ReportDamage(bucket, built.damaged_slots, built.damaged_slots.size());
+    reader->Finish();
+    return context_->bucket(bucket).Install(std::move(built.parts), damaged);
+  }
+
+  BuildContext* const context_;
+  uint64_t slab_bytes_ = 0;
+  std::atomic<uint32_t> next_{0};
+  std::mutex mutex_;
+  std::vector<uint32_t> giants_;  // under mutex_ while threads run
+};
+
+Status BuildOrFail(BuildContext* context) {
+  SmallBuckets small(context);
+  ENGINE_RACE_RETURN_IF_ERROR(small.Run());
+  for (const uint32_t bucket : small.giants()) {
+    ENGINE_RACE_RETURN_IF_ERROR(BuildGiant(context, bucket));
+  }
+  return Status::Ok();
+}
+
+}  // namespace
+
+BuildLimits BuildLimits::For(const Options& options) {
+  BuildLimits limits;
+  limits.giant_memory_bytes =
+      std::min(limits.giant_memory_bytes, options.memory_budget_bytes / 4);
+  return limits;
+}
+
+uint32_t BuildContext::thread_count() const {
+  return options_.build_thread_count != 0 ? options_.build_thread_count : AvailableCpuCount();
+}
+
+Status BuildContext::Cut(uint32_t bucket, BucketCut* cut) {
+  buckets_[bucket].set_split_keys(limits_.split_keys);
+  buckets_[bucket].Expect();
+  return log_->CutBucket(bucket, listener_, cut);
+}
+
+void BuildContext::Undo() {
+  for (uint32_t b = 0; b < bucket_count(); ++b) {
+    log_->DetachListener(b);
+    buckets_[b].Forget();
+  }
+}
+
+void BuildContext::Fail(Status status) {
+  const std::lock_guard lock(mutex_);
+  if (first_failure_.ok()) first_failure_ = std::move(status);
+  failed_.store(true, std::memory_order_relaxed);
+}
+
+Status BuildContext::RunThreads(uint32_t count,
+                                const std::function<Status(uint32_t worker)>& work) {
+  const auto run = [&](uint32_t worker) {
+    try {
+      Status status = work(worker);
+      if (!status.ok()) Fail(std::move(status));
+    } catch (const std::bad_alloc&) {
+      Fail(Status::OutOfMemory("index: no memory to build it"));
+    }
+  };
+  std::vector<std::thread> threads;
+  threads.reserve(count);
+  for (uint32_t worker = 1; worker < count; ++worker) {
+    try {
+      threads.emplace_back(run, worker);
+    } catch (const std::system_error&) {
+      break;  // the others do its work
+    }
+  }
+  run(0);
+  for (std::thread& thread : threads) thread.join();
+  const std::lock_guard lock(mutex_);
+  return first_failure_;
+}
+
+void BuildContext::ReportDamage(uint32_t bucket, std::span<const uint32_t> slots,
+                                uint64_t total) const {
+  if (!options_.log) return;
+  const std::string where =
+      log_->KeyFile(bucket).name() + ", bucket " + std::to_string(bucket);
+  for (const uint32_t slot : slots.first(std::min(slots.size(), kMaxReportedSlots))) {
+    options_.log(LogLevel::kError, "damaged key entry: " + where + ", slot " +
+                                       std::to_string(slot));
+  }
+  options_.log(LogLevel::kError, where + ": " + std::to_string(total) +
+                                     " damaged key entries; a key of the bucket that may have "
+                                     "been among them cannot be read");
+}
+
+Status BuildAllBuckets(BuildContext* context) {
+  Status status;
+  try {
+    status = BuildOrFail(context);
+  } catch (const std::bad_alloc&) {
+    status = Status::OutOfMemory("index: no memory to build it");
+  }
+  if (!status.ok()) context->Undo();
+  return status;
+}
+
+}  // namespace engine_race

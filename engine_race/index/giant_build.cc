@@ -1,0 +1,257 @@
+#include "engine_race/index/giant_build.h"
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "engine_race/index/giant_partitions.h"
+#include "engine_race/index/key_log_stream.h"
+#include "engine_race/index/newest.h"
+#include "engine_race/index/part_builder.h"
+
+namespace engine_race {
+namespace {
+
+// Sampled pages for each partition, and at most in all.
+constexpr uint64_t kPagesPerPartition = 16;
+constexpr uint64_t kMaxSamplePages = 4096;
+constexpr uint32_t kPiecesInFlight = 4;
+constexpr size_t kSlabBytes = size_t{16} << 20;
+constexpr size_t kReportedSlots = 16;
+
+class GiantBuild {
+ public:
+  GiantBuild(BuildContext* context, uint32_t bucket)
+      : context_(context), bucket_(bucket), codec_(context->log().codec(bucket)) {
+    const BuildLimits& limits = context->limits();
+    // A quarter of the memory is for reading, the rest for the partitions.
+    const uint64_t pieces = limits.giant_memory_bytes / 4 / limits.piece_bytes;
+    workers_ = static_cast<uint32_t>(
+        std::clamp<uint64_t>(pieces / kPiecesInFlight, 1, context->thread_count()));
+    for (uint32_t i = 0; i < workers_; ++i) {
+      slabs_.push_back(std::make_unique<SlabAllocator>(kSlabBytes));
+    }
+  }
+
+  Status Run() {
+    ENGINE_RACE_RETURN_IF_ERROR(context_->Cut(bucket_, &cut_));
+    std::vector<uint64_t> sample;
+    ENGINE_RACE_RETURN_IF_ERROR(TakeSample(&sample));
+    const std::vector<KeyRange> ranges = Partition(std::move(sample));
+    ENGINE_RACE_RETURN_IF_ERROR(RunRounds(ranges));
+    if (damaged_count_ > 0) {
+      std::sort(damaged_slots_.begin(), damaged_slots_.end());
+      context_->ReportDamage(bucket_, damaged_slots_, damaged_count_);
+      ENGINE_RACE_RETURN_IF_ERROR(FindProvable());
+      ENGINE_RACE_RETURN_IF_ERROR(RunRounds(ranges));
+    }
+    return Install();
+  }
+
+ private:
+  // A row of parts under the smallest key of the partition that it was made from.
+  struct Finished {
+    uint64_t first_key;
+    BucketIndex::Row parts;
+  };
+
+  bool Decode(const format::KeyEntry& entry, uint64_t slot, KeyRecord* record) const {
+    const Geometry& geometry = context_->log().geometry();
+    return codec_.Decode(entry, static_cast<uint32_t>(slot), cut_.sequence_bound, record) &&
+           geometry.BucketOf(record->key) == bucket_;
+  }
+
+  Status TakeSample(std::vector<uint64_t>* sample);
+  std::vector<KeyRange> Partition(std::vector<uint64_t> sample) const;
+  // Turns the records of all `ranges` into finished_.
+  Status RunRounds(std::vector<KeyRange> ranges);
+  Status Route(GiantPartitions* partitions, bool first_round);
+  Status SortRound(GiantPartitions* partitions);
+  void NoteDamage(uint64_t slot, uint64_t count);
+  // In a damaged bucket: which records count.
+  Status FindProvable();
+  Status Install();
+
+  BuildContext* const context_;
+  const uint32_t bucket_;
+  const EntryCodec codec_;
+  uint32_t workers_ = 1;
+  BucketCut cut_;
+  std::vector<std::unique_ptr<SlabAllocator>> slabs_;  // one a worker
+
+  std::mutex mutex_;  // for what follows, while threads run
+  std::vector<Finished> finished_;
+  std::vector<uint32_t> damaged_slots_;  // the first few met
+  uint64_t damaged_count_ = 0;
+
+  // Set by FindProvable: records below do not count, and tombstones are kept.
+  bool damaged_ = false;
+  uint64_t first_sequence_ = 0;
+};
+
+Status GiantBuild::TakeSample(std::vector<uint64_t>* sample) {
+  const uint64_t per_page = kIoAlignment / sizeof(format::KeyEntry);
+  const uint64_t page_count = cut_.flushed_key_count / per_page;
+  const uint64_t partitions = cut_.record_count / context_->limits().partition_records + 1;
+  const uint64_t taken =
+      std::min({page_count, partitions * kPagesPerPartition, kMaxSamplePages});
+  const auto add = [&](const format::KeyEntry& entry, uint64_t slot) {
+    KeyRecord record;
+    if (Decode(entry, slot, &record)) sample->push_back(record.key);
+  };
+  Region page;
+  ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(kIoAlignment, false, &page));
+  const auto* const entries = reinterpret_cast<const format::KeyEntry*>(page.data());
+  for (uint64_t i = 0; i < taken; ++i) {
+    const uint64_t first_slot = page_count * i / taken * per_page;
+    size_t read_bytes = 0;
+    ENGINE_RACE_RETURN_IF_ERROR(context_->log().KeyFile(bucket_).ReadSome(
+        page.data(), kIoAlignment, context_->log().KeyOffset(bucket_, first_slot), &read_bytes));
+    for (size_t j = 0; j < read_bytes / sizeof(format::KeyEntry); ++j) {
+      add(entries[j], first_slot + j);
+    }
+  }
+  for (size_t j = 0; j < cut_.staged_keys.size(); ++j) {
+    add(cut_.staged_keys[j], cut_.flushed_key_count + j);
+  }
+  return Status::Ok();
+}
+
+std::vector<KeyRange> GiantBuild::Partition(std::vector<uint64_t> sample) const {
+  std::sort(sample.begin(), sample.end());
+  const uint64_t wanted = cut_.record_count / context_->limits().partition_records + 1;
+  const Geometry& geometry = context_->log().geometry();
+  std::vector<KeyRange> ranges = {{geometry.FirstKeyOf(bucket_), geometry.LastKeyOf(bucket_)}};
+  for (uint64_t i = 1; i < wanted && !sample.empty(); ++i) {
+    const uint64_t splitter = sample[sample.size() * i / wanted];
+    if (splitter <= ranges.back().first_key) continue;
+    ranges.push_back({splitter, ranges.back().last_key});
+    ranges[ranges.size() - 2].last_key = splitter - 1;
+  }
+  return ranges;
+}
+
+Status GiantBuild::RunRounds(std::vector<KeyRange> ranges) {
+  finished_.clear();
+  const BuildLimits& limits = context_->limits();
+  const uint64_t memory = limits.giant_memory_bytes / 4 * 3;
+  // A sample is not exact: a quarter more than the expected size.
+  const uint64_t per_partition = limits.partition_records * sizeof(RoutedEntry) / 4 * 5;
+  const size_t at_once = std::clamp<uint64_t>(memory / per_partition, 1, ranges.size());
+  GiantPartitions partitions(at_once, workers_);
+  ENGINE_RACE_RETURN_IF_ERROR(partitions.Allocate(std::min(memory, at_once * per_partition)));
+  bool first_round = !damaged_;
+  while (!ranges.empty()) {
+    const size_t taken = std::min(at_once, ranges.size());
+    partitions.Begin({ranges.data(), taken});
+    ENGINE_RACE_RETURN_IF_ERROR(Route(&partitions, first_round));
+    if (first_round && damaged_count_ > 0) return Status::Ok();
+    first_round = false;
+    ENGINE_RACE_RETURN_IF_ERROR(SortRound(&partitions));
+    ranges.erase(ranges.begin(), ranges.begin() + static_cast<ptrdiff_t>(taken));
+    ranges.insert(ranges.end(), partitions.put_off().begin(), partitions.put_off().end());
+    std::sort(ranges.begin(), ranges.end(),
+              [](const KeyRange& a, const KeyRange& b) { return a.first_key < b.first_key; });
+  }
+  return Status::Ok();
+}
+
+// The first round checks every entry, the others only those that they take.
+Status GiantBuild::Route(GiantPartitions* partitions, bool first_round) {
+  const auto visit = [&](const KeyLogPiece& piece) {
+    if (first_round && piece.lost_count > 0) {
+      NoteDamage(piece.first_slot + piece.entries.size(), piece.lost_count);
+    }
+    uint64_t slot = piece.first_slot;
+    for (const format::KeyEntry& entry : piece.entries) {
+      KeyRecord record;
+      if (first_round || partitions->InRound(entry.key)) {
+        if (!Decode(entry, slot, &record)) {
+          if (first_round) NoteDamage(slot, 1);
+        } else if (record.sequence >= first_sequence_) {
+          partitions->Add(piece.worker,
+                          {record.key, record.sequence,
+                           ValueRef(record.slot, record.value_sum, record.tombstone)});
+        }
+      }
+      ++slot;
+    }
+    return Status::Ok();
+  };
+  ENGINE_RACE_RETURN_IF_ERROR(
+      StreamKeyLog(context_, bucket_, cut_, workers_, kPiecesInFlight, visit));
+  partitions->Flush();
+  return Status::Ok();
+}
+
+Status GiantBuild::SortRound(GiantPartitions* partitions) {
+  std::atomic<size_t> next{0};
+  return context_->RunThreads(workers_, [&](uint32_t worker) {
+    PartBuilder builder(slabs_[worker].get(), context_->limits().split_keys);
+    std::vector<IndexEntry> entries;
+    while (!context_->failed()) {
+      // Relaxed: each partition only has to be handed out once.
+      const size_t partition = next.fetch_add(1, std::memory_order_relaxed);
+      if (partition >= partitions->count()) break;
+      entries.clear();
+      for (const RoutedEntry& entry : partitions->Sorted(partition)) {
+        if (damaged_ || !entry.ref.tombstone()) entries.push_back({entry.key, entry.ref});
+      }
+      BucketIndex::Row parts;
+      ENGINE_RACE_RETURN_IF_ERROR(builder.MakeParts(entries, &parts));
+      const std::lock_guard lock(mutex_);
+      finished_.push_back({partitions->range(partition).first_key, std::move(parts)});
+    }
+    return Status::Ok();
+  });
+}
+
+void GiantBuild::NoteDamage(uint64_t slot, uint64_t count) {
+  const std::lock_guard lock(mutex_);
+  damaged_count_ += count;
+  for (uint64_t i = 0; i < count && damaged_slots_.size() < kReportedSlots; ++i) {
+    damaged_slots_.push_back(static_cast<uint32_t>(slot + i));
+  }
+}
+
+Status GiantBuild::FindProvable() {
+  SequenceSet seen(cut_.sequence_bound, cut_.record_count);
+  const auto visit = [&](const KeyLogPiece& piece) {
+    std::vector<uint64_t> sequences;
+    uint64_t slot = piece.first_slot;
+    for (const format::KeyEntry& entry : piece.entries) {
+      KeyRecord record;
+      if (Decode(entry, slot++, &record)) sequences.push_back(record.sequence);
+    }
+    const std::lock_guard lock(mutex_);
+    for (const uint64_t sequence : sequences) seen.Add(sequence);
+    return Status::Ok();
+  };
+  ENGINE_RACE_RETURN_IF_ERROR(
+      StreamKeyLog(context_, bucket_, cut_, workers_, kPiecesInFlight, visit));
+  damaged_ = true;
+  first_sequence_ = seen.FirstProvable();
+  return Status::Ok();
+}
+
+Status GiantBuild::Install() {
+  std::sort(finished_.begin(), finished_.end(),
+            [](const Finished& a, const Finished& b) { return a.first_key < b.first_key; });
+  BucketIndex::Row row;
+  for (Finished& each : finished_) {
+    for (auto& part : each.parts) row.push_back(std::move(part));
+  }
+  slabs_.clear();
+  return context_->bucket(bucket_).Install(std::move(row), damaged_);
+}
+
+}  // namespace
+
+Status BuildGiant(BuildContext* context, uint32_t bucket) {
+  return GiantBuild(context, bucket).Run();
+}
+
+}  // namespace engine_race

@@ -1,0 +1,89 @@
+#include "engine_race/index/giant_partitions.h"
+
+#include <algorithm>
+
+#include "engine_race/index/lower_bound.h"
+#include "engine_race/index/newest.h"
+
+namespace engine_race {
+
+GiantPartitions::GiantPartitions(size_t max_partitions, uint32_t worker_count)
+    : max_partitions_(max_partitions),
+      worker_count_(worker_count),
+      partitions_(std::make_unique<Partition[]>(max_partitions)),
+      batches_(max_partitions * worker_count) {}
+
+Status GiantPartitions::Allocate(size_t memory_bytes) {
+  capacity_ = std::max(memory_bytes / max_partitions_ / sizeof(RoutedEntry), kMinCapacity);
+  return Region::Allocate(capacity_ * max_partitions_ * sizeof(RoutedEntry), true, &memory_);
+}
+
+void GiantPartitions::Begin(std::span<const KeyRange> ranges) {
+  count_ = ranges.size();
+  low_key_ = ranges.front().first_key;
+  high_key_ = ranges.back().last_key;
+  first_keys_.clear();
+  put_off_.clear();
+  for (size_t i = 0; i < count_; ++i) {
+    first_keys_.push_back(ranges[i].first_key);
+    partitions_[i].range = ranges[i];
+    partitions_[i].entries = reinterpret_cast<RoutedEntry*>(memory_.data()) + i * capacity_;
+    partitions_[i].count = 0;
+  }
+}
+
+void GiantPartitions::Add(uint32_t worker, const RoutedEntry& entry) {
+  if (!InRound(entry.key)) return;
+  // The last partition that begins at or before the key.
+  size_t partition = LowerBound(first_keys_.data(), count_, entry.key);
+  if (partition == count_ || first_keys_[partition] != entry.key) --partition;
+  Batch& batch = batches_[worker * max_partitions_ + partition];
+  // A key written over and over need not go through the buffer each time.
+  if (batch.count > 0 && batch.entries[batch.count - 1].key == entry.key) {
+    RoutedEntry& last = batch.entries[batch.count - 1];
+    if (entry.sequence > last.sequence) last = entry;
+    return;
+  }
+  batch.entries[batch.count++] = entry;
+  if (batch.count == kBatch) FlushBatch(partition, &batch);
+}
+
+void GiantPartitions::Flush() {
+  for (size_t i = 0; i < batches_.size(); ++i) FlushBatch(i % max_partitions_, &batches_[i]);
+}
+
+void GiantPartitions::FlushBatch(size_t index, Batch* batch) {
+  if (batch->count == 0) return;
+  Partition& partition = partitions_[index];
+  const std::lock_guard lock(partition.mutex);
+  if (partition.count + batch->count > capacity_) Squeeze(&partition);
+  for (size_t i = 0; i < batch->count; ++i) {
+    const RoutedEntry& entry = batch->entries[i];
+    // Ranges need not touch, and one shrinks when it is squeezed.
+    if (entry.key >= partition.range.first_key && entry.key <= partition.range.last_key) {
+      partition.entries[partition.count++] = entry;
+    }
+  }
+  batch->count = 0;
+}
+
+void GiantPartitions::Squeeze(Partition* partition) {
+  partition->count = KeepNewest(partition->entries, partition->count);
+  if (partition->count <= capacity_ / 2) return;
+  const size_t kept = partition->count / 2;
+  const uint64_t first_put_off = partition->entries[kept].key;
+  {
+    const std::lock_guard lock(put_off_mutex_);
+    put_off_.push_back({first_put_off, partition->range.last_key});
+  }
+  partition->range.last_key = first_put_off - 1;
+  partition->count = kept;
+}
+
+std::span<RoutedEntry> GiantPartitions::Sorted(size_t index) {
+  Partition& partition = partitions_[index];
+  partition.count = KeepNewest(partition.entries, partition.count);
+  return {partition.entries, partition.count};
+}
+
+}  // namespace engine_race

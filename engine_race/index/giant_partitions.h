@@ -1,0 +1,94 @@
+// The partitions of one round of a giant build: entries routed by key into buffers of fixed size.
+//
+// See giant_build.h for why a buffer never grows. Thread safety: Add from many threads, each with
+// its own worker number; everything else from one thread, or from one thread a partition.
+#ifndef ENGINE_RACE_INDEX_GIANT_PARTITIONS_H_
+#define ENGINE_RACE_INDEX_GIANT_PARTITIONS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "engine_race/base/memory.h"
+#include "engine_race/base/status.h"
+#include "engine_race/index/index.h"
+
+namespace engine_race {
+
+// The keys from first_key to last_key, both included.
+struct KeyRange {
+  uint64_t first_key;
+  uint64_t last_key;
+};
+
+struct RoutedEntry {
+  uint64_t key;
+  uint64_t sequence;
+  ValueRef ref;
+};
+static_assert(sizeof(RoutedEntry) == 24);
+
+class GiantPartitions {
+ public:
+  // What one partition costs a worker beside its buffer.
+  static constexpr size_t kBatch = 64;
+  static constexpr size_t kMinCapacity = 4 * kBatch;
+
+  // Takes `memory` for the buffers of at most `max_partitions` partitions at a time.
+  // May throw std::bad_alloc.
+  GiantPartitions(size_t max_partitions, uint32_t worker_count);
+  Status Allocate(size_t memory_bytes);
+
+  // Begins a round with these ascending, disjoint ranges.
+  void Begin(std::span<const KeyRange> ranges);
+  // Routes one entry; entries of other ranges are ignored.
+  void Add(uint32_t worker, const RoutedEntry& entry);
+  // Routes what workers still hold in batches.
+  void Flush();
+
+  bool InRound(uint64_t key) const { return key >= low_key_ && key <= high_key_; }
+  size_t count() const { return count_; }
+  // Sorts a partition and keeps the newest record of each key.
+  std::span<RoutedEntry> Sorted(size_t partition);
+  // The range that the partition ended up with.
+  KeyRange range(size_t partition) const { return partitions_[partition].range; }
+  // What was put off to another round, in no order.
+  const std::vector<KeyRange>& put_off() const { return put_off_; }
+
+ private:
+  struct Partition {
+    std::mutex mutex;
+    KeyRange range{};
+    RoutedEntry* entries = nullptr;
+    size_t count = 0;
+  };
+  struct Batch {
+    size_t count = 0;
+    RoutedEntry entries[kBatch];
+  };
+
+  void FlushBatch(size_t partition, Batch* batch);
+  // Makes room in a full partition. Under its mutex.
+  void Squeeze(Partition* partition);
+
+  const size_t max_partitions_;
+  const uint32_t worker_count_;
+  Region memory_;
+  size_t capacity_ = 0;
+  size_t count_ = 0;
+  uint64_t low_key_ = 0;
+  uint64_t high_key_ = 0;
+  std::unique_ptr<Partition[]> partitions_;
+  std::vector<uint64_t> first_keys_;
+  // worker * max_partitions_ + partition.
+  std::vector<Batch> batches_;
+  std::mutex put_off_mutex_;
+  std::vector<KeyRange> put_off_;
+};
+
+}  // namespace engine_race
+
+#endif  // ENGINE_RACE_INDEX_GIANT_PARTITIONS_H_

@@ -1,0 +1,85 @@
+#include "engine_race/index/index.h"
+
+#include <new>
+#include <string>
+#include <utility>
+
+#include "engine_race/index/bucket_index.h"
+#include "engine_race/index/build.h"
+
+namespace engine_race {
+
+struct Index::Impl {
+  explicit Impl(const Geometry& g)
+      : geometry(g), buckets(std::make_unique<BucketIndex[]>(g.bucket_count)) {}
+
+  const Geometry geometry;
+  const std::unique_ptr<BucketIndex[]> buckets;
+};
+
+namespace {
+
+Status Damaged(uint32_t bucket) {
+  return Status::Corruption("bucket " + std::to_string(bucket) + " has damaged key entries");
+}
+
+Status ToStatus(Code code, uint32_t bucket) {
+  switch (code) {
+    case Code::kOk:
+      return Status::Ok();
+    case Code::kCorruption:
+      return Damaged(bucket);
+    default:
+      return Status(code, {});
+  }
+}
+
+}  // namespace
+
+Index::Index() = default;
+Index::~Index() = default;
+
+Status Index::Build(BucketLog* log, const Options& options, std::unique_ptr<Index>* index) {
+  try {
+    std::unique_ptr<Index> built(new Index());
+    built->impl_ = std::make_unique<Impl>(log->geometry());
+    BuildContext context(log, built.get(), options, BuildLimits::For(options),
+                         {built->impl_->buckets.get(), log->geometry().bucket_count});
+    ENGINE_RACE_RETURN_IF_ERROR(BuildAllBuckets(&context));
+    *index = std::move(built);
+    return Status::Ok();
+  } catch (const std::bad_alloc&) {
+    return Status::OutOfMemory("index: no memory to build it");
+  }
+}
+
+Status Index::Find(uint64_t key, ValueRef* ref) const {
+  const uint32_t bucket = impl_->geometry.BucketOf(key);
+  return ToStatus(impl_->buckets[bucket].Find(key, ref), bucket);
+}
+
+Status Index::Collect(uint32_t bucket, uint64_t first_key, uint64_t last_key, size_t max_entries,
+                      std::vector<IndexEntry>* entries, bool* complete) const {
+  return ToStatus(
+      impl_->buckets[bucket].Collect(first_key, last_key, max_entries, entries, complete), bucket);
+}
+
+uint64_t Index::EstimateCount(uint32_t bucket, uint64_t first_key, uint64_t last_key) const {
+  return impl_->buckets[bucket].EstimateCount(first_key, last_key);
+}
+
+uint64_t Index::memory_bytes() const {
+  uint64_t bytes = sizeof(*this) + sizeof(Impl);
+  for (uint32_t b = 0; b < impl_->geometry.bucket_count; ++b) {
+    bytes += impl_->buckets[b].memory_bytes();
+  }
+  return bytes;
+}
+
+Status Index::Prepare(uint32_t bucket) { return impl_->buckets[bucket].Prepare(); }
+
+void Index::OnAppend(uint32_t bucket, const KeyRecord& record) noexcept {
+  impl_->buckets[bucket].OnAppend(record);
+}
+
+}  // namespace engine_race

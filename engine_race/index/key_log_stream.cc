@@ -1,0 +1,103 @@
+#include "engine_race/index/key_log_stream.h"
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include "engine_race/base/memory.h"
+#include "engine_race/index/bucket_reader.h"
+#include "engine_race/io/read_queue.h"
+
+namespace engine_race {
+namespace {
+
+constexpr uint64_t kEntryBytes = sizeof(format::KeyEntry);
+
+class StreamWorker {
+ public:
+  StreamWorker(BuildContext* context, uint32_t bucket, const BucketCut& cut,
+               std::atomic<uint64_t>* next_piece)
+      : context_(context),
+        bucket_(bucket),
+        log_bytes_(cut.flushed_key_count * kEntryBytes),
+        piece_bytes_(context->limits().piece_bytes),
+        next_piece_(next_piece) {}
+
+  Status Run(uint32_t worker, uint32_t pieces_in_flight, const KeyLogPieceFn& visit) {
+    ENGINE_RACE_RETURN_IF_ERROR(
+        Region::Allocate(size_t{piece_bytes_} * pieces_in_flight, true, &buffer_));
+    ENGINE_RACE_RETURN_IF_ERROR(
+        io::ReadQueue::Create(context_->options().io_backend, pieces_in_flight, &queue_));
+    offsets_.resize(pieces_in_flight);
+    for (uint32_t place = 0; place < pieces_in_flight; ++place) {
+      ENGINE_RACE_RETURN_IF_ERROR(Start(place));
+    }
+    std::vector<io::ReadCompletion> completions;
+    while (queue_->in_flight() > 0 && !context_->failed()) {
+      completions.clear();
+      ENGINE_RACE_RETURN_IF_ERROR(queue_->Wait(1, &completions));
+      for (const io::ReadCompletion& done : completions) {
+        const auto place = static_cast<uint32_t>(done.tag);
+        if (done.error != 0) return KeyLogError(context_->log(), bucket_, done.error);
+        const uint64_t read_count = done.read_bytes / kEntryBytes;
+        const auto* const entries =
+            reinterpret_cast<const format::KeyEntry*>(buffer_.data() + Place(place));
+        ENGINE_RACE_RETURN_IF_ERROR(visit({worker,
+                                           offsets_[place] / kEntryBytes,
+                                           {entries, read_count},
+                                           SizeAt(offsets_[place]) / kEntryBytes - read_count}));
+        ENGINE_RACE_RETURN_IF_ERROR(Start(place));
+      }
+    }
+    return Status::Ok();
+  }
+
+ private:
+  size_t Place(uint32_t place) const { return size_t{place} * piece_bytes_; }
+  uint64_t SizeAt(uint64_t offset) const {
+    return std::min<uint64_t>(piece_bytes_, log_bytes_ - offset);
+  }
+
+  // Starts the next piece that nobody has, if there is one.
+  Status Start(uint32_t place) {
+    // Relaxed: each number only has to be handed out once.
+    const uint64_t offset = next_piece_->fetch_add(1, std::memory_order_relaxed) * piece_bytes_;
+    if (offset >= log_bytes_) return Status::Ok();
+    offsets_[place] = offset;
+    io::ReadRequest request;
+    request.fd = context_->log().KeyFile(bucket_).fd();
+    request.size_bytes = static_cast<uint32_t>(SizeAt(offset));
+    request.offset = context_->log().KeyOffset(bucket_, 0) + offset;
+    request.buffer = buffer_.data() + Place(place);
+    request.tag = place;
+    size_t started = 0;
+    return queue_->Submit({&request, 1}, &started);
+  }
+
+  BuildContext* const context_;
+  const uint32_t bucket_;
+  const uint64_t log_bytes_;
+  const uint32_t piece_bytes_;
+  std::atomic<uint64_t>* const next_piece_;
+  Region buffer_;
+  std::vector<uint64_t> offsets_;
+  // After the buffer: its destructor waits for reads into it.
+  std::unique_ptr<io::ReadQueue> queue_;
+};
+
+}  // namespace
+
+Status StreamKeyLog(BuildContext* context, uint32_t bucket, const BucketCut& cut,
+                    uint32_t worker_count, uint32_t pieces_in_flight,
+                    const KeyLogPieceFn& visit) {
+  std::atomic<uint64_t> next_piece{0};
+  return context->RunThreads(worker_count, [&](uint32_t worker) {
+    if (worker == 0 && !cut.staged_keys.empty()) {
+      ENGINE_RACE_RETURN_IF_ERROR(visit({worker, cut.flushed_key_count, cut.staged_keys, 0}));
+    }
+    return StreamWorker(context, bucket, cut, &next_piece).Run(worker, pieces_in_flight, visit);
+  });
+}
+
+}  // namespace engine_race

@@ -1,0 +1,22 @@
+// The search kernel: a lower bound whose only branch is its loop's.
+//
+// Which half holds the key of a random lookup is a coin toss, so a branch on it is mispredicted
+// every other step. Here the comparison becomes a mask that moves the base; the number of steps
+// depends on the count alone. GCC is free to undo that, so a test reads the machine code.
+//
+// Pure, thread-safe. Out of line on purpose: every search of the engine runs the code that the test
+// looks at.
+#ifndef ENGINE_RACE_INDEX_LOWER_BOUND_H_
+#define ENGINE_RACE_INDEX_LOWER_BOUND_H_
+
+#include <cstddef>
+#include <cstdint>
+
+namespace engine_race {
+
+// How many of the ascending keys[0, count) are below `key`.
+size_t LowerBound(const uint64_t* keys, size_t count, uint64_t key);
+
+}  // namespace engine_race
+
+#endif  // ENGINE_RACE_INDEX_LOWER_BOUND_H_

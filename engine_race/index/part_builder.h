@@ -1,0 +1,94 @@
+// From the key log of a bucket to its parts: decode, check, sort, resolve, all in one thread's cache.
+//
+// The keys of a bucket are spread over the cells of a radix table by one counting pass and one
+// distribution pass; what is left to sort within a cell is a handful of keys, and the counts are
+// the table that lookups use. That is four to five times as fast as sorting by comparisons.
+//
+// Thread safety: one thread at a time a builder. Keeps its scratch memory for the next bucket.
+#ifndef ENGINE_RACE_INDEX_PART_BUILDER_H_
+#define ENGINE_RACE_INDEX_PART_BUILDER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "engine_race/base/memory.h"
+#include "engine_race/base/status.h"
+#include "engine_race/index/bucket_index.h"
+#include "engine_race/index/part_memory.h"
+#include "engine_race/log/entry_codec.h"
+
+namespace engine_race {
+
+// The key entries of a bucket, in memory.
+struct RawBucket {
+  std::span<const format::KeyEntry> entries;  // entry i is slot i
+  // Slots [lost_begin, lost_end) could not be read and count as damaged.
+  uint64_t lost_begin = 0;
+  uint64_t lost_end = 0;
+  EntryCodec codec{0, 0};
+  uint64_t sequence_bound = 0;
+  // The keys that belong to the bucket; others are damage.
+  uint64_t first_key = 0;
+  uint64_t last_key = ~uint64_t{0};
+
+  // False when the entry is damaged. Not for lost slots.
+  bool Decode(size_t slot, KeyRecord* record) const {
+    const format::KeyEntry& entry = entries[slot];
+    return codec.Decode(entry, static_cast<uint32_t>(slot), sequence_bound, record) &&
+           record->key >= first_key && record->key <= last_key;
+  }
+};
+
+struct BuiltParts {
+  BucketIndex::Row parts;
+  // Slots whose entries are damaged, ascending. When there are any, `parts` holds what a damaged
+  // bucket may hold: see bucket_index.h.
+  std::vector<uint32_t> damaged_slots;
+};
+
+class PartBuilder {
+ public:
+  // Parts take their memory from `slabs`. They have at most `split_keys` keys.
+  explicit PartBuilder(SlabAllocator* slabs, size_t split_keys = BucketIndex::kSplitKeys)
+      : slabs_(slabs), split_keys_(split_keys) {}
+
+  // For buckets that fit in memory, up to some hundred thousand records for speed. kOutOfMemory.
+  Status Build(const RawBucket& raw, BuiltParts* built);
+
+  // Cuts ascending, distinct entries into parts and appends them to *parts.
+  Status MakeParts(std::span<const IndexEntry> entries, BucketIndex::Row* parts);
+
+ private:
+  // What the distribution passes leave in entries_.
+  struct Distribution {
+    CellMap table_map;   // the map of the part's radix table
+    uint32_t fine_bits;  // the distribution ran on this many more bits
+    size_t largest_cell;
+    size_t damaged_count;
+    size_t tombstone_count;
+  };
+
+  Status Reserve(size_t entry_count, size_t cell_count);
+  Status Distribute(const RawBucket& raw, Distribution* distribution);
+  // Sorts within the cells; returns how many entries equal their predecessor.
+  size_t SortCells(size_t count, const Distribution& distribution);
+  // Keeps the newest record of each key unless that is a tombstone; returns how many are left.
+  size_t Resolve(const RawBucket& raw, size_t count);
+  Status MakeOnePart(size_t count, const Distribution& distribution, BucketIndex::Row* parts);
+  Status BuildDamaged(const RawBucket& raw, BuiltParts* built);
+
+  SlabAllocator* const slabs_;
+  const size_t split_keys_;
+  Region entry_memory_;
+  Region cell_memory_;
+  IndexEntry* entries_ = nullptr;
+  // After the distribution cells_[c] is where cell c ends.
+  uint32_t* cells_ = nullptr;
+};
+
+}  // namespace engine_race
+
+#endif  // ENGINE_RACE_INDEX_PART_BUILDER_H_

@@ -1,0 +1,105 @@
+#include "engine_race/index/part_memory.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <new>
+
+namespace engine_race {
+namespace {
+
+constexpr size_t kCacheLineBytes = 64;
+constexpr size_t kPageBytes = kIoAlignment;
+// Blocks from here up are whole pages, so that freeing one gives all of it back.
+constexpr size_t kLargeBytes = size_t{64} << 10;
+
+size_t RoundUp(size_t value, size_t step) { return (value + step - 1) / step * step; }
+
+size_t Footprint(size_t size_bytes) {
+  return RoundUp(size_bytes, size_bytes >= kLargeBytes ? kPageBytes : kCacheLineBytes);
+}
+
+// Gives the pages of a slab's slice back. Where the system refuses, they stay until the slab goes.
+void ReturnPages(char* data, size_t size) { ::madvise(data, size, MADV_DONTNEED); }
+
+}  // namespace
+
+MemoryBlock& MemoryBlock::operator=(MemoryBlock&& other) noexcept {
+  if (this != &other) {
+    Reset();
+    data_ = std::exchange(other.data_, nullptr);
+    size_ = std::exchange(other.size_, 0);
+    source_ = std::exchange(other.source_, Source::kNone);
+    region_ = std::move(other.region_);
+    slab_ = std::move(other.slab_);
+  }
+  return *this;
+}
+
+Status MemoryBlock::Allocate(size_t size_bytes, MemoryBlock* block) {
+  block->Reset();
+  const size_t size = Footprint(std::max<size_t>(size_bytes, 1));
+  if (size >= kLargeBytes) {
+    ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(size, false, &block->region_));
+    block->data_ = block->region_.data();
+    block->source_ = Source::kRegion;
+  } else {
+    block->data_ = static_cast<char*>(std::aligned_alloc(kCacheLineBytes, size));
+    if (block->data_ == nullptr) return Status::OutOfMemory("index: no memory for a part");
+    block->source_ = Source::kHeap;
+  }
+  block->size_ = size;
+  return Status::Ok();
+}
+
+void MemoryBlock::Reset() noexcept {
+  if (source_ == Source::kHeap) {
+    std::free(data_);
+  } else if (source_ == Source::kSlab && size_ >= kLargeBytes) {
+    ReturnPages(data_, size_);
+  }
+  region_.Reset();
+  slab_.reset();
+  data_ = nullptr;
+  size_ = 0;
+  source_ = Source::kNone;
+}
+
+Status SlabAllocator::Allocate(size_t size_bytes, MemoryBlock* block) {
+  const size_t size = Footprint(std::max<size_t>(size_bytes, 1));
+  if (size > slab_bytes_) return MemoryBlock::Allocate(size_bytes, block);
+  block->Reset();
+  const size_t align = size >= kLargeBytes ? kPageBytes : kCacheLineBytes;
+  size_t begin = RoundUp(used_bytes_, align);
+  if (slab_ == nullptr || begin + size > slab_->size()) {
+    Seal();
+    Region region;
+    ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(slab_bytes_, true, &region));
+    try {
+      slab_ = std::make_shared<Region>(std::move(region));
+    } catch (const std::bad_alloc&) {
+      return Status::OutOfMemory("index: no memory for a slab");
+    }
+    begin = 0;
+  }
+  block->data_ = slab_->data() + begin;
+  block->size_ = size;
+  block->source_ = MemoryBlock::Source::kSlab;
+  block->slab_ = slab_;
+  used_bytes_ = begin + size;
+  return Status::Ok();
+}
+
+void SlabAllocator::Seal() noexcept {
+  if (slab_ == nullptr) return;
+  const size_t kept = RoundUp(used_bytes_, kPageBytes);
+  if (kept < slab_->size()) ReturnPages(slab_->data() + kept, slab_->size() - kept);
+  // Without this the kernel's background thread would fill holes that freed slices leave with huge
+  // pages again. Advice only; huge pages that exist stay.
+  ::madvise(slab_->data(), slab_->size(), MADV_NOHUGEPAGE);
+  slab_.reset();
+  used_bytes_ = 0;
+}
+
+}  // namespace engine_race

@@ -1,0 +1,38 @@
+#include "engine_race/index/sorted_run.h"
+
+#include <algorithm>
+
+namespace engine_race {
+
+Status SortedRun::Create(size_t key_count, const CellMap& map, SlabAllocator* slabs,
+                         SortedRun* run) {
+  const size_t table_entries = size_t{map.cell_count()} + 1;
+  // Behind the last key lie some that are above every key looked for: a scan may run into them.
+  const size_t padded_count = key_count + kScanKeyCount;
+  const size_t bytes = padded_count * sizeof(uint64_t) + key_count * sizeof(ValueRef) +
+                       table_entries * sizeof(uint32_t);
+  MemoryBlock block;
+  ENGINE_RACE_RETURN_IF_ERROR(slabs == nullptr ? MemoryBlock::Allocate(bytes, &block)
+                                               : slabs->Allocate(bytes, &block));
+  run->count_ = key_count;
+  run->cell_count_ = map.cell_count();
+  run->keys_ = reinterpret_cast<uint64_t*>(block.data());
+  run->refs_ = reinterpret_cast<ValueRef*>(run->keys_ + padded_count);
+  std::fill_n(run->keys_ + key_count, kScanKeyCount, ~uint64_t{0});
+  run->cells_ = reinterpret_cast<uint32_t*>(run->refs_ + key_count);
+  run->view_ = RunView(map, run->keys_, run->refs_, run->cells_);
+  run->block_ = std::move(block);
+  return Status::Ok();
+}
+
+void SortedRun::FillCells() {
+  uint32_t next_cell = 0;
+  for (size_t i = 0; i < count_; ++i) {
+    const uint32_t cell = view_.map().Of(keys_[i]);
+    while (next_cell <= cell) cells_[next_cell++] = static_cast<uint32_t>(i);
+  }
+  const uint32_t end = cell_count_;
+  while (next_cell <= end) cells_[next_cell++] = static_cast<uint32_t>(count_);
+}
+
+}  // namespace engine_race

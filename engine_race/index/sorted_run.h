@@ -1,0 +1,116 @@
+// The immutable part of a part: ascending keys, their references beside them, and a radix table
+// that narrows a search to about sixteen keys before the first comparison.
+//
+// Keys lie apart from references so that a search touches as few cache lines as it can. Within a
+// cell a lookup looks where an evenly spread key would be, a few keys to both sides; a key that is
+// not there is searched for in the whole cell. Keys that crowd only make that search longer.
+//
+// Thread safety: const calls from any thread. Owns its memory; movable.
+#ifndef ENGINE_RACE_INDEX_SORTED_RUN_H_
+#define ENGINE_RACE_INDEX_SORTED_RUN_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "engine_race/base/status.h"
+#include "engine_race/index/cell_map.h"
+#include "engine_race/index/index.h"
+#include "engine_race/index/key_scan.h"
+#include "engine_race/index/lower_bound.h"
+#include "engine_race/index/part_memory.h"
+
+namespace engine_race {
+
+// What a lookup needs of a run. Owned by a SortedRun, copied to where lookups begin.
+class RunView {
+ public:
+  RunView() = default;
+  RunView(const CellMap& map, const uint64_t* keys, const ValueRef* refs, const uint32_t* cells)
+      : map_(map), keys_(keys), refs_(refs), cells_(cells) {}
+
+  bool Find(uint64_t key, ValueRef* ref) const {
+    if (!map_.Contains(key)) return false;
+    const CellMap::Place place = map_.PlaceOf(key);
+    const uint32_t begin = cells_[place.cell];
+    const uint32_t size = cells_[place.cell + 1] - begin;
+    const size_t guess = begin + place.FractionOf(size);
+    // The reference will be near the guess; this way fetching it does not wait for the keys.
+    __builtin_prefetch(refs_ + guess);
+    const size_t window = guess > kScanKeyCount / 2 ? guess - kScanKeyCount / 2 : 0;
+    size_t rank = window + CountBelow(keys_ + window, key);
+    if (keys_[rank] != key) [[unlikely]] {
+      rank = begin + LowerBound(keys_ + begin, size, key);
+      if (keys_[rank] != key) return false;
+    }
+    *ref = refs_[rank];
+    return true;
+  }
+
+  // How many keys are below `key`, which the map contains.
+  size_t RankInside(uint64_t key) const {
+    const uint32_t cell = map_.Of(key);
+    const uint32_t begin = cells_[cell];
+    return begin + LowerBound(keys_ + begin, cells_[cell + 1] - begin, key);
+  }
+
+  const CellMap& map() const { return map_; }
+
+ private:
+  CellMap map_;
+  const uint64_t* keys_ = nullptr;
+  const ValueRef* refs_ = nullptr;
+  const uint32_t* cells_ = nullptr;
+};
+
+class SortedRun {
+ public:
+  // The table then costs a quarter of a byte a key, and the caches hold more of it.
+  static constexpr uint32_t kKeysPerCell = 16;
+  static uint32_t CellCountFor(size_t key_count) {
+    return static_cast<uint32_t>(key_count / kKeysPerCell + 1);
+  }
+
+  SortedRun() = default;
+
+  // Room for `key_count` keys and as many cells as `map` has, in memory from `slabs`, or in a block
+  // of its own when that is null. The caller fills keys, refs and either the cells or FillCells.
+  static Status Create(size_t key_count, const CellMap& map, SlabAllocator* slabs, SortedRun* run);
+
+  uint64_t* mutable_keys() { return keys_; }
+  ValueRef* mutable_refs() { return refs_; }
+  // cell_count() + 1 of them: cells[c] is the number of keys in the cells before c.
+  uint32_t* mutable_cells() { return cells_; }
+  // Computes the cells from the keys.
+  void FillCells();
+
+  size_t count() const { return count_; }
+  const uint64_t* keys() const { return keys_; }
+  const ValueRef* refs() const { return refs_; }
+  uint32_t cell_count() const { return cell_count_; }
+  // Not of an empty run.
+  uint64_t min_key() const { return view_.map().min_key(); }
+  uint64_t max_key() const { return view_.map().max_key(); }
+
+  // How many keys are below `key`.
+  size_t Rank(uint64_t key) const {
+    if (view_.map().Contains(key)) return view_.RankInside(key);
+    return count_ == 0 || key < min_key() ? 0 : count_;
+  }
+  bool Find(uint64_t key, ValueRef* ref) const { return view_.Find(key, ref); }
+  const RunView& view() const { return view_; }
+
+  size_t memory_bytes() const { return block_.footprint_bytes(); }
+
+ private:
+  RunView view_;
+  uint32_t cell_count_ = 0;
+  size_t count_ = 0;
+  uint64_t* keys_ = nullptr;
+  ValueRef* refs_ = nullptr;
+  uint32_t* cells_ = nullptr;
+  MemoryBlock block_;
+};
+
+}  // namespace engine_race
+
+#endif  // ENGINE_RACE_INDEX_SORTED_RUN_H_

@@ -1,0 +1,105 @@
+#include "engine_race/index/giant_partitions.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <random>
+#include <thread>
+#include <vector>
+
+namespace engine_race {
+namespace {
+
+constexpr uint32_t kWorkers = 3;
+
+// Routes `entries` round by round until nothing is put off any more; the sequence of each key.
+std::map<uint64_t, uint64_t> RouteAll(const std::vector<RoutedEntry>& entries,
+                                      std::vector<KeyRange> ranges, size_t at_once,
+                                      int* round_count) {
+  GiantPartitions partitions(at_once, kWorkers);
+  // The smallest buffers there are.
+  EXPECT_TRUE(partitions.Allocate(1).ok());
+  std::map<uint64_t, uint64_t> newest;
+  *round_count = 0;
+  while (!ranges.empty() && *round_count < 1000) {
+    ++*round_count;
+    const size_t taken = std::min(at_once, ranges.size());
+    partitions.Begin({ranges.data(), taken});
+    std::vector<std::thread> threads;
+    for (uint32_t worker = 0; worker < kWorkers; ++worker) {
+      threads.emplace_back([&, worker] {
+        for (size_t i = worker; i < entries.size(); i += kWorkers) {
+          partitions.Add(worker, entries[i]);
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    partitions.Flush();
+    ranges.erase(ranges.begin(), ranges.begin() + static_cast<ptrdiff_t>(taken));
+    for (size_t i = 0; i < partitions.count(); ++i) {
+      uint64_t previous = 0;
+      for (const RoutedEntry& entry : partitions.Sorted(i)) {
+        EXPECT_GE(entry.key, partitions.range(i).first_key);
+        EXPECT_LE(entry.key, partitions.range(i).last_key);
+        EXPECT_GE(entry.key, previous);
+        previous = entry.key;
+        EXPECT_TRUE(newest.emplace(entry.key, entry.sequence).second) << "twice " << entry.key;
+      }
+    }
+    ranges.insert(ranges.end(), partitions.put_off().begin(), partitions.put_off().end());
+    std::sort(ranges.begin(), ranges.end(),
+              [](const KeyRange& a, const KeyRange& b) { return a.first_key < b.first_key; });
+  }
+  return newest;
+}
+
+void ExpectRouted(const std::vector<RoutedEntry>& entries, const std::vector<KeyRange>& ranges,
+                  size_t at_once, int* round_count) {
+  std::map<uint64_t, uint64_t> wanted;
+  for (const RoutedEntry& entry : entries) {
+    uint64_t& sequence = wanted[entry.key];
+    sequence = std::max(sequence, entry.sequence);
+  }
+  EXPECT_EQ(RouteAll(entries, ranges, at_once, round_count), wanted);
+}
+
+std::vector<RoutedEntry> Entries(size_t count, uint64_t key_space) {
+  std::mt19937_64 random(7);
+  std::vector<RoutedEntry> entries;
+  for (size_t i = 0; i < count; ++i) entries.push_back({random() % key_space, i, ValueRef()});
+  return entries;
+}
+
+TEST(GiantPartitionsTest, OneRoundWhenEverythingFits) {
+  int rounds = 0;
+  ExpectRouted(Entries(400, 1000), {{0, 499}, {500, ~uint64_t{0}}}, 2, &rounds);
+  EXPECT_EQ(rounds, 1);
+}
+
+TEST(GiantPartitionsTest, OverwrittenKeysFitInOneRound) {
+  int rounds = 0;
+  ExpectRouted(Entries(50000, 100), {{0, ~uint64_t{0}}}, 1, &rounds);
+  EXPECT_EQ(rounds, 1);
+}
+
+// The sample lied: everything falls into one partition.
+TEST(GiantPartitionsTest, TooManyDistinctKeysArePutOff) {
+  int rounds = 0;
+  ExpectRouted(Entries(5000, 100000), {{0, 200000}, {200001, ~uint64_t{0}}}, 2, &rounds);
+  EXPECT_GT(rounds, 3);
+}
+
+TEST(GiantPartitionsTest, ManyRoundsOverManyRanges) {
+  std::vector<KeyRange> ranges;
+  for (uint64_t i = 0; i < 40; ++i) {
+    ranges.push_back({i * 1000, i == 39 ? ~uint64_t{0} : i * 1000 + 999});
+  }
+  int rounds = 0;
+  ExpectRouted(Entries(8000, 40000), ranges, 7, &rounds);
+  EXPECT_GE(rounds, 6);
+}
+
+}  // namespace
+}  // namespace engine_race

@@ -1,0 +1,321 @@
+// The whole room over a real log: builds of small buckets and giants, with damage, failures and
+// writers beside them.
+#include "engine_race/index/index.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "engine_race/base/sys.h"
+#include "engine_race/index/build.h"
+#include "harness/fill_keys.h"
+#include "test/index/index_test_util.h"
+#include "test/test_util.h"
+
+namespace engine_race {
+namespace {
+
+using test::ExpectFinds;
+using test::ExpectSameEntries;
+using test::MakeRecords;
+using test::Model;
+using test::Order;
+using test::Shape;
+using test::TempDir;
+
+constexpr uint64_t kSeed = 11;
+
+Options SmallOptions() {
+  Options options;
+  options.bucket_count = 16;
+  options.file_count = 4;
+  options.bucket_capacity_records = 1 << 17;
+  options.build_thread_count = 3;
+  return options;
+}
+
+// One bucket, so that records of any key can be put into it in any order.
+Options OneBucket() {
+  Options options = SmallOptions();
+  options.bucket_count = 1;
+  options.file_count = 1;
+  return options;
+}
+
+// Everything tiny: thousands of records are a giant of many partitions and rounds.
+BuildLimits GiantLimits() {
+  BuildLimits limits;
+  limits.giant_records = 100;
+  limits.split_keys = 700;
+  limits.piece_bytes = 4096;
+  limits.partition_records = 500;
+  limits.giant_memory_bytes = 64 << 10;
+  return limits;
+}
+
+std::unique_ptr<BucketLog> OpenLog(const Options& options, const std::string& dir) {
+  std::unique_ptr<BucketLog> log;
+  const Status status = BucketLog::Open(options, dir, &log);
+  EXPECT_TRUE(status.ok()) << status.ToString();
+  return log;
+}
+
+// An index of which tests choose the limits.
+class TestIndex : public AppendListener {
+ public:
+  TestIndex(BucketLog* log, const Options& options, const BuildLimits& limits)
+      : options_(options),
+        buckets_(std::make_unique<BucketIndex[]>(log->geometry().bucket_count)),
+        context_(log, this, options_, limits, {buckets_.get(), log->geometry().bucket_count}) {}
+
+  Status Build() { return BuildAllBuckets(&context_); }
+  BucketIndex& bucket(uint32_t index) { return buckets_[index]; }
+
+  Status Prepare(uint32_t bucket) override { return buckets_[bucket].Prepare(); }
+  void OnAppend(uint32_t bucket, const KeyRecord& record) noexcept override {
+    buckets_[bucket].OnAppend(record);
+  }
+
+ private:
+  const Options options_;
+  std::unique_ptr<BucketIndex[]> buckets_;
+  BuildContext context_;
+};
+
+// A one-bucket store that holds `records`, whose value sums become those that the store has.
+void WriteRecords(const std::string& dir, std::vector<KeyRecord>* records) {
+  Region zeros;
+  ASSERT_TRUE(Region::Allocate(kValueBytes, false, &zeros).ok());
+  for (KeyRecord& record : *records) {
+    record.value_sum = record.tombstone ? 0 : ValueSum(zeros.data());
+  }
+  const Status status = harness::WriteKeyLogs(
+      OneBucket(), dir, {records->size()}, [&](uint32_t, uint32_t slot) { return (*records)[slot]; });
+  ASSERT_TRUE(status.ok()) << status.ToString();
+}
+
+void OverwriteEntry(const std::string& dir, uint64_t slot, format::KeyEntry entry) {
+  UniqueFd fd;
+  ASSERT_TRUE(sys::OpenAt(AT_FDCWD, dir + "/" + format::kKeyFilePrefix + "00", O_WRONLY, 0, &fd)
+                  .ok());
+  ASSERT_TRUE(sys::PwriteFull(fd.get(), &entry, sizeof(entry), slot * sizeof(entry)).ok());
+}
+
+class LogCapture {
+ public:
+  LogFn fn() {
+    return [this](LogLevel, std::string_view message) {
+      const std::lock_guard lock(mutex_);
+      text_ += std::string(message) + "\n";
+    };
+  }
+  std::string text() const { return text_; }
+
+ private:
+  std::mutex mutex_;
+  std::string text_;
+};
+
+TEST(IndexTest, BuildsFromFilledLogsAndStagedEntries) {
+  TempDir dir;
+  const Options options = SmallOptions();
+  const uint64_t key_count = 50000;
+  ASSERT_TRUE(harness::FillKeyLogs(options, dir.path(), key_count, kSeed).ok());
+  const std::unique_ptr<BucketLog> log = OpenLog(options, dir.path());
+  std::unique_ptr<Index> index;
+  const Status status = Index::Build(log.get(), options, &index);
+  ASSERT_TRUE(status.ok()) << status.ToString();
+  const std::vector<uint64_t> counts = harness::FilledCounts(16, key_count, kSeed);
+  uint64_t total = 0;
+  for (uint32_t bucket = 0; bucket < 16; ++bucket) {
+    total += counts[bucket];
+    for (uint32_t slot = 0; slot < counts[bucket]; ++slot) {
+      const uint64_t key = harness::FilledKey(log->geometry(), bucket, slot, kSeed);
+      ValueRef ref;
+      ASSERT_TRUE(index->Find(key, &ref).ok());
+      ASSERT_EQ(ref.slot(), slot);
+      ASSERT_EQ(index->Find(key ^ 1, &ref).code(), Code::kNotFound);
+    }
+    EXPECT_EQ(index->EstimateCount(bucket, 0, ~uint64_t{0}), counts[bucket]);
+  }
+  EXPECT_EQ(total, key_count);
+  EXPECT_LT(index->memory_bytes(), key_count * 20);
+}
+
+TEST(IndexTest, EmptyStoreHasAnIndex) {
+  TempDir dir;
+  const std::unique_ptr<BucketLog> log = OpenLog(SmallOptions(), dir.path());
+  std::unique_ptr<Index> index;
+  ASSERT_TRUE(Index::Build(log.get(), SmallOptions(), &index).ok());
+  ValueRef ref;
+  EXPECT_EQ(index->Find(0, &ref).code(), Code::kNotFound);
+  EXPECT_EQ(index->Find(~uint64_t{0}, &ref).code(), Code::kNotFound);
+  const std::string value = test::ValueOf(7, 1);
+  ASSERT_TRUE(log->Append(7, value.data()).ok());
+  ASSERT_TRUE(index->Find(7, &ref).ok());
+  EXPECT_EQ(ref.value_sum(), ValueSum(value.data()));
+  ASSERT_TRUE(log->Append(7, nullptr).ok());
+  EXPECT_EQ(index->Find(7, &ref).code(), Code::kNotFound);
+}
+
+TEST(IndexTest, GiantsOfEveryShapeAndOrder) {
+  for (const Shape shape : test::AllShapes()) {
+    for (const Order order : {Order::kAlong, Order::kReversed, Order::kShuffled}) {
+      SCOPED_TRACE(test::NameOf(shape) + ", order " + std::to_string(static_cast<int>(order)));
+      TempDir dir;
+      std::vector<KeyRecord> records = MakeRecords(shape, 256 * 40, order);
+      WriteRecords(dir.path(), &records);
+      const std::unique_ptr<BucketLog> log = OpenLog(OneBucket(), dir.path());
+      TestIndex index(log.get(), OneBucket(), GiantLimits());
+      const Status status = index.Build();
+      ASSERT_TRUE(status.ok()) << status.ToString();
+      const Model model(records);
+      ExpectFinds(index.bucket(0), model);
+      std::vector<IndexEntry> entries;
+      bool complete = false;
+      ASSERT_EQ(index.bucket(0).Collect(0, ~uint64_t{0}, ~size_t{0}, &entries, &complete),
+                Code::kOk);
+      ExpectSameEntries(entries, model.Entries());
+    }
+  }
+}
+
+// Records keep coming while a giant and small buckets are built, and afterwards.
+TEST(IndexTest, WritersDuringAndAfterTheBuild) {
+  for (const uint64_t giant_records : {uint64_t{100}, uint64_t{1} << 20}) {
+    TempDir dir;
+    Options options = SmallOptions();
+    options.bucket_count = 4;
+    const uint64_t filled = 20000;
+    ASSERT_TRUE(harness::FillKeyLogs(options, dir.path(), filled, kSeed).ok());
+    const std::unique_ptr<BucketLog> log = OpenLog(options, dir.path());
+    BuildLimits limits = GiantLimits();
+    limits.giant_records = giant_records;
+    TestIndex index(log.get(), options, limits);
+    const uint64_t writes = test::Sized(3000, 600);
+    std::vector<std::thread> writers;
+    for (uint64_t writer = 0; writer < 2; ++writer) {
+      writers.emplace_back([&, writer] {
+        std::mt19937_64 random(writer);
+        for (uint64_t i = 0; i < writes; ++i) {
+          const uint64_t key = random();
+          const std::string value = test::ValueOf(key, i);
+          ASSERT_TRUE(log->Append(key, value.data()).ok());
+        }
+      });
+    }
+    const Status status = index.Build();
+    for (std::thread& writer : writers) writer.join();
+    ASSERT_TRUE(status.ok()) << status.ToString();
+    const auto find = [&](uint64_t key) {
+      ValueRef ref;
+      return index.bucket(log->geometry().BucketOf(key)).Find(key, &ref);
+    };
+    for (uint64_t writer = 0; writer < 2; ++writer) {
+      std::mt19937_64 random(writer);
+      for (uint64_t i = 0; i < writes; ++i) ASSERT_EQ(find(random()), Code::kOk) << i;
+    }
+    const std::vector<uint64_t> counts = harness::FilledCounts(4, filled, kSeed);
+    for (uint32_t bucket = 0; bucket < 4; ++bucket) {
+      for (uint64_t slot = 0; slot < counts[bucket]; ++slot) {
+        ASSERT_EQ(find(harness::FilledKey(log->geometry(), bucket, slot, kSeed)), Code::kOk);
+      }
+    }
+  }
+}
+
+TEST(IndexTest, DamagedEntriesAreReportedAndNeverBecomeNotFound) {
+  for (const uint64_t giant_records : {uint64_t{100}, uint64_t{1} << 20}) {
+    TempDir dir;
+    std::vector<KeyRecord> records = MakeRecords(Shape::kUniform, 256 * 20, Order::kShuffled);
+    WriteRecords(dir.path(), &records);
+    uint64_t lost = 0;
+    for (uint32_t slot = 1000; slot < 1020; ++slot) {
+      OverwriteEntry(dir.path(), slot, {records[slot].key, 0x123456789});
+      lost = std::max(lost, records[slot].sequence);
+    }
+    const std::unique_ptr<BucketLog> log = OpenLog(OneBucket(), dir.path());
+    LogCapture capture;
+    Options options = OneBucket();
+    options.log = capture.fn();
+    BuildLimits limits = GiantLimits();
+    limits.giant_records = giant_records;
+    TestIndex index(log.get(), options, limits);
+    ASSERT_TRUE(index.Build().ok());
+    for (const KeyRecord& record : records) {
+      ValueRef ref;
+      EXPECT_EQ(index.bucket(0).Find(record.key, &ref),
+                record.sequence > lost ? Code::kOk : Code::kCorruption);
+    }
+    ValueRef ref;
+    EXPECT_EQ(index.bucket(0).Find(12345, &ref), Code::kCorruption);
+    const std::string text = capture.text();
+    EXPECT_NE(text.find("key_00, bucket 0, slot 1000"), std::string::npos) << text;
+    EXPECT_NE(text.find("20 damaged key entries"), std::string::npos) << text;
+    EXPECT_EQ(text.find("slot 1016"), std::string::npos) << "too many messages";
+  }
+}
+
+TEST(IndexTest, KeyLogThatEndsEarlyIsDamage) {
+  for (const uint64_t giant_records : {uint64_t{100}, uint64_t{1} << 20}) {
+    TempDir dir;
+    std::vector<KeyRecord> records = MakeRecords(Shape::kUniform, 256 * 20, Order::kAlong);
+    WriteRecords(dir.path(), &records);
+    const std::unique_ptr<BucketLog> log = OpenLog(OneBucket(), dir.path());
+    ASSERT_TRUE(log->KeyFile(0).Truncate(4096 * 10).ok());
+    BuildLimits limits = GiantLimits();
+    limits.giant_records = giant_records;
+    TestIndex index(log.get(), OneBucket(), limits);
+    ASSERT_TRUE(index.Build().ok());
+    ValueRef ref;
+    EXPECT_EQ(index.bucket(0).Find(records[5].key, &ref), Code::kCorruption);
+    EXPECT_EQ(index.bucket(0).Find(records[256 * 20 - 1].key, &ref), Code::kCorruption);
+  }
+}
+
+// A directory in the place of a key file: every read of it fails.
+TEST(IndexTest, FailedBuildLeavesNothingRegisteredAndCanBeRetried) {
+  for (const uint64_t giant_records : {uint64_t{100}, uint64_t{1} << 20}) {
+    TempDir dir;
+    Options options = SmallOptions();
+    options.io_backend = IoBackend::kPsync;
+    ASSERT_TRUE(harness::FillKeyLogs(options, dir.path(), 20000, kSeed).ok());
+    const std::unique_ptr<BucketLog> log = OpenLog(options, dir.path());
+    const int key_fd = log->KeyFile(9).fd();
+    const UniqueFd saved(::dup(key_fd));
+    const UniqueFd directory(::open(dir.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    BuildLimits limits = GiantLimits();
+    limits.giant_records = giant_records;
+    {
+      TestIndex broken(log.get(), options, limits);
+      ASSERT_GE(::dup2(directory.get(), key_fd), 0);
+      const Status status = broken.Build();
+      EXPECT_EQ(status.code(), Code::kIOError) << status.ToString();
+      ASSERT_GE(::dup2(saved.get(), key_fd), 0);
+    }
+    // The failed index is gone; records must not go to it.
+    const std::string value = test::ValueOf(3, 1);
+    for (uint32_t bucket = 0; bucket < 16; ++bucket) {
+      ASSERT_TRUE(log->Append(log->geometry().FirstKeyOf(bucket) + 3, value.data()).ok());
+    }
+    TestIndex index(log.get(), options, limits);
+    ASSERT_TRUE(index.Build().ok());
+    for (uint32_t bucket = 0; bucket < 16; ++bucket) {
+      ValueRef ref;
+      EXPECT_EQ(index.bucket(bucket).Find(log->geometry().FirstKeyOf(bucket) + 3, &ref),
+                Code::kOk);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace engine_race

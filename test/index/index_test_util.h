@@ -1,0 +1,191 @@
+// Records in every shape that an index has to bear, the entries that a key log would hold of them,
+// and a plain map that says what must be found.
+#ifndef TEST_INDEX_INDEX_TEST_UTIL_H_
+#define TEST_INDEX_INDEX_TEST_UTIL_H_
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <numeric>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "engine_race/index/bucket_index.h"
+#include "engine_race/index/part_builder.h"
+#include "engine_race/log/entry_codec.h"
+
+namespace engine_race::test {
+
+inline constexpr uint64_t kTestStoreId = 0x5eed;
+
+inline bool SameRef(ValueRef a, ValueRef b) {
+  return a.slot() == b.slot() && a.value_sum() == b.value_sum() && a.tombstone() == b.tombstone();
+}
+
+inline ValueRef RefOf(const KeyRecord& record) {
+  return ValueRef(record.slot, record.value_sum, record.tombstone);
+}
+
+// What the newest record of each key is.
+class Model {
+ public:
+  Model() = default;
+  explicit Model(const std::vector<KeyRecord>& records) {
+    for (const KeyRecord& record : records) Add(record);
+  }
+
+  void Add(const KeyRecord& record) {
+    const auto [place, fresh] = newest_.emplace(record.key, record);
+    if (!fresh && record.sequence > place->second.sequence) place->second = record;
+  }
+
+  // Tombstones are left out unless asked for.
+  std::vector<IndexEntry> Entries(uint64_t first_key = 0, uint64_t last_key = ~uint64_t{0},
+                                  bool with_tombstones = false) const {
+    std::vector<IndexEntry> entries;
+    for (auto it = newest_.lower_bound(first_key); it != newest_.end() && it->first <= last_key;
+         ++it) {
+      if (with_tombstones || !it->second.tombstone) {
+        entries.push_back({it->first, RefOf(it->second)});
+      }
+    }
+    return entries;
+  }
+
+  const std::map<uint64_t, KeyRecord>& newest() const { return newest_; }
+
+ private:
+  std::map<uint64_t, KeyRecord> newest_;
+};
+
+inline void ExpectSameEntries(const std::vector<IndexEntry>& got,
+                              const std::vector<IndexEntry>& wanted) {
+  ASSERT_EQ(got.size(), wanted.size());
+  for (size_t i = 0; i < got.size(); ++i) {
+    ASSERT_EQ(got[i].key, wanted[i].key) << i;
+    ASSERT_TRUE(SameRef(got[i].ref, wanted[i].ref)) << i << " key " << got[i].key;
+  }
+}
+
+inline std::vector<IndexEntry> EntriesOf(const BucketIndex::Row& row) {
+  std::vector<IndexEntry> entries;
+  for (const auto& part : row) {
+    for (size_t i = 0; i < part->run.count(); ++i) {
+      entries.push_back({part->run.keys()[i], part->run.refs()[i]});
+    }
+  }
+  return entries;
+}
+
+// Every key of the model is found with its newest record, and keys beside them are not found.
+inline void ExpectFinds(const BucketIndex& index, const Model& model) {
+  for (const auto& [key, record] : model.newest()) {
+    ValueRef ref;
+    const Code code = index.Find(key, &ref);
+    ASSERT_EQ(code, record.tombstone ? Code::kNotFound : Code::kOk) << key;
+    if (code == Code::kOk) {
+      ASSERT_TRUE(SameRef(ref, RefOf(record))) << key;
+    }
+    for (const uint64_t beside : {key - 1, key + 1}) {
+      if (model.newest().count(beside) == 0) {
+        ASSERT_EQ(index.Find(beside, &ref), Code::kNotFound) << beside;
+      }
+    }
+  }
+}
+
+enum class Shape {
+  kUniform,
+  kSequential,
+  kDescending,
+  kPrefix,
+  kOneKey,
+  kFewKeys,
+  kSkewed,
+  kTombstones,
+  kEnds,
+};
+inline const std::vector<Shape>& AllShapes() {
+  static const std::vector<Shape> shapes = {
+      Shape::kUniform, Shape::kSequential, Shape::kDescending, Shape::kPrefix, Shape::kOneKey,
+      Shape::kFewKeys, Shape::kSkewed,     Shape::kTombstones, Shape::kEnds};
+  return shapes;
+}
+
+inline uint64_t ShapeKey(Shape shape, uint64_t i, std::mt19937_64* random) {
+  switch (shape) {
+    case Shape::kUniform:
+      return (*random)();
+    case Shape::kSequential:
+      return 1000 + i;
+    case Shape::kDescending:
+      return 1000000000 - i;
+    case Shape::kPrefix:
+      return 0xabcdef0000000000 | ((*random)() & 0xffffffff);
+    case Shape::kOneKey:
+      return 42;
+    case Shape::kFewKeys:
+      return (*random)() % 50;
+    case Shape::kSkewed:
+      // Nearly all keys in a sliver, a few far off.
+      return i % 1000 == 0 ? (*random)() : (uint64_t{1} << 40) + (*random)() % 100000;
+    case Shape::kTombstones:
+      return (*random)() % 1000;
+    case Shape::kEnds:
+      return i % 3 == 0 ? 0 : (i % 3 == 1 ? ~uint64_t{0} : (*random)());
+  }
+  return 0;
+}
+
+// Sequence numbers in the order of slots, against it, or shuffled.
+enum class Order { kAlong, kReversed, kShuffled };
+
+inline std::vector<KeyRecord> MakeRecords(Shape shape, uint32_t count, Order order,
+                                          uint64_t seed = 1) {
+  std::mt19937_64 random(seed);
+  std::vector<uint64_t> sequences(count);
+  std::iota(sequences.begin(), sequences.end(), 0);
+  if (order == Order::kReversed) std::reverse(sequences.begin(), sequences.end());
+  if (order == Order::kShuffled) std::shuffle(sequences.begin(), sequences.end(), random);
+  std::vector<KeyRecord> records(count);
+  for (uint32_t i = 0; i < count; ++i) {
+    KeyRecord& record = records[i];
+    record.key = ShapeKey(shape, i, &random);
+    record.sequence = sequences[i];
+    record.slot = i;
+    record.tombstone = shape == Shape::kTombstones && random() % 3 == 0;
+    record.value_sum = record.tombstone ? 0 : static_cast<uint32_t>(random() & format::kSumMask);
+  }
+  return records;
+}
+
+// The key log of a bucket.
+inline std::vector<format::KeyEntry> Encode(const std::vector<KeyRecord>& records,
+                                            uint32_t bucket = 0) {
+  const EntryCodec codec(kTestStoreId, bucket);
+  std::vector<format::KeyEntry> entries;
+  entries.reserve(records.size());
+  for (const KeyRecord& record : records) entries.push_back(codec.Encode(record));
+  return entries;
+}
+
+inline RawBucket RawOf(const std::vector<format::KeyEntry>& entries) {
+  RawBucket raw;
+  raw.entries = entries;
+  raw.codec = EntryCodec(kTestStoreId, 0);
+  raw.sequence_bound = entries.size();
+  return raw;
+}
+
+inline std::string NameOf(Shape shape) {
+  static const char* const names[] = {"uniform", "sequential", "descending", "prefix", "one key",
+                                      "few keys", "skewed",    "tombstones", "ends"};
+  return names[static_cast<int>(shape)];
+}
+
+}  // namespace engine_race::test
+
+#endif  // TEST_INDEX_INDEX_TEST_UTIL_H_

@@ -1,0 +1,148 @@
+#include "engine_race/index/part_builder.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "test/index/index_test_util.h"
+#include "test/test_util.h"
+
+namespace engine_race {
+namespace {
+
+using test::Encode;
+using test::EntriesOf;
+using test::ExpectSameEntries;
+using test::MakeRecords;
+using test::Model;
+using test::Order;
+using test::RawOf;
+using test::Shape;
+
+constexpr size_t kSlabBytes = 1 << 20;
+
+void ExpectSoundTables(const BucketIndex::Row& row) {
+  for (const auto& part : row) {
+    const SortedRun& run = part->run;
+    ASSERT_GT(run.count(), 0U);
+    ASSERT_EQ(run.min_key(), run.keys()[0]);
+    ASSERT_EQ(run.max_key(), run.keys()[run.count() - 1]);
+    for (size_t i = 0; i < run.count(); ++i) {
+      ASSERT_EQ(run.Rank(run.keys()[i]), i);
+      ValueRef ref;
+      ASSERT_TRUE(run.Find(run.keys()[i], &ref));
+      ASSERT_TRUE(test::SameRef(ref, run.refs()[i]));
+    }
+  }
+}
+
+TEST(PartBuilderTest, KeepsTheNewestOfEveryKeyInEveryShape) {
+  SlabAllocator slabs(kSlabBytes);
+  PartBuilder builder(&slabs);
+  for (const Shape shape : test::AllShapes()) {
+    for (const Order order : {Order::kAlong, Order::kReversed, Order::kShuffled}) {
+      for (const uint32_t count : {1U, 2U, 3U, 31U, 1000U, 20000U}) {
+        SCOPED_TRACE(test::NameOf(shape) + ", " + std::to_string(count) + " records, order " +
+                     std::to_string(static_cast<int>(order)));
+        const std::vector<KeyRecord> records = MakeRecords(shape, count, order);
+        const std::vector<format::KeyEntry> entries = Encode(records);
+        BuiltParts built;
+        ASSERT_TRUE(builder.Build(RawOf(entries), &built).ok());
+        ASSERT_TRUE(built.damaged_slots.empty());
+        ExpectSameEntries(EntriesOf(built.parts), Model(records).Entries());
+        ExpectSoundTables(built.parts);
+      }
+    }
+  }
+}
+
+TEST(PartBuilderTest, EmptyBucketHasNoParts) {
+  SlabAllocator slabs(kSlabBytes);
+  BuiltParts built;
+  ASSERT_TRUE(PartBuilder(&slabs).Build(RawOf({}), &built).ok());
+  EXPECT_TRUE(built.parts.empty());
+}
+
+TEST(PartBuilderTest, AllTombstonesLeaveNothing) {
+  std::vector<KeyRecord> records = MakeRecords(Shape::kUniform, 100, Order::kAlong);
+  for (KeyRecord& record : records) {
+    record.tombstone = true;
+    record.value_sum = 0;
+  }
+  const std::vector<format::KeyEntry> entries = Encode(records);
+  SlabAllocator slabs(kSlabBytes);
+  BuiltParts built;
+  ASSERT_TRUE(PartBuilder(&slabs).Build(RawOf(entries), &built).ok());
+  EXPECT_TRUE(built.parts.empty());
+  EXPECT_TRUE(built.damaged_slots.empty());
+}
+
+TEST(PartBuilderTest, LargeBucketsBecomeSeveralParts) {
+  const std::vector<KeyRecord> records = MakeRecords(Shape::kUniform, 10000, Order::kAlong);
+  const std::vector<format::KeyEntry> entries = Encode(records);
+  SlabAllocator slabs(kSlabBytes);
+  BuiltParts built;
+  ASSERT_TRUE(PartBuilder(&slabs, 3000).Build(RawOf(entries), &built).ok());
+  EXPECT_EQ(built.parts.size(), 4U);
+  ExpectSameEntries(EntriesOf(built.parts), Model(records).Entries());
+  ExpectSoundTables(built.parts);
+}
+
+// Nothing older than a damaged record can be trusted, everything newer can.
+TEST(PartBuilderTest, DamagedBucketKeepsOnlyWhatIsProvablyNewest) {
+  for (const Order order : {Order::kAlong, Order::kReversed, Order::kShuffled}) {
+    const std::vector<KeyRecord> records = MakeRecords(Shape::kTombstones, 2000, order);
+    std::vector<format::KeyEntry> entries = Encode(records);
+    entries[700].check ^= uint64_t{1} << 63;
+    entries[701].key ^= 4;
+    const uint64_t lost = std::max(records[700].sequence, records[701].sequence);
+    Model provable;
+    for (const KeyRecord& record : records) {
+      if (record.sequence > lost) provable.Add(record);
+    }
+    SlabAllocator slabs(kSlabBytes);
+    BuiltParts built;
+    ASSERT_TRUE(PartBuilder(&slabs).Build(RawOf(entries), &built).ok());
+    EXPECT_EQ(built.damaged_slots, (std::vector<uint32_t>{700, 701}));
+    ExpectSameEntries(EntriesOf(built.parts), provable.Entries(0, ~uint64_t{0}, true));
+  }
+}
+
+TEST(PartBuilderTest, LostSlotsAreDamaged) {
+  const std::vector<KeyRecord> records = MakeRecords(Shape::kUniform, 1000, Order::kAlong);
+  const std::vector<format::KeyEntry> entries = Encode(records);
+  RawBucket raw = RawOf(entries);
+  raw.lost_begin = 990;
+  raw.lost_end = 995;
+  SlabAllocator slabs(kSlabBytes);
+  BuiltParts built;
+  ASSERT_TRUE(PartBuilder(&slabs).Build(raw, &built).ok());
+  EXPECT_EQ(built.damaged_slots, (std::vector<uint32_t>{990, 991, 992, 993, 994}));
+  EXPECT_EQ(EntriesOf(built.parts).size(), 5U);
+}
+
+TEST(PartBuilderTest, KeyOfAnotherBucketIsDamage) {
+  std::vector<KeyRecord> records = MakeRecords(Shape::kSequential, 100, Order::kAlong);
+  records[3].key = uint64_t{1} << 63;
+  const std::vector<format::KeyEntry> entries = Encode(records);
+  RawBucket raw = RawOf(entries);
+  raw.last_key = (uint64_t{1} << 54) - 1;
+  SlabAllocator slabs(kSlabBytes);
+  BuiltParts built;
+  ASSERT_TRUE(PartBuilder(&slabs).Build(raw, &built).ok());
+  EXPECT_EQ(built.damaged_slots, (std::vector<uint32_t>{3}));
+}
+
+TEST(PartBuilderTest, UniformKeysCostLessThanSeventeenBytes) {
+  const std::vector<KeyRecord> records = MakeRecords(Shape::kUniform, 62500, Order::kAlong);
+  const std::vector<format::KeyEntry> entries = Encode(records);
+  SlabAllocator slabs(kSlabBytes * 4);
+  BuiltParts built;
+  ASSERT_TRUE(PartBuilder(&slabs).Build(RawOf(entries), &built).ok());
+  ASSERT_EQ(built.parts.size(), 1U);
+  EXPECT_LT(static_cast<double>(built.parts[0]->memory_bytes()) / 62500, 16.4);
+}
+
+}  // namespace
+}  // namespace engine_race

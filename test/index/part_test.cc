@@ -1,0 +1,120 @@
+#include "engine_race/index/part.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <random>
+#include <vector>
+
+#include "engine_race/index/part_builder.h"
+#include "test/index/index_test_util.h"
+
+namespace engine_race {
+namespace {
+
+using test::ExpectSameEntries;
+using test::Model;
+
+constexpr size_t kNoSplit = 1 << 20;
+
+KeyRecord Record(uint64_t key, uint64_t sequence, bool tombstone = false) {
+  return {key, sequence, static_cast<uint32_t>(sequence),
+          tombstone ? 0 : static_cast<uint32_t>(key & 0xffff), tombstone};
+}
+
+// A part with the given run, and the records of `newer` in its delta.
+std::unique_ptr<Part> MakePart(const std::vector<KeyRecord>& older,
+                               const std::vector<KeyRecord>& newer) {
+  SlabAllocator slabs(1 << 20);
+  BucketIndex::Row row;
+  EXPECT_TRUE(PartBuilder(&slabs).MakeParts(Model(older).Entries(), &row).ok());
+  std::unique_ptr<Part> part = row.empty() ? std::make_unique<Part>() : std::move(row[0]);
+  EXPECT_TRUE(Delta::Create(1024, &part->delta).ok());
+  for (const KeyRecord& record : newer) part->delta.Put(record.key, test::RefOf(record));
+  return part;
+}
+
+std::vector<IndexEntry> EntriesOf(const PartReplacement& replacement) {
+  return test::EntriesOf(replacement.parts);
+}
+
+TEST(PartTest, MergesRandomDeltas) {
+  for (uint64_t seed = 1; seed <= 200; ++seed) {
+    std::mt19937_64 random(seed);
+    const uint64_t key_space = 1 + random() % 500;
+    std::vector<KeyRecord> older;
+    std::vector<KeyRecord> newer;
+    uint64_t sequence = 0;
+    for (uint64_t i = random() % 300; i > 0; --i) {
+      older.push_back(Record(random() % key_space, sequence++));
+    }
+    for (uint64_t i = 1 + random() % 300; i > 0; --i) {
+      newer.push_back(Record(random() % key_space, sequence++, random() % 3 == 0));
+    }
+    const std::unique_ptr<Part> part = MakePart(older, newer);
+    Model model(older);
+    for (const KeyRecord& record : newer) model.Add(record);
+    for (const bool keep_tombstones : {false, true}) {
+      PartReplacement replacement;
+      ASSERT_TRUE(MergePart(*part, keep_tombstones, kNoSplit, &replacement).ok());
+      EXPECT_FALSE(replacement.keeps_old_run);
+      ExpectSameEntries(EntriesOf(replacement), model.Entries(0, ~uint64_t{0}, keep_tombstones));
+      for (const auto& merged : replacement.parts) {
+        for (size_t i = 0; i < merged->run.count(); ++i) {
+          ASSERT_EQ(merged->run.Rank(merged->run.keys()[i]), i);
+        }
+      }
+    }
+  }
+}
+
+TEST(PartTest, SplitsInTwoWhenLarge) {
+  std::vector<KeyRecord> older;
+  for (uint64_t i = 0; i < 1000; ++i) older.push_back(Record(i * 3, i));
+  std::vector<KeyRecord> newer;
+  for (uint64_t i = 0; i < 100; ++i) newer.push_back(Record(i * 7 + 1, 1000 + i));
+  const std::unique_ptr<Part> part = MakePart(older, newer);
+  PartReplacement replacement;
+  ASSERT_TRUE(MergePart(*part, false, 1000, &replacement).ok());
+  ASSERT_EQ(replacement.parts.size(), 2U);
+  const size_t total = replacement.parts[0]->run.count() + replacement.parts[1]->run.count();
+  EXPECT_EQ(replacement.parts[0]->run.count(), total / 2);
+  Model model(older);
+  for (const KeyRecord& record : newer) model.Add(record);
+  ExpectSameEntries(EntriesOf(replacement), model.Entries());
+}
+
+TEST(PartTest, AppendedKeysLeaveAFullRunAlone) {
+  std::vector<KeyRecord> older;
+  for (uint64_t i = 0; i < 1000; ++i) older.push_back(Record(i, i));
+  std::vector<KeyRecord> newer;
+  for (uint64_t i = 0; i < 100; ++i) newer.push_back(Record(1000 + i, 1000 + i));
+  const std::unique_ptr<Part> part = MakePart(older, newer);
+  PartReplacement replacement;
+  ASSERT_TRUE(MergePart(*part, false, 1050, &replacement).ok());
+  EXPECT_TRUE(replacement.keeps_old_run);
+  ExpectSameEntries(EntriesOf(replacement), Model(newer).Entries());
+}
+
+TEST(PartTest, TombstonesForEverythingLeaveNoPart) {
+  std::vector<KeyRecord> older;
+  std::vector<KeyRecord> newer;
+  for (uint64_t i = 0; i < 100; ++i) {
+    older.push_back(Record(i, i));
+    newer.push_back(Record(i, 100 + i, true));
+  }
+  const std::unique_ptr<Part> part = MakePart(older, newer);
+  PartReplacement replacement;
+  ASSERT_TRUE(MergePart(*part, false, kNoSplit, &replacement).ok());
+  EXPECT_TRUE(replacement.parts.empty());
+  EXPECT_FALSE(replacement.keeps_old_run);
+}
+
+TEST(PartTest, DeltaLimitGrowsWithTheRoot) {
+  EXPECT_EQ(DeltaLimit(0), 64U);
+  EXPECT_EQ(DeltaLimit(62500), 500U);
+  EXPECT_EQ(DeltaLimit(size_t{1} << 26), 1024U);
+}
+
+}  // namespace
+}  // namespace engine_race
