@@ -34,7 +34,10 @@ class RangeReader {
   // leaves Scan. On an error the records before it have been visited.
   Status Scan(uint64_t first_key, uint64_t last_key, const RecordFn& visit);
 
+  // Touched memory, chunks kept for later scans included.
   uint64_t memory_bytes() const;
+  // Read from the value logs so far.
+  uint64_t read_bytes() const;
 
  private:
   struct Impl;

@@ -1,0 +1,54 @@
+// Buffers of one size, cut from one region and used again and again.
+//
+// What was given back last is handed out first, so that pages never needed are never touched: the
+// first touch of a page can cost more than to read it from the device, where a virtual machine's
+// host has to find it first. Not synchronised, except touched_bytes.
+#ifndef ENGINE_RACE_SCAN_BLOCK_POOL_H_
+#define ENGINE_RACE_SCAN_BLOCK_POOL_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "engine_race/base/memory.h"
+#include "engine_race/base/status.h"
+
+namespace engine_race {
+
+class BlockPool {
+ public:
+  // Takes the address space. kOutOfMemory when it is refused; the pool is then empty.
+  Status Allocate(size_t block_bytes, uint32_t block_count);
+
+  // False, with nothing taken, when fewer are free.
+  bool Take(uint32_t count, std::vector<uint32_t>* blocks);
+  // Gives back all of *blocks and empties it.
+  void Give(std::vector<uint32_t>* blocks);
+
+  // Has the system find memory for bytes of the region before they are used. What they hold does
+  // not change, and nothing happens where the system has no such call.
+  void Populate(uint64_t offset, uint64_t size_bytes) const;
+
+  char* base() const { return region_.data(); }
+  char* data(uint32_t block) const { return region_.data() + block * block_bytes_; }
+  uint32_t block_count() const { return block_count_; }
+  uint64_t size_bytes() const { return uint64_t{block_count_} * block_bytes_; }
+  uint32_t free_count() const { return used_free_count() + block_count_ - touched_.load(); }
+  // Free ones that were in use before.
+  uint32_t used_free_count() const { return static_cast<uint32_t>(free_.size()); }
+  uint32_t touched_count() const { return touched_.load(); }
+  uint64_t touched_bytes() const { return uint64_t{touched_.load()} * block_bytes_; }
+
+ private:
+  Region region_;
+  size_t block_bytes_ = 0;
+  uint32_t block_count_ = 0;
+  // Blocks from here up were never handed out.
+  std::atomic<uint32_t> touched_{0};
+  std::vector<uint32_t> free_;
+};
+
+}  // namespace engine_race
+
+#endif  // ENGINE_RACE_SCAN_BLOCK_POOL_H_

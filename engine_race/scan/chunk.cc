@@ -1,0 +1,161 @@
+#include "engine_race/scan/chunk.h"
+
+#include <algorithm>
+#include <string>
+
+namespace engine_race {
+
+namespace {
+
+// How far ahead of its own batch a visitor looks for another one to check.
+constexpr uint32_t kHelpBatches = 64;
+
+}  // namespace
+
+void Chunk::Recycle() {
+  first_key = last_key = error_key = cut = 0;
+  entries.clear();
+  segments.clear();
+  plan.Clear();
+  collect_status = Status::Ok();
+  pins = detached_pins = reads_left = batch_count_ = 0;
+  cached = doomed = read_failed = needs_preparing_ = false;
+  read_status_ = Status::Ok();
+  // Relaxed: nobody else knows the chunk now; the mutex shows it to them later.
+  state_.store(0, std::memory_order_relaxed);
+}
+
+void Chunk::Place(const BlockPool& pool, bool verify) {
+  const uint32_t block_places = static_cast<uint32_t>((pool.data(1) - pool.data(0)) / kValueBytes);
+  base_ = pool.base();
+  needs_preparing_ = verify;
+  for (uint32_t& place : plan.places) {
+    const uint32_t staged = place & kStagedPlace;
+    const uint32_t at = place & ~kStagedPlace;
+    place = (blocks[at / block_places] * block_places + at % block_places) | staged;
+    needs_preparing_ = needs_preparing_ || staged != 0;
+  }
+  for (PlannedRead& read : plan.reads) {
+    read.first_place =
+        blocks[read.first_place / block_places] * block_places + read.first_place % block_places;
+  }
+  reads_left = static_cast<uint32_t>(plan.reads.size());
+  batch_count_ = (static_cast<uint32_t>(entries.size()) + kBatchRecords - 1) / kBatchRecords;
+  if (batch_count_ > batch_capacity_) {
+    batch_capacity_ = 0;
+    batches_ = std::make_unique<std::atomic<uint32_t>[]>(batch_count_);
+    batch_capacity_ = batch_count_;
+  }
+  // Relaxed: as in Recycle.
+  for (uint32_t i = 0; i < batch_count_; ++i) {
+    batches_[i].store(kUntouched, std::memory_order_relaxed);
+  }
+}
+
+uint32_t Chunk::LowerBound(uint64_t key) const {
+  const auto at =
+      std::lower_bound(entries.begin(), entries.end(), key,
+                       [](const IndexEntry& entry, uint64_t bound) { return entry.key < bound; });
+  return static_cast<uint32_t>(at - entries.begin());
+}
+
+uint32_t Chunk::BucketOfEntry(uint32_t entry) const {
+  const auto after = std::upper_bound(
+      segments.begin(), segments.end(), entry,
+      [](uint32_t bound, const Segment& segment) { return bound < segment.first_entry; });
+  return std::prev(after)->bucket;
+}
+
+Status Chunk::ErrorOf(uint32_t entry) {
+  if (plan.places[entry] == kCorruptPlace) {
+    return Status::Corruption("bucket " + std::to_string(BucketOfEntry(entry)) + " slot " +
+                              std::to_string(entries[entry].ref.slot()) +
+                              ": value fails its check");
+  }
+  std::lock_guard lock(error_mutex_);
+  return read_status_;
+}
+
+void Chunk::WaitUntilReady() const {
+  // Acquire: with the release in SetReady, shows the values and the marks of failed reads.
+  state_.wait(0, std::memory_order_acquire);
+}
+
+void Chunk::SetReady() {
+  // Release: with the acquire of ready() and WaitUntilReady.
+  state_.store(1, std::memory_order_release);
+  state_.notify_all();
+}
+
+void Chunk::Prepare(const ScanContext& context, uint32_t entry) {
+  if (!needs_preparing_) return;
+  const uint32_t batch = entry / kBatchRecords;
+  std::atomic<uint32_t>& state = batches_[batch];
+  // Acquire, here and below: with the release at the end of TryPrepare.
+  if (state.load(std::memory_order_acquire) == kPrepared) [[likely]]
+    return;
+  if (TryPrepare(context, batch)) return;
+  const uint32_t end = std::min(batch_count_, batch + kHelpBatches);
+  for (uint32_t other = batch + 1; other < end; ++other) {
+    if (state.load(std::memory_order_acquire) == kPrepared) return;
+    TryPrepare(context, other);
+  }
+  state.wait(kInWork, std::memory_order_acquire);
+}
+
+bool Chunk::TryPrepare(const ScanContext& context, uint32_t batch) {
+  uint32_t expected = kUntouched;
+  // Relaxed: the winner needs nothing from others but what SetReady showed it.
+  if (batches_[batch].load(std::memory_order_relaxed) != kUntouched ||
+      !batches_[batch].compare_exchange_strong(expected, kInWork, std::memory_order_relaxed)) {
+    return false;
+  }
+  const uint32_t begin = batch * kBatchRecords;
+  const uint32_t end = std::min(begin + kBatchRecords, static_cast<uint32_t>(entries.size()));
+  for (uint32_t i = begin; i < end; ++i) PrepareEntry(context, i);
+  // Release: with the acquires in Prepare.
+  batches_[batch].store(kPrepared, std::memory_order_release);
+  batches_[batch].notify_all();
+  return true;
+}
+
+void Chunk::PrepareEntry(const ScanContext& context, uint32_t entry) {
+  uint32_t& place = plan.places[entry];
+  if (place >= kCorruptPlace) return;
+  const uint32_t bucket = BucketOfEntry(entry);
+  if ((place & kStagedPlace) != 0) {
+    const uint32_t at = place & ~kStagedPlace;
+    const Status status = context.log.ReadValue(bucket, entries[entry].ref.slot(),
+                                                base_ + uint64_t{at} * kValueBytes);
+    if (!status.ok()) {
+      std::lock_guard lock(error_mutex_);
+      if (read_status_.ok()) read_status_ = status;
+      place = kUnreadablePlace;
+      return;
+    }
+    place = at;
+  }
+  if (!VerifyValue(context, bucket, entries[entry], Value(entry)).ok()) place = kCorruptPlace;
+}
+
+void Chunk::FailRead(const PlannedRead& read, uint32_t first_bad, const Status& status) {
+  read_failed = true;
+  {
+    std::lock_guard lock(error_mutex_);
+    if (read_status_.ok()) read_status_ = status;
+  }
+  const uint32_t begin = read.first_place + first_bad;
+  const uint32_t end = read.first_place + read.slot_count;
+  for (uint32_t& place : plan.places) {
+    if (place >= begin && place < end) place = kUnreadablePlace;
+  }
+}
+
+uint64_t Chunk::memory_bytes() const {
+  return sizeof(Chunk) + entries.capacity() * sizeof(IndexEntry) +
+         segments.capacity() * sizeof(Segment) + plan.places.capacity() * sizeof(uint32_t) +
+         plan.reads.capacity() * sizeof(PlannedRead) + blocks.capacity() * sizeof(uint32_t) +
+         batch_capacity_ * sizeof(uint32_t);
+}
+
+}  // namespace engine_race

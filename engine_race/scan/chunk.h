@@ -1,0 +1,114 @@
+// A chunk: the live records of a run of keys, their values in blocks of memory.
+//
+// The coordinator fills a chunk and hands it out while its reads are still under way; whoever
+// visits it waits until it is ready. Values are checked, and staged ones copied, by the visitors
+// themselves: batch by batch, each batch once, by whoever comes to it first, and a visitor that
+// finds its batch in work does one further ahead. So the checking is spread over the threads
+// that need it, and the coordinator's time goes to the device alone.
+//
+// Thread safety: as said at each group of members.
+#ifndef ENGINE_RACE_SCAN_CHUNK_H_
+#define ENGINE_RACE_SCAN_CHUNK_H_
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "engine_race/scan/block_pool.h"
+#include "engine_race/scan/load_plan.h"
+#include "engine_race/scan/scan_context.h"
+
+namespace engine_race {
+
+using ScanClock = std::chrono::steady_clock;
+
+class Chunk {
+ public:
+  // Records that are checked together.
+  static constexpr uint32_t kBatchRecords = 16;
+
+  // Empties it for another use; buffers keep their capacity. Its blocks must have been given back.
+  void Recycle();
+  // Lays the plan out over `blocks`, and makes ready for visitors. std::bad_alloc leaves it
+  // unusable but recyclable.
+  void Place(const BlockPool& pool, bool verify);
+
+  // The first entry with a key of at least `key`.
+  uint32_t LowerBound(uint64_t key) const;
+  uint32_t BucketOfEntry(uint32_t entry) const;
+  // The entry's value, or null when it has none: then ErrorOf says why. Its batch must have been
+  // prepared.
+  const char* Value(uint32_t entry) const {
+    const uint32_t place = plan.places[entry];
+    return place >= kCorruptPlace ? nullptr : base_ + uint64_t{place} * kValueBytes;
+  }
+  Status ErrorOf(uint32_t entry);
+
+  void WaitUntilReady() const;
+  void SetReady();
+  bool ready() const { return state_.load(std::memory_order_acquire) != 0; }  // with SetReady
+
+  // Returns once the batch of `entry` has been checked. The chunk is ready, and pinned by the
+  // caller.
+  void Prepare(const ScanContext& context, uint32_t entry);
+
+  // Marks what `read` should have brought, from its slot `first_bad` on. Before SetReady.
+  void FailRead(const PlannedRead& read, uint32_t first_bad, const Status& status);
+
+  uint64_t memory_bytes() const;
+
+  // Set before the chunk is shown to anybody, constant from then on.
+
+  // Covers the keys [first_key, last_key].
+  uint64_t first_key = 0;
+  uint64_t last_key = 0;
+  std::vector<IndexEntry> entries;
+  std::vector<Segment> segments;
+  LoadPlan plan;
+  std::vector<uint32_t> blocks;
+  // Not ok: the index could not tell what there is from error_key on.
+  Status collect_status;
+  uint64_t error_key = 0;
+
+  // Guarded by the coordinator's mutex.
+
+  // The ticket at which the index was asked, or last confirmed the same answer.
+  uint64_t cut = 0;
+  uint32_t pins = 0;
+  // Those of pins that belong to scans no longer waited for.
+  uint32_t detached_pins = 0;
+  bool cached = false;
+  // Has a bad value: not for further scans.
+  bool doomed = false;
+  ScanClock::time_point ready_time;
+  // What the cache has counted it with.
+  uint64_t counted_bytes = 0;
+
+  // The coordinator's alone.
+
+  uint32_t reads_left = 0;
+  bool read_failed = false;
+
+ private:
+  enum BatchState : uint32_t { kUntouched, kInWork, kPrepared };
+
+  bool TryPrepare(const ScanContext& context, uint32_t batch);
+  void PrepareEntry(const ScanContext& context, uint32_t entry);
+
+  char* base_ = nullptr;
+  // 0 while reads are under way.
+  std::atomic<uint32_t> state_{0};
+  bool needs_preparing_ = false;
+  uint32_t batch_count_ = 0;
+  uint32_t batch_capacity_ = 0;
+  std::unique_ptr<std::atomic<uint32_t>[]> batches_;
+  std::mutex error_mutex_;
+  Status read_status_;  // the first failed read's; guarded by error_mutex_
+};
+
+}  // namespace engine_race
+
+#endif  // ENGINE_RACE_SCAN_CHUNK_H_

@@ -1,0 +1,60 @@
+// Decides what the next chunk is, and asks the index for it.
+//
+// Belongs to the coordinator's thread, which calls it without its mutex.
+#ifndef ENGINE_RACE_SCAN_CHUNK_BUILDER_H_
+#define ENGINE_RACE_SCAN_CHUNK_BUILDER_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "engine_race/scan/chunk.h"
+#include "engine_race/scan/chunk_cache.h"
+#include "engine_race/scan/scan_context.h"
+
+namespace engine_race {
+
+class ChunkBuilder {
+ public:
+  explicit ChunkBuilder(ScanContext* context)
+      : context_(context), planner_(ChunkCache::kBlockPlaces) {}
+
+  struct Request {
+    // The chunk must hold this key,
+    uint64_t key = 0;
+    // need not go beyond this one,
+    uint64_t last_wanted = 0;
+    // and must stay in [low, high], where no other chunk is.
+    uint64_t low = 0;
+    uint64_t high = 0;
+    // Memory that could be had for it and for the chunks before and after it.
+    uint32_t available_blocks = 0;
+  };
+
+  // Fills an empty chunk but for its blocks. std::bad_alloc leaves it recyclable.
+  void Build(const Request& request, Chunk* chunk);
+
+  // Asks the index again; true when it answers as it did for `chunk`.
+  bool StillTrue(const Chunk& chunk);
+
+ private:
+  // What to ask of the first bucket.
+  struct Piece {
+    uint64_t first_key = 0;
+    uint64_t last_key = 0;
+    uint32_t max_records = 0;
+    uint32_t max_places = 0;
+  };
+
+  Piece ChoosePiece(const Request& request) const;
+  // Collects [first_key, last_key] of `bucket`; false when the chunk ends before last_key.
+  bool CollectBucket(uint32_t bucket, uint64_t first_key, uint64_t last_key, size_t max_entries,
+                     Chunk* chunk);
+
+  ScanContext* const context_;
+  LoadPlanner planner_;
+  std::vector<IndexEntry> again_;
+};
+
+}  // namespace engine_race
+
+#endif  // ENGINE_RACE_SCAN_CHUNK_BUILDER_H_

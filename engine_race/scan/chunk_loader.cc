@@ -1,0 +1,130 @@
+#include "engine_race/scan/chunk_loader.h"
+
+#include <algorithm>
+#include <new>
+
+namespace engine_race {
+
+Status ChunkLoader::Start() {
+  if (queue_ != nullptr) return Status::Ok();
+  try {
+    free_ids_.clear();
+    free_ids_.reserve(kDepth);
+    for (uint32_t id = kDepth; id > 0; --id) free_ids_.push_back(id - 1);
+    requests_.reserve(kDepth);
+    completions_.reserve(kDepth);
+  } catch (const std::bad_alloc&) {
+    return Status::OutOfMemory("scan coordinator");
+  }
+  bytes_in_flight_ = 0;
+  broken_ = Status::Ok();
+  return io::ReadQueue::Create(context_->options.io_backend, kDepth, &queue_);
+}
+
+void ChunkLoader::Add(Chunk* chunk) {
+  backlog_.push_back({chunk, 0});
+  backlog_reads_ += chunk->plan.reads.size();
+}
+
+void ChunkLoader::Submit() {
+  if (queue_ == nullptr) return;
+  if (!reading()) last_time_ = ScanClock::now();
+  requests_.clear();
+  bool touched = false;
+  while (!backlog_.empty() && !free_ids_.empty() && bytes_in_flight_ < kMaxBytesInFlight) {
+    Backlog& front = backlog_.front();
+    const PlannedRead& read = front.chunk->plan.reads[front.next_read];
+    if (!Touch(read, &touched)) break;
+    const uint32_t id = free_ids_.back();
+    free_ids_.pop_back();
+    in_flight_[id] = {front.chunk, front.next_read};
+    io::ReadRequest request;
+    request.fd = context_->log.ValueFile(read.bucket).fd();
+    request.size_bytes = read.slot_count * kValueBytes;
+    request.offset = context_->log.ValueOffset(read.bucket, read.first_slot);
+    request.buffer = pool_.base() + uint64_t{read.first_place} * kValueBytes;
+    request.tag = id;
+    requests_.push_back(request);
+    bytes_in_flight_ += request.size_bytes;
+    --backlog_reads_;
+    if (++front.next_read == front.chunk->plan.reads.size()) backlog_.pop_front();
+  }
+  if (requests_.empty()) return;
+  size_t started = 0;
+  const Status status = queue_->Submit(requests_, &started);
+  if (!status.ok()) broken_ = status;
+}
+
+// Blocks never used before are handed out, and so read into, in ascending order.
+bool ChunkLoader::Touch(const PlannedRead& read, bool* touched) {
+  const uint64_t end = uint64_t{read.first_place + read.slot_count} * kValueBytes;
+  while (touched_bytes_ < end) {
+    if (*touched) return false;
+    *touched = true;
+    const auto start = ScanClock::now();
+    pool_.Populate(touched_bytes_, kTouchBytes);
+    touched_bytes_ += kTouchBytes;
+    touch_time_ += ScanClock::now() - start;
+  }
+  return true;
+}
+
+void ChunkLoader::Reap(bool poll, std::vector<Chunk*>* loaded) {
+  if (queue_ == nullptr) return;
+  completions_.clear();
+  if (broken_.ok() && queue_->in_flight() > 0) {
+    // A few at a time, for fewer wake-ups; the device keeps most of its queue meanwhile.
+    const uint32_t batch = std::max(1u, queue_->in_flight() / 8);
+    const Status status = queue_->Wait(poll ? 0 : batch, &completions_);
+    if (!status.ok()) broken_ = status;
+  }
+  for (const io::ReadCompletion& completion : completions_) {
+    Finish(static_cast<uint32_t>(completion.tag), completion.error, completion.read_bytes, loaded);
+  }
+  if (!broken_.ok()) FailAll(broken_, loaded);
+  const auto now = ScanClock::now();
+  busy_time_ += now - last_time_;
+  last_time_ = now;
+}
+
+void ChunkLoader::Finish(uint32_t id, int error, uint32_t read_bytes, std::vector<Chunk*>* loaded) {
+  const auto [chunk, index] = in_flight_[id];
+  in_flight_[id] = InFlight();
+  free_ids_.push_back(id);
+  const PlannedRead& read = chunk->plan.reads[index];
+  const uint32_t size_bytes = read.slot_count * kValueBytes;
+  bytes_in_flight_ -= size_bytes;
+  context_->read_bytes.fetch_add(read_bytes, std::memory_order_relaxed);  // a statistic
+  if (error != 0 || read_bytes < size_bytes) {
+    const std::string& file = context_->log.ValueFile(read.bucket).name();
+    const Status status = error != 0 ? Status::FromErrno("read " + file, error)
+                                     : Status::IOError(file + " ends early");
+    chunk->FailRead(read, error != 0 ? 0 : read_bytes / kValueBytes, status);
+  }
+  CountDown(chunk, loaded);
+}
+
+void ChunkLoader::CountDown(Chunk* chunk, std::vector<Chunk*>* loaded) {
+  if (--chunk->reads_left == 0) loaded->push_back(chunk);
+}
+
+void ChunkLoader::FailAll(const Status& status, std::vector<Chunk*>* loaded) {
+  // Waits until nothing writes into the chunks' blocks any more.
+  queue_.reset();
+  for (InFlight& flight : in_flight_) {
+    if (flight.chunk == nullptr) continue;
+    flight.chunk->FailRead(flight.chunk->plan.reads[flight.read], 0, status);
+    CountDown(flight.chunk, loaded);
+    flight = InFlight();
+  }
+  for (const Backlog& backlog : backlog_) {
+    for (size_t i = backlog.next_read; i < backlog.chunk->plan.reads.size(); ++i) {
+      backlog.chunk->FailRead(backlog.chunk->plan.reads[i], 0, status);
+      CountDown(backlog.chunk, loaded);
+    }
+  }
+  backlog_.clear();
+  backlog_reads_ = 0;
+}
+
+}  // namespace engine_race

@@ -1,0 +1,89 @@
+// Keeps the reads of several chunks in flight: what is added first is read first.
+//
+// Belongs to the coordinator's thread. Its destructor waits for what is in flight.
+#ifndef ENGINE_RACE_SCAN_CHUNK_LOADER_H_
+#define ENGINE_RACE_SCAN_CHUNK_LOADER_H_
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "engine_race/io/read_queue.h"
+#include "engine_race/scan/block_pool.h"
+#include "engine_race/scan/chunk.h"
+#include "engine_race/scan/scan_context.h"
+
+namespace engine_race {
+
+class ChunkLoader {
+ public:
+  ChunkLoader(ScanContext* context, const BlockPool& pool) : context_(context), pool_(pool) {}
+
+  // Whether first touches of memory have taken little of the time that reading took so far.
+  bool fresh_memory_is_cheap() const { return touch_time_ * kTouchShare <= busy_time_; }
+
+  // Makes the queue, when there is none yet or the last one failed.
+  Status Start();
+
+  // Takes on a placed chunk that has reads. std::bad_alloc leaves things as they were.
+  void Add(Chunk* chunk);
+
+  // Submits what fits.
+  void Submit();
+  // Takes in finished reads, waiting for some unless `poll`. Chunks whose last read has finished,
+  // failed ones too, are appended to *loaded.
+  void Reap(bool poll, std::vector<Chunk*>* loaded);
+
+  bool reading() const { return queue_ != nullptr && queue_->in_flight() > 0; }
+  bool busy() const { return reading() || !backlog_.empty(); }
+  // More can be planned without keeping anything from being read soon.
+  bool hungry() const { return backlog_reads_ < kBacklogReads; }
+
+ private:
+  // Sequential reads of a block each fill the device by their bytes, scattered ones by their count.
+  static constexpr uint32_t kDepth = 128;
+  static constexpr uint64_t kMaxBytesInFlight = 8 * 1024 * 1024;
+  static constexpr uint32_t kBacklogReads = kDepth;
+  // Memory is touched a huge page at a time, for at most one part in so many of the time.
+  static constexpr uint64_t kTouchBytes = 2 * 1024 * 1024;
+  static constexpr int kTouchShare = 20;
+
+  struct Backlog {
+    Chunk* chunk = nullptr;
+    uint32_t next_read = 0;
+  };
+  struct InFlight {
+    Chunk* chunk = nullptr;
+    uint32_t read = 0;
+  };
+
+  // Makes sure that a read's memory is there. False when that would take longer than one Submit
+  // should, because `touched` says that it has done so already.
+  bool Touch(const PlannedRead& read, bool* touched);
+  void Finish(uint32_t id, int error, uint32_t read_bytes, std::vector<Chunk*>* loaded);
+  void CountDown(Chunk* chunk, std::vector<Chunk*>* loaded);
+  // The queue itself has failed: so has everything that was to be read.
+  void FailAll(const Status& status, std::vector<Chunk*>* loaded);
+
+  ScanContext* const context_;
+  const BlockPool& pool_;
+  std::deque<Backlog> backlog_;
+  uint64_t backlog_reads_ = 0;
+  uint64_t bytes_in_flight_ = 0;
+  uint64_t touched_bytes_ = 0;
+  ScanClock::time_point last_time_;
+  ScanClock::duration touch_time_{};
+  ScanClock::duration busy_time_{};
+  InFlight in_flight_[kDepth];
+  std::vector<uint32_t> free_ids_;
+  std::vector<io::ReadRequest> requests_;
+  std::vector<io::ReadCompletion> completions_;
+  Status broken_;
+  // Last, so that it goes first and waits for the reads.
+  std::unique_ptr<io::ReadQueue> queue_;
+};
+
+}  // namespace engine_race
+
+#endif  // ENGINE_RACE_SCAN_CHUNK_LOADER_H_

@@ -1,0 +1,83 @@
+#include "engine_race/scan/load_plan.h"
+
+#include <algorithm>
+
+namespace engine_race {
+
+namespace {
+
+// A gap of this many slots costs about as long to read along as another request would.
+constexpr uint64_t kMaxGapSlots = 8;
+
+// Slots spread at most this thin are put in order through a table, in linear time.
+constexpr uint64_t kTableSlotsPerEntry = 8;
+
+}  // namespace
+
+void LoadPlanner::SortBySlot(std::span<const IndexEntry> entries, uint64_t flushed_count) {
+  order_.clear();
+  uint64_t low = ~uint64_t{0};
+  uint64_t high = 0;
+  for (uint32_t i = 0; i < entries.size(); ++i) {
+    const uint64_t slot = entries[i].ref.slot();
+    if (slot >= flushed_count) continue;
+    low = std::min(low, slot);
+    high = std::max(high, slot);
+    order_.push_back((slot << 32) | i);
+  }
+  if (order_.empty()) return;
+  const uint64_t span_slots = high - low + 1;
+  if (span_slots > kTableSlotsPerEntry * order_.size()) {
+    std::sort(order_.begin(), order_.end());
+    return;
+  }
+  constexpr uint32_t kNone = ~uint32_t{0};
+  by_slot_.assign(span_slots, kNone);
+  for (const uint64_t word : order_) by_slot_[(word >> 32) - low] = static_cast<uint32_t>(word);
+  order_.clear();
+  for (uint64_t at = 0; at < span_slots; ++at) {
+    if (by_slot_[at] != kNone) order_.push_back(((low + at) << 32) | by_slot_[at]);
+  }
+}
+
+void LoadPlanner::EmitRun(uint32_t bucket, uint64_t first_slot, uint64_t slot_count,
+                          LoadPlan* plan) {
+  while (slot_count > 0) {
+    const uint32_t room = places_per_block_ - plan->place_count % places_per_block_;
+    const uint32_t count = static_cast<uint32_t>(std::min<uint64_t>(room, slot_count));
+    plan->reads.push_back({first_slot, bucket, count, plan->place_count});
+    plan->place_count += count;
+    first_slot += count;
+    slot_count -= count;
+  }
+}
+
+void LoadPlanner::Add(uint32_t bucket, std::span<const IndexEntry> entries, uint64_t flushed_count,
+                      uint32_t spare_places, LoadPlan* plan) {
+  const size_t first_entry = plan->places.size();
+  plan->places.resize(first_entry + entries.size());
+  SortBySlot(entries, flushed_count);
+  uint64_t run_begin = 0;
+  uint64_t run_end = 0;
+  for (const uint64_t word : order_) {
+    const uint64_t slot = word >> 32;
+    const uint64_t gap = slot - run_end;
+    if (run_end > run_begin && gap <= kMaxGapSlots && gap <= spare_places) {
+      spare_places -= static_cast<uint32_t>(gap);
+    } else {
+      EmitRun(bucket, run_begin, run_end - run_begin, plan);
+      run_begin = slot;
+    }
+    run_end = slot + 1;
+    plan->places[first_entry + static_cast<uint32_t>(word)] =
+        plan->place_count + static_cast<uint32_t>(slot - run_begin);
+  }
+  EmitRun(bucket, run_begin, run_end - run_begin, plan);
+  if (order_.size() == entries.size()) return;
+  for (size_t i = 0; i < entries.size(); ++i) {
+    if (entries[i].ref.slot() < flushed_count) continue;
+    plan->places[first_entry + i] = plan->place_count++ | kStagedPlace;
+  }
+}
+
+}  // namespace engine_race

@@ -1,0 +1,183 @@
+#include "engine_race/scan/range_reader.h"
+
+#include <algorithm>
+
+#include "engine_race/scan/coordinator.h"
+#include "engine_race/scan/scan_context.h"
+#include "engine_race/scan/window_reader.h"
+
+namespace engine_race {
+
+namespace {
+
+// A scan of about this many records or fewer reads for itself.
+constexpr uint64_t kShortRecords = WindowPool::kWindowRecords;
+
+// How the buffer budget is divided. Entries, places and the like are 21 bytes a record of
+// kValueBytes, and their vectors may grow to twice what they need.
+constexpr uint64_t kMinBudgetBytes = 8 * 1024 * 1024;
+constexpr uint64_t kEntryShare = 64;
+constexpr uint64_t kWindowShare = 32;
+constexpr uint64_t kMaxWindows = 64;
+
+uint64_t WindowCount(uint64_t budget_bytes) {
+  return std::clamp<uint64_t>(budget_bytes / kWindowShare / WindowPool::kWindowBytes, 1,
+                              kMaxWindows);
+}
+
+uint64_t BlockBudget(uint64_t budget_bytes) {
+  return budget_bytes - budget_bytes / kEntryShare -
+         WindowCount(budget_bytes) * WindowPool::kWindowBytes;
+}
+
+// Where one Scan stands; lets go of everything however the scan ends.
+class Session {
+ public:
+  Session(ScanContext* context, Coordinator* coordinator, WindowPool* windows, uint64_t first_key,
+          uint64_t last_key, uint64_t begin)
+      : context_(context),
+        coordinator_(coordinator),
+        window_(context, windows),
+        scanner_(first_key, last_key, begin) {}
+  ~Session() {
+    if (shared_) coordinator_->Leave(&scanner_);
+  }
+
+  Status ScanShared(const RecordFn& visit);
+  Status ScanAlone(const RecordFn& visit);
+
+ private:
+  // Each visits some records and moves pos_ behind them, or sets done_.
+  Status VisitChunk(Chunk* chunk, const RecordFn& visit);
+  Status VisitWindow(const RecordFn& visit);
+  void MoveTo(uint64_t last_visited) {
+    done_ = last_visited >= scanner_.last;
+    pos_ = done_ ? last_visited : last_visited + 1;
+  }
+
+  ScanContext* const context_;
+  Coordinator* const coordinator_;
+  WindowReader window_;
+  Scanner scanner_;
+  uint64_t pos_ = scanner_.pos;
+  bool shared_ = false;
+  bool done_ = false;
+  bool stepped_out_ = false;
+  uint32_t visited_ = 0;
+};
+
+Status Session::ScanAlone(const RecordFn& visit) {
+  while (!done_) ENGINE_RACE_RETURN_IF_ERROR(VisitWindow(visit));
+  return Status::Ok();
+}
+
+Status Session::ScanShared(const RecordFn& visit) {
+  shared_ = true;
+  while (!done_) {
+    Chunk* chunk = coordinator_->Next(&scanner_, visited_);
+    visited_ = 0;
+    if (chunk != nullptr) {
+      ENGINE_RACE_RETURN_IF_ERROR(VisitChunk(chunk, visit));
+      if (stepped_out_) coordinator_->StepOut(&scanner_, pos_);
+      stepped_out_ = false;
+      continue;
+    }
+    ENGINE_RACE_RETURN_IF_ERROR(VisitWindow(visit));
+  }
+  return Status::Ok();
+}
+
+Status Session::VisitChunk(Chunk* chunk, const RecordFn& visit) {
+  chunk->WaitUntilReady();
+  const uint32_t count = static_cast<uint32_t>(chunk->entries.size());
+  const IndexEntry* entries = chunk->entries.data();
+  const uint64_t last = scanner_.last;
+  uint32_t i = chunk->LowerBound(pos_);
+  while (i < count && entries[i].key <= last) {
+    chunk->Prepare(*context_, i);
+    const uint32_t end = std::min(count, (i / Chunk::kBatchRecords + 1) * Chunk::kBatchRecords);
+    for (; i < end; ++i) {
+      const uint64_t key = entries[i].key;
+      if (key > last) break;
+      const char* value = chunk->Value(i);
+      if (value == nullptr) [[unlikely]] {
+        coordinator_->Condemn(&scanner_);
+        return chunk->ErrorOf(i);
+      }
+      visit(key, value);
+      ++visited_;
+      // Relaxed: to be seen some time; what goes with it is under the coordinator's mutex.
+      if (scanner_.detached.load(std::memory_order_relaxed)) [[unlikely]] {
+        MoveTo(key);
+        stepped_out_ = true;
+        return Status::Ok();
+      }
+    }
+  }
+  if (!chunk->collect_status.ok() && chunk->error_key <= last) return chunk->collect_status;
+  MoveTo(chunk->last_key);
+  return Status::Ok();
+}
+
+Status Session::VisitWindow(const RecordFn& visit) {
+  ENGINE_RACE_RETURN_IF_ERROR(window_.Read(pos_, scanner_.last));
+  const auto start = ScanClock::now();
+  ENGINE_RACE_RETURN_IF_ERROR(window_.VisitAll(visit));
+  done_ = window_.complete();
+  pos_ = window_.next_key();
+  if (shared_ && !done_) {
+    coordinator_->MovedAlone(&scanner_, pos_, ScanClock::now() - start, window_.record_count());
+  }
+  return Status::Ok();
+}
+
+}  // namespace
+
+struct RangeReader::Impl {
+  Impl(const BucketLog& log, const Index& index, const Options& options, uint64_t budget_bytes)
+      : context(log, index, options),
+        windows(context, static_cast<uint32_t>(WindowCount(budget_bytes))),
+        coordinator(&context, BlockBudget(budget_bytes), budget_bytes / kEntryShare) {}
+
+  bool IsShort(uint64_t first_key, uint64_t last_key) const;
+
+  ScanContext context;
+  WindowPool windows;
+  Coordinator coordinator;
+};
+
+bool RangeReader::Impl::IsShort(uint64_t first_key, uint64_t last_key) const {
+  const Geometry& geometry = context.log.geometry();
+  const uint32_t last_bucket = geometry.BucketOf(last_key);
+  uint64_t count = 0;
+  for (uint32_t bucket = geometry.BucketOf(first_key); bucket <= last_bucket; ++bucket) {
+    count += context.index.EstimateCount(bucket, std::max(first_key, geometry.FirstKeyOf(bucket)),
+                                         std::min(last_key, geometry.LastKeyOf(bucket)));
+    if (count > kShortRecords) return false;
+  }
+  return true;
+}
+
+RangeReader::RangeReader(const BucketLog& log, const Index& index, const Options& options,
+                         uint64_t buffer_budget_bytes)
+    : impl_(std::make_unique<Impl>(log, index, options,
+                                   std::max(buffer_budget_bytes, kMinBudgetBytes))) {}
+
+RangeReader::~RangeReader() = default;
+
+Status RangeReader::Scan(uint64_t first_key, uint64_t last_key, const RecordFn& visit) {
+  if (first_key > last_key) return Status::Ok();
+  const uint64_t begin = ++impl_->context.ticket;
+  Session session(&impl_->context, &impl_->coordinator, &impl_->windows, first_key, last_key,
+                  begin);
+  const bool alone = impl_->IsShort(first_key, last_key) || !impl_->coordinator.Start();
+  return alone ? session.ScanAlone(visit) : session.ScanShared(visit);
+}
+
+uint64_t RangeReader::memory_bytes() const {
+  return impl_->windows.memory_bytes() + impl_->coordinator.memory_bytes();
+}
+
+uint64_t RangeReader::read_bytes() const { return impl_->context.read_bytes.load(); }
+
+}  // namespace engine_race

@@ -1,0 +1,19 @@
+#include "engine_race/scan/scan_context.h"
+
+#include <string>
+
+namespace engine_race {
+
+Status VerifyValue(const ScanContext& context, uint32_t bucket, const IndexEntry& entry,
+                   const char* value) {
+  if (!context.options.verify_checksums || ValueSum(value) == entry.ref.value_sum()) [[likely]] {
+    return Status::Ok();
+  }
+  Status status = Status::Corruption(context.log.ValueFile(bucket).name() + ": value of bucket " +
+                                     std::to_string(bucket) + " slot " +
+                                     std::to_string(entry.ref.slot()) + " fails its check");
+  if (context.options.log) context.options.log(LogLevel::kError, status.message());
+  return status;
+}
+
+}  // namespace engine_race

@@ -1,0 +1,44 @@
+// What every part of the scan room works with: the store's rooms below, options, counters.
+//
+// Thread safety: the references are to thread-safe rooms, the counters are atomic.
+#ifndef ENGINE_RACE_SCAN_SCAN_CONTEXT_H_
+#define ENGINE_RACE_SCAN_SCAN_CONTEXT_H_
+
+#include <atomic>
+#include <cstdint>
+
+#include "engine_race/base/options.h"
+#include "engine_race/base/status.h"
+#include "engine_race/index/index.h"
+#include "engine_race/log/bucket_log.h"
+
+namespace engine_race {
+
+struct ScanContext {
+  ScanContext(const BucketLog& the_log, const Index& the_index, const Options& the_options)
+      : log(the_log), index(the_index), options(the_options) {}
+
+  const BucketLog& log;
+  const Index& index;
+  const Options options;
+  // Counts scans begun. What was collected from the index at a ticket holds every write
+  // acknowledged before a scan began that has this ticket or a smaller one.
+  std::atomic<uint64_t> ticket{0};
+  // Read from value files.
+  std::atomic<uint64_t> read_bytes{0};
+};
+
+// The entries of one bucket in a row of entries: those from first_entry to the next segment's.
+struct Segment {
+  uint32_t bucket = 0;
+  uint32_t first_entry = 0;
+};
+
+// Compares the value of `entry` with its sum, when options ask for it. kCorruption goes to the log
+// as well, naming file, bucket and slot.
+Status VerifyValue(const ScanContext& context, uint32_t bucket, const IndexEntry& entry,
+                   const char* value);
+
+}  // namespace engine_race
+
+#endif  // ENGINE_RACE_SCAN_SCAN_CONTEXT_H_

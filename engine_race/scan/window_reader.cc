@@ -1,0 +1,215 @@
+#include "engine_race/scan/window_reader.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <new>
+
+namespace engine_race {
+
+namespace {
+
+// Without a window from the pool.
+constexpr uint32_t kSmallWindowRecords = 4;
+
+// Fewer reads than this are not worth a queue.
+constexpr size_t kMinOverlapped = 4;
+
+// Each psync queue has threads, each libaio queue takes from a number the whole machine shares.
+constexpr uint32_t kMaxPsyncQueues = 2;
+constexpr uint32_t kMaxQueues = 16;
+
+}  // namespace
+
+WindowPool::WindowPool(const ScanContext& context, uint32_t window_count)
+    : context_(context),
+      max_queues_(context.options.io_backend == IoBackend::kPsync ? kMaxPsyncQueues : kMaxQueues) {
+  const Status status = pool_.Allocate(kWindowBytes, window_count);
+  if (!status.ok() && context_.options.log) {
+    context_.options.log(LogLevel::kWarning,
+                         "short scans have little memory: " + status.ToString());
+  }
+}
+
+Status WindowPool::TakeWindow(Window* window) {
+  if (window->data != nullptr) return Status::Ok();
+  {
+    std::lock_guard lock(mutex_);
+    if (pool_.Take(1, &window->block)) {
+      window->data = pool_.data(window->block[0]);
+      window->record_count = kWindowRecords;
+      return Status::Ok();
+    }
+  }
+  constexpr size_t kBytes = size_t{kSmallWindowRecords} * kValueBytes;
+  window->data = static_cast<char*>(std::aligned_alloc(kIoAlignment, kBytes));
+  if (window->data == nullptr) return Status::OutOfMemory("scan window");
+  window->record_count = kSmallWindowRecords;
+  heap_bytes_.fetch_add(kBytes);
+  return Status::Ok();
+}
+
+void WindowPool::GiveWindow(Window* window) {
+  if (window->data == nullptr) return;
+  if (window->block.empty()) {
+    std::free(window->data);
+    heap_bytes_.fetch_sub(size_t{kSmallWindowRecords} * kValueBytes);
+  } else {
+    std::lock_guard lock(mutex_);
+    pool_.Give(&window->block);
+  }
+  *window = Window();
+}
+
+std::unique_ptr<io::ReadQueue> WindowPool::TakeQueue() {
+  std::lock_guard lock(mutex_);
+  std::unique_ptr<io::ReadQueue> queue;
+  if (!queues_.empty()) {
+    queue = std::move(queues_.back());
+    queues_.pop_back();
+  } else if (queues_made_ < max_queues_) {
+    // Null is a good answer to a refusal too.
+    queues_.reserve(max_queues_);
+    if (io::ReadQueue::Create(context_.options.io_backend, kQueueDepth, &queue).ok()) {
+      ++queues_made_;
+    }
+  }
+  return queue;
+}
+
+void WindowPool::GiveQueue(std::unique_ptr<io::ReadQueue> queue, bool usable) {
+  // Its destructor waits for reads in flight, so not under the mutex.
+  if (!usable) queue.reset();
+  std::lock_guard lock(mutex_);
+  if (usable) {
+    queues_.push_back(std::move(queue));
+  } else {
+    --queues_made_;
+  }
+}
+
+WindowReader::~WindowReader() { pool_->GiveWindow(&window_); }
+
+Status WindowReader::Read(uint64_t first_key, uint64_t last_key) {
+  entries_.clear();
+  segments_.clear();
+  plan_.Clear();
+  collect_status_ = read_status_ = Status::Ok();
+  complete_ = false;
+  try {
+    ENGINE_RACE_RETURN_IF_ERROR(pool_->TakeWindow(&window_));
+    Collect(first_key, last_key);
+    for (size_t i = 0; i < segments_.size(); ++i) {
+      const uint32_t first = segments_[i].first_entry;
+      const size_t after =
+          i + 1 < segments_.size() ? segments_[i + 1].first_entry : entries_.size();
+      const uint32_t taken = plan_.place_count + static_cast<uint32_t>(entries_.size()) - first;
+      planner_.Add(segments_[i].bucket, std::span(entries_).subspan(first, after - first),
+                   context_->log.FlushedValueCount(segments_[i].bucket),
+                   window_.record_count - taken, &plan_);
+    }
+    return ReadPlanned();
+  } catch (const std::bad_alloc&) {
+    return Status::OutOfMemory("scan window");
+  }
+}
+
+void WindowReader::Collect(uint64_t first_key, uint64_t last_key) {
+  const Geometry& geometry = context_->log.geometry();
+  entries_.reserve(window_.record_count);
+  while (true) {
+    const uint32_t bucket = geometry.BucketOf(first_key);
+    const uint64_t last_in_bucket = std::min(last_key, geometry.LastKeyOf(bucket));
+    const size_t before = entries_.size();
+    bool whole = false;
+    collect_status_ = context_->index.Collect(bucket, first_key, last_in_bucket,
+                                              window_.record_count, &entries_, &whole);
+    if (!collect_status_.ok()) entries_.resize(before);
+    if (entries_.size() > before) segments_.push_back({bucket, static_cast<uint32_t>(before)});
+    if (!collect_status_.ok()) return;
+    const uint64_t reached = whole ? last_in_bucket : entries_.back().key;
+    complete_ = reached == last_key;
+    next_key_ = complete_ ? last_key : reached + 1;
+    if (complete_ || entries_.size() >= window_.record_count) return;
+    first_key = next_key_;
+  }
+}
+
+Status WindowReader::ReadPlanned() {
+  if (plan_.reads.size() >= kMinOverlapped) {
+    // Now, so that nothing is thrown while reads are in flight.
+    requests_.reserve(plan_.reads.size());
+    completions_.reserve(plan_.reads.size());
+    std::unique_ptr<io::ReadQueue> queue = pool_->TakeQueue();
+    if (queue != nullptr) {
+      const Status status = ReadOverlapped(queue.get());
+      pool_->GiveQueue(std::move(queue), status.ok());
+      return status;
+    }
+  }
+  for (const PlannedRead& read : plan_.reads) {
+    const uint32_t size_bytes = read.slot_count * kValueBytes;
+    const Status status =
+        context_->log.ValueFile(read.bucket)
+            .Read(window_.data + uint64_t{read.first_place} * kValueBytes, size_bytes,
+                  context_->log.ValueOffset(read.bucket, read.first_slot));
+    if (!status.ok()) FailRead(read, 0, status);
+    context_->read_bytes.fetch_add(size_bytes, std::memory_order_relaxed);  // a statistic
+  }
+  return Status::Ok();
+}
+
+Status WindowReader::ReadOverlapped(io::ReadQueue* queue) {
+  requests_.clear();
+  completions_.clear();
+  for (size_t i = 0; i < plan_.reads.size(); ++i) {
+    const PlannedRead& read = plan_.reads[i];
+    requests_.push_back({context_->log.ValueFile(read.bucket).fd(), read.slot_count * kValueBytes,
+                         context_->log.ValueOffset(read.bucket, read.first_slot),
+                         window_.data + uint64_t{read.first_place} * kValueBytes, i});
+  }
+  size_t started = 0;
+  const Status status = queue->Submit(requests_, &started);
+  // Whatever was started must end before the window is used otherwise.
+  while (queue->in_flight() > 0) {
+    const Status waited = queue->Wait(queue->in_flight(), &completions_);
+    if (!waited.ok()) return waited;
+  }
+  ENGINE_RACE_RETURN_IF_ERROR(status);
+  for (const io::ReadCompletion& completion : completions_) {
+    const PlannedRead& read = plan_.reads[completion.tag];
+    context_->read_bytes.fetch_add(completion.read_bytes, std::memory_order_relaxed);  // likewise
+    const std::string& file = context_->log.ValueFile(read.bucket).name();
+    if (completion.error != 0) {
+      FailRead(read, 0, Status::FromErrno("read " + file, completion.error));
+    } else if (completion.read_bytes < read.slot_count * kValueBytes) {
+      FailRead(read, completion.read_bytes / kValueBytes, Status::IOError(file + " ends early"));
+    }
+  }
+  return Status::Ok();
+}
+
+void WindowReader::FailRead(const PlannedRead& read, uint32_t first_bad, const Status& status) {
+  if (read_status_.ok()) read_status_ = status;
+  for (uint32_t& place : plan_.places) {
+    if (place >= read.first_place + first_bad && place < read.first_place + read.slot_count) {
+      place = kUnreadablePlace;
+    }
+  }
+}
+
+Status WindowReader::Value(uint32_t entry, const char** value) {
+  const uint32_t place = plan_.places[entry];
+  if (place == kUnreadablePlace) return read_status_;
+  const auto after = std::upper_bound(
+      segments_.begin(), segments_.end(), entry,
+      [](uint32_t bound, const Segment& segment) { return bound < segment.first_entry; });
+  const uint32_t bucket = std::prev(after)->bucket;
+  char* data = window_.data + uint64_t{place & ~kStagedPlace} * kValueBytes;
+  if ((place & kStagedPlace) != 0) {
+    ENGINE_RACE_RETURN_IF_ERROR(context_->log.ReadValue(bucket, entries_[entry].ref.slot(), data));
+  }
+  *value = data;
+  return VerifyValue(*context_, bucket, entries_[entry], data);
+}
+
+}  // namespace engine_race

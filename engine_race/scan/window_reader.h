@@ -1,0 +1,111 @@
+// Reads a scan's next few records for that scan alone: short ranges, and scans that have left the
+// shared pass.
+//
+// It never waits for memory: a window is taken from the pool if one is free, otherwise a few
+// records' worth comes from the heap.
+//
+// WindowPool is thread-safe. A WindowReader belongs to one scan.
+#ifndef ENGINE_RACE_SCAN_WINDOW_READER_H_
+#define ENGINE_RACE_SCAN_WINDOW_READER_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "engine_race/io/read_queue.h"
+#include "engine_race/scan/block_pool.h"
+#include "engine_race/scan/load_plan.h"
+#include "engine_race/scan/scan_context.h"
+
+namespace engine_race {
+
+// Memory and read queues for scans that read for themselves, used again by one after another.
+class WindowPool {
+ public:
+  static constexpr uint32_t kWindowRecords = 64;
+  static constexpr uint32_t kWindowBytes = kWindowRecords * kValueBytes;
+
+  // Refused memory leaves a pool without windows.
+  WindowPool(const ScanContext& context, uint32_t window_count);
+
+  struct Window {
+    std::vector<uint32_t> block;  // empty: memory of its own
+    char* data = nullptr;
+    uint32_t record_count = 0;
+  };
+  Status TakeWindow(Window* window);
+  void GiveWindow(Window* window);
+
+  // Null when enough are in use: then blocking reads must do.
+  std::unique_ptr<io::ReadQueue> TakeQueue();
+  // A queue that failed is not used again.
+  void GiveQueue(std::unique_ptr<io::ReadQueue> queue, bool usable);
+
+  uint64_t memory_bytes() const { return pool_.touched_bytes() + heap_bytes_.load(); }
+
+ private:
+  static constexpr uint32_t kQueueDepth = WindowPool::kWindowRecords;
+
+  const ScanContext& context_;
+  const uint32_t max_queues_;
+  mutable std::mutex mutex_;
+  BlockPool pool_;
+  std::vector<std::unique_ptr<io::ReadQueue>> queues_;
+  uint32_t queues_made_ = 0;
+  std::atomic<uint64_t> heap_bytes_{0};
+};
+
+class WindowReader {
+ public:
+  WindowReader(ScanContext* context, WindowPool* pool)
+      : context_(context), pool_(pool), planner_(WindowPool::kWindowRecords) {}
+  ~WindowReader();
+
+  // Reads the first records of [first_key, last_key], as many as a window holds. *next_key is
+  // where to go on, or *complete says that there are no more.
+  Status Read(uint64_t first_key, uint64_t last_key);
+
+  // Calls visit(key, value) for each record read, in order, verified just before; ends with the
+  // first error, a failed Read's included.
+  template <typename Visit>
+  Status VisitAll(const Visit& visit) {
+    for (uint32_t i = 0; i < entries_.size(); ++i) {
+      const char* value = nullptr;
+      ENGINE_RACE_RETURN_IF_ERROR(Value(i, &value));
+      visit(entries_[i].key, value);
+    }
+    return collect_status_;
+  }
+
+  uint32_t record_count() const { return static_cast<uint32_t>(entries_.size()); }
+  bool complete() const { return complete_; }
+  uint64_t next_key() const { return next_key_; }
+
+ private:
+  void Collect(uint64_t first_key, uint64_t last_key);
+  Status ReadPlanned();
+  Status ReadOverlapped(io::ReadQueue* queue);
+  Status Value(uint32_t entry, const char** value);
+  void FailRead(const PlannedRead& read, uint32_t first_bad, const Status& status);
+
+  ScanContext* const context_;
+  WindowPool* const pool_;
+  WindowPool::Window window_;
+  LoadPlanner planner_;
+  LoadPlan plan_;
+  std::vector<IndexEntry> entries_;
+  std::vector<Segment> segments_;
+  std::vector<io::ReadRequest> requests_;
+  std::vector<io::ReadCompletion> completions_;
+  Status collect_status_;
+  Status read_status_;
+  uint64_t next_key_ = 0;
+  bool complete_ = false;
+};
+
+}  // namespace engine_race
+
+#endif  // ENGINE_RACE_SCAN_WINDOW_READER_H_

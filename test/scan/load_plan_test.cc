@@ -1,0 +1,132 @@
+#include "engine_race/scan/load_plan.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <set>
+#include <vector>
+
+namespace engine_race {
+namespace {
+
+constexpr uint32_t kBlockPlaces = 64;
+
+std::vector<IndexEntry> EntriesOf(const std::vector<uint32_t>& slots) {
+  std::vector<IndexEntry> entries;
+  for (uint32_t slot : slots) entries.push_back({entries.size(), ValueRef(slot, 0, false)});
+  return entries;
+}
+
+LoadPlan PlanOf(const std::vector<uint32_t>& slots, uint64_t flushed, uint32_t spare) {
+  LoadPlan plan;
+  LoadPlanner planner(kBlockPlaces);
+  planner.Add(3, EntriesOf(slots), flushed, spare, &plan);
+  return plan;
+}
+
+// Every entry's place is filled by exactly one read, from its slot; staged ones by none.
+void CheckPlan(const std::vector<uint32_t>& slots, uint64_t flushed, const LoadPlan& plan) {
+  ASSERT_EQ(slots.size(), plan.places.size());
+  std::vector<int64_t> slot_at(plan.place_count, -1);
+  for (const PlannedRead& read : plan.reads) {
+    EXPECT_EQ(3u, read.bucket);
+    EXPECT_GT(read.slot_count, 0u);
+    EXPECT_EQ(read.first_place / kBlockPlaces,
+              (read.first_place + read.slot_count - 1) / kBlockPlaces)
+        << "a read crosses blocks";
+    for (uint32_t i = 0; i < read.slot_count; ++i) {
+      ASSERT_LT(read.first_place + i, plan.place_count);
+      EXPECT_EQ(-1, slot_at[read.first_place + i]);
+      slot_at[read.first_place + i] = static_cast<int64_t>(read.first_slot + i);
+      EXPECT_LT(read.first_slot + i, flushed);
+    }
+  }
+  std::set<uint32_t> taken;
+  for (size_t i = 0; i < slots.size(); ++i) {
+    const uint32_t place = plan.places[i] & ~kStagedPlace;
+    ASSERT_LT(place, plan.place_count);
+    EXPECT_TRUE(taken.insert(place).second);
+    const bool staged = slots[i] >= flushed;
+    EXPECT_EQ(staged, (plan.places[i] & kStagedPlace) != 0);
+    EXPECT_EQ(staged ? -1 : static_cast<int64_t>(slots[i]), slot_at[place]);
+  }
+}
+
+TEST(LoadPlanTest, AWholeBucketIsReadInOrderBlockByBlock) {
+  std::vector<uint32_t> slots(200);
+  for (uint32_t i = 0; i < 200; ++i) slots[i] = (i * 77) % 200;
+  const LoadPlan plan = PlanOf(slots, 1000, 0);
+  CheckPlan(slots, 1000, plan);
+  ASSERT_EQ(4u, plan.reads.size());
+  EXPECT_EQ(200u, plan.place_count);
+  for (size_t i = 0; i < 4; ++i) EXPECT_EQ(i * kBlockPlaces, plan.reads[i].first_slot);
+}
+
+TEST(LoadPlanTest, SmallGapsAreReadAlongAndLargeOnesAreNot) {
+  const std::vector<uint32_t> slots = {10, 12, 15, 100, 101, 5000};
+  const LoadPlan plan = PlanOf(slots, 10000, 100);
+  CheckPlan(slots, 10000, plan);
+  ASSERT_EQ(3u, plan.reads.size());
+  EXPECT_EQ(10u, plan.reads[0].first_slot);
+  EXPECT_EQ(6u, plan.reads[0].slot_count);
+  EXPECT_EQ(2u, plan.reads[1].slot_count);
+  EXPECT_EQ(1u, plan.reads[2].slot_count);
+}
+
+TEST(LoadPlanTest, GapsTakeNoMoreThanTheSparePlaces) {
+  const std::vector<uint32_t> slots = {10, 13, 16, 19, 22};
+  for (uint32_t spare = 0; spare <= 8; ++spare) {
+    const LoadPlan plan = PlanOf(slots, 10000, spare);
+    CheckPlan(slots, 10000, plan);
+    EXPECT_LE(plan.place_count, slots.size() + spare);
+    EXPECT_EQ(5 - spare / 2, plan.reads.size());
+  }
+}
+
+TEST(LoadPlanTest, UnflushedSlotsAreStaged) {
+  const std::vector<uint32_t> slots = {9, 3, 8, 4, 5};
+  const LoadPlan plan = PlanOf(slots, 8, 10);
+  CheckPlan(slots, 8, plan);
+  EXPECT_EQ(1u, plan.reads.size());
+  EXPECT_EQ(5u, plan.place_count);
+  CheckPlan(slots, 0, PlanOf(slots, 0, 10));
+}
+
+TEST(LoadPlanTest, NothingGivesNothing) {
+  const LoadPlan plan = PlanOf({}, 8, 10);
+  EXPECT_TRUE(plan.reads.empty());
+  EXPECT_EQ(0u, plan.place_count);
+}
+
+TEST(LoadPlanTest, BucketsFollowEachOther) {
+  LoadPlan plan;
+  LoadPlanner planner(kBlockPlaces);
+  planner.Add(0, EntriesOf({0, 1, 2}), 100, 0, &plan);
+  planner.Add(1, EntriesOf({7, 5, 6}), 100, 0, &plan);
+  ASSERT_EQ(2u, plan.reads.size());
+  EXPECT_EQ(1u, plan.reads[1].bucket);
+  EXPECT_EQ(5u, plan.reads[1].first_slot);
+  EXPECT_EQ(3u, plan.reads[1].first_place);
+  EXPECT_EQ((std::vector<uint32_t>{0, 1, 2, 5, 3, 4}), plan.places);
+}
+
+TEST(LoadPlanTest, RandomSlotsDenseAndSparse) {
+  std::mt19937_64 random(7);
+  for (int round = 0; round < 200; ++round) {
+    const uint32_t count = 1 + random() % 500;
+    const uint32_t range = count * (1 + random() % 40);
+    std::vector<uint32_t> all(range);
+    for (uint32_t i = 0; i < range; ++i) all[i] = i;
+    std::shuffle(all.begin(), all.end(), random);
+    const std::vector<uint32_t> slots(all.begin(), all.begin() + count);
+    const uint32_t flushed = random() % (range + 1);
+    const uint32_t spare = random() % (2 * count);
+    const LoadPlan plan = PlanOf(slots, flushed, spare);
+    CheckPlan(slots, flushed, plan);
+    EXPECT_LE(plan.place_count, count + spare);
+  }
+}
+
+}  // namespace
+}  // namespace engine_race
