@@ -1,0 +1,102 @@
+// Measures the claims about the race and writes them down with the figures they were taken from.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "harness/bench_race.h"
+#include "harness/child_process.h"
+#include "harness/race_process.h"
+
+namespace harness {
+namespace {
+
+struct BenchFlags {
+  BenchConfig config;
+  std::string dir;
+  std::string json_path;
+  std::vector<std::string> only;
+};
+
+int Refuse(const std::string& why) {
+  std::fprintf(stderr, "bench_race: %s\n", why.c_str());
+  return 2;
+}
+
+void AddFlags(BenchFlags* flags, CLI::App* app) {
+  std::vector<std::string> names;
+  for (const Claim& claim : AllClaims()) names.push_back(claim.name);
+  app->add_option("--dir", flags->dir, "directory to work in; by default a fresh one here");
+  app->add_option("--json", flags->json_path, "where the figures go; by default nowhere");
+  app->add_option("--threads", flags->config.race.thread_count)->capture_default_str();
+  app->add_option("--num", flags->config.race.records_per_thread, "records per thread")
+      ->capture_default_str();
+  app->add_option("--rounds", flags->config.round_count)->capture_default_str();
+  app->add_option("--index-keys", flags->config.index_key_count)->capture_default_str();
+  app->add_option("--seed", flags->config.race.seed)->capture_default_str();
+  app->add_option("--only", flags->only, "claims to measure; by default all of them")
+      ->delimiter(',')
+      ->check(CLI::IsMember(names));
+  app->add_flag("--smoke", flags->config.is_smoke, "everything once, tiny: no figure means much");
+}
+
+void Shrink(BenchConfig* config) {
+  config->race.thread_count = 4;
+  config->race.records_per_thread = 100;
+  config->round_count = 1;
+  config->index_key_count = 100000;
+}
+
+bool Save(const BenchRace& bench, const std::string& path) {
+  if (path.empty()) return true;
+  std::error_code error;
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  if (!folder.empty()) std::filesystem::create_directories(folder, error);
+  std::ofstream file(path);
+  file << bench.ToJson().dump(2) << '\n';
+  file.flush();
+  return static_cast<bool>(file);
+}
+
+int Bench(BenchFlags flags) {
+  BenchConfig& config = flags.config;
+  if (config.is_smoke) Shrink(&config);
+  config.wanted.insert(flags.only.begin(), flags.only.end());
+  if (flags.only.empty()) {
+    for (const Claim& claim : AllClaims()) config.wanted.insert(claim.name);
+  }
+  RaceDir dir;
+  std::string error;
+  if (!dir.Prepare(flags.dir, &error)) return Refuse(error);
+  if (dir.ReadNote()) dir.RemoveStore();
+  config.race.dir = dir.path();
+  // The store, and beside it the files of fio.
+  const uint64_t needed_bytes = 2 * StoreBytes(config.race.record_count());
+  if (needed_bytes > FreeBytes(dir.path())) {
+    return Refuse(std::to_string(needed_bytes) + " bytes of disk needed, " +
+                  std::to_string(FreeBytes(dir.path())) + " free in " + dir.path());
+  }
+  CatchInterrupts();
+  BenchRace bench(config, &dir);
+  const bool ok = bench.Run([&] { Save(bench, flags.json_path); });
+  std::printf("%s", bench.ToTable().c_str());
+  for (const std::string& what : bench.errors()) std::printf("FAILED: %s\n", what.c_str());
+  if (!Save(bench, flags.json_path)) return Refuse("cannot write " + flags.json_path);
+  if (Interrupted()) return 130;
+  return ok ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace harness
+
+int main(int argc, char** argv) {
+  if (const auto code = harness::PhaseMain(argc, argv)) return *code;
+  harness::BenchFlags flags;
+  CLI::App app("Measures the claims about the race: engine and device in turn, in short rounds.");
+  harness::AddFlags(&flags, &app);
+  CLI11_PARSE(app, argc, argv);
+  return harness::Bench(flags);
+}

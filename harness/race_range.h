@@ -1,0 +1,44 @@
+// The range phase's visitors: every thread ranges over everything, pass by pass in lockstep.
+//
+// One run, used by one thread; the visitors are its own.
+#ifndef HARNESS_RACE_RANGE_H_
+#define HARNESS_RACE_RANGE_H_
+
+#include <array>
+#include <cstdint>
+
+#include "engine_race/store.h"
+#include "harness/key_source.h"
+#include "harness/progress.h"
+#include "harness/race_workers.h"
+#include "harness/value_maker.h"
+
+namespace harness {
+
+class RangeRun {
+ public:
+  // Everything is borrowed. `expected` is what each pass must find.
+  RangeRun(const KeySource& keys, const ValueMaker& values, const KeySummary& expected,
+           engine_race::Store* store, Failures* failures, Progress* progress,
+           uint32_t thread_count);
+
+  // Runs kRangePasses passes. (*pass_seconds)[0] is counted from `start_ns`, each later one from
+  // the barrier before it.
+  void Run(uint64_t start_ns, std::array<double, kRangePasses>* pass_seconds);
+
+ private:
+  // One Range("", "") of one thread, checked.
+  void Pass(uint32_t thread, uint32_t pass);
+
+  const KeySource& keys_;
+  const ValueMaker& values_;
+  const KeySummary expected_;
+  engine_race::Store* store_;
+  Failures* failures_;
+  Progress* progress_;
+  uint32_t thread_count_;
+};
+
+}  // namespace harness
+
+#endif  // HARNESS_RACE_RANGE_H_

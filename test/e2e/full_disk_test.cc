@@ -1,0 +1,341 @@
+// A disk that is full, and a process whose files may not grow: a clear code, nothing acknowledged
+// lost, and writing that goes on once there is room.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <set>
+
+#include "engine_race/log/format.h"
+#include "test/e2e/engine_fixture.h"
+
+namespace engine_race::test {
+namespace {
+
+constexpr uint64_t kMib = 1 << 20;
+constexpr uint64_t kDiskBytes = 64 * kMib;
+constexpr uint64_t kBallastBytes = 16 * kMib;
+
+uint64_t NthKey(uint64_t i) { return (i + 1) * 0x9e3779b97f4a7c15; }
+
+enum class DiskKind { kTmpfs, kExt4With4KBlocks, kExt4With1KBlocks };
+
+// A small file system of its own, gone with the object.
+class SmallDisk {
+ public:
+  explicit SmallDisk(DiskKind kind) : mount_point_(dir_.Join("disk")) {
+    std::filesystem::create_directory(mount_point_);
+    if (kind == DiskKind::kTmpfs) {
+      const std::string options = "size=" + std::to_string(kDiskBytes);
+      mounted_ = ::mount("none", mount_point_.c_str(), "tmpfs", 0, options.c_str()) == 0;
+      return;
+    }
+    const std::string image = dir_.Join("image");
+    std::ofstream(image).close();
+    std::filesystem::resize_file(image, kDiskBytes);
+    const std::string block_bytes = kind == DiskKind::kExt4With1KBlocks ? "1024" : "4096";
+    mounted_ = Shell("mkfs.ext4 -q -F -m 0 -b " + block_bytes + " " + image) &&
+               Shell("mount -o loop " + image + " " + mount_point_);
+  }
+  ~SmallDisk() {
+    if (mounted_) ::umount2(mount_point_.c_str(), MNT_DETACH);
+  }
+
+  bool mounted() const { return mounted_; }
+  std::string StoreDir() const { return mount_point_ + "/store"; }
+
+  // Takes `bytes` of the disk, or all that is left of it.
+  void AddBallast(uint64_t bytes) {
+    const int fd = ::open(Ballast().c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644);
+    ASSERT_GE(fd, 0);
+    const std::string piece(4096, 'b');
+    for (uint64_t done = 0; done < bytes; done += piece.size()) {
+      if (::write(fd, piece.data(), piece.size()) != static_cast<ssize_t>(piece.size())) break;
+    }
+    ::fsync(fd);
+    ::close(fd);
+  }
+  void DropBallast() {
+    std::filesystem::remove(Ballast());
+    ::sync();  // ext4 gives freed blocks out again after its next commit
+  }
+
+ private:
+  static bool Shell(const std::string& command) {
+    return std::system((command + " > /dev/null 2>&1").c_str()) == 0;
+  }
+  std::string Ballast() const { return mount_point_ + "/ballast"; }
+
+  TempDir dir_;
+  const std::string mount_point_;
+  bool mounted_ = false;
+};
+
+Options SmallGroups() {
+  Options options = TinyOptions();
+  options.value_group_bytes = 16384;
+  return options;
+}
+
+// Writes, and keeps the books: what was acknowledged must be there, what was refused may be.
+class Books {
+ public:
+  // Writes version 1 of key number i; false when it was refused, which must be with kFull.
+  bool Write(Store* store, uint64_t i) {
+    const Status status = store->Write(KeyOf(NthKey(i)), ValueOf(NthKey(i), 1));
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (status.ok()) {
+      acknowledged_.insert(NthKey(i));
+      return true;
+    }
+    EXPECT_EQ(status.code(), Code::kFull) << status.ToString();
+    EXPECT_FALSE(status.message().empty());
+    refused_.insert(NthKey(i));
+    return false;
+  }
+
+  void ExpectThere(Store* store) const {
+    std::set<uint64_t> seen;
+    for (const auto& [key, version] : RangeOf(store, "", "")) {
+      EXPECT_EQ(version, 1u);
+      EXPECT_TRUE(acknowledged_.contains(key) || refused_.contains(key)) << "a phantom";
+      seen.insert(key);
+    }
+    for (const uint64_t key : acknowledged_) {
+      ASSERT_TRUE(seen.contains(key)) << "an acknowledged write is not in the range";
+      ASSERT_EQ(VersionOf(store, key), 1u);
+    }
+  }
+
+  size_t acknowledged_count() const { return acknowledged_.size(); }
+
+ private:
+  std::mutex mutex_;
+  std::set<uint64_t> acknowledged_;
+  std::set<uint64_t> refused_;
+};
+
+class FullDiskTest : public ::testing::TestWithParam<DiskKind> {};
+
+TEST_P(FullDiskTest, WritesAreRefusedNothingIsLostAndWritingGoesOn) {
+  SmallDisk disk(GetParam());
+  if (!disk.mounted()) GTEST_SKIP() << "no file system could be mounted here: needs root";
+  disk.AddBallast(kBallastBytes);
+  Books books;
+  std::unique_ptr<Store> store = OpenStore(disk.StoreDir(), SmallGroups());
+  ASSERT_NE(store, nullptr);
+  constexpr uint64_t kThreads = 8;
+  constexpr uint64_t kEach = 2 * kDiskBytes / kValueBytes / kThreads;
+  RunThreads(kThreads, [&](uint32_t t) {
+    for (uint64_t i = t * kEach; i < (t + 1) * kEach; ++i) {
+      if (!books.Write(store.get(), i)) return;
+    }
+    ADD_FAILURE() << "the disk never filled up";
+  });
+  EXPECT_GT(books.acknowledged_count(), kDiskBytes / 4 / kValueBytes);
+  books.ExpectThere(store.get());
+  uint64_t next = kThreads * kEach;
+  bool refused = false;
+  for (int i = 0; i < 100; ++i) refused |= !books.Write(store.get(), next++);
+  EXPECT_TRUE(refused);
+  books.ExpectThere(store.get());
+
+  store.reset();
+  store = OpenStore(disk.StoreDir());
+  ASSERT_NE(store, nullptr) << "a full disk keeps the store from being opened";
+  books.ExpectThere(store.get());
+  refused = false;
+  for (int i = 0; i < 100; ++i) refused |= !books.Write(store.get(), next++);
+  EXPECT_TRUE(refused);
+
+  disk.DropBallast();
+  for (int i = 0; i < 1000; ++i) {
+    ASSERT_TRUE(books.Write(store.get(), next++)) << "there is room again, write " << i;
+  }
+  books.ExpectThere(store.get());
+  store.reset();
+  store = OpenStore(disk.StoreDir());
+  ASSERT_NE(store, nullptr);
+  books.ExpectThere(store.get());
+}
+
+TEST_P(FullDiskTest, NoRoomToMakeAStore) {
+  SmallDisk disk(GetParam());
+  if (!disk.mounted()) GTEST_SKIP() << "no file system could be mounted here: needs root";
+  disk.AddBallast(2 * kDiskBytes);
+  Books books;
+  {
+    std::unique_ptr<Store> store;
+    const Status status = Store::Open(SmallGroups(), disk.StoreDir(), &store);
+    // An empty store may fit into what is left, but then its first write does not.
+    if (status.ok()) {
+      EXPECT_FALSE(books.Write(store.get(), 0));
+    } else {
+      EXPECT_EQ(status.code(), Code::kFull) << status.ToString();
+    }
+  }
+  disk.DropBallast();
+  const auto store = OpenStore(disk.StoreDir(), SmallGroups());
+  ASSERT_NE(store, nullptr);
+  for (uint64_t i = 1; i < 1000; ++i) ASSERT_TRUE(books.Write(store.get(), i));
+  books.ExpectThere(store.get());
+}
+
+// Turns the zero pages of a file into holes, as a sparse copy would.
+void DigHoles(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDWR);
+  ASSERT_GE(fd, 0);
+  std::string page(4096, '\0');
+  const std::string zeros(4096, '\0');
+  off_t offset = 0;
+  for (; ::pread(fd, page.data(), page.size(), offset) == 4096; offset += 4096) {
+    if (page != zeros) continue;
+    ASSERT_EQ(::fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset, 4096), 0);
+  }
+  ::close(fd);
+}
+
+TEST_P(FullDiskTest, SparselyCopiedStagingIsNoBusError) {
+  SmallDisk disk(GetParam());
+  if (!disk.mounted()) GTEST_SKIP() << "no file system could be mounted here: needs root";
+  const uint64_t key = NthKey(0);
+  {
+    const auto store = OpenStore(disk.StoreDir(), SmallGroups());
+    ASSERT_NE(store, nullptr);
+    ASSERT_TRUE(store->Write(KeyOf(key), ValueOf(key, 1)).ok());
+  }
+  for (const char* name :
+       {format::kStagingCountsName, format::kStagingKeysName, format::kStagingValuesName}) {
+    DigHoles(disk.StoreDir() + "/" + name);
+  }
+  disk.AddBallast(2 * kDiskBytes);
+  // A signal must end only the child.
+  EXPECT_EQ(InChild([&] {
+              std::unique_ptr<Store> store;
+              if (const Status opened = Store::Open(Options(), disk.StoreDir(), &store);
+                  !opened.ok()) {
+                return opened.code() == Code::kFull ? 0 : 1;
+              }
+              bool refused = false;
+              for (uint64_t i = 1; i < 200; ++i) {
+                const Status status = store->Write(KeyOf(NthKey(i)), ValueOf(NthKey(i), 1));
+                if (!status.ok() && status.code() != Code::kFull) return 2;
+                refused |= !status.ok();
+              }
+              if (!refused) return 3;
+              std::string value;
+              if (!store->Read(KeyOf(key), &value).ok() || value != ValueOf(key, 1)) return 4;
+              return 0;
+            }),
+            0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Disks, FullDiskTest,
+                         ::testing::Values(DiskKind::kTmpfs, DiskKind::kExt4With4KBlocks,
+                                           DiskKind::kExt4With1KBlocks),
+                         [](const auto& info) {
+                           switch (info.param) {
+                             case DiskKind::kTmpfs:
+                               return "Tmpfs";
+                             case DiskKind::kExt4With4KBlocks:
+                               return "Ext4With4KBlocks";
+                             case DiskKind::kExt4With1KBlocks:
+                               return "Ext4With1KBlocks";
+                           }
+                           return "?";
+                         });
+
+bool LimitFileSize(rlim_t bytes) {
+  struct rlimit limit;
+  if (::getrlimit(RLIMIT_FSIZE, &limit) != 0) return false;
+  limit.rlim_cur = bytes;
+  return ::setrlimit(RLIMIT_FSIZE, &limit) == 0;
+}
+
+TEST(FileSizeLimitTest, StoreIsNotMadeUnderASmallLimit) {
+  TempDir dir;
+  const std::string store_dir = dir.Join("store");
+  EXPECT_EQ(InChild([&] {
+              if (!LimitFileSize(kMib)) return 1;
+              std::unique_ptr<Store> store;
+              const Status status = Store::Open(Options(), store_dir, &store);
+              return status.code() == Code::kFull && !status.message().empty() ? 0 : 2;
+            }),
+            0);
+  const auto store = OpenStore(store_dir);
+  ASSERT_NE(store, nullptr) << "what the refused opening left is in the way";
+  ExpectHolds(store.get(), {});
+  EXPECT_EQ(store->Stats().bucket_capacity_records,
+            OpenStore(dir.Join("other"))->Stats().bucket_capacity_records)
+      << "the limit has shaped the store";
+}
+
+TEST(FileSizeLimitTest, WritesUnderASmallLimitAreRefusedAndGoOnWithoutIt) {
+  TempDir dir;
+  const std::string store_dir = dir.Join("store");
+  EXPECT_EQ(InChild([&] {
+              std::unique_ptr<Store> store;
+              if (!Store::Open(SmallGroups(), store_dir, &store).ok()) return 1;
+              const auto write = [&store](uint64_t i) {
+                return store->Write(KeyOf(NthKey(i)), ValueOf(NthKey(i), 1));
+              };
+              const auto holds = [&store](uint64_t i) {
+                std::string value;
+                return store->Read(KeyOf(NthKey(i)), &value).ok() && value == ValueOf(NthKey(i), 1);
+              };
+              for (uint64_t i = 0; i < 100; ++i) {
+                if (!write(i).ok()) return 2;
+              }
+              if (!LimitFileSize(kMib)) return 3;
+              std::vector<uint64_t> acknowledged;
+              bool refused = false;
+              for (uint64_t i = 100; i < 2000; ++i) {
+                const Status status = write(i);
+                if (status.ok()) acknowledged.push_back(i);
+                if (!status.ok() && status.code() != Code::kFull) return 4;
+                refused |= !status.ok();
+              }
+              if (!refused) return 5;
+              if (!std::all_of(acknowledged.begin(), acknowledged.end(), holds)) return 6;
+              if (!LimitFileSize(RLIM_INFINITY)) return 7;
+              for (uint64_t i = 2000; i < 3000; ++i) {
+                if (!write(i).ok()) return 8;
+                acknowledged.push_back(i);
+              }
+              return std::all_of(acknowledged.begin(), acknowledged.end(), holds) ? 0 : 9;
+            }),
+            0);
+  const auto store = OpenStore(store_dir);
+  for (uint64_t i = 2000; i < 3000; ++i) ASSERT_EQ(VersionOf(store.get(), NthKey(i)), 1u);
+}
+
+TEST(FileSizeLimitTest, StoreIsReadUnderASmallLimit) {
+  TempDir dir;
+  {
+    const auto store = OpenStore(dir.path(), SmallGroups());
+    for (uint64_t i = 0; i < 1000; ++i) {
+      ASSERT_TRUE(store->Write(KeyOf(NthKey(i)), ValueOf(NthKey(i), 1)).ok());
+    }
+  }
+  EXPECT_EQ(InChild([&] {
+              if (!LimitFileSize(4096)) return 1;
+              std::unique_ptr<Store> store;
+              if (!Store::Open(Options(), dir.path(), &store).ok()) return 2;
+              for (uint64_t i = 0; i < 1000; ++i) {
+                std::string value;
+                if (!store->Read(KeyOf(NthKey(i)), &value).ok()) return 3;
+                if (value != ValueOf(NthKey(i), 1)) return 4;
+              }
+              const Status status = store->Write(KeyOf(1), ValueOf(1, 1));
+              return status.code() == Code::kFull ? 0 : 5;
+            }),
+            0);
+}
+
+}  // namespace
+}  // namespace engine_race::test
