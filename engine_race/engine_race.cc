@@ -43,7 +43,7 @@ RetCode EngineRace::Open(const std::string& name, Engine** eptr) {
   if (!opened.ok()) return ToRetCode(opened);
   *eptr = new (std::nothrow) EngineRace(store.get());
   if (*eptr == nullptr) return kOutOfMemory;
-  store.release();
+  static_cast<void>(store.release());  // owned by the engine now
   return kSucc;
 }
 

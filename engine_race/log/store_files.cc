@@ -1,5 +1,7 @@
 #include "engine_race/log/store_files.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -149,6 +151,11 @@ Status OpenExisting(StoreFiles* files) {
 }  // namespace
 
 Status OpenStoreFiles(const Options& options, const std::string& dir, StoreFiles* files) {
+  if (!options.create_if_missing) {
+    bool exists = false;
+    ENGINE_RACE_RETURN_IF_ERROR(sys::Exists(AT_FDCWD, dir, &exists));
+    if (!exists) return Status::NotFound();
+  }
   ENGINE_RACE_RETURN_IF_ERROR(
       sys::OpenDirectory(dir, options.create_if_missing, &files->directory));
   ENGINE_RACE_RETURN_IF_ERROR(sys::LockExclusive(files->directory.get()));

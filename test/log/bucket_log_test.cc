@@ -46,7 +46,9 @@ TEST(BucketLogTest, EntriesCarrySequenceSumAndTombstone) {
     EXPECT_EQ(records[i].key, KeyIn(1, i % 7));
     EXPECT_EQ(records[i].tombstone, i % 5 == 4);
     EXPECT_EQ(records[i].value_sum, i % 5 == 4 ? 0 : ValueSum(ValueOf(i, 1).data()));
-    if (i > 0) EXPECT_GT(records[i].sequence, records[i - 1].sequence);
+    if (i > 0) {
+      EXPECT_GT(records[i].sequence, records[i - 1].sequence);
+    }
   }
 }
 

@@ -106,6 +106,7 @@ TEST(StoreFilesTest, MissingStoreIsNotMadeWhenNotAskedFor) {
   Options options = test::TinyOptions();
   options.create_if_missing = false;
   EXPECT_EQ(OpenCode(options, dir.path()), Code::kNotFound);
+  EXPECT_EQ(OpenCode(options, dir.Join("absent")), Code::kNotFound);
   EXPECT_TRUE(fs::is_empty(dir.path()));
 }
 
