@@ -44,8 +44,8 @@ Status WriteBucket(const BucketLog& log, uint32_t bucket, uint64_t count, uint32
       record.value_sum = record.tombstone ? 0 : zero_sum;
       entries[i] = codec.Encode(record);
     }
-    ENGINE_RACE_RETURN_IF_ERROR(log.KeyFile(bucket).Write(entries, written * kEntryBytes,
-                                                          log.KeyOffset(bucket, begin)));
+    ENGINE_RACE_RETURN_IF_ERROR(
+        log.KeyFile(bucket).Write(entries, written * kEntryBytes, log.KeyOffset(bucket, begin)));
   }
   return Status::Ok();
 }

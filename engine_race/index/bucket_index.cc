@@ -66,11 +66,14 @@ void BucketIndex::Forget() {
   Row no_parts;
   std::vector<uint64_t> no_bounds;
   SwapRow(&no_parts, &no_bounds);
+  unchanged_.store(false, std::memory_order_relaxed);
+  first_run_ = RunView();
+  first_run_mapping_.reset();
   noted_ = {};
   spare_ = Delta();
   full_part_ = kNoPart;
   damaged_ = false;
-  // Relaxed: nobody else is there.
+  // Relaxed, here and above: nobody else is there.
   state_.store(State::kEmpty, std::memory_order_relaxed);
 }
 
@@ -78,7 +81,6 @@ void BucketIndex::SwapRow(Row* parts, std::vector<uint64_t>* bounds) noexcept {
   std::lock_guard lock(lock_);
   parts_.swap(*parts);
   bounds_.swap(*bounds);
-  ShowOnlyRun();
 }
 
 Status BucketIndex::Install(Row parts, bool damaged) {
@@ -87,6 +89,12 @@ Status BucketIndex::Install(Row parts, bool damaged) {
     bounds.reserve(parts.size());
     for (const auto& part : parts) bounds.push_back(part->run.min_key());
     damaged_ = damaged;
+    if (parts.size() == 1 && parts[0]->run.mapping() != nullptr) {
+      first_run_ = parts[0]->run.view();
+      first_run_mapping_ = parts[0]->run.mapping();
+      // Relaxed: no reader knows the index yet.
+      unchanged_.store(true, std::memory_order_relaxed);
+    }
     SwapRow(&parts, &bounds);
     std::vector<IndexEntry> batch;
     bool has_room = false;
@@ -116,13 +124,10 @@ Status BucketIndex::Install(Row parts, bool damaged) {
   }
 }
 
-void BucketIndex::ShowOnlyRun() noexcept {
-  is_one_run_ = parts_.size() == 1 && parts_[0]->delta.count() == 0;
-  only_run_ = is_one_run_ ? parts_[0]->run.view() : RunView();
-}
-
-bool BucketIndex::FindInRow(uint64_t key, ValueRef* ref) const {
-  return !parts_.empty() && parts_[PartOf(key)]->Find(key, ref);
+Code BucketIndex::Find(uint64_t key, ValueRef* ref) const {
+  const std::shared_lock lock(lock_);
+  const bool found = !parts_.empty() && parts_[PartOf(key)]->Find(key, ref);
+  return CodeOf(found, *ref);
 }
 
 size_t BucketIndex::PartOf(uint64_t key) const {
@@ -162,16 +167,15 @@ uint64_t BucketIndex::EstimateCount(uint64_t first_key, uint64_t last_key) const
   for (size_t i = PartOf(first_key); i <= end; ++i) {
     const Part& part = *parts_[i];
     count += UpperRank(part.run, last_key) - part.run.Rank(first_key);
-    count += UpperRank(part.delta.keys(), part.delta.count(), last_key) -
-             part.delta.Rank(first_key);
+    count +=
+        UpperRank(part.delta.keys(), part.delta.count(), last_key) - part.delta.Rank(first_key);
   }
   return count;
 }
 
 uint64_t BucketIndex::memory_bytes() const {
   std::shared_lock lock(lock_);
-  uint64_t bytes = sizeof(*this) + spare_.memory_bytes() +
-                   noted_.capacity() * sizeof(IndexEntry) +
+  uint64_t bytes = sizeof(*this) + spare_.memory_bytes() + noted_.capacity() * sizeof(IndexEntry) +
                    parts_.capacity() * sizeof(parts_[0]) + bounds_.capacity() * sizeof(uint64_t);
   for (const auto& part : parts_) bytes += part->memory_bytes();
   return bytes;
@@ -218,8 +222,10 @@ void BucketIndex::Add(uint64_t key, ValueRef ref) noexcept {
   Part& part = *parts_[index];
   std::lock_guard lock(lock_);
   if (part.delta.capacity() == 0) part.delta = std::move(spare_);
+  // Release: pairs with the acquire of FindQuickly. Before the record is acknowledged, and long
+  // before the run's memory may be given back.
+  unchanged_.store(false, std::memory_order_release);
   part.delta.Put(key, ref);
-  is_one_run_ = false;
   if (part.delta.full()) full_part_ = index;
 }
 
@@ -296,7 +302,6 @@ Status BucketIndex::Replace(size_t index, PartReplacement replacement) {
   std::move(parts_.begin() + at + 1, parts_.end(), std::back_inserter(row));
   parts_.swap(row);
   bounds_.swap(bounds);
-  ShowOnlyRun();
   return Status::Ok();
 }
 

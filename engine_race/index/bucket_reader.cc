@@ -69,8 +69,7 @@ Status BucketReader::Reap(uint32_t min_count) {
     const uint64_t asked = std::min<uint64_t>(context_->limits().piece_bytes,
                                               slot.cut.flushed_key_count * kEntryBytes - begin);
     if (done.read_bytes < asked) {
-      slot.readable_count =
-          std::min(slot.readable_count, (begin + done.read_bytes) / kEntryBytes);
+      slot.readable_count = std::min(slot.readable_count, (begin + done.read_bytes) / kEntryBytes);
     }
   }
   return Status::Ok();

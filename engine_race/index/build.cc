@@ -115,8 +115,7 @@ Status BuildOrFail(BuildContext* context) {
 
 BuildLimits BuildLimits::For(const Options& options) {
   BuildLimits limits;
-  limits.giant_memory_bytes =
-      std::min(limits.giant_memory_bytes, options.memory_budget_bytes / 4);
+  limits.giant_memory_bytes = std::min(limits.giant_memory_bytes, options.memory_budget_bytes / 4);
   return limits;
 }
 
@@ -171,11 +170,10 @@ Status BuildContext::RunThreads(uint32_t count,
 void BuildContext::ReportDamage(uint32_t bucket, std::span<const uint32_t> slots,
                                 uint64_t total) const {
   if (!options_.log) return;
-  const std::string where =
-      log_->KeyFile(bucket).name() + ", bucket " + std::to_string(bucket);
+  const std::string where = log_->KeyFile(bucket).name() + ", bucket " + std::to_string(bucket);
   for (const uint32_t slot : slots.first(std::min(slots.size(), kMaxReportedSlots))) {
-    options_.log(LogLevel::kError, "damaged key entry: " + where + ", slot " +
-                                       std::to_string(slot));
+    options_.log(LogLevel::kError,
+                 "damaged key entry: " + where + ", slot " + std::to_string(slot));
   }
   options_.log(LogLevel::kError, where + ": " + std::to_string(total) +
                                      " damaged key entries; a key of the bucket that may have "

@@ -57,8 +57,8 @@ class BuildContext {
   // Detaches the listener from every bucket and empties them.
   void Undo();
 
-  // Calls `work` with 0, 1, ... on `count` threads or, when threads are refused, fewer. Answers with
-  // the first failure.
+  // Calls `work` with 0, 1, ... on `count` threads or, when threads are refused, fewer. Answers
+  // with the first failure.
   Status RunThreads(uint32_t count, const std::function<Status(uint32_t worker)>& work);
   // After a failure the other threads give up.
   bool failed() const { return failed_.load(std::memory_order_relaxed); }

@@ -49,8 +49,7 @@ class CellMap {
 
   // Below cell_count(), for a key that the map contains.
   uint32_t Of(uint64_t key) const {
-    return static_cast<uint32_t>(
-        (static_cast<unsigned __int128>(key - min_key_) * factor_) >> 64);
+    return static_cast<uint32_t>((static_cast<unsigned __int128>(key - min_key_) * factor_) >> 64);
   }
 
   // A key's cell, and how far into it the key lies.

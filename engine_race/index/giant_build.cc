@@ -96,8 +96,7 @@ Status GiantBuild::TakeSample(std::vector<uint64_t>* sample) {
   const uint64_t per_page = kIoAlignment / sizeof(format::KeyEntry);
   const uint64_t page_count = cut_.flushed_key_count / per_page;
   const uint64_t partitions = cut_.record_count / context_->limits().partition_records + 1;
-  const uint64_t taken =
-      std::min({page_count, partitions * kPagesPerPartition, kMaxSamplePages});
+  const uint64_t taken = std::min({page_count, partitions * kPagesPerPartition, kMaxSamplePages});
   const auto add = [&](const format::KeyEntry& entry, uint64_t slot) {
     KeyRecord record;
     if (Decode(entry, slot, &record)) sample->push_back(record.key);

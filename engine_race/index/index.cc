@@ -10,10 +10,21 @@
 namespace engine_race {
 
 struct Index::Impl {
-  explicit Impl(const Geometry& g)
-      : geometry(g), buckets(std::make_unique<BucketIndex[]>(g.bucket_count)) {}
+  explicit Impl(BucketLog* l)
+      : log(l),
+        geometry(l->geometry()),
+        bucket_shift(63 - geometry.bucket_bits()),
+        buckets(std::make_unique<BucketIndex[]>(geometry.bucket_count)) {}
 
+  // As Geometry's, without its questions.
+  uint32_t BucketOf(uint64_t key) const {
+    return static_cast<uint32_t>((key >> 1) >> bucket_shift);
+  }
+
+  BucketLog* const log;
   const Geometry geometry;
+  // After a first shift by one bit: by 64 would be one too many.
+  const uint32_t bucket_shift;
   const std::unique_ptr<BucketIndex[]> buckets;
 };
 
@@ -37,14 +48,18 @@ Status ToStatus(Code code, uint32_t bucket) {
 }  // namespace
 
 Index::Index() = default;
-Index::~Index() = default;
+
+Index::~Index() {
+  if (impl_ == nullptr) return;
+  for (uint32_t b = 0; b < impl_->geometry.bucket_count; ++b) impl_->log->DetachListener(b);
+}
 
 Status Index::Build(BucketLog* log, const Options& options, std::unique_ptr<Index>* index) {
   try {
     std::unique_ptr<Index> built(new Index());
-    built->impl_ = std::make_unique<Impl>(log->geometry());
+    built->impl_ = std::make_unique<Impl>(log);
     BuildContext context(log, built.get(), options, BuildLimits::For(options),
-                         {built->impl_->buckets.get(), log->geometry().bucket_count});
+                         {built->impl_->buckets.get(), built->impl_->geometry.bucket_count});
     ENGINE_RACE_RETURN_IF_ERROR(BuildAllBuckets(&context));
     *index = std::move(built);
     return Status::Ok();
@@ -54,7 +69,15 @@ Status Index::Build(BucketLog* log, const Options& options, std::unique_ptr<Inde
 }
 
 Status Index::Find(uint64_t key, ValueRef* ref) const {
-  const uint32_t bucket = impl_->geometry.BucketOf(key);
+  if (impl_->buckets[impl_->BucketOf(key)].FindQuickly(key, ref)) [[likely]] {
+    return Status::Ok();
+  }
+  return FindSlowly(key, ref);
+}
+
+// Out of line, so that Find needs no registers saved.
+__attribute__((noinline)) Status Index::FindSlowly(uint64_t key, ValueRef* ref) const {
+  const uint32_t bucket = impl_->BucketOf(key);
   return ToStatus(impl_->buckets[bucket].Find(key, ref), bucket);
 }
 

@@ -3,7 +3,8 @@
 // Each bucket is a row of parts, neighbours in key order; a part is a sorted, immutable array of
 // keys beside an array of references, and a small sorted delta of newer writes. The index is built
 // by the first read or range, in parallel, from the key logs; from then on the log tells it of
-// every new record. Readers of one bucket share a lock with nobody but that bucket's writers.
+// every new record. Readers of one bucket share a lock with nobody but that bucket's writers, and
+// take none at all until something is written to the bucket.
 //
 // Thread safety: every const call from any thread, beside the log's appends.
 #ifndef ENGINE_RACE_INDEX_INDEX_H_
@@ -46,7 +47,8 @@ static_assert(sizeof(IndexEntry) == 16);
 
 class Index : public AppendListener {
  public:
-  // Reads every key log and takes over from then on. Records appended meanwhile are in it too.
+  // Reads every key log and takes over from then on. Records appended meanwhile are in it too. The
+  // log outlives the index. After a failure nothing is left registered with the log.
   static Status Build(BucketLog* log, const Options& options, std::unique_ptr<Index>* index);
   ~Index() override;
 
@@ -71,6 +73,8 @@ class Index : public AppendListener {
 
  private:
   Index();
+  Status FindSlowly(uint64_t key, ValueRef* ref) const;
+
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };

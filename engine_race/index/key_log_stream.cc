@@ -89,8 +89,7 @@ class StreamWorker {
 }  // namespace
 
 Status StreamKeyLog(BuildContext* context, uint32_t bucket, const BucketCut& cut,
-                    uint32_t worker_count, uint32_t pieces_in_flight,
-                    const KeyLogPieceFn& visit) {
+                    uint32_t worker_count, uint32_t pieces_in_flight, const KeyLogPieceFn& visit) {
   std::atomic<uint64_t> next_piece{0};
   return context->RunThreads(worker_count, [&](uint32_t worker) {
     if (worker == 0 && !cut.staged_keys.empty()) {

@@ -27,9 +27,7 @@ struct alignas(64) Part {
     return run.Find(key, ref);
   }
 
-  size_t memory_bytes() const {
-    return sizeof(Part) + run.memory_bytes() + delta.memory_bytes();
-  }
+  size_t memory_bytes() const { return sizeof(Part) + run.memory_bytes() + delta.memory_bytes(); }
 };
 
 // How large a delta over `run_count` keys may grow. Merging costs a copy of the part, so the price

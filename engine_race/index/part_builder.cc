@@ -167,8 +167,7 @@ size_t PartBuilder::Resolve(const RawBucket& raw, size_t count) {
 Status PartBuilder::MakeOnePart(size_t count, const Distribution& distribution,
                                 BucketIndex::Row* parts) {
   auto part = std::make_unique<Part>();
-  ENGINE_RACE_RETURN_IF_ERROR(
-      SortedRun::Create(count, distribution.table_map, slabs_, &part->run));
+  ENGINE_RACE_RETURN_IF_ERROR(SortedRun::Create(count, distribution.table_map, slabs_, &part->run));
   uint64_t* const keys = part->run.mutable_keys();
   ValueRef* const refs = part->run.mutable_refs();
   for (size_t i = 0; i < count; ++i) {

@@ -1,4 +1,5 @@
-// From the key log of a bucket to its parts: decode, check, sort, resolve, all in one thread's cache.
+// From the key log of a bucket to its parts: decode, check, sort, resolve, all in one thread's
+// cache.
 //
 // The keys of a bucket are spread over the cells of a radix table by one counting pass and one
 // distribution pass; what is left to sort within a cell is a handful of keys, and the counts are

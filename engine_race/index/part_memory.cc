@@ -20,8 +20,14 @@ size_t Footprint(size_t size_bytes) {
   return RoundUp(size_bytes, size_bytes >= kLargeBytes ? kPageBytes : kCacheLineBytes);
 }
 
-// Gives the pages of a slab's slice back. Where the system refuses, they stay until the slab goes.
-void ReturnPages(char* data, size_t size) { ::madvise(data, size, MADV_DONTNEED); }
+// Gives back the pages that lie wholly in a slab's slice. Where the system refuses, they stay until
+// the slab goes.
+void ReturnPages(char* data, size_t size) {
+  const size_t address = reinterpret_cast<size_t>(data);
+  const size_t begin = RoundUp(address, kPageBytes) - address;
+  const size_t end = (address + size) / kPageBytes * kPageBytes - address;
+  if (begin < end && begin < size) ::madvise(data + begin, end - begin, MADV_DONTNEED);
+}
 
 }  // namespace
 
@@ -56,7 +62,7 @@ Status MemoryBlock::Allocate(size_t size_bytes, MemoryBlock* block) {
 void MemoryBlock::Reset() noexcept {
   if (source_ == Source::kHeap) {
     std::free(data_);
-  } else if (source_ == Source::kSlab && size_ >= kLargeBytes) {
+  } else if (source_ == Source::kSlab) {
     ReturnPages(data_, size_);
   }
   region_.Reset();
@@ -68,14 +74,13 @@ void MemoryBlock::Reset() noexcept {
 
 Status SlabAllocator::Allocate(size_t size_bytes, MemoryBlock* block) {
   const size_t size = Footprint(std::max<size_t>(size_bytes, 1));
-  if (size > slab_bytes_) return MemoryBlock::Allocate(size_bytes, block);
   block->Reset();
   const size_t align = size >= kLargeBytes ? kPageBytes : kCacheLineBytes;
   size_t begin = RoundUp(used_bytes_, align);
   if (slab_ == nullptr || begin + size > slab_->size()) {
     Seal();
     Region region;
-    ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(slab_bytes_, true, &region));
+    ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(std::max(slab_bytes_, size), true, &region));
     try {
       slab_ = std::make_shared<Region>(std::move(region));
     } catch (const std::bad_alloc&) {
@@ -93,8 +98,7 @@ Status SlabAllocator::Allocate(size_t size_bytes, MemoryBlock* block) {
 
 void SlabAllocator::Seal() noexcept {
   if (slab_ == nullptr) return;
-  const size_t kept = RoundUp(used_bytes_, kPageBytes);
-  if (kept < slab_->size()) ReturnPages(slab_->data() + kept, slab_->size() - kept);
+  ReturnPages(slab_->data() + used_bytes_, slab_->size() - used_bytes_);
   // Without this the kernel's background thread would fill holes that freed slices leave with huge
   // pages again. Advice only; huge pages that exist stay.
   ::madvise(slab_->data(), slab_->size(), MADV_NOHUGEPAGE);

@@ -2,9 +2,9 @@
 // their own later.
 //
 // A build touches a gigabyte of fresh memory and lookups then hit it at random: with 4 KiB pages
-// the faults cost as much as the sorting, and each lookup pays for TLB misses. A slice whose part
-// was replaced goes back to the system by itself; the slab's address range stays until its last
-// slice goes.
+// the faults cost as much as the sorting, and each lookup pays for TLB misses. The pages of a slice
+// whose part was replaced go back to the system by themselves and read as zeros from then on; the
+// slab's address range stays until its last slice and its last holder go.
 //
 // MemoryBlock: movable owner, no synchronisation; blocks of one slab may be freed by different
 // threads. SlabAllocator: one thread.
@@ -40,6 +40,9 @@ class MemoryBlock {
   char* data() const { return data_; }
   // What it takes from the system, rounding included.
   size_t footprint_bytes() const { return size_; }
+  // Who holds this can read the block's addresses even after it was freed. Null for a block that is
+  // no slice of a slab.
+  std::shared_ptr<const Region> mapping() const { return slab_; }
   void Reset() noexcept;
 
  private:
@@ -55,13 +58,13 @@ class MemoryBlock {
 
 class SlabAllocator {
  public:
-  // Slabs of about `slab_bytes`, in huge pages where the system has them.
+  // Slabs of `slab_bytes`, or more for a larger block, in huge pages where the system has them.
   explicit SlabAllocator(size_t slab_bytes) : slab_bytes_(slab_bytes) {}
   SlabAllocator(const SlabAllocator&) = delete;
   SlabAllocator& operator=(const SlabAllocator&) = delete;
   ~SlabAllocator() { Seal(); }
 
-  // A slice of the current slab, or of a new one. kOutOfMemory when refused, as Allocate.
+  // A slice of the current slab, or of a new one. kOutOfMemory when refused.
   Status Allocate(size_t size_bytes, MemoryBlock* block);
 
  private:

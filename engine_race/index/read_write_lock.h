@@ -17,9 +17,9 @@ class ReadWriteLock {
   void lock_shared() noexcept {
     // Acquire: pairs with the release of unlock().
     while ((state_.fetch_add(1, std::memory_order_acquire) & kWriter) != 0) [[unlikely]] {
-      unlock_shared();
-      WaitWhileWriter();
-    }
+        unlock_shared();
+        WaitWhileWriter();
+      }
   }
 
   void unlock_shared() noexcept {

@@ -18,7 +18,9 @@ Status SortedRun::Create(size_t key_count, const CellMap& map, SlabAllocator* sl
   run->cell_count_ = map.cell_count();
   run->keys_ = reinterpret_cast<uint64_t*>(block.data());
   run->refs_ = reinterpret_cast<ValueRef*>(run->keys_ + padded_count);
-  std::fill_n(run->keys_ + key_count, kScanKeyCount, ~uint64_t{0});
+  // On the same side of 2^63 as the last key, as CountBelow wants it.
+  const uint64_t above = map.max_key() | (~uint64_t{0} >> 1);
+  std::fill_n(run->keys_ + key_count, kScanKeyCount, above);
   run->cells_ = reinterpret_cast<uint32_t*>(run->refs_ + key_count);
   run->view_ = RunView(map, run->keys_, run->refs_, run->cells_);
   run->block_ = std::move(block);

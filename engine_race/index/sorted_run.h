@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 #include "engine_race/base/status.h"
 #include "engine_race/index/cell_map.h"
@@ -28,19 +29,27 @@ class RunView {
   RunView(const CellMap& map, const uint64_t* keys, const ValueRef* refs, const uint32_t* cells)
       : map_(map), keys_(keys), refs_(refs), cells_(cells) {}
 
-  bool Find(uint64_t key, ValueRef* ref) const {
+  // Looks where an evenly spread key would be; true when it is there.
+  //
+  // `still_valid` is asked once the table has been read: when it says no, the table's memory may
+  // have been taken away meanwhile, and the search ends without another access. Whatever the keys
+  // and references then read as does no harm beyond a wrong answer.
+  template <typename StillValidFn>
+  bool FindNearGuess(uint64_t key, ValueRef* ref, const StillValidFn& still_valid) const {
     if (!map_.Contains(key)) return false;
     const CellMap::Place place = map_.PlaceOf(key);
     const uint32_t begin = cells_[place.cell];
     const uint32_t size = cells_[place.cell + 1] - begin;
+    if (!still_valid()) [[unlikely]] {
+      return false;
+    }
     const size_t guess = begin + place.FractionOf(size);
     // The reference will be near the guess; this way fetching it does not wait for the keys.
     __builtin_prefetch(refs_ + guess);
     const size_t window = guess > kScanKeyCount / 2 ? guess - kScanKeyCount / 2 : 0;
-    size_t rank = window + CountBelow(keys_ + window, key);
+    const size_t rank = window + CountBelow(keys_ + window, key);
     if (keys_[rank] != key) [[unlikely]] {
-      rank = begin + LowerBound(keys_ + begin, size, key);
-      if (keys_[rank] != key) return false;
+      return false;
     }
     *ref = refs_[rank];
     return true;
@@ -96,8 +105,16 @@ class SortedRun {
     if (view_.map().Contains(key)) return view_.RankInside(key);
     return count_ == 0 || key < min_key() ? 0 : count_;
   }
-  bool Find(uint64_t key, ValueRef* ref) const { return view_.Find(key, ref); }
+  bool Find(uint64_t key, ValueRef* ref) const {
+    if (view_.FindNearGuess(key, ref, [] { return true; })) return true;
+    const size_t rank = Rank(key);
+    if (rank == count_ || keys_[rank] != key) return false;
+    *ref = refs_[rank];
+    return true;
+  }
   const RunView& view() const { return view_; }
+  // See MemoryBlock.
+  std::shared_ptr<const Region> mapping() const { return block_.mapping(); }
 
   size_t memory_bytes() const { return block_.footprint_bytes(); }
 

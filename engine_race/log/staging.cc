@@ -61,15 +61,13 @@ BucketState Staging::Decode(uint32_t bucket, const format::BucketCounts& line) c
       static_cast<uint32_t>(payload_of(format::WordKind::kValuePlaces, line.value_places));
   state.key_places =
       static_cast<uint32_t>(payload_of(format::WordKind::kKeyPlaces, line.key_places));
-  // What is counted but not flushed must fit into the places.
-  const auto fits = [&state](uint64_t flushed, uint64_t group, uint64_t places) {
-    return flushed % group == 0 && flushed <= state.record_count &&
-           state.record_count - flushed <= group * places;
+  // That what is staged fits into the places is for the lanes to say.
+  const auto fits = [&state](uint64_t flushed, uint64_t group) {
+    return flushed % group == 0 && flushed <= state.record_count;
   };
-  state.damaged =
-      !sound || state.record_count > geometry_.bucket_capacity_records ||
-      !fits(state.flushed_value_count, geometry_.values_per_group(), format::kValuePlaces) ||
-      !fits(state.flushed_key_count, geometry_.keys_per_group(), format::kKeyPlaces);
+  state.damaged = !sound || state.record_count > geometry_.bucket_capacity_records ||
+                  !fits(state.flushed_value_count, geometry_.values_per_group()) ||
+                  !fits(state.flushed_key_count, geometry_.keys_per_group());
   return state;
 }
 

@@ -21,7 +21,9 @@ class ChunkLoader {
   ChunkLoader(ScanContext* context, const BlockPool& pool) : context_(context), pool_(pool) {}
 
   // Whether first touches of memory have taken little of the time that reading took so far.
-  bool fresh_memory_is_cheap() const { return touch_time_ * kTouchShare <= busy_time_; }
+  bool fresh_memory_is_cheap() const {
+    return touch_time_ * 100 <= busy_time_ * context_->tuning.touch_time_percent;
+  }
 
   // Makes the queue, when there is none yet or the last one failed.
   Status Start();
@@ -43,11 +45,10 @@ class ChunkLoader {
  private:
   // Sequential reads of a block each fill the device by their bytes, scattered ones by their count.
   static constexpr uint32_t kDepth = 128;
-  static constexpr uint64_t kMaxBytesInFlight = 8 * 1024 * 1024;
+  static constexpr uint64_t kMaxBytesInFlight = 16 * 1024 * 1024;
   static constexpr uint32_t kBacklogReads = kDepth;
-  // Memory is touched a huge page at a time, for at most one part in so many of the time.
+  // Memory is touched a huge page at a time.
   static constexpr uint64_t kTouchBytes = 2 * 1024 * 1024;
-  static constexpr int kTouchShare = 20;
 
   struct Backlog {
     Chunk* chunk = nullptr;

@@ -18,7 +18,9 @@ constexpr size_t kMaxLoading = 1024;
 
 // So much, or one chunk, is read ahead even into fresh memory, whatever that costs.
 constexpr uint32_t kLeastAheadBlocks = 16 * 1024 * 1024 / ChunkCache::kBlockBytes;
-// So much, or one chunk, is read ahead in place of chunks kept for the next pass.
+// So much but no more than a part of the memory, or one chunk, is read ahead in place of chunks
+// kept for the next pass.
+constexpr uint32_t kMaxAheadShare = 4;
 constexpr uint32_t kMaxAheadBlocks = 64 * 1024 * 1024 / ChunkCache::kBlockBytes;
 
 double Nanoseconds(ScanClock::duration duration) {
@@ -75,6 +77,8 @@ void Coordinator::Run() {
       lock.unlock();
       loader_.Submit();
       loader_.Reap(step == Step::kMore, &loaded_);
+      // Before the visitors are woken: the device must not wait for that.
+      loader_.Submit();
       lock.lock();
       Publish(loaded_);
       loaded_.clear();
@@ -257,7 +261,9 @@ Coordinator::Step Coordinator::LoadPlanned(const Candidate& candidate) {
       (planned_->plan.place_count + ChunkCache::kBlockPlaces - 1) / ChunkCache::kBlockPlaces;
   need.waited_for = candidate.waiting;
   const uint32_t ahead = candidate.ahead_blocks;
-  need.may_replace_passed = ahead <= std::max(need.block_count, kMaxAheadBlocks);
+  const uint32_t max_ahead =
+      std::min(kMaxAheadBlocks, cache_.pool().block_count() / kMaxAheadShare);
+  need.may_replace_passed = ahead <= std::max(need.block_count, max_ahead);
   if (loader_.fresh_memory_is_cheap()) {
     need.fresh = ChunkCache::Fresh::kFirst;
   } else if (candidate.waiting || ahead <= std::max(need.block_count, kLeastAheadBlocks)) {

@@ -134,8 +134,9 @@ Status Session::VisitWindow(const RecordFn& visit) {
 }  // namespace
 
 struct RangeReader::Impl {
-  Impl(const BucketLog& log, const Index& index, const Options& options, uint64_t budget_bytes)
-      : context(log, index, options),
+  Impl(const BucketLog& log, const Index& index, const Options& options, uint64_t budget_bytes,
+       const RangeTuning& tuning)
+      : context(log, index, options, tuning),
         windows(context, static_cast<uint32_t>(WindowCount(budget_bytes))),
         coordinator(&context, BlockBudget(budget_bytes), budget_bytes / kEntryShare) {}
 
@@ -159,9 +160,9 @@ bool RangeReader::Impl::IsShort(uint64_t first_key, uint64_t last_key) const {
 }
 
 RangeReader::RangeReader(const BucketLog& log, const Index& index, const Options& options,
-                         uint64_t buffer_budget_bytes)
+                         uint64_t buffer_budget_bytes, const RangeTuning& tuning)
     : impl_(std::make_unique<Impl>(log, index, options,
-                                   std::max(buffer_budget_bytes, kMinBudgetBytes))) {}
+                                   std::max(buffer_budget_bytes, kMinBudgetBytes), tuning)) {}
 
 RangeReader::~RangeReader() = default;
 

@@ -23,11 +23,19 @@ namespace engine_race {
 // Called with a key and the kValueBytes bytes of its value, valid during the call.
 using RecordFn = std::function<void(uint64_t key, const char* value)>;
 
+struct RangeTuning {
+  // Where the first touch of memory is dear, as in a virtual machine whose host has to find it
+  // first, keeping chunks for a later pass costs more than reading them again. So the memory in
+  // use grows beyond the least that scans need only while touching it took at most this part of
+  // the time spent reading.
+  uint32_t touch_time_percent = 5;
+};
+
 class RangeReader {
  public:
   // `buffer_budget_bytes` bounds the chunks and everything else that scans allocate.
   RangeReader(const BucketLog& log, const Index& index, const Options& options,
-              uint64_t buffer_budget_bytes);
+              uint64_t buffer_budget_bytes, const RangeTuning& tuning = RangeTuning());
   ~RangeReader();
 
   // Visits the records with keys in [first_key, last_key] in ascending order. What `visit` throws

@@ -11,16 +11,19 @@
 #include "engine_race/base/status.h"
 #include "engine_race/index/index.h"
 #include "engine_race/log/bucket_log.h"
+#include "engine_race/scan/range_reader.h"
 
 namespace engine_race {
 
 struct ScanContext {
-  ScanContext(const BucketLog& the_log, const Index& the_index, const Options& the_options)
-      : log(the_log), index(the_index), options(the_options) {}
+  ScanContext(const BucketLog& the_log, const Index& the_index, const Options& the_options,
+              const RangeTuning& the_tuning)
+      : log(the_log), index(the_index), options(the_options), tuning(the_tuning) {}
 
   const BucketLog& log;
   const Index& index;
   const Options options;
+  const RangeTuning tuning;
   // Counts scans begun. What was collected from the index at a ticket holds every write
   // acknowledged before a scan began that has this ticket or a smaller one.
   std::atomic<uint64_t> ticket{0};

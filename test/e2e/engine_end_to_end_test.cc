@@ -38,23 +38,23 @@ void ExpectKeysComeBack(const Options& options, uint64_t count,
 }
 
 TEST(EndToEndTest, SequentialIntegers) {
-  ExpectKeysComeBack(Options(), Sized(30000, 3000), [](uint64_t i) { return i; });
+  ExpectKeysComeBack(Options(), Sized(12000, 2000), [](uint64_t i) { return i; });
 }
 
 TEST(EndToEndTest, AllKeysUnderOnePrefix) {
   std::mt19937_64 rng(1);
-  std::vector<uint64_t> keys(Sized(30000, 3000));
+  std::vector<uint64_t> keys(Sized(12000, 2000));
   for (uint64_t& key : keys) key = 0xabc0000000000000 | (rng() >> 10);
   ExpectKeysComeBack(Options(), keys.size(), [&](uint64_t i) { return keys[i]; });
 }
 
 TEST(EndToEndTest, UniformKeys) {
-  ExpectKeysComeBack(Options(), Sized(30000, 3000),
+  ExpectKeysComeBack(Options(), Sized(12000, 2000),
                      [](uint64_t i) { return (i + 1) * 0x9e3779b97f4a7c15; });
 }
 
 TEST(EndToEndTest, DescendingKeysFarApart) {
-  ExpectKeysComeBack(Options(), Sized(20000, 2000),
+  ExpectKeysComeBack(Options(), Sized(8000, 1500),
                      [](uint64_t i) { return ~uint64_t{0} - i * 0x0001000000000001; });
 }
 
@@ -68,7 +68,7 @@ TEST(EndToEndTest, OneBucketForEverything) {
   Options options = TinyOptions();
   options.bucket_count = 1;
   options.file_count = 1;
-  ExpectKeysComeBack(options, Sized(20000, 2000),
+  ExpectKeysComeBack(options, Sized(8000, 1500),
                      [](uint64_t i) { return (i + 1) * 0x9e3779b97f4a7c15; });
 }
 
@@ -79,7 +79,7 @@ TEST(EndToEndTest, TinyGroupsOfEachSize) {
       Options options = TinyOptions();
       options.value_group_bytes = value_group_bytes;
       options.key_group_bytes = key_group_bytes;
-      ExpectKeysComeBack(options, Sized(6000, 700),
+      ExpectKeysComeBack(options, Sized(2500, 500),
                          [](uint64_t i) { return (i + 1) * 0x9e3779b97f4a7c15; });
     }
   }

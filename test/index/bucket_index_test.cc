@@ -291,5 +291,42 @@ TEST(BucketIndexTest, ReadersBesideAWriter) {
   ExpectSameEntries(CollectAll(index), Model(records).Entries());
 }
 
+// Lookups that began without the lock go on while the run under them is merged and its memory given
+// back; they must not find less than before.
+TEST(BucketIndexTest, LookupsWithoutTheLockSurviveTheFirstMerge) {
+  const std::vector<KeyRecord> records = MakeRecords(Shape::kUniform, 20000, Order::kAlong);
+  const std::vector<format::KeyEntry> entries = test::Encode(records);
+  for (int round = 0; round < static_cast<int>(test::Sized(60, 6)); ++round) {
+    BucketIndex index;
+    index.Expect();
+    SlabAllocator slabs(1 << 20);
+    BuiltParts built;
+    ASSERT_TRUE(PartBuilder(&slabs).Build(test::RawOf(entries), &built).ok());
+    ASSERT_TRUE(index.Install(std::move(built.parts), false).ok());
+    std::atomic<bool> stop{false};
+    std::atomic<uint64_t> wrong{0};
+    std::atomic<uint64_t> lookups{0};
+    std::vector<std::thread> readers;
+    for (uint64_t reader = 0; reader < 2; ++reader) {
+      readers.emplace_back([&, reader] {
+        std::mt19937_64 random(reader);
+        while (!stop) {
+          const KeyRecord& record = records[random() % records.size()];
+          ValueRef ref;
+          if (index.Find(record.key, &ref) != Code::kOk || ref.slot() != record.slot) ++wrong;
+          ++lookups;
+        }
+      });
+    }
+    while (lookups < 100) std::this_thread::yield();
+    for (uint32_t i = 0; i < 1000; ++i) Append(&index, {i, 20000 + i, 20000 + i, 1, false});
+    ValueRef ref;
+    EXPECT_EQ(index.Find(999, &ref), Code::kOk);
+    stop = true;
+    for (std::thread& reader : readers) reader.join();
+    ASSERT_EQ(wrong, 0U);
+  }
+}
+
 }  // namespace
 }  // namespace engine_race

@@ -98,15 +98,16 @@ void WriteRecords(const std::string& dir, std::vector<KeyRecord>* records) {
   for (KeyRecord& record : *records) {
     record.value_sum = record.tombstone ? 0 : ValueSum(zeros.data());
   }
-  const Status status = harness::WriteKeyLogs(
-      OneBucket(), dir, {records->size()}, [&](uint32_t, uint32_t slot) { return (*records)[slot]; });
+  const Status status =
+      harness::WriteKeyLogs(OneBucket(), dir, {records->size()},
+                            [&](uint32_t, uint32_t slot) { return (*records)[slot]; });
   ASSERT_TRUE(status.ok()) << status.ToString();
 }
 
 void OverwriteEntry(const std::string& dir, uint64_t slot, format::KeyEntry entry) {
   UniqueFd fd;
-  ASSERT_TRUE(sys::OpenAt(AT_FDCWD, dir + "/" + format::kKeyFilePrefix + "00", O_WRONLY, 0, &fd)
-                  .ok());
+  ASSERT_TRUE(
+      sys::OpenAt(AT_FDCWD, dir + "/" + format::kKeyFilePrefix + "00", O_WRONLY, 0, &fd).ok());
   ASSERT_TRUE(sys::PwriteFull(fd.get(), &entry, sizeof(entry), slot * sizeof(entry)).ok());
 }
 
@@ -311,8 +312,7 @@ TEST(IndexTest, FailedBuildLeavesNothingRegisteredAndCanBeRetried) {
     ASSERT_TRUE(index.Build().ok());
     for (uint32_t bucket = 0; bucket < 16; ++bucket) {
       ValueRef ref;
-      EXPECT_EQ(index.bucket(bucket).Find(log->geometry().FirstKeyOf(bucket) + 3, &ref),
-                Code::kOk);
+      EXPECT_EQ(index.bucket(bucket).Find(log->geometry().FirstKeyOf(bucket) + 3, &ref), Code::kOk);
     }
   }
 }

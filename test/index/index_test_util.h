@@ -109,9 +109,9 @@ enum class Shape {
   kEnds,
 };
 inline const std::vector<Shape>& AllShapes() {
-  static const std::vector<Shape> shapes = {
-      Shape::kUniform, Shape::kSequential, Shape::kDescending, Shape::kPrefix, Shape::kOneKey,
-      Shape::kFewKeys, Shape::kSkewed,     Shape::kTombstones, Shape::kEnds};
+  static const std::vector<Shape> shapes = {Shape::kUniform, Shape::kSequential, Shape::kDescending,
+                                            Shape::kPrefix,  Shape::kOneKey,     Shape::kFewKeys,
+                                            Shape::kSkewed,  Shape::kTombstones, Shape::kEnds};
   return shapes;
 }
 
@@ -181,8 +181,8 @@ inline RawBucket RawOf(const std::vector<format::KeyEntry>& entries) {
 }
 
 inline std::string NameOf(Shape shape) {
-  static const char* const names[] = {"uniform", "sequential", "descending", "prefix", "one key",
-                                      "few keys", "skewed",    "tombstones", "ends"};
+  static const char* const names[] = {"uniform",  "sequential", "descending", "prefix", "one key",
+                                      "few keys", "skewed",     "tombstones", "ends"};
   return names[static_cast<int>(shape)];
 }
 

@@ -61,8 +61,8 @@ struct Instruction {
 };
 
 std::vector<Instruction> Disassemble(const std::string& symbol) {
-  const std::string command = "objdump -d --no-show-raw-insn --disassemble=" + symbol +
-                              " /proc/" + std::to_string(::getpid()) + "/exe 2>/dev/null";
+  const std::string command = "objdump -d --no-show-raw-insn --disassemble=" + symbol + " /proc/" +
+                              std::to_string(::getpid()) + "/exe 2>/dev/null";
   const std::unique_ptr<FILE, int (*)(FILE*)> pipe(::popen(command.c_str(), "r"), ::pclose);
   std::vector<Instruction> code;
   if (pipe == nullptr) return code;

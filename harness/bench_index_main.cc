@@ -1,0 +1,89 @@
+// Measures the claims about the index and writes them down with the figures they were taken from.
+#include <stdlib.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <system_error>
+
+#include "harness/bench_index.h"
+#include "harness/child_process.h"
+
+namespace harness {
+namespace {
+
+struct IndexBenchFlags {
+  IndexBenchConfig config;
+  std::string json_path;
+  std::string open_child;
+  uint64_t open_key = 0;
+};
+
+bool Save(const IndexBench& bench, const std::string& path) {
+  if (path.empty()) return true;
+  std::error_code error;
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  if (!folder.empty()) std::filesystem::create_directories(folder, error);
+  std::ofstream file(path);
+  file << bench.ToJson().dump(2) << '\n';
+  file.flush();
+  return static_cast<bool>(file);
+}
+
+int Bench(IndexBenchFlags flags) {
+  IndexBenchConfig& config = flags.config;
+  if (config.is_smoke) {
+    config.key_count = 100000;
+    config.bucket_count = 64;
+    config.round_count = 1;
+  }
+  const bool own_dir = config.dir.empty();
+  if (own_dir) {
+    config.dir = "bench-index.XXXXXX";
+    if (mkdtemp(config.dir.data()) == nullptr) {
+      std::fprintf(stderr, "bench_index: cannot make a directory here\n");
+      return 2;
+    }
+  }
+  CatchInterrupts();
+  int code = 0;
+  {
+    IndexBench bench(config);
+    const bool ok = bench.Run();
+    std::printf("%s", bench.ToTable().c_str());
+    if (!ok) std::fprintf(stderr, "bench_index: %s\n", bench.error().c_str());
+    const bool saved = Save(bench, flags.json_path);
+    if (!saved) std::fprintf(stderr, "bench_index: cannot write %s\n", flags.json_path.c_str());
+    code = ok && saved ? 0 : 1;
+  }
+  std::error_code ignored;
+  if (own_dir) std::filesystem::remove_all(config.dir, ignored);
+  return Interrupted() ? 130 : code;
+}
+
+}  // namespace
+}  // namespace harness
+
+int main(int argc, char** argv) {
+  harness::IndexBenchFlags flags;
+  CLI::App app(
+      "Measures the index beside the standard library, and how long a store takes to open.");
+  app.add_option("--dir", flags.config.dir, "directory to work in; by default a fresh one here");
+  app.add_option("--keys", flags.config.key_count)->capture_default_str();
+  app.add_option("--buckets", flags.config.bucket_count)->capture_default_str();
+  app.add_option("--threads", flags.config.thread_count, "0: one per available CPU");
+  app.add_option("--rounds", flags.config.round_count)
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  app.add_option("--seed", flags.config.seed)->capture_default_str();
+  app.add_option("--json", flags.json_path, "where the figures go; by default nowhere");
+  app.add_flag("--smoke", flags.config.is_smoke, "everything once, tiny: no figure means much");
+  // For the program's own child.
+  app.add_option("--open-child", flags.open_child)->group("");
+  app.add_option("--open-key", flags.open_key)->group("");
+  CLI11_PARSE(app, argc, argv);
+  if (!flags.open_child.empty()) return harness::OpenChildMain(flags.open_child, flags.open_key);
+  return harness::Bench(flags);
+}
