@@ -1,6 +1,7 @@
 #include "engine_race/scan/chunk.h"
 
 #include <algorithm>
+#include <new>
 #include <string>
 
 namespace engine_race {
@@ -77,13 +78,13 @@ Status Chunk::ErrorOf(uint32_t entry) {
 }
 
 void Chunk::WaitUntilReady() const {
-  // Acquire: with the release in SetReady, shows the values and the marks of failed reads.
+  // Acquire: with the store in SetReady, shows the values and the marks of failed reads.
   state_.wait(0, std::memory_order_acquire);
 }
 
 void Chunk::SetReady() {
-  // Release: with the acquire of ready() and WaitUntilReady.
-  state_.store(1, std::memory_order_release);
+  // Not a mere release: notify_all looks whether anybody waits, which must come after the store.
+  state_.store(1);
   state_.notify_all();
 }
 
@@ -91,7 +92,7 @@ void Chunk::Prepare(const ScanContext& context, uint32_t entry) {
   if (!needs_preparing_) return;
   const uint32_t batch = entry / kBatchRecords;
   std::atomic<uint32_t>& state = batches_[batch];
-  // Acquire, here and below: with the release at the end of TryPrepare.
+  // Acquire, here and below: with the store at the end of TryPrepare.
   if (state.load(std::memory_order_acquire) == kPrepared) [[likely]]
     return;
   if (TryPrepare(context, batch)) return;
@@ -112,9 +113,17 @@ bool Chunk::TryPrepare(const ScanContext& context, uint32_t batch) {
   }
   const uint32_t begin = batch * kBatchRecords;
   const uint32_t end = std::min(begin + kBatchRecords, static_cast<uint32_t>(entries.size()));
-  for (uint32_t i = begin; i < end; ++i) PrepareEntry(context, i);
-  // Release: with the acquires in Prepare.
-  batches_[batch].store(kPrepared, std::memory_order_release);
+  for (uint32_t i = begin; i < end; ++i) {
+    // A batch left in work would be waited for in vain.
+    try {
+      PrepareEntry(context, i);
+    } catch (...) {
+      plan.places[i] = kUnreadablePlace;
+      NoteReadError(Status(Code::kOutOfMemory, {}));
+    }
+  }
+  // As in SetReady.
+  batches_[batch].store(kPrepared);
   batches_[batch].notify_all();
   return true;
 }
@@ -127,23 +136,28 @@ void Chunk::PrepareEntry(const ScanContext& context, uint32_t entry) {
     const uint32_t at = place & ~kStagedPlace;
     const Status status = context.log.ReadValue(bucket, entries[entry].ref.slot(),
                                                 base_ + uint64_t{at} * kValueBytes);
+    place = status.ok() ? at : kUnreadablePlace;
     if (!status.ok()) {
-      std::lock_guard lock(error_mutex_);
-      if (read_status_.ok()) read_status_ = status;
-      place = kUnreadablePlace;
+      NoteReadError(status);
       return;
     }
-    place = at;
   }
   if (!VerifyValue(context, bucket, entries[entry], Value(entry)).ok()) place = kCorruptPlace;
 }
 
+void Chunk::NoteReadError(const Status& status) {
+  std::lock_guard lock(error_mutex_);
+  if (!read_status_.ok()) return;
+  try {
+    read_status_ = status;
+  } catch (const std::bad_alloc&) {
+    read_status_ = Status(status.code(), {});
+  }
+}
+
 void Chunk::FailRead(const PlannedRead& read, uint32_t first_bad, const Status& status) {
   read_failed = true;
-  {
-    std::lock_guard lock(error_mutex_);
-    if (read_status_.ok()) read_status_ = status;
-  }
+  NoteReadError(status);
   const uint32_t begin = read.first_place + first_bad;
   const uint32_t end = read.first_place + read.slot_count;
   for (uint32_t& place : plan.places) {

@@ -97,6 +97,7 @@ class Chunk {
 
   bool TryPrepare(const ScanContext& context, uint32_t batch);
   void PrepareEntry(const ScanContext& context, uint32_t entry);
+  void NoteReadError(const Status& status);
 
   char* base_ = nullptr;
   // 0 while reads are under way.

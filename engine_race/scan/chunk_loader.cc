@@ -96,9 +96,7 @@ void ChunkLoader::Finish(uint32_t id, int error, uint32_t read_bytes, std::vecto
   bytes_in_flight_ -= size_bytes;
   context_->read_bytes.fetch_add(read_bytes, std::memory_order_relaxed);  // a statistic
   if (error != 0 || read_bytes < size_bytes) {
-    const std::string& file = context_->log.ValueFile(read.bucket).name();
-    const Status status = error != 0 ? Status::FromErrno("read " + file, error)
-                                     : Status::IOError(file + " ends early");
+    const Status status = ReadError(context_->log.ValueFile(read.bucket), error);
     chunk->FailRead(read, error != 0 ? 0 : read_bytes / kValueBytes, status);
   }
   CountDown(chunk, loaded);

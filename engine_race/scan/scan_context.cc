@@ -1,5 +1,6 @@
 #include "engine_race/scan/scan_context.h"
 
+#include <new>
 #include <string>
 
 namespace engine_race {
@@ -14,6 +15,15 @@ Status VerifyValue(const ScanContext& context, uint32_t bucket, const IndexEntry
                                      std::to_string(entry.ref.slot()) + " fails its check");
   if (context.options.log) context.options.log(LogLevel::kError, status.message());
   return status;
+}
+
+Status ReadError(const io::File& file, int error) noexcept {
+  try {
+    return error != 0 ? Status::FromErrno("read " + file.name(), error)
+                      : Status::IOError(file.name() + " ends early");
+  } catch (const std::bad_alloc&) {
+    return Status(Code::kIOError, {});
+  }
 }
 
 }  // namespace engine_race

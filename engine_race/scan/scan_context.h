@@ -10,6 +10,7 @@
 #include "engine_race/base/options.h"
 #include "engine_race/base/status.h"
 #include "engine_race/index/index.h"
+#include "engine_race/io/file.h"
 #include "engine_race/log/bucket_log.h"
 #include "engine_race/scan/range_reader.h"
 
@@ -41,6 +42,10 @@ struct Segment {
 // as well, naming file, bucket and slot.
 Status VerifyValue(const ScanContext& context, uint32_t bucket, const IndexEntry& entry,
                    const char* value);
+
+// What to say of a read of `file` that failed with `error`, or, when that is 0, came out short.
+// Without memory for the words it says it without.
+Status ReadError(const io::File& file, int error) noexcept;
 
 }  // namespace engine_race
 

@@ -14,15 +14,13 @@ constexpr uint32_t kSmallWindowRecords = 4;
 // Fewer reads than this are not worth a queue.
 constexpr size_t kMinOverlapped = 4;
 
-// Each psync queue has threads, each libaio queue takes from a number the whole machine shares.
-constexpr uint32_t kMaxPsyncQueues = 2;
-constexpr uint32_t kMaxQueues = 16;
+// A few scans at once are helped by overlapping their reads; more overlap each other anyway. And
+// each psync queue has threads, while each libaio queue takes tens of milliseconds to destroy.
+constexpr uint32_t kMaxQueues = 4;
 
 }  // namespace
 
-WindowPool::WindowPool(const ScanContext& context, uint32_t window_count)
-    : context_(context),
-      max_queues_(context.options.io_backend == IoBackend::kPsync ? kMaxPsyncQueues : kMaxQueues) {
+WindowPool::WindowPool(const ScanContext& context, uint32_t window_count) : context_(context) {
   const Status status = pool_.Allocate(kWindowBytes, window_count);
   if (!status.ok() && context_.options.log) {
     context_.options.log(LogLevel::kWarning,
@@ -66,9 +64,9 @@ std::unique_ptr<io::ReadQueue> WindowPool::TakeQueue() {
   if (!queues_.empty()) {
     queue = std::move(queues_.back());
     queues_.pop_back();
-  } else if (queues_made_ < max_queues_) {
+  } else if (queues_made_ < kMaxQueues) {
     // Null is a good answer to a refusal too.
-    queues_.reserve(max_queues_);
+    queues_.reserve(kMaxQueues);
     if (io::ReadQueue::Create(context_.options.io_backend, kQueueDepth, &queue).ok()) {
       ++queues_made_;
     }
@@ -178,11 +176,9 @@ Status WindowReader::ReadOverlapped(io::ReadQueue* queue) {
   for (const io::ReadCompletion& completion : completions_) {
     const PlannedRead& read = plan_.reads[completion.tag];
     context_->read_bytes.fetch_add(completion.read_bytes, std::memory_order_relaxed);  // likewise
-    const std::string& file = context_->log.ValueFile(read.bucket).name();
-    if (completion.error != 0) {
-      FailRead(read, 0, Status::FromErrno("read " + file, completion.error));
-    } else if (completion.read_bytes < read.slot_count * kValueBytes) {
-      FailRead(read, completion.read_bytes / kValueBytes, Status::IOError(file + " ends early"));
+    if (completion.error != 0 || completion.read_bytes < read.slot_count * kValueBytes) {
+      FailRead(read, completion.error != 0 ? 0 : completion.read_bytes / kValueBytes,
+               ReadError(context_->log.ValueFile(read.bucket), completion.error));
     }
   }
   return Status::Ok();

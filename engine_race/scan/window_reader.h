@@ -50,7 +50,6 @@ class WindowPool {
   static constexpr uint32_t kQueueDepth = WindowPool::kWindowRecords;
 
   const ScanContext& context_;
-  const uint32_t max_queues_;
   mutable std::mutex mutex_;
   BlockPool pool_;
   std::vector<std::unique_ptr<io::ReadQueue>> queues_;

@@ -17,6 +17,7 @@ namespace {
 
 using test::ExpectFinds;
 using test::ExpectSameEntries;
+using test::Lookup;
 using test::MakeRecords;
 using test::Model;
 using test::Order;
@@ -61,7 +62,7 @@ TEST(BucketIndexTest, AppendsMergeAndSplitInEveryShape) {
         Append(&index, records[i]);
         model.Add(records[i]);
         ValueRef ref;
-        const Code code = index.Find(records[i].key, &ref);
+        const Code code = Lookup(index, records[i].key, &ref);
         ASSERT_EQ(code, records[i].tombstone ? Code::kNotFound : Code::kOk);
         if (i % 2500 == 0) ExpectFinds(index, model);
       }
@@ -89,17 +90,17 @@ TEST(BucketIndexTest, DeletingEverythingLeavesAUsableBucket) {
     }
     EXPECT_TRUE(CollectAll(index).empty());
     ValueRef ref;
-    EXPECT_EQ(index.Find(5, &ref), Code::kNotFound);
+    EXPECT_EQ(Lookup(index, 5, &ref), Code::kNotFound);
   }
 }
 
 TEST(BucketIndexTest, EmptyBucketFindsNothing) {
   BucketIndex index;
   ValueRef ref;
-  EXPECT_EQ(index.Find(0, &ref), Code::kNotFound);
+  EXPECT_EQ(Lookup(index, 0, &ref), Code::kNotFound);
   index.Expect();
   ASSERT_TRUE(index.Install({}, false).ok());
-  EXPECT_EQ(index.Find(~uint64_t{0}, &ref), Code::kNotFound);
+  EXPECT_EQ(Lookup(index, ~uint64_t{0}, &ref), Code::kNotFound);
   EXPECT_TRUE(CollectAll(index).empty());
   EXPECT_EQ(index.EstimateCount(0, ~uint64_t{0}), 0U);
 }
@@ -128,7 +129,7 @@ TEST(BucketIndexTest, RoomPromisedBeforeInstallIsKept) {
   ASSERT_TRUE(index.Install(RowOf(MakeRecords(Shape::kUniform, 100, Order::kAlong)), false).ok());
   index.OnAppend({5, 100, 100, 1, false});
   ValueRef ref;
-  EXPECT_EQ(index.Find(5, &ref), Code::kOk);
+  EXPECT_EQ(Lookup(index, 5, &ref), Code::kOk);
 }
 
 TEST(BucketIndexTest, CollectKeepsToItsBounds) {
@@ -201,8 +202,8 @@ TEST(BucketIndexTest, DamagedBucketVouchesOnlyForWhatItHolds) {
   const std::vector<KeyRecord> provable = MakeRecords(Shape::kSequential, 100, Order::kAlong);
   ASSERT_TRUE(index.Install(RowOf(provable), true).ok());
   ValueRef ref;
-  EXPECT_EQ(index.Find(1000, &ref), Code::kOk);
-  EXPECT_EQ(index.Find(5, &ref), Code::kCorruption);
+  EXPECT_EQ(Lookup(index, 1000, &ref), Code::kOk);
+  EXPECT_EQ(Lookup(index, 5, &ref), Code::kCorruption);
   // New records are known to be the newest, tombstones too, and stay so through merges.
   uint32_t slot = 1000;
   for (uint64_t key = 0; key < 2000; ++key) {
@@ -210,9 +211,9 @@ TEST(BucketIndexTest, DamagedBucketVouchesOnlyForWhatItHolds) {
     ++slot;
   }
   for (uint64_t key = 0; key < 2000; ++key) {
-    EXPECT_EQ(index.Find(key, &ref), key % 2 == 0 ? Code::kNotFound : Code::kOk) << key;
+    EXPECT_EQ(Lookup(index, key, &ref), key % 2 == 0 ? Code::kNotFound : Code::kOk) << key;
   }
-  EXPECT_EQ(index.Find(5000, &ref), Code::kCorruption);
+  EXPECT_EQ(Lookup(index, 5000, &ref), Code::kCorruption);
   std::vector<IndexEntry> entries;
   bool complete = false;
   EXPECT_EQ(index.Collect(0, 10, 100, &entries, &complete), Code::kCorruption);
@@ -222,7 +223,7 @@ TEST(BucketIndexTest, UnreadableBucketIsCorrupt) {
   BucketIndex index;
   index.MarkUnreadable();
   ValueRef ref;
-  EXPECT_EQ(index.Find(0, &ref), Code::kCorruption);
+  EXPECT_EQ(Lookup(index, 0, &ref), Code::kCorruption);
 }
 
 TEST(BucketIndexTest, ForgottenBucketIsEmptyAndCanBeBuiltAgain) {
@@ -267,7 +268,7 @@ TEST(BucketIndexTest, ReadersBesideAWriter) {
         if (known == 0) continue;
         const KeyRecord& record = records[random() % known];
         ValueRef ref;
-        if (index.Find(record.key, &ref) != Code::kOk || ref.slot() != record.slot) ++wrong;
+        if (Lookup(index, record.key, &ref) != Code::kOk || ref.slot() != record.slot) ++wrong;
         std::vector<IndexEntry> entries;
         bool complete = false;
         if (index.Collect(record.key, ~uint64_t{0}, 20, &entries, &complete) != Code::kOk ||
@@ -313,7 +314,7 @@ TEST(BucketIndexTest, LookupsWithoutTheLockSurviveTheFirstMerge) {
         while (!stop) {
           const KeyRecord& record = records[random() % records.size()];
           ValueRef ref;
-          if (index.Find(record.key, &ref) != Code::kOk || ref.slot() != record.slot) ++wrong;
+          if (Lookup(index, record.key, &ref) != Code::kOk || ref.slot() != record.slot) ++wrong;
           ++lookups;
         }
       });
@@ -321,7 +322,7 @@ TEST(BucketIndexTest, LookupsWithoutTheLockSurviveTheFirstMerge) {
     while (lookups < 100) std::this_thread::yield();
     for (uint32_t i = 0; i < 1000; ++i) Append(&index, {i, 20000 + i, 20000 + i, 1, false});
     ValueRef ref;
-    EXPECT_EQ(index.Find(999, &ref), Code::kOk);
+    EXPECT_EQ(Lookup(index, 999, &ref), Code::kOk);
     stop = true;
     for (std::thread& reader : readers) reader.join();
     ASSERT_EQ(wrong, 0U);

@@ -26,6 +26,7 @@ namespace {
 
 using test::ExpectFinds;
 using test::ExpectSameEntries;
+using test::Lookup;
 using test::MakeRecords;
 using test::Model;
 using test::Order;
@@ -219,7 +220,7 @@ TEST(IndexTest, WritersDuringAndAfterTheBuild) {
     ASSERT_TRUE(status.ok()) << status.ToString();
     const auto find = [&](uint64_t key) {
       ValueRef ref;
-      return index.bucket(log->geometry().BucketOf(key)).Find(key, &ref);
+      return Lookup(index.bucket(log->geometry().BucketOf(key)), key, &ref);
     };
     for (uint64_t writer = 0; writer < 2; ++writer) {
       std::mt19937_64 random(writer);
@@ -254,11 +255,11 @@ TEST(IndexTest, DamagedEntriesAreReportedAndNeverBecomeNotFound) {
     ASSERT_TRUE(index.Build().ok());
     for (const KeyRecord& record : records) {
       ValueRef ref;
-      EXPECT_EQ(index.bucket(0).Find(record.key, &ref),
+      EXPECT_EQ(Lookup(index.bucket(0), record.key, &ref),
                 record.sequence > lost ? Code::kOk : Code::kCorruption);
     }
     ValueRef ref;
-    EXPECT_EQ(index.bucket(0).Find(12345, &ref), Code::kCorruption);
+    EXPECT_EQ(Lookup(index.bucket(0), 12345, &ref), Code::kCorruption);
     const std::string text = capture.text();
     EXPECT_NE(text.find("key_00, bucket 0, slot 1000"), std::string::npos) << text;
     EXPECT_NE(text.find("20 damaged key entries"), std::string::npos) << text;
@@ -278,8 +279,8 @@ TEST(IndexTest, KeyLogThatEndsEarlyIsDamage) {
     TestIndex index(log.get(), OneBucket(), limits);
     ASSERT_TRUE(index.Build().ok());
     ValueRef ref;
-    EXPECT_EQ(index.bucket(0).Find(records[5].key, &ref), Code::kCorruption);
-    EXPECT_EQ(index.bucket(0).Find(records[256 * 20 - 1].key, &ref), Code::kCorruption);
+    EXPECT_EQ(Lookup(index.bucket(0), records[5].key, &ref), Code::kCorruption);
+    EXPECT_EQ(Lookup(index.bucket(0), records[256 * 20 - 1].key, &ref), Code::kCorruption);
   }
 }
 
@@ -312,7 +313,8 @@ TEST(IndexTest, FailedBuildLeavesNothingRegisteredAndCanBeRetried) {
     ASSERT_TRUE(index.Build().ok());
     for (uint32_t bucket = 0; bucket < 16; ++bucket) {
       ValueRef ref;
-      EXPECT_EQ(index.bucket(bucket).Find(log->geometry().FirstKeyOf(bucket) + 3, &ref), Code::kOk);
+      EXPECT_EQ(Lookup(index.bucket(bucket), log->geometry().FirstKeyOf(bucket) + 3, &ref),
+                Code::kOk);
     }
   }
 }
