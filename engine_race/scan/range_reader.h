@@ -28,7 +28,7 @@ struct RangeTuning {
   // first, keeping chunks for a later pass costs more than reading them again. So the memory in
   // use grows beyond the least that scans need only while touching it took at most this part of
   // the time spent reading.
-  uint32_t touch_time_percent = 20;
+  uint32_t touch_time_percent = 5;
 };
 
 class RangeReader {
