@@ -168,9 +168,9 @@ $(LIBRARY): $(BUILD)/engine_whole.o engine_race/public_symbols.txt
 # Tests, by flavour. End-to-end tests find bin/crash through ENGINE_BIN_DIR.
 
 .PHONY: test-release test-asan test-tsan
-test-release: tests $(BIN)/crash library
+test-release: tests $(BIN)/crash $(BIN)/race library
 test-asan test-tsan: test-%:
-	$(MAKE) --no-print-directory FLAVOUR=$* tests build/$*/bin/crash
+	$(MAKE) --no-print-directory FLAVOUR=$* tests build/$*/bin/crash build/$*/bin/race
 
 # Checks.
 

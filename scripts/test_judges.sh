@@ -35,7 +35,7 @@ judge() {  # name, standard, further flags
 public_names='polar_race::Engine::Open|polar_race::EngineRace::'
 public_names+='|(vtable|typeinfo|typeinfo name) for polar_race::EngineRace$'
 public_names+='|engine_race::Store::(Open|Write|Delete|Read|Range|Stats|~Store)\('
-public_names+='|engine_race::(ValidateOptions|CodeName|Status::(FromErrno|ToString(\[abi:cxx11\])?))\('
+public_names+='|engine_race::(ValidateOptions|CodeName|Status::(FromErrno|(ToString|message)(\[abi:cxx11\])?))\('
 
 check_symbols() {
   local shown unexpected

@@ -47,11 +47,16 @@ Status Status::FromErrno(std::string_view what, int error) {
   }
 }
 
+const std::string& Status::message() const {
+  static const std::string kNone;
+  return message_ == nullptr ? kNone : *message_;
+}
+
 std::string Status::ToString() const {
   std::string text(CodeName(code_));
-  if (!message_.empty()) {
+  if (message_ != nullptr) {
     text += ": ";
-    text += message_;
+    text += *message_;
   }
   return text;
 }

@@ -1,9 +1,11 @@
 // How every fallible call inside the engine answers: a code and, on failure, one line of text.
 //
-// The codes are RetCode's numbers, so that the door only casts. Values; safe to copy and move.
+// The codes are RetCode's numbers, so that the door only casts. Values; safe to copy and move. The
+// text lies apart, so that success, which every lookup returns, costs two words and no more.
 #ifndef ENGINE_RACE_BASE_STATUS_H_
 #define ENGINE_RACE_BASE_STATUS_H_
 
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -28,7 +30,15 @@ std::string_view CodeName(Code code);
 class [[nodiscard]] Status {
  public:
   Status() = default;
-  Status(Code code, std::string message) : code_(code), message_(std::move(message)) {}
+  Status(Code code, std::string message)
+      : code_(code),
+        message_(message.empty() ? nullptr
+                                 : std::make_unique<const std::string>(std::move(message))) {}
+  Status(Status&&) noexcept = default;
+  Status& operator=(Status&&) noexcept = default;
+  Status(const Status& other) : Status(other.code_, other.message()) {}
+  Status& operator=(const Status& other) { return *this = Status(other); }
+  ~Status() = default;
 
   static Status Ok() { return Status(); }
   static Status NotFound() { return Status(Code::kNotFound, {}); }
@@ -47,13 +57,14 @@ class [[nodiscard]] Status {
 
   bool ok() const { return code_ == Code::kOk; }
   Code code() const { return code_; }
-  const std::string& message() const { return message_; }
+  // Empty for success and wherever the code says it all.
+  const std::string& message() const;
   // "kIOError: pwrite value_03: Input/output error"
   std::string ToString() const;
 
  private:
   Code code_ = Code::kOk;
-  std::string message_;
+  std::unique_ptr<const std::string> message_;
 };
 
 }  // namespace engine_race

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
+#include <utility>
 
 namespace engine_race {
 namespace {
@@ -21,6 +22,20 @@ TEST(StatusTest, TextNamesCodeAndPlace) {
   EXPECT_NE(text.find("kIOError"), std::string::npos) << text;
   EXPECT_NE(text.find("open /x"), std::string::npos) << text;
   EXPECT_EQ(Status::Ok().ToString(), "kSucc");
+}
+
+TEST(StatusTest, CopiesAndMovesKeepCodeAndText) {
+  const Status full = Status::Full("no room");
+  Status copy = full;
+  EXPECT_EQ(copy.code(), Code::kFull);
+  EXPECT_EQ(copy.message(), "no room");
+  copy = Status::NotFound();
+  EXPECT_EQ(copy.code(), Code::kNotFound);
+  EXPECT_EQ(copy.message(), "");
+  copy = full;
+  const Status moved = std::move(copy);
+  EXPECT_EQ(moved.ToString(), full.ToString());
+  EXPECT_EQ(full.message(), "no room");
 }
 
 Status FailAt(bool fail, int* reached) {
