@@ -107,7 +107,7 @@ check:  ## format, lint, headers, layers, house rules and a tiny run of every be
 bench: programs  ## the micro-benchmarks and the index benchmark
 	$(foreach bench,$(filter-out $(BIN)/bench_race,$(BENCHES)),$(bench) &&) true
 
-bench-race: $(BENCHES)  ## the measured claims, into out/bench-race.json; about an hour
+bench-race: $(BENCHES)  ## the measured claims, into out/bench-race.json; about ten minutes
 	mkdir -p out
 	$(BIN)/bench_race --json out/bench-race.json $(BENCH_RACE_ARGS)
 

@@ -4,12 +4,12 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <string>
 #include <system_error>
 
 #include "harness/bench_index.h"
 #include "harness/child_process.h"
+#include "harness/json_file.h"
 
 namespace harness {
 namespace {
@@ -20,17 +20,6 @@ struct IndexBenchFlags {
   std::string open_child;
   uint64_t open_key = 0;
 };
-
-bool Save(const IndexBench& bench, const std::string& path) {
-  if (path.empty()) return true;
-  std::error_code error;
-  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
-  if (!folder.empty()) std::filesystem::create_directories(folder, error);
-  std::ofstream file(path);
-  file << bench.ToJson().dump(2) << '\n';
-  file.flush();
-  return static_cast<bool>(file);
-}
 
 int Bench(IndexBenchFlags flags) {
   IndexBenchConfig& config = flags.config;
@@ -54,7 +43,7 @@ int Bench(IndexBenchFlags flags) {
     const bool ok = bench.Run();
     std::printf("%s", bench.ToTable().c_str());
     if (!ok) std::fprintf(stderr, "bench_index: %s\n", bench.error().c_str());
-    const bool saved = Save(bench, flags.json_path);
+    const bool saved = SaveJson(bench.ToJson(), flags.json_path);
     if (!saved) std::fprintf(stderr, "bench_index: cannot write %s\n", flags.json_path.c_str());
     code = ok && saved ? 0 : 1;
   }

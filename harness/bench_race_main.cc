@@ -1,14 +1,12 @@
 // Measures the claims about the race and writes them down with the figures they were taken from.
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <filesystem>
-#include <fstream>
 #include <string>
-#include <system_error>
 #include <vector>
 
 #include "harness/bench_race.h"
 #include "harness/child_process.h"
+#include "harness/json_file.h"
 #include "harness/race_process.h"
 
 namespace harness {
@@ -50,17 +48,6 @@ void Shrink(BenchConfig* config) {
   config->index_key_count = 100000;
 }
 
-bool Save(const BenchRace& bench, const std::string& path) {
-  if (path.empty()) return true;
-  std::error_code error;
-  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
-  if (!folder.empty()) std::filesystem::create_directories(folder, error);
-  std::ofstream file(path);
-  file << bench.ToJson().dump(2) << '\n';
-  file.flush();
-  return static_cast<bool>(file);
-}
-
 int Bench(BenchFlags flags) {
   BenchConfig& config = flags.config;
   if (config.is_smoke) Shrink(&config);
@@ -81,10 +68,10 @@ int Bench(BenchFlags flags) {
   }
   CatchInterrupts();
   BenchRace bench(config, &dir);
-  const bool ok = bench.Run([&] { Save(bench, flags.json_path); });
+  const bool ok = bench.Run([&] { SaveJson(bench.ToJson(), flags.json_path); });
   std::printf("%s", bench.ToTable().c_str());
   for (const std::string& what : bench.errors()) std::printf("FAILED: %s\n", what.c_str());
-  if (!Save(bench, flags.json_path)) return Refuse("cannot write " + flags.json_path);
+  if (!SaveJson(bench.ToJson(), flags.json_path)) return Refuse("cannot write " + flags.json_path);
   if (Interrupted()) return 130;
   return ok ? 0 : 1;
 }

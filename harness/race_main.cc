@@ -3,7 +3,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -11,6 +10,7 @@
 
 #include "harness/child_process.h"
 #include "harness/fio_runner.h"
+#include "harness/json_file.h"
 #include "harness/machine.h"
 #include "harness/race_dir.h"
 #include "harness/race_phase.h"
@@ -150,15 +150,11 @@ void PrintReports(const std::vector<PhaseReport>& reports, bool has_fio) {
 
 bool WriteJson(const RaceFlags& flags, const RaceConfig& config,
                const std::vector<PhaseReport>& reports, bool ok) {
-  if (flags.json_path.empty()) return true;
-  const nlohmann::json json = {{"ok", ok},
-                               {"machine", DescribeMachine(config.dir)},
-                               {"config", config},
-                               {"phases", reports}};
-  std::ofstream file(flags.json_path);
-  file << json.dump(2) << '\n';
-  file.flush();
-  return static_cast<bool>(file);
+  return SaveJson({{"ok", ok},
+                   {"machine", DescribeMachine(config.dir)},
+                   {"config", config},
+                   {"phases", reports}},
+                  flags.json_path);
 }
 
 int Race(RaceFlags flags) {

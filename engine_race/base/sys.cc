@@ -5,7 +5,6 @@
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -121,15 +120,6 @@ Status FileSize(int fd, uint64_t* size_bytes) {
   struct stat info;
   if (::fstat(fd, &info) != 0) return Status::FromErrno("fstat", errno);
   *size_bytes = static_cast<uint64_t>(info.st_size);
-  return Status::Ok();
-}
-
-Status FreeBytes(int fd, uint64_t* free_bytes) {
-  struct statvfs info;
-  if (Retry([&] { return ::fstatvfs(fd, &info); }) != 0) {
-    return Status::FromErrno("fstatvfs", errno);
-  }
-  *free_bytes = uint64_t{info.f_bavail} * info.f_frsize;
   return Status::Ok();
 }
 

@@ -50,8 +50,6 @@ Status Fallocate(int fd, bool keep_size, uint64_t offset, uint64_t size, bool* s
 Status Truncate(int fd, uint64_t size);
 Status Fsync(int fd);
 Status FileSize(int fd, uint64_t* size_bytes);
-// Bytes that may still be written to the file system of `fd`.
-Status FreeBytes(int fd, uint64_t* free_bytes);
 // Makes directory `path` and its missing parents, and opens it.
 Status OpenDirectory(const std::string& path, bool create, UniqueFd* fd);
 Status Exists(int dir_fd, const std::string& name, bool* exists);

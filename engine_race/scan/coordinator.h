@@ -54,6 +54,9 @@ class Coordinator {
   uint64_t memory_bytes() const { return cache_.memory_bytes(); }
 
  private:
+  // A scan is slow that takes this many times as long for its records as is usual.
+  static constexpr double kPatienceVisits = 4;
+
   // What to load next.
   struct Candidate {
     uint64_t key = 0;
