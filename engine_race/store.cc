@@ -205,6 +205,17 @@ Status Store::Range(std::string_view lower, std::string_view upper, const VisitF
   return impl_->Report(impl_->Range(lower, upper, visit));
 }
 
+Status Store::Sync() { return impl_->Report(Guarded([&] { return impl_->log->Sync(); })); }
+
+Status Store::Verify(const Options& options, const std::string& dir, VerifyReport* report,
+                     const std::function<void(const BadRecord&)>& on_bad) {
+  static_cast<void>(options);
+  static_cast<void>(dir);
+  static_cast<void>(report);
+  static_cast<void>(on_bad);
+  return Status::NotSupported("not yet");
+}
+
 StoreStats Store::Stats() const {
   StoreStats stats;
   const Geometry& geometry = impl_->log->geometry();

@@ -42,6 +42,11 @@ Status ValidateOptions(const Options& options) {
                                               kMaxBucketRecords));
   ENGINE_RACE_RETURN_IF_ERROR(CheckRange("memory_budget_bytes", options.memory_budget_bytes,
                                          kMinMemoryBudgetBytes, uint64_t{1} << 62));
+  ENGINE_RACE_RETURN_IF_ERROR(
+      CheckRange("journal_bytes", options.journal_bytes, kMinJournalBytes, kMaxJournalBytes));
+  if (options.journal_bytes % kJournalStepBytes != 0) {
+    return Status::InvalidArgument("journal_bytes is not a multiple of 2 MiB");
+  }
   return CheckRange("build_thread_count", options.build_thread_count, 0, kMaxBuildThreadCount);
 }
 

@@ -25,6 +25,9 @@ inline constexpr uint32_t kMaxValueGroupBytes = 1024 * 1024;
 inline constexpr uint32_t kMaxKeyGroupBytes = 64 * 1024;
 inline constexpr uint64_t kMinMemoryBudgetBytes = uint64_t{16} << 20;
 inline constexpr uint32_t kMaxBuildThreadCount = 1024;
+inline constexpr uint64_t kJournalStepBytes = uint64_t{2} << 20;
+inline constexpr uint64_t kMinJournalBytes = uint64_t{4} << 20;
+inline constexpr uint64_t kMaxJournalBytes = uint64_t{4} << 30;
 
 enum class LogLevel { kInfo, kWarning, kError };
 
@@ -41,6 +44,14 @@ enum class IoBackend {
   kAuto,    // libaio where the kernel has it, else psync
   kPsync,   // blocking preads by a small pool of threads
   kLibaio,  // Linux native asynchronous I/O
+};
+
+// What an acknowledged write outlives. In every mode it outlives the process, however that ends;
+// Store::Sync adds the machine at any time.
+enum class SyncMode {
+  kNone,        // power loss may take what was written since the last Sync
+  kEveryWrite,  // each write is flushed to the device, by itself, before it returns
+  kGroup,       // the same promise; writers that wait at the same time share one flush
 };
 
 struct Options {
@@ -66,6 +77,13 @@ struct Options {
   // Threads that build the index; 0 means one per available CPU.
   uint32_t build_thread_count = 0;
   IoBackend io_backend = IoBackend::kAuto;
+  SyncMode sync_mode = SyncMode::kNone;
+  // Sync when the store is closed. Without it the first opening after a reboot reads and verifies
+  // whatever was written since the last Sync.
+  bool sync_on_close = false;
+  // Disk space for the commit journal that the sync modes other than kNone keep: a multiple of
+  // 2 MiB, 4 MiB to 4 GiB. Half of it is how much is written between two checkpoints.
+  uint64_t journal_bytes = uint64_t{256} << 20;
   // Compare every value read or visited with its checksum.
   bool verify_checksums = true;
   // False: opening a directory without a store is kNotFound.

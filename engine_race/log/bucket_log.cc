@@ -246,6 +246,8 @@ void BucketLog::ReserveLog(uint32_t index, LaneKind kind, uint64_t begin_bytes,
   static_cast<void>(reserved);
 }
 
+Status BucketLog::Sync() { return Status::Ok(); }
+
 Status BucketLog::CutBucket(uint32_t index, AppendListener* listener, BucketCut* cut) {
   Bucket& bucket = buckets_[index];
   if (bucket.damaged) return RefuseBadBucket(index);

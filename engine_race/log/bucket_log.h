@@ -70,6 +70,9 @@ class BucketLog {
   // failed may or may not be there later.
   Status Append(uint64_t key, const char* value);
 
+  // Makes every record acknowledged before the call durable.
+  Status Sync();
+
   // Hands the bucket's state over to `listener`, which hears of every later record until it is
   // detached. One listener a bucket.
   Status CutBucket(uint32_t bucket, AppendListener* listener, BucketCut* cut);
