@@ -205,7 +205,9 @@ Status Store::Range(std::string_view lower, std::string_view upper, const VisitF
   return impl_->Report(impl_->Range(lower, upper, visit));
 }
 
-Status Store::Sync() { return impl_->Report(Guarded([&] { return impl_->log->Sync(); })); }
+Status Store::Sync() {
+  return impl_->Report(Guarded([&] { return impl_->log->Sync(); }));
+}
 
 Status Store::Verify(const Options& options, const std::string& dir, VerifyReport* report,
                      const std::function<void(const BadRecord&)>& on_bad) {
@@ -222,6 +224,11 @@ StoreStats Store::Stats() const {
   for (uint32_t bucket = 0; bucket < geometry.bucket_count; ++bucket) {
     stats.record_count += impl_->log->RecordCount(bucket);
   }
+  for (uint32_t bucket = 0; bucket < geometry.bucket_count; ++bucket) {
+    stats.synced_record_count += impl_->log->SyncedCount(bucket);
+  }
+  stats.flush_count = impl_->log->flush_count();
+  stats.durable_write_count = impl_->log->durable_write_count();
   stats.log_memory_bytes = impl_->log->memory_bytes() + impl_->buffers.memory_bytes();
   // Acquire pairs with the release in EnsureReaders.
   if (const Impl::Readers* readers = impl_->ready.load(std::memory_order_acquire)) {

@@ -7,9 +7,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <filesystem>
 #include <system_error>
+
+#include "engine_race/base/checksum.h"
 
 namespace engine_race {
 
@@ -102,6 +106,32 @@ Status Fallocate(int fd, bool keep_size, uint64_t offset, uint64_t size, bool* s
   return Status::FromErrno("fallocate", errno);
 }
 
+Status PunchHole(int fd, uint64_t offset, uint64_t size, bool* supported) {
+  *supported = true;
+  const int result = Retry([&] {
+    return ::fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
+                       static_cast<off_t>(size));
+  });
+  if (result == 0) return Status::Ok();
+  if (errno == EOPNOTSUPP || errno == ENOSYS) {
+    *supported = false;
+    return Status::Ok();
+  }
+  return Status::FromErrno("fallocate", errno);
+}
+
+Status NextData(int fd, uint64_t offset, uint64_t end, uint64_t* data_offset) {
+  const off_t found = ::lseek(fd, static_cast<off_t>(offset), SEEK_DATA);
+  if (found < 0) {
+    // ENXIO: nothing but holes from here on. EINVAL: this system cannot tell.
+    if (errno != ENXIO && errno != EINVAL) return Status::FromErrno("lseek", errno);
+    *data_offset = errno == ENXIO ? end : offset;
+    return Status::Ok();
+  }
+  *data_offset = std::min(end, static_cast<uint64_t>(found));
+  return Status::Ok();
+}
+
 Status Truncate(int fd, uint64_t size) {
   ENGINE_RACE_RETURN_IF_ERROR(CheckFileSizeLimit(size));
   if (Retry([&] { return ::ftruncate(fd, static_cast<off_t>(size)); }) != 0) {
@@ -113,6 +143,12 @@ Status Truncate(int fd, uint64_t size) {
 Status Fsync(int fd) {
   // Not retried after any error: the kernel may have dropped what could not be written.
   if (::fsync(fd) != 0) return Status::FromErrno("fsync", errno);
+  return Status::Ok();
+}
+
+Status Fdatasync(int fd) {
+  // Not retried, as above.
+  if (::fdatasync(fd) != 0) return Status::FromErrno("fdatasync", errno);
   return Status::Ok();
 }
 
@@ -171,6 +207,18 @@ Status Rename(int dir_fd, const std::string& from, const std::string& to) {
 void Prefetch(int fd, uint64_t size) {
   // Only advice: a refusal costs time and nothing else.
   static_cast<void>(::posix_fadvise(fd, 0, static_cast<off_t>(size), POSIX_FADV_WILLNEED));
+}
+
+uint32_t BootId() {
+  UniqueFd fd;
+  std::array<char, 64> text;
+  size_t read_bytes = 0;
+  const bool known = OpenAt(AT_FDCWD, "/proc/sys/kernel/random/boot_id", O_RDONLY, 0, &fd).ok() &&
+                     Pread(fd.get(), text.data(), text.size(), 0, &read_bytes).ok() &&
+                     read_bytes > 0;
+  if (!known) return 0;
+  const auto id = static_cast<uint32_t>(Hash64(text.data(), read_bytes, 0) >> 32);
+  return id == 0 ? 1 : id;
 }
 
 Status RandomWord(uint64_t* word) {

@@ -47,8 +47,15 @@ Status PwriteFull(int fd, const void* buffer, size_t size, uint64_t offset);
 // Reserves [offset, offset + size) on the device; grows the file unless `keep_size`. Where the
 // file system has no such call, *supported is false and nothing has happened.
 Status Fallocate(int fd, bool keep_size, uint64_t offset, uint64_t size, bool* supported);
+// Gives the space of [offset, offset + size) back, below the file's size: it reads as zeros then.
+// Where the file system has no such call, *supported is false and nothing has happened.
+Status PunchHole(int fd, uint64_t offset, uint64_t size, bool* supported);
+// The next offset at or after `offset` that may hold something else than zeros, at most `end`.
+Status NextData(int fd, uint64_t offset, uint64_t end, uint64_t* data_offset);
 Status Truncate(int fd, uint64_t size);
 Status Fsync(int fd);
+// Fsync without the metadata that reading the data back does not need.
+Status Fdatasync(int fd);
 Status FileSize(int fd, uint64_t* size_bytes);
 // Makes directory `path` and its missing parents, and opens it.
 Status OpenDirectory(const std::string& path, bool create, UniqueFd* fd);
@@ -59,6 +66,8 @@ Status ListDirectory(const std::string& path, std::vector<std::string>* names);
 Status Rename(int dir_fd, const std::string& from, const std::string& to);
 // Asks for [0, size) to be read into the page cache; advice only.
 void Prefetch(int fd, uint64_t size);
+// Tells this boot of the machine from every other; 0 when the system does not say.
+uint32_t BootId();
 // A random number from the kernel.
 Status RandomWord(uint64_t* word);
 // Takes the exclusive lock of an open file or directory, or answers kIOError when it is held.

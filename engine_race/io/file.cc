@@ -2,7 +2,10 @@
 
 #include <fcntl.h>
 
+#include <algorithm>
 #include <utility>
+
+#include "engine_race/base/memory.h"
 
 namespace engine_race::io {
 namespace {
@@ -60,6 +63,27 @@ Status File::Write(const void* buffer, size_t size, uint64_t offset) const {
 }
 
 Status File::Sync() const { return Named(sys::Fsync(fd_.get())); }
+
+Status File::DataSync() const { return Named(sys::Fdatasync(fd_.get())); }
+
+Status File::Erase(uint64_t offset, uint64_t end) const {
+  if (offset >= end) return Status::Ok();
+  bool supported = false;
+  ENGINE_RACE_RETURN_IF_ERROR(Named(sys::PunchHole(fd_.get(), offset, end - offset, &supported)));
+  if (supported) return Status::Ok();
+  constexpr uint64_t kPieceBytes = 64 * 1024;
+  Region zeros;
+  ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(kPieceBytes, /*huge_pages=*/false, &zeros));
+  while (true) {
+    uint64_t data_offset = 0;
+    ENGINE_RACE_RETURN_IF_ERROR(Named(sys::NextData(fd_.get(), offset, end, &data_offset)));
+    offset = data_offset - data_offset % kIoAlignment;
+    if (offset >= end) return Status::Ok();
+    const uint64_t bytes = std::min(kPieceBytes, end - offset);
+    ENGINE_RACE_RETURN_IF_ERROR(Write(zeros.data(), bytes, offset));
+    offset += bytes;
+  }
+}
 
 Status File::Truncate(uint64_t size_bytes) const {
   return Named(sys::Truncate(fd_.get(), size_bytes));

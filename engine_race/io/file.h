@@ -32,6 +32,11 @@ class File {
   Status ReadSome(void* buffer, size_t size, uint64_t offset, size_t* read_bytes) const;
   Status Write(const void* buffer, size_t size, uint64_t offset) const;
   Status Sync() const;
+  // Sync without the metadata that reading the data back does not need.
+  Status DataSync() const;
+  // Makes [offset, end) read as zeros; gives the space back where the file system can. Offsets are
+  // multiples of kIoAlignment.
+  Status Erase(uint64_t offset, uint64_t end) const;
   Status Truncate(uint64_t size_bytes) const;
   // Reserves space, as sys::Fallocate.
   Status Reserve(bool keep_size, uint64_t offset, uint64_t size, bool* supported) const;

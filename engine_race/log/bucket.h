@@ -38,6 +38,8 @@ struct alignas(64) Bucket {
   std::mutex mutex;
   // A lane has moved, a pin has gone, or a group's write has failed.
   std::condition_variable changed;
+  // For Sync: a write to the log has ended.
+  std::condition_variable written;
   uint32_t waiting = 0;
   bool waking = false;
   uint64_t record_count = 0;
@@ -46,6 +48,8 @@ struct alignas(64) Bucket {
   AppendListener* listener = nullptr;
   // Which extra value places have been reserved in this opening, a bit each.
   uint32_t reserved_extra_places = 0;
+  // Records below this are in the logs and outlive power loss.
+  uint64_t synced_count = 0;
   // Log bytes reserved ahead of what has been written.
   uint64_t reserved_key_bytes = 0;
   uint64_t reserved_value_bytes = 0;

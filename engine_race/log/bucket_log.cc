@@ -15,10 +15,21 @@ constexpr uint64_t kMaxReserveGroups = 256;
 }  // namespace
 
 BucketLog::BucketLog(const Options& options, StoreFiles files)
-    : log_(options.log),
+    : options_(options),
       files_(std::move(files)),
       staging_(files_),
-      buckets_(files_.identity.geometry.bucket_count) {}
+      buckets_(files_.identity.geometry.bucket_count),
+      dirty_files_(2 * files_.identity.geometry.file_count) {
+  // What an earlier opening wrote may still have to be flushed.
+  for (std::atomic<bool>& dirty : dirty_files_) dirty.store(true, std::memory_order_relaxed);
+}
+
+BucketLog::~BucketLog() {
+  journal_.reset();
+  if (!options_.sync_on_close) return;
+  const Status synced = Sync();
+  if (!synced.ok()) Log(options_.log, LogLevel::kError, "close: " + synced.ToString());
+}
 
 Status BucketLog::Open(const Options& options, const std::string& dir,
                        std::unique_ptr<BucketLog>* log) {
@@ -27,6 +38,11 @@ Status BucketLog::Open(const Options& options, const std::string& dir,
   std::unique_ptr<BucketLog> opened(new BucketLog(options, std::move(files)));
   ENGINE_RACE_RETURN_IF_ERROR(opened->staging_.Map());
   ENGINE_RACE_RETURN_IF_ERROR(opened->Recover());
+  Journal* journal = nullptr;
+  const Status durable = opened->EnsureJournal(&journal);
+  if (!durable.ok()) {
+    Log(options.log, LogLevel::kWarning, "open for reading only, for now: " + durable.ToString());
+  }
   *log = std::move(opened);
   return Status::Ok();
 }
@@ -45,6 +61,8 @@ Status BucketLog::Append(uint64_t key, const char* value) {
   // Outside the lock: the sum hangs on the value alone.
   const uint32_t value_sum = value == nullptr ? 0 : ValueSum(value);
   ENGINE_RACE_RETURN_IF_ERROR(staging_.Reserve(index));
+  Journal* journal = nullptr;
+  ENGINE_RACE_RETURN_IF_ERROR(EnsureJournal(&journal));
   std::unique_lock<std::mutex> lock(bucket.mutex);
   Status room = MakeRoom(index, &lock);
   if (!room.ok()) [[unlikely]] {
@@ -52,9 +70,17 @@ Status BucketLog::Append(uint64_t key, const char* value) {
     bucket.changed.notify_all();
     return room;
   }
-  Stage(index, key, value, value_sum);
+  JournalRequest request;
+  request.descriptor = Stage(index, key, value, value_sum);
+  request.value = value;
+  // Under the lock: a bucket's records stand in the journal in the order of their slots.
+  if (journal != nullptr) journal->Enqueue(&request);
   bucket.WakeOneIfRoom();
-  return WriteIdleGroups(index, &lock);
+  Status status = WriteIdleGroups(index, &lock);
+  if (journal == nullptr) return status;
+  lock.unlock();
+  Status durable = journal->Await(&request);
+  return durable.ok() ? std::move(status) : std::move(durable);
 }
 
 // Under the bucket's lock, which is dropped while a group is written or waited for.
@@ -120,7 +146,8 @@ uint32_t BucketLog::PlaceNext(uint32_t index, LaneKind kind) {
 }
 
 // Under the bucket's lock, after MakeRoom.
-void BucketLog::Stage(uint32_t index, uint64_t key, const char* value, uint32_t value_sum) {
+format::JournalDescriptor BucketLog::Stage(uint32_t index, uint64_t key, const char* value,
+                                           uint32_t value_sum) {
   Bucket& bucket = buckets_[index];
   const uint64_t slot = bucket.record_count;
   char* const value_place = staging_.ValuePlace(index, PlaceNext(index, LaneKind::kValues)) +
@@ -137,8 +164,9 @@ void BucketLog::Stage(uint32_t index, uint64_t key, const char* value, uint32_t 
   record.slot = static_cast<uint32_t>(slot);
   record.value_sum = value_sum;
   record.tombstone = value == nullptr;
+  const format::KeyEntry entry = codec(index).Encode(record);
   staging_.KeyPlace(index, PlaceNext(index, LaneKind::kKeys))[slot % geometry().keys_per_group()] =
-      codec(index).Encode(record);
+      entry;
 
   // From here on the record outlives the process.
   bucket.record_count = slot + 1;
@@ -147,6 +175,7 @@ void BucketLog::Stage(uint32_t index, uint64_t key, const char* value, uint32_t 
   if (bucket.listener != nullptr) bucket.listener->OnAppend(index, record);
   // Release pairs with the acquire in RecordCount.
   bucket.published_count.store(bucket.record_count, std::memory_order_release);
+  return {entry, index, record.slot};
 }
 
 bool BucketLog::FindIdleGroup(const Bucket& bucket, FullGroup* full) const {
@@ -183,13 +212,25 @@ Status BucketLog::WriteGroup(uint32_t index, const FullGroup& full) {
     if (full.place >= format::kBasePlaces) {
       ReserveLog(index, full.lane, begin, begin + geometry().value_group_bytes);
     }
-    return ValueFile(index).Write(staging_.ValuePlace(index, full.place),
-                                  geometry().value_group_bytes, ValueOffset(index, 0) + begin);
+    return WriteLog(index, full.lane, staging_.ValuePlace(index, full.place),
+                    geometry().value_group_bytes, ValueOffset(index, 0) + begin);
   }
   const uint64_t begin = full.group * geometry().key_group_bytes;
   ReserveLog(index, full.lane, begin, begin + geometry().key_group_bytes);
-  return KeyFile(index).Write(staging_.KeyPlace(index, full.place), geometry().key_group_bytes,
-                              KeyOffset(index, 0) + begin);
+  return WriteLog(index, full.lane, staging_.KeyPlace(index, full.place),
+                  geometry().key_group_bytes, KeyOffset(index, 0) + begin);
+}
+
+Status BucketLog::WriteLog(uint32_t index, LaneKind kind, const void* data, uint64_t size_bytes,
+                           uint64_t offset) {
+  const bool values = kind == LaneKind::kValues;
+  const io::File& file = values ? ValueFile(index) : KeyFile(index);
+  ENGINE_RACE_RETURN_IF_ERROR(file.Write(data, size_bytes, offset));
+  std::atomic<bool>& dirty =
+      dirty_files_[2 * (index / geometry().buckets_per_file()) + (values ? 1 : 0)];
+  // After the write: the flush that clears the mark, in FlushLogs, begins after it too.
+  dirty.store(true);
+  return Status::Ok();
 }
 
 // Under the bucket's lock.
@@ -208,6 +249,7 @@ void BucketLog::FinishWrite(uint32_t index, const FullGroup& full, const Status&
   }
   // kFull does not latch: the group stays staged and the next write tries again.
   if (!written.ok() && written.code() != Code::kFull) Latch(written);
+  bucket.written.notify_all();
   if (written.ok()) {
     bucket.WakeOneIfRoom();
   } else {
@@ -245,8 +287,6 @@ void BucketLog::ReserveLog(uint32_t index, LaneKind kind, uint64_t begin_bytes,
                    std::min(step_bytes, region_bytes - begin_bytes), &supported);
   static_cast<void>(reserved);
 }
-
-Status BucketLog::Sync() { return Status::Ok(); }
 
 Status BucketLog::CutBucket(uint32_t index, AppendListener* listener, BucketCut* cut) {
   Bucket& bucket = buckets_[index];
@@ -293,7 +333,8 @@ Status BucketLog::ReadValue(uint32_t index, uint64_t slot, char* buffer) const {
 }
 
 void BucketLog::Latch(const Status& status) {
-  Log(log_, LogLevel::kError, "writing ends until the store is reopened: " + status.ToString());
+  Log(options_.log, LogLevel::kError,
+      "writing ends until the store is reopened: " + status.ToString());
   const std::lock_guard<std::mutex> lock(latch_mutex_);
   if (latch_status_.ok()) latch_status_ = Status::IOError("after " + status.message());
   // Release pairs with the acquire in MakeRoom.

@@ -25,10 +25,13 @@
 #include "engine_race/log/entry_codec.h"
 #include "engine_race/log/format.h"
 #include "engine_race/log/geometry.h"
+#include "engine_race/log/journal.h"
 #include "engine_race/log/staging.h"
 #include "engine_race/log/store_files.h"
 
 namespace engine_race {
+
+class JournalReplay;
 
 // Told about each new record of a bucket once CutBucket has asked for it; the calls come under the
 // bucket's lock, in the order of sequence numbers. The index implements it.
@@ -58,8 +61,9 @@ class BucketLog {
   static Status Open(const Options& options, const std::string& dir,
                      std::unique_ptr<BucketLog>* log);
 
-  // Partial groups stay staged; the next opening goes on with them.
-  ~BucketLog() = default;
+  // Partial groups stay staged; the next opening goes on with them. Syncs first when the options
+  // say so.
+  ~BucketLog();
 
   const Geometry& geometry() const { return files_.identity.geometry; }
   uint64_t store_id() const { return files_.identity.store_id; }
@@ -70,7 +74,9 @@ class BucketLog {
   // failed may or may not be there later.
   Status Append(uint64_t key, const char* value);
 
-  // Makes every record acknowledged before the call durable.
+  // Makes every record acknowledged before the call durable: writes what is staged of it to the
+  // logs, flushes them, then moves and flushes the synced counts. kFull changes nothing; a failed
+  // flush ends all writing until the store is reopened.
   Status Sync();
 
   // Hands the bucket's state over to `listener`, which hears of every later record until it is
@@ -90,19 +96,13 @@ class BucketLog {
   }
 
   // Where the logs of a bucket lie.
-  const io::File& KeyFile(uint32_t bucket) const {
-    return files_.key_files[bucket / geometry().buckets_per_file()];
-  }
+  const io::File& KeyFile(uint32_t bucket) const { return files_.KeyFile(bucket); }
   uint64_t KeyOffset(uint32_t bucket, uint64_t slot) const {
-    return bucket % geometry().buckets_per_file() * geometry().key_region_bytes() +
-           slot * sizeof(format::KeyEntry);
+    return geometry().KeyOffset(bucket, slot);
   }
-  const io::File& ValueFile(uint32_t bucket) const {
-    return files_.value_files[bucket / geometry().buckets_per_file()];
-  }
+  const io::File& ValueFile(uint32_t bucket) const { return files_.ValueFile(bucket); }
   uint64_t ValueOffset(uint32_t bucket, uint64_t slot) const {
-    return bucket % geometry().buckets_per_file() * geometry().value_region_bytes() +
-           slot * kValueBytes;
+    return geometry().ValueOffset(bucket, slot);
   }
 
   // Reads the value of an acknowledged slot, staged or not, into `buffer` (kValueBytes, aligned to
@@ -112,6 +112,12 @@ class BucketLog {
   // True when the counts of the bucket failed their check at Open. Nothing is known of it then:
   // reads, ranges over it and appends answer kCorruption.
   bool BucketDamaged(uint32_t bucket) const { return buckets_[bucket].damaged; }
+
+  // Of one bucket: records that are known to outlive power loss.
+  uint64_t SyncedCount(uint32_t bucket) const;
+  // Calls of fdatasync in this opening, and writes that were acknowledged as durable.
+  uint64_t flush_count() const;
+  uint64_t durable_write_count() const;
 
   // Bytes of mapped staging that this opening holds at most.
   uint64_t memory_bytes() const { return staging_.memory_bytes(); }
@@ -126,13 +132,20 @@ class BucketLog {
 
   BucketLog(const Options& options, StoreFiles files);
 
+  Status EnsureJournal(Journal** journal);
+  Status OpenJournal();
   Status Recover();
+  Status RecoverFromPowerLoss(uint32_t boot_id, std::vector<BucketState>* states, bool* readable);
+  Status SettleTails(uint32_t boot_id, const std::vector<uint32_t>& doubtful,
+                     const std::vector<uint64_t>& cuts, const JournalReplay& journal,
+                     std::vector<BucketState>* states);
   void AdoptState(uint32_t bucket, const BucketState& state);
   Status RecoverLane(uint32_t bucket, LaneKind kind);
   Status RefuseBadBucket(uint32_t bucket) const;
   Status MakeRoom(uint32_t bucket, std::unique_lock<std::mutex>* lock);
   Status ReserveNextPlace(uint32_t bucket, bool* must_wait);
-  void Stage(uint32_t bucket, uint64_t key, const char* value, uint32_t value_sum);
+  format::JournalDescriptor Stage(uint32_t bucket, uint64_t key, const char* value,
+                                  uint32_t value_sum);
   uint32_t PlaceNext(uint32_t bucket, LaneKind kind);
   Status WriteIdleGroups(uint32_t bucket, std::unique_lock<std::mutex>* lock);
   Status WriteGroup(uint32_t bucket, const FullGroup& full);
@@ -142,10 +155,19 @@ class BucketLog {
     return kind == LaneKind::kValues ? bucket->values : bucket->keys;
   }
   void ReserveLog(uint32_t bucket, LaneKind kind, uint64_t begin_bytes, uint64_t end_bytes);
+  Status SyncAll();
+  Status SyncBucket(uint32_t bucket, uint64_t* target);
+  Status WritePartialGroup(uint32_t bucket, LaneKind kind, uint64_t target,
+                           std::unique_lock<std::mutex>* lock);
+  Status WriteLog(uint32_t bucket, LaneKind kind, const void* data, uint64_t size_bytes,
+                  uint64_t offset);
+  Status FlushLogs();
+  Status Flush(const io::File& file);
+  void Poison(const Status& status);
   void Latch(const Status& status);
   Status LatchedStatus() const;
 
-  const LogFn log_;
+  const Options options_;
   // Before everything that refers into it.
   const StoreFiles files_;
   Staging staging_;
@@ -155,6 +177,18 @@ class BucketLog {
   std::atomic<bool> latched_{false};
   mutable std::mutex latch_mutex_;
   Status latch_status_;  // under latch_mutex_
+
+  // One Sync at a time; those that wait meanwhile share the next one.
+  std::mutex sync_mutex_;
+  std::atomic<uint64_t> sync_requests_{0};
+  uint64_t sync_covered_ = 0;  // requests up to this one are served; under sync_mutex_
+  // Log files, key and value files by turns, that have been written to since their last flush.
+  std::vector<std::atomic<bool>> dirty_files_;
+  std::atomic<uint64_t> flush_count_{0};
+  std::mutex journal_mutex_;
+  std::atomic<Journal*> ready_journal_{nullptr};
+  // Null in SyncMode::kNone; under journal_mutex_ until it is ready. Last: its thread calls Sync.
+  std::unique_ptr<Journal> journal_;
 };
 
 }  // namespace engine_race

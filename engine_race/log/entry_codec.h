@@ -128,9 +128,15 @@ inline bool DecodeWord(uint64_t store_id, uint32_t bucket, format::WordKind kind
 
 // How many low bits of a word of this kind are payload.
 inline uint32_t PayloadBits(format::WordKind kind) {
-  const bool places =
-      kind == format::WordKind::kValuePlaces || kind == format::WordKind::kKeyPlaces;
-  return places ? format::kPlacesWordBits : format::kCountBits;
+  switch (kind) {
+    case format::WordKind::kValuePlaces:
+    case format::WordKind::kKeyPlaces:
+      return format::kPlacesWordBits;
+    case format::WordKind::kBoot:
+      return format::kBootBits;
+    default:
+      return format::kCountBits;
+  }
 }
 
 }  // namespace engine_race

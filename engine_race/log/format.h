@@ -19,10 +19,12 @@ inline constexpr char kValueFilePrefix[] = "value_";
 inline constexpr char kStagingCountsName[] = "staging_counts";
 inline constexpr char kStagingKeysName[] = "staging_keys";
 inline constexpr char kStagingValuesName[] = "staging_values";
+// Only in stores that have been opened in a durable sync mode.
+inline constexpr char kJournalName[] = "staging_journal";
 
 // Manifest.
 inline constexpr uint64_t kManifestMagic = 0x3145434152474e45;  // "ENGRACE1" as bytes
-inline constexpr uint32_t kFormatVersion = 1;
+inline constexpr uint32_t kFormatVersion = 2;
 inline constexpr uint32_t kManifestBytes = 4096;
 
 struct Manifest {
@@ -79,7 +81,9 @@ struct BucketCounts {
   uint64_t flushed_keys;    // whose entries are in the key log
   uint64_t value_places;    // where the staged groups of values lie
   uint64_t key_places;      // where the staged groups of entries lie
-  uint64_t reserved[3];     // zero
+  uint64_t synced;          // records below this are in the logs and outlive power loss
+  uint64_t boot;            // BootId() under which the other words are the truth; 0: none
+  uint64_t reserved;        // zero
 };
 static_assert(sizeof(BucketCounts) == 64, "a cache line, so that buckets do not share one");
 enum class WordKind : uint32_t {
@@ -88,7 +92,10 @@ enum class WordKind : uint32_t {
   kFlushedKeys = 2,
   kValuePlaces = 3,
   kKeyPlaces = 4,
+  kSynced = 5,
+  kBoot = 6,
 };
+inline constexpr uint32_t kBootBits = 32;
 
 // Staging: a group of a bucket is staged in one of its places; which one stands in the places
 // word, 4 bits for group g at position g % 8. A bucket usually gets by with its first two; one
@@ -102,6 +109,39 @@ inline constexpr uint32_t kKeyPlaces = 2;
 static_assert(kValuePlaces <= kMaxPlaces && kKeyPlaces <= kMaxPlaces);
 static_assert(kBasePlaces <= kKeyPlaces && kBasePlaces >= 2,
               "a bucket takes records while one of its groups is written");
+
+// Commit journal: two halves of batches. A batch is one block of header and then its values, in the
+// order of its descriptors; a tombstone has none. The batches of a half follow one another from its
+// start, numbered from 0, under the epoch of the half's first batch.
+inline constexpr uint64_t kJournalMagic = 0x4c4e524a45434152;  // "RACEJRNL" as bytes
+inline constexpr uint32_t kJournalHalves = 2;
+inline constexpr uint32_t kJournalBlockBytes = 4096;
+static_assert(kJournalBlockBytes == kValueBytes, "values and headers are both one block");
+
+struct JournalHeader {
+  uint64_t magic;
+  uint64_t store_id;
+  // Random, another one each time that a half is begun anew.
+  uint64_t epoch;
+  uint32_t batch_number;
+  uint32_t record_count;
+  uint64_t reserved[3];  // zero
+  // Hash64 of the block, this field taken as zero, seed kJournalMagic.
+  uint64_t checksum;
+};
+static_assert(sizeof(JournalHeader) == 64);
+
+struct JournalDescriptor {
+  KeyEntry entry;
+  uint32_t bucket;
+  uint32_t slot;
+};
+static_assert(sizeof(JournalDescriptor) == 24);
+inline constexpr uint32_t kJournalBatchRecords =
+    (kJournalBlockBytes - sizeof(JournalHeader)) / sizeof(JournalDescriptor);
+inline constexpr uint64_t kJournalBatchBytes =
+    uint64_t{kJournalBlockBytes} * (1 + kJournalBatchRecords);
+static_assert(kJournalBatchBytes <= kMinJournalBytes / kJournalHalves, "a batch fits a half");
 
 }  // namespace engine_race::format
 

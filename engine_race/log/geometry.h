@@ -42,6 +42,13 @@ struct Geometry {
   uint64_t key_region_bytes() const { return bucket_capacity_records * sizeof(format::KeyEntry); }
   uint64_t value_file_bytes() const { return value_region_bytes() * buckets_per_file(); }
   uint64_t key_file_bytes() const { return key_region_bytes() * buckets_per_file(); }
+  // Of a record, in its bucket's file.
+  uint64_t ValueOffset(uint32_t bucket, uint64_t slot) const {
+    return bucket % buckets_per_file() * value_region_bytes() + slot * kValueBytes;
+  }
+  uint64_t KeyOffset(uint32_t bucket, uint64_t slot) const {
+    return bucket % buckets_per_file() * key_region_bytes() + slot * sizeof(format::KeyEntry);
+  }
 
   // Staging: all buckets' base places first, so that neighbours lie together, then the extra ones.
   uint64_t base_value_bytes_per_bucket() const {

@@ -80,6 +80,12 @@ class Lane {
     return false;
   }
 
+  // Whether somebody writes the group, or a part of it.
+  bool Writing(uint64_t group) const {
+    const uint64_t first = group * group_records_;
+    return first >= flushed_ && places_[PlaceOf(first)].state == State::kWriting;
+  }
+
   void BeginWrite(uint64_t group) { PlaceOfGroup(group).state = State::kWriting; }
 
   // True when `flushed` has moved.
@@ -94,6 +100,9 @@ class Lane {
     }
     return flushed_ != before;
   }
+
+  // Ends the write of a part of a group that still fills, or that has filled up meanwhile.
+  void EndPartialWrite(uint64_t group) { PlaceOfGroup(group).state = State::kFilling; }
 
   // For readers of staged records: a pinned place is not given away.
   void Pin(uint32_t place) { ++places_[place].pins; }

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "engine_race/base/memory.h"
+#include "engine_race/base/sys.h"
 #include "engine_race/log/bucket_log.h"
 
 namespace engine_race {
@@ -13,17 +14,23 @@ namespace engine_race {
 Status BucketLog::Recover() {
   std::vector<BucketState> states;
   ENGINE_RACE_RETURN_IF_ERROR(staging_.ReadCounts(&states));
+  bool readable = false;
+  const Status recovered = RecoverFromPowerLoss(sys::BootId(), &states, &readable);
+  if (!recovered.ok()) {
+    if (!readable) return recovered;
+    Latch(recovered);
+  }
   for (uint32_t index = 0; index < geometry().bucket_count; ++index) {
     AdoptState(index, states[index]);
     if (buckets_[index].damaged) {
-      Log(log_, LogLevel::kError, RefuseBadBucket(index).message());
+      Log(options_.log, LogLevel::kError, RefuseBadBucket(index).message());
       continue;
     }
     for (const LaneKind kind : {LaneKind::kValues, LaneKind::kKeys}) {
       const Status recovered = RecoverLane(index, kind);
       if (recovered.ok()) continue;
       // The group stays staged and readable: the store opens, for reading at least.
-      Log(log_, LogLevel::kWarning,
+      Log(options_.log, LogLevel::kWarning,
           "bucket " + std::to_string(index) +
               ": a full group could not be written to its log: " + recovered.ToString());
       if (recovered.code() != Code::kFull) Latch(recovered);
@@ -43,6 +50,7 @@ void BucketLog::AdoptState(uint32_t index, const BucketState& state) {
   bucket.damaged = !lanes_ok;
   if (bucket.damaged) return;
   bucket.record_count = state.record_count;
+  bucket.synced_count = state.synced_count;
   bucket.reserved_key_bytes = state.flushed_key_count * sizeof(format::KeyEntry);
   bucket.reserved_value_bytes = state.flushed_value_count * kValueBytes;
   // Relaxed: no other thread has seen the log yet.

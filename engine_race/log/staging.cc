@@ -61,11 +61,14 @@ BucketState Staging::Decode(uint32_t bucket, const format::BucketCounts& line) c
       static_cast<uint32_t>(payload_of(format::WordKind::kValuePlaces, line.value_places));
   state.key_places =
       static_cast<uint32_t>(payload_of(format::WordKind::kKeyPlaces, line.key_places));
+  state.synced_count = payload_of(format::WordKind::kSynced, line.synced);
+  state.boot_id = static_cast<uint32_t>(payload_of(format::WordKind::kBoot, line.boot));
   // That what is staged fits into the places is for the lanes to say.
   const auto fits = [&state](uint64_t flushed, uint64_t group) {
     return flushed % group == 0 && flushed <= state.record_count;
   };
-  state.damaged = !sound || state.record_count > geometry_.bucket_capacity_records ||
+  state.damaged = !sound || state.synced_count > state.record_count ||
+                  state.record_count > geometry_.bucket_capacity_records ||
                   !fits(state.flushed_value_count, geometry_.values_per_group()) ||
                   !fits(state.flushed_key_count, geometry_.keys_per_group());
   return state;
@@ -86,14 +89,24 @@ Status Staging::ReserveRange(const io::File& file, uint64_t offset, uint64_t siz
   return Status::Ok();
 }
 
+Status Staging::ReserveCounts() {
+  const std::lock_guard<std::mutex> lock(reserve_mutex_);
+  return ReserveCountsLocked();
+}
+
+// Under reserve_mutex_.
+Status Staging::ReserveCountsLocked() {
+  if (counts_reserved_) return Status::Ok();
+  ENGINE_RACE_RETURN_IF_ERROR(ReserveRange(files_.counts, 0, geometry_.staging_counts_bytes()));
+  counts_reserved_ = true;
+  return Status::Ok();
+}
+
 Status Staging::ReserveCluster(uint32_t cluster) {
   const std::lock_guard<std::mutex> lock(reserve_mutex_);
   // Relaxed: stores to it happen under this mutex.
   if (reserved_[cluster].load(std::memory_order_relaxed)) return Status::Ok();
-  if (!counts_reserved_) {
-    ENGINE_RACE_RETURN_IF_ERROR(ReserveRange(files_.counts, 0, geometry_.staging_counts_bytes()));
-    counts_reserved_ = true;
-  }
+  ENGINE_RACE_RETURN_IF_ERROR(ReserveCountsLocked());
   const uint64_t first = uint64_t{cluster} * cluster_buckets_;
   const uint64_t buckets = std::min<uint64_t>(cluster_buckets_, geometry_.bucket_count - first);
   const uint64_t key_bytes = geometry_.staged_key_bytes_per_bucket();
@@ -129,6 +142,21 @@ void Staging::PublishWord(uint32_t bucket, format::WordKind kind, uint64_t paylo
   std::atomic_ref<uint64_t>(*word).store(
       EncodeWord(files_.identity.store_id, bucket, kind, payload, PayloadBits(kind)),
       std::memory_order_release);
+}
+
+Status Staging::WriteLine(uint32_t bucket, const BucketState& state) const {
+  const auto word_of = [&](format::WordKind kind, uint64_t payload) {
+    return EncodeWord(files_.identity.store_id, bucket, kind, payload, PayloadBits(kind));
+  };
+  format::BucketCounts line{};
+  line.records = word_of(format::WordKind::kRecords, state.record_count);
+  line.flushed_values = word_of(format::WordKind::kFlushedValues, state.flushed_value_count);
+  line.flushed_keys = word_of(format::WordKind::kFlushedKeys, state.flushed_key_count);
+  line.value_places = word_of(format::WordKind::kValuePlaces, state.value_places);
+  line.key_places = word_of(format::WordKind::kKeyPlaces, state.key_places);
+  line.synced = word_of(format::WordKind::kSynced, state.synced_count);
+  line.boot = word_of(format::WordKind::kBoot, state.boot_id);
+  return files_.counts.Write(&line, sizeof(line), bucket * sizeof(line));
 }
 
 Status Staging::ReadValues(uint32_t bucket, uint32_t place, uint64_t index, uint64_t count,

@@ -31,6 +31,8 @@ struct BucketState {
   uint64_t flushed_key_count = 0;
   uint32_t value_places = 0;
   uint32_t key_places = 0;
+  uint64_t synced_count = 0;
+  uint32_t boot_id = 0;
   bool damaged = false;
 };
 
@@ -53,6 +55,8 @@ class Staging {
     }
     return ReserveCluster(ClusterOf(bucket));
   }
+  // For the counts of all buckets alone.
+  Status ReserveCounts();
   // The same for one of the bucket's extra value places.
   Status ReserveExtraPlace(uint32_t bucket, uint32_t place);
 
@@ -67,6 +71,8 @@ class Staging {
 
   // Replaces one word of the bucket's counts with a single aligned store.
   void PublishWord(uint32_t bucket, format::WordKind kind, uint64_t payload) const;
+  // Replaces the whole line of a bucket at once, past the mapping.
+  Status WriteLine(uint32_t bucket, const BucketState& state) const;
 
   // Records [index, index + count) of the group in a place, through pread: an error is a Status
   // here and a SIGBUS through the mapping.
@@ -80,6 +86,7 @@ class Staging {
 
  private:
   uint32_t ClusterOf(uint32_t bucket) const { return bucket / cluster_buckets_; }
+  Status ReserveCountsLocked();
   BucketState Decode(uint32_t bucket, const format::BucketCounts& line) const;
   Status ReserveCluster(uint32_t cluster);
   Status ReserveRange(const io::File& file, uint64_t offset, uint64_t size) const;

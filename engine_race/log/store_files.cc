@@ -6,6 +6,7 @@
 #include <array>
 #include <cstring>
 
+#include "engine_race/log/entry_codec.h"
 #include "engine_race/log/format.h"
 
 namespace engine_race {
@@ -70,11 +71,12 @@ Status ProbeCapacity(const Options& options, int dir_fd, Geometry* geometry) {
 
 bool IsLogOrStaging(const std::string& name) {
   return name.starts_with(format::kKeyFilePrefix) || name.starts_with(format::kValueFilePrefix) ||
-         name == format::kStagingKeysName || name == format::kStagingValuesName;
+         name == format::kStagingKeysName || name == format::kStagingValuesName ||
+         name == format::kJournalName;
 }
 
 // Whether a directory without a manifest holds records all the same. An interrupted creation
-// leaves only holes and zero counts behind.
+// leaves only holes and counts of zero behind.
 Status HoldsRecords(int dir_fd, const std::string& dir, bool* holds) {
   *holds = false;
   std::vector<std::string> names;
@@ -91,17 +93,33 @@ Status HoldsRecords(int dir_fd, const std::string& dir, bool* holds) {
   io::File counts;
   ENGINE_RACE_RETURN_IF_ERROR(io::File::Open(dir_fd, format::kStagingCountsName, io::Access::kRead,
                                              io::Caching::kBuffered, &counts));
-  std::array<char, 65536> piece;
+  std::array<format::BucketCounts, 1024> lines;
   for (uint64_t offset = 0;;) {
     size_t read_bytes = 0;
-    ENGINE_RACE_RETURN_IF_ERROR(counts.ReadSome(piece.data(), piece.size(), offset, &read_bytes));
+    lines.fill({});
+    ENGINE_RACE_RETURN_IF_ERROR(counts.ReadSome(lines.data(), sizeof(lines), offset, &read_bytes));
     if (read_bytes == 0) return Status::Ok();
-    if (std::any_of(piece.begin(), piece.begin() + read_bytes, [](char c) { return c != 0; })) {
+    if (std::any_of(lines.begin(), lines.end(),
+                    [](const format::BucketCounts& line) { return line.records != 0; })) {
       *holds = true;
       return Status::Ok();
     }
     offset += read_bytes;
   }
+}
+
+// Every bucket is empty, and that is the truth in this boot of the machine.
+Status WriteEmptyCounts(const StoreFiles& files) {
+  const Geometry& geometry = files.identity.geometry;
+  std::vector<char> bytes(geometry.staging_counts_bytes());
+  const uint32_t boot_id = sys::BootId();
+  for (uint32_t bucket = 0; bucket < geometry.bucket_count; ++bucket) {
+    format::BucketCounts line{};
+    line.boot = EncodeWord(files.identity.store_id, bucket, format::WordKind::kBoot, boot_id,
+                           format::kBootBits);
+    std::memcpy(bytes.data() + bucket * sizeof(line), &line, sizeof(line));
+  }
+  return files.counts.Write(bytes.data(), bytes.size(), 0);
 }
 
 Status CreateStore(const Options& options, const std::string& dir, StoreFiles* files) {
@@ -124,20 +142,21 @@ Status CreateStore(const Options& options, const std::string& dir, StoreFiles* f
     ENGINE_RACE_RETURN_IF_ERROR(planned.file->Truncate(0));
     ENGINE_RACE_RETURN_IF_ERROR(planned.file->Truncate(planned.size_bytes));
   }
+  ENGINE_RACE_RETURN_IF_ERROR(WriteEmptyCounts(*files));
   // After all are made: one journal commit then serves them all.
   for (const PlannedFile& planned : plan) ENGINE_RACE_RETURN_IF_ERROR(planned.file->Sync());
   ENGINE_RACE_RETURN_IF_ERROR(sys::Fsync(dir_fd));
   return WriteManifest(dir_fd, files->identity);
 }
 
-Status OpenExisting(StoreFiles* files) {
+Status OpenExisting(io::Access access, StoreFiles* files) {
   for (const PlannedFile& planned : PlanFiles(files)) {
     const int dir_fd = files->directory.get();
     bool exists = false;
     ENGINE_RACE_RETURN_IF_ERROR(sys::Exists(dir_fd, planned.name, &exists));
     if (!exists) return Status::Corruption(planned.name + " is missing");
-    ENGINE_RACE_RETURN_IF_ERROR(io::File::Open(dir_fd, planned.name, io::Access::kReadWrite,
-                                               planned.caching, planned.file));
+    ENGINE_RACE_RETURN_IF_ERROR(
+        io::File::Open(dir_fd, planned.name, access, planned.caching, planned.file));
     uint64_t size_bytes = 0;
     ENGINE_RACE_RETURN_IF_ERROR(planned.file->Size(&size_bytes));
     if (size_bytes < planned.size_bytes) {
@@ -164,13 +183,23 @@ Status OpenStoreFiles(const Options& options, const std::string& dir, StoreFiles
     ENGINE_RACE_RETURN_IF_ERROR(CreateStore(options, dir, files));
   } else {
     ENGINE_RACE_RETURN_IF_ERROR(found);
-    ENGINE_RACE_RETURN_IF_ERROR(OpenExisting(files));
+    ENGINE_RACE_RETURN_IF_ERROR(OpenExisting(io::Access::kReadWrite, files));
   }
   if (!files->value_files.front().direct()) {
     Log(options.log, LogLevel::kWarning,
         dir + ": the file system refuses O_DIRECT, the logs go through the page cache");
   }
   return Status::Ok();
+}
+
+Status OpenStoreFilesToRead(const std::string& dir, StoreFiles* files) {
+  bool exists = false;
+  ENGINE_RACE_RETURN_IF_ERROR(sys::Exists(AT_FDCWD, dir, &exists));
+  if (!exists) return Status::NotFound();
+  ENGINE_RACE_RETURN_IF_ERROR(sys::OpenDirectory(dir, /*create=*/false, &files->directory));
+  ENGINE_RACE_RETURN_IF_ERROR(sys::LockExclusive(files->directory.get()));
+  ENGINE_RACE_RETURN_IF_ERROR(ReadManifest(files->directory.get(), &files->identity));
+  return OpenExisting(io::Access::kRead, files);
 }
 
 }  // namespace engine_race

@@ -16,6 +16,13 @@
 namespace engine_race {
 
 struct StoreFiles {
+  const io::File& KeyFile(uint32_t bucket) const {
+    return key_files[bucket / identity.geometry.buckets_per_file()];
+  }
+  const io::File& ValueFile(uint32_t bucket) const {
+    return value_files[bucket / identity.geometry.buckets_per_file()];
+  }
+
   // Its flock is the store's lock; the kernel drops it when the process ends, however it ends.
   UniqueFd directory;
   StoreIdentity identity;
@@ -29,6 +36,9 @@ struct StoreFiles {
 // Locks `dir` and opens what is there, or makes a new store where nothing is. A directory with
 // records but no manifest is kCorruption, never a fresh store.
 Status OpenStoreFiles(const Options& options, const std::string& dir, StoreFiles* files);
+
+// Locks `dir` and opens what is there for reading alone. kNotFound when there is no store.
+Status OpenStoreFilesToRead(const std::string& dir, StoreFiles* files);
 
 }  // namespace engine_race
 

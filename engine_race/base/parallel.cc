@@ -1,0 +1,40 @@
+#include "engine_race/base/parallel.h"
+
+#include <mutex>
+#include <new>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace engine_race {
+
+Status RunParallel(uint32_t count, const std::function<Status(uint32_t worker)>& work) {
+  std::mutex mutex;
+  Status first_failure;
+  const auto run = [&](uint32_t worker) {
+    Status status;
+    try {
+      status = work(worker);
+    } catch (const std::bad_alloc&) {
+      status = Status::OutOfMemory("memory was refused");
+    }
+    if (status.ok()) return;
+    const std::lock_guard<std::mutex> lock(mutex);
+    if (first_failure.ok()) first_failure = std::move(status);
+  };
+  std::vector<std::thread> threads;
+  threads.reserve(count);
+  for (uint32_t worker = 1; worker < count; ++worker) {
+    try {
+      threads.emplace_back(run, worker);
+    } catch (const std::system_error&) {
+      break;  // the others do its work
+    }
+  }
+  run(0);
+  for (std::thread& thread : threads) thread.join();
+  return first_failure;
+}
+
+}  // namespace engine_race

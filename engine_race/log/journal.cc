@@ -1,0 +1,236 @@
+#include "engine_race/log/journal.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <system_error>
+#include <utility>
+
+#include "engine_race/base/checksum.h"
+#include "engine_race/base/sys.h"
+
+namespace engine_race {
+namespace {
+
+constexpr uint64_t kFillPieceBytes = uint64_t{1} << 20;
+
+// Written with zeros, not merely reserved: a flush then has no metadata to write.
+Status FillWithZeros(const io::File& file, uint64_t size_bytes) {
+  Region zeros;
+  ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(kFillPieceBytes, /*huge_pages=*/false, &zeros));
+  for (uint64_t offset = 0; offset < size_bytes; offset += kFillPieceBytes) {
+    ENGINE_RACE_RETURN_IF_ERROR(
+        file.Write(zeros.data(), std::min(kFillPieceBytes, size_bytes - offset), offset));
+  }
+  return file.Sync();
+}
+
+}  // namespace
+
+Status Journal::Open(int dir_fd, uint64_t store_id, uint64_t size_bytes, uint32_t batch_records,
+                     Callbacks callbacks, std::unique_ptr<Journal>* journal) {
+  std::unique_ptr<Journal> opened(new Journal(store_id, size_bytes / format::kJournalHalves,
+                                              batch_records, std::move(callbacks)));
+  ENGINE_RACE_RETURN_IF_ERROR(opened->Prepare(dir_fd, size_bytes));
+  *journal = std::move(opened);
+  return Status::Ok();
+}
+
+Status Journal::Prepare(int dir_fd, uint64_t size_bytes) {
+  taken_.reserve(batch_records_);
+  ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(
+      uint64_t{format::kJournalBlockBytes} * (1 + batch_records_), /*huge_pages=*/false, &buffer_));
+  ENGINE_RACE_RETURN_IF_ERROR(io::File::Open(dir_fd, format::kJournalName, io::Access::kCreate,
+                                             io::Caching::kDirect, &file_));
+  uint64_t found_bytes = 0;
+  ENGINE_RACE_RETURN_IF_ERROR(file_.Size(&found_bytes));
+  if (found_bytes != size_bytes) {
+    ENGINE_RACE_RETURN_IF_ERROR(file_.Truncate(0));
+    const Status filled = FillWithZeros(file_, size_bytes);
+    if (!filled.ok()) {
+      // The space is given back; whether that works changes nothing about the failure.
+      static_cast<void>(file_.Truncate(0).ok());
+      return filled;
+    }
+    ENGINE_RACE_RETURN_IF_ERROR(sys::Fsync(dir_fd));
+  }
+  ENGINE_RACE_RETURN_IF_ERROR(BeginHalf(0));
+  try {
+    checkpointer_ = std::thread([this] { RunCheckpoints(); });
+  } catch (const std::system_error& error) {
+    return Status::OutOfMemory(std::string("journal: no thread: ") + error.what());
+  }
+  return Status::Ok();
+}
+
+Journal::~Journal() {
+  {
+    const std::lock_guard<std::mutex> lock(checkpoint_mutex_);
+    stop_ = true;
+  }
+  checkpoint_changed_.notify_all();
+  if (checkpointer_.joinable()) checkpointer_.join();
+}
+
+void Journal::Enqueue(JournalRequest* request) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (filling_count_ == batch_records_) {
+    ++filling_batch_;
+    filling_count_ = 0;
+  }
+  request->batch = filling_batch_;
+  request->leads = filling_count_ == 0;
+  ++filling_count_;
+  request->next = nullptr;
+  *last_ = request;
+  last_ = &request->next;
+}
+
+Status Journal::Await(JournalRequest* request) {
+  if (request->leads) {
+    AwaitDone(request->batch - 1);
+    LeadBatch(request->batch);
+  } else {
+    AwaitDone(request->batch);
+  }
+  return std::move(request->status);
+}
+
+void Journal::AwaitDone(uint32_t batch) {
+  std::atomic<uint32_t>& word = DoneWord(batch);
+  while (true) {
+    // Acquire pairs with the release in LeadBatch: the requests' statuses are there.
+    const uint32_t done = word.load(std::memory_order_acquire);
+    if (static_cast<int32_t>(done - batch) >= 0) return;
+    word.wait(done, std::memory_order_acquire);
+  }
+}
+
+void Journal::LeadBatch(uint32_t batch) {
+  taken_.clear();
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (filling_batch_ == batch) {
+      ++filling_batch_;
+      filling_count_ = 0;
+    }
+    while (first_ != nullptr && first_->batch == batch) {
+      taken_.push_back(first_);
+      first_ = first_->next;
+    }
+    if (first_ == nullptr) last_ = &first_;
+  }
+  const Status status = Commit();
+  for (JournalRequest* request : taken_) request->status = status;
+  // Release pairs with the acquire in AwaitDone. After it the requests are their owners' again.
+  std::atomic<uint32_t>& word = DoneWord(batch);
+  word.store(batch, std::memory_order_release);
+  word.notify_all();
+}
+
+Status Journal::Commit() {
+  ENGINE_RACE_RETURN_IF_ERROR(failure_);
+  const auto values = static_cast<uint64_t>(std::count_if(
+      taken_.begin(), taken_.end(), [](JournalRequest* r) { return r->value != nullptr; }));
+  Status status = MakeRoom((1 + values) * format::kJournalBlockBytes);
+  if (status.ok()) {
+    const uint64_t bytes = FillBuffer();
+    status = file_.Write(buffer_.data(), bytes, half_ * half_bytes_ + offset_);
+    if (status.ok()) {
+      // Relaxed, both here and below: statistics.
+      flush_count_.fetch_add(1, std::memory_order_relaxed);
+      status = file_.DataSync();
+      // Whatever the reason: nothing is known of what the device holds now.
+      if (status.code() == Code::kFull) status = Status::IOError(status.message());
+    }
+    if (status.ok()) {
+      offset_ += bytes;
+      ++number_;
+      record_count_.fetch_add(taken_.size(), std::memory_order_relaxed);
+      return status;
+    }
+  }
+  if (status.code() == Code::kFull) {
+    must_checkpoint_ = true;
+  } else {
+    failure_ = status;
+    callbacks_.on_failure(status);
+  }
+  return status;
+}
+
+uint64_t Journal::FillBuffer() {
+  auto* const header = reinterpret_cast<format::JournalHeader*>(buffer_.data());
+  auto* const descriptors = reinterpret_cast<format::JournalDescriptor*>(header + 1);
+  std::memset(buffer_.data(), 0, format::kJournalBlockBytes);
+  char* value = buffer_.data() + format::kJournalBlockBytes;
+  for (size_t i = 0; i < taken_.size(); ++i) {
+    descriptors[i] = taken_[i]->descriptor;
+    if (taken_[i]->value == nullptr) continue;
+    std::memcpy(value, taken_[i]->value, kValueBytes);
+    value += kValueBytes;
+  }
+  header->magic = format::kJournalMagic;
+  header->store_id = store_id_;
+  header->epoch = epoch_;
+  header->batch_number = number_;
+  header->record_count = static_cast<uint32_t>(taken_.size());
+  header->checksum = Hash64(header, format::kJournalBlockBytes, format::kJournalMagic);
+  return static_cast<uint64_t>(value - buffer_.data());
+}
+
+// Turns to the other half when this one has no room for `bytes` more.
+Status Journal::MakeRoom(uint64_t bytes) {
+  if (must_checkpoint_) {
+    ENGINE_RACE_RETURN_IF_ERROR(callbacks_.checkpoint());
+    must_checkpoint_ = false;
+  }
+  if (offset_ + bytes <= half_bytes_) return Status::Ok();
+  const uint32_t other = 1 - half_;
+  {
+    std::unique_lock<std::mutex> lock(checkpoint_mutex_);
+    // After a checkpoint that failed the next batch asks for another.
+    if (busy_[other] && !checkpoint_status_.ok()) {
+      checkpoint_status_ = Status::Ok();
+      checkpoint_wanted_ = true;
+      checkpoint_changed_.notify_all();
+    }
+    checkpoint_changed_.wait(lock, [&] { return !busy_[other] || !checkpoint_status_.ok(); });
+    if (busy_[other]) return checkpoint_status_;
+    busy_[half_] = true;
+    checkpoint_wanted_ = true;
+  }
+  checkpoint_changed_.notify_all();
+  return BeginHalf(other);
+}
+
+Status Journal::BeginHalf(uint32_t half) {
+  ENGINE_RACE_RETURN_IF_ERROR(sys::RandomWord(&epoch_));
+  half_ = half;
+  offset_ = 0;
+  number_ = 0;
+  return Status::Ok();
+}
+
+void Journal::RunCheckpoints() {
+  std::unique_lock<std::mutex> lock(checkpoint_mutex_);
+  while (true) {
+    checkpoint_changed_.wait(lock, [this] { return stop_ || checkpoint_wanted_; });
+    if (stop_) return;
+    checkpoint_wanted_ = false;
+    // Only a half that was full before the checkpoint began is covered by it.
+    const auto covered = busy_;
+    lock.unlock();
+    Status status = callbacks_.checkpoint();
+    lock.lock();
+    if (status.ok()) {
+      for (uint32_t half = 0; half < format::kJournalHalves; ++half) {
+        if (covered[half]) busy_[half] = false;
+      }
+    }
+    checkpoint_status_ = std::move(status);
+    checkpoint_changed_.notify_all();
+  }
+}
+
+}  // namespace engine_race

@@ -1,0 +1,130 @@
+// The commit journal: makes single writes durable at the price of one sequential write and one
+// fdatasync for all writers that wait together.
+//
+// A writer enqueues its record under its bucket's lock, so that the records of a bucket stand in
+// the journal in the order of their slots, and then waits without the lock. Whoever enqueues the
+// first record of a batch leads it: once the batch before is durable it gathers all records that
+// have come by then, writes them as one batch and flushes. Meanwhile the next batch fills.
+//
+// The journal only has to bring records back after a power loss that are not durable in the logs.
+// It has two halves; when one is full, writing goes on in the other, and a thread of its own calls
+// the checkpoint, after which the logs hold whatever the full half did and it can be used again.
+//
+// Thread safety: Enqueue and Await from any thread.
+#ifndef ENGINE_RACE_LOG_JOURNAL_H_
+#define ENGINE_RACE_LOG_JOURNAL_H_
+
+#include <array>
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "engine_race/base/memory.h"
+#include "engine_race/base/status.h"
+#include "engine_race/io/file.h"
+#include "engine_race/log/format.h"
+
+namespace engine_race {
+
+// A record on its way into the journal. Lives with the writer, from Enqueue until Await returns.
+struct JournalRequest {
+  format::JournalDescriptor descriptor;
+  const char* value = nullptr;  // null for a tombstone
+
+  // The journal's own.
+  JournalRequest* next = nullptr;
+  uint32_t batch = 0;
+  bool leads = false;
+  Status status;
+};
+
+class Journal {
+ public:
+  struct Callbacks {
+    // Makes durable in the logs whatever was enqueued before the call.
+    std::function<Status()> checkpoint;
+    // Told once of a failure after which nothing may be written until the store is reopened.
+    std::function<void(const Status&)> on_failure;
+  };
+
+  // Begins a new journal of `size_bytes` in the store's directory; what an earlier one held must be
+  // durable in the logs. Batches take at most `batch_records` records.
+  static Status Open(int dir_fd, uint64_t store_id, uint64_t size_bytes, uint32_t batch_records,
+                     Callbacks callbacks, std::unique_ptr<Journal>* journal);
+  // Nobody may wait any more.
+  ~Journal();
+
+  void Enqueue(JournalRequest* request);
+  // Ok once the record is durable. kFull leaves the journal usable; what is kIOError is final.
+  Status Await(JournalRequest* request);
+
+  uint64_t flush_count() const { return flush_count_.load(std::memory_order_relaxed); }
+  uint64_t durable_record_count() const { return record_count_.load(std::memory_order_relaxed); }
+
+ private:
+  static constexpr uint32_t kDoneWords = 64;
+
+  Journal(uint64_t store_id, uint64_t half_bytes, uint32_t batch_records, Callbacks callbacks)
+      : store_id_(store_id),
+        half_bytes_(half_bytes),
+        batch_records_(batch_records),
+        callbacks_(std::move(callbacks)) {}
+
+  Status Prepare(int dir_fd, uint64_t size_bytes);
+  std::atomic<uint32_t>& DoneWord(uint32_t batch) { return done_[batch % kDoneWords]; }
+  void AwaitDone(uint32_t batch);
+  void LeadBatch(uint32_t batch);
+  Status Commit();
+  uint64_t FillBuffer();
+  Status MakeRoom(uint64_t bytes);
+  Status BeginHalf(uint32_t half);
+  void RunCheckpoints();
+
+  const uint64_t store_id_;
+  const uint64_t half_bytes_;
+  const uint32_t batch_records_;
+  const Callbacks callbacks_;
+  io::File file_;
+
+  // The queue of records that no leader has taken.
+  std::mutex mutex_;
+  JournalRequest* first_ = nullptr;
+  JournalRequest** last_ = &first_;
+  uint32_t filling_batch_ = 1;
+  uint32_t filling_count_ = 0;
+  // The highest batch of its residue that has ended.
+  std::array<std::atomic<uint32_t>, kDoneWords> done_{};
+
+  // The leader's alone.
+  std::vector<JournalRequest*> taken_;
+  Region buffer_;
+  uint32_t half_ = 0;
+  uint64_t offset_ = 0;
+  uint64_t epoch_ = 0;
+  uint32_t number_ = 0;
+  Status failure_;
+  // A batch was lost to a full disk: its records are staged and those behind them may not be
+  // acknowledged before a checkpoint has made them durable.
+  bool must_checkpoint_ = false;
+
+  std::mutex checkpoint_mutex_;
+  std::condition_variable checkpoint_changed_;
+  // Under checkpoint_mutex_.
+  std::array<bool, format::kJournalHalves> busy_{};  // not yet durable in the logs
+  bool checkpoint_wanted_ = false;
+  Status checkpoint_status_;
+  bool stop_ = false;
+  std::thread checkpointer_;
+
+  std::atomic<uint64_t> flush_count_{0};
+  std::atomic<uint64_t> record_count_{0};
+};
+
+}  // namespace engine_race
+
+#endif  // ENGINE_RACE_LOG_JOURNAL_H_

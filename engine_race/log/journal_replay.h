@@ -1,0 +1,48 @@
+// What a commit journal holds after a power loss.
+//
+// Immutable once read; thread-safe then.
+#ifndef ENGINE_RACE_LOG_JOURNAL_REPLAY_H_
+#define ENGINE_RACE_LOG_JOURNAL_REPLAY_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "engine_race/base/status.h"
+#include "engine_race/io/file.h"
+#include "engine_race/log/format.h"
+
+namespace engine_race {
+
+class JournalReplay {
+ public:
+  struct Record {
+    format::JournalDescriptor descriptor;
+    uint64_t value_offset = 0;  // of the block in the journal
+  };
+
+  // Reads the headers of every batch, up to the first one in each half that fails its check. A
+  // missing journal is an empty one. Values are not looked at.
+  Status Read(int dir_fd, uint64_t store_id);
+
+  // The record of that slot, or null.
+  const Record* Find(uint32_t bucket, uint64_t slot) const;
+  // One more than the highest slot that the journal holds of the bucket; 0 for none.
+  uint64_t EndSlot(uint32_t bucket) const;
+  // `buffer` takes kValueBytes, aligned to kIoAlignment.
+  Status ReadValue(const Record& record, char* buffer) const {
+    return file_.Read(buffer, kValueBytes, record.value_offset);
+  }
+
+  // Makes what an earlier journal holds unreadable, durably. Nothing to do for a missing one.
+  static Status Erase(int dir_fd);
+
+ private:
+  Status ReadHalf(uint64_t store_id, uint64_t begin_offset, uint64_t end_offset);
+
+  io::File file_;
+  std::vector<Record> records_;  // by bucket and slot
+};
+
+}  // namespace engine_race
+
+#endif  // ENGINE_RACE_LOG_JOURNAL_REPLAY_H_

@@ -1,0 +1,242 @@
+// What Open does with buckets whose counts are not of this boot of the machine, or whose store has
+// seen a flush fail.
+//
+// Nothing past a bucket's synced count is taken on trust then. What verifies, from wherever a copy
+// of it survived, is put into the logs; the bucket ends at the first slot that does not; and what
+// may lie behind that is made unreadable, or a later power loss would bring it back among records
+// that were written since. Only then, and durably, the counts are set. Until they are, doing all of
+// this again gives the same result.
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "engine_race/base/memory.h"
+#include "engine_race/base/parallel.h"
+#include "engine_race/base/sys.h"
+#include "engine_race/log/bucket_log.h"
+#include "engine_race/log/journal_replay.h"
+#include "engine_race/log/tail.h"
+
+namespace engine_race {
+namespace {
+
+constexpr uint32_t kMaxThreads = 16;
+constexpr uint64_t kEntryBytes = sizeof(format::KeyEntry);
+constexpr uint64_t kPageEntries = kIoAlignment / kEntryBytes;
+
+uint64_t RoundUp(uint64_t value, uint64_t step) { return (value + step - 1) / step * step; }
+
+// Puts the records of one bucket's tail where they belong in the logs.
+class LogRepair {
+ public:
+  LogRepair(const StoreFiles& files, uint32_t bucket) : files_(files), bucket_(bucket) {}
+
+  Status Init() {
+    ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(kIoAlignment, false, &page_));
+    return Region::Allocate(kValueBytes, false, &value_);
+  }
+
+  Status Take(const TailRecord& found) {
+    const uint64_t slot = found.record.slot;
+    if (!found.value_in_log) {
+      std::memcpy(value_.data(), found.value, kValueBytes);
+      ENGINE_RACE_RETURN_IF_ERROR(files_.ValueFile(bucket_).Write(
+          value_.data(), kValueBytes, files_.identity.geometry.ValueOffset(bucket_, slot)));
+    }
+    if (slot / kPageEntries != page_number_) {
+      ENGINE_RACE_RETURN_IF_ERROR(Finish());
+      page_number_ = slot / kPageEntries;
+      // Entries before the tail stay as they are.
+      ENGINE_RACE_RETURN_IF_ERROR(
+          files_.KeyFile(bucket_).Read(page_.data(), kIoAlignment, PageOffset()));
+    }
+    if (!found.key_in_log) {
+      std::memcpy(page_.data() + slot % kPageEntries * kEntryBytes, &found.entry, kEntryBytes);
+      page_changed_ = true;
+    }
+    return Status::Ok();
+  }
+
+  // Writes the last page.
+  Status Finish() {
+    if (!page_changed_) return Status::Ok();
+    page_changed_ = false;
+    return files_.KeyFile(bucket_).Write(page_.data(), kIoAlignment, PageOffset());
+  }
+
+ private:
+  uint64_t PageOffset() const {
+    return files_.identity.geometry.KeyOffset(bucket_, page_number_ * kPageEntries);
+  }
+
+  const StoreFiles& files_;
+  const uint32_t bucket_;
+  Region page_;
+  Region value_;
+  uint64_t page_number_ = ~uint64_t{0};
+  bool page_changed_ = false;
+};
+
+// Makes every entry of the key log past `cut` unreadable.
+Status EraseKeyLog(const StoreFiles& files, uint32_t bucket, uint64_t cut) {
+  const Geometry& geometry = files.identity.geometry;
+  const uint64_t begin_bytes = cut * kEntryBytes;
+  const uint64_t page_begin = begin_bytes / kIoAlignment * kIoAlignment;
+  if (begin_bytes != page_begin) {
+    Region page;
+    ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(kIoAlignment, false, &page));
+    const uint64_t offset = geometry.KeyOffset(bucket, 0) + page_begin;
+    ENGINE_RACE_RETURN_IF_ERROR(files.KeyFile(bucket).Read(page.data(), kIoAlignment, offset));
+    std::memset(page.data() + (begin_bytes - page_begin), 0,
+                kIoAlignment - (begin_bytes - page_begin));
+    ENGINE_RACE_RETURN_IF_ERROR(files.KeyFile(bucket).Write(page.data(), kIoAlignment, offset));
+  }
+  const uint64_t region = geometry.KeyOffset(bucket, 0);
+  return files.KeyFile(bucket).Erase(region + RoundUp(begin_bytes, kIoAlignment),
+                                     region + geometry.key_region_bytes());
+}
+
+// Stages the records of the unfinished groups again, in place 0, and leaves no other entry staged.
+Status RestageGroups(const StoreFiles& files, Staging* staging, uint32_t bucket,
+                     const BucketState& state) {
+  const Geometry& geometry = files.identity.geometry;
+  const uint64_t place_bytes = geometry.staged_key_bytes_per_bucket();
+  Region keys;
+  ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(place_bytes, false, &keys));
+  const uint64_t places_offset = geometry.KeyPlaceOffset(bucket, 0);
+  ENGINE_RACE_RETURN_IF_ERROR(files.staged_keys.Read(keys.data(), place_bytes, places_offset));
+  const uint64_t key_count = state.record_count - state.flushed_key_count;
+  const bool empty =
+      key_count == 0 && state.record_count == state.flushed_value_count &&
+      std::all_of(keys.data(), keys.data() + place_bytes, [](char c) { return c == 0; });
+  if (empty) return Status::Ok();
+
+  ENGINE_RACE_RETURN_IF_ERROR(staging->Reserve(bucket));
+  std::memset(keys.data(), 0, place_bytes);
+  ENGINE_RACE_RETURN_IF_ERROR(
+      files.KeyFile(bucket).Read(keys.data(), RoundUp(key_count * kEntryBytes, kIoAlignment),
+                                 geometry.KeyOffset(bucket, state.flushed_key_count)));
+  ENGINE_RACE_RETURN_IF_ERROR(files.staged_keys.Write(keys.data(), place_bytes, places_offset));
+
+  const uint64_t value_bytes = (state.record_count - state.flushed_value_count) * kValueBytes;
+  Region values;
+  ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(value_bytes, false, &values));
+  ENGINE_RACE_RETURN_IF_ERROR(files.ValueFile(bucket).Read(
+      values.data(), value_bytes, geometry.ValueOffset(bucket, state.flushed_value_count)));
+  return files.staged_values.Write(values.data(), value_bytes,
+                                   geometry.ValuePlaceOffset(bucket, 0));
+}
+
+// Calls `work` for each of the buckets, from several threads.
+Status ForEachBucket(const std::vector<uint32_t>& buckets,
+                     const std::function<Status(uint32_t bucket)>& work) {
+  std::atomic<size_t> next{0};
+  const auto count = static_cast<uint32_t>(std::min<size_t>(kMaxThreads, buckets.size()));
+  return RunParallel(count, [&](uint32_t) {
+    for (size_t i = next.fetch_add(1); i < buckets.size(); i = next.fetch_add(1)) {
+      ENGINE_RACE_RETURN_IF_ERROR(work(buckets[i]));
+    }
+    return Status::Ok();
+  });
+}
+
+// The state of a bucket that ends at `cut`, with all of it in the logs.
+BucketState StateAt(const Geometry& geometry, uint64_t cut, uint32_t boot_id) {
+  BucketState state;
+  state.record_count = cut;
+  state.synced_count = cut;
+  state.flushed_value_count = cut - cut % geometry.values_per_group();
+  state.flushed_key_count = cut - cut % geometry.keys_per_group();
+  state.boot_id = boot_id;
+  return state;
+}
+
+}  // namespace
+
+// *readable after a failure: nothing could be changed, and nothing need be for reading, because all
+// that the counts promise is there.
+Status BucketLog::RecoverFromPowerLoss(uint32_t boot_id, std::vector<BucketState>* states,
+                                       bool* readable) {
+  *readable = false;
+  std::vector<uint32_t> doubtful;
+  for (uint32_t index = 0; index < geometry().bucket_count; ++index) {
+    const BucketState& state = (*states)[index];
+    if (!state.damaged && (boot_id == 0 || state.boot_id != boot_id)) doubtful.push_back(index);
+  }
+  if (doubtful.empty()) return Status::Ok();
+
+  JournalReplay journal;
+  ENGINE_RACE_RETURN_IF_ERROR(journal.Read(files_.directory.get(), store_id()));
+  std::vector<uint64_t> cuts(geometry().bucket_count);
+  std::mutex failure_mutex;
+  Status failure;
+  ENGINE_RACE_RETURN_IF_ERROR(ForEachBucket(doubtful, [&](uint32_t index) {
+    TailReader reader(files_, staging_, journal);
+    LogRepair repair(files_, index);
+    ENGINE_RACE_RETURN_IF_ERROR(reader.Init());
+    ENGINE_RACE_RETURN_IF_ERROR(repair.Init());
+    // Where nothing can be written, the walk still tells what is there.
+    Status repaired;
+    const auto take = [&](const TailRecord& found) {
+      if (repaired.ok()) repaired = repair.Take(found);
+      return Status::Ok();
+    };
+    ENGINE_RACE_RETURN_IF_ERROR(reader.Walk(index, (*states)[index], take, &cuts[index]));
+    if (repaired.ok()) repaired = repair.Finish();
+    if (!repaired.ok()) {
+      const std::lock_guard<std::mutex> lock(failure_mutex);
+      failure = std::move(repaired);
+    }
+    return Status::Ok();
+  }));
+  // A full disk is for the user to mend before anything is written.
+  *readable = failure.code() != Code::kFull &&
+              std::all_of(doubtful.begin(), doubtful.end(), [&](uint32_t index) {
+                return cuts[index] == (*states)[index].record_count &&
+                       journal.EndSlot(index) <= cuts[index];
+              });
+  ENGINE_RACE_RETURN_IF_ERROR(failure);
+  ENGINE_RACE_RETURN_IF_ERROR(FlushLogs());
+  ENGINE_RACE_RETURN_IF_ERROR(JournalReplay::Erase(files_.directory.get()));
+  // From here on staging changes.
+  *readable = false;
+  return SettleTails(boot_id, doubtful, cuts, journal, states);
+}
+
+// Makes the cuts durable and writes the counts anew.
+Status BucketLog::SettleTails(uint32_t boot_id, const std::vector<uint32_t>& doubtful,
+                              const std::vector<uint64_t>& cuts, const JournalReplay& journal,
+                              std::vector<BucketState>* states) {
+  ENGINE_RACE_RETURN_IF_ERROR(ForEachBucket(doubtful, [&](uint32_t index) {
+    ENGINE_RACE_RETURN_IF_ERROR(EraseKeyLog(files_, index, cuts[index]));
+    return RestageGroups(files_, &staging_, index, StateAt(geometry(), cuts[index], boot_id));
+  }));
+  for (const io::File& file : files_.key_files) ENGINE_RACE_RETURN_IF_ERROR(Flush(file));
+  ENGINE_RACE_RETURN_IF_ERROR(Flush(files_.staged_keys));
+
+  ENGINE_RACE_RETURN_IF_ERROR(staging_.ReserveCounts());
+  uint64_t kept_count = 0;
+  uint64_t lost_count = 0;
+  for (const uint32_t index : doubtful) {
+    BucketState& state = (*states)[index];
+    const uint64_t cut = cuts[index];
+    const uint64_t known_end = std::max(state.record_count, journal.EndSlot(index));
+    kept_count += cut - state.synced_count;
+    lost_count += known_end - std::min(cut, known_end);
+    state = StateAt(geometry(), cut, boot_id);
+    ENGINE_RACE_RETURN_IF_ERROR(staging_.WriteLine(index, state));
+  }
+  ENGINE_RACE_RETURN_IF_ERROR(Flush(files_.counts));
+  if (kept_count + lost_count > 0) {
+    Log(options_.log, lost_count > 0 ? LogLevel::kWarning : LogLevel::kInfo,
+        "after a restart of the machine or a failed flush: of the records written since the last "
+        "sync " +
+            std::to_string(kept_count) + " are kept and at least " + std::to_string(lost_count) +
+            " lost");
+  }
+  return Status::Ok();
+}
+
+}  // namespace engine_race

@@ -1,0 +1,202 @@
+// How records become durable: in the logs, flushed, and counted as synced after that.
+//
+// Staging is never promised to survive a power loss: nobody knows which of its pages the kernel has
+// written back. So Sync writes what is staged of unfinished groups to its place in the log; the
+// group as a whole is written there again when it is full, with the same bytes in the synced part.
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "engine_race/base/memory.h"
+#include "engine_race/log/bucket_log.h"
+
+namespace engine_race {
+
+Status BucketLog::Sync() {
+  const uint64_t request = sync_requests_.fetch_add(1) + 1;
+  const std::lock_guard<std::mutex> lock(sync_mutex_);
+  if (sync_covered_ >= request) return Status::Ok();
+  // What these callers had acknowledged is staged by now.
+  const uint64_t covered = sync_requests_.load();
+  ENGINE_RACE_RETURN_IF_ERROR(SyncAll());
+  sync_covered_ = covered;
+  return Status::Ok();
+}
+
+// Under sync_mutex_.
+Status BucketLog::SyncAll() {
+  if (latched_.load(std::memory_order_acquire)) return LatchedStatus();
+  std::vector<std::pair<uint32_t, uint64_t>> targets;
+  for (uint32_t index = 0; index < geometry().bucket_count; ++index) {
+    if (buckets_[index].damaged) continue;
+    uint64_t target = 0;
+    ENGINE_RACE_RETURN_IF_ERROR(SyncBucket(index, &target));
+    if (target != 0) targets.emplace_back(index, target);
+  }
+  if (targets.empty()) return Status::Ok();
+  ENGINE_RACE_RETURN_IF_ERROR(staging_.ReserveCounts());
+  ENGINE_RACE_RETURN_IF_ERROR(FlushLogs());
+  for (const auto& [index, target] : targets) {
+    const std::lock_guard<std::mutex> lock(buckets_[index].mutex);
+    buckets_[index].synced_count = target;
+    staging_.PublishWord(index, format::WordKind::kSynced, target);
+  }
+  return Flush(files_.counts);
+}
+
+// Brings every record of the bucket into the logs. *target is how many there are; 0 when all of
+// them are synced already.
+Status BucketLog::SyncBucket(uint32_t index, uint64_t* target) {
+  Bucket& bucket = buckets_[index];
+  std::unique_lock<std::mutex> lock(bucket.mutex);
+  if (bucket.record_count == bucket.synced_count) return Status::Ok();
+  *target = bucket.record_count;
+  for (const LaneKind kind : {LaneKind::kValues, LaneKind::kKeys}) {
+    Lane& lane = LaneOf(&bucket, kind);
+    while (lane.flushed() < *target) {
+      // Acquire pairs with the release in Latch.
+      if (latched_.load(std::memory_order_acquire)) return LatchedStatus();
+      FullGroup full;
+      const uint64_t last_group = (*target - 1) / lane.group_records();
+      if (FindIdleGroup(bucket, &full)) {
+        ENGINE_RACE_RETURN_IF_ERROR(WriteIdleGroups(index, &lock));
+      } else if (lane.flushed() / lane.group_records() < last_group || lane.Writing(last_group)) {
+        // Others are at it.
+        bucket.written.wait(lock);
+      } else {
+        ENGINE_RACE_RETURN_IF_ERROR(WritePartialGroup(index, kind, *target, &lock));
+        break;
+      }
+    }
+  }
+  return Status::Ok();
+}
+
+// Writes the records below `target` of a group that still fills, the lock dropped meanwhile.
+Status BucketLog::WritePartialGroup(uint32_t index, LaneKind kind, uint64_t target,
+                                    std::unique_lock<std::mutex>* lock) {
+  Bucket& bucket = buckets_[index];
+  Lane& lane = LaneOf(&bucket, kind);
+  const uint64_t group = (target - 1) / lane.group_records();
+  const uint64_t first = std::max(group * lane.group_records(), bucket.synced_count);
+  const uint32_t place = lane.PlaceOf(first);
+  const uint64_t first_in_group = first - group * lane.group_records();
+  // A write of the whole group may not begin meanwhile: this one, ending later, could undo it.
+  lane.BeginWrite(group);
+  Status written;
+  if (kind == LaneKind::kValues) {
+    lock->unlock();
+    written =
+        WriteLog(index, kind, staging_.ValuePlace(index, place) + first_in_group * kValueBytes,
+                 (target - first) * kValueBytes, ValueOffset(index, first));
+  } else {
+    // Whole pages, copied: entries are still being added to the last one.
+    constexpr uint64_t kEntryBytes = sizeof(format::KeyEntry);
+    const uint64_t begin = first_in_group * kEntryBytes / kIoAlignment * kIoAlignment;
+    const uint64_t used = (target - group * lane.group_records()) * kEntryBytes;
+    const uint64_t end = (used + kIoAlignment - 1) / kIoAlignment * kIoAlignment;
+    Region pages;
+    written = Region::Allocate(end - begin, /*huge_pages=*/false, &pages);
+    if (written.ok()) {
+      std::memcpy(pages.data(),
+                  reinterpret_cast<const char*>(staging_.KeyPlace(index, place)) + begin,
+                  used - begin);
+    }
+    lock->unlock();
+    if (written.ok()) {
+      written = WriteLog(index, kind, pages.data(), end - begin,
+                         KeyOffset(index, group * lane.group_records()) + begin);
+    }
+  }
+  lock->lock();
+  lane.EndPartialWrite(group);
+  if (!written.ok() && written.code() != Code::kFull && written.code() != Code::kOutOfMemory) {
+    Latch(written);
+  }
+  bucket.written.notify_all();
+  // Who filled the group meanwhile has found it taken. A failure is for the next writer to find.
+  const Status rest = WriteIdleGroups(index, lock);
+  static_cast<void>(rest);
+  return written;
+}
+
+Status BucketLog::FlushLogs() {
+  for (size_t i = 0; i < dirty_files_.size(); ++i) {
+    if (!dirty_files_[i].exchange(false)) continue;
+    ENGINE_RACE_RETURN_IF_ERROR(
+        Flush(i % 2 == 0 ? files_.key_files[i / 2] : files_.value_files[i / 2]));
+  }
+  return Status::Ok();
+}
+
+// A flush that fails, for whatever reason, may have marked the pages clean: trying again would
+// succeed and mean nothing.
+Status BucketLog::Flush(const io::File& file) {
+  // Relaxed: a statistic.
+  flush_count_.fetch_add(1, std::memory_order_relaxed);
+  const Status flushed = file.DataSync();
+  if (flushed.ok()) return flushed;
+  const Status failure = Status::IOError(flushed.message());
+  Poison(failure);
+  return failure;
+}
+
+// Ends all writing, and makes the next opening verify whatever is not synced.
+void BucketLog::Poison(const Status& status) {
+  Latch(status);
+  if (!staging_.ReserveCounts().ok()) return;
+  for (uint32_t index = 0; index < geometry().bucket_count; ++index) {
+    if (!buckets_[index].damaged) staging_.PublishWord(index, format::WordKind::kBoot, 0);
+  }
+}
+
+// The journal of a durable sync mode, null in SyncMode::kNone. Where it could not be had at Open,
+// on a full disk, the store is open for reading and each write tries again.
+Status BucketLog::EnsureJournal(Journal** journal) {
+  *journal = nullptr;
+  if (options_.sync_mode == SyncMode::kNone) return Status::Ok();
+  // Acquire pairs with the release below.
+  *journal = ready_journal_.load(std::memory_order_acquire);
+  if (*journal != nullptr) [[likely]] {
+    return Status::Ok();
+  }
+  const std::lock_guard<std::mutex> lock(journal_mutex_);
+  if (journal_ == nullptr) ENGINE_RACE_RETURN_IF_ERROR(OpenJournal());
+  *journal = journal_.get();
+  // Release pairs with the acquire above and in the statistics.
+  ready_journal_.store(*journal, std::memory_order_release);
+  return Status::Ok();
+}
+
+// Under journal_mutex_.
+Status BucketLog::OpenJournal() {
+  // The logs take over from an earlier journal before a new one is begun.
+  ENGINE_RACE_RETURN_IF_ERROR(Sync());
+  Journal::Callbacks callbacks;
+  callbacks.checkpoint = [this] { return Sync(); };
+  callbacks.on_failure = [this](const Status& status) { Poison(status); };
+  const uint32_t batch_records =
+      options_.sync_mode == SyncMode::kGroup ? format::kJournalBatchRecords : 1;
+  return Journal::Open(files_.directory.get(), store_id(), options_.journal_bytes, batch_records,
+                       std::move(callbacks), &journal_);
+}
+
+uint64_t BucketLog::SyncedCount(uint32_t index) const {
+  const std::lock_guard<std::mutex> lock(buckets_[index].mutex);
+  return buckets_[index].synced_count;
+}
+
+uint64_t BucketLog::flush_count() const {
+  // Relaxed: a statistic.
+  const uint64_t flush_count = flush_count_.load(std::memory_order_relaxed);
+  const Journal* const journal = ready_journal_.load(std::memory_order_acquire);
+  return flush_count + (journal == nullptr ? 0 : journal->flush_count());
+}
+
+uint64_t BucketLog::durable_write_count() const {
+  const Journal* const journal = ready_journal_.load(std::memory_order_acquire);
+  return journal == nullptr ? 0 : journal->durable_record_count();
+}
+
+}  // namespace engine_race

@@ -1,0 +1,133 @@
+#include "engine_race/log/tail.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+namespace engine_race {
+namespace {
+
+// Which place the places word gives to a group.
+uint32_t PlaceOf(uint32_t places_word, uint64_t group) {
+  const auto shift = static_cast<uint32_t>(group % format::kMaxPlaces) * format::kPlaceBits;
+  return (places_word >> shift) & ((1U << format::kPlaceBits) - 1);
+}
+
+}  // namespace
+
+Status TailReader::Init() {
+  ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(kMinGroupBytes, false, &logged_keys_));
+  ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(kMinGroupBytes, false, &staged_keys_));
+  ENGINE_RACE_RETURN_IF_ERROR(
+      Region::Allocate(uint64_t{kPageEntries} * kValueBytes, false, &logged_values_));
+  return Region::Allocate(kValueBytes, false, &other_value_);
+}
+
+Status TailReader::Walk(uint32_t bucket, const BucketState& state, const TailFn& visit,
+                        uint64_t* cut) {
+  bucket_ = bucket;
+  state_ = state;
+  const uint64_t capacity = files_.identity.geometry.bucket_capacity_records;
+  *cut = state.synced_count;
+  while (*cut < capacity) {
+    const uint64_t page_slot = *cut / kPageEntries * kPageEntries;
+    const uint64_t page_end = std::min(page_slot + kPageEntries, capacity);
+    ENGINE_RACE_RETURN_IF_ERROR(LoadKeys(page_slot));
+    ENGINE_RACE_RETURN_IF_ERROR(WalkPage(*cut, page_end, visit, cut));
+    if (*cut < page_end) break;
+  }
+  return Status::Ok();
+}
+
+Status TailReader::LoadKeys(uint64_t page_slot) {
+  const Geometry& geometry = files_.identity.geometry;
+  ENGINE_RACE_RETURN_IF_ERROR(files_.KeyFile(bucket_).Read(logged_keys_.data(), kMinGroupBytes,
+                                                           geometry.KeyOffset(bucket_, page_slot)));
+  const uint32_t place = PlaceOf(state_.key_places, page_slot / geometry.keys_per_group());
+  if (place >= format::kKeyPlaces) {
+    std::memset(staged_keys_.data(), 0, kMinGroupBytes);
+    return Status::Ok();
+  }
+  return staging_.ReadKeys(bucket_, place, page_slot % geometry.keys_per_group(), kPageEntries,
+                           reinterpret_cast<format::KeyEntry*>(staged_keys_.data()));
+}
+
+bool TailReader::FindEntry(uint64_t slot, TailRecord* found) const {
+  const EntryCodec codec(files_.identity.store_id, bucket_);
+  const auto verifies = [&](const format::KeyEntry& entry) {
+    // Slots are given out in order and once each: the number is the slot.
+    return codec.Decode(entry, static_cast<uint32_t>(slot), slot + 1, &found->record) &&
+           found->record.sequence == slot &&
+           files_.identity.geometry.BucketOf(found->record.key) == bucket_;
+  };
+  const auto entry_of = [slot](const Region& page) {
+    return reinterpret_cast<const format::KeyEntry*>(page.data())[slot % kPageEntries];
+  };
+  const JournalReplay::Record* const journaled = journal_.Find(bucket_, slot);
+  const std::array<format::KeyEntry, 3> candidates = {
+      entry_of(logged_keys_), entry_of(staged_keys_),
+      journaled != nullptr ? journaled->descriptor.entry : format::KeyEntry()};
+  for (const format::KeyEntry& candidate : candidates) {
+    if (!verifies(candidate)) continue;
+    found->entry = candidate;
+    found->key_in_log = &candidate == candidates.data();
+    return true;
+  }
+  return false;
+}
+
+// Leaves found->value null when no copy verifies.
+Status TailReader::FindValue(uint64_t slot, const char* logged, TailRecord* found) {
+  const Geometry& geometry = files_.identity.geometry;
+  const auto verifies = [found](const char* value) {
+    return ValueSum(value) == found->record.value_sum;
+  };
+  found->value = nullptr;
+  found->value_in_log = verifies(logged);
+  if (found->value_in_log) {
+    found->value = logged;
+    return Status::Ok();
+  }
+  const uint32_t place = PlaceOf(state_.value_places, slot / geometry.values_per_group());
+  if (place < format::kValuePlaces) {
+    ENGINE_RACE_RETURN_IF_ERROR(staging_.ReadValues(
+        bucket_, place, slot % geometry.values_per_group(), 1, other_value_.data()));
+    if (verifies(other_value_.data())) {
+      found->value = other_value_.data();
+      return Status::Ok();
+    }
+  }
+  if (const JournalReplay::Record* const journaled = journal_.Find(bucket_, slot)) {
+    ENGINE_RACE_RETURN_IF_ERROR(journal_.ReadValue(*journaled, other_value_.data()));
+    if (verifies(other_value_.data())) found->value = other_value_.data();
+  }
+  return Status::Ok();
+}
+
+// Slots [begin, page_end), which lie in the page that LoadKeys has loaded.
+Status TailReader::WalkPage(uint64_t begin, uint64_t page_end, const TailFn& visit, uint64_t* cut) {
+  TailRecord found;
+  uint64_t keys_end = begin;
+  while (keys_end < page_end && FindEntry(keys_end, &found)) ++keys_end;
+  if (keys_end == begin) return Status::Ok();
+  ENGINE_RACE_RETURN_IF_ERROR(
+      files_.ValueFile(bucket_).Read(logged_values_.data(), (keys_end - begin) * kValueBytes,
+                                     files_.identity.geometry.ValueOffset(bucket_, begin)));
+  for (uint64_t slot = begin; slot < keys_end; ++slot) {
+    // It was there before.
+    static_cast<void>(FindEntry(slot, &found));
+    if (found.record.tombstone) {
+      found.value = nullptr;
+      found.value_in_log = true;
+    } else {
+      ENGINE_RACE_RETURN_IF_ERROR(
+          FindValue(slot, logged_values_.data() + (slot - begin) * kValueBytes, &found));
+      if (found.value == nullptr) return Status::Ok();
+    }
+    ENGINE_RACE_RETURN_IF_ERROR(visit(found));
+    *cut = slot + 1;
+  }
+  return Status::Ok();
+}
+
+}  // namespace engine_race

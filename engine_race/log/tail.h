@@ -1,0 +1,67 @@
+// The records of a bucket past its synced watermark, as a power loss has left them.
+//
+// Such a record may lie in the logs, in its staging place or in the commit journal, its key and its
+// value apart, and any copy may be torn, missing or stale. One that verifies is the record: nothing
+// else was ever given its slot. The bucket ends at the first slot that has none.
+//
+// One thread. Changes nothing.
+#ifndef ENGINE_RACE_LOG_TAIL_H_
+#define ENGINE_RACE_LOG_TAIL_H_
+
+#include <cstdint>
+#include <functional>
+
+#include "engine_race/base/memory.h"
+#include "engine_race/base/status.h"
+#include "engine_race/log/entry_codec.h"
+#include "engine_race/log/journal_replay.h"
+#include "engine_race/log/staging.h"
+#include "engine_race/log/store_files.h"
+
+namespace engine_race {
+
+struct TailRecord {
+  KeyRecord record;
+  format::KeyEntry entry;
+  const char* value = nullptr;  // null for a tombstone; valid during the call
+  bool key_in_log = false;
+  bool value_in_log = false;
+};
+using TailFn = std::function<Status(const TailRecord&)>;
+
+class TailReader {
+ public:
+  // Keeps references to all three.
+  TailReader(const StoreFiles& files, const Staging& staging, const JournalReplay& journal)
+      : files_(files), staging_(staging), journal_(journal) {}
+
+  Status Init();
+
+  // Visits the records from state.synced_count on, in order of slot. *cut is the slot after the
+  // last one.
+  Status Walk(uint32_t bucket, const BucketState& state, const TailFn& visit, uint64_t* cut);
+
+ private:
+  // Slots are looked at by the key page.
+  static constexpr uint32_t kPageEntries = kMinGroupBytes / sizeof(format::KeyEntry);
+
+  Status LoadKeys(uint64_t page_slot);
+  bool FindEntry(uint64_t slot, TailRecord* found) const;
+  Status FindValue(uint64_t slot, const char* logged, TailRecord* found);
+  Status WalkPage(uint64_t begin, uint64_t page_end, const TailFn& visit, uint64_t* cut);
+
+  const StoreFiles& files_;
+  const Staging& staging_;
+  const JournalReplay& journal_;
+  Region logged_keys_;
+  Region staged_keys_;
+  Region logged_values_;
+  Region other_value_;
+  // Of the bucket at hand.
+  uint32_t bucket_ = 0;
+  BucketState state_;
+};
+
+}  // namespace engine_race
+
+#endif  // ENGINE_RACE_LOG_TAIL_H_

@@ -1,0 +1,243 @@
+// Sync, the sync modes and what the next opening finds, without a simulated disk: a restart of the
+// machine is played by changing the boot id in the counts.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "engine_race/log/journal_replay.h"
+#include "test/log/log_test_util.h"
+
+namespace engine_race::test {
+namespace {
+
+constexpr uint32_t kAnotherBoot = 12345;
+
+Options SmallOptions(SyncMode mode) {
+  Options options = TinyOptions();
+  options.sync_mode = mode;
+  options.journal_bytes = kMinJournalBytes;
+  return options;
+}
+
+// Keys of bucket 0, which has a quarter of them.
+void AppendMany(BucketLog* log, uint64_t begin, uint64_t end) {
+  for (uint64_t key = begin; key < end; ++key) {
+    ASSERT_TRUE(log->Append(key, ValueOf(key, 1).data()).ok());
+  }
+}
+
+void Restart(const std::string& dir, uint64_t store_id, uint32_t bucket_count = 4) {
+  for (uint32_t bucket = 0; bucket < bucket_count; ++bucket) {
+    SetWord(dir, store_id, bucket, format::WordKind::kBoot, kAnotherBoot);
+  }
+}
+
+// Nothing of what was staged has reached the device.
+void LoseStaging(const std::string& dir, uint64_t store_id, uint32_t bucket_count = 4) {
+  for (const char* name : {format::kStagingKeysName, format::kStagingValuesName}) {
+    const auto size = std::filesystem::file_size(dir + "/" + name);
+    std::filesystem::resize_file(dir + "/" + name, 0);
+    std::filesystem::resize_file(dir + "/" + name, size);
+  }
+  Restart(dir, store_id, bucket_count);
+}
+
+void ExpectHoldsExactly(BucketLog* log, uint64_t count) {
+  const std::vector<KeyRecord> records = RecordsOf(log, 0);
+  ASSERT_EQ(records.size(), count);
+  for (uint64_t slot = 0; slot < count; ++slot) {
+    EXPECT_EQ(records[slot].key, slot);
+    EXPECT_EQ(ReadSlot(*log, 0, slot), ValueOf(slot, 1)) << slot;
+  }
+}
+
+TEST(SyncTest, PartialGroupsOutliveTheLossOfStaging) {
+  const TempDir dir;
+  uint64_t store_id = 0;
+  {
+    const auto log = OpenLog(TinyOptions(), dir.path());
+    store_id = log->store_id();
+    AppendMany(log.get(), 0, 307);
+    EXPECT_EQ(log->SyncedCount(0), 0u);
+    ASSERT_TRUE(log->Sync().ok());
+    EXPECT_EQ(log->SyncedCount(0), 307u);
+    AppendMany(log.get(), 307, 310);
+    EXPECT_EQ(log->SyncedCount(0), 307u);
+  }
+  LoseStaging(dir.path(), store_id);
+  {
+    const auto log = OpenLog(TinyOptions(), dir.path());
+    ExpectHoldsExactly(log.get(), 307);
+    AppendMany(log.get(), 307, 900);
+    ExpectHoldsExactly(log.get(), 900);
+  }
+  const auto log = OpenLog(TinyOptions(), dir.path());
+  ExpectHoldsExactly(log.get(), 900);
+}
+
+TEST(SyncTest, AnOrderlyRestartLosesNothingThatWasStaged) {
+  const TempDir dir;
+  uint64_t store_id = 0;
+  {
+    const auto log = OpenLog(TinyOptions(), dir.path());
+    store_id = log->store_id();
+    AppendMany(log.get(), 0, 263);
+  }
+  Restart(dir.path(), store_id);
+  const auto log = OpenLog(TinyOptions(), dir.path());
+  ExpectHoldsExactly(log.get(), 263);
+  EXPECT_EQ(log->SyncedCount(0), 263u);
+}
+
+TEST(SyncTest, RecordsBehindALostOneAreCutAndDoNotComeBack) {
+  const TempDir dir;
+  uint64_t store_id = 0;
+  uint64_t offset = 0;
+  {
+    const auto log = OpenLog(TinyOptions(), dir.path());
+    store_id = log->store_id();
+    AppendMany(log.get(), 0, 300);
+    offset = log->ValueOffset(0, 100);
+  }
+  const std::string zeros(kValueBytes, '\0');
+  Overwrite(dir.path() + "/value_00", zeros.data(), zeros.size(), offset);
+  Restart(dir.path(), store_id);
+  {
+    const auto log = OpenLog(TinyOptions(), dir.path());
+    ExpectHoldsExactly(log.get(), 100);
+    // The same record again: were the others still readable, they would follow it.
+    AppendMany(log.get(), 100, 101);
+    ASSERT_TRUE(log->Sync().ok());
+  }
+  LoseStaging(dir.path(), store_id);
+  const auto log = OpenLog(TinyOptions(), dir.path());
+  ExpectHoldsExactly(log.get(), 101);
+}
+
+TEST(SyncTest, SyncOnCloseLeavesNothingUnsynced) {
+  const TempDir dir;
+  Options options = TinyOptions();
+  options.sync_on_close = true;
+  uint64_t store_id = 0;
+  {
+    const auto log = OpenLog(options, dir.path());
+    store_id = log->store_id();
+    AppendMany(log.get(), 0, 50);
+  }
+  LoseStaging(dir.path(), store_id);
+  const auto log = OpenLog(options, dir.path());
+  ExpectHoldsExactly(log.get(), 50);
+}
+
+class SyncModeTest : public testing::TestWithParam<SyncMode> {};
+
+TEST_P(SyncModeTest, AcknowledgedWritesOutliveTheLossOfStaging) {
+  const TempDir dir;
+  uint64_t store_id = 0;
+  {
+    const auto log = OpenLog(SmallOptions(GetParam()), dir.path());
+    store_id = log->store_id();
+    AppendMany(log.get(), 0, 29);
+    EXPECT_EQ(log->durable_write_count(), 29u);
+    EXPECT_EQ(log->SyncedCount(0), 0u) << "the journal has them, the logs need not";
+  }
+  LoseStaging(dir.path(), store_id);
+  const auto log = OpenLog(SmallOptions(GetParam()), dir.path());
+  ExpectHoldsExactly(log.get(), 29);
+}
+
+TEST_P(SyncModeTest, TheJournalGoesRound) {
+  const TempDir dir;
+  uint64_t store_id = 0;
+  // More than both halves hold.
+  constexpr uint64_t kCount = 3 * kMinJournalBytes / kValueBytes / 2;
+  {
+    const auto log = OpenLog(SmallOptions(GetParam()), dir.path());
+    store_id = log->store_id();
+    AppendMany(log.get(), 0, kCount);
+    EXPECT_GT(log->SyncedCount(0), 0u) << "a checkpoint has made room";
+  }
+  LoseStaging(dir.path(), store_id);
+  const auto log = OpenLog(SmallOptions(SyncMode::kNone), dir.path());
+  ExpectHoldsExactly(log.get(), kCount);
+}
+
+TEST_P(SyncModeTest, WritersOfManyBucketsAndSyncersAtOnce) {
+  const TempDir dir;
+  uint64_t store_id = 0;
+  constexpr uint64_t kThreads = 8;
+  constexpr uint64_t kEach = 200;
+  {
+    const auto log = OpenLog(SmallOptions(GetParam()), dir.path());
+    store_id = log->store_id();
+    std::vector<std::thread> threads;
+    for (uint64_t t = 0; t < kThreads; ++t) {
+      threads.emplace_back([&log, t] {
+        for (uint64_t i = 0; i < kEach; ++i) {
+          const uint64_t key = ((t % 4) << 62) | (t << 32) | i;
+          ASSERT_TRUE(log->Append(key, ValueOf(key, 1).data()).ok());
+          if (i % 64 == t) {
+            ASSERT_TRUE(log->Sync().ok());
+          }
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+  LoseStaging(dir.path(), store_id);
+  const auto log = OpenLog(SmallOptions(GetParam()), dir.path());
+  for (uint32_t bucket = 0; bucket < 4; ++bucket) {
+    const std::vector<KeyRecord> records = RecordsOf(log.get(), bucket);
+    ASSERT_EQ(records.size(), kThreads / 4 * kEach);
+    for (const KeyRecord& record : records) {
+      EXPECT_EQ(ReadSlot(*log, bucket, record.slot), ValueOf(record.key, 1));
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(DurableModes, SyncModeTest,
+                         testing::Values(SyncMode::kEveryWrite, SyncMode::kGroup),
+                         [](const auto& mode) {
+                           return mode.param == SyncMode::kGroup ? "Group" : "EveryWrite";
+                         });
+
+TEST(JournalReplayTest, ATornBatchEndsItAndAnotherStoresIsNotRead) {
+  const TempDir dir;
+  uint64_t store_id = 0;
+  UniqueFd directory;
+  ASSERT_TRUE(sys::OpenDirectory(dir.path(), false, &directory).ok());
+  {
+    const auto log = OpenLog(SmallOptions(SyncMode::kEveryWrite), dir.path());
+    store_id = log->store_id();
+    AppendMany(log.get(), 0, 10);
+  }
+  JournalReplay whole;
+  ASSERT_TRUE(whole.Read(directory.get(), store_id).ok());
+  EXPECT_EQ(whole.EndSlot(0), 10u);
+  EXPECT_EQ(whole.EndSlot(1), 0u);
+  ASSERT_NE(whole.Find(0, 9), nullptr);
+  EXPECT_EQ(whole.Find(0, 10), nullptr);
+
+  JournalReplay foreign;
+  ASSERT_TRUE(foreign.Read(directory.get(), store_id + 1).ok());
+  EXPECT_EQ(foreign.EndSlot(0), 0u);
+
+  // One write a batch: a header and a value. The seventh header loses a sector.
+  const std::string sector(512, 'x');
+  Overwrite(dir.path() + "/" + format::kJournalName, sector.data(), sector.size(),
+            6 * 2 * format::kJournalBlockBytes + 512);
+  JournalReplay torn;
+  ASSERT_TRUE(torn.Read(directory.get(), store_id).ok());
+  EXPECT_EQ(torn.EndSlot(0), 6u);
+
+  ASSERT_TRUE(JournalReplay::Erase(directory.get()).ok());
+  JournalReplay erased;
+  ASSERT_TRUE(erased.Read(directory.get(), store_id).ok());
+  EXPECT_EQ(erased.EndSlot(0), 0u);
+}
+
+}  // namespace
+}  // namespace engine_race::test
