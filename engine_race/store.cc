@@ -14,6 +14,7 @@
 #include "engine_race/io/buffer_pool.h"
 #include "engine_race/io/read_queue.h"
 #include "engine_race/log/bucket_log.h"
+#include "engine_race/log/verify.h"
 #include "engine_race/scan/range_reader.h"
 
 namespace engine_race {
@@ -210,12 +211,14 @@ Status Store::Sync() {
 }
 
 Status Store::Verify(const Options& options, const std::string& dir, VerifyReport* report,
-                     const std::function<void(const BadRecord&)>& on_bad) {
-  static_cast<void>(options);
-  static_cast<void>(dir);
-  static_cast<void>(report);
-  static_cast<void>(on_bad);
-  return Status::NotSupported("not yet");
+                     const BadRecordFn& on_bad) {
+  if (report == nullptr) return Status::InvalidArgument("the report to fill is null");
+  *report = VerifyReport();
+  const Status verified = Guarded([&] { return VerifyStore(dir, report, on_bad); });
+  if (!verified.ok()) {
+    Log(options.log, LogLevel::kError, "verify " + dir + ": " + verified.ToString());
+  }
+  return verified;
 }
 
 StoreStats Store::Stats() const {

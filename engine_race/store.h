@@ -14,30 +14,13 @@
 
 #include "engine_race/base/options.h"
 #include "engine_race/base/status.h"
+#include "engine_race/base/verify_report.h"
 
 namespace engine_race {
 
 // Called with the 8 bytes of a key and the 4096 bytes of its value, valid during the call. It may
 // call the store; what it throws leaves Range.
 using VisitFn = std::function<void(std::string_view key, std::string_view value)>;
-
-// A record, or a bucket's counts, that failed its check.
-struct BadRecord {
-  std::string file;
-  uint32_t bucket = 0;
-  // kWholeBucket when all of the bucket is unreadable.
-  uint64_t slot = 0;
-  std::string what;
-
-  static constexpr uint64_t kWholeBucket = ~uint64_t{0};
-};
-
-struct VerifyReport {
-  uint64_t record_count = 0;  // looked at: overwritten ones and tombstones included
-  uint64_t bad_count = 0;
-  // Records that the next opening will cut off: unsynced ones that a power loss has taken.
-  uint64_t lost_tail_count = 0;
-};
 
 struct StoreStats {
   uint64_t record_count = 0;  // written since creation, overwritten and deleted ones included
@@ -85,7 +68,7 @@ class Store {
   // one is told to `on_bad`, which may be empty. Changes nothing. Ok when all is well, kCorruption
   // when something is bad, anything else when the store could not be read to its end.
   static Status Verify(const Options& options, const std::string& dir, VerifyReport* report,
-                       const std::function<void(const BadRecord&)>& on_bad);
+                       const BadRecordFn& on_bad);
 
  private:
   Store();

@@ -53,13 +53,12 @@ Status WriteBucket(const BucketLog& log, uint32_t bucket, uint64_t count, uint32
 Status WriteCounts(const std::string& dir, uint64_t store_id, const std::vector<uint64_t>& counts) {
   std::vector<format::BucketCounts> lines(counts.size());
   for (uint32_t bucket = 0; bucket < counts.size(); ++bucket) {
-    const auto word = [&](format::WordKind kind) {
-      return engine_race::EncodeWord(store_id, bucket, kind, counts[bucket],
-                                     engine_race::PayloadBits(kind));
-    };
-    lines[bucket].records = word(format::WordKind::kRecords);
-    lines[bucket].flushed_values = word(format::WordKind::kFlushedValues);
-    lines[bucket].flushed_keys = word(format::WordKind::kFlushedKeys);
+    engine_race::BucketState state;
+    state.record_count = counts[bucket];
+    state.flushed_value_count = counts[bucket];
+    state.flushed_key_count = counts[bucket];
+    state.boot_id = sys::BootId();
+    lines[bucket] = engine_race::EncodeCounts(store_id, bucket, state);
   }
   engine_race::UniqueFd fd;
   ENGINE_RACE_RETURN_IF_ERROR(

@@ -119,11 +119,11 @@ inline uint64_t EncodeWord(uint64_t store_id, uint32_t bucket, format::WordKind 
   return (hash << bits) | payload;
 }
 
-// False when the word's check fails. A word of zero is a payload of zero: never written.
+// False when the word's check fails; so does a word of zero, which nobody ever writes.
 inline bool DecodeWord(uint64_t store_id, uint32_t bucket, format::WordKind kind, uint64_t word,
                        uint32_t bits, uint64_t* payload) {
   *payload = word & ((uint64_t{1} << bits) - 1);
-  return word == 0 || word == EncodeWord(store_id, bucket, kind, *payload, bits);
+  return word == EncodeWord(store_id, bucket, kind, *payload, bits);
 }
 
 // How many low bits of a word of this kind are payload.

@@ -15,6 +15,21 @@ uint32_t ClusterBuckets(const Geometry& geometry) {
 
 }  // namespace
 
+format::BucketCounts EncodeCounts(uint64_t store_id, uint32_t bucket, const BucketState& state) {
+  const auto word_of = [&](format::WordKind kind, uint64_t payload) {
+    return EncodeWord(store_id, bucket, kind, payload, PayloadBits(kind));
+  };
+  format::BucketCounts line{};
+  line.records = word_of(format::WordKind::kRecords, state.record_count);
+  line.flushed_values = word_of(format::WordKind::kFlushedValues, state.flushed_value_count);
+  line.flushed_keys = word_of(format::WordKind::kFlushedKeys, state.flushed_key_count);
+  line.value_places = word_of(format::WordKind::kValuePlaces, state.value_places);
+  line.key_places = word_of(format::WordKind::kKeyPlaces, state.key_places);
+  line.synced = word_of(format::WordKind::kSynced, state.synced_count);
+  line.boot = word_of(format::WordKind::kBoot, state.boot_id);
+  return line;
+}
+
 Staging::Staging(const StoreFiles& files)
     : files_(files),
       geometry_(files.identity.geometry),
@@ -145,17 +160,7 @@ void Staging::PublishWord(uint32_t bucket, format::WordKind kind, uint64_t paylo
 }
 
 Status Staging::WriteLine(uint32_t bucket, const BucketState& state) const {
-  const auto word_of = [&](format::WordKind kind, uint64_t payload) {
-    return EncodeWord(files_.identity.store_id, bucket, kind, payload, PayloadBits(kind));
-  };
-  format::BucketCounts line{};
-  line.records = word_of(format::WordKind::kRecords, state.record_count);
-  line.flushed_values = word_of(format::WordKind::kFlushedValues, state.flushed_value_count);
-  line.flushed_keys = word_of(format::WordKind::kFlushedKeys, state.flushed_key_count);
-  line.value_places = word_of(format::WordKind::kValuePlaces, state.value_places);
-  line.key_places = word_of(format::WordKind::kKeyPlaces, state.key_places);
-  line.synced = word_of(format::WordKind::kSynced, state.synced_count);
-  line.boot = word_of(format::WordKind::kBoot, state.boot_id);
+  const format::BucketCounts line = EncodeCounts(files_.identity.store_id, bucket, state);
   return files_.counts.Write(&line, sizeof(line), bucket * sizeof(line));
 }
 

@@ -36,6 +36,9 @@ struct BucketState {
   bool damaged = false;
 };
 
+// The words of a state, with their checks.
+format::BucketCounts EncodeCounts(uint64_t store_id, uint32_t bucket, const BucketState& state);
+
 class Staging {
  public:
   // Keeps references into `files`, which must outlive it.

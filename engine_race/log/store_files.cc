@@ -6,8 +6,8 @@
 #include <array>
 #include <cstring>
 
-#include "engine_race/log/entry_codec.h"
 #include "engine_race/log/format.h"
+#include "engine_race/log/staging.h"
 
 namespace engine_race {
 namespace {
@@ -99,8 +99,9 @@ Status HoldsRecords(int dir_fd, const std::string& dir, bool* holds) {
     lines.fill({});
     ENGINE_RACE_RETURN_IF_ERROR(counts.ReadSome(lines.data(), sizeof(lines), offset, &read_bytes));
     if (read_bytes == 0) return Status::Ok();
-    if (std::any_of(lines.begin(), lines.end(),
-                    [](const format::BucketCounts& line) { return line.records != 0; })) {
+    if (std::any_of(lines.begin(), lines.end(), [](const format::BucketCounts& line) {
+          return (line.records & ((uint64_t{1} << format::kCountBits) - 1)) != 0;
+        })) {
       *holds = true;
       return Status::Ok();
     }
@@ -112,11 +113,10 @@ Status HoldsRecords(int dir_fd, const std::string& dir, bool* holds) {
 Status WriteEmptyCounts(const StoreFiles& files) {
   const Geometry& geometry = files.identity.geometry;
   std::vector<char> bytes(geometry.staging_counts_bytes());
-  const uint32_t boot_id = sys::BootId();
+  BucketState empty;
+  empty.boot_id = sys::BootId();
   for (uint32_t bucket = 0; bucket < geometry.bucket_count; ++bucket) {
-    format::BucketCounts line{};
-    line.boot = EncodeWord(files.identity.store_id, bucket, format::WordKind::kBoot, boot_id,
-                           format::kBootBits);
+    const format::BucketCounts line = EncodeCounts(files.identity.store_id, bucket, empty);
     std::memcpy(bytes.data() + bucket * sizeof(line), &line, sizeof(line));
   }
   return files.counts.Write(bytes.data(), bytes.size(), 0);

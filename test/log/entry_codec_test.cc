@@ -115,10 +115,14 @@ TEST(CountWordTest, RoundTripAndDamage) {
   }
 }
 
-TEST(CountWordTest, ZeroIsAWordNeverWritten) {
-  uint64_t count = 1;
-  EXPECT_TRUE(DecodeWord(kStore, 9, format::WordKind::kRecords, 0, format::kCountBits, &count));
-  EXPECT_EQ(count, 0u);
+TEST(CountWordTest, ZeroIsNoWordThatAnybodyWrites) {
+  uint64_t payload = 0;
+  for (uint32_t kind = 0; kind <= static_cast<uint32_t>(format::WordKind::kBoot); ++kind) {
+    const auto word_kind = static_cast<format::WordKind>(kind);
+    EXPECT_FALSE(DecodeWord(kStore, 9, word_kind, 0, PayloadBits(word_kind), &payload)) << kind;
+    const uint64_t word = EncodeWord(kStore, 9, word_kind, 0, PayloadBits(word_kind));
+    EXPECT_TRUE(DecodeWord(kStore, 9, word_kind, word, PayloadBits(word_kind), &payload)) << kind;
+  }
 }
 
 }  // namespace

@@ -83,7 +83,10 @@ TEST_F(ManifestTest, EveryFlippedByteIsCorruption) {
 TEST_F(ManifestTest, WhatThisBuildCannotServeIsNotSupported) {
   Rewrite([](format::Manifest* m) { m->format_version = format::kFormatVersion + 1; });
   EXPECT_EQ(ReadCode(), Code::kNotSupported);
-  Rewrite([](format::Manifest* m) { m->value_bytes = 8192; });
+  Rewrite([](format::Manifest* m) {
+    m->format_version = format::kFormatVersion;
+    m->value_bytes = 8192;
+  });
   EXPECT_EQ(ReadCode(), Code::kNotSupported);
   Rewrite([](format::Manifest* m) { m->value_bytes = 4096, m->bucket_count = 1000; });
   EXPECT_EQ(ReadCode(), Code::kNotSupported);

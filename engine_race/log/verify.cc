@@ -1,0 +1,211 @@
+#include "engine_race/log/verify.h"
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "engine_race/base/memory.h"
+#include "engine_race/base/parallel.h"
+#include "engine_race/base/sys.h"
+#include "engine_race/log/entry_codec.h"
+#include "engine_race/log/journal_replay.h"
+#include "engine_race/log/lane.h"
+#include "engine_race/log/staging.h"
+#include "engine_race/log/store_files.h"
+#include "engine_race/log/tail.h"
+
+namespace engine_race {
+namespace {
+
+constexpr uint32_t kMaxThreads = 16;
+constexpr uint64_t kEntryBytes = sizeof(format::KeyEntry);
+// Looked at together: the entries of one key page, and their values.
+constexpr uint64_t kPieceRecords = kIoAlignment / kEntryBytes;
+
+// The store, and what all threads add to.
+struct Walk {
+  explicit Walk(const StoreFiles& f) : files(f), staging(f) {}
+
+  void AddBad(BadRecord bad) {
+    const std::lock_guard<std::mutex> lock(mutex);
+    ++report.bad_count;
+    if (on_bad) on_bad(bad);
+  }
+
+  const StoreFiles& files;
+  Staging staging;
+  JournalReplay journal;
+  uint32_t boot_id = 0;
+  std::vector<BucketState> states;
+  BadRecordFn on_bad;
+  std::mutex mutex;
+  VerifyReport report;  // under mutex
+};
+
+// Verifies one bucket after another.
+class BucketVerifier {
+ public:
+  explicit BucketVerifier(Walk* walk)
+      : walk_(walk),
+        geometry_(walk->files.identity.geometry),
+        tail_(walk->files, walk->staging, walk->journal) {}
+
+  Status Init() {
+    ENGINE_RACE_RETURN_IF_ERROR(tail_.Init());
+    ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(kIoAlignment, false, &keys_));
+    return Region::Allocate(kPieceRecords * kValueBytes, false, &values_);
+  }
+
+  Status Run(uint32_t bucket) {
+    bucket_ = bucket;
+    state_ = walk_->states[bucket];
+    if (state_.damaged || !InitLanes()) {
+      walk_->AddBad({format::kStagingCountsName, bucket, BadRecord::kWholeBucket,
+                     "the counts do not match their checks"});
+      return Status::Ok();
+    }
+    // Without the boot that they were written in the counts are good for what is synced.
+    const bool trusted = walk_->boot_id != 0 && state_.boot_id == walk_->boot_id;
+    const uint64_t end = trusted ? state_.record_count : state_.synced_count;
+    uint64_t cut = end;
+    for (uint64_t begin = 0; begin < end; begin += kPieceRecords) {
+      VerifyPiece(begin, std::min(begin + kPieceRecords, end));
+    }
+    if (!trusted) {
+      const auto no_change = [](const TailRecord&) { return Status::Ok(); };
+      ENGINE_RACE_RETURN_IF_ERROR(tail_.Walk(bucket, state_, no_change, &cut));
+    }
+    const std::lock_guard<std::mutex> lock(walk_->mutex);
+    walk_->report.record_count += cut;
+    walk_->report.lost_tail_count += state_.record_count - std::min(cut, state_.record_count);
+    return Status::Ok();
+  }
+
+ private:
+  bool InitLanes() {
+    value_lane_ = Lane();
+    key_lane_ = Lane();
+    return value_lane_.Init(geometry_.values_per_group(), format::kValuePlaces,
+                            state_.flushed_value_count, state_.record_count, state_.value_places) &&
+           key_lane_.Init(geometry_.keys_per_group(), format::kKeyPlaces, state_.flushed_key_count,
+                          state_.record_count, state_.key_places);
+  }
+
+  // Records below these are in the logs, flushed as whole groups or synced.
+  uint64_t logged_key_count() const {
+    return std::max(state_.flushed_key_count, state_.synced_count);
+  }
+  uint64_t logged_value_count() const {
+    return std::max(state_.flushed_value_count, state_.synced_count);
+  }
+
+  void AddBad(uint64_t slot, bool in_log, bool value, std::string what) {
+    const char* const staging = value ? format::kStagingValuesName : format::kStagingKeysName;
+    const io::File& file = value ? walk_->files.ValueFile(bucket_) : walk_->files.KeyFile(bucket_);
+    walk_->AddBad({in_log ? file.name() : staging, bucket_, slot, std::move(what)});
+  }
+
+  // The entry of a slot of the piece that begins with `begin`, from the log or from staging.
+  Status ReadEntry(uint64_t begin, uint64_t slot, const Status& keys_read,
+                   format::KeyEntry* entry) const {
+    if (slot >= logged_key_count()) {
+      return walk_->staging.ReadKeys(bucket_, key_lane_.PlaceOf(slot),
+                                     slot % geometry_.keys_per_group(), 1, entry);
+    }
+    if (keys_read.ok()) {
+      *entry = reinterpret_cast<const format::KeyEntry*>(keys_.data())[slot - begin];
+    }
+    return keys_read;
+  }
+
+  Status ReadValue(uint64_t slot, char* buffer) const {
+    if (slot >= logged_value_count()) {
+      return walk_->staging.ReadValues(bucket_, value_lane_.PlaceOf(slot),
+                                       slot % geometry_.values_per_group(), 1, buffer);
+    }
+    return walk_->files.ValueFile(bucket_).Read(buffer, kValueBytes,
+                                                geometry_.ValueOffset(bucket_, slot));
+  }
+
+  // Slots [begin, end) of one key page.
+  void VerifyPiece(uint64_t begin, uint64_t end) {
+    Status keys_read;
+    if (begin < logged_key_count()) {
+      keys_read = walk_->files.KeyFile(bucket_).Read(keys_.data(), kIoAlignment,
+                                                     geometry_.KeyOffset(bucket_, begin));
+    }
+    // All values of the log at once; should that fail, one by one.
+    const uint64_t logged_end = std::clamp(logged_value_count(), begin, end);
+    const bool values_read = walk_->files.ValueFile(bucket_)
+                                 .Read(values_.data(), (logged_end - begin) * kValueBytes,
+                                       geometry_.ValueOffset(bucket_, begin))
+                                 .ok();
+    const EntryCodec codec(walk_->files.identity.store_id, bucket_);
+    for (uint64_t slot = begin; slot < end; ++slot) {
+      const bool key_in_log = slot < logged_key_count();
+      format::KeyEntry entry;
+      const Status key_read = ReadEntry(begin, slot, keys_read, &entry);
+      if (!key_read.ok()) {
+        AddBad(slot, key_in_log, /*value=*/false, key_read.ToString());
+        continue;
+      }
+      KeyRecord record;
+      if (!codec.Decode(entry, static_cast<uint32_t>(slot), state_.record_count, &record) ||
+          geometry_.BucketOf(record.key) != bucket_) {
+        AddBad(slot, key_in_log, /*value=*/false, "the key entry does not match its check");
+        continue;
+      }
+      if (record.tombstone) continue;
+      char* const value = values_.data() + (slot - begin) * kValueBytes;
+      const bool value_in_log = slot < logged_end;
+      const Status value_read = value_in_log && values_read ? Status::Ok() : ReadValue(slot, value);
+      if (!value_read.ok()) {
+        AddBad(slot, value_in_log, /*value=*/true, value_read.ToString());
+      } else if (ValueSum(value) != record.value_sum) {
+        AddBad(slot, value_in_log, /*value=*/true, "the value does not match its checksum");
+      }
+    }
+  }
+
+  Walk* const walk_;
+  const Geometry& geometry_;
+  TailReader tail_;
+  Region keys_;
+  Region values_;
+  // Of the bucket at hand.
+  uint32_t bucket_ = 0;
+  BucketState state_;
+  Lane value_lane_;
+  Lane key_lane_;
+};
+
+}  // namespace
+
+Status VerifyStore(const std::string& dir, VerifyReport* report, const BadRecordFn& on_bad) {
+  StoreFiles files;
+  ENGINE_RACE_RETURN_IF_ERROR(OpenStoreFilesToRead(dir, &files));
+  Walk walk(files);
+  walk.boot_id = sys::BootId();
+  walk.on_bad = on_bad;
+  ENGINE_RACE_RETURN_IF_ERROR(walk.staging.ReadCounts(&walk.states));
+  ENGINE_RACE_RETURN_IF_ERROR(walk.journal.Read(files.directory.get(), files.identity.store_id));
+  const uint32_t bucket_count = files.identity.geometry.bucket_count;
+  std::atomic<uint32_t> next{0};
+  const Status walked = RunParallel(std::min(kMaxThreads, bucket_count), [&](uint32_t) {
+    BucketVerifier verifier(&walk);
+    ENGINE_RACE_RETURN_IF_ERROR(verifier.Init());
+    for (uint32_t bucket = next.fetch_add(1); bucket < bucket_count; bucket = next.fetch_add(1)) {
+      ENGINE_RACE_RETURN_IF_ERROR(verifier.Run(bucket));
+    }
+    return Status::Ok();
+  });
+  *report = walk.report;
+  ENGINE_RACE_RETURN_IF_ERROR(walked);
+  if (report->bad_count == 0) return Status::Ok();
+  return Status::Corruption(std::to_string(report->bad_count) + " bad of " +
+                            std::to_string(report->record_count) + " records");
+}
+
+}  // namespace engine_race
