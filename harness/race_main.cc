@@ -16,6 +16,7 @@
 #include "harness/race_phase.h"
 #include "harness/race_process.h"
 #include "harness/race_runner.h"
+#include "harness/store_tools.h"
 #include "harness/value_maker.h"
 
 namespace harness {
@@ -200,6 +201,16 @@ int main(int argc, char** argv) {
   harness::RaceFlags flags;
   CLI::App app("The race: write, read and range twice, each a process of its own, beside fio.");
   harness::AddFlags(&flags, &app);
+  std::string store_dir;
+  bool every_bucket = false;
+  CLI::App* const verify =
+      app.add_subcommand("verify", "compare every record of a store with its checksums");
+  verify->add_option("DIR", store_dir, "the store")->required();
+  CLI::App* const dump = app.add_subcommand("dump", "print a store's manifest, fill and skew");
+  dump->add_option("DIR", store_dir, "the store")->required();
+  dump->add_flag("--buckets", every_bucket, "and a line for each bucket");
   CLI11_PARSE(app, argc, argv);
+  if (*verify) return harness::VerifyStoreIn(store_dir);
+  if (*dump) return harness::DumpStoreIn(store_dir, every_bucket);
   return harness::Race(flags);
 }

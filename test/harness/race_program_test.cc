@@ -102,5 +102,27 @@ TEST_F(RaceProgramTest, ForeignValuesFailTheRace) {
   }
 }
 
+TEST_F(RaceProgramTest, VerifiesAndDumpsTheStoreThatItLeaves) {
+  ASSERT_EQ(Race({"--num", "200", "--phases", "write"}).exit_code, 0);
+  const ChildResult dump = RunChild({program_, "dump", dir_, "--buckets"});
+  EXPECT_EQ(dump.exit_code, 0);
+  EXPECT_NE(dump.output.find("records           600,"), std::string::npos) << dump.output;
+  const ChildResult sound = RunChild({program_, "verify", dir_});
+  EXPECT_EQ(sound.exit_code, 0) << sound.output;
+  EXPECT_NE(sound.output.find("600 records verified"), std::string::npos) << sound.output;
+
+  // All that is staged of the values: every record is bad then.
+  {
+    std::fstream staged(dir_ + "/staging_values", std::ios::in | std::ios::out | std::ios::binary);
+    const std::string junk(64 << 20, 'x');
+    staged.write(junk.data(), static_cast<std::streamsize>(junk.size()));
+  }
+  const ChildResult bad = RunChild({program_, "verify", dir_});
+  EXPECT_EQ(bad.exit_code, 1);
+  EXPECT_NE(bad.output.find("bad: staging_values, bucket "), std::string::npos) << bad.output;
+  EXPECT_EQ(RunChild({program_, "verify", temp_.Join("nothing")}).exit_code, 2);
+  EXPECT_EQ(RunChild({program_, "dump", temp_.Join("nothing")}).exit_code, 2);
+}
+
 }  // namespace
 }  // namespace harness
