@@ -149,6 +149,10 @@ $(PROGRAMS): $(BIN)/%: $(BUILD)/harness/%_main.o $(harness_objects) $(library_ob
 	$(quiet)$(CXX) $(LDFLAGS) $(filter %.o,$^) $(THIRD_PARTY_ARCHIVES) $(LDLIBS) -o $@
 $(BIN)/bench_micro: LDLIBS += -lbenchmark
 
+# The calls that tests may come between, see test/faults/system_calls.h; of the tests' binary alone.
+WRAPPED_CALLS := pread pwrite fsync fdatasync fallocate ftruncate openat renameat unlinkat mmap \
+                 munmap msync fstat fstatat flock close getrandom syscall
+$(BUILD)/engine_tests: LDFLAGS += $(WRAPPED_CALLS:%=-Wl,--wrap=%)
 $(BUILD)/engine_tests: $(test_objects) $(harness_objects) $(library_objects) $(BUILD)/sources.txt
 	@echo "link $@"
 	$(quiet)$(CXX) $(LDFLAGS) $(filter %.o,$^) $(THIRD_PARTY_ARCHIVES) -lgtest -lgtest_main $(LDLIBS) -o $@

@@ -1,0 +1,112 @@
+// The one place where tests come between the library and the kernel.
+//
+// The test binary is linked with --wrap for every call named in CallKind (WRAPPED_CALLS in the
+// Makefile), so the library itself holds no hooks: each of its calls lands in __wrap_X. Without a
+// hook that is the call itself. With one, the hook is asked instead: it may look, change the
+// arguments, make the call with Proceed, change its outcome, or answer in its place.
+//
+// Calls of every object in the test binary pass here, the tests' own included; those of shared
+// libraries (std::filesystem's mkdir and readdir) do not. A hook tells stores apart by path.
+//
+// Thread safety: hooks are called by any number of threads at once. Within a hook the calling
+// thread's own calls go straight to the kernel.
+#ifndef TEST_FAULTS_SYSTEM_CALLS_H_
+#define TEST_FAULTS_SYSTEM_CALLS_H_
+
+#include <linux/aio_abi.h>
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace engine_race::test {
+
+enum class CallKind : uint8_t {
+  kPread,
+  kPwrite,
+  kFsync,
+  kFdatasync,
+  kFallocate,
+  kFtruncate,
+  kOpenAt,
+  kRenameAt,
+  kUnlinkAt,
+  kMmap,
+  kMunmap,
+  kMsync,
+  kFstat,
+  kFstatAt,
+  kFlock,
+  kClose,
+  kGetrandom,
+  kIoSetup,
+  kIoSubmit,
+  kIoGetEvents,
+};
+inline constexpr size_t kCallKindCount = static_cast<size_t>(CallKind::kIoGetEvents) + 1;
+
+const char* CallName(CallKind kind);
+
+// The arguments of one call; which fields count is said beside them. A hook may change them before
+// Proceed.
+struct SystemCall {
+  CallKind kind = CallKind::kPread;
+  int fd = -1;                     // the file; the directory of the ...at calls; -1: no file
+  const char* name = nullptr;      // openat, fstatat, unlinkat, renameat: what is renamed
+  int new_fd = -1;                 // renameat: the other directory
+  const char* new_name = nullptr;  // renameat: the new name
+  int flags = 0;       // openat, fallocate: mode, mmap, msync, fstatat, flock, getrandom
+  int protection = 0;  // mmap
+  mode_t mode = 0;     // openat
+  // pread, getrandom: filled. mmap, munmap, msync: the address. fstat, fstatat: the struct stat.
+  void* buffer = nullptr;
+  const void* data = nullptr;  // pwrite
+  size_t size = 0;             // bytes of pread, pwrite, mmap, munmap, msync, getrandom
+  off_t offset = 0;            // pread, pwrite, fallocate, mmap
+  off_t length = 0;            // fallocate, ftruncate: the new size
+  // io_setup: how many; io_submit, io_getevents: at most how many.
+  long count = 0;
+  long min_count = 0;                  // io_getevents
+  aio_context_t context = 0;           // io_submit, io_getevents
+  aio_context_t* made = nullptr;       // io_setup
+  struct iocb** blocks = nullptr;      // io_submit
+  struct io_event* events = nullptr;   // io_getevents: filled; `obj` is the address of the iocb
+  struct timespec* timeout = nullptr;  // io_getevents
+
+  // Makes the call. Returns what the kernel did (mmap: the address) and leaves errno.
+  long Proceed() const;
+};
+
+class SystemCallHook {
+ public:
+  virtual ~SystemCallHook() = default;
+  // Stands for the call: returns its result and sets errno when that is -1. A hook on top of
+  // another calls the other's OnCall in place of Proceed.
+  virtual long OnCall(SystemCall* call) = 0;
+};
+
+// Puts `hook` in the place of the present one while it lives. The destructor puts the former one
+// back and waits until no thread is in `hook` any more. Not while other threads make one, too.
+class ScopedHook {
+ public:
+  explicit ScopedHook(SystemCallHook* hook);
+  ScopedHook(const ScopedHook&) = delete;
+  ScopedHook& operator=(const ScopedHook&) = delete;
+  ~ScopedHook();
+
+ private:
+  SystemCallHook* const former_;
+};
+
+// The present path of an open file; empty when there is none. Costs a readlink.
+std::string PathOfFd(int fd);
+// The path of `name` below directory `dir_fd`, as openat would take it.
+std::string PathAt(int dir_fd, const char* name);
+// What the call is about: PathAt for the ...at calls, PathOfFd for the others. Empty for calls
+// without a file: anonymous mappings, getrandom, libaio's (look into the iocbs there).
+std::string PathOf(const SystemCall& call);
+
+}  // namespace engine_race::test
+
+#endif  // TEST_FAULTS_SYSTEM_CALLS_H_
