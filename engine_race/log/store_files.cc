@@ -57,6 +57,8 @@ Status ProbeCapacity(const Options& options, int dir_fd, Geometry* geometry) {
   while (true) {
     const Status status = probe.Truncate(geometry->value_file_bytes());
     if (status.ok()) break;
+    // Only a size that the file system refuses (EFBIG) says anything about it.
+    if (status.code() != Code::kFull) return status;
     geometry->bucket_capacity_records /= 2;
     if (!CheckGeometry(*geometry).ok()) return status;
   }
