@@ -48,7 +48,12 @@ auto Retry(Call call) {
 
 Status OpenAt(int dir_fd, const std::string& name, int flags, mode_t mode, UniqueFd* fd) {
   const int result = Retry([&] { return ::openat(dir_fd, name.c_str(), flags | O_CLOEXEC, mode); });
-  if (result < 0) return Status::FromErrno("open " + name, errno);
+  if (result < 0) {
+    if (errno == EINVAL && (flags & O_DIRECT) != 0) {
+      return Status::NotSupported("open " + name + ": the file system refuses O_DIRECT");
+    }
+    return Status::FromErrno("open " + name, errno);
+  }
   *fd = UniqueFd(result);
   return Status::Ok();
 }

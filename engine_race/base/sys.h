@@ -37,6 +37,7 @@ class UniqueFd {
 namespace sys {
 
 // Opens `name` below the directory `dir_fd` (or AT_FDCWD), with O_CLOEXEC added to `flags`.
+// kNotSupported where the file system refuses O_DIRECT.
 Status OpenAt(int dir_fd, const std::string& name, int flags, mode_t mode, UniqueFd* fd);
 // Reads exactly `size` bytes at `offset`; *read_bytes is less only at the end of the file.
 Status Pread(int fd, void* buffer, size_t size, uint64_t offset, size_t* read_bytes);

@@ -30,10 +30,10 @@ Status File::Open(int dir_fd, const std::string& name, Access access, Caching ca
   opened.name_ = name;
   if (caching == Caching::kDirect) {
     Status status = sys::OpenAt(dir_fd, name, FlagsOf(access) | O_DIRECT, kMode, &opened.fd_);
+    // Any other failure is the caller's: a log that is direct may not become buffered by chance.
+    if (!status.ok() && status.code() != Code::kNotSupported) return status;
     opened.direct_ = status.ok();
   }
-  // A file system without O_DIRECT refuses the open with EINVAL; any other reason for a failure
-  // comes back from this second try.
   if (!opened.fd_.valid()) {
     ENGINE_RACE_RETURN_IF_ERROR(sys::OpenAt(dir_fd, name, FlagsOf(access), kMode, &opened.fd_));
   }
