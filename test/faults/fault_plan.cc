@@ -1,0 +1,233 @@
+#include "test/faults/fault_plan.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace engine_race::test {
+namespace {
+
+// What a file system may cut a direct transfer into.
+constexpr size_t kBlockBytes = 4096;
+constexpr size_t kSectorBytes = 512;
+
+bool HasNoFile(const SystemCall& call) {
+  switch (call.kind) {
+    case CallKind::kMmap:
+      return (call.flags & MAP_ANONYMOUS) != 0;
+    case CallKind::kGetrandom:
+    case CallKind::kIoSetup:
+    case CallKind::kIoSubmit:
+    case CallKind::kIoGetEvents:
+      return true;
+    default:
+      return false;
+  }
+}
+
+int FileOfEvent(const struct io_event& event) {
+  return static_cast<int>(reinterpret_cast<const struct iocb*>(event.obj)->aio_fildes);
+}
+
+}  // namespace
+
+const char* FaultName(Fault fault) {
+  switch (fault) {
+    case Fault::kIoError:
+      return "EIO";
+    case Fault::kDiskFull:
+      return "ENOSPC";
+    case Fault::kInterrupt:
+      return "EINTR";
+    case Fault::kShort:
+      return "a short transfer";
+    case Fault::kNoMemory:
+      return "ENOMEM";
+    case Fault::kNoFiles:
+      return "EMFILE";
+    case Fault::kBusy:
+      return "EAGAIN";
+  }
+  return "unknown";
+}
+
+FaultPlan::FaultPlan(std::string dir, Fault fault, uint64_t nth, Repeat repeat)
+    : dir_(std::move(dir)), fault_(fault), nth_(nth), repeat_(repeat) {}
+
+CallKind FaultPlan::kind() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return kind_;
+}
+
+bool FaultPlan::on_file() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return !path_.empty();
+}
+
+std::string FaultPlan::ToString() const {
+  std::string text = std::string(FaultName(fault_)) + " at call " + std::to_string(nth_) +
+                     (repeat_ == Repeat::kOnce ? " once" : " and after");
+  if (!fired()) return text + ", never reached";
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return text + ", first in " + CallName(kind_) + " " + path_.substr(path_.rfind('/') + 1);
+}
+
+int FaultPlan::error() const {
+  switch (fault_) {
+    case Fault::kDiskFull:
+      return ENOSPC;
+    case Fault::kInterrupt:
+      return EINTR;
+    case Fault::kNoMemory:
+      return ENOMEM;
+    case Fault::kNoFiles:
+      return EMFILE;
+    case Fault::kBusy:
+      return EAGAIN;
+    case Fault::kIoError:
+    case Fault::kShort:
+      break;
+  }
+  return EIO;
+}
+
+// Whether the kernel answers such a call with this error at all.
+bool FaultPlan::Concerns(const SystemCall& call) const {
+  const bool is_libaio = call.kind == CallKind::kIoSetup || call.kind == CallKind::kIoSubmit ||
+                         call.kind == CallKind::kIoGetEvents;
+  if (only_libaio_ && !is_libaio) return false;
+  switch (fault_) {
+    case Fault::kIoError:
+      return call.kind != CallKind::kMmap && call.kind != CallKind::kMunmap &&
+             call.kind != CallKind::kClose && call.kind != CallKind::kFlock &&
+             call.kind != CallKind::kIoSetup;
+    case Fault::kDiskFull:
+      return call.kind == CallKind::kPwrite || call.kind == CallKind::kFallocate ||
+             call.kind == CallKind::kFsync || call.kind == CallKind::kFdatasync ||
+             call.kind == CallKind::kRenameAt ||
+             (call.kind == CallKind::kOpenAt && (call.flags & O_CREAT) != 0);
+    case Fault::kInterrupt:
+      return call.kind == CallKind::kPread || call.kind == CallKind::kPwrite ||
+             call.kind == CallKind::kFallocate || call.kind == CallKind::kFtruncate ||
+             call.kind == CallKind::kOpenAt || call.kind == CallKind::kFlock ||
+             call.kind == CallKind::kGetrandom || call.kind == CallKind::kIoSubmit ||
+             call.kind == CallKind::kIoGetEvents;
+    case Fault::kShort:
+      return call.kind == CallKind::kIoGetEvents ||
+             ((call.kind == CallKind::kPread || call.kind == CallKind::kPwrite) &&
+              MayBeShort(call));
+    case Fault::kNoMemory:
+      return call.kind == CallKind::kMmap || call.kind == CallKind::kIoSetup;
+    case Fault::kNoFiles:
+      return call.kind == CallKind::kOpenAt;
+    case Fault::kBusy:
+      return call.kind == CallKind::kIoSetup || call.kind == CallKind::kIoSubmit ||
+             call.kind == CallKind::kIoGetEvents;
+  }
+  return false;
+}
+
+// How much of a transfer remains when it is cut short; 0 when it cannot be. Direct files transfer
+// whole blocks.
+size_t FaultPlan::ShortSize(int fd, size_t size) const {
+  if (size > kBlockBytes) return std::max(size / 2 / kBlockBytes * kBlockBytes, kBlockBytes);
+  const int flags = ::fcntl(fd, F_GETFL);
+  return flags >= 0 && (flags & O_DIRECT) == 0 ? size / 2 : 0;
+}
+
+// A read inside one block that comes short twice at the same place has met the end of the file.
+bool FaultPlan::MayBeShort(const SystemCall& call) const {
+  if (ShortSize(call.fd, call.size) == 0) return false;
+  return call.kind == CallKind::kPwrite || repeat_ == Repeat::kOnce || call.size > kBlockBytes;
+}
+
+bool FaultPlan::Hit(CallKind kind, const std::string& path) {
+  // An interrupted call is made again, and comes through then.
+  static thread_local bool interrupted = false;
+  if (fault_ == Fault::kInterrupt && std::exchange(interrupted, false)) return false;
+  const uint64_t number = call_count_.fetch_add(1) + 1;
+  if (number < nth_ || (number > nth_ && repeat_ == Repeat::kOnce)) return false;
+  interrupted = fault_ == Fault::kInterrupt;
+  if (number == nth_) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    kind_ = kind;
+    path_ = path;
+    fired_.store(true);
+  }
+  return true;
+}
+
+long FaultPlan::OnCall(SystemCall* call) {
+  if (!armed_.load() || !Concerns(*call)) return call->Proceed();
+  const bool of_events = call->kind == CallKind::kIoGetEvents && fault_ != Fault::kInterrupt;
+  if (of_events) return FailEvents(*call);
+  const std::string path = HasNoFile(*call) ? "" : PathOf(*call);
+  if (!HasNoFile(*call) && !IsBelow(path)) return call->Proceed();
+  if (!Hit(call->kind, path)) return call->Proceed();
+  return Fail(*call);
+}
+
+long FaultPlan::Fail(const SystemCall& call) {
+  const bool moves_data = call.kind == CallKind::kPread || call.kind == CallKind::kPwrite;
+  const bool leaves_half = fault_ == Fault::kIoError || fault_ == Fault::kDiskFull;
+  if (fault_ == Fault::kShort || (leaves_half && call.kind == CallKind::kPwrite)) {
+    SystemCall half = call;
+    half.size = ShortSize(call.fd, call.size);
+    const long result = moves_data && half.size > 0 ? half.Proceed() : 0;
+    if (fault_ == Fault::kShort) return result;
+  }
+  errno = error();
+  return -1;
+}
+
+// Reads that libaio has finished: each counts as a call.
+long FaultPlan::FailEvents(const SystemCall& call) {
+  const long got = call.Proceed();
+  for (long i = 0; i < got; ++i) {
+    struct io_event& event = call.events[i];
+    if (event.res < 0) continue;
+    const size_t size = static_cast<size_t>(event.res);
+    const std::string path = PathOfFd(FileOfEvent(event));
+    if (!IsBelow(path) || (fault_ == Fault::kShort && size <= kBlockBytes)) continue;
+    if (!Hit(CallKind::kIoGetEvents, path)) continue;
+    const auto* const block = reinterpret_cast<const struct iocb*>(event.obj);
+    const size_t left = fault_ == Fault::kShort ? ShortSize(FileOfEvent(event), size) : 0;
+    // What was not read must not be there by good luck.
+    std::memset(reinterpret_cast<char*>(block->aio_buf) + left, 0xee, size - left);
+    event.res = fault_ == Fault::kShort ? static_cast<int64_t>(left) : -error();
+  }
+  return got;
+}
+
+long DeathPlan::OnCall(SystemCall* call) {
+  if (!HasNoFile(*call) && call->kind != CallKind::kMunmap && !PathOf(*call).starts_with(dir_)) {
+    return call->Proceed();
+  }
+  if (call_count_.fetch_add(1) + 1 != nth_) return call->Proceed();
+  if (moment_ == DeathMoment::kTorn && call->kind == CallKind::kPwrite) {
+    // Past the middle, not at a block's end. A direct file takes it unless its device's sectors
+    // are larger; then nothing is written.
+    call->size = (call->size / 2 / kSectorBytes + 1) * kSectorBytes;
+    call->Proceed();
+  } else if (moment_ == DeathMoment::kAfter) {
+    call->Proceed();
+  }
+  ::kill(::getpid(), SIGKILL);
+  // The signal is on its way: nothing more happens in this thread.
+  while (true) ::pause();
+}
+
+long BootIdHook::OnCall(SystemCall* call) {
+  if (call->kind == CallKind::kOpenAt && PathOf(*call) == "/proc/sys/kernel/random/boot_id") {
+    call->name = path_.c_str();
+  }
+  return next_ == nullptr ? call->Proceed() : next_->OnCall(call);
+}
+
+}  // namespace engine_race::test

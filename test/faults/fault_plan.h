@@ -1,0 +1,118 @@
+// Hooks that let system calls on one store fail: the n-th call that can fail with an error, once or
+// from then on; and a hook that kills the process at the n-th call.
+//
+// Calls are counted over all kinds that can fail with the error, on files below the store's
+// directory, those without a file (anonymous memory, random numbers, libaio's contexts) included,
+// and only while the plan is armed.
+//
+// Thread safety: every call, from any thread.
+#ifndef TEST_FAULTS_FAULT_PLAN_H_
+#define TEST_FAULTS_FAULT_PLAN_H_
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <string>
+
+#include "test/faults/system_calls.h"
+
+namespace engine_race::test {
+
+enum class Fault : uint8_t {
+  kIoError,    // EIO; of a failed pwrite the first half is written all the same
+  kDiskFull,   // ENOSPC, likewise
+  kInterrupt,  // EINTR; when it repeats, every other call of a thread
+  kShort,      // half of a transfer, in whole blocks
+  kNoMemory,   // ENOMEM
+  kNoFiles,    // EMFILE
+  kBusy,       // EAGAIN of libaio
+};
+const char* FaultName(Fault fault);
+
+enum class Repeat : uint8_t { kOnce, kFromThenOn };
+
+class FaultPlan : public SystemCallHook {
+ public:
+  // Fails call number `nth`, counted from 1, on files below `dir`. Disarmed.
+  FaultPlan(std::string dir, Fault fault, uint64_t nth, Repeat repeat);
+
+  // Counts and fails the calls of libaio alone. Before Arm.
+  void OnlyLibaio() { only_libaio_ = true; }
+  void Arm() { armed_.store(true); }
+  void Disarm() { armed_.store(false); }
+
+  bool fired() const { return fired_.load(); }
+  // The first call that failed; valid once fired.
+  CallKind kind() const;
+  // Not memory, random numbers or a libaio context.
+  bool on_file() const;
+  // For a test's message: which fault, where.
+  std::string ToString() const;
+
+  long OnCall(SystemCall* call) override;
+
+ private:
+  bool Concerns(const SystemCall& call) const;
+  // Counts a call; true when it is to fail.
+  bool Hit(CallKind kind, const std::string& path);
+  bool IsBelow(const std::string& path) const { return path.starts_with(dir_); }
+  size_t ShortSize(int fd, size_t size) const;
+  bool MayBeShort(const SystemCall& call) const;
+  long Fail(const SystemCall& call);
+  long FailEvents(const SystemCall& call);
+  int error() const;
+
+  const std::string dir_;
+  const Fault fault_;
+  const uint64_t nth_;
+  const Repeat repeat_;
+  bool only_libaio_ = false;
+  std::atomic<bool> armed_{false};
+  std::atomic<bool> fired_{false};
+  std::atomic<uint64_t> call_count_{0};
+  mutable std::mutex mutex_;
+  // Of the first failure, under mutex_.
+  CallKind kind_ = CallKind::kPread;
+  std::string path_;
+};
+
+// Where a process dies.
+enum class DeathMoment : uint8_t {
+  kBefore,  // the call is never made
+  kTorn,    // a pwrite stops half-way at a boundary of 512 bytes; other calls: as kBefore
+  kAfter,   // the call has been made, its caller never hears of it
+};
+
+// Kills the process by SIGKILL at call number `nth`, counted from 1, of any kind on files below
+// `dir`. For forked children.
+class DeathPlan : public SystemCallHook {
+ public:
+  DeathPlan(std::string dir, uint64_t nth, DeathMoment moment)
+      : dir_(std::move(dir)), nth_(nth), moment_(moment) {}
+
+  long OnCall(SystemCall* call) override;
+
+ private:
+  const std::string dir_;
+  const uint64_t nth_;
+  const DeathMoment moment_;
+  std::atomic<uint64_t> call_count_{0};
+};
+
+// Gives `path`'s content for the machine's boot id, and asks `next`, when there is one, for
+// everything.
+class BootIdHook : public SystemCallHook {
+ public:
+  explicit BootIdHook(std::string path, SystemCallHook* next = nullptr)
+      : path_(std::move(path)), next_(next) {}
+
+  long OnCall(SystemCall* call) override;
+
+ private:
+  const std::string path_;
+  SystemCallHook* const next_;
+};
+
+}  // namespace engine_race::test
+
+#endif  // TEST_FAULTS_FAULT_PLAN_H_

@@ -1,0 +1,296 @@
+// One fault at a time, everywhere: a small scenario is run with an error at its first, second, ...
+// call that can fail with it, once and from then on, until a run meets none. After each run the
+// fault is lifted and the store reopened, and it must hold what it acknowledged.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine_race/store.h"
+#include "test/faults/fault_plan.h"
+#include "test/faults/memory_dir.h"
+#include "test/faults/scenario.h"
+#include "test/test_util.h"
+
+namespace engine_race::test {
+namespace {
+
+// A fault and the store that meets it.
+struct Sweep {
+  Fault fault = Fault::kIoError;
+  Repeat repeat = Repeat::kOnce;
+  SyncMode sync_mode = SyncMode::kNone;
+  // The calls of libaio instead of the others.
+  bool libaio = false;
+};
+
+// A fault that its reader overcomes (kInterrupt, kShort, kBusy) fits no code at all.
+bool CodeFits(Fault fault, CallKind first, Code code) {
+  switch (fault) {
+    case Fault::kIoError:
+    case Fault::kNoFiles:
+      return code == Code::kIOError;
+    case Fault::kDiskFull:
+      // What a failed flush has lost is no matter of space any more.
+      return code == Code::kFull || (code == Code::kIOError &&
+                                     (first == CallKind::kFsync || first == CallKind::kFdatasync));
+    case Fault::kNoMemory:
+      return code == Code::kOutOfMemory;
+    default:
+      return false;
+  }
+}
+
+// One run of the scenario under one fault.
+class FaultyRun {
+ public:
+  FaultyRun(const std::vector<Step>& steps, const Sweep& sweep, const std::string& dir,
+            uint64_t nth)
+      : steps_(steps),
+        options_(ScenarioOptions(sweep.sync_mode)),
+        dir_(dir),
+        fault_(sweep.fault),
+        repeat_(sweep.repeat),
+        plan_(dir, sweep.fault, nth, sweep.repeat) {
+    if (sweep.libaio) plan_.OnlyLibaio();
+  }
+
+  void Run(IoBackend io_backend) {
+    {
+      Options options = options_;
+      options.io_backend = io_backend;
+      const ScopedHook hook(&plan_);
+      plan_.Arm();
+      // All but the last, which closes the store.
+      for (size_t i = 0; i + 1 < steps_.size(); ++i) RunStep(options, steps_[i]);
+      plan_.Disarm();
+      CheckGoesOn();
+      store_.reset();
+    }
+    CheckErrorsShown();
+    CheckAfterwards();
+  }
+  bool fired() const { return plan_.fired(); }
+  const std::string& problem() const { return problem_; }
+  std::string ToString() const { return plan_.ToString() + ": " + problem_; }
+
+ private:
+  void RunStep(const Options& options, const Step& step) {
+    const bool fired_before = plan_.fired();
+    if (step.kind == Step::Kind::kOpen) {
+      Expect(Store::Open(options, dir_, &store_), "Open");
+    } else if (store_ != nullptr) {
+      RunOnStore(step);
+    }
+    if (!fired_before && plan_.fired()) fired_in_ = step.kind;
+  }
+
+  void RunOnStore(const Step& step) {
+    switch (step.kind) {
+      case Step::Kind::kWrite:
+        return Answered(step, store_->Write(KeyOf(step.key), ValueOf(step.key, step.version)),
+                        "Write");
+      case Step::Kind::kDelete:
+        return Answered(step, store_->Delete(KeyOf(step.key)), "Delete");
+      case Step::Kind::kSync:
+        return Expect(store_->Sync(), "Sync");
+      case Step::Kind::kRead:
+        return ReadOne(step.key);
+      case Step::Kind::kRange:
+        return RangeAll();
+      case Step::Kind::kClose:
+        store_.reset();
+        return;
+      case Step::Kind::kOpen:
+        return;
+    }
+  }
+
+  static constexpr std::string_view kRead = "Read";
+  static constexpr std::string_view kRange = "Range";
+
+  void Answered(const Step& step, const Status& status, std::string_view what) {
+    Expect(status, what);
+    model_.Answered(step.key, step.version, status.ok());
+  }
+
+  // A failure must come from the fault, and its code from the fault's error.
+  void Expect(const Status& status, std::string_view what) {
+    if (status.ok()) return;
+    error_shown_ = true;
+    const bool reads = what == kRead || what == kRange;
+    const bool may_fail = plan_.fired() && CodeFits(fault_, plan_.kind(), status.code());
+    // A full disk is no matter to reads.
+    if (may_fail && !(reads && fault_ == Fault::kDiskFull)) return;
+    problem_ += std::string(what) + " answered " + status.ToString() + "; ";
+  }
+
+  void ReadOne(uint64_t key) {
+    std::string value;
+    const Status status = store_->Read(KeyOf(key), &value);
+    uint64_t version = 0;
+    if (status.code() != Code::kNotFound) Expect(status, kRead);
+    if (!status.ok() && status.code() != Code::kNotFound) return;
+    if (status.ok() && !ParseValue(key, value, &version)) problem_ += "Read gave wrong bytes; ";
+    if (!model_.Allows(key, version)) {
+      problem_ += "Read gave version " + std::to_string(version) + "; ";
+    }
+  }
+
+  // What was visited before a failure must be right as well.
+  void RangeAll() {
+    Contents seen;
+    const Status status =
+        store_->Range("", "", [&](std::string_view key_bytes, std::string_view value) {
+          const uint64_t key = DecodeKey(key_bytes.data());
+          uint64_t version = 0;
+          if (!ParseValue(key, value, &version)) problem_ += "Range gave wrong bytes; ";
+          if (!model_.Allows(key, version)) problem_ += "Range gave what was not written; ";
+          seen[key] = version;
+        });
+    Expect(status, kRange);
+    if (status.ok()) problem_ += model_.Check(seen);
+  }
+
+  // An error that no part of the engine may swallow must have been answered by somebody. What
+  // fails while a store is closed has nobody to be told to.
+  void CheckErrorsShown() {
+    if (plan_.fired() && !error_shown_ && fired_in_ != Step::Kind::kClose && MustShow()) {
+      problem_ += "the error was swallowed; ";
+    }
+  }
+
+  bool MustShow() const {
+    switch (plan_.kind()) {
+      case CallKind::kPwrite:
+      case CallKind::kFsync:
+      case CallKind::kFdatasync:
+      case CallKind::kRenameAt:
+        // A full group that finds no space at Open stays staged and is tried again.
+        return fault_ == Fault::kIoError ||
+               (fault_ == Fault::kDiskFull &&
+                (repeat_ == Repeat::kFromThenOn || fired_in_ != Step::Kind::kOpen));
+      case CallKind::kPread:
+      case CallKind::kOpenAt:
+      case CallKind::kIoSubmit:
+      case CallKind::kIoGetEvents:
+        return fault_ == Fault::kIoError || fault_ == Fault::kNoFiles;
+      case CallKind::kMmap:
+        // A scan may do with less memory, a store cannot do without its files.
+        return fault_ == Fault::kNoMemory && plan_.on_file();
+      default:
+        return false;
+    }
+  }
+
+  // What is open when the fault is lifted. A full disk that is full no more takes writes at once,
+  // unless a flush has failed.
+  void CheckGoesOn() {
+    if (store_ == nullptr || fault_ != Fault::kDiskFull || !plan_.fired()) return;
+    if (plan_.kind() == CallKind::kFsync || plan_.kind() == CallKind::kFdatasync) return;
+    const Step step = {Step::Kind::kWrite, 7, 999999};
+    const Status written = store_->Write(KeyOf(step.key), ValueOf(step.key, step.version));
+    if (!written.ok()) problem_ += "Write with space again: " + written.ToString() + "; ";
+    model_.Answered(step.key, step.version, true);
+  }
+
+  // The fault is gone: everything acknowledged is there, and the store takes writes again.
+  void CheckAfterwards() {
+    for (int opening = 0; opening < 2 && problem_.empty(); ++opening) {
+      const Status opened = Store::Open(options_, dir_, &store_);
+      if (!opened.ok()) {
+        problem_ += "reopening: " + opened.ToString();
+        return;
+      }
+      const Contents contents = ReadContents(store_.get(), steps_, &problem_);
+      problem_ += model_.Check(contents);
+      model_.Settle(contents);
+      for (uint64_t key = 0; key < 10; ++key) {
+        const uint64_t version = 1000000 + key + 100 * static_cast<uint64_t>(opening);
+        const Status written = store_->Write(KeyOf(key), ValueOf(key, version));
+        if (!written.ok()) problem_ += "Write afterwards: " + written.ToString() + "; ";
+        model_.Answered(key, version, true);
+      }
+      store_.reset();
+    }
+  }
+
+  const std::vector<Step>& steps_;
+  const Options options_;
+  const std::string& dir_;
+  const Fault fault_;
+  const Repeat repeat_;
+  FaultPlan plan_;
+  std::unique_ptr<Store> store_;
+  Model model_;
+  bool error_shown_ = false;
+  Step::Kind fired_in_ = Step::Kind::kOpen;
+  std::string problem_;
+};
+
+class NthCallTest : public ::testing::TestWithParam<Sweep> {};
+
+TEST_P(NthCallTest, EveryCallMayFail) {
+  const Sweep& sweep = GetParam();
+  const MemoryDir dir;
+  // Runs with libaio, or with a journal to fill, are slow.
+  const bool small = kSanitized || sweep.libaio || sweep.sync_mode != SyncMode::kNone;
+  const std::vector<Step> steps = MakeScenario(Reads::kWith, small);
+  const IoBackend io_backend = sweep.libaio ? IoBackend::kAuto : IoBackend::kPsync;
+  // A sanitizer's run takes every third call.
+  constexpr uint64_t kStride = Sized(1, 3);
+  constexpr uint64_t kMaxCalls = 5000;
+  constexpr int kMaxProblems = 5;
+  int problem_count = 0;
+  for (uint64_t nth = 1; problem_count < kMaxProblems; nth += kStride) {
+    ASSERT_LT(nth, kMaxCalls) << "the runs do not come to an end";
+    const std::string store_dir = dir.Join("store");
+    FaultyRun run(steps, sweep, store_dir, nth);
+    run.Run(io_backend);
+    std::filesystem::remove_all(store_dir);
+    if (!run.problem().empty()) {
+      ++problem_count;
+      ADD_FAILURE() << run.ToString();
+    }
+    if (!run.fired()) {
+      EXPECT_GT(nth, 3u) << "the fault has hardly met a call";
+      return;
+    }
+  }
+}
+
+std::vector<Sweep> AllSweeps() {
+  std::vector<Sweep> sweeps;
+  for (const Repeat repeat : {Repeat::kOnce, Repeat::kFromThenOn}) {
+    for (const Fault fault : {Fault::kIoError, Fault::kDiskFull, Fault::kInterrupt, Fault::kShort,
+                              Fault::kNoMemory, Fault::kNoFiles}) {
+      sweeps.push_back({fault, repeat, SyncMode::kNone, false});
+    }
+    for (const Fault fault :
+         {Fault::kIoError, Fault::kInterrupt, Fault::kShort, Fault::kNoMemory, Fault::kBusy}) {
+      sweeps.push_back({fault, repeat, SyncMode::kNone, true});
+    }
+    for (const Fault fault : {Fault::kIoError, Fault::kDiskFull, Fault::kInterrupt}) {
+      sweeps.push_back({fault, repeat, SyncMode::kGroup, false});
+    }
+    sweeps.push_back({Fault::kIoError, repeat, SyncMode::kEveryWrite, false});
+  }
+  return sweeps;
+}
+
+std::string NameOf(const ::testing::TestParamInfo<Sweep>& info) {
+  const Sweep& sweep = info.param;
+  std::string name = sweep.fault == Fault::kShort ? "Short" : FaultName(sweep.fault);
+  name += sweep.repeat == Repeat::kOnce ? "Once" : "FromThenOn";
+  if (sweep.libaio) name += "Libaio";
+  if (sweep.sync_mode == SyncMode::kGroup) name += "GroupSync";
+  if (sweep.sync_mode == SyncMode::kEveryWrite) name += "EveryWriteSync";
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Faults, NthCallTest, ::testing::ValuesIn(AllSweeps()), NameOf);
+
+}  // namespace
+}  // namespace engine_race::test
