@@ -13,7 +13,8 @@ namespace {
 int FlagsOf(Access access) {
   switch (access) {
     case Access::kRead:
-      return O_RDONLY;
+      // A pipe in the file's place would hold the open up until somebody writes to it.
+      return O_RDONLY | O_NONBLOCK;
     case Access::kReadWrite:
       return O_RDWR;
     case Access::kCreate:
