@@ -73,7 +73,7 @@ quiet := $(if $(V),,@)
 jobs = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc))
 submake = $(MAKE) --no-print-directory $(jobs)
 
-.PHONY: all library programs tests race test check bench bench-race crash asan tsan format clean \
+.PHONY: all library programs tests race test check bench bench-race bench-safety mutants crash asan tsan format clean \
         help FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
@@ -110,6 +110,15 @@ bench: programs  ## the micro-benchmarks and the index benchmark
 bench-race: $(BENCHES)  ## the measured claims, into out/bench-race.json; about ten minutes
 	mkdir -p out
 	$(BIN)/bench_race --json out/bench-race.json $(BENCH_RACE_ARGS)
+
+bench-safety: $(BIN)/bench_safety  ## what safety costs, and the mutants, into out/bench-safety.json
+	scripts/setup.sh mutants
+	mkdir -p out
+	$(submake) mutants MUTANTS_ARGS='--json out/mutants.json' || true
+	$(BIN)/bench_safety --json out/bench-safety.json --mutants out/mutants.json $(BENCH_SAFETY_ARGS)
+
+mutants: tests $(BIN)/crash $(BIN)/race  ## re-introduces known faults, one by one: a test must fail for each
+	scripts/mutants.py $(MUTANTS_ARGS)
 
 crash: $(BIN)/crash  ## kills the engine again and again; CRASH_ARGS='--cycles N'
 	$(BIN)/crash $(CRASH_ARGS)
@@ -148,6 +157,8 @@ $(PROGRAMS): $(BIN)/%: $(BUILD)/harness/%_main.o $(harness_objects) $(library_ob
 	@echo "link $@"
 	$(quiet)$(CXX) $(LDFLAGS) $(filter %.o,$^) $(THIRD_PARTY_ARCHIVES) $(LDLIBS) -o $@
 $(BIN)/bench_micro: LDLIBS += -lbenchmark
+# What writing would cost without checksums is measured by leaving them out, there alone.
+$(BIN)/bench_safety: LDFLAGS += -Wl,--wrap=_ZN11engine_race9HashValueEPKv
 
 # The calls that tests may come between, see test/faults/system_calls.h; of the tests' binary alone.
 WRAPPED_CALLS := pread pwrite fsync fdatasync fallocate ftruncate openat renameat unlinkat mmap \

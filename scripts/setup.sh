@@ -1,7 +1,7 @@
 #!/bin/bash
 # Installs what a goal of the Makefile needs and this machine lacks, on Debian and Ubuntu.
 #
-#   scripts/setup.sh [race|test|check|all]
+#   scripts/setup.sh [race|test|mutants|check|all]
 #
 # When nothing is missing it does nothing, fast, and needs neither the network nor any rights.
 set -euo pipefail
@@ -27,11 +27,16 @@ clang-format-14,clang-format  clang-format-14 clang-format
 clang-tidy-14,clang-tidy      clang-tidy-14 clang-tidy
 '
 
+mutants_needs="$test_needs"'
+python3                  python3
+git                      git
+'
 case "${1:-all}" in
   race) needs=$race_needs ;;
   test) needs=$test_needs ;;
+  mutants) needs=$mutants_needs ;;
   check | all) needs=$check_needs ;;
-  *) echo "usage: $0 [race|test|check|all]" >&2; exit 2 ;;
+  *) echo "usage: $0 [race|test|mutants|check|all]" >&2; exit 2 ;;
 esac
 
 is_there() {  # a comma-separated list of probes, any of which will do

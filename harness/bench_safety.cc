@@ -1,0 +1,318 @@
+#include "harness/bench_safety.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <random>
+#include <string_view>
+#include <utility>
+
+#include "engine_race/base/key.h"
+#include "harness/durable_loops.h"
+#include "harness/machine.h"
+#include "harness/mix.h"
+#include "harness/page_cache.h"
+#include "harness/race_workers.h"
+#include "harness/table.h"
+
+namespace harness {
+
+std::atomic<bool> leave_out_checksums{false};
+
+namespace {
+
+using engine_race::Status;
+using engine_race::Store;
+
+constexpr char kReadCost[] = "verify_read_cost";
+constexpr char kRangeCost[] = "verify_range_cost";
+constexpr char kWriteCost[] = "checksum_write_cost";
+constexpr char kWritesPerFlush[] = "group_sync_writes_per_flush";
+constexpr char kGroupRatio[] = "group_sync_ratio";
+constexpr char kMutants[] = "mutants_caught";
+
+struct Target {
+  const char* name;
+  const char* aim;
+};
+constexpr Target kTargets[] = {{kReadCost, "<= 0.03"},  {kRangeCost, "<= 0.05"},
+                               {kWriteCost, "<= 0.03"}, {kWritesPerFlush, ">= 8"},
+                               {kGroupRatio, ">= 0.5"}, {kMutants, "= 1.0"}};
+
+double Median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const size_t half = values.size() / 2;
+  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
+
+class Stopwatch {
+ public:
+  double seconds() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - began_).count();
+  }
+
+ private:
+  const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
+};
+
+std::string KeyBytes(uint64_t key) {
+  std::string bytes(engine_race::kKeyBytes, '\0');
+  engine_race::EncodeKey(key, bytes.data());
+  return bytes;
+}
+
+}  // namespace
+
+engine_race::Options BenchSafety::OptionsOf(bool verify) const {
+  engine_race::Options options;
+  options.verify_checksums = verify;
+  options.log = [](engine_race::LogLevel level, std::string_view message) {
+    if (level == engine_race::LogLevel::kInfo) return;
+    std::fprintf(stderr, "%.*s\n", static_cast<int>(message.size()), message.data());
+  };
+  return options;
+}
+
+std::unique_ptr<Store> BenchSafety::Open(const engine_race::Options& options) {
+  std::unique_ptr<Store> store;
+  const Status status = Store::Open(options, store_dir(), &store);
+  if (!status.ok()) Fail("open: " + status.ToString());
+  return store;
+}
+
+uint64_t BenchSafety::KeyAt(uint64_t index) const {
+  return Mix64(config_.seed * 0x9e3779b97f4a7c15 + index);
+}
+
+void BenchSafety::RemoveStore() { std::filesystem::remove_all(store_dir()); }
+
+void BenchSafety::Fail(const std::string& what) { errors_.push_back(what); }
+
+void BenchSafety::Note(const std::string& name, double value) { rounds_[name].push_back(value); }
+
+double BenchSafety::WriteAll() {
+  RemoveStore();
+  DropPageCache(config_.dir);
+  Failures failures;
+  const Stopwatch watch;
+  std::unique_ptr<Store> store = Open(OptionsOf(true));
+  if (store == nullptr) return 0;
+  RunWorkers(config_.thread_count, &failures, [&](uint32_t thread) {
+    std::string value(kValueSize, '\0');
+    for (uint64_t i = thread; i < config_.record_count && !failures.any();
+         i += config_.thread_count) {
+      values_.Fill(KeyAt(i), 1, value.data());
+      const Status status = store->Write(KeyBytes(KeyAt(i)), value);
+      if (!status.ok()) failures.Note("write: " + status.ToString());
+    }
+  });
+  store.reset();
+  const double seconds = watch.seconds();
+  if (failures.any()) Fail(failures.first());
+  return failures.any() ? 0 : static_cast<double>(config_.record_count) / seconds;
+}
+
+double BenchSafety::ReadFor(bool verify) {
+  DropPageCache(config_.dir);
+  std::unique_ptr<Store> store = Open(OptionsOf(verify));
+  if (store == nullptr) return 0;
+  std::string value;
+  // Builds the index, which is not what is measured.
+  if (!store->Read(KeyBytes(KeyAt(0)), &value).ok()) Fail("the first read failed");
+  Failures failures;
+  std::atomic<uint64_t> total{0};
+  const Stopwatch watch;
+  RunWorkers(config_.thread_count, &failures, [&](uint32_t thread) {
+    std::mt19937_64 random(config_.seed + thread);
+    std::string found;
+    uint64_t count = 0;
+    while (watch.seconds() < config_.seconds && !failures.any()) {
+      const uint64_t key = KeyAt(random() % config_.record_count);
+      const Status status = store->Read(KeyBytes(key), &found);
+      uint64_t version = 0;
+      if (!status.ok() || !values_.CheckEnds(key, found.data(), &version)) {
+        failures.Note("read: " + status.ToString());
+      }
+      ++count;
+    }
+    total += count;
+  });
+  const double seconds = watch.seconds();
+  if (failures.any()) Fail(failures.first());
+  return failures.any() ? 0 : static_cast<double>(total) / seconds;
+}
+
+double BenchSafety::RangeOnce(bool verify) {
+  DropPageCache(config_.dir);
+  std::unique_ptr<Store> store = Open(OptionsOf(verify));
+  if (store == nullptr) return 0;
+  std::string value;
+  if (!store->Read(KeyBytes(KeyAt(0)), &value).ok()) Fail("the first read failed");
+  Failures failures;
+  const Stopwatch watch;
+  RunWorkers(config_.thread_count, &failures, [&](uint32_t) {
+    uint64_t count = 0;
+    const Status status =
+        store->Range("", "", [&count](std::string_view, std::string_view) { ++count; });
+    if (!status.ok() || count != config_.record_count) {
+      failures.Note("range: " + status.ToString() + ", " + std::to_string(count) + " records");
+    }
+  });
+  const double seconds = watch.seconds();
+  if (failures.any()) Fail(failures.first());
+  return failures.any() ? 0 : static_cast<double>(config_.record_count) / seconds;
+}
+
+double BenchSafety::GroupSync() {
+  RemoveStore();
+  engine_race::Options options = OptionsOf(true);
+  options.sync_mode = engine_race::SyncMode::kGroup;
+  std::unique_ptr<Store> store = Open(options);
+  if (store == nullptr) return 0;
+  Failures failures;
+  std::atomic<uint64_t> total{0};
+  const Stopwatch watch;
+  RunWorkers(config_.thread_count, &failures, [&](uint32_t thread) {
+    std::string value(kValueSize, '\0');
+    uint64_t count = 0;
+    for (uint64_t i = thread; watch.seconds() < config_.seconds && !failures.any();
+         i += config_.thread_count) {
+      values_.Fill(KeyAt(i), 1, value.data());
+      const Status status = store->Write(KeyBytes(KeyAt(i)), value);
+      if (!status.ok()) failures.Note("durable write: " + status.ToString());
+      ++count;
+    }
+    total += count;
+  });
+  const double seconds = watch.seconds();
+  const engine_race::StoreStats stats = store->Stats();
+  if (failures.any()) Fail(failures.first());
+  if (stats.flush_count > 0) {
+    Note(kWritesPerFlush,
+         static_cast<double>(stats.durable_write_count) / static_cast<double>(stats.flush_count));
+  }
+  return failures.any() ? 0 : static_cast<double>(total) / seconds;
+}
+
+void BenchSafety::NoteCost(const char* claim, uint32_t round, const Rate& with,
+                           const Rate& without) {
+  double rate_with = round % 2 == 0 ? with() : 0;
+  const double rate_without = without();
+  if (round % 2 != 0) rate_with = with();
+  if (rate_with <= 0 || rate_without <= 0) return;
+  Note(claim, 1 - rate_with / rate_without);
+  Note(std::string(claim) + ": with, a second", rate_with);
+  Note(std::string(claim) + ": without, a second", rate_without);
+  std::fprintf(stderr, "round %u, %s: %.0f with, %.0f without\n", round + 1, claim, rate_with,
+               rate_without);
+}
+
+void BenchSafety::CompareReads() {
+  for (uint32_t round = 0; round < config_.round_count && errors_.empty(); ++round) {
+    NoteCost(
+        kReadCost, round, [this] { return ReadFor(true); }, [this] { return ReadFor(false); });
+  }
+}
+
+void BenchSafety::CompareRanges() {
+  for (uint32_t round = 0; round < config_.round_count && errors_.empty(); ++round) {
+    NoteCost(
+        kRangeCost, round, [this] { return RangeOnce(true); }, [this] { return RangeOnce(false); });
+  }
+}
+
+void BenchSafety::CompareWrites() {
+  const auto without = [this] {
+    leave_out_checksums = true;
+    const double rate = WriteAll();
+    leave_out_checksums = false;
+    return rate;
+  };
+  for (uint32_t round = 0; round < config_.round_count && errors_.empty(); ++round) {
+    NoteCost(
+        kWriteCost, round, [this] { return WriteAll(); }, without);
+  }
+}
+
+void BenchSafety::CompareDurableWrites() {
+  for (uint32_t round = 0; round < config_.round_count && errors_.empty(); ++round) {
+    double engine = round % 2 == 0 ? GroupSync() : 0;
+    RemoveStore();
+    double with_a_flush_each = 0;
+    double with_a_leader = 0;
+    {
+      DurableLoops loops(config_.dir, config_.thread_count);
+      with_a_flush_each = loops.WithAFlushEach(config_.seconds);
+      with_a_leader = loops.WithALeader(config_.seconds);
+    }
+    if (round % 2 != 0) engine = GroupSync();
+    const double best = std::max(with_a_flush_each, with_a_leader);
+    if (best <= 0) return Fail("the bare loops could not write");
+    if (engine <= 0) return;
+    Note(kGroupRatio, engine / best);
+    Note("durable writes a second, group commit", engine);
+    Note("durable writes a second, a flush each", with_a_flush_each);
+    Note("durable writes a second, with a leader", with_a_leader);
+    std::fprintf(
+        stderr, "round %u, durable writes: %.0f, bare %.0f with a flush each, %.0f with a leader\n",
+        round + 1, engine, with_a_flush_each, with_a_leader);
+  }
+}
+
+bool BenchSafety::Run() {
+  CompareDurableWrites();
+  // Leaves a store behind that was written with its checksums.
+  CompareWrites();
+  if (errors_.empty() && WriteAll() > 0) {
+    CompareReads();
+    CompareRanges();
+  }
+  RemoveStore();
+  return errors_.empty();
+}
+
+void BenchSafety::AddMutants(const std::string& path) {
+  std::ifstream file(path);
+  mutants_ = nlohmann::json::parse(file, nullptr, false);
+  const double count = mutants_.is_object() ? mutants_.value("mutant_count", 0.0) : 0.0;
+  if (count <= 0) return Fail("no mutants in " + path);
+  Note(kMutants, mutants_.value("caught_count", 0.0) / count);
+}
+
+std::map<std::string, double> BenchSafety::Claims() const {
+  std::map<std::string, double> claims;
+  for (const Target& target : kTargets) {
+    const auto rounds = rounds_.find(target.name);
+    if (rounds != rounds_.end()) claims[target.name] = Median(rounds->second);
+  }
+  return claims;
+}
+
+nlohmann::json BenchSafety::ToJson() const {
+  return {{"claims", Claims()},
+          {"rounds", rounds_},
+          {"mutants", mutants_},
+          {"config",
+           {{"threads", config_.thread_count},
+            {"records", config_.record_count},
+            {"rounds", config_.round_count},
+            {"seconds", config_.seconds}}},
+          {"machine", DescribeMachine(config_.dir)},
+          {"errors", errors_}};
+}
+
+std::string BenchSafety::ToTable() const {
+  Table table({"claim", "aim", "measured"});
+  const std::map<std::string, double> claims = Claims();
+  for (const Target& target : kTargets) {
+    const auto claim = claims.find(target.name);
+    table.AddRow({target.name, target.aim,
+                  claim == claims.end() ? "not measured" : Fixed(claim->second, 3)});
+  }
+  return table.ToString();
+}
+
+}  // namespace harness

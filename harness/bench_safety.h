@@ -1,0 +1,82 @@
+// The measured claims about safety: what verification, checksums and durable writes cost.
+//
+// Each comparison is made in pairs of short runs next to each other, in every other round the other
+// way round; a claim is the median of its rounds. One thread at a time.
+#ifndef HARNESS_BENCH_SAFETY_H_
+#define HARNESS_BENCH_SAFETY_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "engine_race/store.h"
+#include "harness/value_maker.h"
+
+namespace harness {
+
+struct SafetyConfig {
+  std::string dir;  // empty and writable
+  uint32_t thread_count = 64;
+  uint64_t record_count = 400000;
+  uint32_t round_count = 7;
+  double seconds = 2;  // of each timed run that has no end of its own
+  uint64_t seed = 1;
+};
+
+// While true, a value's checksum is taken as a constant: what writing would cost without one. The
+// program is linked so that only here is there such a switch.
+extern std::atomic<bool> leave_out_checksums;
+
+class BenchSafety {
+ public:
+  explicit BenchSafety(const SafetyConfig& config) : config_(config), values_(config.seed) {}
+
+  // False when something failed; errors() says what.
+  bool Run();
+  // Takes over the result of the mutants from the file that their run has left.
+  void AddMutants(const std::string& path);
+
+  const std::vector<std::string>& errors() const { return errors_; }
+  // Medians of the rounds.
+  std::map<std::string, double> Claims() const;
+  nlohmann::json ToJson() const;
+  std::string ToTable() const;
+
+ private:
+  using Rate = std::function<double()>;
+
+  std::string store_dir() const { return config_.dir + "/store"; }
+  engine_race::Options OptionsOf(bool verify) const;
+  std::unique_ptr<engine_race::Store> Open(const engine_race::Options& options);
+  uint64_t KeyAt(uint64_t index) const;
+  void RemoveStore();
+
+  // Records a second; 0 after a failure.
+  double WriteAll();
+  double ReadFor(bool verify);
+  double RangeOnce(bool verify);
+  double GroupSync();
+
+  void CompareReads();
+  void CompareRanges();
+  void CompareWrites();
+  void CompareDurableWrites();
+  // Notes 1 - with / without as the claim's.
+  void NoteCost(const char* claim, uint32_t round, const Rate& with, const Rate& without);
+  void Note(const std::string& name, double value);
+  void Fail(const std::string& what);
+
+  const SafetyConfig config_;
+  const ValueMaker values_;
+  std::map<std::string, std::vector<double>> rounds_;
+  nlohmann::json mutants_;
+  std::vector<std::string> errors_;
+};
+
+}  // namespace harness
+
+#endif  // HARNESS_BENCH_SAFETY_H_
