@@ -210,10 +210,12 @@ long DeathPlan::OnCall(SystemCall* call) {
     return call->Proceed();
   }
   if (call_count_.fetch_add(1) + 1 != nth_) return call->Proceed();
-  if (moment_ == DeathMoment::kTorn && call->kind == CallKind::kPwrite) {
+  if (report_ != nullptr) report_->store(call->kind);
+  const size_t torn_size = (call->size / 2 / kSectorBytes + 1) * kSectorBytes;
+  if (moment_ == DeathMoment::kTorn && call->kind == CallKind::kPwrite && torn_size < call->size) {
     // Past the middle, not at a block's end. A direct file takes it unless its device's sectors
     // are larger; then nothing is written.
-    call->size = (call->size / 2 / kSectorBytes + 1) * kSectorBytes;
+    call->size = torn_size;
     call->Proceed();
   } else if (moment_ == DeathMoment::kAfter) {
     call->Proceed();

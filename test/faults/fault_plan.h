@@ -79,7 +79,7 @@ class FaultPlan : public SystemCallHook {
 // Where a process dies.
 enum class DeathMoment : uint8_t {
   kBefore,  // the call is never made
-  kTorn,    // a pwrite stops half-way at a boundary of 512 bytes; other calls: as kBefore
+  kTorn,    // a pwrite of several sectors of 512 bytes stops half-way; other calls: as kBefore
   kAfter,   // the call has been made, its caller never hears of it
 };
 
@@ -87,15 +87,23 @@ enum class DeathMoment : uint8_t {
 // `dir`. For forked children.
 class DeathPlan : public SystemCallHook {
  public:
-  DeathPlan(std::string dir, uint64_t nth, DeathMoment moment)
-      : dir_(std::move(dir)), nth_(nth), moment_(moment) {}
+  // Where it tells a parent which call it is: memory that both share.
+  using Report = std::atomic<CallKind>;
 
+  // Never: only counts.
+  static constexpr uint64_t kNever = ~uint64_t{0};
+
+  DeathPlan(std::string dir, uint64_t nth, DeathMoment moment, Report* report = nullptr)
+      : dir_(std::move(dir)), nth_(nth), moment_(moment), report_(report) {}
+
+  uint64_t call_count() const { return call_count_.load(); }
   long OnCall(SystemCall* call) override;
 
  private:
   const std::string dir_;
   const uint64_t nth_;
   const DeathMoment moment_;
+  Report* const report_;
   std::atomic<uint64_t> call_count_{0};
 };
 

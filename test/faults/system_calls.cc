@@ -25,6 +25,7 @@ int __real_fsync(int fd);
 int __real_fdatasync(int fd);
 int __real_fallocate(int fd, int mode, off_t offset, off_t length);
 int __real_ftruncate(int fd, off_t length);
+off_t __real_lseek(int fd, off_t offset, int whence);
 int __real_openat(int dir_fd, const char* name, int flags, ...);
 int __real_renameat(int from_fd, const char* from, int to_fd, const char* to);
 int __real_unlinkat(int dir_fd, const char* name, int flags);
@@ -48,9 +49,9 @@ std::atomic<int> inside_count{0};
 thread_local bool inside_hook = false;
 
 constexpr std::array<const char*, kCallKindCount> kNames = {
-    "pread",  "pwrite",   "fsync",     "fdatasync", "fallocate", "ftruncate",   "openat",
-    "rename", "unlinkat", "mmap",      "munmap",    "msync",     "fstat",       "fstatat",
-    "flock",  "close",    "getrandom", "io_setup",  "io_submit", "io_getevents"};
+    "pread",   "pwrite", "fsync",    "fdatasync", "fallocate", "ftruncate", "lseek",
+    "openat",  "rename", "unlinkat", "mmap",      "munmap",    "msync",     "fstat",
+    "fstatat", "flock",  "close",    "getrandom", "io_setup",  "io_submit", "io_getevents"};
 
 // A hook that is on its way out may still be used by those that counted themselves before.
 long Dispatch(SystemCall call) {
@@ -94,6 +95,8 @@ long SystemCall::Proceed() const {
       return __real_fallocate(fd, flags, offset, length);
     case CallKind::kFtruncate:
       return __real_ftruncate(fd, length);
+    case CallKind::kLseek:
+      return __real_lseek(fd, offset, flags);
     case CallKind::kOpenAt:
       return __real_openat(fd, name, flags, mode);
     case CallKind::kRenameAt:
@@ -194,6 +197,13 @@ int __wrap_ftruncate(int fd, off_t length) {
   SystemCall call = CallOn(CallKind::kFtruncate, fd);
   call.length = length;
   return static_cast<int>(Dispatch(call));
+}
+
+off_t __wrap_lseek(int fd, off_t offset, int whence) {
+  SystemCall call = CallOn(CallKind::kLseek, fd);
+  call.offset = offset;
+  call.flags = whence;
+  return Dispatch(call);
 }
 
 int __wrap_openat(int dir_fd, const char* name, int flags, ...) {

@@ -29,6 +29,7 @@ enum class CallKind : uint8_t {
   kFdatasync,
   kFallocate,
   kFtruncate,
+  kLseek,
   kOpenAt,
   kRenameAt,
   kUnlinkAt,
@@ -56,14 +57,14 @@ struct SystemCall {
   const char* name = nullptr;      // openat, fstatat, unlinkat, renameat: what is renamed
   int new_fd = -1;                 // renameat: the other directory
   const char* new_name = nullptr;  // renameat: the new name
-  int flags = 0;       // openat, fallocate: mode, mmap, msync, fstatat, flock, getrandom
+  int flags = 0;  // openat, fallocate: mode, lseek: whence, mmap, msync, fstatat, flock, getrandom
   int protection = 0;  // mmap
   mode_t mode = 0;     // openat
   // pread, getrandom: filled. mmap, munmap, msync: the address. fstat, fstatat: the struct stat.
   void* buffer = nullptr;
   const void* data = nullptr;  // pwrite
   size_t size = 0;             // bytes of pread, pwrite, mmap, munmap, msync, getrandom
-  off_t offset = 0;            // pread, pwrite, fallocate, mmap
+  off_t offset = 0;            // pread, pwrite, fallocate, lseek, mmap
   off_t length = 0;            // fallocate, ftruncate: the new size
   // io_setup: how many; io_submit, io_getevents: at most how many.
   long count = 0;

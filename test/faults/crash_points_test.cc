@@ -1,0 +1,350 @@
+// Every system call is a place to die: a child that runs a small scenario is killed at its n-th
+// call, before, half-way through or after it, for every n; the recovery that follows is killed at
+// its m-th; and what is opened then must hold every acknowledged write.
+//
+// Children are forked from a process that has no store open. They report what was acknowledged
+// through shared memory.
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <memory>
+#include <new>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "engine_race/store.h"
+#include "test/faults/fault_plan.h"
+#include "test/faults/memory_dir.h"
+#include "test/faults/scenario.h"
+#include "test/faults/sparse_copy.h"
+#include "test/test_util.h"
+
+namespace engine_race::test {
+namespace {
+
+constexpr DeathMoment kMoments[] = {DeathMoment::kBefore, DeathMoment::kTorn, DeathMoment::kAfter};
+
+const char* NameOf(DeathMoment moment) {
+  switch (moment) {
+    case DeathMoment::kBefore:
+      return "before";
+    case DeathMoment::kTorn:
+      return "half-way through";
+    case DeathMoment::kAfter:
+      return "after";
+  }
+  return "";
+}
+
+// How far a child has come, in steps; in memory that it shares with its parent.
+struct Progress {
+  std::atomic<uint64_t> started_count{0};
+  std::atomic<uint64_t> answered_count{0};
+  // Steps before the last Sync that was answered; in the modes that sync, before the last write.
+  std::atomic<uint64_t> synced_count{0};
+  // The call that the child died at.
+  DeathPlan::Report died_at{CallKind::kPread};
+};
+
+class SharedProgress {
+ public:
+  SharedProgress()
+      : memory_(::mmap(nullptr, sizeof(Progress), PROT_READ | PROT_WRITE,
+                       MAP_SHARED | MAP_ANONYMOUS, -1, 0)) {
+    if (memory_ == MAP_FAILED) throw std::bad_alloc();
+    Reset();
+  }
+  SharedProgress(const SharedProgress&) = delete;
+  SharedProgress& operator=(const SharedProgress&) = delete;
+  ~SharedProgress() { ::munmap(memory_, sizeof(Progress)); }
+
+  void Reset() { new (memory_) Progress; }
+  Progress* operator->() { return static_cast<Progress*>(memory_); }
+
+ private:
+  void* const memory_;
+};
+
+// Runs in a child: leads a store in `dir` through the steps. False when one fails.
+bool RunSteps(const Options& options, const std::string& dir, const std::vector<Step>& steps,
+              SharedProgress* progress) {
+  std::unique_ptr<Store> store;
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const Step& step = steps[i];
+    (*progress)->started_count.store(i + 1);
+    Status status;
+    switch (step.kind) {
+      case Step::Kind::kOpen:
+        status = Store::Open(options, dir, &store);
+        break;
+      case Step::Kind::kWrite:
+        status = store->Write(KeyOf(step.key), ValueOf(step.key, step.version));
+        break;
+      case Step::Kind::kDelete:
+        status = store->Delete(KeyOf(step.key));
+        break;
+      case Step::Kind::kSync:
+        status = store->Sync();
+        break;
+      case Step::Kind::kClose:
+        store.reset();
+        break;
+      case Step::Kind::kRead:
+      case Step::Kind::kRange:
+        break;
+    }
+    if (!status.ok()) return false;
+    (*progress)->answered_count.store(i + 1);
+    const bool syncs = step.kind == Step::Kind::kSync ||
+                       (options.sync_mode != SyncMode::kNone && step.kind == Step::Kind::kWrite);
+    if (syncs) (*progress)->synced_count.store(i + 1);
+  }
+  return true;
+}
+
+enum class End : uint8_t { kKilled, kFinished, kFailed };
+
+// Forks; the child runs `run` under `hook` and leaves without any library's exit code.
+End InChildUnder(SystemCallHook* hook, const std::function<bool()>& run) {
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    const ScopedHook scope(hook);
+    ::syscall(SYS_exit_group, run() ? 0 : 1);
+  }
+  int status = 0;
+  if (::waitpid(pid, &status, 0) != pid) return End::kFailed;
+  if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) return End::kKilled;
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? End::kFinished : End::kFailed;
+}
+
+// The machine that recovers: the same, or one that was started anew, as after a power loss.
+enum class Boot : bool { kSame, kAnother };
+
+struct Case {
+  SyncMode sync_mode = SyncMode::kNone;
+  Boot boot = Boot::kSame;
+  // Every stride-th call of the scenario is a place to die, and so many of each recovery after it.
+  uint64_t stride = 1;
+  uint64_t recovery_count = 1;
+  bool sync_on_close = false;
+  // Long enough for the journal to turn to its other half.
+  bool long_life = false;
+};
+
+class CrashPointsTest : public ::testing::TestWithParam<Case> {
+ protected:
+  CrashPointsTest()
+      : seed_(std::random_device()()),
+        random_(seed_),
+        steps_(MakeScenario(Reads::kWithout, /*small=*/!GetParam().long_life)),
+        options_(ScenarioOptions(GetParam().sync_mode)) {
+    options_.sync_on_close = GetParam().sync_on_close;
+    std::ofstream(boot_id_) << "3f1c0a52-9d0e-4d6e-8f5b-0b6f1c2d3e4f\n";
+  }
+
+  // The first child. Its store is left in crashed_.
+  End DieInScenario(uint64_t nth, DeathMoment moment) {
+    std::filesystem::remove_all(crashed_);
+    progress_.Reset();
+    DeathPlan death(crashed_, nth, moment, &progress_->died_at);
+    return InChildUnder(&death, [&] { return RunSteps(options_, crashed_, steps_, &progress_); });
+  }
+
+  // The second child, on a copy of what the first one left.
+  End DieInRecovery(uint64_t mth, DeathMoment moment) {
+    CopyCrashed();
+    DeathPlan death(copy_, mth, moment);
+    BootIdHook boot(boot_id_, &death);
+    return InChildUnder(HookOfBoot(&boot, &death), [&] {
+      std::unique_ptr<Store> store;
+      const bool opened = Store::Open(options_, copy_, &store).ok();
+      store.reset();
+      return opened;
+    });
+  }
+
+  void CopyCrashed() {
+    std::filesystem::remove_all(copy_);
+    CopySparse(crashed_, copy_);
+  }
+
+  static SystemCallHook* HookOfBoot(SystemCallHook* another, SystemCallHook* same) {
+    return GetParam().boot == Boot::kAnother ? another : same;
+  }
+
+  // Opens what is left in `dir`, which recovers it, reads everything and closes it. *call_count is
+  // how many calls that took.
+  Contents Recover(const std::string& dir, uint64_t* call_count = nullptr) {
+    DeathPlan counter(dir, DeathPlan::kNever, DeathMoment::kBefore);
+    BootIdHook boot(boot_id_, &counter);
+    std::string problem;
+    Contents contents;
+    {
+      const ScopedHook scope(HookOfBoot(&boot, &counter));
+      std::unique_ptr<Store> store;
+      const Status opened = Store::Open(options_, dir, &store);
+      EXPECT_TRUE(opened.ok()) << opened.ToString();
+      if (call_count != nullptr) *call_count = counter.call_count();
+      if (opened.ok()) contents = ReadContents(store.get(), steps_, &problem);
+    }
+    EXPECT_EQ(problem, "");
+    return contents;
+  }
+
+  // What was acknowledged is there, and at most the one step under way besides. After a power
+  // loss that much of each bucket which makes a prefix, all that was synced included.
+  void ExpectNothingLost(const Contents& contents) {
+    const uint64_t started = progress_->started_count;
+    if (GetParam().boot == Boot::kSame) {
+      ExpectPrefix(contents, progress_->answered_count, started, kAllBuckets);
+      return;
+    }
+    for (uint32_t bucket = 0; bucket < options_.bucket_count; ++bucket) {
+      Contents of_bucket;
+      for (const auto& [key, version] : contents) {
+        if (ScenarioBucketOf(key) == bucket) of_bucket[key] = version;
+      }
+      ExpectPrefix(of_bucket, progress_->synced_count, started, bucket);
+    }
+  }
+
+  void ExpectPrefix(const Contents& contents, uint64_t least, uint64_t most, uint32_t bucket) {
+    for (uint64_t steps = least; steps <= most; ++steps) {
+      if (contents == ContentsAfter(steps_, steps, bucket)) return;
+    }
+    ADD_FAILURE() << "bucket " << static_cast<int32_t>(bucket) << " is as after none of the steps "
+                  << least << " to " << most << "\n  found  " << ToString(contents) << "\n  wanted "
+                  << ToString(ContentsAfter(steps_, least, bucket));
+  }
+
+  // The store goes on from what was recovered, and keeps it.
+  void ExpectUsable(const std::string& dir, Contents contents) {
+    std::unique_ptr<Store> store;
+    ASSERT_TRUE(Store::Open(options_, dir, &store).ok());
+    for (uint64_t key = 0; key < 6; ++key) {
+      ASSERT_TRUE(store->Write(KeyOf(key), ValueOf(key, 5000 + key)).ok());
+      contents[key] = 5000 + key;
+    }
+    store.reset();
+    EXPECT_EQ(Recover(dir), contents);
+  }
+
+  // Kills some recoveries of what the first child left; each must end in `contents` all the same.
+  void KillRecoveries(const Contents& contents, uint64_t call_count) {
+    for (uint64_t i = 0; i < GetParam().recovery_count && !HasFailure(); ++i) {
+      const uint64_t mth = 1 + random_() % call_count;
+      const DeathMoment moment = kMoments[random_() % std::size(kMoments)];
+      SCOPED_TRACE(std::string("recovery killed ") + NameOf(moment) + " call " +
+                   std::to_string(mth) + " of " + std::to_string(call_count));
+      ASSERT_NE(DieInRecovery(mth, moment), End::kFailed);
+      EXPECT_EQ(ToString(Recover(copy_)), ToString(contents));
+    }
+  }
+
+  void CheckCrashed() {
+    CopyCrashed();
+    uint64_t call_count = 0;
+    const Contents contents = Recover(copy_, &call_count);
+    ExpectNothingLost(contents);
+    ExpectUsable(copy_, contents);
+    KillRecoveries(contents, call_count);
+  }
+
+  const uint64_t seed_;
+  std::mt19937_64 random_;
+  const std::vector<Step> steps_;
+  Options options_;
+  MemoryDir dir_;
+  const std::string crashed_ = dir_.Join("crashed");
+  const std::string copy_ = dir_.Join("copy");
+  const std::string boot_id_ = dir_.Join("boot_id");
+  SharedProgress progress_;
+};
+
+TEST_P(CrashPointsTest, NothingAcknowledgedIsLostAtAnyCall) {
+  SCOPED_TRACE("seed " + std::to_string(seed_));
+  bool finished = false;
+  // A stride may leave calls out, but not the same ones every time.
+  uint64_t nth = 1 + random_() % GetParam().stride;
+  for (; !finished && !HasFailure(); nth += GetParam().stride) {
+    for (const DeathMoment moment : kMoments) {
+      // Only writes can be torn.
+      if (moment == DeathMoment::kTorn && progress_->died_at != CallKind::kPwrite) continue;
+      SCOPED_TRACE(std::string("killed ") + NameOf(moment) + " call " + std::to_string(nth));
+      const End end = DieInScenario(nth, moment);
+      ASSERT_NE(end, End::kFailed);
+      finished = end == End::kFinished;
+      if (!std::filesystem::exists(crashed_)) continue;
+      CheckCrashed();
+    }
+  }
+  EXPECT_GT(nth, 50u) << "the scenario makes hardly a call";
+}
+
+// The cases again, with every call of one recovery.
+class RecoveryPointsTest : public CrashPointsTest {};
+
+TEST_P(RecoveryPointsTest, ARecoveryMayBeKilledAtEveryCall) {
+  SCOPED_TRACE("seed " + std::to_string(seed_));
+  // Somewhere in the middle, with groups and marks under way.
+  const uint64_t nth = 100 + random_() % 40;
+  SCOPED_TRACE("killed in call " + std::to_string(nth));
+  ASSERT_EQ(DieInScenario(nth, DeathMoment::kTorn), End::kKilled);
+  CopyCrashed();
+  const Contents contents = Recover(copy_);
+  ExpectNothingLost(contents);
+  bool finished = false;
+  for (uint64_t mth = 1; !finished && !HasFailure(); mth += Sized(1, 5)) {
+    for (const DeathMoment moment : kMoments) {
+      SCOPED_TRACE(std::string("recovery killed ") + NameOf(moment) + " call " +
+                   std::to_string(mth));
+      const End end = DieInRecovery(mth, moment);
+      ASSERT_NE(end, End::kFailed);
+      finished = end == End::kFinished;
+      EXPECT_EQ(ToString(Recover(copy_)), ToString(contents));
+    }
+  }
+}
+
+constexpr uint64_t kStride = Sized(1, 17);
+constexpr Case kKilled = {SyncMode::kNone, Boot::kSame, kStride, 2};
+constexpr Case kPowerLost = {SyncMode::kNone, Boot::kAnother, kStride, 2};
+constexpr Case kClosedInSync = {SyncMode::kNone, Boot::kAnother, 3 * kStride, 1,
+                                /*sync_on_close=*/true};
+constexpr Case kGroupKilled = {SyncMode::kGroup, Boot::kSame, 3 * kStride, 1};
+constexpr Case kGroupPowerLost = {SyncMode::kGroup, Boot::kAnother, 3 * kStride, 1};
+constexpr Case kEveryWritePowerLost = {SyncMode::kEveryWrite, Boot::kAnother, 5 * kStride, 1};
+constexpr Case kLongGroupPowerLost = {SyncMode::kGroup,  Boot::kAnother, 20 * kStride, 1, false,
+                                      /*long_life=*/true};
+
+std::string NameOfCase(const ::testing::TestParamInfo<Case>& info) {
+  const Case& c = info.param;
+  std::string name = c.sync_mode == SyncMode::kNone    ? "NoSync"
+                     : c.sync_mode == SyncMode::kGroup ? "GroupSync"
+                                                       : "EveryWriteSync";
+  name += c.boot == Boot::kSame ? "SameBoot" : "AnotherBoot";
+  if (c.sync_on_close) name += "SyncOnClose";
+  if (c.long_life) name += "LongLife";
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Modes, CrashPointsTest,
+                         ::testing::Values(kKilled, kPowerLost, kClosedInSync, kGroupKilled,
+                                           kGroupPowerLost, kEveryWritePowerLost,
+                                           kLongGroupPowerLost),
+                         NameOfCase);
+INSTANTIATE_TEST_SUITE_P(Modes, RecoveryPointsTest,
+                         ::testing::Values(kKilled, kPowerLost, kGroupKilled, kGroupPowerLost),
+                         NameOfCase);
+
+}  // namespace
+}  // namespace engine_race::test
