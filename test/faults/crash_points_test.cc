@@ -113,10 +113,13 @@ bool RunSteps(const Options& options, const std::string& dir, const std::vector<
 
 enum class End : uint8_t { kKilled, kFinished, kFailed };
 
-// Forks; the child runs `run` under `hook` and leaves without any library's exit code.
+// Forks; the child runs `run` under `hook` and leaves without any library's exit code. One that
+// hangs has failed.
 End InChildUnder(SystemCallHook* hook, const std::function<bool()>& run) {
+  constexpr unsigned int kPatienceSeconds = 60;
   const pid_t pid = ::fork();
   if (pid == 0) {
+    ::alarm(kPatienceSeconds);
     const ScopedHook scope(hook);
     ::syscall(SYS_exit_group, run() ? 0 : 1);
   }
@@ -126,8 +129,9 @@ End InChildUnder(SystemCallHook* hook, const std::function<bool()>& run) {
   return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? End::kFinished : End::kFailed;
 }
 
-// The machine that recovers: the same, or one that was started anew, as after a power loss.
-enum class Boot : bool { kSame, kAnother };
+// The machine that recovers: the same; one that was started anew; or one that has lost its power
+// with all that was staged, which nothing promises to keep.
+enum class Boot : uint8_t { kSame, kAnother, kAnotherWithoutStaging };
 
 struct Case {
   SyncMode sync_mode = SyncMode::kNone;
@@ -136,7 +140,7 @@ struct Case {
   uint64_t stride = 1;
   uint64_t recovery_count = 1;
   bool sync_on_close = false;
-  // Long enough for the journal to turn to its other half.
+  // Long enough for the journal to use its halves again.
   bool long_life = false;
 };
 
@@ -145,7 +149,7 @@ class CrashPointsTest : public ::testing::TestWithParam<Case> {
   CrashPointsTest()
       : seed_(std::random_device()()),
         random_(seed_),
-        steps_(MakeScenario(Reads::kWithout, /*small=*/!GetParam().long_life)),
+        steps_(MakeScenario(Reads::kWithout, GetParam().long_life ? Life::kLong : Life::kShort)),
         options_(ScenarioOptions(GetParam().sync_mode)) {
     options_.sync_on_close = GetParam().sync_on_close;
     std::ofstream(boot_id_) << "3f1c0a52-9d0e-4d6e-8f5b-0b6f1c2d3e4f\n";
@@ -156,7 +160,10 @@ class CrashPointsTest : public ::testing::TestWithParam<Case> {
     std::filesystem::remove_all(crashed_);
     progress_.Reset();
     DeathPlan death(crashed_, nth, moment, &progress_->died_at);
-    return InChildUnder(&death, [&] { return RunSteps(options_, crashed_, steps_, &progress_); });
+    const End end =
+        InChildUnder(&death, [&] { return RunSteps(options_, crashed_, steps_, &progress_); });
+    if (GetParam().boot == Boot::kAnotherWithoutStaging) LoseStaging();
+    return end;
   }
 
   // The second child, on a copy of what the first one left.
@@ -178,7 +185,17 @@ class CrashPointsTest : public ::testing::TestWithParam<Case> {
   }
 
   static SystemCallHook* HookOfBoot(SystemCallHook* another, SystemCallHook* same) {
-    return GetParam().boot == Boot::kAnother ? another : same;
+    return GetParam().boot == Boot::kSame ? same : another;
+  }
+
+  void LoseStaging() const {
+    for (const char* name : {"staging_keys", "staging_values"}) {
+      const std::string path = crashed_ + "/" + name;
+      if (!std::filesystem::exists(path)) continue;
+      const uintmax_t size_bytes = std::filesystem::file_size(path);
+      std::filesystem::resize_file(path, 0);
+      std::filesystem::resize_file(path, size_bytes);
+    }
   }
 
   // Opens what is left in `dir`, which recovers it, reads everything and closes it. *call_count is
@@ -316,15 +333,15 @@ TEST_P(RecoveryPointsTest, ARecoveryMayBeKilledAtEveryCall) {
 }
 
 constexpr uint64_t kStride = Sized(1, 17);
+constexpr Boot kNoStaging = Boot::kAnotherWithoutStaging;
 constexpr Case kKilled = {SyncMode::kNone, Boot::kSame, kStride, 2};
-constexpr Case kPowerLost = {SyncMode::kNone, Boot::kAnother, kStride, 2};
-constexpr Case kClosedInSync = {SyncMode::kNone, Boot::kAnother, 3 * kStride, 1,
-                                /*sync_on_close=*/true};
+constexpr Case kRestarted = {SyncMode::kNone, Boot::kAnother, 2 * kStride, 1};
+constexpr Case kPowerLost = {SyncMode::kNone, kNoStaging, kStride, 1};
+constexpr Case kClosedInSync = {SyncMode::kNone, kNoStaging, 3 * kStride, 1, true};
 constexpr Case kGroupKilled = {SyncMode::kGroup, Boot::kSame, 3 * kStride, 1};
-constexpr Case kGroupPowerLost = {SyncMode::kGroup, Boot::kAnother, 3 * kStride, 1};
-constexpr Case kEveryWritePowerLost = {SyncMode::kEveryWrite, Boot::kAnother, 5 * kStride, 1};
-constexpr Case kLongGroupPowerLost = {SyncMode::kGroup,  Boot::kAnother, 20 * kStride, 1, false,
-                                      /*long_life=*/true};
+constexpr Case kGroupPowerLost = {SyncMode::kGroup, kNoStaging, 3 * kStride, 1};
+constexpr Case kEachPowerLost = {SyncMode::kEveryWrite, kNoStaging, 5 * kStride, 1};
+constexpr Case kLongGroupPowerLost = {SyncMode::kGroup, kNoStaging, 67 * kStride, 1, false, true};
 
 std::string NameOfCase(const ::testing::TestParamInfo<Case>& info) {
   const Case& c = info.param;
@@ -332,18 +349,20 @@ std::string NameOfCase(const ::testing::TestParamInfo<Case>& info) {
                      : c.sync_mode == SyncMode::kGroup ? "GroupSync"
                                                        : "EveryWriteSync";
   name += c.boot == Boot::kSame ? "SameBoot" : "AnotherBoot";
+  if (c.boot == kNoStaging) name += "WithoutStaging";
   if (c.sync_on_close) name += "SyncOnClose";
   if (c.long_life) name += "LongLife";
   return name;
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, CrashPointsTest,
-                         ::testing::Values(kKilled, kPowerLost, kClosedInSync, kGroupKilled,
-                                           kGroupPowerLost, kEveryWritePowerLost,
+                         ::testing::Values(kKilled, kRestarted, kPowerLost, kClosedInSync,
+                                           kGroupKilled, kGroupPowerLost, kEachPowerLost,
                                            kLongGroupPowerLost),
                          NameOfCase);
 INSTANTIATE_TEST_SUITE_P(Modes, RecoveryPointsTest,
-                         ::testing::Values(kKilled, kPowerLost, kGroupKilled, kGroupPowerLost),
+                         ::testing::Values(kKilled, kRestarted, kPowerLost, kGroupKilled,
+                                           kGroupPowerLost),
                          NameOfCase);
 
 }  // namespace

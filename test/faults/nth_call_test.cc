@@ -25,7 +25,7 @@ struct Sweep {
   SyncMode sync_mode = SyncMode::kNone;
   // The calls of libaio instead of the others.
   bool libaio = false;
-  // Only some of the calls of a life that is long enough for the journal to turn to its other half.
+  // Only some of the calls of a life that is long enough for the journal to use its halves again.
   bool long_life = false;
 };
 
@@ -243,10 +243,10 @@ TEST_P(NthCallTest, EveryCallMayFail) {
   const MemoryDir dir;
   // Runs with libaio, or with a journal to fill, are slow.
   const bool is_slow = kSanitized || sweep.libaio || sweep.sync_mode != SyncMode::kNone;
-  const bool small = is_slow && !sweep.long_life;
-  const std::vector<Step> steps = MakeScenario(Reads::kWith, small);
+  const Life life = sweep.long_life ? Life::kLong : is_slow ? Life::kShort : Life::kMedium;
+  const std::vector<Step> steps = MakeScenario(Reads::kWith, life);
   const IoBackend io_backend = sweep.libaio ? IoBackend::kAuto : IoBackend::kPsync;
-  const uint64_t stride = sweep.long_life ? Sized(13, 131) : Sized(1, 7);
+  const uint64_t stride = sweep.long_life ? Sized(37, 337) : Sized(1, 7);
   constexpr uint64_t kMaxCalls = 5000;
   constexpr int kMaxProblems = 5;
   int problem_count = 0;

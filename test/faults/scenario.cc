@@ -59,7 +59,7 @@ Options ScenarioOptions(SyncMode sync_mode) {
   return options;
 }
 
-std::vector<Step> MakeScenario(Reads reads, bool small) {
+std::vector<Step> MakeScenario(Reads reads, Life life) {
   ScenarioMaker maker(reads);
   maker.Add(Step::Kind::kOpen);
   // Beside full groups every bucket gets a partial one.
@@ -80,8 +80,11 @@ std::vector<Step> MakeScenario(Reads reads, bool small) {
   maker.Add(Step::Kind::kSync);
   maker.Write(3, 4, 3);
   maker.Add(Step::Kind::kRange);
-  if (!small) {
+  if (life != Life::kShort) {
     maker.Write(0, 7, 255);
+    if (life == Life::kLong) {
+      for (uint64_t bucket = 1; bucket < 3; ++bucket) maker.Write(bucket, 0, 200);
+    }
     maker.Reopen();
     maker.Add(Step::Kind::kRange);
     maker.Write(0, 20, 3);

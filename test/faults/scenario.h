@@ -31,9 +31,14 @@ enum class Reads : bool { kWithout, kWith };
 // milliseconds, to end a libaio context, and every run has several.
 Options ScenarioOptions(SyncMode sync_mode);
 
-// Begins with kOpen and ends with kClose. The first bucket fills a group of keys (256 records) and
-// some, unless `small`.
-std::vector<Step> MakeScenario(Reads reads, bool small);
+enum class Life : uint8_t {
+  kShort,   // some groups of values in each bucket
+  kMedium,  // and one bucket that fills a group of keys
+  kLong,    // and enough for the smallest journal to use its first half again
+};
+
+// Begins with kOpen and ends with kClose.
+std::vector<Step> MakeScenario(Reads reads, Life life);
 
 // Version by key; a key that is not there is absent.
 using Contents = std::map<uint64_t, uint64_t>;
