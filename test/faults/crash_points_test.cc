@@ -291,8 +291,9 @@ TEST_P(CrashPointsTest, NothingAcknowledgedIsLostAtAnyCall) {
   SCOPED_TRACE("seed " + std::to_string(seed_));
   bool finished = false;
   // A stride may leave calls out, but not the same ones every time.
-  uint64_t nth = 1 + random_() % GetParam().stride;
-  for (; !finished && !HasFailure(); nth += GetParam().stride) {
+  const uint64_t stride = GetParam().stride * dir_.stride();
+  uint64_t nth = 1 + random_() % stride;
+  for (; !finished && !HasFailure(); nth += stride) {
     for (const DeathMoment moment : kMoments) {
       // Only writes can be torn.
       if (moment == DeathMoment::kTorn && progress_->died_at != CallKind::kPwrite) continue;
@@ -320,7 +321,7 @@ TEST_P(RecoveryPointsTest, ARecoveryMayBeKilledAtEveryCall) {
   const Contents contents = Recover(copy_);
   ExpectNothingLost(contents);
   bool finished = false;
-  for (uint64_t mth = 1; !finished && !HasFailure(); mth += Sized(1, 5)) {
+  for (uint64_t mth = 1; !finished && !HasFailure(); mth += dir_.stride() * Sized(1, 23)) {
     for (const DeathMoment moment : kMoments) {
       SCOPED_TRACE(std::string("recovery killed ") + NameOf(moment) + " call " +
                    std::to_string(mth));
@@ -334,12 +335,12 @@ TEST_P(RecoveryPointsTest, ARecoveryMayBeKilledAtEveryCall) {
 
 constexpr uint64_t kStride = Sized(1, 17);
 constexpr Boot kNoStaging = Boot::kAnotherWithoutStaging;
-constexpr Case kKilled = {SyncMode::kNone, Boot::kSame, kStride, 2};
+constexpr Case kKilled = {SyncMode::kNone, Boot::kSame, kStride, 1};
 constexpr Case kRestarted = {SyncMode::kNone, Boot::kAnother, 2 * kStride, 1};
-constexpr Case kPowerLost = {SyncMode::kNone, kNoStaging, kStride, 1};
-constexpr Case kClosedInSync = {SyncMode::kNone, kNoStaging, 3 * kStride, 1, true};
-constexpr Case kGroupKilled = {SyncMode::kGroup, Boot::kSame, 3 * kStride, 1};
-constexpr Case kGroupPowerLost = {SyncMode::kGroup, kNoStaging, 3 * kStride, 1};
+constexpr Case kPowerLost = {SyncMode::kNone, kNoStaging, 2 * kStride, 1};
+constexpr Case kClosedInSync = {SyncMode::kNone, kNoStaging, 4 * kStride, 1, true};
+constexpr Case kGroupKilled = {SyncMode::kGroup, Boot::kSame, 4 * kStride, 1};
+constexpr Case kGroupPowerLost = {SyncMode::kGroup, kNoStaging, 4 * kStride, 1};
 constexpr Case kEachPowerLost = {SyncMode::kEveryWrite, kNoStaging, 5 * kStride, 1};
 constexpr Case kLongGroupPowerLost = {SyncMode::kGroup, kNoStaging, 67 * kStride, 1, false, true};
 

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
@@ -18,9 +19,9 @@ namespace engine_race::test {
 class MemoryDir {
  public:
   MemoryDir() {
-    const bool has_memory = ::access("/dev/shm", W_OK | X_OK) == 0;
+    in_memory_ = ::access("/dev/shm", W_OK | X_OK) == 0;
     const std::filesystem::path base =
-        has_memory ? std::filesystem::path("/dev/shm") : std::filesystem::temp_directory_path();
+        in_memory_ ? std::filesystem::path("/dev/shm") : std::filesystem::temp_directory_path();
     path_ = (base / "engine_race_faults.XXXXXX").string();
     if (::mkdtemp(path_.data()) == nullptr) {
       throw std::system_error(errno, std::generic_category(), "mkdtemp " + path_);
@@ -34,9 +35,12 @@ class MemoryDir {
   }
 
   const std::string& path() const { return path_; }
+  // By how much a sweep should take longer steps: a disk's flushes take milliseconds each.
+  uint64_t stride() const { return in_memory_ ? 1 : 13; }
   std::string Join(std::string_view name) const { return path_ + "/" + std::string(name); }
 
  private:
+  bool in_memory_ = false;
   std::string path_;
 };
 

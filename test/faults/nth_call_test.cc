@@ -246,7 +246,7 @@ TEST_P(NthCallTest, EveryCallMayFail) {
   const Life life = sweep.long_life ? Life::kLong : is_slow ? Life::kShort : Life::kMedium;
   const std::vector<Step> steps = MakeScenario(Reads::kWith, life);
   const IoBackend io_backend = sweep.libaio ? IoBackend::kAuto : IoBackend::kPsync;
-  const uint64_t stride = sweep.long_life ? Sized(37, 337) : Sized(1, 7);
+  const uint64_t stride = dir.stride() * (sweep.long_life ? Sized(37, 337) : Sized(1, 5));
   constexpr uint64_t kMaxCalls = 5000;
   constexpr int kMaxProblems = 5;
   int problem_count = 0;
