@@ -52,8 +52,9 @@ Status Journal::Prepare(int dir_fd, uint64_t size_bytes) {
       static_cast<void>(file_.Truncate(0).ok());
       return filled;
     }
-    ENGINE_RACE_RETURN_IF_ERROR(sys::Fsync(dir_fd));
   }
+  // Also of a journal that is there: whoever filled it may have come no further.
+  ENGINE_RACE_RETURN_IF_ERROR(sys::Fsync(dir_fd));
   ENGINE_RACE_RETURN_IF_ERROR(BeginHalf(0));
   try {
     checkpointer_ = std::thread([this] { RunCheckpoints(); });
