@@ -6,6 +6,8 @@
 #ifndef TEST_TEST_UTIL_H_
 #define TEST_TEST_UTIL_H_
 
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstdint>
 #include <cstdlib>
@@ -26,17 +28,35 @@ inline constexpr bool kSanitized = true;
 inline constexpr bool kSanitized = false;
 #endif
 
+#if defined(__SANITIZE_ADDRESS__)
+inline constexpr bool kAddressSanitized = true;
+#else
+inline constexpr bool kAddressSanitized = false;
+#endif
+
 // How large a test is: `release` in a plain build, `sanitized` under ASan or TSan.
 constexpr uint64_t Sized(uint64_t release, uint64_t sanitized) {
   return kSanitized ? sanitized : release;
 }
 
-// A fresh directory below $TMPDIR, removed with everything in it when the object goes.
+// Where tests of many small stores keep them: memory, if there is a file system of it with room.
+inline std::filesystem::path FastParent() {
+  constexpr uint64_t kNeededBytes = uint64_t{1} << 30;
+  const std::filesystem::path memory = "/dev/shm";
+  std::error_code error;
+  const std::filesystem::space_info space = std::filesystem::space(memory, error);
+  const bool fits = !error && space.available >= kNeededBytes;
+  return fits && ::access(memory.c_str(), W_OK) == 0 ? memory
+                                                     : std::filesystem::temp_directory_path();
+}
+
+// A fresh directory below $TMPDIR, or where it is told, removed with everything in it when the
+// object goes.
 class TempDir {
  public:
-  TempDir() {
-    std::string pattern =
-        (std::filesystem::temp_directory_path() / "engine_race_test.XXXXXX").string();
+  TempDir() : TempDir(std::filesystem::temp_directory_path()) {}
+  explicit TempDir(const std::filesystem::path& parent) {
+    std::string pattern = (parent / "engine_race_test.XXXXXX").string();
     if (::mkdtemp(pattern.data()) == nullptr) {
       throw std::system_error(errno, std::generic_category(), "mkdtemp " + pattern);
     }

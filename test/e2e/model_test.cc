@@ -1,0 +1,383 @@
+// Random operations on tiny stores, every result compared with a simple model; and many threads at
+// once on a store that is closed and opened again and again.
+//
+// MODEL_SEED makes one store anew, the number that a failure prints.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <random>
+
+#include "engine_race/log/geometry.h"
+#include "test/e2e/engine_fixture.h"
+
+namespace engine_race::test {
+namespace {
+
+using Rng = std::mt19937_64;
+
+Options RandomGeometry(Rng& rng) {
+  Options options;
+  options.bucket_count = 1u << rng() % 4;
+  options.file_count = std::min<uint32_t>(options.bucket_count, 1u << rng() % 4);
+  options.value_group_bytes = 4096u << rng() % 4;
+  options.key_group_bytes = 4096u << rng() % 2;
+  // Small ones fill up: refusals are part of the model.
+  options.bucket_capacity_records = uint64_t{1} << (9 + rng() % 6);
+  return options;
+}
+
+// Tuning, which every opening draws anew.
+Options RandomTuning(Options options, Rng& rng) {
+  options.memory_budget_bytes = uint64_t{16} << 20;
+  options.build_thread_count = 1 + rng() % 2;
+  options.io_backend = rng() % 8 != 0 ? IoBackend::kPsync : IoBackend::kAuto;
+  options.verify_checksums = rng() % 4 != 0;
+  options.sync_mode = rng() % 8 == 0   ? SyncMode::kEveryWrite
+                      : rng() % 8 == 0 ? SyncMode::kGroup
+                                       : SyncMode::kNone;
+  options.sync_on_close = rng() % 4 == 0;
+  options.journal_bytes = kMinJournalBytes;
+  return options;
+}
+
+// The keys of one store, and how they are picked.
+class KeyPool {
+ public:
+  KeyPool(const Geometry& geometry, Rng& rng) : skew_(rng() % 4) {
+    keys_ = {0, ~uint64_t{0}};
+    for (uint32_t b = 0; b < geometry.bucket_count; ++b) {
+      keys_.push_back(geometry.FirstKeyOf(b));
+      keys_.push_back(geometry.LastKeyOf(b));
+    }
+    const size_t count = 1 + rng() % 400;
+    const uint64_t prefix = rng() & 0xfff0000000000000;
+    const uint64_t spread = rng() % 3;
+    while (keys_.size() < count) {
+      const uint64_t number = keys_.size();
+      keys_.push_back(spread == 0   ? number * 0x9e3779b97f4a7c15
+                      : spread == 1 ? prefix | (rng() >> 12)
+                                    : prefix + number);
+    }
+    std::sort(keys_.begin(), keys_.end());
+    keys_.erase(std::unique(keys_.begin(), keys_.end()), keys_.end());
+    std::shuffle(keys_.begin(), keys_.end(), rng);
+  }
+
+  uint64_t Pick(Rng& rng) const {
+    const uint64_t n = keys_.size();
+    switch (skew_) {
+      case 0:
+        return keys_[rng() % n];
+      case 1:
+        return keys_[rng() % (rng() % n + 1)];
+      case 2:
+        return keys_[rng() % 2 == 0 ? rng() % std::min<uint64_t>(n, 3) : rng() % n];
+      default:
+        return keys_[next_++ / 2 % n];
+    }
+  }
+
+  // A key that may never have been written, or the end of all.
+  std::string Bound(Rng& rng) const {
+    const uint64_t draw = rng() % 8;
+    if (draw == 0) return "";
+    if (draw == 1) return KeyOf(rng());
+    return KeyOf(Pick(rng) + (draw == 2 ? 1 : 0));
+  }
+
+ private:
+  const uint64_t skew_;
+  std::vector<uint64_t> keys_;
+  mutable uint64_t next_ = 0;
+};
+
+// One store beside its model.
+class ModelRun {
+ public:
+  explicit ModelRun(uint64_t seed)
+      : rng_(seed), geometry_options_(RandomGeometry(rng_)), pool_(GeometryOf(), rng_) {
+    bucket_counts_.resize(geometry_options_.bucket_count);
+    delete_share_ = rng_() % 3 * 100;
+    Reopen();
+  }
+
+  void Run(uint64_t op_count) {
+    for (uint64_t i = 0; i < op_count && !::testing::Test::HasFatalFailure(); ++i) Step();
+    Reopen();
+    Range("", "");
+  }
+
+ private:
+  Geometry GeometryOf() const { return GeometryFrom(geometry_options_); }
+
+  void Reopen() {
+    store_.reset();
+    // A store keeps its own geometry: the later openings ask for another.
+    Options options = exists_ ? Options() : geometry_options_;
+    exists_ = true;
+    store_ = OpenStore(dir_.path(), RandomTuning(options, rng_));
+    ASSERT_NE(store_, nullptr);
+  }
+
+  void Step() {
+    const uint64_t draw = rng_() % 10000;
+    if (draw < 5000) {
+      Append(/*is_delete=*/rng_() % 1000 < delete_share_);
+    } else if (draw < 9850) {
+      Read();
+    } else if (draw < 9950) {
+      Range(pool_.Bound(rng_), pool_.Bound(rng_));
+    } else if (draw < 9960) {
+      Range("", "");
+    } else if (draw < 9975) {
+      Sync();
+    } else if (draw < 9995) {
+      EXPECT_EQ(store_->Stats().record_count, record_count_);
+    } else {
+      Reopen();
+    }
+  }
+
+  void Append(bool is_delete) {
+    const uint64_t key = pool_.Pick(rng_);
+    FillValue(key, ++version_, value_.data());
+    const Status status =
+        is_delete ? store_->Delete(KeyOf(key)) : store_->Write(KeyOf(key), value_);
+    uint64_t& bucket_count = bucket_counts_[GeometryOf().BucketOf(key)];
+    if (bucket_count == geometry_options_.bucket_capacity_records) {
+      ASSERT_EQ(status.code(), Code::kFull) << status.ToString();
+      return;
+    }
+    ASSERT_TRUE(status.ok()) << status.ToString();
+    ++bucket_count;
+    ++record_count_;
+    if (is_delete) {
+      model_.erase(key);
+    } else {
+      model_[key] = version_;
+    }
+  }
+
+  void Read() {
+    const uint64_t key = rng_() % 50 == 0 ? rng_() : pool_.Pick(rng_);
+    const Status status = store_->Read(KeyOf(key), &read_);
+    const auto found = model_.find(key);
+    if (found == model_.end()) {
+      ASSERT_EQ(status.code(), Code::kNotFound) << "key " << key << ": " << status.ToString();
+      return;
+    }
+    ASSERT_TRUE(status.ok()) << "key " << key << ": " << status.ToString();
+    uint64_t version = 0;
+    ASSERT_TRUE(ParseValue(key, read_, &version)) << "wrong bytes under key " << key;
+    ASSERT_EQ(version, found->second) << "key " << key;
+  }
+
+  void Range(const std::string& lower, const std::string& upper) {
+    auto next = lower.empty() ? model_.begin() : model_.lower_bound(DecodeKey(lower.data()));
+    auto end = upper.empty() ? model_.end() : model_.lower_bound(DecodeKey(upper.data()));
+    if (!lower.empty() && !upper.empty() && lower >= upper) next = end;
+    uint64_t wrong_count = 0;
+    const Status status =
+        store_->Range(lower, upper, [&](std::string_view key, std::string_view value) {
+          uint64_t version = 0;
+          const bool right = next != end && key == KeyOf(next->first) &&
+                             ParseValue(next->first, value, &version) && version == next->second;
+          wrong_count += !right;
+          if (next != end) ++next;
+        });
+    ASSERT_TRUE(status.ok()) << status.ToString();
+    ASSERT_EQ(wrong_count, 0u);
+    ASSERT_EQ(next, end) << "the range ended early";
+  }
+
+  void Sync() {
+    const Status status = store_->Sync();
+    ASSERT_TRUE(status.ok()) << status.ToString();
+    // SYNC_TODO ASSERT_EQ(store_->Stats().synced_record_count, record_count_);
+  }
+
+  Rng rng_;
+  const Options geometry_options_;
+  const KeyPool pool_;
+  TempDir dir_{FastParent()};
+  uint64_t delete_share_ = 0;
+  bool exists_ = false;
+  std::unique_ptr<Store> store_;
+  std::map<uint64_t, uint64_t> model_;
+  std::vector<uint64_t> bucket_counts_;
+  uint64_t record_count_ = 0;
+  uint64_t version_ = 0;
+  std::string value_ = std::string(kValueBytes, '\0');
+  std::string read_;
+};
+
+TEST(ModelTest, RandomOperationsOnTinyStores) {
+  constexpr uint64_t kOpsEach = 20000;
+  const uint64_t store_count =
+      (kAddressSanitized ? 4'000'000 : Sized(1'000'000, 100'000)) / kOpsEach;
+  const char* const replayed = std::getenv("MODEL_SEED");
+  if (replayed != nullptr) {
+    ModelRun(std::strtoull(replayed, nullptr, 0)).Run(kOpsEach);
+    return;
+  }
+  const uint64_t seed = std::random_device()();
+  for (uint64_t i = 0; i < store_count; ++i) {
+    SCOPED_TRACE("MODEL_SEED=" + std::to_string(seed + i));
+    ModelRun(seed + i).Run(kOpsEach);
+    if (HasFailure()) return;
+  }
+}
+
+// A key's operations are numbered from 1, by the one thread that writes it; which are deletes
+// follows from key and number.
+class ConcurrentModel {
+ public:
+  static constexpr uint32_t kWriterCount = 4;
+  static constexpr uint32_t kKeyCount = 128;
+
+  static uint64_t KeyAt(uint32_t i) { return i * (~uint64_t{0} / (kKeyCount - 1)); }
+  static bool IsDelete(uint32_t i, uint64_t number) {
+    return (i * 31 + number * 0x9e3779b97f4a7c15) >> 61 == 0;
+  }
+
+  void Write(Store* store, uint32_t writer, Rng& rng) {
+    const auto i =
+        static_cast<uint32_t>(rng() % (kKeyCount / kWriterCount)) * kWriterCount + writer;
+    const uint64_t number = started_[i].load() + 1;
+    started_[i].store(number);
+    const Status status = IsDelete(i, number)
+                              ? store->Delete(KeyOf(KeyAt(i)))
+                              : store->Write(KeyOf(KeyAt(i)), ValueOf(KeyAt(i), number));
+    ASSERT_TRUE(status.ok()) << status.ToString();
+    acknowledged_[i].store(number);
+  }
+
+  // What one reading thread has seen of each key: it never goes back behind that.
+  using Seen = std::array<uint64_t, kKeyCount>;
+
+  void Read(Store* store, Rng& rng, Seen* seen) const {
+    const auto i = static_cast<uint32_t>(rng() % kKeyCount);
+    const uint64_t floor = acknowledged_[i].load();
+    std::string value;
+    const Status status = store->Read(KeyOf(KeyAt(i)), &value);
+    if (status.code() == Code::kNotFound) {
+      ExpectMayBeAbsent(i, floor, seen);
+      return;
+    }
+    ASSERT_TRUE(status.ok()) << status.ToString();
+    ExpectValue(i, floor, value, seen);
+  }
+
+  void Scan(Store* store, Rng& rng, Seen* seen) const {
+    auto first = static_cast<uint32_t>(rng() % kKeyCount);
+    auto last = static_cast<uint32_t>(rng() % kKeyCount);
+    if (first > last) std::swap(first, last);
+    std::array<uint64_t, kKeyCount> floors;
+    for (uint32_t i = first; i < last; ++i) floors[i] = acknowledged_[i].load();
+    uint32_t next = first;
+    const Status status = store->Range(
+        KeyOf(KeyAt(first)), KeyOf(KeyAt(last)), [&](std::string_view key, std::string_view value) {
+          const uint64_t number = DecodeKey(key.data());
+          for (; next < last && KeyAt(next) < number; ++next) {
+            ExpectMayBeAbsent(next, floors[next], seen);
+          }
+          ASSERT_TRUE(next < last && KeyAt(next) == number) << "phantom, or not ascending";
+          ExpectValue(next, floors[next], value, seen);
+          ++next;
+        });
+    ASSERT_TRUE(status.ok()) << status.ToString();
+    for (; next < last; ++next) ExpectMayBeAbsent(next, floors[next], seen);
+  }
+
+  uint64_t acknowledged_count() const {
+    uint64_t count = 0;
+    for (const auto& number : acknowledged_) count += number.load();
+    return count;
+  }
+
+ private:
+  void ExpectValue(uint32_t i, uint64_t floor, std::string_view value, Seen* seen) const {
+    uint64_t number = 0;
+    ASSERT_TRUE(ParseValue(KeyAt(i), value, &number)) << "wrong bytes under key " << i;
+    ASSERT_GE(number, std::max(floor, (*seen)[i])) << "key " << i << " went back";
+    ASSERT_LE(number, started_[i].load()) << "key " << i;
+    ASSERT_FALSE(IsDelete(i, number)) << "key " << i;
+    (*seen)[i] = number;
+  }
+
+  void ExpectMayBeAbsent(uint32_t i, uint64_t floor, const Seen* seen) const {
+    const uint64_t oldest = std::max(floor, (*seen)[i]);
+    if (oldest == 0) return;
+    const uint64_t newest = started_[i].load();
+    for (uint64_t number = oldest; number <= newest; ++number) {
+      if (IsDelete(i, number)) return;
+    }
+    FAIL() << "key " << i << " is gone; no delete is among " << oldest << " to " << newest;
+  }
+
+  std::array<std::atomic<uint64_t>, kKeyCount> started_ = {};
+  std::array<std::atomic<uint64_t>, kKeyCount> acknowledged_ = {};
+};
+
+TEST(ModelTest, WritersReadersScannersSyncersAndClosers) {
+  const uint64_t seed = std::random_device()();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  Rng rng(seed);
+  const uint64_t round_count = Sized(150, 60);
+  constexpr uint32_t kReaderCount = 3;
+  constexpr uint32_t kScannerCount = 2;
+  constexpr uint32_t kSyncerCount = 1;
+  std::unique_ptr<TempDir> dir;
+  std::unique_ptr<ConcurrentModel> model;
+  std::vector<ConcurrentModel::Seen> seen;
+  Options geometry;
+  uint64_t acknowledged_count = 0;
+  for (uint64_t round = 0; round < round_count && !HasFailure(); ++round) {
+    if (round % 30 == 0) {
+      dir = std::make_unique<TempDir>(FastParent());
+      model = std::make_unique<ConcurrentModel>();
+      seen.assign(kReaderCount + kScannerCount, {});
+      geometry = RandomGeometry(rng);
+      geometry.bucket_capacity_records = kMaxBucketRecords;
+    }
+    const auto store = OpenStore(dir->path(), RandomTuning(geometry, rng));
+    ASSERT_NE(store, nullptr);
+    std::atomic<uint32_t> writing{ConcurrentModel::kWriterCount};
+    const uint64_t write_count = rng() % Sized(300, 80);
+    const uint64_t round_seed = rng();
+    RunThreads(ConcurrentModel::kWriterCount + kReaderCount + kScannerCount + kSyncerCount,
+               [&](uint32_t t) {
+                 Rng own(round_seed + t);
+                 if (t < ConcurrentModel::kWriterCount) {
+                   for (uint64_t i = 0; i < write_count; ++i) model->Write(store.get(), t, own);
+                   --writing;
+                   return;
+                 }
+                 const uint32_t role = t - ConcurrentModel::kWriterCount;
+                 // Once more after the last write.
+                 for (bool last = false; !last;) {
+                   last = writing.load() == 0;
+                   if (role < kReaderCount) {
+                     model->Read(store.get(), own, &seen[role]);
+                   } else if (role < kReaderCount + kScannerCount) {
+                     model->Scan(store.get(), own, &seen[role]);
+                   } else {
+                     const Status status = store->Sync();
+                     EXPECT_TRUE(status.ok()) << status.ToString();
+                     std::this_thread::sleep_for(std::chrono::microseconds(own() % 2000));
+                   }
+                 }
+               });
+    acknowledged_count += write_count * ConcurrentModel::kWriterCount;
+    if (round % 30 == 29) {
+      EXPECT_EQ(store->Stats().record_count, model->acknowledged_count());
+    }
+  }
+  EXPECT_GT(acknowledged_count, 0u);
+}
+
+}  // namespace
+}  // namespace engine_race::test
