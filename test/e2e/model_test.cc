@@ -132,7 +132,7 @@ class ModelRun {
       Range(pool_.Bound(rng_), pool_.Bound(rng_));
     } else if (draw < 9960) {
       Range("", "");
-    } else if (draw < 9975) {
+    } else if (draw < 9970) {
       Sync();
     } else if (draw < 9995) {
       EXPECT_EQ(store_->Stats().record_count, record_count_);

@@ -1,0 +1,197 @@
+#include "test/e2e/damaged_store.h"
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <stdexcept>
+
+#include "engine_race/log/entry_codec.h"
+#include "test/test_util.h"
+
+namespace engine_race::test {
+namespace {
+
+constexpr uint64_t kSectorBytes = 512;
+constexpr uint32_t kCheckedWords = 5;
+constexpr uint32_t kOlderStates = 3;
+
+void Require(const Status& status, const char* what) {
+  if (!status.ok()) throw std::runtime_error(std::string(what) + ": " + status.ToString());
+}
+
+}  // namespace
+
+BaseStore::BaseStore(const BaseShape& shape, const std::string& dir)
+    : name(shape.name),
+      image(Make(shape, dir, std::hash<std::string>()(shape.name), /*keep=*/true)),
+      other(Make(shape, dir, 1, /*keep=*/false)),
+      layout(image) {
+  static const std::string zeros(kSectorBytes, '\0');
+  for (const auto& [file, node] : image.nodes) {
+    for (uint64_t offset = 0; offset < node.bytes.size(); offset += kSectorBytes) {
+      const size_t size = std::min<size_t>(kSectorBytes, node.bytes.size() - offset);
+      if (std::memcmp(node.bytes.data() + offset, zeros.data(), size) != 0) {
+        used_sectors[file].push_back(offset);
+      }
+    }
+  }
+  std::filesystem::remove_all(dir);
+}
+
+// With `keep`, notes truth and older states on the way.
+StoreImage BaseStore::Make(const BaseShape& shape, const std::string& dir, uint64_t seed,
+                           bool keep) {
+  std::filesystem::remove_all(dir);
+  Rng rng(seed);
+  StoreTruth written(GeometryFrom(shape.options));
+  std::unique_ptr<Store> store;
+  Require(Store::Open(shape.options, dir, &store), "making a base store");
+  for (uint32_t i = 0; i < shape.record_count; ++i) {
+    if (i + shape.unsynced_count == shape.record_count) {
+      Require(store->Sync(), "Sync of a base store");
+      written.NoteSync();
+    }
+    // Two thirds of the records go to the lowest bucket.
+    const uint64_t number = rng() % shape.key_count;
+    const uint64_t key = number * 0x9e3779b97f4a7c15 >> (number % 3 == 0 ? 0 : 8);
+    const bool is_delete = rng() % 8 == 0;
+    Require(is_delete ? store->Delete(KeyOf(key)) : store->Write(KeyOf(key), ValueOf(key, i + 1)),
+            "writing to a base store");
+    written.Append(key, is_delete ? 0 : i + 1);
+    if (keep && i % (shape.record_count / kOlderStates) == 7)
+      older.push_back(StoreImage::Load(dir));
+  }
+  if (shape.options.sync_mode != SyncMode::kNone) written.NoteSync();
+  if (!shape.killed) store.reset();
+  StoreImage made = StoreImage::Load(dir);
+  if (keep) truth = written;
+  return made;
+}
+
+CountsState CompareCounts(const StoreLayout& layout, const StoreImage& sound,
+                          const StoreImage& damaged, uint32_t bucket) {
+  const uint64_t offset = bucket * sizeof(format::BucketCounts);
+  const std::string& before = sound.file(format::kStagingCountsName);
+  const std::string& after = damaged.file(format::kStagingCountsName);
+  if (before.compare(offset, sizeof(format::BucketCounts), after, offset,
+                     sizeof(format::BucketCounts)) == 0) {
+    return CountsState::kSame;
+  }
+  for (uint32_t i = 0; i < kCheckedWords; ++i) {
+    const auto kind = static_cast<format::WordKind>(i);
+    uint64_t word = 0;
+    std::memcpy(&word, after.data() + offset + i * sizeof(word), sizeof(word));
+    uint64_t payload = 0;
+    if (!DecodeWord(layout.store_id(), bucket, kind, word, PayloadBits(kind), &payload)) {
+      return CountsState::kUnreadable;
+    }
+  }
+  return CountsState::kOther;
+}
+
+Damager::Damager(const BaseStore& base, uint64_t seed)
+    : base_(base), rng_(seed), image_(base.image) {
+  struct Choice {
+    Edit edit;
+    uint32_t weight;
+  };
+  static constexpr Choice kChoices[] = {
+      {&Damager::FlipBits, 25},         {&Damager::ZeroBlock, 10},
+      {&Damager::WriteGarbage, 6},      {&Damager::SwapSlots, 12},
+      {&Damager::RestoreOlder, 12},     {&Damager::MoveBytes, 6},
+      {&Damager::ChangeCountsWord, 12}, {&Damager::ChangeCountsLine, 4},
+      {&Damager::ChangeSize, 5},        {&Damager::PutForeignFile, 4},
+      {&Damager::RemoveFile, 2},        {&Damager::PutAnotherKind, 2},
+  };
+  uint32_t total = 0;
+  for (const Choice& choice : kChoices) total += choice.weight;
+  const uint64_t edit_count = rng_() % 4 == 0 ? 2 + rng_() % 3 : 1;
+  for (uint64_t i = 0; i < edit_count && !whole_store_; ++i) {
+    uint64_t draw = rng_() % total;
+    const Choice* choice = kChoices;
+    for (; draw >= choice->weight; ++choice) draw -= choice->weight;
+    (this->*choice->edit)();
+  }
+  JudgeCounts();
+}
+
+void Damager::JudgeCounts() {
+  const auto counts = image_.nodes.find(format::kStagingCountsName);
+  const bool there = counts != image_.nodes.end() &&
+                     counts->second.kind == StoreImage::Node::Kind::kFile &&
+                     counts->second.bytes.size() >= base_.image.file(counts->first).size();
+  if (!there) return;
+  for (uint32_t b = 0; b < base_.layout.geometry().bucket_count; ++b) {
+    const CountsState state = CompareCounts(base_.layout, base_.image, image_, b);
+    if (state == CountsState::kUnreadable) unreadable_.insert(b);
+    if (state == CountsState::kOther) lying_.insert(b);
+  }
+  lying_counts_ = !lying_.empty();
+}
+
+void Damager::Instruct(StoreJudge* judge, bool other_boot) const {
+  for (uint32_t b = 0; b < base_.layout.geometry().bucket_count; ++b) {
+    const bool touched = whole_store_ || touched_.contains(b);
+    if (!touched) judge->ExpectSound(b);
+    // A manifest of another store says how the words are checked.
+    if (unreadable_.contains(b) && !whole_store_) judge->ExpectUnreadable(b);
+    if (touched && other_boot) judge->AllowCutsFrom(b, base_.truth.bucket(b).synced_count);
+    if (lying_.contains(b)) judge->AllowCutsFrom(b, 0);
+  }
+}
+
+void Damager::Say(const std::string& what) {
+  description_ += (description_.empty() ? "" : "; ") + what;
+}
+
+std::string Damager::BytesAt(const StoreImage& image, const Extent& extent) const {
+  const auto node = image.nodes.find(extent.file);
+  if (node == image.nodes.end() || node->second.bytes.size() <= extent.offset) {
+    return std::string(extent.size, '\0');
+  }
+  std::string bytes = node->second.bytes.substr(extent.offset, extent.size);
+  bytes.resize(extent.size);
+  return bytes;
+}
+
+// Puts `bytes` at the beginning of the extent, and notes whose they are.
+void Damager::Overwrite(const Extent& extent, const std::string& bytes) {
+  std::string& file = image_.file(extent.file);
+  if (extent.offset >= file.size()) return;
+  const size_t size = std::min<size_t>(bytes.size(), file.size() - extent.offset);
+  if (file.compare(extent.offset, size, bytes, 0, size) == 0) return;
+  file.replace(extent.offset, size, bytes, 0, size);
+  Say(extent.file + " at " + std::to_string(extent.offset) + ", " + std::to_string(size) +
+      " bytes");
+  for (uint64_t done = 0; done < size; ++done) {
+    const int64_t bucket = base_.layout.BucketAt(extent.file, extent.offset + done);
+    if (bucket < 0) {
+      whole_store_ = true;
+      return;
+    }
+    if (bucket < base_.layout.geometry().bucket_count)
+      touched_.insert(static_cast<uint32_t>(bucket));
+    done |= 15;  // no bucket begins within 16 bytes
+  }
+}
+
+std::string Damager::PickFile() {
+  // Small files are as likely as large ones.
+  auto node = image_.nodes.begin();
+  std::advance(node, static_cast<int64_t>(rng_() % image_.nodes.size()));
+  return node->first;
+}
+
+// `size_bytes` of a file, aligned to that, mostly where something is.
+Extent Damager::PickUsed(uint64_t size_bytes) {
+  const std::string file = PickFile();
+  const uint64_t file_bytes = image_.file(file).size();
+  const auto sectors = base_.used_sectors.find(file);
+  uint64_t offset = file_bytes == 0 ? 0 : rng_() % file_bytes;
+  if (sectors != base_.used_sectors.end() && rng_() % 10 != 0) {
+    offset = sectors->second[rng_() % sectors->second.size()] + rng_() % kSectorBytes;
+  }
+  return {file, offset / size_bytes * size_bytes, size_bytes};
+}
+
+}  // namespace engine_race::test

@@ -1,0 +1,185 @@
+#include "test/e2e/store_image.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+
+#include "engine_race/base/sys.h"
+#include "engine_race/log/entry_codec.h"
+
+namespace engine_race::test {
+namespace {
+
+namespace fs = std::filesystem;
+constexpr size_t kPageBytes = 4096;
+
+[[noreturn]] void Fail(const std::string& what) {
+  throw std::system_error(errno, std::generic_category(), what);
+}
+
+std::string ReadFile(const std::string& path) {
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  struct stat info;
+  if (fd.get() < 0 || ::fstat(fd.get(), &info) != 0) Fail(path);
+  std::string bytes(static_cast<size_t>(info.st_size), '\0');
+  // Holes are skipped: most of a store is holes.
+  for (off_t begin = 0; (begin = ::lseek(fd.get(), begin, SEEK_DATA)) >= 0;) {
+    const off_t end = ::lseek(fd.get(), begin, SEEK_HOLE);
+    const auto size = static_cast<size_t>(end - begin);
+    if (::pread(fd.get(), bytes.data() + begin, size, begin) != static_cast<ssize_t>(size)) {
+      Fail(path);
+    }
+    begin = end;
+  }
+  return bytes;
+}
+
+void WriteFile(const std::string& path, const std::string& bytes) {
+  const UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+  if (fd.get() < 0 || ::ftruncate(fd.get(), static_cast<off_t>(bytes.size())) != 0) Fail(path);
+  static const std::string zeros(kPageBytes, '\0');
+  const auto is_zero = [&](size_t offset) {
+    return std::memcmp(bytes.data() + offset, zeros.data(),
+                       std::min(kPageBytes, bytes.size() - offset)) == 0;
+  };
+  for (size_t begin = 0; begin < bytes.size();) {
+    size_t end = begin;
+    while (end < bytes.size() && !is_zero(end)) end += kPageBytes;
+    const size_t size = std::min(end, bytes.size()) - begin;
+    if (size > 0 && ::pwrite(fd.get(), bytes.data() + begin, size, static_cast<off_t>(begin)) !=
+                        static_cast<ssize_t>(size)) {
+      Fail(path);
+    }
+    begin = end + kPageBytes;
+  }
+}
+
+std::string Numbered(const char* prefix, uint32_t number) {
+  char name[32];
+  std::snprintf(name, sizeof(name), "%s%02u", prefix, number);
+  return name;
+}
+
+}  // namespace
+
+StoreImage StoreImage::Load(const std::string& dir) {
+  StoreImage image;
+  for (const auto& entry : fs::directory_iterator(dir)) {
+    if (!entry.is_regular_file()) continue;
+    image.nodes[entry.path().filename()] = {Node::Kind::kFile, ReadFile(entry.path())};
+  }
+  return image;
+}
+
+void StoreImage::WriteTo(const std::string& dir) const {
+  fs::remove_all(dir);
+  fs::create_directory(dir);
+  for (const auto& [name, node] : nodes) {
+    const std::string path = dir + "/" + name;
+    switch (node.kind) {
+      case Node::Kind::kFile:
+        WriteFile(path, node.bytes);
+        break;
+      case Node::Kind::kDirectory:
+        fs::create_directory(path);
+        break;
+      case Node::Kind::kSymlink:
+        fs::create_symlink(node.bytes, path);
+        break;
+      case Node::Kind::kFifo:
+        if (::mkfifo(path.c_str(), 0644) != 0) Fail(path);
+        break;
+    }
+  }
+}
+
+StoreLayout::StoreLayout(const StoreImage& image) : image_(image) {
+  format::Manifest manifest;
+  std::memcpy(&manifest, image.file(format::kManifestName).data(), sizeof(manifest));
+  geometry_.bucket_count = manifest.bucket_count;
+  geometry_.file_count = manifest.file_count;
+  geometry_.bucket_capacity_records = manifest.bucket_capacity_records;
+  geometry_.value_group_bytes = manifest.value_group_bytes;
+  geometry_.key_group_bytes = manifest.key_group_bytes;
+  store_id_ = manifest.store_id;
+}
+
+uint64_t StoreLayout::Payload(uint32_t bucket, format::WordKind kind) const {
+  uint64_t word = 0;
+  std::memcpy(&word,
+              image_.file(format::kStagingCountsName).data() +
+                  bucket * sizeof(format::BucketCounts) + static_cast<size_t>(kind) * sizeof(word),
+              sizeof(word));
+  uint64_t payload = 0;
+  if (!DecodeWord(store_id_, bucket, kind, word, PayloadBits(kind), &payload)) {
+    throw std::runtime_error("the counts of a sound store do not decode");
+  }
+  return payload;
+}
+
+Extent StoreLayout::KeyExtent(uint32_t bucket, uint64_t slot) const {
+  constexpr uint64_t kBytes = sizeof(format::KeyEntry);
+  const uint32_t per_file = geometry_.buckets_per_file();
+  if (slot < Payload(bucket, format::WordKind::kFlushedKeys)) {
+    return {Numbered(format::kKeyFilePrefix, bucket / per_file),
+            bucket % per_file * geometry_.key_region_bytes() + slot * kBytes, kBytes};
+  }
+  const uint32_t group = geometry_.keys_per_group();
+  const uint64_t place = Payload(bucket, format::WordKind::kKeyPlaces) >>
+                             (slot / group % format::kMaxPlaces * format::kPlaceBits) &
+                         15;
+  return {format::kStagingKeysName,
+          geometry_.KeyPlaceOffset(bucket, static_cast<uint32_t>(place)) + slot % group * kBytes,
+          kBytes};
+}
+
+Extent StoreLayout::ValueExtent(uint32_t bucket, uint64_t slot) const {
+  const uint32_t per_file = geometry_.buckets_per_file();
+  if (slot < Payload(bucket, format::WordKind::kFlushedValues)) {
+    return {Numbered(format::kValueFilePrefix, bucket / per_file),
+            bucket % per_file * geometry_.value_region_bytes() + slot * kValueBytes, kValueBytes};
+  }
+  const uint32_t group = geometry_.values_per_group();
+  const uint64_t place = Payload(bucket, format::WordKind::kValuePlaces) >>
+                             (slot / group % format::kMaxPlaces * format::kPlaceBits) &
+                         15;
+  return {
+      format::kStagingValuesName,
+      geometry_.ValuePlaceOffset(bucket, static_cast<uint32_t>(place)) + slot % group * kValueBytes,
+      kValueBytes};
+}
+
+int64_t StoreLayout::BucketAt(const std::string& file, uint64_t offset) const {
+  const auto in_log = [&](const char* prefix, uint64_t region_bytes) -> int64_t {
+    const auto number = static_cast<uint64_t>(std::stoul(file.substr(std::strlen(prefix))));
+    return static_cast<int64_t>(number * geometry_.buckets_per_file() + offset / region_bytes);
+  };
+  if (file.starts_with(format::kKeyFilePrefix)) {
+    return in_log(format::kKeyFilePrefix, geometry_.key_region_bytes());
+  }
+  if (file.starts_with(format::kValueFilePrefix)) {
+    return in_log(format::kValueFilePrefix, geometry_.value_region_bytes());
+  }
+  if (file == format::kStagingCountsName) {
+    return static_cast<int64_t>(offset / sizeof(format::BucketCounts));
+  }
+  if (file == format::kStagingKeysName) {
+    return static_cast<int64_t>(offset / geometry_.staged_key_bytes_per_bucket());
+  }
+  if (file == format::kStagingValuesName) {
+    const uint64_t base = geometry_.staging_base_values_bytes();
+    if (offset < base)
+      return static_cast<int64_t>(offset / geometry_.base_value_bytes_per_bucket());
+    constexpr uint64_t kExtraPlaces = format::kValuePlaces - format::kBasePlaces;
+    return static_cast<int64_t>((offset - base) / (kExtraPlaces * geometry_.value_group_bytes));
+  }
+  return -1;
+}
+
+}  // namespace engine_race::test
