@@ -12,7 +12,7 @@ namespace engine_race::test {
 namespace {
 
 constexpr uint64_t kSectorBytes = 512;
-constexpr uint32_t kCheckedWords = 5;
+constexpr uint32_t kCheckedWords = 7;
 constexpr uint32_t kOlderStates = 3;
 
 void Require(const Status& status, const char* what) {
@@ -49,7 +49,6 @@ StoreImage BaseStore::Make(const BaseShape& shape, const std::string& dir, uint6
   for (uint32_t i = 0; i < shape.record_count; ++i) {
     if (i + shape.unsynced_count == shape.record_count) {
       Require(store->Sync(), "Sync of a base store");
-      written.NoteSync();
     }
     // Two thirds of the records go to the lowest bucket.
     const uint64_t number = rng() % shape.key_count;
@@ -61,7 +60,6 @@ StoreImage BaseStore::Make(const BaseShape& shape, const std::string& dir, uint6
     if (keep && i % (shape.record_count / kOlderStates) == 7)
       older.push_back(StoreImage::Load(dir));
   }
-  if (shape.options.sync_mode != SyncMode::kNone) written.NoteSync();
   if (!shape.killed) store.reset();
   StoreImage made = StoreImage::Load(dir);
   if (keep) truth = written;
@@ -135,7 +133,9 @@ void Damager::Instruct(StoreJudge* judge, bool other_boot) const {
     if (!touched) judge->ExpectSound(b);
     // A manifest of another store says how the words are checked.
     if (unreadable_.contains(b) && !whole_store_) judge->ExpectUnreadable(b);
-    if (touched && other_boot) judge->AllowCutsFrom(b, base_.truth.bucket(b).synced_count);
+    if (touched && other_boot) {
+      judge->AllowCutsFrom(b, base_.layout.Payload(b, format::WordKind::kSynced));
+    }
     if (lying_.contains(b)) judge->AllowCutsFrom(b, 0);
   }
 }

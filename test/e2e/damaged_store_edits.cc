@@ -11,6 +11,8 @@ namespace {
 
 constexpr uint64_t kSectorBytes = 512;
 constexpr uint64_t kPageBytes = 4096;
+// Of a bucket's counts, but for the reserved one.
+constexpr uint32_t kWordCount = 7;
 
 Extent CountsExtent(uint32_t bucket, uint32_t word) {
   return {format::kStagingCountsName,
@@ -98,7 +100,7 @@ void Damager::MoveBytes() {
 void Damager::ChangeCountsWord() {
   const uint32_t bucket_count = base_.layout.geometry().bucket_count;
   const auto bucket = static_cast<uint32_t>(rng_() % bucket_count);
-  const auto word = static_cast<uint32_t>(rng_() % 5);
+  const auto word = static_cast<uint32_t>(rng_() % kWordCount);
   const auto kind = static_cast<format::WordKind>(word);
   const uint64_t truth = base_.layout.Payload(bucket, kind);
   std::string bytes;
@@ -113,7 +115,7 @@ void Damager::ChangeCountsWord() {
       bytes = BytesAt(image_, CountsExtent(static_cast<uint32_t>(rng_() % bucket_count), word));
       break;
     case 3:
-      bytes = BytesAt(image_, CountsExtent(bucket, static_cast<uint32_t>(rng_() % 5)));
+      bytes = BytesAt(image_, CountsExtent(bucket, static_cast<uint32_t>(rng_() % kWordCount)));
       break;
     case 4:  // the payload alone
       bytes = Bytes(EncodeWord(base_.layout.store_id(), bucket, kind, truth, PayloadBits(kind)) ^

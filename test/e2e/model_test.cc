@@ -196,7 +196,7 @@ class ModelRun {
   void Sync() {
     const Status status = store_->Sync();
     ASSERT_TRUE(status.ok()) << status.ToString();
-    // SYNC_TODO ASSERT_EQ(store_->Stats().synced_record_count, record_count_);
+    ASSERT_EQ(store_->Stats().synced_record_count, record_count_);
   }
 
   Rng rng_;

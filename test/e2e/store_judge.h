@@ -30,7 +30,6 @@ class StoreTruth {
   };
   struct BucketHistory {
     uint64_t record_count = 0;
-    uint64_t synced_count = 0;
     std::map<uint64_t, std::vector<Version>> keys;
   };
 
@@ -40,9 +39,6 @@ class StoreTruth {
   void Append(uint64_t key, uint64_t version) {
     BucketHistory& bucket = buckets_[geometry_.BucketOf(key)];
     bucket.keys[key].push_back({bucket.record_count++, version});
-  }
-  void NoteSync() {
-    for (BucketHistory& bucket : buckets_) bucket.synced_count = bucket.record_count;
   }
 
   const Geometry& geometry() const { return geometry_; }
