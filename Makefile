@@ -1,7 +1,7 @@
 # `make help` lists the targets. `make race` and `make test` work on a fresh machine.
 #
 # Objects lie in build/<flavour>/, programs in bin/, the library in lib/. Flavours are release,
-# asan (AddressSanitizer and UBSan) and tsan; `make FLAVOUR=asan programs` builds bin's programs
+# asan (AddressSanitizer and UBSan), tsan and fuzz (clang's libFuzzer with ASan and UBSan); `make FLAVOUR=asan programs` builds bin's programs
 # as build/asan/bin/. WERROR=1 turns warnings into errors, V=1 shows the commands.
 
 TARGET_ENGINE ?= engine_race
@@ -14,8 +14,9 @@ flavour_flags_release := -O2 -g
 # Line numbers are all that a sanitizer's report needs, and compile faster.
 flavour_flags_asan := -O1 -g1 -fsanitize=address,undefined -fno-sanitize-recover=all
 flavour_flags_tsan := -O1 -g1 -fsanitize=thread
+flavour_flags_fuzz := -O1 -g1 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
 ifndef flavour_flags_$(FLAVOUR)
-$(error FLAVOUR is $(FLAVOUR); choose release, asan or tsan)
+$(error FLAVOUR is $(FLAVOUR); choose release, asan, tsan or fuzz)
 endif
 
 BUILD := build/$(FLAVOUR)
@@ -30,13 +31,14 @@ endif
 # Static archives that the library takes into itself, their symbols made local: libnuma.a and such.
 THIRD_PARTY_ARCHIVES :=
 
-CXX := g++
+CLANGXX ?= $(firstword $(shell command -v clang++-14 clang++ 2> /dev/null) clang++)
+CXX := $(if $(filter fuzz,$(FLAVOUR)),$(CLANGXX),g++)
 CLANG_FORMAT ?= $(firstword $(shell command -v clang-format-14 clang-format 2> /dev/null) clang-format)
 CLANG_TIDY ?= $(firstword $(shell command -v clang-tidy-14 clang-tidy 2> /dev/null) clang-tidy)
 
 # No unique symbols: objcopy cannot make them local.
 CXXFLAGS := $(flavour_flags_$(FLAVOUR)) -fno-omit-frame-pointer -march=x86-64-v2 -fPIC \
-            -fno-gnu-unique -std=c++20 -Wall -Wextra -I. -pthread
+            $(if $(filter fuzz,$(FLAVOUR)),,-fno-gnu-unique) -std=c++20 -Wall -Wextra -I. -pthread
 LDFLAGS := $(filter -fsanitize=%,$(CXXFLAGS))
 LDLIBS := -lpthread -lrt
 # Not in CXXFLAGS, so that `make check` does not compile everything anew. Sanitized code draws
@@ -54,7 +56,10 @@ library_sources := $(filter-out %_avx2.cc %_avx512.cc,$(library_sources)) \
                    $(filter %_avx2.cc,$(library_sources)) $(filter %_avx512.cc,$(library_sources))
 main_sources := $(sort $(wildcard harness/*_main.cc))
 harness_sources := $(filter-out $(main_sources),$(sort $(wildcard harness/*.cc)))
-test_sources := $(sort $(shell find test -name '*.cc' -not -path 'test/judges/*'))
+test_sources := $(sort $(shell find test -name '*.cc' -not -path 'test/judges/*' -not -path 'test/fuzz/*'))
+fuzz_sources := $(sort $(wildcard test/fuzz/*.cc))
+# What the fuzzer shares with the tests.
+fuzz_helpers := $(addprefix test/e2e/,damaged_store.cc damaged_store_edits.cc store_image.cc store_judge.cc)
 headers := $(sort $(shell find include engine_race harness test -name '*.h'))
 sources := $(library_sources) $(harness_sources) $(main_sources) $(test_sources)
 judge_sources := $(sort $(wildcard test/judges/*.cc))
@@ -73,8 +78,8 @@ quiet := $(if $(V),,@)
 jobs = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc))
 submake = $(MAKE) --no-print-directory $(jobs)
 
-.PHONY: all library programs tests race test check bench bench-race bench-safety mutants crash asan tsan format clean \
-        help FORCE
+.PHONY: all library programs tests race test fuzz check bench bench-race bench-safety mutants crash \
+        asan tsan format clean help FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
 
@@ -91,13 +96,18 @@ race:  ## installs, builds and runs the three-phase race; RACE_ARGS='--dir D --n
 
 test:  ## installs, builds and runs every test, plain and under the sanitizers
 	scripts/setup.sh test
-	$(submake) -k test-release test-asan test-tsan
-	scripts/run_tests.sh release asan tsan judges
+	$(submake) -k test-release test-asan test-tsan test-fuzz
+	scripts/run_tests.sh release asan tsan judges fuzz
 
 asan tsan:  ## the tests under one sanitizer
 	scripts/setup.sh test
 	$(submake) test-$@
 	scripts/run_tests.sh $@
+
+fuzz:  ## libFuzzer on damaged stores; FUZZ_SECONDS=60
+	scripts/setup.sh check
+	$(submake) test-fuzz
+	scripts/run_tests.sh fuzz
 
 check:  ## format, lint, headers, layers, house rules and a tiny run of every bench
 	scripts/setup.sh check
@@ -124,7 +134,7 @@ crash: $(BIN)/crash  ## kills the engine again and again; CRASH_ARGS='--cycles N
 	$(BIN)/crash $(CRASH_ARGS)
 
 format:  ## formats every source in place
-	$(CLANG_FORMAT) -i $(sources) $(judge_sources) $(headers)
+	$(CLANG_FORMAT) -i $(sources) $(judge_sources) $(fuzz_sources) $(headers)
 
 clean:  ## removes what was built
 	rm -rf build bin lib
@@ -168,6 +178,10 @@ $(BUILD)/engine_tests: $(test_objects) $(harness_objects) $(library_objects) $(B
 	@echo "link $@"
 	$(quiet)$(CXX) $(LDFLAGS) $(filter %.o,$^) $(THIRD_PARTY_ARCHIVES) -lgtest -lgtest_main $(LDLIBS) -o $@
 
+$(BUILD)/open_fuzz: $(call objects,$(fuzz_sources) $(fuzz_helpers)) $(library_objects)
+	@echo "link $@"
+	$(quiet)$(CXX) $(CXXFLAGS) -fsanitize=fuzzer $(filter %.o,$^) $(THIRD_PARTY_ARCHIVES) $(LDLIBS) -o $@
+
 # One object of everything, groups of inline functions resolved, then all but the public made local.
 $(BUILD)/engine_whole.o: $(library_objects) $(BUILD)/sources.txt $(THIRD_PARTY_ARCHIVES)
 	@echo "link $@"
@@ -182,16 +196,22 @@ $(LIBRARY): $(BUILD)/engine_whole.o engine_race/public_symbols.txt
 
 # Tests, by flavour. End-to-end tests find bin/crash through ENGINE_BIN_DIR.
 
-.PHONY: test-release test-asan test-tsan
+.PHONY: test-release test-asan test-tsan test-fuzz
 test-release: tests $(BIN)/crash $(BIN)/race library
 test-asan test-tsan: test-%:
 	$(MAKE) --no-print-directory FLAVOUR=$* tests build/$*/bin/crash build/$*/bin/race
+# Without clang and its runtime nothing is built, and the run says so.
+test-fuzz:
+	@rm -f build/fuzz/open_fuzz
+	$(if $(wildcard $(shell $(CLANGXX) -print-file-name=libclang_rt.fuzzer-x86_64.a 2> /dev/null) \
+	    $(shell $(CLANGXX) -print-resource-dir 2> /dev/null)/lib/linux/libclang_rt.fuzzer-*.a),\
+	  $(MAKE) --no-print-directory FLAVOUR=fuzz build/fuzz/open_fuzz)
 
 # Checks.
 
 .PHONY: check-format check-headers check-layers check-house check-lint check-bench
 check-format:
-	scripts/check_format.sh $(CLANG_FORMAT) $(sources) $(judge_sources) $(headers)
+	scripts/check_format.sh $(CLANG_FORMAT) $(sources) $(judge_sources) $(fuzz_sources) $(headers)
 
 check-layers:
 	scripts/check_layers.sh

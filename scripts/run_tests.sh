@@ -1,18 +1,19 @@
 #!/bin/bash
 # Runs built tests and adds up what they say: the last line is "N passed, N failed[, N skipped]".
 #
-#   scripts/run_tests.sh [release|asan|tsan|judges]...
+#   scripts/run_tests.sh [release|asan|tsan|judges|fuzz]...
 #
 # As many runs go on at once as there are CPUs. A test program that crashes, hangs or leaves no
 # report counts as one failed test, and so does a sanitizer's finding after the tests themselves
 # have passed. TEST_FILTER and SANITIZER_FILTER are googletest filters; TEST_TIMEOUT is in seconds
-# for each run.
+# for each run, and FUZZ_SECONDS how long the fuzzer goes on.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
 test_filter=${TEST_FILTER:-*}
 sanitizer_filter=${SANITIZER_FILTER:-$test_filter}
 timeout_s=${TEST_TIMEOUT:-900}
+fuzz_s=${FUZZ_SECONDS:-60}
 
 export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=1:strict_string_checks=1}
 export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
@@ -82,18 +83,39 @@ run_judges() {
   fi
 }
 
+# The corpus is what earlier runs have found; without one the fuzzer begins with nothing.
+run_fuzz() {
+  local began=$SECONDS program=build/fuzz/open_fuzz corpus=build/fuzz/corpus log=build/fuzz/fuzz.log
+  if [ ! -x $program ]; then
+    echo "fuzz: clang or its fuzzer runtime is missing here; scripts/setup.sh check brings them"
+    summarise fuzz 0 0 1 0
+    return
+  fi
+  mkdir -p $corpus
+  if timeout -k 10 $((fuzz_s + 120)) $program -max_total_time="$fuzz_s" -max_len=256 -timeout=20 \
+      -print_final_stats=1 -artifact_prefix=build/fuzz/ $corpus > $log 2>&1 < /dev/null; then
+    grep -E '^stat::number_of_executed_units|^Done' $log
+    summarise fuzz 1 0 0 $((SECONDS - began))
+  else
+    echo "fuzz: the end of $log:"
+    tail -n 60 $log
+    summarise fuzz 0 1 0 $((SECONDS - began))
+  fi
+}
+
 start() {
   case $1 in
     release) run_gtest release "$test_filter" ;;
     asan | tsan) run_gtest "$1" "$sanitizer_filter" "${fixed_addresses[@]}" ;;
     judges) run_judges ;;
+    fuzz) run_fuzz ;;
   esac
 }
 
 for run in "$@"; do
   case $run in
-    release | asan | tsan | judges) ;;
-    *) echo "usage: $0 [release|asan|tsan|judges]..." >&2; exit 2 ;;
+    release | asan | tsan | judges | fuzz) ;;
+    *) echo "usage: $0 [release|asan|tsan|judges|fuzz]..." >&2; exit 2 ;;
   esac
 done
 

@@ -6,8 +6,8 @@
 # When nothing is missing it does nothing, fast, and needs neither the network nor any rights.
 set -euo pipefail
 
-# What each goal needs: how to tell that it is there (a command, or a header below the include
-# directories), then the packages that bring it, the best first.
+# What each goal needs: how to tell that it is there (a command, a header below the include
+# directories, or a whole path), then the packages that bring it, the best first.
 race_needs='
 g++                      g++
 ld                       binutils
@@ -25,6 +25,8 @@ setarch                  util-linux
 check_needs="$test_needs"'
 clang-format-14,clang-format  clang-format-14 clang-format
 clang-tidy-14,clang-tidy      clang-tidy-14 clang-tidy
+clang++-14,clang++            clang-14 clang
+/usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a  libclang-rt-14-dev libclang-rt-dev
 '
 
 mutants_needs="$test_needs"'
@@ -43,6 +45,7 @@ is_there() {  # a comma-separated list of probes, any of which will do
   local probe
   for probe in ${1//,/ }; do
     case $probe in
+      /*) compgen -G "$probe" > /dev/null && return ;;
       *.h | *.hpp) compgen -G "/usr/include/$probe" > /dev/null && return
                    compgen -G "/usr/local/include/$probe" > /dev/null && return ;;
       *) command -v "$probe" > /dev/null && return ;;
