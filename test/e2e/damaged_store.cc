@@ -66,19 +66,17 @@ StoreImage BaseStore::Make(const BaseShape& shape, const std::string& dir, uint6
   return made;
 }
 
-CountsState CompareCounts(const StoreLayout& layout, const StoreImage& sound,
-                          const StoreImage& damaged, uint32_t bucket) {
-  const uint64_t offset = bucket * sizeof(format::BucketCounts);
-  const std::string& before = sound.file(format::kStagingCountsName);
-  const std::string& after = damaged.file(format::kStagingCountsName);
-  if (before.compare(offset, sizeof(format::BucketCounts), after, offset,
-                     sizeof(format::BucketCounts)) == 0) {
+CountsState CompareCounts(const StoreLayout& layout, const std::string& sound,
+                          const std::string& damaged, uint32_t bucket) {
+  constexpr size_t kBytes = sizeof(format::BucketCounts);
+  const size_t offset = bucket * kBytes;
+  if (std::memcmp(sound.data() + offset, damaged.data() + offset, kBytes) == 0) {
     return CountsState::kSame;
   }
   for (uint32_t i = 0; i < kCheckedWords; ++i) {
     const auto kind = static_cast<format::WordKind>(i);
     uint64_t word = 0;
-    std::memcpy(&word, after.data() + offset + i * sizeof(word), sizeof(word));
+    std::memcpy(&word, damaged.data() + offset + i * sizeof(word), sizeof(word));
     uint64_t payload = 0;
     if (!DecodeWord(layout.store_id(), bucket, kind, word, PayloadBits(kind), &payload)) {
       return CountsState::kUnreadable;
@@ -120,7 +118,8 @@ void Damager::JudgeCounts() {
                      counts->second.bytes.size() >= base_.image.file(counts->first).size();
   if (!there) return;
   for (uint32_t b = 0; b < base_.layout.geometry().bucket_count; ++b) {
-    const CountsState state = CompareCounts(base_.layout, base_.image, image_, b);
+    const CountsState state =
+        CompareCounts(base_.layout, base_.image.file(counts->first), counts->second.bytes, b);
     if (state == CountsState::kUnreadable) unreadable_.insert(b);
     if (state == CountsState::kOther) lying_.insert(b);
   }

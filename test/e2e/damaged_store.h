@@ -105,14 +105,14 @@ class Damager {
   std::set<uint32_t> lying_;
 };
 
-// What the counts of a bucket in a (damaged) image are, compared with a sound one's.
+// What the counts of a bucket in a damaged file of counts are, compared with a sound one's.
 enum class CountsState {
   kSame,
   kUnreadable,  // a word fails its check
   kOther,       // sound in itself, but not the truth
 };
-CountsState CompareCounts(const StoreLayout& layout, const StoreImage& sound,
-                          const StoreImage& damaged, uint32_t bucket);
+CountsState CompareCounts(const StoreLayout& layout, const std::string& sound,
+                          const std::string& damaged, uint32_t bucket);
 
 }  // namespace engine_race::test
 

@@ -17,8 +17,7 @@ StoreJudge::StoreJudge(const StoreTruth& truth) : truth_(truth) {
   std::set<uint64_t> keys;
   for (uint32_t b = 0; b < geometry.bucket_count; ++b) {
     const StoreTruth::BucketHistory& history = truth.bucket(b);
-    buckets_.push_back({std::vector<bool>(history.record_count + 1, false), false, false});
-    buckets_.back().possible_cuts.back() = true;
+    buckets_.push_back({{history.record_count}, false, false});
     for (const auto& [key, versions] : history.keys) keys.insert(key);
     keys.insert(geometry.FirstKeyOf(b) + 0x123456789);
     keys.insert(geometry.LastKeyOf(b) - 0x123456789);
@@ -27,9 +26,10 @@ StoreJudge::StoreJudge(const StoreTruth& truth) : truth_(truth) {
 }
 
 void StoreJudge::AllowCutsFrom(uint32_t bucket, uint64_t lowest) {
-  std::vector<bool>& cuts = buckets_[bucket].possible_cuts;
-  std::fill(cuts.begin() + static_cast<int64_t>(std::min<uint64_t>(lowest, cuts.size())),
-            cuts.end(), true);
+  std::vector<uint64_t>& cuts = buckets_[bucket].possible_cuts;
+  for (lowest = std::min(lowest, cuts.front()); cuts.front() > lowest;) {
+    cuts.insert(cuts.begin(), cuts.front() - 1);
+  }
 }
 
 void StoreJudge::Complain(uint64_t key, const std::string& what) {
@@ -59,26 +59,23 @@ void StoreJudge::OnVersion(uint64_t key, uint64_t version) {
     return Complain(key, "version " + std::to_string(version) + " after " +
                              std::to_string(*written->second) + " was written");
   }
-  const auto& histories = HistoryOf(key).keys;
-  const auto history = histories.find(key);
-  std::vector<bool> agreeing(view.possible_cuts.size(), false);
-  uint64_t current = 0;
-  uint64_t cut = 0;
-  const auto mark_until = [&](uint64_t end) {
-    for (; cut < end; ++cut) agreeing[cut] = current == version && view.possible_cuts[cut];
-  };
-  if (history != histories.end()) {
-    for (const StoreTruth::Version& record : history->second) {
-      mark_until(record.slot + 1);
-      current = record.version;
-    }
-  }
-  mark_until(agreeing.size());
-  view.possible_cuts = agreeing;
-  if (std::find(agreeing.begin(), agreeing.end(), true) == agreeing.end()) {
+  std::vector<uint64_t>& cuts = view.possible_cuts;
+  std::erase_if(cuts, [&](uint64_t cut) { return VersionAt(key, cut) != version; });
+  if (cuts.empty()) {
     Complain(key, version == 0 ? "not found; it should be there"
                                : "version " + std::to_string(version) + " should not be there");
   }
+}
+
+// What the key reads as when only the first `cut` records of its bucket are there.
+uint64_t StoreJudge::VersionAt(uint64_t key, uint64_t cut) const {
+  const auto& histories = HistoryOf(key).keys;
+  const auto history = histories.find(key);
+  if (history == histories.end()) return 0;
+  const auto next = std::lower_bound(
+      history->second.begin(), history->second.end(), cut,
+      [](const StoreTruth::Version& record, uint64_t bound) { return record.slot < bound; });
+  return next == history->second.begin() ? 0 : std::prev(next)->version;
 }
 
 void StoreJudge::OnRead(uint64_t key, const Status& status, std::string_view value) {

@@ -73,13 +73,14 @@ class StoreJudge {
 
  private:
   struct BucketView {
-    std::vector<bool> possible_cuts;  // [i]: the first i records, and no more, may be there
+    std::vector<uint64_t> possible_cuts;  // so many records, the first ones, may be there
     bool unreadable = false;
     bool sound = false;
   };
 
   void OnRead(uint64_t key, const Status& status, std::string_view value);
   void OnVersion(uint64_t key, uint64_t version);
+  uint64_t VersionAt(uint64_t key, uint64_t cut) const;
   void OnRefusal(uint64_t key, const Status& status);
   void Range(Store* store);
   void Complain(uint64_t key, const std::string& what);

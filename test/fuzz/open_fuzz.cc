@@ -87,12 +87,12 @@ std::vector<std::unique_ptr<BaseStore>> MakeBases(const std::string& dir) {
 // The store that one input makes.
 class Damaged {
  public:
-  Damaged(const BaseStore& base, bool other_boot) : base_(base), sound_(base.image) {
+  Damaged(const BaseStore& base, bool other_boot)
+      : base_(base), image_(base.image), other_boot_(other_boot) {
     for (uint32_t b = 0; other_boot && b < base.layout.geometry().bucket_count; ++b) {
-      PutCountsWord(&sound_, b, format::WordKind::kBoot, 0);
+      PutCountsWord(b, format::WordKind::kBoot, 0);
     }
-    image_ = sound_;
-    other_boot_ = other_boot;
+    sound_counts_ = image_.file(format::kStagingCountsName);
   }
 
   void Edit(Input* input);
@@ -102,30 +102,28 @@ class Damaged {
   void Instruct(StoreJudge* judge) const;
 
  private:
-  void PutCountsWord(StoreImage* image, uint32_t bucket, format::WordKind kind, uint64_t payload) {
+  void PutCountsWord(uint32_t bucket, format::WordKind kind, uint64_t payload) {
     const uint32_t bits = PayloadBits(kind);
     const uint64_t word = EncodeWord(base_.layout.store_id(), bucket, kind,
                                      payload & ((uint64_t{1} << bits) - 1), bits);
-    Put(image, format::kStagingCountsName,
+    Put(format::kStagingCountsName,
         bucket * sizeof(format::BucketCounts) + static_cast<size_t>(kind) * sizeof(word),
         std::string(reinterpret_cast<const char*>(&word), sizeof(word)));
   }
   void ForgeManifest(Input* input);
   void ForgeJournal(Input* input);
-  static void Put(StoreImage* image, const std::string& file, uint64_t offset,
-                  const std::string& bytes);
+  void Put(const std::string& file, uint64_t offset, const std::string& bytes);
 
   const BaseStore& base_;
-  StoreImage sound_;  // as the base, but for the boot that it is of
   StoreImage image_;
-  bool other_boot_ = false;
+  std::string sound_counts_;
+  const bool other_boot_;
   bool judged_ = true;
 };
 
-void Damaged::Put(StoreImage* image, const std::string& file, uint64_t offset,
-                  const std::string& bytes) {
-  const auto node = image->nodes.find(file);
-  if (node == image->nodes.end() || offset >= node->second.bytes.size()) return;
+void Damaged::Put(const std::string& file, uint64_t offset, const std::string& bytes) {
+  const auto node = image_.nodes.find(file);
+  if (node == image_.nodes.end() || offset >= node->second.bytes.size()) return;
   const size_t size = std::min<size_t>(bytes.size(), node->second.bytes.size() - offset);
   node->second.bytes.replace(offset, size, bytes, 0, size);
 }
@@ -187,7 +185,7 @@ void Damaged::Edit(Input* input) {
   switch (operation) {
     case 0:
     case 1:
-      return Put(&image_, name, offset, input->TakeBytes(1 + input->Take(1) % 32));
+      return Put(name, offset, input->TakeBytes(1 + input->Take(1) % 32));
     case 2:
     case 3:
       if (offset < bytes.size()) {
@@ -196,20 +194,20 @@ void Damaged::Edit(Input* input) {
       }
       return;
     case 4:
-      return Put(&image_, name, offset, std::string(size, '\0'));
+      return Put(name, offset, std::string(size, '\0'));
     case 5:
       node->second.bytes.resize(std::min<uint64_t>(offset, node->second.bytes.size()));
       return;
     case 6:
-      return Put(&image_, name, offset, older_bytes(base_.older[size % base_.older.size()]));
+      return Put(name, offset, older_bytes(base_.older[size % base_.older.size()]));
     case 7:
-      return Put(&image_, name, offset, older_bytes(base_.other));
+      return Put(name, offset, older_bytes(base_.other));
     case 8: {
       const uint64_t from = input->Take(2) * 16 % std::max<uint64_t>(bytes.size(), 1);
-      return Put(&image_, name, offset, bytes.substr(from, size));
+      return Put(name, offset, bytes.substr(from, size));
     }
     case 9:
-      return PutCountsWord(&image_, static_cast<uint32_t>(size % 2),
+      return PutCountsWord(static_cast<uint32_t>(size % 2),
                            static_cast<format::WordKind>(input->Take(1) % 7), input->Take(4));
     case 10:
       return input->Take(1) % 2 == 0 ? ForgeManifest(input) : ForgeJournal(input);
@@ -224,11 +222,11 @@ void Damaged::Instruct(StoreJudge* judge) const {
     if (other_boot_) {
       judge->AllowCutsFrom(b, base_.layout.Payload(b, format::WordKind::kSynced));
     }
-    if (counts == image_.nodes.end() ||
-        counts->second.bytes.size() != sound_.file(counts->first).size()) {
+    if (counts == image_.nodes.end() || counts->second.bytes.size() != sound_counts_.size()) {
       continue;
     }
-    if (CompareCounts(base_.layout, sound_, image_, b) == CountsState::kOther) {
+    if (CompareCounts(base_.layout, sound_counts_, counts->second.bytes, b) ==
+        CountsState::kOther) {
       judge->AllowCutsFrom(b, 0);
     }
   }
