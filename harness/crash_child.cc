@@ -39,7 +39,7 @@ void RunThreads(uint32_t count, const std::function<void(uint32_t)>& run) {
 
 int ExitCode(const Trial& trial) { return trial.report.violation_count() == 0 ? 0 : 1; }
 
-// The writers and readers of one child, from Start to Stop.
+// The writers, readers and the syncer of one child, from Start to Stop.
 class Traffic {
  public:
   Traffic(Store* store, const ChildPlan& plan, const Trial& trial)
@@ -52,6 +52,7 @@ class Traffic {
     for (uint32_t t = 0; t < plan_.writer_count; ++t) {
       threads_.emplace_back([this, t] { Write(t); });
     }
+    if (plan_.sync_pace_us > 0) threads_.emplace_back([this] { Sync(); });
   }
 
   void StartReaders() {
@@ -75,6 +76,7 @@ class Traffic {
 
  private:
   void Write(uint32_t thread);
+  void Sync();
   void Read(uint32_t reader);
 
   Store* store_;
@@ -110,6 +112,18 @@ void Traffic::Write(uint32_t thread) {
     oracle.End(thread, ticket);
     ++written_count;
     if (plan_.pace_us > 0) std::this_thread::sleep_for(std::chrono::microseconds(plan_.pace_us));
+  }
+}
+
+void Traffic::Sync() {
+  Rng rng(plan_.seed + 2000);
+  while (!stop_.load()) {
+    if (const Status status = store_->Sync(); !status.ok()) {
+      AddStatus(trial_, "Sync", status);
+      return;
+    }
+    std::this_thread::sleep_for(
+        std::chrono::microseconds(Uniform(rng, 0, 2 * uint64_t{plan_.sync_pace_us})));
   }
 }
 

@@ -23,6 +23,8 @@ struct ChildPlan {
   uint32_t reader_count = 0;
   // Pause between two writes of a thread, 0 for none.
   uint32_t pace_us = 0;
+  // Pause between two Syncs, 0 for none of them.
+  uint32_t sync_pace_us = 0;
   // Build the index before the first write, not beside the writes.
   bool index_first = false;
   // After so long the writer goes on to its first read, and after as long again to its close.

@@ -78,6 +78,11 @@ Options DrawOptions(const Shape& shape, Rng& rng) {
                        : Chance(rng, 0.5) ? IoBackend::kPsync
                                           : IoBackend::kLibaio;
   options.verify_checksums = Chance(rng, 0.7);
+  options.sync_mode = Chance(rng, 0.6)   ? SyncMode::kNone
+                      : Chance(rng, 0.5) ? SyncMode::kEveryWrite
+                                         : SyncMode::kGroup;
+  options.sync_on_close = Chance(rng, 0.3);
+  options.journal_bytes = kMinJournalBytes;
   return options;
 }
 

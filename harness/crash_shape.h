@@ -50,7 +50,7 @@ uint64_t KeyAt(const Shape& shape, uint32_t index);
 // The key that a writer takes next.
 uint32_t PickKey(const Shape& shape, Rng& rng);
 
-// The shape's geometry with tuning drawn for one opening: budget, backend, verification.
+// The shape's geometry with tuning drawn for one opening: budget, backend, verification, syncs.
 Options DrawOptions(const Shape& shape, Rng& rng);
 
 }  // namespace engine_race::crash

@@ -86,6 +86,7 @@ CrashTrial::KillPlan CrashTrial::DrawWriterKill(ChildPlan* plan) {
                            : static_cast<uint32_t>(Uniform(rng_, 1, config_.thread_count));
   plan->reader_count = static_cast<uint32_t>(Uniform(rng_, 1, kMaxReaders));
   plan->pace_us = Chance(rng_, 0.5) ? 0 : static_cast<uint32_t>(LogUniform(rng_, 50, 2000));
+  plan->sync_pace_us = Chance(rng_, 0.6) ? 0 : static_cast<uint32_t>(LogUniform(rng_, 50, 50000));
   plan->index_first = Chance(rng_, 0.4);
   plan->write_ms = kForeverMs;
   const uint64_t max_record_count = config_.max_store_bytes / kValueBytes;

@@ -33,8 +33,8 @@ struct Result {
   nlohmann::json summary;
 };
 
-Result RunCrash(const std::string& flags) {
-  TempDir dir;
+Result RunCrash(const std::string& flags, const fs::path& parent = fs::temp_directory_path()) {
+  TempDir dir(parent);
   const std::string json_path = dir.Join("summary.json");
   const std::string command = CrashProgram() + " --dir " + dir.Join("stores") + " --json " +
                               json_path + " " + flags + " 2>&1";
@@ -52,9 +52,10 @@ Result RunCrash(const std::string& flags) {
   return result;
 }
 
-void ExpectClean(const std::string& flags, uint64_t cycle_count) {
+void ExpectClean(const std::string& flags, uint64_t cycle_count,
+                 const fs::path& parent = fs::temp_directory_path()) {
   if (CrashProgram().empty()) GTEST_SKIP() << "bin/crash is not built";
-  const Result result = RunCrash("--cycles " + std::to_string(cycle_count) + " " + flags);
+  const Result result = RunCrash("--cycles " + std::to_string(cycle_count) + " " + flags, parent);
   ASSERT_EQ(result.exit_code, 0) << result.output;
   EXPECT_EQ(result.summary["cycles"], cycle_count);
   EXPECT_EQ(result.summary["violations"], 0);
@@ -64,9 +65,16 @@ void ExpectClean(const std::string& flags, uint64_t cycle_count) {
   EXPECT_FALSE(result.summary["writer_kills"].empty());
 }
 
-TEST(KillTest, UniformKeysSurvive) { ExpectClean("--keys uniform", Sized(15, 4)); }
+// Kills after 5 to 250 ms: 300 of them in a plain build.
+constexpr uint64_t kCycles = Sized(75, 4);
 
-TEST(KillTest, SkewedKeysSurvive) { ExpectClean("--keys skewed", Sized(15, 4)); }
+TEST(KillTest, UniformKeysSurvive) { ExpectClean("--keys uniform", kCycles); }
+
+TEST(KillTest, SkewedKeysSurvive) { ExpectClean("--keys skewed", kCycles); }
+
+TEST(KillTest, UniformKeysSurviveInMemory) { ExpectClean("--keys uniform", kCycles, FastParent()); }
+
+TEST(KillTest, SkewedKeysSurviveInMemory) { ExpectClean("--keys skewed", kCycles, FastParent()); }
 
 TEST(KillTest, TinyGroupsSurvive) { ExpectClean("--tiny --max-ms 60", Sized(25, 6)); }
 
