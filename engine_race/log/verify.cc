@@ -67,13 +67,13 @@ class BucketVerifier {
       return Status::Ok();
     }
     // Without the boot that they were written in the counts are good for what is synced.
-    const bool trusted = walk_->boot_id != 0 && state_.boot_id == walk_->boot_id;
-    const uint64_t end = trusted ? state_.record_count : state_.synced_count;
+    trusted_ = walk_->boot_id != 0 && state_.boot_id == walk_->boot_id;
+    const uint64_t end = trusted_ ? state_.record_count : state_.synced_count;
     uint64_t cut = end;
     for (uint64_t begin = 0; begin < end; begin += kPieceRecords) {
       VerifyPiece(begin, std::min(begin + kPieceRecords, end));
     }
-    if (!trusted) {
+    if (!trusted_) {
       const auto no_change = [](const TailRecord&) { return Status::Ok(); };
       ENGINE_RACE_RETURN_IF_ERROR(tail_.Walk(bucket, state_, no_change, &cut));
     }
@@ -157,6 +157,7 @@ class BucketVerifier {
         AddBad(slot, key_in_log, /*value=*/false, "the key entry does not match its check");
         continue;
       }
+      VerifyStagedKey(slot, entry);
       if (record.tombstone) continue;
       char* const value = values_.data() + (slot - begin) * kValueBytes;
       const bool value_in_log = slot < logged_end;
@@ -166,6 +167,33 @@ class BucketVerifier {
       } else if (ValueSum(value) != record.value_sum) {
         AddBad(slot, value_in_log, /*value=*/true, "the value does not match its checksum");
       }
+      VerifyStagedValue(slot, record.value_sum, value);
+    }
+  }
+
+  // What is synced of an unfinished group lies in the log and in staging, and reads take the latter
+  // for as long as the counts are trusted.
+  void VerifyStagedKey(uint64_t slot, const format::KeyEntry& logged) {
+    if (!trusted_ || slot < state_.flushed_key_count || slot >= state_.synced_count) return;
+    format::KeyEntry staged;
+    const Status read = walk_->staging.ReadKeys(bucket_, key_lane_.PlaceOf(slot),
+                                                slot % geometry_.keys_per_group(), 1, &staged);
+    if (!read.ok()) {
+      AddBad(slot, /*in_log=*/false, /*value=*/false, read.ToString());
+    } else if (staged.key != logged.key || staged.check != logged.check) {
+      AddBad(slot, /*in_log=*/false, /*value=*/false, "the key entry is not the one in the log");
+    }
+  }
+
+  // Into `buffer`.
+  void VerifyStagedValue(uint64_t slot, uint32_t value_sum, char* buffer) {
+    if (!trusted_ || slot < state_.flushed_value_count || slot >= state_.synced_count) return;
+    const Status read = walk_->staging.ReadValues(bucket_, value_lane_.PlaceOf(slot),
+                                                  slot % geometry_.values_per_group(), 1, buffer);
+    if (!read.ok()) {
+      AddBad(slot, /*in_log=*/false, /*value=*/true, read.ToString());
+    } else if (ValueSum(buffer) != value_sum) {
+      AddBad(slot, /*in_log=*/false, /*value=*/true, "the value does not match its checksum");
     }
   }
 
@@ -177,6 +205,7 @@ class BucketVerifier {
   // Of the bucket at hand.
   uint32_t bucket_ = 0;
   BucketState state_;
+  bool trusted_ = false;
   Lane value_lane_;
   Lane key_lane_;
 };
