@@ -110,6 +110,14 @@ class DamageTest : public ::testing::Test {
     uint64_t error_count = 0;
   };
 
+  bool SameFiles(const StoreImage& image) const {
+    StoreImage files = image;
+    std::erase_if(files.nodes, [](const auto& node) {
+      return node.second.kind != StoreImage::Node::Kind::kFile;
+    });
+    return StoreImage::Load(store_) == files;
+  }
+
   // One damaged store; what was wrong with its answers.
   std::string RunCase(uint64_t seed, Tally* tally);
 
@@ -147,12 +155,16 @@ std::string DamageTest::RunCase(uint64_t seed, Tally* tally) {
   tally->lying += damager.lying_counts();
 
   const Options options = TuningFor(rng);
+  VerifyReport report;
+  const Status verified = Store::Verify(options, store_, &report, {});
   std::string complaint;
+  if (seed % 8 == 0 && !SameFiles(damager.image())) complaint = "Verify has changed something";
   for (uint64_t opening = 1; opening <= 2 && complaint.empty(); ++opening) {
     std::unique_ptr<Store> store;
     const Status opened = Store::Open(options, store_, &store);
     if (!opened.ok()) {
       tally->refused += opening == 1;
+      if (opening == 1 && verified.ok()) complaint = "Verify saw nothing: " + opened.ToString();
       if (damager.local()) complaint = "it does not open: " + opened.ToString();
       if (opened.code() != Code::kCorruption && opened.code() != Code::kIOError &&
           opened.code() != Code::kNotSupported) {
@@ -161,8 +173,11 @@ std::string DamageTest::RunCase(uint64_t seed, Tally* tally) {
       break;
     }
     judge.Examine(store.get());
+    if (opening == 1 && verified.ok() && judge.error_count() > 0) {
+      complaint = "Verify saw nothing of what a read met";
+    }
     judge.WriteSome(store.get(), 1'000'000 + opening, seed + opening);
-    complaint = judge.complaint();
+    if (!judge.complaint().empty()) complaint = judge.complaint();
   }
   tally->right_count += judge.right_count();
   tally->error_count += judge.error_count();
@@ -201,6 +216,20 @@ TEST_F(DamageTest, UndamagedStoresAreSound) {
   for (const auto& base : bases_) {
     SCOPED_TRACE(base->name);
     base->image.WriteTo(store_);
+    VerifyReport report;
+    const Status verified = Store::Verify(Options(), store_, &report, [](const BadRecord& bad) {
+      ADD_FAILURE() << bad.file << ", slot " << bad.slot << ": " << bad.what;
+    });
+    EXPECT_TRUE(verified.ok()) << verified.ToString();
+    uint64_t record_count = 0;
+    for (uint32_t b = 0; b < base->layout.geometry().bucket_count; ++b) {
+      record_count += base->truth.bucket(b).record_count;
+    }
+    EXPECT_EQ(report.record_count, record_count);
+    EXPECT_EQ(report.bad_count, 0u);
+    EXPECT_EQ(report.lost_tail_count, 0u);
+    EXPECT_TRUE(SameFiles(base->image)) << "Verify has changed something";
+
     StoreJudge judge(base->truth);
     for (uint32_t b = 0; b < base->layout.geometry().bucket_count; ++b) judge.ExpectSound(b);
     for (uint64_t opening = 1; opening <= 2; ++opening) {
@@ -209,6 +238,42 @@ TEST_F(DamageTest, UndamagedStoresAreSound) {
       judge.Examine(store.get());
       judge.WriteSome(store.get(), 1'000'000 + opening, opening);
       EXPECT_EQ(judge.complaint(), "");
+    }
+  }
+}
+
+// Overwritten records too: each bit counts.
+TEST_F(DamageTest, VerifyNamesTheDamagedRecord) {
+  Rng rng(1);
+  for (const auto& base : bases_) {
+    SCOPED_TRACE(base->name);
+    for (int i = 0; i < 20; ++i) {
+      const auto bucket = static_cast<uint32_t>(rng() % base->layout.geometry().bucket_count);
+      const uint64_t record_count = base->layout.RecordCount(bucket);
+      if (record_count == 0) continue;
+      const uint64_t slot = rng() % record_count;
+      bool tombstone = false;
+      for (const auto& [key, versions] : base->truth.bucket(bucket).keys) {
+        for (const auto& version : versions)
+          tombstone |= version.slot == slot && version.version == 0;
+      }
+      const Extent extent = i % 2 == 0 || tombstone ? base->layout.KeyExtent(bucket, slot)
+                                                    : base->layout.ValueExtent(bucket, slot);
+      StoreImage image = base->image;
+      image.file(extent.file)[extent.offset + rng() % extent.size] ^= 1 << rng() % 8;
+      image.WriteTo(store_);
+      SCOPED_TRACE("bucket " + std::to_string(bucket) + ", slot " + std::to_string(slot) + " in " +
+                   extent.file);
+      std::vector<BadRecord> bad;
+      VerifyReport report;
+      const Status verified = Store::Verify(
+          Options(), store_, &report, [&bad](const BadRecord& record) { bad.push_back(record); });
+      EXPECT_EQ(verified.code(), Code::kCorruption) << verified.ToString();
+      ASSERT_EQ(bad.size(), 1u);
+      EXPECT_EQ(bad[0].file, extent.file);
+      EXPECT_EQ(bad[0].bucket, bucket);
+      EXPECT_EQ(bad[0].slot, slot);
+      EXPECT_EQ(report.bad_count, 1u);
     }
   }
 }
@@ -233,9 +298,7 @@ TEST_F(DamageTest, NoFileButAnotherThingInItsPlace) {
       const Status status = Store::Open(Options(), store_, &store);
       EXPECT_TRUE(status.code() == Code::kCorruption || status.code() == Code::kIOError)
           << status.ToString();
-      StoreImage files = image;
-      files.nodes.erase(name);
-      EXPECT_EQ(StoreImage::Load(store_).nodes == files.nodes, true) << "something has changed";
+      EXPECT_TRUE(SameFiles(image)) << "something has changed";
     }
   }
 }

@@ -68,13 +68,17 @@ void ExpectClean(const std::string& flags, uint64_t cycle_count,
 // Kills after 5 to 250 ms: 300 of them in a plain build.
 constexpr uint64_t kCycles = Sized(75, 4);
 
-TEST(KillTest, UniformKeysSurvive) { ExpectClean("--keys uniform", kCycles); }
+TEST(KillTest, UniformKeysSurvive) { ExpectClean("--keys uniform --key-space 8192", kCycles); }
 
-TEST(KillTest, SkewedKeysSurvive) { ExpectClean("--keys skewed", kCycles); }
+TEST(KillTest, SkewedKeysSurvive) { ExpectClean("--keys skewed --key-space 8192", kCycles); }
 
-TEST(KillTest, UniformKeysSurviveInMemory) { ExpectClean("--keys uniform", kCycles, FastParent()); }
+TEST(KillTest, UniformKeysSurviveInMemory) {
+  ExpectClean("--keys uniform --key-space 8192", kCycles, FastParent());
+}
 
-TEST(KillTest, SkewedKeysSurviveInMemory) { ExpectClean("--keys skewed", kCycles, FastParent()); }
+TEST(KillTest, SkewedKeysSurviveInMemory) {
+  ExpectClean("--keys skewed --key-space 8192", kCycles, FastParent());
+}
 
 TEST(KillTest, TinyGroupsSurvive) { ExpectClean("--tiny --max-ms 60", Sized(25, 6)); }
 

@@ -71,7 +71,7 @@ std::string Numbered(const char* prefix, uint32_t number) {
 StoreImage StoreImage::Load(const std::string& dir) {
   StoreImage image;
   for (const auto& entry : fs::directory_iterator(dir)) {
-    if (!entry.is_regular_file()) continue;
+    if (entry.is_symlink() || !entry.is_regular_file()) continue;
     image.nodes[entry.path().filename()] = {Node::Kind::kFile, ReadFile(entry.path())};
   }
   return image;
