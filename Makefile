@@ -63,12 +63,14 @@ fuzz_helpers := $(addprefix test/e2e/,damaged_store.cc damaged_store_edits.cc st
 headers := $(sort $(shell find include engine_race harness test -name '*.h'))
 sources := $(library_sources) $(harness_sources) $(main_sources) $(test_sources)
 judge_sources := $(sort $(wildcard test/judges/*.cc))
+guest_sources := $(sort $(wildcard harness/guest/*.cc))
 
 objects = $(addprefix $(BUILD)/,$(1:.cc=.o))
 library_objects := $(call objects,$(library_sources))
 harness_objects := $(call objects,$(harness_sources))
 test_objects := $(call objects,$(test_sources))
 PROGRAMS := $(main_sources:harness/%_main.cc=$(BIN)/%)
+GUEST_INIT := build/guest/init
 BENCHES := $(filter $(BIN)/bench_%,$(PROGRAMS))
 
 quiet := $(if $(V),,@)
@@ -78,8 +80,8 @@ quiet := $(if $(V),,@)
 jobs = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc))
 submake = $(MAKE) --no-print-directory $(jobs)
 
-.PHONY: all library programs tests race test fuzz check bench bench-race bench-safety mutants crash \
-        asan tsan format clean help FORCE
+.PHONY: all library programs tests guest race test fuzz check bench bench-race bench-safety mutants \
+        crash powercut asan tsan format clean help FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
 
@@ -97,7 +99,7 @@ race:  ## installs, builds and runs the three-phase race; RACE_ARGS='--dir D --n
 test:  ## installs, builds and runs every test, plain and under the sanitizers
 	scripts/setup.sh test
 	$(submake) -k test-release test-asan test-tsan test-fuzz
-	scripts/run_tests.sh release asan tsan judges fuzz
+	scripts/run_tests.sh release asan tsan judges fuzz powercut
 
 asan tsan:  ## the tests under one sanitizer
 	scripts/setup.sh test
@@ -133,8 +135,13 @@ mutants: tests $(BIN)/crash $(BIN)/race  ## re-introduces known faults, one by o
 crash: $(BIN)/crash  ## kills the engine again and again; CRASH_ARGS='--cycles N'
 	$(BIN)/crash $(CRASH_ARGS)
 
+powercut:  ## installs QEMU and cuts the power of guests; POWERCUT_ARGS='--rounds N --seed S'
+	scripts/setup.sh guest
+	$(submake) guest
+	scripts/powercut.py $(POWERCUT_ARGS)
+
 format:  ## formats every source in place
-	$(CLANG_FORMAT) -i $(sources) $(judge_sources) $(fuzz_sources) $(headers)
+	$(CLANG_FORMAT) -i $(sources) $(judge_sources) $(fuzz_sources) $(guest_sources) $(headers)
 
 clean:  ## removes what was built
 	rm -rf build bin lib
@@ -182,6 +189,13 @@ $(BUILD)/open_fuzz: $(call objects,$(fuzz_sources) $(fuzz_helpers)) $(library_ob
 	@echo "link $@"
 	$(quiet)$(CXX) $(CXXFLAGS) -fsanitize=fuzzer $(filter %.o,$^) $(THIRD_PARTY_ARCHIVES) $(LDLIBS) -o $@
 
+# The only program of the power-cut guests, which have no libraries.
+guest: $(GUEST_INIT)
+$(GUEST_INIT): $(call objects,$(guest_sources) harness/value_maker.cc) $(library_objects) $(BUILD)/sources.txt
+	@mkdir -p $(@D)
+	@echo "link $@"
+	$(quiet)$(CXX) -static -s $(LDFLAGS) $(filter %.o,$^) $(THIRD_PARTY_ARCHIVES) $(LDLIBS) -o $@
+
 # One object of everything, groups of inline functions resolved, then all but the public made local.
 $(BUILD)/engine_whole.o: $(library_objects) $(BUILD)/sources.txt $(THIRD_PARTY_ARCHIVES)
 	@echo "link $@"
@@ -197,7 +211,7 @@ $(LIBRARY): $(BUILD)/engine_whole.o engine_race/public_symbols.txt
 # Tests, by flavour. End-to-end tests find bin/crash through ENGINE_BIN_DIR.
 
 .PHONY: test-release test-asan test-tsan test-fuzz
-test-release: tests $(BIN)/crash $(BIN)/race library
+test-release: tests $(BIN)/crash $(BIN)/race library guest
 test-asan test-tsan: test-%:
 	$(MAKE) --no-print-directory FLAVOUR=$* tests build/$*/bin/crash build/$*/bin/race
 # Without clang and its runtime nothing is built, and the run says so.
@@ -211,7 +225,7 @@ test-fuzz:
 
 .PHONY: check-format check-headers check-layers check-house check-lint check-bench
 check-format:
-	scripts/check_format.sh $(CLANG_FORMAT) $(sources) $(judge_sources) $(fuzz_sources) $(headers)
+	scripts/check_format.sh $(CLANG_FORMAT) $(sources) $(judge_sources) $(fuzz_sources) $(guest_sources) $(headers)
 
 check-layers:
 	scripts/check_layers.sh
@@ -232,7 +246,8 @@ $(BUILD)/judge/%.h.ok: %.h
 	@touch $@
 
 # The object stands for the headers: it is newer than a lint that they outdated.
-check-lint: $(patsubst %.cc,$(BUILD)/%.lint,$(library_sources) $(harness_sources) $(main_sources))
+check-lint: $(patsubst %.cc,$(BUILD)/%.lint,$(library_sources) $(harness_sources) $(main_sources) \
+                           $(guest_sources))
 $(BUILD)/%.lint: %.cc $(BUILD)/%.o .clang-tidy
 	@echo lint $<
 	@$(CLANG_TIDY) --quiet $< -- -std=c++20 -I. -march=x86-64-v2 $(kernel_flags) 2> $@.err \

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Installs what a goal of the Makefile needs and this machine lacks, on Debian and Ubuntu.
 #
-#   scripts/setup.sh [race|test|mutants|check|all]
+#   scripts/setup.sh [race|test|mutants|check|guest|all]
 #
 # When nothing is missing it does nothing, fast, and needs neither the network nor any rights.
 set -euo pipefail
@@ -28,6 +28,17 @@ clang-tidy-14,clang-tidy      clang-tidy-14 clang-tidy
 clang++-14,clang++            clang-14 clang
 /usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a  libclang-rt-14-dev libclang-rt-dev
 '
+# For QEMU guests; their kernel comes by itself, see scripts/guest_kernel.sh.
+guest_needs='
+g++                      g++
+ld                       binutils
+xxhash.h                 libxxhash-dev
+python3                  python3
+qemu-system-x86_64       qemu-system-x86
+mkfs.ext4                e2fsprogs
+'
+# Where mkfs lies, and where users do not look.
+PATH=$PATH:/usr/sbin:/sbin
 
 mutants_needs="$test_needs"'
 python3                  python3
@@ -37,8 +48,10 @@ case "${1:-all}" in
   race) needs=$race_needs ;;
   test) needs=$test_needs ;;
   mutants) needs=$mutants_needs ;;
-  check | all) needs=$check_needs ;;
-  *) echo "usage: $0 [race|test|mutants|check|all]" >&2; exit 2 ;;
+  check) needs=$check_needs ;;
+  guest) needs=$guest_needs ;;
+  all) needs=$check_needs$guest_needs ;;
+  *) echo "usage: $0 [race|test|mutants|check|guest|all]" >&2; exit 2 ;;
 esac
 
 is_there() {  # a comma-separated list of probes, any of which will do

@@ -1,0 +1,31 @@
+// The load of a power-cut trial: writers that go through their operations until the power goes.
+#ifndef HARNESS_GUEST_POWER_LOAD_H_
+#define HARNESS_GUEST_POWER_LOAD_H_
+
+#include <cstdint>
+#include <string>
+
+#include "engine_race/base/options.h"
+#include "engine_race/store.h"
+#include "harness/guest/power_ledger.h"
+#include "harness/guest/power_plan.h"
+
+namespace engine_race::powercut {
+
+struct LoadPlan {
+  SyncMode sync_mode = SyncMode::kNone;
+  uint32_t epoch = 0;
+  // A thread calls Sync this often; 0: never.
+  uint32_t sync_every_ms = 0;
+  // A writer rests so long after each operation.
+  uint32_t pace_us = 0;
+  // Operations of each writer, at the most; then it waits for the end.
+  uint32_t operation_count = 0;
+};
+
+// Returns only when something failed, with what did; otherwise the cut ends it.
+std::string RunLoad(const Plan& plan, const LoadPlan& load, Store* store, Ledger* ledger);
+
+}  // namespace engine_race::powercut
+
+#endif  // HARNESS_GUEST_POWER_LOAD_H_

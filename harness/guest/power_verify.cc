@@ -1,0 +1,144 @@
+#include "harness/guest/power_verify.h"
+
+#include <algorithm>
+#include <cinttypes>
+#include <cstdio>
+#include <map>
+
+#include "engine_race/base/key.h"
+
+namespace engine_race::powercut {
+namespace {
+
+using Versions = std::array<uint64_t, kKeysPerBucket>;
+
+// Deletes leave no version behind, so a prefix may end a little after the last one that is seen.
+constexpr uint32_t kUnseenOperationCount = 128;
+
+std::string Describe(uint64_t version) {
+  if (version == 0) return "nothing";
+  return "epoch " + std::to_string(version >> 32) + " operation " +
+         std::to_string(version & 0xffffffff);
+}
+
+std::string KeyName(uint64_t key) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%016" PRIx64, key);
+  return text;
+}
+
+// Everything that Range visits, by key.
+std::string Collect(const Plan& plan, Store* store, std::map<uint64_t, uint64_t>* found) {
+  std::string violation;
+  uint64_t last = 0;
+  bool first = true;
+  const Status status =
+      store->Range({}, {}, [&](std::string_view key_bytes, std::string_view value) {
+        const uint64_t key = DecodeKey(key_bytes.data());
+        uint64_t version = 0;
+        if (!first && key <= last) violation = "Range is not ascending at " + KeyName(key);
+        if (!plan.ReadVersion(key, std::string(value), &version)) {
+          violation = "Range shows a value that was never written under " + KeyName(key);
+        }
+        (*found)[key] = version;
+        last = key;
+        first = false;
+      });
+  if (!status.ok()) return "Range: " + status.ToString();
+  return violation;
+}
+
+// Reads every key of a bucket and takes its keys out of what Range found.
+std::string ReadBucket(const Plan& plan, Store* store, uint32_t bucket,
+                       std::map<uint64_t, uint64_t>* ranged, Versions* versions) {
+  for (uint32_t i = 0; i < kKeysPerBucket; ++i) {
+    const uint64_t key = plan.KeyAt(bucket, i);
+    std::string key_bytes(kKeyBytes, '\0');
+    EncodeKey(key, key_bytes.data());
+    std::string value;
+    uint64_t version = 0;
+    const Status status = store->Read(key_bytes, &value);
+    if (!status.ok() && status.code() != Code::kNotFound) {
+      return "Read of " + KeyName(key) + ": " + status.ToString();
+    }
+    if (status.ok() && !plan.ReadVersion(key, value, &version)) {
+      return "Read gives a value that was never written under " + KeyName(key);
+    }
+    const auto in_range = ranged->find(key);
+    const uint64_t ranged_version = in_range == ranged->end() ? 0 : in_range->second;
+    if (ranged_version != version) {
+      return "under " + KeyName(key) + " Read finds " + Describe(version) + ", Range " +
+             Describe(ranged_version);
+    }
+    if (in_range != ranged->end()) ranged->erase(in_range);
+    (*versions)[i] = version;
+  }
+  return {};
+}
+
+// What keeps `found` from being what `model` says.
+std::string Difference(const Plan& plan, uint32_t bucket, const Model& model,
+                       const Versions& found) {
+  for (uint32_t i = 0; i < kKeysPerBucket; ++i) {
+    if (model.versions()[i] == found[i]) continue;
+    return "key " + KeyName(plan.KeyAt(bucket, i)) + " has " + Describe(found[i]) +
+           " where the acknowledged operations leave " + Describe(model.versions()[i]);
+  }
+  return {};
+}
+
+// Finds the longest prefix of the epoch that leaves the bucket as it is, at least `acked` long.
+std::string FindPrefix(const Plan& plan, uint32_t bucket, const std::vector<Kept>& kept,
+                       uint32_t epoch, uint32_t acked, const Versions& found, uint32_t* prefix) {
+  Model model(plan, bucket);
+  for (uint32_t past = 1; past <= kept.size(); ++past) {
+    for (uint32_t n = 1; n <= kept[past - 1][bucket]; ++n) model.Apply(past, n);
+  }
+  uint32_t last_seen = 0;
+  for (const uint64_t version : found) {
+    if (version >> 32 > epoch) return "a value from an epoch that has not begun";
+    if (version >> 32 == epoch) last_seen = std::max(last_seen, static_cast<uint32_t>(version));
+  }
+  // Without an epoch to verify, what the earlier ones left is all that may be there.
+  const uint32_t end = epoch > kept.size() ? std::max(acked, last_seen) + kUnseenOperationCount : 0;
+  bool matched = false;
+  std::string violation;
+  for (uint32_t n = 0; n <= end; ++n) {
+    if (n > 0) model.Apply(epoch, n);
+    if (n < acked) continue;
+    const std::string difference = Difference(plan, bucket, model, found);
+    if (difference.empty()) {
+      *prefix = n;
+      matched = true;
+    } else if (n == std::max(acked, last_seen)) {
+      violation = difference;
+    }
+  }
+  if (matched) return {};
+  return "bucket " + std::to_string(bucket) + ", epoch " + std::to_string(epoch) +
+         ": acknowledged as durable up to operation " + std::to_string(acked) +
+         ", seen up to operation " + std::to_string(last_seen) + ": " + violation;
+}
+
+}  // namespace
+
+std::string Verify(const Plan& plan, Store* store, const Acked& acked, uint32_t epoch_count,
+                   std::vector<Kept>* kept) {
+  std::map<uint64_t, uint64_t> ranged;
+  std::string violation = Collect(plan, store, &ranged);
+  if (!violation.empty()) return violation;
+  Kept prefixes = {};
+  for (uint32_t bucket = 0; bucket < kBucketCount; ++bucket) {
+    Versions found = {};
+    violation = ReadBucket(plan, store, bucket, &ranged, &found);
+    if (!violation.empty()) return violation;
+    violation = FindPrefix(plan, bucket, *kept, epoch_count, acked[Plan::WriterOf(bucket)], found,
+                           &prefixes[bucket]);
+    if (!violation.empty()) return violation;
+  }
+  if (!ranged.empty()) return "a key that nobody wrote: " + KeyName(ranged.begin()->first);
+  if (epoch_count > kept->size()) kept->push_back(prefixes);
+  return {};
+}
+
+}  // namespace engine_race::powercut

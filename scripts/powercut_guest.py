@@ -1,0 +1,137 @@
+"""QEMU guests for power cuts: the disk, the initial file system, one boot and how it ends.
+
+Nothing here judges; powercut.py does. Guests run under software emulation, which is the same
+everywhere and slow enough that cuts fall into the middle of things.
+"""
+
+import gzip
+import os
+import signal
+import subprocess
+import threading
+import time
+
+FS_BYTES = 384 << 20
+LEDGER_BYTES = 1 << 20
+BLOCK_BYTES = 4096
+QEMU = 'qemu-system-x86_64'
+
+
+def copy_image(source, target):
+    subprocess.run(['cp', '--reflink=auto', '--sparse=always', source, target], check=True)
+
+
+def make_image(path):
+    """A disk with an empty ext4 and, behind it, the sectors of the ledger."""
+    with open(path, 'wb') as image:
+        image.truncate(FS_BYTES + LEDGER_BYTES)
+    # Everything is initialised here, so that the guest's kernel has nothing to do behind the
+    # trial's back; the small journal comes round often.
+    subprocess.run(
+        ['mkfs.ext4', '-q', '-F', '-b', str(BLOCK_BYTES), '-m', '0', '-J', 'size=4',
+         '-E', 'lazy_itable_init=0,lazy_journal_init=0,nodiscard', path,
+         str(FS_BYTES // BLOCK_BYTES)], check=True)
+
+
+def make_initramfs(init_program, path):
+    """A cpio archive ("newc") that holds the program as /init."""
+    with open(init_program, 'rb') as program:
+        content = program.read()
+
+    def entry(name, mode, data):
+        name += b'\0'
+        fields = [1, mode, 0, 0, 1, 0, len(data), 0, 0, 0, 0, len(name), 0]
+        header = b'070701' + b''.join(b'%08x' % field for field in fields)
+        block = header + name
+        block += bytes(-len(block) % 4) + data
+        return block + bytes(-len(block) % 4)
+
+    with gzip.open(path, 'wb', compresslevel=1) as archive:
+        archive.write(entry(b'init', 0o100755, content) + entry(b'TRAILER!!!', 0, b''))
+
+
+class Guest:
+    """One boot. Its serial lines are gathered by a thread of its own."""
+
+    def __init__(self, kernel, initramfs, image, arguments, write_log=None):
+        disk = [f'driver=file,node-name=image,filename={image},cache.no-flush=on']
+        top = 'image'
+        if write_log:
+            # The files below it need no flush of the host's disk, but this driver must see the
+            # guest's flushes, so caching is told to each file and not to the whole drive.
+            with open(write_log, 'wb'):
+                pass
+            disk += [f'driver=file,node-name=writes,filename={write_log},cache.no-flush=on',
+                     'driver=blklogwrites,node-name=logged,file=image,log=writes,'
+                     'log-sector-size=512']
+            top = 'logged'
+        append = ['console=ttyS0', 'quiet', 'loglevel=2', 'panic=-1', 'random.trust_cpu=on']
+        append += [f'pc_{name}={value}' for name, value in arguments.items()]
+        command = [QEMU, '-accel', 'tcg', '-cpu', 'max', '-M', 'pc', '-m', '384', '-smp', '2',
+                   '-nodefaults', '-display', 'none', '-monitor', 'none', '-serial', 'stdio',
+                   '-no-reboot', '-kernel', kernel, '-initrd', initramfs,
+                   '-append', ' '.join(append)]
+        for node in disk:
+            command += ['-blockdev', node]
+        # To Intel's name for it the kernel sends no Write Zeroes, which QEMU before 9 logs wrongly.
+        command += ['-device', f'nvme,serial=powercut,drive={top},write-cache=on,use-intel-id=on']
+        self.lines = []
+        self._changed = threading.Condition()
+        self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL,
+                                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self):
+        for raw in self._process.stdout:
+            with self._changed:
+                self.lines.append(raw.decode('utf-8', 'replace').strip())
+                self._changed.notify_all()
+        with self._changed:
+            self.lines.append('-- the end --')
+            self._changed.notify_all()
+
+    def wait_for(self, prefixes, seconds):
+        """The first line that begins with one of these; None when the guest ended or hangs."""
+        end = time.monotonic() + seconds
+        seen = 0
+        with self._changed:
+            while True:
+                for line in self.lines[seen:]:
+                    if line.startswith(tuple(prefixes)):
+                        return line
+                    if line == '-- the end --':
+                        return None
+                seen = len(self.lines)
+                left = end - time.monotonic()
+                if left <= 0:
+                    return None
+                self._changed.wait(left)
+
+    def wait_exit(self, seconds):
+        """False when it did not end by itself and was killed."""
+        try:
+            self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            return False
+        self._reader.join()
+        return True
+
+    def kill(self):
+        self._process.kill()
+        self._process.wait()
+        self._reader.join()
+
+    def stop_at_once(self):
+        """The guest stops where it is; QEMU completes the requests that it has."""
+        self._process.send_signal(signal.SIGTERM)
+        return self.wait_exit(30)
+
+    def running(self):
+        return self._process.poll() is None
+
+
+def remove(path):
+    if os.path.exists(path):
+        os.remove(path)
