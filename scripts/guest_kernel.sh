@@ -14,7 +14,7 @@ download() {
   local package
   package=$(apt-cache depends linux-image-cloud-amd64 2> /dev/null |
     awk '/Depends: linux-image-/ { print $2; exit }')
-  [ -n "$package" ] && timeout 120 apt-get download -q "$package" > download.log 2>&1
+  [ -n "$package" ] && timeout 60 apt-get download -q -o Acquire::http::Timeout=20 "$package" > download.log 2>&1
 }
 
 mkdir -p build/guest
@@ -23,7 +23,7 @@ trap 'rm -rf "$work"' EXIT
 cd "$work"
 if ! download; then
   # Lists that are missing or that name a kernel which the archive no longer has.
-  [ "$(id -u)" != 0 ] || timeout 120 apt-get update -q > /dev/null 2>&1 < /dev/null || true
+  [ "$(id -u)" != 0 ] || timeout 60 apt-get update -q -o Acquire::http::Timeout=20 > /dev/null 2>&1 < /dev/null || true
   if ! download; then
     echo "guest kernel: the package linux-image-cloud-amd64 cannot be downloaded" >&2
     exit 1

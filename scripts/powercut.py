@@ -18,6 +18,7 @@ import argparse
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -49,6 +50,7 @@ class Trial:
         self.work_dir = work_dir
         self.kernel, self.initramfs = kernel, initramfs
         self.passed = self.failed = self.round = 0
+        self.acknowledged = 0
         self.image = self._path('disk.img')
         self.before = self._path('before.img')
         self.log_path = self._path('writes.log')
@@ -88,21 +90,22 @@ class Trial:
         """Counts the cut that this boot has verified."""
         if self.cut is not None:
             self.passed += 1
+            self.acknowledged += int(line.split('acknowledged ')[1].split(',')[0])
             print(f'{self.passed + self.failed}: {self.cut}: {line}', flush=True)
         self.cut = None
 
     def _await_verdict(self):
         """Waits for the verification, in a boot that has nothing else to do."""
         line = self.guest.wait_for(['POWERCUT'], BOOT_SECONDS)
-        self.guest.wait_exit(10)
         self._check(line)
+        self.guest.wait_exit(10)
         self._note_verdict(line)
 
     def _check(self, line):
         """Throws unless `line` is a good verdict."""
         if line is None:
-            hung = 'hung' if self.guest.running() else 'ended without a verdict'
-            raise CutFailed(f'the guest {hung}')
+            raise CutFailed('the guest ' + ('ended without a verdict' if self.guest.silent
+                                            else 'hung'))
         if not line.startswith('POWERCUT OK'):
             raise CutFailed(line)
 
@@ -135,7 +138,6 @@ class Trial:
         line = guest.wait_for(['MOUNTED' if early else 'LOADING', 'POWERCUT V', 'POWERCUT B'],
                               BOOT_SECONDS)
         if line is None or line.startswith('POWERCUT'):
-            guest.stop_at_once()
             self._check(line)
         delay = self._random_delay()
         time.sleep(delay)
@@ -202,8 +204,8 @@ class Trial:
             try:
                 self._round(kinds[self.round % len(kinds)])
             except CutFailed as error:
-                if self.guest.running():
-                    self.guest.kill()
+                # Its last words.
+                self.guest.wait_exit(5)
                 self.failed += 1
                 self._keep_evidence(error)
                 self.cut = None
@@ -263,8 +265,13 @@ def main():
         print(f'{init} was not built\n0 passed, 1 failed')
         sys.exit(1)
 
+    # What runs that were killed have left.
+    for name in os.listdir(GUEST_DIR):
+        if name.startswith('run_') and not os.path.exists(f'/proc/{name[4:]}'):
+            shutil.rmtree(os.path.join(GUEST_DIR, name), ignore_errors=True)
     work_dir = os.path.join(GUEST_DIR, f'run_{os.getpid()}')
     os.makedirs(work_dir)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     print(f'seed {config.seed}', flush=True)
     began = time.monotonic()
     trial = None
@@ -277,7 +284,11 @@ def main():
         if trial:
             trial.close()
         shutil.rmtree(work_dir, ignore_errors=True)
-    print(f'{time.monotonic() - began:.0f} s')
+    print(f'{trial.acknowledged} durable operations checked, '
+          f'{time.monotonic() - began:.0f} s')
+    if trial.failed == 0 and trial.acknowledged == 0:
+        print('FAILED nothing was ever acknowledged as durable')
+        trial.failed = 1
     print(f'{trial.passed} passed, {trial.failed} failed')
     sys.exit(0 if trial.failed == 0 and trial.passed > 0 else 1)
 

@@ -76,6 +76,7 @@ class Guest:
         # To Intel's name for it the kernel sends no Write Zeroes, which QEMU before 9 logs wrongly.
         command += ['-device', f'nvme,serial=powercut,drive={top},write-cache=on,use-intel-id=on']
         self.lines = []
+        self.silent = False  # it will say no more
         self._changed = threading.Condition()
         self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL,
                                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
@@ -88,7 +89,7 @@ class Guest:
                 self.lines.append(raw.decode('utf-8', 'replace').strip())
                 self._changed.notify_all()
         with self._changed:
-            self.lines.append('-- the end --')
+            self.silent = True
             self._changed.notify_all()
 
     def wait_for(self, prefixes, seconds):
@@ -100,11 +101,9 @@ class Guest:
                 for line in self.lines[seen:]:
                     if line.startswith(tuple(prefixes)):
                         return line
-                    if line == '-- the end --':
-                        return None
                 seen = len(self.lines)
                 left = end - time.monotonic()
-                if left <= 0:
+                if self.silent or left <= 0:
                     return None
                 self._changed.wait(left)
 

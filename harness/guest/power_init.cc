@@ -10,10 +10,13 @@
 //   pc_sync_ms, pc_pace_us, pc_operations   the load, see LoadPlan
 //   pc_writeback    of the kernel, in centiseconds: how soon it writes dirty pages by itself
 //   pc_reset_from   mount or load: resets the machine pc_reset_ms after that
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include <fcntl.h>
 #include <sys/mount.h>
@@ -34,6 +37,8 @@ namespace {
 constexpr char kDevice[] = "/dev/nvme0n1";
 constexpr char kMountPoint[] = "/mnt";
 constexpr char kStoreDir[] = "/mnt/store";
+// A guest whose host has forgotten it ends by itself.
+constexpr uint64_t kLifeMs = 300'000;
 
 std::string Argument(const char* name) {
   const char* value = std::getenv(name);
@@ -115,6 +120,7 @@ uint64_t Sum(const Acked& acked) {
 
 [[noreturn]] void Run() {
   MountAll();
+  ResetAfter(kLifeMs);
   const Plan plan(Number("pc_seed"));
   LoadPlan load = LoadFromArguments();
   Ledger ledger;
