@@ -77,14 +77,15 @@ class Trial:
         # Every kind of cut meets every mode, one after the other.
         modes = self.config.modes
         mode = modes[(self.round + self.round // len(self.config.kinds)) % len(modes)]
-        return {
-            'load': 1,
-            'mode': mode,
-            'sync_ms': rng.choice([2, 5, 20, 100] if mode == 'none' else [0, 0, 20]),
-            'pace_us': rng.choice([300, 1000, 3000] if mode == 'none' else [0, 0, 500]),
-            'operations': 1200,
-            'writeback': rng.choice([0, 0, 5, 50]),
-        }
+        arguments = {'load': 1, 'mode': mode, 'writeback': rng.choice([0, 5, 50])}
+        if mode == 'none':
+            # Without a Sync, whole groups of entries reach their log and are lost again.
+            arguments |= {'sync_ms': rng.choice([0, 3, 20, 200]), 'operations': 2000,
+                          'pace_us': rng.choice([0, 300, 1000])}
+        else:
+            arguments |= {'sync_ms': rng.choice([0, 0, 20]), 'operations': 1200,
+                          'pace_us': rng.choice([0, 0, 500])}
+        return arguments
 
     def _note_verdict(self, line):
         """Counts the cut that this boot has verified."""
