@@ -164,7 +164,8 @@ class Trial:
                 self._boot({'load': 0})
                 self._await_verdict()
             copy_image(base, self.image)
-            outcome = cut_disk(log, self.image, FS_BYTES, random_point(log, self.rng), self.rng)
+            point = random_point(log, FS_BYTES, self.rng)
+            outcome = cut_disk(log, self.image, FS_BYTES, point, self.rng)
             self.cut = f'log of {len(log.entries)}: {outcome}'
         remove(base)
 

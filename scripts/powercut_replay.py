@@ -125,5 +125,10 @@ def cut_disk(log, image, fs_bytes, point, rng):
     return outcome
 
 
-def random_point(log, rng: random.Random):
+def random_point(log, fs_bytes, rng: random.Random):
+    """An entry of the log; often one from before the guest's first note in its ledger, which is
+    when the store had just been opened and verified."""
+    opened = next((i for i, write in enumerate(log.entries) if write.offset >= fs_bytes), 0)
+    if opened > 0 and rng.random() < 0.3:
+        return rng.randrange(opened)
     return rng.randrange(len(log.entries))
