@@ -37,9 +37,11 @@ python3                  python3
 qemu-system-x86_64       qemu-system-x86
 mkfs.ext4                e2fsprogs
 '
+
 # Where mkfs lies, and where users do not look.
 PATH=$PATH:/usr/sbin:/sbin
 
+# To break the engine on purpose, see scripts/mutants.py.
 mutants_needs="$test_needs"'
 python3                  python3
 git                      git
