@@ -114,7 +114,7 @@ fuzz:  ## libFuzzer on damaged stores; FUZZ_SECONDS=60
 check:  ## format, lint, headers, layers, house rules and a tiny run of every bench
 	scripts/setup.sh check
 	$(submake) -k WERROR=1 tests programs \
-	  check-format check-headers check-layers check-house check-lint check-bench
+	  check-format check-headers check-layers check-house check-mutants check-lint check-bench
 
 bench: programs  ## the micro-benchmarks and the index benchmark
 	$(foreach bench,$(filter-out $(BIN)/bench_race,$(BENCHES)),$(bench) &&) true
@@ -223,7 +223,7 @@ test-fuzz:
 
 # Checks.
 
-.PHONY: check-format check-headers check-layers check-house check-lint check-bench
+.PHONY: check-format check-headers check-layers check-house check-mutants check-lint check-bench
 check-format:
 	scripts/check_format.sh $(CLANG_FORMAT) $(sources) $(judge_sources) $(fuzz_sources) $(guest_sources) $(headers)
 
@@ -232,6 +232,9 @@ check-layers:
 
 check-house:
 	scripts/check_house.sh
+
+check-mutants:
+	scripts/mutants.py --check
 
 check-headers: $(headers:%=$(BUILD)/%.ok) $(addprefix $(BUILD)/judge/, \
     include/engine.h.ok include/polar_string.h.ok engine_race/engine_race.h.ok)

@@ -26,6 +26,8 @@ check_needs="$test_needs"'
 clang-format-14,clang-format  clang-format-14 clang-format
 clang-tidy-14,clang-tidy      clang-tidy-14 clang-tidy
 clang++-14,clang++            clang-14 clang
+python3                       python3
+git                           git
 /usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a  libclang-rt-14-dev libclang-rt-dev
 '
 # For QEMU guests; their kernel comes by itself, see scripts/guest_kernel.sh.

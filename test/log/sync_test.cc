@@ -99,7 +99,8 @@ TEST(SyncTest, RecordsBehindALostOneAreCutAndDoNotComeBack) {
   {
     const auto log = OpenLog(TinyOptions(), dir.path());
     store_id = log->store_id();
-    AppendMany(log.get(), 0, 300);
+    // Two groups of keys and a half.
+    AppendMany(log.get(), 0, 640);
     offset = log->ValueOffset(0, 100);
   }
   const std::string zeros(kValueBytes, '\0');
@@ -108,13 +109,14 @@ TEST(SyncTest, RecordsBehindALostOneAreCutAndDoNotComeBack) {
   {
     const auto log = OpenLog(TinyOptions(), dir.path());
     ExpectHoldsExactly(log.get(), 100);
-    // The same record again: were the others still readable, they would follow it.
-    AppendMany(log.get(), 100, 101);
+    // As many records again as the first group of keys takes: were those of the second still
+    // readable, they would follow.
+    AppendMany(log.get(), 100, 256);
     ASSERT_TRUE(log->Sync().ok());
   }
   LoseStaging(dir.path(), store_id);
   const auto log = OpenLog(TinyOptions(), dir.path());
-  ExpectHoldsExactly(log.get(), 101);
+  ExpectHoldsExactly(log.get(), 256);
 }
 
 TEST(SyncTest, SyncOnCloseLeavesNothingUnsynced) {
