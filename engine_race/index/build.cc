@@ -3,13 +3,14 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <atomic>
+#include <mutex>
 #include <new>
 #include <string>
-#include <system_error>
-#include <thread>
 #include <utility>
 #include <vector>
 
+#include "engine_race/base/parallel.h"
 #include "engine_race/index/bucket_reader.h"
 #include "engine_race/index/giant_build.h"
 #include "engine_race/index/part_builder.h"
@@ -136,35 +137,13 @@ void BuildContext::Undo() {
   }
 }
 
-void BuildContext::Fail(Status status) {
-  const std::lock_guard lock(mutex_);
-  if (first_failure_.ok()) first_failure_ = std::move(status);
-  failed_.store(true, std::memory_order_relaxed);
-}
-
 Status BuildContext::RunThreads(uint32_t count,
                                 const std::function<Status(uint32_t worker)>& work) {
-  const auto run = [&](uint32_t worker) {
-    try {
-      Status status = work(worker);
-      if (!status.ok()) Fail(std::move(status));
-    } catch (const std::bad_alloc&) {
-      Fail(Status::OutOfMemory("index: no memory to build it"));
-    }
-  };
-  std::vector<std::thread> threads;
-  threads.reserve(count);
-  for (uint32_t worker = 1; worker < count; ++worker) {
-    try {
-      threads.emplace_back(run, worker);
-    } catch (const std::system_error&) {
-      break;  // the others do its work
-    }
-  }
-  run(0);
-  for (std::thread& thread : threads) thread.join();
-  const std::lock_guard lock(mutex_);
-  return first_failure_;
+  return RunParallel(count, [&](uint32_t worker) {
+    Status status = work(worker);
+    if (!status.ok()) failed_.store(true, std::memory_order_relaxed);
+    return status;
+  });
 }
 
 void BuildContext::ReportDamage(uint32_t bucket, std::span<const uint32_t> slots,

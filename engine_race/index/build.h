@@ -10,7 +10,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <mutex>
 #include <span>
 
 #include "engine_race/base/options.h"
@@ -67,17 +66,13 @@ class BuildContext {
   void ReportDamage(uint32_t bucket, std::span<const uint32_t> slots, uint64_t total) const;
 
  private:
-  void Fail(Status status);
-
   BucketLog* const log_;
   AppendListener* const listener_;
   const Options& options_;
   const BuildLimits limits_;
   const std::span<BucketIndex> buckets_;
-  // Relaxed everywhere: a hint; the status itself is under the mutex.
+  // Relaxed everywhere: a hint.
   std::atomic<bool> failed_{false};
-  std::mutex mutex_;
-  Status first_failure_;
 };
 
 // Builds and installs every bucket. On failure nothing stays registered with the log.
