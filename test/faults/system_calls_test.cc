@@ -44,15 +44,16 @@ TEST(SystemCallsTest, TheHookSeesWhatAStoreDoes) {
       for (uint64_t i = 0; i < 600; ++i) {
         ASSERT_TRUE(store->Write(KeyOf(i << 54), ValueOf(i << 54, 1)).ok());
       }
+      ASSERT_TRUE(store->Sync().ok());
       EXPECT_EQ(VersionOf(store.get(), uint64_t{1} << 54), 1u);
       EXPECT_EQ(RangeOf(store.get(), "", "").size(), 600u);
     }
   }
   for (const CallKind kind :
-       {CallKind::kPread, CallKind::kPwrite, CallKind::kFsync, CallKind::kFallocate,
-        CallKind::kFtruncate, CallKind::kOpenAt, CallKind::kRenameAt, CallKind::kMmap,
-        CallKind::kFstatAt, CallKind::kFlock, CallKind::kClose, CallKind::kGetrandom,
-        CallKind::kIoSetup, CallKind::kIoSubmit, CallKind::kIoGetEvents}) {
+       {CallKind::kPread, CallKind::kPwrite, CallKind::kFsync, CallKind::kFdatasync,
+        CallKind::kFallocate, CallKind::kFtruncate, CallKind::kOpenAt, CallKind::kRenameAt,
+        CallKind::kMmap, CallKind::kFstat, CallKind::kFstatAt, CallKind::kFlock, CallKind::kClose,
+        CallKind::kGetrandom, CallKind::kIoSetup, CallKind::kIoSubmit, CallKind::kIoGetEvents}) {
     EXPECT_GT(hook.count(kind), 0) << CallName(kind);
   }
   const int before = hook.count(CallKind::kOpenAt);
