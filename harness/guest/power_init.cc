@@ -118,6 +118,27 @@ uint64_t Sum(const Acked& acked) {
   return sum;
 }
 
+// Verifies the closed store first, when there is one, and compares what that says with what Open
+// makes of it.
+std::unique_ptr<Store> OpenStore(const Plan& plan, SyncMode sync_mode, bool exists) {
+  Options options = plan.StoreOptions();
+  options.sync_mode = sync_mode;
+  options.log = [](LogLevel, std::string_view message) { Say("log: " + std::string(message)); };
+  VerifyReport report;
+  if (exists) {
+    const auto on_bad = [](const BadRecord& bad) { Say("bad: " + bad.file + ": " + bad.what); };
+    CheckStatus("VIOLATION", "Verify", Store::Verify(options, kStoreDir, &report, on_bad));
+  }
+  std::unique_ptr<Store> store;
+  CheckStatus("VIOLATION", "Open", Store::Open(options, kStoreDir, &store));
+  const uint64_t record_count = store->Stats().record_count;
+  if (exists && record_count != report.record_count) {
+    EndWith("POWERCUT VIOLATION Verify finds " + std::to_string(report.record_count) +
+            " records, Open " + std::to_string(record_count));
+  }
+  return store;
+}
+
 [[noreturn]] void Run() {
   MountAll();
   ResetAfter(kLifeMs);
@@ -134,11 +155,7 @@ uint64_t Sum(const Acked& acked) {
   const uint64_t reset_ms = Number("pc_reset_ms");
   if (Argument("pc_reset_from") == "mount") ResetAfter(reset_ms);
 
-  Options options = plan.StoreOptions();
-  options.sync_mode = load.sync_mode;
-  options.log = [](LogLevel, std::string_view message) { Say("log: " + std::string(message)); };
-  std::unique_ptr<Store> store;
-  CheckStatus("VIOLATION", "Open", Store::Open(options, kStoreDir, &store));
+  const auto store = OpenStore(plan, load.sync_mode, /*exists=*/epoch_count > 0);
   const std::string violation = Verify(plan, store.get(), acked, epoch_count, &kept);
   if (!violation.empty()) EndWith("POWERCUT VIOLATION " + violation);
   // What was found is promised from here on, whatever the opening has promised.
