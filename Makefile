@@ -1,8 +1,9 @@
 # `make help` lists the targets. `make race` and `make test` work on a fresh machine.
 #
 # Objects lie in build/<flavour>/, programs in bin/, the library in lib/. Flavours are release,
-# asan (AddressSanitizer and UBSan), tsan and fuzz (clang's libFuzzer with ASan and UBSan); `make FLAVOUR=asan programs` builds bin's programs
-# as build/asan/bin/. WERROR=1 turns warnings into errors, V=1 shows the commands.
+# asan (AddressSanitizer and UBSan), tsan and fuzz (clang's libFuzzer with ASan and UBSan);
+# `make FLAVOUR=asan programs` builds bin's programs as build/asan/bin/. WERROR=1 turns warnings
+# into errors, V=1 shows the commands.
 
 TARGET_ENGINE ?= engine_race
 ifneq ($(TARGET_ENGINE),engine_race)
@@ -56,10 +57,12 @@ library_sources := $(filter-out %_avx2.cc %_avx512.cc,$(library_sources)) \
                    $(filter %_avx2.cc,$(library_sources)) $(filter %_avx512.cc,$(library_sources))
 main_sources := $(sort $(wildcard harness/*_main.cc))
 harness_sources := $(filter-out $(main_sources),$(sort $(wildcard harness/*.cc)))
-test_sources := $(sort $(shell find test -name '*.cc' -not -path 'test/judges/*' -not -path 'test/fuzz/*'))
+test_sources := $(sort $(shell find test -name '*.cc' -not -path 'test/judges/*' \
+                         -not -path 'test/fuzz/*'))
 fuzz_sources := $(sort $(wildcard test/fuzz/*.cc))
 # What the fuzzer shares with the tests.
-fuzz_helpers := $(addprefix test/e2e/,damaged_store.cc damaged_store_edits.cc store_image.cc store_judge.cc)
+fuzz_helpers := $(addprefix test/e2e/,damaged_store.cc damaged_store_edits.cc store_image.cc \
+                                      store_judge.cc)
 headers := $(sort $(shell find include engine_race harness test -name '*.h'))
 sources := $(library_sources) $(harness_sources) $(main_sources) $(test_sources)
 judge_sources := $(sort $(wildcard test/judges/*.cc))
