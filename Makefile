@@ -84,7 +84,7 @@ jobs = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc))
 submake = $(MAKE) --no-print-directory $(jobs)
 
 .PHONY: all library programs tests guest race test fuzz check bench bench-race bench-safety mutants \
-        crash powercut asan tsan format clean help FORCE
+        soak crash powercut asan tsan format clean help FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
 
@@ -134,6 +134,10 @@ bench-safety: $(BIN)/bench_safety  ## what safety costs, and the mutants, into o
 
 mutants: tests $(BIN)/crash $(BIN)/race  ## re-introduces known faults, one by one: a test must fail for each
 	scripts/mutants.py $(MUTANTS_ARGS)
+
+soak: tests programs guest  ## the safety tests, long: hours; scripts/soak.sh says how long
+	scripts/setup.sh all
+	scripts/soak.sh
 
 crash: $(BIN)/crash  ## kills the engine again and again; CRASH_ARGS='--cycles N'
 	$(BIN)/crash $(CRASH_ARGS)

@@ -50,6 +50,13 @@ inline std::filesystem::path FastParent() {
                                                      : std::filesystem::temp_directory_path();
 }
 
+// The number in an environment variable, for tests that can be made longer, or run again as they
+// were; `otherwise` where it is not set.
+inline uint64_t FromEnvironment(const char* name, uint64_t otherwise) {
+  const char* const text = std::getenv(name);
+  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 0);
+}
+
 // A fresh directory below $TMPDIR, or where it is told, removed with everything in it when the
 // object goes.
 class TempDir {

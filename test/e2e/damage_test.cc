@@ -192,7 +192,8 @@ TEST_F(DamageTest, DamagedStoresGiveNoWrongBytes) {
     EXPECT_EQ(RunCase(std::strtoull(replayed, nullptr, 0), &tally), "");
     return;
   }
-  const uint64_t case_count = kAddressSanitized ? 5000 : Sized(1500, 150);
+  const uint64_t case_count =
+      FromEnvironment("DAMAGE_STORES", kAddressSanitized ? 5000 : Sized(1500, 150));
   const uint64_t seed = std::random_device()();
   for (uint64_t i = 0; i < case_count; ++i) {
     const std::string complaint = RunCase(seed + i, &tally);

@@ -19,7 +19,7 @@ namespace engine_race::test {
 namespace {
 
 constexpr uint64_t kMib = 1 << 20;
-constexpr uint64_t kDiskBytes = 64 * kMib;
+const uint64_t kDiskBytes = FromEnvironment("FULL_DISK_MIB", 64) * kMib;
 constexpr uint64_t kBallastBytes = 16 * kMib;
 
 uint64_t NthKey(uint64_t i) { return (i + 1) * 0x9e3779b97f4a7c15; }
@@ -131,7 +131,7 @@ TEST_P(FullDiskTest, WritesAreRefusedNothingIsLostAndWritingGoesOn) {
   std::unique_ptr<Store> store = OpenStore(disk.StoreDir(), SmallGroups());
   ASSERT_NE(store, nullptr);
   constexpr uint64_t kThreads = 8;
-  constexpr uint64_t kEach = 2 * kDiskBytes / kValueBytes / kThreads;
+  const uint64_t kEach = 2 * kDiskBytes / kValueBytes / kThreads;
   // All of them together have twice as much to write as there is room for; a quick one may be
   // through with its share before the disk is full.
   std::atomic<uint32_t> refused_threads{0};

@@ -1,0 +1,57 @@
+#!/bin/bash
+# The safety tests, long: runs by itself for hours and reports. Exit code 0 when all of them held.
+#
+#   scripts/soak.sh
+#
+# What each part does is set by the environment: SOAK_KILLS (10000), SOAK_CUTS (500), SOAK_STATES
+# (1000000), SOAK_DAMAGED (200000), SOAK_FUZZ_SECONDS (3600), SOAK_DISK_MIB (8192); 0 leaves a part
+# out. Logs lie in out/soak/, a line for each part in out/soak/report.txt.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+
+kills=${SOAK_KILLS:-10000}
+cuts=${SOAK_CUTS:-500}
+states=${SOAK_STATES:-1000000}
+damaged=${SOAK_DAMAGED:-200000}
+fuzz_seconds=${SOAK_FUZZ_SECONDS:-3600}
+disk_mib=${SOAK_DISK_MIB:-8192}
+
+out=out/soak
+report=$out/report.txt
+mkdir -p $out
+: > $report
+bad=0
+
+say() { echo "$*" | tee -a $report; }
+
+part() {  # name, how much of it, command...
+  local name=$1 amount=$2 began=$SECONDS
+  shift 2
+  if [ "${amount%% *}" = 0 ]; then
+    say "$name: left out"
+    return
+  fi
+  echo "$name: running"
+  if "$@" > "$out/$name.log" 2>&1 < /dev/null; then
+    say "$name: held, $amount, $((SECONDS - began)) s: $(tail -n 1 "$out/$name.log")"
+  else
+    say "$name: FAILED after $((SECONDS - began)) s, see $out/$name.log: $(tail -n 1 "$out/$name.log")"
+    bad=1
+  fi
+}
+
+tests() { ENGINE_BIN_DIR=$PWD/bin build/release/engine_tests --gtest_filter="$1"; }
+
+say "soak of $(git rev-parse --short HEAD 2> /dev/null || echo 'no commit'), $(nproc) CPUs," \
+  "$(date -u +%Y-%m-%dT%H:%MZ)"
+part kills "$kills" bin/crash --cycles "$kills"
+part power_states "$states" env POWER_STATES="$states" \
+  bash -c "$(declare -f tests); tests 'PowerLossTest.*'"
+part damaged_stores "$damaged" env DAMAGE_STORES="$damaged" \
+  bash -c "$(declare -f tests); tests 'DamageTest.*'"
+part full_disk "$disk_mib MiB" env FULL_DISK_MIB="$disk_mib" \
+  bash -c "$(declare -f tests); tests 'Disks/FullDiskTest.WritesAreRefused*'"
+part fuzz "$fuzz_seconds" make --no-print-directory fuzz FUZZ_SECONDS="$fuzz_seconds"
+part power_cuts "$cuts" scripts/powercut.py --rounds "$cuts"
+say "soak: $([ $bad = 0 ] && echo 'everything held' || echo 'SOMETHING FAILED')"
+exit $bad
