@@ -83,8 +83,8 @@ quiet := $(if $(V),,@)
 jobs = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc))
 submake = $(MAKE) --no-print-directory $(jobs)
 
-.PHONY: all library programs tests guest race test fuzz check bench bench-race bench-safety mutants \
-        soak crash powercut asan tsan format clean help FORCE
+.PHONY: all library programs tests guest race test fuzz check bench bench-race bench-safety \
+        mutants soak crash powercut asan tsan format clean help FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
 
