@@ -1,0 +1,95 @@
+// A disk that can lose power: watches what a store does to its directory and makes, at any moment,
+// directories that such a loss could leave behind.
+//
+// Strict as POSIX is: bytes are durable after a flush of their file that began once they were
+// written, names after a flush of the directory. See FileModel for what may become of the rest.
+//
+// A hook: it works while a ScopedHook holds it, on one directory, with no subdirectories; other
+// paths pass. Thread safety: OnCall and Crash by any thread at once, the fields set before. A crash
+// is one moment of all files: no call into the directory begins or ends during it.
+#ifndef TEST_POWER_POWER_DISK_H_
+#define TEST_POWER_POWER_DISK_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "test/faults/system_calls.h"
+#include "test/power/file_model.h"
+
+namespace engine_race::test {
+
+class PowerDisk : public SystemCallHook {
+ public:
+  // `dir` exists; what it holds is durable.
+  explicit PowerDisk(std::string dir);
+  PowerDisk(const PowerDisk&) = delete;
+
+  long OnCall(SystemCall* call) override;
+
+  // Looks at the mapped files, so that a later crash can bring back what they held now.
+  void Look();
+  // Fills the empty directory `to` with one of the states that a loss of power now could leave.
+  void Crash(const CrashBias& bias, Random* random, const std::string& to);
+  // Crash with a bias drawn for it.
+  void Crash(Random* random, const std::string& to);
+
+  // Changes that are not durable yet, of all files and names.
+  size_t pending_count();
+
+  // Called before and after each call that changes or flushes something, with its name and file,
+  // outside of all locks. May call Crash.
+  std::function<void(const std::string& event)> on_event;
+  // Asked about each flush of a file: true makes it fail with EIO.
+  std::function<bool(const std::string& name)> fails_flush;
+  // What is opened in place of the machine's boot id; empty: that itself.
+  std::string boot_id_path;
+
+ private:
+  struct NameChange {
+    std::string from;  // empty: a creation
+    std::string to;    // empty: a removal
+    std::shared_ptr<FileModel> file;
+    bool durable = false;
+  };
+  // Files by the name they were opened under; the directory itself has no file.
+  struct OpenFile {
+    std::string name;
+    std::shared_ptr<FileModel> file;
+    bool direct = false;
+  };
+  using Names = std::map<std::string, std::shared_ptr<FileModel>>;
+
+  long OnOpen(SystemCall* call);
+  long OnRename(SystemCall* call);
+  long OnUnlink(SystemCall* call);
+  long OnChange(SystemCall* call, FileModel* file, Change change);
+  long OnFlush(SystemCall* call, const std::string& name, FileModel* file);
+  long OnDirectoryFlush(SystemCall* call);
+  void OnClose(int fd);
+
+  // The name of `path` in the directory, "." for itself; false for other paths.
+  bool NameOf(const std::string& path, std::string* name) const;
+  bool FindFd(int fd, OpenFile* found);
+  void Tell(const std::string& event) const {
+    if (on_event) on_event(event);
+  }
+  static void Apply(const NameChange& change, Names* names);
+
+  const std::string dir_;
+  std::mutex mutex_;
+  uint64_t next_id_ = 1;  // of changes
+  std::unordered_map<int, OpenFile> open_;
+  Names durable_names_;
+  Names names_;
+  std::vector<std::shared_ptr<NameChange>> name_changes_;
+};
+
+}  // namespace engine_race::test
+
+#endif  // TEST_POWER_POWER_DISK_H_
