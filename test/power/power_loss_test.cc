@@ -1,0 +1,130 @@
+// Random stores that lose power, thousands of times: what was promised survives, the rest survives
+// as a prefix of every bucket, and what was cut off never comes back.
+//
+// POWER_STATES sets how many states are judged. A failure prints POWER_SEED and POWER_STATE, which
+// repeat the one run that the state came from.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "test/power/power_run.h"
+#include "test/test_util.h"
+
+namespace engine_race::test {
+namespace {
+
+constexpr uint32_t kProcessCount = 2;
+
+uint64_t FromEnvironment(const char* name, uint64_t otherwise) {
+  const char* const text = std::getenv(name);
+  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
+}
+
+void SayHowToRepeat(uint64_t seed, uint64_t number) {
+  std::cout << "POWER_SEED=" << seed << " POWER_STATE=" << number * PowerRun::kStatesPerRun
+            << " repeats this run:" << std::endl;
+}
+
+// The run number `number` of a seed. False when it went wrong, which is printed.
+bool RunNumber(uint64_t seed, uint64_t number, PowerTally* tally) {
+  std::seed_seq sequence{seed, number};
+  std::vector<uint32_t> words(2);
+  sequence.generate(words.begin(), words.end());
+  PowerRun run(uint64_t{words[0]} << 32 | words[1], tally);
+  std::string complaint;
+  if (run.Run(&complaint)) return true;
+  SayHowToRepeat(seed, number);
+  std::cout << complaint << std::endl;
+  return false;
+}
+
+// The runs `first`, `first` + kProcessCount, ... until `states` have been judged.
+bool RunShare(uint64_t seed, uint64_t first, uint64_t states, PowerTally* tally) {
+  for (uint64_t number = first; tally->states < states; number += kProcessCount) {
+    tally->run_number = number;
+    if (!RunNumber(seed, number, tally)) return false;
+  }
+  return true;
+}
+
+// Tallies that forked children fill.
+class SharedTallies {
+ public:
+  SharedTallies() {
+    void* const memory = ::mmap(nullptr, sizeof(PowerTally) * kProcessCount, PROT_READ | PROT_WRITE,
+                                MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    tallies_ = memory == MAP_FAILED ? nullptr : static_cast<PowerTally*>(memory);
+  }
+  SharedTallies(const SharedTallies&) = delete;
+  ~SharedTallies() { ::munmap(tallies_, sizeof(PowerTally) * kProcessCount); }
+  bool made() const { return tallies_ != nullptr; }
+  PowerTally* of(uint32_t process) { return &tallies_[process]; }
+
+  template <typename Field>
+  uint64_t Sum(Field field) const {
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < kProcessCount; ++i) sum += tallies_[i].*field;
+    return sum;
+  }
+
+ private:
+  PowerTally* tallies_;
+};
+
+TEST(PowerLossTest, RandomLives) {
+  const uint64_t seed = FromEnvironment("POWER_SEED", 1);
+  const uint64_t states = FromEnvironment("POWER_STATES", Sized(20000, 1000));
+  if (std::getenv("POWER_STATE") != nullptr) {
+    PowerTally tally;
+    EXPECT_TRUE(
+        RunNumber(seed, FromEnvironment("POWER_STATE", 0) / PowerRun::kStatesPerRun, &tally));
+    return;
+  }
+  // Processes, not threads: there is one hook in a process.
+  SharedTallies tallies;
+  ASSERT_TRUE(tallies.made());
+  std::vector<pid_t> children;
+  for (uint32_t i = 0; i < kProcessCount; ++i) {
+    children.push_back(::fork());
+    if (children.back() != 0) continue;
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // a test that is given up leaves nobody behind
+    const bool good = RunShare(seed, i, states / kProcessCount, tallies.of(i));
+    ::syscall(SYS_exit_group, good ? 0 : 1);
+  }
+  for (uint32_t i = 0; i < kProcessCount; ++i) {
+    int status = 0;
+    ASSERT_EQ(::waitpid(children[i], &status, 0), children[i]);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "status " << status;
+    // One that was killed could not say.
+    if (!WIFEXITED(status)) SayHowToRepeat(seed, tallies.of(i)->run_number);
+  }
+  const auto sum = [&](uint64_t PowerTally::*field) { return tallies.Sum(field); };
+  std::cout << sum(&PowerTally::states) << " states, " << sum(&PowerTally::lossy_states)
+            << " with losses, " << sum(&PowerTally::whole_states) << " lucky, "
+            << sum(&PowerTally::recovery_states) << " in recovery, "
+            << sum(&PowerTally::creation_states) << " in creation; "
+            << sum(&PowerTally::lost_writes) << " writes lost, " << sum(&PowerTally::durable_writes)
+            << " in sync modes, " << sum(&PowerTally::failed_flushes) << " failed flushes"
+            << std::endl;
+  if (HasFailure()) return;
+  EXPECT_GE(sum(&PowerTally::states), states / kProcessCount * kProcessCount);
+  // What the states are worth.
+  EXPECT_GT(sum(&PowerTally::lossy_states), states / 10);
+  EXPECT_GT(sum(&PowerTally::whole_states), states / 50);
+  EXPECT_GT(sum(&PowerTally::recovery_states), states / 100);
+  EXPECT_GT(sum(&PowerTally::creation_states), states / 100);
+  EXPECT_GT(sum(&PowerTally::durable_writes), states);
+  EXPECT_GT(sum(&PowerTally::failed_flushes), states / 200);
+}
+
+}  // namespace
+}  // namespace engine_race::test

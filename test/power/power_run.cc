@@ -1,0 +1,425 @@
+#include "test/power/power_run.h"
+
+#include <algorithm>
+#include <atomic>
+#include <filesystem>
+#include <thread>
+
+#include "test/test_util.h"
+
+namespace engine_race::test {
+namespace {
+
+constexpr uint32_t kMaxLosses = 3;
+
+template <typename T, size_t kCount>
+T OneOf(Random* random, const T (&choices)[kCount]) {
+  return choices[Below(random, kCount)];
+}
+
+}  // namespace
+
+PowerRun::PowerRun(uint64_t seed, PowerTally* tally)
+    : seed_(seed), tally_(tally), random_(seed), take_random_(seed ^ 0x7a6b) {
+  DrawGeometry();
+}
+
+PowerRun::~PowerRun() = default;
+
+void PowerRun::DrawGeometry() {
+  constexpr uint32_t kBucketCounts[] = {1, 1, 2, 4, 8};
+  constexpr uint32_t kGroups[] = {1, 2, 2, 4, 8};
+  geometry_.bucket_count = OneOf(&random_, kBucketCounts);
+  geometry_.file_count = geometry_.bucket_count >= 2 ? 1 + Below(&random_, 2) : 1;
+  geometry_.value_group_bytes = OneOf(&random_, kGroups) * kValueBytes;
+  // Some buckets fill up to their end.
+  const uint32_t key_pages = Chance(&random_, 0.8) ? 1 : 2;
+  geometry_.key_group_bytes = key_pages * 4096;
+  geometry_.bucket_capacity_records = Chance(&random_, 0.3) ? key_pages * 256 : 2048;
+  geometry_.memory_budget_bytes = kMinMemoryBudgetBytes;
+  geometry_.build_thread_count = 1;
+  geometry_.io_backend = IoBackend::kPsync;
+  geometry_.journal_bytes = kMinJournalBytes;
+  names_.bucket_count = geometry_.bucket_count;
+}
+
+PowerRun::Phase PowerRun::DrawPhase() {
+  Phase phase;
+  if (Chance(&random_, 0.15)) {
+    phase.thread_count = 2 + static_cast<uint32_t>(Below(&random_, LaneNames::kThreadCount - 1));
+  }
+  // A group of keys takes 256 records of one bucket; most phases are shorter.
+  const double length = static_cast<double>(Below(&random_, 100));
+  if (length < 60) {
+    phase.write_count = 1 + Below(&random_, 30);
+  } else if (length < 92) {
+    phase.write_count = 30 + Below(&random_, 100);
+  } else {
+    phase.write_count = 250 + Below(&random_, 400);
+  }
+  phase.write_count = (phase.write_count + phase.thread_count - 1) / phase.thread_count;
+  phase.key_count = uint64_t{1} << (2 + Below(&random_, 8));
+  constexpr double kSyncChances[] = {0, 0, 0.02, 0.1, 0.3};
+  phase.sync_chance = OneOf(&random_, kSyncChances);
+  phase.reopen_chance = Chance(&random_, 0.3) ? 0.03 : 0;
+  constexpr double kDeleteChances[] = {0, 0, 0.15, 0.15, 0.7};
+  phase.delete_chance = OneOf(&random_, kDeleteChances);
+  phase.failing_flush = Chance(&random_, 0.06) ? 1 + Below(&random_, 12) : 0;
+  phase.look_chance = Chance(&random_, 0.5) ? 0.1 : 0.5;
+  return phase;
+}
+
+Options PowerRun::DrawOptions(const Phase& phase) {
+  Options options = geometry_;
+  constexpr SyncMode kModes[] = {SyncMode::kNone,  SyncMode::kNone,  SyncMode::kNone,
+                                 SyncMode::kNone,  SyncMode::kNone,  SyncMode::kNone,
+                                 SyncMode::kGroup, SyncMode::kGroup, SyncMode::kEveryWrite};
+  options.sync_mode = OneOf(&random_, kModes);
+  // Batches of several records.
+  if (phase.thread_count > 1 && Chance(&random_, 0.4)) options.sync_mode = SyncMode::kGroup;
+  options.sync_on_close = Chance(&random_, 0.2);
+  // A journal of another size is made anew.
+  if (Chance(&random_, 0.15)) options.journal_bytes = kMinJournalBytes + kJournalStepBytes;
+  return options;
+}
+
+bool PowerRun::Fail(const std::string& what) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (complaint_.empty()) complaint_ = what;
+  return false;
+}
+
+bool PowerRun::Run(std::string* complaint) {
+  State first;
+  first.dir = states_.NewDirectory();
+  first.event = "creation";
+  first.history = std::make_shared<WriteHistory>(names_);
+  first.bounds.durable = first.bounds.begun = first.history->Begun();
+  waiting_.push_back(std::move(first));
+  bool good = true;
+  while (good && !waiting_.empty()) {
+    // Depth first, so that later losses come up as well.
+    State state = std::move(waiting_.back());
+    waiting_.pop_back();
+    const std::string dir = state.dir;
+    good = Live(std::move(state));
+    std::filesystem::remove_all(dir);
+  }
+  *complaint = complaint_;
+  return good;
+}
+
+// Opens a state, judges it, uses it, and takes the states that follow from it.
+bool PowerRun::Live(State state) {
+  const uint32_t losses = state.losses;
+  if (losses > 0) ++tally_->states;
+  const Phase phase = DrawPhase();
+  const bool goes_on = losses == 0 || (losses < kMaxLosses && Chance(&random_, 0.6));
+  PowerDisk disk(state.dir);
+  disk.boot_id_path = NewBootId(&states_, &random_);
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    history_ = state.history;
+    fixed_bounds_ = state.bounds;
+    bounds_are_fixed_ = true;
+  }
+  if (goes_on) TakeStates(&disk, phase, losses);
+  std::atomic<uint64_t> flushes_left{phase.failing_flush};
+  disk.fails_flush = [&](const std::string&) {
+    if (!flushes_may_fail_ || phase.failing_flush == 0 || flushes_left-- != 1) return false;
+    flush_has_failed_ = true;
+    return true;
+  };
+  const ScopedHook hook(&disk);
+  const Options options = DrawOptions(phase);
+  std::shared_ptr<WriteHistory> next;
+  bool good = OpenState(state, options) && JudgeState(state, &next);
+  if (!good) {
+    store_.reset();
+    complaint_ += "\nthe state was taken " + state.event + ", after " + std::to_string(losses) +
+                  " losses of power";
+    return false;
+  }
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    history_ = std::move(next);
+    bounds_are_fixed_ = false;
+  }
+  if (goes_on) {
+    good = Use(state.dir, phase, options, &disk);
+  } else {
+    good = CloseAndVerify(state.dir, options);
+  }
+  store_.reset();
+  if (good && disk.on_event) disk.on_event("after the close");
+  return good;
+}
+
+// Lets states be taken of the present store.
+void PowerRun::TakeStates(PowerDisk* disk, const Phase& phase, uint32_t losses) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  states_to_take_ = std::min(kStatesPerRun - states_made_,
+                             losses == 0 ? 2 + Below(&random_, 3) : 1 + Below(&random_, 2));
+  take_in_opening_ = Chance(&random_, 0.25);
+  // Roughly how many events there will be; the last states may find none left.
+  constexpr uint64_t kCreationEvents = 100;
+  constexpr uint64_t kOpeningEvents = 40;
+  const uint64_t events = take_in_opening_ ? (losses == 0 ? kCreationEvents : kOpeningEvents)
+                                           : 2 * phase.write_count * phase.thread_count;
+  mean_gap_ = events / (states_to_take_ + 1) + 1;
+  events_to_next_ = Below(&random_, 2 * mean_gap_);
+  disk->on_event = [this, disk, losses](const std::string& event) { OnEvent(disk, event, losses); };
+}
+
+void PowerRun::OnEvent(PowerDisk* disk, const std::string& event, uint32_t losses) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (states_to_take_ == 0 || (bounds_are_fixed_ && !take_in_opening_)) return;
+  if (events_to_next_-- > 0) return;
+  events_to_next_ = Below(&take_random_, 2 * mean_gap_);
+  --states_to_take_;
+  TakeState(disk, event, losses);
+}
+
+// Under mutex_.
+void PowerRun::TakeState(PowerDisk* disk, const std::string& event, uint32_t losses) {
+  State state;
+  state.dir = states_.NewDirectory();
+  state.event = event;
+  state.history = history_;
+  state.losses = losses + 1;
+  state.bounds.durable = history_->Durable();
+  disk->Crash(&take_random_, state.dir);
+  state.bounds.begun = history_->Begun();
+  if (bounds_are_fixed_) {
+    state.bounds = fixed_bounds_;
+    ++(losses == 0 ? tally_->creation_states : tally_->recovery_states);
+  }
+  ++states_made_;
+  waiting_.push_back(std::move(state));
+}
+
+bool PowerRun::Open(const std::string& dir, const Options& options) {
+  sync_mode_ = options.sync_mode;
+  const Status status = Store::Open(options, dir, &store_);
+  return status.ok() || Fail("open: " + status.ToString());
+}
+
+// Opens a state that a loss of power has left.
+bool PowerRun::OpenState(const State& state, const Options& options) {
+  if (!Chance(&random_, 0.15)) return Open(state.dir, options);
+  uint64_t foretold = 0;
+  if (!Verify(state.dir, &foretold) || !Open(state.dir, options)) return false;
+  return store_->Stats().record_count == foretold ||
+         Fail("Verify foretold " + std::to_string(foretold) + " records");
+}
+
+bool PowerRun::ReadAll(Contents* contents) {
+  std::string wrong;
+  const Status ranged = store_->Range("", "", [&](std::string_view key, std::string_view value) {
+    const uint64_t number = DecodeKey(key.data());
+    uint64_t version = 0;
+    if (!ParseValue(number, value, &version)) wrong = "a mixed value";
+    if (!contents->empty() && contents->rbegin()->first >= number) wrong = "a range out of order";
+    contents->emplace(number, version);
+  });
+  if (!ranged.ok()) return Fail("range: " + ranged.ToString());
+  if (!wrong.empty()) return Fail(wrong);
+  for (const auto& [key, version] : *contents) {
+    std::string value;
+    uint64_t read_version = 0;
+    const Status read = store_->Read(test::KeyOf(key), &value);
+    if (!read.ok()) return Fail("read of a key that Range has: " + read.ToString());
+    if (!ParseValue(key, value, &read_version) || read_version != version) {
+      return Fail("Read and Range differ");
+    }
+  }
+  return true;
+}
+
+bool PowerRun::JudgeState(const State& state, std::shared_ptr<WriteHistory>* next) {
+  const StoreStats stats = store_->Stats();
+  Contents seen;
+  if (!ReadAll(&seen)) return false;
+  *next = std::make_shared<WriteHistory>(names_);
+  const WriteHistory::Outcome outcome = state.history->Judge(state.bounds, seen, next->get());
+  if (!outcome.good) return Fail(outcome.complaint);
+  // Keys that Range has not must not be read either.
+  for (int i = 0; i < 8; ++i) {
+    const uint64_t key = names_.KeyOf(
+        static_cast<uint32_t>(Below(&random_, names_.bucket_count)),
+        static_cast<uint32_t>(Below(&random_, LaneNames::kThreadCount)), Below(&random_, 512));
+    std::string value;
+    const Code code = store_->Read(test::KeyOf(key), &value).code();
+    if (code != (seen.contains(key) ? Code::kOk : Code::kNotFound)) {
+      return Fail("read: " + std::string(CodeName(code)));
+    }
+  }
+  if (stats.record_count < outcome.least_records || stats.record_count > outcome.most_records) {
+    return Fail("there are " + std::to_string(stats.record_count) + " records, not " +
+                std::to_string(outcome.least_records) + " to " +
+                std::to_string(outcome.most_records));
+  }
+  if (stats.synced_record_count != stats.record_count) {
+    return Fail("of " + std::to_string(stats.record_count) + " records found after a power loss " +
+                std::to_string(stats.synced_record_count) + " are synced");
+  }
+  tally_->lost_writes += outcome.lost_writes;
+  if (outcome.lost_writes > 0) {
+    ++tally_->lossy_states;
+  } else if (state.bounds.durable != state.bounds.begun) {
+    ++tally_->whole_states;
+  }
+  return true;
+}
+
+bool PowerRun::Use(const std::string& dir, const Phase& phase, const Options& options,
+                   PowerDisk* disk) {
+  Options now = options;
+  for (uint64_t done = 0; done < phase.write_count;) {
+    const uint64_t count = Chance(&random_, phase.reopen_chance * 10)
+                               ? 1 + Below(&random_, phase.write_count - done)
+                               : phase.write_count - done;
+    std::vector<std::thread> threads;
+    const auto steps = [&](uint32_t thread, uint64_t seed) {
+      Random random(seed);
+      for (uint64_t i = 0; i < count && !flush_has_failed_; ++i) {
+        if (!Step(phase, thread, &random, disk)) return;
+      }
+    };
+    flushes_may_fail_ = true;
+    for (uint32_t t = 1; t < phase.thread_count; ++t) threads.emplace_back(steps, t, random_());
+    steps(0, random_());
+    for (std::thread& thread : threads) thread.join();
+    flushes_may_fail_ = false;
+    if (!complaint_.empty()) return false;
+    if (flush_has_failed_ && !ReopenAfterFailure(dir, now)) return false;
+    done += count;
+    if (done >= phase.write_count) break;
+    if (!CloseAndVerify(dir, now)) return false;
+    now = DrawOptions(phase);
+    if (!Open(dir, now) || !CheckWhole("after a reopening")) return false;
+  }
+  return CheckWhole("at the end") && CloseAndVerify(dir, now);
+}
+
+// Whether a call failed because of the flush that was made to fail.
+bool PowerRun::ExpectedFailure(const Status& status) const {
+  return flush_has_failed_ && status.code() == Code::kIOError;
+}
+
+// A store that has seen a flush fail takes nothing any more until it is opened again, and has then
+// all that it acknowledged.
+bool PowerRun::ReopenAfterFailure(const std::string& dir, const Options& options) {
+  const Status synced = store_->Sync();
+  if (synced.code() != Code::kIOError) return Fail("sync after failure: " + synced.ToString());
+  const uint64_t key = names_.KeyOf(0, 0, 0);
+  const Status written = store_->Write(test::KeyOf(key), ValueOf(key, 1));
+  if (written.code() != Code::kIOError) return Fail("write after failure: " + written.ToString());
+  store_.reset();
+  flush_has_failed_ = false;
+  State state;
+  state.history = history_;
+  state.bounds = {history_->Acknowledged(), history_->Begun()};
+  std::shared_ptr<WriteHistory> next;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    // States taken in this opening: nothing is durable but what was before.
+    fixed_bounds_ = {history_->Durable(), history_->Begun()};
+    bounds_are_fixed_ = true;
+  }
+  if (!Open(dir, options) || !JudgeState(state, &next)) {
+    complaint_ += "\nin the opening after a failed flush";
+    return false;
+  }
+  ++tally_->failed_flushes;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  history_ = std::move(next);
+  bounds_are_fixed_ = false;
+  return true;
+}
+
+bool PowerRun::Step(const Phase& phase, uint32_t thread, Random* random, PowerDisk* disk) {
+  if (Chance(random, phase.look_chance)) disk->Look();
+  if (Chance(random, phase.sync_chance) && !SyncOne()) return false;
+  if (Chance(random, 0.03) && !ReadOne(phase, random)) return false;
+  if (!WriteOne(phase, thread, random)) return false;
+  if (disk->on_event) disk->on_event("between two writes");
+  return true;
+}
+
+bool PowerRun::WriteOne(const Phase& phase, uint32_t thread, Random* random) {
+  const auto bucket = static_cast<uint32_t>(Below(random, names_.bucket_count));
+  // Threads that all write at once still fit.
+  if (history_->RecordCount(bucket) + phase.thread_count > geometry_.bucket_capacity_records) {
+    return true;
+  }
+  // A thread by itself may write to any lane.
+  const uint32_t lane = phase.thread_count > 1
+                            ? thread
+                            : static_cast<uint32_t>(Below(random, LaneNames::kThreadCount));
+  const uint64_t key = names_.KeyOf(bucket, lane, Below(random, phase.key_count));
+  uint64_t version = 0;
+  if (!Chance(random, phase.delete_chance)) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    version = next_version_++;
+  }
+  const size_t number = history_->Begin(key, version);
+  const Status status = version == 0 ? store_->Delete(test::KeyOf(key))
+                                     : store_->Write(test::KeyOf(key), ValueOf(key, version));
+  if (!status.ok()) return ExpectedFailure(status) || Fail("write: " + status.ToString());
+  const bool durable = sync_mode_ != SyncMode::kNone;
+  history_->Acknowledge(key, number, durable);
+  if (durable) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    ++tally_->durable_writes;
+  }
+  return true;
+}
+
+bool PowerRun::SyncOne() {
+  const std::vector<size_t> acknowledged = history_->Acknowledged();
+  const Status status = store_->Sync();
+  if (!status.ok()) return ExpectedFailure(status) || Fail("sync: " + status.ToString());
+  history_->MarkDurable(acknowledged);
+  return true;
+}
+
+bool PowerRun::ReadOne(const Phase& phase, Random* random) {
+  const uint64_t key = names_.KeyOf(static_cast<uint32_t>(Below(random, names_.bucket_count)),
+                                    static_cast<uint32_t>(Below(random, LaneNames::kThreadCount)),
+                                    Below(random, phase.key_count));
+  std::string value;
+  uint64_t version = 0;
+  const Status status = store_->Read(test::KeyOf(key), &value);
+  if (status.code() == Code::kNotFound) return true;
+  if (!status.ok()) return Fail("read: " + status.ToString());
+  return ParseValue(key, value, &version) || Fail("read: a mixed value");
+}
+
+bool PowerRun::CheckWhole(const char* when) {
+  Contents seen;
+  if (!ReadAll(&seen)) return false;
+  return seen == history_->Whole() || Fail(std::string("the store differs ") + when);
+}
+
+bool PowerRun::CloseAndVerify(const std::string& dir, const Options& options) {
+  store_.reset();
+  if (options.sync_on_close) history_->MarkDurable(history_->Acknowledged());
+  uint64_t record_count = 0;
+  return !Chance(&random_, 0.1) || Verify(dir, &record_count);
+}
+
+// *record_count: how many records the next opening will find.
+bool PowerRun::Verify(const std::string& dir, uint64_t* record_count) {
+  VerifyReport report;
+  std::string bad;
+  const Status status = Store::Verify(geometry_, dir, &report, [&](const BadRecord& record) {
+    bad += " " + record.file + " slot " + std::to_string(record.slot) + ": " + record.what;
+  });
+  *record_count = report.record_count;
+  // A creation that was cut short has left no store.
+  return status.ok() || status.code() == Code::kNotFound ||
+         Fail("verify: " + status.ToString() + bad);
+}
+
+}  // namespace engine_race::test

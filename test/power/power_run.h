@@ -1,0 +1,123 @@
+// One random life of a store on a disk that loses power, and what is checked after every loss.
+//
+// A run is a tree: a store is created and used, and states that a loss of power could leave are
+// taken of it at random moments, from within its system calls too. Each state is opened under
+// another boot id, judged against the history, used further, and loses power in its turn.
+//
+// One thread makes a run; threads of its own write in some. A run with one thread is the same every
+// time for a seed, apart from what the engine's own threads do.
+#ifndef TEST_POWER_POWER_RUN_H_
+#define TEST_POWER_POWER_RUN_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "engine_race/store.h"
+#include "test/power/power_disk.h"
+#include "test/power/state_directory.h"
+#include "test/power/write_history.h"
+
+namespace engine_race::test {
+
+// What runs have come across, added up over processes. A test that never saw these proves little.
+struct PowerTally {
+  uint64_t states = 0;
+  uint64_t lossy_states = 0;     // some unsynced write was lost
+  uint64_t whole_states = 0;     // unsynced writes, none of them lost
+  uint64_t recovery_states = 0;  // power lost in the middle of an opening after a loss
+  uint64_t creation_states = 0;  // and in the middle of a creation
+  uint64_t durable_writes = 0;   // acknowledged in a sync mode
+  uint64_t lost_writes = 0;
+  uint64_t failed_flushes = 0;
+  uint64_t run_number = 0;  // of the run that is under way
+};
+
+class PowerRun {
+ public:
+  static constexpr uint64_t kStatesPerRun = 10;
+
+  PowerRun(uint64_t seed, PowerTally* tally);
+  ~PowerRun();
+
+  // Makes and judges at most kStatesPerRun states. False with *complaint when one is wrong.
+  bool Run(std::string* complaint);
+
+ private:
+  struct State {
+    std::string dir;
+    std::string event;  // when it was taken
+    std::shared_ptr<WriteHistory> history;
+    LossBounds bounds;
+    uint32_t losses = 0;
+  };
+  // How the store is used between two losses of power.
+  struct Phase {
+    uint32_t thread_count = 1;
+    uint64_t write_count = 0;  // of each thread
+    uint64_t key_count = 0;    // of each lane
+    double sync_chance = 0;
+    double reopen_chance = 0;
+    double delete_chance = 0;
+    double look_chance = 0;
+    uint64_t failing_flush = 0;  // counted from 1; 0: none fails
+  };
+
+  void DrawGeometry();
+  Phase DrawPhase();
+  Options DrawOptions(const Phase& phase);
+
+  bool Live(State state);
+  void TakeStates(PowerDisk* disk, const Phase& phase, uint32_t losses);
+  void OnEvent(PowerDisk* disk, const std::string& event, uint32_t losses);
+  void TakeState(PowerDisk* disk, const std::string& event, uint32_t losses);
+  bool Open(const std::string& dir, const Options& options);
+  bool OpenState(const State& state, const Options& options);
+  bool JudgeState(const State& state, std::shared_ptr<WriteHistory>* next);
+  bool ReadAll(Contents* contents);
+  bool Use(const std::string& dir, const Phase& phase, const Options& options, PowerDisk* disk);
+  bool ExpectedFailure(const Status& status) const;
+  bool ReopenAfterFailure(const std::string& dir, const Options& options);
+  bool Step(const Phase& phase, uint32_t thread, Random* random, PowerDisk* disk);
+  bool WriteOne(const Phase& phase, uint32_t thread, Random* random);
+  bool SyncOne();
+  bool ReadOne(const Phase& phase, Random* random);
+  bool CheckWhole(const char* when);
+  bool CloseAndVerify(const std::string& dir, const Options& options);
+  bool Verify(const std::string& dir, uint64_t* record_count);
+  bool Fail(const std::string& what);
+
+  const uint64_t seed_;
+  PowerTally* const tally_;
+  Random random_;
+  StateDirectory states_;
+
+  Options geometry_;
+  LaneNames names_;
+  uint64_t next_version_ = 1;  // under mutex_ while threads write
+
+  std::unique_ptr<Store> store_;
+  std::atomic<bool> flushes_may_fail_{false};
+  std::atomic<bool> flush_has_failed_{false};
+  SyncMode sync_mode_ = SyncMode::kNone;
+
+  std::mutex mutex_;  // of what follows, and of taking states
+  std::shared_ptr<WriteHistory> history_;
+  LossBounds fixed_bounds_;  // of a history that nothing is added to yet
+  bool bounds_are_fixed_ = false;
+  Random take_random_;
+  bool take_in_opening_ = false;
+  uint64_t events_to_next_ = 0;
+  uint64_t mean_gap_ = 0;
+  uint64_t states_to_take_ = 0;
+  uint64_t states_made_ = 0;
+  std::vector<State> waiting_;
+  std::string complaint_;
+};
+
+}  // namespace engine_race::test
+
+#endif  // TEST_POWER_POWER_RUN_H_
