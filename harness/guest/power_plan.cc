@@ -20,7 +20,7 @@ Options Plan::StoreOptions() const {
   Options options;
   options.bucket_count = kBucketCount;
   options.file_count = 1u << next(3);
-  options.bucket_capacity_records = 8192;
+  options.bucket_capacity_records = 16384;
   options.value_group_bytes = 4096u << next(5);
   options.key_group_bytes = 4096u << next(2);
   options.memory_budget_bytes = uint64_t{32} << 20;
@@ -32,8 +32,9 @@ Operation Plan::OperationAt(uint32_t writer, uint32_t epoch, uint32_t number) co
   const uint64_t word =
       harness::MixAt(harness::MixAt(seed_, Version(epoch, number)), uint64_t{writer});
   Operation operation;
-  operation.bucket = writer + (word & 1) % (kBucketCount / kWriterCount) * kWriterCount;
-  const bool hot = (word >> 1 & 3) == 0;
+  // Most go to one bucket of the writer, so that whole groups of entries fill up between two cuts.
+  operation.bucket = writer + ((word & 7) == 0 ? kWriterCount : 0);
+  const bool hot = (word >> 3 & 3) == 0;
   operation.key_index =
       static_cast<uint32_t>((word >> 8 & 0xffff) % (hot ? kHotKeyCount : kKeysPerBucket));
   operation.is_delete = (word >> 32 & 0xffff) % 100 < kDeletePercent;

@@ -24,7 +24,7 @@ inline constexpr uint32_t kWriterCount = 4;
 inline constexpr uint32_t kBucketCount = 8;
 inline constexpr uint32_t kBucketBits = 3;
 inline constexpr uint32_t kKeysPerBucket = 48;
-static_assert(kBucketCount == 1u << kBucketBits && kBucketCount % kWriterCount == 0);
+static_assert(kBucketCount == 1u << kBucketBits && kBucketCount == 2 * kWriterCount);
 
 struct Operation {
   uint32_t bucket = 0;
