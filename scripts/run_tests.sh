@@ -12,7 +12,7 @@ cd "$(dirname "$0")/.."
 
 test_filter=${TEST_FILTER:-*}
 sanitizer_filter=${SANITIZER_FILTER:-$test_filter}
-timeout_s=${TEST_TIMEOUT:-900}
+timeout_s=${TEST_TIMEOUT:-1800}
 fuzz_s=${FUZZ_SECONDS:-60}
 
 export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=1:strict_string_checks=1}

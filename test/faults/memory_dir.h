@@ -2,46 +2,18 @@
 #ifndef TEST_FAULTS_MEMORY_DIR_H_
 #define TEST_FAULTS_MEMORY_DIR_H_
 
-#include <unistd.h>
-
-#include <cerrno>
 #include <cstdint>
-#include <cstdlib>
-#include <filesystem>
-#include <string>
-#include <string_view>
-#include <system_error>
+
+#include "test/test_util.h"
 
 namespace engine_race::test {
 
-// Below /dev/shm where that can be written to, else below $TMPDIR; removed with everything in it
-// when the object goes.
-class MemoryDir {
+class MemoryDir : public TempDir {
  public:
-  MemoryDir() {
-    in_memory_ = ::access("/dev/shm", W_OK | X_OK) == 0;
-    const std::filesystem::path base =
-        in_memory_ ? std::filesystem::path("/dev/shm") : std::filesystem::temp_directory_path();
-    path_ = (base / "engine_race_faults.XXXXXX").string();
-    if (::mkdtemp(path_.data()) == nullptr) {
-      throw std::system_error(errno, std::generic_category(), "mkdtemp " + path_);
-    }
-  }
-  MemoryDir(const MemoryDir&) = delete;
-  MemoryDir& operator=(const MemoryDir&) = delete;
-  ~MemoryDir() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
+  MemoryDir() : TempDir(FastParent()) {}
 
-  const std::string& path() const { return path_; }
   // By how much a sweep should take longer steps: a disk's flushes take milliseconds each.
-  uint64_t stride() const { return in_memory_ ? 1 : 13; }
-  std::string Join(std::string_view name) const { return path_ + "/" + std::string(name); }
-
- private:
-  bool in_memory_ = false;
-  std::string path_;
+  uint64_t stride() const { return path().starts_with("/dev/shm/") ? 1 : 13; }
 };
 
 }  // namespace engine_race::test

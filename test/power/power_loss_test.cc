@@ -24,11 +24,6 @@ namespace {
 
 constexpr uint32_t kProcessCount = 2;
 
-uint64_t FromEnvironment(const char* name, uint64_t otherwise) {
-  const char* const text = std::getenv(name);
-  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
-}
-
 void SayHowToRepeat(uint64_t seed, uint64_t number) {
   std::cout << "POWER_SEED=" << seed << " POWER_STATE=" << number * PowerRun::kStatesPerRun
             << " repeats this run:" << std::endl;
