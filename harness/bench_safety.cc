@@ -263,12 +263,11 @@ void BenchSafety::CompareDurableWrites() {
 }
 
 bool BenchSafety::Run() {
-  CompareDurableWrites();
-  // Leaves a store behind that was written with its checksums.
-  CompareWrites();
-  if (errors_.empty() && WriteAll() > 0) {
-    CompareReads();
-    CompareRanges();
+  if (Wants("durable")) CompareDurableWrites();
+  if (Wants("write")) CompareWrites();
+  if (errors_.empty() && (Wants("read") || Wants("range")) && WriteAll() > 0) {
+    if (Wants("read")) CompareReads();
+    if (Wants("range")) CompareRanges();
   }
   RemoveStore();
   return errors_.empty();

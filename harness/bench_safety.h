@@ -10,6 +10,7 @@
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -21,10 +22,12 @@ namespace harness {
 struct SafetyConfig {
   std::string dir;  // empty and writable
   uint32_t thread_count = 64;
-  uint64_t record_count = 400000;
-  uint32_t round_count = 7;
+  uint64_t record_count = 1000000;
+  uint32_t round_count = 9;
   double seconds = 2;  // of each timed run that has no end of its own
   uint64_t seed = 1;
+  // Of the comparisons "durable", "write", "read" and "range"; all of them when empty.
+  std::set<std::string> parts;
 };
 
 // While true, a value's checksum is taken as a constant: what writing would cost without one. The
@@ -61,6 +64,9 @@ class BenchSafety {
   double RangeOnce(bool verify);
   double GroupSync();
 
+  bool Wants(const char* part) const {
+    return config_.parts.empty() || config_.parts.contains(part);
+  }
   void CompareReads();
   void CompareRanges();
   void CompareWrites();

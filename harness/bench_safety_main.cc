@@ -29,6 +29,12 @@ int Bench(SafetyConfig config, const std::string& dir_path, const std::string& j
   std::string error;
   if (!dir.Prepare(dir_path, &error)) return Refuse(error);
   config.dir = dir.path();
+  // The store, its journal and the file of the bare loops.
+  const uint64_t needed_bytes = StoreBytes(config.record_count) + (uint64_t{1} << 30);
+  if (needed_bytes > FreeBytes(dir.path())) {
+    return Refuse(std::to_string(needed_bytes) + " bytes of disk needed, " +
+                  std::to_string(FreeBytes(dir.path())) + " free in " + dir.path());
+  }
   BenchSafety bench(config);
   bench.Run();
   if (!mutants_path.empty()) bench.AddMutants(mutants_path);
@@ -56,6 +62,9 @@ int main(int argc, char** argv) {
   app.add_option("--rounds", config.round_count)->capture_default_str();
   app.add_option("--seconds", config.seconds, "of each timed run")->capture_default_str();
   app.add_option("--seed", config.seed)->capture_default_str();
+  app.add_option("--parts", config.parts, "of durable,write,read,range; by default all")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"durable", "write", "read", "range"}));
   app.add_flag("--smoke", smoke, "everything once, tiny: no figure means much");
   CLI11_PARSE(app, argc, argv);
   if (smoke) {
