@@ -93,12 +93,14 @@ void BenchSafety::Fail(const std::string& what) { errors_.push_back(what); }
 
 void BenchSafety::Note(const std::string& name, double value) { rounds_[name].push_back(value); }
 
-double BenchSafety::WriteAll() {
+double BenchSafety::WriteAll(bool sync_on_close) {
   RemoveStore();
   DropPageCache(config_.dir);
   Failures failures;
   const Stopwatch watch;
-  std::unique_ptr<Store> store = Open(OptionsOf(true));
+  engine_race::Options options = OptionsOf(true);
+  options.sync_on_close = sync_on_close;
+  std::unique_ptr<Store> store = Open(options);
   if (store == nullptr) return 0;
   RunWorkers(config_.thread_count, &failures, [&](uint32_t thread) {
     std::string value(kValueSize, '\0');
@@ -109,7 +111,10 @@ double BenchSafety::WriteAll() {
       if (!status.ok()) failures.Note("write: " + status.ToString());
     }
   });
+  const Stopwatch closing;
   store.reset();
+  Note(sync_on_close ? "close that syncs, ms" : "close that does not sync, ms",
+       closing.seconds() * 1e3);
   const double seconds = watch.seconds();
   if (failures.any()) Fail(failures.first());
   return failures.any() ? 0 : static_cast<double>(config_.record_count) / seconds;
@@ -237,6 +242,12 @@ void BenchSafety::CompareWrites() {
   }
 }
 
+void BenchSafety::CompareClosing() {
+  for (uint32_t round = 0; round < config_.round_count && errors_.empty(); round += 3) {
+    WriteAll(/*sync_on_close=*/true);
+  }
+}
+
 void BenchSafety::CompareDurableWrites() {
   for (uint32_t round = 0; round < config_.round_count && errors_.empty(); ++round) {
     double engine = round % 2 == 0 ? GroupSync() : 0;
@@ -265,6 +276,7 @@ void BenchSafety::CompareDurableWrites() {
 bool BenchSafety::Run() {
   if (Wants("durable")) CompareDurableWrites();
   if (Wants("write")) CompareWrites();
+  if (Wants("close")) CompareClosing();
   if (errors_.empty() && (Wants("read") || Wants("range")) && WriteAll() > 0) {
     if (Wants("read")) CompareReads();
     if (Wants("range")) CompareRanges();

@@ -26,7 +26,7 @@ struct SafetyConfig {
   uint32_t round_count = 9;
   double seconds = 2;  // of each timed run that has no end of its own
   uint64_t seed = 1;
-  // Of the comparisons "durable", "write", "read" and "range"; all of them when empty.
+  // Of the comparisons "durable", "write", "close", "read" and "range"; all of them when empty.
   std::set<std::string> parts;
 };
 
@@ -59,7 +59,7 @@ class BenchSafety {
   void RemoveStore();
 
   // Records a second; 0 after a failure.
-  double WriteAll();
+  double WriteAll(bool sync_on_close = false);
   double ReadFor(bool verify);
   double RangeOnce(bool verify);
   double GroupSync();
@@ -71,6 +71,7 @@ class BenchSafety {
   void CompareRanges();
   void CompareWrites();
   void CompareDurableWrites();
+  void CompareClosing();
   // Notes 1 - with / without as the claim's.
   void NoteCost(const char* claim, uint32_t round, const Rate& with, const Rate& without);
   void Note(const std::string& name, double value);

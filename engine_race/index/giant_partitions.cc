@@ -9,7 +9,6 @@ namespace engine_race {
 
 GiantPartitions::GiantPartitions(size_t max_partitions, uint32_t worker_count)
     : max_partitions_(max_partitions),
-      worker_count_(worker_count),
       partitions_(std::make_unique<Partition[]>(max_partitions)),
       batches_(max_partitions * worker_count) {}
 

@@ -75,7 +75,6 @@ class GiantPartitions {
   void Squeeze(Partition* partition);
 
   const size_t max_partitions_;
-  const uint32_t worker_count_;
   Region memory_;
   size_t capacity_ = 0;
   size_t count_ = 0;

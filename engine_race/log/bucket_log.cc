@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <new>
 #include <utility>
 
 namespace engine_race {
@@ -20,14 +21,14 @@ BucketLog::BucketLog(const Options& options, StoreFiles files)
       staging_(files_),
       buckets_(files_.identity.geometry.bucket_count),
       dirty_files_(2 * files_.identity.geometry.file_count) {
-  // What an earlier opening wrote may still have to be flushed.
+  // What an earlier opening wrote may still have to be flushed. Relaxed: nobody else is here yet.
   for (std::atomic<bool>& dirty : dirty_files_) dirty.store(true, std::memory_order_relaxed);
 }
 
 BucketLog::~BucketLog() {
   journal_.reset();
   if (!options_.sync_on_close) return;
-  const Status synced = Sync();
+  const Status synced = SyncNoThrow();
   if (!synced.ok()) Log(options_.log, LogLevel::kError, "close: " + synced.ToString());
 }
 
@@ -76,9 +77,15 @@ Status BucketLog::Append(uint64_t key, const char* value) {
   // Under the lock: a bucket's records stand in the journal in the order of their slots.
   if (journal != nullptr) journal->Enqueue(&request);
   bucket.WakeOneIfRoom();
-  Status status = WriteIdleGroups(index, &lock);
-  if (journal == nullptr) return status;
-  lock.unlock();
+  if (journal == nullptr) return WriteIdleGroups(index, &lock);
+  Status status;
+  try {
+    status = WriteIdleGroups(index, &lock);
+  } catch (const std::bad_alloc&) {
+    // The journal has the request, which lies here: it must be waited for all the same.
+    status = Status(Code::kOutOfMemory, {});
+  }
+  if (lock.owns_lock()) lock.unlock();
   Status durable = journal->Await(&request);
   return durable.ok() ? std::move(status) : std::move(durable);
 }

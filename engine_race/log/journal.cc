@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <new>
 #include <system_error>
 #include <utility>
 
@@ -13,6 +14,14 @@ namespace engine_race {
 namespace {
 
 constexpr uint64_t kFillPieceBytes = uint64_t{1} << 20;
+
+Status CopyOf(const Status& status) {
+  try {
+    return status;
+  } catch (const std::bad_alloc&) {
+    return Status(status.code(), {});
+  }
+}
 
 // Written with zeros, not merely reserved: a flush then has no metadata to write.
 Status FillWithZeros(const io::File& file, uint64_t size_bytes) {
@@ -121,8 +130,16 @@ void Journal::LeadBatch(uint32_t batch) {
     }
     if (first_ == nullptr) last_ = &first_;
   }
-  const Status status = Commit();
-  for (JournalRequest* request : taken_) request->status = status;
+  Status status;
+  try {
+    status = Commit();
+  } catch (const std::bad_alloc&) {
+    // While a failure was put into words: nothing is known of the batch.
+    must_checkpoint_ = true;
+    status = Status(Code::kOutOfMemory, {});
+  }
+  // Whatever happens, the others must not wait in vain.
+  for (JournalRequest* request : taken_) request->status = CopyOf(status);
   // Release pairs with the acquire in AwaitDone. After it the requests are their owners' again.
   std::atomic<uint32_t>& word = DoneWord(batch);
   word.store(batch, std::memory_order_release);
@@ -151,7 +168,7 @@ Status Journal::Commit() {
       return status;
     }
   }
-  if (status.code() == Code::kFull) {
+  if (status.code() == Code::kFull || status.code() == Code::kOutOfMemory) {
     must_checkpoint_ = true;
   } else {
     failure_ = status;

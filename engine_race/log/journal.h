@@ -60,9 +60,11 @@ class Journal {
   ~Journal();
 
   void Enqueue(JournalRequest* request);
-  // Ok once the record is durable. kFull leaves the journal usable; what is kIOError is final.
+  // Ok once the record is durable. kFull and kOutOfMemory leave the journal usable; what is
+  // kIOError is final.
   Status Await(JournalRequest* request);
 
+  // Relaxed, both: statistics.
   uint64_t flush_count() const { return flush_count_.load(std::memory_order_relaxed); }
   uint64_t durable_record_count() const { return record_count_.load(std::memory_order_relaxed); }
 
@@ -108,8 +110,8 @@ class Journal {
   uint64_t epoch_ = 0;
   uint32_t number_ = 0;
   Status failure_;
-  // A batch was lost to a full disk: its records are staged and those behind them may not be
-  // acknowledged before a checkpoint has made them durable.
+  // A batch was lost to a full disk or refused memory: its records are staged and those behind them
+  // may not be acknowledged before a checkpoint has made them durable.
   bool must_checkpoint_ = false;
 
   std::mutex checkpoint_mutex_;

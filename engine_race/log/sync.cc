@@ -5,6 +5,7 @@
 // group as a whole is written there again when it is full, with the same bytes in the synced part.
 #include <algorithm>
 #include <cstring>
+#include <new>
 #include <string>
 #include <utility>
 
@@ -24,8 +25,18 @@ Status BucketLog::Sync() {
   return Status::Ok();
 }
 
+// For where nobody catches anything.
+Status BucketLog::SyncNoThrow() noexcept {
+  try {
+    return Sync();
+  } catch (const std::bad_alloc&) {
+    return Status(Code::kOutOfMemory, {});
+  }
+}
+
 // Under sync_mutex_.
 Status BucketLog::SyncAll() {
+  // Acquire pairs with the release in Latch.
   if (latched_.load(std::memory_order_acquire)) return LatchedStatus();
   std::vector<std::pair<uint32_t, uint64_t>> targets;
   for (uint32_t index = 0; index < geometry().bucket_count; ++index) {
@@ -174,7 +185,7 @@ Status BucketLog::OpenJournal() {
   // The logs take over from an earlier journal before a new one is begun.
   ENGINE_RACE_RETURN_IF_ERROR(Sync());
   Journal::Callbacks callbacks;
-  callbacks.checkpoint = [this] { return Sync(); };
+  callbacks.checkpoint = [this] { return SyncNoThrow(); };
   callbacks.on_failure = [this](const Status& status) { Poison(status); };
   const uint32_t batch_records =
       options_.sync_mode == SyncMode::kGroup ? format::kJournalBatchRecords : 1;
@@ -190,6 +201,7 @@ uint64_t BucketLog::SyncedCount(uint32_t index) const {
 uint64_t BucketLog::flush_count() const {
   // Relaxed: a statistic.
   const uint64_t flush_count = flush_count_.load(std::memory_order_relaxed);
+  // Acquire, here and below, pairs with the release in EnsureJournal.
   const Journal* const journal = ready_journal_.load(std::memory_order_acquire);
   return flush_count + (journal == nullptr ? 0 : journal->flush_count());
 }

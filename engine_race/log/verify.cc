@@ -28,7 +28,7 @@ constexpr uint64_t kPieceRecords = kIoAlignment / kEntryBytes;
 struct Walk {
   explicit Walk(const StoreFiles& f) : files(f), staging(f) {}
 
-  void AddBad(BadRecord bad) {
+  void AddBad(const BadRecord& bad) {
     const std::lock_guard<std::mutex> lock(mutex);
     ++report.bad_count;
     if (on_bad) on_bad(bad);
