@@ -30,6 +30,16 @@ std::map<std::string, std::pair<uint64_t, int64_t>> Snapshot(const std::string& 
   return files;
 }
 
+// Whatever the byte is, it is another one then.
+void FlipByte(const std::string& path, uint64_t offset) {
+  UniqueFd fd;
+  char byte = 0;
+  ASSERT_TRUE(sys::OpenAt(AT_FDCWD, path, O_RDONLY, 0, &fd).ok());
+  ASSERT_TRUE(sys::PreadFull(fd.get(), &byte, 1, offset).ok());
+  byte = static_cast<char>(~byte);
+  Overwrite(path, &byte, 1, offset);
+}
+
 class VerifyTest : public testing::Test {
  protected:
   VerifyTest() {
@@ -72,9 +82,8 @@ TEST_F(VerifyTest, ASoundStoreIsReadToItsEndAndLeftAsItIs) {
 }
 
 TEST_F(VerifyTest, NamesFileBucketAndSlotOfEachBadRecord) {
-  const char byte = 'x';
-  Overwrite(dir_.Join("value_00"), &byte, 1, value_offset_ + 1000);
-  Overwrite(dir_.Join("key_00"), &byte, 1, key_offset_ + 15);
+  FlipByte(dir_.Join("value_00"), value_offset_ + 1000);
+  FlipByte(dir_.Join("key_00"), key_offset_ + 15);
   EXPECT_EQ(Run().code(), Code::kCorruption);
   ASSERT_EQ(bad_.size(), 2u);
   EXPECT_EQ(report_.bad_count, 2u);
