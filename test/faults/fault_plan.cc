@@ -154,6 +154,7 @@ bool FaultPlan::Hit(CallKind kind, const std::string& path) {
   const uint64_t number = call_count_.fetch_add(1) + 1;
   if (number < nth_ || (number > nth_ && repeat_ == Repeat::kOnce)) return false;
   interrupted = fault_ == Fault::kInterrupt;
+  if (kind == CallKind::kFsync || kind == CallKind::kFdatasync) failed_a_flush_.store(true);
   if (number == nth_) {
     const std::lock_guard<std::mutex> lock(mutex_);
     kind_ = kind;

@@ -48,6 +48,9 @@ class FaultPlan : public SystemCallHook {
   bool on_file() const;
   // For a test's message: which fault, where.
   std::string ToString() const;
+  // Whether one of the calls that failed was a flush: while a checkpoint runs beside the writers it
+  // need not have been the first.
+  bool failed_a_flush() const { return failed_a_flush_.load(); }
 
   long OnCall(SystemCall* call) override;
 
@@ -69,6 +72,7 @@ class FaultPlan : public SystemCallHook {
   bool only_libaio_ = false;
   std::atomic<bool> armed_{false};
   std::atomic<bool> fired_{false};
+  std::atomic<bool> failed_a_flush_{false};
   std::atomic<uint64_t> call_count_{0};
   mutable std::mutex mutex_;
   // Of the first failure, under mutex_.

@@ -30,15 +30,14 @@ struct Sweep {
 };
 
 // A fault that its reader overcomes (kInterrupt, kShort, kBusy) fits no code at all.
-bool CodeFits(Fault fault, CallKind first, Code code) {
+bool CodeFits(Fault fault, bool failed_a_flush, Code code) {
   switch (fault) {
     case Fault::kIoError:
     case Fault::kNoFiles:
       return code == Code::kIOError;
     case Fault::kDiskFull:
       // What a failed flush has lost is no matter of space any more.
-      return code == Code::kFull || (code == Code::kIOError &&
-                                     (first == CallKind::kFsync || first == CallKind::kFdatasync));
+      return code == Code::kFull || (code == Code::kIOError && failed_a_flush);
     case Fault::kNoMemory:
       return code == Code::kOutOfMemory;
     default:
@@ -127,7 +126,7 @@ class FaultyRun {
     if (status.ok()) return;
     error_shown_ = true;
     const bool reads = what == kRead || what == kRange;
-    const bool may_fail = plan_.fired() && CodeFits(fault_, plan_.kind(), status.code());
+    const bool may_fail = plan_.fired() && CodeFits(fault_, plan_.failed_a_flush(), status.code());
     // A full disk is no matter to reads.
     if (may_fail && !(reads && fault_ == Fault::kDiskFull)) return;
     problem_ += std::string(what) + " answered " + status.ToString() + "; ";
@@ -194,7 +193,7 @@ class FaultyRun {
   // unless a flush has failed.
   void CheckGoesOn() {
     if (store_ == nullptr || fault_ != Fault::kDiskFull || !plan_.fired()) return;
-    if (plan_.kind() == CallKind::kFsync || plan_.kind() == CallKind::kFdatasync) return;
+    if (plan_.failed_a_flush()) return;
     const Step step = {Step::Kind::kWrite, 7, 999999};
     const Status written = store_->Write(KeyOf(step.key), ValueOf(step.key, step.version));
     if (!written.ok()) problem_ += "Write with space again: " + written.ToString() + "; ";
