@@ -156,6 +156,7 @@ class BucketLog {
   }
   void ReserveLog(uint32_t bucket, LaneKind kind, uint64_t begin_bytes, uint64_t end_bytes);
   Status SyncNoThrow() noexcept;
+  Status Checkpoint() noexcept;
   Status SyncAll();
   Status SyncBucket(uint32_t bucket, uint64_t* target);
   Status WritePartialGroup(uint32_t bucket, LaneKind kind, uint64_t target,

@@ -34,6 +34,18 @@ Status BucketLog::SyncNoThrow() noexcept {
   }
 }
 
+// Nobody need be waiting for a checkpoint when it fails: a full disk may have room by the time that
+// the next batch asks for another, and the failure would have been seen by no one.
+Status BucketLog::Checkpoint() noexcept {
+  Status synced = SyncNoThrow();
+  try {
+    if (!synced.ok()) Log(options_.log, LogLevel::kWarning, "checkpoint: " + synced.ToString());
+  } catch (const std::bad_alloc&) {
+    return Status(Code::kOutOfMemory, {});
+  }
+  return synced;
+}
+
 // Under sync_mutex_.
 Status BucketLog::SyncAll() {
   // Acquire pairs with the release in Latch.
@@ -185,7 +197,7 @@ Status BucketLog::OpenJournal() {
   // The logs take over from an earlier journal before a new one is begun.
   ENGINE_RACE_RETURN_IF_ERROR(Sync());
   Journal::Callbacks callbacks;
-  callbacks.checkpoint = [this] { return SyncNoThrow(); };
+  callbacks.checkpoint = [this] { return Checkpoint(); };
   callbacks.on_failure = [this](const Status& status) { Poison(status); };
   const uint32_t batch_records =
       options_.sync_mode == SyncMode::kGroup ? format::kJournalBatchRecords : 1;

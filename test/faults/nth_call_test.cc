@@ -54,6 +54,7 @@ class FaultyRun {
         options_(ScenarioOptions(sweep.sync_mode)),
         dir_(dir),
         fault_(sweep.fault),
+        has_checkpoints_(sweep.long_life),
         repeat_(sweep.repeat),
         plan_(dir, sweep.fault, nth, sweep.repeat) {
     if (sweep.libaio) plan_.OnlyLibaio();
@@ -161,11 +162,12 @@ class FaultyRun {
 
   // An error that no part of the engine may swallow must have been answered to somebody. A store
   // opens, for reading at least, without what only writes need (a full group's place in the log,
-  // the journal) and says so in the log; the next write tries again.
+  // the journal) and says so in the log; the next write tries again. So does a checkpoint, on its
+  // thread, that met a full disk.
   void CheckErrorsShown() {
-    const bool shown =
-        error_shown_ ||
-        (logged_.load() && (fired_in_ == Step::Kind::kOpen || fired_in_ == Step::Kind::kClose));
+    const bool beside_calls = fired_in_ == Step::Kind::kOpen || fired_in_ == Step::Kind::kClose ||
+                              (has_checkpoints_ && fault_ == Fault::kDiskFull);
+    const bool shown = error_shown_ || (logged_.load() && beside_calls);
     if (plan_.fired() && !shown && MustShow()) problem_ += "the error was swallowed; ";
   }
 
@@ -225,6 +227,7 @@ class FaultyRun {
   Options options_;
   const std::string& dir_;
   const Fault fault_;
+  const bool has_checkpoints_;
   const Repeat repeat_;
   FaultPlan plan_;
   std::unique_ptr<Store> store_;
