@@ -178,7 +178,7 @@ Status Store::Open(const Options& options, const std::string& dir, std::unique_p
     if (options.io_backend != IoBackend::kAuto) {
       // A back end that was asked for by name must work; better said now than at the first read.
       std::unique_ptr<io::ReadQueue> probe;
-      ENGINE_RACE_RETURN_IF_ERROR(io::ReadQueue::Create(options.io_backend, 1, &probe));
+      ENGINE_RACE_RETURN_IF_ERROR(io::ReadQueue::Create({options.io_backend, 1}, &probe));
     }
     ENGINE_RACE_RETURN_IF_ERROR(BucketLog::Open(options, dir, &made->impl_->log));
     *store = std::move(made);
@@ -200,6 +200,20 @@ Status Store::Delete(std::string_view key) { return impl_->Report(impl_->Append(
 
 Status Store::Read(std::string_view key, std::string* value) {
   return impl_->Report(Guarded([&] { return impl_->Read(key, value); }));
+}
+
+Status Store::MultiRead(std::span<const std::string_view> keys, std::span<std::string> values,
+                        std::span<Status> statuses) {
+  if (values.size() < keys.size() || statuses.size() < keys.size()) {
+    return impl_->Report(Status::InvalidArgument("more keys than values or statuses"));
+  }
+  for (size_t i = 0; i < keys.size(); ++i) statuses[i] = Read(keys[i], &values[i]);
+  return Status::Ok();
+}
+
+Status Store::ReadAsync(std::string_view key, std::string* value, ReadDoneFn done) {
+  done(Read(key, value));
+  return Status::Ok();
 }
 
 Status Store::Range(std::string_view lower, std::string_view upper, const VisitFn& visit) {
@@ -234,6 +248,8 @@ StoreStats Store::Stats() const {
   stats.durable_write_count = impl_->log->durable_write_count();
   stats.log_memory_bytes = impl_->log->memory_bytes() + impl_->buffers.memory_bytes();
   // Acquire pairs with the release in EnsureReaders.
+  stats.write_backend = "psync";
+  stats.path_count = static_cast<uint32_t>(impl_->options.paths.size());
   if (const Impl::Readers* readers = impl_->ready.load(std::memory_order_acquire)) {
     stats.index_memory_bytes = readers->index->memory_bytes();
     stats.range_memory_bytes = readers->ranges->memory_bytes();
@@ -242,7 +258,7 @@ StoreStats Store::Stats() const {
   stats.bucket_count = geometry.bucket_count;
   stats.bucket_capacity_records = geometry.bucket_capacity_records;
   std::unique_ptr<io::ReadQueue> probe;
-  const Status probed = io::ReadQueue::Create(impl_->options.io_backend, 1, &probe);
+  const Status probed = io::ReadQueue::Create({impl_->options.io_backend, 1}, &probe);
   stats.io_backend = probed.ok() ? probe->name() : "none";
   return stats;
 }

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -21,6 +22,7 @@ namespace engine_race {
 // Called with the 8 bytes of a key and the 4096 bytes of its value, valid during the call. It may
 // call the store; what it throws leaves Range.
 using VisitFn = std::function<void(std::string_view key, std::string_view value)>;
+using ReadDoneFn = std::function<void(const Status& status)>;
 
 struct StoreStats {
   uint64_t record_count = 0;  // written since creation, overwritten and deleted ones included
@@ -31,10 +33,13 @@ struct StoreStats {
   uint64_t log_memory_bytes = 0;
   uint64_t index_memory_bytes = 0;  // 0 before the first read or range
   uint64_t range_memory_bytes = 0;
+  uint64_t task_memory_bytes = 0;  // of the workers: rings, buffers, tasks
   uint64_t memory_budget_bytes = 0;
   uint32_t bucket_count = 0;
   uint64_t bucket_capacity_records = 0;
-  std::string io_backend;  // which ReadQueue serves scans and index builds
+  std::string io_backend;     // which back end serves MultiRead, ReadAsync, scans and index builds
+  std::string write_backend;  // which one writes the logs
+  uint32_t path_count = 0;    // of paths that the values are striped over; 0: the store's directory
 };
 
 class Store {
@@ -54,6 +59,20 @@ class Store {
 
   // On failure *value is left as it was.
   Status Read(std::string_view key, std::string* value);
+
+  // Reads keys[i] into values[i] and answers in statuses[i]: what Read would, each by itself, so a
+  // bad key fails alone. Many reads are kept in flight from the calling thread; a thousand keys a
+  // call keep a fast device busy. kInvalidArgument, and nothing is touched, when there are fewer
+  // values or statuses than keys; else Ok. No key may share its value or status with another.
+  Status MultiRead(std::span<const std::string_view> keys, std::span<std::string> values,
+                   std::span<Status> statuses);
+
+  // Starts a Read and returns; `done` is called once with its result, after which *value may be
+  // used. Both must live until then. It is called by one of the store's workers, or before
+  // ReadAsync returns when no thread can be had, and holds that worker up: it may not block, throw,
+  // or call the store except for ReadAsync and Stats. kInvalidArgument: nothing was started. The
+  // store's destructor waits for every read under way.
+  Status ReadAsync(std::string_view key, std::string* value, ReadDoneFn done);
 
   // Once Ok, every write acknowledged before the call outlives the machine's power loss too, in any
   // sync mode. kFull changes nothing; after kIOError writes fail until the store is reopened.

@@ -21,6 +21,20 @@ Status CheckPowerOfTwo(const char* field, uint64_t value, uint64_t low, uint64_t
   return CheckRange(field, value, low, high);
 }
 
+Status CheckPaths(const Options& options) {
+  ENGINE_RACE_RETURN_IF_ERROR(
+      CheckRange("the number of paths", options.paths.size(), 0, kMaxPathCount));
+  for (const std::string& path : options.paths) {
+    if (path.empty()) return Status::InvalidArgument("one of the paths is empty");
+  }
+  ENGINE_RACE_RETURN_IF_ERROR(CheckPowerOfTwo("stripe_unit_bytes", options.stripe_unit_bytes,
+                                              kMinStripeUnitBytes, kMaxStripeUnitBytes));
+  if (options.stripe_unit_bytes < options.value_group_bytes) {
+    return Status::InvalidArgument("stripe_unit_bytes is below value_group_bytes");
+  }
+  return Status::Ok();
+}
+
 }  // namespace
 
 Status ValidateOptions(const Options& options) {
@@ -46,6 +60,21 @@ Status ValidateOptions(const Options& options) {
       CheckRange("journal_bytes", options.journal_bytes, kMinJournalBytes, kMaxJournalBytes));
   if (options.journal_bytes % kJournalStepBytes != 0) {
     return Status::InvalidArgument("journal_bytes is not a multiple of 2 MiB");
+  }
+  ENGINE_RACE_RETURN_IF_ERROR(CheckPaths(options));
+  ENGINE_RACE_RETURN_IF_ERROR(CheckRange("worker_count", options.worker_count, 0, kMaxWorkerCount));
+  ENGINE_RACE_RETURN_IF_ERROR(
+      CheckRange("tasks_per_worker", options.tasks_per_worker, 1, kMaxTasksPerWorker));
+  switch (options.io_backend) {
+    case IoBackend::kAuto:
+    case IoBackend::kPsync:
+    case IoBackend::kLibaio:
+    case IoBackend::kIoUring:
+      break;
+    default:
+      return Status::InvalidArgument("io_backend is " +
+                                     std::to_string(static_cast<int>(options.io_backend)) +
+                                     ", which is no back end");
   }
   return CheckRange("build_thread_count", options.build_thread_count, 0, kMaxBuildThreadCount);
 }

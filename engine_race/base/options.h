@@ -7,7 +7,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "engine_race/base/status.h"
 
@@ -25,6 +27,11 @@ inline constexpr uint32_t kMaxValueGroupBytes = 1024 * 1024;
 inline constexpr uint32_t kMaxKeyGroupBytes = 64 * 1024;
 inline constexpr uint64_t kMinMemoryBudgetBytes = uint64_t{16} << 20;
 inline constexpr uint32_t kMaxBuildThreadCount = 1024;
+inline constexpr uint32_t kMaxWorkerCount = 1024;
+inline constexpr uint32_t kMaxTasksPerWorker = 4096;
+inline constexpr uint32_t kMaxPathCount = 64;
+inline constexpr uint64_t kMinStripeUnitBytes = uint64_t{64} << 10;
+inline constexpr uint64_t kMaxStripeUnitBytes = uint64_t{1} << 30;
 inline constexpr uint64_t kJournalStepBytes = uint64_t{2} << 20;
 inline constexpr uint64_t kMinJournalBytes = uint64_t{4} << 20;
 inline constexpr uint64_t kMaxJournalBytes = uint64_t{4} << 30;
@@ -38,12 +45,14 @@ inline void Log(const LogFn& log, LogLevel level, std::string_view message) {
   if (log) log(level, message);
 }
 
-// What keeps many reads in flight for scans and index builds. Values and keys are always written
-// with pwrite, whatever stands here.
+// What keeps many reads in flight for MultiRead, ReadAsync, scans and index builds. Values and keys
+// are always written with pwrite, whatever stands here. One that does not work here is replaced by
+// the best that does, with a warning in the log.
 enum class IoBackend {
-  kAuto,    // libaio where the kernel has it, else psync
-  kPsync,   // blocking preads by a small pool of threads
-  kLibaio,  // Linux native asynchronous I/O
+  kAuto,     // io_uring where a read through it works, else libaio, else psync
+  kPsync,    // blocking preads by a small pool of threads
+  kLibaio,   // Linux native asynchronous I/O
+  kIoUring,  // io_uring; containers often refuse it
 };
 
 // What an acknowledged write outlives. In every mode it outlives the process, however that ends;
@@ -68,6 +77,14 @@ struct Options {
   uint32_t value_group_bytes = 128 * 1024;
   // Key entries go to their log in groups of this size: a power of two, 4 KiB to 64 KiB.
   uint32_t key_group_bytes = 4096;
+  // Where the values lie: directories, made when missing, or raw block devices, over which the value
+  // logs are striped (RAID-0). Empty: in the store's own directory. At most 64. A store that exists
+  // is opened with these when they are its own paths, in their order (they may have moved), and with
+  // the paths that its manifest names when this is empty.
+  std::vector<std::string> paths;
+  // How much of a bucket's value log lies on one path before the next path has its turn: a power of
+  // two, 64 KiB to 1 GiB, at least one group of values.
+  uint64_t stripe_unit_bytes = uint64_t{1} << 20;
 
   // Tuning of this opening.
 
@@ -77,6 +94,17 @@ struct Options {
   // Threads that build the index; 0 means one per available CPU.
   uint32_t build_thread_count = 0;
   IoBackend io_backend = IoBackend::kAuto;
+  // Of io_uring, for devices and machines that gain by them: completions are polled for instead of
+  // interrupting; a thread of the kernel takes the requests. Each is tried with a real read and left
+  // out, with a warning in the log, where that fails.
+  bool io_uring_iopoll = false;
+  bool io_uring_sqpoll = false;
+  // Workers of MultiRead and ReadAsync, each with its own ring: 0 means one per available CPU.
+  uint32_t worker_count = 0;
+  // Reads that one worker keeps in flight at most: 1 to 4096. Each takes about 5 KiB of the budget.
+  uint32_t tasks_per_worker = 256;
+  // New stores take raw devices among their paths even when these hold something.
+  bool overwrite_devices = false;
   SyncMode sync_mode = SyncMode::kNone;
   // Sync when the store is closed. Without it the first opening after a reboot reads and verifies
   // whatever was written since the last Sync.

@@ -28,7 +28,7 @@ class StreamWorker {
     ENGINE_RACE_RETURN_IF_ERROR(
         Region::Allocate(size_t{piece_bytes_} * pieces_in_flight, true, &buffer_));
     ENGINE_RACE_RETURN_IF_ERROR(
-        io::ReadQueue::Create(context_->options().io_backend, pieces_in_flight, &queue_));
+        io::ReadQueue::Create({context_->options().io_backend, pieces_in_flight}, &queue_));
     offsets_.resize(pieces_in_flight);
     for (uint32_t place = 0; place < pieces_in_flight; ++place) {
       ENGINE_RACE_RETURN_IF_ERROR(Start(place));

@@ -15,15 +15,18 @@ constexpr uint32_t kMaxDepth = 65536;
 
 }  // namespace
 
-Status ReadQueue::Create(IoBackend backend, uint32_t depth, std::unique_ptr<ReadQueue>* queue) {
+Status ReadQueue::Create(const ReadQueueOptions& options, std::unique_ptr<ReadQueue>* queue) {
+  const uint32_t depth = options.depth;
   if (depth == 0 || depth > kMaxDepth) {
     return Status::InvalidArgument("read queue depth " + std::to_string(depth));
   }
-  switch (backend) {
+  switch (options.backend) {
     case IoBackend::kLibaio:
       return MakeLibaioQueue(depth, queue);
     case IoBackend::kPsync:
       return MakePsyncQueue(depth, queue);
+    case IoBackend::kIoUring:
+      return Status::NotSupported("io_uring");
     case IoBackend::kAuto:
       // Containers refuse io_setup, and so does a machine whose aio-max-nr is used up.
       if (MakeLibaioQueue(depth, queue).ok()) return Status::Ok();

@@ -34,13 +34,25 @@ struct ReadCompletion {
   uint32_t read_bytes = 0;
 };
 
+struct ReadQueueOptions {
+  IoBackend backend = IoBackend::kAuto;
+  // Reads in flight at most, 1 to 65536.
+  uint32_t depth = 1;
+  // Of io_uring: see Options.
+  bool iopoll = false;
+  bool sqpoll = false;
+  // Told to the kernel ahead where the back end can: memory that requests read into, and files that
+  // they read. Requests may use others all the same. Both outlive the queue.
+  std::span<const std::span<char>> buffers = {};
+  std::span<const int> files = {};
+};
+
 class ReadQueue {
  public:
   virtual ~ReadQueue() = default;
 
-  // A queue for at most `depth` reads in flight. kAuto takes the best backend whose probe works;
-  // asking for one that does not work here is kNotSupported.
-  static Status Create(IoBackend backend, uint32_t depth, std::unique_ptr<ReadQueue>* queue);
+  // kAuto takes the best back end that can be set up; asking for one that cannot is kNotSupported.
+  static Status Create(const ReadQueueOptions& options, std::unique_ptr<ReadQueue>* queue);
 
   // Starts every request. in_flight() + requests.size() must not exceed depth(). On failure none
   // of those not yet started is started, and *started tells how many were.

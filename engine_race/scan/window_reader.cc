@@ -67,7 +67,7 @@ std::unique_ptr<io::ReadQueue> WindowPool::TakeQueue() {
   } else if (queues_made_ < kMaxQueues) {
     // Null is a good answer to a refusal too.
     queues_.reserve(kMaxQueues);
-    if (io::ReadQueue::Create(context_.options.io_backend, kQueueDepth, &queue).ok()) {
+    if (io::ReadQueue::Create({context_.options.io_backend, kQueueDepth}, &queue).ok()) {
       ++queues_made_;
     }
   }

@@ -31,7 +31,7 @@ class ReadQueueTest : public ::testing::TestWithParam<IoBackend> {
     ASSERT_GE(fd_, 0);
     path_ = name;
     std::unique_ptr<ReadQueue> probe;
-    const Status status = ReadQueue::Create(GetParam(), 1, &probe);
+    const Status status = ReadQueue::Create({GetParam(), 1}, &probe);
     if (status.code() == Code::kNotSupported) GTEST_SKIP() << status.ToString();
     ASSERT_TRUE(status.ok()) << status.ToString();
   }
@@ -59,7 +59,7 @@ class ReadQueueTest : public ::testing::TestWithParam<IoBackend> {
 
   std::unique_ptr<ReadQueue> MakeQueue(uint32_t depth) {
     std::unique_ptr<ReadQueue> queue;
-    EXPECT_TRUE(ReadQueue::Create(GetParam(), depth, &queue).ok());
+    EXPECT_TRUE(ReadQueue::Create({GetParam(), depth}, &queue).ok());
     return queue;
   }
 
@@ -290,7 +290,7 @@ TEST_P(ReadQueueTest, TheDestructorWaitsForReadsInFlight) {
 
 TEST_P(ReadQueueTest, RefusesADepthOfZero) {
   std::unique_ptr<ReadQueue> queue;
-  EXPECT_EQ(Code::kInvalidArgument, ReadQueue::Create(GetParam(), 0, &queue).code());
+  EXPECT_EQ(Code::kInvalidArgument, ReadQueue::Create({GetParam(), 0}, &queue).code());
 }
 
 TEST_P(ReadQueueTest, ReadsBufferedFilesAtAnyAlignment) {
