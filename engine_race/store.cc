@@ -8,7 +8,6 @@
 #include <system_error>
 #include <utility>
 
-#include "engine_race/base/checksum.h"
 #include "engine_race/base/key.h"
 #include "engine_race/index/index.h"
 #include "engine_race/io/buffer_pool.h"
@@ -16,6 +15,8 @@
 #include "engine_race/log/bucket_log.h"
 #include "engine_race/log/verify.h"
 #include "engine_race/scan/range_reader.h"
+#include "engine_race/task/point_reader.h"
+#include "engine_race/task/read_pool.h"
 
 namespace engine_race {
 namespace {
@@ -53,6 +54,8 @@ struct Store::Impl {
   struct Readers {
     std::unique_ptr<Index> index;
     std::unique_ptr<RangeReader> ranges;
+    std::unique_ptr<PointReader> points;
+    std::unique_ptr<ReadPool> pool;
   };
 
   explicit Impl(const Options& o) : options(o) {}
@@ -76,6 +79,8 @@ struct Store::Impl {
       ENGINE_RACE_RETURN_IF_ERROR(Index::Build(log.get(), options, &built->index));
       built->ranges =
           std::make_unique<RangeReader>(*log, *built->index, options, RangeBudget(*built->index));
+      built->points = std::make_unique<PointReader>(*log, *built->index, options.verify_checksums);
+      built->pool = std::make_unique<ReadPool>(*built->points, options, ValueFileDescriptors());
       readers = std::move(built);
       // Release pairs with the acquire above.
       ready.store(readers.get(), std::memory_order_release);
@@ -90,6 +95,7 @@ struct Store::Impl {
     constexpr uint64_t kLeastBytes = uint64_t{8} << 20;
     const Geometry& geometry = log->geometry();
     const uint64_t taken = options.memory_budget_bytes / 20 + index.memory_bytes() +
+                           ReadPool::MaxMemoryBytes(options) +
                            geometry.staging_base_values_bytes() + geometry.staging_keys_bytes();
     if (taken + kLeastBytes <= options.memory_budget_bytes) {
       return options.memory_budget_bytes - taken;
@@ -103,6 +109,16 @@ struct Store::Impl {
     return kLeastBytes;
   }
 
+  std::vector<int> ValueFileDescriptors() const {
+    const Geometry& geometry = log->geometry();
+    std::vector<int> descriptors;
+    for (uint32_t bucket = 0; bucket < geometry.bucket_count;
+         bucket += geometry.buckets_per_file()) {
+      descriptors.push_back(log->ValueFile(bucket).fd());
+    }
+    return descriptors;
+  }
+
   Status Append(std::string_view key, const char* value) {
     ENGINE_RACE_RETURN_IF_ERROR(CheckKey(key));
     return Guarded([&] { return log->Append(DecodeKey(key.data()), value); });
@@ -113,19 +129,33 @@ struct Store::Impl {
     if (value == nullptr) return Status::InvalidArgument("the value to read into is null");
     Readers* available = nullptr;
     ENGINE_RACE_RETURN_IF_ERROR(EnsureReaders(&available));
-    const uint64_t key = DecodeKey(key_bytes.data());
-    ValueRef ref;
-    ENGINE_RACE_RETURN_IF_ERROR(available->index->Find(key, &ref));
-    io::BufferPool::Lease buffer;
-    ENGINE_RACE_RETURN_IF_ERROR(buffers.Take(&buffer));
-    const uint32_t bucket = log->geometry().BucketOf(key);
-    ENGINE_RACE_RETURN_IF_ERROR(log->ReadValue(bucket, ref.slot(), buffer.data()));
-    if (options.verify_checksums && ValueSum(buffer.data()) != ref.value_sum()) [[unlikely]] {
-      return Status::Corruption(log->ValueFile(bucket).name() + ": bucket " +
-                                std::to_string(bucket) + ", slot " + std::to_string(ref.slot()) +
-                                ": the value does not match its checksum");
+    return available->points->Read(DecodeKey(key_bytes.data()), &buffers, value);
+  }
+
+  Status MultiRead(std::span<const std::string_view> keys, std::span<std::string> values,
+                   std::span<Status> statuses) {
+    if (values.size() < keys.size() || statuses.size() < keys.size()) {
+      return Status::InvalidArgument("MultiRead: " + std::to_string(keys.size()) + " keys for " +
+                                     std::to_string(values.size()) + " values and " +
+                                     std::to_string(statuses.size()) + " statuses");
     }
-    value->assign(buffer.data(), kValueBytes);
+    Readers* available = nullptr;
+    ENGINE_RACE_RETURN_IF_ERROR(EnsureReaders(&available));
+    available->pool->MultiRead(keys, values.first(keys.size()), statuses.first(keys.size()));
+    return Status::Ok();
+  }
+
+  Status ReadAsync(std::string_view key, std::string* value, ReadDoneFn done) {
+    ENGINE_RACE_RETURN_IF_ERROR(CheckKey(key));
+    if (value == nullptr) return Status::InvalidArgument("the value to read into is null");
+    if (!done) return Status::InvalidArgument("the function to call when it is read is empty");
+    Readers* available = nullptr;
+    ENGINE_RACE_RETURN_IF_ERROR(EnsureReaders(&available));
+    auto read = std::make_unique<PostedRead>();
+    read->key = DecodeKey(key.data());
+    read->value = value;
+    read->done = std::move(done);
+    available->pool->Post(std::move(read));
     return Status::Ok();
   }
 
@@ -204,16 +234,11 @@ Status Store::Read(std::string_view key, std::string* value) {
 
 Status Store::MultiRead(std::span<const std::string_view> keys, std::span<std::string> values,
                         std::span<Status> statuses) {
-  if (values.size() < keys.size() || statuses.size() < keys.size()) {
-    return impl_->Report(Status::InvalidArgument("more keys than values or statuses"));
-  }
-  for (size_t i = 0; i < keys.size(); ++i) statuses[i] = Read(keys[i], &values[i]);
-  return Status::Ok();
+  return impl_->Report(Guarded([&] { return impl_->MultiRead(keys, values, statuses); }));
 }
 
 Status Store::ReadAsync(std::string_view key, std::string* value, ReadDoneFn done) {
-  done(Read(key, value));
-  return Status::Ok();
+  return impl_->Report(Guarded([&] { return impl_->ReadAsync(key, value, std::move(done)); }));
 }
 
 Status Store::Range(std::string_view lower, std::string_view upper, const VisitFn& visit) {
@@ -253,6 +278,7 @@ StoreStats Store::Stats() const {
   if (const Impl::Readers* readers = impl_->ready.load(std::memory_order_acquire)) {
     stats.index_memory_bytes = readers->index->memory_bytes();
     stats.range_memory_bytes = readers->ranges->memory_bytes();
+    stats.task_memory_bytes = readers->pool->memory_bytes();
   }
   stats.memory_budget_bytes = impl_->options.memory_budget_bytes;
   stats.bucket_count = geometry.bucket_count;

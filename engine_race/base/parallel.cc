@@ -1,5 +1,8 @@
 #include "engine_race/base/parallel.h"
 
+#include <sched.h>
+
+#include <algorithm>
 #include <mutex>
 #include <new>
 #include <system_error>
@@ -35,6 +38,15 @@ Status RunParallel(uint32_t count, const std::function<Status(uint32_t worker)>&
   run(0);
   for (std::thread& thread : threads) thread.join();
   return first_failure;
+}
+
+uint32_t AvailableCpuCount() {
+  cpu_set_t cpus;
+  // It fails on machines with more CPUs than the set has room for.
+  if (::sched_getaffinity(0, sizeof(cpus), &cpus) == 0) {
+    return static_cast<uint32_t>(std::max(CPU_COUNT(&cpus), 1));
+  }
+  return std::max(std::thread::hardware_concurrency(), 1U);
 }
 
 }  // namespace engine_race

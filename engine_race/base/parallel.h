@@ -14,6 +14,9 @@ namespace engine_race {
 // failure.
 Status RunParallel(uint32_t count, const std::function<Status(uint32_t worker)>& work);
 
+// CPUs that this process may use, at least 1.
+uint32_t AvailableCpuCount();
+
 }  // namespace engine_race
 
 #endif  // ENGINE_RACE_BASE_PARALLEL_H_

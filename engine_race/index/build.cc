@@ -1,7 +1,5 @@
 #include "engine_race/index/build.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <atomic>
 #include <mutex>
@@ -23,15 +21,6 @@ constexpr size_t kMaxReportedSlots = 16;
 constexpr uint64_t kMaxSlabBytes = uint64_t{64} << 20;
 constexpr uint64_t kMinSlabBytes = uint64_t{256} << 10;
 constexpr uint64_t kIndexBytesPerRecord = 17;
-
-uint32_t AvailableCpuCount() {
-  cpu_set_t cpus;
-  // It fails on machines with more CPUs than the set has room for.
-  if (::sched_getaffinity(0, sizeof(cpus), &cpus) == 0) {
-    return static_cast<uint32_t>(std::max(CPU_COUNT(&cpus), 1));
-  }
-  return std::max(std::thread::hardware_concurrency(), 1U);
-}
 
 // Builds the small buckets, and leaves the giants in a list.
 class SmallBuckets {

@@ -1,0 +1,55 @@
+#include "engine_race/task/point_reader.h"
+
+#include <new>
+
+#include "engine_race/base/checksum.h"
+#include "engine_race/log/entry_codec.h"
+
+namespace engine_race {
+
+Status PointReader::Read(uint64_t key, io::BufferPool* buffers, std::string* value) const {
+  Place place;
+  place.bucket = log_.geometry().BucketOf(key);
+  ENGINE_RACE_RETURN_IF_ERROR(index_.Find(key, &place.ref));
+  io::BufferPool::Lease buffer;
+  ENGINE_RACE_RETURN_IF_ERROR(buffers->Take(&buffer));
+  ENGINE_RACE_RETURN_IF_ERROR(log_.ReadValue(place.bucket, place.ref.slot(), buffer.data()));
+  return Deliver(place, buffer.data(), value);
+}
+
+Status PointReader::Find(uint64_t key, Place* place) const {
+  place->bucket = log_.geometry().BucketOf(key);
+  ENGINE_RACE_RETURN_IF_ERROR(index_.Find(key, &place->ref));
+  place->staged = place->ref.slot() >= log_.FlushedValueCount(place->bucket);
+  return Status::Ok();
+}
+
+io::ReadRequest PointReader::RequestFor(const Place& place, char* buffer) const {
+  io::ReadRequest request;
+  request.fd = log_.ValueFile(place.bucket).fd();
+  request.size_bytes = kValueBytes;
+  request.offset = log_.ValueOffset(place.bucket, place.ref.slot());
+  request.buffer = buffer;
+  return request;
+}
+
+Status PointReader::Check(const Place& place, const io::ReadCompletion& completion) const {
+  if (completion.error == 0 && completion.read_bytes == kValueBytes) [[likely]] {
+    return Status::Ok();
+  }
+  const std::string& name = log_.ValueFile(place.bucket).name();
+  if (completion.error != 0) return Status::FromErrno("read " + name, completion.error);
+  return Status::IOError(name + ": ends in the middle of a value");
+}
+
+Status PointReader::Deliver(const Place& place, const char* buffer, std::string* value) const {
+  if (verify_checksums_ && ValueSum(buffer) != place.ref.value_sum()) [[unlikely]] {
+    return Status::Corruption(
+        log_.ValueFile(place.bucket).name() + ": bucket " + std::to_string(place.bucket) +
+        ", slot " + std::to_string(place.ref.slot()) + ": the value does not match its checksum");
+  }
+  value->assign(buffer, kValueBytes);
+  return Status::Ok();
+}
+
+}  // namespace engine_race

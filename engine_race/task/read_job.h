@@ -1,0 +1,47 @@
+// One key to be read, and where such jobs come from and go back to.
+#ifndef ENGINE_RACE_TASK_READ_JOB_H_
+#define ENGINE_RACE_TASK_READ_JOB_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "engine_race/base/status.h"
+
+namespace engine_race {
+
+class ReadBatch;
+
+// A read that somebody is told of when it is done.
+struct PostedRead {
+  uint64_t key = 0;
+  std::string* value = nullptr;
+  std::function<void(const Status&)> done;
+};
+
+// Either a key of a batch or a posted read.
+struct ReadJob {
+  uint64_t key = 0;
+  std::string* value = nullptr;
+  ReadBatch* batch = nullptr;
+  size_t index = 0;
+  PostedRead* posted = nullptr;  // owned by the job
+};
+
+// Serves one worker, on that worker's thread.
+class ReadSource {
+ public:
+  // False when there is nothing to be read now.
+  virtual bool Next(ReadJob* job) noexcept = 0;
+  // Takes a job back with its answer.
+  virtual void Done(const ReadJob& job, Status status) noexcept = 0;
+
+ protected:
+  ~ReadSource() = default;
+};
+
+}  // namespace engine_race
+
+#endif  // ENGINE_RACE_TASK_READ_JOB_H_

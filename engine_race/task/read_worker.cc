@@ -1,0 +1,114 @@
+#include "engine_race/task/read_worker.h"
+
+#include <new>
+#include <utility>
+
+#include "engine_race/io/buffer_pool.h"
+
+namespace engine_race {
+
+namespace {
+
+// Runs `call` where nothing may be thrown.
+template <typename Call>
+Status Caught(const Call& call) noexcept {
+  try {
+    return call();
+  } catch (const std::bad_alloc&) {
+    return Status(Code::kOutOfMemory, {});
+  }
+}
+
+}  // namespace
+
+Status ReadWorker::Prepare() {
+  if (scheduler_ != nullptr && scheduler_->usable()) return Status::Ok();
+  scheduler_.reset();
+  const uint64_t bytes = uint64_t{options_.tasks_per_worker} * kValueBytes;
+  if (buffers_.size() == 0) {
+    Region buffers;
+    ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(bytes, /*huge_pages=*/false, &buffers));
+    free_buffers_.reserve(options_.tasks_per_worker);
+    buffers_ = std::move(buffers);
+  }
+  free_buffers_.clear();
+  for (uint64_t end = bytes; end > 0; end -= kValueBytes) {
+    free_buffers_.push_back(buffers_.data() + end - kValueBytes);
+  }
+  const std::span<char> all_buffers(buffers_.data(), bytes);
+  io::ReadQueueOptions wanted;
+  wanted.backend = options_.io_backend;
+  wanted.depth = options_.tasks_per_worker;
+  wanted.iopoll = options_.io_uring_iopoll;
+  wanted.sqpoll = options_.io_uring_sqpoll;
+  wanted.buffers = {&all_buffers, 1};
+  wanted.files = files_;
+  std::unique_ptr<io::ReadQueue> queue;
+  ENGINE_RACE_RETURN_IF_ERROR(io::ReadQueue::Create(wanted, &queue));
+  scheduler_ = std::make_unique<Scheduler>(std::move(queue));
+  return Status::Ok();
+}
+
+void ReadWorker::Run(ReadSource* source) noexcept {
+  if (!Caught([this] { return Prepare(); }).ok()) return RunBlocking(source);
+  Scheduler& scheduler = *scheduler_;
+  ReadJob job;
+  while (true) {
+    while (scheduler.task_count() < options_.tasks_per_worker && source->Next(&job)) {
+      if (!scheduler.Spawn(ReadMany(scheduler, *this, *source, job)).ok()) {
+        source->Done(job, Status(Code::kOutOfMemory, {}));
+      }
+    }
+    if (scheduler.task_count() == 0) break;
+    scheduler.RunOnce();
+  }
+  // Relaxed: a statistic.
+  memory_bytes_.store(buffers_.size() + scheduler.memory_bytes(), std::memory_order_relaxed);
+}
+
+// One of the many tasks of a worker: reads one job after another as long as there are any.
+Task ReadWorker::ReadMany(Scheduler& scheduler, ReadWorker& worker, ReadSource& source,
+                          ReadJob job) {
+  char* const buffer = worker.free_buffers_.back();
+  worker.free_buffers_.pop_back();
+  do {
+    PointReader::Place place;
+    Status status = worker.Begin(job, &place, buffer);
+    if (status.ok()) {
+      io::ReadCompletion completion;
+      completion.read_bytes = kValueBytes;
+      if (!place.staged) {
+        completion = co_await scheduler.Read(worker.reader_.RequestFor(place, buffer));
+      }
+      status = worker.End(job, place, completion, buffer);
+    }
+    source.Done(job, std::move(status));
+  } while (source.Next(&job));
+  worker.free_buffers_.push_back(buffer);
+}
+
+Status ReadWorker::Begin(const ReadJob& job, PointReader::Place* place,
+                         char* buffer) const noexcept {
+  return Caught([&] {
+    ENGINE_RACE_RETURN_IF_ERROR(reader_.Find(job.key, place));
+    return place->staged ? reader_.ReadStaged(*place, buffer) : Status::Ok();
+  });
+}
+
+Status ReadWorker::End(const ReadJob& job, const PointReader::Place& place,
+                       const io::ReadCompletion& completion, const char* buffer) const noexcept {
+  return Caught([&] {
+    ENGINE_RACE_RETURN_IF_ERROR(reader_.Check(place, completion));
+    return reader_.Deliver(place, buffer, job.value);
+  });
+}
+
+void ReadWorker::RunBlocking(ReadSource* source) noexcept {
+  io::BufferPool buffers;
+  ReadJob job;
+  while (source->Next(&job)) {
+    source->Done(job, Caught([&] { return reader_.Read(job.key, &buffers, job.value); }));
+  }
+}
+
+}  // namespace engine_race

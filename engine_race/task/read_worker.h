@@ -1,0 +1,55 @@
+// A worker: one ring, one scheduler and the buffers of the reads that it keeps in flight. Whoever
+// holds a worker runs it, a caller of MultiRead for its own keys or a thread of the pool.
+//
+// One thread at a time.
+#ifndef ENGINE_RACE_TASK_READ_WORKER_H_
+#define ENGINE_RACE_TASK_READ_WORKER_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "engine_race/base/memory.h"
+#include "engine_race/base/options.h"
+#include "engine_race/task/point_reader.h"
+#include "engine_race/task/read_job.h"
+#include "engine_race/task/scheduler.h"
+
+namespace engine_race {
+
+class ReadWorker {
+ public:
+  // `files` are told to the kernel ahead; they and the reader outlive the worker.
+  ReadWorker(const PointReader& reader, const Options& options, std::span<const int> files)
+      : reader_(reader), options_(options), files_(files) {}
+
+  // Reads what the source gives until it has nothing more and everything is answered. What the ring
+  // needs is made by the first call; where that is refused, reads are done one after another.
+  void Run(ReadSource* source) noexcept;
+
+  // Any thread, relaxed: a statistic.
+  uint64_t memory_bytes() const { return memory_bytes_.load(std::memory_order_relaxed); }
+
+ private:
+  static Task ReadMany(Scheduler& scheduler, ReadWorker& worker, ReadSource& source, ReadJob job);
+  Status Prepare();
+  Status Begin(const ReadJob& job, PointReader::Place* place, char* buffer) const noexcept;
+  Status End(const ReadJob& job, const PointReader::Place& place,
+             const io::ReadCompletion& completion, const char* buffer) const noexcept;
+  void RunBlocking(ReadSource* source) noexcept;
+
+  const PointReader& reader_;
+  const Options& options_;
+  const std::span<const int> files_;
+  Region buffers_;
+  std::vector<char*> free_buffers_;
+  // After the buffers: its queue waits for reads into them.
+  std::unique_ptr<Scheduler> scheduler_;
+  std::atomic<uint64_t> memory_bytes_{0};
+};
+
+}  // namespace engine_race
+
+#endif  // ENGINE_RACE_TASK_READ_WORKER_H_

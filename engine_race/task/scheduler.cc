@@ -1,0 +1,154 @@
+#include "engine_race/task/scheduler.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace engine_race {
+namespace {
+
+// In front of each frame: whom it goes back to. Keeps the frame aligned as malloc would.
+constexpr size_t kHeaderBytes = alignof(std::max_align_t);
+static_assert(kHeaderBytes >= sizeof(Scheduler*));
+
+}  // namespace
+
+void* Task::AllocateFrame(Scheduler& scheduler, size_t size_bytes) noexcept {
+  void* const memory = scheduler.frames_.Allocate(kHeaderBytes + size_bytes);
+  if (memory == nullptr) return nullptr;
+  Scheduler* const owner = &scheduler;
+  std::memcpy(memory, &owner, sizeof(owner));
+  return static_cast<char*>(memory) + kHeaderBytes;
+}
+
+void Task::promise_type::operator delete(void* frame, size_t size_bytes) noexcept {
+  void* const memory = static_cast<char*>(frame) - kHeaderBytes;
+  Scheduler* owner;
+  std::memcpy(&owner, memory, sizeof(owner));
+  owner->frames_.Free(memory, kHeaderBytes + size_bytes);
+}
+
+// Counted from Spawn on; one that was never started was not.
+Task::promise_type::~promise_type() {
+  if (started) --scheduler->task_count_;
+}
+
+Scheduler::Scheduler(std::unique_ptr<io::ReadQueue> queue, uint32_t batch)
+    : queue_(std::move(queue)), depth_(queue_->depth()), batch_(std::clamp(batch, 1u, depth_)) {
+  in_flight_.resize(depth_);
+  free_tags_.reserve(depth_);
+  for (uint32_t tag = depth_; tag > 0; --tag) free_tags_.push_back(tag - 1);
+  requests_.reserve(depth_);
+  completions_.reserve(depth_);
+}
+
+Scheduler::~Scheduler() = default;
+
+uint64_t Scheduler::memory_bytes() const {
+  return frames_.memory_bytes() + depth_ * (sizeof(ReadAwaiter*) + sizeof(uint32_t) +
+                                            sizeof(io::ReadRequest) + sizeof(io::ReadCompletion));
+}
+
+Status Scheduler::Spawn(Task task) {
+  if (!task.valid()) return Status(Code::kOutOfMemory, {});
+  const auto handle = std::exchange(task.handle_, nullptr);
+  handle.promise().started = true;
+  ++task_count_;
+  handle.resume();
+  return Status::Ok();
+}
+
+void Scheduler::Enqueue(ReadAwaiter* awaiter) noexcept {
+  awaiter->next_ = nullptr;
+  *last_waiting_ = awaiter;
+  last_waiting_ = &awaiter->next_;
+  ++waiting_count_;
+}
+
+void Scheduler::Defer(YieldAwaiter* awaiter) noexcept {
+  awaiter->next_ = nullptr;
+  *last_deferred_ = awaiter;
+  last_deferred_ = &awaiter->next_;
+}
+
+void Scheduler::RunOnce() {
+  RunDeferred();
+  SubmitGathered();
+  Reap();
+}
+
+// Those that were deferred by now: what they defer in their turn comes next time.
+void Scheduler::RunDeferred() {
+  YieldAwaiter* awaiter = std::exchange(first_deferred_, nullptr);
+  last_deferred_ = &first_deferred_;
+  while (awaiter != nullptr) {
+    YieldAwaiter* const next = awaiter->next_;
+    awaiter->task_.resume();
+    awaiter = next;
+  }
+}
+
+void Scheduler::SubmitGathered() {
+  if (queue_ == nullptr) return Break();
+  requests_.clear();
+  while (first_waiting_ != nullptr && !free_tags_.empty()) {
+    ReadAwaiter* const awaiter = first_waiting_;
+    first_waiting_ = awaiter->next_;
+    if (first_waiting_ == nullptr) last_waiting_ = &first_waiting_;
+    --waiting_count_;
+    const uint32_t tag = free_tags_.back();
+    free_tags_.pop_back();
+    in_flight_[tag] = awaiter;
+    awaiter->request_.tag = tag;
+    requests_.push_back(awaiter->request_);
+  }
+  if (requests_.empty()) return;
+  size_t started = 0;
+  if (!queue_->Submit(requests_, &started).ok()) Break();
+}
+
+void Scheduler::Reap() {
+  if (queue_ == nullptr || queue_->in_flight() == 0) return;
+  completions_.clear();
+  // A few at a time, for fewer calls; the device keeps most of its queue meanwhile. While a task
+  // can go on nothing is waited for.
+  const uint32_t share = std::clamp(queue_->in_flight() / 8, 1u, batch_);
+  const uint32_t wanted = first_deferred_ != nullptr ? 0 : share;
+  if (!queue_->Wait(wanted, &completions_).ok()) return Break();
+  for (const io::ReadCompletion& completion : completions_) {
+    const auto tag = static_cast<uint32_t>(completion.tag);
+    ReadAwaiter* const awaiter = std::exchange(in_flight_[tag], nullptr);
+    // Answered when the queue failed while the completions before were handed out.
+    if (awaiter == nullptr) continue;
+    free_tags_.push_back(tag);
+    awaiter->completion_ = completion;
+    awaiter->task_.resume();
+    if (std::min<size_t>(waiting_count_, free_tags_.size()) >= batch_) SubmitGathered();
+  }
+}
+
+// The queue has failed: every read that it had or should get answers EIO.
+void Scheduler::Break() {
+  // Waits until nothing is written into the tasks' buffers any more.
+  queue_.reset();
+  ReadAwaiter* failed = std::exchange(first_waiting_, nullptr);
+  last_waiting_ = &first_waiting_;
+  waiting_count_ = 0;
+  for (uint32_t tag = 0; tag < in_flight_.size(); ++tag) {
+    ReadAwaiter* const awaiter = std::exchange(in_flight_[tag], nullptr);
+    if (awaiter == nullptr) continue;
+    free_tags_.push_back(tag);
+    awaiter->next_ = failed;
+    failed = awaiter;
+  }
+  while (failed != nullptr) {
+    ReadAwaiter* const next = failed->next_;
+    failed->completion_.error = EIO;
+    failed->completion_.read_bytes = 0;
+    failed->task_.resume();
+    failed = next;
+  }
+}
+
+}  // namespace engine_race

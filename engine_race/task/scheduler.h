@@ -1,0 +1,127 @@
+// Runs many tasks on one thread and keeps their reads in flight: the room's lowest part.
+//
+// A task that reads hands its request over and is suspended; requests go to the queue in batches,
+// and each completion resumes the task that waits for it. The scheduler blocks only when no task
+// can go on, and then until a share of what is in flight has come.
+//
+// Belongs to one thread at a time; may be handed to another between two calls of RunOnce that left
+// no task behind.
+#ifndef ENGINE_RACE_TASK_SCHEDULER_H_
+#define ENGINE_RACE_TASK_SCHEDULER_H_
+
+#include <coroutine>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "engine_race/base/status.h"
+#include "engine_race/io/read_queue.h"
+#include "engine_race/task/frame_pool.h"
+#include "engine_race/task/task.h"
+
+namespace engine_race {
+
+class Scheduler {
+ public:
+  // Requests are handed to the kernel when so many have gathered, or nothing else is to be done.
+  static constexpr uint32_t kDefaultBatch = 16;
+
+  // The queue's depth bounds the reads in flight; tasks beyond it wait for their turn.
+  explicit Scheduler(std::unique_ptr<io::ReadQueue> queue, uint32_t batch = kDefaultBatch);
+  // Every task has ended.
+  ~Scheduler();
+  Scheduler(const Scheduler&) = delete;
+  Scheduler& operator=(const Scheduler&) = delete;
+
+  // What `co_await scheduler.Read(request)` suspends in; gives the read's completion. The request's
+  // tag is the scheduler's.
+  class ReadAwaiter {
+   public:
+    ReadAwaiter(Scheduler* scheduler, const io::ReadRequest& request)
+        : scheduler_(scheduler), request_(request) {}
+    bool await_ready() const noexcept { return false; }
+    void await_suspend(std::coroutine_handle<> task) noexcept {
+      task_ = task;
+      scheduler_->Enqueue(this);
+    }
+    io::ReadCompletion await_resume() const noexcept { return completion_; }
+
+   private:
+    friend class Scheduler;
+    Scheduler* const scheduler_;
+    io::ReadRequest request_;
+    io::ReadCompletion completion_;
+    std::coroutine_handle<> task_;
+    ReadAwaiter* next_ = nullptr;
+  };
+  ReadAwaiter Read(const io::ReadRequest& request) { return {this, request}; }
+
+  // `co_await scheduler.Yield()` lets every other task that can run go first.
+  class YieldAwaiter {
+   public:
+    explicit YieldAwaiter(Scheduler* scheduler) : scheduler_(scheduler) {}
+    bool await_ready() const noexcept { return false; }
+    void await_suspend(std::coroutine_handle<> task) noexcept {
+      task_ = task;
+      scheduler_->Defer(this);
+    }
+    void await_resume() const noexcept {}
+
+   private:
+    friend class Scheduler;
+    Scheduler* const scheduler_;
+    std::coroutine_handle<> task_;
+    YieldAwaiter* next_ = nullptr;
+  };
+  YieldAwaiter Yield() { return YieldAwaiter(this); }
+
+  // Runs the task up to where it first waits. kOutOfMemory for one that has no memory.
+  Status Spawn(Task task);
+
+  // Lets every task that can run do so, hands over what they read, waits for completions if there
+  // is nothing else to do, and resumes the tasks that these belong to.
+  void RunOnce();
+  // Until every task has ended.
+  void RunAll() {
+    while (task_count_ > 0) RunOnce();
+  }
+
+  uint32_t task_count() const { return task_count_; }
+  uint32_t depth() const { return depth_; }
+  const char* backend_name() const { return queue_ == nullptr ? "none" : queue_->name(); }
+  // False once the queue has failed: reads answer its error from then on.
+  bool usable() const { return queue_ != nullptr; }
+  uint64_t memory_bytes() const;
+
+ private:
+  friend class Task;
+  friend struct Task::promise_type;
+
+  void Enqueue(ReadAwaiter* awaiter) noexcept;
+  void Defer(YieldAwaiter* awaiter) noexcept;
+  void RunDeferred();
+  void SubmitGathered();
+  void Reap();
+  void Break();
+
+  std::unique_ptr<io::ReadQueue> queue_;
+  const uint32_t depth_;
+  const uint32_t batch_;
+  uint32_t task_count_ = 0;
+  FramePool frames_;
+  // Reads that no request has been made of yet, in order.
+  ReadAwaiter* first_waiting_ = nullptr;
+  ReadAwaiter** last_waiting_ = &first_waiting_;
+  uint32_t waiting_count_ = 0;
+  YieldAwaiter* first_deferred_ = nullptr;
+  YieldAwaiter** last_deferred_ = &first_deferred_;
+  // Reads in flight by their tag.
+  std::vector<ReadAwaiter*> in_flight_;
+  std::vector<uint32_t> free_tags_;
+  std::vector<io::ReadRequest> requests_;
+  std::vector<io::ReadCompletion> completions_;
+};
+
+}  // namespace engine_race
+
+#endif  // ENGINE_RACE_TASK_SCHEDULER_H_

@@ -1,0 +1,213 @@
+#include "engine_race/task/scheduler.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine_race/task/task.h"
+
+namespace engine_race {
+namespace {
+
+// A queue whose "device" is the test: what was submitted is completed when it is waited for, the
+// newest first, with the offset as the bytes read.
+class FakeQueue final : public io::ReadQueue {
+ public:
+  struct Record {
+    std::vector<size_t> batches;
+    std::vector<uint32_t> waits;
+    bool refuse_submit = false;
+    bool fail_wait = false;
+    bool destroyed = false;
+  };
+  FakeQueue(uint32_t depth, Record* record) : ReadQueue(depth), record_(record) {}
+  ~FakeQueue() override { record_->destroyed = true; }
+
+  Status Submit(std::span<const io::ReadRequest> requests, size_t* started) override {
+    *started = 0;
+    if (record_->refuse_submit) return Status::IOError("refused");
+    EXPECT_LE(in_flight_ + requests.size(), depth_);
+    record_->batches.push_back(requests.size());
+    pending_.insert(pending_.end(), requests.begin(), requests.end());
+    in_flight_ += static_cast<uint32_t>(requests.size());
+    *started = requests.size();
+    return Status::Ok();
+  }
+
+  Status Wait(uint32_t min_count, std::vector<io::ReadCompletion>* completions) override {
+    if (record_->fail_wait) return Status::IOError("failed");
+    record_->waits.push_back(min_count);
+    for (uint32_t i = 0; i < min_count && !pending_.empty(); ++i) {
+      const io::ReadRequest request = pending_.back();
+      pending_.pop_back();
+      --in_flight_;
+      completions->push_back({request.tag, 0, static_cast<uint32_t>(request.offset)});
+    }
+    return Status::Ok();
+  }
+  const char* name() const override { return "fake"; }
+
+ private:
+  Record* const record_;
+  std::vector<io::ReadRequest> pending_;
+};
+
+class SchedulerTest : public ::testing::Test {
+ protected:
+  std::unique_ptr<Scheduler> Make(uint32_t depth, uint32_t batch = Scheduler::kDefaultBatch) {
+    return std::make_unique<Scheduler>(std::make_unique<FakeQueue>(depth, &record_), batch);
+  }
+  static io::ReadRequest At(uint64_t offset) {
+    io::ReadRequest request;
+    request.offset = offset;
+    return request;
+  }
+  FakeQueue::Record record_;
+};
+
+struct Answers {
+  std::vector<uint32_t> read_bytes;
+  std::vector<int> errors;
+};
+
+Task ReadTwice(Scheduler& scheduler, uint64_t offset, Answers* answers) {
+  for (int i = 0; i < 2; ++i) {
+    io::ReadRequest request;
+    request.offset = offset + static_cast<uint64_t>(i);
+    const io::ReadCompletion completion = co_await scheduler.Read(request);
+    answers->read_bytes.push_back(completion.read_bytes);
+    answers->errors.push_back(completion.error);
+  }
+}
+
+TEST_F(SchedulerTest, GivesEachTaskItsOwnAnswers) {
+  const auto scheduler = Make(8);
+  std::vector<Answers> answers(100);
+  for (size_t i = 0; i < answers.size(); ++i) {
+    ASSERT_TRUE(scheduler->Spawn(ReadTwice(*scheduler, 10 * i, &answers[i])).ok());
+  }
+  EXPECT_EQ(100u, scheduler->task_count());
+  scheduler->RunAll();
+  EXPECT_EQ(0u, scheduler->task_count());
+  for (size_t i = 0; i < answers.size(); ++i) {
+    const auto first = static_cast<uint32_t>(10 * i);
+    EXPECT_EQ((std::vector<uint32_t>{first, first + 1}), answers[i].read_bytes);
+    EXPECT_EQ((std::vector<int>{0, 0}), answers[i].errors);
+  }
+}
+
+TEST_F(SchedulerTest, SubmitsInBatchesAndNeverMoreThanTheQueueHolds) {
+  const auto scheduler = Make(64, 4);
+  std::vector<Answers> answers(200);
+  for (Answers& answer : answers) {
+    ASSERT_TRUE(scheduler->Spawn(ReadTwice(*scheduler, 1, &answer)).ok());
+  }
+  EXPECT_TRUE(record_.batches.empty()) << "nothing is submitted before the tasks have had their go";
+  scheduler->RunAll();
+  size_t submitted = 0;
+  for (const size_t batch : record_.batches) submitted += batch;
+  EXPECT_EQ(400u, submitted);
+  EXPECT_EQ(64u, record_.batches.front());
+  EXPECT_LT(record_.batches.size(), 200u);
+}
+
+TEST_F(SchedulerTest, WaitsForAShareOfWhatIsInFlight) {
+  const auto scheduler = Make(64, 16);
+  std::vector<Answers> answers(64);
+  for (Answers& answer : answers) {
+    ASSERT_TRUE(scheduler->Spawn(ReadTwice(*scheduler, 1, &answer)).ok());
+  }
+  scheduler->RunOnce();
+  EXPECT_EQ((std::vector<uint32_t>{8}), record_.waits);
+  scheduler->RunAll();
+  EXPECT_EQ(1u, record_.waits.back());
+}
+
+Task CountTo(Scheduler& scheduler, int limit, std::string name, std::string* trace) {
+  for (int i = 0; i < limit; ++i) {
+    *trace += name;
+    co_await scheduler.Yield();
+  }
+}
+
+TEST_F(SchedulerTest, TasksThatYieldTakeTurns) {
+  const auto scheduler = Make(4);
+  std::string trace;
+  ASSERT_TRUE(scheduler->Spawn(CountTo(*scheduler, 3, "a", &trace)).ok());
+  ASSERT_TRUE(scheduler->Spawn(CountTo(*scheduler, 2, "b", &trace)).ok());
+  scheduler->RunAll();
+  EXPECT_EQ("ababa", trace);
+}
+
+TEST_F(SchedulerTest, NothingIsWaitedForWhileATaskCanGoOn) {
+  const auto scheduler = Make(4);
+  std::string trace;
+  Answers answers;
+  ASSERT_TRUE(scheduler->Spawn(ReadTwice(*scheduler, 7, &answers)).ok());
+  ASSERT_TRUE(scheduler->Spawn(CountTo(*scheduler, 2, "c", &trace)).ok());
+  scheduler->RunOnce();
+  EXPECT_EQ((std::vector<uint32_t>{0}), record_.waits);
+  scheduler->RunAll();
+  EXPECT_EQ(2u, answers.read_bytes.size());
+}
+
+TEST_F(SchedulerTest, AQueueThatFailsToWaitAnswersEveryReadWithAnError) {
+  const auto scheduler = Make(8);
+  std::vector<Answers> answers(20);
+  for (Answers& answer : answers) {
+    ASSERT_TRUE(scheduler->Spawn(ReadTwice(*scheduler, 1, &answer)).ok());
+  }
+  record_.fail_wait = true;
+  scheduler->RunAll();
+  EXPECT_FALSE(scheduler->usable());
+  EXPECT_TRUE(record_.destroyed);
+  for (const Answers& answer : answers) EXPECT_EQ((std::vector<int>{EIO, EIO}), answer.errors);
+}
+
+TEST_F(SchedulerTest, AQueueThatRefusesHalfWayAnswersWhatItHad) {
+  const auto scheduler = Make(8, 2);
+  std::vector<Answers> answers(8);
+  for (Answers& answer : answers) {
+    ASSERT_TRUE(scheduler->Spawn(ReadTwice(*scheduler, 1, &answer)).ok());
+  }
+  scheduler->RunOnce();
+  record_.refuse_submit = true;
+  scheduler->RunAll();
+  EXPECT_FALSE(scheduler->usable());
+  size_t failed = 0;
+  for (const Answers& answer : answers) {
+    ASSERT_EQ(2u, answer.errors.size());
+    failed += static_cast<size_t>(std::count(answer.errors.begin(), answer.errors.end(), EIO));
+  }
+  EXPECT_GE(failed, 8u);
+  EXPECT_LT(failed, 16u);
+}
+
+TEST_F(SchedulerTest, FramesAreUsedAgain) {
+  const auto scheduler = Make(8);
+  Answers answers;
+  ASSERT_TRUE(scheduler->Spawn(ReadTwice(*scheduler, 1, &answers)).ok());
+  scheduler->RunAll();
+  const uint64_t bytes = scheduler->memory_bytes();
+  for (int i = 0; i < 1000; ++i) {
+    ASSERT_TRUE(scheduler->Spawn(ReadTwice(*scheduler, 1, &answers)).ok());
+    scheduler->RunAll();
+  }
+  EXPECT_EQ(bytes, scheduler->memory_bytes());
+}
+
+TEST_F(SchedulerTest, ATaskThatIsNeverStartedIsNoLeakAndNotCounted) {
+  const auto scheduler = Make(8);
+  Answers answers;
+  { const Task task = ReadTwice(*scheduler, 1, &answers); }
+  EXPECT_EQ(0u, scheduler->task_count());
+  EXPECT_TRUE(answers.errors.empty());
+}
+
+}  // namespace
+}  // namespace engine_race
