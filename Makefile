@@ -29,8 +29,8 @@ BIN := $(BUILD)/bin
 LIBRARY := $(BUILD)/lib/libengine.a
 endif
 
-# Static archives that the library takes into itself, their symbols made local: libnuma.a and such.
-THIRD_PARTY_ARCHIVES :=
+# Static archives that the library takes into itself, their symbols made local.
+THIRD_PARTY_ARCHIVES := $(shell g++ -print-file-name=liburing.a)
 
 CLANGXX ?= $(firstword $(shell command -v clang++-14 clang++ 2> /dev/null) clang++)
 CXX := $(if $(filter fuzz,$(FLAVOUR)),$(CLANGXX),g++)

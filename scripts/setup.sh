@@ -12,6 +12,7 @@ race_needs='
 g++                      g++
 ld                       binutils
 xxhash.h                 libxxhash-dev
+liburing.h               liburing-dev
 CLI/CLI.hpp              libcli11-dev
 nlohmann/json.hpp        nlohmann-json3-dev
 fio                      fio
@@ -35,6 +36,7 @@ guest_needs='
 g++                      g++
 ld                       binutils
 xxhash.h                 libxxhash-dev
+liburing.h               liburing-dev
 python3                  python3
 qemu-system-x86_64       qemu-system-x86
 mkfs.ext4                e2fsprogs

@@ -26,9 +26,11 @@ Status ReadQueue::Create(const ReadQueueOptions& options, std::unique_ptr<ReadQu
     case IoBackend::kPsync:
       return MakePsyncQueue(depth, queue);
     case IoBackend::kIoUring:
-      return Status::NotSupported("io_uring");
+      return MakeIoUringQueue(options, queue);
     case IoBackend::kAuto:
-      // Containers refuse io_setup, and so does a machine whose aio-max-nr is used up.
+      // Containers often refuse io_uring, and io_setup, which a machine whose aio-max-nr is used up
+      // does as well.
+      if (MakeIoUringQueue(options, queue).ok()) return Status::Ok();
       if (MakeLibaioQueue(depth, queue).ok()) return Status::Ok();
       return MakePsyncQueue(depth, queue);
   }

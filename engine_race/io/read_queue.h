@@ -1,8 +1,11 @@
 // Many reads in flight from one thread: the interface that index builds and scans stand on.
 //
-// A queue belongs to one thread at a time. Submit never blocks on the device (a backend may block
-// for as long as the kernel takes to queue); Wait blocks. Buffers must stay valid until their
-// completion has been returned. The destructor waits for what is in flight.
+// A queue belongs to one thread at a time, and may be handed from one to another between calls,
+// unless it was made for a single thread. Handed over with reads in flight, these may take a few
+// milliseconds longer while the thread that started them computes. Submit never blocks on the
+// device (a backend may block for as long as the kernel takes to queue); Wait blocks. Neither
+// allocates anything but room in *completions. Buffers must stay valid until their completion has
+// been returned. The destructor waits for what is in flight.
 #ifndef ENGINE_RACE_IO_READ_QUEUE_H_
 #define ENGINE_RACE_IO_READ_QUEUE_H_
 
@@ -42,20 +45,30 @@ struct ReadQueueOptions {
   bool iopoll = false;
   bool sqpoll = false;
   // Told to the kernel ahead where the back end can: memory that requests read into, and files that
-  // they read. Requests may use others all the same. Both outlive the queue.
+  // they read. Requests may use others all the same. Both outlive the queue; the memory's pages are
+  // pinned, so it neither is given back to the system nor gets other pages before (madvise).
   std::span<const std::span<char>> buffers = {};
   std::span<const int> files = {};
+  // The thread that submits first makes every later call, too, the destructor's included when reads
+  // are in flight (destroyed elsewhere, the queue lets go of `files` a little later). Another
+  // thread may create the queue. io_uring is cheaper then; from a wrong thread its reads fail with
+  // EEXIST, and Wait with kInvalidArgument.
+  bool single_thread = false;
+  // Submit may leave the reads to the next Wait, min_count 0 included: with io_uring this saves the
+  // call into the kernel of a Submit that Wait follows at once.
+  bool lazy_submit = false;
 };
 
 class ReadQueue {
  public:
   virtual ~ReadQueue() = default;
 
-  // kAuto takes the best back end that can be set up; asking for one that cannot is kNotSupported.
+  // kAuto takes the first of io_uring, libaio and psync that can be set up (ProbeReadBackend also
+  // tries to read); asking for one that cannot is kNotSupported.
   static Status Create(const ReadQueueOptions& options, std::unique_ptr<ReadQueue>* queue);
 
-  // Starts every request. in_flight() + requests.size() must not exceed depth(). On failure none
-  // of those not yet started is started, and *started tells how many were.
+  // Starts every request (see lazy_submit). in_flight() + requests.size() must not exceed depth().
+  // On failure none of those not yet started is started, and *started tells how many were.
   virtual Status Submit(std::span<const ReadRequest> requests, size_t* started) = 0;
 
   // Appends finished reads to *completions: at least `min_count` of them, or all when fewer are in

@@ -13,6 +13,7 @@
 
 namespace engine_race::io {
 
+Status MakeIoUringQueue(const ReadQueueOptions& options, std::unique_ptr<ReadQueue>* queue);
 Status MakeLibaioQueue(uint32_t depth, std::unique_ptr<ReadQueue>* queue);
 Status MakePsyncQueue(uint32_t depth, std::unique_ptr<ReadQueue>* queue);
 

@@ -247,7 +247,7 @@ TEST_P(NthCallTest, EveryCallMayFail) {
   const bool is_slow = kSanitized || sweep.libaio || sweep.sync_mode != SyncMode::kNone;
   const Life life = sweep.long_life ? Life::kLong : is_slow ? Life::kShort : Life::kMedium;
   const std::vector<Step> steps = MakeScenario(Reads::kWith, life);
-  const IoBackend io_backend = sweep.libaio ? IoBackend::kAuto : IoBackend::kPsync;
+  const IoBackend io_backend = sweep.libaio ? IoBackend::kLibaio : IoBackend::kPsync;
   const uint64_t stride = dir.stride() * (sweep.long_life ? Sized(37, 337) : Sized(1, 5));
   constexpr uint64_t kMaxCalls = 5000;
   constexpr int kMaxProblems = 5;

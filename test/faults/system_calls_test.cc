@@ -40,7 +40,9 @@ TEST(SystemCallsTest, TheHookSeesWhatAStoreDoes) {
   {
     const ScopedHook scope(&hook);
     for (int opening = 0; opening < 2; ++opening) {
-      const std::unique_ptr<Store> store = OpenStore(dir.Join("store"), TinyOptions());
+      Options options = TinyOptions();
+      options.io_backend = IoBackend::kLibaio;
+      const std::unique_ptr<Store> store = OpenStore(dir.Join("store"), options);
       for (uint64_t i = 0; i < 600; ++i) {
         ASSERT_TRUE(store->Write(KeyOf(i << 54), ValueOf(i << 54, 1)).ok());
       }

@@ -308,13 +308,16 @@ TEST_P(ReadQueueTest, ReadsBufferedFilesAtAnyAlignment) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, ReadQueueTest,
-                         ::testing::Values(IoBackend::kAuto, IoBackend::kPsync, IoBackend::kLibaio),
+                         ::testing::Values(IoBackend::kAuto, IoBackend::kPsync, IoBackend::kLibaio,
+                                           IoBackend::kIoUring),
                          [](const auto& info) {
                            switch (info.param) {
                              case IoBackend::kAuto:
                                return "Auto";
                              case IoBackend::kPsync:
                                return "Psync";
+                             case IoBackend::kIoUring:
+                               return "IoUring";
                              default:
                                return "Libaio";
                            }

@@ -18,8 +18,11 @@ int io_setup(int, void*) { return ++strangers; }
 int io_submit(void*, long, void*) { return ++strangers; }
 int io_getevents(void*, long, long, void*, void*) { return ++strangers; }
 int io_destroy(void*) { return ++strangers; }
-int io_uring_queue_init(unsigned, void*, unsigned) { return ++strangers; }
-int io_uring_submit(void*) { return ++strangers; }
+int io_uring_queue_init_params(unsigned, void*, void*) { return ++strangers; }
+int io_uring_enable_rings(void*) { return ++strangers; }
+int io_uring_submit_and_wait(void*, unsigned) { return ++strangers; }
+unsigned io_uring_peek_batch_cqe(void*, void**, unsigned) { return ++strangers, 0; }
+void io_uring_queue_exit(void*) { ++strangers; }
 uint64_t XXH64(const void*, size_t, uint64_t) { return ++strangers; }
 uint64_t XXH3_64bits(const void*, size_t) { return ++strangers; }
 uint64_t XXH3_64bits_withSeed(const void*, size_t, uint64_t) { return ++strangers; }

@@ -1,0 +1,194 @@
+#include "engine_race/io/uring_ring.h"
+
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+
+namespace engine_race::io {
+
+namespace {
+
+// More are started by several calls, which costs nothing at that number.
+constexpr uint32_t kMaxSubmissionEntries = 1024;
+// The kernel's own limit; a thread of the kernel must find everything in the queue.
+constexpr uint32_t kMaxKernelEntries = 32768;
+// How long that thread looks for work before it sleeps: it takes a CPU for as long.
+constexpr uint32_t kSqpollIdleMs = 50;
+
+// Limits of the kernel's tables.
+constexpr size_t kMaxBufferBytes = size_t{1} << 30;
+constexpr size_t kMaxBuffers = 16384;
+constexpr int kMaxFileDescriptor = 16383;
+
+// Without these the kernel has neither plain reads nor completions that are never lost: 5.6.
+constexpr uint32_t kNeededFeatures = IORING_FEAT_NODROP | IORING_FEAT_RW_CUR_POS;
+
+// Interrupts of the submitting thread are saved: what is left to do for a completion waits for its
+// next system call, and a flag in the ring tells that there is some.
+constexpr uint32_t kCooperative =
+    IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG | IORING_SETUP_SUBMIT_ALL;
+// And nobody else's calls do it, so that it is done in batches. The thread is the one that enables
+// the ring, which need not be the one that makes it.
+constexpr uint32_t kOneThread = IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN |
+                                IORING_SETUP_TASKRUN_FLAG | IORING_SETUP_SUBMIT_ALL |
+                                IORING_SETUP_R_DISABLED;
+
+}  // namespace
+
+UringRing::~UringRing() {
+  if (!made_) return;
+  // The kernel takes a ring apart some time after its descriptor was closed: until then a device
+  // whose file is registered would look busy.
+  if (has_files()) io_uring_unregister_files(&ring_);
+  if (has_buffers()) io_uring_unregister_buffers(&ring_);
+  io_uring_queue_exit(&ring_);
+}
+
+int UringRing::Initialize(uint32_t depth, uint32_t flags) {
+  io_uring_params params{};
+  params.flags = flags | IORING_SETUP_CQSIZE;
+  // A completion always finds its place: no more than `depth` are ever awaited.
+  params.cq_entries = depth;
+  params.sq_thread_idle = kSqpollIdleMs;
+  const bool sqpoll = (flags & IORING_SETUP_SQPOLL) != 0;
+  const uint32_t entries = std::min(depth, sqpoll ? kMaxKernelEntries : kMaxSubmissionEntries);
+  const int result = io_uring_queue_init_params(entries, &ring_, &params);
+  if (result < 0) return -result;
+  made_ = true;
+  if ((params.features & kNeededFeatures) != kNeededFeatures) return ENOSYS;
+  enabled_ = (flags & IORING_SETUP_R_DISABLED) == 0;
+  return 0;
+}
+
+Status UringRing::SetUp(const ReadQueueOptions& options) {
+  const uint32_t asked =
+      (options.iopoll ? IORING_SETUP_IOPOLL : 0) | (options.sqpoll ? IORING_SETUP_SQPOLL : 0);
+  // The best first: a kernel that does not know a flag says EINVAL. With sqpoll it is the kernel's
+  // thread that everything is left to.
+  int error = EINVAL;
+  if (options.single_thread && !options.sqpoll)
+    error = Initialize(options.depth, asked | kOneThread);
+  if (error == EINVAL && !options.sqpoll) error = Initialize(options.depth, asked | kCooperative);
+  if (error == EINVAL) error = Initialize(options.depth, asked);
+  if (error != 0) return Status::NotSupported(Status::FromErrno("io_uring_setup", error).message());
+  RegisterBuffers(options.buffers);
+  RegisterFiles(options.files);
+  return Status::Ok();
+}
+
+Status UringRing::Enable() {
+  if (enabled_) [[likely]] {
+    return Status::Ok();
+  }
+  const int result = io_uring_enable_rings(&ring_);
+  if (result < 0) return Status::FromErrno("io_uring_enable_rings", -result);
+  enabled_ = true;
+  return Status::Ok();
+}
+
+void UringRing::RegisterBuffers(std::span<const std::span<char>> buffers) {
+  std::vector<iovec> vectors;
+  for (const std::span<char> buffer : buffers) {
+    for (size_t at = 0; at < buffer.size(); at += kMaxBufferBytes) {
+      const size_t size = std::min(kMaxBufferBytes, buffer.size() - at);
+      char* const begin = buffer.data() + at;
+      buffers_.push_back({begin, begin + size, static_cast<uint32_t>(vectors.size())});
+      vectors.push_back({begin, size});
+    }
+  }
+  if (vectors.empty()) return;
+  std::sort(buffers_.begin(), buffers_.end(),
+            [](const Buffer& left, const Buffer& right) { return left.begin < right.begin; });
+  // Refused where RLIMIT_MEMLOCK is too small for it, among others.
+  if (vectors.size() > kMaxBuffers ||
+      io_uring_register_buffers(&ring_, vectors.data(), static_cast<unsigned>(vectors.size())) <
+          0) {
+    buffers_.clear();
+  }
+}
+
+void UringRing::RegisterFiles(std::span<const int> files) {
+  if (files.empty()) return;
+  const int highest = *std::max_element(files.begin(), files.end());
+  if (highest < 0 || highest > kMaxFileDescriptor) return;
+  file_places_.assign(static_cast<size_t>(highest) + 1, kNoPlace);
+  for (size_t i = 0; i < files.size(); ++i) {
+    if (files[i] >= 0) file_places_[static_cast<size_t>(files[i])] = static_cast<int32_t>(i);
+  }
+  if (io_uring_register_files(&ring_, files.data(), static_cast<unsigned>(files.size())) < 0) {
+    file_places_.clear();
+  }
+}
+
+int32_t UringRing::BufferPlace(const char* begin, uint32_t size_bytes) const {
+  const auto after = std::upper_bound(
+      buffers_.begin(), buffers_.end(), begin,
+      [](const char* address, const Buffer& buffer) { return address < buffer.begin; });
+  if (after == buffers_.begin()) return kNoPlace;
+  const Buffer& buffer = *std::prev(after);
+  if (begin >= buffer.end || size_bytes > static_cast<size_t>(buffer.end - begin)) return kNoPlace;
+  return static_cast<int32_t>(buffer.place);
+}
+
+int32_t UringRing::FilePlace(int fd) const {
+  return fd >= 0 && static_cast<size_t>(fd) < file_places_.size()
+             ? file_places_[static_cast<size_t>(fd)]
+             : kNoPlace;
+}
+
+void UringRing::PrepareRead(io_uring_sqe* sqe, int fd, void* buffer, uint32_t size_bytes,
+                            uint64_t offset) {
+  const int32_t buffer_place = BufferPlace(static_cast<const char*>(buffer), size_bytes);
+  if (buffer_place != kNoPlace) {
+    io_uring_prep_read_fixed(sqe, fd, buffer, size_bytes, offset, buffer_place);
+  } else {
+    io_uring_prep_read(sqe, fd, buffer, size_bytes, offset);
+  }
+  const int32_t file_place = FilePlace(fd);
+  if (file_place != kNoPlace) {
+    sqe->fd = file_place;
+    sqe->flags |= IOSQE_FIXED_FILE;
+  }
+}
+
+uint32_t UringRing::QueuedCount() const {
+  // What the kernel's thread can see is its own, whether it has looked or not.
+  return sqpoll() ? ring_.sq.sqe_tail - ring_.sq.sqe_head : io_uring_sq_ready(&ring_);
+}
+
+uint64_t UringRing::TakeBackFirst() {
+  io_uring_sq& queue = ring_.sq;
+  const uint32_t last = queue.sqe_tail - 1;
+  // In no particular order, so the last takes the place of the first.
+  io_uring_sqe& first_sqe = queue.sqes[*queue.khead & queue.ring_mask];
+  const uint64_t user_data = first_sqe.user_data;
+  first_sqe = queue.sqes[last & queue.ring_mask];
+  queue.sqe_head = queue.sqe_tail = last;
+  // Relaxed: the kernel looks at it in this thread's next call.
+  std::atomic_ref<unsigned>(*queue.ktail).store(last, std::memory_order_relaxed);
+  return user_data;
+}
+
+void UringRing::DropQueued() {
+  if (sqpoll()) {
+    ring_.sq.sqe_tail = ring_.sq.sqe_head;
+  } else {
+    while (QueuedCount() > 0) TakeBackFirst();
+  }
+}
+
+int UringRing::Enter(uint32_t wait_count) {
+  const int result = io_uring_submit_and_wait(&ring_, wait_count);
+  return result < 0 ? -result : 0;
+}
+
+void UringRing::CancelAll() {
+  io_uring_sync_cancel_reg request{};
+  request.flags = IORING_ASYNC_CANCEL_ANY | IORING_ASYNC_CANCEL_ALL;
+  // A timeout of zero; kernels before 6.0 refuse the call.
+  io_uring_register_sync_cancel(&ring_, &request);
+}
+
+}  // namespace engine_race::io

@@ -1,0 +1,83 @@
+// A ring of io_uring, set up with the best that the kernel has, and what is registered with it.
+//
+// Internal to io/. Owner of the ring; one thread at a time, for a single-thread ring the one that
+// called Enable. Its destructor waits for nothing: completions of all that was started must have
+// been taken before.
+#ifndef ENGINE_RACE_IO_URING_RING_H_
+#define ENGINE_RACE_IO_URING_RING_H_
+
+#include <liburing.h>
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "engine_race/base/status.h"
+#include "engine_race/io/read_queue.h"
+
+namespace engine_race::io {
+
+class UringRing {
+ public:
+  UringRing() = default;
+  UringRing(const UringRing&) = delete;
+  UringRing& operator=(const UringRing&) = delete;
+  ~UringRing();
+
+  // kNotSupported when the kernel refuses. Registration that is refused is done without.
+  Status SetUp(const ReadQueueOptions& options);
+
+  // Binds a single-thread ring to the calling thread, the first time; before anything is started.
+  Status Enable();
+
+  // Makes `sqe` the read of `size_bytes` at `offset` into `buffer`.
+  void PrepareRead(io_uring_sqe* sqe, int fd, void* buffer, uint32_t size_bytes, uint64_t offset);
+
+  // Entries that are in the submission queue and not the kernel's yet.
+  uint32_t QueuedCount() const;
+  // Takes the first of these out, and answers its user data. Not with sqpoll, whose thread reads
+  // the queue at any time.
+  uint64_t TakeBackFirst();
+  // Takes all of them out.
+  void DropQueued();
+
+  // Starts what is queued, waits until `wait_count` completions lie in the ring, and lets the
+  // kernel finish what it has left to this thread: at most one system call, none when there is
+  // nothing to do. An errno, and nothing was started; 0, and some of the queue may have to be
+  // started again.
+  int Enter(uint32_t wait_count);
+
+  // Asks the kernel to give up what it has not begun. Completions come all the same.
+  void CancelAll();
+
+  io_uring* get() { return &ring_; }
+  bool sqpoll() const { return (ring_.flags & IORING_SETUP_SQPOLL) != 0; }
+  bool has_buffers() const { return !buffers_.empty(); }
+  bool has_files() const { return !file_places_.empty(); }
+  // The IORING_SETUP_* that the kernel has taken.
+  uint32_t flags() const { return ring_.flags; }
+
+ private:
+  struct Buffer {
+    const char* begin = nullptr;
+    const char* end = nullptr;
+    uint32_t place = 0;
+  };
+  static constexpr int32_t kNoPlace = -1;
+
+  int Initialize(uint32_t depth, uint32_t flags);
+  void RegisterBuffers(std::span<const std::span<char>> buffers);
+  void RegisterFiles(std::span<const int> files);
+  int32_t BufferPlace(const char* begin, uint32_t size_bytes) const;
+  int32_t FilePlace(int fd) const;
+
+  io_uring ring_{};
+  bool made_ = false;
+  bool enabled_ = false;
+  std::vector<Buffer> buffers_;       // by address
+  std::vector<int32_t> file_places_;  // by descriptor
+};
+
+}  // namespace engine_race::io
+
+#endif  // ENGINE_RACE_IO_URING_RING_H_
