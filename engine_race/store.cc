@@ -110,11 +110,9 @@ struct Store::Impl {
   }
 
   std::vector<int> ValueFileDescriptors() const {
-    const Geometry& geometry = log->geometry();
     std::vector<int> descriptors;
-    for (uint32_t bucket = 0; bucket < geometry.bucket_count;
-         bucket += geometry.buckets_per_file()) {
-      descriptors.push_back(log->ValueFile(bucket).fd());
+    for (uint32_t i = 0; i < log->values().file_count(); ++i) {
+      descriptors.push_back(log->values().file(i).fd());
     }
     return descriptors;
   }
@@ -253,7 +251,7 @@ Status Store::Verify(const Options& options, const std::string& dir, VerifyRepor
                      const BadRecordFn& on_bad) {
   if (report == nullptr) return Status::InvalidArgument("the report to fill is null");
   *report = VerifyReport();
-  const Status verified = Guarded([&] { return VerifyStore(dir, report, on_bad); });
+  const Status verified = Guarded([&] { return VerifyStore(dir, report, on_bad, options.paths); });
   if (!verified.ok()) {
     Log(options.log, LogLevel::kError, "verify " + dir + ": " + verified.ToString());
   }
@@ -274,7 +272,7 @@ StoreStats Store::Stats() const {
   stats.log_memory_bytes = impl_->log->memory_bytes() + impl_->buffers.memory_bytes();
   // Acquire pairs with the release in EnsureReaders.
   stats.write_backend = "psync";
-  stats.path_count = static_cast<uint32_t>(impl_->options.paths.size());
+  stats.path_count = impl_->log->path_count();
   if (const Impl::Readers* readers = impl_->ready.load(std::memory_order_acquire)) {
     stats.index_memory_bytes = readers->index->memory_bytes();
     stats.range_memory_bytes = readers->ranges->memory_bytes();

@@ -39,7 +39,7 @@ struct StoreStats {
   uint64_t bucket_capacity_records = 0;
   std::string io_backend;     // which back end serves MultiRead, ReadAsync, scans and index builds
   std::string write_backend;  // which one writes the logs
-  uint32_t path_count = 0;    // of paths that the values are striped over; 0: the store's directory
+  uint32_t path_count = 1;    // of paths that the values are striped over
 };
 
 class Store {

@@ -36,6 +36,12 @@ void PrintManifest(const engine_race::StoreIdentity& identity) {
   std::printf("buckets           %u, of at most %" PRIu64 " records\n", geometry.bucket_count,
               geometry.bucket_capacity_records);
   std::printf("files             %u of keys and as many of values\n", geometry.file_count);
+  if (!identity.paths.empty()) {
+    std::printf("stripe unit       %" PRIu64 " bytes\n", geometry.stripe_unit_bytes);
+  }
+  for (size_t i = 0; i < identity.paths.size(); ++i) {
+    std::printf("path %-12zu %s\n", i, identity.paths[i].c_str());
+  }
   std::printf("groups            %u bytes of values, %u bytes of keys\n",
               geometry.value_group_bytes, geometry.key_group_bytes);
 }

@@ -176,6 +176,16 @@ Status OpenDirectory(const std::string& path, bool create, UniqueFd* fd) {
   return OpenAt(AT_FDCWD, path, O_RDONLY | O_DIRECTORY, 0, fd);
 }
 
+Status SameFile(int fd, int other_fd, bool* same) {
+  struct stat info;
+  struct stat other;
+  if (::fstat(fd, &info) != 0 || ::fstat(other_fd, &other) != 0) {
+    return Status::FromErrno("fstat", errno);
+  }
+  *same = info.st_dev == other.st_dev && info.st_ino == other.st_ino;
+  return Status::Ok();
+}
+
 Status Exists(int dir_fd, const std::string& name, bool* exists) {
   struct stat info;
   *exists = ::fstatat(dir_fd, name.c_str(), &info, 0) == 0;

@@ -60,6 +60,8 @@ Status Fdatasync(int fd);
 Status FileSize(int fd, uint64_t* size_bytes);
 // Makes directory `path` and its missing parents, and opens it.
 Status OpenDirectory(const std::string& path, bool create, UniqueFd* fd);
+// Whether two descriptors are of one file or directory.
+Status SameFile(int fd, int other_fd, bool* same);
 Status Exists(int dir_fd, const std::string& name, bool* exists);
 // Bytes that the file takes on the device; 0 for a missing file and for one that is only a hole.
 Status AllocatedBytes(int dir_fd, const std::string& name, uint64_t* bytes);

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include "engine_race/base/status.h"
 #include "engine_race/base/sys.h"
@@ -46,6 +47,8 @@ class File {
   bool valid() const { return fd_.valid(); }
   bool direct() const { return direct_; }
   const std::string& name() const { return name_; }
+  // What errors call it from here on, where its name alone does not tell.
+  void set_name(std::string name) { name_ = std::move(name); }
 
  private:
   Status Named(Status status) const;

@@ -20,7 +20,7 @@ BucketLog::BucketLog(const Options& options, StoreFiles files)
       files_(std::move(files)),
       staging_(files_),
       buckets_(files_.identity.geometry.bucket_count),
-      dirty_files_(2 * files_.identity.geometry.file_count) {
+      dirty_files_(files_.key_files.size() + files_.values.file_count()) {
   // What an earlier opening wrote may still have to be flushed. Relaxed: nobody else is here yet.
   for (std::atomic<bool>& dirty : dirty_files_) dirty.store(true, std::memory_order_relaxed);
 }
@@ -219,24 +219,31 @@ Status BucketLog::WriteGroup(uint32_t index, const FullGroup& full) {
     if (full.place >= format::kBasePlaces) {
       ReserveLog(index, full.lane, begin, begin + geometry().value_group_bytes);
     }
-    return WriteLog(index, full.lane, staging_.ValuePlace(index, full.place),
-                    geometry().value_group_bytes, ValueOffset(index, 0) + begin);
+    return WriteValues(index, full.group * geometry().values_per_group(),
+                       geometry().values_per_group(), staging_.ValuePlace(index, full.place));
   }
   const uint64_t begin = full.group * geometry().key_group_bytes;
   ReserveLog(index, full.lane, begin, begin + geometry().key_group_bytes);
-  return WriteLog(index, full.lane, staging_.KeyPlace(index, full.place),
-                  geometry().key_group_bytes, KeyOffset(index, 0) + begin);
+  return WriteKeys(index, KeyOffset(index, 0) + begin, geometry().key_group_bytes,
+                   staging_.KeyPlace(index, full.place));
 }
 
-Status BucketLog::WriteLog(uint32_t index, LaneKind kind, const void* data, uint64_t size_bytes,
-                           uint64_t offset) {
-  const bool values = kind == LaneKind::kValues;
-  const io::File& file = values ? ValueFile(index) : KeyFile(index);
-  ENGINE_RACE_RETURN_IF_ERROR(file.Write(data, size_bytes, offset));
-  std::atomic<bool>& dirty =
-      dirty_files_[2 * (index / geometry().buckets_per_file()) + (values ? 1 : 0)];
+// Of one group.
+Status BucketLog::WriteValues(uint32_t index, uint64_t slot, uint64_t slot_count,
+                              const void* data) {
+  ValuePlace place;
+  ENGINE_RACE_RETURN_IF_ERROR(files_.values.LocateToWrite(index, slot, &place));
+  ENGINE_RACE_RETURN_IF_ERROR(place.file->Write(data, slot_count * kValueBytes, place.offset));
   // After the write: the flush that clears the mark, in FlushLogs, begins after it too.
-  dirty.store(true);
+  dirty_files_[files_.key_files.size() + place.file_number].store(true);
+  return Status::Ok();
+}
+
+Status BucketLog::WriteKeys(uint32_t index, uint64_t offset, uint64_t size_bytes,
+                            const void* data) {
+  ENGINE_RACE_RETURN_IF_ERROR(KeyFile(index).Write(data, size_bytes, offset));
+  // As above.
+  dirty_files_[index / geometry().buckets_per_file()].store(true);
   return Status::Ok();
 }
 
@@ -286,12 +293,15 @@ void BucketLog::ReserveLog(uint32_t index, LaneKind kind, uint64_t begin_bytes,
     reserved = std::min(begin_bytes + step_bytes, region_bytes);
   }
   // A refusal (a full disk, a file system without the call) is for the write itself to report.
+  const uint64_t reserve_end = std::min(begin_bytes + step_bytes, region_bytes);
+  if (values) {
+    files_.values.Reserve(index, begin_bytes, reserve_end);
+    return;
+  }
   bool supported = false;
-  const uint64_t region = values ? ValueOffset(index, 0) : KeyOffset(index, 0);
-  const io::File& file = values ? ValueFile(index) : KeyFile(index);
   const Status reserved =
-      file.Reserve(/*keep_size=*/true, region + begin_bytes,
-                   std::min(step_bytes, region_bytes - begin_bytes), &supported);
+      KeyFile(index).Reserve(/*keep_size=*/true, KeyOffset(index, 0) + begin_bytes,
+                             reserve_end - begin_bytes, &supported);
   static_cast<void>(reserved);
 }
 
@@ -336,7 +346,8 @@ Status BucketLog::ReadValue(uint32_t index, uint64_t slot, char* buffer) const {
       return status;
     }
   }
-  return ValueFile(index).Read(buffer, kValueBytes, ValueOffset(index, slot));
+  const ValuePlace place = files_.values.Locate(index, slot);
+  return place.file->Read(buffer, kValueBytes, place.offset);
 }
 
 void BucketLog::Latch(const Status& status) {

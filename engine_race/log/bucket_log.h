@@ -100,10 +100,12 @@ class BucketLog {
   uint64_t KeyOffset(uint32_t bucket, uint64_t slot) const {
     return geometry().KeyOffset(bucket, slot);
   }
-  const io::File& ValueFile(uint32_t bucket) const { return files_.ValueFile(bucket); }
-  uint64_t ValueOffset(uint32_t bucket, uint64_t slot) const {
-    return geometry().ValueOffset(bucket, slot);
+  ValuePlace LocateValue(uint32_t bucket, uint64_t slot) const {
+    return files_.values.Locate(bucket, slot);
   }
+  // All the value files, and on how many paths: 1 when they lie in the store's own directory.
+  const ValueFiles& values() const { return files_.values; }
+  uint32_t path_count() const { return static_cast<uint32_t>(files_.values.paths().size()); }
 
   // Reads the value of an acknowledged slot, staged or not, into `buffer` (kValueBytes, aligned to
   // kIoAlignment). Not verified.
@@ -161,8 +163,8 @@ class BucketLog {
   Status SyncBucket(uint32_t bucket, uint64_t* target);
   Status WritePartialGroup(uint32_t bucket, LaneKind kind, uint64_t target,
                            std::unique_lock<std::mutex>* lock);
-  Status WriteLog(uint32_t bucket, LaneKind kind, const void* data, uint64_t size_bytes,
-                  uint64_t offset);
+  Status WriteValues(uint32_t bucket, uint64_t slot, uint64_t slot_count, const void* data);
+  Status WriteKeys(uint32_t bucket, uint64_t offset, uint64_t size_bytes, const void* data);
   Status FlushLogs();
   Status Flush(const io::File& file);
   void Poison(const Status& status);
@@ -184,7 +186,8 @@ class BucketLog {
   std::mutex sync_mutex_;
   std::atomic<uint64_t> sync_requests_{0};
   uint64_t sync_covered_ = 0;  // requests up to this one are served; under sync_mutex_
-  // Log files, key and value files by turns, that have been written to since their last flush.
+  // Log files, the key files before the value files, that have been written to since their last
+  // flush.
   std::vector<std::atomic<bool>> dirty_files_;
   std::atomic<uint64_t> flush_count_{0};
   std::mutex journal_mutex_;

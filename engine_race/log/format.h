@@ -14,6 +14,11 @@ namespace engine_race::format {
 // Files. Numbered names carry two to four decimal digits, counted from 0: "key_00".
 inline constexpr char kManifestName[] = "manifest";
 inline constexpr char kManifestTempName[] = "manifest.new";
+// Of a striped store: the manifest to be, there while the store is being made.
+inline constexpr char kManifestDraftName[] = "manifest.draft";
+// In each directory that a striped store keeps values in: whose it is.
+inline constexpr char kMarkerName[] = "manifest_path";
+inline constexpr char kMarkerTempName[] = "manifest_path.new";
 inline constexpr char kKeyFilePrefix[] = "key_";
 inline constexpr char kValueFilePrefix[] = "value_";
 inline constexpr char kStagingCountsName[] = "staging_counts";
@@ -24,7 +29,7 @@ inline constexpr char kJournalName[] = "staging_journal";
 
 // Manifest.
 inline constexpr uint64_t kManifestMagic = 0x3145434152474e45;  // "ENGRACE1" as bytes
-inline constexpr uint32_t kFormatVersion = 2;
+inline constexpr uint32_t kFormatVersion = 3;
 inline constexpr uint32_t kManifestBytes = 4096;
 
 struct Manifest {
@@ -45,7 +50,37 @@ struct Manifest {
 static_assert(sizeof(Manifest) == 64);
 static_assert(offsetof(Manifest, bucket_capacity_records) == 40);
 static_assert(offsetof(Manifest, checksum) == 56);
-static_assert(sizeof(Manifest) <= kManifestBytes);
+
+// The rest of the manifest's page: where the values lie.
+inline constexpr uint32_t kPathNamesBytes = 4008;
+struct ManifestPaths {
+  uint64_t stripe_unit_bytes;
+  // 0: the values lie in the store's own directory.
+  uint32_t path_count;
+  uint32_t reserved;  // zero
+  // Absolute, each ended by a zero byte, one after the other; zeros after the last.
+  char names[kPathNamesBytes];
+  // Hash64 of all bytes of this part before it, seeded with the store id.
+  uint64_t checksum;
+};
+static_assert(sizeof(Manifest) + sizeof(ManifestPaths) == kManifestBytes);
+static_assert(offsetof(ManifestPaths, checksum) == 4024);
+static_assert(kMaxPathCount * 2 <= kPathNamesBytes);
+
+// Marker of a path.
+inline constexpr uint64_t kMarkerMagic = 0x4854415045434152;  // "RACEPATH" as bytes
+struct PathMarker {
+  uint64_t magic;
+  uint32_t format_version;
+  uint32_t path_index;
+  uint32_t path_count;
+  uint32_t reserved;  // zero
+  uint64_t store_id;
+  // Hash64 of all bytes before it, seed kMarkerMagic.
+  uint64_t checksum;
+};
+static_assert(sizeof(PathMarker) == 40);
+static_assert(offsetof(PathMarker, checksum) == 32);
 
 // Key entry: two little-endian words. `check` from the top bit down: 35 bits that hide the
 // sequence number under a hash of the rest (the guard), 1 tombstone bit, 28 bits of value sum.

@@ -4,6 +4,7 @@
 #ifndef ENGINE_RACE_LOG_GEOMETRY_H_
 #define ENGINE_RACE_LOG_GEOMETRY_H_
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 
@@ -18,6 +19,9 @@ struct Geometry {
   uint64_t bucket_capacity_records = 0;
   uint32_t value_group_bytes = 0;
   uint32_t key_group_bytes = 0;
+  // Of the value logs. No paths: one file a region, in the store's own directory.
+  uint32_t path_count = 0;
+  uint64_t stripe_unit_bytes = kMinStripeUnitBytes;
 
   uint32_t bucket_bits() const { return static_cast<uint32_t>(std::countr_zero(bucket_count)); }
 
@@ -40,12 +44,20 @@ struct Geometry {
 
   uint64_t value_region_bytes() const { return bucket_capacity_records * kValueBytes; }
   uint64_t key_region_bytes() const { return bucket_capacity_records * sizeof(format::KeyEntry); }
-  uint64_t value_file_bytes() const { return value_region_bytes() * buckets_per_file(); }
-  uint64_t key_file_bytes() const { return key_region_bytes() * buckets_per_file(); }
-  // Of a record, in its bucket's file.
-  uint64_t ValueOffset(uint32_t bucket, uint64_t slot) const {
-    return bucket % buckets_per_file() * value_region_bytes() + slot * kValueBytes;
+  // How much of a region lies in one piece: all of it when there are no paths.
+  uint64_t value_unit_bytes() const {
+    return path_count == 0 ? value_region_bytes()
+                           : std::min(stripe_unit_bytes, value_region_bytes());
   }
+  // What each path holds of a region at most.
+  uint64_t path_region_bytes() const {
+    const uint64_t unit_count = value_region_bytes() / value_unit_bytes();
+    const uint64_t paths = std::max(path_count, 1U);
+    return (unit_count + paths - 1) / paths * value_unit_bytes();
+  }
+  uint64_t value_file_bytes() const { return path_region_bytes() * buckets_per_file(); }
+  uint64_t key_file_bytes() const { return key_region_bytes() * buckets_per_file(); }
+  // Of a record's entry, in its bucket's file. ValueFiles knows where its value is.
   uint64_t KeyOffset(uint32_t bucket, uint64_t slot) const {
     return bucket % buckets_per_file() * key_region_bytes() + slot * sizeof(format::KeyEntry);
   }
@@ -88,6 +100,8 @@ inline Geometry GeometryFrom(const Options& options) {
   geometry.bucket_capacity_records = options.bucket_capacity_records;
   geometry.value_group_bytes = options.value_group_bytes;
   geometry.key_group_bytes = options.key_group_bytes;
+  geometry.path_count = static_cast<uint32_t>(options.paths.size());
+  geometry.stripe_unit_bytes = options.stripe_unit_bytes;
   return geometry;
 }
 
@@ -99,6 +113,8 @@ inline Status CheckGeometry(const Geometry& geometry) {
   options.bucket_capacity_records = geometry.bucket_capacity_records;
   options.value_group_bytes = geometry.value_group_bytes;
   options.key_group_bytes = geometry.key_group_bytes;
+  options.stripe_unit_bytes = geometry.stripe_unit_bytes;
+  if (geometry.path_count > kMaxPathCount) return Status::NotSupported("geometry: too many paths");
   if (const Status status = ValidateOptions(options); !status.ok()) {
     return Status::NotSupported("geometry: " + status.message());
   }

@@ -1,5 +1,6 @@
 #include "engine_race/log/manifest.h"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstring>
@@ -14,12 +15,54 @@ namespace engine_race {
 namespace {
 
 using format::Manifest;
+using format::ManifestPaths;
 
 uint64_t ChecksumOf(const Manifest& manifest) {
   return Hash64(&manifest, offsetof(Manifest, checksum), format::kManifestMagic);
 }
 
-Status Parse(const Manifest& manifest, StoreIdentity* identity) {
+uint64_t ChecksumOf(const ManifestPaths& paths, uint64_t store_id) {
+  return Hash64(&paths, offsetof(ManifestPaths, checksum), store_id);
+}
+
+Status ParsePaths(const ManifestPaths& paths, StoreIdentity* identity) {
+  if (paths.checksum != ChecksumOf(paths, identity->store_id)) {
+    return Status::Corruption("manifest: the checksum of its paths does not match");
+  }
+  identity->geometry.path_count = paths.path_count;
+  identity->geometry.stripe_unit_bytes = paths.stripe_unit_bytes;
+  ENGINE_RACE_RETURN_IF_ERROR(CheckGeometry(identity->geometry));
+  const char* next = paths.names;
+  const char* const end = paths.names + sizeof(paths.names);
+  identity->paths.clear();
+  for (uint32_t i = 0; i < paths.path_count; ++i) {
+    const char* const stop = std::find(next, end, '\0');
+    if (stop == end || stop == next) {
+      return Status::Corruption("manifest: path " + std::to_string(i) + " has no name");
+    }
+    identity->paths.emplace_back(next, stop);
+    next = stop + 1;
+  }
+  return Status::Ok();
+}
+
+Status PutNames(const std::vector<std::string>& names, ManifestPaths* paths) {
+  size_t used_bytes = 0;
+  for (const std::string& name : names) {
+    if (name.find('\0') != std::string::npos) {
+      return Status::InvalidArgument("the name of a path has a zero byte in it");
+    }
+    if (used_bytes + name.size() + 1 > sizeof(paths->names)) {
+      return Status::InvalidArgument("the names of the paths are too long for the manifest: it has " +
+                                     std::to_string(sizeof(paths->names)) + " bytes for them");
+    }
+    std::memcpy(paths->names + used_bytes, name.data(), name.size());
+    used_bytes += name.size() + 1;
+  }
+  return Status::Ok();
+}
+
+Status Parse(const Manifest& manifest, const ManifestPaths& paths, StoreIdentity* identity) {
   if (manifest.magic != format::kManifestMagic) {
     return Status::Corruption("manifest: not the manifest of an engine_race store");
   }
@@ -44,18 +87,16 @@ Status Parse(const Manifest& manifest, StoreIdentity* identity) {
   geometry.key_group_bytes = manifest.key_group_bytes;
   geometry.bucket_capacity_records = manifest.bucket_capacity_records;
   identity->store_id = manifest.store_id;
-  return CheckGeometry(geometry);
+  return ParsePaths(paths, identity);
 }
 
-}  // namespace
-
-Status ReadManifest(int dir_fd, StoreIdentity* identity) {
+Status ReadFrom(int dir_fd, const char* name, StoreIdentity* identity) {
   bool exists = false;
-  ENGINE_RACE_RETURN_IF_ERROR(sys::Exists(dir_fd, format::kManifestName, &exists));
+  ENGINE_RACE_RETURN_IF_ERROR(sys::Exists(dir_fd, name, &exists));
   if (!exists) return Status::NotFound();
   io::File file;
-  ENGINE_RACE_RETURN_IF_ERROR(io::File::Open(dir_fd, format::kManifestName, io::Access::kRead,
-                                             io::Caching::kBuffered, &file));
+  ENGINE_RACE_RETURN_IF_ERROR(
+      io::File::Open(dir_fd, name, io::Access::kRead, io::Caching::kBuffered, &file));
   std::array<char, format::kManifestBytes> page{};
   size_t read_bytes = 0;
   ENGINE_RACE_RETURN_IF_ERROR(file.ReadSome(page.data(), page.size(), 0, &read_bytes));
@@ -64,10 +105,12 @@ Status ReadManifest(int dir_fd, StoreIdentity* identity) {
   }
   Manifest manifest;
   std::memcpy(&manifest, page.data(), sizeof(manifest));
-  return Parse(manifest, identity);
+  ManifestPaths paths;
+  std::memcpy(&paths, page.data() + sizeof(manifest), sizeof(paths));
+  return Parse(manifest, paths, identity);
 }
 
-Status WriteManifest(int dir_fd, const StoreIdentity& identity) {
+Status WriteTo(int dir_fd, const char* name, const StoreIdentity& identity) {
   const Geometry& geometry = identity.geometry;
   Manifest manifest{};
   manifest.magic = format::kManifestMagic;
@@ -82,16 +125,50 @@ Status WriteManifest(int dir_fd, const StoreIdentity& identity) {
   manifest.bucket_capacity_records = geometry.bucket_capacity_records;
   manifest.store_id = identity.store_id;
   manifest.checksum = ChecksumOf(manifest);
+  ManifestPaths paths{};
+  paths.stripe_unit_bytes = geometry.stripe_unit_bytes;
+  paths.path_count = geometry.path_count;
+  ENGINE_RACE_RETURN_IF_ERROR(PutNames(identity.paths, &paths));
+  paths.checksum = ChecksumOf(paths, identity.store_id);
   std::array<char, format::kManifestBytes> page{};
   std::memcpy(page.data(), &manifest, sizeof(manifest));
+  std::memcpy(page.data() + sizeof(manifest), &paths, sizeof(paths));
 
   io::File file;
   ENGINE_RACE_RETURN_IF_ERROR(io::File::Open(dir_fd, format::kManifestTempName, io::Access::kCreate,
                                              io::Caching::kBuffered, &file));
   ENGINE_RACE_RETURN_IF_ERROR(file.Write(page.data(), page.size(), 0));
   ENGINE_RACE_RETURN_IF_ERROR(file.Sync());
+  ENGINE_RACE_RETURN_IF_ERROR(sys::Rename(dir_fd, format::kManifestTempName, name));
+  return sys::Fsync(dir_fd);
+}
+
+}  // namespace
+
+Status ReadManifest(int dir_fd, StoreIdentity* identity) {
+  return ReadFrom(dir_fd, format::kManifestName, identity);
+}
+
+Status CheckPathNames(const std::vector<std::string>& names) {
+  ManifestPaths paths{};
+  return PutNames(names, &paths);
+}
+
+Status WriteManifest(int dir_fd, const StoreIdentity& identity) {
+  return WriteTo(dir_fd, format::kManifestName, identity);
+}
+
+Status ReadManifestDraft(int dir_fd, StoreIdentity* identity) {
+  return ReadFrom(dir_fd, format::kManifestDraftName, identity);
+}
+
+Status WriteManifestDraft(int dir_fd, const StoreIdentity& identity) {
+  return WriteTo(dir_fd, format::kManifestDraftName, identity);
+}
+
+Status CommitManifestDraft(int dir_fd) {
   ENGINE_RACE_RETURN_IF_ERROR(
-      sys::Rename(dir_fd, format::kManifestTempName, format::kManifestName));
+      sys::Rename(dir_fd, format::kManifestDraftName, format::kManifestName));
   return sys::Fsync(dir_fd);
 }
 

@@ -1,9 +1,11 @@
-// The manifest: which store this is and what shape it has. Written once, atomically, when
-// everything it stands for is on the device.
+// The manifest: which store this is, what shape it has and where its values lie. Written atomically,
+// when everything it stands for is on the device; once more when its paths have moved.
 #ifndef ENGINE_RACE_LOG_MANIFEST_H_
 #define ENGINE_RACE_LOG_MANIFEST_H_
 
 #include <cstdint>
+#include <string>
+#include <vector>
 
 #include "engine_race/base/status.h"
 #include "engine_race/log/geometry.h"
@@ -13,14 +15,25 @@ namespace engine_race {
 struct StoreIdentity {
   Geometry geometry;
   uint64_t store_id = 0;
+  // As many as geometry.path_count, absolute.
+  std::vector<std::string> paths;
 };
 
 // kNotFound when there is none; kCorruption for a truncated, damaged or foreign one; kNotSupported
 // for another format version or a geometry that cannot be used.
 Status ReadManifest(int dir_fd, StoreIdentity* identity);
 
+// kInvalidArgument when a manifest has no room for the names.
+Status CheckPathNames(const std::vector<std::string>& names);
+
 // Writes a new file, syncs it, renames it into place and syncs the directory.
 Status WriteManifest(int dir_fd, const StoreIdentity& identity);
+
+// The same for a store that is being made: its id outlives an interruption, so that what else was
+// made under that id is known again. CommitManifestDraft makes the draft the manifest.
+Status ReadManifestDraft(int dir_fd, StoreIdentity* identity);
+Status WriteManifestDraft(int dir_fd, const StoreIdentity& identity);
+Status CommitManifestDraft(int dir_fd);
 
 }  // namespace engine_race
 

@@ -42,8 +42,9 @@ class LogRepair {
     const uint64_t slot = found.record.slot;
     if (!found.value_in_log) {
       std::memcpy(value_.data(), found.value, kValueBytes);
-      ENGINE_RACE_RETURN_IF_ERROR(files_.ValueFile(bucket_).Write(
-          value_.data(), kValueBytes, files_.identity.geometry.ValueOffset(bucket_, slot)));
+      ValuePlace place;
+      ENGINE_RACE_RETURN_IF_ERROR(files_.values.LocateToWrite(bucket_, slot, &place));
+      ENGINE_RACE_RETURN_IF_ERROR(place.file->Write(value_.data(), kValueBytes, place.offset));
     }
     if (slot / kPageEntries != page_number_) {
       ENGINE_RACE_RETURN_IF_ERROR(Finish());
@@ -120,11 +121,12 @@ Status RestageGroups(const StoreFiles& files, Staging* staging, uint32_t bucket,
                                  geometry.KeyOffset(bucket, state.flushed_key_count)));
   ENGINE_RACE_RETURN_IF_ERROR(files.staged_keys.Write(keys.data(), place_bytes, places_offset));
 
-  const uint64_t value_bytes = (state.record_count - state.flushed_value_count) * kValueBytes;
+  const uint64_t value_count = state.record_count - state.flushed_value_count;
+  const uint64_t value_bytes = value_count * kValueBytes;
   Region values;
   ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(value_bytes, false, &values));
-  ENGINE_RACE_RETURN_IF_ERROR(files.ValueFile(bucket).Read(
-      values.data(), value_bytes, geometry.ValueOffset(bucket, state.flushed_value_count)));
+  ENGINE_RACE_RETURN_IF_ERROR(
+      files.values.Read(bucket, state.flushed_value_count, value_count, values.data()));
   return files.staged_values.Write(values.data(), value_bytes,
                                    geometry.ValuePlaceOffset(bucket, 0));
 }

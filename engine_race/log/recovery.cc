@@ -74,8 +74,7 @@ Status BucketLog::RecoverLane(uint32_t index, LaneKind kind) {
     if (values) {
       ENGINE_RACE_RETURN_IF_ERROR(
           staging_.ReadValues(index, place, 0, lane.group_records(), group.data()));
-      ENGINE_RACE_RETURN_IF_ERROR(
-          ValueFile(index).Write(group.data(), group_bytes, ValueOffset(index, first)));
+      ENGINE_RACE_RETURN_IF_ERROR(WriteValues(index, first, lane.group_records(), group.data()));
     } else {
       ENGINE_RACE_RETURN_IF_ERROR(
           staging_.ReadKeys(index, place, 0, lane.group_records(),

@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <utility>
 
 #include "engine_race/log/format.h"
 #include "engine_race/log/staging.h"
+#include "engine_race/log/value_paths.h"
 
 namespace engine_race {
 namespace {
@@ -20,33 +22,63 @@ std::string NumberedName(const char* prefix, uint32_t number) {
 // A file of the store with the size that the geometry gives it. Logs and staging are sparse: their
 // size is all the space they may ever use.
 struct PlannedFile {
+  int dir_fd;
   std::string name;
+  // What errors call it.
+  std::string title;
   uint64_t size_bytes;
   io::Caching caching;
   io::File* file;
 };
 
+Status OpenPlanned(const PlannedFile& planned, io::Access access) {
+  const Status opened =
+      io::File::Open(planned.dir_fd, planned.name, access, planned.caching, planned.file);
+  if (!opened.ok() && planned.title != planned.name) {
+    return Status(opened.code(), planned.title + ": " + opened.message());
+  }
+  planned.file->set_name(planned.title);
+  return opened;
+}
+
+// Where the value files of a path lie.
+int DirectoryOf(const StoreFiles& files, const ValuePath& path) {
+  return path.name.empty() ? files.directory.get() : path.directory.get();
+}
+
 std::vector<PlannedFile> PlanFiles(StoreFiles* files) {
   const Geometry& geometry = files->identity.geometry;
-  files->key_files.resize(geometry.file_count);
-  files->value_files.resize(geometry.file_count);
+  const int dir_fd = files->directory.get();
   std::vector<PlannedFile> plan;
+  const auto add = [&](const std::string& name, uint64_t size_bytes, io::Caching caching,
+                       io::File* file) {
+    plan.push_back({dir_fd, name, name, size_bytes, caching, file});
+  };
+  files->key_files.resize(geometry.file_count);
   for (uint32_t i = 0; i < geometry.file_count; ++i) {
-    plan.push_back({NumberedName(format::kKeyFilePrefix, i), geometry.key_file_bytes(),
-                    io::Caching::kDirect, &files->key_files[i]});
-    plan.push_back({NumberedName(format::kValueFilePrefix, i), geometry.value_file_bytes(),
-                    io::Caching::kDirect, &files->value_files[i]});
+    add(NumberedName(format::kKeyFilePrefix, i), geometry.key_file_bytes(), io::Caching::kDirect,
+        &files->key_files[i]);
   }
-  plan.push_back({format::kStagingCountsName, geometry.staging_counts_bytes(),
-                  io::Caching::kBuffered, &files->counts});
-  plan.push_back({format::kStagingKeysName, geometry.staging_keys_bytes(), io::Caching::kBuffered,
-                  &files->staged_keys});
-  plan.push_back({format::kStagingValuesName, geometry.staging_values_bytes(),
-                  io::Caching::kBuffered, &files->staged_values});
+  for (const ValuePath& path : files->values.paths()) {
+    if (path.units != nullptr) continue;
+    for (uint32_t i = 0; i < geometry.file_count; ++i) {
+      const std::string name = NumberedName(format::kValueFilePrefix, i);
+      plan.push_back({DirectoryOf(*files, path), name,
+                      path.name.empty() ? name : name + " of " + path.name,
+                      geometry.value_file_bytes(), io::Caching::kDirect,
+                      files->values.mutable_file(path.first_file + i)});
+    }
+  }
+  add(format::kStagingCountsName, geometry.staging_counts_bytes(), io::Caching::kBuffered,
+      &files->counts);
+  add(format::kStagingKeysName, geometry.staging_keys_bytes(), io::Caching::kBuffered,
+      &files->staged_keys);
+  add(format::kStagingValuesName, geometry.staging_values_bytes(), io::Caching::kBuffered,
+      &files->staged_values);
   return plan;
 }
 
-// Halves the bucket capacity until the file system takes a whole value file in one file.
+// Halves the bucket capacity until the file system of a path takes a whole value file in one file.
 Status ProbeCapacity(const Options& options, int dir_fd, Geometry* geometry) {
   io::File probe;
   ENGINE_RACE_RETURN_IF_ERROR(io::File::Open(dir_fd, NumberedName(format::kValueFilePrefix, 0),
@@ -77,10 +109,11 @@ bool IsLogOrStaging(const std::string& name) {
          name == format::kJournalName;
 }
 
-// Whether a directory without a manifest holds records all the same. An interrupted creation
-// leaves only holes and counts of zero behind.
-Status HoldsRecords(int dir_fd, const std::string& dir, bool* holds) {
+// Whether a directory without a manifest holds records all the same, or other remains of a store.
+// An interrupted creation leaves only holes and counts of zero behind.
+Status HoldsRecords(int dir_fd, const std::string& dir, bool* holds, bool* remains) {
   *holds = false;
+  *remains = false;
   std::vector<std::string> names;
   ENGINE_RACE_RETURN_IF_ERROR(sys::ListDirectory(dir, &names));
   for (const std::string& name : names) {
@@ -88,10 +121,12 @@ Status HoldsRecords(int dir_fd, const std::string& dir, bool* holds) {
     uint64_t bytes = 0;
     ENGINE_RACE_RETURN_IF_ERROR(sys::AllocatedBytes(dir_fd, name, &bytes));
     if (bytes != 0) *holds = true;
+    *remains = true;
   }
   if (*holds || std::find(names.begin(), names.end(), format::kStagingCountsName) == names.end()) {
     return Status::Ok();
   }
+  *remains = true;
   io::File counts;
   ENGINE_RACE_RETURN_IF_ERROR(io::File::Open(dir_fd, format::kStagingCountsName, io::Access::kRead,
                                              io::Caching::kBuffered, &counts));
@@ -124,22 +159,79 @@ Status WriteEmptyCounts(const StoreFiles& files) {
   return files.counts.Write(bytes.data(), bytes.size(), 0);
 }
 
+Status RefuseRecords(const std::string& dir) {
+  return Status::Corruption("the manifest is missing, but there are records in " + dir);
+}
+
+// Where the values of a store without paths lie.
+std::vector<ValuePath> OwnDirectory() {
+  std::vector<ValuePath> paths;
+  paths.emplace_back();
+  return paths;
+}
+
+// The id of a new store. An interrupted creation may have marked paths with its own already: it is
+// gone on with.
+Status ChooseStoreId(int dir_fd, StoreIdentity* identity, bool* interrupted) {
+  StoreIdentity draft;
+  *interrupted = !identity->paths.empty() && ReadManifestDraft(dir_fd, &draft).ok();
+  identity->store_id = draft.store_id;
+  return *interrupted ? Status::Ok() : sys::RandomWord(&identity->store_id);
+}
+
+// Finds out what the new store will be, and refuses what may not be overwritten.
+Status PlanStore(const Options& options, const std::string& dir, StoreFiles* files,
+                 std::vector<ValuePath>* paths) {
+  const int dir_fd = files->directory.get();
+  StoreIdentity& identity = files->identity;
+  bool holds_records = false;
+  bool remains = false;
+  ENGINE_RACE_RETURN_IF_ERROR(HoldsRecords(dir_fd, dir, &holds_records, &remains));
+  if (holds_records) return RefuseRecords(dir);
+  identity.geometry = GeometryFrom(options);
+  ENGINE_RACE_RETURN_IF_ERROR(AbsoluteNames(options.paths, &identity.paths));
+  ENGINE_RACE_RETURN_IF_ERROR(CheckPathNames(identity.paths));
+  bool interrupted = false;
+  ENGINE_RACE_RETURN_IF_ERROR(ChooseStoreId(dir_fd, &identity, &interrupted));
+  if (identity.paths.empty()) {
+    *paths = OwnDirectory();
+    return Status::Ok();
+  }
+  bool foreign = false;
+  const Status made = MakeValuePaths(dir_fd, identity, paths, &foreign);
+  if (foreign && remains && !interrupted) {
+    return Status::Corruption("the manifest is missing, but there are files of a store in " + dir +
+                              ", and " + made.message() + " or to this one");
+  }
+  ENGINE_RACE_RETURN_IF_ERROR(made);
+  for (const ValuePath& path : *paths) {
+    if (!path.directory.valid()) continue;
+    ENGINE_RACE_RETURN_IF_ERROR(
+        HoldsRecords(path.directory.get(), path.name, &holds_records, &remains));
+    if (holds_records) return RefuseRecords(path.name);
+  }
+  return Status::Ok();
+}
+
 Status CreateStore(const Options& options, const std::string& dir, StoreFiles* files) {
   const int dir_fd = files->directory.get();
   if (!options.create_if_missing) return Status::NotFound();
-  bool holds_records = false;
-  ENGINE_RACE_RETURN_IF_ERROR(HoldsRecords(dir_fd, dir, &holds_records));
-  if (holds_records) {
-    return Status::Corruption("the manifest is missing, but there are records in " + dir);
+  std::vector<ValuePath> paths;
+  ENGINE_RACE_RETURN_IF_ERROR(PlanStore(options, dir, files, &paths));
+  const StoreIdentity& identity = files->identity;
+  for (const ValuePath& path : paths) {
+    ENGINE_RACE_RETURN_IF_ERROR(
+        ProbeCapacity(options, DirectoryOf(*files, path), &files->identity.geometry));
   }
-  Geometry& geometry = files->identity.geometry;
-  geometry = GeometryFrom(options);
-  ENGINE_RACE_RETURN_IF_ERROR(ProbeCapacity(options, dir_fd, &geometry));
-  ENGINE_RACE_RETURN_IF_ERROR(sys::RandomWord(&files->identity.store_id));
+  const bool striped = !identity.paths.empty();
+  if (striped) {
+    ENGINE_RACE_RETURN_IF_ERROR(WriteManifestDraft(dir_fd, identity));
+    ENGINE_RACE_RETURN_IF_ERROR(WritePathMarkers(identity, paths));
+  }
+  files->values.Init(identity.geometry, std::move(paths));
   const std::vector<PlannedFile> plan = PlanFiles(files);
   for (const PlannedFile& planned : plan) {
-    ENGINE_RACE_RETURN_IF_ERROR(
-        io::File::Open(dir_fd, planned.name, io::Access::kCreate, planned.caching, planned.file));
+    ENGINE_RACE_RETURN_IF_ERROR(OpenPlanned(planned, io::Access::kCreate));
     // What an interrupted creation with another geometry left is only a hole.
     ENGINE_RACE_RETURN_IF_ERROR(planned.file->Truncate(0));
     ENGINE_RACE_RETURN_IF_ERROR(planned.file->Truncate(planned.size_bytes));
@@ -147,22 +239,30 @@ Status CreateStore(const Options& options, const std::string& dir, StoreFiles* f
   ENGINE_RACE_RETURN_IF_ERROR(WriteEmptyCounts(*files));
   // After all are made: one journal commit then serves them all.
   for (const PlannedFile& planned : plan) ENGINE_RACE_RETURN_IF_ERROR(planned.file->Sync());
+  for (const ValuePath& path : files->values.paths()) {
+    if (path.directory.valid()) ENGINE_RACE_RETURN_IF_ERROR(sys::Fsync(path.directory.get()));
+  }
   ENGINE_RACE_RETURN_IF_ERROR(sys::Fsync(dir_fd));
-  return WriteManifest(dir_fd, files->identity);
+  return striped ? CommitManifestDraft(dir_fd) : WriteManifest(dir_fd, identity);
 }
 
-Status OpenExisting(io::Access access, StoreFiles* files) {
+// *moved when the names of the paths are no longer those in the manifest.
+Status OpenExisting(const std::vector<std::string>& given_paths, io::Access access,
+                    StoreFiles* files, bool* moved) {
+  std::vector<ValuePath> paths;
+  ENGINE_RACE_RETURN_IF_ERROR(
+      OpenValuePaths(files->directory.get(), given_paths, &files->identity, &paths, moved));
+  if (paths.empty()) paths = OwnDirectory();
+  files->values.Init(files->identity.geometry, std::move(paths));
   for (const PlannedFile& planned : PlanFiles(files)) {
-    const int dir_fd = files->directory.get();
     bool exists = false;
-    ENGINE_RACE_RETURN_IF_ERROR(sys::Exists(dir_fd, planned.name, &exists));
-    if (!exists) return Status::Corruption(planned.name + " is missing");
-    ENGINE_RACE_RETURN_IF_ERROR(
-        io::File::Open(dir_fd, planned.name, access, planned.caching, planned.file));
+    ENGINE_RACE_RETURN_IF_ERROR(sys::Exists(planned.dir_fd, planned.name, &exists));
+    if (!exists) return Status::Corruption(planned.title + " is missing");
+    ENGINE_RACE_RETURN_IF_ERROR(OpenPlanned(planned, access));
     uint64_t size_bytes = 0;
     ENGINE_RACE_RETURN_IF_ERROR(planned.file->Size(&size_bytes));
     if (size_bytes < planned.size_bytes) {
-      return Status::Corruption(planned.name + " is truncated to " + std::to_string(size_bytes) +
+      return Status::Corruption(planned.title + " is truncated to " + std::to_string(size_bytes) +
                                 " bytes");
     }
   }
@@ -185,23 +285,30 @@ Status OpenStoreFiles(const Options& options, const std::string& dir, StoreFiles
     ENGINE_RACE_RETURN_IF_ERROR(CreateStore(options, dir, files));
   } else {
     ENGINE_RACE_RETURN_IF_ERROR(found);
-    ENGINE_RACE_RETURN_IF_ERROR(OpenExisting(io::Access::kReadWrite, files));
+    bool moved = false;
+    ENGINE_RACE_RETURN_IF_ERROR(
+        OpenExisting(options.paths, io::Access::kReadWrite, files, &moved));
+    if (moved) ENGINE_RACE_RETURN_IF_ERROR(WriteManifest(files->directory.get(), files->identity));
   }
-  if (!files->value_files.front().direct()) {
+  for (const ValuePath& path : files->values.paths()) {
+    if (files->values.file(path.first_file).direct()) continue;
     Log(options.log, LogLevel::kWarning,
-        dir + ": the file system refuses O_DIRECT, the logs go through the page cache");
+        (path.name.empty() ? dir : path.name) +
+            ": the file system refuses O_DIRECT, the logs go through the page cache");
   }
   return Status::Ok();
 }
 
-Status OpenStoreFilesToRead(const std::string& dir, StoreFiles* files) {
+Status OpenStoreFilesToRead(const std::string& dir, StoreFiles* files,
+                            const std::vector<std::string>& paths) {
   bool exists = false;
   ENGINE_RACE_RETURN_IF_ERROR(sys::Exists(AT_FDCWD, dir, &exists));
   if (!exists) return Status::NotFound();
   ENGINE_RACE_RETURN_IF_ERROR(sys::OpenDirectory(dir, /*create=*/false, &files->directory));
   ENGINE_RACE_RETURN_IF_ERROR(sys::LockExclusive(files->directory.get()));
   ENGINE_RACE_RETURN_IF_ERROR(ReadManifest(files->directory.get(), &files->identity));
-  return OpenExisting(io::Access::kRead, files);
+  bool moved = false;
+  return OpenExisting(paths, io::Access::kRead, files, &moved);
 }
 
 }  // namespace engine_race

@@ -12,6 +12,7 @@
 #include "engine_race/base/sys.h"
 #include "engine_race/io/file.h"
 #include "engine_race/log/manifest.h"
+#include "engine_race/log/value_files.h"
 
 namespace engine_race {
 
@@ -19,26 +20,26 @@ struct StoreFiles {
   const io::File& KeyFile(uint32_t bucket) const {
     return key_files[bucket / identity.geometry.buckets_per_file()];
   }
-  const io::File& ValueFile(uint32_t bucket) const {
-    return value_files[bucket / identity.geometry.buckets_per_file()];
-  }
 
   // Its flock is the store's lock; the kernel drops it when the process ends, however it ends.
   UniqueFd directory;
   StoreIdentity identity;
   std::vector<io::File> key_files;
-  std::vector<io::File> value_files;
+  ValueFiles values;
   io::File counts;
   io::File staged_keys;
   io::File staged_values;
 };
 
 // Locks `dir` and opens what is there, or makes a new store where nothing is. A directory with
-// records but no manifest is kCorruption, never a fresh store.
+// records but no manifest is kCorruption, never a fresh store. Where options.paths are the store's
+// own that have moved, the manifest is written anew.
 Status OpenStoreFiles(const Options& options, const std::string& dir, StoreFiles* files);
 
-// Locks `dir` and opens what is there for reading alone. kNotFound when there is no store.
-Status OpenStoreFilesToRead(const std::string& dir, StoreFiles* files);
+// Locks `dir` and opens what is there for reading alone. kNotFound when there is no store. `paths`
+// may say where its paths have moved to.
+Status OpenStoreFilesToRead(const std::string& dir, StoreFiles* files,
+                            const std::vector<std::string>& paths = {});
 
 }  // namespace engine_race
 

@@ -110,9 +110,8 @@ Status BucketLog::WritePartialGroup(uint32_t index, LaneKind kind, uint64_t targ
   Status written;
   if (kind == LaneKind::kValues) {
     lock->unlock();
-    written =
-        WriteLog(index, kind, staging_.ValuePlace(index, place) + first_in_group * kValueBytes,
-                 (target - first) * kValueBytes, ValueOffset(index, first));
+    written = WriteValues(index, first, target - first,
+                          staging_.ValuePlace(index, place) + first_in_group * kValueBytes);
   } else {
     // Whole pages, copied: entries are still being added to the last one.
     constexpr uint64_t kEntryBytes = sizeof(format::KeyEntry);
@@ -128,8 +127,8 @@ Status BucketLog::WritePartialGroup(uint32_t index, LaneKind kind, uint64_t targ
     }
     lock->unlock();
     if (written.ok()) {
-      written = WriteLog(index, kind, pages.data(), end - begin,
-                         KeyOffset(index, group * lane.group_records()) + begin);
+      written = WriteKeys(index, KeyOffset(index, group * lane.group_records()) + begin,
+                          end - begin, pages.data());
     }
   }
   lock->lock();
@@ -145,12 +144,14 @@ Status BucketLog::WritePartialGroup(uint32_t index, LaneKind kind, uint64_t targ
 }
 
 Status BucketLog::FlushLogs() {
+  const size_t key_files = files_.key_files.size();
   for (size_t i = 0; i < dirty_files_.size(); ++i) {
     if (!dirty_files_[i].exchange(false)) continue;
     ENGINE_RACE_RETURN_IF_ERROR(
-        Flush(i % 2 == 0 ? files_.key_files[i / 2] : files_.value_files[i / 2]));
+        Flush(i < key_files ? files_.key_files[i]
+                            : files_.values.file(static_cast<uint32_t>(i - key_files))));
   }
-  return Status::Ok();
+  return files_.values.FlushMaps();
 }
 
 // A flush that fails, for whatever reason, may have marked the pages clean: trying again would

@@ -111,8 +111,7 @@ Status TailReader::WalkPage(uint64_t begin, uint64_t page_end, const TailFn& vis
   while (keys_end < page_end && FindEntry(keys_end, &found)) ++keys_end;
   if (keys_end == begin) return Status::Ok();
   ENGINE_RACE_RETURN_IF_ERROR(
-      files_.ValueFile(bucket_).Read(logged_values_.data(), (keys_end - begin) * kValueBytes,
-                                     files_.identity.geometry.ValueOffset(bucket_, begin)));
+      files_.values.Read(bucket_, begin, keys_end - begin, logged_values_.data()));
   for (uint64_t slot = begin; slot < keys_end; ++slot) {
     // It was there before.
     static_cast<void>(FindEntry(slot, &found));

@@ -103,7 +103,8 @@ class BucketVerifier {
 
   void AddBad(uint64_t slot, bool in_log, bool value, std::string what) {
     const char* const staging = value ? format::kStagingValuesName : format::kStagingKeysName;
-    const io::File& file = value ? walk_->files.ValueFile(bucket_) : walk_->files.KeyFile(bucket_);
+    const io::File& file = value ? *walk_->files.values.Locate(bucket_, slot).file
+                                 : walk_->files.KeyFile(bucket_);
     walk_->AddBad({in_log ? file.name() : staging, bucket_, slot, std::move(what)});
   }
 
@@ -125,8 +126,7 @@ class BucketVerifier {
       return walk_->staging.ReadValues(bucket_, value_lane_.PlaceOf(slot),
                                        slot % geometry_.values_per_group(), 1, buffer);
     }
-    return walk_->files.ValueFile(bucket_).Read(buffer, kValueBytes,
-                                                geometry_.ValueOffset(bucket_, slot));
+    return walk_->files.values.Read(bucket_, slot, 1, buffer);
   }
 
   // Slots [begin, end) of one key page.
@@ -138,10 +138,8 @@ class BucketVerifier {
     }
     // All values of the log at once; should that fail, one by one.
     const uint64_t logged_end = std::clamp(logged_value_count(), begin, end);
-    const bool values_read = walk_->files.ValueFile(bucket_)
-                                 .Read(values_.data(), (logged_end - begin) * kValueBytes,
-                                       geometry_.ValueOffset(bucket_, begin))
-                                 .ok();
+    const bool values_read =
+        walk_->files.values.Read(bucket_, begin, logged_end - begin, values_.data()).ok();
     const EntryCodec codec(walk_->files.identity.store_id, bucket_);
     for (uint64_t slot = begin; slot < end; ++slot) {
       const bool key_in_log = slot < logged_key_count();
@@ -212,9 +210,10 @@ class BucketVerifier {
 
 }  // namespace
 
-Status VerifyStore(const std::string& dir, VerifyReport* report, const BadRecordFn& on_bad) {
+Status VerifyStore(const std::string& dir, VerifyReport* report, const BadRecordFn& on_bad,
+                   const std::vector<std::string>& paths) {
   StoreFiles files;
-  ENGINE_RACE_RETURN_IF_ERROR(OpenStoreFilesToRead(dir, &files));
+  ENGINE_RACE_RETURN_IF_ERROR(OpenStoreFilesToRead(dir, &files, paths));
   Walk walk(files);
   walk.boot_id = sys::BootId();
   walk.on_bad = on_bad;

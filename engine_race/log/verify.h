@@ -3,6 +3,7 @@
 #define ENGINE_RACE_LOG_VERIFY_H_
 
 #include <string>
+#include <vector>
 
 #include "engine_race/base/status.h"
 #include "engine_race/base/verify_report.h"
@@ -12,7 +13,9 @@ namespace engine_race {
 // Verifies the store in `dir`, which nobody may have open. `on_bad`, which may be empty, is called
 // from several threads, one at a time. Ok, kCorruption when something is bad, or why the store
 // could not be read.
-Status VerifyStore(const std::string& dir, VerifyReport* report, const BadRecordFn& on_bad);
+// `paths` may say where its paths have moved to.
+Status VerifyStore(const std::string& dir, VerifyReport* report, const BadRecordFn& on_bad,
+                   const std::vector<std::string>& paths = {});
 
 }  // namespace engine_race
 

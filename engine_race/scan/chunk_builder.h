@@ -16,7 +16,7 @@ namespace engine_race {
 class ChunkBuilder {
  public:
   explicit ChunkBuilder(ScanContext* context)
-      : context_(context), planner_(ChunkCache::kBlockPlaces) {}
+      : context_(context), planner_(ChunkCache::kBlockPlaces, context->log.values().unit_slots()) {}
 
   struct Request {
     // The chunk must hold this key,

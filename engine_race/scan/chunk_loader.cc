@@ -39,9 +39,10 @@ void ChunkLoader::Submit() {
     free_ids_.pop_back();
     in_flight_[id] = {front.chunk, front.next_read};
     io::ReadRequest request;
-    request.fd = context_->log.ValueFile(read.bucket).fd();
+    const ValuePlace place = context_->log.LocateValue(read.bucket, read.first_slot);
+    request.fd = place.file->fd();
     request.size_bytes = read.slot_count * kValueBytes;
-    request.offset = context_->log.ValueOffset(read.bucket, read.first_slot);
+    request.offset = place.offset;
     request.buffer = pool_.base() + uint64_t{read.first_place} * kValueBytes;
     request.tag = id;
     requests_.push_back(request);
@@ -96,7 +97,8 @@ void ChunkLoader::Finish(uint32_t id, int error, uint32_t read_bytes, std::vecto
   bytes_in_flight_ -= size_bytes;
   context_->read_bytes.fetch_add(read_bytes, std::memory_order_relaxed);  // a statistic
   if (error != 0 || read_bytes < size_bytes) {
-    const Status status = ReadError(context_->log.ValueFile(read.bucket), error);
+    const Status status = 
+        ReadError(*context_->log.LocateValue(read.bucket, read.first_slot).file, error);
     chunk->FailRead(read, error != 0 ? 0 : read_bytes / kValueBytes, status);
   }
   CountDown(chunk, loaded);

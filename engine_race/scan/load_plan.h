@@ -2,7 +2,8 @@
 //
 // A plan deals in places: a place is kValueBytes of buffer. Neighbouring slots become one read,
 // small gaps between them are read along, and no read crosses a multiple of places_per_block, so
-// places can be laid out over separate blocks afterwards. Values that are not in the value log yet
+// places can be laid out over separate blocks afterwards, nor a multiple of unit_slots, where the
+// slots of a bucket may go on in another file. Values that are not in the value log yet
 // get a place but no read.
 //
 // Not synchronised; a planner keeps scratch memory between calls.
@@ -46,7 +47,8 @@ struct LoadPlan {
 
 class LoadPlanner {
  public:
-  explicit LoadPlanner(uint32_t places_per_block) : places_per_block_(places_per_block) {}
+  explicit LoadPlanner(uint32_t places_per_block, uint64_t unit_slots = kMaxBucketRecords)
+      : places_per_block_(places_per_block), unit_slots_(unit_slots) {}
 
   // Appends the entries of one bucket. Slots from flushed_count up are staged. At most
   // spare_places go to gaps.
@@ -56,10 +58,11 @@ class LoadPlanner {
  private:
   // Fills order_ with (slot << 32 | position in `entries`) of the flushed entries, by slot.
   void SortBySlot(std::span<const IndexEntry> entries, uint64_t flushed_count);
-  // Cuts a run of slots into reads that respect the blocks.
+  // Cuts a run of slots into reads that respect the blocks and the units.
   void EmitRun(uint32_t bucket, uint64_t first_slot, uint64_t slot_count, LoadPlan* plan);
 
   const uint32_t places_per_block_;
+  const uint64_t unit_slots_;
   std::vector<uint64_t> order_;
   std::vector<uint32_t> by_slot_;
 };

@@ -10,7 +10,7 @@ Status VerifyValue(const ScanContext& context, uint32_t bucket, const IndexEntry
   if (!context.options.verify_checksums || ValueSum(value) == entry.ref.value_sum()) [[likely]] {
     return Status::Ok();
   }
-  Status status = Status::Corruption(context.log.ValueFile(bucket).name() + ": value of bucket " +
+  Status status = Status::Corruption(context.log.LocateValue(bucket, entry.ref.slot()).file->name() + ": value of bucket " +
                                      std::to_string(bucket) + " slot " +
                                      std::to_string(entry.ref.slot()) + " fails its check");
   if (context.options.log) context.options.log(LogLevel::kError, status.message());

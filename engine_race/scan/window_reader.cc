@@ -146,10 +146,9 @@ Status WindowReader::ReadPlanned() {
   }
   for (const PlannedRead& read : plan_.reads) {
     const uint32_t size_bytes = read.slot_count * kValueBytes;
-    const Status status =
-        context_->log.ValueFile(read.bucket)
-            .Read(window_.data + uint64_t{read.first_place} * kValueBytes, size_bytes,
-                  context_->log.ValueOffset(read.bucket, read.first_slot));
+    const ValuePlace place = context_->log.LocateValue(read.bucket, read.first_slot);
+    const Status status = place.file->Read(
+        window_.data + uint64_t{read.first_place} * kValueBytes, size_bytes, place.offset);
     if (!status.ok()) FailRead(read, 0, status);
     context_->read_bytes.fetch_add(size_bytes, std::memory_order_relaxed);  // a statistic
   }
@@ -161,8 +160,8 @@ Status WindowReader::ReadOverlapped(io::ReadQueue* queue) {
   completions_.clear();
   for (size_t i = 0; i < plan_.reads.size(); ++i) {
     const PlannedRead& read = plan_.reads[i];
-    requests_.push_back({context_->log.ValueFile(read.bucket).fd(), read.slot_count * kValueBytes,
-                         context_->log.ValueOffset(read.bucket, read.first_slot),
+    const ValuePlace place = context_->log.LocateValue(read.bucket, read.first_slot);
+    requests_.push_back({place.file->fd(), read.slot_count * kValueBytes, place.offset,
                          window_.data + uint64_t{read.first_place} * kValueBytes, i});
   }
   size_t started = 0;
@@ -178,7 +177,8 @@ Status WindowReader::ReadOverlapped(io::ReadQueue* queue) {
     context_->read_bytes.fetch_add(completion.read_bytes, std::memory_order_relaxed);  // likewise
     if (completion.error != 0 || completion.read_bytes < read.slot_count * kValueBytes) {
       FailRead(read, completion.error != 0 ? 0 : completion.read_bytes / kValueBytes,
-               ReadError(context_->log.ValueFile(read.bucket), completion.error));
+               ReadError(*context_->log.LocateValue(read.bucket, read.first_slot).file,
+                         completion.error));
     }
   }
   return Status::Ok();

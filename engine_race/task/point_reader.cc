@@ -26,27 +26,32 @@ Status PointReader::Find(uint64_t key, Place* place) const {
 
 io::ReadRequest PointReader::RequestFor(const Place& place, char* buffer) const {
   io::ReadRequest request;
-  request.fd = log_.ValueFile(place.bucket).fd();
+  const ValuePlace value = log_.LocateValue(place.bucket, place.ref.slot());
+  request.fd = value.file->fd();
   request.size_bytes = kValueBytes;
-  request.offset = log_.ValueOffset(place.bucket, place.ref.slot());
+  request.offset = value.offset;
   request.buffer = buffer;
   return request;
+}
+
+const std::string& PointReader::NameOfFile(const Place& place) const {
+  return log_.LocateValue(place.bucket, place.ref.slot()).file->name();
 }
 
 Status PointReader::Check(const Place& place, const io::ReadCompletion& completion) const {
   if (completion.error == 0 && completion.read_bytes == kValueBytes) [[likely]] {
     return Status::Ok();
   }
-  const std::string& name = log_.ValueFile(place.bucket).name();
+  const std::string& name = NameOfFile(place);
   if (completion.error != 0) return Status::FromErrno("read " + name, completion.error);
   return Status::IOError(name + ": ends in the middle of a value");
 }
 
 Status PointReader::Deliver(const Place& place, const char* buffer, std::string* value) const {
   if (verify_checksums_ && ValueSum(buffer) != place.ref.value_sum()) [[unlikely]] {
-    return Status::Corruption(
-        log_.ValueFile(place.bucket).name() + ": bucket " + std::to_string(place.bucket) +
-        ", slot " + std::to_string(place.ref.slot()) + ": the value does not match its checksum");
+    return Status::Corruption(NameOfFile(place) + ": bucket " + std::to_string(place.bucket) +
+                              ", slot " + std::to_string(place.ref.slot()) +
+                              ": the value does not match its checksum");
   }
   value->assign(buffer, kValueBytes);
   return Status::Ok();

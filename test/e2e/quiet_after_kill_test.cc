@@ -62,8 +62,8 @@ void MakeStore(const std::string& dir) {
   ASSERT_TRUE(OpenStoreFiles(LargeGroups(), dir, &files).ok());
   for (uint32_t bucket = 0; bucket < kThreadCount; ++bucket) {
     bool supported = false;
-    ASSERT_TRUE(files.ValueFile(bucket)
-                    .Reserve(/*keep_size=*/true, files.identity.geometry.ValueOffset(bucket, 0),
+    ASSERT_TRUE(files.values.Locate(bucket, 0)
+                    .file->Reserve(/*keep_size=*/true, files.values.Locate(bucket, 0).offset,
                              kReservedBytes, &supported)
                     .ok());
   }
@@ -81,8 +81,7 @@ uint64_t HashOfUnflushed(const StoreFiles& files, const std::vector<BucketState>
          first += group_records) {
       for (const uint64_t slot : {first, first + group_records - 1}) {
         EXPECT_TRUE(
-            files.ValueFile(bucket)
-                .Read(buffer.data(), kValueBytes, files.identity.geometry.ValueOffset(bucket, slot))
+            files.values.Read(bucket, slot, 1, buffer.data())
                 .ok());
         hash = Hash64(buffer.data(), kValueBytes, hash);
       }

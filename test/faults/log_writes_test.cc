@@ -47,7 +47,7 @@ TEST(LogWritesTest, EveryFlushedGroupWasWrittenByACallThatHasEnded) {
   const uint64_t flushed_count = log->FlushedValueCount(0);
   ASSERT_EQ(flushed_count, kCount);
   for (uint64_t slot = 0; slot < flushed_count; ++slot) {
-    ASSERT_EQ(notes.WriteCount("value_00", log->ValueOffset(0, slot)), 1) << slot;
+    ASSERT_EQ(notes.WriteCount("value_00", log->LocateValue(0, slot).offset), 1) << slot;
   }
   // Two groups of keys are full.
   for (uint64_t slot = 0; slot < 512; ++slot) {

@@ -29,7 +29,7 @@ TEST(StoreFilesTest, MadeOnceAndFoundAgainWithItsOwnGeometry) {
   ASSERT_TRUE(OpenStoreFiles(Options(), dir.path(), &files).ok());
   EXPECT_EQ(files.identity.store_id, store_id);
   EXPECT_EQ(files.identity.geometry.bucket_count, 4u);
-  EXPECT_EQ(files.value_files.size(), 2u);
+  EXPECT_EQ(files.values.file_count(), 2u);
 }
 
 TEST(StoreFilesTest, AnEmptyStoreTakesAlmostNoSpace) {

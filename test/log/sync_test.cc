@@ -101,7 +101,7 @@ TEST(SyncTest, RecordsBehindALostOneAreCutAndDoNotComeBack) {
     store_id = log->store_id();
     // Two groups of keys and a half.
     AppendMany(log.get(), 0, 640);
-    offset = log->ValueOffset(0, 100);
+    offset = log->LocateValue(0, 100).offset;
   }
   const std::string zeros(kValueBytes, '\0');
   Overwrite(dir.path() + "/value_00", zeros.data(), zeros.size(), offset);

@@ -51,7 +51,7 @@ class VerifyTest : public testing::Test {
       const std::string value = ValueOf(key, 1);
       EXPECT_TRUE(log->Append(key, key % 10 == 7 ? nullptr : value.data()).ok());
     }
-    value_offset_ = log->ValueOffset(0, 12);
+    value_offset_ = log->LocateValue(0, 12).offset;
     key_offset_ = log->KeyOffset(0, 13);
     staged_value_place_ = log->geometry().ValuePlaceOffset(0, 0);
   }
