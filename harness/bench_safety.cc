@@ -3,18 +3,13 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <filesystem>
 #include <fstream>
 #include <memory>
-#include <random>
 #include <string_view>
 #include <utility>
 
-#include "engine_race/base/key.h"
 #include "harness/durable_loops.h"
 #include "harness/machine.h"
-#include "harness/mix.h"
-#include "harness/page_cache.h"
 #include "harness/race_workers.h"
 #include "harness/table.h"
 
@@ -58,12 +53,6 @@ class Stopwatch {
   const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
 };
 
-std::string KeyBytes(uint64_t key) {
-  std::string bytes(engine_race::kKeyBytes, '\0');
-  engine_race::EncodeKey(key, bytes.data());
-  return bytes;
-}
-
 }  // namespace
 
 engine_race::Options BenchSafety::OptionsOf(bool verify) const {
@@ -76,107 +65,45 @@ engine_race::Options BenchSafety::OptionsOf(bool verify) const {
   return options;
 }
 
-std::unique_ptr<Store> BenchSafety::Open(const engine_race::Options& options) {
-  std::unique_ptr<Store> store;
-  const Status status = Store::Open(options, store_dir(), &store);
-  if (!status.ok()) Fail("open: " + status.ToString());
-  return store;
-}
-
-uint64_t BenchSafety::KeyAt(uint64_t index) const {
-  return Mix64(config_.seed * 0x9e3779b97f4a7c15 + index);
-}
-
-void BenchSafety::RemoveStore() { std::filesystem::remove_all(store_dir()); }
+void BenchSafety::RemoveStore() { runs_.Remove({}); }
 
 void BenchSafety::Fail(const std::string& what) { errors_.push_back(what); }
 
 void BenchSafety::Note(const std::string& name, double value) { rounds_[name].push_back(value); }
 
+double BenchSafety::RateOf(const TimedRun& run) {
+  if (!run.ok()) Fail(runs_.failure());
+  return run.rate();
+}
+
 double BenchSafety::WriteAll(bool sync_on_close) {
-  RemoveStore();
-  DropPageCache(config_.dir);
-  Failures failures;
-  const Stopwatch watch;
   engine_race::Options options = OptionsOf(true);
   options.sync_on_close = sync_on_close;
-  std::unique_ptr<Store> store = Open(options);
-  if (store == nullptr) return 0;
-  RunWorkers(config_.thread_count, &failures, [&](uint32_t thread) {
-    std::string value(kValueSize, '\0');
-    for (uint64_t i = thread; i < config_.record_count && !failures.any();
-         i += config_.thread_count) {
-      values_.Fill(KeyAt(i), 1, value.data());
-      const Status status = store->Write(KeyBytes(KeyAt(i)), value);
-      if (!status.ok()) failures.Note("write: " + status.ToString());
-    }
-  });
-  const Stopwatch closing;
-  store.reset();
+  double close_seconds = 0;
+  const double rate = RateOf(runs_.Write(options, config_.thread_count, &close_seconds));
   Note(sync_on_close ? "close that syncs, ms" : "close that does not sync, ms",
-       closing.seconds() * 1e3);
-  const double seconds = watch.seconds();
-  if (failures.any()) Fail(failures.first());
-  return failures.any() ? 0 : static_cast<double>(config_.record_count) / seconds;
+       close_seconds * 1e3);
+  return rate;
 }
 
 double BenchSafety::ReadFor(bool verify) {
-  DropPageCache(config_.dir);
-  std::unique_ptr<Store> store = Open(OptionsOf(verify));
-  if (store == nullptr) return 0;
-  std::string value;
-  // Builds the index, which is not what is measured.
-  if (!store->Read(KeyBytes(KeyAt(0)), &value).ok()) Fail("the first read failed");
-  Failures failures;
-  std::atomic<uint64_t> total{0};
-  const Stopwatch watch;
-  RunWorkers(config_.thread_count, &failures, [&](uint32_t thread) {
-    std::mt19937_64 random(config_.seed + thread);
-    std::string found;
-    uint64_t count = 0;
-    while (watch.seconds() < config_.seconds && !failures.any()) {
-      const uint64_t key = KeyAt(random() % config_.record_count);
-      const Status status = store->Read(KeyBytes(key), &found);
-      uint64_t version = 0;
-      if (!status.ok() || !values_.CheckEnds(key, found.data(), &version)) {
-        failures.Note("read: " + status.ToString());
-      }
-      ++count;
-    }
-    total += count;
-  });
-  const double seconds = watch.seconds();
-  if (failures.any()) Fail(failures.first());
-  return failures.any() ? 0 : static_cast<double>(total) / seconds;
+  return RateOf(runs_.Read(OptionsOf(verify), config_.thread_count, config_.seconds));
 }
 
 double BenchSafety::RangeOnce(bool verify) {
-  DropPageCache(config_.dir);
-  std::unique_ptr<Store> store = Open(OptionsOf(verify));
-  if (store == nullptr) return 0;
-  std::string value;
-  if (!store->Read(KeyBytes(KeyAt(0)), &value).ok()) Fail("the first read failed");
-  Failures failures;
-  const Stopwatch watch;
-  RunWorkers(config_.thread_count, &failures, [&](uint32_t) {
-    uint64_t count = 0;
-    const Status status =
-        store->Range("", "", [&count](std::string_view, std::string_view) { ++count; });
-    if (!status.ok() || count != config_.record_count) {
-      failures.Note("range: " + status.ToString() + ", " + std::to_string(count) + " records");
-    }
-  });
-  const double seconds = watch.seconds();
-  if (failures.any()) Fail(failures.first());
-  return failures.any() ? 0 : static_cast<double>(config_.record_count) / seconds;
+  return RateOf(runs_.Range(OptionsOf(verify), config_.thread_count));
 }
 
 double BenchSafety::GroupSync() {
   RemoveStore();
   engine_race::Options options = OptionsOf(true);
   options.sync_mode = engine_race::SyncMode::kGroup;
-  std::unique_ptr<Store> store = Open(options);
-  if (store == nullptr) return 0;
+  std::unique_ptr<Store> store;
+  const Status opened = Store::Open(options, store_dir(), &store);
+  if (!opened.ok()) {
+    Fail("open: " + opened.ToString());
+    return 0;
+  }
   Failures failures;
   std::atomic<uint64_t> total{0};
   const Stopwatch watch;
@@ -185,8 +112,8 @@ double BenchSafety::GroupSync() {
     uint64_t count = 0;
     for (uint64_t i = thread; watch.seconds() < config_.seconds && !failures.any();
          i += config_.thread_count) {
-      values_.Fill(KeyAt(i), 1, value.data());
-      const Status status = store->Write(KeyBytes(KeyAt(i)), value);
+      runs_.values().Fill(runs_.KeyAt(i), 1, value.data());
+      const Status status = store->Write(KeyBytesOf(runs_.KeyAt(i)), value);
       if (!status.ok()) failures.Note("durable write: " + status.ToString());
       ++count;
     }

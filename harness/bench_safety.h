@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "engine_race/store.h"
-#include "harness/value_maker.h"
+#include "harness/store_runs.h"
 
 namespace harness {
 
@@ -36,7 +36,8 @@ extern std::atomic<bool> leave_out_checksums;
 
 class BenchSafety {
  public:
-  explicit BenchSafety(const SafetyConfig& config) : config_(config), values_(config.seed) {}
+  explicit BenchSafety(const SafetyConfig& config)
+      : config_(config), runs_({store_dir(), config.dir, config.record_count, config.seed}) {}
 
   // False when something failed; errors() says what.
   bool Run();
@@ -54,11 +55,10 @@ class BenchSafety {
 
   std::string store_dir() const { return config_.dir + "/store"; }
   engine_race::Options OptionsOf(bool verify) const;
-  std::unique_ptr<engine_race::Store> Open(const engine_race::Options& options);
-  uint64_t KeyAt(uint64_t index) const;
   void RemoveStore();
 
   // Records a second; 0 after a failure.
+  double RateOf(const TimedRun& run);
   double WriteAll(bool sync_on_close = false);
   double ReadFor(bool verify);
   double RangeOnce(bool verify);
@@ -78,7 +78,7 @@ class BenchSafety {
   void Fail(const std::string& what);
 
   const SafetyConfig config_;
-  const ValueMaker values_;
+  StoreRuns runs_;
   std::map<std::string, std::vector<double>> rounds_;
   nlohmann::json mutants_;
   std::vector<std::string> errors_;

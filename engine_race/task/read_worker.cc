@@ -1,5 +1,6 @@
 #include "engine_race/task/read_worker.h"
 
+#include <cstdlib>
 #include <new>
 #include <utility>
 
@@ -43,6 +44,8 @@ Status ReadWorker::Prepare() {
   wanted.sqpoll = options_.io_uring_sqpoll;
   wanted.buffers = {&all_buffers, 1};
   wanted.files = files_;
+  wanted.lazy_submit = getenv("LAZY") != nullptr;
+  wanted.single_thread = getenv("SINGLE") != nullptr;
   std::unique_ptr<io::ReadQueue> queue;
   ENGINE_RACE_RETURN_IF_ERROR(io::ReadQueue::Create(wanted, &queue));
   scheduler_ = std::make_unique<Scheduler>(std::move(queue));

@@ -1,0 +1,179 @@
+#include "harness/store_runs.h"
+
+#include <atomic>
+#include <filesystem>
+#include <random>
+#include <string_view>
+#include <vector>
+
+#include "engine_race/base/key.h"
+#include "harness/mix.h"
+#include "harness/page_cache.h"
+#include "harness/process_stats.h"
+
+namespace harness {
+
+using engine_race::Options;
+using engine_race::Status;
+using engine_race::Store;
+
+namespace {
+
+// Wall and CPU time since it was made.
+class Watch {
+ public:
+  double seconds() const { return SecondsSince(began_ns_); }
+  double cpu_seconds() const { return CpuSeconds() - began_cpu_s_; }
+
+ private:
+  const uint64_t began_ns_ = NowNs();
+  const double began_cpu_s_ = CpuSeconds();
+};
+
+}  // namespace
+
+std::string KeyBytesOf(uint64_t key) {
+  std::string bytes(engine_race::kKeyBytes, '\0');
+  engine_race::EncodeKey(key, bytes.data());
+  return bytes;
+}
+
+uint64_t StoreRuns::KeyAt(uint64_t index) const {
+  return Mix64(shape_.seed * 0x9e3779b97f4a7c15 + index);
+}
+
+bool StoreRuns::IsRight(uint64_t key, const std::string& value) const {
+  uint64_t version = 0;
+  return value.size() == kValueSize && values_.CheckEnds(key, value.data(), &version);
+}
+
+void StoreRuns::Remove(const Options& options) {
+  std::filesystem::remove_all(shape_.dir);
+  for (const std::string& path : options.paths) std::filesystem::remove_all(path);
+}
+
+TimedRun StoreRuns::Ended(TimedRun run, const Failures& failures) {
+  if (!failures.any()) return run;
+  if (failure_.empty()) failure_ = failures.first();
+  return TimedRun();
+}
+
+TimedRun StoreRuns::Write(const Options& options, uint32_t thread_count, double* close_seconds) {
+  Remove(options);
+  DropPageCache(shape_.cache_dir);
+  Failures failures;
+  const Watch watch;
+  std::unique_ptr<Store> store;
+  const Status opened = Store::Open(options, shape_.dir, &store);
+  if (!opened.ok()) {
+    failures.Note("open: " + opened.ToString());
+    return Ended({}, failures);
+  }
+  RunWorkers(thread_count, &failures, [&](uint32_t thread) {
+    std::string value(kValueSize, '\0');
+    for (uint64_t i = thread; i < shape_.record_count && !failures.any(); i += thread_count) {
+      values_.Fill(KeyAt(i), 1, value.data());
+      const Status status = store->Write(KeyBytesOf(KeyAt(i)), value);
+      if (!status.ok()) failures.Note("write: " + status.ToString());
+    }
+  });
+  const Watch closing;
+  store.reset();
+  if (close_seconds != nullptr) *close_seconds = closing.seconds();
+  return Ended({shape_.record_count, watch.seconds(), watch.cpu_seconds()}, failures);
+}
+
+std::unique_ptr<Store> StoreRuns::OpenToRead(const Options& options) {
+  DropPageCache(shape_.cache_dir);
+  std::unique_ptr<Store> store;
+  Failures failures;
+  std::string value;
+  Status status = Store::Open(options, shape_.dir, &store);
+  // Builds the index, which is not what is measured.
+  if (status.ok()) status = store->Read(KeyBytesOf(KeyAt(0)), &value);
+  if (status.ok()) return store;
+  failures.Note("open and read: " + status.ToString());
+  Ended({}, failures);
+  return nullptr;
+}
+
+TimedRun StoreRuns::Read(const Options& options, uint32_t thread_count, double seconds) {
+  const std::unique_ptr<Store> store = OpenToRead(options);
+  if (store == nullptr) return TimedRun();
+  Failures failures;
+  std::atomic<uint64_t> total{0};
+  const Watch watch;
+  RunWorkers(thread_count, &failures, [&](uint32_t thread) {
+    std::mt19937_64 random(shape_.seed + thread);
+    std::string value;
+    uint64_t count = 0;
+    while (watch.seconds() < seconds && !failures.any()) {
+      const uint64_t key = KeyAt(random() % shape_.record_count);
+      const Status status = store->Read(KeyBytesOf(key), &value);
+      if (!status.ok() || !IsRight(key, value)) failures.Note("read: " + status.ToString());
+      ++count;
+    }
+    total += count;
+  });
+  return Ended({total, watch.seconds(), watch.cpu_seconds()}, failures);
+}
+
+TimedRun StoreRuns::MultiRead(const Options& options, uint32_t thread_count, uint32_t keys_per_call,
+                         double seconds) {
+  const std::unique_ptr<Store> store = OpenToRead(options);
+  if (store == nullptr) return TimedRun();
+  Failures failures;
+  std::atomic<uint64_t> total{0};
+  const Watch watch;
+  const double until_s = static_cast<double>(NowNs()) * 1e-9 + seconds;
+  RunWorkers(thread_count, &failures, [&](uint32_t thread) {
+    total += ReadMany(store.get(), shape_.seed + thread, keys_per_call, until_s, &failures);
+  });
+  return Ended({total, watch.seconds(), watch.cpu_seconds()}, failures);
+}
+
+uint64_t StoreRuns::ReadMany(Store* store, uint64_t seed, uint32_t keys_per_call, double until_s,
+                             Failures* failures) const {
+  std::mt19937_64 random(seed);
+  std::vector<uint64_t> numbers(keys_per_call);
+  std::vector<char> bytes(size_t{keys_per_call} * engine_race::kKeyBytes);
+  std::vector<std::string_view> keys;
+  for (uint32_t i = 0; i < keys_per_call; ++i) {
+    keys.emplace_back(bytes.data() + size_t{i} * engine_race::kKeyBytes, engine_race::kKeyBytes);
+  }
+  std::vector<std::string> values(keys_per_call);
+  std::vector<Status> statuses(keys_per_call);
+  uint64_t count = 0;
+  while (static_cast<double>(NowNs()) * 1e-9 < until_s && !failures->any()) {
+    for (uint32_t i = 0; i < keys_per_call; ++i) {
+      numbers[i] = KeyAt(random() % shape_.record_count);
+      engine_race::EncodeKey(numbers[i], bytes.data() + size_t{i} * engine_race::kKeyBytes);
+    }
+    const Status status = store->MultiRead(keys, values, statuses);
+    if (!status.ok()) failures->Note("MultiRead: " + status.ToString());
+    for (uint32_t i = 0; i < keys_per_call; ++i) {
+      if (statuses[i].ok() && IsRight(numbers[i], values[i])) continue;
+      failures->Note("MultiRead: " + statuses[i].ToString());
+    }
+    count += keys_per_call;
+  }
+  return count;
+}
+
+TimedRun StoreRuns::Range(const Options& options, uint32_t thread_count) {
+  const std::unique_ptr<Store> store = OpenToRead(options);
+  if (store == nullptr) return TimedRun();
+  Failures failures;
+  const Watch watch;
+  RunWorkers(thread_count, &failures, [&](uint32_t) {
+    uint64_t count = 0;
+    const Status status =
+        store->Range("", "", [&count](std::string_view, std::string_view) { ++count; });
+    if (!status.ok() || count != shape_.record_count) {
+      failures.Note("range: " + status.ToString() + ", " + std::to_string(count) + " records");
+    }
+  });
+  return Ended({shape_.record_count, watch.seconds(), watch.cpu_seconds()}, failures);
+}
+
+}  // namespace harness

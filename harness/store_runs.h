@@ -1,0 +1,76 @@
+// Timed runs over one store, for benches that compare such runs: written, read, read many at a
+// time, ranged over. Every value that comes back is looked at.
+//
+// One thread at a time; a run starts as many threads as it is asked to.
+#ifndef HARNESS_STORE_RUNS_H_
+#define HARNESS_STORE_RUNS_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "engine_race/store.h"
+#include "harness/race_workers.h"
+#include "harness/value_maker.h"
+
+namespace harness {
+
+// What a run did: `count` is 0 when it failed.
+struct TimedRun {
+  uint64_t count = 0;
+  double seconds = 0;
+  double cpu_seconds = 0;  // of the whole process
+
+  bool ok() const { return count > 0 && seconds > 0; }
+  double rate() const { return ok() ? static_cast<double>(count) / seconds : 0; }
+  double cpu_ns() const { return ok() ? cpu_seconds * 1e9 / static_cast<double>(count) : 0; }
+};
+
+struct StoreShape {
+  std::string dir;        // the store's own
+  std::string cache_dir;  // whose file system's page cache is dropped before a run
+  uint64_t record_count = 0;
+  uint64_t seed = 1;
+};
+
+class StoreRuns {
+ public:
+  explicit StoreRuns(const StoreShape& shape) : shape_(shape), values_(shape.seed) {}
+
+  // Removes the store and its paths.
+  void Remove(const engine_race::Options& options);
+
+  // A new store, all records, opening and closing included. *close_seconds may be null.
+  TimedRun Write(const engine_race::Options& options, uint32_t thread_count,
+            double* close_seconds = nullptr);
+  // Keys by chance from a store that is there, its index built before the time begins.
+  TimedRun Read(const engine_race::Options& options, uint32_t thread_count, double seconds);
+  TimedRun MultiRead(const engine_race::Options& options, uint32_t thread_count, uint32_t keys_per_call,
+                double seconds);
+  // Everything, once, by all threads together: a record counts once.
+  TimedRun Range(const engine_race::Options& options, uint32_t thread_count);
+
+  uint64_t KeyAt(uint64_t index) const;
+  const ValueMaker& values() const { return values_; }
+  // The first failure of all runs; empty while there is none.
+  const std::string& failure() const { return failure_; }
+
+ private:
+  // The store, cold but for its index; null after a failure.
+  std::unique_ptr<engine_race::Store> OpenToRead(const engine_race::Options& options);
+  // Notes the first failure of a run, which then counts nothing.
+  TimedRun Ended(TimedRun run, const Failures& failures);
+  uint64_t ReadMany(engine_race::Store* store, uint64_t seed, uint32_t keys_per_call,
+                    double until_s, Failures* failures) const;
+  bool IsRight(uint64_t key, const std::string& value) const;
+
+  const StoreShape shape_;
+  const ValueMaker values_;
+  std::string failure_;
+};
+
+std::string KeyBytesOf(uint64_t key);
+
+}  // namespace harness
+
+#endif  // HARNESS_STORE_RUNS_H_
