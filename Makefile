@@ -84,7 +84,7 @@ jobs = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc))
 submake = $(MAKE) --no-print-directory $(jobs)
 
 .PHONY: all library programs tests guest race test fuzz check bench bench-race bench-safety \
-        mutants soak crash powercut asan tsan format clean help FORCE
+        bench-io mutants soak crash powercut asan tsan format clean help FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
 
@@ -131,6 +131,10 @@ bench-safety: $(BIN)/bench_safety  ## what safety costs, and the mutants, into o
 	mkdir -p out
 	$(submake) mutants MUTANTS_ARGS='--json out/mutants.json' || true
 	$(BIN)/bench_safety --json out/bench-safety.json --mutants out/mutants.json $(BENCH_SAFETY_ARGS)
+
+bench-io: $(BIN)/bench_io  ## reads in flight, back ends, striping, into out/bench-io.json; ten minutes
+	mkdir -p out
+	$(BIN)/bench_io --json out/bench-io.json $(BENCH_IO_ARGS)
 
 mutants: tests $(BIN)/crash $(BIN)/race  ## re-introduces known faults, one by one: a test must fail for each
 	scripts/mutants.py $(MUTANTS_ARGS)

@@ -139,6 +139,29 @@ FioResult FioRunner::RandomRead(uint64_t bytes) {
               false});
 }
 
+FioResult FioRunner::RandomReadOf(const std::vector<std::string>& names, uint64_t bytes_each,
+                                  const std::string& engine, double seconds) {
+  std::string filename = "--filename=";
+  for (const std::string& name : names) filename += (name == names.front() ? "" : ":") + name;
+  FioJob job = {"random reads of 4 KiB, " + engine,
+                {"--rw=randread", Arg("--bs", kReadBlockBytes), "--ioengine=" + engine, filename,
+                 Arg("--filesize", bytes_each), "--norandommap", "--readonly",
+                 "--allow_file_create=0", "--gtod_reduce=1", "--time_based",
+                 "--runtime=" + std::to_string(static_cast<uint64_t>(seconds * 1e3)) + "ms"},
+                false};
+  if (engine == "psync") {
+    job.words += ", 64 blocking jobs";
+    job.args.push_back(Arg("--numjobs", kBlockingJobs));
+  } else {
+    job.words += ", depth 128";
+    for (const char* arg : {"--iodepth=128", "--iodepth_batch_submit=16",
+                            "--iodepth_batch_complete_min=16", "--iodepth_batch_complete_max=16"}) {
+      job.args.emplace_back(arg);
+    }
+  }
+  return Run(job);
+}
+
 FioResult FioRunner::BestScan(uint64_t bytes) {
   std::string error;
   if (!PrepareFile(bytes, &error)) return Failed("sequential reads", error);

@@ -53,6 +53,12 @@ class FioRunner {
   // Its `seconds` is the time that the best one needs for `bytes`.
   FioResult BestScan(uint64_t bytes);
 
+  // Random direct 4 KiB reads of the first `bytes_each` of files that are there, by their names in
+  // the directory, for so many seconds: "psync" by 64 blocking jobs, an asynchronous engine at
+  // depth 128 in batches of 16.
+  FioResult RandomReadOf(const std::vector<std::string>& names, uint64_t bytes_each,
+                         const std::string& engine, double seconds);
+
   // Writes the file that reads share, outside of any measured time, unless it is there already with
   // that size. RandomRead and BestScan call it.
   bool PrepareFile(uint64_t bytes, std::string* error);

@@ -119,7 +119,7 @@ TimedRun StoreRuns::Read(const Options& options, uint32_t thread_count, double s
 }
 
 TimedRun StoreRuns::MultiRead(const Options& options, uint32_t thread_count, uint32_t keys_per_call,
-                         double seconds) {
+                              double seconds) {
   const std::unique_ptr<Store> store = OpenToRead(options);
   if (store == nullptr) return TimedRun();
   Failures failures;

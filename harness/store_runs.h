@@ -42,11 +42,11 @@ class StoreRuns {
 
   // A new store, all records, opening and closing included. *close_seconds may be null.
   TimedRun Write(const engine_race::Options& options, uint32_t thread_count,
-            double* close_seconds = nullptr);
+                 double* close_seconds = nullptr);
   // Keys by chance from a store that is there, its index built before the time begins.
   TimedRun Read(const engine_race::Options& options, uint32_t thread_count, double seconds);
-  TimedRun MultiRead(const engine_race::Options& options, uint32_t thread_count, uint32_t keys_per_call,
-                double seconds);
+  TimedRun MultiRead(const engine_race::Options& options, uint32_t thread_count,
+                     uint32_t keys_per_call, double seconds);
   // Everything, once, by all threads together: a record counts once.
   TimedRun Range(const engine_race::Options& options, uint32_t thread_count);
 

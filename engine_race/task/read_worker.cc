@@ -44,7 +44,7 @@ Status ReadWorker::Prepare() {
   wanted.sqpoll = options_.io_uring_sqpoll;
   wanted.buffers = {&all_buffers, 1};
   wanted.files = files_;
-  wanted.lazy_submit = getenv("LAZY") != nullptr;
+  wanted.lazy_submit = true;
   wanted.single_thread = getenv("SINGLE") != nullptr;
   std::unique_ptr<io::ReadQueue> queue;
   ENGINE_RACE_RETURN_IF_ERROR(io::ReadQueue::Create(wanted, &queue));

@@ -1,0 +1,73 @@
+// Measures the claims about I/O and writes them down with the figures they were taken from.
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <cstdio>
+#include <string>
+
+#include "harness/bench_io.h"
+#include "harness/child_process.h"
+#include "harness/json_file.h"
+#include "harness/race_dir.h"
+#include "harness/tmpfs_dir.h"
+
+namespace harness {
+namespace {
+
+int Refuse(const std::string& why) {
+  std::fprintf(stderr, "bench_io: %s\n", why.c_str());
+  return 2;
+}
+
+int Bench(IoBenchConfig config, const std::string& dir_path, const std::string& tmpfs_path,
+          const std::string& json_path) {
+  RaceDir dir;
+  std::string error;
+  if (!dir.Prepare(dir_path, &error)) return Refuse(error);
+  config.dir = dir.path();
+  const TmpfsDir tmpfs(tmpfs_path, 3 * StoreBytes(config.tmpfs_record_count));
+  config.tmpfs_dir = tmpfs.path();
+  const uint64_t needed_bytes = StoreBytes(config.record_count) + (uint64_t{1} << 30);
+  if (needed_bytes > FreeBytes(dir.path())) {
+    return Refuse(std::to_string(needed_bytes) + " bytes of disk needed, " +
+                  std::to_string(FreeBytes(dir.path())) + " free in " + dir.path());
+  }
+  BenchIo bench(config);
+  bench.Run();
+  std::printf("%s", bench.ToTable().c_str());
+  for (const std::string& what : bench.errors()) std::printf("FAILED: %s\n", what.c_str());
+  if (!SaveJson(bench.ToJson(), json_path)) return Refuse("cannot write " + json_path);
+  return bench.errors().empty() ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace harness
+
+int main(int argc, char** argv) {
+  harness::IoBenchConfig config;
+  std::string dir;
+  std::string tmpfs = "/dev/shm";
+  std::string json_path;
+  CLI::App app("Measures many reads in flight, back ends and striping beside the device.");
+  app.add_option("--dir", dir, "directory to work in; by default a fresh one here");
+  app.add_option("--tmpfs", tmpfs, "a tmpfs")->capture_default_str();
+  app.add_option("--json", json_path, "where the figures go; by default nowhere");
+  app.add_option("--num", config.record_count, "records of a store")->capture_default_str();
+  app.add_option("--tmpfs-num", config.tmpfs_record_count, "the same on tmpfs")
+      ->capture_default_str();
+  app.add_option("--rounds", config.round_count)->capture_default_str();
+  app.add_option("--seconds", config.seconds, "of each timed run")->capture_default_str();
+  app.add_option("--callers", config.caller_count, "threads of MultiRead")->capture_default_str();
+  app.add_option("--threads", config.thread_count, "of everything else")->capture_default_str();
+  app.add_option("--parts", config.parts, "of multiread,uring,tmpfs,stripe; by default all")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"multiread", "uring", "tmpfs", "stripe"}));
+  app.add_flag("--smoke", config.is_smoke, "everything once, tiny: no figure means much");
+  CLI11_PARSE(app, argc, argv);
+  if (config.is_smoke) {
+    config.record_count = config.tmpfs_record_count = 3000;
+    config.thread_count = 4;
+    config.round_count = 1;
+    config.seconds = 0.05;
+  }
+  return harness::Bench(config, dir, tmpfs, json_path);
+}
