@@ -86,6 +86,8 @@ Status UringQueue::SetUp(const ReadQueueOptions& options) {
 }
 
 UringQueue::~UringQueue() {
+  // Nothing was started, perhaps because there is no ring.
+  if (in_flight_ == 0) return;
   uint32_t left = in_kernel();
   ring_.DropQueued();
   if (left > 0) ring_.CancelAll();

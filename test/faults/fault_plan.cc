@@ -1,6 +1,7 @@
 #include "test/faults/fault_plan.h"
 
 #include <fcntl.h>
+#include <liburing.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -17,18 +18,22 @@ namespace {
 constexpr size_t kBlockBytes = 4096;
 constexpr size_t kSectorBytes = 512;
 
+bool IsOfLibaio(CallKind kind) {
+  return kind == CallKind::kIoSetup || kind == CallKind::kIoSubmit ||
+         kind == CallKind::kIoGetEvents;
+}
+
+bool IsOfRing(CallKind kind) { return kind >= CallKind::kUringSetup; }
+
 bool HasNoFile(const SystemCall& call) {
-  switch (call.kind) {
-    case CallKind::kMmap:
-      return (call.flags & MAP_ANONYMOUS) != 0;
-    case CallKind::kGetrandom:
-    case CallKind::kIoSetup:
-    case CallKind::kIoSubmit:
-    case CallKind::kIoGetEvents:
-      return true;
-    default:
-      return false;
-  }
+  if (call.kind == CallKind::kMmap) return (call.flags & MAP_ANONYMOUS) != 0;
+  return call.kind == CallKind::kGetrandom || IsOfLibaio(call.kind) || IsOfRing(call.kind);
+}
+
+// Else it only waits, which the kernel refuses nobody.
+bool StartsReads(const SystemCall& call) {
+  return call.kind == CallKind::kIoSubmit ||
+         (call.kind == CallKind::kUringEnter && io_uring_sq_ready(call.ring) > 0);
 }
 
 int FileOfEvent(const struct io_event& event) {
@@ -99,36 +104,36 @@ int FaultPlan::error() const {
 
 // Whether the kernel answers such a call with this error at all.
 bool FaultPlan::Concerns(const SystemCall& call) const {
-  const bool is_libaio = call.kind == CallKind::kIoSetup || call.kind == CallKind::kIoSubmit ||
-                         call.kind == CallKind::kIoGetEvents;
-  if (only_libaio_ && !is_libaio) return false;
+  const CallKind kind = call.kind;
+  if (only_ == IoBackend::kLibaio && !IsOfLibaio(kind)) return false;
+  if (only_ == IoBackend::kIoUring && !IsOfRing(kind)) return false;
+  const bool finishes_reads = kind == CallKind::kIoGetEvents || kind == CallKind::kUringReap;
   switch (fault_) {
     case Fault::kIoError:
-      return call.kind != CallKind::kMmap && call.kind != CallKind::kMunmap &&
-             call.kind != CallKind::kClose && call.kind != CallKind::kFlock &&
-             call.kind != CallKind::kIoSetup;
+      if (IsOfLibaio(kind) || IsOfRing(kind)) return StartsReads(call) || finishes_reads;
+      return kind != CallKind::kMmap && kind != CallKind::kMunmap && kind != CallKind::kClose &&
+             kind != CallKind::kFlock;
     case Fault::kDiskFull:
-      return call.kind == CallKind::kPwrite || call.kind == CallKind::kFallocate ||
-             call.kind == CallKind::kFsync || call.kind == CallKind::kFdatasync ||
-             call.kind == CallKind::kRenameAt ||
-             (call.kind == CallKind::kOpenAt && (call.flags & O_CREAT) != 0);
+      return kind == CallKind::kPwrite || kind == CallKind::kFallocate ||
+             kind == CallKind::kFsync || kind == CallKind::kFdatasync ||
+             kind == CallKind::kRenameAt ||
+             (kind == CallKind::kOpenAt && (call.flags & O_CREAT) != 0);
     case Fault::kInterrupt:
-      return call.kind == CallKind::kPread || call.kind == CallKind::kPwrite ||
-             call.kind == CallKind::kFallocate || call.kind == CallKind::kFtruncate ||
-             call.kind == CallKind::kOpenAt || call.kind == CallKind::kFlock ||
-             call.kind == CallKind::kGetrandom || call.kind == CallKind::kIoSubmit ||
-             call.kind == CallKind::kIoGetEvents;
+      return kind == CallKind::kPread || kind == CallKind::kPwrite ||
+             kind == CallKind::kFallocate || kind == CallKind::kFtruncate ||
+             kind == CallKind::kOpenAt || kind == CallKind::kFlock ||
+             kind == CallKind::kGetrandom || kind == CallKind::kIoSubmit ||
+             kind == CallKind::kIoGetEvents || kind == CallKind::kUringEnter;
     case Fault::kShort:
-      return call.kind == CallKind::kIoGetEvents ||
-             ((call.kind == CallKind::kPread || call.kind == CallKind::kPwrite) &&
-              MayBeShort(call));
+      return finishes_reads ||
+             ((kind == CallKind::kPread || kind == CallKind::kPwrite) && MayBeShort(call));
     case Fault::kNoMemory:
-      return call.kind == CallKind::kMmap || call.kind == CallKind::kIoSetup;
+      return kind == CallKind::kMmap || kind == CallKind::kIoSetup ||
+             kind == CallKind::kUringSetup || kind == CallKind::kUringRegister;
     case Fault::kNoFiles:
-      return call.kind == CallKind::kOpenAt;
+      return kind == CallKind::kOpenAt || kind == CallKind::kUringSetup;
     case Fault::kBusy:
-      return call.kind == CallKind::kIoSetup || call.kind == CallKind::kIoSubmit ||
-             call.kind == CallKind::kIoGetEvents;
+      return kind == CallKind::kIoSetup || StartsReads(call) || finishes_reads;
   }
   return false;
 }
@@ -165,9 +170,15 @@ bool FaultPlan::Hit(CallKind kind, const std::string& path) {
 }
 
 long FaultPlan::OnCall(SystemCall* call) {
+  ring_reads_.Note(*call);
+  if (only_ == IoBackend::kLibaio && call->kind == CallKind::kUringSetup) {
+    errno = ENOSYS;
+    return -1;
+  }
   if (!armed_.load() || !Concerns(*call)) return call->Proceed();
   const bool of_events = call->kind == CallKind::kIoGetEvents && fault_ != Fault::kInterrupt;
   if (of_events) return FailEvents(*call);
+  if (call->kind == CallKind::kUringReap) return FailCompletions(*call);
   const std::string path = HasNoFile(*call) ? "" : PathOf(*call);
   if (!HasNoFile(*call) && !IsBelow(path)) return call->Proceed();
   if (!Hit(call->kind, path)) return call->Proceed();
@@ -187,7 +198,7 @@ long FaultPlan::Fail(const SystemCall& call) {
   return -1;
 }
 
-// Reads that libaio has finished: each counts as a call.
+// Reads that libaio has finished.
 long FaultPlan::FailEvents(const SystemCall& call) {
   const long got = call.Proceed();
   for (long i = 0; i < got; ++i) {
@@ -204,6 +215,49 @@ long FaultPlan::FailEvents(const SystemCall& call) {
     event.res = fault_ == Fault::kShort ? static_cast<int64_t>(left) : -error();
   }
   return got;
+}
+
+// The same of io_uring.
+long FaultPlan::FailCompletions(const SystemCall& call) {
+  const long got = call.Proceed();
+  for (long i = 0; i < got; ++i) {
+    struct io_uring_cqe& completion = *call.entries[i];
+    const RingReads::Read read = ring_reads_.Find(call.ring, completion.user_data);
+    if (completion.res < 0 || read.buffer == nullptr) continue;
+    const size_t size = static_cast<size_t>(completion.res);
+    const std::string path = PathOfFd(read.fd);
+    if (!IsBelow(path) || (fault_ == Fault::kShort && size <= kBlockBytes)) continue;
+    if (!Hit(CallKind::kUringReap, path)) continue;
+    const size_t left = fault_ == Fault::kShort ? ShortSize(read.fd, size) : 0;
+    std::memset(read.buffer + left, 0xee, size - left);
+    completion.res = fault_ == Fault::kShort ? static_cast<int32_t>(left) : -error();
+  }
+  return got;
+}
+
+void RingReads::Note(const SystemCall& call) {
+  if (!IsOfRing(call.kind)) return;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (call.kind == CallKind::kUringSetup) files_.erase(call.ring);
+  if (call.kind == CallKind::kUringRegister && call.files != nullptr) {
+    files_[call.ring].assign(call.files, call.files + call.count);
+  }
+  if (call.kind != CallKind::kUringEnter) return;
+  const struct io_uring_sq& queue = call.ring->sq;
+  const unsigned queued_count = io_uring_sq_ready(call.ring);
+  for (unsigned i = 1; i <= queued_count; ++i) {
+    const struct io_uring_sqe& entry = queue.sqes[(queue.sqe_tail - i) & queue.ring_mask];
+    const bool is_registered = (entry.flags & IOSQE_FIXED_FILE) != 0;
+    reads_[{call.ring, entry.user_data}] = {
+        is_registered ? files_[call.ring][static_cast<size_t>(entry.fd)] : entry.fd,
+        reinterpret_cast<char*>(entry.addr)};
+  }
+}
+
+RingReads::Read RingReads::Find(const io_uring* ring, uint64_t user_data) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto read = reads_.find({ring, user_data});
+  return read == reads_.end() ? Read() : read->second;
 }
 
 long DeathPlan::OnCall(SystemCall* call) {

@@ -2,8 +2,9 @@
 // from then on; and a hook that kills the process at the n-th call.
 //
 // Calls are counted over all kinds that can fail with the error, on files below the store's
-// directory, those without a file (anonymous memory, random numbers, libaio's contexts) included,
-// and only while the plan is armed.
+// directory, those without a file (anonymous memory, random numbers, contexts of libaio, rings)
+// included, and only while the plan is armed. Each read that libaio or io_uring has finished counts
+// as a call.
 //
 // Thread safety: every call, from any thread.
 #ifndef TEST_FAULTS_FAULT_PLAN_H_
@@ -11,9 +12,13 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <mutex>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "engine_race/base/options.h"
 #include "test/faults/system_calls.h"
 
 namespace engine_race::test {
@@ -25,26 +30,45 @@ enum class Fault : uint8_t {
   kShort,      // half of a transfer, in whole blocks
   kNoMemory,   // ENOMEM
   kNoFiles,    // EMFILE
-  kBusy,       // EAGAIN of libaio
+  kBusy,       // EAGAIN of libaio and io_uring
 };
 const char* FaultName(Fault fault);
 
 enum class Repeat : uint8_t { kOnce, kFromThenOn };
+
+// What was asked of rings, noted as it passes by: completions do not say.
+class RingReads {
+ public:
+  struct Read {
+    int fd = -1;
+    char* buffer = nullptr;
+  };
+
+  // Of every call, before it is made.
+  void Note(const SystemCall& call);
+  Read Find(const io_uring* ring, uint64_t user_data) const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<const io_uring*, std::vector<int>> files_;  // registered ones
+  std::map<std::pair<const io_uring*, uint64_t>, Read> reads_;
+};
 
 class FaultPlan : public SystemCallHook {
  public:
   // Fails call number `nth`, counted from 1, on files below `dir`. Disarmed.
   FaultPlan(std::string dir, Fault fault, uint64_t nth, Repeat repeat);
 
-  // Counts and fails the calls of libaio alone. Before Arm.
-  void OnlyLibaio() { only_libaio_ = true; }
+  // Counts and fails the calls of kLibaio or kIoUring alone; for libaio the kernel has no io_uring.
+  // Before Arm.
+  void OnlyReadsBy(IoBackend backend) { only_ = backend; }
   void Arm() { armed_.store(true); }
   void Disarm() { armed_.store(false); }
 
   bool fired() const { return fired_.load(); }
   // The first call that failed; valid once fired.
   CallKind kind() const;
-  // Not memory, random numbers or a libaio context.
+  // Not memory, random numbers, a libaio context or a ring.
   bool on_file() const;
   // For a test's message: which fault, where.
   std::string ToString() const;
@@ -63,13 +87,15 @@ class FaultPlan : public SystemCallHook {
   bool MayBeShort(const SystemCall& call) const;
   long Fail(const SystemCall& call);
   long FailEvents(const SystemCall& call);
+  long FailCompletions(const SystemCall& call);
   int error() const;
 
   const std::string dir_;
   const Fault fault_;
   const uint64_t nth_;
   const Repeat repeat_;
-  bool only_libaio_ = false;
+  IoBackend only_ = IoBackend::kAuto;
+  RingReads ring_reads_;
   std::atomic<bool> armed_{false};
   std::atomic<bool> fired_{false};
   std::atomic<bool> failed_a_flush_{false};

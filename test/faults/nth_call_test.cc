@@ -23,8 +23,8 @@ struct Sweep {
   Fault fault = Fault::kIoError;
   Repeat repeat = Repeat::kOnce;
   SyncMode sync_mode = SyncMode::kNone;
-  // The calls of libaio instead of the others.
-  bool libaio = false;
+  // Another: its calls instead of the others.
+  IoBackend reads = IoBackend::kPsync;
   // Only some of the calls of a life that is long enough for the journal to use its halves again.
   bool long_life = false;
 };
@@ -57,7 +57,7 @@ class FaultyRun {
         has_checkpoints_(sweep.long_life),
         repeat_(sweep.repeat),
         plan_(dir, sweep.fault, nth, sweep.repeat) {
-    if (sweep.libaio) plan_.OnlyLibaio();
+    if (sweep.reads != IoBackend::kPsync) plan_.OnlyReadsBy(sweep.reads);
     options_.log = [this](LogLevel level, std::string_view) {
       if (plan_.fired() && level != LogLevel::kInfo) logged_.store(true);
     };
@@ -182,6 +182,8 @@ class FaultyRun {
       case CallKind::kOpenAt:
       case CallKind::kIoSubmit:
       case CallKind::kIoGetEvents:
+      case CallKind::kUringEnter:
+      case CallKind::kUringReap:
         return fault_ == Fault::kIoError || fault_ == Fault::kNoFiles;
       case CallKind::kMmap:
         // A scan may do with less memory, a store cannot do without its files.
@@ -243,11 +245,13 @@ class NthCallTest : public ::testing::TestWithParam<Sweep> {};
 TEST_P(NthCallTest, EveryCallMayFail) {
   const Sweep& sweep = GetParam();
   const MemoryDir dir;
-  // Runs with libaio, or with a journal to fill, are slow.
-  const bool is_slow = kSanitized || sweep.libaio || sweep.sync_mode != SyncMode::kNone;
+  const bool is_overlapped = sweep.reads != IoBackend::kPsync;
+  // Runs with contexts to end, or with a journal to fill, are slow.
+  const bool is_slow =
+      kSanitized || sweep.reads == IoBackend::kLibaio || sweep.sync_mode != SyncMode::kNone;
   const Life life = sweep.long_life ? Life::kLong : is_slow ? Life::kShort : Life::kMedium;
   const std::vector<Step> steps = MakeScenario(Reads::kWith, life);
-  const IoBackend io_backend = sweep.libaio ? IoBackend::kLibaio : IoBackend::kPsync;
+  const IoBackend io_backend = is_overlapped ? IoBackend::kAuto : IoBackend::kPsync;
   const uint64_t stride = dir.stride() * (sweep.long_life ? Sized(37, 337) : Sized(1, 5));
   constexpr uint64_t kMaxCalls = 5000;
   constexpr int kMaxProblems = 5;
@@ -274,18 +278,19 @@ std::vector<Sweep> AllSweeps() {
   for (const Repeat repeat : {Repeat::kOnce, Repeat::kFromThenOn}) {
     for (const Fault fault : {Fault::kIoError, Fault::kDiskFull, Fault::kInterrupt, Fault::kShort,
                               Fault::kNoMemory, Fault::kNoFiles}) {
-      sweeps.push_back({fault, repeat, SyncMode::kNone, false});
+      sweeps.push_back({fault, repeat, SyncMode::kNone});
     }
     for (const Fault fault :
          {Fault::kIoError, Fault::kInterrupt, Fault::kShort, Fault::kNoMemory, Fault::kBusy}) {
-      sweeps.push_back({fault, repeat, SyncMode::kNone, true});
+      sweeps.push_back({fault, repeat, SyncMode::kNone, IoBackend::kLibaio});
+      sweeps.push_back({fault, repeat, SyncMode::kNone, IoBackend::kIoUring});
     }
     for (const Fault fault : {Fault::kIoError, Fault::kDiskFull, Fault::kInterrupt}) {
-      sweeps.push_back({fault, repeat, SyncMode::kGroup, false});
+      sweeps.push_back({fault, repeat, SyncMode::kGroup});
     }
-    sweeps.push_back({Fault::kIoError, repeat, SyncMode::kEveryWrite, false});
+    sweeps.push_back({Fault::kIoError, repeat, SyncMode::kEveryWrite});
     for (const Fault fault : {Fault::kIoError, Fault::kDiskFull}) {
-      sweeps.push_back({fault, repeat, SyncMode::kGroup, false, true});
+      sweeps.push_back({fault, repeat, SyncMode::kGroup, IoBackend::kPsync, true});
     }
   }
   return sweeps;
@@ -295,7 +300,8 @@ std::string NameOf(const ::testing::TestParamInfo<Sweep>& info) {
   const Sweep& sweep = info.param;
   std::string name = sweep.fault == Fault::kShort ? "Short" : FaultName(sweep.fault);
   name += sweep.repeat == Repeat::kOnce ? "Once" : "FromThenOn";
-  if (sweep.libaio) name += "Libaio";
+  if (sweep.reads == IoBackend::kLibaio) name += "Libaio";
+  if (sweep.reads == IoBackend::kIoUring) name += "IoUring";
   if (sweep.sync_mode == SyncMode::kGroup) name += "GroupSync";
   if (sweep.sync_mode == SyncMode::kEveryWrite) name += "EveryWriteSync";
   if (sweep.long_life) name += "LongLife";

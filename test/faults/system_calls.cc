@@ -16,6 +16,8 @@
 #include <cstdio>
 #include <thread>
 
+#include "test/faults/system_calls_dispatch.h"
+
 // The names that the linker's --wrap makes of each call: undefined references to X become
 // references to __wrap_X, and __real_X is X itself.
 extern "C" {
@@ -49,9 +51,13 @@ std::atomic<int> inside_count{0};
 thread_local bool inside_hook = false;
 
 constexpr std::array<const char*, kCallKindCount> kNames = {
-    "pread",   "pwrite", "fsync",    "fdatasync", "fallocate", "ftruncate", "lseek",
-    "openat",  "rename", "unlinkat", "mmap",      "munmap",    "msync",     "fstat",
-    "fstatat", "flock",  "close",    "getrandom", "io_setup",  "io_submit", "io_getevents"};
+    "pread",       "pwrite",    "fsync",        "fdatasync",   "fallocate",      "ftruncate",
+    "lseek",       "openat",    "rename",       "unlinkat",    "mmap",           "munmap",
+    "msync",       "fstat",     "fstatat",      "flock",       "close",          "getrandom",
+    "io_setup",    "io_submit", "io_getevents", "uring setup", "uring register", "uring enable",
+    "uring enter", "uring reap"};
+
+}  // namespace
 
 // A hook that is on its way out may still be used by those that counted themselves before.
 long Dispatch(SystemCall call) {
@@ -76,8 +82,6 @@ SystemCall CallOn(CallKind kind, int fd) {
   call.fd = fd;
   return call;
 }
-
-}  // namespace
 
 const char* CallName(CallKind kind) { return kNames[static_cast<size_t>(kind)]; }
 
@@ -125,6 +129,12 @@ long SystemCall::Proceed() const {
       return __real_syscall(SYS_io_submit, context, count, blocks);
     case CallKind::kIoGetEvents:
       return __real_syscall(SYS_io_getevents, context, min_count, count, events, timeout);
+    case CallKind::kUringSetup:
+    case CallKind::kUringRegister:
+    case CallKind::kUringEnable:
+    case CallKind::kUringEnter:
+    case CallKind::kUringReap:
+      return ProceedWithRing();
   }
   errno = ENOSYS;
   return -1;

@@ -3,7 +3,8 @@
 // The test binary is linked with --wrap for every call named in CallKind (WRAPPED_CALLS in the
 // Makefile), so the library itself holds no hooks: each of its calls lands in __wrap_X. Without a
 // hook that is the call itself. With one, the hook is asked instead: it may look, change the
-// arguments, make the call with Proceed, change its outcome, or answer in its place.
+// arguments, make the call with Proceed, change its outcome, or answer in its place. Of io_uring it
+// is the functions of liburing, whose system calls are inline, and which answer as these do.
 //
 // Calls of every object in the test binary pass here, the tests' own included; those of shared
 // libraries (std::filesystem's mkdir and readdir) do not. A hook tells stores apart by path.
@@ -19,6 +20,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+
+struct io_uring;
+struct io_uring_cqe;
+struct io_uring_params;
+struct iovec;
 
 namespace engine_race::test {
 
@@ -44,8 +50,13 @@ enum class CallKind : uint8_t {
   kIoSetup,
   kIoSubmit,
   kIoGetEvents,
+  kUringSetup,     // io_uring_queue_init_params
+  kUringRegister,  // io_uring_register_buffers, io_uring_register_files
+  kUringEnable,    // io_uring_enable_rings
+  kUringEnter,  // io_uring_submit_and_wait: the kernel gets the entries from sq.khead to sqe_tail
+  kUringReap,   // io_uring_peek_batch_cqe: takes completions out of the ring
 };
-inline constexpr size_t kCallKindCount = static_cast<size_t>(CallKind::kIoGetEvents) + 1;
+inline constexpr size_t kCallKindCount = static_cast<size_t>(CallKind::kUringReap) + 1;
 
 const char* CallName(CallKind kind);
 
@@ -66,17 +77,26 @@ struct SystemCall {
   size_t size = 0;             // bytes of pread, pwrite, mmap, munmap, msync, getrandom
   off_t offset = 0;            // pread, pwrite, fallocate, lseek, mmap
   off_t length = 0;            // fallocate, ftruncate: the new size
-  // io_setup: how many; io_submit, io_getevents: at most how many.
+  // io_setup, io_uring's set-up and register: how many; io_submit, io_getevents, io_uring's reap:
+  // at most how many.
   long count = 0;
-  long min_count = 0;                  // io_getevents
+  long min_count = 0;                  // io_getevents, io_uring's enter
   aio_context_t context = 0;           // io_submit, io_getevents
   aio_context_t* made = nullptr;       // io_setup
   struct iocb** blocks = nullptr;      // io_submit
   struct io_event* events = nullptr;   // io_getevents: filled; `obj` is the address of the iocb
   struct timespec* timeout = nullptr;  // io_getevents
+  struct io_uring* ring = nullptr;
+  struct io_uring_params* params = nullptr;  // io_uring's set-up
+  const struct iovec* vectors = nullptr;     // io_uring's register, of buffers; else null
+  const int* files = nullptr;                // io_uring's register, of files; else null
+  struct io_uring_cqe** entries = nullptr;   // io_uring's reap: filled; may be written to
 
   // Makes the call. Returns what the kernel did (mmap: the address) and leaves errno.
   long Proceed() const;
+
+ private:
+  long ProceedWithRing() const;
 };
 
 class SystemCallHook {
@@ -105,7 +125,8 @@ std::string PathOfFd(int fd);
 // The path of `name` below directory `dir_fd`, as openat would take it.
 std::string PathAt(int dir_fd, const char* name);
 // What the call is about: PathAt for the ...at calls, PathOfFd for the others. Empty for calls
-// without a file: anonymous mappings, getrandom, libaio's (look into the iocbs there).
+// without a file: anonymous mappings, getrandom, libaio's and io_uring's (look into the iocbs and
+// the entries there).
 std::string PathOf(const SystemCall& call);
 
 }  // namespace engine_race::test
