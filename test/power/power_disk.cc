@@ -27,28 +27,51 @@ bool IsMapped(const std::string& name) {
   return name.starts_with("staging_") && name != "staging_journal";
 }
 
+bool IsDirectory(const std::string& name) { return name == "." || name.ends_with("/."); }
+
+// Up to and with the slash; empty for what lies in the directory itself.
+std::string ParentOf(const std::string& name) { return name.substr(0, name.rfind('/') + 1); }
+
 }  // namespace
 
 PowerDisk::PowerDisk(std::string dir) : dir_(std::move(dir)) {
-  for (const auto& entry : std::filesystem::directory_iterator(dir_)) {
-    const std::string name = entry.path().filename().string();
+  AdoptFiles("");
+  for (const std::string& subdirectory : subdirectories_) AdoptFiles(subdirectory + "/");
+  names_ = durable_names_;
+}
+
+void PowerDisk::AdoptFiles(const std::string& subdirectory) {
+  for (const auto& entry : std::filesystem::directory_iterator(dir_ + "/" + subdirectory)) {
+    const std::string name = subdirectory + entry.path().filename().string();
+    if (entry.is_directory()) {
+      subdirectories_.push_back(name);
+      continue;
+    }
     auto file = std::make_shared<FileModel>(entry.path().string(), IsMapped(name));
     file->Adopt();
     durable_names_[name] = std::move(file);
   }
-  names_ = durable_names_;
 }
 
 bool PowerDisk::NameOf(const std::string& path, std::string* name) const {
-  if (path == dir_) {
+  std::string plain = std::filesystem::path(path).lexically_normal().string();
+  if (plain.ends_with('/')) plain.pop_back();
+  if (plain == dir_) {
     *name = ".";
     return true;
   }
-  if (path.size() <= dir_.size() + 1 || !path.starts_with(dir_) || path[dir_.size()] != '/') {
-    return false;
+  if (!plain.starts_with(dir_ + "/")) return false;
+  *name = plain.substr(dir_.size() + 1);
+  const auto known = [this](const std::string& subdirectory) {
+    return std::find(subdirectories_.begin(), subdirectories_.end(), subdirectory) !=
+           subdirectories_.end();
+  };
+  if (known(*name)) {
+    *name += "/.";
+    return true;
   }
-  *name = path.substr(dir_.size() + 1);
-  return name->find('/') == std::string::npos;
+  const std::string parent = ParentOf(*name);
+  return parent.empty() || known(parent.substr(0, parent.size() - 1));
 }
 
 bool PowerDisk::FindFd(int fd, OpenFile* found) {
@@ -89,7 +112,7 @@ long PowerDisk::OnCall(SystemCall* call) {
   Change change;
   change.direct = direct;
   if (call->kind == CallKind::kFsync || call->kind == CallKind::kFdatasync) {
-    result = file == nullptr ? OnDirectoryFlush(call) : OnFlush(call, name, file.get());
+    result = file == nullptr ? OnDirectoryFlush(call, name) : OnFlush(call, name, file.get());
   } else if (call->kind == CallKind::kPwrite) {
     change.offset = static_cast<uint64_t>(call->offset);
     change.size = call->size;
@@ -130,7 +153,7 @@ long PowerDisk::OnOpen(SystemCall* call) {
     if (result < 0) return result;
     OpenFile& opened = open_[static_cast<int>(result)];
     opened = {name, nullptr, (call->flags & O_DIRECT) != 0};
-    if (name != ".") {
+    if (!IsDirectory(name)) {
       const bool is_new = names_.find(name) == names_.end();
       if (is_new) {
         names_[name] = std::make_shared<FileModel>(dir_ + "/" + name, IsMapped(name));
@@ -228,20 +251,26 @@ long PowerDisk::OnFlush(SystemCall* call, const std::string& name, FileModel* fi
   return result;
 }
 
-long PowerDisk::OnDirectoryFlush(SystemCall* call) {
+long PowerDisk::OnDirectoryFlush(SystemCall* call, const std::string& name) {
+  const std::string parent = ParentOf(name);
   std::vector<std::shared_ptr<NameChange>> covered;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    covered = name_changes_;
+    for (const auto& change : name_changes_) {
+      // No name is moved from one directory to another.
+      if (ParentOf(change->to.empty() ? change->from : change->to) == parent) {
+        covered.push_back(change);
+      }
+    }
   }
   const long result = call->Proceed();
   const std::lock_guard<std::mutex> lock(mutex_);
   if (result != 0) return result;
-  for (const auto& change : covered) change->durable = true;
-  while (!name_changes_.empty() && name_changes_.front()->durable) {
-    Apply(*name_changes_.front(), &durable_names_);
-    name_changes_.erase(name_changes_.begin());
+  for (const auto& change : covered) {
+    if (!change->durable) Apply(*change, &durable_names_);
+    change->durable = true;
   }
+  std::erase_if(name_changes_, [](const auto& change) { return change->durable; });
   return result;
 }
 
@@ -275,7 +304,10 @@ void PowerDisk::Crash(const CrashBias& bias, Random* random, const std::string& 
   }
   Names names = durable_names_;
   for (const auto& change : name_changes_) {
-    if (change->durable || Chance(random, bias.keep_name)) Apply(*change, &names);
+    if (Chance(random, bias.keep_name)) Apply(*change, &names);
+  }
+  for (const std::string& subdirectory : subdirectories_) {
+    std::filesystem::create_directory(to + "/" + subdirectory);
   }
   for (const auto& [name, file] : names) {
     const std::string path = to + "/" + name;

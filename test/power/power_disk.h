@@ -4,8 +4,8 @@
 // Strict as POSIX is: bytes are durable after a flush of their file that began once they were
 // written, names after a flush of the directory. See FileModel for what may become of the rest.
 //
-// A hook: it works while a ScopedHook holds it, on one directory, with no subdirectories; other
-// paths pass. Thread safety: OnCall and Crash by any thread at once, the fields set before. A crash
+// A hook: it works while a ScopedHook holds it, on one directory and the subdirectories that it has
+// from the start, one level deep; other paths pass. Thread safety: OnCall and Crash by any thread at once, the fields set before. A crash
 // is one moment of all files: no call into the directory begins or ends during it.
 #ifndef TEST_POWER_POWER_DISK_H_
 #define TEST_POWER_POWER_DISK_H_
@@ -57,7 +57,8 @@ class PowerDisk : public SystemCallHook {
     std::shared_ptr<FileModel> file;
     bool durable = false;
   };
-  // Files by the name they were opened under; the directory itself has no file.
+  // Files by the name they were opened under, as seen from the directory; directories, whose names
+  // end in ".", have no file.
   struct OpenFile {
     std::string name;
     std::shared_ptr<FileModel> file;
@@ -70,11 +71,13 @@ class PowerDisk : public SystemCallHook {
   long OnUnlink(SystemCall* call);
   long OnChange(SystemCall* call, FileModel* file, Change change);
   long OnFlush(SystemCall* call, const std::string& name, FileModel* file);
-  long OnDirectoryFlush(SystemCall* call);
+  long OnDirectoryFlush(SystemCall* call, const std::string& name);
   void OnClose(int fd);
 
-  // The name of `path` in the directory, "." for itself; false for other paths.
+  // The name of `path` in the directory, "." for itself and "sub/." for a subdirectory; false for
+  // other paths.
   bool NameOf(const std::string& path, std::string* name) const;
+  void AdoptFiles(const std::string& subdirectory);
   bool FindFd(int fd, OpenFile* found);
   void Tell(const std::string& event) const {
     if (on_event) on_event(event);
@@ -82,6 +85,7 @@ class PowerDisk : public SystemCallHook {
   static void Apply(const NameChange& change, Names* names);
 
   const std::string dir_;
+  std::vector<std::string> subdirectories_;
   std::mutex mutex_;
   uint64_t next_id_ = 1;  // of changes
   std::unordered_map<int, OpenFile> open_;

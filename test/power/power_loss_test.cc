@@ -105,6 +105,7 @@ TEST(PowerLossTest, RandomLives) {
   const auto sum = [&](uint64_t PowerTally::*field) { return tallies.Sum(field); };
   std::cout << sum(&PowerTally::states) << " states, " << sum(&PowerTally::lossy_states)
             << " with losses, " << sum(&PowerTally::whole_states) << " lucky, "
+            << sum(&PowerTally::striped_states) << " striped, "
             << sum(&PowerTally::recovery_states) << " in recovery, "
             << sum(&PowerTally::creation_states) << " in creation; "
             << sum(&PowerTally::lost_writes) << " writes lost, " << sum(&PowerTally::durable_writes)
@@ -116,6 +117,7 @@ TEST(PowerLossTest, RandomLives) {
   EXPECT_GT(sum(&PowerTally::lossy_states), states / 10);
   EXPECT_GT(sum(&PowerTally::whole_states), states / 50);
   EXPECT_GT(sum(&PowerTally::recovery_states), states / 100);
+  EXPECT_GT(sum(&PowerTally::striped_states), states / 8);
   EXPECT_GT(sum(&PowerTally::creation_states), states / 100);
   EXPECT_GT(sum(&PowerTally::durable_writes), states);
   EXPECT_GT(sum(&PowerTally::failed_flushes), states / 200);

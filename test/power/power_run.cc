@@ -41,6 +41,16 @@ void PowerRun::DrawGeometry() {
   geometry_.io_backend = IoBackend::kPsync;
   geometry_.journal_bytes = kMinJournalBytes;
   names_.bucket_count = geometry_.bucket_count;
+  // A third path is the store's own directory.
+  path_count_ = Chance(&random_, 0.25) ? 2 + static_cast<uint32_t>(Below(&random_, 2)) : 0;
+  geometry_.stripe_unit_bytes = kMinStripeUnitBytes;
+}
+
+Options PowerRun::PathsIn(const std::string& dir, Options options) const {
+  for (uint32_t i = 0; i < path_count_; ++i) {
+    options.paths.push_back(i == 2 ? dir : dir + "/path" + std::to_string(i));
+  }
+  return options;
 }
 
 PowerRun::Phase PowerRun::DrawPhase() {
@@ -92,6 +102,9 @@ bool PowerRun::Fail(const std::string& what) {
 bool PowerRun::Run(std::string* complaint) {
   State first;
   first.dir = states_.NewDirectory();
+  for (const std::string& path : PathsIn(first.dir, {}).paths) {
+    std::filesystem::create_directories(path);
+  }
   first.event = "creation";
   first.history = std::make_shared<WriteHistory>(names_);
   first.bounds.durable = first.bounds.begun = first.history->Begun();
@@ -113,6 +126,7 @@ bool PowerRun::Run(std::string* complaint) {
 bool PowerRun::Live(State state) {
   const uint32_t losses = state.losses;
   if (losses > 0) ++tally_->states;
+  if (losses > 0 && path_count_ > 0) ++tally_->striped_states;
   const Phase phase = DrawPhase();
   const bool goes_on = losses == 0 || (losses < kMaxLosses && Chance(&random_, 0.6));
   PowerDisk disk(state.dir);
@@ -200,7 +214,7 @@ void PowerRun::TakeState(PowerDisk* disk, const std::string& event, uint32_t los
 
 bool PowerRun::Open(const std::string& dir, const Options& options) {
   sync_mode_ = options.sync_mode;
-  const Status status = Store::Open(options, dir, &store_);
+  const Status status = Store::Open(PathsIn(dir, options), dir, &store_);
   return status.ok() || Fail("open: " + status.ToString());
 }
 
@@ -413,9 +427,10 @@ bool PowerRun::CloseAndVerify(const std::string& dir, const Options& options) {
 bool PowerRun::Verify(const std::string& dir, uint64_t* record_count) {
   VerifyReport report;
   std::string bad;
-  const Status status = Store::Verify(geometry_, dir, &report, [&](const BadRecord& record) {
-    bad += " " + record.file + " slot " + std::to_string(record.slot) + ": " + record.what;
-  });
+  const Status status =
+      Store::Verify(PathsIn(dir, geometry_), dir, &report, [&](const BadRecord& record) {
+        bad += " " + record.file + " slot " + std::to_string(record.slot) + ": " + record.what;
+      });
   *record_count = report.record_count;
   // A creation that was cut short has left no store.
   return status.ok() || status.code() == Code::kNotFound ||

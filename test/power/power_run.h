@@ -28,6 +28,7 @@ struct PowerTally {
   uint64_t states = 0;
   uint64_t lossy_states = 0;     // some unsynced write was lost
   uint64_t whole_states = 0;     // unsynced writes, none of them lost
+  uint64_t striped_states = 0;   // of a store over two paths or three
   uint64_t recovery_states = 0;  // power lost in the middle of an opening after a loss
   uint64_t creation_states = 0;  // and in the middle of a creation
   uint64_t durable_writes = 0;   // acknowledged in a sync mode
@@ -88,6 +89,8 @@ class PowerRun {
   bool CheckWhole(const char* when);
   bool CloseAndVerify(const std::string& dir, const Options& options);
   bool Verify(const std::string& dir, uint64_t* record_count);
+  // With the store's paths, if it has any, in the directory that it lies in now.
+  Options PathsIn(const std::string& dir, Options options) const;
   bool Fail(const std::string& what);
 
   const uint64_t seed_;
@@ -96,6 +99,7 @@ class PowerRun {
   StateDirectory states_;
 
   Options geometry_;
+  uint32_t path_count_ = 0;
   LaneNames names_;
   uint64_t next_version_ = 1;  // under mutex_ while threads write
 
