@@ -52,6 +52,9 @@ Status OpenAt(int dir_fd, const std::string& name, int flags, mode_t mode, Uniqu
     if (errno == EINVAL && (flags & O_DIRECT) != 0) {
       return Status::NotSupported("open " + name + ": the file system refuses O_DIRECT");
     }
+    if (errno == EBUSY && (flags & O_EXCL) != 0) {
+      return Status::IOError("open " + name + ": the device is mounted or in use");
+    }
     return Status::FromErrno("open " + name, errno);
   }
   *fd = UniqueFd(result);

@@ -19,6 +19,8 @@ int FlagsOf(Access access) {
       return O_RDWR;
     case Access::kCreate:
       return O_RDWR | O_CREAT;
+    case Access::kExclusiveDevice:
+      return O_RDWR | O_EXCL;
   }
   return O_RDONLY;
 }

@@ -14,7 +14,13 @@
 
 namespace engine_race::io {
 
-enum class Access { kRead, kReadWrite, kCreate };
+enum class Access {
+  kRead,
+  kReadWrite,
+  kCreate,
+  // kReadWrite of a block device that nobody else may have, neither mounted nor as part of another.
+  kExclusiveDevice,
+};
 enum class Caching { kBuffered, kDirect };
 
 class File {
