@@ -1,0 +1,54 @@
+// The header of a raw block device: whose it is and how it is cut up, and who may take it over.
+//
+// Stateless functions over an open device.
+#ifndef ENGINE_RACE_LOG_DEVICE_HEADER_H_
+#define ENGINE_RACE_LOG_DEVICE_HEADER_H_
+
+#include <cstdint>
+
+#include "engine_race/base/status.h"
+#include "engine_race/io/block_device.h"
+#include "engine_race/io/file.h"
+
+namespace engine_race {
+
+// A device's part in its store. A value type.
+struct DeviceIdentity {
+  uint64_t store_id = 0;
+  uint32_t path_index = 0;
+  uint32_t path_count = 0;
+  uint32_t extent_count = 0;
+  uint64_t extent_bytes = 0;
+
+  // Where on the device an extent begins.
+  uint64_t OffsetOf(uint64_t physical_extent) const;
+  bool operator==(const DeviceIdentity&) const = default;
+};
+
+// Cuts a device of `device_bytes` up: extents of a power of two from `stripe_unit_bytes` to 64 MiB,
+// as large as leaves four for each bucket, if any size does. kInvalidArgument when not even one
+// extent fits.
+Status PlanExtents(uint64_t device_bytes, uint64_t stripe_unit_bytes, uint32_t bucket_count,
+                   DeviceIdentity* identity);
+
+// Refuses, unless `overwrite`, a device that holds anything but zeros or the header `expected`,
+// which an interrupted creation may have left; null: there was none. The device stays as it was.
+Status CheckFree(const io::BlockDevice& device, bool overwrite, const DeviceIdentity* expected);
+
+// Zeros what identifies the device to others, its first and last MiB, writes the header and
+// flushes it.
+Status WriteDeviceHeader(const io::BlockDevice& device, const DeviceIdentity& identity);
+
+// kNotFound where there is no header; kCorruption for a damaged one.
+Status ReadDeviceHeader(const io::File& file, DeviceIdentity* identity);
+
+// Reads the header and compares it: whether this is the device that belongs at `path_index`. Says
+// what it is instead otherwise.
+Status CheckDeviceHeader(const io::BlockDevice& device, const DeviceIdentity& expected);
+
+// The same block in a file, where the extent table keeps its copy.
+Status WriteHeaderBlock(const io::File& file, const DeviceIdentity& identity);
+
+}  // namespace engine_race
+
+#endif  // ENGINE_RACE_LOG_DEVICE_HEADER_H_
