@@ -84,7 +84,7 @@ jobs = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc))
 submake = $(MAKE) --no-print-directory $(jobs)
 
 .PHONY: all library programs tests guest race test fuzz check bench bench-race bench-safety \
-        bench-io mutants soak crash powercut asan tsan format clean help FORCE
+        bench-io mutants soak crash powercut nvme-guest asan tsan format clean help FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
 
@@ -102,7 +102,7 @@ race:  ## installs, builds and runs the three-phase race; RACE_ARGS='--dir D --n
 test:  ## installs, builds and runs every test, plain and under the sanitizers
 	scripts/setup.sh test
 	$(submake) -k test-release test-asan test-tsan test-fuzz
-	scripts/run_tests.sh release asan tsan judges fuzz powercut
+	scripts/run_tests.sh release asan tsan judges fuzz powercut nvme
 
 asan tsan:  ## the tests under one sanitizer
 	scripts/setup.sh test
@@ -150,6 +150,11 @@ powercut:  ## installs QEMU and cuts the power of guests; POWERCUT_ARGS='--round
 	scripts/setup.sh guest
 	$(submake) guest
 	scripts/powercut.py $(POWERCUT_ARGS)
+
+nvme-guest:  ## installs QEMU and tries raw NVMe disks and passthrough in a guest
+	scripts/setup.sh guest
+	$(submake) guest
+	scripts/nvme_guest.py
 
 format:  ## formats every source in place
 	$(CLANG_FORMAT) -i $(sources) $(judge_sources) $(fuzz_sources) $(guest_sources) $(headers)
@@ -202,7 +207,7 @@ $(BUILD)/open_fuzz: $(call objects,$(fuzz_sources) $(fuzz_helpers)) $(library_ob
 	@echo "link $@"
 	$(quiet)$(CXX) $(CXXFLAGS) -fsanitize=fuzzer $(filter %.o,$^) $(THIRD_PARTY_ARCHIVES) $(LDLIBS) -o $@
 
-# The only program of the power-cut guests, which have no libraries.
+# The only program of the guests, which have no libraries.
 guest: $(GUEST_INIT)
 $(GUEST_INIT): $(call objects,$(guest_sources) harness/value_maker.cc) $(library_objects) $(BUILD)/sources.txt
 	@mkdir -p $(@D)

@@ -1,11 +1,12 @@
 #!/bin/bash
-# Puts a Linux kernel for QEMU guests, with NVMe and ext4 built in, at build/guest/vmlinuz: Debian's
-# kernel for clouds, taken out of its package and not installed. Does nothing when it is there.
+# Puts a Linux kernel for QEMU guests, with NVMe and ext4 built in, at build/guest/vmlinuz, and its md
+# driver into build/guest/modules: Debian's kernel for clouds, taken out of its package and not
+# installed. Does nothing when they are there, and is content with a kernel alone.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 kernel=$PWD/build/guest/vmlinuz
-[ ! -s "$kernel" ] || exit 0
-if ! command -v apt-get > /dev/null; then
+[ ! -s "$kernel" ] || [ ! -e "$PWD/build/guest/modules" ] || exit 0
+if [ ! -s "$kernel" ] && ! command -v apt-get > /dev/null; then
   echo "guest kernel: this system has no apt-get; put a kernel with NVMe and ext4 built in at $kernel" >&2
   exit 1
 fi
@@ -22,6 +23,7 @@ work=$(mktemp -d "$PWD/build/guest/kernel.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 cd "$work"
 if ! download; then
+  [ ! -s "$kernel" ] || exit 0
   # Lists that are missing or that name a kernel which the archive no longer has.
   [ "$(id -u)" != 0 ] || timeout 60 apt-get update -q -o Acquire::http::Timeout=20 > /dev/null 2>&1 < /dev/null || true
   if ! download; then
@@ -29,5 +31,11 @@ if ! download; then
     exit 1
   fi
 fi
-dpkg-deb --fsys-tarfile ./*.deb | tar -x --wildcards './boot/vmlinuz*'
+dpkg-deb --fsys-tarfile ./*.deb |
+  tar -x --wildcards './boot/vmlinuz*' '*/drivers/md/md-mod.ko*' '*/drivers/md/raid0.ko*'
+# Modules are of one build of the kernel: never those of one with the image of another.
+mkdir modules
+mv lib/modules/*/kernel/drivers/md/*.ko modules
 mv boot/vmlinuz* "$kernel"
+rm -rf "${kernel%/*}/modules"
+mv modules "${kernel%/*}/modules"

@@ -2,7 +2,7 @@
 """Cuts the power of QEMU guests that write to a store, and checks what is left of it.
 
 A round is one cut and the verification of what it left, by the guest's next boot (see
-harness/guest/power_init.cc), which then goes on loading the same store. Three kinds of cut:
+harness/guest/power_init.h), which then goes on loading the same store. Three kinds of cut:
 
   reset  the guest resets itself: its page cache is gone
   kill   QEMU is killed: so is the page cache, and requests are torn from the device
@@ -25,7 +25,8 @@ import time
 
 sys.dont_write_bytecode = True
 # pylint: disable=wrong-import-position
-from powercut_guest import (FS_BYTES, QEMU, Guest, copy_image, make_image, make_initramfs, remove)
+from powercut_guest import (FS_BYTES, QEMU, Guest, copy_image, disk_arguments, make_image,
+                            make_initramfs, remove)
 from powercut_replay import WriteLog, cut_disk, random_point
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -69,7 +70,8 @@ class Trial:
 
     def _boot(self, arguments, write_log=None):
         arguments = dict(arguments, seed=self.store_seed, ledger=FS_BYTES)
-        self.guest = Guest(self.kernel, self.initramfs, self.image, arguments, write_log)
+        disk = disk_arguments(self.image, 'powercut', write_log)
+        self.guest = Guest(self.kernel, self.initramfs, disk, arguments)
         return self.guest
 
     def _load_arguments(self):

@@ -1,7 +1,7 @@
-"""QEMU guests for power cuts: the disk, the initial file system, one boot and how it ends.
+"""QEMU guests: their disks, the initial file system, one boot and how it ends.
 
-Nothing here judges; powercut.py does. Guests run under software emulation, which is the same
-everywhere and slow enough that cuts fall into the middle of things.
+Nothing here judges; powercut.py and nvme_guest.py do. Guests run under software emulation, which is
+the same everywhere and slow enough that cuts fall into the middle of things.
 """
 
 import gzip
@@ -33,10 +33,11 @@ def make_image(path):
          str(FS_BYTES // BLOCK_BYTES)], check=True)
 
 
-def make_initramfs(init_program, path):
-    """A cpio archive ("newc") that holds the program as /init."""
-    with open(init_program, 'rb') as program:
-        content = program.read()
+def make_initramfs(init_program, path, modules=()):
+    """A cpio archive ("newc") with the program as /init and modules of the kernel in /modules."""
+    def read(source):
+        with open(source, 'rb') as file:
+            return file.read()
 
     def entry(name, mode, data):
         name += b'\0'
@@ -47,24 +48,40 @@ def make_initramfs(init_program, path):
         return block + bytes(-len(block) % 4)
 
     with gzip.open(path, 'wb', compresslevel=1) as archive:
-        archive.write(entry(b'init', 0o100755, content) + entry(b'TRAILER!!!', 0, b''))
+        archive.write(entry(b'init', 0o100755, read(init_program)))
+        if modules:
+            archive.write(entry(b'modules', 0o040755, b''))
+        for module in modules:
+            name = b'modules/' + os.path.basename(module).encode()
+            archive.write(entry(name, 0o100644, read(module)))
+        archive.write(entry(b'TRAILER!!!', 0, b''))
+
+
+def disk_arguments(image, serial, write_log=None):
+    """QEMU's arguments for one NVMe disk; `write_log` gets all that is written to it."""
+    disk = [f'driver=file,node-name={serial},filename={image},cache.no-flush=on']
+    top = serial
+    if write_log:
+        # The files below it need no flush of the host's disk, but this driver must see the
+        # guest's flushes, so caching is told to each file and not to the whole drive.
+        with open(write_log, 'wb'):
+            pass
+        disk += [f'driver=file,node-name={serial}_writes,filename={write_log},cache.no-flush=on',
+                 f'driver=blklogwrites,node-name={serial}_logged,file={serial},'
+                 f'log={serial}_writes,log-sector-size=512']
+        top = f'{serial}_logged'
+    arguments = []
+    for node in disk:
+        arguments += ['-blockdev', node]
+    # To Intel's name for it the kernel sends no Write Zeroes, which QEMU before 9 logs wrongly.
+    return arguments + ['-device',
+                        f'nvme,serial={serial},drive={top},write-cache=on,use-intel-id=on']
 
 
 class Guest:
     """One boot. Its serial lines are gathered by a thread of its own."""
 
-    def __init__(self, kernel, initramfs, image, arguments, write_log=None):
-        disk = [f'driver=file,node-name=image,filename={image},cache.no-flush=on']
-        top = 'image'
-        if write_log:
-            # The files below it need no flush of the host's disk, but this driver must see the
-            # guest's flushes, so caching is told to each file and not to the whole drive.
-            with open(write_log, 'wb'):
-                pass
-            disk += [f'driver=file,node-name=writes,filename={write_log},cache.no-flush=on',
-                     'driver=blklogwrites,node-name=logged,file=image,log=writes,'
-                     'log-sector-size=512']
-            top = 'logged'
+    def __init__(self, kernel, initramfs, disks, arguments):
         # On a busy host the check of the timer's interrupt fails, and that is a panic.
         append = ['console=ttyS0', 'quiet', 'loglevel=2', 'panic=-1', 'no_timer_check',
                   'random.trust_cpu=on']
@@ -72,11 +89,7 @@ class Guest:
         command = [QEMU, '-accel', 'tcg', '-cpu', 'max', '-M', 'pc', '-m', '384', '-smp', '2',
                    '-nodefaults', '-display', 'none', '-monitor', 'none', '-serial', 'stdio',
                    '-no-reboot', '-kernel', kernel, '-initrd', initramfs,
-                   '-append', ' '.join(append)]
-        for node in disk:
-            command += ['-blockdev', node]
-        # To Intel's name for it the kernel sends no Write Zeroes, which QEMU before 9 logs wrongly.
-        command += ['-device', f'nvme,serial=powercut,drive={top},write-cache=on,use-intel-id=on']
+                   '-append', ' '.join(append), *disks]
         self.lines = []
         self.silent = False  # it will say no more
         self._changed = threading.Condition()

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Runs built tests and adds up what they say: the last line is "N passed, N failed[, N skipped]".
 #
-#   scripts/run_tests.sh [release|asan|tsan|judges|fuzz|powercut]...
+#   scripts/run_tests.sh [release|asan|tsan|judges|fuzz|powercut|nvme]...
 #
 # As many runs go on at once as there are CPUs. A test program that crashes, hangs or leaves no
 # report counts as one failed test, and so does a sanitizer's finding after the tests themselves
@@ -103,23 +103,24 @@ run_fuzz() {
   fi
 }
 
-run_powercut() {
-  local began=$SECONDS output summary
+run_guests() {  # name, the script that boots them and its arguments
+  local name=$1 began=$SECONDS output summary
+  shift
   if command -v python3 > /dev/null; then
-    output=$(timeout -k 10 "$timeout_s" scripts/powercut.py --rounds 8 --seed 1 2>&1 < /dev/null)
+    output=$(timeout -k 10 "$timeout_s" "$@" 2>&1 < /dev/null)
   else
     output='skipped: python3 is missing'
   fi
   summary=$(tail -n 1 <<< "$output")
   if [[ $summary =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed$ ]]; then
     [ "${BASH_REMATCH[2]}" = 0 ] || echo "$output"
-    summarise powercut "${BASH_REMATCH[1]}" "${BASH_REMATCH[2]}" 0 $((SECONDS - began))
+    summarise "$name" "${BASH_REMATCH[1]}" "${BASH_REMATCH[2]}" 0 $((SECONDS - began))
   elif [[ $summary =~ ^skipped: ]]; then
-    echo "powercut: $summary"
-    summarise powercut 0 0 1 $((SECONDS - began))
+    echo "$name: $summary"
+    summarise "$name" 0 0 1 $((SECONDS - began))
   else
     echo "$output"
-    summarise powercut 0 1 0 $((SECONDS - began))
+    summarise "$name" 0 1 0 $((SECONDS - began))
   fi
 }
 
@@ -129,14 +130,15 @@ start() {
     asan | tsan) run_gtest "$1" "$sanitizer_filter" "${fixed_addresses[@]}" ;;
     judges) run_judges ;;
     fuzz) run_fuzz ;;
-    powercut) run_powercut ;;
+    powercut) run_guests powercut scripts/powercut.py --rounds 8 --seed 1 ;;
+    nvme) run_guests nvme scripts/nvme_guest.py ;;
   esac
 }
 
 for run in "$@"; do
   case $run in
-    release | asan | tsan | judges | fuzz | powercut) ;;
-    *) echo "usage: $0 [release|asan|tsan|judges|fuzz|powercut]..." >&2; exit 2 ;;
+    release | asan | tsan | judges | fuzz | powercut | nvme) ;;
+    *) echo "usage: $0 [release|asan|tsan|judges|fuzz|powercut|nvme]..." >&2; exit 2 ;;
   esac
 done
 

@@ -1,31 +1,15 @@
-// The first and only process of a power-cut guest: it verifies what the last cut has left of the
-// store on /dev/nvme0n1, then loads it until the power goes.
-//
-// scripts/powercut.py boots it and reads its lines on the serial console. The kernel passes its
-// command line's unknown names on as environment variables:
-//   pc_seed         of the plan
-//   pc_ledger       where on the device the ledger begins, bytes
-//   pc_load         1: load after the verification; otherwise the guest powers off
-//   pc_mode         none, group or every
-//   pc_sync_ms, pc_pace_us, pc_operations   the load, see LoadPlan
-//   pc_writeback    of the kernel, in centiseconds: how soon it writes dirty pages by itself
-//   pc_reset_from   mount or load: resets the machine pc_reset_ms after that
-#include <chrono>
+#include "harness/guest/power_init.h"
+
 #include <cstdio>
-#include <cstdlib>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
-#include <fcntl.h>
 #include <sys/mount.h>
-#include <sys/reboot.h>
 #include <sys/stat.h>
-#include <termios.h>
-#include <unistd.h>
 
 #include "engine_race/store.h"
+#include "harness/guest/guest_system.h"
 #include "harness/guest/power_ledger.h"
 #include "harness/guest/power_load.h"
 #include "harness/guest/power_plan.h"
@@ -34,56 +18,22 @@
 namespace engine_race::powercut {
 namespace {
 
+using guest::Argument;
+using guest::End;
+using guest::EndWith;
+using guest::Number;
+using guest::ResetAfter;
+using guest::Say;
+using guest::WriteText;
+
 constexpr char kDevice[] = "/dev/nvme0n1";
 constexpr char kMountPoint[] = "/mnt";
 constexpr char kStoreDir[] = "/mnt/store";
 // A guest whose host has forgotten it ends by itself.
 constexpr uint64_t kLifeMs = 300'000;
 
-std::string Argument(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
-
-uint64_t Number(const char* name) { return std::strtoull(Argument(name).c_str(), nullptr, 10); }
-
-void Say(const std::string& line) {
-  const std::string text = line + "\n";
-  if (::write(STDOUT_FILENO, text.data(), text.size()) < 0) return;
-}
-
-// Nothing is unmounted or closed: the last boot of a store, too, ends like a cut.
-[[noreturn]] void End() {
-  ::tcdrain(STDOUT_FILENO);
-  ::reboot(RB_AUTOBOOT);
-  std::abort();
-}
-
-[[noreturn]] void EndWith(const std::string& line) {
-  Say(line);
-  End();
-}
-
-void WriteText(const char* path, const std::string& text) {
-  const int fd = ::open(path, O_WRONLY | O_CLOEXEC);
-  if (fd < 0 || ::write(fd, text.data(), text.size()) < 0) Say(std::string("cannot write ") + path);
-  ::close(fd);
-}
-
-void ResetAfter(uint64_t ms) {
-  std::thread([ms] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(ms));
-    WriteText("/proc/sysrq-trigger", "b");
-  }).detach();
-}
-
-void MountAll() {
-  for (const char* dir : {"/proc", "/sys", "/dev", kMountPoint}) ::mkdir(dir, 0755);
-  ::mount("proc", "/proc", "proc", 0, nullptr);
-  ::mount("sysfs", "/sys", "sysfs", 0, nullptr);
-  ::mount("devtmpfs", "/dev", "devtmpfs", 0, nullptr);
-  const int console = ::open("/dev/ttyS0", O_RDWR | O_NOCTTY);
-  for (int fd = 0; fd <= STDERR_FILENO; ++fd) ::dup2(console, fd);
+void MountStore() {
+  ::mkdir(kMountPoint, 0755);
   if (const uint64_t centiseconds = Number("pc_writeback"); centiseconds > 0) {
     WriteText("/proc/sys/vm/dirty_writeback_centisecs", std::to_string(centiseconds));
     WriteText("/proc/sys/vm/dirty_expire_centisecs", std::to_string(centiseconds));
@@ -139,8 +89,10 @@ std::unique_ptr<Store> OpenStore(const Plan& plan, SyncMode sync_mode, bool exis
   return store;
 }
 
+}  // namespace
+
 [[noreturn]] void Run() {
-  MountAll();
+  MountStore();
   ResetAfter(kLifeMs);
   const Plan plan(Number("pc_seed"));
   LoadPlan load = LoadFromArguments();
@@ -171,7 +123,4 @@ std::unique_ptr<Store> OpenStore(const Plan& plan, SyncMode sync_mode, bool exis
   EndWith("POWERCUT VIOLATION " + RunLoad(plan, load, store.get(), &ledger));
 }
 
-}  // namespace
 }  // namespace engine_race::powercut
-
-int main() { engine_race::powercut::Run(); }
