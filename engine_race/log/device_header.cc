@@ -29,19 +29,19 @@ uint64_t DeviceIdentity::OffsetOf(uint64_t physical_extent) const {
   return format::kDeviceDataOffset + physical_extent * extent_bytes;
 }
 
-Status PlanExtents(uint64_t device_bytes, uint64_t stripe_unit_bytes, uint32_t bucket_count,
-                   DeviceIdentity* identity) {
+Status PlanExtents(uint64_t device_bytes, const Geometry& geometry, DeviceIdentity* identity) {
   const uint64_t data_bytes = DataBytes(device_bytes);
-  const uint64_t wanted_count = uint64_t{format::kExtentsPerBucket} * bucket_count;
-  uint64_t extent_bytes = std::max(stripe_unit_bytes, format::kMaxExtentBytes);
-  while (extent_bytes > stripe_unit_bytes && data_bytes / extent_bytes < wanted_count) {
-    extent_bytes /= 2;
-  }
+  const uint64_t wanted_count = uint64_t{format::kExtentsPerBucket} * geometry.bucket_count;
+  const uint64_t least_bytes = std::max(geometry.value_unit_bytes(), kMinStripeUnitBytes);
+  const uint64_t useful_bytes =
+      std::min(std::bit_ceil(geometry.path_region_bytes()), format::kMaxExtentBytes);
+  uint64_t extent_bytes = std::max(least_bytes, useful_bytes);
+  while (extent_bytes > least_bytes && data_bytes / extent_bytes < wanted_count) extent_bytes /= 2;
   if (data_bytes < extent_bytes) {
     return Status::InvalidArgument(
         "a device of " + std::to_string(device_bytes) + " bytes is too small: a header of " +
-        std::to_string(format::kDeviceDataOffset) + " bytes and one stripe unit of " +
-        std::to_string(stripe_unit_bytes) + " do not fit");
+        std::to_string(format::kDeviceDataOffset) + " bytes and one extent of " +
+        std::to_string(extent_bytes) + " do not fit");
   }
   identity->extent_bytes = extent_bytes;
   identity->extent_count =
@@ -49,18 +49,21 @@ Status PlanExtents(uint64_t device_bytes, uint64_t stripe_unit_bytes, uint32_t b
   return Status::Ok();
 }
 
-Status CheckFree(const io::BlockDevice& device, bool overwrite, const DeviceIdentity* expected) {
+Status CheckFree(const io::BlockDevice& device, bool overwrite, uint64_t store_id, bool* foreign) {
+  *foreign = false;
   if (overwrite) return Status::Ok();
-  if (expected != nullptr) {
-    DeviceIdentity found;
-    if (ReadDeviceHeader(device.file, &found).ok() && found == *expected) return Status::Ok();
+  DeviceIdentity found;
+  if (ReadDeviceHeader(device.file, &found).ok()) {
+    if (found.store_id == store_id) return Status::Ok();
+    *foreign = true;
+    return Status::InvalidArgument("the device belongs to another store");
   }
   bool holds = false;
   ENGINE_RACE_RETURN_IF_ERROR(device.HoldsSomething(&holds));
   if (!holds) return Status::Ok();
-  return Status::InvalidArgument(device.file.name() +
-                                 ": the device is not empty: its first or last MiB holds data; "
-                                 "overwrite_devices takes it all the same");
+  return Status::InvalidArgument(
+      "the device is not empty: its first or last MiB holds data; overwrite_devices takes it all "
+      "the same");
 }
 
 Status WriteHeaderBlock(const io::File& file, const DeviceIdentity& identity) {
@@ -120,27 +123,27 @@ Status ReadDeviceHeader(const io::File& file, DeviceIdentity* identity) {
   return Status::Ok();
 }
 
-Status CheckDeviceHeader(const io::BlockDevice& device, const DeviceIdentity& expected) {
-  const std::string& name = device.file.name();
+Status CheckDeviceHeader(const io::BlockDevice& device, const DeviceIdentity& expected,
+                         Code wrong) {
   DeviceIdentity found;
   const Status status = ReadDeviceHeader(device.file, &found);
   if (status.code() == Code::kNotFound) {
-    return Status::Corruption(name + ": the device holds no values of an engine_race store");
+    return Status(wrong, "the device holds no values of an engine_race store");
   }
   ENGINE_RACE_RETURN_IF_ERROR(status);
   if (found.store_id != expected.store_id) {
-    return Status::Corruption(name + ": the device belongs to another store");
+    return Status(wrong, "the device belongs to another store");
   }
-  if (found.path_index != expected.path_index) {
-    return Status::Corruption(name + ": the device is path " + std::to_string(found.path_index) +
-                              " of its store, not path " + std::to_string(expected.path_index));
+  if (found.path_index != expected.path_index || found.path_count != expected.path_count) {
+    return Status(wrong, "the device is path " + std::to_string(found.path_index) + " of " +
+                             std::to_string(found.path_count) + " of the store");
   }
   if (!(found == expected)) {
-    return Status::Corruption(name + ": the device's header and the store's differ");
+    return Status::Corruption("the device's header and the store's differ");
   }
   if (device.size_bytes < expected.OffsetOf(expected.extent_count)) {
-    return Status::Corruption(name + ": the device has shrunk to " +
-                              std::to_string(device.size_bytes) + " bytes");
+    return Status::Corruption("the device has shrunk to " + std::to_string(device.size_bytes) +
+                              " bytes");
   }
   return Status::Ok();
 }

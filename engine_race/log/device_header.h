@@ -9,6 +9,7 @@
 #include "engine_race/base/status.h"
 #include "engine_race/io/block_device.h"
 #include "engine_race/io/file.h"
+#include "engine_race/log/geometry.h"
 
 namespace engine_race {
 
@@ -25,15 +26,15 @@ struct DeviceIdentity {
   bool operator==(const DeviceIdentity&) const = default;
 };
 
-// Cuts a device of `device_bytes` up: extents of a power of two from `stripe_unit_bytes` to 64 MiB,
-// as large as leaves four for each bucket, if any size does. kInvalidArgument when not even one
-// extent fits.
-Status PlanExtents(uint64_t device_bytes, uint64_t stripe_unit_bytes, uint32_t bucket_count,
-                   DeviceIdentity* identity);
+// Cuts a device of `device_bytes` up for a store of this geometry: extents of a power of two, from
+// a stripe unit to 64 MiB, as large as leaves four for each bucket, if any size does, and no larger
+// than what a bucket may ever have there. kInvalidArgument when not even one extent fits.
+Status PlanExtents(uint64_t device_bytes, const Geometry& geometry, DeviceIdentity* identity);
 
-// Refuses, unless `overwrite`, a device that holds anything but zeros or the header `expected`,
-// which an interrupted creation may have left; null: there was none. The device stays as it was.
-Status CheckFree(const io::BlockDevice& device, bool overwrite, const DeviceIdentity* expected);
+// Refuses, unless `overwrite`, a device that holds anything but zeros or the header of this store,
+// which an interrupted creation may have left; *foreign when it is another store's. The device
+// stays as it was.
+Status CheckFree(const io::BlockDevice& device, bool overwrite, uint64_t store_id, bool* foreign);
 
 // Zeros what identifies the device to others, its first and last MiB, writes the header and
 // flushes it.
@@ -42,9 +43,10 @@ Status WriteDeviceHeader(const io::BlockDevice& device, const DeviceIdentity& id
 // kNotFound where there is no header; kCorruption for a damaged one.
 Status ReadDeviceHeader(const io::File& file, DeviceIdentity* identity);
 
-// Reads the header and compares it: whether this is the device that belongs at `path_index`. Says
-// what it is instead otherwise.
-Status CheckDeviceHeader(const io::BlockDevice& device, const DeviceIdentity& expected);
+// Reads the header and compares it: whether this is the device of that path. Says what it is
+// instead otherwise, with the code `wrong` when it is no device of this store, or that of another
+// path.
+Status CheckDeviceHeader(const io::BlockDevice& device, const DeviceIdentity& expected, Code wrong);
 
 // The same block in a file, where the extent table keeps its copy.
 Status WriteHeaderBlock(const io::File& file, const DeviceIdentity& identity);

@@ -108,32 +108,29 @@ Status ExtentTable::Create(int dir_fd, const DeviceIdentity& identity) {
   return file_.Sync();
 }
 
-Status ExtentTable::ReadIdentity(int dir_fd, uint32_t path_index, DeviceIdentity* identity) {
+Status ExtentTable::OpenFile(int dir_fd, uint32_t path_index, uint64_t store_id, bool read_only) {
   const std::string name = ExtentTableName(path_index);
   bool exists = false;
   ENGINE_RACE_RETURN_IF_ERROR(sys::Exists(dir_fd, name, &exists));
-  if (!exists) return Status::NotFound();
-  io::File file;
-  ENGINE_RACE_RETURN_IF_ERROR(
-      io::File::Open(dir_fd, name, io::Access::kRead, io::Caching::kBuffered, &file));
-  uint64_t size_bytes = 0;
-  ENGINE_RACE_RETURN_IF_ERROR(file.Size(&size_bytes));
-  if (size_bytes < format::kDeviceHeaderBytes) return Status::NotFound();
-  return ReadDeviceHeader(file, identity);
-}
-
-Status ExtentTable::Open(int dir_fd, uint32_t path_index, uint64_t store_id, bool read_only) {
-  const std::string name = ExtentTableName(path_index);
-  const Status found = ReadIdentity(dir_fd, path_index, &identity_);
-  if (found.code() == Code::kNotFound) return Status::Corruption(name + " is missing");
-  ENGINE_RACE_RETURN_IF_ERROR(found);
-  if (identity_.store_id != store_id || identity_.path_index != path_index) {
-    return Status::Corruption(name + ": the table of another store or path");
-  }
-  ENGINE_RACE_RETURN_IF_ERROR(AllocateWords());
+  if (!exists) return Status::Corruption(name + " is missing");
   ENGINE_RACE_RETURN_IF_ERROR(io::File::Open(dir_fd, name,
                                              read_only ? io::Access::kRead : io::Access::kReadWrite,
                                              io::Caching::kBuffered, &file_));
+  uint64_t size_bytes = 0;
+  ENGINE_RACE_RETURN_IF_ERROR(file_.Size(&size_bytes));
+  if (size_bytes < format::kExtentEntriesOffset) {
+    return Status::Corruption(name + ": the table is truncated");
+  }
+  const Status found = ReadDeviceHeader(file_, &identity_);
+  if (found.code() == Code::kNotFound) return Status::Corruption(name + ": not an extent table");
+  ENGINE_RACE_RETURN_IF_ERROR(found);
+  if (identity_.store_id == store_id && identity_.path_index == path_index) return Status::Ok();
+  return Status::Corruption(name + ": the table of another store or path");
+}
+
+Status ExtentTable::Open(int dir_fd, uint32_t path_index, uint64_t store_id, bool read_only) {
+  ENGINE_RACE_RETURN_IF_ERROR(OpenFile(dir_fd, path_index, store_id, read_only));
+  ENGINE_RACE_RETURN_IF_ERROR(AllocateWords());
   uint64_t synced_count = 0;
   ENGINE_RACE_RETURN_IF_ERROR(ReadMark(&synced_count));
   std::vector<ExtentEntry> entries;

@@ -41,10 +41,6 @@ class ExtentTable {
   // of the last ones, and count as not given out.
   Status Open(int dir_fd, uint32_t path_index, uint64_t store_id, bool read_only);
 
-  // The identity in an existing table's copy of the header, say one that an interrupted creation
-  // left; kNotFound when there is none.
-  static Status ReadIdentity(int dir_fd, uint32_t path_index, DeviceIdentity* identity);
-
   // Where on the device a logical extent begins; false when it was never given out.
   bool Find(uint32_t bucket, uint32_t logical_extent, uint64_t* device_offset) const;
 
@@ -68,6 +64,7 @@ class ExtentTable {
   uint64_t CheckOf(uint32_t bucket, uint32_t logical_extent, uint64_t physical_extent) const;
   uint64_t CheckOfMark(uint64_t count) const;
   Status AllocateWords();
+  Status OpenFile(int dir_fd, uint32_t path_index, uint64_t store_id, bool read_only);
   uint64_t FirstWordOf(uint64_t key) const;
   bool FindWord(uint64_t key, uint64_t* physical_extent) const;
   void Insert(uint64_t key, uint64_t physical_extent);

@@ -198,7 +198,7 @@ Status PlanStore(const Options& options, const std::string& dir, StoreFiles* fil
     return Status::Ok();
   }
   bool foreign = false;
-  const Status made = MakeValuePaths(dir_fd, identity, paths, &foreign);
+  const Status made = MakeValuePaths(dir_fd, identity, options.overwrite_devices, paths, &foreign);
   if (foreign && remains && !interrupted) {
     return Status::Corruption("the manifest is missing, but there are files of a store in " + dir +
                               ", and " + made.message() + " or to this one");
@@ -220,13 +220,15 @@ Status CreateStore(const Options& options, const std::string& dir, StoreFiles* f
   ENGINE_RACE_RETURN_IF_ERROR(PlanStore(options, dir, files, &paths));
   const StoreIdentity& identity = files->identity;
   for (const ValuePath& path : paths) {
+    if (path.device.file.valid()) continue;
     ENGINE_RACE_RETURN_IF_ERROR(
         ProbeCapacity(options, DirectoryOf(*files, path), &files->identity.geometry));
   }
+  ENGINE_RACE_RETURN_IF_ERROR(CheckDevices(identity, paths));
   const bool striped = !identity.paths.empty();
   if (striped) {
     ENGINE_RACE_RETURN_IF_ERROR(WriteManifestDraft(dir_fd, identity));
-    ENGINE_RACE_RETURN_IF_ERROR(WritePathMarkers(identity, paths));
+    ENGINE_RACE_RETURN_IF_ERROR(WritePathMarkers(dir_fd, identity, &paths));
   }
   files->values.Init(identity.geometry, std::move(paths));
   const std::vector<PlannedFile> plan = PlanFiles(files);
@@ -250,8 +252,9 @@ Status CreateStore(const Options& options, const std::string& dir, StoreFiles* f
 Status OpenExisting(const std::vector<std::string>& given_paths, io::Access access,
                     StoreFiles* files, bool* moved) {
   std::vector<ValuePath> paths;
-  ENGINE_RACE_RETURN_IF_ERROR(
-      OpenValuePaths(files->directory.get(), given_paths, &files->identity, &paths, moved));
+  ENGINE_RACE_RETURN_IF_ERROR(OpenValuePaths(files->directory.get(), given_paths,
+                                             access == io::Access::kRead, &files->identity, &paths,
+                                             moved));
   if (paths.empty()) paths = OwnDirectory();
   files->values.Init(files->identity.geometry, std::move(paths));
   for (const PlannedFile& planned : PlanFiles(files)) {
@@ -286,8 +289,7 @@ Status OpenStoreFiles(const Options& options, const std::string& dir, StoreFiles
   } else {
     ENGINE_RACE_RETURN_IF_ERROR(found);
     bool moved = false;
-    ENGINE_RACE_RETURN_IF_ERROR(
-        OpenExisting(options.paths, io::Access::kReadWrite, files, &moved));
+    ENGINE_RACE_RETURN_IF_ERROR(OpenExisting(options.paths, io::Access::kReadWrite, files, &moved));
     if (moved) ENGINE_RACE_RETURN_IF_ERROR(WriteManifest(files->directory.get(), files->identity));
   }
   for (const ValuePath& path : files->values.paths()) {

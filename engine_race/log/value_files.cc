@@ -22,6 +22,9 @@ void ValueFiles::Init(const Geometry& geometry, std::vector<ValuePath> paths) {
   }
   files_.clear();
   files_.resize(file_count);
+  for (ValuePath& path : paths_) {
+    if (path.units != nullptr) files_[path.first_file] = std::move(path.device.file);
+  }
 }
 
 Status ValueFiles::LocateToWrite(uint32_t bucket, uint64_t slot, ValuePlace* place) const {

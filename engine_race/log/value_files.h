@@ -5,8 +5,9 @@
 // of values never crosses a unit. Without paths the unit is the whole region and the only "path" is
 // the store's directory.
 //
-// What a path does with a unit is its own business: a directory has a place for each from the start,
-// found by arithmetic; a path that gives places out as units are first written brings a UnitMap.
+// What a path does with a unit is its own business: a directory has a place for each from the
+// start, found by arithmetic; a path that gives places out as units are first written brings a
+// UnitMap.
 //
 // Owner of the files and of the paths' locks. Immutable once opened; calls are thread-safe.
 #ifndef ENGINE_RACE_LOG_VALUE_FILES_H_
@@ -19,6 +20,7 @@
 
 #include "engine_race/base/status.h"
 #include "engine_race/base/sys.h"
+#include "engine_race/io/block_device.h"
 #include "engine_race/io/file.h"
 #include "engine_race/log/geometry.h"
 
@@ -27,8 +29,9 @@ namespace engine_race {
 // Places of units in the one file of a path. Thread-safe.
 class UnitMap {
  public:
-  // Of a unit that has never been written to; it reads as zeros.
-  static constexpr uint64_t kNowhere = ~uint64_t{0};
+  // Of a unit that has never been written to; ValueFiles::Read gives zeros for it. Past the end of
+  // every device, so that a read there brings nothing.
+  static constexpr uint64_t kNowhere = uint64_t{1} << 62;
 
   virtual ~UnitMap() = default;
   // The offset of a unit in the path's file, or kNowhere.
@@ -44,6 +47,8 @@ struct ValuePath {
   std::string name;
   // With its lock, unless the store's directory has that already; invalid where there is none.
   UniqueFd directory;
+  // Of a path that is a raw device, until ValueFiles::Init takes its file.
+  io::BlockDevice device;
   // Null: units are found by arithmetic, in as many files as the geometry says. Otherwise the path
   // has one file.
   std::unique_ptr<UnitMap> units;
@@ -63,7 +68,8 @@ struct ValuePlace {
 
 class ValueFiles {
  public:
-  // Takes the paths, whose files are then to be opened through mutable_file.
+  // Takes the paths. The files of those without a UnitMap are then to be opened through
+  // mutable_file.
   void Init(const Geometry& geometry, std::vector<ValuePath> paths);
 
   // For a unit without a place the offset is UnitMap::kNowhere, where no read succeeds.

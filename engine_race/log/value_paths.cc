@@ -8,7 +8,10 @@
 #include <utility>
 
 #include "engine_race/base/checksum.h"
+#include "engine_race/io/block_device.h"
 #include "engine_race/io/file.h"
+#include "engine_race/log/device_header.h"
+#include "engine_race/log/device_units.h"
 #include "engine_race/log/format.h"
 
 namespace engine_race {
@@ -74,11 +77,12 @@ Status LockPath(int store_dir_fd, Code wrong, bool create, const std::vector<Val
   } else if (error) {
     return Status::FromErrno(prefix + "stat", error.value());
   } else if (found.type() != std::filesystem::file_type::directory) {
-    return Status(wrong, prefix + "it is no directory");
+    return Status(wrong, prefix + "it is neither a directory nor a block device");
   }
   ENGINE_RACE_RETURN_IF_ERROR(
       Prefixed(prefix, sys::OpenDirectory(path->name, create, &path->directory)));
   for (size_t i = 0; i < before.size(); ++i) {
+    if (!before[i].directory.valid()) continue;
     bool same = false;
     ENGINE_RACE_RETURN_IF_ERROR(
         sys::SameFile(before[i].directory.get(), path->directory.get(), &same));
@@ -111,6 +115,19 @@ Status CheckMarker(const StoreIdentity& identity, size_t index, Code wrong, cons
   return Status::Ok();
 }
 
+// Whether a directory may become a path of a new store.
+Status CheckUnmarked(const StoreIdentity& identity, const std::string& prefix,
+                     const ValuePath& path, bool* foreign) {
+  PathMarker marker;
+  const Status read = ReadMarker(path.directory.get(), &marker);
+  if (read.code() == Code::kNotFound) return Status::Ok();
+  ENGINE_RACE_RETURN_IF_ERROR(Prefixed(prefix, read));
+  // An interrupted creation of this store may have left its own.
+  if (marker.store_id == identity.store_id) return Status::Ok();
+  *foreign = true;
+  return Status::InvalidArgument(prefix + "it belongs to another store");
+}
+
 }  // namespace
 
 std::string PathPrefix(size_t index, const std::string& name) {
@@ -130,56 +147,73 @@ Status AbsoluteNames(const std::vector<std::string>& given, std::vector<std::str
   return Status::Ok();
 }
 
-Status MakeValuePaths(int store_dir_fd, const StoreIdentity& identity,
+Status MakeValuePaths(int store_dir_fd, const StoreIdentity& identity, bool overwrite_devices,
                       std::vector<ValuePath>* paths, bool* foreign) {
   *foreign = false;
   paths->clear();
   for (const std::string& name : identity.paths) {
+    const std::string prefix = PathPrefix(paths->size(), name);
     ValuePath path;
     path.name = name;
-    ENGINE_RACE_RETURN_IF_ERROR(
-        LockPath(store_dir_fd, Code::kInvalidArgument, /*create=*/true, *paths, &path));
-    PathMarker marker;
-    const Status read = ReadMarker(path.directory.get(), &marker);
-    if (read.code() != Code::kNotFound) {
-      const std::string prefix = PathPrefix(paths->size(), name);
-      ENGINE_RACE_RETURN_IF_ERROR(Prefixed(prefix, read));
-      // An interrupted creation of this store may have left its own.
-      if (marker.store_id != identity.store_id) {
-        *foreign = true;
-        return Status::InvalidArgument(prefix + "it belongs to another store");
-      }
+    bool is_device = false;
+    ENGINE_RACE_RETURN_IF_ERROR(Prefixed(prefix, io::BlockDevice::Is(name, &is_device)));
+    if (is_device) {
+      ENGINE_RACE_RETURN_IF_ERROR(
+          Prefixed(prefix, io::BlockDevice::Open(name, /*read_only=*/false, &path.device)));
+      ENGINE_RACE_RETURN_IF_ERROR(
+          Prefixed(prefix, CheckFree(path.device, overwrite_devices, identity.store_id, foreign)));
+    } else {
+      ENGINE_RACE_RETURN_IF_ERROR(
+          LockPath(store_dir_fd, Code::kInvalidArgument, /*create=*/true, *paths, &path));
+      ENGINE_RACE_RETURN_IF_ERROR(CheckUnmarked(identity, prefix, path, foreign));
     }
     paths->push_back(std::move(path));
   }
   return Status::Ok();
 }
 
-Status WritePathMarkers(const StoreIdentity& identity, const std::vector<ValuePath>& paths) {
+Status CheckDevices(const StoreIdentity& identity, const std::vector<ValuePath>& paths) {
   for (size_t i = 0; i < paths.size(); ++i) {
-    PathMarker marker{};
-    marker.magic = format::kMarkerMagic;
-    marker.format_version = format::kFormatVersion;
-    marker.path_index = static_cast<uint32_t>(i);
-    marker.path_count = static_cast<uint32_t>(paths.size());
-    marker.store_id = identity.store_id;
-    marker.checksum = ChecksumOf(marker);
+    if (!paths[i].device.file.valid()) continue;
+    DeviceIdentity planned;
     ENGINE_RACE_RETURN_IF_ERROR(
-        Prefixed(PathPrefix(i, paths[i].name), WriteMarker(paths[i].directory.get(), marker)));
+        Prefixed(PathPrefix(i, paths[i].name), PlanDevice(identity, i, paths[i].device, &planned)));
   }
   return Status::Ok();
 }
 
-Status OpenValuePaths(int store_dir_fd, const std::vector<std::string>& given,
+Status WritePathMarkers(int store_dir_fd, const StoreIdentity& identity,
+                        std::vector<ValuePath>* paths) {
+  for (size_t i = 0; i < paths->size(); ++i) {
+    ValuePath& path = (*paths)[i];
+    const std::string prefix = PathPrefix(i, path.name);
+    if (path.device.file.valid()) {
+      ENGINE_RACE_RETURN_IF_ERROR(Prefixed(prefix, MakeDevice(store_dir_fd, identity, i, &path)));
+      continue;
+    }
+    PathMarker marker{};
+    marker.magic = format::kMarkerMagic;
+    marker.format_version = format::kFormatVersion;
+    marker.path_index = static_cast<uint32_t>(i);
+    marker.path_count = static_cast<uint32_t>(paths->size());
+    marker.store_id = identity.store_id;
+    marker.checksum = ChecksumOf(marker);
+    ENGINE_RACE_RETURN_IF_ERROR(Prefixed(prefix, WriteMarker(path.directory.get(), marker)));
+  }
+  return Status::Ok();
+}
+
+Status OpenValuePaths(int store_dir_fd, const std::vector<std::string>& given, bool read_only,
                       StoreIdentity* identity, std::vector<ValuePath>* paths, bool* moved) {
   *moved = false;
   paths->clear();
   const std::vector<std::string> known = identity->paths;
   if (!given.empty()) {
     if (given.size() != known.size()) {
-      return Status::InvalidArgument("the store has " + std::to_string(known.size()) +
-                                     " paths, not " + std::to_string(given.size()) +
-                                     (known.empty() ? ": its values are in its own directory" : ""));
+      return Status::InvalidArgument(
+          "the store has " + std::to_string(known.size()) + " paths, not " +
+          std::to_string(given.size()) +
+          (known.empty() ? ": its values are in its own directory" : ""));
     }
     ENGINE_RACE_RETURN_IF_ERROR(AbsoluteNames(given, &identity->paths));
   }
@@ -188,8 +222,16 @@ Status OpenValuePaths(int store_dir_fd, const std::vector<std::string>& given,
     path.name = identity->paths[i];
     // What the manifest says itself is not the caller's mistake.
     const Code wrong = path.name == known[i] ? Code::kCorruption : Code::kInvalidArgument;
-    ENGINE_RACE_RETURN_IF_ERROR(LockPath(store_dir_fd, wrong, /*create=*/false, *paths, &path));
-    ENGINE_RACE_RETURN_IF_ERROR(CheckMarker(*identity, i, wrong, path));
+    bool is_device = false;
+    ENGINE_RACE_RETURN_IF_ERROR(io::BlockDevice::Is(path.name, &is_device));
+    if (is_device) {
+      ENGINE_RACE_RETURN_IF_ERROR(
+          Prefixed(PathPrefix(i, path.name),
+                   OpenDevice(store_dir_fd, *identity, i, read_only, wrong, &path)));
+    } else {
+      ENGINE_RACE_RETURN_IF_ERROR(LockPath(store_dir_fd, wrong, /*create=*/false, *paths, &path));
+      ENGINE_RACE_RETURN_IF_ERROR(CheckMarker(*identity, i, wrong, path));
+    }
     paths->push_back(std::move(path));
   }
   *moved = identity->paths != known;

@@ -1,7 +1,8 @@
-// The directories that a striped store keeps its values in: found, checked and locked.
+// The directories and raw devices that a striped store keeps its values in: found, checked and
+// locked.
 //
-// Each holds a marker that says which path of which store it is, so that a missing, swapped or
-// foreign one is told from the right one before a value is read.
+// Each holds a marker, a device in its header, that says which path of which store it is, so that a
+// missing, swapped or foreign one is told from the right one before a value is read.
 #ifndef ENGINE_RACE_LOG_VALUE_PATHS_H_
 #define ENGINE_RACE_LOG_VALUE_PATHS_H_
 
@@ -20,19 +21,24 @@ Status AbsoluteNames(const std::vector<std::string>& given, std::vector<std::str
 // "path 1, /data: "
 std::string PathPrefix(size_t index, const std::string& name);
 
-// Makes the directories of identity.paths where they are missing and locks them for a new store.
-// kInvalidArgument for what cannot be a path, for one given twice, and for one that holds the marker
-// of another store; *foreign then.
-Status MakeValuePaths(int store_dir_fd, const StoreIdentity& identity,
+// Makes the directories of identity.paths where they are missing and locks all paths for a new
+// store. kInvalidArgument for what cannot be a path, for one given twice, for one that holds the
+// marker of another store, *foreign then, and for a device that holds anything, unless
+// `overwrite_devices`.
+Status MakeValuePaths(int store_dir_fd, const StoreIdentity& identity, bool overwrite_devices,
                       std::vector<ValuePath>* paths, bool* foreign);
 
-// Marks the paths as those of the store, durably.
-Status WritePathMarkers(const StoreIdentity& identity, const std::vector<ValuePath>& paths);
+// kInvalidArgument when a device is too small for a store of this geometry.
+Status CheckDevices(const StoreIdentity& identity, const std::vector<ValuePath>& paths);
+
+// Marks the paths as those of the store, durably. Devices get their extent tables with that.
+Status WritePathMarkers(int store_dir_fd, const StoreIdentity& identity,
+                        std::vector<ValuePath>* paths);
 
 // Locks the paths of a store that exists: those in `given`, or those that the manifest names when
 // it is empty. What is given and is not the store's own is kInvalidArgument; kCorruption when what
 // the manifest names is not there. *moved when the names have changed; identity->paths has them.
-Status OpenValuePaths(int store_dir_fd, const std::vector<std::string>& given,
+Status OpenValuePaths(int store_dir_fd, const std::vector<std::string>& given, bool read_only,
                       StoreIdentity* identity, std::vector<ValuePath>* paths, bool* moved);
 
 }  // namespace engine_race

@@ -201,13 +201,6 @@ TEST_F(ExtentTableTest, ForeignMissingAndTruncatedTablesAreRefused) {
   EXPECT_EQ(Reopen().code(), Code::kCorruption);
 }
 
-TEST_F(ExtentTableTest, WhoCreatesFindsWhatAnInterruptedCreationLeft) {
-  DeviceIdentity found;
-  EXPECT_EQ(ExtentTable::ReadIdentity(dir_fd_.get(), 0, &found).code(), Code::kNotFound);
-  ASSERT_TRUE(ExtentTable::ReadIdentity(dir_fd_.get(), 1, &found).ok());
-  EXPECT_EQ(found, identity_);
-}
-
 TEST_F(ExtentTableTest, ManyThreadsAgree) {
   constexpr uint32_t kThreads = 4;
   constexpr uint32_t kBuckets = 30;
@@ -247,22 +240,41 @@ TEST_F(ExtentTableTest, ManyThreadsAgree) {
   }
 }
 
-TEST(PlanExtentsTest, FourForEachBucketWhereItCan) {
+// Of a device for a store with so many buckets; 0 bytes when it does not fit.
+DeviceIdentity Planned(uint64_t device_bytes, uint64_t stripe_unit_bytes, uint32_t bucket_count,
+                       uint64_t bucket_capacity_records = kMaxBucketRecords) {
+  Geometry geometry = GeometryFrom(Options());
+  geometry.path_count = 1;
+  geometry.stripe_unit_bytes = stripe_unit_bytes;
+  geometry.bucket_count = bucket_count;
+  geometry.bucket_capacity_records = bucket_capacity_records;
   DeviceIdentity identity;
-  ASSERT_TRUE(PlanExtents(uint64_t{1} << 44, kMiB, 1024, &identity).ok());
-  EXPECT_EQ(identity.extent_bytes, format::kMaxExtentBytes);
-  ASSERT_TRUE(PlanExtents(uint64_t{32} << 30, kMiB, 1024, &identity).ok());
-  EXPECT_EQ(identity.extent_bytes, 4 * kMiB) << "8 MiB would be 4095 of them";
-  EXPECT_GE(identity.extent_count, 4096u);
-  ASSERT_TRUE(PlanExtents(uint64_t{1} << 30, kMiB, 1024, &identity).ok());
-  EXPECT_EQ(identity.extent_bytes, kMiB) << "never less than a stripe unit";
-  EXPECT_EQ(identity.extent_count, 1023u);
-  ASSERT_TRUE(PlanExtents(uint64_t{1} << 40, 256 * kMiB, 1, &identity).ok());
-  EXPECT_EQ(identity.extent_bytes, 256 * kMiB);
-  EXPECT_LE(identity.OffsetOf(identity.extent_count), uint64_t{1} << 40);
-  EXPECT_EQ(PlanExtents(2 * kMiB - 1, kMiB, 1, &identity).code(), Code::kInvalidArgument);
-  EXPECT_EQ(PlanExtents(0, kMiB, 1, &identity).code(), Code::kInvalidArgument);
-  EXPECT_TRUE(PlanExtents(2 * kMiB, kMiB, 1, &identity).ok());
+  const Status status = PlanExtents(device_bytes, geometry, &identity);
+  EXPECT_TRUE(status.ok() || status.code() == Code::kInvalidArgument) << status.ToString();
+  EXPECT_LE(status.ok() ? identity.OffsetOf(identity.extent_count) : 0, device_bytes);
+  return identity;
+}
+
+TEST(PlanExtentsTest, FourForEachBucketWhereItCan) {
+  EXPECT_EQ(Planned(uint64_t{1} << 44, kMiB, 1024).extent_bytes, format::kMaxExtentBytes);
+  EXPECT_EQ(Planned(uint64_t{32} << 30, kMiB, 1024).extent_bytes, 4 * kMiB)
+      << "8 MiB would be 4095 of them";
+  EXPECT_GE(Planned(uint64_t{32} << 30, kMiB, 1024).extent_count, 4096u);
+  EXPECT_EQ(Planned(uint64_t{1} << 30, kMiB, 1024).extent_bytes, kMiB)
+      << "never less than a stripe unit";
+  EXPECT_EQ(Planned(uint64_t{1} << 30, kMiB, 1024).extent_count, 1023u);
+  EXPECT_EQ(Planned(uint64_t{1} << 40, 256 * kMiB, 1).extent_bytes, 256 * kMiB);
+}
+
+TEST(PlanExtentsTest, NoLargerThanABucket) {
+  EXPECT_EQ(Planned(uint64_t{1} << 40, kMiB, 8, 1024).extent_bytes, 4 * kMiB);
+  EXPECT_EQ(Planned(uint64_t{1} << 40, kMiB, 8, 1).extent_bytes, kMinStripeUnitBytes);
+}
+
+TEST(PlanExtentsTest, ADeviceMayBeTooSmall) {
+  EXPECT_EQ(Planned(2 * kMiB - 1, kMiB, 1).extent_bytes, 0u);
+  EXPECT_EQ(Planned(0, kMiB, 1).extent_bytes, 0u);
+  EXPECT_EQ(Planned(2 * kMiB, kMiB, 1).extent_count, 1u);
 }
 
 class DeviceHeaderTest : public testing::Test {
@@ -279,12 +291,14 @@ class DeviceHeaderTest : public testing::Test {
 };
 
 TEST_F(DeviceHeaderTest, OnlyAnEmptyDeviceIsFree) {
-  EXPECT_TRUE(CheckFree(device_, /*overwrite=*/false, nullptr).ok());
+  bool foreign = true;
+  EXPECT_TRUE(CheckFree(device_, /*overwrite=*/false, kStoreId, &foreign).ok());
   ASSERT_TRUE(loop_.Write(8 * kMiB - 8192, "signature"));
-  const Status status = CheckFree(device_, /*overwrite=*/false, &identity_);
+  const Status status = CheckFree(device_, /*overwrite=*/false, kStoreId, &foreign);
   EXPECT_EQ(status.code(), Code::kInvalidArgument);
   EXPECT_NE(status.message().find("not empty"), std::string::npos) << status.ToString();
-  EXPECT_TRUE(CheckFree(device_, /*overwrite=*/true, nullptr).ok());
+  EXPECT_FALSE(foreign);
+  EXPECT_TRUE(CheckFree(device_, /*overwrite=*/true, kStoreId, &foreign).ok());
   std::string bytes;
   ASSERT_TRUE(loop_.Read(8 * kMiB - 8192, 9, &bytes));
   EXPECT_EQ(bytes, "signature") << "looking changes nothing";
@@ -295,38 +309,40 @@ TEST_F(DeviceHeaderTest, OnlyAnEmptyDeviceIsFree) {
 }
 
 TEST_F(DeviceHeaderTest, AnInterruptedCreationIsRecognised) {
+  bool foreign = true;
   ASSERT_TRUE(WriteDeviceHeader(device_, identity_).ok());
-  EXPECT_TRUE(CheckFree(device_, /*overwrite=*/false, &identity_).ok());
-  DeviceIdentity other = identity_;
-  other.store_id = 1;
-  EXPECT_EQ(CheckFree(device_, /*overwrite=*/false, &other).code(), Code::kInvalidArgument);
-  EXPECT_EQ(CheckFree(device_, /*overwrite=*/false, nullptr).code(), Code::kInvalidArgument);
+  EXPECT_TRUE(CheckFree(device_, /*overwrite=*/false, kStoreId, &foreign).ok());
+  EXPECT_FALSE(foreign);
+  EXPECT_EQ(CheckFree(device_, /*overwrite=*/false, 1, &foreign).code(), Code::kInvalidArgument);
+  EXPECT_TRUE(foreign);
+  EXPECT_TRUE(CheckFree(device_, /*overwrite=*/true, 1, &foreign).ok());
 }
 
 TEST_F(DeviceHeaderTest, SaysWhatADeviceIsInstead) {
-  const auto check = [&](const DeviceIdentity& expected) {
-    const Status status = CheckDeviceHeader(device_, expected);
-    EXPECT_TRUE(status.ok() || status.code() == Code::kCorruption) << status.ToString();
+  const auto check = [&](const DeviceIdentity& expected, Code code) {
+    const Status status = CheckDeviceHeader(device_, expected, Code::kInvalidArgument);
+    EXPECT_EQ(status.code(), code) << status.ToString();
     return status.message();
   };
-  EXPECT_NE(check(identity_).find("holds no values"), std::string::npos);
+  constexpr Code kWrong = Code::kInvalidArgument;
+  EXPECT_NE(check(identity_, kWrong).find("holds no values"), std::string::npos);
   ASSERT_TRUE(WriteDeviceHeader(device_, identity_).ok());
-  EXPECT_EQ(check(identity_), "");
+  EXPECT_EQ(check(identity_, Code::kOk), "");
   DeviceIdentity other = identity_;
   other.store_id = 1;
-  EXPECT_NE(check(other).find("another store"), std::string::npos);
+  EXPECT_NE(check(other, kWrong).find("another store"), std::string::npos);
   other = identity_;
   other.path_index = 1;
-  EXPECT_NE(check(other).find("is path 0 of its store, not path 1"), std::string::npos);
+  EXPECT_NE(check(other, kWrong).find("is path 0 of 2"), std::string::npos);
   other = identity_;
   other.extent_bytes = 2 * kMiB;
-  EXPECT_NE(check(other).find("differ"), std::string::npos);
+  EXPECT_NE(check(other, Code::kCorruption).find("differ"), std::string::npos);
   other = identity_;
   other.extent_count = 8;
   ASSERT_TRUE(WriteDeviceHeader(device_, other).ok());
-  EXPECT_NE(check(other).find("shrunk"), std::string::npos);
+  EXPECT_NE(check(other, Code::kCorruption).find("shrunk"), std::string::npos);
   ASSERT_TRUE(loop_.Write(30, "x"));
-  EXPECT_NE(check(other).find("checksum"), std::string::npos);
+  EXPECT_NE(check(other, Code::kCorruption).find("checksum"), std::string::npos);
 }
 
 }  // namespace

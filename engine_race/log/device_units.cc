@@ -1,0 +1,53 @@
+#include "engine_race/log/device_units.h"
+
+#include <memory>
+#include <utility>
+
+namespace engine_race {
+
+uint64_t DeviceUnits::Find(uint32_t bucket, uint64_t local_unit) const {
+  uint64_t offset = 0;
+  if (!table_.Find(bucket, ExtentOf(local_unit), &offset)) return kNowhere;
+  return offset + InExtent(local_unit);
+}
+
+Status DeviceUnits::FindToWrite(uint32_t bucket, uint64_t local_unit, uint64_t* offset) {
+  ENGINE_RACE_RETURN_IF_ERROR(table_.FindOrAllocate(bucket, ExtentOf(local_unit), offset));
+  *offset += InExtent(local_unit);
+  return Status::Ok();
+}
+
+Status PlanDevice(const StoreIdentity& identity, size_t index, const io::BlockDevice& device,
+                  DeviceIdentity* planned) {
+  planned->store_id = identity.store_id;
+  planned->path_index = static_cast<uint32_t>(index);
+  planned->path_count = static_cast<uint32_t>(identity.paths.size());
+  return PlanExtents(device.size_bytes, identity.geometry, planned);
+}
+
+Status MakeDevice(int store_dir_fd, const StoreIdentity& identity, size_t index, ValuePath* path) {
+  DeviceIdentity planned;
+  ENGINE_RACE_RETURN_IF_ERROR(PlanDevice(identity, index, path->device, &planned));
+  auto units = std::make_unique<DeviceUnits>(identity.geometry);
+  ENGINE_RACE_RETURN_IF_ERROR(units->table()->Create(store_dir_fd, planned));
+  ENGINE_RACE_RETURN_IF_ERROR(WriteDeviceHeader(path->device, planned));
+  path->units = std::move(units);
+  return Status::Ok();
+}
+
+Status OpenDevice(int store_dir_fd, const StoreIdentity& identity, size_t index, bool read_only,
+                  Code wrong, ValuePath* path) {
+  ENGINE_RACE_RETURN_IF_ERROR(io::BlockDevice::Open(path->name, read_only, &path->device));
+  auto units = std::make_unique<DeviceUnits>(identity.geometry);
+  ENGINE_RACE_RETURN_IF_ERROR(units->table()->Open(store_dir_fd, static_cast<uint32_t>(index),
+                                                   identity.store_id, read_only));
+  const DeviceIdentity& expected = units->table()->identity();
+  if (expected.extent_bytes < identity.geometry.value_unit_bytes()) {
+    return Status::Corruption("the device's extents are smaller than a stripe unit");
+  }
+  ENGINE_RACE_RETURN_IF_ERROR(CheckDeviceHeader(path->device, expected, wrong));
+  path->units = std::move(units);
+  return Status::Ok();
+}
+
+}  // namespace engine_race
