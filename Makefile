@@ -70,7 +70,9 @@ guest_sources := $(sort $(wildcard harness/guest/*.cc))
 
 objects = $(addprefix $(BUILD)/,$(1:.cc=.o))
 library_objects := $(call objects,$(library_sources))
-harness_objects := $(call objects,$(harness_sources))
+# The I/O experiments, which compare tasks with Boost.Context: no other program needs it.
+io_objects := $(call objects,$(wildcard harness/io_*.cc))
+harness_objects := $(filter-out $(io_objects),$(call objects,$(harness_sources)))
 test_objects := $(call objects,$(test_sources))
 PROGRAMS := $(main_sources:harness/%_main.cc=$(BIN)/%)
 GUEST_INIT := build/guest/init
@@ -190,6 +192,8 @@ $(PROGRAMS): $(BIN)/%: $(BUILD)/harness/%_main.o $(harness_objects) $(library_ob
 	@echo "link $@"
 	$(quiet)$(CXX) $(LDFLAGS) $(filter %.o,$^) $(THIRD_PARTY_ARCHIVES) $(LDLIBS) -o $@
 $(BIN)/bench_micro: LDLIBS += -lbenchmark
+$(BIN)/race: $(io_objects)
+$(BIN)/race $(BUILD)/engine_tests: LDLIBS += -lboost_context
 # What writing would cost without checksums is measured by leaving them out, there alone.
 $(BIN)/bench_safety: LDFLAGS += -Wl,--wrap=_ZN11engine_race9HashValueEPKv
 
@@ -199,7 +203,7 @@ WRAPPED_CALLS := pread pwrite fsync fdatasync fallocate ftruncate lseek openat r
                  $(addprefix io_uring_,queue_init_params register_buffers register_files \
                                        enable_rings submit_and_wait peek_batch_cqe)
 $(BUILD)/engine_tests: LDFLAGS += $(WRAPPED_CALLS:%=-Wl,--wrap=%)
-$(BUILD)/engine_tests: $(test_objects) $(harness_objects) $(library_objects) $(BUILD)/sources.txt
+$(BUILD)/engine_tests: $(test_objects) $(harness_objects) $(io_objects) $(library_objects) $(BUILD)/sources.txt
 	@echo "link $@"
 	$(quiet)$(CXX) $(LDFLAGS) $(filter %.o,$^) $(THIRD_PARTY_ARCHIVES) -lgtest -lgtest_main $(LDLIBS) -o $@
 

@@ -10,6 +10,7 @@
 
 #include "harness/child_process.h"
 #include "harness/fio_runner.h"
+#include "harness/io_command.h"
 #include "harness/json_file.h"
 #include "harness/machine.h"
 #include "harness/race_dir.h"
@@ -209,7 +210,10 @@ int main(int argc, char** argv) {
   CLI::App* const dump = app.add_subcommand("dump", "print a store's manifest, fill and skew");
   dump->add_option("DIR", store_dir, "the store")->required();
   dump->add_flag("--buckets", every_bucket, "and a line for each bucket");
+  harness::IoFlags io_flags;
+  const CLI::App* const io = harness::AddIoCommand(&app, &io_flags);
   CLI11_PARSE(app, argc, argv);
+  if (*io) return harness::RunIo(io_flags);
   if (*verify) return harness::VerifyStoreIn(store_dir);
   if (*dump) return harness::DumpStoreIn(store_dir, every_bucket);
   return harness::Race(flags);

@@ -1,0 +1,88 @@
+// Short rounds on one CPU, and their median: for costs of some nanoseconds.
+//
+// One at a time; not synchronised.
+#ifndef HARNESS_IO_ROUNDS_H_
+#define HARNESS_IO_ROUNDS_H_
+
+#include <sched.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "harness/process_stats.h"
+
+namespace harness {
+
+// Keeps the calling thread, and threads that it starts, on the first CPU that it may use, until the
+// object goes.
+class PinnedToOneCpu {
+ public:
+  PinnedToOneCpu() {
+    CPU_ZERO(&before_);
+    if (sched_getaffinity(0, sizeof(before_), &before_) != 0) return;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+      if (!CPU_ISSET(cpu, &before_)) continue;
+      CPU_SET(cpu, &one);
+      break;
+    }
+    is_pinned_ = sched_setaffinity(0, sizeof(one), &one) == 0;
+  }
+  PinnedToOneCpu(const PinnedToOneCpu&) = delete;
+  PinnedToOneCpu& operator=(const PinnedToOneCpu&) = delete;
+  ~PinnedToOneCpu() {
+    if (is_pinned_) sched_setaffinity(0, sizeof(before_), &before_);
+  }
+
+ private:
+  cpu_set_t before_;
+  bool is_pinned_ = false;
+};
+
+inline uint64_t CycleCount() {
+#if defined(__x86_64__)
+  return __builtin_ia32_rdtsc();
+#else
+  return 0;
+#endif
+}
+
+struct RoundCost {
+  double ns = 0;
+  double cycles = 0;
+};
+
+inline double MedianOf(std::vector<double> values) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  const size_t half = values.size() / 2;
+  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
+
+// Calls `chunk`, which does something some times and says how often, for `seconds` altogether; the
+// median over the rounds of what one of them costs. The first round warms up and is not counted.
+template <typename Chunk>
+RoundCost MedianCost(uint32_t round_count, double seconds, Chunk chunk) {
+  const auto round_ns = static_cast<uint64_t>(seconds * 1e9 / (round_count + 1));
+  std::vector<double> ns;
+  std::vector<double> cycles;
+  for (uint32_t round = 0; round <= round_count; ++round) {
+    const uint64_t begin_ns = NowNs();
+    const uint64_t begin_cycles = CycleCount();
+    uint64_t count = 0;
+    do {
+      count += chunk();
+    } while (NowNs() - begin_ns < round_ns);
+    if (round == 0) continue;
+    const auto divisor = static_cast<double>(count);
+    ns.push_back(static_cast<double>(NowNs() - begin_ns) / divisor);
+    cycles.push_back(static_cast<double>(CycleCount() - begin_cycles) / divisor);
+  }
+  return {MedianOf(std::move(ns)), MedianOf(std::move(cycles))};
+}
+
+}  // namespace harness
+
+#endif  // HARNESS_IO_ROUNDS_H_
