@@ -91,7 +91,8 @@ submake = $(MAKE) --no-print-directory $(jobs)
 .DELETE_ON_ERROR:
 
 # The programs need packages that the library does not, so a machine without them still gets that.
-all: library $(if $(wildcard /usr/include/CLI/CLI.hpp /usr/local/include/CLI/CLI.hpp),programs)  ## the library and the programs
+has_header = $(wildcard /usr/include/$(1) /usr/local/include/$(1))
+all: library $(if $(and $(call has_header,CLI/CLI.hpp),$(call has_header,boost/context/fiber.hpp)),programs)  ## the library and the programs
 library: $(LIBRARY)    ## lib/libengine.a
 programs: $(PROGRAMS)  ## bin/race, bin/crash and the benches
 tests: $(BUILD)/engine_tests

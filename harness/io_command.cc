@@ -69,6 +69,7 @@ bool RunMedium(const IoFlags& flags, const std::vector<int>& numbers, const std:
   for (const int number : numbers) {
     if (Interrupted()) break;
     for (IoExperiment& experiment : RunIoExperiment(number, lab)) {
+      if (experiment.rows.empty() && Interrupted()) continue;
       std::printf("%s", ExperimentText(experiment).c_str());
       std::fflush(stdout);
       results->push_back(std::move(experiment));

@@ -119,6 +119,7 @@ Status RawWorker::Run(TimedThread* self) {
   while (queue_->in_flight() > 0) {
     ENGINE_RACE_RETURN_IF_ERROR(Take(queue_->in_flight(), &self->tally));
   }
+  self->Stop();
   return Status::Ok();
 }
 

@@ -35,7 +35,10 @@ std::string CellOf(std::string_view key, const IoRow& value) {
   if (value.is_string()) return value.get<std::string>();
   if (value.is_boolean()) return value.get<bool>() ? "yes" : "no";
   if (!value.is_number()) return "-";
-  if (key.ends_with("_ns") || key == "cpu_ns_per_request") return Duration(value.get<double>());
+  if (key.ends_with("_ns") || key == "cpu_ns_per_request") {
+    const double ns = value.get<double>();
+    return ns < 100 ? Fixed(ns, 1) + " ns" : Duration(ns);
+  }
   if (key.ends_with("_bytes")) return ByteText(value.get<uint64_t>());
   if (value.is_number_integer()) return std::to_string(value.get<int64_t>());
   if (key == "mb_per_second") return Fixed(value.get<double>(), 1);

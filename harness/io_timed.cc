@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "harness/child_process.h"
@@ -19,7 +20,9 @@ using engine_race::Status;
 class Race {
  public:
   Race(uint32_t thread_count, double seconds)
-      : seconds_(seconds), start_(static_cast<ptrdiff_t>(thread_count), OnStart{this}) {}
+      : seconds_(seconds),
+        start_(static_cast<ptrdiff_t>(thread_count), OnStart{this}),
+        under_way_(thread_count) {}
 
   void Arrive() { start_.arrive_and_wait(); }
   void GiveUp() { start_.arrive_and_drop(); }
@@ -27,6 +30,13 @@ class Race {
   bool Running() const {
     // Relaxed: only asks threads to end soon; joining them orders the rest.
     return NowNs() < end_ns_ && !failed_.load(std::memory_order_relaxed) && !Interrupted();
+  }
+
+  void Stop() {
+    // The last one's readings are the point's; joining the threads orders them before Finish.
+    if (--under_way_ > 0) return;
+    end_cpu_seconds_ = CpuSeconds();
+    stopped_ns_ = NowNs();
   }
 
   void Fail(Status status) {
@@ -37,8 +47,8 @@ class Race {
 
   // After every thread has ended.
   Status Finish(IoPoint* point) const {
-    point->seconds = SecondsSince(begin_ns_);
-    point->cpu_seconds = CpuSeconds() - begin_cpu_seconds_;
+    point->seconds = static_cast<double>(stopped_ns_ - begin_ns_) * 1e-9;
+    point->cpu_seconds = end_cpu_seconds_ - begin_cpu_seconds_;
     if (!first_.ok()) return first_;
     if (Interrupted()) return Status(engine_race::Code::kIncomplete, "interrupted");
     return Status::Ok();
@@ -62,6 +72,9 @@ class Race {
   double begin_cpu_seconds_ = 0;
   uint64_t begin_ns_ = 0;
   uint64_t end_ns_ = 0;
+  std::atomic<uint32_t> under_way_;
+  double end_cpu_seconds_ = 0;
+  uint64_t stopped_ns_ = 0;
   std::atomic<bool> failed_{false};
   std::mutex mutex_;
   Status first_;
@@ -76,6 +89,9 @@ class Runner final : public TimedThread {
     race_->Arrive();
   }
   bool Running() const override { return race_->Running(); }
+  void Stop() override {
+    if (!std::exchange(stopped_, true)) race_->Stop();
+  }
 
   void Run(const TimedBody& body, uint32_t thread) {
     try {
@@ -85,11 +101,13 @@ class Runner final : public TimedThread {
       race_->Fail(Status::IOError(error.what()));
     }
     if (!started_) race_->GiveUp();
+    Stop();
   }
 
  private:
   Race* const race_;
   bool started_ = false;
+  bool stopped_ = false;
 };
 
 }  // namespace

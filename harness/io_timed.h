@@ -29,6 +29,9 @@ class TimedThread {
   virtual void Start() = 0;
   // False when the time is up, another thread has failed, or the user interrupts.
   virtual bool Running() const = 0;
+  // Called when all is done that counts, before what was set up is taken down; what the body
+  // leaves out is done when it returns. The point ends with the last thread's call.
+  virtual void Stop() = 0;
 
   IoTally tally;
 };

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Installs what a goal of the Makefile needs and this machine lacks, on Debian and Ubuntu.
 #
-#   scripts/setup.sh [race|test|mutants|check|guest|all]
+#   scripts/setup.sh [race|test|mutants|check|guest|plot|all]
 #
 # When nothing is missing it does nothing, fast, and needs neither the network nor any rights.
 set -euo pipefail
@@ -15,6 +15,7 @@ xxhash.h                 libxxhash-dev
 liburing.h               liburing-dev
 CLI/CLI.hpp              libcli11-dev
 nlohmann/json.hpp        nlohmann-json3-dev
+boost/context/fiber.hpp  libboost-context-dev
 fio                      fio
 '
 test_needs="$race_needs"'
@@ -50,14 +51,21 @@ mutants_needs="$test_needs"'
 python3                  python3
 git                      git
 '
+
+# To draw what bin/race io has measured.
+plot_needs='
+/usr/bin/python3         python3
+/usr/lib/python3*/dist-packages/matplotlib  python3-matplotlib
+'
 case "${1:-all}" in
   race) needs=$race_needs ;;
   test) needs=$test_needs ;;
   mutants) needs=$mutants_needs ;;
   check) needs=$check_needs ;;
   guest) needs=$guest_needs ;;
-  all) needs=$check_needs$guest_needs ;;
-  *) echo "usage: $0 [race|test|mutants|check|guest|all]" >&2; exit 2 ;;
+  plot) needs=$plot_needs ;;
+  all) needs=$check_needs$guest_needs$plot_needs ;;
+  *) echo "usage: $0 [race|test|mutants|check|guest|plot|all]" >&2; exit 2 ;;
 esac
 
 is_there() {  # a comma-separated list of probes, any of which will do
