@@ -10,8 +10,8 @@
 
 #include "engine_race/base/key.h"
 #include "engine_race/index/index.h"
+#include "engine_race/io/backend_probe.h"
 #include "engine_race/io/buffer_pool.h"
-#include "engine_race/io/read_queue.h"
 #include "engine_race/log/bucket_log.h"
 #include "engine_race/log/verify.h"
 #include "engine_race/scan/range_reader.h"
@@ -59,6 +59,18 @@ struct Store::Impl {
   };
 
   explicit Impl(const Options& o) : options(o) {}
+
+  // What works wherever values lie takes the place of what the options ask for.
+  Status ChooseBackend() {
+    return log->VisitProbeFiles([this](const io::File& file) {
+      io::ReadBackend chosen;
+      ENGINE_RACE_RETURN_IF_ERROR(io::ProbeReadBackend(options, file, &chosen));
+      options.io_backend = chosen.backend;
+      options.io_uring_iopoll = chosen.iopoll;
+      options.io_uring_sqpoll = chosen.sqpoll;
+      return Status::Ok();
+    });
+  }
 
   // The readers are told of appends and read from the log: they go first.
   ~Impl() {
@@ -186,7 +198,8 @@ struct Store::Impl {
     return status;
   }
 
-  const Options options;
+  // Unchanged once the store is open.
+  Options options;
   std::unique_ptr<BucketLog> log;
   io::BufferPool buffers;
   std::mutex build_mutex;
@@ -203,12 +216,8 @@ Status Store::Open(const Options& options, const std::string& dir, std::unique_p
     ENGINE_RACE_RETURN_IF_ERROR(ValidateOptions(options));
     std::unique_ptr<Store> made(new Store);
     made->impl_ = std::make_unique<Impl>(options);
-    if (options.io_backend != IoBackend::kAuto) {
-      // A back end that was asked for by name must work; better said now than at the first read.
-      std::unique_ptr<io::ReadQueue> probe;
-      ENGINE_RACE_RETURN_IF_ERROR(io::ReadQueue::Create({options.io_backend, 1}, &probe));
-    }
     ENGINE_RACE_RETURN_IF_ERROR(BucketLog::Open(options, dir, &made->impl_->log));
+    ENGINE_RACE_RETURN_IF_ERROR(made->impl_->ChooseBackend());
     *store = std::move(made);
     return Status::Ok();
   });
@@ -281,9 +290,7 @@ StoreStats Store::Stats() const {
   stats.memory_budget_bytes = impl_->options.memory_budget_bytes;
   stats.bucket_count = geometry.bucket_count;
   stats.bucket_capacity_records = geometry.bucket_capacity_records;
-  std::unique_ptr<io::ReadQueue> probe;
-  const Status probed = io::ReadQueue::Create({impl_->options.io_backend, 1}, &probe);
-  stats.io_backend = probed.ok() ? probe->name() : "none";
+  stats.io_backend = io::BackendName(impl_->options.io_backend);
   return stats;
 }
 

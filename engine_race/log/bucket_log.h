@@ -13,6 +13,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -105,6 +106,9 @@ class BucketLog {
   }
   // All the value files, and on how many paths: 1 when they lie in the store's own directory.
   const ValueFiles& values() const { return files_.values; }
+  Status VisitProbeFiles(const std::function<Status(const io::File& file)>& visit) const {
+    return engine_race::VisitProbeFiles(files_, visit);
+  }
   uint32_t path_count() const { return static_cast<uint32_t>(files_.values.paths().size()); }
 
   // Reads the value of an acknowledged slot, staged or not, into `buffer` (kValueBytes, aligned to

@@ -301,6 +301,25 @@ Status OpenStoreFiles(const Options& options, const std::string& dir, StoreFiles
   return Status::Ok();
 }
 
+Status VisitProbeFiles(const StoreFiles& files,
+                       const std::function<Status(const io::File& file)>& visit) {
+  const auto visit_named = [&visit](int dir_fd, const char* name) {
+    io::File file;
+    ENGINE_RACE_RETURN_IF_ERROR(
+        io::File::Open(dir_fd, name, io::Access::kRead, io::Caching::kDirect, &file));
+    return visit(file);
+  };
+  ENGINE_RACE_RETURN_IF_ERROR(visit_named(files.directory.get(), format::kManifestName));
+  for (const ValuePath& path : files.values.paths()) {
+    if (path.units != nullptr) {
+      ENGINE_RACE_RETURN_IF_ERROR(visit(files.values.file(path.first_file)));
+    } else if (path.directory.valid()) {
+      ENGINE_RACE_RETURN_IF_ERROR(visit_named(path.directory.get(), format::kMarkerName));
+    }
+  }
+  return Status::Ok();
+}
+
 Status OpenStoreFilesToRead(const std::string& dir, StoreFiles* files,
                             const std::vector<std::string>& paths) {
   bool exists = false;

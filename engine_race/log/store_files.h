@@ -4,6 +4,7 @@
 #ifndef ENGINE_RACE_LOG_STORE_FILES_H_
 #define ENGINE_RACE_LOG_STORE_FILES_H_
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,11 @@ struct StoreFiles {
 // records but no manifest is kCorruption, never a fresh store. Where options.paths are the store's
 // own that have moved, the manifest is written anew.
 Status OpenStoreFiles(const Options& options, const std::string& dir, StoreFiles* files);
+
+// Hands a file of at least 4 KiB to `visit` for each place that values lie in, opened as those are:
+// the manifest, the markers of paths, whole devices. For those who want to know what reads there.
+Status VisitProbeFiles(const StoreFiles& files,
+                       const std::function<Status(const io::File& file)>& visit);
 
 // Locks `dir` and opens what is there for reading alone. kNotFound when there is no store. `paths`
 // may say where its paths have moved to.
