@@ -34,24 +34,28 @@ io::ReadRequest PointReader::RequestFor(const Place& place, char* buffer) const 
   return request;
 }
 
-const std::string& PointReader::NameOfFile(const Place& place) const {
-  return log_.LocateValue(place.bucket, place.ref.slot()).file->name();
-}
-
 Status PointReader::Check(const Place& place, const io::ReadCompletion& completion) const {
   if (completion.error == 0 && completion.read_bytes == kValueBytes) [[likely]] {
     return Status::Ok();
   }
-  const std::string& name = NameOfFile(place);
-  if (completion.error != 0) return Status::FromErrno("read " + name, completion.error);
-  return Status::IOError(name + ": ends in the middle of a value");
+  const ValuePlace value = log_.LocateValue(place.bucket, place.ref.slot());
+  if (value.offset == UnitMap::kNowhere) {
+    return Status::Corruption(Name(place) + ": its place on the device is lost");
+  }
+  if (completion.error != 0) {
+    return Status::FromErrno("read " + value.file->name(), completion.error);
+  }
+  return Status::IOError(value.file->name() + ": ends in the middle of a value");
+}
+
+std::string PointReader::Name(const Place& place) const {
+  return log_.LocateValue(place.bucket, place.ref.slot()).file->name() + ": bucket " +
+         std::to_string(place.bucket) + ", slot " + std::to_string(place.ref.slot());
 }
 
 Status PointReader::Deliver(const Place& place, const char* buffer, std::string* value) const {
   if (verify_checksums_ && ValueSum(buffer) != place.ref.value_sum()) [[unlikely]] {
-    return Status::Corruption(NameOfFile(place) + ": bucket " + std::to_string(place.bucket) +
-                              ", slot " + std::to_string(place.ref.slot()) +
-                              ": the value does not match its checksum");
+    return Status::Corruption(Name(place) + ": the value does not match its checksum");
   }
   value->assign(buffer, kValueBytes);
   return Status::Ok();

@@ -42,7 +42,8 @@ class PointReader {
   Status Deliver(const Place& place, const char* buffer, std::string* value) const;
 
  private:
-  const std::string& NameOfFile(const Place& place) const;
+  // For messages: its file, bucket and slot.
+  std::string Name(const Place& place) const;
 
   const BucketLog& log_;
   const Index& index_;
