@@ -132,22 +132,24 @@ TEST_F(UringTest, AQueueOfOneThreadStaysThere) {
   if ((hook_.made_flags.back() & kOneThread) == 0) GTEST_SKIP() << "the kernel knows no such ring";
   size_t started = 0;
   ASSERT_TRUE(queue_->Submit(std::span(requests_).first(1), &started).ok());
-  std::thread([this] {
-    std::vector<ReadCompletion> done;
+  std::vector<ReadCompletion> done;
+  std::thread([this, &done] {
     size_t started_here = 0;
     EXPECT_TRUE(queue_->Submit(std::span(requests_).subspan(1, 2), &started_here).ok());
-    // The two fail; the one of the right thread stays until that comes back.
     EXPECT_TRUE(queue_->Wait(2, &done).ok());
-    ASSERT_EQ(done.size(), 2u);
-    for (const ReadCompletion& completion : done) EXPECT_EQ(completion.error, EEXIST);
+    // The read of the right thread may have ended by itself; else it stays until that comes back.
+    if (queue_->in_flight() == 0) return;
     const Status status = queue_->Wait(1, &done);
-    EXPECT_EQ(status.code(), Code::kInvalidArgument) << status.ToString();
-    EXPECT_EQ(done.size(), 2u);
+    EXPECT_EQ(status.ok(), queue_->in_flight() == 0);
+    if (!status.ok()) {
+      EXPECT_EQ(status.code(), Code::kInvalidArgument) << status.ToString();
+    }
   }).join();
-  std::vector<ReadCompletion> done;
   ASSERT_TRUE(queue_->Wait(1, &done).ok());
-  ASSERT_EQ(done.size(), 1u);
-  EXPECT_EQ(done[0].error, 0);
+  ASSERT_EQ(done.size(), 3u);
+  for (const ReadCompletion& completion : done) {
+    EXPECT_EQ(completion.error, completion.tag == 0 ? 0 : EEXIST);
+  }
   EXPECT_EQ(ReadAll(), kNoErrors);
 }
 
@@ -160,6 +162,22 @@ TEST_F(UringTest, RegisteredMemoryAndFilesAreUsed) {
     EXPECT_EQ(entry.opcode, IORING_OP_READ_FIXED);
     EXPECT_EQ(entry.flags & IOSQE_FIXED_FILE, IOSQE_FIXED_FILE);
     EXPECT_EQ(entry.fd, 0);
+  }
+}
+
+TEST_F(UringTest, OnlyWhatIsRegisteredIsReadAsSuch) {
+  Register();
+  // All but the last page.
+  buffer_ = buffer_.first(buffer_.size() - kPage);
+  for (ReadRequest& request : requests_) request.fd = file_.fd();
+  MakeQueue();
+  EXPECT_EQ(ReadAll(), kNoErrors);
+  ASSERT_EQ(hook_.submitted_entries.size(), kReads);
+  for (uint32_t i = 0; i < kReads; ++i) {
+    const io_uring_sqe& entry = hook_.submitted_entries[i];
+    EXPECT_EQ(entry.opcode, i + 1 < kReads ? IORING_OP_READ_FIXED : IORING_OP_READ) << i;
+    EXPECT_EQ(entry.fd, file_.fd());
+    EXPECT_EQ(entry.flags & IOSQE_FIXED_FILE, 0);
   }
 }
 
@@ -257,8 +275,15 @@ TEST_F(UringTest, APartialSubmitGoesOn) {
     options_.lazy_submit = lazy;
     MakeQueue();
     hook.submitted_entries.clear();
-    EXPECT_EQ(ReadAll(), kNoErrors);
-    EXPECT_EQ(hook.submitted_entries.size(), kReads);
+    size_t started = 0;
+    ASSERT_TRUE(queue_->Submit(requests_, &started).ok());
+    EXPECT_EQ(hook.submitted_entries.size(), lazy ? 0 : kReads);
+    std::vector<ReadCompletion> done;
+    ASSERT_TRUE(queue_->Wait(0, &done).ok());
+    EXPECT_EQ(hook.submitted_entries.size(), kReads) << "a poll starts them at the latest";
+    ASSERT_TRUE(queue_->Wait(kReads, &done).ok());
+    EXPECT_EQ(done.size(), kReads);
+    EXPECT_TRUE(OffsetFile::Holds(memory_.data(), 0, kReads * kReadBytes));
     EXPECT_GE(hook.counts[CallKind::kUringEnter], static_cast<int>(kReads));
   }
 }
