@@ -49,10 +49,9 @@ struct ReadQueueOptions {
   // pinned, so it neither is given back to the system nor gets other pages before (madvise).
   std::span<const std::span<char>> buffers = {};
   std::span<const int> files = {};
-  // The thread that submits first makes every later call, too, the destructor's included when reads
-  // are in flight (destroyed elsewhere, the queue lets go of `files` a little later). Another
-  // thread may create the queue. io_uring is cheaper then; from a wrong thread its reads fail with
-  // EEXIST, and Wait with kInvalidArgument.
+  // The thread that submits first makes every later call; others may create and destroy the queue
+  // (which takes longer there when reads are in flight). io_uring is cheaper then. From a wrong
+  // thread reads fail with EEXIST, and Wait with kInvalidArgument.
   bool single_thread = false;
   // Submit may leave the reads to the next Wait, min_count 0 included: with io_uring this saves the
   // call into the kernel of a Submit that Wait follows at once.

@@ -97,6 +97,10 @@ UringQueue::~UringQueue() {
     left -= got;
     if (got > 0) continue;
     const int error = ring_.Enter(1);
+    if (error == EEXIST) {
+      ring_.CloseAndWait();
+      return;
+    }
     // Whatever it is, the buffers are not the caller's as long as the kernel may write into them.
     if (error != 0 && error != EINTR) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }

@@ -1,8 +1,11 @@
 #include "engine_race/io/uring_ring.h"
 
+#include <fcntl.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
 
@@ -37,13 +40,24 @@ constexpr uint32_t kOneThread = IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_
 
 }  // namespace
 
-UringRing::~UringRing() {
+UringRing::~UringRing() { Close(); }
+
+void UringRing::Close() {
   if (!made_) return;
   // The kernel takes a ring apart some time after its descriptor was closed: until then a device
   // whose file is registered would look busy.
-  if (has_files()) io_uring_unregister_files(&ring_);
-  if (has_buffers()) io_uring_unregister_buffers(&ring_);
+  if (has_files_) io_uring_unregister_files(&ring_);
+  if (!buffers_.empty()) io_uring_unregister_buffers(&ring_);
   io_uring_queue_exit(&ring_);
+  made_ = false;
+}
+
+void UringRing::CloseAndWait() {
+  Close();
+  // Nothing is ever written: it ends with the last holder of the other end.
+  char byte;
+  while (end_.valid() && read(end_.get(), &byte, 1) < 0 && errno == EINTR) {
+  }
 }
 
 int UringRing::Initialize(uint32_t depth, uint32_t flags) {
@@ -74,8 +88,23 @@ Status UringRing::SetUp(const ReadQueueOptions& options) {
   if (error == EINVAL) error = Initialize(options.depth, asked);
   if (error != 0) return Status::NotSupported(Status::FromErrno("io_uring_setup", error).message());
   RegisterBuffers(options.buffers);
-  RegisterFiles(options.files);
+  if (!end_.valid()) RegisterFiles(options.files, -1);
   return Status::Ok();
+}
+
+int UringRing::InitializeForOneThread(const ReadQueueOptions& options, uint32_t flags) {
+  const int error = Initialize(options.depth, flags | kOneThread);
+  if (error != 0) return error;
+  std::array<int, 2> ends;
+  if (pipe2(ends.data(), O_CLOEXEC) == 0) {
+    end_ = UniqueFd(ends[0]);
+    const UniqueFd other_end(ends[1]);
+    if (RegisterFiles(options.files, other_end.get())) return 0;
+    end_.Reset();
+  }
+  // A ring of which only this thread can get rid is no good; any other is.
+  Close();
+  return EINVAL;
 }
 
 Status UringRing::Enable() {
@@ -109,17 +138,20 @@ void UringRing::RegisterBuffers(std::span<const std::span<char>> buffers) {
   }
 }
 
-void UringRing::RegisterFiles(std::span<const int> files) {
-  if (files.empty()) return;
-  const int highest = *std::max_element(files.begin(), files.end());
-  if (highest < 0 || highest > kMaxFileDescriptor) return;
+bool UringRing::RegisterFiles(std::span<const int> files, int end) {
+  const int highest = files.empty() ? -1 : *std::max_element(files.begin(), files.end());
+  if (highest > kMaxFileDescriptor) files = {};
+  std::vector<int> table(files.begin(), files.end());
+  if (end >= 0) table.push_back(end);
+  if (table.empty()) return false;
+  has_files_ =
+      io_uring_register_files(&ring_, table.data(), static_cast<unsigned>(table.size())) >= 0;
+  if (!has_files_) return !files.empty() && end >= 0 && RegisterFiles({}, end);
   file_places_.assign(static_cast<size_t>(highest) + 1, kNoPlace);
   for (size_t i = 0; i < files.size(); ++i) {
     if (files[i] >= 0) file_places_[static_cast<size_t>(files[i])] = static_cast<int32_t>(i);
   }
-  if (io_uring_register_files(&ring_, files.data(), static_cast<unsigned>(files.size())) < 0) {
-    file_places_.clear();
-  }
+  return end >= 0;
 }
 
 int32_t UringRing::BufferPlace(const char* begin, uint32_t size_bytes) const {

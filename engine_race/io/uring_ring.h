@@ -1,8 +1,8 @@
 // A ring of io_uring, set up with the best that the kernel has, and what is registered with it.
 //
 // Internal to io/. Owner of the ring; one thread at a time, for a single-thread ring the one that
-// called Enable. Its destructor waits for nothing: completions of all that was started must have
-// been taken before.
+// called Enable, but for the destructor and CloseAndWait. The destructor waits for nothing: of all
+// that was started, completions must have been taken before, or CloseAndWait called.
 #ifndef ENGINE_RACE_IO_URING_RING_H_
 #define ENGINE_RACE_IO_URING_RING_H_
 
@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "engine_race/base/status.h"
+#include "engine_race/base/sys.h"
 #include "engine_race/io/read_queue.h"
 
 namespace engine_race::io {
@@ -47,15 +48,15 @@ class UringRing {
   // started again.
   int Enter(uint32_t wait_count);
 
+  // For a single-thread ring of which another thread must get rid: closes it, and returns when the
+  // kernel has ended whatever was started. Nothing but the destructor may follow.
+  void CloseAndWait();
+
   // Asks the kernel to give up what it has not begun. Completions come all the same.
   void CancelAll();
 
   io_uring* get() { return &ring_; }
   bool sqpoll() const { return (ring_.flags & IORING_SETUP_SQPOLL) != 0; }
-  bool has_buffers() const { return !buffers_.empty(); }
-  bool has_files() const { return !file_places_.empty(); }
-  // The IORING_SETUP_* that the kernel has taken.
-  uint32_t flags() const { return ring_.flags; }
 
  private:
   struct Buffer {
@@ -65,17 +66,26 @@ class UringRing {
   };
   static constexpr int32_t kNoPlace = -1;
 
+  // An errno, or 0.
   int Initialize(uint32_t depth, uint32_t flags);
+  int InitializeForOneThread(const ReadQueueOptions& options, uint32_t flags);
+  void Close();
   void RegisterBuffers(std::span<const std::span<char>> buffers);
-  void RegisterFiles(std::span<const int> files);
+  // `files` when the kernel takes them, and `end` behind them unless that is -1; whether `end` is
+  // registered now.
+  bool RegisterFiles(std::span<const int> files, int end);
   int32_t BufferPlace(const char* begin, uint32_t size_bytes) const;
   int32_t FilePlace(int fd) const;
 
   io_uring ring_{};
   bool made_ = false;
   bool enabled_ = false;
-  std::vector<Buffer> buffers_;       // by address
+  std::vector<Buffer> buffers_;  // by address
+  bool has_files_ = false;
   std::vector<int32_t> file_places_;  // by descriptor
+  // Of a single-thread ring: the read end of a pipe whose other end only the ring's table of files
+  // holds. The kernel lets go of that when no request is left.
+  UniqueFd end_;
 };
 
 }  // namespace engine_race::io

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <future>
 #include <mutex>
 #include <random>
 #include <thread>
@@ -205,6 +206,40 @@ TEST_P(ReadQueueLoadTest, IdleQueuesGoFromThreadToThread) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_TRUE(OffsetFile::Holds(memory(), 0, uint64_t{kThreads} * kDepth * kPage));
+}
+
+// Who closes a store is not who reads: the reading thread has ended, or waits for something else.
+TEST_P(ReadQueueLoadTest, AnotherThreadMayDestroyTheQueue) {
+  constexpr uint32_t kPages = 2048;
+  constexpr uint64_t kSizeBytes = uint64_t{kPages} * kPage;
+  Fill(kSizeBytes);
+  for (const bool has_ended : {true, false}) {
+    for (const bool direct : {true, false}) {
+      if (!direct && GetParam().iopoll) continue;
+      AllocateMemory(kSizeBytes);
+      file_->LeavePageCache();
+      auto queue = MakeQueue(kPages);
+      std::promise<void> submitted;
+      std::promise<void> may_end;
+      std::thread reader([&] {
+        size_t started = 0;
+        const int fd = direct ? file_->direct_fd() : file_->fd();
+        EXPECT_TRUE(queue->Submit(PageReads(fd, 0, kPages), &started).ok());
+        submitted.set_value();
+        if (!has_ended) may_end.get_future().wait();
+      });
+      submitted.get_future().wait();
+      if (has_ended) reader.join();
+      queue.reset();
+      std::memset(memory(), 0, kSizeBytes);
+      usleep(2000);
+      EXPECT_TRUE(std::all_of(memory(), memory() + kSizeBytes, [](char c) { return c == 0; }));
+      if (!has_ended) {
+        may_end.set_value();
+        reader.join();
+      }
+    }
+  }
 }
 
 // Whoever makes it, and whoever takes it apart when it is idle.
