@@ -123,7 +123,8 @@ Status WriteKeyLogs(const Options& options, const std::string& dir,
       ENGINE_RACE_RETURN_IF_ERROR(
           WriteBucket(*log, bucket, counts[bucket], zero_sum, record_of, piece));
       if (bucket % geometry.buckets_per_file() == 0) {
-        ENGINE_RACE_RETURN_IF_ERROR(log->LocateValue(bucket, 0).file->Truncate(geometry.value_file_bytes()));
+        ENGINE_RACE_RETURN_IF_ERROR(
+            log->LocateValue(bucket, 0).file->Truncate(geometry.value_file_bytes()));
       }
     }
   }

@@ -299,9 +299,8 @@ void BucketLog::ReserveLog(uint32_t index, LaneKind kind, uint64_t begin_bytes,
     return;
   }
   bool supported = false;
-  const Status reserved =
-      KeyFile(index).Reserve(/*keep_size=*/true, KeyOffset(index, 0) + begin_bytes,
-                             reserve_end - begin_bytes, &supported);
+  const Status reserved = KeyFile(index).Reserve(
+      /*keep_size=*/true, KeyOffset(index, 0) + begin_bytes, reserve_end - begin_bytes, &supported);
   static_cast<void>(reserved);
 }
 

@@ -53,8 +53,9 @@ Status PutNames(const std::vector<std::string>& names, ManifestPaths* paths) {
       return Status::InvalidArgument("the name of a path has a zero byte in it");
     }
     if (used_bytes + name.size() + 1 > sizeof(paths->names)) {
-      return Status::InvalidArgument("the names of the paths are too long for the manifest: it has " +
-                                     std::to_string(sizeof(paths->names)) + " bytes for them");
+      return Status::InvalidArgument(
+          "the names of the paths are too long for the manifest: it has " +
+          std::to_string(sizeof(paths->names)) + " bytes for them");
     }
     std::memcpy(paths->names + used_bytes, name.data(), name.size());
     used_bytes += name.size() + 1;

@@ -1,5 +1,5 @@
-// The manifest: which store this is, what shape it has and where its values lie. Written atomically,
-// when everything it stands for is on the device; once more when its paths have moved.
+// The manifest: which store this is, what shape it has and where its values lie. Written
+// atomically, when everything it stands for is on the device; once more when its paths have moved.
 #ifndef ENGINE_RACE_LOG_MANIFEST_H_
 #define ENGINE_RACE_LOG_MANIFEST_H_
 

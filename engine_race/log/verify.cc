@@ -103,8 +103,8 @@ class BucketVerifier {
 
   void AddBad(uint64_t slot, bool in_log, bool value, std::string what) {
     const char* const staging = value ? format::kStagingValuesName : format::kStagingKeysName;
-    const io::File& file = value ? *walk_->files.values.Locate(bucket_, slot).file
-                                 : walk_->files.KeyFile(bucket_);
+    const io::File& file =
+        value ? *walk_->files.values.Locate(bucket_, slot).file : walk_->files.KeyFile(bucket_);
     walk_->AddBad({in_log ? file.name() : staging, bucket_, slot, std::move(what)});
   }
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <new>
-#include <string>
 
 namespace engine_race {
 
@@ -67,11 +66,9 @@ uint32_t Chunk::BucketOfEntry(uint32_t entry) const {
   return std::prev(after)->bucket;
 }
 
-Status Chunk::ErrorOf(uint32_t entry) {
+Status Chunk::ErrorOf(const ScanContext& context, uint32_t entry) {
   if (plan.places[entry] == kCorruptPlace) {
-    return Status::Corruption("bucket " + std::to_string(BucketOfEntry(entry)) + " slot " +
-                              std::to_string(entries[entry].ref.slot()) +
-                              ": value fails its check");
+    return BadValue(context, BucketOfEntry(entry), entries[entry]);
   }
   std::lock_guard lock(error_mutex_);
   return read_status_;

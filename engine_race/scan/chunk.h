@@ -45,7 +45,7 @@ class Chunk {
     const uint32_t place = plan.places[entry];
     return place >= kCorruptPlace ? nullptr : base_ + uint64_t{place} * kValueBytes;
   }
-  Status ErrorOf(uint32_t entry);
+  Status ErrorOf(const ScanContext& context, uint32_t entry);
 
   void WaitUntilReady() const;
   void SetReady();

@@ -43,9 +43,9 @@ void LoadPlanner::SortBySlot(std::span<const IndexEntry> entries, uint64_t flush
 void LoadPlanner::EmitRun(uint32_t bucket, uint64_t first_slot, uint64_t slot_count,
                           LoadPlan* plan) {
   while (slot_count > 0) {
-    const uint64_t room = std::min<uint64_t>(
-        places_per_block_ - plan->place_count % places_per_block_,
-        unit_slots_ - first_slot % unit_slots_);
+    const uint64_t room =
+        std::min<uint64_t>(places_per_block_ - plan->place_count % places_per_block_,
+                           unit_slots_ - first_slot % unit_slots_);
     const uint32_t count = static_cast<uint32_t>(std::min(room, slot_count));
     plan->reads.push_back({first_slot, bucket, count, plan->place_count});
     plan->place_count += count;

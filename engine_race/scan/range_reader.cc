@@ -102,7 +102,7 @@ Status Session::VisitChunk(Chunk* chunk, const RecordFn& visit) {
       const char* value = chunk->Value(i);
       if (value == nullptr) [[unlikely]] {
         coordinator_->Condemn(&scanner_);
-        return chunk->ErrorOf(i);
+        return chunk->ErrorOf(*context_, i);
       }
       visit(key, value);
       ++visited_;

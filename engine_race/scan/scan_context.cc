@@ -5,14 +5,18 @@
 
 namespace engine_race {
 
+Status BadValue(const ScanContext& context, uint32_t bucket, const IndexEntry& entry) {
+  const ValuePlace place = context.log.LocateValue(bucket, entry.ref.slot());
+  return Status::Corruption(place.file->name() + ": value of bucket " + std::to_string(bucket) +
+                            " slot " + std::to_string(entry.ref.slot()) + " fails its check");
+}
+
 Status VerifyValue(const ScanContext& context, uint32_t bucket, const IndexEntry& entry,
                    const char* value) {
   if (!context.options.verify_checksums || ValueSum(value) == entry.ref.value_sum()) [[likely]] {
     return Status::Ok();
   }
-  Status status = Status::Corruption(context.log.LocateValue(bucket, entry.ref.slot()).file->name() + ": value of bucket " +
-                                     std::to_string(bucket) + " slot " +
-                                     std::to_string(entry.ref.slot()) + " fails its check");
+  Status status = BadValue(context, bucket, entry);
   if (context.options.log) context.options.log(LogLevel::kError, status.message());
   return status;
 }

@@ -147,8 +147,8 @@ Status WindowReader::ReadPlanned() {
   for (const PlannedRead& read : plan_.reads) {
     const uint32_t size_bytes = read.slot_count * kValueBytes;
     const ValuePlace place = context_->log.LocateValue(read.bucket, read.first_slot);
-    const Status status = place.file->Read(
-        window_.data + uint64_t{read.first_place} * kValueBytes, size_bytes, place.offset);
+    const Status status = place.file->Read(window_.data + uint64_t{read.first_place} * kValueBytes,
+                                           size_bytes, place.offset);
     if (!status.ok()) FailRead(read, 0, status);
     context_->read_bytes.fetch_add(size_bytes, std::memory_order_relaxed);  // a statistic
   }

@@ -60,8 +60,9 @@ class WindowPool {
 class WindowReader {
  public:
   WindowReader(ScanContext* context, WindowPool* pool)
-      : context_(context), pool_(pool), planner_(WindowPool::kWindowRecords,
-                                                        context->log.values().unit_slots()) {}
+      : context_(context),
+        pool_(pool),
+        planner_(WindowPool::kWindowRecords, context->log.values().unit_slots()) {}
   ~WindowReader();
 
   // Reads the first records of [first_key, last_key], as many as a window holds. *next_key is

@@ -63,8 +63,9 @@ void MakeStore(const std::string& dir) {
   for (uint32_t bucket = 0; bucket < kThreadCount; ++bucket) {
     bool supported = false;
     ASSERT_TRUE(files.values.Locate(bucket, 0)
-                    .file->Reserve(/*keep_size=*/true, files.values.Locate(bucket, 0).offset,
-                             kReservedBytes, &supported)
+                    .file
+                    ->Reserve(/*keep_size=*/true, files.values.Locate(bucket, 0).offset,
+                              kReservedBytes, &supported)
                     .ok());
   }
 }
@@ -80,9 +81,7 @@ uint64_t HashOfUnflushed(const StoreFiles& files, const std::vector<BucketState>
     for (uint64_t first = state.flushed_value_count; first + group_records <= state.record_count;
          first += group_records) {
       for (const uint64_t slot : {first, first + group_records - 1}) {
-        EXPECT_TRUE(
-            files.values.Read(bucket, slot, 1, buffer.data())
-                .ok());
+        EXPECT_TRUE(files.values.Read(bucket, slot, 1, buffer.data()).ok());
         hash = Hash64(buffer.data(), kValueBytes, hash);
       }
     }

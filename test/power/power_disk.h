@@ -5,8 +5,9 @@
 // written, names after a flush of the directory. See FileModel for what may become of the rest.
 //
 // A hook: it works while a ScopedHook holds it, on one directory and the subdirectories that it has
-// from the start, one level deep; other paths pass. Thread safety: OnCall and Crash by any thread at once, the fields set before. A crash
-// is one moment of all files: no call into the directory begins or ends during it.
+// from the start, one level deep; other paths pass. Thread safety: OnCall and Crash by any thread
+// at once, the fields set before. A crash is one moment of all files: no call into the directory
+// begins or ends during it.
 #ifndef TEST_POWER_POWER_DISK_H_
 #define TEST_POWER_POWER_DISK_H_
 

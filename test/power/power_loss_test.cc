@@ -105,9 +105,8 @@ TEST(PowerLossTest, RandomLives) {
   const auto sum = [&](uint64_t PowerTally::*field) { return tallies.Sum(field); };
   std::cout << sum(&PowerTally::states) << " states, " << sum(&PowerTally::lossy_states)
             << " with losses, " << sum(&PowerTally::whole_states) << " lucky, "
-            << sum(&PowerTally::striped_states) << " striped, "
-            << sum(&PowerTally::recovery_states) << " in recovery, "
-            << sum(&PowerTally::creation_states) << " in creation; "
+            << sum(&PowerTally::striped_states) << " striped, " << sum(&PowerTally::recovery_states)
+            << " in recovery, " << sum(&PowerTally::creation_states) << " in creation; "
             << sum(&PowerTally::lost_writes) << " writes lost, " << sum(&PowerTally::durable_writes)
             << " in sync modes, " << sum(&PowerTally::failed_flushes) << " failed flushes"
             << std::endl;

@@ -99,6 +99,24 @@ TEST(LoadPlanTest, NothingGivesNothing) {
   EXPECT_EQ(0u, plan.place_count);
 }
 
+// Where the values are striped, the next unit lies in another file.
+TEST(LoadPlanTest, ReadsEndWithTheUnit) {
+  constexpr uint32_t kUnitSlots = 16;
+  std::vector<uint32_t> slots;
+  for (uint32_t slot = 5; slot < 150; ++slot) {
+    if (slot % 13 != 0) slots.push_back(slot);
+  }
+  LoadPlan plan;
+  LoadPlanner planner(kBlockPlaces, kUnitSlots);
+  planner.Add(3, EntriesOf(slots), 1000, 100, &plan);
+  CheckPlan(slots, 1000, plan);
+  for (const PlannedRead& read : plan.reads) {
+    EXPECT_EQ(read.first_slot / kUnitSlots, (read.first_slot + read.slot_count - 1) / kUnitSlots);
+  }
+  // 10 units, and three ends of blocks within them at most.
+  EXPECT_LE(plan.reads.size(), 13u);
+}
+
 TEST(LoadPlanTest, BucketsFollowEachOther) {
   LoadPlan plan;
   LoadPlanner planner(kBlockPlaces);

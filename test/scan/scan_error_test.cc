@@ -63,9 +63,10 @@ TEST_F(ScanErrorTest, TheLogNamesFileBucketAndSlot) {
   EXPECT_EQ(Code::kCorruption, Scan(0, kRecords - 1, &count).code());
   bool named = false;
   for (const std::string& message : store_.messages()) {
-    named = named || (message.find(store_.log->LocateValue(0, 0).file->name()) != std::string::npos &&
-                      message.find("bucket 0") != std::string::npos &&
-                      message.find("slot 700") != std::string::npos);
+    named =
+        named || (message.find(store_.log->LocateValue(0, 0).file->name()) != std::string::npos &&
+                  message.find("bucket 0") != std::string::npos &&
+                  message.find("slot 700") != std::string::npos);
   }
   EXPECT_TRUE(named);
 }
