@@ -111,6 +111,7 @@ class Damaged {
         std::string(reinterpret_cast<const char*>(&word), sizeof(word)));
   }
   void ForgeManifest(Input* input);
+  void ForgePaths(uint64_t store_id, Input* input);
   void ForgeJournal(Input* input);
   void Put(const std::string& file, uint64_t offset, const std::string& bytes);
 
@@ -141,7 +142,25 @@ void Damaged::ForgeManifest(Input* input) {
   manifest.checksum =
       Hash64(&manifest, offsetof(format::Manifest, checksum), format::kManifestMagic);
   std::memcpy(node->second.bytes.data(), &manifest, sizeof(manifest));
+  ForgePaths(manifest.store_id, input);
   judged_ = false;
+}
+
+// The second part of the manifest: right for a forged store id, and often wrong itself.
+void Damaged::ForgePaths(uint64_t store_id, Input* input) {
+  format::ManifestPaths paths;
+  std::string& bytes = image_.nodes.at(format::kManifestName).bytes;
+  if (bytes.size() < format::kManifestBytes) return;
+  std::memcpy(&paths, bytes.data() + sizeof(format::Manifest), sizeof(paths));
+  const uint64_t choice = input->Take(1);
+  if (choice % 4 == 0) paths.path_count = static_cast<uint32_t>(input->Take(1));
+  if (choice % 4 == 1) paths.stripe_unit_bytes = input->Take(4);
+  if (choice % 2 == 0) {
+    const std::string names = input->TakeBytes(input->Take(1));
+    std::memcpy(paths.names, names.data(), std::min(names.size(), sizeof(paths.names)));
+  }
+  paths.checksum = Hash64(&paths, offsetof(format::ManifestPaths, checksum), store_id);
+  std::memcpy(bytes.data() + sizeof(format::Manifest), &paths, sizeof(paths));
 }
 
 void Damaged::ForgeJournal(Input* input) {

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <filesystem>
+#include <functional>
 
 #include "engine_race/base/checksum.h"
 #include "test/log/log_test_util.h"
@@ -15,6 +17,9 @@ class ManifestTest : public testing::Test {
   void SetUp() override {
     ASSERT_TRUE(sys::OpenDirectory(dir_.path(), false, &dir_fd_).ok());
     identity_.geometry = GeometryFrom(test::TinyOptions());
+    identity_.geometry.path_count = 2;
+    identity_.geometry.stripe_unit_bytes = 4 << 20;
+    identity_.paths = {"/disks/a", "/b"};
     identity_.store_id = 0xabcdef;
     ASSERT_TRUE(WriteManifest(dir_fd_.get(), identity_).ok());
   }
@@ -51,6 +56,9 @@ TEST_F(ManifestTest, ReadsWhatWasWritten) {
   EXPECT_EQ(identity.geometry.value_group_bytes, identity_.geometry.value_group_bytes);
   EXPECT_EQ(identity.geometry.key_group_bytes, identity_.geometry.key_group_bytes);
   EXPECT_EQ(identity.geometry.bucket_capacity_records, identity_.geometry.bucket_capacity_records);
+  EXPECT_EQ(identity.geometry.path_count, 2u);
+  EXPECT_EQ(identity.geometry.stripe_unit_bytes, uint64_t{4} << 20);
+  EXPECT_EQ(identity.paths, identity_.paths);
   EXPECT_FALSE(std::filesystem::exists(dir_.Join(format::kManifestTempName)));
 }
 
@@ -69,7 +77,7 @@ TEST_F(ManifestTest, TruncatedIsCorruption) {
 TEST_F(ManifestTest, EveryFlippedByteIsCorruption) {
   UniqueFd fd;
   ASSERT_TRUE(sys::OpenAt(dir_fd_.get(), format::kManifestName, O_RDWR, 0, &fd).ok());
-  for (size_t i = 0; i < sizeof(format::Manifest); ++i) {
+  for (size_t i = 0; i < format::kManifestBytes; ++i) {
     char byte = 0;
     ASSERT_TRUE(sys::PreadFull(fd.get(), &byte, 1, i).ok());
     const char flipped = static_cast<char>(byte ^ 0x10);
@@ -94,6 +102,32 @@ TEST_F(ManifestTest, WhatThisBuildCannotServeIsNotSupported) {
   EXPECT_EQ(ReadCode(), Code::kNotSupported);
   Rewrite([](format::Manifest* m) { m->value_places = format::kValuePlaces; });
   EXPECT_EQ(ReadCode(), Code::kOk);
+  Rewrite([](format::Manifest* m) { m->format_version = 2; });
+  EXPECT_EQ(ReadCode(), Code::kNotSupported);
+}
+
+TEST_F(ManifestTest, PathsThatCannotBeAreRefused) {
+  const std::pair<std::function<void(format::ManifestPaths*)>, Code> edits[] = {
+      {[](format::ManifestPaths* p) { p->path_count = 3; }, Code::kCorruption},
+      {[](format::ManifestPaths* p) { p->path_count = kMaxPathCount + 1; }, Code::kNotSupported},
+      {[](format::ManifestPaths* p) { p->stripe_unit_bytes = 12345; }, Code::kNotSupported},
+      {[](format::ManifestPaths* p) { p->stripe_unit_bytes = 0; }, Code::kNotSupported},
+      {[](format::ManifestPaths* p) { std::memset(p->names, 'x', sizeof(p->names)); },
+       Code::kCorruption},
+      {[](format::ManifestPaths* p) { p->names[0] = '\0'; }, Code::kCorruption},
+  };
+  UniqueFd fd;
+  ASSERT_TRUE(sys::OpenAt(dir_fd_.get(), format::kManifestName, O_RDWR, 0, &fd).ok());
+  format::ManifestPaths sound;
+  ASSERT_TRUE(sys::PreadFull(fd.get(), &sound, sizeof(sound), sizeof(format::Manifest)).ok());
+  for (const auto& [edit, code] : edits) {
+    format::ManifestPaths paths = sound;
+    edit(&paths);
+    paths.checksum =
+        Hash64(&paths, offsetof(format::ManifestPaths, checksum), identity_.store_id);
+    ASSERT_TRUE(sys::PwriteFull(fd.get(), &paths, sizeof(paths), sizeof(format::Manifest)).ok());
+    EXPECT_EQ(ReadCode(), code) << &edit - &edits[0].first;
+  }
 }
 
 }  // namespace
