@@ -142,6 +142,8 @@ struct Case {
   bool sync_on_close = false;
   // Long enough for the journal to use its halves again.
   bool long_life = false;
+  // The values lie on two paths.
+  bool striped = false;
 };
 
 class CrashPointsTest : public ::testing::TestWithParam<Case> {
@@ -160,8 +162,8 @@ class CrashPointsTest : public ::testing::TestWithParam<Case> {
     std::filesystem::remove_all(crashed_);
     progress_.Reset();
     DeathPlan death(crashed_, nth, moment, &progress_->died_at);
-    const End end =
-        InChildUnder(&death, [&] { return RunSteps(options_, crashed_, steps_, &progress_); });
+    const End end = InChildUnder(
+        &death, [&] { return RunSteps(OptionsIn(crashed_), crashed_, steps_, &progress_); });
     if (GetParam().boot == Boot::kAnotherWithoutStaging) LoseStaging();
     return end;
   }
@@ -173,10 +175,15 @@ class CrashPointsTest : public ::testing::TestWithParam<Case> {
     BootIdHook boot(boot_id_, &death);
     return InChildUnder(HookOfBoot(&boot, &death), [&] {
       std::unique_ptr<Store> store;
-      const bool opened = Store::Open(options_, copy_, &store).ok();
+      const bool opened = Store::Open(OptionsIn(copy_), copy_, &store).ok();
       store.reset();
       return opened;
     });
+  }
+
+  // In another directory the paths have moved with the store.
+  Options OptionsIn(const std::string& dir) const {
+    return GetParam().striped ? StripedIn(dir, options_) : options_;
   }
 
   void CopyCrashed() {
@@ -208,7 +215,7 @@ class CrashPointsTest : public ::testing::TestWithParam<Case> {
     {
       const ScopedHook scope(HookOfBoot(&boot, &counter));
       std::unique_ptr<Store> store;
-      const Status opened = Store::Open(options_, dir, &store);
+      const Status opened = Store::Open(OptionsIn(dir), dir, &store);
       EXPECT_TRUE(opened.ok()) << opened.ToString();
       if (call_count != nullptr) *call_count = counter.call_count();
       if (opened.ok()) contents = ReadContents(store.get(), steps_, &problem);
@@ -246,7 +253,7 @@ class CrashPointsTest : public ::testing::TestWithParam<Case> {
   // The store goes on from what was recovered, and keeps it.
   void ExpectUsable(const std::string& dir, Contents contents) {
     std::unique_ptr<Store> store;
-    ASSERT_TRUE(Store::Open(options_, dir, &store).ok());
+    ASSERT_TRUE(Store::Open(OptionsIn(dir), dir, &store).ok());
     for (uint64_t key = 0; key < 6; ++key) {
       ASSERT_TRUE(store->Write(KeyOf(key), ValueOf(key, 5000 + key)).ok());
       contents[key] = 5000 + key;
@@ -343,6 +350,9 @@ constexpr Case kGroupKilled = {SyncMode::kGroup, Boot::kSame, 4 * kStride, 1};
 constexpr Case kGroupPowerLost = {SyncMode::kGroup, kNoStaging, 4 * kStride, 1};
 constexpr Case kEachPowerLost = {SyncMode::kEveryWrite, kNoStaging, 5 * kStride, 1};
 constexpr Case kLongGroupPowerLost = {SyncMode::kGroup, kNoStaging, 67 * kStride, 1, false, true};
+constexpr Case kStripedKilled = {SyncMode::kNone, Boot::kSame, 2 * kStride, 1, false, false, true};
+constexpr Case kStripedPowerLost = {
+    SyncMode::kGroup, kNoStaging, 5 * kStride, 1, false, false, true};
 
 std::string NameOfCase(const ::testing::TestParamInfo<Case>& info) {
   const Case& c = info.param;
@@ -353,17 +363,18 @@ std::string NameOfCase(const ::testing::TestParamInfo<Case>& info) {
   if (c.boot == kNoStaging) name += "WithoutStaging";
   if (c.sync_on_close) name += "SyncOnClose";
   if (c.long_life) name += "LongLife";
+  if (c.striped) name += "Striped";
   return name;
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, CrashPointsTest,
                          ::testing::Values(kKilled, kRestarted, kPowerLost, kClosedInSync,
                                            kGroupKilled, kGroupPowerLost, kEachPowerLost,
-                                           kLongGroupPowerLost),
+                                           kLongGroupPowerLost, kStripedKilled, kStripedPowerLost),
                          NameOfCase);
 INSTANTIATE_TEST_SUITE_P(Modes, RecoveryPointsTest,
                          ::testing::Values(kKilled, kRestarted, kPowerLost, kGroupKilled,
-                                           kGroupPowerLost),
+                                           kGroupPowerLost, kStripedKilled),
                          NameOfCase);
 
 }  // namespace

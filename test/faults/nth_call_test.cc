@@ -27,6 +27,8 @@ struct Sweep {
   IoBackend reads = IoBackend::kPsync;
   // Only some of the calls of a life that is long enough for the journal to use its halves again.
   bool long_life = false;
+  // The values lie on two paths.
+  bool striped = false;
 };
 
 // A fault that its reader overcomes (kInterrupt, kShort, kBusy) fits no code at all.
@@ -58,6 +60,7 @@ class FaultyRun {
         repeat_(sweep.repeat),
         plan_(dir, sweep.fault, nth, sweep.repeat) {
     if (sweep.reads != IoBackend::kPsync) plan_.OnlyReadsBy(sweep.reads);
+    if (sweep.striped) options_ = StripedIn(dir, options_);
     options_.log = [this](LogLevel level, std::string_view) {
       if (plan_.fired() && level != LogLevel::kInfo) logged_.store(true);
     };
@@ -285,6 +288,11 @@ std::vector<Sweep> AllSweeps() {
       sweeps.push_back({fault, repeat, SyncMode::kNone, IoBackend::kLibaio});
       sweeps.push_back({fault, repeat, SyncMode::kNone, IoBackend::kIoUring});
     }
+    for (const Fault fault :
+         {Fault::kIoError, Fault::kDiskFull, Fault::kShort, Fault::kNoMemory, Fault::kNoFiles}) {
+      sweeps.push_back(
+          {fault, repeat, SyncMode::kNone, IoBackend::kPsync, false, /*striped=*/true});
+    }
     for (const Fault fault : {Fault::kIoError, Fault::kDiskFull, Fault::kInterrupt}) {
       sweeps.push_back({fault, repeat, SyncMode::kGroup});
     }
@@ -305,6 +313,7 @@ std::string NameOf(const ::testing::TestParamInfo<Sweep>& info) {
   if (sweep.sync_mode == SyncMode::kGroup) name += "GroupSync";
   if (sweep.sync_mode == SyncMode::kEveryWrite) name += "EveryWriteSync";
   if (sweep.long_life) name += "LongLife";
+  if (sweep.striped) name += "Striped";
   return name;
 }
 

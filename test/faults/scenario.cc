@@ -59,6 +59,12 @@ Options ScenarioOptions(SyncMode sync_mode) {
   return options;
 }
 
+Options StripedIn(const std::string& dir, Options options) {
+  options.paths = {dir + "/path0", dir + "/path1"};
+  options.stripe_unit_bytes = kMinStripeUnitBytes;
+  return options;
+}
+
 std::vector<Step> MakeScenario(Reads reads, Life life) {
   ScenarioMaker maker(reads);
   maker.Add(Step::Kind::kOpen);

@@ -31,6 +31,9 @@ enum class Reads : bool { kWithout, kWith };
 // milliseconds, to end a libaio context, and every run has several.
 Options ScenarioOptions(SyncMode sync_mode);
 
+// The same with the values striped over two paths inside the store's directory `dir`.
+Options StripedIn(const std::string& dir, Options options);
+
 enum class Life : uint8_t {
   kShort,   // some groups of values in each bucket
   kMedium,  // and one bucket that fills a group of keys

@@ -53,8 +53,9 @@ void CopyFile(const std::string& from_path, const std::string& to_path) {
 void CopySparse(const std::string& from, const std::string& to) {
   std::filesystem::create_directory(to);
   for (const std::filesystem::directory_entry& entry : std::filesystem::directory_iterator(from)) {
-    if (!entry.is_regular_file()) continue;
-    CopyFile(entry.path().string(), to + "/" + entry.path().filename().string());
+    const std::string copy = to + "/" + entry.path().filename().string();
+    if (entry.is_directory()) CopySparse(entry.path().string(), copy);
+    if (entry.is_regular_file()) CopyFile(entry.path().string(), copy);
   }
 }
 

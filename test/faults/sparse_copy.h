@@ -6,8 +6,8 @@
 
 namespace engine_race::test {
 
-// Copies the regular files of directory `from` into the new directory `to`. Throws
-// std::system_error.
+// Copies the regular files of directory `from`, and of its subdirectories, into the new directory
+// `to`. Throws std::system_error.
 void CopySparse(const std::string& from, const std::string& to);
 
 }  // namespace engine_race::test

@@ -123,8 +123,7 @@ TEST_F(ManifestTest, PathsThatCannotBeAreRefused) {
   for (const auto& [edit, code] : edits) {
     format::ManifestPaths paths = sound;
     edit(&paths);
-    paths.checksum =
-        Hash64(&paths, offsetof(format::ManifestPaths, checksum), identity_.store_id);
+    paths.checksum = Hash64(&paths, offsetof(format::ManifestPaths, checksum), identity_.store_id);
     ASSERT_TRUE(sys::PwriteFull(fd.get(), &paths, sizeof(paths), sizeof(format::Manifest)).ok());
     EXPECT_EQ(ReadCode(), code) << &edit - &edits[0].first;
   }
