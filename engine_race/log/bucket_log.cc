@@ -346,6 +346,10 @@ Status BucketLog::ReadValue(uint32_t index, uint64_t slot, char* buffer) const {
     }
   }
   const ValuePlace place = files_.values.Locate(index, slot);
+  if (place.offset == UnitMap::kNowhere) [[unlikely]] {
+    return Status::Corruption(place.file->name() + ": bucket " + std::to_string(index) + ", slot " +
+                              std::to_string(slot) + ": its place on the device is lost");
+  }
   return place.file->Read(buffer, kValueBytes, place.offset);
 }
 
