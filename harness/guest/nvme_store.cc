@@ -1,9 +1,159 @@
 // The checks of a store whose values lie on raw disks.
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <string>
+
+#include <sys/mount.h>
+#include <sys/stat.h>
+
+#include "engine_race/base/key.h"
+#include "engine_race/store.h"
+#include "harness/guest/guest_system.h"
 #include "harness/guest/nvme_test.h"
+#include "harness/mix.h"
+#include "harness/value_maker.h"
 
 namespace engine_race::guest {
+namespace {
 
-std::string CheckRefusals(const Disks&) { return {}; }
-std::string CheckStore(const Disks&) { return {}; }
+constexpr uint64_t kSeed = 11;
+constexpr uint64_t kKeyCount = 5000;
+constexpr uint32_t kBucketCount = 16;
+constexpr char kMemoryDir[] = "/memory";
+constexpr char kMountPoint[] = "/files";
+constexpr char kStoreDir[] = "/files/store";
+
+Options StoreOptions() {
+  Options options;
+  options.bucket_count = kBucketCount;
+  options.file_count = 2;
+  options.value_group_bytes = 64 * 1024;
+  options.stripe_unit_bytes = 256 * 1024;
+  options.memory_budget_bytes = uint64_t{64} << 20;
+  return options;
+}
+
+std::string Failed(const std::string& call, const Status& status) {
+  return call + ": " + status.ToString();
+}
+
+std::string KeyBytes(uint64_t number) {
+  std::string bytes(kKeyBytes, '\0');
+  EncodeKey(harness::MixAt(kSeed, number), bytes.data());
+  return bytes;
+}
+
+// Opens a store that has to be refused; what is wrong when it is not, or not as it should be.
+std::string ExpectRefusal(const std::string& device, bool overwrite, Code code,
+                          const std::string& word) {
+  Options options = StoreOptions();
+  options.paths = {device};
+  options.overwrite_devices = overwrite;
+  std::unique_ptr<Store> store;
+  const Status status = Store::Open(options, std::string(kMemoryDir) + "/store", &store);
+  if (status.code() == code && status.message().find(word) != std::string::npos) return {};
+  return Failed("Open over " + device, status);
+}
+
+std::string MountFiles(const std::string& device) {
+  ::mkdir(kMountPoint, 0755);
+  if (::mount(device.c_str(), kMountPoint, "ext4", 0, nullptr) == 0) return {};
+  return "mount: " + std::string(std::strerror(errno));
+}
+
+// A store under test, and what it must hold.
+class StoreCheck {
+ public:
+  explicit StoreCheck(const Options& options) : options_(options), values_(kSeed) {}
+
+  std::string Open() {
+    store_.reset();
+    const Status status = Store::Open(options_, kStoreDir, &store_);
+    return status.ok() ? "" : Failed("Open", status);
+  }
+
+  std::string WriteAll() {
+    std::string value(kValueBytes, '\0');
+    for (uint64_t i = 0; i < kKeyCount; ++i) {
+      values_.Fill(i, /*version=*/1, value.data());
+      const Status status = store_->Write(KeyBytes(i), value);
+      if (!status.ok()) return Failed("Write", status);
+    }
+    const Status status = store_->Sync();
+    return status.ok() ? "" : Failed("Sync", status);
+  }
+
+  std::string ReadAll() {
+    std::string value;
+    for (uint64_t i = 0; i < kKeyCount; ++i) {
+      const Status status = store_->Read(KeyBytes(i), &value);
+      if (!status.ok()) return Failed("Read", status);
+      uint64_t version = 0;
+      if (!values_.CheckAll(i, value.data(), &version)) return "Read gives another value";
+    }
+    return {};
+  }
+
+  std::string RangeAll() {
+    uint64_t count = 0;
+    std::string last;
+    bool ascending = true;
+    const Status status = store_->Range({}, {}, [&](std::string_view key, std::string_view) {
+      ascending = ascending && (count == 0 || key > last);
+      last = key;
+      ++count;
+    });
+    if (!status.ok()) return Failed("Range", status);
+    if (!ascending) return "Range is not ascending";
+    return count == kKeyCount ? "" : "Range visits " + std::to_string(count) + " records";
+  }
+
+  std::string VerifyAll() {
+    store_.reset();
+    VerifyReport report;
+    const Status status = Store::Verify(options_, kStoreDir, &report, {});
+    if (!status.ok()) return Failed("Verify", status);
+    return report.record_count == kKeyCount ? "" : "Verify finds other records";
+  }
+
+ private:
+  const Options options_;
+  const harness::ValueMaker values_;
+  std::unique_ptr<Store> store_;
+};
+
+}  // namespace
+
+std::string CheckRefusals(const Disks& disks) {
+  ::mkdir(kMemoryDir, 0755);
+  if (::mount("none", kMemoryDir, "tmpfs", 0, nullptr) != 0) return "no file system in memory";
+  // The pattern of the checks before, and a file system.
+  std::string wrong = ExpectRefusal(disks.first, false, Code::kInvalidArgument, "not empty");
+  if (wrong.empty()) {
+    wrong = ExpectRefusal(disks.files, false, Code::kInvalidArgument, "not empty");
+  }
+  // Unharmed: it mounts.
+  if (wrong.empty()) wrong = MountFiles(disks.files);
+  if (wrong.empty()) wrong = ExpectRefusal(disks.files, true, Code::kIOError, "mounted or in use");
+  return wrong;
+}
+
+std::string CheckStore(const Disks& disks) {
+  Options options = StoreOptions();
+  options.paths = {disks.first, disks.second};
+  options.overwrite_devices = true;
+  options.log = [](LogLevel, std::string_view message) { Say("log: " + std::string(message)); };
+  StoreCheck check(options);
+  std::string wrong = check.Open();
+  if (wrong.empty()) wrong = check.WriteAll();
+  if (wrong.empty()) wrong = check.ReadAll();
+  if (wrong.empty()) wrong = check.RangeAll();
+  if (wrong.empty()) wrong = check.Open();
+  if (wrong.empty()) wrong = check.ReadAll();
+  if (wrong.empty()) wrong = check.RangeAll();
+  if (wrong.empty()) wrong = check.VerifyAll();
+  return wrong;
+}
 
 }  // namespace engine_race::guest
