@@ -171,6 +171,7 @@ class BucketLog {
   Status WriteKeys(uint32_t bucket, uint64_t offset, uint64_t size_bytes, const void* data);
   Status FlushLogs();
   Status Flush(const io::File& file);
+  Status PoisonUnlessFlushed(const Status& flushed);
   void Poison(const Status& status);
   void Latch(const Status& status);
   Status LatchedStatus() const;

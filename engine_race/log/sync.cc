@@ -151,7 +151,7 @@ Status BucketLog::FlushLogs() {
         Flush(i < key_files ? files_.key_files[i]
                             : files_.values.file(static_cast<uint32_t>(i - key_files))));
   }
-  return files_.values.FlushMaps();
+  return PoisonUnlessFlushed(files_.values.FlushMaps());
 }
 
 // A flush that fails, for whatever reason, may have marked the pages clean: trying again would
@@ -159,7 +159,10 @@ Status BucketLog::FlushLogs() {
 Status BucketLog::Flush(const io::File& file) {
   // Relaxed: a statistic.
   flush_count_.fetch_add(1, std::memory_order_relaxed);
-  const Status flushed = file.DataSync();
+  return PoisonUnlessFlushed(file.DataSync());
+}
+
+Status BucketLog::PoisonUnlessFlushed(const Status& flushed) {
   if (flushed.ok()) return flushed;
   const Status failure = Status::IOError(flushed.message());
   Poison(failure);

@@ -1,0 +1,212 @@
+// What the log does with a raw device when flushes fail and when the power goes. A restart of the
+// machine is played by changing the boot id in the counts.
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "engine_race/log/device_format.h"
+#include "engine_race/log/extents.h"
+#include "test/faults/system_calls.h"
+#include "test/log/log_test_util.h"
+#include "test/loop_device.h"
+
+namespace engine_race::test {
+namespace {
+
+constexpr uint32_t kAnotherBoot = 12345;
+constexpr uint64_t kMiB = uint64_t{1} << 20;
+// Sixteen extents of 64 values.
+constexpr uint64_t kDeviceBytes = 5 * kMiB;
+constexpr uint64_t kExtentValues = 64;
+
+// Follows writes and flushes of the device and of the extent table.
+class FlushWatch : public SystemCallHook {
+ public:
+  explicit FlushWatch(std::string device) : device_(std::move(device)) {}
+
+  long OnCall(SystemCall* call) override {
+    if (call->kind != CallKind::kPwrite && call->kind != CallKind::kFdatasync) {
+      return call->Proceed();
+    }
+    const std::string path = PathOf(*call);
+    const bool table = path.find(format::kExtentTablePrefix) != std::string::npos;
+    const std::lock_guard lock(mutex_);
+    if (call->kind == CallKind::kFdatasync) {
+      if (table && fail_table_flushes) {
+        errno = EIO;
+        return -1;
+      }
+      if (table) ++table_flush_count;
+      if (table) table_dirty_ = false;
+      if (path == device_) device_dirty_ = false;
+      // The counts are flushed last, with the marks of what is synced in them.
+      if (path.ends_with(format::kStagingCountsName)) {
+        ++counts_flush_count;
+        flushed_too_early = flushed_too_early || table_dirty_ || device_dirty_;
+      }
+      return call->Proceed();
+    }
+    // The table's own mark may lie about: what it says is true, only old.
+    if (table && call->offset >= static_cast<off_t>(format::kExtentEntriesOffset)) {
+      ++entry_write_count;
+      table_dirty_ = true;
+    }
+    if (path == device_) device_dirty_ = true;
+    return call->Proceed();
+  }
+
+  bool fail_table_flushes = false;
+  bool flushed_too_early = false;
+  int entry_write_count = 0;
+  int table_flush_count = 0;
+  int counts_flush_count = 0;
+
+ private:
+  const std::string device_;
+  std::mutex mutex_;
+  bool table_dirty_ = false;
+  bool device_dirty_ = false;
+};
+
+class DeviceLogTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!device_.valid()) GTEST_SKIP() << "no loop devices here: " << device_.why();
+    options_ = TinyOptions();
+    options_.stripe_unit_bytes = kMinStripeUnitBytes;
+    options_.paths = {device_.path()};
+    Open();
+  }
+
+  void Open() {
+    log_.reset();
+    log_ = OpenLog(options_, Dir());
+  }
+  // Keys of bucket 0.
+  void Append(uint64_t begin, uint64_t end) {
+    for (uint64_t key = begin; key < end; ++key) {
+      const Status status = log_->Append(key, ValueOf(key, 1).data());
+      ASSERT_TRUE(status.ok()) << status.ToString();
+    }
+  }
+  // The bucket holds a prefix of what was written; how long it is.
+  uint64_t PrefixLength() {
+    const std::vector<KeyRecord> records = RecordsOf(log_.get(), 0);
+    for (uint64_t slot = 0; slot < records.size(); ++slot) {
+      EXPECT_EQ(records[slot].key, slot);
+      EXPECT_EQ(ReadSlot(*log_, 0, slot), ValueOf(slot, 1)) << slot;
+    }
+    return records.size();
+  }
+  // The machine restarts: of the table, entries [begin, end) have not reached the disk, and nothing
+  // of staging has.
+  void LosePower(uint64_t begin, uint64_t end) {
+    const uint64_t store_id = log_->store_id();
+    log_.reset();
+    const std::string zeros((end - begin) * sizeof(format::ExtentEntry), '\0');
+    Overwrite(dir_.Join("store/" + ExtentTableName(0)), zeros.data(), zeros.size(),
+              format::kExtentEntriesOffset + begin * sizeof(format::ExtentEntry));
+    for (const char* name : {format::kStagingKeysName, format::kStagingValuesName}) {
+      const std::string path = Dir() + "/" + name;
+      const auto size = std::filesystem::file_size(path);
+      std::filesystem::resize_file(path, 0);
+      std::filesystem::resize_file(path, size);
+    }
+    for (uint32_t bucket = 0; bucket < options_.bucket_count; ++bucket) {
+      SetWord(Dir(), store_id, bucket, format::WordKind::kBoot, kAnotherBoot);
+    }
+  }
+
+  std::string Dir() const { return dir_.Join("store"); }
+
+  TempDir dir_{FastParent()};
+  LoopDevice device_{kDeviceBytes};
+  Options options_;
+  std::unique_ptr<BucketLog> log_;
+};
+
+TEST_F(DeviceLogTest, DeviceAndTableAreFlushedBeforeTheCounts) {
+  FlushWatch watch(device_.path());
+  const ScopedHook hook(&watch);
+  for (uint64_t round = 0; round < 4; ++round) {
+    Append(round * 100, (round + 1) * 100);
+    ASSERT_TRUE(log_->Sync().ok());
+  }
+  EXPECT_FALSE(watch.flushed_too_early);
+  EXPECT_EQ(watch.counts_flush_count, 4);
+  EXPECT_EQ(watch.entry_write_count, 7) << "400 values take seven extents";
+  EXPECT_EQ(watch.table_flush_count, 4);
+  // No new extent, no flush of the table.
+  Append(400, 410);
+  ASSERT_TRUE(log_->Sync().ok());
+  EXPECT_EQ(watch.table_flush_count, 4);
+}
+
+TEST_F(DeviceLogTest, ATableThatCannotBeFlushedFailsTheSync) {
+  Append(0, 200);
+  {
+    FlushWatch watch(device_.path());
+    const ScopedHook hook(&watch);
+    watch.fail_table_flushes = true;
+    EXPECT_EQ(log_->Sync().code(), Code::kIOError);
+    // Trying again would mean nothing.
+    watch.fail_table_flushes = false;
+    EXPECT_EQ(log_->Sync().code(), Code::kIOError);
+    EXPECT_EQ(watch.counts_flush_count, 0);
+    log_.reset();
+  }
+  FlushWatch watch(device_.path());
+  const ScopedHook hook(&watch);
+  Open();
+  EXPECT_EQ(PrefixLength(), 200u);
+  ASSERT_TRUE(log_->Sync().ok());
+  EXPECT_GE(watch.entry_write_count, 4) << "written anew for the flush that counts";
+  EXPECT_FALSE(watch.flushed_too_early);
+}
+
+TEST_F(DeviceLogTest, WhatWasSyncedOutlivesThePower) {
+  Append(0, 2 * kExtentValues);
+  ASSERT_TRUE(log_->Sync().ok());
+  Append(2 * kExtentValues, 6 * kExtentValues);
+  // Of the extents since, the first is lost and the others are not.
+  LosePower(2, 3);
+  Open();
+  EXPECT_EQ(PrefixLength(), 2 * kExtentValues);
+  // Their places are taken again, and what lay there does not come back.
+  Append(2 * kExtentValues, 7 * kExtentValues);
+  EXPECT_EQ(PrefixLength(), 7 * kExtentValues);
+  ASSERT_TRUE(log_->Sync().ok());
+  LosePower(15, 16);
+  Open();
+  EXPECT_EQ(PrefixLength(), 7 * kExtentValues);
+}
+
+TEST_F(DeviceLogTest, EveryTailOfTheTableMayBeLost) {
+  for (uint64_t begin = 1; begin < 6; ++begin) {
+    for (uint64_t end = begin + 1; end <= 7; ++end) {
+      log_.reset();
+      std::filesystem::remove_all(Dir());
+      options_.overwrite_devices = true;
+      Open();
+      Append(0, kExtentValues);
+      ASSERT_TRUE(log_->Sync().ok());
+      Append(kExtentValues, 6 * kExtentValues + 3);
+      LosePower(begin, end);
+      Open();
+      const uint64_t length = PrefixLength();
+      EXPECT_GE(length, kExtentValues);
+      EXPECT_LE(length, begin * kExtentValues) << "lost from there on";
+      Append(length, 8 * kExtentValues);
+      Open();
+      EXPECT_EQ(PrefixLength(), 8 * kExtentValues);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace engine_race::test
