@@ -154,8 +154,9 @@ TEST_F(ExtentTableTest, ASyncedEntryMayNotGoMissing) {
   EXPECT_EQ(Reopen().code(), Code::kCorruption);
   Overwrite(EntryAt(3), entry);
   EXPECT_TRUE(Reopen().ok());
-  // Another's entry, though good where it was.
+  // Entries that were good where they were.
   Overwrite(EntryAt(3), EntryBytes(4));
+  Overwrite(EntryAt(4), entry);
   EXPECT_EQ(Reopen().code(), Code::kCorruption);
 }
 
