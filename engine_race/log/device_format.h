@@ -1,5 +1,5 @@
 // The format of raw block devices that hold values: the header on the device, and the table in the
-// store's directory that says what lies where on it. docs/format.md says it in words.
+// store's directory that says what lies where on it. docs/devices.md says it in words.
 //
 // Constants and plain data only; the codecs are in device_header.h and extents.h.
 #ifndef ENGINE_RACE_LOG_DEVICE_FORMAT_H_
