@@ -111,12 +111,18 @@ class ModelThread {
         picker_(shared->files, kPageBytes, number + 1),
         outboxes_(shared->thread_count()) {}
 
-  Status Run(TimedThread* self);
+  Status Run(TimedThread* self) {
+    Status status = Loop(self);
+    // Here, as a queue is its thread's from beginning to end.
+    queue_.reset();
+    return status;
+  }
 
  private:
   bool is_worker() const { return number_ < kWorkers; }
   bool has_queue() const { return shared_->model != Model::kDedicated || !is_worker(); }
 
+  Status Loop(TimedThread* self);
   Status Prepare();
   void Generate();
   void Receive(const Message& message, IoTally* tally);
@@ -148,6 +154,8 @@ Status ModelThread::Prepare() {
   engine_race::io::ReadQueueOptions options;
   options.backend = shared_->backend.backend;
   options.depth = kWorkers * kSlotsPerWorker;
+  options.single_thread = true;
+  options.lazy_submit = true;
   return ReadQueue::Create(options, &queue_);
 }
 
@@ -221,7 +229,7 @@ void ModelThread::Retire() {
   --shared_->active;
 }
 
-Status ModelThread::Run(TimedThread* self) {
+Status ModelThread::Loop(TimedThread* self) {
   ENGINE_RACE_RETURN_IF_ERROR(Prepare());
   self->Start();
   bool may_wait = false;
@@ -244,6 +252,7 @@ Status ModelThread::Run(TimedThread* self) {
       SendAll();
     }
   }
+  self->Stop();
   return Status::Ok();
 }
 

@@ -68,6 +68,9 @@ Status RawWorker::Prepare() {
   options.depth = depth_;
   options.iopoll = load_.backend.iopoll;
   options.sqpoll = load_.backend.sqpoll;
+  options.single_thread = true;
+  // A wait follows; in batches of one each request has a system call to itself.
+  options.lazy_submit = load_.batch > 1;
   if (load_.backend.registered) {
     options.buffers = {&whole_, 1};
     options.files = fds_;

@@ -44,7 +44,8 @@ struct RawLoad {
   // Requests in flight, all workers together; each has its own queue.
   uint32_t depth = 128;
   uint32_t worker_count = 1;
-  // So many are waited for, and submitted, at once; 1 is a system call for each request.
+  // So many are waited for at once, and those that came are submitted together; with 1 each has a
+  // system call to itself.
   uint32_t batch = 16;
   double seconds = 1;
 };

@@ -28,6 +28,8 @@ IoExperiment ByTasks(const IoLab& lab) {
     row["backend"] = store.stats().io_backend;
     lab.Measure(&experiment, row,
                 [&](IoPoint* point) { return store.MultiReads(1, lab.seconds(), point); });
+    if (Interrupted()) break;
+    experiment.rows.back()["task_memory_bytes"] = store.stats().task_memory_bytes;
   }
   return experiment;
 }
