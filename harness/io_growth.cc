@@ -61,7 +61,7 @@ IoTables GrowingData(const IoLab& lab) {
                    {"call", call}};
     };
     lab.Measure(&experiment, row("Write"), [&](IoPoint* point) { return store.Fill(point); });
-    if (!lab.Check(store.Open(), row("Open"), &experiment)) continue;
+    if (Interrupted() || !lab.Check(store.Open(), row("Open"), &experiment)) continue;
     lab.Measure(&experiment, row("MultiRead"),
                 [&](IoPoint* point) { return store.MultiReads(kCallers, lab.seconds(), point); });
     lab.Measure(&experiment, row("Range"),

@@ -136,7 +136,7 @@ IoTables StripeUnits(const IoLab& lab) {
       return IoRow{{"stripe_unit_bytes", unit_bytes}, {"phase", phase}};
     };
     lab.Measure(&experiment, row("write"), [&](IoPoint* point) { return store.Fill(point); });
-    if (!lab.Check(store.Open(), row("open"), &experiment)) continue;
+    if (Interrupted() || !lab.Check(store.Open(), row("open"), &experiment)) continue;
     lab.Measure(&experiment, row("range"),
                 [&](IoPoint* point) { return store.Ranges(lab.seconds(), point); });
     lab.Measure(&experiment, row("MultiRead"),

@@ -5,6 +5,7 @@
 #define HARNESS_IO_ROUNDS_H_
 
 #include <sched.h>
+#include <time.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -41,6 +42,14 @@ class PinnedToOneCpu {
   bool is_pinned_ = false;
 };
 
+// Of all threads of the process. CPU time instead of wall time: other programs do not count.
+inline uint64_t CpuNs() {
+  timespec now = {};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1000000000 + static_cast<uint64_t>(now.tv_nsec);
+}
+
+// The time-stamp counter; 0 where there is none.
 inline uint64_t CycleCount() {
 #if defined(__x86_64__)
   return __builtin_ia32_rdtsc();
@@ -62,25 +71,28 @@ inline double MedianOf(std::vector<double> values) {
 }
 
 // Calls `chunk`, which does something some times and says how often, for `seconds` altogether; the
-// median over the rounds of what one of them costs. The first round warms up and is not counted.
+// median over the rounds of the CPU time that one of them takes. A chunk should take far longer
+// than a look at the clock. The first round warms up and is not counted.
 template <typename Chunk>
 RoundCost MedianCost(uint32_t round_count, double seconds, Chunk chunk) {
   const auto round_ns = static_cast<uint64_t>(seconds * 1e9 / (round_count + 1));
-  std::vector<double> ns;
-  std::vector<double> cycles;
+  const uint64_t first_ns = NowNs();
+  const uint64_t first_cycles = CycleCount();
+  std::vector<double> costs;
   for (uint32_t round = 0; round <= round_count; ++round) {
     const uint64_t begin_ns = NowNs();
-    const uint64_t begin_cycles = CycleCount();
+    const uint64_t begin_cpu_ns = CpuNs();
     uint64_t count = 0;
     do {
       count += chunk();
     } while (NowNs() - begin_ns < round_ns);
     if (round == 0) continue;
-    const auto divisor = static_cast<double>(count);
-    ns.push_back(static_cast<double>(NowNs() - begin_ns) / divisor);
-    cycles.push_back(static_cast<double>(CycleCount() - begin_cycles) / divisor);
+    costs.push_back(static_cast<double>(CpuNs() - begin_cpu_ns) / static_cast<double>(count));
   }
-  return {MedianOf(std::move(ns)), MedianOf(std::move(cycles))};
+  const double ns = MedianOf(std::move(costs));
+  const double cycles_per_ns = static_cast<double>(CycleCount() - first_cycles) /
+                               static_cast<double>(std::max<uint64_t>(NowNs() - first_ns, 1));
+  return {ns, ns * cycles_per_ns};
 }
 
 }  // namespace harness

@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <boost/context/fiber.hpp>
 #include <boost/context/stack_context.hpp>
 #include <coroutine>
@@ -11,6 +12,8 @@
 #include <exception>
 #include <memory>
 #include <new>
+#include <numeric>
+#include <random>
 #include <utility>
 #include <vector>
 
@@ -27,7 +30,15 @@ constexpr size_t kStateBytes = 128;
 constexpr size_t kStackBytes = 16 * 1024;
 
 // Turns over all tasks between two looks at the clock, so that these cost nothing.
-uint32_t RepeatsOf(uint32_t task_count) { return 1 + 4096 / task_count; }
+uint32_t RepeatsOf(uint32_t task_count) { return 1 + 16384 / task_count; }
+
+// Reads do not complete in the order in which their tasks were made.
+std::vector<uint32_t> ShuffledOrder(uint32_t task_count) {
+  std::vector<uint32_t> order(task_count);
+  std::iota(order.begin(), order.end(), 0);
+  std::shuffle(order.begin(), order.end(), std::mt19937_64(1));
+  return order;
+}
 
 // Makes the compiler keep the state in memory across a suspension.
 inline void Touch(char* state) { asm volatile("" : : "r"(state) : "memory"); }
@@ -142,12 +153,13 @@ Status Switches(MakeTask make, const SwitchLoad& load, SwitchCost* cost) {
   }
   cost->reserved_bytes = bytes.total / load.task_count;
   cost->resident_bytes = cost->reserved_bytes;
+  const std::vector<uint32_t> order = ShuffledOrder(load.task_count);
   const uint32_t repeats = RepeatsOf(load.task_count);
-  const RoundCost switching = MedianCost(load.round_count, load.seconds, [&turns, repeats] {
+  const RoundCost switching = MedianCost(load.round_count, load.seconds, [&turns, &order, repeats] {
     for (uint32_t i = 0; i < repeats; ++i) {
-      for (Turn& turn : turns) turn.next.resume();
+      for (const uint32_t task : order) turns[task].next.resume();
     }
-    return repeats * turns.size();
+    return repeats * order.size();
   });
   cost->switch_ns = switching.ns;
   cost->switch_cycles = switching.cycles;
@@ -245,13 +257,15 @@ Status BoostContextSwitches(const SwitchLoad& load, SwitchCost* cost) {
   }
   cost->reserved_bytes = kStackBytes;
   cost->resident_bytes = pool.ResidentBytes() / load.task_count;
+  const std::vector<uint32_t> order = ShuffledOrder(load.task_count);
   const uint32_t repeats = RepeatsOf(load.task_count);
-  const RoundCost switching = MedianCost(load.round_count, load.seconds, [&fibers, repeats] {
-    for (uint32_t i = 0; i < repeats; ++i) {
-      for (boost::context::fiber& fiber : fibers) fiber = std::move(fiber).resume();
-    }
-    return repeats * fibers.size();
-  });
+  const RoundCost switching =
+      MedianCost(load.round_count, load.seconds, [&fibers, &order, repeats] {
+        for (uint32_t i = 0; i < repeats; ++i) {
+          for (const uint32_t task : order) fibers[task] = std::move(fibers[task]).resume();
+        }
+        return repeats * order.size();
+      });
   cost->switch_ns = switching.ns;
   cost->switch_cycles = switching.cycles;
   stop = true;

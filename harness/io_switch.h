@@ -1,7 +1,7 @@
 // What it costs to go from one task to the next: coroutines, Boost.Context, threads of the system.
 //
-// Each measurement takes its median over several rounds and about as long as it is told. One at a
-// time, on an idle machine; the thread that calls is pinned to one CPU meanwhile.
+// In CPU time of the process, so that a busy machine does little harm; the median over several
+// rounds. One at a time: the thread that calls is pinned to one CPU meanwhile.
 #ifndef HARNESS_IO_SWITCH_H_
 #define HARNESS_IO_SWITCH_H_
 
@@ -15,7 +15,7 @@ namespace harness {
 struct SwitchCost {
   // From one running task to the next one running, through whatever decides which is next.
   double switch_ns = 0;
-  double switch_cycles = 0;  // of the time-stamp counter; 0 where there is none
+  double switch_cycles = 0;  // ticks of the time-stamp counter; 0 where there is none
   // Making a task, running it to its end, and freeing it.
   double create_ns = 0;
   // Memory of a task: asked for, and of that what was touched.
@@ -30,11 +30,11 @@ struct SwitchLoad {
   double seconds = 0.5;
 };
 
-// Round-robin over suspended C++20 coroutines.
+// Suspended C++20 coroutines take turns, in a shuffled order that stays.
 engine_race::Status CoroutineSwitches(const SwitchLoad& load, SwitchCost* cost);
 // The same tasks with a coroutine awaited inside each: what a deeper call costs.
 engine_race::Status NestedCoroutineSwitches(const SwitchLoad& load, SwitchCost* cost);
-// Round-robin over Boost.Context fibers with stacks of 16 KiB.
+// Boost.Context fibers with stacks of 16 KiB take the same turns.
 engine_race::Status BoostContextSwitches(const SwitchLoad& load, SwitchCost* cost);
 // Two threads on one CPU that wake each other by turns.
 engine_race::Status FutexSwitches(const SwitchLoad& load, SwitchCost* cost);

@@ -70,7 +70,8 @@ IoExperiment SwitchCosts(const IoLab& lab) {
                 "from one task running to the next one running");
   experiment.medium = "cpu";
   experiment.plot = {"bar", "kind", {"tasks"}, {"switch_ns", "create_ns", "resident_bytes"}};
-  experiment.notes.emplace_back("medians, all on one CPU; create: making, running, freeing one");
+  experiment.notes.emplace_back(
+      "medians of CPU time, all on one CPU; create: making, running, freeing one");
   experiment.notes.emplace_back("a thread has a stack in the kernel too, not counted here");
   for (const SwitchKind& kind : kSwitchKinds) {
     for (const uint32_t task_count : {2u, kMaxTasks, 16 * kMaxTasks}) {
