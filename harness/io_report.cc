@@ -125,11 +125,13 @@ std::string ExperimentText(const IoExperiment& experiment) {
   const bool has_words = std::any_of(experiment.rows.begin(), experiment.rows.end(),
                                      [](const IoRow& row) { return !WordOf(row).empty(); });
   std::vector<std::string> heads;
+  heads.reserve(keys.size() + 1);
   for (const std::string& key : keys) heads.push_back(HeadOf(key));
   if (has_words) heads.emplace_back("");
   Table table(heads);
   for (const IoRow& row : experiment.rows) {
     std::vector<std::string> cells;
+    cells.reserve(keys.size() + 1);
     for (const std::string& key : keys) {
       cells.push_back(row.contains(key) ? CellOf(key, row[key]) : "-");
     }

@@ -20,6 +20,10 @@
 #include "engine_race/base/memory.h"
 #include "harness/io_rounds.h"
 
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#endif
+
 namespace harness {
 namespace {
 
@@ -181,6 +185,14 @@ Status Switches(MakeTask make, const SwitchLoad& load, SwitchCost* cost) {
 // Stacks side by side, handed out again when they come back, as an engine would.
 class StackPool {
  public:
+  StackPool() = default;
+  StackPool(const StackPool&) = delete;
+  StackPool& operator=(const StackPool&) = delete;
+#if defined(__SANITIZE_ADDRESS__)
+  // What calls on the stacks have marked would be held against whoever gets the memory next.
+  ~StackPool() { __asan_unpoison_memory_region(memory_.data(), memory_.size()); }
+#endif
+
   Status Reserve(uint32_t count) {
     ENGINE_RACE_RETURN_IF_ERROR(
         engine_race::Region::Allocate(count * kStackBytes, false, &memory_));
