@@ -19,9 +19,9 @@ struct ReadBackend {
 
 // Tries what the options ask for with a real read of the first 4 KiB of `file`, which should be as
 // long, and open as the files are that will be read. kAuto: io_uring, libaio, psync, the first that
-// works. What was asked for by name and does not work is replaced by the first of these that does,
-// with a warning in the options' log; kAuto leaves an information there when it is not io_uring.
-// Fails only when psync cannot read the file either, with its error.
+// works; on tmpfs libaio comes first. What was asked for by name and does not work is replaced by
+// the first of these that does, with a warning in the options' log; kAuto leaves an information
+// there when it is not the best. Fails only when psync cannot read the file either, with its error.
 Status ProbeReadBackend(const Options& options, const File& file, ReadBackend* chosen);
 
 // "auto", "psync", "libaio" or "io_uring".

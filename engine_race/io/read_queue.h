@@ -63,7 +63,8 @@ class ReadQueue {
   virtual ~ReadQueue() = default;
 
   // kAuto takes the first of io_uring, libaio and psync that can be set up (ProbeReadBackend also
-  // tries to read); asking for one that cannot is kNotSupported.
+  // tries to read); asking for one that cannot is kNotSupported, or the
+  // status of what there is too little of.
   static Status Create(const ReadQueueOptions& options, std::unique_ptr<ReadQueue>* queue);
 
   // Starts every request (see lazy_submit). in_flight() + requests.size() must not exceed depth().

@@ -1,6 +1,7 @@
 // The back ends behind ReadQueue::Create, and the blocking read that they share.
 //
-// Internal to io/. Each maker answers kNotSupported when its back end does not work here.
+// Internal to io/. Each maker answers kNotSupported when its back end does not work here, and
+// other failures when there is too little of something.
 #ifndef ENGINE_RACE_IO_READ_QUEUE_BACKENDS_H_
 #define ENGINE_RACE_IO_READ_QUEUE_BACKENDS_H_
 

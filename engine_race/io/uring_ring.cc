@@ -86,7 +86,12 @@ Status UringRing::SetUp(const ReadQueueOptions& options) {
     error = Initialize(options.depth, asked | kOneThread);
   if (error == EINVAL && !options.sqpoll) error = Initialize(options.depth, asked | kCooperative);
   if (error == EINVAL) error = Initialize(options.depth, asked);
-  if (error != 0) return Status::NotSupported(Status::FromErrno("io_uring_setup", error).message());
+  if (error != 0) {
+    Status status = Status::FromErrno("io_uring_setup", error);
+    // What may pass is no matter of support.
+    if (error == ENOMEM || error == EMFILE || error == ENFILE) return status;
+    return Status::NotSupported(status.message());
+  }
   RegisterBuffers(options.buffers);
   if (!end_.valid()) RegisterFiles(options.files, -1);
   return Status::Ok();

@@ -25,7 +25,8 @@ class UringRing {
   UringRing& operator=(const UringRing&) = delete;
   ~UringRing();
 
-  // kNotSupported when the kernel refuses. Registration that is refused is done without.
+  // kNotSupported when the kernel refuses, unless it is short of memory or descriptors just now.
+  // Registration that is refused is done without.
   Status SetUp(const ReadQueueOptions& options);
 
   // Binds a single-thread ring to the calling thread, the first time; before anything is started.

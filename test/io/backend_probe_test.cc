@@ -2,8 +2,11 @@
 #include "engine_race/io/backend_probe.h"
 
 #include <gtest/gtest.h>
+#include <linux/magic.h>
+#include <sys/vfs.h>
 
 #include <cstring>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -72,6 +75,22 @@ TEST_F(BackendProbeTest, AutoTakesIoUringAndReadsByIt) {
   ASSERT_EQ(hook_.submitted_entries.size(), 1u);
   EXPECT_EQ(hook_.submitted_entries[0].len, 4096u);
   EXPECT_EQ(hook_.counts[CallKind::kIoSetup], 0) << "the best comes first";
+}
+
+TEST_F(BackendProbeTest, InMemoryAutoTakesLibaio) {
+  const std::filesystem::path parent = "/dev/shm";
+  struct statfs info;
+  if (statfs(parent.c_str(), &info) != 0 || info.f_type != TMPFS_MAGIC) {
+    GTEST_SKIP() << "no tmpfs here";
+  }
+  const test::TempDir dir(parent);
+  ASSERT_TRUE(sys::OpenDirectory(dir.path(), false, &dir_fd_).ok());
+  ASSERT_TRUE(File::Open(dir_fd_.get(), "f", Access::kCreate, Caching::kDirect, &file_).ok());
+  EXPECT_EQ(Probe(IoBackend::kAuto), "libaio");
+  EXPECT_EQ(Probe(IoBackend::kIoUring), "io_uring");
+  EXPECT_EQ(log_count_, 0) << message_;
+  hook_.refused = {{CallKind::kIoSetup, EAGAIN}};
+  EXPECT_EQ(Probe(IoBackend::kAuto), "io_uring");
 }
 
 TEST_F(BackendProbeTest, WhatWasAskedForIsTaken) {
