@@ -82,8 +82,7 @@ Status UringRing::SetUp(const ReadQueueOptions& options) {
   // The best first: a kernel that does not know a flag says EINVAL. With sqpoll it is the kernel's
   // thread that everything is left to.
   int error = EINVAL;
-  if (options.single_thread && !options.sqpoll)
-    error = Initialize(options.depth, asked | kOneThread);
+  if (options.single_thread && !options.sqpoll) error = InitializeForOneThread(options, asked);
   if (error == EINVAL && !options.sqpoll) error = Initialize(options.depth, asked | kCooperative);
   if (error == EINVAL) error = Initialize(options.depth, asked);
   if (error != 0) {
