@@ -29,7 +29,8 @@ int Refuse(const char* what, const std::string& dir, const Status& status) {
 
 std::string Count(uint64_t count) { return std::to_string(count); }
 
-void PrintManifest(const engine_race::StoreIdentity& identity) {
+void PrintManifest(const engine_race::StoreFiles& files) {
+  const engine_race::StoreIdentity& identity = files.identity;
   const engine_race::Geometry& geometry = identity.geometry;
   std::printf("store id          %016" PRIx64 "\n", identity.store_id);
   std::printf("format version    %u\n", engine_race::format::kFormatVersion);
@@ -40,7 +41,9 @@ void PrintManifest(const engine_race::StoreIdentity& identity) {
     std::printf("stripe unit       %" PRIu64 " bytes\n", geometry.stripe_unit_bytes);
   }
   for (size_t i = 0; i < identity.paths.size(); ++i) {
-    std::printf("path %-12zu %s\n", i, identity.paths[i].c_str());
+    const engine_race::UnitMap* const units = files.values.paths()[i].units.get();
+    std::printf("path %-12zu %s%s%s\n", i, identity.paths[i].c_str(), units == nullptr ? "" : ": ",
+                units == nullptr ? "" : units->Describe().c_str());
   }
   std::printf("groups            %u bytes of values, %u bytes of keys\n",
               geometry.value_group_bytes, geometry.key_group_bytes);
@@ -157,7 +160,7 @@ int DumpStoreIn(const std::string& dir, bool every_bucket) {
   if (const Status status = engine_race::Staging(files).ReadCounts(&states); !status.ok()) {
     return Refuse("dump", dir, status);
   }
-  PrintManifest(files.identity);
+  PrintManifest(files);
   PrintTotals(states);
   PrintFill(states);
   if (every_bucket) PrintBuckets(states);

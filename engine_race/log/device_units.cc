@@ -17,6 +17,13 @@ Status DeviceUnits::FindToWrite(uint32_t bucket, uint64_t local_unit, uint64_t* 
   return Status::Ok();
 }
 
+std::string DeviceUnits::Describe() const {
+  const DeviceIdentity& identity = table_.identity();
+  return "raw device, " + std::to_string(table_.given_count()) + " of " +
+         std::to_string(identity.extent_count) + " extents of " +
+         std::to_string(identity.extent_bytes) + " bytes";
+}
+
 Status PlanDevice(const StoreIdentity& identity, size_t index, const io::BlockDevice& device,
                   DeviceIdentity* planned) {
   planned->store_id = identity.store_id;

@@ -5,6 +5,7 @@
 #define ENGINE_RACE_LOG_DEVICE_UNITS_H_
 
 #include <cstdint>
+#include <string>
 
 #include "engine_race/base/status.h"
 #include "engine_race/log/device_header.h"
@@ -21,6 +22,8 @@ class DeviceUnits final : public UnitMap {
   uint64_t Find(uint32_t bucket, uint64_t local_unit) const override;
   Status FindToWrite(uint32_t bucket, uint64_t local_unit, uint64_t* offset) override;
   Status Flush() override { return table_.Flush(); }
+  // "raw device, 12 of 4096 extents of 65536 bytes"
+  std::string Describe() const override;
 
   ExtentTable* table() { return &table_; }
 

@@ -40,6 +40,8 @@ class UnitMap {
   virtual Status FindToWrite(uint32_t bucket, uint64_t local_unit, uint64_t* offset) = 0;
   // Makes the places durable that were given out before the call.
   virtual Status Flush() = 0;
+  // For people: what kind of place it is and how much of it is taken.
+  virtual std::string Describe() const { return {}; }
 };
 
 struct ValuePath {
