@@ -51,8 +51,8 @@ TEST(DeviceKillTest, WhatWasAcknowledgedIsThere) {
       ::mmap(nullptr, kIoAlignment, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(shared, MAP_FAILED);
   auto* const acknowledged = new (shared) std::atomic<uint64_t>(0);
-  constexpr uint64_t kRounds = 6;
-  const uint64_t writes_a_round = Sized(1500, 300);
+  constexpr uint64_t kRounds = 4;
+  const uint64_t writes_a_round = Sized(800, 300);
   for (uint64_t round = 0; round < kRounds; ++round) {
     const uint64_t begin = acknowledged->load();
     const pid_t child = ::fork();

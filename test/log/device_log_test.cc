@@ -187,8 +187,8 @@ TEST_F(DeviceLogTest, WhatWasSyncedOutlivesThePower) {
 }
 
 TEST_F(DeviceLogTest, EveryTailOfTheTableMayBeLost) {
-  for (uint64_t begin = 1; begin < 6; ++begin) {
-    for (uint64_t end = begin + 1; end <= 7; ++end) {
+  for (const uint64_t begin : {1, 3, 5}) {
+    for (const uint64_t end : {begin + 1, uint64_t{7}}) {
       log_.reset();
       std::filesystem::remove_all(Dir());
       options_.overwrite_devices = true;
