@@ -67,6 +67,10 @@ IoExperiment ByBatch(const IoLab& lab) {
 
 }  // namespace
 
-IoTables BackEnds(const IoLab& lab) { return {ByWorkers(lab), ByBatch(lab)}; }
+IoTables BackEnds(const IoLab& lab) {
+  IoTables tables = {ByWorkers(lab), ByBatch(lab)};
+  if (!lab.config().device.empty()) tables.push_back(RawDevice(lab));
+  return tables;
+}
 
 }  // namespace harness

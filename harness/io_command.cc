@@ -121,6 +121,8 @@ CLI::App* AddIoCommand(CLI::App* app, IoFlags* flags) {
       ->capture_default_str();
   io->add_option("--paths", flags->paths, "directories, best each on a device of its own")
       ->delimiter(',');
+  io->add_option("--device", flags->config.device,
+                 "a raw device, say /dev/nvme0n1, only read: experiment 4 also without files");
   io->add_option("--records", flags->config.record_count, "of 4 KiB, in a store or a file")
       ->check(CLI::Range(uint64_t{1024}, uint64_t{1} << 40))
       ->capture_default_str();

@@ -21,6 +21,8 @@ struct IoConfig {
   // Of a store, and of noise as many pages of 4 KiB.
   uint64_t record_count = uint64_t{1} << 17;
   double seconds = 1;
+  // A raw device, only read: what the file system and the block layer cost beside it. May be empty.
+  std::string device;
   // Few points, each too short to mean anything.
   bool smoke = false;
 };
@@ -59,6 +61,8 @@ IoTables ScalingOverPaths(const IoLab& lab);
 IoTables PageSizes(const IoLab& lab);
 IoTables RequestsInFlight(const IoLab& lab);
 IoTables BackEnds(const IoLab& lab);
+// A part of BackEnds: the raw device, by every back end and by NVMe passthrough.
+IoExperiment RawDevice(const IoLab& lab);
 IoTables IoModels(const IoLab& lab);
 IoTables TasksPerWorker(const IoLab& lab);
 IoTables ThreadsOverCores(const IoLab& lab);

@@ -62,6 +62,10 @@ Status RawWorker::Prepare() {
     spans_.emplace_back(buffers_.data() + i * stride, load_.page_bytes);
     free_.push_back(i);
   }
+  if (load_.passthrough != nullptr) {
+    fds_.push_back(load_.passthrough->fd.get());
+    return engine_race::io::MakePassthroughQueue({&load_.passthrough, 1}, depth_, &queue_);
+  }
   for (const RawFile& file : load_.files) fds_.push_back(file.fd.get());
   ReadQueueOptions options;
   options.backend = load_.backend.backend;

@@ -12,6 +12,7 @@
 
 #include "engine_race/base/options.h"
 #include "engine_race/base/status.h"
+#include "engine_race/io/passthrough.h"
 #include "engine_race/io/read_queue.h"
 #include "harness/io_report.h"
 #include "harness/io_space.h"
@@ -40,6 +41,8 @@ RawBackend BestRawBackend(const RawFile& file);
 struct RawLoad {
   std::span<const RawFile> files;
   RawBackend backend;
+  // When there is one: `files` is one raw device, read through this instead of the back end.
+  const engine_race::io::PassthroughDevice* passthrough = nullptr;
   uint32_t page_bytes = 4096;
   // Requests in flight, all workers together; each has its own queue.
   uint32_t depth = 128;
