@@ -38,6 +38,13 @@ IoExperiment IoLab::Begin(int number, const std::string& name, const std::string
   return experiment;
 }
 
+void IoLab::NoteStandIns(IoExperiment* experiment) const {
+  if (!space_->has_stand_ins()) return;
+  experiment->notes.push_back(std::to_string(space_->paths().size()) +
+                              " directories of one file system stand in for paths; --paths names "
+                              "real ones, best on devices of their own");
+}
+
 void IoLab::Measure(IoExperiment* experiment, IoRow row,
                     const std::function<Status(IoPoint*)>& take) const {
   if (Interrupted()) return;

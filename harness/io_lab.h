@@ -42,6 +42,8 @@ class IoLab {
 
   IoExperiment Begin(int number, const std::string& name, const std::string& question,
                      const std::string& unit) const;
+  // Says where the paths are only stand-ins.
+  void NoteStandIns(IoExperiment* experiment) const;
   // Takes one point and adds it to the experiment; nothing when the user has interrupted.
   void Measure(IoExperiment* experiment, IoRow row,
                const std::function<engine_race::Status(IoPoint*)>& take) const;

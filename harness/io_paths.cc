@@ -1,4 +1,4 @@
-// Experiments 1 and 10: reads and mixes over more and more paths; how wide a stripe should be.
+// Experiment 1: reads and mixes over more and more paths.
 #include <algorithm>
 #include <string>
 
@@ -21,19 +21,12 @@ std::vector<uint32_t> PathCounts(const IoLab& lab) {
   return counts;
 }
 
-void NoteStandIns(const IoLab& lab, IoExperiment* experiment) {
-  if (!lab.space().has_stand_ins()) return;
-  experiment->notes.push_back(std::to_string(lab.space().paths().size()) +
-                              " directories of one file system stand in for paths; --paths names "
-                              "real ones, best on devices of their own");
-}
-
 IoExperiment RawScaling(const IoLab& lab) {
   IoExperiment experiment =
       lab.Begin(1, "scaling over paths, bare reads", "Do more paths give more reads a second?",
                 "a 4 KiB random read, round-robin over the paths");
   experiment.plot.x = "path_count";
-  NoteStandIns(lab, &experiment);
+  lab.NoteStandIns(&experiment);
   const std::span<const RawFile> files = lab.RawFiles(&experiment);
   if (files.empty()) return experiment;
   RawLoad load;
@@ -55,7 +48,7 @@ IoExperiment RawMixes(const IoLab& lab) {
                 "a pread or a pwrite over a random 4 KiB page");
   experiment.plot = {
       "line", "write_percent", {"path_count"}, {"requests_per_second", "p99_ns", "p999_ns"}};
-  NoteStandIns(lab, &experiment);
+  lab.NoteStandIns(&experiment);
   const std::span<const RawFile> files = lab.RawFiles(&experiment);
   if (files.empty()) return experiment;
   BlockingLoad load;
@@ -108,41 +101,12 @@ IoTables ScalingOverPaths(const IoLab& lab) {
       lab.Begin(1, "scaling over paths, engine mixes",
                 "What does the log do to the reads beside it?", "a Read or a Write of one key");
   mixes.plot = tables[1].plot;
-  NoteStandIns(lab, &reads);
-  NoteStandIns(lab, &mixes);
+  lab.NoteStandIns(&reads);
+  lab.NoteStandIns(&mixes);
   EngineScaling(lab, &reads, &mixes);
   tables.push_back(std::move(reads));
   tables.push_back(std::move(mixes));
   return tables;
-}
-
-IoTables StripeUnits(const IoLab& lab) {
-  constexpr uint32_t kPathCount = 2;
-  IoExperiment experiment = lab.Begin(
-      10, "stripe unit", "How much of a log should lie on one path before the next has its turn?",
-      "a record, over 2 paths");
-  experiment.plot = {
-      "line", "stripe_unit_bytes", {"phase"}, {"mb_per_second", "cpu_ns_per_request"}};
-  NoteStandIns(lab, &experiment);
-  if (lab.space().paths().size() < kPathCount) {
-    experiment.notes.emplace_back("there is only one path");
-    return {experiment};
-  }
-  for (const uint32_t unit_bytes : lab.Powers(128 << 10, 8 << 20)) {
-    if (Interrupted()) break;
-    IoStore store(lab.space(), lab.config().record_count, kPathCount);
-    store.options()->stripe_unit_bytes = unit_bytes;
-    const auto row = [&](const char* phase) {
-      return IoRow{{"stripe_unit_bytes", unit_bytes}, {"phase", phase}};
-    };
-    lab.Measure(&experiment, row("write"), [&](IoPoint* point) { return store.Fill(point); });
-    if (Interrupted() || !lab.Check(store.Open(), row("open"), &experiment)) continue;
-    lab.Measure(&experiment, row("range"),
-                [&](IoPoint* point) { return store.Ranges(lab.seconds(), point); });
-    lab.Measure(&experiment, row("MultiRead"),
-                [&](IoPoint* point) { return store.MultiReads(1, lab.seconds(), point); });
-  }
-  return {experiment};
 }
 
 }  // namespace harness

@@ -85,6 +85,16 @@ double IoPoint::CpuNsPerRequest() const {
   return request_count > 0 ? cpu_seconds * 1e9 / static_cast<double>(request_count) : 0;
 }
 
+const IoPoint& MedianPoint(const std::vector<IoPoint>& points) {
+  std::vector<const IoPoint*> order;
+  order.reserve(points.size());
+  for (const IoPoint& point : points) order.push_back(&point);
+  std::sort(order.begin(), order.end(), [](const IoPoint* a, const IoPoint* b) {
+    return a->RequestsPerSecond() < b->RequestsPerSecond();
+  });
+  return *order[(order.size() - 1) / 2];
+}
+
 void AddPoint(const IoPoint& point, IoRow* row) {
   (*row)["requests_per_second"] = point.RequestsPerSecond();
   (*row)["mb_per_second"] =

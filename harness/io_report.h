@@ -33,6 +33,8 @@ struct IoPoint {
   double CpuNsPerRequest() const;
 };
 
+// The point with the middle rate, the slower of two; there is at least one.
+const IoPoint& MedianPoint(const std::vector<IoPoint>& points);
 // Adds rate, bandwidth, CPU time per request and, where they were taken, latencies.
 void AddPoint(const IoPoint& point, IoRow* row);
 // Adds the point, or why there is none: "unavailable" for what this machine cannot do, which is a

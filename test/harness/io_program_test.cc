@@ -93,6 +93,15 @@ TEST_F(IoProgramTest, RunsOnTheGivenPathsAlone) {
   for (const std::string& path : paths) EXPECT_TRUE(fs::is_empty(path));
 }
 
+TEST_F(IoProgramTest, OnePathHasNoStripes) {
+  const std::string path = temp_.Join("only");
+  fs::create_directory(path);
+  ASSERT_EQ(Io({"--smoke", "--experiment", "10", "--paths", path}).exit_code, 0);
+  const nlohmann::json report = Report();
+  ASSERT_EQ(report["experiments"].size(), 1u);
+  EXPECT_TRUE(report["experiments"][0]["rows"][0].contains("unavailable"));
+}
+
 TEST_F(IoProgramTest, RefusesFlagsThatMakeNoSense) {
   for (const std::string experiments : {"0", "11", "x", "1,,2", "", "3-", "1-99"}) {
     EXPECT_EQ(Io({"--experiment", experiments}).exit_code, 2) << experiments;
