@@ -21,7 +21,7 @@ Status KeyLogError(const BucketLog& log, uint32_t bucket, int error) {
 
 Status BucketReader::Init() {
   slots_.resize(std::clamp<uint32_t>(context_->limits().window_buckets, 1, 255));
-  return io::ReadQueue::Create({context_->options().io_backend, kMaxQueueDepth}, &queue_);
+  return io::ReadQueue::CreateOrNextBest({context_->options().io_backend, kMaxQueueDepth}, &queue_);
 }
 
 Status BucketReader::Start(uint32_t bucket) {

@@ -27,8 +27,8 @@ class StreamWorker {
   Status Run(uint32_t worker, uint32_t pieces_in_flight, const KeyLogPieceFn& visit) {
     ENGINE_RACE_RETURN_IF_ERROR(
         Region::Allocate(size_t{piece_bytes_} * pieces_in_flight, true, &buffer_));
-    ENGINE_RACE_RETURN_IF_ERROR(
-        io::ReadQueue::Create({context_->options().io_backend, pieces_in_flight}, &queue_));
+    ENGINE_RACE_RETURN_IF_ERROR(io::ReadQueue::CreateOrNextBest(
+        {context_->options().io_backend, pieces_in_flight}, &queue_));
     offsets_.resize(pieces_in_flight);
     for (uint32_t place = 0; place < pieces_in_flight; ++place) {
       ENGINE_RACE_RETURN_IF_ERROR(Start(place));

@@ -37,6 +37,18 @@ Status ReadQueue::Create(const ReadQueueOptions& options, std::unique_ptr<ReadQu
   return Status::InvalidArgument("unknown I/O back end");
 }
 
+Status ReadQueue::CreateOrNextBest(const ReadQueueOptions& options,
+                                   std::unique_ptr<ReadQueue>* queue) {
+  ReadQueueOptions wanted = options;
+  Status status = Create(wanted, queue);
+  for (const IoBackend next : {IoBackend::kLibaio, IoBackend::kPsync}) {
+    if (status.ok() || status.code() == Code::kInvalidArgument) break;
+    wanted.backend = next;
+    status = Create(wanted, queue);
+  }
+  return status;
+}
+
 ReadCompletion ReadBlocking(const ReadRequest& request, ReadProgress progress) {
   ReadCompletion completion;
   completion.tag = request.tag;

@@ -63,9 +63,14 @@ class ReadQueue {
   virtual ~ReadQueue() = default;
 
   // kAuto takes the first of io_uring, libaio and psync that can be set up (ProbeReadBackend also
-  // tries to read); asking for one that cannot is kNotSupported, or the
-  // status of what there is too little of.
+  // tries to read); asking for one that cannot is kNotSupported, or the status of what there is
+  // too little of.
   static Status Create(const ReadQueueOptions& options, std::unique_ptr<ReadQueue>* queue);
+
+  // Create, with libaio or psync in the place of a back end that cannot be set up just now: for
+  // want of descriptors, say.
+  static Status CreateOrNextBest(const ReadQueueOptions& options,
+                                 std::unique_ptr<ReadQueue>* queue);
 
   // Starts every request (see lazy_submit). in_flight() + requests.size() must not exceed depth().
   // On failure none of those not yet started is started, and *started tells how many were.

@@ -309,7 +309,6 @@ Status VisitProbeFiles(const StoreFiles& files,
         io::File::Open(dir_fd, name, io::Access::kRead, io::Caching::kDirect, &file));
     return visit(file);
   };
-  ENGINE_RACE_RETURN_IF_ERROR(visit_named(files.directory.get(), format::kManifestName));
   for (const ValuePath& path : files.values.paths()) {
     if (path.units != nullptr) {
       ENGINE_RACE_RETURN_IF_ERROR(visit(files.values.file(path.first_file)));
@@ -317,7 +316,7 @@ Status VisitProbeFiles(const StoreFiles& files,
       ENGINE_RACE_RETURN_IF_ERROR(visit_named(path.directory.get(), format::kMarkerName));
     }
   }
-  return Status::Ok();
+  return visit_named(files.directory.get(), format::kManifestName);
 }
 
 Status OpenStoreFilesToRead(const std::string& dir, StoreFiles* files,

@@ -37,8 +37,9 @@ struct StoreFiles {
 // own that have moved, the manifest is written anew.
 Status OpenStoreFiles(const Options& options, const std::string& dir, StoreFiles* files);
 
-// Hands a file of at least 4 KiB to `visit` for each place that values lie in, opened as those are:
-// the manifest, the markers of paths, whole devices. For those who want to know what reads there.
+// Hands a file of at least 4 KiB to `visit` for each place that logs lie in, opened as those are:
+// the markers of paths or whole devices, then the manifest. For those who want to know what reads
+// there.
 Status VisitProbeFiles(const StoreFiles& files,
                        const std::function<Status(const io::File& file)>& visit);
 

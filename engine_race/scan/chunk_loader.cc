@@ -18,7 +18,7 @@ Status ChunkLoader::Start() {
   }
   bytes_in_flight_ = 0;
   broken_ = Status::Ok();
-  return io::ReadQueue::Create({context_->options.io_backend, kDepth}, &queue_);
+  return io::ReadQueue::CreateOrNextBest({context_->options.io_backend, kDepth}, &queue_);
 }
 
 void ChunkLoader::Add(Chunk* chunk) {

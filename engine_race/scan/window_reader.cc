@@ -1,7 +1,6 @@
 #include "engine_race/scan/window_reader.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <new>
 
 namespace engine_race {
@@ -67,7 +66,7 @@ std::unique_ptr<io::ReadQueue> WindowPool::TakeQueue() {
   } else if (queues_made_ < kMaxQueues) {
     // Null is a good answer to a refusal too.
     queues_.reserve(kMaxQueues);
-    if (io::ReadQueue::Create({context_.options.io_backend, kQueueDepth}, &queue).ok()) {
+    if (io::ReadQueue::CreateOrNextBest({context_.options.io_backend, kQueueDepth}, &queue).ok()) {
       ++queues_made_;
     }
   }

@@ -1,6 +1,5 @@
 #include "engine_race/task/read_worker.h"
 
-#include <cstdlib>
 #include <new>
 #include <utility>
 
@@ -45,9 +44,8 @@ Status ReadWorker::Prepare() {
   wanted.buffers = {&all_buffers, 1};
   wanted.files = files_;
   wanted.lazy_submit = true;
-  wanted.single_thread = getenv("SINGLE") != nullptr;
   std::unique_ptr<io::ReadQueue> queue;
-  ENGINE_RACE_RETURN_IF_ERROR(io::ReadQueue::Create(wanted, &queue));
+  ENGINE_RACE_RETURN_IF_ERROR(io::ReadQueue::CreateOrNextBest(wanted, &queue));
   scheduler_ = std::make_unique<Scheduler>(std::move(queue));
   return Status::Ok();
 }

@@ -61,7 +61,7 @@ TEST_F(IoRawTest, EveryBackEndThatWorksReads) {
       IoPoint point;
       const Status status = RunRawReads(load_, &point);
       ASSERT_TRUE(status.ok()) << backend.name << ": " << status.ToString();
-      EXPECT_GE(point.request_count, load_.depth) << backend.name;
+      EXPECT_GE(point.request_count, 1u) << backend.name;
       EXPECT_EQ(point.byte_count, point.request_count * load_.page_bytes) << backend.name;
       EXPECT_EQ(point.latency.count(), point.request_count) << backend.name;
       EXPECT_GT(point.seconds, 0);

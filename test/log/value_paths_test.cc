@@ -84,7 +84,7 @@ TEST_F(ValuePathsTest, SwappedTwiceGivenAndForeignPathsAreRefused) {
   fs::create_directory(dir_.Join("empty"));
   ExpectRefused(Given({"empty", "b"}), Code::kInvalidArgument, 0, "no manifest_path");
   std::ofstream(dir_.Join("file")) << "text";
-  ExpectRefused(Given({"a", "file"}), Code::kInvalidArgument, 1, "no directory");
+  ExpectRefused(Given({"a", "file"}), Code::kInvalidArgument, 1, "neither a directory");
   EXPECT_EQ(ManifestPaths(), Given({"a", "b"}).paths);
   ExpectOpens();
 }
@@ -94,7 +94,7 @@ TEST_F(ValuePathsTest, WhatIsMissingOfTheStoreIsCorruption) {
   ExpectRefused(Given({}), Code::kCorruption, 1, "missing");
   EXPECT_FALSE(fs::exists(dir_.Join("b"))) << "never an empty one in its place";
   std::ofstream(dir_.Join("b")) << "text";
-  ExpectRefused(Given({}), Code::kCorruption, 1, "no directory");
+  ExpectRefused(Given({}), Code::kCorruption, 1, "neither a directory");
   fs::remove(dir_.Join("b"));
   fs::create_directory(dir_.Join("b"));
   ExpectRefused(Given({}), Code::kCorruption, 1, "no manifest_path");
