@@ -28,7 +28,7 @@ void BlockingSteps(const IoLab& lab, std::span<const RawFile> files, IoExperimen
 void QueueSteps(const IoLab& lab, std::span<const RawFile> files, IoExperiment* experiment) {
   RawLoad load;
   load.files = files;
-  load.backend = BestRawBackend(files.front());
+  load.backend = EngineRawBackend(files.front());
   load.depth = kDepth;
   load.page_bytes = kPageBytes;
   load.seconds = lab.seconds();

@@ -293,7 +293,7 @@ IoTables IoModels(const IoLab& lab) {
   experiment.plot = {"bar", "model", {}, {"requests_per_second", "cpu_ns_per_request", "p99_ns"}};
   const std::span<const RawFile> files = lab.RawFiles(&experiment);
   if (files.empty()) return {experiment};
-  const RawBackend backend = BestRawBackend(files.front());
+  const RawBackend backend = EngineRawBackend(files.front());
   experiment.notes.push_back("through " + backend.name);
   for (const Shape& shape : kShapes) {
     lab.Measure(&experiment, {{"model", shape.name}, {"threads", kWorkers + shape.io_thread_count}},

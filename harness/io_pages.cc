@@ -27,7 +27,7 @@ IoExperiment ReadsByPageSize(const IoLab& lab) {
   if (files.empty()) return experiment;
   RawLoad load;
   load.files = files;
-  load.backend = BestRawBackend(files.front());
+  load.backend = EngineRawBackend(files.front());
   load.seconds = lab.seconds();
   experiment.notes.push_back("through " + load.backend.name);
   for (const uint32_t depth : {1u, 128u}) {
@@ -80,7 +80,7 @@ IoTables RequestsInFlight(const IoLab& lab) {
   if (files.empty()) return {experiment};
   RawLoad load;
   load.files = files;
-  load.backend = BestRawBackend(files.front());
+  load.backend = EngineRawBackend(files.front());
   load.seconds = lab.seconds();
   for (const uint32_t depth : lab.Powers(1, kMaxInFlight)) {
     load.depth = depth;

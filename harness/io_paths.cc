@@ -30,7 +30,7 @@ IoExperiment RawScaling(const IoLab& lab) {
   const std::span<const RawFile> files = lab.RawFiles(&experiment);
   if (files.empty()) return experiment;
   RawLoad load;
-  load.backend = BestRawBackend(files.front());
+  load.backend = EngineRawBackend(files.front());
   load.seconds = lab.seconds();
   for (const uint32_t count : PathCounts(lab)) {
     load.files = files.first(count);

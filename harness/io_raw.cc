@@ -1,5 +1,6 @@
 #include "harness/io_raw.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,6 +9,8 @@
 #include <memory>
 
 #include "engine_race/base/memory.h"
+#include "engine_race/io/backend_probe.h"
+#include "engine_race/io/file.h"
 #include "harness/io_timed.h"
 #include "harness/mix.h"
 #include "harness/process_stats.h"
@@ -204,11 +207,18 @@ Status ProbeRawBackend(const RawBackend& backend, const RawFile& file) {
   return Status::NotSupported(why);
 }
 
-RawBackend BestRawBackend(const RawFile& file) {
+RawBackend EngineRawBackend(const RawFile& file) {
   const std::vector<RawBackend> backends = RawBackends();
-  for (const IoBackend wanted : {IoBackend::kIoUring, IoBackend::kLibaio}) {
+  engine_race::io::File opened;
+  engine_race::io::ReadBackend chosen;
+  const auto caching =
+      file.direct ? engine_race::io::Caching::kDirect : engine_race::io::Caching::kBuffered;
+  const Status probed = engine_race::io::File::Open(
+      AT_FDCWD, file.name, engine_race::io::Access::kRead, caching, &opened);
+  if (probed.ok() &&
+      engine_race::io::ProbeReadBackend(engine_race::Options(), opened, &chosen).ok()) {
     for (const RawBackend& backend : backends) {
-      if (backend.backend == wanted && ProbeRawBackend(backend, file).ok()) return backend;
+      if (backend.backend == chosen.backend) return backend;
     }
   }
   return backends.front();

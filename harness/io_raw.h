@@ -35,8 +35,8 @@ bool IsPlain(const RawBackend& backend);
 
 // Whether it works, told by a real read of `file`: kNotSupported says why it does not.
 engine_race::Status ProbeRawBackend(const RawBackend& backend, const RawFile& file);
-// The best that works here: io_uring, else libaio, else psync.
-RawBackend BestRawBackend(const RawFile& file);
+// The one that the engine would read such a file with.
+RawBackend EngineRawBackend(const RawFile& file);
 
 struct RawLoad {
   std::span<const RawFile> files;

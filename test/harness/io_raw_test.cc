@@ -70,6 +70,14 @@ TEST_F(IoRawTest, EveryBackEndThatWorksReads) {
   EXPECT_GE(working_count, 1u) << "psync at the least";
 }
 
+TEST_F(IoRawTest, WhatTheEngineTakesWorks) {
+  for (const RawFile& file : files_) {
+    const RawBackend backend = EngineRawBackend(file);
+    EXPECT_TRUE(ProbeRawBackend(backend, file).ok()) << backend.name;
+    EXPECT_TRUE(IsPlain(backend)) << backend.name;
+  }
+}
+
 TEST_F(IoRawTest, AReadPastTheEndIsAFailure) {
   // Says that it is longer than it is: reads come short.
   std::vector<RawFile> lying(1);
