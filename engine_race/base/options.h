@@ -77,10 +77,10 @@ struct Options {
   uint32_t value_group_bytes = 128 * 1024;
   // Key entries go to their log in groups of this size: a power of two, 4 KiB to 64 KiB.
   uint32_t key_group_bytes = 4096;
-  // Where the values lie: directories, made when missing, or raw block devices, over which the value
-  // logs are striped (RAID-0). Empty: in the store's own directory. At most 64. A store that exists
-  // is opened with these when they are its own paths, in their order (they may have moved), and with
-  // the paths that its manifest names when this is empty.
+  // Where the values lie: directories, made when missing, or raw block devices, over which the
+  // value logs are striped (RAID-0). Empty: in the store's own directory. At most 64. A store that
+  // exists is opened with these when they are its own paths, in their order (they may have moved),
+  // and with the paths that its manifest names when this is empty.
   std::vector<std::string> paths;
   // How much of a bucket's value log lies on one path before the next path has its turn: a power of
   // two, 64 KiB to 1 GiB, at least one group of values.
@@ -95,8 +95,8 @@ struct Options {
   uint32_t build_thread_count = 0;
   IoBackend io_backend = IoBackend::kAuto;
   // Of io_uring, for devices and machines that gain by them: completions are polled for instead of
-  // interrupting; a thread of the kernel takes the requests. Each is tried with a real read and left
-  // out, with a warning in the log, where that fails.
+  // interrupting; a thread of the kernel takes the requests. Each is tried with a real read and
+  // left out, with a warning in the log, where that fails.
   bool io_uring_iopoll = false;
   bool io_uring_sqpoll = false;
   // Workers of MultiRead and ReadAsync, each with its own ring: 0 means one per available CPU.
