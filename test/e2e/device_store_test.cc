@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -266,8 +267,10 @@ TEST_F(DeviceStoreTest, AMountedDeviceIsRefusedWhateverIsAsked) {
   }
   options_.overwrite_devices = true;
   const Status status = Refusal();
-  std::filesystem::create_directory(mount_point + "/still_there");
-  EXPECT_EQ(::umount2(mount_point.c_str(), 0), 0);
+  std::error_code harmed;
+  std::filesystem::create_directory(mount_point + "/still_works", harmed);
+  EXPECT_FALSE(harmed) << harmed.message();
+  EXPECT_EQ(::umount2(mount_point.c_str(), MNT_DETACH), 0);
   EXPECT_EQ(status.code(), Code::kIOError);
   EXPECT_NE(status.message().find("mounted or in use"), std::string::npos) << status.ToString();
 }
