@@ -11,7 +11,6 @@
 #include "engine_race/base/key.h"
 #include "engine_race/index/index.h"
 #include "engine_race/io/backend_probe.h"
-#include "engine_race/io/buffer_pool.h"
 #include "engine_race/log/bucket_log.h"
 #include "engine_race/log/verify.h"
 #include "engine_race/scan/range_reader.h"
@@ -139,7 +138,7 @@ struct Store::Impl {
     if (value == nullptr) return Status::InvalidArgument("the value to read into is null");
     Readers* available = nullptr;
     ENGINE_RACE_RETURN_IF_ERROR(EnsureReaders(&available));
-    return available->points->Read(DecodeKey(key_bytes.data()), &buffers, value);
+    return available->points->Read(DecodeKey(key_bytes.data()), value);
   }
 
   Status MultiRead(std::span<const std::string_view> keys, std::span<std::string> values,
@@ -201,7 +200,6 @@ struct Store::Impl {
   // Unchanged once the store is open.
   Options options;
   std::unique_ptr<BucketLog> log;
-  io::BufferPool buffers;
   std::mutex build_mutex;
   std::unique_ptr<Readers> readers;  // under build_mutex until `ready` is set
   std::atomic<Readers*> ready{nullptr};
@@ -278,7 +276,7 @@ StoreStats Store::Stats() const {
   }
   stats.flush_count = impl_->log->flush_count();
   stats.durable_write_count = impl_->log->durable_write_count();
-  stats.log_memory_bytes = impl_->log->memory_bytes() + impl_->buffers.memory_bytes();
+  stats.log_memory_bytes = impl_->log->memory_bytes();
   // Acquire pairs with the release in EnsureReaders.
   stats.write_backend = "psync";
   stats.path_count = impl_->log->path_count();

@@ -19,6 +19,8 @@ using engine_race::Options;
 namespace {
 
 constexpr char kMultiRead[] = "multiread_ratio";
+constexpr char kOverLibaio[] = "multiread: over fio's libaio";
+constexpr char kOverUring[] = "multiread: over fio's io_uring";
 constexpr char kMultiReadCpu[] = "multiread_vs_64_threads_cpu";
 constexpr char kUringGain[] = "uring_cpu_gain";
 constexpr char kTmpfsRead[] = "tmpfs_read_ratio";
@@ -31,7 +33,8 @@ struct Target {
   const char* name;
   const char* aim;
 };
-constexpr Target kTargets[] = {{kMultiRead, ">= 0.97"}, {kMultiReadCpu, "<= 0.45"},
+constexpr Target kTargets[] = {{kMultiRead, ">= 0.97"}, {kOverLibaio, ""},
+                               {kOverUring, ""},        {kMultiReadCpu, "<= 0.45"},
                                {kUringGain, ">= 1.1"},  {kTmpfsRead, ">= 0.65"},
                                {kStripe, "<= 0.05"},    {kStripeCpu, ""},
                                {kStripeWrite, ""},      {kStripeRange, ""}};
@@ -106,6 +109,13 @@ void BenchIo::InTurn(uint32_t round, const std::function<void()>& a,
   if (round % 2 != 0) a();
 }
 
+void BenchIo::InTurn(uint32_t round, const std::function<void()>& a, const std::function<void()>& b,
+                     const std::function<void()>& between) {
+  round % 2 == 0 ? a() : b();
+  between();
+  round % 2 == 0 ? b() : a();
+}
+
 TimedRun BenchIo::Checked(const StoreRuns& runs, const TimedRun& run) {
   if (!run.ok()) Fail(runs.failure());
   return run;
@@ -119,32 +129,30 @@ double BenchIo::FioRate(const std::string& dir, uint64_t record_count, const std
   return result.ok ? result.ops_per_second : 0;
 }
 
-// MultiRead beside fio, and beside as many threads as the contest has.
+// MultiRead between fio's two ways, and beside as many threads as the contest has.
 void BenchIo::MultiReads() {
-  const Options options = DenseOptions();
+  Options options = DenseOptions();
+  options.worker_count = config_.worker_count;
   for (uint32_t round = 0; round < config_.round_count && errors_.empty(); ++round) {
     TimedRun many;
     TimedRun threads;
-    double fio = 0;
-    InTurn(
-        round,
-        [&] {
-          many = Checked(disk_, disk_.MultiRead(options, config_.caller_count,
-                                                config_.keys_per_call, config_.seconds));
-        },
-        [&] {
-          const double libaio = FioRate(config_.dir, config_.record_count, "libaio");
-          const double uring = FioRate(config_.dir, config_.record_count, "io_uring");
-          fio = std::max(libaio, uring);
-          Note("fio's reads a second, libaio", libaio);
-          Note("fio's reads a second, io_uring", uring);
-          threads = Checked(disk_, disk_.Read(options, config_.thread_count, config_.seconds));
-        });
+    double libaio = 0;
+    double uring = 0;
+    const auto run_libaio = [&] { libaio = FioRate(config_.dir, config_.record_count, "libaio"); };
+    const auto run_uring = [&] { uring = FioRate(config_.dir, config_.record_count, "io_uring"); };
+    InTurn(round, run_libaio, run_uring, [&] {
+      many = Checked(disk_, disk_.MultiRead(options, config_.caller_count, config_.keys_per_call,
+                                            config_.seconds));
+    });
+    threads = Checked(disk_, disk_.Read(options, config_.thread_count, config_.seconds));
+    Note("fio's reads a second, libaio", libaio);
+    Note("fio's reads a second, io_uring", uring);
     Note("MultiRead's reads a second", many.rate());
     Note("MultiRead's CPU, ns a read", many.cpu_ns());
     Note("reads a second by 64 threads", threads.rate());
     Note("CPU of 64 threads, ns a read", threads.cpu_ns());
-    NoteRatio(kMultiRead, many.rate(), fio);
+    NoteRatio(kOverLibaio, many.rate(), libaio);
+    NoteRatio(kOverUring, many.rate(), uring);
     NoteRatio(kMultiReadCpu, many.cpu_ns(), threads.cpu_ns());
   }
 }
@@ -271,6 +279,10 @@ std::map<std::string, double> BenchIo::Claims() const {
     const auto rounds = rounds_.find(target.name);
     if (rounds != rounds_.end()) claims[target.name] = Median(rounds->second);
   }
+  // fio's best is the engine that is better in most rounds, not whichever was lucky in each.
+  if (claims.contains(kOverLibaio) && claims.contains(kOverUring)) {
+    claims[kMultiRead] = std::min(claims[kOverLibaio], claims[kOverUring]);
+  }
   if (claims.contains(kStripeCpu) && claims.contains(kStripeWrite)) {
     claims[kStripe] = std::max({claims[kStripeCpu], claims[kStripeWrite], claims[kStripeRange]});
   }
@@ -287,6 +299,7 @@ nlohmann::json BenchIo::ToJson() const {
             {"seconds", config_.seconds},
             {"keys_per_call", config_.keys_per_call},
             {"callers", config_.caller_count},
+            {"workers", config_.worker_count},
             {"threads", config_.thread_count},
             {"buckets_and_files", kDenseFiles},
             {"smoke", config_.is_smoke}}},

@@ -27,6 +27,7 @@ struct IoBenchConfig {
   double seconds = 2;  // of each timed run that has no end of its own
   uint32_t keys_per_call = 1024;
   uint32_t caller_count = 2;  // threads that call MultiRead
+  uint32_t worker_count = 1;  // that they share: one reads while the other looks at what it got
   uint32_t thread_count = 64;
   uint64_t seed = 1;
   // Of "multiread", "uring", "tmpfs", "stripe"; all of them when empty.
@@ -72,6 +73,9 @@ class BenchIo {
   // a() and then b(), in every other round b first.
   static void InTurn(uint32_t round, const std::function<void()>& a,
                      const std::function<void()>& b);
+  // a(), between(), b(), in every other round from the end.
+  static void InTurn(uint32_t round, const std::function<void()>& a, const std::function<void()>& b,
+                     const std::function<void()>& between);
   void Note(const std::string& name, double value);
   void NoteRatio(const char* claim, double a, double b);
   void Fail(const std::string& what) { errors_.push_back(what); }

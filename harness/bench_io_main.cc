@@ -57,6 +57,7 @@ int main(int argc, char** argv) {
   app.add_option("--rounds", config.round_count)->capture_default_str();
   app.add_option("--seconds", config.seconds, "of each timed run")->capture_default_str();
   app.add_option("--callers", config.caller_count, "threads of MultiRead")->capture_default_str();
+  app.add_option("--workers", config.worker_count, "that they share")->capture_default_str();
   app.add_option("--threads", config.thread_count, "of everything else")->capture_default_str();
   app.add_option("--parts", config.parts, "of multiread,uring,tmpfs,stripe; by default all")
       ->delimiter(',')

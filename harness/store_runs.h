@@ -1,5 +1,5 @@
 // Timed runs over one store, for benches that compare such runs: written, read, read many at a
-// time, ranged over. Every value that comes back is looked at.
+// time, ranged over. Values that come back are looked at.
 //
 // One thread at a time; a run starts as many threads as it is asked to.
 #ifndef HARNESS_STORE_RUNS_H_

@@ -102,7 +102,7 @@ struct Options {
   // Workers of MultiRead and ReadAsync, each with its own ring: 0 means one per available CPU.
   uint32_t worker_count = 0;
   // Reads that one worker keeps in flight at most: 1 to 4096. Each takes about 5 KiB of the budget.
-  uint32_t tasks_per_worker = 256;
+  uint32_t tasks_per_worker = 128;
   // New stores take raw devices among their paths even when these hold something.
   bool overwrite_devices = false;
   SyncMode sync_mode = SyncMode::kNone;

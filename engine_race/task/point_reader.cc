@@ -1,20 +1,18 @@
 #include "engine_race/task/point_reader.h"
 
-#include <new>
-
-#include "engine_race/base/checksum.h"
+#include "engine_race/base/memory.h"
 #include "engine_race/log/entry_codec.h"
 
 namespace engine_race {
 
-Status PointReader::Read(uint64_t key, io::BufferPool* buffers, std::string* value) const {
+Status PointReader::Read(uint64_t key, std::string* value) const {
   Place place;
   place.bucket = log_.geometry().BucketOf(key);
   ENGINE_RACE_RETURN_IF_ERROR(index_.Find(key, &place.ref));
-  io::BufferPool::Lease buffer;
-  ENGINE_RACE_RETURN_IF_ERROR(buffers->Take(&buffer));
-  ENGINE_RACE_RETURN_IF_ERROR(log_.ReadValue(place.bucket, place.ref.slot(), buffer.data()));
-  return Deliver(place, buffer.data(), value);
+  // On the stack: a pool of buffers that all threads share costs more than the copy out of it.
+  alignas(kIoAlignment) char buffer[kValueBytes];
+  ENGINE_RACE_RETURN_IF_ERROR(log_.ReadValue(place.bucket, place.ref.slot(), buffer));
+  return Deliver(place, buffer, value);
 }
 
 Status PointReader::Find(uint64_t key, Place* place) const {

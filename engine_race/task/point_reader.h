@@ -9,7 +9,6 @@
 #include <string>
 
 #include "engine_race/index/index.h"
-#include "engine_race/io/buffer_pool.h"
 #include "engine_race/io/read_queue.h"
 #include "engine_race/log/bucket_log.h"
 #include "engine_race/task/scheduler.h"
@@ -21,8 +20,8 @@ class PointReader {
   PointReader(const BucketLog& log, const Index& index, bool verify_checksums)
       : log_(log), index_(index), verify_checksums_(verify_checksums) {}
 
-  // Read, blocking. On failure *value is left as it was.
-  Status Read(uint64_t key, io::BufferPool* buffers, std::string* value) const;
+  // Blocking; takes about 8 KiB of stack. On failure *value is left as it was.
+  Status Read(uint64_t key, std::string* value) const;
 
   struct Place {
     uint32_t bucket = 0;

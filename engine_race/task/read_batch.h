@@ -65,9 +65,9 @@ class ReadBatch {
     // Release, and acquire for the last: who reports the end has seen every answer.
     return answered_.fetch_add(1, std::memory_order_acq_rel) + 1 == key_count;
   }
-  bool all_taken() const {
-    return next_.load(std::memory_order_relaxed) >= keys_.size();  // a hint
-  }
+  // Relaxed, both: hints.
+  bool all_taken() const { return next_.load(std::memory_order_relaxed) >= keys_.size(); }
+  bool all_answered() const { return answered_.load(std::memory_order_relaxed) == keys_.size(); }
 
   // Its owner.
   Waiter waiter;

@@ -30,13 +30,18 @@ struct ReadJob {
   PostedRead* posted = nullptr;  // owned by the job
 };
 
-// Serves one worker, on that worker's thread.
+class ReadWorker;
+
+// Serves one worker, on the thread that runs it.
 class ReadSource {
  public:
   // False when there is nothing to be read now.
   virtual bool Next(ReadJob* job) noexcept = 0;
   // Takes a job back with its answer.
   virtual void Done(const ReadJob& job, Status status) noexcept = 0;
+  // Asked now and then while reads are in flight: true when somebody else has been given the worker
+  // to run from here on, reads in flight and all.
+  virtual bool HandOver(ReadWorker* worker) noexcept = 0;
 
  protected:
   ~ReadSource() = default;

@@ -38,10 +38,13 @@ class ReadPool::Source final : public ReadSource {
     return false;
   }
   void Done(const ReadJob& job, Status status) noexcept override {
-    if (job.batch != nullptr && job.batch == own_) {
-      ++own_answered_;
-    }
     pool_->Finish(job, std::move(status));
+  }
+  // What a caller of MultiRead has in flight for others when its own batch is done is the next
+  // caller's to finish: the device's queue stays full from one call to the next. A thread of the
+  // pool keeps its posted reads, whose owners are to be told by no other thread.
+  bool HandOver(ReadWorker* worker) noexcept override {
+    return own_ != nullptr && own_->all_answered() && pool_->HandOver(worker);
   }
 
  private:
@@ -55,19 +58,13 @@ class ReadPool::Source final : public ReadSource {
 
   bool TakeAny(ReadJob* job) noexcept {
     if (own_ == nullptr) return pool_->TakePosted(job) || pool_->TakeFromWaiting(job);
-    if (!own_->all_taken()) {
-      if (!own_->Take(job)) return false;
-      ++own_taken_;
-      return true;
-    }
-    // While the last of its own are under way it helps others; then it has better to do.
-    return own_answered_ < own_taken_ && pool_->TakeFromWaiting(job);
+    if (own_->Take(job)) return true;
+    // While the last of its own are under way it helps others.
+    return !own_->all_answered() && pool_->TakeFromWaiting(job);
   }
 
   ReadPool* const pool_;
   ReadBatch* const own_;
-  size_t own_taken_ = 0;
-  size_t own_answered_ = 0;
 };
 
 ReadPool::ReadPool(const PointReader& reader, const Options& options, std::vector<int> files)
@@ -107,15 +104,26 @@ ReadWorker* ReadPool::TakeIdle() {
   return worker;
 }
 
-void ReadPool::GiveBack(ReadWorker* worker) {
+// To the first who waits and has use for it.
+bool ReadPool::Grant(ReadWorker* worker) {
   for (Waiter* waiter = first_waiter_; waiter != nullptr; waiter = waiter->next) {
     if (waiter->granted != nullptr || waiter->finished) continue;
     if (waiter->batch != nullptr && waiter->batch->all_taken()) continue;
     waiter->granted = worker;
     waiter->changed.notify_one();
-    return;
+    return true;
   }
-  idle_.push_back(worker);
+  return false;
+}
+
+bool ReadPool::HandOver(ReadWorker* worker) {
+  if (waiting_count_.load(std::memory_order_relaxed) == 0) return false;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return Grant(worker);
+}
+
+void ReadPool::GiveBack(ReadWorker* worker) {
+  if (!Grant(worker)) idle_.push_back(worker);
 }
 
 // Until it is granted a worker or its batch is finished.
@@ -144,9 +152,9 @@ void ReadPool::MultiRead(std::span<const std::string_view> keys, std::span<std::
   if (self.granted != nullptr) {
     lock.unlock();
     Source source(this, &batch);
-    self.granted->Run(&source);
+    const bool is_held = self.granted->Run(&source);
     lock.lock();
-    GiveBack(self.granted);
+    if (is_held) GiveBack(self.granted);
   }
   // Another worker may still have some of its keys.
   self.changed.wait(lock, [&self] { return self.finished; });
@@ -166,10 +174,9 @@ void ReadPool::Post(std::unique_ptr<PostedRead> read) {
   job.key = posted->key;
   job.value = posted->value;
   job.posted = posted;
-  io::BufferPool buffers;
   Status status;
   try {
-    status = reader_.Read(job.key, &buffers, job.value);
+    status = reader_.Read(job.key, job.value);
   } catch (const std::bad_alloc&) {
     status = Status(Code::kOutOfMemory, {});
   }

@@ -2,7 +2,8 @@
 //
 // The pool has a fixed number of workers, at most one per CPU unless told otherwise. A caller of
 // MultiRead takes a worker and runs it itself, without a hand-over to another thread; a caller that
-// finds none leaves its batch to those who have one, and gets theirs when they are done. Posted
+// finds none leaves its batch to those who have one, and gets theirs, reads in flight and all, when
+// they are done. Posted
 // reads are run by threads of the pool, which take workers in the same way and are started when
 // first needed. Each worker reaches every file through a ring of its own.
 //
@@ -55,10 +56,12 @@ class ReadPool {
 
   // Under mutex_, all of them.
   ReadWorker* TakeIdle();
+  bool Grant(ReadWorker* worker);
   void GiveBack(ReadWorker* worker);
   void AwaitWorker(Waiter* waiter, std::unique_lock<std::mutex>* lock);
   bool WakeThread();
 
+  bool HandOver(ReadWorker* worker);
   bool TakePosted(ReadJob* job) noexcept;
   bool TakeFromWaiting(ReadJob* job) noexcept;
   void Finish(const ReadJob& job, Status status) noexcept;

@@ -3,8 +3,6 @@
 #include <new>
 #include <utility>
 
-#include "engine_race/io/buffer_pool.h"
-
 namespace engine_race {
 
 namespace {
@@ -22,7 +20,9 @@ Status Caught(const Call& call) noexcept {
 }  // namespace
 
 Status ReadWorker::Prepare() {
-  if (scheduler_ != nullptr && scheduler_->usable()) return Status::Ok();
+  if (scheduler_ != nullptr && (scheduler_->usable() || scheduler_->task_count() > 0)) {
+    return Status::Ok();
+  }
   scheduler_.reset();
   const uint64_t bytes = uint64_t{options_.tasks_per_worker} * kValueBytes;
   if (buffers_.size() == 0) {
@@ -50,26 +50,32 @@ Status ReadWorker::Prepare() {
   return Status::Ok();
 }
 
-void ReadWorker::Run(ReadSource* source) noexcept {
-  if (!Caught([this] { return Prepare(); }).ok()) return RunBlocking(source);
+bool ReadWorker::Run(ReadSource* source) noexcept {
+  source_ = source;
+  if (!Caught([this] { return Prepare(); }).ok()) {
+    RunBlocking();
+    return true;
+  }
   Scheduler& scheduler = *scheduler_;
   ReadJob job;
   while (true) {
     while (scheduler.task_count() < options_.tasks_per_worker && source->Next(&job)) {
-      if (!scheduler.Spawn(ReadMany(scheduler, *this, *source, job)).ok()) {
+      if (!scheduler.Spawn(ReadMany(scheduler, *this, job)).ok()) {
         source->Done(job, Status(Code::kOutOfMemory, {}));
       }
+      // The device need not wait until all tasks have begun.
+      if (scheduler.has_batch()) scheduler.Poll();
     }
-    if (scheduler.task_count() == 0) break;
+    // Relaxed: a statistic.
+    memory_bytes_.store(buffers_.size() + scheduler.memory_bytes(), std::memory_order_relaxed);
+    if (scheduler.task_count() == 0) return true;
     scheduler.RunOnce();
+    if (scheduler.usable() && source->HandOver(this)) return false;
   }
-  // Relaxed: a statistic.
-  memory_bytes_.store(buffers_.size() + scheduler.memory_bytes(), std::memory_order_relaxed);
 }
 
 // One of the many tasks of a worker: reads one job after another as long as there are any.
-Task ReadWorker::ReadMany(Scheduler& scheduler, ReadWorker& worker, ReadSource& source,
-                          ReadJob job) {
+Task ReadWorker::ReadMany(Scheduler& scheduler, ReadWorker& worker, ReadJob job) {
   char* const buffer = worker.free_buffers_.back();
   worker.free_buffers_.pop_back();
   do {
@@ -83,8 +89,8 @@ Task ReadWorker::ReadMany(Scheduler& scheduler, ReadWorker& worker, ReadSource& 
       }
       status = worker.End(job, place, completion, buffer);
     }
-    source.Done(job, std::move(status));
-  } while (source.Next(&job));
+    worker.source_->Done(job, std::move(status));
+  } while (worker.source_->Next(&job));
   worker.free_buffers_.push_back(buffer);
 }
 
@@ -104,11 +110,10 @@ Status ReadWorker::End(const ReadJob& job, const PointReader::Place& place,
   });
 }
 
-void ReadWorker::RunBlocking(ReadSource* source) noexcept {
-  io::BufferPool buffers;
+void ReadWorker::RunBlocking() noexcept {
   ReadJob job;
-  while (source->Next(&job)) {
-    source->Done(job, Caught([&] { return reader_.Read(job.key, &buffers, job.value); }));
+  while (source_->Next(&job)) {
+    source_->Done(job, Caught([&] { return reader_.Read(job.key, job.value); }));
   }
 }
 

@@ -25,24 +25,28 @@ class ReadWorker {
   ReadWorker(const PointReader& reader, const Options& options, std::span<const int> files)
       : reader_(reader), options_(options), files_(files) {}
 
-  // Reads what the source gives until it has nothing more and everything is answered. What the ring
-  // needs is made by the first call; where that is refused, reads are done one after another.
-  void Run(ReadSource* source) noexcept;
+  // Reads what the source gives until it has nothing more and everything is answered; true then.
+  // False when the source has handed the worker over: the next to run it goes on with the reads in
+  // flight. What the ring needs is made by the first call; where that is refused, reads are done
+  // one after another.
+  bool Run(ReadSource* source) noexcept;
 
   // Any thread, relaxed: a statistic.
   uint64_t memory_bytes() const { return memory_bytes_.load(std::memory_order_relaxed); }
 
  private:
-  static Task ReadMany(Scheduler& scheduler, ReadWorker& worker, ReadSource& source, ReadJob job);
+  static Task ReadMany(Scheduler& scheduler, ReadWorker& worker, ReadJob job);
   Status Prepare();
   Status Begin(const ReadJob& job, PointReader::Place* place, char* buffer) const noexcept;
   Status End(const ReadJob& job, const PointReader::Place& place,
              const io::ReadCompletion& completion, const char* buffer) const noexcept;
-  void RunBlocking(ReadSource* source) noexcept;
+  void RunBlocking() noexcept;
 
   const PointReader& reader_;
   const Options& options_;
   const std::span<const int> files_;
+  // Of whoever runs the worker.
+  ReadSource* source_ = nullptr;
   Region buffers_;
   std::vector<char*> free_buffers_;
   // After the buffers: its queue waits for reads into them.

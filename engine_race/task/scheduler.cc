@@ -75,7 +75,16 @@ void Scheduler::Defer(YieldAwaiter* awaiter) noexcept {
 void Scheduler::RunOnce() {
   RunDeferred();
   SubmitGathered();
-  Reap();
+  // A few at a time, for fewer calls; the device keeps most of its queue meanwhile. While a task
+  // can go on nothing is waited for.
+  const uint32_t in_flight = queue_ == nullptr ? 0 : queue_->in_flight();
+  Reap(first_deferred_ != nullptr ? 0 : std::clamp(in_flight / 8, 1u, batch_));
+}
+
+void Scheduler::Poll() {
+  RunDeferred();
+  SubmitGathered();
+  Reap(0);
 }
 
 // Those that were deferred by now: what they defer in their turn comes next time.
@@ -108,13 +117,9 @@ void Scheduler::SubmitGathered() {
   if (!queue_->Submit(requests_, &started).ok()) Break();
 }
 
-void Scheduler::Reap() {
+void Scheduler::Reap(uint32_t wanted) {
   if (queue_ == nullptr || queue_->in_flight() == 0) return;
   completions_.clear();
-  // A few at a time, for fewer calls; the device keeps most of its queue meanwhile. While a task
-  // can go on nothing is waited for.
-  const uint32_t share = std::clamp(queue_->in_flight() / 8, 1u, batch_);
-  const uint32_t wanted = first_deferred_ != nullptr ? 0 : share;
   if (!queue_->Wait(wanted, &completions_).ok()) return Break();
   for (const io::ReadCompletion& completion : completions_) {
     const auto tag = static_cast<uint32_t>(completion.tag);

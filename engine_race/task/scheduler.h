@@ -81,12 +81,16 @@ class Scheduler {
   // Lets every task that can run do so, hands over what they read, waits for completions if there
   // is nothing else to do, and resumes the tasks that these belong to.
   void RunOnce();
+  // The same without ever waiting: for who has more tasks to spawn while the first ones' reads go.
+  void Poll();
   // Until every task has ended.
   void RunAll() {
     while (task_count_ > 0) RunOnce();
   }
 
   uint32_t task_count() const { return task_count_; }
+  // Whether a batch of reads has gathered that the kernel does not have yet.
+  bool has_batch() const { return waiting_count_ >= batch_; }
   uint32_t depth() const { return depth_; }
   const char* backend_name() const { return queue_ == nullptr ? "none" : queue_->name(); }
   // False once the queue has failed: reads answer its error from then on.
@@ -101,7 +105,7 @@ class Scheduler {
   void Defer(YieldAwaiter* awaiter) noexcept;
   void RunDeferred();
   void SubmitGathered();
-  void Reap();
+  void Reap(uint32_t wanted);
   void Break();
 
   std::unique_ptr<io::ReadQueue> queue_;

@@ -190,6 +190,33 @@ TEST_P(MultiReadTest, ManyCallersOnFewWorkers) {
   for (std::thread& thread : threads) thread.join();
 }
 
+// The one worker goes from caller to caller with reads in flight, also when a caller's thread ends
+// right after its call.
+TEST_P(MultiReadTest, AWorkerOutlivesTheThreadsThatRunIt) {
+  Options options = TinyOptions();
+  options.worker_count = 1;
+  options.tasks_per_worker = 32;
+  Open(options);
+  Fill(500);
+  for (int round = 0; round < 20; ++round) {
+    std::vector<std::thread> threads;
+    for (uint64_t t = 0; t < 6; ++t) {
+      threads.emplace_back([this, t] {
+        std::vector<std::string> bytes;
+        for (uint64_t i = 0; i < 100; ++i) bytes.push_back(KeyBytes((t * 90 + i) % 500));
+        const std::vector<std::string_view> keys(bytes.begin(), bytes.end());
+        Answers answers(keys.size());
+        ASSERT_TRUE(store_->MultiRead(keys, answers.values, answers.statuses).ok());
+        for (uint64_t i = 0; i < 100; ++i) {
+          ASSERT_TRUE(answers.statuses[i].ok()) << answers.statuses[i].ToString();
+          ASSERT_TRUE(answers.values[i] == ValueOf((t * 90 + i) % 500, 1)) << i;
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+}
+
 TEST_P(MultiReadTest, BesideWritersAndRanges) {
   Open(TinyOptions());
   Fill(300);
