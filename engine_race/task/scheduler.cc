@@ -9,8 +9,9 @@ namespace engine_race {
 namespace {
 
 // In front of each frame: whom it goes back to. Keeps the frame aligned as malloc would.
+constexpr size_t kPointerBytes = sizeof(void*);
 constexpr size_t kHeaderBytes = alignof(std::max_align_t);
-static_assert(kHeaderBytes >= sizeof(Scheduler*));
+static_assert(kHeaderBytes >= kPointerBytes);
 
 }  // namespace
 
@@ -18,14 +19,14 @@ void* Task::AllocateFrame(Scheduler& scheduler, size_t size_bytes) noexcept {
   void* const memory = scheduler.frames_.Allocate(kHeaderBytes + size_bytes);
   if (memory == nullptr) return nullptr;
   Scheduler* const owner = &scheduler;
-  std::memcpy(memory, &owner, sizeof(owner));
+  std::memcpy(memory, &owner, kPointerBytes);
   return static_cast<char*>(memory) + kHeaderBytes;
 }
 
 void Task::promise_type::operator delete(void* frame, size_t size_bytes) noexcept {
   void* const memory = static_cast<char*>(frame) - kHeaderBytes;
   Scheduler* owner;
-  std::memcpy(&owner, memory, sizeof(owner));
+  std::memcpy(&owner, memory, kPointerBytes);
   owner->frames_.Free(memory, kHeaderBytes + size_bytes);
 }
 
@@ -46,7 +47,7 @@ Scheduler::Scheduler(std::unique_ptr<io::ReadQueue> queue, uint32_t batch)
 Scheduler::~Scheduler() = default;
 
 uint64_t Scheduler::memory_bytes() const {
-  return frames_.memory_bytes() + depth_ * (sizeof(ReadAwaiter*) + sizeof(uint32_t) +
+  return frames_.memory_bytes() + depth_ * (kPointerBytes + sizeof(uint32_t) +
                                             sizeof(io::ReadRequest) + sizeof(io::ReadCompletion));
 }
 
