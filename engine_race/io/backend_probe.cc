@@ -1,6 +1,7 @@
 #include "engine_race/io/backend_probe.h"
 
 #include <linux/magic.h>
+#include <sys/stat.h>
 #include <sys/vfs.h>
 
 #include <array>
@@ -27,6 +28,9 @@ std::string NameOf(const ReadBackend& candidate) {
 // Files in memory know no reads that end later, so io_uring has threads of the kernel make them: at
 // twice the CPU time that libaio takes, which reads at once.
 bool IsInMemory(const File& file) {
+  struct stat node;
+  // A device's node lies in memory, what it stands for does not.
+  if (fstat(file.fd(), &node) != 0 || !S_ISREG(node.st_mode)) return false;
   struct statfs info;
   return fstatfs(file.fd(), &info) == 0 &&
          (info.f_type == TMPFS_MAGIC || info.f_type == RAMFS_MAGIC);

@@ -1,6 +1,8 @@
 #include "engine_race/log/device_units.h"
 
+#include <chrono>
 #include <memory>
+#include <thread>
 #include <utility>
 
 namespace engine_race {
@@ -42,9 +44,27 @@ Status MakeDevice(int store_dir_fd, const StoreIdentity& identity, size_t index,
   return Status::Ok();
 }
 
+namespace {
+
+// A store that was killed holds its devices until the kernel has taken its rings apart, which is
+// some time after the process is gone and the store's lock is free.
+Status OpenWhenFree(const std::string& name, bool read_only, io::BlockDevice* device) {
+  constexpr auto kStep = std::chrono::milliseconds(10);
+  constexpr auto kLongest = std::chrono::seconds(2);
+  const auto began = std::chrono::steady_clock::now();
+  while (true) {
+    Status opened = io::BlockDevice::Open(name, read_only, device);
+    const bool may_pass = opened.code() == Code::kIOError;
+    if (!may_pass || std::chrono::steady_clock::now() - began > kLongest) return opened;
+    std::this_thread::sleep_for(kStep);
+  }
+}
+
+}  // namespace
+
 Status OpenDevice(int store_dir_fd, const StoreIdentity& identity, size_t index, bool read_only,
                   Code wrong, ValuePath* path) {
-  ENGINE_RACE_RETURN_IF_ERROR(io::BlockDevice::Open(path->name, read_only, &path->device));
+  ENGINE_RACE_RETURN_IF_ERROR(OpenWhenFree(path->name, read_only, &path->device));
   auto units = std::make_unique<DeviceUnits>(identity.geometry);
   ENGINE_RACE_RETURN_IF_ERROR(units->table()->Open(store_dir_fd, static_cast<uint32_t>(index),
                                                    identity.store_id, read_only));

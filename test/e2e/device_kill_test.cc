@@ -9,7 +9,10 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
+#include <string>
+#include <string_view>
 #include <thread>
+#include <vector>
 
 #include "engine_race/base/memory.h"
 #include "engine_race/store.h"
@@ -23,11 +26,25 @@ constexpr uint64_t kMiB = uint64_t{1} << 20;
 
 uint64_t NthKey(uint64_t i) { return (i + 1) * 0x9e3779b97f4a7c15; }
 
+// Keeps reads in flight: what a killed process has in its rings holds the devices for a while.
+[[noreturn]] void ReadForEver(Store* store) {
+  constexpr uint64_t kKeys = 256;
+  std::vector<std::string> bytes;
+  for (uint64_t i = 0; i < kKeys; ++i) bytes.push_back(KeyOf(NthKey(i)));
+  const std::vector<std::string_view> keys(bytes.begin(), bytes.end());
+  std::vector<std::string> values(kKeys);
+  std::vector<Status> statuses(kKeys);
+  while (true) {
+    if (!store->MultiRead(keys, values, statuses).ok()) _exit(3);
+  }
+}
+
 // Writes keys from `begin` on until it is killed; *acknowledged is how many of all are written.
 [[noreturn]] void WriteUntilKilled(const Options& options, const std::string& dir, uint64_t begin,
                                    std::atomic<uint64_t>* acknowledged) {
   std::unique_ptr<Store> store;
   if (!Store::Open(options, dir, &store).ok()) _exit(1);
+  std::thread([&store] { ReadForEver(store.get()); }).detach();
   for (uint64_t i = begin;; ++i) {
     if (!store->Write(KeyOf(NthKey(i)), ValueOf(NthKey(i), 1)).ok()) _exit(2);
     acknowledged->store(i + 1);

@@ -11,8 +11,10 @@
 #include <vector>
 
 #include "engine_race/base/memory.h"
+#include "engine_race/io/block_device.h"
 #include "engine_race/io/read_queue.h"
 #include "test/faults/ring_hook.h"
+#include "test/loop_device.h"
 #include "test/test_util.h"
 
 namespace engine_race::io {
@@ -91,6 +93,17 @@ TEST_F(BackendProbeTest, InMemoryAutoTakesLibaio) {
   EXPECT_EQ(log_count_, 0) << message_;
   hook_.refused = {{CallKind::kIoSetup, EAGAIN}};
   EXPECT_EQ(Probe(IoBackend::kAuto), "io_uring");
+}
+
+// The node of a device lies in memory, on devtmpfs, the device does not.
+TEST_F(BackendProbeTest, ADeviceIsNoFileInMemory) {
+  const test::LoopDevice loop(1 << 20);
+  if (!loop.valid()) GTEST_SKIP() << "no loop devices here: " << loop.why();
+  BlockDevice device;
+  ASSERT_TRUE(BlockDevice::Open(loop.path(), /*read_only=*/false, &device).ok());
+  ReadBackend chosen;
+  ASSERT_TRUE(ProbeReadBackend(options_, device.file, &chosen).ok());
+  EXPECT_EQ(IoBackend::kIoUring, chosen.backend);
 }
 
 TEST_F(BackendProbeTest, WhatWasAskedForIsTaken) {
