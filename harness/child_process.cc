@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstring>
 #include <filesystem>
 #include <system_error>
@@ -16,13 +17,17 @@ extern char** environ;
 namespace harness {
 namespace {
 
-// A signal handler can reach nothing but globals.
-volatile sig_atomic_t interrupted = 0;
-volatile pid_t running_child = 0;
+// A signal handler can reach nothing but globals, and only what takes no lock.
+std::atomic<bool> interrupted{false};
+std::atomic<pid_t> running_child{0};
+static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<pid_t>::is_always_lock_free);
 
 void OnInterrupt(int) {
-  interrupted = 1;
-  if (running_child > 0) kill(running_child, SIGTERM);
+  const int interrupted_errno = errno;
+  interrupted.store(true);
+  const pid_t child = running_child.load();
+  if (child > 0) kill(child, SIGTERM);
+  errno = interrupted_errno;
 }
 
 void ReadAll(int fd, std::string* output) {
@@ -91,6 +96,6 @@ void CatchInterrupts() {
   sigaction(SIGTERM, &action, nullptr);
 }
 
-bool Interrupted() { return interrupted != 0; }
+bool Interrupted() { return interrupted.load(); }
 
 }  // namespace harness
