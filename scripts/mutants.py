@@ -23,7 +23,7 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PATCHES = ROOT / "test" / "mutants"
-TEST_TIMEOUT_S = 300
+TEST_TIMEOUT_S = 900
 
 
 def patch(tree, path, *flags):
