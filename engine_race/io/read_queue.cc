@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <new>
 #include <string>
 
 #include "engine_race/io/read_queue_backends.h"
@@ -27,12 +28,13 @@ Status ReadQueue::Create(const ReadQueueOptions& options, std::unique_ptr<ReadQu
       return MakePsyncQueue(depth, queue);
     case IoBackend::kIoUring:
       return MakeIoUringQueue(options, queue);
-    case IoBackend::kAuto:
+    case IoBackend::kAuto: {
       // Containers often refuse io_uring, and io_setup, which a machine whose aio-max-nr is used up
       // does as well.
-      if (MakeIoUringQueue(options, queue).ok()) return Status::Ok();
-      if (MakeLibaioQueue(depth, queue).ok()) return Status::Ok();
-      return MakePsyncQueue(depth, queue);
+      ReadQueueOptions best = options;
+      best.backend = IoBackend::kIoUring;
+      return CreateOrNextBest(best, queue);
+    }
   }
   return Status::InvalidArgument("unknown I/O back end");
 }
@@ -47,6 +49,27 @@ Status ReadQueue::CreateOrNextBest(const ReadQueueOptions& options,
     status = Create(wanted, queue);
   }
   return status;
+}
+
+Status ReadQueue::CheckRoomFor(size_t request_count) const {
+  if (request_count <= depth_ - in_flight_) return Status::Ok();
+  return Status::InvalidArgument("more reads than the queue is deep");
+}
+
+Status ReadQueue::ReserveFor(std::vector<ReadCompletion>* completions) const {
+  try {
+    completions->reserve(completions->size() + in_flight_);
+    return Status::Ok();
+  } catch (const std::bad_alloc&) {
+    return Status::OutOfMemory("completions of a read queue");
+  }
+}
+
+void ReadQueue::HandOut(std::vector<ReadCompletion>* ready,
+                        std::vector<ReadCompletion>* completions) {
+  completions->insert(completions->end(), ready->begin(), ready->end());
+  in_flight_ -= static_cast<uint32_t>(ready->size());
+  ready->clear();
 }
 
 ReadCompletion ReadBlocking(const ReadRequest& request, ReadProgress progress) {

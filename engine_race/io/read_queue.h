@@ -86,6 +86,11 @@ class ReadQueue {
 
  protected:
   explicit ReadQueue(uint32_t depth) : depth_(depth) {}
+  // What every Submit begins with, and every Wait begins and ends with.
+  Status CheckRoomFor(size_t request_count) const;
+  Status ReserveFor(std::vector<ReadCompletion>* completions) const;
+  void HandOut(std::vector<ReadCompletion>* ready, std::vector<ReadCompletion>* completions);
+
   const uint32_t depth_;
   uint32_t in_flight_ = 0;
 };

@@ -103,9 +103,7 @@ void LibaioQueue::Finish(uint32_t id, const ReadCompletion& completion) {
 
 Status LibaioQueue::Submit(std::span<const ReadRequest> requests, size_t* started) {
   *started = 0;
-  if (requests.size() > depth_ - in_flight_) {
-    return Status::InvalidArgument("more reads than the queue is deep");
-  }
+  ENGINE_RACE_RETURN_IF_ERROR(CheckRoomFor(requests.size()));
   for (const ReadRequest& request : requests) {
     const uint32_t id = free_.back();
     free_.pop_back();
@@ -168,11 +166,7 @@ Status LibaioQueue::Reap(long min_count) {
 }
 
 Status LibaioQueue::Wait(uint32_t min_count, std::vector<ReadCompletion>* completions) {
-  try {
-    completions->reserve(completions->size() + in_flight_);
-  } catch (const std::bad_alloc&) {
-    return Status::OutOfMemory("completions of a read queue");
-  }
+  ENGINE_RACE_RETURN_IF_ERROR(ReserveFor(completions));
   const uint32_t wanted = std::min(min_count, in_flight_);
   Status status;
   // One look at the kernel even when enough is ready: a poll must see what has finished.
@@ -182,9 +176,7 @@ Status LibaioQueue::Wait(uint32_t min_count, std::vector<ReadCompletion>* comple
     const long missing = wanted > ready ? wanted - ready : 0;
     status = Reap(std::min(missing, kEventBatch));
   } while (status.ok() && ready_.size() < wanted);
-  completions->insert(completions->end(), ready_.begin(), ready_.end());
-  in_flight_ -= static_cast<uint32_t>(ready_.size());
-  ready_.clear();
+  HandOut(&ready_, completions);
   return status;
 }
 

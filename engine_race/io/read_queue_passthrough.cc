@@ -149,9 +149,7 @@ Status PassthroughQueue::Enter(uint32_t wait_count) {
 
 Status PassthroughQueue::Submit(std::span<const ReadRequest> requests, size_t* started) {
   *started = 0;
-  if (requests.size() > depth_ - in_flight_) {
-    return Status::InvalidArgument("more reads than the queue is deep");
-  }
+  ENGINE_RACE_RETURN_IF_ERROR(CheckRoomFor(requests.size()));
   in_flight_ += static_cast<uint32_t>(requests.size());
   *started = requests.size();
   for (const ReadRequest& request : requests) Start(request);
@@ -177,11 +175,7 @@ void PassthroughQueue::Reap() {
 }
 
 Status PassthroughQueue::Wait(uint32_t min_count, std::vector<ReadCompletion>* completions) {
-  try {
-    completions->reserve(completions->size() + in_flight_);
-  } catch (const std::bad_alloc&) {
-    return Status::OutOfMemory("completions of a read queue");
-  }
+  ENGINE_RACE_RETURN_IF_ERROR(ReserveFor(completions));
   const uint32_t wanted = std::min(min_count, in_flight_);
   Reap();
   Status status;
@@ -191,9 +185,7 @@ Status PassthroughQueue::Wait(uint32_t min_count, std::vector<ReadCompletion>* c
     status = Enter(ready_.size() < wanted ? 1 : 0);
     Reap();
   } while (status.ok() && ready_.size() < wanted);
-  completions->insert(completions->end(), ready_.begin(), ready_.end());
-  in_flight_ -= static_cast<uint32_t>(ready_.size());
-  ready_.clear();
+  HandOut(&ready_, completions);
   return status;
 }
 

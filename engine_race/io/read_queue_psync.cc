@@ -94,9 +94,7 @@ void PsyncQueue::Work() {
 
 Status PsyncQueue::Submit(std::span<const ReadRequest> requests, size_t* started) {
   *started = 0;
-  if (requests.size() > depth_ - in_flight_) {
-    return Status::InvalidArgument("more reads than the queue is deep");
-  }
+  ENGINE_RACE_RETURN_IF_ERROR(CheckRoomFor(requests.size()));
   in_flight_ += static_cast<uint32_t>(requests.size());
   StartThreads(in_flight_);
   {
@@ -116,11 +114,7 @@ Status PsyncQueue::Submit(std::span<const ReadRequest> requests, size_t* started
 }
 
 Status PsyncQueue::Wait(uint32_t min_count, std::vector<ReadCompletion>* completions) {
-  try {
-    completions->reserve(completions->size() + in_flight_);
-  } catch (const std::bad_alloc&) {
-    return Status::OutOfMemory("completions of a read queue");
-  }
+  ENGINE_RACE_RETURN_IF_ERROR(ReserveFor(completions));
   const uint32_t wanted = std::min(min_count, in_flight_);
   std::unique_lock lock(mutex_);
   while (threads_.empty() && waiting_count_ > 0 && finished_.size() < std::max(wanted, 1u)) {
@@ -129,9 +123,7 @@ Status PsyncQueue::Wait(uint32_t min_count, std::vector<ReadCompletion>* complet
   wanted_count_ = wanted;
   progress_.wait(lock, [this, wanted] { return finished_.size() >= wanted; });
   wanted_count_ = 0;
-  completions->insert(completions->end(), finished_.begin(), finished_.end());
-  in_flight_ -= static_cast<uint32_t>(finished_.size());
-  finished_.clear();
+  HandOut(&finished_, completions);
   return Status::Ok();
 }
 

@@ -153,9 +153,7 @@ Status UringQueue::Enter(uint32_t wait_count) {
 
 Status UringQueue::Submit(std::span<const ReadRequest> requests, size_t* started) {
   *started = 0;
-  if (requests.size() > depth_ - in_flight_) {
-    return Status::InvalidArgument("more reads than the queue is deep");
-  }
+  ENGINE_RACE_RETURN_IF_ERROR(CheckRoomFor(requests.size()));
   ENGINE_RACE_RETURN_IF_ERROR(ring_.Enable());
   for (const ReadRequest& request : requests) {
     const uint32_t id = free_.back();
@@ -202,11 +200,7 @@ void UringQueue::Reap() {
 }
 
 Status UringQueue::Wait(uint32_t min_count, std::vector<ReadCompletion>* completions) {
-  try {
-    completions->reserve(completions->size() + in_flight_);
-  } catch (const std::bad_alloc&) {
-    return Status::OutOfMemory("completions of a read queue");
-  }
+  ENGINE_RACE_RETURN_IF_ERROR(ReserveFor(completions));
   const uint32_t wanted = std::min(min_count, in_flight_);
   Status status;
   // One look at the kernel even when enough is ready: a poll must see what has finished.
@@ -220,9 +214,7 @@ Status UringQueue::Wait(uint32_t min_count, std::vector<ReadCompletion>* complet
     if (completed == 0 || completed < missing || ring_.QueuedCount() > 0) status = Enter(missing);
     Reap();
   } while (status.ok() && (ready_.size() < wanted || !is_all_started()));
-  completions->insert(completions->end(), ready_.begin(), ready_.end());
-  in_flight_ -= static_cast<uint32_t>(ready_.size());
-  ready_.clear();
+  HandOut(&ready_, completions);
   return status;
 }
 
