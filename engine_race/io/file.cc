@@ -3,6 +3,7 @@
 #include <fcntl.h>
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "engine_race/base/memory.h"
@@ -98,6 +99,15 @@ Status File::Reserve(bool keep_size, uint64_t offset, uint64_t size, bool* suppo
 
 Status File::Size(uint64_t* size_bytes) const {
   return Named(sys::FileSize(fd_.get(), size_bytes));
+}
+
+Status ReadError(const File& file, int error) noexcept {
+  try {
+    return error != 0 ? Status::FromErrno("read " + file.name(), error)
+                      : Status::IOError(file.name() + " ends early");
+  } catch (const std::bad_alloc&) {
+    return Status(Code::kIOError, {});
+  }
 }
 
 }  // namespace engine_race::io

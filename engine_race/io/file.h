@@ -64,6 +64,10 @@ class File {
   bool direct_ = false;
 };
 
+// What to say of an asynchronous read of `file` that failed with `error`, or, when that is 0, came
+// out short. Without memory for the words it says it without.
+Status ReadError(const File& file, int error) noexcept;
+
 }  // namespace engine_race::io
 
 #endif  // ENGINE_RACE_IO_FILE_H_

@@ -347,10 +347,22 @@ Status BucketLog::ReadValue(uint32_t index, uint64_t slot, char* buffer) const {
   }
   const ValuePlace place = files_.values.Locate(index, slot);
   if (place.offset == UnitMap::kNowhere) [[unlikely]] {
-    return Status::Corruption(place.file->name() + ": bucket " + std::to_string(index) + ", slot " +
-                              std::to_string(slot) + ": its place on the device is lost");
+    return LostValue(index, slot);
   }
   return place.file->Read(buffer, kValueBytes, place.offset);
+}
+
+std::string BucketLog::NameOfValue(uint32_t index, uint64_t slot) const {
+  return files_.values.Locate(index, slot).file->name() + ": bucket " + std::to_string(index) +
+         ", slot " + std::to_string(slot);
+}
+
+Status BucketLog::CorruptValue(uint32_t index, uint64_t slot) const {
+  return Status::Corruption(NameOfValue(index, slot) + ": the value does not match its checksum");
+}
+
+Status BucketLog::LostValue(uint32_t index, uint64_t slot) const {
+  return Status::Corruption(NameOfValue(index, slot) + ": its place on the device is lost");
 }
 
 void BucketLog::Latch(const Status& status) {

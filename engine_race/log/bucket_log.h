@@ -115,6 +115,11 @@ class BucketLog {
   // kIoAlignment). Not verified.
   Status ReadValue(uint32_t bucket, uint64_t slot, char* buffer) const;
 
+  // What to say of a value that differs from its checksum, and of one whose place on a device is
+  // lost, naming file, bucket and slot.
+  Status CorruptValue(uint32_t bucket, uint64_t slot) const;
+  Status LostValue(uint32_t bucket, uint64_t slot) const;
+
   // True when the counts of the bucket failed their check at Open. Nothing is known of it then:
   // reads, ranges over it and appends answer kCorruption.
   bool BucketDamaged(uint32_t bucket) const { return buckets_[bucket].damaged; }
@@ -148,6 +153,7 @@ class BucketLog {
   void AdoptState(uint32_t bucket, const BucketState& state);
   Status RecoverLane(uint32_t bucket, LaneKind kind);
   Status RefuseBadBucket(uint32_t bucket) const;
+  std::string NameOfValue(uint32_t bucket, uint64_t slot) const;
   Status MakeRoom(uint32_t bucket, std::unique_lock<std::mutex>* lock);
   Status ReserveNextPlace(uint32_t bucket, bool* must_wait);
   format::JournalDescriptor Stage(uint32_t bucket, uint64_t key, const char* value,

@@ -68,7 +68,7 @@ uint32_t Chunk::BucketOfEntry(uint32_t entry) const {
 
 Status Chunk::ErrorOf(const ScanContext& context, uint32_t entry) {
   if (plan.places[entry] == kCorruptPlace) {
-    return BadValue(context, BucketOfEntry(entry), entries[entry]);
+    return context.log.CorruptValue(BucketOfEntry(entry), entries[entry].ref.slot());
   }
   std::lock_guard lock(error_mutex_);
   return read_status_;

@@ -98,7 +98,7 @@ void ChunkLoader::Finish(uint32_t id, int error, uint32_t read_bytes, std::vecto
   context_->read_bytes.fetch_add(read_bytes, std::memory_order_relaxed);  // a statistic
   if (error != 0 || read_bytes < size_bytes) {
     const Status status =
-        ReadError(*context_->log.LocateValue(read.bucket, read.first_slot).file, error);
+        io::ReadError(*context_->log.LocateValue(read.bucket, read.first_slot).file, error);
     chunk->FailRead(read, error != 0 ? 0 : read_bytes / kValueBytes, status);
   }
   CountDown(chunk, loaded);

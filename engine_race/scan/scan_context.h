@@ -43,13 +43,6 @@ struct Segment {
 Status VerifyValue(const ScanContext& context, uint32_t bucket, const IndexEntry& entry,
                    const char* value);
 
-// What to say of a value that differs from its sum, naming file, bucket and slot.
-Status BadValue(const ScanContext& context, uint32_t bucket, const IndexEntry& entry);
-
-// What to say of a read of `file` that failed with `error`, or, when that is 0, came out short.
-// Without memory for the words it says it without.
-Status ReadError(const io::File& file, int error) noexcept;
-
 }  // namespace engine_race
 
 #endif  // ENGINE_RACE_SCAN_SCAN_CONTEXT_H_

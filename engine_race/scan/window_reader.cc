@@ -176,8 +176,8 @@ Status WindowReader::ReadOverlapped(io::ReadQueue* queue) {
     context_->read_bytes.fetch_add(completion.read_bytes, std::memory_order_relaxed);  // likewise
     if (completion.error != 0 || completion.read_bytes < read.slot_count * kValueBytes) {
       FailRead(read, completion.error != 0 ? 0 : completion.read_bytes / kValueBytes,
-               ReadError(*context_->log.LocateValue(read.bucket, read.first_slot).file,
-                         completion.error));
+               io::ReadError(*context_->log.LocateValue(read.bucket, read.first_slot).file,
+                             completion.error));
     }
   }
   return Status::Ok();

@@ -37,23 +37,13 @@ Status PointReader::Check(const Place& place, const io::ReadCompletion& completi
     return Status::Ok();
   }
   const ValuePlace value = log_.LocateValue(place.bucket, place.ref.slot());
-  if (value.offset == UnitMap::kNowhere) {
-    return Status::Corruption(Name(place) + ": its place on the device is lost");
-  }
-  if (completion.error != 0) {
-    return Status::FromErrno("read " + value.file->name(), completion.error);
-  }
-  return Status::IOError(value.file->name() + ": ends in the middle of a value");
-}
-
-std::string PointReader::Name(const Place& place) const {
-  return log_.LocateValue(place.bucket, place.ref.slot()).file->name() + ": bucket " +
-         std::to_string(place.bucket) + ", slot " + std::to_string(place.ref.slot());
+  if (value.offset == UnitMap::kNowhere) return log_.LostValue(place.bucket, place.ref.slot());
+  return io::ReadError(*value.file, completion.error);
 }
 
 Status PointReader::Deliver(const Place& place, const char* buffer, std::string* value) const {
   if (verify_checksums_ && ValueSum(buffer) != place.ref.value_sum()) [[unlikely]] {
-    return Status::Corruption(Name(place) + ": the value does not match its checksum");
+    return log_.CorruptValue(place.bucket, place.ref.slot());
   }
   value->assign(buffer, kValueBytes);
   return Status::Ok();

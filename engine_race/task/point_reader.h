@@ -41,9 +41,6 @@ class PointReader {
   Status Deliver(const Place& place, const char* buffer, std::string* value) const;
 
  private:
-  // For messages: its file, bucket and slot.
-  std::string Name(const Place& place) const;
-
   const BucketLog& log_;
   const Index& index_;
   const bool verify_checksums_;
