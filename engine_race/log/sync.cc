@@ -5,10 +5,10 @@
 // group as a whole is written there again when it is full, with the same bytes in the synced part.
 #include <algorithm>
 #include <cstring>
-#include <new>
 #include <string>
 #include <utility>
 
+#include "engine_race/base/guarded.h"
 #include "engine_race/base/memory.h"
 #include "engine_race/log/bucket_log.h"
 
@@ -27,23 +27,17 @@ Status BucketLog::Sync() {
 
 // For where nobody catches anything.
 Status BucketLog::SyncNoThrow() noexcept {
-  try {
-    return Sync();
-  } catch (const std::bad_alloc&) {
-    return Status(Code::kOutOfMemory, {});
-  }
+  return Guarded([this] { return Sync(); });
 }
 
 // Nobody need be waiting for a checkpoint when it fails: a full disk may have room by the time that
 // the next batch asks for another, and the failure would have been seen by no one.
 Status BucketLog::Checkpoint() noexcept {
-  Status synced = SyncNoThrow();
-  try {
+  return Guarded([this] {
+    Status synced = Sync();
     if (!synced.ok()) Log(options_.log, LogLevel::kWarning, "checkpoint: " + synced.ToString());
-  } catch (const std::bad_alloc&) {
-    return Status(Code::kOutOfMemory, {});
-  }
-  return synced;
+    return synced;
+  });
 }
 
 // Under sync_mutex_.

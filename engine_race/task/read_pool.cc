@@ -4,6 +4,7 @@
 #include <system_error>
 #include <utility>
 
+#include "engine_race/base/guarded.h"
 #include "engine_race/base/parallel.h"
 
 namespace engine_race {
@@ -49,11 +50,10 @@ class ReadPool::Source final : public ReadSource {
 
  private:
   static Status RefusedKey() noexcept {
-    try {
+    const Status refused = Guarded([] {
       return Status::InvalidArgument("a key has " + std::to_string(kKeyBytes) + " bytes");
-    } catch (const std::bad_alloc&) {
-      return Status(Code::kInvalidArgument, {});
-    }
+    });
+    return Status(Code::kInvalidArgument, refused.message());
   }
 
   bool TakeAny(ReadJob* job) noexcept {
@@ -174,13 +174,7 @@ void ReadPool::Post(std::unique_ptr<PostedRead> read) {
   job.key = posted->key;
   job.value = posted->value;
   job.posted = posted;
-  Status status;
-  try {
-    status = reader_.Read(job.key, job.value);
-  } catch (const std::bad_alloc&) {
-    status = Status(Code::kOutOfMemory, {});
-  }
-  Finish(job, std::move(status));
+  Finish(job, Guarded([&] { return reader_.Read(job.key, job.value); }));
 }
 
 // Sees to it that some thread takes what is posted; another one when many reads wait. False when

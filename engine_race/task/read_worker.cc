@@ -1,23 +1,10 @@
 #include "engine_race/task/read_worker.h"
 
-#include <new>
 #include <utility>
 
+#include "engine_race/base/guarded.h"
+
 namespace engine_race {
-
-namespace {
-
-// Runs `call` where nothing may be thrown.
-template <typename Call>
-Status Caught(const Call& call) noexcept {
-  try {
-    return call();
-  } catch (const std::bad_alloc&) {
-    return Status(Code::kOutOfMemory, {});
-  }
-}
-
-}  // namespace
 
 Status ReadWorker::Prepare() {
   if (scheduler_ != nullptr && (scheduler_->usable() || scheduler_->task_count() > 0)) {
@@ -52,7 +39,7 @@ Status ReadWorker::Prepare() {
 
 bool ReadWorker::Run(ReadSource* source) noexcept {
   source_ = source;
-  if (!Caught([this] { return Prepare(); }).ok()) {
+  if (!Guarded([this] { return Prepare(); }).ok()) {
     RunBlocking();
     return true;
   }
@@ -96,7 +83,7 @@ Task ReadWorker::ReadMany(Scheduler& scheduler, ReadWorker& worker, ReadJob job)
 
 Status ReadWorker::Begin(const ReadJob& job, PointReader::Place* place,
                          char* buffer) const noexcept {
-  return Caught([&] {
+  return Guarded([&] {
     ENGINE_RACE_RETURN_IF_ERROR(reader_.Find(job.key, place));
     return place->staged ? reader_.ReadStaged(*place, buffer) : Status::Ok();
   });
@@ -104,7 +91,7 @@ Status ReadWorker::Begin(const ReadJob& job, PointReader::Place* place,
 
 Status ReadWorker::End(const ReadJob& job, const PointReader::Place& place,
                        const io::ReadCompletion& completion, const char* buffer) const noexcept {
-  return Caught([&] {
+  return Guarded([&] {
     ENGINE_RACE_RETURN_IF_ERROR(reader_.Check(place, completion));
     return reader_.Deliver(place, buffer, job.value);
   });
@@ -113,7 +100,7 @@ Status ReadWorker::End(const ReadJob& job, const PointReader::Place& place,
 void ReadWorker::RunBlocking() noexcept {
   ReadJob job;
   while (source_->Next(&job)) {
-    source_->Done(job, Caught([&] { return reader_.Read(job.key, job.value); }));
+    source_->Done(job, Guarded([&] { return reader_.Read(job.key, job.value); }));
   }
 }
 

@@ -1,0 +1,35 @@
+// Refused memory and refused threads, thrown by the standard library, as a Status.
+#ifndef ENGINE_RACE_BASE_GUARDED_H_
+#define ENGINE_RACE_BASE_GUARDED_H_
+
+#include <new>
+#include <system_error>
+
+#include "engine_race/base/status.h"
+
+namespace engine_race {
+
+// kOutOfMemory; without words where there is no memory for them.
+inline Status RefusedMemory(const char* what) noexcept {
+  try {
+    return Status::OutOfMemory(what);
+  } catch (const std::bad_alloc&) {
+    return Status(Code::kOutOfMemory, {});
+  }
+}
+
+// What `call` answers, or kOutOfMemory for what it throws.
+template <typename Call>
+Status Guarded(const Call& call) noexcept {
+  try {
+    return call();
+  } catch (const std::bad_alloc&) {
+    return RefusedMemory("memory was refused");
+  } catch (const std::system_error& error) {
+    return RefusedMemory(error.what());
+  }
+}
+
+}  // namespace engine_race
+
+#endif  // ENGINE_RACE_BASE_GUARDED_H_
