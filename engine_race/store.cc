@@ -4,10 +4,9 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
-#include <new>
-#include <system_error>
 #include <utility>
 
+#include "engine_race/base/guarded.h"
 #include "engine_race/base/key.h"
 #include "engine_race/index/index.h"
 #include "engine_race/io/backend_probe.h"
@@ -34,23 +33,12 @@ Status CheckBound(std::string_view bound) {
                                  " bytes, not " + std::to_string(bound.size()));
 }
 
-// Runs `call`; refused memory and threads become a Status.
-template <typename Call>
-Status Guarded(Call call) {
-  try {
-    return call();
-  } catch (const std::bad_alloc&) {
-    return Status::OutOfMemory("memory was refused");
-  } catch (const std::system_error& error) {
-    return Status::OutOfMemory(error.what());
-  }
-}
-
 }  // namespace
 
 struct Store::Impl {
   // What the first read or range makes.
   struct Readers {
+    Options options;  // with the back end that reads
     std::unique_ptr<Index> index;
     std::unique_ptr<RangeReader> ranges;
     std::unique_ptr<PointReader> points;
@@ -59,14 +47,15 @@ struct Store::Impl {
 
   explicit Impl(const Options& o) : options(o) {}
 
-  // What works wherever values lie takes the place of what the options ask for.
-  Status ChooseBackend() {
-    return log->VisitProbeFiles([this](const io::File& file) {
+  // The options of whatever reads: what works wherever values lie takes the place of what was asked
+  // for.
+  Status ChooseBackend(Options* reading) const {
+    return log->VisitProbeFiles([reading](const io::File& file) {
       io::ReadBackend chosen;
-      ENGINE_RACE_RETURN_IF_ERROR(io::ProbeReadBackend(options, file, &chosen));
-      options.io_backend = chosen.backend;
-      options.io_uring_iopoll = chosen.iopoll;
-      options.io_uring_sqpoll = chosen.sqpoll;
+      ENGINE_RACE_RETURN_IF_ERROR(io::ProbeReadBackend(*reading, file, &chosen));
+      reading->io_backend = chosen.backend;
+      reading->io_uring_iopoll = chosen.iopoll;
+      reading->io_uring_sqpoll = chosen.sqpoll;
       return Status::Ok();
     });
   }
@@ -87,11 +76,14 @@ struct Store::Impl {
     const std::lock_guard<std::mutex> lock(build_mutex);
     if (readers == nullptr) {
       auto built = std::make_unique<Readers>();
-      ENGINE_RACE_RETURN_IF_ERROR(Index::Build(log.get(), options, &built->index));
-      built->ranges =
-          std::make_unique<RangeReader>(*log, *built->index, options, RangeBudget(*built->index));
+      built->options = options;
+      ENGINE_RACE_RETURN_IF_ERROR(ChooseBackend(&built->options));
+      ENGINE_RACE_RETURN_IF_ERROR(Index::Build(log.get(), built->options, &built->index));
+      built->ranges = std::make_unique<RangeReader>(*log, *built->index, built->options,
+                                                    RangeBudget(*built->index));
       built->points = std::make_unique<PointReader>(*log, *built->index, options.verify_checksums);
-      built->pool = std::make_unique<ReadPool>(*built->points, options, ValueFileDescriptors());
+      built->pool =
+          std::make_unique<ReadPool>(*built->points, built->options, ValueFileDescriptors());
       readers = std::move(built);
       // Release pairs with the acquire above.
       ready.store(readers.get(), std::memory_order_release);
@@ -197,8 +189,7 @@ struct Store::Impl {
     return status;
   }
 
-  // Unchanged once the store is open.
-  Options options;
+  const Options options;
   std::unique_ptr<BucketLog> log;
   std::mutex build_mutex;
   std::unique_ptr<Readers> readers;  // under build_mutex until `ready` is set
@@ -215,7 +206,6 @@ Status Store::Open(const Options& options, const std::string& dir, std::unique_p
     std::unique_ptr<Store> made(new Store);
     made->impl_ = std::make_unique<Impl>(options);
     ENGINE_RACE_RETURN_IF_ERROR(BucketLog::Open(options, dir, &made->impl_->log));
-    ENGINE_RACE_RETURN_IF_ERROR(made->impl_->ChooseBackend());
     *store = std::move(made);
     return Status::Ok();
   });
@@ -278,17 +268,18 @@ StoreStats Store::Stats() const {
   stats.durable_write_count = impl_->log->durable_write_count();
   stats.log_memory_bytes = impl_->log->memory_bytes();
   // Acquire pairs with the release in EnsureReaders.
+  stats.io_backend = io::BackendName(impl_->options.io_backend);
   stats.write_backend = "psync";
   stats.path_count = impl_->log->path_count();
   if (const Impl::Readers* readers = impl_->ready.load(std::memory_order_acquire)) {
     stats.index_memory_bytes = readers->index->memory_bytes();
     stats.range_memory_bytes = readers->ranges->memory_bytes();
     stats.task_memory_bytes = readers->pool->memory_bytes();
+    stats.io_backend = io::BackendName(readers->options.io_backend);
   }
   stats.memory_budget_bytes = impl_->options.memory_budget_bytes;
   stats.bucket_count = geometry.bucket_count;
   stats.bucket_capacity_records = geometry.bucket_capacity_records;
-  stats.io_backend = io::BackendName(impl_->options.io_backend);
   return stats;
 }
 

@@ -37,7 +37,9 @@ struct StoreStats {
   uint64_t memory_budget_bytes = 0;
   uint32_t bucket_count = 0;
   uint64_t bucket_capacity_records = 0;
-  std::string io_backend;     // which back end serves MultiRead, ReadAsync, scans and index builds
+  // Which back end serves MultiRead, ReadAsync, scans and index builds; before the first read,
+  // which tries it, what the options ask for.
+  std::string io_backend;
   std::string write_backend;  // which one writes the logs
   uint32_t path_count = 1;    // of paths that the values are striped over
 };
