@@ -12,6 +12,7 @@
 #include "engine_race/io/backend_probe.h"
 #include "engine_race/log/bucket_log.h"
 #include "engine_race/log/verify.h"
+#include "engine_race/scan/iterator_pool.h"
 #include "engine_race/scan/range_reader.h"
 #include "engine_race/task/point_reader.h"
 #include "engine_race/task/read_pool.h"
@@ -43,6 +44,7 @@ struct Store::Impl {
     std::unique_ptr<RangeReader> ranges;
     std::unique_ptr<PointReader> points;
     std::unique_ptr<ReadPool> pool;
+    std::unique_ptr<IteratorPool> iterators;
   };
 
   explicit Impl(const Options& o) : options(o) {}
@@ -84,6 +86,7 @@ struct Store::Impl {
       built->points = std::make_unique<PointReader>(*log, *built->index, options.verify_checksums);
       built->pool =
           std::make_unique<ReadPool>(*built->points, built->options, ValueFileDescriptors());
+      built->iterators = std::make_unique<IteratorPool>(*log, *built->index, built->options);
       readers = std::move(built);
       // Release pairs with the acquire above.
       ready.store(readers.get(), std::memory_order_release);
@@ -181,6 +184,23 @@ struct Store::Impl {
     });
   }
 
+  Status GetSnapshot(Snapshot* snapshot) {
+    if (snapshot == nullptr) return Status::InvalidArgument("the snapshot to take is null");
+    Readers* available = nullptr;
+    ENGINE_RACE_RETURN_IF_ERROR(EnsureReaders(&available));
+    ViewRegistry::View view;
+    ENGINE_RACE_RETURN_IF_ERROR(available->index->views().Take(&view));
+    *snapshot = Snapshot(view);
+    return Status::Ok();
+  }
+
+  Status NewIterator(const IteratorOptions& iterator_options, Iterator* iterator) {
+    if (iterator == nullptr) return Status::InvalidArgument("the iterator to make is null");
+    Readers* available = nullptr;
+    ENGINE_RACE_RETURN_IF_ERROR(EnsureReaders(&available));
+    return available->iterators->New(iterator_options, iterator);
+  }
+
   // Every failure but an absent key goes through the log callback as well.
   Status Report(Status status) const {
     if (!status.ok() && status.code() != Code::kNotFound) [[unlikely]] {
@@ -238,6 +258,14 @@ Status Store::ReadAsync(std::string_view key, std::string* value, ReadDoneFn don
 
 Status Store::Range(std::string_view lower, std::string_view upper, const VisitFn& visit) {
   return impl_->Report(impl_->Range(lower, upper, visit));
+}
+
+Status Store::GetSnapshot(Snapshot* snapshot) {
+  return impl_->Report(Guarded([&] { return impl_->GetSnapshot(snapshot); }));
+}
+
+Status Store::NewIterator(const IteratorOptions& options, Iterator* iterator) {
+  return impl_->Report(Guarded([&] { return impl_->NewIterator(options, iterator); }));
 }
 
 Status Store::Sync() {

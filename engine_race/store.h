@@ -16,6 +16,8 @@
 #include "engine_race/base/options.h"
 #include "engine_race/base/status.h"
 #include "engine_race/base/verify_report.h"
+#include "engine_race/scan/iterator.h"
+#include "engine_race/scan/snapshot.h"
 
 namespace engine_race {
 
@@ -34,7 +36,13 @@ struct StoreStats {
   uint64_t index_memory_bytes = 0;  // 0 before the first read or range
   uint64_t range_memory_bytes = 0;
   uint64_t task_memory_bytes = 0;  // of the workers: rings, buffers, tasks
+  uint64_t iterator_memory_bytes = 0;  // of released iterators that wait to be used again
   uint64_t memory_budget_bytes = 0;
+  // Snapshots and iterators that are held, and what they pin: memory, part of the index's, of
+  // superseded records that one of them can still see.
+  uint64_t view_count = 0;
+  uint64_t view_pinned_bytes = 0;
+  uint64_t oldest_view_age_ms = 0;
   uint32_t bucket_count = 0;
   uint64_t bucket_capacity_records = 0;
   // Which back end serves MultiRead, ReadAsync, scans and index builds; before the first read,
@@ -82,6 +90,19 @@ class Store {
 
   // Visits [lower, upper) in ascending order of key. An empty bound is open on its side.
   Status Range(std::string_view lower, std::string_view upper, const VisitFn& visit);
+
+  // A state of the store to read at: see scan/snapshot.h. The first one builds the index, as the
+  // first read does.
+  Status GetSnapshot(Snapshot* snapshot);
+
+  // See scan/iterator.h. kInvalidArgument for bounds that are neither empty nor of 8 bytes, and for
+  // a snapshot of another store.
+  Status NewIterator(const IteratorOptions& options, Iterator* iterator);
+
+  // Read and Range of what a snapshot shows.
+  Status Read(const Snapshot& snapshot, std::string_view key, std::string* value);
+  Status Range(const Snapshot& snapshot, std::string_view lower, std::string_view upper,
+               const VisitFn& visit);
 
   StoreStats Stats() const;
 

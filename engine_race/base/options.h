@@ -109,6 +109,8 @@ struct Options {
   // Sync when the store is closed. Without it the first opening after a reboot reads and verifies
   // whatever was written since the last Sync.
   bool sync_on_close = false;
+  // Released iterators leave their memory to the next ones.
+  bool cache_iterators = true;
   // Disk space for the commit journal that the sync modes other than kNone keep: a multiple of
   // 2 MiB, 4 MiB to 4 GiB. Half of it is how much is written between two checkpoints.
   uint64_t journal_bytes = uint64_t{256} << 20;

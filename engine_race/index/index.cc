@@ -26,6 +26,7 @@ struct Index::Impl {
   // After a first shift by one bit: by 64 would be one too many.
   const uint32_t bucket_shift;
   const std::unique_ptr<BucketIndex[]> buckets;
+  ViewRegistry* views = nullptr;
 };
 
 namespace {
@@ -52,12 +53,14 @@ Index::Index() = default;
 Index::~Index() {
   if (impl_ == nullptr) return;
   for (uint32_t b = 0; b < impl_->geometry.bucket_count; ++b) impl_->log->DetachListener(b);
+  if (impl_->views != nullptr) impl_->views->Close();
 }
 
 Status Index::Build(BucketLog* log, const Options& options, std::unique_ptr<Index>* index) {
   try {
     std::unique_ptr<Index> built(new Index());
     built->impl_ = std::make_unique<Impl>(log);
+    ENGINE_RACE_RETURN_IF_ERROR(ViewRegistry::Create(&built->impl_->views));
     BuildContext context(log, built.get(), options, BuildLimits::For(options),
                          {built->impl_->buckets.get(), built->impl_->geometry.bucket_count});
     ENGINE_RACE_RETURN_IF_ERROR(BuildAllBuckets(&context));
@@ -81,10 +84,46 @@ __attribute__((noinline)) Status Index::FindSlowly(uint64_t key, ValueRef* ref) 
   return ToStatus(impl_->buckets[bucket].Find(key, ref), bucket);
 }
 
+Status Index::FindAt(uint64_t key, uint64_t /*epoch*/, ValueRef* ref) const {
+  return Find(key, ref);
+}
+
 Status Index::Collect(uint32_t bucket, uint64_t first_key, uint64_t last_key, size_t max_entries,
-                      std::vector<IndexEntry>* entries, bool* complete) const {
+                      std::vector<IndexEntry>* entries, bool* complete, uint64_t /*epoch*/) const {
   return ToStatus(
       impl_->buckets[bucket].Collect(first_key, last_key, max_entries, entries, complete), bucket);
+}
+
+Status Index::FirstKeys(uint64_t first_key, uint64_t last_key, uint64_t epoch,
+                        std::span<uint64_t> keys, size_t* count) const {
+  *count = 0;
+  std::vector<IndexEntry> entries;
+  for (uint32_t b = impl_->BucketOf(first_key); b <= impl_->BucketOf(last_key); ++b) {
+    bool complete = false;
+    const Status status = Collect(b, first_key, last_key, keys.size(), &entries, &complete, epoch);
+    if (!status.ok() && entries.empty()) return status;
+    if (!status.ok() || !complete) break;
+  }
+  for (const IndexEntry& entry : entries) keys[(*count)++] = entry.key;
+  return Status::Ok();
+}
+
+Status Index::LastKeys(uint64_t first_key, uint64_t last_key, uint64_t epoch,
+                       std::span<uint64_t> keys, size_t* count) const {
+  *count = 0;
+  std::vector<IndexEntry> entries;
+  for (uint32_t b = impl_->BucketOf(last_key) + 1; b-- > impl_->BucketOf(first_key);) {
+    std::vector<IndexEntry> more;
+    bool complete = false;
+    const Status status = Collect(b, first_key, last_key, ~size_t{0}, &more, &complete, epoch);
+    if (!status.ok() && entries.empty()) return status;
+    if (!status.ok()) break;
+    entries.insert(entries.begin(), more.begin(), more.end());
+    if (entries.size() >= keys.size()) break;
+  }
+  const size_t first = entries.size() > keys.size() ? entries.size() - keys.size() : 0;
+  for (size_t i = first; i < entries.size(); ++i) keys[(*count)++] = entries[i].key;
+  return Status::Ok();
 }
 
 uint64_t Index::EstimateCount(uint32_t bucket, uint64_t first_key, uint64_t last_key) const {
@@ -98,6 +137,10 @@ uint64_t Index::memory_bytes() const {
   }
   return bytes;
 }
+
+uint64_t Index::pinned_bytes() const { return 0; }
+
+ViewRegistry& Index::views() const { return *impl_->views; }
 
 Status Index::Prepare(uint32_t bucket) { return impl_->buckets[bucket].Prepare(); }
 

@@ -12,10 +12,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "engine_race/base/options.h"
 #include "engine_race/base/status.h"
+#include "engine_race/index/views.h"
 #include "engine_race/log/bucket_log.h"
 
 namespace engine_race {
@@ -56,16 +58,33 @@ class Index : public AppendListener {
   // when a damaged entry of the bucket may have been newer, or the bucket's counts are damaged.
   Status Find(uint64_t key, ValueRef* ref) const;
 
-  // Appends the live records of `bucket` with keys in [first_key, last_key] to *entries, in
-  // ascending order, until *entries holds max_entries. *complete is false when it stopped at that
-  // limit with keys perhaps left over. kCorruption for a damaged bucket.
+  // The same of what a view of `epoch` shows.
+  Status FindAt(uint64_t key, uint64_t epoch, ValueRef* ref) const;
+
+  // Appends the records of `bucket` that a view of `epoch` shows with keys in [first_key, last_key]
+  // to *entries, in ascending order, until *entries holds max_entries. *complete is false when it
+  // stopped at that limit with keys perhaps left over. kCorruption for a damaged bucket.
   Status Collect(uint32_t bucket, uint64_t first_key, uint64_t last_key, size_t max_entries,
-                 std::vector<IndexEntry>* entries, bool* complete) const;
+                 std::vector<IndexEntry>* entries, bool* complete,
+                 uint64_t epoch = kLatestEpoch) const;
+
+  // The first keys that a view of `epoch` shows in [first_key, last_key], over all buckets: *count
+  // of them, ascending, in keys; fewer than there is room for when no others are there, or before a
+  // bucket that is damaged. kCorruption when such a one comes first.
+  Status FirstKeys(uint64_t first_key, uint64_t last_key, uint64_t epoch, std::span<uint64_t> keys,
+                   size_t* count) const;
+  // The same of the last keys, also ascending.
+  Status LastKeys(uint64_t first_key, uint64_t last_key, uint64_t epoch, std::span<uint64_t> keys,
+                  size_t* count) const;
 
   // About how many live records of `bucket` have keys in [first_key, last_key].
   uint64_t EstimateCount(uint32_t bucket, uint64_t first_key, uint64_t last_key) const;
 
   uint64_t memory_bytes() const;
+  // Of that, superseded records that some view may show.
+  uint64_t pinned_bytes() const;
+  // Of this index. It may outlive it.
+  ViewRegistry& views() const;
 
   // AppendListener.
   Status Prepare(uint32_t bucket) override;

@@ -1,0 +1,88 @@
+// Walks over the records of a store in order of key, both ways, at one state of it.
+//
+// An iterator pins a view of its own: the snapshot that it was made from may be released first.
+// Setting one up is cheap, keeping one is cheaper: a released iterator leaves its memory to the
+// next one of its thread (Options::cache_iterators), and a kept one moves on to another state with
+// Refresh, which allocates nothing.
+//
+// Keys come from the index, batch by batch; a value is read when it is asked for.
+//
+// A handle: moves, does not copy, releases itself. One thread at a time. It may outlive its store:
+// then it is not valid and its status says kInvalidArgument.
+#ifndef ENGINE_RACE_SCAN_ITERATOR_H_
+#define ENGINE_RACE_SCAN_ITERATOR_H_
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+
+#include "engine_race/base/status.h"
+#include "engine_race/scan/snapshot.h"
+
+namespace engine_race {
+
+struct IteratorOptions {
+  // Null: the latest state, as of the iterator's making. Need not outlive the call.
+  const Snapshot* snapshot = nullptr;
+  // Keys in [lower_bound, upper_bound); empty means open on its side. Copied.
+  std::string_view lower_bound;
+  std::string_view upper_bound;
+  // value() reads this many records' values at once, those that the last step's direction will come
+  // to next, and keeps them in memory: up to 64. For runs whose values are wanted; 0 reads each
+  // value by itself.
+  uint32_t prefetch_records = 0;
+  // After this many calls of Next and Prev the iterator moves on to the latest state by itself, and
+  // keeps its position, so that a long walk does not pin an old state. 0: never.
+  uint64_t refresh_every_steps = 0;
+};
+
+class Iterator {
+ public:
+  // Not valid, and good for nothing but to be assigned to.
+  Iterator() noexcept;
+  Iterator(Iterator&& other) noexcept;
+  Iterator& operator=(Iterator&& other) noexcept;
+  ~Iterator();
+
+  // It stands at a record. False after the last one and after an error: status() tells them apart.
+  bool Valid() const;
+  // Ok, or what ended the walk: kCorruption, kIOError, kInvalidArgument (a key that has not 8 bytes,
+  // a store that is closed), kOutOfMemory. Cleared by the next Seek of any kind.
+  const Status& status() const;
+
+  void SeekToFirst();
+  void SeekToLast();
+  // To the first record at or after `key`; to the last one at or before it.
+  void Seek(std::string_view key);
+  void SeekForPrev(std::string_view key);
+  // Only when valid; otherwise they do nothing.
+  void Next();
+  void Prev();
+
+  // The 8 bytes of the key, good until the iterator moves; empty when not valid.
+  std::string_view key() const;
+  // The 4096 bytes of the value, good until the iterator moves. On failure empty, and the iterator
+  // is not valid any more.
+  std::string_view value();
+
+  // Moves on to the latest state, or to a snapshot's. The position is dropped: not valid until the
+  // next Seek.
+  Status Refresh();
+  Status Refresh(const Snapshot& snapshot);
+  // The same, but it stays at its key; at the next one after it when the new state has no such key.
+  Status RefreshKeepPosition();
+  Status RefreshKeepPosition(const Snapshot& snapshot);
+
+  // Gives back the view and the memory; the iterator is as if default-made.
+  void Release() noexcept;
+
+ private:
+  friend class IteratorPool;
+  class Impl;
+  explicit Iterator(Impl* impl) noexcept : impl_(impl) {}
+  Impl* impl_ = nullptr;
+};
+
+}  // namespace engine_race
+
+#endif  // ENGINE_RACE_SCAN_ITERATOR_H_
