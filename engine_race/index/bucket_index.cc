@@ -7,53 +7,10 @@
 #include <shared_mutex>
 #include <utility>
 
-#include "engine_race/index/lower_bound.h"
-
 namespace engine_race {
 namespace {
 
 Status NoMemory() { return Status::OutOfMemory("index: no memory for new records"); }
-
-// How many of the `count` ascending keys are at or below `key`.
-size_t UpperRank(const uint64_t* keys, size_t count, uint64_t key) {
-  return key == ~uint64_t{0} ? count : LowerBound(keys, count, key + 1);
-}
-
-size_t UpperRank(const SortedRun& run, uint64_t key) {
-  return key == ~uint64_t{0} ? run.count() : run.Rank(key + 1);
-}
-
-// The live records of one part with keys in [first_key, last_key], in order.
-class PartCursor {
- public:
-  PartCursor(const Part& part, uint64_t first_key, uint64_t last_key)
-      : part_(part),
-        run_(part.run.Rank(first_key)),
-        run_end_(UpperRank(part.run, last_key)),
-        delta_(part.delta.Rank(first_key)),
-        delta_end_(UpperRank(part.delta.keys(), part.delta.count(), last_key)) {}
-
-  bool Next(IndexEntry* entry) {
-    while (delta_ < delta_end_) {
-      const uint64_t key = part_.delta.keys()[delta_];
-      if (run_ < run_end_ && part_.run.keys()[run_] < key) break;
-      if (run_ < run_end_ && part_.run.keys()[run_] == key) ++run_;
-      *entry = {key, part_.delta.refs()[delta_++]};
-      if (!entry->ref.tombstone()) return true;
-    }
-    if (run_ == run_end_) return false;
-    *entry = {part_.run.keys()[run_], part_.run.refs()[run_]};
-    ++run_;
-    return true;
-  }
-
- private:
-  const Part& part_;
-  size_t run_;
-  const size_t run_end_;
-  size_t delta_;
-  const size_t delta_end_;
-};
 
 }  // namespace
 
@@ -89,7 +46,8 @@ Status BucketIndex::Install(Row parts, bool damaged) {
     bounds.reserve(parts.size());
     for (const auto& part : parts) bounds.push_back(part->run.min_key());
     damaged_ = damaged;
-    if (parts.size() == 1 && parts[0]->run.mapping() != nullptr) {
+    // What is damaged is told under the lock.
+    if (!damaged && parts.size() == 1 && parts[0]->run.mapping() != nullptr) {
       first_run_ = parts[0]->run.view();
       first_run_mapping_ = parts[0]->run.mapping();
       // Relaxed: no reader knows the index yet.
@@ -122,64 +80,6 @@ Status BucketIndex::Install(Row parts, bool damaged) {
   } catch (const std::bad_alloc&) {
     return NoMemory();
   }
-}
-
-Code BucketIndex::Find(uint64_t key, ValueRef* ref) const {
-  const std::shared_lock lock(lock_);
-  const bool found = !parts_.empty() && parts_[PartOf(key)]->Find(key, ref);
-  return CodeOf(found, *ref);
-}
-
-size_t BucketIndex::PartOf(uint64_t key) const {
-  return UpperRank(bounds_.data() + 1, bounds_.size() - 1, key);
-}
-
-Code BucketIndex::Collect(uint64_t first_key, uint64_t last_key, size_t max_entries,
-                          std::vector<IndexEntry>* entries, bool* complete) const {
-  *complete = true;
-  std::shared_lock lock(lock_);
-  if (damaged_) return Code::kCorruption;
-  if (parts_.empty() || first_key > last_key) return Code::kOk;
-  try {
-    const size_t end = PartOf(last_key);
-    for (size_t i = PartOf(first_key); i <= end; ++i) {
-      PartCursor cursor(*parts_[i], first_key, last_key);
-      IndexEntry entry;
-      while (cursor.Next(&entry)) {
-        if (entries->size() >= max_entries) {
-          *complete = false;
-          return Code::kOk;
-        }
-        entries->push_back(entry);
-      }
-    }
-  } catch (const std::bad_alloc&) {
-    return Code::kOutOfMemory;
-  }
-  return Code::kOk;
-}
-
-uint64_t BucketIndex::EstimateCount(uint64_t first_key, uint64_t last_key) const {
-  std::shared_lock lock(lock_);
-  if (parts_.empty() || first_key > last_key) return 0;
-  uint64_t count = 0;
-  const size_t end = PartOf(last_key);
-  for (size_t i = PartOf(first_key); i <= end; ++i) {
-    const Part& part = *parts_[i];
-    count += UpperRank(part.run, last_key) - part.run.Rank(first_key);
-    count +=
-        UpperRank(part.delta.keys(), part.delta.count(), last_key) - part.delta.Rank(first_key);
-  }
-  return count;
-}
-
-uint64_t BucketIndex::memory_bytes() const {
-  std::shared_lock lock(lock_);
-  // Not spare_: it is the mutator's own, and small.
-  uint64_t bytes = sizeof(*this) + noted_.capacity() * sizeof(IndexEntry) +
-                   parts_.capacity() * sizeof(parts_[0]) + bounds_.capacity() * sizeof(uint64_t);
-  for (const auto& part : parts_) bytes += part->memory_bytes();
-  return bytes;
 }
 
 Status BucketIndex::Prepare() {
@@ -223,10 +123,14 @@ void BucketIndex::Add(uint64_t key, ValueRef ref) noexcept {
   Part& part = *parts_[index];
   std::lock_guard lock(lock_);
   if (part.delta.capacity() == 0) part.delta = std::move(spare_);
-  // Release: pairs with the acquire of FindQuickly. Before the record is acknowledged, and long
-  // before the run's memory may be given back.
-  unchanged_.store(false, std::memory_order_release);
-  part.delta.Put(key, ref);
+  // Relaxed: only this thread changes it. Seq_cst: pairs with IsUnchanged; before the look at the
+  // epoch, before the record is acknowledged, and long before the run's memory may be given back.
+  if (unchanged_.load(std::memory_order_relaxed)) {
+    unchanged_.store(false, std::memory_order_seq_cst);
+  }
+  ViewRegistry::WriteStamp stamp;
+  if (pinned_ != nullptr) stamp = pinned_->views().StampWrite();
+  part.delta.Put(key, ref, stamp.epoch, stamp.watched);
   if (part.delta.full()) full_part_ = index;
 }
 
@@ -243,12 +147,29 @@ Status BucketIndex::MakeRoom() {
   }
   if (spare_.capacity() == 0) ENGINE_RACE_RETURN_IF_ERROR(Delta::Create(kFirstDelta, &spare_));
   if (full_part_ == kNoPart) return Status::Ok();
+  if (DropUnseen(full_part_)) {
+    full_part_ = kNoPart;
+    return Status::Ok();
+  }
   const Part& part = *parts_[full_part_];
   const uint32_t limit = DeltaLimit(part.run.count());
   ENGINE_RACE_RETURN_IF_ERROR(part.delta.capacity() < limit ? GrowDelta(full_part_)
                                                             : Merge(full_part_));
   full_part_ = kNoPart;
   return Status::Ok();
+}
+
+// Drops what the delta has superseded and no live view shows; true when that has made room enough
+// to have paid. Short views that come and go beside a hot key cost no merge then.
+bool BucketIndex::DropUnseen(size_t index) {
+  Delta& delta = parts_[index]->delta;
+  if (delta.superseded_count() < delta.capacity() / kDroppedFraction || pinned_ == nullptr) {
+    return false;
+  }
+  const LiveEpochs live = pinned_->views().Live();
+  std::lock_guard lock(lock_);
+  delta.DropUnseen(live);
+  return delta.count() <= delta.capacity() - delta.capacity() / kDroppedFraction;
 }
 
 Status BucketIndex::GrowDelta(size_t index) {
@@ -265,26 +186,48 @@ Status BucketIndex::GrowDelta(size_t index) {
 }
 
 Status BucketIndex::Merge(size_t index) {
+  std::shared_ptr<const History> history;
+  {
+    std::shared_lock lock(lock_);
+    history = parts_[index]->history;
+  }
+  LiveEpochs live;
+  if (pinned_ != nullptr) live = pinned_->views().Live();
   PartReplacement replacement;
-  ENGINE_RACE_RETURN_IF_ERROR(MergePart(*parts_[index], damaged_, split_keys_, &replacement));
+  ENGINE_RACE_RETURN_IF_ERROR(
+      MergePart(*parts_[index], history, live, damaged_, split_keys_, &replacement));
+  bool keeps_history = false;
+  for (const auto& part : replacement.parts) keeps_history |= part->history != nullptr;
   try {
-    return Replace(index, std::move(replacement));
+    ENGINE_RACE_RETURN_IF_ERROR(Replace(index, std::move(replacement)));
   } catch (const std::bad_alloc&) {
     return NoMemory();
   }
+  if (keeps_history) {
+    pinned_->Add(&pinned_link_);
+    // Who went before that has swept nothing here.
+    const LiveEpochs now = pinned_->views().Live();
+    if (now.oldest() != live.oldest()) SweepHistory(now);
+  }
+  return Status::Ok();
 }
 
 Status BucketIndex::Replace(size_t index, PartReplacement replacement) {
   Row& fresh = replacement.parts;
   const size_t kept = replacement.keeps_old_run ? 1 : 0;
-  if (fresh.size() + kept == 0 && parts_.size() == 1) fresh.push_back(std::make_unique<Part>());
+  if (fresh.size() + kept == 0 && parts_.size() == 1) {
+    fresh.push_back(std::make_unique<Part>());
+    replacement.first_keys.push_back(0);
+  }
   const auto at = static_cast<ptrdiff_t>(index);
   std::vector<uint64_t> bounds(bounds_.begin(), bounds_.begin() + at);
   if (kept != 0) bounds.push_back(bounds_[index]);
   for (size_t i = 0; i < fresh.size(); ++i) {
-    bounds.push_back(i + kept == 0 ? bounds_[index] : fresh[i]->run.min_key());
+    bounds.push_back(i + kept == 0 ? bounds_[index] : replacement.first_keys[i]);
   }
   bounds.insert(bounds.end(), bounds_.begin() + at + 1, bounds_.end());
+  size_t history_bytes = 0;
+  for (const auto& part : fresh) history_bytes += part->history_bytes();
   Row row;
   row.reserve(bounds.size());
   // What is replaced is freed after the lock is.
@@ -292,10 +235,12 @@ Status BucketIndex::Replace(size_t index, PartReplacement replacement) {
   std::unique_ptr<Part> replaced;
 
   std::lock_guard lock(lock_);
+  size_t replaced_bytes = 0;
   if (kept != 0) {
     std::swap(parts_[index]->delta, merged);
   } else {
     replaced = std::move(parts_[index]);
+    replaced_bytes = replaced->history_bytes();
   }
   std::move(parts_.begin(), parts_.begin() + at + static_cast<ptrdiff_t>(kept),
             std::back_inserter(row));
@@ -303,7 +248,57 @@ Status BucketIndex::Replace(size_t index, PartReplacement replacement) {
   std::move(parts_.begin() + at + 1, parts_.end(), std::back_inserter(row));
   parts_.swap(row);
   bounds_.swap(bounds);
+  ++row_version_;
+  if (pinned_ != nullptr) pinned_->CountBytes(history_bytes, replaced_bytes);
   return Status::Ok();
+}
+
+bool BucketIndex::SweepHistory(const LiveEpochs& live) noexcept {
+  while (true) {
+    uint64_t version = 0;
+    bool is_left = false;
+    for (size_t i = 0;; ++i) {
+      std::shared_ptr<const History> history;
+      {
+        std::shared_lock lock(lock_);
+        if (i == 0) version = row_version_;
+        while (i < parts_.size() && parts_[i]->history == nullptr) ++i;
+        if (i >= parts_.size()) {
+          // A merge may have moved parts past this walk.
+          if (version == row_version_) return is_left;
+          break;
+        }
+        history = parts_[i]->history;
+      }
+      is_left |= !SweepPart(i, std::move(history), live);
+    }
+  }
+}
+
+// Exchanges the history of one part for what is left of it, unless a merge or another sweep came
+// first: then what they left is looked at. True when nothing is left.
+bool BucketIndex::SweepPart(size_t index, std::shared_ptr<const History> history,
+                            const LiveEpochs& live) noexcept {
+  while (history != nullptr && (live.empty() || history->WorthSweeping(live))) {
+    std::shared_ptr<const History> swept;
+    try {
+      swept = History::Sweep(history, live);
+    } catch (const std::bad_alloc&) {
+      // It stays until the next sweep.
+      return false;
+    }
+    if (swept == history) return false;
+    std::lock_guard lock(lock_);
+    if (index >= parts_.size()) return true;
+    Part& part = *parts_[index];
+    if (part.history == history) {
+      pinned_->CountBytes(swept == nullptr ? 0 : swept->memory_bytes(), part.history_bytes());
+      part.history = swept;
+      return swept == nullptr;
+    }
+    history = part.history;
+  }
+  return history == nullptr;
 }
 
 }  // namespace engine_race

@@ -5,10 +5,13 @@
 // of their part. There is always one mutator: Prepare and OnAppend come under the log's lock of the
 // bucket, and Install excludes them by the state it changes under this bucket's own lock.
 //
+// Records are stamped with the epoch that is found under this bucket's lock, so that a view of the
+// store shows the same cut of the bucket each time; see views.h.
+//
 // A damaged bucket holds only the records that are provably the newest of their keys, tombstones
 // included; whatever is not found there may have been lost.
 //
-// Thread safety: const calls from any thread, beside one mutator.
+// Thread safety: const calls from any thread, beside one mutator and one sweep of the history.
 #ifndef ENGINE_RACE_INDEX_BUCKET_INDEX_H_
 #define ENGINE_RACE_INDEX_BUCKET_INDEX_H_
 
@@ -16,11 +19,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "engine_race/base/status.h"
 #include "engine_race/index/index.h"
 #include "engine_race/index/part.h"
+#include "engine_race/index/pinned_buckets.h"
 #include "engine_race/index/read_write_lock.h"
 #include "engine_race/index/sorted_run.h"
 
@@ -34,6 +39,11 @@ class alignas(64) BucketIndex {
 
   // Before anything else. Smaller parts are for tests.
   void set_split_keys(size_t split_keys) { split_keys_ = split_keys; }
+  // Without it nothing is kept for views. Outlives the bucket.
+  void set_pinned(PinnedBuckets* pinned) {
+    pinned_ = pinned;
+    pinned_link_.bucket = this;
+  }
 
   // From now on records come in by Prepare and OnAppend. Before CutBucket.
   void Expect() noexcept;
@@ -47,6 +57,8 @@ class alignas(64) BucketIndex {
 
   // kOk, kNotFound or kCorruption.
   Code Find(uint64_t key, ValueRef* ref) const;
+  // The same of what a view of `epoch` shows.
+  Code FindAt(uint64_t key, uint64_t epoch, ValueRef* ref) const;
 
   // Find for the usual case: false means that Find has to tell. Without the lock, whose two atomic
   // changes of a shared counter would cost a quarter of a lookup. It works as long as nothing has
@@ -59,13 +71,31 @@ class alignas(64) BucketIndex {
 
   // See Index.
   Code Collect(uint64_t first_key, uint64_t last_key, size_t max_entries,
-               std::vector<IndexEntry>* entries, bool* complete) const;
+               std::vector<IndexEntry>* entries, bool* complete,
+               uint64_t epoch = kLatestEpoch) const;
+
+  // The first, or the last, keys that a view of `epoch` shows in [first_key, last_key], ascending:
+  // *count of them, fewer than there is room for when the bucket has no others, at the beginning of
+  // `keys` or, the last, at its end. kCorruption for a damaged bucket.
+  Code FirstKeys(uint64_t first_key, uint64_t last_key, uint64_t epoch, std::span<uint64_t> keys,
+                 size_t* count) const;
+  Code LastKeys(uint64_t first_key, uint64_t last_key, uint64_t epoch, std::span<uint64_t> keys,
+                size_t* count) const;
+  // The same for the usual case, at any epoch: see FindQuickly. False also when the keys that are
+  // asked for reach into another bucket.
+  [[gnu::always_inline]] bool FirstKeysQuickly(uint64_t first_key, uint64_t last_key,
+                                               std::span<uint64_t> keys, size_t* count) const;
+  [[gnu::always_inline]] bool LastKeysQuickly(uint64_t first_key, uint64_t last_key,
+                                              std::span<uint64_t> keys, size_t* count) const;
   uint64_t EstimateCount(uint64_t first_key, uint64_t last_key) const;
   uint64_t memory_bytes() const;
 
   // AppendListener's.
   Status Prepare();
   void OnAppend(const KeyRecord& record) noexcept;
+
+  // Throws away history that no live view needs, where that pays; answers whether any is left.
+  bool SweepHistory(const LiveEpochs& live) noexcept;
 
  private:
   // Keeps later loads behind earlier ones. No instruction on x86, where loads stay in order; TSan
@@ -84,22 +114,35 @@ class alignas(64) BucketIndex {
   // What a delta begins with and grows by, until its part's limit makes it merge.
   static constexpr uint32_t kFirstDelta = 16;
   static constexpr uint32_t kDeltaGrowth = 4;
+  // This part of a full delta, dropped because no view shows it, saves growing or merging it.
+  static constexpr uint32_t kDroppedFraction = 4;
 
   size_t PartOf(uint64_t key) const;
   // Makes room for one more record in every part.
   Status MakeRoom();
+  bool DropUnseen(size_t part);
   Status GrowDelta(size_t part);
   Status Merge(size_t part);
   // Puts the parts of `replacement` in place of parts_[part], under the lock.
   Status Replace(size_t part, PartReplacement replacement);
   // The record goes to the delta of its part, where MakeRoom has made room.
   void Add(uint64_t key, ValueRef ref) noexcept;
+  bool SweepPart(size_t index, std::shared_ptr<const History> history,
+                 const LiveEpochs& live) noexcept;
   // Takes the lock; the old row is given back in the arguments.
   void SwapRow(Row* parts, std::vector<uint64_t>* bounds) noexcept;
   Status ReserveNoted();
 
+  // Whether the bucket still is what Install brought. For a view's reader that also says that
+  // whatever is appended later is none of the view's: the writer clears the flag before it looks at
+  // the epoch, and the view was taken before the flag is looked at here.
+  bool IsUnchanged() const {
+    // Seq_cst: pairs with the store in Add; acquire: keeps the loads behind it there.
+    return unchanged_.load(std::memory_order_seq_cst);
+  }
+
   Code CodeOf(bool found, ValueRef ref) const {
-    if (found) return ref.tombstone() ? Code::kNotFound : Code::kOk;
+    if (found && !ref.none()) return ref.tombstone() ? Code::kNotFound : Code::kOk;
     return damaged_ ? Code::kCorruption : Code::kNotFound;
   }
 
@@ -128,18 +171,54 @@ class alignas(64) BucketIndex {
   // The part whose delta the last record filled.
   size_t full_part_ = kNoPart;
   size_t split_keys_ = kSplitKeys;
+  // Changes with each exchange of the row; under the lock.
+  uint64_t row_version_ = 0;
+  PinnedBuckets* pinned_ = nullptr;
+  PinnedLink pinned_link_;
 };
 
 inline bool BucketIndex::FindQuickly(uint64_t key, ValueRef* ref) const {
-  // Acquire: pairs with the release in Add, and keeps the loads below behind this one.
-  const auto unchanged = [this] { return unchanged_.load(std::memory_order_acquire); };
-  if (!unchanged()) return false;
-  const bool found = first_run_.FindNearGuess(key, ref, [&] {
+  if (!IsUnchanged()) return false;
+  const bool found = first_run_.FindNearGuess(key, ref, [this] {
     LoadFence();
-    return unchanged();
+    return IsUnchanged();
   });
   LoadFence();
-  return found && unchanged() && !ref->tombstone();
+  return found && IsUnchanged() && !ref->tombstone();
+}
+
+inline bool BucketIndex::FirstKeysQuickly(uint64_t first_key, uint64_t last_key,
+                                          std::span<uint64_t> keys, size_t* count) const {
+  if (!IsUnchanged()) return false;
+  size_t rank;
+  const bool found = first_run_.RankQuickly(first_key, &rank, [this] {
+    LoadFence();
+    return IsUnchanged();
+  });
+  size_t taken = keys.size();
+  if (!found || first_run_.count() - rank < taken) return false;
+  first_run_.CopyKeys(rank, keys);
+  LoadFence();
+  if (!IsUnchanged()) return false;
+  while (taken > 0 && keys[taken - 1] > last_key) --taken;
+  *count = taken;
+  return true;
+}
+
+inline bool BucketIndex::LastKeysQuickly(uint64_t first_key, uint64_t last_key,
+                                         std::span<uint64_t> keys, size_t* count) const {
+  if (last_key == ~uint64_t{0} || !IsUnchanged()) return false;
+  size_t rank;
+  const bool found = first_run_.RankQuickly(last_key + 1, &rank, [this] {
+    LoadFence();
+    return IsUnchanged();
+  });
+  if (!found || rank < keys.size()) return false;
+  first_run_.CopyKeys(rank - keys.size(), keys);
+  LoadFence();
+  if (!IsUnchanged()) return false;
+  *count = keys.size();
+  return keys.empty() || keys[0] >= first_key;
 }
 
 }  // namespace engine_race

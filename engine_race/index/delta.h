@@ -1,5 +1,8 @@
 // The newest records of a part: a small sorted array that takes single records until it is merged.
 //
+// Each record carries the epoch in which it was written. A key may have several, the newest first:
+// those that it superseded while there were views that may show them.
+//
 // Thread safety: const calls from any thread; Put and the rest exclude everything. Movable owner.
 #ifndef ENGINE_RACE_INDEX_DELTA_H_
 #define ENGINE_RACE_INDEX_DELTA_H_
@@ -13,6 +16,7 @@
 
 #include "engine_race/base/status.h"
 #include "engine_race/index/index.h"
+#include "engine_race/index/live_epochs.h"
 #include "engine_race/index/lower_bound.h"
 
 namespace engine_race {
@@ -24,17 +28,20 @@ class Delta {
   Delta& operator=(Delta&& other) noexcept {
     keys_ = std::move(other.keys_);
     refs_ = std::move(other.refs_);
+    stamps_ = std::move(other.stamps_);
     count_ = std::exchange(other.count_, 0);
+    superseded_count_ = std::exchange(other.superseded_count_, 0);
     capacity_ = std::exchange(other.capacity_, 0);
     return *this;
   }
 
-  // An empty delta with room for `capacity` keys.
+  // An empty delta with room for `capacity` records.
   static Status Create(uint32_t capacity, Delta* delta) {
     Delta made;
     made.keys_.reset(new (std::nothrow) uint64_t[capacity]);
     made.refs_.reset(new (std::nothrow) ValueRef[capacity]);
-    if (made.keys_ == nullptr || made.refs_ == nullptr) {
+    made.stamps_.reset(new (std::nothrow) uint64_t[capacity]);
+    if (made.keys_ == nullptr || made.refs_ == nullptr || made.stamps_ == nullptr) {
       return Status::OutOfMemory("index: no memory for new records");
     }
     made.capacity_ = capacity;
@@ -45,22 +52,60 @@ class Delta {
   // Copies what `other` holds; capacity() must suffice.
   void CopyFrom(const Delta& other) {
     count_ = other.count_;
+    superseded_count_ = other.superseded_count_;
     std::memcpy(keys_.get(), other.keys_.get(), count_ * sizeof(uint64_t));
     std::memcpy(refs_.get(), other.refs_.get(), count_ * sizeof(ValueRef));
+    std::memcpy(stamps_.get(), other.stamps_.get(), count_ * sizeof(uint64_t));
   }
 
-  // Takes over a record that is newer than everything here. A new key needs count() < capacity().
-  void Put(uint64_t key, ValueRef ref) {
+  // Takes over a record that is newer than everything here and was stamped with `epoch`. `watched`:
+  // a view may show the record that it supersedes, which stays then, unless their stamps are the
+  // same. Needs count() < capacity().
+  void Put(uint64_t key, ValueRef ref, uint64_t epoch, bool watched) {
     const size_t rank = Rank(key);
-    if (rank == count_ || keys_[rank] != key) {
-      std::memmove(&keys_[rank + 1], &keys_[rank], (count_ - rank) * sizeof(uint64_t));
-      std::memmove(&refs_[rank + 1], &refs_[rank], (count_ - rank) * sizeof(ValueRef));
+    const bool supersedes = rank != count_ && keys_[rank] == key;
+    if (!supersedes || (watched && stamps_[rank] != epoch)) {
+      const size_t moved = count_ - rank;
+      std::memmove(&keys_[rank + 1], &keys_[rank], moved * sizeof(uint64_t));
+      std::memmove(&refs_[rank + 1], &refs_[rank], moved * sizeof(ValueRef));
+      std::memmove(&stamps_[rank + 1], &stamps_[rank], moved * sizeof(uint64_t));
       keys_[rank] = key;
       ++count_;
+      superseded_count_ += supersedes;
     }
     refs_[rank] = ref;
+    stamps_[rank] = epoch;
   }
 
+  // Drops the superseded records that no live view shows.
+  void DropUnseen(const LiveEpochs& live) {
+    uint32_t kept = 0;
+    uint64_t last_key = 0;
+    uint64_t superseded_at = 0;
+    superseded_count_ = 0;
+    for (uint32_t i = 0; i < count_; ++i) {
+      const bool superseded = i > 0 && last_key == keys_[i];
+      const bool seen = !superseded || live.AnyIn(stamps_[i], superseded_at);
+      last_key = keys_[i];
+      superseded_at = stamps_[i];
+      if (!seen) continue;
+      superseded_count_ += superseded;
+      keys_[kept] = keys_[i];
+      refs_[kept] = refs_[i];
+      stamps_[kept++] = stamps_[i];
+    }
+    count_ = kept;
+  }
+
+  // What a view of `epoch` sees of `key` here.
+  bool Find(uint64_t key, uint64_t epoch, ValueRef* ref) const {
+    for (size_t i = Rank(key); i < count_ && keys_[i] == key; ++i) {
+      if (stamps_[i] > epoch) continue;
+      *ref = refs_[i];
+      return true;
+    }
+    return false;
+  }
   bool Find(uint64_t key, ValueRef* ref) const {
     const size_t rank = Rank(key);
     if (rank == count_ || keys_[rank] != key) return false;
@@ -72,15 +117,22 @@ class Delta {
 
   const uint64_t* keys() const { return keys_.get(); }
   const ValueRef* refs() const { return refs_.get(); }
+  const uint64_t* stamps() const { return stamps_.get(); }
   uint32_t count() const { return count_; }
+  // How many of them are not the newest of their key.
+  uint32_t superseded_count() const { return superseded_count_; }
   uint32_t capacity() const { return capacity_; }
   bool full() const { return count_ == capacity_; }
-  size_t memory_bytes() const { return capacity_ * (sizeof(uint64_t) + sizeof(ValueRef)); }
+  size_t memory_bytes() const {
+    return capacity_ * (sizeof(uint64_t) + sizeof(ValueRef) + sizeof(uint64_t));
+  }
 
  private:
   std::unique_ptr<uint64_t[]> keys_;
   std::unique_ptr<ValueRef[]> refs_;
+  std::unique_ptr<uint64_t[]> stamps_;
   uint32_t count_ = 0;
+  uint32_t superseded_count_ = 0;
   uint32_t capacity_ = 0;
 };
 

@@ -1,11 +1,13 @@
 #include "engine_race/index/index.h"
 
+#include <algorithm>
 #include <new>
 #include <string>
 #include <utility>
 
 #include "engine_race/index/bucket_index.h"
 #include "engine_race/index/build.h"
+#include "engine_race/index/pinned_buckets.h"
 
 namespace engine_race {
 
@@ -26,7 +28,7 @@ struct Index::Impl {
   // After a first shift by one bit: by 64 would be one too many.
   const uint32_t bucket_shift;
   const std::unique_ptr<BucketIndex[]> buckets;
-  ViewRegistry* views = nullptr;
+  std::unique_ptr<PinnedBuckets> pinned;
 };
 
 namespace {
@@ -53,14 +55,14 @@ Index::Index() = default;
 Index::~Index() {
   if (impl_ == nullptr) return;
   for (uint32_t b = 0; b < impl_->geometry.bucket_count; ++b) impl_->log->DetachListener(b);
-  if (impl_->views != nullptr) impl_->views->Close();
+  if (impl_->pinned != nullptr) impl_->pinned->views().Close();
 }
 
 Status Index::Build(BucketLog* log, const Options& options, std::unique_ptr<Index>* index) {
   try {
     std::unique_ptr<Index> built(new Index());
     built->impl_ = std::make_unique<Impl>(log);
-    ENGINE_RACE_RETURN_IF_ERROR(ViewRegistry::Create(&built->impl_->views));
+    ENGINE_RACE_RETURN_IF_ERROR(built->MakeViews());
     BuildContext context(log, built.get(), options, BuildLimits::For(options),
                          {built->impl_->buckets.get(), built->impl_->geometry.bucket_count});
     ENGINE_RACE_RETURN_IF_ERROR(BuildAllBuckets(&context));
@@ -69,6 +71,19 @@ Status Index::Build(BucketLog* log, const Options& options, std::unique_ptr<Inde
   } catch (const std::bad_alloc&) {
     return Status::OutOfMemory("index: no memory to build it");
   }
+}
+
+Status Index::MakeViews() {
+  // First what may throw, so that nobody is left to close the registry.
+  auto pinned = std::make_unique<PinnedBuckets>();
+  ViewRegistry* views = nullptr;
+  ENGINE_RACE_RETURN_IF_ERROR(ViewRegistry::Create(&views));
+  pinned->Watch(views);
+  for (uint32_t b = 0; b < impl_->geometry.bucket_count; ++b) {
+    impl_->buckets[b].set_pinned(pinned.get());
+  }
+  impl_->pinned = std::move(pinned);
+  return Status::Ok();
 }
 
 Status Index::Find(uint64_t key, ValueRef* ref) const {
@@ -84,46 +99,80 @@ __attribute__((noinline)) Status Index::FindSlowly(uint64_t key, ValueRef* ref) 
   return ToStatus(impl_->buckets[bucket].Find(key, ref), bucket);
 }
 
-Status Index::FindAt(uint64_t key, uint64_t /*epoch*/, ValueRef* ref) const {
-  return Find(key, ref);
+Status Index::FindAt(uint64_t key, uint64_t epoch, ValueRef* ref) const {
+  const uint32_t bucket = impl_->BucketOf(key);
+  // What nothing was appended to is the same at every epoch.
+  if (impl_->buckets[bucket].FindQuickly(key, ref)) [[likely]] {
+    return Status::Ok();
+  }
+  return ToStatus(impl_->buckets[bucket].FindAt(key, epoch, ref), bucket);
 }
 
 Status Index::Collect(uint32_t bucket, uint64_t first_key, uint64_t last_key, size_t max_entries,
-                      std::vector<IndexEntry>* entries, bool* complete, uint64_t /*epoch*/) const {
+                      std::vector<IndexEntry>* entries, bool* complete, uint64_t epoch) const {
   return ToStatus(
-      impl_->buckets[bucket].Collect(first_key, last_key, max_entries, entries, complete), bucket);
+      impl_->buckets[bucket].Collect(first_key, last_key, max_entries, entries, complete, epoch),
+      bucket);
 }
 
 Status Index::FirstKeys(uint64_t first_key, uint64_t last_key, uint64_t epoch,
                         std::span<uint64_t> keys, size_t* count) const {
-  *count = 0;
-  std::vector<IndexEntry> entries;
-  for (uint32_t b = impl_->BucketOf(first_key); b <= impl_->BucketOf(last_key); ++b) {
-    bool complete = false;
-    const Status status = Collect(b, first_key, last_key, keys.size(), &entries, &complete, epoch);
-    if (!status.ok() && entries.empty()) return status;
-    if (!status.ok() || !complete) break;
+  const BucketIndex& bucket = impl_->buckets[impl_->BucketOf(first_key)];
+  if (bucket.FirstKeysQuickly(first_key, last_key, keys, count)) [[likely]] {
+    return Status::Ok();
   }
-  for (const IndexEntry& entry : entries) keys[(*count)++] = entry.key;
+  return FirstKeysSlowly(first_key, last_key, epoch, keys, count);
+}
+
+// Out of line, as FindSlowly is.
+__attribute__((noinline)) Status Index::FirstKeysSlowly(uint64_t first_key, uint64_t last_key,
+                                                        uint64_t epoch, std::span<uint64_t> keys,
+                                                        size_t* count) const {
+  *count = 0;
+  if (first_key > last_key) return Status::Ok();
+  const uint32_t last_bucket = impl_->BucketOf(last_key);
+  for (uint32_t b = impl_->BucketOf(first_key); b <= last_bucket; ++b) {
+    size_t added = 0;
+    const Code code =
+        impl_->buckets[b].FirstKeys(first_key, last_key, epoch, keys.subspan(*count), &added);
+    if (code != Code::kOk) return *count > 0 ? Status::Ok() : ToStatus(code, b);
+    *count += added;
+    if (*count == keys.size()) break;
+  }
   return Status::Ok();
 }
 
 Status Index::LastKeys(uint64_t first_key, uint64_t last_key, uint64_t epoch,
                        std::span<uint64_t> keys, size_t* count) const {
-  *count = 0;
-  std::vector<IndexEntry> entries;
-  for (uint32_t b = impl_->BucketOf(last_key) + 1; b-- > impl_->BucketOf(first_key);) {
-    std::vector<IndexEntry> more;
-    bool complete = false;
-    const Status status = Collect(b, first_key, last_key, ~size_t{0}, &more, &complete, epoch);
-    if (!status.ok() && entries.empty()) return status;
-    if (!status.ok()) break;
-    entries.insert(entries.begin(), more.begin(), more.end());
-    if (entries.size() >= keys.size()) break;
+  const BucketIndex& bucket = impl_->buckets[impl_->BucketOf(last_key)];
+  if (bucket.LastKeysQuickly(first_key, last_key, keys, count)) [[likely]] {
+    return Status::Ok();
   }
-  const size_t first = entries.size() > keys.size() ? entries.size() - keys.size() : 0;
-  for (size_t i = first; i < entries.size(); ++i) keys[(*count)++] = entries[i].key;
-  return Status::Ok();
+  return LastKeysSlowly(first_key, last_key, epoch, keys, count);
+}
+
+__attribute__((noinline)) Status Index::LastKeysSlowly(uint64_t first_key, uint64_t last_key,
+                                                       uint64_t epoch, std::span<uint64_t> keys,
+                                                       size_t* count) const {
+  *count = 0;
+  if (first_key > last_key) return Status::Ok();
+  // Filled from the back.
+  Status status;
+  size_t free = keys.size();
+  const uint32_t first_bucket = impl_->BucketOf(first_key);
+  for (uint32_t b = impl_->BucketOf(last_key) + 1; b-- > first_bucket && free > 0;) {
+    size_t added = 0;
+    const Code code =
+        impl_->buckets[b].LastKeys(first_key, last_key, epoch, keys.first(free), &added);
+    if (code != Code::kOk) {
+      if (free == keys.size()) status = ToStatus(code, b);
+      break;
+    }
+    free -= added;
+  }
+  *count = keys.size() - free;
+  if (free > 0) std::copy(keys.begin() + static_cast<ptrdiff_t>(free), keys.end(), keys.begin());
+  return status;
 }
 
 uint64_t Index::EstimateCount(uint32_t bucket, uint64_t first_key, uint64_t last_key) const {
@@ -138,9 +187,9 @@ uint64_t Index::memory_bytes() const {
   return bytes;
 }
 
-uint64_t Index::pinned_bytes() const { return 0; }
+uint64_t Index::pinned_bytes() const { return impl_->pinned->bytes(); }
 
-ViewRegistry& Index::views() const { return *impl_->views; }
+ViewRegistry& Index::views() const { return impl_->pinned->views(); }
 
 Status Index::Prepare(uint32_t bucket) { return impl_->buckets[bucket].Prepare(); }
 

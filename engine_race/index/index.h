@@ -36,7 +36,18 @@ class ValueRef {
   }
   bool tombstone() const { return ((word_ >> (format::kSlotBits + format::kSumBits)) & 1) != 0; }
 
+  // Where there is no record, or none is known: a tombstone that nobody wrote.
+  static ValueRef None() {
+    ValueRef ref(0, 0, true);
+    ref.word_ |= kNoneBit;
+    return ref;
+  }
+  bool none() const { return (word_ & kNoneBit) != 0; }
+
  private:
+  static constexpr uint64_t kNoneBit = uint64_t{1} << 63;
+  static_assert(format::kSlotBits + format::kSumBits + 1 < 63);
+
   uint64_t word_ = 0;
 };
 static_assert(sizeof(ValueRef) == 8);
@@ -81,7 +92,8 @@ class Index : public AppendListener {
   uint64_t EstimateCount(uint32_t bucket, uint64_t first_key, uint64_t last_key) const;
 
   uint64_t memory_bytes() const;
-  // Of that, superseded records that some view may show.
+  // Of that, superseded records that are kept because some view may show them; none without views.
+  // Beside it, deltas may hold such records, in memory that they have anyway.
   uint64_t pinned_bytes() const;
   // Of this index. It may outlive it.
   ViewRegistry& views() const;
@@ -92,7 +104,12 @@ class Index : public AppendListener {
 
  private:
   Index();
+  Status MakeViews();
   Status FindSlowly(uint64_t key, ValueRef* ref) const;
+  Status FirstKeysSlowly(uint64_t first_key, uint64_t last_key, uint64_t epoch,
+                         std::span<uint64_t> keys, size_t* count) const;
+  Status LastKeysSlowly(uint64_t first_key, uint64_t last_key, uint64_t epoch,
+                        std::span<uint64_t> keys, size_t* count) const;
 
   struct Impl;
   std::unique_ptr<Impl> impl_;

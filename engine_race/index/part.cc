@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstring>
 #include <new>
+#include <span>
+#include <utility>
 
 namespace engine_race {
 namespace {
@@ -41,21 +43,23 @@ class RunWriter {
   size_t used_ = 0;
 };
 
-// Where each record of the delta meets the run.
+// Where the records of the delta meet the run.
 class MergePlan {
  public:
   MergePlan(const SortedRun& run, const Delta& delta, bool keep_tombstones)
-      : run_(run),
-        delta_(delta),
-        keep_tombstones_(keep_tombstones),
-        places_(delta.count()),
-        live_count_(run.count()) {
-    for (size_t i = 0; i < places_.size(); ++i) {
+      : run_(run), delta_(delta), keep_tombstones_(keep_tombstones), live_count_(run.count()) {
+    places_.reserve(delta.count() - delta.superseded_count());
+    for (uint32_t i = 0; i < delta.count();) {
       const uint64_t key = delta.keys()[i];
-      places_[i].rank = static_cast<uint32_t>(run.Rank(key));
-      places_[i].replaces = places_[i].rank < run.count() && run.keys()[places_[i].rank] == key;
-      live_count_ += Kept(i);
-      live_count_ -= places_[i].replaces;
+      Place place;
+      place.newest = i;
+      while (i < delta.count() && delta.keys()[i] == key) ++i;
+      place.end = i;
+      place.rank = static_cast<uint32_t>(run.Rank(key));
+      place.replaces = place.rank < run.count() && run.keys()[place.rank] == key;
+      live_count_ += Kept(place);
+      live_count_ -= place.replaces;
+      places_.push_back(place);
     }
   }
 
@@ -65,15 +69,44 @@ class MergePlan {
   template <typename AppendFn>
   void Emit(const AppendFn& append) const {
     size_t copied = 0;
-    for (size_t i = 0; i < places_.size(); ++i) {
-      const size_t rank = places_[i].rank;
+    for (const Place& place : places_) {
+      const size_t rank = place.rank;
       if (rank > copied) append(run_.keys() + copied, run_.refs() + copied, rank - copied);
-      if (Kept(i)) append(delta_.keys() + i, delta_.refs() + i, 1);
-      copied = rank + places_[i].replaces;
+      if (Kept(place)) append(delta_.keys() + place.newest, delta_.refs() + place.newest, 1);
+      copied = rank + place.replaces;
     }
     if (run_.count() > copied) {
       append(run_.keys() + copied, run_.refs() + copied, run_.count() - copied);
     }
+  }
+
+  // Calls keep(record) with what live views need of what is no longer in the run: old undo records
+  // and those of what the delta supersedes, in the order of a History.
+  template <typename KeepFn>
+  void EmitUndo(const History* history, const LiveEpochs& live, const KeepFn& keep) const {
+    UndoFilter filter(live);
+    const std::span<const UndoRecord> old =
+        history == nullptr ? std::span<const UndoRecord>() : history->records();
+    size_t at = 0;
+    const auto emit = [&](const UndoRecord& record) {
+      if (filter.Keeps(record.superseded_at)) keep(record);
+    };
+    const auto emit_old_key = [&] {
+      const uint64_t key = old[at].key;
+      for (; at < old.size() && old[at].key == key; ++at) emit(old[at]);
+    };
+    for (const Place& place : places_) {
+      const uint64_t key = delta_.keys()[place.newest];
+      for (; at < old.size() && old[at].key < key; emit_old_key()) filter.BeginKey();
+      filter.BeginKey();
+      if (at < old.size() && old[at].key == key) emit_old_key();
+      ValueRef before = place.replaces ? run_.refs()[place.rank] : ValueRef::None();
+      for (uint32_t i = place.end; i-- > place.newest;) {
+        emit({key, delta_.stamps()[i], before});
+        before = delta_.refs()[i];
+      }
+    }
+    for (; at < old.size(); emit_old_key()) filter.BeginKey();
   }
 
   // The keys at `positions`, ascending, of the merged sequence.
@@ -90,12 +123,17 @@ class MergePlan {
   }
 
  private:
+  // Of one key: the delta's records [newest, end), and what they supersede in the run.
   struct Place {
+    uint32_t newest;
+    uint32_t end;
     uint32_t rank;
     bool replaces;
   };
 
-  bool Kept(size_t i) const { return keep_tombstones_ || !delta_.refs()[i].tombstone(); }
+  bool Kept(const Place& place) const {
+    return keep_tombstones_ || !delta_.refs()[place.newest].tombstone();
+  }
 
   const SortedRun& run_;
   const Delta& delta_;
@@ -125,6 +163,32 @@ Status MakeRuns(const MergePlan& plan, size_t split_keys, std::vector<SortedRun>
   return Status::Ok();
 }
 
+// Spreads what live views need over the parts that hold its keys, or over a part without a run.
+void MakeHistories(const MergePlan& plan, const History* history, const LiveEpochs& live,
+                   uint64_t first_key, PartReplacement* replacement) {
+  if (live.empty()) return;
+  std::vector<std::unique_ptr<Part>>& parts = replacement->parts;
+  std::vector<std::vector<UndoRecord>> records(std::max<size_t>(1, parts.size()));
+  std::vector<size_t> counts(records.size());
+  const auto visit = [&](const auto& keep) {
+    size_t p = 0;
+    plan.EmitUndo(history, live, [&](const UndoRecord& record) {
+      while (p + 1 < parts.size() && record.key >= replacement->first_keys[p + 1]) ++p;
+      keep(p, record);
+    });
+  };
+  visit([&](size_t p, const UndoRecord&) { ++counts[p]; });
+  for (size_t p = 0; p < records.size(); ++p) records[p].reserve(counts[p]);
+  visit([&](size_t p, const UndoRecord& record) { records[p].push_back(record); });
+  if (parts.empty() && counts[0] > 0) {
+    parts.push_back(std::make_unique<Part>());
+    replacement->first_keys.push_back(first_key);
+  }
+  for (size_t p = 0; p < parts.size(); ++p) {
+    if (counts[p] > 0) parts[p]->history = std::make_shared<const History>(std::move(records[p]));
+  }
+}
+
 }  // namespace
 
 uint32_t DeltaLimit(size_t run_count) {
@@ -132,22 +196,30 @@ uint32_t DeltaLimit(size_t run_count) {
   return std::clamp(2 * root, kMinDeltaLimit, kMaxDeltaLimit);
 }
 
-Status MergePart(const Part& part, bool keep_tombstones, size_t split_keys,
+Status MergePart(const Part& part, const std::shared_ptr<const History>& history,
+                 const LiveEpochs& live, bool keep_tombstones, size_t split_keys,
                  PartReplacement* replacement) {
   assert(part.delta.count() > 0);
   const SortedRun no_run;
-  const bool appended = part.run.count() > 0 && part.delta.keys()[0] > part.run.max_key();
+  const uint64_t first_new_key = part.delta.keys()[0];
+  const bool appended = part.run.count() > 0 && first_new_key > part.run.max_key() &&
+                        (history == nullptr || first_new_key > history->max_key());
+  const bool keeps_old = appended && part.run.count() + part.delta.count() > split_keys;
   replacement->parts.clear();
-  replacement->keeps_old_run = appended && part.run.count() + part.delta.count() > split_keys;
+  replacement->first_keys.clear();
+  replacement->keeps_old_run = keeps_old;
   try {
-    const MergePlan plan(replacement->keeps_old_run ? no_run : part.run, part.delta,
-                         keep_tombstones);
+    const MergePlan plan(keeps_old ? no_run : part.run, part.delta, keep_tombstones);
     std::vector<SortedRun> runs;
     if (plan.live_count() > 0) ENGINE_RACE_RETURN_IF_ERROR(MakeRuns(plan, split_keys, &runs));
     for (SortedRun& run : runs) {
+      // What lies before the second part's keys, in the history too, belongs to the first one.
+      const bool is_first = replacement->parts.empty();
+      replacement->first_keys.push_back(is_first ? first_new_key : run.min_key());
       replacement->parts.push_back(std::make_unique<Part>());
       replacement->parts.back()->run = std::move(run);
     }
+    MakeHistories(plan, keeps_old ? nullptr : history.get(), live, first_new_key, replacement);
     return Status::Ok();
   } catch (const std::bad_alloc&) {
     return Status::OutOfMemory("index: no memory to merge new records");

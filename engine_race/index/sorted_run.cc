@@ -22,7 +22,7 @@ Status SortedRun::Create(size_t key_count, const CellMap& map, SlabAllocator* sl
   const uint64_t above = map.max_key() | (~uint64_t{0} >> 1);
   std::fill_n(run->keys_ + key_count, kScanKeyCount, above);
   run->cells_ = reinterpret_cast<uint32_t*>(run->refs_ + key_count);
-  run->view_ = RunView(map, run->keys_, run->refs_, run->cells_);
+  run->view_ = RunView(map, key_count, run->keys_, run->refs_, run->cells_);
   run->block_ = std::move(block);
   return Status::Ok();
 }

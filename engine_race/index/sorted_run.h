@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 
 #include "engine_race/base/status.h"
 #include "engine_race/index/cell_map.h"
@@ -26,8 +27,9 @@ namespace engine_race {
 class RunView {
  public:
   RunView() = default;
-  RunView(const CellMap& map, const uint64_t* keys, const ValueRef* refs, const uint32_t* cells)
-      : map_(map), keys_(keys), refs_(refs), cells_(cells) {}
+  RunView(const CellMap& map, size_t count, const uint64_t* keys, const ValueRef* refs,
+          const uint32_t* cells)
+      : map_(map), keys_(keys), refs_(refs), cells_(cells), count_(count) {}
 
   // Looks where an evenly spread key would be; true when it is there.
   //
@@ -55,6 +57,36 @@ class RunView {
     return true;
   }
 
+  // How many keys are below `key`, looked for where an evenly spread key would be, else in its
+  // whole cell; false when the map does not contain it. `still_valid` as above: what the keys then
+  // read as does no harm beyond a wrong rank, which is below count() + kScanKeyCount.
+  template <typename StillValidFn>
+  bool RankQuickly(uint64_t key, size_t* rank, const StillValidFn& still_valid) const {
+    if (!map_.Contains(key)) return false;
+    const CellMap::Place place = map_.PlaceOf(key);
+    const uint32_t begin = cells_[place.cell];
+    const uint32_t size = cells_[place.cell + 1] - begin;
+    if (!still_valid()) [[unlikely]] {
+      return false;
+    }
+    const size_t guess = begin + place.FractionOf(size);
+    const size_t window = guess > kScanKeyCount / 2 ? guess - kScanKeyCount / 2 : 0;
+    const size_t near = window + CountBelow(keys_ + window, key);
+    const bool above_last = near == 0 || keys_[near - 1] < key;
+    if (above_last && keys_[near] >= key) [[likely]] {
+      *rank = near;
+    } else {
+      *rank = begin + LowerBound(keys_ + begin, size, key);
+    }
+    return true;
+  }
+
+  // There are keys.size() from `rank` on, or memory that was taken away.
+  void CopyKeys(size_t rank, std::span<uint64_t> keys) const {
+    const uint64_t* const from = keys_ + rank;
+    for (size_t i = 0; i < keys.size(); ++i) keys[i] = from[i];
+  }
+
   // How many keys are below `key`, which the map contains.
   size_t RankInside(uint64_t key) const {
     const uint32_t cell = map_.Of(key);
@@ -63,12 +95,14 @@ class RunView {
   }
 
   const CellMap& map() const { return map_; }
+  size_t count() const { return count_; }
 
  private:
   CellMap map_;
   const uint64_t* keys_ = nullptr;
   const ValueRef* refs_ = nullptr;
   const uint32_t* cells_ = nullptr;
+  size_t count_ = 0;
 };
 
 class SortedRun {

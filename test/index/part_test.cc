@@ -30,7 +30,7 @@ std::unique_ptr<Part> MakePart(const std::vector<KeyRecord>& older,
   EXPECT_TRUE(PartBuilder(&slabs).MakeParts(Model(older).Entries(), &row).ok());
   std::unique_ptr<Part> part = row.empty() ? std::make_unique<Part>() : std::move(row[0]);
   EXPECT_TRUE(Delta::Create(1024, &part->delta).ok());
-  for (const KeyRecord& record : newer) part->delta.Put(record.key, test::RefOf(record));
+  for (const KeyRecord& record : newer) part->delta.Put(record.key, test::RefOf(record), 0, false);
   return part;
 }
 
@@ -56,7 +56,7 @@ TEST(PartTest, MergesRandomDeltas) {
     for (const KeyRecord& record : newer) model.Add(record);
     for (const bool keep_tombstones : {false, true}) {
       PartReplacement replacement;
-      ASSERT_TRUE(MergePart(*part, keep_tombstones, kNoSplit, &replacement).ok());
+      ASSERT_TRUE(MergePart(*part, nullptr, LiveEpochs(), keep_tombstones, kNoSplit, &replacement).ok());
       EXPECT_FALSE(replacement.keeps_old_run);
       ExpectSameEntries(EntriesOf(replacement), model.Entries(0, ~uint64_t{0}, keep_tombstones));
       for (const auto& merged : replacement.parts) {
@@ -75,7 +75,7 @@ TEST(PartTest, SplitsInTwoWhenLarge) {
   for (uint64_t i = 0; i < 100; ++i) newer.push_back(Record(i * 7 + 1, 1000 + i));
   const std::unique_ptr<Part> part = MakePart(older, newer);
   PartReplacement replacement;
-  ASSERT_TRUE(MergePart(*part, false, 1000, &replacement).ok());
+  ASSERT_TRUE(MergePart(*part, nullptr, LiveEpochs(), false, 1000, &replacement).ok());
   ASSERT_EQ(replacement.parts.size(), 2U);
   const size_t total = replacement.parts[0]->run.count() + replacement.parts[1]->run.count();
   EXPECT_EQ(replacement.parts[0]->run.count(), total / 2);
@@ -91,7 +91,7 @@ TEST(PartTest, AppendedKeysLeaveAFullRunAlone) {
   for (uint64_t i = 0; i < 100; ++i) newer.push_back(Record(1000 + i, 1000 + i));
   const std::unique_ptr<Part> part = MakePart(older, newer);
   PartReplacement replacement;
-  ASSERT_TRUE(MergePart(*part, false, 1050, &replacement).ok());
+  ASSERT_TRUE(MergePart(*part, nullptr, LiveEpochs(), false, 1050, &replacement).ok());
   EXPECT_TRUE(replacement.keeps_old_run);
   ExpectSameEntries(EntriesOf(replacement), Model(newer).Entries());
 }
@@ -105,7 +105,7 @@ TEST(PartTest, TombstonesForEverythingLeaveNoPart) {
   }
   const std::unique_ptr<Part> part = MakePart(older, newer);
   PartReplacement replacement;
-  ASSERT_TRUE(MergePart(*part, false, kNoSplit, &replacement).ok());
+  ASSERT_TRUE(MergePart(*part, nullptr, LiveEpochs(), false, kNoSplit, &replacement).ok());
   EXPECT_TRUE(replacement.parts.empty());
   EXPECT_FALSE(replacement.keeps_old_run);
 }

@@ -1,0 +1,66 @@
+#include "engine_race/index/history.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace engine_race {
+namespace {
+
+// So many records stand for all of them when the middle one is looked for.
+constexpr size_t kSampleCount = 64;
+
+}  // namespace
+
+History::History(std::vector<UndoRecord> records) : records_(std::move(records)) {
+  for (const UndoRecord& record : records_) end_epoch_ = std::max(end_epoch_, record.superseded_at);
+  std::array<uint64_t, kSampleCount> sample = {};
+  const size_t count = std::min(records_.size(), kSampleCount);
+  for (size_t i = 0; i < count; ++i) {
+    sample[i] = records_[i * records_.size() / count].superseded_at;
+  }
+  const auto middle = sample.begin() + static_cast<ptrdiff_t>(count / 2);
+  std::nth_element(sample.begin(), middle, sample.begin() + static_cast<ptrdiff_t>(count));
+  sweep_epoch_ = *middle;
+}
+
+size_t History::Rank(uint64_t key) const {
+  const auto found =
+      std::lower_bound(records_.begin(), records_.end(), key,
+                       [](const UndoRecord& record, uint64_t bound) { return record.key < bound; });
+  return static_cast<size_t>(found - records_.begin());
+}
+
+bool History::Find(uint64_t key, uint64_t epoch, ValueRef* ref) const {
+  if (epoch >= end_epoch_) return false;
+  for (size_t i = Rank(key); i < records_.size() && records_[i].key == key; ++i) {
+    if (records_[i].superseded_at <= epoch) continue;
+    *ref = records_[i].ref;
+    return true;
+  }
+  return false;
+}
+
+std::shared_ptr<const History> History::Sweep(const std::shared_ptr<const History>& history,
+                                              const LiveEpochs& live) {
+  if (live.empty()) return nullptr;
+  const auto visit = [&](const auto& keep) {
+    UndoFilter filter(live);
+    const UndoRecord* last = nullptr;
+    for (const UndoRecord& record : history->records_) {
+      if (last == nullptr || last->key != record.key) filter.BeginKey();
+      last = &record;
+      if (filter.Keeps(record.superseded_at)) keep(record);
+    }
+  };
+  size_t count = 0;
+  visit([&count](const UndoRecord&) { ++count; });
+  if (count == history->records_.size()) return history;
+  if (count == 0) return nullptr;
+  std::vector<UndoRecord> kept;
+  kept.reserve(count);
+  visit([&kept](const UndoRecord& record) { kept.push_back(record); });
+  return std::make_shared<const History>(std::move(kept));
+}
+
+}  // namespace engine_race

@@ -1,0 +1,80 @@
+// What the records of a part were before: for each superseded record that some live view may show,
+// when it was superseded and what it said.
+//
+// The state of a key at epoch s is the oldest of its undo records that was superseded after s, else
+// what the run holds. An undo record that no live view can need may be left out at any time: views
+// of now see newer ones.
+//
+// Thread safety: const calls from any thread; never changes.
+#ifndef ENGINE_RACE_INDEX_HISTORY_H_
+#define ENGINE_RACE_INDEX_HISTORY_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "engine_race/index/index.h"
+#include "engine_race/index/live_epochs.h"
+
+namespace engine_race {
+
+struct UndoRecord {
+  uint64_t key = 0;
+  uint64_t superseded_at = 0;  // the stamp of what came after it
+  ValueRef ref;                // ValueRef::None() where there was nothing
+};
+static_assert(sizeof(UndoRecord) == 24);
+
+// Which of the undo records of a key live views need. The records of one key after another, each
+// key's in the order in which they were superseded.
+class UndoFilter {
+ public:
+  explicit UndoFilter(const LiveEpochs& live) : live_(live) {}
+
+  void BeginKey() { shown_from_ = 0; }
+  bool Keeps(uint64_t superseded_at) {
+    const bool kept = live_.AnyIn(shown_from_, superseded_at);
+    shown_from_ = superseded_at;
+    return kept;
+  }
+
+ private:
+  const LiveEpochs& live_;
+  uint64_t shown_from_ = 0;
+};
+
+class History {
+ public:
+  // Not empty; by key, those of a key in the order in which they were superseded.
+  explicit History(std::vector<UndoRecord> records);
+
+  // What `key` was at `epoch`; false when that is what the run says.
+  bool Find(uint64_t key, uint64_t epoch, ValueRef* ref) const;
+  // How many records have lower keys.
+  size_t Rank(uint64_t key) const;
+
+  std::span<const UndoRecord> records() const { return records_; }
+  uint64_t max_key() const { return records_.back().key; }
+  // A view of this epoch or of a later one needs none of the records.
+  uint64_t end_epoch() const { return end_epoch_; }
+  size_t memory_bytes() const { return sizeof(*this) + records_.capacity() * sizeof(UndoRecord); }
+
+  // Whether so much of it is of no use any more that a sweep pays.
+  bool WorthSweeping(const LiveEpochs& live) const { return live.oldest() >= sweep_epoch_; }
+  // What of it is still needed: `history` itself when that is everything, null when it is nothing.
+  // May throw std::bad_alloc.
+  static std::shared_ptr<const History> Sweep(const std::shared_ptr<const History>& history,
+                                              const LiveEpochs& live);
+
+ private:
+  std::vector<UndoRecord> records_;
+  uint64_t end_epoch_ = 0;
+  // Once the oldest view is of this epoch, about half of the records are of no use.
+  uint64_t sweep_epoch_ = 0;
+};
+
+}  // namespace engine_race
+
+#endif  // ENGINE_RACE_INDEX_HISTORY_H_

@@ -1,0 +1,130 @@
+// Walks over what a view shows of one part: run, delta and history merged, in either direction.
+//
+// Thread safety: one thread; the part must not change meanwhile.
+#ifndef ENGINE_RACE_INDEX_PART_CURSOR_H_
+#define ENGINE_RACE_INDEX_PART_CURSOR_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "engine_race/index/index.h"
+#include "engine_race/index/lower_bound.h"
+#include "engine_race/index/part.h"
+
+namespace engine_race {
+
+// How many of the `count` ascending keys are at or below `key`.
+inline size_t UpperRank(const uint64_t* keys, size_t count, uint64_t key) {
+  return key == ~uint64_t{0} ? count : LowerBound(keys, count, key + 1);
+}
+
+inline size_t UpperRank(const SortedRun& run, uint64_t key) {
+  return key == ~uint64_t{0} ? run.count() : run.Rank(key + 1);
+}
+
+// The live records of a part at an epoch with keys in [first_key, last_key].
+class PartCursor {
+ public:
+  PartCursor(const Part& part, uint64_t first_key, uint64_t last_key, uint64_t epoch)
+      : part_(part),
+        epoch_(epoch),
+        run_(part.run.Rank(first_key)),
+        run_end_(UpperRank(part.run, last_key)),
+        delta_(part.delta.Rank(first_key)),
+        delta_end_(UpperRank(part.delta.keys(), part.delta.count(), last_key)) {
+    // What no view of this epoch needs is not looked at.
+    if (part.history == nullptr || epoch >= part.history->end_epoch()) return;
+    undo_ = part.history->records().data();
+    history_ = part.history->Rank(first_key);
+    history_end_ = last_key == ~uint64_t{0} ? part.history->records().size()
+                                            : part.history->Rank(last_key + 1);
+  }
+
+  // The next one from the front; false when none is left.
+  bool Next(IndexEntry* entry) {
+    while (delta_ < delta_end_ || history_ < history_end_) {
+      if (NextChanged(entry)) return true;
+    }
+    if (run_ == run_end_) return false;
+    *entry = {part_.run.keys()[run_], part_.run.refs()[run_]};
+    ++run_;
+    return true;
+  }
+
+  // The next one from the back.
+  bool Previous(IndexEntry* entry) {
+    while (delta_ < delta_end_ || history_ < history_end_) {
+      if (PreviousChanged(entry)) return true;
+    }
+    if (run_ == run_end_) return false;
+    --run_end_;
+    *entry = {part_.run.keys()[run_end_], part_.run.refs()[run_end_]};
+    return true;
+  }
+
+ private:
+  // Takes the lowest key of all three; false when the view shows nothing of it.
+  bool NextChanged(IndexEntry* entry) {
+    const Delta& delta = part_.delta;
+    uint64_t key = ~uint64_t{0};
+    if (delta_ < delta_end_) key = delta.keys()[delta_];
+    if (history_ < history_end_) key = std::min(key, undo_[history_].key);
+    if (run_ < run_end_) key = std::min(key, part_.run.keys()[run_]);
+    // What was there first: the run says it, the history knows better, and the delta best.
+    ValueRef ref = ValueRef::None();
+    if (run_ < run_end_ && part_.run.keys()[run_] == key) ref = part_.run.refs()[run_++];
+    bool found = false;
+    for (; history_ < history_end_ && undo_[history_].key == key; ++history_) {
+      if (found || undo_[history_].superseded_at <= epoch_) continue;
+      ref = undo_[history_].ref;
+      found = true;
+    }
+    found = false;
+    for (; delta_ < delta_end_ && delta.keys()[delta_] == key; ++delta_) {
+      if (found || delta.stamps()[delta_] > epoch_) continue;
+      ref = delta.refs()[delta_];
+      found = true;
+    }
+    *entry = {key, ref};
+    return !ref.tombstone();
+  }
+
+  // The same of the highest key.
+  bool PreviousChanged(IndexEntry* entry) {
+    const Delta& delta = part_.delta;
+    uint64_t key = 0;
+    if (delta_ < delta_end_) key = delta.keys()[delta_end_ - 1];
+    if (history_ < history_end_) key = std::max(key, undo_[history_end_ - 1].key);
+    if (run_ < run_end_) key = std::max(key, part_.run.keys()[run_end_ - 1]);
+    ValueRef ref = ValueRef::None();
+    if (run_ < run_end_ && part_.run.keys()[run_end_ - 1] == key) {
+      ref = part_.run.refs()[--run_end_];
+    }
+    // The last that fits is the one that was superseded first, or written last.
+    for (; history_ < history_end_ && undo_[history_end_ - 1].key == key; --history_end_) {
+      const UndoRecord& record = undo_[history_end_ - 1];
+      if (record.superseded_at > epoch_) ref = record.ref;
+    }
+    for (; delta_ < delta_end_ && delta.keys()[delta_end_ - 1] == key; --delta_end_) {
+      if (delta.stamps()[delta_end_ - 1] <= epoch_) ref = delta.refs()[delta_end_ - 1];
+    }
+    *entry = {key, ref};
+    return !ref.tombstone();
+  }
+
+  const Part& part_;
+  const uint64_t epoch_;
+  // What is left of each: [begin, end).
+  size_t run_;
+  size_t run_end_;
+  size_t delta_;
+  size_t delta_end_;
+  const UndoRecord* undo_ = nullptr;
+  size_t history_ = 0;
+  size_t history_end_ = 0;
+};
+
+}  // namespace engine_race
+
+#endif  // ENGINE_RACE_INDEX_PART_CURSOR_H_
