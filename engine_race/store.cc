@@ -8,33 +8,18 @@
 
 #include "engine_race/base/guarded.h"
 #include "engine_race/base/key.h"
+#include "engine_race/base/memory.h"
 #include "engine_race/index/index.h"
 #include "engine_race/io/backend_probe.h"
 #include "engine_race/log/bucket_log.h"
 #include "engine_race/log/verify.h"
 #include "engine_race/scan/iterator_pool.h"
+#include "engine_race/scan/key_range.h"
 #include "engine_race/scan/range_reader.h"
 #include "engine_race/task/point_reader.h"
 #include "engine_race/task/read_pool.h"
 
 namespace engine_race {
-namespace {
-
-Status CheckKey(std::string_view key) {
-  if (key.size() == kKeyBytes && key.data() != nullptr) [[likely]] {
-    return Status::Ok();
-  }
-  return Status::InvalidArgument("a key has " + std::to_string(kKeyBytes) + " bytes, not " +
-                                 std::to_string(key.size()));
-}
-
-Status CheckBound(std::string_view bound) {
-  if (bound.empty() || (bound.size() == kKeyBytes && bound.data() != nullptr)) return Status::Ok();
-  return Status::InvalidArgument("a bound is empty or has " + std::to_string(kKeyBytes) +
-                                 " bytes, not " + std::to_string(bound.size()));
-}
-
-}  // namespace
 
 struct Store::Impl {
   // What the first read or range makes.
@@ -81,12 +66,15 @@ struct Store::Impl {
       built->options = options;
       ENGINE_RACE_RETURN_IF_ERROR(ChooseBackend(&built->options));
       ENGINE_RACE_RETURN_IF_ERROR(Index::Build(log.get(), built->options, &built->index));
+      const uint64_t scan_bytes = ScanBudget(*built->index);
+      const uint64_t window_bytes = IteratorPool::WindowBytes(scan_bytes);
       built->ranges = std::make_unique<RangeReader>(*log, *built->index, built->options,
-                                                    RangeBudget(*built->index));
+                                                    scan_bytes - window_bytes);
       built->points = std::make_unique<PointReader>(*log, *built->index, options.verify_checksums);
       built->pool =
           std::make_unique<ReadPool>(*built->points, built->options, ValueFileDescriptors());
-      built->iterators = std::make_unique<IteratorPool>(*log, *built->index, built->options);
+      built->iterators =
+          std::make_unique<IteratorPool>(*log, *built->index, built->options, window_bytes);
       readers = std::move(built);
       // Release pairs with the acquire above.
       ready.store(readers.get(), std::memory_order_release);
@@ -97,7 +85,7 @@ struct Store::Impl {
 
   // What the memory budget leaves for scans: all but the index, staging as if every bucket were
   // written to, and a share for the rest (stacks, bounce buffers, the allocator).
-  uint64_t RangeBudget(const Index& index) const {
+  uint64_t ScanBudget(const Index& index) const {
     constexpr uint64_t kLeastBytes = uint64_t{8} << 20;
     const Geometry& geometry = log->geometry();
     const uint64_t taken = options.memory_budget_bytes / 20 + index.memory_bytes() +
@@ -163,25 +151,24 @@ struct Store::Impl {
     return Status::Ok();
   }
 
-  Status Range(std::string_view lower, std::string_view upper, const VisitFn& visit) {
-    ENGINE_RACE_RETURN_IF_ERROR(CheckBound(lower));
-    ENGINE_RACE_RETURN_IF_ERROR(CheckBound(upper));
+  // Null: of the latest state.
+  Status Range(const Snapshot* snapshot, std::string_view lower, std::string_view upper,
+               const VisitFn& visit) {
     if (!visit) return Status::InvalidArgument("the visit function is empty");
-    const uint64_t first = lower.empty() ? 0 : DecodeKey(lower.data());
-    uint64_t last = ~uint64_t{0};
-    if (!upper.empty()) {
-      const uint64_t end = DecodeKey(upper.data());
-      if (end <= first) return Status::Ok();
-      last = end - 1;
-    }
+    KeyRange range;
     Readers* available = nullptr;
-    ENGINE_RACE_RETURN_IF_ERROR(Guarded([&] { return EnsureReaders(&available); }));
-    // Not guarded: what the visitor throws is the caller's.
-    return available->ranges->Scan(first, last, [&visit](uint64_t key, const char* value) {
+    ENGINE_RACE_RETURN_IF_ERROR(Guarded([&] {
+      ENGINE_RACE_RETURN_IF_ERROR(ParseBounds(lower, upper, &range));
+      return EnsureReaders(&available);
+    }));
+    const auto visit_record = [&visit](uint64_t key, const char* value) {
       char key_bytes[kKeyBytes];
       EncodeKey(key, key_bytes);
       visit(std::string_view(key_bytes, kKeyBytes), std::string_view(value, kValueBytes));
-    });
+    };
+    // Not guarded: what the visitor throws is the caller's.
+    return snapshot == nullptr ? available->ranges->Scan(range.first, range.last, visit_record)
+                               : available->iterators->Scan(*snapshot, range, visit_record);
   }
 
   Status GetSnapshot(Snapshot* snapshot) {
@@ -199,6 +186,19 @@ struct Store::Impl {
     Readers* available = nullptr;
     ENGINE_RACE_RETURN_IF_ERROR(EnsureReaders(&available));
     return available->iterators->New(iterator_options, iterator);
+  }
+
+  Status Read(const Snapshot& snapshot, std::string_view key, std::string* value) {
+    ENGINE_RACE_RETURN_IF_ERROR(CheckKey(key));
+    if (value == nullptr) return Status::InvalidArgument("the value to read into is null");
+    Readers* available = nullptr;
+    ENGINE_RACE_RETURN_IF_ERROR(EnsureReaders(&available));
+    ENGINE_RACE_RETURN_IF_ERROR(available->iterators->CheckSnapshot(snapshot));
+    alignas(kIoAlignment) char buffer[kValueBytes];
+    ENGINE_RACE_RETURN_IF_ERROR(
+        available->points->ReadAt(DecodeKey(key.data()), snapshot.view().epoch, buffer));
+    value->assign(buffer, kValueBytes);
+    return Status::Ok();
   }
 
   // Every failure but an absent key goes through the log callback as well.
@@ -257,7 +257,7 @@ Status Store::ReadAsync(std::string_view key, std::string* value, ReadDoneFn don
 }
 
 Status Store::Range(std::string_view lower, std::string_view upper, const VisitFn& visit) {
-  return impl_->Report(impl_->Range(lower, upper, visit));
+  return impl_->Report(impl_->Range(nullptr, lower, upper, visit));
 }
 
 Status Store::GetSnapshot(Snapshot* snapshot) {
@@ -266,6 +266,15 @@ Status Store::GetSnapshot(Snapshot* snapshot) {
 
 Status Store::NewIterator(const IteratorOptions& options, Iterator* iterator) {
   return impl_->Report(Guarded([&] { return impl_->NewIterator(options, iterator); }));
+}
+
+Status Store::Read(const Snapshot& snapshot, std::string_view key, std::string* value) {
+  return impl_->Report(Guarded([&] { return impl_->Read(snapshot, key, value); }));
+}
+
+Status Store::Range(const Snapshot& snapshot, std::string_view lower, std::string_view upper,
+                    const VisitFn& visit) {
+  return impl_->Report(impl_->Range(&snapshot, lower, upper, visit));
 }
 
 Status Store::Sync() {
@@ -303,6 +312,11 @@ StoreStats Store::Stats() const {
     stats.index_memory_bytes = readers->index->memory_bytes();
     stats.range_memory_bytes = readers->ranges->memory_bytes();
     stats.task_memory_bytes = readers->pool->memory_bytes();
+    stats.iterator_memory_bytes = readers->iterators->memory_bytes();
+    const ViewRegistry::Census views = readers->index->views().TakeCensus();
+    stats.view_count = views.count;
+    stats.view_pinned_bytes = readers->index->pinned_bytes();
+    stats.oldest_view_age_ms = views.oldest_age_ms;
     stats.io_backend = io::BackendName(readers->options.io_backend);
   }
   stats.memory_budget_bytes = impl_->options.memory_budget_bytes;

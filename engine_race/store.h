@@ -2,7 +2,8 @@
 //
 // Start reading here. engine_race/engine_race.h is the same store behind the contest's contract.
 // Thread safety: every call from any number of threads, except that the destructor, which closes
-// the store, must come last.
+// the store, must come when none of them is under way, calls of iterators and snapshots included.
+// These may outlive it: see scan/iterator.h and scan/snapshot.h.
 #ifndef ENGINE_RACE_STORE_H_
 #define ENGINE_RACE_STORE_H_
 
@@ -36,7 +37,9 @@ struct StoreStats {
   uint64_t index_memory_bytes = 0;  // 0 before the first read or range
   uint64_t range_memory_bytes = 0;
   uint64_t task_memory_bytes = 0;  // of the workers: rings, buffers, tasks
-  uint64_t iterator_memory_bytes = 0;  // of released iterators that wait to be used again
+  // Of values that iterators read ahead and ranges at snapshots, and of released iterators that
+  // wait to be used again.
+  uint64_t iterator_memory_bytes = 0;
   uint64_t memory_budget_bytes = 0;
   // Snapshots and iterators that are held, and what they pin: memory, part of the index's, of
   // superseded records that one of them can still see.
@@ -92,14 +95,16 @@ class Store {
   Status Range(std::string_view lower, std::string_view upper, const VisitFn& visit);
 
   // A state of the store to read at: see scan/snapshot.h. The first one builds the index, as the
-  // first read does.
+  // first read does. What *snapshot held before is released.
   Status GetSnapshot(Snapshot* snapshot);
 
-  // See scan/iterator.h. kInvalidArgument for bounds that are neither empty nor of 8 bytes, and for
-  // a snapshot of another store.
+  // A walk over the records, both ways: see scan/iterator.h. kInvalidArgument for bounds that are
+  // neither empty nor of 8 bytes, and for a snapshot of another store; *iterator is then left as it
+  // was.
   Status NewIterator(const IteratorOptions& options, Iterator* iterator);
 
-  // Read and Range of what a snapshot shows.
+  // Read and Range of what a snapshot shows; kInvalidArgument when it is not taken or another
+  // store's. Such a Range reads for itself, without a part in the pass that others share.
   Status Read(const Snapshot& snapshot, std::string_view key, std::string* value);
   Status Range(const Snapshot& snapshot, std::string_view lower, std::string_view upper,
                const VisitFn& visit);

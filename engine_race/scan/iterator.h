@@ -5,7 +5,9 @@
 // next one of its thread (Options::cache_iterators), and a kept one moves on to another state with
 // Refresh, which allocates nothing.
 //
-// Keys come from the index, batch by batch; a value is read when it is asked for.
+// Keys come from the index batch by batch, few at first and more the longer a walk goes on; moving
+// within a batch, and a seek that ends in it, does without the index. A value is read when it is
+// asked for.
 //
 // A handle: moves, does not copy, releases itself. One thread at a time. It may outlive its store:
 // then it is not valid and its status says kInvalidArgument.
@@ -13,9 +15,10 @@
 #define ENGINE_RACE_SCAN_ITERATOR_H_
 
 #include <cstdint>
-#include <memory>
 #include <string_view>
+#include <utility>
 
+#include "engine_race/base/options.h"
 #include "engine_race/base/status.h"
 #include "engine_race/scan/snapshot.h"
 
@@ -27,27 +30,38 @@ struct IteratorOptions {
   // Keys in [lower_bound, upper_bound); empty means open on its side. Copied.
   std::string_view lower_bound;
   std::string_view upper_bound;
-  // value() reads this many records' values at once, those that the last step's direction will come
-  // to next, and keeps them in memory: up to 64. For runs whose values are wanted; 0 reads each
-  // value by itself.
+  // value() reads this many records' values at once, those that the walk will come to next, and
+  // keeps them in memory: up to 64, and fewer when the memory for such reads is in use. For runs
+  // whose values are wanted; 0 reads each value by itself. The walk goes the way from the last
+  // value asked for to this one; right after a seek, forwards, or backwards after SeekForPrev and
+  // SeekToLast.
   uint32_t prefetch_records = 0;
   // After this many calls of Next and Prev the iterator moves on to the latest state by itself, and
-  // keeps its position, so that a long walk does not pin an old state. 0: never.
+  // goes on from its key, so that a long walk does not pin an old state. 0: never.
   uint64_t refresh_every_steps = 0;
 };
 
 class Iterator {
  public:
   // Not valid, and good for nothing but to be assigned to.
-  Iterator() noexcept;
-  Iterator(Iterator&& other) noexcept;
-  Iterator& operator=(Iterator&& other) noexcept;
-  ~Iterator();
+  Iterator() noexcept = default;
+  Iterator(Iterator&& other) noexcept
+      : stand_(std::exchange(other.stand_, {})), impl_(std::exchange(other.impl_, nullptr)) {}
+  Iterator& operator=(Iterator&& other) noexcept {
+    if (this != &other) {
+      Release();
+      stand_ = std::exchange(other.stand_, {});
+      impl_ = std::exchange(other.impl_, nullptr);
+    }
+    return *this;
+  }
+  ~Iterator() { Release(); }
 
   // It stands at a record. False after the last one and after an error: status() tells them apart.
-  bool Valid() const;
-  // Ok, or what ended the walk: kCorruption, kIOError, kInvalidArgument (a key that has not 8 bytes,
-  // a store that is closed), kOutOfMemory. Cleared by the next Seek of any kind.
+  bool Valid() const { return stand_.at != nullptr && StoreIsOpen(); }
+  // Ok, or what ended the walk: kCorruption, kIOError, kInvalidArgument (a key that has not 8
+  // bytes, a store that is closed), kOutOfMemory. Cleared by the next seek of any kind. Good until
+  // the next call.
   const Status& status() const;
 
   void SeekToFirst();
@@ -56,30 +70,61 @@ class Iterator {
   void Seek(std::string_view key);
   void SeekForPrev(std::string_view key);
   // Only when valid; otherwise they do nothing.
-  void Next();
-  void Prev();
+  void Next() {
+    if (stand_.at != stand_.last) [[likely]] {
+      stand_.at += kKeyBytes;
+    } else {
+      NextBatch();
+    }
+  }
+  void Prev() {
+    if (stand_.at != stand_.first) [[likely]] {
+      stand_.at -= kKeyBytes;
+    } else {
+      PrevBatch();
+    }
+  }
 
-  // The 8 bytes of the key, good until the iterator moves; empty when not valid.
-  std::string_view key() const;
-  // The 4096 bytes of the value, good until the iterator moves. On failure empty, and the iterator
-  // is not valid any more.
+  // The 8 bytes of the key, good until the iterator is moved on, refreshed or released; empty where
+  // it stands at no record.
+  std::string_view key() const { return {stand_.at, stand_.at == nullptr ? 0 : kKeyBytes}; }
+  // The 4096 bytes of the value, good as long as the key is. On failure empty, and the iterator is
+  // not valid any more.
   std::string_view value();
 
   // Moves on to the latest state, or to a snapshot's. The position is dropped: not valid until the
-  // next Seek.
+  // next seek. kInvalidArgument, and nothing changes, for a snapshot of another store.
   Status Refresh();
   Status Refresh(const Snapshot& snapshot);
   // The same, but it stays at its key; at the next one after it when the new state has no such key.
+  // What goes wrong while it looks for it stands in status() as well.
   Status RefreshKeepPosition();
   Status RefreshKeepPosition(const Snapshot& snapshot);
 
   // Gives back the view and the memory; the iterator is as if default-made.
-  void Release() noexcept;
+  void Release() noexcept {
+    if (impl_ != nullptr) ReleaseImpl();
+  }
 
  private:
   friend class IteratorPool;
   class Impl;
+
+  // The keys at hand, ascending, kKeyBytes bytes each, from `first` to `last`, and the one of them
+  // that it stands at. All null at no record.
+  struct Stand {
+    const char* at = nullptr;
+    const char* first = nullptr;
+    const char* last = nullptr;
+  };
+
   explicit Iterator(Impl* impl) noexcept : impl_(impl) {}
+  bool StoreIsOpen() const;
+  void NextBatch();
+  void PrevBatch();
+  void ReleaseImpl() noexcept;
+
+  Stand stand_;
   Impl* impl_ = nullptr;
 };
 

@@ -33,11 +33,16 @@ class Snapshot {
 
   bool is_taken() const { return view_.registry != nullptr; }
   // Iterators made from it stay as they are.
-  void Release() noexcept { ViewRegistry::Release(&view_); }
+  void Release() noexcept {
+    if (is_taken()) ReleaseView();
+  }
 
   const ViewRegistry::View& view() const { return view_; }
 
  private:
+  // Out of line: the registry is no part of the public interface.
+  void ReleaseView() noexcept;
+
   ViewRegistry::View view_;
 };
 

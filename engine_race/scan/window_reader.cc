@@ -1,7 +1,9 @@
 #include "engine_race/scan/window_reader.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <new>
+#include <utility>
 
 namespace engine_race {
 
@@ -57,6 +59,11 @@ void WindowPool::GiveWindow(Window* window) {
   *window = Window();
 }
 
+void WindowPool::AbandonWindow(Window* window) {
+  if (window->block.empty()) std::free(window->data);
+  *window = Window();
+}
+
 std::unique_ptr<io::ReadQueue> WindowPool::TakeQueue() {
   std::lock_guard lock(mutex_);
   std::unique_ptr<io::ReadQueue> queue;
@@ -84,33 +91,61 @@ void WindowPool::GiveQueue(std::unique_ptr<io::ReadQueue> queue, bool usable) {
   }
 }
 
-WindowReader::~WindowReader() { pool_->GiveWindow(&window_); }
+void WindowReader::GiveBack() {
+  Clear();
+  if (window_.data != nullptr) pool_->GiveWindow(&window_);
+}
 
-Status WindowReader::Read(uint64_t first_key, uint64_t last_key) {
+void WindowReader::Abandon() {
+  Clear();
+  WindowPool::AbandonWindow(&window_);
+}
+
+void WindowReader::Clear() {
   entries_.clear();
   segments_.clear();
   plan_.Clear();
   collect_status_ = read_status_ = Status::Ok();
   complete_ = false;
+}
+
+uint64_t WindowReader::memory_bytes() const {
+  return entries_.capacity() * sizeof(IndexEntry) + segments_.capacity() * sizeof(Segment) +
+         plan_.places.capacity() * sizeof(uint32_t) + plan_.reads.capacity() * sizeof(PlannedRead) +
+         requests_.capacity() * sizeof(io::ReadRequest) +
+         completions_.capacity() * sizeof(io::ReadCompletion);
+}
+
+Status WindowReader::Read(uint64_t first_key, uint64_t last_key, uint64_t epoch) {
+  Clear();
   try {
     ENGINE_RACE_RETURN_IF_ERROR(pool_->TakeWindow(&window_));
-    Collect(first_key, last_key);
-    for (size_t i = 0; i < segments_.size(); ++i) {
-      const uint32_t first = segments_[i].first_entry;
-      const size_t after =
-          i + 1 < segments_.size() ? segments_[i + 1].first_entry : entries_.size();
-      const uint32_t taken = plan_.place_count + static_cast<uint32_t>(entries_.size()) - first;
-      planner_.Add(segments_[i].bucket, std::span(entries_).subspan(first, after - first),
-                   context_->log.FlushedValueCount(segments_[i].bucket),
-                   window_.record_count - taken, &plan_);
-    }
+    Collect(first_key, last_key, epoch);
+    Plan();
     return ReadPlanned();
   } catch (const std::bad_alloc&) {
     return Status::OutOfMemory("scan window");
   }
 }
 
-void WindowReader::Collect(uint64_t first_key, uint64_t last_key) {
+Status WindowReader::Reserve(uint32_t* record_count) {
+  ENGINE_RACE_RETURN_IF_ERROR(pool_->TakeWindow(&window_));
+  *record_count = window_.record_count;
+  return Status::Ok();
+}
+
+Status WindowReader::ReadKeys(std::span<const uint64_t> keys, uint64_t epoch) {
+  Clear();
+  try {
+    ENGINE_RACE_RETURN_IF_ERROR(CollectKeys(keys, epoch));
+    Plan();
+    return ReadPlanned();
+  } catch (const std::bad_alloc&) {
+    return Status::OutOfMemory("scan window");
+  }
+}
+
+void WindowReader::Collect(uint64_t first_key, uint64_t last_key, uint64_t epoch) {
   const Geometry& geometry = context_->log.geometry();
   entries_.reserve(window_.record_count);
   while (true) {
@@ -119,7 +154,7 @@ void WindowReader::Collect(uint64_t first_key, uint64_t last_key) {
     const size_t before = entries_.size();
     bool whole = false;
     collect_status_ = context_->index.Collect(bucket, first_key, last_in_bucket,
-                                              window_.record_count, &entries_, &whole);
+                                              window_.record_count, &entries_, &whole, epoch);
     if (!collect_status_.ok()) entries_.resize(before);
     if (entries_.size() > before) segments_.push_back({bucket, static_cast<uint32_t>(before)});
     if (!collect_status_.ok()) return;
@@ -128,6 +163,34 @@ void WindowReader::Collect(uint64_t first_key, uint64_t last_key) {
     next_key_ = complete_ ? last_key : reached + 1;
     if (complete_ || entries_.size() >= window_.record_count) return;
     first_key = next_key_;
+  }
+}
+
+Status WindowReader::CollectKeys(std::span<const uint64_t> keys, uint64_t epoch) {
+  const Geometry& geometry = context_->log.geometry();
+  entries_.reserve(keys.size());
+  for (const uint64_t key : keys) {
+    IndexEntry entry;
+    entry.key = key;
+    collect_status_ = context_->index.FindAt(key, epoch, &entry.ref);
+    if (!collect_status_.ok()) break;
+    const uint32_t bucket = geometry.BucketOf(key);
+    if (segments_.empty() || segments_.back().bucket != bucket) {
+      segments_.push_back({bucket, static_cast<uint32_t>(entries_.size())});
+    }
+    entries_.push_back(entry);
+  }
+  return entries_.empty() ? std::move(collect_status_) : Status::Ok();
+}
+
+void WindowReader::Plan() {
+  for (size_t i = 0; i < segments_.size(); ++i) {
+    const uint32_t first = segments_[i].first_entry;
+    const size_t after = i + 1 < segments_.size() ? segments_[i + 1].first_entry : entries_.size();
+    const uint32_t taken = plan_.place_count + static_cast<uint32_t>(entries_.size()) - first;
+    planner_.Add(segments_[i].bucket, std::span(entries_).subspan(first, after - first),
+                 context_->log.FlushedValueCount(segments_[i].bucket), window_.record_count - taken,
+                 &plan_);
   }
 }
 
@@ -190,6 +253,14 @@ void WindowReader::FailRead(const PlannedRead& read, uint32_t first_bad, const S
       place = kUnreadablePlace;
     }
   }
+}
+
+bool WindowReader::Find(uint64_t key, uint32_t* entry) const {
+  const auto at = std::lower_bound(
+      entries_.begin(), entries_.end(), key,
+      [](const IndexEntry& candidate, uint64_t bound) { return candidate.key < bound; });
+  *entry = static_cast<uint32_t>(at - entries_.begin());
+  return at != entries_.end() && at->key == key;
 }
 
 Status WindowReader::Value(uint32_t entry, const char** value) {

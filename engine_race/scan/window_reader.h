@@ -1,5 +1,5 @@
-// Reads a scan's next few records for that scan alone: short ranges, and scans that have left the
-// shared pass.
+// Reads the next few records of one scan for that scan alone: short ranges, scans that have left
+// the shared pass, ranges of what a snapshot shows, and the values that an iterator will come to.
 //
 // It never waits for memory: a window is taken from the pool if one is free, otherwise a few
 // records' worth comes from the heap.
@@ -13,6 +13,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <vector>
 
 #include "engine_race/io/read_queue.h"
@@ -38,6 +39,8 @@ class WindowPool {
   };
   Status TakeWindow(Window* window);
   void GiveWindow(Window* window);
+  // What is left to do when the pool is gone.
+  static void AbandonWindow(Window* window);
 
   // Null when enough are in use: then blocking reads must do.
   std::unique_ptr<io::ReadQueue> TakeQueue();
@@ -63,11 +66,34 @@ class WindowReader {
       : context_(context),
         pool_(pool),
         planner_(WindowPool::kWindowRecords, context->log.values().unit_slots()) {}
-  ~WindowReader();
+  ~WindowReader() { GiveBack(); }
+  WindowReader(const WindowReader&) = delete;
+  WindowReader& operator=(const WindowReader&) = delete;
 
-  // Reads the first records of [first_key, last_key], as many as a window holds. *next_key is
-  // where to go on, or *complete says that there are no more.
-  Status Read(uint64_t first_key, uint64_t last_key);
+  // Reads the first records of [first_key, last_key] that a view of `epoch` shows, as many as a
+  // window holds. next_key() is where to go on, or complete() says that there are no more.
+  Status Read(uint64_t first_key, uint64_t last_key, uint64_t epoch = kLatestEpoch);
+
+  // Makes sure of a window and says how many records it holds.
+  Status Reserve(uint32_t* record_count);
+  // Reads the records of `keys`, ascending, as a view of `epoch` shows them: up to the first that
+  // cannot be found, whose error it answers only when there are none before. No more keys than
+  // Reserve said.
+  Status ReadKeys(std::span<const uint64_t> keys, uint64_t epoch);
+
+  // Which of the records read is that of `key`.
+  bool Find(uint64_t key, uint32_t* entry) const;
+  // Its value, verified, good until the next reading.
+  Status Value(uint32_t entry, const char** value);
+
+  // Forgets what was read.
+  void Clear();
+  // Gives the window back to the pool and keeps the rest.
+  void GiveBack();
+  // The same when the pool is gone.
+  void Abandon();
+  // Beside the window.
+  uint64_t memory_bytes() const;
 
   // Calls visit(key, value) for each record read, in order, verified just before; ends with the
   // first error, a failed Read's included.
@@ -86,10 +112,11 @@ class WindowReader {
   uint64_t next_key() const { return next_key_; }
 
  private:
-  void Collect(uint64_t first_key, uint64_t last_key);
+  void Collect(uint64_t first_key, uint64_t last_key, uint64_t epoch);
+  Status CollectKeys(std::span<const uint64_t> keys, uint64_t epoch);
+  void Plan();
   Status ReadPlanned();
   Status ReadOverlapped(io::ReadQueue* queue);
-  Status Value(uint32_t entry, const char** value);
   void FailRead(const PlannedRead& read, uint32_t first_bad, const Status& status);
 
   ScanContext* const context_;

@@ -15,6 +15,14 @@ Status PointReader::Read(uint64_t key, std::string* value) const {
   return Deliver(place, buffer, value);
 }
 
+Status PointReader::ReadAt(uint64_t key, uint64_t epoch, char* buffer) const {
+  Place place;
+  place.bucket = log_.geometry().BucketOf(key);
+  ENGINE_RACE_RETURN_IF_ERROR(index_.FindAt(key, epoch, &place.ref));
+  ENGINE_RACE_RETURN_IF_ERROR(log_.ReadValue(place.bucket, place.ref.slot(), buffer));
+  return Verify(place, buffer);
+}
+
 Status PointReader::Find(uint64_t key, Place* place) const {
   place->bucket = log_.geometry().BucketOf(key);
   ENGINE_RACE_RETURN_IF_ERROR(index_.Find(key, &place->ref));
@@ -41,10 +49,15 @@ Status PointReader::Check(const Place& place, const io::ReadCompletion& completi
   return io::ReadError(*value.file, completion.error);
 }
 
-Status PointReader::Deliver(const Place& place, const char* buffer, std::string* value) const {
+Status PointReader::Verify(const Place& place, const char* buffer) const {
   if (verify_checksums_ && ValueSum(buffer) != place.ref.value_sum()) [[unlikely]] {
     return log_.CorruptValue(place.bucket, place.ref.slot());
   }
+  return Status::Ok();
+}
+
+Status PointReader::Deliver(const Place& place, const char* buffer, std::string* value) const {
+  ENGINE_RACE_RETURN_IF_ERROR(Verify(place, buffer));
   value->assign(buffer, kValueBytes);
   return Status::Ok();
 }

@@ -22,6 +22,9 @@ class PointReader {
 
   // Blocking; takes about 8 KiB of stack. On failure *value is left as it was.
   Status Read(uint64_t key, std::string* value) const;
+  // The same of what a view of `epoch` shows; `buffer` is of kValueBytes, aligned to kIoAlignment,
+  // and may be written to on failure.
+  Status ReadAt(uint64_t key, uint64_t epoch, char* buffer) const;
 
   struct Place {
     uint32_t bucket = 0;
@@ -41,6 +44,8 @@ class PointReader {
   Status Deliver(const Place& place, const char* buffer, std::string* value) const;
 
  private:
+  Status Verify(const Place& place, const char* buffer) const;
+
   const BucketLog& log_;
   const Index& index_;
   const bool verify_checksums_;

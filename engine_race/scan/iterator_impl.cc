@@ -1,0 +1,346 @@
+#include "engine_race/scan/iterator_impl.h"
+
+#include <algorithm>
+#include <new>
+#include <span>
+#include <utility>
+
+#include "engine_race/base/guarded.h"
+#include "engine_race/base/key.h"
+#include "engine_race/base/memory.h"
+#include "engine_race/scan/iterator_pool.h"
+
+namespace engine_race {
+
+namespace {
+
+Status Closed() noexcept {
+  return Guarded([] { return Status::InvalidArgument("the store of this iterator is closed"); });
+}
+
+}  // namespace
+
+Iterator::Impl::Impl(IteratorPool* pool) noexcept : pool_(pool), index_(&pool->context_.index) {}
+
+void Iterator::Impl::Begin(const ViewRegistry::View& view, const KeyRange& range,
+                           const IteratorOptions& options) {
+  view_ = view;
+  range_ = range;
+  prefetch_records_ = std::min(options.prefetch_records, WindowPool::kWindowRecords);
+  refresh_every_steps_ = options.refresh_every_steps;
+  steps_ = 0;
+}
+
+bool Iterator::Impl::End() noexcept {
+  const bool pool_left = !closed();
+  if (window_ != nullptr) {
+    if (pool_left) {
+      window_->GiveBack();
+    } else {
+      window_->Abandon();
+    }
+  }
+  DropState();
+  if (!status_.ok()) status_ = Status::Ok();
+  ViewRegistry::Release(&view_);
+  return pool_left;
+}
+
+uint64_t Iterator::Impl::memory_bytes() const {
+  return sizeof(*this) + (many_keys_ != nullptr ? kMaxBatch * sizeof(uint64_t) : 0) +
+         (value_buffer_ != nullptr ? kValueBytes : 0) +
+         (window_ != nullptr ? sizeof(*window_) + window_->memory_bytes() : 0);
+}
+
+const Status& Iterator::Impl::status() const {
+  if (closed() && status_.code() != Code::kInvalidArgument) status_ = Closed();
+  return status_;
+}
+
+void Iterator::Impl::DropState() {
+  count_ = 0;
+  covered_first_ = first_key_ = 1;
+  covered_last_ = last_key_ = 0;
+  value_ = nullptr;
+  value_seen_ = false;
+  if (window_ != nullptr) window_->Clear();
+}
+
+void Iterator::Impl::Fail(Status status, Stand* stand) noexcept {
+  *stand = {};
+  DropState();
+  status_ = std::move(status);
+  Tell(status_);
+}
+
+void Iterator::Impl::Tell(const Status& status) const noexcept {
+  // After the store's end nobody listens.
+  if (closed()) return;
+  (void)Guarded([&] {
+    Log(pool_->context_.options.log, LogLevel::kError, "iterator: " + status.ToString());
+    return Status::Ok();
+  });
+}
+
+// Where it stands.
+
+inline void Iterator::Impl::StandAt(uint32_t i, Stand* stand) {
+  const char* const keys = reinterpret_cast<const char*>(keys_);
+  stand->at = keys + size_t{i} * kKeyBytes;
+  stand->first = keys;
+  stand->last = keys + size_t{count_ - 1} * kKeyBytes;
+  if (refresh_every_steps_ != 0) [[unlikely]] {
+    // Every step is to be counted.
+    stand->first = stand->last = stand->at;
+  }
+}
+
+inline uint32_t Iterator::Impl::Rank(uint64_t key) const {
+  uint32_t low = 0;
+  uint32_t size = count_;
+  while (size > 0) {
+    const uint32_t half = size / 2;
+    const bool below = KeyAt(low + half) < key;
+    low = below ? low + half + 1 : low;
+    size = below ? size - half - 1 : half;
+  }
+  return low;
+}
+
+inline bool Iterator::Impl::TakeBatch(uint32_t count, Stand* stand) {
+  count_ = count;
+  if (count == 0) [[unlikely]] {
+    *stand = {};
+    DropState();
+    return false;
+  }
+  first_key_ = keys_[0];
+  last_key_ = keys_[count - 1];
+  for (uint32_t i = 0; i < count; ++i) keys_[i] = __builtin_bswap64(keys_[i]);
+  return true;
+}
+
+inline void Iterator::Impl::Load(uint64_t from, Stand* stand) {
+  if (from > range_.last) [[unlikely]] {
+    *stand = {};
+    return;
+  }
+  size_t count = 0;
+  Status status = Guarded([&] {
+    return index_->FirstKeys(from, range_.last, view_.epoch, {keys_, room_}, &count);
+  });
+  if (!status.ok()) [[unlikely]] {
+    return Fail(std::move(status), stand);
+  }
+  loaded_backwards_ = false;
+  if (!TakeBatch(static_cast<uint32_t>(count), stand)) return;
+  covered_first_ = from;
+  covered_last_ = last_key_;
+  StandAt(0, stand);
+}
+
+inline void Iterator::Impl::LoadBack(uint64_t from, Stand* stand) {
+  if (from < range_.first) [[unlikely]] {
+    *stand = {};
+    return;
+  }
+  size_t count = 0;
+  Status status = Guarded([&] {
+    return index_->LastKeys(range_.first, from, view_.epoch, {keys_, room_}, &count);
+  });
+  if (!status.ok()) [[unlikely]] {
+    return Fail(std::move(status), stand);
+  }
+  loaded_backwards_ = true;
+  if (!TakeBatch(static_cast<uint32_t>(count), stand)) return;
+  covered_first_ = first_key_;
+  covered_last_ = from;
+  StandAt(count_ - 1, stand);
+}
+
+void Iterator::Impl::Grow(bool backwards) {
+  room_ = loaded_backwards_ == backwards ? std::min(room_ * 2, kMaxBatch) : kFirstBatch;
+  if (room_ <= kInlineKeys || many_keys_ != nullptr) return;
+  many_keys_.reset(new (std::nothrow) uint64_t[kMaxBatch]);
+  if (many_keys_ == nullptr) {
+    room_ = kInlineKeys;
+    return;
+  }
+  keys_ = many_keys_.get();
+}
+
+inline void Iterator::Impl::BeginSeek(bool backwards) {
+  if (!status_.ok()) [[unlikely]] {
+    status_ = Status::Ok();
+  }
+  walks_backwards_ = backwards;
+  value_seen_ = false;
+}
+
+void Iterator::Impl::RefuseSeek(std::string_view key, Stand* stand) {
+  Fail(closed() ? Closed() : Guarded([&] { return CheckKey(key); }), stand);
+}
+
+void Iterator::Impl::Seek(std::string_view key_bytes, Stand* stand) {
+  if (!MaySeek(key_bytes)) [[unlikely]] {
+    return RefuseSeek(key_bytes, stand);
+  }
+  BeginSeek(false);
+  const uint64_t key = std::max(DecodeKey(key_bytes.data()), range_.first);
+  if (key >= covered_first_ && key <= last_key_) return StandAt(Rank(key), stand);
+  room_ = kFirstBatch;
+  Load(key, stand);
+}
+
+void Iterator::Impl::SeekForPrev(std::string_view key_bytes, Stand* stand) {
+  if (!MaySeek(key_bytes)) [[unlikely]] {
+    return RefuseSeek(key_bytes, stand);
+  }
+  BeginSeek(true);
+  const uint64_t key = std::min(DecodeKey(key_bytes.data()), range_.last);
+  if (key >= first_key_ && key <= covered_last_) {
+    const uint32_t rank = Rank(key);
+    return StandAt(rank < count_ && KeyAt(rank) == key ? rank : rank - 1, stand);
+  }
+  room_ = kFirstBatch;
+  LoadBack(key, stand);
+}
+
+void Iterator::Impl::SeekToFirst(Stand* stand) {
+  char key[kKeyBytes];
+  EncodeKey(0, key);
+  Seek({key, kKeyBytes}, stand);
+}
+
+void Iterator::Impl::SeekToLast(Stand* stand) {
+  char key[kKeyBytes];
+  EncodeKey(~uint64_t{0}, key);
+  SeekForPrev({key, kKeyBytes}, stand);
+}
+
+void Iterator::Impl::CountStep() {
+  if (refresh_every_steps_ == 0 || ++steps_ < refresh_every_steps_) return;
+  steps_ = 0;
+  ViewRegistry::Renew(&view_);
+  DropState();
+}
+
+void Iterator::Impl::StepForward(Stand* stand) {
+  if (closed()) [[unlikely]] {
+    return Fail(Closed(), stand);
+  }
+  const uint64_t key = DecodeKey(stand->at);
+  const uint32_t place = PlaceOf(*stand);
+  CountStep();
+  if (place + 1 < count_) return StandAt(place + 1, stand);
+  if (key >= range_.last) {
+    *stand = {};
+    return;
+  }
+  Grow(false);
+  Load(key + 1, stand);
+}
+
+void Iterator::Impl::StepBackward(Stand* stand) {
+  if (closed()) [[unlikely]] {
+    return Fail(Closed(), stand);
+  }
+  const uint64_t key = DecodeKey(stand->at);
+  const uint32_t place = PlaceOf(*stand);
+  CountStep();
+  if (count_ > 0 && place > 0) return StandAt(place - 1, stand);
+  if (key <= range_.first) {
+    *stand = {};
+    return;
+  }
+  Grow(true);
+  LoadBack(key - 1, stand);
+}
+
+Status Iterator::Impl::Refresh(const Snapshot* snapshot, bool keep_position, Stand* stand) {
+  if (closed()) [[unlikely]] {
+    Fail(Closed(), stand);
+    return Closed();
+  }
+  const uint64_t old_epoch = view_.epoch;
+  if (snapshot == nullptr) {
+    ViewRegistry::Renew(&view_);
+  } else if (snapshot->view().registry != view_.registry) [[unlikely]] {
+    Status status = Guarded([&] { return pool_->CheckSnapshot(*snapshot); });
+    Tell(status);
+    return status;
+  } else if (snapshot->view().epoch != old_epoch) {
+    ViewRegistry::RenewAt(snapshot->view().epoch, &view_);
+  }
+  const bool changed = view_.epoch != old_epoch;
+  if (keep_position && !changed) return Status::Ok();
+  const Stand stood = std::exchange(*stand, {});
+  if (changed) DropState();
+  return keep_position && stood.at != nullptr ? StandAgain(DecodeKey(stood.at), stand)
+                                              : Status::Ok();
+}
+
+Status Iterator::Impl::StandAgain(uint64_t key, Stand* stand) {
+  room_ = kFirstBatch;
+  Load(key, stand);
+  // A copy may need memory.
+  return Guarded([this] { return Status(status_); });
+}
+
+// Values.
+
+std::string_view Iterator::Impl::Value(Stand* stand) {
+  if (closed()) [[unlikely]] {
+    Fail(Closed(), stand);
+    return {};
+  }
+  const uint64_t key = DecodeKey(stand->at);
+  if (value_ == nullptr || value_key_ != key) {
+    value_ = nullptr;
+    Status status = Guarded([&] { return ReadValue(key); });
+    if (!status.ok()) [[unlikely]] {
+      Fail(std::move(status), stand);
+      return {};
+    }
+  }
+  value_key_ = key;
+  value_seen_ = true;
+  return {value_, kValueBytes};
+}
+
+Status Iterator::Impl::ReadValue(uint64_t key) {
+  if (value_seen_) walks_backwards_ = key < value_key_;
+  return prefetch_records_ > 1 ? ReadAhead(key) : ReadAlone(key);
+}
+
+Status Iterator::Impl::ReadAlone(uint64_t key) {
+  if (value_buffer_ == nullptr) {
+    value_buffer_.reset(static_cast<char*>(std::aligned_alloc(kIoAlignment, kValueBytes)));
+    if (value_buffer_ == nullptr) return RefusedMemory("the buffer of an iterator's value");
+  }
+  ENGINE_RACE_RETURN_IF_ERROR(pool_->points_.ReadAt(key, view_.epoch, value_buffer_.get()));
+  value_ = value_buffer_.get();
+  return Status::Ok();
+}
+
+Status Iterator::Impl::ReadAhead(uint64_t key) {
+  if (window_ == nullptr) {
+    window_ = std::make_unique<WindowReader>(&pool_->context_, &pool_->windows_);
+  }
+  uint32_t entry = 0;
+  if (!window_->Find(key, &entry)) {
+    uint32_t room = 0;
+    ENGINE_RACE_RETURN_IF_ERROR(window_->Reserve(&room));
+    uint64_t keys[WindowPool::kWindowRecords];
+    const std::span<uint64_t> wanted(keys, std::min(room, prefetch_records_));
+    size_t count = 0;
+    ENGINE_RACE_RETURN_IF_ERROR(
+        walks_backwards_ ? index_->LastKeys(range_.first, key, view_.epoch, wanted, &count)
+                         : index_->FirstKeys(key, range_.last, view_.epoch, wanted, &count));
+    ENGINE_RACE_RETURN_IF_ERROR(window_->ReadKeys(wanted.first(count), view_.epoch));
+    if (!window_->Find(key, &entry)) return ReadAlone(key);
+  }
+  return window_->Value(entry, &value_);
+}
+
+}  // namespace engine_race

@@ -1,0 +1,7 @@
+#include "engine_race/scan/snapshot.h"
+
+namespace engine_race {
+
+void Snapshot::ReleaseView() noexcept { ViewRegistry::Release(&view_); }
+
+}  // namespace engine_race
