@@ -340,7 +340,9 @@ Status Iterator::Impl::ReadAhead(uint64_t key) {
     ENGINE_RACE_RETURN_IF_ERROR(window_->ReadKeys(wanted.first(count), view_.epoch));
     if (!window_->Find(key, &entry)) return ReadAlone(key);
   }
-  return window_->Value(entry, &value_);
+  Status status = window_->Value(entry, &value_);
+  // Perhaps only a neighbour of its read could not be read.
+  return status.code() == Code::kIOError ? ReadAlone(key) : std::move(status);
 }
 
 }  // namespace engine_race

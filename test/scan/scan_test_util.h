@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <string>
@@ -27,7 +28,9 @@ inline uint64_t SpreadKey(uint64_t number) { return number * 0x9e3779b97f4a7c15;
 
 class ScanStore {
  public:
-  explicit ScanStore(uint32_t bucket_count = 16) {
+  explicit ScanStore(uint32_t bucket_count = 16,
+                     const std::filesystem::path& parent = std::filesystem::temp_directory_path())
+      : dir(parent) {
     options.bucket_count = bucket_count;
     options.file_count = bucket_count < 4 ? bucket_count : 4;
     options.bucket_capacity_records = 1 << 20;
