@@ -47,6 +47,42 @@ void AllCalls(const judge::Directory& dir) {
   JUDGE_CHECK(store->Stats().record_count == 1001);
 }
 
+void SnapshotsAndIterators(const judge::Directory& dir) {
+  std::unique_ptr<Store> store = Open(Options(), dir.Store("store"));
+  for (uint64_t i = 0; i < 100; ++i) JUDGE_CHECK(store->Write(Key(i), Value(i, 1)).ok());
+  engine_race::Snapshot snapshot;
+  JUDGE_CHECK(store->GetSnapshot(&snapshot).ok());
+  engine_race::IteratorOptions options;
+  options.snapshot = &snapshot;
+  engine_race::Iterator iterator;
+  JUDGE_CHECK(store->NewIterator(options, &iterator).ok());
+  JUDGE_CHECK(store->Write(Key(50), Value(50, 2)).ok());
+  JUDGE_CHECK(store->Delete(Key(51)).ok());
+  uint64_t count = 0;
+  for (iterator.SeekToFirst(); iterator.Valid(); iterator.Next()) {
+    JUDGE_CHECK(iterator.key() == Key(count) && iterator.value() == Value(count, 1));
+    ++count;
+  }
+  JUDGE_CHECK(iterator.status().ok() && count == 100);
+  for (iterator.SeekToLast(); iterator.Valid(); iterator.Prev()) --count;
+  JUDGE_CHECK(count == 0);
+  iterator.Seek(Key(50));
+  JUDGE_CHECK(iterator.RefreshKeepPosition().ok() && iterator.value() == Value(50, 2));
+  iterator.Next();
+  JUDGE_CHECK(iterator.key() == Key(52));
+  iterator.SeekForPrev(Key(51));
+  JUDGE_CHECK(iterator.key() == Key(50));
+  JUDGE_CHECK(iterator.RefreshKeepPosition(snapshot).ok() && iterator.value() == Value(50, 1));
+  JUDGE_CHECK(iterator.Refresh(snapshot).ok() && iterator.Refresh().ok() && !iterator.Valid());
+  std::string value;
+  JUDGE_CHECK(store->Read(snapshot, Key(51), &value).ok() && value == Value(51, 1));
+  const auto visit = [&count](std::string_view, std::string_view) { ++count; };
+  JUDGE_CHECK(store->Range(snapshot, "", "", visit).ok() && count == 100);
+  store.reset();
+  iterator.SeekToFirst();
+  JUDGE_CHECK(!iterator.Valid() && iterator.status().code() == Code::kInvalidArgument);
+}
+
 void ErrorsHaveMessages(const judge::Directory& dir) {
   Options options;
   options.bucket_count = 3;
@@ -84,6 +120,7 @@ void VisitorThrows(const judge::Directory& dir) {
 int main() {
   bool held = true;
   held &= judge::RunCase("every call of Store", AllCalls);
+  held &= judge::RunCase("snapshots and iterators", SnapshotsAndIterators);
   held &= judge::RunCase("errors have messages", ErrorsHaveMessages);
   held &= judge::RunCase("a visitor's exception leaves Store::Range", VisitorThrows);
   return held ? 0 : 1;
