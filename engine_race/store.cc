@@ -161,14 +161,9 @@ struct Store::Impl {
       ENGINE_RACE_RETURN_IF_ERROR(ParseBounds(lower, upper, &range));
       return EnsureReaders(&available);
     }));
-    const auto visit_record = [&visit](uint64_t key, const char* value) {
-      char key_bytes[kKeyBytes];
-      EncodeKey(key, key_bytes);
-      visit(std::string_view(key_bytes, kKeyBytes), std::string_view(value, kValueBytes));
-    };
     // Not guarded: what the visitor throws is the caller's.
-    return snapshot == nullptr ? available->ranges->Scan(range.first, range.last, visit_record)
-                               : available->iterators->Scan(*snapshot, range, visit_record);
+    return snapshot == nullptr ? available->ranges->Scan(range.first, range.last, visit)
+                               : available->iterators->Scan(*snapshot, range, visit);
   }
 
   Status GetSnapshot(Snapshot* snapshot) {

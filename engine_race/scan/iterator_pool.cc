@@ -87,7 +87,8 @@ Status IteratorPool::Scan(const Snapshot& snapshot, const KeyRange& range, const
   WindowReader window(&context_, &windows_);
   for (uint64_t first = range.first;; first = window.next_key()) {
     ENGINE_RACE_RETURN_IF_ERROR(window.Read(first, range.last, held.view.epoch));
-    ENGINE_RACE_RETURN_IF_ERROR(window.VisitAll(visit));
+    ENGINE_RACE_RETURN_IF_ERROR(window.VisitAll(
+        [&visit](uint64_t key, const char* value) { VisitRecord(key, value, visit); }));
     if (window.complete()) return Status::Ok();
   }
 }

@@ -104,7 +104,7 @@ Status Session::VisitChunk(Chunk* chunk, const RecordFn& visit) {
         coordinator_->Condemn(&scanner_);
         return chunk->ErrorOf(*context_, i);
       }
-      visit(key, value);
+      VisitRecord(key, value, visit);
       ++visited_;
       // Relaxed: to be seen some time; what goes with it is under the coordinator's mutex.
       if (scanner_.detached.load(std::memory_order_relaxed)) [[unlikely]] {
@@ -122,7 +122,8 @@ Status Session::VisitChunk(Chunk* chunk, const RecordFn& visit) {
 Status Session::VisitWindow(const RecordFn& visit) {
   ENGINE_RACE_RETURN_IF_ERROR(window_.Read(pos_, scanner_.last));
   const auto start = ScanClock::now();
-  ENGINE_RACE_RETURN_IF_ERROR(window_.VisitAll(visit));
+  ENGINE_RACE_RETURN_IF_ERROR(window_.VisitAll(
+      [&visit](uint64_t key, const char* value) { VisitRecord(key, value, visit); }));
   done_ = window_.complete();
   pos_ = window_.next_key();
   if (shared_ && !done_) {

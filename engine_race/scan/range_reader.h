@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string_view>
 
 #include "engine_race/base/options.h"
 #include "engine_race/base/status.h"
@@ -20,8 +21,9 @@
 
 namespace engine_race {
 
-// Called with a key and the kValueBytes bytes of its value, valid during the call.
-using RecordFn = std::function<void(uint64_t key, const char* value)>;
+// Called with the 8 bytes of a key and the 4096 bytes of its value, valid during the call. What the
+// caller of the store gave is called itself, once a record, with nothing in between.
+using RecordFn = std::function<void(std::string_view key, std::string_view value)>;
 
 struct RangeTuning {
   // Where the first touch of memory is dear, as in a virtual machine whose host has to find it

@@ -6,7 +6,9 @@
 
 #include <atomic>
 #include <cstdint>
+#include <string_view>
 
+#include "engine_race/base/key.h"
 #include "engine_race/base/options.h"
 #include "engine_race/base/status.h"
 #include "engine_race/index/index.h"
@@ -37,6 +39,12 @@ struct Segment {
   uint32_t bucket = 0;
   uint32_t first_entry = 0;
 };
+
+inline void VisitRecord(uint64_t key, const char* value, const RecordFn& visit) {
+  char key_bytes[kKeyBytes];
+  EncodeKey(key, key_bytes);
+  visit(std::string_view(key_bytes, kKeyBytes), std::string_view(value, kValueBytes));
+}
 
 // Compares the value of `entry` with its sum, when options ask for it. kCorruption goes to the log
 // as well, naming file, bucket and slot.

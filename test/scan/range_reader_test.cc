@@ -84,7 +84,7 @@ TEST(RangeReaderTest, CrossedBoundsVisitNothing) {
   store.Fill(100);
   store.OpenReader();
   ModelVisitor visitor(store.model);
-  EXPECT_TRUE(store.reader->Scan(10, 9, std::ref(visitor)).ok());
+  EXPECT_TRUE(store.Scan(10, 9, visitor).ok());
   EXPECT_EQ(0u, visitor.count);
 }
 

@@ -33,7 +33,7 @@ class ScanErrorTest : public ::testing::Test {
   // The records visited from `first` on, and how the scan ended.
   Status Scan(uint64_t first_slot, uint64_t last_slot, uint64_t* count) {
     *count = 0;
-    return store_.reader->Scan(KeyAt(first_slot), KeyAt(last_slot), [&](uint64_t key, const char*) {
+    return store_.Scan(KeyAt(first_slot), KeyAt(last_slot), [&](uint64_t key, const char*) {
       EXPECT_EQ(KeyAt(first_slot + *count), key);
       ++*count;
     });

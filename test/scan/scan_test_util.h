@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "engine_race/base/key.h"
 #include "engine_race/index/index.h"
 #include "engine_race/log/bucket_log.h"
 #include "engine_race/scan/range_reader.h"
@@ -75,6 +76,15 @@ class ScanStore {
     reader = std::make_unique<RangeReader>(*log, *index, options, budget_bytes, tuning);
   }
 
+  // Scans with a visitor of numbers and values.
+  template <typename Visit>
+  Status Scan(uint64_t first, uint64_t last, Visit&& visit) const {
+    return reader->Scan(first, last, [&visit](std::string_view key, std::string_view value) {
+      EXPECT_EQ(kValueBytes, value.size());
+      visit(DecodeKey(key.data()), value.data());
+    });
+  }
+
   // Bytes of all live values.
   uint64_t live_bytes() const { return model.size() * kValueBytes; }
 
@@ -124,7 +134,7 @@ class ModelVisitor {
 inline void ExpectScanMatches(const ScanStore& store, uint64_t first = 0,
                               uint64_t last = ~uint64_t{0}) {
   ModelVisitor visitor(store.model, first, last);
-  const Status status = store.reader->Scan(first, last, std::ref(visitor));
+  const Status status = store.Scan(first, last, visitor);
   EXPECT_TRUE(status.ok()) << status.ToString();
   EXPECT_TRUE(visitor.complete()) << visitor.count << " visited, " << visitor.bad_count << " bad";
 }

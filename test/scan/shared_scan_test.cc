@@ -79,12 +79,12 @@ TEST(SharedScanTest, ALateStarterSeesEverything) {
   std::thread early([&] {
     ModelVisitor visitor(store.model);
     uint64_t count = 0;
-    EXPECT_TRUE(store.reader
-                    ->Scan(0, ~uint64_t{0},
-                           [&](uint64_t key, const char* value) {
-                             visitor(key, value);
-                             if (++count == store.model.size() / 2) half_way.Wait();
-                           })
+    EXPECT_TRUE(store
+                    .Scan(0, ~uint64_t{0},
+                          [&](uint64_t key, const char* value) {
+                            visitor(key, value);
+                            if (++count == store.model.size() / 2) half_way.Wait();
+                          })
                     .ok());
     EXPECT_TRUE(visitor.complete());
   });
@@ -107,12 +107,12 @@ TEST(SharedScanTest, AVisitorThatBlocksStopsNobody) {
       ModelVisitor visitor(store.model);
       uint64_t count = 0;
       const uint64_t block_at = 1 + static_cast<uint64_t>(i) * store.model.size() / 5;
-      EXPECT_TRUE(store.reader
-                      ->Scan(0, ~uint64_t{0},
-                             [&](uint64_t key, const char* value) {
-                               if (++count == block_at) gate.Wait();
-                               visitor(key, value);
-                             })
+      EXPECT_TRUE(store
+                      .Scan(0, ~uint64_t{0},
+                            [&](uint64_t key, const char* value) {
+                              if (++count == block_at) gate.Wait();
+                              visitor(key, value);
+                            })
                       .ok());
       EXPECT_TRUE(visitor.complete());
     });
@@ -134,12 +134,12 @@ TEST(SharedScanTest, AllMemoryHeldByBlockedVisitorsStopsNobody) {
     blocked.emplace_back([&, i] {
       const uint64_t first = static_cast<uint64_t>(i) << 60;
       bool waited = false;
-      EXPECT_TRUE(store.reader
-                      ->Scan(first, first + (uint64_t{1} << 60) - 1,
-                             [&](uint64_t, const char*) {
-                               if (!waited) gate.Wait();
-                               waited = true;
-                             })
+      EXPECT_TRUE(store
+                      .Scan(first, first + (uint64_t{1} << 60) - 1,
+                            [&](uint64_t, const char*) {
+                              if (!waited) gate.Wait();
+                              waited = true;
+                            })
                       .ok());
     });
   }
@@ -157,12 +157,12 @@ TEST(SharedScanTest, ASlowVisitorSeesEverythingWhileOthersGoAhead) {
   std::atomic<bool> others_done{false};
   std::thread slow([&] {
     ModelVisitor visitor(store.model);
-    EXPECT_TRUE(store.reader
-                    ->Scan(0, ~uint64_t{0},
-                           [&](uint64_t key, const char* value) {
-                             visitor(key, value);
-                             if (!others_done.load()) std::this_thread::sleep_for(milliseconds(2));
-                           })
+    EXPECT_TRUE(store
+                    .Scan(0, ~uint64_t{0},
+                          [&](uint64_t key, const char* value) {
+                            visitor(key, value);
+                            if (!others_done.load()) std::this_thread::sleep_for(milliseconds(2));
+                          })
                     .ok());
     EXPECT_TRUE(visitor.complete());
   });
@@ -183,7 +183,7 @@ TEST(SharedScanTest, WhatAVisitorThrowsLeavesTheScan) {
     uint64_t count = 0;
     const uint64_t throw_at = 1 + static_cast<uint64_t>(i) * 400;
     const auto scan = [&] {
-      return store.reader->Scan(0, ~uint64_t{0}, [&](uint64_t, const char*) {
+      return store.Scan(0, ~uint64_t{0}, [&](uint64_t, const char*) {
         if (++count == throw_at) throw std::runtime_error("enough");
       });
     };
@@ -194,7 +194,7 @@ TEST(SharedScanTest, WhatAVisitorThrowsLeavesTheScan) {
   // A short one too.
   uint64_t first = store.model.begin()->first;
   const auto scan = [&] {
-    return store.reader->Scan(first, first, [](uint64_t, const char*) { throw std::bad_alloc(); });
+    return store.Scan(first, first, [](uint64_t, const char*) { throw std::bad_alloc(); });
   };
   EXPECT_THROW((void)scan(), std::bad_alloc);
 }
@@ -206,15 +206,15 @@ TEST(SharedScanTest, AVisitorMayScanAgain) {
   RunThreads(4, [&](int i) {
     ModelVisitor visitor(store.model);
     uint64_t count = 0;
-    EXPECT_TRUE(store.reader
-                    ->Scan(0, ~uint64_t{0},
-                           [&](uint64_t key, const char* value) {
-                             if (++count % 1000 == static_cast<uint64_t>(i)) {
-                               ExpectScanMatches(store);
-                               ExpectScanMatches(store, key, key);
-                             }
-                             visitor(key, value);
-                           })
+    EXPECT_TRUE(store
+                    .Scan(0, ~uint64_t{0},
+                          [&](uint64_t key, const char* value) {
+                            if (++count % 1000 == static_cast<uint64_t>(i)) {
+                              ExpectScanMatches(store);
+                              ExpectScanMatches(store, key, key);
+                            }
+                            visitor(key, value);
+                          })
                     .ok());
     EXPECT_TRUE(visitor.complete());
   });
@@ -227,13 +227,13 @@ TEST(SharedScanTest, AVisitorMayWriteAndItsLaterScansSeeIt) {
   const std::map<uint64_t, uint64_t> before = store.model;
   ModelVisitor visitor(before);
   uint64_t count = 0;
-  EXPECT_TRUE(store.reader
-                  ->Scan(0, ~uint64_t{0},
-                         [&](uint64_t key, const char* value) {
-                           // Behind the scan, so that it does not meet its own writes.
-                           if (++count % 500 == 0) store.Put(key, 9);
-                           visitor(key, value);
-                         })
+  EXPECT_TRUE(store
+                  .Scan(0, ~uint64_t{0},
+                        [&](uint64_t key, const char* value) {
+                          // Behind the scan, so that it does not meet its own writes.
+                          if (++count % 500 == 0) store.Put(key, 9);
+                          visitor(key, value);
+                        })
                   .ok());
   EXPECT_TRUE(visitor.complete());
   ExpectScanMatches(store);
@@ -276,20 +276,20 @@ TEST(SharedScanTest, ScansBesideWritersSeeWhatWasAcknowledgedBefore) {
       uint64_t count = 0;
       uint64_t bad = 0;
       uint64_t previous = 0;
-      EXPECT_TRUE(store.reader
-                      ->Scan(0, ~uint64_t{0},
-                             [&](uint64_t key, const char* value) {
-                               uint64_t version = 0;
-                               const auto number = number_of.find(key);
-                               const bool good = number != number_of.end() &&
-                                                 (count == 0 || key > previous) &&
-                                                 ParseValue(key, {value, kValueBytes}, &version) &&
-                                                 version >= least[number->second] &&
-                                                 version <= attempted[number->second];
-                               if (!good) ++bad;
-                               previous = key;
-                               ++count;
-                             })
+      EXPECT_TRUE(store
+                      .Scan(0, ~uint64_t{0},
+                            [&](uint64_t key, const char* value) {
+                              uint64_t version = 0;
+                              const auto number = number_of.find(key);
+                              const bool good = number != number_of.end() &&
+                                                (count == 0 || key > previous) &&
+                                                ParseValue(key, {value, kValueBytes}, &version) &&
+                                                version >= least[number->second] &&
+                                                version <= attempted[number->second];
+                              if (!good) ++bad;
+                              previous = key;
+                              ++count;
+                            })
                       .ok());
       EXPECT_EQ(key_count, count);
       EXPECT_EQ(0u, bad);
@@ -323,7 +323,7 @@ TEST(SharedScanTest, TheReaderMayGoWhileChunksAreReadAhead) {
   for (int round = 0; round < 10; ++round) {
     store.OpenReader(64 * kMiB);
     const auto scan = [&] {
-      return store.reader->Scan(0, ~uint64_t{0}, [](uint64_t, const char*) { throw 1; });
+      return store.Scan(0, ~uint64_t{0}, [](uint64_t, const char*) { throw 1; });
     };
     EXPECT_THROW((void)scan(), int);
   }
