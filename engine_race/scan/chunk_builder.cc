@@ -7,7 +7,9 @@ namespace engine_race {
 
 namespace {
 
-// Smaller buckets are put together, up to this many records.
+// Smaller buckets are put together up to so many records, as long as memory holds eight such
+// chunks: to wake a scan for each chunk takes as long as hundreds of visits.
+constexpr uint32_t kGoodRecords = 1024;
 constexpr uint32_t kMinRecords = 256;
 // A piece of a bucket too large to be held whole.
 constexpr uint32_t kMaxPieceRecords = 64 * 1024 * 1024 / kValueBytes;
@@ -76,13 +78,15 @@ void ChunkBuilder::Build(const Request& request, Chunk* chunk) {
     complete = CollectBucket(bucket, piece.first_key, piece.last_key, piece.max_records, chunk);
   }
   const uint64_t end = std::min(request.last_wanted, request.high);
+  const uint32_t good_records = std::clamp(request.available_blocks * ChunkCache::kBlockPlaces / 8,
+                                           kMinRecords, kGoodRecords);
   while (complete && chunk->last_key < end) {
     ++bucket;
     const uint64_t first_key = geometry.FirstKeyOf(bucket);
     const uint64_t last_key = std::min(geometry.LastKeyOf(bucket), end);
     const uint64_t more = context_->index.EstimateCount(bucket, first_key, last_key);
-    if (more + chunk->entries.size() > kMinRecords) break;
-    const size_t max_entries = std::min(2 * kMinRecords, piece.max_records);
+    if (more + chunk->entries.size() > good_records) break;
+    const size_t max_entries = std::min(2 * good_records, piece.max_records);
     if (chunk->entries.size() >= max_entries) break;
     complete = CollectBucket(bucket, first_key, last_key, max_entries, chunk);
   }

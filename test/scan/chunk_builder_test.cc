@@ -55,7 +55,7 @@ class ChunkBuilderTest : public ::testing::Test {
 };
 
 TEST_F(ChunkBuilderTest, ABucketThatFitsIsTakenWhole) {
-  Open(4, 2000);
+  Open(4, 3000);
   const Geometry& geometry = store_->log->geometry();
   Build(geometry.FirstKeyOf(1) + 12345, kLastKey, 1000);
   EXPECT_EQ(geometry.FirstKeyOf(1), chunk_.first_key);
@@ -88,11 +88,19 @@ TEST_F(ChunkBuilderTest, ABucketTooLargeIsCutIntoPieces) {
 }
 
 TEST_F(ChunkBuilderTest, SmallBucketsAreTakenTogether) {
-  Open(4096, 2000);
+  Open(4096, 6000);
   Build(0, kLastKey, 1000);
-  EXPECT_GE(chunk_.entries.size(), 200u);
-  EXPECT_LE(chunk_.entries.size(), 512u);
-  EXPECT_GT(chunk_.segments.size(), 100u);
+  EXPECT_GE(chunk_.entries.size(), 900u);
+  EXPECT_LE(chunk_.entries.size(), 1024u);
+  EXPECT_GT(chunk_.segments.size(), 500u);
+}
+
+TEST_F(ChunkBuilderTest, FewerSmallBucketsAreTakenWhereMemoryIsShort) {
+  Open(4096, 6000);
+  const uint32_t available_blocks = 64;
+  Build(0, kLastKey, available_blocks);
+  EXPECT_GE(chunk_.entries.size(), available_blocks * kPlaces / 10);
+  EXPECT_LE(chunk_.entries.size(), available_blocks * kPlaces / 8);
 }
 
 TEST_F(ChunkBuilderTest, AnEmptyStoreIsOneChunk) {
@@ -110,11 +118,11 @@ TEST_F(ChunkBuilderTest, NoMemoryAtAllStillGivesAPiece) {
 }
 
 TEST_F(ChunkBuilderTest, StillTrueUntilSomethingInItChanges) {
-  Open(4, 1000);
+  Open(2, 2000);
   const Geometry& geometry = store_->log->geometry();
   Build(0, kLastKey, 1000);
   EXPECT_TRUE(builder_->StillTrue(chunk_));
-  store_->Put(geometry.FirstKeyOf(2) + 1);
+  store_->Put(geometry.FirstKeyOf(1) + 1);
   EXPECT_TRUE(builder_->StillTrue(chunk_));
   store_->Put(chunk_.entries[10].key, 2);
   EXPECT_FALSE(builder_->StillTrue(chunk_));
