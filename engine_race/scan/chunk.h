@@ -96,6 +96,7 @@ class Chunk {
   enum BatchState : uint32_t { kUntouched, kInWork, kPrepared };
 
   bool TryPrepare(const ScanContext& context, uint32_t batch);
+  void Prefetch(uint32_t entry) const;
   void PrepareEntry(const ScanContext& context, uint32_t entry);
   void NoteReadError(const Status& status);
 
