@@ -18,6 +18,7 @@
 #include "harness/fill_keys.h"
 #include "harness/fio_runner.h"
 #include "harness/machine.h"
+#include "harness/median.h"
 #include "harness/page_cache.h"
 #include "harness/process_stats.h"
 #include "harness/table.h"
@@ -33,12 +34,6 @@ namespace format = engine_race::format;
 
 constexpr size_t kSlabBytes = size_t{64} << 20;
 constexpr size_t kMaxLookups = 4000000;
-
-double Median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
 
 uint32_t CpuCount() {
   cpu_set_t cpus;
@@ -318,7 +313,7 @@ Status IndexBench::MeasureOpen() {
 nlohmann::json IndexBench::ToJson() const {
   nlohmann::json claims = nlohmann::json::object();
   nlohmann::json medians = nlohmann::json::object();
-  for (const auto& [name, values] : rounds_) medians[name] = Median(values);
+  for (const auto& [name, values] : rounds_) medians[name] = MedianOf(values);
   for (const char* name : {"rebuild_speedup", "lookup_speedup", "open_ratio", "peak_rss_64m_mib"}) {
     if (medians.contains(name)) claims[name] = medians[name];
   }
@@ -337,7 +332,7 @@ std::string IndexBench::ToTable() const {
   Table table({"figure", "median", "lowest", "highest"});
   for (const auto& [name, values] : rounds_) {
     const auto [low, high] = std::minmax_element(values.begin(), values.end());
-    table.AddRow({name, Fixed(Median(values), 3), Fixed(*low, 3), Fixed(*high, 3)});
+    table.AddRow({name, Fixed(MedianOf(values), 3), Fixed(*low, 3), Fixed(*high, 3)});
   }
   return table.ToString();
 }

@@ -8,6 +8,7 @@
 #include "harness/child_process.h"
 #include "harness/fio_runner.h"
 #include "harness/machine.h"
+#include "harness/median.h"
 #include "harness/queue_loop.h"
 #include "harness/table.h"
 
@@ -40,12 +41,6 @@ constexpr Target kTargets[] = {{kMultiRead, ">= 0.97"}, {kOverLibaio, ""},
                                {kStripeWrite, ""},      {kStripeRange, ""}};
 
 constexpr uint32_t kDenseFiles = 32;
-
-double Median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
 
 Options QuietOptions() {
   Options options;
@@ -277,7 +272,7 @@ std::map<std::string, double> BenchIo::Claims() const {
   std::map<std::string, double> claims;
   for (const Target& target : kTargets) {
     const auto rounds = rounds_.find(target.name);
-    if (rounds != rounds_.end()) claims[target.name] = Median(rounds->second);
+    if (rounds != rounds_.end()) claims[target.name] = MedianOf(rounds->second);
   }
   // fio's best is the engine that is better in most rounds, not whichever was lucky in each.
   if (claims.contains(kOverLibaio) && claims.contains(kOverUring)) {
@@ -320,7 +315,7 @@ std::string BenchIo::ToTable() const {
                   claim == claims.end() ? "not measured" : Fixed(claim->second, 3), rounds});
   }
   Table raw({"figure", "median"});
-  for (const auto& [name, values] : rounds_) raw.AddRow({name, Fixed(Median(values), 3)});
+  for (const auto& [name, values] : rounds_) raw.AddRow({name, Fixed(MedianOf(values), 3)});
   return table.ToString() + "\n" + raw.ToString();
 }
 

@@ -9,6 +9,7 @@
 
 #include "harness/child_process.h"
 #include "harness/machine.h"
+#include "harness/median.h"
 #include "harness/race_process.h"
 #include "harness/table.h"
 
@@ -23,12 +24,6 @@ constexpr char kGroupsPart[] = "groups";
 constexpr char kSequentialPart[] = "sequential";
 constexpr char kOneBucketPart[] = "onebucket";
 constexpr char kIndexPart[] = "index";
-
-double Median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
 
 // "2104.1 MB/s, device 2409.8 MB/s"
 std::string Summary(const PhaseReport& report) {
@@ -233,7 +228,7 @@ void BenchRace::MeasureIndex() {
 std::map<std::string, double> BenchRace::Claims() const {
   std::map<std::string, double> claims;
   for (const auto& [name, rounds] : rounds_by_claim_) {
-    if (!rounds.empty()) claims[name] = Median(rounds);
+    if (!rounds.empty()) claims[name] = MedianOf(rounds);
   }
   return claims;
 }

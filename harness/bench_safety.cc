@@ -10,6 +10,7 @@
 
 #include "harness/durable_loops.h"
 #include "harness/machine.h"
+#include "harness/median.h"
 #include "harness/race_workers.h"
 #include "harness/table.h"
 
@@ -36,12 +37,6 @@ struct Target {
 constexpr Target kTargets[] = {{kReadCost, "<= 0.03"},  {kRangeCost, "<= 0.05"},
                                {kWriteCost, "<= 0.03"}, {kWritesPerFlush, ">= 8"},
                                {kGroupRatio, ">= 0.5"}, {kMutants, "= 1.0"}};
-
-double Median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
 
 class Stopwatch {
  public:
@@ -224,7 +219,7 @@ std::map<std::string, double> BenchSafety::Claims() const {
   std::map<std::string, double> claims;
   for (const Target& target : kTargets) {
     const auto rounds = rounds_.find(target.name);
-    if (rounds != rounds_.end()) claims[target.name] = Median(rounds->second);
+    if (rounds != rounds_.end()) claims[target.name] = MedianOf(rounds->second);
   }
   return claims;
 }

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "harness/median.h"
 #include "harness/process_stats.h"
 
 namespace harness {
@@ -62,13 +63,6 @@ struct RoundCost {
   double ns = 0;
   double cycles = 0;
 };
-
-inline double MedianOf(std::vector<double> values) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  const size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
 
 // Calls `chunk`, which does something some times and says how often, for `seconds` altogether; the
 // median over the rounds of the CPU time that one of them takes. A chunk should take far longer
