@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <string_view>
 #include <utility>
 
 #include "harness/child_process.h"
@@ -41,15 +40,6 @@ constexpr Target kTargets[] = {{kMultiRead, ">= 0.97"}, {kOverLibaio, ""},
                                {kStripeWrite, ""},      {kStripeRange, ""}};
 
 constexpr uint32_t kDenseFiles = 32;
-
-Options QuietOptions() {
-  Options options;
-  options.log = [](engine_race::LogLevel level, std::string_view message) {
-    if (level == engine_race::LogLevel::kInfo) return;
-    std::fprintf(stderr, "engine: %.*s\n", static_cast<int>(message.size()), message.data());
-  };
-  return options;
-}
 
 std::vector<std::string> ValueFileNames() {
   std::vector<std::string> names;

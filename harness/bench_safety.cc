@@ -5,7 +5,6 @@
 #include <cstdio>
 #include <fstream>
 #include <memory>
-#include <string_view>
 #include <utility>
 
 #include "harness/durable_loops.h"
@@ -51,12 +50,8 @@ class Stopwatch {
 }  // namespace
 
 engine_race::Options BenchSafety::OptionsOf(bool verify) const {
-  engine_race::Options options;
+  engine_race::Options options = QuietOptions();
   options.verify_checksums = verify;
-  options.log = [](engine_race::LogLevel level, std::string_view message) {
-    if (level == engine_race::LogLevel::kInfo) return;
-    std::fprintf(stderr, "%.*s\n", static_cast<int>(message.size()), message.data());
-  };
   return options;
 }
 

@@ -1,6 +1,7 @@
 #include "harness/store_runs.h"
 
 #include <atomic>
+#include <cstdio>
 #include <filesystem>
 #include <random>
 #include <string_view>
@@ -36,6 +37,15 @@ std::string KeyBytesOf(uint64_t key) {
   std::string bytes(engine_race::kKeyBytes, '\0');
   engine_race::EncodeKey(key, bytes.data());
   return bytes;
+}
+
+Options QuietOptions() {
+  Options options;
+  options.log = [](engine_race::LogLevel level, std::string_view message) {
+    if (level == engine_race::LogLevel::kInfo) return;
+    std::fprintf(stderr, "engine: %.*s\n", static_cast<int>(message.size()), message.data());
+  };
+  return options;
 }
 
 uint64_t StoreRuns::KeyAt(uint64_t index) const {
@@ -168,9 +178,7 @@ uint64_t StoreRuns::ReadMany(Store* store, uint64_t seed, uint32_t keys_per_call
   return count;
 }
 
-TimedRun StoreRuns::Range(const Options& options, uint32_t thread_count) {
-  const std::unique_ptr<Store> store = OpenToRead(options);
-  if (store == nullptr) return TimedRun();
+TimedRun StoreRuns::RangeOnce(Store* store, uint32_t thread_count) {
   Failures failures;
   const Watch watch;
   RunWorkers(thread_count, &failures, [&](uint32_t) {
@@ -182,6 +190,15 @@ TimedRun StoreRuns::Range(const Options& options, uint32_t thread_count) {
     }
   });
   return Ended({shape_.record_count, watch.seconds(), watch.cpu_seconds()}, failures);
+}
+
+std::vector<TimedRun> StoreRuns::Ranges(const Options& options, uint32_t thread_count,
+                                        uint32_t pass_count) {
+  std::vector<TimedRun> passes(pass_count);
+  const std::unique_ptr<Store> store = OpenToRead(options);
+  if (store == nullptr) return passes;
+  for (TimedRun& pass : passes) pass = RangeOnce(store.get(), thread_count);
+  return passes;
 }
 
 }  // namespace harness

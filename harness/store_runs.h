@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "engine_race/store.h"
 #include "harness/race_workers.h"
@@ -48,7 +49,12 @@ class StoreRuns {
   TimedRun MultiRead(const engine_race::Options& options, uint32_t thread_count,
                      uint32_t keys_per_call, double seconds);
   // Everything, once, by all threads together: a record counts once.
-  TimedRun Range(const engine_race::Options& options, uint32_t thread_count);
+  TimedRun Range(const engine_race::Options& options, uint32_t thread_count) {
+    return Ranges(options, thread_count, 1)[0];
+  }
+  // The same again and again, the threads in step. As many runs as there are passes.
+  std::vector<TimedRun> Ranges(const engine_race::Options& options, uint32_t thread_count,
+                               uint32_t pass_count);
 
   uint64_t KeyAt(uint64_t index) const;
   const ValueMaker& values() const { return values_; }
@@ -56,6 +62,8 @@ class StoreRuns {
   const std::string& failure() const { return failure_; }
 
  private:
+  // Of one pass; empty counts after a failure.
+  TimedRun RangeOnce(engine_race::Store* store, uint32_t thread_count);
   // The store, cold but for its index; null after a failure.
   std::unique_ptr<engine_race::Store> OpenToRead(const engine_race::Options& options);
   // Notes the first failure of a run, which then counts nothing.
@@ -70,6 +78,9 @@ class StoreRuns {
 };
 
 std::string KeyBytesOf(uint64_t key);
+
+// The defaults, with the engine's warnings and errors going to standard error.
+engine_race::Options QuietOptions();
 
 }  // namespace harness
 
