@@ -52,13 +52,19 @@ avx2_flags := -mavx2
 avx512_flags := -mavx2 -mavx512f -mavx512bw -mavx512vl
 kernel_flags = $(if $(filter %_avx2.cc,$<),$(avx2_flags))$(if $(filter %_avx512.cc,$<),$(avx512_flags))
 
+has_header = $(wildcard /usr/include/$(1) /usr/local/include/$(1))
+
 # Kernels for newer CPUs come last: of an inline function that several objects carry the linker
 # keeps the first copy, which must be one that every CPU runs.
 library_sources := $(sort $(wildcard engine_race/*.cc engine_race/*/*.cc))
 library_sources := $(filter-out %_avx2.cc %_avx512.cc,$(library_sources)) \
                    $(filter %_avx2.cc,$(library_sources)) $(filter %_avx512.cc,$(library_sources))
 main_sources := $(sort $(wildcard harness/*_main.cc))
-harness_sources := $(filter-out $(main_sources),$(sort $(wildcard harness/*.cc)))
+# The opponent in bin/bench_scan, or where its library is missing what says so.
+rocks_both := harness/rocks_ranges.cc harness/rocks_ranges_missing.cc
+rocks_source := $(if $(call has_header,rocksdb/db.h),$(firstword $(rocks_both)),$(lastword $(rocks_both)))
+harness_sources := $(filter-out $(main_sources) $(filter-out $(rocks_source),$(rocks_both)), \
+                     $(sort $(wildcard harness/*.cc)))
 test_sources := $(sort $(shell find test -name '*.cc' -not -path 'test/judges/*' \
                          -not -path 'test/fuzz/*'))
 fuzz_sources := $(sort $(wildcard test/fuzz/*.cc))
@@ -74,7 +80,8 @@ objects = $(addprefix $(BUILD)/,$(1:.cc=.o))
 library_objects := $(call objects,$(library_sources))
 # The I/O experiments, which compare tasks with Boost.Context: no other program needs it.
 io_objects := $(call objects,$(wildcard harness/io_*.cc))
-harness_objects := $(filter-out $(io_objects),$(call objects,$(harness_sources)))
+rocks_object := $(call objects,$(rocks_source))
+harness_objects := $(filter-out $(io_objects) $(rocks_object),$(call objects,$(harness_sources)))
 test_objects := $(call objects,$(test_sources))
 PROGRAMS := $(main_sources:harness/%_main.cc=$(BIN)/%)
 GUEST_INIT := build/guest/init
@@ -88,12 +95,11 @@ jobs = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc))
 submake = $(MAKE) --no-print-directory $(jobs)
 
 .PHONY: all library programs tests guest race test fuzz check bench bench-race bench-safety \
-        bench-io mutants soak crash powercut nvme-guest asan tsan format clean help FORCE
+        bench-io bench-scan mutants soak crash powercut nvme-guest asan tsan format clean help FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
 
 # The programs need packages that the library does not, so a machine without them still gets that.
-has_header = $(wildcard /usr/include/$(1) /usr/local/include/$(1))
 all: library $(if $(and $(call has_header,CLI/CLI.hpp),$(call has_header,boost/context/fiber.hpp)),programs)  ## the library and the programs
 library: $(LIBRARY)    ## lib/libengine.a
 programs: $(PROGRAMS)  ## bin/race, bin/crash and the benches
@@ -141,6 +147,13 @@ bench-io: $(BIN)/bench_io  ## reads in flight, back ends, striping, into out/ben
 	mkdir -p out
 	$(BIN)/bench_io --json out/bench-io.json $(BENCH_IO_ARGS)
 
+bench-scan:  ## iterators, snapshots and ranges, beside RocksDB, into out/bench-scan.json; ten minutes
+	scripts/setup.sh race
+	scripts/setup.sh rocksdb || echo "bench-scan: going on without RocksDB"
+	$(submake) $(BIN)/bench_scan
+	mkdir -p out
+	$(BIN)/bench_scan --json out/bench-scan.json $(BENCH_SCAN_ARGS)
+
 mutants: tests $(BIN)/crash $(BIN)/race  ## re-introduces known faults, one by one: a test must fail for each
 	scripts/mutants.py $(MUTANTS_ARGS)
 
@@ -162,7 +175,7 @@ nvme-guest:  ## installs QEMU and tries raw NVMe disks and passthrough in a gues
 	scripts/nvme_guest.py
 
 format:  ## formats every source in place
-	$(CLANG_FORMAT) -i $(sources) $(judge_sources) $(fuzz_sources) $(guest_sources) $(headers)
+	$(CLANG_FORMAT) -i $(sort $(sources) $(rocks_both)) $(judge_sources) $(fuzz_sources) $(guest_sources) $(headers)
 
 clean:  ## removes what was built
 	rm -rf build bin lib
@@ -196,6 +209,8 @@ $(PROGRAMS): $(BIN)/%: $(BUILD)/harness/%_main.o $(harness_objects) $(library_ob
 	$(quiet)$(CXX) $(LDFLAGS) $(filter %.o,$^) $(THIRD_PARTY_ARCHIVES) $(LDLIBS) -o $@
 $(BIN)/bench_micro: LDLIBS += -lbenchmark
 $(BIN)/race: $(io_objects)
+$(BIN)/bench_scan: $(rocks_object)
+$(BIN)/bench_scan: LDLIBS += $(if $(filter %_missing.cc,$(rocks_source)),,-lrocksdb)
 $(BIN)/race $(BUILD)/engine_tests: LDLIBS += -lboost_context
 # What writing would cost without checksums is measured by leaving them out, there alone.
 $(BIN)/bench_safety: LDFLAGS += -Wl,--wrap=_ZN11engine_race9HashValueEPKv
@@ -250,7 +265,7 @@ test-fuzz:
 
 .PHONY: check-format check-headers check-layers check-house check-mutants check-lint check-bench
 check-format:
-	scripts/check_format.sh $(CLANG_FORMAT) $(sources) $(judge_sources) $(fuzz_sources) $(guest_sources) $(headers)
+	scripts/check_format.sh $(CLANG_FORMAT) $(sort $(sources) $(rocks_both)) $(judge_sources) $(fuzz_sources) $(guest_sources) $(headers)
 
 check-layers:
 	scripts/check_layers.sh

@@ -53,6 +53,9 @@ class BenchRace {
   const std::vector<std::string>& errors() const { return errors_; }
   // The claims that could be measured: medians of the rounds.
   std::map<std::string, double> Claims() const;
+  const std::map<std::string, std::vector<double>>& rounds_by_claim() const {
+    return rounds_by_claim_;
+  }
   // Claims, what they were taken from, settings and machine.
   nlohmann::json ToJson() const;
   // The claims beside what is hoped for, to be read by people.

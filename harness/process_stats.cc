@@ -1,6 +1,7 @@
 #include "harness/process_stats.h"
 
 #include <sys/resource.h>
+#include <time.h>
 
 #include <fstream>
 #include <string>
@@ -14,6 +15,12 @@ double CpuSeconds() {
     return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) * 1e-6;
   };
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+uint64_t ThreadCpuNs() {
+  timespec now = {};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1000000000 + static_cast<uint64_t>(now.tv_nsec);
 }
 
 uint64_t PeakRssBytes() {

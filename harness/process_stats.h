@@ -22,6 +22,9 @@ inline double SecondsSince(uint64_t start_ns) {
 // User and system time of all threads since the process began.
 double CpuSeconds();
 
+// User and system time of the calling thread.
+uint64_t ThreadCpuNs();
+
 // VmHWM: the most memory that was resident at once. 0 where /proc does not tell.
 uint64_t PeakRssBytes();
 

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Installs what a goal of the Makefile needs and this machine lacks, on Debian and Ubuntu.
 #
-#   scripts/setup.sh [race|test|mutants|check|guest|plot|all]
+#   scripts/setup.sh [race|test|mutants|check|guest|plot|rocksdb|all]
 #
 # When nothing is missing it does nothing, fast, and needs neither the network nor any rights.
 set -euo pipefail
@@ -57,6 +57,11 @@ plot_needs='
 /usr/bin/python3         python3
 /usr/lib/python3*/dist-packages/matplotlib  python3-matplotlib
 '
+
+# What bin/bench_scan is held against.
+rocksdb_needs='
+rocksdb/db.h             librocksdb-dev
+'
 case "${1:-all}" in
   race) needs=$race_needs ;;
   test) needs=$test_needs ;;
@@ -64,8 +69,9 @@ case "${1:-all}" in
   check) needs=$check_needs ;;
   guest) needs=$guest_needs ;;
   plot) needs=$plot_needs ;;
-  all) needs=$check_needs$guest_needs$plot_needs ;;
-  *) echo "usage: $0 [race|test|mutants|check|guest|plot|all]" >&2; exit 2 ;;
+  rocksdb) needs=$rocksdb_needs ;;
+  all) needs=$check_needs$guest_needs$plot_needs$rocksdb_needs ;;
+  *) echo "usage: $0 [race|test|mutants|check|guest|plot|rocksdb|all]" >&2; exit 2 ;;
 esac
 
 is_there() {  # a comma-separated list of probes, any of which will do
