@@ -95,7 +95,8 @@ jobs = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc))
 submake = $(MAKE) --no-print-directory $(jobs)
 
 .PHONY: all library programs tests guest race test fuzz check bench bench-race bench-safety \
-        bench-io bench-scan mutants soak crash powercut nvme-guest asan tsan format clean help FORCE
+        bench-io bench-scan flame mutants soak crash powercut nvme-guest asan tsan format clean \
+        help FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
 
@@ -153,6 +154,10 @@ bench-scan:  ## iterators, snapshots and ranges, beside RocksDB, into out/bench-
 	$(submake) $(BIN)/bench_scan
 	mkdir -p out
 	$(BIN)/bench_scan --json out/bench-scan.json $(BENCH_SCAN_ARGS)
+
+flame: $(BIN)/profile  ## a flame graph, out/flame-PHASE.svg; PHASE=seek, `bin/profile -h` lists them
+	scripts/setup.sh flame
+	scripts/flame record $(or $(PHASE),seek) $(FLAME_ARGS)
 
 mutants: tests $(BIN)/crash $(BIN)/race  ## re-introduces known faults, one by one: a test must fail for each
 	scripts/mutants.py $(MUTANTS_ARGS)
@@ -297,7 +302,7 @@ $(BUILD)/%.lint: %.cc $(BUILD)/%.o .clang-tidy
 	  || { cat $@.err; exit 1; }
 	@touch $@
 
-check-bench: $(BENCHES)
-	scripts/check_bench.sh $(BENCHES)
+check-bench: $(BENCHES) $(BIN)/profile
+	scripts/check_bench.sh $^
 
 -include $(shell find $(BUILD) -name '*.d' 2> /dev/null)

@@ -70,7 +70,7 @@ TimedRun StoreRuns::Ended(TimedRun run, const Failures& failures) {
 
 TimedRun StoreRuns::Write(const Options& options, uint32_t thread_count, double* close_seconds) {
   Remove(options);
-  DropPageCache(shape_.cache_dir);
+  if (!shape_.cache_dir.empty()) DropPageCache(shape_.cache_dir);
   Failures failures;
   const Watch watch;
   std::unique_ptr<Store> store;
@@ -94,7 +94,7 @@ TimedRun StoreRuns::Write(const Options& options, uint32_t thread_count, double*
 }
 
 std::unique_ptr<Store> StoreRuns::OpenToRead(const Options& options) {
-  DropPageCache(shape_.cache_dir);
+  if (!shape_.cache_dir.empty()) DropPageCache(shape_.cache_dir);
   std::unique_ptr<Store> store;
   Failures failures;
   std::string value;

@@ -28,8 +28,9 @@ struct TimedRun {
 };
 
 struct StoreShape {
-  std::string dir;        // the store's own
-  std::string cache_dir;  // whose file system's page cache is dropped before a run
+  std::string dir;  // the store's own
+  // Whose file system's page cache is dropped before a run; empty: it is left alone.
+  std::string cache_dir;
   uint64_t record_count = 0;
   uint64_t seed = 1;
 };

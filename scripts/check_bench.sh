@@ -5,6 +5,7 @@ bad=0
 for bench in "$@"; do
   case $bench in
     */bench_micro) arguments=--benchmark_min_time=0.01 ;;
+    */profile) arguments="all --smoke" ;;
     *) arguments=--smoke ;;
   esac
   began=$SECONDS

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Installs what a goal of the Makefile needs and this machine lacks, on Debian and Ubuntu.
 #
-#   scripts/setup.sh [race|test|mutants|check|guest|plot|rocksdb|all]
+#   scripts/setup.sh [race|test|mutants|check|guest|plot|rocksdb|flame|all]
 #
 # When nothing is missing it does nothing, fast, and needs neither the network nor any rights.
 set -euo pipefail
@@ -62,6 +62,11 @@ plot_needs='
 rocksdb_needs='
 rocksdb/db.h             librocksdb-dev
 '
+# For flame graphs.
+flame_needs='
+/usr/bin/python3         python3
+perf                     linux-perf linux-tools-generic
+'
 case "${1:-all}" in
   race) needs=$race_needs ;;
   test) needs=$test_needs ;;
@@ -70,8 +75,9 @@ case "${1:-all}" in
   guest) needs=$guest_needs ;;
   plot) needs=$plot_needs ;;
   rocksdb) needs=$rocksdb_needs ;;
-  all) needs=$check_needs$guest_needs$plot_needs$rocksdb_needs ;;
-  *) echo "usage: $0 [race|test|mutants|check|guest|plot|rocksdb|all]" >&2; exit 2 ;;
+  flame) needs=$flame_needs ;;
+  all) needs=$check_needs$guest_needs$plot_needs$rocksdb_needs$flame_needs ;;
+  *) echo "usage: $0 [race|test|mutants|check|guest|plot|rocksdb|flame|all]" >&2; exit 2 ;;
 esac
 
 is_there() {  # a comma-separated list of probes, any of which will do

@@ -1,0 +1,143 @@
+#include "harness/profile_phases.h"
+
+#include <fstream>
+#include <functional>
+#include <utility>
+
+#include "harness/claim_rounds.h"
+#include "harness/process_stats.h"
+#include "harness/scan_ranges.h"
+#include "harness/scan_writers.h"
+#include "harness/store_runs.h"
+
+namespace harness {
+
+using engine_race::Status;
+
+namespace {
+
+constexpr uint32_t kKeysPerCall = 1024;
+constexpr uint32_t kCallers = 2;
+constexpr uint32_t kPasses = 2;
+constexpr uint32_t kWriters = 4;
+
+// Switched on while `body` runs.
+std::string Profiled(const ProfilerSwitch& profiler, const std::function<std::string()>& body) {
+  if (!profiler.Turn(true)) return "the profiler does not answer";
+  std::string failure = body();
+  if (failure.empty() && !profiler.Turn(false)) failure = "the profiler does not answer";
+  return failure;
+}
+
+std::string ShortRanges(const ProfileConfig& config, const ProfilerSwitch& profiler, bool kept) {
+  ClaimRounds unused({});
+  ScanRanges ranges({config.dir, config.key_count, 1, config.seconds, config.seed}, &unused);
+  Status status = ranges.Prepare();
+  // Each iterator that is set up is a new one: that is the path to be seen.
+  if (status.ok()) status = ranges.Open(/*cache_iterators=*/kept);
+  if (!status.ok()) return status.ToString();
+  return Profiled(profiler, [&] {
+    const Status ran = ranges.Repeat(kept);
+    return ran.ok() ? std::string() : ran.ToString();
+  });
+}
+
+std::string Seek(const ProfileConfig& config, const ProfilerSwitch& profiler) {
+  return ShortRanges(config, profiler, /*kept=*/true);
+}
+
+std::string SetUp(const ProfileConfig& config, const ProfilerSwitch& profiler) {
+  return ShortRanges(config, profiler, /*kept=*/false);
+}
+
+StoreRuns RunsOf(const ProfileConfig& config) {
+  // What comes before a run would only be in the way of what is to be seen.
+  return StoreRuns({config.dir + "/store", "", config.record_count, config.seed});
+}
+
+// Over a store that is there already, as often as the time allows.
+std::string OverStore(const ProfileConfig& config, const ProfilerSwitch& profiler,
+                      const std::function<bool(StoreRuns*)>& body) {
+  StoreRuns runs = RunsOf(config);
+  std::string failure;
+  if (runs.Write(QuietOptions(), config.thread_count).ok()) {
+    failure = Profiled(profiler, [&] {
+      const uint64_t start_ns = NowNs();
+      while (body(&runs) && SecondsSince(start_ns) < config.seconds) {
+      }
+      return runs.failure();
+    });
+  }
+  runs.Remove(QuietOptions());
+  return failure.empty() ? runs.failure() : failure;
+}
+
+std::string Range(const ProfileConfig& config, const ProfilerSwitch& profiler) {
+  return OverStore(config, profiler, [&](StoreRuns* runs) {
+    return runs->Ranges(QuietOptions(), config.thread_count, kPasses)[kPasses - 1].ok();
+  });
+}
+
+std::string Read(const ProfileConfig& config, const ProfilerSwitch& profiler) {
+  return OverStore(config, profiler, [&](StoreRuns* runs) {
+    return runs->Read(QuietOptions(), config.thread_count, config.seconds).ok();
+  });
+}
+
+std::string MultiRead(const ProfileConfig& config, const ProfilerSwitch& profiler) {
+  return OverStore(config, profiler, [&](StoreRuns* runs) {
+    return runs->MultiRead(QuietOptions(), kCallers, kKeysPerCall, config.seconds).ok();
+  });
+}
+
+std::string Write(const ProfileConfig& config, const ProfilerSwitch& profiler) {
+  StoreRuns runs = RunsOf(config);
+  std::string failure = Profiled(profiler, [&] {
+    const uint64_t start_ns = NowNs();
+    while (runs.Write(QuietOptions(), config.thread_count).ok() &&
+           SecondsSince(start_ns) < config.seconds) {
+    }
+    return runs.failure();
+  });
+  runs.Remove(QuietOptions());
+  return failure;
+}
+
+std::string Scan(const ProfileConfig& config, const ProfilerSwitch& profiler) {
+  ScanWriters writers(config.dir + "/store", config.record_count, config.seed);
+  return Profiled(profiler, [&] {
+    const uint64_t start_ns = NowNs();
+    do {
+      writers.Overwrite(kWriters, /*scanning=*/true);
+    } while (writers.failure().empty() && SecondsSince(start_ns) < config.seconds);
+    return writers.failure();
+  });
+}
+
+}  // namespace
+
+ProfilerSwitch::ProfilerSwitch(std::string control_path, std::string answer_path)
+    : control_path_(std::move(control_path)), answer_path_(std::move(answer_path)) {}
+
+bool ProfilerSwitch::Turn(bool on) const {
+  if (control_path_.empty()) return true;
+  std::ofstream control(control_path_);
+  control << (on ? "enable\n" : "disable\n") << std::flush;
+  std::ifstream answer(answer_path_);
+  std::string word;
+  return control && std::getline(answer, word) && word.starts_with("ack");
+}
+
+const std::vector<ProfilePhase>& AllProfilePhases() {
+  static const std::vector<ProfilePhase> phases = {
+      {"seek", "queries of ten short ranges, by an iterator that is kept", Seek},
+      {"setup", "the same by an iterator for each range, none of them cached", SetUp},
+      {"scan", "an iterator over keys and values, four writers beside it", Scan},
+      {"range", "all threads over everything, twice in each opening", Range},
+      {"read", "all threads, keys by chance", Read},
+      {"multiread", "a thousand keys a call", MultiRead},
+      {"write", "all threads, new keys", Write}};
+  return phases;
+}
+
+}  // namespace harness
