@@ -268,7 +268,8 @@ bool ViewRegistry::OldestHasGone() noexcept {
     // As there: a view that goes now sees what was stored, or is seen gone.
     live_.fetch_add(0, std::memory_order_acq_rel);
     const uint64_t again = Oldest();
-    if (again == oldest) return oldest != known;
+    // Where none is left, what was known may have been nothing.
+    if (again == oldest) return oldest != known || oldest == kLatestEpoch;
     oldest = again;
   }
   oldest_.store(kLatestEpoch, std::memory_order_release);  // as above

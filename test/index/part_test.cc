@@ -56,7 +56,8 @@ TEST(PartTest, MergesRandomDeltas) {
     for (const KeyRecord& record : newer) model.Add(record);
     for (const bool keep_tombstones : {false, true}) {
       PartReplacement replacement;
-      ASSERT_TRUE(MergePart(*part, nullptr, LiveEpochs(), keep_tombstones, kNoSplit, &replacement).ok());
+      ASSERT_TRUE(
+          MergePart(*part, nullptr, LiveEpochs(), keep_tombstones, kNoSplit, &replacement).ok());
       EXPECT_FALSE(replacement.keeps_old_run);
       ExpectSameEntries(EntriesOf(replacement), model.Entries(0, ~uint64_t{0}, keep_tombstones));
       for (const auto& merged : replacement.parts) {

@@ -1,0 +1,377 @@
+// What views show of a bucket while it is written to, and what they pin.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdint>
+#include <random>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "engine_race/index/bucket_index.h"
+#include "test/index/views_test_util.h"
+#include "test/test_util.h"
+
+namespace engine_race {
+namespace {
+
+using test::ExpectShows;
+using test::KeyMap;
+using test::View;
+using test::WatchedBuckets;
+
+constexpr uint64_t kLast = ~uint64_t{0};
+
+struct Watched {
+  View view;
+  KeyMap shown;
+};
+
+// A bucket, the map of what it holds now, and views with the maps of their times.
+class Play {
+ public:
+  Play(uint64_t seed, uint64_t key_space, size_t split_keys)
+      : random_(seed), key_space_(key_space), buckets_(1, split_keys) {
+    std::vector<KeyRecord> installed;
+    if (seed % 3 != 0) {
+      for (uint64_t key = 0; key <= key_space; key += 1 + random_() % 3) {
+        installed.push_back({key, slot_, slot_, slot_ & 0xffff, false});
+        now_[key] = ValueRef(slot_, slot_ & 0xffff, false);
+        ++slot_;
+      }
+    }
+    buckets_.Install(installed);
+  }
+
+  void Write(uint64_t key, bool tombstone) {
+    buckets_.Write(key, slot_, tombstone);
+    if (tombstone) {
+      now_.erase(key);
+    } else {
+      now_[key] = ValueRef(slot_, slot_ & 0xffff, false);
+    }
+    ++slot_;
+  }
+
+  void Step(uint64_t burst) {
+    const uint64_t what = random_() % 10;
+    if (what < 5) {
+      const bool deletes = random_() % 3 == 0;
+      const bool hot = random_() % 3 == 0;
+      const bool appends = random_() % 4 == 0;
+      const uint64_t base = random_() % (key_space_ + 1);
+      for (uint64_t i = 0; i < burst; ++i) {
+        const uint64_t key = appends ? base + i : hot ? base + random_() % 4 : random_();
+        Write(key % (key_space_ + 1), deletes && random_() % 4 != 0);
+      }
+    } else if (what == 5 || (what == 6 && watched_.size() < 3)) {
+      watched_.push_back({buckets_.Take(), now_});
+    } else if (watched_.empty()) {
+      return;
+    } else if (what == 6) {
+      Watched copy;
+      const Watched& source = Any();
+      ASSERT_TRUE(buckets_.views().TakeAt(source.view.epoch, &copy.view).ok());
+      copy.shown = source.shown;
+      watched_.push_back(std::move(copy));
+    } else if (what == 7) {
+      Watched& moved = Any();
+      ViewRegistry::Renew(&moved.view);
+      moved.shown = now_;
+    } else if (what == 8) {
+      Watched& moved = Any();
+      const Watched& source = Any();
+      ViewRegistry::RenewAt(source.view.epoch, &moved.view);
+      if (&moved != &source) moved.shown = source.shown;
+    } else {
+      std::swap(Any(), watched_.back());
+      ViewRegistry::Release(&watched_.back().view);
+      watched_.pop_back();
+    }
+  }
+
+  void CheckAll() {
+    for (const Watched& each : watched_) {
+      ASSERT_NO_FATAL_FAILURE(
+          ExpectShows(buckets_.bucket(), each.view.epoch, each.shown, key_space_));
+      CheckStretch(each.view.epoch, each.shown);
+    }
+    ASSERT_NO_FATAL_FAILURE(ExpectShows(buckets_.bucket(), kLatestEpoch, now_, key_space_));
+  }
+
+  void CheckStretch(uint64_t epoch, const KeyMap& shown) {
+    const uint64_t first = random_() % (key_space_ + 2);
+    const uint64_t last = first + random_() % 40;
+    const size_t room = random_() % 20;
+    const BucketIndex& index = buckets_.bucket();
+    ASSERT_EQ(test::FirstKeysOf(index, first, last, epoch, room),
+              test::KeysOf(shown, first, last, room, true));
+    ASSERT_EQ(test::LastKeysOf(index, first, last, epoch, room),
+              test::KeysOf(shown, first, last, room, false));
+    std::vector<IndexEntry> entries;
+    bool complete = false;
+    ASSERT_EQ(index.Collect(first, last, room, &entries, &complete, epoch), Code::kOk);
+    std::vector<uint64_t> keys;
+    for (const IndexEntry& entry : entries) keys.push_back(entry.key);
+    ASSERT_EQ(keys, test::KeysOf(shown, first, last, room, true));
+  }
+
+  void ReleaseAll() {
+    for (Watched& each : watched_) ViewRegistry::Release(&each.view);
+    watched_.clear();
+    EXPECT_EQ(buckets_.pinned().bytes(), 0U);
+  }
+
+ private:
+  Watched& Any() { return watched_[random_() % watched_.size()]; }
+
+  std::mt19937_64 random_;
+  const uint64_t key_space_;
+  WatchedBuckets buckets_;
+  uint32_t slot_ = 0;
+  KeyMap now_;
+  std::vector<Watched> watched_;
+};
+
+TEST(BucketViewsTest, EveryViewShowsItsCut) {
+  for (uint64_t seed = 1; seed <= test::Sized(24, 4); ++seed) {
+    SCOPED_TRACE(seed);
+    Play play(seed, seed % 4 == 0 ? 20 : 600, seed % 2 == 0 ? 100 : 1000);
+    for (int step = 0; step < 150; ++step) {
+      ASSERT_NO_FATAL_FAILURE(play.Step(1 + seed * 7 % 97));
+      if (step % 10 == 9) {
+        ASSERT_NO_FATAL_FAILURE(play.CheckAll());
+      }
+    }
+    play.ReleaseAll();
+    ASSERT_NO_FATAL_FAILURE(play.CheckAll());
+  }
+}
+
+// Keys above all others go to a part of their own, those that are deleted again leave it without a
+// run, and views still show them.
+TEST(BucketViewsTest, AppendedAndDeletedKeysStayShown) {
+  constexpr uint32_t kCount = 3000;
+  WatchedBuckets buckets(1, 500);
+  buckets.Install({});
+  KeyMap shown;
+  uint32_t slot = 0;
+  std::vector<std::pair<View, KeyMap>> views;
+  for (uint32_t key = 0; key < kCount; ++key) {
+    buckets.Write(key, slot);
+    shown[key] = ValueRef(slot, slot & 0xffff, false);
+    ++slot;
+    if (key % 500 == 499) views.emplace_back(buckets.Take(), shown);
+  }
+  for (uint64_t key = kCount; key-- > 0;) {
+    buckets.Write(key, slot++, true);
+    shown.erase(key);
+    if (key % 500 == 250) views.emplace_back(buckets.Take(), shown);
+  }
+  for (uint64_t key = 0; key < 200; ++key) buckets.Write(key * 15, slot++, true);
+  EXPECT_GT(buckets.pinned().bytes(), kCount * sizeof(UndoRecord) / 2);
+  for (const auto& [view, wanted] : views) {
+    ASSERT_NO_FATAL_FAILURE(ExpectShows(buckets.bucket(), view.epoch, wanted, kCount));
+  }
+  for (auto& [view, wanted] : views) ViewRegistry::Release(&view);
+  EXPECT_EQ(buckets.pinned().bytes(), 0U);
+}
+
+TEST(BucketViewsTest, HeldViewPinsOneRecordAKey) {
+  constexpr uint64_t kKeys = 1000;
+  const uint64_t writes = test::Sized(1000000, 30000);
+  std::vector<KeyRecord> installed;
+  for (uint32_t key = 0; key < kKeys; ++key) installed.push_back({key, key, key, 1, false});
+  WatchedBuckets buckets(1);
+  buckets.Install(installed);
+  KeyMap shown;
+  for (uint32_t key = 0; key < kKeys; ++key) shown[key] = ValueRef(key, 1, false);
+  const uint64_t before = buckets.bucket().memory_bytes();
+  View view = buckets.Take();
+  std::mt19937_64 random(5);
+  for (uint64_t i = 0; i < writes; ++i) {
+    buckets.Write(random() % kKeys, static_cast<uint32_t>(kKeys + i), random() % 5 == 0);
+  }
+  EXPECT_LE(buckets.pinned().bytes(), kKeys * sizeof(UndoRecord) + sizeof(History));
+  EXPECT_GT(buckets.pinned().bytes(), kKeys / 2 * sizeof(UndoRecord));
+  ASSERT_NO_FATAL_FAILURE(ExpectShows(buckets.bucket(), view.epoch, shown, kKeys));
+  ViewRegistry::Release(&view);
+  EXPECT_EQ(buckets.pinned().bytes(), 0U);
+  // What a view may pin and what a delta takes.
+  EXPECT_LE(buckets.bucket().memory_bytes(), before + 24 * 1024);
+}
+
+// Short views come and go beside an old one: what only they could see goes as they do.
+TEST(BucketViewsTest, ShortViewsBesideAnOldOnePinNothingForLong) {
+  constexpr uint64_t kKeys = 300;
+  const uint64_t writes = test::Sized(200000, 20000);
+  WatchedBuckets buckets(1);
+  buckets.Install({});
+  uint32_t slot = 0;
+  KeyMap shown;
+  for (uint64_t key = 0; key < kKeys; ++key) {
+    buckets.Write(key, slot);
+    shown[key] = ValueRef(slot, slot & 0xffff, false);
+    ++slot;
+  }
+  View old = buckets.Take();
+  std::mt19937_64 random(5);
+  uint64_t most = 0;
+  for (uint64_t i = 0; i < writes; ++i) {
+    View brief = buckets.Take();
+    // A hot key among others.
+    buckets.Write(i % 2 == 0 ? 7 : random() % kKeys, slot++);
+    ViewRegistry::Release(&brief);
+    most = std::max(most, buckets.pinned().bytes());
+  }
+  EXPECT_LE(most, kKeys * sizeof(UndoRecord) + sizeof(History));
+  EXPECT_LT(buckets.bucket().memory_bytes(), 100 * kKeys + (64 << 10));
+  ASSERT_NO_FATAL_FAILURE(ExpectShows(buckets.bucket(), old.epoch, shown, kKeys));
+  ViewRegistry::Release(&old);
+  EXPECT_EQ(buckets.pinned().bytes(), 0U);
+}
+
+TEST(BucketViewsTest, DamagedBucketKnowsNoMoreInThePast) {
+  WatchedBuckets buckets(1, 500);
+  std::vector<KeyRecord> provable;
+  for (uint32_t i = 0; i < 100; ++i) provable.push_back({1000 + i, i, i, 1, false});
+  buckets.Install(provable, 0, true);
+  uint32_t slot = 1000;
+  View view = buckets.Take();
+  for (uint64_t key = 0; key < 2000; ++key) buckets.Write(key, slot++, key % 2 == 0);
+  View later = buckets.Take();
+  for (uint64_t key = 0; key < 2000; ++key) buckets.Write(key, slot++);
+  for (uint64_t key = 0; key < 2000; ++key) {
+    ValueRef ref;
+    const bool known = key >= 1000 && key < 1100;
+    ASSERT_EQ(test::LookupAt(buckets.bucket(), key, view.epoch, &ref),
+              known ? Code::kOk : Code::kCorruption);
+    ASSERT_EQ(test::LookupAt(buckets.bucket(), key, later.epoch, &ref),
+              key % 2 == 0 ? Code::kNotFound : Code::kOk);
+    ASSERT_EQ(test::LookupAt(buckets.bucket(), key, kLatestEpoch, &ref), Code::kOk);
+  }
+  std::vector<uint64_t> keys(10);
+  size_t count = 0;
+  EXPECT_EQ(buckets.bucket().FirstKeys(0, kLast, view.epoch, keys, &count), Code::kCorruption);
+  EXPECT_EQ(buckets.bucket().LastKeys(0, kLast, view.epoch, keys, &count), Code::kCorruption);
+  ViewRegistry::Release(&view);
+  ViewRegistry::Release(&later);
+}
+
+// The first record of a bucket, and a view taken at about the same time: whatever the view showed
+// first, without the lock, it shows again.
+TEST(BucketViewsTest, FirstRecordOfABucketAndAView) {
+  const size_t bucket_count = test::Sized(20000, 1000);
+  constexpr uint64_t kKey = 50;
+  WatchedBuckets buckets(bucket_count);
+  std::vector<KeyRecord> installed;
+  for (uint32_t key = 0; key < 100; ++key) installed.push_back({key, key, key, 1, false});
+  for (size_t b = 0; b < bucket_count; ++b) buckets.Install(installed, b);
+  std::atomic<size_t> turn{0};
+  uint64_t wrong = 0;
+  uint64_t old_seen = 0;
+  std::thread writer([&] {
+    for (size_t b = 0; b < bucket_count; ++b) {
+      for (int spin = 0; turn.load() < b; ++spin) {
+        // The other thread may have no processor.
+        if (spin > 1000) std::this_thread::yield();
+      }
+      // A new key, and one that was there.
+      buckets.Write(kKey + 1000, 100, false, b);
+      buckets.Write(kKey, 101, false, b);
+    }
+  });
+  for (size_t b = 0; b < bucket_count; ++b) {
+    turn.store(b);
+    for (uint64_t spin = b % 64; spin > 0; --spin)
+      std::atomic_signal_fence(std::memory_order_seq_cst);
+    View view = buckets.Take();
+    ValueRef first;
+    ValueRef again;
+    if (test::LookupAt(buckets.bucket(b), kKey, view.epoch, &first) != Code::kOk) ++wrong;
+    const auto keys = test::FirstKeysOf(buckets.bucket(b), 40, kLast, view.epoch, 20);
+    while (buckets.bucket(b).Find(kKey + 1000, &again) != Code::kOk) std::this_thread::yield();
+    if (test::LookupAt(buckets.bucket(b), kKey, view.epoch, &again) != Code::kOk) ++wrong;
+    if (!test::SameRef(first, again)) ++wrong;
+    if (test::FirstKeysOf(buckets.bucket(b), 40, kLast, view.epoch, 20) != keys) ++wrong;
+    old_seen += first.slot() == kKey;
+    ViewRegistry::Release(&view);
+  }
+  writer.join();
+  EXPECT_EQ(wrong, 0U);
+  EXPECT_GT(old_seen, 0U);
+  EXPECT_EQ(buckets.pinned().bytes(), 0U);
+}
+
+// A writer counts up in every bucket in turn, in rounds; a view may show a round and the one before
+// it, no others, no round after one before, and always the same.
+TEST(BucketViewsTest, ViewsCutAllBucketsAtOnce) {
+  constexpr size_t kBuckets = 8;
+  constexpr uint64_t kKeys = 40;
+  const uint32_t rounds = static_cast<uint32_t>(test::Sized(400, 60));
+  WatchedBuckets buckets(kBuckets, 50);
+  for (size_t b = 0; b < kBuckets; ++b) {
+    std::vector<KeyRecord> installed;
+    for (uint32_t key = 0; key < kKeys; ++key) installed.push_back({key, key, 0, 0, false});
+    for (uint32_t key = 0; key < kKeys; ++key) installed[key].slot = key;
+    buckets.Install(installed, b);
+  }
+  std::atomic<bool> stop{false};
+  std::atomic<uint64_t> wrong{0};
+  std::vector<std::thread> readers;
+  for (uint64_t reader = 0; reader < 3; ++reader) {
+    readers.emplace_back([&, reader] {
+      std::mt19937_64 random(reader);
+      View held = buckets.Take();
+      while (!stop) {
+        View view = buckets.Take();
+        if (random() % 4 == 0) ViewRegistry::RenewAt(view.epoch, &held);
+        const View& used = random() % 2 == 0 ? view : held;
+        for (int pass = 0; pass < 2; ++pass) {
+          uint32_t least = ~uint32_t{0};
+          uint32_t last = ~uint32_t{0};
+          std::vector<uint32_t> seen;
+          for (size_t b = 0; b < kBuckets; ++b) {
+            std::vector<IndexEntry> entries;
+            bool complete = false;
+            if (buckets.bucket(b).Collect(0, kLast, ~size_t{0}, &entries, &complete, used.epoch) !=
+                    Code::kOk ||
+                entries.size() != kKeys) {
+              ++wrong;
+              continue;
+            }
+            for (const IndexEntry& entry : entries) {
+              const uint32_t round = entry.ref.slot() / kKeys;
+              // Written in this order: what comes later is of the same round or of the one before.
+              if (round > last) ++wrong;
+              last = round;
+              least = std::min(least, round);
+              ValueRef ref;
+              if (test::LookupAt(buckets.bucket(b), entry.key, used.epoch, &ref) != Code::kOk ||
+                  !test::SameRef(ref, entry.ref)) {
+                ++wrong;
+              }
+            }
+            if (entries[0].ref.slot() / kKeys > least + 1) ++wrong;
+          }
+        }
+        ViewRegistry::Release(&view);
+      }
+      ViewRegistry::Release(&held);
+    });
+  }
+  for (uint32_t round = 1; round <= rounds; ++round) {
+    for (size_t b = 0; b < kBuckets; ++b) {
+      for (uint32_t key = 0; key < kKeys; ++key) {
+        buckets.Write(key, round * static_cast<uint32_t>(kKeys) + key, false, b);
+      }
+    }
+  }
+  stop = true;
+  for (std::thread& reader : readers) reader.join();
+  EXPECT_EQ(wrong, 0U);
+  EXPECT_EQ(buckets.pinned().bytes(), 0U);
+}
+
+}  // namespace
+}  // namespace engine_race

@@ -1,0 +1,297 @@
+#include "engine_race/index/views.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <random>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "test/test_util.h"
+
+namespace engine_race {
+namespace {
+
+using View = ViewRegistry::View;
+
+// Closes the registry at the end.
+class ViewsTest : public ::testing::Test {
+ protected:
+  ViewsTest() { EXPECT_TRUE(ViewRegistry::Create(&views_).ok()); }
+  ~ViewsTest() override {
+    if (views_ != nullptr) views_->Close();
+  }
+  View Take() {
+    View view;
+    EXPECT_TRUE(views_->Take(&view).ok());
+    return view;
+  }
+
+  ViewRegistry* views_ = nullptr;
+};
+
+TEST_F(ViewsTest, EpochsGrowAndWritesComeBetweenThem) {
+  EXPECT_FALSE(views_->StampWrite().watched);
+  View first = Take();
+  const ViewRegistry::WriteStamp stamp = views_->StampWrite();
+  View second = Take();
+  EXPECT_GT(stamp.epoch, first.epoch);
+  EXPECT_LE(stamp.epoch, second.epoch);
+  EXPECT_TRUE(stamp.watched);
+  ViewRegistry::Release(&first);
+  EXPECT_EQ(first.registry, nullptr);
+  ViewRegistry::Release(&first);
+  EXPECT_TRUE(views_->StampWrite().watched);
+  ViewRegistry::Release(&second);
+  EXPECT_FALSE(views_->StampWrite().watched);
+}
+
+TEST_F(ViewsTest, LiveEpochsAreExact) {
+  EXPECT_TRUE(views_->Live().empty());
+  std::vector<View> views;
+  for (int i = 0; i < 10; ++i) views.push_back(Take());
+  ViewRegistry::Release(&views[3]);
+  const LiveEpochs live = views_->Live();
+  EXPECT_EQ(live.oldest(), views[0].epoch);
+  for (int i = 0; i < 10; ++i) {
+    const uint64_t epoch = views[0].epoch + static_cast<uint64_t>(i);
+    EXPECT_EQ(live.AnyIn(epoch, epoch + 1), i != 3) << i;
+  }
+  EXPECT_FALSE(live.AnyIn(0, views[0].epoch));
+  EXPECT_TRUE(live.AnyIn(0, views[0].epoch + 1));
+  EXPECT_FALSE(live.AnyIn(views[9].epoch + 1, kLatestEpoch));
+  EXPECT_FALSE(live.AnyIn(5, 5));
+  for (View& view : views) ViewRegistry::Release(&view);
+}
+
+TEST(LiveEpochsTest, PendingViewsStandForAllThatFollow) {
+  LiveEpochs live;
+  live.Add(9);
+  live.Add(5);
+  live.AddAllFrom(20);
+  live.Sort();
+  EXPECT_EQ(live.oldest(), 5U);
+  EXPECT_TRUE(live.AnyIn(5, 6));
+  EXPECT_FALSE(live.AnyIn(6, 9));
+  EXPECT_FALSE(live.AnyIn(10, 20));
+  EXPECT_TRUE(live.AnyIn(10, 21));
+  EXPECT_TRUE(live.AnyIn(1000, 1001));
+}
+
+TEST_F(ViewsTest, CopiesKeepAnEpochAndRenewedViewsLeaveIt) {
+  View source = Take();
+  const uint64_t epoch = source.epoch;
+  View copy;
+  ASSERT_TRUE(views_->TakeAt(epoch, &copy).ok());
+  View moved = Take();
+  ViewRegistry::RenewAt(epoch, &moved);
+  EXPECT_EQ(copy.epoch, epoch);
+  EXPECT_EQ(moved.epoch, epoch);
+  ViewRegistry::Release(&source);
+  EXPECT_EQ(views_->TakeCensus().count, 2U);
+  EXPECT_EQ(views_->TakeCensus().oldest_epoch, epoch);
+  ViewRegistry::Renew(&copy);
+  EXPECT_GT(copy.epoch, epoch);
+  EXPECT_EQ(views_->Oldest(), epoch);
+  ViewRegistry::Renew(&moved);
+  EXPECT_GT(moved.epoch, copy.epoch);
+  EXPECT_EQ(views_->Oldest(), copy.epoch);
+  ViewRegistry::Release(&copy);
+  ViewRegistry::Release(&moved);
+  EXPECT_EQ(views_->TakeCensus().count, 0U);
+  EXPECT_EQ(views_->TakeCensus().oldest_epoch, kLatestEpoch);
+}
+
+TEST_F(ViewsTest, MoreViewsThanSlots) {
+  std::vector<View> views;
+  for (int round = 0; round < 2; ++round) {
+    std::set<ViewRegistry::Slot*> slots;
+    while (views.size() < 3000) {
+      views.push_back(Take());
+      slots.insert(views.back().slot);
+    }
+    EXPECT_EQ(views_->TakeCensus().count, 3000U);
+    const LiveEpochs live = views_->Live();
+    for (const View& view : views) ASSERT_TRUE(live.AnyIn(view.epoch, view.epoch + 1));
+    if (round == 0) {
+      EXPECT_EQ(slots.size(), 3000U);
+    }
+    for (size_t i = 0; i < views.size(); i += 2) ViewRegistry::Release(&views[i]);
+    std::erase_if(views, [](const View& view) { return view.registry == nullptr; });
+    EXPECT_EQ(views_->TakeCensus().count, 1500U);
+  }
+  for (View& view : views) ViewRegistry::Release(&view);
+}
+
+TEST_F(ViewsTest, TheOldestHasAnAge) {
+  View view = Take();
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  View younger = Take();
+  EXPECT_GE(views_->TakeCensus().oldest_age_ms, 40U);
+  EXPECT_EQ(views_->TakeCensus().oldest_epoch, view.epoch);
+  ViewRegistry::Renew(&view);
+  EXPECT_EQ(views_->TakeCensus().oldest_epoch, younger.epoch);
+  ViewRegistry::Release(&younger);
+  ViewRegistry::Release(&view);
+}
+
+TEST_F(ViewsTest, CloseBeforeTheLastView) {
+  View view = Take();
+  View other = Take();
+  EXPECT_FALSE(views_->closed());
+  views_->Close();
+  EXPECT_TRUE(view.registry->closed());
+  ViewRegistry::Release(&view);
+  EXPECT_TRUE(other.registry->closed());
+  ViewRegistry::Release(&other);
+  views_ = nullptr;
+}
+
+// Whoever comes last takes the registry with it; the sanitizers tell when that is nobody, or two.
+TEST(ViewRegistryTest, CloseAndReleaseAtOnce) {
+  for (uint64_t round = 0; round < test::Sized(1000, 100); ++round) {
+    ViewRegistry* views = nullptr;
+    ASSERT_TRUE(ViewRegistry::Create(&views).ok());
+    View view;
+    ASSERT_TRUE(views->Take(&view).ok());
+    std::atomic<int> ready{0};
+    std::thread releaser([&] {
+      for (++ready; ready < 2;) std::this_thread::yield();
+      ViewRegistry::Release(&view);
+    });
+    for (++ready; ready < 2;) std::this_thread::yield();
+    views->Close();
+    releaser.join();
+  }
+}
+
+class CountingSweeper : public ViewRegistry::Sweeper {
+ public:
+  void Sweep() noexcept override { ++count; }
+  std::atomic<int> count{0};
+};
+
+TEST_F(ViewsTest, TheOldestSweepsWhenSomethingIsPinned) {
+  CountingSweeper sweeper;
+  views_->set_sweeper(&sweeper);
+  View unpinned = Take();
+  ViewRegistry::Release(&unpinned);
+  EXPECT_EQ(sweeper.count, 0);
+  View first = Take();
+  View second = Take();
+  View third = Take();
+  views_->NotePinned();
+  // Who the oldest is has to be found out once.
+  ViewRegistry::Release(&third);
+  EXPECT_EQ(sweeper.count, 1);
+  for (int i = 0; i < 10; ++i) {
+    View brief = Take();
+    ViewRegistry::Release(&brief);
+  }
+  EXPECT_EQ(sweeper.count, 1);
+  ViewRegistry::Release(&first);
+  EXPECT_EQ(sweeper.count, 2);
+  ViewRegistry::Renew(&second);
+  EXPECT_EQ(sweeper.count, 3);
+  View source = Take();
+  ViewRegistry::RenewAt(source.epoch, &second);
+  EXPECT_EQ(sweeper.count, 4);
+  ViewRegistry::Release(&source);
+  EXPECT_EQ(sweeper.count, 4) << "the other view of its epoch is left";
+  View left = second;
+  views_->Close();
+  views_ = nullptr;
+  ViewRegistry::Release(&left);
+  EXPECT_EQ(sweeper.count, 4) << "the store has gone";
+}
+
+// Views that are copied, and whose sources go, while others look: an epoch that is always pinned by
+// some view is never missed.
+TEST_F(ViewsTest, NoViewIsMissedWhileItIsCopied) {
+  const uint64_t rounds = test::Sized(400000, 20000);
+  View held = Take();
+  const uint64_t epoch = held.epoch;
+  std::atomic<bool> stop{false};
+  std::atomic<uint64_t> missed{0};
+  std::vector<std::thread> lookers;
+  for (int i = 0; i < 2; ++i) {
+    lookers.emplace_back([&] {
+      while (!stop) {
+        if (!views_->Live().AnyIn(epoch, epoch + 1)) ++missed;
+        if (views_->Oldest() > epoch) ++missed;
+      }
+    });
+  }
+  std::mt19937_64 random(7);
+  std::vector<View> others;
+  for (uint64_t i = 0; i < rounds; ++i) {
+    if (i % 1000 == 0) {
+      // Copies shall come to lie before and behind.
+      for (View& view : others) ViewRegistry::Release(&view);
+      others.clear();
+      for (uint64_t n = random() % 60; n > 0; --n) others.push_back(Take());
+    }
+    View copy;
+    if (random() % 2 == 0) {
+      ASSERT_TRUE(views_->TakeAt(epoch, &copy).ok());
+    } else {
+      copy = Take();
+      ViewRegistry::RenewAt(epoch, &copy);
+    }
+    if (random() % 2 == 0) {
+      ViewRegistry::Release(&held);
+    } else {
+      ViewRegistry::Renew(&held);
+      ViewRegistry::Release(&held);
+    }
+    held = copy;
+  }
+  stop = true;
+  for (std::thread& looker : lookers) looker.join();
+  EXPECT_EQ(missed, 0U);
+  ViewRegistry::Release(&held);
+  for (View& view : others) ViewRegistry::Release(&view);
+  EXPECT_TRUE(views_->Live().empty());
+}
+
+// A view of an epoch below a writer's is found by the writer's census.
+TEST_F(ViewsTest, NoViewBelowAWritersEpochIsMissed) {
+  const uint64_t rounds = test::Sized(200000, 20000);
+  std::atomic<uint64_t> shown{0};
+  std::atomic<bool> stop{false};
+  std::atomic<uint64_t> missed{0};
+  std::thread writer([&] {
+    while (!stop) {
+      const ViewRegistry::WriteStamp stamp = views_->StampWrite();
+      const LiveEpochs live = views_->Live();
+      // Acquire pairs with the release below: what is shown now is live, or was released since.
+      const uint64_t epoch = shown.load(std::memory_order_acquire);
+      if (epoch == 0 || epoch >= stamp.epoch) continue;
+      const bool found = live.AnyIn(epoch, epoch + 1) && stamp.watched;
+      if (!found && shown.load(std::memory_order_acquire) == epoch) ++missed;
+    }
+  });
+  View view = Take();
+  for (uint64_t i = 0; i < rounds; ++i) {
+    if (i % 3 == 0) {
+      ViewRegistry::Renew(&view);
+    } else {
+      view = Take();
+    }
+    shown.store(view.epoch, std::memory_order_release);
+    for (uint64_t spin = i % 32; spin > 0; --spin)
+      std::atomic_signal_fence(std::memory_order_seq_cst);
+    shown.store(0, std::memory_order_release);
+    if (i % 3 != 2) ViewRegistry::Release(&view);
+  }
+  stop = true;
+  writer.join();
+  EXPECT_EQ(missed, 0U);
+  EXPECT_TRUE(views_->Live().empty());
+}
+
+}  // namespace
+}  // namespace engine_race
