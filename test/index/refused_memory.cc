@@ -1,0 +1,64 @@
+#include "test/index/refused_memory.h"
+
+#include <cstddef>
+#include <cstdlib>
+#include <new>
+
+namespace engine_race::test {
+namespace {
+
+// Requests until one is refused, counted down to zero; below that nothing is refused.
+thread_local int64_t requests_left = -1;
+
+bool Refused() { return requests_left >= 0 && requests_left-- == 0; }
+
+void* Allocate(size_t size, size_t alignment) {
+  if (Refused()) return nullptr;
+  if (alignment <= alignof(std::max_align_t)) return std::malloc(size == 0 ? 1 : size);
+  return std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+}
+
+void* AllocateOrThrow(size_t size, size_t alignment) {
+  void* const data = Allocate(size, alignment);
+  if (data == nullptr) throw std::bad_alloc();
+  return data;
+}
+
+}  // namespace
+
+RefuseMemory::RefuseMemory(uint64_t passed_count) {
+  requests_left = static_cast<int64_t>(passed_count);
+}
+RefuseMemory::~RefuseMemory() { requests_left = -1; }
+bool RefuseMemory::refused() const { return requests_left < 0; }
+
+}  // namespace engine_race::test
+
+// The operators of the whole program.
+using engine_race::test::Allocate;
+using engine_race::test::AllocateOrThrow;
+
+void* operator new(size_t size) { return AllocateOrThrow(size, 1); }
+void* operator new[](size_t size) { return AllocateOrThrow(size, 1); }
+void* operator new(size_t size, const std::nothrow_t&) noexcept { return Allocate(size, 1); }
+void* operator new[](size_t size, const std::nothrow_t&) noexcept { return Allocate(size, 1); }
+void* operator new(size_t size, std::align_val_t alignment) {
+  return AllocateOrThrow(size, static_cast<size_t>(alignment));
+}
+void* operator new[](size_t size, std::align_val_t alignment) {
+  return AllocateOrThrow(size, static_cast<size_t>(alignment));
+}
+void* operator new(size_t size, std::align_val_t alignment, const std::nothrow_t&) noexcept {
+  return Allocate(size, static_cast<size_t>(alignment));
+}
+void* operator new[](size_t size, std::align_val_t alignment, const std::nothrow_t&) noexcept {
+  return Allocate(size, static_cast<size_t>(alignment));
+}
+void operator delete(void* data) noexcept { std::free(data); }
+void operator delete[](void* data) noexcept { std::free(data); }
+void operator delete(void* data, size_t) noexcept { std::free(data); }
+void operator delete[](void* data, size_t) noexcept { std::free(data); }
+void operator delete(void* data, std::align_val_t) noexcept { std::free(data); }
+void operator delete[](void* data, std::align_val_t) noexcept { std::free(data); }
+void operator delete(void* data, size_t, std::align_val_t) noexcept { std::free(data); }
+void operator delete[](void* data, size_t, std::align_val_t) noexcept { std::free(data); }
