@@ -131,12 +131,18 @@ inline void ExpectShows(const BucketIndex& index, uint64_t epoch, const KeyMap& 
 inline std::vector<uint64_t> KeysOf(const KeyMap& wanted, uint64_t first, uint64_t last,
                                     size_t room, bool from_front) {
   std::vector<uint64_t> keys;
-  for (auto it = wanted.lower_bound(first); it != wanted.end() && it->first <= last; ++it) {
+  if (from_front) {
+    for (auto it = wanted.lower_bound(first);
+         it != wanted.end() && it->first <= last && keys.size() < room; ++it) {
+      keys.push_back(it->first);
+    }
+    return keys;
+  }
+  for (auto it = wanted.upper_bound(last);
+       it != wanted.begin() && (--it)->first >= first && keys.size() < room;) {
     keys.push_back(it->first);
   }
-  const size_t extra = keys.size() - std::min(keys.size(), room);
-  const auto front = keys.begin() + static_cast<ptrdiff_t>(from_front ? keys.size() - extra : 0);
-  keys.erase(front, front + static_cast<ptrdiff_t>(extra));
+  std::reverse(keys.begin(), keys.end());
   return keys;
 }
 
