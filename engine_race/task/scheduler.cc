@@ -67,36 +67,16 @@ void Scheduler::Enqueue(ReadAwaiter* awaiter) noexcept {
   ++waiting_count_;
 }
 
-void Scheduler::Defer(YieldAwaiter* awaiter) noexcept {
-  awaiter->next_ = nullptr;
-  *last_deferred_ = awaiter;
-  last_deferred_ = &awaiter->next_;
-}
-
 void Scheduler::RunOnce() {
-  RunDeferred();
   SubmitGathered();
-  // A few at a time, for fewer calls; the device keeps most of its queue meanwhile. While a task
-  // can go on nothing is waited for.
+  // A few at a time, for fewer calls; the device keeps most of its queue meanwhile.
   const uint32_t in_flight = queue_ == nullptr ? 0 : queue_->in_flight();
-  Reap(first_deferred_ != nullptr ? 0 : std::clamp(in_flight / 8, 1u, batch_));
+  Reap(std::clamp(in_flight / 8, 1u, batch_));
 }
 
 void Scheduler::Poll() {
-  RunDeferred();
   SubmitGathered();
   Reap(0);
-}
-
-// Those that were deferred by now: what they defer in their turn comes next time.
-void Scheduler::RunDeferred() {
-  YieldAwaiter* awaiter = std::exchange(first_deferred_, nullptr);
-  last_deferred_ = &first_deferred_;
-  while (awaiter != nullptr) {
-    YieldAwaiter* const next = awaiter->next_;
-    awaiter->task_.resume();
-    awaiter = next;
-  }
 }
 
 void Scheduler::SubmitGathered() {

@@ -56,30 +56,11 @@ class Scheduler {
   };
   ReadAwaiter Read(const io::ReadRequest& request) { return {this, request}; }
 
-  // `co_await scheduler.Yield()` lets every other task that can run go first.
-  class YieldAwaiter {
-   public:
-    explicit YieldAwaiter(Scheduler* scheduler) : scheduler_(scheduler) {}
-    bool await_ready() const noexcept { return false; }
-    void await_suspend(std::coroutine_handle<> task) noexcept {
-      task_ = task;
-      scheduler_->Defer(this);
-    }
-    void await_resume() const noexcept {}
-
-   private:
-    friend class Scheduler;
-    Scheduler* const scheduler_;
-    std::coroutine_handle<> task_;
-    YieldAwaiter* next_ = nullptr;
-  };
-  YieldAwaiter Yield() { return YieldAwaiter(this); }
-
   // Runs the task up to where it first waits. kOutOfMemory for one that has no memory.
   Status Spawn(Task task);
 
-  // Lets every task that can run do so, hands over what they read, waits for completions if there
-  // is nothing else to do, and resumes the tasks that these belong to.
+  // Hands over what the tasks read, waits for a share of what is in flight, and resumes the tasks
+  // that it belongs to.
   void RunOnce();
   // The same without ever waiting: for who has more tasks to spawn while the first ones' reads go.
   void Poll();
@@ -102,8 +83,6 @@ class Scheduler {
   friend struct Task::promise_type;
 
   void Enqueue(ReadAwaiter* awaiter) noexcept;
-  void Defer(YieldAwaiter* awaiter) noexcept;
-  void RunDeferred();
   void SubmitGathered();
   void Reap(uint32_t wanted);
   void Break();
@@ -117,8 +96,6 @@ class Scheduler {
   ReadAwaiter* first_waiting_ = nullptr;
   ReadAwaiter** last_waiting_ = &first_waiting_;
   uint32_t waiting_count_ = 0;
-  YieldAwaiter* first_deferred_ = nullptr;
-  YieldAwaiter** last_deferred_ = &first_deferred_;
   // Reads in flight by their tag.
   std::vector<ReadAwaiter*> in_flight_;
   std::vector<uint32_t> free_tags_;

@@ -6,7 +6,6 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "engine_race/task/task.h"
@@ -128,29 +127,12 @@ TEST_F(SchedulerTest, WaitsForAShareOfWhatIsInFlight) {
   EXPECT_EQ(1u, record_.waits.back());
 }
 
-Task CountTo(Scheduler& scheduler, int limit, std::string name, std::string* trace) {
-  for (int i = 0; i < limit; ++i) {
-    *trace += name;
-    co_await scheduler.Yield();
-  }
-}
-
-TEST_F(SchedulerTest, TasksThatYieldTakeTurns) {
+TEST_F(SchedulerTest, PollWaitsForNothing) {
   const auto scheduler = Make(4);
-  std::string trace;
-  ASSERT_TRUE(scheduler->Spawn(CountTo(*scheduler, 3, "a", &trace)).ok());
-  ASSERT_TRUE(scheduler->Spawn(CountTo(*scheduler, 2, "b", &trace)).ok());
-  scheduler->RunAll();
-  EXPECT_EQ("ababa", trace);
-}
-
-TEST_F(SchedulerTest, NothingIsWaitedForWhileATaskCanGoOn) {
-  const auto scheduler = Make(4);
-  std::string trace;
   Answers answers;
   ASSERT_TRUE(scheduler->Spawn(ReadTwice(*scheduler, 7, &answers)).ok());
-  ASSERT_TRUE(scheduler->Spawn(CountTo(*scheduler, 2, "c", &trace)).ok());
-  scheduler->RunOnce();
+  scheduler->Poll();
+  EXPECT_EQ((std::vector<size_t>{1}), record_.batches);
   EXPECT_EQ((std::vector<uint32_t>{0}), record_.waits);
   scheduler->RunAll();
   EXPECT_EQ(2u, answers.read_bytes.size());
