@@ -46,13 +46,16 @@ auto Retry(Call call) {
 
 }  // namespace
 
-Status OpenAt(int dir_fd, const std::string& name, int flags, mode_t mode, UniqueFd* fd) {
+Status OpenAt(int dir_fd, const std::string& name, int flags, mode_t mode, UniqueFd* fd,
+              bool* in_use) {
+  if (in_use != nullptr) *in_use = false;
   const int result = Retry([&] { return ::openat(dir_fd, name.c_str(), flags | O_CLOEXEC, mode); });
   if (result < 0) {
     if (errno == EINVAL && (flags & O_DIRECT) != 0) {
       return Status::NotSupported("open " + name + ": the file system refuses O_DIRECT");
     }
     if (errno == EBUSY && (flags & O_EXCL) != 0) {
+      if (in_use != nullptr) *in_use = true;
       return Status::IOError("open " + name + ": the device is mounted or in use");
     }
     return Status::FromErrno("open " + name, errno);

@@ -37,8 +37,10 @@ class UniqueFd {
 namespace sys {
 
 // Opens `name` below the directory `dir_fd` (or AT_FDCWD), with O_CLOEXEC added to `flags`.
-// kNotSupported where the file system refuses O_DIRECT.
-Status OpenAt(int dir_fd, const std::string& name, int flags, mode_t mode, UniqueFd* fd);
+// kNotSupported where the file system refuses O_DIRECT. *in_use, when given, says whether it failed
+// because a device asked for with O_EXCL is mounted or held by somebody else.
+Status OpenAt(int dir_fd, const std::string& name, int flags, mode_t mode, UniqueFd* fd,
+              bool* in_use = nullptr);
 // Reads exactly `size` bytes at `offset`; *read_bytes is less only at the end of the file.
 Status Pread(int fd, void* buffer, size_t size, uint64_t offset, size_t* read_bytes);
 // Pread that answers kIOError for a file that ends early.

@@ -33,7 +33,9 @@ Status BlockDevice::Is(const std::string& path, bool* is_device) {
   return Status::Ok();
 }
 
-Status BlockDevice::Open(const std::string& path, bool read_only, BlockDevice* device) {
+Status BlockDevice::Open(const std::string& path, bool read_only, BlockDevice* device,
+                         bool* in_use) {
+  if (in_use != nullptr) *in_use = false;
   // Looked at first: O_EXCL would mean something else, or nothing, on any other kind of file.
   bool is_device = false;
   ENGINE_RACE_RETURN_IF_ERROR(Is(path, &is_device));
@@ -41,7 +43,7 @@ Status BlockDevice::Open(const std::string& path, bool read_only, BlockDevice* d
   BlockDevice opened;
   ENGINE_RACE_RETURN_IF_ERROR(File::Open(AT_FDCWD, path,
                                          read_only ? Access::kRead : Access::kExclusiveDevice,
-                                         Caching::kDirect, &opened.file));
+                                         Caching::kDirect, &opened.file, in_use));
   if (!opened.file.direct()) return Status::NotSupported(path + ": the device refuses O_DIRECT");
   const int fd = opened.file.fd();
   int sector_bytes = 0;

@@ -19,8 +19,9 @@ struct BlockDevice {
   static Status Is(const std::string& path, bool* is_device);
 
   // kInvalidArgument when it is no block device, or one whose sectors are larger than a value.
-  // kIOError when it is mounted or in use.
-  static Status Open(const std::string& path, bool read_only, BlockDevice* device);
+  // kIOError when it is mounted or in use; *in_use, when given, tells that from other failures.
+  static Status Open(const std::string& path, bool read_only, BlockDevice* device,
+                     bool* in_use = nullptr);
 
   // Whether any byte of its first or last MiB is not zero: file systems, partition tables, md, LVM
   // and swap all leave their signatures there.

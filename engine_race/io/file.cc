@@ -28,18 +28,21 @@ int FlagsOf(Access access) {
 
 }  // namespace
 
-Status File::Open(int dir_fd, const std::string& name, Access access, Caching caching, File* file) {
+Status File::Open(int dir_fd, const std::string& name, Access access, Caching caching, File* file,
+                  bool* in_use) {
   constexpr mode_t kMode = 0644;
   File opened;
   opened.name_ = name;
   if (caching == Caching::kDirect) {
-    Status status = sys::OpenAt(dir_fd, name, FlagsOf(access) | O_DIRECT, kMode, &opened.fd_);
+    Status status =
+        sys::OpenAt(dir_fd, name, FlagsOf(access) | O_DIRECT, kMode, &opened.fd_, in_use);
     // Any other failure is the caller's: a log that is direct may not become buffered by chance.
     if (!status.ok() && status.code() != Code::kNotSupported) return status;
     opened.direct_ = status.ok();
   }
   if (!opened.fd_.valid()) {
-    ENGINE_RACE_RETURN_IF_ERROR(sys::OpenAt(dir_fd, name, FlagsOf(access), kMode, &opened.fd_));
+    ENGINE_RACE_RETURN_IF_ERROR(
+        sys::OpenAt(dir_fd, name, FlagsOf(access), kMode, &opened.fd_, in_use));
   }
   *file = std::move(opened);
   return Status::Ok();

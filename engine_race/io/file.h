@@ -28,9 +28,9 @@ class File {
   File() = default;
 
   // kCreate makes the file when it is missing. Asked for kDirect, a file system that refuses
-  // O_DIRECT gives a buffered file; direct() tells.
+  // O_DIRECT gives a buffered file; direct() tells. `in_use`, which may be null, as of sys::OpenAt.
   static Status Open(int dir_fd, const std::string& name, Access access, Caching caching,
-                     File* file);
+                     File* file, bool* in_use = nullptr);
 
   // Reads exactly `size` bytes; a file that ends early is kIOError. On a direct file address,
   // size and offset are multiples of kIoAlignment.

@@ -53,9 +53,9 @@ Status OpenWhenFree(const std::string& name, bool read_only, io::BlockDevice* de
   constexpr auto kLongest = std::chrono::seconds(2);
   const auto began = std::chrono::steady_clock::now();
   while (true) {
-    Status opened = io::BlockDevice::Open(name, read_only, device);
-    const bool may_pass = opened.code() == Code::kIOError;
-    if (!may_pass || std::chrono::steady_clock::now() - began > kLongest) return opened;
+    bool in_use = false;
+    Status opened = io::BlockDevice::Open(name, read_only, device, &in_use);
+    if (!in_use || std::chrono::steady_clock::now() - began > kLongest) return opened;
     std::this_thread::sleep_for(kStep);
   }
 }

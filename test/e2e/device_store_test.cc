@@ -2,12 +2,15 @@
 #include <gtest/gtest.h>
 #include <sys/mount.h>
 
+#include <atomic>
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <memory>
 #include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "engine_race/base/sys.h"
@@ -15,6 +18,7 @@
 #include "engine_race/log/extents.h"
 #include "engine_race/log/format.h"
 #include "engine_race/store.h"
+#include "test/faults/system_calls.h"
 #include "test/loop_device.h"
 #include "test/test_util.h"
 
@@ -286,6 +290,48 @@ TEST_F(DeviceStoreTest, AByteAtTheEndIsSomething) {
 TEST_F(DeviceStoreTest, OneDeviceTwiceIsRefused) {
   options_.paths = {first_.path(), first_.path()};
   ExpectRefusal(Code::kIOError, "in use");
+}
+
+// Refuses the first `times` openings of a device, each with `error`.
+class RefusedOpens : public SystemCallHook {
+ public:
+  RefusedOpens(std::string path, int error, int times)
+      : path_(std::move(path)), error_(error), times_(times) {}
+  long OnCall(SystemCall* call) override {
+    if (call->kind != CallKind::kOpenAt || path_ != call->name) return call->Proceed();
+    if (++count_ > times_) return call->Proceed();
+    errno = error_;
+    return -1;
+  }
+  int count() const { return count_.load(); }
+
+ private:
+  const std::string path_;
+  const int error_;
+  const int times_;
+  std::atomic<int> count_{0};
+};
+
+TEST_F(DeviceStoreTest, ADeviceStillInUseIsWaitedFor) {
+  MustOpen();
+  Write(0, 100, 1);
+  store_.reset();
+  RefusedOpens refused(second_.path(), EBUSY, 3);
+  {
+    const ScopedHook hook(&refused);
+    MustOpen();
+  }
+  EXPECT_EQ(refused.count(), 4);
+  ExpectAll(100, 1);
+}
+
+TEST_F(DeviceStoreTest, ABrokenDeviceIsNotTriedAgain) {
+  MustOpen();
+  store_.reset();
+  RefusedOpens refused(second_.path(), EIO, 1000000);
+  const ScopedHook hook(&refused);
+  ExpectRefusal(Code::kIOError, second_.path());
+  EXPECT_EQ(refused.count(), 1);
 }
 
 TEST_F(DeviceStoreTest, SwappedDevicesAreRefused) {
