@@ -37,7 +37,7 @@ public_names+='|(vtable|typeinfo|typeinfo name) for polar_race::EngineRace$'
 public_names+='|engine_race::Store::(Open|Write|Delete|Read|MultiRead|ReadAsync|Range|GetSnapshot|NewIterator|Sync|Verify|Stats|~Store)\('
 public_names+='|engine_race::Snapshot::ReleaseView\('
 public_names+='|engine_race::Iterator::(Seek|SeekForPrev|SeekToFirst|SeekToLast|NextBatch|PrevBatch|value|status)\('
-public_names+='|engine_race::Iterator::(Refresh|RefreshKeepPosition|ReleaseImpl|StoreIsOpen)\('
+public_names+='|engine_race::Iterator::(Refresh|RefreshKeepPosition|ReleaseImpl)\('
 public_names+='|engine_race::(ValidateOptions|CodeName|Status::(FromErrno|(ToString|message)(\[abi:cxx11\])?))\('
 
 check_symbols() {

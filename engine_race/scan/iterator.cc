@@ -15,8 +15,6 @@ Status NoStore() noexcept { return {Code::kInvalidArgument, {}}; }
 
 }  // namespace
 
-bool Iterator::StoreIsOpen() const { return !impl_->closed(); }
-
 const Status& Iterator::status() const {
   static const Status kNone = NoStore();
   return impl_ == nullptr ? kNone : impl_->status();

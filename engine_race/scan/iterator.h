@@ -46,11 +46,14 @@ class Iterator {
   // Not valid, and good for nothing but to be assigned to.
   Iterator() noexcept = default;
   Iterator(Iterator&& other) noexcept
-      : stand_(std::exchange(other.stand_, {})), impl_(std::exchange(other.impl_, nullptr)) {}
+      : stand_(std::exchange(other.stand_, {})),
+        views_(other.views_),
+        impl_(std::exchange(other.impl_, nullptr)) {}
   Iterator& operator=(Iterator&& other) noexcept {
     if (this != &other) {
       Release();
       stand_ = std::exchange(other.stand_, {});
+      views_ = other.views_;
       impl_ = std::exchange(other.impl_, nullptr);
     }
     return *this;
@@ -58,7 +61,7 @@ class Iterator {
   ~Iterator() { Release(); }
 
   // It stands at a record. False after the last one and after an error: status() tells them apart.
-  bool Valid() const { return stand_.at != nullptr && StoreIsOpen(); }
+  bool Valid() const { return stand_.at != nullptr && !views_->closed(); }
   // Ok, or what ended the walk: kCorruption, kIOError, kInvalidArgument (a key that has not 8
   // bytes, a store that is closed), kOutOfMemory. Cleared by the next seek of any kind. Good until
   // the next call.
@@ -118,13 +121,14 @@ class Iterator {
     const char* last = nullptr;
   };
 
-  explicit Iterator(Impl* impl) noexcept : impl_(impl) {}
-  bool StoreIsOpen() const;
+  Iterator(const ViewRegistry* views, Impl* impl) noexcept : views_(views), impl_(impl) {}
   void NextBatch();
   void PrevBatch();
   void ReleaseImpl() noexcept;
 
   Stand stand_;
+  // Of its view; says whether the store is open.
+  const ViewRegistry* views_ = nullptr;
   Impl* impl_ = nullptr;
 };
 

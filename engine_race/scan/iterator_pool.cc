@@ -75,7 +75,7 @@ Status IteratorPool::New(const IteratorOptions& options, Iterator* iterator) {
     return NoMemory();
   }
   impl->Begin(view, range, options);
-  *iterator = Iterator(impl);
+  *iterator = Iterator(&views, impl);
   return Status::Ok();
 }
 

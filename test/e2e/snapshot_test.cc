@@ -223,7 +223,7 @@ TEST(SnapshotTest, WhatWasWrittenAfterIsNeverThereWithoutWhatCameBefore) {
   const auto store = OpenStore(dir.path(), TinyOptions());
   constexpr uint32_t kChain = 4;  // threads, each with a key of a bucket of its own
   const auto key_of = [](uint32_t t) { return (uint64_t{kChain - 1 - t} << 62) + 5; };
-  const uint64_t round_count = Sized(4000, 400);
+  const uint64_t round_count = Sized(1000, 200);
   std::atomic<uint64_t> turn{0};
   std::atomic<bool> done{false};
   RunThreads(kChain + 2, [&](uint32_t t) {

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 
 #include "test/scan/iterator_test_util.h"
 
@@ -92,7 +93,10 @@ TEST_F(HeldSnapshotTest, AMillionOverwritesAndDeletesPass) {
       Overwrite(t, rounds);
       --writing;
     } else if (t == kWriters) {
-      while (writing.load() > 0 && !HasFatalFailure()) GiveBackRoom();
+      while (writing.load() > 0 && !HasFatalFailure()) {
+        GiveBackRoom();
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      }
     } else if (t == kWriters + 1) {
       Iterator iterator = store_.New(options);
       while (writing.load() > 0 && !HasFatalFailure()) {
