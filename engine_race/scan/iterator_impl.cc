@@ -1,6 +1,7 @@
 #include "engine_race/scan/iterator_impl.h"
 
 #include <algorithm>
+#include <cstring>
 #include <new>
 #include <span>
 #include <utility>
@@ -13,6 +14,16 @@
 namespace engine_race {
 
 namespace {
+
+// Both between number and bytes.
+inline void SwapTwoKeys(uint64_t* keys) {
+  using Bytes = char __attribute__((vector_size(16)));
+  Bytes bytes;
+  std::memcpy(&bytes, keys, sizeof(bytes));
+  bytes =
+      __builtin_shufflevector(bytes, bytes, 7, 6, 5, 4, 3, 2, 1, 0, 15, 14, 13, 12, 11, 10, 9, 8);
+  std::memcpy(keys, &bytes, sizeof(bytes));
+}
 
 Status Closed() noexcept {
   return Guarded([] { return Status::InvalidArgument("the store of this iterator is closed"); });
@@ -116,19 +127,37 @@ inline bool Iterator::Impl::TakeBatch(uint32_t count, Stand* stand) {
   }
   first_key_ = keys_[0];
   last_key_ = keys_[count - 1];
-  for (uint32_t i = 0; i < count; ++i) keys_[i] = __builtin_bswap64(keys_[i]);
+  // One more of an odd number: the room is even, and what is swapped there is not looked at.
+  for (uint32_t i = 0; i < count; i += 2) SwapTwoKeys(keys_ + i);
   return true;
 }
 
-inline void Iterator::Impl::Load(uint64_t from, Stand* stand) {
+// Not by Guarded, which would be a call on the way of every seek.
+[[gnu::always_inline]] inline Status Iterator::Impl::FirstKeys(uint64_t from,
+                                                               size_t* count) const noexcept {
+  try {
+    return index_->FirstKeys(from, range_.last, view_.epoch, {keys_, room_}, count);
+  } catch (const std::bad_alloc&) {
+    return RefusedMemory("the keys of an iterator");
+  }
+}
+
+[[gnu::always_inline]] inline Status Iterator::Impl::LastKeys(uint64_t from,
+                                                              size_t* count) const noexcept {
+  try {
+    return index_->LastKeys(range_.first, from, view_.epoch, {keys_, room_}, count);
+  } catch (const std::bad_alloc&) {
+    return RefusedMemory("the keys of an iterator");
+  }
+}
+
+[[gnu::always_inline]] inline void Iterator::Impl::Load(uint64_t from, Stand* stand) {
   if (from > range_.last) [[unlikely]] {
     *stand = {};
     return;
   }
   size_t count = 0;
-  Status status = Guarded([&] {
-    return index_->FirstKeys(from, range_.last, view_.epoch, {keys_, room_}, &count);
-  });
+  Status status = FirstKeys(from, &count);
   if (!status.ok()) [[unlikely]] {
     return Fail(std::move(status), stand);
   }
@@ -139,15 +168,13 @@ inline void Iterator::Impl::Load(uint64_t from, Stand* stand) {
   StandAt(0, stand);
 }
 
-inline void Iterator::Impl::LoadBack(uint64_t from, Stand* stand) {
+[[gnu::always_inline]] inline void Iterator::Impl::LoadBack(uint64_t from, Stand* stand) {
   if (from < range_.first) [[unlikely]] {
     *stand = {};
     return;
   }
   size_t count = 0;
-  Status status = Guarded([&] {
-    return index_->LastKeys(range_.first, from, view_.epoch, {keys_, room_}, &count);
-  });
+  Status status = LastKeys(from, &count);
   if (!status.ok()) [[unlikely]] {
     return Fail(std::move(status), stand);
   }

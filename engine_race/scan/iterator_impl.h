@@ -54,6 +54,9 @@ class Iterator::Impl {
     void operator()(char* data) const { std::free(data); }
   };
 
+  Status FirstKeys(uint64_t from, size_t* count) const noexcept;
+  Status LastKeys(uint64_t from, size_t* count) const noexcept;
+  // Fills the batch from a key on, or up to it, and stands at that end of it.
   void Load(uint64_t from, Stand* stand);
   void LoadBack(uint64_t from, Stand* stand);
   // What FirstKeys or LastKeys brought; false when there is nothing to stand at.
