@@ -15,14 +15,23 @@ namespace engine_race {
 
 namespace {
 
-// Both between number and bytes.
+// Two keys from numbers to bytes.
 inline void SwapTwoKeys(uint64_t* keys) {
   using Bytes = char __attribute__((vector_size(16)));
-  Bytes bytes;
-  std::memcpy(&bytes, keys, sizeof(bytes));
-  bytes =
-      __builtin_shufflevector(bytes, bytes, 7, 6, 5, 4, 3, 2, 1, 0, 15, 14, 13, 12, 11, 10, 9, 8);
-  std::memcpy(keys, &bytes, sizeof(bytes));
+  Bytes two;
+  std::memcpy(&two, keys, sizeof(two));
+  two = __builtin_shufflevector(two, two, 7, 6, 5, 4, 3, 2, 1, 0, 15, 14, 13, 12, 11, 10, 9, 8);
+  std::memcpy(keys, &two, sizeof(two));
+}
+
+// As many at once, and without a branch; every batch has room for a multiple of them.
+constexpr uint32_t kSwappedAtOnce = 8;
+
+inline void SwapKeys(uint64_t* keys) {
+  SwapTwoKeys(keys);
+  SwapTwoKeys(keys + 2);
+  SwapTwoKeys(keys + 4);
+  SwapTwoKeys(keys + 6);
 }
 
 Status Closed() noexcept {
@@ -125,10 +134,16 @@ inline bool Iterator::Impl::TakeBatch(uint32_t count, Stand* stand) {
     DropState();
     return false;
   }
-  first_key_ = keys_[0];
-  last_key_ = keys_[count - 1];
-  // One more of an odd number: the room is even, and what is swapped there is not looked at.
-  for (uint32_t i = 0; i < count; i += 2) SwapTwoKeys(keys_ + i);
+  // Here, because what is stored through keys_ might change it for all the compiler knows.
+  uint64_t* const keys = keys_;
+  first_key_ = keys[0];
+  last_key_ = keys[count - 1];
+  // What is swapped beyond the last one is not looked at.
+  uint32_t i = 0;
+  do {
+    SwapKeys(keys + i);
+    i += kSwappedAtOnce;
+  } while (i < count);
   return true;
 }
 
@@ -186,6 +201,7 @@ inline bool Iterator::Impl::TakeBatch(uint32_t count, Stand* stand) {
 }
 
 void Iterator::Impl::Grow(bool backwards) {
+  static_assert(kFirstBatch % kSwappedAtOnce == 0 && kInlineKeys % kSwappedAtOnce == 0);
   room_ = loaded_backwards_ == backwards ? std::min(room_ * 2, kMaxBatch) : kFirstBatch;
   if (room_ <= kInlineKeys || many_keys_ != nullptr) return;
   many_keys_.reset(new (std::nothrow) uint64_t[kMaxBatch]);
