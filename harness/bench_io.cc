@@ -7,9 +7,7 @@
 #include "harness/child_process.h"
 #include "harness/fio_runner.h"
 #include "harness/machine.h"
-#include "harness/median.h"
 #include "harness/queue_loop.h"
-#include "harness/table.h"
 
 namespace harness {
 
@@ -29,15 +27,12 @@ constexpr char kStripeCpu[] = "stripe2: CPU per MultiRead key on tmpfs";
 constexpr char kStripeWrite[] = "stripe2: write rate on the disk";
 constexpr char kStripeRange[] = "stripe2: range rate on the disk";
 
-struct Target {
-  const char* name;
-  const char* aim;
-};
-constexpr Target kTargets[] = {{kMultiRead, ">= 0.97"}, {kOverLibaio, ""},
-                               {kOverUring, ""},        {kMultiReadCpu, "<= 0.45"},
-                               {kUringGain, ">= 1.1"},  {kTmpfsRead, ">= 0.65"},
-                               {kStripe, "<= 0.05"},    {kStripeCpu, ""},
-                               {kStripeWrite, ""},      {kStripeRange, ""}};
+// The parts of the ratio and of the overhead stand among the rounds.
+constexpr ClaimTarget kTargets[] = {{kMultiRead, ">= 0.97"},
+                                    {kMultiReadCpu, "<= 0.45"},
+                                    {kUringGain, ">= 1.1"},
+                                    {kTmpfsRead, ">= 0.65"},
+                                    {kStripe, "<= 0.05"}};
 
 constexpr uint32_t kDenseFiles = 32;
 
@@ -60,7 +55,8 @@ uint64_t DenseBytes(uint64_t record_count) {
 BenchIo::BenchIo(const IoBenchConfig& config)
     : config_(config),
       disk_(ShapeIn(config.dir, config.record_count)),
-      tmpfs_(ShapeIn(config.tmpfs_dir, config.tmpfs_record_count)) {}
+      tmpfs_(ShapeIn(config.tmpfs_dir, config.tmpfs_record_count)),
+      rounds_(kTargets) {}
 
 StoreShape BenchIo::ShapeIn(const std::string& dir, uint64_t record_count) const {
   return {dir + "/store", config_.dir, record_count, config_.seed};
@@ -77,14 +73,6 @@ Options BenchIo::StripedOptions(const std::string& dir) const {
   Options options = QuietOptions();
   options.paths = {dir + "/a", dir + "/b"};
   return options;
-}
-
-void BenchIo::Note(const std::string& name, double value) { rounds_[name].push_back(value); }
-
-void BenchIo::NoteRatio(const char* claim, double a, double b) {
-  if (a <= 0 || b <= 0) return;
-  Note(claim, a / b);
-  std::fprintf(stderr, "%s: %.3f (%.0f over %.0f)\n", claim, a / b, a, b);
 }
 
 void BenchIo::InTurn(uint32_t round, const std::function<void()>& a,
@@ -130,15 +118,15 @@ void BenchIo::MultiReads() {
                                             config_.seconds));
     });
     threads = Checked(disk_, disk_.Read(options, config_.thread_count, config_.seconds));
-    Note("fio's reads a second, libaio", libaio);
-    Note("fio's reads a second, io_uring", uring);
-    Note("MultiRead's reads a second", many.rate());
-    Note("MultiRead's CPU, ns a read", many.cpu_ns());
-    Note("reads a second by 64 threads", threads.rate());
-    Note("CPU of 64 threads, ns a read", threads.cpu_ns());
-    NoteRatio(kOverLibaio, many.rate(), libaio);
-    NoteRatio(kOverUring, many.rate(), uring);
-    NoteRatio(kMultiReadCpu, many.cpu_ns(), threads.cpu_ns());
+    rounds_.Note("fio's reads a second, libaio", libaio);
+    rounds_.Note("fio's reads a second, io_uring", uring);
+    rounds_.Note("MultiRead's reads a second", many.rate());
+    rounds_.Note("MultiRead's CPU, ns a read", many.cpu_ns());
+    rounds_.Note("reads a second by 64 threads", threads.rate());
+    rounds_.Note("CPU of 64 threads, ns a read", threads.cpu_ns());
+    rounds_.NoteRatio(kOverLibaio, many.rate(), libaio);
+    rounds_.NoteRatio(kOverUring, many.rate(), uring);
+    rounds_.NoteRatio(kMultiReadCpu, many.cpu_ns(), threads.cpu_ns());
   }
 }
 
@@ -154,8 +142,8 @@ double BenchIo::QueueCpu(IoBackend backend) {
   const TimedRun run = RunQueueLoop(loop, &error);
   if (!run.ok() && !config_.is_smoke) Fail("bare loop: " + error);
   const std::string name = backend == IoBackend::kLibaio ? "libaio" : "io_uring";
-  Note("bare loop, " + name + ", reads a second", run.rate());
-  Note("bare loop, " + name + ", CPU, ns a read", run.cpu_ns());
+  rounds_.Note("bare loop, " + name + ", reads a second", run.rate());
+  rounds_.Note("bare loop, " + name + ", CPU, ns a read", run.cpu_ns());
   return run.cpu_ns();
 }
 
@@ -166,7 +154,7 @@ void BenchIo::BackEnds() {
     InTurn(
         round, [&] { libaio = QueueCpu(IoBackend::kLibaio); },
         [&] { uring = QueueCpu(IoBackend::kIoUring); });
-    NoteRatio(kUringGain, libaio, uring);
+    rounds_.NoteRatio(kUringGain, libaio, uring);
   }
 }
 
@@ -182,8 +170,8 @@ void BenchIo::TmpfsReads() {
           threads = Checked(tmpfs_, tmpfs_.Read(options, config_.thread_count, config_.seconds));
         },
         [&] { fio = FioRate(config_.tmpfs_dir, config_.tmpfs_record_count, "psync"); });
-    Note("tmpfs: CPU of 64 threads, ns a read", threads.cpu_ns());
-    NoteRatio(kTmpfsRead, threads.rate(), fio);
+    rounds_.Note("tmpfs: CPU of 64 threads, ns a read", threads.cpu_ns());
+    rounds_.NoteRatio(kTmpfsRead, threads.rate(), fio);
   }
   tmpfs_.Remove(options);
 }
@@ -205,9 +193,10 @@ void BenchIo::StripedCpu() {
     };
     InTurn(
         round, [&] { over_two = read(&striped, two); }, [&] { plain = read(&tmpfs_, one); });
-    Note("tmpfs: MultiRead's CPU, ns a read, one directory", plain.cpu_ns());
-    Note("tmpfs: MultiRead's CPU, ns a read, two", over_two.cpu_ns());
-    if (plain.ok() && over_two.ok()) Note(kStripeCpu, over_two.cpu_ns() / plain.cpu_ns() - 1);
+    rounds_.Note("tmpfs: MultiRead's CPU, ns a read, one directory", plain.cpu_ns());
+    rounds_.Note("tmpfs: MultiRead's CPU, ns a read, two", over_two.cpu_ns());
+    if (plain.ok() && over_two.ok())
+      rounds_.Note(kStripeCpu, over_two.cpu_ns() / plain.cpu_ns() - 1);
   }
   striped.Remove(two);
   tmpfs_.Remove(one);
@@ -230,13 +219,14 @@ void BenchIo::StripedRates() {
     if (!errors_.empty()) return;
     for (const size_t which : {0, 1}) {
       const std::string name = which == 0 ? ", one directory" : ", two";
-      Note("writes a second" + name, writes[which]);
-      Note("range, records a second" + name, ranges[which]);
+      rounds_.Note("writes a second" + name, writes[which]);
+      rounds_.Note("range, records a second" + name, ranges[which]);
     }
-    Note(kStripeWrite, 1 - writes[1] / writes[0]);
-    Note(kStripeRange, 1 - ranges[1] / ranges[0]);
-    std::fprintf(stderr, "two directories: write %+.3f, range %+.3f\n",
-                 rounds_[kStripeWrite].back(), rounds_[kStripeRange].back());
+    const double write_cost = 1 - writes[1] / writes[0];
+    const double range_cost = 1 - ranges[1] / ranges[0];
+    rounds_.Note(kStripeWrite, write_cost);
+    rounds_.Note(kStripeRange, range_cost);
+    std::fprintf(stderr, "two directories: write %+.3f, range %+.3f\n", write_cost, range_cost);
   }
 }
 
@@ -255,58 +245,32 @@ bool BenchIo::Run() {
   }
   if (Wants("stripe")) StripedRates();
   if (Interrupted()) Fail("interrupted");
+  Settle();
   return errors_.empty();
 }
 
-std::map<std::string, double> BenchIo::Claims() const {
-  std::map<std::string, double> claims;
-  for (const Target& target : kTargets) {
-    const auto rounds = rounds_.find(target.name);
-    if (rounds != rounds_.end()) claims[target.name] = MedianOf(rounds->second);
-  }
+void BenchIo::Settle() {
   // fio's best is the engine that is better in most rounds, not whichever was lucky in each.
-  if (claims.contains(kOverLibaio) && claims.contains(kOverUring)) {
-    claims[kMultiRead] = std::min(claims[kOverLibaio], claims[kOverUring]);
+  if (rounds_.has(kOverLibaio) && rounds_.has(kOverUring)) {
+    rounds_.Settle(kMultiRead, std::min(rounds_.Median(kOverLibaio), rounds_.Median(kOverUring)));
   }
-  if (claims.contains(kStripeCpu) && claims.contains(kStripeWrite)) {
-    claims[kStripe] = std::max({claims[kStripeCpu], claims[kStripeWrite], claims[kStripeRange]});
+  if (rounds_.has(kStripeCpu) && rounds_.has(kStripeWrite)) {
+    rounds_.Settle(kStripe, std::max({rounds_.Median(kStripeCpu), rounds_.Median(kStripeWrite),
+                                      rounds_.Median(kStripeRange)}));
   }
-  return claims;
 }
 
 nlohmann::json BenchIo::ToJson() const {
-  return {{"claims", Claims()},
-          {"rounds", rounds_},
-          {"config",
-           {{"records", config_.record_count},
-            {"tmpfs_records", config_.tmpfs_record_count},
-            {"rounds", config_.round_count},
-            {"seconds", config_.seconds},
-            {"keys_per_call", config_.keys_per_call},
-            {"callers", config_.caller_count},
-            {"workers", config_.worker_count},
-            {"threads", config_.thread_count},
-            {"buckets_and_files", kDenseFiles},
-            {"smoke", config_.is_smoke}}},
-          {"machine", DescribeMachine(config_.dir)},
-          {"errors", errors_}};
-}
-
-std::string BenchIo::ToTable() const {
-  Table table({"claim", "aim", "measured", "rounds"});
-  const std::map<std::string, double> claims = Claims();
-  for (const Target& target : kTargets) {
-    const auto claim = claims.find(target.name);
-    std::string rounds;
-    if (const auto found = rounds_.find(target.name); found != rounds_.end()) {
-      for (const double value : found->second) rounds += " " + Fixed(value, 3);
-    }
-    table.AddRow({target.name, target.aim,
-                  claim == claims.end() ? "not measured" : Fixed(claim->second, 3), rounds});
-  }
-  Table raw({"figure", "median"});
-  for (const auto& [name, values] : rounds_) raw.AddRow({name, Fixed(MedianOf(values), 3)});
-  return table.ToString() + "\n" + raw.ToString();
+  nlohmann::json json = rounds_.ToJson();
+  json["config"] = {
+      {"records", config_.record_count},        {"tmpfs_records", config_.tmpfs_record_count},
+      {"rounds", config_.round_count},          {"seconds", config_.seconds},
+      {"keys_per_call", config_.keys_per_call}, {"callers", config_.caller_count},
+      {"workers", config_.worker_count},        {"threads", config_.thread_count},
+      {"buckets_and_files", kDenseFiles},       {"smoke", config_.is_smoke}};
+  json["machine"] = DescribeMachine(config_.dir);
+  json["errors"] = errors_;
+  return json;
 }
 
 }  // namespace harness

@@ -7,13 +7,13 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "engine_race/store.h"
+#include "harness/claim_rounds.h"
 #include "harness/store_runs.h"
 
 namespace harness {
@@ -44,14 +44,10 @@ class BenchIo {
   bool Run();
 
   const std::vector<std::string>& errors() const { return errors_; }
-  // Medians of the rounds.
-  std::map<std::string, double> Claims() const;
   nlohmann::json ToJson() const;
-  std::string ToTable() const;
+  std::string ToTable() const { return rounds_.ToTable(); }
 
  private:
-  using Measure = std::function<double()>;
-
   // Every bucket a file of its own, which others can read as well.
   engine_race::Options DenseOptions() const;
   engine_race::Options StripedOptions(const std::string& dir) const;
@@ -76,14 +72,14 @@ class BenchIo {
   // a(), between(), b(), in every other round from the end.
   static void InTurn(uint32_t round, const std::function<void()>& a, const std::function<void()>& b,
                      const std::function<void()>& between);
-  void Note(const std::string& name, double value);
-  void NoteRatio(const char* claim, double a, double b);
+  // Claims that are made of several medians.
+  void Settle();
   void Fail(const std::string& what) { errors_.push_back(what); }
 
   const IoBenchConfig config_;
   StoreRuns disk_;
   StoreRuns tmpfs_;
-  std::map<std::string, std::vector<double>> rounds_;
+  ClaimRounds rounds_;
   std::vector<std::string> errors_;
 };
 

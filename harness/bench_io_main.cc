@@ -1,42 +1,32 @@
 // Measures the claims about I/O and writes them down with the figures they were taken from.
 #include <CLI/CLI.hpp>
 #include <cstdint>
-#include <cstdio>
 #include <string>
 
+#include "harness/bench_end.h"
 #include "harness/bench_io.h"
-#include "harness/child_process.h"
-#include "harness/json_file.h"
 #include "harness/race_dir.h"
 #include "harness/tmpfs_dir.h"
 
 namespace harness {
 namespace {
 
-int Refuse(const std::string& why) {
-  std::fprintf(stderr, "bench_io: %s\n", why.c_str());
-  return 2;
-}
+constexpr char kProgram[] = "bench_io";
 
 int Bench(IoBenchConfig config, const std::string& dir_path, const std::string& tmpfs_path,
           const std::string& json_path) {
   RaceDir dir;
   std::string error;
-  if (!dir.Prepare(dir_path, &error)) return Refuse(error);
+  if (!dir.Prepare(dir_path, &error)) return RefuseBench(kProgram, error);
   config.dir = dir.path();
   const TmpfsDir tmpfs(tmpfs_path, 3 * StoreBytes(config.tmpfs_record_count));
   config.tmpfs_dir = tmpfs.path();
-  const uint64_t needed_bytes = StoreBytes(config.record_count) + (uint64_t{1} << 30);
-  if (needed_bytes > FreeBytes(dir.path())) {
-    return Refuse(std::to_string(needed_bytes) + " bytes of disk needed, " +
-                  std::to_string(FreeBytes(dir.path())) + " free in " + dir.path());
-  }
+  const std::string no_room =
+      WhyNoRoom(dir.path(), StoreBytes(config.record_count) + (uint64_t{1} << 30));
+  if (!no_room.empty()) return RefuseBench(kProgram, no_room);
   BenchIo bench(config);
   bench.Run();
-  std::printf("%s", bench.ToTable().c_str());
-  for (const std::string& what : bench.errors()) std::printf("FAILED: %s\n", what.c_str());
-  if (!SaveJson(bench.ToJson(), json_path)) return Refuse("cannot write " + json_path);
-  return bench.errors().empty() ? 0 : 1;
+  return EndBench(kProgram, bench.ToTable(), bench.errors(), bench.ToJson(), json_path);
 }
 
 }  // namespace

@@ -9,9 +9,7 @@
 
 #include "harness/durable_loops.h"
 #include "harness/machine.h"
-#include "harness/median.h"
 #include "harness/race_workers.h"
-#include "harness/table.h"
 
 namespace harness {
 
@@ -29,13 +27,9 @@ constexpr char kWritesPerFlush[] = "group_sync_writes_per_flush";
 constexpr char kGroupRatio[] = "group_sync_ratio";
 constexpr char kMutants[] = "mutants_caught";
 
-struct Target {
-  const char* name;
-  const char* aim;
-};
-constexpr Target kTargets[] = {{kReadCost, "<= 0.03"},  {kRangeCost, "<= 0.05"},
-                               {kWriteCost, "<= 0.03"}, {kWritesPerFlush, ">= 8"},
-                               {kGroupRatio, ">= 0.5"}, {kMutants, "= 1.0"}};
+constexpr ClaimTarget kTargets[] = {{kReadCost, "<= 0.03"},  {kRangeCost, "<= 0.05"},
+                                    {kWriteCost, "<= 0.03"}, {kWritesPerFlush, ">= 8"},
+                                    {kGroupRatio, ">= 0.5"}, {kMutants, "= 1.0"}};
 
 class Stopwatch {
  public:
@@ -49,6 +43,11 @@ class Stopwatch {
 
 }  // namespace
 
+BenchSafety::BenchSafety(const SafetyConfig& config)
+    : config_(config),
+      runs_({store_dir(), config.dir, config.record_count, config.seed}),
+      rounds_(kTargets) {}
+
 engine_race::Options BenchSafety::OptionsOf(bool verify) const {
   engine_race::Options options = QuietOptions();
   options.verify_checksums = verify;
@@ -58,8 +57,6 @@ engine_race::Options BenchSafety::OptionsOf(bool verify) const {
 void BenchSafety::RemoveStore() { runs_.Remove({}); }
 
 void BenchSafety::Fail(const std::string& what) { errors_.push_back(what); }
-
-void BenchSafety::Note(const std::string& name, double value) { rounds_[name].push_back(value); }
 
 double BenchSafety::RateOf(const TimedRun& run) {
   if (!run.ok()) Fail(runs_.failure());
@@ -71,8 +68,8 @@ double BenchSafety::WriteAll(bool sync_on_close) {
   options.sync_on_close = sync_on_close;
   double close_seconds = 0;
   const double rate = RateOf(runs_.Write(options, config_.thread_count, &close_seconds));
-  Note(sync_on_close ? "close that syncs, ms" : "close that does not sync, ms",
-       close_seconds * 1e3);
+  rounds_.Note(sync_on_close ? "close that syncs, ms" : "close that does not sync, ms",
+               close_seconds * 1e3);
   return rate;
 }
 
@@ -113,8 +110,8 @@ double BenchSafety::GroupSync() {
   const engine_race::StoreStats stats = store->Stats();
   if (failures.any()) Fail(failures.first());
   if (stats.flush_count > 0) {
-    Note(kWritesPerFlush,
-         static_cast<double>(stats.durable_write_count) / static_cast<double>(stats.flush_count));
+    rounds_.Note(kWritesPerFlush, static_cast<double>(stats.durable_write_count) /
+                                      static_cast<double>(stats.flush_count));
   }
   return failures.any() ? 0 : static_cast<double>(total) / seconds;
 }
@@ -125,9 +122,9 @@ void BenchSafety::NoteCost(const char* claim, uint32_t round, const Rate& with,
   const double rate_without = without();
   if (round % 2 != 0) rate_with = with();
   if (rate_with <= 0 || rate_without <= 0) return;
-  Note(claim, 1 - rate_with / rate_without);
-  Note(std::string(claim) + ": with, a second", rate_with);
-  Note(std::string(claim) + ": without, a second", rate_without);
+  rounds_.Note(claim, 1 - rate_with / rate_without);
+  rounds_.Note(std::string(claim) + ": with, a second", rate_with);
+  rounds_.Note(std::string(claim) + ": without, a second", rate_without);
   std::fprintf(stderr, "round %u, %s: %.0f with, %.0f without\n", round + 1, claim, rate_with,
                rate_without);
 }
@@ -180,10 +177,10 @@ void BenchSafety::CompareDurableWrites() {
     const double best = std::max(with_a_flush_each, with_a_leader);
     if (best <= 0) return Fail("the bare loops could not write");
     if (engine <= 0) return;
-    Note(kGroupRatio, engine / best);
-    Note("durable writes a second, group commit", engine);
-    Note("durable writes a second, a flush each", with_a_flush_each);
-    Note("durable writes a second, with a leader", with_a_leader);
+    rounds_.Note(kGroupRatio, engine / best);
+    rounds_.Note("durable writes a second, group commit", engine);
+    rounds_.Note("durable writes a second, a flush each", with_a_flush_each);
+    rounds_.Note("durable writes a second, with a leader", with_a_leader);
     std::fprintf(
         stderr, "round %u, durable writes: %.0f, bare %.0f with a flush each, %.0f with a leader\n",
         round + 1, engine, with_a_flush_each, with_a_leader);
@@ -207,40 +204,19 @@ void BenchSafety::AddMutants(const std::string& path) {
   mutants_ = nlohmann::json::parse(file, nullptr, false);
   const double count = mutants_.is_object() ? mutants_.value("mutant_count", 0.0) : 0.0;
   if (count <= 0) return Fail("no mutants in " + path);
-  Note(kMutants, mutants_.value("caught_count", 0.0) / count);
-}
-
-std::map<std::string, double> BenchSafety::Claims() const {
-  std::map<std::string, double> claims;
-  for (const Target& target : kTargets) {
-    const auto rounds = rounds_.find(target.name);
-    if (rounds != rounds_.end()) claims[target.name] = MedianOf(rounds->second);
-  }
-  return claims;
+  rounds_.Note(kMutants, mutants_.value("caught_count", 0.0) / count);
 }
 
 nlohmann::json BenchSafety::ToJson() const {
-  return {{"claims", Claims()},
-          {"rounds", rounds_},
-          {"mutants", mutants_},
-          {"config",
-           {{"threads", config_.thread_count},
-            {"records", config_.record_count},
-            {"rounds", config_.round_count},
-            {"seconds", config_.seconds}}},
-          {"machine", DescribeMachine(config_.dir)},
-          {"errors", errors_}};
-}
-
-std::string BenchSafety::ToTable() const {
-  Table table({"claim", "aim", "measured"});
-  const std::map<std::string, double> claims = Claims();
-  for (const Target& target : kTargets) {
-    const auto claim = claims.find(target.name);
-    table.AddRow({target.name, target.aim,
-                  claim == claims.end() ? "not measured" : Fixed(claim->second, 3)});
-  }
-  return table.ToString();
+  nlohmann::json json = rounds_.ToJson();
+  json["mutants"] = mutants_;
+  json["config"] = {{"threads", config_.thread_count},
+                    {"records", config_.record_count},
+                    {"rounds", config_.round_count},
+                    {"seconds", config_.seconds}};
+  json["machine"] = DescribeMachine(config_.dir);
+  json["errors"] = errors_;
+  return json;
 }
 
 }  // namespace harness

@@ -8,13 +8,13 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "engine_race/store.h"
+#include "harness/claim_rounds.h"
 #include "harness/store_runs.h"
 
 namespace harness {
@@ -36,8 +36,7 @@ extern std::atomic<bool> leave_out_checksums;
 
 class BenchSafety {
  public:
-  explicit BenchSafety(const SafetyConfig& config)
-      : config_(config), runs_({store_dir(), config.dir, config.record_count, config.seed}) {}
+  explicit BenchSafety(const SafetyConfig& config);
 
   // False when something failed; errors() says what.
   bool Run();
@@ -45,10 +44,8 @@ class BenchSafety {
   void AddMutants(const std::string& path);
 
   const std::vector<std::string>& errors() const { return errors_; }
-  // Medians of the rounds.
-  std::map<std::string, double> Claims() const;
   nlohmann::json ToJson() const;
-  std::string ToTable() const;
+  std::string ToTable() const { return rounds_.ToTable(); }
 
  private:
   using Rate = std::function<double()>;
@@ -74,12 +71,11 @@ class BenchSafety {
   void CompareClosing();
   // Notes 1 - with / without as the claim's.
   void NoteCost(const char* claim, uint32_t round, const Rate& with, const Rate& without);
-  void Note(const std::string& name, double value);
   void Fail(const std::string& what);
 
   const SafetyConfig config_;
   StoreRuns runs_;
-  std::map<std::string, std::vector<double>> rounds_;
+  ClaimRounds rounds_;
   nlohmann::json mutants_;
   std::vector<std::string> errors_;
 };

@@ -1,11 +1,10 @@
 // Measures the claims about safety and writes them down with the figures they were taken from.
 #include <CLI/CLI.hpp>
 #include <cstdint>
-#include <cstdio>
 #include <string>
 
+#include "harness/bench_end.h"
 #include "harness/bench_safety.h"
-#include "harness/json_file.h"
 #include "harness/race_dir.h"
 
 // The linker sends the engine's calls of HashValue here, in this program alone.
@@ -20,30 +19,22 @@ extern "C" uint64_t __wrap__ZN11engine_race9HashValueEPKv(const void* value) {
 namespace harness {
 namespace {
 
-int Refuse(const std::string& why) {
-  std::fprintf(stderr, "bench_safety: %s\n", why.c_str());
-  return 2;
-}
+constexpr char kProgram[] = "bench_safety";
 
 int Bench(SafetyConfig config, const std::string& dir_path, const std::string& json_path,
           const std::string& mutants_path) {
   RaceDir dir;
   std::string error;
-  if (!dir.Prepare(dir_path, &error)) return Refuse(error);
+  if (!dir.Prepare(dir_path, &error)) return RefuseBench(kProgram, error);
   config.dir = dir.path();
   // The store, its journal and the file of the bare loops.
-  const uint64_t needed_bytes = StoreBytes(config.record_count) + (uint64_t{1} << 30);
-  if (needed_bytes > FreeBytes(dir.path())) {
-    return Refuse(std::to_string(needed_bytes) + " bytes of disk needed, " +
-                  std::to_string(FreeBytes(dir.path())) + " free in " + dir.path());
-  }
+  const std::string no_room =
+      WhyNoRoom(dir.path(), StoreBytes(config.record_count) + (uint64_t{1} << 30));
+  if (!no_room.empty()) return RefuseBench(kProgram, no_room);
   BenchSafety bench(config);
   bench.Run();
   if (!mutants_path.empty()) bench.AddMutants(mutants_path);
-  std::printf("%s", bench.ToTable().c_str());
-  for (const std::string& what : bench.errors()) std::printf("FAILED: %s\n", what.c_str());
-  if (!SaveJson(bench.ToJson(), json_path)) return Refuse("cannot write " + json_path);
-  return bench.errors().empty() ? 0 : 1;
+  return EndBench(kProgram, bench.ToTable(), bench.errors(), bench.ToJson(), json_path);
 }
 
 }  // namespace
