@@ -2,17 +2,19 @@
 #include <stdlib.h>
 
 #include <CLI/CLI.hpp>
-#include <cstdio>
 #include <filesystem>
 #include <string>
 #include <system_error>
+#include <vector>
 
+#include "harness/bench_end.h"
 #include "harness/bench_index.h"
 #include "harness/child_process.h"
-#include "harness/json_file.h"
 
 namespace harness {
 namespace {
+
+constexpr char kProgram[] = "bench_index";
 
 struct IndexBenchFlags {
   IndexBenchConfig config;
@@ -32,24 +34,20 @@ int Bench(IndexBenchFlags flags) {
   if (own_dir) {
     config.dir = "bench-index.XXXXXX";
     if (mkdtemp(config.dir.data()) == nullptr) {
-      std::fprintf(stderr, "bench_index: cannot make a directory here\n");
-      return 2;
+      return RefuseBench(kProgram, "cannot make a directory here");
     }
   }
   CatchInterrupts();
   int code = 0;
   {
     IndexBench bench(config);
-    const bool ok = bench.Run();
-    std::printf("%s", bench.ToTable().c_str());
-    if (!ok) std::fprintf(stderr, "bench_index: %s\n", bench.error().c_str());
-    const bool saved = SaveJson(bench.ToJson(), flags.json_path);
-    if (!saved) std::fprintf(stderr, "bench_index: cannot write %s\n", flags.json_path.c_str());
-    code = ok && saved ? 0 : 1;
+    std::vector<std::string> errors;
+    if (!bench.Run()) errors.push_back(bench.error());
+    code = EndBench(kProgram, bench.ToTable(), errors, bench.ToJson(), flags.json_path);
   }
   std::error_code ignored;
   if (own_dir) std::filesystem::remove_all(config.dir, ignored);
-  return Interrupted() ? 130 : code;
+  return code;
 }
 
 }  // namespace

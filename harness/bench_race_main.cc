@@ -1,9 +1,9 @@
 // Measures the claims about the race and writes them down with the figures they were taken from.
 #include <CLI/CLI.hpp>
-#include <cstdio>
 #include <string>
 #include <vector>
 
+#include "harness/bench_end.h"
 #include "harness/bench_race.h"
 #include "harness/child_process.h"
 #include "harness/json_file.h"
@@ -12,17 +12,14 @@
 namespace harness {
 namespace {
 
+constexpr char kProgram[] = "bench_race";
+
 struct BenchFlags {
   BenchConfig config;
   std::string dir;
   std::string json_path;
   std::vector<std::string> only;
 };
-
-int Refuse(const std::string& why) {
-  std::fprintf(stderr, "bench_race: %s\n", why.c_str());
-  return 2;
-}
 
 void AddFlags(BenchFlags* flags, CLI::App* app) {
   std::vector<std::string> names;
@@ -57,23 +54,16 @@ int Bench(BenchFlags flags) {
   }
   RaceDir dir;
   std::string error;
-  if (!dir.Prepare(flags.dir, &error)) return Refuse(error);
+  if (!dir.Prepare(flags.dir, &error)) return RefuseBench(kProgram, error);
   if (dir.ReadNote()) dir.RemoveStore();
   config.race.dir = dir.path();
   // The store, and beside it the files of fio.
-  const uint64_t needed_bytes = 2 * StoreBytes(config.race.record_count());
-  if (needed_bytes > FreeBytes(dir.path())) {
-    return Refuse(std::to_string(needed_bytes) + " bytes of disk needed, " +
-                  std::to_string(FreeBytes(dir.path())) + " free in " + dir.path());
-  }
+  const std::string no_room = WhyNoRoom(dir.path(), 2 * StoreBytes(config.race.record_count()));
+  if (!no_room.empty()) return RefuseBench(kProgram, no_room);
   CatchInterrupts();
   BenchRace bench(config, &dir);
-  const bool ok = bench.Run([&] { SaveJson(bench.ToJson(), flags.json_path); });
-  std::printf("%s", bench.ToTable().c_str());
-  for (const std::string& what : bench.errors()) std::printf("FAILED: %s\n", what.c_str());
-  if (!SaveJson(bench.ToJson(), flags.json_path)) return Refuse("cannot write " + flags.json_path);
-  if (Interrupted()) return 130;
-  return ok ? 0 : 1;
+  bench.Run([&] { SaveJson(bench.ToJson(), flags.json_path); });
+  return EndBench(kProgram, bench.ToTable(), bench.errors(), bench.ToJson(), flags.json_path);
 }
 
 }  // namespace
