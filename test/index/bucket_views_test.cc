@@ -190,9 +190,10 @@ TEST(BucketViewsTest, AppendedKeysDoNotHideTheHistoryOfTheOldOnes) {
   View view = buckets.Take();
   uint32_t slot = kCount;
   for (uint32_t round = 0; round < 2; ++round) {
-    // The highest keys go, others are written until that is merged, and more come than there were.
+    // The highest keys go, others are written until the delta is full, and more come than there
+    // were.
     for (uint64_t key = kCount - 10; key < kCount; ++key) buckets.Write(key, slot++, true);
-    for (uint64_t i = 0; i < 100; ++i) buckets.Write(i, slot++);
+    for (uint64_t i = 10; i < DeltaLimit(kCount); ++i) buckets.Write(i, slot++);
     for (uint64_t key = kCount - 10; key < kCount + 300; ++key) buckets.Write(key, slot++);
     ASSERT_NO_FATAL_FAILURE(ExpectShows(buckets.bucket(), view.epoch, shown, kCount + 300));
     for (uint64_t key = kCount; key < kCount + 300; ++key) buckets.Write(key, slot++, true);
