@@ -20,7 +20,8 @@ class LiveEpochs {
   // Whether some view of an epoch in [first, end) may be live.
   bool AnyIn(uint64_t first, uint64_t end) const {
     if (first >= end || end <= oldest_) return false;
-    if (end > open_from_) return true;
+    // Without a search where a few old views are all there is.
+    if (first <= oldest_ || end > open_from_) return true;
     const auto found = std::lower_bound(epochs_.begin(), epochs_.end(), first);
     return found != epochs_.end() && *found < end;
   }

@@ -13,6 +13,8 @@ namespace {
 
 constexpr uint32_t kMinDeltaLimit = 64;
 constexpr uint32_t kMaxDeltaLimit = 1024;
+// A history may have room for this part of its records more.
+constexpr size_t kSpareFraction = 8;
 
 // Writes a merged sequence into one run, or into two of given sizes.
 class RunWriter {
@@ -109,6 +111,11 @@ class MergePlan {
     for (; at < old.size(); emit_old_key()) filter.BeginKey();
   }
 
+  // EmitUndo emits no more.
+  size_t MostUndo(const History* history) const {
+    return delta_.count() + (history == nullptr ? 0 : history->records().size());
+  }
+
   // The keys at `positions`, ascending, of the merged sequence.
   std::vector<uint64_t> KeysAt(const std::vector<size_t>& positions) const {
     std::vector<uint64_t> found;
@@ -168,24 +175,25 @@ void MakeHistories(const MergePlan& plan, const History* history, const LiveEpoc
                    uint64_t first_key, PartReplacement* replacement) {
   if (live.empty()) return;
   std::vector<std::unique_ptr<Part>>& parts = replacement->parts;
+  // All of them at first: most are for one part, and one pass over an old history is dear enough.
   std::vector<std::vector<UndoRecord>> records(std::max<size_t>(1, parts.size()));
-  std::vector<size_t> counts(records.size());
-  const auto visit = [&](const auto& keep) {
-    size_t p = 0;
-    plan.EmitUndo(history, live, [&](const UndoRecord& record) {
-      while (p + 1 < parts.size() && record.key >= replacement->first_keys[p + 1]) ++p;
-      keep(p, record);
-    });
-  };
-  visit([&](size_t p, const UndoRecord&) { ++counts[p]; });
-  for (size_t p = 0; p < records.size(); ++p) records[p].reserve(counts[p]);
-  visit([&](size_t p, const UndoRecord& record) { records[p].push_back(record); });
-  if (parts.empty() && counts[0] > 0) {
+  records[0].reserve(plan.MostUndo(history));
+  size_t p = 0;
+  plan.EmitUndo(history, live, [&](const UndoRecord& record) {
+    while (p + 1 < parts.size() && record.key >= replacement->first_keys[p + 1]) ++p;
+    records[p].push_back(record);
+  });
+  if (parts.empty() && !records[0].empty()) {
     parts.push_back(std::make_unique<Part>());
     replacement->first_keys.push_back(first_key);
   }
   for (size_t p = 0; p < parts.size(); ++p) {
-    if (counts[p] > 0) parts[p]->history = std::make_shared<const History>(std::move(records[p]));
+    if (records[p].empty()) continue;
+    // What was too much is given back where it is much.
+    if (records[p].capacity() - records[p].size() > records[p].size() / kSpareFraction) {
+      records[p].shrink_to_fit();
+    }
+    parts[p]->history = std::make_shared<const History>(std::move(records[p]));
   }
 }
 

@@ -52,6 +52,7 @@ TEST_F(ViewsTest, EpochsGrowAndWritesComeBetweenThem) {
 TEST_F(ViewsTest, LiveEpochsAreExact) {
   EXPECT_TRUE(views_->Live().empty());
   std::vector<View> views;
+  views.reserve(10);
   for (int i = 0; i < 10; ++i) views.push_back(Take());
   ViewRegistry::Release(&views[3]);
   const LiveEpochs live = views_->Live();
@@ -217,6 +218,7 @@ TEST_F(ViewsTest, NoViewIsMissedWhileItIsCopied) {
   std::atomic<bool> stop{false};
   std::atomic<uint64_t> missed{0};
   std::vector<std::thread> lookers;
+  lookers.reserve(2);
   for (int i = 0; i < 2; ++i) {
     lookers.emplace_back([&] {
       while (!stop) {
