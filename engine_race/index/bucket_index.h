@@ -159,13 +159,13 @@ class alignas(64) BucketIndex {
 
   // Stored under the lock; Prepare looks at it without.
   std::atomic<State> state_{State::kEmpty};
+  // Prepare has made room in noted_ for a record that may come after Install.
+  bool promised_ = false;
   // bounds_[i] is the smallest key that belongs to parts_[i]; bounds_[0] counts as zero.
   std::vector<uint64_t> bounds_;
   Row parts_;
   // What came in between Expect and Install.
   std::vector<IndexEntry> noted_;
-  // Prepare has made room in noted_ for a record that may come after Install.
-  bool promised_ = false;
   // An empty delta for the next part that gets its first new record.
   Delta spare_;
   // The part whose delta the last record filled.
@@ -176,6 +176,9 @@ class alignas(64) BucketIndex {
   PinnedBuckets* pinned_ = nullptr;
   PinnedLink pinned_link_;
 };
+
+// A power of two, so that a lookup finds its bucket with a shift.
+static_assert(sizeof(BucketIndex) == 256);
 
 inline bool BucketIndex::FindQuickly(uint64_t key, ValueRef* ref) const {
   if (!IsUnchanged()) return false;
