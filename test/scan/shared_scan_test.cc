@@ -314,7 +314,8 @@ TEST(SharedScanTest, ManyShortRangesAtOnceReadLittle) {
       ExpectScanMatches(store, keys[at], keys[at + width - 1]);
     }
   });
-  EXPECT_LE(store.reader->read_bytes(), 32 * rounds * 64 * kValueBytes);
+  // What lies close together in the log is read in one go, gaps and all.
+  EXPECT_LE(store.reader->read_bytes(), 32 * rounds * 3 * width * kValueBytes);
 }
 
 TEST(SharedScanTest, TheReaderMayGoWhileChunksAreReadAhead) {
