@@ -7,7 +7,7 @@ namespace engine_race {
 
 namespace {
 
-// Smaller buckets are put together up to so many records, as long as memory holds eight such
+// Smaller buckets are put together up to so many records, as long as memory holds sixteen such
 // chunks: to wake a scan for each chunk takes as long as hundreds of visits.
 constexpr uint32_t kGoodRecords = 1024;
 constexpr uint32_t kMinRecords = 256;
@@ -78,7 +78,7 @@ void ChunkBuilder::Build(const Request& request, Chunk* chunk) {
     complete = CollectBucket(bucket, piece.first_key, piece.last_key, piece.max_records, chunk);
   }
   const uint64_t end = std::min(request.last_wanted, request.high);
-  const uint32_t good_records = std::clamp(request.available_blocks * ChunkCache::kBlockPlaces / 8,
+  const uint32_t good_records = std::clamp(request.available_blocks * ChunkCache::kBlockPlaces / 16,
                                            kMinRecords, kGoodRecords);
   while (complete && chunk->last_key < end) {
     ++bucket;

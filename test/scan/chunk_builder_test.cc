@@ -97,10 +97,10 @@ TEST_F(ChunkBuilderTest, SmallBucketsAreTakenTogether) {
 
 TEST_F(ChunkBuilderTest, FewerSmallBucketsAreTakenWhereMemoryIsShort) {
   Open(4096, 6000);
-  const uint32_t available_blocks = 64;
+  const uint32_t available_blocks = 160;
   Build(0, kLastKey, available_blocks);
-  EXPECT_GE(chunk_.entries.size(), available_blocks * kPlaces / 10);
-  EXPECT_LE(chunk_.entries.size(), available_blocks * kPlaces / 8);
+  EXPECT_GE(chunk_.entries.size(), available_blocks * kPlaces / 20);
+  EXPECT_LE(chunk_.entries.size(), available_blocks * kPlaces / 16);
 }
 
 TEST_F(ChunkBuilderTest, AnEmptyStoreIsOneChunk) {

@@ -136,7 +136,7 @@ TEST(RangeReaderTest, AnotherPassOverWhatFitsReadsNothingMore) {
 
 TEST(RangeReaderTest, AWriteReplacesOnlyItsOwnChunk) {
   ScanStore store(16);
-  store.Fill(Sized(8000, 2400));
+  store.Fill(12000);  // a bucket a chunk
   store.OpenReader(64 * kMiB);
   ExpectScanMatches(store);
   const uint64_t first_pass = store.reader->read_bytes();
