@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "engine_race/base/sys.h"
-#include "test/allocation_count.h"
+#include "test/index/refused_memory.h"
 #include "test/scan/iterator_test_util.h"
 
 namespace engine_race::test {
@@ -348,14 +348,50 @@ TEST_F(IteratorTest, MovingAndRefreshingAllocateNothing) {
   const Snapshot snapshot = store_.TakeSnapshot();
   WalkForward(&iterator);
   WalkBackward(&iterator);
-  const uint64_t before = AllocationCount();
+  const RefuseMemory none(0);
   for (uint64_t i = 1; i < 100; ++i) {
     EXPECT_TRUE(iterator.Refresh().ok());
     EXPECT_TRUE(iterator.Refresh(snapshot).ok());
     EXPECT_TRUE(iterator.Refresh(snapshot).ok());
     EXPECT_TRUE(iterator.RefreshKeepPosition(snapshot).ok());
   }
-  EXPECT_EQ(AllocationCount(), before);
+  for (iterator.SeekToFirst(); iterator.Valid(); iterator.Next()) {
+    if (KeyAt(iterator) % 70 == 0) iterator.value();
+  }
+  EXPECT_TRUE(iterator.status().ok());
+  EXPECT_FALSE(none.refused());
+}
+
+TEST_F(IteratorTest, RefusedMemoryIsToldAndTriedAgain) {
+  store_.options.cache_iterators = false;
+  store_.OpenPool();
+  for (const uint32_t prefetch : {0u, 16u}) {
+    IteratorOptions options;
+    options.prefetch_records = prefetch;
+    Iterator kept = store_.New();
+    kept.SeekToFirst();
+    bool refused = true;
+    for (uint64_t passed = 0; refused; ++passed) {
+      Code code = Code::kOk;
+      {
+        const RefuseMemory refuse(passed);
+        Iterator iterator;
+        code = store_.pool->New(options, &iterator).code();
+        if (code == Code::kOk) {
+          for (iterator.Seek(KeyOf(KeyIn(1, 1))); iterator.Valid(); iterator.Next()) {
+            if (iterator.value().empty()) code = iterator.status().code();
+          }
+        } else {
+          code = store_.pool->New(options, &kept).code() == Code::kOk ? code : Code::kIOError;
+        }
+        refused = refuse.refused();
+      }
+      ASSERT_TRUE(code == Code::kOk || (refused && code == Code::kOutOfMemory))
+          << passed << ": " << CodeName(code);
+    }
+    EXPECT_TRUE(WalkForward(&kept) == Listed(store_.model));
+  }
+  EXPECT_EQ(store_.index->views().TakeCensus().count, 0u);
 }
 
 TEST_F(IteratorTest, RefreshingToTheSameStateKeepsThePositionOnlyWhenAsked) {

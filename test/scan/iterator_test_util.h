@@ -49,7 +49,10 @@ class IteratorStore : public ScanStore {
   std::unique_ptr<IteratorPool> pool;
 };
 
-inline uint64_t KeyAt(const Iterator& iterator) { return DecodeKey(iterator.key().data()); }
+// 0 when it stands nowhere.
+inline uint64_t KeyAt(const Iterator& iterator) {
+  return iterator.key().empty() ? 0 : DecodeKey(iterator.key().data());
+}
 
 // The version of the value at hand, every byte of which is compared; 0 when it is wrong, or none.
 inline uint64_t VersionAt(Iterator* iterator) {
