@@ -1,51 +1,13 @@
-// Iterators one call at a time: positions, bounds, values, errors, refreshing, and what they keep.
+// Iterators one call at a time: positions, bounds, values, refreshing, and what they keep.
 #include "engine_race/scan/iterator.h"
 
-#include <fcntl.h>
 #include <gtest/gtest.h>
 
-#include "engine_race/base/sys.h"
 #include "test/index/refused_memory.h"
-#include "test/scan/iterator_test_util.h"
+#include "test/scan/iterator_fixture.h"
 
 namespace engine_race::test {
 namespace {
-
-// Keys 10, 20, ... in the first bucket and as many in each of the others.
-class IteratorTest : public ::testing::Test {
- protected:
-  static constexpr uint32_t kBuckets = 4;
-  static constexpr uint64_t kEach = 500;
-
-  IteratorTest() : store_(kBuckets) {
-    for (uint32_t b = 0; b < kBuckets; ++b) {
-      for (uint64_t i = 1; i <= kEach; ++i) store_.Put(KeyIn(b, i));
-    }
-    store_.OpenPool();
-  }
-
-  static uint64_t KeyIn(uint64_t bucket, uint64_t i) { return (bucket << 62) + i * 10; }
-
-  void ExpectAt(const Iterator& iterator, uint64_t key) {
-    ASSERT_TRUE(iterator.Valid()) << iterator.status().ToString();
-    EXPECT_EQ(KeyAt(iterator), key);
-  }
-
-  // Writes over a file of the store.
-  void Overwrite(const io::File& file, uint64_t offset, const std::string& bytes) {
-    UniqueFd fd;
-    ASSERT_TRUE(sys::OpenAt(AT_FDCWD, store_.dir.Join(file.name()), O_WRONLY, 0, &fd).ok());
-    ASSERT_TRUE(sys::PwriteFull(fd.get(), bytes.data(), bytes.size(), offset).ok());
-    ASSERT_TRUE(sys::Fsync(fd.get()).ok());
-  }
-  void DamageValue(uint32_t bucket, uint64_t slot) {
-    ASSERT_LT(slot, store_.log->FlushedValueCount(bucket));
-    const ValuePlace place = store_.log->LocateValue(bucket, slot);
-    Overwrite(*place.file, place.offset + 100, "damage");
-  }
-
-  IteratorStore store_;
-};
 
 TEST_F(IteratorTest, WalksOverEverythingBothWaysTwice) {
   Iterator iterator = store_.New();
@@ -243,106 +205,6 @@ TEST_F(IteratorTest, PrefetchReadsManyValuesInFewReads) {
   }
 }
 
-TEST_F(IteratorTest, ADamagedValueEndsTheWalkUntilTheNextSeek) {
-  DamageValue(1, 99);  // KeyIn(1, 100)
-  for (const uint32_t prefetch : {0u, 16u}) {
-    IteratorOptions options;
-    options.prefetch_records = prefetch;
-    Iterator iterator = store_.New(options);
-    iterator.Seek(KeyOf(KeyIn(1, 98)));
-    for (int i = 0; i < 2; ++i) {
-      EXPECT_EQ(VersionAt(&iterator), 1u);
-      iterator.Next();
-    }
-    ExpectAt(iterator, KeyIn(1, 100));
-    EXPECT_TRUE(iterator.value().empty());
-    EXPECT_FALSE(iterator.Valid());
-    EXPECT_EQ(iterator.status().code(), Code::kCorruption);
-    EXPECT_NE(iterator.status().message().find("bucket 1, slot 99"), std::string::npos);
-    iterator.Next();
-    EXPECT_FALSE(iterator.Valid());
-    EXPECT_EQ(iterator.status().code(), Code::kCorruption);
-    iterator.Seek(KeyOf(KeyIn(1, 101)));
-    EXPECT_EQ(VersionAt(&iterator), 1u);
-    EXPECT_TRUE(iterator.status().ok());
-    // Keys alone do not need the value.
-    uint64_t count = 0;
-    for (iterator.SeekToFirst(); iterator.Valid(); iterator.Next()) ++count;
-    EXPECT_EQ(count, store_.model.size());
-  }
-  bool named = false;
-  for (const std::string& message : store_.messages()) {
-    named = named || message.find("bucket 1, slot 99") != std::string::npos;
-  }
-  EXPECT_TRUE(named);
-}
-
-TEST_F(IteratorTest, WithoutVerificationADamagedValueIsGivenAsItIs) {
-  store_.options.verify_checksums = false;
-  store_.OpenPool();
-  DamageValue(1, 99);
-  Iterator iterator = store_.New();
-  iterator.Seek(KeyOf(KeyIn(1, 100)));
-  EXPECT_EQ(iterator.value().size(), kValueBytes);
-  EXPECT_EQ(VersionAt(&iterator), 0u);
-}
-
-TEST_F(IteratorTest, AValueThatCannotBeReadIsAnIoErrorUntilItCan) {
-  const ValuePlace place = store_.log->LocateValue(2, 200);
-  const std::string path = store_.dir.Join(place.file->name());
-  UniqueFd file;
-  ASSERT_TRUE(sys::OpenAt(AT_FDCWD, path, O_RDWR, 0, &file).ok());
-  // From slot 200 of bucket 2 up to the end of the file.
-  const uint64_t flushed = store_.log->FlushedValueCount(2);
-  std::string bytes((flushed - 200) * kValueBytes, '\0');
-  ASSERT_TRUE(sys::PreadFull(file.get(), bytes.data(), bytes.size(), place.offset).ok());
-  ASSERT_TRUE(sys::Truncate(file.get(), place.offset).ok());
-  for (const uint32_t prefetch : {0u, 8u}) {
-    IteratorOptions options;
-    options.prefetch_records = prefetch;
-    Iterator iterator = store_.New(options);
-    iterator.Seek(KeyOf(KeyIn(2, 197)));
-    for (int i = 0; i < 4; ++i) {
-      EXPECT_EQ(VersionAt(&iterator), 1u);
-      iterator.Next();
-    }
-    ExpectAt(iterator, KeyIn(2, 201));
-    EXPECT_TRUE(iterator.value().empty());
-    EXPECT_EQ(iterator.status().code(), Code::kIOError);
-  }
-  Iterator iterator = store_.New();
-  ASSERT_TRUE(sys::PwriteFull(file.get(), bytes.data(), bytes.size(), place.offset).ok());
-  ASSERT_TRUE(sys::Fsync(file.get()).ok());
-  iterator.Seek(KeyOf(KeyIn(2, 201)));
-  EXPECT_EQ(VersionAt(&iterator), 1u);
-}
-
-TEST_F(IteratorTest, ADamagedBucketEndsTheWalkAfterEverythingBeforeIt) {
-  store_.pool.reset();
-  store_.index.reset();
-  // A lost entry may have been anything's newest.
-  Overwrite(store_.log->KeyFile(2), store_.log->KeyOffset(2, 3), std::string(16, '\x5a'));
-  store_.OpenPool();
-  const Walked all = Listed(store_.model);
-  Iterator iterator = store_.New();
-  Walked seen;
-  for (iterator.SeekToFirst(); iterator.Valid(); iterator.Next()) {
-    seen.emplace_back(KeyAt(iterator), VersionAt(&iterator));
-  }
-  EXPECT_EQ(iterator.status().code(), Code::kCorruption);
-  EXPECT_TRUE(seen == Walked(all.begin(), all.begin() + 2 * kEach));
-  seen.clear();
-  for (iterator.SeekToLast(); iterator.Valid(); iterator.Prev()) {
-    seen.emplace_back(KeyAt(iterator), VersionAt(&iterator));
-  }
-  EXPECT_EQ(iterator.status().code(), Code::kCorruption);
-  EXPECT_TRUE(Walked(seen.rbegin(), seen.rend()) == Walked(all.begin() + 3 * kEach, all.end()));
-  iterator.Seek(KeyOf(KeyIn(2, 5)));
-  EXPECT_EQ(iterator.status().code(), Code::kCorruption);
-  iterator.Seek(KeyOf(KeyIn(3, 5)));
-  ExpectAt(iterator, KeyIn(3, 5));
-}
-
 TEST_F(IteratorTest, MovingAndRefreshingAllocateNothing) {
   Iterator iterator = store_.New();
   const Snapshot snapshot = store_.TakeSnapshot();
@@ -360,38 +222,6 @@ TEST_F(IteratorTest, MovingAndRefreshingAllocateNothing) {
   }
   EXPECT_TRUE(iterator.status().ok());
   EXPECT_FALSE(none.refused());
-}
-
-TEST_F(IteratorTest, RefusedMemoryIsToldAndTriedAgain) {
-  store_.options.cache_iterators = false;
-  store_.OpenPool();
-  for (const uint32_t prefetch : {0u, 16u}) {
-    IteratorOptions options;
-    options.prefetch_records = prefetch;
-    Iterator kept = store_.New();
-    kept.SeekToFirst();
-    bool refused = true;
-    for (uint64_t passed = 0; refused; ++passed) {
-      Code code = Code::kOk;
-      {
-        const RefuseMemory refuse(passed);
-        Iterator iterator;
-        code = store_.pool->New(options, &iterator).code();
-        if (code == Code::kOk) {
-          for (iterator.Seek(KeyOf(KeyIn(1, 1))); iterator.Valid(); iterator.Next()) {
-            if (iterator.value().empty()) code = iterator.status().code();
-          }
-        } else {
-          code = store_.pool->New(options, &kept).code() == Code::kOk ? code : Code::kIOError;
-        }
-        refused = refuse.refused();
-      }
-      ASSERT_TRUE(code == Code::kOk || (refused && code == Code::kOutOfMemory))
-          << passed << ": " << CodeName(code);
-    }
-    EXPECT_TRUE(WalkForward(&kept) == Listed(store_.model));
-  }
-  EXPECT_EQ(store_.index->views().TakeCensus().count, 0u);
 }
 
 TEST_F(IteratorTest, RefreshingToTheSameStateKeepsThePositionOnlyWhenAsked) {
