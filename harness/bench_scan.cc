@@ -99,6 +99,7 @@ void BenchScan::Snapshots() {
     if (!writers.failure().empty()) return Fail("snapshots: " + writers.failure());
     rounds_.Note(kSnapshot, cost.wall_ns);
     rounds_.Note(kSnapshotCpu, cost.cpu_ns);
+    rounds_.Note("writes a second beside snapshots", cost.writes_per_second);
   }
 }
 

@@ -160,43 +160,44 @@ WriterCost ScanWriters::Overwrite(uint32_t writer_count, bool scanning) {
   return cost;
 }
 
-void ScanWriters::WriteUntil(uint32_t thread, uint64_t count, std::atomic<bool>* ended) {
+uint64_t ScanWriters::WriteUntil(uint32_t thread, uint64_t count, std::atomic<bool>* ended) {
   OneRecord record(thread);
   const uint64_t stream = Mix64(seed_ + run_) + thread;
-  for (uint64_t i = 0; i < count && !*ended && !failures_.any(); ++i) {
-    const uint64_t key = KeyAt(AsBelow(MixAt(stream, i), record_count_));
+  uint64_t written = 0;
+  for (; written < count && !*ended && !failures_.any(); ++written) {
+    const uint64_t key = KeyAt(AsBelow(MixAt(stream, written), record_count_));
     const Status status = record.WriteTo(store_.get(), key);
     if (!status.ok()) failures_.Note("write: " + status.ToString());
   }
   *ended = true;
+  return written;
 }
 
 void ScanWriters::TakeUntil(const std::atomic<bool>& ended, uint64_t wanted, uint64_t* taken,
                             SnapshotCost* sum) {
   constexpr uint64_t kSnapshotsPerLook = 10000;
-  while (*taken < wanted && !failures_.any()) {
-    const uint64_t cpu_ns = ThreadCpuNs();
-    const uint64_t start_ns = NowNs();
+  const uint64_t cpu_ns = ThreadCpuNs();
+  const uint64_t start_ns = NowNs();
+  do {
     for (uint64_t i = 0; i < kSnapshotsPerLook; ++i) {
       Snapshot snapshot;
       const Status status = store_->GetSnapshot(&snapshot);
       if (!status.ok()) return failures_.Note("snapshot: " + status.ToString());
     }
-    const uint64_t took_ns = NowNs() - start_ns;
-    const uint64_t took_cpu_ns = ThreadCpuNs() - cpu_ns;
-    // These had not all of the writers beside them.
-    if (ended && *taken > 0) return;
-    sum->wall_ns += static_cast<double>(took_ns);
-    sum->cpu_ns += static_cast<double>(took_cpu_ns);
     *taken += kSnapshotsPerLook;
-    if (ended) return;
-  }
+  } while (*taken < wanted && !ended && !failures_.any());
+  sum->wall_ns += static_cast<double>(NowNs() - start_ns);
+  sum->cpu_ns += static_cast<double>(ThreadCpuNs() - cpu_ns);
 }
 
 SnapshotCost ScanWriters::TakeSnapshots(uint32_t writer_count, uint64_t count) {
   SnapshotCost cost;
   uint64_t taken = 0;
+  std::atomic<uint64_t> written{0};
+  double seconds = 0;
   while (taken < count && StartStore() && !failures_.any()) {
+    // The first write to a bucket has files to grow, which would keep the writers from writing.
+    RunWorkers(writer_count, &failures_, [&](uint32_t thread) { Fill(thread, writer_count); });
     // Builds the index.
     Snapshot first;
     const Status status = store_->GetSnapshot(&first);
@@ -204,19 +205,26 @@ SnapshotCost ScanWriters::TakeSnapshots(uint32_t writer_count, uint64_t count) {
     first.Release();
     std::atomic<bool> ended{false};
     std::atomic<uint32_t> waiting{writer_count};
+    uint64_t start_ns = 0;
     RunWorkers(writer_count + 1, &failures_, [&](uint32_t thread) {
       if (thread < writer_count) {
         --waiting;
-        return WriteUntil(thread, record_count_ / writer_count, &ended);
+        written += WriteUntil(thread, (record_count_ - filled_count_) / writer_count, &ended);
+        return;
       }
       while (waiting > 0) std::this_thread::yield();
+      start_ns = NowNs();
       TakeUntil(ended, count, &taken, &cost);
       ended = true;
     });
+    seconds += SecondsSince(start_ns);
   }
   EndStore();
   if (taken == 0) return SnapshotCost();
-  return {cost.wall_ns / static_cast<double>(taken), cost.cpu_ns / static_cast<double>(taken)};
+  cost.wall_ns /= static_cast<double>(taken);
+  cost.cpu_ns /= static_cast<double>(taken);
+  cost.writes_per_second = static_cast<double>(written) / seconds;
+  return cost;
 }
 
 }  // namespace harness

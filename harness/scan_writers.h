@@ -30,6 +30,8 @@ struct WriterCost {
 struct SnapshotCost {
   double wall_ns = 0;
   double cpu_ns = 0;
+  // By the writers beside it, which says whether they ran.
+  double writes_per_second = 0;
 };
 
 class ScanWriters {
@@ -57,8 +59,10 @@ class ScanWriters {
   void OverwriteSome(uint32_t thread, uint64_t count, WriterSums* sums);
   // Until *left is 0; says when it has begun.
   uint64_t Scan(const std::atomic<uint32_t>& left, std::atomic<bool>* began);
-  // Writes until `count` are written, which sets *ended, or until it is set.
-  void WriteUntil(uint32_t thread, uint64_t count, std::atomic<bool>* ended);
+  // Writes until `count` are written, which sets *ended, or until it is set; how
+  // many it were.
+  uint64_t WriteUntil(uint32_t thread, uint64_t count, std::atomic<bool>* ended);
+  // Takes snapshots until *taken is `wanted` or the writers have ended, and adds what that cost.
   void TakeUntil(const std::atomic<bool>& ended, uint64_t wanted, uint64_t* taken,
                  SnapshotCost* sum);
 
