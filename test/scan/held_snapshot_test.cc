@@ -123,13 +123,15 @@ TEST_F(HeldSnapshotTest, AMillionOverwritesAndDeletesPass) {
   ExpectShows(&iterator, first_);
   uint64_t visits = 0;
   auto next = first_.begin();
-  const Status status = store_.pool->Scan(snapshot, {}, [&](uint64_t key, const char* value) {
-    uint64_t version = 0;
-    EXPECT_TRUE(key == next->first && ParseValue(key, {value, kValueBytes}, &version));
-    EXPECT_EQ(version, 1u);
-    ++next;
-    ++visits;
-  });
+  const Status status =
+      store_.pool->Scan(snapshot, {}, [&](std::string_view key_bytes, std::string_view value) {
+        const uint64_t key = DecodeKey(key_bytes.data());
+        uint64_t version = 0;
+        EXPECT_TRUE(key == next->first && ParseValue(key, value, &version));
+        EXPECT_EQ(version, 1u);
+        ++next;
+        ++visits;
+      });
   EXPECT_TRUE(status.ok()) << status.ToString();
   EXPECT_EQ(visits, first_.size());
   ModelOverwrites(rounds);

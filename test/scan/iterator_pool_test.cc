@@ -174,7 +174,7 @@ TEST_P(ClosedStoreTest, WhatIsLeftSaysSoAndGoesAway) {
   Iterator iterator = other.New();
   EXPECT_EQ(other.pool->New(options, &iterator).code(), Code::kInvalidArgument);
   EXPECT_EQ(iterator.Refresh(snapshot).code(), Code::kInvalidArgument);
-  EXPECT_EQ(other.pool->Scan(snapshot, {}, [](uint64_t, const char*) {}).code(),
+  EXPECT_EQ(other.pool->Scan(snapshot, {}, [](std::string_view, std::string_view) {}).code(),
             Code::kInvalidArgument);
   std::thread([&] {
     released_elsewhere.Release();
