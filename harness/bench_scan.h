@@ -69,6 +69,7 @@ class BenchScan {
   void Visits();
   void Writers();
   void RangesOnDisk();
+  void RangeOnDisk(bool checks_values);
   void Fail(const std::string& what) { errors_.push_back(what); }
 
   const ScanBenchConfig config_;

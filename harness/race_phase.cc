@@ -149,7 +149,8 @@ PhaseResult RunRanges(const RaceConfig& config) {
   std::unique_ptr<engine_race::Store> store = OpenStore(config, &failures);
   clock.Opened();
   if (store != nullptr) {
-    RangeRun run(keys, values, summary, store.get(), &failures, &progress, config.thread_count);
+    RangeRun run(keys, values, summary, store.get(), &failures, &progress, config.thread_count,
+                 config.checks_ranged_values);
     run.Run(clock.start_ns(), &result.pass_seconds);
   }
   clock.Closing();

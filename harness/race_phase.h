@@ -27,6 +27,8 @@ struct RaceConfig {
   uint64_t memory_budget_bytes = uint64_t{2} << 30;
   // Geometry of a new store; 0 takes the engine's default.
   uint32_t value_group_bytes = 0;
+  // False: a range counts its records and looks at their keys alone.
+  bool checks_ranged_values = true;
 
   uint64_t record_count() const { return thread_count * records_per_thread; }
 };

@@ -25,7 +25,8 @@ void to_json(nlohmann::json& json, const RaceConfig& config) {
           {"keys", config.keys},
           {"seed", config.seed},
           {"memory_budget_bytes", config.memory_budget_bytes},
-          {"value_group_bytes", config.value_group_bytes}};
+          {"value_group_bytes", config.value_group_bytes},
+          {"checks_ranged_values", config.checks_ranged_values}};
 }
 
 void from_json(const nlohmann::json& json, RaceConfig& config) {
@@ -36,6 +37,7 @@ void from_json(const nlohmann::json& json, RaceConfig& config) {
   json.at("seed").get_to(config.seed);
   json.at("memory_budget_bytes").get_to(config.memory_budget_bytes);
   json.at("value_group_bytes").get_to(config.value_group_bytes);
+  json.at("checks_ranged_values").get_to(config.checks_ranged_values);
 }
 
 void to_json(nlohmann::json& json, const PhaseResult& result) {

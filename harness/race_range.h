@@ -17,10 +17,10 @@ namespace harness {
 
 class RangeRun {
  public:
-  // Everything is borrowed. `expected` is what each pass must find.
+  // Everything is borrowed. `expected` is what each pass must find. Keys are checked always.
   RangeRun(const KeySource& keys, const ValueMaker& values, const KeySummary& expected,
-           engine_race::Store* store, Failures* failures, Progress* progress,
-           uint32_t thread_count);
+           engine_race::Store* store, Failures* failures, Progress* progress, uint32_t thread_count,
+           bool checks_values);
 
   // Runs kRangePasses passes. (*pass_seconds)[0] is counted from `start_ns`, each later one from
   // the barrier before it.
@@ -37,6 +37,7 @@ class RangeRun {
   Failures* failures_;
   Progress* progress_;
   uint32_t thread_count_;
+  const bool checks_values_;
 };
 
 }  // namespace harness
