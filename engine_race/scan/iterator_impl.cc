@@ -230,7 +230,9 @@ void Iterator::Impl::Seek(std::string_view key_bytes, Stand* stand) {
   }
   BeginSeek(false);
   const uint64_t key = std::max(DecodeKey(key_bytes.data()), range_.first);
-  if (key >= covered_first_ && key <= last_key_) return StandAt(Rank(key), stand);
+  // One branch, nearly always the same way: two would be guessed wrong every other time.
+  const bool is_at_hand = (key >= covered_first_) & (key <= last_key_);
+  if (is_at_hand) return StandAt(Rank(key), stand);
   room_ = kFirstBatch;
   Load(key, stand);
 }
@@ -241,7 +243,8 @@ void Iterator::Impl::SeekForPrev(std::string_view key_bytes, Stand* stand) {
   }
   BeginSeek(true);
   const uint64_t key = std::min(DecodeKey(key_bytes.data()), range_.last);
-  if (key >= first_key_ && key <= covered_last_) {
+  const bool is_at_hand = (key >= first_key_) & (key <= covered_last_);  // as in Seek
+  if (is_at_hand) {
     const uint32_t rank = Rank(key);
     return StandAt(rank < count_ && KeyAt(rank) == key ? rank : rank - 1, stand);
   }
