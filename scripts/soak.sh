@@ -4,14 +4,16 @@
 #   scripts/soak.sh
 #
 # What each part does is set by the environment: SOAK_KILLS (10000), SOAK_CUTS (500), SOAK_STATES
-# (1000000), SOAK_DAMAGED (200000), SOAK_FUZZ_SECONDS (3600), SOAK_DISK_MIB (8192); 0 leaves a part
-# out. Logs lie in out/soak/, a line for each part in out/soak/report.txt.
+# (1000000), SOAK_SNAPSHOTS (300 rounds), SOAK_DAMAGED (200000), SOAK_FUZZ_SECONDS (3600),
+# SOAK_DISK_MIB (8192); 0 leaves a part out. Logs lie in out/soak/, a line for each part in
+# out/soak/report.txt.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
 kills=${SOAK_KILLS:-10000}
 cuts=${SOAK_CUTS:-500}
 states=${SOAK_STATES:-1000000}
+snapshots=${SOAK_SNAPSHOTS:-300}
 damaged=${SOAK_DAMAGED:-200000}
 fuzz_seconds=${SOAK_FUZZ_SECONDS:-3600}
 disk_mib=${SOAK_DISK_MIB:-8192}
@@ -47,6 +49,8 @@ say "soak of $(git rev-parse --short HEAD 2> /dev/null || echo 'no commit'), $(n
 part kills "$kills" bin/crash --cycles "$kills"
 part power_states "$states" env POWER_STATES="$states" \
   bash -c "$(declare -f tests); tests 'PowerLossTest.*'"
+part snapshots "$snapshots rounds" build/release/engine_tests --gtest_repeat="$snapshots" \
+  --gtest_filter='Snapshot*:*ViewsTest*:*IteratorModel*'
 part damaged_stores "$damaged" env DAMAGE_STORES="$damaged" \
   bash -c "$(declare -f tests); tests 'DamageTest.*'"
 part full_disk "$disk_mib MiB" env FULL_DISK_MIB="$disk_mib" \
