@@ -7,6 +7,7 @@
 
 #include <array>
 #include <atomic>
+#include <barrier>
 #include <chrono>
 
 #include "test/scan/iterator_test_util.h"
@@ -19,7 +20,8 @@ class HeldSnapshotTest : public ::testing::Test {
   static constexpr uint32_t kBuckets = 4;
   static constexpr uint32_t kWriters = 4;
   static constexpr uint64_t kKeysEach = 1250;
-  // As many writes of a bucket are certain to hold the newest of each key.
+  // As many writes of a bucket are certain to hold the newest of each key: no writer is more than a
+  // round ahead of another, and a round is kKeysEach writes to each bucket.
   static constexpr uint64_t kNewestSlots = 4 * kKeysEach;
 
   HeldSnapshotTest() : store_(kBuckets) {
@@ -44,8 +46,12 @@ class HeldSnapshotTest : public ::testing::Test {
         const bool is_delete = (version * 7 + i) % 16 == 0;
         if (!is_delete) FillValue(key, version, value.data());
         const Status status = store_.log->Append(key, is_delete ? nullptr : value.data());
-        ASSERT_TRUE(status.ok()) << status.ToString();
+        if (!status.ok()) {
+          ADD_FAILURE() << status.ToString();
+          return round_end_.arrive_and_drop();
+        }
       }
+      round_end_.arrive_and_wait();
     }
   }
   void ModelOverwrites(uint64_t rounds) {
@@ -78,6 +84,7 @@ class HeldSnapshotTest : public ::testing::Test {
   IteratorStore store_;
   State first_;
   std::array<uint64_t, kBuckets> first_counts_ = {};
+  std::barrier<> round_end_{kWriters};
 };
 
 TEST_F(HeldSnapshotTest, AMillionOverwritesAndDeletesPass) {
