@@ -49,7 +49,7 @@ class FioRunner {
   // randread 4k, direct: 64 blocking jobs on one written file of `bytes`.
   FioResult RandomRead(uint64_t bytes);
 
-  // The best sequential direct read of 128 KiB, 256 KiB and 1 MiB blocks by libaio at depth 16.
+  // The best sequential direct read of 256 KiB and 1 MiB blocks by libaio at depth 16 and 64.
   // Its `seconds` is the time that the best one needs for `bytes`.
   FioResult BestScan(uint64_t bytes);
 
