@@ -5,6 +5,10 @@
 #include <bit>
 #include <cstdint>
 #include <cstring>
+#include <string_view>
+
+#include "engine_race/base/options.h"
+#include "engine_race/base/status.h"
 
 namespace engine_race {
 
@@ -20,6 +24,12 @@ inline void EncodeKey(uint64_t key, char* bytes) {
   const uint64_t word = __builtin_bswap64(key);
   std::memcpy(bytes, &word, sizeof(word));
 }
+
+inline bool IsKey(std::string_view key) { return key.size() == kKeyBytes && key.data() != nullptr; }
+
+// kInvalidArgument when `key` has not kKeyBytes bytes, without words where there is no memory for
+// them.
+Status CheckKey(std::string_view key) noexcept;
 
 }  // namespace engine_race
 

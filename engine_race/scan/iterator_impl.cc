@@ -221,7 +221,7 @@ inline void Iterator::Impl::BeginSeek(bool backwards) {
 }
 
 void Iterator::Impl::RefuseSeek(std::string_view key, Stand* stand) {
-  Fail(closed() ? Closed() : Guarded([&] { return CheckKey(key); }), stand);
+  Fail(closed() ? Closed() : CheckKey(key), stand);
 }
 
 void Iterator::Impl::Seek(std::string_view key_bytes, Stand* stand) {

@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "engine_race/base/key.h"
+
 namespace engine_race {
 namespace {
 
@@ -12,14 +14,6 @@ Status CheckBound(std::string_view bound) {
 }
 
 }  // namespace
-
-Status CheckKey(std::string_view key) {
-  if (IsKey(key)) [[likely]] {
-    return Status::Ok();
-  }
-  return Status::InvalidArgument("a key has " + std::to_string(kKeyBytes) + " bytes, not " +
-                                 std::to_string(key.size()));
-}
 
 Status ParseBounds(std::string_view lower, std::string_view upper, KeyRange* range) {
   ENGINE_RACE_RETURN_IF_ERROR(CheckBound(lower));

@@ -1,20 +1,13 @@
-// Keys and bounds as callers give them, checked and turned into numbers.
+// Bounds as callers give them, checked and turned into numbers.
 #ifndef ENGINE_RACE_SCAN_KEY_RANGE_H_
 #define ENGINE_RACE_SCAN_KEY_RANGE_H_
 
 #include <cstdint>
 #include <string_view>
 
-#include "engine_race/base/key.h"
-#include "engine_race/base/options.h"
 #include "engine_race/base/status.h"
 
 namespace engine_race {
-
-inline bool IsKey(std::string_view key) { return key.size() == kKeyBytes && key.data() != nullptr; }
-
-// kInvalidArgument when `key` has not kKeyBytes bytes.
-Status CheckKey(std::string_view key);
 
 // The keys from `first` to `last`, both included; none when first > last.
 struct KeyRange {

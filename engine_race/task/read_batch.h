@@ -65,6 +65,7 @@ class ReadBatch {
     // Release, and acquire for the last: who reports the end has seen every answer.
     return answered_.fetch_add(1, std::memory_order_acq_rel) + 1 == key_count;
   }
+  std::string_view key(size_t index) const { return keys_[index]; }
   // Relaxed, both: hints.
   bool all_taken() const { return next_.load(std::memory_order_relaxed) >= keys_.size(); }
   bool all_answered() const { return answered_.load(std::memory_order_relaxed) == keys_.size(); }

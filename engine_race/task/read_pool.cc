@@ -34,7 +34,7 @@ class ReadPool::Source final : public ReadSource {
       if (job->value != nullptr) [[likely]] {
         return true;
       }
-      pool_->Finish(*job, RefusedKey());
+      pool_->Finish(*job, CheckKey(job->batch->key(job->index)));
     }
     return false;
   }
@@ -49,13 +49,6 @@ class ReadPool::Source final : public ReadSource {
   }
 
  private:
-  static Status RefusedKey() noexcept {
-    const Status refused = Guarded([] {
-      return Status::InvalidArgument("a key has " + std::to_string(kKeyBytes) + " bytes");
-    });
-    return Status(Code::kInvalidArgument, refused.message());
-  }
-
   bool TakeAny(ReadJob* job) noexcept {
     if (own_ == nullptr) return pool_->TakePosted(job) || pool_->TakeFromWaiting(job);
     if (own_->Take(job)) return true;
