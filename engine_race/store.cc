@@ -299,10 +299,10 @@ StoreStats Store::Stats() const {
   stats.flush_count = impl_->log->flush_count();
   stats.durable_write_count = impl_->log->durable_write_count();
   stats.log_memory_bytes = impl_->log->memory_bytes();
-  // Acquire pairs with the release in EnsureReaders.
   stats.io_backend = io::BackendName(impl_->options.io_backend);
   stats.write_backend = "psync";
   stats.path_count = impl_->log->path_count();
+  // Acquire pairs with the release in EnsureReaders.
   if (const Impl::Readers* readers = impl_->ready.load(std::memory_order_acquire)) {
     stats.index_memory_bytes = readers->index->memory_bytes();
     stats.range_memory_bytes = readers->ranges->memory_bytes();

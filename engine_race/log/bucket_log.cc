@@ -5,6 +5,8 @@
 #include <new>
 #include <utility>
 
+#include "engine_race/base/guarded.h"
+
 namespace engine_race {
 namespace {
 
@@ -28,7 +30,7 @@ BucketLog::BucketLog(const Options& options, StoreFiles files)
 BucketLog::~BucketLog() {
   journal_.reset();
   if (!options_.sync_on_close) return;
-  const Status synced = SyncNoThrow();
+  const Status synced = Guarded([this] { return Sync(); });
   if (!synced.ok()) Log(options_.log, LogLevel::kError, "close: " + synced.ToString());
 }
 

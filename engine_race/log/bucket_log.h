@@ -167,7 +167,6 @@ class BucketLog {
     return kind == LaneKind::kValues ? bucket->values : bucket->keys;
   }
   void ReserveLog(uint32_t bucket, LaneKind kind, uint64_t begin_bytes, uint64_t end_bytes);
-  Status SyncNoThrow() noexcept;
   Status Checkpoint() noexcept;
   Status SyncAll();
   Status SyncBucket(uint32_t bucket, uint64_t* target);

@@ -25,11 +25,6 @@ Status BucketLog::Sync() {
   return Status::Ok();
 }
 
-// For where nobody catches anything.
-Status BucketLog::SyncNoThrow() noexcept {
-  return Guarded([this] { return Sync(); });
-}
-
 // Nobody need be waiting for a checkpoint when it fails: a full disk may have room by the time that
 // the next batch asks for another, and the failure would have been seen by no one.
 Status BucketLog::Checkpoint() noexcept {

@@ -19,16 +19,6 @@ constinit thread_local char thread_mark = 0;
 
 Status NoMemory() noexcept { return RefusedMemory("an iterator"); }
 
-// A view that ends with the block.
-struct HeldView {
-  HeldView() = default;
-  HeldView(const HeldView&) = delete;
-  HeldView& operator=(const HeldView&) = delete;
-  ~HeldView() { ViewRegistry::Release(&view); }
-
-  ViewRegistry::View view;
-};
-
 }  // namespace
 
 uint64_t IteratorPool::WindowBytes(uint64_t scan_budget_bytes) {
@@ -82,11 +72,13 @@ Status IteratorPool::New(const IteratorOptions& options, Iterator* iterator) {
 Status IteratorPool::Scan(const Snapshot& snapshot, const KeyRange& range, const RecordFn& visit) {
   ENGINE_RACE_RETURN_IF_ERROR(CheckSnapshot(snapshot));
   if (range.empty()) return Status::Ok();
-  HeldView held;
-  ENGINE_RACE_RETURN_IF_ERROR(context_.index.views().TakeAt(snapshot.view().epoch, &held.view));
+  // Of its own: the visitor may release the caller's.
+  ViewRegistry::View view;
+  ENGINE_RACE_RETURN_IF_ERROR(context_.index.views().TakeAt(snapshot.view().epoch, &view));
+  const Snapshot held(view);
   WindowReader window(&context_, &windows_);
   for (uint64_t first = range.first;; first = window.next_key()) {
-    ENGINE_RACE_RETURN_IF_ERROR(window.Read(first, range.last, held.view.epoch));
+    ENGINE_RACE_RETURN_IF_ERROR(window.Read(first, range.last, view.epoch));
     ENGINE_RACE_RETURN_IF_ERROR(window.VisitAll(
         [&visit](uint64_t key, const char* value) { VisitRecord(key, value, visit); }));
     if (window.complete()) return Status::Ok();
