@@ -39,17 +39,11 @@ class RunView {
   // and references then read as does no harm beyond a wrong answer.
   template <typename StillValidFn>
   bool FindNearGuess(uint64_t key, ValueRef* ref, const StillValidFn& still_valid) const {
-    if (!map_.Contains(key)) return false;
-    const CellMap::Place place = map_.PlaceOf(key);
-    const uint32_t begin = cells_[place.cell];
-    const uint32_t size = cells_[place.cell + 1] - begin;
-    if (!still_valid()) [[unlikely]] {
-      return false;
-    }
-    const size_t guess = begin + place.FractionOf(size);
+    Guess guess;
+    if (!GuessAt(key, &guess, still_valid)) return false;
     // The reference will be near the guess; this way fetching it does not wait for the keys.
-    __builtin_prefetch(refs_ + guess);
-    const size_t window = guess > kScanKeyCount / 2 ? guess - kScanKeyCount / 2 : 0;
+    __builtin_prefetch(refs_ + guess.rank);
+    const size_t window = guess.window();
     const size_t rank = window + CountBelow(keys_ + window, key);
     if (keys_[rank] != key) [[unlikely]] {
       return false;
@@ -63,23 +57,17 @@ class RunView {
   // read as does no harm beyond a wrong rank, which is below count() + kScanKeyCount.
   template <typename StillValidFn>
   bool RankQuickly(uint64_t key, size_t* rank, const StillValidFn& still_valid) const {
-    if (!map_.Contains(key)) return false;
-    const CellMap::Place place = map_.PlaceOf(key);
-    const uint32_t begin = cells_[place.cell];
-    const uint32_t size = cells_[place.cell + 1] - begin;
-    if (!still_valid()) [[unlikely]] {
-      return false;
-    }
-    const size_t guess = begin + place.FractionOf(size);
-    const size_t window = guess > kScanKeyCount / 2 ? guess - kScanKeyCount / 2 : 0;
+    Guess guess;
+    if (!GuessAt(key, &guess, still_valid)) return false;
+    const size_t window = guess.window();
     // What follows will be asked for next, and does not have to wait until the rank is known.
-    __builtin_prefetch(keys_ + guess + kScanKeyCount);
+    __builtin_prefetch(keys_ + guess.rank + kScanKeyCount);
     const size_t near = window + CountBelow(keys_ + window, key);
     const bool above_last = near == 0 || keys_[near - 1] < key;
     if (above_last && keys_[near] >= key) [[likely]] {
       *rank = near;
     } else {
-      *rank = begin + LowerBound(keys_ + begin, size, key);
+      *rank = guess.begin + LowerBound(keys_ + guess.begin, guess.size, key);
     }
     return true;
   }
@@ -107,6 +95,31 @@ class RunView {
 
  private:
   static constexpr size_t kCopiedAtOnce = 8;
+
+  // Where an evenly spread key would be, and the cell that it would be in.
+  struct Guess {
+    uint32_t begin;
+    uint32_t size;
+    size_t rank;
+
+    // The first of the kScanKeyCount keys around it.
+    size_t window() const { return rank > kScanKeyCount / 2 ? rank - kScanKeyCount / 2 : 0; }
+  };
+
+  // False when the map does not contain the key, or `still_valid` says no.
+  template <typename StillValidFn>
+  [[gnu::always_inline]] bool GuessAt(uint64_t key, Guess* guess,
+                                      const StillValidFn& still_valid) const {
+    if (!map_.Contains(key)) return false;
+    const CellMap::Place place = map_.PlaceOf(key);
+    guess->begin = cells_[place.cell];
+    guess->size = cells_[place.cell + 1] - guess->begin;
+    if (!still_valid()) [[unlikely]] {
+      return false;
+    }
+    guess->rank = guess->begin + place.FractionOf(guess->size);
+    return true;
+  }
 
   CellMap map_;
   const uint64_t* keys_ = nullptr;
