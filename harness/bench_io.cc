@@ -195,8 +195,9 @@ void BenchIo::StripedCpu() {
         round, [&] { over_two = read(&striped, two); }, [&] { plain = read(&tmpfs_, one); });
     rounds_.Note("tmpfs: MultiRead's CPU, ns a read, one directory", plain.cpu_ns());
     rounds_.Note("tmpfs: MultiRead's CPU, ns a read, two", over_two.cpu_ns());
-    if (plain.ok() && over_two.ok())
+    if (plain.ok() && over_two.ok()) {
       rounds_.Note(kStripeCpu, over_two.cpu_ns() / plain.cpu_ns() - 1);
+    }
   }
   striped.Remove(two);
   tmpfs_.Remove(one);
