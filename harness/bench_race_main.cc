@@ -53,13 +53,8 @@ int Bench(BenchFlags flags) {
     for (const Claim& claim : AllClaims()) config.wanted.insert(claim.name);
   }
   RaceDir dir;
-  std::string error;
-  if (!dir.Prepare(flags.dir, &error)) return RefuseBench(kProgram, error);
-  if (dir.ReadNote()) dir.RemoveStore();
-  config.race.dir = dir.path();
-  // The store, and beside it the files of fio.
-  const std::string no_room = WhyNoRoom(dir.path(), 2 * StoreBytes(config.race.record_count()));
-  if (!no_room.empty()) return RefuseBench(kProgram, no_room);
+  const std::string problem = PrepareRace(flags.dir, &dir, &config.race);
+  if (!problem.empty()) return RefuseBench(kProgram, problem);
   CatchInterrupts();
   BenchRace bench(config, &dir);
   bench.Run([&] { SaveJson(bench.ToJson(), flags.json_path); });

@@ -66,14 +66,9 @@ int Bench(ScanFlags flags) {
   if (flags.only.empty()) flags.only = ScanClaimNames();
   config.wanted.insert(flags.only.begin(), flags.only.end());
   RaceDir dir;
-  std::string error;
-  if (!dir.Prepare(flags.dir, &error)) return RefuseBench(kProgram, error);
-  if (dir.ReadNote()) dir.RemoveStore();
-  config.race.dir = dir.path();
   config.race.seed = config.seed;
-  // The store, and beside it the files of fio.
-  const std::string no_room = WhyNoRoom(dir.path(), 2 * StoreBytes(config.race.record_count()));
-  if (!no_room.empty()) return RefuseBench(kProgram, no_room);
+  const std::string problem = PrepareRace(flags.dir, &dir, &config.race);
+  if (!problem.empty()) return RefuseBench(kProgram, problem);
   const TmpfsDir tmpfs(flags.tmpfs, ScanTmpfsBytes(config));
   config.tmpfs_dir = tmpfs.path();
   CatchInterrupts();

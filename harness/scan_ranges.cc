@@ -141,36 +141,36 @@ Status ScanRanges::Noted(const std::string& name, const QueryRun& run, const Sta
   return Status::Ok();
 }
 
-Status ScanRanges::Kept(const std::string& name) {
+template <typename Answer>
+Status ScanRanges::Queries(const std::string& name, const Answer& answer) {
   Status status;
   const QueryRun run = RunQueries(round_seed(), shape_.seconds, [&](const RangeStarts& starts) {
     uint64_t sum = 0;
-    Status answered = AnswerKept(store_.get(), &kept_, starts, &sum);
+    Status answered = answer(starts, &sum);
     if (!answered.ok()) status = std::move(answered);
     return sum;
   });
   return Noted(name, run, status);
+}
+
+Status ScanRanges::Kept(const std::string& name) {
+  return Queries(name, [this](const RangeStarts& starts, uint64_t* sum) {
+    return AnswerKept(store_.get(), &kept_, starts, sum);
+  });
 }
 
 Status ScanRanges::OneForEach(const std::string& name) {
-  Status status;
-  const QueryRun run = RunQueries(round_seed(), shape_.seconds, [&](const RangeStarts& starts) {
-    uint64_t sum = 0;
-    Status answered = AnswerWithOneForEach(store_.get(), starts, &sum);
-    if (!answered.ok()) status = std::move(answered);
-    return sum;
+  return Queries(name, [this](const RangeStarts& starts, uint64_t* sum) {
+    return AnswerWithOneForEach(store_.get(), starts, sum);
   });
-  return Noted(name, run, status);
 }
 
 Status ScanRanges::KeptAtLatest(const std::string& name) {
-  Status status;
-  const QueryRun run = RunQueries(round_seed(), shape_.seconds, [&](const RangeStarts& starts) {
-    Status refreshed = kept_.Refresh();
-    if (!refreshed.ok()) status = std::move(refreshed);
-    return SumRanges(&kept_, starts);
+  return Queries(name, [this](const RangeStarts& starts, uint64_t* sum) {
+    ENGINE_RACE_RETURN_IF_ERROR(kept_.Refresh());
+    *sum = SumRanges(&kept_, starts);
+    return Status::Ok();
   });
-  return Noted(name, run, status);
 }
 
 Status ScanRanges::SetUp(const std::string& name) {

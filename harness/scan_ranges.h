@@ -65,6 +65,9 @@ class ScanRanges {
   engine_race::Status Rounds(const std::vector<Run>& runs);
 
   // Runs of the queries, noted under `name` as nanoseconds a range.
+  // `answer` answers one query after another for as long as a round takes.
+  template <typename Answer>
+  engine_race::Status Queries(const std::string& name, const Answer& answer);
   engine_race::Status Kept(const std::string& name);
   engine_race::Status OneForEach(const std::string& name);
   engine_race::Status KeptAtLatest(const std::string& name);

@@ -10,20 +10,28 @@
 namespace engine_race::test {
 namespace {
 
-using IteratorErrorTest = IteratorTest;
+class IteratorErrorTest : public IteratorTest {
+ protected:
+  // Over records whose values are right to one whose value may not be.
+  Iterator WalkTo(uint64_t last_key, const std::vector<uint64_t>& keys, uint32_t prefetch) {
+    IteratorOptions options;
+    options.prefetch_records = prefetch;
+    Iterator iterator = store_.New(options);
+    iterator.Seek(KeyOf(keys[0]));
+    for (const uint64_t key : keys) {
+      ExpectAt(iterator, key);
+      EXPECT_EQ(VersionAt(&iterator), 1u);
+      iterator.Next();
+    }
+    ExpectAt(iterator, last_key);
+    return iterator;
+  }
+};
 
 TEST_F(IteratorErrorTest, ADamagedValueEndsTheWalkUntilTheNextSeek) {
   DamageValue(1, 99);  // KeyIn(1, 100)
   for (const uint32_t prefetch : {0u, 16u}) {
-    IteratorOptions options;
-    options.prefetch_records = prefetch;
-    Iterator iterator = store_.New(options);
-    iterator.Seek(KeyOf(KeyIn(1, 98)));
-    for (int i = 0; i < 2; ++i) {
-      EXPECT_EQ(VersionAt(&iterator), 1u);
-      iterator.Next();
-    }
-    ExpectAt(iterator, KeyIn(1, 100));
+    Iterator iterator = WalkTo(KeyIn(1, 100), {KeyIn(1, 98), KeyIn(1, 99)}, prefetch);
     EXPECT_TRUE(iterator.value().empty());
     EXPECT_FALSE(iterator.Valid());
     EXPECT_EQ(iterator.status().code(), Code::kCorruption);
@@ -67,15 +75,8 @@ TEST_F(IteratorErrorTest, AValueThatCannotBeReadIsAnIoErrorUntilItCan) {
   ASSERT_TRUE(sys::PreadFull(file.get(), bytes.data(), bytes.size(), place.offset).ok());
   ASSERT_TRUE(sys::Truncate(file.get(), place.offset).ok());
   for (const uint32_t prefetch : {0u, 8u}) {
-    IteratorOptions options;
-    options.prefetch_records = prefetch;
-    Iterator iterator = store_.New(options);
-    iterator.Seek(KeyOf(KeyIn(2, 197)));
-    for (int i = 0; i < 4; ++i) {
-      EXPECT_EQ(VersionAt(&iterator), 1u);
-      iterator.Next();
-    }
-    ExpectAt(iterator, KeyIn(2, 201));
+    Iterator iterator = WalkTo(
+        KeyIn(2, 201), {KeyIn(2, 197), KeyIn(2, 198), KeyIn(2, 199), KeyIn(2, 200)}, prefetch);
     EXPECT_TRUE(iterator.value().empty());
     EXPECT_EQ(iterator.status().code(), Code::kIOError);
   }
