@@ -1,0 +1,64 @@
+// What the builders of all encodings share: the records of the block that is being filled.
+//
+// One thread. Keeps its memory for the next block.
+#ifndef ENGINE_RACE_L1_BLOCK_BUILDER_H_
+#define ENGINE_RACE_L1_BLOCK_BUILDER_H_
+
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "engine_race/l1/key_words.h"
+#include "engine_race/l1/table_shape.h"
+
+namespace engine_race::l1 {
+
+class BlockBuilder {
+ public:
+  static std::unique_ptr<BlockBuilder> Make(Encoding encoding, const TableShape& shape);
+  virtual ~BlockBuilder() = default;
+
+  // Whether a block can hold `key`, which is above all keys added, beside these.
+  virtual bool Fits(const char* key) const = 0;
+  // After Fits said so. std::bad_alloc.
+  void Add(const char* key, const char* payload) {
+    records_.insert(records_.end(), key, key + shape_.key_bytes);
+    records_.insert(records_.end(), payload, payload + shape_.payload_bytes);
+    ++count_;
+  }
+  // Fills block[0, kBlockBodyBytes) with the records added, one at the least, and begins anew.
+  void Finish(char* block) {
+    std::memset(block, 0, kBlockBodyBytes);
+    Encode(block);
+    records_.clear();
+    count_ = 0;
+  }
+
+  uint32_t record_count() const { return count_; }
+  const char* last_key() const { return KeyAt(count_ - 1); }
+
+ protected:
+  explicit BlockBuilder(const TableShape& shape) : shape_(shape) {}
+  virtual void Encode(char* block) const = 0;
+
+  const TableShape& shape() const { return shape_; }
+  const char* KeyAt(uint32_t rank) const {
+    return records_.data() + size_t{rank} * shape_.record_bytes();
+  }
+  const char* PayloadAt(uint32_t rank) const { return KeyAt(rank) + shape_.key_bytes; }
+  // What all the keys added begin with, and `last_key` too; one byte is always left over.
+  uint32_t PrefixWith(const char* last_key) const {
+    if (count_ == 0) return 0;
+    return std::min(CommonPrefix(KeyAt(0), last_key, shape_.key_bytes), shape_.key_bytes - 1);
+  }
+
+ private:
+  const TableShape shape_;
+  std::vector<char> records_;
+  uint32_t count_ = 0;
+};
+
+}  // namespace engine_race::l1
+
+#endif  // ENGINE_RACE_L1_BLOCK_BUILDER_H_

@@ -1,0 +1,70 @@
+#include "engine_race/l1/node_search.h"
+
+#include <algorithm>
+
+namespace engine_race::l1 {
+
+namespace {
+
+// Stops at the first word above: about half of them are looked at, and the processor goes on with
+// its guess of where that will be.
+uint32_t SearchEarlyExit(const NodeWords& nodes, uint32_t run_count, uint64_t word) {
+  uint32_t leaf = 0;
+  while (leaf + 1 < kRootFanout && nodes.root[leaf + 1] <= word) ++leaf;
+  const uint64_t* words = nodes.leaves[leaf];
+  uint32_t place = 0;
+  while (place + 1 < kLeafFanout && words[place + 1] <= word) ++place;
+  return std::min(leaf * kLeafFanout + place, run_count - 1);
+}
+
+uint32_t SearchBranchless(const NodeWords& nodes, uint32_t run_count, uint64_t word) {
+  uint32_t leaf = 0;
+  for (uint32_t i = 1; i < kRootFanout; ++i) leaf += nodes.root[i] <= word;
+  const uint64_t* words = nodes.leaves[leaf];
+  uint32_t place = 0;
+  for (uint32_t i = 1; i < kLeafFanout; ++i) place += words[i] <= word;
+  return std::min(leaf * kLeafFanout + place, run_count - 1);
+}
+
+}  // namespace
+
+NodeSearchFn NodeSearchKernel(NodeSearch search) {
+  switch (search) {
+    case NodeSearch::kEarlyExit:
+      return SearchEarlyExit;
+    case NodeSearch::kBranchless:
+      return SearchBranchless;
+#ifdef __x86_64__
+    case NodeSearch::kAvx2:
+      return __builtin_cpu_supports("avx2") ? internal::SearchNodesAvx2 : nullptr;
+    case NodeSearch::kAvx512:
+      return __builtin_cpu_supports("avx512f") ? internal::SearchNodesAvx512 : nullptr;
+#else
+    default:
+      break;
+#endif
+  }
+  return nullptr;
+}
+
+const char* NodeSearchName(NodeSearch search) {
+  switch (search) {
+    case NodeSearch::kEarlyExit:
+      return "early exit";
+    case NodeSearch::kBranchless:
+      return "branchless";
+    case NodeSearch::kAvx2:
+      return "avx2";
+    case NodeSearch::kAvx512:
+      return "avx512";
+  }
+  return "unknown";
+}
+
+NodeSearch BestNodeSearch() {
+  if (NodeSearchKernel(NodeSearch::kAvx512) != nullptr) return NodeSearch::kAvx512;
+  if (NodeSearchKernel(NodeSearch::kAvx2) != nullptr) return NodeSearch::kAvx2;
+  return NodeSearch::kBranchless;
+}
+
+}  // namespace engine_race::l1

@@ -1,0 +1,100 @@
+// The baseline block: prefix compression with restart points, as LevelDB's and RocksDB's tables
+// have it, trimmed for keys and payloads of fixed sizes.
+//
+// Layout: entries, restart array, trailer. An entry is the number of bytes that its key shares with
+// the key before it, the rest of the key, and the payload; every sixteenth shares none and is named
+// in the restart array. A lookup is a binary search of the restart points and then a walk from one.
+//
+// A RestartBlock is a view: it does not own the bytes. Const calls are thread-safe.
+#ifndef ENGINE_RACE_L1_RESTART_BLOCK_H_
+#define ENGINE_RACE_L1_RESTART_BLOCK_H_
+
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "engine_race/l1/block_builder.h"
+#include "engine_race/l1/table_shape.h"
+
+namespace engine_race::l1 {
+
+struct RestartBlockTrailer {
+  uint8_t encoding;
+  uint8_t key_bytes;
+  uint16_t payload_bytes;
+  uint16_t record_count;
+  uint16_t restart_count;
+  uint16_t restarts_offset;
+  uint16_t unused[3];
+};
+static_assert(sizeof(RestartBlockTrailer) == 16);
+
+class RestartBlock {
+ public:
+  static constexpr uint32_t kRestartInterval = 16;
+  static constexpr uint32_t kTrailerOffset = kBlockBodyBytes - sizeof(RestartBlockTrailer);
+
+  explicit RestartBlock(const char* block) : block_(block) {}
+
+  uint32_t record_count() const { return trailer().record_count; }
+  // The payload of `key`, or null.
+  const char* Find(const char* key) const;
+
+  // Stands at a record, whose key it has put together.
+  class Cursor;
+
+ private:
+  const RestartBlockTrailer& trailer() const {
+    return *reinterpret_cast<const RestartBlockTrailer*>(block_ + kTrailerOffset);
+  }
+  const char* RestartEntry(uint32_t restart) const {
+    uint16_t offset;
+    std::memcpy(&offset, block_ + trailer().restarts_offset + 2 * restart, sizeof(offset));
+    return block_ + offset;
+  }
+  // The last restart point whose key is at or below `key`; the first when there is none.
+  uint32_t FindRestart(const char* key) const;
+
+  const char* const block_;
+};
+
+class RestartBlock::Cursor {
+ public:
+  explicit Cursor(const char* block) : block_(block) {}
+  bool valid() const { return rank_ < block_.trailer().record_count; }
+  uint32_t rank() const { return rank_; }
+  const char* key() const { return key_; }
+  const char* payload() const {
+    return entry_ + 1 + block_.trailer().key_bytes - static_cast<uint8_t>(entry_[0]);
+  }
+  // To the first record at or after `key`.
+  void Seek(const char* key);
+  void Next();
+
+ private:
+  void GoToRestart(uint32_t restart);
+  void Decode();
+
+  const RestartBlock block_;
+  const char* entry_ = nullptr;
+  uint32_t rank_ = 0;
+  char key_[kMaxKeyBytes];
+};
+
+class RestartBlockBuilder final : public BlockBuilder {
+ public:
+  explicit RestartBlockBuilder(const TableShape& shape) : BlockBuilder(shape) {}
+  bool Fits(const char* key) const override;
+  void Encode(char* block) const override;
+
+ private:
+  // Of the entries of the first `count` records.
+  size_t EntryBytes(uint32_t rank, const char* key) const;
+  // What Fits has added up for the records added so far.
+  mutable size_t entry_bytes_ = 0;
+  mutable uint32_t counted_ = 0;
+};
+
+}  // namespace engine_race::l1
+
+#endif  // ENGINE_RACE_L1_RESTART_BLOCK_H_

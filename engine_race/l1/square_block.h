@@ -1,0 +1,76 @@
+// A tree of two levels over runs of records, as wide as the square root of the number of runs: the
+// first shape that the tree block grew out of, kept to be compared with.
+//
+// Layout: header, root, leaves, records. The entries of a node are whole keys without the block's
+// common prefix, those of a leaf with the two-byte offset of their run behind them, and both are
+// searched from front to back; records are as in the tree block.
+//
+// A SquareBlock is a view: it does not own the bytes. Const calls are thread-safe.
+#ifndef ENGINE_RACE_L1_SQUARE_BLOCK_H_
+#define ENGINE_RACE_L1_SQUARE_BLOCK_H_
+
+#include <cstdint>
+#include <cstring>
+
+#include "engine_race/l1/block_builder.h"
+#include "engine_race/l1/table_shape.h"
+
+namespace engine_race::l1 {
+
+struct SquareBlockHeader {
+  uint8_t encoding;
+  uint8_t prefix_bytes;
+  uint8_t rest_bytes;
+  uint8_t fanout;
+  uint16_t record_count;
+  uint16_t run_count;
+  uint16_t record_bytes;
+  uint16_t leaves_offset;
+  uint16_t records_offset;
+  char prefix[kMaxKeyBytes];
+  uint16_t unused;
+};
+static_assert(sizeof(SquareBlockHeader) == 48);
+
+class SquareBlock {
+ public:
+  static constexpr uint32_t kRunRecords = 8;
+
+  explicit SquareBlock(const char* block) : block_(block) {}
+
+  uint32_t record_count() const { return header().record_count; }
+  // The payload of `key`, or null.
+  const char* Find(const char* key) const;
+  // How many records have keys below `key`.
+  uint32_t LowerBound(const char* key) const;
+
+  void CopyKey(uint32_t rank, char* key) const {
+    std::memcpy(key, header().prefix, header().prefix_bytes);
+    std::memcpy(key + header().prefix_bytes, Record(rank), header().rest_bytes);
+  }
+  const char* Payload(uint32_t rank) const { return Record(rank) + header().rest_bytes; }
+
+ private:
+  const SquareBlockHeader& header() const {
+    return *reinterpret_cast<const SquareBlockHeader*>(block_);
+  }
+  const char* Record(uint32_t rank) const {
+    return block_ + header().records_offset + rank * header().record_bytes;
+  }
+
+  const char* const block_;
+};
+
+class SquareBlockBuilder final : public BlockBuilder {
+ public:
+  explicit SquareBlockBuilder(const TableShape& shape) : BlockBuilder(shape) {}
+  bool Fits(const char* key) const override;
+  void Encode(char* block) const override;
+
+ private:
+  SquareBlockHeader HeaderFor(uint32_t count, uint32_t prefix_bytes) const;
+};
+
+}  // namespace engine_race::l1
+
+#endif  // ENGINE_RACE_L1_SQUARE_BLOCK_H_

@@ -1,0 +1,117 @@
+#include "engine_race/l1/tree_block.h"
+
+#include <algorithm>
+#include <cstddef>
+
+namespace engine_race::l1 {
+
+int TreeBlock::ComparePrefix(const char* key) const {
+  const uint32_t bytes = header().prefix_bytes;
+  if (bytes <= kWordBytes) [[likely]] {
+    if (bytes == 0) return 0;
+    const uint32_t unused_bits = 8 * (kWordBytes - bytes);
+    const uint64_t of_key = LoadWord(key) >> unused_bits;
+    const uint64_t of_block = LoadWord(header().prefix) >> unused_bits;
+    return (of_key > of_block) - (of_key < of_block);
+  }
+  return std::memcmp(key, header().prefix, bytes);
+}
+
+uint32_t TreeBlock::LowerBound(const char* key, NodeSearchFn search) const {
+  const int side = ComparePrefix(key);
+  if (side != 0) [[unlikely]] {
+    return side < 0 ? 0 : header().record_count;
+  }
+  const uint32_t prefix = header().prefix_bytes;
+  return LowerBoundInRun(WordAfter(key, prefix + header().rest_bytes, prefix), key + prefix,
+                         search);
+}
+
+const char* TreeBlock::Find(const char* key, NodeSearchFn search) const {
+  if (ComparePrefix(key) != 0) return nullptr;
+  const uint32_t prefix = header().prefix_bytes;
+  const uint32_t bytes = header().rest_bytes;
+  const uint64_t word = WordAfter(key, prefix + bytes, prefix);
+  const uint32_t rank = LowerBoundInRun(word, key + prefix, search);
+  if (rank == header().record_count || WordAt(rank) != word) return nullptr;
+  const char* record = Record(rank);
+  if (bytes > kWordBytes &&
+      std::memcmp(record + kWordBytes, key + prefix + kWordBytes, bytes - kWordBytes) != 0) {
+    return nullptr;
+  }
+  return record + bytes;
+}
+
+inline uint32_t TreeBlock::LowerBoundInRun(uint64_t word, const char* rest,
+                                           NodeSearchFn search) const {
+  const TreeBlockHeader& head = header();
+  uint32_t run = search(nodes(), head.run_count, word);
+  // The last run of those whose heads have the word; the key may lie before that head.
+  if (run > 0 && nodes().leaves[0][run] == word && CompareSuffix(run * head.run_records, rest) > 0)
+      [[unlikely]] {
+    run = RunBefore(run, word, rest);
+  }
+  const uint32_t begin = run * head.run_records;
+  const uint32_t count = std::min<uint32_t>(head.run_records, head.record_count - begin);
+  // Counting them all costs a few steps, and none of them is a branch to guess wrong.
+  uint32_t below = 0;
+  for (uint32_t i = 0; i < count; ++i) below += WordAt(begin + i) < word;
+  return head.rest_bytes > kWordBytes ? PassSuffixes(begin + below, word, rest) : begin + below;
+}
+
+uint32_t TreeBlock::PassSuffixes(uint32_t rank, uint64_t word, const char* rest) const {
+  while (rank < header().record_count && WordAt(rank) == word && CompareSuffix(rank, rest) < 0)
+    ++rank;
+  return rank;
+}
+
+uint32_t TreeBlock::RunBefore(uint32_t run, uint64_t word, const char* rest) const {
+  const uint64_t* heads = nodes().leaves[0];
+  const uint32_t run_records = header().run_records;
+  uint32_t low = 0;     // its head is not above the key, or it is the first
+  uint32_t high = run;  // its head is above
+  while (high - low > 1) {
+    const uint32_t middle = low + (high - low) / 2;
+    const bool above = heads[middle] > word ||
+                       (heads[middle] == word && CompareSuffix(middle * run_records, rest) > 0);
+    (above ? high : low) = middle;
+  }
+  return low;
+}
+
+bool TreeBlockBuilder::Fits(const char* key) const {
+  const uint32_t count = record_count() + 1;
+  const uint32_t record_bytes = shape().record_bytes() - PrefixWith(key);
+  return TreeBlock::kRecordsOffset + size_t{count} * record_bytes <= kBlockBodyBytes;
+}
+
+void TreeBlockBuilder::Encode(char* block) const {
+  TreeBlockHeader header = {};
+  header.encoding = static_cast<uint8_t>(Encoding::kTree);
+  header.prefix_bytes = static_cast<uint8_t>(PrefixWith(last_key()));
+  header.rest_bytes = static_cast<uint8_t>(shape().key_bytes - header.prefix_bytes);
+  header.record_count = static_cast<uint16_t>(record_count());
+  header.run_records = static_cast<uint8_t>((record_count() + kMaxRuns - 1) / kMaxRuns);
+  header.run_count =
+      static_cast<uint16_t>((record_count() + header.run_records - 1) / header.run_records);
+  header.record_bytes = static_cast<uint16_t>(header.rest_bytes + shape().payload_bytes);
+  std::memcpy(header.prefix, KeyAt(0), header.prefix_bytes);
+  std::memcpy(block, &header, sizeof(header));
+
+  char* records = block + TreeBlock::kRecordsOffset;
+  NodeWords nodes;
+  for (uint32_t rank = 0; rank < record_count(); ++rank) {
+    char* record = records + size_t{rank} * header.record_bytes;
+    std::memcpy(record, KeyAt(rank) + header.prefix_bytes, header.rest_bytes);
+    std::memcpy(record + header.rest_bytes, PayloadAt(rank), shape().payload_bytes);
+  }
+  for (uint32_t run = 0; run < kMaxRuns; ++run) {
+    const uint32_t head = std::min<uint32_t>(run, header.run_count - 1u) * header.run_records;
+    nodes.leaves[run / kLeafFanout][run % kLeafFanout] =
+        WordAfter(KeyAt(head), shape().key_bytes, header.prefix_bytes);
+  }
+  for (uint32_t leaf = 0; leaf < kRootFanout; ++leaf) nodes.root[leaf] = nodes.leaves[leaf][0];
+  std::memcpy(block + sizeof(header), &nodes, sizeof(nodes));
+}
+
+}  // namespace engine_race::l1
