@@ -29,18 +29,41 @@ namespace engine_race::l1 {
 
 // What the pool knows of a frame beside its bytes. Nothing of it is ever on disk.
 struct alignas(64) FrameInfo {
-  // Where the swip is that leads here. Set before the frame is hot.
-  std::atomic<std::atomic<uint64_t>*> parent{nullptr};
+  // The count of children is closed: the frame is on its way out.
+  static constexpr uint32_t kClosed = ~uint32_t{0};
+
+  // The swip that leads here; its memory outlives the frame's being hot.
+  std::atomic<uint64_t>* parent = nullptr;
   // Where the bytes came from: what the swip gets back.
   uint32_t place = 0;
-  // The owner's.
-  uint64_t tag = 0;
-  // Frames that are reached through this one: while there are any, it stays.
-  std::atomic<uint32_t> hot_children{0};
-  // The frame whose hot_children counts this one; kNoFrame for none.
+  // The frame that holds `parent`, and counts this one among its children; kNoFrame for none.
   uint32_t parent_frame = ~uint32_t{0};
+  // The owner's: which table, which extent, or whatever tells its pages apart.
+  uint64_t tag = 0;
+  // Hot frames that are reached through this one: while there are any, it stays.
+  std::atomic<uint32_t> child_count{0};
   // For readers that count themselves instead of entering the epoch.
-  std::atomic<uint32_t> readers{0};
+  std::atomic<uint32_t> reader_count{0};
+  // The swips of what is reached through this frame; null for a leaf.
+  std::unique_ptr<std::atomic<uint64_t>[]> children;
+
+  // False when the frame is on its way out.
+  bool AddChild() {
+    uint32_t count = child_count.load(std::memory_order_relaxed);
+    do {
+      if (count == kClosed) return false;
+      // Acquire and release: pair with Close and with each other.
+    } while (!child_count.compare_exchange_weak(count, count + 1, std::memory_order_acq_rel,
+                                                std::memory_order_relaxed));
+    return true;
+  }
+  void RemoveChild() { child_count.fetch_sub(1, std::memory_order_acq_rel); }
+  // True when there were no children, and from then on there will be none.
+  bool Close() {
+    uint32_t none = 0;
+    return child_count.compare_exchange_strong(none, kClosed, std::memory_order_acq_rel,
+                                               std::memory_order_relaxed);
+  }
 };
 
 class FramePool {
@@ -61,8 +84,9 @@ class FramePool {
   // Gives back a frame that was taken and never installed.
   void GiveBack(uint32_t frame);
 
-  // Makes a frame, filled and described, reachable: true when `*parent` was `expected` until now.
-  bool Install(uint32_t frame, std::atomic<uint64_t>* parent, Swip expected);
+  // Makes a frame, filled and described, reachable: true when *info(frame).parent was `expected`
+  // until now. Inside the epoch, when there is a parent frame.
+  bool Install(uint32_t frame, Swip expected);
   // Takes the cooling mark off. Inside the epoch.
   static void Heat(std::atomic<uint64_t>* parent, Swip seen) {
     uint64_t word = seen.word();
@@ -79,8 +103,10 @@ class FramePool {
   uint64_t eviction_count() const { return evictions_.load(std::memory_order_relaxed); }
 
  private:
-  // Of the frames, in line to be evicted.
+  // In line to be evicted, of the frames.
   static constexpr uint32_t kCoolingPercent = 10;
+  // So often Take waits for readers to leave the epoch before it gives up.
+  static constexpr uint32_t kPatience = 1000;
   enum class State : uint8_t { kFree, kTaken, kHot, kCooling, kRetired };
   struct Retired {
     uint32_t frame;
@@ -90,11 +116,13 @@ class FramePool {
   FramePool(size_t frame_bytes, uint32_t frame_count, EpochManager* epochs)
       : frame_bytes_(frame_bytes), frame_count_(frame_count), epochs_(epochs) {}
 
+  uint32_t TakeFree();
   // All under mutex_.
-  void Cool();
+  void CoolSome();
+  bool CoolOne(uint32_t frame);
   bool EvictOne();
+  bool Evict(uint32_t frame, bool only_cooling);
   void Reclaim();
-  bool TakeOutOfReach(uint32_t frame, bool only_cooling);
 
   const size_t frame_bytes_;
   const uint32_t frame_count_;
