@@ -1,0 +1,222 @@
+#include "engine_race/l1/extent_file.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <new>
+
+#include "engine_race/base/checksum.h"
+
+namespace engine_race::l1 {
+
+namespace {
+
+constexpr uint64_t kMagic = 0x315F656C62617431;  // "1table_1"
+constexpr uint32_t kVersion = 1;
+// The header's seed, and, with the table's id, the root's. Places of blocks begin at 0.
+constexpr uint64_t kHeaderPlace = ~uint64_t{0};
+constexpr uint64_t kRootPlace = ~uint64_t{0} - 1;
+
+struct Header {
+  uint64_t magic;
+  uint32_t version;
+  uint32_t encoding;
+  uint32_t key_bytes;
+  uint32_t payload_bytes;
+  uint64_t table_id;
+  uint64_t record_count;
+  uint64_t extent_count;
+  uint64_t root_offset;
+  uint64_t root_bytes;
+  uint64_t root_sum;
+  uint64_t sum;  // of all before it
+};
+static_assert(sizeof(Header) == 80);
+
+uint64_t ExtentOffset(uint32_t extent) { return kBlockBytes + uint64_t{extent} * kExtentBytes; }
+
+uint64_t SeedOf(uint64_t table_id, uint64_t place) {
+  return MixWords(table_id | 1, place ^ 0x9E3779B97F4A7C15);
+}
+
+uint64_t PlaceOf(uint32_t extent, uint32_t block) {
+  return uint64_t{extent} * kBlocksPerExtent + block;
+}
+
+uint64_t RoundUp(uint64_t bytes) { return (bytes + kBlockBytes - 1) / kBlockBytes * kBlockBytes; }
+
+void Seal(uint64_t table_id, uint64_t place, char* block) {
+  const uint64_t sum = Hash64(block, kBlockBodyBytes, SeedOf(table_id, place));
+  std::memcpy(block + kBlockBodyBytes, &sum, sizeof(sum));
+}
+
+bool IsWhole(uint64_t table_id, uint64_t place, const char* block) {
+  uint64_t sum;
+  std::memcpy(&sum, block + kBlockBodyBytes, sizeof(sum));
+  return sum == Hash64(block, kBlockBodyBytes, SeedOf(table_id, place));
+}
+
+uint64_t SumOf(const Header& header) {
+  return Hash64(&header, offsetof(Header, sum), SeedOf(0, kHeaderPlace));
+}
+
+Status Bad(const io::File& file, const std::string& what) {
+  return Status::Corruption(file.name() + ": " + what);
+}
+
+}  // namespace
+
+// Building.
+
+ExtentFileBuilder::ExtentFileBuilder(const TableShape& shape, Encoding encoding)
+    : shape_(shape), encoding_(encoding) {}
+
+Status ExtentFileBuilder::Create(int dir_fd, const std::string& name, const TableShape& shape,
+                                 Encoding encoding, std::unique_ptr<ExtentFileBuilder>* builder) {
+  if (!shape.valid()) return Status::InvalidArgument("l1: keys or payloads of another size");
+  std::unique_ptr<ExtentFileBuilder> made(new ExtentFileBuilder(shape, encoding));
+  made->records_ = BlockBuilder::Make(encoding, shape);
+  made->index_ = BlockBuilder::Make(encoding, {shape.key_bytes, sizeof(uint64_t)});
+  ENGINE_RACE_RETURN_IF_ERROR(sys::RandomWord(&made->table_id_));
+  ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(kExtentBytes, /*huge_pages=*/false, &made->extent_));
+  ENGINE_RACE_RETURN_IF_ERROR(
+      io::File::Open(dir_fd, name, io::Access::kCreate, io::Caching::kDirect, &made->file_));
+  // An older table is none any more.
+  ENGINE_RACE_RETURN_IF_ERROR(made->file_.Truncate(0));
+  *builder = std::move(made);
+  return Status::Ok();
+}
+
+Status ExtentFileBuilder::Add(const char* key, const char* payload) {
+  if (record_count_ > 0 && std::memcmp(last_key_.data(), key, shape_.key_bytes) >= 0) {
+    return Status::InvalidArgument("l1: keys of a table ascend");
+  }
+  if (!records_->Fits(key)) ENGINE_RACE_RETURN_IF_ERROR(FinishBlock());
+  records_->Add(key, payload);
+  last_key_.assign(key, shape_.key_bytes);
+  ++record_count_;
+  return Status::Ok();
+}
+
+Status ExtentFileBuilder::FinishBlock() {
+  const uint64_t block = index_->record_count() + 1;
+  index_->Add(records_->last_key(), reinterpret_cast<const char*>(&block));
+  char* const data = extent_.data() + block * kBlockBytes;
+  records_->Finish(data);
+  Seal(table_id_,
+       PlaceOf(static_cast<uint32_t>(block_counts_.size()), static_cast<uint32_t>(block)), data);
+  return block == kDataBlocksPerExtent ? FinishExtent() : Status::Ok();
+}
+
+Status ExtentFileBuilder::FinishExtent() {
+  const auto extent = static_cast<uint32_t>(block_counts_.size());
+  const uint32_t block_count = index_->record_count();
+  const char* last_key = index_->last_key();
+  last_keys_.insert(last_keys_.end(), last_key, last_key + shape_.key_bytes);
+  block_counts_.push_back(block_count);
+  index_->Finish(extent_.data());
+  Seal(table_id_, PlaceOf(extent, 0), extent_.data());
+  return file_.Write(extent_.data(), (size_t{block_count} + 1) * kBlockBytes, ExtentOffset(extent));
+}
+
+Status ExtentFileBuilder::Finish() {
+  if (records_->record_count() > 0) ENGINE_RACE_RETURN_IF_ERROR(FinishBlock());
+  if (index_->record_count() > 0) ENGINE_RACE_RETURN_IF_ERROR(FinishExtent());
+  Header header = {};
+  header.magic = kMagic;
+  header.version = kVersion;
+  header.encoding = static_cast<uint32_t>(encoding_);
+  header.key_bytes = shape_.key_bytes;
+  header.payload_bytes = shape_.payload_bytes;
+  header.table_id = table_id_;
+  header.record_count = record_count_;
+  header.extent_count = block_counts_.size();
+  header.root_offset = ExtentOffset(static_cast<uint32_t>(block_counts_.size()));
+  header.root_bytes = last_keys_.size() + block_counts_.size() * sizeof(uint32_t);
+
+  const uint64_t stored_bytes = std::max<uint64_t>(kBlockBytes, RoundUp(header.root_bytes));
+  Region root;
+  ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(stored_bytes, /*huge_pages=*/false, &root));
+  if (!block_counts_.empty()) {
+    std::memcpy(root.data(), last_keys_.data(), last_keys_.size());
+    std::memcpy(root.data() + last_keys_.size(), block_counts_.data(),
+                block_counts_.size() * sizeof(uint32_t));
+  }
+  header.root_sum = Hash64(root.data(), header.root_bytes, SeedOf(table_id_, kRootPlace));
+  header.sum = SumOf(header);
+  ENGINE_RACE_RETURN_IF_ERROR(file_.Write(root.data(), stored_bytes, header.root_offset));
+  ENGINE_RACE_RETURN_IF_ERROR(file_.Sync());
+  std::memset(extent_.data(), 0, kBlockBytes);
+  std::memcpy(extent_.data(), &header, sizeof(header));
+  ENGINE_RACE_RETURN_IF_ERROR(file_.Write(extent_.data(), kBlockBytes, 0));
+  return file_.Sync();
+}
+
+// Reading.
+
+Status ExtentFile::Open(int dir_fd, const std::string& name, std::unique_ptr<ExtentFile>* file) {
+  std::unique_ptr<ExtentFile> opened(new ExtentFile);
+  io::File& source = opened->file_;
+  ENGINE_RACE_RETURN_IF_ERROR(
+      io::File::Open(dir_fd, name, io::Access::kRead, io::Caching::kDirect, &source));
+  uint64_t file_bytes = 0;
+  ENGINE_RACE_RETURN_IF_ERROR(source.Size(&file_bytes));
+  if (file_bytes < 2 * kBlockBytes) return Bad(source, "too short for a table");
+  Region buffer;
+  ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(kBlockBytes, /*huge_pages=*/false, &buffer));
+  ENGINE_RACE_RETURN_IF_ERROR(source.Read(buffer.data(), kBlockBytes, 0));
+  Header header;
+  std::memcpy(&header, buffer.data(), sizeof(header));
+  if (header.magic != kMagic) return Bad(source, "not a table, or not a finished one");
+  if (header.version != kVersion) {
+    return Status::NotSupported(name + ": tables of version " + std::to_string(header.version));
+  }
+  if (header.sum != SumOf(header)) return Bad(source, "its header is damaged");
+  opened->shape_ = {header.key_bytes, header.payload_bytes};
+  opened->encoding_ = static_cast<Encoding>(header.encoding);
+  opened->table_id_ = header.table_id;
+  opened->record_count_ = header.record_count;
+  // The sum vouches for the numbers, the file's size for the memory that they ask for.
+  if (header.root_offset + header.root_bytes > file_bytes) return Bad(source, "it was cut off");
+
+  ENGINE_RACE_RETURN_IF_ERROR(
+      Region::Allocate(RoundUp(header.root_bytes + 1), /*huge_pages=*/false, &buffer));
+  const uint64_t stored_bytes = std::max<uint64_t>(kBlockBytes, RoundUp(header.root_bytes));
+  ENGINE_RACE_RETURN_IF_ERROR(source.Read(buffer.data(), stored_bytes, header.root_offset));
+  if (Hash64(buffer.data(), header.root_bytes, SeedOf(header.table_id, kRootPlace)) !=
+      header.root_sum) {
+    return Bad(source, "its root is damaged");
+  }
+  const size_t keys_bytes = header.extent_count * header.key_bytes;
+  opened->last_keys_.assign(buffer.data(), buffer.data() + keys_bytes);
+  opened->block_counts_.resize(header.extent_count);
+  if (header.extent_count > 0) {
+    std::memcpy(opened->block_counts_.data(), buffer.data() + keys_bytes,
+                header.extent_count * sizeof(uint32_t));
+  }
+  *file = std::move(opened);
+  return Status::Ok();
+}
+
+uint32_t ExtentFile::ExtentOf(const char* key) const {
+  uint32_t low = 0;
+  uint32_t high = extent_count();
+  while (low < high) {
+    const uint32_t middle = low + (high - low) / 2;
+    const char* last = last_keys_.data() + size_t{middle} * shape_.key_bytes;
+    (std::memcmp(last, key, shape_.key_bytes) < 0 ? low = middle + 1 : high = middle);
+  }
+  return low;
+}
+
+Status ExtentFile::ReadBlock(uint32_t extent, uint32_t block, char* data) const {
+  ENGINE_RACE_RETURN_IF_ERROR(
+      file_.Read(data, kBlockBytes, ExtentOffset(extent) + uint64_t{block} * kBlockBytes));
+  if (IsWhole(table_id_, PlaceOf(extent, block), data)) [[likely]] {
+    return Status::Ok();
+  }
+  return Bad(file_, "extent " + std::to_string(extent) + ", block " + std::to_string(block) +
+                        " does not match its checksum");
+}
+
+}  // namespace engine_race::l1
