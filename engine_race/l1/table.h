@@ -1,0 +1,78 @@
+// A table in memory, as much of it as there are frames for: the room's front page.
+//
+// A lookup goes from the array of extents to an index block to a block of records. How it comes
+// from one to the next is what L1 is about, and each step can be chosen by itself: through a cache
+// that is asked by number (the baseline), or through swips, which are the frames' own numbers once
+// the blocks are in memory. Blocks are loaded when they are first asked for and verified then.
+//
+// With swips a lookup that finds everything in memory takes no lock, writes to no shared line, and
+// is inside the epoch while it looks; it never is while it waits for the disk.
+//
+// Thread-safe. The pool, the epochs and the cache outlive the table.
+#ifndef ENGINE_RACE_L1_TABLE_H_
+#define ENGINE_RACE_L1_TABLE_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "engine_race/base/status.h"
+#include "engine_race/l1/block_cache.h"
+#include "engine_race/l1/epoch.h"
+#include "engine_race/l1/extent_file.h"
+#include "engine_race/l1/frame_pool.h"
+#include "engine_race/l1/node_search.h"
+
+namespace engine_race::l1 {
+
+// How the next thing is reached.
+enum class Reach : uint8_t { kCache, kPointer };
+// How readers keep what they look at from being used again.
+enum class Protection : uint8_t { kEpoch, kCount };
+
+struct TableOptions {
+  NodeSearchFn search = nullptr;  // null: what is best here
+  // Index blocks can be reached by pointer only when extents are, and blocks of records only when
+  // index blocks are.
+  Reach extents = Reach::kPointer;
+  Reach indexes = Reach::kPointer;
+  Reach records = Reach::kPointer;
+  Protection protection = Protection::kEpoch;
+};
+
+class Table {
+ public:
+  // `pool` has frames of kBlockBytes. `cache` may be null where nothing is reached through it.
+  static Status Open(int dir_fd, const std::string& name, const TableOptions& options,
+                     FramePool* pool, EpochManager* epochs, BlockCache* cache,
+                     std::unique_ptr<Table>* table);
+  // No lookup is under way. Its frames go back to the pool.
+  ~Table();
+
+  // Copies the payload of `key`: kNotFound, kCorruption, kIOError.
+  Status Get(const char* key, char* payload) const;
+
+  const ExtentFile& file() const { return *file_; }
+
+ private:
+  struct Place;
+
+  Table() = default;
+  Status GetByPointer(const char* key, char* payload) const;
+  Status GetFromDisk(const char* key, char* payload) const;
+  // Brings a block into a frame and makes it reachable. Outside the epoch.
+  Status Load(uint32_t extent, uint32_t block, const char* key) const;
+
+  std::unique_ptr<ExtentFile> file_;
+  TableOptions options_;
+  FramePool* pool_ = nullptr;
+  EpochManager* epochs_ = nullptr;
+  BlockCache* cache_ = nullptr;
+  // To the index block of each extent.
+  std::unique_ptr<std::atomic<uint64_t>[]> roots_;
+};
+
+}  // namespace engine_race::l1
+
+#endif  // ENGINE_RACE_L1_TABLE_H_
