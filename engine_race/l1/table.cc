@@ -35,21 +35,13 @@ Status Table::Open(int dir_fd, const std::string& name, const TableOptions& opti
   }
 }
 
-// Where a lookup stands in the frames.
-struct Table::Place {
-  uint32_t extent = 0;
-  std::atomic<uint64_t>* parent = nullptr;
-  uint32_t parent_frame = FramePool::kNoFrame;
-  uint32_t block = 0;
-};
-
 Status Table::Get(const char* key, char* payload) const { return GetByPointer(key, payload); }
 
 Status Table::GetByPointer(const char* key, char* payload) const {
   const uint32_t extent = file_->ExtentOf(key);
   if (extent == file_->extent_count()) return Status::NotFound();
   const Encoding encoding = file_->encoding();
-  for (uint32_t loads = 0; loads <= kMaxLoads; ++loads) {
+  for (uint32_t loads = 0; loads < kMaxLoads; ++loads) {
     uint32_t missing = 0;
     {
       const EpochManager::Guard guard(*epochs_);
@@ -76,9 +68,54 @@ Status Table::GetByPointer(const char* key, char* payload) const {
         missing = rank + 1;
       }
     }
-    if (loads < kMaxLoads) ENGINE_RACE_RETURN_IF_ERROR(Load(extent, missing, key));
+    const Status loaded = Load(extent, missing);
+    if (loaded.code() == Code::kFull) break;
+    ENGINE_RACE_RETURN_IF_ERROR(loaded);
   }
-  return GetFromDisk(key, payload);
+  return GetFromDisk(extent, key, payload);
+}
+
+Status Table::Load(uint32_t extent, uint32_t block) const {
+  const uint32_t frame = pool_->Take();
+  if (frame == FramePool::kNoFrame) return Status::Full("l1: no frame can be had");
+  FrameInfo& info = pool_->info(frame);
+  Status status = file_->ReadBlock(extent, block, pool_->data(frame));
+  if (status.ok() && block == 0) {
+    const uint32_t count = file_->block_count(extent);
+    info.children.reset(new (std::nothrow) std::atomic<uint64_t>[count]());
+    if (info.children == nullptr) status = Status::OutOfMemory("l1: swips of an index block");
+  }
+  bool installed = false;
+  if (status.ok()) {
+    info.place = block;
+    info.parent_frame = FramePool::kNoFrame;
+    info.parent = &roots_[extent];
+    const EpochManager::Guard guard(*epochs_);
+    // Sequentially consistent: behind the entry into the epoch.
+    const Swip root(roots_[extent].load(std::memory_order_seq_cst));
+    if (block == 0) {
+      installed = !root.hot() && pool_->Install(frame, root);
+    } else if (root.hot()) {
+      info.parent_frame = root.number();
+      info.parent = &pool_->info(root.number()).children[block - 1];
+      const Swip swip(info.parent->load(std::memory_order_seq_cst));
+      installed = !swip.hot() && pool_->Install(frame, swip);
+    }
+  }
+  if (!installed) pool_->GiveBack(frame);
+  return status;
+}
+
+Status Table::GetFromDisk(uint32_t extent, const char* key, char* payload) const {
+  Region buffer;
+  ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(kBlockBytes, /*huge_pages=*/false, &buffer));
+  ENGINE_RACE_RETURN_IF_ERROR(file_->ReadBlock(extent, 0, buffer.data()));
+  const uint32_t rank = LowerBoundInBlock(file_->encoding(), buffer.data(), key, options_.search);
+  ENGINE_RACE_RETURN_IF_ERROR(file_->ReadBlock(extent, rank + 1, buffer.data()));
+  const char* const found = FindInBlock(file_->encoding(), buffer.data(), key, options_.search);
+  if (found == nullptr) return Status::NotFound();
+  std::memcpy(payload, found, file_->shape().payload_bytes);
+  return Status::Ok();
 }
 
 }  // namespace engine_race::l1

@@ -56,13 +56,13 @@ class Table {
   const ExtentFile& file() const { return *file_; }
 
  private:
-  struct Place;
-
   Table() = default;
   Status GetByPointer(const char* key, char* payload) const;
-  Status GetFromDisk(const char* key, char* payload) const;
-  // Brings a block into a frame and makes it reachable. Outside the epoch.
-  Status Load(uint32_t extent, uint32_t block, const char* key) const;
+  // Past the frames, for who finds none free.
+  Status GetFromDisk(uint32_t extent, const char* key, char* payload) const;
+  // Brings a block into a frame and makes it reachable, unless somebody else was faster or what
+  // leads to it has gone: then nothing changes. Outside the epoch. kFull when no frame can be had.
+  Status Load(uint32_t extent, uint32_t block) const;
 
   std::unique_ptr<ExtentFile> file_;
   TableOptions options_;
