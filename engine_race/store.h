@@ -40,6 +40,14 @@ struct StoreStats {
   // Of values that iterators read ahead and ranges at snapshots, and of released iterators that
   // wait to be used again.
   uint64_t iterator_memory_bytes = 0;
+  // Hot values: what they take and may take, reads that found theirs in memory and that went to the
+  // log, values that were let in and that had to go.
+  uint64_t frame_memory_bytes = 0;
+  uint64_t frame_limit_bytes = 0;
+  uint64_t frame_hit_count = 0;
+  uint64_t frame_miss_count = 0;
+  uint64_t frame_admission_count = 0;
+  uint64_t frame_eviction_count = 0;
   uint64_t memory_budget_bytes = 0;
   // Snapshots and iterators that are held, and what they pin: memory, part of the index's, of
   // superseded records that one of them can still see.

@@ -36,6 +36,9 @@ inline constexpr uint64_t kJournalStepBytes = uint64_t{2} << 20;
 inline constexpr uint64_t kMinJournalBytes = uint64_t{4} << 20;
 inline constexpr uint64_t kMaxJournalBytes = uint64_t{4} << 30;
 
+// Of Options::hot_value_bytes: what the rest of the budget leaves.
+inline constexpr uint64_t kAutoHotValueBytes = ~uint64_t{0};
+
 enum class LogLevel { kInfo, kWarning, kError };
 
 // Called by any thread, also while the engine holds locks: it must not call the engine.
@@ -88,9 +91,13 @@ struct Options {
 
   // Tuning of this opening.
 
-  // For everything: index, range buffers, staging. At least 16 MiB. The index is built even when
+  // For everything: index, range buffers, staging, hot values. At least 16 MiB. The index is built even when
   // it alone needs more; a warning goes to the log then.
   uint64_t memory_budget_bytes = uint64_t{2} << 30;
+  // Memory for values that are read again and again, as part of the budget; taken as it is used,
+  // and given back when the rest of the budget needs it. 0: every read of a flushed value goes to
+  // the disk.
+  uint64_t hot_value_bytes = kAutoHotValueBytes;
   // Threads that build the index; 0 means one per available CPU.
   uint32_t build_thread_count = 0;
   IoBackend io_backend = IoBackend::kAuto;

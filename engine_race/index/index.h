@@ -10,6 +10,8 @@
 #ifndef ENGINE_RACE_INDEX_INDEX_H_
 #define ENGINE_RACE_INDEX_INDEX_H_
 
+#include <atomic>
+#include <cassert>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -17,12 +19,14 @@
 
 #include "engine_race/base/options.h"
 #include "engine_race/base/status.h"
+#include "engine_race/base/swip.h"
 #include "engine_race/index/views.h"
 #include "engine_race/log/bucket_log.h"
 
 namespace engine_race {
 
-// What the index keeps of a record beside its key, in one word: slot, value sum, tombstone bit.
+// What the index keeps of a record beside its key, in one word: slot, value sum, tombstone bit. The
+// word is a swip: while the value lies in a frame, the frame's number stands in the slot's place.
 class ValueRef {
  public:
   ValueRef() = default;
@@ -30,7 +34,21 @@ class ValueRef {
       : word_(slot | (uint64_t{value_sum} << format::kSlotBits) |
               (uint64_t{tombstone} << (format::kSlotBits + format::kSumBits))) {}
 
-  uint32_t slot() const { return static_cast<uint32_t>(word_ & (kMaxBucketRecords - 1)); }
+  // Of a reference that is not hot.
+  uint32_t slot() const {
+    assert(!hot());
+    return Swip(word_).number();
+  }
+  bool hot() const { return Swip(word_).hot(); }
+  bool cooling() const { return Swip(word_).cooling(); }
+  // Of a hot one.
+  uint32_t frame() const {
+    assert(hot());
+    return Swip(word_).number();
+  }
+  // The same record with its value in `frame`, or in the log's slot.
+  ValueRef InFrame(uint32_t frame) const { return FromWord(Swip(word_).In(frame).word()); }
+  ValueRef InSlot(uint32_t slot) const { return FromWord(Swip(word_).At(slot).word()); }
   uint32_t value_sum() const {
     return static_cast<uint32_t>((word_ >> format::kSlotBits) & format::kSumMask);
   }
@@ -45,8 +63,16 @@ class ValueRef {
   bool none() const { return (word_ & kNoneBit) != 0; }
 
  private:
-  static constexpr uint64_t kNoneBit = uint64_t{1} << 63;
-  static_assert(format::kSlotBits + format::kSumBits + 1 < 63);
+  static constexpr uint64_t kNoneBit = uint64_t{1} << 61;
+  static_assert(format::kSlotBits == Swip::kNumberBits);
+  static_assert(format::kSlotBits + format::kSumBits + 1 < 61);
+  static_assert((kNoneBit & Swip::kTagMask) == 0);
+
+  static ValueRef FromWord(uint64_t word) {
+    ValueRef ref;
+    ref.word_ = word;
+    return ref;
+  }
 
   uint64_t word_ = 0;
 };
@@ -90,6 +116,26 @@ class Index : public AppendListener {
 
   // About how many live records of `bucket` have keys in [first_key, last_key].
   uint64_t EstimateCount(uint32_t bucket, uint64_t first_key, uint64_t last_key) const;
+
+  // Frames. A reference may lead to a frame instead of its slot; every call above gives slots.
+  // These give what is there, for callers inside the epoch of the frames.
+
+  // Where the slot of each frame's value is noted, before it is swizzled; outlives the index. Once,
+  // before the first of the calls below.
+  void SetFrameSlots(const std::atomic<uint32_t>* slots);
+  Status FindHot(uint64_t key, ValueRef* ref) const;
+  Status FindHotAt(uint64_t key, uint64_t epoch, ValueRef* ref) const;
+  // Makes the newest record of `key` lead to `frame`, when it still is `ref`, which is not hot.
+  bool Swizzle(uint64_t key, ValueRef ref, uint32_t frame) noexcept;
+  // Gives the record of `key` that leads to `frame` its slot back. kHeated: it does not, for it was
+  // to be cooling and somebody has heated it. kOrphaned: no record led there, or one that only old
+  // views can show (it has its slot back then, too).
+  enum class Unswizzled { kDone, kHeated, kOrphaned };
+  Unswizzled Unswizzle(uint64_t key, uint32_t frame, bool only_cooling) noexcept;
+  // Sets and clears the cooling mark of the record of `key` that leads to `frame`; false when none
+  // does.
+  bool Cool(uint64_t key, uint32_t frame) noexcept;
+  bool Heat(uint64_t key, uint32_t frame) noexcept;
 
   uint64_t memory_bytes() const;
   // Of that, superseded records that are kept because some view may show them; none without views.

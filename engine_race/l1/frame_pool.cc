@@ -8,9 +8,9 @@
 namespace engine_race::l1 {
 
 Status FramePool::Create(size_t frame_bytes, uint32_t frame_count, EpochManager* epochs,
-                         std::unique_ptr<FramePool>* pool) {
+                         FrameOwner* owner, std::unique_ptr<FramePool>* pool) {
   try {
-    std::unique_ptr<FramePool> made(new FramePool(frame_bytes, frame_count, epochs));
+    std::unique_ptr<FramePool> made(new FramePool(frame_bytes, frame_count, epochs, owner));
     ENGINE_RACE_RETURN_IF_ERROR(
         Region::Allocate(frame_bytes * frame_count, /*huge_pages=*/true, &made->memory_));
     made->infos_ = std::make_unique<FrameInfo[]>(frame_count);
@@ -57,20 +57,17 @@ void FramePool::GiveBack(uint32_t frame) {
   free_.push_back(frame);
 }
 
-bool FramePool::Install(uint32_t frame, Swip expected) {
+bool FramePool::InstallBlock(uint32_t frame, Swip expected) {
   FrameInfo& info = infos_[frame];
   if (info.parent_frame != kNoFrame && !infos_[info.parent_frame].AddChild()) return false;
-  // So that eviction, which wants the mutex, finds the state that goes with the swip.
-  const std::lock_guard lock(mutex_);
-  uint64_t word = expected.word();
-  // Release: the frame's bytes before its number; pairs with the loads of readers.
-  if (!info.parent->compare_exchange_strong(word, expected.In(frame).word(),
-                                            std::memory_order_release, std::memory_order_relaxed)) {
-    if (info.parent_frame != kNoFrame) infos_[info.parent_frame].RemoveChild();
-    return false;
-  }
-  states_[frame] = State::kHot;
-  return true;
+  const bool installed = Install(frame, [&] {
+    uint64_t word = expected.word();
+    // Release: the frame's bytes before its number; pairs with the loads of readers.
+    return info.parent->compare_exchange_strong(
+        word, expected.In(frame).word(), std::memory_order_release, std::memory_order_relaxed);
+  });
+  if (!installed && info.parent_frame != kNoFrame) infos_[info.parent_frame].RemoveChild();
+  return installed;
 }
 
 bool FramePool::Remove(uint32_t frame) {
@@ -85,15 +82,15 @@ void FramePool::CoolSome() {
   for (uint32_t i = 0; i < frame_count_ && cooling_.size() < wanted; ++i) {
     const uint32_t frame = hand_;
     hand_ = hand_ + 1 == frame_count_ ? 0 : hand_ + 1;
-    if (states_[frame] == State::kHot && CoolOne(frame)) {
+    if (states_[frame] == State::kHot && owner_.Cool(frame)) {
       states_[frame] = State::kCooling;
       cooling_.push_back(frame);
     }
   }
 }
 
-bool FramePool::CoolOne(uint32_t frame) {
-  FrameInfo& info = infos_[frame];
+bool FramePool::Blocks::Cool(uint32_t frame) noexcept {
+  FrameInfo& info = pool_.infos_[frame];
   // Relaxed, all: a mark that orders nothing; what it leads to is decided later.
   if (info.child_count.load(std::memory_order_relaxed) != 0) return false;
   uint64_t word = info.parent->load(std::memory_order_relaxed);
@@ -101,20 +98,8 @@ bool FramePool::CoolOne(uint32_t frame) {
                                               std::memory_order_relaxed);
 }
 
-bool FramePool::EvictOne() {
-  while (!cooling_.empty()) {
-    const uint32_t frame = cooling_.front();
-    cooling_.pop_front();
-    // It may have been removed meanwhile, and even used again.
-    if (states_[frame] != State::kCooling) continue;
-    if (Evict(frame, /*only_cooling=*/true)) return true;
-    states_[frame] = State::kHot;
-  }
-  return false;
-}
-
-bool FramePool::Evict(uint32_t frame, bool only_cooling) {
-  FrameInfo& info = infos_[frame];
+bool FramePool::Blocks::Unswizzle(uint32_t frame, bool only_cooling) noexcept {
+  FrameInfo& info = pool_.infos_[frame];
   if (!info.Close()) return false;
   // Relaxed: the exchange decides.
   uint64_t word = info.parent->load(std::memory_order_relaxed);
@@ -130,7 +115,24 @@ bool FramePool::Evict(uint32_t frame, bool only_cooling) {
   } while (!info.parent->compare_exchange_weak(word, Swip(word).At(info.place).word(),
                                                std::memory_order_seq_cst,
                                                std::memory_order_relaxed));
-  if (info.parent_frame != kNoFrame) infos_[info.parent_frame].RemoveChild();
+  if (info.parent_frame != kNoFrame) pool_.infos_[info.parent_frame].RemoveChild();
+  return true;
+}
+
+bool FramePool::EvictOne() {
+  while (!cooling_.empty()) {
+    const uint32_t frame = cooling_.front();
+    cooling_.pop_front();
+    // It may have been removed meanwhile, and even used again.
+    if (states_[frame] != State::kCooling) continue;
+    if (Evict(frame, /*only_cooling=*/true)) return true;
+    states_[frame] = State::kHot;
+  }
+  return false;
+}
+
+bool FramePool::Evict(uint32_t frame, bool only_cooling) {
+  if (!owner_.Unswizzle(frame, only_cooling)) return false;
   states_[frame] = State::kRetired;
   retired_.push_back({frame, epochs_->Retire()});
   evictions_.fetch_add(1, std::memory_order_relaxed);  // a statistic

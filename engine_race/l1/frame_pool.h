@@ -1,10 +1,12 @@
 // Frames: memory of one size each, that hot things are kept in, and who has to go when it is full.
 //
-// A frame is found through one swip, its parent; the pool keeps where that swip is, so that
-// eviction needs no search. Frames are hot, cooling or free. The pool keeps a part of its frames
-// cooling: taken by a hand that goes round, marked in their swips, lined up; a read that meets the
-// mark takes it off again. A frame that reaches the end of the line with its mark is taken out of
-// reach, and used again when every reader inside the epoch has left.
+// A frame is found through one swip. Frames are hot, cooling or free. The pool keeps a part of its
+// frames cooling: taken by a hand that goes round, marked in their swips, lined up; a read that
+// meets the mark takes it off again. A frame that reaches the end of the line with its mark is
+// taken out of reach, and used again when every reader inside the epoch has left.
+//
+// Where a frame's swip is, its owner knows: a table by a pointer that the frame keeps, the engine's
+// values by their key, for what the index holds moves about.
 //
 // Frames of one pool are of one size: 16 KiB for blocks, 4 KiB for values.
 //
@@ -22,8 +24,8 @@
 
 #include "engine_race/base/memory.h"
 #include "engine_race/base/status.h"
+#include "engine_race/base/swip.h"
 #include "engine_race/l1/epoch.h"
-#include "engine_race/l1/swip.h"
 
 namespace engine_race::l1 {
 
@@ -66,14 +68,28 @@ struct alignas(64) FrameInfo {
   }
 };
 
+// Whoever has the swips that lead to a pool's frames. Called under the pool's mutex, for frames
+// that were installed.
+class FrameOwner {
+ public:
+  // Marks the frame's swip as cooling: false when the frame cannot go now.
+  virtual bool Cool(uint32_t frame) noexcept = 0;
+  // Gives the frame's swip its place back, so that no reader can find the frame any more: false
+  // when it cannot go now or, `only_cooling`, when the mark has been taken off.
+  virtual bool Unswizzle(uint32_t frame, bool only_cooling) noexcept = 0;
+
+ protected:
+  ~FrameOwner() = default;
+};
+
 class FramePool {
  public:
   static constexpr uint32_t kNoFrame = ~uint32_t{0};
 
-  // Room for `frame_count` frames of `frame_bytes`, taken from the system as they are used.
-  // kOutOfMemory.
+  // Room for `frame_count` frames of `frame_bytes`, taken from the system as they are used. Without
+  // an owner, frames know their parents: see FrameInfo. kOutOfMemory.
   static Status Create(size_t frame_bytes, uint32_t frame_count, EpochManager* epochs,
-                       std::unique_ptr<FramePool>* pool);
+                       FrameOwner* owner, std::unique_ptr<FramePool>* pool);
 
   char* data(uint32_t frame) const { return memory_.data() + frame * frame_bytes_; }
   FrameInfo& info(uint32_t frame) const { return infos_[frame]; }
@@ -84,9 +100,18 @@ class FramePool {
   // Gives back a frame that was taken and never installed.
   void GiveBack(uint32_t frame);
 
-  // Makes a frame, filled and described, reachable: true when *info(frame).parent was `expected`
-  // until now. Inside the epoch, when there is a parent frame.
-  bool Install(uint32_t frame, Swip expected);
+  // Makes a frame, filled and described, reachable by `swizzle`, which answers whether it did.
+  // Under the mutex, so that eviction finds the state that goes with the swip.
+  template <typename SwizzleFn>
+  bool Install(uint32_t frame, const SwizzleFn& swizzle) {
+    const std::lock_guard lock(mutex_);
+    if (!swizzle()) return false;
+    states_[frame] = State::kHot;
+    return true;
+  }
+  // The same of a frame with a parent: true when *info(frame).parent was `expected` until now.
+  // Inside the epoch, when there is a parent frame.
+  bool InstallBlock(uint32_t frame, Swip expected);
   // Takes the cooling mark off. Inside the epoch.
   static void Heat(std::atomic<uint64_t>* parent, Swip seen) {
     uint64_t word = seen.word();
@@ -113,13 +138,27 @@ class FramePool {
     uint64_t epoch;
   };
 
-  FramePool(size_t frame_bytes, uint32_t frame_count, EpochManager* epochs)
-      : frame_bytes_(frame_bytes), frame_count_(frame_count), epochs_(epochs) {}
+  // The owner of frames that know their parents.
+  class Blocks final : public FrameOwner {
+   public:
+    explicit Blocks(FramePool* pool) : pool_(*pool) {}
+    bool Cool(uint32_t frame) noexcept override;
+    bool Unswizzle(uint32_t frame, bool only_cooling) noexcept override;
+
+   private:
+    FramePool& pool_;
+  };
+
+  FramePool(size_t frame_bytes, uint32_t frame_count, EpochManager* epochs, FrameOwner* owner)
+      : frame_bytes_(frame_bytes),
+        frame_count_(frame_count),
+        epochs_(epochs),
+        blocks_(this),
+        owner_(owner == nullptr ? blocks_ : *owner) {}
 
   uint32_t TakeFree();
   // All under mutex_.
   void CoolSome();
-  bool CoolOne(uint32_t frame);
   bool EvictOne();
   bool Evict(uint32_t frame, bool only_cooling);
   void Reclaim();
@@ -127,6 +166,8 @@ class FramePool {
   const size_t frame_bytes_;
   const uint32_t frame_count_;
   EpochManager* const epochs_;
+  Blocks blocks_;
+  FrameOwner& owner_;
   Region memory_;
   std::unique_ptr<FrameInfo[]> infos_;
   std::atomic<uint64_t> evictions_{0};

@@ -94,12 +94,12 @@ Status Table::Load(uint32_t extent, uint32_t block) const {
     // Sequentially consistent: behind the entry into the epoch.
     const Swip root(roots_[extent].load(std::memory_order_seq_cst));
     if (block == 0) {
-      installed = !root.hot() && pool_->Install(frame, root);
+      installed = !root.hot() && pool_->InstallBlock(frame, root);
     } else if (root.hot()) {
       info.parent_frame = root.number();
       info.parent = &pool_->info(root.number()).children[block - 1];
       const Swip swip(info.parent->load(std::memory_order_seq_cst));
-      installed = !swip.hot() && pool_->Install(frame, swip);
+      installed = !swip.hot() && pool_->InstallBlock(frame, swip);
     }
   }
   if (!installed) pool_->GiveBack(frame);

@@ -15,6 +15,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "engine_race/base/status.h"
@@ -52,6 +53,33 @@ class Table {
 
   // Copies the payload of `key`: kNotFound, kCorruption, kIOError.
   Status Get(const char* key, char* payload) const;
+
+  // The same of statuses.size() keys, which lie one behind the other as their payloads will. What
+  // many lookups wait for is fetched while others go on, a level at a time.
+  void MultiGet(const char* keys, char* payloads, std::span<Status> statuses) const;
+
+  // Stands at a record of the table, which outlives it. One thread.
+  class Cursor {
+   public:
+    explicit Cursor(const Table* table);
+    Cursor(const Cursor&) = delete;
+    Cursor& operator=(const Cursor&) = delete;
+    ~Cursor();
+
+    // To the first record at or above `key`.
+    void Seek(const char* key);
+    // From a valid record.
+    void Next();
+    bool valid() const;
+    const char* key() const;
+    const char* payload() const;
+    // Why it is not valid, beside the table's end: kCorruption, kIOError, kOutOfMemory.
+    const Status& status() const;
+
+   private:
+    struct Impl;
+    std::unique_ptr<Impl> impl_;
+  };
 
   const ExtentFile& file() const { return *file_; }
 

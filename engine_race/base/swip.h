@@ -7,14 +7,14 @@
 //
 // Blocks of tables are found through swips in the frames of the blocks above them, values through
 // the words of the index. Changed by compare-and-exchange only. Values.
-#ifndef ENGINE_RACE_L1_SWIP_H_
-#define ENGINE_RACE_L1_SWIP_H_
+#ifndef ENGINE_RACE_BASE_SWIP_H_
+#define ENGINE_RACE_BASE_SWIP_H_
 
 #include <atomic>
 #include <cassert>
 #include <cstdint>
 
-namespace engine_race::l1 {
+namespace engine_race {
 
 class Swip {
  public:
@@ -51,6 +51,6 @@ class Swip {
 };
 static_assert(sizeof(Swip) == 8);
 
-}  // namespace engine_race::l1
+}  // namespace engine_race
 
-#endif  // ENGINE_RACE_L1_SWIP_H_
+#endif  // ENGINE_RACE_BASE_SWIP_H_
