@@ -1,7 +1,6 @@
 #include "engine_race/l1/block_cache.h"
 
 #include <cstdlib>
-#include <cstring>
 #include <new>
 #include <utility>
 
@@ -24,7 +23,7 @@ BlockCache::BlockCache(size_t capacity_bytes, uint32_t shard_bits)
 BlockCache::~BlockCache() {
   for (size_t i = 0; i < size_t{1} << shard_bits_; ++i) {
     for (Entry* entry : shards_[i].buckets) {
-      while (entry != nullptr) Free(std::exchange(entry, entry->next_in_bucket));
+      while (entry != nullptr) FreeEntry()(std::exchange(entry, entry->next_in_bucket));
     }
   }
 }
@@ -61,31 +60,34 @@ void BlockCache::Release(Entry* entry) {
   EvictTo(shard, shard_capacity_bytes_);
 }
 
-Status BlockCache::Insert(uint64_t key, const char* data, size_t bytes, Entry** entry) {
+BlockCache::OwnedEntry BlockCache::Make(size_t bytes) {
+  OwnedEntry made(new (std::nothrow) Entry);
+  if (made == nullptr) return nullptr;
+  const size_t alignment = bytes < kIoAlignment ? alignof(Entry) : kIoAlignment;
+  const size_t room = (bytes + alignment - 1) / alignment * alignment;
+  made->data = static_cast<char*>(std::aligned_alloc(alignment, room));
+  if (made->data == nullptr) return nullptr;
+  made->charge_bytes = room + sizeof(Entry);
+  return made;
+}
+
+BlockCache::Entry* BlockCache::Insert(uint64_t key, OwnedEntry made) {
   const uint64_t hash = HashOf(key);
   Shard& shard = ShardOf(hash);
-  std::unique_ptr<Entry> made(new (std::nothrow) Entry);
-  const size_t room = (bytes + kIoAlignment - 1) / kIoAlignment * kIoAlignment;
-  if (made != nullptr) made->data = static_cast<char*>(std::aligned_alloc(kIoAlignment, room));
-  if (made == nullptr || made->data == nullptr) return Status::OutOfMemory("l1: a cached block");
-  std::memcpy(made->data, data, bytes);
-  made->key = key;
-  made->charge_bytes = room + sizeof(Entry);
-  made->reader_count = 1;
-
   const std::lock_guard lock(shard.mutex);
   Entry** at = Find(shard, key, hash);
   if (*at != nullptr) {
-    std::free(made->data);
     if ((*at)->reader_count++ == 0) Unlist(*at);
-    *entry = *at;
-    return Status::Ok();
+    return *at;
   }
-  *at = *entry = made.release();
-  shard.used_bytes += (*entry)->charge_bytes;
+  Entry* const entry = made.release();
+  entry->key = key;
+  entry->reader_count = 1;
+  *at = entry;
+  shard.used_bytes += entry->charge_bytes;
   if (++shard.entry_count > shard.buckets.size()) Grow(shard);
   EvictTo(shard, shard_capacity_bytes_);
-  return Status::Ok();
+  return entry;
 }
 
 // Without memory for it the chains grow longer instead.
@@ -115,7 +117,7 @@ void BlockCache::EvictTo(Shard& shard, size_t bytes) {
     *Find(shard, oldest->key, HashOf(oldest->key)) = oldest->next_in_bucket;
     shard.used_bytes -= oldest->charge_bytes;
     --shard.entry_count;
-    Free(oldest);
+    FreeEntry()(oldest);
   }
 }
 
@@ -124,7 +126,7 @@ void BlockCache::Unlist(Entry* entry) {
   entry->younger->older = entry->older;
 }
 
-void BlockCache::Free(Entry* entry) {
+void BlockCache::FreeEntry::operator()(Entry* entry) const {
   std::free(entry->data);
   delete entry;
 }

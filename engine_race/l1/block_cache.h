@@ -9,20 +9,20 @@
 #ifndef ENGINE_RACE_L1_BLOCK_CACHE_H_
 #define ENGINE_RACE_L1_BLOCK_CACHE_H_
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
-
-#include "engine_race/base/status.h"
 
 namespace engine_race::l1 {
 
 class BlockCache {
  public:
-  // What is cached: any bytes, aligned to a page.
-  struct Entry {
+  // What is cached: any bytes, aligned to a page, or to a cache line when they are few.
+  struct alignas(64) Entry {
     char* data = nullptr;
     uint64_t key = 0;
     size_t charge_bytes = 0;
@@ -33,17 +33,49 @@ class BlockCache {
     Entry* younger = nullptr;
   };
 
+  struct FreeEntry {
+    void operator()(Entry* entry) const;
+  };
+  using OwnedEntry = std::unique_ptr<Entry, FreeEntry>;
+
+  // Holds an entry of a cache, which outlives it, and lets go of it.
+  class Pin {
+   public:
+    Pin() = default;
+    Pin(BlockCache* cache, Entry* entry) : cache_(cache), entry_(entry) {}
+    Pin(Pin&& other) noexcept
+        : cache_(other.cache_), entry_(std::exchange(other.entry_, nullptr)) {}
+    Pin& operator=(Pin&& other) noexcept {
+      std::swap(cache_, other.cache_);
+      std::swap(entry_, other.entry_);
+      return *this;
+    }
+    ~Pin() { Reset(); }
+    void Reset() {
+      if (entry_ != nullptr) cache_->Release(std::exchange(entry_, nullptr));
+    }
+    const char* data() const { return entry_->data; }
+
+   private:
+    BlockCache* cache_ = nullptr;
+    Entry* entry_ = nullptr;
+  };
+
   explicit BlockCache(size_t capacity_bytes, uint32_t shard_bits = 6);
   BlockCache(const BlockCache&) = delete;
   BlockCache& operator=(const BlockCache&) = delete;
   // Nobody holds an entry any more.
   ~BlockCache();
 
+  // Tells the keys of one user from those of all others.
+  uint64_t NewUser() { return users_.fetch_add(1, std::memory_order_relaxed); }
+
   // Pinned until Release; null when it is not there.
   Entry* Lookup(uint64_t key);
-  // Puts `bytes` at `data`, which the cache copies, under `key`, and pins them. What is there
-  // already stays and is what it gives. kOutOfMemory.
-  Status Insert(uint64_t key, const char* data, size_t bytes, Entry** entry);
+  // Memory for an entry, to be filled and inserted; null when there is none.
+  static OwnedEntry Make(size_t bytes);
+  // Puts `made` under `key`, and pins it. What is there already stays and is what it gives.
+  Entry* Insert(uint64_t key, OwnedEntry made);
   void Release(Entry* entry);
 
   size_t used_bytes() const;
@@ -63,11 +95,11 @@ class BlockCache {
   static void Grow(Shard& shard);
   void EvictTo(Shard& shard, size_t bytes);
   static void Unlist(Entry* entry);
-  static void Free(Entry* entry);
 
   const uint32_t shard_bits_;
   const size_t shard_capacity_bytes_;
   const std::unique_ptr<Shard[]> shards_;
+  std::atomic<uint64_t> users_{0};
 };
 
 }  // namespace engine_race::l1

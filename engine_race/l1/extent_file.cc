@@ -13,6 +13,8 @@ namespace {
 
 constexpr uint64_t kMagic = 0x315F656C62617431;  // "1table_1"
 constexpr uint32_t kVersion = 1;
+// Of the name that a table is built under.
+constexpr char kUnfinishedSuffix[] = ".unfinished";
 // The header's seed, and, with the table's id, the root's. Places of blocks begin at 0.
 constexpr uint64_t kHeaderPlace = ~uint64_t{0};
 constexpr uint64_t kRootPlace = ~uint64_t{0} - 1;
@@ -68,32 +70,44 @@ Status Bad(const io::File& file, const std::string& what) {
 
 // Building.
 
-ExtentFileBuilder::ExtentFileBuilder(const TableShape& shape, Encoding encoding)
-    : shape_(shape), encoding_(encoding) {}
+ExtentFileBuilder::ExtentFileBuilder(int dir_fd, const std::string& name, const TableShape& shape,
+                                     Encoding encoding)
+    : dir_fd_(dir_fd), name_(name), shape_(shape), encoding_(encoding) {}
 
 Status ExtentFileBuilder::Create(int dir_fd, const std::string& name, const TableShape& shape,
                                  Encoding encoding, std::unique_ptr<ExtentFileBuilder>* builder) {
   if (!shape.valid()) return Status::InvalidArgument("l1: keys or payloads of another size");
-  std::unique_ptr<ExtentFileBuilder> made(new ExtentFileBuilder(shape, encoding));
-  made->records_ = BlockBuilder::Make(encoding, shape);
-  made->index_ = BlockBuilder::Make(encoding, {shape.key_bytes, sizeof(uint64_t)});
-  ENGINE_RACE_RETURN_IF_ERROR(sys::RandomWord(&made->table_id_));
-  ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(kExtentBytes, /*huge_pages=*/false, &made->extent_));
-  ENGINE_RACE_RETURN_IF_ERROR(
-      io::File::Open(dir_fd, name, io::Access::kCreate, io::Caching::kDirect, &made->file_));
-  // An older table is none any more.
-  ENGINE_RACE_RETURN_IF_ERROR(made->file_.Truncate(0));
-  *builder = std::move(made);
-  return Status::Ok();
+  try {
+    std::unique_ptr<ExtentFileBuilder> made(new ExtentFileBuilder(dir_fd, name, shape, encoding));
+    made->records_ = BlockBuilder::Make(encoding, shape);
+    made->index_ = BlockBuilder::Make(encoding, {shape.key_bytes, sizeof(uint64_t)});
+    ENGINE_RACE_RETURN_IF_ERROR(sys::RandomWord(&made->table_id_));
+    ENGINE_RACE_RETURN_IF_ERROR(
+        Region::Allocate(kExtentBytes, /*huge_pages=*/false, &made->extent_));
+    ENGINE_RACE_RETURN_IF_ERROR(io::File::Open(
+        dir_fd, name + kUnfinishedSuffix, io::Access::kCreate, io::Caching::kDirect, &made->file_));
+    ENGINE_RACE_RETURN_IF_ERROR(made->file_.Truncate(0));
+    *builder = std::move(made);
+    return Status::Ok();
+  } catch (const std::bad_alloc&) {
+    return Status::OutOfMemory("l1: no memory to build a table");
+  }
 }
 
 Status ExtentFileBuilder::Add(const char* key, const char* payload) {
-  if (record_count_ > 0 && std::memcmp(last_key_.data(), key, shape_.key_bytes) >= 0) {
+  if (broken_) return Status::InvalidArgument("l1: the table's building has failed");
+  if (record_count_ > 0 && std::memcmp(last_key_, key, shape_.key_bytes) >= 0) {
     return Status::InvalidArgument("l1: keys of a table ascend");
   }
-  if (!records_->Fits(key)) ENGINE_RACE_RETURN_IF_ERROR(FinishBlock());
-  records_->Add(key, payload);
-  last_key_.assign(key, shape_.key_bytes);
+  broken_ = true;  // until it has worked out
+  try {
+    if (!records_->Fits(key)) ENGINE_RACE_RETURN_IF_ERROR(FinishBlock());
+    records_->Add(key, payload);
+  } catch (const std::bad_alloc&) {
+    return Status::OutOfMemory("l1: no memory to build a table");
+  }
+  broken_ = false;
+  std::memcpy(last_key_, key, shape_.key_bytes);
   ++record_count_;
   return Status::Ok();
 }
@@ -120,8 +134,21 @@ Status ExtentFileBuilder::FinishExtent() {
 }
 
 Status ExtentFileBuilder::Finish() {
-  if (records_->record_count() > 0) ENGINE_RACE_RETURN_IF_ERROR(FinishBlock());
-  if (index_->record_count() > 0) ENGINE_RACE_RETURN_IF_ERROR(FinishExtent());
+  if (broken_) return Status::InvalidArgument("l1: the table's building has failed");
+  broken_ = true;
+  try {
+    if (records_->record_count() > 0) ENGINE_RACE_RETURN_IF_ERROR(FinishBlock());
+    if (index_->record_count() > 0) ENGINE_RACE_RETURN_IF_ERROR(FinishExtent());
+    ENGINE_RACE_RETURN_IF_ERROR(WriteRootAndHeader());
+    ENGINE_RACE_RETURN_IF_ERROR(file_.Sync());
+    ENGINE_RACE_RETURN_IF_ERROR(sys::Rename(dir_fd_, name_ + kUnfinishedSuffix, name_));
+    return sys::Fsync(dir_fd_);
+  } catch (const std::bad_alloc&) {
+    return Status::OutOfMemory("l1: no memory to build a table");
+  }
+}
+
+Status ExtentFileBuilder::WriteRootAndHeader() {
   Header header = {};
   header.magic = kMagic;
   header.version = kVersion;
@@ -145,68 +172,62 @@ Status ExtentFileBuilder::Finish() {
   header.root_sum = Hash64(root.data(), header.root_bytes, SeedOf(table_id_, kRootPlace));
   header.sum = SumOf(header);
   ENGINE_RACE_RETURN_IF_ERROR(file_.Write(root.data(), stored_bytes, header.root_offset));
-  ENGINE_RACE_RETURN_IF_ERROR(file_.Sync());
   std::memset(extent_.data(), 0, kBlockBytes);
   std::memcpy(extent_.data(), &header, sizeof(header));
-  ENGINE_RACE_RETURN_IF_ERROR(file_.Write(extent_.data(), kBlockBytes, 0));
-  return file_.Sync();
+  return file_.Write(extent_.data(), kBlockBytes, 0);
 }
 
 // Reading.
 
 Status ExtentFile::Open(int dir_fd, const std::string& name, std::unique_ptr<ExtentFile>* file) {
-  std::unique_ptr<ExtentFile> opened(new ExtentFile);
-  io::File& source = opened->file_;
-  ENGINE_RACE_RETURN_IF_ERROR(
-      io::File::Open(dir_fd, name, io::Access::kRead, io::Caching::kDirect, &source));
-  uint64_t file_bytes = 0;
-  ENGINE_RACE_RETURN_IF_ERROR(source.Size(&file_bytes));
-  if (file_bytes < 2 * kBlockBytes) return Bad(source, "too short for a table");
-  Region buffer;
-  ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(kBlockBytes, /*huge_pages=*/false, &buffer));
-  ENGINE_RACE_RETURN_IF_ERROR(source.Read(buffer.data(), kBlockBytes, 0));
-  Header header;
-  std::memcpy(&header, buffer.data(), sizeof(header));
-  if (header.magic != kMagic) return Bad(source, "not a table, or not a finished one");
-  if (header.version != kVersion) {
-    return Status::NotSupported(name + ": tables of version " + std::to_string(header.version));
+  try {
+    std::unique_ptr<ExtentFile> opened(new ExtentFile);
+    ENGINE_RACE_RETURN_IF_ERROR(
+        io::File::Open(dir_fd, name, io::Access::kRead, io::Caching::kDirect, &opened->file_));
+    ENGINE_RACE_RETURN_IF_ERROR(opened->ReadHeaderAndRoot());
+    *file = std::move(opened);
+    return Status::Ok();
+  } catch (const std::bad_alloc&) {
+    return Status::OutOfMemory("l1: no memory to open a table");
   }
-  if (header.sum != SumOf(header)) return Bad(source, "its header is damaged");
-  opened->shape_ = {header.key_bytes, header.payload_bytes};
-  opened->encoding_ = static_cast<Encoding>(header.encoding);
-  opened->table_id_ = header.table_id;
-  opened->record_count_ = header.record_count;
-  // The sum vouches for the numbers, the file's size for the memory that they ask for.
-  if (header.root_offset + header.root_bytes > file_bytes) return Bad(source, "it was cut off");
-
-  ENGINE_RACE_RETURN_IF_ERROR(
-      Region::Allocate(RoundUp(header.root_bytes + 1), /*huge_pages=*/false, &buffer));
-  const uint64_t stored_bytes = std::max<uint64_t>(kBlockBytes, RoundUp(header.root_bytes));
-  ENGINE_RACE_RETURN_IF_ERROR(source.Read(buffer.data(), stored_bytes, header.root_offset));
-  if (Hash64(buffer.data(), header.root_bytes, SeedOf(header.table_id, kRootPlace)) !=
-      header.root_sum) {
-    return Bad(source, "its root is damaged");
-  }
-  const size_t keys_bytes = header.extent_count * header.key_bytes;
-  opened->last_keys_.assign(buffer.data(), buffer.data() + keys_bytes);
-  opened->block_counts_.resize(header.extent_count);
-  if (header.extent_count > 0) {
-    std::memcpy(opened->block_counts_.data(), buffer.data() + keys_bytes,
-                header.extent_count * sizeof(uint32_t));
-  }
-  *file = std::move(opened);
-  return Status::Ok();
 }
 
-uint32_t ExtentFile::ExtentOf(const char* key) const {
-  uint32_t low = 0;
-  uint32_t high = extent_count();
-  while (low < high) {
-    const uint32_t middle = low + (high - low) / 2;
-    const char* last = last_keys_.data() + size_t{middle} * shape_.key_bytes;
-    (std::memcmp(last, key, shape_.key_bytes) < 0 ? low = middle + 1 : high = middle);
+Status ExtentFile::ReadHeaderAndRoot() {
+  uint64_t file_bytes = 0;
+  ENGINE_RACE_RETURN_IF_ERROR(file_.Size(&file_bytes));
+  if (file_bytes < 2 * kBlockBytes) return Bad(file_, "too short for a table");
+  Region buffer;
+  ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(kBlockBytes, /*huge_pages=*/false, &buffer));
+  ENGINE_RACE_RETURN_IF_ERROR(file_.Read(buffer.data(), kBlockBytes, 0));
+  Header header;
+  std::memcpy(&header, buffer.data(), sizeof(header));
+  if (header.magic != kMagic) return Bad(file_, "not a table");
+  if (header.version != kVersion) {
+    return Status::NotSupported(file_.name() + ": tables of version " +
+                                std::to_string(header.version));
   }
-  return low;
+  if (header.sum != SumOf(header)) return Bad(file_, "its header is damaged");
+  shape_ = {header.key_bytes, header.payload_bytes};
+  encoding_ = static_cast<Encoding>(header.encoding);
+  table_id_ = header.table_id;
+  record_count_ = header.record_count;
+  // The sum vouches for the numbers, the file's size for the memory that they ask for.
+  const uint64_t stored_bytes = std::max<uint64_t>(kBlockBytes, RoundUp(header.root_bytes));
+  if (header.root_offset + stored_bytes > file_bytes) return Bad(file_, "it was cut off");
+
+  ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(stored_bytes, /*huge_pages=*/false, &buffer));
+  ENGINE_RACE_RETURN_IF_ERROR(file_.Read(buffer.data(), stored_bytes, header.root_offset));
+  if (Hash64(buffer.data(), header.root_bytes, SeedOf(table_id_, kRootPlace)) != header.root_sum) {
+    return Bad(file_, "its root is damaged");
+  }
+  const size_t keys_bytes = header.extent_count * header.key_bytes;
+  root_.Build({buffer.data(), buffer.data() + keys_bytes}, header.key_bytes);
+  block_counts_.resize(header.extent_count);
+  if (header.extent_count > 0) {
+    std::memcpy(block_counts_.data(), buffer.data() + keys_bytes,
+                header.extent_count * sizeof(uint32_t));
+  }
+  return Status::Ok();
 }
 
 Status ExtentFile::ReadBlock(uint32_t extent, uint32_t block, char* data) const {

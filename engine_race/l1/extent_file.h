@@ -3,8 +3,9 @@
 // Layout: a header block; extents of 2 MiB, the index of each first, its blocks of records behind
 // it, the last extent as long as it needs; then the root, which is the last key and the number of
 // blocks of each extent. Every block and the root carry a checksum that is seeded with the table
-// and the place, so that a block that lies elsewhere fails. The header is written last: a file
-// whose building was interrupted has none and does not open.
+// and the place, so that a block that lies elsewhere fails. A file is built under another name and
+// gets its own when it is whole and on the device, in the place of an older one, which whoever has
+// it open keeps; what an interrupted building leaves is swept away by the next.
 //
 // The index of an extent is a block like the others: its keys are the last keys of the blocks of
 // records, so that the first one at or above a key leads to the only block that can hold it.
@@ -20,6 +21,7 @@
 #include "engine_race/base/status.h"
 #include "engine_race/io/file.h"
 #include "engine_race/l1/block_builder.h"
+#include "engine_race/l1/extent_root.h"
 #include "engine_race/l1/table_shape.h"
 
 namespace engine_race::l1 {
@@ -27,20 +29,26 @@ namespace engine_race::l1 {
 // One thread. Owns its file.
 class ExtentFileBuilder {
  public:
-  // Makes `name` in the directory, over an older one.
+  // Builds `name` in the directory, which is there, or another one, when Finish has succeeded. One
+  // builder of a name at a time.
   static Status Create(int dir_fd, const std::string& name, const TableShape& shape,
                        Encoding encoding, std::unique_ptr<ExtentFileBuilder>* builder);
 
-  // Keys ascend strictly: kInvalidArgument otherwise. kFull, kIOError.
+  // Keys ascend strictly: kInvalidArgument otherwise. kFull, kIOError, kOutOfMemory. After a
+  // failure there is nothing to be added or finished any more.
   Status Add(const char* key, const char* payload);
-  // Without it the file is no table.
+  // Makes the table, and makes it durable.
   Status Finish();
 
  private:
-  ExtentFileBuilder(const TableShape& shape, Encoding encoding);
+  ExtentFileBuilder(int dir_fd, const std::string& name, const TableShape& shape,
+                    Encoding encoding);
   Status FinishBlock();
   Status FinishExtent();
+  Status WriteRootAndHeader();
 
+  const int dir_fd_;
+  const std::string name_;
   const TableShape shape_;
   const Encoding encoding_;
   uint64_t table_id_ = 0;
@@ -51,7 +59,8 @@ class ExtentFileBuilder {
   std::vector<char> last_keys_;         // of the extents
   std::vector<uint32_t> block_counts_;  // likewise, of records' blocks
   uint64_t record_count_ = 0;
-  std::string last_key_;
+  char last_key_[kMaxKeyBytes];
+  bool broken_ = false;
 };
 
 // Const calls from any thread. Owns its file.
@@ -67,10 +76,7 @@ class ExtentFile {
   uint32_t extent_count() const { return static_cast<uint32_t>(block_counts_.size()); }
   // Of records, in an extent.
   uint32_t block_count(uint32_t extent) const { return block_counts_[extent]; }
-  // extent_count() keys, one behind the other.
-  const char* last_keys() const { return last_keys_.data(); }
-  // The only extent that can hold `key`; extent_count() when none can.
-  uint32_t ExtentOf(const char* key) const;
+  const ExtentRoot& root() const { return root_; }
 
   // Reads block 0, the index, or 1 to block_count(extent), into kBlockBytes at an address that is a
   // multiple of kIoAlignment. kCorruption names file, extent and block.
@@ -78,13 +84,14 @@ class ExtentFile {
 
  private:
   ExtentFile() = default;
+  Status ReadHeaderAndRoot();
 
   io::File file_;
   TableShape shape_;
   Encoding encoding_ = Encoding::kRestart;
   uint64_t table_id_ = 0;
   uint64_t record_count_ = 0;
-  std::vector<char> last_keys_;
+  ExtentRoot root_;
   std::vector<uint32_t> block_counts_;
 };
 

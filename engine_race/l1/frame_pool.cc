@@ -144,6 +144,10 @@ void FramePool::Reclaim() {
   const uint64_t safe = epochs_->SafeBelow();
   while (!retired_.empty() && retired_.front().epoch < safe) {
     const uint32_t frame = retired_.front().frame;
+    // Sequentially consistent: behind what took the frame out of reach, as a reader looks whether
+    // it still is in reach behind counting itself. Also an acquire: pairs with the reader's
+    // release.
+    if (infos_[frame].reader_count.load(std::memory_order_seq_cst) != 0) return;
     retired_.pop_front();
     infos_[frame].children.reset();
     infos_[frame].child_count.store(0, std::memory_order_relaxed);  // nobody else knows it

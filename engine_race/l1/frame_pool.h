@@ -122,6 +122,7 @@ class FramePool {
   // changed: false then.
   bool Remove(uint32_t frame);
 
+  size_t frame_bytes() const { return frame_bytes_; }
   uint32_t frame_count() const { return frame_count_; }
   uint32_t used_count() const;
   size_t memory_bytes() const;

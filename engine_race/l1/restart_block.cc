@@ -27,6 +27,11 @@ void RestartBlock::Cursor::Seek(const char* key) {
   while (valid() && std::memcmp(key_, key, key_bytes) < 0) Next();
 }
 
+void RestartBlock::Cursor::SeekRank(uint32_t rank) {
+  GoToRestart(rank / kRestartInterval);
+  while (rank_ < rank) Next();
+}
+
 void RestartBlock::Cursor::GoToRestart(uint32_t restart) {
   rank_ = restart * kRestartInterval;
   entry_ = block_.RestartEntry(restart);

@@ -55,7 +55,7 @@ class RestartBlock {
   // The last restart point whose key is at or below `key`; the first when there is none.
   uint32_t FindRestart(const char* key) const;
 
-  const char* const block_;
+  const char* block_;
 };
 
 class RestartBlock::Cursor {
@@ -69,13 +69,15 @@ class RestartBlock::Cursor {
   }
   // To the first record at or after `key`.
   void Seek(const char* key);
+  // To the record with so many before it, one that is there.
+  void SeekRank(uint32_t rank);
   void Next();
 
  private:
   void GoToRestart(uint32_t restart);
   void Decode();
 
-  const RestartBlock block_;
+  RestartBlock block_;
   const char* entry_ = nullptr;
   uint32_t rank_ = 0;
   char key_[kMaxKeyBytes];

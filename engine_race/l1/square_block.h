@@ -44,6 +44,14 @@ class SquareBlock {
   // How many records have keys below `key`.
   uint32_t LowerBound(const char* key) const;
 
+  // What every key begins with, and what each record has of its own: the rest of its key, then its
+  // payload.
+  const char* prefix() const { return header().prefix; }
+  uint32_t prefix_bytes() const { return header().prefix_bytes; }
+  uint32_t rest_bytes() const { return header().rest_bytes; }
+  uint32_t record_bytes() const { return header().record_bytes; }
+  const char* records() const { return block_ + header().records_offset; }
+
   void CopyKey(uint32_t rank, char* key) const {
     std::memcpy(key, header().prefix, header().prefix_bytes);
     std::memcpy(key + header().prefix_bytes, Record(rank), header().rest_bytes);

@@ -1,33 +1,31 @@
 #include "engine_race/l1/table.h"
 
+#include <algorithm>
 #include <cstring>
 #include <new>
 
-#include "engine_race/l1/block_view.h"
+#include "engine_race/l1/frame_readers.h"
+#include "engine_race/l1/table_use.h"
 
 namespace engine_race::l1 {
-
-namespace {
-
-// So often a lookup brings a block into memory and then finds another one gone, before it reads
-// what it needs past the frames.
-constexpr uint32_t kMaxLoads = 4;
-
-}  // namespace
 
 Status Table::Open(int dir_fd, const std::string& name, const TableOptions& options,
                    FramePool* pool, EpochManager* epochs, BlockCache* cache,
                    std::unique_ptr<Table>* table) {
   try {
     std::unique_ptr<Table> opened(new Table);
-    ENGINE_RACE_RETURN_IF_ERROR(ExtentFile::Open(dir_fd, name, &opened->file_));
     opened->options_ = options;
-    if (options.search == nullptr) opened->options_.search = NodeSearchKernel(BestNodeSearch());
     opened->pool_ = pool;
     opened->epochs_ = epochs;
     opened->cache_ = cache;
-    const uint32_t extent_count = opened->file_->extent_count();
-    opened->roots_ = std::make_unique<std::atomic<uint64_t>[]>(extent_count);
+    ENGINE_RACE_RETURN_IF_ERROR(opened->CheckOptions());
+    if (options.search == nullptr) opened->options_.search = NodeSearchKernel(BestNodeSearch());
+    if (cache != nullptr) opened->cache_user_ = cache->NewUser();
+    ENGINE_RACE_RETURN_IF_ERROR(ExtentFile::Open(dir_fd, name, &opened->file_));
+    opened->encoding_ = opened->file_->encoding();
+    opened->key_bytes_ = opened->file_->shape().key_bytes;
+    opened->payload_bytes_ = opened->file_->shape().payload_bytes;
+    opened->roots_ = std::make_unique<std::atomic<uint64_t>[]>(opened->file_->extent_count());
     *table = std::move(opened);
     return Status::Ok();
   } catch (const std::bad_alloc&) {
@@ -35,35 +33,65 @@ Status Table::Open(int dir_fd, const std::string& name, const TableOptions& opti
   }
 }
 
-Status Table::Get(const char* key, char* payload) const { return GetByPointer(key, payload); }
+Status Table::CheckOptions() const {
+  const bool indexes_by_pointer = options_.indexes == Reach::kPointer;
+  const bool records_by_pointer = options_.records == Reach::kPointer;
+  if (indexes_by_pointer && options_.extents != Reach::kPointer) {
+    return Status::InvalidArgument("l1: index blocks by pointer, but not extents");
+  }
+  if (records_by_pointer && !indexes_by_pointer) {
+    return Status::InvalidArgument("l1: blocks of records by pointer, but not index blocks");
+  }
+  if (indexes_by_pointer && (pool_ == nullptr || epochs_ == nullptr)) {
+    return Status::InvalidArgument("l1: blocks by pointer need frames and epochs");
+  }
+  if (indexes_by_pointer && pool_->frame_bytes() != kBlockBytes) {
+    return Status::InvalidArgument("l1: frames of another size than blocks");
+  }
+  if (!records_by_pointer && cache_ == nullptr) {
+    return Status::InvalidArgument("l1: no cache to find blocks in");
+  }
+  return Status::Ok();
+}
 
-Status Table::GetByPointer(const char* key, char* payload) const {
-  const uint32_t extent = file_->ExtentOf(key);
-  if (extent == file_->extent_count()) return Status::NotFound();
-  const Encoding encoding = file_->encoding();
+Table::~Table() {
+  if (roots_ == nullptr) return;
+  for (uint32_t extent = 0; extent < file_->extent_count(); ++extent) {
+    const Swip root(roots_[extent].load(std::memory_order_acquire));
+    if (!root.hot()) continue;
+    // An evictor may be faster, and then has done the same; an index goes after its blocks.
+    const std::atomic<uint64_t>* const children = pool_->info(root.number()).children.get();
+    for (uint32_t rank = 0; rank < file_->block_count(extent); ++rank) {
+      const Swip child(children[rank].load(std::memory_order_acquire));
+      if (child.hot()) pool_->Remove(child.number());
+    }
+    pool_->Remove(root.number());
+  }
+}
+
+Status Table::Get(const char* key, char* payload) const {
+  const uint32_t extent = file_->root().Find(key);
+  if (extent == file_->extent_count()) [[unlikely]] {
+    return Status::NotFound();
+  }
+  if (options_.records == Reach::kCache) return GetThroughCache(extent, key, payload);
+  return options_.protection == Protection::kEpoch
+             ? GetByPointer<EpochReader>(extent, key, payload)
+             : GetByPointer<CountReader>(extent, key, payload);
+}
+
+template <typename Readers>
+Status Table::GetByPointer(uint32_t extent, const char* key, char* payload) const {
   for (uint32_t loads = 0; loads < kMaxLoads; ++loads) {
     uint32_t missing = 0;
     {
-      const EpochManager::Guard guard(*epochs_);
-      // Sequentially consistent, here and below: behind the entry into the epoch.
-      const Swip root(roots_[extent].load(std::memory_order_seq_cst));
-      if (root.hot()) [[likely]] {
-        if (root.cooling()) [[unlikely]] {
-          FramePool::Heat(&roots_[extent], root);
-        }
-        const uint32_t rank =
-            LowerBoundInBlock(encoding, pool_->data(root.number()), key, options_.search);
-        std::atomic<uint64_t>* const parent = &pool_->info(root.number()).children[rank];
-        const Swip child(parent->load(std::memory_order_seq_cst));
-        if (child.hot()) [[likely]] {
-          if (child.cooling()) [[unlikely]] {
-            FramePool::Heat(parent, child);
-          }
-          const char* const found =
-              FindInBlock(encoding, pool_->data(child.number()), key, options_.search);
-          if (found == nullptr) return Status::NotFound();
-          std::memcpy(payload, found, file_->shape().payload_bytes);
-          return Status::Ok();
+      Readers readers(pool_, epochs_);
+      uint32_t frame;
+      if (readers.Follow(&roots_[extent], &frame)) [[likely]] {
+        std::atomic<uint64_t>* const children = pool_->info(frame).children.get();
+        const uint32_t rank = RankIn(pool_->data(frame), key);
+        if (readers.Follow(&children[rank], &frame)) [[likely]] {
+          return CopyPayload(pool_->data(frame), key, payload);
         }
         missing = rank + 1;
       }
@@ -75,47 +103,51 @@ Status Table::GetByPointer(const char* key, char* payload) const {
   return GetFromDisk(extent, key, payload);
 }
 
-Status Table::Load(uint32_t extent, uint32_t block) const {
-  const uint32_t frame = pool_->Take();
-  if (frame == FramePool::kNoFrame) return Status::Full("l1: no frame can be had");
-  FrameInfo& info = pool_->info(frame);
-  Status status = file_->ReadBlock(extent, block, pool_->data(frame));
-  if (status.ok() && block == 0) {
-    const uint32_t count = file_->block_count(extent);
-    info.children.reset(new (std::nothrow) std::atomic<uint64_t>[count]());
-    if (info.children == nullptr) status = Status::OutOfMemory("l1: swips of an index block");
-  }
-  bool installed = false;
-  if (status.ok()) {
-    info.place = block;
-    info.parent_frame = FramePool::kNoFrame;
-    info.parent = &roots_[extent];
-    const EpochManager::Guard guard(*epochs_);
-    // Sequentially consistent: behind the entry into the epoch.
-    const Swip root(roots_[extent].load(std::memory_order_seq_cst));
-    if (block == 0) {
-      installed = !root.hot() && pool_->InstallBlock(frame, root);
-    } else if (root.hot()) {
-      info.parent_frame = root.number();
-      info.parent = &pool_->info(root.number()).children[block - 1];
-      const Swip swip(info.parent->load(std::memory_order_seq_cst));
-      installed = !swip.hot() && pool_->InstallBlock(frame, swip);
-    }
-  }
-  if (!installed) pool_->GiveBack(frame);
-  return status;
+Status Table::CopyPayload(const char* block, const char* key, char* payload) const {
+  const char* const found = FindInBlock(encoding_, block, key, options_.search);
+  if (found == nullptr) return Status::NotFound();
+  std::memcpy(payload, found, payload_bytes_);
+  return Status::Ok();
+}
+
+Status Table::GetThroughCache(uint32_t extent, const char* key, char* payload) const {
+  uint32_t block = 0;
+  ENGINE_RACE_RETURN_IF_ERROR(FindBlock(extent, key, &block));
+  BlockCache::Pin records;
+  ENGINE_RACE_RETURN_IF_ERROR(PinBlock(extent, block, &records));
+  return CopyPayload(records.data(), key, payload);
 }
 
 Status Table::GetFromDisk(uint32_t extent, const char* key, char* payload) const {
   Region buffer;
-  ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(kBlockBytes, /*huge_pages=*/false, &buffer));
-  ENGINE_RACE_RETURN_IF_ERROR(file_->ReadBlock(extent, 0, buffer.data()));
-  const uint32_t rank = LowerBoundInBlock(file_->encoding(), buffer.data(), key, options_.search);
-  ENGINE_RACE_RETURN_IF_ERROR(file_->ReadBlock(extent, rank + 1, buffer.data()));
-  const char* const found = FindInBlock(file_->encoding(), buffer.data(), key, options_.search);
-  if (found == nullptr) return Status::NotFound();
-  std::memcpy(payload, found, file_->shape().payload_bytes);
+  ENGINE_RACE_RETURN_IF_ERROR(ReadAside(extent, 0, &buffer));
+  const uint32_t rank = RankIn(buffer.data(), key);
+  ENGINE_RACE_RETURN_IF_ERROR(ReadAside(extent, rank + 1, &buffer));
+  return CopyPayload(buffer.data(), key, payload);
+}
+
+Status Table::FindBlock(uint32_t extent, const char* key, uint32_t* block) const {
+  if (options_.indexes == Reach::kPointer) {
+    Region buffer;
+    return UseBlock(extent, 0, &buffer,
+                    [&](const char* index) { *block = RankIn(index, key) + 1; });
+  }
+  if (options_.extents == Reach::kCache) {
+    BlockCache::Pin what_it_is;
+    ENGINE_RACE_RETURN_IF_ERROR(PinExtent(extent, &what_it_is));
+  }
+  BlockCache::Pin index;
+  ENGINE_RACE_RETURN_IF_ERROR(PinBlock(extent, 0, &index));
+  *block = RankIn(index.data(), key) + 1;
   return Status::Ok();
+}
+
+TableStats Table::Stats() const {
+  TableStats stats;
+  // Relaxed, both: statistics.
+  stats.loaded_count = loaded_.load(std::memory_order_relaxed);
+  stats.past_frames_count = past_frames_.load(std::memory_order_relaxed);
+  return stats;
 }
 
 }  // namespace engine_race::l1

@@ -1,63 +1,8 @@
 #include "engine_race/l1/tree_block.h"
 
 #include <algorithm>
-#include <cstddef>
 
 namespace engine_race::l1 {
-
-int TreeBlock::ComparePrefix(const char* key) const {
-  const uint32_t bytes = header().prefix_bytes;
-  if (bytes <= kWordBytes) [[likely]] {
-    if (bytes == 0) return 0;
-    const uint32_t unused_bits = 8 * (kWordBytes - bytes);
-    const uint64_t of_key = LoadWord(key) >> unused_bits;
-    const uint64_t of_block = LoadWord(header().prefix) >> unused_bits;
-    return (of_key > of_block) - (of_key < of_block);
-  }
-  return std::memcmp(key, header().prefix, bytes);
-}
-
-uint32_t TreeBlock::LowerBound(const char* key, NodeSearchFn search) const {
-  const int side = ComparePrefix(key);
-  if (side != 0) [[unlikely]] {
-    return side < 0 ? 0 : header().record_count;
-  }
-  const uint32_t prefix = header().prefix_bytes;
-  return LowerBoundInRun(WordAfter(key, prefix + header().rest_bytes, prefix), key + prefix,
-                         search);
-}
-
-const char* TreeBlock::Find(const char* key, NodeSearchFn search) const {
-  if (ComparePrefix(key) != 0) return nullptr;
-  const uint32_t prefix = header().prefix_bytes;
-  const uint32_t bytes = header().rest_bytes;
-  const uint64_t word = WordAfter(key, prefix + bytes, prefix);
-  const uint32_t rank = LowerBoundInRun(word, key + prefix, search);
-  if (rank == header().record_count || WordAt(rank) != word) return nullptr;
-  const char* record = Record(rank);
-  if (bytes > kWordBytes &&
-      std::memcmp(record + kWordBytes, key + prefix + kWordBytes, bytes - kWordBytes) != 0) {
-    return nullptr;
-  }
-  return record + bytes;
-}
-
-inline uint32_t TreeBlock::LowerBoundInRun(uint64_t word, const char* rest,
-                                           NodeSearchFn search) const {
-  const TreeBlockHeader& head = header();
-  uint32_t run = search(nodes(), head.run_count, word);
-  // The last run of those whose heads have the word; the key may lie before that head.
-  if (run > 0 && nodes().leaves[0][run] == word && CompareSuffix(run * head.run_records, rest) > 0)
-      [[unlikely]] {
-    run = RunBefore(run, word, rest);
-  }
-  const uint32_t begin = run * head.run_records;
-  const uint32_t count = std::min<uint32_t>(head.run_records, head.record_count - begin);
-  // Counting them all costs a few steps, and none of them is a branch to guess wrong.
-  uint32_t below = 0;
-  for (uint32_t i = 0; i < count; ++i) below += WordAt(begin + i) < word;
-  return head.rest_bytes > kWordBytes ? PassSuffixes(begin + below, word, rest) : begin + below;
-}
 
 uint32_t TreeBlock::PassSuffixes(uint32_t rank, uint64_t word, const char* rest) const {
   while (rank < header().record_count && WordAt(rank) == word && CompareSuffix(rank, rest) < 0)

@@ -13,6 +13,7 @@
 #ifndef ENGINE_RACE_L1_TREE_BLOCK_H_
 #define ENGINE_RACE_L1_TREE_BLOCK_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 
@@ -45,11 +46,46 @@ class TreeBlock {
 
   uint32_t record_count() const { return header().record_count; }
 
-  // The payload of `key`, or null.
-  const char* Find(const char* key, NodeSearchFn search) const;
+  // The payload of `key`, or null. `search` is called as a NodeSearchFn is.
+  template <typename Search>
+  const char* Find(const char* key, const Search& search) const;
 
   // How many records have keys below `key`.
-  uint32_t LowerBound(const char* key, NodeSearchFn search) const;
+  template <typename Search>
+  uint32_t LowerBound(const char* key, const Search& search) const;
+
+  // A search in steps, for many keys at once: what a step needs was fetched ahead by the one
+  // before. The first needs the header and the root, FetchRun's `run` is what Find's search gives.
+  void FetchRoot() const {
+    for (uint32_t line = 0; line < 3; ++line) __builtin_prefetch(block_ + line * 64);
+  }
+  uint32_t FetchLeaf(const char* key) const {
+    const uint64_t word = WordOfKey(key);
+    uint32_t leaf = 0;
+    for (uint32_t i = 1; i < kRootFanout; ++i) leaf += nodes().root[i] <= word;
+    __builtin_prefetch(nodes().leaves[leaf]);
+    return leaf;
+  }
+  uint32_t FetchRun(const char* key, uint32_t leaf) const {
+    const uint64_t word = WordOfKey(key);
+    const uint64_t* const words = nodes().leaves[leaf];
+    uint32_t place = 0;
+    for (uint32_t i = 1; i < kLeafFanout; ++i) place += words[i] <= word;
+    const uint32_t run = std::min<uint32_t>(leaf * kLeafFanout + place, header().run_count - 1u);
+    const char* const begin = Record(run * header().run_records);
+    const char* const end = begin + header().run_records * header().record_bytes;
+    for (const char* line = begin; line < end; line += 64) __builtin_prefetch(line);
+    __builtin_prefetch(end - 1);
+    return run;
+  }
+
+  // What every key begins with, and what each record has of its own: the rest of its key, then its
+  // payload.
+  const char* prefix() const { return header().prefix; }
+  uint32_t prefix_bytes() const { return header().prefix_bytes; }
+  uint32_t rest_bytes() const { return header().rest_bytes; }
+  uint32_t record_bytes() const { return header().record_bytes; }
+  const char* records() const { return block_ + kRecordsOffset; }
 
   void CopyKey(uint32_t rank, char* key) const {
     std::memcpy(key, header().prefix, header().prefix_bytes);
@@ -67,9 +103,22 @@ class TreeBlock {
   const char* Record(uint32_t rank) const {
     return block_ + kRecordsOffset + rank * header().record_bytes;
   }
+  uint64_t WordOfKey(const char* key) const {
+    return WordAfter(key, header().prefix_bytes + header().rest_bytes, header().prefix_bytes);
+  }
   uint64_t WordAt(uint32_t rank) const { return WordOf(Record(rank), header().rest_bytes); }
   // Of the key and the block's prefix: below zero, zero, above zero.
-  int ComparePrefix(const char* key) const;
+  int ComparePrefix(const char* key) const {
+    const uint32_t bytes = header().prefix_bytes;
+    if (bytes > kWordBytes) [[unlikely]] {
+      return std::memcmp(key, header().prefix, bytes);
+    }
+    if (bytes == 0) return 0;
+    const uint32_t unused_bits = 8 * (kWordBytes - bytes);
+    const uint64_t of_key = LoadWord(key) >> unused_bits;
+    const uint64_t of_block = LoadWord(header().prefix) >> unused_bits;
+    return (of_key > of_block) - (of_key < of_block);
+  }
   // Of the record's suffix and that of the key whose rest is given, the words being equal.
   int CompareSuffix(uint32_t rank, const char* rest) const {
     const uint32_t bytes = header().rest_bytes;
@@ -82,7 +131,8 @@ class TreeBlock {
   // The last run before `run` whose head is not above the key, or the first. The key's word is
   // `word`.
   uint32_t RunBefore(uint32_t run, uint64_t word, const char* rest) const;
-  uint32_t LowerBoundInRun(uint64_t word, const char* rest, NodeSearchFn search) const;
+  template <typename Search>
+  uint32_t LowerBoundInRun(uint64_t word, const char* rest, const Search& search) const;
 
   const char* const block_;
 };
@@ -94,6 +144,52 @@ class TreeBlockBuilder final : public BlockBuilder {
   bool Fits(const char* key) const override;
   void Encode(char* block) const override;
 };
+
+template <typename Search>
+inline uint32_t TreeBlock::LowerBoundInRun(uint64_t word, const char* rest,
+                                           const Search& search) const {
+  const TreeBlockHeader& head = header();
+  const uint64_t* const heads = nodes().leaves[0];
+  uint32_t run = search(nodes(), head.run_count, word);
+  // The last run of those whose heads have the word; the key may lie before that head.
+  if (heads[run] == word && run > 0 && CompareSuffix(run * head.run_records, rest) > 0)
+      [[unlikely]] {
+    run = RunBefore(run, word, rest);
+  }
+  // The leaves know everything of a block with one record in each run, unless words are equal.
+  if (head.run_records == 1 && heads[run] != word) return run + (heads[run] < word);
+  const uint32_t begin = run * head.run_records;
+  const uint32_t count = std::min<uint32_t>(head.run_records, head.record_count - begin);
+  // Counting them all costs a few steps, and none of them is a branch to guess wrong.
+  uint32_t below = 0;
+  for (uint32_t i = 0; i < count; ++i) below += WordAt(begin + i) < word;
+  return head.rest_bytes > kWordBytes ? PassSuffixes(begin + below, word, rest) : begin + below;
+}
+
+template <typename Search>
+inline uint32_t TreeBlock::LowerBound(const char* key, const Search& search) const {
+  const int side = ComparePrefix(key);
+  if (side != 0) [[unlikely]] {
+    return side < 0 ? 0 : header().record_count;
+  }
+  return LowerBoundInRun(WordOfKey(key), key + header().prefix_bytes, search);
+}
+
+template <typename Search>
+inline const char* TreeBlock::Find(const char* key, const Search& search) const {
+  if (ComparePrefix(key) != 0) return nullptr;
+  const uint32_t prefix = header().prefix_bytes;
+  const uint32_t bytes = header().rest_bytes;
+  const uint64_t word = WordAfter(key, prefix + bytes, prefix);
+  const uint32_t rank = LowerBoundInRun(word, key + prefix, search);
+  if (rank == header().record_count || WordAt(rank) != word) return nullptr;
+  const char* record = Record(rank);
+  if (bytes > kWordBytes &&
+      std::memcmp(record + kWordBytes, key + prefix + kWordBytes, bytes - kWordBytes) != 0) {
+    return nullptr;
+  }
+  return record + bytes;
+}
 
 }  // namespace engine_race::l1
 

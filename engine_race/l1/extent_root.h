@@ -1,0 +1,70 @@
+// The root of a table: which extent can hold a key.
+//
+// The last keys of the extents, of which only the significant words are looked at while these
+// differ; they lie one behind the other, eight to a cache line, so that the root of a table that is
+// in use stays in the nearest cache.
+//
+// Thread-safe once it is built.
+#ifndef ENGINE_RACE_L1_EXTENT_ROOT_H_
+#define ENGINE_RACE_L1_EXTENT_ROOT_H_
+
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "engine_race/l1/key_words.h"
+
+namespace engine_race::l1 {
+
+class ExtentRoot {
+ public:
+  // `last_keys` has the last key of each extent, one behind the other. std::bad_alloc.
+  void Build(std::vector<char> last_keys, uint32_t key_bytes);
+
+  // The only extent that can hold `key`: the first whose last key is at or above it. The number of
+  // extents when there is none.
+  uint32_t Find(const char* key) const {
+    if (prefix_bytes_ > 0) {
+      const int side = std::memcmp(key, last_keys_.data(), prefix_bytes_);
+      if (side != 0) return side < 0 ? 0 : count_;
+    }
+    const uint64_t word = WordAfter(key, key_bytes_, prefix_bytes_);
+    const uint64_t* begin = words_.data();
+    uint32_t count = count_;
+    while (count > kCounted) {
+      const uint32_t half = count / 2;
+      begin += begin[half - 1] < word ? half : 0;
+      count -= half;
+    }
+    auto extent = static_cast<uint32_t>(begin - words_.data());
+    for (uint32_t i = 0; i < kCounted; ++i) extent += begin[i] < word;
+    while (extent < count_ && words_[extent] == word && LastKeyBelow(extent, key)) [[unlikely]] {
+        ++extent;
+      }
+    return extent;
+  }
+
+  const char* LastKey(uint32_t extent) const {
+    return last_keys_.data() + size_t{extent} * key_bytes_;
+  }
+  uint32_t count() const { return count_; }
+
+ private:
+  // So many are counted, one after the other, in the place of halving further.
+  static constexpr uint32_t kCounted = 8;
+
+  bool LastKeyBelow(uint32_t extent, const char* key) const {
+    return std::memcmp(LastKey(extent), key, key_bytes_) < 0;
+  }
+
+  uint32_t key_bytes_ = 0;
+  uint32_t prefix_bytes_ = 0;
+  uint32_t count_ = 0;
+  // Those of the extents, and kCounted more that are above all others.
+  std::vector<uint64_t> words_;
+  std::vector<char> last_keys_;
+};
+
+}  // namespace engine_race::l1
+
+#endif  // ENGINE_RACE_L1_EXTENT_ROOT_H_
