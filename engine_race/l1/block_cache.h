@@ -90,7 +90,7 @@ class BlockCache {
   };
 
   static uint64_t HashOf(uint64_t key);
-  Shard& ShardOf(uint64_t hash) { return shards_[hash >> (64 - shard_bits_)]; }
+  Shard& ShardOf(uint64_t hash) { return shards_[(hash >> 32 << shard_bits_) >> 32]; }
   static Entry** Find(Shard& shard, uint64_t key, uint64_t hash);
   static void Grow(Shard& shard);
   void EvictTo(Shard& shard, size_t bytes);

@@ -130,7 +130,9 @@ Status ExtentFileBuilder::FinishExtent() {
   block_counts_.push_back(block_count);
   index_->Finish(extent_.data());
   Seal(table_id_, PlaceOf(extent, 0), extent_.data());
-  return file_.Write(extent_.data(), (size_t{block_count} + 1) * kBlockBytes, ExtentOffset(extent));
+  const size_t bytes = (size_t{block_count} + 1) * kBlockBytes;
+  end_offset_ = ExtentOffset(extent) + bytes;
+  return file_.Write(extent_.data(), bytes, ExtentOffset(extent));
 }
 
 Status ExtentFileBuilder::Finish() {
@@ -158,7 +160,7 @@ Status ExtentFileBuilder::WriteRootAndHeader() {
   header.table_id = table_id_;
   header.record_count = record_count_;
   header.extent_count = block_counts_.size();
-  header.root_offset = ExtentOffset(static_cast<uint32_t>(block_counts_.size()));
+  header.root_offset = end_offset_;
   header.root_bytes = last_keys_.size() + block_counts_.size() * sizeof(uint32_t);
 
   const uint64_t stored_bytes = std::max<uint64_t>(kBlockBytes, RoundUp(header.root_bytes));

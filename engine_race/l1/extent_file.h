@@ -59,6 +59,7 @@ class ExtentFileBuilder {
   std::vector<char> last_keys_;         // of the extents
   std::vector<uint32_t> block_counts_;  // likewise, of records' blocks
   uint64_t record_count_ = 0;
+  uint64_t end_offset_ = kBlockBytes;  // of the extents
   char last_key_[kMaxKeyBytes];
   bool broken_ = false;
 };

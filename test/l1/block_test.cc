@@ -1,0 +1,165 @@
+// Blocks of every encoding against std::map.
+#include <gtest/gtest.h>
+
+#include <iterator>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "engine_race/base/memory.h"
+#include "engine_race/l1/block_builder.h"
+#include "engine_race/l1/block_cursor.h"
+#include "engine_race/l1/block_view.h"
+#include "test/l1/table_test_util.h"
+
+namespace engine_race::test {
+namespace {
+
+using l1::BlockBuilder;
+using l1::BlockCursor;
+using l1::Encoding;
+using l1::kBlockBodyBytes;
+using l1::kBlockBytes;
+using l1::NodeSearch;
+using l1::TableShape;
+
+class BlockTest : public ::testing::TestWithParam<Encoding> {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(Region::Allocate(kBlockBytes, /*huge_pages=*/false, &region_).ok());
+    for (const NodeSearch search : {NodeSearch::kEarlyExit, NodeSearch::kBranchless,
+                                    NodeSearch::kAvx2, NodeSearch::kAvx512}) {
+      if (l1::NodeSearchKernel(search) != nullptr) {
+        searches_.push_back(l1::NodeSearchKernel(search));
+      }
+    }
+  }
+
+  // As many of the records as fit: those that lie in the block now.
+  Records Fill(const TableShape& shape, const Records& records) {
+    const std::unique_ptr<BlockBuilder> builder = BlockBuilder::Make(GetParam(), shape);
+    Records held;
+    for (const auto& [key, payload] : records) {
+      if (!builder->Fits(key.data())) break;
+      builder->Add(key.data(), payload.data());
+      held.emplace(key, payload);
+    }
+    // What lies behind the body is somebody else's.
+    std::memset(region_.data(), 0x5a, kBlockBytes);
+    builder->Finish(region_.data());
+    for (size_t i = kBlockBodyBytes; i < kBlockBytes; ++i) EXPECT_EQ(region_.data()[i], 0x5a);
+    return held;
+  }
+
+  void ExpectFinds(const TableShape& shape, const Records& held, std::mt19937_64* random) {
+    for (const std::string& probe : Probes(held, shape.key_bytes, 200, random)) {
+      const auto at = held.lower_bound(probe);
+      const auto rank = static_cast<uint32_t>(std::distance(held.begin(), at));
+      for (const l1::NodeSearchFn search : searches_) {
+        ASSERT_EQ(l1::LowerBoundInBlock(GetParam(), block(), probe.data(), search), rank);
+        const char* found = l1::FindInBlock(GetParam(), block(), probe.data(), search);
+        ASSERT_EQ(found != nullptr, at != held.end() && at->first == probe);
+        if (found != nullptr) {
+          ASSERT_EQ(std::string(found, shape.payload_bytes), at->second);
+        }
+      }
+    }
+  }
+
+  void ExpectWalks(const TableShape& shape, const Records& held, BlockCursor cursor,
+                   Records::const_iterator at) {
+    for (; at != held.end(); ++at, cursor.Next()) {
+      ASSERT_TRUE(cursor.valid());
+      ASSERT_EQ(cursor.rank(), std::distance(held.begin(), at));
+      ASSERT_EQ(std::string(cursor.key(), shape.key_bytes), at->first);
+      ASSERT_EQ(std::string(cursor.payload(), shape.payload_bytes), at->second);
+    }
+    EXPECT_FALSE(cursor.valid());
+  }
+
+  // From a few places, come to by key and by number.
+  void ExpectCursorsWalk(const TableShape& shape, const Records& held, std::mt19937_64* random) {
+    for (int i = 0; i < 4; ++i) {
+      const auto rank = static_cast<uint32_t>((*random)() % (held.size() + 1));
+      BlockCursor by_rank(GetParam(), block());
+      by_rank.SeekRank(rank);
+      ExpectWalks(shape, held, by_rank, std::next(held.begin(), rank));
+      const std::string key = RandomKey(KeyKind::kRandom, shape.key_bytes, random);
+      BlockCursor by_key(GetParam(), block());
+      by_key.Seek(key.data(), searches_.front());
+      ExpectWalks(shape, held, by_key, held.lower_bound(key));
+    }
+  }
+
+  const char* block() const { return region_.data(); }
+
+  Region region_;
+  std::vector<l1::NodeSearchFn> searches_;
+};
+
+TEST_P(BlockTest, HoldsWhatAMapHoldsForEveryShapeAndKindOfKey) {
+  std::mt19937_64 random(1);
+  for (const uint32_t key_bytes : {8u, 16u, 32u}) {
+    for (const uint32_t payload_bytes : {8u, 9u, 24u, 100u, 255u, 256u}) {
+      for (const KeyKind kind : kKeyKinds) {
+        SCOPED_TRACE(testing::Message() << key_bytes << "+" << payload_bytes << ", kind "
+                                        << static_cast<int>(kind));
+        const TableShape shape = {key_bytes, payload_bytes};
+        const Records held = Fill(shape, RandomRecords(kind, shape, 2500, &random));
+        ExpectFinds(shape, held, &random);
+        ExpectCursorsWalk(shape, held, &random);
+        if (HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
+TEST_P(BlockTest, HoldsAnyNumberOfRecords) {
+  std::mt19937_64 random(2);
+  const TableShape shape = {16, 8};
+  for (const size_t count : {1, 2, 7, 8, 9, 15, 16, 17, 127, 128, 129, 255, 256, 257, 300, 513}) {
+    SCOPED_TRACE(count);
+    const Records held =
+        Fill(shape, RandomRecords(count % 2 == 0 ? KeyKind::kRandom : KeyKind::kEqualWords, shape,
+                                  count, &random));
+    ASSERT_EQ(held.size(), count);
+    ExpectFinds(shape, held, &random);
+    ExpectCursorsWalk(shape, held, &random);
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST_P(BlockTest, IsFullWhenNothingMoreFits) {
+  std::mt19937_64 random(3);
+  for (const uint32_t payload_bytes : {8u, 60u, 256u}) {
+    const TableShape shape = {16, payload_bytes};
+    const Records held = Fill(shape, RandomRecords(KeyKind::kRandom, shape, 2500, &random));
+    // A tree's nodes take their place; all else but a record or two is records.
+    const size_t least_bytes = kBlockBodyBytes - sizeof(l1::NodeWords) - 256;
+    EXPECT_GE(held.size() * (shape.record_bytes() + 1), least_bytes) << payload_bytes;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(L1, BlockTest, testing::ValuesIn(kEncodings));
+
+TEST(TreeBlockTest, RunsOfTheUsualRecordsHaveFourToEight) {
+  std::mt19937_64 random(4);
+  const TableShape shape = {16, 8};
+  const std::unique_ptr<BlockBuilder> builder = BlockBuilder::Make(Encoding::kTree, shape);
+  for (const auto& [key, payload] : RandomRecords(KeyKind::kRandom, shape, 2500, &random)) {
+    if (!builder->Fits(key.data())) break;
+    builder->Add(key.data(), payload.data());
+  }
+  Region region;
+  ASSERT_TRUE(Region::Allocate(kBlockBytes, /*huge_pages=*/false, &region).ok());
+  builder->Finish(region.data());
+  l1::TreeBlockHeader header;
+  std::memcpy(&header, region.data(), sizeof(header));
+  EXPECT_GE(header.run_records, 4);
+  EXPECT_LE(header.run_records, 8);
+  EXPECT_LE(header.run_count, l1::kMaxRuns);
+}
+
+}  // namespace
+}  // namespace engine_race::test
