@@ -17,10 +17,8 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <mutex>
-#include <vector>
 
 #include "engine_race/base/memory.h"
 #include "engine_race/base/status.h"
@@ -66,14 +64,32 @@ struct alignas(64) FrameInfo {
     return child_count.compare_exchange_strong(none, kClosed, std::memory_order_acq_rel,
                                                std::memory_order_relaxed);
   }
+
+ private:
+  friend class FramePool;
+  enum class State : uint8_t { kFree, kTaken, kHot, kCooling, kRetired, kOutside };
+  // Under the pool's mutex.
+  State state = State::kOutside;
+  // In the one line that the frame stands in: of free, cooling or retired ones.
+  uint32_t previous = ~uint32_t{0};
+  uint32_t next = ~uint32_t{0};
+  uint64_t retired_epoch = 0;
 };
+static_assert(sizeof(FrameInfo) == 64);
 
 // Whoever has the swips that lead to a pool's frames. Called under the pool's mutex, for frames
 // that were installed.
 class FrameOwner {
  public:
-  // Marks the frame's swip as cooling: false when the frame cannot go now.
-  virtual bool Cool(uint32_t frame) noexcept = 0;
+  enum class Cooled {
+    kMarked,
+    kStays,  // it cannot go now
+    kGone,   // nothing that a reader would still want leads to it: it goes at once
+  };
+  // Marks the frame's swip as cooling.
+  virtual Cooled Cool(uint32_t frame) noexcept = 0;
+  // Whether somebody has taken the mark off.
+  virtual bool WasHeated(uint32_t frame) noexcept = 0;
   // Gives the frame's swip its place back, so that no reader can find the frame any more: false
   // when it cannot go now or, `only_cooling`, when the mark has been taken off.
   virtual bool Unswizzle(uint32_t frame, bool only_cooling) noexcept = 0;
@@ -90,23 +106,38 @@ class FramePool {
   // an owner, frames know their parents: see FrameInfo. kOutOfMemory.
   static Status Create(size_t frame_bytes, uint32_t frame_count, EpochManager* epochs,
                        FrameOwner* owner, std::unique_ptr<FramePool>* pool);
+  ~FramePool();
 
   char* data(uint32_t frame) const { return memory_.data() + frame * frame_bytes_; }
-  FrameInfo& info(uint32_t frame) const { return infos_[frame]; }
+  FrameInfo& info(uint32_t frame) const { return infos()[frame]; }
 
   // A frame that nobody else knows; kNoFrame when all are in use and none can be evicted now. Not
-  // from inside the epoch.
+  // from inside the epoch, nor is any call below but InstallBlock and Heat.
   uint32_t Take();
+  // The same for who takes a frame only from something that is worth less. While no more than
+  // `reserve` frames can be had without eviction, the frame that would go next goes for it if
+  // `goes(frame)` says so, called under the mutex; if not, it is spared
+  // until the hand comes round again, and the answer is kNoFrame. So it is, too, while readers have
+  // to leave first.
+  template <typename GoesFn>
+  uint32_t TakeInExchange(uint32_t reserve, const GoesFn& goes) noexcept;
+  // Shows look(frame) the frame that would go next, under the mutex; false when there is none.
+  template <typename LookFn>
+  bool LookAtVictim(const LookFn& look) noexcept;
   // Gives back a frame that was taken and never installed.
-  void GiveBack(uint32_t frame);
+  void GiveBack(uint32_t frame) noexcept;
 
   // Makes a frame, filled and described, reachable by `swizzle`, which answers whether it did.
-  // Under the mutex, so that eviction finds the state that goes with the swip.
+  // Under the mutex, so that eviction finds the state that goes with the swip. False, too, when the
+  // limit has come down meanwhile: the frame is to be given back.
   template <typename SwizzleFn>
   bool Install(uint32_t frame, const SwizzleFn& swizzle) {
     const std::lock_guard lock(mutex_);
-    if (!swizzle()) return false;
-    states_[frame] = State::kHot;
+    if (frame >= limit_ || !swizzle()) return false;
+    info(frame).state = State::kHot;
+    ++used_count_;
+    // Before they are needed, so that who is marked has time to be read again.
+    if (spare_count() < CoolingSize()) CoolSome();
     return true;
   }
   // The same of a frame with a parent: true when *info(frame).parent was `expected` until now.
@@ -120,30 +151,51 @@ class FramePool {
   }
   // Takes an installed frame out of reach, unless something is reached through it or its swip has
   // changed: false then.
-  bool Remove(uint32_t frame);
+  bool Remove(uint32_t frame) noexcept;
+
+  // Lets only the first `limit` frames be used, evicts the others, waits for their readers and
+  // gives their memory back. What cannot go now, or is held for long, stays until the next call.
+  void SetLimit(uint32_t limit) noexcept;
+  // Evicts, a few at a time, until `wanted` frames can be had without: true while there are more
+  // to go. Nothing that was heated goes.
+  bool EvictAhead(uint32_t wanted) noexcept;
 
   size_t frame_bytes() const { return frame_bytes_; }
   uint32_t frame_count() const { return frame_count_; }
+  uint32_t limit() const;
+  // Frames that can be had without eviction, as of a moment ago.
+  uint32_t spare_count() const {
+    return spare_count_.load(std::memory_order_relaxed);  // a hint
+  }
+  // Installed ones.
   uint32_t used_count() const;
   size_t memory_bytes() const;
   uint64_t eviction_count() const { return evictions_.load(std::memory_order_relaxed); }
 
  private:
+  using State = FrameInfo::State;
   // In line to be evicted, of the frames.
   static constexpr uint32_t kCoolingPercent = 10;
   // So often Take waits for readers to leave the epoch before it gives up.
   static constexpr uint32_t kPatience = 1000;
-  enum class State : uint8_t { kFree, kTaken, kHot, kCooling, kRetired };
-  struct Retired {
-    uint32_t frame;
-    uint64_t epoch;
+  static constexpr uint32_t kStuckTries = 64;
+  // What one hold of the mutex does at most: frames that the hand or a limit passes, evictions.
+  static constexpr uint32_t kMaxSteps = 64;
+  static constexpr uint32_t kMaxBatch = 8;
+
+  // Frames in a row, by the numbers in their FrameInfos.
+  struct Line {
+    uint32_t first = kNoFrame;
+    uint32_t last = kNoFrame;
+    uint32_t count = 0;
   };
 
   // The owner of frames that know their parents.
   class Blocks final : public FrameOwner {
    public:
     explicit Blocks(FramePool* pool) : pool_(*pool) {}
-    bool Cool(uint32_t frame) noexcept override;
+    Cooled Cool(uint32_t frame) noexcept override;
+    bool WasHeated(uint32_t frame) noexcept override;
     bool Unswizzle(uint32_t frame, bool only_cooling) noexcept override;
 
    private:
@@ -155,14 +207,35 @@ class FramePool {
         frame_count_(frame_count),
         epochs_(epochs),
         blocks_(this),
-        owner_(owner == nullptr ? blocks_ : *owner) {}
+        owner_(owner == nullptr ? blocks_ : *owner),
+        limit_(frame_count) {}
 
+  FrameInfo* infos() const { return reinterpret_cast<FrameInfo*>(info_memory_.data()); }
+
+  // All under mutex_, up to the fields.
+  void Append(Line* line, uint32_t frame, State state);
+  void Unlink(Line* line, uint32_t frame);
   uint32_t TakeFree();
-  // All under mutex_.
+  void Free(uint32_t frame);
+  uint32_t BatchSize() const { return limit_ / 64 < kMaxBatch ? limit_ / 64 + 1 : kMaxBatch; }
+  uint32_t CoolingSize() const {
+    return static_cast<uint32_t>(touched_count_ * uint64_t{kCoolingPercent} / 100) + 1;
+  }
   void CoolSome();
-  bool EvictOne();
+  uint32_t FindVictim();
+  bool EvictVictim();
   bool Evict(uint32_t frame, bool only_cooling);
   void Reclaim();
+  void CountSpare() {
+    // Relaxed: a hint.
+    spare_count_.store(free_.count + (limit_ > touched_count_ ? limit_ - touched_count_ : 0),
+                       std::memory_order_relaxed);
+  }
+
+  // With resize_mutex_ held.
+  void Grow(uint32_t old_limit);
+  void Empty(uint32_t frame);
+  void DropTail(uint32_t limit);
 
   const size_t frame_bytes_;
   const uint32_t frame_count_;
@@ -170,17 +243,49 @@ class FramePool {
   Blocks blocks_;
   FrameOwner& owner_;
   Region memory_;
-  std::unique_ptr<FrameInfo[]> infos_;
+  Region info_memory_;  // FrameInfo each, made as frames are first used
   std::atomic<uint64_t> evictions_{0};
+  std::atomic<uint32_t> spare_count_{0};
+  std::mutex resize_mutex_;  // before mutex_
 
   mutable std::mutex mutex_;
-  std::vector<State> states_;
-  std::vector<uint32_t> free_;
-  std::deque<uint32_t> cooling_;
-  std::deque<Retired> retired_;
-  uint32_t touched_ = 0;  // frames from this one on have never been used
+  Line free_;
+  Line cooling_;
+  Line retired_;
+  uint32_t limit_;
+  uint32_t touched_count_ = 0;  // frames from this one on hold no memory
+  uint32_t made_count_ = 0;     // FrameInfos
+  uint32_t used_count_ = 0;
   uint32_t hand_ = 0;
 };
+
+template <typename GoesFn>
+uint32_t FramePool::TakeInExchange(uint32_t reserve, const GoesFn& goes) noexcept {
+  const std::lock_guard lock(mutex_);
+  CountSpare();
+  if (spare_count() <= reserve) {
+    const uint32_t victim = FindVictim();
+    if (victim == kNoFrame) return kNoFrame;
+    if (!goes(victim)) {
+      // The hand marks another one in its place, and comes back to it in time.
+      Unlink(&cooling_, victim);
+      info(victim).state = State::kHot;
+      return kNoFrame;
+    }
+    // Not one after the other while readers keep all of them from being used again.
+    if (retired_.count > reserve + BatchSize()) Reclaim();
+    if (retired_.count > reserve + BatchSize() || !EvictVictim()) return kNoFrame;
+  }
+  return TakeFree();
+}
+
+template <typename LookFn>
+bool FramePool::LookAtVictim(const LookFn& look) noexcept {
+  const std::lock_guard lock(mutex_);
+  const uint32_t victim = FindVictim();
+  if (victim != kNoFrame) look(victim);
+  return victim != kNoFrame;
+}
 
 }  // namespace engine_race::l1
 
