@@ -291,26 +291,39 @@ size_t FramePool::memory_bytes() const {
   return size_t{touched_count_} * frame_bytes_ + size_t{made_count_} * sizeof(FrameInfo);
 }
 
+std::atomic<uint64_t>* FramePool::Blocks::ParentOf(uint32_t frame, uint32_t* parent_frame) const {
+  const FrameInfo& own = pool_.info(frame);
+  if (own.tag != 0) {
+    return reinterpret_cast<const ParentFinder*>(own.tag)->FindParent(frame, parent_frame);
+  }
+  *parent_frame = own.parent_frame;
+  return own.parent;
+}
+
 FrameOwner::Cooled FramePool::Blocks::Cool(uint32_t frame) noexcept {
-  FrameInfo& own = pool_.info(frame);
   // Relaxed, all: a mark that orders nothing; what it leads to is decided later.
-  if (own.child_count.load(std::memory_order_relaxed) != 0) return Cooled::kStays;
-  uint64_t word = own.parent->load(std::memory_order_relaxed);
-  const bool marked = own.parent->compare_exchange_strong(word, Swip(word).Cooling().word(),
-                                                          std::memory_order_relaxed);
+  if (pool_.info(frame).child_count.load(std::memory_order_relaxed) != 0) return Cooled::kStays;
+  uint32_t parent_frame;
+  std::atomic<uint64_t>* const parent = ParentOf(frame, &parent_frame);
+  uint64_t word = parent->load(std::memory_order_relaxed);
+  const bool marked =
+      parent->compare_exchange_strong(word, Swip(word).Cooling().word(), std::memory_order_relaxed);
   return marked ? Cooled::kMarked : Cooled::kStays;
 }
 
 bool FramePool::Blocks::WasHeated(uint32_t frame) noexcept {
+  uint32_t parent_frame;
   // Relaxed: the mark orders nothing.
-  return !Swip(pool_.info(frame).parent->load(std::memory_order_relaxed)).cooling();
+  return !Swip(ParentOf(frame, &parent_frame)->load(std::memory_order_relaxed)).cooling();
 }
 
 bool FramePool::Blocks::Unswizzle(uint32_t frame, bool only_cooling) noexcept {
   FrameInfo& own = pool_.info(frame);
   if (!own.Close()) return false;
+  uint32_t parent_frame;
+  std::atomic<uint64_t>* const parent = ParentOf(frame, &parent_frame);
   // Relaxed: the exchange decides.
-  uint64_t word = own.parent->load(std::memory_order_relaxed);
+  uint64_t word = parent->load(std::memory_order_relaxed);
   do {
     if (only_cooling && !Swip(word).cooling()) {
       // Release: pairs with the acquire of AddChild.
@@ -319,10 +332,20 @@ bool FramePool::Blocks::Unswizzle(uint32_t frame, bool only_cooling) noexcept {
     }
     // Sequentially consistent: before Retire and before readers' epochs are looked at. A failure is
     // the owner's bits changing, or the mark.
-  } while (!own.parent->compare_exchange_weak(
-      word, Swip(word).At(own.place).word(), std::memory_order_seq_cst, std::memory_order_relaxed));
-  if (own.parent_frame != kNoFrame) pool_.info(own.parent_frame).RemoveChild();
+  } while (!parent->compare_exchange_weak(word, Swip(word).At(own.place).word(),
+                                          std::memory_order_seq_cst, std::memory_order_relaxed));
+  // A block whose blocks have all gone is of no more use than they were.
+  if (parent_frame != kNoFrame && pool_.info(parent_frame).RemoveChild()) {
+    pool_.CoolNow(parent_frame);
+  }
   return true;
+}
+
+void FramePool::CoolNow(uint32_t frame) {
+  if (info(frame).state != State::kHot) return;
+  if (owner_.Cool(frame) == FrameOwner::Cooled::kMarked) {
+    Append(&cooling_, frame, State::kCooling);
+  }
 }
 
 }  // namespace engine_race::l1

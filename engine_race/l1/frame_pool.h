@@ -38,7 +38,8 @@ struct alignas(64) FrameInfo {
   uint32_t place = 0;
   // The frame that holds `parent`, and counts this one among its children; kNoFrame for none.
   uint32_t parent_frame = ~uint32_t{0};
-  // The owner's: which table, which extent, or whatever tells its pages apart.
+  // The owner's, to tell its frames apart. Of frames that know their parents: 0, or the
+  // ParentFinder that is asked in their place.
   uint64_t tag = 0;
   // Hot frames that are reached through this one: while there are any, it stays.
   std::atomic<uint32_t> child_count{0};
@@ -57,7 +58,8 @@ struct alignas(64) FrameInfo {
                                                 std::memory_order_relaxed));
     return true;
   }
-  void RemoveChild() { child_count.fetch_sub(1, std::memory_order_acq_rel); }
+  // True when it was the last one.
+  bool RemoveChild() { return child_count.fetch_sub(1, std::memory_order_acq_rel) == 1; }
   // True when there were no children, and from then on there will be none.
   bool Close() {
     uint32_t none = 0;
@@ -96,6 +98,17 @@ class FrameOwner {
 
  protected:
   ~FrameOwner() = default;
+};
+
+// Finds what leads to a block by a search from the top: what frames that know their parents make
+// unnecessary, kept to be compared with. Asked under the pool's mutex.
+class ParentFinder {
+ public:
+  // The swip that leads to `frame`, and in *parent_frame the frame that holds it, or kNoFrame.
+  virtual std::atomic<uint64_t>* FindParent(uint32_t frame, uint32_t* parent_frame) const = 0;
+
+ protected:
+  ~ParentFinder() = default;
 };
 
 class FramePool {
@@ -199,6 +212,9 @@ class FramePool {
     bool Unswizzle(uint32_t frame, bool only_cooling) noexcept override;
 
    private:
+    // As the frame's parent pointer has it or, where its tag is a ParentFinder, as that finds it.
+    std::atomic<uint64_t>* ParentOf(uint32_t frame, uint32_t* parent_frame) const;
+
     FramePool& pool_;
   };
 
@@ -213,6 +229,7 @@ class FramePool {
   FrameInfo* infos() const { return reinterpret_cast<FrameInfo*>(info_memory_.data()); }
 
   // All under mutex_, up to the fields.
+  void CoolNow(uint32_t frame);
   void Append(Line* line, uint32_t frame, State state);
   void Unlink(Line* line, uint32_t frame);
   uint32_t TakeFree();

@@ -42,6 +42,9 @@ struct TableOptions {
   Reach indexes = Reach::kPointer;
   Reach records = Reach::kPointer;
   Protection protection = Protection::kEpoch;
+  // Frames that go do not know what leads to them: it is searched for from the root. To be compared
+  // with.
+  bool search_for_parents = false;
 };
 
 struct TableStats {
@@ -50,7 +53,7 @@ struct TableStats {
   uint32_t hot_count = 0;          // blocks in frames
 };
 
-class Table {
+class Table final : private ParentFinder {
  public:
   // `pool` has frames of kBlockBytes; it and `epochs` may be null where nothing is reached by
   // pointer but extents, `cache` where nothing is reached through it. kInvalidArgument for options
@@ -115,6 +118,7 @@ class Table {
 
   Table() = default;
   Status CheckOptions() const;
+  std::atomic<uint64_t>* FindParent(uint32_t frame, uint32_t* parent_frame) const override;
 
   template <typename Readers>
   Status GetByPointer(uint32_t extent, const char* key, char* payload) const;

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <new>
 
+#include "engine_race/l1/block_cursor.h"
 #include "engine_race/l1/table.h"
 
 namespace engine_race::l1 {
@@ -39,6 +40,9 @@ Status Table::FillFrame(uint32_t frame, uint32_t extent, uint32_t block) const {
   loaded_.fetch_add(1, std::memory_order_relaxed);  // a statistic
   FrameInfo& info = pool_->info(frame);
   info.place = block;
+  info.tag = options_.search_for_parents
+                 ? reinterpret_cast<uint64_t>(static_cast<const ParentFinder*>(this))
+                 : 0;
   if (block > 0) return Status::Ok();
   const uint32_t count = file_->block_count(extent);
   info.children.reset(new (std::nothrow) std::atomic<uint64_t>[count]);
@@ -65,6 +69,19 @@ bool Table::InstallFrame(uint32_t frame, uint32_t extent, uint32_t block) const 
   info.parent = &pool_->info(root.number()).children[block - 1];
   const Swip swip(info.parent->load(std::memory_order_seq_cst));
   return !swip.hot() && pool_->InstallBlock(frame, swip);
+}
+
+std::atomic<uint64_t>* Table::FindParent(uint32_t frame, uint32_t* parent_frame) const {
+  // As little is known of a page without parent pointers as this: its keys, and where it is from.
+  BlockCursor first(encoding_, pool_->data(frame));
+  first.SeekRank(0);
+  const uint32_t extent = file_->root().Find(first.key());
+  *parent_frame = FramePool::kNoFrame;
+  if (pool_->info(frame).place == 0) return &roots_[extent];
+  // Relaxed: nothing that leads to a frame with a child changes while the pool's mutex is held.
+  *parent_frame = Swip(roots_[extent].load(std::memory_order_relaxed)).number();
+  const uint32_t rank = RankIn(pool_->data(*parent_frame), first.key());
+  return &pool_->info(*parent_frame).children[rank];
 }
 
 Status Table::ReadAside(uint32_t extent, uint32_t block, Region* buffer) const {

@@ -103,8 +103,8 @@ TEST_P(BlockTest, HoldsWhatAMapHoldsForEveryShapeAndKindOfKey) {
   for (const uint32_t key_bytes : {8u, 16u, 32u}) {
     for (const uint32_t payload_bytes : {8u, 9u, 24u, 100u, 255u, 256u}) {
       for (const KeyKind kind : kKeyKinds) {
-        SCOPED_TRACE(testing::Message() << key_bytes << "+" << payload_bytes << ", kind "
-                                        << static_cast<int>(kind));
+        SCOPED_TRACE(testing::Message()
+                     << key_bytes << "+" << payload_bytes << ", kind " << static_cast<int>(kind));
         const TableShape shape = {key_bytes, payload_bytes};
         const Records held = Fill(shape, RandomRecords(kind, shape, 2500, &random));
         ExpectFinds(shape, held, &random);

@@ -49,8 +49,7 @@ class ExtentFileTest : public ::testing::Test {
     const uint32_t rank =
         l1::LowerBoundInBlock(file_->encoding(), block.data(), key.data(), search);
     ENGINE_RACE_RETURN_IF_ERROR(file_->ReadBlock(extent, rank + 1, block.data()));
-    const char* const found =
-        l1::FindInBlock(file_->encoding(), block.data(), key.data(), search);
+    const char* const found = l1::FindInBlock(file_->encoding(), block.data(), key.data(), search);
     if (found == nullptr) return Status::NotFound();
     payload->assign(found, kShape.payload_bytes);
     return Status::Ok();

@@ -45,8 +45,8 @@ void ExpectAllAgree(const std::vector<uint64_t>& words, const std::vector<uint64
 
 // The words themselves, what lies beside them, and both ends of all numbers.
 std::vector<uint64_t> ProbesFor(const std::vector<uint64_t>& words, std::mt19937_64* random) {
-  std::vector<uint64_t> probes = {0, 1, uint64_t{1} << 63, (uint64_t{1} << 63) - 1,
-                                  ~uint64_t{0} - 1, ~uint64_t{0}};
+  std::vector<uint64_t> probes = {
+      0, 1, uint64_t{1} << 63, (uint64_t{1} << 63) - 1, ~uint64_t{0} - 1, ~uint64_t{0}};
   for (const uint64_t word : words) probes.insert(probes.end(), {word - 1, word, word + 1});
   for (int i = 0; i < 50; ++i) probes.push_back((*random)());
   return probes;

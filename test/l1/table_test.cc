@@ -97,8 +97,7 @@ void ExpectGetAll(const Table& table, const Records& records,
   }
 }
 
-void ExpectWalk(const Table& table, const Records& records, const std::string& from,
-                size_t steps) {
+void ExpectWalk(const Table& table, const Records& records, const std::string& from, size_t steps) {
   const TableShape shape = table.file().shape();
   Table::Cursor cursor(&table);
   EXPECT_FALSE(cursor.valid());
@@ -126,14 +125,13 @@ class L1TableTest : public ::testing::TestWithParam<std::tuple<Encoding, Way>> {
     Memory memory(block_count);
     std::unique_ptr<Table> table;
     ASSERT_TRUE(memory.Open(dir_, options(), &table).ok());
-    const std::vector<std::string> probes =
-        Probes(records, shape.key_bytes, probe_count, random);
+    const std::vector<std::string> probes = Probes(records, shape.key_bytes, probe_count, random);
     for (const std::string& probe : probes) ExpectGet(*table, records, probe);
     ExpectGetAll(*table, records, probes);
     for (size_t i = 0; i < probes.size(); i += 20) ExpectWalk(*table, records, probes[i], 50);
     ExpectWalk(*table, records, std::string(shape.key_bytes, '\0'), records.size());
     table.reset();
-    EXPECT_EQ(memory.pool().hot_count(), 0u);
+    EXPECT_EQ(memory.pool().used_count(), 0u);
   }
 
   TableDir dir_;
@@ -276,12 +274,12 @@ TEST_P(L1TableTest, RefusedMemoryIsAnAnswer) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    L1, L1TableTest,
-    testing::Combine(testing::ValuesIn(kEncodings),
-                     testing::Values(Way::kAllCached, Way::kExtentsByPointer,
-                                     Way::kIndexesByPointer, Way::kAllByPointer, Way::kAllCounted,
-                                     Way::kParentsSearchedFor)));
+INSTANTIATE_TEST_SUITE_P(L1, L1TableTest,
+                         testing::Combine(testing::ValuesIn(kEncodings),
+                                          testing::Values(Way::kAllCached, Way::kExtentsByPointer,
+                                                          Way::kIndexesByPointer,
+                                                          Way::kAllByPointer, Way::kAllCounted,
+                                                          Way::kParentsSearchedFor)));
 
 TEST(L1TableOptionsTest, ContradictionsAreRefused) {
   const TableDir dir;
@@ -294,8 +292,7 @@ TEST(L1TableOptionsTest, ContradictionsAreRefused) {
     options.indexes = (bits & 2) != 0 ? Reach::kPointer : Reach::kCache;
     options.records = (bits & 4) != 0 ? Reach::kPointer : Reach::kCache;
     const bool fits = bits == 0 || bits == 1 || bits == 3 || bits == 7;
-    EXPECT_EQ(memory.Open(dir, options, &table).code(),
-              fits ? Code::kOk : Code::kInvalidArgument)
+    EXPECT_EQ(memory.Open(dir, options, &table).code(), fits ? Code::kOk : Code::kInvalidArgument)
         << bits;
   }
   const TableOptions all;
@@ -306,17 +303,16 @@ TEST(L1TableOptionsTest, ContradictionsAreRefused) {
             Code::kInvalidArgument);
   EXPECT_EQ(Table::Open(dir.fd(), "t", cached, nullptr, nullptr, nullptr, &table).code(),
             Code::kInvalidArgument);
-  EXPECT_TRUE(
-      Table::Open(dir.fd(), "t", cached, nullptr, nullptr, &memory.cache(), &table).ok());
+  EXPECT_TRUE(Table::Open(dir.fd(), "t", cached, nullptr, nullptr, &memory.cache(), &table).ok());
   EXPECT_TRUE(
       Table::Open(dir.fd(), "t", all, &memory.pool(), &memory.epochs(), nullptr, &table).ok());
   std::unique_ptr<FramePool> values;
   ASSERT_TRUE(FramePool::Create(4096, 8, &memory.epochs(), nullptr, &values).ok());
   EXPECT_EQ(Table::Open(dir.fd(), "t", all, values.get(), &memory.epochs(), nullptr, &table).code(),
             Code::kInvalidArgument);
-  EXPECT_EQ(Table::Open(dir.fd(), "none", all, &memory.pool(), &memory.epochs(), nullptr, &table)
-                .code(),
-            Code::kIOError);
+  EXPECT_EQ(
+      Table::Open(dir.fd(), "none", all, &memory.pool(), &memory.epochs(), nullptr, &table).code(),
+      Code::kIOError);
 }
 
 // Readers of all kinds, each checking every byte, while others make their blocks go.

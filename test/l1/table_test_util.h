@@ -108,8 +108,7 @@ inline std::vector<std::string> Probes(const Records& records, uint32_t key_byte
     std::string changed = key;
     changed[(*random)() % key_bytes] ^= static_cast<char>(1 + (*random)() % 255);
     probes.push_back(changed);
-    probes.push_back(
-        RandomKey(kKeyKinds[(*random)() % kKeyKinds.size()], key_bytes, random));
+    probes.push_back(RandomKey(kKeyKinds[(*random)() % kKeyKinds.size()], key_bytes, random));
   }
   return probes;
 }
