@@ -131,7 +131,7 @@ void BucketIndex::Add(uint64_t key, ValueRef ref) noexcept {
   ViewRegistry::WriteStamp stamp;
   if (pinned_ != nullptr) stamp = pinned_->views().StampWrite();
   part.delta.Put(key, ref, stamp.epoch, stamp.watched);
-  if (part.delta.full()) full_part_ = index;
+  if (part.delta.full()) full_part_ = static_cast<uint32_t>(index);
 }
 
 Status BucketIndex::MakeRoom() {
@@ -177,9 +177,10 @@ Status BucketIndex::GrowDelta(size_t index) {
   Delta larger;
   ENGINE_RACE_RETURN_IF_ERROR(Delta::Create(
       std::min(part.delta.capacity() * kDeltaGrowth, DeltaLimit(part.run.count())), &larger));
-  larger.CopyFrom(part.delta);
   {
     std::lock_guard lock(lock_);
+    // In here, or a word that is unswizzled meanwhile would lead to its frame again.
+    larger.CopyFrom(part.delta);
     std::swap(part.delta, larger);
   }
   return Status::Ok();
@@ -195,7 +196,7 @@ Status BucketIndex::Merge(size_t index) {
   if (pinned_ != nullptr) live = pinned_->views().Live();
   PartReplacement replacement;
   ENGINE_RACE_RETURN_IF_ERROR(
-      MergePart(*parts_[index], history, live, damaged_, split_keys_, &replacement));
+      MergePart(*parts_[index], history, live, frames_, damaged_, split_keys_, &replacement));
   bool keeps_history = false;
   for (const auto& part : replacement.parts) keeps_history |= part->history != nullptr;
   try {
@@ -230,11 +231,14 @@ Status BucketIndex::Replace(size_t index, PartReplacement replacement) {
   for (const auto& part : fresh) history_bytes += part->history_bytes();
   Row row;
   row.reserve(bounds.size());
+  // Here too, so that there is seldom anything left to be done under the lock.
+  replacement.CopyHotWordsAgain(frames_);
   // What is replaced is freed after the lock is.
   Delta merged;
   std::unique_ptr<Part> replaced;
 
   std::lock_guard lock(lock_);
+  replacement.CopyHotWordsAgain(frames_);
   size_t replaced_bytes = 0;
   if (kept != 0) {
     std::swap(parts_[index]->delta, merged);
@@ -255,7 +259,7 @@ Status BucketIndex::Replace(size_t index, PartReplacement replacement) {
 
 bool BucketIndex::SweepHistory(const LiveEpochs& live) noexcept {
   while (true) {
-    uint64_t version = 0;
+    uint32_t version = 0;
     bool is_left = false;
     for (size_t i = 0;; ++i) {
       std::shared_ptr<const History> history;

@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "engine_race/base/status.h"
+#include "engine_race/index/frame_slots.h"
 #include "engine_race/index/index.h"
 #include "engine_race/index/part.h"
 #include "engine_race/index/pinned_buckets.h"
@@ -34,16 +35,19 @@ namespace engine_race {
 class alignas(64) BucketIndex {
  public:
   // Parts of more keys are split.
-  static constexpr size_t kSplitKeys = size_t{128} << 10;
+  static constexpr uint32_t kSplitKeys = uint32_t{128} << 10;
   using Row = std::vector<std::unique_ptr<Part>>;
 
   // Before anything else. Smaller parts are for tests.
-  void set_split_keys(size_t split_keys) { split_keys_ = split_keys; }
+  void set_split_keys(uint32_t split_keys) { split_keys_ = split_keys; }
   // Without it nothing is kept for views. Outlives the bucket.
   void set_pinned(PinnedBuckets* pinned) {
     pinned_ = pinned;
     pinned_link_.bucket = this;
   }
+
+  // See Index::SetFrameSlots.
+  void set_frame_slots(const std::atomic<uint32_t>* slots) { frames_.set_slots(slots); }
 
   // From now on records come in by Prepare and OnAppend. Before CutBucket.
   void Expect() noexcept;
@@ -68,6 +72,18 @@ class alignas(64) BucketIndex {
   // processor has under way at once is counted in instructions: the fewer a lookup has, the more
   // lookups wait for memory together.
   [[gnu::always_inline]] bool FindQuickly(uint64_t key, ValueRef* ref) const;
+
+  // Frames: see Index.
+  Code FindHot(uint64_t key, ValueRef* ref) const;
+  Code FindHotAt(uint64_t key, uint64_t epoch, ValueRef* ref) const;
+  // As FindQuickly. What a run says that was merged meanwhile may be a frame that was evicted long
+  // ago: the flag tells that too, for it was cleared before the merge and thus before the eviction,
+  // and either the evictor sees the caller inside the epoch or the caller sees the flag cleared.
+  [[gnu::always_inline]] bool FindHotQuickly(uint64_t key, ValueRef* ref) const;
+  bool Swizzle(uint64_t key, ValueRef ref, uint32_t frame) noexcept;
+  Index::Unswizzled Unswizzle(uint64_t key, uint32_t frame, bool only_cooling) noexcept;
+  bool Cool(uint64_t key, uint32_t frame) noexcept { return Mark(key, frame, true); }
+  bool Heat(uint64_t key, uint32_t frame) noexcept { return Mark(key, frame, false); }
 
   // See Index.
   Code Collect(uint64_t first_key, uint64_t last_key, size_t max_entries,
@@ -110,7 +126,7 @@ class alignas(64) BucketIndex {
   }
 
   enum class State : uint8_t { kEmpty, kExpecting, kInstalled };
-  static constexpr size_t kNoPart = ~size_t{0};
+  static constexpr uint32_t kNoPart = ~uint32_t{0};
   // What a delta begins with and grows by, until its part's limit makes it merge.
   static constexpr uint32_t kFirstDelta = 16;
   static constexpr uint32_t kDeltaGrowth = 4;
@@ -118,6 +134,9 @@ class alignas(64) BucketIndex {
   static constexpr uint32_t kDroppedFraction = 4;
 
   size_t PartOf(uint64_t key) const;
+  // What the word in the run that Install brought says; false when that is of no use.
+  [[gnu::always_inline]] bool LoadQuickly(uint64_t key, ValueRef* ref) const;
+  bool Mark(uint64_t key, uint32_t frame, bool cooling) noexcept;
   // Makes room for one more record in every part.
   Status MakeRoom();
   bool DropUnseen(size_t part);
@@ -161,6 +180,7 @@ class alignas(64) BucketIndex {
   std::atomic<State> state_{State::kEmpty};
   // Prepare has made room in noted_ for a record that may come after Install.
   bool promised_ = false;
+  uint32_t split_keys_ = kSplitKeys;
   // bounds_[i] is the smallest key that belongs to parts_[i]; bounds_[0] counts as zero.
   std::vector<uint64_t> bounds_;
   Row parts_;
@@ -168,11 +188,11 @@ class alignas(64) BucketIndex {
   std::vector<IndexEntry> noted_;
   // An empty delta for the next part that gets its first new record.
   Delta spare_;
+  FrameSlots frames_;
   // The part whose delta the last record filled.
-  size_t full_part_ = kNoPart;
-  size_t split_keys_ = kSplitKeys;
+  uint32_t full_part_ = kNoPart;
   // Changes with each exchange of the row; under the lock.
-  uint64_t row_version_ = 0;
+  uint32_t row_version_ = 0;
   PinnedBuckets* pinned_ = nullptr;
   PinnedLink pinned_link_;
 };
@@ -180,14 +200,25 @@ class alignas(64) BucketIndex {
 // A power of two, so that a lookup finds its bucket with a shift.
 static_assert(sizeof(BucketIndex) == 256);
 
-inline bool BucketIndex::FindQuickly(uint64_t key, ValueRef* ref) const {
+inline bool BucketIndex::LoadQuickly(uint64_t key, ValueRef* ref) const {
   if (!IsUnchanged()) return false;
-  const bool found = first_run_.FindNearGuess(key, ref, [this] {
+  RefWord* word;
+  const bool found = first_run_.LocateNearGuess(key, &word, [this] {
     LoadFence();
     return IsUnchanged();
   });
+  if (!found) return false;
+  *ref = word->Load();
   LoadFence();
-  return found && IsUnchanged() && !ref->tombstone();
+  return IsUnchanged();
+}
+
+inline bool BucketIndex::FindQuickly(uint64_t key, ValueRef* ref) const {
+  return LoadQuickly(key, ref) && ref->leads_to_slot();
+}
+
+inline bool BucketIndex::FindHotQuickly(uint64_t key, ValueRef* ref) const {
+  return LoadQuickly(key, ref) && !ref->tombstone();
 }
 
 inline bool BucketIndex::FirstKeysQuickly(uint64_t first_key, uint64_t last_key,

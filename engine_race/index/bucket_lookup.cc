@@ -9,13 +9,29 @@ namespace engine_race {
 
 Code BucketIndex::Find(uint64_t key, ValueRef* ref) const {
   const std::shared_lock lock(lock_);
-  const bool found = !parts_.empty() && parts_[PartOf(key)]->Find(key, ref);
-  return CodeOf(found, *ref);
+  const RefWord* const word = parts_.empty() ? nullptr : parts_[PartOf(key)]->Locate(key);
+  if (word != nullptr) *ref = frames_.SlotOf(*word);
+  return CodeOf(word != nullptr, *ref);
+}
+
+Code BucketIndex::FindHot(uint64_t key, ValueRef* ref) const {
+  const std::shared_lock lock(lock_);
+  const RefWord* const word = parts_.empty() ? nullptr : parts_[PartOf(key)]->Locate(key);
+  if (word != nullptr) *ref = word->Load();
+  return CodeOf(word != nullptr, *ref);
 }
 
 Code BucketIndex::FindAt(uint64_t key, uint64_t epoch, ValueRef* ref) const {
+  const auto read = [this](const RefWord& word) { return frames_.SlotOf(word); };
   const std::shared_lock lock(lock_);
-  const bool found = !parts_.empty() && parts_[PartOf(key)]->FindAt(key, epoch, ref);
+  const bool found = !parts_.empty() && parts_[PartOf(key)]->FindAt(key, epoch, read, ref);
+  return CodeOf(found, *ref);
+}
+
+Code BucketIndex::FindHotAt(uint64_t key, uint64_t epoch, ValueRef* ref) const {
+  const auto read = [](const RefWord& word) { return word.Load(); };
+  const std::shared_lock lock(lock_);
+  const bool found = !parts_.empty() && parts_[PartOf(key)]->FindAt(key, epoch, read, ref);
   return CodeOf(found, *ref);
 }
 
@@ -32,7 +48,7 @@ Code BucketIndex::Collect(uint64_t first_key, uint64_t last_key, size_t max_entr
   try {
     const size_t end = PartOf(last_key);
     for (size_t i = PartOf(first_key); i <= end; ++i) {
-      PartCursor cursor(*parts_[i], first_key, last_key, epoch);
+      PartCursor cursor(*parts_[i], frames_, first_key, last_key, epoch);
       IndexEntry entry;
       while (cursor.Next(&entry)) {
         if (entries->size() >= max_entries) {
@@ -56,7 +72,7 @@ Code BucketIndex::FirstKeys(uint64_t first_key, uint64_t last_key, uint64_t epoc
   if (parts_.empty() || first_key > last_key) return Code::kOk;
   const size_t end = PartOf(last_key);
   for (size_t i = PartOf(first_key); i <= end && *count < keys.size(); ++i) {
-    PartCursor cursor(*parts_[i], first_key, last_key, epoch);
+    PartCursor cursor(*parts_[i], frames_, first_key, last_key, epoch);
     IndexEntry entry;
     while (*count < keys.size() && cursor.Next(&entry)) keys[(*count)++] = entry.key;
   }
@@ -72,7 +88,7 @@ Code BucketIndex::LastKeys(uint64_t first_key, uint64_t last_key, uint64_t epoch
   size_t free = keys.size();
   const size_t begin = PartOf(first_key);
   for (size_t i = PartOf(last_key) + 1; i-- > begin && free > 0;) {
-    PartCursor cursor(*parts_[i], first_key, last_key, epoch);
+    PartCursor cursor(*parts_[i], frames_, first_key, last_key, epoch);
     IndexEntry entry;
     while (free > 0 && cursor.Previous(&entry)) keys[--free] = entry.key;
   }

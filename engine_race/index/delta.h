@@ -18,6 +18,7 @@
 #include "engine_race/index/index.h"
 #include "engine_race/index/live_epochs.h"
 #include "engine_race/index/lower_bound.h"
+#include "engine_race/index/ref_word.h"
 
 namespace engine_race {
 
@@ -39,7 +40,7 @@ class Delta {
   static Status Create(uint32_t capacity, Delta* delta) {
     Delta made;
     made.keys_.reset(new (std::nothrow) uint64_t[capacity]);
-    made.refs_.reset(new (std::nothrow) ValueRef[capacity]);
+    made.refs_.reset(new (std::nothrow) RefWord[capacity]);
     made.stamps_.reset(new (std::nothrow) uint64_t[capacity]);
     if (made.keys_ == nullptr || made.refs_ == nullptr || made.stamps_ == nullptr) {
       return Status::OutOfMemory("index: no memory for new records");
@@ -49,12 +50,13 @@ class Delta {
     return Status::Ok();
   }
 
-  // Copies what `other` holds; capacity() must suffice.
+  // Copies what `other` holds; capacity() must suffice. Excludes everything, as its words are
+  // copied plainly.
   void CopyFrom(const Delta& other) {
     count_ = other.count_;
     superseded_count_ = other.superseded_count_;
     std::memcpy(keys_.get(), other.keys_.get(), count_ * sizeof(uint64_t));
-    std::memcpy(refs_.get(), other.refs_.get(), count_ * sizeof(ValueRef));
+    std::memcpy(refs_.get(), other.refs_.get(), count_ * sizeof(RefWord));
     std::memcpy(stamps_.get(), other.stamps_.get(), count_ * sizeof(uint64_t));
   }
 
@@ -67,13 +69,13 @@ class Delta {
     if (!supersedes || (watched && stamps_[rank] != epoch)) {
       const size_t moved = count_ - rank;
       std::memmove(&keys_[rank + 1], &keys_[rank], moved * sizeof(uint64_t));
-      std::memmove(&refs_[rank + 1], &refs_[rank], moved * sizeof(ValueRef));
+      std::memmove(&refs_[rank + 1], &refs_[rank], moved * sizeof(RefWord));
       std::memmove(&stamps_[rank + 1], &stamps_[rank], moved * sizeof(uint64_t));
       keys_[rank] = key;
       ++count_;
       superseded_count_ += supersedes;
     }
-    refs_[rank] = ref;
+    refs_[rank].Store(ref);
     stamps_[rank] = epoch;
   }
 
@@ -97,26 +99,23 @@ class Delta {
     count_ = kept;
   }
 
-  // What a view of `epoch` sees of `key` here.
-  bool Find(uint64_t key, uint64_t epoch, ValueRef* ref) const {
+  // The word of what a view of `epoch` sees of `key` here; null for nothing.
+  RefWord* Locate(uint64_t key, uint64_t epoch) const {
     for (size_t i = Rank(key); i < count_ && keys_[i] == key; ++i) {
-      if (stamps_[i] > epoch) continue;
-      *ref = refs_[i];
-      return true;
+      if (stamps_[i] <= epoch) return &refs_[i];
     }
-    return false;
+    return nullptr;
   }
-  bool Find(uint64_t key, ValueRef* ref) const {
+  // The newest one's.
+  RefWord* Locate(uint64_t key) const {
     const size_t rank = Rank(key);
-    if (rank == count_ || keys_[rank] != key) return false;
-    *ref = refs_[rank];
-    return true;
+    return rank == count_ || keys_[rank] != key ? nullptr : &refs_[rank];
   }
 
   size_t Rank(uint64_t key) const { return LowerBound(keys_.get(), count_, key); }
 
   const uint64_t* keys() const { return keys_.get(); }
-  const ValueRef* refs() const { return refs_.get(); }
+  RefWord* refs() const { return refs_.get(); }
   const uint64_t* stamps() const { return stamps_.get(); }
   uint32_t count() const { return count_; }
   // How many of them are not the newest of their key.
@@ -124,12 +123,12 @@ class Delta {
   uint32_t capacity() const { return capacity_; }
   bool full() const { return count_ == capacity_; }
   size_t memory_bytes() const {
-    return capacity_ * (sizeof(uint64_t) + sizeof(ValueRef) + sizeof(uint64_t));
+    return capacity_ * (sizeof(uint64_t) + sizeof(RefWord) + sizeof(uint64_t));
   }
 
  private:
   std::unique_ptr<uint64_t[]> keys_;
-  std::unique_ptr<ValueRef[]> refs_;
+  std::unique_ptr<RefWord[]> refs_;
   std::unique_ptr<uint64_t[]> stamps_;
   uint32_t count_ = 0;
   uint32_t superseded_count_ = 0;

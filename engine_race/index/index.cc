@@ -108,6 +108,50 @@ Status Index::FindAt(uint64_t key, uint64_t epoch, ValueRef* ref) const {
   return ToStatus(impl_->buckets[bucket].FindAt(key, epoch, ref), bucket);
 }
 
+void Index::SetFrameSlots(const std::atomic<uint32_t>* slots) {
+  for (uint32_t b = 0; b < impl_->geometry.bucket_count; ++b) {
+    impl_->buckets[b].set_frame_slots(slots);
+  }
+}
+
+Status Index::FindHot(uint64_t key, ValueRef* ref) const {
+  if (impl_->buckets[impl_->BucketOf(key)].FindHotQuickly(key, ref)) [[likely]] {
+    return Status::Ok();
+  }
+  return FindHotSlowly(key, ref);
+}
+
+// Out of line, as FindSlowly is.
+__attribute__((noinline)) Status Index::FindHotSlowly(uint64_t key, ValueRef* ref) const {
+  const uint32_t bucket = impl_->BucketOf(key);
+  return ToStatus(impl_->buckets[bucket].FindHot(key, ref), bucket);
+}
+
+Status Index::FindHotAt(uint64_t key, uint64_t epoch, ValueRef* ref) const {
+  const uint32_t bucket = impl_->BucketOf(key);
+  // As in FindAt.
+  if (impl_->buckets[bucket].FindHotQuickly(key, ref)) [[likely]] {
+    return Status::Ok();
+  }
+  return ToStatus(impl_->buckets[bucket].FindHotAt(key, epoch, ref), bucket);
+}
+
+bool Index::Swizzle(uint64_t key, ValueRef ref, uint32_t frame) noexcept {
+  return impl_->buckets[impl_->BucketOf(key)].Swizzle(key, ref, frame);
+}
+
+Index::Unswizzled Index::Unswizzle(uint64_t key, uint32_t frame, bool only_cooling) noexcept {
+  return impl_->buckets[impl_->BucketOf(key)].Unswizzle(key, frame, only_cooling);
+}
+
+bool Index::Cool(uint64_t key, uint32_t frame) noexcept {
+  return impl_->buckets[impl_->BucketOf(key)].Cool(key, frame);
+}
+
+bool Index::Heat(uint64_t key, uint32_t frame) noexcept {
+  return impl_->buckets[impl_->BucketOf(key)].Heat(key, frame);
+}
+
 Status Index::Collect(uint32_t bucket, uint64_t first_key, uint64_t last_key, size_t max_entries,
                       std::vector<IndexEntry>* entries, bool* complete, uint64_t epoch) const {
   return ToStatus(

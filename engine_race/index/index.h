@@ -49,10 +49,15 @@ class ValueRef {
   // The same record with its value in `frame`, or in the log's slot.
   ValueRef InFrame(uint32_t frame) const { return FromWord(Swip(word_).In(frame).word()); }
   ValueRef InSlot(uint32_t slot) const { return FromWord(Swip(word_).At(slot).word()); }
+  // Of a hot one, with and without the mark.
+  ValueRef Cooling() const { return FromWord(Swip(word_).Cooling().word()); }
+  ValueRef Heated() const { return FromWord(Swip(word_).Heated().word()); }
   uint32_t value_sum() const {
     return static_cast<uint32_t>((word_ >> format::kSlotBits) & format::kSumMask);
   }
-  bool tombstone() const { return ((word_ >> (format::kSlotBits + format::kSumBits)) & 1) != 0; }
+  bool tombstone() const { return (word_ & kTombstoneBit) != 0; }
+  // Neither a tombstone nor hot.
+  bool leads_to_slot() const { return (word_ & (kTombstoneBit | Swip::kHotBit)) == 0; }
 
   // Where there is no record, or none is known: a tombstone that nobody wrote.
   static ValueRef None() {
@@ -62,10 +67,13 @@ class ValueRef {
   }
   bool none() const { return (word_ & kNoneBit) != 0; }
 
+  friend bool operator==(ValueRef a, ValueRef b) { return a.word_ == b.word_; }
+
  private:
+  static constexpr uint64_t kTombstoneBit = uint64_t{1} << (format::kSlotBits + format::kSumBits);
   static constexpr uint64_t kNoneBit = uint64_t{1} << 61;
   static_assert(format::kSlotBits == Swip::kNumberBits);
-  static_assert(format::kSlotBits + format::kSumBits + 1 < 61);
+  static_assert(kTombstoneBit < kNoneBit);
   static_assert((kNoneBit & Swip::kTagMask) == 0);
 
   static ValueRef FromWord(uint64_t word) {
@@ -118,22 +126,32 @@ class Index : public AppendListener {
   uint64_t EstimateCount(uint32_t bucket, uint64_t first_key, uint64_t last_key) const;
 
   // Frames. A reference may lead to a frame instead of its slot; every call above gives slots.
-  // These give what is there, for callers inside the epoch of the frames.
 
-  // Where the slot of each frame's value is noted, before it is swizzled; outlives the index. Once,
-  // before the first of the calls below.
+  // Where the slot of each frame's value is noted; outlives the index. Once, before the first of
+  // the calls below. The slot of a frame is noted, with release, when nothing leads to it: once a
+  // call of Unswizzle has said so, and before Swizzle.
   void SetFrameSlots(const std::atomic<uint32_t>* slots);
+
+  // As Find and FindAt, but give a frame where there is one. For callers inside the epoch of the
+  // frames, which they have entered by a sequentially consistent change of something that the
+  // evictor, also so, looks at behind Unswizzle: the frame can then be found by nobody who enters
+  // later, whatever became of the record meanwhile.
   Status FindHot(uint64_t key, ValueRef* ref) const;
   Status FindHotAt(uint64_t key, uint64_t epoch, ValueRef* ref) const;
-  // Makes the newest record of `key` lead to `frame`, when it still is `ref`, which is not hot.
+
+  // A frame holds the value of one record and is found through one word of the index at the most.
+  // When the record is superseded or its key deleted, the frame is an orphan: old views may find it
+  // for a while, or nobody does. Nobody is told of that; the calls below say it.
+
+  // Makes the newest record of `key` lead to `frame`, when it still is `ref`, which is not hot. The
+  // frame, filled, must be one that nothing leads to. False for a damaged bucket, too.
   bool Swizzle(uint64_t key, ValueRef ref, uint32_t frame) noexcept;
-  // Gives the record of `key` that leads to `frame` its slot back. kHeated: it does not, for it was
-  // to be cooling and somebody has heated it. kOrphaned: no record led there, or one that only old
-  // views can show (it has its slot back then, too).
+  // Sees to it that no record of `key` leads to `frame`, but for kHeated: the record was to be
+  // cooling, and somebody has heated it. kOrphaned: the frame was an orphan, marked or not.
   enum class Unswizzled { kDone, kHeated, kOrphaned };
   Unswizzled Unswizzle(uint64_t key, uint32_t frame, bool only_cooling) noexcept;
-  // Sets and clears the cooling mark of the record of `key` that leads to `frame`; false when none
-  // does.
+  // Sets and clears the cooling mark of the record of `key` that leads to `frame`. False when the
+  // frame is an orphan, which gets no mark and can go at once.
   bool Cool(uint64_t key, uint32_t frame) noexcept;
   bool Heat(uint64_t key, uint32_t frame) noexcept;
 
@@ -152,6 +170,7 @@ class Index : public AppendListener {
   Index();
   Status MakeViews();
   Status FindSlowly(uint64_t key, ValueRef* ref) const;
+  Status FindHotSlowly(uint64_t key, ValueRef* ref) const;
   Status FirstKeysSlowly(uint64_t first_key, uint64_t last_key, uint64_t epoch,
                          std::span<uint64_t> keys, size_t* count) const;
   Status LastKeysSlowly(uint64_t first_key, uint64_t last_key, uint64_t epoch,

@@ -16,12 +16,14 @@ constexpr uint32_t kMaxDeltaLimit = 1024;
 // A history may have room for this part of its records more.
 constexpr size_t kSpareFraction = 8;
 
-// Writes a merged sequence into one run, or into two of given sizes.
+// Writes a merged sequence into one run, or into two of given sizes, and notes which of its words
+// are hot.
 class RunWriter {
  public:
-  explicit RunWriter(std::vector<SortedRun>* runs) : runs_(runs) {}
+  RunWriter(std::vector<SortedRun>* runs, std::vector<PartReplacement::HotWord>* hot_words)
+      : runs_(runs), hot_words_(hot_words) {}
 
-  void Append(const uint64_t* keys, const ValueRef* refs, size_t count) {
+  void Append(const uint64_t* keys, const RefWord* refs, size_t count) {
     while (count > 0) {
       if (used_ == (*runs_)[current_].count()) {
         ++current_;
@@ -31,7 +33,7 @@ class RunWriter {
       SortedRun& run = (*runs_)[current_];
       const size_t taken = std::min(count, run.count() - used_);
       std::memcpy(run.mutable_keys() + used_, keys, taken * sizeof(*keys));
-      std::memcpy(run.mutable_refs() + used_, refs, taken * sizeof(*refs));
+      CopyWords(refs, taken, run.mutable_refs() + used_);
       used_ += taken;
       keys += taken;
       refs += taken;
@@ -40,7 +42,16 @@ class RunWriter {
   }
 
  private:
+  void CopyWords(const RefWord* from, size_t count, RefWord* to) {
+    for (size_t i = 0; i < count; ++i) {
+      const ValueRef ref = from[i].Load();
+      to[i].Store(ref);
+      if (ref.hot()) hot_words_->push_back({&from[i], &to[i]});
+    }
+  }
+
   std::vector<SortedRun>* const runs_;
+  std::vector<PartReplacement::HotWord>* const hot_words_;
   size_t current_ = 0;
   size_t used_ = 0;
 };
@@ -85,7 +96,8 @@ class MergePlan {
   // Calls keep(record) with what live views need of what is no longer in the run: old undo records
   // and those of what the delta supersedes, in the order of a History.
   template <typename KeepFn>
-  void EmitUndo(const History* history, const LiveEpochs& live, const KeepFn& keep) const {
+  void EmitUndo(const History* history, const LiveEpochs& live, const FrameSlots& frames,
+                const KeepFn& keep) const {
     UndoFilter filter(live);
     const std::span<const UndoRecord> old =
         history == nullptr ? std::span<const UndoRecord>() : history->records();
@@ -102,10 +114,10 @@ class MergePlan {
       for (; at < old.size() && old[at].key < key; emit_old_key()) filter.BeginKey();
       filter.BeginKey();
       if (at < old.size() && old[at].key == key) emit_old_key();
-      ValueRef before = place.replaces ? run_.refs()[place.rank] : ValueRef::None();
+      ValueRef before = place.replaces ? frames.SlotOf(run_.refs()[place.rank]) : ValueRef::None();
       for (uint32_t i = place.end; i-- > place.newest;) {
         emit({key, delta_.stamps()[i], before});
-        before = delta_.refs()[i];
+        before = frames.SlotOf(delta_.refs()[i]);
       }
     }
     for (; at < old.size(); emit_old_key()) filter.BeginKey();
@@ -120,7 +132,7 @@ class MergePlan {
   std::vector<uint64_t> KeysAt(const std::vector<size_t>& positions) const {
     std::vector<uint64_t> found;
     size_t passed = 0;
-    Emit([&](const uint64_t* keys, const ValueRef*, size_t count) {
+    Emit([&](const uint64_t* keys, const RefWord*, size_t count) {
       while (found.size() < positions.size() && positions[found.size()] < passed + count) {
         found.push_back(keys[positions[found.size()] - passed]);
       }
@@ -139,7 +151,7 @@ class MergePlan {
   };
 
   bool Kept(const Place& place) const {
-    return keep_tombstones_ || !delta_.refs()[place.newest].tombstone();
+    return keep_tombstones_ || !delta_.refs()[place.newest].Load().tombstone();
   }
 
   const SortedRun& run_;
@@ -149,7 +161,8 @@ class MergePlan {
   size_t live_count_;
 };
 
-Status MakeRuns(const MergePlan& plan, size_t split_keys, std::vector<SortedRun>* runs) {
+Status MakeRuns(const MergePlan& plan, size_t split_keys, std::vector<SortedRun>* runs,
+                std::vector<PartReplacement::HotWord>* hot_words) {
   const size_t live = plan.live_count();
   const size_t left = live > split_keys ? live / 2 : live;
   std::vector<size_t> ends = {0, left - 1};
@@ -162,8 +175,8 @@ Status MakeRuns(const MergePlan& plan, size_t split_keys, std::vector<SortedRun>
     ENGINE_RACE_RETURN_IF_ERROR(SortedRun::Create(count, map, nullptr, &run));
     runs->push_back(std::move(run));
   }
-  RunWriter writer(runs);
-  plan.Emit([&](const uint64_t* keys, const ValueRef* refs, size_t count) {
+  RunWriter writer(runs, hot_words);
+  plan.Emit([&](const uint64_t* keys, const RefWord* refs, size_t count) {
     writer.Append(keys, refs, count);
   });
   for (SortedRun& run : *runs) run.FillCells();
@@ -172,14 +185,14 @@ Status MakeRuns(const MergePlan& plan, size_t split_keys, std::vector<SortedRun>
 
 // Spreads what live views need over the parts that hold its keys, or over a part without a run.
 void MakeHistories(const MergePlan& plan, const History* history, const LiveEpochs& live,
-                   uint64_t first_key, PartReplacement* replacement) {
+                   const FrameSlots& frames, uint64_t first_key, PartReplacement* replacement) {
   if (live.empty()) return;
   std::vector<std::unique_ptr<Part>>& parts = replacement->parts;
   // All of them at first: most are for one part, and one pass over an old history is dear enough.
   std::vector<std::vector<UndoRecord>> records(std::max<size_t>(1, parts.size()));
   records[0].reserve(plan.MostUndo(history));
   size_t p = 0;
-  plan.EmitUndo(history, live, [&](const UndoRecord& record) {
+  plan.EmitUndo(history, live, frames, [&](const UndoRecord& record) {
     while (p + 1 < parts.size() && record.key >= replacement->first_keys[p + 1]) ++p;
     records[p].push_back(record);
   });
@@ -199,14 +212,36 @@ void MakeHistories(const MergePlan& plan, const History* history, const LiveEpoc
 
 }  // namespace
 
+RefWord* Part::LocateFrame(uint64_t key, uint32_t frame, bool* newest) const {
+  const auto leads_there = [frame](const RefWord& word) {
+    const ValueRef ref = word.Load();
+    return ref.hot() && ref.frame() == frame;
+  };
+  *newest = true;
+  for (size_t i = delta.Rank(key); i < delta.count() && delta.keys()[i] == key; ++i) {
+    if (leads_there(delta.refs()[i])) return &delta.refs()[i];
+    *newest = false;
+  }
+  RefWord* const word = run.Locate(key);
+  return word != nullptr && leads_there(*word) ? word : nullptr;
+}
+
+void PartReplacement::CopyHotWordsAgain(const FrameSlots& frames) noexcept {
+  // Before the words are copied: what is unswizzled behind this look changes the count again.
+  const uint64_t count = frames.unswizzle_count();
+  if (count == unswizzle_count) return;
+  for (const HotWord& word : hot_words) word.to->Store(word.from->Load());
+  unswizzle_count = count;
+}
+
 uint32_t DeltaLimit(size_t run_count) {
   const auto root = static_cast<uint32_t>(std::sqrt(static_cast<double>(run_count)));
   return std::clamp(2 * root, kMinDeltaLimit, kMaxDeltaLimit);
 }
 
 Status MergePart(const Part& part, const std::shared_ptr<const History>& history,
-                 const LiveEpochs& live, bool keep_tombstones, size_t split_keys,
-                 PartReplacement* replacement) {
+                 const LiveEpochs& live, const FrameSlots& frames, bool keep_tombstones,
+                 size_t split_keys, PartReplacement* replacement) {
   assert(part.delta.count() > 0);
   const SortedRun no_run;
   const uint64_t first_new_key = part.delta.keys()[0];
@@ -216,10 +251,15 @@ Status MergePart(const Part& part, const std::shared_ptr<const History>& history
   replacement->parts.clear();
   replacement->first_keys.clear();
   replacement->keeps_old_run = keeps_old;
+  replacement->hot_words.clear();
+  // Before any word is copied: see CopyHotWordsAgain.
+  replacement->unswizzle_count = frames.unswizzle_count();
   try {
     const MergePlan plan(keeps_old ? no_run : part.run, part.delta, keep_tombstones);
     std::vector<SortedRun> runs;
-    if (plan.live_count() > 0) ENGINE_RACE_RETURN_IF_ERROR(MakeRuns(plan, split_keys, &runs));
+    if (plan.live_count() > 0) {
+      ENGINE_RACE_RETURN_IF_ERROR(MakeRuns(plan, split_keys, &runs, &replacement->hot_words));
+    }
     for (SortedRun& run : runs) {
       // What lies before the second part's keys, in the history too, belongs to the first one.
       const bool is_first = replacement->parts.empty();
@@ -227,7 +267,8 @@ Status MergePart(const Part& part, const std::shared_ptr<const History>& history
       replacement->parts.push_back(std::make_unique<Part>());
       replacement->parts.back()->run = std::move(run);
     }
-    MakeHistories(plan, keeps_old ? nullptr : history.get(), live, first_new_key, replacement);
+    MakeHistories(plan, keeps_old ? nullptr : history.get(), live, frames, first_new_key,
+                  replacement);
     return Status::Ok();
   } catch (const std::bad_alloc&) {
     return Status::OutOfMemory("index: no memory to merge new records");

@@ -13,9 +13,11 @@
 
 #include "engine_race/base/status.h"
 #include "engine_race/index/delta.h"
+#include "engine_race/index/frame_slots.h"
 #include "engine_race/index/history.h"
 #include "engine_race/index/index.h"
 #include "engine_race/index/live_epochs.h"
+#include "engine_race/index/ref_word.h"
 #include "engine_race/index/sorted_run.h"
 
 namespace engine_race {
@@ -26,17 +28,28 @@ struct alignas(64) Part {
   // Null when there is nothing in it. A sweep may replace it under the lock of the bucket's index.
   std::shared_ptr<const History> history;
 
-  // The delta's word, else the run's; tombstones are found too.
-  bool Find(uint64_t key, ValueRef* ref) const {
-    if (delta.count() != 0 && delta.Find(key, ref)) return true;
-    return run.Find(key, ref);
+  // The delta's word, else the run's, else null; of tombstones too.
+  RefWord* Locate(uint64_t key) const {
+    RefWord* const word = delta.count() == 0 ? nullptr : delta.Locate(key);
+    return word != nullptr ? word : run.Locate(key);
   }
-  // The same at `epoch`. Also true where it is known that there was nothing: see ValueRef::None.
-  bool FindAt(uint64_t key, uint64_t epoch, ValueRef* ref) const {
-    if (delta.count() != 0 && delta.Find(key, epoch, ref)) return true;
-    if (history != nullptr && history->Find(key, epoch, ref)) return true;
-    return run.Find(key, ref);
+  // What the record at `epoch` is, which read(word) says unless it lies in the history. Also true
+  // where it is known that there was nothing: see ValueRef::None.
+  template <typename ReadFn>
+  bool FindAt(uint64_t key, uint64_t epoch, const ReadFn& read, ValueRef* ref) const {
+    const RefWord* word = delta.count() == 0 ? nullptr : delta.Locate(key, epoch);
+    if (word == nullptr) {
+      if (history != nullptr && history->Find(key, epoch, ref)) return true;
+      word = run.Locate(key);
+    }
+    if (word == nullptr) return false;
+    *ref = read(*word);
+    return true;
   }
+
+  // The word that leads to `frame`, which holds some value of `key`, and whether its record is the
+  // newest of the key; null when there is none. With the bucket locked.
+  RefWord* LocateFrame(uint64_t key, uint32_t frame, bool* newest) const;
 
   size_t history_bytes() const { return history == nullptr ? 0 : history->memory_bytes(); }
   size_t memory_bytes() const {
@@ -50,22 +63,36 @@ uint32_t DeltaLimit(size_t run_count);
 
 // What takes the place of a part whose delta is full.
 struct PartReplacement {
+  // The same record's word in the old part and in the new one.
+  struct HotWord {
+    const RefWord* from;
+    RefWord* to;
+  };
+
+  // Makes the words that were copied hot lead where the old ones do now, unless that is known to be
+  // the same. What was swizzled since then goes back to its slot.
+  void CopyHotWordsAgain(const FrameSlots& frames) noexcept;
+
   // The old part stays, with an empty delta, and `parts` go behind it; else they replace it.
   bool keeps_old_run = false;
   std::vector<std::unique_ptr<Part>> parts;
   // The smallest key that belongs to each of `parts`. What replaces the old part from its beginning
   // takes over that part's.
   std::vector<uint64_t> first_keys;
+  std::vector<HotWord> hot_words;
+  // The bucket's, before they were copied.
+  uint64_t unswizzle_count = 0;
 };
 
 // Merges the delta of `part` into its run: the delta's newest records win, and tombstones go unless
 // they are kept. What live views may show of the others goes to the histories of the new parts, as
 // does what they may still show of `history`, which is the part's. More than `split_keys` keys make
 // two parts; when all the new keys lie above the old ones, as appended keys do, the old run stays
-// as it is. *part is not changed. kOutOfMemory.
+// as it is. *part is not changed; whether its words lead to frames may change at any time, which is
+// what CopyHotWordsAgain is for. Histories get slots. kOutOfMemory.
 Status MergePart(const Part& part, const std::shared_ptr<const History>& history,
-                 const LiveEpochs& live, bool keep_tombstones, size_t split_keys,
-                 PartReplacement* replacement);
+                 const LiveEpochs& live, const FrameSlots& frames, bool keep_tombstones,
+                 size_t split_keys, PartReplacement* replacement);
 
 }  // namespace engine_race
 

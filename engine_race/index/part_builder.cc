@@ -169,10 +169,10 @@ Status PartBuilder::MakeOnePart(size_t count, const Distribution& distribution,
   auto part = std::make_unique<Part>();
   ENGINE_RACE_RETURN_IF_ERROR(SortedRun::Create(count, distribution.table_map, slabs_, &part->run));
   uint64_t* const keys = part->run.mutable_keys();
-  ValueRef* const refs = part->run.mutable_refs();
+  RefWord* const refs = part->run.mutable_refs();
   for (size_t i = 0; i < count; ++i) {
     keys[i] = entries_[i].key;
-    refs[i] = entries_[i].ref;
+    refs[i].Store(entries_[i].ref);
   }
   // The end of the fine cells before a coarse one is where the coarse one begins.
   uint32_t* const table = part->run.mutable_cells();
@@ -198,7 +198,7 @@ Status PartBuilder::MakeParts(std::span<const IndexEntry> entries, BucketIndex::
       ENGINE_RACE_RETURN_IF_ERROR(SortedRun::Create(count, map, slabs_, &part->run));
       for (size_t i = 0; i < count; ++i) {
         part->run.mutable_keys()[i] = from[i].key;
-        part->run.mutable_refs()[i] = from[i].ref;
+        part->run.mutable_refs()[i].Store(from[i].ref);
       }
       part->run.FillCells();
       parts->push_back(std::move(part));

@@ -26,8 +26,10 @@ inline size_t UpperRank(const SortedRun& run, uint64_t key) {
 // The live records of a part at an epoch with keys in [first_key, last_key].
 class PartCursor {
  public:
-  PartCursor(const Part& part, uint64_t first_key, uint64_t last_key, uint64_t epoch)
+  PartCursor(const Part& part, const FrameSlots& frames, uint64_t first_key, uint64_t last_key,
+             uint64_t epoch)
       : part_(part),
+        frames_(frames),
         epoch_(epoch),
         run_(part.run.Rank(first_key)),
         run_end_(UpperRank(part.run, last_key)),
@@ -47,7 +49,7 @@ class PartCursor {
       if (NextChanged(entry)) return true;
     }
     if (run_ == run_end_) return false;
-    *entry = {part_.run.keys()[run_], part_.run.refs()[run_]};
+    *entry = {part_.run.keys()[run_], RunRef(run_)};
     ++run_;
     return true;
   }
@@ -59,7 +61,7 @@ class PartCursor {
     }
     if (run_ == run_end_) return false;
     --run_end_;
-    *entry = {part_.run.keys()[run_end_], part_.run.refs()[run_end_]};
+    *entry = {part_.run.keys()[run_end_], RunRef(run_end_)};
     return true;
   }
 
@@ -73,7 +75,7 @@ class PartCursor {
     if (run_ < run_end_) key = std::min(key, part_.run.keys()[run_]);
     // What was there first: the run says it, the history knows better, and the delta best.
     ValueRef ref = ValueRef::None();
-    if (run_ < run_end_ && part_.run.keys()[run_] == key) ref = part_.run.refs()[run_++];
+    if (run_ < run_end_ && part_.run.keys()[run_] == key) ref = RunRef(run_++);
     bool found = false;
     for (; history_ < history_end_ && undo_[history_].key == key; ++history_) {
       if (found || undo_[history_].superseded_at <= epoch_) continue;
@@ -83,7 +85,7 @@ class PartCursor {
     found = false;
     for (; delta_ < delta_end_ && delta.keys()[delta_] == key; ++delta_) {
       if (found || delta.stamps()[delta_] > epoch_) continue;
-      ref = delta.refs()[delta_];
+      ref = frames_.SlotOf(delta.refs()[delta_]);
       found = true;
     }
     *entry = {key, ref};
@@ -98,22 +100,25 @@ class PartCursor {
     if (history_ < history_end_) key = std::max(key, undo_[history_end_ - 1].key);
     if (run_ < run_end_) key = std::max(key, part_.run.keys()[run_end_ - 1]);
     ValueRef ref = ValueRef::None();
-    if (run_ < run_end_ && part_.run.keys()[run_end_ - 1] == key) {
-      ref = part_.run.refs()[--run_end_];
-    }
+    if (run_ < run_end_ && part_.run.keys()[run_end_ - 1] == key) ref = RunRef(--run_end_);
     // The last that fits is the one that was superseded first, or written last.
     for (; history_ < history_end_ && undo_[history_end_ - 1].key == key; --history_end_) {
       const UndoRecord& record = undo_[history_end_ - 1];
       if (record.superseded_at > epoch_) ref = record.ref;
     }
     for (; delta_ < delta_end_ && delta.keys()[delta_end_ - 1] == key; --delta_end_) {
-      if (delta.stamps()[delta_end_ - 1] <= epoch_) ref = delta.refs()[delta_end_ - 1];
+      if (delta.stamps()[delta_end_ - 1] <= epoch_) {
+        ref = frames_.SlotOf(delta.refs()[delta_end_ - 1]);
+      }
     }
     *entry = {key, ref};
     return !ref.tombstone();
   }
 
+  ValueRef RunRef(size_t rank) const { return frames_.SlotOf(part_.run.refs()[rank]); }
+
   const Part& part_;
+  const FrameSlots& frames_;
   const uint64_t epoch_;
   // What is left of each: [begin, end).
   size_t run_;

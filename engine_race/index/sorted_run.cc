@@ -9,7 +9,7 @@ Status SortedRun::Create(size_t key_count, const CellMap& map, SlabAllocator* sl
   const size_t table_entries = size_t{map.cell_count()} + 1;
   // Behind the last key lie some that are above every key looked for: a scan may run into them.
   const size_t padded_count = key_count + kScanKeyCount;
-  const size_t bytes = padded_count * sizeof(uint64_t) + key_count * sizeof(ValueRef) +
+  const size_t bytes = padded_count * sizeof(uint64_t) + key_count * sizeof(RefWord) +
                        table_entries * sizeof(uint32_t);
   MemoryBlock block;
   ENGINE_RACE_RETURN_IF_ERROR(slabs == nullptr ? MemoryBlock::Allocate(bytes, &block)
@@ -17,7 +17,7 @@ Status SortedRun::Create(size_t key_count, const CellMap& map, SlabAllocator* sl
   run->count_ = key_count;
   run->cell_count_ = map.cell_count();
   run->keys_ = reinterpret_cast<uint64_t*>(block.data());
-  run->refs_ = reinterpret_cast<ValueRef*>(run->keys_ + padded_count);
+  run->refs_ = reinterpret_cast<RefWord*>(run->keys_ + padded_count);
   // On the same side of 2^63 as the last key, as CountBelow wants it.
   const uint64_t above = map.max_key() | (~uint64_t{0} >> 1);
   std::fill_n(run->keys_ + key_count, kScanKeyCount, above);

@@ -1,5 +1,6 @@
 // The immutable part of a part: ascending keys, their references beside them, and a radix table
-// that narrows a search to about sixteen keys before the first comparison.
+// that narrows a search to about sixteen keys before the first comparison. (Of a reference only the
+// record is immutable, not whether its value lies in a frame.)
 //
 // Keys lie apart from references so that a search touches as few cache lines as it can. Within a
 // cell a lookup looks where an evenly spread key would be, a few keys to both sides; a key that is
@@ -21,6 +22,7 @@
 #include "engine_race/index/key_scan.h"
 #include "engine_race/index/lower_bound.h"
 #include "engine_race/index/part_memory.h"
+#include "engine_race/index/ref_word.h"
 
 namespace engine_race {
 
@@ -28,17 +30,17 @@ namespace engine_race {
 class RunView {
  public:
   RunView() = default;
-  RunView(const CellMap& map, size_t count, const uint64_t* keys, const ValueRef* refs,
+  RunView(const CellMap& map, size_t count, const uint64_t* keys, RefWord* refs,
           const uint32_t* cells)
       : map_(map), keys_(keys), refs_(refs), cells_(cells), count_(count) {}
 
-  // Looks where an evenly spread key would be; true when it is there.
+  // Looks where an evenly spread key would be; true when it is there, with its word.
   //
   // `still_valid` is asked once the table has been read: when it says no, the table's memory may
   // have been taken away meanwhile, and the search ends without another access. Whatever the keys
   // and references then read as does no harm beyond a wrong answer.
   template <typename StillValidFn>
-  bool FindNearGuess(uint64_t key, ValueRef* ref, const StillValidFn& still_valid) const {
+  bool LocateNearGuess(uint64_t key, RefWord** word, const StillValidFn& still_valid) const {
     Guess guess;
     if (!GuessAt(key, &guess, still_valid)) return false;
     // The reference will be near the guess; this way fetching it does not wait for the keys.
@@ -48,7 +50,7 @@ class RunView {
     if (keys_[rank] != key) [[unlikely]] {
       return false;
     }
-    *ref = refs_[rank];
+    *word = refs_ + rank;
     return true;
   }
 
@@ -123,7 +125,7 @@ class RunView {
 
   CellMap map_;
   const uint64_t* keys_ = nullptr;
-  const ValueRef* refs_ = nullptr;
+  RefWord* refs_ = nullptr;
   const uint32_t* cells_ = nullptr;
   size_t count_ = 0;
 };
@@ -143,7 +145,7 @@ class SortedRun {
   static Status Create(size_t key_count, const CellMap& map, SlabAllocator* slabs, SortedRun* run);
 
   uint64_t* mutable_keys() { return keys_; }
-  ValueRef* mutable_refs() { return refs_; }
+  RefWord* mutable_refs() { return refs_; }
   // cell_count() + 1 of them: cells[c] is the number of keys in the cells before c.
   uint32_t* mutable_cells() { return cells_; }
   // Computes the cells from the keys.
@@ -151,7 +153,7 @@ class SortedRun {
 
   size_t count() const { return count_; }
   const uint64_t* keys() const { return keys_; }
-  const ValueRef* refs() const { return refs_; }
+  const RefWord* refs() const { return refs_; }
   uint32_t cell_count() const { return cell_count_; }
   // Not of an empty run.
   uint64_t min_key() const { return view_.map().min_key(); }
@@ -162,12 +164,12 @@ class SortedRun {
     if (view_.map().Contains(key)) return view_.RankInside(key);
     return count_ == 0 || key < min_key() ? 0 : count_;
   }
-  bool Find(uint64_t key, ValueRef* ref) const {
-    if (view_.FindNearGuess(key, ref, [] { return true; })) return true;
+  // The word of `key`; null when it is not there.
+  RefWord* Locate(uint64_t key) const {
+    RefWord* word;
+    if (view_.LocateNearGuess(key, &word, [] { return true; })) return word;
     const size_t rank = Rank(key);
-    if (rank == count_ || keys_[rank] != key) return false;
-    *ref = refs_[rank];
-    return true;
+    return rank == count_ || keys_[rank] != key ? nullptr : refs_ + rank;
   }
   const RunView& view() const { return view_; }
   // See MemoryBlock.
@@ -180,7 +182,7 @@ class SortedRun {
   uint32_t cell_count_ = 0;
   size_t count_ = 0;
   uint64_t* keys_ = nullptr;
-  ValueRef* refs_ = nullptr;
+  RefWord* refs_ = nullptr;
   uint32_t* cells_ = nullptr;
   MemoryBlock block_;
 };

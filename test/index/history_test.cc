@@ -33,10 +33,13 @@ LiveEpochs LiveOf(const std::vector<uint64_t>& epochs) {
 }
 
 // The slot that a view of `epoch` finds; 0 for none.
-template <typename Versions>
-uint32_t SlotAt(const Versions& versions, uint64_t key, uint64_t epoch) {
+uint32_t SlotAt(const Delta& delta, uint64_t key, uint64_t epoch) {
+  const RefWord* const word = delta.Locate(key, epoch);
+  return word == nullptr ? 0 : word->Load().slot();
+}
+uint32_t SlotAt(const History& history, uint64_t key, uint64_t epoch) {
   ValueRef ref;
-  return versions.Find(key, epoch, &ref) ? ref.slot() : 0;
+  return history.Find(key, epoch, &ref) ? ref.slot() : 0;
 }
 
 TEST(DeltaTest, KeepsWhatViewsMaySee) {

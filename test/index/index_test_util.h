@@ -74,7 +74,7 @@ inline std::vector<IndexEntry> EntriesOf(const BucketIndex::Row& row) {
   std::vector<IndexEntry> entries;
   for (const auto& part : row) {
     for (size_t i = 0; i < part->run.count(); ++i) {
-      entries.push_back({part->run.keys()[i], part->run.refs()[i]});
+      entries.push_back({part->run.keys()[i], part->run.refs()[i].Load()});
     }
   }
   return entries;

@@ -30,9 +30,7 @@ void ExpectSoundTables(const BucketIndex::Row& row) {
     ASSERT_EQ(run.max_key(), run.keys()[run.count() - 1]);
     for (size_t i = 0; i < run.count(); ++i) {
       ASSERT_EQ(run.Rank(run.keys()[i]), i);
-      ValueRef ref;
-      ASSERT_TRUE(run.Find(run.keys()[i], &ref));
-      ASSERT_TRUE(test::SameRef(ref, run.refs()[i]));
+      ASSERT_EQ(run.Locate(run.keys()[i]), run.refs() + i);
     }
   }
 }

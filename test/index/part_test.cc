@@ -56,8 +56,9 @@ TEST(PartTest, MergesRandomDeltas) {
     for (const KeyRecord& record : newer) model.Add(record);
     for (const bool keep_tombstones : {false, true}) {
       PartReplacement replacement;
-      ASSERT_TRUE(
-          MergePart(*part, nullptr, LiveEpochs(), keep_tombstones, kNoSplit, &replacement).ok());
+      ASSERT_TRUE(MergePart(*part, nullptr, LiveEpochs(), FrameSlots(), keep_tombstones, kNoSplit,
+                            &replacement)
+                      .ok());
       EXPECT_FALSE(replacement.keeps_old_run);
       ExpectSameEntries(EntriesOf(replacement), model.Entries(0, ~uint64_t{0}, keep_tombstones));
       for (const auto& merged : replacement.parts) {
@@ -76,7 +77,8 @@ TEST(PartTest, SplitsInTwoWhenLarge) {
   for (uint64_t i = 0; i < 100; ++i) newer.push_back(Record(i * 7 + 1, 1000 + i));
   const std::unique_ptr<Part> part = MakePart(older, newer);
   PartReplacement replacement;
-  ASSERT_TRUE(MergePart(*part, nullptr, LiveEpochs(), false, 1000, &replacement).ok());
+  ASSERT_TRUE(
+      MergePart(*part, nullptr, LiveEpochs(), FrameSlots(), false, 1000, &replacement).ok());
   ASSERT_EQ(replacement.parts.size(), 2U);
   const size_t total = replacement.parts[0]->run.count() + replacement.parts[1]->run.count();
   EXPECT_EQ(replacement.parts[0]->run.count(), total / 2);
@@ -92,7 +94,8 @@ TEST(PartTest, AppendedKeysLeaveAFullRunAlone) {
   for (uint64_t i = 0; i < 100; ++i) newer.push_back(Record(1000 + i, 1000 + i));
   const std::unique_ptr<Part> part = MakePart(older, newer);
   PartReplacement replacement;
-  ASSERT_TRUE(MergePart(*part, nullptr, LiveEpochs(), false, 1050, &replacement).ok());
+  ASSERT_TRUE(
+      MergePart(*part, nullptr, LiveEpochs(), FrameSlots(), false, 1050, &replacement).ok());
   EXPECT_TRUE(replacement.keeps_old_run);
   ExpectSameEntries(EntriesOf(replacement), Model(newer).Entries());
 }
@@ -106,7 +109,8 @@ TEST(PartTest, TombstonesForEverythingLeaveNoPart) {
   }
   const std::unique_ptr<Part> part = MakePart(older, newer);
   PartReplacement replacement;
-  ASSERT_TRUE(MergePart(*part, nullptr, LiveEpochs(), false, kNoSplit, &replacement).ok());
+  ASSERT_TRUE(
+      MergePart(*part, nullptr, LiveEpochs(), FrameSlots(), false, kNoSplit, &replacement).ok());
   EXPECT_TRUE(replacement.parts.empty());
   EXPECT_FALSE(replacement.keeps_old_run);
 }

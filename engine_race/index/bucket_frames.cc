@@ -1,0 +1,49 @@
+// A bucket's words and the frames that they lead to: swizzling and eviction, under the lock held
+// shared, so that the words stay where they are.
+#include <cassert>
+#include <shared_mutex>
+
+#include "engine_race/index/bucket_index.h"
+
+namespace engine_race {
+
+bool BucketIndex::Swizzle(uint64_t key, ValueRef ref, uint32_t frame) noexcept {
+  assert(!ref.hot());
+  const std::shared_lock lock(lock_);
+  if (damaged_ || parts_.empty() || ref.tombstone()) return false;
+  RefWord* const word = parts_[PartOf(key)]->Locate(key);
+  return word != nullptr && word->Exchange(&ref, ref.InFrame(frame));
+}
+
+Index::Unswizzled BucketIndex::Unswizzle(uint64_t key, uint32_t frame, bool only_cooling) noexcept {
+  using Unswizzled = Index::Unswizzled;
+  const std::shared_lock lock(lock_);
+  bool newest = false;
+  RefWord* const word =
+      parts_.empty() ? nullptr : parts_[PartOf(key)]->LocateFrame(key, frame, &newest);
+  if (word == nullptr) return Unswizzled::kOrphaned;
+  // Nobody but the caller makes it lead elsewhere, so that only the mark can change meanwhile.
+  ValueRef seen = word->Load();
+  do {
+    assert(seen.hot() && seen.frame() == frame);
+    if (newest && only_cooling && !seen.cooling()) return Unswizzled::kHeated;
+  } while (!word->Exchange(&seen, seen.InSlot(frames_.NotedSlot(frame))));
+  frames_.CountUnswizzle();
+  return newest ? Unswizzled::kDone : Unswizzled::kOrphaned;
+}
+
+bool BucketIndex::Mark(uint64_t key, uint32_t frame, bool cooling) noexcept {
+  const std::shared_lock lock(lock_);
+  bool newest = false;
+  RefWord* const word =
+      parts_.empty() ? nullptr : parts_[PartOf(key)]->LocateFrame(key, frame, &newest);
+  if (word == nullptr || !newest) return false;
+  ValueRef seen = word->Load();
+  // A reader that heats may be late: then the frame has been evicted meanwhile.
+  while (seen.hot() && seen.frame() == frame && seen.cooling() != cooling) {
+    if (word->Exchange(&seen, cooling ? seen.Cooling() : seen.Heated())) return true;
+  }
+  return seen.hot() && seen.frame() == frame;
+}
+
+}  // namespace engine_race
