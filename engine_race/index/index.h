@@ -127,9 +127,9 @@ class Index : public AppendListener {
 
   // Frames. A reference may lead to a frame instead of its slot; every call above gives slots.
 
-  // Where the slot of each frame's value is noted; outlives the index. Once, before the first of
-  // the calls below. The slot of a frame is noted, with release, when nothing leads to it: once a
-  // call of Unswizzle has said so, and before Swizzle.
+  // Where the slot of each frame's value is noted; needed until nothing leads to a frame any more.
+  // Once, before the first of the calls below. The slot of a frame is noted, with release, while
+  // nothing leads there: behind the Unswizzle that saw to that, and before Swizzle.
   void SetFrameSlots(const std::atomic<uint32_t>* slots);
 
   // As Find and FindAt, but give a frame where there is one. For callers inside the epoch of the

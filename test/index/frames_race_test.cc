@@ -1,0 +1,278 @@
+// Frames under everything at once: reads inside an epoch and outside it, writes, merges, swizzling
+// and eviction. A frame that a reader found is the reader's until it leaves, and holds the value of
+// a record of its key that is no older than what was acknowledged before.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <random>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "engine_race/index/bucket_index.h"
+#include "test/index/frames_test_util.h"
+#include "test/test_util.h"
+
+namespace engine_race {
+namespace {
+
+using test::Unswizzled;
+
+// Who is inside, as the frames' owner keeps it.
+class Epochs {
+ public:
+  static constexpr uint64_t kOutside = ~uint64_t{0};
+
+  class Guard {
+   public:
+    Guard(Epochs& epochs, size_t thread) : entered_(epochs.entered_[thread].value) {
+      // Sequentially consistent: before the words are looked at; pairs with SafeBelow.
+      entered_.store(epochs.now_.load(std::memory_order_relaxed), std::memory_order_seq_cst);
+    }
+    // Release: pairs with SafeBelow.
+    ~Guard() { entered_.store(kOutside, std::memory_order_release); }
+
+   private:
+    std::atomic<uint64_t>& entered_;
+  };
+
+  uint64_t Retire() { return now_.fetch_add(1, std::memory_order_seq_cst); }
+  uint64_t SafeBelow() const {
+    uint64_t safe = now_.load(std::memory_order_seq_cst);
+    for (const Entered& each : entered_) safe = std::min(safe, each.value.load());
+    return safe;
+  }
+
+ private:
+  struct alignas(64) Entered {
+    std::atomic<uint64_t> value{kOutside};
+  };
+  std::atomic<uint64_t> now_{1};
+  std::array<Entered, 8> entered_;
+};
+
+class Race {
+ public:
+  static constexpr uint32_t kFrames = 24;
+  static constexpr size_t kHotReaders = 2;
+  static constexpr size_t kMovers = 2;
+
+  Race(uint64_t seed, uint64_t key_space, uint32_t write_count, size_t split_keys)
+      : seed_(seed),
+        key_space_(key_space),
+        slot_count_(static_cast<uint32_t>(key_space) + write_count),
+        buckets_(1, split_keys),
+        slots_(kFrames),
+        frames_(kFrames),
+        key_of_(slot_count_),
+        newest_(key_space) {
+    index().set_frame_slots(slots_.data());
+    std::vector<KeyRecord> installed;
+    for (uint32_t slot = 0; slot < key_space; ++slot) {
+      installed.push_back({slot, slot, slot, slot & 0xffff, false});
+      key_of_[slot] = slot;
+      newest_[slot] = State(slot, false);
+    }
+    buckets_.Install(installed);
+  }
+
+  // Until all is written and the frames have been moved about enough.
+  void Run() {
+    std::vector<std::thread> threads;
+    threads.emplace_back([this] { Write(); });
+    for (size_t i = 0; i < kMovers; ++i) threads.emplace_back([this, i] { MoveFrames(i); });
+    for (size_t i = 0; i < kHotReaders; ++i) threads.emplace_back([this, i] { ReadHot(i); });
+    threads.emplace_back([this] { ReadSlots(); });
+    for (std::thread& thread : threads) thread.join();
+    for (uint64_t key = 0; key < key_space_; ++key) {
+      ValueRef ref;
+      const bool found = test::LookupHot(index(), key, &ref) == Code::kOk;
+      ASSERT_FALSE(found && ref.hot()) << "key " << key << " leads to a frame that was evicted";
+    }
+  }
+
+ private:
+  // What of a value is compared: all of it is the number of its slot.
+  struct Frame {
+    std::array<uint32_t, 16> value = {};
+    uint64_t key = 0;
+  };
+  static constexpr uint64_t State(uint32_t slot, bool tombstone) {
+    return uint64_t{slot} << 1 | uint64_t{tombstone};
+  }
+
+  BucketIndex& index() { return buckets_.bucket(); }
+  bool IsWriting() const { return !written_.load(std::memory_order_acquire); }
+  // Acquire: the record was in the index before.
+  uint64_t Newest(uint64_t key) const { return newest_[key].load(std::memory_order_acquire); }
+
+  void Write() {
+    std::mt19937_64 random(seed_);
+    // First everybody works on the bucket as it was installed.
+    while (swizzled_.load() < 10 * kFrames) std::this_thread::yield();
+    for (auto slot = static_cast<uint32_t>(key_space_); slot < slot_count_; ++slot) {
+      const uint64_t key = random() % key_space_;
+      const bool tombstone = random() % 16 == 0;
+      key_of_[slot].store(key, std::memory_order_relaxed);
+      buckets_.Write(key, slot, tombstone);
+      newest_[key].store(State(slot, tombstone), std::memory_order_release);
+    }
+    written_.store(true, std::memory_order_release);
+  }
+
+  void ExpectRecord(uint64_t key, uint32_t slot, uint64_t before) {
+    ASSERT_LT(slot, slot_count_);
+    ASSERT_EQ(key_of_[slot].load(std::memory_order_relaxed), key);
+    ASSERT_GE(slot, before >> 1) << "key " << key << " was newer before";
+  }
+  void ExpectNothing(uint64_t key, uint64_t before) {
+    const bool was_there = (before & 1) == 0;
+    ASSERT_FALSE(was_there && Newest(key) == before) << key;
+  }
+
+  void ReadHot(size_t number) {
+    std::mt19937_64 random(seed_ + 100 + number);
+    while (IsWriting()) {
+      const uint64_t key = random() % key_space_;
+      const uint64_t before = Newest(key);
+      Epochs::Guard guard(epochs_, number);
+      ValueRef ref;
+      if (test::LookupHot(index(), key, &ref) != Code::kOk) {
+        ASSERT_NO_FATAL_FAILURE(ExpectNothing(key, before));
+        continue;
+      }
+      if (!ref.hot()) {
+        ASSERT_NO_FATAL_FAILURE(ExpectRecord(key, ref.slot(), before));
+        continue;
+      }
+      const Frame& frame = frames_[ref.frame()];
+      const uint32_t slot = frame.value[0];
+      ASSERT_NO_FATAL_FAILURE(ExpectRecord(key, slot, before));
+      ASSERT_EQ(slot & 0xffff, ref.value_sum());
+      if (random() % 4 == 0) std::this_thread::yield();
+      for (const uint32_t part : frame.value) ASSERT_EQ(part, slot) << "used again meanwhile";
+      if (ref.cooling()) index().Heat(key, ref.frame());
+    }
+  }
+
+  // Those outside, who want slots: single keys, ranges and views.
+  void ReadSlots() {
+    std::mt19937_64 random(seed_ + 200);
+    std::vector<IndexEntry> entries;
+    while (IsWriting()) {
+      const uint64_t key = random() % key_space_;
+      const uint64_t before = Newest(key);
+      ValueRef ref;
+      if (test::Lookup(index(), key, &ref) == Code::kOk) {
+        ASSERT_NO_FATAL_FAILURE(ExpectRecord(key, ref.slot(), before));
+        ASSERT_EQ(ref.slot() & 0xffff, ref.value_sum());
+      } else {
+        ASSERT_NO_FATAL_FAILURE(ExpectNothing(key, before));
+      }
+      entries.clear();
+      bool complete = false;
+      ASSERT_EQ(index().Collect(key, key + 20, 20, &entries, &complete), Code::kOk);
+      for (const IndexEntry& entry : entries) {
+        ASSERT_NO_FATAL_FAILURE(ExpectRecord(entry.key, entry.ref.slot(), 0));
+        ASSERT_EQ(entry.ref.slot() & 0xffff, entry.ref.value_sum());
+      }
+      if (random() % 16 != 0) continue;
+      ASSERT_NO_FATAL_FAILURE(LookThroughView(random()));
+    }
+  }
+
+  void LookThroughView(uint64_t random) {
+    test::View view = buckets_.Take();
+    std::array<uint32_t, 8> seen = {};
+    for (int round = 0; round < 3; ++round) {
+      for (size_t i = 0; i < seen.size(); ++i) {
+        const uint64_t key = (random + i) % key_space_;
+        ValueRef ref;
+        const Code code = test::LookupAt(index(), key, view.epoch, &ref);
+        const uint32_t slot = code == Code::kOk ? ref.slot() : slot_count_;
+        if (round == 0) seen[i] = slot;
+        ASSERT_EQ(slot, seen[i]) << "key " << key << " changed under a view";
+      }
+      std::this_thread::yield();
+    }
+    ViewRegistry::Release(&view);
+  }
+
+  // Fills and evicts every kMovers-th frame.
+  void MoveFrames(size_t number) {
+    std::mt19937_64 random(seed_ + 300 + number);
+    std::vector<uint32_t> free;
+    std::vector<uint32_t> used;
+    std::deque<std::pair<uint32_t, uint64_t>> retired;
+    for (auto frame = static_cast<uint32_t>(number); frame < kFrames; frame += kMovers) {
+      free.push_back(frame);
+    }
+    const auto evict = [&](size_t at, bool only_cooling) {
+      const uint32_t frame = used[at];
+      if (index().Unswizzle(frames_[frame].key, frame, only_cooling) == Unswizzled::kHeated) return;
+      retired.emplace_back(frame, epochs_.Retire());
+      used[at] = used.back();
+      used.pop_back();
+    };
+    while (IsWriting()) {
+      const uint64_t safe = retired.empty() ? 0 : epochs_.SafeBelow();
+      for (; !retired.empty() && retired.front().second < safe; retired.pop_front()) {
+        free.push_back(retired.front().first);
+      }
+      if (!free.empty() && Fill(free.back(), random() % key_space_)) {
+        used.push_back(free.back());
+        free.pop_back();
+      }
+      if (used.empty()) continue;
+      const size_t at = random() % used.size();
+      if (random() % 2 == 0 && index().Cool(frames_[used[at]].key, used[at])) continue;
+      evict(at, random() % 2 == 0);
+    }
+    while (!used.empty()) evict(0, false);
+  }
+
+  bool Fill(uint32_t number, uint64_t key) {
+    ValueRef ref;
+    if (test::Lookup(index(), key, &ref) != Code::kOk) return false;
+    Frame& frame = frames_[number];
+    frame.key = key;
+    frame.value.fill(ref.slot());
+    // Release: as whoever notes slots has to.
+    slots_[number].store(ref.slot(), std::memory_order_release);
+    if (!index().Swizzle(key, ref, number)) return false;
+    swizzled_.fetch_add(1, std::memory_order_relaxed);
+    return true;
+  }
+
+  const uint64_t seed_;
+  const uint64_t key_space_;
+  const uint32_t slot_count_;
+  test::WatchedBuckets buckets_;
+  Epochs epochs_;
+  std::vector<std::atomic<uint32_t>> slots_;
+  std::vector<Frame> frames_;
+  std::vector<std::atomic<uint64_t>> key_of_;
+  std::vector<std::atomic<uint64_t>> newest_;
+  std::atomic<uint64_t> swizzled_{0};
+  std::atomic<bool> written_{false};
+};
+
+// How many records each round writes can be set from outside.
+TEST(FramesRaceTest, FramesAreTheirReadersAndSlotsAreRight) {
+  const auto writes =
+      static_cast<uint32_t>(test::FromEnvironment("FRAMES_RACE_WRITES", test::Sized(20000, 3000)));
+  for (uint64_t round = 1; round <= test::Sized(12, 4); ++round) {
+    SCOPED_TRACE(round);
+    Race race(round, round % 2 == 0 ? 48 : 600, writes, round % 4 < 2 ? 200 : 5000);
+    ASSERT_NO_FATAL_FAILURE(race.Run());
+    if (HasFailure()) return;
+  }
+}
+
+}  // namespace
+}  // namespace engine_race
