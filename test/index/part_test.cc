@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstdint>
 #include <random>
 #include <vector>
@@ -98,6 +99,40 @@ TEST(PartTest, AppendedKeysLeaveAFullRunAlone) {
       MergePart(*part, nullptr, LiveEpochs(), FrameSlots(), false, 1050, &replacement).ok());
   EXPECT_TRUE(replacement.keeps_old_run);
   ExpectSameEntries(EntriesOf(replacement), Model(newer).Entries());
+}
+
+// What may happen while nobody holds the bucket's lock.
+TEST(PartTest, EvictionsDuringAMergeAreCaughtUpWith) {
+  const std::vector<KeyRecord> older = {Record(10, 0), Record(20, 1), Record(30, 2)};
+  const std::unique_ptr<Part> part = MakePart(older, {Record(40, 3), Record(20, 4)});
+  std::vector<std::atomic<uint32_t>> slots(4);
+  FrameSlots frames;
+  frames.set_slots(slots.data());
+  const auto swizzle = [&](uint64_t key, uint32_t frame) {
+    RefWord* const word = part->Locate(key);
+    ValueRef ref = word->Load();
+    slots[frame] = ref.slot();
+    ASSERT_TRUE(word->Exchange(&ref, ref.InFrame(frame)));
+  };
+  swizzle(10, 1);
+  swizzle(40, 2);
+  PartReplacement replacement;
+  ASSERT_TRUE(MergePart(*part, nullptr, LiveEpochs(), frames, false, kNoSplit, &replacement).ok());
+  ASSERT_EQ(replacement.parts.size(), 1U);
+  const Part& merged = *replacement.parts[0];
+  EXPECT_EQ(merged.Locate(10)->Load(), part->Locate(10)->Load());
+  EXPECT_EQ(merged.Locate(40)->Load(), part->Locate(40)->Load());
+  swizzle(30, 3);
+  replacement.CopyHotWordsAgain(frames);
+  EXPECT_EQ(merged.Locate(40)->Load(), part->Locate(40)->Load()) << "nothing to catch up with";
+
+  part->Locate(40)->Store(frames.SlotOf(*part->Locate(40)));
+  frames.CountUnswizzle();
+  replacement.CopyHotWordsAgain(frames);
+  EXPECT_EQ(merged.Locate(10)->Load(), part->Locate(10)->Load());
+  EXPECT_EQ(merged.Locate(40)->Load(), ValueRef(3, 40, false));
+  EXPECT_EQ(merged.Locate(30)->Load(), ValueRef(2, 30, false)) << "in its slot, if not in a frame";
+  EXPECT_EQ(merged.Locate(20)->Load(), ValueRef(4, 20, false));
 }
 
 TEST(PartTest, TombstonesForEverythingLeaveNoPart) {
