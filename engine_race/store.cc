@@ -11,8 +11,10 @@
 #include "engine_race/base/memory.h"
 #include "engine_race/index/index.h"
 #include "engine_race/io/backend_probe.h"
+#include "engine_race/l1/value_frames.h"
 #include "engine_race/log/bucket_log.h"
 #include "engine_race/log/verify.h"
+#include "engine_race/memory_shares.h"
 #include "engine_race/scan/iterator_pool.h"
 #include "engine_race/scan/key_range.h"
 #include "engine_race/scan/range_reader.h"
@@ -22,11 +24,13 @@
 namespace engine_race {
 
 struct Store::Impl {
-  // What the first read or range makes.
+  // What the first read or range makes; in this order, for each works with those before it.
   struct Readers {
     Options options;  // with the back end that reads
     std::unique_ptr<Index> index;
-    std::unique_ptr<RangeReader> ranges;
+    std::unique_ptr<MemoryShares> shares;
+    std::unique_ptr<l1::ValueFrames> frames;  // null: no value is kept in memory
+    std::unique_ptr<RangeReader> ranges;      // made by the first range
     std::unique_ptr<PointReader> points;
     std::unique_ptr<ReadPool> pool;
     std::unique_ptr<IteratorPool> iterators;
@@ -66,15 +70,15 @@ struct Store::Impl {
       built->options = options;
       ENGINE_RACE_RETURN_IF_ERROR(ChooseBackend(&built->options));
       ENGINE_RACE_RETURN_IF_ERROR(Index::Build(log.get(), built->options, &built->index));
-      const uint64_t scan_bytes = ScanBudget(*built->index);
-      const uint64_t window_bytes = IteratorPool::WindowBytes(scan_bytes);
-      built->ranges = std::make_unique<RangeReader>(*log, *built->index, built->options,
-                                                    scan_bytes - window_bytes);
-      built->points = std::make_unique<PointReader>(*log, *built->index, options.verify_checksums);
+      built->shares = std::make_unique<MemoryShares>(built->options, *log, *built->index);
+      MakeFrames(built.get());
+      l1::ValueFrames* const frames = built->frames.get();
+      built->points =
+          std::make_unique<PointReader>(*log, *built->index, frames, options.verify_checksums);
       built->pool =
           std::make_unique<ReadPool>(*built->points, built->options, ValueFileDescriptors());
-      built->iterators =
-          std::make_unique<IteratorPool>(*log, *built->index, built->options, window_bytes);
+      built->iterators = std::make_unique<IteratorPool>(*log, *built->index, frames, built->options,
+                                                        built->shares->window_bytes());
       readers = std::move(built);
       // Release pairs with the acquire above.
       ready.store(readers.get(), std::memory_order_release);
@@ -83,24 +87,41 @@ struct Store::Impl {
     return Status::Ok();
   }
 
-  // What the memory budget leaves for scans: all but the index, staging as if every bucket were
-  // written to, and a share for the rest (stacks, bounce buffers, the allocator).
-  uint64_t ScanBudget(const Index& index) const {
-    constexpr uint64_t kLeastBytes = uint64_t{8} << 20;
-    const Geometry& geometry = log->geometry();
-    const uint64_t taken = options.memory_budget_bytes / 20 + index.memory_bytes() +
-                           ReadPool::MaxMemoryBytes(options) +
-                           geometry.staging_base_values_bytes() + geometry.staging_keys_bytes();
-    if (taken + kLeastBytes <= options.memory_budget_bytes) {
-      return options.memory_budget_bytes - taken;
+  // Without them everything works, from the log.
+  void MakeFrames(Readers* built) const {
+    const MemoryShares* const shares = built->shares.get();
+    const uint64_t bytes = shares->HotBytes();
+    if (bytes == 0) return;
+    const Status made = l1::ValueFrames::Create(
+        built->index.get(), bytes, [shares] { return shares->HotBytes(); }, &built->frames);
+    if (!made.ok()) {
+      Log(options.log, LogLevel::kWarning, "no value is kept in memory: " + made.ToString());
     }
-    if (index.memory_bytes() > options.memory_budget_bytes) {
-      Log(options.log, LogLevel::kWarning,
-          "the index takes " + std::to_string(index.memory_bytes()) +
-              " bytes, more than the whole memory budget of " +
-              std::to_string(options.memory_budget_bytes));
+  }
+
+  // The same for what ranges over the latest state need, which take their share of memory when the
+  // first of them comes.
+  Status EnsureRanges(RangeReader** out) {
+    // Acquire pairs with the release below.
+    *out = ranges.load(std::memory_order_acquire);
+    if (*out != nullptr) [[likely]] {
+      return Status::Ok();
     }
-    return kLeastBytes;
+    Readers* available = nullptr;
+    ENGINE_RACE_RETURN_IF_ERROR(EnsureReaders(&available));
+    const std::lock_guard<std::mutex> lock(build_mutex);
+    if (available->ranges == nullptr) {
+      l1::ValueFrames* const frames = available->frames.get();
+      const uint64_t bytes =
+          available->shares->TakeScanBytes(frames == nullptr ? 0 : frames->memory_bytes());
+      if (frames != nullptr) frames->UpdateLimit();
+      available->ranges =
+          std::make_unique<RangeReader>(*log, *available->index, available->options, bytes);
+      // Release pairs with the acquire above.
+      ranges.store(available->ranges.get(), std::memory_order_release);
+    }
+    *out = available->ranges.get();
+    return Status::Ok();
   }
 
   std::vector<int> ValueFileDescriptors() const {
@@ -113,7 +134,21 @@ struct Store::Impl {
 
   Status Append(std::string_view key, const char* value) {
     ENGINE_RACE_RETURN_IF_ERROR(CheckKey(key));
-    return Guarded([&] { return log->Append(DecodeKey(key.data()), value); });
+    const uint64_t number = DecodeKey(key.data());
+    ENGINE_RACE_RETURN_IF_ERROR(Guarded([&] { return log->Append(number, value); }));
+    if (IsSampled(number)) [[unlikely]] {
+      // Acquire pairs with the release in EnsureReaders.
+      const Readers* const made = ready.load(std::memory_order_acquire);
+      if (made != nullptr && made->frames != nullptr) made->frames->UpdateLimit();
+    }
+    return Status::Ok();
+  }
+
+  // One key in many thousands: as often, writes look whether the index has grown at the expense of
+  // the frames. Told by the key, so that writers need not count together.
+  static bool IsSampled(uint64_t key) {
+    constexpr uint32_t kSampleBits = 13;
+    return (key * 0x9e3779b97f4a7c15) >> (64 - kSampleBits) == 0;
   }
 
   Status Read(std::string_view key_bytes, std::string* value) {
@@ -157,12 +192,13 @@ struct Store::Impl {
     if (!visit) return Status::InvalidArgument("the visit function is empty");
     KeyRange range;
     Readers* available = nullptr;
+    RangeReader* shared = nullptr;
     ENGINE_RACE_RETURN_IF_ERROR(Guarded([&] {
       ENGINE_RACE_RETURN_IF_ERROR(ParseBounds(lower, upper, &range));
-      return EnsureReaders(&available);
+      return snapshot == nullptr ? EnsureRanges(&shared) : EnsureReaders(&available);
     }));
     // Not guarded: what the visitor throws is the caller's.
-    return snapshot == nullptr ? available->ranges->Scan(range.first, range.last, visit)
+    return snapshot == nullptr ? shared->Scan(range.first, range.last, visit)
                                : available->iterators->Scan(*snapshot, range, visit);
   }
 
@@ -196,6 +232,8 @@ struct Store::Impl {
     return Status::Ok();
   }
 
+  void AddReaders(const Readers& made, StoreStats* stats) const;
+
   // Every failure but an absent key goes through the log callback as well.
   Status Report(Status status) const {
     if (!status.ok() && status.code() != Code::kNotFound) [[unlikely]] {
@@ -209,6 +247,7 @@ struct Store::Impl {
   std::mutex build_mutex;
   std::unique_ptr<Readers> readers;  // under build_mutex until `ready` is set
   std::atomic<Readers*> ready{nullptr};
+  std::atomic<RangeReader*> ranges{nullptr};
 };
 
 Store::Store() = default;
@@ -287,6 +326,36 @@ Status Store::Verify(const Options& options, const std::string& dir, VerifyRepor
   return verified;
 }
 
+namespace {
+
+void AddFrames(const l1::ValueFrames& frames, StoreStats* stats) {
+  const l1::ValueFrameStats own = frames.Stats();
+  stats->frame_memory_bytes = own.memory_bytes;
+  stats->frame_limit_bytes = own.limit_bytes;
+  stats->frame_hit_count = own.hit_count;
+  stats->frame_miss_count = own.miss_count;
+  stats->frame_admission_count = own.admission_count;
+  stats->frame_eviction_count = own.eviction_count;
+}
+
+}  // namespace
+
+void Store::Impl::AddReaders(const Readers& made, StoreStats* stats) const {
+  stats->index_memory_bytes = made.index->memory_bytes();
+  // Acquire pairs with the release in EnsureRanges.
+  if (const RangeReader* const shared = ranges.load(std::memory_order_acquire)) {
+    stats->range_memory_bytes = shared->memory_bytes();
+  }
+  if (made.frames != nullptr) AddFrames(*made.frames, stats);
+  stats->task_memory_bytes = made.pool->memory_bytes();
+  stats->iterator_memory_bytes = made.iterators->memory_bytes();
+  const ViewRegistry::Census views = made.index->views().TakeCensus();
+  stats->view_count = views.count;
+  stats->view_pinned_bytes = made.index->pinned_bytes();
+  stats->oldest_view_age_ms = views.oldest_age_ms;
+  stats->io_backend = io::BackendName(made.options.io_backend);
+}
+
 StoreStats Store::Stats() const {
   StoreStats stats;
   const Geometry& geometry = impl_->log->geometry();
@@ -304,15 +373,7 @@ StoreStats Store::Stats() const {
   stats.path_count = impl_->log->path_count();
   // Acquire pairs with the release in EnsureReaders.
   if (const Impl::Readers* readers = impl_->ready.load(std::memory_order_acquire)) {
-    stats.index_memory_bytes = readers->index->memory_bytes();
-    stats.range_memory_bytes = readers->ranges->memory_bytes();
-    stats.task_memory_bytes = readers->pool->memory_bytes();
-    stats.iterator_memory_bytes = readers->iterators->memory_bytes();
-    const ViewRegistry::Census views = readers->index->views().TakeCensus();
-    stats.view_count = views.count;
-    stats.view_pinned_bytes = readers->index->pinned_bytes();
-    stats.oldest_view_age_ms = views.oldest_age_ms;
-    stats.io_backend = io::BackendName(readers->options.io_backend);
+    impl_->AddReaders(*readers, &stats);
   }
   stats.memory_budget_bytes = impl_->options.memory_budget_bytes;
   stats.bucket_count = geometry.bucket_count;

@@ -40,8 +40,8 @@ struct StoreStats {
   // Of values that iterators read ahead and ranges at snapshots, and of released iterators that
   // wait to be used again.
   uint64_t iterator_memory_bytes = 0;
-  // Hot values: what they take and may take, reads that found theirs in memory and that went to the
-  // log, values that were let in and that had to go.
+  // Hot values: what they take and may take, reads of single records that found theirs in a frame
+  // and that did not, values that were let in and that had to go.
   uint64_t frame_memory_bytes = 0;
   uint64_t frame_limit_bytes = 0;
   uint64_t frame_hit_count = 0;

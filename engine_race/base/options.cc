@@ -56,6 +56,10 @@ Status ValidateOptions(const Options& options) {
                                               kMaxBucketRecords));
   ENGINE_RACE_RETURN_IF_ERROR(CheckRange("memory_budget_bytes", options.memory_budget_bytes,
                                          kMinMemoryBudgetBytes, uint64_t{1} << 62));
+  if (options.hot_value_bytes != kAutoHotValueBytes) {
+    ENGINE_RACE_RETURN_IF_ERROR(
+        CheckRange("hot_value_bytes", options.hot_value_bytes, 0, options.memory_budget_bytes));
+  }
   ENGINE_RACE_RETURN_IF_ERROR(
       CheckRange("journal_bytes", options.journal_bytes, kMinJournalBytes, kMaxJournalBytes));
   if (options.journal_bytes % kJournalStepBytes != 0) {

@@ -91,12 +91,15 @@ struct Options {
 
   // Tuning of this opening.
 
-  // For everything: index, range buffers, staging, hot values. At least 16 MiB. The index is built even when
-  // it alone needs more; a warning goes to the log then.
+  // For everything: index, range buffers, staging, hot values. At least 16 MiB. The index is built
+  // even when it alone needs more; a warning goes to the log then.
   uint64_t memory_budget_bytes = uint64_t{2} << 30;
-  // Memory for values that are read again and again, as part of the budget; taken as it is used,
-  // and given back when the rest of the budget needs it. 0: every read of a flushed value goes to
-  // the disk.
+  // Memory for values that are read again and again, as part of the budget; taken as it is used.
+  // 0: every read of a flushed value goes to the disk. At most the budget.
+  //
+  // Hot values and ranges divide what index, staging and workers leave, first come first served:
+  // the first range takes all but what hot values use by then, either keeps at least an eighth, and
+  // hot values give memory back as the index grows.
   uint64_t hot_value_bytes = kAutoHotValueBytes;
   // Threads that build the index; 0 means one per available CPU.
   uint32_t build_thread_count = 0;

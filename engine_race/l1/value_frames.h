@@ -3,20 +3,30 @@
 // A read enters the epoch, asks the index, and finds either a slot, to be read from the log, or the
 // frame itself. Values that were read from the log are offered; what is read often enough, by a
 // sketch of how often each key was asked for lately, gets the frame of what is read less. So a pass
-// over everything, or reads that never come back, take nothing from what is hot and pay little.
-// Frames are never written to once they can be reached, so nothing of them has to be written back.
+// over everything, or reads that never come back, take nothing from what is hot and pay little: one
+// line of the sketch, and one comparison with how often the next to go was asked for.
 //
-// Thread-safe. Outlived by the index.
+// Frames are never written to once they can be reached, so nothing of them has to be written back.
+// A record that a newer one has superseded is not the newest of its key any more: its frame goes
+// when the hand that looks for frames to evict comes by, however often the key is asked for.
+//
+// Thread-safe. Outlived by the index, which leads to no frame any more when this is destroyed; by
+// then nobody is inside a call.
 #ifndef ENGINE_RACE_L1_VALUE_FRAMES_H_
 #define ENGINE_RACE_L1_VALUE_FRAMES_H_
 
+#include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <utility>
 
+#include "engine_race/base/memory.h"
 #include "engine_race/base/status.h"
 #include "engine_race/index/index.h"
 #include "engine_race/l1/epoch.h"
 #include "engine_race/l1/frame_pool.h"
+#include "engine_race/l1/frequency_sketch.h"
 
 namespace engine_race::l1 {
 
@@ -25,39 +35,142 @@ struct ValueFrameStats {
   uint64_t limit_bytes = 0;
   uint64_t value_count = 0;
   uint64_t hit_count = 0;
-  uint64_t miss_count = 0;  // values that were offered
+  uint64_t miss_count = 0;  // values that were not in a frame when they were asked for
   uint64_t admission_count = 0;
   uint64_t eviction_count = 0;
 };
 
 class ValueFrames {
  public:
-  // Frames for `max_bytes`, of which `limit_bytes` may be used at first. kOutOfMemory.
-  static Status Create(Index* index, uint64_t max_bytes, uint64_t limit_bytes,
+  // How many bytes the frames may use now, with all that describes them; called by any thread.
+  using LimitFn = std::function<uint64_t()>;
+
+  // Frames for `max_bytes`, of which what `limit` says may be used; empty: all. It is asked when
+  // values have been let in for a while, and by UpdateLimit. kOutOfMemory; *frames is null where
+  // there is no room for a single one.
+  static Status Create(Index* index, uint64_t max_bytes, LimitFn limit,
                        std::unique_ptr<ValueFrames>* frames);
   ~ValueFrames();
 
   // Where the newest value of `key` is: use(const char* value) is called when that is a frame, and
   // *hot set; else *ref is the slot to read. As Index::Find otherwise. `use` does not wait for
-  // anything.
+  // anything; it may throw.
   template <typename UseFn>
   Status Find(uint64_t key, ValueRef* ref, bool* hot, const UseFn& use);
-  // The same at the epoch of a view.
+  // The same at the epoch of a view. It makes nothing hotter: who walks over everything reads so.
   template <typename UseFn>
   Status FindAt(uint64_t key, uint64_t view_epoch, ValueRef* ref, bool* hot, const UseFn& use);
 
-  // Notes that `key` was asked for and found at `ref`, a slot of the log, whose verified value of
-  // 4 KiB lies at `value`; keeps a copy if that is worth a frame. Not from inside Find.
+  // Notes that `key` was asked for and found at `ref`, a slot of the log, whose value of 4 KiB lies
+  // at `value`; keeps a copy if that is worth a frame and matches the value's checksum. Not from
+  // inside Find.
   void Offer(uint64_t key, ValueRef ref, const char* value) noexcept;
 
   // Evicts down to `limit_bytes` and gives the memory behind it back.
   void SetLimit(uint64_t limit_bytes) noexcept;
 
-  // Evicts ahead of need, as a task or a thread of its own may do: true while there is more to do.
-  bool EvictSome() noexcept;
+  // To what the owner allows now.
+  void UpdateLimit() noexcept;
 
+  // Whether frames should be evicted ahead of need, so that an admission need not wait for readers.
+  bool RunsLow() const { return is_full() && pool_->spare_count() < reserve() / 2; }
+  // Does some of that: true while there is more to do. As a task or a thread of its own may.
+  bool EvictSome() noexcept { return pool_->EvictAhead(reserve()); }
+
+  uint64_t admission_count() const { return admissions_.load(std::memory_order_relaxed); }
+  // What is in use, as of now.
+  uint64_t memory_bytes() const;
   ValueFrameStats Stats() const;
+
+ private:
+  // Seldom asked for: not worth a frame, even a free one.
+  static constexpr uint32_t kLeastFrequency = 2;
+  // One in so many of those who are not worth the next victim's frame has another one found.
+  static constexpr uint32_t kRefusals = 16;
+  // After so many admissions the limit is asked for again.
+  static constexpr uint64_t kAdmissionsPerLimit = 4096;
+
+  // The index has the swips.
+  class Owner final : public FrameOwner {
+   public:
+    explicit Owner(ValueFrames* frames) : frames_(*frames) {}
+    Cooled Cool(uint32_t frame) noexcept override;
+    bool WasHeated(uint32_t frame) noexcept override;
+    bool Unswizzle(uint32_t frame, bool only_cooling) noexcept override;
+
+   private:
+    // Whether the newest record of the frame's key leads to it, and how.
+    bool IsNewest(uint32_t frame, ValueRef* ref) const noexcept;
+    ValueFrames& frames_;
+  };
+
+  ValueFrames(Index* index, LimitFn limit)
+      : index_(*index), limit_(std::move(limit)), owner_(this) {}
+
+  // What all that describes the frames takes, whatever the limit.
+  static uint64_t FixedBytes(uint32_t max_count);
+  uint32_t CountFor(uint64_t limit_bytes) const;
+  // Frames that are kept free when all are in use.
+  uint32_t reserve() const {
+    return reserve_.load(std::memory_order_relaxed);  // a hint
+  }
+  bool is_full() const { return pool_->spare_count() <= reserve(); }
+  bool IsWorthATry(uint32_t frequency) noexcept;
+  void Admit(uint64_t key, ValueRef ref, const char* value, uint32_t frequency) noexcept;
+
+  Index& index_;
+  const LimitFn limit_;
+  Owner owner_;
+  EpochManager epochs_;
+  FrequencySketch sketch_;
+  Region slot_memory_;  // std::atomic<uint32_t> each
+  std::unique_ptr<FramePool> pool_;
+
+  // Written now and then, read by every offer.
+  alignas(64) std::atomic<uint32_t> threshold_{0};  // how frequent the next to go is
+  std::atomic<uint32_t> reserve_{0};
+  std::atomic<uint64_t> limit_bytes_{0};
+  // Written by what seldom happens.
+  alignas(64) std::atomic<uint32_t> refusals_{0};
+  std::atomic<uint64_t> admissions_{0};
 };
+
+template <typename UseFn>
+Status ValueFrames::Find(uint64_t key, ValueRef* ref, bool* hot, const UseFn& use) {
+  // Its line is here when it is noted: after the value was copied, or read from the log.
+  sketch_.Prefetch(key);
+  {
+    EpochManager::Guard guard(epochs_);
+    Status status = index_.FindHot(key, ref);
+    *hot = status.ok() && ref->hot();
+    if (!*hot) {
+      guard.CountMiss();
+      return status;
+    }
+    guard.CountHit();
+    use(static_cast<const char*>(pool_->data(ref->frame())));
+    if (ref->cooling()) [[unlikely]] {
+      index_.Heat(key, ref->frame());
+    }
+  }
+  sketch_.Note(key);
+  return Status::Ok();
+}
+
+template <typename UseFn>
+Status ValueFrames::FindAt(uint64_t key, uint64_t view_epoch, ValueRef* ref, bool* hot,
+                           const UseFn& use) {
+  EpochManager::Guard guard(epochs_);
+  Status status = index_.FindHotAt(key, view_epoch, ref);
+  *hot = status.ok() && ref->hot();
+  if (!*hot) {
+    guard.CountMiss();
+    return status;
+  }
+  guard.CountHit();
+  use(static_cast<const char*>(pool_->data(ref->frame())));
+  return Status::Ok();
+}
 
 }  // namespace engine_race::l1
 

@@ -26,11 +26,11 @@ uint64_t IteratorPool::WindowBytes(uint64_t scan_budget_bytes) {
   return std::clamp<uint64_t>(scan_budget_bytes / kWindowShare / kBytes, 1, kMaxWindows) * kBytes;
 }
 
-IteratorPool::IteratorPool(const BucketLog& log, const Index& index, const Options& options,
-                           uint64_t window_bytes)
+IteratorPool::IteratorPool(const BucketLog& log, const Index& index, l1::ValueFrames* frames,
+                           const Options& options, uint64_t window_bytes)
     : context_(log, index, options, RangeTuning()),
       windows_(context_, static_cast<uint32_t>(window_bytes / WindowPool::kWindowBytes)),
-      points_(log, index, options.verify_checksums) {}
+      points_(log, index, frames, options.verify_checksums) {}
 
 IteratorPool::~IteratorPool() {
   for (Shard& shard : shards_) {

@@ -31,8 +31,9 @@ class IteratorPool {
   // How much of what scans may use goes to prefetched values and ranges at snapshots.
   static uint64_t WindowBytes(uint64_t scan_budget_bytes);
 
-  IteratorPool(const BucketLog& log, const Index& index, const Options& options,
-               uint64_t window_bytes = WindowPool::kWindowBytes);
+  // `frames` may be null.
+  IteratorPool(const BucketLog& log, const Index& index, l1::ValueFrames* frames,
+               const Options& options, uint64_t window_bytes = WindowPool::kWindowBytes);
   ~IteratorPool();
 
   // kInvalidArgument for bounds of another size and a snapshot of another store; kOutOfMemory.

@@ -1,5 +1,7 @@
 #include "engine_race/task/point_reader.h"
 
+#include <cstring>
+
 #include "engine_race/base/memory.h"
 #include "engine_race/log/entry_codec.h"
 
@@ -7,25 +9,46 @@ namespace engine_race {
 
 Status PointReader::Read(uint64_t key, std::string* value) const {
   Place place;
-  place.bucket = log_.geometry().BucketOf(key);
-  ENGINE_RACE_RETURN_IF_ERROR(index_.Find(key, &place.ref));
+  ENGINE_RACE_RETURN_IF_ERROR(Find(key, &place, value));
+  return place.delivered ? Status::Ok() : ReadFromLog(key, place, value);
+}
+
+// Out of line, so that what is in a frame does not pay for the buffer.
+__attribute__((noinline)) Status PointReader::ReadFromLog(uint64_t key, const Place& place,
+                                                          std::string* value) const {
   // On the stack: a pool of buffers that all threads share costs more than the copy out of it.
   alignas(kIoAlignment) char buffer[kValueBytes];
   ENGINE_RACE_RETURN_IF_ERROR(log_.ReadValue(place.bucket, place.ref.slot(), buffer));
-  return Deliver(place, buffer, value);
+  return Deliver(key, place, buffer, value);
 }
 
 Status PointReader::ReadAt(uint64_t key, uint64_t epoch, char* buffer) const {
   Place place;
   place.bucket = log_.geometry().BucketOf(key);
-  ENGINE_RACE_RETURN_IF_ERROR(index_.FindAt(key, epoch, &place.ref));
+  if (frames_ != nullptr) {
+    ENGINE_RACE_RETURN_IF_ERROR(
+        frames_->FindAt(key, epoch, &place.ref, &place.delivered,
+                        [buffer](const char* hot) { std::memcpy(buffer, hot, kValueBytes); }));
+    if (place.delivered) return Status::Ok();
+  } else {
+    ENGINE_RACE_RETURN_IF_ERROR(index_.FindAt(key, epoch, &place.ref));
+  }
   ENGINE_RACE_RETURN_IF_ERROR(log_.ReadValue(place.bucket, place.ref.slot(), buffer));
   return Verify(place, buffer);
 }
 
-Status PointReader::Find(uint64_t key, Place* place) const {
+Status PointReader::Find(uint64_t key, Place* place, std::string* value) const {
+  place->delivered = false;
+  if (frames_ != nullptr) {
+    // The frame is somebody else's as soon as this is over: so it is copied here.
+    ENGINE_RACE_RETURN_IF_ERROR(
+        frames_->Find(key, &place->ref, &place->delivered,
+                      [value](const char* hot) { value->assign(hot, kValueBytes); }));
+    if (place->delivered) return Status::Ok();
+  } else {
+    ENGINE_RACE_RETURN_IF_ERROR(index_.Find(key, &place->ref));
+  }
   place->bucket = log_.geometry().BucketOf(key);
-  ENGINE_RACE_RETURN_IF_ERROR(index_.Find(key, &place->ref));
   place->staged = place->ref.slot() >= log_.FlushedValueCount(place->bucket);
   return Status::Ok();
 }
@@ -56,9 +79,12 @@ Status PointReader::Verify(const Place& place, const char* buffer) const {
   return Status::Ok();
 }
 
-Status PointReader::Deliver(const Place& place, const char* buffer, std::string* value) const {
+Status PointReader::Deliver(uint64_t key, const Place& place, const char* buffer,
+                            std::string* value) const {
   ENGINE_RACE_RETURN_IF_ERROR(Verify(place, buffer));
   value->assign(buffer, kValueBytes);
+  // What is staged is in memory anyway.
+  if (frames_ != nullptr && !place.staged) frames_->Offer(key, place.ref, buffer);
   return Status::Ok();
 }
 

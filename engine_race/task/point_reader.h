@@ -1,5 +1,8 @@
-// How one value is read by its key: found, brought, compared with its checksum. What Read,
-// MultiRead and ReadAsync share.
+// How one value is read by its key: found, in a frame or brought from the log, compared with its
+// checksum. What Read, MultiRead and ReadAsync share.
+//
+// What is in a frame was compared when it was put there, and is not again. What was brought from
+// the log is offered to the frames.
 //
 // Stateless beside what it refers to; thread-safe.
 #ifndef ENGINE_RACE_TASK_POINT_READER_H_
@@ -10,6 +13,7 @@
 
 #include "engine_race/index/index.h"
 #include "engine_race/io/read_queue.h"
+#include "engine_race/l1/value_frames.h"
 #include "engine_race/log/bucket_log.h"
 #include "engine_race/task/scheduler.h"
 
@@ -17,37 +21,46 @@ namespace engine_race {
 
 class PointReader {
  public:
-  PointReader(const BucketLog& log, const Index& index, bool verify_checksums)
-      : log_(log), index_(index), verify_checksums_(verify_checksums) {}
+  // `frames` may be null: everything comes from the log then.
+  PointReader(const BucketLog& log, const Index& index, l1::ValueFrames* frames,
+              bool verify_checksums)
+      : log_(log), index_(index), frames_(frames), verify_checksums_(verify_checksums) {}
 
   // Blocking; takes about 8 KiB of stack. On failure *value is left as it was.
   Status Read(uint64_t key, std::string* value) const;
   // The same of what a view of `epoch` shows; `buffer` is of kValueBytes, aligned to kIoAlignment,
-  // and may be written to on failure.
+  // and may be written to on failure. Takes what is in a frame, but offers nothing.
   Status ReadAt(uint64_t key, uint64_t epoch, char* buffer) const;
 
   struct Place {
     uint32_t bucket = 0;
     ValueRef ref;
     bool staged = false;
+    bool delivered = false;  // there is nothing left to be done
   };
   // The parts, for who reads in a task. Where the newest value of `key` is: kNotFound, kCorruption.
-  Status Find(uint64_t key, Place* place) const;
-  // Of a place that is not staged.
+  // One that is in a frame is put into *value at once.
+  Status Find(uint64_t key, Place* place, std::string* value) const;
+  // Of a place that is neither delivered nor staged.
   io::ReadRequest RequestFor(const Place& place, char* buffer) const;
   // What the request brought.
   Status Check(const Place& place, const io::ReadCompletion& completion) const;
   Status ReadStaged(const Place& place, char* buffer) const {
     return log_.ReadValue(place.bucket, place.ref.slot(), buffer);
   }
-  // Verifies what lies in `buffer` and hands it over.
-  Status Deliver(const Place& place, const char* buffer, std::string* value) const;
+  // Verifies what lies in `buffer`, hands it over, and offers it to the frames.
+  Status Deliver(uint64_t key, const Place& place, const char* buffer, std::string* value) const;
+
+  // Null where there are none.
+  l1::ValueFrames* frames() const { return frames_; }
 
  private:
+  Status ReadFromLog(uint64_t key, const Place& place, std::string* value) const;
   Status Verify(const Place& place, const char* buffer) const;
 
   const BucketLog& log_;
   const Index& index_;
+  l1::ValueFrames* const frames_;
   const bool verify_checksums_;
 };
 

@@ -53,6 +53,7 @@ bool ReadWorker::Run(ReadSource* source) noexcept {
       // The device need not wait until all tasks have begun.
       if (scheduler.has_batch()) scheduler.Poll();
     }
+    EvictAhead();
     // Relaxed: a statistic.
     memory_bytes_.store(buffers_.size() + scheduler.memory_bytes(), std::memory_order_relaxed);
     if (scheduler.task_count() == 0) return true;
@@ -61,39 +62,56 @@ bool ReadWorker::Run(ReadSource* source) noexcept {
   }
 }
 
-// One of the many tasks of a worker: reads one job after another as long as there are any.
+// While reads are in flight, a few frames at a time, so that no admission has to wait for readers.
+void ReadWorker::EvictAhead() noexcept {
+  l1::ValueFrames* const frames = reader_.frames();
+  if (frames == nullptr || !frames->RunsLow()) return;
+  // Refused memory is no matter: who needs a frame evicts for itself.
+  (void)scheduler_->Spawn(EvictSome(*scheduler_, *frames));
+}
+
+Task ReadWorker::EvictSome(Scheduler&, l1::ValueFrames& frames) {
+  frames.EvictSome();
+  co_return;
+}
+
+// One of the many tasks of a worker: reads one job after another as long as there are any. After a
+// row of hot ones it ends, for others' reads may wait to be handed over; another task goes on.
 Task ReadWorker::ReadMany(Scheduler& scheduler, ReadWorker& worker, ReadJob job) {
   char* const buffer = worker.free_buffers_.back();
   worker.free_buffers_.pop_back();
+  uint32_t hot_row = 0;
   do {
     PointReader::Place place;
     Status status = worker.Begin(job, &place, buffer);
     if (status.ok()) {
       io::ReadCompletion completion;
       completion.read_bytes = kValueBytes;
-      if (!place.staged) {
+      if (!place.staged && !place.delivered) {
         completion = co_await scheduler.Read(worker.reader_.RequestFor(place, buffer));
       }
       status = worker.End(job, place, completion, buffer);
     }
+    hot_row = place.delivered ? hot_row + 1 : 0;
     worker.source_->Done(job, std::move(status));
-  } while (worker.source_->Next(&job));
+  } while (hot_row < kMaxHotRow && worker.source_->Next(&job));
   worker.free_buffers_.push_back(buffer);
 }
 
 Status ReadWorker::Begin(const ReadJob& job, PointReader::Place* place,
                          char* buffer) const noexcept {
   return Guarded([&] {
-    ENGINE_RACE_RETURN_IF_ERROR(reader_.Find(job.key, place));
+    ENGINE_RACE_RETURN_IF_ERROR(reader_.Find(job.key, place, job.value));
     return place->staged ? reader_.ReadStaged(*place, buffer) : Status::Ok();
   });
 }
 
 Status ReadWorker::End(const ReadJob& job, const PointReader::Place& place,
                        const io::ReadCompletion& completion, const char* buffer) const noexcept {
+  if (place.delivered) return Status::Ok();
   return Guarded([&] {
     ENGINE_RACE_RETURN_IF_ERROR(reader_.Check(place, completion));
-    return reader_.Deliver(place, buffer, job.value);
+    return reader_.Deliver(job.key, place, buffer, job.value);
   });
 }
 

@@ -35,7 +35,12 @@ class ReadWorker {
   uint64_t memory_bytes() const { return memory_bytes_.load(std::memory_order_relaxed); }
 
  private:
+  // So many hot values one task delivers in a row.
+  static constexpr uint32_t kMaxHotRow = 32;
+
   static Task ReadMany(Scheduler& scheduler, ReadWorker& worker, ReadJob job);
+  static Task EvictSome(Scheduler& scheduler, l1::ValueFrames& frames);
+  void EvictAhead() noexcept;
   Status Prepare();
   Status Begin(const ReadJob& job, PointReader::Place* place, char* buffer) const noexcept;
   Status End(const ReadJob& job, const PointReader::Place& place,

@@ -30,7 +30,8 @@ class IteratorStore : public ScanStore {
       const Status status = Index::Build(log.get(), options, &index);
       ASSERT_TRUE(status.ok()) << status.ToString();
     }
-    pool = std::make_unique<IteratorPool>(*log, *index, options, 4 * WindowPool::kWindowBytes);
+    pool = std::make_unique<IteratorPool>(*log, *index, nullptr, options,
+                                          4 * WindowPool::kWindowBytes);
   }
 
   Iterator New(const IteratorOptions& iterator_options = {}) const {

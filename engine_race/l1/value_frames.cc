@@ -1,0 +1,165 @@
+#include "engine_race/l1/value_frames.h"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+#include <utility>
+
+#include "engine_race/base/guarded.h"
+#include "engine_race/log/entry_codec.h"
+
+namespace engine_race::l1 {
+
+namespace {
+
+// What a frame takes beside its 4 KiB.
+constexpr uint64_t kDescriptionBytes = sizeof(FrameInfo) + sizeof(std::atomic<uint32_t>);
+// Of the frames, kept free when all are in use; and at most so many.
+constexpr uint32_t kReserveFraction = 32;
+constexpr uint32_t kMaxReserve = 64;
+
+std::atomic<uint32_t>* SlotsIn(const Region& region) {
+  return reinterpret_cast<std::atomic<uint32_t>*>(region.data());
+}
+
+}  // namespace
+
+uint64_t ValueFrames::FixedBytes(uint32_t max_count) {
+  return sizeof(ValueFrames) + EpochManager::MemoryBytes() +
+         FrequencySketch::MemoryBytes(max_count) + max_count * kDescriptionBytes;
+}
+
+Status ValueFrames::Create(Index* index, uint64_t max_bytes, LimitFn limit,
+                           std::unique_ptr<ValueFrames>* frames) {
+  frames->reset();
+  // As many as fit with what describes them.
+  const uint64_t bytes_each =
+      kValueBytes + kDescriptionBytes + FrequencySketch::MemoryBytes(1u << 20) / (1u << 20);
+  const auto count =
+      static_cast<uint32_t>(std::min<uint64_t>(max_bytes / bytes_each, Swip::kNumberMask));
+  if (count == 0 || FixedBytes(count) + kValueBytes > max_bytes) return Status::Ok();
+  return Guarded([&] {
+    std::unique_ptr<ValueFrames> made(new ValueFrames(index, std::move(limit)));
+    ENGINE_RACE_RETURN_IF_ERROR(made->sketch_.Allocate(count));
+    ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(count * sizeof(std::atomic<uint32_t>),
+                                                 /*huge_pages=*/false, &made->slot_memory_));
+    ENGINE_RACE_RETURN_IF_ERROR(
+        FramePool::Create(kValueBytes, count, &made->epochs_, &made->owner_, &made->pool_));
+    index->SetFrameSlots(SlotsIn(made->slot_memory_));
+    made->SetLimit(max_bytes);
+    made->UpdateLimit();
+    *frames = std::move(made);
+    return Status::Ok();
+  });
+}
+
+// Nothing leads to a frame afterwards.
+ValueFrames::~ValueFrames() {
+  if (pool_ != nullptr) pool_->SetLimit(0);
+}
+
+uint32_t ValueFrames::CountFor(uint64_t limit_bytes) const {
+  const uint64_t fixed_bytes = FixedBytes(pool_->frame_count());
+  if (limit_bytes < fixed_bytes) return 0;
+  return static_cast<uint32_t>(
+      std::min<uint64_t>((limit_bytes - fixed_bytes) / kValueBytes, pool_->frame_count()));
+}
+
+void ValueFrames::SetLimit(uint64_t limit_bytes) noexcept {
+  const uint32_t count = CountFor(limit_bytes);
+  // Relaxed, both: hints and a statistic.
+  reserve_.store(std::min(count / kReserveFraction, kMaxReserve), std::memory_order_relaxed);
+  limit_bytes_.store(limit_bytes, std::memory_order_relaxed);
+  pool_->SetLimit(count);
+}
+
+void ValueFrames::UpdateLimit() noexcept {
+  if (limit_) SetLimit(limit_());
+}
+
+void ValueFrames::Offer(uint64_t key, ValueRef ref, const char* value) noexcept {
+  const uint32_t frequency = sketch_.Note(key);
+  if (frequency >= kLeastFrequency && IsWorthATry(frequency)) Admit(key, ref, value, frequency);
+}
+
+// Cheaply, for most. What the next victim's frequency was is an old story when nobody has been let
+// in for long: so one in a few is let through whatever it is.
+bool ValueFrames::IsWorthATry(uint32_t frequency) noexcept {
+  // Relaxed, all: hints.
+  if (!is_full() || frequency > threshold_.load(std::memory_order_relaxed)) return true;
+  return refusals_.fetch_add(1, std::memory_order_relaxed) % kRefusals == 0;
+}
+
+void ValueFrames::Admit(uint64_t key, ValueRef ref, const char* value,
+                        uint32_t frequency) noexcept {
+  const bool was_full = is_full();
+  const uint32_t frame = pool_->TakeInExchange(reserve(), [&](uint32_t victim) {
+    return sketch_.Estimate(pool_->info(victim).tag) < frequency;
+  });
+  if (was_full) {
+    pool_->LookAtVictim([&](uint32_t victim) {
+      // Relaxed: a hint.
+      threshold_.store(sketch_.Estimate(pool_->info(victim).tag), std::memory_order_relaxed);
+    });
+  }
+  if (frame == FramePool::kNoFrame) return;
+  char* const copy = pool_->data(frame);
+  std::memcpy(copy, value, kValueBytes);
+  pool_->info(frame).tag = key;
+  // Release: before the index leads to the frame; pairs with who asks for a hot record's slot.
+  SlotsIn(slot_memory_)[frame].store(ref.slot(), std::memory_order_release);
+  // The copy is compared, whether or not reads are: what is damaged stays in the log. A write since
+  // the value was read has put another record in this one's place: that is told by the reference.
+  const bool installed = ValueSum(copy) == ref.value_sum() &&
+                         pool_->Install(frame, [&] { return index_.Swizzle(key, ref, frame); });
+  if (!installed) return pool_->GiveBack(frame);
+  // Relaxed: a statistic.
+  const uint64_t before = admissions_.fetch_add(1, std::memory_order_relaxed);
+  if ((before + 1) % kAdmissionsPerLimit == 0) UpdateLimit();
+}
+
+uint64_t ValueFrames::memory_bytes() const {
+  const uint32_t frame_count = pool_->frame_count();
+  // Slots and sketch are counted whole.
+  return sizeof(*this) + EpochManager::MemoryBytes() + sketch_.memory_bytes() +
+         frame_count * sizeof(std::atomic<uint32_t>) + pool_->memory_bytes();
+}
+
+ValueFrameStats ValueFrames::Stats() const {
+  ValueFrameStats stats;
+  const EpochManager::Counts counts = epochs_.TakeCounts();
+  stats.memory_bytes = memory_bytes();
+  stats.limit_bytes = limit_bytes_.load(std::memory_order_relaxed);
+  stats.value_count = pool_->used_count();
+  stats.hit_count = counts.hits;
+  stats.miss_count = counts.misses;
+  stats.admission_count = admission_count();
+  stats.eviction_count = pool_->eviction_count();
+  return stats;
+}
+
+bool ValueFrames::Owner::IsNewest(uint32_t frame, ValueRef* ref) const noexcept {
+  const uint64_t key = frames_.pool_->info(frame).tag;
+  const Status status = Guarded([&] { return frames_.index_.FindHot(key, ref); });
+  return status.ok() && ref->hot() && ref->frame() == frame;
+}
+
+FrameOwner::Cooled ValueFrames::Owner::Cool(uint32_t frame) noexcept {
+  ValueRef ref;
+  const uint64_t key = frames_.pool_->info(frame).tag;
+  const bool cooled = IsNewest(frame, &ref) && frames_.index_.Cool(key, frame);
+  return cooled ? Cooled::kMarked : Cooled::kGone;
+}
+
+bool ValueFrames::Owner::WasHeated(uint32_t frame) noexcept {
+  ValueRef ref;
+  return IsNewest(frame, &ref) && !ref.cooling();
+}
+
+bool ValueFrames::Owner::Unswizzle(uint32_t frame, bool only_cooling) noexcept {
+  // An orphan's frame is nobody's any more.
+  return frames_.index_.Unswizzle(frames_.pool_->info(frame).tag, frame, only_cooling) !=
+         Index::Unswizzled::kHeated;
+}
+
+}  // namespace engine_race::l1
