@@ -279,7 +279,8 @@ class FramePool {
 template <typename GoesFn>
 uint32_t FramePool::TakeInExchange(uint32_t reserve, const GoesFn& goes) noexcept {
   const std::lock_guard lock(mutex_);
-  CountSpare();
+  // Several at once, for it takes a look at every reader.
+  if (spare_count() <= reserve && retired_.count >= BatchSize()) Reclaim();
   if (spare_count() <= reserve) {
     const uint32_t victim = FindVictim();
     if (victim == kNoFrame) return kNoFrame;
@@ -290,7 +291,6 @@ uint32_t FramePool::TakeInExchange(uint32_t reserve, const GoesFn& goes) noexcep
       return kNoFrame;
     }
     // Not one after the other while readers keep all of them from being used again.
-    if (retired_.count > reserve + BatchSize()) Reclaim();
     if (retired_.count > reserve + BatchSize() || !EvictVictim()) return kNoFrame;
   }
   return TakeFree();

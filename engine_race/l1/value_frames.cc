@@ -29,15 +29,18 @@ uint64_t ValueFrames::FixedBytes(uint32_t max_count) {
          FrequencySketch::MemoryBytes(max_count) + max_count * kDescriptionBytes;
 }
 
+uint64_t ValueFrames::BytesFor(uint32_t frame_count) {
+  return FixedBytes(frame_count) + uint64_t{frame_count} * kValueBytes;
+}
+
 Status ValueFrames::Create(Index* index, uint64_t max_bytes, LimitFn limit,
                            std::unique_ptr<ValueFrames>* frames) {
   frames->reset();
   // As many as fit with what describes them.
-  const uint64_t bytes_each =
-      kValueBytes + kDescriptionBytes + FrequencySketch::MemoryBytes(1u << 20) / (1u << 20);
-  const auto count =
-      static_cast<uint32_t>(std::min<uint64_t>(max_bytes / bytes_each, Swip::kNumberMask));
-  if (count == 0 || FixedBytes(count) + kValueBytes > max_bytes) return Status::Ok();
+  constexpr uint64_t kBytesEach = kValueBytes + kDescriptionBytes + 64;
+  auto count = static_cast<uint32_t>(std::min<uint64_t>(max_bytes / kBytesEach, Swip::kNumberMask));
+  while (count > 0 && BytesFor(count) > max_bytes) --count;
+  if (count == 0) return Status::Ok();
   return Guarded([&] {
     std::unique_ptr<ValueFrames> made(new ValueFrames(index, std::move(limit)));
     ENGINE_RACE_RETURN_IF_ERROR(made->sketch_.Allocate(count));
@@ -90,16 +93,21 @@ bool ValueFrames::IsWorthATry(uint32_t frequency) noexcept {
   return refusals_.fetch_add(1, std::memory_order_relaxed) % kRefusals == 0;
 }
 
+// How often the frame's value was asked for lately; an orphan is worth nothing.
+uint32_t ValueFrames::WorthOf(uint32_t frame) const noexcept {
+  ValueRef ref;
+  return owner_.IsNewest(frame, &ref) ? sketch_.Estimate(pool_->info(frame).tag) : 0;
+}
+
 void ValueFrames::Admit(uint64_t key, ValueRef ref, const char* value,
                         uint32_t frequency) noexcept {
   const bool was_full = is_full();
-  const uint32_t frame = pool_->TakeInExchange(reserve(), [&](uint32_t victim) {
-    return sketch_.Estimate(pool_->info(victim).tag) < frequency;
-  });
+  const uint32_t frame = pool_->TakeInExchange(
+      reserve(), [&](uint32_t victim) { return WorthOf(victim) < frequency; });
   if (was_full) {
     pool_->LookAtVictim([&](uint32_t victim) {
       // Relaxed: a hint.
-      threshold_.store(sketch_.Estimate(pool_->info(victim).tag), std::memory_order_relaxed);
+      threshold_.store(WorthOf(victim), std::memory_order_relaxed);
     });
   }
   if (frame == FramePool::kNoFrame) return;

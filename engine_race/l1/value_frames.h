@@ -52,6 +52,9 @@ class ValueFrames {
                        std::unique_ptr<ValueFrames>* frames);
   ~ValueFrames();
 
+  // What so many frames take with all that describes them.
+  static uint64_t BytesFor(uint32_t frame_count);
+
   // Where the newest value of `key` is: use(const char* value) is called when that is a frame, and
   // *hot set; else *ref is the slot to read. As Index::Find otherwise. `use` does not wait for
   // anything; it may throw.
@@ -98,9 +101,10 @@ class ValueFrames {
     bool WasHeated(uint32_t frame) noexcept override;
     bool Unswizzle(uint32_t frame, bool only_cooling) noexcept override;
 
-   private:
     // Whether the newest record of the frame's key leads to it, and how.
     bool IsNewest(uint32_t frame, ValueRef* ref) const noexcept;
+
+   private:
     ValueFrames& frames_;
   };
 
@@ -115,6 +119,7 @@ class ValueFrames {
     return reserve_.load(std::memory_order_relaxed);  // a hint
   }
   bool is_full() const { return pool_->spare_count() <= reserve(); }
+  uint32_t WorthOf(uint32_t frame) const noexcept;
   bool IsWorthATry(uint32_t frequency) noexcept;
   void Admit(uint64_t key, ValueRef ref, const char* value, uint32_t frequency) noexcept;
 
