@@ -49,4 +49,22 @@ uint32_t AvailableCpuCount() {
   return std::max(std::thread::hardware_concurrency(), 1U);
 }
 
+std::vector<uint32_t> AvailableCpus() {
+  cpu_set_t set;
+  std::vector<uint32_t> cpus;
+  if (::sched_getaffinity(0, sizeof(set), &set) != 0) return cpus;
+  for (uint32_t cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (CPU_ISSET(cpu, &set)) cpus.push_back(cpu);
+  }
+  return cpus;
+}
+
+bool PinThread(uint32_t cpu) {
+  if (cpu >= CPU_SETSIZE) return false;
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(cpu, &set);
+  return ::sched_setaffinity(0, sizeof(set), &set) == 0;
+}
+
 }  // namespace engine_race

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <vector>
 
 #include "engine_race/base/status.h"
 
@@ -16,6 +17,10 @@ Status RunParallel(uint32_t count, const std::function<Status(uint32_t worker)>&
 
 // CPUs that this process may use, at least 1.
 uint32_t AvailableCpuCount();
+// Their numbers, ascending; empty where the system does not tell.
+std::vector<uint32_t> AvailableCpus();
+// Has the calling thread run on `cpu` alone: false, and nothing changes, where that is refused.
+bool PinThread(uint32_t cpu);
 
 }  // namespace engine_race
 
