@@ -26,7 +26,7 @@ using test::Sized;
 
 class CoreShardsTest : public ShardsTest {};
 
-// Moves and splits by chance.
+// A move or a split by chance, and time for some batches.
 void Shuffle(CoreShards* shards, const std::vector<test::KnownTable>& tables,
              std::mt19937_64* random) {
   const std::vector<SubTable> subs = shards->SubTables();
@@ -39,7 +39,11 @@ void Shuffle(CoreShards* shards, const std::vector<test::KnownTable>& tables,
                              : shards->Move(sub.id, worker);
   // The key may have been another sub-table's.
   EXPECT_TRUE(changed.ok() || changed.code() == Code::kInvalidArgument) << changed.ToString();
+  std::this_thread::sleep_for(std::chrono::microseconds(200));
 }
+
+// Batches of each thread; SHARD_BATCHES makes it longer.
+uint64_t BatchCount() { return test::FromEnvironment("SHARD_BATCHES", Sized(400, 60)); }
 
 // Batches by chance until `stop`, or as many as `limit`: the first wrong answer.
 std::string AskAround(ShardClient* client, const std::vector<test::KnownTable>& tables,
@@ -143,7 +147,7 @@ TEST_F(CoreShardsTest, ManyClientsAreAnsweredRightWhileSubTablesMoveAndSplit) {
     for (uint32_t i = 0; i < wrong.size(); ++i) {
       threads.emplace_back([&, i] {
         const std::unique_ptr<ShardClient> client = ClientOf(shards.get());
-        wrong[i] = AskAround(client.get(), tables_, i, Sized(300, 60), stop);
+        wrong[i] = AskAround(client.get(), tables_, i, BatchCount(), stop);
         --left;
       });
     }
@@ -165,7 +169,7 @@ TEST_F(CoreShardsTest, WorkersThatAskEachOtherAllGetTheirAnswers) {
   for (uint32_t i = 0; i < worker_count; ++i) {
     threads.emplace_back([&, i] {
       const Status ran = shards->Run(i, [&](ShardClient& client) {
-        wrong[i] = AskAround(&client, tables_, i, Sized(1000, 100), stop);
+        wrong[i] = AskAround(&client, tables_, i, BatchCount(), stop);
         return Status::Ok();
       });
       EXPECT_TRUE(ran.ok()) << ran.ToString();
