@@ -60,10 +60,13 @@ library_sources := $(sort $(wildcard engine_race/*.cc engine_race/*/*.cc))
 library_sources := $(filter-out %_avx2.cc %_avx512.cc,$(library_sources)) \
                    $(filter %_avx2.cc,$(library_sources)) $(filter %_avx512.cc,$(library_sources))
 main_sources := $(sort $(wildcard harness/*_main.cc))
-# The opponent in bin/bench_scan, or where its library is missing what says so.
-rocks_both := harness/rocks_ranges.cc harness/rocks_ranges_missing.cc
-rocks_source := $(if $(call has_header,rocksdb/db.h),$(firstword $(rocks_both)),$(lastword $(rocks_both)))
-harness_sources := $(filter-out $(main_sources) $(filter-out $(rocks_source),$(rocks_both)), \
+# The opponents in bin/bench_scan and bin/bench_l1, or where their library is missing what says so.
+rocks_missing := $(sort $(wildcard harness/rocks_*_missing.cc))
+rocks_there := $(rocks_missing:_missing.cc=.cc)
+rocks_both := $(rocks_there) $(rocks_missing)
+rocks_library := $(call has_header,rocksdb/db.h)
+rocks_sources := $(if $(rocks_library),$(rocks_there),$(rocks_missing))
+harness_sources := $(filter-out $(main_sources) $(filter-out $(rocks_sources),$(rocks_both)), \
                      $(sort $(wildcard harness/*.cc)))
 test_sources := $(sort $(shell find test -name '*.cc' -not -path 'test/judges/*' \
                          -not -path 'test/fuzz/*'))
@@ -78,10 +81,11 @@ guest_sources := $(sort $(wildcard harness/guest/*.cc))
 
 objects = $(addprefix $(BUILD)/,$(1:.cc=.o))
 library_objects := $(call objects,$(library_sources))
-# The I/O experiments, which compare tasks with Boost.Context: no other program needs it.
-io_objects := $(call objects,$(wildcard harness/io_*.cc))
-rocks_object := $(call objects,$(rocks_source))
-harness_objects := $(filter-out $(io_objects) $(rocks_object),$(call objects,$(harness_sources)))
+# What bin/race alone has: the I/O experiments, which compare tasks with Boost.Context, and those of
+# L1, which are shown as these are.
+race_objects := $(call objects,$(wildcard harness/io_*.cc harness/l1_race*.cc))
+rocks_objects := $(call objects,$(rocks_sources))
+harness_objects := $(filter-out $(race_objects) $(rocks_objects),$(call objects,$(harness_sources)))
 test_objects := $(call objects,$(test_sources))
 PROGRAMS := $(main_sources:harness/%_main.cc=$(BIN)/%)
 GUEST_INIT := build/guest/init
@@ -95,7 +99,7 @@ jobs = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc))
 submake = $(MAKE) --no-print-directory $(jobs)
 
 .PHONY: all library programs tests guest race test fuzz check bench bench-race bench-safety \
-        bench-io bench-scan flame mutants soak crash powercut nvme-guest asan tsan format clean \
+        bench-io bench-scan bench-l1 flame mutants soak crash powercut nvme-guest asan tsan format clean \
         help FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
@@ -156,6 +160,13 @@ bench-scan:  ## iterators, snapshots and ranges, beside RocksDB, into out/bench-
 	mkdir -p out
 	$(BIN)/bench_scan --json out/bench-scan.json $(BENCH_SCAN_ARGS)
 
+bench-l1:  ## lookups in memory step by step, beside RocksDB, into out/bench-l1.json; ten minutes
+	scripts/setup.sh race
+	scripts/setup.sh rocksdb || echo "bench-l1: going on without RocksDB"
+	$(submake) $(BIN)/bench_l1
+	mkdir -p out
+	$(BIN)/bench_l1 --json out/bench-l1.json $(BENCH_L1_ARGS)
+
 flame: $(BIN)/profile  ## a flame graph, out/flame-PHASE.svg; PHASE=seek, `bin/profile -h` lists them
 	scripts/setup.sh flame
 	scripts/flame record $(or $(PHASE),seek) $(FLAME_ARGS)
@@ -214,9 +225,9 @@ $(PROGRAMS): $(BIN)/%: $(BUILD)/harness/%_main.o $(harness_objects) $(library_ob
 	@echo "link $@"
 	$(quiet)$(CXX) $(LDFLAGS) $(filter %.o,$^) $(THIRD_PARTY_ARCHIVES) $(LDLIBS) -o $@
 $(BIN)/bench_micro: LDLIBS += -lbenchmark
-$(BIN)/race: $(io_objects)
-$(BIN)/bench_scan: $(rocks_object)
-$(BIN)/bench_scan: LDLIBS += $(if $(filter %_missing.cc,$(rocks_source)),,-lrocksdb)
+$(BIN)/race: $(race_objects)
+$(BIN)/bench_scan $(BIN)/bench_l1: $(rocks_objects)
+$(BIN)/bench_scan $(BIN)/bench_l1: LDLIBS += $(if $(rocks_library),-lrocksdb)
 $(BIN)/race $(BUILD)/engine_tests: LDLIBS += -lboost_context
 # What writing would cost without checksums is measured by leaving them out, there alone.
 $(BIN)/bench_safety: LDFLAGS += -Wl,--wrap=_ZN11engine_race9HashValueEPKv
@@ -227,7 +238,7 @@ WRAPPED_CALLS := pread pwrite fsync fdatasync fallocate ftruncate lseek openat r
                  $(addprefix io_uring_,queue_init_params register_buffers register_files \
                                        enable_rings submit_and_wait peek_batch_cqe)
 $(BUILD)/engine_tests: LDFLAGS += $(WRAPPED_CALLS:%=-Wl,--wrap=%)
-$(BUILD)/engine_tests: $(test_objects) $(harness_objects) $(io_objects) $(library_objects) $(BUILD)/sources.txt
+$(BUILD)/engine_tests: $(test_objects) $(harness_objects) $(race_objects) $(library_objects) $(BUILD)/sources.txt
 	@echo "link $@"
 	$(quiet)$(CXX) $(LDFLAGS) $(filter %.o,$^) $(THIRD_PARTY_ARCHIVES) -lgtest -lgtest_main $(LDLIBS) -o $@
 

@@ -1,7 +1,5 @@
 #include "harness/bench_index.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
@@ -34,13 +32,6 @@ namespace format = engine_race::format;
 
 constexpr size_t kSlabBytes = size_t{64} << 20;
 constexpr size_t kMaxLookups = 4000000;
-
-uint32_t CpuCount() {
-  cpu_set_t cpus;
-  if (sched_getaffinity(0, sizeof(cpus), &cpus) == 0)
-    return static_cast<uint32_t>(CPU_COUNT(&cpus));
-  return std::max(std::thread::hardware_concurrency(), 1U);
-}
 
 // Seconds that `threads` threads take for `work`, which hands out buckets with *next.
 double TimeTeam(uint32_t threads, const std::function<void(std::atomic<uint32_t>* next)>& work) {

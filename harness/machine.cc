@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "harness/race_dir.h"
@@ -21,18 +22,30 @@ std::string CpuModel() {
   return "unknown";
 }
 
-int CpuCount() {
-  cpu_set_t cpus;
-  CPU_ZERO(&cpus);
-  return sched_getaffinity(0, sizeof(cpus), &cpus) == 0 ? CPU_COUNT(&cpus) : 0;
-}
-
 std::string Kernel() {
   utsname name = {};
   return uname(&name) == 0 ? std::string(name.sysname) + " " + name.release : "unknown";
 }
 
 }  // namespace
+
+uint32_t CpuCount() {
+  cpu_set_t cpus;
+  CPU_ZERO(&cpus);
+  if (sched_getaffinity(0, sizeof(cpus), &cpus) != 0) return 1;
+  return static_cast<uint32_t>(CPU_COUNT(&cpus));
+}
+
+uint64_t FreeMemoryBytes() {
+  std::ifstream info("/proc/meminfo");
+  uint64_t kib = 0;
+  std::string name;
+  while (info >> name && name != "MemAvailable:") {
+    info.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
+  }
+  info >> kib;
+  return kib * 1024;
+}
 
 nlohmann::json DescribeMachine(const std::string& dir) {
   const auto pages = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES));

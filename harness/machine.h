@@ -4,6 +4,7 @@
 #ifndef HARNESS_MACHINE_H_
 #define HARNESS_MACHINE_H_
 
+#include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
@@ -11,6 +12,11 @@ namespace harness {
 
 // CPU model, CPUs that this process may use, memory, kernel, and the file system of `dir`.
 nlohmann::json DescribeMachine(const std::string& dir);
+
+// That this process may use; 1 where the system does not tell.
+uint32_t CpuCount();
+// That can be had without anybody's being swapped out; 0 where /proc does not tell.
+uint64_t FreeMemoryBytes();
 
 }  // namespace harness
 

@@ -58,7 +58,7 @@ plot_needs='
 /usr/lib/python3*/dist-packages/matplotlib  python3-matplotlib
 '
 
-# What bin/bench_scan is held against.
+# What bin/bench_scan and bin/bench_l1 are held against.
 rocksdb_needs='
 rocksdb/db.h             librocksdb-dev
 '
