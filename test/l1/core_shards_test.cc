@@ -419,10 +419,10 @@ TEST_F(CoreShardsTest, AHotTableIsSpreadByWhatWasAskedFor) {
   KnownBatch batch(&tables_);
   bool changed = true;
   uint32_t steps = 0;
-  for (; changed && steps < 30; ++steps) {
-    for (uint32_t i = 0; i < 200; ++i) {
+  for (; changed && steps < 12; ++steps) {
+    for (uint32_t i = 0; i < 40; ++i) {
       batch.Clear();
-      for (uint32_t k = 0; k < 20; ++k) batch.Add(2, keys[2000 + random() % 2000]);
+      for (uint32_t k = 0; k < 40; ++k) batch.Add(2, keys[2000 + random() % 2000]);
       client->Get(batch.gets());
       ASSERT_EQ(batch.Wrong(), "");
     }
