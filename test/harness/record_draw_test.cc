@@ -50,10 +50,10 @@ TEST(RecordDrawTest, ZipfianDrawsFollowTheExponent) {
   };
   EXPECT_NEAR(drawn(0, 1), expected(0, 1), 6 * std::sqrt(expected(0, 1)));
   EXPECT_NEAR(drawn(1, 2), expected(1, 2), 6 * std::sqrt(expected(1, 2)));
-  // Beyond them the method is close, not exact.
-  EXPECT_NEAR(drawn(0, 50), expected(0, 50), 0.02 * expected(0, 50));
-  EXPECT_NEAR(drawn(50, 500), expected(50, 500), 0.03 * expected(50, 500));
-  EXPECT_NEAR(drawn(500, 5000), expected(500, 5000), 0.03 * expected(500, 5000));
+  // Beyond them the method is close, not exact: a few percent.
+  EXPECT_NEAR(drawn(0, 50), expected(0, 50), 0.05 * expected(0, 50));
+  EXPECT_NEAR(drawn(50, 500), expected(50, 500), 0.05 * expected(50, 500));
+  EXPECT_NEAR(drawn(500, 5000), expected(500, 5000), 0.05 * expected(500, 5000));
 }
 
 TEST(RecordDrawTest, HotRecordsAreNotNeighbours) {
