@@ -12,6 +12,7 @@
 #include "harness/fio_runner.h"
 #include "harness/io_command.h"
 #include "harness/json_file.h"
+#include "harness/l1_race_command.h"
 #include "harness/machine.h"
 #include "harness/race_dir.h"
 #include "harness/race_phase.h"
@@ -212,8 +213,11 @@ int main(int argc, char** argv) {
   dump->add_flag("--buckets", every_bucket, "and a line for each bucket");
   harness::IoFlags io_flags;
   const CLI::App* const io = harness::AddIoCommand(&app, &io_flags);
+  harness::L1RaceFlags l1_flags;
+  const CLI::App* const l1 = harness::AddL1Command(&app, &l1_flags);
   CLI11_PARSE(app, argc, argv);
   if (*io) return harness::RunIo(io_flags);
+  if (*l1) return harness::RunL1Command(l1_flags);
   if (*verify) return harness::VerifyStoreIn(store_dir);
   if (*dump) return harness::DumpStoreIn(store_dir, every_bucket);
   return harness::Race(flags);
