@@ -28,12 +28,15 @@ constexpr char kSeek[] = "seek_gain";
 constexpr char kEpochUniform[] = "epoch_vs_refcount, uniform keys";
 constexpr char kBatchedScattered[] = "batched_vs_single, single keys of any table";
 
-constexpr ClaimTarget kTargets[] = {
-    {kEncoding, ">= 1.3"}, {kSwizzle, ">= 3.0"}, {kTotal, ">= 3.2"},
-    {kSimd, ""},           {kSeek, ">= 1.0"},    {kBaselineVsRocks, ">= 1.0"},
-    {kVsRocks, ">= 7"},    {kEpoch, ">= 1.3"},   {kBatched, ">= 3"}};
+constexpr ClaimTarget kTargets[] = {{kEncoding, ">= 1.3"},     {kSwizzle, ">= 3.0"},
+                                    {kTotal, ">= 3.2"},        {kSimd, ""},
+                                    {kSharedNothing, ""},      {kBaselineVsRocks, ">= 1.0"},
+                                    {kVsRocks, ">= 7"},        {kEpoch, ">= 1.3"},
+                                    {kBatched, ">= 3"},        {kSeek, ">= 1.0"},
+                                    {kZipfGain, ">= 5"},       {kHitRate, ">= 0.9"},
+                                    {kUniformCost, "<= 0.08"}, {kHotRead, "<= 1.6"}};
 
-// What the names of the file mean; all are ratios of throughput.
+// What the names of the file mean; those of tables are ratios of throughput.
 constexpr std::pair<const char*, const char*> kWhat[] = {
     {kEncoding, "the tree with its best search over the baseline, both through the cache"},
     {kSwizzle, "the same with everything by pointer over the baseline: cumulative"},
@@ -51,7 +54,14 @@ constexpr std::pair<const char*, const char*> kWhat[] = {
      "pointer, one thread"},
     {kSeek,
      "a seek and its steps in the tree over the same in the baseline, both through the "
-     "cache, one thread"}};
+     "cache, one thread"},
+    {kSharedNothing,
+     "workers that ask each other over as many threads that share, everything by "
+     "pointer, the hand-over included"},
+    {kZipfGain, "zipfian reads of the engine with frames for values over none, on disk"},
+    {kHitRate, "the rate of hits after a scan of everything over the one before"},
+    {kUniformCost, "CPU of a uniform read with frames over one without, less 1, on tmpfs"},
+    {kHotRead, "a read of what is in frames over a copy of as many bytes"}};
 
 std::string Threads(uint32_t count) {
   return count == 1 ? ", 1 thread" : ", " + std::to_string(count) + " threads";
@@ -59,6 +69,15 @@ std::string Threads(uint32_t count) {
 
 // Of a set of tables or a database in memory, above what the records themselves take.
 constexpr double kMemoryOverhead = 1.5;
+
+L1EngineShape EngineShape(const L1BenchConfig& config) {
+  L1EngineShape shape = config.engine;
+  shape.dir = config.dir;
+  shape.tmpfs_dir = config.tmpfs_dir;
+  shape.round_count = config.rounds.round_count;
+  shape.seed = config.rounds.seed;
+  return shape;
+}
 
 }  // namespace
 
@@ -72,13 +91,18 @@ uint64_t L1BenchMemoryBytes(const L1BenchConfig& config) {
   // The ladder of steps.
   const double copies = static_cast<double>(L1Ladder().size());
   const double record_bytes = static_cast<double>(config.records().byte_count());
-  return static_cast<uint64_t>(copies * kMemoryOverhead * record_bytes) +
-         config.lookup_count * 2 * config.shape.key_bytes;
+  const uint64_t lookup_bytes = config.lookup_count * 2 * config.shape.key_bytes;
+  return std::max(static_cast<uint64_t>(copies * kMemoryOverhead * record_bytes) + lookup_bytes,
+                  L1EngineMemoryBytes(EngineShape(config)));
 }
 
 uint64_t L1BenchDiskBytes(const L1BenchConfig& config) {
   // Three encodings, and RocksDB while it is compacted.
-  return 5 * L1Files::BytesOf(config.records());
+  return 5 * L1Files::BytesOf(config.records()) + L1EngineDiskBytes(EngineShape(config));
+}
+
+uint64_t L1BenchTmpfsBytes(const L1BenchConfig& config) {
+  return L1EngineTmpfsBytes(EngineShape(config));
 }
 
 BenchL1::BenchL1(const L1BenchConfig& config) : config_(config), rounds_(kTargets) {}
@@ -97,7 +121,9 @@ bool BenchL1::Run(const std::function<void()>& after_part) {
       {"seeks", Wants(kSeek), &BenchL1::Seeks},
       {"protections", Wants(kEpoch), &BenchL1::Protections},
       {"batches", Wants(kBatched), &BenchL1::Batches},
-      {"RocksDB", WantsAny({kBaselineVsRocks, kVsRocks}), &BenchL1::Rocks}};
+      {"shared nothing", WantsAny({kTotal, kSharedNothing}), &BenchL1::SharedNothing},
+      {"RocksDB", WantsAny({kBaselineVsRocks, kVsRocks}), &BenchL1::Rocks},
+      {"engine", WantsAny({kZipfGain, kHitRate, kUniformCost, kHotRead}), &BenchL1::Engine}};
   const Status opened = L1Files::Open(config_.dir, config_.records(), &files_);
   if (!opened.ok()) errors_.push_back(opened.ToString());
   for (const auto& [name, is_wanted, part] : parts) {
@@ -164,8 +190,13 @@ engine_race::Status BenchL1::Steps() {
     }
   }
   ENGINE_RACE_RETURN_IF_ERROR(Compare(contenders, ratios));
-  rounds_.Settle(kTotal, rounds_.Median(kSwizzle));
+  SettleTotal();
   return Status::Ok();
+}
+
+void BenchL1::SettleTotal() {
+  if (!rounds_.has(kSwizzle)) return;
+  rounds_.Settle(kTotal, rounds_.Median(kSwizzle) * std::max(1.0, rounds_.Median(kSharedNothing)));
 }
 
 engine_race::Status BenchL1::Searches() {
@@ -231,6 +262,15 @@ engine_race::Status BenchL1::Batches() {
                               {kBatchedScattered, {contenders[0].name}, {contenders[2].name}}});
 }
 
+engine_race::Status BenchL1::SharedNothing() {
+  L1Shards shards({config_.rounds, config_.thread_count}, files_.get(), &rounds_);
+  ENGINE_RACE_RETURN_IF_ERROR(shards.Prepare());
+  ENGINE_RACE_RETURN_IF_ERROR(shards.Compare(Uniform()));
+  shards_json_ = shards.Describe();
+  SettleTotal();
+  return Status::Ok();
+}
+
 engine_race::Status BenchL1::AddRocks(std::vector<L1Contender>* contenders) {
   constexpr std::pair<RocksForm, const char*> kForms[] = {
       {RocksForm::kLru, "RocksDB, LRU cache"},
@@ -270,6 +310,18 @@ engine_race::Status BenchL1::Rocks() {
   return Compare(contenders, ratios);
 }
 
+engine_race::Status BenchL1::Engine() {
+  uniform_.reset();
+  L1Engine engine(EngineShape(config_), &rounds_);
+  Status status;
+  if (WantsAny({kZipfGain, kHitRate})) status = engine.CompareZipf();
+  if (status.ok() && Wants(kHitRate)) status = engine.ScanOnce();
+  if (status.ok() && Wants(kUniformCost)) status = engine.CompareUniform();
+  if (status.ok() && Wants(kHotRead)) status = engine.CompareHot();
+  engine_json_ = engine.about();
+  return status;
+}
+
 nlohmann::json BenchL1::ToJson() const {
   nlohmann::json json = rounds_.ToJson();
   json["what"] = nlohmann::json::object();
@@ -290,6 +342,8 @@ nlohmann::json BenchL1::ToJson() const {
                     {"search", NodeSearchName(BestNodeSearch())},
                     {"smoke", config_.is_smoke}};
   json["rocksdb"] = rocks_json_;
+  json["shards"] = shards_json_;
+  json["engine"] = engine_json_;
   json["machine"] = DescribeMachine(config_.dir);
   json["errors"] = errors_;
   return json;

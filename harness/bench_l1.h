@@ -16,14 +16,17 @@
 #include <vector>
 
 #include "harness/claim_rounds.h"
+#include "harness/l1_engine.h"
 #include "harness/l1_rounds.h"
+#include "harness/l1_shards.h"
 #include "harness/l1_tables.h"
 #include "harness/rocks_points.h"
 
 namespace harness {
 
 struct L1BenchConfig {
-  std::string dir;  // empty, or of an earlier run of the same
+  std::string dir;        // empty, or of an earlier run of the same
+  std::string tmpfs_dir;  // empty: the parts that need it fail
   uint64_t record_count = 20000000;
   uint32_t table_count = 32;
   engine_race::l1::TableShape shape;
@@ -35,6 +38,8 @@ struct L1BenchConfig {
   uint32_t hot_thread_count = 2;
   uint32_t batch_size = 64;
   uint32_t next_count = 10;  // after a seek
+  // Of the engine's own reads; directory, rounds and seed are the others'.
+  L1EngineShape engine;
   // The opponent; empty where there is none, and then its claims are not measured.
   MakeRocksPointsFn make_rocks;
   // Names of claims.
@@ -48,9 +53,10 @@ struct L1BenchConfig {
 };
 
 std::vector<std::string> L1ClaimNames();
-// What the part that takes the most holds at once.
+// What the part that takes the most of it holds at once.
 uint64_t L1BenchMemoryBytes(const L1BenchConfig& config);
 uint64_t L1BenchDiskBytes(const L1BenchConfig& config);
+uint64_t L1BenchTmpfsBytes(const L1BenchConfig& config);
 
 class BenchL1 {
  public:
@@ -77,7 +83,11 @@ class BenchL1 {
   Status Seeks();
   Status Protections();
   Status Batches();
+  Status SharedNothing();
   Status Rocks();
+  Status Engine();
+  // As soon as what it is made of has been measured.
+  void SettleTotal();
 
   // The tables of a step; null where this CPU cannot.
   Status Open(const char* step, L1Tables** tables);
@@ -98,6 +108,8 @@ class BenchL1 {
   std::map<std::string, std::unique_ptr<L1Tables>> tables_;
   std::vector<std::unique_ptr<RocksPoints>> rocks_;
   nlohmann::json rocks_json_;
+  nlohmann::json shards_json_;
+  nlohmann::json engine_json_;
   std::vector<std::string> errors_;
 };
 

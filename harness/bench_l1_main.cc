@@ -21,6 +21,7 @@ constexpr char kProgram[] = "bench_l1";
 struct L1Flags {
   L1BenchConfig config;
   std::string parent = ".";
+  std::string tmpfs = "/dev/shm";
   std::string json_path;
   std::vector<std::string> only;
 };
@@ -29,6 +30,7 @@ void AddFlags(L1Flags* flags, CLI::App* app) {
   L1BenchConfig& config = flags->config;
   app->add_option("--dir", flags->parent, "works in a fresh directory in here")
       ->capture_default_str();
+  app->add_option("--tmpfs", flags->tmpfs, "a tmpfs")->capture_default_str();
   app->add_option("--json", flags->json_path, "where the figures go; by default nowhere");
   app->add_option("--records", config.record_count, "in all tables")->capture_default_str();
   app->add_option("--tables", config.table_count)
@@ -57,6 +59,16 @@ void Shrink(L1BenchConfig* config) {
   config->rounds.round_count = 1;
   config->rounds.seconds = config->rounds.warming_seconds = 0.002;
   config->lookup_count = 4096;
+  L1EngineShape& engine = config->engine;
+  engine.memory_budget_bytes = engine_race::kMinMemoryBudgetBytes;
+  engine.record_count = 16384;
+  engine.uniform_record_count = 65536;
+  engine.hot_record_count = 2000;
+  engine.thread_count = 4;
+  engine.keys_per_call = 100;
+  engine.warming_read_count = 20000;
+  engine.probe_read_count = 10000;
+  engine.seconds = 0.02;
 }
 
 int Bench(L1Flags flags) {
@@ -78,6 +90,8 @@ int Bench(L1Flags flags) {
   const TmpfsDir dir(flags.parent, 0);
   if (dir.path().empty()) return RefuseBench(kProgram, "cannot work in " + flags.parent);
   config.dir = dir.path();
+  const TmpfsDir tmpfs(flags.tmpfs, L1BenchTmpfsBytes(config));
+  config.tmpfs_dir = tmpfs.path();
   CatchInterrupts();
   BenchL1 bench(config);
   bench.Run([&] { SaveJson(bench.ToJson(), flags.json_path); });
