@@ -6,6 +6,7 @@
 #include <new>
 
 #include "engine_race/base/checksum.h"
+#include "engine_race/l1/tree_block.h"
 
 namespace engine_race::l1 {
 
@@ -113,12 +114,18 @@ Status ExtentFileBuilder::Add(const char* key, const char* payload) {
 }
 
 Status ExtentFileBuilder::FinishBlock() {
-  const uint64_t block = index_->record_count() + 1;
-  index_->Add(records_->last_key(), reinterpret_cast<const char*>(&block));
-  char* const data = extent_.data() + block * kBlockBytes;
+  const uint32_t block = index_->record_count() + 1;
+  char* const data = extent_.data() + size_t{block} * kBlockBytes;
+  const uint32_t record_count = records_->record_count();
+  char last_key[kMaxKeyBytes];
+  std::memcpy(last_key, records_->last_key(), shape_.key_bytes);
   records_->Finish(data);
-  Seal(table_id_,
-       PlaceOf(static_cast<uint32_t>(block_counts_.size()), static_cast<uint32_t>(block)), data);
+  Seal(table_id_, PlaceOf(static_cast<uint32_t>(block_counts_.size()), block), data);
+  const BlockEntry entry = encoding_ == Encoding::kTree
+                               ? BlockEntry(block, record_count, TreeBlock(data).record_bytes())
+                               : BlockEntry(block, 0, 0);
+  const uint64_t word = entry.word();
+  index_->Add(last_key, reinterpret_cast<const char*>(&word));
   return block == kDataBlocksPerExtent ? FinishExtent() : Status::Ok();
 }
 

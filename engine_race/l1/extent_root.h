@@ -44,6 +44,12 @@ class ExtentRoot {
     return extent;
   }
 
+  // About which of the extent's `count` blocks can hold `key`, if its keys are spread evenly.
+  uint32_t GuessBlock(uint32_t extent, const char* key, uint32_t count) const {
+    return GuessRank(extent > 0 ? words_[extent - 1] : 0, words_[extent],
+                     WordAfter(key, key_bytes_, prefix_bytes_), count);
+  }
+
   const char* LastKey(uint32_t extent) const {
     return last_keys_.data() + size_t{extent} * key_bytes_;
   }

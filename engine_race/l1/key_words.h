@@ -51,6 +51,22 @@ inline uint32_t CommonPrefix(const char* a, const char* b, uint32_t size) {
   return static_cast<uint32_t>(std::mismatch(a, a + size, b).first - a);
 }
 
+// About which of `count` > 0 keys whose words are spread evenly from `low` to `high` has `word`:
+// right for keys that are hashes or random, and of no harm for others, where nothing but speed
+// depends on it.
+inline uint32_t GuessRank(uint64_t low, uint64_t high, uint64_t word, uint32_t count) {
+  if (word <= low) return 0;
+  if (word >= high) return count - 1;
+  const double part = static_cast<double>(word - low) / static_cast<double>(high - low);
+  return std::min(static_cast<uint32_t>(part * count), count - 1);
+}
+
+// Loads a line that will be needed soon, and waits for nothing. A prefetch instruction would not
+// do: where the page has to be looked up first, processors drop it.
+inline void Touch(const void* line) {
+  asm volatile("" : : "r"(*static_cast<const volatile char*>(line)));
+}
+
 }  // namespace engine_race::l1
 
 #endif  // ENGINE_RACE_L1_KEY_WORDS_H_

@@ -57,16 +57,30 @@ Status Table::CheckOptions() const {
 Table::~Table() {
   if (roots_ == nullptr) return;
   for (uint32_t extent = 0; extent < file_->extent_count(); ++extent) {
-    const Swip root(roots_[extent].load(std::memory_order_acquire));
-    if (!root.hot()) continue;
-    // An evictor may be faster, and then has done the same; an index goes after its blocks.
-    const std::atomic<uint64_t>* const children = pool_->info(root.number()).children.get();
-    for (uint32_t rank = 0; rank < file_->block_count(extent); ++rank) {
-      const Swip child(children[rank].load(std::memory_order_acquire));
-      if (child.hot()) pool_->Remove(child.number());
+    // More than once only if blocks are evicted meanwhile.
+    while (RemoveFrames(extent)) {
     }
-    pool_->Remove(root.number());
   }
+}
+
+bool Table::RemoveFrames(uint32_t extent) {
+  uint32_t frames[kBlocksPerExtent];
+  uint32_t count = 0;
+  {
+    const EpochManager::Guard guard(*epochs_);
+    // Sequentially consistent, both: behind the entry into the epoch.
+    const Swip root(roots_[extent].load(std::memory_order_seq_cst));
+    if (!root.hot()) return false;
+    const FrameInfo& info = pool_->info(root.number());
+    for (uint32_t rank = 0; rank < file_->block_count(extent); ++rank) {
+      const Swip child(info.children[rank].load(std::memory_order_seq_cst));
+      if (child.hot()) frames[count++] = child.number();
+    }
+    frames[count++] = root.number();
+  }
+  // One that was evicted meanwhile may be somebody else's now, who will load it again.
+  for (uint32_t i = 0; i < count; ++i) pool_->Remove(frames[i]);
+  return true;
 }
 
 Status Table::Get(const char* key, char* payload) const {
@@ -88,10 +102,17 @@ Status Table::GetByPointer(uint32_t extent, const char* key, char* payload) cons
       Readers readers(pool_, epochs_);
       uint32_t frame;
       if (readers.Follow(&roots_[extent], &frame)) [[likely]] {
+        const char* const index = pool_->data(frame);
         std::atomic<uint64_t>* const children = pool_->info(frame).children.get();
-        const uint32_t rank = RankIn(pool_->data(frame), key);
+        const bool guesses = encoding_ == Encoding::kTree;
+        if (guesses) TouchIndex(extent, key, index, children);
+        const uint32_t rank = RankIn(index, key);
         if (readers.Follow(&children[rank], &frame)) [[likely]] {
-          return CopyPayload(pool_->data(frame), key, payload);
+          const char* const block = pool_->data(frame);
+          if (guesses)
+            TouchRecords(index, rank, key,
+                         BlockEntry(children[rank].load(std::memory_order_relaxed)), block);
+          return CopyPayload(block, key, payload);
         }
         missing = rank + 1;
       }
@@ -101,6 +122,22 @@ Status Table::GetByPointer(uint32_t extent, const char* key, char* payload) cons
     ENGINE_RACE_RETURN_IF_ERROR(loaded);
   }
   return GetFromDisk(extent, key, payload);
+}
+
+// Each step of a search waits for a line of memory whose place the step before tells. Guessing
+// these places, from where the key lies between those of the level above, lets the waits overlap.
+inline void Table::TouchIndex(uint32_t extent, const char* key, const char* index,
+                              const std::atomic<uint64_t>* children) const {
+  const uint32_t rank = file_->root().GuessBlock(extent, key, file_->block_count(extent));
+  TreeBlock::TouchIndex(index, rank);
+  Touch(&children[rank]);
+}
+
+inline void Table::TouchRecords(const char* index, uint32_t rank, const char* key, BlockEntry entry,
+                                const char* block) const {
+  const uint32_t count = entry.record_count();
+  TreeBlock::TouchRecords(block, TreeBlock(index).GuessBetween(rank, key, count), count,
+                          entry.record_bytes());
 }
 
 Status Table::CopyPayload(const char* block, const char* key, char* payload) const {

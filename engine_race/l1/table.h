@@ -118,10 +118,16 @@ class Table final : private ParentFinder {
 
   Table() = default;
   Status CheckOptions() const;
+  // False when there was nothing to remove.
+  bool RemoveFrames(uint32_t extent);
   std::atomic<uint64_t>* FindParent(uint32_t frame, uint32_t* parent_frame) const override;
 
   template <typename Readers>
   Status GetByPointer(uint32_t extent, const char* key, char* payload) const;
+  void TouchIndex(uint32_t extent, const char* key, const char* index,
+                  const std::atomic<uint64_t>* children) const;
+  void TouchRecords(const char* index, uint32_t rank, const char* key, BlockEntry entry,
+                    const char* block) const;
   Status GetThroughCache(uint32_t extent, const char* key, char* payload) const;
   // Past the frames, for who finds none free.
   Status GetFromDisk(uint32_t extent, const char* key, char* payload) const;

@@ -47,9 +47,13 @@ Status Table::FillFrame(uint32_t frame, uint32_t extent, uint32_t block) const {
   const uint32_t count = file_->block_count(extent);
   info.children.reset(new (std::nothrow) std::atomic<uint64_t>[count]);
   if (info.children == nullptr) return Status::OutOfMemory("l1: swips of an index block");
-  for (uint32_t rank = 0; rank < count; ++rank) {
+  BlockCursor entry(encoding_, pool_->data(frame));
+  entry.SeekRank(0);
+  for (uint32_t rank = 0; rank < count && entry.valid(); ++rank, entry.Next()) {
+    uint64_t word;
+    std::memcpy(&word, entry.payload(), sizeof(word));
     // Relaxed: nobody else knows the frame.
-    info.children[rank].store(Swip().At(rank + 1).word(), std::memory_order_relaxed);
+    info.children[rank].store(word, std::memory_order_relaxed);
   }
   return Status::Ok();
 }

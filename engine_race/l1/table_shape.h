@@ -39,6 +39,33 @@ enum class Encoding : uint8_t {
   kTree = 3,     // a tree of 16 times 8 significant words
 };
 
+// What an index has for each block of records: its number in the extent, and, of blocks whose
+// records are all of one size, how many there are and that size, or zeros. With these a lookup can
+// guess where in the block a key is before it has seen the block.
+class BlockEntry {
+ public:
+  static constexpr uint32_t kCountBits = 12;
+  static constexpr uint32_t kBytesBits = 12;
+  static_assert(kBlockBytes / 9 < 1u << kCountBits);
+  static_assert(kMaxKeyBytes + kMaxPayloadBytes < 1u << kBytesBits);
+
+  BlockEntry(uint32_t block, uint32_t record_count, uint32_t record_bytes)
+      : word_(block | uint64_t{record_count} << kCountShift |
+              uint64_t{record_bytes} << kBytesShift) {}
+  explicit BlockEntry(uint64_t word) : word_(word) {}
+
+  uint64_t word() const { return word_; }
+  // The place of these numbers in a swip is the owner's, so they stay with it wherever it leads.
+  uint32_t record_count() const { return (word_ >> kCountShift) & ((1u << kCountBits) - 1); }
+  uint32_t record_bytes() const { return (word_ >> kBytesShift) & ((1u << kBytesBits) - 1); }
+
+ private:
+  static constexpr uint32_t kCountShift = 26;
+  static constexpr uint32_t kBytesShift = kCountShift + kCountBits;
+
+  uint64_t word_;
+};
+
 // Ends every block: Hash64 of all that is before it, seeded with where the block belongs.
 inline constexpr size_t kBlockSumBytes = 8;
 inline constexpr size_t kBlockBodyBytes = kBlockBytes - kBlockSumBytes;

@@ -14,6 +14,7 @@
 #define ENGINE_RACE_L1_TREE_BLOCK_H_
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 
@@ -53,6 +54,26 @@ class TreeBlock {
   // How many records have keys below `key`.
   template <typename Search>
   uint32_t LowerBound(const char* key, const Search& search) const;
+
+  // Of an index, a block with a record in each run: about which of `count` records that are spread
+  // evenly between its keys before `rank` and at it `key` is.
+  uint32_t GuessBetween(uint32_t rank, const char* key, uint32_t count) const {
+    const uint64_t* const heads = nodes().leaves[0];
+    return GuessRank(rank > 0 ? heads[rank - 1] : 0, heads[rank], WordOfKey(key), count);
+  }
+  // Touches what a search needs if its key is about the `rank`th of so many records: of an index,
+  // and of a block whose records have so many bytes. Of the block's bytes it knows nothing yet.
+  static void TouchIndex(const char* block, uint32_t rank) {
+    TouchNodes(block, rank / kLeafFanout);
+  }
+  static void TouchRecords(const char* block, uint32_t rank, uint32_t count,
+                           uint32_t record_bytes) {
+    TouchNodes(block, rank / ((count + kMaxRuns - 1) / kMaxRuns * kLeafFanout));
+    const uint32_t about = kRecordsOffset + rank * record_bytes;
+    const uint32_t begin = std::min<uint32_t>(about - std::min(about, kTouchedBefore),
+                                              kBlockBytes - kTouchedLines * kLineBytes);
+    for (uint32_t line = 0; line < kTouchedLines; ++line) Touch(block + begin + line * kLineBytes);
+  }
 
   // A search in steps, for many keys at once: what a step needs was fetched ahead by the one
   // before. The first needs the header and the root, FetchRun's `run` is what Find's search gives.
@@ -94,6 +115,15 @@ class TreeBlock {
   const char* Payload(uint32_t rank) const { return Record(rank) + header().rest_bytes; }
 
  private:
+  static constexpr uint32_t kLineBytes = 64;
+  // Around the guessed record, as far as guesses in blocks of evenly spread keys go astray.
+  static constexpr uint32_t kTouchedBefore = 2 * kLineBytes;
+  static constexpr uint32_t kTouchedLines = 6;
+
+  static void TouchNodes(const char* block, uint32_t leaf) {
+    for (uint32_t line = 0; line < 3; ++line) Touch(block + line * kLineBytes);
+    Touch(block + sizeof(TreeBlockHeader) + offsetof(NodeWords, leaves) + leaf * kLineBytes);
+  }
   const TreeBlockHeader& header() const {
     return *reinterpret_cast<const TreeBlockHeader*>(block_);
   }
