@@ -61,11 +61,10 @@ inline uint32_t GuessRank(uint64_t low, uint64_t high, uint64_t word, uint32_t c
   return std::min(static_cast<uint32_t>(part * count), count - 1);
 }
 
-// Loads a line that will be needed soon, and waits for nothing. A prefetch instruction would not
-// do: where the page has to be looked up first, processors drop it.
-inline void Touch(const void* line) {
-  asm volatile("" : : "r"(*static_cast<const volatile char*>(line)));
-}
+// Loads what will be needed soon, a word or the line at `line`, and waits for nothing. A prefetch
+// instruction would not do: where the page has to be looked up first, processors drop it.
+inline void Touch(uint64_t loaded) { asm volatile("" : : "r"(loaded)); }
+inline void TouchLine(const char* line) { Touch(static_cast<uint8_t>(*line)); }
 
 }  // namespace engine_race::l1
 

@@ -37,7 +37,9 @@ enum class NodeSearch : uint8_t { kEarlyExit, kBranchless, kAvx2, kAvx512 };
 // Null when the running CPU cannot.
 NodeSearchFn NodeSearchKernel(NodeSearch search);
 const char* NodeSearchName(NodeSearch search);
-// What measured best where all of them can run.
+// The default: within the noise of the best for single lookups whose lines were touched ahead, and
+// ahead for many at once. Where a lookup waits for one line after the other, as through the cache,
+// kEarlyExit is.
 NodeSearch BestNodeSearch();
 
 namespace internal {

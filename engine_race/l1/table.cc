@@ -130,7 +130,8 @@ inline void Table::TouchIndex(uint32_t extent, const char* key, const char* inde
                               const std::atomic<uint64_t>* children) const {
   const uint32_t rank = file_->root().GuessBlock(extent, key, file_->block_count(extent));
   TreeBlock::TouchIndex(index, rank);
-  Touch(&children[rank]);
+  // Relaxed: as good as not looked at.
+  Touch(children[rank].load(std::memory_order_relaxed));
 }
 
 inline void Table::TouchRecords(const char* index, uint32_t rank, const char* key, BlockEntry entry,
@@ -184,6 +185,18 @@ TableStats Table::Stats() const {
   // Relaxed, both: statistics.
   stats.loaded_count = loaded_.load(std::memory_order_relaxed);
   stats.past_frames_count = past_frames_.load(std::memory_order_relaxed);
+  if (options_.indexes == Reach::kCache) return stats;
+  for (uint32_t extent = 0; extent < file_->extent_count(); ++extent) {
+    const EpochManager::Guard guard(*epochs_);
+    // Sequentially consistent: behind the entry into the epoch.
+    const Swip root(roots_[extent].load(std::memory_order_seq_cst));
+    if (!root.hot()) continue;
+    ++stats.hot_count;
+    // Relaxed: a statistic.
+    const uint32_t children =
+        pool_->info(root.number()).child_count.load(std::memory_order_relaxed);
+    if (children != FrameInfo::kClosed) stats.hot_count += children;
+  }
   return stats;
 }
 

@@ -16,6 +16,11 @@ struct ExtentObject {
   uint32_t block_count;
 };
 
+// What an index has of a block is the swip to it, as it is on disk.
+static_assert(BlockEntry::kCountShift == Swip::kNumberBits);
+static_assert((((uint64_t{1} << (BlockEntry::kBytesShift + BlockEntry::kBytesBits)) - 1) &
+               Swip::kTagMask) == 0);
+
 // Of a user's objects: the bits for what is in an extent, then the extent's.
 constexpr uint32_t kObjectBits = 8;
 constexpr uint32_t kExtentBits = 24;

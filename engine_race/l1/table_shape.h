@@ -44,7 +44,9 @@ enum class Encoding : uint8_t {
 // guess where in the block a key is before it has seen the block.
 class BlockEntry {
  public:
+  static constexpr uint32_t kCountShift = 26;
   static constexpr uint32_t kCountBits = 12;
+  static constexpr uint32_t kBytesShift = kCountShift + kCountBits;
   static constexpr uint32_t kBytesBits = 12;
   static_assert(kBlockBytes / 9 < 1u << kCountBits);
   static_assert(kMaxKeyBytes + kMaxPayloadBytes < 1u << kBytesBits);
@@ -60,9 +62,6 @@ class BlockEntry {
   uint32_t record_bytes() const { return (word_ >> kBytesShift) & ((1u << kBytesBits) - 1); }
 
  private:
-  static constexpr uint32_t kCountShift = 26;
-  static constexpr uint32_t kBytesShift = kCountShift + kCountBits;
-
   uint64_t word_;
 };
 

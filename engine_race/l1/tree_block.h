@@ -72,7 +72,8 @@ class TreeBlock {
     const uint32_t about = kRecordsOffset + rank * record_bytes;
     const uint32_t begin = std::min<uint32_t>(about - std::min(about, kTouchedBefore),
                                               kBlockBytes - kTouchedLines * kLineBytes);
-    for (uint32_t line = 0; line < kTouchedLines; ++line) Touch(block + begin + line * kLineBytes);
+    for (uint32_t line = 0; line < kTouchedLines; ++line)
+      TouchLine(block + begin + line * kLineBytes);
   }
 
   // A search in steps, for many keys at once: what a step needs was fetched ahead by the one
@@ -121,8 +122,8 @@ class TreeBlock {
   static constexpr uint32_t kTouchedLines = 6;
 
   static void TouchNodes(const char* block, uint32_t leaf) {
-    for (uint32_t line = 0; line < 3; ++line) Touch(block + line * kLineBytes);
-    Touch(block + sizeof(TreeBlockHeader) + offsetof(NodeWords, leaves) + leaf * kLineBytes);
+    for (uint32_t line = 0; line < 3; ++line) TouchLine(block + line * kLineBytes);
+    TouchLine(block + sizeof(TreeBlockHeader) + offsetof(NodeWords, leaves) + leaf * kLineBytes);
   }
   const TreeBlockHeader& header() const {
     return *reinterpret_cast<const TreeBlockHeader*>(block_);

@@ -177,6 +177,12 @@ TEST_P(L1TableTest, WhatFitsIsLoadedOnce) {
     for (const auto& [key, payload] : records) ExpectGet(*table, records, key);
     EXPECT_EQ(table->Stats().loaded_count, block_count);
     EXPECT_EQ(table->Stats().past_frames_count, 0u);
+    const bool indexes_in_frames = options().indexes == Reach::kPointer;
+    const bool records_in_frames = options().records == Reach::kPointer;
+    EXPECT_EQ(table->Stats().hot_count, records_in_frames   ? block_count
+                                        : indexes_in_frames ? table->file().extent_count()
+                                                            : 0);
+    EXPECT_EQ(memory.pool().used_count(), table->Stats().hot_count);
   }
 }
 
@@ -255,7 +261,6 @@ TEST_P(L1TableTest, RefusedMemoryIsAnAnswer) {
     std::unique_ptr<Table> table;
     std::string payload(kLarge.payload_bytes, '?');
     Status status;
-    Status walked;
     {
       const RefuseMemory refuse(passed);
       status = memory.Open(dir_, options(), &table);
