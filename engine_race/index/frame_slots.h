@@ -28,6 +28,17 @@ class FrameSlots {
     const ValueRef ref = word.Load();
     return ref.hot() ? SlotOfHot(word) : ref;
   }
+  // The same, where noted(frame) tells the slot that is noted now.
+  template <typename NotedFn>
+  ValueRef SettledSlotOf(const RefWord& word, const NotedFn& noted) const {
+    while (true) {
+      const uint64_t count = unswizzle_count();
+      const ValueRef ref = word.Load();
+      if (!ref.hot()) return ref;
+      const uint32_t slot = noted(ref.frame());
+      if (unswizzle_count() == count) return ref.InSlot(slot);
+    }
+  }
 
   // A word that led to a frame has been given its slot back. With the bucket's lock held shared,
   // and before anybody may use the frame again.
@@ -51,13 +62,7 @@ class FrameSlots {
 
  private:
   __attribute__((noinline)) ValueRef SlotOfHot(const RefWord& word) const {
-    while (true) {
-      const uint64_t count = unswizzle_count();
-      const ValueRef ref = word.Load();
-      if (!ref.hot()) return ref;
-      const uint32_t slot = NotedSlot(ref.frame());
-      if (unswizzle_count() == count) return ref.InSlot(slot);
-    }
+    return SettledSlotOf(word, [this](uint32_t frame) { return NotedSlot(frame); });
   }
 
   const std::atomic<uint32_t>* slots_ = nullptr;

@@ -44,6 +44,28 @@ TEST(FrameSlotsTest, AWordIsExchangedOnlyForWhatItWas) {
   EXPECT_EQ(word.Load().frame(), kFrame);
 }
 
+// In the middle of a look the frame is evicted, used for another record, and comes back.
+TEST(FrameSlotsTest, AFrameThatIsUsedAgainDuringALookIsLookedAtAgain) {
+  const ValueRef ref(kSlot, 0x1234, false);
+  for (const bool comes_back : {false, true}) {
+    SCOPED_TRACE(comes_back);
+    FrameSlots frames;
+    RefWord word;
+    word.Store(ref.InFrame(kFrame));
+    int looks = 0;
+    const ValueRef found = frames.SettledSlotOf(word, [&](uint32_t frame) {
+      EXPECT_EQ(frame, kFrame);
+      if (++looks > 1) return kSlot;
+      word.Store(ref);
+      frames.CountUnswizzle();
+      if (comes_back) word.Store(ref.InFrame(kFrame));
+      return kOthersSlot;
+    });
+    EXPECT_EQ(found, ref);
+    EXPECT_EQ(looks, comes_back ? 2 : 1);
+  }
+}
+
 // The frame comes and goes as fast as can be, and holds another record's value in between.
 TEST(FrameSlotsTest, ASlotIsTheRecordsOwnWhateverBecomesOfTheFrame) {
   std::vector<std::atomic<uint32_t>> slots(4);
@@ -54,8 +76,8 @@ TEST(FrameSlotsTest, ASlotIsTheRecordsOwnWhateverBecomesOfTheFrame) {
   word.Store(ref);
   std::atomic<bool> done{false};
   std::thread mover([&] {
-    // Release, both: as whoever notes slots has to.
-    while (!done.load(std::memory_order_relaxed)) {
+    for (uint64_t i = 0; i < test::Sized(1000000, 50000); ++i) {
+      // Release, both: as whoever notes slots has to.
       slots[kFrame].store(kSlot, std::memory_order_release);
       ValueRef seen = ref;
       EXPECT_TRUE(word.Exchange(&seen, ref.InFrame(kFrame)));
@@ -64,10 +86,10 @@ TEST(FrameSlotsTest, ASlotIsTheRecordsOwnWhateverBecomesOfTheFrame) {
       frames.CountUnswizzle();
       slots[kFrame].store(kOthersSlot, std::memory_order_release);
     }
+    done.store(true, std::memory_order_release);
   });
   uint64_t wrong = 0;
-  for (uint64_t i = 0; i < test::Sized(4000000, 400000); ++i) wrong += frames.SlotOf(word) != ref;
-  done.store(true, std::memory_order_relaxed);
+  while (!done.load(std::memory_order_acquire)) wrong += !(frames.SlotOf(word) == ref);
   mover.join();
   EXPECT_EQ(wrong, 0U);
 }

@@ -122,6 +122,10 @@ class Race {
       writing_.store(key, std::memory_order_release);
       buckets_.Write(key, slot, tombstone);
       newest_[key].store(State(slot, tombstone), std::memory_order_release);
+      // Writers go first: without a pause now and then nobody else would come to anything.
+      if (slot % 256 != 0) continue;
+      const uint64_t wanted = swizzled_.load(std::memory_order_relaxed) + 4;
+      while (swizzled_.load(std::memory_order_relaxed) < wanted) std::this_thread::yield();
     }
     written_.store(true, std::memory_order_release);
   }
@@ -270,8 +274,8 @@ class Race {
 // How many records each round writes can be set from outside.
 TEST(FramesRaceTest, FramesAreTheirReadersAndSlotsAreRight) {
   const auto writes =
-      static_cast<uint32_t>(test::FromEnvironment("FRAMES_RACE_WRITES", test::Sized(20000, 3000)));
-  for (uint64_t round = 1; round <= test::Sized(12, 4); ++round) {
+      static_cast<uint32_t>(test::FromEnvironment("FRAMES_RACE_WRITES", test::Sized(5000, 1000)));
+  for (uint64_t round = 1; round <= 4; ++round) {
     SCOPED_TRACE(round);
     Race race(round, round % 2 == 0 ? 48 : 600, writes, round % 4 < 2 ? 200 : 5000);
     ASSERT_NO_FATAL_FAILURE(race.Run());
