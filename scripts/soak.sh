@@ -4,8 +4,8 @@
 #   scripts/soak.sh
 #
 # What each part does is set by the environment: SOAK_KILLS (10000), SOAK_CUTS (500), SOAK_STATES
-# (1000000), SOAK_SNAPSHOTS (300 rounds), SOAK_DAMAGED (200000), SOAK_FUZZ_SECONDS (3600),
-# SOAK_DISK_MIB (8192); 0 leaves a part out. Logs lie in out/soak/, a line for each part in
+# (1000000), SOAK_SNAPSHOTS (300 rounds), SOAK_L1_SECONDS (300, of each flavour), SOAK_DAMAGED
+# (200000), SOAK_FUZZ_SECONDS (3600), SOAK_DISK_MIB (8192); 0 leaves a part out. Logs lie in out/soak/, a line for each part in
 # out/soak/report.txt.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -14,6 +14,7 @@ kills=${SOAK_KILLS:-10000}
 cuts=${SOAK_CUTS:-500}
 states=${SOAK_STATES:-1000000}
 snapshots=${SOAK_SNAPSHOTS:-300}
+l1_seconds=${SOAK_L1_SECONDS:-300}
 damaged=${SOAK_DAMAGED:-200000}
 fuzz_seconds=${SOAK_FUZZ_SECONDS:-3600}
 disk_mib=${SOAK_DISK_MIB:-8192}
@@ -42,6 +43,20 @@ part() {  # name, how much of it, command...
   fi
 }
 
+# Blocks and hot values that go while they are read, and sub-tables that move while they are asked
+# for. Half of the time is tables' and shards', whose eight runs each take what they are told; the
+# other half the engine's, a second or so at a time.
+l1() {  # flavour, seconds
+  make --no-print-directory -j"$(nproc)" FLAVOUR="$1" tests || return
+  L1_READERS_MS=$(($2 * 1000 / 16)) "build/$1/engine_tests" \
+    --gtest_filter='*L1TableReaders*:CoreShards*Ask*:CoreShards*ManyClients*' || return
+  local end=$((SECONDS + $2 / 2))
+  while [ $SECONDS -lt $end ]; do
+    "build/$1/engine_tests" --gtest_repeat=10 --gtest_break_on_failure \
+      --gtest_filter='HotValues*ReadersBeside*:ValueFrames*ReadersBeside*' || return
+  done
+}
+
 tests() { ENGINE_BIN_DIR=$PWD/bin build/release/engine_tests --gtest_filter="$1"; }
 
 say "soak of $(git rev-parse --short HEAD 2> /dev/null || echo 'no commit'), $(nproc) CPUs," \
@@ -51,6 +66,9 @@ part power_states "$states" env POWER_STATES="$states" \
   bash -c "$(declare -f tests); tests 'PowerLossTest.*'"
 part snapshots "$snapshots rounds" build/release/engine_tests --gtest_repeat="$snapshots" \
   --gtest_filter='Snapshot*:*ViewsTest*:*IteratorModel*'
+for flavour in release asan tsan; do
+  part "l1_$flavour" "$l1_seconds s" l1 "$flavour" "$l1_seconds"
+done
 part damaged_stores "$damaged" env DAMAGE_STORES="$damaged" \
   bash -c "$(declare -f tests); tests 'DamageTest.*'"
 part full_disk "$disk_mib MiB" env FULL_DISK_MIB="$disk_mib" \

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <latch>
@@ -22,7 +23,6 @@ namespace {
 
 using test::KnownBatch;
 using test::ShardsTest;
-using test::Sized;
 
 class CoreShardsTest : public ShardsTest {};
 
@@ -42,22 +42,25 @@ void Shuffle(CoreShards* shards, const std::vector<test::KnownTable>& tables,
   std::this_thread::sleep_for(std::chrono::microseconds(200));
 }
 
-// Batches of each thread; SHARD_BATCHES makes it longer.
-uint64_t BatchCount() { return test::FromEnvironment("SHARD_BATCHES", Sized(400, 60)); }
+// How long threads ask; L1_READERS_MS makes it longer.
+std::chrono::milliseconds AskingTime() {
+  return std::chrono::milliseconds(test::FromEnvironment("L1_READERS_MS", 300));
+}
 
-// Batches by chance until `stop`, or as many as `limit`: the first wrong answer.
+// Batches by chance, for a while and one at the least: the first wrong answer.
 std::string AskAround(ShardClient* client, const std::vector<test::KnownTable>& tables,
-                      uint64_t seed, uint64_t limit, const std::atomic<bool>& stop) {
+                      uint64_t seed) {
+  const auto until = std::chrono::steady_clock::now() + AskingTime();
   std::mt19937_64 random(seed);
   KnownBatch batch(&tables);
-  for (uint64_t i = 0; i < limit && !stop; ++i) {
+  do {
     batch.Clear();
     const uint64_t count = random() % 4 == 0 ? 1 : 1 + random() % 100;
     for (uint64_t k = 0; k < count; ++k) batch.AddRandom(&random);
     client->Get(batch.gets());
     std::string wrong = batch.Wrong();
     if (!wrong.empty()) return wrong;
-  }
+  } while (std::chrono::steady_clock::now() < until);
   return {};
 }
 
@@ -140,14 +143,13 @@ TEST_F(CoreShardsTest, ManyClientsAreAnsweredRightWhileSubTablesMoveAndSplit) {
   MakeTables(5, 3000);
   for (const uint32_t worker_count : {2U, 5U}) {
     const std::unique_ptr<CoreShards> shards = Start(worker_count, 24);
-    std::atomic<bool> stop{false};
     std::atomic<uint32_t> left{6};
     std::vector<std::thread> threads;
     std::vector<std::string> wrong(left);
     for (uint32_t i = 0; i < wrong.size(); ++i) {
       threads.emplace_back([&, i] {
         const std::unique_ptr<ShardClient> client = ClientOf(shards.get());
-        wrong[i] = AskAround(client.get(), tables_, i, BatchCount(), stop);
+        wrong[i] = AskAround(client.get(), tables_, i);
         --left;
       });
     }
@@ -162,14 +164,13 @@ TEST_F(CoreShardsTest, WorkersThatAskEachOtherAllGetTheirAnswers) {
   MakeTables(4, 3000);
   const uint32_t worker_count = 4;
   const std::unique_ptr<CoreShards> shards = Start(worker_count);
-  std::atomic<bool> stop{false};
   std::atomic<uint32_t> left{worker_count};
   std::vector<std::thread> threads;
   std::vector<std::string> wrong(worker_count, "did not run");
   for (uint32_t i = 0; i < worker_count; ++i) {
     threads.emplace_back([&, i] {
       const Status ran = shards->Run(i, [&](ShardClient& client) {
-        wrong[i] = AskAround(&client, tables_, i, BatchCount(), stop);
+        wrong[i] = AskAround(&client, tables_, i);
         return Status::Ok();
       });
       EXPECT_TRUE(ran.ok()) << ran.ToString();
