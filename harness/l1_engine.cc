@@ -68,6 +68,12 @@ std::vector<uint32_t> RandomOrder(uint64_t count, uint64_t seed) {
   return order;
 }
 
+// Whether all but one in a hundred of so many reads found theirs in frames.
+bool IsHot(const StoreStats& before, const StoreStats& after, uint64_t read_count) {
+  return (after.frame_miss_count - before.frame_miss_count) * 100 <= read_count &&
+         (after.frame_hit_count - before.frame_hit_count) * 100 >= read_count * 99;
+}
+
 double NsEach(uint64_t start_ns, size_t count) {
   return SecondsSince(start_ns) * 1e9 / static_cast<double>(count);
 }
@@ -106,6 +112,8 @@ void L1Engine::Remove() {
 Options L1Engine::DiskOptions(bool has_frames) const {
   Options options = QuietOptions();
   options.memory_budget_bytes = shape_.memory_budget_bytes;
+  options.bucket_count = shape_.bucket_count;
+  options.file_count = std::min(options.file_count, options.bucket_count);
   options.hot_value_bytes = has_frames ? engine_race::kAutoHotValueBytes : 0;
   return options;
 }
@@ -137,7 +145,9 @@ Status L1Engine::Warm(const RecordDraw& draw) {
   about_["zipf"] = {{"hit_rates_while_warming", rates},
                     {"frame_memory_bytes", stats.frame_memory_bytes},
                     {"frame_limit_bytes", stats.frame_limit_bytes},
-                    {"index_memory_bytes", stats.index_memory_bytes}};
+                    {"index_memory_bytes", stats.index_memory_bytes},
+                    {"log_memory_bytes", stats.log_memory_bytes},
+                    {"task_memory_bytes", stats.task_memory_bytes}};
   return Status::Ok();
 }
 
@@ -266,13 +276,17 @@ Status L1Engine::CompareUniform() {
   return Status::Ok();
 }
 
-// Until a pass over all of them misses nothing.
+// Until a pass over all of them lets nothing in. What is staged then, the last values of each
+// bucket, is in memory without a frame, and counts as missed.
 Status L1Engine::WarmHot(DrawnReads* reads, uint64_t* pass_count) {
   for (*pass_count = 1; *pass_count <= kMaxHotPasses; ++*pass_count) {
-    const uint64_t missed = reads->store()->Stats().frame_miss_count;
+    const StoreStats before = reads->store()->Stats();
     ENGINE_RACE_RETURN_IF_ERROR(reads->ReadEachOnce(1, shape_.keys_per_call));
-    const StoreStats stats = reads->store()->Stats();
-    if (stats.frame_miss_count == missed && stats.frame_hit_count > 0) return Status::Ok();
+    const StoreStats after = reads->store()->Stats();
+    if (after.frame_admission_count == before.frame_admission_count &&
+        IsHot(before, after, shape_.hot_record_count)) {
+      return Status::Ok();
+    }
   }
   return Status::IOError("not everything that is read again and again comes into memory");
 }
@@ -313,7 +327,7 @@ Status L1Engine::CompareHot() {
     *ns = NsEach(start_ns, count);
     return Status::Ok();
   };
-  const uint64_t missed = with_->store()->Stats().frame_miss_count;
+  const StoreStats before = with_->store()->Stats();
   for (uint32_t round = 0; round < shape_.round_count && !Interrupted(); ++round) {
     double read_ns = 0;
     double copy_ns = 0;
@@ -324,7 +338,7 @@ Status L1Engine::CompareHot() {
     rounds_.Note("memcpy of 4 KiB, ns", copy_ns);
     rounds_.NoteRatio(kHotRead, read_ns, copy_ns);
   }
-  if (with_->store()->Stats().frame_miss_count != missed) {
+  if (!IsHot(before, with_->store()->Stats(), count * shape_.round_count)) {
     return Status::IOError("what was hot did not stay in memory");
   }
   with_.reset();

@@ -29,6 +29,7 @@ struct L1EngineShape {
   uint64_t memory_budget_bytes = uint64_t{2} << 30;
   // On the disk: values of four budgets.
   uint64_t record_count = uint64_t{1} << 21;
+  uint32_t bucket_count = 1024;
   // As in the race.
   uint32_t thread_count = 64;
   // Of MultiRead, beside it.

@@ -52,7 +52,7 @@ l1() {  # flavour, seconds
     --gtest_filter='*L1TableReaders*:CoreShards*Ask*:CoreShards*ManyClients*' || return
   local end=$((SECONDS + $2 / 2))
   while [ $SECONDS -lt $end ]; do
-    "build/$1/engine_tests" --gtest_repeat=10 --gtest_break_on_failure \
+    "build/$1/engine_tests" --gtest_repeat=10 \
       --gtest_filter='HotValues*ReadersBeside*:ValueFrames*ReadersBeside*' || return
   done
 }
