@@ -7,7 +7,9 @@
 
 #include "harness/child_process.h"
 #include "harness/cpu_counters.h"
+#include "harness/l1_shards.h"
 #include "harness/l1_steps.h"
+#include "harness/machine.h"
 
 namespace harness {
 
@@ -17,6 +19,7 @@ using engine_race::l1::Encoding;
 namespace {
 
 constexpr char kBatched[] = "swizzled, batched";
+constexpr char kShards[] = "sharing nothing";
 
 // Those of one encoding lie together, so that few files are there at once.
 constexpr const char* kSteps[] = {kBaselineStep,      kRestartPointerStep,  "square",
@@ -85,6 +88,22 @@ Status L1Race::MeasureSteps() {
   return RunL1Rounds(config_.rounds, contenders, {}, &rates_);
 }
 
+// Alone, for each number of workers has tables of its own.
+Status L1Race::MeasureShards() {
+  for (const uint32_t threads : config_.thread_counts) {
+    if (Interrupted() || 2 * L1StepBytes(config_.records) > FreeMemoryBytes()) break;
+    L1Shards shards({config_.rounds, threads}, files_.get(), &rates_);
+    ENGINE_RACE_RETURN_IF_ERROR(shards.Prepare());
+    const auto run = [&](const L1RunShape& shape, L1Run* result) {
+      return shards.RunWorkers(*lookups_, shape.first_chunk, result);
+    };
+    ENGINE_RACE_RETURN_IF_ERROR(RunL1Rounds(
+        config_.rounds, {{NameOf(kShards, threads), lookups_.get(), threads, nullptr, run}}, {},
+        &rates_));
+  }
+  return Status::Ok();
+}
+
 Status L1Race::CountHere(const char* name, const L1Tables& tables) {
   std::optional<CpuCounters> counters = CpuCounters::Open();
   if (!counters) return Status::Ok();
@@ -138,6 +157,7 @@ Status L1Race::Steps(L1RaceTables* tables) {
                                         L1Draw{config_.lookup_count, config_.batch_size});
   ENGINE_RACE_RETURN_IF_ERROR(L1Files::Open(config_.dir, config_.records, &files_));
   ENGINE_RACE_RETURN_IF_ERROR(MeasureSteps());
+  ENGINE_RACE_RETURN_IF_ERROR(MeasureShards());
   if (counts_.empty() && config_.has_children) ENGINE_RACE_RETURN_IF_ERROR(CountInChildren());
   if (Interrupted()) return Status::Ok();
   tables->push_back(StepTable());
@@ -181,13 +201,13 @@ IoExperiment L1Race::StepTable() const {
                                ? "no counts: no counters of the processor here, and no valgrind"
                                : "counts of a lookup by " + counted_by_);
   std::vector<std::string> names(std::begin(kSteps), std::end(kSteps));
-  names.emplace_back(kBatched);
+  names.insert(names.end(), {kShards, kBatched});
   for (const std::string& name : names) {
     for (const uint32_t threads : config_.thread_counts) {
       const double rate = RateOf(name, threads);
       IoRow row = {{"step", name}, {"threads", threads}};
       if (rate <= 0) {
-        row["unavailable"] = "this CPU lacks what it needs";
+        row["unavailable"] = name == kShards ? "too little memory" : "this CPU lacks what it needs";
       } else {
         row["lookups_per_second"] = rate;
         row["lookup_ns"] = threads * 1e9 / rate;

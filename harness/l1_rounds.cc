@@ -39,7 +39,9 @@ Status RunL1Rounds(const L1RoundsShape& shape, const std::vector<L1Contender>& c
           contender.thread_count, shape.seconds, shape.warming_seconds,
           AsBelow(MixAt(shape.seed, round), contender.lookups->chunk_count())};
       L1Run run;
-      const Status status = RunLookups(*contender.lookups, run_shape, contender.answer, &run);
+      const Status status = contender.run
+                                ? contender.run(run_shape, &run)
+                                : RunLookups(*contender.lookups, run_shape, contender.answer, &run);
       if (!status.ok()) return Status(status.code(), contender.name + ": " + status.message());
       rates[contender.name] = run.lookups_per_second;
     }

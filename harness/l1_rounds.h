@@ -6,6 +6,7 @@
 #define HARNESS_L1_ROUNDS_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -19,7 +20,9 @@ struct L1Contender {
   std::string name;
   const L1Lookups* lookups;
   uint32_t thread_count;
-  MakeL1Answer answer;
+  MakeL1Answer answer = nullptr;
+  // Of those that have threads of their own, instead of `answer`.
+  std::function<engine_race::Status(const L1RunShape& shape, L1Run* run)> run = nullptr;
 };
 
 // `name` is the throughput of the fastest `above` over that of the fastest `below`, among those

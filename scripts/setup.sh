@@ -1,7 +1,7 @@
 #!/bin/bash
 # Installs what a goal of the Makefile needs and this machine lacks, on Debian and Ubuntu.
 #
-#   scripts/setup.sh [race|test|mutants|check|guest|plot|rocksdb|flame|all]
+#   scripts/setup.sh [race|test|mutants|check|guest|plot|rocksdb|flame|l1|all]
 #
 # When nothing is missing it does nothing, fast, and needs neither the network nor any rights.
 set -euo pipefail
@@ -52,7 +52,7 @@ python3                  python3
 git                      git
 '
 
-# To draw what bin/race io has measured.
+# To draw what bin/race io and bin/race l1 have measured.
 plot_needs='
 /usr/bin/python3         python3
 /usr/lib/python3*/dist-packages/matplotlib  python3-matplotlib
@@ -67,6 +67,10 @@ flame_needs='
 /usr/bin/python3         python3
 perf                     linux-perf linux-tools-generic
 '
+# What bin/race l1 can use besides: who counts, who samples, who draws.
+l1_needs="$flame_needs$plot_needs"'
+valgrind                 valgrind
+'
 case "${1:-all}" in
   race) needs=$race_needs ;;
   test) needs=$test_needs ;;
@@ -76,8 +80,9 @@ case "${1:-all}" in
   plot) needs=$plot_needs ;;
   rocksdb) needs=$rocksdb_needs ;;
   flame) needs=$flame_needs ;;
-  all) needs=$check_needs$guest_needs$plot_needs$rocksdb_needs$flame_needs ;;
-  *) echo "usage: $0 [race|test|mutants|check|guest|plot|rocksdb|flame|all]" >&2; exit 2 ;;
+  l1) needs=$l1_needs ;;
+  all) needs=$check_needs$guest_needs$rocksdb_needs$l1_needs ;;
+  *) echo "usage: $0 [race|test|mutants|check|guest|plot|rocksdb|flame|l1|all]" >&2; exit 2 ;;
 esac
 
 is_there() {  # a comma-separated list of probes, any of which will do
