@@ -23,7 +23,9 @@ uint32_t FrequencySketch::Estimate(uint64_t key) const noexcept {
     const uint64_t word = block.words[counter.word].load(std::memory_order_relaxed);
     least = std::min(least, static_cast<uint32_t>(word >> counter.shift) & kMaxFrequency);
   }
-  return least;
+  const uint64_t clock = block.words[0].load(std::memory_order_relaxed);
+  const uint32_t passed = Period() - static_cast<uint32_t>(clock >> 32);
+  return passed < kCounterBits ? least >> passed : 0;
 }
 
 uint32_t FrequencySketch::Note(uint64_t key) noexcept {
@@ -31,29 +33,43 @@ uint32_t FrequencySketch::Note(uint64_t key) noexcept {
   Block& block = *BlockOf(hash);
   const uint32_t before = Estimate(key);
   if (before == kMaxFrequency) return before;
+  CountNote(&block);
   for (uint32_t row = 0; row < kRows; ++row) {
     const Counter counter = CounterOf(hash, row);
     std::atomic<uint64_t>& word = block.words[counter.word];
     const uint64_t seen = word.load(std::memory_order_relaxed);
-    // Only the least are raised: the others count other keys, too.
+    // Only the least are raised: the others count other keys, too. Whatever others write at the
+    // same time, none is raised beyond its end.
     if (((seen >> counter.shift) & kMaxFrequency) == before) {
       word.store(seen + (uint64_t{1} << counter.shift), std::memory_order_relaxed);
     }
   }
-  if (before < kInfrequent) {
-    const uint64_t notes = block.words[0].load(std::memory_order_relaxed) + 1;
-    block.words[0].store(notes, std::memory_order_relaxed);
-    if (notes >= kSampleCount) Halve(&block);
-  }
   return before + 1;
 }
 
-void FrequencySketch::Halve(Block* block) {
+void FrequencySketch::CountNote(Block* block) noexcept {
   constexpr uint64_t kLowBits = 0x7777777777777777;
-  block->words[0].store(kSampleCount / 2, std::memory_order_relaxed);
-  for (uint32_t i = 1; i < block->words.size(); ++i) {
-    const uint64_t word = block->words[i].load(std::memory_order_relaxed);
-    block->words[i].store((word >> 1) & kLowBits, std::memory_order_relaxed);
+  const uint64_t clock = block->words[0].load(std::memory_order_relaxed);
+  const uint32_t period = Period();
+  uint32_t passed = period - static_cast<uint32_t>(clock >> 32);
+  if (passed != 0) [[unlikely]] {
+    passed = std::min(passed, kCounterBits);
+    for (uint32_t i = 1; i < block->words.size(); ++i) {
+      uint64_t word = block->words[i].load(std::memory_order_relaxed);
+      for (uint32_t n = 0; n < passed; ++n) word = (word >> 1) & kLowBits;
+      block->words[i].store(word, std::memory_order_relaxed);
+    }
+  }
+  const uint32_t notes = static_cast<uint32_t>(clock) + 1;
+  block->words[0].store(uint64_t{period} << 32 | notes, std::memory_order_relaxed);
+  if (notes % kNotesTold == 0) AdvanceClock();
+}
+
+void FrequencySketch::AdvanceClock() noexcept {
+  const uint64_t period_notes = block_count_ * kNotesPerPeriod;
+  const uint64_t before = notes_.fetch_add(kNotesTold, std::memory_order_relaxed);
+  if (before / period_notes != (before + kNotesTold) / period_notes) {
+    period_.fetch_add(1, std::memory_order_relaxed);
   }
 }
 

@@ -2,9 +2,10 @@
 //
 // A key belongs to a block of 64 bytes and has four counters of four bits in it; the least of them
 // is its frequency, so that only keys that share all four with others look more frequent than they
-// are. Frequencies end at 15. A block halves its counters after so many keys that were not
-// frequent: what is not asked for any more is forgotten as others come, and what is asked for all
-// the time saturates and is then only read, not written.
+// are. Frequencies end at 15. Time is counted in notes; after so many of them per frequent key
+// every frequency is halved, each block when it is next noted in: what is not asked for any more is
+// forgotten as others come, and blocks can be compared whatever else is in them. What is asked for
+// all the time saturates and is then only read, not written.
 //
 // Thread-safe: two who note at the same time may lose a count, and nothing else.
 #ifndef ENGINE_RACE_L1_FREQUENCY_SKETCH_H_
@@ -39,15 +40,16 @@ class FrequencySketch {
 
  private:
   static constexpr uint32_t kRows = 4;
-  // So few keys share counters that a false second sighting is rare; see kSampleCount.
+  static constexpr uint32_t kCounterBits = 4;
+  // So few keys share counters that a false second sighting is rare.
   static constexpr uint32_t kMinBlocks = 256;
-  // Notes of infrequent keys after which a block halves its counters.
-  static constexpr uint64_t kSampleCount = 10;
-  // Whoever is above ages nobody: what is hot need not age itself.
-  static constexpr uint32_t kInfrequent = 4;
+  // Notes per frequent key between two halvings.
+  static constexpr uint64_t kNotesPerPeriod = 16;
+  // A block tells the clock of its notes by so many.
+  static constexpr uint64_t kNotesTold = 8;
 
-  // Words: the notes counted since the last halving, then the rows: the first of 16 counters, the
-  // others of 32.
+  // Words: the period of the last note (32 bits) above the number of notes (32 bits), then the
+  // rows: the first of 16 counters, the others of 32.
   struct alignas(64) Block {
     std::array<std::atomic<uint64_t>, 8> words;
   };
@@ -76,10 +78,18 @@ class FrequencySketch {
     const uint32_t word = row == 0 ? 1 : 2 * row + (bits >> 4);
     return {word, (bits & 15) * 4};
   }
-  static void Halve(Block* block);
+  uint32_t Period() const {
+    return period_.load(std::memory_order_relaxed);  // estimates order nothing
+  }
+  // Halves the block's counters as often as periods have passed, and counts a note.
+  void CountNote(Block* block) noexcept;
+  void AdvanceClock() noexcept;
 
   Region blocks_;
   uint32_t block_count_ = 0;
+  // Read with every note, written once a period.
+  alignas(64) std::atomic<uint32_t> period_{0};
+  alignas(64) std::atomic<uint64_t> notes_{0};
 };
 
 }  // namespace engine_race::l1

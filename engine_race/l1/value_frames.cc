@@ -103,7 +103,7 @@ void ValueFrames::Admit(uint64_t key, ValueRef ref, const char* value,
                         uint32_t frequency) noexcept {
   const bool was_full = is_full();
   const uint32_t frame = pool_->TakeInExchange(
-      reserve(), [&](uint32_t victim) { return WorthOf(victim) < frequency; });
+      reserve(), [&](uint32_t victim) { return WorthOf(victim) + kMargin < frequency; });
   if (was_full) {
     pool_->LookAtVictim([&](uint32_t victim) {
       // Relaxed: a hint.
