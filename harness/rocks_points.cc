@@ -13,6 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "harness/child_process.h"
+
 namespace harness {
 namespace {
 
@@ -184,6 +186,7 @@ class BuiltRocksPoints : public RocksPoints {
       if (batch.Count() < kBatchRecords && i + 1 < records_.record_count()) continue;
       ENGINE_RACE_RETURN_IF_ERROR(FromRocks("write", db_->Write(options, &batch)));
       batch.Clear();
+      if (Interrupted()) return Status::IOError("RocksDB: interrupted");
     }
     return Status::Ok();
   }
