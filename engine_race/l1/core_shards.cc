@@ -133,7 +133,8 @@ Status CoreShards::Run(uint32_t worker, const std::function<Status(ShardClient&)
     return Status::Ok();
   });
   tickets_.GiveBack(ticket);
-  return sent.ok() ? std::move(status) : sent;
+  if (!sent.ok()) return sent;
+  return status;
 }
 
 Status CoreShards::Move(uint32_t sub_table, uint32_t worker) {
