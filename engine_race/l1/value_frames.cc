@@ -17,6 +17,8 @@ constexpr uint64_t kDescriptionBytes = sizeof(FrameInfo) + sizeof(std::atomic<ui
 // Of the frames, kept free when all are in use; and at most so many.
 constexpr uint32_t kReserveFraction = 32;
 constexpr uint32_t kMaxReserve = 64;
+// When no more than this part of the frames is left, hits are noted.
+constexpr uint32_t kScarceFraction = 8;
 
 std::atomic<uint32_t>* SlotsIn(const Region& region) {
   return reinterpret_cast<std::atomic<uint32_t>*>(region.data());
@@ -70,7 +72,8 @@ uint32_t ValueFrames::CountFor(uint64_t limit_bytes) const {
 
 void ValueFrames::SetLimit(uint64_t limit_bytes) noexcept {
   const uint32_t count = CountFor(limit_bytes);
-  // Relaxed, both: hints and a statistic.
+  // Relaxed, all: hints and a statistic.
+  scarce_count_.store(count / kScarceFraction, std::memory_order_relaxed);
   reserve_.store(std::min(count / kReserveFraction, kMaxReserve), std::memory_order_relaxed);
   limit_bytes_.store(limit_bytes, std::memory_order_relaxed);
   pool_->SetLimit(count);

@@ -121,6 +121,10 @@ class ValueFrames {
   uint32_t reserve() const {
     return reserve_.load(std::memory_order_relaxed);  // a hint
   }
+  // Whether few are left, so that it matters how often what has one is asked for. Relaxed: a hint.
+  bool AreScarce() const {
+    return pool_->spare_count() <= scarce_count_.load(std::memory_order_relaxed);
+  }
   bool is_full() const { return pool_->spare_count() <= reserve(); }
   uint32_t WorthOf(uint32_t frame) const noexcept;
   bool IsWorthATry(uint32_t frequency) noexcept;
@@ -137,6 +141,7 @@ class ValueFrames {
   // Written now and then, read by every offer.
   alignas(64) std::atomic<uint32_t> threshold_{0};  // how frequent the next to go is
   std::atomic<uint32_t> reserve_{0};
+  std::atomic<uint32_t> scarce_count_{0};
   std::atomic<uint64_t> limit_bytes_{0};
   // Written by what seldom happens.
   alignas(64) std::atomic<uint32_t> refusals_{0};
@@ -161,7 +166,7 @@ Status ValueFrames::Find(uint64_t key, ValueRef* ref, bool* hot, const UseFn& us
       index_.Heat(key, ref->frame());
     }
   }
-  sketch_.Note(key);
+  if (AreScarce()) sketch_.Note(key);
   return Status::Ok();
 }
 
