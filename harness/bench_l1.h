@@ -86,8 +86,6 @@ class BenchL1 {
   Status SharedNothing();
   Status Rocks();
   Status Engine();
-  // As soon as what it is made of has been measured.
-  void SettleTotal();
 
   // The tables of a step; null where this CPU cannot.
   Status Open(const char* step, L1Tables** tables);

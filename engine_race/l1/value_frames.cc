@@ -92,7 +92,7 @@ void ValueFrames::Offer(uint64_t key, ValueRef ref, const char* value) noexcept 
 // in for long: so one in a few is let through whatever it is.
 bool ValueFrames::IsWorthATry(uint32_t frequency) noexcept {
   // Relaxed, all: hints.
-  if (!is_full() || frequency > threshold_.load(std::memory_order_relaxed)) return true;
+  if (!is_full() || frequency > threshold_.load(std::memory_order_relaxed) + kMargin) return true;
   return refusals_.fetch_add(1, std::memory_order_relaxed) % kRefusals == 0;
 }
 

@@ -92,7 +92,7 @@ class ValueFrames {
   static constexpr uint32_t kRefusals = 16;
   // A value is let in when its frequency is above the victim's by more than this: those that are
   // asked for about as often do not push each other out all the time.
-  static constexpr uint32_t kMargin = 1;
+  static constexpr uint32_t kMargin = 2;
   // After so many admissions the limit is asked for again.
   static constexpr uint64_t kAdmissionsPerLimit = 4096;
 
