@@ -3,8 +3,15 @@
 // A reader enters before it follows a pointer and leaves when it has done with what it found, in
 // nanoseconds to microseconds: never while it waits for anything. Whoever takes a frame out of
 // reach asks which epoch that was, and uses the frame again once every reader inside entered
-// later. Entering is one atomic operation on a line of the reader's own; a count in the frame, the
-// other way, is one on a line that all readers of the frame share.
+// later. A count in the frame, the other way, is a locked operation on a line that all readers of
+// the frame share.
+//
+// Entering is a plain store to a line of the thread's own, without the fence that should follow it:
+// a fence, or any locked operation, would keep the cache misses of one lookup from overlapping
+// those of the one before, which costs more than the lookup's instructions. Whoever wants to know
+// who is inside has the kernel run a fence on every processor that runs a thread of the process
+// (membarrier), once for many frames. Where the kernel refuses that, and in slots that threads
+// share because there are more of them than slots, readers enter by a locked operation.
 //
 // A reader's line has room beside its epoch for counts that no other line need be written to for.
 //
@@ -20,8 +27,10 @@ namespace engine_race::l1 {
 
 class EpochManager {
   static constexpr uint64_t kOutside = 0;
-  // More readers than these inside at once wait for each other.
+  // More readers than these inside at once wait for each other. The first slots belong to one
+  // thread each, as long as it lives.
   static constexpr uint32_t kSlots = 256;
+  static constexpr uint32_t kOwnedSlots = 192;
   struct alignas(64) Slot {
     std::atomic<uint64_t> entered{kOutside};
     // Of whoever is inside.
@@ -71,16 +80,24 @@ class EpochManager {
 
  private:
   Slot* Enter() {
-    const uint32_t first = Hint();
-    // The epoch may be an old one by the time that it stands in the slot: that only holds frames
-    // back for longer. Acquire: pairs with Retire; who enters in a later epoch sees what was done
-    // before it.
-    if (TryEnter(&slots_[first % kSlots], now_.load(std::memory_order_acquire))) [[likely]] {
-      return &slots_[first % kSlots];
+    const uint32_t number = ThreadNumber();
+    if (number < owned_slot_count_) [[likely]] {
+      Slot* const slot = &slots_[number];
+      // Relaxed: only this thread writes to the slot; it is inside already when it enters anew.
+      if (slot->entered.load(std::memory_order_relaxed) == kOutside) [[likely]] {
+        // The epoch may be an old one by the time that it stands in the slot: that only holds
+        // frames back for longer. Acquire: pairs with Retire; who enters in a later epoch sees what
+        // was done before it. Relaxed: the fence behind the store is SafeBelow's; either that finds
+        // the slot, or the loads behind the fence find that the frame is gone.
+        slot->entered.store(now_.load(std::memory_order_acquire), std::memory_order_relaxed);
+        // For the compiler, which must leave the order as it is.
+        std::atomic_signal_fence(std::memory_order_seq_cst);
+        return slot;
+      }
     }
-    return EnterElsewhere(first);
+    return EnterShared(number);
   }
-  Slot* EnterElsewhere(uint32_t first);
+  Slot* EnterShared(uint32_t number);
 
   static bool TryEnter(Slot* slot, uint64_t epoch) {
     uint64_t expected = kOutside;
@@ -90,11 +107,22 @@ class EpochManager {
                                                  std::memory_order_relaxed);
   }
 
-  // A number of the calling thread's, so that threads begin at slots of their own.
-  static uint32_t Hint();
+  // Of the calling thread: no other one that lives has it.
+  static uint32_t ThreadNumber() {
+    const uint32_t number = thread_number;
+    return number != kNoNumber ? number : NumberThread();
+  }
+  static uint32_t NumberThread();
+  static void ForgetThread();
+
+  static constexpr uint32_t kNoNumber = ~uint32_t{0};
+  // Of the thread alone, whatever the number of stores.
+  static constinit thread_local uint32_t thread_number;
 
   alignas(64) std::atomic<uint64_t> now_{1};
   const std::unique_ptr<Slot[]> slots_;
+  // kOwnedSlots where SafeBelow can have fences run elsewhere, else 0.
+  const uint32_t owned_slot_count_;
 };
 
 }  // namespace engine_race::l1
