@@ -17,6 +17,7 @@
 
 #include "engine_race/base/memory.h"
 #include "engine_race/base/status.h"
+#include "engine_race/l1/key_words.h"
 
 namespace engine_race::l1 {
 
@@ -30,8 +31,11 @@ class FrequencySketch {
   // Notes that `key` was asked for; how often that was, with this time.
   uint32_t Note(uint64_t key) noexcept;
   uint32_t Estimate(uint64_t key) const noexcept;
-  // Fetches what the two above look at.
-  void Prefetch(uint64_t key) const { __builtin_prefetch(BlockOf(Hash(key))); }
+  // Fetches what the two above look at. By a load that nobody waits for: the instruction for it is
+  // dropped where it would have to walk the page table.
+  void Prefetch(uint64_t key) const {
+    Touch(BlockOf(Hash(key))->words[0].load(std::memory_order_relaxed));
+  }
 
   uint64_t memory_bytes() const { return MemoryBytes(block_count_); }
   static uint64_t MemoryBytes(uint32_t key_count) {
@@ -48,8 +52,8 @@ class FrequencySketch {
   // A block tells the clock of its notes by so many.
   static constexpr uint64_t kNotesTold = 8;
 
-  // Words: the period of the last note (32 bits) above the number of notes (32 bits), then the
-  // rows: the first of 16 counters, the others of 32.
+  // Words: the period that the block was aged to (32 bits) above the number of notes (32 bits),
+  // then the rows: the first of 16 counters, the others of 32.
   struct alignas(64) Block {
     std::array<std::atomic<uint64_t>, 8> words;
   };
@@ -81,7 +85,10 @@ class FrequencySketch {
   uint32_t Period() const {
     return period_.load(std::memory_order_relaxed);  // estimates order nothing
   }
-  // Halves the block's counters as often as periods have passed, and counts a note.
+  struct Counters;
+  // That the block was last aged in.
+  static uint32_t PeriodOf(const Block& block);
+  static void Age(Block* block, uint32_t period) noexcept;
   void CountNote(Block* block) noexcept;
   void AdvanceClock() noexcept;
 

@@ -89,7 +89,7 @@ class ValueFrames {
   // Seldom asked for: not worth a frame, even a free one.
   static constexpr uint32_t kLeastFrequency = 2;
   // One in so many of those who are not worth the next victim's frame has another one found.
-  static constexpr uint32_t kRefusals = 16;
+  static constexpr uint32_t kRefusals = 64;
   // A value is let in when its frequency is above the victim's by more than this: those that are
   // asked for about as often do not push each other out all the time.
   static constexpr uint32_t kMargin = 2;
@@ -150,13 +150,15 @@ class ValueFrames {
 
 template <typename UseFn>
 Status ValueFrames::Find(uint64_t key, ValueRef* ref, bool* hot, const UseFn& use) {
-  // Its line is here when it is noted: after the value was copied, or read from the log.
-  sketch_.Prefetch(key);
+  // What is noted is fetched before it is needed: where hits are noted too, before all else.
+  const bool scarce = AreScarce();
+  if (scarce) sketch_.Prefetch(key);
   {
     EpochManager::Guard guard(epochs_);
     Status status = index_.FindHot(key, ref);
     *hot = status.ok() && ref->hot();
     if (!*hot) {
+      if (!scarce) sketch_.Prefetch(key);
       guard.CountMiss();
       return status;
     }
@@ -166,7 +168,7 @@ Status ValueFrames::Find(uint64_t key, ValueRef* ref, bool* hot, const UseFn& us
       index_.Heat(key, ref->frame());
     }
   }
-  if (AreScarce()) sketch_.Note(key);
+  if (scarce) sketch_.Note(key);
   return Status::Ok();
 }
 
