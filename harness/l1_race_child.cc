@@ -77,10 +77,11 @@ Status CountOnce(const L1Child& child, uint32_t pass_count, L1Counts* counts) {
   std::string output;
   ENGINE_RACE_RETURN_IF_ERROR(
       RunUnder({"valgrind", "--quiet", "--tool=cachegrind", "--cache-sim=yes", kLastLevel,
-                "--cachegrind-out-file=" + path},
+                "--cachegrind-out-file=" + path, "--log-file=" + path + ".log"},
                ArgsOf(child, pass_count), &output));
   const std::string text = FileText(path);
   unlink(path.c_str());
+  unlink((path + ".log").c_str());
   return ParseCachegrind(text, counts);
 }
 
