@@ -62,9 +62,9 @@ TEST(FrequencySketchTest, UniformKeysAreSeldomFrequent) {
     twice += frequency > 1;
     often += frequency > 2;
   }
-  // With 16 notes a period for each of the hot and 64 keys in its place, a key is asked for a quarter
-  // times a period: 1 - e^-0.25 = 22 % of them once by its end, 2.6 % twice. Half of that on
-  // average, and those whose earlier count has not been halved away.
+  // With 16 notes a period for each of the hot and 64 keys in its place, a key is asked for a
+  // quarter times a period: 1 - e^-0.25 = 22 % of them once by its end, 2.6 % twice. Half of that
+  // on average, and those whose earlier count has not been halved away.
   EXPECT_LT(twice, kReads * 0.22);
   EXPECT_LT(often, kReads * 0.026);
 }
