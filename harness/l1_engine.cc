@@ -151,23 +151,28 @@ Status L1Engine::Warm(const RecordDraw& draw) {
   return Status::Ok();
 }
 
-// Both stores in turn; the second one first in every other round.
+Status L1Engine::RunBoth(uint32_t round, const RecordDraw& draw, const ReadShape& shape,
+                         TimedRun* runs, FrameCounts* frames) {
+  const uint64_t seed = NextSeed();
+  const bool first = round % 2 == 0;
+  for (const bool with : {first, !first}) {
+    FrameCounts counts;
+    ENGINE_RACE_RETURN_IF_ERROR(
+        (with ? with_ : without_)->Run(draw, shape, seed, &runs[with], &counts));
+    if (with) *frames = counts;
+  }
+  return Status::Ok();
+}
+
 Status L1Engine::ZipfRound(uint32_t round, const RecordDraw& draw, const ReadShape& shape,
                            const std::string& name, double* gain) {
-  double rates[2] = {0, 0};
-  const uint64_t seed = NextSeed();
-  for (const int turn : {0, 1}) {
-    const bool has_frames = (round % 2 == 0) == (turn == 0);
-    TimedRun run;
-    FrameCounts frames;
-    ENGINE_RACE_RETURN_IF_ERROR(
-        (has_frames ? with_ : without_)->Run(draw, shape, seed, &run, &frames));
-    rates[has_frames ? 1 : 0] = run.rate();
-    rounds_.Note(name + (has_frames ? ", with frames" : ", without") + ", reads a second",
-                 run.rate());
-    if (has_frames) rounds_.Note(name + ", hit rate", frames.hit_rate());
-  }
-  *gain = rates[0] > 0 ? rates[1] / rates[0] : 0;
+  TimedRun runs[2];
+  FrameCounts frames;
+  ENGINE_RACE_RETURN_IF_ERROR(RunBoth(round, draw, shape, runs, &frames));
+  rounds_.Note(name + ", with frames, reads a second", runs[true].rate());
+  rounds_.Note(name + ", without, reads a second", runs[false].rate());
+  rounds_.Note(name + ", hit rate", frames.hit_rate());
+  *gain = runs[false].rate() > 0 ? runs[true].rate() / runs[false].rate() : 0;
   return Status::Ok();
 }
 
@@ -228,27 +233,21 @@ Status L1Engine::ScanOnce() {
 }
 
 Status L1Engine::UniformRound(uint32_t round, const RecordDraw& draw, bool counts) {
-  double cpu_ns[2] = {0, 0};
   const ReadShape shape{shape_.uniform_thread_count, 0, shape_.seconds, 0};
-  const uint64_t seed = NextSeed();
-  for (const int turn : {0, 1}) {
-    const bool has_frames = (round % 2 == 0) == (turn == 0);
-    TimedRun run;
-    FrameCounts frames;
-    ENGINE_RACE_RETURN_IF_ERROR(
-        (has_frames ? with_ : without_)->Run(draw, shape, seed, &run, &frames));
-    cpu_ns[has_frames ? 1 : 0] = run.cpu_ns();
-    if (!counts) continue;
-    rounds_.Note(has_frames ? "uniform Read, CPU with frames, ns" : "uniform Read, CPU without, ns",
-                 run.cpu_ns());
-    if (!has_frames) continue;
-    rounds_.Note("uniform Read, hit rate", frames.hit_rate());
-    rounds_.Note("uniform Read, admissions for each miss",
-                 frames.miss_count > 0 ? static_cast<double>(frames.admission_count) /
-                                             static_cast<double>(frames.miss_count)
-                                       : 0);
+  TimedRun runs[2];
+  FrameCounts frames;
+  ENGINE_RACE_RETURN_IF_ERROR(RunBoth(round, draw, shape, runs, &frames));
+  if (!counts) return Status::Ok();
+  rounds_.Note("uniform Read, CPU with frames, ns", runs[true].cpu_ns());
+  rounds_.Note("uniform Read, CPU without, ns", runs[false].cpu_ns());
+  rounds_.Note("uniform Read, hit rate", frames.hit_rate());
+  rounds_.Note("uniform Read, admissions for each miss",
+               frames.miss_count > 0 ? static_cast<double>(frames.admission_count) /
+                                           static_cast<double>(frames.miss_count)
+                                     : 0);
+  if (runs[false].cpu_ns() > 0) {
+    rounds_.Note(kUniformCost, runs[true].cpu_ns() / runs[false].cpu_ns() - 1);
   }
-  if (counts && cpu_ns[0] > 0) rounds_.Note(kUniformCost, cpu_ns[1] / cpu_ns[0] - 1);
   return Status::Ok();
 }
 

@@ -84,6 +84,10 @@ class L1Engine {
   Status Make(const StoreShape& shape, const engine_race::Options& options,
               std::unique_ptr<DrawnReads>* reads);
   Status Warm(const RecordDraw& draw);
+  // Both stores in turn, the second one first in every other round: runs[true] is with frames, as
+  // *frames is.
+  Status RunBoth(uint32_t round, const RecordDraw& draw, const ReadShape& shape, TimedRun* runs,
+                 FrameCounts* frames);
   Status ZipfRound(uint32_t round, const RecordDraw& draw, const ReadShape& shape,
                    const std::string& name, double* gain);
   Status UniformRound(uint32_t round, const RecordDraw& draw, bool counts);

@@ -1,9 +1,7 @@
 // `bin/race io` as a whole: every experiment once, tiny; bad flags; an interrupt.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -11,43 +9,20 @@
 
 #include "harness/child_process.h"
 #include "harness/io_command.h"
-#include "test/test_util.h"
+#include "test/harness/race_command_fixture.h"
 
 namespace harness {
 namespace {
 
 namespace fs = std::filesystem;
 
-class IoProgramTest : public ::testing::Test {
+class IoProgramTest : public RaceCommandFixture {
  protected:
-  void SetUp() override {
-    const char* bin_dir = std::getenv("ENGINE_BIN_DIR");
-    if (bin_dir == nullptr) GTEST_SKIP() << "ENGINE_BIN_DIR is not set";
-    program_ = std::string(bin_dir) + "/race";
-    dir_ = temp_.Join("work");
-    fs::create_directory(dir_);
-    json_ = temp_.Join("io.json");
-  }
-
-  ChildResult Io(const std::vector<std::string>& flags) const {
-    std::vector<std::string> args = {program_, "io", "--dir", dir_, "--json", json_};
-    args.insert(args.end(), flags.begin(), flags.end());
-    return RunChild(args);
-  }
-
-  nlohmann::json Report() const {
-    std::ifstream file(json_);
-    return nlohmann::json::parse(file, nullptr, false);
-  }
-
-  engine_race::test::TempDir temp_{engine_race::test::FastParent()};
-  std::string program_;
-  std::string dir_;
-  std::string json_;
+  IoProgramTest() : RaceCommandFixture("io") {}
 };
 
 TEST_F(IoProgramTest, RunsEveryExperiment) {
-  const ChildResult run = Io({"--smoke"});
+  const ChildResult run = Run({"--smoke"});
   ASSERT_EQ(run.exit_code, 0) << run.output;
   const nlohmann::json report = Report();
   ASSERT_TRUE(report.is_object());
@@ -77,7 +52,7 @@ TEST_F(IoProgramTest, RunsEveryExperiment) {
 TEST_F(IoProgramTest, RunsOnTheGivenPathsAlone) {
   const std::vector<std::string> paths = {temp_.Join("a"), temp_.Join("b"), temp_.Join("c")};
   for (const std::string& path : paths) fs::create_directory(path);
-  const ChildResult run = Io(
+  const ChildResult run = Run(
       {"--smoke", "--experiment", "1,10", "--paths", paths[0] + "," + paths[1] + "," + paths[2]});
   ASSERT_EQ(run.exit_code, 0) << run.output;
   EXPECT_EQ(run.output.find("stand in"), std::string::npos) << run.output;
@@ -96,7 +71,7 @@ TEST_F(IoProgramTest, RunsOnTheGivenPathsAlone) {
 TEST_F(IoProgramTest, OnePathHasNoStripes) {
   const std::string path = temp_.Join("only");
   fs::create_directory(path);
-  ASSERT_EQ(Io({"--smoke", "--experiment", "10", "--paths", path}).exit_code, 0);
+  ASSERT_EQ(Run({"--smoke", "--experiment", "10", "--paths", path}).exit_code, 0);
   const nlohmann::json report = Report();
   ASSERT_EQ(report["experiments"].size(), 1u);
   EXPECT_TRUE(report["experiments"][0]["rows"][0].contains("unavailable"));
@@ -104,12 +79,12 @@ TEST_F(IoProgramTest, OnePathHasNoStripes) {
 
 TEST_F(IoProgramTest, RefusesFlagsThatMakeNoSense) {
   for (const std::string experiments : {"0", "11", "x", "1,,2", "", "3-", "1-99"}) {
-    EXPECT_EQ(Io({"--experiment", experiments}).exit_code, 2) << experiments;
+    EXPECT_EQ(Run({"--experiment", experiments}).exit_code, 2) << experiments;
   }
-  EXPECT_EQ(Io({"--paths", temp_.Join("missing")}).exit_code, 2);
-  EXPECT_NE(Io({"--records", "3"}).exit_code, 0);
+  EXPECT_EQ(Run({"--paths", temp_.Join("missing")}).exit_code, 2);
+  EXPECT_NE(Run({"--records", "3"}).exit_code, 0);
   // No disk has room for that.
-  EXPECT_EQ(Io({"--records", "1000000000000"}).exit_code, 2);
+  EXPECT_EQ(Run({"--records", "1000000000000"}).exit_code, 2);
   EXPECT_TRUE(fs::is_empty(dir_));
 }
 

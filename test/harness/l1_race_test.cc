@@ -1,9 +1,7 @@
 // `bin/race l1` and what it reads from other programs: the whole of it once, tiny.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -13,7 +11,7 @@
 #include "harness/child_process.h"
 #include "harness/l1_race_child.h"
 #include "harness/l1_race_command.h"
-#include "test/test_util.h"
+#include "test/harness/race_command_fixture.h"
 
 namespace harness {
 namespace {
@@ -66,36 +64,13 @@ TEST(L1RaceCommandTest, AsManyRecordsAsFit) {
   EXPECT_EQ(FittingL1Records(records, 0, kMuch), 0u);
 }
 
-class L1ProgramTest : public ::testing::Test {
+class L1ProgramTest : public RaceCommandFixture {
  protected:
-  void SetUp() override {
-    const char* bin_dir = std::getenv("ENGINE_BIN_DIR");
-    if (bin_dir == nullptr) GTEST_SKIP() << "ENGINE_BIN_DIR is not set";
-    program_ = std::string(bin_dir) + "/race";
-    dir_ = temp_.Join("work");
-    fs::create_directory(dir_);
-    json_ = temp_.Join("l1.json");
-  }
-
-  ChildResult L1(const std::vector<std::string>& flags) const {
-    std::vector<std::string> args = {program_, "l1", "--dir", dir_, "--json", json_};
-    args.insert(args.end(), flags.begin(), flags.end());
-    return RunChild(args);
-  }
-
-  nlohmann::json Report() const {
-    std::ifstream file(json_);
-    return nlohmann::json::parse(file, nullptr, false);
-  }
-
-  engine_race::test::TempDir temp_{engine_race::test::FastParent()};
-  std::string program_;
-  std::string dir_;
-  std::string json_;
+  L1ProgramTest() : RaceCommandFixture("l1") {}
 };
 
 TEST_F(L1ProgramTest, MeasuresEveryStepWithEveryThreadCount) {
-  const ChildResult run = L1({"--smoke", "--sweep", "--no-children", "--threads", "1,3"});
+  const ChildResult run = Run({"--smoke", "--sweep", "--no-children", "--threads", "1,3"});
   ASSERT_EQ(run.exit_code, 0) << run.output;
   const nlohmann::json report = Report();
   ASSERT_TRUE(report.is_object());
@@ -131,12 +106,12 @@ TEST_F(L1ProgramTest, MeasuresEveryStepWithEveryThreadCount) {
 }
 
 TEST_F(L1ProgramTest, RefusesWhatMakesNoSense) {
-  EXPECT_NE(L1({"--key-bytes", "12"}).exit_code, 0);
-  EXPECT_NE(L1({"--payload-bytes", "4"}).exit_code, 0);
-  EXPECT_NE(L1({"--threads", "0"}).exit_code, 0);
-  EXPECT_EQ(L1({"--records", "5"}).exit_code, 2);
+  EXPECT_NE(Run({"--key-bytes", "12"}).exit_code, 0);
+  EXPECT_NE(Run({"--payload-bytes", "4"}).exit_code, 0);
+  EXPECT_NE(Run({"--threads", "0"}).exit_code, 0);
+  EXPECT_EQ(Run({"--records", "5"}).exit_code, 2);
   // No machine has room for that.
-  EXPECT_EQ(L1({"--records", "1000000000000000"}).exit_code, 2);
+  EXPECT_EQ(Run({"--records", "1000000000000000"}).exit_code, 2);
   EXPECT_TRUE(fs::is_empty(dir_));
 }
 
