@@ -60,7 +60,9 @@ struct StoreStats {
   // which tries it, what the options ask for.
   std::string io_backend;
   std::string write_backend;  // which one writes the logs
-  uint32_t path_count = 1;    // of paths that the values are striped over
+  // Whether records are staged through a mapping, see Options::staging_mode; else with pwrite.
+  bool staging_mapped = true;
+  uint32_t path_count = 1;  // of paths that the values are striped over
 };
 
 class Store {

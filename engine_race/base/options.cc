@@ -1,6 +1,7 @@
 #include "engine_race/base/options.h"
 
 #include <bit>
+#include <sstream>
 #include <string>
 
 namespace engine_race {
@@ -35,6 +36,13 @@ Status CheckPaths(const Options& options) {
   return Status::Ok();
 }
 
+Status CheckMode(const char* field, uint32_t mode, uint32_t least) {
+  if ((mode & least) == least && mode <= 0777) return Status::Ok();
+  std::ostringstream words;
+  words << std::oct << field << " is 0" << mode << ", not from 0" << least << " to 0777";
+  return Status::InvalidArgument(words.str());
+}
+
 }  // namespace
 
 Status ValidateOptions(const Options& options) {
@@ -66,6 +74,11 @@ Status ValidateOptions(const Options& options) {
     return Status::InvalidArgument("journal_bytes is not a multiple of 2 MiB");
   }
   ENGINE_RACE_RETURN_IF_ERROR(CheckPaths(options));
+  ENGINE_RACE_RETURN_IF_ERROR(CheckMode("directory_mode", options.directory_mode, 0700));
+  ENGINE_RACE_RETURN_IF_ERROR(CheckMode("file_mode", options.file_mode, 0600));
+  if (options.staging_mode != StagingMode::kAuto && options.staging_mode != StagingMode::kWritten) {
+    return Status::InvalidArgument("staging_mode is no staging mode");
+  }
   ENGINE_RACE_RETURN_IF_ERROR(CheckRange("worker_count", options.worker_count, 0, kMaxWorkerCount));
   ENGINE_RACE_RETURN_IF_ERROR(
       CheckRange("tasks_per_worker", options.tasks_per_worker, 1, kMaxTasksPerWorker));

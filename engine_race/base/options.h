@@ -66,6 +66,16 @@ enum class SyncMode {
   kGroup,       // the same promise; writers that wait at the same time share one flush
 };
 
+// How an acknowledged record reaches the kernel before its group goes to the log.
+enum class StagingMode {
+  // Through a shared mapping where a store into a reserved page cannot fail, which ext4, XFS and
+  // tmpfs promise; kWritten elsewhere.
+  kAuto,
+  // With pwrite: a full disk or a bad block is an error code on every file system, at the price of
+  // three system calls a write.
+  kWritten,
+};
+
 struct Options {
   // Geometry of a new store.
 
@@ -88,6 +98,11 @@ struct Options {
   // How much of a bucket's value log lies on one path before the next path has its turn: a power of
   // two, 64 KiB to 1 GiB, at least one group of values.
   uint64_t stripe_unit_bytes = uint64_t{1} << 20;
+
+  // Permissions of directories and files that the store makes, less the umask: at least 0700 and
+  // 0600, at most 0777. Directories that exist keep theirs.
+  uint32_t directory_mode = 0700;
+  uint32_t file_mode = 0600;
 
   // Tuning of this opening.
 
@@ -115,6 +130,7 @@ struct Options {
   uint32_t tasks_per_worker = 128;
   // New stores take raw devices among their paths even when these hold something.
   bool overwrite_devices = false;
+  StagingMode staging_mode = StagingMode::kAuto;
   SyncMode sync_mode = SyncMode::kNone;
   // Sync when the store is closed. Without it the first opening after a reboot reads and verifies
   // whatever was written since the last Sync.
