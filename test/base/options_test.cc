@@ -31,6 +31,11 @@ TEST(OptionsTest, EachFieldOutOfRangeIsNamed) {
       {"key_group_bytes", [](Options* o) { o->key_group_bytes = 128 << 10; }},
       {"memory_budget_bytes", [](Options* o) { o->memory_budget_bytes = 1 << 20; }},
       {"build_thread_count", [](Options* o) { o->build_thread_count = 5000; }},
+      {"directory_mode", [](Options* o) { o->directory_mode = 0600; }},
+      {"directory_mode", [](Options* o) { o->directory_mode = 02700; }},
+      {"file_mode", [](Options* o) { o->file_mode = 0400; }},
+      {"file_mode", [](Options* o) { o->file_mode = 01600; }},
+      {"staging_mode", [](Options* o) { o->staging_mode = static_cast<StagingMode>(7); }},
   };
   for (const BadField& field : fields) {
     Options options;
