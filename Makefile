@@ -47,12 +47,17 @@ LDLIBS := -lpthread -lrt
 # Not in CXXFLAGS, so that `make check` does not compile everything anew. Sanitized code draws
 # warnings that mean nothing.
 strict_flags := $(if $(WERROR),$(if $(filter release,$(FLAVOUR)),-Werror))
-# What a file's name says about the CPU that it is for.
+# What a file's name says about the CPU that it is for. engine_race/base/cpu_features.h asks for
+# each of these before such a file's code runs.
 avx2_flags := -mavx2
 avx512_flags := -mavx2 -mavx512f -mavx512bw -mavx512vl
 kernel_flags = $(if $(filter %_avx2.cc,$<),$(avx2_flags))$(if $(filter %_avx512.cc,$<),$(avx512_flags))
 
-has_header = $(wildcard /usr/include/$(1) /usr/local/include/$(1))
+# Where headers of libraries are looked for, to tell what can be built here.
+INCLUDE_DIRS := /usr/include /usr/local/include
+has_header = $(wildcard $(INCLUDE_DIRS:%=%/$(1)))
+missing_headers = $(strip $(foreach header,$(1),$(if $(call has_header,$(header)),,$(header))))
+library_missing := $(call missing_headers,xxhash.h liburing.h)
 
 # Kernels for newer CPUs come last: of an inline function that several objects carry the linker
 # keeps the first copy, which must be one that every CPU runs.
@@ -90,8 +95,19 @@ test_objects := $(call objects,$(test_sources))
 PROGRAMS := $(main_sources:harness/%_main.cc=$(BIN)/%)
 GUEST_INIT := build/guest/init
 BENCHES := $(filter $(BIN)/bench_%,$(PROGRAMS))
+# Headers that programs need besides the library's: all of them, and those of a name. A program is
+# left out, with a word, where one of its headers is missing.
+program_headers := CLI/CLI.hpp nlohmann/json.hpp
+race_headers := boost/context/fiber.hpp
+bench_micro_headers := benchmark/benchmark.h
+missing_for = $(call missing_headers,$(program_headers) $($(notdir $(1))_headers))
+left_out := $(foreach program,$(PROGRAMS),$(if $(call missing_for,$(program)),$(program)))
 
 quiet := $(if $(V),,@)
+define newline
+
+
+endef
 
 # A make of its own for targets that first install packages: it sees what was installed, and uses
 # every CPU unless told otherwise.
@@ -104,10 +120,11 @@ submake = $(MAKE) --no-print-directory $(jobs)
 .SECONDARY:
 .DELETE_ON_ERROR:
 
-# The programs need packages that the library does not, so a machine without them still gets that.
-all: library $(if $(and $(call has_header,CLI/CLI.hpp),$(call has_header,boost/context/fiber.hpp)),programs)  ## the library and the programs
+all: library programs  ## the library and the programs
 library: $(LIBRARY)    ## lib/libengine.a
-programs: $(PROGRAMS)  ## bin/race, bin/crash and the benches
+programs: $(filter-out $(left_out),$(PROGRAMS))  ## bin/race, bin/crash and the benches, as far as their libraries are here
+	$(foreach program,$(left_out),@echo 'left out $(program): there is no $(call missing_for,$(program))'$(newline))
+	$(if $(left_out),@echo 'scripts/setup.sh test installs all that programs need')
 tests: $(BUILD)/engine_tests
 
 race:  ## installs, builds and runs the three-phase race; RACE_ARGS='--dir D --num N'
@@ -214,6 +231,7 @@ define write_if_changed
 	@printf '%s\n' '$(1)' | cmp -s - $@ || printf '%s\n' '$(1)' > $@
 endef
 $(BUILD)/flags.txt: FORCE
+	$(if $(library_missing),@echo 'the library cannot be built without $(library_missing): scripts/setup.sh race installs it' >&2; exit 1)
 	$(call write_if_changed,$(CXX) $(CXXFLAGS) $(avx2_flags) $(avx512_flags))
 $(BUILD)/sources.txt: FORCE
 	$(call write_if_changed,$(sources) $(THIRD_PARTY_ARCHIVES))

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "engine_race/base/key.h"
+#include "engine_race/base/parallel.h"
 #include "engine_race/index/part_builder.h"
 #include "engine_race/store.h"
 #include "harness/child_process.h"
@@ -65,7 +66,8 @@ IndexBench::IndexBench(IndexBenchConfig config)
     : config_(std::move(config)), store_dir_(config_.dir + "/index-store") {
   options_.bucket_count = config_.bucket_count;
   options_.file_count = std::min(options_.file_count, options_.bucket_count);
-  options_.build_thread_count = config_.thread_count != 0 ? config_.thread_count : CpuCount();
+  options_.build_thread_count =
+      config_.thread_count != 0 ? config_.thread_count : engine_race::AvailableCpuCount();
 }
 
 IndexBench::~IndexBench() {

@@ -6,6 +6,7 @@
 #include <thread>
 #include <vector>
 
+#include "engine_race/base/parallel.h"
 #include "harness/bench_end.h"
 #include "harness/bench_l1.h"
 #include "harness/child_process.h"
@@ -103,7 +104,7 @@ int Bench(L1Flags flags) {
 
 int main(int argc, char** argv) {
   harness::L1Flags flags;
-  flags.config.thread_count = harness::CpuCount();
+  flags.config.thread_count = engine_race::AvailableCpuCount();
   CLI::App app("Measures lookups in tables in memory, step by step and beside RocksDB.");
   harness::AddFlags(&flags, &app);
   CLI11_PARSE(app, argc, argv);

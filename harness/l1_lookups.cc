@@ -9,6 +9,7 @@
 #include <string>
 #include <thread>
 
+#include "engine_race/base/parallel.h"
 #include "harness/mix.h"
 #include "harness/process_stats.h"
 
@@ -192,7 +193,7 @@ Status ForEachOnThreads(uint32_t count, const std::function<Status(uint32_t)>& w
     }
   };
   std::vector<std::jthread> threads;
-  const uint32_t thread_count = std::min(count, std::thread::hardware_concurrency());
+  const uint32_t thread_count = std::min(count, engine_race::AvailableCpuCount());
   for (uint32_t i = 1; i < thread_count; ++i) threads.emplace_back(loop);
   loop();
   threads.clear();

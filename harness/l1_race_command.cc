@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "engine_race/base/parallel.h"
 #include "harness/child_process.h"
 #include "harness/json_file.h"
 #include "harness/machine.h"
@@ -48,7 +49,8 @@ void Shrink(L1RaceConfig* config) {
 // A power of two after another, up to the CPUs and at least 4.
 std::vector<uint32_t> DefaultThreadCounts() {
   std::vector<uint32_t> counts;
-  for (uint32_t count = 1; count <= std::max(4U, CpuCount()); count *= 2) counts.push_back(count);
+  for (uint32_t count = 1; count <= std::max(4U, engine_race::AvailableCpuCount()); count *= 2)
+    counts.push_back(count);
   return counts;
 }
 

@@ -1,6 +1,5 @@
 #include "harness/machine.h"
 
-#include <sched.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -8,6 +7,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "engine_race/base/parallel.h"
 #include "harness/race_dir.h"
 
 namespace harness {
@@ -29,13 +29,6 @@ std::string Kernel() {
 
 }  // namespace
 
-uint32_t CpuCount() {
-  cpu_set_t cpus;
-  CPU_ZERO(&cpus);
-  if (sched_getaffinity(0, sizeof(cpus), &cpus) != 0) return 1;
-  return static_cast<uint32_t>(CPU_COUNT(&cpus));
-}
-
 uint64_t FreeMemoryBytes() {
   std::ifstream info("/proc/meminfo");
   uint64_t kib = 0;
@@ -51,7 +44,7 @@ nlohmann::json DescribeMachine(const std::string& dir) {
   const auto pages = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES));
   const auto page_bytes = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
   return {{"cpu", CpuModel()},
-          {"cpu_count", CpuCount()},
+          {"cpu_count", engine_race::AvailableCpuCount()},
           {"memory_bytes", pages * page_bytes},
           {"kernel", Kernel()},
           {"file_system", FileSystemName(dir)},

@@ -10,12 +10,10 @@
 
 namespace harness {
 
-// CPU model, CPUs that this process may use, memory, kernel, and the file system of `dir`.
+// CPU model, CPUs that this process can keep busy, memory, kernel, and the file system of `dir`.
 nlohmann::json DescribeMachine(const std::string& dir);
 
-// That this process may use; 1 where the system does not tell.
-uint32_t CpuCount();
-// That can be had without anybody's being swapped out; 0 where /proc does not tell.
+// Memory that can be had without anybody's being swapped out; 0 where /proc does not tell.
 uint64_t FreeMemoryBytes();
 
 }  // namespace harness

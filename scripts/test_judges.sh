@@ -63,6 +63,62 @@ check_members() {
   fi
 }
 
+# Where a library of the programs is missing, what needs it is left out with a word, and all else is
+# built. Dry runs, which are told where to look for headers.
+include_dir=$out/include
+program_headers='CLI/CLI.hpp nlohmann/json.hpp boost/context/fiber.hpp benchmark/benchmark.h'
+
+lay_out_headers() {  # all but these
+  local header
+  rm -rf $include_dir
+  for header in xxhash.h liburing.h $program_headers; do
+    [[ " $* " != *" $header "* ]] || continue
+    mkdir -p "$(dirname "$include_dir/$header")"
+    touch "$include_dir/$header"
+  done
+}
+
+in_order() { printf '%s\n' "$@" | sort | xargs; }
+every_program=$(in_order $(basename -s _main.cc harness/*_main.cc))
+
+check_left_out() {  # what cannot be built, the missing headers
+  local wanted_out=$1 made status linked left
+  shift
+  lay_out_headers "$@"
+  made=$(make -n -B TARGET_ENGINE=engine_race INCLUDE_DIRS=$include_dir 2>&1)
+  status=$?
+  linked=$(sed -n 's|^echo "link bin/\(.*\)"|\1|p' <<< "$made")
+  left=$(sed -n "s|^echo 'left out bin/\([a-z0-9_]*\): there is no .*|\1|p" <<< "$made")
+  if [ $status = 0 ] && grep -q "^echo \"archive $archive\"" <<< "$made" &&
+      [ "$(in_order $left)" = "$wanted_out" ] &&
+      [ "$(in_order $linked $left)" = "$every_program" ]; then
+    pass "without [$*], left out: [$wanted_out]"
+  else
+    echo "$made" | grep -E '^echo .(link|archive|left)|Error'
+    fail "without [$*], left out: [$wanted_out]"
+  fi
+}
+
+check_missing_libraries() {
+  check_left_out ''
+  check_left_out 'bench_micro' benchmark/benchmark.h
+  check_left_out 'race' boost/context/fiber.hpp
+  check_left_out "$every_program" CLI/CLI.hpp
+  check_left_out "$every_program" nlohmann/json.hpp
+  check_left_out "$every_program" $program_headers
+  # Nothing can be built without what the library itself needs; it says so before it compiles.
+  lay_out_headers xxhash.h
+  if ! make library INCLUDE_DIRS=$include_dir > $out/make.log 2>&1 &&
+      grep -q 'the library cannot be built without xxhash.h' $out/make.log &&
+      ! grep -q '^compile' $out/make.log; then
+    pass "without [xxhash.h] a message"
+  else
+    head -n 30 $out/make.log
+    fail "without [xxhash.h] a message"
+  fi
+}
+
+check_missing_libraries
 if [ ! -f $archive ]; then
   fail "$archive exists"
 else

@@ -3,9 +3,8 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include <array>
-
 #include "engine_race/base/checksum_kernels.h"
+#include "engine_race/base/cpu_features.h"
 #include "engine_race/base/options.h"
 
 namespace engine_race {
@@ -13,25 +12,21 @@ namespace {
 
 uint64_t HashValueBaseline(const void* value) { return XXH3_64bits(value, kValueBytes); }
 
-using KernelTable = std::array<ValueHashKernel, 4>;
-
-KernelTable FindKernels() {
-  KernelTable kernels{};
-  size_t count = 0;
-  // xgetbv is part of what __builtin_cpu_supports asks, so a system that does not save the wide
-  // registers answers no.
-  if (__builtin_cpu_supports("avx512f")) kernels[count++] = {"avx512", HashValueAvx512};
-  if (__builtin_cpu_supports("avx2")) kernels[count++] = {"avx2", HashValueAvx2};
-  kernels[count++] = {"baseline", HashValueBaseline};
-  return kernels;
-}
-
-const KernelTable& Kernels() {
-  static const KernelTable kernels = FindKernels();
+const ValueHashTable& Kernels() {
+  static const ValueHashTable kernels = ValueHashesOf(RunningCpuFeatures());
   return kernels;
 }
 
 }  // namespace
+
+ValueHashTable ValueHashesOf(const CpuFeatures& cpu) {
+  ValueHashTable kernels{};
+  size_t count = 0;
+  if (RunsAvx512Kernels(cpu)) kernels[count++] = {"avx512", HashValueAvx512};
+  if (RunsAvx2Kernels(cpu)) kernels[count++] = {"avx2", HashValueAvx2};
+  kernels[count++] = {"baseline", HashValueBaseline};
+  return kernels;
+}
 
 uint64_t Hash64(const void* data, size_t size, uint64_t seed) {
   return XXH3_64bits_withSeed(data, size, seed);

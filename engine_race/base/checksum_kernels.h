@@ -3,12 +3,20 @@
 #ifndef ENGINE_RACE_BASE_CHECKSUM_KERNELS_H_
 #define ENGINE_RACE_BASE_CHECKSUM_KERNELS_H_
 
+#include <array>
 #include <cstdint>
+
+#include "engine_race/base/checksum.h"
+#include "engine_race/base/cpu_features.h"
 
 namespace engine_race {
 
 uint64_t HashValueAvx2(const void* value);
 uint64_t HashValueAvx512(const void* value);
+
+// The kernels that such a CPU can run, the best first. Ends as ValueHashKernels does.
+using ValueHashTable = std::array<ValueHashKernel, 4>;
+ValueHashTable ValueHashesOf(const CpuFeatures& cpu);
 
 }  // namespace engine_race
 

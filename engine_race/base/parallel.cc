@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "engine_race/base/cpu_quota.h"
+
 namespace engine_race {
 
 Status RunParallel(uint32_t count, const std::function<Status(uint32_t worker)>& work) {
@@ -42,11 +44,12 @@ Status RunParallel(uint32_t count, const std::function<Status(uint32_t worker)>&
 
 uint32_t AvailableCpuCount() {
   cpu_set_t cpus;
+  uint32_t count = std::thread::hardware_concurrency();
   // It fails on machines with more CPUs than the set has room for.
   if (::sched_getaffinity(0, sizeof(cpus), &cpus) == 0) {
-    return static_cast<uint32_t>(std::max(CPU_COUNT(&cpus), 1));
+    count = static_cast<uint32_t>(CPU_COUNT(&cpus));
   }
-  return std::max(std::thread::hardware_concurrency(), 1U);
+  return std::min(std::max(count, 1U), CpuQuota());
 }
 
 std::vector<uint32_t> AvailableCpus() {

@@ -15,9 +15,10 @@ namespace engine_race {
 // failure.
 Status RunParallel(uint32_t count, const std::function<Status(uint32_t worker)>& work);
 
-// CPUs that this process may use, at least 1.
+// How many CPUs this process can keep busy, at least 1: those that it may run on, or fewer where a
+// control group limits its CPU time. Reads files of /proc: not for hot paths.
 uint32_t AvailableCpuCount();
-// Their numbers, ascending; empty where the system does not tell.
+// The numbers of the CPUs that it may run on, ascending; empty where the system does not tell.
 std::vector<uint32_t> AvailableCpus();
 // Has the calling thread run on `cpu` alone: false, and nothing changes, where that is refused.
 bool PinThread(uint32_t cpu);

@@ -28,7 +28,7 @@ uint32_t SearchBranchless(const NodeWords& nodes, uint32_t run_count, uint64_t w
 
 }  // namespace
 
-NodeSearchFn NodeSearchKernel(NodeSearch search) {
+NodeSearchFn NodeSearchKernel(NodeSearch search, const CpuFeatures& cpu) {
   switch (search) {
     case NodeSearch::kEarlyExit:
       return SearchEarlyExit;
@@ -36,9 +36,9 @@ NodeSearchFn NodeSearchKernel(NodeSearch search) {
       return SearchBranchless;
 #ifdef __x86_64__
     case NodeSearch::kAvx2:
-      return __builtin_cpu_supports("avx2") ? internal::SearchNodesAvx2 : nullptr;
+      return RunsAvx2Kernels(cpu) ? internal::SearchNodesAvx2 : nullptr;
     case NodeSearch::kAvx512:
-      return __builtin_cpu_supports("avx512f") ? internal::SearchNodesAvx512 : nullptr;
+      return RunsAvx512Kernels(cpu) ? internal::SearchNodesAvx512 : nullptr;
 #else
     default:
       break;
@@ -61,9 +61,9 @@ const char* NodeSearchName(NodeSearch search) {
   return "unknown";
 }
 
-NodeSearch BestNodeSearch() {
-  if (NodeSearchKernel(NodeSearch::kAvx512) != nullptr) return NodeSearch::kAvx512;
-  if (NodeSearchKernel(NodeSearch::kAvx2) != nullptr) return NodeSearch::kAvx2;
+NodeSearch BestNodeSearch(const CpuFeatures& cpu) {
+  if (NodeSearchKernel(NodeSearch::kAvx512, cpu) != nullptr) return NodeSearch::kAvx512;
+  if (NodeSearchKernel(NodeSearch::kAvx2, cpu) != nullptr) return NodeSearch::kAvx2;
   return NodeSearch::kBranchless;
 }
 

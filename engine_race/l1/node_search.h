@@ -12,6 +12,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "engine_race/base/cpu_features.h"
+
 namespace engine_race::l1 {
 
 inline constexpr uint32_t kRootFanout = 16;
@@ -34,13 +36,13 @@ using NodeSearchFn = uint32_t (*)(const NodeWords& nodes, uint32_t run_count, ui
 
 enum class NodeSearch : uint8_t { kEarlyExit, kBranchless, kAvx2, kAvx512 };
 
-// Null when the running CPU cannot.
-NodeSearchFn NodeSearchKernel(NodeSearch search);
+// Null for a CPU that cannot run it.
+NodeSearchFn NodeSearchKernel(NodeSearch search, const CpuFeatures& cpu = RunningCpuFeatures());
 const char* NodeSearchName(NodeSearch search);
 // The default: within the noise of the best for single lookups whose lines were touched ahead, and
 // ahead for many at once. Where a lookup waits for one line after the other, as through the cache,
 // kEarlyExit is.
-NodeSearch BestNodeSearch();
+NodeSearch BestNodeSearch(const CpuFeatures& cpu = RunningCpuFeatures());
 
 namespace internal {
 // Defined where the compiler may use these registers; call them by NodeSearchKernel.

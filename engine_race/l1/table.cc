@@ -25,7 +25,9 @@ Status Table::Open(int dir_fd, const std::string& name, const TableOptions& opti
     opened->encoding_ = opened->file_->encoding();
     opened->key_bytes_ = opened->file_->shape().key_bytes;
     opened->payload_bytes_ = opened->file_->shape().payload_bytes;
-    opened->roots_ = std::make_unique<std::atomic<uint64_t>[]>(opened->file_->extent_count());
+    if (options.indexes == Reach::kPointer) {
+      opened->roots_ = std::make_unique<std::atomic<uint64_t>[]>(opened->file_->extent_count());
+    }
     *table = std::move(opened);
     return Status::Ok();
   } catch (const std::bad_alloc&) {
@@ -185,7 +187,7 @@ TableStats Table::Stats() const {
   // Relaxed, both: statistics.
   stats.loaded_count = loaded_.load(std::memory_order_relaxed);
   stats.past_frames_count = past_frames_.load(std::memory_order_relaxed);
-  if (options_.indexes == Reach::kCache) return stats;
+  if (roots_ == nullptr) return stats;
   for (uint32_t extent = 0; extent < file_->extent_count(); ++extent) {
     const EpochManager::Guard guard(*epochs_);
     // Sequentially consistent: behind the entry into the epoch.

@@ -167,7 +167,8 @@ class Table final : private ParentFinder {
   EpochManager* epochs_ = nullptr;
   BlockCache* cache_ = nullptr;
   uint64_t cache_user_ = 0;
-  // To the index block of each extent.
+  // To the index block of each extent; null when these are reached through the cache, and then the
+  // table has no frames.
   std::unique_ptr<std::atomic<uint64_t>[]> roots_;
   mutable std::atomic<uint64_t> loaded_{0};
   mutable std::atomic<uint64_t> past_frames_{0};

@@ -4,8 +4,10 @@
 
 #include <cstring>
 #include <random>
+#include <string>
 #include <vector>
 
+#include "engine_race/base/checksum_kernels.h"
 #include "engine_race/base/options.h"
 
 namespace engine_race {
@@ -28,6 +30,30 @@ TEST(ChecksumTest, EveryKernelAgreesWithThePortableHash) {
     }
   }
   EXPECT_GE(kernels, 1u);
+}
+
+// The names of the kernels that such a CPU is given, in their order.
+std::vector<std::string> KernelNames(const CpuFeatures& cpu) {
+  std::vector<std::string> names;
+  for (const ValueHashKernel& kernel : ValueHashesOf(cpu)) {
+    if (kernel.name != nullptr) names.emplace_back(kernel.name);
+  }
+  return names;
+}
+
+TEST(ChecksumTest, AKernelNeedsEveryFeatureThatItsFileIsCompiledFor) {
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(KernelNames({}), Names({"baseline"}));
+  EXPECT_EQ(KernelNames({.avx2 = true}), Names({"avx2", "baseline"}));
+  EXPECT_EQ(KernelNames({.avx2 = true, .avx512f = true}), Names({"avx2", "baseline"}));
+  const CpuFeatures all = {.avx2 = true, .avx512f = true, .avx512bw = true, .avx512vl = true};
+  EXPECT_EQ(KernelNames(all), Names({"avx512", "avx2", "baseline"}));
+  for (bool CpuFeatures::*const feature :
+       {&CpuFeatures::avx512f, &CpuFeatures::avx512bw, &CpuFeatures::avx512vl}) {
+    CpuFeatures lacking = all;
+    lacking.*feature = false;
+    EXPECT_EQ(KernelNames(lacking), Names({"avx2", "baseline"}));
+  }
 }
 
 TEST(ChecksumTest, AnyFlippedBitChangesTheHash) {

@@ -85,6 +85,23 @@ TEST(NodeSearchTest, WordsOfAllZerosAndOnesAreWordsLikeOthers) {
   }
 }
 
+TEST(NodeSearchTest, AKernelNeedsEveryFeatureThatItsFileIsCompiledFor) {
+  EXPECT_EQ(BestNodeSearch({}), NodeSearch::kBranchless);
+  EXPECT_EQ(BestNodeSearch({.avx2 = true}), NodeSearch::kAvx2);
+  const CpuFeatures all = {.avx2 = true, .avx512f = true, .avx512bw = true, .avx512vl = true};
+  EXPECT_EQ(BestNodeSearch(all), NodeSearch::kAvx512);
+  for (bool CpuFeatures::*const feature :
+       {&CpuFeatures::avx512f, &CpuFeatures::avx512bw, &CpuFeatures::avx512vl}) {
+    CpuFeatures lacking = all;
+    lacking.*feature = false;
+    EXPECT_EQ(BestNodeSearch(lacking), NodeSearch::kAvx2);
+    EXPECT_EQ(NodeSearchKernel(NodeSearch::kAvx512, lacking), nullptr);
+  }
+  CpuFeatures old = all;
+  old.avx2 = false;
+  EXPECT_EQ(BestNodeSearch(old), NodeSearch::kBranchless);
+}
+
 TEST(NodeSearchTest, TheDefaultRunsHere) {
   EXPECT_NE(NodeSearchKernel(BestNodeSearch()), nullptr);
   EXPECT_NE(NodeSearchKernel(NodeSearch::kEarlyExit), nullptr);

@@ -320,6 +320,35 @@ TEST(L1TableOptionsTest, ContradictionsAreRefused) {
       Code::kIOError);
 }
 
+TEST(L1TableOptionsTest, TheCacheAloneIsEnough) {
+  const TableDir dir;
+  std::mt19937_64 random(7);
+  const Records records = RandomRecords(KeyKind::kRandom, kLarge, 3000, &random);
+  ASSERT_TRUE(dir.Build("t", kLarge, Encoding::kTree, records).ok());
+  BlockCache cache(size_t{1} << 20);
+  for (const Way way : {Way::kAllCached, Way::kExtentsByPointer}) {
+    std::unique_ptr<Table> table;
+    ASSERT_TRUE(Table::Open(dir.fd(), "t", OptionsOf(way), nullptr, nullptr, &cache, &table).ok());
+    for (const std::string& key : Probes(records, kLarge.key_bytes, 50, &random)) {
+      ExpectGet(*table, records, key);
+    }
+    std::string keys = records.begin()->first + records.rbegin()->first;
+    std::string payloads(2 * kLarge.payload_bytes, '?');
+    std::vector<Status> statuses(2);
+    table->MultiGet(keys.data(), payloads.data(), statuses);
+    EXPECT_TRUE(statuses[0].ok() && statuses[1].ok());
+    EXPECT_EQ(payloads, records.begin()->second + records.rbegin()->second);
+    Table::Cursor cursor(table.get());
+    cursor.Seek(records.rbegin()->first.data());
+    ASSERT_TRUE(cursor.valid());
+    cursor.Next();
+    EXPECT_FALSE(cursor.valid());
+    EXPECT_TRUE(cursor.status().ok());
+    EXPECT_GT(table->Stats().loaded_count, 0u);
+    EXPECT_EQ(table->Stats().hot_count, 0u);
+  }
+}
+
 // Readers of all kinds, each checking every byte, while others make their blocks go.
 class L1TableReadersTest : public ::testing::TestWithParam<Way> {};
 

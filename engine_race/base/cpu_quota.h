@@ -1,0 +1,32 @@
+// How many CPUs' worth of time the control groups of this process let it use.
+//
+// Containers are usually limited by a quota of CPU time and not by a set of CPUs: more threads than
+// the quota has CPUs only share it and are stopped together when it is spent.
+//
+// Thread-safe. CpuQuotaFrom is a pure function of the files that it is given.
+#ifndef ENGINE_RACE_BASE_CPU_QUOTA_H_
+#define ENGINE_RACE_BASE_CPU_QUOTA_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+namespace engine_race {
+
+inline constexpr uint32_t kNoCpuQuota = ~uint32_t{0};
+
+// The contents of a file; empty when it cannot be read.
+using FileReaderFn = std::function<std::string(const std::string& path)>;
+
+// The least quota, in CPUs, rounded up, of the process's groups and of all groups above them that
+// are visible: "cpu.max" of cgroup v2, "cpu.cfs_quota_us" and "cpu.cfs_period_us" of v1.
+// kNoCpuQuota where there is none or the files make no sense. `read` is asked for
+// "/proc/self/cgroup", "/proc/self/mountinfo" and files of the mounted hierarchies.
+uint32_t CpuQuotaFrom(const FileReaderFn& read);
+
+// The same of this process; kNoCpuQuota also without memory to find out.
+uint32_t CpuQuota() noexcept;
+
+}  // namespace engine_race
+
+#endif  // ENGINE_RACE_BASE_CPU_QUOTA_H_
