@@ -1,10 +1,12 @@
 #include "engine_race/index/bucket_index.h"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <mutex>
 #include <new>
 #include <shared_mutex>
+#include <span>
 #include <utility>
 
 namespace engine_race {
@@ -151,10 +153,10 @@ Status BucketIndex::MakeRoom() {
     full_part_ = kNoPart;
     return Status::Ok();
   }
-  const Part& part = *parts_[full_part_];
-  const uint32_t limit = DeltaLimit(part.run.count());
-  ENGINE_RACE_RETURN_IF_ERROR(part.delta.capacity() < limit ? GrowDelta(full_part_)
-                                                            : Merge(full_part_));
+  const uint32_t limit = DeltaLimit(SourceOf(full_part_).record_count());
+  ENGINE_RACE_RETURN_IF_ERROR(parts_[full_part_]->delta.capacity() < limit
+                                  ? GrowDelta(full_part_, limit)
+                                  : Merge(full_part_));
   full_part_ = kNoPart;
   return Status::Ok();
 }
@@ -172,11 +174,11 @@ bool BucketIndex::DropUnseen(size_t index) {
   return delta.count() <= delta.capacity() - delta.capacity() / kDroppedFraction;
 }
 
-Status BucketIndex::GrowDelta(size_t index) {
+Status BucketIndex::GrowDelta(size_t index, uint32_t limit) {
   Part& part = *parts_[index];
   Delta larger;
-  ENGINE_RACE_RETURN_IF_ERROR(Delta::Create(
-      std::min(part.delta.capacity() * kDeltaGrowth, DeltaLimit(part.run.count())), &larger));
+  ENGINE_RACE_RETURN_IF_ERROR(
+      Delta::Create(std::min(part.delta.capacity() * kDeltaGrowth, limit), &larger));
   {
     std::lock_guard lock(lock_);
     // In here, or a word that is unswizzled meanwhile would lead to its frame again.
@@ -186,123 +188,124 @@ Status BucketIndex::GrowDelta(size_t index) {
   return Status::Ok();
 }
 
+MergeSource BucketIndex::SourceOf(size_t index) const {
+  // A sweep may exchange the history.
+  const std::shared_lock lock(lock_);
+  return {parts_[index].get(), parts_[index]->history};
+}
+
+// A neighbour with which parts_[index], as `source`, is to be made one part; `index` when there is
+// none. What was split for the sake of its history would stay in small parts for ever.
+size_t BucketIndex::NeighbourOf(size_t index, const MergeSource& source) const {
+  const auto fits = [&](size_t neighbour) {
+    const size_t count = SourceOf(neighbour).record_count() + source.record_count();
+    return count + source.part->delta.count() <= split_keys_ / 2;
+  };
+  if (index + 1 < parts_.size() && fits(index + 1)) return index + 1;
+  return index > 0 && fits(index - 1) ? index - 1 : index;
+}
+
 Status BucketIndex::Merge(size_t index) {
-  std::shared_ptr<const History> history;
-  {
-    std::shared_lock lock(lock_);
-    history = parts_[index]->history;
-  }
+  const MergeSource source = SourceOf(index);
+  const size_t neighbour = NeighbourOf(index, source);
+  const size_t first = std::min(index, neighbour);
+  const size_t count = neighbour == index ? 1 : 2;
+  const std::array<MergeSource, 2> sources = {SourceOf(first), SourceOf(first + count - 1)};
   LiveEpochs live;
   if (pinned_ != nullptr) live = pinned_->views().Live();
   PartReplacement replacement;
-  ENGINE_RACE_RETURN_IF_ERROR(
-      MergePart(*parts_[index], history, live, frames_, damaged_, split_keys_, &replacement));
+  ENGINE_RACE_RETURN_IF_ERROR(MergeParts(std::span(sources).first(count), live, frames_, damaged_,
+                                         split_keys_, &replacement));
+  if (pinned_ != nullptr) pinned_->CountMerge(replacement.record_count);
   bool keeps_history = false;
   for (const auto& part : replacement.parts) keeps_history |= part->history != nullptr;
   try {
-    ENGINE_RACE_RETURN_IF_ERROR(Replace(index, std::move(replacement)));
+    ENGINE_RACE_RETURN_IF_ERROR(Replace(first, count, std::move(replacement)));
   } catch (const std::bad_alloc&) {
     return NoMemory();
   }
   if (keeps_history) {
     pinned_->Add(&pinned_link_);
-    // Who went before that has swept nothing here.
-    const LiveEpochs now = pinned_->views().Live();
-    if (now.oldest() != live.oldest()) SweepHistory(now);
+    // A view that was released before told nobody of it.
+    if (pinned_->views().Oldest() != live.oldest()) pinned_->RequestSweep();
   }
   return Status::Ok();
 }
 
-Status BucketIndex::Replace(size_t index, PartReplacement replacement) {
+Status BucketIndex::Replace(size_t index, size_t count, PartReplacement replacement) {
   Row& fresh = replacement.parts;
   const size_t kept = replacement.keeps_old_run ? 1 : 0;
-  if (fresh.size() + kept == 0 && parts_.size() == 1) {
+  if (fresh.size() + kept == 0 && parts_.size() == count) {
     fresh.push_back(std::make_unique<Part>());
     replacement.first_keys.push_back(0);
   }
   const auto at = static_cast<ptrdiff_t>(index);
+  const auto end = at + static_cast<ptrdiff_t>(count);
   std::vector<uint64_t> bounds(bounds_.begin(), bounds_.begin() + at);
   if (kept != 0) bounds.push_back(bounds_[index]);
   for (size_t i = 0; i < fresh.size(); ++i) {
     bounds.push_back(i + kept == 0 ? bounds_[index] : replacement.first_keys[i]);
   }
-  bounds.insert(bounds.end(), bounds_.begin() + at + 1, bounds_.end());
+  bounds.insert(bounds.end(), bounds_.begin() + end, bounds_.end());
   size_t history_bytes = 0;
   for (const auto& part : fresh) history_bytes += part->history_bytes();
   Row row;
   row.reserve(bounds.size());
   // Here too, so that there is seldom anything left to be done under the lock.
   replacement.CopyHotWordsAgain(frames_);
-  // What is replaced is freed after the lock is.
   Delta merged;
-  std::unique_ptr<Part> replaced;
 
+  // What is replaced stays in `merged` and `row`, and is freed after the lock is.
   std::lock_guard lock(lock_);
   replacement.CopyHotWordsAgain(frames_);
   size_t replaced_bytes = 0;
   if (kept != 0) {
     std::swap(parts_[index]->delta, merged);
   } else {
-    replaced = std::move(parts_[index]);
-    replaced_bytes = replaced->history_bytes();
+    for (size_t i = index; i < index + count; ++i) replaced_bytes += parts_[i]->history_bytes();
   }
   std::move(parts_.begin(), parts_.begin() + at + static_cast<ptrdiff_t>(kept),
             std::back_inserter(row));
   std::move(fresh.begin(), fresh.end(), std::back_inserter(row));
-  std::move(parts_.begin() + at + 1, parts_.end(), std::back_inserter(row));
+  std::move(parts_.begin() + end, parts_.end(), std::back_inserter(row));
   parts_.swap(row);
   bounds_.swap(bounds);
-  ++row_version_;
   if (pinned_ != nullptr) pinned_->CountBytes(history_bytes, replaced_bytes);
   return Status::Ok();
 }
 
-bool BucketIndex::SweepHistory(const LiveEpochs& live) noexcept {
-  while (true) {
-    uint32_t version = 0;
-    bool is_left = false;
-    for (size_t i = 0;; ++i) {
-      std::shared_ptr<const History> history;
-      {
-        std::shared_lock lock(lock_);
-        if (i == 0) version = row_version_;
-        while (i < parts_.size() && parts_[i]->history == nullptr) ++i;
-        if (i >= parts_.size()) {
-          // A merge may have moved parts past this walk.
-          if (version == row_version_) return is_left;
-          break;
-        }
-        history = parts_[i]->history;
-      }
-      is_left |= !SweepPart(i, std::move(history), live);
-    }
+BucketIndex::SweptPart BucketIndex::SweepPart(uint64_t* key, const LiveEpochs& live) noexcept {
+  const uint64_t swept_key = *key;
+  SweptPart part;
+  std::shared_ptr<const History> history;
+  {
+    std::shared_lock lock(lock_);
+    if (parts_.empty()) return part;
+    const size_t index = PartOf(swept_key);
+    history = parts_[index]->history;
+    part.has_next = index + 1 < parts_.size();
+    if (part.has_next) *key = bounds_[index + 1];
   }
-}
-
-// Exchanges the history of one part for what is left of it, unless a merge or another sweep came
-// first: then what they left is looked at. True when nothing is left.
-bool BucketIndex::SweepPart(size_t index, std::shared_ptr<const History> history,
-                            const LiveEpochs& live) noexcept {
-  while (history != nullptr && (live.empty() || history->WorthSweeping(live))) {
-    std::shared_ptr<const History> swept;
-    try {
-      swept = History::Sweep(history, live);
-    } catch (const std::bad_alloc&) {
-      // It stays until the next sweep.
-      return false;
-    }
-    if (swept == history) return false;
-    std::lock_guard lock(lock_);
-    if (index >= parts_.size()) return true;
-    Part& part = *parts_[index];
-    if (part.history == history) {
-      pinned_->CountBytes(swept == nullptr ? 0 : swept->memory_bytes(), part.history_bytes());
-      part.history = swept;
-      return swept == nullptr;
-    }
-    history = part.history;
+  if (history == nullptr) return part;
+  part.is_left = true;
+  if (!history->WorthSweeping(live)) return part;
+  part.record_count = history->records().size();
+  std::shared_ptr<const History> swept;
+  try {
+    swept = History::Sweep(history, live);
+  } catch (const std::bad_alloc&) {
+    // It stays until the next sweep.
+    return part;
   }
-  return history == nullptr;
+  if (swept == history) return part;
+  const std::lock_guard lock(lock_);
+  Part& now = *parts_[PartOf(swept_key)];
+  // Else a merge came first, which has kept what was needed and asks for a sweep if one is.
+  part.is_left = now.history == history && swept != nullptr;
+  if (now.history != history) return part;
+  pinned_->CountBytes(swept == nullptr ? 0 : swept->memory_bytes(), history->memory_bytes());
+  now.history = std::move(swept);
+  return part;
 }
 
 }  // namespace engine_race

@@ -34,7 +34,8 @@ namespace engine_race {
 
 class alignas(64) BucketIndex {
  public:
-  // Parts of more keys are split.
+  // Parts of more keys are split; what they hold for views counts as keys. A merge or a step of a
+  // sweep copies no more records than that, what is new, and one for each live view.
   static constexpr uint32_t kSplitKeys = uint32_t{128} << 10;
   using Row = std::vector<std::unique_ptr<Part>>;
 
@@ -110,8 +111,16 @@ class alignas(64) BucketIndex {
   Status Prepare();
   void OnAppend(const KeyRecord& record) noexcept;
 
-  // Throws away history that no live view needs, where that pays; answers whether any is left.
-  bool SweepHistory(const LiveEpochs& live) noexcept;
+  // One step of a sweep: throws away what no live view needs of the history of the part that *key
+  // belongs to, where that pays, and moves *key on to the next part. `live` must hold all epochs
+  // from some moment before the call on: see ViewRegistry::LiveFromNowOn. No lock is held while
+  // records are looked at.
+  struct SweptPart {
+    bool has_next = false;
+    bool is_left = false;     // there is history left in the part
+    size_t record_count = 0;  // that were looked at
+  };
+  SweptPart SweepPart(uint64_t* key, const LiveEpochs& live) noexcept;
 
  private:
   // Keeps later loads behind earlier ones. No instruction on x86, where loads stay in order; TSan
@@ -140,14 +149,15 @@ class alignas(64) BucketIndex {
   // Makes room for one more record in every part.
   Status MakeRoom();
   bool DropUnseen(size_t part);
-  Status GrowDelta(size_t part);
+  Status GrowDelta(size_t part, uint32_t limit);
+  // The mutator's: parts_[part], and its history as it is now.
+  MergeSource SourceOf(size_t part) const;
+  size_t NeighbourOf(size_t part, const MergeSource& source) const;
   Status Merge(size_t part);
-  // Puts the parts of `replacement` in place of parts_[part], under the lock.
-  Status Replace(size_t part, PartReplacement replacement);
+  // Puts the parts of `replacement` in place of `count` parts from `part` on, under the lock.
+  Status Replace(size_t part, size_t count, PartReplacement replacement);
   // The record goes to the delta of its part, where MakeRoom has made room.
   void Add(uint64_t key, ValueRef ref) noexcept;
-  bool SweepPart(size_t index, std::shared_ptr<const History> history,
-                 const LiveEpochs& live) noexcept;
   // Takes the lock; the old row is given back in the arguments.
   void SwapRow(Row* parts, std::vector<uint64_t>* bounds) noexcept;
   Status ReserveNoted();
@@ -191,8 +201,6 @@ class alignas(64) BucketIndex {
   FrameSlots frames_;
   // The part whose delta the last record filled.
   uint32_t full_part_ = kNoPart;
-  // Changes with each exchange of the row; under the lock.
-  uint32_t row_version_ = 0;
   PinnedBuckets* pinned_ = nullptr;
   PinnedLink pinned_link_;
 };

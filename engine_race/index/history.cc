@@ -46,11 +46,12 @@ std::shared_ptr<const History> History::Sweep(const std::shared_ptr<const Histor
   if (live.empty()) return nullptr;
   const auto visit = [&](const auto& keep) {
     UndoFilter filter(live);
-    const UndoRecord* last = nullptr;
-    for (const UndoRecord& record : history->records_) {
-      if (last == nullptr || last->key != record.key) filter.BeginKey();
-      last = &record;
-      if (filter.Keeps(record.superseded_at)) keep(record);
+    const std::span<const UndoRecord> records = history->records_;
+    for (size_t i = 0; i < records.size();) {
+      const uint64_t key = records[i].key;
+      filter.BeginKey();
+      for (; i < records.size() && records[i].key == key; ++i) filter.Add(records[i], keep);
+      filter.EndKey([] { return false; }, keep);
     }
   };
   size_t count = 0;

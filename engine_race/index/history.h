@@ -29,20 +29,47 @@ static_assert(sizeof(UndoRecord) == 24);
 
 // Which of the undo records of a key live views need. The records of one key after another, each
 // key's in the order in which they were superseded.
+//
+// A record that says that there was nothing is of no use before another one that says so, or where
+// the key is not there now either: keys that came and went between two views leave nothing.
 class UndoFilter {
  public:
   explicit UndoFilter(const LiveEpochs& live) : live_(live) {}
 
-  void BeginKey() { shown_from_ = 0; }
-  bool Keeps(uint64_t superseded_at) {
-    const bool kept = live_.AnyIn(shown_from_, superseded_at);
-    shown_from_ = superseded_at;
-    return kept;
+  void BeginKey() {
+    shown_from_ = 0;
+    holds_nothing_ = false;
+  }
+  // Calls keep(record) with what is needed of this record and of those before it, as far as that is
+  // known.
+  template <typename KeepFn>
+  void Add(const UndoRecord& record, const KeepFn& keep) {
+    const bool is_seen = live_.AnyIn(shown_from_, record.superseded_at);
+    shown_from_ = record.superseded_at;
+    if (!is_seen) return;
+    if (record.ref.none()) {
+      // The later one stands for both.
+      holds_nothing_ = true;
+      nothing_ = record;
+      return;
+    }
+    if (holds_nothing_) keep(nothing_);
+    holds_nothing_ = false;
+    keep(record);
+  }
+  // The same of what is left. is_absent() answers whether the key has no record behind its history,
+  // and is asked only where that matters.
+  template <typename IsAbsentFn, typename KeepFn>
+  void EndKey(const IsAbsentFn& is_absent, const KeepFn& keep) {
+    if (holds_nothing_ && !is_absent()) keep(nothing_);
   }
 
  private:
   const LiveEpochs& live_;
   uint64_t shown_from_ = 0;
+  // A record of this key that says that there was nothing, not yet followed by one that says more.
+  bool holds_nothing_ = false;
+  UndoRecord nothing_;
 };
 
 class History {
@@ -64,7 +91,7 @@ class History {
   // Whether so much of it is of no use any more that a sweep pays.
   bool WorthSweeping(const LiveEpochs& live) const { return live.oldest() >= sweep_epoch_; }
   // What of it is still needed: `history` itself when that is everything, null when it is nothing.
-  // May throw std::bad_alloc.
+  // What only a look at the part's run could tell to be of no use stays. May throw std::bad_alloc.
   static std::shared_ptr<const History> Sweep(const std::shared_ptr<const History>& history,
                                               const LiveEpochs& live);
 

@@ -1,12 +1,13 @@
 #include "engine_race/index/part.h"
 
 #include <algorithm>
-#include <cassert>
 #include <cmath>
 #include <cstring>
 #include <new>
 #include <span>
 #include <utility>
+
+#include "engine_race/index/merge_plan.h"
 
 namespace engine_race {
 namespace {
@@ -16,8 +17,7 @@ constexpr uint32_t kMaxDeltaLimit = 1024;
 // A history may have room for this part of its records more.
 constexpr size_t kSpareFraction = 8;
 
-// Writes a merged sequence into one run, or into two of given sizes, and notes which of its words
-// are hot.
+// Writes a merged sequence into runs of given sizes, and notes which of its words are hot.
 class RunWriter {
  public:
   RunWriter(std::vector<SortedRun>* runs, std::vector<PartReplacement::HotWord>* hot_words)
@@ -56,158 +56,136 @@ class RunWriter {
   size_t used_ = 0;
 };
 
-// Where the records of the delta meet the run.
-class MergePlan {
- public:
-  MergePlan(const SortedRun& run, const Delta& delta, bool keep_tombstones)
-      : run_(run), delta_(delta), keep_tombstones_(keep_tombstones), live_count_(run.count()) {
-    places_.reserve(delta.count() - delta.superseded_count());
-    for (uint32_t i = 0; i < delta.count();) {
-      const uint64_t key = delta.keys()[i];
-      Place place;
-      place.newest = i;
-      while (i < delta.count() && delta.keys()[i] == key) ++i;
-      place.end = i;
-      place.rank = static_cast<uint32_t>(run.Rank(key));
-      place.replaces = place.rank < run.count() && run.keys()[place.rank] == key;
-      live_count_ += Kept(place);
-      live_count_ -= place.replaces;
-      places_.push_back(place);
-    }
-  }
-
-  size_t live_count() const { return live_count_; }
-
-  // Calls append(keys, refs, count) with the merged sequence, stretch by stretch.
-  template <typename AppendFn>
-  void Emit(const AppendFn& append) const {
-    size_t copied = 0;
-    for (const Place& place : places_) {
-      const size_t rank = place.rank;
-      if (rank > copied) append(run_.keys() + copied, run_.refs() + copied, rank - copied);
-      if (Kept(place)) append(delta_.keys() + place.newest, delta_.refs() + place.newest, 1);
-      copied = rank + place.replaces;
-    }
-    if (run_.count() > copied) {
-      append(run_.keys() + copied, run_.refs() + copied, run_.count() - copied);
-    }
-  }
-
-  // Calls keep(record) with what live views need of what is no longer in the run: old undo records
-  // and those of what the delta supersedes, in the order of a History.
-  template <typename KeepFn>
-  void EmitUndo(const History* history, const LiveEpochs& live, const FrameSlots& frames,
-                const KeepFn& keep) const {
-    UndoFilter filter(live);
-    const std::span<const UndoRecord> old =
-        history == nullptr ? std::span<const UndoRecord>() : history->records();
-    size_t at = 0;
-    const auto emit = [&](const UndoRecord& record) {
-      if (filter.Keeps(record.superseded_at)) keep(record);
-    };
-    const auto emit_old_key = [&] {
-      const uint64_t key = old[at].key;
-      for (; at < old.size() && old[at].key == key; ++at) emit(old[at]);
-    };
-    for (const Place& place : places_) {
-      const uint64_t key = delta_.keys()[place.newest];
-      for (; at < old.size() && old[at].key < key; emit_old_key()) filter.BeginKey();
-      filter.BeginKey();
-      if (at < old.size() && old[at].key == key) emit_old_key();
-      ValueRef before = place.replaces ? frames.SlotOf(run_.refs()[place.rank]) : ValueRef::None();
-      for (uint32_t i = place.end; i-- > place.newest;) {
-        emit({key, delta_.stamps()[i], before});
-        before = frames.SlotOf(delta_.refs()[i]);
-      }
-    }
-    for (; at < old.size(); emit_old_key()) filter.BeginKey();
-  }
-
-  // EmitUndo emits no more.
-  size_t MostUndo(const History* history) const {
-    return delta_.count() + (history == nullptr ? 0 : history->records().size());
-  }
-
-  // The keys at `positions`, ascending, of the merged sequence.
-  std::vector<uint64_t> KeysAt(const std::vector<size_t>& positions) const {
-    std::vector<uint64_t> found;
-    size_t passed = 0;
-    Emit([&](const uint64_t* keys, const RefWord*, size_t count) {
-      while (found.size() < positions.size() && positions[found.size()] < passed + count) {
-        found.push_back(keys[positions[found.size()] - passed]);
-      }
-      passed += count;
-    });
-    return found;
-  }
-
- private:
-  // Of one key: the delta's records [newest, end), and what they supersede in the run.
-  struct Place {
-    uint32_t newest;
-    uint32_t end;
-    uint32_t rank;
-    bool replaces;
-  };
-
-  bool Kept(const Place& place) const {
-    return keep_tombstones_ || !delta_.refs()[place.newest].Load().tombstone();
-  }
-
-  const SortedRun& run_;
-  const Delta& delta_;
-  const bool keep_tombstones_;
-  std::vector<Place> places_;
-  size_t live_count_;
+// What one of the new parts gets.
+struct Share {
+  uint64_t first_key = 0;
+  size_t live_count = 0;
+  size_t undo_count = 0;
 };
 
-Status MakeRuns(const MergePlan& plan, size_t split_keys, std::vector<SortedRun>* runs,
+// Finds the key that about half of the keys and undo records of a merge are below.
+class MiddleFinder {
+ public:
+  explicit MiddleFinder(size_t record_count) : half_(record_count / 2) {}
+
+  void Find(const MergePlan& plan, std::span<const UndoRecord> undo) {
+    size_t at = 0;
+    plan.Emit([&](const uint64_t* keys, const RefWord*, size_t count) {
+      for (size_t i = 0; i < count && !is_found_; ++i) {
+        for (; at < undo.size() && undo[at].key < keys[i]; ++at) {
+          Pass(undo[at].key, &left_.undo_count);
+        }
+        Pass(keys[i], &left_.live_count);
+      }
+    });
+    for (; at < undo.size() && !is_found_; ++at) Pass(undo[at].key, &left_.undo_count);
+  }
+
+  // False when all records from the middle on are of one key.
+  bool is_found() const { return is_found_; }
+  uint64_t key() const { return last_key_; }
+  // How much lies below it.
+  const Share& left() const { return left_; }
+
+ private:
+  void Pass(uint64_t key, size_t* counter) {
+    if (is_found_) return;
+    is_found_ = passed_ >= half_ && key > last_key_;
+    last_key_ = key;
+    ++passed_;
+    if (!is_found_) ++*counter;
+  }
+
+  const size_t half_;
+  size_t passed_ = 0;
+  uint64_t last_key_ = 0;
+  bool is_found_ = false;
+  Share left_;
+};
+
+// One share, or two neither of which is empty.
+std::vector<Share> MakeShares(const MergePlan& plan, std::span<const UndoRecord> undo,
+                              uint64_t first_key, size_t split_records) {
+  const size_t count = plan.live_count() + undo.size();
+  if (count <= split_records) return {{first_key, plan.live_count(), undo.size()}};
+  MiddleFinder middle(count);
+  middle.Find(plan, undo);
+  if (!middle.is_found()) return {{first_key, plan.live_count(), undo.size()}};
+  const Share& left = middle.left();
+  return {{first_key, left.live_count, left.undo_count},
+          {middle.key(), plan.live_count() - left.live_count, undo.size() - left.undo_count}};
+}
+
+Status MakeRuns(const MergePlan& plan, std::span<const Share> shares, std::vector<SortedRun>* runs,
                 std::vector<PartReplacement::HotWord>* hot_words) {
-  const size_t live = plan.live_count();
-  const size_t left = live > split_keys ? live / 2 : live;
-  std::vector<size_t> ends = {0, left - 1};
-  if (left < live) ends.insert(ends.end(), {left, live - 1});
+  std::vector<size_t> ends;
+  size_t begin = 0;
+  for (const Share& share : shares) {
+    if (share.live_count > 0) ends.insert(ends.end(), {begin, begin + share.live_count - 1});
+    begin += share.live_count;
+  }
   const std::vector<uint64_t> bounds = plan.KeysAt(ends);
-  for (size_t i = 0; i < ends.size(); i += 2) {
-    const size_t count = ends[i + 1] - ends[i] + 1;
-    const CellMap map = CellMap::Over(bounds[i], bounds[i + 1], SortedRun::CellCountFor(count));
+  size_t bound = 0;
+  for (const Share& share : shares) {
     SortedRun run;
-    ENGINE_RACE_RETURN_IF_ERROR(SortedRun::Create(count, map, nullptr, &run));
+    if (share.live_count > 0) {
+      const CellMap map = CellMap::Over(bounds[bound], bounds[bound + 1],
+                                        SortedRun::CellCountFor(share.live_count));
+      bound += 2;
+      ENGINE_RACE_RETURN_IF_ERROR(SortedRun::Create(share.live_count, map, nullptr, &run));
+    }
     runs->push_back(std::move(run));
   }
   RunWriter writer(runs, hot_words);
   plan.Emit([&](const uint64_t* keys, const RefWord* refs, size_t count) {
     writer.Append(keys, refs, count);
   });
-  for (SortedRun& run : *runs) run.FillCells();
+  for (SortedRun& run : *runs) {
+    if (run.count() > 0) run.FillCells();
+  }
   return Status::Ok();
 }
 
-// Spreads what live views need over the parts that hold its keys, or over a part without a run.
-void MakeHistories(const MergePlan& plan, const History* history, const LiveEpochs& live,
-                   const FrameSlots& frames, uint64_t first_key, PartReplacement* replacement) {
-  if (live.empty()) return;
-  std::vector<std::unique_ptr<Part>>& parts = replacement->parts;
-  // All of them at first: most are for one part, and one pass over an old history is dear enough.
-  std::vector<std::vector<UndoRecord>> records(std::max<size_t>(1, parts.size()));
-  records[0].reserve(plan.MostUndo(history));
-  size_t p = 0;
-  plan.EmitUndo(history, live, frames, [&](const UndoRecord& record) {
-    while (p + 1 < parts.size() && record.key >= replacement->first_keys[p + 1]) ++p;
-    records[p].push_back(record);
-  });
-  if (parts.empty() && !records[0].empty()) {
-    parts.push_back(std::make_unique<Part>());
-    replacement->first_keys.push_back(first_key);
-  }
-  for (size_t p = 0; p < parts.size(); ++p) {
-    if (records[p].empty()) continue;
+std::vector<UndoRecord> UndoOf(const MergePlan& plan, const LiveEpochs& live,
+                               const FrameSlots& frames) {
+  std::vector<UndoRecord> undo;
+  if (live.empty()) return undo;
+  undo.reserve(plan.MostUndo());
+  plan.EmitUndo(live, frames, [&undo](const UndoRecord& record) { undo.push_back(record); });
+  return undo;
+}
+
+// The histories of the shares, of `undo`, which is given up.
+void MakeHistories(std::vector<UndoRecord> undo, std::span<const Share> shares,
+                   std::span<const std::unique_ptr<Part>> parts) {
+  if (shares.size() == 1 && !undo.empty()) {
     // What was too much is given back where it is much.
-    if (records[p].capacity() - records[p].size() > records[p].size() / kSpareFraction) {
-      records[p].shrink_to_fit();
-    }
-    parts[p]->history = std::make_shared<const History>(std::move(records[p]));
+    if (undo.capacity() - undo.size() > undo.size() / kSpareFraction) undo.shrink_to_fit();
+    parts[0]->history = std::make_shared<const History>(std::move(undo));
+    return;
   }
+  auto begin = undo.begin();
+  for (size_t i = 0; i < shares.size(); ++i) {
+    const auto end = begin + static_cast<ptrdiff_t>(shares[i].undo_count);
+    if (begin != end) {
+      parts[i]->history = std::make_shared<const History>(std::vector<UndoRecord>(begin, end));
+    }
+    begin = end;
+  }
+}
+
+// Whether a single part would have to be split.
+bool WouldOverflow(std::span<const MergeSource> sources, size_t split_records) {
+  return sources.size() == 1 &&
+         sources[0].record_count() + sources[0].part->delta.count() > split_records;
+}
+
+// Whether all the new keys lie above all the old ones.
+bool OnlyAppends(const MergeSource& source) {
+  const uint64_t first_new_key = source.part->delta.keys()[0];
+  const SortedRun& run = source.part->run;
+  return run.count() > 0 && first_new_key > run.max_key() &&
+         (source.history == nullptr || first_new_key > source.history->max_key());
 }
 
 }  // namespace
@@ -234,41 +212,35 @@ void PartReplacement::CopyHotWordsAgain(const FrameSlots& frames) noexcept {
   unswizzle_count = count;
 }
 
-uint32_t DeltaLimit(size_t run_count) {
-  const auto root = static_cast<uint32_t>(std::sqrt(static_cast<double>(run_count)));
+uint32_t DeltaLimit(size_t record_count) {
+  const auto root = static_cast<uint32_t>(std::sqrt(static_cast<double>(record_count)));
   return std::clamp(2 * root, kMinDeltaLimit, kMaxDeltaLimit);
 }
 
-Status MergePart(const Part& part, const std::shared_ptr<const History>& history,
-                 const LiveEpochs& live, const FrameSlots& frames, bool keep_tombstones,
-                 size_t split_keys, PartReplacement* replacement) {
-  assert(part.delta.count() > 0);
-  const SortedRun no_run;
-  const uint64_t first_new_key = part.delta.keys()[0];
-  const bool appended = part.run.count() > 0 && first_new_key > part.run.max_key() &&
-                        (history == nullptr || first_new_key > history->max_key());
-  const bool keeps_old = appended && part.run.count() + part.delta.count() > split_keys;
-  replacement->parts.clear();
-  replacement->first_keys.clear();
+Status MergeParts(std::span<const MergeSource> sources, const LiveEpochs& live,
+                  const FrameSlots& frames, bool keep_tombstones, size_t split_records,
+                  PartReplacement* replacement) {
+  const bool keeps_old = WouldOverflow(sources, split_records) && OnlyAppends(sources[0]);
+  *replacement = PartReplacement();
   replacement->keeps_old_run = keeps_old;
-  replacement->hot_words.clear();
   // Before any word is copied: see CopyHotWordsAgain.
   replacement->unswizzle_count = frames.unswizzle_count();
   try {
-    const MergePlan plan(keeps_old ? no_run : part.run, part.delta, keep_tombstones);
+    const MergePlan plan(sources, keeps_old, keep_tombstones);
+    std::vector<UndoRecord> undo = UndoOf(plan, live, frames);
+    replacement->record_count = plan.live_count() + undo.size();
+    if (replacement->record_count == 0) return Status::Ok();
+    // A first part that does not go behind another one begins where the sources did.
+    const uint64_t first_key = keeps_old ? sources[0].part->delta.keys()[0] : 0;
+    const std::vector<Share> shares = MakeShares(plan, undo, first_key, split_records);
     std::vector<SortedRun> runs;
-    if (plan.live_count() > 0) {
-      ENGINE_RACE_RETURN_IF_ERROR(MakeRuns(plan, split_keys, &runs, &replacement->hot_words));
-    }
-    for (SortedRun& run : runs) {
-      // What lies before the second part's keys, in the history too, belongs to the first one.
-      const bool is_first = replacement->parts.empty();
-      replacement->first_keys.push_back(is_first ? first_new_key : run.min_key());
+    ENGINE_RACE_RETURN_IF_ERROR(MakeRuns(plan, shares, &runs, &replacement->hot_words));
+    for (size_t i = 0; i < shares.size(); ++i) {
+      replacement->first_keys.push_back(shares[i].first_key);
       replacement->parts.push_back(std::make_unique<Part>());
-      replacement->parts.back()->run = std::move(run);
+      replacement->parts.back()->run = std::move(runs[i]);
     }
-    MakeHistories(plan, keeps_old ? nullptr : history.get(), live, frames, first_new_key,
-                  replacement);
+    MakeHistories(std::move(undo), shares, replacement->parts);
     return Status::Ok();
   } catch (const std::bad_alloc&) {
     return Status::OutOfMemory("index: no memory to merge new records");

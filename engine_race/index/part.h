@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "engine_race/base/status.h"
@@ -57,11 +58,23 @@ struct alignas(64) Part {
   }
 };
 
-// How large a delta over `run_count` keys may grow. Merging costs a copy of the part, so the price
-// of a record is about count / limit copied keys, while each lookup searches the delta first.
-uint32_t DeltaLimit(size_t run_count);
+// How large the delta of a part of so many records may grow, its run's and its history's. Merging
+// costs a copy of the part, so the price of a record is about count / limit copied records, while
+// each lookup searches the delta first.
+uint32_t DeltaLimit(size_t record_count);
 
-// What takes the place of a part whose delta is full.
+// A part to be merged, and its history, which a sweep may take away from it meanwhile.
+struct MergeSource {
+  const Part* part = nullptr;
+  std::shared_ptr<const History> history;
+
+  // Without the delta's.
+  size_t record_count() const {
+    return part->run.count() + (history == nullptr ? 0 : history->records().size());
+  }
+};
+
+// What takes the place of a part whose delta is full, or of that and a neighbour.
 struct PartReplacement {
   // The same record's word in the old part and in the new one.
   struct HotWord {
@@ -82,17 +95,21 @@ struct PartReplacement {
   std::vector<HotWord> hot_words;
   // The bucket's, before they were copied.
   uint64_t unswizzle_count = 0;
+  // The records in `parts`: what the merge has copied.
+  size_t record_count = 0;
 };
 
-// Merges the delta of `part` into its run: the delta's newest records win, and tombstones go unless
-// they are kept. What live views may show of the others goes to the histories of the new parts, as
-// does what they may still show of `history`, which is the part's. More than `split_keys` keys make
-// two parts; when all the new keys lie above the old ones, as appended keys do, the old run stays
-// as it is. *part is not changed; whether its words lead to frames may change at any time, which is
-// what CopyHotWordsAgain is for. Histories get slots. kOutOfMemory.
-Status MergePart(const Part& part, const std::shared_ptr<const History>& history,
-                 const LiveEpochs& live, const FrameSlots& frames, bool keep_tombstones,
-                 size_t split_keys, PartReplacement* replacement);
+// Merges the deltas of one part, or of neighbours, into their runs: the deltas' newest records win,
+// and tombstones go unless they are kept. What live views may show of the others goes to the
+// histories of the new parts, as does what they may still show of the old histories; nothing else
+// does. More than `split_records` records, keys and history together, make two parts, unless all
+// are of one key. When all the new keys lie above the old ones of a single part, as appended keys
+// do, and would make it too large, the old run stays as it is. No source is changed; whether its
+// words lead to frames may change at any time, which is what CopyHotWordsAgain is for. Histories
+// get slots. kOutOfMemory.
+Status MergeParts(std::span<const MergeSource> sources, const LiveEpochs& live,
+                  const FrameSlots& frames, bool keep_tombstones, size_t split_records,
+                  PartReplacement* replacement);
 
 }  // namespace engine_race
 

@@ -1,10 +1,19 @@
 #include "engine_race/index/pinned_buckets.h"
 
+#include <new>
+#include <system_error>
 #include <utility>
 
 #include "engine_race/index/bucket_index.h"
 
 namespace engine_race {
+
+PinnedBuckets::Work PinnedBuckets::work() const {
+  // Relaxed: statistics.
+  return {merged_records_.load(std::memory_order_relaxed),
+          swept_records_.load(std::memory_order_relaxed),
+          sweep_steps_.load(std::memory_order_relaxed)};
+}
 
 void PinnedBuckets::Add(PinnedLink* link) noexcept {
   const std::lock_guard lock(mutex_);
@@ -16,24 +25,94 @@ void PinnedBuckets::Add(PinnedLink* link) noexcept {
   views_->NotePinned();
 }
 
-void PinnedBuckets::Sweep() noexcept {
-  const LiveEpochs live = views_->Live();
-  PinnedLink* left = nullptr;
+void PinnedBuckets::RequestSweep() noexcept {
   {
     const std::lock_guard lock(mutex_);
-    left = std::exchange(first_, nullptr);
-  }
-  while (left != nullptr) {
-    PinnedLink* const link = left;
-    {
-      const std::lock_guard lock(mutex_);
-      left = std::exchange(link->next, nullptr);
-      link->is_listed = false;
+    ++requested_;
+    if (StartThread()) {
+      wake_.notify_one();
+      return;
     }
-    // Who gives the bucket new history meanwhile puts it into the list again.
-    if (link->bucket->SweepHistory(live)) Add(link);
   }
+  // Another caller's step will do as well.
+  const std::unique_lock lock(step_mutex_, std::try_to_lock);
+  if (lock.owns_lock()) Step();
+}
+
+bool PinnedBuckets::StartThread() noexcept {
+  if (thread_.joinable()) return true;
+  try {
+    thread_ = std::thread([this] { Run(); });
+  } catch (const std::system_error&) {
+    return false;
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  return true;
+}
+
+void PinnedBuckets::Stop() noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    is_stopping_ = true;
+  }
+  wake_.notify_one();
+  if (thread_.joinable()) thread_.join();
+}
+
+void PinnedBuckets::Run() noexcept {
+  while (true) {
+    {
+      std::unique_lock lock(mutex_);
+      wake_.wait(lock, [this] { return is_stopping_ || served_ != requested_; });
+      if (is_stopping_) return;
+    }
+    const std::lock_guard lock(step_mutex_);
+    Step();
+  }
+}
+
+void PinnedBuckets::Step() noexcept {
+  // Relaxed, here and below: statistics.
+  sweep_steps_.fetch_add(1, std::memory_order_relaxed);
+  if (!is_sweeping_) BeginPass();
+  if (swept_ == nullptr && !FindBucket()) return EndPass();
+  const BucketIndex::SweptPart part = swept_->bucket->SweepPart(&next_key_, live_);
+  swept_records_.fetch_add(part.record_count, std::memory_order_relaxed);
+  keeps_history_ |= part.is_left;
+  if (part.has_next) return;
+  PinnedLink* const done = std::exchange(swept_, nullptr);
+  if (keeps_history_) Add(done);
+}
+
+void PinnedBuckets::BeginPass() noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    pass_request_ = requested_;
+    left_ = std::exchange(first_, nullptr);
+  }
+  // Behind the requests: what they were made for has gone.
+  live_ = views_->LiveFromNowOn();
+  is_sweeping_ = true;
+}
+
+bool PinnedBuckets::FindBucket() noexcept {
+  if (left_ == nullptr) return false;
   const std::lock_guard lock(mutex_);
+  swept_ = left_;
+  left_ = std::exchange(swept_->next, nullptr);
+  // From here on a writer that gives the bucket new history puts it into the list again.
+  swept_->is_listed = false;
+  next_key_ = 0;
+  keeps_history_ = false;
+  return true;
+}
+
+void PinnedBuckets::EndPass() noexcept {
+  is_sweeping_ = false;
+  live_.Clear();
+  const std::lock_guard lock(mutex_);
+  served_ = pass_request_;
   if (first_ == nullptr) views_->NoteUnpinned();
 }
 

@@ -1,17 +1,24 @@
-// The buckets of an index that keep history for views, and the memory that it takes.
+// The buckets of an index that keep history for views, the memory that it takes, and the sweep that
+// gives it back.
 //
-// The registry of views calls Sweep when the oldest view has gone. It excludes neither readers nor
-// writers but for the moments in which a bucket's history is exchanged.
+// A sweep is a pass over the listed buckets in steps, each of one part of one bucket. A release of
+// the oldest view and a write only ask for a pass; a thread, which the first request starts, takes
+// the steps until no request is left. Where no thread can be had, each request takes one step. No
+// lock is held from one step to the next; readers and writers of a bucket are kept out only for the
+// moment in which a history is exchanged.
 //
-// Thread safety: everything from any thread; sweeps one at a time, which the registry sees to.
+// Thread safety: everything from any thread, but for Watch.
 #ifndef ENGINE_RACE_INDEX_PINNED_BUCKETS_H_
 #define ENGINE_RACE_INDEX_PINNED_BUCKETS_H_
 
 #include <atomic>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
+#include <thread>
 
+#include "engine_race/index/live_epochs.h"
 #include "engine_race/index/views.h"
 
 namespace engine_race {
@@ -27,7 +34,20 @@ struct PinnedLink {
 
 class PinnedBuckets : public ViewRegistry::Sweeper {
  public:
-  // Before anything else. The registry is closed before a bucket goes.
+  // What merges and sweeps have done so far. Statistics.
+  struct Work {
+    uint64_t merged_records = 0;  // keys and undo records that merges have written
+    uint64_t swept_records = 0;   // undo records that sweeps have looked at
+    uint64_t sweep_steps = 0;
+  };
+
+  PinnedBuckets() = default;
+  PinnedBuckets(const PinnedBuckets&) = delete;
+  PinnedBuckets& operator=(const PinnedBuckets&) = delete;
+  // The registry is closed before a bucket or this goes.
+  ~PinnedBuckets() { Stop(); }
+
+  // Before anything else.
   void Watch(ViewRegistry* views) {
     views_ = views;
     views->set_sweeper(this);
@@ -38,21 +58,55 @@ class PinnedBuckets : public ViewRegistry::Sweeper {
     // Relaxed: a statistic.
     return bytes_.load(std::memory_order_relaxed);
   }
+  Work work() const;
 
   // The history of some bucket takes so much memory now, and took so much before.
   void CountBytes(size_t now, size_t before) noexcept {
     // Relaxed: as above. Wraps around when it shrinks.
     bytes_.fetch_add(uint64_t{now} - before, std::memory_order_relaxed);
   }
+  void CountMerge(size_t record_count) noexcept {
+    // Relaxed: as above.
+    merged_records_.fetch_add(record_count, std::memory_order_relaxed);
+  }
   // The link's bucket has history.
   void Add(PinnedLink* link) noexcept;
-  void Sweep() noexcept override;
+
+  void RequestSweep() noexcept override;
+  void Stop() noexcept override;
 
  private:
+  // The thread's.
+  void Run() noexcept;
+  bool StartThread() noexcept;  // under mutex_
+  // One at a time: under step_mutex_.
+  void Step() noexcept;
+  void BeginPass() noexcept;
+  bool FindBucket() noexcept;
+  void EndPass() noexcept;
+
   ViewRegistry* views_ = nullptr;
   std::atomic<uint64_t> bytes_{0};
+  std::atomic<uint64_t> merged_records_{0};
+  std::atomic<uint64_t> swept_records_{0};
+  std::atomic<uint64_t> sweep_steps_{0};
+
   std::mutex mutex_;
-  PinnedLink* first_ = nullptr;  // under mutex_
+  PinnedLink* first_ = nullptr;  // here and below: under mutex_
+  uint64_t requested_ = 0;       // passes that were asked for
+  uint64_t served_ = 0;          // of them, those that a finished pass began behind
+  bool is_stopping_ = false;
+  std::condition_variable wake_;
+  std::thread thread_;
+
+  std::mutex step_mutex_;
+  bool is_sweeping_ = false;  // here and below: under step_mutex_, the pass under way
+  uint64_t pass_request_ = 0;
+  LiveEpochs live_;
+  PinnedLink* left_ = nullptr;  // its buckets not yet begun; links are under mutex_ too
+  PinnedLink* swept_ = nullptr;
+  uint64_t next_key_ = 0;
+  bool keeps_history_ = false;
 };
 
 }  // namespace engine_race

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <new>
+#include <utility>
 
 namespace engine_race {
 namespace {
@@ -49,10 +50,12 @@ Status ViewRegistry::Create(ViewRegistry** registry) {
 }
 
 void ViewRegistry::Close() noexcept {
+  Sweeper* sweeper = nullptr;
   {
     const std::lock_guard lock(sweeper_mutex_);
-    sweeper_ = nullptr;
+    sweeper = std::exchange(sweeper_, nullptr);
   }
+  if (sweeper != nullptr) sweeper->Stop();
   // Release: pairs with the acquire of closed().
   closed_.store(true, std::memory_order_release);
   // Acquire and release: whoever finds nobody else left destroys it, behind all that others did.
@@ -228,6 +231,15 @@ LiveEpochs ViewRegistry::Live() const noexcept {
   return live;
 }
 
+LiveEpochs ViewRegistry::LiveFromNowOn() const noexcept {
+  // Acquire: pairs with the changes in Take and Renew, so that the census finds all views of lower
+  // epochs. Views of this one and of later ones may be missed by it.
+  const uint64_t epoch = epoch_.load(std::memory_order_acquire);
+  LiveEpochs live = Live();
+  live.AddAllFrom(epoch);
+  return live;
+}
+
 uint64_t ViewRegistry::Oldest() const noexcept {
   uint64_t oldest = kLatestEpoch;
   const auto add = [&oldest](uint64_t state) { oldest = std::min(oldest, state & ~kPending); };
@@ -254,7 +266,7 @@ void ViewRegistry::MovedOn(uint64_t epoch) noexcept {
   // Acquire: pairs with the release in OldestHasGone.
   if (epoch > oldest_.load(std::memory_order_acquire) || !OldestHasGone()) return;
   const std::lock_guard lock(sweeper_mutex_);
-  if (sweeper_ != nullptr) sweeper_->Sweep();
+  if (sweeper_ != nullptr) sweeper_->RequestSweep();
 }
 
 // Finds out which view is the oldest, and answers whether it is another one than was known.

@@ -23,10 +23,10 @@
 //   number has changed, and looks again. After some rounds it answers that anything may be live.
 // - Moving on to now is taking, with the slot kept; moving to another view's epoch is copying.
 //
-// Superseded records that are kept for views are thrown away by whoever releases (or moves on) the
-// oldest view. Whoever keeps some says so in the word of the count first and then looks whether the
-// oldest view has gone meanwhile; a view that goes empties its slot first and then looks at that
-// word. Both changes go through the same word, so one of the two sees the other.
+// A release (or a move) of the oldest view asks for a sweep, which throws away superseded records
+// that are kept for views. A writer that keeps some says so in the word of the count first and then
+// looks whether the oldest view has gone meanwhile; a view that goes empties its slot first and
+// then looks at that word. Both changes go through the same word, so one of the two sees the other.
 //
 // The registry outlives the store while views are left: Close says that the store is gone, and the
 // last view takes the registry with it.
@@ -64,10 +64,13 @@ class ViewRegistry {
     uint64_t oldest_age_ms = 0;
   };
 
-  // Throws away what no live view can see; called without any lock of the registry's users.
+  // Throws away what no live view can see.
   class Sweeper {
    public:
-    virtual void Sweep() noexcept = 0;
+    // Called by a thread that releases or moves a view, which waits for it: it only asks.
+    virtual void RequestSweep() noexcept = 0;
+    // Returns when no step of a sweep is under way; none may come later, and no request will.
+    virtual void Stop() noexcept = 0;
 
    protected:
     ~Sweeper() = default;
@@ -77,7 +80,7 @@ class ViewRegistry {
   static Status Create(ViewRegistry** registry);
   ViewRegistry(const ViewRegistry&) = delete;
   ViewRegistry& operator=(const ViewRegistry&) = delete;
-  // Waits for a sweep that is under way; none comes later.
+  // Stops the sweeper.
   void Close() noexcept;
   // No view of a closed registry may be used for anything but to be released.
   bool closed() const {
@@ -112,9 +115,11 @@ class ViewRegistry {
 
   // The epochs of all live views, but perhaps not of those taken after the call began.
   LiveEpochs Live() const noexcept;
+  // The same, and all epochs from now on: right also for records that are superseded later.
+  LiveEpochs LiveFromNowOn() const noexcept;
   uint64_t Oldest() const noexcept;  // kLatestEpoch when there are none
-  // Superseded records are kept for views. Called once they can be found by Sweep; who calls it
-  // looks at Live() again afterwards, for what has gone meanwhile was told nothing.
+  // Superseded records are kept for views. Called once a sweep can find them; the caller looks at
+  // Oldest() again afterwards, for a view that has gone meanwhile asked for nothing.
   void NotePinned() noexcept;
   // Nothing is kept any more. Not at the same time as NotePinned.
   void NoteUnpinned() noexcept;

@@ -120,7 +120,7 @@ class Play {
   void ReleaseAll() {
     for (Watched& each : watched_) ViewRegistry::Release(&each.view);
     watched_.clear();
-    EXPECT_EQ(buckets_.pinned().bytes(), 0U);
+    test::ExpectNothingPinned(buckets_.pinned());
   }
 
  private:
@@ -175,7 +175,7 @@ TEST(BucketViewsTest, AppendedAndDeletedKeysStayShown) {
     ASSERT_NO_FATAL_FAILURE(ExpectShows(buckets.bucket(), view.epoch, wanted, kCount));
   }
   for (auto& [view, wanted] : views) ViewRegistry::Release(&view);
-  EXPECT_EQ(buckets.pinned().bytes(), 0U);
+  test::ExpectNothingPinned(buckets.pinned());
 }
 
 // Deleted keys stay in the history of a part; keys that are appended in their place must not go to
@@ -242,7 +242,7 @@ TEST(BucketViewsTest, HeldViewPinsOneRecordAKey) {
   EXPECT_GT(buckets.pinned().bytes(), kKeys / 2 * sizeof(UndoRecord));
   ASSERT_NO_FATAL_FAILURE(ExpectShows(buckets.bucket(), view.epoch, shown, kKeys));
   ViewRegistry::Release(&view);
-  EXPECT_EQ(buckets.pinned().bytes(), 0U);
+  test::ExpectNothingPinned(buckets.pinned());
   // What a view may pin and what a delta takes.
   EXPECT_LE(buckets.bucket().memory_bytes(), before + 24 * 1024);
 }
@@ -274,7 +274,7 @@ TEST(BucketViewsTest, ShortViewsBesideAnOldOnePinNothingForLong) {
   EXPECT_LT(buckets.bucket().memory_bytes(), 100 * kKeys + (64 << 10));
   ASSERT_NO_FATAL_FAILURE(ExpectShows(buckets.bucket(), old.epoch, shown, kKeys));
   ViewRegistry::Release(&old);
-  EXPECT_EQ(buckets.pinned().bytes(), 0U);
+  test::ExpectNothingPinned(buckets.pinned());
 }
 
 TEST(BucketViewsTest, DamagedBucketKnowsNoMoreInThePast) {
@@ -348,7 +348,7 @@ TEST(BucketViewsTest, FirstRecordOfABucketAndAView) {
   writer.join();
   EXPECT_EQ(wrong, 0U);
   for (View& view : views) ViewRegistry::Release(&view);
-  EXPECT_EQ(buckets.pinned().bytes(), 0U);
+  test::ExpectNothingPinned(buckets.pinned());
 }
 
 // A writer counts up in every bucket in turn, in rounds; a view may show a round and the one before
@@ -418,7 +418,7 @@ TEST(BucketViewsTest, ViewsCutAllBucketsAtOnce) {
   stop = true;
   for (std::thread& reader : readers) reader.join();
   EXPECT_EQ(wrong, 0U);
-  EXPECT_EQ(buckets.pinned().bytes(), 0U);
+  test::ExpectNothingPinned(buckets.pinned());
 }
 
 }  // namespace

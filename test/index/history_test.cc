@@ -157,7 +157,7 @@ TEST(HistoryTest, RefusedMemoryChangesNothing) {
     ASSERT_NO_FATAL_FAILURE(ExpectShows(buckets.bucket(), view.epoch, shown, kKeys));
     ViewRegistry::Release(&view);
   }
-  EXPECT_EQ(buckets.pinned().bytes(), 0U);
+  test::ExpectNothingPinned(buckets.pinned());
 }
 
 TEST(HistoryTest, RefusedMemoryForViews) {

@@ -171,8 +171,10 @@ TEST(ViewRegistryTest, CloseAndReleaseAtOnce) {
 
 class CountingSweeper : public ViewRegistry::Sweeper {
  public:
-  void Sweep() noexcept override { ++count; }
+  void RequestSweep() noexcept override { ++count; }
+  void Stop() noexcept override { ++stop_count; }
   std::atomic<int> count{0};
+  std::atomic<int> stop_count{0};
 };
 
 TEST_F(ViewsTest, TheOldestSweepsWhenSomethingIsPinned) {
@@ -203,8 +205,10 @@ TEST_F(ViewsTest, TheOldestSweepsWhenSomethingIsPinned) {
   ViewRegistry::Release(&source);
   EXPECT_EQ(sweeper.count, 4) << "the other view of its epoch is left";
   View left = second;
+  EXPECT_EQ(sweeper.stop_count, 0);
   views_->Close();
   views_ = nullptr;
+  EXPECT_EQ(sweeper.stop_count, 1);
   ViewRegistry::Release(&left);
   EXPECT_EQ(sweeper.count, 4) << "the store has gone";
 }

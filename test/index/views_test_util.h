@@ -15,6 +15,7 @@
 #include "engine_race/index/part_builder.h"
 #include "engine_race/index/pinned_buckets.h"
 #include "engine_race/index/views.h"
+#include "test/eventually.h"
 #include "test/index/index_test_util.h"
 
 namespace engine_race::test {
@@ -28,6 +29,11 @@ inline BucketIndex::Row RowOf(const std::vector<KeyRecord>& records, size_t spli
   BuiltParts built;
   EXPECT_TRUE(PartBuilder(&slabs, split_keys).Build(RawOf(entries), &built).ok());
   return std::move(built.parts);
+}
+
+// Waits for what the sweep's thread gives back when no view is left.
+inline void ExpectNothingPinned(const PinnedBuckets& pinned) {
+  EXPECT_TRUE(Eventually([&pinned] { return pinned.bytes() == 0; })) << pinned.bytes();
 }
 
 // Some buckets over the same views. The first record of a bucket has slot 0.

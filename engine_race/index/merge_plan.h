@@ -1,0 +1,181 @@
+// What a merge makes of the runs, deltas and histories of one part, or of neighbouring ones.
+//
+// Thread safety: one thread; what it was made of must stay as it is, but for words' frames.
+#ifndef ENGINE_RACE_INDEX_MERGE_PLAN_H_
+#define ENGINE_RACE_INDEX_MERGE_PLAN_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "engine_race/index/delta.h"
+#include "engine_race/index/frame_slots.h"
+#include "engine_race/index/history.h"
+#include "engine_race/index/part.h"
+#include "engine_race/index/sorted_run.h"
+
+namespace engine_race {
+
+class MergePlan {
+ public:
+  // Of parts in key order. `only_deltas`: their runs stay as they are, and they have no histories.
+  // Outlived by the parts and by `sources`. May throw std::bad_alloc, as every call below.
+  MergePlan(std::span<const MergeSource> sources, bool only_deltas, bool keep_tombstones)
+      : keep_tombstones_(keep_tombstones) {
+    stretches_.reserve(sources.size());
+    for (const MergeSource& source : sources) {
+      stretches_.push_back({only_deltas ? no_run_ : source.part->run,
+                            source.part->delta,
+                            only_deltas ? nullptr : source.history.get(),
+                            {}});
+      FindPlaces(&stretches_.back());
+    }
+  }
+  MergePlan(const MergePlan&) = delete;
+  MergePlan& operator=(const MergePlan&) = delete;
+
+  // How many keys Emit emits.
+  size_t live_count() const { return live_count_; }
+
+  // Calls append(keys, refs, count) with the merged sequence, stretch by stretch.
+  template <typename AppendFn>
+  void Emit(const AppendFn& append) const {
+    for (const Stretch& from : stretches_) {
+      const SortedRun& run = from.run;
+      size_t copied = 0;
+      for (const Place& place : from.places) {
+        const size_t rank = place.rank;
+        if (rank > copied) append(run.keys() + copied, run.refs() + copied, rank - copied);
+        if (Kept(from, place)) {
+          append(from.delta.keys() + place.newest, from.delta.refs() + place.newest, 1);
+        }
+        copied = rank + place.replaces;
+      }
+      if (run.count() > copied) {
+        append(run.keys() + copied, run.refs() + copied, run.count() - copied);
+      }
+    }
+  }
+
+  // Calls keep(record) with what live views need of what Emit does not emit: old undo records and
+  // those of what the deltas supersede, in the order of a History, with slots.
+  template <typename KeepFn>
+  void EmitUndo(const LiveEpochs& live, const FrameSlots& frames, const KeepFn& keep) const {
+    UndoFilter filter(live);
+    for (const Stretch& from : stretches_) EmitUndoOf(from, frames, &filter, keep);
+  }
+
+  // EmitUndo emits no more.
+  size_t MostUndo() const {
+    size_t count = 0;
+    for (const Stretch& from : stretches_) {
+      count += from.delta.count() + (from.history == nullptr ? 0 : from.history->records().size());
+    }
+    return count;
+  }
+
+  // The keys at `positions`, ascending, of the merged sequence.
+  std::vector<uint64_t> KeysAt(const std::vector<size_t>& positions) const {
+    std::vector<uint64_t> found;
+    size_t passed = 0;
+    Emit([&](const uint64_t* keys, const RefWord*, size_t count) {
+      while (found.size() < positions.size() && positions[found.size()] < passed + count) {
+        found.push_back(keys[positions[found.size()] - passed]);
+      }
+      passed += count;
+    });
+    return found;
+  }
+
+ private:
+  // Of one key: the delta's records [newest, end), and what they supersede in the run.
+  struct Place {
+    uint32_t newest;
+    uint32_t end;
+    uint32_t rank;
+    bool replaces;
+  };
+  // Of one part.
+  struct Stretch {
+    const SortedRun& run;
+    const Delta& delta;
+    const History* history;
+    std::vector<Place> places;
+  };
+
+  void FindPlaces(Stretch* from) {
+    const Delta& delta = from->delta;
+    const SortedRun& run = from->run;
+    live_count_ += run.count();
+    from->places.reserve(delta.count() - delta.superseded_count());
+    for (uint32_t i = 0; i < delta.count();) {
+      const uint64_t key = delta.keys()[i];
+      Place place;
+      place.newest = i;
+      while (i < delta.count() && delta.keys()[i] == key) ++i;
+      place.end = i;
+      place.rank = static_cast<uint32_t>(run.Rank(key));
+      place.replaces = place.rank < run.count() && run.keys()[place.rank] == key;
+      live_count_ += Kept(*from, place);
+      live_count_ -= place.replaces;
+      from->places.push_back(place);
+    }
+  }
+
+  bool Kept(const Stretch& from, const Place& place) const {
+    return keep_tombstones_ || !from.delta.refs()[place.newest].Load().tombstone();
+  }
+
+  // As an undo record has it. Where tombstones go, a deleted key is like one that never was.
+  ValueRef Undone(const RefWord& word, const FrameSlots& frames) const {
+    const ValueRef ref = frames.SlotOf(word);
+    return ref.tombstone() && !keep_tombstones_ ? ValueRef::None() : ref;
+  }
+
+  template <typename KeepFn>
+  void EmitUndoOf(const Stretch& from, const FrameSlots& frames, UndoFilter* filter,
+                  const KeepFn& keep) const {
+    const SortedRun& run = from.run;
+    const Delta& delta = from.delta;
+    const std::span<const UndoRecord> old =
+        from.history == nullptr ? std::span<const UndoRecord>() : from.history->records();
+    size_t at = 0;
+    size_t run_at = 0;
+    const auto is_in_run = [&](uint64_t key) {
+      while (run_at < run.count() && run.keys()[run_at] < key) ++run_at;
+      return run_at < run.count() && run.keys()[run_at] == key;
+    };
+    const auto add_old_of = [&](uint64_t key) {
+      for (; at < old.size() && old[at].key == key; ++at) filter->Add(old[at], keep);
+    };
+    const auto emit_old = [&] {
+      const uint64_t key = old[at].key;
+      filter->BeginKey();
+      add_old_of(key);
+      filter->EndKey([&] { return !is_in_run(key); }, keep);
+    };
+    for (const Place& place : from.places) {
+      const uint64_t key = delta.keys()[place.newest];
+      while (at < old.size() && old[at].key < key) emit_old();
+      filter->BeginKey();
+      add_old_of(key);
+      ValueRef before = place.replaces ? Undone(run.refs()[place.rank], frames) : ValueRef::None();
+      for (uint32_t i = place.end; i-- > place.newest;) {
+        filter->Add({key, delta.stamps()[i], before}, keep);
+        before = Undone(delta.refs()[i], frames);
+      }
+      filter->EndKey([&] { return !Kept(from, place); }, keep);
+    }
+    while (at < old.size()) emit_old();
+  }
+
+  const bool keep_tombstones_;
+  const SortedRun no_run_;
+  std::vector<Stretch> stretches_;
+  size_t live_count_ = 0;
+};
+
+}  // namespace engine_race
+
+#endif  // ENGINE_RACE_INDEX_MERGE_PLAN_H_
