@@ -213,8 +213,8 @@ RawBackend EngineRawBackend(const RawFile& file) {
   engine_race::io::ReadBackend chosen;
   const auto caching =
       file.direct ? engine_race::io::Caching::kDirect : engine_race::io::Caching::kBuffered;
-  const Status probed = engine_race::io::File::Open(
-      AT_FDCWD, file.name, engine_race::io::Access::kRead, caching, &opened);
+  const Status probed =
+      engine_race::io::File::OpenPath(file.name, engine_race::io::Access::kRead, caching, &opened);
   if (probed.ok() &&
       engine_race::io::ProbeReadBackend(engine_race::Options(), opened, &chosen).ok()) {
     for (const RawBackend& backend : backends) {

@@ -38,8 +38,8 @@ class Loop {
   Status Prepare() {
     files_.resize(loop_.paths.size());
     for (size_t i = 0; i < files_.size(); ++i) {
-      ENGINE_RACE_RETURN_IF_ERROR(io::File::Open(AT_FDCWD, loop_.paths[i], io::Access::kRead,
-                                                 io::Caching::kDirect, &files_[i]));
+      ENGINE_RACE_RETURN_IF_ERROR(
+          io::File::OpenPath(loop_.paths[i], io::Access::kRead, io::Caching::kDirect, &files_[i]));
       fds_.push_back(files_[i].fd());
     }
     ENGINE_RACE_RETURN_IF_ERROR(

@@ -10,10 +10,10 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <filesystem>
 #include <system_error>
 
 #include "engine_race/base/checksum.h"
+#include "engine_race/base/retry.h"
 
 namespace engine_race {
 
@@ -34,15 +34,7 @@ void UniqueFd::Reset() {
 namespace sys {
 namespace {
 
-// Repeats a call that a signal interrupted.
-template <typename Call>
-auto Retry(Call call) {
-  decltype(call()) result;
-  do {
-    result = call();
-  } while (result == -1 && errno == EINTR);
-  return result;
-}
+constexpr char kLockHeld[] = "the store is open elsewhere: its lock is held";
 
 }  // namespace
 
@@ -57,6 +49,11 @@ Status OpenAt(int dir_fd, const std::string& name, int flags, mode_t mode, Uniqu
     if (errno == EBUSY && (flags & O_EXCL) != 0) {
       if (in_use != nullptr) *in_use = true;
       return Status::IOError("open " + name + ": the device is mounted or in use");
+    }
+    if (errno == ELOOP && (flags & O_NOFOLLOW) != 0) {
+      return Status::Corruption(name +
+                                " is a symlink, and files of a store are not followed elsewhere: "
+                                "Options::paths puts values on other disks");
     }
     return Status::FromErrno("open " + name, errno);
   }
@@ -131,18 +128,6 @@ Status PunchHole(int fd, uint64_t offset, uint64_t size, bool* supported) {
   return Status::FromErrno("fallocate", errno);
 }
 
-Status NextData(int fd, uint64_t offset, uint64_t end, uint64_t* data_offset) {
-  const off_t found = ::lseek(fd, static_cast<off_t>(offset), SEEK_DATA);
-  if (found < 0) {
-    // ENXIO: nothing but holes from here on. EINVAL: this system cannot tell.
-    if (errno != ENXIO && errno != EINVAL) return Status::FromErrno("lseek", errno);
-    *data_offset = errno == ENXIO ? end : offset;
-    return Status::Ok();
-  }
-  *data_offset = std::min(end, static_cast<uint64_t>(found));
-  return Status::Ok();
-}
-
 Status Truncate(int fd, uint64_t size) {
   ENGINE_RACE_RETURN_IF_ERROR(CheckFileSizeLimit(size));
   if (Retry([&] { return ::ftruncate(fd, static_cast<off_t>(size)); }) != 0) {
@@ -170,16 +155,20 @@ Status FileSize(int fd, uint64_t* size_bytes) {
   return Status::Ok();
 }
 
-Status OpenDirectory(const std::string& path, bool create, UniqueFd* fd) {
-  if (create) {
-    std::error_code error;
-    std::filesystem::create_directories(path, error);
-    // A file in its place, or a directory that may not be made: the open below says the rest.
-    if (error && error.value() != EEXIST && error.value() != ENOTDIR) {
-      return Status::FromErrno("mkdir " + path, error.value());
-    }
+Status RegularFile(int fd, bool* regular, uint64_t* link_count) {
+  struct stat info;
+  if (::fstat(fd, &info) != 0) return Status::FromErrno("fstat", errno);
+  *regular = S_ISREG(info.st_mode);
+  *link_count = info.st_nlink;
+  return Status::Ok();
+}
+
+Status ClearNonBlocking(int fd) {
+  const int flags = ::fcntl(fd, F_GETFL);
+  if (flags < 0 || ::fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) != 0) {
+    return Status::FromErrno("fcntl", errno);
   }
-  return OpenAt(AT_FDCWD, path, O_RDONLY | O_DIRECTORY, 0, fd);
+  return Status::Ok();
 }
 
 Status SameFile(int fd, int other_fd, bool* same) {
@@ -192,9 +181,21 @@ Status SameFile(int fd, int other_fd, bool* same) {
   return Status::Ok();
 }
 
+Status NamesFile(int dir_fd, const std::string& name, int fd, bool* same) {
+  struct stat named;
+  struct stat open;
+  *same = false;
+  if (::fstatat(dir_fd, name.c_str(), &named, AT_SYMLINK_NOFOLLOW) != 0) {
+    return errno == ENOENT ? Status::Ok() : Status::FromErrno("stat " + name, errno);
+  }
+  if (::fstat(fd, &open) != 0) return Status::FromErrno("fstat", errno);
+  *same = named.st_dev == open.st_dev && named.st_ino == open.st_ino;
+  return Status::Ok();
+}
+
 Status Exists(int dir_fd, const std::string& name, bool* exists) {
   struct stat info;
-  *exists = ::fstatat(dir_fd, name.c_str(), &info, 0) == 0;
+  *exists = ::fstatat(dir_fd, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0;
   if (!*exists && errno != ENOENT) return Status::FromErrno("stat " + name, errno);
   return Status::Ok();
 }
@@ -202,20 +203,11 @@ Status Exists(int dir_fd, const std::string& name, bool* exists) {
 Status AllocatedBytes(int dir_fd, const std::string& name, uint64_t* bytes) {
   *bytes = 0;
   struct stat info;
-  if (::fstatat(dir_fd, name.c_str(), &info, 0) != 0) {
+  if (::fstatat(dir_fd, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) {
     return errno == ENOENT ? Status::Ok() : Status::FromErrno("stat " + name, errno);
   }
   *bytes = static_cast<uint64_t>(info.st_blocks) * 512;
   return Status::Ok();
-}
-
-Status ListDirectory(const std::string& path, std::vector<std::string>* names) {
-  std::error_code error;
-  for (std::filesystem::directory_iterator entry(path, error), end; !error && entry != end;
-       entry.increment(error)) {
-    names->push_back(entry->path().filename().string());
-  }
-  return error ? Status::FromErrno("readdir " + path, error.value()) : Status::Ok();
 }
 
 Status Rename(int dir_fd, const std::string& from, const std::string& to) {
@@ -223,6 +215,11 @@ Status Rename(int dir_fd, const std::string& from, const std::string& to) {
     return Status::FromErrno("rename " + from + " to " + to, errno);
   }
   return Status::Ok();
+}
+
+Status Unlink(int dir_fd, const std::string& name) {
+  if (::unlinkat(dir_fd, name.c_str(), 0) == 0 || errno == ENOENT) return Status::Ok();
+  return Status::FromErrno("unlink " + name, errno);
 }
 
 void Prefetch(int fd, uint64_t size) {
@@ -249,10 +246,46 @@ Status RandomWord(uint64_t* word) {
                : Status::IOError("getrandom: too few bytes");
 }
 
-Status LockExclusive(int fd) {
-  if (Retry([&] { return ::flock(fd, LOCK_EX | LOCK_NB); }) == 0) return Status::Ok();
-  if (errno == EWOULDBLOCK) return Status::IOError("the store is open elsewhere: its lock is held");
-  return Status::FromErrno("flock", errno);
+Status LockFile(int fd, LockKind kind) {
+  // From offset 0, of length 0: all of the file, however it grows.
+  struct flock lock = {};
+  lock.l_type = kind == LockKind::kShared ? F_RDLCK : F_WRLCK;
+  lock.l_whence = SEEK_SET;
+  if (Retry([&] { return ::fcntl(fd, F_OFD_SETLK, &lock); }) == 0) return Status::Ok();
+  switch (errno) {
+    case EAGAIN:
+    case EACCES:
+      return Status::IOError(kLockHeld);
+    case EINVAL:
+    case ENOSYS:
+    case ENOLCK:
+    case EOPNOTSUPP:
+      return Status::NotSupported(
+          "a store needs open-file-description locks, which this file system or kernel does not "
+          "have: " +
+          std::generic_category().message(errno));
+    default:
+      return Status::FromErrno("fcntl F_OFD_SETLK", errno);
+  }
+}
+
+Status Flock(int fd, LockKind kind, bool* supported) {
+  *supported = true;
+  const int operation = kind == LockKind::kShared ? LOCK_SH : LOCK_EX;
+  if (Retry([&] { return ::flock(fd, operation | LOCK_NB); }) == 0) return Status::Ok();
+  switch (errno) {
+    case EWOULDBLOCK:
+      return Status::IOError(kLockHeld);
+    case EBADF:  // NFS wants a lock's file open for writing, which a directory never is
+    case EINVAL:
+    case ENOSYS:
+    case ENOLCK:
+    case EOPNOTSUPP:
+      *supported = false;
+      return Status::Ok();
+    default:
+      return Status::FromErrno("flock", errno);
+  }
 }
 
 Status CheckFileSizeLimit(uint64_t size_bytes) {

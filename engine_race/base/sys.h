@@ -29,6 +29,8 @@ class UniqueFd {
   int get() const { return fd_; }
   bool valid() const { return fd_ >= 0; }
   void Reset();
+  // Gives the descriptor away, unclosed.
+  int Release() { return std::exchange(fd_, -1); }
 
  private:
   int fd_ = -1;
@@ -37,8 +39,9 @@ class UniqueFd {
 namespace sys {
 
 // Opens `name` below the directory `dir_fd` (or AT_FDCWD), with O_CLOEXEC added to `flags`.
-// kNotSupported where the file system refuses O_DIRECT. *in_use, when given, says whether it failed
-// because a device asked for with O_EXCL is mounted or held by somebody else.
+// kNotSupported where the file system refuses O_DIRECT, kCorruption for a symlink where `flags`
+// have O_NOFOLLOW. *in_use, when given, says whether it failed because a device asked for with
+// O_EXCL is mounted or held by somebody else.
 Status OpenAt(int dir_fd, const std::string& name, int flags, mode_t mode, UniqueFd* fd,
               bool* in_use = nullptr);
 // Reads exactly `size` bytes at `offset`; *read_bytes is less only at the end of the file.
@@ -53,30 +56,56 @@ Status Fallocate(int fd, bool keep_size, uint64_t offset, uint64_t size, bool* s
 // Gives the space of [offset, offset + size) back, below the file's size: it reads as zeros then.
 // Where the file system has no such call, *supported is false and nothing has happened.
 Status PunchHole(int fd, uint64_t offset, uint64_t size, bool* supported);
-// The next offset at or after `offset` that may hold something else than zeros, at most `end`.
-Status NextData(int fd, uint64_t offset, uint64_t end, uint64_t* data_offset);
 Status Truncate(int fd, uint64_t size);
 Status Fsync(int fd);
 // Fsync without the metadata that reading the data back does not need.
 Status Fdatasync(int fd);
 Status FileSize(int fd, uint64_t* size_bytes);
-// Makes directory `path` and its missing parents, and opens it.
-Status OpenDirectory(const std::string& path, bool create, UniqueFd* fd);
+// Whether an open file is a regular one, and by how many names (hard links) it is known.
+Status RegularFile(int fd, bool* regular, uint64_t* link_count);
+// Makes later operations of this open file wait, as those of regular files do, after an open with
+// O_NONBLOCK.
+Status ClearNonBlocking(int fd);
 // Whether two descriptors are of one file or directory.
 Status SameFile(int fd, int other_fd, bool* same);
+// Whether `name` below the directory is still the open file.
+Status NamesFile(int dir_fd, const std::string& name, int fd, bool* same);
+// Whether the directory has the name, be it of a symlink that leads nowhere.
 Status Exists(int dir_fd, const std::string& name, bool* exists);
 // Bytes that the file takes on the device; 0 for a missing file and for one that is only a hole.
 Status AllocatedBytes(int dir_fd, const std::string& name, uint64_t* bytes);
-Status ListDirectory(const std::string& path, std::vector<std::string>* names);
 Status Rename(int dir_fd, const std::string& from, const std::string& to);
+// Removes a name, never what a symlink of that name leads to. A missing one is no error.
+Status Unlink(int dir_fd, const std::string& name);
+
+// Opens a directory, kNotFound when it is missing. With `create` it and its missing parents are
+// made with `mode`, less the umask, and each name is durable before the next one is made.
+// kInvalidArgument where that would make a directory among the devices of /dev, or needs the `..`
+// of a missing one.
+Status OpenDirectory(const std::string& path, bool create, UniqueFd* fd, mode_t mode = 0700);
+// Makes the name of the directory, open as `fd`, durable in the directory that holds it.
+Status SyncNameOf(const std::string& path, int fd);
+// kInvalidArgument when the open directory `path` lies in the file system of /dev, whose content
+// is gone with the machine's power. /dev/shm is not meant: nobody takes that for a disk.
+Status RefuseAmongDevices(const std::string& path, int fd);
+Status ListDirectory(int dir_fd, std::vector<std::string>* names);
+
 // Asks for [0, size) to be read into the page cache; advice only.
 void Prefetch(int fd, uint64_t size);
 // Tells this boot of the machine from every other; 0 when the system does not say.
 uint32_t BootId();
 // A random number from the kernel.
 Status RandomWord(uint64_t* word);
-// Takes the exclusive lock of an open file or directory, or answers kIOError when it is held.
-Status LockExclusive(int fd);
+
+enum class LockKind { kShared, kExclusive };
+// Takes the open-file-description lock of a whole file: `fd` must be readable for a shared one and
+// writable for an exclusive one. It is held until the last descriptor of this open is closed, those
+// of forked children included; other opens of the file do not touch it. kIOError when somebody
+// else's lock is in the way, kNotSupported where the kernel or the file system has no such locks.
+Status LockFile(int fd, LockKind kind);
+// The flock of an open file or directory. kIOError when it is held; *supported is false, and
+// nothing has happened, where nobody can take it.
+Status Flock(int fd, LockKind kind, bool* supported);
 // kFull when a file may not grow to `size_bytes` under this process's RLIMIT_FSIZE.
 Status CheckFileSizeLimit(uint64_t size_bytes);
 

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "engine_race/base/memory.h"
+#include "engine_race/base/sys.h"
 
 namespace engine_race::io {
 namespace {
@@ -41,9 +42,16 @@ Status BlockDevice::Open(const std::string& path, bool read_only, BlockDevice* d
   ENGINE_RACE_RETURN_IF_ERROR(Is(path, &is_device));
   if (!is_device) return Status::InvalidArgument(path + ": not a block device");
   BlockDevice opened;
-  ENGINE_RACE_RETURN_IF_ERROR(File::Open(AT_FDCWD, path,
-                                         read_only ? Access::kRead : Access::kExclusiveDevice,
-                                         Caching::kDirect, &opened.file, in_use));
+  ENGINE_RACE_RETURN_IF_ERROR(File::OpenPath(path,
+                                             read_only ? Access::kRead : Access::kExclusiveDevice,
+                                             Caching::kDirect, &opened.file, in_use));
+  // The claim of O_EXCL is among those that write; this one is also between them and readers.
+  const Status locked = sys::LockFile(
+      opened.file.fd(), read_only ? sys::LockKind::kShared : sys::LockKind::kExclusive);
+  if (locked.code() == Code::kIOError) {
+    if (in_use != nullptr) *in_use = true;
+    return Status::IOError("open " + path + ": the device is mounted or in use");
+  }
   if (!opened.file.direct()) return Status::NotSupported(path + ": the device refuses O_DIRECT");
   const int fd = opened.file.fd();
   int sector_bytes = 0;

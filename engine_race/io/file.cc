@@ -2,11 +2,8 @@
 
 #include <fcntl.h>
 
-#include <algorithm>
 #include <new>
 #include <utility>
-
-#include "engine_race/base/memory.h"
 
 namespace engine_race::io {
 namespace {
@@ -14,12 +11,13 @@ namespace {
 int FlagsOf(Access access) {
   switch (access) {
     case Access::kRead:
-      // A pipe in the file's place would hold the open up until somebody writes to it.
-      return O_RDONLY | O_NONBLOCK;
+      return O_RDONLY;
     case Access::kReadWrite:
       return O_RDWR;
     case Access::kCreate:
       return O_RDWR | O_CREAT;
+    case Access::kReplace:
+      return O_RDWR | O_CREAT | O_EXCL;
     case Access::kExclusiveDevice:
       return O_RDWR | O_EXCL;
   }
@@ -28,22 +26,48 @@ int FlagsOf(Access access) {
 
 }  // namespace
 
+// Calls `open` with O_DIRECT where that is asked for and taken, else without.
+template <typename OpenFn>
+Status File::OpenCached(Caching caching, const OpenFn& open) {
+  if (caching == Caching::kDirect) {
+    Status status = open(O_DIRECT);
+    direct_ = status.ok();
+    // Any other failure is the caller's: a log that is direct may not become buffered by chance.
+    if (status.code() != Code::kNotSupported) return status;
+  }
+  return open(0);
+}
+
 Status File::Open(int dir_fd, const std::string& name, Access access, Caching caching, File* file,
-                  bool* in_use) {
-  constexpr mode_t kMode = 0644;
+                  mode_t mode) {
   File opened;
   opened.name_ = name;
-  if (caching == Caching::kDirect) {
-    Status status =
-        sys::OpenAt(dir_fd, name, FlagsOf(access) | O_DIRECT, kMode, &opened.fd_, in_use);
-    // Any other failure is the caller's: a log that is direct may not become buffered by chance.
-    if (!status.ok() && status.code() != Code::kNotSupported) return status;
-    opened.direct_ = status.ok();
-  }
-  if (!opened.fd_.valid()) {
-    ENGINE_RACE_RETURN_IF_ERROR(
-        sys::OpenAt(dir_fd, name, FlagsOf(access), kMode, &opened.fd_, in_use));
-  }
+  // A pipe in the file's place would hold a blocking open up until its other end is opened.
+  const int flags = FlagsOf(access) | O_NOFOLLOW | O_NONBLOCK;
+  ENGINE_RACE_RETURN_IF_ERROR(opened.OpenCached(caching, [&](int direct) {
+    // Each time: an open that O_DIRECT makes fail has made the file all the same.
+    if (access == Access::kReplace) ENGINE_RACE_RETURN_IF_ERROR(sys::Unlink(dir_fd, name));
+    return sys::OpenAt(dir_fd, name, flags | direct, mode, &opened.fd_);
+  }));
+  bool regular = false;
+  uint64_t link_count = 0;
+  ENGINE_RACE_RETURN_IF_ERROR(opened.Named(sys::RegularFile(opened.fd(), &regular, &link_count)));
+  if (!regular) return Status::Corruption(name + " is not a regular file");
+  // io_uring takes the flag for a wish to be refused rather than wait.
+  ENGINE_RACE_RETURN_IF_ERROR(opened.Named(sys::ClearNonBlocking(opened.fd())));
+  *file = std::move(opened);
+  return Status::Ok();
+}
+
+Status File::OpenPath(const std::string& path, Access access, Caching caching, File* file,
+                      bool* in_use) {
+  if (in_use != nullptr) *in_use = false;
+  File opened;
+  opened.name_ = path;
+  const int flags = FlagsOf(access) | (access == Access::kRead ? O_NONBLOCK : 0);
+  ENGINE_RACE_RETURN_IF_ERROR(opened.OpenCached(caching, [&](int direct) {
+    return sys::OpenAt(AT_FDCWD, path, flags | direct, kPrivateMode, &opened.fd_, in_use);
+  }));
   *file = std::move(opened);
   return Status::Ok();
 }
@@ -73,23 +97,10 @@ Status File::Sync() const { return Named(sys::Fsync(fd_.get())); }
 
 Status File::DataSync() const { return Named(sys::Fdatasync(fd_.get())); }
 
-Status File::Erase(uint64_t offset, uint64_t end) const {
+Status File::Punch(uint64_t offset, uint64_t end, bool* supported) const {
+  *supported = true;
   if (offset >= end) return Status::Ok();
-  bool supported = false;
-  ENGINE_RACE_RETURN_IF_ERROR(Named(sys::PunchHole(fd_.get(), offset, end - offset, &supported)));
-  if (supported) return Status::Ok();
-  constexpr uint64_t kPieceBytes = 64 * 1024;
-  Region zeros;
-  ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(kPieceBytes, /*huge_pages=*/false, &zeros));
-  while (true) {
-    uint64_t data_offset = 0;
-    ENGINE_RACE_RETURN_IF_ERROR(Named(sys::NextData(fd_.get(), offset, end, &data_offset)));
-    offset = data_offset - data_offset % kIoAlignment;
-    if (offset >= end) return Status::Ok();
-    const uint64_t bytes = std::min(kPieceBytes, end - offset);
-    ENGINE_RACE_RETURN_IF_ERROR(Write(zeros.data(), bytes, offset));
-    offset += bytes;
-  }
+  return Named(sys::PunchHole(fd_.get(), offset, end - offset, supported));
 }
 
 Status File::Truncate(uint64_t size_bytes) const {

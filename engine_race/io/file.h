@@ -1,5 +1,9 @@
 // A file of the store: opened once, direct or buffered for as long as it is open.
 //
+// Files of a store are regular files in its own directories. A symlink, a pipe or a device of such
+// a name is kCorruption: following it would let whoever may write to one directory have the store
+// write to any other file of its user.
+//
 // Owner of its descriptor; movable. Calls are thread-safe. Errors name the file.
 #ifndef ENGINE_RACE_IO_FILE_H_
 #define ENGINE_RACE_IO_FILE_H_
@@ -17,20 +21,30 @@ namespace engine_race::io {
 enum class Access {
   kRead,
   kReadWrite,
-  kCreate,
-  // kReadWrite of a block device that nobody else may have, neither mounted nor as part of another.
+  kCreate,   // made when it is missing
+  kReplace,  // made anew: a file of that name is removed first, and another one's is never opened
+  // kReadWrite of a block device that nobody else may have, neither mounted nor as part of another;
+  // for OpenPath alone.
   kExclusiveDevice,
 };
 enum class Caching { kBuffered, kDirect };
+
+// Of what is made where nothing else is said.
+inline constexpr mode_t kPrivateMode = 0600;
 
 class File {
  public:
   File() = default;
 
-  // kCreate makes the file when it is missing. Asked for kDirect, a file system that refuses
-  // O_DIRECT gives a buffered file; direct() tells. `in_use`, which may be null, as of sys::OpenAt.
+  // A regular file of the directory. One that is made gets `mode`, less the umask. Asked for
+  // kDirect, a file system that refuses O_DIRECT gives a buffered file; direct() tells.
   static Status Open(int dir_fd, const std::string& name, Access access, Caching caching,
-                     File* file, bool* in_use = nullptr);
+                     File* file, mode_t mode = kPrivateMode);
+
+  // What the caller named, whatever it is and wherever symlinks lead. `in_use`, which may be null,
+  // as of sys::OpenAt.
+  static Status OpenPath(const std::string& path, Access access, Caching caching, File* file,
+                         bool* in_use = nullptr);
 
   // Reads exactly `size` bytes; a file that ends early is kIOError. On a direct file address,
   // size and offset are multiples of kIoAlignment.
@@ -41,9 +55,9 @@ class File {
   Status Sync() const;
   // Sync without the metadata that reading the data back does not need.
   Status DataSync() const;
-  // Makes [offset, end) read as zeros; gives the space back where the file system can. Offsets are
-  // multiples of kIoAlignment.
-  Status Erase(uint64_t offset, uint64_t end) const;
+  // Makes [offset, end) read as zeros and gives its space back. Where the file system has no such
+  // call, *supported is false and nothing has happened. Offsets are multiples of kIoAlignment.
+  Status Punch(uint64_t offset, uint64_t end, bool* supported) const;
   Status Truncate(uint64_t size_bytes) const;
   // Reserves space, as sys::Fallocate.
   Status Reserve(bool keep_size, uint64_t offset, uint64_t size, bool* supported) const;
@@ -57,6 +71,8 @@ class File {
   void set_name(std::string name) { name_ = std::move(name); }
 
  private:
+  template <typename OpenFn>
+  Status OpenCached(Caching caching, const OpenFn& open);
   Status Named(Status status) const;
 
   UniqueFd fd_;

@@ -182,8 +182,8 @@ class BucketLog {
   Status LatchedStatus() const;
 
   const Options options_;
-  // Before everything that refers into it.
-  const StoreFiles files_;
+  // Before everything that refers into it. Changed by recovery alone.
+  StoreFiles files_;
   Staging staging_;
   // Reading a staged record takes the lock and a pin.
   mutable std::vector<Bucket> buckets_;

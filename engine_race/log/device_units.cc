@@ -34,11 +34,12 @@ Status PlanDevice(const StoreIdentity& identity, size_t index, const io::BlockDe
   return PlanExtents(device.size_bytes, identity.geometry, planned);
 }
 
-Status MakeDevice(int store_dir_fd, const StoreIdentity& identity, size_t index, ValuePath* path) {
+Status MakeDevice(int store_dir_fd, const StoreIdentity& identity, size_t index, mode_t file_mode,
+                  ValuePath* path) {
   DeviceIdentity planned;
   ENGINE_RACE_RETURN_IF_ERROR(PlanDevice(identity, index, path->device, &planned));
   auto units = std::make_unique<DeviceUnits>(identity.geometry);
-  ENGINE_RACE_RETURN_IF_ERROR(units->table()->Create(store_dir_fd, planned));
+  ENGINE_RACE_RETURN_IF_ERROR(units->table()->Create(store_dir_fd, planned, file_mode));
   ENGINE_RACE_RETURN_IF_ERROR(WriteDeviceHeader(path->device, planned));
   path->units = std::move(units);
   return Status::Ok();
@@ -73,6 +74,7 @@ Status OpenDevice(int store_dir_fd, const StoreIdentity& identity, size_t index,
     return Status::Corruption("the device's extents are smaller than a stripe unit");
   }
   ENGINE_RACE_RETURN_IF_ERROR(CheckDeviceHeader(path->device, expected, wrong));
+  ENGINE_RACE_RETURN_IF_ERROR(units->table()->Load());
   path->units = std::move(units);
   return Status::Ok();
 }

@@ -45,7 +45,8 @@ Status PlanDevice(const StoreIdentity& identity, size_t index, const io::BlockDe
 
 // Makes the extent table of a new store and then the device's header, both durable; sets
 // path->units.
-Status MakeDevice(int store_dir_fd, const StoreIdentity& identity, size_t index, ValuePath* path);
+Status MakeDevice(int store_dir_fd, const StoreIdentity& identity, size_t index, mode_t file_mode,
+                  ValuePath* path);
 
 // Opens a device of a store that exists, with its table; sets path->units. `wrong` is the code for
 // what is not the store's own.

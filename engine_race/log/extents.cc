@@ -91,12 +91,12 @@ void ExtentTable::Insert(uint64_t key, uint64_t physical_extent) {
   while (next_ < given_.size() && given_[next_]) ++next_;
 }
 
-Status ExtentTable::Create(int dir_fd, const DeviceIdentity& identity) {
+Status ExtentTable::Create(int dir_fd, const DeviceIdentity& identity, mode_t file_mode) {
   identity_ = identity;
   ENGINE_RACE_RETURN_IF_ERROR(AllocateWords());
   ENGINE_RACE_RETURN_IF_ERROR(io::File::Open(dir_fd, ExtentTableName(identity.path_index),
-                                             io::Access::kCreate, io::Caching::kBuffered, &file_));
-  ENGINE_RACE_RETURN_IF_ERROR(file_.Truncate(0));
+                                             io::Access::kReplace, io::Caching::kBuffered, &file_,
+                                             file_mode));
   ENGINE_RACE_RETURN_IF_ERROR(file_.Truncate(TableBytes(identity)));
   // So that a full file system is met here; where it cannot be, the entry's write meets it.
   bool supported = false;
@@ -108,7 +108,7 @@ Status ExtentTable::Create(int dir_fd, const DeviceIdentity& identity) {
   return file_.Sync();
 }
 
-Status ExtentTable::OpenFile(int dir_fd, uint32_t path_index, uint64_t store_id, bool read_only) {
+Status ExtentTable::Open(int dir_fd, uint32_t path_index, uint64_t store_id, bool read_only) {
   const std::string name = ExtentTableName(path_index);
   bool exists = false;
   ENGINE_RACE_RETURN_IF_ERROR(sys::Exists(dir_fd, name, &exists));
@@ -116,6 +116,7 @@ Status ExtentTable::OpenFile(int dir_fd, uint32_t path_index, uint64_t store_id,
   ENGINE_RACE_RETURN_IF_ERROR(io::File::Open(dir_fd, name,
                                              read_only ? io::Access::kRead : io::Access::kReadWrite,
                                              io::Caching::kBuffered, &file_));
+  read_only_ = read_only;
   uint64_t size_bytes = 0;
   ENGINE_RACE_RETURN_IF_ERROR(file_.Size(&size_bytes));
   if (size_bytes < format::kExtentEntriesOffset) {
@@ -124,19 +125,21 @@ Status ExtentTable::OpenFile(int dir_fd, uint32_t path_index, uint64_t store_id,
   const Status found = ReadDeviceHeader(file_, &identity_);
   if (found.code() == Code::kNotFound) return Status::Corruption(name + ": not an extent table");
   ENGINE_RACE_RETURN_IF_ERROR(found);
-  if (identity_.store_id == store_id && identity_.path_index == path_index) return Status::Ok();
-  return Status::Corruption(name + ": the table of another store or path");
+  if (identity_.store_id != store_id || identity_.path_index != path_index) {
+    return Status::Corruption(name + ": the table of another store or path");
+  }
+  if (size_bytes >= TableBytes(identity_)) return Status::Ok();
+  return Status::Corruption(name + ": the table is truncated");
 }
 
-Status ExtentTable::Open(int dir_fd, uint32_t path_index, uint64_t store_id, bool read_only) {
-  ENGINE_RACE_RETURN_IF_ERROR(OpenFile(dir_fd, path_index, store_id, read_only));
+Status ExtentTable::Load() {
   ENGINE_RACE_RETURN_IF_ERROR(AllocateWords());
   uint64_t synced_count = 0;
   ENGINE_RACE_RETURN_IF_ERROR(ReadMark(&synced_count));
   std::vector<ExtentEntry> entries;
   ENGINE_RACE_RETURN_IF_ERROR(ReadEntries(&entries));
   ENGINE_RACE_RETURN_IF_ERROR(TakeEntries(entries, synced_count));
-  if (read_only || given_count() <= synced_count) return Status::Ok();
+  if (read_only_ || given_count() <= synced_count) return Status::Ok();
   // After a flush that failed the kernel may hold these for clean though no disk has them: written
   // anew, the next flush takes them.
   for (uint64_t i = synced_count; i < entries.size(); ++i) {

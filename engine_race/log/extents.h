@@ -6,7 +6,7 @@
 // on it, through the page cache: that outlives the process. Flush makes it outlive the machine.
 //
 // Thread safety: Find by any thread at any time, lock-free; FindOrAllocate and Flush by any thread
-// once Create or Open has returned. Owner of its file; not movable.
+// once Create or Load has returned. Owner of its file; not movable.
 #ifndef ENGINE_RACE_LOG_EXTENTS_H_
 #define ENGINE_RACE_LOG_EXTENTS_H_
 
@@ -34,12 +34,15 @@ class ExtentTable {
   ExtentTable& operator=(const ExtentTable&) = delete;
 
   // Makes an empty table in the store's directory, flushed, in the place of one that may be there.
-  Status Create(int dir_fd, const DeviceIdentity& identity);
+  Status Create(int dir_fd, const DeviceIdentity& identity, mode_t file_mode);
 
-  // kCorruption for a missing or foreign table, or a damaged one: entries that had been synced and
-  // are not valid, or two of one logical extent. Other invalid entries are what a power loss left
-  // of the last ones, and count as not given out.
+  // Opens the file and reads identity(), which is to be compared with the device before Load takes
+  // memory for as many extents as it says. kCorruption for a missing, foreign or short table.
   Status Open(int dir_fd, uint32_t path_index, uint64_t store_id, bool read_only);
+  // Reads the entries. kCorruption for a damaged table: entries that had been synced and are not
+  // valid, or two of one logical extent. Other invalid entries are what a power loss left of the
+  // last ones, and count as not given out.
+  Status Load();
 
   // Where on the device a logical extent begins; false when it was never given out.
   bool Find(uint32_t bucket, uint32_t logical_extent, uint64_t* device_offset) const;
@@ -64,7 +67,6 @@ class ExtentTable {
   uint64_t CheckOf(uint32_t bucket, uint32_t logical_extent, uint64_t physical_extent) const;
   uint64_t CheckOfMark(uint64_t count) const;
   Status AllocateWords();
-  Status OpenFile(int dir_fd, uint32_t path_index, uint64_t store_id, bool read_only);
   uint64_t FirstWordOf(uint64_t key) const;
   bool FindWord(uint64_t key, uint64_t* physical_extent) const;
   void Insert(uint64_t key, uint64_t physical_extent);
@@ -75,6 +77,7 @@ class ExtentTable {
 
   DeviceIdentity identity_;
   io::File file_;
+  bool read_only_ = false;
 
   // A hash table with linear probing, twice as large as the device has extents: it never grows, and
   // words are only ever added, so a reader that meets a zero has seen all there is of its key.

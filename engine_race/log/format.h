@@ -19,17 +19,26 @@ inline constexpr char kManifestDraftName[] = "manifest.draft";
 // In each directory that a striped store keeps values in: whose it is.
 inline constexpr char kMarkerName[] = "manifest_path";
 inline constexpr char kMarkerTempName[] = "manifest_path.new";
+// In each directory of a store: empty; its lock is the directory's.
+inline constexpr char kLockName[] = "manifest_lock";
 inline constexpr char kKeyFilePrefix[] = "key_";
 inline constexpr char kValueFilePrefix[] = "value_";
 inline constexpr char kStagingCountsName[] = "staging_counts";
 inline constexpr char kStagingKeysName[] = "staging_keys";
 inline constexpr char kStagingValuesName[] = "staging_values";
+// Behind the name of a key file that is being written anew.
+inline constexpr char kNewSuffix[] = ".new";
 // Only in stores that have been opened in a durable sync mode.
 inline constexpr char kJournalName[] = "staging_journal";
 
 // Manifest.
 inline constexpr uint64_t kManifestMagic = 0x3145434152474e45;  // "ENGRACE1" as bytes
-inline constexpr uint32_t kFormatVersion = 3;
+inline constexpr uint32_t kFormatVersion = 4;
+// Version 3 is the same but for the lock: opened for writing, such a store becomes version 4.
+inline constexpr uint32_t kFlockFormatVersion = 3;
+inline constexpr bool IsReadable(uint32_t format_version) {
+  return format_version == kFormatVersion || format_version == kFlockFormatVersion;
+}
 inline constexpr uint32_t kManifestBytes = 4096;
 
 struct Manifest {

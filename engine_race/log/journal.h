@@ -52,10 +52,11 @@ class Journal {
     std::function<void(const Status&)> on_failure;
   };
 
-  // Begins a new journal of `size_bytes` in the store's directory; what an earlier one held must be
-  // durable in the logs. Batches take at most `batch_records` records.
-  static Status Open(int dir_fd, uint64_t store_id, uint64_t size_bytes, uint32_t batch_records,
-                     Callbacks callbacks, std::unique_ptr<Journal>* journal);
+  // Begins a new journal of `size_bytes` in the store's directory, made with `file_mode`; what an
+  // earlier one held must be durable in the logs. Batches take at most `batch_records` records.
+  static Status Open(int dir_fd, uint64_t store_id, uint64_t size_bytes, mode_t file_mode,
+                     uint32_t batch_records, Callbacks callbacks,
+                     std::unique_ptr<Journal>* journal);
   // Nobody may wait any more.
   ~Journal();
 
@@ -77,7 +78,7 @@ class Journal {
         batch_records_(batch_records),
         callbacks_(std::move(callbacks)) {}
 
-  Status Prepare(int dir_fd, uint64_t size_bytes);
+  Status Prepare(int dir_fd, uint64_t size_bytes, mode_t file_mode);
   std::atomic<uint32_t>& DoneWord(uint32_t batch) { return done_[batch % kDoneWords]; }
   void AwaitDone(uint32_t batch);
   void LeadBatch(uint32_t batch);

@@ -70,9 +70,10 @@ Status Parse(const Manifest& manifest, const ManifestPaths& paths, StoreIdentity
   if (manifest.checksum != ChecksumOf(manifest)) {
     return Status::Corruption("manifest: its checksum does not match");
   }
-  if (manifest.format_version != format::kFormatVersion) {
+  if (!format::IsReadable(manifest.format_version)) {
     return Status::NotSupported("manifest: format version " +
                                 std::to_string(manifest.format_version) + ", this build reads " +
+                                std::to_string(format::kFlockFormatVersion) + " and " +
                                 std::to_string(format::kFormatVersion));
   }
   if (manifest.key_bytes != kKeyBytes || manifest.value_bytes != kValueBytes) {
@@ -88,6 +89,7 @@ Status Parse(const Manifest& manifest, const ManifestPaths& paths, StoreIdentity
   geometry.key_group_bytes = manifest.key_group_bytes;
   geometry.bucket_capacity_records = manifest.bucket_capacity_records;
   identity->store_id = manifest.store_id;
+  identity->format_version = manifest.format_version;
   return ParsePaths(paths, identity);
 }
 
@@ -111,7 +113,7 @@ Status ReadFrom(int dir_fd, const char* name, StoreIdentity* identity) {
   return Parse(manifest, paths, identity);
 }
 
-Status WriteTo(int dir_fd, const char* name, const StoreIdentity& identity) {
+Status WriteTo(int dir_fd, const char* name, const StoreIdentity& identity, mode_t file_mode) {
   const Geometry& geometry = identity.geometry;
   Manifest manifest{};
   manifest.magic = format::kManifestMagic;
@@ -136,8 +138,9 @@ Status WriteTo(int dir_fd, const char* name, const StoreIdentity& identity) {
   std::memcpy(page.data() + sizeof(manifest), &paths, sizeof(paths));
 
   io::File file;
-  ENGINE_RACE_RETURN_IF_ERROR(io::File::Open(dir_fd, format::kManifestTempName, io::Access::kCreate,
-                                             io::Caching::kBuffered, &file));
+  ENGINE_RACE_RETURN_IF_ERROR(io::File::Open(dir_fd, format::kManifestTempName,
+                                             io::Access::kReplace, io::Caching::kBuffered, &file,
+                                             file_mode));
   ENGINE_RACE_RETURN_IF_ERROR(file.Write(page.data(), page.size(), 0));
   ENGINE_RACE_RETURN_IF_ERROR(file.Sync());
   ENGINE_RACE_RETURN_IF_ERROR(sys::Rename(dir_fd, format::kManifestTempName, name));
@@ -155,16 +158,16 @@ Status CheckPathNames(const std::vector<std::string>& names) {
   return PutNames(names, &paths);
 }
 
-Status WriteManifest(int dir_fd, const StoreIdentity& identity) {
-  return WriteTo(dir_fd, format::kManifestName, identity);
+Status WriteManifest(int dir_fd, const StoreIdentity& identity, mode_t file_mode) {
+  return WriteTo(dir_fd, format::kManifestName, identity, file_mode);
 }
 
 Status ReadManifestDraft(int dir_fd, StoreIdentity* identity) {
   return ReadFrom(dir_fd, format::kManifestDraftName, identity);
 }
 
-Status WriteManifestDraft(int dir_fd, const StoreIdentity& identity) {
-  return WriteTo(dir_fd, format::kManifestDraftName, identity);
+Status WriteManifestDraft(int dir_fd, const StoreIdentity& identity, mode_t file_mode) {
+  return WriteTo(dir_fd, format::kManifestDraftName, identity, file_mode);
 }
 
 Status CommitManifestDraft(int dir_fd) {

@@ -1,7 +1,10 @@
 // The manifest: which store this is, what shape it has and where its values lie. Written
-// atomically, when everything it stands for is on the device; once more when its paths have moved.
+// atomically, when everything it stands for is on the device; once more when its paths have moved,
+// or when it was of an older format.
 #ifndef ENGINE_RACE_LOG_MANIFEST_H_
 #define ENGINE_RACE_LOG_MANIFEST_H_
+
+#include <sys/types.h>
 
 #include <cstdint>
 #include <string>
@@ -17,6 +20,8 @@ struct StoreIdentity {
   uint64_t store_id = 0;
   // As many as geometry.path_count, absolute.
   std::vector<std::string> paths;
+  // What it was read as; it is always written as the newest.
+  uint32_t format_version = format::kFormatVersion;
 };
 
 // kNotFound when there is none; kCorruption for a truncated, damaged or foreign one; kNotSupported
@@ -27,12 +32,12 @@ Status ReadManifest(int dir_fd, StoreIdentity* identity);
 Status CheckPathNames(const std::vector<std::string>& names);
 
 // Writes a new file, syncs it, renames it into place and syncs the directory.
-Status WriteManifest(int dir_fd, const StoreIdentity& identity);
+Status WriteManifest(int dir_fd, const StoreIdentity& identity, mode_t file_mode);
 
 // The same for a store that is being made: its id outlives an interruption, so that what else was
 // made under that id is known again. CommitManifestDraft makes the draft the manifest.
 Status ReadManifestDraft(int dir_fd, StoreIdentity* identity);
-Status WriteManifestDraft(int dir_fd, const StoreIdentity& identity);
+Status WriteManifestDraft(int dir_fd, const StoreIdentity& identity, mode_t file_mode);
 Status CommitManifestDraft(int dir_fd);
 
 }  // namespace engine_race

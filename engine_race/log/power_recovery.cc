@@ -17,6 +17,7 @@
 #include "engine_race/base/sys.h"
 #include "engine_race/log/bucket_log.h"
 #include "engine_race/log/journal_replay.h"
+#include "engine_race/log/key_log_cut.h"
 #include "engine_race/log/tail.h"
 
 namespace engine_race {
@@ -79,25 +80,6 @@ class LogRepair {
   uint64_t page_number_ = ~uint64_t{0};
   bool page_changed_ = false;
 };
-
-// Makes every entry of the key log past `cut` unreadable.
-Status EraseKeyLog(const StoreFiles& files, uint32_t bucket, uint64_t cut) {
-  const Geometry& geometry = files.identity.geometry;
-  const uint64_t begin_bytes = cut * kEntryBytes;
-  const uint64_t page_begin = begin_bytes / kIoAlignment * kIoAlignment;
-  if (begin_bytes != page_begin) {
-    Region page;
-    ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(kIoAlignment, false, &page));
-    const uint64_t offset = geometry.KeyOffset(bucket, 0) + page_begin;
-    ENGINE_RACE_RETURN_IF_ERROR(files.KeyFile(bucket).Read(page.data(), kIoAlignment, offset));
-    std::memset(page.data() + (begin_bytes - page_begin), 0,
-                kIoAlignment - (begin_bytes - page_begin));
-    ENGINE_RACE_RETURN_IF_ERROR(files.KeyFile(bucket).Write(page.data(), kIoAlignment, offset));
-  }
-  const uint64_t region = geometry.KeyOffset(bucket, 0);
-  return files.KeyFile(bucket).Erase(region + RoundUp(begin_bytes, kIoAlignment),
-                                     region + geometry.key_region_bytes());
-}
 
 // Stages the records of the unfinished groups again, in place 0, and leaves no other entry staged.
 Status RestageGroups(const StoreFiles& files, Staging* staging, uint32_t bucket,
@@ -211,8 +193,8 @@ Status BucketLog::RecoverFromPowerLoss(uint32_t boot_id, std::vector<BucketState
 Status BucketLog::SettleTails(uint32_t boot_id, const std::vector<uint32_t>& doubtful,
                               const std::vector<uint64_t>& cuts, const JournalReplay& journal,
                               std::vector<BucketState>* states) {
+  ENGINE_RACE_RETURN_IF_ERROR(CutKeyLogs({doubtful, cuts, *states}, options_.file_mode, &files_));
   ENGINE_RACE_RETURN_IF_ERROR(ForEachBucket(doubtful, [&](uint32_t index) {
-    ENGINE_RACE_RETURN_IF_ERROR(EraseKeyLog(files_, index, cuts[index]));
     return RestageGroups(files_, &staging_, index, StateAt(geometry(), cuts[index], boot_id));
   }));
   for (const io::File& file : files_.key_files) ENGINE_RACE_RETURN_IF_ERROR(Flush(file));

@@ -12,6 +12,7 @@
 #include "engine_race/base/status.h"
 #include "engine_race/base/sys.h"
 #include "engine_race/io/file.h"
+#include "engine_race/log/directory_lock.h"
 #include "engine_race/log/manifest.h"
 #include "engine_race/log/value_files.h"
 
@@ -22,8 +23,8 @@ struct StoreFiles {
     return key_files[bucket / identity.geometry.buckets_per_file()];
   }
 
-  // Its flock is the store's lock; the kernel drops it when the process ends, however it ends.
   UniqueFd directory;
+  DirectoryLock lock;
   StoreIdentity identity;
   std::vector<io::File> key_files;
   ValueFiles values;
@@ -32,9 +33,13 @@ struct StoreFiles {
   io::File staged_values;
 };
 
+// Where the values of a store without paths lie.
+std::vector<ValuePath> OwnDirectory();
+
 // Locks `dir` and opens what is there, or makes a new store where nothing is. A directory with
 // records but no manifest is kCorruption, never a fresh store. Where options.paths are the store's
-// own that have moved, the manifest is written anew.
+// own that have moved, or the store is of an older format, the manifest is written anew. What is
+// refused leaves nothing behind but directories that were made for it.
 Status OpenStoreFiles(const Options& options, const std::string& dir, StoreFiles* files);
 
 // Hands a file of at least 4 KiB to `visit` for each place that logs lie in, opened as those are:
@@ -43,8 +48,8 @@ Status OpenStoreFiles(const Options& options, const std::string& dir, StoreFiles
 Status VisitProbeFiles(const StoreFiles& files,
                        const std::function<Status(const io::File& file)>& visit);
 
-// Locks `dir` and opens what is there for reading alone. kNotFound when there is no store. `paths`
-// may say where its paths have moved to.
+// Locks `dir` against writers and opens what is there for reading alone, changing nothing.
+// kNotFound when there is no store. `paths` may say where its paths have moved to.
 Status OpenStoreFilesToRead(const std::string& dir, StoreFiles* files,
                             const std::vector<std::string>& paths = {});
 

@@ -194,8 +194,8 @@ Status BucketLog::OpenJournal() {
   callbacks.on_failure = [this](const Status& status) { Poison(status); };
   const uint32_t batch_records =
       options_.sync_mode == SyncMode::kGroup ? format::kJournalBatchRecords : 1;
-  return Journal::Open(files_.directory.get(), store_id(), options_.journal_bytes, batch_records,
-                       std::move(callbacks), &journal_);
+  return Journal::Open(files_.directory.get(), store_id(), options_.journal_bytes,
+                       options_.file_mode, batch_records, std::move(callbacks), &journal_);
 }
 
 uint64_t BucketLog::SyncedCount(uint32_t index) const {

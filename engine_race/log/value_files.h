@@ -22,6 +22,7 @@
 #include "engine_race/base/sys.h"
 #include "engine_race/io/block_device.h"
 #include "engine_race/io/file.h"
+#include "engine_race/log/directory_lock.h"
 #include "engine_race/log/geometry.h"
 
 namespace engine_race {
@@ -47,8 +48,10 @@ class UnitMap {
 struct ValuePath {
   // Absolute; empty for the store's own directory.
   std::string name;
-  // With its lock, unless the store's directory has that already; invalid where there is none.
+  // Invalid where there is none.
   UniqueFd directory;
+  // Of the directory, unless it is the store's own, which is locked already.
+  DirectoryLock lock;
   // Of a path that is a raw device, until ValueFiles::Init takes its file.
   io::BlockDevice device;
   // Null: units are found by arithmetic, in as many files as the geometry says. Otherwise the path
@@ -99,6 +102,11 @@ class ValueFiles {
 
   // Makes what the paths' maps have given out durable.
   Status FlushMaps() const;
+
+  // The store is there, in the newest format: see DirectoryLock::Settle.
+  void SettleLocks() {
+    for (ValuePath& path : paths_) path.lock.Settle();
+  }
 
   const std::vector<ValuePath>& paths() const { return paths_; }
   uint32_t file_count() const { return static_cast<uint32_t>(files_.size()); }

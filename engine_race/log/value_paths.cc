@@ -1,105 +1,87 @@
 #include "engine_race/log/value_paths.h"
 
-#include <fcntl.h>
-
-#include <cstddef>
 #include <filesystem>
 #include <system_error>
 #include <utility>
 
-#include "engine_race/base/checksum.h"
+#include "engine_race/base/sys.h"
 #include "engine_race/io/block_device.h"
-#include "engine_race/io/file.h"
 #include "engine_race/log/device_header.h"
 #include "engine_race/log/device_units.h"
 #include "engine_race/log/format.h"
+#include "engine_race/log/path_marker.h"
 
 namespace engine_race {
 namespace {
-
-using format::PathMarker;
-
-uint64_t ChecksumOf(const PathMarker& marker) {
-  return Hash64(&marker, offsetof(PathMarker, checksum), format::kMarkerMagic);
-}
-
-// kNotFound when there is none.
-Status ReadMarker(int dir_fd, PathMarker* marker) {
-  bool exists = false;
-  ENGINE_RACE_RETURN_IF_ERROR(sys::Exists(dir_fd, format::kMarkerName, &exists));
-  if (!exists) return Status::NotFound();
-  io::File file;
-  ENGINE_RACE_RETURN_IF_ERROR(io::File::Open(dir_fd, format::kMarkerName, io::Access::kRead,
-                                             io::Caching::kBuffered, &file));
-  size_t read_bytes = 0;
-  ENGINE_RACE_RETURN_IF_ERROR(file.ReadSome(marker, sizeof(*marker), 0, &read_bytes));
-  const std::string name = format::kMarkerName;
-  if (read_bytes < sizeof(*marker)) {
-    return Status::Corruption(name + " is truncated to " + std::to_string(read_bytes) + " bytes");
-  }
-  if (marker->magic != format::kMarkerMagic || marker->checksum != ChecksumOf(*marker)) {
-    return Status::Corruption(name + ": its checksum does not match");
-  }
-  if (marker->format_version != format::kFormatVersion) {
-    return Status::NotSupported(name + ": format version " +
-                                std::to_string(marker->format_version));
-  }
-  return Status::Ok();
-}
-
-Status WriteMarker(int dir_fd, const PathMarker& marker) {
-  io::File file;
-  ENGINE_RACE_RETURN_IF_ERROR(io::File::Open(dir_fd, format::kMarkerTempName, io::Access::kCreate,
-                                             io::Caching::kBuffered, &file));
-  ENGINE_RACE_RETURN_IF_ERROR(file.Write(&marker, sizeof(marker), 0));
-  ENGINE_RACE_RETURN_IF_ERROR(file.Sync());
-  ENGINE_RACE_RETURN_IF_ERROR(sys::Rename(dir_fd, format::kMarkerTempName, format::kMarkerName));
-  ENGINE_RACE_RETURN_IF_ERROR(sys::Fsync(dir_fd));
-  // The directory may be new itself.
-  UniqueFd parent;
-  ENGINE_RACE_RETURN_IF_ERROR(sys::OpenAt(dir_fd, "..", O_RDONLY | O_DIRECTORY, 0, &parent));
-  return sys::Fsync(parent.get());
-}
 
 // Says which path a failure is about.
 Status Prefixed(const std::string& prefix, const Status& status) {
   return status.ok() ? Status::Ok() : Status(status.code(), prefix + status.message());
 }
 
-// Opens a path's directory and takes its lock. `wrong` is the code for what cannot be right.
-Status LockPath(int store_dir_fd, Code wrong, bool create, const std::vector<ValuePath>& before,
-                ValuePath* path) {
+// How the directory of a path is to be opened.
+struct PathOpening {
+  int store_dir_fd = -1;
+  // For what cannot be right.
+  Code wrong = Code::kCorruption;
+  bool create = false;
+  bool read_only = false;
+  // Builds that know nothing else are to be kept out, too.
+  bool flock = false;
+  mode_t directory_mode = 0;
+  mode_t file_mode = 0;
+};
+
+Status TakeLock(const PathOpening& how, ValuePath* path) {
+  const int dir_fd = path->directory.get();
+  const sys::LockKind kind = how.read_only ? sys::LockKind::kShared : sys::LockKind::kExclusive;
+  if (how.read_only) {
+    const Status locked = DirectoryLock::TakeToRead(dir_fd, &path->lock);
+    if (locked.code() != Code::kNotFound) return locked;
+    if (!how.flock) return Status(how.wrong, format::kLockName + std::string(" is missing"));
+  } else {
+    ENGINE_RACE_RETURN_IF_ERROR(DirectoryLock::TakeToWrite(dir_fd, how.file_mode, &path->lock));
+  }
+  return how.flock ? path->lock.TakeFlock(dir_fd, kind) : Status::Ok();
+}
+
+// Opens a path's directory and takes its lock.
+Status OpenDirectoryOf(const PathOpening& how, const std::vector<ValuePath>& before,
+                       ValuePath* path) {
   const std::string prefix = PathPrefix(before.size(), path->name);
   std::error_code error;
   const std::filesystem::file_status found = std::filesystem::status(path->name, error);
   if (found.type() == std::filesystem::file_type::not_found) {
-    if (!create) return Status(wrong, prefix + "it is missing");
+    if (!how.create) return Status(how.wrong, prefix + "it is missing");
   } else if (error) {
     return Status::FromErrno(prefix + "stat", error.value());
   } else if (found.type() != std::filesystem::file_type::directory) {
-    return Status(wrong, prefix + "it is neither a directory nor a block device");
+    return Status(how.wrong, prefix + "it is neither a directory nor a block device");
   }
-  ENGINE_RACE_RETURN_IF_ERROR(
-      Prefixed(prefix, sys::OpenDirectory(path->name, create, &path->directory)));
+  ENGINE_RACE_RETURN_IF_ERROR(Prefixed(
+      prefix, sys::OpenDirectory(path->name, how.create, &path->directory, how.directory_mode)));
+  const int dir_fd = path->directory.get();
+  if (how.create) {
+    ENGINE_RACE_RETURN_IF_ERROR(Prefixed(prefix, sys::RefuseAmongDevices(path->name, dir_fd)));
+  }
   for (size_t i = 0; i < before.size(); ++i) {
     if (!before[i].directory.valid()) continue;
     bool same = false;
-    ENGINE_RACE_RETURN_IF_ERROR(
-        sys::SameFile(before[i].directory.get(), path->directory.get(), &same));
+    ENGINE_RACE_RETURN_IF_ERROR(sys::SameFile(before[i].directory.get(), dir_fd, &same));
     if (!same) continue;
-    return Status(wrong, prefix + "it is the same directory as path " + std::to_string(i));
+    return Status(how.wrong, prefix + "it is the same directory as path " + std::to_string(i));
   }
   bool own = false;
-  ENGINE_RACE_RETURN_IF_ERROR(sys::SameFile(store_dir_fd, path->directory.get(), &own));
+  ENGINE_RACE_RETURN_IF_ERROR(sys::SameFile(how.store_dir_fd, dir_fd, &own));
   // The store's own directory is locked already.
-  return own ? Status::Ok() : Prefixed(prefix, sys::LockExclusive(path->directory.get()));
+  return own ? Status::Ok() : Prefixed(prefix, TakeLock(how, path));
 }
 
 // Whether a directory is path `index` of the store.
 Status CheckMarker(const StoreIdentity& identity, size_t index, Code wrong, const ValuePath& path) {
   const std::string prefix = PathPrefix(index, path.name);
-  PathMarker marker;
-  const Status read = ReadMarker(path.directory.get(), &marker);
+  format::PathMarker marker;
+  const Status read = ReadPathMarker(path.directory.get(), &marker);
   if (read.code() == Code::kNotFound) {
     return Status(wrong, prefix + "it has no " + format::kMarkerName +
                              ", so it is none of the store's paths");
@@ -118,8 +100,8 @@ Status CheckMarker(const StoreIdentity& identity, size_t index, Code wrong, cons
 // Whether a directory may become a path of a new store.
 Status CheckUnmarked(const StoreIdentity& identity, const std::string& prefix,
                      const ValuePath& path, bool* foreign) {
-  PathMarker marker;
-  const Status read = ReadMarker(path.directory.get(), &marker);
+  format::PathMarker marker;
+  const Status read = ReadPathMarker(path.directory.get(), &marker);
   if (read.code() == Code::kNotFound) return Status::Ok();
   ENGINE_RACE_RETURN_IF_ERROR(Prefixed(prefix, read));
   // An interrupted creation of this store may have left its own.
@@ -138,17 +120,27 @@ Status AbsoluteNames(const std::vector<std::string>& given, std::vector<std::str
   names->clear();
   for (const std::string& name : given) {
     std::error_code error;
-    std::filesystem::path path = std::filesystem::absolute(name, error).lexically_normal();
+    const std::filesystem::path path = std::filesystem::absolute(name, error);
     if (error) return Status::FromErrno("the absolute name of " + name, error.value());
-    // "/data/" and "/data" are one name.
-    if (!path.has_filename() && path.has_relative_path()) path = path.parent_path();
-    names->push_back(path.string());
+    // "/data/" and "/./data" are "/data"; what "/link/../data" is only the file system knows.
+    std::filesystem::path plain;
+    for (const std::filesystem::path& part : path) {
+      if (!part.empty() && part != ".") plain /= part;
+    }
+    names->push_back(plain.string());
   }
   return Status::Ok();
 }
 
-Status MakeValuePaths(int store_dir_fd, const StoreIdentity& identity, bool overwrite_devices,
+Status MakeValuePaths(int store_dir_fd, const StoreIdentity& identity, const Options& options,
                       std::vector<ValuePath>* paths, bool* foreign) {
+  PathOpening how;
+  how.store_dir_fd = store_dir_fd;
+  how.wrong = Code::kInvalidArgument;
+  how.create = true;
+  how.flock = true;
+  how.directory_mode = options.directory_mode;
+  how.file_mode = options.file_mode;
   *foreign = false;
   paths->clear();
   for (const std::string& name : identity.paths) {
@@ -160,11 +152,10 @@ Status MakeValuePaths(int store_dir_fd, const StoreIdentity& identity, bool over
     if (is_device) {
       ENGINE_RACE_RETURN_IF_ERROR(
           Prefixed(prefix, io::BlockDevice::Open(name, /*read_only=*/false, &path.device)));
-      ENGINE_RACE_RETURN_IF_ERROR(
-          Prefixed(prefix, CheckFree(path.device, overwrite_devices, identity.store_id, foreign)));
+      ENGINE_RACE_RETURN_IF_ERROR(Prefixed(
+          prefix, CheckFree(path.device, options.overwrite_devices, identity.store_id, foreign)));
     } else {
-      ENGINE_RACE_RETURN_IF_ERROR(
-          LockPath(store_dir_fd, Code::kInvalidArgument, /*create=*/true, *paths, &path));
+      ENGINE_RACE_RETURN_IF_ERROR(OpenDirectoryOf(how, *paths, &path));
       ENGINE_RACE_RETURN_IF_ERROR(CheckUnmarked(identity, prefix, path, foreign));
     }
     paths->push_back(std::move(path));
@@ -182,29 +173,43 @@ Status CheckDevices(const StoreIdentity& identity, const std::vector<ValuePath>&
   return Status::Ok();
 }
 
-Status WritePathMarkers(int store_dir_fd, const StoreIdentity& identity,
+Status WritePathMarkers(int store_dir_fd, const StoreIdentity& identity, mode_t file_mode,
                         std::vector<ValuePath>* paths) {
   for (size_t i = 0; i < paths->size(); ++i) {
     ValuePath& path = (*paths)[i];
     const std::string prefix = PathPrefix(i, path.name);
     if (path.device.file.valid()) {
-      ENGINE_RACE_RETURN_IF_ERROR(Prefixed(prefix, MakeDevice(store_dir_fd, identity, i, &path)));
+      ENGINE_RACE_RETURN_IF_ERROR(
+          Prefixed(prefix, MakeDevice(store_dir_fd, identity, i, file_mode, &path)));
       continue;
     }
-    PathMarker marker{};
-    marker.magic = format::kMarkerMagic;
-    marker.format_version = format::kFormatVersion;
-    marker.path_index = static_cast<uint32_t>(i);
-    marker.path_count = static_cast<uint32_t>(paths->size());
-    marker.store_id = identity.store_id;
-    marker.checksum = ChecksumOf(marker);
-    ENGINE_RACE_RETURN_IF_ERROR(Prefixed(prefix, WriteMarker(path.directory.get(), marker)));
+    const int dir_fd = path.directory.get();
+    ENGINE_RACE_RETURN_IF_ERROR(Prefixed(prefix, WritePathMarker(dir_fd, identity, i, file_mode)));
+    // The directory may be new itself.
+    ENGINE_RACE_RETURN_IF_ERROR(Prefixed(prefix, sys::SyncNameOf(path.name, dir_fd)));
+  }
+  return Status::Ok();
+}
+
+Status RenewPathMarkers(const StoreIdentity& identity, mode_t file_mode,
+                        const std::vector<ValuePath>& paths) {
+  for (size_t i = 0; i < paths.size(); ++i) {
+    if (!paths[i].directory.valid()) continue;
+    ENGINE_RACE_RETURN_IF_ERROR(
+        Prefixed(PathPrefix(i, paths[i].name),
+                 WritePathMarker(paths[i].directory.get(), identity, i, file_mode)));
   }
   return Status::Ok();
 }
 
 Status OpenValuePaths(int store_dir_fd, const std::vector<std::string>& given, bool read_only,
-                      StoreIdentity* identity, std::vector<ValuePath>* paths, bool* moved) {
+                      mode_t file_mode, StoreIdentity* identity, std::vector<ValuePath>* paths,
+                      bool* moved) {
+  PathOpening how;
+  how.store_dir_fd = store_dir_fd;
+  how.read_only = read_only;
+  how.flock = identity->format_version == format::kFlockFormatVersion;
+  how.file_mode = file_mode;
   *moved = false;
   paths->clear();
   const std::vector<std::string> known = identity->paths;
@@ -221,16 +226,16 @@ Status OpenValuePaths(int store_dir_fd, const std::vector<std::string>& given, b
     ValuePath path;
     path.name = identity->paths[i];
     // What the manifest says itself is not the caller's mistake.
-    const Code wrong = path.name == known[i] ? Code::kCorruption : Code::kInvalidArgument;
+    how.wrong = path.name == known[i] ? Code::kCorruption : Code::kInvalidArgument;
     bool is_device = false;
     ENGINE_RACE_RETURN_IF_ERROR(io::BlockDevice::Is(path.name, &is_device));
     if (is_device) {
       ENGINE_RACE_RETURN_IF_ERROR(
           Prefixed(PathPrefix(i, path.name),
-                   OpenDevice(store_dir_fd, *identity, i, read_only, wrong, &path)));
+                   OpenDevice(store_dir_fd, *identity, i, read_only, how.wrong, &path)));
     } else {
-      ENGINE_RACE_RETURN_IF_ERROR(LockPath(store_dir_fd, wrong, /*create=*/false, *paths, &path));
-      ENGINE_RACE_RETURN_IF_ERROR(CheckMarker(*identity, i, wrong, path));
+      ENGINE_RACE_RETURN_IF_ERROR(OpenDirectoryOf(how, *paths, &path));
+      ENGINE_RACE_RETURN_IF_ERROR(CheckMarker(*identity, i, how.wrong, path));
     }
     paths->push_back(std::move(path));
   }

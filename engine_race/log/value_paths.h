@@ -6,16 +6,20 @@
 #ifndef ENGINE_RACE_LOG_VALUE_PATHS_H_
 #define ENGINE_RACE_LOG_VALUE_PATHS_H_
 
+#include <sys/types.h>
+
 #include <string>
 #include <vector>
 
+#include "engine_race/base/options.h"
 #include "engine_race/base/status.h"
 #include "engine_race/log/manifest.h"
 #include "engine_race/log/value_files.h"
 
 namespace engine_race {
 
-// The names, absolute.
+// The names, absolute and without "." and double or trailing slashes. A ".." stays: where it leads
+// behind a symlink only the file system knows.
 Status AbsoluteNames(const std::vector<std::string>& given, std::vector<std::string>* names);
 
 // "path 1, /data: "
@@ -24,22 +28,28 @@ std::string PathPrefix(size_t index, const std::string& name);
 // Makes the directories of identity.paths where they are missing and locks all paths for a new
 // store. kInvalidArgument for what cannot be a path, for one given twice, for one that holds the
 // marker of another store, *foreign then, and for a device that holds anything, unless
-// `overwrite_devices`.
-Status MakeValuePaths(int store_dir_fd, const StoreIdentity& identity, bool overwrite_devices,
+// options.overwrite_devices. kIOError for a path or device that an open store has.
+Status MakeValuePaths(int store_dir_fd, const StoreIdentity& identity, const Options& options,
                       std::vector<ValuePath>* paths, bool* foreign);
 
 // kInvalidArgument when a device is too small for a store of this geometry.
 Status CheckDevices(const StoreIdentity& identity, const std::vector<ValuePath>& paths);
 
 // Marks the paths as those of the store, durably. Devices get their extent tables with that.
-Status WritePathMarkers(int store_dir_fd, const StoreIdentity& identity,
+Status WritePathMarkers(int store_dir_fd, const StoreIdentity& identity, mode_t file_mode,
                         std::vector<ValuePath>* paths);
 
-// Locks the paths of a store that exists: those in `given`, or those that the manifest names when
-// it is empty. What is given and is not the store's own is kInvalidArgument; kCorruption when what
-// the manifest names is not there. *moved when the names have changed; identity->paths has them.
+// Writes the markers of a store that exists in the newest format. Devices have no marker.
+Status RenewPathMarkers(const StoreIdentity& identity, mode_t file_mode,
+                        const std::vector<ValuePath>& paths);
+
+// Locks the paths of a store that exists, for others that read as well when it is read_only: those
+// in `given`, or those that the manifest names when it is empty. What is given and is not the
+// store's own is kInvalidArgument; kCorruption when what the manifest names is not there. *moved
+// when the names have changed; identity->paths has them.
 Status OpenValuePaths(int store_dir_fd, const std::vector<std::string>& given, bool read_only,
-                      StoreIdentity* identity, std::vector<ValuePath>* paths, bool* moved);
+                      mode_t file_mode, StoreIdentity* identity, std::vector<ValuePath>* paths,
+                      bool* moved);
 
 }  // namespace engine_race
 

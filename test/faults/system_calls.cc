@@ -31,12 +31,14 @@ off_t __real_lseek(int fd, off_t offset, int whence);
 int __real_openat(int dir_fd, const char* name, int flags, ...);
 int __real_renameat(int from_fd, const char* from, int to_fd, const char* to);
 int __real_unlinkat(int dir_fd, const char* name, int flags);
+int __real_mkdirat(int dir_fd, const char* name, mode_t mode);
 void* __real_mmap(void* address, size_t size, int protection, int flags, int fd, off_t offset);
 int __real_munmap(void* address, size_t size);
 int __real_msync(void* address, size_t size, int flags);
 int __real_fstat(int fd, struct stat* info);
 int __real_fstatat(int dir_fd, const char* name, struct stat* info, int flags);
 int __real_flock(int fd, int operation);
+int __real_fcntl(int fd, int command, ...);
 int __real_close(int fd);
 ssize_t __real_getrandom(void* buffer, size_t size, unsigned int flags);
 long __real_syscall(long number, ...);
@@ -51,11 +53,11 @@ std::atomic<int> inside_count{0};
 thread_local bool inside_hook = false;
 
 constexpr std::array<const char*, kCallKindCount> kNames = {
-    "pread",       "pwrite",    "fsync",        "fdatasync",   "fallocate",      "ftruncate",
-    "lseek",       "openat",    "rename",       "unlinkat",    "mmap",           "munmap",
-    "msync",       "fstat",     "fstatat",      "flock",       "close",          "getrandom",
-    "io_setup",    "io_submit", "io_getevents", "uring setup", "uring register", "uring enable",
-    "uring enter", "uring reap"};
+    "pread",          "pwrite",       "fsync",       "fdatasync", "fallocate",    "ftruncate",
+    "lseek",          "openat",       "rename",      "unlinkat",  "mkdirat",      "mmap",
+    "munmap",         "msync",        "fstat",       "fstatat",   "flock",        "fcntl lock",
+    "close",          "getrandom",    "io_setup",    "io_submit", "io_getevents", "uring setup",
+    "uring register", "uring enable", "uring enter", "uring reap"};
 
 }  // namespace
 
@@ -107,6 +109,8 @@ long SystemCall::Proceed() const {
       return __real_renameat(fd, name, new_fd, new_name);
     case CallKind::kUnlinkAt:
       return __real_unlinkat(fd, name, flags);
+    case CallKind::kMkdirAt:
+      return __real_mkdirat(fd, name, mode);
     case CallKind::kMmap:
       return reinterpret_cast<long>(__real_mmap(buffer, size, protection, flags, fd, offset));
     case CallKind::kMunmap:
@@ -119,6 +123,8 @@ long SystemCall::Proceed() const {
       return __real_fstatat(fd, name, static_cast<struct stat*>(buffer), flags);
     case CallKind::kFlock:
       return __real_flock(fd, flags);
+    case CallKind::kFileLock:
+      return __real_fcntl(fd, flags, buffer);
     case CallKind::kClose:
       return __real_close(fd);
     case CallKind::kGetrandom:
@@ -244,6 +250,13 @@ int __wrap_unlinkat(int dir_fd, const char* name, int flags) {
   return static_cast<int>(Dispatch(call));
 }
 
+int __wrap_mkdirat(int dir_fd, const char* name, mode_t mode) {
+  SystemCall call = CallOn(CallKind::kMkdirAt, dir_fd);
+  call.name = name;
+  call.mode = mode;
+  return static_cast<int>(Dispatch(call));
+}
+
 void* __wrap_mmap(void* address, size_t size, int protection, int flags, int fd, off_t offset) {
   SystemCall call = CallOn(CallKind::kMmap, fd);
   call.buffer = address;
@@ -286,6 +299,19 @@ int __wrap_fstatat(int dir_fd, const char* name, struct stat* info, int flags) {
 int __wrap_flock(int fd, int operation) {
   SystemCall call = CallOn(CallKind::kFlock, fd);
   call.flags = operation;
+  return static_cast<int>(Dispatch(call));
+}
+
+int __wrap_fcntl(int fd, int command, ...) {
+  va_list list;
+  va_start(list, command);
+  // A pointer or a number, or nothing, which the kernel does not look at then.
+  void* const argument = va_arg(list, void*);
+  va_end(list);
+  if (command != F_OFD_SETLK) return __real_fcntl(fd, command, argument);
+  SystemCall call = CallOn(CallKind::kFileLock, fd);
+  call.flags = command;
+  call.buffer = argument;
   return static_cast<int>(Dispatch(call));
 }
 

@@ -39,12 +39,14 @@ enum class CallKind : uint8_t {
   kOpenAt,
   kRenameAt,
   kUnlinkAt,
+  kMkdirAt,
   kMmap,
   kMunmap,
   kMsync,
   kFstat,
   kFstatAt,
   kFlock,
+  kFileLock,  // fcntl with F_OFD_SETLK; its other commands pass
   kClose,
   kGetrandom,
   kIoSetup,
@@ -65,13 +67,15 @@ const char* CallName(CallKind kind);
 struct SystemCall {
   CallKind kind = CallKind::kPread;
   int fd = -1;                     // the file; the directory of the ...at calls; -1: no file
-  const char* name = nullptr;      // openat, fstatat, unlinkat, renameat: what is renamed
+  const char* name = nullptr;      // openat, fstatat, unlinkat, mkdirat, renameat: what is renamed
   int new_fd = -1;                 // renameat: the other directory
   const char* new_name = nullptr;  // renameat: the new name
-  int flags = 0;  // openat, fallocate: mode, lseek: whence, mmap, msync, fstatat, flock, getrandom
+  // openat, fallocate: mode, lseek: whence, mmap, msync, fstatat, flock, fcntl: command, getrandom
+  int flags = 0;
   int protection = 0;  // mmap
-  mode_t mode = 0;     // openat
+  mode_t mode = 0;     // openat, mkdirat
   // pread, getrandom: filled. mmap, munmap, msync: the address. fstat, fstatat: the struct stat.
+  // fcntl: the struct flock.
   void* buffer = nullptr;
   const void* data = nullptr;  // pwrite
   size_t size = 0;             // bytes of pread, pwrite, mmap, munmap, msync, getrandom

@@ -56,21 +56,32 @@ TEST_F(BlockDeviceTest, WritesAndReads) {
   ASSERT_TRUE(device.file.Read(in.data(), in.size(), kMiB).ok());
   EXPECT_EQ(std::string(in.data(), in.size()), std::string(out.data(), out.size()));
   // The place of a hole reads as zeros again.
-  ASSERT_TRUE(device.file.Erase(kMiB, kMiB + kIoAlignment).ok());
+  bool supported = false;
+  ASSERT_TRUE(device.file.Punch(kMiB, kMiB + kIoAlignment, &supported).ok());
+  ASSERT_TRUE(supported);
   ASSERT_TRUE(device.file.Read(in.data(), in.size(), kMiB).ok());
   EXPECT_EQ(std::string(in.data(), in.size()), std::string(in.size(), '\0'));
 }
 
-TEST_F(BlockDeviceTest, OnlyOneMayWriteAndAnyoneMayRead) {
+TEST_F(BlockDeviceTest, OneMayWriteOrSeveralMayRead) {
   BlockDevice first;
   ASSERT_TRUE(BlockDevice::Open(loop_.path(), /*read_only=*/false, &first).ok());
   BlockDevice second;
   const Status status = BlockDevice::Open(loop_.path(), /*read_only=*/false, &second);
   EXPECT_EQ(status.code(), Code::kIOError);
   EXPECT_NE(status.message().find("mounted or in use"), std::string::npos) << status.ToString();
-  EXPECT_TRUE(BlockDevice::Open(loop_.path(), /*read_only=*/true, &second).ok());
+  bool in_use = false;
+  EXPECT_EQ(BlockDevice::Open(loop_.path(), /*read_only=*/true, &second, &in_use).code(),
+            Code::kIOError);
+  EXPECT_TRUE(in_use);
   first = BlockDevice();
-  EXPECT_TRUE(BlockDevice::Open(loop_.path(), /*read_only=*/false, &second).ok());
+  EXPECT_TRUE(BlockDevice::Open(loop_.path(), /*read_only=*/true, &first).ok());
+  EXPECT_TRUE(BlockDevice::Open(loop_.path(), /*read_only=*/true, &second).ok());
+  BlockDevice third;
+  EXPECT_EQ(BlockDevice::Open(loop_.path(), /*read_only=*/false, &third).code(), Code::kIOError);
+  first = BlockDevice();
+  second = BlockDevice();
+  EXPECT_TRUE(BlockDevice::Open(loop_.path(), /*read_only=*/false, &third).ok());
 }
 
 TEST_F(BlockDeviceTest, AMountedDeviceIsRefused) {

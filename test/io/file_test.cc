@@ -1,8 +1,12 @@
 #include "engine_race/io/file.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 
 #include "engine_race/base/memory.h"
 #include "test/test_util.h"
@@ -46,6 +50,85 @@ TEST_F(FileTest, ErrorsNameTheFile) {
   const Status early = file.Read(&c, 1, 0);
   EXPECT_EQ(early.code(), Code::kIOError);
   EXPECT_NE(early.message().find("value_07"), std::string::npos);
+}
+
+constexpr Access kAccesses[] = {Access::kRead, Access::kReadWrite, Access::kCreate};
+
+TEST_F(FileTest, SymlinksAreNotFollowed) {
+  std::ofstream(dir_.Join("target")) << "untouched";
+  std::filesystem::create_symlink(dir_.Join("target"), dir_.Join("link"));
+  std::filesystem::create_symlink(dir_.Join("missing"), dir_.Join("dangling"));
+  for (const char* name : {"link", "dangling"}) {
+    for (const Access access : kAccesses) {
+      for (const Caching caching : {Caching::kBuffered, Caching::kDirect}) {
+        File file;
+        const Status refused = File::Open(dir_fd_.get(), name, access, caching, &file);
+        EXPECT_EQ(refused.code(), Code::kCorruption) << refused.ToString();
+        EXPECT_NE(refused.message().find(name), std::string::npos) << refused.ToString();
+        EXPECT_NE(refused.message().find("Options::paths"), std::string::npos);
+      }
+    }
+  }
+  EXPECT_FALSE(std::filesystem::exists(dir_.Join("missing")));
+}
+
+// Nor waited for: the other end of the pipe is never opened.
+TEST_F(FileTest, OnlyRegularFilesAreOpened) {
+  ASSERT_EQ(::mkfifo(dir_.Join("pipe").c_str(), 0600), 0);
+  File file;
+  for (const Access access : kAccesses) {
+    const Status refused = File::Open(dir_fd_.get(), "pipe", access, Caching::kBuffered, &file);
+    EXPECT_FALSE(refused.ok());
+    EXPECT_NE(refused.message().find("pipe"), std::string::npos) << refused.ToString();
+  }
+  std::filesystem::create_directory(dir_.Join("directory"));
+  EXPECT_EQ(File::Open(dir_fd_.get(), "directory", Access::kRead, Caching::kBuffered, &file).code(),
+            Code::kCorruption);
+}
+
+// io_uring would give up a read that has to wait.
+TEST_F(FileTest, FilesWait) {
+  for (const Caching caching : {Caching::kBuffered, Caching::kDirect}) {
+    File file;
+    ASSERT_TRUE(File::Open(dir_fd_.get(), "f", Access::kCreate, caching, &file).ok());
+    const int flags = ::fcntl(file.fd(), F_GETFL);
+    EXPECT_EQ(flags & O_NONBLOCK, 0);
+    EXPECT_EQ((flags & O_DIRECT) != 0, file.direct());
+  }
+}
+
+TEST_F(FileTest, AReplacedFileIsAnotherOne) {
+  std::ofstream(dir_.Join("target")) << "untouched";
+  std::filesystem::create_symlink(dir_.Join("target"), dir_.Join("link"));
+  std::filesystem::create_hard_link(dir_.Join("target"), dir_.Join("name"));
+  for (const char* name : {"link", "name", "absent", "absent"}) {
+    for (const Caching caching : {Caching::kBuffered, Caching::kDirect}) {
+      File file;
+      const Status opened = File::Open(dir_fd_.get(), name, Access::kReplace, caching, &file);
+      ASSERT_TRUE(opened.ok()) << opened.ToString();
+      uint64_t size_bytes = 1;
+      ASSERT_TRUE(file.Size(&size_bytes).ok());
+      EXPECT_EQ(size_bytes, 0u) << name;
+      ASSERT_TRUE(file.Truncate(4096).ok());
+    }
+  }
+  EXPECT_EQ(std::filesystem::file_size(dir_.Join("target")), 9u);
+}
+
+TEST_F(FileTest, NewFilesAreTheirUsersAlone) {
+  const auto mode_of = [this](const char* name) {
+    struct stat info = {};
+    EXPECT_EQ(::stat(dir_.Join(name).c_str(), &info), 0);
+    return info.st_mode & 0777;
+  };
+  File file;
+  const mode_t before = ::umask(0027);
+  ASSERT_TRUE(File::Open(dir_fd_.get(), "a", Access::kCreate, Caching::kBuffered, &file).ok());
+  ASSERT_TRUE(
+      File::Open(dir_fd_.get(), "b", Access::kReplace, Caching::kBuffered, &file, 0666).ok());
+  ::umask(before);
+  EXPECT_EQ(mode_of("a"), 0600u);
+  EXPECT_EQ(mode_of("b"), 0640u);
 }
 
 TEST_F(FileTest, ReadOnlyFilesRefuseWrites) {

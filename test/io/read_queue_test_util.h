@@ -181,7 +181,7 @@ class ReadQueueTest : public ::testing::TestWithParam<QueueKind> {
  private:
   bool IopollWorks() const {
     File file;
-    if (!File::Open(AT_FDCWD, file_->path(), Access::kRead, Caching::kDirect, &file).ok()) {
+    if (!File::OpenPath(file_->path(), Access::kRead, Caching::kDirect, &file).ok()) {
       return false;
     }
     Options options;

@@ -27,12 +27,13 @@ class ExtentTableTest : public testing::Test {
     ASSERT_TRUE(sys::OpenDirectory(dir_.path(), false, &dir_fd_).ok());
     identity_ = {kStoreId, 1, 2, 300, kMiB};
     table_ = std::make_unique<ExtentTable>();
-    ASSERT_TRUE(table_->Create(dir_fd_.get(), identity_).ok());
+    ASSERT_TRUE(table_->Create(dir_fd_.get(), identity_, 0600).ok());
   }
 
   Status Reopen(bool read_only = false) {
     table_ = std::make_unique<ExtentTable>();
-    return table_->Open(dir_fd_.get(), 1, kStoreId, read_only);
+    ENGINE_RACE_RETURN_IF_ERROR(table_->Open(dir_fd_.get(), 1, kStoreId, read_only));
+    return table_->Load();
   }
 
   uint64_t Allocate(uint32_t bucket, uint32_t extent) {
@@ -67,6 +68,19 @@ class ExtentTableTest : public testing::Test {
   DeviceIdentity identity_;
   std::unique_ptr<ExtentTable> table_;
 };
+
+// Before memory is taken for as many extents as it says.
+TEST_F(ExtentTableTest, ATableShorterThanItsHeaderSaysIsNotLoaded) {
+  io::File file;
+  ASSERT_TRUE(io::File::Open(dir_fd_.get(), ExtentTableName(1), io::Access::kReadWrite,
+                             io::Caching::kBuffered, &file)
+                  .ok());
+  identity_.extent_count = static_cast<uint32_t>(format::kMaxExtentCount);
+  ASSERT_TRUE(WriteHeaderBlock(file, identity_).ok());
+  table_ = std::make_unique<ExtentTable>();
+  EXPECT_EQ(table_->Open(dir_fd_.get(), 1, kStoreId, false).code(), Code::kCorruption);
+  EXPECT_EQ(table_->memory_bytes(), 0u);
+}
 
 TEST_F(ExtentTableTest, GivesOutInOrderAndFindsAgain) {
   uint64_t offset = 0;
@@ -178,7 +192,7 @@ TEST_F(ExtentTableTest, TwoEntriesOfOneExtentAreDamage) {
   Allocate(2, 0);
   const std::string second = EntryBytes(1);
   table_ = std::make_unique<ExtentTable>();
-  ASSERT_TRUE(table_->Create(dir_fd_.get(), identity_).ok());
+  ASSERT_TRUE(table_->Create(dir_fd_.get(), identity_, 0600).ok());
   Allocate(2, 0);
   Overwrite(EntryAt(1), second);
   const Status status = Reopen();
@@ -193,11 +207,11 @@ TEST_F(ExtentTableTest, ForeignMissingAndTruncatedTablesAreRefused) {
   Overwrite(format::kSyncedMarkOffset, "rubbish");
   EXPECT_EQ(Reopen().code(), Code::kCorruption);
   table_ = std::make_unique<ExtentTable>();
-  ASSERT_TRUE(table_->Create(dir_fd_.get(), identity_).ok());
+  ASSERT_TRUE(table_->Create(dir_fd_.get(), identity_, 0600).ok());
   Overwrite(10, "rubbish");
   EXPECT_EQ(Reopen().code(), Code::kCorruption);
   table_ = std::make_unique<ExtentTable>();
-  ASSERT_TRUE(table_->Create(dir_fd_.get(), identity_).ok());
+  ASSERT_TRUE(table_->Create(dir_fd_.get(), identity_, 0600).ok());
   ASSERT_EQ(::truncate(dir_.Join(ExtentTableName(1)).c_str(), EntryAt(200)), 0);
   EXPECT_EQ(Reopen().code(), Code::kCorruption);
 }

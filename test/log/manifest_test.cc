@@ -21,7 +21,7 @@ class ManifestTest : public testing::Test {
     identity_.geometry.stripe_unit_bytes = 4 << 20;
     identity_.paths = {"/disks/a", "/b"};
     identity_.store_id = 0xabcdef;
-    ASSERT_TRUE(WriteManifest(dir_fd_.get(), identity_).ok());
+    ASSERT_TRUE(WriteManifest(dir_fd_.get(), identity_, 0600).ok());
   }
 
   Code ReadCode() {
@@ -101,6 +101,8 @@ TEST_F(ManifestTest, WhatThisBuildCannotServeIsNotSupported) {
   Rewrite([](format::Manifest* m) { m->bucket_count = 4, m->value_places = 1000; });
   EXPECT_EQ(ReadCode(), Code::kNotSupported);
   Rewrite([](format::Manifest* m) { m->value_places = format::kValuePlaces; });
+  EXPECT_EQ(ReadCode(), Code::kOk);
+  Rewrite([](format::Manifest* m) { m->format_version = format::kFlockFormatVersion; });
   EXPECT_EQ(ReadCode(), Code::kOk);
   Rewrite([](format::Manifest* m) { m->format_version = 2; });
   EXPECT_EQ(ReadCode(), Code::kNotSupported);

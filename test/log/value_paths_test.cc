@@ -156,13 +156,26 @@ TEST_F(ValuePathsTest, NamesAreMadeAbsolute) {
   const fs::path before = fs::current_path();
   fs::current_path(dir_.path());
   Options options = Given({});
-  options.paths = {"x/../c", "./d/"};
+  options.paths = {".//c", "./d/."};
   const Status status = Open(options, "relative");
   fs::current_path(before);
   ASSERT_TRUE(status.ok()) << status.ToString();
   EXPECT_TRUE(Open(Given({}), "relative").ok());
   EXPECT_TRUE(Open(Given({"c", "d"}), "relative").ok());
   EXPECT_TRUE(fs::exists(dir_.Join("d/value_00")));
+}
+
+// By the name of the link alone it would be the other one.
+TEST_F(ValuePathsTest, DotDotBehindASymlinkIsWhereTheKernelSays) {
+  fs::create_directories(dir_.Join("disk/x"));
+  fs::create_directory_symlink(dir_.Join("disk/x"), dir_.Join("link"));
+  const Options options = Given({"link/../c", "d"});
+  ASSERT_TRUE(Open(options, "other").ok());
+  EXPECT_TRUE(fs::exists(dir_.Join("disk/c/value_00")));
+  EXPECT_FALSE(fs::exists(dir_.Join("c")));
+  EXPECT_TRUE(Open(Given({}), "other").ok());
+  EXPECT_TRUE(Open(options, "other").ok());
+  EXPECT_TRUE(Open(Given({"disk/c", "d"}), "other").ok()) << "it is the same directory";
 }
 
 TEST_F(ValuePathsTest, NamesThatDoNotFitAreRefused) {
@@ -194,7 +207,7 @@ TEST_F(ValuePathsTest, APathIsOfOneStoreAndOpenOnce) {
 TEST_F(ValuePathsTest, TheSameDirectoryTwiceMakesNoStore) {
   fs::create_directory(dir_.Join("c"));
   fs::create_directory_symlink(dir_.Join("c"), dir_.Join("link"));
-  for (const auto& names : {std::vector<std::string>{"c", "c"}, {"c", "link"}, {"d", "e/../d"}}) {
+  for (const auto& names : {std::vector<std::string>{"c", "c"}, {"c", "link"}, {"d", "c/../d"}}) {
     const Status status = Open(Given(names), "other");
     EXPECT_EQ(status.code(), Code::kInvalidArgument) << status.ToString();
     EXPECT_NE(status.message().find("path 1, "), std::string::npos) << status.ToString();

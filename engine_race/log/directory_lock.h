@@ -1,0 +1,53 @@
+// The lock of a directory that a store keeps files in: its own, and each of its paths.
+//
+// It is an open-file-description lock of the whole of `manifest_lock`, an empty file that is never
+// renamed. The kernel drops it when the last descriptor of this opening is closed: at the end of
+// the process at the latest, and of every child that was forked with it. Other opens of the file in
+// the same process neither share nor end it.
+//
+// Builds up to format 3 know the flock of the directory alone. A format that they refuse keeps them
+// out of a store that exists; while there is none, or an old one, the flock is held as well.
+//
+// Owner of its descriptors; movable.
+#ifndef ENGINE_RACE_LOG_DIRECTORY_LOCK_H_
+#define ENGINE_RACE_LOG_DIRECTORY_LOCK_H_
+
+#include <sys/types.h>
+
+#include "engine_race/base/status.h"
+#include "engine_race/base/sys.h"
+#include "engine_race/io/file.h"
+
+namespace engine_race {
+
+class DirectoryLock {
+ public:
+  DirectoryLock() = default;
+  DirectoryLock(DirectoryLock&&) noexcept = default;
+  DirectoryLock& operator=(DirectoryLock&& other) noexcept;
+  // Removes the lock file if this lock has made it and was never settled.
+  ~DirectoryLock();
+
+  // For a store that writes: nobody else may have the directory locked. The lock file is made where
+  // it is missing, with `file_mode`. kIOError when the lock is held, kNotSupported where no such
+  // lock can be had.
+  static Status TakeToWrite(int dir_fd, mode_t file_mode, DirectoryLock* lock);
+  // For a store that only reads, beside others that do. kNotFound where there is no lock file: it
+  // is not made.
+  static Status TakeToRead(int dir_fd, DirectoryLock* lock);
+
+  // Takes the directory's flock, too. Where nobody can take it, old builds cannot either.
+  Status TakeFlock(int dir_fd, sys::LockKind kind);
+  // A store of this format is there: the lock file stays, and the flock is not needed any more.
+  void Settle();
+
+ private:
+  UniqueFd flocked_;
+  io::File file_;
+  // The directory, if this lock has made the file there and is to remove it.
+  UniqueFd made_in_;
+};
+
+}  // namespace engine_race
+
+#endif  // ENGINE_RACE_LOG_DIRECTORY_LOCK_H_

@@ -1,0 +1,42 @@
+// The files that a store of a given shape has.
+#ifndef ENGINE_RACE_LOG_PLANNED_FILES_H_
+#define ENGINE_RACE_LOG_PLANNED_FILES_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine_race/base/status.h"
+#include "engine_race/io/file.h"
+#include "engine_race/log/store_files.h"
+
+namespace engine_race {
+
+// A file of the store with the size that the geometry gives it. Logs and staging are sparse: their
+// size is all the space they may ever use.
+struct PlannedFile {
+  int dir_fd;
+  std::string name;
+  // What errors call it.
+  std::string title;
+  uint64_t size_bytes;
+  io::Caching caching;
+  io::File* file;
+};
+
+// "value_07"
+std::string NumberedName(const char* prefix, uint32_t number);
+
+// The directory, open, that the value files of a path lie in.
+int DirectoryOf(const StoreFiles& files, const ValuePath& path);
+
+// All files of fixed names and sizes. The results point into `files`.
+std::vector<PlannedFile> PlanFiles(StoreFiles* files);
+
+Status OpenPlanned(const PlannedFile& planned, io::Access access, mode_t file_mode);
+
+}  // namespace engine_race
+
+#endif  // ENGINE_RACE_LOG_PLANNED_FILES_H_

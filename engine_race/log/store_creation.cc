@@ -1,0 +1,198 @@
+#include "engine_race/log/store_creation.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "engine_race/log/format.h"
+#include "engine_race/log/path_marker.h"
+#include "engine_race/log/planned_files.h"
+#include "engine_race/log/staging.h"
+#include "engine_race/log/value_paths.h"
+
+namespace engine_race {
+namespace {
+
+// Halves the bucket capacity until the file system of a path takes a whole value file in one file.
+Status ProbeCapacity(const Options& options, int dir_fd, Geometry* geometry) {
+  io::File probe;
+  ENGINE_RACE_RETURN_IF_ERROR(io::File::Open(dir_fd, NumberedName(format::kValueFilePrefix, 0),
+                                             io::Access::kReplace, io::Caching::kBuffered, &probe,
+                                             options.file_mode));
+  const uint64_t asked = geometry->bucket_capacity_records;
+  // The process's own limit is no property of the file system: it must not shape the store.
+  ENGINE_RACE_RETURN_IF_ERROR(sys::CheckFileSizeLimit(geometry->value_file_bytes()));
+  while (true) {
+    const Status status = probe.Truncate(geometry->value_file_bytes());
+    if (status.ok()) break;
+    // Only a size that the file system refuses (EFBIG) says anything about it.
+    if (status.code() != Code::kFull) return status;
+    geometry->bucket_capacity_records /= 2;
+    if (!CheckGeometry(*geometry).ok()) return status;
+  }
+  if (geometry->bucket_capacity_records != asked) {
+    Log(options.log, LogLevel::kWarning,
+        "the file system's largest file leaves a bucket room for " +
+            std::to_string(geometry->bucket_capacity_records) + " records, not " +
+            std::to_string(asked));
+  }
+  return Status::Ok();
+}
+
+bool IsLogOrStaging(const std::string& name) {
+  return name.starts_with(format::kKeyFilePrefix) || name.starts_with(format::kValueFilePrefix) ||
+         name == format::kStagingKeysName || name == format::kStagingValuesName ||
+         name == format::kJournalName;
+}
+
+// Whether a directory without a manifest holds records all the same, or other remains of a store.
+// An interrupted creation leaves only holes and counts of zero behind.
+Status HoldsRecords(int dir_fd, bool* holds, bool* remains) {
+  *holds = false;
+  *remains = false;
+  std::vector<std::string> names;
+  ENGINE_RACE_RETURN_IF_ERROR(sys::ListDirectory(dir_fd, &names));
+  for (const std::string& name : names) {
+    if (!IsLogOrStaging(name)) continue;
+    uint64_t bytes = 0;
+    ENGINE_RACE_RETURN_IF_ERROR(sys::AllocatedBytes(dir_fd, name, &bytes));
+    if (bytes != 0) *holds = true;
+    *remains = true;
+  }
+  if (*holds || std::find(names.begin(), names.end(), format::kStagingCountsName) == names.end()) {
+    return Status::Ok();
+  }
+  *remains = true;
+  io::File counts;
+  ENGINE_RACE_RETURN_IF_ERROR(io::File::Open(dir_fd, format::kStagingCountsName, io::Access::kRead,
+                                             io::Caching::kBuffered, &counts));
+  std::array<format::BucketCounts, 1024> lines;
+  for (uint64_t offset = 0;;) {
+    size_t read_bytes = 0;
+    lines.fill({});
+    ENGINE_RACE_RETURN_IF_ERROR(counts.ReadSome(lines.data(), sizeof(lines), offset, &read_bytes));
+    if (read_bytes == 0) return Status::Ok();
+    if (std::any_of(lines.begin(), lines.end(), [](const format::BucketCounts& line) {
+          return (line.records & ((uint64_t{1} << format::kCountBits) - 1)) != 0;
+        })) {
+      *holds = true;
+      return Status::Ok();
+    }
+    offset += read_bytes;
+  }
+}
+
+// Every bucket is empty, and that is the truth in this boot of the machine.
+Status WriteEmptyCounts(const StoreFiles& files) {
+  const Geometry& geometry = files.identity.geometry;
+  std::vector<char> bytes(geometry.staging_counts_bytes());
+  BucketState empty;
+  empty.boot_id = sys::BootId();
+  for (uint32_t bucket = 0; bucket < geometry.bucket_count; ++bucket) {
+    const format::BucketCounts line = EncodeCounts(files.identity.store_id, bucket, empty);
+    std::memcpy(bytes.data() + bucket * sizeof(line), &line, sizeof(line));
+  }
+  return files.counts.Write(bytes.data(), bytes.size(), 0);
+}
+
+Status RefuseRecords(const std::string& dir) {
+  return Status::Corruption("the manifest is missing, but there are records in " + dir);
+}
+
+// The id of a new store. An interrupted creation may have marked paths with its own already: it is
+// gone on with.
+Status ChooseStoreId(int dir_fd, StoreIdentity* identity, bool* interrupted) {
+  StoreIdentity draft;
+  *interrupted = ReadManifestDraft(dir_fd, &draft).ok();
+  identity->store_id = draft.store_id;
+  return *interrupted ? Status::Ok() : sys::RandomWord(&identity->store_id);
+}
+
+// A path of a store whose directory is elsewhere holds that store's values: no other one is made
+// among them. The paths of an interrupted creation may be marked already.
+Status RefuseOthersPath(int dir_fd, const std::string& dir, const StoreIdentity& identity) {
+  format::PathMarker marker;
+  const Status read = ReadPathMarker(dir_fd, &marker);
+  if (read.code() == Code::kNotFound) return Status::Ok();
+  if (!read.ok()) return Status(read.code(), dir + ": " + read.message());
+  if (marker.store_id == identity.store_id) return Status::Ok();
+  return Status::InvalidArgument(dir + " holds no store of its own: it is path " +
+                                 std::to_string(marker.path_index) + " of another one");
+}
+
+// Finds out what the new store will be, and refuses what may not be overwritten.
+Status PlanStore(const Options& options, const std::string& dir, StoreFiles* files,
+                 std::vector<ValuePath>* paths) {
+  const int dir_fd = files->directory.get();
+  StoreIdentity& identity = files->identity;
+  bool holds_records = false;
+  bool remains = false;
+  ENGINE_RACE_RETURN_IF_ERROR(HoldsRecords(dir_fd, &holds_records, &remains));
+  if (holds_records) return RefuseRecords(dir);
+  ENGINE_RACE_RETURN_IF_ERROR(sys::RefuseAmongDevices(dir, dir_fd));
+  identity.geometry = GeometryFrom(options);
+  ENGINE_RACE_RETURN_IF_ERROR(AbsoluteNames(options.paths, &identity.paths));
+  ENGINE_RACE_RETURN_IF_ERROR(CheckPathNames(identity.paths));
+  bool interrupted = false;
+  ENGINE_RACE_RETURN_IF_ERROR(ChooseStoreId(dir_fd, &identity, &interrupted));
+  ENGINE_RACE_RETURN_IF_ERROR(RefuseOthersPath(dir_fd, dir, identity));
+  if (identity.paths.empty()) {
+    *paths = OwnDirectory();
+    return Status::Ok();
+  }
+  bool foreign = false;
+  const Status made = MakeValuePaths(dir_fd, identity, options, paths, &foreign);
+  if (foreign && remains && !interrupted) {
+    return Status::Corruption("the manifest is missing, but there are files of a store in " + dir +
+                              ", and " + made.message() + " or to this one");
+  }
+  ENGINE_RACE_RETURN_IF_ERROR(made);
+  for (const ValuePath& path : *paths) {
+    if (!path.directory.valid()) continue;
+    ENGINE_RACE_RETURN_IF_ERROR(HoldsRecords(path.directory.get(), &holds_records, &remains));
+    if (holds_records) return RefuseRecords(path.name);
+  }
+  return Status::Ok();
+}
+
+}  // namespace
+
+Status CreateStore(const Options& options, const std::string& dir, StoreFiles* files) {
+  const int dir_fd = files->directory.get();
+  if (!options.create_if_missing) return Status::NotFound();
+  std::vector<ValuePath> paths;
+  ENGINE_RACE_RETURN_IF_ERROR(PlanStore(options, dir, files, &paths));
+  const StoreIdentity& identity = files->identity;
+  for (const ValuePath& path : paths) {
+    if (path.device.file.valid()) continue;
+    ENGINE_RACE_RETURN_IF_ERROR(
+        ProbeCapacity(options, DirectoryOf(*files, path), &files->identity.geometry));
+  }
+  ENGINE_RACE_RETURN_IF_ERROR(CheckDevices(identity, paths));
+  const bool striped = !identity.paths.empty();
+  if (striped) {
+    ENGINE_RACE_RETURN_IF_ERROR(WriteManifestDraft(dir_fd, identity, options.file_mode));
+    ENGINE_RACE_RETURN_IF_ERROR(WritePathMarkers(dir_fd, identity, options.file_mode, &paths));
+  }
+  files->values.Init(identity.geometry, std::move(paths));
+  const std::vector<PlannedFile> plan = PlanFiles(files);
+  for (const PlannedFile& planned : plan) {
+    // What an interrupted creation left is only a hole.
+    ENGINE_RACE_RETURN_IF_ERROR(OpenPlanned(planned, io::Access::kReplace, options.file_mode));
+    ENGINE_RACE_RETURN_IF_ERROR(planned.file->Truncate(planned.size_bytes));
+  }
+  ENGINE_RACE_RETURN_IF_ERROR(WriteEmptyCounts(*files));
+  // After all are made: one journal commit then serves them all.
+  for (const PlannedFile& planned : plan) ENGINE_RACE_RETURN_IF_ERROR(planned.file->Sync());
+  for (const ValuePath& path : files->values.paths()) {
+    if (path.directory.valid()) ENGINE_RACE_RETURN_IF_ERROR(sys::Fsync(path.directory.get()));
+  }
+  ENGINE_RACE_RETURN_IF_ERROR(sys::Fsync(dir_fd));
+  // The directory may be new itself.
+  ENGINE_RACE_RETURN_IF_ERROR(sys::SyncNameOf(dir, dir_fd));
+  return striped ? CommitManifestDraft(dir_fd) : WriteManifest(dir_fd, identity, options.file_mode);
+}
+
+}  // namespace engine_race

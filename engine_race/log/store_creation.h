@@ -1,0 +1,20 @@
+// Makes a new store where there is none.
+#ifndef ENGINE_RACE_LOG_STORE_CREATION_H_
+#define ENGINE_RACE_LOG_STORE_CREATION_H_
+
+#include <string>
+
+#include "engine_race/base/options.h"
+#include "engine_race/base/status.h"
+#include "engine_race/log/store_files.h"
+
+namespace engine_race {
+
+// Makes a store in the directory files->directory, locked and without a manifest, whose name is
+// `dir`, and opens it. What an interrupted creation left is replaced. kNotFound unless the options
+// ask for it; kCorruption when there are records; kInvalidArgument for a path of another store.
+Status CreateStore(const Options& options, const std::string& dir, StoreFiles* files);
+
+}  // namespace engine_race
+
+#endif  // ENGINE_RACE_LOG_STORE_CREATION_H_

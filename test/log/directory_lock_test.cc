@@ -1,0 +1,237 @@
+#include "engine_race/log/directory_lock.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+
+#include "engine_race/log/format.h"
+#include "test/faults/system_calls.h"
+#include "test/test_util.h"
+
+namespace engine_race {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr mode_t kMode = 0600;
+
+class DirectoryLockTest : public testing::Test {
+ protected:
+  void SetUp() override { ASSERT_TRUE(sys::OpenDirectory(dir_.path(), false, &dir_fd_).ok()); }
+
+  Status Write(DirectoryLock* lock) { return DirectoryLock::TakeToWrite(Dir(), kMode, lock); }
+  Status Read(DirectoryLock* lock) { return DirectoryLock::TakeToRead(Dir(), lock); }
+  Code WriteCode() {
+    DirectoryLock lock;
+    return Write(&lock).code();
+  }
+  Code ReadCode() {
+    DirectoryLock lock;
+    return Read(&lock).code();
+  }
+  // The lock file of a store that exists.
+  void MakeFile() {
+    DirectoryLock lock;
+    ASSERT_TRUE(Write(&lock).ok());
+    lock.Settle();
+  }
+  int Dir() const { return dir_fd_.get(); }
+  std::string File() const { return dir_.Join(format::kLockName); }
+
+  test::TempDir dir_;
+  UniqueFd dir_fd_;
+};
+
+TEST_F(DirectoryLockTest, ASecondWriterOfTheProcessIsRefused) {
+  DirectoryLock lock;
+  ASSERT_TRUE(Write(&lock).ok());
+  DirectoryLock other;
+  const Status refused = Write(&other);
+  EXPECT_EQ(refused.code(), Code::kIOError);
+  EXPECT_NE(refused.message().find("open elsewhere"), std::string::npos) << refused.ToString();
+  EXPECT_EQ(ReadCode(), Code::kIOError);
+  EXPECT_TRUE(fs::exists(File())) << "it is not the refused one's to remove";
+}
+
+TEST_F(DirectoryLockTest, ReadersShareAndKeepWritersOut) {
+  MakeFile();
+  DirectoryLock first;
+  DirectoryLock second;
+  ASSERT_TRUE(Read(&first).ok());
+  ASSERT_TRUE(Read(&second).ok());
+  EXPECT_EQ(WriteCode(), Code::kIOError);
+  first = DirectoryLock();
+  EXPECT_EQ(WriteCode(), Code::kIOError);
+  second = DirectoryLock();
+  EXPECT_EQ(WriteCode(), Code::kOk);
+}
+
+// As a lock of F_SETLK would not be.
+TEST_F(DirectoryLockTest, IsKeptWhenTheFileIsOpenedAndClosedElsewhere) {
+  DirectoryLock lock;
+  ASSERT_TRUE(Write(&lock).ok());
+  for (const int flags : {O_RDONLY, O_RDWR}) {
+    UniqueFd fd;
+    ASSERT_TRUE(sys::OpenAt(Dir(), format::kLockName, flags, 0, &fd).ok());
+  }
+  EXPECT_EQ(WriteCode(), Code::kIOError);
+}
+
+// Whoever forks while the store is open shares it, to the end of both.
+TEST_F(DirectoryLockTest, AForkedChildHoldsItToItsEnd) {
+  MakeFile();
+  std::array<int, 2> pipe_fds;
+  ASSERT_EQ(::pipe2(pipe_fds.data(), O_CLOEXEC), 0);
+  pid_t child = 0;
+  {
+    DirectoryLock lock;
+    ASSERT_TRUE(Write(&lock).ok());
+    child = ::fork();
+    if (child == 0) {
+      ::close(pipe_fds[1]);
+      char byte = 0;
+      static_cast<void>(::read(pipe_fds[0], &byte, 1));  // to the end of the pipe
+      ::_exit(0);
+    }
+  }
+  ASSERT_GT(child, 0);
+  EXPECT_EQ(WriteCode(), Code::kIOError);
+  ::close(pipe_fds[1]);
+  EXPECT_EQ(::waitpid(child, nullptr, 0), child);
+  EXPECT_EQ(WriteCode(), Code::kOk);
+  ::close(pipe_fds[0]);
+}
+
+TEST_F(DirectoryLockTest, AProcessThatIsKilledGivesItBack) {
+  MakeFile();
+  std::array<int, 2> pipe_fds;
+  ASSERT_EQ(::pipe2(pipe_fds.data(), O_CLOEXEC), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    DirectoryLock lock;
+    const char answer = Write(&lock).ok() ? 'y' : 'n';
+    static_cast<void>(::write(pipe_fds[1], &answer, 1));
+    while (true) ::pause();
+  }
+  char answer = 0;
+  ASSERT_EQ(::read(pipe_fds[0], &answer, 1), 1);
+  EXPECT_EQ(answer, 'y');
+  EXPECT_EQ(WriteCode(), Code::kIOError);
+  ASSERT_EQ(::kill(child, SIGKILL), 0);
+  EXPECT_EQ(::waitpid(child, nullptr, 0), child);
+  EXPECT_EQ(WriteCode(), Code::kOk);
+  for (const int fd : pipe_fds) ::close(fd);
+}
+
+TEST_F(DirectoryLockTest, OnlyASettledOneLeavesItsFile) {
+  EXPECT_EQ(WriteCode(), Code::kOk);
+  EXPECT_FALSE(fs::exists(File()));
+  MakeFile();
+  EXPECT_TRUE(fs::exists(File()));
+  EXPECT_EQ(WriteCode(), Code::kOk);
+  EXPECT_TRUE(fs::exists(File())) << "it was there before";
+}
+
+TEST_F(DirectoryLockTest, ReadersMakeNoFile) {
+  EXPECT_EQ(ReadCode(), Code::kNotFound);
+  EXPECT_FALSE(fs::exists(File()));
+}
+
+// Calls `before` once, before the lock is asked for.
+class BeforeLock : public test::SystemCallHook {
+ public:
+  explicit BeforeLock(std::function<void()> before) : before_(std::move(before)) {}
+  long OnCall(test::SystemCall* call) override {
+    if (call->kind == test::CallKind::kFileLock && before_) std::exchange(before_, nullptr)();
+    return call->Proceed();
+  }
+
+ private:
+  std::function<void()> before_;
+};
+
+// A refused opening removes its file: a lock of that one would exclude nobody.
+TEST_F(DirectoryLockTest, AFileThatIsRemovedMeanwhileIsNotTakenForTheLock) {
+  DirectoryLock lock;
+  BeforeLock remove([this] { fs::remove(File()); });
+  {
+    const test::ScopedHook hook(&remove);
+    ASSERT_TRUE(Write(&lock).ok());
+  }
+  EXPECT_TRUE(fs::exists(File()));
+  EXPECT_EQ(WriteCode(), Code::kIOError);
+}
+
+// What the kernel says where it has no such locks.
+class NoLocks : public test::SystemCallHook {
+ public:
+  explicit NoLocks(int error) : error_(error) {}
+  long OnCall(test::SystemCall* call) override {
+    if (call->kind != test::CallKind::kFileLock) return call->Proceed();
+    errno = error_;
+    return -1;
+  }
+
+ private:
+  const int error_;
+};
+
+TEST_F(DirectoryLockTest, WithoutSuchLocksItIsRefused) {
+  for (const int error : {EINVAL, ENOSYS, ENOLCK, EOPNOTSUPP}) {
+    NoLocks none(error);
+    const test::ScopedHook hook(&none);
+    DirectoryLock lock;
+    const Status refused = Write(&lock);
+    EXPECT_EQ(refused.code(), Code::kNotSupported) << refused.ToString();
+    EXPECT_NE(refused.message().find("locks"), std::string::npos) << refused.ToString();
+    EXPECT_FALSE(fs::exists(File()));
+  }
+  MakeFile();
+  NoLocks none(ENOLCK);
+  const test::ScopedHook hook(&none);
+  EXPECT_EQ(WriteCode(), Code::kNotSupported);
+  EXPECT_EQ(ReadCode(), Code::kNotSupported);
+  EXPECT_TRUE(fs::exists(File()));
+}
+
+TEST_F(DirectoryLockTest, ASymlinkIsNoLockFile) {
+  std::ofstream(dir_.Join("other")) << "text";
+  fs::create_symlink(dir_.Join("other"), File());
+  EXPECT_EQ(WriteCode(), Code::kCorruption);
+  EXPECT_EQ(ReadCode(), Code::kCorruption);
+}
+
+TEST_F(DirectoryLockTest, TheFlockIsHeldUntilItIsSettled) {
+  UniqueFd old_build;
+  ASSERT_TRUE(sys::OpenDirectory(dir_.path(), false, &old_build).ok());
+  bool supported = false;
+  const auto old_lock = [&] {
+    return sys::Flock(old_build.get(), sys::LockKind::kExclusive, &supported).code();
+  };
+  {
+    DirectoryLock lock;
+    ASSERT_TRUE(Write(&lock).ok());
+    EXPECT_EQ(old_lock(), Code::kOk);
+    EXPECT_EQ(lock.TakeFlock(Dir(), sys::LockKind::kExclusive).code(), Code::kIOError);
+    EXPECT_EQ(lock.TakeFlock(Dir(), sys::LockKind::kShared).code(), Code::kIOError);
+  }
+  old_build.Reset();
+  ASSERT_TRUE(sys::OpenDirectory(dir_.path(), false, &old_build).ok());
+  DirectoryLock lock;
+  ASSERT_TRUE(Write(&lock).ok());
+  ASSERT_TRUE(lock.TakeFlock(Dir(), sys::LockKind::kExclusive).ok());
+  EXPECT_EQ(old_lock(), Code::kIOError);
+  lock.Settle();
+  EXPECT_EQ(old_lock(), Code::kOk);
+  EXPECT_EQ(WriteCode(), Code::kIOError) << "settled, it is still locked";
+}
+
+}  // namespace
+}  // namespace engine_race

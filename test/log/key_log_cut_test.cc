@@ -1,0 +1,181 @@
+// The ends of key logs after a power loss, which is played by another boot id in the counts.
+#include "engine_race/log/key_log_cut.h"
+
+#include <gtest/gtest.h>
+#include <linux/falloc.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "test/faults/system_calls.h"
+#include "test/log/log_test_util.h"
+
+namespace engine_race::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr uint32_t kAnotherBoot = 12345;
+constexpr uint64_t kKeyStep = uint64_t{1} << 62;  // from one of the four buckets to the next
+constexpr uint64_t kPerBucket = 640;              // two groups of keys and a half
+constexpr uint64_t kCut = 100;
+
+// A file system that neither punches holes nor knows where they are, and what is written to the
+// keys on it.
+class NoHoles : public SystemCallHook {
+ public:
+  long OnCall(SystemCall* call) override {
+    if (call->kind == CallKind::kFallocate && (call->flags & FALLOC_FL_PUNCH_HOLE) != 0) {
+      errno = EOPNOTSUPP;
+      return -1;
+    }
+    if (call->kind == CallKind::kLseek) return call->offset;
+    if (call->kind == CallKind::kPwrite && PathOf(*call).find("/key_") != std::string::npos) {
+      if (full.load() && PathOf(*call).ends_with(".new")) {
+        errno = ENOSPC;
+        return -1;
+      }
+      key_bytes.fetch_add(call->size);
+    }
+    return call->Proceed();
+  }
+
+  std::atomic<bool> full{false};
+  std::atomic<uint64_t> key_bytes{0};
+};
+
+class KeyLogCutTest : public testing::Test {
+ protected:
+  // Bucket 0 will end at kCut, the others where they do.
+  void SetUp() override {
+    options_ = TinyOptions();
+    options_.bucket_capacity_records = uint64_t{1} << 20;  // 16 MiB of keys
+    {
+      const auto log = OpenLog(options_, dir_.path());
+      store_id_ = log->store_id();
+      for (uint64_t i = 0; i < kPerBucket; ++i) {
+        for (uint64_t bucket = 0; bucket < 4; ++bucket) {
+          ASSERT_TRUE(log->Append(bucket * kKeyStep + i, ValueOf(i, 1).data()).ok());
+        }
+      }
+      const std::string zeros(kValueBytes, '\0');
+      Overwrite(dir_.Join("value_00"), zeros.data(), zeros.size(),
+                log->LocateValue(0, kCut).offset);
+    }
+    for (uint32_t bucket = 0; bucket < 4; ++bucket) {
+      SetWord(dir_.path(), store_id_, bucket, format::WordKind::kBoot, kAnotherBoot);
+    }
+  }
+
+  Status Open() {
+    std::unique_ptr<BucketLog> log;
+    return BucketLog::Open(options_, dir_.path(), &log);
+  }
+  // Opened so, the store holds what it should, and goes on with it.
+  void ExpectHolds() {
+    const auto log = OpenLog(options_, dir_.path());
+    ASSERT_NE(log, nullptr);
+    EXPECT_EQ(RecordsOf(log.get(), 0).size(), kCut);
+    for (uint32_t bucket = 1; bucket < 4; ++bucket) {
+      EXPECT_EQ(RecordsOf(log.get(), bucket).size(), kPerBucket) << bucket;
+    }
+    EXPECT_EQ(ReadSlot(*log, 1, kPerBucket - 1), ValueOf(kPerBucket - 1, 1));
+  }
+  std::string KeysOf(uint32_t bucket, uint64_t begin, uint64_t end) const {
+    const uint64_t region = options_.bucket_capacity_records * sizeof(format::KeyEntry);
+    std::ifstream file(dir_.Join(bucket < 2 ? "key_00" : "key_01"), std::ios::binary);
+    std::string bytes((end - begin) * sizeof(format::KeyEntry), '\1');
+    file.seekg(static_cast<std::streamoff>(bucket % 2 * region + begin * sizeof(format::KeyEntry)));
+    file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+    return bytes;
+  }
+  static bool IsZero(const std::string& bytes) {
+    return std::all_of(bytes.begin(), bytes.end(), [](char byte) { return byte == 0; });
+  }
+
+  TempDir dir_;
+  Options options_;
+  uint64_t store_id_ = 0;
+};
+
+TEST_F(KeyLogCutTest, WithHolesNothingIsLeftBehindTheEnd) {
+  EXPECT_FALSE(IsZero(KeysOf(0, kCut, 512)));
+  ExpectHolds();
+  EXPECT_TRUE(IsZero(KeysOf(0, kCut, 4096)));
+  EXPECT_FALSE(fs::exists(dir_.Join("key_00.new")));
+}
+
+// A region has room for far more entries than are in it.
+TEST_F(KeyLogCutTest, WithoutHolesOnlyWhatStaysIsWritten) {
+  const uint64_t before = fs::file_size(dir_.Join("key_00"));
+  options_.file_mode = 0640;
+  NoHoles hook;
+  {
+    const ScopedHook none(&hook);
+    ExpectHolds();
+  }
+  EXPECT_TRUE(IsZero(KeysOf(0, kCut, 4096)));
+  EXPECT_LE(hook.key_bytes.load(), 8 * kPerBucket * sizeof(format::KeyEntry));
+  EXPECT_EQ(fs::file_size(dir_.Join("key_00")), before);
+  EXPECT_FALSE(fs::exists(dir_.Join("key_00.new")));
+  ExpectHolds();
+}
+
+TEST_F(KeyLogCutTest, WithoutHolesWhatWasCutDoesNotComeBack) {
+  NoHoles hook;
+  const ScopedHook none(&hook);
+  for (const uint64_t end : {kCut, kCut + 1}) {
+    const auto log = OpenLog(options_, dir_.path());
+    ASSERT_NE(log, nullptr);
+    EXPECT_EQ(RecordsOf(log.get(), 0).size(), end);
+    ASSERT_TRUE(log->Append(7777 + end, ValueOf(end, 2).data()).ok());
+    for (uint32_t bucket = 0; bucket < 4; ++bucket) {
+      SetWord(dir_.path(), store_id_, bucket, format::WordKind::kBoot, kAnotherBoot);
+    }
+  }
+}
+
+TEST_F(KeyLogCutTest, AnInterruptedCutIsBegunAgain) {
+  std::ofstream(dir_.Join("victim")) << "untouched";
+  fs::create_symlink(dir_.Join("victim"), dir_.Join("key_00.new"));
+  std::ofstream(dir_.Join("key_01.new")) << std::string(100'000, 'x');
+  NoHoles hook;
+  const ScopedHook none(&hook);
+  ExpectHolds();
+  EXPECT_EQ(fs::file_size(dir_.Join("victim")), 9u);
+}
+
+TEST_F(KeyLogCutTest, AFullDiskChangesNothing) {
+  NoHoles hook;
+  {
+    const ScopedHook none(&hook);
+    hook.full.store(true);
+    const Status opened = Open();
+    EXPECT_EQ(opened.code(), Code::kFull) << opened.ToString();
+    EXPECT_FALSE(fs::exists(dir_.Join("key_00.new")));
+    EXPECT_FALSE(fs::exists(dir_.Join("key_01.new")));
+    hook.full.store(false);
+    ExpectHolds();
+  }
+  ExpectHolds();
+}
+
+// Nobody knows what of its log counts.
+TEST_F(KeyLogCutTest, ABucketWithDamagedCountsKeepsItsLog) {
+  const uint64_t damage = 1;
+  Overwrite(dir_.Join(format::kStagingCountsName), &damage, sizeof(damage),
+            1 * sizeof(format::BucketCounts));
+  const std::string before = KeysOf(1, 0, 4096);
+  NoHoles hook;
+  const ScopedHook none(&hook);
+  ASSERT_TRUE(Open().ok());
+  EXPECT_TRUE(IsZero(KeysOf(0, kCut, 4096)));
+  EXPECT_TRUE(KeysOf(1, 0, 4096) == before);
+}
+
+}  // namespace
+}  // namespace engine_race::test
