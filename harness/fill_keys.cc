@@ -11,6 +11,7 @@
 #include "engine_race/base/sys.h"
 #include "engine_race/log/bucket_log.h"
 #include "engine_race/log/format.h"
+#include "engine_race/log/page_cache.h"
 
 namespace harness {
 namespace {
@@ -50,14 +51,19 @@ Status WriteBucket(const BucketLog& log, uint32_t bucket, uint64_t count, uint32
   return Status::Ok();
 }
 
-Status WriteCounts(const std::string& dir, uint64_t store_id, const std::vector<uint64_t>& counts) {
+Status WriteCounts(const std::string& dir, const std::vector<std::string>& paths,
+                   const std::vector<uint64_t>& counts) {
+  engine_race::StoreFiles files;
+  ENGINE_RACE_RETURN_IF_ERROR(engine_race::OpenStoreFilesToRead(dir, &files, paths));
+  const uint64_t store_id = files.identity.store_id;
+  const uint32_t page_cache_id = engine_race::PageCacheId(files);
   std::vector<format::BucketCounts> lines(counts.size());
   for (uint32_t bucket = 0; bucket < counts.size(); ++bucket) {
     engine_race::BucketState state;
     state.record_count = counts[bucket];
     state.flushed_value_count = counts[bucket];
     state.flushed_key_count = counts[bucket];
-    state.boot_id = sys::BootId();
+    state.page_cache_id = page_cache_id;
     lines[bucket] = engine_race::EncodeCounts(store_id, bucket, state);
   }
   engine_race::UniqueFd fd;
@@ -109,13 +115,11 @@ Status WriteKeyLogs(const Options& options, const std::string& dir,
   const uint32_t zero_sum = engine_race::ValueSum(zeros.data());
   Region piece;
   ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(kPieceBytes, false, &piece));
-  uint64_t store_id = 0;
   {
     std::unique_ptr<BucketLog> log;
     ENGINE_RACE_RETURN_IF_ERROR(BucketLog::Open(options, dir, &log));
     const Geometry& geometry = log->geometry();
     if (counts.size() != geometry.bucket_count) return Status::InvalidArgument("bucket count");
-    store_id = log->store_id();
     for (uint32_t bucket = 0; bucket < geometry.bucket_count; ++bucket) {
       if (counts[bucket] % WholeGroups(geometry) != 0) {
         return Status::InvalidArgument("part of a group");
@@ -128,7 +132,7 @@ Status WriteKeyLogs(const Options& options, const std::string& dir,
       }
     }
   }
-  return WriteCounts(dir, store_id, counts);
+  return WriteCounts(dir, options.paths, counts);
 }
 
 Status FillKeyLogs(const Options& options, const std::string& dir, uint64_t key_count,

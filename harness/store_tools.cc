@@ -8,7 +8,7 @@
 #include <numeric>
 #include <vector>
 
-#include "engine_race/base/sys.h"
+#include "engine_race/log/page_cache.h"
 #include "engine_race/log/staging.h"
 #include "engine_race/log/store_files.h"
 #include "engine_race/store.h"
@@ -19,6 +19,7 @@ namespace {
 
 using engine_race::BucketState;
 using engine_race::Status;
+using engine_race::StoreFiles;
 
 int Refuse(const char* what, const std::string& dir, const Status& status) {
   const std::string why =
@@ -49,8 +50,8 @@ void PrintManifest(const engine_race::StoreFiles& files) {
               geometry.value_group_bytes, geometry.key_group_bytes);
 }
 
-void PrintTotals(const std::vector<BucketState>& states) {
-  const uint32_t boot_id = engine_race::sys::BootId();
+void PrintTotals(const StoreFiles& files, const std::vector<BucketState>& states) {
+  const uint32_t page_cache_id = engine_race::PageCacheId(files);
   uint64_t record_count = 0;
   uint64_t synced_count = 0;
   uint64_t staged_count = 0;
@@ -64,7 +65,7 @@ void PrintTotals(const std::vector<BucketState>& states) {
     record_count += state.record_count;
     synced_count += state.synced_count;
     staged_count += state.record_count - std::min(state.flushed_value_count, state.record_count);
-    if (state.boot_id != boot_id) ++doubtful_count;
+    if (state.page_cache_id != page_cache_id) ++doubtful_count;
   }
   std::printf("records           %" PRIu64 ", overwritten ones and tombstones included\n",
               record_count);
@@ -72,8 +73,9 @@ void PrintTotals(const std::vector<BucketState>& states) {
   std::printf("staged            %" PRIu64 " values\n", staged_count);
   if (damaged_count > 0) std::printf("DAMAGED           %" PRIu64 " buckets\n", damaged_count);
   if (doubtful_count > 0) {
-    std::printf("another boot      %" PRIu64
-                " buckets; the next opening verifies what is not synced in them\n",
+    std::printf("doubtful          %" PRIu64
+                " buckets: written before the last mount or boot, or a flush failed; the next "
+                "opening verifies what is not synced\n",
                 doubtful_count);
   }
 }
@@ -161,7 +163,7 @@ int DumpStoreIn(const std::string& dir, bool every_bucket) {
     return Refuse("dump", dir, status);
   }
   PrintManifest(files);
-  PrintTotals(states);
+  PrintTotals(files, states);
   PrintFill(states);
   if (every_bucket) PrintBuckets(states);
   return 0;

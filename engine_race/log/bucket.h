@@ -50,6 +50,9 @@ struct alignas(64) Bucket {
   uint32_t reserved_extra_places = 0;
   // Records below this are in the logs and outlive power loss.
   uint64_t synced_count = 0;
+  // Whether what this opening found staged has been compared with its checksums. It must have been
+  // before anything is written over the logs or behind it.
+  bool staging_verified = false;
   // Log bytes reserved ahead of what has been written.
   uint64_t reserved_key_bytes = 0;
   uint64_t reserved_value_bytes = 0;

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
-#include <new>
 #include <utility>
 
 #include "engine_race/base/guarded.h"
+#include "engine_race/log/failure.h"
 
 namespace engine_race {
 namespace {
@@ -30,8 +30,11 @@ BucketLog::BucketLog(const Options& options, StoreFiles files)
 BucketLog::~BucketLog() {
   journal_.reset();
   if (!options_.sync_on_close) return;
-  const Status synced = Guarded([this] { return Sync(); });
-  if (!synced.ok()) Log(options_.log, LogLevel::kError, "close: " + synced.ToString());
+  static_cast<void>(Guarded([this] {
+    Status synced = Sync();
+    if (!synced.ok()) Log(options_.log, LogLevel::kError, "close: " + synced.ToString());
+    return synced;
+  }));
 }
 
 Status BucketLog::Open(const Options& options, const std::string& dir,
@@ -67,7 +70,7 @@ Status BucketLog::Append(uint64_t key, const char* value) {
   Journal* journal = nullptr;
   ENGINE_RACE_RETURN_IF_ERROR(EnsureJournal(&journal));
   std::unique_lock<std::mutex> lock(bucket.mutex);
-  Status room = MakeRoom(index, &lock);
+  Status room = Guarded([&] { return MakeRoom(index, &lock); });
   if (!room.ok()) [[unlikely]] {
     // Whoever waits must find out for itself.
     bucket.changed.notify_all();
@@ -80,13 +83,8 @@ Status BucketLog::Append(uint64_t key, const char* value) {
   if (journal != nullptr) journal->Enqueue(&request);
   bucket.WakeOneIfRoom();
   if (journal == nullptr) return WriteIdleGroups(index, &lock);
-  Status status;
-  try {
-    status = WriteIdleGroups(index, &lock);
-  } catch (const std::bad_alloc&) {
-    // The journal has the request, which lies here: it must be waited for all the same.
-    status = Status(Code::kOutOfMemory, {});
-  }
+  // Whatever it says: the journal has the request, which lies here, so it must be waited for.
+  Status status = WriteIdleGroups(index, &lock);
   if (lock.owns_lock()) lock.unlock();
   Status durable = journal->Await(&request);
   return durable.ok() ? std::move(status) : std::move(durable);
@@ -99,6 +97,9 @@ Status BucketLog::MakeRoom(uint32_t index, std::unique_lock<std::mutex>* lock) {
     // Acquire pairs with the release in Latch: the status is there.
     if (latched_.load(std::memory_order_acquire)) [[unlikely]] {
       return LatchedStatus();
+    }
+    if (!bucket.staging_verified) [[unlikely]] {
+      ENGINE_RACE_RETURN_IF_ERROR(RequireVerifiedStaging(index));
     }
     if (bucket.record_count == geometry().bucket_capacity_records) {
       return Status::Full("bucket " + std::to_string(index) + " holds all the records it can");
@@ -199,17 +200,18 @@ bool BucketLog::FindIdleGroup(const Bucket& bucket, FullGroup* full) const {
   return false;
 }
 
-// Writes every full group that nobody writes yet, the lock dropped meanwhile.
+// Writes every full group that nobody writes yet, the lock dropped meanwhile. Throws nothing: a
+// group whose write had no end would be waited for for ever.
 Status BucketLog::WriteIdleGroups(uint32_t index, std::unique_lock<std::mutex>* lock) {
   Bucket& bucket = buckets_[index];
   FullGroup full;
   while (FindIdleGroup(bucket, &full)) {
     LaneOf(&bucket, full.lane).BeginWrite(full.group);
     lock->unlock();
-    const Status written = WriteGroup(index, full);
+    Status written = Guarded([&] { return WriteGroup(index, full); });
     lock->lock();
     FinishWrite(index, full, written);
-    ENGINE_RACE_RETURN_IF_ERROR(written);
+    if (!written.ok()) return written;
   }
   return Status::Ok();
 }
@@ -250,7 +252,7 @@ Status BucketLog::WriteKeys(uint32_t index, uint64_t offset, uint64_t size_bytes
 }
 
 // Under the bucket's lock.
-void BucketLog::FinishWrite(uint32_t index, const FullGroup& full, const Status& written) {
+void BucketLog::FinishWrite(uint32_t index, const FullGroup& full, const Status& written) noexcept {
   Bucket& bucket = buckets_[index];
   Lane& lane = LaneOf(&bucket, full.lane);
   if (lane.EndWrite(full.group, written.ok())) {
@@ -260,11 +262,11 @@ void BucketLog::FinishWrite(uint32_t index, const FullGroup& full, const Status&
                          lane.flushed());
     if (values) {
       // Release pairs with the acquire in FlushedValueCount.
-      bucket.published_flushed_values.store(lane.flushed(), std::memory_order_release);
+      bucket.published_flushed_values.store(std::max(lane.flushed(), bucket.synced_count),
+                                            std::memory_order_release);
     }
   }
-  // kFull does not latch: the group stays staged and the next write tries again.
-  if (!written.ok() && written.code() != Code::kFull) Latch(written);
+  if (!written.ok() && !CanBeTriedAgain(written)) Latch(written);
   bucket.written.notify_all();
   if (written.ok()) {
     bucket.WakeOneIfRoom();
@@ -322,7 +324,28 @@ Status BucketLog::CutBucket(uint32_t index, AppendListener* listener, BucketCut*
         staging_.ReadKeys(index, place, 0, count, cut->staged_keys.data() + done));
     done += count;
   }
+  ENGINE_RACE_RETURN_IF_ERROR(MendStagedKeys(index, cut));
   bucket.listener = listener;
+  return Status::Ok();
+}
+
+// Takes from the key log what is synced and does not verify in staging.
+Status BucketLog::MendStagedKeys(uint32_t index, BucketCut* cut) const {
+  const Bucket& bucket = buckets_[index];
+  if (bucket.staging_verified) return Status::Ok();
+  Region page;
+  for (uint64_t slot = cut->flushed_key_count; slot < bucket.synced_count; ++slot) {
+    format::KeyEntry& entry = cut->staged_keys[slot - cut->flushed_key_count];
+    KeyRecord record;
+    if (codec(index).Decode(entry, static_cast<uint32_t>(slot), slot + 1, &record)) continue;
+    const uint64_t offset = KeyOffset(index, slot);
+    if (page.data() == nullptr) {
+      ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(kIoAlignment, /*huge_pages=*/false, &page));
+    }
+    ENGINE_RACE_RETURN_IF_ERROR(
+        KeyFile(index).Read(page.data(), kIoAlignment, offset / kIoAlignment * kIoAlignment));
+    std::memcpy(&entry, page.data() + offset % kIoAlignment, sizeof(entry));
+  }
   return Status::Ok();
 }
 
@@ -339,8 +362,9 @@ Status BucketLog::ReadValue(uint32_t index, uint64_t slot, char* buffer) const {
       const uint32_t place = bucket.values.PlaceOf(slot);
       bucket.values.Pin(place);
       lock.unlock();
-      Status status =
-          staging_.ReadValues(index, place, slot % geometry().values_per_group(), 1, buffer);
+      Status status = Guarded([&] {
+        return staging_.ReadValues(index, place, slot % geometry().values_per_group(), 1, buffer);
+      });
       lock.lock();
       bucket.values.Unpin(place);
       bucket.WakeOneIfRoom();
@@ -367,18 +391,26 @@ Status BucketLog::LostValue(uint32_t index, uint64_t slot) const {
   return Status::Corruption(NameOfValue(index, slot) + ": its place on the device is lost");
 }
 
-void BucketLog::Latch(const Status& status) {
-  Log(options_.log, LogLevel::kError,
-      "writing ends until the store is reopened: " + status.ToString());
-  const std::lock_guard<std::mutex> lock(latch_mutex_);
-  if (latch_status_.ok()) latch_status_ = Status::IOError("after " + status.message());
-  // Release pairs with the acquire in MakeRoom.
+// Takes effect before it is put into words, for which there may be no memory.
+void BucketLog::Latch(const Status& status) noexcept {
+  // Release pairs with the acquire in MakeRoom: what failed is not tried again.
   latched_.store(true, std::memory_order_release);
+  const Status worded = Guarded([&] {
+    Status latched = Status::IOError("after " + status.message());
+    {
+      const std::lock_guard<std::mutex> lock(latch_mutex_);
+      if (latch_status_.ok()) latch_status_ = std::move(latched);
+    }
+    Log(options_.log, LogLevel::kError,
+        "writing ends until the store is reopened: " + status.ToString());
+    return Status::Ok();
+  });
+  static_cast<void>(worded);
 }
 
 Status BucketLog::LatchedStatus() const {
   const std::lock_guard<std::mutex> lock(latch_mutex_);
-  return latch_status_;
+  return latch_status_.ok() ? Status(Code::kIOError, {}) : latch_status_;
 }
 
 }  // namespace engine_race

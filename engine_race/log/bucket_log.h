@@ -90,7 +90,7 @@ class BucketLog {
     // Acquire pairs with the release in Stage: the records counted are staged.
     return buckets_[bucket].published_count.load(std::memory_order_acquire);
   }
-  // Slots below this have their values in the value log for good.
+  // Slots below this have their values in the value log for good. Others may have them there too.
   uint64_t FlushedValueCount(uint32_t bucket) const {
     // Acquire pairs with the release in FinishWrite: the group's write has completed.
     return buckets_[bucket].published_flushed_values.load(std::memory_order_acquire);
@@ -146,13 +146,23 @@ class BucketLog {
   Status EnsureJournal(Journal** journal);
   Status OpenJournal();
   Status Recover();
-  Status RecoverFromPowerLoss(uint32_t boot_id, std::vector<BucketState>* states, bool* readable);
-  Status SettleTails(uint32_t boot_id, const std::vector<uint32_t>& doubtful,
+  Status CheckStagingToWrite(const char** doubt);
+  Status RecoverInDoubt(const char* doubt, const JournalReplay& journal,
+                        std::vector<BucketState>* states);
+  Status RecoverFromPowerLoss(uint32_t page_cache_id, const JournalReplay& journal,
+                              std::vector<BucketState>* states, bool* readable);
+  Status RepairLogs(const JournalReplay& journal, const std::vector<BucketState>& states,
+                    const std::vector<uint32_t>& buckets, std::vector<uint64_t>* cuts);
+  Status SettleTails(uint32_t page_cache_id, const std::vector<uint32_t>& doubtful,
                      const std::vector<uint64_t>& cuts, const JournalReplay& journal,
                      std::vector<BucketState>* states);
   void AdoptState(uint32_t bucket, const BucketState& state);
+  Status VerifyStaging(uint32_t bucket, bool* verified) const;
+  Status RequireVerifiedStaging(uint32_t bucket);
+  void WriteFullGroups(uint32_t bucket);
   Status RecoverLane(uint32_t bucket, LaneKind kind);
   Status RefuseBadBucket(uint32_t bucket) const;
+  Status MendStagedKeys(uint32_t bucket, BucketCut* cut) const;
   std::string NameOfValue(uint32_t bucket, uint64_t slot) const;
   Status MakeRoom(uint32_t bucket, std::unique_lock<std::mutex>* lock);
   Status ReserveNextPlace(uint32_t bucket, bool* must_wait);
@@ -161,7 +171,7 @@ class BucketLog {
   uint32_t PlaceNext(uint32_t bucket, LaneKind kind);
   Status WriteIdleGroups(uint32_t bucket, std::unique_lock<std::mutex>* lock);
   Status WriteGroup(uint32_t bucket, const FullGroup& full);
-  void FinishWrite(uint32_t bucket, const FullGroup& full, const Status& written);
+  void FinishWrite(uint32_t bucket, const FullGroup& full, const Status& written) noexcept;
   bool FindIdleGroup(const Bucket& bucket, FullGroup* full) const;
   Lane& LaneOf(Bucket* bucket, LaneKind kind) const {
     return kind == LaneKind::kValues ? bucket->values : bucket->keys;
@@ -175,10 +185,10 @@ class BucketLog {
   Status WriteValues(uint32_t bucket, uint64_t slot, uint64_t slot_count, const void* data);
   Status WriteKeys(uint32_t bucket, uint64_t offset, uint64_t size_bytes, const void* data);
   Status FlushLogs();
-  Status Flush(const io::File& file);
-  Status PoisonUnlessFlushed(const Status& flushed);
-  void Poison(const Status& status);
-  void Latch(const Status& status);
+  Status Flush(const io::File& file) noexcept;
+  Status PoisonUnlessFlushed(const Status& flushed) noexcept;
+  void Poison(const Status& status) noexcept;
+  void Latch(const Status& status) noexcept;
   Status LatchedStatus() const;
 
   const Options options_;
@@ -190,7 +200,7 @@ class BucketLog {
   // A write error other than a full disk ends all writing until the store is reopened.
   std::atomic<bool> latched_{false};
   mutable std::mutex latch_mutex_;
-  Status latch_status_;  // under latch_mutex_
+  Status latch_status_;  // under latch_mutex_; Ok while latched: there was no memory for words
 
   // One Sync at a time; those that wait meanwhile share the next one.
   std::mutex sync_mutex_;

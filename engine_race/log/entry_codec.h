@@ -132,8 +132,8 @@ inline uint32_t PayloadBits(format::WordKind kind) {
     case format::WordKind::kValuePlaces:
     case format::WordKind::kKeyPlaces:
       return format::kPlacesWordBits;
-    case format::WordKind::kBoot:
-      return format::kBootBits;
+    case format::WordKind::kPageCache:
+      return format::kPageCacheBits;
     default:
       return format::kCountBits;
   }

@@ -126,7 +126,7 @@ struct BucketCounts {
   uint64_t value_places;    // where the staged groups of values lie
   uint64_t key_places;      // where the staged groups of entries lie
   uint64_t synced;          // records below this are in the logs and outlive power loss
-  uint64_t boot;            // BootId() under which the other words are the truth; 0: none
+  uint64_t page_cache;      // PageCacheId() under which the other words are the truth; 0: none
   uint64_t reserved;        // zero
 };
 static_assert(sizeof(BucketCounts) == 64, "a cache line, so that buckets do not share one");
@@ -137,9 +137,9 @@ enum class WordKind : uint32_t {
   kValuePlaces = 3,
   kKeyPlaces = 4,
   kSynced = 5,
-  kBoot = 6,
+  kPageCache = 6,
 };
-inline constexpr uint32_t kBootBits = 32;
+inline constexpr uint32_t kPageCacheBits = 32;
 
 // Staging: a group of a bucket is staged in one of its places; which one stands in the places
 // word, 4 bits for group g at position g % 8. A bucket usually gets by with its first two; one

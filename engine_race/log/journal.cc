@@ -3,25 +3,17 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
-#include <new>
-#include <system_error>
 #include <utility>
 
 #include "engine_race/base/checksum.h"
+#include "engine_race/base/guarded.h"
 #include "engine_race/base/sys.h"
+#include "engine_race/log/failure.h"
 
 namespace engine_race {
 namespace {
 
 constexpr uint64_t kFillPieceBytes = uint64_t{1} << 20;
-
-Status CopyOf(const Status& status) {
-  try {
-    return status;
-  } catch (const std::bad_alloc&) {
-    return Status(status.code(), {});
-  }
-}
 
 // Written with zeros, not merely reserved: a flush then has no metadata to write.
 Status FillWithZeros(const io::File& file, uint64_t size_bytes) {
@@ -66,12 +58,11 @@ Status Journal::Prepare(int dir_fd, uint64_t size_bytes, mode_t file_mode) {
   // Also of a journal that is there: whoever filled it may have come no further.
   ENGINE_RACE_RETURN_IF_ERROR(sys::Fsync(dir_fd));
   ENGINE_RACE_RETURN_IF_ERROR(BeginHalf(0));
-  try {
+  // A thread that cannot be had throws of memory or of the system.
+  return Guarded([this] {
     checkpointer_ = std::thread([this] { RunCheckpoints(); });
-  } catch (const std::system_error& error) {
-    return Status::OutOfMemory(std::string("journal: no thread: ") + error.what());
-  }
-  return Status::Ok();
+    return Status::Ok();
+  });
 }
 
 Journal::~Journal() {
@@ -131,14 +122,14 @@ void Journal::LeadBatch(uint32_t batch) {
     }
     if (first_ == nullptr) last_ = &first_;
   }
-  Status status;
-  try {
-    status = Commit();
-  } catch (const std::bad_alloc&) {
-    // While a failure was put into words: nothing is known of the batch.
-    must_checkpoint_ = true;
-    status = Status(Code::kOutOfMemory, {});
-  }
+  bool ended = false;
+  const Status status = Guarded([&] {
+    Status committed = Commit();
+    ended = true;
+    return committed;
+  });
+  // Memory was refused while a failure was put into words: nothing is known of the batch.
+  if (!ended) must_checkpoint_ = true;
   // Whatever happens, the others must not wait in vain.
   for (JournalRequest* request : taken_) request->status = CopyOf(status);
   // Release pairs with the acquire in AwaitDone. After it the requests are their owners' again.
@@ -158,9 +149,9 @@ Status Journal::Commit() {
     if (status.ok()) {
       // Relaxed, both here and below: statistics.
       flush_count_.fetch_add(1, std::memory_order_relaxed);
-      status = file_.DataSync();
+      status = Guarded([this] { return file_.DataSync(); });
       // Whatever the reason: nothing is known of what the device holds now.
-      if (status.code() == Code::kFull) status = Status::IOError(status.message());
+      if (!status.ok()) status = CopyAs(Code::kIOError, status);
     }
     if (status.ok()) {
       offset_ += bytes;
@@ -169,10 +160,10 @@ Status Journal::Commit() {
       return status;
     }
   }
-  if (status.code() == Code::kFull || status.code() == Code::kOutOfMemory) {
+  if (CanBeTriedAgain(status)) {
     must_checkpoint_ = true;
   } else {
-    failure_ = status;
+    failure_ = CopyOf(status);
     callbacks_.on_failure(status);
   }
   return status;

@@ -11,6 +11,10 @@
 namespace engine_race {
 namespace {
 
+// Of the journal, read at once: several small batches, and not much of a large one.
+constexpr uint64_t kWindowBytes = 128 * 1024;
+static_assert(kWindowBytes % format::kJournalBlockBytes == 0);
+
 std::pair<uint32_t, uint64_t> PlaceOf(const JournalReplay::Record& record) {
   return {record.descriptor.bucket, record.descriptor.slot};
 }
@@ -47,31 +51,42 @@ Status OpenJournal(int dir_fd, io::Access access, io::File* file, uint64_t* half
 Status JournalReplay::Read(int dir_fd, uint64_t store_id) {
   uint64_t half_bytes = 0;
   ENGINE_RACE_RETURN_IF_ERROR(OpenJournal(dir_fd, io::Access::kRead, &file_, &half_bytes));
-  for (uint32_t half = 0; half < format::kJournalHalves && half_bytes != 0; ++half) {
-    ENGINE_RACE_RETURN_IF_ERROR(ReadHalf(store_id, half * half_bytes, (half + 1) * half_bytes));
+  if (half_bytes == 0) return Status::Ok();
+  Region window;
+  ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(kWindowBytes, /*huge_pages=*/false, &window));
+  for (uint32_t half = 0; half < format::kJournalHalves; ++half) {
+    ENGINE_RACE_RETURN_IF_ERROR(
+        ReadHalf(store_id, half * half_bytes, (half + 1) * half_bytes, window));
   }
   std::sort(records_.begin(), records_.end(),
             [](const Record& a, const Record& b) { return PlaceOf(a) < PlaceOf(b); });
   return Status::Ok();
 }
 
-Status JournalReplay::ReadHalf(uint64_t store_id, uint64_t begin_offset, uint64_t end_offset) {
-  Region block;
-  ENGINE_RACE_RETURN_IF_ERROR(
-      Region::Allocate(format::kJournalBlockBytes, /*huge_pages=*/false, &block));
+// `window` is where the half is read into, some batches at a time.
+Status JournalReplay::ReadHalf(uint64_t store_id, uint64_t begin_offset, uint64_t end_offset,
+                               const Region& window) {
   uint64_t epoch = 0;
   uint64_t offset = begin_offset;
+  uint64_t window_end = begin_offset;
+  uint64_t window_begin = begin_offset;
   for (uint32_t number = 0; offset + format::kJournalBlockBytes <= end_offset; ++number) {
-    ENGINE_RACE_RETURN_IF_ERROR(file_.Read(block.data(), format::kJournalBlockBytes, offset));
+    if (offset >= window_end) {
+      window_begin = offset;
+      window_end = std::min(offset + kWindowBytes, end_offset);
+      ENGINE_RACE_RETURN_IF_ERROR(
+          file_.Read(window.data(), window_end - window_begin, window_begin));
+    }
+    char* const block = window.data() + (offset - window_begin);
     format::JournalHeader header;
-    if (!ParseHeader(block.data(), store_id, &header)) return Status::Ok();
+    if (!ParseHeader(block, store_id, &header)) return Status::Ok();
     if (number == 0) epoch = header.epoch;
     if (header.epoch != epoch || header.batch_number != number) return Status::Ok();
     offset += format::kJournalBlockBytes;
     for (uint32_t i = 0; i < header.record_count; ++i) {
       Record record;
       std::memcpy(&record.descriptor,
-                  block.data() + sizeof(header) + i * sizeof(format::JournalDescriptor),
+                  block + sizeof(header) + i * sizeof(format::JournalDescriptor),
                   sizeof(record.descriptor));
       record.value_offset = offset;
       const bool tombstone = (record.descriptor.entry.check >> format::kTombstoneShift & 1) != 0;
@@ -91,13 +106,14 @@ const JournalReplay::Record* JournalReplay::Find(uint32_t bucket, uint64_t slot)
   return found != records_.end() && PlaceOf(*found) == place ? &*found : nullptr;
 }
 
-uint64_t JournalReplay::EndSlot(uint32_t bucket) const {
-  const std::pair<uint32_t, uint64_t> behind(bucket + 1, 0);
-  auto found = std::lower_bound(
-      records_.begin(), records_.end(), behind,
-      [](const Record& record, const auto& wanted) { return PlaceOf(record) < wanted; });
-  if (found == records_.begin() || (--found)->descriptor.bucket != bucket) return 0;
-  return uint64_t{found->descriptor.slot} + 1;
+std::span<const JournalReplay::Record> JournalReplay::RecordsOf(uint32_t bucket) const {
+  const auto first_of = [this](uint32_t number) {
+    const std::pair<uint32_t, uint64_t> place(number, 0);
+    return std::lower_bound(
+        records_.begin(), records_.end(), place,
+        [](const Record& record, const auto& wanted) { return PlaceOf(record) < wanted; });
+  };
+  return {first_of(bucket), first_of(bucket + 1)};
 }
 
 Status JournalReplay::Erase(int dir_fd) {

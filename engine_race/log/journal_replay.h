@@ -1,12 +1,14 @@
-// What a commit journal holds after a power loss.
+// What a commit journal holds when its store is opened.
 //
 // Immutable once read; thread-safe then.
 #ifndef ENGINE_RACE_LOG_JOURNAL_REPLAY_H_
 #define ENGINE_RACE_LOG_JOURNAL_REPLAY_H_
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
+#include "engine_race/base/memory.h"
 #include "engine_race/base/status.h"
 #include "engine_race/io/file.h"
 #include "engine_race/log/format.h"
@@ -26,8 +28,13 @@ class JournalReplay {
 
   // The record of that slot, or null.
   const Record* Find(uint32_t bucket, uint64_t slot) const;
+  // Those of one bucket, in order of slot.
+  std::span<const Record> RecordsOf(uint32_t bucket) const;
   // One more than the highest slot that the journal holds of the bucket; 0 for none.
-  uint64_t EndSlot(uint32_t bucket) const;
+  uint64_t EndSlot(uint32_t bucket) const {
+    const std::span<const Record> records = RecordsOf(bucket);
+    return records.empty() ? 0 : uint64_t{records.back().descriptor.slot} + 1;
+  }
   // `buffer` takes kValueBytes, aligned to kIoAlignment.
   Status ReadValue(const Record& record, char* buffer) const {
     return file_.Read(buffer, kValueBytes, record.value_offset);
@@ -37,7 +44,8 @@ class JournalReplay {
   static Status Erase(int dir_fd);
 
  private:
-  Status ReadHalf(uint64_t store_id, uint64_t begin_offset, uint64_t end_offset);
+  Status ReadHalf(uint64_t store_id, uint64_t begin_offset, uint64_t end_offset,
+                  const Region& window);
 
   io::File file_;
   std::vector<Record> records_;  // by bucket and slot

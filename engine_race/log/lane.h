@@ -14,6 +14,12 @@
 
 namespace engine_race {
 
+// Which place a places word gives to a group.
+constexpr uint32_t PlaceInWord(uint32_t places_word, uint64_t group) {
+  const auto shift = static_cast<uint32_t>(group % format::kMaxPlaces) * format::kPlaceBits;
+  return (places_word >> shift) & ((uint32_t{1} << format::kPlaceBits) - 1);
+}
+
 class Lane {
  public:
   // As Open finds it: records [flushed_records, record_count) are staged, in the places that
@@ -24,6 +30,7 @@ class Lane {
     place_count_ = place_count;
     flushed_ = flushed_records;
     places_word_ = places_word;
+    places_ = {};
     for (uint32_t shift = 0; shift < format::kPlacesWordBits; shift += format::kPlaceBits) {
       if (((places_word >> shift) & kPlaceMask) >= format::kMaxPlaces) return false;
     }
@@ -42,7 +49,7 @@ class Lane {
   uint32_t places_word() const { return places_word_; }
 
   // Where the group of record `slot` is staged; the group must have begun and not be flushed.
-  uint32_t PlaceOf(uint64_t slot) const { return (places_word_ >> ShiftOf(slot)) & kPlaceMask; }
+  uint32_t PlaceOf(uint64_t slot) const { return PlaceInWord(places_word_, slot / group_records_); }
 
   bool BeginsGroup(uint64_t slot) const { return slot % group_records_ == 0; }
 

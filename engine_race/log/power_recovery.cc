@@ -1,5 +1,4 @@
-// What Open does with buckets whose counts are not of this boot of the machine, or whose store has
-// seen a flush fail.
+// What Open does when the counts may not be the truth: see FindDoubt and what recovery.cc verifies.
 //
 // Nothing past a bucket's synced count is taken on trust then. What verifies, from wherever a copy
 // of it survived, is put into the logs; the bucket ends at the first slot that does not; and what
@@ -13,17 +12,16 @@
 #include <vector>
 
 #include "engine_race/base/memory.h"
-#include "engine_race/base/parallel.h"
-#include "engine_race/base/sys.h"
 #include "engine_race/log/bucket_log.h"
+#include "engine_race/log/each_bucket.h"
 #include "engine_race/log/journal_replay.h"
 #include "engine_race/log/key_log_cut.h"
+#include "engine_race/log/record_check.h"
 #include "engine_race/log/tail.h"
 
 namespace engine_race {
 namespace {
 
-constexpr uint32_t kMaxThreads = 16;
 constexpr uint64_t kEntryBytes = sizeof(format::KeyEntry);
 constexpr uint64_t kPageEntries = kIoAlignment / kEntryBytes;
 
@@ -113,89 +111,78 @@ Status RestageGroups(const StoreFiles& files, Staging* staging, uint32_t bucket,
                                    geometry.ValuePlaceOffset(bucket, 0));
 }
 
-// Calls `work` for each of the buckets, from several threads.
-Status ForEachBucket(const std::vector<uint32_t>& buckets,
-                     const std::function<Status(uint32_t bucket)>& work) {
-  std::atomic<size_t> next{0};
-  const auto count = static_cast<uint32_t>(std::min<size_t>(kMaxThreads, buckets.size()));
-  return RunParallel(count, [&](uint32_t) {
-    for (size_t i = next.fetch_add(1); i < buckets.size(); i = next.fetch_add(1)) {
-      ENGINE_RACE_RETURN_IF_ERROR(work(buckets[i]));
-    }
-    return Status::Ok();
-  });
-}
-
 // The state of a bucket that ends at `cut`, with all of it in the logs.
-BucketState StateAt(const Geometry& geometry, uint64_t cut, uint32_t boot_id) {
+BucketState StateAt(const Geometry& geometry, uint64_t cut, uint32_t page_cache_id) {
   BucketState state;
   state.record_count = cut;
   state.synced_count = cut;
   state.flushed_value_count = cut - cut % geometry.values_per_group();
   state.flushed_key_count = cut - cut % geometry.keys_per_group();
-  state.boot_id = boot_id;
+  state.page_cache_id = page_cache_id;
   return state;
+}
+
+// *readable: every record of the bucket past the synced ones is where readers look for it, and the
+// journal holds none besides.
+Status IsReadable(const StoreFiles& files, const Staging& staging, const JournalReplay& journal,
+                  uint32_t bucket, const BucketState& state, bool* readable) {
+  *readable = false;
+  if (journal.EndSlot(bucket) > state.record_count) return Status::Ok();
+  RecordCheck check(files, staging, bucket, state);
+  ENGINE_RACE_RETURN_IF_ERROR(check.Init());
+  return check.ReadersFind(state.synced_count, state.record_count, readable);
 }
 
 }  // namespace
 
-// *readable after a failure: nothing could be changed, and nothing need be for reading, because all
-// that the counts promise is there.
-Status BucketLog::RecoverFromPowerLoss(uint32_t boot_id, std::vector<BucketState>* states,
-                                       bool* readable) {
+// *readable after a failure: nothing could be changed, and nothing need be for reading.
+Status BucketLog::RecoverFromPowerLoss(uint32_t page_cache_id, const JournalReplay& journal,
+                                       std::vector<BucketState>* states, bool* readable) {
   *readable = false;
   std::vector<uint32_t> doubtful;
   for (uint32_t index = 0; index < geometry().bucket_count; ++index) {
-    const BucketState& state = (*states)[index];
-    if (!state.damaged && (boot_id == 0 || state.boot_id != boot_id)) doubtful.push_back(index);
+    if (!(*states)[index].damaged) doubtful.push_back(index);
   }
-  if (doubtful.empty()) return Status::Ok();
-
-  JournalReplay journal;
-  ENGINE_RACE_RETURN_IF_ERROR(journal.Read(files_.directory.get(), store_id()));
   std::vector<uint64_t> cuts(geometry().bucket_count);
-  std::mutex failure_mutex;
-  Status failure;
-  ENGINE_RACE_RETURN_IF_ERROR(ForEachBucket(doubtful, [&](uint32_t index) {
+  Status repaired = RepairLogs(journal, *states, doubtful, &cuts);
+  if (repaired.ok()) return SettleTails(page_cache_id, doubtful, cuts, journal, states);
+  // A full disk is for the user to mend before anything is written.
+  if (repaired.code() == Code::kFull) return repaired;
+  std::atomic<bool> all_readable{true};
+  const Status looked = ForEachBucket(doubtful, [&](uint32_t index) {
+    bool found = false;
+    Status read = IsReadable(files_, staging_, journal, index, (*states)[index], &found);
+    if (!found) all_readable.store(false);
+    return read;
+  });
+  *readable = looked.ok() && all_readable.load();
+  return repaired;
+}
+
+// Brings into the logs, durably, what is left of the buckets' tails, and ends the journal. cuts[i]
+// is where bucket i ends.
+Status BucketLog::RepairLogs(const JournalReplay& journal, const std::vector<BucketState>& states,
+                             const std::vector<uint32_t>& buckets, std::vector<uint64_t>* cuts) {
+  ENGINE_RACE_RETURN_IF_ERROR(ForEachBucket(buckets, [&](uint32_t index) {
     TailReader reader(files_, staging_, journal);
     LogRepair repair(files_, index);
     ENGINE_RACE_RETURN_IF_ERROR(reader.Init());
     ENGINE_RACE_RETURN_IF_ERROR(repair.Init());
-    // Where nothing can be written, the walk still tells what is there.
-    Status repaired;
-    const auto take = [&](const TailRecord& found) {
-      if (repaired.ok()) repaired = repair.Take(found);
-      return Status::Ok();
-    };
-    ENGINE_RACE_RETURN_IF_ERROR(reader.Walk(index, (*states)[index], take, &cuts[index]));
-    if (repaired.ok()) repaired = repair.Finish();
-    if (!repaired.ok()) {
-      const std::lock_guard<std::mutex> lock(failure_mutex);
-      failure = std::move(repaired);
-    }
-    return Status::Ok();
+    const auto take = [&repair](const TailRecord& found) { return repair.Take(found); };
+    ENGINE_RACE_RETURN_IF_ERROR(reader.Walk(index, states[index], take, &(*cuts)[index]));
+    return repair.Finish();
   }));
-  // A full disk is for the user to mend before anything is written.
-  *readable = failure.code() != Code::kFull &&
-              std::all_of(doubtful.begin(), doubtful.end(), [&](uint32_t index) {
-                return cuts[index] == (*states)[index].record_count &&
-                       journal.EndSlot(index) <= cuts[index];
-              });
-  ENGINE_RACE_RETURN_IF_ERROR(failure);
   ENGINE_RACE_RETURN_IF_ERROR(FlushLogs());
-  ENGINE_RACE_RETURN_IF_ERROR(JournalReplay::Erase(files_.directory.get()));
-  // From here on staging changes.
-  *readable = false;
-  return SettleTails(boot_id, doubtful, cuts, journal, states);
+  return JournalReplay::Erase(files_.directory.get());
 }
 
 // Makes the cuts durable and writes the counts anew.
-Status BucketLog::SettleTails(uint32_t boot_id, const std::vector<uint32_t>& doubtful,
+Status BucketLog::SettleTails(uint32_t page_cache_id, const std::vector<uint32_t>& doubtful,
                               const std::vector<uint64_t>& cuts, const JournalReplay& journal,
                               std::vector<BucketState>* states) {
   ENGINE_RACE_RETURN_IF_ERROR(CutKeyLogs({doubtful, cuts, *states}, options_.file_mode, &files_));
   ENGINE_RACE_RETURN_IF_ERROR(ForEachBucket(doubtful, [&](uint32_t index) {
-    return RestageGroups(files_, &staging_, index, StateAt(geometry(), cuts[index], boot_id));
+    return RestageGroups(files_, &staging_, index, StateAt(geometry(), cuts[index], page_cache_id));
   }));
   for (const io::File& file : files_.key_files) ENGINE_RACE_RETURN_IF_ERROR(Flush(file));
   ENGINE_RACE_RETURN_IF_ERROR(Flush(files_.staged_keys));
@@ -209,16 +196,14 @@ Status BucketLog::SettleTails(uint32_t boot_id, const std::vector<uint32_t>& dou
     const uint64_t known_end = std::max(state.record_count, journal.EndSlot(index));
     kept_count += cut - state.synced_count;
     lost_count += known_end - std::min(cut, known_end);
-    state = StateAt(geometry(), cut, boot_id);
+    state = StateAt(geometry(), cut, page_cache_id);
     ENGINE_RACE_RETURN_IF_ERROR(staging_.WriteLine(index, state));
   }
   ENGINE_RACE_RETURN_IF_ERROR(Flush(files_.counts));
   if (kept_count + lost_count > 0) {
     Log(options_.log, lost_count > 0 ? LogLevel::kWarning : LogLevel::kInfo,
-        "after a restart of the machine or a failed flush: of the records written since the last "
-        "sync " +
-            std::to_string(kept_count) + " are kept and at least " + std::to_string(lost_count) +
-            " lost");
+        "of the records written since the last sync " + std::to_string(kept_count) +
+            " are kept and at least " + std::to_string(lost_count) + " lost");
   }
   return Status::Ok();
 }

@@ -3,38 +3,88 @@
 // A group that was full but not yet counted as flushed may be in the log or not; writing it once
 // more from staging is right either way, because its place has not been given away since. So
 // recovery can be killed and begun again at any point. Partial groups stay where they are.
+//
+// Staging is verified before it is written over a log: page caches get lost in ways that no id
+// shows, and what staging holds then is old or empty while the log may hold synced records.
+#include <algorithm>
+#include <atomic>
 #include <string>
 
+#include "engine_race/base/guarded.h"
 #include "engine_race/base/memory.h"
-#include "engine_race/base/sys.h"
 #include "engine_race/log/bucket_log.h"
+#include "engine_race/log/doubt.h"
+#include "engine_race/log/each_bucket.h"
+#include "engine_race/log/failure.h"
+#include "engine_race/log/journal_replay.h"
+#include "engine_race/log/page_cache.h"
+#include "engine_race/log/record_check.h"
 
 namespace engine_race {
 
 Status BucketLog::Recover() {
   std::vector<BucketState> states;
   ENGINE_RACE_RETURN_IF_ERROR(staging_.ReadCounts(&states));
-  bool readable = false;
-  const Status recovered = RecoverFromPowerLoss(sys::BootId(), &states, &readable);
-  if (!recovered.ok()) {
-    if (!readable) return recovered;
-    Latch(recovered);
+  JournalReplay journal;
+  ENGINE_RACE_RETURN_IF_ERROR(journal.Read(files_.directory.get(), store_id()));
+  const char* doubt = nullptr;
+  ENGINE_RACE_RETURN_IF_ERROR(FindDoubt(files_, staging_, journal, states, &doubt));
+  if (doubt == nullptr) {
+    for (uint32_t index = 0; index < states.size(); ++index) AdoptState(index, states[index]);
+    ENGINE_RACE_RETURN_IF_ERROR(CheckStagingToWrite(&doubt));
   }
+  if (doubt != nullptr) ENGINE_RACE_RETURN_IF_ERROR(RecoverInDoubt(doubt, journal, &states));
   for (uint32_t index = 0; index < geometry().bucket_count; ++index) {
-    AdoptState(index, states[index]);
     if (buckets_[index].damaged) {
       Log(options_.log, LogLevel::kError, RefuseBadBucket(index).message());
       continue;
     }
-    for (const LaneKind kind : {LaneKind::kValues, LaneKind::kKeys}) {
-      const Status recovered = RecoverLane(index, kind);
-      if (recovered.ok()) continue;
-      // The group stays staged and readable: the store opens, for reading at least.
-      Log(options_.log, LogLevel::kWarning,
-          "bucket " + std::to_string(index) +
-              ": a full group could not be written to its log: " + recovered.ToString());
-      if (recovered.code() != Code::kFull) Latch(recovered);
+    WriteFullGroups(index);
+  }
+  return Status::Ok();
+}
+
+// *doubt when what this opening is going to write to the logs from staging does not verify: full
+// groups, and in the durable sync modes, which begin with a Sync, all unsynced ones.
+Status BucketLog::CheckStagingToWrite(const char** doubt) {
+  std::vector<uint32_t> writing;
+  for (uint32_t index = 0; index < geometry().bucket_count; ++index) {
+    const Bucket& bucket = buckets_[index];
+    if (bucket.damaged || bucket.staging_verified) continue;
+    FullGroup full;
+    if (FindIdleGroup(bucket, &full) ||
+        (options_.sync_mode != SyncMode::kNone && bucket.record_count != bucket.synced_count)) {
+      writing.push_back(index);
     }
+  }
+  std::atomic<bool> all_verify{true};
+  ENGINE_RACE_RETURN_IF_ERROR(ForEachBucket(writing, [&](uint32_t index) {
+    Bucket& bucket = buckets_[index];
+    const Status verified = VerifyStaging(index, &bucket.staging_verified);
+    // What cannot be read is not written either: the bucket's first write meets it again.
+    if (verified.code() == Code::kIOError) return Status::Ok();
+    ENGINE_RACE_RETURN_IF_ERROR(verified);
+    if (!bucket.staging_verified) all_verify.store(false);
+    return Status::Ok();
+  }));
+  if (!all_verify.load()) *doubt = "staging lacks what the counts promise";
+  return Status::Ok();
+}
+
+// Trusts nothing past the synced counts. A store that cannot be written to opens for reading when
+// all that its counts promise is in place.
+Status BucketLog::RecoverInDoubt(const char* doubt, const JournalReplay& journal,
+                                 std::vector<BucketState>* states) {
+  Log(options_.log, LogLevel::kInfo,
+      std::string(doubt) + ": what was written since the last sync is verified");
+  bool readable = false;
+  Status recovered = RecoverFromPowerLoss(PageCacheId(files_), journal, states, &readable);
+  if (!recovered.ok() && !readable) return recovered;
+  if (!recovered.ok()) Latch(recovered);
+  for (uint32_t index = 0; index < states->size(); ++index) {
+    AdoptState(index, (*states)[index]);
+    // Staged anew, from the logs, unless nothing may be written at all.
+    buckets_[index].staging_verified = true;
   }
   return Status::Ok();
 }
@@ -51,11 +101,60 @@ void BucketLog::AdoptState(uint32_t index, const BucketState& state) {
   if (bucket.damaged) return;
   bucket.record_count = state.record_count;
   bucket.synced_count = state.synced_count;
+  bucket.staging_verified = state.flushed_key_count == state.record_count &&
+                            state.flushed_value_count == state.record_count;
   bucket.reserved_key_bytes = state.flushed_key_count * sizeof(format::KeyEntry);
   bucket.reserved_value_bytes = state.flushed_value_count * kValueBytes;
   // Relaxed: no other thread has seen the log yet.
   bucket.published_count.store(state.record_count, std::memory_order_relaxed);
-  bucket.published_flushed_values.store(state.flushed_value_count, std::memory_order_relaxed);
+  // What is synced of an unfinished group lies in the log as well, and is safer there.
+  bucket.published_flushed_values.store(std::max(state.flushed_value_count, state.synced_count),
+                                        std::memory_order_relaxed);
+}
+
+// Of what this opening has found staged; for a bucket that has taken no record since.
+Status BucketLog::VerifyStaging(uint32_t index, bool* verified) const {
+  const Bucket& bucket = buckets_[index];
+  BucketState state;
+  state.record_count = bucket.record_count;
+  state.flushed_value_count = bucket.values.flushed();
+  state.flushed_key_count = bucket.keys.flushed();
+  state.value_places = bucket.values.places_word();
+  state.key_places = bucket.keys.places_word();
+  state.synced_count = bucket.synced_count;
+  RecordCheck check(files_, staging_, index, state);
+  ENGINE_RACE_RETURN_IF_ERROR(check.Init());
+  return check.StagingVerifies(verified);
+}
+
+// Before the first write to the bucket, under its lock.
+Status BucketLog::RequireVerifiedStaging(uint32_t index) {
+  Bucket& bucket = buckets_[index];
+  ENGINE_RACE_RETURN_IF_ERROR(VerifyStaging(index, &bucket.staging_verified));
+  if (bucket.staging_verified) return Status::Ok();
+  // The next opening verifies everything, and nothing is written to the logs before that.
+  Status failure = Guarded([&] {
+    return Status::Corruption("bucket " + std::to_string(index) +
+                              ": staging lacks what the counts promise; reopen the store");
+  });
+  Poison(failure);
+  return failure;
+}
+
+// The groups that were full already. One that cannot be written stays staged and readable: the
+// store opens, for reading at least.
+void BucketLog::WriteFullGroups(uint32_t index) {
+  if (!buckets_[index].staging_verified) return;
+  for (const LaneKind kind : {LaneKind::kValues, LaneKind::kKeys}) {
+    // Acquire pairs with the release in Latch.
+    if (latched_.load(std::memory_order_acquire)) return;
+    const Status written = RecoverLane(index, kind);
+    if (written.ok()) continue;
+    Log(options_.log, LogLevel::kWarning,
+        "bucket " + std::to_string(index) +
+            ": a full group could not be written to its log: " + written.ToString());
+    if (!CanBeTriedAgain(written)) Latch(written);
+  }
 }
 
 Status BucketLog::RecoverLane(uint32_t index, LaneKind kind) {
@@ -80,7 +179,7 @@ Status BucketLog::RecoverLane(uint32_t index, LaneKind kind) {
           staging_.ReadKeys(index, place, 0, lane.group_records(),
                             reinterpret_cast<format::KeyEntry*>(group.data())));
       ENGINE_RACE_RETURN_IF_ERROR(
-          KeyFile(index).Write(group.data(), group_bytes, KeyOffset(index, first)));
+          WriteKeys(index, KeyOffset(index, first), group_bytes, group.data()));
     }
     lane.BeginWrite(full.group);
     FinishWrite(index, full, Status::Ok());

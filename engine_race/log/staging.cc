@@ -26,7 +26,7 @@ format::BucketCounts EncodeCounts(uint64_t store_id, uint32_t bucket, const Buck
   line.value_places = word_of(format::WordKind::kValuePlaces, state.value_places);
   line.key_places = word_of(format::WordKind::kKeyPlaces, state.key_places);
   line.synced = word_of(format::WordKind::kSynced, state.synced_count);
-  line.boot = word_of(format::WordKind::kBoot, state.boot_id);
+  line.page_cache = word_of(format::WordKind::kPageCache, state.page_cache_id);
   return line;
 }
 
@@ -77,7 +77,8 @@ BucketState Staging::Decode(uint32_t bucket, const format::BucketCounts& line) c
   state.key_places =
       static_cast<uint32_t>(payload_of(format::WordKind::kKeyPlaces, line.key_places));
   state.synced_count = payload_of(format::WordKind::kSynced, line.synced);
-  state.boot_id = static_cast<uint32_t>(payload_of(format::WordKind::kBoot, line.boot));
+  state.page_cache_id =
+      static_cast<uint32_t>(payload_of(format::WordKind::kPageCache, line.page_cache));
   // That what is staged fits into the places is for the lanes to say.
   const auto fits = [&state](uint64_t flushed, uint64_t group) {
     return flushed % group == 0 && flushed <= state.record_count;

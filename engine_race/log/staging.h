@@ -32,7 +32,7 @@ struct BucketState {
   uint32_t value_places = 0;
   uint32_t key_places = 0;
   uint64_t synced_count = 0;
-  uint32_t boot_id = 0;
+  uint32_t page_cache_id = 0;
   bool damaged = false;
 };
 

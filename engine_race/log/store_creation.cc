@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine_race/log/format.h"
+#include "engine_race/log/page_cache.h"
 #include "engine_race/log/path_marker.h"
 #include "engine_race/log/planned_files.h"
 #include "engine_race/log/staging.h"
@@ -84,12 +85,12 @@ Status HoldsRecords(int dir_fd, bool* holds, bool* remains) {
   }
 }
 
-// Every bucket is empty, and that is the truth in this boot of the machine.
+// Every bucket is empty, and that is the truth in this page cache.
 Status WriteEmptyCounts(const StoreFiles& files) {
   const Geometry& geometry = files.identity.geometry;
   std::vector<char> bytes(geometry.staging_counts_bytes());
   BucketState empty;
-  empty.boot_id = sys::BootId();
+  empty.page_cache_id = PageCacheId(files);
   for (uint32_t bucket = 0; bucket < geometry.bucket_count; ++bucket) {
     const format::BucketCounts line = EncodeCounts(files.identity.store_id, bucket, empty);
     std::memcpy(bytes.data() + bucket * sizeof(line), &line, sizeof(line));

@@ -11,6 +11,7 @@
 #include "engine_race/base/guarded.h"
 #include "engine_race/base/memory.h"
 #include "engine_race/log/bucket_log.h"
+#include "engine_race/log/failure.h"
 
 namespace engine_race {
 
@@ -63,6 +64,7 @@ Status BucketLog::SyncBucket(uint32_t index, uint64_t* target) {
   Bucket& bucket = buckets_[index];
   std::unique_lock<std::mutex> lock(bucket.mutex);
   if (bucket.record_count == bucket.synced_count) return Status::Ok();
+  if (!bucket.staging_verified) ENGINE_RACE_RETURN_IF_ERROR(RequireVerifiedStaging(index));
   *target = bucket.record_count;
   for (const LaneKind kind : {LaneKind::kValues, LaneKind::kKeys}) {
     Lane& lane = LaneOf(&bucket, kind);
@@ -99,8 +101,10 @@ Status BucketLog::WritePartialGroup(uint32_t index, LaneKind kind, uint64_t targ
   Status written;
   if (kind == LaneKind::kValues) {
     lock->unlock();
-    written = WriteValues(index, first, target - first,
-                          staging_.ValuePlace(index, place) + first_in_group * kValueBytes);
+    written = Guarded([&] {
+      return WriteValues(index, first, target - first,
+                         staging_.ValuePlace(index, place) + first_in_group * kValueBytes);
+    });
   } else {
     // Whole pages, copied: entries are still being added to the last one.
     constexpr uint64_t kEntryBytes = sizeof(format::KeyEntry);
@@ -108,7 +112,7 @@ Status BucketLog::WritePartialGroup(uint32_t index, LaneKind kind, uint64_t targ
     const uint64_t used = (target - group * lane.group_records()) * kEntryBytes;
     const uint64_t end = (used + kIoAlignment - 1) / kIoAlignment * kIoAlignment;
     Region pages;
-    written = Region::Allocate(end - begin, /*huge_pages=*/false, &pages);
+    written = Guarded([&] { return Region::Allocate(end - begin, /*huge_pages=*/false, &pages); });
     if (written.ok()) {
       std::memcpy(pages.data(),
                   reinterpret_cast<const char*>(staging_.KeyPlace(index, place)) + begin,
@@ -116,15 +120,15 @@ Status BucketLog::WritePartialGroup(uint32_t index, LaneKind kind, uint64_t targ
     }
     lock->unlock();
     if (written.ok()) {
-      written = WriteKeys(index, KeyOffset(index, group * lane.group_records()) + begin,
-                          end - begin, pages.data());
+      written = Guarded([&] {
+        return WriteKeys(index, KeyOffset(index, group * lane.group_records()) + begin, end - begin,
+                         pages.data());
+      });
     }
   }
   lock->lock();
   lane.EndPartialWrite(group);
-  if (!written.ok() && written.code() != Code::kFull && written.code() != Code::kOutOfMemory) {
-    Latch(written);
-  }
+  if (!written.ok() && !CanBeTriedAgain(written)) Latch(written);
   bucket.written.notify_all();
   // Who filled the group meanwhile has found it taken. A failure is for the next writer to find.
   const Status rest = WriteIdleGroups(index, lock);
@@ -140,30 +144,31 @@ Status BucketLog::FlushLogs() {
         Flush(i < key_files ? files_.key_files[i]
                             : files_.values.file(static_cast<uint32_t>(i - key_files))));
   }
-  return PoisonUnlessFlushed(files_.values.FlushMaps());
+  return PoisonUnlessFlushed(Guarded([this] { return files_.values.FlushMaps(); }));
 }
 
 // A flush that fails, for whatever reason, may have marked the pages clean: trying again would
 // succeed and mean nothing.
-Status BucketLog::Flush(const io::File& file) {
+Status BucketLog::Flush(const io::File& file) noexcept {
   // Relaxed: a statistic.
   flush_count_.fetch_add(1, std::memory_order_relaxed);
-  return PoisonUnlessFlushed(file.DataSync());
+  return PoisonUnlessFlushed(Guarded([&] { return file.DataSync(); }));
 }
 
-Status BucketLog::PoisonUnlessFlushed(const Status& flushed) {
-  if (flushed.ok()) return flushed;
-  const Status failure = Status::IOError(flushed.message());
+Status BucketLog::PoisonUnlessFlushed(const Status& flushed) noexcept {
+  if (flushed.ok()) return Status::Ok();
+  Status failure = CopyAs(Code::kIOError, flushed);
   Poison(failure);
   return failure;
 }
 
 // Ends all writing, and makes the next opening verify whatever is not synced.
-void BucketLog::Poison(const Status& status) {
+// One bucket without a page cache id is enough for that, so it may end halfway.
+void BucketLog::Poison(const Status& status) noexcept {
   Latch(status);
-  if (!staging_.ReserveCounts().ok()) return;
+  if (!Guarded([this] { return staging_.ReserveCounts(); }).ok()) return;
   for (uint32_t index = 0; index < geometry().bucket_count; ++index) {
-    if (!buckets_[index].damaged) staging_.PublishWord(index, format::WordKind::kBoot, 0);
+    if (!buckets_[index].damaged) staging_.PublishWord(index, format::WordKind::kPageCache, 0);
   }
 }
 

@@ -4,16 +4,9 @@
 #include <array>
 #include <cstring>
 
+#include "engine_race/log/lane.h"
+
 namespace engine_race {
-namespace {
-
-// Which place the places word gives to a group.
-uint32_t PlaceOf(uint32_t places_word, uint64_t group) {
-  const auto shift = static_cast<uint32_t>(group % format::kMaxPlaces) * format::kPlaceBits;
-  return (places_word >> shift) & ((1U << format::kPlaceBits) - 1);
-}
-
-}  // namespace
 
 Status TailReader::Init() {
   ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(kMinGroupBytes, false, &logged_keys_));
@@ -43,7 +36,7 @@ Status TailReader::LoadKeys(uint64_t page_slot) {
   const Geometry& geometry = files_.identity.geometry;
   ENGINE_RACE_RETURN_IF_ERROR(files_.KeyFile(bucket_).Read(logged_keys_.data(), kMinGroupBytes,
                                                            geometry.KeyOffset(bucket_, page_slot)));
-  const uint32_t place = PlaceOf(state_.key_places, page_slot / geometry.keys_per_group());
+  const uint32_t place = PlaceInWord(state_.key_places, page_slot / geometry.keys_per_group());
   if (place >= format::kKeyPlaces) {
     std::memset(staged_keys_.data(), 0, kMinGroupBytes);
     return Status::Ok();
@@ -88,7 +81,7 @@ Status TailReader::FindValue(uint64_t slot, const char* logged, TailRecord* foun
     found->value = logged;
     return Status::Ok();
   }
-  const uint32_t place = PlaceOf(state_.value_places, slot / geometry.values_per_group());
+  const uint32_t place = PlaceInWord(state_.value_places, slot / geometry.values_per_group());
   if (place < format::kValuePlaces) {
     ENGINE_RACE_RETURN_IF_ERROR(staging_.ReadValues(
         bucket_, place, slot % geometry.values_per_group(), 1, other_value_.data()));

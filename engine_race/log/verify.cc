@@ -8,7 +8,7 @@
 
 #include "engine_race/base/memory.h"
 #include "engine_race/base/parallel.h"
-#include "engine_race/base/sys.h"
+#include "engine_race/log/doubt.h"
 #include "engine_race/log/entry_codec.h"
 #include "engine_race/log/journal_replay.h"
 #include "engine_race/log/lane.h"
@@ -37,7 +37,8 @@ struct Walk {
   const StoreFiles& files;
   Staging staging;
   JournalReplay journal;
-  uint32_t boot_id = 0;
+  // Whether the counts are the truth, or good for what is synced alone.
+  bool trusted = false;
   std::vector<BucketState> states;
   BadRecordFn on_bad;
   std::mutex mutex;
@@ -66,14 +67,12 @@ class BucketVerifier {
                      "the counts do not match their checks"});
       return Status::Ok();
     }
-    // Without the boot that they were written in the counts are good for what is synced.
-    trusted_ = walk_->boot_id != 0 && state_.boot_id == walk_->boot_id;
-    const uint64_t end = trusted_ ? state_.record_count : state_.synced_count;
+    const uint64_t end = walk_->trusted ? state_.record_count : state_.synced_count;
     uint64_t cut = end;
     for (uint64_t begin = 0; begin < end; begin += kPieceRecords) {
       VerifyPiece(begin, std::min(begin + kPieceRecords, end));
     }
-    if (!trusted_) {
+    if (!walk_->trusted) {
       const auto no_change = [](const TailRecord&) { return Status::Ok(); };
       ENGINE_RACE_RETURN_IF_ERROR(tail_.Walk(bucket, state_, no_change, &cut));
     }
@@ -172,7 +171,7 @@ class BucketVerifier {
   // What is synced of an unfinished group lies in the log and in staging, and reads take the latter
   // for as long as the counts are trusted.
   void VerifyStagedKey(uint64_t slot, const format::KeyEntry& logged) {
-    if (!trusted_ || slot < state_.flushed_key_count || slot >= state_.synced_count) return;
+    if (!walk_->trusted || slot < state_.flushed_key_count || slot >= state_.synced_count) return;
     format::KeyEntry staged;
     const Status read = walk_->staging.ReadKeys(bucket_, key_lane_.PlaceOf(slot),
                                                 slot % geometry_.keys_per_group(), 1, &staged);
@@ -185,7 +184,7 @@ class BucketVerifier {
 
   // Into `buffer`.
   void VerifyStagedValue(uint64_t slot, uint32_t value_sum, char* buffer) {
-    if (!trusted_ || slot < state_.flushed_value_count || slot >= state_.synced_count) return;
+    if (!walk_->trusted || slot < state_.flushed_value_count || slot >= state_.synced_count) return;
     const Status read = walk_->staging.ReadValues(bucket_, value_lane_.PlaceOf(slot),
                                                   slot % geometry_.values_per_group(), 1, buffer);
     if (!read.ok()) {
@@ -203,7 +202,6 @@ class BucketVerifier {
   // Of the bucket at hand.
   uint32_t bucket_ = 0;
   BucketState state_;
-  bool trusted_ = false;
   Lane value_lane_;
   Lane key_lane_;
 };
@@ -215,10 +213,12 @@ Status VerifyStore(const std::string& dir, VerifyReport* report, const BadRecord
   StoreFiles files;
   ENGINE_RACE_RETURN_IF_ERROR(OpenStoreFilesToRead(dir, &files, paths));
   Walk walk(files);
-  walk.boot_id = sys::BootId();
   walk.on_bad = on_bad;
   ENGINE_RACE_RETURN_IF_ERROR(walk.staging.ReadCounts(&walk.states));
   ENGINE_RACE_RETURN_IF_ERROR(walk.journal.Read(files.directory.get(), files.identity.store_id));
+  const char* doubt = nullptr;
+  ENGINE_RACE_RETURN_IF_ERROR(FindDoubt(files, walk.staging, walk.journal, walk.states, &doubt));
+  walk.trusted = doubt == nullptr;
   const uint32_t bucket_count = files.identity.geometry.bucket_count;
   std::atomic<uint32_t> next{0};
   const Status walked = RunParallel(std::min(kMaxThreads, bucket_count), [&](uint32_t) {

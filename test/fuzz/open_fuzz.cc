@@ -90,7 +90,7 @@ class Damaged {
   Damaged(const BaseStore& base, bool other_boot)
       : base_(base), image_(base.image), other_boot_(other_boot) {
     for (uint32_t b = 0; other_boot && b < base.layout.geometry().bucket_count; ++b) {
-      PutCountsWord(b, format::WordKind::kBoot, 0);
+      PutCountsWord(b, format::WordKind::kPageCache, 0);
     }
     sound_counts_ = image_.file(format::kStagingCountsName);
   }

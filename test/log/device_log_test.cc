@@ -118,7 +118,7 @@ class DeviceLogTest : public testing::Test {
       std::filesystem::resize_file(path, size);
     }
     for (uint32_t bucket = 0; bucket < options_.bucket_count; ++bucket) {
-      SetWord(Dir(), store_id, bucket, format::WordKind::kBoot, kAnotherBoot);
+      SetWord(Dir(), store_id, bucket, format::WordKind::kPageCache, kAnotherBoot);
     }
   }
 

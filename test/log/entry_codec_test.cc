@@ -117,7 +117,7 @@ TEST(CountWordTest, RoundTripAndDamage) {
 
 TEST(CountWordTest, ZeroIsNoWordThatAnybodyWrites) {
   uint64_t payload = 0;
-  for (uint32_t kind = 0; kind <= static_cast<uint32_t>(format::WordKind::kBoot); ++kind) {
+  for (uint32_t kind = 0; kind <= static_cast<uint32_t>(format::WordKind::kPageCache); ++kind) {
     const auto word_kind = static_cast<format::WordKind>(kind);
     EXPECT_FALSE(DecodeWord(kStore, 9, word_kind, 0, PayloadBits(word_kind), &payload)) << kind;
     const uint64_t word = EncodeWord(kStore, 9, word_kind, 0, PayloadBits(word_kind));

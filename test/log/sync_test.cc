@@ -31,7 +31,7 @@ void AppendMany(BucketLog* log, uint64_t begin, uint64_t end) {
 
 void Restart(const std::string& dir, uint64_t store_id, uint32_t bucket_count = 4) {
   for (uint32_t bucket = 0; bucket < bucket_count; ++bucket) {
-    SetWord(dir, store_id, bucket, format::WordKind::kBoot, kAnotherBoot);
+    SetWord(dir, store_id, bucket, format::WordKind::kPageCache, kAnotherBoot);
   }
 }
 

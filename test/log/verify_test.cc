@@ -125,7 +125,7 @@ TEST_F(VerifyTest, DamagedCountsAreOneFindingForTheWholeBucket) {
 TEST_F(VerifyTest, WhatPowerLossTookIsCountedAndNotBad) {
   const std::string zeros(kValueBytes, '\0');
   Overwrite(dir_.Join("value_00"), zeros.data(), zeros.size(), value_offset_);
-  SetWord(dir_.path(), store_id_, 0, format::WordKind::kBoot, 12345);
+  SetWord(dir_.path(), store_id_, 0, format::WordKind::kPageCache, 12345);
   const Status status = Run();
   EXPECT_TRUE(status.ok()) << status.ToString();
   EXPECT_EQ(report_.record_count, 12u);

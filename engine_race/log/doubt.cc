@@ -1,0 +1,65 @@
+#include "engine_race/log/doubt.h"
+
+#include <atomic>
+#include <span>
+
+#include "engine_race/log/each_bucket.h"
+#include "engine_race/log/lane.h"
+#include "engine_race/log/page_cache.h"
+#include "engine_race/log/record_check.h"
+
+namespace engine_race {
+namespace {
+
+// *agrees: each of the records that the journal holds of a bucket is where its counts say.
+Status CompareWithCounts(const StoreFiles& files, const Staging& staging, uint32_t bucket,
+                         const BucketState& state, std::span<const JournalReplay::Record> records,
+                         bool* agrees) {
+  *agrees = records.empty() || records.back().descriptor.slot < state.record_count;
+  RecordCheck check(files, staging, bucket, state);
+  bool ready = false;
+  for (size_t i = 0; i < records.size() && *agrees; ++i) {
+    const uint64_t slot = records[i].descriptor.slot;
+    if (slot < state.synced_count) continue;
+    if (!ready) ENGINE_RACE_RETURN_IF_ERROR(check.Init());
+    ready = true;
+    const Status read = check.ReadersFind(slot, slot + 1, agrees);
+    // A sector that cannot be read is a fault of the device. What a lost page cache leaves behind
+    // can be read; other records show it.
+    if (read.code() == Code::kIOError) *agrees = true;
+    if (!read.ok() && read.code() != Code::kIOError) return read;
+  }
+  return Status::Ok();
+}
+
+}  // namespace
+
+Status FindDoubt(const StoreFiles& files, const Staging& staging, const JournalReplay& journal,
+                 const std::vector<BucketState>& states, const char** doubt) {
+  *doubt = nullptr;
+  const uint32_t page_cache_id = PageCacheId(files);
+  std::vector<uint32_t> journaled;
+  for (uint32_t bucket = 0; bucket < states.size(); ++bucket) {
+    const BucketState& state = states[bucket];
+    if (state.damaged) continue;
+    if (state.page_cache_id == 0) {
+      *doubt = "a flush had failed, or the system does not name its boot";
+    } else if (state.page_cache_id != page_cache_id && *doubt == nullptr) {
+      *doubt = "the machine was restarted, or a file system mounted again";
+    }
+    if (!journal.RecordsOf(bucket).empty()) journaled.push_back(bucket);
+  }
+  if (*doubt != nullptr) return Status::Ok();
+  std::atomic<bool> all_agree{true};
+  ENGINE_RACE_RETURN_IF_ERROR(ForEachBucket(journaled, [&](uint32_t bucket) {
+    bool agrees = false;
+    ENGINE_RACE_RETURN_IF_ERROR(CompareWithCounts(files, staging, bucket, states[bucket],
+                                                  journal.RecordsOf(bucket), &agrees));
+    if (!agrees) all_agree.store(false);
+    return Status::Ok();
+  }));
+  if (!all_agree.load()) *doubt = "the counts lack what the journal holds";
+  return Status::Ok();
+}
+
+}  // namespace engine_race

@@ -1,0 +1,22 @@
+// Which page cache a store's files are in.
+//
+// What is staged belongs to the kernel and not yet to the device. It is there for as long as the
+// machine runs and the file systems stay mounted; the id tells whether both have been so.
+//
+// Thread-safe.
+#ifndef ENGINE_RACE_LOG_PAGE_CACHE_H_
+#define ENGINE_RACE_LOG_PAGE_CACHE_H_
+
+#include <cstdint>
+
+#include "engine_race/log/store_files.h"
+
+namespace engine_race {
+
+// Hashes the machine's boot id and the mounts that the store's directory and the first value file
+// of each path lie on. 0 when the system does not tell one of them: no counts are trusted then.
+uint32_t PageCacheId(const StoreFiles& files);
+
+}  // namespace engine_race
+
+#endif  // ENGINE_RACE_LOG_PAGE_CACHE_H_

@@ -1,0 +1,83 @@
+#include "engine_race/log/record_check.h"
+
+#include <algorithm>
+
+#include "engine_race/log/entry_codec.h"
+#include "engine_race/log/lane.h"
+
+namespace engine_race {
+namespace {
+
+constexpr uint64_t kPageEntries = kIoAlignment / sizeof(format::KeyEntry);
+
+}  // namespace
+
+Status RecordCheck::Init() {
+  ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(kIoAlignment, /*huge_pages=*/false, &keys_));
+  return Region::Allocate(kValueBytes, /*huge_pages=*/false, &value_);
+}
+
+Status RecordCheck::ReadersFind(uint64_t begin, uint64_t end, bool* good) {
+  const Logged logged = {std::max(state_.flushed_key_count, state_.synced_count),
+                         std::max(state_.flushed_value_count, state_.synced_count)};
+  return Check(begin, end, begin, logged, good);
+}
+
+Status RecordCheck::StagingVerifies(bool* good) {
+  const Logged logged = {state_.flushed_key_count, state_.flushed_value_count};
+  return Check(std::min(logged.key_count, logged.value_count), state_.record_count,
+               logged.value_count, logged, good);
+}
+
+// Values of slots below first_value are not looked at.
+Status RecordCheck::Check(uint64_t begin, uint64_t end, uint64_t first_value, const Logged& logged,
+                          bool* good) {
+  *good = false;
+  const EntryCodec codec(files_.identity.store_id, bucket_);
+  for (uint64_t slot = begin; slot < end; ++slot) {
+    ENGINE_RACE_RETURN_IF_ERROR(LoadEntry(slot, logged));
+    const auto* const entries = reinterpret_cast<const format::KeyEntry*>(keys_.data());
+    KeyRecord record;
+    // Slots are given out in order and once each: the number is the slot.
+    if (!codec.Decode(entries[slot % kPageEntries], static_cast<uint32_t>(slot), slot + 1,
+                      &record) ||
+        record.sequence != slot || files_.identity.geometry.BucketOf(record.key) != bucket_) {
+      return Status::Ok();
+    }
+    if (record.tombstone || slot < first_value) continue;
+    ENGINE_RACE_RETURN_IF_ERROR(LoadValue(slot, logged));
+    if (ValueSum(value_.data()) != record.value_sum) return Status::Ok();
+  }
+  *good = true;
+  return Status::Ok();
+}
+
+Status RecordCheck::LoadEntry(uint64_t slot, const Logged& logged) {
+  const Geometry& geometry = files_.identity.geometry;
+  const uint64_t page = slot / kPageEntries;
+  const bool in_log = slot < logged.key_count;
+  if (loaded_ && loaded_page_ == page && loaded_from_log_ == in_log) return Status::Ok();
+  const uint64_t first = page * kPageEntries;
+  if (in_log) {
+    ENGINE_RACE_RETURN_IF_ERROR(files_.KeyFile(bucket_).Read(keys_.data(), kIoAlignment,
+                                                             geometry.KeyOffset(bucket_, first)));
+  } else {
+    const uint32_t place = PlaceInWord(state_.key_places, slot / geometry.keys_per_group());
+    ENGINE_RACE_RETURN_IF_ERROR(
+        staging_.ReadKeys(bucket_, place, first % geometry.keys_per_group(), kPageEntries,
+                          reinterpret_cast<format::KeyEntry*>(keys_.data())));
+  }
+  loaded_ = true;
+  loaded_page_ = page;
+  loaded_from_log_ = in_log;
+  return Status::Ok();
+}
+
+Status RecordCheck::LoadValue(uint64_t slot, const Logged& logged) {
+  if (slot < logged.value_count) return files_.values.Read(bucket_, slot, 1, value_.data());
+  const uint32_t group_records = files_.identity.geometry.values_per_group();
+  return staging_.ReadValues(bucket_, PlaceInWord(state_.value_places, slot / group_records),
+                             slot % group_records, 1, value_.data());
+}
+
+}  // namespace engine_race
