@@ -83,7 +83,7 @@ Status BucketLog::RecoverLane(uint32_t index, LaneKind kind) {
           KeyFile(index).Write(group.data(), group_bytes, KeyOffset(index, first)));
     }
     lane.BeginWrite(full.group);
-    FinishWrite(index, full, Status::Ok());
+    ENGINE_RACE_RETURN_IF_ERROR(FinishWrite(index, full, Status::Ok()));
   }
   return Status::Ok();
 }
