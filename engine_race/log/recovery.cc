@@ -33,7 +33,7 @@ Status BucketLog::Recover() {
       Log(options_.log, LogLevel::kWarning,
           "bucket " + std::to_string(index) +
               ": a full group could not be written to its log: " + recovered.ToString());
-      if (recovered.code() != Code::kFull) Latch(recovered);
+      LatchIfLasting(recovered);
     }
   }
   return Status::Ok();
