@@ -252,7 +252,8 @@ $(BIN)/bench_safety: LDFLAGS += -Wl,--wrap=_ZN11engine_race9HashValueEPKv
 
 # The calls that tests may come between, see test/faults/system_calls.h; of the tests' binary alone.
 WRAPPED_CALLS := pread pwrite fsync fdatasync fallocate ftruncate lseek openat renameat unlinkat \
-                 mkdirat mmap munmap msync fstat fstatat flock fcntl close getrandom syscall \
+                 mkdirat mmap munmap msync madvise fstat fstatat fstatfs flock fcntl close getrandom \
+                 syscall \
                  $(addprefix io_uring_,queue_init_params register_buffers register_files \
                                        enable_rings submit_and_wait peek_batch_cqe)
 $(BUILD)/engine_tests: LDFLAGS += $(WRAPPED_CALLS:%=-Wl,--wrap=%)

@@ -370,6 +370,7 @@ StoreStats Store::Stats() const {
   stats.log_memory_bytes = impl_->log->memory_bytes();
   stats.io_backend = io::BackendName(impl_->options.io_backend);
   stats.write_backend = "psync";
+  stats.staging_mapped = impl_->log->staging_mapped();
   stats.path_count = impl_->log->path_count();
   // Acquire pairs with the release in EnsureReaders.
   if (const Impl::Readers* readers = impl_->ready.load(std::memory_order_acquire)) {

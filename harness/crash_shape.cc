@@ -83,6 +83,7 @@ Options DrawOptions(const Shape& shape, Rng& rng) {
                                          : SyncMode::kGroup;
   options.sync_on_close = Chance(rng, 0.3);
   options.journal_bytes = kMinJournalBytes;
+  if (Chance(rng, 0.3)) options.staging_mode = StagingMode::kWritten;
   return options;
 }
 

@@ -42,7 +42,7 @@ Status BucketLog::Open(const Options& options, const std::string& dir,
   StoreFiles files;
   ENGINE_RACE_RETURN_IF_ERROR(OpenStoreFiles(options, dir, &files));
   std::unique_ptr<BucketLog> opened(new BucketLog(options, std::move(files)));
-  ENGINE_RACE_RETURN_IF_ERROR(opened->staging_.Map());
+  opened->staging_.Start(options.staging_mode, options.log);
   ENGINE_RACE_RETURN_IF_ERROR(opened->Recover());
   Journal* journal = nullptr;
   const Status durable = opened->EnsureJournal(&journal);
@@ -70,14 +70,16 @@ Status BucketLog::Append(uint64_t key, const char* value) {
   Journal* journal = nullptr;
   ENGINE_RACE_RETURN_IF_ERROR(EnsureJournal(&journal));
   std::unique_lock<std::mutex> lock(bucket.mutex);
-  Status room = Guarded([&] { return MakeRoom(index, &lock); });
-  if (!room.ok()) [[unlikely]] {
+  JournalRequest request;
+  const Status staged = Guarded([&] {
+    ENGINE_RACE_RETURN_IF_ERROR(MakeRoom(index, &lock));
+    return Stage(index, key, value, value_sum, &request.descriptor);
+  });
+  if (!staged.ok()) [[unlikely]] {
     // Whoever waits must find out for itself.
     bucket.changed.notify_all();
-    return room;
+    return staged;
   }
-  JournalRequest request;
-  request.descriptor = Stage(index, key, value, value_sum);
   request.value = value;
   // Under the lock: a bucket's records stand in the journal in the order of their slots.
   if (journal != nullptr) journal->Enqueue(&request);
@@ -126,8 +128,7 @@ Status BucketLog::MakeRoom(uint32_t index, std::unique_lock<std::mutex>* lock) {
 Status BucketLog::ReserveNextPlace(uint32_t index, bool* must_wait) {
   Bucket& bucket = buckets_[index];
   const bool begins = bucket.values.BeginsGroup(bucket.record_count);
-  const uint32_t place =
-      begins ? bucket.values.FreePlace() : bucket.values.PlaceOf(bucket.record_count);
+  const uint32_t place = bucket.values.NextPlace(bucket.record_count);
   const uint32_t mark = uint32_t{1} << place;
   if (place < format::kBasePlaces || (bucket.reserved_extra_places & mark) != 0) {
     return Status::Ok();
@@ -142,31 +143,12 @@ Status BucketLog::ReserveNextPlace(uint32_t index, bool* must_wait) {
   return reserved;
 }
 
-// The place of the next record in a lane, taken and published when a group begins.
-uint32_t BucketLog::PlaceNext(uint32_t index, LaneKind kind) {
-  Bucket& bucket = buckets_[index];
-  Lane& lane = LaneOf(&bucket, kind);
-  if (lane.BeginsGroup(bucket.record_count)) {
-    lane.TakePlace(bucket.record_count, lane.FreePlace());
-    const auto word =
-        kind == LaneKind::kValues ? format::WordKind::kValuePlaces : format::WordKind::kKeyPlaces;
-    staging_.PublishWord(index, word, lane.places_word());
-  }
-  return lane.PlaceOf(bucket.record_count);
-}
-
-// Under the bucket's lock, after MakeRoom.
-format::JournalDescriptor BucketLog::Stage(uint32_t index, uint64_t key, const char* value,
-                                           uint32_t value_sum) {
+// Under the bucket's lock, after MakeRoom. After a failure nothing is counted and the lanes are as
+// they were, so that the next write stages into the same slot.
+Status BucketLog::Stage(uint32_t index, uint64_t key, const char* value, uint32_t value_sum,
+                        format::JournalDescriptor* staged) {
   Bucket& bucket = buckets_[index];
   const uint64_t slot = bucket.record_count;
-  char* const value_place = staging_.ValuePlace(index, PlaceNext(index, LaneKind::kValues)) +
-                            slot % geometry().values_per_group() * kValueBytes;
-  if (value != nullptr) {
-    std::memcpy(value_place, value, kValueBytes);
-  } else {
-    std::memset(value_place, 0, kValueBytes);
-  }
   KeyRecord record;
   record.key = key;
   // Each append takes one number; as long as no slot is used twice they run along with the slots.
@@ -174,18 +156,45 @@ format::JournalDescriptor BucketLog::Stage(uint32_t index, uint64_t key, const c
   record.slot = static_cast<uint32_t>(slot);
   record.value_sum = value_sum;
   record.tombstone = value == nullptr;
-  const format::KeyEntry entry = codec(index).Encode(record);
-  staging_.KeyPlace(index, PlaceNext(index, LaneKind::kKeys))[slot % geometry().keys_per_group()] =
-      entry;
-
+  *staged = {codec(index).Encode(record), index, record.slot};
+  const uint32_t value_place = bucket.values.NextPlace(slot);
+  const uint32_t key_place = bucket.keys.NextPlace(slot);
+  Status written = StageIn(value_place, key_place, value, *staged);
+  if (!written.ok()) [[unlikely]] {
+    LatchIfLasting(written);
+    return written;
+  }
   // From here on the record outlives the process.
+  if (bucket.values.BeginsGroup(slot)) bucket.values.TakePlace(slot, value_place);
+  if (bucket.keys.BeginsGroup(slot)) bucket.keys.TakePlace(slot, key_place);
   bucket.record_count = slot + 1;
-  staging_.PublishWord(index, format::WordKind::kRecords, bucket.record_count);
   // Before the count: who sees the record counted also finds it indexed.
   if (bucket.listener != nullptr) bucket.listener->OnAppend(index, record);
   // Release pairs with the acquire in RecordCount.
   bucket.published_count.store(bucket.record_count, std::memory_order_release);
-  return {entry, index, record.slot};
+  return Status::Ok();
+}
+
+// The bytes of the next record, the places of groups that begin with it, and last the count.
+Status BucketLog::StageIn(uint32_t value_place, uint32_t key_place, const char* value,
+                          const format::JournalDescriptor& record) {
+  const uint32_t index = record.bucket;
+  const uint64_t slot = record.slot;
+  const Lane& values = buckets_[index].values;
+  const Lane& keys = buckets_[index].keys;
+  ENGINE_RACE_RETURN_IF_ERROR(
+      staging_.StageValue(index, value_place, slot % values.group_records(), value));
+  ENGINE_RACE_RETURN_IF_ERROR(
+      staging_.StageKey(index, key_place, slot % keys.group_records(), record.entry));
+  if (values.BeginsGroup(slot)) {
+    ENGINE_RACE_RETURN_IF_ERROR(staging_.PublishWord(index, format::WordKind::kValuePlaces,
+                                                     values.WordWith(slot, value_place)));
+  }
+  if (keys.BeginsGroup(slot)) {
+    ENGINE_RACE_RETURN_IF_ERROR(
+        staging_.PublishWord(index, format::WordKind::kKeyPlaces, keys.WordWith(slot, key_place)));
+  }
+  return staging_.PublishWord(index, format::WordKind::kRecords, slot + 1);
 }
 
 bool BucketLog::FindIdleGroup(const Bucket& bucket, FullGroup* full) const {
@@ -210,26 +219,28 @@ Status BucketLog::WriteIdleGroups(uint32_t index, std::unique_lock<std::mutex>* 
     lock->unlock();
     Status written = Guarded([&] { return WriteGroup(index, full); });
     lock->lock();
-    FinishWrite(index, full, written);
-    if (!written.ok()) return written;
+    ENGINE_RACE_RETURN_IF_ERROR(FinishWrite(index, full, std::move(written)));
   }
   return Status::Ok();
 }
 
 Status BucketLog::WriteGroup(uint32_t index, const FullGroup& full) {
+  Region buffer;
+  const char* group = nullptr;
   if (full.lane == LaneKind::kValues) {
     const uint64_t begin = full.group * geometry().value_group_bytes;
     // Several groups on their way at once: the bucket's share of the load is large.
     if (full.place >= format::kBasePlaces) {
       ReserveLog(index, full.lane, begin, begin + geometry().value_group_bytes);
     }
+    ENGINE_RACE_RETURN_IF_ERROR(staging_.FullValues(index, full.place, &buffer, &group));
     return WriteValues(index, full.group * geometry().values_per_group(),
-                       geometry().values_per_group(), staging_.ValuePlace(index, full.place));
+                       geometry().values_per_group(), group);
   }
   const uint64_t begin = full.group * geometry().key_group_bytes;
   ReserveLog(index, full.lane, begin, begin + geometry().key_group_bytes);
-  return WriteKeys(index, KeyOffset(index, 0) + begin, geometry().key_group_bytes,
-                   staging_.KeyPlace(index, full.place));
+  ENGINE_RACE_RETURN_IF_ERROR(staging_.FullKeys(index, full.place, &buffer, &group));
+  return WriteKeys(index, KeyOffset(index, 0) + begin, geometry().key_group_bytes, group);
 }
 
 // Of one group.
@@ -251,28 +262,38 @@ Status BucketLog::WriteKeys(uint32_t index, uint64_t offset, uint64_t size_bytes
   return Status::Ok();
 }
 
-// Under the bucket's lock.
-void BucketLog::FinishWrite(uint32_t index, const FullGroup& full, const Status& written) noexcept {
+// Under the bucket's lock. Ok when the group is in its log and its lane has been told so.
+Status BucketLog::FinishWrite(uint32_t index, const FullGroup& full, Status written) noexcept {
   Bucket& bucket = buckets_[index];
   Lane& lane = LaneOf(&bucket, full.lane);
-  if (lane.EndWrite(full.group, written.ok())) {
-    const bool values = full.lane == LaneKind::kValues;
-    staging_.PublishWord(index,
-                         values ? format::WordKind::kFlushedValues : format::WordKind::kFlushedKeys,
-                         lane.flushed());
+  const bool values = full.lane == LaneKind::kValues;
+  // The word comes before the lane, which lets the next group have the place: a flushed count that
+  // lags behind would have recovery write that group where this one lies. A word that cannot be
+  // written leaves the group to be written again.
+  Lane moved = lane;
+  if (written.ok() && moved.EndWrite(full.group, /*ok=*/true)) {
+    written = staging_.PublishWord(
+        index, values ? format::WordKind::kFlushedValues : format::WordKind::kFlushedKeys,
+        moved.flushed());
+  }
+  if (written.ok()) {
+    lane = moved;
     if (values) {
       // Release pairs with the acquire in FlushedValueCount.
       bucket.published_flushed_values.store(std::max(lane.flushed(), bucket.synced_count),
                                             std::memory_order_release);
     }
+  } else {
+    lane.EndWrite(full.group, /*ok=*/false);
+    LatchIfLasting(written);
   }
-  if (!written.ok() && !CanBeTriedAgain(written)) Latch(written);
   bucket.written.notify_all();
   if (written.ok()) {
     bucket.WakeOneIfRoom();
   } else {
     bucket.changed.notify_all();
   }
+  return written;
 }
 
 // Reserves log space ahead of a group, in steps that grow with the log.
@@ -389,6 +410,11 @@ Status BucketLog::CorruptValue(uint32_t index, uint64_t slot) const {
 
 Status BucketLog::LostValue(uint32_t index, uint64_t slot) const {
   return Status::Corruption(NameOfValue(index, slot) + ": its place on the device is lost");
+}
+
+// A full disk and a lack of memory pass: what is staged stays so, and the next write tries again.
+void BucketLog::LatchIfLasting(const Status& failure) noexcept {
+  if (!CanBeTriedAgain(failure)) Latch(failure);
 }
 
 // Takes effect before it is put into words, for which there may be no memory.

@@ -3,9 +3,9 @@
 //
 // A bucket's records are numbered by slot, 0 upwards. Record i has its key entry at entry i of the
 // bucket's key region and its value at place i of its value region. New records are copied into
-// the bucket's staging group, which lies in a shared file mapping and so outlives the process; a
-// full group goes to the log with one direct write by the thread that filled it, while the bucket
-// takes further records into another place.
+// the bucket's staging group, which lies in a file that the kernel holds and so outlives the
+// process; a full group goes to the log with one direct write by the thread that filled it, while
+// the bucket takes further records into another place.
 //
 // Thread safety: every call, from any thread, at any time between Open and the destructor.
 #ifndef ENGINE_RACE_LOG_BUCKET_LOG_H_
@@ -132,6 +132,8 @@ class BucketLog {
 
   // Bytes of mapped staging that this opening holds at most.
   uint64_t memory_bytes() const { return staging_.memory_bytes(); }
+  // False: records are staged with pwrite, see Options::staging_mode.
+  bool staging_mapped() const { return staging_.mapped(); }
 
  private:
   enum class LaneKind { kValues, kKeys };
@@ -166,12 +168,13 @@ class BucketLog {
   std::string NameOfValue(uint32_t bucket, uint64_t slot) const;
   Status MakeRoom(uint32_t bucket, std::unique_lock<std::mutex>* lock);
   Status ReserveNextPlace(uint32_t bucket, bool* must_wait);
-  format::JournalDescriptor Stage(uint32_t bucket, uint64_t key, const char* value,
-                                  uint32_t value_sum);
-  uint32_t PlaceNext(uint32_t bucket, LaneKind kind);
+  Status Stage(uint32_t bucket, uint64_t key, const char* value, uint32_t value_sum,
+               format::JournalDescriptor* staged);
+  Status StageIn(uint32_t value_place, uint32_t key_place, const char* value,
+                 const format::JournalDescriptor& record);
   Status WriteIdleGroups(uint32_t bucket, std::unique_lock<std::mutex>* lock);
   Status WriteGroup(uint32_t bucket, const FullGroup& full);
-  void FinishWrite(uint32_t bucket, const FullGroup& full, const Status& written) noexcept;
+  Status FinishWrite(uint32_t bucket, const FullGroup& full, Status written) noexcept;
   bool FindIdleGroup(const Bucket& bucket, FullGroup* full) const;
   Lane& LaneOf(Bucket* bucket, LaneKind kind) const {
     return kind == LaneKind::kValues ? bucket->values : bucket->keys;
@@ -188,6 +191,7 @@ class BucketLog {
   Status Flush(const io::File& file) noexcept;
   Status PoisonUnlessFlushed(const Status& flushed) noexcept;
   void Poison(const Status& status) noexcept;
+  void LatchIfLasting(const Status& failure) noexcept;
   void Latch(const Status& status) noexcept;
   Status LatchedStatus() const;
 

@@ -45,8 +45,6 @@ class Lane {
   uint32_t group_records() const { return group_records_; }
   // Records whose group is in the log for good; a multiple of the group.
   uint64_t flushed() const { return flushed_; }
-  // What the format's places word says now.
-  uint32_t places_word() const { return places_word_; }
 
   // Where the group of record `slot` is staged; the group must have begun and not be flushed.
   uint32_t PlaceOf(uint64_t slot) const { return PlaceInWord(places_word_, slot / group_records_); }
@@ -67,11 +65,20 @@ class Lane {
     return place;
   }
 
+  // Where record `slot`, the next one, is to be staged; place_count_ when it has to wait.
+  uint32_t NextPlace(uint64_t slot) const {
+    return BeginsGroup(slot) ? FreePlace() : PlaceOf(slot);
+  }
+
+  // The places word once the group that begins with `slot` has taken `place`.
+  uint32_t WordWith(uint64_t slot, uint32_t place) const {
+    return (places_word_ & ~(kPlaceMask << ShiftOf(slot))) | place << ShiftOf(slot);
+  }
+
   // Gives the group that begins with `slot` the place that FreePlace() named.
   void TakePlace(uint64_t slot, uint32_t place) {
     places_[place].state = State::kFilling;
-    places_word_ &= ~(kPlaceMask << ShiftOf(slot));
-    places_word_ |= place << ShiftOf(slot);
+    places_word_ = WordWith(slot, place);
   }
 
   // A full group below `record_count` that nobody writes: one that has just been filled, or one

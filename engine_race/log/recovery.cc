@@ -153,7 +153,7 @@ void BucketLog::WriteFullGroups(uint32_t index) {
     Log(options_.log, LogLevel::kWarning,
         "bucket " + std::to_string(index) +
             ": a full group could not be written to its log: " + written.ToString());
-    if (!CanBeTriedAgain(written)) Latch(written);
+    LatchIfLasting(written);
   }
 }
 
@@ -182,7 +182,7 @@ Status BucketLog::RecoverLane(uint32_t index, LaneKind kind) {
           WriteKeys(index, KeyOffset(index, first), group_bytes, group.data()));
     }
     lane.BeginWrite(full.group);
-    FinishWrite(index, full, Status::Ok());
+    ENGINE_RACE_RETURN_IF_ERROR(FinishWrite(index, full, Status::Ok()));
   }
   return Status::Ok();
 }

@@ -1,12 +1,24 @@
 #include "engine_race/log/staging.h"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
+#include <cstdio>
+#include <cstring>
+#include <string>
+
+#include "engine_race/base/sys.h"
+#include "engine_race/base/sys_mapping.h"
 
 namespace engine_race {
 namespace {
 
 constexpr uint64_t kClusterBytes = uint64_t{2} << 20;
+constexpr uint64_t kPageBytes = kIoAlignment;
+// Of the file systems whose files are mapped.
+constexpr uint64_t kSmallestBlockBytes = 512;
+
+constexpr std::array<char, kValueBytes> kZeros = {};
 
 uint32_t ClusterBuckets(const Geometry& geometry) {
   const uint64_t fit = kClusterBytes / geometry.base_value_bytes_per_bucket();
@@ -35,18 +47,46 @@ Staging::Staging(const StoreFiles& files)
       geometry_(files.identity.geometry),
       cluster_buckets_(ClusterBuckets(geometry_)),
       cluster_count_((geometry_.bucket_count + cluster_buckets_ - 1) / cluster_buckets_),
+      counts_{files.counts, 0, {}},
+      keys_{files.staged_keys, geometry_.key_group_bytes, {}},
+      values_{files.staged_values, geometry_.value_group_bytes, {}},
       reserved_(std::make_unique<std::atomic<bool>[]>(cluster_count_)) {}
 
-Status Staging::Map() {
-  ENGINE_RACE_RETURN_IF_ERROR(
-      SharedMapping::Map(files_.counts.fd(), geometry_.staging_counts_bytes(), &counts_));
-  ENGINE_RACE_RETURN_IF_ERROR(
-      SharedMapping::Map(files_.staged_keys.fd(), geometry_.staging_keys_bytes(), &keys_));
-  ENGINE_RACE_RETURN_IF_ERROR(
-      SharedMapping::Map(files_.staged_values.fd(), geometry_.staging_values_bytes(), &values_));
+void Staging::Start(StagingMode mode, const LogFn& log) {
   // The index will want all staged entries at once.
-  sys::Prefetch(files_.staged_keys.fd(), geometry_.staging_keys_bytes());
-  return Status::Ok();
+  sys::Prefetch(keys_.file.fd(), geometry_.staging_keys_bytes());
+  if (mode == StagingMode::kWritten || !CanBeMapped(log)) return;
+  const auto map = [](Area* area, uint64_t size_bytes) {
+    return SharedMapping::Map(area->file.fd(), size_bytes, &area->mapping);
+  };
+  Status mapped = map(&counts_, geometry_.staging_counts_bytes());
+  if (mapped.ok()) mapped = map(&keys_, geometry_.staging_keys_bytes());
+  if (mapped.ok()) mapped = map(&values_, geometry_.staging_values_bytes());
+  mapped_ = mapped.ok();
+  if (mapped_) {
+    populated_.resize(geometry_.bucket_count);
+    return;
+  }
+  for (Area* area : {&counts_, &keys_, &values_}) area->mapping.Reset();
+  Log(log, LogLevel::kWarning, "records are staged with pwrite: " + mapped.ToString());
+}
+
+bool Staging::CanBeMapped(const LogFn& log) const {
+  for (const Area* area : {&counts_, &keys_, &values_}) {
+    bool keep = false;
+    uint64_t type_magic = 0;
+    const Status known = sys::MappedStoresKeepSpace(area->file.fd(), &keep, &type_magic);
+    if (known.ok() && keep) continue;
+    std::array<char, 32> type;
+    std::snprintf(type.data(), type.size(), "0x%llx", static_cast<unsigned long long>(type_magic));
+    Log(log, LogLevel::kInfo,
+        "records are staged with pwrite: " +
+            (known.ok() ? std::string("file systems of type ") + type.data() +
+                              " do not promise that a store into a mapping has its space"
+                        : known.ToString()));
+    return false;
+  }
+  return true;
 }
 
 Status Staging::ReadCounts(std::vector<BucketState>* states) const {
@@ -90,22 +130,29 @@ BucketState Staging::Decode(uint32_t bucket, const format::BucketCounts& line) c
   return state;
 }
 
-Status Staging::ReserveRange(const io::File& file, uint64_t offset, uint64_t size) const {
-  bool supported = false;
-  ENGINE_RACE_RETURN_IF_ERROR(file.Reserve(/*keep_size=*/false, offset, size, &supported));
-  if (supported) return Status::Ok();
-  // No fallocate here: writing what is there (zeros in a hole) allocates as well.
-  constexpr uint64_t kPieceBytes = 64 * 1024;
-  std::vector<char> piece(kPieceBytes);
-  for (uint64_t done = 0; done < size; done += kPieceBytes) {
-    const uint64_t bytes = std::min(kPieceBytes, size - done);
-    ENGINE_RACE_RETURN_IF_ERROR(file.Read(piece.data(), bytes, offset + done));
-    ENGINE_RACE_RETURN_IF_ERROR(file.Write(piece.data(), bytes, offset + done));
+namespace {
+
+// Writes what is there once more: it gets its space by that, or the error that it cannot have it.
+Status WriteBack(const io::File& file, uint64_t offset, uint64_t size) {
+  std::array<char, kPageBytes> page;
+  for (uint64_t done = 0; done < size; done += kPageBytes) {
+    ENGINE_RACE_RETURN_IF_ERROR(file.Read(page.data(), kPageBytes, offset + done));
+    ENGINE_RACE_RETURN_IF_ERROR(file.Write(page.data(), kPageBytes, offset + done));
   }
   return Status::Ok();
 }
 
+}  // namespace
+
+Status Staging::ReserveRange(const io::File& file, uint64_t offset, uint64_t size) {
+  ENGINE_RACE_RETURN_IF_ERROR(sys::UnshareRange(file.fd(), offset, size));
+  bool supported = false;
+  ENGINE_RACE_RETURN_IF_ERROR(file.Reserve(/*keep_size=*/false, offset, size, &supported));
+  return supported ? Status::Ok() : WriteBack(file, offset, size);
+}
+
 Status Staging::ReserveCounts() {
+  if (!mapped_) return Status::Ok();
   const std::lock_guard<std::mutex> lock(reserve_mutex_);
   return ReserveCountsLocked();
 }
@@ -113,8 +160,28 @@ Status Staging::ReserveCounts() {
 // Under reserve_mutex_.
 Status Staging::ReserveCountsLocked() {
   if (counts_reserved_) return Status::Ok();
-  ENGINE_RACE_RETURN_IF_ERROR(ReserveRange(files_.counts, 0, geometry_.staging_counts_bytes()));
+  const uint64_t size_bytes = geometry_.staging_counts_bytes();
+  ENGINE_RACE_RETURN_IF_ERROR(sys::UnshareRange(counts_.file.fd(), 0, size_bytes));
+  bool supported = false;
+  ENGINE_RACE_RETURN_IF_ERROR(counts_.file.Reserve(/*keep_size=*/false, 0, size_bytes, &supported));
+  if (!supported) ENGINE_RACE_RETURN_IF_ERROR(TouchCounts());
+  const Status populated = sys::PopulateForStores(counts_.mapping.data(), size_bytes);
+  if (!populated.ok()) {
+    ENGINE_RACE_RETURN_IF_ERROR(TouchCounts());
+    return populated;
+  }
   counts_reserved_ = true;
+  return Status::Ok();
+}
+
+// Gives the counts their space, or says why not, by writes to the unused word of a line in every
+// block. Words that count anything are not touched, so none can be reverted.
+Status Staging::TouchCounts() const {
+  constexpr uint64_t kUnused = 0;
+  for (uint64_t block = 0; block < geometry_.staging_counts_bytes(); block += kSmallestBlockBytes) {
+    ENGINE_RACE_RETURN_IF_ERROR(counts_.file.Write(
+        &kUnused, sizeof(kUnused), block + offsetof(format::BucketCounts, reserved)));
+  }
   return Status::Ok();
 }
 
@@ -127,10 +194,9 @@ Status Staging::ReserveCluster(uint32_t cluster) {
   const uint64_t buckets = std::min<uint64_t>(cluster_buckets_, geometry_.bucket_count - first);
   const uint64_t key_bytes = geometry_.staged_key_bytes_per_bucket();
   const uint64_t value_bytes = geometry_.base_value_bytes_per_bucket();
+  ENGINE_RACE_RETURN_IF_ERROR(ReserveRange(keys_.file, first * key_bytes, buckets * key_bytes));
   ENGINE_RACE_RETURN_IF_ERROR(
-      ReserveRange(files_.staged_keys, first * key_bytes, buckets * key_bytes));
-  ENGINE_RACE_RETURN_IF_ERROR(
-      ReserveRange(files_.staged_values, first * value_bytes, buckets * value_bytes));
+      ReserveRange(values_.file, first * value_bytes, buckets * value_bytes));
   // Relaxed: a statistic.
   reserved_bytes_.fetch_add(buckets * (key_bytes + value_bytes), std::memory_order_relaxed);
   // Release pairs with the acquire in Reserve.
@@ -139,30 +205,101 @@ Status Staging::ReserveCluster(uint32_t cluster) {
 }
 
 Status Staging::ReserveExtraPlace(uint32_t bucket, uint32_t place) {
-  ENGINE_RACE_RETURN_IF_ERROR(ReserveRange(files_.staged_values,
-                                           geometry_.ValuePlaceOffset(bucket, place),
+  if (!mapped_) return Status::Ok();
+  ENGINE_RACE_RETURN_IF_ERROR(ReserveRange(values_.file, geometry_.ValuePlaceOffset(bucket, place),
                                            geometry_.value_group_bytes));
   // Relaxed: a statistic.
   reserved_bytes_.fetch_add(geometry_.value_group_bytes, std::memory_order_relaxed);
   return Status::Ok();
 }
 
-void Staging::PublishWord(uint32_t bucket, format::WordKind kind, uint64_t payload) const {
+Status Staging::Populate(const Area& area, uint64_t offset, uint64_t size) {
+  Status populated = sys::PopulateForStores(area.mapping.data() + offset, size);
+  if (populated.ok()) [[likely]] {
+    return populated;
+  }
+  // The SIGBUS that a store would have met names no reason; pwrite does.
+  ENGINE_RACE_RETURN_IF_ERROR(WriteBack(area.file, offset, size));
+  return populated;
+}
+
+// Stores one record of a group, its pages populated before the first record in them. Their number
+// doubles while the group fills: few calls, and yet a group that stays small takes little memory.
+Status Staging::Put(const Area& area, uint64_t place_offset, uint32_t place, uint64_t index,
+                    std::string_view record, Populated* populated) {
+  const uint64_t offset = index * record.size();
+  if (index == 0 || populated->place != place || index >= populated->end) {
+    const uint64_t begin = offset / kPageBytes * kPageBytes;
+    const uint64_t doubled = std::max(2 * offset, begin + kPageBytes);
+    const uint64_t end =
+        std::min(area.group_bytes, (doubled + kPageBytes - 1) / kPageBytes * kPageBytes);
+    ENGINE_RACE_RETURN_IF_ERROR(Populate(area, place_offset + begin, end - begin));
+    *populated = {place, static_cast<uint32_t>(end / record.size())};
+  }
+  std::memcpy(area.mapping.data() + place_offset + offset, record.data(), record.size());
+  return Status::Ok();
+}
+
+Status Staging::StageValue(uint32_t bucket, uint32_t place, uint64_t index, const char* value) {
+  const std::string_view record(value == nullptr ? kZeros.data() : value, kValueBytes);
+  const uint64_t offset = geometry_.ValuePlaceOffset(bucket, place);
+  if (!mapped_)
+    return values_.file.Write(record.data(), record.size(), offset + index * kValueBytes);
+  return Put(values_, offset, place, index, record, &populated_[bucket].values);
+}
+
+Status Staging::StageKey(uint32_t bucket, uint32_t place, uint64_t index,
+                         const format::KeyEntry& entry) {
+  const std::string_view record(reinterpret_cast<const char*>(&entry), sizeof(entry));
+  const uint64_t offset = geometry_.KeyPlaceOffset(bucket, place);
+  if (!mapped_)
+    return keys_.file.Write(record.data(), record.size(), offset + index * sizeof(entry));
+  return Put(keys_, offset, place, index, record, &populated_[bucket].keys);
+}
+
+Status Staging::PublishWord(uint32_t bucket, format::WordKind kind, uint64_t payload) const {
   static_assert(offsetof(format::BucketCounts, key_places) ==
                     static_cast<size_t>(format::WordKind::kKeyPlaces) * sizeof(uint64_t),
                 "a word's kind is its place in the line");
-  auto* const line = reinterpret_cast<format::BucketCounts*>(counts_.data()) + bucket;
-  uint64_t* const word = reinterpret_cast<uint64_t*>(line) + static_cast<size_t>(kind);
+  const uint64_t word =
+      EncodeWord(files_.identity.store_id, bucket, kind, payload, PayloadBits(kind));
+  const uint64_t offset =
+      bucket * sizeof(format::BucketCounts) + static_cast<size_t>(kind) * sizeof(word);
+  // The kernel copies an aligned word as one, and finishes a copy that it has begun before SIGKILL
+  // ends the process.
+  if (!mapped_) return counts_.file.Write(&word, sizeof(word), offset);
   // Release pairs with the next opening's read of the file: whoever sees a count sees the bytes
   // that it counts.
-  std::atomic_ref<uint64_t>(*word).store(
-      EncodeWord(files_.identity.store_id, bucket, kind, payload, PayloadBits(kind)),
-      std::memory_order_release);
+  std::atomic_ref<uint64_t>(*reinterpret_cast<uint64_t*>(counts_.mapping.data() + offset))
+      .store(word, std::memory_order_release);
+  return Status::Ok();
 }
 
 Status Staging::WriteLine(uint32_t bucket, const BucketState& state) const {
   const format::BucketCounts line = EncodeCounts(files_.identity.store_id, bucket, state);
   return files_.counts.Write(&line, sizeof(line), bucket * sizeof(line));
+}
+
+Status Staging::FullValues(uint32_t bucket, uint32_t place, Region* buffer,
+                           const char** group) const {
+  return FullGroup(values_, geometry_.ValuePlaceOffset(bucket, place), buffer, group);
+}
+
+Status Staging::FullKeys(uint32_t bucket, uint32_t place, Region* buffer,
+                         const char** group) const {
+  return FullGroup(keys_, geometry_.KeyPlaceOffset(bucket, place), buffer, group);
+}
+
+Status Staging::FullGroup(const Area& area, uint64_t offset, Region* buffer,
+                          const char** group) const {
+  if (mapped_) {
+    // For a write to the log: the kernel answers with EFAULT where reading the mapping fails.
+    *group = area.mapping.data() + offset;
+    return Status::Ok();
+  }
+  ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(area.group_bytes, /*huge_pages=*/false, buffer));
+  *group = buffer->data();
+  return area.file.Read(buffer->data(), area.group_bytes, offset);
 }
 
 Status Staging::ReadValues(uint32_t bucket, uint32_t place, uint64_t index, uint64_t count,

@@ -1,10 +1,15 @@
 // Staging: where a record lives between its acknowledgement and its group's write to the log, and
-// the counts that say how far each bucket has come. Files mapped MAP_SHARED, so that what is
-// stored in them belongs to the kernel the moment the store retires: kill -9 cannot take it back.
+// the counts that say how far each bucket has come. The kernel has what is staged, so kill -9
+// cannot take it back.
 //
-// Thread safety: Reserve and the reads from any thread; the places of one bucket are written under
-// that bucket's lock. Nothing may be stored through the mappings before Reserve has succeeded for
-// the bucket in this opening: a hole on a full disk would be a SIGBUS.
+// Records are staged in one of two ways, which leave the same bytes in the files. Mapped: by stores
+// into mappings of the files, which cost no system call. Written: by pwrite, on file systems where
+// such a store may be a SIGBUS (a copy-on-write one that is full, for instance). Reading is by
+// pread in both ways.
+//
+// Thread safety: Reserve and the reads from any thread; the places and words of one bucket are
+// written under that bucket's lock. Nothing may be staged or published before Reserve has succeeded
+// for the bucket in this opening.
 #ifndef ENGINE_RACE_LOG_STAGING_H_
 #define ENGINE_RACE_LOG_STAGING_H_
 
@@ -12,9 +17,11 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <string_view>
 #include <vector>
 
 #include "engine_race/base/memory.h"
+#include "engine_race/base/options.h"
 #include "engine_race/base/status.h"
 #include "engine_race/io/file.h"
 #include "engine_race/log/entry_codec.h"
@@ -44,16 +51,19 @@ class Staging {
   // Keeps references into `files`, which must outlive it.
   explicit Staging(const StoreFiles& files);
 
-  Status Map();
+  // Decides how this opening stages records, before it stages any; reads need no decision. Says in
+  // the log why, where kAuto becomes written.
+  void Start(StagingMode mode, const LogFn& log);
+  bool mapped() const { return mapped_; }
 
   // Reads and checks the counts of every bucket with pread. Damaged ones are marked, not used.
   Status ReadCounts(std::vector<BucketState>* states) const;
 
-  // Makes sure that stores to the bucket's counts and base places cannot fail. kFull on a full
-  // disk. Cheap after the first call for a bucket.
+  // Makes sure that stores to the bucket's counts and base places have their space; a pwrite finds
+  // its own. kFull on a full disk. Cheap after the first call for a bucket.
   Status Reserve(uint32_t bucket) {
     // Acquire pairs with the release in ReserveCluster: the space is there.
-    if (reserved_[ClusterOf(bucket)].load(std::memory_order_acquire)) [[likely]] {
+    if (!mapped_ || reserved_[ClusterOf(bucket)].load(std::memory_order_acquire)) [[likely]] {
       return Status::Ok();
     }
     return ReserveCluster(ClusterOf(bucket));
@@ -63,22 +73,25 @@ class Staging {
   // The same for one of the bucket's extra value places.
   Status ReserveExtraPlace(uint32_t bucket, uint32_t place);
 
-  // Mapped places.
-  char* ValuePlace(uint32_t bucket, uint32_t place) const {
-    return values_.data() + geometry_.ValuePlaceOffset(bucket, place);
-  }
-  format::KeyEntry* KeyPlace(uint32_t bucket, uint32_t place) const {
-    return reinterpret_cast<format::KeyEntry*>(keys_.data() +
-                                               geometry_.KeyPlaceOffset(bucket, place));
-  }
+  // Put a value (null: zeros) or an entry in a place, at `index` of the group that is there. After
+  // a failure (kFull, kIOError) the bytes at `index` are undefined and the others as they were.
+  Status StageValue(uint32_t bucket, uint32_t place, uint64_t index, const char* value);
+  Status StageKey(uint32_t bucket, uint32_t place, uint64_t index, const format::KeyEntry& entry);
 
-  // Replaces one word of the bucket's counts with a single aligned store.
-  void PublishWord(uint32_t bucket, format::WordKind kind, uint64_t payload) const;
-  // Replaces the whole line of a bucket at once, past the mapping.
+  // Replaces one word of the bucket's counts at once, by a store or a pwrite of eight aligned
+  // bytes. Ok when mapped. After kFull the word is as it was; after another failure it may be
+  // either.
+  Status PublishWord(uint32_t bucket, format::WordKind kind, uint64_t payload) const;
+  // Replaces the whole line of a bucket at once, past the mapping. While nobody else publishes.
   Status WriteLine(uint32_t bucket, const BucketState& state) const;
 
-  // Records [index, index + count) of the group in a place, through pread: an error is a Status
-  // here and a SIGBUS through the mapping.
+  // The whole group in a place, for the write to its log: *group points into the mapping, or into
+  // *buffer, which is allocated. kOutOfMemory, kIOError.
+  Status FullValues(uint32_t bucket, uint32_t place, Region* buffer, const char** group) const;
+  Status FullKeys(uint32_t bucket, uint32_t place, Region* buffer, const char** group) const;
+
+  // Records [index, index + count) of the group in a place, by pread: an error is a Status here and
+  // a SIGBUS through the mapping.
   Status ReadValues(uint32_t bucket, uint32_t place, uint64_t index, uint64_t count,
                     char* buffer) const;
   Status ReadKeys(uint32_t bucket, uint32_t place, uint64_t index, uint64_t count,
@@ -88,20 +101,46 @@ class Staging {
   uint64_t memory_bytes() const;
 
  private:
+  // A staging file and, when mapped, its mapping.
+  struct Area {
+    const io::File& file;
+    uint64_t group_bytes;
+    SharedMapping mapping;
+  };
+  // Which records of a place's present group can be stored, its pages being populated: those below
+  // `end`.
+  struct Populated {
+    uint32_t place = ~uint32_t{0};
+    uint32_t end = 0;
+  };
+  // Of one bucket, under its lock.
+  struct PopulatedPlaces {
+    Populated values;
+    Populated keys;
+  };
+
   uint32_t ClusterOf(uint32_t bucket) const { return bucket / cluster_buckets_; }
+  bool CanBeMapped(const LogFn& log) const;
   Status ReserveCountsLocked();
+  Status TouchCounts() const;
   BucketState Decode(uint32_t bucket, const format::BucketCounts& line) const;
   Status ReserveCluster(uint32_t cluster);
-  Status ReserveRange(const io::File& file, uint64_t offset, uint64_t size) const;
+  static Status ReserveRange(const io::File& file, uint64_t offset, uint64_t size);
+  static Status Populate(const Area& area, uint64_t offset, uint64_t size);
+  static Status Put(const Area& area, uint64_t place_offset, uint32_t place, uint64_t index,
+                    std::string_view record, Populated* populated);
+  Status FullGroup(const Area& area, uint64_t offset, Region* buffer, const char** group) const;
 
   const StoreFiles& files_;
   const Geometry& geometry_;
   // Buckets are reserved some at a time: fewer system calls, yet a small store stays small.
   const uint32_t cluster_buckets_;
   const uint32_t cluster_count_;
-  SharedMapping counts_;
-  SharedMapping keys_;
-  SharedMapping values_;
+  bool mapped_ = false;
+  Area counts_;
+  Area keys_;
+  Area values_;
+  std::vector<PopulatedPlaces> populated_;
   std::mutex reserve_mutex_;
   bool counts_reserved_ = false;  // under reserve_mutex_
   std::unique_ptr<std::atomic<bool>[]> reserved_;

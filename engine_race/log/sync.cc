@@ -52,10 +52,19 @@ Status BucketLog::SyncAll() {
   ENGINE_RACE_RETURN_IF_ERROR(FlushLogs());
   for (const auto& [index, target] : targets) {
     const std::lock_guard<std::mutex> lock(buckets_[index].mutex);
-    buckets_[index].synced_count = target;
-    staging_.PublishWord(index, format::WordKind::kSynced, target);
+    Status published = staging_.PublishWord(index, format::WordKind::kSynced, target);
+    if (!published.ok()) {
+      LatchIfLasting(published);
+      return published;
+    }
   }
-  return Flush(files_.counts);
+  ENGINE_RACE_RETURN_IF_ERROR(Flush(files_.counts));
+  // Last: a Sync that failed before this leaves the next one all to do again.
+  for (const auto& [index, target] : targets) {
+    const std::lock_guard<std::mutex> lock(buckets_[index].mutex);
+    buckets_[index].synced_count = target;
+  }
+  return Status::Ok();
 }
 
 // Brings every record of the bucket into the logs. *target is how many there are; 0 when all of
@@ -98,37 +107,32 @@ Status BucketLog::WritePartialGroup(uint32_t index, LaneKind kind, uint64_t targ
   const uint64_t first_in_group = first - group * lane.group_records();
   // A write of the whole group may not begin meanwhile: this one, ending later, could undo it.
   lane.BeginWrite(group);
-  Status written;
-  if (kind == LaneKind::kValues) {
-    lock->unlock();
-    written = Guarded([&] {
-      return WriteValues(index, first, target - first,
-                         staging_.ValuePlace(index, place) + first_in_group * kValueBytes);
-    });
-  } else {
-    // Whole pages, copied: entries are still being added to the last one.
-    constexpr uint64_t kEntryBytes = sizeof(format::KeyEntry);
-    const uint64_t begin = first_in_group * kEntryBytes / kIoAlignment * kIoAlignment;
-    const uint64_t used = (target - group * lane.group_records()) * kEntryBytes;
-    const uint64_t end = (used + kIoAlignment - 1) / kIoAlignment * kIoAlignment;
-    Region pages;
-    written = Guarded([&] { return Region::Allocate(end - begin, /*huge_pages=*/false, &pages); });
-    if (written.ok()) {
-      std::memcpy(pages.data(),
-                  reinterpret_cast<const char*>(staging_.KeyPlace(index, place)) + begin,
-                  used - begin);
+  // Whole pages of entries, those before `first` as they are, zeros behind the last one.
+  constexpr uint64_t kPageEntries = kIoAlignment / sizeof(format::KeyEntry);
+  const bool values = kind == LaneKind::kValues;
+  const uint64_t begin_in_group =
+      values ? first_in_group : first_in_group / kPageEntries * kPageEntries;
+  const uint64_t begin = group * lane.group_records() + begin_in_group;
+  const uint64_t count = target - begin;
+  const uint64_t page_count = (count + kPageEntries - 1) / kPageEntries;
+  lock->unlock();
+  Status written = Guarded([&] {
+    Region staged;
+    ENGINE_RACE_RETURN_IF_ERROR(
+        Region::Allocate(values ? count * kValueBytes : page_count * kIoAlignment,
+                         /*huge_pages=*/false, &staged));
+    if (values) {
+      ENGINE_RACE_RETURN_IF_ERROR(
+          staging_.ReadValues(index, place, begin_in_group, count, staged.data()));
+      return WriteValues(index, begin, count, staged.data());
     }
-    lock->unlock();
-    if (written.ok()) {
-      written = Guarded([&] {
-        return WriteKeys(index, KeyOffset(index, group * lane.group_records()) + begin, end - begin,
-                         pages.data());
-      });
-    }
-  }
+    ENGINE_RACE_RETURN_IF_ERROR(staging_.ReadKeys(
+        index, place, begin_in_group, count, reinterpret_cast<format::KeyEntry*>(staged.data())));
+    return WriteKeys(index, KeyOffset(index, begin), staged.size(), staged.data());
+  });
   lock->lock();
   lane.EndPartialWrite(group);
-  if (!written.ok() && !CanBeTriedAgain(written)) Latch(written);
+  if (!written.ok()) LatchIfLasting(written);
   bucket.written.notify_all();
   // Who filled the group meanwhile has found it taken. A failure is for the next writer to find.
   const Status rest = WriteIdleGroups(index, lock);
@@ -166,10 +170,22 @@ Status BucketLog::PoisonUnlessFlushed(const Status& flushed) noexcept {
 // One bucket without a page cache id is enough for that, so it may end halfway.
 void BucketLog::Poison(const Status& status) noexcept {
   Latch(status);
-  if (!Guarded([this] { return staging_.ReserveCounts(); }).ok()) return;
-  for (uint32_t index = 0; index < geometry().bucket_count; ++index) {
-    if (!buckets_[index].damaged) staging_.PublishWord(index, format::WordKind::kPageCache, 0);
-  }
+  const Status noted = Guarded([this] {
+    ENGINE_RACE_RETURN_IF_ERROR(staging_.ReserveCounts());
+    Status first_failure;
+    for (uint32_t index = 0; index < geometry().bucket_count; ++index) {
+      if (buckets_[index].damaged) continue;
+      Status published = staging_.PublishWord(index, format::WordKind::kPageCache, 0);
+      if (first_failure.ok()) first_failure = std::move(published);
+    }
+    return first_failure;
+  });
+  if (noted.ok()) return;
+  static_cast<void>(Guarded([&] {
+    Log(options_.log, LogLevel::kError,
+        "the next opening may not be told of the failed flush: " + noted.ToString());
+    return Status::Ok();
+  }));
 }
 
 // The journal of a durable sync mode, null in SyncMode::kNone. Where it could not be had at Open,

@@ -2,124 +2,20 @@
 // lost, and writing that goes on once there is room.
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <sys/mount.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
-#include <cstdlib>
-#include <fstream>
-#include <set>
 
 #include "engine_race/log/format.h"
 #include "test/e2e/engine_fixture.h"
+#include "test/e2e/small_disk.h"
 
 namespace engine_race::test {
 namespace {
 
-constexpr uint64_t kMib = 1 << 20;
-const uint64_t kDiskBytes = FromEnvironment("FULL_DISK_MIB", 64) * kMib;
 constexpr uint64_t kBallastBytes = 16 * kMib;
-
-uint64_t NthKey(uint64_t i) { return (i + 1) * 0x9e3779b97f4a7c15; }
-
-enum class DiskKind { kTmpfs, kExt4With4KBlocks, kExt4With1KBlocks };
-
-// A small file system of its own, gone with the object.
-class SmallDisk {
- public:
-  explicit SmallDisk(DiskKind kind) : mount_point_(dir_.Join("disk")) {
-    std::filesystem::create_directory(mount_point_);
-    if (kind == DiskKind::kTmpfs) {
-      const std::string options = "size=" + std::to_string(kDiskBytes);
-      mounted_ = ::mount("none", mount_point_.c_str(), "tmpfs", 0, options.c_str()) == 0;
-      return;
-    }
-    const std::string image = dir_.Join("image");
-    std::ofstream(image).close();
-    std::filesystem::resize_file(image, kDiskBytes);
-    const std::string block_bytes = kind == DiskKind::kExt4With1KBlocks ? "1024" : "4096";
-    mounted_ = Shell("mkfs.ext4 -q -F -m 0 -b " + block_bytes + " " + image) &&
-               Shell("mount -o loop " + image + " " + mount_point_);
-  }
-  ~SmallDisk() {
-    if (mounted_) ::umount2(mount_point_.c_str(), MNT_DETACH);
-  }
-
-  bool mounted() const { return mounted_; }
-  std::string StoreDir() const { return mount_point_ + "/store"; }
-
-  // Takes `bytes` of the disk, or all that is left of it.
-  void AddBallast(uint64_t bytes) {
-    const int fd = ::open(Ballast().c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644);
-    ASSERT_GE(fd, 0);
-    const std::string piece(4096, 'b');
-    for (uint64_t done = 0; done < bytes; done += piece.size()) {
-      if (::write(fd, piece.data(), piece.size()) != static_cast<ssize_t>(piece.size())) break;
-    }
-    ::fsync(fd);
-    ::close(fd);
-  }
-  void DropBallast() {
-    std::filesystem::remove(Ballast());
-    ::sync();  // ext4 gives freed blocks out again after its next commit
-  }
-
- private:
-  static bool Shell(const std::string& command) {
-    return std::system((command + " > /dev/null 2>&1").c_str()) == 0;
-  }
-  std::string Ballast() const { return mount_point_ + "/ballast"; }
-
-  TempDir dir_;
-  const std::string mount_point_;
-  bool mounted_ = false;
-};
-
-Options SmallGroups() {
-  Options options = TinyOptions();
-  options.value_group_bytes = 16384;
-  return options;
-}
-
-// Writes, and keeps the books: what was acknowledged must be there, what was refused may be.
-class Books {
- public:
-  // Writes version 1 of key number i; false when it was refused, which must be with kFull.
-  bool Write(Store* store, uint64_t i) {
-    const Status status = store->Write(KeyOf(NthKey(i)), ValueOf(NthKey(i), 1));
-    const std::lock_guard<std::mutex> lock(mutex_);
-    if (status.ok()) {
-      acknowledged_.insert(NthKey(i));
-      return true;
-    }
-    EXPECT_EQ(status.code(), Code::kFull) << status.ToString();
-    EXPECT_FALSE(status.message().empty());
-    refused_.insert(NthKey(i));
-    return false;
-  }
-
-  void ExpectThere(Store* store) const {
-    std::set<uint64_t> seen;
-    for (const auto& [key, version] : RangeOf(store, "", "")) {
-      EXPECT_EQ(version, 1u);
-      EXPECT_TRUE(acknowledged_.contains(key) || refused_.contains(key)) << "a phantom";
-      seen.insert(key);
-    }
-    for (const uint64_t key : acknowledged_) {
-      ASSERT_TRUE(seen.contains(key)) << "an acknowledged write is not in the range";
-      ASSERT_EQ(VersionOf(store, key), 1u);
-    }
-  }
-
-  size_t acknowledged_count() const { return acknowledged_.size(); }
-
- private:
-  std::mutex mutex_;
-  std::set<uint64_t> acknowledged_;
-  std::set<uint64_t> refused_;
-};
 
 class FullDiskTest : public ::testing::TestWithParam<DiskKind> {};
 
@@ -243,18 +139,9 @@ TEST_P(FullDiskTest, SparselyCopiedStagingIsNoBusError) {
 
 INSTANTIATE_TEST_SUITE_P(Disks, FullDiskTest,
                          ::testing::Values(DiskKind::kTmpfs, DiskKind::kExt4With4KBlocks,
-                                           DiskKind::kExt4With1KBlocks),
-                         [](const auto& info) {
-                           switch (info.param) {
-                             case DiskKind::kTmpfs:
-                               return "Tmpfs";
-                             case DiskKind::kExt4With4KBlocks:
-                               return "Ext4With4KBlocks";
-                             case DiskKind::kExt4With1KBlocks:
-                               return "Ext4With1KBlocks";
-                           }
-                           return "?";
-                         });
+                                           DiskKind::kExt4With1KBlocks, DiskKind::kXfs,
+                                           DiskKind::kBtrfs),
+                         [](const auto& info) { return DiskName(info.param); });
 
 bool LimitFileSize(rlim_t bytes) {
   struct rlimit limit;

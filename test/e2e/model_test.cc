@@ -40,6 +40,7 @@ Options RandomTuning(Options options, Rng& rng) {
                                        : SyncMode::kNone;
   options.sync_on_close = rng() % 4 == 0;
   options.journal_bytes = kMinJournalBytes;
+  if (rng() % 4 == 0) options.staging_mode = StagingMode::kWritten;
   return options;
 }
 

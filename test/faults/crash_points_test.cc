@@ -144,6 +144,8 @@ struct Case {
   bool long_life = false;
   // The values lie on two paths.
   bool striped = false;
+  // Records are staged by pwrite: each of a write's calls is a place to die.
+  bool written = false;
 };
 
 class CrashPointsTest : public ::testing::TestWithParam<Case> {
@@ -154,6 +156,7 @@ class CrashPointsTest : public ::testing::TestWithParam<Case> {
         steps_(MakeScenario(Reads::kWithout, GetParam().long_life ? Life::kLong : Life::kShort)),
         options_(ScenarioOptions(GetParam().sync_mode)) {
     options_.sync_on_close = GetParam().sync_on_close;
+    if (GetParam().written) options_.staging_mode = StagingMode::kWritten;
     std::ofstream(boot_id_) << "3f1c0a52-9d0e-4d6e-8f5b-0b6f1c2d3e4f\n";
   }
 
@@ -353,6 +356,10 @@ constexpr Case kLongGroupPowerLost = {SyncMode::kGroup, kNoStaging, 67 * kStride
 constexpr Case kStripedKilled = {SyncMode::kNone, Boot::kSame, 2 * kStride, 1, false, false, true};
 constexpr Case kStripedPowerLost = {
     SyncMode::kGroup, kNoStaging, 5 * kStride, 1, false, false, true};
+constexpr Case kWrittenKilled = {SyncMode::kNone, Boot::kSame, 3 * kStride, 1,
+                                 false,           false,       false,       true};
+constexpr Case kWrittenRestarted = {SyncMode::kNone, Boot::kAnother, 12 * kStride, 1,
+                                    false,           false,          false,        true};
 
 std::string NameOfCase(const ::testing::TestParamInfo<Case>& info) {
   const Case& c = info.param;
@@ -364,17 +371,19 @@ std::string NameOfCase(const ::testing::TestParamInfo<Case>& info) {
   if (c.sync_on_close) name += "SyncOnClose";
   if (c.long_life) name += "LongLife";
   if (c.striped) name += "Striped";
+  if (c.written) name += "WrittenStaging";
   return name;
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, CrashPointsTest,
                          ::testing::Values(kKilled, kRestarted, kPowerLost, kClosedInSync,
                                            kGroupKilled, kGroupPowerLost, kEachPowerLost,
-                                           kLongGroupPowerLost, kStripedKilled, kStripedPowerLost),
+                                           kLongGroupPowerLost, kStripedKilled, kStripedPowerLost,
+                                           kWrittenKilled, kWrittenRestarted),
                          NameOfCase);
 INSTANTIATE_TEST_SUITE_P(Modes, RecoveryPointsTest,
                          ::testing::Values(kKilled, kRestarted, kPowerLost, kGroupKilled,
-                                           kGroupPowerLost, kStripedKilled),
+                                           kGroupPowerLost, kStripedKilled, kWrittenKilled),
                          NameOfCase);
 
 }  // namespace

@@ -25,8 +25,14 @@ bool IsOfLibaio(CallKind kind) {
 
 bool IsOfRing(CallKind kind) { return kind >= CallKind::kUringSetup; }
 
+// Pages of a mapping, made ready for stores; other advice cannot fail in a way that matters.
+bool Populates(const SystemCall& call) {
+  return call.kind == CallKind::kMadvise && call.flags == MADV_POPULATE_WRITE;
+}
+
 bool HasNoFile(const SystemCall& call) {
   if (call.kind == CallKind::kMmap) return (call.flags & MAP_ANONYMOUS) != 0;
+  if (Populates(call)) return true;
   return call.kind == CallKind::kGetrandom || IsOfLibaio(call.kind) || IsOfRing(call.kind);
 }
 
@@ -111,6 +117,7 @@ bool FaultPlan::Concerns(const SystemCall& call) const {
   switch (fault_) {
     case Fault::kIoError:
       if (IsOfLibaio(kind) || IsOfRing(kind)) return StartsReads(call) || finishes_reads;
+      if (kind == CallKind::kMadvise) return Populates(call);
       return kind != CallKind::kMmap && kind != CallKind::kMunmap && kind != CallKind::kClose &&
              kind != CallKind::kFlock;
     case Fault::kDiskFull:
@@ -141,6 +148,8 @@ bool FaultPlan::Concerns(const SystemCall& call) const {
 // How much of a transfer remains when it is cut short; 0 when it cannot be. Direct files transfer
 // whole blocks.
 size_t FaultPlan::ShortSize(int fd, size_t size) const {
+  // The kernel copies a word as one.
+  if (size <= sizeof(uint64_t)) return 0;
   if (size > kBlockBytes) return std::max(size / 2 / kBlockBytes * kBlockBytes, kBlockBytes);
   const int flags = ::fcntl(fd, F_GETFL);
   return flags >= 0 && (flags & O_DIRECT) == 0 ? size / 2 : 0;

@@ -24,7 +24,7 @@
 namespace engine_race::test {
 
 enum class Fault : uint8_t {
-  kIoError,    // EIO; of a failed pwrite the first half is written all the same
+  kIoError,    // EIO; of a failed pwrite of more than a word the first half is written all the same
   kDiskFull,   // ENOSPC, likewise
   kInterrupt,  // EINTR; when it repeats, every other call of a thread
   kShort,      // half of a transfer, in whole blocks

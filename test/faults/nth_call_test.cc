@@ -29,6 +29,8 @@ struct Sweep {
   bool long_life = false;
   // The values lie on two paths.
   bool striped = false;
+  // Records are staged by pwrite.
+  bool written = false;
 };
 
 // A fault that its reader overcomes (kInterrupt, kShort, kBusy) fits no code at all.
@@ -61,6 +63,7 @@ class FaultyRun {
         plan_(dir, sweep.fault, nth, sweep.repeat) {
     if (sweep.reads != IoBackend::kPsync) plan_.OnlyReadsBy(sweep.reads);
     if (sweep.striped) options_ = StripedIn(dir, options_);
+    if (sweep.written) options_.staging_mode = StagingMode::kWritten;
     options_.log = [this](LogLevel level, std::string_view message) {
       if (!plan_.fired()) return;
       if (level != LogLevel::kInfo) logged_.store(true);
@@ -179,6 +182,7 @@ class FaultyRun {
   bool MustShow() const {
     switch (plan_.kind()) {
       case CallKind::kPwrite:
+      case CallKind::kMadvise:
       case CallKind::kFsync:
       case CallKind::kFdatasync:
       case CallKind::kRenameAt:
@@ -254,7 +258,9 @@ TEST_P(NthCallTest, EveryCallMayFail) {
   // Runs with contexts to end, or with a journal to fill, are slow.
   const bool is_slow =
       kSanitized || sweep.reads == IoBackend::kLibaio || sweep.sync_mode != SyncMode::kNone;
-  const Life life = sweep.long_life ? Life::kLong : is_slow ? Life::kShort : Life::kMedium;
+  const Life life = sweep.long_life            ? Life::kLong
+                    : is_slow || sweep.written ? Life::kShort
+                                               : Life::kMedium;
   const std::vector<Step> steps = MakeScenario(Reads::kWith, life);
   // libaio's contexts that cannot be had are replaced, see FaultPlan::OnlyReadsBy.
   const IoBackend io_backend = sweep.reads == IoBackend::kLibaio ? IoBackend::kAuto : sweep.reads;
@@ -296,6 +302,11 @@ std::vector<Sweep> AllSweeps() {
       sweeps.push_back(
           {fault, repeat, SyncMode::kNone, IoBackend::kPsync, false, /*striped=*/true});
     }
+    for (const Fault fault : {Fault::kIoError, Fault::kDiskFull, Fault::kShort, Fault::kNoMemory}) {
+      Sweep sweep{fault, repeat, SyncMode::kNone};
+      sweep.written = true;
+      sweeps.push_back(sweep);
+    }
     for (const Fault fault : {Fault::kIoError, Fault::kDiskFull, Fault::kInterrupt}) {
       sweeps.push_back({fault, repeat, SyncMode::kGroup});
     }
@@ -317,6 +328,7 @@ std::string NameOf(const ::testing::TestParamInfo<Sweep>& info) {
   if (sweep.sync_mode == SyncMode::kEveryWrite) name += "EveryWriteSync";
   if (sweep.long_life) name += "LongLife";
   if (sweep.striped) name += "Striped";
+  if (sweep.written) name += "WrittenStaging";
   return name;
 }
 

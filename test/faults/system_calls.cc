@@ -6,6 +6,7 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <array>
@@ -35,8 +36,10 @@ int __real_mkdirat(int dir_fd, const char* name, mode_t mode);
 void* __real_mmap(void* address, size_t size, int protection, int flags, int fd, off_t offset);
 int __real_munmap(void* address, size_t size);
 int __real_msync(void* address, size_t size, int flags);
+int __real_madvise(void* address, size_t size, int advice);
 int __real_fstat(int fd, struct stat* info);
 int __real_fstatat(int dir_fd, const char* name, struct stat* info, int flags);
+int __real_fstatfs(int fd, struct statfs* info);
 int __real_flock(int fd, int operation);
 int __real_fcntl(int fd, int command, ...);
 int __real_close(int fd);
@@ -53,11 +56,11 @@ std::atomic<int> inside_count{0};
 thread_local bool inside_hook = false;
 
 constexpr std::array<const char*, kCallKindCount> kNames = {
-    "pread",          "pwrite",       "fsync",       "fdatasync", "fallocate",    "ftruncate",
-    "lseek",          "openat",       "rename",      "unlinkat",  "mkdirat",      "mmap",
-    "munmap",         "msync",        "fstat",       "fstatat",   "flock",        "fcntl lock",
-    "close",          "getrandom",    "io_setup",    "io_submit", "io_getevents", "uring setup",
-    "uring register", "uring enable", "uring enter", "uring reap"};
+    "pread",        "pwrite",      "fsync",          "fdatasync",    "fallocate",   "ftruncate",
+    "lseek",        "openat",      "rename",         "unlinkat",     "mkdirat",     "mmap",
+    "munmap",       "msync",       "madvise",        "fstat",        "fstatat",     "fstatfs",
+    "flock",        "fcntl lock",  "close",          "getrandom",    "io_setup",    "io_submit",
+    "io_getevents", "uring setup", "uring register", "uring enable", "uring enter", "uring reap"};
 
 }  // namespace
 
@@ -117,10 +120,14 @@ long SystemCall::Proceed() const {
       return __real_munmap(buffer, size);
     case CallKind::kMsync:
       return __real_msync(buffer, size, flags);
+    case CallKind::kMadvise:
+      return __real_madvise(buffer, size, flags);
     case CallKind::kFstat:
       return __real_fstat(fd, static_cast<struct stat*>(buffer));
     case CallKind::kFstatAt:
       return __real_fstatat(fd, name, static_cast<struct stat*>(buffer), flags);
+    case CallKind::kFstatFs:
+      return __real_fstatfs(fd, static_cast<struct statfs*>(buffer));
     case CallKind::kFlock:
       return __real_flock(fd, flags);
     case CallKind::kFileLock:
@@ -282,6 +289,14 @@ int __wrap_msync(void* address, size_t size, int flags) {
   return static_cast<int>(Dispatch(call));
 }
 
+int __wrap_madvise(void* address, size_t size, int advice) {
+  SystemCall call = CallOn(CallKind::kMadvise, -1);
+  call.buffer = address;
+  call.size = size;
+  call.flags = advice;
+  return static_cast<int>(Dispatch(call));
+}
+
 int __wrap_fstat(int fd, struct stat* info) {
   SystemCall call = CallOn(CallKind::kFstat, fd);
   call.buffer = info;
@@ -293,6 +308,12 @@ int __wrap_fstatat(int dir_fd, const char* name, struct stat* info, int flags) {
   call.name = name;
   call.buffer = info;
   call.flags = flags;
+  return static_cast<int>(Dispatch(call));
+}
+
+int __wrap_fstatfs(int fd, struct statfs* info) {
+  SystemCall call = CallOn(CallKind::kFstatFs, fd);
+  call.buffer = info;
   return static_cast<int>(Dispatch(call));
 }
 

@@ -43,8 +43,10 @@ enum class CallKind : uint8_t {
   kMmap,
   kMunmap,
   kMsync,
+  kMadvise,
   kFstat,
   kFstatAt,
+  kFstatFs,
   kFlock,
   kFileLock,  // fcntl with F_OFD_SETLK; its other commands pass
   kClose,
@@ -70,15 +72,16 @@ struct SystemCall {
   const char* name = nullptr;      // openat, fstatat, unlinkat, mkdirat, renameat: what is renamed
   int new_fd = -1;                 // renameat: the other directory
   const char* new_name = nullptr;  // renameat: the new name
-  // openat, fallocate: mode, lseek: whence, mmap, msync, fstatat, flock, fcntl: command, getrandom
+  // openat, fallocate: mode, lseek: whence, mmap, msync, madvise: advice, fstatat, flock, fcntl:
+  // command, getrandom
   int flags = 0;
   int protection = 0;  // mmap
   mode_t mode = 0;     // openat, mkdirat
-  // pread, getrandom: filled. mmap, munmap, msync: the address. fstat, fstatat: the struct stat.
-  // fcntl: the struct flock.
+  // pread, getrandom: filled. mmap, munmap, msync, madvise: the address. fstat, fstatat: the struct
+  // stat; fstatfs: the struct statfs; fcntl: the struct flock.
   void* buffer = nullptr;
   const void* data = nullptr;  // pwrite
-  size_t size = 0;             // bytes of pread, pwrite, mmap, munmap, msync, getrandom
+  size_t size = 0;             // bytes of pread, pwrite, mmap, munmap, msync, madvise, getrandom
   off_t offset = 0;            // pread, pwrite, fallocate, lseek, mmap
   off_t length = 0;            // fallocate, ftruncate: the new size
   // io_setup, io_uring's set-up and register: how many; io_submit, io_getevents, io_uring's reap:

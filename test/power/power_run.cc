@@ -88,6 +88,7 @@ Options PowerRun::DrawOptions(const Phase& phase) {
   // Batches of several records.
   if (phase.thread_count > 1 && Chance(&random_, 0.4)) options.sync_mode = SyncMode::kGroup;
   options.sync_on_close = Chance(&random_, 0.2);
+  if (Chance(&random_, 0.3)) options.staging_mode = StagingMode::kWritten;
   // A journal of another size is made anew.
   if (Chance(&random_, 0.15)) options.journal_bytes = kMinJournalBytes + kJournalStepBytes;
   return options;

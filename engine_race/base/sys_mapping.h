@@ -1,0 +1,32 @@
+// Checked system calls for files that are stored into through a mapping: where such a store cannot
+// fail, and what has to be done before it.
+//
+// Stateless; every function is thread-safe.
+#ifndef ENGINE_RACE_BASE_SYS_MAPPING_H_
+#define ENGINE_RACE_BASE_SYS_MAPPING_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "engine_race/base/status.h"
+
+namespace engine_race::sys {
+
+// Whether stores into reserved pages of a mapping of the file cannot run out of space: the file
+// system overwrites in place (ext2, ext3, ext4, XFS) or keeps the pages themselves (tmpfs).
+// *type_magic is what statfs calls the file system.
+Status MappedStoresKeepSpace(int fd, bool* keep, uint64_t* type_magic);
+
+// Gives [offset, offset + size) blocks of its own where another file shares them: a store into a
+// shared block needs a new one, which a full disk refuses with SIGBUS. Does nothing where the file
+// system has no such call.
+Status UnshareRange(int fd, uint64_t offset, uint64_t size);
+
+// Does what a store into each page of [begin, begin + size) would have the kernel do, and answers
+// with an error where the store would be a SIGBUS. Both are multiples of the page size. Does
+// nothing before Linux 5.14.
+Status PopulateForStores(void* begin, size_t size);
+
+}  // namespace engine_race::sys
+
+#endif  // ENGINE_RACE_BASE_SYS_MAPPING_H_

@@ -1,0 +1,118 @@
+// Full disks on which a store into a mapped file may be a SIGBUS: a copy-on-write file system, and
+// a copy that shares its blocks with the original. Each store lives in a child, which a signal
+// ends.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <linux/fs.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <string>
+
+#include "test/e2e/engine_fixture.h"
+#include "test/e2e/small_disk.h"
+
+namespace engine_race::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr uint64_t kKeys = 200;
+
+Status WriteKey(Store* store, uint64_t i, uint64_t version) {
+  return store->Write(KeyOf(NthKey(i)), ValueOf(NthKey(i), version));
+}
+
+// Runs in a child. Writes keys [first, first + count) as `version`, in every bucket, until some
+// have been refused. 0, or what was wrong.
+int WriteSome(Store* store, uint64_t first, uint64_t count, uint64_t version, bool* refused) {
+  uint32_t patience = 20;
+  for (uint64_t i = first; i < first + count && patience > 0; ++i) {
+    const Status status = WriteKey(store, i, version);
+    if (!status.ok() && status.code() != Code::kFull) return 1;
+    if (status.ok()) continue;
+    *refused = true;
+    --patience;
+  }
+  return 0;
+}
+
+// Writes [0, kKeys) with room, then more on a full disk, then again with room.
+int LiveThroughAFullDisk(SmallDisk* disk, bool* was_refused) {
+  std::unique_ptr<Store> store;
+  if (!Store::Open(SmallGroups(), disk->StoreDir(), &store).ok()) return 10;
+  bool refused = false;
+  if (WriteSome(store.get(), 0, kKeys, 1, &refused) != 0 || refused) return 11;
+  disk->AddBallast(8 * kDiskBytes);
+  if (WriteSome(store.get(), kKeys, 20 * kKeys, 1, was_refused) != 0) return 12;
+  disk->DropBallast();
+  if (WriteSome(store.get(), 0, kKeys, 2, &refused) != 0 || refused) return 13;
+  store.reset();
+  if (!Store::Open(Options(), disk->StoreDir(), &store).ok()) return 14;
+  for (uint64_t i = 0; i < kKeys; ++i) {
+    std::string value;
+    if (!store->Read(KeyOf(NthKey(i)), &value).ok() || value != ValueOf(NthKey(i), 2)) return 15;
+  }
+  return 0;
+}
+
+TEST(StagingDiskTest, NoSignalOnAFullBtrfs) {
+  SmallDisk disk(DiskKind::kBtrfs);
+  if (!disk.mounted()) GTEST_SKIP() << "no btrfs could be mounted here: needs root";
+  EXPECT_EQ(InChild([&disk] {
+              bool refused = false;
+              const int wrong = LiveThroughAFullDisk(&disk, &refused);
+              return wrong != 0 ? wrong : refused ? 0 : 16;
+            }),
+            0);
+}
+
+// cp --reflink=always of every file.
+bool Clone(const std::string& from, const std::string& to) {
+  fs::create_directory(to);
+  for (const fs::directory_entry& entry : fs::directory_iterator(from)) {
+    const std::string copy = to + "/" + entry.path().filename().string();
+    const int source = ::open(entry.path().c_str(), O_RDONLY | O_CLOEXEC);
+    const int target = ::open(copy.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    const bool cloned = ::ioctl(target, FICLONE, source) == 0;
+    ::close(source);
+    ::close(target);
+    if (!cloned) return false;
+  }
+  return true;
+}
+
+TEST(StagingDiskTest, NoSignalInACopyThatSharesItsBlocks) {
+  SmallDisk disk(DiskKind::kXfs);
+  if (!disk.mounted()) GTEST_SKIP() << "no XFS could be mounted here: needs root";
+  ASSERT_EQ(InChild([&disk] {
+              std::unique_ptr<Store> store;
+              if (!Store::Open(SmallGroups(), disk.StoreDir(), &store).ok()) return 1;
+              bool refused = false;
+              if (WriteSome(store.get(), 0, kKeys, 1, &refused) != 0 || refused) return 2;
+              return store->Stats().staging_mapped ? 0 : 3;
+            }),
+            0);
+  const std::string copy = disk.StoreDir() + "_copy";
+  ASSERT_TRUE(Clone(disk.StoreDir(), copy));
+  disk.AddBallast(8 * kDiskBytes);
+  EXPECT_EQ(InChild([&copy] {
+              std::unique_ptr<Store> store;
+              if (!Store::Open(Options(), copy, &store).ok()) return 1;
+              bool refused = false;
+              if (WriteSome(store.get(), kKeys, 20 * kKeys, 1, &refused) != 0) return 2;
+              return refused ? 0 : 3;
+            }),
+            0);
+  disk.DropBallast();
+  for (const std::string& dir : {disk.StoreDir(), copy}) {
+    const auto store = OpenStore(dir);
+    ASSERT_NE(store, nullptr);
+    for (uint64_t i = 0; i < kKeys; ++i) ASSERT_EQ(VersionOf(store.get(), NthKey(i)), 1u);
+    ASSERT_TRUE(WriteKey(store.get(), 0, 2).ok());
+  }
+}
+
+}  // namespace
+}  // namespace engine_race::test
