@@ -22,6 +22,9 @@ test_needs="$race_needs"'
 gtest/gtest.h            libgtest-dev
 benchmark/benchmark.h    libbenchmark-dev
 setarch                  util-linux
+mkfs.ext4                e2fsprogs
+mkfs.xfs                 xfsprogs
+mkfs.btrfs               btrfs-progs
 '
 # Formats and findings differ between versions, so 14 comes before whatever is the newest.
 check_needs="$test_needs"'
