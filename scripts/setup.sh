@@ -22,6 +22,7 @@ test_needs="$race_needs"'
 gtest/gtest.h            libgtest-dev
 benchmark/benchmark.h    libbenchmark-dev
 setarch                  util-linux
+mkfs.ext4                e2fsprogs
 mkfs.xfs                 xfsprogs
 mkfs.btrfs               btrfs-progs
 '

@@ -2,8 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <filesystem>
-#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -11,100 +9,10 @@
 
 #include "engine_race/store.h"
 #include "test/e2e/engine_fixture.h"
-#include "test/power/power_disk.h"
-#include "test/power/state_directory.h"
+#include "test/power/machine.h"
 
 namespace engine_race::test {
 namespace {
-
-Options OneBucket() {
-  Options options;
-  options.bucket_count = 1;
-  options.file_count = 1;
-  options.bucket_capacity_records = 4096;
-  options.value_group_bytes = 4 * kValueBytes;
-  options.memory_budget_bytes = kMinMemoryBudgetBytes;
-  options.build_thread_count = 1;
-  options.io_backend = IoBackend::kPsync;
-  options.journal_bytes = kMinJournalBytes;
-  return options;
-}
-
-// A store on a disk of its own, from one boot of the machine to the next.
-class Machine {
- public:
-  Machine(std::string dir, std::string boot_id_path) : dir_(std::move(dir)), disk_(dir_) {
-    disk_.boot_id_path = std::move(boot_id_path);
-    hook_ = std::make_unique<ScopedHook>(&disk_);
-  }
-  ~Machine() { store_.reset(); }
-
-  void Open(const Options& options) { store_ = OpenStore(dir_, options); }
-  void Close() { store_.reset(); }
-  Store* store() { return store_.get(); }
-  PowerDisk* disk() { return &disk_; }
-  const std::string& dir() const { return dir_; }
-
-  // Key k has version k.
-  void WriteKeys(uint64_t begin, uint64_t end) {
-    for (uint64_t key = begin; key < end; ++key) {
-      const Status status = store_->Write(KeyOf(key), ValueOf(key, key));
-      ASSERT_TRUE(status.ok()) << status.ToString();
-    }
-  }
-  void Sync() {
-    const Status status = store_->Sync();
-    ASSERT_TRUE(status.ok()) << status.ToString();
-  }
-
- private:
-  const std::string dir_;
-  PowerDisk disk_;
-  std::unique_ptr<ScopedHook> hook_;
-  std::unique_ptr<Store> store_;
-};
-
-class PowerCasesTest : public testing::Test {
- protected:
-  std::unique_ptr<Machine> Boot(const std::string& dir) {
-    return std::make_unique<Machine>(dir, NewBootId(&states_, &random_));
-  }
-  std::unique_ptr<Machine> NewMachine() { return Boot(states_.NewDirectory()); }
-
-  // The machine after a loss of power; the former one must be gone before another is used.
-  std::string StateOf(Machine* machine, const CrashBias& bias) {
-    std::string to = states_.NewDirectory();
-    machine->disk()->Crash(bias, &random_, to);
-    return to;
-  }
-  std::string AnyStateOf(Machine* machine) {
-    std::string to = states_.NewDirectory();
-    machine->disk()->Crash(&random_, to);
-    return to;
-  }
-
-  // Opens the store in `dir` after a loss of power and expects keys 1 to n, for some n from
-  // `least` to `most`, which is returned.
-  uint64_t ExpectPrefix(const std::string& dir, uint64_t least, uint64_t most) {
-    const std::unique_ptr<Machine> machine = Boot(dir);
-    machine->Open(OneBucket());
-    return PrefixOf(machine.get(), least, most);
-  }
-  static uint64_t PrefixOf(Machine* machine, uint64_t least, uint64_t most) {
-    if (machine->store() == nullptr) return 0;  // has been reported
-    const Versions seen = RangeOf(machine->store(), "", "");
-    for (uint64_t i = 0; i < seen.size(); ++i) {
-      EXPECT_EQ(seen[i], (std::pair<uint64_t, uint64_t>(i + 1, i + 1)));
-    }
-    EXPECT_GE(seen.size(), least);
-    EXPECT_LE(seen.size(), most);
-    return seen.size();
-  }
-  void Drop(const std::string& dir) { std::filesystem::remove_all(dir); }
-
-  StateDirectory states_;
-  Random random_{11};
-};
 
 TEST_F(PowerCasesTest, SyncedRecordsOutliveALossOfEverythingElse) {
   auto machine = NewMachine();

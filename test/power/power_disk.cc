@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <linux/falloc.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -91,6 +92,8 @@ long PowerDisk::OnCall(SystemCall* call) {
       return OnRename(call);
     case CallKind::kUnlinkAt:
       return OnUnlink(call);
+    case CallKind::kFstat:
+      return OnStatus(call);
     case CallKind::kClose:
       OnClose(call->fd);
       return call->Proceed();
@@ -169,6 +172,15 @@ long PowerDisk::OnOpen(SystemCall* call) {
     }
   }
   if (may_create) Tell("after openat " + name);
+  return result;
+}
+
+long PowerDisk::OnStatus(SystemCall* call) {
+  const long result = call->Proceed();
+  OpenFile found;
+  if (result == 0 && FindFd(call->fd, &found)) {
+    static_cast<struct stat*>(call->buffer)->st_dev += mount_number;
+  }
   return result;
 }
 

@@ -50,6 +50,8 @@ class PowerDisk : public SystemCallHook {
   std::function<bool(const std::string& name)> fails_flush;
   // What is opened in place of the machine's boot id; empty: that itself.
   std::string boot_id_path;
+  // Another number stands for another mount: files show another device.
+  uint64_t mount_number = 0;
 
  private:
   struct NameChange {
@@ -73,6 +75,7 @@ class PowerDisk : public SystemCallHook {
   long OnChange(SystemCall* call, FileModel* file, Change change);
   long OnFlush(SystemCall* call, const std::string& name, FileModel* file);
   long OnDirectoryFlush(SystemCall* call, const std::string& name);
+  long OnStatus(SystemCall* call);
   void OnClose(int fd);
 
   // The name of `path` in the directory, "." for itself and "sub/." for a subdirectory; false for

@@ -105,8 +105,10 @@ TEST(PowerLossTest, RandomLives) {
   const auto sum = [&](uint64_t PowerTally::*field) { return tallies.Sum(field); };
   std::cout << sum(&PowerTally::states) << " states, " << sum(&PowerTally::lossy_states)
             << " with losses, " << sum(&PowerTally::whole_states) << " lucky, "
-            << sum(&PowerTally::striped_states) << " striped, " << sum(&PowerTally::recovery_states)
-            << " in recovery, " << sum(&PowerTally::creation_states) << " in creation; "
+            << sum(&PowerTally::striped_states) << " striped, "
+            << sum(&PowerTally::remounted_states) << " remounted, "
+            << sum(&PowerTally::recovery_states) << " in recovery, "
+            << sum(&PowerTally::creation_states) << " in creation; "
             << sum(&PowerTally::lost_writes) << " writes lost, " << sum(&PowerTally::durable_writes)
             << " in sync modes, " << sum(&PowerTally::failed_flushes) << " failed flushes"
             << std::endl;
@@ -117,6 +119,7 @@ TEST(PowerLossTest, RandomLives) {
   EXPECT_GT(sum(&PowerTally::whole_states), states / 50);
   EXPECT_GT(sum(&PowerTally::recovery_states), states / 100);
   EXPECT_GT(sum(&PowerTally::striped_states), states / 8);
+  EXPECT_GT(sum(&PowerTally::remounted_states), states / 5);
   EXPECT_GT(sum(&PowerTally::creation_states), states / 100);
   EXPECT_GT(sum(&PowerTally::durable_writes), states);
   EXPECT_GT(sum(&PowerTally::failed_flushes), states / 200);

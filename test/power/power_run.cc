@@ -131,7 +131,10 @@ bool PowerRun::Live(State state) {
   const Phase phase = DrawPhase();
   const bool goes_on = losses == 0 || (losses < kMaxLosses && Chance(&random_, 0.6));
   PowerDisk disk(state.dir);
-  disk.boot_id_path = NewBootId(&states_, &random_);
+  const bool remounted = losses > 0 && Chance(&random_, 0.4);
+  if (remounted) ++tally_->remounted_states;
+  disk.boot_id_path = remounted ? state.boot_id_path : NewBootId(&states_, &random_);
+  disk.mount_number = state.mount_number + (remounted ? 1 : 0);
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     history_ = state.history;
@@ -202,6 +205,8 @@ void PowerRun::TakeState(PowerDisk* disk, const std::string& event, uint32_t los
   state.event = event;
   state.history = history_;
   state.losses = losses + 1;
+  state.boot_id_path = disk->boot_id_path;
+  state.mount_number = disk->mount_number;
   state.bounds.durable = history_->Durable();
   disk->Crash(&take_random_, state.dir);
   state.bounds.begun = history_->Begun();

@@ -2,7 +2,8 @@
 //
 // A run is a tree: a store is created and used, and states that a loss of power could leave are
 // taken of it at random moments, from within its system calls too. Each state is opened under
-// another boot id, judged against the history, used further, and loses power in its turn.
+// another boot id, or by a machine that goes on and has mounted the file system again, judged
+// against the history, used further, and loses power in its turn.
 //
 // One thread makes a run; threads of its own write in some. A run with one thread is the same every
 // time for a seed, apart from what the engine's own threads do.
@@ -26,12 +27,13 @@ namespace engine_race::test {
 // What runs have come across, added up over processes. A test that never saw these proves little.
 struct PowerTally {
   uint64_t states = 0;
-  uint64_t lossy_states = 0;     // some unsynced write was lost
-  uint64_t whole_states = 0;     // unsynced writes, none of them lost
-  uint64_t striped_states = 0;   // of a store over two paths or three
-  uint64_t recovery_states = 0;  // power lost in the middle of an opening after a loss
-  uint64_t creation_states = 0;  // and in the middle of a creation
-  uint64_t durable_writes = 0;   // acknowledged in a sync mode
+  uint64_t lossy_states = 0;      // some unsynced write was lost
+  uint64_t whole_states = 0;      // unsynced writes, none of them lost
+  uint64_t striped_states = 0;    // of a store over two paths or three
+  uint64_t recovery_states = 0;   // power lost in the middle of an opening after a loss
+  uint64_t remounted_states = 0;  // opened in the same boot of the machine
+  uint64_t creation_states = 0;   // and in the middle of a creation
+  uint64_t durable_writes = 0;    // acknowledged in a sync mode
   uint64_t lost_writes = 0;
   uint64_t failed_flushes = 0;
   uint64_t run_number = 0;  // of the run that is under way
@@ -51,6 +53,9 @@ class PowerRun {
   struct State {
     std::string dir;
     std::string event;  // when it was taken
+    // Of the machine that lost it; empty for a new one.
+    std::string boot_id_path;
+    uint64_t mount_number = 0;
     std::shared_ptr<WriteHistory> history;
     LossBounds bounds;
     uint32_t losses = 0;

@@ -1,0 +1,247 @@
+// What Open and the first writes make of staging and logs that a lost page cache has left, while
+// the counts still say that nothing happened.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cerrno>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine_race/log/page_cache.h"
+#include "test/faults/system_calls.h"
+#include "test/log/log_test_util.h"
+
+namespace engine_race::test {
+namespace {
+
+Options OptionsFor(SyncMode mode) {
+  Options options = TinyOptions();
+  options.sync_mode = mode;
+  options.journal_bytes = kMinJournalBytes;
+  return options;
+}
+
+void AppendMany(BucketLog* log, uint64_t begin, uint64_t end) {
+  for (uint64_t key = begin; key < end; ++key) {
+    ASSERT_TRUE(log->Append(key, ValueOf(key, 1).data()).ok()) << key;
+  }
+}
+
+// Nothing of what was staged has reached the device; the counts have.
+void LoseStaging(const std::string& dir) {
+  for (const char* name : {format::kStagingKeysName, format::kStagingValuesName}) {
+    const auto size = std::filesystem::file_size(dir + "/" + name);
+    std::filesystem::resize_file(dir + "/" + name, 0);
+    std::filesystem::resize_file(dir + "/" + name, size);
+  }
+}
+
+void ExpectHoldsExactly(BucketLog* log, uint64_t count) {
+  ASSERT_NE(log, nullptr);
+  const std::vector<KeyRecord> records = RecordsOf(log, 0);
+  ASSERT_EQ(records.size(), count);
+  for (uint64_t slot = 0; slot < count; ++slot) {
+    EXPECT_EQ(records[slot].key, slot);
+    EXPECT_EQ(ReadSlot(*log, 0, slot), ValueOf(slot, 1)) << slot;
+  }
+}
+
+class LostCacheTest : public testing::Test {
+ protected:
+  // Records 0 to `count` of bucket 0, synced where `synced` says so, and the store closed.
+  void Make(uint64_t synced, uint64_t count, SyncMode mode = SyncMode::kNone) {
+    const auto log = Open(mode);
+    store_id_ = log->store_id();
+    AppendMany(log.get(), 0, synced);
+    if (synced != 0) {
+      ASSERT_TRUE(log->Sync().ok());
+    }
+    AppendMany(log.get(), synced, count);
+  }
+  std::unique_ptr<BucketLog> Open(SyncMode mode = SyncMode::kNone) {
+    return OpenLog(OptionsFor(mode), dir_.path());
+  }
+  void Set(format::WordKind kind, uint64_t payload, uint32_t bucket = 0) {
+    SetWord(dir_.path(), store_id_, bucket, kind, payload);
+  }
+  void ZeroValues(uint64_t slot, uint64_t count) {
+    const std::string zeros(count * kValueBytes, '\0');
+    Overwrite(dir_.Join("value_00"), zeros.data(), zeros.size(), slot * kValueBytes);
+  }
+
+  const TempDir dir_;
+  uint64_t store_id_ = 0;
+};
+
+TEST_F(LostCacheTest, TheJournalShowsThatTheCountsAreOld) {
+  Make(0, 10, SyncMode::kEveryWrite);
+  Set(format::WordKind::kRecords, 6);
+  Set(format::WordKind::kFlushedValues, 4);
+  const auto log = Open();
+  ExpectHoldsExactly(log.get(), 10);
+  EXPECT_EQ(log->SyncedCount(0), 10u);
+}
+
+TEST_F(LostCacheTest, TheJournalBringsBackWhatIsNotWhereTheCountsSay) {
+  for (const bool in_log : {false, true}) {
+    std::filesystem::remove_all(dir_.path());
+    std::filesystem::create_directory(dir_.path());
+    Make(0, 10, SyncMode::kGroup);
+    if (in_log) {
+      ZeroValues(5, 1);
+    } else {
+      LoseStaging(dir_.path());
+    }
+    const auto log = Open();
+    ExpectHoldsExactly(log.get(), 10);
+  }
+}
+
+TEST_F(LostCacheTest, OneBucketWithoutAPageCachePutsAllInDoubt) {
+  Make(5, 7);
+  LoseStaging(dir_.path());
+  Set(format::WordKind::kPageCache, 0, /*bucket=*/3);
+  const auto log = Open();
+  ExpectHoldsExactly(log.get(), 5);
+  AppendMany(log.get(), 5, 30);
+  ExpectHoldsExactly(log.get(), 30);
+}
+
+TEST_F(LostCacheTest, AFullGroupIsNotWrittenOverTheLogUnverified) {
+  Make(8, 8);
+  // As if killed between the group's write and its mark, long before the Sync.
+  Set(format::WordKind::kFlushedValues, 4);
+  LoseStaging(dir_.path());
+  const auto log = Open();
+  ExpectHoldsExactly(log.get(), 8);
+  AppendMany(log.get(), 8, 20);
+  ExpectHoldsExactly(log.get(), 20);
+}
+
+TEST_F(LostCacheTest, SyncedRecordsOfAnUnfinishedGroupAreReadFromTheLog) {
+  Make(6, 6);
+  LoseStaging(dir_.path());
+  const auto log = Open();
+  ExpectHoldsExactly(log.get(), 6);
+}
+
+TEST_F(LostCacheTest, TheFirstWriteToABucketFindsStagingLost) {
+  Make(6, 7);
+  LoseStaging(dir_.path());
+  {
+    const auto log = Open();
+    EXPECT_EQ(log->Append(7, ValueOf(7, 1).data()).code(), Code::kCorruption);
+    EXPECT_EQ(log->Append(7, ValueOf(7, 1).data()).code(), Code::kIOError);
+    // Also of a bucket that nothing happened to: what the store rests on is gone.
+    EXPECT_EQ(log->Append(uint64_t{1} << 62, ValueOf(7, 1).data()).code(), Code::kIOError);
+    EXPECT_EQ(log->Sync().code(), Code::kIOError);
+  }
+  const auto log = Open();
+  ExpectHoldsExactly(log.get(), 6);
+  AppendMany(log.get(), 6, 20);
+  ExpectHoldsExactly(log.get(), 20);
+}
+
+TEST_F(LostCacheTest, SyncFindsStagingLost) {
+  Make(6, 7);
+  LoseStaging(dir_.path());
+  {
+    const auto log = Open();
+    EXPECT_EQ(log->Sync().code(), Code::kCorruption);
+    EXPECT_EQ(log->Sync().code(), Code::kIOError);
+  }
+  ExpectHoldsExactly(Open().get(), 6);
+}
+
+// It begins with a Sync of what it finds.
+TEST_F(LostCacheTest, AnOpeningInADurableModeVerifiesAllThatItSyncs) {
+  Make(6, 7);
+  LoseStaging(dir_.path());
+  const auto log = Open(SyncMode::kGroup);
+  ExpectHoldsExactly(log.get(), 6);
+  AppendMany(log.get(), 6, 20);
+  ExpectHoldsExactly(log.get(), 20);
+}
+
+// Fails flushes or writes of the logs, and counts the writes that come after.
+class FailingLogs : public SystemCallHook {
+ public:
+  explicit FailingLogs(CallKind kind) : kind_(kind) {}
+
+  long OnCall(SystemCall* call) override {
+    if (call->kind != CallKind::kPwrite && call->kind != CallKind::kFdatasync) {
+      return call->Proceed();
+    }
+    const std::string path = PathOf(*call);
+    const std::string name = path.substr(path.rfind('/') + 1);
+    if (!name.starts_with("value_") && !name.starts_with("key_")) return call->Proceed();
+    if (call->kind == CallKind::kPwrite && fail_count_ > 0) ++writes_after_failure_;
+    if (call->kind != kind_) return call->Proceed();
+    ++fail_count_;
+    errno = EIO;
+    return -1;
+  }
+  int fail_count() const { return fail_count_; }
+  int writes_after_failure() const { return writes_after_failure_; }
+
+ private:
+  const CallKind kind_;
+  std::atomic<int> fail_count_{0};
+  std::atomic<int> writes_after_failure_{0};
+};
+
+TEST_F(LostCacheTest, ALatchedStoreWritesNoFullGroups) {
+  Make(0, 8);
+  Set(format::WordKind::kFlushedValues, 4);
+  Set(format::WordKind::kPageCache, 12345);
+  FailingLogs failing(CallKind::kFdatasync);
+  const ScopedHook hook(&failing);
+  const auto log = Open();
+  ExpectHoldsExactly(log.get(), 8);
+  EXPECT_GT(failing.fail_count(), 0);
+  EXPECT_EQ(failing.writes_after_failure(), 0);
+  EXPECT_EQ(log->Append(8, ValueOf(8, 1).data()).code(), Code::kIOError);
+}
+
+TEST_F(LostCacheTest, AStoreOpensForReadingAloneOnlyWhenAllIsWhereReadersLook) {
+  Make(0, 8);
+  Set(format::WordKind::kPageCache, 12345);
+  {
+    // Everything is in place, though nothing can be written.
+    FailingLogs failing(CallKind::kFdatasync);
+    const ScopedHook hook(&failing);
+    ExpectHoldsExactly(Open().get(), 8);
+  }
+  // The log has lost what staging still holds, and readers look in the log.
+  ZeroValues(4, 4);
+  {
+    FailingLogs failing(CallKind::kPwrite);
+    const ScopedHook hook(&failing);
+    std::unique_ptr<BucketLog> log;
+    EXPECT_EQ(BucketLog::Open(OptionsFor(SyncMode::kNone), dir_.path(), &log).code(),
+              Code::kIOError);
+    EXPECT_GT(failing.fail_count(), 0);
+  }
+  ExpectHoldsExactly(Open().get(), 8);
+}
+
+TEST_F(LostCacheTest, TheIdStaysTheSameWhileTheMachineRuns) {
+  Make(0, 1);
+  uint32_t first = 0;
+  for (int i = 0; i < 3; ++i) {
+    StoreFiles files;
+    ASSERT_TRUE(OpenStoreFilesToRead(dir_.path(), &files).ok());
+    const uint32_t id = PageCacheId(files);
+    EXPECT_NE(id, 0u);
+    if (i > 0) {
+      EXPECT_EQ(id, first);
+    }
+    first = id;
+  }
+}
+
+}  // namespace
+}  // namespace engine_race::test
