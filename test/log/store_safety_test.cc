@@ -444,8 +444,7 @@ TEST_F(StoreSafetyTest, SeveralMayReadAndNobodyWritesMeanwhile) {
   EXPECT_EQ(OpenToRead().code(), Code::kIOError);
 }
 
-// What is opened read-only is not made whole.
-TEST_F(StoreSafetyTest, AMissingLockFileIsMadeByWhoeverWrites) {
+TEST_F(StoreSafetyTest, AMissingLockFileIsMadeByAWriterAlone) {
   Make(Striped());
   for (const std::string& dir : {Dir(), dir_.Join("b")}) {
     fs::remove(dir + "/manifest_lock");
