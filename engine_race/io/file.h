@@ -1,8 +1,8 @@
 // A file of the store: opened once, direct or buffered for as long as it is open.
 //
 // Files of a store are regular files in its own directories. A symlink, a pipe or a device of such
-// a name is kCorruption: following it would let whoever may write to one directory have the store
-// write to any other file of its user.
+// a name is kCorruption: a store that followed it would write to files outside its directories for
+// any user who may write to one of them.
 //
 // Owner of its descriptor; movable. Calls are thread-safe. Errors name the file.
 #ifndef ENGINE_RACE_IO_FILE_H_

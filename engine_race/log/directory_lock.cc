@@ -63,6 +63,10 @@ Status DirectoryLock::TakeToRead(int dir_fd, DirectoryLock* lock) {
   ENGINE_RACE_RETURN_IF_ERROR(
       io::File::Open(dir_fd, format::kLockName, io::Access::kRead, io::Caching::kBuffered, &file));
   ENGINE_RACE_RETURN_IF_ERROR(Named(sys::LockFile(file.fd(), sys::LockKind::kShared)));
+  // A refused writer may have removed the file meanwhile: its lock keeps nobody out.
+  bool same = false;
+  ENGINE_RACE_RETURN_IF_ERROR(sys::NamesFile(dir_fd, format::kLockName, file.fd(), &same));
+  if (!same) return Status::IOError("manifest_lock was removed: the store is opened elsewhere");
   lock->file_ = std::move(file);
   return Status::Ok();
 }

@@ -37,8 +37,11 @@ Status TakeLock(const PathOpening& how, ValuePath* path) {
   const sys::LockKind kind = how.read_only ? sys::LockKind::kShared : sys::LockKind::kExclusive;
   if (how.read_only) {
     const Status locked = DirectoryLock::TakeToRead(dir_fd, &path->lock);
-    if (locked.code() != Code::kNotFound) return locked;
-    if (!how.flock) return Status(how.wrong, format::kLockName + std::string(" is missing"));
+    const bool missing = locked.code() == Code::kNotFound;
+    if (missing && !how.flock) {
+      return Status(how.wrong, format::kLockName + std::string(" is missing"));
+    }
+    if (!missing) ENGINE_RACE_RETURN_IF_ERROR(locked);
   } else {
     ENGINE_RACE_RETURN_IF_ERROR(DirectoryLock::TakeToWrite(dir_fd, how.file_mode, &path->lock));
   }

@@ -84,7 +84,7 @@ TEST_F(DirectoryLockTest, IsKeptWhenTheFileIsOpenedAndClosedElsewhere) {
   EXPECT_EQ(WriteCode(), Code::kIOError);
 }
 
-// Whoever forks while the store is open shares it, to the end of both.
+// A child that was forked while the store was open shares the lock.
 TEST_F(DirectoryLockTest, AForkedChildHoldsItToItsEnd) {
   MakeFile();
   std::array<int, 2> pipe_fds;
@@ -167,6 +167,11 @@ TEST_F(DirectoryLockTest, AFileThatIsRemovedMeanwhileIsNotTakenForTheLock) {
   }
   EXPECT_TRUE(fs::exists(File()));
   EXPECT_EQ(WriteCode(), Code::kIOError);
+  lock.Settle();
+  lock = DirectoryLock();
+  BeforeLock remove_again([this] { fs::remove(File()); });
+  const test::ScopedHook hook(&remove_again);
+  EXPECT_EQ(ReadCode(), Code::kIOError);
 }
 
 // What the kernel says where it has no such locks.

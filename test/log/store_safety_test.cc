@@ -380,6 +380,20 @@ TEST_F(OldStoreTest, IsReadAsItIs) {
   EXPECT_FALSE(fs::exists(Join("manifest_lock")));
 }
 
+// As an interrupted upgrade leaves it, for an old build to go on with.
+TEST_F(OldStoreTest, ALockFileAloneMakesItNoNewStore) {
+  for (const std::string& dir : {Dir(), dir_.Join("a"), dir_.Join("b")}) {
+    std::ofstream(dir + "/manifest_lock").flush();
+  }
+  for (const std::string& dir : {Dir(), dir_.Join("a"), dir_.Join("b")}) {
+    const UniqueFd old_build = OldLock(dir);
+    EXPECT_EQ(OpenToRead().code(), Code::kIOError) << dir;
+    EXPECT_EQ(Open(Options()).code(), Code::kIOError) << dir;
+  }
+  EXPECT_TRUE(OpenToRead().ok());
+  EXPECT_EQ(Version(), 3u);
+}
+
 TEST_F(OldStoreTest, AnInterruptedUpgradeIsGoneOnWith) {
   StoreIdentity identity;
   UniqueFd fd;
@@ -430,8 +444,7 @@ TEST_F(StoreSafetyTest, SeveralMayReadAndNobodyWritesMeanwhile) {
   EXPECT_EQ(OpenToRead().code(), Code::kIOError);
 }
 
-// What is opened read-only is not made whole.
-TEST_F(StoreSafetyTest, AMissingLockFileIsMadeByWhoeverWrites) {
+TEST_F(StoreSafetyTest, AMissingLockFileIsMadeByAWriterAlone) {
   Make(Striped());
   for (const std::string& dir : {Dir(), dir_.Join("b")}) {
     fs::remove(dir + "/manifest_lock");
