@@ -155,8 +155,8 @@ TEST(HeldViewTest, OverwritesPinOneRecordAKeyAndCopyNoMoreThanAPart) {
   ASSERT_NO_FATAL_FAILURE(churned.ExpectShowsNow());
 }
 
-// Where all keys of a view are deleted, its parts hold history alone, and are split by it.
-TEST(HeldViewTest, HistoryWithoutKeysIsSplit) {
+// Where all keys of a view are deleted, its parts hold history alone.
+TEST(HeldViewTest, PartsOfHistoryAlone) {
   const auto installed = static_cast<uint32_t>(test::Sized(50'000, 10'000));
   Churned churned(0);
   for (uint64_t i = 0; i < installed; ++i) churned.Write(Churned::KeyOf(i), false);
