@@ -112,6 +112,7 @@ TEST(ClosingStoreTest, RefusesReadsAndAnswersThoseBefore) {
                              [&](const Status&) {
                                entered = true;
                                while (refused.ok()) {
+                                 std::this_thread::yield();
                                  values.push_back(std::make_unique<std::string>());
                                  refused = raw->ReadAsync(
                                      KeyOf(1), values.back().get(), [&](const Status& status) {

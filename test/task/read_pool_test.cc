@@ -197,6 +197,7 @@ TEST_F(ReadPoolTest, AClosedPoolRefusesWithoutCallingBack) {
                 entered.count_down();
                 // Until the pool is being closed, which it is sooner or later.
                 while (refused.ok()) {
+                  std::this_thread::yield();
                   values.push_back(std::make_unique<std::string>());
                   refused = Post(0, values.back().get(), [&](const Status& status) {
                     EXPECT_TRUE(status.ok());
