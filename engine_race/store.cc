@@ -57,6 +57,10 @@ struct Store::Impl {
     log.reset();
   }
 
+  void FinishReads() {
+    if (readers != nullptr) readers->pool->Close();
+  }
+
   // Builds the readers once; after a failure the next call tries again.
   Status EnsureReaders(Readers** out) {
     // Acquire pairs with the release below: the readers are whole.
@@ -182,8 +186,7 @@ struct Store::Impl {
     read->key = DecodeKey(key.data());
     read->value = value;
     read->done = std::move(done);
-    available->pool->Post(std::move(read));
-    return Status::Ok();
+    return available->pool->Post(std::move(read));
   }
 
   // Null: of the latest state.
@@ -251,7 +254,11 @@ struct Store::Impl {
 };
 
 Store::Store() = default;
-Store::~Store() = default;
+
+// The functions that reads call may call the store until the last of them has returned.
+Store::~Store() {
+  if (impl_ != nullptr) impl_->FinishReads();
+}
 
 Status Store::Open(const Options& options, const std::string& dir, std::unique_ptr<Store>* store) {
   if (store == nullptr) return Status::InvalidArgument("the store to open into is null");

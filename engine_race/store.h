@@ -94,7 +94,8 @@ class Store {
   // used. Both must live until then. It is called by one of the store's workers, or before
   // ReadAsync returns when no thread can be had, and holds that worker up: it may not block, throw,
   // or call the store except for ReadAsync and Stats. kInvalidArgument: nothing was started. The
-  // store's destructor waits for every read under way.
+  // store's destructor waits for every read that was started before it and refuses later ones,
+  // which only such a function may try to start, with kInvalidArgument.
   Status ReadAsync(std::string_view key, std::string* value, ReadDoneFn done);
 
   // Once Ok, every write acknowledged before the call outlives the machine's power loss too, in any

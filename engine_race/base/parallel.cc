@@ -3,9 +3,9 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <exception>
 #include <mutex>
 #include <new>
-#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -29,13 +29,11 @@ Status RunParallel(uint32_t count, const std::function<Status(uint32_t worker)>&
     if (first_failure.ok()) first_failure = std::move(status);
   };
   std::vector<std::thread> threads;
-  threads.reserve(count);
-  for (uint32_t worker = 1; worker < count; ++worker) {
-    try {
-      threads.emplace_back(run, worker);
-    } catch (const std::system_error&) {
-      break;  // the others do its work
-    }
+  try {
+    threads.reserve(count);
+    for (uint32_t worker = 1; worker < count; ++worker) threads.emplace_back(run, worker);
+  } catch (const std::exception&) {
+    // A thread or its memory was refused: those that there are do the work.
   }
   run(0);
   for (std::thread& thread : threads) thread.join();

@@ -10,7 +10,7 @@ namespace engine_race {
 bool BucketIndex::Swizzle(uint64_t key, ValueRef ref, uint32_t frame) noexcept {
   assert(!ref.hot());
   const std::shared_lock lock(lock_);
-  if (damaged_ || parts_.empty() || ref.tombstone()) return false;
+  if (damaged_ || unread_ || parts_.empty() || ref.tombstone()) return false;
   RefWord* const word = parts_[PartOf(key)]->Locate(key);
   return word != nullptr && word->Exchange(&ref, ref.InFrame(frame));
 }

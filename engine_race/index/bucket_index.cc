@@ -25,6 +25,10 @@ void BucketIndex::Forget() {
   Row no_parts;
   std::vector<uint64_t> no_bounds;
   SwapRow(&no_parts, &no_bounds);
+  for (const auto& part : no_parts) {
+    if (part->history != nullptr) pinned_->CountBytes(0, part->history_bytes());
+  }
+  std::lock_guard lock(lock_);
   unchanged_.store(false, std::memory_order_relaxed);
   first_run_ = RunView();
   first_run_mapping_.reset();
@@ -32,7 +36,7 @@ void BucketIndex::Forget() {
   spare_ = Delta();
   full_part_ = kNoPart;
   damaged_ = false;
-  // Relaxed, here and above: nobody else is there.
+  // Relaxed, here and above: nobody else is there, or readers that find the bucket unread.
   state_.store(State::kEmpty, std::memory_order_relaxed);
 }
 
@@ -47,9 +51,12 @@ Status BucketIndex::Install(Row parts, bool damaged) {
     std::vector<uint64_t> bounds;
     bounds.reserve(parts.size());
     for (const auto& part : parts) bounds.push_back(part->run.min_key());
-    damaged_ = damaged;
-    // What is damaged is told under the lock.
-    if (!damaged && parts.size() == 1 && parts[0]->run.mapping() != nullptr) {
+    {
+      std::lock_guard lock(lock_);
+      damaged_ = damaged;
+    }
+    // What is damaged or was unread is told under the lock.
+    if (!damaged && !unread_ && parts.size() == 1 && parts[0]->run.mapping() != nullptr) {
       first_run_ = parts[0]->run.view();
       first_run_mapping_ = parts[0]->run.mapping();
       // Relaxed: no reader knows the index yet.
@@ -82,6 +89,11 @@ Status BucketIndex::Install(Row parts, bool damaged) {
   } catch (const std::bad_alloc&) {
     return NoMemory();
   }
+}
+
+void BucketIndex::Admit() noexcept {
+  std::lock_guard lock(lock_);
+  unread_ = false;
 }
 
 Status BucketIndex::Prepare() {

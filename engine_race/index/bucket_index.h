@@ -8,6 +8,9 @@
 // Records are stamped with the epoch that is found under this bucket's lock, so that a view of the
 // store shows the same cut of the bucket each time; see views.h.
 //
+// A bucket is unread while its key log cannot be read: every lookup answers kIOError until a later
+// build has read it and Admit has said so.
+//
 // A damaged bucket holds only the records that are provably the newest of their keys, tombstones
 // included; whatever is not found there may have been lost.
 //
@@ -52,15 +55,20 @@ class alignas(64) BucketIndex {
 
   // From now on records come in by Prepare and OnAppend. Before CutBucket.
   void Expect() noexcept;
-  // Takes everything back, for another build. No record may come in any more.
+  // Takes everything back, for another build. No record may come in any more. An unread bucket
+  // stays unread.
   void Forget();
   // The bucket's counts are damaged: everything is kCorruption.
   void MarkUnreadable() noexcept { damaged_ = true; }
+  // Before readers know the index: the bucket is unread.
+  void MarkUnread() noexcept { unread_ = true; }
+  // After Install: the bucket is unread no longer. What was appended while it was is not stamped.
+  void Admit() noexcept;
   // Hands over `parts`, ascending and disjoint, none empty, as what the cut held. `damaged`: see
   // above. kOutOfMemory.
   Status Install(Row parts, bool damaged);
 
-  // kOk, kNotFound or kCorruption.
+  // kOk, kNotFound, kCorruption or, in an unread bucket, kIOError.
   Code Find(uint64_t key, ValueRef* ref) const;
   // The same of what a view of `epoch` shows.
   Code FindAt(uint64_t key, uint64_t epoch, ValueRef* ref) const;
@@ -179,7 +187,9 @@ class alignas(64) BucketIndex {
 
   // The bucket still is the one run that Install brought. Never true again once it was false.
   std::atomic<bool> unchanged_{false};
+  // Both under the lock once readers know the index.
   bool damaged_ = false;
+  bool unread_ = false;
   mutable ReadWriteLock lock_;
   // Set by Install for good.
   RunView first_run_;

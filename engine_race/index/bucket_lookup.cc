@@ -9,6 +9,7 @@ namespace engine_race {
 
 Code BucketIndex::Find(uint64_t key, ValueRef* ref) const {
   const std::shared_lock lock(lock_);
+  if (unread_) return Code::kIOError;
   const RefWord* const word = parts_.empty() ? nullptr : parts_[PartOf(key)]->Locate(key);
   if (word != nullptr) *ref = frames_.SlotOf(*word);
   return CodeOf(word != nullptr, *ref);
@@ -16,6 +17,7 @@ Code BucketIndex::Find(uint64_t key, ValueRef* ref) const {
 
 Code BucketIndex::FindHot(uint64_t key, ValueRef* ref) const {
   const std::shared_lock lock(lock_);
+  if (unread_) return Code::kIOError;
   const RefWord* const word = parts_.empty() ? nullptr : parts_[PartOf(key)]->Locate(key);
   if (word != nullptr) *ref = word->Load();
   return CodeOf(word != nullptr, *ref);
@@ -24,6 +26,7 @@ Code BucketIndex::FindHot(uint64_t key, ValueRef* ref) const {
 Code BucketIndex::FindAt(uint64_t key, uint64_t epoch, ValueRef* ref) const {
   const auto read = [this](const RefWord& word) { return frames_.SlotOf(word); };
   const std::shared_lock lock(lock_);
+  if (unread_) return Code::kIOError;
   const bool found = !parts_.empty() && parts_[PartOf(key)]->FindAt(key, epoch, read, ref);
   return CodeOf(found, *ref);
 }
@@ -31,6 +34,7 @@ Code BucketIndex::FindAt(uint64_t key, uint64_t epoch, ValueRef* ref) const {
 Code BucketIndex::FindHotAt(uint64_t key, uint64_t epoch, ValueRef* ref) const {
   const auto read = [](const RefWord& word) { return word.Load(); };
   const std::shared_lock lock(lock_);
+  if (unread_) return Code::kIOError;
   const bool found = !parts_.empty() && parts_[PartOf(key)]->FindAt(key, epoch, read, ref);
   return CodeOf(found, *ref);
 }
@@ -43,6 +47,7 @@ Code BucketIndex::Collect(uint64_t first_key, uint64_t last_key, size_t max_entr
                           std::vector<IndexEntry>* entries, bool* complete, uint64_t epoch) const {
   *complete = true;
   std::shared_lock lock(lock_);
+  if (unread_) return Code::kIOError;
   if (damaged_) return Code::kCorruption;
   if (parts_.empty() || first_key > last_key) return Code::kOk;
   try {
@@ -68,6 +73,7 @@ Code BucketIndex::FirstKeys(uint64_t first_key, uint64_t last_key, uint64_t epoc
                             std::span<uint64_t> keys, size_t* count) const {
   *count = 0;
   std::shared_lock lock(lock_);
+  if (unread_) return Code::kIOError;
   if (damaged_) return Code::kCorruption;
   if (parts_.empty() || first_key > last_key) return Code::kOk;
   const size_t end = PartOf(last_key);
@@ -83,6 +89,7 @@ Code BucketIndex::LastKeys(uint64_t first_key, uint64_t last_key, uint64_t epoch
                            std::span<uint64_t> keys, size_t* count) const {
   *count = 0;
   std::shared_lock lock(lock_);
+  if (unread_) return Code::kIOError;
   if (damaged_) return Code::kCorruption;
   if (parts_.empty() || first_key > last_key) return Code::kOk;
   size_t free = keys.size();

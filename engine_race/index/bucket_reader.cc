@@ -14,11 +14,6 @@ uint64_t TagOf(uint32_t slot, uint64_t piece) { return (piece << 8) | slot; }
 
 }  // namespace
 
-Status KeyLogError(const BucketLog& log, uint32_t bucket, int error) {
-  return Status::FromErrno(
-      "read " + log.KeyFile(bucket).name() + ", bucket " + std::to_string(bucket), error);
-}
-
 Status BucketReader::Init() {
   slots_.resize(std::clamp<uint32_t>(context_->limits().window_buckets, 1, 255));
   return io::ReadQueue::CreateOrNextBest({context_->options().io_backend, kMaxQueueDepth}, &queue_);
@@ -28,8 +23,13 @@ Status BucketReader::Start(uint32_t bucket) {
   const auto index = static_cast<uint32_t>((oldest_ + used_) % slots_.size());
   Slot& slot = slots_[index];
   slot.bucket = bucket;
-  slot.error = 0;
-  ENGINE_RACE_RETURN_IF_ERROR(context_->Cut(bucket, &slot.cut));
+  slot.failure = context_->Cut(bucket, &slot.cut);
+  if (slot.failure.code() == Code::kIOError) {
+    // Of what is staged. Next tells.
+    ++used_;
+    return Status::Ok();
+  }
+  ENGINE_RACE_RETURN_IF_ERROR(slot.failure);
   slot.readable_count = slot.cut.flushed_key_count;
   const uint64_t bytes = slot.cut.record_count * kEntryBytes;
   if (slot.buffer.size() < bytes) {
@@ -64,7 +64,9 @@ Status BucketReader::Reap(uint32_t min_count) {
   for (const io::ReadCompletion& done : completions_) {
     Slot& slot = slots_[done.tag & 0xff];
     --slot.pending_reads;
-    if (done.error != 0) slot.error = done.error;
+    if (done.error != 0) {
+      slot.failure = io::ReadError(context_->log().KeyFile(slot.bucket), done.error);
+    }
     const uint64_t begin = (done.tag >> 8) * context_->limits().piece_bytes;
     const uint64_t asked = std::min<uint64_t>(context_->limits().piece_bytes,
                                               slot.cut.flushed_key_count * kEntryBytes - begin);
@@ -75,17 +77,18 @@ Status BucketReader::Reap(uint32_t min_count) {
   return Status::Ok();
 }
 
-Status BucketReader::Next(uint32_t* bucket, RawBucket* raw) {
+Status BucketReader::Next(uint32_t* bucket, RawBucket* raw, Status* failure) {
   Slot& slot = oldest();
   while (slot.pending_reads > 0) ENGINE_RACE_RETURN_IF_ERROR(Reap(1));
-  if (slot.error != 0) return KeyLogError(context_->log(), slot.bucket, slot.error);
+  *bucket = slot.bucket;
+  *failure = slot.failure;
+  if (!failure->ok()) return Status::Ok();
   auto* const entries = reinterpret_cast<format::KeyEntry*>(slot.buffer.data());
   if (!slot.cut.staged_keys.empty()) {
     std::memcpy(entries + slot.cut.flushed_key_count, slot.cut.staged_keys.data(),
                 slot.cut.staged_keys.size() * kEntryBytes);
   }
   const Geometry& geometry = context_->log().geometry();
-  *bucket = slot.bucket;
   raw->entries = {entries, slot.cut.record_count};
   raw->lost_begin = slot.readable_count;
   raw->lost_end = slot.cut.flushed_key_count;

@@ -17,9 +17,6 @@
 
 namespace engine_race {
 
-// An I/O error of a key log, with its name.
-Status KeyLogError(const BucketLog& log, uint32_t bucket, int error);
-
 class BucketReader {
  public:
   explicit BucketReader(BuildContext* context) : context_(context) {}
@@ -28,10 +25,11 @@ class BucketReader {
   // True when no further bucket may be started before one was finished.
   bool full() const { return used_ == slots_.size(); }
   bool empty() const { return used_ == 0; }
-  // Cuts the bucket and starts reading its key log.
+  // Cuts the bucket and starts reading its key log. A failure here is none of the bucket alone.
   Status Start(uint32_t bucket);
-  // Waits for the oldest bucket. *raw is valid until Finish.
-  Status Next(uint32_t* bucket, RawBucket* raw);
+  // Waits for the oldest bucket. *raw is valid until Finish; when the bucket's own log could not be
+  // read *failure says why, and there is no *raw.
+  Status Next(uint32_t* bucket, RawBucket* raw, Status* failure);
   // Frees the oldest bucket's place.
   void Finish();
 
@@ -43,7 +41,7 @@ class BucketReader {
     uint32_t pending_reads = 0;
     // Entries before this one were read; less than cut.flushed_key_count when the file ends early.
     uint64_t readable_count = 0;
-    int error = 0;
+    Status failure;
   };
 
   Slot& oldest() { return slots_[oldest_]; }

@@ -22,6 +22,27 @@ constexpr uint64_t kMaxSlabBytes = uint64_t{64} << 20;
 constexpr uint64_t kMinSlabBytes = uint64_t{256} << 10;
 constexpr uint64_t kIndexBytesPerRecord = 17;
 
+uint64_t SlabBytes(uint64_t record_count) {
+  return std::clamp(record_count * kIndexBytesPerRecord, kMinSlabBytes, kMaxSlabBytes);
+}
+
+// Builds and installs the bucket that the reader has next. *failure: its own log cannot be read.
+Status BuildNext(BuildContext* context, BucketReader* reader, PartBuilder* builder,
+                 uint32_t* bucket, Status* failure) {
+  RawBucket raw;
+  ENGINE_RACE_RETURN_IF_ERROR(reader->Next(bucket, &raw, failure));
+  if (!failure->ok()) {
+    reader->Finish();
+    return Status::Ok();
+  }
+  BuiltParts built;
+  ENGINE_RACE_RETURN_IF_ERROR(builder->Build(raw, &built));
+  const bool damaged = !built.damaged_slots.empty();
+  if (damaged) context->ReportDamage(*bucket, built.damaged_slots, built.damaged_slots.size());
+  reader->Finish();
+  return context->bucket(*bucket).Install(std::move(built.parts), damaged);
+}
+
 // Builds the small buckets, and leaves the giants in a list.
 class SmallBuckets {
  public:
@@ -30,8 +51,7 @@ class SmallBuckets {
     for (uint32_t b = 0; b < context->bucket_count(); ++b) {
       record_count += context->log().RecordCount(b);
     }
-    const uint64_t share = record_count * kIndexBytesPerRecord / context->thread_count();
-    slab_bytes_ = std::clamp(share, kMinSlabBytes, kMaxSlabBytes);
+    slab_bytes_ = SlabBytes(record_count / context->thread_count());
   }
 
   Status Run() {
@@ -52,7 +72,10 @@ class SmallBuckets {
         ENGINE_RACE_RETURN_IF_ERROR(reader.Start(bucket));
       }
       if (reader.empty() || context_->failed()) return Status::Ok();
-      ENGINE_RACE_RETURN_IF_ERROR(BuildNext(&reader, &builder));
+      uint32_t bucket = 0;
+      Status failure;
+      ENGINE_RACE_RETURN_IF_ERROR(BuildNext(context_, &reader, &builder, &bucket, &failure));
+      if (!failure.ok()) context_->LeaveOut(bucket, failure);
     }
   }
 
@@ -73,18 +96,6 @@ class SmallBuckets {
     }
   }
 
-  Status BuildNext(BucketReader* reader, PartBuilder* builder) {
-    uint32_t bucket = 0;
-    RawBucket raw;
-    ENGINE_RACE_RETURN_IF_ERROR(reader->Next(&bucket, &raw));
-    BuiltParts built;
-    ENGINE_RACE_RETURN_IF_ERROR(builder->Build(raw, &built));
-    const bool damaged = !built.damaged_slots.empty();
-    if (damaged) context_->ReportDamage(bucket, built.damaged_slots, built.damaged_slots.size());
-    reader->Finish();
-    return context_->bucket(bucket).Install(std::move(built.parts), damaged);
-  }
-
   BuildContext* const context_;
   uint64_t slab_bytes_ = 0;
   std::atomic<uint32_t> next_{0};
@@ -96,9 +107,27 @@ Status BuildOrFail(BuildContext* context) {
   SmallBuckets small(context);
   ENGINE_RACE_RETURN_IF_ERROR(small.Run());
   for (const uint32_t bucket : small.giants()) {
-    ENGINE_RACE_RETURN_IF_ERROR(BuildGiant(context, bucket));
+    const Status built = BuildGiant(context, bucket);
+    if (built.code() == Code::kIOError) {
+      context->LeaveOut(bucket, built);
+    } else {
+      ENGINE_RACE_RETURN_IF_ERROR(built);
+    }
   }
   return Status::Ok();
+}
+
+Status ReadAndInstall(BuildContext* context, uint32_t bucket) {
+  const uint64_t record_count = context->log().RecordCount(bucket);
+  if (record_count > context->limits().giant_records) return BuildGiant(context, bucket);
+  SlabAllocator slabs(SlabBytes(record_count));
+  PartBuilder builder(&slabs, context->limits().split_keys);
+  BucketReader reader(context);
+  ENGINE_RACE_RETURN_IF_ERROR(reader.Init());
+  ENGINE_RACE_RETURN_IF_ERROR(reader.Start(bucket));
+  Status failure;
+  ENGINE_RACE_RETURN_IF_ERROR(BuildNext(context, &reader, &builder, &bucket, &failure));
+  return failure;
 }
 
 }  // namespace
@@ -120,14 +149,31 @@ Status BuildContext::Cut(uint32_t bucket, BucketCut* cut) {
 }
 
 void BuildContext::Undo() {
-  for (uint32_t b = 0; b < bucket_count(); ++b) {
-    log_->DetachListener(b);
-    buckets_[b].Forget();
-  }
+  for (uint32_t b = 0; b < bucket_count(); ++b) Undo(b);
+}
+
+void BuildContext::Undo(uint32_t bucket) {
+  log_->DetachListener(bucket);
+  buckets_[bucket].Forget();
+}
+
+Status BuildContext::UnreadStatus(uint32_t bucket, const Status& why) {
+  return Status(why.code(),
+                "bucket " + std::to_string(bucket) + " cannot be read: " + why.message());
+}
+
+void BuildContext::LeaveOut(uint32_t bucket, const Status& why) {
+  Undo(bucket);
+  buckets_[bucket].MarkUnread();
+  const Status status = UnreadStatus(bucket, why);
+  Log(options_.log, LogLevel::kError, status.ToString());
+  const std::lock_guard lock(unread_mutex_);
+  unread_->Add(bucket, log_->RecordCount(bucket), status);
 }
 
 Status BuildContext::RunThreads(uint32_t count,
                                 const std::function<Status(uint32_t worker)>& work) {
+  failed_.store(false, std::memory_order_relaxed);
   return RunParallel(count, [&](uint32_t worker) {
     Status status = work(worker);
     if (!status.ok()) failed_.store(true, std::memory_order_relaxed);
@@ -156,6 +202,18 @@ Status BuildAllBuckets(BuildContext* context) {
     status = Status::OutOfMemory("index: no memory to build it");
   }
   if (!status.ok()) context->Undo();
+  return status;
+}
+
+Status BuildBucket(BuildContext* context, uint32_t bucket) {
+  Status status;
+  try {
+    status = ReadAndInstall(context, bucket);
+    if (!status.ok()) status = BuildContext::UnreadStatus(bucket, status);
+  } catch (const std::bad_alloc&) {
+    status = Status::OutOfMemory("index: no memory to build a bucket");
+  }
+  if (!status.ok()) context->Undo(bucket);
   return status;
 }
 

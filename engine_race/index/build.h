@@ -3,6 +3,9 @@
 // Each thread takes buckets in turn and keeps the reads of its next ones in flight while it sorts
 // the current one. Buckets too large for one thread come last, one by one, sorted by all threads:
 // see giant_build.h.
+//
+// A bucket whose own key log cannot be read is left out: nothing of it stays registered with the
+// log, and it is unread, see bucket_index.h, until BuildBucket has read it.
 #ifndef ENGINE_RACE_INDEX_BUILD_H_
 #define ENGINE_RACE_INDEX_BUILD_H_
 
@@ -10,11 +13,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <mutex>
 #include <span>
 
 #include "engine_race/base/options.h"
 #include "engine_race/base/status.h"
 #include "engine_race/index/bucket_index.h"
+#include "engine_race/index/unread_buckets.h"
 #include "engine_race/log/bucket_log.h"
 
 namespace engine_race {
@@ -41,8 +46,13 @@ class BuildContext {
  public:
   // Everything outlives the context. `buckets` has one BucketIndex for each bucket of the log.
   BuildContext(BucketLog* log, AppendListener* listener, const Options& options,
-               const BuildLimits& limits, std::span<BucketIndex> buckets)
-      : log_(log), listener_(listener), options_(options), limits_(limits), buckets_(buckets) {}
+               const BuildLimits& limits, std::span<BucketIndex> buckets, UnreadBuckets* unread)
+      : log_(log),
+        listener_(listener),
+        options_(options),
+        limits_(limits),
+        buckets_(buckets),
+        unread_(unread) {}
 
   BucketLog& log() const { return *log_; }
   const Options& options() const { return options_; }
@@ -55,11 +65,17 @@ class BuildContext {
   Status Cut(uint32_t bucket, BucketCut* cut);
   // Detaches the listener from every bucket and empties them.
   void Undo();
+  // The same for one bucket.
+  void Undo(uint32_t bucket);
+  // Undoes the bucket and leaves it out, for `why`. May throw std::bad_alloc.
+  void LeaveOut(uint32_t bucket, const Status& why);
+  // `why` with the bucket's name.
+  static Status UnreadStatus(uint32_t bucket, const Status& why);
 
   // Calls `work` with 0, 1, ... on `count` threads or, when threads are refused, fewer. Answers
-  // with the first failure.
+  // with the first failure. One call at a time.
   Status RunThreads(uint32_t count, const std::function<Status(uint32_t worker)>& work);
-  // After a failure the other threads give up.
+  // After a failure the other threads of the same call give up.
   bool failed() const { return failed_.load(std::memory_order_relaxed); }
 
   // Says which entries of a bucket are damaged, a few of them by name.
@@ -71,12 +87,19 @@ class BuildContext {
   const Options& options_;
   const BuildLimits limits_;
   const std::span<BucketIndex> buckets_;
+  std::mutex unread_mutex_;
+  UnreadBuckets* const unread_;  // under unread_mutex_
   // Relaxed everywhere: a hint.
   std::atomic<bool> failed_{false};
 };
 
-// Builds and installs every bucket. On failure nothing stays registered with the log.
+// Builds and installs every bucket, or leaves it out. On failure nothing stays registered with the
+// log.
 Status BuildAllBuckets(BuildContext* context);
+
+// Builds and installs a bucket that was left out, beside readers that know the index; they find it
+// once it is admitted. On failure the bucket is as it was.
+Status BuildBucket(BuildContext* context, uint32_t bucket);
 
 }  // namespace engine_race
 

@@ -12,8 +12,9 @@
 namespace engine_race {
 
 struct Index::Impl {
-  explicit Impl(BucketLog* l)
+  Impl(BucketLog* l, const Options& o)
       : log(l),
+        options(o),
         geometry(l->geometry()),
         bucket_shift(63 - geometry.bucket_bits()),
         buckets(std::make_unique<BucketIndex[]>(geometry.bucket_count)) {}
@@ -24,11 +25,13 @@ struct Index::Impl {
   }
 
   BucketLog* const log;
+  const Options options;
   const Geometry geometry;
   // After a first shift by one bit: by 64 would be one too many.
   const uint32_t bucket_shift;
   const std::unique_ptr<BucketIndex[]> buckets;
   std::unique_ptr<PinnedBuckets> pinned;
+  UnreadBuckets unread;
 };
 
 namespace {
@@ -43,6 +46,9 @@ Status ToStatus(Code code, uint32_t bucket) {
       return Status::Ok();
     case Code::kCorruption:
       return Damaged(bucket);
+    case Code::kIOError:
+      return Status::IOError("bucket " + std::to_string(bucket) +
+                             " was read only after the view was taken, and has changed before");
     default:
       return Status(code, {});
   }
@@ -61,10 +67,11 @@ Index::~Index() {
 Status Index::Build(BucketLog* log, const Options& options, std::unique_ptr<Index>* index) {
   try {
     std::unique_ptr<Index> built(new Index());
-    built->impl_ = std::make_unique<Impl>(log);
+    built->impl_ = std::make_unique<Impl>(log, options);
     ENGINE_RACE_RETURN_IF_ERROR(built->MakeViews());
     BuildContext context(log, built.get(), options, BuildLimits::For(options),
-                         {built->impl_->buckets.get(), built->impl_->geometry.bucket_count});
+                         {built->impl_->buckets.get(), built->impl_->geometry.bucket_count},
+                         &built->impl_->unread);
     ENGINE_RACE_RETURN_IF_ERROR(BuildAllBuckets(&context));
     *index = std::move(built);
     return Status::Ok();
@@ -86,6 +93,35 @@ Status Index::MakeViews() {
   return Status::Ok();
 }
 
+Status Index::Load(uint32_t bucket) const {
+  return impl_->unread.Load(bucket, [this, bucket](uint64_t record_count) {
+    const Options& options = impl_->options;
+    // As Build: the listener is told of appends, which changes what a const call may not.
+    BuildContext context(impl_->log, const_cast<Index*>(this), options, BuildLimits::For(options),
+                         {impl_->buckets.get(), impl_->geometry.bucket_count}, &impl_->unread);
+    ENGINE_RACE_RETURN_IF_ERROR(BuildBucket(&context, bucket));
+    // The listener hears of all that comes after this look, and views of the epoch come later too.
+    if (impl_->log->RecordCount(bucket) != record_count) {
+      impl_->unread.HideFromOlder(bucket, views().StampWrite().epoch);
+    }
+    impl_->buckets[bucket].Admit();
+    return Status::Ok();
+  });
+}
+
+template <typename Lookup>
+Status Index::Answer(uint32_t bucket, uint64_t epoch, const Lookup& lookup) const {
+  Code code = lookup();
+  if (code == Code::kIOError) [[unlikely]] {
+    ENGINE_RACE_RETURN_IF_ERROR(Load(bucket));
+    code = lookup();
+  }
+  if (impl_->unread.IsHidden(bucket, epoch)) [[unlikely]] {
+    code = Code::kIOError;
+  }
+  return ToStatus(code, bucket);
+}
+
 Status Index::Find(uint64_t key, ValueRef* ref) const {
   if (impl_->buckets[impl_->BucketOf(key)].FindQuickly(key, ref)) [[likely]] {
     return Status::Ok();
@@ -96,7 +132,7 @@ Status Index::Find(uint64_t key, ValueRef* ref) const {
 // Out of line, so that Find needs no registers saved.
 __attribute__((noinline)) Status Index::FindSlowly(uint64_t key, ValueRef* ref) const {
   const uint32_t bucket = impl_->BucketOf(key);
-  return ToStatus(impl_->buckets[bucket].Find(key, ref), bucket);
+  return Answer(bucket, kLatestEpoch, [&] { return impl_->buckets[bucket].Find(key, ref); });
 }
 
 Status Index::FindAt(uint64_t key, uint64_t epoch, ValueRef* ref) const {
@@ -105,7 +141,7 @@ Status Index::FindAt(uint64_t key, uint64_t epoch, ValueRef* ref) const {
   if (impl_->buckets[bucket].FindQuickly(key, ref)) [[likely]] {
     return Status::Ok();
   }
-  return ToStatus(impl_->buckets[bucket].FindAt(key, epoch, ref), bucket);
+  return Answer(bucket, epoch, [&] { return impl_->buckets[bucket].FindAt(key, epoch, ref); });
 }
 
 void Index::SetFrameSlots(const std::atomic<uint32_t>* slots) {
@@ -133,7 +169,8 @@ Status Index::FindHotAt(uint64_t key, uint64_t epoch, ValueRef* ref) const {
   if (impl_->buckets[bucket].FindHotQuickly(key, ref)) [[likely]] {
     return Status::Ok();
   }
-  return ToStatus(impl_->buckets[bucket].FindHotAt(key, epoch, ref), bucket);
+  const Code code = impl_->buckets[bucket].FindHotAt(key, epoch, ref);
+  return ToStatus(impl_->unread.IsHidden(bucket, epoch) ? Code::kIOError : code, bucket);
 }
 
 bool Index::Swizzle(uint64_t key, ValueRef ref, uint32_t frame) noexcept {
@@ -154,9 +191,10 @@ bool Index::Heat(uint64_t key, uint32_t frame) noexcept {
 
 Status Index::Collect(uint32_t bucket, uint64_t first_key, uint64_t last_key, size_t max_entries,
                       std::vector<IndexEntry>* entries, bool* complete, uint64_t epoch) const {
-  return ToStatus(
-      impl_->buckets[bucket].Collect(first_key, last_key, max_entries, entries, complete, epoch),
-      bucket);
+  return Answer(bucket, epoch, [&] {
+    return impl_->buckets[bucket].Collect(first_key, last_key, max_entries, entries, complete,
+                                          epoch);
+  });
 }
 
 Status Index::FirstKeys(uint64_t first_key, uint64_t last_key, uint64_t epoch,
@@ -177,9 +215,10 @@ __attribute__((noinline)) Status Index::FirstKeysSlowly(uint64_t first_key, uint
   const uint32_t last_bucket = impl_->BucketOf(last_key);
   for (uint32_t b = impl_->BucketOf(first_key); b <= last_bucket; ++b) {
     size_t added = 0;
-    const Code code =
-        impl_->buckets[b].FirstKeys(first_key, last_key, epoch, keys.subspan(*count), &added);
-    if (code != Code::kOk) return *count > 0 ? Status::Ok() : ToStatus(code, b);
+    const Status status = Answer(b, epoch, [&] {
+      return impl_->buckets[b].FirstKeys(first_key, last_key, epoch, keys.subspan(*count), &added);
+    });
+    if (!status.ok()) return *count > 0 ? Status::Ok() : status;
     *count += added;
     if (*count == keys.size()) break;
   }
@@ -206,10 +245,11 @@ __attribute__((noinline)) Status Index::LastKeysSlowly(uint64_t first_key, uint6
   const uint32_t first_bucket = impl_->BucketOf(first_key);
   for (uint32_t b = impl_->BucketOf(last_key) + 1; b-- > first_bucket && free > 0;) {
     size_t added = 0;
-    const Code code =
-        impl_->buckets[b].LastKeys(first_key, last_key, epoch, keys.first(free), &added);
-    if (code != Code::kOk) {
-      if (free == keys.size()) status = ToStatus(code, b);
+    Status found = Answer(b, epoch, [&] {
+      return impl_->buckets[b].LastKeys(first_key, last_key, epoch, keys.first(free), &added);
+    });
+    if (!found.ok()) {
+      if (free == keys.size()) status = std::move(found);
       break;
     }
     free -= added;

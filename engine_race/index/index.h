@@ -95,7 +95,9 @@ static_assert(sizeof(IndexEntry) == 16);
 class Index : public AppendListener {
  public:
   // Reads every key log and takes over from then on. Records appended meanwhile are in it too. The
-  // log outlives the index. After a failure nothing is left registered with the log.
+  // log outlives the index. After a failure nothing is left registered with the log. A bucket whose
+  // key log cannot be read is no failure of the build but left out: each call below that needs the
+  // bucket tries to read it again, and answers kIOError while that fails; see unread_buckets.h.
   static Status Build(BucketLog* log, const Options& options, std::unique_ptr<Index>* index);
   ~Index() override;
 
@@ -103,7 +105,8 @@ class Index : public AppendListener {
   // when a damaged entry of the bucket may have been newer, or the bucket's counts are damaged.
   Status Find(uint64_t key, ValueRef* ref) const;
 
-  // The same of what a view of `epoch` shows.
+  // The same of what a view of `epoch` shows. Also kIOError, as all calls with an epoch, when the
+  // key's bucket was read later than the view was taken and has changed meanwhile.
   Status FindAt(uint64_t key, uint64_t epoch, ValueRef* ref) const;
 
   // Appends the records of `bucket` that a view of `epoch` shows with keys in [first_key, last_key]
@@ -135,9 +138,12 @@ class Index : public AppendListener {
   // As Find and FindAt, but give a frame where there is one. For callers inside the epoch of the
   // frames, which they have entered by a sequentially consistent change of something that the
   // evictor, also so, looks at behind Unswizzle: the frame can then be found by nobody who enters
-  // later, whatever became of the record meanwhile.
+  // later, whatever became of the record meanwhile. They read no bucket again: a caller that gets
+  // kIOError calls Load outside the epoch, and these once more.
   Status FindHot(uint64_t key, ValueRef* ref) const;
   Status FindHotAt(uint64_t key, uint64_t epoch, ValueRef* ref) const;
+  // Reads the bucket if it was left out. Ok when it is in the index.
+  Status Load(uint32_t bucket) const;
 
   // A frame holds the value of one record and is found through one word of the index at the most.
   // When the record is superseded or its key deleted, the frame is an orphan: old views may find it
@@ -169,6 +175,9 @@ class Index : public AppendListener {
  private:
   Index();
   Status MakeViews();
+  // What the lookup answers, after Load if it needs that.
+  template <typename Lookup>
+  Status Answer(uint32_t bucket, uint64_t epoch, const Lookup& lookup) const;
   Status FindSlowly(uint64_t key, ValueRef* ref) const;
   Status FindHotSlowly(uint64_t key, ValueRef* ref) const;
   Status FirstKeysSlowly(uint64_t first_key, uint64_t last_key, uint64_t epoch,

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "engine_race/base/memory.h"
-#include "engine_race/index/bucket_reader.h"
 #include "engine_race/io/read_queue.h"
 
 namespace engine_race {
@@ -39,7 +38,7 @@ class StreamWorker {
       ENGINE_RACE_RETURN_IF_ERROR(queue_->Wait(1, &completions));
       for (const io::ReadCompletion& done : completions) {
         const auto place = static_cast<uint32_t>(done.tag);
-        if (done.error != 0) return KeyLogError(context_->log(), bucket_, done.error);
+        if (done.error != 0) return io::ReadError(context_->log().KeyFile(bucket_), done.error);
         const uint64_t read_count = done.read_bytes / kEntryBytes;
         const auto* const entries =
             reinterpret_cast<const format::KeyEntry*>(buffer_.data() + Place(place));

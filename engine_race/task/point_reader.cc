@@ -22,13 +22,26 @@ __attribute__((noinline)) Status PointReader::ReadFromLog(uint64_t key, const Pl
   return Deliver(key, place, buffer, value);
 }
 
+// Once more when the key's bucket had to be read first, which no lookup of frames does.
+template <typename FindFn>
+Status PointReader::FindLoaded(uint32_t bucket, const FindFn& find) const {
+  Status status = find();
+  if (status.code() != Code::kIOError) [[likely]] {
+    return status;
+  }
+  ENGINE_RACE_RETURN_IF_ERROR(index_.Load(bucket));
+  return find();
+}
+
 Status PointReader::ReadAt(uint64_t key, uint64_t epoch, char* buffer) const {
   Place place;
   place.bucket = log_.geometry().BucketOf(key);
   if (frames_ != nullptr) {
-    ENGINE_RACE_RETURN_IF_ERROR(
-        frames_->FindAt(key, epoch, &place.ref, &place.delivered,
-                        [buffer](const char* hot) { std::memcpy(buffer, hot, kValueBytes); }));
+    const auto find = [&] {
+      return frames_->FindAt(key, epoch, &place.ref, &place.delivered,
+                             [buffer](const char* hot) { std::memcpy(buffer, hot, kValueBytes); });
+    };
+    ENGINE_RACE_RETURN_IF_ERROR(FindLoaded(place.bucket, find));
     if (place.delivered) return Status::Ok();
   } else {
     ENGINE_RACE_RETURN_IF_ERROR(index_.FindAt(key, epoch, &place.ref));
@@ -41,9 +54,11 @@ Status PointReader::Find(uint64_t key, Place* place, std::string* value) const {
   place->delivered = false;
   if (frames_ != nullptr) {
     // The frame is somebody else's as soon as this is over: so it is copied here.
-    ENGINE_RACE_RETURN_IF_ERROR(
-        frames_->Find(key, &place->ref, &place->delivered,
-                      [value](const char* hot) { value->assign(hot, kValueBytes); }));
+    const auto find = [&] {
+      return frames_->Find(key, &place->ref, &place->delivered,
+                           [value](const char* hot) { value->assign(hot, kValueBytes); });
+    };
+    ENGINE_RACE_RETURN_IF_ERROR(FindLoaded(log_.geometry().BucketOf(key), find));
     if (place->delivered) return Status::Ok();
   } else {
     ENGINE_RACE_RETURN_IF_ERROR(index_.Find(key, &place->ref));

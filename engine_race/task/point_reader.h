@@ -45,7 +45,8 @@ class PointReader {
   io::ReadRequest RequestFor(const Place& place, char* buffer) const;
   // What the request brought.
   Status Check(const Place& place, const io::ReadCompletion& completion) const;
-  Status ReadStaged(const Place& place, char* buffer) const {
+  // Staged or not.
+  Status ReadBlocking(const Place& place, char* buffer) const {
     return log_.ReadValue(place.bucket, place.ref.slot(), buffer);
   }
   // Verifies what lies in `buffer`, hands it over, and offers it to the frames.
@@ -55,6 +56,8 @@ class PointReader {
   l1::ValueFrames* frames() const { return frames_; }
 
  private:
+  template <typename FindFn>
+  Status FindLoaded(uint32_t bucket, const FindFn& find) const;
   Status ReadFromLog(uint64_t key, const Place& place, std::string* value) const;
   Status Verify(const Place& place, const char* buffer) const;
 

@@ -1,9 +1,11 @@
-// The keys of one MultiRead, taken one by one by any number of workers.
+// The keys of one MultiRead, and its caller that waits for them.
 //
-// Thread-safe; lives with its caller, who waits until it is finished.
+// Lives on its caller's stack until every key is answered. Keys are handed out by one thread at a
+// time, see ReadTurns; answers come from any thread.
 #ifndef ENGINE_RACE_TASK_READ_BATCH_H_
 #define ENGINE_RACE_TASK_READ_BATCH_H_
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <cstddef>
@@ -19,65 +21,65 @@
 
 namespace engine_race {
 
-class ReadBatch;
 class ReadWorker;
 
-// Somebody who waits for a worker, or for others to finish its batch. Under the pool's mutex.
-struct Waiter {
-  ReadBatch* batch = nullptr;  // null: a thread of the pool
-  ReadWorker* granted = nullptr;
-  bool finished = false;
-  std::condition_variable changed;
-  Waiter* next = nullptr;
+// A place in the ring of ReadTurns.
+struct TurnSource {
+  TurnSource* next_source = nullptr;
 };
 
-class ReadBatch {
+class ReadBatch : public TurnSource {
  public:
-  // As many values and statuses as keys, at least one. Keys of another size than kKeyBytes are the
-  // owner's to refuse: Take marks them by a null value.
+  // As many values and statuses as keys, at least one.
   ReadBatch(std::span<const std::string_view> keys, std::span<std::string> values,
             std::span<Status> statuses)
-      : keys_(keys), values_(values), statuses_(statuses) {
-    waiter.batch = this;
-  }
+      : keys_(keys), values_(values), statuses_(statuses) {}
 
-  // The next key that nobody has taken; false when there is none.
-  bool Take(ReadJob* job) noexcept {
-    // Relaxed: the keys were there before the batch was shown to anybody.
-    if (next_.load(std::memory_order_relaxed) >= keys_.size()) return false;
-    const size_t index = next_.fetch_add(1, std::memory_order_relaxed);
-    if (index >= keys_.size()) return false;
+  // Hands out the next keys, `max_count` at most: those from *begin to *end. False when every key
+  // has been handed out.
+  bool Take(size_t max_count, size_t* begin, size_t* end) noexcept {
+    *begin = next_;
+    *end = next_ += std::min(max_count, keys_.size() - next_);
+    return *begin < *end;
+  }
+  bool all_taken() const { return next_ == keys_.size(); }
+
+  // The job of a key that was handed out. Its value is null for a key of another size than
+  // kKeyBytes, which the worker's owner refuses.
+  ReadJob JobOf(size_t index) noexcept {
     const std::string_view key = keys_[index];
     const bool good = key.size() == kKeyBytes && key.data() != nullptr;
-    job->key = good ? DecodeKey(key.data()) : 0;
-    job->value = good ? &values_[index] : nullptr;
-    job->batch = this;
-    job->index = index;
-    job->posted = nullptr;
-    return true;
+    ReadJob job;
+    job.key = good ? DecodeKey(key.data()) : 0;
+    job.value = good ? &values_[index] : nullptr;
+    job.batch = this;
+    job.index = index;
+    return job;
   }
-  // True for the answer that was the last one: the batch is finished, and may be gone as soon as
-  // its owner hears of that.
+  std::string_view key(size_t index) const { return keys_[index]; }
+
+  // True for the last answer: the batch is finished, and may be gone as soon as its caller hears of
+  // that.
   bool Answer(size_t index, Status status) noexcept {
     statuses_[index] = std::move(status);
     // Before the answer is counted: unless it is the last one, the batch may be gone after that.
     const size_t key_count = keys_.size();
-    // Release, and acquire for the last: who reports the end has seen every answer.
+    // Release, and acquire for the last: the thread that reports the end has seen every answer.
     return answered_.fetch_add(1, std::memory_order_acq_rel) + 1 == key_count;
   }
-  std::string_view key(size_t index) const { return keys_[index]; }
-  // Relaxed, both: hints.
-  bool all_taken() const { return next_.load(std::memory_order_relaxed) >= keys_.size(); }
+  // Relaxed: a hint.
   bool all_answered() const { return answered_.load(std::memory_order_relaxed) == keys_.size(); }
 
-  // Its owner.
-  Waiter waiter;
+  // Under the pool's mutex: how the caller waits, for a worker or for the last answer.
+  ReadWorker* granted = nullptr;
+  bool finished = false;
+  std::condition_variable changed;
 
  private:
   const std::span<const std::string_view> keys_;
   const std::span<std::string> values_;
   const std::span<Status> statuses_;
-  std::atomic<size_t> next_{0};
+  size_t next_ = 0;
   std::atomic<size_t> answered_{0};
 };
 

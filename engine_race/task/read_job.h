@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <string>
 
 #include "engine_race/base/status.h"
@@ -14,11 +13,14 @@ namespace engine_race {
 
 class ReadBatch;
 
-// A read that somebody is told of when it is done.
+// A read whose result is told to a function.
 struct PostedRead {
   uint64_t key = 0;
   std::string* value = nullptr;
   std::function<void(const Status&)> done;
+  // The pool's: the result once there is one, and the next read of a list.
+  Status status;
+  PostedRead* next = nullptr;
 };
 
 // Either a key of a batch or a posted read.

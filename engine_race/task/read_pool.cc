@@ -1,7 +1,7 @@
 #include "engine_race/task/read_pool.h"
 
+#include <exception>
 #include <new>
-#include <system_error>
 #include <utility>
 
 #include "engine_race/base/guarded.h"
@@ -26,38 +26,60 @@ uint32_t WorkerCount(const Options& options) {
 // What one worker reads while one thread runs it.
 class ReadPool::Source final : public ReadSource {
  public:
-  // `own` is null for a thread of the pool, which takes posted reads.
+  // `own` is null for a thread of the pool.
   Source(ReadPool* pool, ReadBatch* own) : pool_(pool), own_(own) {}
 
   bool Next(ReadJob* job) noexcept override {
-    while (TakeAny(job)) {
+    while (!turn_.empty() || TakeTurn()) {
+      *job = turn_.Pop();
       if (job->value != nullptr) [[likely]] {
+        if (job->posted != nullptr) ++posted_in_flight_;
         return true;
       }
-      pool_->Finish(*job, CheckKey(job->batch->key(job->index)));
+      pool_->Answer(*job, CheckKey(job->batch->key(job->index)));
     }
     return false;
   }
+
   void Done(const ReadJob& job, Status status) noexcept override {
-    pool_->Finish(job, std::move(status));
+    if (job.posted == nullptr) return pool_->Answer(job, std::move(status));
+    // A caller of MultiRead may hold locks that the function wants: it never calls one.
+    if (own_ != nullptr) return pool_->Defer(job.posted, std::move(status));
+    --posted_in_flight_;
+    pool_->CallDone(std::unique_ptr<PostedRead>(job.posted), status);
   }
+
   // What a caller of MultiRead has in flight for others when its own batch is done is the next
   // caller's to finish: the device's queue stays full from one call to the next. A thread of the
-  // pool keeps its posted reads, whose owners are to be told by no other thread.
+  // pool makes way for a caller when it has nothing posted left.
   bool HandOver(ReadWorker* worker) noexcept override {
-    return own_ != nullptr && own_->all_answered() && pool_->HandOver(worker);
+    if (!turn_.empty()) return false;
+    const bool is_done = own_ != nullptr ? own_->all_answered() : posted_in_flight_ == 0;
+    return is_done && pool_->HandOver(worker);
   }
 
  private:
-  bool TakeAny(ReadJob* job) noexcept {
-    if (own_ == nullptr) return pool_->TakePosted(job) || pool_->TakeFromWaiting(job);
-    if (own_->Take(job)) return true;
-    // While the last of its own are under way it helps others.
-    return !own_->all_answered() && pool_->TakeFromWaiting(job);
+  bool TakeTurn() noexcept {
+    if (own_ == nullptr) {
+      pool_->CallDeferred();
+      return pool_->TakeTurn(&turn_);
+    }
+    if (own_->all_answered()) return false;
+    if (!own_is_next_ && pool_->TakeTurn(&turn_)) {
+      own_is_next_ = true;
+      return true;
+    }
+    own_is_next_ = false;
+    return ReadTurns::TakeOwn(own_, &turn_) || pool_->TakeTurn(&turn_);
   }
 
   ReadPool* const pool_;
   ReadBatch* const own_;
+  Turn turn_;
+  // At first the ring has its turn: the worker's former owner may have ended with one of its own.
+  bool own_is_next_ = false;
+  // Of a thread of the pool, which is never handed a worker with posted reads in flight.
+  uint32_t posted_in_flight_ = 0;
 };
 
 ReadPool::ReadPool(const PointReader& reader, const Options& options, std::vector<int> files)
@@ -71,13 +93,17 @@ ReadPool::ReadPool(const PointReader& reader, const Options& options, std::vecto
   threads_.reserve(count);
 }
 
-ReadPool::~ReadPool() {
+ReadPool::~ReadPool() { Close(); }
+
+void ReadPool::Close() {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    stop_ = true;
+    closing_ = true;
   }
-  posted_changed_.notify_all();
+  thread_needed_.notify_all();
+  // No thread is started any more, so nobody else changes the list.
   for (std::thread& thread : threads_) thread.join();
+  threads_.clear();
 }
 
 uint64_t ReadPool::memory_bytes() const {
@@ -97,160 +123,170 @@ ReadWorker* ReadPool::TakeIdle() {
   return worker;
 }
 
-// To the first who waits and has use for it.
+// To the caller of the waiting batch whose turn is next.
 bool ReadPool::Grant(ReadWorker* worker) {
-  for (Waiter* waiter = first_waiter_; waiter != nullptr; waiter = waiter->next) {
-    if (waiter->granted != nullptr || waiter->finished) continue;
-    if (waiter->batch != nullptr && waiter->batch->all_taken()) continue;
-    waiter->granted = worker;
-    waiter->changed.notify_one();
-    return true;
-  }
-  return false;
+  ReadBatch* const batch = turns_.PopBatch();
+  if (batch == nullptr) return false;
+  batch->granted = worker;
+  batch->changed.notify_one();
+  return true;
 }
 
-bool ReadPool::HandOver(ReadWorker* worker) {
-  if (waiting_count_.load(std::memory_order_relaxed) == 0) return false;
+bool ReadPool::HandOver(ReadWorker* worker) noexcept {
+  if (!turns_.has_waiting()) return false;
   const std::lock_guard<std::mutex> lock(mutex_);
   return Grant(worker);
 }
 
 void ReadPool::GiveBack(ReadWorker* worker) {
-  if (!Grant(worker)) idle_.push_back(worker);
-}
-
-// Until it is granted a worker or its batch is finished.
-void ReadPool::AwaitWorker(Waiter* waiter, std::unique_lock<std::mutex>* lock) {
-  waiter->granted = TakeIdle();
-  if (waiter->granted != nullptr) return;
-  Waiter** end = &first_waiter_;
-  while (*end != nullptr) end = &(*end)->next;
-  *end = waiter;
-  // Relaxed: the mutex orders it, and who reads it without comes again.
-  waiting_count_.fetch_add(1, std::memory_order_relaxed);
-  waiter->changed.wait(*lock, [waiter] { return waiter->granted != nullptr || waiter->finished; });
-  waiting_count_.fetch_sub(1, std::memory_order_relaxed);
-  Waiter** link = &first_waiter_;
-  while (*link != waiter) link = &(*link)->next;
-  *link = waiter->next;
+  if (Grant(worker)) return;
+  idle_.push_back(worker);
+  WakeThread();
 }
 
 void ReadPool::MultiRead(std::span<const std::string_view> keys, std::span<std::string> values,
                          std::span<Status> statuses) {
   if (keys.empty()) return;
   ReadBatch batch(keys, values, statuses);
-  Waiter& self = batch.waiter;
   std::unique_lock<std::mutex> lock(mutex_);
-  AwaitWorker(&self, &lock);
-  if (self.granted != nullptr) {
+  batch.granted = TakeIdle();
+  if (batch.granted == nullptr) {
+    turns_.Add(&batch);
+    batch.changed.wait(lock, [&batch] { return batch.granted != nullptr || batch.finished; });
+  }
+  if (batch.granted != nullptr) {
     lock.unlock();
     Source source(this, &batch);
-    const bool is_held = self.granted->Run(&source);
+    const bool is_held = batch.granted->Run(&source);
     lock.lock();
-    if (is_held) GiveBack(self.granted);
+    if (is_held) GiveBack(batch.granted);
   }
   // Another worker may still have some of its keys.
-  self.changed.wait(lock, [&self] { return self.finished; });
+  batch.changed.wait(lock, [&batch] { return batch.finished; });
 }
 
-void ReadPool::Post(std::unique_ptr<PostedRead> read) {
-  std::unique_lock<std::mutex> lock(mutex_);
-  posted_.push_back(read.get());
-  PostedRead* const posted = read.release();
-  posted_count_.fetch_add(1, std::memory_order_relaxed);
-  if (WakeThread()) return;
-  // No thread at all: it is read here and now.
-  posted_.pop_back();
-  posted_count_.fetch_sub(1, std::memory_order_relaxed);
-  lock.unlock();
-  ReadJob job;
-  job.key = posted->key;
-  job.value = posted->value;
-  job.posted = posted;
-  Finish(job, Guarded([&] { return reader_.Read(job.key, job.value); }));
-}
-
-// Sees to it that some thread takes what is posted; another one when many reads wait. False when
-// there is no thread and none can be had.
-bool ReadPool::WakeThread() {
-  const bool all_rest = resting_thread_count_ == threads_.size();
-  if (!all_rest && posted_.size() < kCrowd) return true;
-  if (resting_thread_count_ > 0) {
-    posted_changed_.notify_one();
-  } else if (threads_.size() < workers_.size()) {
-    try {
-      threads_.emplace_back([this] { RunPosted(); });
-    } catch (const std::system_error&) {
-      return !threads_.empty();
+Status ReadPool::Post(std::unique_ptr<PostedRead> read) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (closing_) return Status::InvalidArgument("the store is being closed");
+    if (!threads_.empty() || StartThread()) {
+      turns_.Post(read.release());
+      WakeThread();
+      return Status::Ok();
     }
   }
-  return true;
+  // No thread at all: it is read here and now.
+  const Status status = Guarded([&] { return reader_.Read(read->key, read->value); });
+  CallDone(std::move(read), status);
+  return Status::Ok();
 }
 
-void ReadPool::RunPosted() {
+// Sees to it that some thread takes what is posted or deferred; another one when many reads are
+// posted. What is posted while every worker is run is for those that run them.
+void ReadPool::WakeThread() noexcept {
+  const bool all_rest = resting_thread_count_ == threads_.size();
+  const bool can_run = CanRunPosted() && (all_rest || turns_.posted_count() >= kCrowd);
+  if (!can_run && deferred_.empty()) return;
+  if (resting_thread_count_ > 0) {
+    thread_needed_.notify_one();
+  } else {
+    // Where it is refused the threads that there are come for it.
+    StartThread();
+  }
+}
+
+bool ReadPool::StartThread() noexcept {
+  if (closing_ || threads_.size() == workers_.size()) return false;
+  try {
+    threads_.emplace_back([this] { RunThread(); });
+    return true;
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
+void ReadPool::RunThread() noexcept {
   std::unique_lock<std::mutex> lock(mutex_);
   while (true) {
     ++resting_thread_count_;
-    posted_changed_.wait(lock, [this] { return stop_ || !posted_.empty(); });
+    thread_needed_.wait(lock, [this] { return closing_ || !deferred_.empty() || CanRunPosted(); });
     --resting_thread_count_;
-    if (posted_.empty()) return;
-    Waiter self;
-    AwaitWorker(&self, &lock);
-    lock.unlock();
-    Source source(this, nullptr);
-    self.granted->Run(&source);
-    lock.lock();
-    GiveBack(self.granted);
+    if (!deferred_.empty()) {
+      lock.unlock();
+      CallDeferred();
+      lock.lock();
+    } else if (CanRunPosted()) {
+      ReadWorker* const worker = TakeIdle();
+      lock.unlock();
+      Source source(this, nullptr);
+      const bool is_held = worker->Run(&source);
+      lock.lock();
+      if (is_held) GiveBack(worker);
+    } else {
+      // The pool is being closed, and other threads have what is left.
+      return;
+    }
   }
 }
 
-bool ReadPool::TakePosted(ReadJob* job) noexcept {
-  if (posted_count_.load(std::memory_order_relaxed) == 0) return false;
+bool ReadPool::TakeTurn(Turn* turn) noexcept {
+  if (!turns_.has_waiting()) return false;
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (posted_.empty()) return false;
-  job->posted = posted_.front();
-  posted_.pop_front();
-  posted_count_.fetch_sub(1, std::memory_order_relaxed);
-  job->key = job->posted->key;
-  job->value = job->posted->value;
-  job->batch = nullptr;
-  return true;
+  return turns_.Take(turn);
 }
 
-bool ReadPool::TakeFromWaiting(ReadJob* job) noexcept {
-  if (waiting_count_.load(std::memory_order_relaxed) == 0) return false;
+// Of a key of a batch.
+void ReadPool::Answer(const ReadJob& job, Status status) noexcept {
+  Report(status);
+  if (!job.batch->Answer(job.index, std::move(status))) return;
   const std::lock_guard<std::mutex> lock(mutex_);
-  for (Waiter* waiter = first_waiter_; waiter != nullptr; waiter = waiter->next) {
-    if (waiter->batch != nullptr && waiter->batch->Take(job)) return true;
-  }
-  return false;
+  job.batch->finished = true;
+  // Under the mutex: the batch is gone as soon as its caller sees this.
+  job.batch->changed.notify_all();
 }
 
-void ReadPool::Finish(const ReadJob& job, Status status) noexcept {
-  if (!status.ok() && status.code() != Code::kNotFound) [[unlikely]] {
-    Report(status);
-  }
-  if (job.batch != nullptr) {
-    if (job.batch->Answer(job.index, std::move(status))) FinishBatch(job.batch);
-    return;
-  }
-  const std::unique_ptr<PostedRead> posted(job.posted);
+void ReadPool::CallDone(std::unique_ptr<PostedRead> read, const Status& status) noexcept {
+  Report(status);
   try {
-    posted->done(status);
+    read->done(status);
   } catch (...) {
     // Thrown by what is the caller's; a worker has nobody to give it to.
-    Report(Status::InvalidArgument("what ReadAsync was to call has thrown"));
+    Report(Guarded([] {
+      return Status::InvalidArgument("the function that was given to ReadAsync has thrown");
+    }));
   }
 }
 
-void ReadPool::FinishBatch(ReadBatch* batch) noexcept {
+void ReadPool::Defer(PostedRead* read, Status status) noexcept {
+  read->status = std::move(status);
   const std::lock_guard<std::mutex> lock(mutex_);
-  batch->waiter.finished = true;
-  // Under the mutex: the batch is gone as soon as its owner sees this.
-  batch->waiter.changed.notify_all();
+  deferred_.Push(read);
+  // Relaxed, here and below: a hint.
+  deferred_count_.fetch_add(1, std::memory_order_relaxed);
+  WakeThread();
+}
+
+// By a thread of the pool: one after another, so that other threads share in them, and no more than
+// a turn's, so that the worker that it may be running does not wait for long.
+void ReadPool::CallDeferred() noexcept {
+  for (size_t i = 0; i < ReadTurns::kTurnJobs; ++i) {
+    if (deferred_count_.load(std::memory_order_relaxed) == 0) return;
+    std::unique_ptr<PostedRead> read;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      read.reset(deferred_.Pop(1));
+      if (read == nullptr) return;
+      deferred_count_.fetch_sub(1, std::memory_order_relaxed);
+    }
+    const Status status = std::move(read->status);
+    CallDone(std::move(read), status);
+  }
 }
 
 void ReadPool::Report(const Status& status) const noexcept {
+  if (status.ok() || status.code() == Code::kNotFound) [[likely]] {
+    return;
+  }
   try {
     Log(options_.log, LogLevel::kError, status.ToString());
   } catch (const std::bad_alloc&) {

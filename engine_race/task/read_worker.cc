@@ -1,5 +1,6 @@
 #include "engine_race/task/read_worker.h"
 
+#include <cerrno>
 #include <utility>
 
 #include "engine_race/base/guarded.h"
@@ -7,9 +8,7 @@
 namespace engine_race {
 
 Status ReadWorker::Prepare() {
-  if (scheduler_ != nullptr && (scheduler_->usable() || scheduler_->task_count() > 0)) {
-    return Status::Ok();
-  }
+  if (scheduler_ != nullptr && scheduler_->usable()) return Status::Ok();
   scheduler_.reset();
   const uint64_t bytes = uint64_t{options_.tasks_per_worker} * kValueBytes;
   if (buffers_.size() == 0) {
@@ -39,16 +38,25 @@ Status ReadWorker::Prepare() {
 
 bool ReadWorker::Run(ReadSource* source) noexcept {
   source_ = source;
-  if (!Guarded([this] { return Prepare(); }).ok()) {
-    RunBlocking();
-    return true;
+  while (Guarded([this] { return Prepare(); }).ok()) {
+    const Outcome outcome = RunTasks();
+    if (outcome != Outcome::kRingFailed) return outcome == Outcome::kDone;
+    ReportFailedRing();
   }
+  RunBlocking();
+  return true;
+}
+
+// Until the source has nothing more, or no further job may be taken with this ring; no task is left
+// then, unless the worker was handed over.
+ReadWorker::Outcome ReadWorker::RunTasks() noexcept {
   Scheduler& scheduler = *scheduler_;
   ReadJob job;
   while (true) {
-    while (scheduler.task_count() < options_.tasks_per_worker && source->Next(&job)) {
+    while (scheduler.usable() && scheduler.task_count() < options_.tasks_per_worker &&
+           source_->Next(&job)) {
       if (!scheduler.Spawn(ReadMany(scheduler, *this, job)).ok()) {
-        source->Done(job, Status(Code::kOutOfMemory, {}));
+        source_->Done(job, Status(Code::kOutOfMemory, {}));
       }
       // The device need not wait until all tasks have begun.
       if (scheduler.has_batch()) scheduler.Poll();
@@ -56,10 +64,21 @@ bool ReadWorker::Run(ReadSource* source) noexcept {
     EvictAhead();
     // Relaxed: a statistic.
     memory_bytes_.store(buffers_.size() + scheduler.memory_bytes(), std::memory_order_relaxed);
-    if (scheduler.task_count() == 0) return true;
+    if (scheduler.task_count() == 0) {
+      return scheduler.usable() ? Outcome::kDone : Outcome::kRingFailed;
+    }
     scheduler.RunOnce();
-    if (scheduler.usable() && source->HandOver(this)) return false;
+    if (scheduler.usable() && source_->HandOver(this)) return Outcome::kHandedOver;
   }
+}
+
+void ReadWorker::ReportFailedRing() const noexcept {
+  (void)Guarded([this] {
+    Log(options_.log, LogLevel::kWarning,
+        "a queue of reads has failed, its reads are done again: " +
+            scheduler_->failure().ToString());
+    return Status::Ok();
+  });
 }
 
 // While reads are in flight, a few frames at a time, so that no admission has to wait for readers.
@@ -94,7 +113,7 @@ Task ReadWorker::ReadMany(Scheduler& scheduler, ReadWorker& worker, ReadJob job)
     }
     hot_row = place.delivered ? hot_row + 1 : 0;
     worker.source_->Done(job, std::move(status));
-  } while (hot_row < kMaxHotRow && worker.source_->Next(&job));
+  } while (hot_row < kMaxHotRow && scheduler.usable() && worker.source_->Next(&job));
   worker.free_buffers_.push_back(buffer);
 }
 
@@ -102,15 +121,18 @@ Status ReadWorker::Begin(const ReadJob& job, PointReader::Place* place,
                          char* buffer) const noexcept {
   return Guarded([&] {
     ENGINE_RACE_RETURN_IF_ERROR(reader_.Find(job.key, place, job.value));
-    return place->staged ? reader_.ReadStaged(*place, buffer) : Status::Ok();
+    return place->staged ? reader_.ReadBlocking(*place, buffer) : Status::Ok();
   });
 }
 
 Status ReadWorker::End(const ReadJob& job, const PointReader::Place& place,
-                       const io::ReadCompletion& completion, const char* buffer) const noexcept {
+                       const io::ReadCompletion& completion, char* buffer) const noexcept {
   if (place.delivered) return Status::Ok();
   return Guarded([&] {
-    ENGINE_RACE_RETURN_IF_ERROR(reader_.Check(place, completion));
+    // The ring has failed, which says nothing of the value.
+    const bool was_read = completion.error != ECANCELED;
+    ENGINE_RACE_RETURN_IF_ERROR(was_read ? reader_.Check(place, completion)
+                                         : reader_.ReadBlocking(place, buffer));
     return reader_.Deliver(job.key, place, buffer, job.value);
   });
 }

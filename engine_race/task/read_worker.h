@@ -28,7 +28,8 @@ class ReadWorker {
   // Reads what the source gives until it has nothing more and everything is answered; true then.
   // False when the source has handed the worker over: the next to run it goes on with the reads in
   // flight. What the ring needs is made by the first call; where that is refused, reads are done
-  // one after another.
+  // one after another. When a ring fails, its reads are done once more, one after another, and
+  // another ring takes its place for what the source gives then.
   bool Run(ReadSource* source) noexcept;
 
   // Any thread, relaxed: a statistic.
@@ -42,9 +43,12 @@ class ReadWorker {
   static Task EvictSome(Scheduler& scheduler, l1::ValueFrames& frames);
   void EvictAhead() noexcept;
   Status Prepare();
+  enum class Outcome { kDone, kHandedOver, kRingFailed };
+  Outcome RunTasks() noexcept;
+  void ReportFailedRing() const noexcept;
   Status Begin(const ReadJob& job, PointReader::Place* place, char* buffer) const noexcept;
   Status End(const ReadJob& job, const PointReader::Place& place,
-             const io::ReadCompletion& completion, const char* buffer) const noexcept;
+             const io::ReadCompletion& completion, char* buffer) const noexcept;
   void RunBlocking() noexcept;
 
   const PointReader& reader_;

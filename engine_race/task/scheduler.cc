@@ -80,7 +80,7 @@ void Scheduler::Poll() {
 }
 
 void Scheduler::SubmitGathered() {
-  if (queue_ == nullptr) return Break();
+  if (queue_ == nullptr) return CancelAll();
   requests_.clear();
   while (first_waiting_ != nullptr && !free_tags_.empty()) {
     ReadAwaiter* const awaiter = first_waiting_;
@@ -95,13 +95,15 @@ void Scheduler::SubmitGathered() {
   }
   if (requests_.empty()) return;
   size_t started = 0;
-  if (!queue_->Submit(requests_, &started).ok()) Break();
+  if (Status status = queue_->Submit(requests_, &started); !status.ok()) Break(std::move(status));
 }
 
 void Scheduler::Reap(uint32_t wanted) {
   if (queue_ == nullptr || queue_->in_flight() == 0) return;
   completions_.clear();
-  if (!queue_->Wait(wanted, &completions_).ok()) return Break();
+  if (Status status = queue_->Wait(wanted, &completions_); !status.ok()) {
+    return Break(std::move(status));
+  }
   for (const io::ReadCompletion& completion : completions_) {
     const auto tag = static_cast<uint32_t>(completion.tag);
     ReadAwaiter* const awaiter = std::exchange(in_flight_[tag], nullptr);
@@ -114,10 +116,15 @@ void Scheduler::Reap(uint32_t wanted) {
   }
 }
 
-// The queue has failed: every read that it had or should get answers EIO.
-void Scheduler::Break() {
+void Scheduler::Break(Status failure) {
+  failure_ = std::move(failure);
   // Waits until nothing is written into the tasks' buffers any more.
   queue_.reset();
+  CancelAll();
+}
+
+// Answers every read that the queue had or should have got.
+void Scheduler::CancelAll() {
   ReadAwaiter* failed = std::exchange(first_waiting_, nullptr);
   last_waiting_ = &first_waiting_;
   waiting_count_ = 0;
@@ -130,7 +137,7 @@ void Scheduler::Break() {
   }
   while (failed != nullptr) {
     ReadAwaiter* const next = failed->next_;
-    failed->completion_.error = EIO;
+    failed->completion_.error = ECANCELED;
     failed->completion_.read_bytes = 0;
     failed->task_.resume();
     failed = next;

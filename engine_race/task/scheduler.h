@@ -34,7 +34,8 @@ class Scheduler {
   Scheduler& operator=(const Scheduler&) = delete;
 
   // What `co_await scheduler.Read(request)` suspends in; gives the read's completion. The request's
-  // tag is the scheduler's.
+  // tag is the scheduler's. The error ECANCELED says that the queue has failed and nothing is known
+  // of what is to be read.
   class ReadAwaiter {
    public:
     ReadAwaiter(Scheduler* scheduler, const io::ReadRequest& request)
@@ -74,8 +75,10 @@ class Scheduler {
   bool has_batch() const { return waiting_count_ >= batch_; }
   uint32_t depth() const { return depth_; }
   const char* backend_name() const { return queue_ == nullptr ? "none" : queue_->name(); }
-  // False once the queue has failed: reads answer its error from then on.
+  // False once the queue has failed: every read answers ECANCELED from then on.
   bool usable() const { return queue_ != nullptr; }
+  // How it failed.
+  const Status& failure() const { return failure_; }
   uint64_t memory_bytes() const;
 
  private:
@@ -85,9 +88,11 @@ class Scheduler {
   void Enqueue(ReadAwaiter* awaiter) noexcept;
   void SubmitGathered();
   void Reap(uint32_t wanted);
-  void Break();
+  void Break(Status failure);
+  void CancelAll();
 
   std::unique_ptr<io::ReadQueue> queue_;
+  Status failure_;
   const uint32_t depth_;
   const uint32_t batch_;
   uint32_t task_count_ = 0;

@@ -1,0 +1,59 @@
+#include "engine_race/index/unread_buckets.h"
+
+#include <algorithm>
+
+namespace engine_race {
+namespace {
+
+// Attempts that follow each other at once.
+constexpr uint32_t kFreeAttempts = 3;
+constexpr uint32_t kMaxPauseBits = 10;
+
+}  // namespace
+
+std::chrono::milliseconds UnreadBuckets::PauseAfter(uint32_t failure_count) {
+  if (failure_count < kFreeAttempts) return std::chrono::milliseconds(0);
+  return std::chrono::milliseconds(uint64_t{1}
+                                   << std::min(failure_count - kFreeAttempts, kMaxPauseBits));
+}
+
+void UnreadBuckets::Add(uint32_t bucket, uint64_t record_count, const Status& failure) {
+  Entry& entry = entries_[bucket];
+  entry.record_count = record_count;
+  entry.failure = failure;
+}
+
+Status UnreadBuckets::Load(uint32_t bucket,
+                           const std::function<Status(uint64_t record_count)>& read) {
+  const auto found = entries_.find(bucket);
+  // None of these: it has been read.
+  if (found == entries_.end()) return Status::Ok();
+  Entry& entry = found->second;
+  // Relaxed, everywhere: an attempt that ends later is seen under the mutex.
+  const uint32_t attempts_before = entry.attempt_count.load(std::memory_order_relaxed);
+  const std::lock_guard lock(entry.mutex);
+  if (entry.is_read) return Status::Ok();
+  const uint32_t attempt_count = entry.attempt_count.load(std::memory_order_relaxed);
+  if (attempt_count != attempts_before) return entry.failure;
+  if (std::chrono::steady_clock::now() < entry.next_attempt) return entry.failure;
+  Status status = read(entry.record_count);
+  entry.is_read = status.ok();
+  if (!status.ok()) {
+    entry.failure = status;
+    entry.attempt_count.store(attempt_count + 1, std::memory_order_relaxed);
+    entry.next_attempt = std::chrono::steady_clock::now() + PauseAfter(attempt_count + 1);
+  }
+  return status;
+}
+
+void UnreadBuckets::HideFromOlder(uint32_t bucket, uint64_t epoch) {
+  entries_.at(bucket).first_epoch.store(epoch, std::memory_order_relaxed);
+}
+
+bool UnreadBuckets::IsAmongHidden(uint32_t bucket, uint64_t epoch) const {
+  const auto found = entries_.find(bucket);
+  return found != entries_.end() &&
+         epoch < found->second.first_epoch.load(std::memory_order_relaxed);
+}
+
+}  // namespace engine_race

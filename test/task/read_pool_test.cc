@@ -1,0 +1,290 @@
+// The pool over a real log: whose turn it is, told by what happens in which order on the one worker
+// that there is, and rings and threads that fail.
+#include "engine_race/task/read_pool.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cerrno>
+#include <functional>
+#include <latch>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "engine_race/index/index.h"
+#include "engine_race/log/bucket_log.h"
+#include "engine_race/task/point_reader.h"
+#include "test/faults/system_calls.h"
+#include "test/index/refused_memory.h"
+#include "test/test_util.h"
+
+namespace engine_race::test {
+namespace {
+
+constexpr uint64_t kTurn = ReadTurns::kTurnJobs;
+// Where something would go on for ever, it is ended here.
+constexpr uint64_t kFarTooMany = 100000;
+
+class ReadPoolTest : public ::testing::Test {
+ protected:
+  // One worker, `record_count` records; the last ones are staged.
+  void Open(uint64_t record_count, IoBackend backend = IoBackend::kPsync) {
+    options_.bucket_count = options_.file_count = 1;
+    options_.value_group_bytes = 8192;
+    options_.worker_count = 1;
+    options_.tasks_per_worker = 8;
+    options_.io_backend = backend;
+    options_.log = [this](LogLevel, std::string_view message) {
+      if (on_message_) on_message_(message);
+    };
+    ASSERT_TRUE(BucketLog::Open(options_, dir_.path(), &log_).ok());
+    for (uint64_t key = 0; key < record_count; ++key) {
+      ASSERT_TRUE(log_->Append(key, ValueOf(key, 1).data()).ok());
+    }
+    ASSERT_TRUE(Index::Build(log_.get(), options_, &index_).ok());
+    reader_ = std::make_unique<PointReader>(*log_, *index_, nullptr, true);
+    pool_ = std::make_unique<ReadPool>(*reader_, options_, std::vector<int>());
+  }
+  ~ReadPoolTest() override { pool_.reset(); }
+
+  Status Post(uint64_t key, std::string* value, std::function<void(const Status&)> done) {
+    auto read = std::make_unique<PostedRead>();
+    read->key = key;
+    read->value = value;
+    read->done = std::move(done);
+    return pool_->Post(std::move(read));
+  }
+
+  // A call with `count` times the same key.
+  void ReadKeys(std::string_view key, size_t count) {
+    const std::vector<std::string_view> keys(count, key);
+    std::vector<std::string> values(count);
+    std::vector<Status> statuses(count);
+    pool_->MultiRead(keys, values, statuses);
+  }
+
+  void WaitUntilWaiting(uint32_t source_count) const {
+    while (pool_->waiting_count() < source_count) std::this_thread::yield();
+  }
+
+  TempDir dir_{FastParent()};
+  Options options_;
+  // Of what the pool reports: a bad key is reported when it is taken, by the thread that takes it.
+  std::function<void(std::string_view)> on_message_;
+  std::unique_ptr<BucketLog> log_;
+  std::unique_ptr<Index> index_;
+  std::unique_ptr<PointReader> reader_;
+  std::unique_ptr<ReadPool> pool_;
+};
+
+TEST_F(ReadPoolTest, PostedReadsWithoutEndLeaveABatchItsTurn) {
+  Open(1);
+  std::atomic<uint64_t> answered{0};
+  std::atomic<uint64_t> answered_before_batch{kFarTooMany};
+  on_message_ = [&](std::string_view) { answered_before_batch = answered.load(); };
+  std::latch entered(1);
+  std::latch leave(1);
+  std::string first_value;
+  ASSERT_TRUE(Post(0, &first_value, [&](const Status&) {
+                entered.count_down();
+                leave.wait();
+              }).ok());
+  entered.wait();
+  // The worker is held up now, so all that follows waits, in this order.
+  std::vector<std::string> values(40);
+  std::function<void(size_t)> renew = [&](size_t i) {
+    ASSERT_TRUE(Post(0, &values[i], [&, i](const Status&) {
+                  if (++answered < kFarTooMany && answered_before_batch == kFarTooMany) renew(i);
+                }).ok());
+  };
+  for (size_t i = 0; i < values.size(); ++i) renew(i);
+  std::thread caller([this] { ReadKeys("bad", 1); });
+  WaitUntilWaiting(2);
+  leave.count_down();
+  caller.join();
+  pool_->Close();
+  EXPECT_LE(answered_before_batch, 3 * kTurn) << "one source ahead, one worker";
+}
+
+TEST_F(ReadPoolTest, AHugeBatchLeavesAPostedReadItsTurn) {
+  Open(1);
+  std::string value;
+  std::atomic<bool> done{false};
+  uint64_t taken = 0;
+  uint64_t taken_before_posted = 0;
+  const std::thread::id caller = std::this_thread::get_id();
+  on_message_ = [&](std::string_view) {
+    ASSERT_EQ(std::this_thread::get_id(), caller);
+    if (taken++ == 0) {
+      ASSERT_TRUE(Post(0, &value, [&](const Status& status) {
+                    EXPECT_TRUE(status.ok());
+                    EXPECT_NE(std::this_thread::get_id(), caller);
+                    done = true;
+                  }).ok());
+    }
+    // The value is staged, so that the turn brings it at once.
+    if (value.empty()) taken_before_posted = taken;
+  };
+  ReadKeys("bad", 50 * kTurn);
+  EXPECT_EQ(taken, 50 * kTurn);
+  pool_->Close();
+  EXPECT_TRUE(done);
+  EXPECT_TRUE(value == ValueOf(0, 1));
+  EXPECT_LE(taken_before_posted, kTurn) << "no source ahead, one worker";
+}
+
+TEST_F(ReadPoolTest, AHugeBatchLeavesOtherBatchesTheirTurns) {
+  Open(1);
+  constexpr size_t kOthers = 3;
+  std::vector<std::thread> others;
+  uint64_t taken = 0;
+  std::vector<uint64_t> taken_before;
+  on_message_ = [&](std::string_view message) {
+    if (message.find("not 3") == std::string_view::npos) {
+      taken_before.push_back(taken);
+      return;
+    }
+    if (taken++ > 0) return;
+    for (size_t i = 0; i < kOthers; ++i) {
+      others.emplace_back([this] { ReadKeys("other", 1); });
+      WaitUntilWaiting(static_cast<uint32_t>(i + 1));
+    }
+  };
+  ReadKeys("bad", 50 * kTurn);
+  for (std::thread& other : others) other.join();
+  ASSERT_EQ(taken_before.size(), kOthers);
+  // The batches themselves have one key each.
+  for (size_t i = 0; i < kOthers; ++i) EXPECT_LE(taken_before[i], (i + 1) * kTurn) << i;
+}
+
+// Short batches, one after another from more callers than workers: a posted read has its turn.
+TEST_F(ReadPoolTest, ShortBatchesWithoutEndLeaveAPostedReadItsTurn) {
+  Open(1);
+  std::atomic<uint64_t> taken{0};
+  std::atomic<uint64_t> taken_before_posted{0};
+  std::atomic<bool> posted{false};
+  std::string value;
+  on_message_ = [&](std::string_view) {
+    if (++taken == 100) {
+      ASSERT_TRUE(Post(0, &value, [&](const Status&) { posted = true; }).ok());
+    }
+    // There is one worker: messages come one by one, on the thread that also fills the value.
+    if (taken >= 100 && value.empty()) ++taken_before_posted;
+  };
+  std::vector<std::thread> callers;
+  for (int i = 0; i < 4; ++i) {
+    callers.emplace_back([&] {
+      while (!posted && taken < kFarTooMany) ReadKeys("bad", 1);
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+  pool_->Close();
+  EXPECT_TRUE(posted);
+  EXPECT_LE(taken_before_posted, (2 * 4 + 1) * kTurn);
+}
+
+TEST_F(ReadPoolTest, AClosedPoolRefusesWithoutCallingBack) {
+  Open(1);
+  std::latch entered(1);
+  std::atomic<uint64_t> answered{0};
+  std::vector<std::unique_ptr<std::string>> values;
+  Status refused;
+  std::string first_value;
+  ASSERT_TRUE(Post(0, &first_value, [&](const Status&) {
+                entered.count_down();
+                // Until the pool is being closed, which it is sooner or later.
+                while (refused.ok()) {
+                  std::this_thread::yield();
+                  values.push_back(std::make_unique<std::string>());
+                  refused = Post(0, values.back().get(), [&](const Status& status) {
+                    EXPECT_TRUE(status.ok());
+                    ++answered;
+                  });
+                }
+              }).ok());
+  entered.wait();
+  pool_->Close();
+  EXPECT_EQ(refused.code(), Code::kInvalidArgument);
+  EXPECT_NE(refused.ToString().find("closed"), std::string::npos);
+  EXPECT_EQ(answered + 1, values.size()) << "all but the refused one";
+  for (size_t i = 0; i < answered; ++i) ASSERT_TRUE(*values[i] == ValueOf(0, 1));
+  EXPECT_EQ(Post(0, &first_value, nullptr).code(), Code::kInvalidArgument);
+}
+
+TEST_F(ReadPoolTest, AReadIsDoneAtOnceWhereAThreadIsRefused) {
+  Open(1);
+  for (uint64_t passed_count = 0; passed_count < 4; ++passed_count) {
+    std::string value(kValueBytes, ' ');
+    auto read = std::make_unique<PostedRead>();
+    read->value = &value;
+    std::atomic<bool> done{false};
+    read->done = [&done](const Status& status) {
+      EXPECT_TRUE(status.ok());
+      done = true;
+    };
+    {
+      const RefuseMemory refuse(passed_count);
+      ASSERT_TRUE(pool_->Post(std::move(read)).ok());
+    }
+    while (!done) std::this_thread::yield();
+    EXPECT_TRUE(value == ValueOf(0, 1));
+  }
+}
+
+// The first calls of one kind that wait for reads fail.
+class FailFirst : public SystemCallHook {
+ public:
+  FailFirst(CallKind kind, uint64_t count) : kind_(kind), count_(count) {}
+  long OnCall(SystemCall* call) override {
+    if (call->kind == CallKind::kPread) ++pread_count;
+    if (call->kind == kind_ && calls_++ < count_) {
+      errno = EIO;
+      return -1;
+    }
+    return call->Proceed();
+  }
+  std::atomic<uint64_t> pread_count{0};
+
+ private:
+  const CallKind kind_;
+  const uint64_t count_;
+  std::atomic<uint64_t> calls_{0};
+};
+
+class FailedQueueTest : public ReadPoolTest {
+ protected:
+  // Reads every record while the first `failure_count` waits for reads fail; the preads of it.
+  uint64_t ReadAll(uint64_t failure_count) {
+    constexpr uint64_t kRecords = 400;
+    Open(kRecords, IoBackend::kLibaio);
+    std::vector<std::string> bytes;
+    for (uint64_t key = 0; key < kRecords; ++key) bytes.push_back(KeyOf(key));
+    const std::vector<std::string_view> keys(bytes.begin(), bytes.end());
+    std::vector<std::string> values(kRecords);
+    std::vector<Status> statuses(kRecords);
+    FailFirst hook(CallKind::kIoGetEvents, failure_count);
+    {
+      const ScopedHook scoped(&hook);
+      pool_->MultiRead(keys, values, statuses);
+    }
+    for (uint64_t key = 0; key < kRecords; ++key) {
+      EXPECT_TRUE(statuses[key].ok()) << key << ": " << statuses[key].ToString();
+      EXPECT_TRUE(values[key] == ValueOf(key, 1)) << key;
+    }
+    return hook.pread_count;
+  }
+};
+
+TEST_F(FailedQueueTest, IsReplacedAndItsReadsAreDoneAgain) {
+  const uint64_t reads = ReadAll(1);
+  EXPECT_GT(reads, 0U);
+  EXPECT_LE(reads, options_.tasks_per_worker) << "only what it had in flight";
+}
+
+TEST_F(FailedQueueTest, GoodKeysAreReadAlsoWhenEveryQueueFails) { ReadAll(kFarTooMany); }
+
+}  // namespace
+}  // namespace engine_race::test
