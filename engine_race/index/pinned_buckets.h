@@ -1,4 +1,5 @@
-// The buckets of an index that keep history for views, and the memory that it takes.
+// The buckets of an index that keep history for views, and the memory that it takes; beside it the
+// memory of all that the buckets of the index keep otherwise.
 //
 // The registry of views calls Sweep when the oldest view has gone. It excludes neither readers nor
 // writers but for the moments in which a bucket's history is exchanged.
@@ -12,6 +13,7 @@
 #include <cstdint>
 #include <mutex>
 
+#include "engine_race/index/byte_count.h"
 #include "engine_race/index/views.h"
 
 namespace engine_race {
@@ -44,6 +46,8 @@ class PinnedBuckets : public ViewRegistry::Sweeper {
     // Relaxed: as above. Wraps around when it shrinks.
     bytes_.fetch_add(uint64_t{now} - before, std::memory_order_relaxed);
   }
+  // Of everything but history.
+  ByteCount& part_bytes() { return part_bytes_; }
   // The link's bucket has history.
   void Add(PinnedLink* link) noexcept;
   void Sweep() noexcept override;
@@ -51,6 +55,7 @@ class PinnedBuckets : public ViewRegistry::Sweeper {
  private:
   ViewRegistry* views_ = nullptr;
   std::atomic<uint64_t> bytes_{0};
+  ByteCount part_bytes_;
   std::mutex mutex_;
   PinnedLink* first_ = nullptr;  // under mutex_
 };
