@@ -1,67 +1,88 @@
 #include "engine_race/memory_shares.h"
 
 #include <algorithm>
-#include <string>
-
-#include "engine_race/scan/iterator_pool.h"
-#include "engine_race/task/read_pool.h"
+#include <utility>
 
 namespace engine_race {
 
 namespace {
 
-// Ranges have that much, whatever is left.
-constexpr uint64_t kLeastScanBytes = uint64_t{8} << 20;
-constexpr uint64_t kLeastFraction = 8;
-
-uint64_t LeastScanBytes(uint64_t rest_bytes) {
-  return std::max(rest_bytes / kLeastFraction, kLeastScanBytes);
-}
-
 uint64_t Less(uint64_t from, uint64_t bytes) { return from > bytes ? from - bytes : 0; }
 
 }  // namespace
 
-MemoryShares::MemoryShares(const Options& options, const BucketLog& log, const Index& index)
-    : budget_bytes_(options.memory_budget_bytes),
-      hot_value_bytes_(options.hot_value_bytes),
-      index_(index) {
-  const Geometry& geometry = log.geometry();
-  fixed_bytes_ = budget_bytes_ / 20 + ReadPool::MaxMemoryBytes(options) +
-                 geometry.staging_base_values_bytes() + geometry.staging_keys_bytes();
-  window_bytes_ = IteratorPool::WindowBytes(std::max(RestBytes(), kLeastScanBytes));
-  fixed_bytes_ += window_bytes_;
-  const uint64_t index_bytes = index.memory_bytes();
-  if (index_bytes > budget_bytes_) {
-    Log(options.log, LogLevel::kWarning,
-        "the index takes " + std::to_string(index_bytes) +
-            " bytes, more than the whole memory budget of " + std::to_string(budget_bytes_));
+MemoryShares::MemoryShares(RestFn rest, uint64_t max_hot_bytes)
+    : rest_(std::move(rest)),
+      hot_values_(this, &ranges_, 0, max_hot_bytes),
+      ranges_(this, &hot_values_, kLeastRangeBytes, ~uint64_t{0}) {
+  // Relaxed: nobody else is there yet.
+  settled_rest_.store(rest_(), std::memory_order_relaxed);
+}
+
+void MemoryShares::Settle() noexcept {
+  const std::lock_guard lock(settle_mutex_);
+  const uint64_t rest = rest_();
+  // Relaxed, both: changed under the mutex. Before the work, so that whoever changes the rest
+  // during it comes here as well.
+  if (settled_rest_.load(std::memory_order_relaxed) == rest) return;
+  settled_rest_.store(rest, std::memory_order_relaxed);
+  hot_values_.Settle();
+  ranges_.Settle();
+}
+
+// Kept for the share whether it is used or not. What ranges keep at any rate is not part of it.
+uint64_t MemoryShares::Share::LeastOf(uint64_t rest_bytes) const noexcept {
+  const uint64_t eighth =
+      std::min(rest_bytes / kLeastFraction, Less(rest_bytes, other_.min_bytes_));
+  return std::min(std::max(eighth, min_bytes_), max_bytes_);
+}
+
+uint64_t MemoryShares::Share::LimitOf(uint64_t rest_bytes) const noexcept {
+  const uint64_t others_bytes = std::max(other_.booked(), other_.LeastOf(rest_bytes));
+  return std::min(std::max(Less(rest_bytes, others_bytes), LeastOf(rest_bytes)), max_bytes_);
+}
+
+bool MemoryShares::Share::Book(uint64_t bytes) noexcept {
+  const std::lock_guard lock(shares_.mutex_);
+  if (!HasRoomFor(bytes)) return false;
+  booked_bytes_.store(booked() + bytes, std::memory_order_relaxed);
+  return true;
+}
+
+void MemoryShares::Share::Cancel(uint64_t bytes) noexcept {
+  const std::lock_guard lock(shares_.mutex_);
+  booked_bytes_.store(booked() - bytes, std::memory_order_relaxed);
+}
+
+bool MemoryShares::Share::Want(uint64_t bytes) noexcept {
+  if (HasRoomFor(bytes)) return true;
+  if (booked() + bytes > max_bytes_) return false;
+  const uint64_t rest = shares_.rest_();
+  const uint64_t spare = Less(other_.booked(), other_.LeastOf(rest));
+  // Acquire: pairs with SetUser.
+  MemoryUser* const user = other_.user_.load(std::memory_order_acquire);
+  if (spare == 0 || user == nullptr) return false;
+  if (!OtherIsIdle(user->UseCount(), bytes, rest)) return false;
+  user->GiveBack(std::min(bytes, spare));
+  return HasRoomFor(bytes);
+}
+
+bool MemoryShares::Share::OtherIsIdle(uint64_t other_use_count, uint64_t bytes,
+                                      uint64_t rest_bytes) noexcept {
+  const std::lock_guard lock(shares_.mutex_);
+  if (other_use_count_ != other_use_count) {
+    other_use_count_ = other_use_count;
+    wanted_bytes_ = 0;
   }
+  wanted_bytes_ += bytes;
+  return wanted_bytes_ > rest_bytes / kLeastFraction;
 }
 
-uint64_t MemoryShares::RestBytes() const {
-  return Less(budget_bytes_, fixed_bytes_ + index_.memory_bytes());
-}
-
-uint64_t MemoryShares::HotBytes() const {
-  if (hot_value_bytes_ == 0) return 0;
-  const uint64_t rest = RestBytes();
-  // Relaxed: a number by itself.
-  const uint64_t taken = scan_bytes_.load(std::memory_order_relaxed);
-  return std::min(hot_value_bytes_, Less(rest, taken != 0 ? taken : LeastScanBytes(rest)));
-}
-
-uint64_t MemoryShares::TakeScanBytes(uint64_t hot_used_bytes) {
-  const uint64_t rest = RestBytes();
-  const uint64_t least = LeastScanBytes(rest);
-  uint64_t hot_bytes = 0;
-  if (hot_value_bytes_ != 0) {
-    hot_bytes = std::min(std::max(hot_used_bytes, rest / kLeastFraction), hot_value_bytes_);
-  }
-  const uint64_t scan_bytes = std::max(Less(rest, hot_bytes), least);
-  // Relaxed: a number by itself.
-  scan_bytes_.store(scan_bytes, std::memory_order_relaxed);
-  return scan_bytes;
+void MemoryShares::Share::Settle() noexcept {
+  const uint64_t over_bytes = Less(booked(), LimitBytes());
+  // Acquire: pairs with SetUser.
+  MemoryUser* const user = user_.load(std::memory_order_acquire);
+  if (over_bytes > 0 && user != nullptr) user->GiveBack(over_bytes);
 }
 
 }  // namespace engine_race

@@ -1,46 +1,103 @@
-// What of the memory budget is left for ranges and hot values, and how they divide it.
+// How hot values and the chunks of ranges divide the memory that everything else leaves them.
 //
-// The index, staging as if every bucket were written to, the workers and a twentieth for the rest
-// (stacks, bounce buffers, the allocator) come first; the index grows, everything else is counted
-// at its most. Ranges get a fixed share with the first of them: all but what hot values use by
-// then. Hot values may use the rest, which falls as the index grows. Until the first range there is
-// an eighth that hot values leave alone, and an eighth that they need not have used to keep.
+// Each books memory before it takes it, first come first served, except that an eighth of the rest
+// is kept for each, and at least 8 MiB for ranges. When the rest falls because the index grows, hot
+// values give memory back first, down to their eighth, and then ranges do.
 //
-// Thread safety: const calls from any thread; TakeScanBytes once, beside them.
+// Memory that lies idle moves. A share that cannot grow says how much more it wants. Once that
+// comes to an eighth of the rest, and nothing that the other one keeps was used meanwhile, the
+// other one gives up what is wanted, until it is used again or has no more than its eighth. Use is
+// a hit or an admission of hot values, or a chunk that a scan takes; no clock is looked at.
+//
+// Thread safety: every call from any thread. The functions that the users call hold no lock while
+// another user is called.
 #ifndef ENGINE_RACE_MEMORY_SHARES_H_
 #define ENGINE_RACE_MEMORY_SHARES_H_
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
+#include <mutex>
 
-#include "engine_race/base/options.h"
-#include "engine_race/index/index.h"
-#include "engine_race/log/bucket_log.h"
+#include "engine_race/base/memory_share.h"
 
 namespace engine_race {
 
 class MemoryShares {
  public:
-  // All of them outlive it.
-  MemoryShares(const Options& options, const BucketLog& log, const Index& index);
+  // Ranges may always have so much, whatever is left.
+  static constexpr uint64_t kLeastRangeBytes = uint64_t{8} << 20;
+  // One part in so many of the rest is kept for each.
+  static constexpr uint64_t kLeastFraction = 8;
 
-  // Of iterators and of ranges at snapshots, taken from the beginning.
-  uint64_t window_bytes() const { return window_bytes_; }
-  // What hot values may use, as of now. 0 where they are off.
-  uint64_t HotBytes() const;
-  // The share of ranges from now on, while hot values use `hot_used_bytes`.
-  uint64_t TakeScanBytes(uint64_t hot_used_bytes);
+  // The memory to be divided, as of now; called by any thread, does not wait.
+  using RestFn = std::function<uint64_t()>;
+
+  // Hot values never book more than `max_hot_bytes`; 0: they have no share.
+  MemoryShares(RestFn rest, uint64_t max_hot_bytes);
+
+  MemoryShare* hot_values() { return &hot_values_; }
+  MemoryShare* ranges() { return &ranges_; }
+  // Who is asked to give memory back. It outlives every other call.
+  void SetHotValueUser(MemoryUser* user) { hot_values_.SetUser(user); }
+  void SetRangeUser(MemoryUser* user) { ranges_.SetUser(user); }
+
+  // Whether the rest has changed since Settle was last called: for whoever makes the rest smaller.
+  bool RestHasChanged() const noexcept {
+    // Relaxed: what follows is decided under a mutex.
+    return rest_() != settled_rest_.load(std::memory_order_relaxed);
+  }
+  // Has memory given back that the rest does not allow any more. Waits for that.
+  void Settle() noexcept;
+
+  // While it is held nothing is booked or cancelled, so that neither share takes memory that the
+  // other one has given up meanwhile.
+  [[nodiscard]] std::unique_lock<std::mutex> HoldBookings() const {
+    return std::unique_lock(mutex_);
+  }
 
  private:
-  // What index, staging, workers and windows leave; 0 when they take more than there is.
-  uint64_t RestBytes() const;
+  class Share final : public MemoryShare {
+   public:
+    Share(MemoryShares* shares, Share* other, uint64_t min_bytes, uint64_t max_bytes)
+        : shares_(*shares), other_(*other), min_bytes_(min_bytes), max_bytes_(max_bytes) {}
 
-  const uint64_t budget_bytes_;
-  const uint64_t hot_value_bytes_;
-  const Index& index_;
-  uint64_t fixed_bytes_ = 0;  // all but the index, ranges and hot values
-  uint64_t window_bytes_ = 0;
-  std::atomic<uint64_t> scan_bytes_{0};  // 0 before the first range
+    uint64_t LimitBytes() const noexcept override { return LimitOf(shares_.rest_()); }
+    bool Book(uint64_t bytes) noexcept override;
+    void Cancel(uint64_t bytes) noexcept override;
+    bool Want(uint64_t bytes) noexcept override;
+
+    // Release: pairs with the acquire of whoever calls the user.
+    void SetUser(MemoryUser* user) { user_.store(user, std::memory_order_release); }
+    // Has the user give up what is above the limit.
+    void Settle() noexcept;
+
+   private:
+    uint64_t LeastOf(uint64_t rest_bytes) const noexcept;
+    uint64_t LimitOf(uint64_t rest_bytes) const noexcept;
+    bool HasRoomFor(uint64_t bytes) const noexcept { return booked() + bytes <= LimitBytes(); }
+    // Whether the other one lies idle, now that this one wants `bytes` more.
+    bool OtherIsIdle(uint64_t other_use_count, uint64_t bytes, uint64_t rest_bytes) noexcept;
+    // Relaxed: bookings change under the mutex; without it this is the state of a moment ago.
+    uint64_t booked() const noexcept { return booked_bytes_.load(std::memory_order_relaxed); }
+
+    MemoryShares& shares_;
+    Share& other_;
+    const uint64_t min_bytes_;
+    const uint64_t max_bytes_;
+    std::atomic<MemoryUser*> user_{nullptr};
+    std::atomic<uint64_t> booked_bytes_{0};
+    // Under the mutex: what was wanted since the other one was last used.
+    uint64_t wanted_bytes_ = 0;
+    uint64_t other_use_count_ = 0;
+  };
+
+  const RestFn rest_;
+  mutable std::mutex mutex_;
+  std::mutex settle_mutex_;
+  std::atomic<uint64_t> settled_rest_{0};
+  Share hot_values_;
+  Share ranges_;
 };
 
 }  // namespace engine_race

@@ -14,6 +14,7 @@
 #include "engine_race/l1/value_frames.h"
 #include "engine_race/log/bucket_log.h"
 #include "engine_race/log/verify.h"
+#include "engine_race/memory_budget.h"
 #include "engine_race/memory_shares.h"
 #include "engine_race/scan/iterator_pool.h"
 #include "engine_race/scan/key_range.h"
@@ -28,6 +29,7 @@ struct Store::Impl {
   struct Readers {
     Options options;  // with the back end that reads
     std::unique_ptr<Index> index;
+    std::unique_ptr<MemoryBudget> budget;
     std::unique_ptr<MemoryShares> shares;
     std::unique_ptr<l1::ValueFrames> frames;  // null: no value is kept in memory
     std::unique_ptr<RangeReader> ranges;      // made by the first range
@@ -74,7 +76,10 @@ struct Store::Impl {
       built->options = options;
       ENGINE_RACE_RETURN_IF_ERROR(ChooseBackend(&built->options));
       ENGINE_RACE_RETURN_IF_ERROR(Index::Build(log.get(), built->options, &built->index));
-      built->shares = std::make_unique<MemoryShares>(built->options, *log, *built->index);
+      built->budget = std::make_unique<MemoryBudget>(built->options, *log, *built->index);
+      const MemoryBudget* const budget = built->budget.get();
+      built->shares = std::make_unique<MemoryShares>([budget] { return budget->RestBytes(); },
+                                                     options.hot_value_bytes);
       MakeFrames(built.get());
       l1::ValueFrames* const frames = built->frames.get();
       built->points =
@@ -82,7 +87,7 @@ struct Store::Impl {
       built->pool =
           std::make_unique<ReadPool>(*built->points, built->options, ValueFileDescriptors());
       built->iterators = std::make_unique<IteratorPool>(*log, *built->index, frames, built->options,
-                                                        built->shares->window_bytes());
+                                                        built->budget->iterator_window_bytes());
       readers = std::move(built);
       // Release pairs with the acquire above.
       ready.store(readers.get(), std::memory_order_release);
@@ -93,18 +98,17 @@ struct Store::Impl {
 
   // Without them everything works, from the log.
   void MakeFrames(Readers* built) const {
-    const MemoryShares* const shares = built->shares.get();
-    const uint64_t bytes = shares->HotBytes();
-    if (bytes == 0) return;
-    const Status made = l1::ValueFrames::Create(
-        built->index.get(), bytes, [shares] { return shares->HotBytes(); }, &built->frames);
-    if (!made.ok()) {
+    MemoryShare* const share = built->shares->hot_values();
+    const Status made =
+        l1::ValueFrames::Create(built->index.get(), share->LimitBytes(), share, &built->frames);
+    if (made.ok()) {
+      built->shares->SetHotValueUser(built->frames.get());
+    } else {
       Log(options.log, LogLevel::kWarning, "no value is kept in memory: " + made.ToString());
     }
   }
 
-  // The same for what ranges over the latest state need, which take their share of memory when the
-  // first of them comes.
+  // The same for what ranges over the latest state need, which the first of them makes.
   Status EnsureRanges(RangeReader** out) {
     // Acquire pairs with the release below.
     *out = ranges.load(std::memory_order_acquire);
@@ -115,12 +119,13 @@ struct Store::Impl {
     ENGINE_RACE_RETURN_IF_ERROR(EnsureReaders(&available));
     const std::lock_guard<std::mutex> lock(build_mutex);
     if (available->ranges == nullptr) {
-      l1::ValueFrames* const frames = available->frames.get();
-      const uint64_t bytes =
-          available->shares->TakeScanBytes(frames == nullptr ? 0 : frames->memory_bytes());
-      if (frames != nullptr) frames->UpdateLimit();
+      const MemoryBudget& budget = *available->budget;
+      const uint64_t bytes = std::max(budget.RestBytes(), MemoryShares::kLeastRangeBytes) +
+                             budget.range_window_bytes();
       available->ranges =
-          std::make_unique<RangeReader>(*log, *available->index, available->options, bytes);
+          std::make_unique<RangeReader>(*log, *available->index, available->options, bytes,
+                                        RangeTuning(), available->shares->ranges());
+      available->shares->SetRangeUser(available->ranges.get());
       // Release pairs with the acquire above.
       ranges.store(available->ranges.get(), std::memory_order_release);
     }
@@ -140,19 +145,13 @@ struct Store::Impl {
     ENGINE_RACE_RETURN_IF_ERROR(CheckKey(key));
     const uint64_t number = DecodeKey(key.data());
     ENGINE_RACE_RETURN_IF_ERROR(Guarded([&] { return log->Append(number, value); }));
-    if (IsSampled(number)) [[unlikely]] {
-      // Acquire pairs with the release in EnsureReaders.
-      const Readers* const made = ready.load(std::memory_order_acquire);
-      if (made != nullptr && made->frames != nullptr) made->frames->UpdateLimit();
+    // Acquire pairs with the release in EnsureReaders.
+    const Readers* const made = ready.load(std::memory_order_acquire);
+    // The index has grown, which is once in many writes: others make room for it.
+    if (made != nullptr && made->shares->RestHasChanged()) [[unlikely]] {
+      made->shares->Settle();
     }
     return Status::Ok();
-  }
-
-  // One key in many thousands: as often, writes look whether the index has grown at the expense of
-  // the frames. Told by the key, so that writers need not count together.
-  static bool IsSampled(uint64_t key) {
-    constexpr uint32_t kSampleBits = 13;
-    return (key * 0x9e3779b97f4a7c15) >> (64 - kSampleBits) == 0;
   }
 
   Status Read(std::string_view key_bytes, std::string* value) {
@@ -348,6 +347,8 @@ void AddFrames(const l1::ValueFrames& frames, StoreStats* stats) {
 }  // namespace
 
 void Store::Impl::AddReaders(const Readers& made, StoreStats* stats) const {
+  // Together, so that what one user has given to another is not counted twice.
+  const std::unique_lock<std::mutex> held = made.shares->HoldBookings();
   stats->index_memory_bytes = made.index->memory_bytes();
   // Acquire pairs with the release in EnsureRanges.
   if (const RangeReader* const shared = ranges.load(std::memory_order_acquire)) {

@@ -32,6 +32,7 @@ void BucketIndex::Forget() {
   unchanged_.store(false, std::memory_order_relaxed);
   first_run_ = RunView();
   first_run_mapping_.reset();
+  CountBytes(0, noted_.capacity() * sizeof(IndexEntry));
   noted_ = {};
   spare_ = Delta();
   full_part_ = kNoPart;
@@ -44,6 +45,13 @@ void BucketIndex::SwapRow(Row* parts, std::vector<uint64_t>* bounds) noexcept {
   std::lock_guard lock(lock_);
   parts_.swap(*parts);
   bounds_.swap(*bounds);
+  CountBytes(RowBytes(parts_, bounds_), RowBytes(*parts, *bounds));
+}
+
+uint64_t BucketIndex::RowBytes(const Row& parts, const std::vector<uint64_t>& bounds) noexcept {
+  uint64_t bytes = parts.capacity() * sizeof(parts[0]) + bounds.capacity() * sizeof(uint64_t);
+  for (const auto& part : parts) bytes += part->memory_bytes() - part->history_bytes();
+  return bytes;
 }
 
 Status BucketIndex::Install(Row parts, bool damaged) {
@@ -72,6 +80,7 @@ Status BucketIndex::Install(Row parts, bool damaged) {
         if (noted_.empty() && (!promised_ || has_room)) {
           // Release: pairs with the acquire of Prepare.
           state_.store(State::kInstalled, std::memory_order_release);
+          CountBytes(0, noted_.capacity() * sizeof(IndexEntry));
           noted_ = {};
           return Status::Ok();
         }
@@ -110,12 +119,14 @@ Status BucketIndex::Prepare() {
 }
 
 Status BucketIndex::ReserveNoted() {
-  if (noted_.size() < noted_.capacity()) return Status::Ok();
+  const size_t capacity = noted_.capacity();
+  if (noted_.size() < capacity) return Status::Ok();
   try {
     noted_.reserve(std::max<size_t>(64, noted_.size() * 2));
   } catch (const std::bad_alloc&) {
     return NoMemory();
   }
+  CountBytes(noted_.capacity() * sizeof(IndexEntry), capacity * sizeof(IndexEntry));
   return Status::Ok();
 }
 
@@ -136,7 +147,10 @@ void BucketIndex::Add(uint64_t key, ValueRef ref) noexcept {
   const size_t index = PartOf(key);
   Part& part = *parts_[index];
   std::lock_guard lock(lock_);
-  if (part.delta.capacity() == 0) part.delta = std::move(spare_);
+  if (part.delta.capacity() == 0) {
+    part.delta = std::move(spare_);
+    CountBytes(part.delta.memory_bytes(), 0);
+  }
   // Relaxed: only this thread changes it. Seq_cst: pairs with IsUnchanged; before the look at the
   // epoch, before the record is acknowledged, and long before the run's memory may be given back.
   if (unchanged_.load(std::memory_order_relaxed)) {
@@ -196,6 +210,7 @@ Status BucketIndex::GrowDelta(size_t index, uint32_t limit) {
     // In here, or a word that is unswizzled meanwhile would lead to its frame again.
     larger.CopyFrom(part.delta);
     std::swap(part.delta, larger);
+    CountBytes(part.delta.memory_bytes(), larger.memory_bytes());
   }
   return Status::Ok();
 }
@@ -260,7 +275,11 @@ Status BucketIndex::Replace(size_t index, size_t count, PartReplacement replacem
   }
   bounds.insert(bounds.end(), bounds_.begin() + end, bounds_.end());
   size_t history_bytes = 0;
-  for (const auto& part : fresh) history_bytes += part->history_bytes();
+  uint64_t fresh_bytes = 0;
+  for (const auto& part : fresh) {
+    history_bytes += part->history_bytes();
+    fresh_bytes += part->memory_bytes() - part->history_bytes();
+  }
   Row row;
   row.reserve(bounds.size());
   // Here too, so that there is seldom anything left to be done under the lock.
@@ -283,6 +302,11 @@ Status BucketIndex::Replace(size_t index, size_t count, PartReplacement replacem
   parts_.swap(row);
   bounds_.swap(bounds);
   if (pinned_ != nullptr) pinned_->CountBytes(history_bytes, replaced_bytes);
+  uint64_t gone_bytes = merged.memory_bytes();
+  if (replaced != nullptr) gone_bytes += replaced->memory_bytes() - replaced_bytes;
+  // Of the old row nothing is left but the room for its pointers.
+  CountBytes(fresh_bytes + RowBytes({}, bounds_) + parts_.capacity() * sizeof(parts_[0]),
+             gone_bytes + RowBytes({}, bounds) + row.capacity() * sizeof(row[0]));
   return Status::Ok();
 }
 

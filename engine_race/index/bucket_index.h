@@ -44,7 +44,7 @@ class alignas(64) BucketIndex {
 
   // Before anything else. Smaller parts are for tests.
   void set_split_keys(uint32_t split_keys) { split_keys_ = split_keys; }
-  // Without it nothing is kept for views. Outlives the bucket.
+  // Without it nothing is kept for views, nor counted. Outlives the bucket.
   void set_pinned(PinnedBuckets* pinned) {
     pinned_ = pinned;
     pinned_link_.bucket = this;
@@ -113,6 +113,7 @@ class alignas(64) BucketIndex {
   [[gnu::always_inline]] bool LastKeysQuickly(uint64_t first_key, uint64_t last_key,
                                               std::span<uint64_t> keys, size_t* count) const;
   uint64_t EstimateCount(uint64_t first_key, uint64_t last_key) const;
+  // By a walk over the parts.
   uint64_t memory_bytes() const;
 
   // AppendListener's.
@@ -169,6 +170,11 @@ class alignas(64) BucketIndex {
   // Takes the lock; the old row is given back in the arguments.
   void SwapRow(Row* parts, std::vector<uint64_t>* bounds) noexcept;
   Status ReserveNoted();
+  void CountBytes(uint64_t now, uint64_t before) noexcept {
+    if (pinned_ != nullptr) pinned_->part_bytes().Change(now, before);
+  }
+  // What a row takes beside the histories of its parts.
+  static uint64_t RowBytes(const Row& parts, const std::vector<uint64_t>& bounds) noexcept;
 
   // Whether the bucket still is what Install brought. For a view's reader that also says that
   // whatever is appended later is none of the view's: the writer clears the flag before it looks at

@@ -120,9 +120,9 @@ uint64_t BucketIndex::EstimateCount(uint64_t first_key, uint64_t last_key) const
 uint64_t BucketIndex::memory_bytes() const {
   std::shared_lock lock(lock_);
   // Not spare_: it is the mutator's own, and small.
-  uint64_t bytes = sizeof(*this) + noted_.capacity() * sizeof(IndexEntry) +
-                   parts_.capacity() * sizeof(parts_[0]) + bounds_.capacity() * sizeof(uint64_t);
-  for (const auto& part : parts_) bytes += part->memory_bytes();
+  uint64_t bytes =
+      sizeof(*this) + noted_.capacity() * sizeof(IndexEntry) + RowBytes(parts_, bounds_);
+  for (const auto& part : parts_) bytes += part->history_bytes();
   return bytes;
 }
 

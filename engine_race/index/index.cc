@@ -263,7 +263,12 @@ uint64_t Index::EstimateCount(uint32_t bucket, uint64_t first_key, uint64_t last
   return impl_->buckets[bucket].EstimateCount(first_key, last_key);
 }
 
-uint64_t Index::memory_bytes() const {
+uint64_t Index::memory_bytes() const noexcept {
+  return sizeof(*this) + sizeof(Impl) + impl_->geometry.bucket_count * sizeof(BucketIndex) +
+         impl_->pinned->part_bytes().bytes() + impl_->pinned->bytes();
+}
+
+uint64_t Index::WalkMemoryBytes() const {
   uint64_t bytes = sizeof(*this) + sizeof(Impl);
   for (uint32_t b = 0; b < impl_->geometry.bucket_count; ++b) {
     bytes += impl_->buckets[b].memory_bytes();

@@ -161,7 +161,11 @@ class Index : public AppendListener {
   bool Cool(uint64_t key, uint32_t frame) noexcept;
   bool Heat(uint64_t key, uint32_t frame) noexcept;
 
-  uint64_t memory_bytes() const;
+  // As it is counted where it changes: two loads.
+  uint64_t memory_bytes() const noexcept;
+  // The same by a walk that takes the lock of every bucket in turn, to compare the count with while
+  // nothing changes.
+  uint64_t WalkMemoryBytes() const;
   // Of that, superseded records that are kept because some view may show them; none without views.
   // Beside it, deltas may hold such records, in memory that they have anyway.
   uint64_t pinned_bytes() const;

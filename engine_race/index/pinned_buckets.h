@@ -1,5 +1,5 @@
 // The buckets of an index that keep history for views, the memory that it takes, and the sweep that
-// gives it back.
+// gives it back; beside it the memory of all that the buckets of the index keep otherwise.
 //
 // A sweep is a pass over the listed buckets in steps, each of one part of one bucket. A release of
 // the oldest view and a write only ask for a pass; a thread, which the first request starts, takes
@@ -18,6 +18,7 @@
 #include <mutex>
 #include <thread>
 
+#include "engine_race/index/byte_count.h"
 #include "engine_race/index/live_epochs.h"
 #include "engine_race/index/views.h"
 
@@ -69,6 +70,8 @@ class PinnedBuckets : public ViewRegistry::Sweeper {
     // Relaxed: as above.
     merged_records_.fetch_add(record_count, std::memory_order_relaxed);
   }
+  // Of everything but history.
+  ByteCount& part_bytes() { return part_bytes_; }
   // The link's bucket has history.
   void Add(PinnedLink* link) noexcept;
 
@@ -91,6 +94,7 @@ class PinnedBuckets : public ViewRegistry::Sweeper {
   std::atomic<uint64_t> swept_records_{0};
   std::atomic<uint64_t> sweep_steps_{0};
 
+  ByteCount part_bytes_;
   std::mutex mutex_;
   PinnedLink* first_ = nullptr;  // here and below: under mutex_
   uint64_t requested_ = 0;       // passes that were asked for

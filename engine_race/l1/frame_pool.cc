@@ -286,6 +286,11 @@ uint32_t FramePool::used_count() const {
   return used_count_;
 }
 
+uint32_t FramePool::touched_count() const {
+  const std::lock_guard lock(mutex_);
+  return touched_count_;
+}
+
 size_t FramePool::memory_bytes() const {
   const std::lock_guard lock(mutex_);
   return size_t{touched_count_} * frame_bytes_ + size_t{made_count_} * sizeof(FrameInfo);

@@ -182,6 +182,8 @@ class FramePool {
   }
   // Installed ones.
   uint32_t used_count() const;
+  // Those that hold memory.
+  uint32_t touched_count() const;
   size_t memory_bytes() const;
   uint64_t eviction_count() const { return evictions_.load(std::memory_order_relaxed); }
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 #include <new>
-#include <utility>
 
 #include "engine_race/base/guarded.h"
 #include "engine_race/log/entry_codec.h"
@@ -35,7 +34,7 @@ uint64_t ValueFrames::BytesFor(uint32_t frame_count) {
   return FixedBytes(frame_count) + uint64_t{frame_count} * kValueBytes;
 }
 
-Status ValueFrames::Create(Index* index, uint64_t max_bytes, LimitFn limit,
+Status ValueFrames::Create(Index* index, uint64_t max_bytes, MemoryShare* share,
                            std::unique_ptr<ValueFrames>* frames) {
   frames->reset();
   // As many as fit with what describes them.
@@ -44,15 +43,15 @@ Status ValueFrames::Create(Index* index, uint64_t max_bytes, LimitFn limit,
   while (count > 0 && BytesFor(count) > max_bytes) --count;
   if (count == 0) return Status::Ok();
   return Guarded([&] {
-    std::unique_ptr<ValueFrames> made(new ValueFrames(index, std::move(limit)));
+    std::unique_ptr<ValueFrames> made(new ValueFrames(index, share));
     ENGINE_RACE_RETURN_IF_ERROR(made->sketch_.Allocate(count));
     ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(count * sizeof(std::atomic<uint32_t>),
                                                  /*huge_pages=*/false, &made->slot_memory_));
     ENGINE_RACE_RETURN_IF_ERROR(
         FramePool::Create(kValueBytes, count, &made->epochs_, &made->owner_, &made->pool_));
+    if (share != nullptr && !share->Book(FixedBytes(count))) return Status::Ok();
     index->SetFrameSlots(SlotsIn(made->slot_memory_));
-    made->SetLimit(max_bytes);
-    made->UpdateLimit();
+    made->SetLimit(share != nullptr ? FixedBytes(count) : max_bytes);
     *frames = std::move(made);
     return Status::Ok();
   });
@@ -61,6 +60,8 @@ Status ValueFrames::Create(Index* index, uint64_t max_bytes, LimitFn limit,
 // Nothing leads to a frame afterwards.
 ValueFrames::~ValueFrames() {
   if (pool_ != nullptr) pool_->SetLimit(0);
+  // Relaxed: nobody else is there.
+  if (share_ != nullptr) share_->Cancel(booked_bytes_.load(std::memory_order_relaxed));
 }
 
 uint32_t ValueFrames::CountFor(uint64_t limit_bytes) const {
@@ -71,21 +72,83 @@ uint32_t ValueFrames::CountFor(uint64_t limit_bytes) const {
 }
 
 void ValueFrames::SetLimit(uint64_t limit_bytes) noexcept {
-  const uint32_t count = CountFor(limit_bytes);
-  // Relaxed, all: hints and a statistic.
-  scarce_count_.store(count / kScarceFraction, std::memory_order_relaxed);
-  reserve_.store(std::min(count / kReserveFraction, kMaxReserve), std::memory_order_relaxed);
-  limit_bytes_.store(limit_bytes, std::memory_order_relaxed);
-  pool_->SetLimit(count);
+  const std::lock_guard lock(limit_mutex_);
+  booked_bytes_.store(limit_bytes, std::memory_order_relaxed);
+  ApplyBooked();
 }
 
-void ValueFrames::UpdateLimit() noexcept {
-  if (limit_) SetLimit(limit_());
+void ValueFrames::ApplyBooked() noexcept {
+  // Hints first, so that nobody fills frames that are about to go.
+  UpdateHints();
+  // Relaxed: under limit_mutex_.
+  pool_->SetLimit(CountFor(booked_bytes_.load(std::memory_order_relaxed)));
+}
+
+// Hits are noted, and a reserve is kept, as if all that can be booked were booked.
+void ValueFrames::UpdateHints() noexcept {
+  // Relaxed, all: under limit_mutex_, or hints. Stored only when they change: hits look at them.
+  const uint32_t count = CountFor(booked_bytes_.load(std::memory_order_relaxed));
+  const uint32_t limit_count =
+      share_ == nullptr ? count : std::max(count, CountFor(share_->LimitBytes()));
+  const int64_t scarce_count =
+      int64_t{limit_count / kScarceFraction} - int64_t{limit_count - count};
+  if (scarce_count_.load(std::memory_order_relaxed) != scarce_count) {
+    scarce_count_.store(scarce_count, std::memory_order_relaxed);
+  }
+  const uint32_t reserve =
+      limit_count > count ? 0 : std::min(count / kReserveFraction, kMaxReserve);
+  if (reserve_.load(std::memory_order_relaxed) != reserve) {
+    reserve_.store(reserve, std::memory_order_relaxed);
+  }
+}
+
+bool ValueFrames::Grow() noexcept {
+  // Another thread is growing or shrinking them: its turn.
+  const std::unique_lock lock(limit_mutex_, std::try_to_lock);
+  if (!lock.owns_lock()) return false;
+  // Relaxed: under limit_mutex_.
+  const uint64_t booked = booked_bytes_.load(std::memory_order_relaxed);
+  const uint64_t limit = std::min(share_->LimitBytes(), BytesFor(pool_->frame_count()));
+  const uint64_t more = limit > booked ? (limit - booked) / kValueBytes : 0;
+  const uint64_t bytes = std::min(more, kFramesPerStep) * kValueBytes;
+  const bool grows = bytes > 0 && share_->Book(bytes);
+  if (grows) {
+    booked_bytes_.store(booked + bytes, std::memory_order_relaxed);
+    ApplyBooked();
+  } else {
+    UpdateHints();
+  }
+  return grows;
+}
+
+void ValueFrames::GiveBack(uint64_t bytes) noexcept {
+  const std::lock_guard lock(limit_mutex_);
+  const uint32_t frame_count = pool_->frame_count();
+  const uint64_t fixed_bytes = FixedBytes(frame_count);
+  // Relaxed: under limit_mutex_.
+  const uint64_t booked = booked_bytes_.load(std::memory_order_relaxed);
+  constexpr uint64_t kStepBytes = kFramesPerStep * kValueBytes;
+  const uint64_t wanted = (bytes + kStepBytes - 1) / kStepBytes * kStepBytes;
+  booked_bytes_.store(booked > fixed_bytes + wanted ? booked - wanted : fixed_bytes,
+                      std::memory_order_relaxed);
+  ApplyBooked();
+  // Frames that could not be emptied stay booked.
+  const uint64_t used_bytes = fixed_bytes + uint64_t{pool_->touched_count()} * kValueBytes;
+  const uint64_t left =
+      std::clamp(used_bytes, booked_bytes_.load(std::memory_order_relaxed), booked);
+  booked_bytes_.store(left, std::memory_order_relaxed);
+  if (left < booked) share_->Cancel(booked - left);
+}
+
+uint64_t ValueFrames::UseCount() const noexcept {
+  return epochs_.TakeCounts().hits + admission_count();
 }
 
 void ValueFrames::Offer(uint64_t key, ValueRef ref, const char* value) noexcept {
   const uint32_t frequency = sketch_.Note(key);
-  if (frequency >= kLeastFrequency && IsWorthATry(frequency)) Admit(key, ref, value, frequency);
+  if (frequency < kLeastFrequency) return;
+  if (share_ != nullptr && is_full() && !Grow() && share_->Want(kValueBytes)) Grow();
+  if (IsWorthATry(frequency)) Admit(key, ref, value, frequency);
 }
 
 // Cheaply, for most. What the next victim's frequency was is an old story when nobody has been let
@@ -124,9 +187,7 @@ void ValueFrames::Admit(uint64_t key, ValueRef ref, const char* value,
   const bool installed = ValueSum(copy) == ref.value_sum() &&
                          pool_->Install(frame, [&] { return index_.Swizzle(key, ref, frame); });
   if (!installed) return pool_->GiveBack(frame);
-  // Relaxed: a statistic.
-  const uint64_t before = admissions_.fetch_add(1, std::memory_order_relaxed);
-  if ((before + 1) % kAdmissionsPerLimit == 0) UpdateLimit();
+  admissions_.fetch_add(1, std::memory_order_relaxed);  // a statistic
 }
 
 uint64_t ValueFrames::memory_bytes() const {
@@ -140,7 +201,8 @@ ValueFrameStats ValueFrames::Stats() const {
   ValueFrameStats stats;
   const EpochManager::Counts counts = epochs_.TakeCounts();
   stats.memory_bytes = memory_bytes();
-  stats.limit_bytes = limit_bytes_.load(std::memory_order_relaxed);
+  stats.limit_bytes =
+      share_ != nullptr ? share_->LimitBytes() : booked_bytes_.load(std::memory_order_relaxed);
   stats.value_count = pool_->used_count();
   stats.hit_count = counts.hits;
   stats.miss_count = counts.misses;

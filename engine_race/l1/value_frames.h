@@ -17,11 +17,11 @@
 
 #include <atomic>
 #include <cstdint>
-#include <functional>
 #include <memory>
-#include <utility>
+#include <mutex>
 
 #include "engine_race/base/memory.h"
+#include "engine_race/base/memory_share.h"
 #include "engine_race/base/status.h"
 #include "engine_race/index/index.h"
 #include "engine_race/l1/epoch.h"
@@ -40,15 +40,12 @@ struct ValueFrameStats {
   uint64_t eviction_count = 0;
 };
 
-class ValueFrames {
+class ValueFrames final : public MemoryUser {
  public:
-  // How many bytes the frames may use now, with all that describes them; called by any thread.
-  using LimitFn = std::function<uint64_t()>;
-
-  // Frames for `max_bytes`, of which what `limit` says may be used; empty: all. It is asked when
-  // values have been let in for a while, and by UpdateLimit. kOutOfMemory; *frames is null where
-  // there is no room for a single one.
-  static Status Create(Index* index, uint64_t max_bytes, LimitFn limit,
+  // Frames for at most `max_bytes`, with all that describes them. They are booked from `share`, a
+  // few at a time as they are used; null: all may be used at once. kOutOfMemory; *frames is null
+  // where there is no room for a single one.
+  static Status Create(Index* index, uint64_t max_bytes, MemoryShare* share,
                        std::unique_ptr<ValueFrames>* frames);
   ~ValueFrames();
 
@@ -69,11 +66,13 @@ class ValueFrames {
   // inside Find.
   void Offer(uint64_t key, ValueRef ref, const char* value) noexcept;
 
-  // Evicts down to `limit_bytes` and gives the memory behind it back.
+  // Evicts down to `limit_bytes` and gives the memory behind it back. Not for frames with a share.
   void SetLimit(uint64_t limit_bytes) noexcept;
 
-  // To what the owner allows now.
-  void UpdateLimit() noexcept;
+  // Hits and admissions.
+  uint64_t UseCount() const noexcept override;
+  // Evicts. What readers hold for long is given back by a later call.
+  void GiveBack(uint64_t bytes) noexcept override;
 
   // Whether frames should be evicted ahead of need, so that an admission need not wait for readers.
   bool RunsLow() const { return is_full() && pool_->spare_count() < reserve() / 2; }
@@ -93,8 +92,8 @@ class ValueFrames {
   // A value is let in when its frequency is above the victim's by more than this: those that are
   // asked for about as often do not push each other out all the time.
   static constexpr uint32_t kMargin = 2;
-  // After so many admissions the limit is asked for again.
-  static constexpr uint64_t kAdmissionsPerLimit = 4096;
+  // So many frames are booked, and given back, together.
+  static constexpr uint64_t kFramesPerStep = 64;
 
   // The index has the swips.
   class Owner final : public FrameOwner {
@@ -111,8 +110,7 @@ class ValueFrames {
     ValueFrames& frames_;
   };
 
-  ValueFrames(Index* index, LimitFn limit)
-      : index_(*index), limit_(std::move(limit)), owner_(this) {}
+  ValueFrames(Index* index, MemoryShare* share) : index_(*index), share_(share), owner_(this) {}
 
   // What all that describes the frames takes, whatever the limit.
   static uint64_t FixedBytes(uint32_t max_count);
@@ -123,15 +121,20 @@ class ValueFrames {
   }
   // Whether few are left, so that it matters how often what has one is asked for. Relaxed: a hint.
   bool AreScarce() const {
-    return pool_->spare_count() <= scarce_count_.load(std::memory_order_relaxed);
+    return int64_t{pool_->spare_count()} <= scarce_count_.load(std::memory_order_relaxed);
   }
   bool is_full() const { return pool_->spare_count() <= reserve(); }
+  // Books some more frames; false when there are none to be had now.
+  bool Grow() noexcept;
+  // The rest with limit_mutex_ held.
+  void ApplyBooked() noexcept;
+  void UpdateHints() noexcept;
   uint32_t WorthOf(uint32_t frame) const noexcept;
   bool IsWorthATry(uint32_t frequency) noexcept;
   void Admit(uint64_t key, ValueRef ref, const char* value, uint32_t frequency) noexcept;
 
   Index& index_;
-  const LimitFn limit_;
+  MemoryShare* const share_;
   Owner owner_;
   EpochManager epochs_;
   FrequencySketch sketch_;
@@ -141,11 +144,13 @@ class ValueFrames {
   // Written now and then, read by every offer.
   alignas(64) std::atomic<uint32_t> threshold_{0};  // how frequent the next to go is
   std::atomic<uint32_t> reserve_{0};
-  std::atomic<uint32_t> scarce_count_{0};
-  std::atomic<uint64_t> limit_bytes_{0};
+  std::atomic<int64_t> scarce_count_{0};  // below 0: enough can still be booked
   // Written by what seldom happens.
   alignas(64) std::atomic<uint32_t> refusals_{0};
   std::atomic<uint64_t> admissions_{0};
+  std::mutex limit_mutex_;
+  // What may be used; written under limit_mutex_.
+  std::atomic<uint64_t> booked_bytes_{0};
 };
 
 template <typename UseFn>

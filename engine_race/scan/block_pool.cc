@@ -10,6 +10,7 @@ namespace engine_race {
 Status BlockPool::Allocate(size_t block_bytes, uint32_t block_count) {
   try {
     free_.reserve(block_count);
+    released_.reserve(block_count);
   } catch (const std::bad_alloc&) {
     return Status::OutOfMemory("list of scan buffers");
   }
@@ -18,7 +19,7 @@ Status BlockPool::Allocate(size_t block_bytes, uint32_t block_count) {
   const size_t size_bytes = block_bytes * block_count;
   ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(size_bytes, size_bytes >= kMinHugeBytes, &region_));
   block_bytes_ = block_bytes;
-  block_count_ = block_count;
+  block_count_ = limit_ = block_count;
   return Status::Ok();
 }
 
@@ -35,14 +36,29 @@ bool BlockPool::Take(uint32_t count, std::vector<uint32_t>* blocks) {
   if (count > free_count()) return false;
   blocks->reserve(blocks->size() + count);
   for (uint32_t i = 0; i < count; ++i) {
-    if (free_.empty()) {
-      blocks->push_back(touched_.fetch_add(1));
+    std::vector<uint32_t>& from = free_.empty() ? released_ : free_;
+    if (free_.empty()) ++touched_;
+    if (from.empty()) {
+      blocks->push_back(fresh_begin_++);
     } else {
-      blocks->push_back(free_.back());
-      free_.pop_back();
+      blocks->push_back(from.back());
+      from.pop_back();
     }
   }
   return true;
+}
+
+uint32_t BlockPool::Release(uint32_t count) {
+  count = std::min(count, used_free_count());
+  for (uint32_t i = 0; i < count; ++i) {
+    const uint32_t block = free_.back();
+    free_.pop_back();
+    // Where the system refuses, the memory stays until the block is used again.
+    (void)madvise(data(block), block_bytes_, MADV_DONTNEED);
+    released_.push_back(block);
+  }
+  touched_ -= count;
+  return count;
 }
 
 void BlockPool::Give(std::vector<uint32_t>* blocks) {

@@ -42,8 +42,8 @@ struct Group {
 
 }  // namespace
 
-Status ChunkCache::Allocate(uint32_t block_count, uint64_t entry_budget_bytes) {
-  entry_budget_bytes_ = entry_budget_bytes;
+Status ChunkCache::Allocate(uint32_t block_count, MemoryShare* share) {
+  share_ = share;
   try {
     victims_.reserve(MaxChunks(block_count));
   } catch (const std::bad_alloc&) {
@@ -73,10 +73,14 @@ void ChunkCache::Drop(Chunk* chunk) {
   pool_.Give(&chunk->blocks);
   chunk->Recycle();
   Account(chunk);
-  if (entry_bytes_.load() <= entry_budget_bytes_) {
+  if (has_spare_entry_bytes()) {
     spare_.push_back(chunk);
-    return;
+  } else {
+    Delete(chunk);
   }
+}
+
+void ChunkCache::Delete(Chunk* chunk) {
   entry_bytes_.fetch_sub(chunk->counted_bytes);
   const auto at = std::find_if(all_.begin(), all_.end(),
                                [chunk](const auto& owned) { return owned.get() == chunk; });
@@ -122,7 +126,7 @@ uint64_t ChunkCache::DistanceTo(uint64_t key) const {
 
 void ChunkCache::CollectVictims(const Need& need) {
   victims_.clear();
-  const uint32_t share = pool_.block_count() / std::max(1u, CountGroups());
+  const uint32_t share = pool_.limit() / std::max(1u, CountGroups());
   const uint64_t need_distance = DistanceTo(need.first_key);
   Group group;
   uint32_t group_blocks = 0;
@@ -153,17 +157,21 @@ void ChunkCache::CollectVictims(const Need& need) {
   });
 }
 
-bool ChunkCache::MakeRoom(const Need& need, const std::vector<Scanner*>& attached) {
-  const uint32_t all = pool_.free_count();
-  const uint32_t used = pool_.used_free_count();
-  const bool few_chunks = by_key_.size() < MaxChunks(pool_.block_count());
-  if (few_chunks && need.block_count <= (need.fresh == Fresh::kFirst ? all : used)) return true;
+void ChunkCache::SortScanners(const std::vector<Scanner*>& attached) {
   by_pos_.clear();
   for (Scanner* scanner : attached) {
     if (!scanner->finishing) by_pos_.push_back(scanner);
   }
   std::sort(by_pos_.begin(), by_pos_.end(),
             [](const Scanner* a, const Scanner* b) { return a->pos < b->pos; });
+}
+
+bool ChunkCache::MakeRoom(const Need& need, const std::vector<Scanner*>& attached) {
+  const uint32_t all = pool_.free_count();
+  const uint32_t used = pool_.used_free_count();
+  const bool few_chunks = by_key_.size() < MaxChunks(pool_.block_count());
+  if (few_chunks && need.block_count <= (need.fresh == Fresh::kFirst ? all : used)) return true;
+  SortScanners(attached);
   CollectVictims(need);
   if (need.fresh != Fresh::kFirst && EvictFor(need, used, attached)) return true;
   return need.fresh != Fresh::kNever && EvictFor(need, all, attached);
@@ -184,6 +192,55 @@ bool ChunkCache::EvictFor(const Need& need, uint32_t free_blocks,
   if (!enough(gained, count)) return false;
   for (size_t i = 0; i < count; ++i) Remove(victims_[i].chunk, attached);
   return true;
+}
+
+bool ChunkCache::TakeBlocks(uint32_t count, std::vector<uint32_t>* blocks) {
+  blocks->reserve(count);
+  const uint32_t used = pool_.used_free_count();
+  const bool books = share_ != nullptr && count > used;
+  if (books && !share_->Book(uint64_t{count - used} * kBookedBytes)) return false;
+  return pool_.Take(count, blocks);
+}
+
+void ChunkCache::FitShare(const std::vector<Scanner*>& attached) {
+  if (share_ == nullptr) return;
+  const uint64_t limit = share_->LimitBytes() / kBookedBytes;
+  pool_.SetLimit(static_cast<uint32_t>(std::min<uint64_t>(limit, pool_.block_count())));
+  Shrink(attached);
+}
+
+void ChunkCache::GiveBack(uint32_t count, const std::vector<Scanner*>& attached) {
+  const uint32_t touched = pool_.touched_count();
+  pool_.SetLimit(touched > count ? touched - count : 0);
+  Shrink(attached);
+}
+
+// To the limit, or as far as chunks may go.
+void ChunkCache::Shrink(const std::vector<Scanner*>& attached) {
+  Release();
+  if (pool_.touched_count() <= pool_.limit()) return;
+  SortScanners(attached);
+  Need need;
+  need.waited_for = true;
+  CollectVictims(need);
+  for (const Victim& victim : victims_) {
+    if (pool_.touched_count() <= pool_.limit()) break;
+    Remove(victim.chunk, attached);
+    Release();
+  }
+  while (!spare_.empty() && !has_spare_entry_bytes()) {
+    Chunk* const chunk = spare_.back();
+    spare_.pop_back();
+    Delete(chunk);
+  }
+}
+
+// What is free above the limit.
+void ChunkCache::Release() {
+  const uint32_t touched = pool_.touched_count();
+  if (touched <= pool_.limit()) return;
+  const uint32_t released = pool_.Release(touched - pool_.limit());
+  if (released > 0 && share_ != nullptr) share_->Cancel(uint64_t{released} * kBookedBytes);
 }
 
 void ChunkCache::Insert(Chunk* chunk) {

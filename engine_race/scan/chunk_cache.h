@@ -2,6 +2,8 @@
 //
 // Only the coordinator adds and removes; scans find and pin. Guarded by the coordinator's mutex,
 // except memory_bytes. Owns every chunk.
+//
+// With a share, every block that holds memory is booked from it.
 #ifndef ENGINE_RACE_SCAN_CHUNK_CACHE_H_
 #define ENGINE_RACE_SCAN_CHUNK_CACHE_H_
 
@@ -11,6 +13,7 @@
 #include <memory>
 #include <vector>
 
+#include "engine_race/base/memory_share.h"
 #include "engine_race/scan/block_pool.h"
 #include "engine_race/scan/chunk.h"
 #include "engine_race/scan/scanner.h"
@@ -21,6 +24,10 @@ class ChunkCache {
  public:
   static constexpr uint32_t kBlockBytes = 256 * 1024;
   static constexpr uint32_t kBlockPlaces = kBlockBytes / kValueBytes;
+  // What describes the values of a block: entries, places and the like are 21 bytes a record of
+  // kValueBytes, and their vectors may grow to twice what they need.
+  static constexpr uint32_t kEntryBytes = kBlockBytes / 64;
+  static constexpr uint32_t kBookedBytes = kBlockBytes + kEntryBytes;
 
   enum class Fresh { kFirst, kLast, kNever };
 
@@ -36,7 +43,8 @@ class ChunkCache {
     Fresh fresh = Fresh::kFirst;
   };
 
-  Status Allocate(uint32_t block_count, uint64_t entry_budget_bytes);
+  // `share` may be null: all blocks may be used.
+  Status Allocate(uint32_t block_count, MemoryShare* share);
 
   // An empty chunk, not in the map. std::bad_alloc.
   Chunk* NewChunk();
@@ -56,6 +64,15 @@ class ChunkCache {
   // that the next pass finds the first ones; then those wanted furthest ahead.
   bool MakeRoom(const Need& need, const std::vector<Scanner*>& attached);
 
+  // Takes blocks for which room was made; false when the share has none for them any more.
+  // std::bad_alloc.
+  bool TakeBlocks(uint32_t count, std::vector<uint32_t>* blocks);
+  // Sets the limit to what the share allows now, and shrinks to it.
+  void FitShare(const std::vector<Scanner*>& attached);
+  // Gives up `count` blocks, or as many as it can: free ones first, then those of unpinned chunks
+  // in the order in which MakeRoom evicts them.
+  void GiveBack(uint32_t count, const std::vector<Scanner*>& attached);
+
   // Puts a placed chunk into the map. std::bad_alloc.
   void Insert(Chunk* chunk);
   // Takes it out of the map. Whoever has it pinned goes on with it.
@@ -73,7 +90,10 @@ class ChunkCache {
 
   BlockPool& pool() { return pool_; }
   // Blocks not held fast by scans that nobody waits for.
-  uint32_t available_blocks() const { return pool_.block_count() - detached_blocks_; }
+  uint32_t available_blocks() const {
+    return pool_.limit() > detached_blocks_ ? pool_.limit() - detached_blocks_ : 0;
+  }
+  MemoryShare* share() const { return share_; }
   uint64_t memory_bytes() const { return pool_.touched_bytes() + entry_bytes_.load(); }
 
  private:
@@ -83,19 +103,27 @@ class ChunkCache {
     uint64_t distance = 0;
   };
 
+  void SortScanners(const std::vector<Scanner*>& attached);
   void CollectVictims(const Need& need);
+  void Shrink(const std::vector<Scanner*>& attached);
+  void Release();
+  void Delete(Chunk* chunk);
+  // What chunks that hold no block may keep of their vectors.
+  bool has_spare_entry_bytes() const {
+    return entry_bytes_.load() <= uint64_t{pool_.limit()} * kEntryBytes;
+  }
   uint32_t CountGroups() const;
   uint64_t DistanceTo(uint64_t key) const;
   bool EvictFor(const Need& need, uint32_t free_blocks, const std::vector<Scanner*>& attached);
   void Account(Chunk* chunk);
 
   BlockPool pool_;
-  uint64_t entry_budget_bytes_ = 0;
+  MemoryShare* share_ = nullptr;
   std::map<uint64_t, Chunk*> by_key_;
   std::vector<std::unique_ptr<Chunk>> all_;
   std::vector<Chunk*> spare_;
-  std::vector<Scanner*> by_pos_;  // scratch of MakeRoom
-  std::vector<Victim> victims_;   // scratch of MakeRoom
+  std::vector<Scanner*> by_pos_;  // scratch of MakeRoom and Shrink
+  std::vector<Victim> victims_;   // likewise
   uint32_t detached_blocks_ = 0;
   std::atomic<uint64_t> entry_bytes_{0};
 };

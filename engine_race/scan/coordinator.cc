@@ -24,11 +24,10 @@ constexpr uint32_t kMaxAheadBlocks = 64 * 1024 * 1024 / ChunkCache::kBlockBytes;
 
 }  // namespace
 
-Coordinator::Coordinator(ScanContext* context, uint64_t block_budget_bytes,
-                         uint64_t entry_budget_bytes)
+Coordinator::Coordinator(ScanContext* context, uint64_t budget_bytes, MemoryShare* share)
     : context_(context),
-      block_budget_bytes_(block_budget_bytes),
-      entry_budget_bytes_(entry_budget_bytes),
+      budget_bytes_(budget_bytes),
+      share_(share),
       builder_(context),
       loader_(context, cache_.pool()) {}
 
@@ -46,8 +45,8 @@ bool Coordinator::Start() {
   if (started_) return usable_;
   started_ = true;
   const uint32_t block_count = static_cast<uint32_t>(std::min<uint64_t>(
-      block_budget_bytes_ / ChunkCache::kBlockBytes, kMaxPlaces / ChunkCache::kBlockPlaces));
-  Status status = cache_.Allocate(block_count, entry_budget_bytes_);
+      budget_bytes_ / ChunkCache::kBookedBytes, kMaxPlaces / ChunkCache::kBlockPlaces));
+  Status status = cache_.Allocate(block_count, share_);
   if (status.ok()) status = loader_.Start();
   if (status.ok()) {
     try {
@@ -104,6 +103,7 @@ void Coordinator::Publish(std::span<Chunk* const> loaded) {
 }
 
 Coordinator::Step Coordinator::PlanNext(std::unique_lock<std::mutex>* lock) {
+  cache_.FitShare(attached_);
   Candidate candidate;
   if (!Choose(&candidate)) {
     short_since_ = ScanClock::time_point();
@@ -118,7 +118,7 @@ Coordinator::Step Coordinator::PlanNext(std::unique_lock<std::mutex>* lock) {
   const bool planned = planned_ != nullptr && planned_->first_key <= candidate.key &&
                        planned_->last_key >= candidate.key && planned_->cut >= candidate.begin &&
                        planned_available_ <= cache_.available_blocks();
-  return planned ? LoadPlanned(candidate) : BuildPlanned(candidate, lock);
+  return planned ? LoadPlanned(candidate, lock) : BuildPlanned(candidate, lock);
 }
 
 bool Coordinator::Choose(Candidate* candidate) {
@@ -249,15 +249,14 @@ void Coordinator::DropPlanned() {
   planned_ = nullptr;
 }
 
-Coordinator::Step Coordinator::LoadPlanned(const Candidate& candidate) {
+ChunkCache::Need Coordinator::NeedOf(const Candidate& candidate) {
   ChunkCache::Need need;
   need.first_key = planned_->first_key;
   need.block_count =
       (planned_->plan.place_count + ChunkCache::kBlockPlaces - 1) / ChunkCache::kBlockPlaces;
   need.waited_for = candidate.waiting;
   const uint32_t ahead = candidate.ahead_blocks;
-  const uint32_t max_ahead =
-      std::min(kMaxAheadBlocks, cache_.pool().block_count() / kMaxAheadShare);
+  const uint32_t max_ahead = std::min(kMaxAheadBlocks, cache_.pool().limit() / kMaxAheadShare);
   need.may_replace_passed = ahead <= std::max(need.block_count, max_ahead);
   if (loader_.fresh_memory_is_cheap()) {
     need.fresh = ChunkCache::Fresh::kFirst;
@@ -266,11 +265,34 @@ Coordinator::Step Coordinator::LoadPlanned(const Candidate& candidate) {
   } else {
     need.fresh = ChunkCache::Fresh::kNever;
   }
+  return need;
+}
+
+// Before chunks are evicted for want of memory: true when there is more of it now.
+bool Coordinator::WantBlocks(const ChunkCache::Need& need, std::unique_lock<std::mutex>* lock) {
+  const BlockPool& pool = cache_.pool();
+  if (share_ == nullptr || need.fresh != ChunkCache::Fresh::kFirst ||
+      need.block_count <= pool.free_count() || pool.limit() == pool.block_count()) {
+    return false;
+  }
+  const uint64_t new_blocks = need.block_count - pool.used_free_count();
+  // Without the mutex, because another user of the memory may be called.
+  lock->unlock();
+  const bool gained = share_->Want(new_blocks * ChunkCache::kBookedBytes);
+  lock->lock();
+  return gained;
+}
+
+Coordinator::Step Coordinator::LoadPlanned(const Candidate& candidate,
+                                           std::unique_lock<std::mutex>* lock) {
+  const ChunkCache::Need need = NeedOf(candidate);
+  if (WantBlocks(need, lock)) return Step::kMore;
   if (!cache_.MakeRoom(need, attached_)) return HandleShortage(candidate);
   short_since_ = ScanClock::time_point();
   Chunk* chunk = planned_;
   try {
-    cache_.pool().Take(need.block_count, &chunk->blocks);
+    // What was free until now has been booked for something else: plan again.
+    if (!cache_.TakeBlocks(need.block_count, &chunk->blocks)) return Step::kMore;
     chunk->Place(cache_.pool(), context_->options.verify_checksums);
     cache_.Insert(chunk);
     if (chunk->reads_left > 0) loader_.Add(chunk);
@@ -342,6 +364,7 @@ void Coordinator::Deliver(Chunk* chunk) {
 
 void Coordinator::Give(Scanner* scanner, Chunk* chunk) {
   cache_.Pin(chunk);
+  use_count_.fetch_add(1, std::memory_order_relaxed);  // written under the mutex
   scanner->chunk = chunk;
   scanner->taken_time = ScanClock::now();
   if (chunk->last_key >= scanner->last) {

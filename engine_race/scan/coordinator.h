@@ -12,6 +12,7 @@
 #ifndef ENGINE_RACE_SCAN_COORDINATOR_H_
 #define ENGINE_RACE_SCAN_COORDINATOR_H_
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <memory>
@@ -30,7 +31,8 @@ namespace engine_race {
 
 class Coordinator {
  public:
-  Coordinator(ScanContext* context, uint64_t block_budget_bytes, uint64_t entry_budget_bytes);
+  // At most `budget_bytes` for chunks, booked from `share`, which may be null: then all of it.
+  Coordinator(ScanContext* context, uint64_t budget_bytes, MemoryShare* share);
   // No scanner is left.
   ~Coordinator();
 
@@ -52,6 +54,10 @@ class Coordinator {
   void Leave(Scanner* scanner);
 
   uint64_t memory_bytes() const { return cache_.memory_bytes(); }
+  // How often a scan was given a chunk.
+  uint64_t use_count() const { return use_count_.load(std::memory_order_relaxed); }
+  // Gives up about so much, if it can, and cancels its booking.
+  void GiveBack(uint64_t bytes);
 
  private:
   // A scan is slow that takes this many times as long for its records as is usual.
@@ -78,7 +84,9 @@ class Coordinator {
   void AdvanceFrontier(Scanner* scanner);
   Step Revalidate(const Candidate& candidate, Chunk* chunk, std::unique_lock<std::mutex>* lock);
   Step BuildPlanned(const Candidate& candidate, std::unique_lock<std::mutex>* lock);
-  Step LoadPlanned(const Candidate& candidate);
+  Step LoadPlanned(const Candidate& candidate, std::unique_lock<std::mutex>* lock);
+  ChunkCache::Need NeedOf(const Candidate& candidate);
+  bool WantBlocks(const ChunkCache::Need& need, std::unique_lock<std::mutex>* lock);
   void DropPlanned();
   Step HandleShortage(const Candidate& candidate);
   void Deliver(Chunk* chunk);
@@ -97,8 +105,8 @@ class Coordinator {
   void Wake();
 
   ScanContext* const context_;
-  const uint64_t block_budget_bytes_;
-  const uint64_t entry_budget_bytes_;
+  const uint64_t budget_bytes_;
+  MemoryShare* const share_;
 
   mutable std::mutex mutex_;
   std::condition_variable work_;
@@ -109,6 +117,7 @@ class Coordinator {
   uint64_t wait_count_ = 0;
   std::vector<Scanner*> attached_;
   double usual_ns_per_record_ = 100;
+  std::atomic<uint64_t> use_count_{0};
   ChunkCache cache_;
   // Planned but without memory yet; not in the cache's map.
   Chunk* planned_ = nullptr;

@@ -76,6 +76,13 @@ void Coordinator::Leave(Scanner* scanner) {
   Wake();
 }
 
+void Coordinator::GiveBack(uint64_t bytes) {
+  std::lock_guard lock(mutex_);
+  const uint64_t count = (bytes + ChunkCache::kBookedBytes - 1) / ChunkCache::kBookedBytes;
+  cache_.GiveBack(static_cast<uint32_t>(std::min<uint64_t>(count, cache_.pool().block_count())),
+                  attached_);
+}
+
 bool Coordinator::Attach(Scanner* scanner) {
   try {
     // All that the thread keeps a row of scanners in, so that it never needs memory for them.

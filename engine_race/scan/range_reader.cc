@@ -13,21 +13,14 @@ namespace {
 // A scan of about this many records or fewer reads for itself.
 constexpr uint64_t kShortRecords = WindowPool::kWindowRecords;
 
-// How the buffer budget is divided. Entries, places and the like are 21 bytes a record of
-// kValueBytes, and their vectors may grow to twice what they need.
+// How the buffer budget is divided.
 constexpr uint64_t kMinBudgetBytes = 8 * 1024 * 1024;
-constexpr uint64_t kEntryShare = 64;
 constexpr uint64_t kWindowShare = 32;
 constexpr uint64_t kMaxWindows = 64;
 
 uint64_t WindowCount(uint64_t budget_bytes) {
   return std::clamp<uint64_t>(budget_bytes / kWindowShare / WindowPool::kWindowBytes, 1,
                               kMaxWindows);
-}
-
-uint64_t BlockBudget(uint64_t budget_bytes) {
-  return budget_bytes - budget_bytes / kEntryShare -
-         WindowCount(budget_bytes) * WindowPool::kWindowBytes;
 }
 
 // Where one Scan stands; lets go of everything however the scan ends.
@@ -136,10 +129,10 @@ Status Session::VisitWindow(const RecordFn& visit) {
 
 struct RangeReader::Impl {
   Impl(const BucketLog& log, const Index& index, const Options& options, uint64_t budget_bytes,
-       const RangeTuning& tuning)
+       const RangeTuning& tuning, MemoryShare* share)
       : context(log, index, options, tuning),
         windows(context, static_cast<uint32_t>(WindowCount(budget_bytes))),
-        coordinator(&context, BlockBudget(budget_bytes), budget_bytes / kEntryShare) {}
+        coordinator(&context, budget_bytes - WindowBytes(budget_bytes), share) {}
 
   bool IsShort(uint64_t first_key, uint64_t last_key) const;
 
@@ -161,11 +154,20 @@ bool RangeReader::Impl::IsShort(uint64_t first_key, uint64_t last_key) const {
 }
 
 RangeReader::RangeReader(const BucketLog& log, const Index& index, const Options& options,
-                         uint64_t buffer_budget_bytes, const RangeTuning& tuning)
-    : impl_(std::make_unique<Impl>(log, index, options,
-                                   std::max(buffer_budget_bytes, kMinBudgetBytes), tuning)) {}
+                         uint64_t buffer_budget_bytes, const RangeTuning& tuning,
+                         MemoryShare* share)
+    : impl_(std::make_unique<Impl>(
+          log, index, options, std::max(buffer_budget_bytes, kMinBudgetBytes), tuning, share)) {}
 
 RangeReader::~RangeReader() = default;
+
+uint64_t RangeReader::WindowBytes(uint64_t buffer_budget_bytes) {
+  return WindowCount(buffer_budget_bytes) * WindowPool::kWindowBytes;
+}
+
+uint64_t RangeReader::UseCount() const noexcept { return impl_->coordinator.use_count(); }
+
+void RangeReader::GiveBack(uint64_t bytes) noexcept { impl_->coordinator.GiveBack(bytes); }
 
 Status RangeReader::Scan(uint64_t first_key, uint64_t last_key, const RecordFn& visit) {
   if (first_key > last_key) return Status::Ok();

@@ -14,6 +14,7 @@
 #include <memory>
 #include <string_view>
 
+#include "engine_race/base/memory_share.h"
 #include "engine_race/base/options.h"
 #include "engine_race/base/status.h"
 #include "engine_race/index/index.h"
@@ -33,16 +34,26 @@ struct RangeTuning {
   uint32_t touch_time_percent = 5;
 };
 
-class RangeReader {
+class RangeReader final : public MemoryUser {
  public:
-  // `buffer_budget_bytes` bounds the chunks and everything else that scans allocate.
+  // How much of a budget goes to windows, in which scans read for themselves.
+  static uint64_t WindowBytes(uint64_t buffer_budget_bytes);
+
+  // `buffer_budget_bytes` bounds the chunks and everything else that scans allocate. Chunks are
+  // booked from `share`, block by block, unless that is null.
   RangeReader(const BucketLog& log, const Index& index, const Options& options,
-              uint64_t buffer_budget_bytes, const RangeTuning& tuning = RangeTuning());
+              uint64_t buffer_budget_bytes, const RangeTuning& tuning = RangeTuning(),
+              MemoryShare* share = nullptr);
   ~RangeReader();
 
   // Visits the records with keys in [first_key, last_key] in ascending order. What `visit` throws
   // leaves Scan. On an error the records before it have been visited.
   Status Scan(uint64_t first_key, uint64_t last_key, const RecordFn& visit);
+
+  // How often a scan was given a chunk.
+  uint64_t UseCount() const noexcept override;
+  // Drops chunks that no scan needs now, those kept for later scans first.
+  void GiveBack(uint64_t bytes) noexcept override;
 
   // Touched memory, chunks kept for later scans included.
   uint64_t memory_bytes() const;

@@ -40,10 +40,9 @@ class ValueFramesTest : public ::testing::Test {
     ASSERT_TRUE(Index::Build(log_.get(), options_, &index_).ok());
   }
   void Make(uint32_t frame_count) {
-    limit_bytes_ = ValueFrames::BytesFor(frame_count);
-    ASSERT_TRUE(ValueFrames::Create(
-                    index_.get(), limit_bytes_, [this] { return limit_bytes_.load(); }, &frames_)
-                    .ok());
+    ASSERT_TRUE(
+        ValueFrames::Create(index_.get(), ValueFrames::BytesFor(frame_count), nullptr, &frames_)
+            .ok());
     ASSERT_NE(frames_, nullptr);
   }
   void Write(uint64_t key, uint64_t version) {
@@ -91,7 +90,6 @@ class ValueFramesTest : public ::testing::Test {
   l1::EpochManager epochs_;  // for looking at words only
   std::unique_ptr<BucketLog> log_;
   std::unique_ptr<Index> index_;
-  std::atomic<uint64_t> limit_bytes_{0};
   std::unique_ptr<ValueFrames> frames_;
 };
 
@@ -121,9 +119,10 @@ TEST_F(ValueFramesTest, WhatIsReadTwiceIsHot) {
 
 TEST_F(ValueFramesTest, NoRoomForAFrameIsNoFrames) {
   Fill(1);
-  ASSERT_TRUE(ValueFrames::Create(index_.get(), ValueFrames::BytesFor(1) - 1, {}, &frames_).ok());
+  ASSERT_TRUE(
+      ValueFrames::Create(index_.get(), ValueFrames::BytesFor(1) - 1, nullptr, &frames_).ok());
   EXPECT_EQ(frames_, nullptr);
-  ASSERT_TRUE(ValueFrames::Create(index_.get(), ValueFrames::BytesFor(1), {}, &frames_).ok());
+  ASSERT_TRUE(ValueFrames::Create(index_.get(), ValueFrames::BytesFor(1), nullptr, &frames_).ok());
   ASSERT_NE(frames_, nullptr);
   ReadTimes(NthKey(0), 3);
   EXPECT_TRUE(IsHot(NthKey(0)));
@@ -258,23 +257,21 @@ TEST_F(ValueFramesTest, LimitsAreKeptDownToNothing) {
   for (uint64_t i = 0; i < 32; ++i) ReadTimes(NthKey(i), 4);
   EXPECT_EQ(HotCount(64), 31u);
   const uint64_t full_bytes = frames_->memory_bytes();
-  EXPECT_LE(full_bytes, limit_bytes_.load());
+  EXPECT_LE(full_bytes, ValueFrames::BytesFor(32));
   for (const uint32_t count : {20u, 1u, 0u}) {
-    limit_bytes_ = ValueFrames::BytesFor(32) - uint64_t{32 - count} * kValueBytes;
-    frames_->UpdateLimit();
+    const uint64_t limit_bytes = ValueFrames::BytesFor(32) - uint64_t{32 - count} * kValueBytes;
+    frames_->SetLimit(limit_bytes);
     // One that was free may be among those that are left.
     EXPECT_LE(HotCount(64), count);
     EXPECT_GE(HotCount(64) + 1, count);
     EXPECT_LE(frames_->Stats().value_count, count);
-    EXPECT_LE(frames_->memory_bytes(), limit_bytes_.load());
+    EXPECT_LE(frames_->memory_bytes(), limit_bytes);
     for (uint64_t i = 0; i < 64; ++i) ReadTimes(NthKey(i), 3);
     EXPECT_LE(HotCount(64), count);
   }
-  limit_bytes_ = 0;
-  frames_->UpdateLimit();
+  frames_->SetLimit(0);
   ReadTimes(NthKey(1), 5);
-  limit_bytes_ = ValueFrames::BytesFor(32);
-  frames_->UpdateLimit();
+  frames_->SetLimit(ValueFrames::BytesFor(32));
   // All but the reserve.
   for (uint64_t i = 0; i < 32; ++i) ReadTimes(NthKey(i), 4);
   EXPECT_EQ(HotCount(64), 31u);

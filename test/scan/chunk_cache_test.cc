@@ -13,7 +13,7 @@ using Need = ChunkCache::Need;
 // Chunk i covers the keys [100 i, 100 i + 99] and takes one block; there are eight blocks.
 class ChunkCacheTest : public ::testing::Test {
  protected:
-  void SetUp() override { ASSERT_TRUE(cache_.Allocate(8, 1 << 20).ok()); }
+  void SetUp() override { ASSERT_TRUE(cache_.Allocate(8, nullptr).ok()); }
 
   Chunk* Add(uint64_t number, uint32_t block_count = 1) {
     Chunk* chunk = cache_.NewChunk();

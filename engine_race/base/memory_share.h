@@ -1,0 +1,44 @@
+// One of several users' share of a memory budget, and that user as the other ones see it.
+//
+// A user books memory before it takes it and cancels the booking after it has given it back, so
+// that the bookings are never less than the memory in use. The limit moves with what others book.
+//
+// Thread safety: every call from any thread.
+#ifndef ENGINE_RACE_BASE_MEMORY_SHARE_H_
+#define ENGINE_RACE_BASE_MEMORY_SHARE_H_
+
+#include <cstdint>
+
+namespace engine_race {
+
+class MemoryShare {
+ public:
+  // How much may be booked in all, as of now. A few loads.
+  virtual uint64_t LimitBytes() const noexcept = 0;
+  // Books `bytes` more. False, and nothing is booked, where that is above the limit.
+  virtual bool Book(uint64_t bytes) noexcept = 0;
+  virtual void Cancel(uint64_t bytes) noexcept = 0;
+  // Says that `bytes` more would be of use now, which the limit does not allow. Other users may be
+  // made to give memory up meanwhile, by a call of MemoryUser::GiveBack from this thread. True when
+  // the limit allows it afterwards.
+  virtual bool Want(uint64_t bytes) noexcept = 0;
+
+ protected:
+  ~MemoryShare() = default;
+};
+
+class MemoryUser {
+ public:
+  // How often something that it keeps was used, so far.
+  virtual uint64_t UseCount() const noexcept = 0;
+  // Gives up about `bytes`, if it can, and cancels their booking. Takes no lock that is held during
+  // a call of MemoryShare::Want.
+  virtual void GiveBack(uint64_t bytes) noexcept = 0;
+
+ protected:
+  ~MemoryUser() = default;
+};
+
+}  // namespace engine_race
+
+#endif  // ENGINE_RACE_BASE_MEMORY_SHARE_H_

@@ -1,0 +1,27 @@
+// How much memory the runs, deltas and rows of all buckets of an index take, kept where it changes:
+// when a part is installed, merged or split, and when a delta grows. That is once in many writes,
+// so that one counter serves all buckets.
+#ifndef ENGINE_RACE_INDEX_BYTE_COUNT_H_
+#define ENGINE_RACE_INDEX_BYTE_COUNT_H_
+
+#include <atomic>
+#include <cstdint>
+
+namespace engine_race {
+
+class ByteCount {
+ public:
+  // What took `before` bytes takes `now` bytes.
+  void Change(uint64_t now, uint64_t before) noexcept {
+    // Relaxed: a number by itself. Wraps around when it shrinks.
+    bytes_.fetch_add(now - before, std::memory_order_relaxed);
+  }
+  uint64_t bytes() const noexcept { return bytes_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<uint64_t> bytes_{0};
+};
+
+}  // namespace engine_race
+
+#endif  // ENGINE_RACE_INDEX_BYTE_COUNT_H_

@@ -1,0 +1,235 @@
+// How two users divide memory, by what they book and use alone.
+#include "engine_race/memory_shares.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <thread>
+#include <vector>
+
+#include "test/test_util.h"
+
+namespace engine_race::test {
+namespace {
+
+constexpr uint64_t kMiB = 1 << 20;
+constexpr uint64_t kBlock = kMiB / 4;
+
+// Takes all that it can get, and gives back what it is asked for.
+class User final : public MemoryUser {
+ public:
+  explicit User(MemoryShare* share) : share_(*share) {}
+
+  bool Take(uint64_t bytes) {
+    if (!share_.Book(bytes)) return false;
+    held_bytes_ += bytes;
+    return true;
+  }
+  void TakeAll() {
+    while (Take(kBlock)) continue;
+  }
+  // Until one more block comes of it; how often it was wanted in vain.
+  uint64_t WantBlock(uint64_t limit) {
+    for (uint64_t i = 0; i < limit; ++i) {
+      if (share_.Want(kBlock)) return i;
+    }
+    return limit;
+  }
+  void Use() { ++uses_; }
+  void Pin(bool pinned) { pinned_ = pinned; }
+  uint64_t held_bytes() const { return held_bytes_; }
+
+  uint64_t UseCount() const noexcept override { return uses_; }
+  void GiveBack(uint64_t bytes) noexcept override {
+    if (pinned_) return;
+    uint64_t held = held_bytes_;
+    uint64_t given = 0;
+    do {
+      given = std::min(held, (bytes + kBlock - 1) / kBlock * kBlock);
+    } while (!held_bytes_.compare_exchange_weak(held, held - given));
+    share_.Cancel(given);
+  }
+
+ private:
+  MemoryShare& share_;
+  std::atomic<uint64_t> held_bytes_{0};
+  std::atomic<uint64_t> uses_{0};
+  std::atomic<bool> pinned_{false};
+};
+
+class MemorySharesTest : public ::testing::Test {
+ protected:
+  MemorySharesTest() { Make(~uint64_t{0}); }
+  void Make(uint64_t max_hot_bytes) {
+    shares_ = std::make_unique<MemoryShares>([this] { return rest_.load(); }, max_hot_bytes);
+    hot_ = std::make_unique<User>(shares_->hot_values());
+    ranges_ = std::make_unique<User>(shares_->ranges());
+    shares_->SetHotValueUser(hot_.get());
+    shares_->SetRangeUser(ranges_.get());
+  }
+  void SetRest(uint64_t bytes) {
+    rest_ = bytes;
+    EXPECT_TRUE(shares_->RestHasChanged());
+    shares_->Settle();
+    EXPECT_FALSE(shares_->RestHasChanged());
+  }
+
+  std::atomic<uint64_t> rest_{160 * kMiB};
+  std::unique_ptr<MemoryShares> shares_;
+  std::unique_ptr<User> hot_;
+  std::unique_ptr<User> ranges_;
+};
+
+TEST_F(MemorySharesTest, TheFirstTakesAllButAnEighth) {
+  ranges_->TakeAll();
+  EXPECT_EQ(ranges_->held_bytes(), 140 * kMiB);
+  hot_->TakeAll();
+  EXPECT_EQ(hot_->held_bytes(), 20 * kMiB);
+  Make(~uint64_t{0});
+  hot_->TakeAll();
+  EXPECT_EQ(hot_->held_bytes(), 140 * kMiB);
+  ranges_->TakeAll();
+  EXPECT_EQ(ranges_->held_bytes(), 20 * kMiB);
+}
+
+TEST_F(MemorySharesTest, WhatOneDoesNotUseTheOtherOneGets) {
+  ASSERT_TRUE(hot_->Take(50 * kMiB));
+  ranges_->TakeAll();
+  EXPECT_EQ(ranges_->held_bytes(), 110 * kMiB);
+  EXPECT_FALSE(hot_->Take(1));
+  ranges_->GiveBack(60 * kMiB);
+  EXPECT_EQ(shares_->hot_values()->LimitBytes(), 110 * kMiB);
+  hot_->TakeAll();
+  EXPECT_EQ(hot_->held_bytes(), 110 * kMiB);
+}
+
+TEST_F(MemorySharesTest, HotValuesHaveALimitOfTheirOwn) {
+  Make(3 * kMiB);
+  ranges_->TakeAll();
+  EXPECT_EQ(ranges_->held_bytes(), 157 * kMiB);
+  hot_->TakeAll();
+  EXPECT_EQ(hot_->held_bytes(), 3 * kMiB);
+  EXPECT_EQ(hot_->WantBlock(10000), 10000u);
+  EXPECT_EQ(ranges_->held_bytes(), 157 * kMiB);
+  Make(0);
+  ranges_->TakeAll();
+  EXPECT_EQ(ranges_->held_bytes(), 160 * kMiB);
+  EXPECT_FALSE(hot_->Take(1));
+}
+
+// In small budgets ranges keep 8 MiB, and hot values an eighth of what there is beyond.
+TEST_F(MemorySharesTest, RangesAlwaysHaveTheirLeast) {
+  for (const uint64_t rest : {16 * kMiB, 8 * kMiB + kBlock, 8 * kMiB, 3 * kMiB, uint64_t{0}}) {
+    rest_ = rest;
+    Make(~uint64_t{0});
+    hot_->TakeAll();
+    EXPECT_EQ(hot_->held_bytes(), rest < 8 * kMiB ? 0 : rest - 8 * kMiB);
+    ranges_->TakeAll();
+    EXPECT_EQ(ranges_->held_bytes(), 8 * kMiB);
+  }
+}
+
+TEST_F(MemorySharesTest, AGrowingIndexTakesFromHotValuesFirst) {
+  hot_->TakeAll();
+  ranges_->TakeAll();
+  SetRest(100 * kMiB);
+  EXPECT_EQ(ranges_->held_bytes(), 20 * kMiB);
+  EXPECT_EQ(hot_->held_bytes(), 80 * kMiB);
+  // Down to an eighth; ranges pay for the rest.
+  hot_->GiveBack(1000 * kMiB);
+  ranges_->TakeAll();
+  hot_->TakeAll();
+  EXPECT_EQ(hot_->held_bytes(), 12 * kMiB + kMiB / 2);
+  SetRest(64 * kMiB);
+  EXPECT_EQ(hot_->held_bytes(), 8 * kMiB);
+  EXPECT_EQ(ranges_->held_bytes(), 56 * kMiB);
+  // What cannot be given now is asked for again when the rest changes next.
+  ranges_->Pin(true);
+  SetRest(32 * kMiB);
+  EXPECT_EQ(ranges_->held_bytes(), 56 * kMiB);
+  EXPECT_EQ(hot_->held_bytes(), 4 * kMiB);
+  ranges_->Pin(false);
+  SetRest(32 * kMiB - 1);
+  EXPECT_LE(ranges_->held_bytes() + hot_->held_bytes(), 32 * kMiB);
+}
+
+TEST_F(MemorySharesTest, WhatLiesIdleYieldsDownToItsEighth) {
+  for (const bool ranges_first : {true, false}) {
+    Make(~uint64_t{0});
+    User* const first = ranges_first ? ranges_.get() : hot_.get();
+    User* const second = ranges_first ? hot_.get() : ranges_.get();
+    first->Use();
+    first->TakeAll();
+    second->TakeAll();
+    ASSERT_EQ(second->held_bytes(), 20 * kMiB);
+    // An eighth has to be wanted first.
+    EXPECT_EQ(second->WantBlock(1000), 20 * kMiB / kBlock);
+    EXPECT_TRUE(second->Take(kBlock));
+    // From then on what is wanted is given at once.
+    while (second->WantBlock(1) == 0) ASSERT_TRUE(second->Take(kBlock));
+    EXPECT_EQ(second->held_bytes(), 140 * kMiB);
+    EXPECT_EQ(first->held_bytes(), 20 * kMiB);
+    // And back.
+    EXPECT_EQ(first->WantBlock(1000), 20 * kMiB / kBlock);
+    EXPECT_TRUE(first->Take(kBlock));
+  }
+}
+
+TEST_F(MemorySharesTest, WhatIsUsedDoesNotYield) {
+  ranges_->TakeAll();
+  hot_->TakeAll();
+  for (int i = 0; i < 1000; ++i) {
+    if (i % 50 == 0) ranges_->Use();
+    ASSERT_EQ(hot_->WantBlock(1), 1u);
+  }
+  EXPECT_EQ(ranges_->held_bytes(), 140 * kMiB);
+  // Once it yields, a single use ends that.
+  EXPECT_LT(hot_->WantBlock(1000), 1000u);
+  ranges_->Use();
+  EXPECT_TRUE(hot_->Take(kBlock));
+  EXPECT_EQ(hot_->WantBlock(1), 1u);
+}
+
+TEST_F(MemorySharesTest, NobodyToAskIsNobodyToYield) {
+  shares_ = std::make_unique<MemoryShares>([this] { return rest_.load(); }, ~uint64_t{0});
+  ASSERT_TRUE(shares_->ranges()->Book(140 * kMiB));
+  EXPECT_FALSE(shares_->hot_values()->Want(100 * kMiB));
+  rest_ = 10 * kMiB;
+  shares_->Settle();
+}
+
+// Both grow, want, use and give back at once while the rest moves: together they never hold more
+// than there was at most.
+TEST_F(MemorySharesTest, BookingsNeverExceedTheRest) {
+  const uint64_t rounds = Sized(40000, 4000);
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> threads;
+  for (User* const user : {hot_.get(), ranges_.get()}) {
+    MemoryShare* const share = user == hot_.get() ? shares_->hot_values() : shares_->ranges();
+    for (uint64_t t = 0; t < 2; ++t) {
+      threads.emplace_back([&, user, share] {
+        for (uint64_t i = 0; i < rounds; ++i) {
+          if (!user->Take(kBlock) && share->Want(kBlock)) user->Take(kBlock);
+          if (i % 1000 == 0) user->Use();
+          if (i % 3000 == 0) user->GiveBack(30 * kMiB);
+        }
+      });
+    }
+  }
+  std::thread checker([&] {
+    while (!stop) {
+      const auto held = shares_->HoldBookings();
+      ASSERT_LE(hot_->held_bytes() + ranges_->held_bytes(), 160 * kMiB);
+    }
+  });
+  for (std::thread& thread : threads) thread.join();
+  stop = true;
+  checker.join();
+  SetRest(50 * kMiB);
+  EXPECT_LE(hot_->held_bytes() + ranges_->held_bytes(), 50 * kMiB);
+}
+
+}  // namespace
+}  // namespace engine_race::test
