@@ -290,10 +290,15 @@ Status BucketIndex::Replace(size_t index, size_t count, PartReplacement replacem
   std::lock_guard lock(lock_);
   replacement.CopyHotWordsAgain(frames_);
   size_t replaced_bytes = 0;
+  uint64_t gone_bytes = 0;
   if (kept != 0) {
     std::swap(parts_[index]->delta, merged);
+    gone_bytes = merged.memory_bytes();
   } else {
-    for (size_t i = index; i < index + count; ++i) replaced_bytes += parts_[i]->history_bytes();
+    for (size_t i = index; i < index + count; ++i) {
+      replaced_bytes += parts_[i]->history_bytes();
+      gone_bytes += parts_[i]->memory_bytes() - parts_[i]->history_bytes();
+    }
   }
   std::move(parts_.begin(), parts_.begin() + at + static_cast<ptrdiff_t>(kept),
             std::back_inserter(row));
@@ -302,8 +307,6 @@ Status BucketIndex::Replace(size_t index, size_t count, PartReplacement replacem
   parts_.swap(row);
   bounds_.swap(bounds);
   if (pinned_ != nullptr) pinned_->CountBytes(history_bytes, replaced_bytes);
-  uint64_t gone_bytes = merged.memory_bytes();
-  if (replaced != nullptr) gone_bytes += replaced->memory_bytes() - replaced_bytes;
   // Of the old row nothing is left but the room for its pointers.
   CountBytes(fresh_bytes + RowBytes({}, bounds_) + parts_.capacity() * sizeof(parts_[0]),
              gone_bytes + RowBytes({}, bounds) + row.capacity() * sizeof(row[0]));

@@ -45,6 +45,8 @@ class Lane {
   uint32_t group_records() const { return group_records_; }
   // Records whose group is in the log for good; a multiple of the group.
   uint64_t flushed() const { return flushed_; }
+  // What the format's places word says now.
+  uint32_t places_word() const { return places_word_; }
 
   // Where the group of record `slot` is staged; the group must have begun and not be flushed.
   uint32_t PlaceOf(uint64_t slot) const { return PlaceInWord(places_word_, slot / group_records_); }
