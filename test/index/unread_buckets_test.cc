@@ -56,20 +56,20 @@ class KeyLogFault : public SystemCallHook {
 
 class UnreadBucketsTest : public ::testing::Test {
  protected:
-  UnreadBucketsTest() {
+  void SetUp() override {
     options_.bucket_count = kBuckets;
     options_.file_count = 2;
     options_.value_group_bytes = 8192;
     options_.io_backend = IoBackend::kPsync;
     options_.build_thread_count = 2;
-    EXPECT_TRUE(BucketLog::Open(options_, dir_.path(), &log_).ok());
+    ASSERT_TRUE(BucketLog::Open(options_, dir_.path(), &log_).ok());
     for (uint32_t b = 0; b < kBuckets; ++b) {
       for (uint64_t i = 0; i < kRecords; ++i) Append(b, i);
     }
     fault_ = std::make_unique<KeyLogFault>(*log_);
     hook_ = std::make_unique<ScopedHook>(fault_.get());
     const Status built = Index::Build(log_.get(), options_, &index_);
-    EXPECT_TRUE(built.ok()) << built.ToString();
+    ASSERT_TRUE(built.ok()) << built.ToString();
   }
   ~UnreadBucketsTest() override { index_.reset(); }
 
