@@ -32,8 +32,7 @@ void BucketIndex::Forget() {
   unchanged_.store(false, std::memory_order_relaxed);
   first_run_ = RunView();
   first_run_mapping_.reset();
-  CountBytes(0, noted_.capacity() * sizeof(IndexEntry));
-  noted_ = {};
+  FreeNoted();
   spare_ = Delta();
   full_part_ = kNoPart;
   damaged_ = false;
@@ -80,8 +79,7 @@ Status BucketIndex::Install(Row parts, bool damaged) {
         if (noted_.empty() && (!promised_ || has_room)) {
           // Release: pairs with the acquire of Prepare.
           state_.store(State::kInstalled, std::memory_order_release);
-          CountBytes(0, noted_.capacity() * sizeof(IndexEntry));
-          noted_ = {};
+          FreeNoted();
           return Status::Ok();
         }
         // A copy, for the same reason.
@@ -116,6 +114,12 @@ Status BucketIndex::Prepare() {
     }
   }
   return MakeRoom();
+}
+
+void BucketIndex::FreeNoted() noexcept {
+  CountBytes(0, noted_.capacity() * sizeof(IndexEntry));
+  // An assignment would keep the capacity.
+  std::vector<IndexEntry>().swap(noted_);
 }
 
 Status BucketIndex::ReserveNoted() {

@@ -170,6 +170,7 @@ class alignas(64) BucketIndex {
   // Takes the lock; the old row is given back in the arguments.
   void SwapRow(Row* parts, std::vector<uint64_t>* bounds) noexcept;
   Status ReserveNoted();
+  void FreeNoted() noexcept;
   void CountBytes(uint64_t now, uint64_t before) noexcept {
     if (pinned_ != nullptr) pinned_->part_bytes().Change(now, before);
   }

@@ -66,6 +66,7 @@ bool Coordinator::Start() {
 void Coordinator::Run() {
   std::unique_lock lock(mutex_);
   while (!stop_) {
+    woken_ = false;
     const Step step = loader_.hungry() ? PlanNext(&lock) : Step::kNothing;
     if (loader_.busy()) {
       lock.unlock();
@@ -76,7 +77,7 @@ void Coordinator::Run() {
       lock.lock();
       Publish(loaded_);
       loaded_.clear();
-    } else if (step == Step::kNothing && !stop_) {
+    } else if (step == Step::kNothing && !woken_ && !stop_) {
       asleep_ = true;
       if (short_since_ == ScanClock::time_point()) {
         work_.wait(lock);

@@ -114,6 +114,8 @@ class Coordinator {
   bool usable_ = false;
   bool stop_ = false;
   bool asleep_ = false;
+  // Something has changed since the thread began to plan, which drops the mutex at times.
+  bool woken_ = false;
   uint64_t wait_count_ = 0;
   std::vector<Scanner*> attached_;
   double usual_ns_per_record_ = 100;

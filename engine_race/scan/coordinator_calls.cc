@@ -112,6 +112,7 @@ void Coordinator::LetGo(Scanner* scanner) {
 }
 
 void Coordinator::Wake() {
+  woken_ = true;
   if (asleep_) work_.notify_one();
 }
 

@@ -107,7 +107,7 @@ TEST_F(MemoryBudgetTest, AGrowingIndexMakesHotValuesGiveBack) {
   const StoreStats after = store_->Stats();
   const uint64_t grown_bytes = after.index_memory_bytes - before.index_memory_bytes;
   EXPECT_GT(grown_bytes, 128u << 10);
-  EXPECT_EQ(before.frame_limit_bytes - after.frame_limit_bytes, grown_bytes);
+  EXPECT_GE(before.frame_limit_bytes - after.frame_limit_bytes, grown_bytes);
   EXPECT_LE(after.frame_memory_bytes, after.frame_limit_bytes);
 }
 

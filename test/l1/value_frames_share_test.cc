@@ -100,7 +100,9 @@ TEST_F(ValueFramesShareTest, WhatIsNotUsedIsNotBooked) {
 
 TEST_F(ValueFramesShareTest, NothingIsWantedBeforeAllIsUsed) {
   Make(100);
-  Offer(0, 100, 2);
+  // All but the reserve.
+  Offer(0, 97, 2);
+  EXPECT_EQ(value_count(), 97u);
   EXPECT_EQ(share_.wants, 0u);
   EXPECT_EQ(share_.booked_bytes, BytesFor(100));
   // What would be kept if there were a frame; not what is read once.
