@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "engine_race/log/descriptors.h"
 #include "engine_race/log/format.h"
 #include "engine_race/log/staging.h"
 #include "engine_race/log/value_paths.h"
@@ -213,9 +214,15 @@ Status PlanStore(const Options& options, const std::string& dir, StoreFiles* fil
   return Status::Ok();
 }
 
-Status CreateStore(const Options& options, const std::string& dir, StoreFiles* files) {
+using FillFn = std::function<Status(const StoreFiles& files)>;
+
+Status CreateStore(const Options& options, const std::string& dir, const FillFn& fill,
+                   StoreFiles* files) {
   const int dir_fd = files->directory.get();
   if (!options.create_if_missing) return Status::NotFound();
+  // The directory is open.
+  ENGINE_RACE_RETURN_IF_ERROR(
+      CheckDescriptors(GeometryFrom(options), options.paths, /*open_count=*/1));
   std::vector<ValuePath> paths;
   ENGINE_RACE_RETURN_IF_ERROR(PlanStore(options, dir, files, &paths));
   const StoreIdentity& identity = files->identity;
@@ -238,7 +245,7 @@ Status CreateStore(const Options& options, const std::string& dir, StoreFiles* f
     ENGINE_RACE_RETURN_IF_ERROR(planned.file->Truncate(0));
     ENGINE_RACE_RETURN_IF_ERROR(planned.file->Truncate(planned.size_bytes));
   }
-  ENGINE_RACE_RETURN_IF_ERROR(WriteEmptyCounts(*files));
+  ENGINE_RACE_RETURN_IF_ERROR(fill(*files));
   // After all are made: one journal commit then serves them all.
   for (const PlannedFile& planned : plan) ENGINE_RACE_RETURN_IF_ERROR(planned.file->Sync());
   for (const ValuePath& path : files->values.paths()) {
@@ -251,6 +258,9 @@ Status CreateStore(const Options& options, const std::string& dir, StoreFiles* f
 // *moved when the names of the paths are no longer those in the manifest.
 Status OpenExisting(const std::vector<std::string>& given_paths, io::Access access,
                     StoreFiles* files, bool* moved) {
+  ENGINE_RACE_RETURN_IF_ERROR(CheckDescriptors(
+      files->identity.geometry, given_paths.empty() ? files->identity.paths : given_paths,
+      /*open_count=*/1));
   std::vector<ValuePath> paths;
   ENGINE_RACE_RETURN_IF_ERROR(OpenValuePaths(files->directory.get(), given_paths,
                                              access == io::Access::kRead, &files->identity, &paths,
@@ -275,17 +285,20 @@ Status OpenExisting(const std::vector<std::string>& given_paths, io::Access acce
 }  // namespace
 
 Status OpenStoreFiles(const Options& options, const std::string& dir, StoreFiles* files) {
-  if (!options.create_if_missing) {
-    bool exists = false;
-    ENGINE_RACE_RETURN_IF_ERROR(sys::Exists(AT_FDCWD, dir, &exists));
-    if (!exists) return Status::NotFound();
+  bool exists = false;
+  ENGINE_RACE_RETURN_IF_ERROR(sys::Exists(AT_FDCWD, dir, &exists));
+  if (!exists) {
+    if (!options.create_if_missing) return Status::NotFound();
+    // Before anything is made.
+    ENGINE_RACE_RETURN_IF_ERROR(
+        CheckDescriptors(GeometryFrom(options), options.paths, /*open_count=*/0));
   }
   ENGINE_RACE_RETURN_IF_ERROR(
       sys::OpenDirectory(dir, options.create_if_missing, &files->directory));
   ENGINE_RACE_RETURN_IF_ERROR(sys::LockExclusive(files->directory.get()));
   const Status found = ReadManifest(files->directory.get(), &files->identity);
   if (found.code() == Code::kNotFound) {
-    ENGINE_RACE_RETURN_IF_ERROR(CreateStore(options, dir, files));
+    ENGINE_RACE_RETURN_IF_ERROR(CreateStore(options, dir, WriteEmptyCounts, files));
   } else {
     ENGINE_RACE_RETURN_IF_ERROR(found);
     bool moved = false;
@@ -299,6 +312,18 @@ Status OpenStoreFiles(const Options& options, const std::string& dir, StoreFiles
             ": the file system refuses O_DIRECT, the logs go through the page cache");
   }
   return Status::Ok();
+}
+
+Status MakeFilledStore(const Options& options, const std::string& dir, const FillFn& fill) {
+  StoreFiles files;
+  ENGINE_RACE_RETURN_IF_ERROR(sys::OpenDirectory(dir, /*create=*/true, &files.directory));
+  ENGINE_RACE_RETURN_IF_ERROR(sys::LockExclusive(files.directory.get()));
+  std::vector<std::string> names;
+  ENGINE_RACE_RETURN_IF_ERROR(sys::ListDirectory(dir, &names));
+  // The root of a file system has this of its own.
+  std::erase(names, "lost+found");
+  if (!names.empty()) return Status::InvalidArgument(dir + " is not empty: " + names.front());
+  return CreateStore(options, dir, fill, &files);
 }
 
 Status VisitProbeFiles(const StoreFiles& files,
