@@ -128,6 +128,16 @@ class Store {
   static Status Verify(const Options& options, const std::string& dir, VerifyReport* report,
                        const BadRecordFn& on_bad);
 
+  // Copies the closed store in `from` into `to`, which must be missing or empty, verifying every
+  // record on the way; reports as Verify does. The copy takes the place of its records alone, is
+  // durable once this is Ok, and has an id of its own. options.paths and stripe_unit_bytes say
+  // where its values lie; the rest of its geometry is the source's. After a failure, or when
+  // interrupted, what lies in `to` is no store; only if the very last flush fails it is a whole
+  // one. kCorruption when something in `from` is bad, kInvalidArgument when `to` holds anything,
+  // kFull without space for all of it.
+  static Status Copy(const Options& options, const std::string& from, const std::string& to,
+                     VerifyReport* report, const BadRecordFn& on_bad);
+
  private:
   Store();
   struct Impl;

@@ -208,6 +208,14 @@ int main(int argc, char** argv) {
   CLI::App* const verify =
       app.add_subcommand("verify", "compare every record of a store with its checksums");
   verify->add_option("DIR", store_dir, "the store")->required();
+  std::string copy_dir;
+  std::vector<std::string> copy_paths;
+  CLI::App* const copy = app.add_subcommand("copy", "copy a closed store, verifying every record");
+  copy->add_option("SRC", store_dir, "the store")->required();
+  copy->add_option("DST", copy_dir, "where the copy goes: missing or empty")->required();
+  copy->add_option("--paths", copy_paths,
+                   "directories or devices for the values; by default DST itself")
+      ->delimiter(',');
   CLI::App* const dump = app.add_subcommand("dump", "print a store's manifest, fill and skew");
   dump->add_option("DIR", store_dir, "the store")->required();
   dump->add_flag("--buckets", every_bucket, "and a line for each bucket");
@@ -219,6 +227,7 @@ int main(int argc, char** argv) {
   if (*io) return harness::RunIo(io_flags);
   if (*l1) return harness::RunL1Command(l1_flags);
   if (*verify) return harness::VerifyStoreIn(store_dir);
+  if (*copy) return harness::CopyStoreIn(store_dir, copy_dir, copy_paths);
   if (*dump) return harness::DumpStoreIn(store_dir, every_bucket);
   return harness::Race(flags);
 }

@@ -5,6 +5,7 @@
 #include <cinttypes>
 #include <cmath>
 #include <cstdio>
+#include <functional>
 #include <numeric>
 #include <vector>
 
@@ -126,31 +127,51 @@ void PrintBuckets(const std::vector<BucketState>& states) {
   std::printf("\n%s", table.ToString().c_str());
 }
 
-}  // namespace
+void PrintBad(const engine_race::BadRecord& bad) {
+  if (bad.slot == engine_race::BadRecord::kWholeBucket) {
+    std::printf("bad: %s, bucket %u: %s\n", bad.file.c_str(), bad.bucket, bad.what.c_str());
+  } else {
+    std::printf("bad: %s, bucket %u, slot %" PRIu64 ": %s\n", bad.file.c_str(), bad.bucket,
+                bad.slot, bad.what.c_str());
+  }
+}
 
-int VerifyStoreIn(const std::string& dir) {
+// Runs what reads every record of the store, prints the sum, and returns the exit code.
+int ReadAll(const char* what, const char* done, const std::string& dir,
+            const std::function<Status(engine_race::VerifyReport* report)>& read) {
   const auto began = std::chrono::steady_clock::now();
   engine_race::VerifyReport report;
-  const Status status =
-      engine_race::Store::Verify({}, dir, &report, [](const engine_race::BadRecord& bad) {
-        if (bad.slot == engine_race::BadRecord::kWholeBucket) {
-          std::printf("bad: %s, bucket %u: %s\n", bad.file.c_str(), bad.bucket, bad.what.c_str());
-        } else {
-          std::printf("bad: %s, bucket %u, slot %" PRIu64 ": %s\n", bad.file.c_str(), bad.bucket,
-                      bad.slot, bad.what.c_str());
-        }
-      });
-  if (!status.ok() && report.bad_count == 0) return Refuse("verify", dir, status);
+  const Status status = read(&report);
+  if (!status.ok() && report.bad_count == 0) return Refuse(what, dir, status);
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
-  std::printf("%" PRIu64 " records verified in %.1f s, %" PRIu64 " bad", report.record_count,
-              seconds, report.bad_count);
+  std::printf("%" PRIu64 " records %s in %.1f s, %" PRIu64 " bad", report.record_count,
+              status.ok() ? done : "looked at", seconds, report.bad_count);
   if (report.lost_tail_count > 0) {
     std::printf("; %" PRIu64 " unsynced ones lost since the machine restarted",
                 report.lost_tail_count);
   }
   std::printf("\n");
   return status.ok() ? 0 : status.code() == engine_race::Code::kCorruption ? 1 : 2;
+}
+
+}  // namespace
+
+int VerifyStoreIn(const std::string& dir) {
+  return ReadAll("verify", "verified", dir, [&](engine_race::VerifyReport* report) {
+    return engine_race::Store::Verify({}, dir, report, PrintBad);
+  });
+}
+
+int CopyStoreIn(const std::string& dir, const std::string& to,
+                const std::vector<std::string>& paths) {
+  engine_race::Options options;
+  options.paths = paths;
+  const int code = ReadAll("copy", "copied", dir, [&](engine_race::VerifyReport* report) {
+    return engine_race::Store::Copy(options, dir, to, report, PrintBad);
+  });
+  if (code == 1) std::printf("there is no copy: what lies in %s is no store\n", to.c_str());
+  return code;
 }
 
 int DumpStoreIn(const std::string& dir, bool every_bucket) {

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine_race/log/descriptors.h"
 #include "engine_race/log/format.h"
 #include "engine_race/log/page_cache.h"
 #include "engine_race/log/path_marker.h"
@@ -85,19 +86,6 @@ Status HoldsRecords(int dir_fd, bool* holds, bool* remains) {
   }
 }
 
-// Every bucket is empty, and that is the truth in this page cache.
-Status WriteEmptyCounts(const StoreFiles& files) {
-  const Geometry& geometry = files.identity.geometry;
-  std::vector<char> bytes(geometry.staging_counts_bytes());
-  BucketState empty;
-  empty.page_cache_id = PageCacheId(files);
-  for (uint32_t bucket = 0; bucket < geometry.bucket_count; ++bucket) {
-    const format::BucketCounts line = EncodeCounts(files.identity.store_id, bucket, empty);
-    std::memcpy(bytes.data() + bucket * sizeof(line), &line, sizeof(line));
-  }
-  return files.counts.Write(bytes.data(), bytes.size(), 0);
-}
-
 Status RefuseRecords(const std::string& dir) {
   return Status::Corruption("the manifest is missing, but there are records in " + dir);
 }
@@ -160,9 +148,24 @@ Status PlanStore(const Options& options, const std::string& dir, StoreFiles* fil
 
 }  // namespace
 
-Status CreateStore(const Options& options, const std::string& dir, StoreFiles* files) {
+Status WriteEmptyCounts(const StoreFiles& files) {
+  const Geometry& geometry = files.identity.geometry;
+  std::vector<char> bytes(geometry.staging_counts_bytes());
+  BucketState empty;
+  empty.page_cache_id = PageCacheId(files);
+  for (uint32_t bucket = 0; bucket < geometry.bucket_count; ++bucket) {
+    const format::BucketCounts line = EncodeCounts(files.identity.store_id, bucket, empty);
+    std::memcpy(bytes.data() + bucket * sizeof(line), &line, sizeof(line));
+  }
+  return files.counts.Write(bytes.data(), bytes.size(), 0);
+}
+
+Status CreateStore(const Options& options, const std::string& dir, const FillFn& fill,
+                   StoreFiles* files) {
   const int dir_fd = files->directory.get();
   if (!options.create_if_missing) return Status::NotFound();
+  ENGINE_RACE_RETURN_IF_ERROR(
+      CheckDescriptors(GeometryFrom(options), options.paths, kOpenWhenLocked));
   std::vector<ValuePath> paths;
   ENGINE_RACE_RETURN_IF_ERROR(PlanStore(options, dir, files, &paths));
   const StoreIdentity& identity = files->identity;
@@ -184,7 +187,7 @@ Status CreateStore(const Options& options, const std::string& dir, StoreFiles* f
     ENGINE_RACE_RETURN_IF_ERROR(OpenPlanned(planned, io::Access::kReplace, options.file_mode));
     ENGINE_RACE_RETURN_IF_ERROR(planned.file->Truncate(planned.size_bytes));
   }
-  ENGINE_RACE_RETURN_IF_ERROR(WriteEmptyCounts(*files));
+  ENGINE_RACE_RETURN_IF_ERROR(fill(*files));
   // After all are made: one journal commit then serves them all.
   for (const PlannedFile& planned : plan) ENGINE_RACE_RETURN_IF_ERROR(planned.file->Sync());
   for (const ValuePath& path : files->values.paths()) {

@@ -2,6 +2,7 @@
 #ifndef ENGINE_RACE_LOG_STORE_CREATION_H_
 #define ENGINE_RACE_LOG_STORE_CREATION_H_
 
+#include <cstdint>
 #include <string>
 
 #include "engine_race/base/options.h"
@@ -10,10 +11,17 @@
 
 namespace engine_race {
 
+// Descriptors that a store has open once its directory is locked: the directory and the lock file.
+inline constexpr uint64_t kOpenWhenLocked = 2;
+
+// Every bucket is empty, and that is the truth in this page cache.
+Status WriteEmptyCounts(const StoreFiles& files);
+
 // Makes a store in the directory files->directory, locked and without a manifest, whose name is
-// `dir`, and opens it. What an interrupted creation left is replaced. kNotFound unless the options
+// `dir`, and opens it; `fill` writes what it is to hold. What an interrupted creation left is replaced. kNotFound unless the options
 // ask for it; kCorruption when there are records; kInvalidArgument for a path of another store.
-Status CreateStore(const Options& options, const std::string& dir, StoreFiles* files);
+Status CreateStore(const Options& options, const std::string& dir, const FillFn& fill,
+                   StoreFiles* files);
 
 }  // namespace engine_race
 

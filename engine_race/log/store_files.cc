@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "engine_race/log/descriptors.h"
 #include "engine_race/log/format.h"
 #include "engine_race/log/planned_files.h"
 #include "engine_race/log/store_creation.h"
@@ -25,6 +26,9 @@ Status WarnOfLinks(const LogFn& log, const PlannedFile& planned) {
 
 // *moved when the names of the paths are no longer those in the manifest.
 Status OpenExisting(const Options& options, io::Access access, StoreFiles* files, bool* moved) {
+  ENGINE_RACE_RETURN_IF_ERROR(CheckDescriptors(
+      files->identity.geometry, options.paths.empty() ? files->identity.paths : options.paths,
+      kOpenWhenLocked));
   std::vector<ValuePath> paths;
   ENGINE_RACE_RETURN_IF_ERROR(OpenValuePaths(files->directory.get(), options.paths,
                                              access == io::Access::kRead, options.file_mode,
@@ -104,6 +108,15 @@ std::vector<ValuePath> OwnDirectory() {
 }
 
 Status OpenStoreFiles(const Options& options, const std::string& dir, StoreFiles* files) {
+  if (options.create_if_missing) {
+    bool exists = false;
+    ENGINE_RACE_RETURN_IF_ERROR(sys::Exists(AT_FDCWD, dir, &exists));
+    // Before anything is made.
+    if (!exists) {
+      ENGINE_RACE_RETURN_IF_ERROR(
+          CheckDescriptors(GeometryFrom(options), options.paths, /*open_count=*/0));
+    }
+  }
   ENGINE_RACE_RETURN_IF_ERROR(sys::OpenDirectory(dir, options.create_if_missing, &files->directory,
                                                  options.directory_mode));
   const int dir_fd = files->directory.get();
@@ -114,7 +127,7 @@ Status OpenStoreFiles(const Options& options, const std::string& dir, StoreFiles
   }
   const Status found = LockToWrite(options, files);
   if (found.code() == Code::kNotFound) {
-    ENGINE_RACE_RETURN_IF_ERROR(CreateStore(options, dir, files));
+    ENGINE_RACE_RETURN_IF_ERROR(CreateStore(options, dir, WriteEmptyCounts, files));
   } else {
     ENGINE_RACE_RETURN_IF_ERROR(found);
     bool moved = false;
@@ -132,6 +145,24 @@ Status OpenStoreFiles(const Options& options, const std::string& dir, StoreFiles
         (path.name.empty() ? dir : path.name) +
             ": the file system refuses O_DIRECT, the logs go through the page cache");
   }
+  return Status::Ok();
+}
+
+Status MakeFilledStore(const Options& options, const std::string& dir, const FillFn& fill) {
+  StoreFiles files;
+  ENGINE_RACE_RETURN_IF_ERROR(
+      sys::OpenDirectory(dir, /*create=*/true, &files.directory, options.directory_mode));
+  const Status found = LockToWrite(options, &files);
+  if (!found.ok() && found.code() != Code::kNotFound) return found;
+  std::vector<std::string> names;
+  ENGINE_RACE_RETURN_IF_ERROR(sys::ListDirectory(files.directory.get(), &names));
+  // The root of a file system has this of its own.
+  std::erase(names, "lost+found");
+  std::erase(names, format::kLockName);
+  if (!names.empty()) return Status::InvalidArgument(dir + " is not empty: " + names.front());
+  ENGINE_RACE_RETURN_IF_ERROR(CreateStore(options, dir, fill, &files));
+  files.lock.Settle();
+  files.values.SettleLocks();
   return Status::Ok();
 }
 

@@ -42,6 +42,15 @@ std::vector<ValuePath> OwnDirectory();
 // refused leaves nothing behind but directories that were made for it.
 Status OpenStoreFiles(const Options& options, const std::string& dir, StoreFiles* files);
 
+// Writes what a new store is to hold.
+using FillFn = std::function<Status(const StoreFiles& files)>;
+
+// Makes a new store in `dir`, which must be missing or empty (kInvalidArgument), and locks it
+// meanwhile. `fill` writes what it is to hold: records into the logs, and a line of counts for each
+// bucket. All of that is synced before the manifest makes it a store; after a failure, or in the
+// middle, what lies in `dir` is none.
+Status MakeFilledStore(const Options& options, const std::string& dir, const FillFn& fill);
+
 // Hands a file of at least 4 KiB to `visit` for each place that logs lie in, opened as those are:
 // the markers of paths or whole devices, then the manifest. For those who want to know what reads
 // there.

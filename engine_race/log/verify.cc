@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <memory>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -29,6 +30,8 @@ struct Walk {
   explicit Walk(const StoreFiles& f) : files(f), staging(f) {}
 
   void AddBad(const BadRecord& bad) {
+    // Relaxed: this thread sees it; others, whose buckets are good, may go on for a little longer.
+    found_bad.store(true, std::memory_order_relaxed);
     const std::lock_guard<std::mutex> lock(mutex);
     ++report.bad_count;
     if (on_bad) on_bad(bad);
@@ -41,6 +44,7 @@ struct Walk {
   bool trusted = false;
   std::vector<BucketState> states;
   BadRecordFn on_bad;
+  std::atomic<bool> found_bad{false};
   std::mutex mutex;
   VerifyReport report;  // under mutex
 };
@@ -53,7 +57,9 @@ class BucketVerifier {
         geometry_(walk->files.identity.geometry),
         tail_(walk->files, walk->staging, walk->journal) {}
 
-  Status Init() {
+  // `make_sink` may be empty.
+  Status Init(const MakeSinkFn& make_sink) {
+    if (make_sink) ENGINE_RACE_RETURN_IF_ERROR(make_sink(&sink_));
     ENGINE_RACE_RETURN_IF_ERROR(tail_.Init());
     ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(kIoAlignment, false, &keys_));
     return Region::Allocate(kPieceRecords * kValueBytes, false, &values_);
@@ -70,12 +76,15 @@ class BucketVerifier {
     const uint64_t end = walk_->trusted ? state_.record_count : state_.synced_count;
     uint64_t cut = end;
     for (uint64_t begin = 0; begin < end; begin += kPieceRecords) {
-      VerifyPiece(begin, std::min(begin + kPieceRecords, end));
+      ENGINE_RACE_RETURN_IF_ERROR(VerifyPiece(begin, std::min(begin + kPieceRecords, end)));
     }
     if (!walk_->trusted) {
-      const auto no_change = [](const TailRecord&) { return Status::Ok(); };
-      ENGINE_RACE_RETURN_IF_ERROR(tail_.Walk(bucket, state_, no_change, &cut));
+      const auto hand_on = [this](const TailRecord& found) {
+        return HandOn(found.record, found.value);
+      };
+      ENGINE_RACE_RETURN_IF_ERROR(tail_.Walk(bucket, state_, hand_on, &cut));
     }
+    if (hands_on()) ENGINE_RACE_RETURN_IF_ERROR(sink_->Finish(bucket, cut));
     const std::lock_guard<std::mutex> lock(walk_->mutex);
     walk_->report.record_count += cut;
     walk_->report.lost_tail_count += state_.record_count - std::min(cut, state_.record_count);
@@ -98,6 +107,14 @@ class BucketVerifier {
   }
   uint64_t logged_value_count() const {
     return std::max(state_.flushed_value_count, state_.synced_count);
+  }
+
+  // Relaxed: as where it is set.
+  bool hands_on() const {
+    return sink_ != nullptr && !walk_->found_bad.load(std::memory_order_relaxed);
+  }
+  Status HandOn(const KeyRecord& record, const char* value) {
+    return hands_on() ? sink_->Take(bucket_, record, value) : Status::Ok();
   }
 
   void AddBad(uint64_t slot, bool in_log, bool value, std::string what) {
@@ -128,8 +145,8 @@ class BucketVerifier {
     return walk_->files.values.Read(bucket_, slot, 1, buffer);
   }
 
-  // Slots [begin, end) of one key page.
-  void VerifyPiece(uint64_t begin, uint64_t end) {
+  // Slots [begin, end) of one key page. Fails only as the sink does.
+  Status VerifyPiece(uint64_t begin, uint64_t end) {
     Status keys_read;
     if (begin < logged_key_count()) {
       keys_read = walk_->files.KeyFile(bucket_).Read(keys_.data(), kIoAlignment,
@@ -155,7 +172,10 @@ class BucketVerifier {
         continue;
       }
       VerifyStagedKey(slot, entry);
-      if (record.tombstone) continue;
+      if (record.tombstone) {
+        ENGINE_RACE_RETURN_IF_ERROR(HandOn(record, nullptr));
+        continue;
+      }
       char* const value = values_.data() + (slot - begin) * kValueBytes;
       const bool value_in_log = slot < logged_end;
       const Status value_read = value_in_log && values_read ? Status::Ok() : ReadValue(slot, value);
@@ -163,9 +183,12 @@ class BucketVerifier {
         AddBad(slot, value_in_log, /*value=*/true, value_read.ToString());
       } else if (ValueSum(value) != record.value_sum) {
         AddBad(slot, value_in_log, /*value=*/true, "the value does not match its checksum");
+      } else {
+        ENGINE_RACE_RETURN_IF_ERROR(HandOn(record, value));
       }
       VerifyStagedValue(slot, record.value_sum, value);
     }
+    return Status::Ok();
   }
 
   // What is synced of an unfinished group lies in the log and in staging, and reads take the latter
@@ -197,6 +220,7 @@ class BucketVerifier {
   Walk* const walk_;
   const Geometry& geometry_;
   TailReader tail_;
+  std::unique_ptr<RecordSink> sink_;  // null when nobody wants the records
   Region keys_;
   Region values_;
   // Of the bucket at hand.
@@ -212,6 +236,11 @@ Status VerifyStore(const std::string& dir, VerifyReport* report, const BadRecord
                    const std::vector<std::string>& paths) {
   StoreFiles files;
   ENGINE_RACE_RETURN_IF_ERROR(OpenStoreFilesToRead(dir, &files, paths));
+  return VerifyFiles(files, report, on_bad, {});
+}
+
+Status VerifyFiles(const StoreFiles& files, VerifyReport* report, const BadRecordFn& on_bad,
+                   const MakeSinkFn& make_sink) {
   Walk walk(files);
   walk.on_bad = on_bad;
   ENGINE_RACE_RETURN_IF_ERROR(walk.staging.ReadCounts(&walk.states));
@@ -223,7 +252,7 @@ Status VerifyStore(const std::string& dir, VerifyReport* report, const BadRecord
   std::atomic<uint32_t> next{0};
   const Status walked = RunParallel(std::min(kMaxThreads, bucket_count), [&](uint32_t) {
     BucketVerifier verifier(&walk);
-    ENGINE_RACE_RETURN_IF_ERROR(verifier.Init());
+    ENGINE_RACE_RETURN_IF_ERROR(verifier.Init(make_sink));
     for (uint32_t bucket = next.fetch_add(1); bucket < bucket_count; bucket = next.fetch_add(1)) {
       ENGINE_RACE_RETURN_IF_ERROR(verifier.Run(bucket));
     }

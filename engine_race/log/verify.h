@@ -2,11 +2,15 @@
 #ifndef ENGINE_RACE_LOG_VERIFY_H_
 #define ENGINE_RACE_LOG_VERIFY_H_
 
+#include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "engine_race/base/status.h"
 #include "engine_race/base/verify_report.h"
+#include "engine_race/log/entry_codec.h"
+#include "engine_race/log/store_files.h"
 
 namespace engine_race {
 
@@ -16,6 +20,24 @@ namespace engine_race {
 // `paths` may say where its paths have moved to.
 Status VerifyStore(const std::string& dir, VerifyReport* report, const BadRecordFn& on_bad,
                    const std::vector<std::string>& paths = {});
+
+// Takes records as they are verified. One thread.
+class RecordSink {
+ public:
+  virtual ~RecordSink() = default;
+  // A good record of a bucket, in order of slot from 0 on. `value` is null for a tombstone, and
+  // valid during the call. Nothing comes any more once something bad has been found.
+  virtual Status Take(uint32_t bucket, const KeyRecord& record, const char* value) = 0;
+  // The bucket has `record_count` records, and all have been taken.
+  virtual Status Finish(uint32_t bucket, uint64_t record_count) = 0;
+};
+// Makes the sink of one of the threads.
+using MakeSinkFn = std::function<Status(std::unique_ptr<RecordSink>* sink)>;
+
+// VerifyStore of a store that is open for reading; what is good goes into sinks. A sink's failure
+// ends it. `make_sink` may be empty.
+Status VerifyFiles(const StoreFiles& files, VerifyReport* report, const BadRecordFn& on_bad,
+                   const MakeSinkFn& make_sink);
 
 }  // namespace engine_race
 

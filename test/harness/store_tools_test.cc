@@ -69,5 +69,30 @@ TEST_F(StoreToolsTest, VerifySaysOnWhichPathTheDamageIs) {
       << output;
 }
 
+TEST_F(StoreToolsTest, ACopyIsAStoreAndSaysHowMuchItHolds) {
+  const std::string to = dir_.Join("copy");
+  const auto copy = [&] { return CopyStoreIn(dir_.Join("store"), to, {}); };
+  EXPECT_NE(OutputOf(copy, 0).find("40 records copied"), std::string::npos);
+  const auto verify = [&] { return VerifyStoreIn(to); };
+  EXPECT_NE(OutputOf(verify, 0).find("40 records verified"), std::string::npos);
+  OutputOf(copy, 2);  // the place is taken
+  const std::string striped = dir_.Join("striped");
+  OutputOf([&] { return CopyStoreIn(to, striped, {dir_.Join("c"), dir_.Join("d")}); }, 0);
+  const std::string dumped = OutputOf([&] { return DumpStoreIn(striped, false); }, 0);
+  EXPECT_NE(dumped.find(dir_.Join("c") + "\n"), std::string::npos) << dumped;
+}
+
+TEST_F(StoreToolsTest, ADamagedStoreIsNotCopied) {
+  engine_race::UniqueFd fd;
+  const std::string file = dir_.Join("b") + "/value_00";
+  ASSERT_TRUE(engine_race::sys::OpenAt(AT_FDCWD, file, O_WRONLY, 0, &fd).ok());
+  ASSERT_TRUE(engine_race::sys::PwriteFull(fd.get(), "damage", 6, 100).ok());
+  const std::string to = dir_.Join("copy");
+  const std::string output = OutputOf([&] { return CopyStoreIn(dir_.Join("store"), to, {}); }, 1);
+  EXPECT_NE(output.find("slot 16:"), std::string::npos) << output;
+  EXPECT_NE(output.find("there is no copy"), std::string::npos) << output;
+  OutputOf([&] { return VerifyStoreIn(to); }, 2);
+}
+
 }  // namespace
 }  // namespace harness

@@ -1,0 +1,30 @@
+// Copies a closed store, record by record, each verified on its way.
+//
+// The copy is a store of its own: it has another id, so that its paths and devices can never be
+// taken for those of its source, and it takes the place of its records alone. It is durable, and
+// its manifest is written when everything else is: a copy that was interrupted is no store.
+//
+// All records of the copy lie in its logs and count as synced; nothing is staged and there is no
+// journal. Its counts name no boot of the machine, so that its first opening takes nothing else on
+// trust; it stages the unfinished groups.
+#ifndef ENGINE_RACE_LOG_COPY_H_
+#define ENGINE_RACE_LOG_COPY_H_
+
+#include <string>
+
+#include "engine_race/base/options.h"
+#include "engine_race/base/status.h"
+#include "engine_race/base/verify_report.h"
+
+namespace engine_race {
+
+// Copies the store in `from`, which nobody may have open, into `to`, which must be missing or
+// empty. Where the values of the copy lie is for options.paths and stripe_unit_bytes to say; the
+// rest of the geometry is the source's. Reports as VerifyStore does: the copy holds what the next
+// opening of the source would find. kCorruption when something is bad: there is no copy then.
+Status CopyStore(const Options& options, const std::string& from, const std::string& to,
+                 VerifyReport* report, const BadRecordFn& on_bad);
+
+}  // namespace engine_race
+
+#endif  // ENGINE_RACE_LOG_COPY_H_

@@ -1,0 +1,41 @@
+#include "engine_race/log/descriptors.h"
+
+#include <sys/resource.h>
+
+#include "engine_race/base/sys.h"
+#include "engine_race/io/block_device.h"
+
+namespace engine_race {
+
+uint64_t DescriptorsOf(const Geometry& geometry, uint64_t directory_count, uint64_t device_count) {
+  // Room for a path's directory and a lock in it; a device has its extent table.
+  const uint64_t value_files =
+      directory_count + device_count == 0
+          ? geometry.file_count
+          : directory_count * (uint64_t{geometry.file_count} + 2) + device_count * 2;
+  return kOwnDescriptors + geometry.file_count + value_files + kSpareDescriptors;
+}
+
+Status CheckDescriptors(const Geometry& geometry, const std::vector<std::string>& paths,
+                        uint64_t open_count) {
+  struct rlimit limit;
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) {
+    return Status::Ok();
+  }
+  std::vector<std::string> used;
+  if (!sys::ListDirectory("/proc/self/fd", &used).ok()) return Status::Ok();
+  uint64_t device_count = 0;
+  for (const std::string& path : paths) {
+    bool is_device = false;
+    // What cannot be looked at is refused, with its reason, by those who open it.
+    if (io::BlockDevice::Is(path, &is_device).ok() && is_device) ++device_count;
+  }
+  const uint64_t needed = DescriptorsOf(geometry, paths.size() - device_count, device_count);
+  if (used.size() + needed <= limit.rlim_cur + open_count) return Status::Ok();
+  return Status::IOError("the store needs " + std::to_string(needed) +
+                         " file descriptors, but of the process's " +
+                         std::to_string(limit.rlim_cur) + " (RLIMIT_NOFILE, ulimit -n) " +
+                         std::to_string(used.size()) + " are in use");
+}
+
+}  // namespace engine_race
