@@ -1,5 +1,7 @@
 #include "engine_race/log/store_files.h"
 
+#include <fcntl.h>
+
 #include <utility>
 
 #include "engine_race/log/descriptors.h"
