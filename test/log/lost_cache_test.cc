@@ -166,15 +166,13 @@ TEST_F(LostCacheTest, AnOpeningInADurableModeVerifiesAllThatItSyncs) {
   ExpectHoldsExactly(log.get(), 20);
 }
 
-// Fails flushes or writes of the logs, and counts the writes that come after.
+// Fails flushes, writes or reads of the logs, and counts the writes that come after.
 class FailingLogs : public SystemCallHook {
  public:
   explicit FailingLogs(CallKind kind) : kind_(kind) {}
 
   long OnCall(SystemCall* call) override {
-    if (call->kind != CallKind::kPwrite && call->kind != CallKind::kFdatasync) {
-      return call->Proceed();
-    }
+    if (call->kind != CallKind::kPwrite && call->kind != kind_) return call->Proceed();
     const std::string path = PathOf(*call);
     const std::string name = path.substr(path.rfind('/') + 1);
     if (!name.starts_with("value_") && !name.starts_with("key_")) return call->Proceed();
@@ -226,6 +224,25 @@ TEST_F(LostCacheTest, AStoreOpensForReadingAloneOnlyWhenAllIsWhereReadersLook) {
     EXPECT_GT(failing.fail_count(), 0);
   }
   ExpectHoldsExactly(Open().get(), 8);
+}
+
+// Whether the page cache was lost cannot be told without it.
+TEST_F(LostCacheTest, AJournaledRecordThatCannotBeReadLeavesTheStoreToReaders) {
+  Make(0, 8, SyncMode::kGroup);
+  {
+    FailingLogs failing(CallKind::kPread);
+    std::unique_ptr<BucketLog> log;
+    {
+      const ScopedHook hook(&failing);
+      log = Open();
+      EXPECT_GT(failing.fail_count(), 0);
+    }
+    ExpectHoldsExactly(log.get(), 8);
+    EXPECT_EQ(log->Append(8, ValueOf(8, 1).data()).code(), Code::kIOError);
+  }
+  const auto log = Open();
+  AppendMany(log.get(), 8, 9);
+  ExpectHoldsExactly(log.get(), 9);
 }
 
 TEST_F(LostCacheTest, TheIdStaysTheSameWhileTheMachineRuns) {
