@@ -137,12 +137,13 @@ Status BucketLog::RequireVerifiedStaging(uint32_t index) {
   Bucket& bucket = buckets_[index];
   ENGINE_RACE_RETURN_IF_ERROR(VerifyStaging(index, &bucket.staging_verified));
   if (bucket.staging_verified) return Status::Ok();
-  // The next opening verifies everything, and nothing is written to the logs before that.
-  Status failure = Guarded([&] {
-    return Status::Corruption("bucket " + std::to_string(index) +
-                              ": staging lacks what the counts promise; reopen the store");
-  });
-  Poison(failure);
+  // Nothing is written to this bucket before an opening has verified everything. Others go on: what
+  // they take is verified then as well.
+  PutInDoubt();
+  Status failure =
+      Status::Corruption("bucket " + std::to_string(index) +
+                         ": staging lacks what the counts promise; reopening the store repairs it");
+  Log(options_.log, LogLevel::kError, failure.message());
   return failure;
 }
 

@@ -163,9 +163,14 @@ Status BucketLog::PoisonUnlessFlushed(const Status& flushed) noexcept {
 }
 
 // Ends all writing, and makes the next opening verify whatever is not synced.
-// One bucket without a page cache id is enough for that, so it may end halfway.
 void BucketLog::Poison(const Status& status) noexcept {
   Latch(status);
+  PutInDoubt();
+}
+
+// Makes the next opening verify whatever is not synced. One bucket without a page cache id is
+// enough for that, so it may end halfway.
+void BucketLog::PutInDoubt() noexcept {
   if (!Guarded([this] { return staging_.ReserveCounts(); }).ok()) return;
   for (uint32_t index = 0; index < geometry().bucket_count; ++index) {
     if (!buckets_[index].damaged) staging_.PublishWord(index, format::WordKind::kPageCache, 0);
