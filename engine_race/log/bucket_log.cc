@@ -96,7 +96,7 @@ Status BucketLog::Append(uint64_t key, const char* value) {
 Status BucketLog::MakeRoom(uint32_t index, std::unique_lock<std::mutex>* lock) {
   Bucket& bucket = buckets_[index];
   while (true) {
-    // Acquire pairs with the release in Latch: the status is there.
+    // Acquire pairs with the release in Latch.
     if (latched_.load(std::memory_order_acquire)) [[unlikely]] {
       return LatchedStatus();
     }
@@ -347,26 +347,6 @@ Status BucketLog::CutBucket(uint32_t index, AppendListener* listener, BucketCut*
   }
   ENGINE_RACE_RETURN_IF_ERROR(MendStagedKeys(index, cut));
   bucket.listener = listener;
-  return Status::Ok();
-}
-
-// Takes from the key log what is synced and does not verify in staging.
-Status BucketLog::MendStagedKeys(uint32_t index, BucketCut* cut) const {
-  const Bucket& bucket = buckets_[index];
-  if (bucket.staging_verified) return Status::Ok();
-  Region page;
-  for (uint64_t slot = cut->flushed_key_count; slot < bucket.synced_count; ++slot) {
-    format::KeyEntry& entry = cut->staged_keys[slot - cut->flushed_key_count];
-    KeyRecord record;
-    if (codec(index).Decode(entry, static_cast<uint32_t>(slot), slot + 1, &record)) continue;
-    const uint64_t offset = KeyOffset(index, slot);
-    if (page.data() == nullptr) {
-      ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(kIoAlignment, /*huge_pages=*/false, &page));
-    }
-    ENGINE_RACE_RETURN_IF_ERROR(
-        KeyFile(index).Read(page.data(), kIoAlignment, offset / kIoAlignment * kIoAlignment));
-    std::memcpy(&entry, page.data() + offset % kIoAlignment, sizeof(entry));
-  }
   return Status::Ok();
 }
 

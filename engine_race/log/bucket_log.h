@@ -191,6 +191,7 @@ class BucketLog {
   Status Flush(const io::File& file) noexcept;
   Status PoisonUnlessFlushed(const Status& flushed) noexcept;
   void Poison(const Status& status) noexcept;
+  void PutInDoubt() noexcept;
   void LatchIfLasting(const Status& failure) noexcept;
   void Latch(const Status& status) noexcept;
   Status LatchedStatus() const;

@@ -1,5 +1,6 @@
 #include "engine_race/log/descriptors.h"
 
+#include <fcntl.h>
 #include <sys/resource.h>
 
 #include "engine_race/base/sys.h"
@@ -23,7 +24,13 @@ Status CheckDescriptors(const Geometry& geometry, const std::vector<std::string>
     return Status::Ok();
   }
   std::vector<std::string> used;
-  if (!sys::ListDirectory("/proc/self/fd", &used).ok()) return Status::Ok();
+  {
+    UniqueFd own;
+    if (!sys::OpenAt(AT_FDCWD, "/proc/self/fd", O_RDONLY | O_DIRECTORY, 0, &own).ok() ||
+        !sys::ListDirectory(own.get(), &used).ok()) {
+      return Status::Ok();
+    }
+  }
   uint64_t device_count = 0;
   for (const std::string& path : paths) {
     bool is_device = false;

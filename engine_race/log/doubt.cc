@@ -23,42 +23,43 @@ Status CompareWithCounts(const StoreFiles& files, const Staging& staging, uint32
     if (slot < state.synced_count) continue;
     if (!ready) ENGINE_RACE_RETURN_IF_ERROR(check.Init());
     ready = true;
-    const Status read = check.ReadersFind(slot, slot + 1, agrees);
-    // A sector that cannot be read is a fault of the device. What a lost page cache leaves behind
-    // can be read; other records show it.
-    if (read.code() == Code::kIOError) *agrees = true;
-    if (!read.ok() && read.code() != Code::kIOError) return read;
+    ENGINE_RACE_RETURN_IF_ERROR(check.ReadersFind(slot, slot + 1, agrees));
   }
   return Status::Ok();
 }
 
 }  // namespace
 
-Status FindDoubt(const StoreFiles& files, const Staging& staging, const JournalReplay& journal,
-                 const std::vector<BucketState>& states, const char** doubt) {
-  *doubt = nullptr;
+const char* DoubtPageCache(const StoreFiles& files, const std::vector<BucketState>& states) {
   const uint32_t page_cache_id = PageCacheId(files);
+  const char* doubt = nullptr;
+  for (const BucketState& state : states) {
+    if (state.damaged) continue;
+    if (state.page_cache_id == 0) return "a flush had failed, or the system does not name its boot";
+    if (state.page_cache_id != page_cache_id) {
+      doubt = "the machine was restarted, or a file system mounted again";
+    }
+  }
+  return doubt;
+}
+
+Status CompareWithJournal(const StoreFiles& files, const Staging& staging,
+                          const JournalReplay& journal, const std::vector<BucketState>& states,
+                          const char** doubt) {
   std::vector<uint32_t> journaled;
   for (uint32_t bucket = 0; bucket < states.size(); ++bucket) {
-    const BucketState& state = states[bucket];
-    if (state.damaged) continue;
-    if (state.page_cache_id == 0) {
-      *doubt = "a flush had failed, or the system does not name its boot";
-    } else if (state.page_cache_id != page_cache_id && *doubt == nullptr) {
-      *doubt = "the machine was restarted, or a file system mounted again";
-    }
-    if (!journal.RecordsOf(bucket).empty()) journaled.push_back(bucket);
+    if (!states[bucket].damaged && !journal.RecordsOf(bucket).empty()) journaled.push_back(bucket);
   }
-  if (*doubt != nullptr) return Status::Ok();
   std::atomic<bool> all_agree{true};
-  ENGINE_RACE_RETURN_IF_ERROR(ForEachBucket(journaled, [&](uint32_t bucket) {
+  Status compared = ForEachBucket(journaled, [&](uint32_t bucket) {
     bool agrees = false;
     ENGINE_RACE_RETURN_IF_ERROR(CompareWithCounts(files, staging, bucket, states[bucket],
                                                   journal.RecordsOf(bucket), &agrees));
     if (!agrees) all_agree.store(false);
     return Status::Ok();
-  }));
-  if (!all_agree.load()) *doubt = "the counts lack what the journal holds";
+  });
+  if (all_agree.load()) return compared;
+  *doubt = "the counts lack what the journal holds";
   return Status::Ok();
 }
 

@@ -1,4 +1,5 @@
-// Whether the counts that an opening finds can be taken for the truth.
+// Whether the counts that an opening finds can be taken for the truth. The buckets share a page
+// cache: one in doubt puts all in doubt.
 #ifndef ENGINE_RACE_LOG_DOUBT_H_
 #define ENGINE_RACE_LOG_DOUBT_H_
 
@@ -12,15 +13,16 @@
 
 namespace engine_race {
 
-// *doubt says why nothing past the synced counts of any bucket may be trusted; null when it may.
-//
-// The counts are trusted when every bucket has the id of the present page cache, and each record in
-// the journal is either synced or where readers look for it. An id can stay the same when a page
-// cache was lost; a record that was made durable and is not there shows the loss. One bucket in
-// doubt puts all in doubt, since they share the page cache. Buckets with damaged counts do not
-// take part.
-Status FindDoubt(const StoreFiles& files, const Staging& staging, const JournalReplay& journal,
-                 const std::vector<BucketState>& states, const char** doubt);
+// Why nothing past the synced counts of any bucket may be trusted: one of them does not have the id
+// of the present page cache. Null when all have it; buckets with damaged counts do not take part.
+const char* DoubtPageCache(const StoreFiles& files, const std::vector<BucketState>& states);
+
+// *doubt: the same, for the journal holds a record that is neither synced nor where readers look
+// for it. Left alone otherwise. An id can stay the same when a page cache was lost; a record that
+// was made durable and is not there shows the loss. An error is one of reading.
+Status CompareWithJournal(const StoreFiles& files, const Staging& staging,
+                          const JournalReplay& journal, const std::vector<BucketState>& states,
+                          const char** doubt);
 
 }  // namespace engine_race
 

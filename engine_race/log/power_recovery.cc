@@ -1,4 +1,4 @@
-// What Open does when the counts may not be the truth: see FindDoubt and what recovery.cc verifies.
+// What Open does when the counts may not be the truth: see doubt.h and what recovery.cc verifies.
 //
 // Nothing past a bucket's synced count is taken on trust then. What verifies, from wherever a copy
 // of it survived, is put into the logs; the bucket ends at the first slot that does not; and what

@@ -42,6 +42,7 @@ class RecordCheck {
 
   Status Check(uint64_t begin, uint64_t end, uint64_t first_value, const Logged& logged,
                bool* good);
+  bool HasPlaces(uint64_t slot, const Logged& logged) const;
   Status LoadEntry(uint64_t slot, const Logged& logged);
   Status LoadValue(uint64_t slot, const Logged& logged);
 

@@ -8,6 +8,7 @@
 // shows, and what staging holds then is old or empty while the log may hold synced records.
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <string>
 
 #include "engine_race/base/guarded.h"
@@ -26,13 +27,19 @@ Status BucketLog::Recover() {
   std::vector<BucketState> states;
   ENGINE_RACE_RETURN_IF_ERROR(staging_.ReadCounts(&states));
   JournalReplay journal;
-  ENGINE_RACE_RETURN_IF_ERROR(journal.Read(files_.directory.get(), store_id()));
-  const char* doubt = nullptr;
-  ENGINE_RACE_RETURN_IF_ERROR(FindDoubt(files_, staging_, journal, states, &doubt));
+  Status looked = journal.Read(files_.directory.get(), store_id());
+  const char* doubt = DoubtPageCache(files_, states);
+  if (doubt == nullptr && looked.ok()) {
+    looked = CompareWithJournal(files_, staging_, journal, states, &doubt);
+  }
   if (doubt == nullptr) {
     for (uint32_t index = 0; index < states.size(); ++index) AdoptState(index, states[index]);
-    ENGINE_RACE_RETURN_IF_ERROR(CheckStagingToWrite(&doubt));
+    if (looked.ok()) looked = CheckStagingToWrite(&doubt);
   }
+  // What cannot be read cannot be judged: nothing is written then, and reading goes on without it.
+  const bool only_readable = doubt == nullptr && looked.code() == Code::kIOError;
+  if (!looked.ok() && !only_readable) return looked;
+  if (only_readable) Latch(looked);
   if (doubt != nullptr) ENGINE_RACE_RETURN_IF_ERROR(RecoverInDoubt(doubt, journal, &states));
   for (uint32_t index = 0; index < geometry().bucket_count; ++index) {
     if (buckets_[index].damaged) {
@@ -58,16 +65,14 @@ Status BucketLog::CheckStagingToWrite(const char** doubt) {
     }
   }
   std::atomic<bool> all_verify{true};
-  ENGINE_RACE_RETURN_IF_ERROR(ForEachBucket(writing, [&](uint32_t index) {
+  Status verified = ForEachBucket(writing, [&](uint32_t index) {
     Bucket& bucket = buckets_[index];
-    const Status verified = VerifyStaging(index, &bucket.staging_verified);
-    // What cannot be read is not written either: the bucket's first write meets it again.
-    if (verified.code() == Code::kIOError) return Status::Ok();
-    ENGINE_RACE_RETURN_IF_ERROR(verified);
+    ENGINE_RACE_RETURN_IF_ERROR(VerifyStaging(index, &bucket.staging_verified));
     if (!bucket.staging_verified) all_verify.store(false);
     return Status::Ok();
-  }));
-  if (!all_verify.load()) *doubt = "staging lacks what the counts promise";
+  });
+  if (all_verify.load()) return verified;
+  *doubt = "staging lacks what the counts promise";
   return Status::Ok();
 }
 
@@ -132,13 +137,35 @@ Status BucketLog::RequireVerifiedStaging(uint32_t index) {
   Bucket& bucket = buckets_[index];
   ENGINE_RACE_RETURN_IF_ERROR(VerifyStaging(index, &bucket.staging_verified));
   if (bucket.staging_verified) return Status::Ok();
-  // The next opening verifies everything, and nothing is written to the logs before that.
-  Status failure = Guarded([&] {
-    return Status::Corruption("bucket " + std::to_string(index) +
-                              ": staging lacks what the counts promise; reopen the store");
-  });
-  Poison(failure);
+  // Nothing is written to this bucket before an opening has verified everything. Others go on: what
+  // they take is verified then as well.
+  PutInDoubt();
+  Status failure =
+      Status::Corruption("bucket " + std::to_string(index) +
+                         ": staging lacks what the counts promise; reopening the store repairs it");
+  Log(options_.log, LogLevel::kError, failure.message());
   return failure;
+}
+
+// For a bucket that has taken no record yet: takes from the key log what is synced and does not
+// verify in staging, where a lost page cache may have left anything.
+Status BucketLog::MendStagedKeys(uint32_t index, BucketCut* cut) const {
+  const Bucket& bucket = buckets_[index];
+  if (bucket.staging_verified) return Status::Ok();
+  Region page;
+  for (uint64_t slot = cut->flushed_key_count; slot < bucket.synced_count; ++slot) {
+    format::KeyEntry& entry = cut->staged_keys[slot - cut->flushed_key_count];
+    KeyRecord record;
+    if (codec(index).Decode(entry, static_cast<uint32_t>(slot), slot + 1, &record)) continue;
+    const uint64_t offset = KeyOffset(index, slot);
+    if (page.data() == nullptr) {
+      ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(kIoAlignment, /*huge_pages=*/false, &page));
+    }
+    ENGINE_RACE_RETURN_IF_ERROR(
+        KeyFile(index).Read(page.data(), kIoAlignment, offset / kIoAlignment * kIoAlignment));
+    std::memcpy(&entry, page.data() + offset % kIoAlignment, sizeof(entry));
+  }
+  return Status::Ok();
 }
 
 // The groups that were full already. One that cannot be written stays staged and readable: the

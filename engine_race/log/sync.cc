@@ -167,9 +167,14 @@ Status BucketLog::PoisonUnlessFlushed(const Status& flushed) noexcept {
 }
 
 // Ends all writing, and makes the next opening verify whatever is not synced.
-// One bucket without a page cache id is enough for that, so it may end halfway.
 void BucketLog::Poison(const Status& status) noexcept {
   Latch(status);
+  PutInDoubt();
+}
+
+// Makes the next opening verify whatever is not synced. One bucket without a page cache id is
+// enough for that, so it may end halfway.
+void BucketLog::PutInDoubt() noexcept {
   const Status noted = Guarded([this] {
     ENGINE_RACE_RETURN_IF_ERROR(staging_.ReserveCounts());
     Status first_failure;
@@ -183,7 +188,7 @@ void BucketLog::Poison(const Status& status) noexcept {
   if (noted.ok()) return;
   static_cast<void>(Guarded([&] {
     Log(options_.log, LogLevel::kError,
-        "the next opening may not be told of the failed flush: " + noted.ToString());
+        "the next opening may not be told to verify what is not synced: " + noted.ToString());
     return Status::Ok();
   }));
 }

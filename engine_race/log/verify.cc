@@ -245,9 +245,7 @@ Status VerifyFiles(const StoreFiles& files, VerifyReport* report, const BadRecor
   walk.on_bad = on_bad;
   ENGINE_RACE_RETURN_IF_ERROR(walk.staging.ReadCounts(&walk.states));
   ENGINE_RACE_RETURN_IF_ERROR(walk.journal.Read(files.directory.get(), files.identity.store_id));
-  const char* doubt = nullptr;
-  ENGINE_RACE_RETURN_IF_ERROR(FindDoubt(files, walk.staging, walk.journal, walk.states, &doubt));
-  walk.trusted = doubt == nullptr;
+  walk.trusted = DoubtPageCache(files, walk.states) == nullptr;
   const uint32_t bucket_count = files.identity.geometry.bucket_count;
   std::atomic<uint32_t> next{0};
   const Status walked = RunParallel(std::min(kMaxThreads, bucket_count), [&](uint32_t) {

@@ -132,10 +132,25 @@ void Damager::Instruct(StoreJudge* judge, bool other_boot) const {
     if (!touched) judge->ExpectSound(b);
     // A manifest of another store says how the words are checked.
     if (unreadable_.contains(b) && !whole_store_) judge->ExpectUnreadable(b);
-    if (touched && other_boot) {
+    // A store in doubt about its counts ends each bucket at the first record that does not verify:
+    // after a restart, with staging that does not, and with a journal that has what is not there.
+    const bool doubt = other_boot || whole_store_ || staging_touched_ ||
+                       image_.nodes.contains(format::kJournalName);
+    if (touched && doubt) {
       judge->AllowCutsFrom(b, base_.layout.Payload(b, format::WordKind::kSynced));
     }
     if (lying_.contains(b)) judge->AllowCutsFrom(b, 0);
+  }
+}
+
+void Damager::InstructOfDoubt(StoreJudge* judge) const {
+  for (uint32_t b = 0; b < base_.layout.geometry().bucket_count; ++b) {
+    // Slots were given out once more, and what they held before may lie behind them.
+    if (whole_store_ || lying_.contains(b)) {
+      judge->AllowAnyVersion(b);
+    } else if (touched_.contains(b)) {
+      judge->AllowCutsFrom(b, base_.layout.Payload(b, format::WordKind::kSynced));
+    }
   }
 }
 
@@ -160,6 +175,7 @@ void Damager::Overwrite(const Extent& extent, const std::string& bytes) {
   const size_t size = std::min<size_t>(bytes.size(), file.size() - extent.offset);
   if (file.compare(extent.offset, size, bytes, 0, size) == 0) return;
   file.replace(extent.offset, size, bytes, 0, size);
+  if (extent.file.starts_with("staging_")) staging_touched_ = true;
   Say(extent.file + " at " + std::to_string(extent.offset) + ", " + std::to_string(size) +
       " bytes");
   for (uint64_t done = 0; done < size; ++done) {

@@ -65,6 +65,9 @@ class Damager {
   // Tells the judge what the damage explains. With `other_boot` the machine is said to have been
   // started anew since the store was written.
   void Instruct(StoreJudge* judge, bool other_boot) const;
+  // The same before another opening in one boot: a damaged store that was written to may have been
+  // found in doubt meanwhile.
+  void InstructOfDoubt(StoreJudge* judge) const;
   // Only bytes of some buckets were touched: the store must open, and all the other buckets answer.
   bool local() const { return !whole_store_; }
   // Counts that are sound but say something else than the truth, as restored older ones do: no
@@ -100,6 +103,7 @@ class Damager {
   std::string description_;
   bool whole_store_ = false;
   bool lying_counts_ = false;
+  bool staging_touched_ = false;
   std::set<uint32_t> touched_;
   std::set<uint32_t> unreadable_;
   std::set<uint32_t> lying_;

@@ -1,6 +1,7 @@
 #include "test/e2e/store_judge.h"
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 
 #include "test/test_util.h"
@@ -17,7 +18,7 @@ StoreJudge::StoreJudge(const StoreTruth& truth) : truth_(truth) {
   std::set<uint64_t> keys;
   for (uint32_t b = 0; b < geometry.bucket_count; ++b) {
     const StoreTruth::BucketHistory& history = truth.bucket(b);
-    buckets_.push_back({{history.record_count}, false, false});
+    buckets_.push_back({{history.record_count}, false, false, false});
     for (const auto& [key, versions] : history.keys) keys.insert(key);
     keys.insert(geometry.FirstKeyOf(b) + 0x123456789);
     keys.insert(geometry.LastKeyOf(b) - 0x123456789);
@@ -27,8 +28,10 @@ StoreJudge::StoreJudge(const StoreTruth& truth) : truth_(truth) {
 
 void StoreJudge::AllowCutsFrom(uint32_t bucket, uint64_t lowest) {
   std::vector<uint64_t>& cuts = buckets_[bucket].possible_cuts;
-  for (lowest = std::min(lowest, cuts.front()); cuts.front() > lowest;) {
-    cuts.insert(cuts.begin(), cuts.front() - 1);
+  cuts.resize(truth_.bucket(bucket).record_count - std::min(lowest, cuts.front()) + 1);
+  std::iota(cuts.begin(), cuts.end(), truth_.bucket(bucket).record_count + 1 - cuts.size());
+  for (auto& [key, version] : written_) {
+    if (truth_.geometry().BucketOf(key) == bucket) version = std::nullopt;
   }
 }
 
@@ -53,6 +56,7 @@ void StoreJudge::OnRefusal(uint64_t key, const Status& status) {
 void StoreJudge::OnVersion(uint64_t key, uint64_t version) {
   ++right_count_;
   BucketView& view = buckets_[truth_.geometry().BucketOf(key)];
+  if (view.any) return;
   if (view.unreadable) return Complain(key, "damaged counts were trusted");
   if (const auto written = written_.find(key); written != written_.end()) {
     if (!written->second || version == *written->second) return;

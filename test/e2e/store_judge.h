@@ -54,8 +54,10 @@ class StoreJudge {
   // Every record must be there, or its absence explained by kCorruption. Keeps `truth`.
   explicit StoreJudge(const StoreTruth& truth);
 
-  // The bucket may have been cut after `lowest` records or more.
+  // The bucket may have been cut after `lowest` records or more, before what WriteSome wrote.
   void AllowCutsFrom(uint32_t bucket, uint64_t lowest);
+  // What was written to the bucket may be there or not, as long as no bytes are wrong.
+  void AllowAnyVersion(uint32_t bucket) { buckets_[bucket].any = true; }
   // Nothing of the bucket may be answered but kCorruption: its counts fail their check.
   void ExpectUnreadable(uint32_t bucket) { buckets_[bucket].unreadable = true; }
   // The bucket is not damaged: it has no reason for an error.
@@ -76,6 +78,7 @@ class StoreJudge {
     std::vector<uint64_t> possible_cuts;  // so many records, the first ones, may be there
     bool unreadable = false;
     bool sound = false;
+    bool any = false;
   };
 
   void OnRead(uint64_t key, const Status& status, std::string_view value);

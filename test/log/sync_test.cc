@@ -1,5 +1,5 @@
 // Sync, the sync modes and what the next opening finds, without a simulated disk: a restart of the
-// machine is played by changing the boot id in the counts.
+// machine is played by changing the page cache id in the counts.
 #include <gtest/gtest.h>
 
 #include <filesystem>
