@@ -1,6 +1,7 @@
 #include "engine_race/index/unread_buckets.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace engine_race {
 namespace {
@@ -34,6 +35,7 @@ Status UnreadBuckets::Load(uint32_t bucket,
   const std::lock_guard lock(entry.mutex);
   if (entry.is_read) return Status::Ok();
   const uint32_t attempt_count = entry.attempt_count.load(std::memory_order_relaxed);
+  if (!std::exchange(entry.is_told, true)) return entry.failure;
   if (attempt_count != attempts_before) return entry.failure;
   if (std::chrono::steady_clock::now() < entry.next_attempt) return entry.failure;
   Status status = read(entry.record_count);

@@ -1,7 +1,8 @@
 // The buckets that an index was built without, because their key logs could not be read, and when
 // each of them is tried again.
 //
-// A bucket is tried again by the next call that needs it, for the fault may have passed. One thread
+// The first call that needs a bucket is told why it was left out: no error of a device passes in
+// silence. The next one tries the bucket again, for the fault may have passed. One thread
 // at a time tries a bucket; the calls that come meanwhile wait and share the result. After a few
 // attempts in a row have failed there is a pause before the next one, twice as long each time up to
 // about a second, in which calls answer the last failure: a device that takes long to fail would
@@ -31,7 +32,7 @@ class UnreadBuckets {
   void Add(uint32_t bucket, uint64_t record_count, const Status& failure);
 
   // Ok once the bucket has been read, by `read(record_count)` or before. Else the failure of the
-  // last attempt.
+  // last attempt, to begin with the build's.
   Status Load(uint32_t bucket, const std::function<Status(uint64_t record_count)>& read);
 
   // Within `read`, before the bucket is admitted: views of epochs below `epoch` do not see it.
@@ -49,6 +50,7 @@ class UnreadBuckets {
     std::mutex mutex;
     // Changed under the mutex; read without to tell which attempts came after a caller.
     std::atomic<uint32_t> attempt_count{0};
+    bool is_told = false;
     bool is_read = false;
     uint64_t record_count = 0;
     Status failure;

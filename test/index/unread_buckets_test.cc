@@ -153,6 +153,7 @@ TEST_F(UnreadBucketsTest, AnAttemptHoldsUpNoOtherBucketAndNoWrite) {
     while (!go_on) std::this_thread::yield();
   };
   fault_->fails = false;
+  EXPECT_EQ(Find(kBad, 7).code(), Code::kIOError) << "what the build has met";
   std::thread reader([this] { EXPECT_TRUE(Find(kBad, 7).ok()); });
   while (!entered) std::this_thread::yield();
   EXPECT_TRUE(Find(0, 7).ok());
@@ -198,6 +199,7 @@ TEST_F(UnreadBucketsTest, AViewFromBeforeDoesNotSeeAChangedBucket) {
   ASSERT_TRUE(index_->views().Take(&before).ok());
   Append(kBad, kRecords);
   fault_->fails = false;
+  EXPECT_EQ(Find(kBad, kRecords).code(), Code::kIOError) << "what the build has met";
   ASSERT_TRUE(Find(kBad, kRecords).ok());
   ViewRegistry::View after;
   ASSERT_TRUE(index_->views().Take(&after).ok());
@@ -232,6 +234,8 @@ TEST(UnreadBucketsPolicyTest, ABucketIsReadOnceAndOthersNever) {
     return ++attempts == 2 ? Status::Ok() : Status::IOError("again");
   };
   EXPECT_TRUE(unread.Load(2, read).ok());
+  EXPECT_EQ(attempts, 0U);
+  EXPECT_EQ(unread.Load(3, read).message(), "at first");
   EXPECT_EQ(attempts, 0U);
   EXPECT_EQ(unread.Load(3, read).message(), "again");
   EXPECT_TRUE(unread.Load(3, read).ok());
