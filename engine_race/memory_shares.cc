@@ -58,12 +58,13 @@ bool MemoryShares::Share::Want(uint64_t bytes) noexcept {
   if (HasRoomFor(bytes)) return true;
   if (booked() + bytes > max_bytes_) return false;
   const uint64_t rest = shares_.rest_();
-  const uint64_t spare = Less(other_.booked(), other_.LeastOf(rest));
+  const uint64_t others_bytes = other_.booked();
+  const uint64_t others_least = other_.LeastOf(rest);
   // Acquire: pairs with SetUser.
   MemoryUser* const user = other_.user_.load(std::memory_order_acquire);
-  if (spare == 0 || user == nullptr) return false;
+  if (others_bytes <= others_least || user == nullptr) return false;
   if (!OtherIsIdle(user->UseCount(), bytes, rest)) return false;
-  user->GiveBack(std::min(bytes, spare));
+  user->ShrinkTo(std::max(Less(others_bytes, bytes), others_least));
   return HasRoomFor(bytes);
 }
 
@@ -79,10 +80,10 @@ bool MemoryShares::Share::OtherIsIdle(uint64_t other_use_count, uint64_t bytes,
 }
 
 void MemoryShares::Share::Settle() noexcept {
-  const uint64_t over_bytes = Less(booked(), LimitBytes());
+  const uint64_t limit_bytes = LimitBytes();
   // Acquire: pairs with SetUser.
   MemoryUser* const user = user_.load(std::memory_order_acquire);
-  if (over_bytes > 0 && user != nullptr) user->GiveBack(over_bytes);
+  if (booked() > limit_bytes && user != nullptr) user->ShrinkTo(limit_bytes);
 }
 
 }  // namespace engine_race

@@ -19,7 +19,7 @@ class MemoryShare {
   virtual bool Book(uint64_t bytes) noexcept = 0;
   virtual void Cancel(uint64_t bytes) noexcept = 0;
   // Says that `bytes` more would be of use now, which the limit does not allow. Other users may be
-  // made to give memory up meanwhile, by a call of MemoryUser::GiveBack from this thread. True when
+  // made to give memory up meanwhile, by a call of MemoryUser::ShrinkTo from this thread. True when
   // the limit allows it afterwards.
   virtual bool Want(uint64_t bytes) noexcept = 0;
 
@@ -31,9 +31,9 @@ class MemoryUser {
  public:
   // How often something that it keeps was used, so far.
   virtual uint64_t UseCount() const noexcept = 0;
-  // Gives up about `bytes`, if it can, and cancels their booking. Takes no lock that is held during
-  // a call of MemoryShare::Want.
-  virtual void GiveBack(uint64_t bytes) noexcept = 0;
+  // Gives memory up, if it can, until no more than `bytes` are booked, and cancels its booking.
+  // Takes no lock that is held during a call of MemoryShare::Want.
+  virtual void ShrinkTo(uint64_t bytes) noexcept = 0;
 
  protected:
   ~MemoryUser() = default;

@@ -112,9 +112,10 @@ struct Options {
   // Memory for values that are read again and again, as part of the budget; taken as it is used.
   // 0: every read of a flushed value goes to the disk. At most the budget.
   //
-  // Hot values and ranges divide what index, staging and workers leave, first come first served:
-  // the first range takes all but what hot values use by then, either keeps at least an eighth, and
-  // hot values give memory back as the index grows.
+  // Hot values and ranges divide what index, staging and workers leave, first come first served. An
+  // eighth is kept for each, and at least 8 MiB for ranges. Both give memory back as the index
+  // grows, hot values first. Memory of one that was not used while the other one wanted an eighth
+  // more moves to that one.
   uint64_t hot_value_bytes = kAutoHotValueBytes;
   // Threads that build the index; 0 means one per available CPU.
   uint32_t build_thread_count = 0;

@@ -121,15 +121,14 @@ bool ValueFrames::Grow() noexcept {
   return grows;
 }
 
-void ValueFrames::GiveBack(uint64_t bytes) noexcept {
+void ValueFrames::ShrinkTo(uint64_t bytes) noexcept {
   const std::lock_guard lock(limit_mutex_);
-  const uint32_t frame_count = pool_->frame_count();
-  const uint64_t fixed_bytes = FixedBytes(frame_count);
-  // Relaxed: under limit_mutex_.
+  // Relaxed, all: under limit_mutex_.
   const uint64_t booked = booked_bytes_.load(std::memory_order_relaxed);
-  constexpr uint64_t kStepBytes = kFramesPerStep * kValueBytes;
-  const uint64_t wanted = (bytes + kStepBytes - 1) / kStepBytes * kStepBytes;
-  booked_bytes_.store(booked > fixed_bytes + wanted ? booked - wanted : fixed_bytes,
+  if (booked <= bytes) return;
+  const uint64_t fixed_bytes = FixedBytes(pool_->frame_count());
+  const uint64_t steps = CountFor(bytes) / kFramesPerStep;
+  booked_bytes_.store(fixed_bytes + steps * kFramesPerStep * kValueBytes,
                       std::memory_order_relaxed);
   ApplyBooked();
   // Frames that could not be emptied stay booked.

@@ -71,8 +71,8 @@ class ValueFrames final : public MemoryUser {
 
   // Hits and admissions.
   uint64_t UseCount() const noexcept override;
-  // Evicts. What readers hold for long is given back by a later call.
-  void GiveBack(uint64_t bytes) noexcept override;
+  // Evicts, a step at a time. What readers hold for long is given back by a later call.
+  void ShrinkTo(uint64_t bytes) noexcept override;
 
   // Whether frames should be evicted ahead of need, so that an admission need not wait for readers.
   bool RunsLow() const { return is_full() && pool_->spare_count() < reserve() / 2; }

@@ -203,15 +203,12 @@ bool ChunkCache::TakeBlocks(uint32_t count, std::vector<uint32_t>* blocks) {
 }
 
 void ChunkCache::FitShare(const std::vector<Scanner*>& attached) {
-  if (share_ == nullptr) return;
-  const uint64_t limit = share_->LimitBytes() / kBookedBytes;
-  pool_.SetLimit(static_cast<uint32_t>(std::min<uint64_t>(limit, pool_.block_count())));
-  Shrink(attached);
+  if (share_ != nullptr) ShrinkTo(share_->LimitBytes(), attached);
 }
 
-void ChunkCache::GiveBack(uint32_t count, const std::vector<Scanner*>& attached) {
-  const uint32_t touched = pool_.touched_count();
-  pool_.SetLimit(touched > count ? touched - count : 0);
+void ChunkCache::ShrinkTo(uint64_t bytes, const std::vector<Scanner*>& attached) {
+  const uint64_t limit = bytes / kBookedBytes;
+  pool_.SetLimit(static_cast<uint32_t>(std::min<uint64_t>(limit, pool_.block_count())));
   Shrink(attached);
 }
 

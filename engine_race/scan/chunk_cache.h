@@ -67,11 +67,11 @@ class ChunkCache {
   // Takes blocks for which room was made; false when the share has none for them any more.
   // std::bad_alloc.
   bool TakeBlocks(uint32_t count, std::vector<uint32_t>* blocks);
-  // Sets the limit to what the share allows now, and shrinks to it.
+  // Shrinks to what the share allows now, or may grow to that from now on.
   void FitShare(const std::vector<Scanner*>& attached);
-  // Gives up `count` blocks, or as many as it can: free ones first, then those of unpinned chunks
-  // in the order in which MakeRoom evicts them.
-  void GiveBack(uint32_t count, const std::vector<Scanner*>& attached);
+  // Gives blocks up until no more than `bytes` are booked, if it can: free ones first, then those
+  // of unpinned chunks in the order in which MakeRoom evicts them.
+  void ShrinkTo(uint64_t bytes, const std::vector<Scanner*>& attached);
 
   // Puts a placed chunk into the map. std::bad_alloc.
   void Insert(Chunk* chunk);

@@ -56,8 +56,8 @@ class Coordinator {
   uint64_t memory_bytes() const { return cache_.memory_bytes(); }
   // How often a scan was given a chunk.
   uint64_t use_count() const { return use_count_.load(std::memory_order_relaxed); }
-  // Gives up about so much, if it can, and cancels its booking.
-  void GiveBack(uint64_t bytes);
+  // Gives chunks up, if it can, until no more than `bytes` are booked.
+  void ShrinkTo(uint64_t bytes);
 
  private:
   // A scan is slow that takes this many times as long for its records as is usual.

@@ -76,11 +76,9 @@ void Coordinator::Leave(Scanner* scanner) {
   Wake();
 }
 
-void Coordinator::GiveBack(uint64_t bytes) {
+void Coordinator::ShrinkTo(uint64_t bytes) {
   std::lock_guard lock(mutex_);
-  const uint64_t count = (bytes + ChunkCache::kBookedBytes - 1) / ChunkCache::kBookedBytes;
-  cache_.GiveBack(static_cast<uint32_t>(std::min<uint64_t>(count, cache_.pool().block_count())),
-                  attached_);
+  cache_.ShrinkTo(bytes, attached_);
 }
 
 bool Coordinator::Attach(Scanner* scanner) {

@@ -167,7 +167,7 @@ uint64_t RangeReader::WindowBytes(uint64_t buffer_budget_bytes) {
 
 uint64_t RangeReader::UseCount() const noexcept { return impl_->coordinator.use_count(); }
 
-void RangeReader::GiveBack(uint64_t bytes) noexcept { impl_->coordinator.GiveBack(bytes); }
+void RangeReader::ShrinkTo(uint64_t bytes) noexcept { impl_->coordinator.ShrinkTo(bytes); }
 
 Status RangeReader::Scan(uint64_t first_key, uint64_t last_key, const RecordFn& visit) {
   if (first_key > last_key) return Status::Ok();

@@ -53,7 +53,7 @@ class RangeReader final : public MemoryUser {
   // How often a scan was given a chunk.
   uint64_t UseCount() const noexcept override;
   // Drops chunks that no scan needs now, those kept for later scans first.
-  void GiveBack(uint64_t bytes) noexcept override;
+  void ShrinkTo(uint64_t bytes) noexcept override;
 
   // Touched memory, chunks kept for later scans included.
   uint64_t memory_bytes() const;

@@ -42,14 +42,13 @@ class User final : public MemoryUser {
   uint64_t held_bytes() const { return held_bytes_; }
 
   uint64_t UseCount() const noexcept override { return uses_; }
-  void GiveBack(uint64_t bytes) noexcept override {
-    if (pinned_) return;
+  // In blocks.
+  void ShrinkTo(uint64_t bytes) noexcept override {
+    const uint64_t left = bytes / kBlock * kBlock;
     uint64_t held = held_bytes_;
-    uint64_t given = 0;
-    do {
-      given = std::min(held, (bytes + kBlock - 1) / kBlock * kBlock);
-    } while (!held_bytes_.compare_exchange_weak(held, held - given));
-    share_.Cancel(given);
+    if (pinned_) return;
+    while (held > left && !held_bytes_.compare_exchange_weak(held, left)) continue;
+    if (held > left) share_.Cancel(held - left);
   }
 
  private:
@@ -99,7 +98,7 @@ TEST_F(MemorySharesTest, WhatOneDoesNotUseTheOtherOneGets) {
   ranges_->TakeAll();
   EXPECT_EQ(ranges_->held_bytes(), 110 * kMiB);
   EXPECT_FALSE(hot_->Take(1));
-  ranges_->GiveBack(60 * kMiB);
+  ranges_->ShrinkTo(50 * kMiB);
   EXPECT_EQ(shares_->hot_values()->LimitBytes(), 110 * kMiB);
   hot_->TakeAll();
   EXPECT_EQ(hot_->held_bytes(), 110 * kMiB);
@@ -138,7 +137,7 @@ TEST_F(MemorySharesTest, AGrowingIndexTakesFromHotValuesFirst) {
   EXPECT_EQ(ranges_->held_bytes(), 20 * kMiB);
   EXPECT_EQ(hot_->held_bytes(), 80 * kMiB);
   // Down to an eighth; ranges pay for the rest.
-  hot_->GiveBack(1000 * kMiB);
+  hot_->ShrinkTo(0);
   ranges_->TakeAll();
   hot_->TakeAll();
   EXPECT_EQ(hot_->held_bytes(), 12 * kMiB + kMiB / 2);
@@ -213,7 +212,7 @@ TEST_F(MemorySharesTest, BookingsNeverExceedTheRest) {
         for (uint64_t i = 0; i < rounds; ++i) {
           if (!user->Take(kBlock) && share->Want(kBlock)) user->Take(kBlock);
           if (i % 1000 == 0) user->Use();
-          if (i % 3000 == 0) user->GiveBack(30 * kMiB);
+          if (i % 3000 == 0) user->ShrinkTo(50 * kMiB);
         }
       });
     }

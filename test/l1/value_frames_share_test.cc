@@ -125,12 +125,14 @@ TEST_F(ValueFramesShareTest, WhatIsGivenBackIsFree) {
   Make(kFrames);
   Offer(0, kFrames, 3);
   share_.limit_bytes = BytesFor(100);
-  frames_->GiveBack(BytesFor(kFrames) - BytesFor(100));
+  frames_->ShrinkTo(BytesFor(100));
   EXPECT_LE(share_.booked_bytes, BytesFor(100));
   EXPECT_GE(share_.booked_bytes, BytesFor(100 - 64));
   EXPECT_LE(frames_->memory_bytes(), share_.booked_bytes);
   EXPECT_GE(value_count(), 30u);
-  frames_->GiveBack(~uint64_t{0} >> 1);
+  frames_->ShrinkTo(BytesFor(kFrames));
+  EXPECT_GE(share_.booked_bytes, BytesFor(100 - 64));
+  frames_->ShrinkTo(0);
   EXPECT_EQ(share_.booked_bytes, BytesFor(0));
   EXPECT_EQ(value_count(), 0u);
   share_.limit_bytes = BytesFor(kFrames);
@@ -146,12 +148,12 @@ TEST_F(ValueFramesShareTest, WhatIsReadStaysBooked) {
   ValueRef ref;
   bool hot = false;
   const Status found = frames_->Find(0, &ref, &hot, [&](const char*) {
-    frames_->GiveBack(BytesFor(kFrames));
+    frames_->ShrinkTo(0);
     EXPECT_LE(frames_->memory_bytes(), share_.booked_bytes);
     EXPECT_GT(share_.booked_bytes, BytesFor(0));
   });
   ASSERT_TRUE(found.ok() && hot);
-  frames_->GiveBack(BytesFor(kFrames));
+  frames_->ShrinkTo(0);
   EXPECT_EQ(share_.booked_bytes, BytesFor(0));
 }
 

@@ -29,10 +29,10 @@ class OtherUser final : public MemoryUser {
   uint64_t held_bytes() const { return held_bytes_; }
 
   uint64_t UseCount() const noexcept override { return busy_ ? ++uses_ : uses_.load(); }
-  void GiveBack(uint64_t bytes) noexcept override {
-    const uint64_t given = std::min<uint64_t>(bytes, held_bytes_);
-    held_bytes_ -= given;
-    share_.Cancel(given);
+  void ShrinkTo(uint64_t bytes) noexcept override {
+    uint64_t held = held_bytes_;
+    while (held > bytes && !held_bytes_.compare_exchange_weak(held, bytes)) continue;
+    if (held > bytes) share_.Cancel(held - bytes);
   }
 
  private:
@@ -168,7 +168,7 @@ TEST_F(RangeMemoryTest, ScansGoOnWhileTheShareMoves) {
         if (thread != 0 || ++count % 500 != 0) return;
         if (!other_.Take(kMiB) && shares_.hot_values()->Want(kMiB)) other_.Take(kMiB);
         SetRest((count % 1000 == 0 ? 24 : 12) * kMiB);
-        if (count % 3000 == 0) other_.GiveBack(5 * kMiB);
+        if (count % 3000 == 0) other_.ShrinkTo(2 * kMiB);
       });
       EXPECT_TRUE(status.ok()) << status.ToString();
       EXPECT_TRUE(visitor.complete()) << visitor.count << " visited";
