@@ -215,15 +215,16 @@ void ChunkCache::ShrinkTo(uint64_t bytes, const std::vector<Scanner*>& attached)
 // To the limit, or as far as chunks may go.
 void ChunkCache::Shrink(const std::vector<Scanner*>& attached) {
   Release();
-  if (pool_.touched_count() <= pool_.limit()) return;
-  SortScanners(attached);
-  Need need;
-  need.waited_for = true;
-  CollectVictims(need);
-  for (const Victim& victim : victims_) {
-    if (pool_.touched_count() <= pool_.limit()) break;
-    Remove(victim.chunk, attached);
-    Release();
+  if (pool_.touched_count() > pool_.limit()) {
+    SortScanners(attached);
+    Need need;
+    need.waited_for = true;
+    CollectVictims(need);
+    for (const Victim& victim : victims_) {
+      if (pool_.touched_count() <= pool_.limit()) break;
+      Remove(victim.chunk, attached);
+      Release();
+    }
   }
   while (!spare_.empty() && !has_spare_entry_bytes()) {
     Chunk* const chunk = spare_.back();

@@ -93,8 +93,10 @@ class ChunkCache {
   uint32_t available_blocks() const {
     return pool_.limit() > detached_blocks_ ? pool_.limit() - detached_blocks_ : 0;
   }
-  MemoryShare* share() const { return share_; }
-  uint64_t memory_bytes() const { return pool_.touched_bytes() + entry_bytes_.load(); }
+  // Beside Allocate, too: the pool says its block size only afterwards.
+  uint64_t memory_bytes() const {
+    return uint64_t{pool_.touched_count()} * kBlockBytes + entry_bytes_.load();
+  }
 
  private:
   struct Victim {

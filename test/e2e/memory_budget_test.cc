@@ -75,7 +75,7 @@ TEST_F(MemoryBudgetTest, AnEarlyRangeDoesNotCapHotValuesForGood) {
     Write(1, 5000);
     EXPECT_EQ(Range(), 5000u);
     EXPECT_EQ(Range(), 5000u);
-    // Of what ranges hold then, they keep 8 MiB once they are not used any more.
+    // Once ranges are not used any more, they keep 8 MiB of what they took.
     Warm(0, 5000);
     Warm(0, 5000);
   });
@@ -94,7 +94,7 @@ TEST_F(MemoryBudgetTest, RangesAfterHotValues) {
       EXPECT_EQ(Range(), 5000u);
     }
   });
-  // Never more than an eighth was in the way of ranges that went on while nothing was read.
+  // They were given chunks, whatever hot values had taken before.
   EXPECT_GT(store_->Stats().range_memory_bytes, 0u);
 }
 

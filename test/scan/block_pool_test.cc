@@ -46,5 +46,42 @@ TEST(BlockPoolTest, UsesAgainWhatWasGivenBack) {
   EXPECT_EQ(100u, pool.free_count());
 }
 
+TEST(BlockPoolTest, WhatIsReleasedCountsAsUntouchedAndReadsAsZeros) {
+  BlockPool pool;
+  ASSERT_TRUE(pool.Allocate(kBlockBytes, 4).ok());
+  std::vector<uint32_t> blocks;
+  ASSERT_TRUE(pool.Take(3, &blocks));
+  for (uint32_t block : blocks) std::memset(pool.data(block), 7, kBlockBytes);
+  EXPECT_EQ(0u, pool.Release(1)) << "all are in use";
+  std::vector<uint32_t> given(blocks.begin(), blocks.begin() + 2);
+  pool.Give(&given);
+  EXPECT_EQ(2u, pool.Release(5));
+  EXPECT_EQ(1u, pool.touched_count());
+  EXPECT_EQ(3u, pool.free_count());
+  EXPECT_EQ(7, pool.data(blocks[2])[100]);
+  std::vector<uint32_t> again;
+  ASSERT_TRUE(pool.Take(3, &again));
+  again.push_back(blocks[2]);
+  EXPECT_EQ(4u, std::set<uint32_t>(again.begin(), again.end()).size());
+  EXPECT_EQ(0, pool.data(blocks[0])[100]);
+  EXPECT_EQ(4u, pool.touched_count());
+}
+
+TEST(BlockPoolTest, NoMoreThanTheLimitIsHandedOut) {
+  BlockPool pool;
+  ASSERT_TRUE(pool.Allocate(kBlockBytes, 8).ok());
+  pool.SetLimit(3);
+  std::vector<uint32_t> blocks;
+  EXPECT_FALSE(pool.Take(4, &blocks));
+  ASSERT_TRUE(pool.Take(3, &blocks));
+  pool.SetLimit(2);
+  EXPECT_EQ(0u, pool.free_count());
+  // What holds memory may be used again.
+  pool.Give(&blocks);
+  EXPECT_EQ(3u, pool.free_count());
+  pool.SetLimit(100);
+  EXPECT_EQ(8u, pool.free_count());
+}
+
 }  // namespace
 }  // namespace engine_race
