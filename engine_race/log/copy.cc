@@ -93,7 +93,8 @@ class LogWriter final : public RecordSink {
   std::bitset<kPieceRecords> has_value_;
 };
 
-// Every record is in the logs. No page cache is named: nothing but the synced count is to be trusted.
+// Every record is in the logs. The counts name no page cache: the first opening trusts the synced
+// counts alone.
 Status WriteCounts(const StoreFiles& files, const std::vector<uint64_t>& record_counts) {
   const Geometry& geometry = files.identity.geometry;
   const Staging staging(files);

@@ -18,8 +18,9 @@ inline constexpr uint64_t kOpenWhenLocked = 2;
 Status WriteEmptyCounts(const StoreFiles& files);
 
 // Makes a store in the directory files->directory, locked and without a manifest, whose name is
-// `dir`, and opens it; `fill` writes what it is to hold. What an interrupted creation left is replaced. kNotFound unless the options
-// ask for it; kCorruption when there are records; kInvalidArgument for a path of another store.
+// `dir`, and opens it; `fill` writes what it is to hold. What an interrupted creation left is
+// replaced. kNotFound unless the options ask for it; kCorruption when there are records;
+// kInvalidArgument for a path of another store.
 Status CreateStore(const Options& options, const std::string& dir, const FillFn& fill,
                    StoreFiles* files);
 
