@@ -12,6 +12,9 @@ endif
 
 FLAVOUR ?= release
 flavour_flags_release := -O2 -g
+# Half of the time of a compilation goes into optimising and describing tests, which spend theirs in
+# the library.
+test_flags_release := -O1 -g1
 # Line numbers are all that a sanitizer's report needs, and compile faster.
 flavour_flags_asan := -O1 -g1 -fsanitize=address,undefined -fno-sanitize-recover=all
 flavour_flags_tsan := -O1 -g1 -fsanitize=thread
@@ -51,6 +54,7 @@ strict_flags := $(if $(WERROR),$(if $(filter release,$(FLAVOUR)),-Werror))
 # each of these before such a file's code runs.
 avx2_flags := -mavx2
 avx512_flags := -mavx2 -mavx512f -mavx512bw -mavx512vl
+test_flags = $(if $(filter test/%,$<),$(test_flags_$(FLAVOUR)))
 kernel_flags = $(if $(filter %_avx2.cc,$<),$(avx2_flags))$(if $(filter %_avx512.cc,$<),$(avx512_flags))
 
 # Where headers of libraries are looked for, to tell what can be built here.
@@ -222,7 +226,7 @@ help:  ## this list
 $(BUILD)/%.o: %.cc $(BUILD)/flags.txt
 	@mkdir -p $(@D)
 	@echo "compile $< ($(FLAVOUR))"
-	$(quiet)$(CXX) $(CXXFLAGS) $(kernel_flags) $(strict_flags) -MMD -MP -c $< -o $@
+	$(quiet)$(CXX) $(CXXFLAGS) $(kernel_flags) $(test_flags) $(strict_flags) -MMD -MP -c $< -o $@
 
 # Rewritten only when it changes, so that other flags compile anew, and a source that came or went
 # links anew.
@@ -232,7 +236,7 @@ define write_if_changed
 endef
 $(BUILD)/flags.txt: FORCE
 	$(if $(library_missing),@echo 'the library cannot be built without $(library_missing): scripts/setup.sh race installs it' >&2; exit 1)
-	$(call write_if_changed,$(CXX) $(CXXFLAGS) $(avx2_flags) $(avx512_flags))
+	$(call write_if_changed,$(CXX) $(CXXFLAGS) $(avx2_flags) $(avx512_flags) $(test_flags_$(FLAVOUR)))
 $(BUILD)/sources.txt: FORCE
 	$(call write_if_changed,$(sources) $(THIRD_PARTY_ARCHIVES))
 
