@@ -1,7 +1,7 @@
 #!/bin/bash
 # Installs what a goal of the Makefile needs and this machine lacks, on Debian and Ubuntu.
 #
-#   scripts/setup.sh [race|test|mutants|check|guest|plot|rocksdb|flame|l1|all]
+#   scripts/setup.sh [race|test|mutants|check|guest|plot|rocksdb|flame|l1|ci|all]
 #
 # When nothing is missing it does nothing, fast, and needs neither the network nor any rights.
 set -euo pipefail
@@ -70,6 +70,10 @@ flame_needs='
 /usr/bin/python3         python3
 perf                     linux-perf linux-tools-generic
 '
+# For .ci/run alone.
+ci_needs='
+ccache                   ccache
+'
 # What bin/race l1 can use besides: who counts, who samples, who draws.
 l1_needs="$flame_needs$plot_needs"'
 valgrind                 valgrind
@@ -84,8 +88,9 @@ case "${1:-all}" in
   rocksdb) needs=$rocksdb_needs ;;
   flame) needs=$flame_needs ;;
   l1) needs=$l1_needs ;;
+  ci) needs=$ci_needs ;;
   all) needs=$check_needs$guest_needs$rocksdb_needs$l1_needs ;;
-  *) echo "usage: $0 [race|test|mutants|check|guest|plot|rocksdb|flame|l1|all]" >&2; exit 2 ;;
+  *) echo "usage: $0 [race|test|mutants|check|guest|plot|rocksdb|flame|l1|ci|all]" >&2; exit 2 ;;
 esac
 
 is_there() {  # a comma-separated list of probes, any of which will do
