@@ -71,7 +71,9 @@ std::string NameInSysfs(int fd, dev_t device, uint32_t magic) {
   SysfsPath answer;
   std::memset(&answer, 0, sizeof(answer));
   if (::ioctl(fd, kGetSysfsPath, &answer) == 0 && answer.size <= sizeof(answer.name)) {
-    return std::string(reinterpret_cast<const char*>(answer.name), answer.size);
+    const std::string name(reinterpret_cast<const char*>(answer.name), answer.size);
+    // Of ext2 and ext3 the name is not the one that sysfs has.
+    if (InodeOf("/sys/fs/" + name) != 0) return name;
   }
   // Its device numbers are made up: it may span several devices.
   if (magic == kBtrfsMagic) return BtrfsName(fd);

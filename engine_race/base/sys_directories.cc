@@ -56,7 +56,12 @@ Status SyncNames(int holder, int held) {
       return ::openat(of_holder ? holder : held, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     }));
     if (fd.valid()) {
-      if (of_holder) return Fsync(fd.get());
+      if (of_holder) {
+        // EINVAL: a file system without a flush (squashfs, autofs), to which nobody has added a
+        // name.
+        if (::fsync(fd.get()) == 0 || errno == EINVAL) return Status::Ok();
+        return Status::FromErrno("fsync of a parent directory", errno);
+      }
       return ::syncfs(fd.get()) == 0 ? Status::Ok() : Status::FromErrno("syncfs", errno);
     }
     if (errno != EACCES) return Status::FromErrno("open a parent directory", errno);

@@ -342,6 +342,11 @@ BucketIndex::SweptPart BucketIndex::SweepPart(uint64_t* key, const LiveEpochs& l
   }
   if (swept == history) return part;
   const std::lock_guard lock(lock_);
+  if (parts_.empty()) {
+    // The bucket was forgotten meanwhile.
+    part.is_left = false;
+    return part;
+  }
   Part& now = *parts_[PartOf(swept_key)];
   // Else a merge came first, which has kept what was needed and asks for a sweep if one is.
   part.is_left = now.history == history && swept != nullptr;

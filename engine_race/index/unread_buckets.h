@@ -1,12 +1,12 @@
 // The buckets that an index was built without, because their key logs could not be read, and when
 // each of them is tried again.
 //
-// The first call that needs a bucket is told why it was left out: no error of a device passes in
-// silence. The next one tries the bucket again, for the fault may have passed. One thread
+// The log callback hears of each at the build. The first call that asks for a bucket gets the
+// build's error, the next one tries the bucket again, for the fault may have passed. One thread
 // at a time tries a bucket; the calls that come meanwhile wait and share the result. After a few
 // attempts in a row have failed there is a pause before the next one, twice as long each time up to
 // about a second, in which calls answer the last failure: a device that takes long to fail would
-// otherwise hold up a caller for every key. Other buckets take no notice of any of this.
+// otherwise hold up a caller for every key. No other bucket is read again for it.
 //
 // What was appended to a bucket before it was read bears no epochs. So when something was, views
 // that were taken before cannot be told what they show: see HideFromOlder.

@@ -281,7 +281,8 @@ bool ViewRegistry::OldestHasGone() noexcept {
     live_.fetch_add(0, std::memory_order_acq_rel);
     const uint64_t again = Oldest();
     // Where none is left, what was known may have been nothing.
-    if (again == oldest) return oldest != known || oldest == kLatestEpoch;
+    // A census that failed says nothing.
+    if (again == oldest && again != 0) return oldest != known || oldest == kLatestEpoch;
     oldest = again;
   }
   oldest_.store(kLatestEpoch, std::memory_order_release);  // as above

@@ -159,7 +159,14 @@ Status BucketLog::Stage(uint32_t index, uint64_t key, const char* value, uint32_
   *staged = {codec(index).Encode(record), index, record.slot};
   const uint32_t value_place = bucket.values.NextPlace(slot);
   const uint32_t key_place = bucket.keys.NextPlace(slot);
-  Status written = StageIn(value_place, key_place, value, *staged);
+  bool ended = false;
+  Status written = Guarded([&] {
+    Status in_place = StageIn(value_place, key_place, value, *staged);
+    ended = true;
+    return in_place;
+  });
+  // Memory was refused while a failure was put into words: the record may be counted.
+  if (!ended) written = Status(Code::kIOError, {});
   if (!written.ok()) [[unlikely]] {
     LatchIfLasting(written);
     return written;
@@ -272,9 +279,8 @@ Status BucketLog::FinishWrite(uint32_t index, const FullGroup& full, Status writ
   // written leaves the group to be written again.
   Lane moved = lane;
   if (written.ok() && moved.EndWrite(full.group, /*ok=*/true)) {
-    written = staging_.PublishWord(
-        index, values ? format::WordKind::kFlushedValues : format::WordKind::kFlushedKeys,
-        moved.flushed());
+    const auto word = values ? format::WordKind::kFlushedValues : format::WordKind::kFlushedKeys;
+    written = Guarded([&] { return staging_.PublishWord(index, word, moved.flushed()); });
   }
   if (written.ok()) {
     lane = moved;

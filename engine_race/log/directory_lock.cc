@@ -33,15 +33,18 @@ Status DirectoryLock::TakeToWrite(int dir_fd, mode_t file_mode, DirectoryLock* l
   // Each further try means that another opening was refused meanwhile and has removed its file.
   constexpr int kTries = 100;
   for (int i = 0; i < kTries; ++i) {
-    bool exists = false;
+    UniqueFd made;
     UniqueFd directory;
     io::File file;
-    ENGINE_RACE_RETURN_IF_ERROR(sys::Exists(dir_fd, format::kLockName, &exists));
     ENGINE_RACE_RETURN_IF_ERROR(sys::OpenAt(dir_fd, ".", O_PATH | O_DIRECTORY, 0, &directory));
+    // Who makes the file is told by the kernel alone. The open below names any other failure.
+    const bool is_new = sys::OpenAt(dir_fd, format::kLockName,
+                                    O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, file_mode, &made)
+                            .ok();
     ENGINE_RACE_RETURN_IF_ERROR(io::File::Open(dir_fd, format::kLockName, io::Access::kCreate,
                                                io::Caching::kBuffered, &file, file_mode));
     const Status locked = sys::LockFile(file.fd(), sys::LockKind::kExclusive);
-    if (locked.code() == Code::kNotSupported && !exists) {
+    if (locked.code() == Code::kNotSupported && is_new) {
       static_cast<void>(sys::Unlink(dir_fd, format::kLockName).ok());
     }
     ENGINE_RACE_RETURN_IF_ERROR(Named(locked));
@@ -49,7 +52,7 @@ Status DirectoryLock::TakeToWrite(int dir_fd, mode_t file_mode, DirectoryLock* l
     ENGINE_RACE_RETURN_IF_ERROR(sys::NamesFile(dir_fd, format::kLockName, file.fd(), &same));
     if (!same) continue;
     lock->file_ = std::move(file);
-    if (!exists) lock->made_in_ = std::move(directory);
+    if (is_new) lock->made_in_ = std::move(directory);
     return Status::Ok();
   }
   return Status::IOError("manifest_lock comes and goes: the store is being opened elsewhere");

@@ -35,7 +35,8 @@ const char* DoubtPageCache(const StoreFiles& files, const std::vector<BucketStat
   const char* doubt = nullptr;
   for (const BucketState& state : states) {
     if (state.damaged) continue;
-    if (state.page_cache_id == 0) return "a flush had failed, or the system does not name its boot";
+    // After a failed flush, in a copy, and where the system does not tell.
+    if (state.page_cache_id == 0) return "the counts name no page cache";
     if (state.page_cache_id != page_cache_id) {
       doubt = "the machine was restarted, or a file system mounted again";
     }

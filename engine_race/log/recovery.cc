@@ -88,8 +88,9 @@ Status BucketLog::RecoverInDoubt(const char* doubt, const JournalReplay& journal
   if (!recovered.ok()) Latch(recovered);
   for (uint32_t index = 0; index < states->size(); ++index) {
     AdoptState(index, (*states)[index]);
-    // Staged anew, from the logs, unless nothing may be written at all.
-    buckets_[index].staging_verified = true;
+    // All was staged anew, from the logs. Where that failed nothing is written, and what is synced
+    // of an unfinished group may stand in the logs alone.
+    if (recovered.ok()) buckets_[index].staging_verified = true;
   }
   return Status::Ok();
 }

@@ -59,14 +59,23 @@ bool IsOld(const StoreIdentity& identity) {
   return identity.format_version == format::kFlockFormatVersion;
 }
 
+// Whoever removed the file may have the store open: a lock of another file would not tell.
+Status LockIsMissing() {
+  return Status::Corruption(std::string(format::kLockName) +
+                            " is missing; when no process has the store open, make an empty one");
+}
+
 // Takes the lock and reads the manifest under it. An older build may be at work where there is no
 // store yet, or an old one.
 Status LockToWrite(const Options& options, StoreFiles* files) {
   const int dir_fd = files->directory.get();
+  bool has_lock_file = false;
+  ENGINE_RACE_RETURN_IF_ERROR(sys::Exists(dir_fd, format::kLockName, &has_lock_file));
   ENGINE_RACE_RETURN_IF_ERROR(DirectoryLock::TakeToWrite(dir_fd, options.file_mode, &files->lock));
   const Status found = ReadManifest(dir_fd, &files->identity);
   const bool missing = found.code() == Code::kNotFound;
-  if (!missing && (!found.ok() || !IsOld(files->identity))) return found;
+  if (!missing && !found.ok()) return found;
+  if (!missing && !IsOld(files->identity)) return has_lock_file ? found : LockIsMissing();
   ENGINE_RACE_RETURN_IF_ERROR(files->lock.TakeFlock(dir_fd, sys::LockKind::kExclusive));
   return ReadManifest(dir_fd, &files->identity);
 }
@@ -74,16 +83,21 @@ Status LockToWrite(const Options& options, StoreFiles* files) {
 // The same beside others that read.
 Status LockToRead(StoreFiles* files) {
   const int dir_fd = files->directory.get();
-  const Status locked = DirectoryLock::TakeToRead(dir_fd, &files->lock);
+  Status locked = DirectoryLock::TakeToRead(dir_fd, &files->lock);
+  if (!locked.ok() && locked.code() != Code::kNotFound) return locked;
+  ENGINE_RACE_RETURN_IF_ERROR(ReadManifest(dir_fd, &files->identity));
+  // The store may have been made in between.
+  if (!locked.ok() && !IsOld(files->identity)) {
+    locked = DirectoryLock::TakeToRead(dir_fd, &files->lock);
+  }
   const bool unlocked = locked.code() == Code::kNotFound;
   if (!locked.ok() && !unlocked) return locked;
-  ENGINE_RACE_RETURN_IF_ERROR(ReadManifest(dir_fd, &files->identity));
   if (IsOld(files->identity)) {
     ENGINE_RACE_RETURN_IF_ERROR(files->lock.TakeFlock(dir_fd, sys::LockKind::kShared));
     ENGINE_RACE_RETURN_IF_ERROR(ReadManifest(dir_fd, &files->identity));
   }
   if (!unlocked || IsOld(files->identity)) return Status::Ok();
-  return Status::Corruption(std::string(format::kLockName) + " is missing");
+  return LockIsMissing();
 }
 
 // Writes anew what names the store's places and format. The manifest comes last: until then older

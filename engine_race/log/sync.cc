@@ -41,13 +41,20 @@ Status BucketLog::SyncAll() {
   // Acquire pairs with the release in Latch.
   if (latched_.load(std::memory_order_acquire)) return LatchedStatus();
   std::vector<std::pair<uint32_t, uint64_t>> targets;
+  // A bucket whose staging is lost keeps no other one from being synced.
+  Status lost;
   for (uint32_t index = 0; index < geometry().bucket_count; ++index) {
     if (buckets_[index].damaged) continue;
     uint64_t target = 0;
-    ENGINE_RACE_RETURN_IF_ERROR(SyncBucket(index, &target));
+    Status synced = SyncBucket(index, &target);
+    if (synced.code() == Code::kCorruption) {
+      if (lost.ok()) lost = std::move(synced);
+      continue;
+    }
+    ENGINE_RACE_RETURN_IF_ERROR(synced);
     if (target != 0) targets.emplace_back(index, target);
   }
-  if (targets.empty()) return Status::Ok();
+  if (targets.empty()) return lost;
   ENGINE_RACE_RETURN_IF_ERROR(staging_.ReserveCounts());
   ENGINE_RACE_RETURN_IF_ERROR(FlushLogs());
   for (const auto& [index, target] : targets) {
@@ -64,7 +71,7 @@ Status BucketLog::SyncAll() {
     const std::lock_guard<std::mutex> lock(buckets_[index].mutex);
     buckets_[index].synced_count = target;
   }
-  return Status::Ok();
+  return lost;
 }
 
 // Brings every record of the bucket into the logs. *target is how many there are; 0 when all of

@@ -246,6 +246,11 @@ Status VerifyFiles(const StoreFiles& files, VerifyReport* report, const BadRecor
   ENGINE_RACE_RETURN_IF_ERROR(walk.staging.ReadCounts(&walk.states));
   ENGINE_RACE_RETURN_IF_ERROR(walk.journal.Read(files.directory.get(), files.identity.store_id));
   walk.trusted = DoubtPageCache(files, walk.states) == nullptr;
+  for (uint32_t bucket = 0; bucket < walk.states.size() && walk.trusted; ++bucket) {
+    // Durable records that the counts have lost are found by a walk over the tails.
+    walk.trusted = walk.states[bucket].damaged ||
+                   walk.journal.EndSlot(bucket) <= walk.states[bucket].record_count;
+  }
   const uint32_t bucket_count = files.identity.geometry.bucket_count;
   std::atomic<uint32_t> next{0};
   const Status walked = RunParallel(std::min(kMaxThreads, bucket_count), [&](uint32_t) {
