@@ -75,7 +75,14 @@ Status LockToWrite(const Options& options, StoreFiles* files) {
   const Status found = ReadManifest(dir_fd, &files->identity);
   const bool missing = found.code() == Code::kNotFound;
   if (!missing && !found.ok()) return found;
-  if (!missing && !IsOld(files->identity)) return has_lock_file ? found : LockIsMissing();
+  if (!missing && !IsOld(files->identity)) {
+    if (has_lock_file) return found;
+    // The store was made in between, or its lock file was removed: then this opening has made one,
+    // which goes with its lock.
+    files->lock = DirectoryLock();
+    ENGINE_RACE_RETURN_IF_ERROR(sys::Exists(dir_fd, format::kLockName, &has_lock_file));
+    return has_lock_file ? LockToWrite(options, files) : LockIsMissing();
+  }
   ENGINE_RACE_RETURN_IF_ERROR(files->lock.TakeFlock(dir_fd, sys::LockKind::kExclusive));
   return ReadManifest(dir_fd, &files->identity);
 }
