@@ -214,7 +214,7 @@ TEST_F(CopyTest, AfterAPowerLossThePrefixThatSurvivedIsCopied) {
     store_id = log->store_id();
     lost_value_offset = log->LocateValue(0, 205).offset;
   }
-  SetWord(source(), store_id, 0, format::WordKind::kBoot, kAnotherBoot);
+  SetWord(source(), store_id, 0, format::WordKind::kPageCache, kAnotherBoot);
   ASSERT_TRUE(Copy().ok());
   EXPECT_EQ(report_.record_count, 300u);
   const std::string zeros(kValueBytes, '\0');
@@ -244,7 +244,35 @@ TEST_F(CopyTest, WhatOnlyTheJournalHoldsIsCopied) {
     fs::resize_file(source() + "/" + name, 0);
     fs::resize_file(source() + "/" + name, size_bytes);
   }
-  SetWord(source(), store_id, 0, format::WordKind::kBoot, kAnotherBoot);
+  SetWord(source(), store_id, 0, format::WordKind::kPageCache, kAnotherBoot);
+  ASSERT_TRUE(Copy().ok());
+  EXPECT_EQ(report_.record_count, 30u);
+  ExpectEqual(copy(), 30);
+}
+
+TEST_F(CopyTest, WhatTheCountsHaveLostIsCopiedFromTheJournal) {
+  Options options = TinyOptions();
+  options.bucket_count = 1;
+  options.file_count = 1;
+  options.sync_mode = SyncMode::kGroup;
+  options.journal_bytes = kMinJournalBytes;
+  Fill(options, 30, 1);
+  uint64_t store_id = 0;
+  {
+    StoreFiles files;
+    ASSERT_TRUE(OpenStoreFilesToRead(source(), &files).ok());
+    store_id = files.identity.store_id;
+  }
+  // All is gone, the counts with it, in a page cache that looks the same.
+  for (const char* name : {"staging_keys", "staging_values", "key_00", "value_00"}) {
+    const uint64_t size_bytes = fs::file_size(source() + "/" + name);
+    fs::resize_file(source() + "/" + name, 0);
+    fs::resize_file(source() + "/" + name, size_bytes);
+  }
+  for (const format::WordKind kind : {format::WordKind::kRecords, format::WordKind::kFlushedValues,
+                                      format::WordKind::kFlushedKeys, format::WordKind::kSynced}) {
+    SetWord(source(), store_id, 0, kind, 0);
+  }
   ASSERT_TRUE(Copy().ok());
   EXPECT_EQ(report_.record_count, 30u);
   ExpectEqual(copy(), 30);

@@ -67,7 +67,7 @@ class KeyLogCutTest : public testing::Test {
                 log->LocateValue(0, kCut).offset);
     }
     for (uint32_t bucket = 0; bucket < 4; ++bucket) {
-      SetWord(dir_.path(), store_id_, bucket, format::WordKind::kBoot, kAnotherBoot);
+      SetWord(dir_.path(), store_id_, bucket, format::WordKind::kPageCache, kAnotherBoot);
     }
   }
 
@@ -138,7 +138,7 @@ TEST_F(KeyLogCutTest, WithoutHolesWhatWasCutDoesNotComeBack) {
       ASSERT_TRUE(log->Append(10'000 + i, ValueOf(i, 2).data()).ok());
     }
     for (uint32_t bucket = 0; bucket < 4; ++bucket) {
-      SetWord(dir_.path(), store_id_, bucket, format::WordKind::kBoot, kAnotherBoot);
+      SetWord(dir_.path(), store_id_, bucket, format::WordKind::kPageCache, kAnotherBoot);
     }
   }
 }
