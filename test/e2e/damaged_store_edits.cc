@@ -158,7 +158,7 @@ void Damager::ChangeSize() {
                             1,
                             kPageBytes,
                             before / 2,
-                            before - 1,
+                            before - std::min<uint64_t>(before, 1),
                             before + 1,
                             before - before % 65536,
                             before + kPageBytes,
