@@ -25,6 +25,8 @@ Status CheckDescriptors(const Geometry& geometry, const std::vector<std::string>
   }
   std::vector<std::string> used;
   {
+    // The look itself has this one open and another.
+    open_count += 2;
     UniqueFd own;
     if (!sys::OpenAt(AT_FDCWD, "/proc/self/fd", O_RDONLY | O_DIRECTORY, 0, &own).ok() ||
         !sys::ListDirectory(own.get(), &used).ok()) {

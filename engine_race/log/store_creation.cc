@@ -165,7 +165,7 @@ Status CreateStore(const Options& options, const std::string& dir, const FillFn&
   const int dir_fd = files->directory.get();
   if (!options.create_if_missing) return Status::NotFound();
   ENGINE_RACE_RETURN_IF_ERROR(
-      CheckDescriptors(GeometryFrom(options), options.paths, kOpenWhenLocked));
+      CheckDescriptors(GeometryFrom(options), options.paths, kOpenWhenMade));
   std::vector<ValuePath> paths;
   ENGINE_RACE_RETURN_IF_ERROR(PlanStore(options, dir, files, &paths));
   const StoreIdentity& identity = files->identity;

@@ -11,8 +11,10 @@
 
 namespace engine_race {
 
-// Descriptors that a store has open once its directory is locked: the directory and the lock file.
+// Descriptors that an opening has once the directory is locked: the directory and the lock file; and
+// while the store is made, the flock's and that of the directory that the lock file is removed from.
 inline constexpr uint64_t kOpenWhenLocked = 2;
+inline constexpr uint64_t kOpenWhenMade = 4;
 
 // Every bucket is empty, and that is the truth in this page cache.
 Status WriteEmptyCounts(const StoreFiles& files);

@@ -444,17 +444,28 @@ TEST_F(StoreSafetyTest, SeveralMayReadAndNobodyWritesMeanwhile) {
   EXPECT_EQ(OpenToRead().code(), Code::kIOError);
 }
 
-TEST_F(StoreSafetyTest, AMissingLockFileIsMadeByAWriterAlone) {
+TEST_F(StoreSafetyTest, AMissingLockFileIsForTheUserToReplace) {
   Make(Striped());
-  for (const std::string& dir : {Dir(), dir_.Join("b")}) {
-    fs::remove(dir + "/manifest_lock");
-    const Status refused = OpenToRead();
+  fs::remove(Join("manifest_lock"));
+  for (const Status& refused : {OpenToRead(), Open(Striped())}) {
     EXPECT_EQ(refused.code(), Code::kCorruption);
     EXPECT_NE(refused.message().find("manifest_lock is missing"), std::string::npos);
-    EXPECT_FALSE(fs::exists(dir + "/manifest_lock"));
-    Make(Striped());
-    EXPECT_TRUE(fs::exists(dir + "/manifest_lock"));
+    EXPECT_FALSE(fs::exists(Join("manifest_lock")));
   }
+  std::ofstream(Join("manifest_lock")).flush();
+  Make(Striped());
+  EXPECT_TRUE(OpenToRead().ok());
+}
+
+TEST_F(StoreSafetyTest, AMissingLockFileOfAPathIsMadeByAWriterAlone) {
+  Make(Striped());
+  fs::remove(dir_.Join("b/manifest_lock"));
+  const Status refused = OpenToRead();
+  EXPECT_EQ(refused.code(), Code::kCorruption);
+  EXPECT_NE(refused.message().find("manifest_lock is missing"), std::string::npos);
+  EXPECT_FALSE(fs::exists(dir_.Join("b/manifest_lock")));
+  Make(Striped());
+  EXPECT_TRUE(fs::exists(dir_.Join("b/manifest_lock")));
   EXPECT_TRUE(OpenToRead().ok());
 }
 

@@ -93,6 +93,7 @@ long PowerDisk::OnCall(SystemCall* call) {
     case CallKind::kUnlinkAt:
       return OnUnlink(call);
     case CallKind::kFstat:
+    case CallKind::kFstatAt:
       return OnStatus(call);
     case CallKind::kClose:
       OnClose(call->fd);
@@ -175,6 +176,7 @@ long PowerDisk::OnOpen(SystemCall* call) {
   return result;
 }
 
+// Of a file by its descriptor, or by its name in a directory: both are of one mount.
 long PowerDisk::OnStatus(SystemCall* call) {
   const long result = call->Proceed();
   OpenFile found;
