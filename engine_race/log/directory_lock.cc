@@ -17,8 +17,15 @@ Status Named(const Status& status) {
 }  // namespace
 
 DirectoryLock::~DirectoryLock() {
+  if (!made_in_.valid()) return;
+  // An opening may fail after the manifest or the marker stands: a store does not open without its
+  // lock file.
+  for (const char* name : {format::kManifestName, format::kMarkerName}) {
+    bool exists = false;
+    if (!sys::Exists(made_in_.get(), name, &exists).ok() || exists) return;
+  }
   // While it is still locked. A file that cannot be removed does no harm.
-  if (made_in_.valid()) static_cast<void>(sys::Unlink(made_in_.get(), format::kLockName).ok());
+  static_cast<void>(sys::Unlink(made_in_.get(), format::kLockName).ok());
 }
 
 DirectoryLock& DirectoryLock::operator=(DirectoryLock&& other) noexcept {

@@ -65,24 +65,24 @@ Status LockIsMissing() {
                             " is missing; when no process has the store open, make an empty one");
 }
 
+// A store of this version is made behind its lock, whose file then stays.
+Status RequireLockFile(int dir_fd) {
+  StoreIdentity identity;
+  if (!ReadManifest(dir_fd, &identity).ok() || IsOld(identity)) return Status::Ok();
+  bool exists = false;
+  ENGINE_RACE_RETURN_IF_ERROR(sys::Exists(dir_fd, format::kLockName, &exists));
+  return exists ? Status::Ok() : LockIsMissing();
+}
+
 // Takes the lock and reads the manifest under it. An older build may be at work where there is no
 // store yet, or an old one.
 Status LockToWrite(const Options& options, StoreFiles* files) {
   const int dir_fd = files->directory.get();
-  bool has_lock_file = false;
-  ENGINE_RACE_RETURN_IF_ERROR(sys::Exists(dir_fd, format::kLockName, &has_lock_file));
+  ENGINE_RACE_RETURN_IF_ERROR(RequireLockFile(dir_fd));
   ENGINE_RACE_RETURN_IF_ERROR(DirectoryLock::TakeToWrite(dir_fd, options.file_mode, &files->lock));
   const Status found = ReadManifest(dir_fd, &files->identity);
   const bool missing = found.code() == Code::kNotFound;
-  if (!missing && !found.ok()) return found;
-  if (!missing && !IsOld(files->identity)) {
-    if (has_lock_file) return found;
-    // The store was made in between, or its lock file was removed: then this opening has made one,
-    // which goes with its lock.
-    files->lock = DirectoryLock();
-    ENGINE_RACE_RETURN_IF_ERROR(sys::Exists(dir_fd, format::kLockName, &has_lock_file));
-    return has_lock_file ? LockToWrite(options, files) : LockIsMissing();
-  }
+  if (!missing && (!found.ok() || !IsOld(files->identity))) return found;
   ENGINE_RACE_RETURN_IF_ERROR(files->lock.TakeFlock(dir_fd, sys::LockKind::kExclusive));
   return ReadManifest(dir_fd, &files->identity);
 }
