@@ -4,7 +4,10 @@
 
 #include <utility>
 
+#include "engine_race/base/guarded.h"
 #include "engine_race/log/format.h"
+#include "engine_race/log/manifest.h"
+#include "engine_race/log/path_marker.h"
 
 namespace engine_race {
 namespace {
@@ -14,18 +17,26 @@ Status Named(const Status& status) {
                      : Status(status.code(), format::kLockName + (": " + status.message()));
 }
 
+// Whether a store or path of this format stands in the directory: an opening may fail after it has
+// made one, and it would not open again without its lock file.
+bool NeedsLockFile(int dir_fd) {
+  StoreIdentity identity;
+  if (ReadManifest(dir_fd, &identity).ok()) {
+    return identity.format_version == format::kFormatVersion;
+  }
+  format::PathMarker marker;
+  return ReadPathMarker(dir_fd, &marker).ok() && marker.format_version == format::kFormatVersion;
+}
+
 }  // namespace
 
 DirectoryLock::~DirectoryLock() {
   if (!made_in_.valid()) return;
-  // An opening may fail after the manifest or the marker stands: a store does not open without its
-  // lock file.
-  for (const char* name : {format::kManifestName, format::kMarkerName}) {
-    bool exists = false;
-    if (!sys::Exists(made_in_.get(), name, &exists).ok() || exists) return;
-  }
   // While it is still locked. A file that cannot be removed does no harm.
-  static_cast<void>(sys::Unlink(made_in_.get(), format::kLockName).ok());
+  static_cast<void>(Guarded([this] {
+    return NeedsLockFile(made_in_.get()) ? Status::Ok()
+                                         : sys::Unlink(made_in_.get(), format::kLockName);
+  }));
 }
 
 DirectoryLock& DirectoryLock::operator=(DirectoryLock&& other) noexcept {
@@ -40,18 +51,15 @@ Status DirectoryLock::TakeToWrite(int dir_fd, mode_t file_mode, DirectoryLock* l
   // Each further try means that another opening was refused meanwhile and has removed its file.
   constexpr int kTries = 100;
   for (int i = 0; i < kTries; ++i) {
-    UniqueFd made;
+    bool exists = false;
     UniqueFd directory;
     io::File file;
+    ENGINE_RACE_RETURN_IF_ERROR(sys::Exists(dir_fd, format::kLockName, &exists));
     ENGINE_RACE_RETURN_IF_ERROR(sys::OpenAt(dir_fd, ".", O_PATH | O_DIRECTORY, 0, &directory));
-    // Who makes the file is told by the kernel alone. The open below names any other failure.
-    const bool is_new = sys::OpenAt(dir_fd, format::kLockName,
-                                    O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, file_mode, &made)
-                            .ok();
     ENGINE_RACE_RETURN_IF_ERROR(io::File::Open(dir_fd, format::kLockName, io::Access::kCreate,
                                                io::Caching::kBuffered, &file, file_mode));
     const Status locked = sys::LockFile(file.fd(), sys::LockKind::kExclusive);
-    if (locked.code() == Code::kNotSupported && is_new) {
+    if (locked.code() == Code::kNotSupported && !exists) {
       static_cast<void>(sys::Unlink(dir_fd, format::kLockName).ok());
     }
     ENGINE_RACE_RETURN_IF_ERROR(Named(locked));
@@ -59,7 +67,7 @@ Status DirectoryLock::TakeToWrite(int dir_fd, mode_t file_mode, DirectoryLock* l
     ENGINE_RACE_RETURN_IF_ERROR(sys::NamesFile(dir_fd, format::kLockName, file.fd(), &same));
     if (!same) continue;
     lock->file_ = std::move(file);
-    if (is_new) lock->made_in_ = std::move(directory);
+    if (!exists) lock->made_in_ = std::move(directory);
     return Status::Ok();
   }
   return Status::IOError("manifest_lock comes and goes: the store is being opened elsewhere");

@@ -68,7 +68,10 @@ Status LockIsMissing() {
 // A store of this version is made behind its lock, whose file then stays.
 Status RequireLockFile(int dir_fd) {
   StoreIdentity identity;
-  if (!ReadManifest(dir_fd, &identity).ok() || IsOld(identity)) return Status::Ok();
+  const Status found = ReadManifest(dir_fd, &identity);
+  if (found.code() == Code::kNotFound) return Status::Ok();
+  ENGINE_RACE_RETURN_IF_ERROR(found);
+  if (IsOld(identity)) return Status::Ok();
   bool exists = false;
   ENGINE_RACE_RETURN_IF_ERROR(sys::Exists(dir_fd, format::kLockName, &exists));
   return exists ? Status::Ok() : LockIsMissing();
