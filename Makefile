@@ -105,7 +105,7 @@ program_headers := CLI/CLI.hpp nlohmann/json.hpp
 race_headers := boost/context/fiber.hpp
 bench_micro_headers := benchmark/benchmark.h
 missing_for = $(call missing_headers,$(program_headers) $($(notdir $(1))_headers))
-left_out := $(foreach program,$(PROGRAMS),$(if $(call missing_for,$(program)),$(program)))
+left_out := $(strip $(foreach program,$(PROGRAMS),$(if $(call missing_for,$(program)),$(program))))
 
 quiet := $(if $(V),,@)
 define newline

@@ -11,8 +11,8 @@
 
 namespace engine_race {
 
-// Descriptors that an opening has once the directory is locked: the directory and the lock file; and
-// while the store is made, the flock's and that of the directory that the lock file is removed from.
+// Descriptors that an opening has once the directory is locked: the directory and the lock file.
+// While the store is made the flock has one, and so has the removal of the lock file.
 inline constexpr uint64_t kOpenWhenLocked = 2;
 inline constexpr uint64_t kOpenWhenMade = 4;
 

@@ -5,7 +5,9 @@
 // written over what is synced. What was not durable may be damaged until the store notices.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -114,11 +116,15 @@ TEST_P(UnnoticedLossModeTest, WhatWasAcknowledgedSurvives) {
     auto machine = NewMachine();
     machine->Open(options);
     const uint64_t key_count = 1 + Below(&random_, 40) + (Chance(&random_, 0.3) ? 250 : 0);
-    uint64_t acknowledged = 0;
+    std::atomic<uint64_t> acknowledged{0};
+    // The checkpoint's thread has events as well.
+    std::mutex mutex;
+    bool is_over = false;  // here and below: under the mutex
     uint64_t next_event = Below(&random_, 2 * key_count);
     std::vector<Loss> losses;
     machine->disk()->on_event = [&](const std::string&) {
-      if (next_event-- > 0) return;
+      const std::lock_guard lock(mutex);
+      if (is_over || next_event-- > 0) return;
       next_event = key_count + Below(&random_, 2 * key_count);
       if (losses.size() < 4) losses.push_back({AnyStateOf(machine.get()), acknowledged});
     };
@@ -127,10 +133,14 @@ TEST_P(UnnoticedLossModeTest, WhatWasAcknowledgedSurvives) {
       machine->WriteKeys(key, key + 1);
       acknowledged = key;
     }
-    losses.push_back({AnyStateOf(machine.get()), acknowledged});
-    machine->disk()->on_event = nullptr;
+    {
+      const std::lock_guard lock(mutex);
+      losses.push_back({AnyStateOf(machine.get()), acknowledged});
+      is_over = true;
+    }
     const std::string former_dir = machine->dir();
     machine->Close();
+    machine->disk()->on_event = nullptr;
     for (const Loss& loss : losses) Judge(*machine, loss, options, key_count);
     machine.reset();
     Drop(former_dir);
