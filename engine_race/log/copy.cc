@@ -9,6 +9,7 @@
 
 #include "engine_race/base/memory.h"
 #include "engine_race/log/entry_codec.h"
+#include "engine_race/log/logged_state.h"
 #include "engine_race/log/staging.h"
 #include "engine_race/log/store_files.h"
 #include "engine_race/log/verify.h"
@@ -99,13 +100,8 @@ Status WriteCounts(const StoreFiles& files, const std::vector<uint64_t>& record_
   const Geometry& geometry = files.identity.geometry;
   const Staging staging(files);
   for (uint32_t bucket = 0; bucket < geometry.bucket_count; ++bucket) {
-    BucketState state;
-    state.record_count = record_counts[bucket];
-    state.synced_count = state.record_count;
-    state.flushed_value_count =
-        state.record_count - state.record_count % geometry.values_per_group();
-    state.flushed_key_count = state.record_count - state.record_count % geometry.keys_per_group();
-    ENGINE_RACE_RETURN_IF_ERROR(staging.WriteLine(bucket, state));
+    ENGINE_RACE_RETURN_IF_ERROR(staging.WriteLine(
+        bucket, LoggedState(geometry, record_counts[bucket], /*page_cache_id=*/0)));
   }
   return Status::Ok();
 }

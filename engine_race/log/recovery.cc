@@ -15,10 +15,10 @@
 #include "engine_race/base/memory.h"
 #include "engine_race/log/bucket_log.h"
 #include "engine_race/log/doubt.h"
-#include "engine_race/log/each_bucket.h"
 #include "engine_race/log/failure.h"
 #include "engine_race/log/journal_replay.h"
 #include "engine_race/log/page_cache.h"
+#include "engine_race/log/parallel_work.h"
 #include "engine_race/log/record_check.h"
 
 namespace engine_race {
