@@ -109,7 +109,7 @@ struct Store::Impl {
     }
   }
 
-  // The same for what ranges over the latest state need, which the first of them makes.
+  // EnsureReaders, and the reader of ranges over the latest state, which the first range makes.
   Status EnsureRanges(RangeReader** out) {
     // Acquire pairs with the release below.
     *out = ranges.load(std::memory_order_acquire);
@@ -255,7 +255,7 @@ struct Store::Impl {
 
 Store::Store() = default;
 
-// The functions that reads call may call the store until the last of them has returned.
+// Callbacks of reads may call the store until the last callback has returned.
 Store::~Store() {
   if (impl_ != nullptr) impl_->FinishReads();
 }

@@ -1,6 +1,7 @@
-// What a merge makes of the runs, deltas and histories of one part, or of neighbouring ones.
+// The result of merging the runs, deltas and histories of one part, or of neighbouring parts.
 //
-// Thread safety: one thread; what it was made of must stay as it is, but for words' frames.
+// Thread safety: one thread. The sources do not change meanwhile; only their words may come to lead
+// to other frames.
 #ifndef ENGINE_RACE_INDEX_MERGE_PLAN_H_
 #define ENGINE_RACE_INDEX_MERGE_PLAN_H_
 
@@ -66,7 +67,7 @@ class MergePlan {
     for (const Stretch& from : stretches_) EmitUndoOf(from, frames, &filter, keep);
   }
 
-  // EmitUndo emits no more.
+  // EmitUndo emits at most so many records.
   size_t MostUndo() const {
     size_t count = 0;
     for (const Stretch& from : stretches_) {
@@ -127,7 +128,8 @@ class MergePlan {
     return keep_tombstones_ || !from.delta.refs()[place.newest].Load().tombstone();
   }
 
-  // As an undo record has it. Where tombstones go, a deleted key is like one that never was.
+  // The reference for an undo record. Where tombstones are dropped, a deleted key counts as one
+  // that never was.
   ValueRef Undone(const RefWord& word, const FrameSlots& frames) const {
     const ValueRef ref = frames.SlotOf(word);
     return ref.tombstone() && !keep_tombstones_ ? ValueRef::None() : ref;

@@ -17,7 +17,7 @@
 namespace engine_race {
 namespace {
 
-// Written together: the entries of one key page, and their values.
+// How many records are written together: the entries of one key page, and their values.
 constexpr uint64_t kPieceRecords = kIoAlignment / sizeof(format::KeyEntry);
 
 // Writes the records of one bucket after another into the logs of the copy.
@@ -106,7 +106,7 @@ Status WriteCounts(const StoreFiles& files, const std::vector<uint64_t>& record_
   return Status::Ok();
 }
 
-// Devices are no files of the store's directory, which whoever makes a store syncs.
+// MakeFilledStore syncs the files of directories; the devices are left to its caller.
 Status SyncDevices(const ValueFiles& values) {
   for (const ValuePath& path : values.paths()) {
     if (path.units != nullptr) ENGINE_RACE_RETURN_IF_ERROR(values.file(path.first_file).Sync());

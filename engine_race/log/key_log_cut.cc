@@ -63,7 +63,7 @@ class FileCut {
                         region + geometry_.key_region_bytes(), supported);
   }
 
-  // How much of a bucket's log stays. Nobody knows what counts in one whose counts are damaged.
+  // How much of a bucket's log stays. Where the counts are damaged any entry may count: all stay.
   uint64_t KeptBytes(uint32_t bucket) const {
     if (IsCut(bucket)) return cuts_.ends[bucket] * kEntryBytes;
     if (cuts_.states[bucket].damaged) return geometry_.key_region_bytes();

@@ -21,7 +21,7 @@ namespace engine_race {
 namespace {
 
 constexpr uint64_t kEntryBytes = sizeof(format::KeyEntry);
-// Looked at together: the entries of one key page, and their values.
+// How many records are verified together: the entries of one key page, and their values.
 constexpr uint64_t kPieceRecords = kIoAlignment / kEntryBytes;
 
 // The store, and what all threads add to.
@@ -108,7 +108,7 @@ class BucketVerifier {
     return std::max(state_.flushed_value_count, state_.synced_count);
   }
 
-  // Relaxed: as where it is set.
+  // Relaxed, as in AddBad.
   bool hands_on() const {
     return sink_ != nullptr && !walk_->found_bad.load(std::memory_order_relaxed);
   }
