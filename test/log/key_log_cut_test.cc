@@ -123,7 +123,7 @@ TEST_F(KeyLogCutTest, WithoutHolesOnlyWhatStaysIsWritten) {
   ExpectHolds();
 }
 
-// Written up to where entries of lost records lay, and lost its power again.
+// The bucket is written up to where entries of lost records lay, and power is lost again.
 TEST_F(KeyLogCutTest, WithoutHolesWhatWasCutDoesNotComeBack) {
   constexpr uint64_t kGroup = 4096 / sizeof(format::KeyEntry);
   NoHoles hook;
@@ -164,7 +164,7 @@ TEST_F(KeyLogCutTest, AFullDiskChangesNothing) {
   ExpectHolds();
 }
 
-// Nobody knows what of its log counts.
+// With damaged counts any entry of its log may be a record.
 TEST_F(KeyLogCutTest, ABucketWithDamagedCountsKeepsItsLog) {
   const uint64_t damage = 1;
   Overwrite(dir_.Join(format::kStagingCountsName), &damage, sizeof(damage),

@@ -126,7 +126,7 @@ TEST_F(LostCacheTest, SyncFindsStagingLost) {
   ExpectHoldsExactly(Open().get(), 6);
 }
 
-// It begins with a Sync of what it finds.
+// Such an opening begins with a Sync of what it finds.
 TEST_F(LostCacheTest, AnOpeningInADurableModeVerifiesAllThatItSyncs) {
   Make(6, 7);
   LoseStaging(dir_.path());
@@ -196,7 +196,7 @@ TEST_F(LostCacheTest, AStoreOpensForReadingAloneOnlyWhenAllIsWhereReadersLook) {
   ExpectHoldsExactly(Open().get(), 8);
 }
 
-// Whether the page cache was lost cannot be told without it.
+// Without that record nobody can tell whether the page cache was lost.
 TEST_F(LostCacheTest, AJournaledRecordThatCannotBeReadLeavesTheStoreToReaders) {
   Make(0, 8, SyncMode::kGroup);
   {
