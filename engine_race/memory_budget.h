@@ -20,7 +20,7 @@ namespace engine_race {
 
 class MemoryBudget {
  public:
-  // All of them outlive it.
+  // The log and the index outlive it.
   MemoryBudget(const Options& options, const BucketLog& log, const Index& index);
 
   // Windows of iterators and of ranges at snapshots.

@@ -22,15 +22,16 @@ MemoryShares::MemoryShares(RestFn rest, uint64_t max_hot_bytes)
 void MemoryShares::Settle() noexcept {
   const std::lock_guard lock(settle_mutex_);
   const uint64_t rest = rest_();
-  // Relaxed, both: changed under the mutex. Before the work, so that whoever changes the rest
-  // during it comes here as well.
+  // Relaxed, both: changed under the mutex. Before the work, so that a thread that changes the rest
+  // during the work settles it again.
   if (settled_rest_.load(std::memory_order_relaxed) == rest) return;
   settled_rest_.store(rest, std::memory_order_relaxed);
   hot_values_.Settle();
   ranges_.Settle();
 }
 
-// Kept for the share whether it is used or not. What ranges keep at any rate is not part of it.
+// What is kept for the share whether it is used or not. What the other share always
+// keeps is not part of it.
 uint64_t MemoryShares::Share::LeastOf(uint64_t rest_bytes) const noexcept {
   const uint64_t eighth =
       std::min(rest_bytes / kLeastFraction, Less(rest_bytes, other_.min_bytes_));

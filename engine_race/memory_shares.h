@@ -38,11 +38,11 @@ class MemoryShares {
 
   MemoryShare* hot_values() { return &hot_values_; }
   MemoryShare* ranges() { return &ranges_; }
-  // Who is asked to give memory back. It outlives every other call.
+  // The user that is asked to give memory back. It outlives every other call.
   void SetHotValueUser(MemoryUser* user) { hot_values_.SetUser(user); }
   void SetRangeUser(MemoryUser* user) { ranges_.SetUser(user); }
 
-  // Whether the rest has changed since Settle was last called: for whoever makes the rest smaller.
+  // Whether the rest has changed since Settle was last called: for callers that make it smaller.
   bool RestHasChanged() const noexcept {
     // Relaxed: what follows is decided under a mutex.
     return rest_() != settled_rest_.load(std::memory_order_relaxed);
@@ -67,7 +67,7 @@ class MemoryShares {
     void Cancel(uint64_t bytes) noexcept override;
     bool Want(uint64_t bytes) noexcept override;
 
-    // Release: pairs with the acquire of whoever calls the user.
+    // Release: pairs with the acquires in Want and Settle, which call the user.
     void SetUser(MemoryUser* user) { user_.store(user, std::memory_order_release); }
     // Has the user give up what is above the limit.
     void Settle() noexcept;

@@ -13,8 +13,6 @@
 #include "engine_race/io/backend_probe.h"
 #include "engine_race/l1/value_frames.h"
 #include "engine_race/log/bucket_log.h"
-#include "engine_race/log/copy.h"
-#include "engine_race/log/verify.h"
 #include "engine_race/memory_budget.h"
 #include "engine_race/memory_shares.h"
 #include "engine_race/scan/iterator_pool.h"
@@ -109,7 +107,7 @@ struct Store::Impl {
     }
   }
 
-  // The same for what ranges over the latest state need, which the first of them makes.
+  // EnsureReaders, and the reader of ranges over the latest state, which the first range makes.
   Status EnsureRanges(RangeReader** out) {
     // Acquire pairs with the release below.
     *out = ranges.load(std::memory_order_acquire);
@@ -255,7 +253,7 @@ struct Store::Impl {
 
 Store::Store() = default;
 
-// The functions that reads call may call the store until the last of them has returned.
+// Callbacks of reads may call the store until the last callback has returned.
 Store::~Store() {
   if (impl_ != nullptr) impl_->FinishReads();
 }
@@ -320,28 +318,6 @@ Status Store::Range(const Snapshot& snapshot, std::string_view lower, std::strin
 
 Status Store::Sync() {
   return impl_->Report(Guarded([&] { return impl_->log->Sync(); }));
-}
-
-Status Store::Verify(const Options& options, const std::string& dir, VerifyReport* report,
-                     const BadRecordFn& on_bad) {
-  if (report == nullptr) return Status::InvalidArgument("the report to fill is null");
-  *report = VerifyReport();
-  const Status verified = Guarded([&] { return VerifyStore(dir, report, on_bad, options.paths); });
-  if (!verified.ok()) {
-    Log(options.log, LogLevel::kError, "verify " + dir + ": " + verified.ToString());
-  }
-  return verified;
-}
-
-Status Store::Copy(const Options& options, const std::string& from, const std::string& to,
-                   VerifyReport* report, const BadRecordFn& on_bad) {
-  if (report == nullptr) return Status::InvalidArgument("the report to fill is null");
-  *report = VerifyReport();
-  const Status copied = Guarded([&] { return CopyStore(options, from, to, report, on_bad); });
-  if (!copied.ok()) {
-    Log(options.log, LogLevel::kError, "copy " + from + " to " + to + ": " + copied.ToString());
-  }
-  return copied;
 }
 
 namespace {

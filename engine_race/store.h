@@ -74,7 +74,7 @@ class Store {
   ~Store();
 
   // The value replaces an older one under the same key. Once Ok, the record outlives the process.
-  // kFull, kIOError or kInvalidArgument otherwise.
+  // kFull, kIOError, kCorruption or kInvalidArgument otherwise.
   Status Write(std::string_view key, std::string_view value);
 
   // The value is gone for every later read. Deleting what is not there succeeds.
@@ -94,12 +94,12 @@ class Store {
   // used. Both must live until then. It is called by one of the store's workers, or before
   // ReadAsync returns when no thread can be had, and holds that worker up: it may not block, throw,
   // or call the store except for ReadAsync and Stats. kInvalidArgument: nothing was started. The
-  // store's destructor waits for every read that was started before it and refuses later ones,
-  // which only such a function may try to start, with kInvalidArgument.
+  // store's destructor waits for every read that was started before it. Until it returns only
+  // `done` functions may call ReadAsync, and are refused with kInvalidArgument.
   Status ReadAsync(std::string_view key, std::string* value, ReadDoneFn done);
 
-  // Once Ok, every write acknowledged before the call outlives the machine's power loss too, in any
-  // sync mode. kFull changes nothing; after kIOError writes fail until the store is reopened.
+  // Once Ok, writes acknowledged before the call outlive a power loss, in any sync mode. kFull
+  // changes nothing, after kIOError writes fail until reopening, kCorruption: records were lost.
   Status Sync();
 
   // Visits [lower, upper) in ascending order of key. An empty bound is open on its side.

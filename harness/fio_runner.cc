@@ -7,10 +7,13 @@
 #include <string_view>
 #include <system_error>
 
+#include "engine_race/base/round_up.h"
 #include "harness/child_process.h"
 
 namespace harness {
 namespace {
+
+using engine_race::RoundUp;
 
 constexpr uint64_t kMiB = uint64_t{1} << 20;
 constexpr uint64_t kWriteBlockBytes = 128 * 1024;
@@ -18,8 +21,6 @@ constexpr uint64_t kReadBlockBytes = 4096;
 constexpr uint64_t kBlockingJobs = 64;
 constexpr char kReadFile[] = "fio-read";
 constexpr char kFilePrefix[] = "fio-";
-
-uint64_t RoundUp(uint64_t value, uint64_t unit) { return (value + unit - 1) / unit * unit; }
 
 std::string Arg(std::string_view name, uint64_t value) {
   return std::string(name) + "=" + std::to_string(value);

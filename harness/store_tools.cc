@@ -136,7 +136,7 @@ void PrintBad(const engine_race::BadRecord& bad) {
   }
 }
 
-// Runs what reads every record of the store, prints the sum, and returns the exit code.
+// Runs `read`, which reads every record of the store, prints the sum, and returns the exit code.
 int ReadAll(const char* what, const char* done, const std::string& dir,
             const std::function<Status(engine_race::VerifyReport* report)>& read) {
   const auto began = std::chrono::steady_clock::now();
@@ -148,8 +148,7 @@ int ReadAll(const char* what, const char* done, const std::string& dir,
   std::printf("%" PRIu64 " records %s in %.1f s, %" PRIu64 " bad", report.record_count,
               status.ok() ? done : "looked at", seconds, report.bad_count);
   if (report.lost_tail_count > 0) {
-    std::printf("; %" PRIu64 " unsynced ones lost since the machine restarted",
-                report.lost_tail_count);
+    std::printf("; %" PRIu64 " unsynced ones lost with a page cache", report.lost_tail_count);
   }
   std::printf("\n");
   return status.ok() ? 0 : status.code() == engine_race::Code::kCorruption ? 1 : 2;

@@ -24,7 +24,7 @@ using FileReaderFn = std::function<std::string(const std::string& path)>;
 // "/proc/self/cgroup", "/proc/self/mountinfo" and files of the mounted hierarchies.
 uint32_t CpuQuotaFrom(const FileReaderFn& read);
 
-// The same of this process; kNoCpuQuota also without memory to find out.
+// CpuQuotaFrom with this process's files; kNoCpuQuota, too, when there is no memory to read them.
 uint32_t CpuQuota() noexcept;
 
 }  // namespace engine_race

@@ -72,10 +72,10 @@ std::string NameInSysfs(int fd, dev_t device, uint32_t magic) {
   std::memset(&answer, 0, sizeof(answer));
   if (::ioctl(fd, kGetSysfsPath, &answer) == 0 && answer.size <= sizeof(answer.name)) {
     const std::string name(reinterpret_cast<const char*>(answer.name), answer.size);
-    // Of ext2 and ext3 the name is not the one that sysfs has.
+    // For ext2 and ext3 the kernel gives a name that sysfs does not have.
     if (InodeOf("/sys/fs/" + name) != 0) return name;
   }
-  // Its device numbers are made up: it may span several devices.
+  // btrfs makes its device numbers up, because it may span several devices.
   if (magic == kBtrfsMagic) return BtrfsName(fd);
   std::array<char, 4096> target;
   const ssize_t size = ::readlink(SysfsNameOf(device).c_str(), target.data(), target.size());
@@ -89,7 +89,7 @@ std::string NameInSysfs(int fd, dev_t device, uint32_t magic) {
 
 // The kernel's count of the media that it has seen, 0 before Linux 5.15.
 uint64_t DiskSequence(const std::string& device) {
-  // A partition has none of its own.
+  // A partition has no number of its own: its disk, one directory up, has it.
   for (const char* name : {"/diskseq", "/../diskseq"}) {
     UniqueFd fd;
     std::array<char, 32> text = {};
@@ -107,7 +107,7 @@ uint64_t DiskSequence(const std::string& device) {
 Status IdentifyMount(int fd, MountIdentity* identity) {
   struct stat info;
   if (::fstat(fd, &info) != 0) return Status::FromErrno("fstat", errno);
-  // Whose it is, which of its kind, since when.
+  // Which device, which type or number on it, which file system or attachment, which mount.
   std::array<uint64_t, 4> words = {};
   if (S_ISBLK(info.st_mode)) {
     const std::string name = SysfsNameOf(info.st_rdev);

@@ -4,12 +4,12 @@
 
 #include <cerrno>
 
+#include "engine_race/base/round_up.h"
+
 namespace engine_race {
 namespace {
 
 constexpr size_t kHugePageBytes = size_t{2} << 20;
-
-size_t RoundUp(size_t value, size_t step) { return (value + step - 1) / step * step; }
 
 }  // namespace
 

@@ -18,9 +18,9 @@ class MemoryShare {
   // Books `bytes` more. False, and nothing is booked, where that is above the limit.
   virtual bool Book(uint64_t bytes) noexcept = 0;
   virtual void Cancel(uint64_t bytes) noexcept = 0;
-  // Says that `bytes` more would be of use now, which the limit does not allow. Other users may be
-  // made to give memory up meanwhile, by a call of MemoryUser::ShrinkTo from this thread. True when
-  // the limit allows it afterwards.
+  // Reports that the user wants `bytes` more than the limit allows. The share may make another user
+  // give memory up meanwhile, by a call of MemoryUser::ShrinkTo from this thread. True when the
+  // limit allows `bytes` more afterwards.
   virtual bool Want(uint64_t bytes) noexcept = 0;
 
  protected:
@@ -29,7 +29,7 @@ class MemoryShare {
 
 class MemoryUser {
  public:
-  // How often something that it keeps was used, so far.
+  // How many times the memory that it holds was used so far.
   virtual uint64_t UseCount() const noexcept = 0;
   // Gives memory up, if it can, until no more than `bytes` are booked, and cancels its booking.
   // Takes no lock that is held during a call of MemoryShare::Want.

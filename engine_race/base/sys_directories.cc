@@ -47,8 +47,8 @@ Status Step(int dir_fd, const std::string& name, UniqueFd* fd, bool* missing) {
   return Status::Ok();
 }
 
-// Flushes what names `holder` has, `held` among them. A directory that may not be read cannot be
-// flushed; the file system of `held` can. If that may not be read either, this user has not made
+// Flushes the names in `holder`, that of `held` among them. A directory that may not be read cannot
+// be flushed; the file system of `held` can. If that may not be read either, this user has not made
 // it, and its name is not this store's to keep.
 Status SyncNames(int holder, int held) {
   for (const bool of_holder : {true, false}) {
@@ -137,7 +137,7 @@ Status OpenDirectory(const std::string& path, bool create, UniqueFd* fd, mode_t 
 
 Status SyncNameOf(const std::string& path, int fd) {
   std::vector<std::string> components = ComponentsOf(path);
-  // The root has no name, and `..` is one that was there before.
+  // The root has no name, and the name of a `..` was there before.
   if (components.empty() || components.back() == "..") return Status::Ok();
   components.pop_back();
   UniqueFd holder;
@@ -164,7 +164,7 @@ Status RefuseAmongDevices(const std::string& path, int fd) {
 }
 
 Status ListDirectory(int dir_fd, std::vector<std::string>* names) {
-  // Another open of it, for reading moves the descriptor's place.
+  // Opened anew: reading moves a descriptor's position, and dir_fd is shared.
   UniqueFd fd;
   ENGINE_RACE_RETURN_IF_ERROR(OpenAt(dir_fd, ".", O_RDONLY | O_DIRECTORY, 0, &fd));
   const auto close = [](DIR* directory) { ::closedir(directory); };

@@ -8,6 +8,8 @@
 
 #include <cerrno>
 
+#include "engine_race/base/retry.h"
+
 namespace engine_race::sys {
 namespace {
 
@@ -28,11 +30,10 @@ Status MappedStoresKeepSpace(int fd, bool* keep, uint64_t* type_magic) {
 }
 
 Status UnshareRange(int fd, uint64_t offset, uint64_t size) {
-  int result = 0;
-  do {
-    result = ::fallocate(fd, FALLOC_FL_UNSHARE_RANGE | FALLOC_FL_KEEP_SIZE,
-                         static_cast<off_t>(offset), static_cast<off_t>(size));
-  } while (result != 0 && errno == EINTR);
+  const int result = Retry([&] {
+    return ::fallocate(fd, FALLOC_FL_UNSHARE_RANGE | FALLOC_FL_KEEP_SIZE,
+                       static_cast<off_t>(offset), static_cast<off_t>(size));
+  });
   if (result == 0 || errno == EOPNOTSUPP || errno == EINVAL || errno == ENOSYS) {
     return Status::Ok();
   }
@@ -40,10 +41,7 @@ Status UnshareRange(int fd, uint64_t offset, uint64_t size) {
 }
 
 Status PopulateForStores(void* begin, size_t size) {
-  int result = 0;
-  do {
-    result = ::madvise(begin, size, MADV_POPULATE_WRITE);
-  } while (result != 0 && errno == EINTR);
+  const int result = Retry([&] { return ::madvise(begin, size, MADV_POPULATE_WRITE); });
   if (result == 0 || errno == EINVAL) return Status::Ok();
   return Status::FromErrno("madvise", errno);
 }

@@ -36,7 +36,7 @@ void BucketIndex::Forget() {
   spare_ = Delta();
   full_part_ = kNoPart;
   damaged_ = false;
-  // Relaxed, here and above: nobody else is there, or readers that find the bucket unread.
+  // Relaxed, here and above: no other thread is there, or only readers that find it unread.
   state_.store(State::kEmpty, std::memory_order_relaxed);
 }
 
@@ -62,7 +62,7 @@ Status BucketIndex::Install(Row parts, bool damaged) {
       std::lock_guard lock(lock_);
       damaged_ = damaged;
     }
-    // What is damaged or was unread is told under the lock.
+    // Readers learn under the lock that a bucket is damaged or was unread.
     if (!damaged && !unread_ && parts.size() == 1 && parts[0]->run.mapping() != nullptr) {
       first_run_ = parts[0]->run.view();
       first_run_mapping_ = parts[0]->run.mapping();
@@ -226,7 +226,7 @@ MergeSource BucketIndex::SourceOf(size_t index) const {
 }
 
 // A neighbour with which parts_[index], as `source`, is to be made one part; `index` when there is
-// none. What was split for the sake of its history would stay in small parts for ever.
+// none. Without this, parts that were split because of their history would stay small for ever.
 size_t BucketIndex::NeighbourOf(size_t index, const MergeSource& source) const {
   const auto fits = [&](size_t neighbour) {
     const size_t count = SourceOf(neighbour).record_count() + source.record_count();
@@ -257,7 +257,7 @@ Status BucketIndex::Merge(size_t index) {
   }
   if (keeps_history) {
     pinned_->Add(&pinned_link_);
-    // A view that was released before told nobody of it.
+    // A view that was released before Add asked for no sweep.
     if (pinned_->views().Oldest() != live.oldest()) pinned_->RequestSweep();
   }
   return Status::Ok();
@@ -290,7 +290,7 @@ Status BucketIndex::Replace(size_t index, size_t count, PartReplacement replacem
   replacement.CopyHotWordsAgain(frames_);
   Delta merged;
 
-  // What is replaced stays in `merged` and `row`, and is freed after the lock is.
+  // The replaced parts end in `merged` and `row`, and are freed after the lock is released.
   std::lock_guard lock(lock_);
   replacement.CopyHotWordsAgain(frames_);
   size_t replaced_bytes = 0;
@@ -311,7 +311,7 @@ Status BucketIndex::Replace(size_t index, size_t count, PartReplacement replacem
   parts_.swap(row);
   bounds_.swap(bounds);
   if (pinned_ != nullptr) pinned_->CountBytes(history_bytes, replaced_bytes);
-  // Of the old row nothing is left but the room for its pointers.
+  // Of the old row only the room for its pointers is left to count.
   CountBytes(fresh_bytes + RowBytes({}, bounds_) + parts_.capacity() * sizeof(parts_[0]),
              gone_bytes + RowBytes({}, bounds) + row.capacity() * sizeof(row[0]));
   return Status::Ok();
@@ -348,7 +348,7 @@ BucketIndex::SweptPart BucketIndex::SweepPart(uint64_t* key, const LiveEpochs& l
     return part;
   }
   Part& now = *parts_[PartOf(swept_key)];
-  // Else a merge came first, which has kept what was needed and asks for a sweep if one is.
+  // Another history: a merge came first. It has kept what is needed, and asks for a sweep itself.
   part.is_left = now.history == history && swept != nullptr;
   if (now.history != history) return part;
   pinned_->CountBytes(swept == nullptr ? 0 : swept->memory_bytes(), history->memory_bytes());

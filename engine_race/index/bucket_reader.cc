@@ -25,7 +25,7 @@ Status BucketReader::Start(uint32_t bucket) {
   slot.bucket = bucket;
   slot.failure = context_->Cut(bucket, &slot.cut);
   if (slot.failure.code() == Code::kIOError) {
-    // Of what is staged. Next tells.
+    // The staged entries cannot be read: Next returns the failure.
     ++used_;
     return Status::Ok();
   }

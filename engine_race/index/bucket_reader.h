@@ -25,7 +25,7 @@ class BucketReader {
   // True when no further bucket may be started before one was finished.
   bool full() const { return used_ == slots_.size(); }
   bool empty() const { return used_ == 0; }
-  // Cuts the bucket and starts reading its key log. A failure here is none of the bucket alone.
+  // Cuts the bucket and starts reading its key log. Fails only as a whole build does.
   Status Start(uint32_t bucket);
   // Waits for the oldest bucket. *raw is valid until Finish; when the bucket's own log could not be
   // read *failure says why, and there is no *raw.

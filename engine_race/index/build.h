@@ -65,7 +65,7 @@ class BuildContext {
   Status Cut(uint32_t bucket, BucketCut* cut);
   // Detaches the listener from every bucket and empties them.
   void Undo();
-  // The same for one bucket.
+  // Detaches it from one bucket and empties that.
   void Undo(uint32_t bucket);
   // Undoes the bucket and leaves it out, for `why`. May throw std::bad_alloc.
   void LeaveOut(uint32_t bucket, const Status& why);

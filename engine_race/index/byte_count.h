@@ -11,7 +11,7 @@ namespace engine_race {
 
 class ByteCount {
  public:
-  // What took `before` bytes takes `now` bytes.
+  // Something that took `before` bytes takes `now` bytes from here on.
   void Change(uint64_t now, uint64_t before) noexcept {
     // Relaxed: a number by itself. Wraps around when it shrinks.
     bytes_.fetch_add(now - before, std::memory_order_relaxed);

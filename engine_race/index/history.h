@@ -57,8 +57,8 @@ class UndoFilter {
     holds_nothing_ = false;
     keep(record);
   }
-  // The same of what is left. is_absent() answers whether the key has no record behind its history,
-  // and is asked only where that matters.
+  // Calls keep(record) with what is needed of the rest. is_absent() answers whether the key has no
+  // record behind its history, and is called only where that matters.
   template <typename IsAbsentFn, typename KeepFn>
   void EndKey(const IsAbsentFn& is_absent, const KeepFn& keep) {
     if (holds_nothing_ && !is_absent()) keep(nothing_);
@@ -91,7 +91,7 @@ class History {
   // Whether so much of it is of no use any more that a sweep pays.
   bool WorthSweeping(const LiveEpochs& live) const { return live.oldest() >= sweep_epoch_; }
   // What of it is still needed: `history` itself when that is everything, null when it is nothing.
-  // What only a look at the part's run could tell to be of no use stays. May throw std::bad_alloc.
+  // Records that only a look at the part's run could show to be useless stay. May throw bad_alloc.
   static std::shared_ptr<const History> Sweep(const std::shared_ptr<const History>& history,
                                               const LiveEpochs& live);
 

@@ -96,11 +96,11 @@ Status Index::MakeViews() {
 Status Index::Load(uint32_t bucket) const {
   return impl_->unread.Load(bucket, [this, bucket](uint64_t record_count) {
     const Options& options = impl_->options;
-    // As Build: the listener is told of appends, which changes what a const call may not.
+    // Non-const as in Build: the index is the log's listener, and appends change it.
     BuildContext context(impl_->log, const_cast<Index*>(this), options, BuildLimits::For(options),
                          {impl_->buckets.get(), impl_->geometry.bucket_count}, &impl_->unread);
     ENGINE_RACE_RETURN_IF_ERROR(BuildBucket(&context, bucket));
-    // The listener hears of all that comes after this look, and views of the epoch come later too.
+    // The listener hears of every append after this look; views of the new epoch come later, too.
     if (impl_->log->RecordCount(bucket) != record_count) {
       impl_->unread.HideFromOlder(bucket, views().StampWrite().epoch);
     }

@@ -161,9 +161,9 @@ class Index : public AppendListener {
   bool Cool(uint64_t key, uint32_t frame) noexcept;
   bool Heat(uint64_t key, uint32_t frame) noexcept;
 
-  // As it is counted where it changes: two loads.
+  // Counted where the memory changes, so that this costs two loads.
   uint64_t memory_bytes() const noexcept;
-  // The same by a walk that takes the lock of every bucket in turn, to compare the count with while
+  // memory_bytes() by a walk that takes the lock of every bucket in turn: tests compare both while
   // nothing changes.
   uint64_t WalkMemoryBytes() const;
   // Of that, superseded records that are kept because some view may show them; none without views.
@@ -179,7 +179,7 @@ class Index : public AppendListener {
  private:
   Index();
   Status MakeViews();
-  // What the lookup answers, after Load if it needs that.
+  // The answer of lookup(), which is called again after Load if the bucket was unread.
   template <typename Lookup>
   Status Answer(uint32_t bucket, uint64_t epoch, const Lookup& lookup) const;
   Status FindSlowly(uint64_t key, ValueRef* ref) const;

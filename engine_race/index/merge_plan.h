@@ -1,6 +1,7 @@
-// What a merge makes of the runs, deltas and histories of one part, or of neighbouring ones.
+// The result of merging the runs, deltas and histories of one part, or of neighbouring parts.
 //
-// Thread safety: one thread; what it was made of must stay as it is, but for words' frames.
+// Thread safety: one thread. The sources do not change meanwhile; only their words may come to lead
+// to other frames.
 #ifndef ENGINE_RACE_INDEX_MERGE_PLAN_H_
 #define ENGINE_RACE_INDEX_MERGE_PLAN_H_
 
@@ -21,17 +22,7 @@ class MergePlan {
  public:
   // Of parts in key order. `only_deltas`: their runs stay as they are, and they have no histories.
   // Outlived by the parts and by `sources`. May throw std::bad_alloc, as every call below.
-  MergePlan(std::span<const MergeSource> sources, bool only_deltas, bool keep_tombstones)
-      : keep_tombstones_(keep_tombstones) {
-    stretches_.reserve(sources.size());
-    for (const MergeSource& source : sources) {
-      stretches_.push_back({only_deltas ? no_run_ : source.part->run,
-                            source.part->delta,
-                            only_deltas ? nullptr : source.history.get(),
-                            {}});
-      FindPlaces(&stretches_.back());
-    }
-  }
+  MergePlan(std::span<const MergeSource> sources, bool only_deltas, bool keep_tombstones);
   MergePlan(const MergePlan&) = delete;
   MergePlan& operator=(const MergePlan&) = delete;
 
@@ -66,27 +57,11 @@ class MergePlan {
     for (const Stretch& from : stretches_) EmitUndoOf(from, frames, &filter, keep);
   }
 
-  // EmitUndo emits no more.
-  size_t MostUndo() const {
-    size_t count = 0;
-    for (const Stretch& from : stretches_) {
-      count += from.delta.count() + (from.history == nullptr ? 0 : from.history->records().size());
-    }
-    return count;
-  }
+  // EmitUndo emits at most so many records.
+  size_t MostUndo() const;
 
   // The keys at `positions`, ascending, of the merged sequence.
-  std::vector<uint64_t> KeysAt(const std::vector<size_t>& positions) const {
-    std::vector<uint64_t> found;
-    size_t passed = 0;
-    Emit([&](const uint64_t* keys, const RefWord*, size_t count) {
-      while (found.size() < positions.size() && positions[found.size()] < passed + count) {
-        found.push_back(keys[positions[found.size()] - passed]);
-      }
-      passed += count;
-    });
-    return found;
-  }
+  std::vector<uint64_t> KeysAt(const std::vector<size_t>& positions) const;
 
  private:
   // Of one key: the delta's records [newest, end), and what they supersede in the run.
@@ -104,34 +79,14 @@ class MergePlan {
     std::vector<Place> places;
   };
 
-  void FindPlaces(Stretch* from) {
-    const Delta& delta = from->delta;
-    const SortedRun& run = from->run;
-    live_count_ += run.count();
-    from->places.reserve(delta.count() - delta.superseded_count());
-    for (uint32_t i = 0; i < delta.count();) {
-      const uint64_t key = delta.keys()[i];
-      Place place;
-      place.newest = i;
-      while (i < delta.count() && delta.keys()[i] == key) ++i;
-      place.end = i;
-      place.rank = static_cast<uint32_t>(run.Rank(key));
-      place.replaces = place.rank < run.count() && run.keys()[place.rank] == key;
-      live_count_ += Kept(*from, place);
-      live_count_ -= place.replaces;
-      from->places.push_back(place);
-    }
-  }
-
+  void FindPlaces(Stretch* from);
   bool Kept(const Stretch& from, const Place& place) const {
     return keep_tombstones_ || !from.delta.refs()[place.newest].Load().tombstone();
   }
 
-  // As an undo record has it. Where tombstones go, a deleted key is like one that never was.
-  ValueRef Undone(const RefWord& word, const FrameSlots& frames) const {
-    const ValueRef ref = frames.SlotOf(word);
-    return ref.tombstone() && !keep_tombstones_ ? ValueRef::None() : ref;
-  }
+  // The reference for an undo record. Where tombstones are dropped, a deleted key counts as one
+  // that never was.
+  ValueRef Undone(const RefWord& word, const FrameSlots& frames) const;
 
   template <typename KeepFn>
   void EmitUndoOf(const Stretch& from, const FrameSlots& frames, UndoFilter* filter,

@@ -56,7 +56,7 @@ class RunWriter {
   size_t used_ = 0;
 };
 
-// What one of the new parts gets.
+// How much of the merged sequence one of the new parts gets.
 struct Share {
   uint64_t first_key = 0;
   size_t live_count = 0;
@@ -84,7 +84,7 @@ class MiddleFinder {
   // False when all records from the middle on are of one key.
   bool is_found() const { return is_found_; }
   uint64_t key() const { return last_key_; }
-  // How much lies below it.
+  // How many keys and undo records lie below the middle.
   const Share& left() const { return left_; }
 
  private:
@@ -155,7 +155,7 @@ std::vector<UndoRecord> UndoOf(const MergePlan& plan, const LiveEpochs& live,
   return undo;
 }
 
-// The histories of the shares, of `undo`, which is given up.
+// Divides `undo` into the histories of the shares' parts.
 void MakeHistories(std::vector<UndoRecord> undo, std::span<const Share> shares,
                    std::span<const std::unique_ptr<Part>> parts) {
   if (shares.size() == 1 && !undo.empty()) {

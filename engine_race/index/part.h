@@ -58,7 +58,7 @@ struct alignas(64) Part {
   }
 };
 
-// How large the delta of a part of so many records may grow, its run's and its history's. Merging
+// How large the delta of a part may grow whose run and history have so many records. Merging
 // costs a copy of the part, so the price of a record is about count / limit copied records, while
 // each lookup searches the delta first.
 uint32_t DeltaLimit(size_t record_count);
@@ -68,13 +68,13 @@ struct MergeSource {
   const Part* part = nullptr;
   std::shared_ptr<const History> history;
 
-  // Without the delta's.
+  // Of the run and the history, not of the delta.
   size_t record_count() const {
     return part->run.count() + (history == nullptr ? 0 : history->records().size());
   }
 };
 
-// What takes the place of a part whose delta is full, or of that and a neighbour.
+// The parts that replace a part whose delta is full, or that part and a neighbour.
 struct PartReplacement {
   // The same record's word in the old part and in the new one.
   struct HotWord {

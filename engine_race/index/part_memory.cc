@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <new>
 
+#include "engine_race/base/round_up.h"
+
 namespace engine_race {
 namespace {
 
@@ -13,8 +15,6 @@ constexpr size_t kCacheLineBytes = 64;
 constexpr size_t kPageBytes = kIoAlignment;
 // Blocks from here up are whole pages, so that freeing one gives all of it back.
 constexpr size_t kLargeBytes = size_t{64} << 10;
-
-size_t RoundUp(size_t value, size_t step) { return (value + step - 1) / step * step; }
 
 size_t Footprint(size_t size_bytes) {
   return RoundUp(size_bytes, size_bytes >= kLargeBytes ? kPageBytes : kCacheLineBytes);

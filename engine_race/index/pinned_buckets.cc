@@ -34,7 +34,7 @@ void PinnedBuckets::RequestSweep() noexcept {
       return;
     }
   }
-  // Another caller's step will do as well.
+  // When another caller is taking a step, that one will do.
   const std::unique_lock lock(step_mutex_, std::try_to_lock);
   if (lock.owns_lock()) Step();
 }

@@ -48,7 +48,7 @@ class PinnedBuckets : public ViewRegistry::Sweeper {
   // The registry is closed before a bucket or this goes.
   ~PinnedBuckets() { Stop(); }
 
-  // Before anything else.
+  // Called before anything else.
   void Watch(ViewRegistry* views) {
     views_ = views;
     views->set_sweeper(this);
@@ -79,7 +79,7 @@ class PinnedBuckets : public ViewRegistry::Sweeper {
   void Stop() noexcept override;
 
  private:
-  // The thread's.
+  // The sweeping thread runs this.
   void Run() noexcept;
   bool StartThread() noexcept;  // under mutex_
   // One at a time: under step_mutex_.
@@ -98,7 +98,7 @@ class PinnedBuckets : public ViewRegistry::Sweeper {
   std::mutex mutex_;
   PinnedLink* first_ = nullptr;  // here and below: under mutex_
   uint64_t requested_ = 0;       // passes that were asked for
-  uint64_t served_ = 0;          // of them, those that a finished pass began behind
+  uint64_t served_ = 0;          // of them, those made before a finished pass began
   bool is_stopping_ = false;
   std::condition_variable wake_;
   std::thread thread_;

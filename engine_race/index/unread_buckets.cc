@@ -27,7 +27,7 @@ void UnreadBuckets::Add(uint32_t bucket, uint64_t record_count, const Status& fa
 Status UnreadBuckets::Load(uint32_t bucket,
                            const std::function<Status(uint64_t record_count)>& read) {
   const auto found = entries_.find(bucket);
-  // None of these: it has been read.
+  // The build has not left this bucket out.
   if (found == entries_.end()) return Status::Ok();
   Entry& entry = found->second;
   // Relaxed, everywhere: an attempt that ends later is seen under the mutex.

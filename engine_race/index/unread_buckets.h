@@ -8,8 +8,8 @@
 // about a second, in which calls answer the last failure: a device that takes long to fail would
 // otherwise hold up a caller for every key. No other bucket is read again for it.
 //
-// What was appended to a bucket before it was read bears no epochs. So when something was, views
-// that were taken before cannot be told what they show: see HideFromOlder.
+// Records appended to a bucket before it was read bear no epochs. If there are any, the bucket is
+// hidden from the views that were taken before it was read: see HideFromOlder.
 //
 // Thread safety: every call but Add, which comes before the others.
 #ifndef ENGINE_RACE_INDEX_UNREAD_BUCKETS_H_
@@ -48,7 +48,7 @@ class UnreadBuckets {
  private:
   struct Entry {
     std::mutex mutex;
-    // Changed under the mutex; read without to tell which attempts came after a caller.
+    // Changed under the mutex; a caller reads it without, to know attempts that came after it.
     std::atomic<uint32_t> attempt_count{0};
     bool is_told = false;
     bool is_read = false;

@@ -6,6 +6,7 @@
 
 #include "engine_race/base/checksum.h"
 #include "engine_race/base/memory.h"
+#include "engine_race/base/round_up.h"
 
 namespace engine_race::l1 {
 
@@ -64,7 +65,7 @@ BlockCache::OwnedEntry BlockCache::Make(size_t bytes) {
   OwnedEntry made(new (std::nothrow) Entry);
   if (made == nullptr) return nullptr;
   const size_t alignment = bytes < kIoAlignment ? alignof(Entry) : kIoAlignment;
-  const size_t room = (bytes + alignment - 1) / alignment * alignment;
+  const size_t room = RoundUp(bytes, alignment);
   made->data = static_cast<char*>(std::aligned_alloc(alignment, room));
   if (made->data == nullptr) return nullptr;
   made->charge_bytes = room + sizeof(Entry);

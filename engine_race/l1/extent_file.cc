@@ -6,6 +6,7 @@
 #include <new>
 
 #include "engine_race/base/checksum.h"
+#include "engine_race/base/round_up.h"
 #include "engine_race/l1/tree_block.h"
 
 namespace engine_race::l1 {
@@ -45,8 +46,6 @@ uint64_t SeedOf(uint64_t table_id, uint64_t place) {
 uint64_t PlaceOf(uint32_t extent, uint32_t block) {
   return uint64_t{extent} * kBlocksPerExtent + block;
 }
-
-uint64_t RoundUp(uint64_t bytes) { return (bytes + kBlockBytes - 1) / kBlockBytes * kBlockBytes; }
 
 void Seal(uint64_t table_id, uint64_t place, char* block) {
   const uint64_t sum = Hash64(block, kBlockBodyBytes, SeedOf(table_id, place));
@@ -170,7 +169,8 @@ Status ExtentFileBuilder::WriteRootAndHeader() {
   header.root_offset = end_offset_;
   header.root_bytes = last_keys_.size() + block_counts_.size() * sizeof(uint32_t);
 
-  const uint64_t stored_bytes = std::max<uint64_t>(kBlockBytes, RoundUp(header.root_bytes));
+  const uint64_t stored_bytes =
+      std::max<uint64_t>(kBlockBytes, RoundUp(header.root_bytes, kBlockBytes));
   Region root;
   ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(stored_bytes, /*huge_pages=*/false, &root));
   if (!block_counts_.empty()) {
@@ -221,7 +221,8 @@ Status ExtentFile::ReadHeaderAndRoot() {
   table_id_ = header.table_id;
   record_count_ = header.record_count;
   // The sum vouches for the numbers, the file's size for the memory that they ask for.
-  const uint64_t stored_bytes = std::max<uint64_t>(kBlockBytes, RoundUp(header.root_bytes));
+  const uint64_t stored_bytes =
+      std::max<uint64_t>(kBlockBytes, RoundUp(header.root_bytes, kBlockBytes));
   if (header.root_offset + stored_bytes > file_bytes) return Bad(file_, "it was cut off");
 
   ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(stored_bytes, /*huge_pages=*/false, &buffer));

@@ -7,6 +7,8 @@
 #include <thread>
 #include <utility>
 
+#include "engine_race/base/round_up.h"
+
 namespace engine_race::l1 {
 
 Status FramePool::Create(size_t frame_bytes, uint32_t frame_count, EpochManager* epochs,
@@ -270,7 +272,7 @@ void FramePool::DropTail(uint32_t limit) {
   }
   // Nobody takes them meanwhile: the limit is below, and who would raise it waits.
   constexpr size_t kPage = kIoAlignment;
-  const size_t begin = (new_count * frame_bytes_ + kPage - 1) / kPage * kPage;
+  const size_t begin = RoundUp(new_count * frame_bytes_, kPage);
   const size_t end = old_count * frame_bytes_ / kPage * kPage;
   // Advice only: what it fails to give back is used again later.
   if (begin < end) ::madvise(memory_.data() + begin, end - begin, MADV_DONTNEED);

@@ -78,7 +78,7 @@ void ValueFrames::SetLimit(uint64_t limit_bytes) noexcept {
 }
 
 void ValueFrames::ApplyBooked() noexcept {
-  // Hints first, so that nobody fills frames that are about to go.
+  // Hints first, so that no thread fills frames that are about to be evicted.
   UpdateHints();
   // Relaxed: under limit_mutex_.
   pool_->SetLimit(CountFor(booked_bytes_.load(std::memory_order_relaxed)));
@@ -103,7 +103,7 @@ void ValueFrames::UpdateHints() noexcept {
 }
 
 bool ValueFrames::Grow() noexcept {
-  // Another thread is growing or shrinking them: its turn.
+  // When another thread is growing or shrinking the frames, this one leaves it to that.
   const std::unique_lock lock(limit_mutex_, std::try_to_lock);
   if (!lock.owns_lock()) return false;
   // Relaxed: under limit_mutex_.

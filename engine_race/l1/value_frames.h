@@ -71,7 +71,7 @@ class ValueFrames final : public MemoryUser {
 
   // Hits and admissions.
   uint64_t UseCount() const noexcept override;
-  // Evicts, a step at a time. What readers hold for long is given back by a later call.
+  // Evicts, a step at a time. A frame that a reader holds for long is given back by a later call.
   void ShrinkTo(uint64_t bytes) noexcept override;
 
   // Whether frames should be evicted ahead of need, so that an admission need not wait for readers.
@@ -126,7 +126,7 @@ class ValueFrames final : public MemoryUser {
   bool is_full() const { return pool_->spare_count() <= reserve(); }
   // Books some more frames; false when there are none to be had now.
   bool Grow() noexcept;
-  // The rest with limit_mutex_ held.
+  // Both with limit_mutex_ held.
   void ApplyBooked() noexcept;
   void UpdateHints() noexcept;
   uint32_t WorthOf(uint32_t frame) const noexcept;

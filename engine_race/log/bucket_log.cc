@@ -1,21 +1,12 @@
 #include "engine_race/log/bucket_log.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "engine_race/base/guarded.h"
 #include "engine_race/log/failure.h"
 
 namespace engine_race {
-namespace {
-
-// How far ahead of a group its log is reserved, in groups: 64 KiB to 1 MiB of 4 KiB key groups,
-// 2 to 32 MiB of 128 KiB value groups.
-constexpr uint64_t kMinReserveGroups = 16;
-constexpr uint64_t kMaxReserveGroups = 256;
-
-}  // namespace
 
 BucketLog::BucketLog(const Options& options, StoreFiles files)
     : options_(options),
@@ -64,7 +55,7 @@ Status BucketLog::Append(uint64_t key, const char* value) {
   if (bucket.damaged) [[unlikely]] {
     return RefuseBadBucket(index);
   }
-  // Outside the lock: the sum hangs on the value alone.
+  // Outside the lock: the checksum depends only on the value.
   const uint32_t value_sum = value == nullptr ? 0 : ValueSum(value);
   ENGINE_RACE_RETURN_IF_ERROR(staging_.Reserve(index));
   Journal* journal = nullptr;
@@ -76,7 +67,7 @@ Status BucketLog::Append(uint64_t key, const char* value) {
     return Stage(index, key, value, value_sum, &request.descriptor);
   });
   if (!staged.ok()) [[unlikely]] {
-    // Whoever waits must find out for itself.
+    // Wake all waiters: each must see the error.
     bucket.changed.notify_all();
     return staged;
   }
@@ -85,7 +76,7 @@ Status BucketLog::Append(uint64_t key, const char* value) {
   if (journal != nullptr) journal->Enqueue(&request);
   bucket.WakeOneIfRoom();
   if (journal == nullptr) return WriteIdleGroups(index, &lock);
-  // Whatever it says: the journal has the request, which lies here, so it must be waited for.
+  // Even after a failure the journal refers to the request, which lies on this stack: wait for it.
   Status status = WriteIdleGroups(index, &lock);
   if (lock.owns_lock()) lock.unlock();
   Status durable = journal->Await(&request);
@@ -175,7 +166,7 @@ Status BucketLog::Stage(uint32_t index, uint64_t key, const char* value, uint32_
   if (bucket.values.BeginsGroup(slot)) bucket.values.TakePlace(slot, value_place);
   if (bucket.keys.BeginsGroup(slot)) bucket.keys.TakePlace(slot, key_place);
   bucket.record_count = slot + 1;
-  // Before the count: who sees the record counted also finds it indexed.
+  // Before the count: a reader that sees the record counted also finds it indexed.
   if (bucket.listener != nullptr) bucket.listener->OnAppend(index, record);
   // Release pairs with the acquire in RecordCount.
   bucket.published_count.store(bucket.record_count, std::memory_order_release);
@@ -202,137 +193,6 @@ Status BucketLog::StageIn(uint32_t value_place, uint32_t key_place, const char* 
         staging_.PublishWord(index, format::WordKind::kKeyPlaces, keys.WordWith(slot, key_place)));
   }
   return staging_.PublishWord(index, format::WordKind::kRecords, slot + 1);
-}
-
-bool BucketLog::FindIdleGroup(const Bucket& bucket, FullGroup* full) const {
-  for (const LaneKind kind : {LaneKind::kValues, LaneKind::kKeys}) {
-    const Lane& lane = kind == LaneKind::kValues ? bucket.values : bucket.keys;
-    if (lane.FindIdleFullGroup(bucket.record_count, &full->group)) {
-      full->lane = kind;
-      full->place = lane.PlaceOf(full->group * lane.group_records());
-      return true;
-    }
-  }
-  return false;
-}
-
-// Writes every full group that nobody writes yet, the lock dropped meanwhile. Throws nothing: a
-// group whose write had no end would be waited for for ever.
-Status BucketLog::WriteIdleGroups(uint32_t index, std::unique_lock<std::mutex>* lock) {
-  Bucket& bucket = buckets_[index];
-  FullGroup full;
-  while (FindIdleGroup(bucket, &full)) {
-    LaneOf(&bucket, full.lane).BeginWrite(full.group);
-    lock->unlock();
-    Status written = Guarded([&] { return WriteGroup(index, full); });
-    lock->lock();
-    ENGINE_RACE_RETURN_IF_ERROR(FinishWrite(index, full, std::move(written)));
-  }
-  return Status::Ok();
-}
-
-Status BucketLog::WriteGroup(uint32_t index, const FullGroup& full) {
-  Region buffer;
-  const char* group = nullptr;
-  if (full.lane == LaneKind::kValues) {
-    const uint64_t begin = full.group * geometry().value_group_bytes;
-    // Several groups on their way at once: the bucket's share of the load is large.
-    if (full.place >= format::kBasePlaces) {
-      ReserveLog(index, full.lane, begin, begin + geometry().value_group_bytes);
-    }
-    ENGINE_RACE_RETURN_IF_ERROR(staging_.FullValues(index, full.place, &buffer, &group));
-    return WriteValues(index, full.group * geometry().values_per_group(),
-                       geometry().values_per_group(), group);
-  }
-  const uint64_t begin = full.group * geometry().key_group_bytes;
-  ReserveLog(index, full.lane, begin, begin + geometry().key_group_bytes);
-  ENGINE_RACE_RETURN_IF_ERROR(staging_.FullKeys(index, full.place, &buffer, &group));
-  return WriteKeys(index, KeyOffset(index, 0) + begin, geometry().key_group_bytes, group);
-}
-
-// Of one group.
-Status BucketLog::WriteValues(uint32_t index, uint64_t slot, uint64_t slot_count,
-                              const void* data) {
-  ValuePlace place;
-  ENGINE_RACE_RETURN_IF_ERROR(files_.values.LocateToWrite(index, slot, &place));
-  ENGINE_RACE_RETURN_IF_ERROR(place.file->Write(data, slot_count * kValueBytes, place.offset));
-  // After the write: the flush that clears the mark, in FlushLogs, begins after it too.
-  dirty_files_[files_.key_files.size() + place.file_number].store(true);
-  return Status::Ok();
-}
-
-Status BucketLog::WriteKeys(uint32_t index, uint64_t offset, uint64_t size_bytes,
-                            const void* data) {
-  ENGINE_RACE_RETURN_IF_ERROR(KeyFile(index).Write(data, size_bytes, offset));
-  // As above.
-  dirty_files_[index / geometry().buckets_per_file()].store(true);
-  return Status::Ok();
-}
-
-// Under the bucket's lock. Ok when the group is in its log and its lane has been told so.
-Status BucketLog::FinishWrite(uint32_t index, const FullGroup& full, Status written) noexcept {
-  Bucket& bucket = buckets_[index];
-  Lane& lane = LaneOf(&bucket, full.lane);
-  const bool values = full.lane == LaneKind::kValues;
-  // The word comes before the lane, which lets the next group have the place: a flushed count that
-  // lags behind would have recovery write that group where this one lies. A word that cannot be
-  // written leaves the group to be written again.
-  Lane moved = lane;
-  if (written.ok() && moved.EndWrite(full.group, /*ok=*/true)) {
-    const auto word = values ? format::WordKind::kFlushedValues : format::WordKind::kFlushedKeys;
-    written = Guarded([&] { return staging_.PublishWord(index, word, moved.flushed()); });
-  }
-  if (written.ok()) {
-    lane = moved;
-    if (values) {
-      // Release pairs with the acquire in FlushedValueCount.
-      bucket.published_flushed_values.store(std::max(lane.flushed(), bucket.synced_count),
-                                            std::memory_order_release);
-    }
-  } else {
-    lane.EndWrite(full.group, /*ok=*/false);
-    LatchIfLasting(written);
-  }
-  bucket.written.notify_all();
-  if (written.ok()) {
-    bucket.WakeOneIfRoom();
-  } else {
-    bucket.changed.notify_all();
-  }
-  return written;
-}
-
-// Reserves log space ahead of a group, in steps that grow with the log.
-//
-// Key groups are small and come seldom: without this the key log of a bucket would lie in as many
-// pieces as it has groups, and the index build reads it as a whole. Value groups are large enough
-// on their own, but where many of one bucket are under way at once, writes to space that the file
-// has already can go on side by side, and those that must find space first cannot.
-void BucketLog::ReserveLog(uint32_t index, LaneKind kind, uint64_t begin_bytes,
-                           uint64_t end_bytes) {
-  const bool values = kind == LaneKind::kValues;
-  const uint64_t group_bytes = values ? geometry().value_group_bytes : geometry().key_group_bytes;
-  const uint64_t region_bytes =
-      values ? geometry().value_region_bytes() : geometry().key_region_bytes();
-  const uint64_t step_bytes =
-      std::clamp(begin_bytes, kMinReserveGroups * group_bytes, kMaxReserveGroups * group_bytes);
-  Bucket& bucket = buckets_[index];
-  {
-    const std::lock_guard<std::mutex> lock(bucket.mutex);
-    uint64_t& reserved = values ? bucket.reserved_value_bytes : bucket.reserved_key_bytes;
-    if (end_bytes <= reserved) return;
-    reserved = std::min(begin_bytes + step_bytes, region_bytes);
-  }
-  // A refusal (a full disk, a file system without the call) is for the write itself to report.
-  const uint64_t reserve_end = std::min(begin_bytes + step_bytes, region_bytes);
-  if (values) {
-    files_.values.Reserve(index, begin_bytes, reserve_end);
-    return;
-  }
-  bool supported = false;
-  const Status reserved = KeyFile(index).Reserve(
-      /*keep_size=*/true, KeyOffset(index, 0) + begin_bytes, reserve_end - begin_bytes, &supported);
-  static_cast<void>(reserved);
 }
 
 Status BucketLog::CutBucket(uint32_t index, AppendListener* listener, BucketCut* cut) {

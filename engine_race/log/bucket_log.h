@@ -71,13 +71,13 @@ class BucketLog {
   EntryCodec codec(uint32_t bucket) const { return EntryCodec(store_id(), bucket); }
 
   // Appends one record; `value` is null for a tombstone. kFull, kIOError, kCorruption (the
-  // bucket's counts are damaged) or what the listener's Prepare said. A record whose append
-  // failed may or may not be there later.
+  // bucket's counts are damaged, or it has lost staged records) or what the listener's Prepare
+  // said. A record whose append failed may or may not be there later.
   Status Append(uint64_t key, const char* value);
 
-  // Makes every record acknowledged before the call durable: writes what is staged of it to the
-  // logs, flushes them, then moves and flushes the synced counts. kFull changes nothing; a failed
-  // flush ends all writing until the store is reopened.
+  // Makes every record acknowledged before the call durable, in the logs and the synced counts.
+  // kFull changes nothing. A failed flush (kIOError) ends all writing until the store is reopened.
+  // kCorruption: a bucket has lost staged records; all other buckets are synced.
   Status Sync();
 
   // Hands the bucket's state over to `listener`, which hears of every later record until it is

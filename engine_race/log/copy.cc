@@ -9,6 +9,7 @@
 
 #include "engine_race/base/memory.h"
 #include "engine_race/log/entry_codec.h"
+#include "engine_race/log/logged_state.h"
 #include "engine_race/log/staging.h"
 #include "engine_race/log/store_files.h"
 #include "engine_race/log/verify.h"
@@ -16,7 +17,7 @@
 namespace engine_race {
 namespace {
 
-// Written together: the entries of one key page, and their values.
+// How many records are written together: the entries of one key page, and their values.
 constexpr uint64_t kPieceRecords = kIoAlignment / sizeof(format::KeyEntry);
 
 // Writes the records of one bucket after another into the logs of the copy.
@@ -99,18 +100,13 @@ Status WriteCounts(const StoreFiles& files, const std::vector<uint64_t>& record_
   const Geometry& geometry = files.identity.geometry;
   const Staging staging(files);
   for (uint32_t bucket = 0; bucket < geometry.bucket_count; ++bucket) {
-    BucketState state;
-    state.record_count = record_counts[bucket];
-    state.synced_count = state.record_count;
-    state.flushed_value_count =
-        state.record_count - state.record_count % geometry.values_per_group();
-    state.flushed_key_count = state.record_count - state.record_count % geometry.keys_per_group();
-    ENGINE_RACE_RETURN_IF_ERROR(staging.WriteLine(bucket, state));
+    ENGINE_RACE_RETURN_IF_ERROR(staging.WriteLine(
+        bucket, LoggedState(geometry, record_counts[bucket], /*page_cache_id=*/0)));
   }
   return Status::Ok();
 }
 
-// Devices are no files of the store's directory, which whoever makes a store syncs.
+// MakeFilledStore syncs the files of directories; the devices are left to its caller.
 Status SyncDevices(const ValueFiles& values) {
   for (const ValuePath& path : values.paths()) {
     if (path.units != nullptr) ENGINE_RACE_RETURN_IF_ERROR(values.file(path.first_file).Sync());

@@ -5,8 +5,8 @@
 // its manifest is written when everything else is: a copy that was interrupted is no store.
 //
 // All records of the copy lie in its logs and count as synced; nothing is staged and there is no
-// journal. Its counts name no boot of the machine, so that its first opening takes nothing else on
-// trust; it stages the unfinished groups.
+// journal. Its counts name no page cache, so its first opening trusts the synced counts alone and
+// stages the unfinished groups.
 #ifndef ENGINE_RACE_LOG_COPY_H_
 #define ENGINE_RACE_LOG_COPY_H_
 

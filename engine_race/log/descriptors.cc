@@ -25,7 +25,7 @@ Status CheckDescriptors(const Geometry& geometry, const std::vector<std::string>
   }
   std::vector<std::string> used;
   {
-    // The look itself has this one open and another.
+    // `own` and the descriptor that ListDirectory opens are counted among the used ones.
     open_count += 2;
     UniqueFd own;
     if (!sys::OpenAt(AT_FDCWD, "/proc/self/fd", O_RDONLY | O_DIRECTORY, 0, &own).ok() ||
@@ -36,7 +36,7 @@ Status CheckDescriptors(const Geometry& geometry, const std::vector<std::string>
   uint64_t device_count = 0;
   for (const std::string& path : paths) {
     bool is_device = false;
-    // What cannot be looked at is refused, with its reason, by those who open it.
+    // A path that cannot be looked at is refused when it is opened, with the reason.
     if (io::BlockDevice::Is(path, &is_device).ok() && is_device) ++device_count;
   }
   const uint64_t needed = DescriptorsOf(geometry, paths.size() - device_count, device_count);

@@ -3,9 +3,9 @@
 #include <atomic>
 #include <span>
 
-#include "engine_race/log/each_bucket.h"
 #include "engine_race/log/lane.h"
 #include "engine_race/log/page_cache.h"
+#include "engine_race/log/parallel_work.h"
 #include "engine_race/log/record_check.h"
 
 namespace engine_race {

@@ -17,9 +17,9 @@ namespace engine_race {
 // of the present page cache. Null when all have it; buckets with damaged counts do not take part.
 const char* DoubtPageCache(const StoreFiles& files, const std::vector<BucketState>& states);
 
-// *doubt: the same, for the journal holds a record that is neither synced nor where readers look
-// for it. Left alone otherwise. An id can stay the same when a page cache was lost; a record that
-// was made durable and is not there shows the loss. An error is one of reading.
+// Sets *doubt to the reason when the journal holds a record that is neither synced nor where
+// readers look for it; otherwise leaves it alone. The id can stay the same when a page cache was
+// lost; a record that was made durable and is not there shows the loss. An error is one of reading.
 Status CompareWithJournal(const StoreFiles& files, const Staging& staging,
                           const JournalReplay& journal, const std::vector<BucketState>& states,
                           const char** doubt);

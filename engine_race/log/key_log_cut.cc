@@ -1,24 +1,21 @@
 #include "engine_race/log/key_log_cut.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 #include <string>
 #include <utility>
 
 #include "engine_race/base/memory.h"
-#include "engine_race/base/parallel.h"
+#include "engine_race/base/round_up.h"
 #include "engine_race/log/format.h"
+#include "engine_race/log/parallel_work.h"
 
 namespace engine_race {
 namespace {
 
-constexpr uint32_t kMaxThreads = 16;
 constexpr uint64_t kEntryBytes = sizeof(format::KeyEntry);
 constexpr uint64_t kPieceBytes = uint64_t{256} << 10;
 static_assert(kPieceBytes % kIoAlignment == 0);
-
-uint64_t RoundUp(uint64_t value, uint64_t step) { return (value + step - 1) / step * step; }
 
 bool IsZero(const char* data, uint64_t size_bytes) {
   return std::all_of(data, data + size_bytes, [](char byte) { return byte == 0; });
@@ -66,7 +63,7 @@ class FileCut {
                         region + geometry_.key_region_bytes(), supported);
   }
 
-  // How much of a bucket's log stays. Nobody knows what counts in one whose counts are damaged.
+  // How much of a bucket's log stays. Where the counts are damaged any entry may count: all stay.
   uint64_t KeptBytes(uint32_t bucket) const {
     if (IsCut(bucket)) return cuts_.ends[bucket] * kEntryBytes;
     if (cuts_.states[bucket].damaged) return geometry_.key_region_bytes();
@@ -128,13 +125,8 @@ class FileCut {
 
 Status CutKeyLogs(const KeyLogCuts& cuts, mode_t file_mode, StoreFiles* files) {
   const auto file_count = static_cast<uint32_t>(files->key_files.size());
-  std::atomic<uint32_t> next{0};
-  return RunParallel(std::min(kMaxThreads, file_count), [&](uint32_t) {
-    for (uint32_t i = next.fetch_add(1); i < file_count; i = next.fetch_add(1)) {
-      ENGINE_RACE_RETURN_IF_ERROR(FileCut(cuts, i, file_mode, files).Run());
-    }
-    return Status::Ok();
-  });
+  return ForEachNumber(
+      file_count, [&](uint32_t number) { return FileCut(cuts, number, file_mode, files).Run(); });
 }
 
 }  // namespace engine_race

@@ -1,5 +1,5 @@
-// Ends the key logs of buckets for good, after a power loss: entries behind the end would bring
-// records back that were lost, among those that are written since.
+// Ends the key logs of buckets for good, after a power loss. Entries left behind the end could be
+// taken for records again, among those that are written later.
 #ifndef ENGINE_RACE_LOG_KEY_LOG_CUT_H_
 #define ENGINE_RACE_LOG_KEY_LOG_CUT_H_
 
@@ -22,8 +22,8 @@ struct KeyLogCuts {
   const std::vector<BucketState>& states;
 };
 
-// Makes every entry behind the ends unreadable. The caller flushes the key files. Done again after
-// an interruption it has the same result.
+// Makes every entry behind the ends unreadable. The caller flushes the key files. A call after an
+// interrupted one has the same result.
 //
 // Nothing bounds what may lie behind an end: a disk that loses power keeps any of the groups that
 // were written since its last flush, and the counts, which were not flushed either, do not know of

@@ -12,10 +12,12 @@
 #include <vector>
 
 #include "engine_race/base/memory.h"
+#include "engine_race/base/round_up.h"
 #include "engine_race/log/bucket_log.h"
-#include "engine_race/log/each_bucket.h"
 #include "engine_race/log/journal_replay.h"
 #include "engine_race/log/key_log_cut.h"
+#include "engine_race/log/logged_state.h"
+#include "engine_race/log/parallel_work.h"
 #include "engine_race/log/record_check.h"
 #include "engine_race/log/tail.h"
 
@@ -24,8 +26,6 @@ namespace {
 
 constexpr uint64_t kEntryBytes = sizeof(format::KeyEntry);
 constexpr uint64_t kPageEntries = kIoAlignment / kEntryBytes;
-
-uint64_t RoundUp(uint64_t value, uint64_t step) { return (value + step - 1) / step * step; }
 
 // Puts the records of one bucket's tail where they belong in the logs.
 class LogRepair {
@@ -80,6 +80,7 @@ class LogRepair {
 };
 
 // Stages the records of the unfinished groups again, in place 0, and leaves no other entry staged.
+// `state` is a LoggedState.
 Status RestageGroups(const StoreFiles& files, Staging* staging, uint32_t bucket,
                      const BucketState& state) {
   const Geometry& geometry = files.identity.geometry;
@@ -109,17 +110,6 @@ Status RestageGroups(const StoreFiles& files, Staging* staging, uint32_t bucket,
       files.values.Read(bucket, state.flushed_value_count, value_count, values.data()));
   return files.staged_values.Write(values.data(), value_bytes,
                                    geometry.ValuePlaceOffset(bucket, 0));
-}
-
-// The state of a bucket that ends at `cut`, with all of it in the logs.
-BucketState StateAt(const Geometry& geometry, uint64_t cut, uint32_t page_cache_id) {
-  BucketState state;
-  state.record_count = cut;
-  state.synced_count = cut;
-  state.flushed_value_count = cut - cut % geometry.values_per_group();
-  state.flushed_key_count = cut - cut % geometry.keys_per_group();
-  state.page_cache_id = page_cache_id;
-  return state;
 }
 
 // *readable: every record of the bucket past the synced ones is where readers look for it, and the
@@ -182,7 +172,8 @@ Status BucketLog::SettleTails(uint32_t page_cache_id, const std::vector<uint32_t
                               std::vector<BucketState>* states) {
   ENGINE_RACE_RETURN_IF_ERROR(CutKeyLogs({doubtful, cuts, *states}, options_.file_mode, &files_));
   ENGINE_RACE_RETURN_IF_ERROR(ForEachBucket(doubtful, [&](uint32_t index) {
-    return RestageGroups(files_, &staging_, index, StateAt(geometry(), cuts[index], page_cache_id));
+    return RestageGroups(files_, &staging_, index,
+                         LoggedState(geometry(), cuts[index], page_cache_id));
   }));
   for (const io::File& file : files_.key_files) ENGINE_RACE_RETURN_IF_ERROR(Flush(file));
   ENGINE_RACE_RETURN_IF_ERROR(Flush(files_.staged_keys));
@@ -196,7 +187,7 @@ Status BucketLog::SettleTails(uint32_t page_cache_id, const std::vector<uint32_t
     const uint64_t known_end = std::max(state.record_count, journal.EndSlot(index));
     kept_count += cut - state.synced_count;
     lost_count += known_end - std::min(cut, known_end);
-    state = StateAt(geometry(), cut, page_cache_id);
+    state = LoggedState(geometry(), cut, page_cache_id);
     ENGINE_RACE_RETURN_IF_ERROR(staging_.WriteLine(index, state));
   }
   ENGINE_RACE_RETURN_IF_ERROR(Flush(files_.counts));

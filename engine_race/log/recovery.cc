@@ -15,10 +15,10 @@
 #include "engine_race/base/memory.h"
 #include "engine_race/log/bucket_log.h"
 #include "engine_race/log/doubt.h"
-#include "engine_race/log/each_bucket.h"
 #include "engine_race/log/failure.h"
 #include "engine_race/log/journal_replay.h"
 #include "engine_race/log/page_cache.h"
+#include "engine_race/log/parallel_work.h"
 #include "engine_race/log/record_check.h"
 
 namespace engine_race {
@@ -118,7 +118,8 @@ void BucketLog::AdoptState(uint32_t index, const BucketState& state) {
                                         std::memory_order_relaxed);
 }
 
-// Of what this opening has found staged; for a bucket that has taken no record since.
+// *verified: all that this opening has found staged verifies. For a bucket that has taken no record
+// since.
 Status BucketLog::VerifyStaging(uint32_t index, bool* verified) const {
   const Bucket& bucket = buckets_[index];
   BucketState state;
@@ -138,8 +139,8 @@ Status BucketLog::RequireVerifiedStaging(uint32_t index) {
   Bucket& bucket = buckets_[index];
   ENGINE_RACE_RETURN_IF_ERROR(VerifyStaging(index, &bucket.staging_verified));
   if (bucket.staging_verified) return Status::Ok();
-  // Nothing is written to this bucket before an opening has verified everything. Others go on: what
-  // they take is verified then as well.
+  // Nothing is written to this bucket before an opening has verified everything. Other buckets go
+  // on; that opening verifies their new records as well.
   PutInDoubt();
   Status failure =
       Status::Corruption("bucket " + std::to_string(index) +
@@ -169,8 +170,8 @@ Status BucketLog::MendStagedKeys(uint32_t index, BucketCut* cut) const {
   return Status::Ok();
 }
 
-// The groups that were full already. One that cannot be written stays staged and readable: the
-// store opens, for reading at least.
+// Writes the groups that were full already. One that cannot be written stays staged and readable:
+// the store opens, for reading at least.
 void BucketLog::WriteFullGroups(uint32_t index) {
   if (!buckets_[index].staging_verified) return;
   for (const LaneKind kind : {LaneKind::kValues, LaneKind::kKeys}) {

@@ -90,8 +90,8 @@ Status RefuseRecords(const std::string& dir) {
   return Status::Corruption("the manifest is missing, but there are records in " + dir);
 }
 
-// The id of a new store. An interrupted creation may have marked paths with its own already: it is
-// gone on with.
+// The id of a new store. An interrupted creation may have marked paths with its id already: that id
+// is used again.
 Status ChooseStoreId(int dir_fd, StoreIdentity* identity, bool* interrupted) {
   StoreIdentity draft;
   *interrupted = ReadManifestDraft(dir_fd, &draft).ok();
@@ -188,7 +188,7 @@ Status CreateStore(const Options& options, const std::string& dir, const FillFn&
     ENGINE_RACE_RETURN_IF_ERROR(planned.file->Truncate(planned.size_bytes));
   }
   ENGINE_RACE_RETURN_IF_ERROR(fill(*files));
-  // After all are made: one journal commit then serves them all.
+  // After all are made, so that one commit of the file system's journal serves them all.
   for (const PlannedFile& planned : plan) ENGINE_RACE_RETURN_IF_ERROR(planned.file->Sync());
   for (const ValuePath& path : files->values.paths()) {
     if (path.directory.valid()) ENGINE_RACE_RETURN_IF_ERROR(sys::Fsync(path.directory.get()));

@@ -13,7 +13,7 @@
 namespace engine_race {
 namespace {
 
-// A copy made of links is no copy: what the store writes in place changes it as well.
+// A copy made of hard links is no backup: the store's writes in place change it as well.
 Status WarnOfLinks(const LogFn& log, const PlannedFile& planned) {
   bool regular = false;
   uint64_t link_count = 0;
@@ -59,7 +59,8 @@ bool IsOld(const StoreIdentity& identity) {
   return identity.format_version == format::kFlockFormatVersion;
 }
 
-// Whoever removed the file may have the store open: a lock of another file would not tell.
+// Some process may have the store open under a lock of the removed file; a new file would not show
+// that lock.
 Status LockIsMissing() {
   return Status::Corruption(std::string(format::kLockName) +
                             " is missing; when no process has the store open, make an empty one");
@@ -90,7 +91,7 @@ Status LockToWrite(const Options& options, StoreFiles* files) {
   return ReadManifest(dir_fd, &files->identity);
 }
 
-// The same beside others that read.
+// LockToWrite for a reader, which shares the lock with other readers.
 Status LockToRead(StoreFiles* files) {
   const int dir_fd = files->directory.get();
   Status locked = DirectoryLock::TakeToRead(dir_fd, &files->lock);
@@ -182,7 +183,7 @@ Status MakeFilledStore(const Options& options, const std::string& dir, const Fil
   if (!found.ok() && found.code() != Code::kNotFound) return found;
   std::vector<std::string> names;
   ENGINE_RACE_RETURN_IF_ERROR(sys::ListDirectory(files.directory.get(), &names));
-  // The root of a file system has this of its own.
+  // mkfs makes this in the root of a file system.
   std::erase(names, "lost+found");
   std::erase(names, format::kLockName);
   if (!names.empty()) return Status::InvalidArgument(dir + " is not empty: " + names.front());

@@ -19,15 +19,15 @@ Status BucketLog::Sync() {
   const uint64_t request = sync_requests_.fetch_add(1) + 1;
   const std::lock_guard<std::mutex> lock(sync_mutex_);
   if (sync_covered_ >= request) return Status::Ok();
-  // What these callers had acknowledged is staged by now.
+  // Records that were acknowledged before these requests are staged by now.
   const uint64_t covered = sync_requests_.load();
   ENGINE_RACE_RETURN_IF_ERROR(SyncAll());
   sync_covered_ = covered;
   return Status::Ok();
 }
 
-// Nobody need be waiting for a checkpoint when it fails: a full disk may have room by the time that
-// the next batch asks for another, and the failure would have been seen by no one.
+// Logs a failure, because no caller need be waiting for the checkpoint: a full disk may have room
+// by the time that the next batch asks for another.
 Status BucketLog::Checkpoint() noexcept {
   return Guarded([this] {
     Status synced = Sync();
@@ -92,7 +92,7 @@ Status BucketLog::SyncBucket(uint32_t index, uint64_t* target) {
       if (FindIdleGroup(bucket, &full)) {
         ENGINE_RACE_RETURN_IF_ERROR(WriteIdleGroups(index, &lock));
       } else if (lane.flushed() / lane.group_records() < last_group || lane.Writing(last_group)) {
-        // Others are at it.
+        // Other threads are writing the groups that are needed.
         bucket.written.wait(lock);
       } else {
         ENGINE_RACE_RETURN_IF_ERROR(WritePartialGroup(index, kind, *target, &lock));
@@ -141,7 +141,8 @@ Status BucketLog::WritePartialGroup(uint32_t index, LaneKind kind, uint64_t targ
   lane.EndPartialWrite(group);
   if (!written.ok()) LatchIfLasting(written);
   bucket.written.notify_all();
-  // Who filled the group meanwhile has found it taken. A failure is for the next writer to find.
+  // A thread that filled the group meanwhile has found it taken, so it is written here. A failure
+  // comes back in the next write of the bucket.
   const Status rest = WriteIdleGroups(index, lock);
   static_cast<void>(rest);
   return written;

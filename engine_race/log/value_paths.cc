@@ -22,11 +22,11 @@ Status Prefixed(const std::string& prefix, const Status& status) {
 // How the directory of a path is to be opened.
 struct PathOpening {
   int store_dir_fd = -1;
-  // For what cannot be right.
+  // The code of a failure that is the path's own, not one of reading.
   Code wrong = Code::kCorruption;
   bool create = false;
   bool read_only = false;
-  // Builds that know nothing else are to be kept out, too.
+  // Whether to take the flock as well, against builds that know no other lock.
   bool flock = false;
   mode_t directory_mode = 0;
   mode_t file_mode = 0;

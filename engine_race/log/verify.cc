@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "engine_race/base/memory.h"
-#include "engine_race/base/parallel.h"
 #include "engine_race/log/doubt.h"
 #include "engine_race/log/entry_codec.h"
 #include "engine_race/log/journal_replay.h"
 #include "engine_race/log/lane.h"
+#include "engine_race/log/parallel_work.h"
 #include "engine_race/log/staging.h"
 #include "engine_race/log/store_files.h"
 #include "engine_race/log/tail.h"
@@ -20,9 +20,8 @@
 namespace engine_race {
 namespace {
 
-constexpr uint32_t kMaxThreads = 16;
 constexpr uint64_t kEntryBytes = sizeof(format::KeyEntry);
-// Looked at together: the entries of one key page, and their values.
+// How many records are verified together: the entries of one key page, and their values.
 constexpr uint64_t kPieceRecords = kIoAlignment / kEntryBytes;
 
 // The store, and what all threads add to.
@@ -109,7 +108,7 @@ class BucketVerifier {
     return std::max(state_.flushed_value_count, state_.synced_count);
   }
 
-  // Relaxed: as where it is set.
+  // Relaxed, as in AddBad.
   bool hands_on() const {
     return sink_ != nullptr && !walk_->found_bad.load(std::memory_order_relaxed);
   }
@@ -252,11 +251,10 @@ Status VerifyFiles(const StoreFiles& files, VerifyReport* report, const BadRecor
                    walk.journal.EndSlot(bucket) <= walk.states[bucket].record_count;
   }
   const uint32_t bucket_count = files.identity.geometry.bucket_count;
-  std::atomic<uint32_t> next{0};
-  const Status walked = RunParallel(std::min(kMaxThreads, bucket_count), [&](uint32_t) {
+  const Status walked = RunWorkers(bucket_count, [&](NumberQueue* buckets) {
     BucketVerifier verifier(&walk);
     ENGINE_RACE_RETURN_IF_ERROR(verifier.Init(make_sink));
-    for (uint32_t bucket = next.fetch_add(1); bucket < bucket_count; bucket = next.fetch_add(1)) {
+    for (uint32_t bucket = 0; buckets->Take(&bucket);) {
       ENGINE_RACE_RETURN_IF_ERROR(verifier.Run(bucket));
     }
     return Status::Ok();

@@ -16,8 +16,7 @@ namespace engine_race {
 
 // Verifies the store in `dir`, which nobody may have open. `on_bad`, which may be empty, is called
 // from several threads, one at a time. Ok, kCorruption when something is bad, or why the store
-// could not be read.
-// `paths` may say where its paths have moved to.
+// could not be read. `paths` may say where its paths have moved to.
 Status VerifyStore(const std::string& dir, VerifyReport* report, const BadRecordFn& on_bad,
                    const std::vector<std::string>& paths = {});
 
@@ -26,16 +25,16 @@ class RecordSink {
  public:
   virtual ~RecordSink() = default;
   // A good record of a bucket, in order of slot from 0 on. `value` is null for a tombstone, and
-  // valid during the call. Nothing comes any more once something bad has been found.
+  // valid during the call. No call comes any more once something bad has been found.
   virtual Status Take(uint32_t bucket, const KeyRecord& record, const char* value) = 0;
   // The bucket has `record_count` records, and all have been taken.
   virtual Status Finish(uint32_t bucket, uint64_t record_count) = 0;
 };
-// Makes the sink of one of the threads.
+// Makes a sink for the thread that calls it.
 using MakeSinkFn = std::function<Status(std::unique_ptr<RecordSink>* sink)>;
 
-// VerifyStore of a store that is open for reading; what is good goes into sinks. A sink's failure
-// ends it. `make_sink` may be empty.
+// VerifyStore of a store that is open for reading. Hands good records to sinks, one a thread; a
+// sink's failure ends it. `make_sink` may be empty.
 Status VerifyFiles(const StoreFiles& files, VerifyReport* report, const BadRecordFn& on_bad,
                    const MakeSinkFn& make_sink);
 

@@ -99,7 +99,7 @@ TEST_F(SysDirectoriesTest, TheNameOfOneThatExistsIsMadeDurable) {
   EXPECT_TRUE(sys::SyncNameOf("/", root.get()).ok());
 }
 
-// Its file system is flushed in its place.
+// The parent cannot be flushed; its file system is flushed instead.
 TEST_F(SysDirectoriesTest, AParentThatMayNotBeReadIsNoObstacle) {
   fs::create_directory(dir_.Join("closed"));
   watch_.unreadable = fs::canonical(dir_.Join("closed")).string();
@@ -156,7 +156,7 @@ TEST_F(SysDirectoriesTest, NothingIsMadeAmongDevices) {
   EXPECT_EQ(sys::RefuseAmongDevices("/dev", fd.get()).code(), Code::kInvalidArgument);
 }
 
-// Nobody takes /dev/shm for a disk.
+// /dev/shm is known to be memory: a directory there is no mistake.
 TEST_F(SysDirectoriesTest, MemoryThatIsAskedForIsGiven) {
   if (::access("/dev/shm", W_OK) != 0) GTEST_SKIP() << "no /dev/shm here";
   const test::TempDir memory("/dev/shm");

@@ -65,7 +65,7 @@ TEST_F(SysTest, SecondFlockOfTheSameDirectoryIsRefused) {
   EXPECT_TRUE(sys::Flock(second.get(), sys::LockKind::kExclusive, &supported).ok());
 }
 
-// Not the process has it, as it would have a lock of F_SETLK.
+// A lock of F_SETLK would belong to the process; this one belongs to the open file.
 TEST_F(SysTest, AFileLockIsOfOneOpenOfTheFile) {
   UniqueFd other;
   ASSERT_TRUE(sys::OpenAt(AT_FDCWD, dir_.Join("f"), O_RDWR, 0, &other).ok());

@@ -30,7 +30,7 @@ class User final : public MemoryUser {
   void TakeAll() {
     while (Take(kBlock)) continue;
   }
-  // Until one more block comes of it; how often it was wanted in vain.
+  // Wants a block until it may be had, `limit` times at most; returns how often that was in vain.
   uint64_t WantBlock(uint64_t limit) {
     for (uint64_t i = 0; i < limit; ++i) {
       if (share_.Want(kBlock)) return i;
@@ -166,7 +166,7 @@ TEST_F(MemorySharesTest, WhatLiesIdleYieldsDownToItsEighth) {
     // An eighth has to be wanted first.
     EXPECT_EQ(second->WantBlock(1000), 20 * kMiB / kBlock);
     EXPECT_TRUE(second->Take(kBlock));
-    // From then on what is wanted is given at once.
+    // From then on every block that is wanted is given at once.
     while (second->WantBlock(1) == 0) ASSERT_TRUE(second->Take(kBlock));
     EXPECT_EQ(second->held_bytes(), 140 * kMiB);
     EXPECT_EQ(first->held_bytes(), 20 * kMiB);
@@ -184,7 +184,7 @@ TEST_F(MemorySharesTest, WhatIsUsedDoesNotYield) {
     ASSERT_EQ(hot_->WantBlock(1), 1u);
   }
   EXPECT_EQ(ranges_->held_bytes(), 140 * kMiB);
-  // Once it yields, a single use ends that.
+  // The ranges yield now; a single use of them ends that.
   EXPECT_LT(hot_->WantBlock(1000), 1000u);
   ranges_->Use();
   EXPECT_TRUE(hot_->Take(kBlock));

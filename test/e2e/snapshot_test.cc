@@ -287,7 +287,7 @@ TEST(SnapshotTest, StatsShowViewsAndMemory) {
   snapshot.Release();
   EXPECT_EQ(store->Stats().view_count, 0u);
   EXPECT_EQ(store->Stats().oldest_view_age_ms, 0u);
-  // Nothing is pinned by nobody, without another call.
+  // Without views nothing stays pinned, and no further call is needed for that.
   EXPECT_TRUE(Eventually([&store] { return store->Stats().view_pinned_bytes == 0; }));
 }
 

@@ -94,7 +94,7 @@ TEST(UnreadBucketTest, EveryCallSaysSoOrWorks) {
   EXPECT_EQ(store->Read(snapshot, KeyOf(KeyIn(1, 1)), &value).code(), Code::kIOError);
 }
 
-// What a read calls back may start others until the store is being closed, and is told then.
+// A callback of a read may start other reads; once the store is being closed they are refused.
 TEST(ClosingStoreTest, RefusesReadsAndAnswersThoseBefore) {
   const TempDir dir(FastParent());
   Options options = TinyOptions();

@@ -20,7 +20,7 @@
 namespace engine_race::test {
 namespace {
 
-// Fails the first call of a kind on files whose name begins so, once armed.
+// Once armed, fails the first call of a kind on files whose name begins with a prefix.
 class FailOnce : public SystemCallHook {
  public:
   FailOnce(CallKind kind, std::string prefix) : kind_(kind), prefix_(std::move(prefix)) {}
@@ -142,7 +142,7 @@ TEST_F(RefusedWordsTest, AFailedWriteOfAGroupEnds) {
           if (failed) {
             EXPECT_FALSE(status.ok());
           }
-          // It succeeds, or says that writing has ended: it comes back.
+          // Sync returns: it succeeds, or says that writing has ended.
           const Status synced = log->Sync();
           EXPECT_TRUE(synced.ok() || synced.code() == Code::kIOError) << synced.ToString();
         });

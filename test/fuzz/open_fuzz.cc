@@ -259,7 +259,7 @@ void Damaged::Instruct(StoreJudge* judge, uint64_t opening) const {
     if (CompareCounts(base_.layout, sound_counts_, counts->second.bytes, b) ==
         CountsState::kOther) {
       judge->AllowCutsFrom(b, 0);
-      // Slots were given out once more, and what they held before may lie behind them.
+      // Slots may have been given out twice: entries of their former records may lie behind them.
       if (opening > 1 && MayBeInDoubt()) judge->AllowAnyVersion(b);
     }
   }

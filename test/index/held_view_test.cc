@@ -100,8 +100,7 @@ TEST(HeldViewTest, NewKeysThatComeAndGoPinNothing) {
   }
 }
 
-// The same of keys that another view sees for a while, and of keys that are not there and are
-// deleted.
+// New keys pin memory only while another view sees them; deletes of missing keys pin none.
 TEST(HeldViewTest, BriefViewsOfNewKeysPinNothingForLong) {
   Churned churned(100);
   const KeyMap shown = churned.now();

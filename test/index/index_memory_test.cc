@@ -1,4 +1,4 @@
-// The count of an index's bytes, kept where they change, against a walk over all that it holds.
+// An index counts its bytes where they change: the count is compared with a walk over all it holds.
 #include <gtest/gtest.h>
 
 #include <cstdint>

@@ -47,7 +47,7 @@ class PinnedBucketsTest : public ::testing::Test {
     }
   }
 
-  // As by a process that can have no thread.
+  // Releases the view while no thread can be started.
   void ReleaseWithoutThread(View* view) {
     const RefuseMemory refuse(0);
     ViewRegistry::Release(view);
@@ -130,7 +130,7 @@ TEST_F(PinnedBucketsTest, WithoutAThreadACallTakesOneStep) {
   }
   EXPECT_GT(calls, all / (kSplit * sizeof(UndoRecord) * 2));
   ASSERT_NO_FATAL_FAILURE(ExpectAllShow(kLatestEpoch, now_));
-  // One that can have a thread again ends the pass.
+  // A release that can start the thread again ends the pass.
   View other = buckets_.Take();
   OverwriteAll();
   ViewRegistry::Release(&other);

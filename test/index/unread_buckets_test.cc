@@ -23,7 +23,7 @@ namespace {
 
 constexpr uint32_t kBuckets = 4;
 constexpr uint32_t kBad = 1;
-// Of each bucket; more than a page of key entries, so that the log has some.
+// Records of each bucket: more than a page of key entries, so that some are in the log.
 constexpr uint64_t kRecords = 300;
 
 // Reads of one bucket's key log fail while it is told so; all buckets' are counted.

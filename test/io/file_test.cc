@@ -72,7 +72,7 @@ TEST_F(FileTest, SymlinksAreNotFollowed) {
   EXPECT_FALSE(std::filesystem::exists(dir_.Join("missing")));
 }
 
-// Nor waited for: the other end of the pipe is never opened.
+// Opening a pipe must not wait either: nobody opens its other end here.
 TEST_F(FileTest, OnlyRegularFilesAreOpened) {
   ASSERT_EQ(::mkfifo(dir_.Join("pipe").c_str(), 0600), 0);
   File file;

@@ -16,6 +16,7 @@
 #include "engine_race/log/verify.h"
 #include "test/faults/fault_plan.h"
 #include "test/log/log_test_util.h"
+#include "test/log/page_cache_test_util.h"
 #include "test/loop_device.h"
 
 namespace engine_race::test {
@@ -23,7 +24,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr uint32_t kAnotherBoot = 12345;
 // Not a multiple of any group.
 constexpr uint64_t kRecordCount = 1003;
 
@@ -47,6 +47,21 @@ class CopyTest : public testing::Test {
       const uint64_t key = i % 7 == 6 ? (i - 1) * step : i * step;
       ASSERT_TRUE(log->Append(key, i % 10 == 7 ? nullptr : ValueOf(key, i).data()).ok());
     }
+  }
+
+  // Thirty records in one bucket, of which staging and logs are lost.
+  void FillJournalAlone(uint64_t* store_id) {
+    Options options = TinyOptions(SyncMode::kGroup);
+    options.bucket_count = 1;
+    options.file_count = 1;
+    Fill(options, 30, 1);
+    {
+      StoreFiles files;
+      ASSERT_TRUE(OpenStoreFilesToRead(source(), &files).ok());
+      *store_id = files.identity.store_id;
+    }
+    LoseStaging(source());
+    for (const char* name : {"key_00", "value_00"}) LoseFile(source() + "/" + name);
   }
 
   std::string source() const { return dir_.Join("source"); }
@@ -214,7 +229,7 @@ TEST_F(CopyTest, AfterAPowerLossThePrefixThatSurvivedIsCopied) {
     store_id = log->store_id();
     lost_value_offset = log->LocateValue(0, 205).offset;
   }
-  SetWord(source(), store_id, 0, format::WordKind::kPageCache, kAnotherBoot);
+  NameAnotherPageCache(source(), store_id, 0);
   ASSERT_TRUE(Copy().ok());
   EXPECT_EQ(report_.record_count, 300u);
   const std::string zeros(kValueBytes, '\0');
@@ -226,49 +241,18 @@ TEST_F(CopyTest, AfterAPowerLossThePrefixThatSurvivedIsCopied) {
 }
 
 TEST_F(CopyTest, WhatOnlyTheJournalHoldsIsCopied) {
-  Options options = TinyOptions();
-  options.bucket_count = 1;
-  options.file_count = 1;
-  options.sync_mode = SyncMode::kGroup;
-  options.journal_bytes = kMinJournalBytes;
-  Fill(options, 30, 1);
   uint64_t store_id = 0;
-  {
-    StoreFiles files;
-    ASSERT_TRUE(OpenStoreFilesToRead(source(), &files).ok());
-    store_id = files.identity.store_id;
-  }
-  // Staging and logs are gone with the power.
-  for (const char* name : {"staging_keys", "staging_values", "key_00", "value_00"}) {
-    const uint64_t size_bytes = fs::file_size(source() + "/" + name);
-    fs::resize_file(source() + "/" + name, 0);
-    fs::resize_file(source() + "/" + name, size_bytes);
-  }
-  SetWord(source(), store_id, 0, format::WordKind::kPageCache, kAnotherBoot);
+  ASSERT_NO_FATAL_FAILURE(FillJournalAlone(&store_id));
+  NameAnotherPageCache(source(), store_id, 0);
   ASSERT_TRUE(Copy().ok());
   EXPECT_EQ(report_.record_count, 30u);
   ExpectEqual(copy(), 30);
 }
 
 TEST_F(CopyTest, WhatTheCountsHaveLostIsCopiedFromTheJournal) {
-  Options options = TinyOptions();
-  options.bucket_count = 1;
-  options.file_count = 1;
-  options.sync_mode = SyncMode::kGroup;
-  options.journal_bytes = kMinJournalBytes;
-  Fill(options, 30, 1);
   uint64_t store_id = 0;
-  {
-    StoreFiles files;
-    ASSERT_TRUE(OpenStoreFilesToRead(source(), &files).ok());
-    store_id = files.identity.store_id;
-  }
-  // All is gone, the counts with it, in a page cache that looks the same.
-  for (const char* name : {"staging_keys", "staging_values", "key_00", "value_00"}) {
-    const uint64_t size_bytes = fs::file_size(source() + "/" + name);
-    fs::resize_file(source() + "/" + name, 0);
-    fs::resize_file(source() + "/" + name, size_bytes);
-  }
+  ASSERT_NO_FATAL_FAILURE(FillJournalAlone(&store_id));
+  // The counts are gone as well, in a page cache that looks the same.
   for (const format::WordKind kind : {format::WordKind::kRecords, format::WordKind::kFlushedValues,
                                       format::WordKind::kFlushedKeys, format::WordKind::kSynced}) {
     SetWord(source(), store_id, 0, kind, 0);

@@ -41,7 +41,7 @@ class DescriptorsTest : public testing::Test {
   Options options_;
 };
 
-// In a child of its own. The number of the first expectation that did not hold, or 0.
+// Calls `run` in a child process. Returns the number of the first expectation that failed, or 0.
 int InChild(const std::function<int()>& run) {
   const pid_t child = ::fork();
   if (child == 0) ::_exit(run());

@@ -81,7 +81,7 @@ TEST_F(DeviceLockTest, NorIsOneThatIsBeingVerified) {
   EXPECT_EQ(OpenStoreFiles(options_, Dir(), &files).code(), Code::kCorruption);
 }
 
-// One that a larger device would need, of full length, though only a hole.
+// The table is that of a larger device, of full length, though only a hole.
 TEST_F(DeviceLockTest, ATableForAnotherDeviceIsNotLoaded) {
   UniqueFd dir_fd;
   ASSERT_TRUE(sys::OpenDirectory(Dir(), false, &dir_fd).ok());

@@ -13,12 +13,12 @@
 #include "engine_race/log/extents.h"
 #include "test/faults/system_calls.h"
 #include "test/log/log_test_util.h"
+#include "test/log/page_cache_test_util.h"
 #include "test/loop_device.h"
 
 namespace engine_race::test {
 namespace {
 
-constexpr uint32_t kAnotherBoot = 12345;
 constexpr uint64_t kMiB = uint64_t{1} << 20;
 // Sixteen extents of 64 values.
 constexpr uint64_t kDeviceBytes = 5 * kMiB;
@@ -111,15 +111,8 @@ class DeviceLogTest : public testing::Test {
     const std::string zeros((end - begin) * sizeof(format::ExtentEntry), '\0');
     Overwrite(dir_.Join("store/" + ExtentTableName(0)), zeros.data(), zeros.size(),
               format::kExtentEntriesOffset + begin * sizeof(format::ExtentEntry));
-    for (const char* name : {format::kStagingKeysName, format::kStagingValuesName}) {
-      const std::string path = Dir() + "/" + name;
-      const auto size = std::filesystem::file_size(path);
-      std::filesystem::resize_file(path, 0);
-      std::filesystem::resize_file(path, size);
-    }
-    for (uint32_t bucket = 0; bucket < options_.bucket_count; ++bucket) {
-      SetWord(Dir(), store_id, bucket, format::WordKind::kPageCache, kAnotherBoot);
-    }
+    LoseStaging(Dir());
+    Restart(Dir(), store_id, options_.bucket_count);
   }
 
   std::string Dir() const { return dir_.Join("store"); }

@@ -73,7 +73,7 @@ TEST_F(DirectoryLockTest, ReadersShareAndKeepWritersOut) {
   EXPECT_EQ(WriteCode(), Code::kOk);
 }
 
-// As a lock of F_SETLK would not be.
+// A lock of F_SETLK would be dropped.
 TEST_F(DirectoryLockTest, IsKeptWhenTheFileIsOpenedAndClosedElsewhere) {
   DirectoryLock lock;
   ASSERT_TRUE(Write(&lock).ok());
@@ -174,7 +174,7 @@ TEST_F(DirectoryLockTest, AFileThatIsRemovedMeanwhileIsNotTakenForTheLock) {
   EXPECT_EQ(ReadCode(), Code::kIOError);
 }
 
-// What the kernel says where it has no such locks.
+// Answers as a kernel without such locks does.
 class NoLocks : public test::SystemCallHook {
  public:
   explicit NoLocks(int error) : error_(error) {}

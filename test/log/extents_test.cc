@@ -69,7 +69,7 @@ class ExtentTableTest : public testing::Test {
   std::unique_ptr<ExtentTable> table_;
 };
 
-// Before memory is taken for as many extents as it says.
+// It is refused before memory is taken for as many extents as it says.
 TEST_F(ExtentTableTest, ATableShorterThanItsHeaderSaysIsNotLoaded) {
   io::File file;
   ASSERT_TRUE(io::File::Open(dir_fd_.get(), ExtentTableName(1), io::Access::kReadWrite,

@@ -13,13 +13,13 @@
 
 #include "test/faults/system_calls.h"
 #include "test/log/log_test_util.h"
+#include "test/log/page_cache_test_util.h"
 
 namespace engine_race::test {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr uint32_t kAnotherBoot = 12345;
 constexpr uint64_t kKeyStep = uint64_t{1} << 62;  // from one of the four buckets to the next
 constexpr uint64_t kPerBucket = 640;              // two groups of keys and a half
 constexpr uint64_t kCut = 100;
@@ -66,9 +66,7 @@ class KeyLogCutTest : public testing::Test {
       Overwrite(dir_.Join("value_00"), zeros.data(), zeros.size(),
                 log->LocateValue(0, kCut).offset);
     }
-    for (uint32_t bucket = 0; bucket < 4; ++bucket) {
-      SetWord(dir_.path(), store_id_, bucket, format::WordKind::kPageCache, kAnotherBoot);
-    }
+    Restart(dir_.path(), store_id_);
   }
 
   Status Open() {
@@ -125,7 +123,7 @@ TEST_F(KeyLogCutTest, WithoutHolesOnlyWhatStaysIsWritten) {
   ExpectHolds();
 }
 
-// Written up to where entries of lost records lay, and lost its power again.
+// The bucket is written up to where entries of lost records lay, and power is lost again.
 TEST_F(KeyLogCutTest, WithoutHolesWhatWasCutDoesNotComeBack) {
   constexpr uint64_t kGroup = 4096 / sizeof(format::KeyEntry);
   NoHoles hook;
@@ -137,9 +135,7 @@ TEST_F(KeyLogCutTest, WithoutHolesWhatWasCutDoesNotComeBack) {
     for (uint64_t i = end; i < kGroup; ++i) {
       ASSERT_TRUE(log->Append(10'000 + i, ValueOf(i, 2).data()).ok());
     }
-    for (uint32_t bucket = 0; bucket < 4; ++bucket) {
-      SetWord(dir_.path(), store_id_, bucket, format::WordKind::kPageCache, kAnotherBoot);
-    }
+    Restart(dir_.path(), store_id_);
   }
 }
 
@@ -168,7 +164,7 @@ TEST_F(KeyLogCutTest, AFullDiskChangesNothing) {
   ExpectHolds();
 }
 
-// Nobody knows what of its log counts.
+// With damaged counts any entry of its log may be a record.
 TEST_F(KeyLogCutTest, ABucketWithDamagedCountsKeepsItsLog) {
   const uint64_t damage = 1;
   Overwrite(dir_.Join(format::kStagingCountsName), &damage, sizeof(damage),

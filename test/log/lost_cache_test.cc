@@ -13,41 +13,10 @@
 #include "engine_race/log/page_cache.h"
 #include "test/faults/system_calls.h"
 #include "test/log/log_test_util.h"
+#include "test/log/page_cache_test_util.h"
 
 namespace engine_race::test {
 namespace {
-
-Options OptionsFor(SyncMode mode) {
-  Options options = TinyOptions();
-  options.sync_mode = mode;
-  options.journal_bytes = kMinJournalBytes;
-  return options;
-}
-
-void AppendMany(BucketLog* log, uint64_t begin, uint64_t end) {
-  for (uint64_t key = begin; key < end; ++key) {
-    ASSERT_TRUE(log->Append(key, ValueOf(key, 1).data()).ok()) << key;
-  }
-}
-
-// Nothing of what was staged has reached the device; the counts have.
-void LoseStaging(const std::string& dir) {
-  for (const char* name : {format::kStagingKeysName, format::kStagingValuesName}) {
-    const auto size = std::filesystem::file_size(dir + "/" + name);
-    std::filesystem::resize_file(dir + "/" + name, 0);
-    std::filesystem::resize_file(dir + "/" + name, size);
-  }
-}
-
-void ExpectHoldsExactly(BucketLog* log, uint64_t count) {
-  ASSERT_NE(log, nullptr);
-  const std::vector<KeyRecord> records = RecordsOf(log, 0);
-  ASSERT_EQ(records.size(), count);
-  for (uint64_t slot = 0; slot < count; ++slot) {
-    EXPECT_EQ(records[slot].key, slot);
-    EXPECT_EQ(ReadSlot(*log, 0, slot), ValueOf(slot, 1)) << slot;
-  }
-}
 
 class LostCacheTest : public testing::Test {
  protected:
@@ -62,7 +31,7 @@ class LostCacheTest : public testing::Test {
     AppendMany(log.get(), synced, count);
   }
   std::unique_ptr<BucketLog> Open(SyncMode mode = SyncMode::kNone) {
-    return OpenLog(OptionsFor(mode), dir_.path());
+    return OpenLog(TinyOptions(mode), dir_.path());
   }
   void Set(format::WordKind kind, uint64_t payload, uint32_t bucket = 0) {
     SetWord(dir_.path(), store_id_, bucket, kind, payload);
@@ -157,7 +126,7 @@ TEST_F(LostCacheTest, SyncFindsStagingLost) {
   ExpectHoldsExactly(Open().get(), 6);
 }
 
-// It begins with a Sync of what it finds.
+// Such an opening begins with a Sync of what it finds.
 TEST_F(LostCacheTest, AnOpeningInADurableModeVerifiesAllThatItSyncs) {
   Make(6, 7);
   LoseStaging(dir_.path());
@@ -220,14 +189,14 @@ TEST_F(LostCacheTest, AStoreOpensForReadingAloneOnlyWhenAllIsWhereReadersLook) {
     FailingLogs failing(CallKind::kPwrite);
     const ScopedHook hook(&failing);
     std::unique_ptr<BucketLog> log;
-    EXPECT_EQ(BucketLog::Open(OptionsFor(SyncMode::kNone), dir_.path(), &log).code(),
+    EXPECT_EQ(BucketLog::Open(TinyOptions(SyncMode::kNone), dir_.path(), &log).code(),
               Code::kIOError);
     EXPECT_GT(failing.fail_count(), 0);
   }
   ExpectHoldsExactly(Open().get(), 8);
 }
 
-// Whether the page cache was lost cannot be told without it.
+// Without that record nobody can tell whether the page cache was lost.
 TEST_F(LostCacheTest, AJournaledRecordThatCannotBeReadLeavesTheStoreToReaders) {
   Make(0, 8, SyncMode::kGroup);
   {

@@ -1,5 +1,5 @@
 // What a store opens, makes and leaves behind in directories that others may have prepared: names,
-// permissions, locks of older builds and the directories around it.
+// permissions and the directories around it.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -7,17 +7,14 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <mutex>
 #include <string>
 #include <vector>
 
-#include "engine_race/base/checksum.h"
-#include "engine_race/log/path_marker.h"
 #include "engine_race/log/store_files.h"
-#include "engine_race/log/verify.h"
 #include "test/faults/system_calls.h"
 #include "test/log/log_test_util.h"
+#include "test/log/store_files_test_util.h"
 
 namespace engine_race {
 namespace {
@@ -33,36 +30,13 @@ std::vector<std::string> NamesIn(const std::string& dir) {
   return names;
 }
 
-class StoreSafetyTest : public testing::Test {
- protected:
-  Status Open(const Options& options) {
-    StoreFiles files;
-    return OpenStoreFiles(options, Dir(), &files);
-  }
-  Status OpenToRead() {
-    StoreFiles files;
-    return OpenStoreFilesToRead(Dir(), &files);
-  }
-  void Make(const Options& options = test::TinyOptions()) {
-    const Status made = Open(options);
-    ASSERT_TRUE(made.ok()) << made.ToString();
-  }
-  Options Striped() const {
-    Options options = test::TinyOptions();
-    options.stripe_unit_bytes = kMinStripeUnitBytes;
-    options.paths = {dir_.Join("a"), dir_.Join("b")};
-    return options;
-  }
-  std::string Dir() const { return dir_.Join("store"); }
-  std::string Join(const std::string& name) const { return Dir() + "/" + name; }
-  mode_t ModeOf(const std::string& path) const {
-    struct stat info = {};
-    EXPECT_EQ(::stat(path.c_str(), &info), 0) << path;
-    return info.st_mode & 0777;
-  }
+mode_t ModeOf(const std::string& path) {
+  struct stat info = {};
+  EXPECT_EQ(::stat(path.c_str(), &info), 0) << path;
+  return info.st_mode & 0777;
+}
 
-  test::TempDir dir_;
-};
+class StoreSafetyTest : public test::StoreFilesTest {};
 
 TEST_F(StoreSafetyTest, ASymlinkInThePlaceOfAFileIsRefused) {
   Make();
@@ -106,7 +80,7 @@ TEST_F(StoreSafetyTest, DirectoriesMayBeSymlinks) {
   EXPECT_TRUE(fs::exists(dir_.Join("disk/a/value_00")));
 }
 
-// Whatever a creation writes to, it has made itself.
+// A creation writes only to files that it has made.
 TEST_F(StoreSafetyTest, NothingPreparedIsWrittenTo) {
   Options options = Striped();
   options.paths.push_back(Dir());
@@ -119,7 +93,7 @@ TEST_F(StoreSafetyTest, NothingPreparedIsWrittenTo) {
   }
   Make(options);
   EXPECT_EQ(fs::file_size(dir_.Join("victim")), 9u);
-  // Nor by what is written later.
+  // A later opening does not write through a symlink either.
   fs::create_symlink(dir_.Join("victim"), Join("manifest.new"));
   fs::rename(dir_.Join("b"), dir_.Join("moved"));
   options.paths[1] = dir_.Join("moved");
@@ -238,7 +212,7 @@ TEST_F(StoreSafetyTest, ItsOwnInterruptedCreationMayHaveMarkedIt) {
   Make(options);
 }
 
-// Which directories are flushed, and when the manifest takes its name.
+// Notes which directories are flushed, and when the manifest takes its name.
 class FlushWatch : public test::SystemCallHook {
  public:
   long OnCall(test::SystemCall* call) override {
@@ -258,7 +232,7 @@ class FlushWatch : public test::SystemCallHook {
 
 TEST_F(StoreSafetyTest, EveryNameAboveIsDurableBeforeTheManifest) {
   const std::string root = fs::canonical(dir_.path()).string();
-  // The second time the directories are there, as a killed creation leaves them.
+  // In the second round the directories are there already, as a killed creation leaves them.
   for (const bool made_before : {false, true}) {
     Options options = Striped();
     options.paths = {dir_.Join("x/y/a"), dir_.Join("v/b")};
@@ -282,191 +256,6 @@ TEST_F(StoreSafetyTest, EveryNameAboveIsDurableBeforeTheManifest) {
       EXPECT_NE(std::find(watch.events.begin(), manifest, root + holder), manifest) << holder;
     }
   }
-}
-
-// Stores of format 3, which a build that knows the flock alone may have open.
-class OldStoreTest : public StoreSafetyTest {
- protected:
-  void SetUp() override {
-    Make(Striped());
-    SetVersion<format::Manifest>(Join("manifest"), format::kManifestMagic);
-    for (const char* path : {"a", "b"}) {
-      SetVersion<format::PathMarker>(dir_.Join(path) + "/manifest_path", format::kMarkerMagic);
-      fs::remove(dir_.Join(path) + "/manifest_lock");
-    }
-    fs::remove(Join("manifest_lock"));
-    ASSERT_EQ(Version(), 3u);
-  }
-
-  template <typename Page>
-  void SetVersion(const std::string& path, uint64_t seed) {
-    Page page;
-    std::ifstream(path, std::ios::binary).read(reinterpret_cast<char*>(&page), sizeof(page));
-    page.format_version = format::kFlockFormatVersion;
-    page.checksum = Hash64(&page, offsetof(Page, checksum), seed);
-    test::Overwrite(path, &page, sizeof(page), 0);
-  }
-  uint32_t Version() const {
-    UniqueFd fd;
-    StoreIdentity identity;
-    EXPECT_TRUE(sys::OpenDirectory(Dir(), false, &fd).ok());
-    EXPECT_TRUE(ReadManifest(fd.get(), &identity).ok());
-    return identity.format_version;
-  }
-  uint32_t MarkerVersion(const std::string& path) const {
-    UniqueFd fd;
-    format::PathMarker marker{};
-    EXPECT_TRUE(sys::OpenDirectory(dir_.Join(path), false, &fd).ok());
-    EXPECT_TRUE(ReadPathMarker(fd.get(), &marker).ok());
-    return marker.format_version;
-  }
-  // As a build of that format locks a directory.
-  UniqueFd OldLock(const std::string& dir) const {
-    UniqueFd fd;
-    bool supported = false;
-    EXPECT_TRUE(sys::OpenDirectory(dir, false, &fd).ok());
-    if (!sys::Flock(fd.get(), sys::LockKind::kExclusive, &supported).ok()) fd.Reset();
-    return fd;
-  }
-};
-
-TEST_F(OldStoreTest, BecomesANewOne) {
-  std::vector<std::string> lines;
-  Options options;
-  options.log = [&lines](LogLevel, std::string_view line) { lines.emplace_back(line); };
-  {
-    StoreFiles files;
-    const Status opened = OpenStoreFiles(options, Dir(), &files);
-    ASSERT_TRUE(opened.ok()) << opened.ToString();
-    EXPECT_TRUE(OldLock(Dir()).valid()) << "the flock is needed no more";
-  }
-  EXPECT_EQ(Version(), 4u);
-  EXPECT_EQ(MarkerVersion("a"), 4u);
-  EXPECT_EQ(MarkerVersion("b"), 4u);
-  EXPECT_TRUE(std::any_of(lines.begin(), lines.end(), [](const std::string& line) {
-    return line.find("from format 3 to 4") != std::string::npos;
-  }));
-  for (const std::string& dir : {Dir(), dir_.Join("a"), dir_.Join("b")}) {
-    EXPECT_TRUE(fs::exists(dir + "/manifest_lock"));
-  }
-  Make(Striped());
-}
-
-TEST_F(OldStoreTest, IsRefusedWhileAnOldBuildHasIt) {
-  for (const std::string& dir : {Dir(), dir_.Join("a"), dir_.Join("b")}) {
-    const UniqueFd old_build = OldLock(dir);
-    ASSERT_TRUE(old_build.valid());
-    EXPECT_EQ(Open(Options()).code(), Code::kIOError) << dir;
-    EXPECT_EQ(OpenToRead().code(), Code::kIOError) << dir;
-    EXPECT_EQ(Version(), 3u);
-    for (const std::string& each : {Dir(), dir_.Join("a"), dir_.Join("b")}) {
-      EXPECT_FALSE(fs::exists(each + "/manifest_lock")) << each;
-    }
-  }
-  Make(Striped());
-}
-
-TEST_F(OldStoreTest, IsReadAsItIs) {
-  StoreFiles first;
-  StoreFiles second;
-  ASSERT_TRUE(OpenStoreFilesToRead(Dir(), &first).ok());
-  ASSERT_TRUE(OpenStoreFilesToRead(Dir(), &second).ok()) << "beside another one";
-  EXPECT_FALSE(OldLock(Dir()).valid());
-  EXPECT_FALSE(OldLock(dir_.Join("b")).valid());
-  EXPECT_EQ(Open(Options()).code(), Code::kIOError);
-  first = StoreFiles();
-  second = StoreFiles();
-  EXPECT_EQ(Version(), 3u);
-  EXPECT_FALSE(fs::exists(Join("manifest_lock")));
-}
-
-// As an interrupted upgrade leaves it, for an old build to go on with.
-TEST_F(OldStoreTest, ALockFileAloneMakesItNoNewStore) {
-  for (const std::string& dir : {Dir(), dir_.Join("a"), dir_.Join("b")}) {
-    std::ofstream(dir + "/manifest_lock").flush();
-  }
-  for (const std::string& dir : {Dir(), dir_.Join("a"), dir_.Join("b")}) {
-    const UniqueFd old_build = OldLock(dir);
-    EXPECT_EQ(OpenToRead().code(), Code::kIOError) << dir;
-    EXPECT_EQ(Open(Options()).code(), Code::kIOError) << dir;
-  }
-  EXPECT_TRUE(OpenToRead().ok());
-  EXPECT_EQ(Version(), 3u);
-}
-
-TEST_F(OldStoreTest, AnInterruptedUpgradeIsGoneOnWith) {
-  StoreIdentity identity;
-  UniqueFd fd;
-  ASSERT_TRUE(sys::OpenDirectory(Dir(), false, &fd).ok());
-  ASSERT_TRUE(ReadManifest(fd.get(), &identity).ok());
-  ASSERT_TRUE(sys::OpenDirectory(dir_.Join("a"), false, &fd).ok());
-  ASSERT_TRUE(WritePathMarker(fd.get(), identity, 0, 0600).ok());
-  Make(Striped());
-  EXPECT_EQ(Version(), 4u);
-  EXPECT_EQ(MarkerVersion("b"), 4u);
-}
-
-// While there is no manifest that it would refuse, an old build has to be kept out otherwise.
-TEST_F(OldStoreTest, AnOldBuildAndThisOneDoNotMakeAStoreAtOnce) {
-  fs::remove_all(Dir());
-  fs::create_directory(Dir());
-  {
-    const UniqueFd old_build = OldLock(Dir());
-    EXPECT_EQ(Open(test::TinyOptions()).code(), Code::kIOError);
-    EXPECT_TRUE(fs::is_empty(Dir()));
-  }
-  Make();
-}
-
-TEST_F(StoreSafetyTest, AStrangersFlockKeepsNobodyOut) {
-  Make(Striped());
-  std::vector<UniqueFd> strangers(3);
-  bool supported = false;
-  const std::string dirs[] = {Dir(), dir_.Join("a"), dir_.Join("b")};
-  for (size_t i = 0; i < strangers.size(); ++i) {
-    ASSERT_TRUE(sys::OpenDirectory(dirs[i], false, &strangers[i]).ok());
-    ASSERT_TRUE(sys::Flock(strangers[i].get(), sys::LockKind::kExclusive, &supported).ok());
-  }
-  Make(Striped());
-  EXPECT_TRUE(OpenToRead().ok());
-}
-
-TEST_F(StoreSafetyTest, SeveralMayReadAndNobodyWritesMeanwhile) {
-  Make(Striped());
-  StoreFiles reader;
-  ASSERT_TRUE(OpenStoreFilesToRead(Dir(), &reader).ok());
-  VerifyReport report;
-  EXPECT_TRUE(VerifyStore(Dir(), &report, {}).ok());
-  EXPECT_EQ(Open(Options()).code(), Code::kIOError);
-  reader = StoreFiles();
-  StoreFiles writer;
-  ASSERT_TRUE(OpenStoreFiles(Options(), Dir(), &writer).ok());
-  EXPECT_EQ(OpenToRead().code(), Code::kIOError);
-}
-
-TEST_F(StoreSafetyTest, AMissingLockFileIsForTheUserToReplace) {
-  Make(Striped());
-  fs::remove(Join("manifest_lock"));
-  for (const Status& refused : {OpenToRead(), Open(Striped())}) {
-    EXPECT_EQ(refused.code(), Code::kCorruption);
-    EXPECT_NE(refused.message().find("manifest_lock is missing"), std::string::npos);
-    EXPECT_FALSE(fs::exists(Join("manifest_lock")));
-  }
-  std::ofstream(Join("manifest_lock")).flush();
-  Make(Striped());
-  EXPECT_TRUE(OpenToRead().ok());
-}
-
-TEST_F(StoreSafetyTest, AMissingLockFileOfAPathIsMadeByAWriterAlone) {
-  Make(Striped());
-  fs::remove(dir_.Join("b/manifest_lock"));
-  const Status refused = OpenToRead();
-  EXPECT_EQ(refused.code(), Code::kCorruption);
-  EXPECT_NE(refused.message().find("manifest_lock is missing"), std::string::npos);
-  EXPECT_FALSE(fs::exists(dir_.Join("b/manifest_lock")));
-  Make(Striped());
-  EXPECT_TRUE(fs::exists(dir_.Join("b/manifest_lock")));
-  EXPECT_TRUE(OpenToRead().ok());
 }
 
 }  // namespace

@@ -9,50 +9,10 @@
 
 #include "engine_race/log/journal_replay.h"
 #include "test/log/log_test_util.h"
+#include "test/log/page_cache_test_util.h"
 
 namespace engine_race::test {
 namespace {
-
-constexpr uint32_t kAnotherBoot = 12345;
-
-Options SmallOptions(SyncMode mode) {
-  Options options = TinyOptions();
-  options.sync_mode = mode;
-  options.journal_bytes = kMinJournalBytes;
-  return options;
-}
-
-// Keys of bucket 0, which has a quarter of them.
-void AppendMany(BucketLog* log, uint64_t begin, uint64_t end) {
-  for (uint64_t key = begin; key < end; ++key) {
-    ASSERT_TRUE(log->Append(key, ValueOf(key, 1).data()).ok());
-  }
-}
-
-void Restart(const std::string& dir, uint64_t store_id, uint32_t bucket_count = 4) {
-  for (uint32_t bucket = 0; bucket < bucket_count; ++bucket) {
-    SetWord(dir, store_id, bucket, format::WordKind::kPageCache, kAnotherBoot);
-  }
-}
-
-// Nothing of what was staged has reached the device.
-void LoseStaging(const std::string& dir, uint64_t store_id, uint32_t bucket_count = 4) {
-  for (const char* name : {format::kStagingKeysName, format::kStagingValuesName}) {
-    const auto size = std::filesystem::file_size(dir + "/" + name);
-    std::filesystem::resize_file(dir + "/" + name, 0);
-    std::filesystem::resize_file(dir + "/" + name, size);
-  }
-  Restart(dir, store_id, bucket_count);
-}
-
-void ExpectHoldsExactly(BucketLog* log, uint64_t count) {
-  const std::vector<KeyRecord> records = RecordsOf(log, 0);
-  ASSERT_EQ(records.size(), count);
-  for (uint64_t slot = 0; slot < count; ++slot) {
-    EXPECT_EQ(records[slot].key, slot);
-    EXPECT_EQ(ReadSlot(*log, 0, slot), ValueOf(slot, 1)) << slot;
-  }
-}
 
 TEST(SyncTest, PartialGroupsOutliveTheLossOfStaging) {
   const TempDir dir;
@@ -67,7 +27,7 @@ TEST(SyncTest, PartialGroupsOutliveTheLossOfStaging) {
     AppendMany(log.get(), 307, 310);
     EXPECT_EQ(log->SyncedCount(0), 307u);
   }
-  LoseStaging(dir.path(), store_id);
+  LosePower(dir.path(), store_id);
   {
     const auto log = OpenLog(TinyOptions(), dir.path());
     ExpectHoldsExactly(log.get(), 307);
@@ -114,7 +74,7 @@ TEST(SyncTest, RecordsBehindALostOneAreCutAndDoNotComeBack) {
     AppendMany(log.get(), 100, 256);
     ASSERT_TRUE(log->Sync().ok());
   }
-  LoseStaging(dir.path(), store_id);
+  LosePower(dir.path(), store_id);
   const auto log = OpenLog(TinyOptions(), dir.path());
   ExpectHoldsExactly(log.get(), 256);
 }
@@ -129,7 +89,7 @@ TEST(SyncTest, SyncOnCloseLeavesNothingUnsynced) {
     store_id = log->store_id();
     AppendMany(log.get(), 0, 50);
   }
-  LoseStaging(dir.path(), store_id);
+  LosePower(dir.path(), store_id);
   const auto log = OpenLog(options, dir.path());
   ExpectHoldsExactly(log.get(), 50);
 }
@@ -140,14 +100,14 @@ TEST_P(SyncModeTest, AcknowledgedWritesOutliveTheLossOfStaging) {
   const TempDir dir;
   uint64_t store_id = 0;
   {
-    const auto log = OpenLog(SmallOptions(GetParam()), dir.path());
+    const auto log = OpenLog(TinyOptions(GetParam()), dir.path());
     store_id = log->store_id();
     AppendMany(log.get(), 0, 29);
     EXPECT_EQ(log->durable_write_count(), 29u);
     EXPECT_EQ(log->SyncedCount(0), 0u) << "the journal has them, the logs need not";
   }
-  LoseStaging(dir.path(), store_id);
-  const auto log = OpenLog(SmallOptions(GetParam()), dir.path());
+  LosePower(dir.path(), store_id);
+  const auto log = OpenLog(TinyOptions(GetParam()), dir.path());
   ExpectHoldsExactly(log.get(), 29);
 }
 
@@ -157,13 +117,13 @@ TEST_P(SyncModeTest, TheJournalGoesRound) {
   // More than both halves hold.
   constexpr uint64_t kCount = 3 * kMinJournalBytes / kValueBytes / 2;
   {
-    const auto log = OpenLog(SmallOptions(GetParam()), dir.path());
+    const auto log = OpenLog(TinyOptions(GetParam()), dir.path());
     store_id = log->store_id();
     AppendMany(log.get(), 0, kCount);
     EXPECT_GT(log->SyncedCount(0), 0u) << "a checkpoint has made room";
   }
-  LoseStaging(dir.path(), store_id);
-  const auto log = OpenLog(SmallOptions(SyncMode::kNone), dir.path());
+  LosePower(dir.path(), store_id);
+  const auto log = OpenLog(TinyOptions(SyncMode::kNone), dir.path());
   ExpectHoldsExactly(log.get(), kCount);
 }
 
@@ -173,7 +133,7 @@ TEST_P(SyncModeTest, WritersOfManyBucketsAndSyncersAtOnce) {
   constexpr uint64_t kThreads = 8;
   constexpr uint64_t kEach = 200;
   {
-    const auto log = OpenLog(SmallOptions(GetParam()), dir.path());
+    const auto log = OpenLog(TinyOptions(GetParam()), dir.path());
     store_id = log->store_id();
     std::vector<std::thread> threads;
     for (uint64_t t = 0; t < kThreads; ++t) {
@@ -189,8 +149,8 @@ TEST_P(SyncModeTest, WritersOfManyBucketsAndSyncersAtOnce) {
     }
     for (std::thread& thread : threads) thread.join();
   }
-  LoseStaging(dir.path(), store_id);
-  const auto log = OpenLog(SmallOptions(GetParam()), dir.path());
+  LosePower(dir.path(), store_id);
+  const auto log = OpenLog(TinyOptions(GetParam()), dir.path());
   for (uint32_t bucket = 0; bucket < 4; ++bucket) {
     const std::vector<KeyRecord> records = RecordsOf(log.get(), bucket);
     ASSERT_EQ(records.size(), kThreads / 4 * kEach);
@@ -212,7 +172,7 @@ TEST(JournalReplayTest, ATornBatchEndsItAndAnotherStoresIsNotRead) {
   UniqueFd directory;
   ASSERT_TRUE(sys::OpenDirectory(dir.path(), false, &directory).ok());
   {
-    const auto log = OpenLog(SmallOptions(SyncMode::kEveryWrite), dir.path());
+    const auto log = OpenLog(TinyOptions(SyncMode::kEveryWrite), dir.path());
     store_id = log->store_id();
     AppendMany(log.get(), 0, 10);
   }

@@ -165,7 +165,7 @@ TEST_F(ValuePathsTest, NamesAreMadeAbsolute) {
   EXPECT_TRUE(fs::exists(dir_.Join("d/value_00")));
 }
 
-// By the name of the link alone it would be the other one.
+// Dropping "link/.." from the name would lead to another directory.
 TEST_F(ValuePathsTest, DotDotBehindASymlinkIsWhereTheKernelSays) {
   fs::create_directories(dir_.Join("disk/x"));
   fs::create_directory_symlink(dir_.Join("disk/x"), dir_.Join("link"));

@@ -19,6 +19,7 @@
 #include "engine_race/store.h"
 #include "test/e2e/engine_fixture.h"
 #include "test/loop_device.h"
+#include "test/power/key_prefix.h"
 
 namespace engine_race::test {
 namespace {
@@ -108,25 +109,6 @@ class FileSystemLossTest : public FileSystemTest {
     options.sync_mode = mode;
     return options;
   }
-  // Key k of version k.
-  static void WriteKeys(Store* store, uint64_t begin, uint64_t end) {
-    ASSERT_NE(store, nullptr);
-    for (uint64_t key = begin; key < end; ++key) {
-      const Status status = store->Write(KeyOf(key), ValueOf(key, key));
-      ASSERT_TRUE(status.ok()) << status.ToString();
-    }
-  }
-  // Keys 1 to n for an n from `least` to `most`.
-  static uint64_t ExpectPrefix(Store* store, uint64_t least, uint64_t most) {
-    if (store == nullptr) return 0;  // has been reported
-    const Versions seen = RangeOf(store, "", "");
-    for (uint64_t i = 0; i < seen.size(); ++i) {
-      EXPECT_EQ(seen[i], (std::pair<uint64_t, uint64_t>(i + 1, i + 1)));
-    }
-    EXPECT_GE(seen.size(), least);
-    EXPECT_LE(seen.size(), most);
-    return seen.size();
-  }
 };
 
 TEST_P(FileSystemLossTest, WhatWasSyncedSurvivesAndWhatWasNotEndsInAPrefix) {
@@ -134,21 +116,21 @@ TEST_P(FileSystemLossTest, WhatWasSyncedSurvivesAndWhatWasNotEndsInAPrefix) {
   constexpr uint64_t kWritten = 301;
   const Options options = SmallOptions(SyncMode::kNone);
   auto store = OpenStore(StoreDir(), options);
-  WriteKeys(store.get(), 1, kSynced + 1);
+  WriteKeysTo(store.get(), 1, kSynced + 1);
   ASSERT_TRUE(store->Sync().ok());
-  WriteKeys(store.get(), kSynced + 1, kWritten + 1);
+  WriteKeysTo(store.get(), kSynced + 1, kWritten + 1);
   ASSERT_NO_FATAL_FAILURE(LosePageCache());
   store.reset();
   ASSERT_NO_FATAL_FAILURE(MountAgain());
   store = OpenStore(StoreDir(), options);
-  const uint64_t kept = ExpectPrefix(store.get(), kSynced, kWritten);
-  WriteKeys(store.get(), kept + 1, kept + 20);
+  const uint64_t kept = ExpectPrefixOf(store.get(), kSynced, kWritten);
+  WriteKeysTo(store.get(), kept + 1, kept + 20);
   ASSERT_TRUE(store->Sync().ok());
   ASSERT_NO_FATAL_FAILURE(LosePageCache());
   store.reset();
   ASSERT_NO_FATAL_FAILURE(MountAgain());
   store = OpenStore(StoreDir(), options);
-  ExpectPrefix(store.get(), kept + 19, kept + 19);
+  ExpectPrefixOf(store.get(), kept + 19, kept + 19);
   store.reset();
 }
 
@@ -158,14 +140,14 @@ TEST_P(FileSystemLossTest, WhatWasAcknowledgedInADurableModeSurvives) {
   const Options options = SmallOptions(SyncMode::kGroup);
   for (uint64_t round = 0; round < kRounds; ++round) {
     auto store = OpenStore(StoreDir(), options);
-    ExpectPrefix(store.get(), round * kEach, round * kEach);
-    WriteKeys(store.get(), round * kEach + 1, (round + 1) * kEach + 1);
+    ExpectPrefixOf(store.get(), round * kEach, round * kEach);
+    WriteKeysTo(store.get(), round * kEach + 1, (round + 1) * kEach + 1);
     ASSERT_NO_FATAL_FAILURE(LosePageCache());
     store.reset();
     ASSERT_NO_FATAL_FAILURE(MountAgain());
   }
   auto store = OpenStore(StoreDir(), options);
-  ExpectPrefix(store.get(), kRounds * kEach, kRounds * kEach);
+  ExpectPrefixOf(store.get(), kRounds * kEach, kRounds * kEach);
   store.reset();
 }
 

@@ -13,6 +13,7 @@
 
 #include "engine_race/store.h"
 #include "test/e2e/engine_fixture.h"
+#include "test/power/key_prefix.h"
 #include "test/power/power_disk.h"
 #include "test/power/state_directory.h"
 
@@ -50,13 +51,7 @@ class Machine {
   const std::string& boot_id_path() const { return disk_.boot_id_path; }
   uint64_t mount_number() const { return disk_.mount_number; }
 
-  // Key k has version k.
-  void WriteKeys(uint64_t begin, uint64_t end) {
-    for (uint64_t key = begin; key < end; ++key) {
-      const Status status = store_->Write(KeyOf(key), ValueOf(key, key));
-      ASSERT_TRUE(status.ok()) << status.ToString();
-    }
-  }
+  void WriteKeys(uint64_t begin, uint64_t end) { WriteKeysTo(store_.get(), begin, end); }
   void Sync() {
     const Status status = store_->Sync();
     ASSERT_TRUE(status.ok()) << status.ToString();
@@ -101,14 +96,7 @@ class PowerCasesTest : public testing::Test {
     return PrefixOf(machine.get(), least, most);
   }
   static uint64_t PrefixOf(Machine* machine, uint64_t least, uint64_t most) {
-    if (machine->store() == nullptr) return 0;  // has been reported
-    const Versions seen = RangeOf(machine->store(), "", "");
-    for (uint64_t i = 0; i < seen.size(); ++i) {
-      EXPECT_EQ(seen[i], (std::pair<uint64_t, uint64_t>(i + 1, i + 1)));
-    }
-    EXPECT_GE(seen.size(), least);
-    EXPECT_LE(seen.size(), most);
-    return seen.size();
+    return ExpectPrefixOf(machine->store(), least, most);
   }
   void Drop(const std::string& dir) { std::filesystem::remove_all(dir); }
 

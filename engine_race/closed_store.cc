@@ -1,0 +1,33 @@
+// The part of the door that works on stores which nobody has open.
+#include <string>
+
+#include "engine_race/base/guarded.h"
+#include "engine_race/log/copy.h"
+#include "engine_race/log/verify.h"
+#include "engine_race/store.h"
+
+namespace engine_race {
+
+Status Store::Verify(const Options& options, const std::string& dir, VerifyReport* report,
+                     const BadRecordFn& on_bad) {
+  if (report == nullptr) return Status::InvalidArgument("the report to fill is null");
+  *report = VerifyReport();
+  const Status verified = Guarded([&] { return VerifyStore(dir, report, on_bad, options.paths); });
+  if (!verified.ok()) {
+    Log(options.log, LogLevel::kError, "verify " + dir + ": " + verified.ToString());
+  }
+  return verified;
+}
+
+Status Store::Copy(const Options& options, const std::string& from, const std::string& to,
+                   VerifyReport* report, const BadRecordFn& on_bad) {
+  if (report == nullptr) return Status::InvalidArgument("the report to fill is null");
+  *report = VerifyReport();
+  const Status copied = Guarded([&] { return CopyStore(options, from, to, report, on_bad); });
+  if (!copied.ok()) {
+    Log(options.log, LogLevel::kError, "copy " + from + " to " + to + ": " + copied.ToString());
+  }
+  return copied;
+}
+
+}  // namespace engine_race

@@ -1,0 +1,61 @@
+#include "engine_race/index/merge_plan.h"
+
+namespace engine_race {
+
+MergePlan::MergePlan(std::span<const MergeSource> sources, bool only_deltas, bool keep_tombstones)
+    : keep_tombstones_(keep_tombstones) {
+  stretches_.reserve(sources.size());
+  for (const MergeSource& source : sources) {
+    stretches_.push_back({only_deltas ? no_run_ : source.part->run,
+                          source.part->delta,
+                          only_deltas ? nullptr : source.history.get(),
+                          {}});
+    FindPlaces(&stretches_.back());
+  }
+}
+
+size_t MergePlan::MostUndo() const {
+  size_t count = 0;
+  for (const Stretch& from : stretches_) {
+    count += from.delta.count() + (from.history == nullptr ? 0 : from.history->records().size());
+  }
+  return count;
+}
+
+std::vector<uint64_t> MergePlan::KeysAt(const std::vector<size_t>& positions) const {
+  std::vector<uint64_t> found;
+  size_t passed = 0;
+  Emit([&](const uint64_t* keys, const RefWord*, size_t count) {
+    while (found.size() < positions.size() && positions[found.size()] < passed + count) {
+      found.push_back(keys[positions[found.size()] - passed]);
+    }
+    passed += count;
+  });
+  return found;
+}
+
+void MergePlan::FindPlaces(Stretch* from) {
+  const Delta& delta = from->delta;
+  const SortedRun& run = from->run;
+  live_count_ += run.count();
+  from->places.reserve(delta.count() - delta.superseded_count());
+  for (uint32_t i = 0; i < delta.count();) {
+    const uint64_t key = delta.keys()[i];
+    Place place;
+    place.newest = i;
+    while (i < delta.count() && delta.keys()[i] == key) ++i;
+    place.end = i;
+    place.rank = static_cast<uint32_t>(run.Rank(key));
+    place.replaces = place.rank < run.count() && run.keys()[place.rank] == key;
+    live_count_ += Kept(*from, place);
+    live_count_ -= place.replaces;
+    from->places.push_back(place);
+  }
+}
+
+ValueRef MergePlan::Undone(const RefWord& word, const FrameSlots& frames) const {
+  const ValueRef ref = frames.SlotOf(word);
+  return ref.tombstone() && !keep_tombstones_ ? ValueRef::None() : ref;
+}
+
+}  // namespace engine_race

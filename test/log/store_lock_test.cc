@@ -1,0 +1,72 @@
+// The locks of a store and its paths beside readers, strangers and users who remove lock files.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "engine_race/log/store_files.h"
+#include "engine_race/log/verify.h"
+#include "test/log/store_files_test_util.h"
+
+namespace engine_race {
+namespace {
+
+namespace fs = std::filesystem;
+
+class StoreLockTest : public test::StoreFilesTest {};
+
+TEST_F(StoreLockTest, AStrangersFlockKeepsNobodyOut) {
+  Make(Striped());
+  std::vector<UniqueFd> strangers(3);
+  bool supported = false;
+  const std::string dirs[] = {Dir(), dir_.Join("a"), dir_.Join("b")};
+  for (size_t i = 0; i < strangers.size(); ++i) {
+    ASSERT_TRUE(sys::OpenDirectory(dirs[i], false, &strangers[i]).ok());
+    ASSERT_TRUE(sys::Flock(strangers[i].get(), sys::LockKind::kExclusive, &supported).ok());
+  }
+  Make(Striped());
+  EXPECT_TRUE(OpenToRead().ok());
+}
+
+TEST_F(StoreLockTest, SeveralMayReadAndNobodyWritesMeanwhile) {
+  Make(Striped());
+  StoreFiles reader;
+  ASSERT_TRUE(OpenStoreFilesToRead(Dir(), &reader).ok());
+  VerifyReport report;
+  EXPECT_TRUE(VerifyStore(Dir(), &report, {}).ok());
+  EXPECT_EQ(Open(Options()).code(), Code::kIOError);
+  reader = StoreFiles();
+  StoreFiles writer;
+  ASSERT_TRUE(OpenStoreFiles(Options(), Dir(), &writer).ok());
+  EXPECT_EQ(OpenToRead().code(), Code::kIOError);
+}
+
+TEST_F(StoreLockTest, AMissingLockFileIsForTheUserToReplace) {
+  Make(Striped());
+  fs::remove(Join("manifest_lock"));
+  for (const Status& refused : {OpenToRead(), Open(Striped())}) {
+    EXPECT_EQ(refused.code(), Code::kCorruption);
+    EXPECT_NE(refused.message().find("manifest_lock is missing"), std::string::npos);
+    EXPECT_FALSE(fs::exists(Join("manifest_lock")));
+  }
+  std::ofstream(Join("manifest_lock")).flush();
+  Make(Striped());
+  EXPECT_TRUE(OpenToRead().ok());
+}
+
+TEST_F(StoreLockTest, AMissingLockFileOfAPathIsMadeByAWriterAlone) {
+  Make(Striped());
+  fs::remove(dir_.Join("b/manifest_lock"));
+  const Status refused = OpenToRead();
+  EXPECT_EQ(refused.code(), Code::kCorruption);
+  EXPECT_NE(refused.message().find("manifest_lock is missing"), std::string::npos);
+  EXPECT_FALSE(fs::exists(dir_.Join("b/manifest_lock")));
+  Make(Striped());
+  EXPECT_TRUE(fs::exists(dir_.Join("b/manifest_lock")));
+  EXPECT_TRUE(OpenToRead().ok());
+}
+
+}  // namespace
+}  // namespace engine_race
