@@ -154,6 +154,10 @@ class ValueFrames final : public MemoryUser {
   std::mutex limit_mutex_;
   // What may be used; written under limit_mutex_.
   std::atomic<uint64_t> booked_bytes_{0};
+  // What there must be room for before more is booked: after memory was given back a whole step, so
+  // that an index that grows little by little does not take and leave the same frames each time.
+  // Written under limit_mutex_.
+  std::atomic<uint64_t> least_growth_bytes_{kValueBytes};
 };
 
 template <typename UseFn>
