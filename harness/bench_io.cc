@@ -1,6 +1,7 @@
 #include "harness/bench_io.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <utility>
 
@@ -51,6 +52,19 @@ std::vector<std::string> ValueFileNames() {
 uint64_t DenseBytes(uint64_t record_count) {
   const uint64_t records = record_count / kDenseFiles * 9 / 10;
   return std::max<uint64_t>(records / 32 * 32, 1) * kValueSize;
+}
+
+// Which of two to run, so that neither what drifts nor what the run before left behind is part of
+// their difference: each once before and once after the other.
+std::array<size_t, 4> ThereAndBack(uint32_t round) {
+  const size_t first = round % 2;
+  return {first, 1 - first, 1 - first, first};
+}
+
+void Add(const TimedRun& run, TimedRun* sum) {
+  sum->count += run.count;
+  sum->seconds += run.seconds;
+  sum->cpu_seconds += run.cpu_seconds;
 }
 
 }  // namespace
@@ -220,19 +234,18 @@ void BenchIo::StripedCpu() {
   if (!Checked(tmpfs_, tmpfs_.Write(one, config_.thread_count)).ok()) return;
   if (!Checked(striped, striped.Write(two, config_.thread_count)).ok()) return;
   for (uint32_t round = 0; NeedsRound(round, {{kStripeCpu, kStripeCpuError}}); ++round) {
-    TimedRun plain;
-    TimedRun over_two;
-    const auto read = [&](StoreRuns* runs, const Options& options) {
-      return Checked(*runs, runs->MultiRead(options, config_.caller_count, config_.keys_per_call,
-                                            config_.seconds));
-    };
-    InTurn(
-        round, [&] { over_two = read(&striped, two); }, [&] { plain = read(&tmpfs_, one); });
-    rounds_.Note("tmpfs: MultiRead's CPU, ns a read, one directory", plain.cpu_ns());
-    rounds_.Note("tmpfs: MultiRead's CPU, ns a read, two", over_two.cpu_ns());
-    if (plain.ok() && over_two.ok()) {
-      rounds_.Note(kStripeCpu, over_two.cpu_ns() / plain.cpu_ns() - 1);
+    std::array<TimedRun, 2> sums;
+    for (const size_t which : ThereAndBack(round)) {
+      StoreRuns* const runs = which == 0 ? &tmpfs_ : &striped;
+      const TimedRun run =
+          Checked(*runs, runs->MultiRead(which == 0 ? one : two, config_.caller_count,
+                                         config_.keys_per_call, config_.seconds));
+      if (!run.ok()) return;
+      Add(run, &sums[which]);
     }
+    rounds_.Note("tmpfs: MultiRead's CPU, ns a read, one directory", sums[0].cpu_ns());
+    rounds_.Note("tmpfs: MultiRead's CPU, ns a read, two", sums[1].cpu_ns());
+    rounds_.Note(kStripeCpu, sums[1].cpu_ns() / sums[0].cpu_ns() - 1);
   }
   striped.Remove(two);
   tmpfs_.Remove(one);
@@ -246,23 +259,22 @@ void BenchIo::StripedRates() {
     return NeedsRound(round, {{kStripeWrite, kStripeRateError}, {kStripeRange, kStripeRateError}});
   };
   for (uint32_t round = 0; is_needed(round); ++round) {
-    double writes[2] = {};
-    double ranges[2] = {};
-    const auto run = [&](size_t which, const Options& options) {
-      writes[which] = Checked(disk_, disk_.Write(options, config_.thread_count)).rate();
-      ranges[which] = Checked(disk_, disk_.Range(options, config_.thread_count)).rate();
+    std::array<TimedRun, 2> writes;
+    std::array<TimedRun, 2> ranges;
+    for (const size_t which : ThereAndBack(round)) {
+      const Options& options = which == 0 ? one : two;
+      Add(Checked(disk_, disk_.Write(options, config_.thread_count)), &writes[which]);
+      Add(Checked(disk_, disk_.Range(options, config_.thread_count)), &ranges[which]);
       disk_.Remove(options);
-    };
-    InTurn(
-        round, [&] { run(1, two); }, [&] { run(0, one); });
-    if (!errors_.empty()) return;
+      if (!errors_.empty()) return;
+    }
     for (const size_t which : {0, 1}) {
       const std::string name = which == 0 ? ", one directory" : ", two";
-      rounds_.Note("writes a second" + name, writes[which]);
-      rounds_.Note("range, records a second" + name, ranges[which]);
+      rounds_.Note("writes a second" + name, writes[which].rate());
+      rounds_.Note("range, records a second" + name, ranges[which].rate());
     }
-    const double write_cost = 1 - writes[1] / writes[0];
-    const double range_cost = 1 - ranges[1] / ranges[0];
+    const double write_cost = 1 - writes[1].rate() / writes[0].rate();
+    const double range_cost = 1 - ranges[1].rate() / ranges[0].rate();
     rounds_.Note(kStripeWrite, write_cost);
     rounds_.Note(kStripeRange, range_cost);
     std::fprintf(stderr, "two directories: write %+.3f, range %+.3f\n", write_cost, range_cost);

@@ -1,7 +1,7 @@
 // The measured claims about I/O: many reads in flight, back ends, striping.
 //
-// Each comparison is made in pairs of short runs next to each other, in every other round the other
-// way round; a claim is the median of its rounds. There are more rounds where they scatter: until
+// Each comparison is made of short runs next to each other, in every other round the other way
+// round; a claim is the median of its rounds. There are more rounds where they scatter: until
 // the error of each median is small beside its bar, or a limit is reached. One thread at a time.
 #ifndef HARNESS_BENCH_IO_H_
 #define HARNESS_BENCH_IO_H_
@@ -28,7 +28,7 @@ struct IoBenchConfig {
   uint64_t tmpfs_record_count = 200000;
   // Of each part, at least and at most.
   uint32_t round_count = 9;
-  uint32_t max_round_count = 45;
+  uint32_t max_round_count = 31;
   double seconds = 1;  // of each timed run that has no end of its own
   uint32_t keys_per_call = 1024;
   uint32_t caller_count = 2;  // threads that call MultiRead
