@@ -61,8 +61,8 @@ class FioRunner {
   FioResult RandomReadOf(const std::vector<std::string>& names, uint64_t bytes_each,
                          const std::string& engine, double seconds);
 
-  // Figures of fio's JSON report of one group of jobs; `exit_code` is fio's own. Not ok, with a word
-  // in `error`, for a report of a failure and for one that cannot be read.
+  // The figures in fio's JSON report of one group of jobs; `exit_code` is fio's own. Not ok, with a
+  // word in `error`, for a report of a failure and for one that cannot be read.
   static FioResult ReadReport(const FioJob& job, const std::string& output, int exit_code);
 
   // Writes the file that reads share, outside of any measured time, unless it is there already with
