@@ -1,12 +1,14 @@
 // The measured claims about I/O: many reads in flight, back ends, striping.
 //
-// Each comparison is made in pairs of short runs next to each other, in every other round the other
-// way round; a claim is the median of its rounds. One thread at a time.
+// Each comparison is made of short runs next to each other, in every other round the other way
+// round; a claim is the median of its rounds. There are more rounds where they scatter: until
+// the error of each median is small beside its bar, or a limit is reached. One thread at a time.
 #ifndef HARNESS_BENCH_IO_H_
 #define HARNESS_BENCH_IO_H_
 
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
@@ -14,6 +16,7 @@
 
 #include "engine_race/store.h"
 #include "harness/claim_rounds.h"
+#include "harness/fio_runner.h"
 #include "harness/store_runs.h"
 
 namespace harness {
@@ -23,8 +26,10 @@ struct IoBenchConfig {
   std::string tmpfs_dir;  // on a tmpfs; the parts that need it fail when it is empty
   uint64_t record_count = 400000;
   uint64_t tmpfs_record_count = 200000;
-  uint32_t round_count = 7;
-  double seconds = 2;  // of each timed run that has no end of its own
+  // Of each part, at least and at most.
+  uint32_t round_count = 9;
+  uint32_t max_round_count = 31;
+  double seconds = 1;  // of each timed run that has no end of its own
   uint32_t keys_per_call = 1024;
   uint32_t caller_count = 2;  // threads that call MultiRead
   uint32_t worker_count = 1;  // that they share: one reads while the other looks at what it got
@@ -53,16 +58,23 @@ class BenchIo {
   engine_race::Options StripedOptions(const std::string& dir) const;
   StoreShape ShapeIn(const std::string& dir, uint64_t record_count) const;
 
+  void MeasureDevice();
   void MultiReads();
   void BackEnds();
   void TmpfsReads();
   void StripedCpu();
   void StripedRates();
 
-  // fio's rate over the store's own value files; 0 after a failure.
-  double FioRate(const std::string& dir, uint64_t record_count, const std::string& engine);
+  // fio over the store's own value files; zeros after a failure.
+  FioResult FioReads(const std::string& dir, uint64_t record_count, const std::string& engine);
   double QueueCpu(engine_race::IoBackend backend);
   TimedRun Checked(const StoreRuns& runs, const TimedRun& run);
+  // How far the median of a figure may be off.
+  struct Precision {
+    const char* figure;
+    double max_error;
+  };
+  bool NeedsRound(uint32_t round, std::initializer_list<Precision> precisions) const;
   bool Wants(const char* part) const {
     return errors_.empty() && (config_.parts.empty() || config_.parts.contains(part));
   }
@@ -80,6 +92,7 @@ class BenchIo {
   StoreRuns disk_;
   StoreRuns tmpfs_;
   ClaimRounds rounds_;
+  nlohmann::json device_;
   std::vector<std::string> errors_;
 };
 

@@ -44,7 +44,9 @@ int main(int argc, char** argv) {
   app.add_option("--num", config.record_count, "records of a store")->capture_default_str();
   app.add_option("--tmpfs-num", config.tmpfs_record_count, "the same on tmpfs")
       ->capture_default_str();
-  app.add_option("--rounds", config.round_count)->capture_default_str();
+  app.add_option("--rounds", config.round_count, "of each part, at least")->capture_default_str();
+  app.add_option("--max-rounds", config.max_round_count, "more of them while they scatter")
+      ->capture_default_str();
   app.add_option("--seconds", config.seconds, "of each timed run")->capture_default_str();
   app.add_option("--callers", config.caller_count, "threads of MultiRead")->capture_default_str();
   app.add_option("--workers", config.worker_count, "that they share")->capture_default_str();

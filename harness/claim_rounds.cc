@@ -1,6 +1,8 @@
 #include "harness/claim_rounds.h"
 
+#include <cmath>
 #include <cstdio>
+#include <limits>
 
 #include "harness/median.h"
 #include "harness/table.h"
@@ -16,6 +18,18 @@ void ClaimRounds::NoteRatio(const std::string& name, double a, double b) {
 double ClaimRounds::Median(const std::string& name) const {
   const auto rounds = rounds_.find(name);
   return rounds == rounds_.end() ? 0 : MedianOf(rounds->second);
+}
+
+double ClaimRounds::MedianError(const std::string& name) const {
+  const auto rounds = rounds_.find(name);
+  if (rounds == rounds_.end() || rounds->second.size() < 3) {
+    return std::numeric_limits<double>::infinity();
+  }
+  // Of a normal distribution: the quartiles lie 1.349 standard deviations apart, and the median of
+  // n samples varies by 1.2533 of them over the root of n.
+  const double deviation =
+      (QuantileOf(rounds->second, 0.75) - QuantileOf(rounds->second, 0.25)) / 1.349;
+  return 1.2533 * deviation / std::sqrt(static_cast<double>(rounds->second.size()));
 }
 
 std::map<std::string, double> ClaimRounds::Claims() const {
@@ -37,6 +51,7 @@ nlohmann::json ClaimRounds::ToJson() const {
     figures[name] = {{"median", MedianOf(values)},
                      {"lower_quartile", QuantileOf(values, 0.25)},
                      {"upper_quartile", QuantileOf(values, 0.75)}};
+    if (values.size() >= 3) figures[name]["median_error"] = MedianError(name);
   }
   return {{"claims", Claims()}, {"figures", figures}, {"rounds", rounds_}};
 }

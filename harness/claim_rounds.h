@@ -32,12 +32,16 @@ class ClaimRounds {
   bool has(const std::string& name) const { return rounds_.contains(name); }
   // Of a figure's rounds; 0 when it has none.
   double Median(const std::string& name) const;
+  // About how far the median of a figure's rounds may lie from that of many more: its standard
+  // error, from the quartiles. Infinite below three rounds.
+  double MedianError(const std::string& name) const;
   // Of a figure that has some.
   const std::vector<double>& rounds(const std::string& name) const { return rounds_.at(name); }
 
   // The targets that were measured.
   std::map<std::string, double> Claims() const;
-  // {"claims": {...}, "figures": {name: {median, lower_quartile, upper_quartile}}, "rounds": {...}}
+  // {"claims": {...}, "figures": {name: {median, lower_quartile, upper_quartile, and median_error
+  // from three rounds on}}, "rounds": {...}}
   nlohmann::json ToJson() const;
   // The claims beside what is hoped for, then every figure with its quartiles.
   std::string ToTable() const;

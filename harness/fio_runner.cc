@@ -49,28 +49,11 @@ FioResult Failed(std::string words, std::string error) {
   return result;
 }
 
-FioResult ReadFigures(const FioJob& job, const ChildResult& child) {
-  if (!child.started) return Failed(job.words, child.error);
-  const nlohmann::json report = ParseOutput(child.output);
-  if (!report.is_object() || !report.contains("jobs") || report["jobs"].empty()) {
-    return Failed(job.words, "fio gave no report, exit code " + std::to_string(child.exit_code));
-  }
-  const nlohmann::json& figures = report["jobs"][0];
-  const int error = figures.value("error", 0);
-  if (error != 0 || child.exit_code != 0) {
-    return Failed(job.words, "fio failed with error " + std::to_string(error));
-  }
-  const nlohmann::json& direction = figures[job.writes ? "write" : "read"];
-  FioResult result;
-  result.job = job.words;
-  result.bytes = direction.value("io_bytes", uint64_t{0});
-  // fio counts in whole milliseconds.
-  result.seconds = std::max(direction.value("runtime", 0.0), 1.0) * 1e-3;
-  result.bytes_per_second = static_cast<double>(result.bytes) / result.seconds;
-  result.ops_per_second = direction.value("total_ios", 0.0) / result.seconds;
-  result.ok = result.bytes > 0;
-  if (!result.ok) result.error = "fio moved nothing";
-  return result;
+// Of a group of jobs, fio's percentages are of `job_runtime`, the sum over the jobs.
+double CpuNs(const nlohmann::json& figures) {
+  const double percent = figures.value("usr_cpu", 0.0) + figures.value("sys_cpu", 0.0);
+  const double job_runtime_ms = figures.value("job_runtime", 0.0);
+  return percent / 100 * job_runtime_ms * 1e6;
 }
 
 const FioResult& Better(const FioResult& a, const FioResult& b) {
@@ -95,6 +78,32 @@ bool FioRunner::Available() {
   return child.started && child.exit_code == 0;
 }
 
+FioResult FioRunner::ReadReport(const FioJob& job, const std::string& output, int exit_code) {
+  const nlohmann::json report = ParseOutput(output);
+  if (!report.is_object() || !report.contains("jobs") || report["jobs"].empty()) {
+    return Failed(job.words, "fio gave no report, exit code " + std::to_string(exit_code));
+  }
+  const nlohmann::json& figures = report["jobs"][0];
+  const int error = figures.value("error", 0);
+  if (error != 0 || exit_code != 0) {
+    return Failed(job.words, "fio failed with error " + std::to_string(error));
+  }
+  const nlohmann::json direction =
+      figures.value(job.writes ? "write" : "read", nlohmann::json::object());
+  const double op_count = direction.value("total_ios", 0.0);
+  FioResult result;
+  result.job = job.words;
+  result.bytes = direction.value("io_bytes", uint64_t{0});
+  // fio counts in whole milliseconds.
+  result.seconds = std::max(direction.value("runtime", 0.0), 1.0) * 1e-3;
+  result.bytes_per_second = static_cast<double>(result.bytes) / result.seconds;
+  result.ops_per_second = op_count / result.seconds;
+  result.ok = result.bytes > 0 && op_count > 0;
+  if (!result.ok) return Failed(job.words, "fio moved nothing");
+  result.cpu_ns_per_op = CpuNs(figures) / op_count;
+  return result;
+}
+
 FioResult FioRunner::Run(const FioJob& job) {
   std::vector<std::string> args = {"fio",
                                    "--name=device",
@@ -107,8 +116,10 @@ FioResult FioRunner::Run(const FioJob& job) {
                                    "--fallocate=none",
                                    "--directory=" + dir_};
   args.insert(args.end(), job.args.begin(), job.args.end());
-  const FioResult result = ReadFigures(job, RunChild(args));
-  return Interrupted() ? Failed(job.words, "interrupted") : result;
+  const ChildResult child = RunChild(args);
+  if (!child.started) return Failed(job.words, child.error);
+  if (Interrupted()) return Failed(job.words, "interrupted");
+  return ReadReport(job, child.output, child.exit_code);
 }
 
 FioResult FioRunner::BestWrite(uint64_t bytes) {

@@ -21,6 +21,8 @@ struct FioResult {
   double seconds = 0;
   double bytes_per_second = 0;
   double ops_per_second = 0;
+  // User and system time of an operation, all jobs together; 0 where fio does not tell.
+  double cpu_ns_per_op = 0;
 };
 
 // One fio command line without its file: the arguments, and the words for it.
@@ -58,6 +60,10 @@ class FioRunner {
   // depth 128 in batches of 16.
   FioResult RandomReadOf(const std::vector<std::string>& names, uint64_t bytes_each,
                          const std::string& engine, double seconds);
+
+  // The figures in fio's JSON report of one group of jobs; `exit_code` is fio's own. Not ok, with a
+  // word in `error`, for a report of a failure and for one that cannot be read.
+  static FioResult ReadReport(const FioJob& job, const std::string& output, int exit_code);
 
   // Writes the file that reads share, outside of any measured time, unless it is there already with
   // that size. RandomRead and BestScan call it.

@@ -135,7 +135,8 @@ TimedRun StoreRuns::Read(const Options& options, uint32_t thread_count, double s
     }
     total += count;
   });
-  return Ended({total, watch.seconds(), watch.cpu_seconds()}, failures);
+  return Ended({total, watch.seconds(), watch.cpu_seconds(), store->Stats().frame_hit_count},
+               failures);
 }
 
 TimedRun StoreRuns::MultiRead(const Options& options, uint32_t thread_count, uint32_t keys_per_call,
@@ -149,7 +150,8 @@ TimedRun StoreRuns::MultiRead(const Options& options, uint32_t thread_count, uin
   RunWorkers(thread_count, &failures, [&](uint32_t thread) {
     total += ReadMany(store.get(), shape_.seed + thread, keys_per_call, until_s, &failures);
   });
-  return Ended({total, watch.seconds(), watch.cpu_seconds()}, failures);
+  return Ended({total, watch.seconds(), watch.cpu_seconds(), store->Stats().frame_hit_count},
+               failures);
 }
 
 uint64_t StoreRuns::ReadMany(Store* store, uint64_t seed, uint32_t keys_per_call, double until_s,

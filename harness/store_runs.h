@@ -21,6 +21,7 @@ struct TimedRun {
   uint64_t count = 0;
   double seconds = 0;
   double cpu_seconds = 0;  // of the whole process
+  uint64_t hit_count = 0;  // reads that hot values in memory answered
 
   bool ok() const { return count > 0 && seconds > 0; }
   double rate() const { return ok() ? static_cast<double>(count) / seconds : 0; }

@@ -1,5 +1,5 @@
-// The kernels of HashValue, one translation unit each, so that each is compiled for its own
-// instruction set. Only checksum.cc, which asks the CPU first, may call them.
+// The kernels of HashValue beside the portable one, one translation unit each, so that each is
+// compiled for its own instruction set. Only checksum.cc, which asks the CPU first, may call them.
 #ifndef ENGINE_RACE_BASE_CHECKSUM_KERNELS_H_
 #define ENGINE_RACE_BASE_CHECKSUM_KERNELS_H_
 
@@ -12,10 +12,9 @@
 namespace engine_race {
 
 uint64_t HashValueAvx2(const void* value);
-uint64_t HashValueAvx512(const void* value);
 
 // The kernels that such a CPU can run, the best first. Ends as ValueHashKernels does.
-using ValueHashTable = std::array<ValueHashKernel, 4>;
+using ValueHashTable = std::array<ValueHashKernel, 3>;
 ValueHashTable ValueHashesOf(const CpuFeatures& cpu);
 
 }  // namespace engine_race

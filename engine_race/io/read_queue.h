@@ -67,6 +67,12 @@ class ReadQueue {
   // too little of.
   static Status Create(const ReadQueueOptions& options, std::unique_ptr<ReadQueue>* queue);
 
+  // What takes the place of a back end that works no longer: libaio, then psync, which stays.
+  static IoBackend NextBest(IoBackend backend) {
+    return backend == IoBackend::kLibaio || backend == IoBackend::kPsync ? IoBackend::kPsync
+                                                                         : IoBackend::kLibaio;
+  }
+
   // Create, with libaio or psync in the place of a back end that cannot be set up just now: for
   // want of descriptors, say.
   static Status CreateOrNextBest(const ReadQueueOptions& options,

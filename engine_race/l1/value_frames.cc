@@ -111,9 +111,11 @@ bool ValueFrames::Grow() noexcept {
   const uint64_t limit = std::min(share_->LimitBytes(), BytesFor(pool_->frame_count()));
   const uint64_t more = limit > booked ? (limit - booked) / kValueBytes : 0;
   const uint64_t bytes = std::min(more, kFramesPerStep) * kValueBytes;
-  const bool grows = bytes > 0 && share_->Book(bytes);
+  const bool grows =
+      bytes >= least_growth_bytes_.load(std::memory_order_relaxed) && share_->Book(bytes);
   if (grows) {
     booked_bytes_.store(booked + bytes, std::memory_order_relaxed);
+    least_growth_bytes_.store(kValueBytes, std::memory_order_relaxed);
     ApplyBooked();
   } else {
     UpdateHints();
@@ -136,6 +138,7 @@ void ValueFrames::ShrinkTo(uint64_t bytes) noexcept {
   const uint64_t left =
       std::clamp(used_bytes, booked_bytes_.load(std::memory_order_relaxed), booked);
   booked_bytes_.store(left, std::memory_order_relaxed);
+  least_growth_bytes_.store(kFramesPerStep * kValueBytes, std::memory_order_relaxed);
   if (left < booked) share_->Cancel(booked - left);
 }
 
@@ -146,7 +149,11 @@ uint64_t ValueFrames::UseCount() const noexcept {
 void ValueFrames::Offer(uint64_t key, ValueRef ref, const char* value) noexcept {
   const uint32_t frequency = sketch_.Note(key);
   if (frequency < kLeastFrequency) return;
-  if (share_ != nullptr && is_full() && !Grow() && share_->Want(kValueBytes)) Grow();
+  // Relaxed: a hint.
+  if (share_ != nullptr && is_full() && !Grow() &&
+      share_->Want(least_growth_bytes_.load(std::memory_order_relaxed))) {
+    Grow();
+  }
   if (IsWorthATry(frequency)) Admit(key, ref, value, frequency);
 }
 

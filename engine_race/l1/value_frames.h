@@ -61,6 +61,9 @@ class ValueFrames final : public MemoryUser {
   template <typename UseFn>
   Status FindAt(uint64_t key, uint64_t view_epoch, ValueRef* ref, bool* hot, const UseFn& use);
 
+  // Fetches what Offer looks at first, which by then has left the caches if the read went to a
+  // device: to be called when the value has come, before it is verified.
+  void PrepareOffer(uint64_t key) const { sketch_.Prefetch(key); }
   // Notes that `key` was asked for and found at `ref`, a slot of the log, whose value of 4 KiB lies
   // at `value`; keeps a copy if that is worth a frame and matches the value's checksum. Not from
   // inside Find.
@@ -151,6 +154,10 @@ class ValueFrames final : public MemoryUser {
   std::mutex limit_mutex_;
   // What may be used; written under limit_mutex_.
   std::atomic<uint64_t> booked_bytes_{0};
+  // What there must be room for before more is booked: after memory was given back a whole step, so
+  // that an index that grows little by little does not take and leave the same frames each time.
+  // Written under limit_mutex_.
+  std::atomic<uint64_t> least_growth_bytes_{kValueBytes};
 };
 
 template <typename UseFn>
@@ -163,7 +170,6 @@ Status ValueFrames::Find(uint64_t key, ValueRef* ref, bool* hot, const UseFn& us
     Status status = index_.FindHot(key, ref);
     *hot = status.ok() && ref->hot();
     if (!*hot) {
-      if (!scarce) sketch_.Prefetch(key);
       guard.CountMiss();
       return status;
     }

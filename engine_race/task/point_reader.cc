@@ -96,10 +96,12 @@ Status PointReader::Verify(const Place& place, const char* buffer) const {
 
 Status PointReader::Deliver(uint64_t key, const Place& place, const char* buffer,
                             std::string* value) const {
+  // What is staged is in memory anyway.
+  const bool offers = frames_ != nullptr && !place.staged;
+  if (offers) frames_->PrepareOffer(key);
   ENGINE_RACE_RETURN_IF_ERROR(Verify(place, buffer));
   value->assign(buffer, kValueBytes);
-  // What is staged is in memory anyway.
-  if (frames_ != nullptr && !place.staged) frames_->Offer(key, place.ref, buffer);
+  if (offers) frames_->Offer(key, place.ref, buffer);
   return Status::Ok();
 }
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "engine_race/base/guarded.h"
+#include "engine_race/io/backend_probe.h"
 
 namespace engine_race {
 
@@ -23,7 +24,7 @@ Status ReadWorker::Prepare() {
   }
   const std::span<char> all_buffers(buffers_.data(), bytes);
   io::ReadQueueOptions wanted;
-  wanted.backend = options_.io_backend;
+  wanted.backend = backend_;
   wanted.depth = options_.tasks_per_worker;
   wanted.iopoll = options_.io_uring_iopoll;
   wanted.sqpoll = options_.io_uring_sqpoll;
@@ -41,7 +42,7 @@ bool ReadWorker::Run(ReadSource* source) noexcept {
   while (Guarded([this] { return Prepare(); }).ok()) {
     const Outcome outcome = RunTasks();
     if (outcome != Outcome::kRingFailed) return outcome == Outcome::kDone;
-    ReportFailedRing();
+    NoteFailedRing();
   }
   RunBlocking();
   return true;
@@ -72,11 +73,24 @@ ReadWorker::Outcome ReadWorker::RunTasks() noexcept {
   }
 }
 
-void ReadWorker::ReportFailedRing() const noexcept {
-  (void)Guarded([this] {
+void ReadWorker::NoteFailedRing() noexcept {
+  failed_ring_count_ = scheduler_->has_read() ? 0 : failed_ring_count_ + 1;
+  const IoBackend failed = backend_;
+  if (failed_ring_count_ == kMaxFailedRings) {
+    backend_ = io::ReadQueue::NextBest(failed);
+    failed_ring_count_ = 0;
+  }
+  // Without memory for the words nothing is said.
+  (void)Guarded([&] {
     Log(options_.log, LogLevel::kWarning,
         "a queue of reads has failed, its reads are done again: " +
             scheduler_->failure().ToString());
+    if (backend_ != failed) {
+      Log(options_.log, LogLevel::kWarning,
+          std::to_string(kMaxFailedRings) + " queues of " + io::BackendName(failed) +
+              " in a row have failed: reads go through " + io::BackendName(backend_) +
+              " from now on");
+    }
     return Status::Ok();
   });
 }

@@ -104,6 +104,7 @@ void Scheduler::Reap(uint32_t wanted) {
   if (Status status = queue_->Wait(wanted, &completions_); !status.ok()) {
     return Break(std::move(status));
   }
+  has_read_ = has_read_ || !completions_.empty();
   for (const io::ReadCompletion& completion : completions_) {
     const auto tag = static_cast<uint32_t>(completion.tag);
     ReadAwaiter* const awaiter = std::exchange(in_flight_[tag], nullptr);

@@ -77,6 +77,8 @@ class Scheduler {
   const char* backend_name() const { return queue_ == nullptr ? "none" : queue_->name(); }
   // False once the queue has failed: every read answers ECANCELED from then on.
   bool usable() const { return queue_ != nullptr; }
+  // Whether the queue has ever brought an answer.
+  bool has_read() const { return has_read_; }
   // How it failed.
   const Status& failure() const { return failure_; }
   uint64_t memory_bytes() const;
@@ -93,6 +95,7 @@ class Scheduler {
 
   std::unique_ptr<io::ReadQueue> queue_;
   Status failure_;
+  bool has_read_ = false;
   const uint32_t depth_;
   const uint32_t batch_;
   uint32_t task_count_ = 0;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <map>
 #include <string>
 
@@ -31,6 +32,19 @@ TEST(ClaimRoundsTest, JsonHasRoundsAndQuartiles) {
   EXPECT_EQ(json["figures"]["a part"]["lower_quartile"], 2);
   EXPECT_EQ(json["figures"]["a part"]["median"], 3);
   EXPECT_EQ(json["figures"]["a part"]["upper_quartile"], 4);
+}
+
+TEST(ClaimRoundsTest, MoreRoundsMakeTheErrorOfTheMedianSmaller) {
+  ClaimRounds rounds(kTargets);
+  rounds.Note("speed", 1);
+  rounds.Note("speed", 2);
+  EXPECT_TRUE(std::isinf(rounds.MedianError("speed")));
+  EXPECT_TRUE(std::isinf(rounds.MedianError("missing")));
+  rounds.Note("speed", 3);
+  const double of_three = rounds.MedianError("speed");
+  EXPECT_NEAR(of_three, 1.2533 / 1.349 / std::sqrt(3), 1e-9);
+  for (int i = 0; i < 30; ++i) rounds.Note("speed", 1 + i % 3);
+  EXPECT_LT(rounds.MedianError("speed"), of_three);
 }
 
 }  // namespace

@@ -141,6 +141,25 @@ TEST_F(ValueFramesShareTest, WhatIsGivenBackIsFree) {
   EXPECT_EQ(frames_->UseCount(), frames_->Stats().hit_count + frames_->Stats().admission_count);
 }
 
+// As while an index grows: the limit falls by one frame at a time, and what is read is offered.
+TEST_F(ValueFramesShareTest, ALimitThatFallsSlowlyEvictsInProportion) {
+  Make(kFrames);
+  Offer(0, kFrames, 3);
+  const uint64_t before = frames_->Stats().eviction_count;
+  constexpr uint32_t kFallen = 60;
+  for (uint32_t count = kFrames - 1; count >= kFrames - kFallen; --count) {
+    share_.limit_bytes = BytesFor(count);
+    if (share_.booked_bytes > share_.limit_bytes) frames_->ShrinkTo(share_.limit_bytes);
+    Offer(0, kFrames, 1);
+    ASSERT_LE(share_.booked_bytes, share_.limit_bytes);
+  }
+  // Values that are read as often as others push these out as well.
+  EXPECT_LE(frames_->Stats().eviction_count - before, 5 * kFallen);
+  share_.limit_bytes = BytesFor(kFrames);
+  Offer(0, kFrames, 3);
+  EXPECT_GE(value_count(), 190u) << "a whole step is booked again";
+}
+
 // A frame that a reader is inside of is given back by a later call, and booked until then.
 TEST_F(ValueFramesShareTest, WhatIsReadStaysBooked) {
   Make(kFrames);

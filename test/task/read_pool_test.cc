@@ -234,57 +234,92 @@ TEST_F(ReadPoolTest, AReadIsDoneAtOnceWhereAThreadIsRefused) {
   }
 }
 
-// The first calls of one kind that wait for reads fail.
-class FailFirst : public SystemCallHook {
+// Waits for reads fail on some of the queues of libaio, told by their numbers from 1.
+class FailingQueues : public SystemCallHook {
  public:
-  FailFirst(CallKind kind, uint64_t count) : kind_(kind), count_(count) {}
+  explicit FailingQueues(std::function<bool(uint64_t queue)> fails) : fails_(std::move(fails)) {}
   long OnCall(SystemCall* call) override {
     if (call->kind == CallKind::kPread) ++pread_count;
-    if (call->kind == kind_ && calls_++ < count_) {
+    if (call->kind == CallKind::kIoSetup) ++queue_count;
+    if (call->kind == CallKind::kIoGetEvents && fails_(queue_count)) {
       errno = EIO;
       return -1;
     }
     return call->Proceed();
   }
   std::atomic<uint64_t> pread_count{0};
+  std::atomic<uint64_t> queue_count{0};
 
  private:
-  const CallKind kind_;
-  const uint64_t count_;
-  std::atomic<uint64_t> calls_{0};
+  const std::function<bool(uint64_t)> fails_;
 };
 
 class FailedQueueTest : public ReadPoolTest {
  protected:
-  // Reads every record while the first `failure_count` waits for reads fail; the preads of it.
-  uint64_t ReadAll(uint64_t failure_count) {
-    constexpr uint64_t kRecords = 400;
-    Open(kRecords, IoBackend::kLibaio);
+  static constexpr uint64_t kRecords = 400;
+
+  FailedQueueTest() {
+    on_message_ = [this](std::string_view message) {
+      if (message.find("from now on") != std::string_view::npos) switches_.emplace_back(message);
+    };
+  }
+
+  void OpenAll() { Open(kRecords, IoBackend::kLibaio); }
+
+  // Reads every record.
+  void ReadAll(FailingQueues* hook) {
     std::vector<std::string> bytes;
     for (uint64_t key = 0; key < kRecords; ++key) bytes.push_back(KeyOf(key));
     const std::vector<std::string_view> keys(bytes.begin(), bytes.end());
     std::vector<std::string> values(kRecords);
     std::vector<Status> statuses(kRecords);
-    FailFirst hook(CallKind::kIoGetEvents, failure_count);
     {
-      const ScopedHook scoped(&hook);
+      const ScopedHook scoped(hook);
       pool_->MultiRead(keys, values, statuses);
     }
     for (uint64_t key = 0; key < kRecords; ++key) {
       EXPECT_TRUE(statuses[key].ok()) << key << ": " << statuses[key].ToString();
       EXPECT_TRUE(values[key] == ValueOf(key, 1)) << key;
     }
-    return hook.pread_count;
   }
+
+  std::vector<std::string> switches_;
 };
 
 TEST_F(FailedQueueTest, IsReplacedAndItsReadsAreDoneAgain) {
-  const uint64_t reads = ReadAll(1);
-  EXPECT_GT(reads, 0U);
-  EXPECT_LE(reads, options_.tasks_per_worker) << "only what it had in flight";
+  OpenAll();
+  FailingQueues hook([](uint64_t queue) { return queue == 1; });
+  ReadAll(&hook);
+  EXPECT_GT(hook.pread_count, 0U);
+  EXPECT_LE(hook.pread_count, options_.tasks_per_worker) << "only what it had in flight";
 }
 
-TEST_F(FailedQueueTest, GoodKeysAreReadAlsoWhenEveryQueueFails) { ReadAll(kFarTooMany); }
+TEST_F(FailedQueueTest, TheNextBackEndIsUsedOnceThreeInARowHaveFailed) {
+  OpenAll();
+  FailingQueues hook([](uint64_t) { return true; });
+  ReadAll(&hook);
+  EXPECT_EQ(hook.queue_count, 3U);
+  ASSERT_EQ(switches_.size(), 1U);
+  EXPECT_NE(switches_[0].find("libaio in a row have failed: reads go through psync"),
+            std::string::npos)
+      << switches_[0];
+  ReadAll(&hook);
+  EXPECT_EQ(hook.queue_count, 3U) << "for good";
+  EXPECT_EQ(switches_.size(), 1U);
+}
+
+TEST_F(FailedQueueTest, TheBackEndStaysWhereOneQueueInThreeReads) {
+  OpenAll();
+  std::atomic<uint64_t> good_queue{0};
+  FailingQueues hook([&good_queue](uint64_t queue) { return queue != good_queue; });
+  for (int i = 1; i <= 4; ++i) {
+    // The queue that was good fails as well now, and two more.
+    good_queue += 3;
+    ReadAll(&hook);
+    EXPECT_EQ(hook.queue_count, good_queue);
+  }
+  EXPECT_TRUE(switches_.empty());
+}
 
 }  // namespace
 }  // namespace engine_race::test
