@@ -259,6 +259,24 @@ TEST(WrittenStagingTest, TheCountComesAfterTheBytes) {
                                              format::kStagingCountsName}));
 }
 
+// Fresh memory for each group would cost a page fault for each of its pages.
+TEST(WrittenStagingTest, GroupsOnTheirWayUseTheSameMemoryAgain) {
+  TempDir dir;
+  const auto log = OpenLog(OptionsOf(StagingMode::kWritten), dir.path());
+  const uint64_t group = log->geometry().values_per_group();
+  uint64_t slot = 0;
+  for (; slot < group; ++slot) ASSERT_TRUE(AppendTo(log.get(), slot).ok());
+  int mapping_count = 0;
+  CallHook hook([&mapping_count](SystemCall* call) {
+    mapping_count += call->kind == CallKind::kMmap ? 1 : 0;
+    return call->Proceed();
+  });
+  const ScopedHook scope(&hook);
+  for (; slot < 4 * group; ++slot) ASSERT_TRUE(AppendTo(log.get(), slot).ok());
+  EXPECT_EQ(log->FlushedValueCount(0), 4 * group);
+  EXPECT_EQ(mapping_count, 0);
+}
+
 // Has stores staged through mappings on every file system.
 CallHook Mapped(CallHook::Fn on_call) {
   return CallHook([on_call = std::move(on_call)](SystemCall* call) {
@@ -300,6 +318,37 @@ TEST(MappedStagingTest, PagesArePopulatedBeforeTheyAreStoredInto) {
       EXPECT_EQ(populated[slot % group * kValueBytes], 1) << "slot " << slot;
     }
     EXPECT_LT(call_count, 7 + (slot - begin) / 2) << "a call for nearly every record";
+  }
+}
+
+// Pages that a place has had before are tried again, by one call for all that the group will need.
+TEST(MappedStagingTest, APlaceThatIsUsedAgainIsPopulatedByOneCall) {
+  TempDir dir;
+  long mapped_at = 0;
+  size_t mapped_bytes = 0;
+  std::vector<std::pair<uint64_t, size_t>> calls;  // offset in the file of values, size
+  CallHook hook = Mapped([&](SystemCall* call) {
+    const long result = call->Proceed();
+    if (IsOn(*call, CallKind::kMmap, format::kStagingValuesName)) {
+      mapped_at = result;
+      mapped_bytes = call->size;
+    }
+    if (call->kind != CallKind::kMadvise || call->flags != MADV_POPULATE_WRITE) return result;
+    const auto begin = static_cast<uint64_t>(reinterpret_cast<long>(call->buffer) - mapped_at);
+    if (begin < mapped_bytes) calls.emplace_back(begin, call->size);
+    return result;
+  });
+  const ScopedHook scope(&hook);
+  const auto log = OpenLog(OptionsOf(StagingMode::kAuto), dir.path());
+  const uint64_t group = log->geometry().values_per_group();
+  uint64_t slot = 0;
+  for (; slot < group; ++slot) ASSERT_TRUE(AppendTo(log.get(), slot).ok());
+  EXPECT_EQ(calls.size(), 5u) << "of 1, 1, 2, 4 and 8 pages";
+  for (uint64_t round = 1; round < 4; ++round) {
+    calls.clear();
+    for (; slot < (round + 1) * group; ++slot) ASSERT_TRUE(AppendTo(log.get(), slot).ok());
+    ASSERT_EQ(calls.size(), 1u);
+    EXPECT_EQ(calls[0], (std::pair<uint64_t, size_t>{0, group * kValueBytes}));
   }
 }
 
