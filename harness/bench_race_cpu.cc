@@ -113,7 +113,10 @@ std::string RaceCpu::CompareReads() {
   Options options = DenseStoreOptions();
   // Every read goes to the device, as fio's do.
   options.hot_value_bytes = 0;
-  if (!store.Write(options, config_.thread_count).ok()) return store.failure();
+  if (!store.Write(options, config_.thread_count).ok()) {
+    RemoveTree(parent);
+    return store.failure();
+  }
   FioRunner fio(shape.dir);
   const uint64_t bytes_each = DenseStoreFileBytes(shape.record_count);
   for (uint32_t round = 0; round < config_.round_count && failure_.empty(); ++round) {
