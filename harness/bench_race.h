@@ -14,6 +14,8 @@
 #include <string>
 #include <vector>
 
+#include "harness/bench_race_cpu.h"
+#include "harness/claim_rounds.h"
 #include "harness/fio_runner.h"
 #include "harness/race_dir.h"
 #include "harness/race_phase.h"
@@ -35,6 +37,8 @@ struct BenchConfig {
   RaceConfig race;
   uint32_t round_count = 3;
   uint64_t index_key_count = 64000000;
+  // Directories, threads and seed are the race's.
+  RaceCpuConfig cpu;
   // Names of claims.
   std::set<std::string> wanted;
   // A run that only shows that everything works: a figure that cannot be had is no error.
@@ -70,6 +74,10 @@ class BenchRace {
   void CompareGroups();
   void CompareSequentialWrite();
   void CompareOneBucketRead();
+  // The phases of one round together, over what the device would have taken for them.
+  void NoteTotal(const std::vector<PhaseReport>& phases);
+  // CPU times, which have rounds of their own.
+  void MeasureCpu();
   // The figures of the program that measures the index, which has rounds of its own.
   void MeasureIndex();
 
@@ -83,6 +91,8 @@ class BenchRace {
   // Notes a() / b(), run next to each other, in every other round b first.
   void NotePair(const char* claim, const std::function<double()>& a,
                 const std::function<double()>& b);
+  // What fio measured, for the description of the machine.
+  void NoteDevice(const PhaseReport& report);
   void NoteFraction(const char* claim, const PhaseReport& report, double bytes_per_second);
   void Fail(const std::string& what) { errors_.push_back(what); }
   bool MustStop() const;
@@ -92,6 +102,8 @@ class BenchRace {
   bool has_fio_;
   uint32_t round_ = 0;
   std::map<std::string, std::vector<double>> rounds_by_claim_;
+  // What the claims were made of, and what the device gave.
+  ClaimRounds figures_{{}};
   nlohmann::json raw_ = nlohmann::json::array();
   nlohmann::json index_;
   std::vector<std::string> errors_;

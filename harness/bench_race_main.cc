@@ -8,6 +8,7 @@
 #include "harness/child_process.h"
 #include "harness/json_file.h"
 #include "harness/race_process.h"
+#include "harness/tmpfs_dir.h"
 
 namespace harness {
 namespace {
@@ -17,6 +18,7 @@ constexpr char kProgram[] = "bench_race";
 struct BenchFlags {
   BenchConfig config;
   std::string dir;
+  std::string tmpfs = "/dev/shm";
   std::string json_path;
   std::vector<std::string> only;
 };
@@ -31,6 +33,13 @@ void AddFlags(BenchFlags* flags, CLI::App* app) {
       ->capture_default_str();
   app->add_option("--rounds", flags->config.round_count)->capture_default_str();
   app->add_option("--index-keys", flags->config.index_key_count)->capture_default_str();
+  RaceCpuConfig& cpu = flags->config.cpu;
+  app->add_option("--tmpfs", flags->tmpfs, "a tmpfs, for the CPU time of writes")
+      ->capture_default_str();
+  app->add_option("--cpu-rounds", cpu.round_count, "of the comparisons of CPU time")
+      ->capture_default_str();
+  app->add_option("--tmpfs-num", cpu.write_record_count, "records written on tmpfs")
+      ->capture_default_str();
   app->add_option("--seed", flags->config.race.seed)->capture_default_str();
   app->add_option("--only", flags->only, "claims to measure; by default all of them")
       ->delimiter(',')
@@ -43,6 +52,9 @@ void Shrink(BenchConfig* config) {
   config->race.records_per_thread = 100;
   config->round_count = 1;
   config->index_key_count = 100000;
+  config->cpu.round_count = 1;
+  config->cpu.write_record_count = config->cpu.read_record_count = 4000;
+  config->cpu.read_seconds = 0.02;
 }
 
 int Bench(BenchFlags flags) {
@@ -55,6 +67,8 @@ int Bench(BenchFlags flags) {
   RaceDir dir;
   const std::string problem = PrepareRace(flags.dir, &dir, &config.race);
   if (!problem.empty()) return RefuseBench(kProgram, problem);
+  const TmpfsDir tmpfs(flags.tmpfs, StoreBytes(config.cpu.write_record_count));
+  config.cpu.tmpfs_dir = tmpfs.path();
   CatchInterrupts();
   BenchRace bench(config, &dir);
   bench.Run([&] { SaveJson(bench.ToJson(), flags.json_path); });

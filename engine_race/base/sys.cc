@@ -14,6 +14,7 @@
 
 #include "engine_race/base/checksum.h"
 #include "engine_race/base/retry.h"
+#include "engine_race/base/sys_pwrite.h"
 
 namespace engine_race {
 
@@ -86,6 +87,10 @@ Status PreadFull(int fd, void* buffer, size_t size, uint64_t offset) {
 
 Status PwriteFull(int fd, const void* buffer, size_t size, uint64_t offset) {
   ENGINE_RACE_RETURN_IF_ERROR(CheckFileSizeLimit(offset + size));
+  return PwriteBelowLimit(fd, buffer, size, offset);
+}
+
+Status PwriteBelowLimit(int fd, const void* buffer, size_t size, uint64_t offset) {
   size_t done = 0;
   while (done < size) {
     const ssize_t n = Retry([&] {

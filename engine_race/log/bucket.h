@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <cstddef>
 #include <cstdint>
 #include <mutex>
 
@@ -35,33 +36,47 @@ struct alignas(64) Bucket {
     changed.notify_one();
   }
 
+  // Asks for the lines that a write looks at, all at once: the buckets of a store are more than a
+  // cache keeps while values pass through it.
+  void Prefetch() const;
+
+  // What each write looks at comes first.
   std::mutex mutex;
+  uint64_t record_count = 0;
+  AppendListener* listener = nullptr;
+  uint32_t waiting = 0;
+  bool waking = false;
+  // Whether what this opening found staged has been compared with its checksums. It must have been
+  // before anything is written over the logs or behind it.
+  bool staging_verified = false;
+  // Set at Open and constant after it.
+  bool damaged = false;
+  Lane values;
+  Lane keys;
+  // Copies for readers that hold no lock.
+  std::atomic<uint64_t> published_count{0};
+  std::atomic<uint64_t> published_flushed_values{0};
+
   // A lane has moved, a pin has gone, or a group's write has failed.
   std::condition_variable changed;
   // For Sync: a write to the log has ended.
   std::condition_variable written;
-  uint32_t waiting = 0;
-  bool waking = false;
-  uint64_t record_count = 0;
-  Lane values;
-  Lane keys;
-  AppendListener* listener = nullptr;
   // Which extra value places have been reserved in this opening, a bit each.
   uint32_t reserved_extra_places = 0;
   // Records below this are in the logs and outlive power loss.
   uint64_t synced_count = 0;
-  // Whether what this opening found staged has been compared with its checksums. It must have been
-  // before anything is written over the logs or behind it.
-  bool staging_verified = false;
   // Log bytes reserved ahead of what has been written.
   uint64_t reserved_key_bytes = 0;
   uint64_t reserved_value_bytes = 0;
-  // Set at Open and constant after it.
-  bool damaged = false;
-  // Copies for readers that hold no lock.
-  std::atomic<uint64_t> published_count{0};
-  std::atomic<uint64_t> published_flushed_values{0};
 };
+
+inline void Bucket::Prefetch() const {
+  constexpr size_t kLineBytes = alignof(Bucket);
+  const char* const begin = reinterpret_cast<const char*>(this);
+  for (size_t line = 0; line < offsetof(Bucket, changed); line += kLineBytes) {
+    __builtin_prefetch(begin + line, /*rw=*/1);
+  }
+}
 
 }  // namespace engine_race
 

@@ -52,11 +52,10 @@ Status BucketLog::RefuseBadBucket(uint32_t bucket) const {
 Status BucketLog::Append(uint64_t key, const char* value) {
   const uint32_t index = geometry().BucketOf(key);
   Bucket& bucket = buckets_[index];
+  bucket.Prefetch();
   if (bucket.damaged) [[unlikely]] {
     return RefuseBadBucket(index);
   }
-  // Outside the lock: the checksum depends only on the value.
-  const uint32_t value_sum = value == nullptr ? 0 : ValueSum(value);
   ENGINE_RACE_RETURN_IF_ERROR(staging_.Reserve(index));
   Journal* journal = nullptr;
   ENGINE_RACE_RETURN_IF_ERROR(EnsureJournal(&journal));
@@ -64,7 +63,7 @@ Status BucketLog::Append(uint64_t key, const char* value) {
   JournalRequest request;
   const Status staged = Guarded([&] {
     ENGINE_RACE_RETURN_IF_ERROR(MakeRoom(index, &lock));
-    return Stage(index, key, value, value_sum, &request.descriptor);
+    return Stage(index, key, value, &request.descriptor);
   });
   if (!staged.ok()) [[unlikely]] {
     // Wake all waiters: each must see the error.
@@ -136,20 +135,23 @@ Status BucketLog::ReserveNextPlace(uint32_t index, bool* must_wait) {
 
 // Under the bucket's lock, after MakeRoom. After a failure nothing is counted and the lanes are as
 // they were, so that the next write stages into the same slot.
-Status BucketLog::Stage(uint32_t index, uint64_t key, const char* value, uint32_t value_sum,
+Status BucketLog::Stage(uint32_t index, uint64_t key, const char* value,
                         format::JournalDescriptor* staged) {
   Bucket& bucket = buckets_[index];
   const uint64_t slot = bucket.record_count;
+  const uint32_t value_place = bucket.values.NextPlace(slot);
+  const uint32_t key_place = bucket.keys.NextPlace(slot);
+  staging_.Prefetch(index, value_place, bucket.values.IndexOf(slot), key_place,
+                    bucket.keys.IndexOf(slot));
   KeyRecord record;
   record.key = key;
   // Each append takes one number; as long as no slot is used twice they run along with the slots.
   record.sequence = slot;
   record.slot = static_cast<uint32_t>(slot);
-  record.value_sum = value_sum;
+  // Here, under the lock: the memory that the value is copied to comes meanwhile.
+  record.value_sum = value == nullptr ? 0 : ValueSum(value);
   record.tombstone = value == nullptr;
   *staged = {codec(index).Encode(record), index, record.slot};
-  const uint32_t value_place = bucket.values.NextPlace(slot);
-  const uint32_t key_place = bucket.keys.NextPlace(slot);
   bool ended = false;
   Status written = Guarded([&] {
     Status in_place = StageIn(value_place, key_place, value, *staged);
@@ -180,19 +182,18 @@ Status BucketLog::StageIn(uint32_t value_place, uint32_t key_place, const char* 
   const uint64_t slot = record.slot;
   const Lane& values = buckets_[index].values;
   const Lane& keys = buckets_[index].keys;
+  ENGINE_RACE_RETURN_IF_ERROR(staging_.StageValue(index, value_place, values.IndexOf(slot), value));
   ENGINE_RACE_RETURN_IF_ERROR(
-      staging_.StageValue(index, value_place, slot % values.group_records(), value));
-  ENGINE_RACE_RETURN_IF_ERROR(
-      staging_.StageKey(index, key_place, slot % keys.group_records(), record.entry));
+      staging_.StageKey(index, key_place, keys.IndexOf(slot), record.entry));
   if (values.BeginsGroup(slot)) {
-    ENGINE_RACE_RETURN_IF_ERROR(staging_.PublishWord(index, format::WordKind::kValuePlaces,
-                                                     values.WordWith(slot, value_place)));
+    ENGINE_RACE_RETURN_IF_ERROR(staging_.PublishStaged(index, format::WordKind::kValuePlaces,
+                                                       values.WordWith(slot, value_place)));
   }
   if (keys.BeginsGroup(slot)) {
-    ENGINE_RACE_RETURN_IF_ERROR(
-        staging_.PublishWord(index, format::WordKind::kKeyPlaces, keys.WordWith(slot, key_place)));
+    ENGINE_RACE_RETURN_IF_ERROR(staging_.PublishStaged(index, format::WordKind::kKeyPlaces,
+                                                       keys.WordWith(slot, key_place)));
   }
-  return staging_.PublishWord(index, format::WordKind::kRecords, slot + 1);
+  return staging_.PublishStaged(index, format::WordKind::kRecords, slot + 1);
 }
 
 Status BucketLog::CutBucket(uint32_t index, AppendListener* listener, BucketCut* cut) {

@@ -168,8 +168,7 @@ class BucketLog {
   std::string NameOfValue(uint32_t bucket, uint64_t slot) const;
   Status MakeRoom(uint32_t bucket, std::unique_lock<std::mutex>* lock);
   Status ReserveNextPlace(uint32_t bucket, bool* must_wait);
-  Status Stage(uint32_t bucket, uint64_t key, const char* value, uint32_t value_sum,
-               format::JournalDescriptor* staged);
+  Status Stage(uint32_t bucket, uint64_t key, const char* value, format::JournalDescriptor* staged);
   Status StageIn(uint32_t value_place, uint32_t key_place, const char* value,
                  const format::JournalDescriptor& record);
   Status WriteIdleGroups(uint32_t bucket, std::unique_lock<std::mutex>* lock);

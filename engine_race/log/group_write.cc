@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "engine_race/base/guarded.h"
-#include "engine_race/base/memory.h"
 #include "engine_race/log/bucket_log.h"
+#include "engine_race/log/region_pool.h"
 
 namespace engine_race {
 namespace {
@@ -46,7 +46,7 @@ Status BucketLog::WriteIdleGroups(uint32_t index, std::unique_lock<std::mutex>* 
 }
 
 Status BucketLog::WriteGroup(uint32_t index, const FullGroup& full) {
-  Region buffer;
+  RegionPool::Lease buffer;
   const char* group = nullptr;
   if (full.lane == LaneKind::kValues) {
     const uint64_t begin = full.group * geometry().value_group_bytes;

@@ -8,6 +8,7 @@
 #define ENGINE_RACE_LOG_LANE_H_
 
 #include <array>
+#include <bit>
 #include <cstdint>
 
 #include "engine_race/log/format.h"
@@ -23,10 +24,11 @@ constexpr uint32_t PlaceInWord(uint32_t places_word, uint64_t group) {
 class Lane {
  public:
   // As Open finds it: records [flushed_records, record_count) are staged, in the places that
-  // `places_word` names. False when it names one place twice or one that is not there.
+  // `places_word` names. `group_records` is a power of two. False when the word names one place
+  // twice or one that is not there.
   bool Init(uint32_t group_records, uint32_t place_count, uint64_t flushed_records,
             uint64_t record_count, uint32_t places_word) {
-    group_records_ = group_records;
+    group_shift_ = static_cast<uint32_t>(std::countr_zero(group_records));
     place_count_ = place_count;
     flushed_ = flushed_records;
     places_word_ = places_word;
@@ -34,7 +36,7 @@ class Lane {
     for (uint32_t shift = 0; shift < format::kPlacesWordBits; shift += format::kPlaceBits) {
       if (((places_word >> shift) & kPlaceMask) >= format::kMaxPlaces) return false;
     }
-    for (uint64_t first = flushed_; first < record_count; first += group_records_) {
+    for (uint64_t first = flushed_; first < record_count; first += group_records) {
       const uint32_t place = PlaceOf(first);
       if (place >= place_count_ || places_[place].state != State::kFree) return false;
       places_[place].state = State::kFilling;
@@ -42,16 +44,20 @@ class Lane {
     return true;
   }
 
-  uint32_t group_records() const { return group_records_; }
+  uint32_t group_records() const { return uint32_t{1} << group_shift_; }
+  // Where record `slot` is within its group.
+  uint32_t IndexOf(uint64_t slot) const {
+    return static_cast<uint32_t>(slot) & (group_records() - 1);
+  }
   // Records whose group is in the log for good; a multiple of the group.
   uint64_t flushed() const { return flushed_; }
   // What the format's places word says now.
   uint32_t places_word() const { return places_word_; }
 
   // Where the group of record `slot` is staged; the group must have begun and not be flushed.
-  uint32_t PlaceOf(uint64_t slot) const { return PlaceInWord(places_word_, slot / group_records_); }
+  uint32_t PlaceOf(uint64_t slot) const { return PlaceInWord(places_word_, slot >> group_shift_); }
 
-  bool BeginsGroup(uint64_t slot) const { return slot % group_records_ == 0; }
+  bool BeginsGroup(uint64_t slot) const { return IndexOf(slot) == 0; }
 
   // Whether record `slot`, the next one, has a place or can get one.
   bool HasRoomFor(uint64_t slot) const { return !BeginsGroup(slot) || FreePlace() < place_count_; }
@@ -86,10 +92,10 @@ class Lane {
   // A full group below `record_count` that nobody writes: one that has just been filled, or one
   // whose write failed. False when there is none.
   bool FindIdleFullGroup(uint64_t record_count, uint64_t* group) const {
-    for (uint64_t first = flushed_; first + group_records_ <= record_count;
-         first += group_records_) {
+    for (uint64_t first = flushed_; first + group_records() <= record_count;
+         first += group_records()) {
       if (places_[PlaceOf(first)].state == State::kFilling) {
-        *group = first / group_records_;
+        *group = first >> group_shift_;
         return true;
       }
     }
@@ -98,7 +104,7 @@ class Lane {
 
   // Whether somebody writes the group, or a part of it.
   bool Writing(uint64_t group) const {
-    const uint64_t first = group * group_records_;
+    const uint64_t first = group << group_shift_;
     return first >= flushed_ && places_[PlaceOf(first)].state == State::kWriting;
   }
 
@@ -112,7 +118,7 @@ class Lane {
     // place that its stale bits name is free or filling.
     while (places_[PlaceOf(flushed_)].state == State::kWritten) {
       places_[PlaceOf(flushed_)].state = State::kFree;
-      flushed_ += group_records_;
+      flushed_ += group_records();
     }
     return flushed_ != before;
   }
@@ -134,12 +140,13 @@ class Lane {
   };
 
   uint32_t ShiftOf(uint64_t slot) const {
-    return static_cast<uint32_t>(slot / group_records_ % format::kMaxPlaces) * format::kPlaceBits;
+    return static_cast<uint32_t>((slot >> group_shift_) % format::kMaxPlaces) * format::kPlaceBits;
   }
-  Place& PlaceOfGroup(uint64_t group) { return places_[PlaceOf(group * group_records_)]; }
+  Place& PlaceOfGroup(uint64_t group) { return places_[PlaceOf(group << group_shift_)]; }
 
   uint64_t flushed_ = 0;
-  uint32_t group_records_ = 1;
+  // Groups are powers of two: a division by their size would cost as much as a lock.
+  uint32_t group_shift_ = 0;
   uint32_t place_count_ = 0;
   uint32_t places_word_ = 0;
   std::array<Place, format::kMaxPlaces> places_;

@@ -9,16 +9,39 @@
 
 #include "engine_race/base/sys.h"
 #include "engine_race/base/sys_mapping.h"
+#include "engine_race/base/sys_pwrite.h"
 
 namespace engine_race {
 namespace {
 
 constexpr uint64_t kClusterBytes = uint64_t{2} << 20;
 constexpr uint64_t kPageBytes = kIoAlignment;
+constexpr size_t kCacheLineBytes = 64;
 // Of the file systems whose files are mapped.
 constexpr uint64_t kSmallestBlockBytes = 512;
 
+// Of memory for groups on their way that is kept when there are none.
+constexpr uint64_t kKeptBufferBytes = uint64_t{2} << 20;
+
 constexpr std::array<char, kValueBytes> kZeros = {};
+
+uint64_t LargerGroupBytes(const Geometry& geometry) {
+  return std::max(geometry.value_group_bytes, geometry.key_group_bytes);
+}
+
+uint64_t LargestFileBytes(const Geometry& geometry) {
+  return std::max({geometry.staging_values_bytes(), geometry.staging_keys_bytes(),
+                   geometry.staging_counts_bytes()});
+}
+
+// Below the limit on file sizes, which has been asked about.
+Status WriteBelowLimit(const io::File& file, std::string_view bytes, uint64_t offset) {
+  Status written = sys::PwriteBelowLimit(file.fd(), bytes.data(), bytes.size(), offset);
+  if (written.ok()) [[likely]] {
+    return written;
+  }
+  return Status(written.code(), file.name() + ": " + written.message());
+}
 
 uint32_t ClusterBuckets(const Geometry& geometry) {
   const uint64_t fit = kClusterBytes / geometry.base_value_bytes_per_bucket();
@@ -50,6 +73,7 @@ Staging::Staging(const StoreFiles& files)
       counts_{files.counts, 0, {}},
       keys_{files.staged_keys, geometry_.key_group_bytes, {}},
       values_{files.staged_values, geometry_.value_group_bytes, {}},
+      group_buffers_(LargerGroupBytes(geometry_), kKeptBufferBytes / LargerGroupBytes(geometry_)),
       reserved_(std::make_unique<std::atomic<bool>[]>(cluster_count_)) {}
 
 void Staging::Start(StagingMode mode, const LogFn& log) {
@@ -65,6 +89,7 @@ void Staging::Start(StagingMode mode, const LogFn& log) {
   mapped_ = mapped.ok();
   if (mapped_) {
     populated_.resize(geometry_.bucket_count);
+    reached_.resize(geometry_.bucket_count);
     return;
   }
   for (Area* area : {&counts_, &keys_, &values_}) area->mapping.Reset();
@@ -223,41 +248,78 @@ Status Staging::Populate(const Area& area, uint64_t offset, uint64_t size) {
   return populated;
 }
 
-// Stores one record of a group, its pages populated before the first record in them. Their number
-// doubles while the group fills: few calls, and yet a group that stays small takes little memory.
+// Populates the pages of a place from `offset` on, where the next record goes. Pages that the place
+// had populated before are tried again by one call for the whole group: the kernel may have taken
+// them away since. The number of others doubles while the group fills: few calls, and yet a group
+// that stays small takes little memory.
+Status Staging::PopulateAt(const Area& area, uint64_t place_offset, uint64_t offset,
+                           uint32_t* reached_bytes, uint64_t* end_bytes) {
+  const uint64_t begin = offset / kPageBytes * kPageBytes;
+  const uint64_t wanted = std::max({2 * offset, begin + kPageBytes, uint64_t{*reached_bytes}});
+  const uint64_t end =
+      std::min(area.group_bytes, (wanted + kPageBytes - 1) / kPageBytes * kPageBytes);
+  ENGINE_RACE_RETURN_IF_ERROR(Populate(area, place_offset + begin, end - begin));
+  *reached_bytes = static_cast<uint32_t>(end);
+  *end_bytes = end;
+  return Status::Ok();
+}
+
+// Stores one record of a group, its pages populated before the first record in them.
 Status Staging::Put(const Area& area, uint64_t place_offset, uint32_t place, uint64_t index,
-                    std::string_view record, Populated* populated) {
+                    std::string_view record, Populated* populated, uint32_t* reached_bytes) {
   const uint64_t offset = index * record.size();
-  if (index == 0 || populated->place != place || index >= populated->end) {
-    const uint64_t begin = offset / kPageBytes * kPageBytes;
-    const uint64_t doubled = std::max(2 * offset, begin + kPageBytes);
-    const uint64_t end =
-        std::min(area.group_bytes, (doubled + kPageBytes - 1) / kPageBytes * kPageBytes);
-    ENGINE_RACE_RETURN_IF_ERROR(Populate(area, place_offset + begin, end - begin));
-    *populated = {place, static_cast<uint32_t>(end / record.size())};
+  if (index == 0 || populated->place != place || index >= populated->end) [[unlikely]] {
+    uint64_t end_bytes = 0;
+    ENGINE_RACE_RETURN_IF_ERROR(PopulateAt(area, place_offset, offset, reached_bytes, &end_bytes));
+    *populated = {place, static_cast<uint32_t>(end_bytes / record.size())};
   }
   std::memcpy(area.mapping.data() + place_offset + offset, record.data(), record.size());
   return Status::Ok();
 }
 
+void Staging::Prefetch(uint32_t bucket, uint32_t value_place, uint64_t value_index,
+                       uint32_t key_place, uint64_t key_index) const {
+  if (!mapped_) return;
+  const char* const entry = keys_.mapping.data() + geometry_.KeyPlaceOffset(bucket, key_place) +
+                            key_index * sizeof(format::KeyEntry);
+  __builtin_prefetch(entry, /*rw=*/1);
+  __builtin_prefetch(counts_.mapping.data() + bucket * sizeof(format::BucketCounts), /*rw=*/1);
+  const char* const value = values_.mapping.data() +
+                            geometry_.ValuePlaceOffset(bucket, value_place) +
+                            value_index * kValueBytes;
+  for (size_t line = 0; line < kValueBytes; line += kCacheLineBytes) {
+    __builtin_prefetch(value + line, /*rw=*/1);
+  }
+}
+
 Status Staging::StageValue(uint32_t bucket, uint32_t place, uint64_t index, const char* value) {
   const std::string_view record(value == nullptr ? kZeros.data() : value, kValueBytes);
   const uint64_t offset = geometry_.ValuePlaceOffset(bucket, place);
-  if (!mapped_)
-    return values_.file.Write(record.data(), record.size(), offset + index * kValueBytes);
-  return Put(values_, offset, place, index, record, &populated_[bucket].values);
+  if (!mapped_) {
+    ENGINE_RACE_RETURN_IF_ERROR(sys::CheckFileSizeLimit(LargestFileBytes(geometry_)));
+    return WriteBelowLimit(values_.file, record, offset + index * kValueBytes);
+  }
+  return Put(values_, offset, place, index, record, &populated_[bucket].values,
+             &reached_[bucket].values[place]);
 }
 
 Status Staging::StageKey(uint32_t bucket, uint32_t place, uint64_t index,
                          const format::KeyEntry& entry) {
   const std::string_view record(reinterpret_cast<const char*>(&entry), sizeof(entry));
   const uint64_t offset = geometry_.KeyPlaceOffset(bucket, place);
-  if (!mapped_)
-    return keys_.file.Write(record.data(), record.size(), offset + index * sizeof(entry));
-  return Put(keys_, offset, place, index, record, &populated_[bucket].keys);
+  if (!mapped_) return WriteBelowLimit(keys_.file, record, offset + index * sizeof(entry));
+  return Put(keys_, offset, place, index, record, &populated_[bucket].keys,
+             &reached_[bucket].keys[place]);
 }
 
 Status Staging::PublishWord(uint32_t bucket, format::WordKind kind, uint64_t payload) const {
+  if (!mapped_) {
+    ENGINE_RACE_RETURN_IF_ERROR(sys::CheckFileSizeLimit(geometry_.staging_counts_bytes()));
+  }
+  return PublishStaged(bucket, kind, payload);
+}
+
+Status Staging::PublishStaged(uint32_t bucket, format::WordKind kind, uint64_t payload) const {
   static_assert(offsetof(format::BucketCounts, key_places) ==
                     static_cast<size_t>(format::WordKind::kKeyPlaces) * sizeof(uint64_t),
                 "a word's kind is its place in the line");
@@ -267,7 +329,10 @@ Status Staging::PublishWord(uint32_t bucket, format::WordKind kind, uint64_t pay
       bucket * sizeof(format::BucketCounts) + static_cast<size_t>(kind) * sizeof(word);
   // The kernel copies an aligned word as one, and finishes a copy that it has begun before SIGKILL
   // ends the process.
-  if (!mapped_) return counts_.file.Write(&word, sizeof(word), offset);
+  if (!mapped_) {
+    return WriteBelowLimit(counts_.file, {reinterpret_cast<const char*>(&word), sizeof(word)},
+                           offset);
+  }
   // Release pairs with the next opening's read of the file: whoever sees a count sees the bytes
   // that it counts.
   std::atomic_ref<uint64_t>(*reinterpret_cast<uint64_t*>(counts_.mapping.data() + offset))
@@ -280,24 +345,24 @@ Status Staging::WriteLine(uint32_t bucket, const BucketState& state) const {
   return files_.counts.Write(&line, sizeof(line), bucket * sizeof(line));
 }
 
-Status Staging::FullValues(uint32_t bucket, uint32_t place, Region* buffer,
-                           const char** group) const {
+Status Staging::FullValues(uint32_t bucket, uint32_t place, RegionPool::Lease* buffer,
+                           const char** group) {
   return FullGroup(values_, geometry_.ValuePlaceOffset(bucket, place), buffer, group);
 }
 
-Status Staging::FullKeys(uint32_t bucket, uint32_t place, Region* buffer,
-                         const char** group) const {
+Status Staging::FullKeys(uint32_t bucket, uint32_t place, RegionPool::Lease* buffer,
+                         const char** group) {
   return FullGroup(keys_, geometry_.KeyPlaceOffset(bucket, place), buffer, group);
 }
 
-Status Staging::FullGroup(const Area& area, uint64_t offset, Region* buffer,
-                          const char** group) const {
+Status Staging::FullGroup(const Area& area, uint64_t offset, RegionPool::Lease* buffer,
+                          const char** group) {
   if (mapped_) {
     // For a write to the log: the kernel answers with EFAULT where reading the mapping fails.
     *group = area.mapping.data() + offset;
     return Status::Ok();
   }
-  ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(area.group_bytes, /*huge_pages=*/false, buffer));
+  ENGINE_RACE_RETURN_IF_ERROR(group_buffers_.Take(buffer));
   *group = buffer->data();
   return area.file.Read(buffer->data(), area.group_bytes, offset);
 }

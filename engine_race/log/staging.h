@@ -13,6 +13,7 @@
 #ifndef ENGINE_RACE_LOG_STAGING_H_
 #define ENGINE_RACE_LOG_STAGING_H_
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -27,6 +28,7 @@
 #include "engine_race/log/entry_codec.h"
 #include "engine_race/log/format.h"
 #include "engine_race/log/geometry.h"
+#include "engine_race/log/region_pool.h"
 #include "engine_race/log/store_files.h"
 
 namespace engine_race {
@@ -73,8 +75,15 @@ class Staging {
   // The same for one of the bucket's extra value places.
   Status ReserveExtraPlace(uint32_t bucket, uint32_t place);
 
-  // Put a value (null: zeros) or an entry in a place, at `index` of the group that is there. After
-  // a failure (kFull, kIOError) the bytes at `index` are undefined and the others as they were.
+  // Asks for the memory that a record at these indices will be stored into, which no cache holds:
+  // what the caller computes meanwhile costs nothing. Advice only.
+  void Prefetch(uint32_t bucket, uint32_t value_place, uint64_t value_index, uint32_t key_place,
+                uint64_t key_index) const;
+
+  // Put a value (null: zeros) or an entry in a place, at `index` of the group that is there. The
+  // value is put first: StageValue asks for the entry's and the words' writes too whether files may
+  // be so large. After a failure (kFull, kIOError) the bytes at `index` are undefined and the
+  // others as they were.
   Status StageValue(uint32_t bucket, uint32_t place, uint64_t index, const char* value);
   Status StageKey(uint32_t bucket, uint32_t place, uint64_t index, const format::KeyEntry& entry);
 
@@ -82,13 +91,15 @@ class Staging {
   // bytes. Ok when mapped. After kFull the word is as it was; after another failure it may be
   // either.
   Status PublishWord(uint32_t bucket, format::WordKind kind, uint64_t payload) const;
+  // The same for the words of a record, after StageValue.
+  Status PublishStaged(uint32_t bucket, format::WordKind kind, uint64_t payload) const;
   // Replaces the whole line of a bucket at once, past the mapping. While nobody else publishes.
   Status WriteLine(uint32_t bucket, const BucketState& state) const;
 
   // The whole group in a place, for the write to its log: *group points into the mapping, or into
-  // *buffer, which is allocated. kOutOfMemory, kIOError.
-  Status FullValues(uint32_t bucket, uint32_t place, Region* buffer, const char** group) const;
-  Status FullKeys(uint32_t bucket, uint32_t place, Region* buffer, const char** group) const;
+  // what `buffer` holds then. kOutOfMemory, kIOError.
+  Status FullValues(uint32_t bucket, uint32_t place, RegionPool::Lease* buffer, const char** group);
+  Status FullKeys(uint32_t bucket, uint32_t place, RegionPool::Lease* buffer, const char** group);
 
   // Records [index, index + count) of the group in a place, by pread: an error is a Status here and
   // a SIGBUS through the mapping.
@@ -113,10 +124,15 @@ class Staging {
     uint32_t place = ~uint32_t{0};
     uint32_t end = 0;
   };
-  // Of one bucket, under its lock.
+  // Of one bucket, under its lock: what each record looks at, and apart from it what a group does.
   struct PopulatedPlaces {
     Populated values;
     Populated keys;
+  };
+  // How many bytes of each place this opening has populated at some time.
+  struct ReachedPlaces {
+    std::array<uint32_t, format::kValuePlaces> values = {};
+    std::array<uint32_t, format::kKeyPlaces> keys = {};
   };
 
   uint32_t ClusterOf(uint32_t bucket) const { return bucket / cluster_buckets_; }
@@ -128,8 +144,11 @@ class Staging {
   static Status ReserveRange(const io::File& file, uint64_t offset, uint64_t size);
   static Status Populate(const Area& area, uint64_t offset, uint64_t size);
   static Status Put(const Area& area, uint64_t place_offset, uint32_t place, uint64_t index,
-                    std::string_view record, Populated* populated);
-  Status FullGroup(const Area& area, uint64_t offset, Region* buffer, const char** group) const;
+                    std::string_view record, Populated* populated, uint32_t* reached_bytes);
+  static Status PopulateAt(const Area& area, uint64_t place_offset, uint64_t offset,
+                           uint32_t* reached_bytes, uint64_t* end_bytes);
+  Status FullGroup(const Area& area, uint64_t offset, RegionPool::Lease* buffer,
+                   const char** group);
 
   const StoreFiles& files_;
   const Geometry& geometry_;
@@ -141,6 +160,9 @@ class Staging {
   Area keys_;
   Area values_;
   std::vector<PopulatedPlaces> populated_;
+  std::vector<ReachedPlaces> reached_;
+  // Groups that were staged with pwrite, on their way to the logs.
+  RegionPool group_buffers_;
   std::mutex reserve_mutex_;
   bool counts_reserved_ = false;  // under reserve_mutex_
   std::unique_ptr<std::atomic<bool>[]> reserved_;

@@ -87,6 +87,23 @@ TEST_F(FullLogTest, NoRoomForStagingIsAClearRefusal) {
   EXPECT_EQ(Append(log.get(), 0), Code::kOk);
 }
 
+// Past the limit a pwrite is a SIGXFSZ, which ends the process.
+TEST_F(FullLogTest, RecordsStagedWithPwriteAskForTheLimitFirst) {
+  Options options = TinyOptions();
+  options.staging_mode = StagingMode::kWritten;
+  const auto log = OpenLog(options, dir_.path());
+  ASSERT_EQ(Append(log.get(), 0), Code::kOk);
+  // The limit is below the record's value, then below its entry, then below its counts.
+  for (const uint64_t limit : {uint64_t{1} << 12, uint64_t{1000}, uint64_t{64}, uint64_t{0}}) {
+    Limit(limit);
+    EXPECT_EQ(Append(log.get(), 1), Code::kFull) << limit;
+    EXPECT_EQ(log->RecordCount(kBucket), 1u);
+  }
+  Lift();
+  EXPECT_EQ(Append(log.get(), 1), Code::kOk);
+  ExpectValues(*log, 2);
+}
+
 TEST_F(FullLogTest, AStoreThatTheLimitForbidsIsNotMade) {
   Limit(1u << 20);
   std::unique_ptr<BucketLog> log;
