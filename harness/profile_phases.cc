@@ -1,14 +1,19 @@
 #include "harness/profile_phases.h"
 
+#include <array>
+#include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <utility>
 
 #include "harness/claim_rounds.h"
+#include "harness/median.h"
 #include "harness/process_stats.h"
 #include "harness/scan_ranges.h"
 #include "harness/scan_writers.h"
 #include "harness/store_runs.h"
+#include "harness/visit_cost.h"
 
 namespace harness {
 
@@ -103,6 +108,46 @@ std::string Write(const ProfileConfig& config, const ProfilerSwitch& profiler) {
   return failure;
 }
 
+void PrintVisits(const char* name, const VisitCosts& costs) {
+  std::printf("%-8s %7.1f %7.1f %7.1f %7.1f %7.1f %7.2f\n", name, costs.visit_ns[0],
+              costs.visit_ns[1], costs.mean_reads_ns(), costs.floor_ns, costs.rest_ns(),
+              costs.over_floor());
+}
+
+// Prints each round, then medians. The profiler sees the ranges alone.
+std::string Visits(const ProfileConfig& config, const ProfilerSwitch& profiler) {
+  RaceConfig race;
+  race.dir = config.dir + "/store";
+  race.thread_count = config.thread_count;
+  race.records_per_thread = config.record_count / config.thread_count;
+  race.seed = config.seed;
+  VisitCost cost(race);
+  if (!cost.Prepare()) return cost.failure();
+  std::printf("the best bare loop: %s\n", cost.floor_shape().ToString().c_str());
+  std::printf("CPU ns     pass 1  pass 2   reads   floor    rest   (visit - reads) / floor\n");
+  std::array<std::vector<double>, 4> columns;
+  const std::string failure = Profiled(profiler, [&] {
+    const uint64_t start_ns = NowNs();
+    do {
+      VisitCosts costs;
+      if (!cost.Round(&costs)) break;
+      PrintVisits("round", costs);
+      std::fflush(stdout);
+      const double values[] = {costs.visit_ns[0], costs.visit_ns[1], costs.mean_reads_ns(),
+                               costs.floor_ns};
+      for (size_t i = 0; i < columns.size(); ++i) columns[i].push_back(values[i]);
+    } while (SecondsSince(start_ns) < config.seconds);
+    return cost.failure();
+  });
+  VisitCosts median;
+  median.visit_ns = {MedianOf(columns[0]), MedianOf(columns[1])};
+  median.reads_ns = {MedianOf(columns[2]), MedianOf(columns[2])};
+  median.floor_ns = MedianOf(columns[3]);
+  if (failure.empty()) PrintVisits("median", median);
+  std::filesystem::remove_all(race.dir);
+  return failure;
+}
+
 std::string Scan(const ProfileConfig& config, const ProfilerSwitch& profiler) {
   ScanWriters writers(config.dir + "/store", config.record_count, config.seed);
   return Profiled(profiler, [&] {
@@ -134,6 +179,8 @@ const std::vector<ProfilePhase>& AllProfilePhases() {
       {"setup", "the same by an iterator for each range, none of them cached", SetUp},
       {"scan", "an iterator over keys and values, four writers beside it", Scan},
       {"range", "all threads over everything, twice in each opening", Range},
+      {"visits", "the same with a race's visitors; prints what a visit costs and its floor",
+       Visits},
       {"read", "all threads, keys by chance", Read},
       {"multiread", "a thousand keys a call", MultiRead},
       {"write", "all threads, new keys", Write}};
