@@ -108,13 +108,21 @@ std::string Write(const ProfileConfig& config, const ProfilerSwitch& profiler) {
   return failure;
 }
 
-void PrintVisits(const char* name, const VisitCosts& costs) {
-  std::printf("%-8s %7.1f %7.1f %7.1f %7.1f %7.1f %7.2f\n", name, costs.visit_ns[0],
-              costs.visit_ns[1], costs.mean_reads_ns(), costs.floor_ns, costs.rest_ns(),
-              costs.over_floor());
+// The columns of VisitCosts that are printed.
+std::array<double, 6> FiguresOf(const VisitCosts& costs) {
+  return {costs.visit_ns[0], costs.visit_ns[1],      costs.mean_reads_ns(),
+          costs.floor_ns,    costs.inlined_floor_ns, costs.ends_floor_ns};
 }
 
-// Prints each round, then medians. The profiler sees the ranges alone.
+void PrintVisits(const char* name, const std::array<double, 6>& figures) {
+  const double besides_reads = (figures[0] + figures[1]) / 2 - figures[2];
+  std::printf("%-7s", name);
+  for (const double figure : figures) std::printf(" %7.1f", figure);
+  std::printf(" %7.1f %6.2f\n", besides_reads - figures[3], besides_reads / figures[3]);
+  std::fflush(stdout);
+}
+
+// Prints each round, then medians. The profiler sees all of a round.
 std::string Visits(const ProfileConfig& config, const ProfilerSwitch& profiler) {
   RaceConfig race;
   race.dir = config.dir + "/store";
@@ -123,27 +131,23 @@ std::string Visits(const ProfileConfig& config, const ProfilerSwitch& profiler) 
   race.seed = config.seed;
   VisitCost cost(race);
   if (!cost.Prepare()) return cost.failure();
-  std::printf("the best bare loop: %s\n", cost.floor_shape().ToString().c_str());
-  std::printf("CPU ns     pass 1  pass 2   reads   floor    rest   (visit - reads) / floor\n");
-  std::array<std::vector<double>, 4> columns;
+  std::printf("CPU time of a visit, ns; bare loop: %s\n", cost.floor_shape().ToString().c_str());
+  std::printf(
+      "         pass 1  pass 2   reads   floor inlined    ends    rest  (pass-reads)/floor\n");
+  std::array<std::vector<double>, 6> columns;
   const std::string failure = Profiled(profiler, [&] {
     const uint64_t start_ns = NowNs();
     do {
       VisitCosts costs;
       if (!cost.Round(&costs)) break;
-      PrintVisits("round", costs);
-      std::fflush(stdout);
-      const double values[] = {costs.visit_ns[0], costs.visit_ns[1], costs.mean_reads_ns(),
-                               costs.floor_ns};
-      for (size_t i = 0; i < columns.size(); ++i) columns[i].push_back(values[i]);
+      PrintVisits("round", FiguresOf(costs));
+      for (size_t i = 0; i < columns.size(); ++i) columns[i].push_back(FiguresOf(costs)[i]);
     } while (SecondsSince(start_ns) < config.seconds);
     return cost.failure();
   });
-  VisitCosts median;
-  median.visit_ns = {MedianOf(columns[0]), MedianOf(columns[1])};
-  median.reads_ns = {MedianOf(columns[2]), MedianOf(columns[2])};
-  median.floor_ns = MedianOf(columns[3]);
-  if (failure.empty()) PrintVisits("median", median);
+  std::array<double, 6> medians = {};
+  for (size_t i = 0; i < columns.size(); ++i) medians[i] = MedianOf(columns[i]);
+  if (failure.empty()) PrintVisits("median", medians);
   std::filesystem::remove_all(race.dir);
   return failure;
 }

@@ -48,7 +48,9 @@ bool VisitCost::Prepare() {
 bool VisitCost::Round(VisitCosts* costs) {
   double kept_fraction = 0;
   if (!Passes(costs, &kept_fraction) || !Reads(kept_fraction, costs)) return false;
-  costs->floor_ns = floor_.RunBest();
+  costs->floor_ns = floor_.RunBest(LoopVisitors::kRace);
+  costs->inlined_floor_ns = floor_.RunBest(LoopVisitors::kInlinedRace);
+  costs->ends_floor_ns = floor_.RunBest(LoopVisitors::kInlinedEnds);
   return floor_.failure().empty() || Fail(floor_.failure());
 }
 

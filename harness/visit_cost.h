@@ -24,6 +24,9 @@ struct VisitCosts {
   // the second those that the memory of ranges cannot have kept.
   std::array<double, kRangePasses> reads_ns = {};
   double floor_ns = 0;
+  // The same loop with visitors that are inlined, and with such that look at ends alone.
+  double inlined_floor_ns = 0;
+  double ends_floor_ns = 0;
 
   double mean_visit_ns() const { return (visit_ns[0] + visit_ns[1]) / 2; }
   double mean_reads_ns() const { return (reads_ns[0] + reads_ns[1]) / 2; }

@@ -1,8 +1,8 @@
 // The least that a visit of a range can cost: bare loops of threads over values in memory.
 //
 // Values lie in shuffled places, as those of a range do. Every thread visits all of them in the
-// order of their keys, with a race's visitor. What is left out is all that an engine does besides:
-// reads, checksums, an index, calls that the compiler cannot see through.
+// order of their keys, by calls of a std::function that holds a race's visitor: a store is handed
+// the same. What is left out is all that an engine does besides: reads, checksums, an index.
 //
 // Threads that are each somewhere else all fetch their lines from memory. So a loop goes in chunks:
 // no thread begins a chunk before all have ended the last one, and the first and last line of a
@@ -22,6 +22,12 @@
 
 namespace harness {
 
+enum class LoopVisitors {
+  kRace,         // of all threads one looks at every byte, the others at both ends of a value
+  kInlinedRace,  // the same without a call: what a visitor unknown to the compiler costs
+  kInlinedEnds,  // without the thread that looks at every byte, too
+};
+
 struct VisitLoopShape {
   uint32_t chunk_records = 0;  // 0: every thread for itself
   uint32_t records_ahead = 0;  // 0: nothing is fetched ahead
@@ -40,10 +46,10 @@ class VisitFloor {
   engine_race::Status Prepare();
 
   // CPU time of a visit in a pass by all threads, ns; 0 after a failure, which failure() tells.
-  double Run(const VisitLoopShape& shape);
-  // Tries each shape a few times and keeps the best for RunBest.
+  double Run(const VisitLoopShape& shape, LoopVisitors visitors);
+  // Tries each of some shapes a few times and keeps the best for RunBest.
   void FindBest();
-  double RunBest() { return Run(best_); }
+  double RunBest(LoopVisitors visitors) { return Run(best_, visitors); }
   const VisitLoopShape& best() const { return best_; }
 
   const std::string& failure() const { return failure_; }
@@ -54,7 +60,11 @@ class VisitFloor {
     const char* value = nullptr;
   };
 
-  void Walk(const VisitLoopShape& shape, uint32_t thread, void* gate) const;
+  // One thread's pass; each of `gate` is one more wait for all threads.
+  template <typename Visit, typename Gate>
+  void Walk(const VisitLoopShape& shape, const Visit& visit, Gate* gate) const;
+  template <typename Gate>
+  void Pass(const VisitLoopShape& shape, LoopVisitors visitors, uint32_t thread, Gate* gate) const;
 
   const KeySource& keys_;
   const ValueMaker& values_;
