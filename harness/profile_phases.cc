@@ -129,7 +129,7 @@ std::string Visits(const ProfileConfig& config, const ProfilerSwitch& profiler) 
   race.thread_count = config.thread_count;
   race.records_per_thread = config.record_count / config.thread_count;
   race.seed = config.seed;
-  VisitCost cost(race);
+  VisitCost cost(WithRaceMemory(race));
   if (!cost.Prepare()) return cost.failure();
   std::printf("CPU time of a visit, ns; bare loop: %s\n", cost.floor_shape().ToString().c_str());
   std::printf(

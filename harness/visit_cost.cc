@@ -12,20 +12,15 @@ namespace harness {
 
 using engine_race::Status;
 
-namespace {
-
-// Staging and index, and three eighths of the values.
-constexpr uint64_t kOtherBytes = 288 * 1024 * 1024;
-
-RaceConfig WithBudget(RaceConfig race) {
+RaceConfig WithRaceMemory(RaceConfig race) {
+  // Staging and index, and three eighths of the values.
+  constexpr uint64_t kOtherBytes = 288 * 1024 * 1024;
   race.memory_budget_bytes = kOtherBytes + race.record_count() * kValueSize * 3 / 8;
   return race;
 }
 
-}  // namespace
-
 VisitCost::VisitCost(const RaceConfig& race)
-    : race_(WithBudget(race)),
+    : race_(race),
       keys_(race.keys, race.record_count(), race.seed),
       values_(race.seed),
       summary_(keys_.Summarize()),

@@ -35,10 +35,14 @@ struct VisitCosts {
 };
 static_assert(kRangePasses == 2);
 
+// A memory budget of which ranges get about as large a part of the values as in a race of the usual
+// size.
+RaceConfig WithRaceMemory(RaceConfig race);
+
 class VisitCost {
  public:
-  // `race` says which records and how many threads; a new store is made in its `dir`. Of the memory
-  // budget ranges get about as large a part of the values as in a race of the usual size.
+  // `race` says which records, threads and memory; a new store is made in its `dir`, which its
+  // owner removes.
   explicit VisitCost(const RaceConfig& race);
 
   // Writes the store, fills the floor's memory and finds the best bare loop; must come first. False
