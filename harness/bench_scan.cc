@@ -1,6 +1,7 @@
 #include "harness/bench_scan.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <system_error>
@@ -208,7 +209,7 @@ void BenchScan::WrittenRanges() {
   ScanWritten written(CheckedRace());
   bool ok = written.Prepare();
   // The first round finds no memory touched: it does not count.
-  for (uint32_t round = 0; ok && round <= config_.round_count && !MustStop(); ++round) {
+  for (uint32_t round = 0; ok && round <= config_.race_round_count && !MustStop(); ++round) {
     RangeRate rates[2];
     for (const bool overwritten : {round % 2 == 0, round % 2 != 0}) {
       ok = ok && written.Range(overwritten, &rates[overwritten ? 1 : 0]);
@@ -231,20 +232,28 @@ void BenchScan::Gaps() {
   shape.seed = config_.seed;
   ScanGap gap(shape);
   bool ok = gap.Prepare();
+  // The claim is about the first. Scans that are slower than others, but not by so much, are harder
+  // to tell from fast ones, and few that hold all of a small memory harder to get past.
+  std::vector<SlowScans> mixes(3);
+  mixes[1].visit = mixes[2].visit = std::chrono::milliseconds(1);
+  mixes[2].count = 8;
+  mixes[2].memory_budget_bytes = 16 * 1024 * 1024;
   for (uint32_t round = 0; ok && round < config_.race_round_count && !MustStop(); ++round) {
-    FastScan alone;
-    FastScan beside;
-    ok = gap.Run(/*beside_slow_scans=*/false, &alone) &&
-         gap.Run(/*beside_slow_scans=*/true, &beside);
-    if (!ok) break;
-    const double alone_ms = static_cast<double>(alone.longest_gap_ns) * 1e-6;
-    const double beside_ms = static_cast<double>(beside.longest_gap_ns) * 1e-6;
-    rounds_.Note("longest gap of a scan alone, ms", alone_ms);
-    rounds_.Note("longest gap of a scan beside slow ones, ms", beside_ms);
-    rounds_.Note("records a second of a scan alone", alone.records_per_second);
-    rounds_.Note("records a second of a scan beside slow ones", beside.records_per_second);
-    rounds_.Note("visits a second of a slow scan", beside.slow_visits_per_second);
-    rounds_.Note(kGap, beside_ms - alone_ms);
+    for (const SlowScans& slow : mixes) {
+      FastScan alone;
+      FastScan beside;
+      ok = ok && gap.Run(slow, /*alone=*/true, &alone) && gap.Run(slow, /*alone=*/false, &beside);
+      if (!ok) break;
+      const double gap_ms = beside.longest_gap_ms() - alone.longest_gap_ms();
+      const std::string beside_slow = ", beside " + slow.ToString();
+      rounds_.Note("longest gap of a scan, ms" + beside_slow, beside.longest_gap_ms());
+      rounds_.Note("longest gap of a scan, ms, before it alone" + beside_slow,
+                   alone.longest_gap_ms());
+      rounds_.Note("records a second of a scan" + beside_slow, beside.records_per_second);
+      rounds_.Note("visits a second of each slow scan" + beside_slow,
+                   beside.slow_visits_per_second);
+      if (&slow == mixes.data()) rounds_.Note(kGap, gap_ms);
+    }
   }
   if (!ok) Fail("gaps: " + gap.failure());
 }
@@ -294,8 +303,6 @@ nlohmann::json BenchScan::ToJson() const {
                     {"visited_records", config_.visited_record_count},
                     {"checked_records", config_.checked_record_count},
                     {"gap_records", config_.gap.record_count},
-                    {"gap_memory_bytes", config_.gap.memory_budget_bytes},
-                    {"slow_scans", config_.gap.slow_scan_count},
                     {"bare_loop", visit_floor_},
                     {"threads", config_.thread_count},
                     {"smoke", config_.is_smoke}};

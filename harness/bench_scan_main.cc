@@ -1,6 +1,5 @@
 // Measures the claims about scans and writes them down with the figures they were taken from.
 #include <CLI/CLI.hpp>
-#include <chrono>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -57,9 +56,7 @@ void Shrink(ScanBenchConfig* config) {
   config->snapshot_count = 20000;
   config->written_record_count = config->visited_record_count = 4000;
   config->checked_record_count = config->gap.record_count = 4000;
-  config->gap.slow_scan_count = 4;
-  config->gap.slow_visit = std::chrono::milliseconds(1);
-  config->gap.seconds = 0.02;
+  config->gap.seconds = config->gap.warm_up_seconds = 0.02;
   config->thread_count = config->race.thread_count = 4;
   config->race.records_per_thread = 100;
 }

@@ -23,8 +23,6 @@ namespace {
 struct Left {};
 
 constexpr uint32_t kWriters = 8;
-// Of each slow scan, before the fast one begins: by then each holds what it wants to hold.
-constexpr uint64_t kWarmUpVisits = 20;
 
 }  // namespace
 
@@ -34,18 +32,26 @@ ScanGap::~ScanGap() {
   std::filesystem::remove_all(shape_.dir, ignored);
 }
 
-bool ScanGap::Prepare() {
+std::string SlowScans::ToString() const {
+  return std::to_string(count) + " visits of " + std::to_string(visit.count()) + " ms, " +
+         std::to_string(memory_budget_bytes >> 20) + " MiB";
+}
+
+bool ScanGap::Open(uint64_t memory_budget_bytes) {
+  store_.reset();
   Options options = QuietOptions();
   options.bucket_count = shape_.bucket_count;
   options.file_count = std::min(options.file_count, shape_.bucket_count);
-  options.memory_budget_bytes = shape_.memory_budget_bytes;
+  options.memory_budget_bytes = memory_budget_bytes;
   // The memory is for ranges.
   options.hot_value_bytes = 0;
   const Status opened = engine_race::Store::Open(options, shape_.dir, &store_);
-  if (!opened.ok()) {
-    failures_.Note("open: " + opened.ToString());
-    return false;
-  }
+  if (!opened.ok()) failures_.Note("open: " + opened.ToString());
+  return opened.ok();
+}
+
+bool ScanGap::Prepare() {
+  if (!Open(Options().memory_budget_bytes)) return false;
   const ValueMaker values(shape_.seed);
   RunWorkers(kWriters, &failures_, [&](uint32_t thread) {
     std::string value(kValueSize, '\0');
@@ -55,21 +61,18 @@ bool ScanGap::Prepare() {
       if (!status.ok()) return failures_.Note("write: " + status.ToString());
     }
   });
-  std::string value;
-  const Status read = store_->Read(KeyBytesOf(MixAt(shape_.seed, 0)), &value);
-  if (!read.ok()) failures_.Note("read: " + read.ToString());
   return !failures_.any();
 }
 
-void ScanGap::ScanSlowly(uint32_t number, const std::atomic<bool>& stop,
+void ScanGap::ScanSlowly(const SlowScans& slow, uint32_t number, const std::atomic<bool>& stop,
                          std::atomic<uint64_t>* visits) {
-  const std::string from = KeyBytesOf(~uint64_t{0} / shape_.slow_scan_count * number);
+  const std::string from = KeyBytesOf(~uint64_t{0} / slow.count * number);
   const auto must_stop = [&] { return stop || failures_.any(); };
   try {
     while (!must_stop()) {
       const Status status = store_->Range(from, "", [&](std::string_view, std::string_view) {
-        std::this_thread::sleep_for(shape_.slow_visit);
         ++*visits;
+        std::this_thread::sleep_for(slow.visit);
         if (must_stop()) throw Left();
       });
       if (!status.ok()) return failures_.Note("slow range: " + status.ToString());
@@ -102,18 +105,24 @@ void ScanGap::ScanFast(FastScan* fast) {
   fast->records_per_second = static_cast<double>(visits) / SecondsSince(began_ns);
 }
 
-bool ScanGap::Run(bool beside_slow_scans, FastScan* fast) {
+bool ScanGap::Run(const SlowScans& slow, bool alone, FastScan* fast) {
   *fast = FastScan();
-  const uint32_t slow_count = beside_slow_scans ? shape_.slow_scan_count : 0;
+  if (!Open(slow.memory_budget_bytes)) return false;
+  // Builds the index, which no scan should wait for.
+  std::string value;
+  const Status read = store_->Read(KeyBytesOf(MixAt(shape_.seed, 0)), &value);
+  if (!read.ok()) failures_.Note("read: " + read.ToString());
+  const uint32_t slow_count = alone ? 0 : slow.count;
   std::atomic<bool> stop{false};
   std::vector<std::atomic<uint64_t>> visits(slow_count);
   const uint64_t began_ns = NowNs();
   RunWorkers(slow_count + 1, &failures_, [&](uint32_t thread) {
-    if (thread < slow_count) return ScanSlowly(thread, stop, &visits[thread]);
-    const auto is_cold = [](const std::atomic<uint64_t>& count) { return count < kWarmUpVisits; };
-    while (std::any_of(visits.begin(), visits.end(), is_cold) && !failures_.any()) {
-      std::this_thread::sleep_for(shape_.slow_visit);
+    if (thread < slow_count) return ScanSlowly(slow, thread, stop, &visits[thread]);
+    const auto has_not_begun = [](const std::atomic<uint64_t>& count) { return count == 0; };
+    while (std::any_of(visits.begin(), visits.end(), has_not_begun) && !failures_.any()) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
+    std::this_thread::sleep_for(std::chrono::duration<double>(shape_.warm_up_seconds));
     ScanFast(fast);
     stop = true;
   });
