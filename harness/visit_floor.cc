@@ -6,6 +6,7 @@
 #include <functional>
 #include <limits>
 #include <random>
+#include <stdexcept>
 #include <string_view>
 
 #include "engine_race/base/key.h"
@@ -107,11 +108,15 @@ void VisitFloor::Pass(const VisitLoopShape& shape, LoopVisitors visitors, uint32
   const auto visit = [&visitor](std::string_view key, std::string_view value) {
     visitor.Visit(key, value);
   };
-  if (visitors != LoopVisitors::kRace) return Walk(shape, visit, gate);
-  const std::function<void(std::string_view, std::string_view)> function = visit;
-  // Else the compiler sees what is called.
-  asm volatile("" : : "r"(&function) : "memory");
-  Walk(shape, function, gate);
+  if (visitors == LoopVisitors::kRace) {
+    const std::function<void(std::string_view, std::string_view)> function = visit;
+    // Else the compiler sees what is called.
+    asm volatile("" : : "r"(&function) : "memory");
+    Walk(shape, function, gate);
+  } else {
+    Walk(shape, visit, gate);
+  }
+  if (visitor.count() != keys_.record_count()) throw std::runtime_error("bare loop: missed some");
 }
 
 double VisitFloor::Run(const VisitLoopShape& shape, LoopVisitors visitors) {
