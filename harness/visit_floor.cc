@@ -3,10 +3,10 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <exception>
 #include <functional>
 #include <limits>
 #include <random>
-#include <stdexcept>
 #include <string_view>
 
 #include "engine_race/base/key.h"
@@ -78,30 +78,41 @@ Status VisitFloor::Prepare() {
   return Status::Ok();
 }
 
+template <typename Visit>
+void VisitFloor::WalkChunk(uint64_t begin, uint64_t end, uint32_t ahead, const Visit& visit) const {
+  const Record* const last = records_.data() + end;
+  for (const Record* record = records_.data() + begin; record < last; ++record) {
+    if (ahead != 0) {
+      __builtin_prefetch(record[ahead].value);
+      __builtin_prefetch(record[ahead].value + kValueSize - kLineBytes);
+    }
+    char key_bytes[sizeof(uint64_t)];
+    engine_race::EncodeKey(record->key, key_bytes);
+    visit(std::string_view(key_bytes, sizeof(key_bytes)),
+          std::string_view(record->value, kValueSize));
+  }
+}
+
 template <typename Visit, typename Gate>
-void VisitFloor::Walk(const VisitLoopShape& shape, const Visit& visit, Gate* gate) const {
+void VisitFloor::Walk(const VisitLoopShape& shape, const Visit& visit, Gate* gate,
+                      Failures* failures) const {
   const uint64_t count = keys_.record_count();
   const uint64_t step = shape.chunk_records == 0 ? count : shape.chunk_records;
-  const uint32_t ahead = shape.records_ahead;
   for (uint64_t begin = 0; begin < count; begin += step) {
     if (shape.chunk_records != 0) gate->Wait();
-    const Record* const end = records_.data() + std::min(count, begin + step);
-    for (const Record* record = &records_[begin]; record < end; ++record) {
-      if (ahead != 0) {
-        __builtin_prefetch(record[ahead].value);
-        __builtin_prefetch(record[ahead].value + kValueSize - kLineBytes);
+    try {
+      if (!failures->any()) {
+        WalkChunk(begin, std::min(count, begin + step), shape.records_ahead, visit);
       }
-      char key_bytes[sizeof(uint64_t)];
-      engine_race::EncodeKey(record->key, key_bytes);
-      visit(std::string_view(key_bytes, sizeof(key_bytes)),
-            std::string_view(record->value, kValueSize));
+    } catch (const std::exception& error) {
+      failures->Note(error.what());
     }
   }
 }
 
 template <typename Gate>
 void VisitFloor::Pass(const VisitLoopShape& shape, LoopVisitors visitors, uint32_t thread,
-                      Gate* gate) const {
+                      Gate* gate, Failures* failures) const {
   const bool ends_alone = visitors == LoopVisitors::kInlinedEnds;
   RangeVisitor visitor(keys_, values_,
                        ends_alone ? RangeChecks::kEnds : ChecksOf(thread, 0, thread_count_));
@@ -112,11 +123,11 @@ void VisitFloor::Pass(const VisitLoopShape& shape, LoopVisitors visitors, uint32
     const std::function<void(std::string_view, std::string_view)> function = visit;
     // Else the compiler sees what is called.
     asm volatile("" : : "r"(&function) : "memory");
-    Walk(shape, function, gate);
+    Walk(shape, function, gate, failures);
   } else {
-    Walk(shape, visit, gate);
+    Walk(shape, visit, gate, failures);
   }
-  if (visitor.count() != keys_.record_count()) throw std::runtime_error("bare loop: missed some");
+  if (visitor.count() != keys_.record_count()) failures->Note("bare loop: missed some");
 }
 
 double VisitFloor::Run(const VisitLoopShape& shape, LoopVisitors visitors) {
@@ -124,7 +135,7 @@ double VisitFloor::Run(const VisitLoopShape& shape, LoopVisitors visitors) {
   Failures failures;
   const double began_cpu_s = CpuSeconds();
   RunWorkers(thread_count_, &failures,
-             [&](uint32_t thread) { Pass(shape, visitors, thread, &gate); });
+             [&](uint32_t thread) { Pass(shape, visitors, thread, &gate, &failures); });
   const double cpu_ns = (CpuSeconds() - began_cpu_s) * 1e9;
   if (failures.any()) {
     if (failure_.empty()) failure_ = failures.first();

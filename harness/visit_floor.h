@@ -18,6 +18,7 @@
 #include "engine_race/base/memory.h"
 #include "engine_race/base/status.h"
 #include "harness/key_source.h"
+#include "harness/race_workers.h"
 #include "harness/value_maker.h"
 
 namespace harness {
@@ -60,11 +61,15 @@ class VisitFloor {
     const char* value = nullptr;
   };
 
-  // One thread's pass; each of `gate` is one more wait for all threads.
+  // Visits the records [begin, end) in order.
+  template <typename Visit>
+  void WalkChunk(uint64_t begin, uint64_t end, uint32_t ahead, const Visit& visit) const;
+  // One thread's pass. A thread that fails still comes to the gate, where the others wait for it.
   template <typename Visit, typename Gate>
-  void Walk(const VisitLoopShape& shape, const Visit& visit, Gate* gate) const;
+  void Walk(const VisitLoopShape& shape, const Visit& visit, Gate* gate, Failures* failures) const;
   template <typename Gate>
-  void Pass(const VisitLoopShape& shape, LoopVisitors visitors, uint32_t thread, Gate* gate) const;
+  void Pass(const VisitLoopShape& shape, LoopVisitors visitors, uint32_t thread, Gate* gate,
+            Failures* failures) const;
 
   const KeySource& keys_;
   const ValueMaker& values_;
