@@ -174,7 +174,7 @@ bench-io: $(BIN)/bench_io  ## reads in flight, back ends, striping, into out/ben
 	mkdir -p out
 	$(BIN)/bench_io --json out/bench-io.json $(BENCH_IO_ARGS)
 
-bench-scan:  ## iterators, snapshots and ranges, beside RocksDB, into out/bench-scan.json; ten minutes
+bench-scan:  ## iterators, snapshots and ranges, beside RocksDB, into out/bench-scan.json; twelve minutes
 	scripts/setup.sh race
 	scripts/setup.sh rocksdb || echo "bench-scan: going on without RocksDB"
 	$(submake) $(BIN)/bench_scan

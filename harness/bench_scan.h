@@ -1,5 +1,6 @@
-// The measured claims about scans: short ranges by iterators, snapshots, everything by many
-// threads, and what a scan takes from writers.
+// The measured claims about scans: short ranges by iterators, snapshots, everything by many threads
+// on the disk and in memory, what writes take from a scan and a scan from writers, and slow scans
+// beside a fast one.
 //
 // Compared runs alternate in short rounds next to each other; a claim is the median of its rounds.
 // One thread at a time.
@@ -17,6 +18,7 @@
 #include "harness/race_dir.h"
 #include "harness/race_phase.h"
 #include "harness/rocks_ranges.h"
+#include "harness/scan_gap.h"
 
 namespace harness {
 
@@ -30,7 +32,9 @@ struct ScanBenchConfig {
   uint32_t writer_count = 4;
   uint64_t written_record_count = 400000;  // of a store that is written to, on tmpfs
   uint64_t visited_record_count = 262144;  // of the one that is ranged over there
-  uint32_t thread_count = 64;              // that range over it
+  uint64_t checked_record_count = 524288;  // of those whose values are looked at there
+  uint32_t thread_count = 64;              // that range over them
+  ScanGapShape gap;                        // its directory is set here
   RaceConfig race;                         // ranges on the disk
   uint32_t race_round_count = 5;
   uint64_t seed = 1;
@@ -42,7 +46,7 @@ struct ScanBenchConfig {
   bool is_smoke = false;
 };
 
-// What a store of the largest part takes on tmpfs.
+// What the stores of the largest part take on tmpfs.
 uint64_t ScanTmpfsBytes(const ScanBenchConfig& config);
 std::vector<std::string> ScanClaimNames();
 
@@ -67,9 +71,15 @@ class BenchScan {
   void ShortRanges();
   void Snapshots();
   void Visits();
+  void CheckedVisits();
+  void WrittenRanges();
+  void Gaps();
   void Writers();
   void RangesOnDisk();
   void RangeOnDisk(bool checks_values);
+  // Of the disk, once for the report.
+  void DeviceRates();
+  RaceConfig CheckedRace() const;
   void Fail(const std::string& what) { errors_.push_back(what); }
 
   const ScanBenchConfig config_;
@@ -77,6 +87,8 @@ class BenchScan {
   ClaimRounds rounds_;
   nlohmann::json rocks_;
   nlohmann::json race_;
+  nlohmann::json visit_floor_;
+  nlohmann::json device_;
   std::vector<std::string> errors_;
 };
 

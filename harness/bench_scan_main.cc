@@ -55,6 +55,8 @@ void Shrink(ScanBenchConfig* config) {
   config->seconds = 0.02;
   config->snapshot_count = 20000;
   config->written_record_count = config->visited_record_count = 4000;
+  config->checked_record_count = config->gap.record_count = 4000;
+  config->gap.seconds = config->gap.warm_up_seconds = 0.02;
   config->thread_count = config->race.thread_count = 4;
   config->race.records_per_thread = 100;
 }

@@ -1,14 +1,19 @@
 #include "harness/profile_phases.h"
 
+#include <array>
+#include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <utility>
 
 #include "harness/claim_rounds.h"
+#include "harness/median.h"
 #include "harness/process_stats.h"
 #include "harness/scan_ranges.h"
 #include "harness/scan_writers.h"
 #include "harness/store_runs.h"
+#include "harness/visit_cost.h"
 
 namespace harness {
 
@@ -103,6 +108,50 @@ std::string Write(const ProfileConfig& config, const ProfilerSwitch& profiler) {
   return failure;
 }
 
+// The columns of VisitCosts that are printed.
+std::array<double, 6> FiguresOf(const VisitCosts& costs) {
+  return {costs.visit_ns[0], costs.visit_ns[1],      costs.mean_reads_ns(),
+          costs.floor_ns,    costs.inlined_floor_ns, costs.ends_floor_ns};
+}
+
+void PrintVisits(const char* name, const std::array<double, 6>& figures) {
+  const double besides_reads = (figures[0] + figures[1]) / 2 - figures[2];
+  std::printf("%-7s", name);
+  for (const double figure : figures) std::printf(" %7.1f", figure);
+  std::printf(" %7.1f %6.2f\n", besides_reads - figures[3], besides_reads / figures[3]);
+  std::fflush(stdout);
+}
+
+// Prints each round, then medians. The profiler sees all of a round.
+std::string Visits(const ProfileConfig& config, const ProfilerSwitch& profiler) {
+  RaceConfig race;
+  race.dir = config.dir + "/store";
+  race.thread_count = config.thread_count;
+  race.records_per_thread = config.record_count / config.thread_count;
+  race.seed = config.seed;
+  VisitCost cost(WithRaceMemory(race));
+  if (!cost.Prepare()) return cost.failure();
+  std::printf("CPU time of a visit, ns; bare loop: %s\n", cost.floor_shape().ToString().c_str());
+  std::printf(
+      "         pass 1  pass 2   reads   floor inlined    ends    rest  (pass-reads)/floor\n");
+  std::array<std::vector<double>, 6> columns;
+  const std::string failure = Profiled(profiler, [&] {
+    const uint64_t start_ns = NowNs();
+    do {
+      VisitCosts costs;
+      if (!cost.Round(&costs)) break;
+      PrintVisits("round", FiguresOf(costs));
+      for (size_t i = 0; i < columns.size(); ++i) columns[i].push_back(FiguresOf(costs)[i]);
+    } while (SecondsSince(start_ns) < config.seconds);
+    return cost.failure();
+  });
+  std::array<double, 6> medians = {};
+  for (size_t i = 0; i < columns.size(); ++i) medians[i] = MedianOf(columns[i]);
+  if (failure.empty()) PrintVisits("median", medians);
+  std::filesystem::remove_all(race.dir);
+  return failure;
+}
+
 std::string Scan(const ProfileConfig& config, const ProfilerSwitch& profiler) {
   ScanWriters writers(config.dir + "/store", config.record_count, config.seed);
   return Profiled(profiler, [&] {
@@ -134,6 +183,8 @@ const std::vector<ProfilePhase>& AllProfilePhases() {
       {"setup", "the same by an iterator for each range, none of them cached", SetUp},
       {"scan", "an iterator over keys and values, four writers beside it", Scan},
       {"range", "all threads over everything, twice in each opening", Range},
+      {"visits", "the same with a race's visitors; prints what a visit costs and its floor",
+       Visits},
       {"read", "all threads, keys by chance", Read},
       {"multiread", "a thousand keys a call", MultiRead},
       {"write", "all threads, new keys", Write}};

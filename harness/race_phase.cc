@@ -151,7 +151,8 @@ PhaseResult RunRanges(const RaceConfig& config) {
   if (store != nullptr) {
     RangeRun run(keys, values, summary, store.get(), &failures, &progress, config.thread_count,
                  config.checks_ranged_values);
-    run.Run(clock.start_ns(), &result.pass_seconds);
+    run.Run(clock.start_ns(),
+            [&](uint32_t pass, double seconds) { result.pass_seconds[pass] = seconds; });
   }
   clock.Closing();
   store.reset();

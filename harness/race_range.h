@@ -4,8 +4,8 @@
 #ifndef HARNESS_RACE_RANGE_H_
 #define HARNESS_RACE_RANGE_H_
 
-#include <array>
 #include <cstdint>
+#include <functional>
 
 #include "engine_race/store.h"
 #include "harness/key_source.h"
@@ -22,9 +22,12 @@ class RangeRun {
            engine_race::Store* store, Failures* failures, Progress* progress, uint32_t thread_count,
            bool checks_values);
 
-  // Runs kRangePasses passes. (*pass_seconds)[0] is counted from `start_ns`, each later one from
-  // the barrier before it.
-  void Run(uint64_t start_ns, std::array<double, kRangePasses>* pass_seconds);
+  // Told a pass's number and seconds while all visitors wait at its end. Does not throw.
+  using PassFn = std::function<void(uint32_t pass, double seconds)>;
+
+  // Runs kRangePasses passes. The first is counted from `start_ns`, each later one from the barrier
+  // before it.
+  void Run(uint64_t start_ns, const PassFn& after_pass);
 
  private:
   // One Range("", "") of one thread, checked.
