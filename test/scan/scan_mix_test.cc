@@ -44,7 +44,7 @@ struct Mix {
 template <typename Visit>
 std::thread RepeatScan(const ScanStore& store, uint64_t first_key, const std::atomic<bool>& stop,
                        const Visit& visit) {
-  return std::thread([&store, first_key, &stop, visit]() mutable {
+  return std::thread([&store, first_key, &stop, visit = Visit(visit)]() mutable {
     while (!stop.load()) {
       try {
         (void)store.Scan(first_key, kLastKey, [&](uint64_t key, const char*) {
