@@ -18,10 +18,11 @@ void Chunk::Recycle() {
   segments.clear();
   plan.Clear();
   collect_status = Status::Ok();
-  pins = detached_pins = reads_left = batch_count_ = 0;
+  pins = reads_left = batch_count_ = 0;
   cached = doomed = read_failed = needs_preparing_ = false;
   read_status_ = Status::Ok();
   // Relaxed: nobody else knows the chunk now; the mutex shows it to them later.
+  recalled.store(false, std::memory_order_relaxed);
   state_.store(0, std::memory_order_relaxed);
 }
 

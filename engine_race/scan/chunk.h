@@ -11,7 +11,6 @@
 #define ENGINE_RACE_SCAN_CHUNK_H_
 
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -22,8 +21,6 @@
 #include "engine_race/scan/scan_context.h"
 
 namespace engine_race {
-
-using ScanClock = std::chrono::steady_clock;
 
 class Chunk {
  public:
@@ -44,6 +41,14 @@ class Chunk {
   const char* Value(uint32_t entry) const {
     const uint32_t place = plan.places[entry];
     return place >= kCorruptPlace ? nullptr : base_ + uint64_t{place} * kValueBytes;
+  }
+  // Fetches the first and the last line of its value into the cache.
+  void FetchEnds(uint32_t entry) const {
+    constexpr uint32_t kLineBytes = 64;
+    const char* value = base_ + uint64_t{plan.places[entry]} * kValueBytes;
+    // Of an entry without a value this is somewhere else, which does no harm.
+    __builtin_prefetch(value);
+    __builtin_prefetch(value + kValueBytes - kLineBytes);
   }
   Status ErrorOf(const ScanContext& context, uint32_t entry);
 
@@ -77,15 +82,16 @@ class Chunk {
 
   // The ticket at which the index was asked, or last confirmed the same answer.
   uint64_t cut = 0;
+  // By each scan that is in it, and by the coordinator until it has been read.
   uint32_t pins = 0;
-  // Those of pins that belong to scans no longer waited for.
-  uint32_t detached_pins = 0;
   bool cached = false;
   // Has a bad value: not for further scans.
   bool doomed = false;
-  ScanClock::time_point ready_time;
   // What the cache has counted it with.
   uint64_t counted_bytes = 0;
+
+  // Set by the coordinator: whoever is in it leaves it after the record at hand and asks again.
+  std::atomic<bool> recalled{false};
 
   // The coordinator's alone.
 

@@ -7,41 +7,57 @@ namespace engine_race {
 
 namespace {
 
-// Smaller buckets are put together up to so many records, as long as memory holds sixteen such
-// chunks: to wake a scan for each chunk takes as long as hundreds of visits.
+// Smaller buckets are put together up to so many records, as long as that is a quarter of what a
+// chunk may hold: to wake a scan for each chunk takes as long as hundreds of visits.
 constexpr uint32_t kGoodRecords = 1024;
 constexpr uint32_t kMinRecords = 256;
 // A piece of a bucket too large to be held whole.
 constexpr uint32_t kMaxPieceRecords = 64 * 1024 * 1024 / kValueBytes;
 
+// Gaps that are read along take no more than the values.
+constexpr uint64_t kMaxGapFactor = 2;
+
 }  // namespace
 
-ChunkBuilder::Piece ChunkBuilder::ChoosePiece(const Request& request) const {
+ChunkBuilder::Outline ChunkBuilder::Plan(const Request& request) const {
   const Geometry& geometry = context_->log.geometry();
-  const uint32_t bucket = geometry.BucketOf(request.key);
+  uint32_t bucket = geometry.BucketOf(request.key);
   const uint64_t bucket_first = geometry.FirstKeyOf(bucket);
   const uint64_t bucket_last = geometry.LastKeyOf(bucket);
-  const uint32_t available = request.available_blocks * ChunkCache::kBlockPlaces;
-  const uint32_t whole_places = std::max(available / 2, ChunkCache::kBlockPlaces);
+  const uint64_t end = std::min(request.last_wanted, request.high);
+  const uint32_t max_places = request.max_blocks * ChunkCache::kBlockPlaces;
   const uint64_t in_bucket = context_->index.EstimateCount(bucket, bucket_first, bucket_last);
-  Piece piece;
-  piece.first_key = request.key;
-  piece.last_key = std::min({bucket_last, request.last_wanted, request.high});
+  Outline outline;
+  outline.first_key = request.key;
+  outline.last_key = outline.last_in_bucket = std::min(bucket_last, end);
+  outline.max_records = outline.max_places = max_places;
   // An estimate may be short by a little.
-  if (in_bucket <= whole_places - whole_places / 16) {
-    piece.max_records = piece.max_places = whole_places;
-    const bool alone = request.low <= bucket_first && request.high >= bucket_last;
-    const uint64_t wanted = context_->index.EstimateCount(bucket, piece.first_key, piece.last_key);
-    if (alone && wanted >= in_bucket / 2) {
-      piece.first_key = bucket_first;
-      piece.last_key = bucket_last;
-    }
-    return piece;
+  if (in_bucket > max_places - max_places / 16) {
+    outline.max_records = std::min(max_places / 2, kMaxPieceRecords);
+    outline.max_places = 2 * outline.max_records;
+    outline.block_count = BlocksFor(outline.max_places);
+    return outline;
   }
-  piece.max_records = std::clamp(available / 8, kMinRecords, kMaxPieceRecords);
-  piece.max_records = std::min(piece.max_records, whole_places);
-  piece.max_places = std::min(2 * piece.max_records, whole_places);
-  return piece;
+  uint64_t count = context_->index.EstimateCount(bucket, request.key, outline.last_key);
+  const bool alone = request.low <= bucket_first && request.high >= bucket_last;
+  if (alone && count >= in_bucket / 2) {
+    count = in_bucket;
+    outline.first_key = bucket_first;
+    outline.last_key = outline.last_in_bucket = bucket_last;
+  }
+  const uint32_t good_records =
+      std::min(max_places, std::clamp(max_places / 4, kMinRecords, kGoodRecords));
+  while (outline.last_key < end) {
+    const uint64_t first_key = geometry.FirstKeyOf(++bucket);
+    const uint64_t last_key = std::min(geometry.LastKeyOf(bucket), end);
+    const uint64_t more = context_->index.EstimateCount(bucket, first_key, last_key);
+    if (count + more > good_records) break;
+    count += more;
+    outline.last_key = last_key;
+  }
+  outline.max_places = static_cast<uint32_t>(std::min<uint64_t>(max_places, kMaxGapFactor * count));
+  outline.block_count = BlocksFor(count);
+  return outline;
 }
 
 bool ChunkBuilder::CollectBucket(uint32_t bucket, uint64_t first_key, uint64_t last_key,
@@ -62,46 +78,42 @@ bool ChunkBuilder::CollectBucket(uint32_t bucket, uint64_t first_key, uint64_t l
   return complete;
 }
 
-void ChunkBuilder::Build(const Request& request, Chunk* chunk) {
+void ChunkBuilder::Build(const Request& request, const Outline& outline, Chunk* chunk) {
   const Geometry& geometry = context_->log.geometry();
-  Piece piece = ChoosePiece(request);
   uint32_t bucket = geometry.BucketOf(request.key);
-  chunk->first_key = piece.first_key;
+  chunk->first_key = outline.first_key;
   // Before the index is asked: all that was acknowledged before this ticket will be in.
   chunk->cut = context_->ticket.load();
-  bool complete = CollectBucket(bucket, piece.first_key, piece.last_key, piece.max_records, chunk);
+  bool complete =
+      CollectBucket(bucket, chunk->first_key, outline.last_in_bucket, outline.max_records, chunk);
   if (chunk->last_key < request.key) {
     // The bucket was larger than estimated and the collection ended too early.
-    piece.first_key = chunk->first_key = request.key;
+    chunk->first_key = request.key;
     chunk->entries.clear();
     chunk->segments.clear();
-    complete = CollectBucket(bucket, piece.first_key, piece.last_key, piece.max_records, chunk);
+    complete =
+        CollectBucket(bucket, chunk->first_key, outline.last_in_bucket, outline.max_records, chunk);
   }
-  const uint64_t end = std::min(request.last_wanted, request.high);
-  const uint32_t good_records = std::clamp(request.available_blocks * ChunkCache::kBlockPlaces / 16,
-                                           kMinRecords, kGoodRecords);
-  while (complete && chunk->last_key < end) {
-    ++bucket;
-    const uint64_t first_key = geometry.FirstKeyOf(bucket);
-    const uint64_t last_key = std::min(geometry.LastKeyOf(bucket), end);
-    const uint64_t more = context_->index.EstimateCount(bucket, first_key, last_key);
-    if (more + chunk->entries.size() > good_records) break;
-    const size_t max_entries = std::min(2 * good_records, piece.max_records);
-    if (chunk->entries.size() >= max_entries) break;
-    complete = CollectBucket(bucket, first_key, last_key, max_entries, chunk);
+  while (complete && chunk->last_key < outline.last_key &&
+         chunk->entries.size() < outline.max_records) {
+    const uint64_t first_key = geometry.FirstKeyOf(++bucket);
+    const uint64_t last_key = std::min(geometry.LastKeyOf(bucket), outline.last_key);
+    complete = CollectBucket(bucket, first_key, last_key, outline.max_records, chunk);
   }
+  PlanReads(outline.max_places, chunk);
+}
+
+void ChunkBuilder::PlanReads(uint32_t max_places, Chunk* chunk) {
+  const uint32_t entry_count = static_cast<uint32_t>(chunk->entries.size());
   for (size_t i = 0; i < chunk->segments.size(); ++i) {
-    const uint32_t first = chunk->segments[i].first_entry;
-    const uint32_t after = i + 1 < chunk->segments.size()
-                               ? chunk->segments[i + 1].first_entry
-                               : static_cast<uint32_t>(chunk->entries.size());
+    const auto [bucket, first] = chunk->segments[i];
+    const uint32_t after =
+        i + 1 < chunk->segments.size() ? chunk->segments[i + 1].first_entry : entry_count;
     // What is not planned yet keeps its room.
-    const uint32_t taken =
-        chunk->plan.place_count + static_cast<uint32_t>(chunk->entries.size()) - first;
-    const uint32_t spare = piece.max_places > taken ? piece.max_places - taken : 0;
-    const uint32_t of_bucket = chunk->segments[i].bucket;
-    planner_.Add(of_bucket, std::span(chunk->entries).subspan(first, after - first),
-                 context_->log.FlushedValueCount(of_bucket), spare, &chunk->plan);
+    const uint32_t taken = chunk->plan.place_count + entry_count - first;
+    const uint32_t spare = max_places > taken ? max_places - taken : 0;
+    planner_.Add(bucket, std::span(chunk->entries).subspan(first, after - first),
+                 context_->log.FlushedValueCount(bucket), spare, &chunk->plan);
   }
 }
 

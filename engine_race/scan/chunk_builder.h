@@ -26,29 +26,41 @@ class ChunkBuilder {
     // and must stay in [low, high], where no other chunk is.
     uint64_t low = 0;
     uint64_t high = 0;
-    // Memory that could be had for it and for the chunks before and after it.
-    uint32_t available_blocks = 0;
+    // The memory for it.
+    uint32_t max_blocks = 0;
   };
 
+  // What a chunk shall hold.
+  struct Outline {
+    uint64_t first_key = 0;
+    uint64_t last_key = 0;
+    // The part of the first bucket.
+    uint64_t last_in_bucket = 0;
+    uint32_t max_records = 0;
+    uint32_t max_places = 0;
+    // About what it will take.
+    uint32_t block_count = 0;
+  };
+
+  // Asks the index only how much there is.
+  Outline Plan(const Request& request) const;
+
   // Fills an empty chunk but for its blocks. std::bad_alloc leaves it recyclable.
-  void Build(const Request& request, Chunk* chunk);
+  void Build(const Request& request, const Outline& outline, Chunk* chunk);
 
   // Asks the index again; true when it answers as it did for `chunk`.
   bool StillTrue(const Chunk& chunk);
 
- private:
-  // What to ask of the first bucket.
-  struct Piece {
-    uint64_t first_key = 0;
-    uint64_t last_key = 0;
-    uint32_t max_records = 0;
-    uint32_t max_places = 0;
-  };
+  static uint32_t BlocksFor(uint64_t place_count) {
+    return static_cast<uint32_t>((place_count + ChunkCache::kBlockPlaces - 1) /
+                                 ChunkCache::kBlockPlaces);
+  }
 
-  Piece ChoosePiece(const Request& request) const;
+ private:
   // Collects [first_key, last_key] of `bucket`; false when the chunk ends before last_key.
   bool CollectBucket(uint32_t bucket, uint64_t first_key, uint64_t last_key, size_t max_entries,
                      Chunk* chunk);
+  void PlanReads(uint32_t max_places, Chunk* chunk);
 
   ScanContext* const context_;
   LoadPlanner planner_;

@@ -28,7 +28,7 @@ void ChunkLoader::Add(Chunk* chunk) {
 
 void ChunkLoader::Submit() {
   if (queue_ == nullptr) return;
-  if (!reading()) last_time_ = ScanClock::now();
+  if (!reading()) last_time_ = Clock::now();
   requests_.clear();
   bool touched = false;
   while (!backlog_.empty() && !free_ids_.empty() && bytes_in_flight_ < kMaxBytesInFlight) {
@@ -62,10 +62,10 @@ bool ChunkLoader::Touch(const PlannedRead& read, bool* touched) {
   while (touched_bytes_ < end) {
     if (*touched) return false;
     *touched = true;
-    const auto start = ScanClock::now();
+    const auto start = Clock::now();
     pool_.Populate(touched_bytes_, kTouchBytes);
     touched_bytes_ += kTouchBytes;
-    touch_time_ += ScanClock::now() - start;
+    touch_time_ += Clock::now() - start;
   }
   return true;
 }
@@ -83,7 +83,7 @@ void ChunkLoader::Reap(bool poll, std::vector<Chunk*>* loaded) {
     Finish(static_cast<uint32_t>(completion.tag), completion.error, completion.read_bytes, loaded);
   }
   if (!broken_.ok()) FailAll(broken_, loaded);
-  const auto now = ScanClock::now();
+  const auto now = Clock::now();
   busy_time_ += now - last_time_;
   last_time_ = now;
 }

@@ -4,6 +4,7 @@
 #ifndef ENGINE_RACE_SCAN_CHUNK_LOADER_H_
 #define ENGINE_RACE_SCAN_CHUNK_LOADER_H_
 
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -50,6 +51,8 @@ class ChunkLoader {
   // Memory is touched a huge page at a time.
   static constexpr uint64_t kTouchBytes = 2 * 1024 * 1024;
 
+  using Clock = std::chrono::steady_clock;
+
   struct Backlog {
     Chunk* chunk = nullptr;
     uint32_t next_read = 0;
@@ -73,9 +76,9 @@ class ChunkLoader {
   uint64_t backlog_reads_ = 0;
   uint64_t bytes_in_flight_ = 0;
   uint64_t touched_bytes_ = 0;
-  ScanClock::time_point last_time_;
-  ScanClock::duration touch_time_{};
-  ScanClock::duration busy_time_{};
+  Clock::time_point last_time_;
+  Clock::duration touch_time_{};
+  Clock::duration busy_time_{};
   InFlight in_flight_[kDepth];
   std::vector<uint32_t> free_ids_;
   std::vector<io::ReadRequest> requests_;

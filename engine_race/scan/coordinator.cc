@@ -7,20 +7,18 @@ namespace engine_race {
 
 namespace {
 
-// A scan that keeps others waiting is given this long on top of four usual visits of its chunk.
-constexpr auto kPatience = std::chrono::milliseconds(100);
-// Nobody waits longer than this for memory.
-constexpr auto kMaxShortage = std::chrono::seconds(1);
-
 // Chunks have at least one read each, and reads waiting or in flight are bounded by far less.
 constexpr size_t kMaxLoading = 1024;
 
 // So much, or one chunk, is read ahead even into fresh memory, whatever that costs.
 constexpr uint32_t kLeastAheadBlocks = 16 * 1024 * 1024 / ChunkCache::kBlockBytes;
-// So much but no more than a part of the memory, or one chunk, is read ahead in place of chunks
-// kept for the next pass.
-constexpr uint32_t kMaxAheadShare = 4;
-constexpr uint32_t kMaxAheadBlocks = 64 * 1024 * 1024 / ChunkCache::kBlockBytes;
+
+// So long a scan waits for memory that lies before those behind it, which may only be waiting for a
+// processor. That is many turns of some dozens of busy threads.
+constexpr auto kPatience = std::chrono::milliseconds(100);
+
+// From a block to all that chunks may take in any memory.
+constexpr uint32_t kMaxDoublings = 24;
 
 }  // namespace
 
@@ -51,6 +49,9 @@ bool Coordinator::Start() {
   if (status.ok()) {
     try {
       loaded_.reserve(kMaxLoading);
+      chunk_views_.reserve(cache_.max_chunks());
+      viewed_chunks_.reserve(cache_.max_chunks());
+      victims_.reserve(cache_.max_chunks());
       thread_ = std::thread([this] { Run(); });
     } catch (const std::exception& failure) {
       status = Status::OutOfMemory(failure.what());
@@ -74,110 +75,55 @@ void Coordinator::Run() {
       loader_.Reap(step == Step::kMore, &loaded_);
       // Before the visitors are woken: the device must not wait for that.
       loader_.Submit();
+      Publish();
       lock.lock();
-      Publish(loaded_);
-      loaded_.clear();
     } else if (step == Step::kNothing && !woken_ && !stop_) {
       asleep_ = true;
-      if (short_since_ == ScanClock::time_point()) {
+      if (insist_time_ == Clock::time_point()) {
         work_.wait(lock);
       } else {
-        work_.wait_until(lock, wake_time_);
+        work_.wait_until(lock, insist_time_);
       }
       asleep_ = false;
     }
   }
 }
 
-void Coordinator::Publish(std::span<Chunk* const> loaded) {
-  const auto now = ScanClock::now();
-  for (Chunk* chunk : loaded) {
-    chunk->ready_time = now;
-    chunk->doomed = chunk->doomed || chunk->read_failed;
-    chunk->SetReady();
-    if (chunk->cached) {
-      if (chunk->doomed) cache_.Remove(chunk, attached_);
-    } else if (chunk->pins == 0) {
-      cache_.Drop(chunk);
-    }
+// Shows the visitors what has been read. They are woken without the mutex, which they take next.
+void Coordinator::Publish() {
+  if (loaded_.empty()) return;
+  {
+    std::lock_guard lock(mutex_);
+    for (Chunk* chunk : loaded_) chunk->doomed = chunk->doomed || chunk->read_failed;
   }
+  for (Chunk* chunk : loaded_) chunk->SetReady();
+  std::lock_guard lock(mutex_);
+  for (Chunk* chunk : loaded_) cache_.Unpin(chunk);
+  loaded_.clear();
 }
 
-Coordinator::Step Coordinator::PlanNext(std::unique_lock<std::mutex>* lock) {
-  cache_.FitShare(attached_);
-  Candidate candidate;
-  if (!Choose(&candidate)) {
-    short_since_ = ScanClock::time_point();
-    return Step::kNothing;
+// Brings the planner's view of everything up to date.
+void Coordinator::Look() {
+  scan_views_.clear();
+  for (Scanner* scanner : attached_) {
+    if (scanner->finishing) continue;
+    AdvanceFrontier(scanner);
+    scan_views_.push_back({scanner->pos, scanner->last, scanner->begin, scanner->frontier,
+                           scanner->covered, scanner->waiting ? scanner->wait_number : 0,
+                           scanner->insists, scanner->doublings});
   }
-  if (!loader_.Start().ok()) {
-    if (!candidate.waiting) return Step::kNothing;
-    Refuse(candidate.key);
-    return Step::kMore;
-  }
-  if (Chunk* chunk = cache_.Find(candidate.key)) return Revalidate(candidate, chunk, lock);
-  const bool planned = planned_ != nullptr && planned_->first_key <= candidate.key &&
-                       planned_->last_key >= candidate.key && planned_->cut >= candidate.begin &&
-                       planned_available_ <= cache_.available_blocks();
-  return planned ? LoadPlanned(candidate, lock) : BuildPlanned(candidate, lock);
+  std::sort(scan_views_.begin(), scan_views_.end(),
+            [](const ScanView& a, const ScanView& b) { return a.pos < b.pos; });
+  cache_.View(&chunk_views_, &viewed_chunks_);
 }
 
-bool Coordinator::Choose(Candidate* candidate) {
-  for (Scanner* scanner : attached_) AdvanceFrontier(scanner);
-  return ChooseWaiting(candidate) || ChooseAhead(candidate);
-}
-
-// The one that has waited longest, with what others want at the same place.
-bool Coordinator::ChooseWaiting(Candidate* candidate) {
-  const Scanner* first = nullptr;
-  for (const Scanner* scanner : attached_) {
-    if (scanner->waiting && (first == nullptr || scanner->wait_number < first->wait_number)) {
-      first = scanner;
-    }
-  }
-  if (first == nullptr) return false;
-  candidate->waiting = true;
-  candidate->key = first->pos;
-  candidate->last = first->last;
-  candidate->begin = first->begin;
-  for (const Scanner* scanner : attached_) {
-    if (scanner->finishing || scanner->covered || scanner->frontier != first->pos) continue;
-    candidate->last = std::max(candidate->last, scanner->last);
-    candidate->begin = std::max(candidate->begin, scanner->begin);
-  }
-  return true;
-}
-
-// The one whose foremost scan has least before it.
-bool Coordinator::ChooseAhead(Candidate* candidate) {
-  ahead_.clear();
-  for (const Scanner* scanner : attached_) {
-    if (scanner->finishing || scanner->covered) continue;
-    ahead_.push_back({scanner->frontier, scanner->pos, scanner->last, scanner->begin});
-  }
-  std::sort(ahead_.begin(), ahead_.end(), [](const Ahead& a, const Ahead& b) {
-    return a.frontier != b.frontier ? a.frontier < b.frontier : a.pos > b.pos;
-  });
-  bool found = false;
-  for (size_t i = 0; i < ahead_.size();) {
-    Candidate here;
-    here.key = ahead_[i].frontier;
-    here.ahead_blocks = cache_.BlocksBetween(ahead_[i].pos, ahead_[i].frontier);
-    for (; i < ahead_.size() && ahead_[i].frontier == here.key; ++i) {
-      here.last = std::max(here.last, ahead_[i].last);
-      here.begin = std::max(here.begin, ahead_[i].begin);
-    }
-    if (!found || here.ahead_blocks < candidate->ahead_blocks) *candidate = here;
-    found = true;
-  }
-  return found;
-}
-
+// A chunk that failed is as good as loaded until a scan comes there and waits: then it is tried
+// again.
 void Coordinator::AdvanceFrontier(Scanner* scanner) {
-  if (scanner->finishing || scanner->covered) return;
+  if (scanner->covered) return;
   scanner->frontier = std::max(scanner->frontier, scanner->pos);
   while (const Chunk* chunk = cache_.Find(scanner->frontier)) {
-    if (!Serves(*chunk, *scanner)) return;
+    if (!chunk->doomed && !Serves(*chunk, *scanner)) return;
     if (chunk->last_key >= scanner->last) {
       scanner->covered = true;
       return;
@@ -186,15 +132,29 @@ void Coordinator::AdvanceFrontier(Scanner* scanner) {
   }
 }
 
+Coordinator::Step Coordinator::PlanNext(std::unique_lock<std::mutex>* lock) {
+  if (share_ != nullptr) cache_.SetLimit(share_->LimitBytes());
+  FitLimit();
+  Look();
+  NextLoad load;
+  if (!ChooseLoad({scan_views_, chunk_views_, cache_.pool().limit()}, &load)) {
+    insist_time_ = Clock::time_point();
+    return Step::kNothing;
+  }
+  if (!loader_.Start().ok()) return GiveUp(load);
+  if (Chunk* chunk = cache_.Find(load.key)) return Revalidate(load, chunk, lock);
+  return LoadChunk(load, lock);
+}
+
 // The chunk was cut before some scan began that wants it. It serves that scan as well when the
 // index still says the same: a slot's value never changes.
-Coordinator::Step Coordinator::Revalidate(const Candidate& candidate, Chunk* chunk,
+Coordinator::Step Coordinator::Revalidate(const NextLoad& load, Chunk* chunk,
                                           std::unique_lock<std::mutex>* lock) {
   if (chunk->doomed) {
-    cache_.Remove(chunk, attached_);
+    Remove(chunk);
     return Step::kMore;
   }
-  bool still_true = chunk->cut >= candidate.begin;
+  bool still_true = chunk->cut >= load.begin;
   if (!still_true) {
     cache_.Pin(chunk);
     const uint64_t ticket = context_->ticket.load();
@@ -208,148 +168,195 @@ Coordinator::Step Coordinator::Revalidate(const Candidate& candidate, Chunk* chu
     if (still_true) {
       chunk->cut = ticket;
     } else {
-      cache_.Remove(chunk, attached_);
+      Remove(chunk);
     }
-    cache_.Unpin(chunk, false);
+    cache_.Unpin(chunk);
   }
   if (still_true) Deliver(chunk);
   return Step::kMore;
 }
 
-Coordinator::Step Coordinator::BuildPlanned(const Candidate& candidate,
-                                            std::unique_lock<std::mutex>* lock) {
-  DropPlanned();
+Coordinator::Step Coordinator::LoadChunk(const NextLoad& load, std::unique_lock<std::mutex>* lock) {
   ChunkBuilder::Request request;
-  request.key = candidate.key;
-  request.last_wanted = candidate.last;
-  cache_.FreeRange(candidate.key, &request.low, &request.high);
-  request.available_blocks = cache_.available_blocks();
-  planned_available_ = request.available_blocks;
-  Chunk* chunk = nullptr;
-  bool built = false;
-  try {
-    chunk = cache_.NewChunk();
-    lock->unlock();
-    builder_.Build(request, chunk);
-    built = true;
-  } catch (const std::bad_alloc&) {
+  request.key = load.key;
+  request.last_wanted = load.last;
+  cache_.FreeRange(load.key, &request.low, &request.high);
+  request.max_blocks = load.max_blocks;
+  lock->unlock();
+  const ChunkBuilder::Outline outline = builder_.Plan(request);
+  lock->lock();
+  // Before the chunk is built, because that takes long, and again for what it turns out to need.
+  if (!MakeRoom(load, outline.block_count, lock)) return HandleShortage(load, outline.block_count);
+  Chunk* chunk = BuildChunk(request, outline, lock);
+  if (chunk == nullptr) return GiveUp(load);
+  const uint32_t block_count = ChunkBuilder::BlocksFor(chunk->plan.place_count);
+  if (!MakeRoom(load, block_count, lock) || !PlaceChunk(chunk, block_count)) {
+    cache_.Unpin(chunk);
+    return HandleShortage(load, block_count);
   }
-  if (!lock->owns_lock()) lock->lock();
-  if (built) {
-    planned_ = chunk;
-    return Step::kMore;
+  insist_time_ = Clock::time_point();
+  load_count_.fetch_add(1, std::memory_order_relaxed);  // a statistic
+  Deliver(chunk);
+  chunk->doomed = !chunk->collect_status.ok();
+  if (chunk->reads_left == 0) {
+    chunk->SetReady();
+    cache_.Unpin(chunk);
   }
-  if (chunk != nullptr) cache_.Drop(chunk);
-  if (!candidate.waiting) return Step::kNothing;
-  Refuse(candidate.key);
   return Step::kMore;
 }
 
-void Coordinator::DropPlanned() {
-  if (planned_ != nullptr) cache_.Drop(planned_);
-  planned_ = nullptr;
-}
-
-ChunkCache::Need Coordinator::NeedOf(const Candidate& candidate) {
-  ChunkCache::Need need;
-  need.first_key = planned_->first_key;
-  need.block_count =
-      (planned_->plan.place_count + ChunkCache::kBlockPlaces - 1) / ChunkCache::kBlockPlaces;
-  need.waited_for = candidate.waiting;
-  const uint32_t ahead = candidate.ahead_blocks;
-  const uint32_t max_ahead = std::min(kMaxAheadBlocks, cache_.pool().limit() / kMaxAheadShare);
-  need.may_replace_passed = ahead <= std::max(need.block_count, max_ahead);
-  if (loader_.fresh_memory_is_cheap()) {
-    need.fresh = ChunkCache::Fresh::kFirst;
-  } else if (candidate.waiting || ahead <= std::max(need.block_count, kLeastAheadBlocks)) {
-    need.fresh = ChunkCache::Fresh::kLast;
-  } else {
-    need.fresh = ChunkCache::Fresh::kNever;
-  }
-  return need;
-}
-
-// Before chunks are evicted for want of memory: true when there is more of it now.
-bool Coordinator::WantBlocks(const ChunkCache::Need& need, std::unique_lock<std::mutex>* lock) {
-  const BlockPool& pool = cache_.pool();
-  if (share_ == nullptr || need.fresh != ChunkCache::Fresh::kFirst ||
-      need.block_count <= pool.free_count() || pool.limit() == pool.block_count()) {
-    return false;
-  }
-  const uint64_t new_blocks = need.block_count - pool.used_free_count();
-  // Without the mutex, because another user of the memory may be called.
-  lock->unlock();
-  const bool gained = share_->Want(new_blocks * ChunkCache::kBookedBytes);
-  lock->lock();
-  return gained;
-}
-
-Coordinator::Step Coordinator::LoadPlanned(const Candidate& candidate,
-                                           std::unique_lock<std::mutex>* lock) {
-  const ChunkCache::Need need = NeedOf(candidate);
-  if (WantBlocks(need, lock)) return Step::kMore;
-  if (!cache_.MakeRoom(need, attached_)) return HandleShortage(candidate);
-  short_since_ = ScanClock::time_point();
-  Chunk* chunk = planned_;
+// Pinned; null when memory for it is refused.
+Chunk* Coordinator::BuildChunk(const ChunkBuilder::Request& request,
+                               const ChunkBuilder::Outline& outline,
+                               std::unique_lock<std::mutex>* lock) {
+  Chunk* chunk = nullptr;
   try {
-    // What was free until now has been booked for something else: plan again.
-    if (!cache_.TakeBlocks(need.block_count, &chunk->blocks)) return Step::kMore;
+    chunk = cache_.NewChunk();
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+  cache_.Pin(chunk);
+  bool built = false;
+  lock->unlock();
+  try {
+    builder_.Build(request, outline, chunk);
+    built = true;
+  } catch (const std::bad_alloc&) {
+  }
+  lock->lock();
+  if (built) return chunk;
+  cache_.Unpin(chunk);
+  return nullptr;
+}
+
+// Gives the chunk its blocks, puts it into the cache and has it read.
+bool Coordinator::PlaceChunk(Chunk* chunk, uint32_t block_count) {
+  try {
+    // What was free may have been booked for something else.
+    if (!cache_.TakeBlocks(block_count, &chunk->blocks)) return false;
     chunk->Place(cache_.pool(), context_->options.verify_checksums);
     cache_.Insert(chunk);
     if (chunk->reads_left > 0) loader_.Add(chunk);
   } catch (const std::bad_alloc&) {
-    if (chunk->cached) cache_.Remove(chunk, attached_);
-    DropPlanned();
-    if (candidate.waiting) Refuse(candidate.key);
-    return candidate.waiting ? Step::kMore : Step::kNothing;
+    if (chunk->cached) Remove(chunk);
+    return false;
   }
-  planned_ = nullptr;
-  Deliver(chunk);
-  chunk->doomed = !chunk->collect_status.ok();
-  if (chunk->reads_left == 0) Publish({&chunk, 1});
+  return true;
+}
+
+bool Coordinator::MakeRoom(const NextLoad& load, uint32_t block_count,
+                           std::unique_lock<std::mutex>* lock) {
+  const BlockPool& pool = cache_.pool();
+  // Where fresh memory costs little it is taken before anything goes, elsewhere for what is wanted
+  // soon, when nothing else is to be had.
+  const bool fresh_first = loader_.fresh_memory_is_cheap();
+  if (fresh_first && share_ != nullptr && block_count > pool.free_count() &&
+      pool.limit() < pool.block_count()) {
+    const uint64_t new_blocks = block_count - pool.used_free_count();
+    // Without the mutex, because another user of the memory may be called.
+    lock->unlock();
+    (void)share_->Want(new_blocks * ChunkCache::kBookedBytes);
+    lock->lock();
+    cache_.SetLimit(share_->LimitBytes());
+  }
+  NextLoad patient = load;
+  patient.insists = false;
+  const bool soon =
+      load.waited_for || load.ahead_blocks <= std::max(block_count, kLeastAheadBlocks);
+  if (EvictFor(patient, block_count, fresh_first ? pool.free_count() : pool.used_free_count()) ||
+      (!fresh_first && soon && EvictFor(patient, block_count, pool.free_count()))) {
+    for (Scanner* scanner : attached_) {
+      if (scanner->waiting && scanner->pos == load.key) scanner->insists = false;
+    }
+    return true;
+  }
+  return load.insists && EvictFor(load, block_count, pool.free_count());
+}
+
+// Whether so many blocks can be had beside those that are free, and in victims_ what goes for them.
+bool Coordinator::FindRoom(const NextLoad& load, uint32_t block_count, uint32_t free_blocks) {
+  victims_.clear();
+  const uint32_t missing_blocks = block_count > free_blocks ? block_count - free_blocks : 0;
+  if (missing_blocks == 0 && !cache_.full()) return true;
+  Look();
+  const ScanSituation situation{scan_views_, chunk_views_, cache_.pool().limit()};
+  return ChooseVictims(situation, load, missing_blocks, cache_.full() ? 1 : 0, &victims_);
+}
+
+bool Coordinator::EvictFor(const NextLoad& load, uint32_t block_count, uint32_t free_blocks) {
+  if (!FindRoom(load, block_count, free_blocks)) return false;
+  for (const Victim& victim : victims_) Remove(viewed_chunks_[victim.chunk]);
+  return true;
+}
+
+// Nothing can be read, or no memory be had.
+Coordinator::Step Coordinator::GiveUp(const NextLoad& load) {
+  if (!load.waited_for) return Step::kNothing;
+  RefuseAll();
   return Step::kMore;
 }
 
-// Some scan waits for memory that others hold.
-Coordinator::Step Coordinator::HandleShortage(const Candidate& candidate) {
-  if (!candidate.waiting) {
-    short_since_ = ScanClock::time_point();
-    return Step::kNothing;
+// There are not so many blocks for `load`, which is all that the planner would take from others.
+Coordinator::Step Coordinator::HandleShortage(const NextLoad& load, uint32_t block_count) {
+  if (!load.waited_for) return Step::kNothing;
+  NextLoad insisted = load;
+  insisted.insists = true;
+  if (load.insists || !FindRoom(insisted, block_count, cache_.pool().free_count())) {
+    RecallLarge();
+    return GiveUp(load);
   }
-  // Chunks on their way will be visited and left.
-  if (loader_.busy()) return Step::kNothing;
-  const auto now = ScanClock::now();
-  if (short_since_ == ScanClock::time_point()) short_since_ = now;
-  wake_time_ = short_since_ + kMaxShortage;
-  bool somebody_moves = false;
-  bool detached = false;
-  for (size_t i = attached_.size(); i > 0; --i) {
-    Scanner* scanner = attached_[i - 1];
-    if (scanner->chunk == nullptr) continue;
-    const auto limit = std::max({short_since_, scanner->taken_time, scanner->chunk->ready_time}) +
-                       Patience(*scanner);
-    if (now >= limit) {
-      cache_.MarkDetached(scanner->chunk);
-      // Relaxed: the scanning thread only needs to see it some time; the mutex does the rest.
-      scanner->detached.store(true, std::memory_order_relaxed);
-      Unlist(scanner);
-      detached = true;
-    } else {
-      somebody_moves = true;
-      wake_time_ = std::min(wake_time_, limit);
+  const auto now = Clock::now();
+  if (insist_time_ == Clock::time_point()) insist_time_ = now + kPatience;
+  if (now < insist_time_) return Step::kNothing;
+  insist_time_ = Clock::time_point();
+  for (Scanner* scanner : attached_) scanner->insists = scanner->insists || scanner->waiting;
+  RecallLarge();
+  return Step::kMore;
+}
+
+// Memory is short because of what scans hold: those leave their chunks that are in one larger than
+// its share, and none is doubled any more.
+void Coordinator::RecallLarge() {
+  for (Scanner* scanner : attached_) scanner->doublings = 0;
+  Look();
+  const uint32_t max_blocks = ChunkBlocks({scan_views_, chunk_views_, cache_.pool().limit()});
+  for (Chunk* chunk : viewed_chunks_) {
+    if (chunk->pins == 0 || chunk->reads_left > 0 || chunk->blocks.size() <= max_blocks) continue;
+    // Relaxed: to be seen some time.
+    chunk->recalled.store(true, std::memory_order_relaxed);
+    Remove(chunk);
+  }
+}
+
+void Coordinator::RefuseAll() {
+  for (Scanner* scanner : attached_) {
+    if (!scanner->waiting) continue;
+    scanner->waiting = false;
+    scanner->answered.notify_one();
+  }
+}
+
+// Gives up what the cache holds above its limit, as far as scans allow.
+void Coordinator::FitLimit() {
+  if (cache_.FitLimit()) return;
+  Look();
+  RankVictims({scan_views_, chunk_views_, cache_.pool().limit()}, &victims_);
+  for (const Victim& victim : victims_) {
+    Remove(viewed_chunks_[victim.chunk]);
+    if (cache_.FitLimit()) return;
+  }
+}
+
+void Coordinator::Remove(Chunk* chunk) {
+  for (Scanner* scanner : attached_) {
+    if (scanner->finishing || scanner->pos > chunk->last_key) continue;
+    if (scanner->covered ? chunk->first_key <= scanner->last
+                         : chunk->first_key < scanner->frontier) {
+      scanner->covered = false;
+      scanner->frontier = std::max(scanner->pos, chunk->first_key);
     }
   }
-  if (detached) return Step::kMore;
-  if (somebody_moves && now < short_since_ + kMaxShortage) return Step::kNothing;
-  short_since_ = ScanClock::time_point();
-  Refuse(candidate.key);
-  return Step::kMore;
-}
-
-ScanClock::duration Coordinator::Patience(const Scanner& scanner) const {
-  const double visits_ns =
-      kPatienceVisits * usual_ns_per_record_ * static_cast<double>(scanner.chunk->entries.size());
-  return kPatience + std::chrono::nanoseconds(static_cast<int64_t>(visits_ns));
+  cache_.Remove(chunk);
 }
 
 void Coordinator::Deliver(Chunk* chunk) {
@@ -367,7 +374,6 @@ void Coordinator::Give(Scanner* scanner, Chunk* chunk) {
   cache_.Pin(chunk);
   use_count_.fetch_add(1, std::memory_order_relaxed);  // written under the mutex
   scanner->chunk = chunk;
-  scanner->taken_time = ScanClock::now();
   if (chunk->last_key >= scanner->last) {
     scanner->finishing = true;
   } else {
@@ -375,14 +381,73 @@ void Coordinator::Give(Scanner* scanner, Chunk* chunk) {
   }
 }
 
-void Coordinator::Refuse(uint64_t key) {
-  for (size_t i = attached_.size(); i > 0; --i) {
-    Scanner* scanner = attached_[i - 1];
-    if (!scanner->waiting || scanner->pos != key) continue;
-    Unlist(scanner);
-    scanner->waiting = false;
-    scanner->answered.notify_one();
+// What scans call, each from its own thread.
+
+Chunk* Coordinator::Next(Scanner* scanner, uint64_t pos) {
+  std::unique_lock lock(mutex_);
+  const bool goes_on = scanner->chunk != nullptr;
+  if (goes_on) LetGo(scanner);
+  scanner->pos = pos;
+  if (!scanner->attached && !Attach(scanner)) return nullptr;
+  Chunk* chunk = cache_.Find(pos);
+  const bool served = chunk != nullptr && Serves(*chunk, *scanner);
+  const bool must_wait = !served || !chunk->ready();
+  if (goes_on && must_wait) scanner->doublings = std::min(scanner->doublings + 1, kMaxDoublings);
+  if (served) {
+    // The first one in a chunk has less before it now.
+    if (chunk->pins == 0) Wake();
+    Give(scanner, chunk);
+    return chunk;
   }
+  scanner->waiting = true;
+  scanner->wait_number = ++wait_count_;
+  Wake();
+  scanner->answered.wait(lock, [scanner] { return !scanner->waiting; });
+  return scanner->chunk;
+}
+
+void Coordinator::Condemn(Scanner* scanner) {
+  std::lock_guard lock(mutex_);
+  scanner->chunk->doomed = true;
+}
+
+void Coordinator::Leave(Scanner* scanner) {
+  std::lock_guard lock(mutex_);
+  if (scanner->chunk != nullptr) LetGo(scanner);
+  if (!scanner->attached) return;
+  *std::find(attached_.begin(), attached_.end(), scanner) = attached_.back();
+  attached_.pop_back();
+  Wake();
+}
+
+void Coordinator::ShrinkTo(uint64_t bytes) {
+  std::lock_guard lock(mutex_);
+  cache_.SetLimit(bytes);
+  FitLimit();
+}
+
+bool Coordinator::Attach(Scanner* scanner) {
+  try {
+    const size_t count = attached_.size() + 1;
+    if (scan_views_.capacity() < count) scan_views_.reserve(2 * count);
+    attached_.push_back(scanner);
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  scanner->attached = true;
+  scanner->frontier = scanner->pos;
+  return true;
+}
+
+void Coordinator::LetGo(Scanner* scanner) {
+  // The chunk of nobody may go.
+  if (cache_.Unpin(scanner->chunk)) Wake();
+  scanner->chunk = nullptr;
+}
+
+void Coordinator::Wake() {
+  woken_ = true;
+  if (asleep_) work_.notify_one();
 }
 
 }  // namespace engine_race

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine_race/scan/chunk.h"
 #include "engine_race/scan/coordinator.h"
 #include "engine_race/scan/scan_context.h"
 #include "engine_race/scan/window_reader.h"
@@ -17,6 +18,12 @@ constexpr uint64_t kShortRecords = WindowPool::kWindowRecords;
 constexpr uint64_t kMinBudgetBytes = 8 * 1024 * 1024;
 constexpr uint64_t kWindowShare = 32;
 constexpr uint64_t kMaxWindows = 64;
+
+// A visitor misses the caches at both ends of each value, when it looks there, unless they were
+// fetched before: so many records before, or they wait for each other's places in the first cache,
+// all of whose pages' ends share one set.
+constexpr uint32_t kFetchAhead = 6;
+static_assert(kFetchAhead <= Chunk::kBatchRecords);
 
 uint64_t WindowCount(uint64_t budget_bytes) {
   return std::clamp<uint64_t>(budget_bytes / kWindowShare / WindowPool::kWindowBytes, 1,
@@ -43,9 +50,11 @@ class Session {
   // Each visits some records and moves pos_ behind them, or sets done_.
   Status VisitChunk(Chunk* chunk, const RecordFn& visit);
   Status VisitWindow(const RecordFn& visit);
-  void MoveTo(uint64_t last_visited) {
-    done_ = last_visited >= scanner_.last;
-    pos_ = done_ ? last_visited : last_visited + 1;
+
+  // All up to this key has been visited.
+  void MoveTo(uint64_t key) {
+    done_ = key >= scanner_.last;
+    pos_ = done_ ? key : key + 1;
   }
 
   ScanContext* const context_;
@@ -55,8 +64,6 @@ class Session {
   uint64_t pos_ = scanner_.pos;
   bool shared_ = false;
   bool done_ = false;
-  bool stepped_out_ = false;
-  uint32_t visited_ = 0;
 };
 
 Status Session::ScanAlone(const RecordFn& visit) {
@@ -67,42 +74,34 @@ Status Session::ScanAlone(const RecordFn& visit) {
 Status Session::ScanShared(const RecordFn& visit) {
   shared_ = true;
   while (!done_) {
-    Chunk* chunk = coordinator_->Next(&scanner_, visited_);
-    visited_ = 0;
-    if (chunk != nullptr) {
-      ENGINE_RACE_RETURN_IF_ERROR(VisitChunk(chunk, visit));
-      if (stepped_out_) coordinator_->StepOut(&scanner_, pos_);
-      stepped_out_ = false;
-      continue;
-    }
-    ENGINE_RACE_RETURN_IF_ERROR(VisitWindow(visit));
+    Chunk* chunk = coordinator_->Next(&scanner_, pos_);
+    ENGINE_RACE_RETURN_IF_ERROR(chunk != nullptr ? VisitChunk(chunk, visit) : VisitWindow(visit));
   }
   return Status::Ok();
 }
 
 Status Session::VisitChunk(Chunk* chunk, const RecordFn& visit) {
   chunk->WaitUntilReady();
-  const uint32_t count = static_cast<uint32_t>(chunk->entries.size());
-  const IndexEntry* entries = chunk->entries.data();
   const uint64_t last = scanner_.last;
-  uint32_t i = chunk->LowerBound(pos_);
-  while (i < count && entries[i].key <= last) {
-    chunk->Prepare(*context_, i);
-    const uint32_t end = std::min(count, (i / Chunk::kBatchRecords + 1) * Chunk::kBatchRecords);
-    for (; i < end; ++i) {
-      const uint64_t key = entries[i].key;
-      if (key > last) break;
+  const uint32_t end = last >= chunk->last_key ? static_cast<uint32_t>(chunk->entries.size())
+                                               : chunk->LowerBound(last + 1);
+  const uint32_t begin = chunk->LowerBound(pos_);
+  if (begin < end) chunk->Prepare(*context_, begin);
+  for (uint32_t i = begin; i < end;) {
+    const uint32_t batch_end = std::min(end, (i / Chunk::kBatchRecords + 1) * Chunk::kBatchRecords);
+    // One batch ahead of the visits, so that what they fetch ahead is there.
+    if (batch_end < end) chunk->Prepare(*context_, batch_end);
+    for (; i < batch_end; ++i) {
+      if (i + kFetchAhead < end) chunk->FetchEnds(i + kFetchAhead);
       const char* value = chunk->Value(i);
       if (value == nullptr) [[unlikely]] {
         coordinator_->Condemn(&scanner_);
         return chunk->ErrorOf(*context_, i);
       }
-      VisitRecord(key, value, visit);
-      ++visited_;
+      VisitRecord(chunk->entries[i].key, value, visit);
       // Relaxed: to be seen some time; what goes with it is under the coordinator's mutex.
-      if (scanner_.detached.load(std::memory_order_relaxed)) [[unlikely]] {
-        MoveTo(key);
-        stepped_out_ = true;
+      if (chunk->recalled.load(std::memory_order_relaxed)) [[unlikely]] {
+        MoveTo(chunk->entries[i].key);
         return Status::Ok();
       }
     }
@@ -114,14 +113,10 @@ Status Session::VisitChunk(Chunk* chunk, const RecordFn& visit) {
 
 Status Session::VisitWindow(const RecordFn& visit) {
   ENGINE_RACE_RETURN_IF_ERROR(window_.Read(pos_, scanner_.last));
-  const auto start = ScanClock::now();
   ENGINE_RACE_RETURN_IF_ERROR(window_.VisitAll(
       [&visit](uint64_t key, const char* value) { VisitRecord(key, value, visit); }));
   done_ = window_.complete();
   pos_ = window_.next_key();
-  if (shared_ && !done_) {
-    coordinator_->MovedAlone(&scanner_, pos_, ScanClock::now() - start, window_.record_count());
-  }
   return Status::Ok();
 }
 
@@ -183,5 +178,7 @@ uint64_t RangeReader::memory_bytes() const {
 }
 
 uint64_t RangeReader::read_bytes() const { return impl_->context.read_bytes.load(); }
+
+uint64_t RangeReader::load_count() const { return impl_->coordinator.load_count(); }
 
 }  // namespace engine_race

@@ -59,6 +59,8 @@ class RangeReader final : public MemoryUser {
   uint64_t memory_bytes() const;
   // Read from the value logs so far.
   uint64_t read_bytes() const;
+  // Chunks loaded so far.
+  uint64_t load_count() const;
 
  private:
   struct Impl;

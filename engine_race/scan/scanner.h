@@ -1,11 +1,9 @@
 // One scan as the coordinator sees it.
 //
-// Owned by the scanning thread; all members but those marked are guarded by the coordinator's
-// mutex.
+// Owned by the scanning thread; all members are guarded by the coordinator's mutex.
 #ifndef ENGINE_RACE_SCAN_SCANNER_H_
 #define ENGINE_RACE_SCAN_SCANNER_H_
 
-#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 
@@ -25,10 +23,8 @@ struct Scanner {
   // It wants nothing after its chunk.
   bool finishing = false;
   Chunk* chunk = nullptr;  // pinned
-  ScanClock::time_point taken_time;
 
-  // Chunks that serve it are in memory or on their way for all keys in [pos, frontier), or, when
-  // `covered`, up to its last key. Kept by the coordinator while attached.
+  // As in ScanView; kept by the coordinator while attached.
   uint64_t frontier;
   bool covered = false;
 
@@ -36,11 +32,11 @@ struct Scanner {
   // It waits for the coordinator, which clears this with a chunk given or none.
   bool waiting = false;
   uint64_t wait_number = 0;
+  // It has waited for others long enough; until there is memory for it without that.
+  bool insists = false;
+  // How often its chunks have been doubled, as in ScanView.
+  uint32_t doublings = 0;
   std::condition_variable answered;
-
-  // Set by the coordinator: leave the chunk, it is not waited for any more. Read by the scanning
-  // thread without the mutex.
-  std::atomic<bool> detached{false};
 };
 
 }  // namespace engine_race

@@ -25,16 +25,18 @@ class ChunkBuilderTest : public ::testing::Test {
     builder_ = std::make_unique<ChunkBuilder>(context_.get());
   }
 
-  void Build(uint64_t key, uint64_t last_wanted, uint32_t available_blocks) {
+  void Build(uint64_t key, uint64_t last_wanted, uint32_t max_blocks) {
     ChunkBuilder::Request request;
     request.key = key;
     request.last_wanted = last_wanted;
     request.low = 0;
     request.high = kLastKey;
-    request.available_blocks = available_blocks;
+    request.max_blocks = max_blocks;
     chunk_.Recycle();
-    builder_->Build(request, &chunk_);
+    const ChunkBuilder::Outline outline = builder_->Plan(request);
+    builder_->Build(request, outline, &chunk_);
     ASSERT_TRUE(chunk_.collect_status.ok());
+    EXPECT_LE(ChunkBuilder::BlocksFor(chunk_.plan.place_count), 2 * outline.block_count);
     EXPECT_LE(chunk_.first_key, key);
     EXPECT_GE(chunk_.last_key, key);
     // The chunk is all that lies in its range.
@@ -74,12 +76,12 @@ TEST_F(ChunkBuilderTest, APartOfABucketIsTakenAloneWhenNoMoreIsWanted) {
 
 TEST_F(ChunkBuilderTest, ABucketTooLargeIsCutIntoPieces) {
   Open(1, 3000);
-  const uint32_t available_blocks = 40;
+  const uint32_t max_blocks = 10;
   uint64_t key = 0;
   uint64_t pieces = 0;
   while (true) {
-    Build(key, kLastKey, available_blocks);
-    EXPECT_LE(chunk_.plan.place_count, available_blocks * kPlaces / 2);
+    Build(key, kLastKey, max_blocks);
+    EXPECT_LE(chunk_.plan.place_count, max_blocks * kPlaces);
     ++pieces;
     if (chunk_.last_key == kLastKey) break;
     key = chunk_.last_key + 1;
@@ -97,10 +99,10 @@ TEST_F(ChunkBuilderTest, SmallBucketsAreTakenTogether) {
 
 TEST_F(ChunkBuilderTest, FewerSmallBucketsAreTakenWhereMemoryIsShort) {
   Open(4096, 6000);
-  const uint32_t available_blocks = 160;
-  Build(0, kLastKey, available_blocks);
-  EXPECT_GE(chunk_.entries.size(), available_blocks * kPlaces / 20);
-  EXPECT_LE(chunk_.entries.size(), available_blocks * kPlaces / 16);
+  const uint32_t max_blocks = 10;
+  Build(0, kLastKey, max_blocks);
+  EXPECT_GE(chunk_.entries.size(), 240u);
+  EXPECT_LE(chunk_.entries.size(), 256u);
 }
 
 TEST_F(ChunkBuilderTest, AnEmptyStoreIsOneChunk) {
@@ -110,9 +112,9 @@ TEST_F(ChunkBuilderTest, AnEmptyStoreIsOneChunk) {
   EXPECT_EQ(0u, chunk_.plan.place_count);
 }
 
-TEST_F(ChunkBuilderTest, NoMemoryAtAllStillGivesAPiece) {
+TEST_F(ChunkBuilderTest, OneBlockStillGivesAPiece) {
   Open(1, 2000);
-  Build(7, kLastKey, 0);
+  Build(7, kLastKey, 1);
   EXPECT_FALSE(chunk_.entries.empty());
   EXPECT_LE(chunk_.plan.place_count, kPlaces);
 }
@@ -155,8 +157,8 @@ TEST_F(ChunkBuilderTest, TheCutIsNotLaterThanWhatWasCollected) {
     ChunkBuilder::Request request;
     request.last_wanted = kLastKey;
     request.high = kLastKey;
-    request.available_blocks = 4000;
-    builder_->Build(request, &chunk_);
+    request.max_blocks = 4000;
+    builder_->Build(request, builder_->Plan(request), &chunk_);
     std::set<uint64_t> keys;
     for (const IndexEntry& entry : chunk_.entries) keys.insert(entry.key);
     for (uint64_t i = 0; i < writes; ++i) {

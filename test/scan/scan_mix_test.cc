@@ -1,0 +1,121 @@
+// Fast scans beside slow, stuck, throwing and nested ones: how many chunks are loaded for others
+// between two visits of a fast one has a bound, whatever the mix.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <random>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+#include "test/scan/scan_test_util.h"
+
+namespace engine_race::test {
+namespace {
+
+constexpr uint64_t kLastKey = ~uint64_t{0};
+
+struct Mix {
+  explicit Mix(uint64_t seed) : random(seed) {
+    bucket_count = uint32_t{4} << random() % 5;
+    budget_bytes = kMiB * (uint64_t{8} << random() % 3);
+    slow_count = static_cast<int>(random() % 12);
+    stuck_count = static_cast<int>(random() % 6);
+    throwing_count = static_cast<int>(random() % 3);
+    nesting_count = static_cast<int>(random() % 3);
+  }
+  int scan_count() const {
+    return kFastCount + slow_count + stuck_count + throwing_count + 2 * nesting_count;
+  }
+
+  static constexpr int kFastCount = 3;
+  std::mt19937_64 random;
+  uint32_t bucket_count;
+  uint64_t budget_bytes;
+  int slow_count;
+  int stuck_count;
+  int throwing_count;
+  int nesting_count;
+};
+
+// A scan from somewhere to the end, again and again until `stop`, by a thread of its own.
+template <typename Visit>
+std::thread RepeatScan(const ScanStore& store, uint64_t first_key, const std::atomic<bool>& stop,
+                       const Visit& visit) {
+  return std::thread([&store, first_key, &stop, visit = Visit(visit)]() mutable {
+    while (!stop.load()) {
+      try {
+        (void)store.Scan(first_key, kLastKey, [&](uint64_t key, const char*) {
+          visit(key);
+          if (stop.load()) throw std::runtime_error("over");
+        });
+      } catch (const std::runtime_error&) {
+      }
+    }
+  });
+}
+
+class ScanMixTest : public ::testing::TestWithParam<uint64_t> {};
+
+TEST_P(ScanMixTest, TheGapOfAFastScanIsBoundedInChunks) {
+  Mix mix(GetParam());
+  ScanStore store(mix.bucket_count);
+  store.Fill(Sized(6000, 2500));
+  store.OpenReader(mix.budget_bytes);
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> threads;
+  const auto add = [&](const auto& visit) {
+    threads.push_back(RepeatScan(store, mix.random(), stop, visit));
+  };
+  for (int i = 0; i < mix.slow_count; ++i) {
+    add([](uint64_t) { std::this_thread::sleep_for(std::chrono::milliseconds(1)); });
+  }
+  for (int i = 0; i < mix.stuck_count; ++i) {
+    const uint64_t stick_at = mix.random() % 1000;
+    add([&stop, stick_at, count = uint64_t{0}](uint64_t) mutable {
+      if (++count == stick_at) stop.wait(false);
+    });
+  }
+  for (int i = 0; i < mix.throwing_count; ++i) {
+    add([](uint64_t key) {
+      if (key % 64 == 0) throw std::runtime_error("enough");
+    });
+  }
+  for (int i = 0; i < mix.nesting_count; ++i) {
+    add([&store, count = uint64_t{0}](uint64_t key) mutable {
+      if (++count % 500 == 0) (void)store.Scan(key / 2, key, [](uint64_t, const char*) {});
+    });
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+
+  std::atomic<uint64_t> longest_gap{0};
+  RunThreads(Mix::kFastCount, [&](int) {
+    ModelVisitor visitor(store.model);
+    uint64_t before = store.reader->load_count();
+    uint64_t longest = 0;
+    const Status status = store.Scan(0, kLastKey, [&](uint64_t key, const char* value) {
+      visitor(key, value);
+      const uint64_t now = store.reader->load_count();
+      longest = std::max(longest, now - before);
+      before = now;
+    });
+    EXPECT_TRUE(status.ok()) << status.ToString();
+    EXPECT_TRUE(visitor.complete()) << visitor.count << " visited";
+    uint64_t so_far = longest_gap.load();
+    while (longest > so_far && !longest_gap.compare_exchange_weak(so_far, longest)) continue;
+  });
+  stop = true;
+  stop.notify_all();
+  for (std::thread& thread : threads) thread.join();
+  // A chunk for each scan that waited before, once for those that are told to read for themselves,
+  // and as many as are read ahead at once: 256 reads.
+  EXPECT_LE(longest_gap.load(), 2 * static_cast<uint64_t>(mix.scan_count()) + 256);
+  EXPECT_GT(store.reader->load_count(), 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Mixes, ScanMixTest, ::testing::Range<uint64_t>(0, Sized(16, 4)));
+
+}  // namespace
+}  // namespace engine_race::test

@@ -1,0 +1,262 @@
+#include "engine_race/scan/scan_planner.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+#include <vector>
+
+namespace engine_race {
+namespace {
+
+constexpr uint64_t kChunkKeys = 100;
+constexpr uint64_t kLastKey = ~uint64_t{0};
+
+// A row of chunks of one block, chunk i of which covers the keys [100 i, 100 i + 99].
+class ScanPlannerTest : public ::testing::Test {
+ protected:
+  void AddChunks(uint64_t begin, uint64_t end, uint32_t block_count = 1) {
+    for (uint64_t i = begin; i < end; ++i) {
+      chunks_.push_back({i * kChunkKeys, i * kChunkKeys + kChunkKeys - 1, block_count, false});
+    }
+  }
+
+  // At the start of chunk `pos`, with all loaded up to chunk `frontier`.
+  ScanView& AddScan(uint64_t pos, uint64_t frontier, uint64_t last = 100000) {
+    scans_.push_back({pos * kChunkKeys, last, 1, frontier * kChunkKeys, false, 0, false, 0});
+    return scans_.back();
+  }
+
+  ScanSituation Situation(uint32_t limit_blocks = 64) const {
+    return {scans_, chunks_, limit_blocks};
+  }
+
+  // The numbers of the chunks that go; none when there is no room.
+  std::vector<uint64_t> Victims(const NextLoad& load, uint64_t missing_blocks = 1,
+                                size_t least_count = 0, uint32_t limit_blocks = 64) {
+    std::vector<Victim> victims;
+    const bool room =
+        ChooseVictims(Situation(limit_blocks), load, missing_blocks, least_count, &victims);
+    EXPECT_TRUE(room || victims.empty());
+    std::vector<uint64_t> numbers;
+    for (const Victim& victim : victims) {
+      numbers.push_back(chunks_[victim.chunk].first_key / kChunkKeys);
+    }
+    return numbers;
+  }
+
+  static NextLoad Waited() {
+    NextLoad load;
+    load.waited_for = true;
+    return load;
+  }
+  static NextLoad Insisted() {
+    NextLoad load = Waited();
+    load.insists = true;
+    return load;
+  }
+  static NextLoad Ahead(uint32_t ahead_blocks) {
+    NextLoad load;
+    load.ahead_blocks = ahead_blocks;
+    return load;
+  }
+
+  std::vector<ScanView> scans_;
+  std::vector<ChunkView> chunks_;
+};
+
+using Numbers = std::vector<uint64_t>;
+
+TEST_F(ScanPlannerTest, NothingIsLoadedForNobody) {
+  NextLoad load;
+  EXPECT_FALSE(ChooseLoad(Situation(), &load));
+  AddScan(0, 3).covered = true;
+  EXPECT_FALSE(ChooseLoad(Situation(), &load));
+}
+
+TEST_F(ScanPlannerTest, WhoHasWaitedLongestComesFirst) {
+  AddChunks(0, 2);
+  AddScan(0, 2);
+  AddScan(5, 5).wait_number = 9;
+  AddScan(7, 7).wait_number = 4;
+  AddScan(9, 9).wait_number = 6;
+  NextLoad load;
+  ASSERT_TRUE(ChooseLoad(Situation(), &load));
+  EXPECT_TRUE(load.waited_for);
+  EXPECT_EQ(700u, load.key);
+}
+
+TEST_F(ScanPlannerTest, OneLoadServesAllThatLackTheSame) {
+  AddChunks(0, 2);
+  AddScan(0, 2, 900).begin = 7;
+  AddScan(2, 2, 300).wait_number = 1;
+  AddScan(5, 5, 5000).begin = 9;
+  NextLoad load;
+  ASSERT_TRUE(ChooseLoad(Situation(), &load));
+  EXPECT_EQ(200u, load.key);
+  EXPECT_EQ(900u, load.last);
+  EXPECT_EQ(7u, load.begin);
+}
+
+TEST_F(ScanPlannerTest, ReadsAheadWhereLeastIsLoaded) {
+  AddChunks(0, 4);
+  AddChunks(10, 12);
+  AddChunks(20, 23);
+  AddScan(0, 4);
+  AddScan(10, 12);
+  AddScan(20, 23);
+  NextLoad load;
+  ASSERT_TRUE(ChooseLoad(Situation(), &load));
+  EXPECT_FALSE(load.waited_for);
+  EXPECT_EQ(1200u, load.key);
+  EXPECT_EQ(2u, load.ahead_blocks);
+}
+
+TEST_F(ScanPlannerTest, WhatIsAheadIsCountedFromTheForemostScan) {
+  AddChunks(0, 8);
+  AddChunks(20, 22);
+  AddScan(0, 8);
+  AddScan(7, 8);
+  AddScan(20, 22);
+  NextLoad load;
+  ASSERT_TRUE(ChooseLoad(Situation(), &load));
+  EXPECT_EQ(800u, load.key);
+  EXPECT_EQ(1u, load.ahead_blocks);
+}
+
+TEST_F(ScanPlannerTest, ReadsAheadNoMoreThanHalfAShare) {
+  AddChunks(0, 9);
+  AddScan(0, 9);
+  NextLoad load;
+  EXPECT_TRUE(ChooseLoad(Situation(18), &load));
+  EXPECT_FALSE(ChooseLoad(Situation(17), &load));
+  // The next one is another place, and has nothing yet.
+  AddScan(50, 50);
+  ASSERT_TRUE(ChooseLoad(Situation(18), &load));
+  EXPECT_EQ(5000u, load.key);
+}
+
+TEST_F(ScanPlannerTest, ChunksTakeAQuarterOfAShareAndAtLeastABlock) {
+  NextLoad load;
+  for (uint64_t places = 1; places <= 40; ++places) {
+    AddScan(10 * places, 10 * places);
+    EXPECT_EQ(places, CountPlaces(Situation()));
+    ASSERT_TRUE(ChooseLoad(Situation(64), &load));
+    EXPECT_EQ(std::max<uint64_t>(1, 64 / places / 4), load.max_blocks) << places;
+  }
+}
+
+TEST_F(ScanPlannerTest, AScanThatWaitsTakesMoreUpToHalfTheMemory) {
+  for (uint64_t i = 0; i < 8; ++i) AddScan(10 * i, 10 * i);
+  scans_[3].wait_number = 1;
+  NextLoad load;
+  for (const auto& [doublings, blocks] :
+       std::vector<std::pair<uint32_t, uint32_t>>{{0, 2}, {1, 4}, {3, 16}, {4, 32}, {24, 32}}) {
+    scans_[3].doublings = doublings;
+    ASSERT_TRUE(ChooseLoad(Situation(64), &load));
+    EXPECT_EQ(blocks, load.max_blocks) << doublings;
+  }
+  // It is not the one that is read for.
+  scans_[3].wait_number = 0;
+  ASSERT_TRUE(ChooseLoad(Situation(64), &load));
+  EXPECT_NE(3000u, load.key);
+  EXPECT_EQ(2u, load.max_blocks);
+}
+
+TEST_F(ScanPlannerTest, ScansBetweenWhichAllIsLoadedAreAtOnePlace) {
+  AddScan(0, 5);
+  AddScan(3, 5);
+  AddScan(5, 5);
+  EXPECT_EQ(1u, CountPlaces(Situation()));
+  AddScan(6, 6);
+  AddScan(6, 8);
+  EXPECT_EQ(2u, CountPlaces(Situation()));
+  scans_[4].covered = true;
+  scans_[4].last = kLastKey;
+  AddScan(900, 900);
+  EXPECT_EQ(2u, CountPlaces(Situation()));
+}
+
+TEST_F(ScanPlannerTest, WhatNobodyWantsGoesFirstTheHighestKeysBeforeOthers) {
+  AddChunks(0, 8);
+  AddScan(6, 8);
+  EXPECT_EQ((Numbers{5}), Victims(Waited()));
+  EXPECT_EQ((Numbers{5, 4, 3}), Victims(Waited(), 3));
+  EXPECT_EQ((Numbers{5, 4, 3, 2, 1, 0, 7, 6}), Victims(Insisted(), 8));
+  EXPECT_EQ((Numbers{}), Victims(Insisted(), 9));
+}
+
+TEST_F(ScanPlannerTest, WhatIsBehindTheLastWantedKeyIsNotWanted) {
+  AddChunks(0, 4);
+  AddScan(0, 2, 199);
+  EXPECT_EQ((Numbers{3, 2}), Victims(Waited(), 2));
+}
+
+TEST_F(ScanPlannerTest, WhatIsNotReachedYetGoesBeforeWhatComesNext) {
+  AddChunks(0, 3);
+  AddChunks(60, 62);
+  AddScan(0, 3);
+  EXPECT_EQ((Numbers{61, 60, 2, 1, 0}), Victims(Insisted(), 5));
+}
+
+TEST_F(ScanPlannerTest, WhatComesLastGoesFirst) {
+  AddChunks(0, 3);
+  AddChunks(10, 18);
+  AddScan(0, 3);
+  AddScan(10, 18);
+  EXPECT_EQ((Numbers{17, 16, 15, 14}), Victims(Waited(), 4, 0, 8));
+  EXPECT_EQ((Numbers{17, 16, 15, 14, 13}), Victims(Insisted(), 5, 0, 8));
+}
+
+TEST_F(ScanPlannerTest, WhoFallsBehindKeepsItsShareUntilOthersInsist) {
+  AddChunks(0, 8);
+  AddScan(0, 8);
+  AddScan(8, 8).wait_number = 1;
+  EXPECT_EQ((Numbers{}), Victims(Waited(), 1, 0, 8));
+  EXPECT_EQ((Numbers{7}), Victims(Insisted(), 1, 0, 8));
+  // What is beyond its share it loses at once.
+  EXPECT_EQ((Numbers{7, 6}), Victims(Waited(), 2, 0, 6));
+  EXPECT_EQ((Numbers{}), Victims(Waited(), 3, 0, 6));
+  NextLoad load;
+  ASSERT_TRUE(ChooseLoad(Situation(), &load));
+  EXPECT_FALSE(load.insists);
+  scans_[1].insists = true;
+  ASSERT_TRUE(ChooseLoad(Situation(), &load));
+  EXPECT_TRUE(load.insists);
+}
+
+TEST_F(ScanPlannerTest, HeldChunksStay) {
+  AddChunks(0, 4);
+  for (const uint64_t held : {0, 2, 3}) chunks_[held].held = true;
+  EXPECT_EQ((Numbers{1}), Victims(Waited()));
+  EXPECT_EQ((Numbers{}), Victims(Waited(), 2));
+}
+
+TEST_F(ScanPlannerTest, ReadingAheadTakesNothingThatIsWantedBefore) {
+  AddChunks(0, 4);
+  AddScan(0, 4);
+  EXPECT_EQ((Numbers{3, 2}), Victims(Ahead(1), 2, 0, 2));
+  EXPECT_EQ((Numbers{3}), Victims(Ahead(2), 1, 0, 2));
+  EXPECT_EQ((Numbers{}), Victims(Ahead(2), 2, 0, 2));
+  EXPECT_EQ((Numbers{}), Victims(Ahead(1), 1, 0, 4));
+}
+
+TEST_F(ScanPlannerTest, ChunksWithoutBlocksGoForOthersToo) {
+  AddChunks(0, 4, 0);
+  EXPECT_EQ((Numbers{3, 2}), Victims(Waited(), 0, 2));
+  EXPECT_EQ((Numbers{}), Victims(Waited(), 1, 0));
+}
+
+TEST_F(ScanPlannerTest, TheEndOfTheKeySpaceIsNoGap) {
+  chunks_.push_back({0, kLastKey - 1, 1, false});
+  chunks_.push_back({kLastKey, kLastKey, 1, false});
+  scans_.push_back({0, kLastKey, 1, 0, true, 0, false, 0});
+  std::vector<Victim> victims;
+  RankVictims(Situation(), &victims);
+  ASSERT_EQ(2u, victims.size());
+  EXPECT_EQ(Victim::kNear, victims[0].kind);
+  EXPECT_EQ(1u, victims[0].chunk);
+}
+
+}  // namespace
+}  // namespace engine_race
