@@ -27,7 +27,7 @@ Coordinator::Coordinator(ScanContext* context, uint64_t budget_bytes, MemoryShar
       budget_bytes_(budget_bytes),
       share_(share),
       builder_(context),
-      loader_(context, cache_.pool()) {}
+      loader_(context, board_.cache().pool()) {}
 
 Coordinator::~Coordinator() {
   {
@@ -44,14 +44,12 @@ bool Coordinator::Start() {
   started_ = true;
   const uint32_t block_count = static_cast<uint32_t>(std::min<uint64_t>(
       budget_bytes_ / ChunkCache::kBookedBytes, kMaxPlaces / ChunkCache::kBlockPlaces));
-  Status status = cache_.Allocate(block_count, share_);
+  Status status = board_.cache().Allocate(block_count, share_);
   if (status.ok()) status = loader_.Start();
   if (status.ok()) {
     try {
       loaded_.reserve(kMaxLoading);
-      chunk_views_.reserve(cache_.max_chunks());
-      viewed_chunks_.reserve(cache_.max_chunks());
-      victims_.reserve(cache_.max_chunks());
+      board_.ReserveChunks();
       thread_ = std::thread([this] { Run(); });
     } catch (const std::exception& failure) {
       status = Status::OutOfMemory(failure.what());
@@ -98,51 +96,20 @@ void Coordinator::Publish() {
   }
   for (Chunk* chunk : loaded_) chunk->SetReady();
   std::lock_guard lock(mutex_);
-  for (Chunk* chunk : loaded_) cache_.Unpin(chunk);
+  for (Chunk* chunk : loaded_) board_.cache().Unpin(chunk);
   loaded_.clear();
 }
 
-// Brings the planner's view of everything up to date.
-void Coordinator::Look() {
-  scan_views_.clear();
-  for (Scanner* scanner : attached_) {
-    if (scanner->finishing) continue;
-    AdvanceFrontier(scanner);
-    scan_views_.push_back({scanner->pos, scanner->last, scanner->begin, scanner->frontier,
-                           scanner->covered, scanner->waiting ? scanner->wait_number : 0,
-                           scanner->insists, scanner->doublings});
-  }
-  std::sort(scan_views_.begin(), scan_views_.end(),
-            [](const ScanView& a, const ScanView& b) { return a.pos < b.pos; });
-  cache_.View(&chunk_views_, &viewed_chunks_);
-}
-
-// A chunk that failed is as good as loaded until a scan comes there and waits: then it is tried
-// again.
-void Coordinator::AdvanceFrontier(Scanner* scanner) {
-  if (scanner->covered) return;
-  scanner->frontier = std::max(scanner->frontier, scanner->pos);
-  while (const Chunk* chunk = cache_.Find(scanner->frontier)) {
-    if (!chunk->doomed && !Serves(*chunk, *scanner)) return;
-    if (chunk->last_key >= scanner->last) {
-      scanner->covered = true;
-      return;
-    }
-    scanner->frontier = chunk->last_key + 1;
-  }
-}
-
 Coordinator::Step Coordinator::PlanNext(std::unique_lock<std::mutex>* lock) {
-  if (share_ != nullptr) cache_.SetLimit(share_->LimitBytes());
-  FitLimit();
-  Look();
+  if (share_ != nullptr) board_.cache().SetLimit(share_->LimitBytes());
+  board_.FitLimit();
   NextLoad load;
-  if (!ChooseLoad({scan_views_, chunk_views_, cache_.pool().limit()}, &load)) {
+  if (!board_.ChooseLoad(&load)) {
     insist_time_ = Clock::time_point();
     return Step::kNothing;
   }
   if (!loader_.Start().ok()) return GiveUp(load);
-  if (Chunk* chunk = cache_.Find(load.key)) return Revalidate(load, chunk, lock);
+  if (Chunk* chunk = board_.cache().Find(load.key)) return Revalidate(load, chunk, lock);
   return LoadChunk(load, lock);
 }
 
@@ -151,12 +118,12 @@ Coordinator::Step Coordinator::PlanNext(std::unique_lock<std::mutex>* lock) {
 Coordinator::Step Coordinator::Revalidate(const NextLoad& load, Chunk* chunk,
                                           std::unique_lock<std::mutex>* lock) {
   if (chunk->doomed) {
-    Remove(chunk);
+    board_.Remove(chunk);
     return Step::kMore;
   }
   bool still_true = chunk->cut >= load.begin;
   if (!still_true) {
-    cache_.Pin(chunk);
+    board_.cache().Pin(chunk);
     const uint64_t ticket = context_->ticket.load();
     lock->unlock();
     try {
@@ -168,9 +135,9 @@ Coordinator::Step Coordinator::Revalidate(const NextLoad& load, Chunk* chunk,
     if (still_true) {
       chunk->cut = ticket;
     } else {
-      Remove(chunk);
+      board_.Remove(chunk);
     }
-    cache_.Unpin(chunk);
+    board_.cache().Unpin(chunk);
   }
   if (still_true) Deliver(chunk);
   return Step::kMore;
@@ -180,7 +147,7 @@ Coordinator::Step Coordinator::LoadChunk(const NextLoad& load, std::unique_lock<
   ChunkBuilder::Request request;
   request.key = load.key;
   request.last_wanted = load.last;
-  cache_.FreeRange(load.key, &request.low, &request.high);
+  board_.cache().FreeRange(load.key, &request.low, &request.high);
   request.max_blocks = load.max_blocks;
   lock->unlock();
   const ChunkBuilder::Outline outline = builder_.Plan(request);
@@ -191,7 +158,7 @@ Coordinator::Step Coordinator::LoadChunk(const NextLoad& load, std::unique_lock<
   if (chunk == nullptr) return GiveUp(load);
   const uint32_t block_count = ChunkBuilder::BlocksFor(chunk->plan.place_count);
   if (!MakeRoom(load, block_count, lock) || !PlaceChunk(chunk, block_count)) {
-    cache_.Unpin(chunk);
+    board_.cache().Unpin(chunk);
     return HandleShortage(load, block_count);
   }
   insist_time_ = Clock::time_point();
@@ -200,7 +167,7 @@ Coordinator::Step Coordinator::LoadChunk(const NextLoad& load, std::unique_lock<
   chunk->doomed = !chunk->collect_status.ok();
   if (chunk->reads_left == 0) {
     chunk->SetReady();
-    cache_.Unpin(chunk);
+    board_.cache().Unpin(chunk);
   }
   return Step::kMore;
 }
@@ -211,11 +178,11 @@ Chunk* Coordinator::BuildChunk(const ChunkBuilder::Request& request,
                                std::unique_lock<std::mutex>* lock) {
   Chunk* chunk = nullptr;
   try {
-    chunk = cache_.NewChunk();
+    chunk = board_.cache().NewChunk();
   } catch (const std::bad_alloc&) {
     return nullptr;
   }
-  cache_.Pin(chunk);
+  board_.cache().Pin(chunk);
   bool built = false;
   lock->unlock();
   try {
@@ -225,7 +192,7 @@ Chunk* Coordinator::BuildChunk(const ChunkBuilder::Request& request,
   }
   lock->lock();
   if (built) return chunk;
-  cache_.Unpin(chunk);
+  board_.cache().Unpin(chunk);
   return nullptr;
 }
 
@@ -233,12 +200,12 @@ Chunk* Coordinator::BuildChunk(const ChunkBuilder::Request& request,
 bool Coordinator::PlaceChunk(Chunk* chunk, uint32_t block_count) {
   try {
     // What was free may have been booked for something else.
-    if (!cache_.TakeBlocks(block_count, &chunk->blocks)) return false;
-    chunk->Place(cache_.pool(), context_->options.verify_checksums);
-    cache_.Insert(chunk);
+    if (!board_.cache().TakeBlocks(block_count, &chunk->blocks)) return false;
+    chunk->Place(board_.cache().pool(), context_->options.verify_checksums);
+    board_.cache().Insert(chunk);
     if (chunk->reads_left > 0) loader_.Add(chunk);
   } catch (const std::bad_alloc&) {
-    if (chunk->cached) Remove(chunk);
+    if (chunk->cached) board_.Remove(chunk);
     return false;
   }
   return true;
@@ -246,7 +213,7 @@ bool Coordinator::PlaceChunk(Chunk* chunk, uint32_t block_count) {
 
 bool Coordinator::MakeRoom(const NextLoad& load, uint32_t block_count,
                            std::unique_lock<std::mutex>* lock) {
-  const BlockPool& pool = cache_.pool();
+  const BlockPool& pool = board_.cache().pool();
   // Where fresh memory costs little it is taken before anything goes, elsewhere for what is wanted
   // soon, when nothing else is to be had.
   const bool fresh_first = loader_.fresh_memory_is_cheap();
@@ -257,36 +224,21 @@ bool Coordinator::MakeRoom(const NextLoad& load, uint32_t block_count,
     lock->unlock();
     (void)share_->Want(new_blocks * ChunkCache::kBookedBytes);
     lock->lock();
-    cache_.SetLimit(share_->LimitBytes());
+    board_.cache().SetLimit(share_->LimitBytes());
   }
   NextLoad patient = load;
   patient.insists = false;
   const bool soon =
       load.waited_for || load.ahead_blocks <= std::max(block_count, kLeastAheadBlocks);
-  if (EvictFor(patient, block_count, fresh_first ? pool.free_count() : pool.used_free_count()) ||
-      (!fresh_first && soon && EvictFor(patient, block_count, pool.free_count()))) {
-    for (Scanner* scanner : attached_) {
+  if (board_.MakeRoom(patient, block_count,
+                      fresh_first ? pool.free_count() : pool.used_free_count()) ||
+      (!fresh_first && soon && board_.MakeRoom(patient, block_count, pool.free_count()))) {
+    for (Scanner* scanner : board_.scanners()) {
       if (scanner->waiting && scanner->pos == load.key) scanner->insists = false;
     }
     return true;
   }
-  return load.insists && EvictFor(load, block_count, pool.free_count());
-}
-
-// Whether so many blocks can be had beside those that are free, and in victims_ what goes for them.
-bool Coordinator::FindRoom(const NextLoad& load, uint32_t block_count, uint32_t free_blocks) {
-  victims_.clear();
-  const uint32_t missing_blocks = block_count > free_blocks ? block_count - free_blocks : 0;
-  if (missing_blocks == 0 && !cache_.full()) return true;
-  Look();
-  const ScanSituation situation{scan_views_, chunk_views_, cache_.pool().limit()};
-  return ChooseVictims(situation, load, missing_blocks, cache_.full() ? 1 : 0, &victims_);
-}
-
-bool Coordinator::EvictFor(const NextLoad& load, uint32_t block_count, uint32_t free_blocks) {
-  if (!FindRoom(load, block_count, free_blocks)) return false;
-  for (const Victim& victim : victims_) Remove(viewed_chunks_[victim.chunk]);
-  return true;
+  return load.insists && board_.MakeRoom(load, block_count, pool.free_count());
 }
 
 // Nothing can be read, or no memory be had.
@@ -301,68 +253,33 @@ Coordinator::Step Coordinator::HandleShortage(const NextLoad& load, uint32_t blo
   if (!load.waited_for) return Step::kNothing;
   NextLoad insisted = load;
   insisted.insists = true;
-  if (load.insists || !FindRoom(insisted, block_count, cache_.pool().free_count())) {
-    RecallLarge();
+  if (load.insists ||
+      !board_.CanMakeRoom(insisted, block_count, board_.cache().pool().free_count())) {
+    board_.RecallLarge();
     return GiveUp(load);
   }
   const auto now = Clock::now();
   if (insist_time_ == Clock::time_point()) insist_time_ = now + kPatience;
   if (now < insist_time_) return Step::kNothing;
   insist_time_ = Clock::time_point();
-  for (Scanner* scanner : attached_) scanner->insists = scanner->insists || scanner->waiting;
-  RecallLarge();
+  for (Scanner* scanner : board_.scanners())
+    scanner->insists = scanner->insists || scanner->waiting;
+  board_.RecallLarge();
   return Step::kMore;
 }
 
-// Memory is short because of what scans hold: those leave their chunks that are in one larger than
-// its share, and none is doubled any more.
-void Coordinator::RecallLarge() {
-  for (Scanner* scanner : attached_) scanner->doublings = 0;
-  Look();
-  const uint32_t max_blocks = ChunkBlocks({scan_views_, chunk_views_, cache_.pool().limit()});
-  for (Chunk* chunk : viewed_chunks_) {
-    if (chunk->pins == 0 || chunk->reads_left > 0 || chunk->blocks.size() <= max_blocks) continue;
-    // Relaxed: to be seen some time.
-    chunk->recalled.store(true, std::memory_order_relaxed);
-    Remove(chunk);
-  }
-}
-
 void Coordinator::RefuseAll() {
-  for (Scanner* scanner : attached_) {
+  for (Scanner* scanner : board_.scanners()) {
     if (!scanner->waiting) continue;
     scanner->waiting = false;
     scanner->answered.notify_one();
   }
 }
 
-// Gives up what the cache holds above its limit, as far as scans allow.
-void Coordinator::FitLimit() {
-  if (cache_.FitLimit()) return;
-  Look();
-  RankVictims({scan_views_, chunk_views_, cache_.pool().limit()}, &victims_);
-  for (const Victim& victim : victims_) {
-    Remove(viewed_chunks_[victim.chunk]);
-    if (cache_.FitLimit()) return;
-  }
-}
-
-void Coordinator::Remove(Chunk* chunk) {
-  for (Scanner* scanner : attached_) {
-    if (scanner->finishing || scanner->pos > chunk->last_key) continue;
-    if (scanner->covered ? chunk->first_key <= scanner->last
-                         : chunk->first_key < scanner->frontier) {
-      scanner->covered = false;
-      scanner->frontier = std::max(scanner->pos, chunk->first_key);
-    }
-  }
-  cache_.Remove(chunk);
-}
-
 void Coordinator::Deliver(Chunk* chunk) {
-  for (Scanner* scanner : attached_) {
+  for (Scanner* scanner : board_.scanners()) {
     if (scanner->waiting && scanner->pos >= chunk->first_key && scanner->pos <= chunk->last_key &&
-        Serves(*chunk, *scanner)) {
+        ScanBoard::Serves(*chunk, *scanner)) {
       Give(scanner, chunk);
       scanner->waiting = false;
       scanner->answered.notify_one();
@@ -371,7 +288,7 @@ void Coordinator::Deliver(Chunk* chunk) {
 }
 
 void Coordinator::Give(Scanner* scanner, Chunk* chunk) {
-  cache_.Pin(chunk);
+  board_.cache().Pin(chunk);
   use_count_.fetch_add(1, std::memory_order_relaxed);  // written under the mutex
   scanner->chunk = chunk;
   if (chunk->last_key >= scanner->last) {
@@ -388,9 +305,9 @@ Chunk* Coordinator::Next(Scanner* scanner, uint64_t pos) {
   const bool goes_on = scanner->chunk != nullptr;
   if (goes_on) LetGo(scanner);
   scanner->pos = pos;
-  if (!scanner->attached && !Attach(scanner)) return nullptr;
-  Chunk* chunk = cache_.Find(pos);
-  const bool served = chunk != nullptr && Serves(*chunk, *scanner);
+  if (!scanner->attached && !board_.Attach(scanner)) return nullptr;
+  Chunk* chunk = board_.cache().Find(pos);
+  const bool served = chunk != nullptr && ScanBoard::Serves(*chunk, *scanner);
   const bool must_wait = !served || !chunk->ready();
   if (goes_on && must_wait) scanner->doublings = std::min(scanner->doublings + 1, kMaxDoublings);
   if (served) {
@@ -415,33 +332,19 @@ void Coordinator::Leave(Scanner* scanner) {
   std::lock_guard lock(mutex_);
   if (scanner->chunk != nullptr) LetGo(scanner);
   if (!scanner->attached) return;
-  *std::find(attached_.begin(), attached_.end(), scanner) = attached_.back();
-  attached_.pop_back();
+  board_.Detach(scanner);
   Wake();
 }
 
 void Coordinator::ShrinkTo(uint64_t bytes) {
   std::lock_guard lock(mutex_);
-  cache_.SetLimit(bytes);
-  FitLimit();
-}
-
-bool Coordinator::Attach(Scanner* scanner) {
-  try {
-    const size_t count = attached_.size() + 1;
-    if (scan_views_.capacity() < count) scan_views_.reserve(2 * count);
-    attached_.push_back(scanner);
-  } catch (const std::bad_alloc&) {
-    return false;
-  }
-  scanner->attached = true;
-  scanner->frontier = scanner->pos;
-  return true;
+  board_.cache().SetLimit(bytes);
+  board_.FitLimit();
 }
 
 void Coordinator::LetGo(Scanner* scanner) {
   // The chunk of nobody may go.
-  if (cache_.Unpin(scanner->chunk)) Wake();
+  if (board_.cache().Unpin(scanner->chunk)) Wake();
   scanner->chunk = nullptr;
 }
 

@@ -19,8 +19,8 @@
 #include <vector>
 
 #include "engine_race/scan/chunk_builder.h"
-#include "engine_race/scan/chunk_cache.h"
 #include "engine_race/scan/chunk_loader.h"
+#include "engine_race/scan/scan_board.h"
 #include "engine_race/scan/scan_context.h"
 #include "engine_race/scan/scan_planner.h"
 #include "engine_race/scan/scanner.h"
@@ -46,7 +46,7 @@ class Coordinator {
   // The scan is over.
   void Leave(Scanner* scanner);
 
-  uint64_t memory_bytes() const { return cache_.memory_bytes(); }
+  uint64_t memory_bytes() const { return board_.cache().memory_bytes(); }
   // How often a scan was given a chunk.
   uint64_t use_count() const { return use_count_.load(std::memory_order_relaxed); }
   // How many chunks have been loaded.
@@ -71,26 +71,14 @@ class Coordinator {
   bool PlaceChunk(Chunk* chunk, uint32_t block_count);
   // Makes sure that so many blocks are free for `load`.
   bool MakeRoom(const NextLoad& load, uint32_t block_count, std::unique_lock<std::mutex>* lock);
-  bool EvictFor(const NextLoad& load, uint32_t block_count, uint32_t free_blocks);
-  bool FindRoom(const NextLoad& load, uint32_t block_count, uint32_t free_blocks);
   Step HandleShortage(const NextLoad& load, uint32_t block_count);
-  void RecallLarge();
   Step GiveUp(const NextLoad& load);
   // Whoever waits reads for itself.
   void RefuseAll();
-  void Look();
-  void FitLimit();
-  void Remove(Chunk* chunk);
-  void AdvanceFrontier(Scanner* scanner);
   void Deliver(Chunk* chunk);
   void Give(Scanner* scanner, Chunk* chunk);
-  bool Attach(Scanner* scanner);
   void LetGo(Scanner* scanner);
   void Wake();
-
-  static bool Serves(const Chunk& chunk, const Scanner& scanner) {
-    return !chunk.doomed && chunk.cut >= scanner.begin;
-  }
 
   ScanContext* const context_;
   const uint64_t budget_bytes_;
@@ -107,18 +95,10 @@ class Coordinator {
   uint64_t wait_count_ = 0;
   // When those that wait for memory will insist; epoch when nobody does.
   Clock::time_point insist_time_;
-  std::vector<Scanner*> attached_;
   // Written under the mutex.
   std::atomic<uint64_t> use_count_{0};
   std::atomic<uint64_t> load_count_{0};
-  ChunkCache cache_;
-
-  // What the planner is shown, and its answer; with room for all scans and chunks, so that the
-  // thread needs no memory for them.
-  std::vector<ScanView> scan_views_;
-  std::vector<ChunkView> chunk_views_;
-  std::vector<Chunk*> viewed_chunks_;
-  std::vector<Victim> victims_;
+  ScanBoard board_;
 
   // The thread's own.
   std::vector<Chunk*> loaded_;

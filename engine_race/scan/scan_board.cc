@@ -1,0 +1,111 @@
+#include "engine_race/scan/scan_board.h"
+
+#include <algorithm>
+#include <new>
+
+namespace engine_race {
+
+void ScanBoard::ReserveChunks() {
+  chunk_views_.reserve(cache_.max_chunks());
+  viewed_chunks_.reserve(cache_.max_chunks());
+  victims_.reserve(cache_.max_chunks());
+}
+
+bool ScanBoard::Attach(Scanner* scanner) {
+  try {
+    const size_t count = scanners_.size() + 1;
+    if (scan_views_.capacity() < count) scan_views_.reserve(2 * count);
+    scanners_.push_back(scanner);
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  scanner->attached = true;
+  scanner->frontier = scanner->pos;
+  return true;
+}
+
+void ScanBoard::Detach(Scanner* scanner) {
+  *std::find(scanners_.begin(), scanners_.end(), scanner) = scanners_.back();
+  scanners_.pop_back();
+  scanner->attached = false;
+}
+
+// All as it is now.
+ScanSituation ScanBoard::Look() {
+  scan_views_.clear();
+  for (Scanner* scanner : scanners_) {
+    if (scanner->finishing) continue;
+    AdvanceFrontier(scanner);
+    scan_views_.push_back({scanner->pos, scanner->last, scanner->begin, scanner->frontier,
+                           scanner->covered, scanner->waiting ? scanner->wait_number : 0,
+                           scanner->insists, scanner->doublings});
+  }
+  std::sort(scan_views_.begin(), scan_views_.end(),
+            [](const ScanView& a, const ScanView& b) { return a.pos < b.pos; });
+  cache_.View(&chunk_views_, &viewed_chunks_);
+  return {scan_views_, chunk_views_, cache_.pool().limit()};
+}
+
+// A chunk that failed is as good as loaded until a scan comes there and waits: then it is tried
+// again.
+void ScanBoard::AdvanceFrontier(Scanner* scanner) {
+  if (scanner->covered) return;
+  scanner->frontier = std::max(scanner->frontier, scanner->pos);
+  while (const Chunk* chunk = cache_.Find(scanner->frontier)) {
+    if (!chunk->doomed && !Serves(*chunk, *scanner)) return;
+    if (chunk->last_key >= scanner->last) {
+      scanner->covered = true;
+      return;
+    }
+    scanner->frontier = chunk->last_key + 1;
+  }
+}
+
+bool ScanBoard::ChooseLoad(NextLoad* load) { return engine_race::ChooseLoad(Look(), load); }
+
+bool ScanBoard::CanMakeRoom(const NextLoad& load, uint32_t block_count, uint32_t free_blocks) {
+  victims_.clear();
+  const uint32_t missing_blocks = block_count > free_blocks ? block_count - free_blocks : 0;
+  if (missing_blocks == 0 && !cache_.full()) return true;
+  return ChooseVictims(Look(), load, missing_blocks, cache_.full() ? 1 : 0, &victims_);
+}
+
+bool ScanBoard::MakeRoom(const NextLoad& load, uint32_t block_count, uint32_t free_blocks) {
+  if (!CanMakeRoom(load, block_count, free_blocks)) return false;
+  for (const Victim& victim : victims_) Remove(viewed_chunks_[victim.chunk]);
+  return true;
+}
+
+void ScanBoard::FitLimit() {
+  if (cache_.FitLimit()) return;
+  RankVictims(Look(), &victims_);
+  for (const Victim& victim : victims_) {
+    Remove(viewed_chunks_[victim.chunk]);
+    if (cache_.FitLimit()) return;
+  }
+}
+
+void ScanBoard::RecallLarge() {
+  for (Scanner* scanner : scanners_) scanner->doublings = 0;
+  const uint32_t max_blocks = ChunkBlocks(Look());
+  for (Chunk* chunk : viewed_chunks_) {
+    if (chunk->pins == 0 || chunk->reads_left > 0 || chunk->blocks.size() <= max_blocks) continue;
+    // Relaxed: to be seen some time.
+    chunk->recalled.store(true, std::memory_order_relaxed);
+    Remove(chunk);
+  }
+}
+
+void ScanBoard::Remove(Chunk* chunk) {
+  for (Scanner* scanner : scanners_) {
+    if (scanner->finishing || scanner->pos > chunk->last_key) continue;
+    if (scanner->covered ? chunk->first_key <= scanner->last
+                         : chunk->first_key < scanner->frontier) {
+      scanner->covered = false;
+      scanner->frontier = std::max(scanner->pos, chunk->first_key);
+    }
+  }
+  cache_.Remove(chunk);
+}
+
+}  // namespace engine_race

@@ -1,0 +1,64 @@
+// Where all attached scans are and which chunks are in memory; what goes when memory is short.
+//
+// Belongs to the coordinator and is guarded by its mutex.
+#ifndef ENGINE_RACE_SCAN_SCAN_BOARD_H_
+#define ENGINE_RACE_SCAN_SCAN_BOARD_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "engine_race/scan/chunk_cache.h"
+#include "engine_race/scan/scan_planner.h"
+#include "engine_race/scan/scanner.h"
+
+namespace engine_race {
+
+class ScanBoard {
+ public:
+  // Makes room for what the planner is shown of so many chunks. std::bad_alloc.
+  void ReserveChunks();
+
+  // False when memory for it is refused.
+  bool Attach(Scanner* scanner);
+  void Detach(Scanner* scanner);
+  std::span<Scanner* const> scanners() const { return scanners_; }
+
+  // What the planner would have loaded next.
+  bool ChooseLoad(NextLoad* load);
+  // Whether chunks can go for `load` so that `block_count` blocks are free, where `free_blocks`
+  // are.
+  bool CanMakeRoom(const NextLoad& load, uint32_t block_count, uint32_t free_blocks);
+  // Has them go; false, with all still there, when it cannot.
+  bool MakeRoom(const NextLoad& load, uint32_t block_count, uint32_t free_blocks);
+  // Gives up what the cache holds above its limit, as far as scans allow.
+  void FitLimit();
+  // Has scans leave those chunks that are larger than their share, and doubles none any more.
+  void RecallLarge();
+  // Takes a chunk out of the cache.
+  void Remove(Chunk* chunk);
+
+  static bool Serves(const Chunk& chunk, const Scanner& scanner) {
+    return !chunk.doomed && chunk.cut >= scanner.begin;
+  }
+
+  ChunkCache& cache() { return cache_; }
+  const ChunkCache& cache() const { return cache_; }
+
+ private:
+  ScanSituation Look();
+  void AdvanceFrontier(Scanner* scanner);
+
+  ChunkCache cache_;
+  std::vector<Scanner*> scanners_;
+  // What the planner is shown, and its answer; with room for all scans and chunks.
+  std::vector<ScanView> scan_views_;
+  std::vector<ChunkView> chunk_views_;
+  std::vector<Chunk*> viewed_chunks_;
+  std::vector<Victim> victims_;
+};
+
+}  // namespace engine_race
+
+#endif  // ENGINE_RACE_SCAN_SCAN_BOARD_H_
