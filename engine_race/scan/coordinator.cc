@@ -77,10 +77,11 @@ void Coordinator::Run() {
       lock.lock();
     } else if (step == Step::kNothing && !woken_ && !stop_) {
       asleep_ = true;
-      if (insist_time_ == Clock::time_point()) {
+      const Clock::time_point insist_time = NextInsistTime();
+      if (insist_time == Clock::time_point()) {
         work_.wait(lock);
       } else {
-        work_.wait_until(lock, insist_time_);
+        work_.wait_until(lock, insist_time);
       }
       asleep_ = false;
     }
@@ -103,14 +104,16 @@ void Coordinator::Publish() {
 Coordinator::Step Coordinator::PlanNext(std::unique_lock<std::mutex>* lock) {
   if (share_ != nullptr) board_.cache().SetLimit(share_->LimitBytes());
   board_.FitLimit();
-  NextLoad load;
-  if (!board_.ChooseLoad(&load)) {
-    insist_time_ = Clock::time_point();
-    return Step::kNothing;
+  uint64_t passed_over = 0;
+  while (true) {
+    NextLoad load;
+    if (!board_.ChooseLoad(passed_over, &load)) return Step::kNothing;
+    if (!loader_.Start().ok()) return GiveUp(load);
+    Chunk* chunk = board_.cache().Find(load.key);
+    const Step step = chunk != nullptr ? Revalidate(load, chunk, lock) : LoadChunk(load, lock);
+    if (step != Step::kLater) return step;
+    passed_over = load.wait_number;
   }
-  if (!loader_.Start().ok()) return GiveUp(load);
-  if (Chunk* chunk = board_.cache().Find(load.key)) return Revalidate(load, chunk, lock);
-  return LoadChunk(load, lock);
 }
 
 // The chunk was cut before some scan began that wants it. It serves that scan as well when the
@@ -152,17 +155,25 @@ Coordinator::Step Coordinator::LoadChunk(const NextLoad& load, std::unique_lock<
   lock->unlock();
   const ChunkBuilder::Outline outline = builder_.Plan(request);
   lock->lock();
+  uint32_t block_count = outline.block_count;
+  if (load.key == unplaced_key_) block_count = std::max(block_count, unplaced_blocks_);
   // Before the chunk is built, because that takes long, and again for what it turns out to need.
-  if (!MakeRoom(load, outline.block_count, lock)) return HandleShortage(load, outline.block_count);
+  bool patient = true;
+  if (!MakeRoom(load, block_count, lock, &patient)) return HandleShortage(load, block_count);
   Chunk* chunk = BuildChunk(request, outline, lock);
   if (chunk == nullptr) return GiveUp(load);
-  const uint32_t block_count = ChunkBuilder::BlocksFor(chunk->plan.place_count);
-  if (!MakeRoom(load, block_count, lock) || !PlaceChunk(chunk, block_count)) {
+  block_count = ChunkBuilder::BlocksFor(chunk->plan.place_count);
+  if (!MakeRoom(load, block_count, lock, &patient) || !PlaceChunk(chunk, block_count)) {
     board_.cache().Unpin(chunk);
+    unplaced_key_ = load.key;
+    unplaced_blocks_ = block_count;
     return HandleShortage(load, block_count);
   }
-  insist_time_ = Clock::time_point();
+  unplaced_blocks_ = 0;
   load_count_.fetch_add(1, std::memory_order_relaxed);  // a statistic
+  for (Scanner* scanner : board_.scanners()) {
+    if (patient && scanner->waiting && scanner->pos == load.key) scanner->insists = false;
+  }
   Deliver(chunk);
   chunk->doomed = !chunk->collect_status.ok();
   if (chunk->reads_left == 0) {
@@ -212,7 +223,7 @@ bool Coordinator::PlaceChunk(Chunk* chunk, uint32_t block_count) {
 }
 
 bool Coordinator::MakeRoom(const NextLoad& load, uint32_t block_count,
-                           std::unique_lock<std::mutex>* lock) {
+                           std::unique_lock<std::mutex>* lock, bool* patient) {
   const BlockPool& pool = board_.cache().pool();
   // Where fresh memory costs little it is taken before anything goes, elsewhere for what is wanted
   // soon, when nothing else is to be had.
@@ -226,19 +237,18 @@ bool Coordinator::MakeRoom(const NextLoad& load, uint32_t block_count,
     lock->lock();
     board_.cache().SetLimit(share_->LimitBytes());
   }
-  NextLoad patient = load;
-  patient.insists = false;
+  NextLoad asking = load;
+  asking.insists = false;
   const bool soon =
       load.waited_for || load.ahead_blocks <= std::max(block_count, kLeastAheadBlocks);
-  if (board_.MakeRoom(patient, block_count,
+  if (board_.MakeRoom(asking, block_count,
                       fresh_first ? pool.free_count() : pool.used_free_count()) ||
-      (!fresh_first && soon && board_.MakeRoom(patient, block_count, pool.free_count()))) {
-    for (Scanner* scanner : board_.scanners()) {
-      if (scanner->waiting && scanner->pos == load.key) scanner->insists = false;
-    }
+      (!fresh_first && soon && board_.MakeRoom(asking, block_count, pool.free_count()))) {
     return true;
   }
-  return load.insists && board_.MakeRoom(load, block_count, pool.free_count());
+  if (!load.insists || !board_.MakeRoom(load, block_count, pool.free_count())) return false;
+  *patient = false;
+  return true;
 }
 
 // Nothing can be read, or no memory be had.
@@ -259,21 +269,45 @@ Coordinator::Step Coordinator::HandleShortage(const NextLoad& load, uint32_t blo
     return GiveUp(load);
   }
   const auto now = Clock::now();
-  if (insist_time_ == Clock::time_point()) insist_time_ = now + kPatience;
-  if (now < insist_time_) return Step::kNothing;
-  insist_time_ = Clock::time_point();
-  for (Scanner* scanner : board_.scanners())
+  for (Scanner* scanner : board_.scanners()) {
+    if (!scanner->waiting || scanner->pos != load.key) continue;
+    if (scanner->insist_time == Clock::time_point()) scanner->insist_time = now + kPatience;
+    if (now < scanner->insist_time) continue;
+    InsistAll();
+    return Step::kMore;
+  }
+  return Step::kLater;
+}
+
+// Whoever waits does so no longer for those behind it.
+void Coordinator::InsistAll() {
+  for (Scanner* scanner : board_.scanners()) {
     scanner->insists = scanner->insists || scanner->waiting;
+    scanner->insist_time = Clock::time_point();
+  }
   board_.RecallLarge();
-  return Step::kMore;
+}
+
+Coordinator::Clock::time_point Coordinator::NextInsistTime() const {
+  Clock::time_point next;
+  for (const Scanner* scanner : board_.scanners()) {
+    if (scanner->insist_time == Clock::time_point()) continue;
+    if (next == Clock::time_point() || scanner->insist_time < next) next = scanner->insist_time;
+  }
+  return next;
 }
 
 void Coordinator::RefuseAll() {
   for (Scanner* scanner : board_.scanners()) {
     if (!scanner->waiting) continue;
-    scanner->waiting = false;
-    scanner->answered.notify_one();
+    Answer(scanner);
   }
+}
+
+void Coordinator::Answer(Scanner* scanner) {
+  scanner->waiting = false;
+  scanner->insist_time = Clock::time_point();
+  scanner->answered.notify_one();
 }
 
 void Coordinator::Deliver(Chunk* chunk) {
@@ -281,8 +315,7 @@ void Coordinator::Deliver(Chunk* chunk) {
     if (scanner->waiting && scanner->pos >= chunk->first_key && scanner->pos <= chunk->last_key &&
         ScanBoard::Serves(*chunk, *scanner)) {
       Give(scanner, chunk);
-      scanner->waiting = false;
-      scanner->answered.notify_one();
+      Answer(scanner);
     }
   }
 }
@@ -303,16 +336,24 @@ void Coordinator::Give(Scanner* scanner, Chunk* chunk) {
 Chunk* Coordinator::Next(Scanner* scanner, uint64_t pos) {
   std::unique_lock lock(mutex_);
   const bool goes_on = scanner->chunk != nullptr;
-  if (goes_on) LetGo(scanner);
+  if (goes_on) {
+    LetGo(scanner);
+    // It was called back before the chunk's end.
+    if (scanner->finishing || pos < scanner->pos) {
+      scanner->finishing = scanner->covered = false;
+      scanner->frontier = pos;
+    }
+  }
   scanner->pos = pos;
-  if (!scanner->attached && !board_.Attach(scanner)) return nullptr;
+  const bool begins = !scanner->attached;
+  if (begins && !board_.Attach(scanner)) return nullptr;
   Chunk* chunk = board_.cache().Find(pos);
   const bool served = chunk != nullptr && ScanBoard::Serves(*chunk, *scanner);
   const bool must_wait = !served || !chunk->ready();
   if (goes_on && must_wait) scanner->doublings = std::min(scanner->doublings + 1, kMaxDoublings);
   if (served) {
     // The first one in a chunk has less before it now.
-    if (chunk->pins == 0) Wake();
+    if (begins || chunk->pins == 0) Wake();
     Give(scanner, chunk);
     return chunk;
   }

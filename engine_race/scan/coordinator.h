@@ -56,7 +56,8 @@ class Coordinator {
 
  private:
   using Clock = std::chrono::steady_clock;
-  enum class Step { kNothing, kMore };
+  // kLater: nothing for this one yet, but perhaps for those who wait behind it.
+  enum class Step { kNothing, kLater, kMore };
 
   void Run();
   void Publish();
@@ -70,11 +71,16 @@ class Coordinator {
                     std::unique_lock<std::mutex>* lock);
   bool PlaceChunk(Chunk* chunk, uint32_t block_count);
   // Makes sure that so many blocks are free for `load`.
-  bool MakeRoom(const NextLoad& load, uint32_t block_count, std::unique_lock<std::mutex>* lock);
+  // Clears *patient when others had to give more than they would.
+  bool MakeRoom(const NextLoad& load, uint32_t block_count, std::unique_lock<std::mutex>* lock,
+                bool* patient);
   Step HandleShortage(const NextLoad& load, uint32_t block_count);
   Step GiveUp(const NextLoad& load);
+  Clock::time_point NextInsistTime() const;
+  void InsistAll();
   // Whoever waits reads for itself.
   void RefuseAll();
+  void Answer(Scanner* scanner);
   void Deliver(Chunk* chunk);
   void Give(Scanner* scanner, Chunk* chunk);
   void LetGo(Scanner* scanner);
@@ -93,8 +99,9 @@ class Coordinator {
   // Something has changed since the thread began to plan, which drops the mutex at times.
   bool woken_ = false;
   uint64_t wait_count_ = 0;
-  // When those that wait for memory will insist; epoch when nobody does.
-  Clock::time_point insist_time_;
+  // What could not be placed lately, and the memory that it takes.
+  uint64_t unplaced_key_ = 0;
+  uint32_t unplaced_blocks_ = 0;
   // Written under the mutex.
   std::atomic<uint64_t> use_count_{0};
   std::atomic<uint64_t> load_count_{0};

@@ -31,14 +31,15 @@ void ScanBoard::Detach(Scanner* scanner) {
 }
 
 // All as it is now.
-ScanSituation ScanBoard::Look() {
+ScanSituation ScanBoard::Look(uint64_t passed_over) {
   scan_views_.clear();
   for (Scanner* scanner : scanners_) {
     if (scanner->finishing) continue;
     AdvanceFrontier(scanner);
+    const bool waits = scanner->waiting && scanner->wait_number > passed_over;
     scan_views_.push_back({scanner->pos, scanner->last, scanner->begin, scanner->frontier,
-                           scanner->covered, scanner->waiting ? scanner->wait_number : 0,
-                           scanner->insists, scanner->doublings});
+                           scanner->covered, waits ? scanner->wait_number : 0, scanner->insists,
+                           scanner->doublings});
   }
   std::sort(scan_views_.begin(), scan_views_.end(),
             [](const ScanView& a, const ScanView& b) { return a.pos < b.pos; });
@@ -61,7 +62,9 @@ void ScanBoard::AdvanceFrontier(Scanner* scanner) {
   }
 }
 
-bool ScanBoard::ChooseLoad(NextLoad* load) { return engine_race::ChooseLoad(Look(), load); }
+bool ScanBoard::ChooseLoad(uint64_t passed_over, NextLoad* load) {
+  return engine_race::ChooseLoad(Look(passed_over), load);
+}
 
 bool ScanBoard::CanMakeRoom(const NextLoad& load, uint32_t block_count, uint32_t free_blocks) {
   victims_.clear();

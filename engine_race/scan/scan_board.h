@@ -25,8 +25,9 @@ class ScanBoard {
   void Detach(Scanner* scanner);
   std::span<Scanner* const> scanners() const { return scanners_; }
 
-  // What the planner would have loaded next.
-  bool ChooseLoad(NextLoad* load);
+  // What the planner would have loaded next, when those that have waited longest, up to the one of
+  // this number, cannot be served now.
+  bool ChooseLoad(uint64_t passed_over, NextLoad* load);
   // Whether chunks can go for `load` so that `block_count` blocks are free, where `free_blocks`
   // are.
   bool CanMakeRoom(const NextLoad& load, uint32_t block_count, uint32_t free_blocks);
@@ -47,7 +48,7 @@ class ScanBoard {
   const ChunkCache& cache() const { return cache_; }
 
  private:
-  ScanSituation Look();
+  ScanSituation Look(uint64_t passed_over = 0);
   void AdvanceFrontier(Scanner* scanner);
 
   ChunkCache cache_;

@@ -71,6 +71,7 @@ bool ChooseWaiting(std::span<const ScanView> scans, NextLoad* load) {
   }
   if (first == nullptr) return false;
   load->waited_for = true;
+  load->wait_number = first->wait_number;
   load->insists = first->insists;
   load->key = first->pos;
   load->last = first->last;

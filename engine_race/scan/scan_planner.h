@@ -63,8 +63,10 @@ struct NextLoad {
   uint64_t last = 0;
   uint64_t begin = 0;
   uint32_t max_blocks = 0;
-  // Some scan waits for it. Otherwise it is read ahead, with so much before it already.
+  // Some scan waits for it, the first one with this number. Otherwise it is read ahead, with so
+  // much before it already.
   bool waited_for = false;
+  uint64_t wait_number = 0;
   bool insists = false;
   uint32_t ahead_blocks = 0;
 };

@@ -4,6 +4,7 @@
 #ifndef ENGINE_RACE_SCAN_SCANNER_H_
 #define ENGINE_RACE_SCAN_SCANNER_H_
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 
@@ -32,6 +33,9 @@ struct Scanner {
   // It waits for the coordinator, which clears this with a chunk given or none.
   bool waiting = false;
   uint64_t wait_number = 0;
+  // Since there was no memory for it but what lies before scans behind it: when it will insist.
+  // Epoch when it does not wait for that.
+  std::chrono::steady_clock::time_point insist_time;
   // It has waited for others long enough; until there is memory for it without that.
   bool insists = false;
   // How often its chunks have been doubled, as in ScanView.

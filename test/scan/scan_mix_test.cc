@@ -115,6 +115,43 @@ TEST_P(ScanMixTest, TheGapOfAFastScanIsBoundedInChunks) {
   EXPECT_GT(store.reader->load_count(), 0u);
 }
 
+// More scans stand still in their last chunk than there is memory for, so that some are called back
+// from it: each must see the rest of its records.
+TEST(RecalledScanTest, AScanCalledBackFromItsLastChunkSeesTheRest) {
+  constexpr int kScans = 61;
+  constexpr uint64_t kBucketKeys = uint64_t{1} << 58;
+  ScanStore store(64);
+  store.Fill(Sized(12800, 6400));
+  store.OpenReader(8 * kMiB);
+  std::atomic<int> standing{0};
+  std::atomic<bool> go_on{false};
+  std::atomic<int> incomplete{0};
+  const auto scan = [&](int bucket) {
+    const uint64_t first = static_cast<uint64_t>(bucket) * kBucketKeys;
+    ModelVisitor visitor(store.model, first, first + kBucketKeys - 1);
+    bool stood = false;
+    const Status status =
+        store.Scan(first, first + kBucketKeys - 1, [&](uint64_t key, const char* value) {
+          visitor(key, value);
+          if (stood) return;
+          stood = true;
+          ++standing;
+          go_on.wait(false);
+        });
+    if (!status.ok() || !visitor.complete()) ++incomplete;
+  };
+  // The first one has all the memory, and so the whole bucket as its chunk.
+  std::vector<std::thread> threads;
+  threads.emplace_back(scan, 0);
+  while (standing.load() < 1) std::this_thread::yield();
+  for (int i = 1; i < kScans; ++i) threads.emplace_back(scan, i);
+  while (standing.load() < kScans) std::this_thread::yield();
+  go_on = true;
+  go_on.notify_all();
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(0, incomplete.load());
+}
+
 INSTANTIATE_TEST_SUITE_P(Mixes, ScanMixTest, ::testing::Range<uint64_t>(0, Sized(16, 4)));
 
 }  // namespace
