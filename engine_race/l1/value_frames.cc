@@ -138,7 +138,11 @@ void ValueFrames::ShrinkTo(uint64_t bytes) noexcept {
   const uint64_t left =
       std::clamp(used_bytes, booked_bytes_.load(std::memory_order_relaxed), booked);
   booked_bytes_.store(left, std::memory_order_relaxed);
-  least_growth_bytes_.store(kFramesPerStep * kValueBytes, std::memory_order_relaxed);
+  // A whole step, or what is missing to all frames where that is less.
+  const uint64_t missing = BytesFor(pool_->frame_count()) - left;
+  least_growth_bytes_.store(
+      std::min(kFramesPerStep * kValueBytes, std::max<uint64_t>(missing, kValueBytes)),
+      std::memory_order_relaxed);
   if (left < booked) share_->Cancel(booked - left);
 }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <new>
 
+#include "engine_race/base/guarded.h"
+
 namespace engine_race {
 
 namespace {
@@ -108,7 +110,7 @@ Coordinator::Step Coordinator::PlanNext(std::unique_lock<std::mutex>* lock) {
   while (true) {
     NextLoad load;
     if (!board_.ChooseLoad(passed_over, &load)) return Step::kNothing;
-    if (!loader_.Start().ok()) return GiveUp(load);
+    if (!Guarded([this] { return loader_.Start(); }).ok()) return GiveUp(load);
     Chunk* chunk = board_.cache().Find(load.key);
     const Step step = chunk != nullptr ? Revalidate(load, chunk, lock) : LoadChunk(load, lock);
     if (step != Step::kLater) return step;

@@ -160,6 +160,21 @@ TEST_F(ValueFramesShareTest, ALimitThatFallsSlowlyEvictsInProportion) {
   EXPECT_GE(value_count(), 190u) << "a whole step is booked again";
 }
 
+TEST_F(ValueFramesShareTest, FewerFramesThanAStepGrowAgain) {
+  constexpr uint32_t kFew = 40;
+  share_.limit_bytes = ValueFrames::BytesFor(kFew);
+  ASSERT_TRUE(
+      ValueFrames::Create(index_.get(), ValueFrames::BytesFor(kFew), &share_, &frames_).ok());
+  Offer(0, kFew, 3);
+  EXPECT_GE(value_count(), kFew - 5);
+  share_.limit_bytes -= (kFew / 2) * kValueBytes;
+  frames_->ShrinkTo(share_.limit_bytes);
+  EXPECT_LE(value_count(), kFew / 2);
+  share_.limit_bytes = ValueFrames::BytesFor(kFew);
+  Offer(0, kFew, 3);
+  EXPECT_GE(value_count(), kFew - 5);
+}
+
 // A frame that a reader is inside of is given back by a later call, and booked until then.
 TEST_F(ValueFramesShareTest, WhatIsReadStaysBooked) {
   Make(kFrames);
