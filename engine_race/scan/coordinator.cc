@@ -172,7 +172,7 @@ Coordinator::Step Coordinator::LoadChunk(const NextLoad& load, std::unique_lock<
     return HandleShortage(load, block_count);
   }
   unplaced_blocks_ = 0;
-  load_count_.fetch_add(1, std::memory_order_relaxed);  // a statistic
+  ++load_count_;
   for (Scanner* scanner : board_.scanners()) {
     if (patient && scanner->waiting && scanner->pos == load.key) scanner->insists = false;
   }
@@ -274,11 +274,15 @@ Coordinator::Step Coordinator::HandleShortage(const NextLoad& load, uint32_t blo
   for (Scanner* scanner : board_.scanners()) {
     if (!scanner->waiting || scanner->pos != load.key) continue;
     if (scanner->insist_time == Clock::time_point()) scanner->insist_time = now + kPatience;
-    if (now < scanner->insist_time) continue;
+    if (IsPatient(*scanner, now)) continue;
     InsistAll();
     return Step::kMore;
   }
   return Step::kLater;
+}
+
+bool Coordinator::IsPatient(const Scanner& scanner, Clock::time_point now) const {
+  return now < scanner.insist_time && load_count_ - scanner.wait_load_count < kPatienceChunks;
 }
 
 // Whoever waits does so no longer for those behind it.
@@ -310,6 +314,10 @@ void Coordinator::Answer(Scanner* scanner) {
   scanner->waiting = false;
   scanner->insist_time = Clock::time_point();
   scanner->answered.notify_one();
+  const uint64_t wait_chunks = load_count_ - scanner->wait_load_count;
+  if (wait_chunks > longest_wait_chunks()) {
+    longest_wait_chunks_.store(wait_chunks, std::memory_order_relaxed);  // under the mutex
+  }
 }
 
 void Coordinator::Deliver(Chunk* chunk) {
@@ -361,6 +369,7 @@ Chunk* Coordinator::Next(Scanner* scanner, uint64_t pos) {
   }
   scanner->waiting = true;
   scanner->wait_number = ++wait_count_;
+  scanner->wait_load_count = load_count_;
   Wake();
   scanner->answered.wait(lock, [scanner] { return !scanner->waiting; });
   return scanner->chunk;

@@ -29,6 +29,10 @@ namespace engine_race {
 
 class Coordinator {
  public:
+  // A scan that waits for those behind it insists, at the latest, when so many have been loaded
+  // meanwhile.
+  static constexpr uint64_t kPatienceChunks = 64;
+
   // At most `budget_bytes` for chunks, booked from `share`, which may be null: then all of it.
   Coordinator(ScanContext* context, uint64_t budget_bytes, MemoryShare* share);
   // No scanner is left.
@@ -49,8 +53,11 @@ class Coordinator {
   uint64_t memory_bytes() const { return board_.cache().memory_bytes(); }
   // How often a scan was given a chunk.
   uint64_t use_count() const { return use_count_.load(std::memory_order_relaxed); }
-  // How many chunks have been loaded.
-  uint64_t load_count() const { return load_count_.load(std::memory_order_relaxed); }
+  // The most chunks that were loaded while a scan waited for an answer: never more than
+  // kPatienceChunks and one for each scan.
+  uint64_t longest_wait_chunks() const {
+    return longest_wait_chunks_.load(std::memory_order_relaxed);
+  }
   // Gives chunks up, if it can, until no more than `bytes` are booked.
   void ShrinkTo(uint64_t bytes);
 
@@ -77,6 +84,7 @@ class Coordinator {
   Step HandleShortage(const NextLoad& load, uint32_t block_count);
   Step GiveUp(const NextLoad& load);
   Clock::time_point NextInsistTime() const;
+  bool IsPatient(const Scanner& scanner, Clock::time_point now) const;
   void InsistAll();
   // Whoever waits reads for itself.
   void RefuseAll();
@@ -99,12 +107,14 @@ class Coordinator {
   // Something has changed since the thread began to plan, which drops the mutex at times.
   bool woken_ = false;
   uint64_t wait_count_ = 0;
+  // How many chunks have been loaded.
+  uint64_t load_count_ = 0;
   // What could not be placed lately, and the memory that it takes.
   uint64_t unplaced_key_ = 0;
   uint32_t unplaced_blocks_ = 0;
   // Written under the mutex.
   std::atomic<uint64_t> use_count_{0};
-  std::atomic<uint64_t> load_count_{0};
+  std::atomic<uint64_t> longest_wait_chunks_{0};
   ScanBoard board_;
 
   // The thread's own.

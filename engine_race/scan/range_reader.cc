@@ -179,6 +179,8 @@ uint64_t RangeReader::memory_bytes() const {
 
 uint64_t RangeReader::read_bytes() const { return impl_->context.read_bytes.load(); }
 
-uint64_t RangeReader::load_count() const { return impl_->coordinator.load_count(); }
+uint64_t RangeReader::longest_wait_chunks() const {
+  return impl_->coordinator.longest_wait_chunks();
+}
 
 }  // namespace engine_race

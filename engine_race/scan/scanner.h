@@ -33,6 +33,8 @@ struct Scanner {
   // It waits for the coordinator, which clears this with a chunk given or none.
   bool waiting = false;
   uint64_t wait_number = 0;
+  // How many chunks had been loaded when it began to wait.
+  uint64_t wait_load_count = 0;
   // Since there was no memory for it but what lies before scans behind it: when it will insist.
   // Epoch when it does not wait for that.
   std::chrono::steady_clock::time_point insist_time;
