@@ -23,6 +23,9 @@ namespace {
 // One in so many of the values read is looked at.
 constexpr uint32_t kLooks = 8;
 
+// A warm-up lasts so much of the time that is measured.
+constexpr double kWarmUpShare = 0.5;
+
 // Wall and CPU time since it was made.
 class Watch {
  public:
@@ -110,52 +113,65 @@ std::unique_ptr<Store> StoreRuns::OpenToRead(const Options& options) {
   return nullptr;
 }
 
-TimedRun StoreRuns::Read(const Options& options, uint32_t thread_count, double seconds) {
+template <typename ReadFn>
+TimedRun StoreRuns::TimedReads(const Options& options, uint32_t thread_count, double seconds,
+                               const ReadFn& read) {
   const std::unique_ptr<Store> store = OpenToRead(options);
   if (store == nullptr) return TimedRun();
   Failures failures;
-  std::atomic<uint64_t> total{0};
-  const Watch watch;
-  RunWorkers(thread_count, &failures, [&](uint32_t thread) {
-    std::mt19937_64 random(shape_.seed + thread);
+  TimedRun run;
+  uint64_t seed = shape_.seed;
+  // The first reads touch the memory of buffers, sketch and frames, as fio does before its clock
+  // starts. Each run draws other keys.
+  for (const double run_seconds : {seconds * kWarmUpShare, seconds}) {
+    std::atomic<uint64_t> total{0};
+    const uint64_t hits_before = store->Stats().frame_hit_count;
+    const Watch watch;
+    RunWorkers(thread_count, &failures, [&](uint32_t thread) {
+      const auto goes_on = [&] { return watch.seconds() < run_seconds && !failures.any(); };
+      total += read(store.get(), seed + thread, goes_on, &failures);
+    });
+    run = {total, watch.seconds(), watch.cpu_seconds(),
+           store->Stats().frame_hit_count - hits_before};
+    seed += thread_count;
+  }
+  return Ended(run, failures);
+}
+
+TimedRun StoreRuns::Read(const Options& options, uint32_t thread_count, double seconds) {
+  const auto read = [this](Store* store, uint64_t seed, const auto& goes_on, Failures* failures) {
+    std::mt19937_64 random(seed);
     std::string value;
     uint64_t count = 0;
     // The clock is looked at now and then: it costs more than what is done with it.
     constexpr uint64_t kReadsPerLook = 32;
-    while ((count % kReadsPerLook != 0 || watch.seconds() < seconds) && !failures.any()) {
+    while (count % kReadsPerLook != 0 || goes_on()) {
       const uint64_t key = KeyAt(random() % shape_.record_count);
       char key_bytes[engine_race::kKeyBytes];
       engine_race::EncodeKey(key, key_bytes);
       const Status status = store->Read({key_bytes, sizeof(key_bytes)}, &value);
       // Of the values one in eight, as MultiRead's: their costs are compared.
       if (!status.ok() || (count % kLooks == 0 && !IsRight(key, value))) {
-        failures.Note("read: " + status.ToString());
+        failures->Note("read: " + status.ToString());
       }
       ++count;
     }
-    total += count;
-  });
-  return Ended({total, watch.seconds(), watch.cpu_seconds(), store->Stats().frame_hit_count},
-               failures);
+    return count;
+  };
+  return TimedReads(options, thread_count, seconds, read);
 }
 
 TimedRun StoreRuns::MultiRead(const Options& options, uint32_t thread_count, uint32_t keys_per_call,
                               double seconds) {
-  const std::unique_ptr<Store> store = OpenToRead(options);
-  if (store == nullptr) return TimedRun();
-  Failures failures;
-  std::atomic<uint64_t> total{0};
-  const Watch watch;
-  const double until_s = static_cast<double>(NowNs()) * 1e-9 + seconds;
-  RunWorkers(thread_count, &failures, [&](uint32_t thread) {
-    total += ReadMany(store.get(), shape_.seed + thread, keys_per_call, until_s, &failures);
-  });
-  return Ended({total, watch.seconds(), watch.cpu_seconds(), store->Stats().frame_hit_count},
-               failures);
+  const auto read = [&](Store* store, uint64_t seed, const auto& goes_on, Failures* failures) {
+    return ReadMany(store, seed, keys_per_call, goes_on, failures);
+  };
+  return TimedReads(options, thread_count, seconds, read);
 }
 
-uint64_t StoreRuns::ReadMany(Store* store, uint64_t seed, uint32_t keys_per_call, double until_s,
-                             Failures* failures) const {
+template <typename GoesOnFn>
+uint64_t StoreRuns::ReadMany(Store* store, uint64_t seed, uint32_t keys_per_call,
+                             const GoesOnFn& goes_on, Failures* failures) const {
   std::mt19937_64 random(seed);
   std::vector<uint64_t> numbers(keys_per_call);
   std::vector<char> bytes(size_t{keys_per_call} * engine_race::kKeyBytes);
@@ -167,7 +183,7 @@ uint64_t StoreRuns::ReadMany(Store* store, uint64_t seed, uint32_t keys_per_call
   std::vector<Status> statuses(keys_per_call);
   uint64_t count = 0;
   uint32_t call = 0;
-  while (static_cast<double>(NowNs()) * 1e-9 < until_s && !failures->any()) {
+  while (goes_on()) {
     for (uint32_t i = 0; i < keys_per_call; ++i) {
       numbers[i] = KeyAt(random() % shape_.record_count);
       engine_race::EncodeKey(numbers[i], bytes.data() + size_t{i} * engine_race::kKeyBytes);

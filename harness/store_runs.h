@@ -46,7 +46,8 @@ class StoreRuns {
   // A new store, all records, opening and closing included. *close_seconds may be null.
   TimedRun Write(const engine_race::Options& options, uint32_t thread_count,
                  double* close_seconds = nullptr);
-  // Keys by chance from a store that is there, its index built before the time begins.
+  // Keys by chance from a store that is there, its index built and its memory touched before the
+  // time begins.
   TimedRun Read(const engine_race::Options& options, uint32_t thread_count, double seconds);
   TimedRun MultiRead(const engine_race::Options& options, uint32_t thread_count,
                      uint32_t keys_per_call, double seconds);
@@ -70,8 +71,14 @@ class StoreRuns {
   std::unique_ptr<engine_race::Store> OpenToRead(const engine_race::Options& options);
   // Notes the first failure of a run, which then counts nothing.
   TimedRun Ended(TimedRun run, const Failures& failures);
+  // Runs `read(store, seed, goes_on, failures)` in each thread, first to warm up; it gives the
+  // count of its reads.
+  template <typename ReadFn>
+  TimedRun TimedReads(const engine_race::Options& options, uint32_t thread_count, double seconds,
+                      const ReadFn& read);
+  template <typename GoesOnFn>
   uint64_t ReadMany(engine_race::Store* store, uint64_t seed, uint32_t keys_per_call,
-                    double until_s, Failures* failures) const;
+                    const GoesOnFn& goes_on, Failures* failures) const;
   bool IsRight(uint64_t key, const std::string& value) const;
 
   const StoreShape shape_;
