@@ -68,15 +68,15 @@ library_missing := $(call missing_headers,xxhash.h liburing.h)
 library_sources := $(sort $(wildcard engine_race/*.cc engine_race/*/*.cc))
 library_sources := $(filter-out %_avx2.cc %_avx512.cc,$(library_sources)) \
                    $(filter %_avx2.cc,$(library_sources)) $(filter %_avx512.cc,$(library_sources))
-main_sources := $(sort $(wildcard harness/*_main.cc))
+main_sources := $(sort $(wildcard harness/apps/*_main.cc))
 # The opponents in bin/bench_scan and bin/bench_l1, or where their library is missing what says so.
-rocks_missing := $(sort $(wildcard harness/rocks_*_missing.cc))
+rocks_missing := $(sort $(wildcard harness/opponents/rocks_*_missing.cc))
 rocks_there := $(rocks_missing:_missing.cc=.cc)
 rocks_both := $(rocks_there) $(rocks_missing)
 rocks_library := $(call has_header,rocksdb/db.h)
 rocks_sources := $(if $(rocks_library),$(rocks_there),$(rocks_missing))
 harness_sources := $(filter-out $(main_sources) $(filter-out $(rocks_sources),$(rocks_both)), \
-                     $(sort $(wildcard harness/*.cc)))
+                     $(sort $(shell find harness -name '*.cc' -not -path 'harness/guest/*')))
 test_sources := $(sort $(shell find test -name '*.cc' -not -path 'test/judges/*' \
                          -not -path 'test/fuzz/*'))
 fuzz_sources := $(sort $(wildcard test/fuzz/*.cc))
@@ -92,11 +92,11 @@ objects = $(addprefix $(BUILD)/,$(1:.cc=.o))
 library_objects := $(call objects,$(library_sources))
 # What bin/race alone has: the I/O experiments, which compare tasks with Boost.Context, and those of
 # L1, which are shown as these are.
-race_objects := $(call objects,$(wildcard harness/io_*.cc harness/l1_race*.cc))
+race_objects := $(call objects,$(wildcard harness/experiments/io/*.cc harness/experiments/l1/race*.cc))
 rocks_objects := $(call objects,$(rocks_sources))
 harness_objects := $(filter-out $(race_objects) $(rocks_objects),$(call objects,$(harness_sources)))
 test_objects := $(call objects,$(test_sources))
-PROGRAMS := $(main_sources:harness/%_main.cc=$(BIN)/%)
+PROGRAMS := $(main_sources:harness/apps/%_main.cc=$(BIN)/%)
 GUEST_INIT := build/guest/init
 BENCHES := $(filter $(BIN)/bench_%,$(PROGRAMS))
 # Headers that programs need besides the library's: all of them, and those of a name. A program is
@@ -242,7 +242,7 @@ $(BUILD)/sources.txt: FORCE
 
 # Linking. Programs and tests see all of the engine; the archive shows its public interface alone.
 
-$(PROGRAMS): $(BIN)/%: $(BUILD)/harness/%_main.o $(harness_objects) $(library_objects) $(BUILD)/sources.txt
+$(PROGRAMS): $(BIN)/%: $(BUILD)/harness/apps/%_main.o $(harness_objects) $(library_objects) $(BUILD)/sources.txt
 	@mkdir -p $(@D)
 	@echo "link $@"
 	$(quiet)$(CXX) $(LDFLAGS) $(filter %.o,$^) $(THIRD_PARTY_ARCHIVES) $(LDLIBS) -o $@
@@ -271,7 +271,7 @@ $(BUILD)/open_fuzz: $(call objects,$(fuzz_sources) $(fuzz_helpers)) $(library_ob
 
 # The only program of the guests, which have no libraries.
 guest: $(GUEST_INIT)
-$(GUEST_INIT): $(call objects,$(guest_sources) harness/value_maker.cc) $(library_objects) $(BUILD)/sources.txt
+$(GUEST_INIT): $(call objects,$(guest_sources) harness/data/value_maker.cc) $(library_objects) $(BUILD)/sources.txt
 	@mkdir -p $(@D)
 	@echo "link $@"
 	$(quiet)$(CXX) -static -s $(LDFLAGS) $(filter %.o,$^) $(THIRD_PARTY_ARCHIVES) $(LDLIBS) -o $@

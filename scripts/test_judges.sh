@@ -79,7 +79,7 @@ lay_out_headers() {  # all but these
 }
 
 in_order() { printf '%s\n' "$@" | sort | xargs; }
-every_program=$(in_order $(basename -s _main.cc harness/*_main.cc))
+every_program=$(in_order $(basename -s _main.cc harness/apps/*_main.cc))
 
 check_left_out() {  # what cannot be built, the missing headers
   local wanted_out=$1 made status linked left

@@ -11,9 +11,9 @@
 #include <cstdint>
 #include <string>
 
+#include "engine_race/hot/value_frames.h"
 #include "engine_race/index/index.h"
 #include "engine_race/io/read_queue.h"
-#include "engine_race/l1/value_frames.h"
 #include "engine_race/log/bucket_log.h"
 #include "engine_race/task/scheduler.h"
 

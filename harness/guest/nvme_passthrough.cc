@@ -8,9 +8,9 @@
 
 #include "engine_race/base/memory.h"
 #include "engine_race/io/block_device.h"
-#include "engine_race/io/passthrough.h"
+#include "harness/data/mix.h"
 #include "harness/guest/nvme_test.h"
-#include "harness/mix.h"
+#include "harness/lab/passthrough.h"
 
 namespace engine_race::guest {
 namespace {

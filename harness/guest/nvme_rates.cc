@@ -20,11 +20,11 @@
 
 #include "engine_race/base/memory.h"
 #include "engine_race/io/block_device.h"
-#include "engine_race/io/passthrough.h"
 #include "engine_race/io/read_queue.h"
+#include "harness/data/mix.h"
 #include "harness/guest/guest_system.h"
 #include "harness/guest/nvme_test.h"
-#include "harness/mix.h"
+#include "harness/lab/passthrough.h"
 
 namespace engine_race::guest {
 namespace {

@@ -9,10 +9,10 @@
 
 #include "engine_race/base/key.h"
 #include "engine_race/store.h"
+#include "harness/data/mix.h"
+#include "harness/data/value_maker.h"
 #include "harness/guest/guest_system.h"
 #include "harness/guest/nvme_test.h"
-#include "harness/mix.h"
-#include "harness/value_maker.h"
 
 namespace engine_race::guest {
 namespace {

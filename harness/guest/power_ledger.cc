@@ -6,7 +6,7 @@
 
 #include <fcntl.h>
 
-#include "harness/mix.h"
+#include "harness/data/mix.h"
 
 namespace engine_race::powercut {
 namespace {

@@ -1,6 +1,6 @@
 #include "harness/guest/power_plan.h"
 
-#include "harness/mix.h"
+#include "harness/data/mix.h"
 
 namespace engine_race::powercut {
 namespace {

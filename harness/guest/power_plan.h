@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "engine_race/base/options.h"
-#include "harness/value_maker.h"
+#include "harness/data/value_maker.h"
 
 namespace engine_race::powercut {
 

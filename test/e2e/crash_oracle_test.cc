@@ -1,5 +1,5 @@
 // The judge of the kill -9 trial: what it lets pass and what it does not.
-#include "harness/crash_oracle.h"
+#include "harness/crash/crash_oracle.h"
 
 #include <gtest/gtest.h>
 

@@ -6,7 +6,7 @@
 #include <sstream>
 #include <string>
 
-#include "harness/child_process.h"
+#include "harness/system/child_process.h"
 #include "test/test_util.h"
 
 namespace harness {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "engine_race/index/index.h"
-#include "harness/fill_keys.h"
+#include "harness/load/fill_keys.h"
 #include "test/eventually.h"
 #include "test/index/refused_memory.h"
 #include "test/index/views_test_util.h"

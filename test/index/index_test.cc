@@ -17,7 +17,7 @@
 
 #include "engine_race/base/sys.h"
 #include "engine_race/index/build.h"
-#include "harness/fill_keys.h"
+#include "harness/load/fill_keys.h"
 #include "test/index/index_test_util.h"
 #include "test/test_util.h"
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "engine_race/index/index.h"
-#include "harness/fill_keys.h"
+#include "harness/load/fill_keys.h"
 #include "test/index/views_test_util.h"
 #include "test/test_util.h"
 

@@ -9,9 +9,9 @@
 
 #include "engine_race/base/memory.h"
 #include "engine_race/l1/block_builder.h"
-#include "engine_race/l1/block_cursor.h"
-#include "engine_race/l1/block_view.h"
-#include "test/l1/table_test_util.h"
+#include "harness/lab/block_cursor.h"
+#include "harness/lab/block_view.h"
+#include "test/harness/lab/table_test_util.h"
 
 namespace engine_race::test {
 namespace {

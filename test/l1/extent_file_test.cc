@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "engine_race/l1/block_view.h"
+#include "harness/lab/block_view.h"
 #include "test/faults/system_calls.h"
+#include "test/harness/lab/table_test_util.h"
 #include "test/index/refused_memory.h"
-#include "test/l1/table_test_util.h"
 
 namespace engine_race::test {
 namespace {

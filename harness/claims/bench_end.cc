@@ -1,0 +1,39 @@
+#include "harness/claims/bench_end.h"
+
+#include <cstdio>
+
+#include "harness/measure/json_file.h"
+#include "harness/system/child_process.h"
+
+namespace harness {
+
+int RefuseBench(const char* program, const std::string& why) {
+  std::fprintf(stderr, "%s: %s\n", program, why.c_str());
+  return 2;
+}
+
+std::string WhyNoRoom(const std::string& dir, uint64_t needed_bytes) {
+  const uint64_t free_bytes = FreeBytes(dir);
+  if (needed_bytes <= free_bytes) return {};
+  return std::to_string(needed_bytes) + " bytes of disk needed, " + std::to_string(free_bytes) +
+         " free in " + dir;
+}
+
+std::string PrepareRace(const std::string& where, RaceDir* dir, RaceConfig* race) {
+  std::string error;
+  if (!dir->Prepare(where, &error)) return error;
+  if (dir->ReadNote()) dir->RemoveStore();
+  race->dir = dir->path();
+  return WhyNoRoom(dir->path(), 2 * StoreBytes(race->record_count()));
+}
+
+int EndBench(const char* program, const std::string& table, const std::vector<std::string>& errors,
+             const nlohmann::json& json, const std::string& json_path) {
+  std::printf("%s", table.c_str());
+  for (const std::string& what : errors) std::printf("FAILED: %s\n", what.c_str());
+  if (!SaveJson(json, json_path)) return RefuseBench(program, "cannot write " + json_path);
+  if (Interrupted()) return 130;
+  return errors.empty() ? 0 : 1;
+}
+
+}  // namespace harness

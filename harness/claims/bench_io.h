@@ -1,0 +1,101 @@
+// The measured claims about I/O: many reads in flight, back ends, striping.
+//
+// Each comparison is made of short runs next to each other, in every other round the other way
+// round; a claim is the median of its rounds. There are more rounds where they scatter: until
+// the error of each median is small beside its bar, or a limit is reached. One thread at a time.
+#ifndef HARNESS_CLAIMS_BENCH_IO_H_
+#define HARNESS_CLAIMS_BENCH_IO_H_
+
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "engine_race/store.h"
+#include "harness/load/store_runs.h"
+#include "harness/measure/claim_rounds.h"
+#include "harness/system/fio_runner.h"
+
+namespace harness {
+
+struct IoBenchConfig {
+  std::string dir;        // on the disk; empty and writable
+  std::string tmpfs_dir;  // on a tmpfs; the parts that need it fail when it is empty
+  uint64_t record_count = 400000;
+  uint64_t tmpfs_record_count = 200000;
+  // Of each part, at least and at most.
+  uint32_t round_count = 9;
+  uint32_t max_round_count = 31;
+  double seconds = 1;  // of each timed run that has no end of its own
+  uint32_t keys_per_call = 1024;
+  uint32_t caller_count = 2;  // threads that call MultiRead
+  uint32_t worker_count = 1;  // that they share: one reads while the other looks at what it got
+  uint32_t thread_count = 64;
+  uint64_t seed = 1;
+  // Of "multiread", "uring", "tmpfs", "stripe"; all of them when empty.
+  std::set<std::string> parts;
+  // A run that only shows that everything works: a figure that cannot be had is no error.
+  bool is_smoke = false;
+};
+
+class BenchIo {
+ public:
+  explicit BenchIo(const IoBenchConfig& config);
+
+  // False when something failed; errors() says what.
+  bool Run();
+
+  const std::vector<std::string>& errors() const { return errors_; }
+  nlohmann::json ToJson() const;
+  std::string ToTable() const { return rounds_.ToTable(); }
+
+ private:
+  // Every bucket a file of its own, which others can read as well.
+  engine_race::Options DenseOptions() const;
+  engine_race::Options StripedOptions(const std::string& dir) const;
+  StoreShape ShapeIn(const std::string& dir, uint64_t record_count) const;
+
+  void MeasureDevice();
+  void MultiReads();
+  void BackEnds();
+  void TmpfsReads();
+  void StripedCpu();
+  void StripedRates();
+
+  // fio over the store's own value files; zeros after a failure.
+  FioResult FioReads(const std::string& dir, uint64_t record_count, const std::string& engine);
+  double QueueCpu(engine_race::IoBackend backend);
+  TimedRun Checked(const StoreRuns& runs, const TimedRun& run);
+  // How far the median of a figure may be off.
+  struct Precision {
+    const char* figure;
+    double max_error;
+  };
+  bool NeedsRound(uint32_t round, std::initializer_list<Precision> precisions) const;
+  bool Wants(const char* part) const {
+    return errors_.empty() && (config_.parts.empty() || config_.parts.contains(part));
+  }
+  // a() and then b(), in every other round b first.
+  static void InTurn(uint32_t round, const std::function<void()>& a,
+                     const std::function<void()>& b);
+  // a(), between(), b(), in every other round from the end.
+  static void InTurn(uint32_t round, const std::function<void()>& a, const std::function<void()>& b,
+                     const std::function<void()>& between);
+  // Claims that are made of several medians.
+  void Settle();
+  void Fail(const std::string& what) { errors_.push_back(what); }
+
+  const IoBenchConfig config_;
+  StoreRuns disk_;
+  StoreRuns tmpfs_;
+  ClaimRounds rounds_;
+  nlohmann::json device_;
+  std::vector<std::string> errors_;
+};
+
+}  // namespace harness
+
+#endif  // HARNESS_CLAIMS_BENCH_IO_H_

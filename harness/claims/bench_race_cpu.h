@@ -1,0 +1,59 @@
+// What a Write and a Read cost in CPU time, beside the least that anybody pays for the same.
+//
+// Both sides run next to each other, in every other round the other way round. One thread at a
+// time.
+#ifndef HARNESS_CLAIMS_BENCH_RACE_CPU_H_
+#define HARNESS_CLAIMS_BENCH_RACE_CPU_H_
+
+#include <cstdint>
+#include <string>
+
+#include "engine_race/store.h"
+#include "harness/load/store_runs.h"
+#include "harness/measure/claim_rounds.h"
+
+namespace harness {
+
+struct RaceCpuConfig {
+  std::string dir;        // on the disk; a directory below it is made and removed
+  std::string tmpfs_dir;  // empty: no write can be measured
+  uint32_t thread_count = 64;
+  uint64_t write_record_count = 1000000;
+  uint64_t read_record_count = 400000;
+  uint32_t round_count = 9;
+  double read_seconds = 2;
+  uint64_t seed = 1;
+  bool is_smoke = false;
+};
+
+// The claims that these comparisons give.
+inline constexpr char kWriteCpuOverBare[] = "write_cpu_over_bare";
+inline constexpr char kReadCpuOverFio[] = "read_cpu_over_fio";
+
+// Each notes its claim and what it was made of; a failure's words are the answer, else nothing.
+class RaceCpu {
+ public:
+  // `rounds` outlives this.
+  RaceCpu(const RaceCpuConfig& config, ClaimRounds* rounds) : config_(config), rounds_(rounds) {}
+
+  // Writes on tmpfs over the bare loop whose threads fill a group each. Beside them, for what they
+  // are worth: the bare loop with as many groups as the store has buckets, and a store that stages
+  // its records with pwrite.
+  std::string CompareWrites();
+
+  // Reads by blocking threads over fio's psync job on the same files.
+  std::string CompareReads();
+
+ private:
+  double StoreWriteNs(engine_race::StagingMode mode);
+  double BareWriteNs(uint32_t groups_per_thread);
+  double Noted(const std::string& figure, const TimedRun& run);
+
+  const RaceCpuConfig config_;
+  ClaimRounds* const rounds_;
+  std::string failure_;
+};
+
+}  // namespace harness
+
+#endif  // HARNESS_CLAIMS_BENCH_RACE_CPU_H_

@@ -1,0 +1,222 @@
+#include "harness/claims/bench_safety.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+#include <memory>
+#include <utility>
+
+#include "harness/load/durable_loops.h"
+#include "harness/measure/race_workers.h"
+#include "harness/system/machine.h"
+
+namespace harness {
+
+std::atomic<bool> leave_out_checksums{false};
+
+namespace {
+
+using engine_race::Status;
+using engine_race::Store;
+
+constexpr char kReadCost[] = "verify_read_cost";
+constexpr char kRangeCost[] = "verify_range_cost";
+constexpr char kWriteCost[] = "checksum_write_cost";
+constexpr char kWritesPerFlush[] = "group_sync_writes_per_flush";
+constexpr char kGroupRatio[] = "group_sync_ratio";
+constexpr char kMutants[] = "mutants_caught";
+
+constexpr ClaimTarget kTargets[] = {{kReadCost, "<= 0.03"},  {kRangeCost, "<= 0.05"},
+                                    {kWriteCost, "<= 0.03"}, {kWritesPerFlush, ">= 8"},
+                                    {kGroupRatio, ">= 0.5"}, {kMutants, "= 1.0"}};
+
+class Stopwatch {
+ public:
+  double seconds() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - began_).count();
+  }
+
+ private:
+  const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
+};
+
+}  // namespace
+
+BenchSafety::BenchSafety(const SafetyConfig& config)
+    : config_(config),
+      runs_({store_dir(), config.dir, config.record_count, config.seed}),
+      rounds_(kTargets) {}
+
+engine_race::Options BenchSafety::OptionsOf(bool verify) const {
+  engine_race::Options options = QuietOptions();
+  options.verify_checksums = verify;
+  return options;
+}
+
+void BenchSafety::RemoveStore() { runs_.Remove({}); }
+
+void BenchSafety::Fail(const std::string& what) { errors_.push_back(what); }
+
+double BenchSafety::RateOf(const TimedRun& run) {
+  if (!run.ok()) Fail(runs_.failure());
+  return run.rate();
+}
+
+double BenchSafety::WriteAll(bool sync_on_close) {
+  engine_race::Options options = OptionsOf(true);
+  options.sync_on_close = sync_on_close;
+  double close_seconds = 0;
+  const double rate = RateOf(runs_.Write(options, config_.thread_count, &close_seconds));
+  rounds_.Note(sync_on_close ? "close that syncs, ms" : "close that does not sync, ms",
+               close_seconds * 1e3);
+  return rate;
+}
+
+double BenchSafety::ReadFor(bool verify) {
+  return RateOf(runs_.Read(OptionsOf(verify), config_.thread_count, config_.seconds));
+}
+
+double BenchSafety::RangeOnce(bool verify) {
+  return RateOf(runs_.Range(OptionsOf(verify), config_.thread_count));
+}
+
+double BenchSafety::GroupSync() {
+  RemoveStore();
+  engine_race::Options options = OptionsOf(true);
+  options.sync_mode = engine_race::SyncMode::kGroup;
+  std::unique_ptr<Store> store;
+  const Status opened = Store::Open(options, store_dir(), &store);
+  if (!opened.ok()) {
+    Fail("open: " + opened.ToString());
+    return 0;
+  }
+  Failures failures;
+  std::atomic<uint64_t> total{0};
+  const Stopwatch watch;
+  RunWorkers(config_.thread_count, &failures, [&](uint32_t thread) {
+    std::string value(kValueSize, '\0');
+    uint64_t count = 0;
+    for (uint64_t i = thread; watch.seconds() < config_.seconds && !failures.any();
+         i += config_.thread_count) {
+      runs_.values().Fill(runs_.KeyAt(i), 1, value.data());
+      const Status status = store->Write(KeyBytesOf(runs_.KeyAt(i)), value);
+      if (!status.ok()) failures.Note("durable write: " + status.ToString());
+      ++count;
+    }
+    total += count;
+  });
+  const double seconds = watch.seconds();
+  const engine_race::StoreStats stats = store->Stats();
+  if (failures.any()) Fail(failures.first());
+  if (stats.flush_count > 0) {
+    rounds_.Note(kWritesPerFlush, static_cast<double>(stats.durable_write_count) /
+                                      static_cast<double>(stats.flush_count));
+  }
+  return failures.any() ? 0 : static_cast<double>(total) / seconds;
+}
+
+void BenchSafety::NoteCost(const char* claim, uint32_t round, const Rate& with,
+                           const Rate& without) {
+  double rate_with = round % 2 == 0 ? with() : 0;
+  const double rate_without = without();
+  if (round % 2 != 0) rate_with = with();
+  if (rate_with <= 0 || rate_without <= 0) return;
+  rounds_.Note(claim, 1 - rate_with / rate_without);
+  rounds_.Note(std::string(claim) + ": with, a second", rate_with);
+  rounds_.Note(std::string(claim) + ": without, a second", rate_without);
+  std::fprintf(stderr, "round %u, %s: %.0f with, %.0f without\n", round + 1, claim, rate_with,
+               rate_without);
+}
+
+void BenchSafety::CompareReads() {
+  for (uint32_t round = 0; round < config_.round_count && errors_.empty(); ++round) {
+    NoteCost(
+        kReadCost, round, [this] { return ReadFor(true); }, [this] { return ReadFor(false); });
+  }
+}
+
+void BenchSafety::CompareRanges() {
+  for (uint32_t round = 0; round < config_.round_count && errors_.empty(); ++round) {
+    NoteCost(
+        kRangeCost, round, [this] { return RangeOnce(true); }, [this] { return RangeOnce(false); });
+  }
+}
+
+void BenchSafety::CompareWrites() {
+  const auto without = [this] {
+    leave_out_checksums = true;
+    const double rate = WriteAll();
+    leave_out_checksums = false;
+    return rate;
+  };
+  for (uint32_t round = 0; round < config_.round_count && errors_.empty(); ++round) {
+    NoteCost(
+        kWriteCost, round, [this] { return WriteAll(); }, without);
+  }
+}
+
+void BenchSafety::CompareClosing() {
+  for (uint32_t round = 0; round < config_.round_count && errors_.empty(); round += 3) {
+    WriteAll(/*sync_on_close=*/true);
+  }
+}
+
+void BenchSafety::CompareDurableWrites() {
+  for (uint32_t round = 0; round < config_.round_count && errors_.empty(); ++round) {
+    double engine = round % 2 == 0 ? GroupSync() : 0;
+    RemoveStore();
+    double with_a_flush_each = 0;
+    double with_a_leader = 0;
+    {
+      DurableLoops loops(config_.dir, config_.thread_count);
+      with_a_flush_each = loops.WithAFlushEach(config_.seconds);
+      with_a_leader = loops.WithALeader(config_.seconds);
+    }
+    if (round % 2 != 0) engine = GroupSync();
+    const double best = std::max(with_a_flush_each, with_a_leader);
+    if (best <= 0) return Fail("the bare loops could not write");
+    if (engine <= 0) return;
+    rounds_.Note(kGroupRatio, engine / best);
+    rounds_.Note("durable writes a second, group commit", engine);
+    rounds_.Note("durable writes a second, a flush each", with_a_flush_each);
+    rounds_.Note("durable writes a second, with a leader", with_a_leader);
+    std::fprintf(
+        stderr, "round %u, durable writes: %.0f, bare %.0f with a flush each, %.0f with a leader\n",
+        round + 1, engine, with_a_flush_each, with_a_leader);
+  }
+}
+
+bool BenchSafety::Run() {
+  if (Wants("durable")) CompareDurableWrites();
+  if (Wants("write")) CompareWrites();
+  if (Wants("close")) CompareClosing();
+  if (errors_.empty() && (Wants("read") || Wants("range")) && WriteAll() > 0) {
+    if (Wants("read")) CompareReads();
+    if (Wants("range")) CompareRanges();
+  }
+  RemoveStore();
+  return errors_.empty();
+}
+
+void BenchSafety::AddMutants(const std::string& path) {
+  std::ifstream file(path);
+  mutants_ = nlohmann::json::parse(file, nullptr, false);
+  const double count = mutants_.is_object() ? mutants_.value("mutant_count", 0.0) : 0.0;
+  if (count <= 0) return Fail("no mutants in " + path);
+  rounds_.Note(kMutants, mutants_.value("caught_count", 0.0) / count);
+}
+
+nlohmann::json BenchSafety::ToJson() const {
+  nlohmann::json json = rounds_.ToJson();
+  json["mutants"] = mutants_;
+  json["config"] = {{"threads", config_.thread_count},
+                    {"records", config_.record_count},
+                    {"rounds", config_.round_count},
+                    {"seconds", config_.seconds}};
+  json["machine"] = DescribeMachine(config_.dir);
+  json["errors"] = errors_;
+  return json;
+}
+
+}  // namespace harness

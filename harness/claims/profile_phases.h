@@ -1,0 +1,45 @@
+// Phases of the engine by themselves, for a profiler to look at: each prepares its store, tells the
+// profiler to begin, and goes on for as long as it is told.
+//
+// One thread at a time; a phase starts as many as it needs.
+#ifndef HARNESS_CLAIMS_PROFILE_PHASES_H_
+#define HARNESS_CLAIMS_PROFILE_PHASES_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace harness {
+
+// Switches `perf record --control fifo:CONTROL,ANSWER` on and off. Without paths it does nothing.
+class ProfilerSwitch {
+ public:
+  ProfilerSwitch(std::string control_path, std::string answer_path);
+  // False when the profiler does not answer.
+  bool Turn(bool on) const;
+
+ private:
+  const std::string control_path_;
+  const std::string answer_path_;
+};
+
+struct ProfileConfig {
+  std::string dir;  // empty and writable; on a tmpfs for phases whose device should cost nothing
+  uint64_t key_count = 20000000;  // of the phases that need keys only
+  uint64_t record_count = 262144;
+  uint32_t thread_count = 64;
+  double seconds = 5;
+  uint64_t seed = 1;
+};
+
+struct ProfilePhase {
+  const char* name;
+  const char* about;
+  // Empty when all went well, else what failed.
+  std::string (*run)(const ProfileConfig& config, const ProfilerSwitch& profiler);
+};
+const std::vector<ProfilePhase>& AllProfilePhases();
+
+}  // namespace harness
+
+#endif  // HARNESS_CLAIMS_PROFILE_PHASES_H_

@@ -1,0 +1,96 @@
+// What short ranges cost over many keys in memory: an iterator that is kept, one for each range,
+// and RocksDB with the same keys.
+//
+// The store has keys only, their index in memory. Its runs alternate in short rounds, every other
+// round the other way round, and give the same keys or the bench fails. One thread at a time.
+#ifndef HARNESS_CLAIMS_SCAN_RANGES_H_
+#define HARNESS_CLAIMS_SCAN_RANGES_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine_race/base/status.h"
+#include "engine_race/store.h"
+#include "harness/load/short_ranges.h"
+#include "harness/measure/claim_rounds.h"
+#include "harness/opponents/rocks_ranges.h"
+
+namespace harness {
+
+inline constexpr char kRangesGain[] = "select_random_ranges_gain";
+inline constexpr char kSetup[] = "iterator_setup_ns";
+inline constexpr char kVsRocks[] = "vs_rocksdb_ranges";
+inline constexpr char kRefresh[] = "refresh_unchanged_ns";
+
+struct ScanRangesShape {
+  std::string dir;  // new ones are made in here
+  uint64_t key_count = 0;
+  uint32_t round_count = 1;
+  double seconds = 1;  // of each run
+  uint64_t seed = 1;
+};
+
+class ScanRanges {
+ public:
+  // `rounds` outlives this.
+  ScanRanges(const ScanRangesShape& shape, ClaimRounds* rounds) : shape_(shape), rounds_(*rounds) {}
+  ~ScanRanges();
+
+  // Fills the store; must come first.
+  engine_race::Status Prepare();
+  // One that is kept over one for each range, with the cache off and then on, and what setting one
+  // up and refreshing one cost by themselves.
+  engine_race::Status CompareIterators();
+  // A kept one over RocksDB's.
+  engine_race::Status CompareRocks(const MakeRocksFn& make);
+  // The settings of RocksDB; null before it was compared with.
+  const nlohmann::json& rocks() const { return rocks_; }
+
+  // Opens the store anew, its index in memory.
+  engine_race::Status Open(bool cache_iterators);
+  // One run over the open store, without a comparison: a kept iterator or one for each range.
+  engine_race::Status Repeat(bool kept) { return kept ? Kept("kept") : OneForEach("each"); }
+
+ private:
+  using Run = std::function<engine_race::Status()>;
+
+  std::string store_dir() const { return shape_.dir + "/keys-store"; }
+  std::string rocks_dir() const { return shape_.dir + "/rocksdb"; }
+  std::vector<uint64_t> AllKeys() const;
+  engine_race::Status Rounds(const std::vector<Run>& runs);
+
+  // Runs of the queries, noted under `name` as nanoseconds a range.
+  // `answer` answers one query after another for as long as a round takes.
+  template <typename Answer>
+  engine_race::Status Queries(const std::string& name, const Answer& answer);
+  engine_race::Status Kept(const std::string& name);
+  engine_race::Status OneForEach(const std::string& name);
+  engine_race::Status KeptAtLatest(const std::string& name);
+  engine_race::Status Noted(const std::string& name, const QueryRun& run,
+                            const engine_race::Status& status);
+  // Single calls, as nanoseconds each.
+  engine_race::Status SetUp(const std::string& name);
+  engine_race::Status RefreshToLatest(const std::string& name);
+  engine_race::Status RefreshToSnapshot(const std::string& name);
+
+  uint64_t round_seed() const { return shape_.seed + round_; }
+
+  const ScanRangesShape shape_;
+  ClaimRounds& rounds_;
+  nlohmann::json rocks_;
+  std::unique_ptr<engine_race::Store> store_;
+  engine_race::Iterator kept_;
+  uint32_t round_ = 0;
+  // Of the round's first run; the others must have the same.
+  uint64_t key_sum_ = 0;
+  bool has_key_sum_ = false;
+};
+
+}  // namespace harness
+
+#endif  // HARNESS_CLAIMS_SCAN_RANGES_H_

@@ -1,0 +1,43 @@
+// The one mixer that key streams, values and random choices of the programs share.
+//
+// Pure functions. Both are bijections of their word, so distinct inputs stay distinct.
+#ifndef HARNESS_DATA_MIX_H_
+#define HARNESS_DATA_MIX_H_
+
+#include <cstdint>
+
+namespace harness {
+
+// The finalizer of SplitMix64.
+inline constexpr uint64_t Mix64(uint64_t x) {
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+  return x ^ (x >> 31);
+}
+
+// The `index`-th word of the stream named by `seed`.
+inline constexpr uint64_t MixAt(uint64_t seed, uint64_t index) {
+  return Mix64(Mix64(seed) + (index + 1) * 0x9e3779b97f4a7c15);
+}
+
+// A bijection of words of 54 bits: what is left of a key below a 10-bit prefix.
+inline constexpr uint64_t Mix54(uint64_t x) {
+  constexpr uint64_t kMask = (uint64_t{1} << 54) - 1;
+  x = ((x ^ (x >> 27)) * 0xbf58476d1ce4e5b9) & kMask;
+  x = ((x ^ (x >> 27)) * 0x94d049bb133111eb) & kMask;
+  return x ^ (x >> 27);
+}
+
+// `word` as a fraction of [0, 1).
+inline constexpr double AsFraction(uint64_t word) {
+  return static_cast<double>(word >> 11) * 0x1.0p-53;
+}
+
+// `word` spread over [0, bound).
+inline constexpr uint64_t AsBelow(uint64_t word, uint64_t bound) {
+  return static_cast<uint64_t>((static_cast<unsigned __int128>(word) * bound) >> 64);
+}
+
+}  // namespace harness
+
+#endif  // HARNESS_DATA_MIX_H_

@@ -1,0 +1,166 @@
+#include "harness/experiments/io/command.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <filesystem>
+#include <set>
+#include <sstream>
+#include <system_error>
+
+#include "harness/measure/json_file.h"
+#include "harness/race/race_dir.h"
+#include "harness/system/child_process.h"
+#include "harness/system/machine.h"
+
+namespace harness {
+namespace {
+
+constexpr char kMemoryDir[] = "/dev/shm";
+constexpr uint64_t kSmokeRecords = 4096;
+constexpr double kSmokeSeconds = 0.01;
+
+int Refuse(const std::string& why) {
+  std::fprintf(stderr, "race io: %s\n", why.c_str());
+  return 2;
+}
+
+bool ParseNumber(const std::string& text, int* number) {
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, *number);
+  return error == std::errc() && stop == end && *number >= 1 && *number <= kIoExperimentCount;
+}
+
+IoSpaceOptions SpaceOptions(const IoFlags& flags, const std::string& medium) {
+  IoSpaceOptions options;
+  options.medium = medium;
+  options.raw_bytes = flags.config.record_count * kValueSize;
+  if (flags.config.smoke) options.stand_in_count = 2;
+  if (medium == "tmpfs") {
+    options.parent = kMemoryDir;
+  } else {
+    options.parent = flags.dir;
+    options.paths = flags.paths;
+  }
+  return options;
+}
+
+// At most two stores' worth at once, one of them written over once, and the noise.
+uint64_t NeededBytes(const IoFlags& flags) {
+  return StoreBytes(6 * flags.config.record_count) + (uint64_t{256} << 20);
+}
+
+// False when the medium cannot be used at all; *error says why.
+bool RunMedium(const IoFlags& flags, const std::vector<int>& numbers, const std::string& medium,
+               IoTables* results, std::string* error) {
+  IoSpace space(SpaceOptions(flags, medium));
+  const engine_race::Status prepared = space.Prepare();
+  if (!prepared.ok()) {
+    *error = prepared.message();
+    return false;
+  }
+  if (FreeBytes(space.dir()) < NeededBytes(flags)) {
+    *error = medium + ": " + ByteText(NeededBytes(flags)) + " needed, " +
+             ByteText(FreeBytes(space.dir())) + " free in " + space.dir() +
+             ": choose another --dir or fewer --records";
+    return false;
+  }
+  const IoLab lab(flags.config, &space);
+  for (const int number : numbers) {
+    if (Interrupted()) break;
+    for (IoExperiment& experiment : RunIoExperiment(number, lab)) {
+      if (experiment.rows.empty() && Interrupted()) continue;
+      std::printf("%s", ExperimentText(experiment).c_str());
+      std::fflush(stdout);
+      results->push_back(std::move(experiment));
+    }
+  }
+  return true;
+}
+
+nlohmann::json Describe(const IoFlags& flags, const IoTables& results, bool ok) {
+  return {{"ok", ok},
+          {"interrupted", Interrupted()},
+          {"machine", DescribeMachine(flags.dir)},
+          {"config",
+           {{"records", flags.config.record_count},
+            {"seconds", flags.config.seconds},
+            {"smoke", flags.config.smoke},
+            {"dir", flags.dir},
+            {"paths", flags.paths}}},
+          {"experiments", results}};
+}
+
+}  // namespace
+
+bool ParseExperiments(const std::string& text, std::vector<int>* numbers) {
+  std::set<int> chosen;
+  if (text == "all") {
+    for (int i = 1; i <= kIoExperimentCount; ++i) chosen.insert(i);
+  }
+  std::istringstream parts(text == "all" ? "" : text);
+  for (std::string part; std::getline(parts, part, ',');) {
+    const size_t dash = part.find('-');
+    int first = 0;
+    int last = 0;
+    if (!ParseNumber(part.substr(0, dash), &first)) return false;
+    last = first;
+    if (dash != std::string::npos && !ParseNumber(part.substr(dash + 1), &last)) return false;
+    for (int i = first; i <= last; ++i) chosen.insert(i);
+  }
+  numbers->assign(chosen.begin(), chosen.end());
+  return !chosen.empty();
+}
+
+CLI::App* AddIoCommand(CLI::App* app, IoFlags* flags) {
+  CLI::App* const io = app->add_subcommand(
+      "io", "what the disks can do, and which way of asking them gets it: ten experiments");
+  io->add_option("--experiment", flags->experiments, "which: all, or numbers as in 1,4-6")
+      ->capture_default_str();
+  io->add_option("--dir", flags->dir, "works in a fresh directory in here, removed at the end")
+      ->capture_default_str();
+  io->add_option("--paths", flags->paths, "directories, best each on a device of its own")
+      ->delimiter(',');
+  io->add_option("--device", flags->config.device,
+                 "a raw device, say /dev/nvme0n1, only read: experiment 4 also without files");
+  io->add_option("--records", flags->config.record_count, "of 4 KiB, in a store or a file")
+      ->check(CLI::Range(uint64_t{1024}, uint64_t{1} << 40))
+      ->capture_default_str();
+  io->add_option("--seconds", flags->config.seconds, "of each point")
+      ->check(CLI::Range(0.001, 3600.0))
+      ->capture_default_str();
+  io->add_option("--json", flags->json_path, "also write the results into this file");
+  io->add_flag("--tmpfs", flags->has_tmpfs,
+               "also against /dev/shm, where the device costs nothing");
+  io->add_flag("--smoke", flags->config.smoke, "everything once, tiny: no figure means much");
+  return io;
+}
+
+int RunIo(IoFlags flags) {
+  std::vector<int> numbers;
+  if (!ParseExperiments(flags.experiments, &numbers)) {
+    return Refuse("--experiment takes all, or numbers from 1 to " +
+                  std::to_string(kIoExperimentCount) + " as in 1,4-6");
+  }
+  if (flags.config.smoke) {
+    flags.config.record_count = kSmokeRecords;
+    flags.config.seconds = kSmokeSeconds;
+  }
+  CatchInterrupts();
+  IoTables results;
+  std::string error;
+  if (!RunMedium(flags, numbers, "disk", &results, &error)) return Refuse(error);
+  if (flags.has_tmpfs && !RunMedium(flags, numbers, "tmpfs", &results, &error)) {
+    std::printf("tmpfs: not measured: %s\n", error.c_str());
+  }
+  const bool ok = std::all_of(results.begin(), results.end(), [](const IoExperiment& experiment) {
+    return ErrorCount(experiment) == 0;
+  });
+  if (!SaveJson(Describe(flags, results, ok), flags.json_path)) {
+    return Refuse("cannot write " + flags.json_path);
+  }
+  if (Interrupted()) return 130;
+  return ok ? 0 : 1;
+}
+
+}  // namespace harness

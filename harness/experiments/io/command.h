@@ -1,0 +1,35 @@
+// `bin/race io`: the experiments of "What Modern NVMe Storage Can Do, And How To Exploit It" on the
+// user's own disks.
+//
+// Called once, from main.
+#ifndef HARNESS_EXPERIMENTS_IO_COMMAND_H_
+#define HARNESS_EXPERIMENTS_IO_COMMAND_H_
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "harness/experiments/io/lab.h"
+
+namespace harness {
+
+struct IoFlags {
+  std::string experiments = "all";
+  std::string dir = ".";
+  std::vector<std::string> paths;
+  IoConfig config;
+  std::string json_path;
+  bool has_tmpfs = false;
+};
+
+CLI::App* AddIoCommand(CLI::App* app, IoFlags* flags);
+// The exit code: 0, 1 when something failed, 2 for flags that make no sense, 130 interrupted.
+int RunIo(IoFlags flags);
+
+// "all", or numbers and ranges: "1,4-6". False when one is none of the experiments.
+bool ParseExperiments(const std::string& text, std::vector<int>* numbers);
+
+}  // namespace harness
+
+#endif  // HARNESS_EXPERIMENTS_IO_COMMAND_H_

@@ -1,0 +1,82 @@
+#include "harness/experiments/io/lab.h"
+
+#include "harness/measure/progress.h"
+#include "harness/system/child_process.h"
+
+namespace harness {
+
+using engine_race::Status;
+
+std::vector<uint32_t> IoLab::Powers(uint32_t first, uint32_t last) const {
+  if (config_.smoke && first < last) return {first, last};
+  std::vector<uint32_t> powers;
+  for (uint64_t power = first; power <= last; power *= 2) {
+    powers.push_back(static_cast<uint32_t>(power));
+  }
+  return powers;
+}
+
+std::span<const RawFile> IoLab::RawFiles(IoExperiment* experiment) const {
+  std::span<const RawFile> files;
+  const StatusLine line("files of noise to read ...");
+  if (!Check(space_->RawFiles(&files), {}, experiment)) return {};
+  for (const RawFile& file : files) {
+    if (file.direct) continue;
+    experiment->notes.push_back(file.name + " takes no direct I/O: the page cache is measured");
+  }
+  return files;
+}
+
+IoExperiment IoLab::Begin(int number, const std::string& name, const std::string& question,
+                          const std::string& unit) const {
+  IoExperiment experiment;
+  experiment.number = number;
+  experiment.name = name;
+  experiment.question = question;
+  experiment.unit = unit;
+  experiment.medium = space_->medium();
+  return experiment;
+}
+
+void IoLab::NoteStandIns(IoExperiment* experiment) const {
+  if (!space_->has_stand_ins()) return;
+  experiment->notes.push_back(std::to_string(space_->paths().size()) +
+                              " directories of one file system stand in for paths; --paths names "
+                              "real ones, best on devices of their own");
+}
+
+void IoLab::Measure(IoExperiment* experiment, IoRow row,
+                    const std::function<Status(IoPoint*)>& take) const {
+  if (Interrupted()) return;
+  const StatusLine line(std::to_string(experiment->number) + ". " + experiment->name + ", " +
+                        experiment->medium + ": " + row.dump() + " ...");
+  IoPoint point;
+  const Status status = take(&point);
+  if (status.code() == engine_race::Code::kIncomplete) return;
+  AddOutcome(status, point, &row);
+  experiment->rows.push_back(std::move(row));
+}
+
+void IoLab::MeasureRaw(IoExperiment* experiment, IoRow row, const RawLoad& load) const {
+  Measure(experiment, std::move(row), [&load](IoPoint* point) { return RunRawReads(load, point); });
+}
+
+bool IoLab::Check(const Status& status, IoRow row, IoExperiment* experiment) const {
+  if (status.ok()) return true;
+  // An interrupt is nobody's failure.
+  if (status.code() == engine_race::Code::kIncomplete) return false;
+  AddOutcome(status, IoPoint(), &row);
+  experiment->rows.push_back(std::move(row));
+  return false;
+}
+
+IoTables RunIoExperiment(int number, const IoLab& lab) {
+  using Run = IoTables (*)(const IoLab&);
+  constexpr Run kRuns[] = {ScalingOverPaths, PageSizes,      RequestsInFlight, BackEnds,
+                           IoModels,         TasksPerWorker, ThreadsOverCores, GrowingData,
+                           Ablation,         StripeUnits};
+  static_assert(std::size(kRuns) == kIoExperimentCount);
+  return kRuns[number - 1](lab);
+}
+
+}  // namespace harness

@@ -1,0 +1,312 @@
+// Experiment 5: who talks to the devices. Workers want pages; executors have the rings that read
+// them. All three models are the same loop and differ only in whose ring a request goes to: that of
+// an I/O thread, that of the worker who owns the path, or the worker's own.
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "engine_race/base/memory.h"
+#include "engine_race/io/read_queue.h"
+#include "harness/experiments/io/lab.h"
+#include "harness/measure/io_timed.h"
+#include "harness/system/process_stats.h"
+
+namespace harness {
+namespace {
+
+using engine_race::Status;
+using engine_race::io::ReadCompletion;
+using engine_race::io::ReadQueue;
+using engine_race::io::ReadRequest;
+
+constexpr uint32_t kWorkers = 2;
+constexpr uint32_t kSlotsPerWorker = 64;
+constexpr uint32_t kPageBytes = 4096;
+// Completions that an executor waits for at once.
+constexpr uint32_t kBatch = 8;
+
+enum class Model { kDedicated, kOwner, kAllToAll };
+
+// A request on its way to its executor, or back when it is done.
+struct Message {
+  uint32_t worker = 0;
+  uint32_t slot = 0;
+  size_t file = 0;
+  uint64_t offset = 0;
+  bool is_done = false;
+};
+
+// Messages for one thread, from any other.
+class Inbox {
+ public:
+  void Put(std::vector<Message>* messages) {
+    if (messages->empty()) return;
+    {
+      const std::lock_guard lock(mutex_);
+      messages_.insert(messages_.end(), messages->begin(), messages->end());
+    }
+    messages->clear();
+    arrived_.notify_one();
+  }
+
+  // Waits a moment when there is none, not for ever: the end of the point is no message.
+  void Take(bool may_wait, std::vector<Message>* messages) {
+    messages->clear();
+    std::unique_lock lock(mutex_);
+    if (may_wait) {
+      arrived_.wait_for(lock, std::chrono::milliseconds(2), [this] { return !messages_.empty(); });
+    }
+    messages->swap(messages_);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable arrived_;
+  std::vector<Message> messages_;
+};
+
+// What the threads of a model share.
+struct Shared {
+  Model model;
+  uint32_t io_thread_count;
+  std::span<const RawFile> files;
+  RawBackend backend;
+  // Pages of every worker's slots. Outlives the queues that read into them.
+  engine_race::Region buffers;
+  std::vector<Inbox> inboxes;
+  // Workers that may still want something.
+  std::atomic<uint32_t> active{kWorkers};
+  std::atomic<bool> failed{false};
+
+  uint32_t thread_count() const {
+    return kWorkers + (model == Model::kDedicated ? io_thread_count : 0);
+  }
+  uint32_t ExecutorOf(uint32_t worker, size_t file) const {
+    const auto number = static_cast<uint32_t>(file);
+    switch (model) {
+      case Model::kDedicated:
+        return kWorkers + number % io_thread_count;
+      case Model::kOwner:
+        return number % kWorkers;
+      case Model::kAllToAll:
+        break;
+    }
+    return worker;
+  }
+  char* BufferOf(uint32_t worker, uint32_t slot) const {
+    return buffers.data() + (size_t{worker} * kSlotsPerWorker + slot) * kPageBytes;
+  }
+};
+
+class ModelThread {
+ public:
+  ModelThread(Shared* shared, uint32_t number)
+      : shared_(shared),
+        number_(number),
+        picker_(shared->files, kPageBytes, number + 1),
+        outboxes_(shared->thread_count()) {}
+
+  Status Run(TimedThread* self) {
+    Status status = Loop(self);
+    // Here, as a queue is its thread's from beginning to end.
+    queue_.reset();
+    return status;
+  }
+
+ private:
+  bool is_worker() const { return number_ < kWorkers; }
+  bool has_queue() const { return shared_->model != Model::kDedicated || !is_worker(); }
+
+  Status Loop(TimedThread* self);
+  Status Prepare();
+  void Generate();
+  void Receive(const Message& message, IoTally* tally);
+  void Finish(uint32_t slot, IoTally* tally);
+  void SendAll();
+  Status Submit();
+  Status Reap(IoTally* tally);
+  void Retire();
+
+  Shared* const shared_;
+  const uint32_t number_;
+  PagePicker picker_;
+  std::unique_ptr<ReadQueue> queue_;
+  std::vector<uint32_t> free_;
+  uint64_t begin_ns_[kSlotsPerWorker] = {};
+  bool is_retired_ = false;
+  std::vector<Message> arrived_;
+  std::vector<Message> to_do_;
+  std::vector<std::vector<Message>> outboxes_;
+  std::vector<ReadRequest> requests_;
+  std::vector<ReadCompletion> completions_;
+};
+
+Status ModelThread::Prepare() {
+  if (is_worker()) {
+    for (uint32_t i = 0; i < kSlotsPerWorker; ++i) free_.push_back(i);
+  }
+  if (!has_queue()) return Status::Ok();
+  engine_race::io::ReadQueueOptions options;
+  options.backend = shared_->backend.backend;
+  options.depth = kWorkers * kSlotsPerWorker;
+  options.single_thread = true;
+  options.lazy_submit = true;
+  return ReadQueue::Create(options, &queue_);
+}
+
+void ModelThread::Generate() {
+  const uint64_t now_ns = NowNs();
+  while (!free_.empty()) {
+    Message message;
+    message.worker = number_;
+    message.slot = free_.back();
+    free_.pop_back();
+    picker_.Next(&message.file, &message.offset);
+    begin_ns_[message.slot] = now_ns;
+    const uint32_t executor = shared_->ExecutorOf(number_, message.file);
+    (executor == number_ ? to_do_ : outboxes_[executor]).push_back(message);
+  }
+}
+
+void ModelThread::Finish(uint32_t slot, IoTally* tally) {
+  tally->latency.Add(NowNs() - begin_ns_[slot]);
+  ++tally->request_count;
+  tally->byte_count += kPageBytes;
+  free_.push_back(slot);
+}
+
+void ModelThread::Receive(const Message& message, IoTally* tally) {
+  if (message.is_done) {
+    Finish(message.slot, tally);
+  } else {
+    to_do_.push_back(message);
+  }
+}
+
+void ModelThread::SendAll() {
+  for (uint32_t i = 0; i < outboxes_.size(); ++i) shared_->inboxes[i].Put(&outboxes_[i]);
+}
+
+Status ModelThread::Submit() {
+  if (to_do_.empty()) return Status::Ok();
+  requests_.clear();
+  for (const Message& message : to_do_) {
+    requests_.push_back({shared_->files[message.file].fd.get(), kPageBytes, message.offset,
+                         shared_->BufferOf(message.worker, message.slot),
+                         uint64_t{message.worker} << 32 | message.slot});
+  }
+  to_do_.clear();
+  size_t started = 0;
+  return queue_->Submit(requests_, &started);
+}
+
+Status ModelThread::Reap(IoTally* tally) {
+  completions_.clear();
+  ENGINE_RACE_RETURN_IF_ERROR(queue_->Wait(std::min(kBatch, queue_->in_flight()), &completions_));
+  for (const ReadCompletion& completion : completions_) {
+    if (completion.error != 0) return RequestError("read", completion.error, kPageBytes);
+    Message message;
+    message.worker = static_cast<uint32_t>(completion.tag >> 32);
+    message.slot = static_cast<uint32_t>(completion.tag);
+    message.is_done = true;
+    if (message.worker == number_) {
+      Finish(message.slot, tally);
+    } else {
+      outboxes_[message.worker].push_back(message);
+    }
+  }
+  return Status::Ok();
+}
+
+void ModelThread::Retire() {
+  if (is_retired_ || free_.size() < kSlotsPerWorker) return;
+  is_retired_ = true;
+  --shared_->active;
+}
+
+Status ModelThread::Loop(TimedThread* self) {
+  ENGINE_RACE_RETURN_IF_ERROR(Prepare());
+  self->Start();
+  bool may_wait = false;
+  while (shared_->active > 0 && !shared_->failed) {
+    shared_->inboxes[number_].Take(may_wait, &arrived_);
+    for (const Message& message : arrived_) Receive(message, &self->tally);
+    if (is_worker()) {
+      if (self->Running()) {
+        Generate();
+      } else {
+        Retire();
+      }
+    }
+    SendAll();
+    if (has_queue()) ENGINE_RACE_RETURN_IF_ERROR(Submit());
+    // Without requests of its own to wait for, a thread waits for messages.
+    may_wait = !has_queue() || queue_->in_flight() == 0;
+    if (!may_wait) {
+      ENGINE_RACE_RETURN_IF_ERROR(Reap(&self->tally));
+      SendAll();
+    }
+  }
+  self->Stop();
+  return Status::Ok();
+}
+
+Status RunModel(Shared* shared, double seconds, IoPoint* point) {
+  ENGINE_RACE_RETURN_IF_ERROR(engine_race::Region::Allocate(
+      size_t{kWorkers} * kSlotsPerWorker * kPageBytes, false, &shared->buffers));
+  shared->inboxes = std::vector<Inbox>(shared->thread_count());
+  std::vector<std::unique_ptr<ModelThread>> threads;
+  for (uint32_t i = 0; i < shared->thread_count(); ++i) {
+    threads.push_back(std::make_unique<ModelThread>(shared, i));
+  }
+  return RunTimed(
+      shared->thread_count(), seconds,
+      [&](uint32_t thread, TimedThread* self) {
+        Status status = threads[thread]->Run(self);
+        // The others would wait for its messages.
+        if (!status.ok()) shared->failed = true;
+        return status;
+      },
+      point);
+}
+
+}  // namespace
+
+IoTables IoModels(const IoLab& lab) {
+  struct Shape {
+    const char* name;
+    Model model;
+    uint32_t io_thread_count;
+  };
+  constexpr Shape kShapes[] = {{"dedicated I/O thread", Model::kDedicated, 1},
+                               {"2 dedicated I/O threads", Model::kDedicated, 2},
+                               {"each path owned by a worker", Model::kOwner, 0},
+                               {"all-to-all", Model::kAllToAll, 0}};
+  IoExperiment experiment = lab.Begin(
+      5, "I/O models", "Who should talk to the devices?",
+      "a 4 KiB random read, 2 workers with 64 in flight each, round-robin over the paths");
+  experiment.plot = {"bar", "model", {}, {"requests_per_second", "cpu_ns_per_request", "p99_ns"}};
+  const std::span<const RawFile> files = lab.RawFiles(&experiment);
+  if (files.empty()) return {experiment};
+  const RawBackend backend = EngineRawBackend(files.front());
+  experiment.notes.push_back("through " + backend.name);
+  for (const Shape& shape : kShapes) {
+    lab.Measure(&experiment, {{"model", shape.name}, {"threads", kWorkers + shape.io_thread_count}},
+                [&](IoPoint* point) {
+                  Shared shared;
+                  shared.model = shape.model;
+                  shared.io_thread_count = shape.io_thread_count;
+                  shared.files = files;
+                  shared.backend = backend;
+                  return RunModel(&shared, lab.seconds(), point);
+                });
+  }
+  return {experiment};
+}
+
+}  // namespace harness

@@ -1,0 +1,68 @@
+// Where an experiment works: directories of its own on one medium, and files of noise to read.
+//
+// Everything lies below fresh directories, one in each place that the user named; nothing else is
+// touched, and the destructor removes them. Not synchronised.
+#ifndef HARNESS_EXPERIMENTS_IO_SPACE_H_
+#define HARNESS_EXPERIMENTS_IO_SPACE_H_
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine_race/base/status.h"
+#include "engine_race/base/sys.h"
+
+namespace harness {
+
+struct RawFile {
+  engine_race::UniqueFd fd;
+  uint64_t size_bytes = 0;
+  // False where the file system refuses O_DIRECT: figures are the page cache's then.
+  bool direct = false;
+  std::string name;
+};
+
+struct IoSpaceOptions {
+  std::string medium;
+  // The store's own directory is made in here.
+  std::string parent;
+  // Directories, best on devices of their own; when there are none, so many stand-ins in `parent`.
+  std::vector<std::string> paths;
+  uint32_t stand_in_count = 4;
+  // Of the noise on all paths together.
+  uint64_t raw_bytes = 0;
+};
+
+class IoSpace {
+ public:
+  explicit IoSpace(IoSpaceOptions options) : options_(std::move(options)) {}
+  IoSpace(const IoSpace&) = delete;
+  IoSpace& operator=(const IoSpace&) = delete;
+  ~IoSpace();
+
+  // Makes the directories.
+  engine_race::Status Prepare();
+  // One file on each path, written in full, opened direct for reading and writing. Made when first
+  // asked for; `*files` lives as long as the space.
+  engine_race::Status RawFiles(std::span<const RawFile>* files);
+
+  const std::string& medium() const { return options_.medium; }
+  const std::string& dir() const { return dir_; }
+  const std::vector<std::string>& paths() const { return paths_; }
+  bool has_stand_ins() const { return options_.paths.empty(); }
+
+ private:
+  engine_race::Status MakeRawFile(const std::string& path, uint64_t size_bytes, RawFile* file);
+
+  const IoSpaceOptions options_;
+  // Every directory made, to be removed.
+  std::vector<std::string> made_;
+  std::string dir_;
+  std::vector<std::string> paths_;
+  std::vector<RawFile> files_;
+};
+
+}  // namespace harness
+
+#endif  // HARNESS_EXPERIMENTS_IO_SPACE_H_

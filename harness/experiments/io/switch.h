@@ -1,0 +1,45 @@
+// What it costs to go from one task to the next: coroutines, Boost.Context, threads of the system.
+//
+// In CPU time of the process, so that a busy machine does little harm; the median over several
+// rounds. One at a time: the thread that calls is pinned to one CPU meanwhile.
+#ifndef HARNESS_EXPERIMENTS_IO_SWITCH_H_
+#define HARNESS_EXPERIMENTS_IO_SWITCH_H_
+
+#include <cstdint>
+#include <string>
+
+#include "engine_race/base/status.h"
+
+namespace harness {
+
+struct SwitchCost {
+  // From one running task to the next one running, through whatever decides which is next.
+  double switch_ns = 0;
+  double switch_cycles = 0;  // ticks of the time-stamp counter; 0 where there is none
+  // Making a task, running it to its end, and freeing it.
+  double create_ns = 0;
+  // Memory of a task: asked for, and of that what was touched.
+  uint64_t reserved_bytes = 0;
+  uint64_t resident_bytes = 0;
+};
+
+struct SwitchLoad {
+  // Tasks that take turns; threads of the system are always two.
+  uint32_t task_count = 256;
+  uint32_t round_count = 15;
+  double seconds = 0.5;
+};
+
+// Suspended C++20 coroutines take turns, in a shuffled order that stays.
+engine_race::Status CoroutineSwitches(const SwitchLoad& load, SwitchCost* cost);
+// The same tasks with a coroutine awaited inside each: what a deeper call costs.
+engine_race::Status NestedCoroutineSwitches(const SwitchLoad& load, SwitchCost* cost);
+// Boost.Context fibers with stacks of 16 KiB take the same turns.
+engine_race::Status BoostContextSwitches(const SwitchLoad& load, SwitchCost* cost);
+// Two threads on one CPU that wake each other by turns.
+engine_race::Status FutexSwitches(const SwitchLoad& load, SwitchCost* cost);
+engine_race::Status EventFdSwitches(const SwitchLoad& load, SwitchCost* cost);
+
+}  // namespace harness
+
+#endif  // HARNESS_EXPERIMENTS_IO_SWITCH_H_

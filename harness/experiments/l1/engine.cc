@@ -1,0 +1,347 @@
+#include "harness/experiments/l1/engine.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <numeric>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "engine_race/base/key.h"
+#include "engine_race/base/memory.h"
+#include "harness/data/mix.h"
+#include "harness/race/race_dir.h"
+#include "harness/system/child_process.h"
+#include "harness/system/process_stats.h"
+
+namespace harness {
+
+using engine_race::kKeyBytes;
+using engine_race::kValueBytes;
+using engine_race::Options;
+using engine_race::Region;
+using engine_race::Status;
+using engine_race::StoreStats;
+
+namespace {
+
+constexpr char kWithDir[] = "/with-frames";
+constexpr char kWithoutDir[] = "/without-frames";
+constexpr uint32_t kWriters = 16;
+// Values of the uniform part for one that has a frame.
+constexpr uint64_t kValuesPerFrame = 64;
+// Warming has come to its end when a step brings less than this share of hits.
+constexpr double kWarmEnough = 0.002;
+constexpr uint32_t kLeastWarmingSteps = 4;
+// Passes over what is to be hot, until nothing is missed.
+constexpr uint32_t kMaxHotPasses = 100;
+// In which the hit rate comes back, between two scans.
+constexpr uint64_t kProbesBetweenScans = 4;
+
+// Few buckets, so that few of the values are staged: these are in memory with or without frames.
+Options TmpfsOptions(uint64_t hot_value_bytes) {
+  Options options = QuietOptions();
+  options.file_count = 4;
+  options.bucket_count = 16;
+  options.value_group_bytes = engine_race::kMinGroupBytes;
+  options.hot_value_bytes = hot_value_bytes;
+  return options;
+}
+
+uint64_t UniformFrameBytes(const L1EngineShape& shape) {
+  return shape.uniform_record_count * kValueBytes / kValuesPerFrame;
+}
+
+// Room for what describes the frames as well.
+uint64_t HotFrameBytes(const L1EngineShape& shape) {
+  return shape.hot_record_count * kValueBytes * 5 / 4 + (uint64_t{16} << 20);
+}
+
+std::vector<uint32_t> RandomOrder(uint64_t count, uint64_t seed) {
+  std::vector<uint32_t> order(count);
+  std::iota(order.begin(), order.end(), 0);
+  for (uint64_t i = count; i > 1; --i) {
+    std::swap(order[i - 1], order[AsBelow(MixAt(seed, i), i)]);
+  }
+  return order;
+}
+
+// Whether all but one in a hundred of so many reads found theirs in frames.
+bool IsHot(const StoreStats& before, const StoreStats& after, uint64_t read_count) {
+  return (after.frame_miss_count - before.frame_miss_count) * 100 <= read_count &&
+         (after.frame_hit_count - before.frame_hit_count) * 100 >= read_count * 99;
+}
+
+double NsEach(uint64_t start_ns, size_t count) {
+  return SecondsSince(start_ns) * 1e9 / static_cast<double>(count);
+}
+
+}  // namespace
+
+uint64_t L1EngineDiskBytes(const L1EngineShape& shape) {
+  return 2 * StoreBytes(shape.record_count);
+}
+
+uint64_t L1EngineTmpfsBytes(const L1EngineShape& shape) {
+  return 2 * StoreBytes(std::max(shape.uniform_record_count, shape.hot_record_count));
+}
+
+uint64_t L1EngineMemoryBytes(const L1EngineShape& shape) {
+  return 2 * shape.memory_budget_bytes + L1EngineTmpfsBytes(shape);
+}
+
+L1Engine::L1Engine(const L1EngineShape& shape, ClaimRounds* rounds)
+    : shape_(shape), rounds_(*rounds) {}
+
+L1Engine::~L1Engine() { Remove(); }
+
+void L1Engine::Remove() {
+  with_.reset();
+  without_.reset();
+  for (const std::string& parent : {shape_.dir, shape_.tmpfs_dir}) {
+    if (parent.empty()) continue;
+    for (const char* name : {kWithDir, kWithoutDir}) {
+      std::error_code ignored;
+      std::filesystem::remove_all(parent + name, ignored);
+    }
+  }
+}
+
+Options L1Engine::DiskOptions(bool has_frames) const {
+  Options options = QuietOptions();
+  options.memory_budget_bytes = shape_.memory_budget_bytes;
+  options.bucket_count = shape_.bucket_count;
+  options.file_count = std::min(options.file_count, options.bucket_count);
+  options.hot_value_bytes = has_frames ? engine_race::kAutoHotValueBytes : 0;
+  return options;
+}
+
+Status L1Engine::Make(const StoreShape& shape, const Options& options,
+                      std::unique_ptr<DrawnReads>* reads) {
+  reads->reset();
+  StoreRuns runs(shape);
+  if (!runs.Write(options, kWriters).ok()) return Status::IOError(runs.failure());
+  return DrawnReads::Open(shape, options, reads);
+}
+
+// By MultiRead, which is the fastest.
+Status L1Engine::Warm(const RecordDraw& draw) {
+  const ReadShape shape{shape_.batch_thread_count, shape_.keys_per_call, 0,
+                        shape_.warming_read_count};
+  double last_rate = 0;
+  nlohmann::json rates;
+  for (uint32_t step = 0; step < shape_.warming_step_count; ++step) {
+    TimedRun run;
+    FrameCounts frames;
+    ENGINE_RACE_RETURN_IF_ERROR(with_->Run(draw, shape, NextSeed(), &run, &frames));
+    rates.push_back(frames.hit_rate());
+    const bool is_warm = frames.hit_rate() - last_rate < kWarmEnough;
+    last_rate = frames.hit_rate();
+    if (is_warm && step + 1 >= kLeastWarmingSteps) break;
+  }
+  const StoreStats stats = with_->store()->Stats();
+  about_["zipf"] = {{"hit_rates_while_warming", rates},
+                    {"frame_memory_bytes", stats.frame_memory_bytes},
+                    {"frame_limit_bytes", stats.frame_limit_bytes},
+                    {"index_memory_bytes", stats.index_memory_bytes},
+                    {"log_memory_bytes", stats.log_memory_bytes},
+                    {"task_memory_bytes", stats.task_memory_bytes}};
+  return Status::Ok();
+}
+
+Status L1Engine::RunBoth(uint32_t round, const RecordDraw& draw, const ReadShape& shape,
+                         TimedRun* runs, FrameCounts* frames) {
+  const uint64_t seed = NextSeed();
+  const bool first = round % 2 == 0;
+  for (const bool with : {first, !first}) {
+    FrameCounts counts;
+    ENGINE_RACE_RETURN_IF_ERROR(
+        (with ? with_ : without_)->Run(draw, shape, seed, &runs[with], &counts));
+    if (with) *frames = counts;
+  }
+  return Status::Ok();
+}
+
+Status L1Engine::ZipfRound(uint32_t round, const RecordDraw& draw, const ReadShape& shape,
+                           const std::string& name, double* gain) {
+  TimedRun runs[2];
+  FrameCounts frames;
+  ENGINE_RACE_RETURN_IF_ERROR(RunBoth(round, draw, shape, runs, &frames));
+  rounds_.Note(name + ", with frames, reads a second", runs[true].rate());
+  rounds_.Note(name + ", without, reads a second", runs[false].rate());
+  rounds_.Note(name + ", hit rate", frames.hit_rate());
+  *gain = runs[false].rate() > 0 ? runs[true].rate() / runs[false].rate() : 0;
+  return Status::Ok();
+}
+
+Status L1Engine::CompareZipf() {
+  const StoreShape with{shape_.dir + kWithDir, "", shape_.record_count, shape_.seed};
+  const StoreShape without{shape_.dir + kWithoutDir, "", shape_.record_count, shape_.seed};
+  ENGINE_RACE_RETURN_IF_ERROR(Make(with, DiskOptions(true), &with_));
+  ENGINE_RACE_RETURN_IF_ERROR(Make(without, DiskOptions(false), &without_));
+  const RecordDraw draw(DrawShape::kZipfian, shape_.record_count);
+  ENGINE_RACE_RETURN_IF_ERROR(Warm(draw));
+  const ReadShape single{shape_.thread_count, 0, shape_.seconds, 0};
+  const ReadShape batched{shape_.batch_thread_count, shape_.keys_per_call, shape_.seconds, 0};
+  for (uint32_t round = 0; round < shape_.round_count; ++round) {
+    double gain = 0;
+    ENGINE_RACE_RETURN_IF_ERROR(ZipfRound(round, draw, single, "zipfian Read", &gain));
+    rounds_.Note(kZipfGain, gain);
+    ENGINE_RACE_RETURN_IF_ERROR(ZipfRound(round, draw, batched, "zipfian MultiRead", &gain));
+    rounds_.Note(std::string(kZipfGain) + ", MultiRead", gain);
+  }
+  without_.reset();
+  return Status::Ok();
+}
+
+Status L1Engine::Probe(const RecordDraw& draw, double* hit_rate) {
+  const ReadShape shape{shape_.batch_thread_count, shape_.keys_per_call, 0,
+                        shape_.probe_read_count};
+  TimedRun run;
+  FrameCounts frames;
+  ENGINE_RACE_RETURN_IF_ERROR(with_->Run(draw, shape, NextSeed(), &run, &frames));
+  *hit_rate = frames.hit_rate();
+  return Status::Ok();
+}
+
+Status L1Engine::ScanOnce() {
+  if (with_ == nullptr) return Status::InvalidArgument("the store is not warm");
+  const RecordDraw draw(DrawShape::kZipfian, shape_.record_count);
+  for (uint32_t round = 0; round < shape_.round_count; ++round) {
+    for (const bool by_range : {true, false}) {
+      double before = 0;
+      double after = 0;
+      for (uint64_t i = 0; i < kProbesBetweenScans; ++i) {
+        ENGINE_RACE_RETURN_IF_ERROR(Probe(draw, &before));
+      }
+      ENGINE_RACE_RETURN_IF_ERROR(
+          by_range ? with_->RangeOnce()
+                   : with_->ReadEachOnce(shape_.batch_thread_count, shape_.keys_per_call));
+      ENGINE_RACE_RETURN_IF_ERROR(Probe(draw, &after));
+      const std::string claim = kHitRate;
+      rounds_.Note("hit rate before a scan", before);
+      rounds_.Note(by_range ? "hit rate after a Range" : "hit rate after a MultiRead of all",
+                   after);
+      // Nothing was hot: no share of it is left.
+      const double left = before > 0 ? after / before : 0;
+      rounds_.Note(by_range ? claim : claim + ", MultiRead of all", left);
+    }
+  }
+  return Status::Ok();
+}
+
+Status L1Engine::UniformRound(uint32_t round, const RecordDraw& draw, bool counts) {
+  const ReadShape shape{shape_.uniform_thread_count, 0, shape_.seconds, 0};
+  TimedRun runs[2];
+  FrameCounts frames;
+  ENGINE_RACE_RETURN_IF_ERROR(RunBoth(round, draw, shape, runs, &frames));
+  if (!counts) return Status::Ok();
+  rounds_.Note("uniform Read, CPU with frames, ns", runs[true].cpu_ns());
+  rounds_.Note("uniform Read, CPU without, ns", runs[false].cpu_ns());
+  rounds_.Note("uniform Read, hit rate", frames.hit_rate());
+  rounds_.Note("uniform Read, admissions for each miss",
+               frames.miss_count > 0 ? static_cast<double>(frames.admission_count) /
+                                           static_cast<double>(frames.miss_count)
+                                     : 0);
+  if (runs[false].cpu_ns() > 0) {
+    rounds_.Note(kUniformCost, runs[true].cpu_ns() / runs[false].cpu_ns() - 1);
+  }
+  return Status::Ok();
+}
+
+Status L1Engine::CompareUniform() {
+  const uint64_t frame_bytes = UniformFrameBytes(shape_);
+  const StoreShape with{shape_.tmpfs_dir + kWithDir, "", shape_.uniform_record_count, shape_.seed};
+  const StoreShape without{shape_.tmpfs_dir + kWithoutDir, "", shape_.uniform_record_count,
+                           shape_.seed};
+  ENGINE_RACE_RETURN_IF_ERROR(Make(with, TmpfsOptions(frame_bytes), &with_));
+  ENGINE_RACE_RETURN_IF_ERROR(Make(without, TmpfsOptions(0), &without_));
+  const RecordDraw draw(DrawShape::kUniform, shape_.uniform_record_count);
+  // The first two fill the frames and the processor's caches.
+  for (const uint32_t round : {0, 1}) {
+    ENGINE_RACE_RETURN_IF_ERROR(UniformRound(round, draw, /*counts=*/false));
+  }
+  for (uint32_t round = 0; round < shape_.round_count; ++round) {
+    ENGINE_RACE_RETURN_IF_ERROR(UniformRound(round, draw, /*counts=*/true));
+  }
+  const StoreStats stats = with_->store()->Stats();
+  about_["uniform"] = {{"hot_value_bytes", frame_bytes},
+                       {"frame_memory_bytes", stats.frame_memory_bytes},
+                       {"frame_limit_bytes", stats.frame_limit_bytes}};
+  with_.reset();
+  without_.reset();
+  return Status::Ok();
+}
+
+// Until a pass over all of them lets nothing in. What is staged then, the last values of each
+// bucket, is in memory without a frame, and counts as missed.
+Status L1Engine::WarmHot(DrawnReads* reads, uint64_t* pass_count) {
+  for (*pass_count = 1; *pass_count <= kMaxHotPasses; ++*pass_count) {
+    const StoreStats before = reads->store()->Stats();
+    ENGINE_RACE_RETURN_IF_ERROR(reads->ReadEachOnce(1, shape_.keys_per_call));
+    const StoreStats after = reads->store()->Stats();
+    if (after.frame_admission_count == before.frame_admission_count &&
+        IsHot(before, after, shape_.hot_record_count)) {
+      return Status::Ok();
+    }
+  }
+  return Status::IOError("not everything that is read again and again comes into memory");
+}
+
+Status L1Engine::CompareHot() {
+  const uint64_t count = shape_.hot_record_count;
+  const StoreShape hot{shape_.tmpfs_dir + kWithDir, "", count, shape_.seed};
+  ENGINE_RACE_RETURN_IF_ERROR(Make(hot, TmpfsOptions(HotFrameBytes(shape_)), &with_));
+  uint64_t pass_count = 0;
+  ENGINE_RACE_RETURN_IF_ERROR(WarmHot(with_.get(), &pass_count));
+  about_["hot"] = {{"values", count}, {"warming_passes", pass_count}};
+
+  Region bare;
+  ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(count * kValueBytes, /*huge_pages=*/true, &bare));
+  std::memset(bare.data(), 1, bare.size());
+  const std::vector<uint32_t> order = RandomOrder(count, shape_.seed);
+  std::vector<char> keys(count * kKeyBytes);
+  for (uint64_t i = 0; i < count; ++i) {
+    engine_race::EncodeKey(with_->KeyAt(order[i]), keys.data() + i * kKeyBytes);
+  }
+  std::string value(kValueBytes, '\0');
+  std::vector<char> buffer(kValueBytes);
+  const auto read_all = [&](double* ns) {
+    const uint64_t start_ns = NowNs();
+    for (uint64_t i = 0; i < count; ++i) {
+      ENGINE_RACE_RETURN_IF_ERROR(
+          with_->store()->Read({keys.data() + i * kKeyBytes, kKeyBytes}, &value));
+    }
+    *ns = NsEach(start_ns, count);
+    return Status::Ok();
+  };
+  const auto copy_all = [&](double* ns) {
+    const uint64_t start_ns = NowNs();
+    for (const uint32_t at : order) {
+      std::memcpy(buffer.data(), bare.data() + uint64_t{at} * kValueBytes, kValueBytes);
+      asm volatile("" : : "r"(buffer.data()) : "memory");
+    }
+    *ns = NsEach(start_ns, count);
+    return Status::Ok();
+  };
+  const StoreStats before = with_->store()->Stats();
+  for (uint32_t round = 0; round < shape_.round_count && !Interrupted(); ++round) {
+    double read_ns = 0;
+    double copy_ns = 0;
+    if (round % 2 == 0) ENGINE_RACE_RETURN_IF_ERROR(copy_all(&copy_ns));
+    ENGINE_RACE_RETURN_IF_ERROR(read_all(&read_ns));
+    if (round % 2 != 0) ENGINE_RACE_RETURN_IF_ERROR(copy_all(&copy_ns));
+    rounds_.Note("hot Read, ns", read_ns);
+    rounds_.Note("memcpy of 4 KiB, ns", copy_ns);
+    rounds_.NoteRatio(kHotRead, read_ns, copy_ns);
+  }
+  if (!IsHot(before, with_->store()->Stats(), count * shape_.round_count)) {
+    return Status::IOError("what was hot did not stay in memory");
+  }
+  with_.reset();
+  return Status::Ok();
+}
+
+}  // namespace harness

@@ -1,0 +1,110 @@
+// What the engine gains from hot values in memory, and what they cost where nothing is hot.
+//
+// On the disk two stores with the same records stand open side by side, one with the frames and one
+// with them switched off, and are read in short alternating rounds; likewise on tmpfs, where a
+// read's own work is all there is. One thread at a time.
+#ifndef HARNESS_EXPERIMENTS_L1_ENGINE_H_
+#define HARNESS_EXPERIMENTS_L1_ENGINE_H_
+
+#include <cstdint>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "engine_race/base/options.h"
+#include "engine_race/base/status.h"
+#include "harness/load/drawn_reads.h"
+#include "harness/measure/claim_rounds.h"
+
+namespace harness {
+
+inline constexpr char kZipfGain[] = "zipf_read_gain";
+inline constexpr char kHitRate[] = "hit_rate_after_scan";
+inline constexpr char kUniformCost[] = "uniform_read_cost";
+inline constexpr char kHotRead[] = "hot_read_vs_memcpy";
+
+struct L1EngineShape {
+  std::string dir;        // on a disk; new stores are made in here
+  std::string tmpfs_dir;  // likewise
+  uint64_t memory_budget_bytes = uint64_t{2} << 30;
+  // On the disk: values of four budgets.
+  uint64_t record_count = uint64_t{1} << 21;
+  uint32_t bucket_count = 1024;
+  // As in the race.
+  uint32_t thread_count = 64;
+  // Of MultiRead, beside it.
+  uint32_t batch_thread_count = 2;
+  uint32_t keys_per_call = 1000;
+  // Reads until the hit rate grows no more: in steps of so many, and so often at most.
+  uint64_t warming_read_count = uint64_t{1} << 20;
+  uint32_t warming_step_count = 40;
+  // The hit rate is taken over so many reads.
+  uint64_t probe_read_count = uint64_t{1} << 17;
+  // On tmpfs: values of 64 times the frames.
+  uint64_t uniform_record_count = uint64_t{1} << 18;
+  uint32_t uniform_thread_count = 2;
+  // On tmpfs: all of them in frames.
+  uint64_t hot_record_count = uint64_t{1} << 16;
+  uint32_t round_count = 9;
+  double seconds = 1;  // of each timed run
+  uint64_t seed = 1;
+};
+
+// What the stores take at most.
+uint64_t L1EngineDiskBytes(const L1EngineShape& shape);
+uint64_t L1EngineTmpfsBytes(const L1EngineShape& shape);
+uint64_t L1EngineMemoryBytes(const L1EngineShape& shape);
+
+class L1Engine {
+ public:
+  // `rounds` outlives this.
+  L1Engine(const L1EngineShape& shape, ClaimRounds* rounds);
+  ~L1Engine();
+
+  // zipf_read_gain and hit_rate_after_scan, which go by the same stores. Zipfian reads of the disk,
+  // exponent 0.99, by Read from many threads and by MultiRead.
+  engine_race::Status CompareZipf();
+  // The hit rate before and after one Range over everything; beside it, after one MultiRead of
+  // everything. After CompareZipf.
+  engine_race::Status ScanOnce();
+  // CPU of a uniform read with frames over one without, less 1.
+  engine_race::Status CompareUniform();
+  // A Read of what is in a frame over a memcpy of as many bytes, both in random order.
+  engine_race::Status CompareHot();
+  // Closes and removes the stores.
+  void Remove();
+
+  // What was opened and how it was warmed.
+  const nlohmann::json& about() const { return about_; }
+
+ private:
+  using Status = engine_race::Status;
+
+  // Writes a store and opens it.
+  Status Make(const StoreShape& shape, const engine_race::Options& options,
+              std::unique_ptr<DrawnReads>* reads);
+  Status Warm(const RecordDraw& draw);
+  // Both stores in turn, the second one first in every other round: runs[true] is with frames, as
+  // *frames is.
+  Status RunBoth(uint32_t round, const RecordDraw& draw, const ReadShape& shape, TimedRun* runs,
+                 FrameCounts* frames);
+  Status ZipfRound(uint32_t round, const RecordDraw& draw, const ReadShape& shape,
+                   const std::string& name, double* gain);
+  Status UniformRound(uint32_t round, const RecordDraw& draw, bool counts);
+  Status Probe(const RecordDraw& draw, double* hit_rate);
+  Status WarmHot(DrawnReads* reads, uint64_t* pass_count);
+  uint64_t NextSeed() { return shape_.seed + ++seed_count_; }
+  engine_race::Options DiskOptions(bool has_frames) const;
+
+  const L1EngineShape shape_;
+  ClaimRounds& rounds_;
+  nlohmann::json about_;
+  uint64_t seed_count_ = 0;
+  // With frames and without.
+  std::unique_ptr<DrawnReads> with_;
+  std::unique_ptr<DrawnReads> without_;
+};
+
+}  // namespace harness
+
+#endif  // HARNESS_EXPERIMENTS_L1_ENGINE_H_

@@ -1,0 +1,326 @@
+#include "harness/experiments/l1/race.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "harness/experiments/l1/shards.h"
+#include "harness/experiments/l1/steps.h"
+#include "harness/system/child_process.h"
+#include "harness/system/cpu_counters.h"
+#include "harness/system/machine.h"
+
+namespace harness {
+
+using engine_race::Status;
+using engine_race::l1::Encoding;
+
+namespace {
+
+constexpr char kBatched[] = "swizzled, batched";
+constexpr char kShards[] = "sharing nothing";
+
+// Those of one encoding lie together, so that few files are there at once.
+constexpr const char* kSteps[] = {kBaselineStep,      kRestartPointerStep,  "square",
+                                  "tree, early exit", "tree, AVX2",         "tree, AVX-512",
+                                  kEncodingStep,      "extents by pointer", "indexes by pointer",
+                                  kSwizzledStep,      kCountedStep};
+
+std::string NameOf(const std::string& step, uint32_t threads) {
+  return step + ", " + std::to_string(threads);
+}
+
+double Over(double above, double below) { return below > 0 ? above / below : 0; }
+
+}  // namespace
+
+uint64_t L1StepBytes(const L1Records& records) {
+  // A quarter more frames than blocks, or an entry for each block; both beside page tables.
+  return L1Files::BytesOf(records) * 5 / 4;
+}
+
+uint32_t L1RaceStepCount() { return std::size(kSteps); }
+
+Status L1Race::Open(const char* name, std::unique_ptr<L1Tables>* tables) {
+  const L1Step& step = L1StepNamed(name);
+  ENGINE_RACE_RETURN_IF_ERROR(files_->Build(step.encoding));
+  return L1Tables::Open(*files_, step, tables);
+}
+
+void L1Race::AddContenders(const char* name, const L1Tables& tables,
+                           std::vector<L1Contender>* contenders) const {
+  for (const uint32_t threads : config_.thread_counts) {
+    contenders->push_back({NameOf(name, threads), lookups_.get(), threads, tables.Gets()});
+    if (name != std::string_view(kSwizzledStep)) continue;
+    contenders->push_back(
+        {NameOf(kBatched, threads), groups_.get(), threads, tables.MultiGets(config_.batch_size)});
+  }
+}
+
+Status L1Race::MeasureAlone(const char* name) {
+  std::unique_ptr<L1Tables> tables;
+  ENGINE_RACE_RETURN_IF_ERROR(Open(name, &tables));
+  std::vector<L1Contender> contenders;
+  AddContenders(name, *tables, &contenders);
+  ENGINE_RACE_RETURN_IF_ERROR(RunL1Rounds(config_.rounds, contenders, {}, &rates_));
+  return CountHere(name, *tables);
+}
+
+Status L1Race::MeasureSteps() {
+  std::vector<std::unique_ptr<L1Tables>> opened;
+  std::vector<L1Contender> contenders;
+  const L1Step* last = nullptr;
+  for (const char* name : kSteps) {
+    const L1Step& step = L1StepNamed(name);
+    if (!step.available()) continue;
+    if (Interrupted()) return Status::Ok();
+    if (!config_.alternates) {
+      if (last != nullptr && last->encoding != step.encoding) files_->Remove(last->encoding);
+      last = &step;
+      ENGINE_RACE_RETURN_IF_ERROR(MeasureAlone(name));
+      continue;
+    }
+    ENGINE_RACE_RETURN_IF_ERROR(Open(name, &opened.emplace_back()));
+    AddContenders(name, *opened.back(), &contenders);
+    ENGINE_RACE_RETURN_IF_ERROR(CountHere(name, *opened.back()));
+  }
+  return RunL1Rounds(config_.rounds, contenders, {}, &rates_);
+}
+
+// Alone, for each number of workers has tables of its own.
+Status L1Race::MeasureShards() {
+  for (const uint32_t threads : config_.thread_counts) {
+    if (Interrupted() || 2 * L1StepBytes(config_.records) > FreeMemoryBytes()) break;
+    L1Shards shards({config_.rounds, threads}, files_.get(), &rates_);
+    ENGINE_RACE_RETURN_IF_ERROR(shards.Prepare());
+    const auto run = [&](const L1RunShape& shape, L1Run* result) {
+      return shards.RunWorkers(*lookups_, shape.first_chunk, result);
+    };
+    ENGINE_RACE_RETURN_IF_ERROR(RunL1Rounds(
+        config_.rounds, {{NameOf(kShards, threads), lookups_.get(), threads, nullptr, run}}, {},
+        &rates_));
+  }
+  return Status::Ok();
+}
+
+Status L1Race::CountHere(const char* name, const L1Tables& tables) {
+  std::optional<CpuCounters> counters = CpuCounters::Open();
+  if (!counters) return Status::Ok();
+  counted_by_ = "the processor's own counters, one thread";
+  L1Run run;
+  counters->Start();
+  const Status status =
+      RunLookups(*lookups_, {1, config_.rounds.seconds, 0, 0}, tables.Gets(), &run);
+  const CpuCounts counts = counters->Stop();
+  const auto count = static_cast<double>(run.lookup_count);
+  counts_[name] = {{"l1d_misses", Over(static_cast<double>(counts.l1d_misses), count)},
+                   {"instructions", Over(static_cast<double>(counts.instructions), count)},
+                   {"instructions_per_cycle", Over(static_cast<double>(counts.instructions),
+                                                   static_cast<double>(counts.cycles))}};
+  return status;
+}
+
+// Over tables of their own, which are small.
+Status L1Race::CountInChildren() {
+  L1Records records = config_.records;
+  records.records_per_table =
+      std::min<uint64_t>(records.records_per_table,
+                         std::max<uint64_t>(1, config_.counted_records / records.table_count));
+  std::unique_ptr<L1Files> files;
+  ENGINE_RACE_RETURN_IF_ERROR(L1Files::Open(config_.dir, records, &files));
+  for (const char* name : kSteps) {
+    const L1Step& step = L1StepNamed(name);
+    if (!step.available()) continue;
+    if (Interrupted()) return Status::Ok();
+    ENGINE_RACE_RETURN_IF_ERROR(files->Build(step.encoding));
+    L1Counts counts;
+    const Status counted =
+        CountL1Step({config_.dir, records, name, config_.counted_lookups, 1, "", ""}, &counts);
+    // Valgrind knows fewer instructions than the processor.
+    if (counted.code() == engine_race::Code::kNotSupported) continue;
+    ENGINE_RACE_RETURN_IF_ERROR(counted);
+    counts_[name] = {{"l1d_misses", counts.l1d_misses}, {"instructions", counts.instructions}};
+  }
+  for (const Encoding encoding : {Encoding::kRestart, Encoding::kSquare, Encoding::kTree}) {
+    if (records.records_per_table != config_.records.records_per_table) files->Remove(encoding);
+  }
+  counted_by_ = counts_.empty() ? ""
+                                : "cachegrind, simulated, " +
+                                      std::to_string(records.record_count()) + " records";
+  return Status::Ok();
+}
+
+Status L1Race::Steps(L1RaceTables* tables) {
+  lookups_ = std::make_unique<L1Lookups>(config_.records, L1Draw{config_.lookup_count});
+  groups_ = std::make_unique<L1Lookups>(config_.records,
+                                        L1Draw{config_.lookup_count, config_.batch_size});
+  ENGINE_RACE_RETURN_IF_ERROR(L1Files::Open(config_.dir, config_.records, &files_));
+  ENGINE_RACE_RETURN_IF_ERROR(MeasureSteps());
+  ENGINE_RACE_RETURN_IF_ERROR(MeasureShards());
+  if (counts_.empty() && config_.has_children) ENGINE_RACE_RETURN_IF_ERROR(CountInChildren());
+  if (Interrupted()) return Status::Ok();
+  tables->push_back(StepTable());
+  tables->push_back(Breakdown());
+  tables->push_back(CacheShare());
+  return Status::Ok();
+}
+
+double L1Race::RateOf(const std::string& name, uint32_t threads) const {
+  return rates_.Median(L1Figure(NameOf(name, threads)));
+}
+
+namespace {
+
+IoExperiment Begin(int number, std::string name, std::string question, const L1Records& records) {
+  IoExperiment experiment;
+  experiment.number = number;
+  experiment.name = std::move(name);
+  experiment.question = std::move(question);
+  experiment.unit = "a lookup of a key of " + std::to_string(records.shape.key_bytes) + " bytes";
+  experiment.medium = "memory";
+  experiment.notes.push_back(std::to_string(records.record_count()) + " records in " +
+                             std::to_string(records.table_count) + " tables, payloads of " +
+                             std::to_string(records.shape.payload_bytes) + " bytes");
+  return experiment;
+}
+
+}  // namespace
+
+IoExperiment L1Race::StepTable() const {
+  IoExperiment table =
+      Begin(1, "steps", "What does each step gain, all before it included?", config_.records);
+  table.plot = {"steps", "step", {"threads"}, {"over_baseline", "l1d_misses"}};
+  const bool has_cycles =
+      !counts_.empty() && counts_.begin()->second.contains("instructions_per_cycle");
+  table.plot.y.emplace_back(has_cycles ? "instructions_per_cycle" : "instructions");
+  table.notes.emplace_back(config_.alternates
+                               ? "steps alternate in rounds"
+                               : "steps one after another: they do not fit together");
+  table.notes.emplace_back(counted_by_.empty()
+                               ? "no counts: no counters of the processor here, and no valgrind"
+                               : "counts of a lookup by " + counted_by_);
+  std::vector<std::string> names(std::begin(kSteps), std::end(kSteps));
+  names.insert(names.end(), {kShards, kBatched});
+  for (const std::string& name : names) {
+    for (const uint32_t threads : config_.thread_counts) {
+      const double rate = RateOf(name, threads);
+      IoRow row = {{"step", name}, {"threads", threads}};
+      if (rate <= 0) {
+        row["unavailable"] = name == kShards ? "too little memory" : "this CPU lacks what it needs";
+      } else {
+        row["lookups_per_second"] = rate;
+        row["lookup_ns"] = threads * 1e9 / rate;
+        row["over_baseline"] = Over(rate, RateOf(kBaselineStep, threads));
+      }
+      const auto counts = counts_.find(name);
+      if (rate > 0 && threads == config_.thread_counts[0] && counts != counts_.end()) {
+        row.update(counts->second);
+      }
+      table.rows.push_back(std::move(row));
+    }
+  }
+  return table;
+}
+
+// Each thing by pointer, in the only order that there is: from the root down.
+IoExperiment L1Race::Breakdown() const {
+  IoExperiment table =
+      Begin(2, "breakdown", "What does it gain to reach each thing by pointer?", config_.records);
+  table.plot = {"bar", "by_pointer", {"threads"}, {"gain_percent"}};
+  table.notes.emplace_back("gain_percent: of the throughput with all three through the cache");
+  constexpr std::pair<const char*, const char*> kParts[] = {
+      {"extent metadata", "extents by pointer"},
+      {"index block", "indexes by pointer"},
+      {"data block", kSwizzledStep}};
+  for (const uint32_t threads : config_.thread_counts) {
+    const double all = RateOf(kEncodingStep, threads);
+    double before = all;
+    for (const auto& [what, name] : kParts) {
+      const double rate = RateOf(name, threads);
+      table.rows.push_back({{"by_pointer", what},
+                            {"threads", threads},
+                            {"lookups_per_second", rate},
+                            {"over_the_one_before", Over(rate, before)},
+                            {"gain_percent", 100 * Over(rate - before, all)}});
+      before = rate;
+    }
+  }
+  return table;
+}
+
+IoExperiment L1Race::CacheShare() {
+  IoExperiment table =
+      Begin(3, "share of the cache", "How much of the baseline's time goes into the cache?",
+            config_.records);
+  table.plot = {"bar", "told_by", {}, {"share_percent"}};
+  const uint32_t threads = config_.thread_counts[0];
+  const double gone =
+      1 - Over(RateOf(kBaselineStep, threads), RateOf(kRestartPointerStep, threads));
+  table.rows.push_back(
+      {{"told_by", "the time that goes when the same blocks are reached by pointer"},
+       {"share_percent", 100 * gone}});
+  if (!config_.has_children) return table;
+  IoRow row = {{"told_by", "perf's samples in the cache's functions and locks, software clock"}};
+  double share = 0;
+  Status status = files_->Build(Encoding::kRestart);
+  if (status.ok()) {
+    status = SampleL1Cache(
+        {config_.dir, config_.records, kBaselineStep, config_.sampled_lookups, 1, "", ""}, &share);
+  }
+  if (status.ok()) {
+    row["share_percent"] = 100 * share;
+  } else {
+    row["unavailable"] = status.ToString();
+  }
+  table.rows.push_back(std::move(row));
+  return table;
+}
+
+Status L1Race::SweepOne(const L1Records& records, IoRow* row) const {
+  std::unique_ptr<L1Files> files;
+  ENGINE_RACE_RETURN_IF_ERROR(L1Files::Open(config_.dir, records, &files));
+  const L1Lookups lookups(records, {std::min(config_.lookup_count, records.record_count())});
+  std::vector<std::unique_ptr<L1Tables>> opened;
+  std::vector<L1Contender> contenders;
+  for (const char* name : {kBaselineStep, kEncodingStep, kSwizzledStep}) {
+    const L1Step& step = L1StepNamed(name);
+    ENGINE_RACE_RETURN_IF_ERROR(files->Build(step.encoding));
+    ENGINE_RACE_RETURN_IF_ERROR(L1Tables::Open(*files, step, &opened.emplace_back()));
+    contenders.push_back({name, &lookups, 1, opened.back()->Gets()});
+  }
+  ClaimRounds rates({});
+  const Status status = RunL1Rounds(config_.rounds, contenders, {}, &rates);
+  for (const Encoding encoding : {Encoding::kRestart, Encoding::kTree}) files->Remove(encoding);
+  const double baseline = rates.Median(L1Figure(kBaselineStep));
+  (*row)["baseline_lookups_per_second"] = baseline;
+  (*row)["encoding_gain"] = Over(rates.Median(L1Figure(kEncodingStep)), baseline);
+  (*row)["swizzle_gain"] = Over(rates.Median(L1Figure(kSwizzledStep)), baseline);
+  return status;
+}
+
+Status L1Race::Sweep(L1RaceTables* tables) {
+  IoExperiment table =
+      Begin(4, "lengths of records", "How do the gains move with the records?", config_.records);
+  table.unit = "a lookup by one thread";
+  table.notes = {"gains over the baseline: the tree with its best search, then all by pointer",
+                 "as many records as make " + ByteText(config_.swept_bytes) + ", at most"};
+  table.plot = {"line", "payload_bytes", {"key_bytes"}, {"encoding_gain", "swizzle_gain"}};
+  for (const uint32_t key_bytes : config_.swept_key_bytes) {
+    for (const uint32_t payload_bytes : config_.swept_payload_bytes) {
+      if (Interrupted()) return Status::Ok();
+      L1Records records = config_.records;
+      records.shape = {key_bytes, payload_bytes};
+      const uint64_t most =
+          config_.swept_bytes / records.shape.record_bytes() / records.table_count;
+      records.records_per_table = std::clamp<uint64_t>(most, 1, config_.records.records_per_table);
+      IoRow row = {{"key_bytes", key_bytes}, {"payload_bytes", payload_bytes}};
+      ENGINE_RACE_RETURN_IF_ERROR(SweepOne(records, &row));
+      table.rows.push_back(std::move(row));
+    }
+  }
+  tables->push_back(std::move(table));
+  return Status::Ok();
+}
+
+}  // namespace harness

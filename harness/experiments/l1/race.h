@@ -1,0 +1,93 @@
+// `bin/race l1`: what each step from a cache of blocks to direct pointers gains, as tables of rows.
+//
+// Steps that fit into memory together alternate in rounds; otherwise each is opened, measured and
+// closed before the next. One thread at a time.
+#ifndef HARNESS_EXPERIMENTS_L1_RACE_H_
+#define HARNESS_EXPERIMENTS_L1_RACE_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine_race/base/status.h"
+#include "harness/experiments/l1/race_child.h"
+#include "harness/experiments/l1/rounds.h"
+#include "harness/experiments/l1/tables.h"
+#include "harness/measure/claim_rounds.h"
+#include "harness/measure/io_report.h"
+
+namespace harness {
+
+struct L1RaceConfig {
+  std::string dir;  // empty and writable
+  L1Records records;
+  std::vector<uint32_t> thread_counts = {1, 2, 4};
+  L1RoundsShape rounds{3, 1.0, 0.2, 1};
+  uint64_t lookup_count = uint64_t{1} << 22;  // drawn beforehand
+  uint32_t batch_size = 64;
+  // All steps at once in memory.
+  bool alternates = true;
+  // Runs this program under valgrind and perf as well.
+  bool has_children = true;
+  // Under valgrind, which takes a hundred times as long: few of each.
+  uint64_t counted_records = uint64_t{1} << 20;
+  uint64_t counted_lookups = 16384;
+  uint64_t sampled_lookups = uint64_t{1} << 20;  // under perf
+  // Of the tables of the sweep, at most.
+  uint64_t swept_bytes = uint64_t{256} << 20;
+  std::vector<uint32_t> swept_key_bytes = {8, 16, 32};
+  std::vector<uint32_t> swept_payload_bytes = {8, 16, 32, 64, 128, 256};
+};
+
+// What one step takes of memory at most.
+uint64_t L1StepBytes(const L1Records& records);
+// How many steps are in memory together when they alternate.
+uint32_t L1RaceStepCount();
+
+using L1RaceTables = std::vector<IoExperiment>;
+
+class L1Race {
+ public:
+  explicit L1Race(const L1RaceConfig& config) : config_(config), rates_({}) {}
+
+  // Throughput of the steps, the breakdown, the cache's share.
+  engine_race::Status Steps(L1RaceTables* tables);
+  // Gains over lengths of records.
+  engine_race::Status Sweep(L1RaceTables* tables);
+
+ private:
+  using Status = engine_race::Status;
+
+  Status MeasureSteps();
+  Status MeasureAlone(const char* name);
+  Status MeasureShards();
+  Status Open(const char* name, std::unique_ptr<L1Tables>* tables);
+  void AddContenders(const char* name, const L1Tables& tables,
+                     std::vector<L1Contender>* contenders) const;
+  // Where the processor lets us.
+  Status CountHere(const char* name, const L1Tables& tables);
+  // Where it does not.
+  Status CountInChildren();
+
+  double RateOf(const std::string& name, uint32_t threads) const;
+  IoExperiment StepTable() const;
+  IoExperiment Breakdown() const;
+  IoExperiment CacheShare();
+  Status SweepOne(const L1Records& records, IoRow* row) const;
+
+  const L1RaceConfig config_;
+  ClaimRounds rates_;
+  std::unique_ptr<L1Files> files_;
+  std::unique_ptr<L1Lookups> lookups_;
+  // The same many, in batches of one table.
+  std::unique_ptr<L1Lookups> groups_;
+  // Of a lookup, by step; what of them is known.
+  std::map<std::string, IoRow> counts_;
+  std::string counted_by_;
+};
+
+}  // namespace harness
+
+#endif  // HARNESS_EXPERIMENTS_L1_RACE_H_

@@ -1,0 +1,53 @@
+// Rounds of lookups: every contender runs for a moment in each round, every other round the other
+// way round, and what is claimed is a ratio of two that ran in the same round.
+//
+// One thread at a time; runs have threads of their own.
+#ifndef HARNESS_EXPERIMENTS_L1_ROUNDS_H_
+#define HARNESS_EXPERIMENTS_L1_ROUNDS_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "engine_race/base/status.h"
+#include "harness/load/l1_lookups.h"
+#include "harness/measure/claim_rounds.h"
+
+namespace harness {
+
+struct L1Contender {
+  std::string name;
+  const L1Lookups* lookups;
+  uint32_t thread_count;
+  MakeL1Answer answer = nullptr;
+  // Of those that have threads of their own, instead of `answer`.
+  std::function<engine_race::Status(const L1RunShape& shape, L1Run* run)> run = nullptr;
+};
+
+// `name` is the throughput of the fastest `above` over that of the fastest `below`, among those
+// that run.
+struct L1Ratio {
+  std::string name;
+  std::vector<std::string> above;
+  std::vector<std::string> below;
+};
+
+struct L1RoundsShape {
+  uint32_t round_count = 9;
+  double seconds = 0.4;  // of each run
+  double warming_seconds = 0.1;
+  uint64_t seed = 1;
+};
+
+// The figure in which a contender's throughput is noted, in lookups a second.
+std::string L1Figure(const std::string& contender);
+
+// kCorruption when a contender found something else. Ends early when the user interrupts.
+engine_race::Status RunL1Rounds(const L1RoundsShape& shape,
+                                const std::vector<L1Contender>& contenders,
+                                const std::vector<L1Ratio>& ratios, ClaimRounds* rounds);
+
+}  // namespace harness
+
+#endif  // HARNESS_EXPERIMENTS_L1_ROUNDS_H_

@@ -1,0 +1,54 @@
+// The steps from a cache of blocks to direct pointers, as settings of tables: what a lookup is
+// compared with itself under.
+//
+// Values; thread-safe.
+#ifndef HARNESS_EXPERIMENTS_L1_STEPS_H_
+#define HARNESS_EXPERIMENTS_L1_STEPS_H_
+
+#include <span>
+#include <string_view>
+
+#include "engine_race/l1/node_search.h"
+#include "engine_race/l1/table_shape.h"
+#include "harness/lab/table.h"
+
+namespace harness {
+
+// How much of the way from the root to a block of records goes by pointer.
+enum class L1Reach : uint8_t { kNone, kExtents, kIndexes, kAll };
+
+struct L1Step {
+  const char* name;
+  const char* about;
+  engine_race::l1::Encoding encoding;
+  L1Reach reach;
+  engine_race::l1::Protection protection = engine_race::l1::Protection::kEpoch;
+  // Without it what is best here.
+  bool has_search = false;
+  engine_race::l1::NodeSearch search = engine_race::l1::NodeSearch::kEarlyExit;
+
+  // Whether this CPU can.
+  bool available() const;
+  engine_race::l1::TableOptions options() const;
+};
+
+inline constexpr char kBaselineStep[] = "baseline";
+inline constexpr char kEncodingStep[] = "tree";
+inline constexpr char kSwizzledStep[] = "swizzled";
+inline constexpr char kCountedStep[] = "swizzled, counted";
+inline constexpr char kRestartPointerStep[] = "baseline by pointer";
+
+// All of them, in the order in which they build on one another.
+std::span<const L1Step> AllL1Steps();
+// Of a name that is one of them.
+const L1Step& L1StepNamed(std::string_view name);
+
+// Those of the ladder, each with all that the ones before it have.
+std::span<const char* const> L1Ladder();
+// The four searches of a tree, through the cache or by pointer: scalar ones first.
+inline constexpr uint32_t kScalarSearches = 2;
+std::span<const char* const> L1Searches(bool by_pointer);
+
+}  // namespace harness
+
+#endif  // HARNESS_EXPERIMENTS_L1_STEPS_H_

@@ -1,0 +1,85 @@
+// The tables that lookups are put to: built once for each encoding, opened with the settings of a
+// step, in memory after warming.
+//
+// Files are built on all CPUs and used by every set that is opened; they stay in their directory,
+// and one that is there already is not built again. Building, opening and warming: one thread at a
+// time. What answers gives: see L1Answer.
+#ifndef HARNESS_EXPERIMENTS_L1_TABLES_H_
+#define HARNESS_EXPERIMENTS_L1_TABLES_H_
+
+#include <cstdint>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "engine_race/base/status.h"
+#include "engine_race/base/sys.h"
+#include "engine_race/l1/epoch.h"
+#include "engine_race/l1/frame_pool.h"
+#include "harness/experiments/l1/steps.h"
+#include "harness/lab/block_cache.h"
+#include "harness/lab/table.h"
+#include "harness/load/l1_lookups.h"
+
+namespace harness {
+
+class L1Files {
+ public:
+  // In the directory `dir`, which is there.
+  static engine_race::Status Open(const std::string& dir, const L1Records& records,
+                                  std::unique_ptr<L1Files>* files);
+
+  // Makes sure of the tables of this encoding.
+  engine_race::Status Build(engine_race::l1::Encoding encoding);
+  void Remove(engine_race::l1::Encoding encoding);
+
+  const L1Records& records() const { return records_; }
+  int dir_fd() const { return dir_fd_.get(); }
+  std::string NameOf(engine_race::l1::Encoding encoding, uint32_t table) const;
+  // What the files of one encoding take at most, on disk and in memory.
+  static uint64_t BytesOf(const L1Records& records);
+
+ private:
+  explicit L1Files(const L1Records& records) : records_(records) {}
+  engine_race::Status BuildTable(engine_race::l1::Encoding encoding, uint32_t table) const;
+  bool IsThere(engine_race::l1::Encoding encoding, uint32_t table) const;
+
+  const L1Records records_;
+  engine_race::UniqueFd dir_fd_;
+  std::string dir_;
+};
+
+class L1Tables {
+ public:
+  // Of files that are built, each block in memory. `files` outlives this.
+  static engine_race::Status Open(const L1Files& files, const L1Step& step,
+                                  std::unique_ptr<L1Tables>* tables);
+
+  // Answers by single lookups.
+  MakeL1Answer Gets() const;
+  // By lookups of so many keys at once; of lookups in groups of so many or a multiple of it.
+  MakeL1Answer MultiGets(uint32_t batch) const;
+  // By a seek to the key and so many steps to the next one.
+  MakeL1Answer Seeks(uint32_t next_count) const;
+
+  const engine_race::l1::Table& table(uint32_t index) const { return *tables_[index]; }
+  // Of frames and the cache.
+  uint64_t memory_bytes() const;
+
+ private:
+  explicit L1Tables(const L1Records& records) : records_(records) {}
+  engine_race::Status OpenTables(const L1Files& files, const L1Step& step);
+  engine_race::Status Warm(uint32_t table) const;
+
+  const L1Records records_;
+  // In the order in which they need each other.
+  engine_race::l1::EpochManager epochs_;
+  std::unique_ptr<engine_race::l1::FramePool> pool_;
+  std::unique_ptr<engine_race::l1::BlockCache> cache_;
+  std::vector<std::unique_ptr<engine_race::l1::Table>> tables_;
+};
+
+}  // namespace harness
+
+#endif  // HARNESS_EXPERIMENTS_L1_TABLES_H_

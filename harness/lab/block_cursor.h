@@ -1,0 +1,105 @@
+// Stands at a record of a block of whichever encoding.
+//
+// A view: the block stays where it is. One thread.
+#ifndef HARNESS_LAB_BLOCK_CURSOR_H_
+#define HARNESS_LAB_BLOCK_CURSOR_H_
+
+#include <cstdint>
+#include <optional>
+
+#include "harness/lab/block_view.h"
+
+namespace engine_race::l1 {
+
+class BlockCursor {
+ public:
+  BlockCursor() = default;
+  BlockCursor(Encoding encoding, const char* block) : block_(block), encoding_(encoding) {
+    if (encoding == Encoding::kRestart) {
+      restart_.emplace(block);
+      record_count_ = RestartBlock(block).record_count();
+    } else if (encoding == Encoding::kTree) {
+      TakeShape(TreeBlock(block));
+    } else {
+      TakeShape(SquareBlock(block));
+    }
+  }
+
+  // To the first record at or above `key`.
+  void Seek(const char* key, NodeSearchFn search) {
+    if (encoding_ == Encoding::kRestart) {
+      restart_->Seek(key);
+      rank_ = restart_->rank();
+    } else {
+      GoTo(LowerBoundInBlock(encoding_, block_, key, search));
+    }
+  }
+  // To the record with so many before it.
+  void SeekRank(uint32_t rank) {
+    if (encoding_ == Encoding::kRestart) {
+      if (rank < record_count_) restart_->SeekRank(rank);
+      rank_ = rank;
+    } else {
+      GoTo(rank);
+    }
+  }
+  void Next() {
+    ++rank_;
+    if (encoding_ == Encoding::kRestart) {
+      restart_->Next();
+    } else {
+      record_ += record_bytes_;
+      CopyRest();
+    }
+  }
+
+  bool valid() const { return rank_ < record_count_; }
+  uint32_t rank() const { return rank_; }
+  const char* key() const { return encoding_ == Encoding::kRestart ? restart_->key() : key_; }
+  const char* payload() const {
+    return encoding_ == Encoding::kRestart ? restart_->payload() : record_ + rest_bytes_;
+  }
+
+ private:
+  template <typename Block>
+  void TakeShape(const Block& block) {
+    record_count_ = block.record_count();
+    rest_bytes_ = block.rest_bytes();
+    record_bytes_ = block.record_bytes();
+    records_ = block.records();
+    prefix_bytes_ = block.prefix_bytes();
+    std::memcpy(key_, block.prefix(), prefix_bytes_);
+  }
+  void GoTo(uint32_t rank) {
+    rank_ = rank;
+    record_ = records_ + size_t{rank} * record_bytes_;
+    CopyRest();
+  }
+  void CopyRest() {
+    if (!valid()) return;
+    // Whole registers where they do no harm: a copy of so many bytes as it happens is a call.
+    if (rest_bytes_ <= 16 && record_bytes_ >= 16) [[likely]] {
+      std::memcpy(key_ + prefix_bytes_, record_, 16);
+    } else {
+      std::memcpy(key_ + prefix_bytes_, record_, rest_bytes_);
+    }
+  }
+
+  const char* block_ = nullptr;
+  Encoding encoding_ = Encoding::kTree;
+  uint32_t rank_ = 0;
+  uint32_t record_count_ = 0;
+  // Of blocks whose records are of one size.
+  uint32_t prefix_bytes_ = 0;
+  uint32_t rest_bytes_ = 0;
+  uint32_t record_bytes_ = 0;
+  const char* records_ = nullptr;
+  const char* record_ = nullptr;
+  char key_[kMaxKeyBytes + 16];
+  // Of the others.
+  std::optional<RestartBlock::Cursor> restart_;
+};
+
+}  // namespace engine_race::l1
+
+#endif  // HARNESS_LAB_BLOCK_CURSOR_H_

@@ -1,0 +1,85 @@
+// How readers of blocks keep what they look at from being used again: by the epoch, or by counting
+// themselves in every frame that they look at, which is what the epoch is compared with.
+//
+// Both go from swip to frame while they live. One thread, for as long as a lookup in memory takes.
+#ifndef HARNESS_LAB_FRAME_READERS_H_
+#define HARNESS_LAB_FRAME_READERS_H_
+
+#include <atomic>
+#include <cstdint>
+
+#include "engine_race/base/swip.h"
+#include "engine_race/l1/epoch.h"
+#include "engine_race/l1/frame_pool.h"
+
+namespace engine_race::l1 {
+
+class EpochReader {
+ public:
+  EpochReader(FramePool* /*pool*/, EpochManager* epochs) : guard_(*epochs) {}
+
+  // The frame that the swip leads to, which stays while the reader lives; false when it leads to
+  // none. A cooling frame is hot again. The swip itself lies in such a frame or outlives all.
+  bool Follow(std::atomic<uint64_t>* at, uint32_t* frame) const {
+    // Sequentially consistent: behind the entry into the epoch. Also an acquire: pairs with the
+    // release of InstallBlock.
+    const Swip swip(at->load(std::memory_order_seq_cst));
+    if (!swip.hot()) [[unlikely]] {
+      return false;
+    }
+    if (swip.cooling()) [[unlikely]] {
+      FramePool::Heat(at, swip);
+    }
+    *frame = swip.number();
+    return true;
+  }
+
+ private:
+  const EpochManager::Guard guard_;
+};
+
+class CountReader {
+ public:
+  CountReader(FramePool* pool, EpochManager* /*epochs*/) : pool_(*pool) {}
+  CountReader(const CountReader&) = delete;
+  CountReader& operator=(const CountReader&) = delete;
+  ~CountReader() {
+    for (uint32_t i = 0; i < held_count_; ++i) Leave(held_[i]);
+  }
+
+  bool Follow(std::atomic<uint64_t>* at, uint32_t* frame) {
+    // Acquire: pairs with the release of InstallBlock.
+    Swip swip(at->load(std::memory_order_acquire));
+    while (swip.hot()) {
+      // Counted first, looked at again behind that, both sequentially consistent: either Reclaim
+      // finds the count, or the reader that the frame is out of reach.
+      pool_.info(swip.number()).reader_count.fetch_add(1, std::memory_order_seq_cst);
+      const Swip again(at->load(std::memory_order_seq_cst));
+      if (again.hot() && again.number() == swip.number()) {
+        if (again.cooling()) [[unlikely]] {
+          FramePool::Heat(at, again);
+        }
+        *frame = held_[held_count_++] = again.number();
+        return true;
+      }
+      Leave(swip.number());
+      swip = again;
+    }
+    return false;
+  }
+
+ private:
+  // Release: what was read was read before; pairs with the load in Reclaim.
+  void Leave(uint32_t frame) {
+    pool_.info(frame).reader_count.fetch_sub(1, std::memory_order_release);
+  }
+
+  FramePool& pool_;
+  // An index block and a block of records.
+  uint32_t held_[2];
+  uint32_t held_count_ = 0;
+};
+
+}  // namespace engine_race::l1
+
+#endif  // HARNESS_LAB_FRAME_READERS_H_

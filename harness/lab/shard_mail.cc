@@ -1,0 +1,111 @@
+#include "harness/lab/shard_mail.h"
+
+#include "engine_race/base/guarded.h"
+
+namespace engine_race::l1 {
+
+void Ticket::Done() {
+  // Sequentially consistent, as is what a worker says before it sleeps: either it sees the zero, or
+  // Nudge sees that it sleeps. Also a release, for ready's acquire.
+  if (pending_.fetch_sub(1, std::memory_order_seq_cst) != 1) return;
+  if (inbox_ != nullptr) return inbox_->Nudge();
+  pending_.notify_one();
+}
+
+void Ticket::Wait() const {
+  for (uint32_t spin = 0; spin < kSpins; ++spin) {
+    if (ready()) return;
+    SpinOnce();
+  }
+  // Acquire, here and in ready: pairs with Done.
+  while (const uint32_t left = pending_.load(std::memory_order_acquire)) {
+    pending_.wait(left, std::memory_order_acquire);
+  }
+}
+
+Status TicketPool::Take(Ticket** ticket) {
+  return Guarded([&] {
+    const std::lock_guard lock(mutex_);
+    if (free_.empty()) {
+      free_.reserve(tickets_.size() + 1);
+      tickets_.push_back(std::make_unique<Ticket>(/*inbox=*/nullptr));
+      free_.push_back(tickets_.back().get());
+    }
+    *ticket = free_.back();
+    free_.pop_back();
+    return Status::Ok();
+  });
+}
+
+void TicketPool::GiveBack(Ticket* ticket) {
+  const std::lock_guard lock(mutex_);
+  free_.push_back(ticket);
+}
+
+bool ShardInbox::Push(Mail* mail) {
+  // Relaxed: the exchange below tells whether it was so.
+  Mail* head = head_.load(std::memory_order_relaxed);
+  do {
+    if (head == &closed_) return false;
+    mail->next = head == &asleep_ ? nullptr : head;
+    // Release: pairs with TakeAll's acquire. Relaxed on failure: nothing of the head is read.
+  } while (!head_.compare_exchange_weak(head, mail, std::memory_order_release,
+                                        std::memory_order_relaxed));
+  if (head == &asleep_) Wake();
+  return true;
+}
+
+void ShardInbox::Nudge() {
+  Mail* asleep = &asleep_;
+  // Sequentially consistent: see Ticket::Done. Usually it is awake, and the line only read.
+  if (head_.load(std::memory_order_seq_cst) != asleep) return;
+  if (head_.compare_exchange_strong(asleep, nullptr, std::memory_order_seq_cst)) Wake();
+}
+
+void ShardInbox::Wake() {
+  // Acquire and release: pairs with WaitForWake; it comes before the waiters are looked for.
+  wakes_.fetch_add(1, std::memory_order_acq_rel);
+  wakes_.notify_one();
+}
+
+Mail* ShardInbox::TakeAll() {
+  // Relaxed: only whether it is worth an exchange.
+  if (head_.load(std::memory_order_relaxed) == nullptr) return nullptr;
+  // Acquire: pairs with Push's release. What is taken is a mail: only the worker sleeps and closes.
+  Mail* newest = head_.exchange(nullptr, std::memory_order_acquire);
+  Mail* oldest = nullptr;
+  while (newest != nullptr) {
+    Mail* const next = newest->next;
+    newest->next = oldest;
+    oldest = newest;
+    newest = next;
+  }
+  return oldest;
+}
+
+bool ShardInbox::SayAsleep() {
+  Mail* none = nullptr;
+  // Sequentially consistent: see Ticket::Done.
+  return head_.compare_exchange_strong(none, &asleep_, std::memory_order_seq_cst);
+}
+
+void ShardInbox::SayAwake() {
+  Mail* asleep = &asleep_;
+  // A waker that comes late, for an earlier sleep, leaves it standing. Relaxed: it fails when
+  // somebody has put a mail there, which is taken later.
+  head_.compare_exchange_strong(asleep, nullptr, std::memory_order_relaxed);
+}
+
+void ShardInbox::WaitForWake(uint32_t seen) {
+  // Acquire: pairs with Wake.
+  wakes_.wait(seen, std::memory_order_acquire);
+}
+
+bool ShardInbox::Close() {
+  Mail* none = nullptr;
+  // Release: who finds it closed goes on alone; nothing is read through it.
+  return head_.compare_exchange_strong(none, &closed_, std::memory_order_release,
+                                       std::memory_order_relaxed);
+}
+
+}  // namespace engine_race::l1

@@ -1,0 +1,122 @@
+#include "harness/load/durable_loops.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "engine_race/base/memory.h"
+
+namespace harness {
+namespace {
+
+constexpr uint64_t kBlockBytes = 4096;
+constexpr uint64_t kBlocksPerThread = 1024;
+
+// Calls `write` with an offset of the thread's own, from all threads until the time is up; calls a
+// second, 0 when one failed.
+double Rate(uint32_t thread_count, double seconds,
+            const std::function<bool(const void* block, uint64_t offset)>& write) {
+  std::atomic<bool> stop{false};
+  std::atomic<bool> failed{false};
+  std::atomic<uint64_t> total{0};
+  const auto began = std::chrono::steady_clock::now();
+  {
+    std::vector<std::jthread> threads;
+    for (uint32_t thread = 0; thread < thread_count; ++thread) {
+      threads.emplace_back([&, thread] {
+        engine_race::Region block;
+        if (!engine_race::Region::Allocate(kBlockBytes, false, &block).ok()) {
+          failed = true;
+          return;
+        }
+        std::memset(block.data(), static_cast<int>(thread), kBlockBytes);
+        uint64_t count = 0;
+        while (!stop && !failed) {
+          const uint64_t number = thread * kBlocksPerThread + count % kBlocksPerThread;
+          if (!write(block.data(), number * kBlockBytes)) failed = true;
+          ++count;
+        }
+        total += count;
+      });
+    }
+    std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+    stop = true;
+  }
+  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - began;
+  return failed ? 0 : static_cast<double>(total) / elapsed.count();
+}
+
+}  // namespace
+
+DurableLoops::DurableLoops(const std::string& dir, uint32_t thread_count)
+    : path_(dir + "/durable_loops"), thread_count_(thread_count) {
+  constexpr uint64_t kPieceBytes = uint64_t{1} << 20;
+  engine_race::Region piece;
+  fd_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_DIRECT | O_CLOEXEC, 0644);
+  if (fd_ < 0) fd_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (fd_ < 0 || !engine_race::Region::Allocate(kPieceBytes, false, &piece).ok()) return;
+  const uint64_t size_bytes = thread_count * kBlocksPerThread * kBlockBytes;
+  bool ok = true;
+  for (uint64_t offset = 0; ok && offset < size_bytes; offset += kPieceBytes) {
+    ok = ::pwrite(fd_, piece.data(), kPieceBytes, static_cast<off_t>(offset)) ==
+         static_cast<ssize_t>(kPieceBytes);
+  }
+  if (ok && ::fsync(fd_) == 0) return;
+  ::close(fd_);
+  fd_ = -1;
+}
+
+DurableLoops::~DurableLoops() {
+  if (fd_ >= 0) ::close(fd_);
+  ::unlink(path_.c_str());
+}
+
+double DurableLoops::WithAFlushEach(double seconds) {
+  return Rate(thread_count_, seconds, [this](const void* block, uint64_t offset) {
+    return ::pwrite(fd_, block, kBlockBytes, static_cast<off_t>(offset)) ==
+               static_cast<ssize_t>(kBlockBytes) &&
+           ::fdatasync(fd_) == 0;
+  });
+}
+
+double DurableLoops::WithALeader(double seconds) {
+  std::mutex mutex;
+  std::condition_variable flushed;
+  uint64_t written_count = 0;  // blocks written, all under mutex
+  uint64_t durable_count = 0;  // of those, covered by a flush
+  bool flushing = false;
+  return Rate(thread_count_, seconds, [&](const void* block, uint64_t offset) {
+    if (::pwrite(fd_, block, kBlockBytes, static_cast<off_t>(offset)) !=
+        static_cast<ssize_t>(kBlockBytes)) {
+      return false;
+    }
+    std::unique_lock lock(mutex);
+    const uint64_t mine = ++written_count;
+    while (durable_count < mine) {
+      if (flushing) {
+        flushed.wait(lock);
+        continue;
+      }
+      flushing = true;
+      const uint64_t covered = written_count;
+      lock.unlock();
+      const bool ok = ::fdatasync(fd_) == 0;
+      lock.lock();
+      flushing = false;
+      durable_count = covered;
+      flushed.notify_all();
+      if (!ok) return false;
+    }
+    return true;
+  });
+}
+
+}  // namespace harness

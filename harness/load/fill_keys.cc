@@ -1,0 +1,164 @@
+#include "harness/load/fill_keys.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <random>
+
+#include "engine_race/base/memory.h"
+#include "engine_race/base/sys.h"
+#include "engine_race/log/bucket_log.h"
+#include "engine_race/log/format.h"
+#include "engine_race/log/page_cache.h"
+
+namespace harness {
+namespace {
+
+using engine_race::BucketLog;
+using engine_race::Geometry;
+using engine_race::KeyRecord;
+using engine_race::Options;
+using engine_race::Region;
+using engine_race::Status;
+namespace format = engine_race::format;
+namespace sys = engine_race::sys;
+
+constexpr uint64_t kPieceBytes = 1 << 20;
+constexpr uint64_t kEntryBytes = sizeof(format::KeyEntry);
+
+// Records that fill whole groups, of keys and of values.
+uint64_t WholeGroups(const Geometry& geometry) {
+  return std::max(geometry.values_per_group(), geometry.keys_per_group());
+}
+
+Status WriteBucket(const BucketLog& log, uint32_t bucket, uint64_t count, uint32_t zero_sum,
+                   const RecordFn& record_of, const Region& piece) {
+  const engine_race::EntryCodec codec = log.codec(bucket);
+  auto* const entries = reinterpret_cast<format::KeyEntry*>(piece.data());
+  const uint64_t per_piece = kPieceBytes / kEntryBytes;
+  for (uint64_t begin = 0; begin < count; begin += per_piece) {
+    const uint64_t written = std::min(per_piece, count - begin);
+    for (uint64_t i = 0; i < written; ++i) {
+      KeyRecord record = record_of(bucket, static_cast<uint32_t>(begin + i));
+      record.value_sum = record.tombstone ? 0 : zero_sum;
+      entries[i] = codec.Encode(record);
+    }
+    ENGINE_RACE_RETURN_IF_ERROR(
+        log.KeyFile(bucket).Write(entries, written * kEntryBytes, log.KeyOffset(bucket, begin)));
+  }
+  return Status::Ok();
+}
+
+Status WriteCounts(const std::string& dir, const std::vector<std::string>& paths,
+                   const std::vector<uint64_t>& counts) {
+  engine_race::StoreFiles files;
+  ENGINE_RACE_RETURN_IF_ERROR(engine_race::OpenStoreFilesToRead(dir, &files, paths));
+  const uint64_t store_id = files.identity.store_id;
+  const uint32_t page_cache_id = engine_race::PageCacheId(files);
+  std::vector<format::BucketCounts> lines(counts.size());
+  for (uint32_t bucket = 0; bucket < counts.size(); ++bucket) {
+    engine_race::BucketState state;
+    state.record_count = counts[bucket];
+    state.flushed_value_count = counts[bucket];
+    state.flushed_key_count = counts[bucket];
+    state.page_cache_id = page_cache_id;
+    lines[bucket] = engine_race::EncodeCounts(store_id, bucket, state);
+  }
+  engine_race::UniqueFd fd;
+  ENGINE_RACE_RETURN_IF_ERROR(
+      sys::OpenAt(AT_FDCWD, dir + "/" + format::kStagingCountsName, O_WRONLY, 0, &fd));
+  return sys::PwriteFull(fd.get(), lines.data(), lines.size() * sizeof(lines[0]), 0);
+}
+
+}  // namespace
+
+uint64_t FilledKey(const Geometry& geometry, uint32_t bucket, uint64_t number, uint64_t seed) {
+  // A permutation of the words of `bits` bits: each step can be undone.
+  const uint32_t bits = 64 - geometry.bucket_bits();
+  const uint64_t mask = ~uint64_t{0} >> (64 - bits);
+  uint64_t x = (number + (seed + bucket) * 0x9e3779b97f4a7c15) & mask;
+  for (const uint64_t odd : {0xbf58476d1ce4e5b9, 0x94d049bb133111eb, 0xd6e8feb86659fd93}) {
+    x = (x * odd) & mask;
+    x ^= x >> (bits / 2 + 1);
+  }
+  return geometry.FirstKeyOf(bucket) + x;
+}
+
+std::vector<uint64_t> FilledCounts(uint32_t bucket_count, uint64_t key_count, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  const double mean = static_cast<double>(key_count) / bucket_count;
+  std::normal_distribution<double> spread(mean, std::sqrt(mean));
+  std::vector<uint64_t> counts(bucket_count);
+  uint64_t left = key_count;
+  for (uint32_t bucket = 0; bucket + 1 < bucket_count; ++bucket) {
+    const double drawn = std::round(std::max(spread(random), 0.0));
+    counts[bucket] = std::min(static_cast<uint64_t>(drawn), left);
+    left -= counts[bucket];
+  }
+  counts.back() = left;
+  // What rounding and luck left over or short goes over all buckets.
+  const uint64_t fair = key_count / bucket_count;
+  for (uint32_t bucket = 0; counts.back() > fair + 1 && bucket_count > 1;
+       bucket = (bucket + 1) % (bucket_count - 1)) {
+    ++counts[bucket];
+    --counts.back();
+  }
+  return counts;
+}
+
+Status WriteKeyLogs(const Options& options, const std::string& dir,
+                    const std::vector<uint64_t>& counts, const RecordFn& record_of) {
+  Region zeros;
+  ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(engine_race::kValueBytes, false, &zeros));
+  const uint32_t zero_sum = engine_race::ValueSum(zeros.data());
+  Region piece;
+  ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(kPieceBytes, false, &piece));
+  {
+    std::unique_ptr<BucketLog> log;
+    ENGINE_RACE_RETURN_IF_ERROR(BucketLog::Open(options, dir, &log));
+    const Geometry& geometry = log->geometry();
+    if (counts.size() != geometry.bucket_count) return Status::InvalidArgument("bucket count");
+    for (uint32_t bucket = 0; bucket < geometry.bucket_count; ++bucket) {
+      if (counts[bucket] % WholeGroups(geometry) != 0) {
+        return Status::InvalidArgument("part of a group");
+      }
+      ENGINE_RACE_RETURN_IF_ERROR(
+          WriteBucket(*log, bucket, counts[bucket], zero_sum, record_of, piece));
+      if (bucket % geometry.buckets_per_file() == 0) {
+        ENGINE_RACE_RETURN_IF_ERROR(
+            log->LocateValue(bucket, 0).file->Truncate(geometry.value_file_bytes()));
+      }
+    }
+  }
+  return WriteCounts(dir, options.paths, counts);
+}
+
+Status FillKeyLogs(const Options& options, const std::string& dir, uint64_t key_count,
+                   uint64_t seed) {
+  const std::vector<uint64_t> counts = FilledCounts(options.bucket_count, key_count, seed);
+  Geometry geometry;
+  geometry.bucket_count = options.bucket_count;
+  geometry.value_group_bytes = options.value_group_bytes;
+  geometry.key_group_bytes = options.key_group_bytes;
+  std::vector<uint64_t> whole = counts;
+  for (uint64_t& count : whole) count -= count % WholeGroups(geometry);
+  ENGINE_RACE_RETURN_IF_ERROR(
+      WriteKeyLogs(options, dir, whole, [&](uint32_t bucket, uint32_t slot) {
+        return KeyRecord{FilledKey(geometry, bucket, slot, seed), slot, slot, 0, false};
+      }));
+  Region zeros;
+  ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(engine_race::kValueBytes, false, &zeros));
+  std::unique_ptr<BucketLog> log;
+  ENGINE_RACE_RETURN_IF_ERROR(BucketLog::Open(options, dir, &log));
+  for (uint32_t bucket = 0; bucket < counts.size(); ++bucket) {
+    for (uint64_t slot = whole[bucket]; slot < counts[bucket]; ++slot) {
+      ENGINE_RACE_RETURN_IF_ERROR(
+          log->Append(FilledKey(geometry, bucket, slot, seed), zeros.data()));
+    }
+  }
+  return Status::Ok();
+}
+
+}  // namespace harness

@@ -1,0 +1,203 @@
+#include "harness/load/l1_lookups.h"
+
+#include <algorithm>
+#include <atomic>
+#include <barrier>
+#include <bit>
+#include <cstring>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "engine_race/base/parallel.h"
+#include "harness/data/mix.h"
+#include "harness/system/process_stats.h"
+
+namespace harness {
+
+using engine_race::Status;
+
+namespace {
+
+constexpr uint64_t kKeyStream = 0x6b6579;
+constexpr uint64_t kPayloadStream = 0x7061796c6f6164;
+constexpr uint64_t kDrawStream = 0x64726177;
+
+void StoreBigEndian(uint64_t word, char* bytes) {
+  static_assert(std::endian::native == std::endian::little);
+  word = __builtin_bswap64(word);
+  std::memcpy(bytes, &word, sizeof(word));
+}
+
+// The words of a stream that the record's word names.
+void FillWith(uint64_t word, uint64_t stream, char* bytes, uint32_t size) {
+  for (uint32_t at = 0; at < size; at += sizeof(word)) {
+    const uint64_t next = MixAt(word ^ stream, at);
+    std::memcpy(bytes + at, &next, std::min<size_t>(sizeof(next), size - at));
+  }
+}
+
+uint64_t PayloadWordOf(const L1Records& records, uint64_t word) {
+  char payload[engine_race::l1::kMaxPayloadBytes];
+  records.FillPayload(word, payload);
+  return PayloadWord(payload);
+}
+
+}  // namespace
+
+// Words of one stream are distinct, so no key is in two tables either.
+uint64_t L1Records::WordAt(uint32_t table, uint64_t index) const {
+  return MixAt(seed, table * records_per_table + index);
+}
+
+std::vector<uint64_t> L1Records::SortedWords(uint32_t table) const {
+  std::vector<uint64_t> words(records_per_table);
+  for (uint64_t i = 0; i < records_per_table; ++i) words[i] = WordAt(table, i);
+  std::sort(words.begin(), words.end());
+  return words;
+}
+
+void L1Records::FillKey(uint64_t word, char* key) const {
+  StoreBigEndian(word, key);
+  FillWith(word, kKeyStream, key + sizeof(word), shape.key_bytes - sizeof(word));
+}
+
+void L1Records::FillPayload(uint64_t word, char* payload) const {
+  FillWith(word, kPayloadStream, payload, shape.payload_bytes);
+}
+
+uint64_t PayloadWord(const char* payload) {
+  uint64_t word;
+  std::memcpy(&word, payload, sizeof(word));
+  return word;
+}
+
+L1Lookups::L1Lookups(const L1Records& records, const L1Draw& draw)
+    : key_bytes_(records.shape.key_bytes) {
+  const uint64_t chunk_count = std::max<uint64_t>(1, (draw.lookup_count + kChunk - 1) / kChunk);
+  const uint64_t count = chunk_count * kChunk;
+  keys_.resize(count * key_bytes_);
+  tables_.resize(count);
+  sums_.resize(chunk_count);
+  std::vector<uint64_t> words(count);
+  const uint64_t seed = records.seed ^ kDrawStream;
+  for (uint64_t i = 0; i < count; ++i) {
+    const uint64_t group = i / draw.group_size;
+    uint64_t index = AsBelow(MixAt(seed, 2 * i), records.records_per_table);
+    uint64_t table = AsBelow(MixAt(seed, 2 * group + 1), records.table_count);
+    if (draw.hot_key_count > 0) {
+      index = AsBelow(MixAt(seed, 2 * i), std::min(draw.hot_key_count, records.records_per_table));
+      table = 0;
+    }
+    tables_[i] = static_cast<uint16_t>(table);
+    words[i] = records.WordAt(tables_[i], index);
+    records.FillKey(words[i], keys_.data() + i * key_bytes_);
+  }
+  for (uint64_t i = 0; i < count && draw.next_count == 0; ++i) {
+    sums_[i / kChunk] += PayloadWordOf(records, words[i]);
+  }
+  if (draw.next_count > 0) SumWithNext(records, draw.next_count, words);
+}
+
+void L1Lookups::SumWithNext(const L1Records& records, uint32_t next_count,
+                            const std::vector<uint64_t>& words) {
+  for (uint32_t table = 0; table < records.table_count; ++table) {
+    const std::vector<uint64_t> sorted = records.SortedWords(table);
+    for (uint64_t i = 0; i < words.size(); ++i) {
+      if (tables_[i] != table) continue;
+      auto at = std::lower_bound(sorted.begin(), sorted.end(), words[i]);
+      for (uint32_t next = 0; next <= next_count && at != sorted.end(); ++next) {
+        sums_[i / kChunk] += PayloadWordOf(records, *at++);
+      }
+    }
+  }
+}
+
+namespace {
+
+// One thread's part of a run.
+class LookupThread {
+ public:
+  LookupThread(const L1Lookups& lookups, const L1Answer& answer, uint64_t first_chunk)
+      : lookups_(lookups), answer_(answer), next_(first_chunk % lookups.chunk_count()) {}
+
+  // For so long, and at least one chunk.
+  Status Run(double seconds, L1Run* run) {
+    const uint64_t start_ns = NowNs();
+    const uint64_t start_cpu_ns = ThreadCpuNs();
+    const uint64_t end_ns = start_ns + static_cast<uint64_t>(seconds * 1e9);
+    uint64_t count = 0;
+    do {
+      const L1Chunk chunk = lookups_.chunk(next_);
+      uint64_t sum = 0;
+      ENGINE_RACE_RETURN_IF_ERROR(answer_(chunk, &sum));
+      if (sum != chunk.sum) return Status::Corruption("lookups found other payloads");
+      count += L1Lookups::kChunk;
+      if (++next_ == lookups_.chunk_count()) next_ = 0;
+    } while (NowNs() < end_ns);
+    run->lookup_count = count;
+    run->lookups_per_second = static_cast<double>(count) / SecondsSince(start_ns);
+    run->cpu_seconds = static_cast<double>(ThreadCpuNs() - start_cpu_ns) * 1e-9;
+    return Status::Ok();
+  }
+
+ private:
+  const L1Lookups& lookups_;
+  const L1Answer& answer_;
+  uint64_t next_;
+};
+
+}  // namespace
+
+Status RunLookups(const L1Lookups& lookups, const L1RunShape& shape,
+                  const MakeL1Answer& make_answer, L1Run* run) {
+  std::mutex mutex;
+  Status failure;
+  L1Run total;
+  std::barrier<> start(shape.thread_count);
+  const auto work = [&](uint32_t thread) {
+    const L1Answer answer = make_answer();
+    // Spread out, so that no thread follows in the tracks of another.
+    const uint64_t first = shape.first_chunk + thread * lookups.chunk_count() / shape.thread_count;
+    LookupThread own(lookups, answer, first);
+    L1Run part;
+    Status status = own.Run(shape.warming_seconds, &part);
+    start.arrive_and_wait();
+    if (status.ok()) status = own.Run(shape.seconds, &part);
+    const std::lock_guard lock(mutex);
+    if (!status.ok()) failure = status;
+    total.lookup_count += part.lookup_count;
+    total.lookups_per_second += part.lookups_per_second;
+    total.cpu_seconds += part.cpu_seconds;
+  };
+  std::vector<std::jthread> threads;
+  for (uint32_t i = 1; i < shape.thread_count; ++i) threads.emplace_back(work, i);
+  work(0);
+  threads.clear();
+  *run = total;
+  return failure;
+}
+
+Status ForEachOnThreads(uint32_t count, const std::function<Status(uint32_t)>& work) {
+  std::mutex mutex;
+  Status failure;
+  std::atomic<uint32_t> next{0};
+  const auto loop = [&] {
+    // Relaxed: the numbers order nothing; the threads' ends do.
+    for (uint32_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < count;) {
+      Status status = work(i);
+      if (status.ok()) continue;
+      const std::lock_guard lock(mutex);
+      failure = std::move(status);
+      next.store(count, std::memory_order_relaxed);
+    }
+  };
+  std::vector<std::jthread> threads;
+  const uint32_t thread_count = std::min(count, engine_race::AvailableCpuCount());
+  for (uint32_t i = 1; i < thread_count; ++i) threads.emplace_back(loop);
+  loop();
+  threads.clear();
+  return failure;
+}
+
+}  // namespace harness

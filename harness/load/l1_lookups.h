@@ -1,0 +1,116 @@
+// Records of tables that are held in memory, the keys that are looked up in them, and a run of
+// lookups: the same for everything that is compared.
+//
+// A key's first eight bytes are a word that no other record has, the rest of the key and its
+// payload follow from it: nothing of a record is stored here but that word. Lookups are drawn
+// beforehand and lie one behind the other in memory, in chunks with the sum of what they must find,
+// so that every lookup of every contender is checked at the cost of an addition.
+//
+// Records and lookups are immutable once made: const calls from any thread.
+#ifndef HARNESS_LOAD_L1_LOOKUPS_H_
+#define HARNESS_LOAD_L1_LOOKUPS_H_
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "engine_race/base/status.h"
+#include "engine_race/l1/table_shape.h"
+
+namespace harness {
+
+struct L1Records {
+  engine_race::l1::TableShape shape;
+  uint32_t table_count = 32;
+  uint64_t records_per_table = 0;
+  uint64_t seed = 1;
+
+  uint64_t record_count() const { return table_count * records_per_table; }
+  uint64_t byte_count() const { return record_count() * shape.record_bytes(); }
+  // Of a table's records, in no order.
+  uint64_t WordAt(uint32_t table, uint64_t index) const;
+  // The order of words is that of keys.
+  std::vector<uint64_t> SortedWords(uint32_t table) const;
+  void FillKey(uint64_t word, char* key) const;
+  void FillPayload(uint64_t word, char* payload) const;
+};
+
+// What is summed of a payload: its first eight bytes.
+uint64_t PayloadWord(const char* payload);
+
+// How the lookups are spread.
+struct L1Draw {
+  uint64_t lookup_count = 0;  // rounded up to whole chunks
+  // Neighbours of one table in a row: 1, or a divisor of a chunk.
+  uint32_t group_size = 1;
+  // When not 0: so many keys of the first table, all the time.
+  uint64_t hot_key_count = 0;
+  // Records that follow the one looked up are summed, too, as far as the table goes.
+  uint32_t next_count = 0;
+};
+
+struct L1Chunk {
+  const char* keys;
+  const uint16_t* tables;
+  uint64_t sum;
+};
+
+class L1Lookups {
+ public:
+  static constexpr uint32_t kChunk = 256;
+
+  L1Lookups(const L1Records& records, const L1Draw& draw);
+
+  uint64_t chunk_count() const { return sums_.size(); }
+  L1Chunk chunk(uint64_t index) const {
+    return {keys_.data() + index * kChunk * key_bytes_, tables_.data() + index * kChunk,
+            sums_[index]};
+  }
+
+ private:
+  void SumWithNext(const L1Records& records, uint32_t next_count,
+                   const std::vector<uint64_t>& words);
+
+  const uint32_t key_bytes_;
+  std::vector<char> keys_;
+  std::vector<uint16_t> tables_;
+  std::vector<uint64_t> sums_;
+};
+
+// Looks up a chunk and adds up what it found. Each thread makes one of its own.
+using L1Answer = std::function<engine_race::Status(const L1Chunk& chunk, uint64_t* sum)>;
+using MakeL1Answer = std::function<L1Answer()>;
+
+struct L1RunShape {
+  uint32_t thread_count = 1;
+  double seconds = 0.4;
+  // Before that, and not counted: what other contenders left in the processor's caches goes.
+  double warming_seconds = 0.05;
+  uint64_t first_chunk = 0;
+};
+
+struct L1Run {
+  uint64_t lookup_count = 0;
+  double lookups_per_second = 0;  // of all threads
+  double cpu_seconds = 0;         // likewise
+
+  double ns_per_lookup(uint32_t thread_count) const {
+    return lookups_per_second > 0 ? thread_count * 1e9 / lookups_per_second : 0;
+  }
+  double cpu_ns_per_lookup() const {
+    return lookup_count > 0 ? cpu_seconds * 1e9 / static_cast<double>(lookup_count) : 0;
+  }
+};
+
+// kCorruption when a sum is not what it must be.
+engine_race::Status RunLookups(const L1Lookups& lookups, const L1RunShape& shape,
+                               const MakeL1Answer& make_answer, L1Run* run);
+
+// Calls work(i) for every i below `count` on as many threads as the process has CPUs; the first
+// failure.
+engine_race::Status ForEachOnThreads(uint32_t count,
+                                     const std::function<engine_race::Status(uint32_t)>& work);
+
+}  // namespace harness
+
+#endif  // HARNESS_LOAD_L1_LOOKUPS_H_

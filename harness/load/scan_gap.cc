@@ -1,0 +1,137 @@
+#include "harness/load/scan_gap.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <string_view>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include "harness/data/mix.h"
+#include "harness/data/value_maker.h"
+#include "harness/load/store_runs.h"
+#include "harness/system/process_stats.h"
+
+namespace harness {
+
+using engine_race::Options;
+using engine_race::Status;
+
+namespace {
+
+// What a visitor throws to leave its range.
+struct Left {};
+
+constexpr uint32_t kWriters = 8;
+
+}  // namespace
+
+ScanGap::~ScanGap() {
+  store_.reset();
+  std::error_code ignored;
+  std::filesystem::remove_all(shape_.dir, ignored);
+}
+
+std::string SlowScans::ToString() const {
+  return std::to_string(count) + " visits of " + std::to_string(visit.count()) + " ms, " +
+         std::to_string(memory_budget_bytes >> 20) + " MiB";
+}
+
+bool ScanGap::Open(uint64_t memory_budget_bytes) {
+  store_.reset();
+  Options options = QuietOptions();
+  options.bucket_count = shape_.bucket_count;
+  options.file_count = std::min(options.file_count, shape_.bucket_count);
+  options.memory_budget_bytes = memory_budget_bytes;
+  // The memory is for ranges.
+  options.hot_value_bytes = 0;
+  const Status opened = engine_race::Store::Open(options, shape_.dir, &store_);
+  if (!opened.ok()) failures_.Note("open: " + opened.ToString());
+  return opened.ok();
+}
+
+bool ScanGap::Prepare() {
+  if (!Open(Options().memory_budget_bytes)) return false;
+  const ValueMaker values(shape_.seed);
+  RunWorkers(kWriters, &failures_, [&](uint32_t thread) {
+    std::string value(kValueSize, '\0');
+    for (uint64_t i = thread; i < shape_.record_count; i += kWriters) {
+      values.Fill(MixAt(shape_.seed, i), i, value.data());
+      const Status status = store_->Write(KeyBytesOf(MixAt(shape_.seed, i)), value);
+      if (!status.ok()) return failures_.Note("write: " + status.ToString());
+    }
+  });
+  return !failures_.any();
+}
+
+void ScanGap::ScanSlowly(const SlowScans& slow, uint32_t number, const std::atomic<bool>& stop,
+                         std::atomic<uint64_t>* visits) {
+  const std::string from = KeyBytesOf(~uint64_t{0} / slow.count * number);
+  const auto must_stop = [&] { return stop || failures_.any(); };
+  try {
+    while (!must_stop()) {
+      const Status status = store_->Range(from, "", [&](std::string_view, std::string_view) {
+        ++*visits;
+        std::this_thread::sleep_for(slow.visit);
+        if (must_stop()) throw Left();
+      });
+      if (!status.ok()) return failures_.Note("slow range: " + status.ToString());
+    }
+  } catch (const Left&) {
+  }
+}
+
+void ScanGap::ScanFast(FastScan* fast) {
+  const uint64_t began_ns = NowNs();
+  const uint64_t end_ns = began_ns + static_cast<uint64_t>(shape_.seconds * 1e9);
+  uint64_t last_ns = began_ns;
+  uint64_t visits = 0;
+  const auto look = [&] {
+    const uint64_t now_ns = NowNs();
+    fast->longest_gap_ns = std::max(fast->longest_gap_ns, now_ns - last_ns);
+    last_ns = now_ns;
+    return now_ns;
+  };
+  try {
+    while (look() < end_ns) {
+      const Status status = store_->Range("", "", [&](std::string_view, std::string_view) {
+        ++visits;
+        if (look() >= end_ns) throw Left();
+      });
+      if (!status.ok()) return failures_.Note("fast range: " + status.ToString());
+    }
+  } catch (const Left&) {
+  }
+  fast->records_per_second = static_cast<double>(visits) / SecondsSince(began_ns);
+}
+
+bool ScanGap::Run(const SlowScans& slow, bool alone, FastScan* fast) {
+  *fast = FastScan();
+  if (!Open(slow.memory_budget_bytes)) return false;
+  // Builds the index, which no scan should wait for.
+  std::string value;
+  const Status read = store_->Read(KeyBytesOf(MixAt(shape_.seed, 0)), &value);
+  if (!read.ok()) failures_.Note("read: " + read.ToString());
+  const uint32_t slow_count = alone ? 0 : slow.count;
+  std::atomic<bool> stop{false};
+  std::vector<std::atomic<uint64_t>> visits(slow_count);
+  const uint64_t began_ns = NowNs();
+  RunWorkers(slow_count + 1, &failures_, [&](uint32_t thread) {
+    if (thread < slow_count) return ScanSlowly(slow, thread, stop, &visits[thread]);
+    const auto has_not_begun = [](const std::atomic<uint64_t>& count) { return count == 0; };
+    while (std::any_of(visits.begin(), visits.end(), has_not_begun) && !failures_.any()) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    std::this_thread::sleep_for(std::chrono::duration<double>(shape_.warm_up_seconds));
+    ScanFast(fast);
+    stop = true;
+  });
+  uint64_t sum = 0;
+  for (const std::atomic<uint64_t>& count : visits) sum += count;
+  if (slow_count > 0) {
+    fast->slow_visits_per_second = static_cast<double>(sum) / slow_count / SecondsSince(began_ns);
+  }
+  return !failures_.any();
+}
+
+}  // namespace harness

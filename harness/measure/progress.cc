@@ -1,0 +1,90 @@
+#include "harness/measure/progress.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstdio>
+#include <mutex>
+#include <stop_token>
+
+#include "harness/system/process_stats.h"
+
+namespace harness {
+namespace {
+
+constexpr auto kRepaint = std::chrono::milliseconds(200);
+
+// Back to the start of the line, and the line cleared.
+void Paint(const std::string& text) {
+  std::fprintf(stderr, "\r\033[K%s", text.c_str());
+  std::fflush(stderr);
+}
+
+}  // namespace
+
+bool StandardErrorIsTerminal() { return isatty(STDERR_FILENO) == 1; }
+
+std::string ProgressText(const std::string& label, uint64_t done, uint64_t total,
+                         uint64_t bytes_each, double seconds) {
+  const double rate = seconds > 0 ? static_cast<double>(done) / seconds : 0;
+  const double share = total == 0 ? 1 : static_cast<double>(done) / static_cast<double>(total);
+  char text[160];
+  std::snprintf(text, sizeof(text), "%-8s%3.0f%%  %.1f MB/s  %.1fk/s", label.c_str(), share * 100,
+                rate * static_cast<double>(bytes_each) * 1e-6, rate * 1e-3);
+  std::string line = text;
+  if (rate > 0 && done < total) {
+    const double left = static_cast<double>(total - done) / rate;
+    std::snprintf(text, sizeof(text), "  %.0f s left", left);
+    line += text;
+  }
+  return line;
+}
+
+Progress::Progress(std::string label, uint64_t total, uint64_t bytes_each, uint32_t slot_count)
+    : label_(std::move(label)),
+      total_(total),
+      bytes_each_(bytes_each),
+      start_ns_(NowNs()),
+      slots_(slot_count) {
+  if (!StandardErrorIsTerminal()) return;
+  painter_ = std::jthread([this](const std::stop_token& stop) {
+    std::mutex mutex;
+    std::condition_variable_any wake;
+    std::unique_lock lock(mutex);
+    while (!stop.stop_requested()) {
+      Show();
+      wake.wait_for(lock, stop, kRepaint, [] { return false; });
+    }
+  });
+}
+
+Progress::~Progress() {
+  if (!painter_.joinable()) return;
+  painter_.request_stop();
+  painter_.join();
+  Paint("");
+}
+
+uint64_t Progress::Done() const {
+  uint64_t done = 0;
+  // Relaxed: as in Add.
+  for (const Slot& slot : slots_) done += slot.done.load(std::memory_order_relaxed);
+  return done;
+}
+
+void Progress::Show() const {
+  Paint(
+      ProgressText(label_, std::min(Done(), total_), total_, bytes_each_, SecondsSince(start_ns_)));
+}
+
+StatusLine::StatusLine(const std::string& text) {
+  if (StandardErrorIsTerminal()) Paint(text);
+}
+
+StatusLine::~StatusLine() {
+  if (StandardErrorIsTerminal()) Paint("");
+}
+
+}  // namespace harness

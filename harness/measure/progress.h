@@ -1,0 +1,64 @@
+// A live line on a terminal: how far, how fast, how long still. In a pipe it prints nothing.
+//
+// Writes to standard error. Add is called by any thread, each with a slot of its own; everything
+// else by the owner.
+#ifndef HARNESS_MEASURE_PROGRESS_H_
+#define HARNESS_MEASURE_PROGRESS_H_
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace harness {
+
+bool StandardErrorIsTerminal();
+
+class Progress {
+ public:
+  // `total` counts what Add counts; each of them moves `bytes_each`.
+  Progress(std::string label, uint64_t total, uint64_t bytes_each, uint32_t slot_count);
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+  // Clears the line.
+  ~Progress();
+
+  void Add(uint32_t slot, uint64_t count) {
+    // Relaxed: the line needs no order, and only this thread writes the slot.
+    std::atomic<uint64_t>& done = slots_[slot].done;
+    done.store(done.load(std::memory_order_relaxed) + count, std::memory_order_relaxed);
+  }
+
+ private:
+  struct alignas(64) Slot {
+    std::atomic<uint64_t> done{0};
+  };
+
+  void Show() const;
+  uint64_t Done() const;
+
+  std::string label_;
+  uint64_t total_;
+  uint64_t bytes_each_;
+  uint64_t start_ns_;
+  std::vector<Slot> slots_;
+  std::jthread painter_;
+};
+
+// "write   42%  812.4 MB/s  198.3k/s  3 s left"
+std::string ProgressText(const std::string& label, uint64_t done, uint64_t total,
+                         uint64_t bytes_each, double seconds);
+
+// A line that stays on the terminal as long as the object lives.
+class StatusLine {
+ public:
+  explicit StatusLine(const std::string& text);
+  StatusLine(const StatusLine&) = delete;
+  StatusLine& operator=(const StatusLine&) = delete;
+  ~StatusLine();
+};
+
+}  // namespace harness
+
+#endif  // HARNESS_MEASURE_PROGRESS_H_

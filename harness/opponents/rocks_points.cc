@@ -1,0 +1,240 @@
+#include "harness/opponents/rocks_points.h"
+
+#include <rocksdb/cache.h>
+#include <rocksdb/db.h>
+#include <rocksdb/options.h>
+#include <rocksdb/slice_transform.h>
+#include <rocksdb/table.h>
+#include <rocksdb/version.h>
+#include <rocksdb/write_batch.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+#include <vector>
+
+#include "harness/system/child_process.h"
+
+namespace harness {
+namespace {
+
+using engine_race::Status;
+using engine_race::l1::kMaxKeyBytes;
+using engine_race::l1::kMaxPayloadBytes;
+
+constexpr size_t kBlockBytes = 4096;
+// Of a plain table's keys, hashed: they hardly ever share so many.
+constexpr size_t kPrefixBytes = 8;
+// The cache holds everything, whatever a block adds to its records.
+constexpr size_t kMinCacheBytes = size_t{256} << 20;
+constexpr uint32_t kBatchRecords = 1000;
+
+Status FromRocks(const std::string& what, const rocksdb::Status& status) {
+  return status.ok() ? Status::Ok()
+                     : Status::IOError("RocksDB, " + what + ": " + status.ToString());
+}
+
+std::shared_ptr<rocksdb::Cache> CacheOf(const L1Records& records, RocksForm form) {
+  const size_t bytes = std::max<size_t>(kMinCacheBytes, 3 * records.byte_count());
+  if (form == RocksForm::kLru) return rocksdb::NewLRUCache(bytes);
+  return rocksdb::HyperClockCacheOptions(bytes, kBlockBytes).MakeSharedCache();
+}
+
+// What suits lookups of keys that are there, in data that all fits into memory: no filters, which
+// would only cost; indexes held by the tables themselves, not looked up in the cache; every table
+// open; no statistics; data blocks of 4 KiB with the hash index that finds a key without a binary
+// search.
+rocksdb::BlockBasedTableOptions BlockOptionsOf(const std::shared_ptr<rocksdb::Cache>& cache) {
+  rocksdb::BlockBasedTableOptions table;
+  table.block_cache = cache;
+  table.block_size = kBlockBytes;
+  table.cache_index_and_filter_blocks = false;
+  table.format_version = 5;
+  table.data_block_index_type = rocksdb::BlockBasedTableOptions::kDataBlockBinaryAndHash;
+  return table;
+}
+
+// A hash of the keys' first bytes leads to the record in the mapped file.
+rocksdb::PlainTableOptions PlainOptionsOf(const L1Records& records) {
+  rocksdb::PlainTableOptions table;
+  table.user_key_len = records.shape.key_bytes;
+  table.bloom_bits_per_key = 0;
+  table.hash_table_ratio = 0.75;
+  return table;
+}
+
+rocksdb::Options OptionsOf(const L1Records& records, RocksForm form,
+                           const std::shared_ptr<rocksdb::Cache>& cache) {
+  rocksdb::Options options;
+  options.create_if_missing = true;
+  options.compression = rocksdb::kNoCompression;
+  options.bottommost_compression = rocksdb::kNoCompression;
+  options.max_open_files = -1;
+  // Filled once, in order: no log, nothing to compact until everything is there.
+  options.disable_auto_compactions = true;
+  options.write_buffer_size = size_t{256} << 20;
+  options.max_write_buffer_number = 4;
+  options.memtable_factory = std::make_shared<rocksdb::VectorRepFactory>();
+  options.allow_concurrent_memtable_write = false;
+  // Larger than everything: which table has a key is never searched for.
+  options.target_file_size_base = std::max<uint64_t>(uint64_t{1} << 30, 2 * records.byte_count());
+  options.level0_slowdown_writes_trigger = options.level0_stop_writes_trigger = 1000;
+  if (form == RocksForm::kPlain) {
+    options.allow_mmap_reads = true;
+    options.prefix_extractor.reset(rocksdb::NewFixedPrefixTransform(kPrefixBytes));
+    options.table_factory.reset(rocksdb::NewPlainTableFactory(PlainOptionsOf(records)));
+  } else {
+    options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(BlockOptionsOf(cache)));
+  }
+  return options;
+}
+
+class BuiltRocksPoints : public RocksPoints {
+ public:
+  BuiltRocksPoints(const L1Records& records, RocksForm form) : records_(records), form_(form) {}
+  ~BuiltRocksPoints() override {
+    if (db_ != nullptr) db_->Close();
+  }
+
+  Status Fill(const std::string& dir) {
+    if (form_ != RocksForm::kPlain) cache_ = CacheOf(records_, form_);
+    rocksdb::Options options = OptionsOf(records_, form_, cache_);
+    ENGINE_RACE_RETURN_IF_ERROR(Open(options, dir));
+    ENGINE_RACE_RETURN_IF_ERROR(WriteAll());
+    ENGINE_RACE_RETURN_IF_ERROR(FromRocks("flush", db_->Flush(rocksdb::FlushOptions())));
+    ENGINE_RACE_RETURN_IF_ERROR(FromRocks(
+        "compaction", db_->CompactRange(rocksdb::CompactRangeOptions(), nullptr, nullptr)));
+    // Anew, with the memtable that people read from.
+    ENGINE_RACE_RETURN_IF_ERROR(FromRocks("close", db_->Close()));
+    db_.reset();
+    options.memtable_factory = std::make_shared<rocksdb::SkipListFactory>();
+    options.allow_concurrent_memtable_write = true;
+    ENGINE_RACE_RETURN_IF_ERROR(Open(options, dir));
+    return Warm();
+  }
+
+  MakeL1Answer Gets() const override {
+    return [this]() -> L1Answer {
+      // Kept, so that it allocates nothing: what it gives lies in the block that it pins.
+      const auto value = std::make_shared<rocksdb::PinnableSlice>();
+      return [this, value, options = ReadOptions()](const L1Chunk& chunk, uint64_t* sum) {
+        for (uint32_t i = 0; i < L1Lookups::kChunk; ++i) {
+          const rocksdb::Slice key(chunk.keys + size_t{i} * records_.shape.key_bytes,
+                                   records_.shape.key_bytes);
+          value->Reset();
+          const rocksdb::Status got =
+              db_->Get(options, db_->DefaultColumnFamily(), key, value.get());
+          if (!got.ok()) return FromRocks("get", got);
+          *sum += PayloadWord(value->data());
+        }
+        return Status::Ok();
+      };
+    };
+  }
+
+  nlohmann::json Describe() const override {
+    uint64_t table_bytes = 0;
+    db_->GetIntProperty("rocksdb.total-sst-files-size", &table_bytes);
+    nlohmann::json json = {
+        {"version", std::to_string(ROCKSDB_MAJOR) + "." + std::to_string(ROCKSDB_MINOR) + "." +
+                        std::to_string(ROCKSDB_PATCH)},
+        {"records", records_.record_count()},
+        {"table_bytes", table_bytes},
+        {"compression", "none"},
+        {"column_families", "one, with the records of all tables; one file, fully compacted"},
+        {"filters", "none: every key is there"},
+        {"read", "Get into a PinnableSlice that is kept; verify_checksums off"}};
+    if (form_ == RocksForm::kPlain) {
+      json["form"] = "plain table, mapped, hash of the first 8 bytes of a key, ratio 0.75";
+      return json;
+    }
+    json["form"] = form_ == RocksForm::kLru ? "block-based, LRU cache" : "block-based, HyperClock";
+    json["block_bytes"] = kBlockBytes;
+    json["data_block_index"] = "binary and hash";
+    json["indexes"] = "held by the open tables, beside the cache";
+    json["block_cache_bytes"] = cache_->GetCapacity();
+    json["block_cache_bytes_used"] = cache_->GetUsage();
+    return json;
+  }
+
+ private:
+  static rocksdb::ReadOptions ReadOptions() {
+    rocksdb::ReadOptions options;
+    options.verify_checksums = false;
+    return options;
+  }
+
+  Status Open(const rocksdb::Options& options, const std::string& dir) {
+    rocksdb::DB* db = nullptr;
+    ENGINE_RACE_RETURN_IF_ERROR(FromRocks("open", rocksdb::DB::Open(options, dir, &db)));
+    db_.reset(db);
+    return Status::Ok();
+  }
+
+  Status WriteAll() {
+    rocksdb::WriteOptions options;
+    options.disableWAL = true;
+    rocksdb::WriteBatch batch;
+    char key[kMaxKeyBytes];
+    char payload[kMaxPayloadBytes];
+    for (uint64_t i = 0; i < records_.record_count(); ++i) {
+      const uint64_t word = records_.WordAt(0, i);
+      records_.FillKey(word, key);
+      records_.FillPayload(word, payload);
+      batch.Put(rocksdb::Slice(key, records_.shape.key_bytes),
+                rocksdb::Slice(payload, records_.shape.payload_bytes));
+      if (batch.Count() < kBatchRecords && i + 1 < records_.record_count()) continue;
+      ENGINE_RACE_RETURN_IF_ERROR(FromRocks("write", db_->Write(options, &batch)));
+      batch.Clear();
+      if (Interrupted()) return Status::IOError("RocksDB: interrupted");
+    }
+    return Status::Ok();
+  }
+
+  // Reads everything once, into the cache or the page cache.
+  Status Warm() {
+    rocksdb::ReadOptions options;
+    options.total_order_seek = form_ != RocksForm::kPlain;
+    if (form_ == RocksForm::kPlain) return WarmByGets();
+    const std::unique_ptr<rocksdb::Iterator> iterator(db_->NewIterator(options));
+    uint64_t count = 0;
+    for (iterator->SeekToFirst(); iterator->Valid(); iterator->Next()) ++count;
+    ENGINE_RACE_RETURN_IF_ERROR(FromRocks("scan", iterator->status()));
+    return count == records_.record_count() ? Status::Ok()
+                                            : Status::Corruption("RocksDB lacks records");
+  }
+
+  // Hashed tables have no order to scan in.
+  Status WarmByGets() {
+    constexpr uint64_t kStep = 16;
+    char key[kMaxKeyBytes];
+    rocksdb::PinnableSlice value;
+    for (uint64_t i = 0; i < records_.record_count(); i += kStep) {
+      records_.FillKey(records_.WordAt(0, i), key);
+      value.Reset();
+      ENGINE_RACE_RETURN_IF_ERROR(
+          FromRocks("get", db_->Get(ReadOptions(), db_->DefaultColumnFamily(),
+                                    rocksdb::Slice(key, records_.shape.key_bytes), &value)));
+    }
+    return Status::Ok();
+  }
+
+  const L1Records records_;
+  const RocksForm form_;
+  std::shared_ptr<rocksdb::Cache> cache_;
+  std::unique_ptr<rocksdb::DB> db_;
+};
+
+Status Make(const std::string& dir, const L1Records& records, RocksForm form,
+            std::unique_ptr<RocksPoints>* points) {
+  auto made = std::make_unique<BuiltRocksPoints>(records, form);
+  ENGINE_RACE_RETURN_IF_ERROR(made->Fill(dir));
+  *points = std::move(made);
+  return Status::Ok();
+}
+
+}  // namespace
+
+MakeRocksPointsFn RocksPointsMaker() { return Make; }
+
+}  // namespace harness

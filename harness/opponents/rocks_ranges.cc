@@ -1,0 +1,140 @@
+#include "harness/opponents/rocks_ranges.h"
+
+#include <rocksdb/cache.h>
+#include <rocksdb/db.h>
+#include <rocksdb/options.h>
+#include <rocksdb/sst_file_writer.h>
+#include <rocksdb/table.h>
+#include <rocksdb/version.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+#include <vector>
+
+namespace harness {
+namespace {
+
+using engine_race::Status;
+
+constexpr size_t kCacheBytes = size_t{3} << 30;
+// Several tables of the last level, as a compaction would leave them.
+constexpr uint64_t kKeysPerTable = 4000000;
+
+Status FromRocks(const std::string& what, const rocksdb::Status& status) {
+  return status.ok() ? Status::Ok()
+                     : Status::IOError("RocksDB, " + what + ": " + status.ToString());
+}
+
+// What anybody would choose for data that all fits into memory: no compression, one sorted run, a
+// block cache larger than everything, indexes and filters in memory beside it, every table open.
+// Block and restart sizes are the library's defaults, and so are its index (binary search) and its
+// data blocks. No filters: an iterator has no use for them.
+rocksdb::Options OptionsOf(const std::shared_ptr<rocksdb::Cache>& cache) {
+  rocksdb::Options options;
+  options.create_if_missing = true;
+  options.compression = rocksdb::kNoCompression;
+  options.bottommost_compression = rocksdb::kNoCompression;
+  options.max_open_files = -1;
+  rocksdb::BlockBasedTableOptions table;
+  table.block_cache = cache;
+  table.cache_index_and_filter_blocks = false;
+  table.format_version = 5;
+  options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
+  return options;
+}
+
+class BuiltRocksRanges : public RocksRanges {
+ public:
+  ~BuiltRocksRanges() override {
+    iterator_.reset();
+    if (db_ != nullptr) db_->Close();
+  }
+
+  Status Fill(const std::string& dir, std::span<const uint64_t> keys) {
+    // One shard of the cache to one thread would do, but the default is what people run.
+    cache_ = rocksdb::NewLRUCache(kCacheBytes);
+    options_ = OptionsOf(cache_);
+    key_count_ = keys.size();
+    rocksdb::DB* db = nullptr;
+    ENGINE_RACE_RETURN_IF_ERROR(FromRocks("open", rocksdb::DB::Open(options_, dir, &db)));
+    db_.reset(db);
+    std::vector<std::string> tables;
+    for (uint64_t begin = 0; begin < keys.size(); begin += kKeysPerTable) {
+      tables.push_back(dir + "/fill-" + std::to_string(tables.size()) + ".sst");
+      const uint64_t count = std::min<uint64_t>(kKeysPerTable, keys.size() - begin);
+      ENGINE_RACE_RETURN_IF_ERROR(WriteTable(tables.back(), keys.subspan(begin, count)));
+    }
+    rocksdb::IngestExternalFileOptions ingest;
+    ingest.move_files = true;
+    ENGINE_RACE_RETURN_IF_ERROR(FromRocks("ingest", db_->IngestExternalFile(tables, ingest)));
+    ENGINE_RACE_RETURN_IF_ERROR(FromRocks(
+        "compaction", db_->CompactRange(rocksdb::CompactRangeOptions(), nullptr, nullptr)));
+    iterator_.reset(db_->NewIterator(rocksdb::ReadOptions()));
+    return Warm();
+  }
+
+  QueryRun Run(uint64_t seed, double seconds) override {
+    bool ok = true;
+    const QueryRun run = RunQueries(seed, seconds, [&](const RangeStarts& starts) {
+      ok &= iterator_->Refresh().ok();
+      uint64_t sum = 0;
+      for (const uint64_t start : starts) sum += SumRange<rocksdb::Slice>(iterator_.get(), start);
+      return sum;
+    });
+    return ok && iterator_->status().ok() ? run : QueryRun();
+  }
+
+  nlohmann::json Describe() const override {
+    uint64_t table_bytes = 0;
+    db_->GetIntProperty("rocksdb.total-sst-files-size", &table_bytes);
+    return {{"version", std::to_string(ROCKSDB_MAJOR) + "." + std::to_string(ROCKSDB_MINOR) + "." +
+                            std::to_string(ROCKSDB_PATCH)},
+            {"records", key_count_},
+            {"table_bytes", table_bytes},
+            {"block_cache_bytes_used", cache_->GetUsage()},
+            {"block_cache_bytes", kCacheBytes},
+            {"compression", "none"}};
+  }
+
+ private:
+  Status WriteTable(const std::string& path, std::span<const uint64_t> keys) const {
+    rocksdb::SstFileWriter writer(rocksdb::EnvOptions(), options_);
+    ENGINE_RACE_RETURN_IF_ERROR(FromRocks("table", writer.Open(path)));
+    char bytes[engine_race::kKeyBytes];
+    for (const uint64_t key : keys) {
+      engine_race::EncodeKey(key, bytes);
+      const rocksdb::Slice slice(bytes, sizeof(bytes));
+      ENGINE_RACE_RETURN_IF_ERROR(FromRocks("put", writer.Put(slice, slice)));
+    }
+    return FromRocks("table", writer.Finish());
+  }
+
+  // Reads everything once, into the cache.
+  Status Warm() {
+    uint64_t count = 0;
+    for (iterator_->SeekToFirst(); iterator_->Valid(); iterator_->Next()) ++count;
+    ENGINE_RACE_RETURN_IF_ERROR(FromRocks("scan", iterator_->status()));
+    return count == key_count_ ? Status::Ok() : Status::Corruption("RocksDB lacks records");
+  }
+
+  std::shared_ptr<rocksdb::Cache> cache_;
+  rocksdb::Options options_;
+  std::unique_ptr<rocksdb::DB> db_;
+  std::unique_ptr<rocksdb::Iterator> iterator_;
+  uint64_t key_count_ = 0;
+};
+
+Status Make(const std::string& dir, std::span<const uint64_t> keys,
+            std::unique_ptr<RocksRanges>* ranges) {
+  auto made = std::make_unique<BuiltRocksRanges>();
+  ENGINE_RACE_RETURN_IF_ERROR(made->Fill(dir, keys));
+  *ranges = std::move(made);
+  return Status::Ok();
+}
+
+}  // namespace
+
+MakeRocksFn RocksMaker() { return Make; }
+
+}  // namespace harness

@@ -1,0 +1,7 @@
+#include "harness/opponents/rocks_ranges.h"
+
+namespace harness {
+
+MakeRocksFn RocksMaker() { return nullptr; }
+
+}  // namespace harness

@@ -1,0 +1,192 @@
+#include "harness/race/store_tools.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cinttypes>
+#include <cmath>
+#include <cstdio>
+#include <functional>
+#include <numeric>
+#include <vector>
+
+#include "engine_race/log/page_cache.h"
+#include "engine_race/log/staging.h"
+#include "engine_race/log/store_files.h"
+#include "engine_race/store.h"
+#include "harness/measure/table.h"
+
+namespace harness {
+namespace {
+
+using engine_race::BucketState;
+using engine_race::Status;
+using engine_race::StoreFiles;
+
+int Refuse(const char* what, const std::string& dir, const Status& status) {
+  const std::string why =
+      status.code() == engine_race::Code::kNotFound ? "there is no store" : status.ToString();
+  std::fprintf(stderr, "race %s: %s: %s\n", what, dir.c_str(), why.c_str());
+  return 2;
+}
+
+std::string Count(uint64_t count) { return std::to_string(count); }
+
+void PrintManifest(const engine_race::StoreFiles& files) {
+  const engine_race::StoreIdentity& identity = files.identity;
+  const engine_race::Geometry& geometry = identity.geometry;
+  std::printf("store id          %016" PRIx64 "\n", identity.store_id);
+  std::printf("format version    %u\n", identity.format_version);
+  std::printf("buckets           %u, of at most %" PRIu64 " records\n", geometry.bucket_count,
+              geometry.bucket_capacity_records);
+  std::printf("files             %u of keys and as many of values\n", geometry.file_count);
+  if (!identity.paths.empty()) {
+    std::printf("stripe unit       %" PRIu64 " bytes\n", geometry.stripe_unit_bytes);
+  }
+  for (size_t i = 0; i < identity.paths.size(); ++i) {
+    const engine_race::UnitMap* const units = files.values.paths()[i].units.get();
+    std::printf("path %-12zu %s%s%s\n", i, identity.paths[i].c_str(), units == nullptr ? "" : ": ",
+                units == nullptr ? "" : units->Describe().c_str());
+  }
+  std::printf("groups            %u bytes of values, %u bytes of keys\n",
+              geometry.value_group_bytes, geometry.key_group_bytes);
+}
+
+void PrintTotals(const StoreFiles& files, const std::vector<BucketState>& states) {
+  const uint32_t page_cache_id = engine_race::PageCacheId(files);
+  uint64_t record_count = 0;
+  uint64_t synced_count = 0;
+  uint64_t staged_count = 0;
+  uint64_t damaged_count = 0;
+  uint64_t doubtful_count = 0;
+  for (const BucketState& state : states) {
+    if (state.damaged) {
+      ++damaged_count;
+      continue;
+    }
+    record_count += state.record_count;
+    synced_count += state.synced_count;
+    staged_count += state.record_count - std::min(state.flushed_value_count, state.record_count);
+    if (state.page_cache_id != page_cache_id) ++doubtful_count;
+  }
+  std::printf("records           %" PRIu64 ", overwritten ones and tombstones included\n",
+              record_count);
+  std::printf("synced            %" PRIu64 "\n", synced_count);
+  std::printf("staged            %" PRIu64 " values\n", staged_count);
+  if (damaged_count > 0) std::printf("DAMAGED           %" PRIu64 " buckets\n", damaged_count);
+  if (doubtful_count > 0) {
+    std::printf("doubtful          %" PRIu64
+                " buckets: written before the last mount or boot, or a flush failed; the next "
+                "opening verifies what is not synced\n",
+                doubtful_count);
+  }
+}
+
+// Fill and skew of the buckets that can be read.
+void PrintFill(const std::vector<BucketState>& states) {
+  std::vector<uint64_t> fills;
+  for (const BucketState& state : states) {
+    if (!state.damaged) fills.push_back(state.record_count);
+  }
+  if (fills.empty()) return;
+  std::sort(fills.begin(), fills.end());
+  const double total = std::accumulate(fills.begin(), fills.end(), 0.0);
+  const double mean = total / static_cast<double>(fills.size());
+  double squares = 0;
+  for (const uint64_t fill : fills) squares += std::pow(static_cast<double>(fill) - mean, 2);
+  const size_t top = std::max<size_t>(fills.size() / 100, 1);
+  const double top_sum =
+      std::accumulate(fills.end() - static_cast<std::ptrdiff_t>(top), fills.end(), 0.0);
+  const auto quantile = [&fills](double q) {
+    return fills[static_cast<size_t>(q * static_cast<double>(fills.size() - 1))];
+  };
+  std::printf("records a bucket  min %" PRIu64 ", median %" PRIu64 ", 99%% %" PRIu64
+              ", max %" PRIu64 ", mean %.1f, deviation %.1f\n",
+              fills.front(), quantile(0.5), quantile(0.99), fills.back(), mean,
+              std::sqrt(squares / static_cast<double>(fills.size())));
+  std::printf("empty buckets     %td\n",
+              std::upper_bound(fills.begin(), fills.end(), uint64_t{0}) - fills.begin());
+  if (total > 0) {
+    std::printf(
+        "skew              the fullest holds %.2f times the mean; the fullest %zu hold %.1f%%\n",
+        static_cast<double>(fills.back()) / mean, top, 100 * top_sum / total);
+  }
+}
+
+void PrintBuckets(const std::vector<BucketState>& states) {
+  Table table({"bucket", "records", "synced", "values in log", "keys in log"});
+  for (size_t bucket = 0; bucket < states.size(); ++bucket) {
+    const BucketState& state = states[bucket];
+    if (state.damaged) {
+      table.AddRow({Count(bucket), "damaged", "", "", ""});
+    } else if (state.record_count > 0) {
+      table.AddRow({Count(bucket), Count(state.record_count), Count(state.synced_count),
+                    Count(std::max(state.flushed_value_count, state.synced_count)),
+                    Count(std::max(state.flushed_key_count, state.synced_count))});
+    }
+  }
+  std::printf("\n%s", table.ToString().c_str());
+}
+
+void PrintBad(const engine_race::BadRecord& bad) {
+  if (bad.slot == engine_race::BadRecord::kWholeBucket) {
+    std::printf("bad: %s, bucket %u: %s\n", bad.file.c_str(), bad.bucket, bad.what.c_str());
+  } else {
+    std::printf("bad: %s, bucket %u, slot %" PRIu64 ": %s\n", bad.file.c_str(), bad.bucket,
+                bad.slot, bad.what.c_str());
+  }
+}
+
+// Runs `read`, which reads every record of the store, prints the sum, and returns the exit code.
+int ReadAll(const char* what, const char* done, const std::string& dir,
+            const std::function<Status(engine_race::VerifyReport* report)>& read) {
+  const auto began = std::chrono::steady_clock::now();
+  engine_race::VerifyReport report;
+  const Status status = read(&report);
+  if (!status.ok() && report.bad_count == 0) return Refuse(what, dir, status);
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  std::printf("%" PRIu64 " records %s in %.1f s, %" PRIu64 " bad", report.record_count,
+              status.ok() ? done : "looked at", seconds, report.bad_count);
+  if (report.lost_tail_count > 0) {
+    std::printf("; %" PRIu64 " unsynced ones lost with a page cache", report.lost_tail_count);
+  }
+  std::printf("\n");
+  return status.ok() ? 0 : status.code() == engine_race::Code::kCorruption ? 1 : 2;
+}
+
+}  // namespace
+
+int VerifyStoreIn(const std::string& dir) {
+  return ReadAll("verify", "verified", dir, [&](engine_race::VerifyReport* report) {
+    return engine_race::Store::Verify({}, dir, report, PrintBad);
+  });
+}
+
+int CopyStoreIn(const std::string& dir, const std::string& to,
+                const std::vector<std::string>& paths) {
+  engine_race::Options options;
+  options.paths = paths;
+  const int code = ReadAll("copy", "copied", dir, [&](engine_race::VerifyReport* report) {
+    return engine_race::Store::Copy(options, dir, to, report, PrintBad);
+  });
+  if (code == 1) std::printf("there is no copy: what lies in %s is no store\n", to.c_str());
+  return code;
+}
+
+int DumpStoreIn(const std::string& dir, bool every_bucket) {
+  engine_race::StoreFiles files;
+  if (const Status status = engine_race::OpenStoreFilesToRead(dir, &files); !status.ok()) {
+    return Refuse("dump", dir, status);
+  }
+  std::vector<BucketState> states;
+  if (const Status status = engine_race::Staging(files).ReadCounts(&states); !status.ok()) {
+    return Refuse("dump", dir, status);
+  }
+  PrintManifest(files);
+  PrintTotals(files, states);
+  PrintFill(states);
+  if (every_bucket) PrintBuckets(states);
+  return 0;
+}
+
+}  // namespace harness

@@ -1,7 +1,0 @@
-#include "harness/rocks_points.h"
-
-namespace harness {
-
-MakeRocksPointsFn RocksPointsMaker() { return nullptr; }
-
-}  // namespace harness

@@ -1,0 +1,36 @@
+// Runs other programs, and this program again, and collects what they say.
+//
+// Children get this process's standard error and, when the user interrupts, its SIGTERM. One thread
+// at a time.
+#ifndef HARNESS_SYSTEM_CHILD_PROCESS_H_
+#define HARNESS_SYSTEM_CHILD_PROCESS_H_
+
+#include <string>
+#include <vector>
+
+namespace harness {
+
+struct ChildResult {
+  // False when it could not be started; `error` says why.
+  bool started = false;
+  std::string error;
+  // The exit status, or 128 + the signal that ended it.
+  int exit_code = -1;
+  // Everything it wrote to its standard output.
+  std::string output;
+};
+
+// Runs args[0], looked up in PATH, and waits for it.
+ChildResult RunChild(const std::vector<std::string>& args);
+
+// The path of the program that is running.
+std::string SelfPath();
+
+// From now on SIGINT and SIGTERM end the running child instead of this process, which then cleans
+// up after itself.
+void CatchInterrupts();
+bool Interrupted();
+
+}  // namespace harness
+
+#endif  // HARNESS_SYSTEM_CHILD_PROCESS_H_

@@ -1,0 +1,41 @@
+#include "harness/system/page_cache.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <system_error>
+
+namespace harness {
+namespace {
+
+bool DropWholeCache() {
+  const int fd = open("/proc/sys/vm/drop_caches", O_WRONLY | O_CLOEXEC);
+  if (fd < 0) return false;
+  const bool dropped = write(fd, "3\n", 2) == 2;
+  close(fd);
+  return dropped;
+}
+
+bool DropFile(const std::string& path) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return false;
+  const bool dropped = posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED) == 0;
+  close(fd);
+  return dropped;
+}
+
+}  // namespace
+
+std::string DropPageCache(const std::string& dir) {
+  sync();
+  if (DropWholeCache()) return "drop_caches";
+  std::error_code error;
+  bool dropped_all = true;
+  for (const auto& entry : std::filesystem::directory_iterator(dir, error)) {
+    if (entry.is_regular_file(error)) dropped_all &= DropFile(entry.path().string());
+  }
+  return !error && dropped_all ? "fadvise" : "not dropped: neither drop_caches nor fadvise works";
+}
+
+}  // namespace harness

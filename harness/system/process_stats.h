@@ -1,0 +1,33 @@
+// What this process has used, and the clock that the programs share.
+//
+// Stateless; thread-safe.
+#ifndef HARNESS_SYSTEM_PROCESS_STATS_H_
+#define HARNESS_SYSTEM_PROCESS_STATS_H_
+
+#include <chrono>
+#include <cstdint>
+
+namespace harness {
+
+inline uint64_t NowNs() {
+  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(
+                                   std::chrono::steady_clock::now().time_since_epoch())
+                                   .count());
+}
+
+inline double SecondsSince(uint64_t start_ns) {
+  return static_cast<double>(NowNs() - start_ns) * 1e-9;
+}
+
+// User and system time of all threads since the process began.
+double CpuSeconds();
+
+// User and system time of the calling thread.
+uint64_t ThreadCpuNs();
+
+// VmHWM: the most memory that was resident at once. 0 where /proc does not tell.
+uint64_t PeakRssBytes();
+
+}  // namespace harness
+
+#endif  // HARNESS_SYSTEM_PROCESS_STATS_H_

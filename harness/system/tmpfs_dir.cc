@@ -1,0 +1,22 @@
+#include "harness/system/tmpfs_dir.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <system_error>
+
+#include "harness/race/race_dir.h"
+
+namespace harness {
+
+TmpfsDir::TmpfsDir(const std::string& parent, uint64_t needed_bytes) {
+  if (FreeBytes(parent) < needed_bytes) return;
+  std::string name = parent + "/engine_race.XXXXXX";
+  if (mkdtemp(name.data()) != nullptr) path_ = name;
+}
+
+TmpfsDir::~TmpfsDir() {
+  std::error_code ignored;
+  if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
+}
+
+}  // namespace harness

@@ -1,0 +1,83 @@
+// The short ranges of bin/bench_scan: what they answer, against an opponent whose answers are
+// known.
+#include "harness/claims/scan_ranges.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "test/test_util.h"
+
+namespace harness {
+namespace {
+
+using engine_race::Status;
+
+constexpr uint64_t kKeyCount = 30000;
+
+// A sorted vector; `lie` is added to each sum.
+class VectorRanges : public RocksRanges {
+ public:
+  VectorRanges(std::span<const uint64_t> keys, uint64_t lie)
+      : keys_(keys.begin(), keys.end()), lie_(lie) {}
+
+  QueryRun Run(uint64_t seed, double seconds) override {
+    return RunQueries(seed, seconds, [this](const RangeStarts& starts) {
+      uint64_t sum = lie_;
+      for (const uint64_t start : starts) {
+        auto key = std::lower_bound(keys_.begin(), keys_.end(), start);
+        for (uint32_t i = 0; i < kKeysPerRange && key != keys_.end(); ++i) sum += *key++;
+      }
+      return sum;
+    });
+  }
+
+  nlohmann::json Describe() const override { return {{"records", keys_.size()}}; }
+
+ private:
+  const std::vector<uint64_t> keys_;
+  const uint64_t lie_;
+};
+
+class ScanRangesTest : public ::testing::Test {
+ protected:
+  Status CompareWithLie(uint64_t lie) {
+    ScanRanges ranges({temp_.path(), kKeyCount, 2, 0.001, 7}, &rounds_);
+    ENGINE_RACE_RETURN_IF_ERROR(ranges.Prepare());
+    ENGINE_RACE_RETURN_IF_ERROR(ranges.CompareIterators());
+    const Status compared =
+        ranges.CompareRocks([&](const std::string&, std::span<const uint64_t> keys,
+                                std::unique_ptr<RocksRanges>* made) {
+          EXPECT_TRUE(std::is_sorted(keys.begin(), keys.end()));
+          *made = std::make_unique<VectorRanges>(keys, lie);
+          return Status::Ok();
+        });
+    if (!compared.ok()) return compared;
+    EXPECT_EQ(ranges.rocks()["records"], kKeyCount);
+    return compared;
+  }
+
+  engine_race::test::TempDir temp_{engine_race::test::FastParent()};
+  ClaimRounds rounds_{{}};
+};
+
+TEST_F(ScanRangesTest, EverybodyFindsTheSameKeys) {
+  const Status compared = CompareWithLie(0);
+  ASSERT_TRUE(compared.ok()) << compared.ToString();
+  for (const char* claim : {kRangesGain, kSetup, kRefresh, kVsRocks}) {
+    ASSERT_TRUE(rounds_.has(claim)) << claim;
+    EXPECT_EQ(rounds_.rounds(claim).size(), 2U) << claim;
+  }
+}
+
+TEST_F(ScanRangesTest, OtherKeysFailTheBench) {
+  EXPECT_EQ(CompareWithLie(1).code(), engine_race::Code::kCorruption);
+}
+
+}  // namespace
+}  // namespace harness

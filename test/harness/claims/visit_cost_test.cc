@@ -1,0 +1,181 @@
+// What a visit of a range is held against: the visitors, the bare loops, the bare reads.
+#include "harness/claims/visit_cost.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <stdexcept>
+#include <string>
+
+#include "engine_race/store.h"
+#include "harness/claims/scan_written.h"
+#include "harness/data/range_visitor.h"
+#include "harness/load/bare_reads.h"
+#include "harness/load/scan_gap.h"
+#include "harness/load/store_runs.h"
+#include "test/test_util.h"
+
+namespace harness {
+namespace {
+
+using engine_race::Options;
+using engine_race::Status;
+using engine_race::Store;
+
+constexpr uint64_t kRecords = 300;
+constexpr uint32_t kThreads = 3;
+
+class RangeVisitorTest : public ::testing::Test {
+ protected:
+  // Whether a visitor takes record `index` with the byte at `at` flipped.
+  bool Accepts(RangeChecks checks, size_t at) const {
+    std::string value(kValueSize, '\0');
+    const uint64_t key = keys_.KeyAt(7);
+    values_.Fill(key, 7, value.data());
+    value[at] = static_cast<char>(value[at] ^ 1);
+    RangeVisitor visitor(keys_, values_, checks);
+    try {
+      visitor.Visit(KeyBytesOf(key), value);
+    } catch (const std::runtime_error&) {
+      return false;
+    }
+    return visitor.count() == 1 && visitor.key_sum() == key;
+  }
+
+  const KeySource keys_{KeyShape::kUniform, kRecords, 1};
+  const ValueMaker values_{1};
+};
+
+TEST_F(RangeVisitorTest, LooksAsCloselyAsItIsTold) {
+  EXPECT_TRUE(Accepts(RangeChecks::kNothing, 0));
+  for (const size_t end : {size_t{0}, size_t{8}, kValueSize - 1}) {
+    EXPECT_FALSE(Accepts(RangeChecks::kEnds, end)) << end;
+  }
+  EXPECT_TRUE(Accepts(RangeChecks::kEnds, kValueSize / 2));
+  EXPECT_FALSE(Accepts(RangeChecks::kEverything, kValueSize / 2));
+}
+
+TEST_F(RangeVisitorTest, EachKeyMustFollowTheOneBefore) {
+  const std::string value(kValueSize, '\0');
+  RangeVisitor visitor(keys_, values_, RangeChecks::kNothing);
+  visitor.Visit(KeyBytesOf(5), value);
+  visitor.Visit(KeyBytesOf(6), value);
+  EXPECT_THROW(visitor.Visit(KeyBytesOf(6), value), std::runtime_error);
+  EXPECT_THROW(visitor.Visit(KeyBytesOf(7), value.substr(1)), std::runtime_error);
+}
+
+TEST_F(RangeVisitorTest, OneOfAPassChecksEverything) {
+  for (uint32_t pass = 0; pass < 2 * kThreads; ++pass) {
+    uint32_t count = 0;
+    for (uint32_t thread = 0; thread < kThreads; ++thread) {
+      if (ChecksOf(thread, pass, kThreads) == RangeChecks::kEverything) ++count;
+    }
+    EXPECT_EQ(count, 1U) << pass;
+  }
+}
+
+TEST(VisitFloorTest, EveryLoopVisitsEverything) {
+  const KeySource keys(KeyShape::kUniform, kRecords, 1);
+  const ValueMaker values(1);
+  VisitFloor floor(keys, values, kThreads);
+  const Status prepared = floor.Prepare();
+  ASSERT_TRUE(prepared.ok()) << prepared.ToString();
+  for (const uint32_t chunk : {0U, 1U, 7U, 100U, 300U, 1000U}) {
+    for (const LoopVisitors visitors :
+         {LoopVisitors::kRace, LoopVisitors::kInlinedRace, LoopVisitors::kInlinedEnds}) {
+      floor.Run({chunk, 8}, visitors);
+      EXPECT_EQ(floor.failure(), "") << chunk;
+    }
+  }
+  floor.FindBest();
+  EXPECT_NE(floor.best().records_ahead, 0U);
+}
+
+TEST(VisitCostsTest, WhatIsLeftAfterTheReadsIsHeldAgainstTheFloor) {
+  VisitCosts costs;
+  costs.visit_ns = {50, 40};
+  costs.reads_ns = {10, 6};
+  costs.floor_ns = 20;
+  EXPECT_DOUBLE_EQ(costs.mean_visit_ns(), 45);
+  EXPECT_DOUBLE_EQ(costs.mean_reads_ns(), 8);
+  EXPECT_DOUBLE_EQ(costs.rest_ns(), 17);
+  EXPECT_DOUBLE_EQ(costs.over_floor(), 37.0 / 20);
+}
+
+class SmallStoreTest : public ::testing::Test {
+ protected:
+  RaceConfig Race() const {
+    RaceConfig race;
+    race.dir = temp_.path() + "/store";
+    race.thread_count = kThreads;
+    race.records_per_thread = kRecords / kThreads;
+    return race;
+  }
+
+  engine_race::test::TempDir temp_{engine_race::test::FastParent()};
+};
+
+TEST_F(SmallStoreTest, BareReadsReadEveryFlushedValueOnce) {
+  constexpr uint64_t kGroups = 5;
+  Options options = QuietOptions();
+  options.bucket_count = options.file_count = 1;
+  const uint64_t flushed = kGroups * options.value_group_bytes / kValueSize;
+  std::unique_ptr<Store> store;
+  ASSERT_TRUE(Store::Open(options, Race().dir, &store).ok());
+  // Those of the last group stay in staging.
+  for (uint64_t key = 0; key < flushed + 1; ++key) {
+    ASSERT_TRUE(store->Write(KeyBytesOf(key), std::string(kValueSize, 'v')).ok());
+  }
+  store.reset();
+  BareReads reads;
+  reads.dir = Race().dir;
+  reads.read_bytes = 3 * kValueSize;
+  reads.depth = 4;
+  TimedRun run;
+  const Status status = RunBareReads(reads, &run);
+  ASSERT_TRUE(status.ok()) << status.ToString();
+  EXPECT_EQ(run.count, flushed);
+}
+
+TEST_F(SmallStoreTest, ARoundGoesThroughAndTheReadsOfAKeptPassAreFewer) {
+  VisitCost cost(Race());
+  ASSERT_TRUE(cost.Prepare()) << cost.failure();
+  for (int round = 0; round < 2; ++round) {
+    VisitCosts costs;
+    ASSERT_TRUE(cost.Round(&costs)) << cost.failure();
+    EXPECT_LE(costs.reads_ns[1], costs.reads_ns[0]);
+  }
+}
+
+TEST_F(SmallStoreTest, OverwrittenStoresHaveTheSameRecords) {
+  RaceConfig race = Race();
+  race.dir = temp_.path();
+  ScanWritten written(race);
+  ASSERT_TRUE(written.Prepare()) << written.failure();
+  for (const bool overwritten : {false, true}) {
+    RangeRate rate;
+    ASSERT_TRUE(written.Range(overwritten, &rate)) << written.failure();
+    EXPECT_GT(rate.records_per_second, 0);
+  }
+}
+
+TEST_F(SmallStoreTest, AFastScanGoesOnBesideSlowOnes) {
+  ScanGapShape shape;
+  shape.dir = Race().dir;
+  shape.record_count = kRecords;
+  shape.warm_up_seconds = 0;
+  shape.seconds = 0.01;
+  ScanGap gap(shape);
+  ASSERT_TRUE(gap.Prepare()) << gap.failure();
+  SlowScans slow;
+  slow.count = 2;
+  for (const bool alone : {true, false}) {
+    FastScan fast;
+    ASSERT_TRUE(gap.Run(slow, alone, &fast)) << gap.failure();
+    EXPECT_GT(fast.longest_gap_ns, 0U);
+    EXPECT_EQ(fast.slow_visits_per_second > 0, !alone);
+  }
+}
+
+}  // namespace
+}  // namespace harness

@@ -1,0 +1,145 @@
+#include "harness/data/key_source.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <vector>
+
+namespace harness {
+namespace {
+
+constexpr uint64_t kCount = 20000;
+constexpr uint64_t kSeed = 42;
+
+std::vector<uint64_t> KeysOf(KeyShape shape, uint64_t seed = kSeed) {
+  const KeySource source(shape, kCount, seed);
+  std::vector<uint64_t> keys;
+  for (uint64_t i = 0; i < kCount; ++i) keys.push_back(source.KeyAt(i));
+  return keys;
+}
+
+const KeyShape kShapes[] = {KeyShape::kUniform, KeyShape::kSequential, KeyShape::kZipfian,
+                            KeyShape::kOneBucket};
+
+TEST(KeySourceTest, NamesAndShapesAgree) {
+  for (const KeyShape shape : kShapes) EXPECT_EQ(ParseKeyShape(KeyShapeName(shape)), shape);
+  EXPECT_FALSE(ParseKeyShape("uniforms").has_value());
+}
+
+TEST(KeySourceTest, SummaryIsWhatASetOfTheKeysSays) {
+  for (const KeyShape shape : kShapes) {
+    const std::vector<uint64_t> keys = KeysOf(shape);
+    const std::set<uint64_t> distinct(keys.begin(), keys.end());
+    uint64_t sum = 0;
+    for (const uint64_t key : distinct) sum += key;
+    const KeySummary summary = KeySource(shape, kCount, kSeed).Summarize();
+    EXPECT_EQ(summary.distinct_count, distinct.size()) << KeyShapeName(shape);
+    EXPECT_EQ(summary.key_sum, sum) << KeyShapeName(shape);
+  }
+}
+
+TEST(KeySourceTest, UniformFillsEveryBucketEvenly) {
+  const std::vector<uint64_t> keys = KeysOf(KeyShape::kUniform);
+  EXPECT_EQ(std::set<uint64_t>(keys.begin(), keys.end()).size(), kCount);
+  std::vector<int> counts(64, 0);
+  for (const uint64_t key : keys) ++counts[key >> 58];
+  // 312 to a bucket; 6 standard deviations to either side.
+  EXPECT_GT(*std::min_element(counts.begin(), counts.end()), 312 - 106);
+  EXPECT_LT(*std::max_element(counts.begin(), counts.end()), 312 + 106);
+}
+
+TEST(KeySourceTest, SeedsGiveOtherKeys) {
+  EXPECT_EQ(KeysOf(KeyShape::kUniform), KeysOf(KeyShape::kUniform));
+  const std::vector<uint64_t> a = KeysOf(KeyShape::kUniform, 1);
+  std::set<uint64_t> both(a.begin(), a.end());
+  const std::vector<uint64_t> b = KeysOf(KeyShape::kUniform, 2);
+  both.insert(b.begin(), b.end());
+  EXPECT_EQ(both.size(), 2 * kCount);
+}
+
+TEST(KeySourceTest, SequentialIsTheFirstIntegers) {
+  const std::vector<uint64_t> keys = KeysOf(KeyShape::kSequential);
+  for (uint64_t i = 0; i < kCount; ++i) ASSERT_EQ(keys[i], i);
+}
+
+TEST(KeySourceTest, OneBucketSharesTenBitsAndNoMore) {
+  const std::vector<uint64_t> keys = KeysOf(KeyShape::kOneBucket);
+  EXPECT_EQ(std::set<uint64_t>(keys.begin(), keys.end()).size(), kCount);
+  std::vector<int> counts(16, 0);
+  for (const uint64_t key : keys) {
+    ASSERT_EQ(key >> 54, keys[0] >> 54);
+    ++counts[(key >> 50) & 15];
+  }
+  EXPECT_GT(*std::min_element(counts.begin(), counts.end()), 1250 - 210);
+  EXPECT_LT(*std::max_element(counts.begin(), counts.end()), 1250 + 210);
+}
+
+TEST(KeySourceTest, ZipfianRepeatsKeysAsItsExponentSays) {
+  std::map<uint64_t, int> counts;
+  for (const uint64_t key : KeysOf(KeyShape::kZipfian)) ++counts[key];
+  std::vector<int> sorted;
+  for (const auto& [key, count] : counts) sorted.push_back(count);
+  std::sort(sorted.rbegin(), sorted.rend());
+  const ZipfRanks ranks(kCount);
+  const double expected = ranks.ShareOf(0) * kCount;
+  EXPECT_NEAR(sorted[0], expected, 6 * std::sqrt(expected));
+  EXPECT_GT(sorted.size(), kCount / 10);
+  EXPECT_LT(sorted.size(), kCount / 2);
+  // Scrambled: the frequent keys do not lie together.
+  std::set<uint64_t> prefixes;
+  for (const auto& [key, count] : counts) prefixes.insert(key >> 60);
+  EXPECT_EQ(prefixes.size(), 16u);
+}
+
+TEST(ZipfRanksTest, SharesAddUpToOne) {
+  // Above 1000 ranks the sum comes from a formula.
+  for (const uint64_t count : {1, 2, 3, 1000, 1001, 50000}) {
+    const ZipfRanks ranks(count);
+    double sum = 0;
+    for (uint64_t rank = 0; rank < count; ++rank) sum += ranks.ShareOf(rank);
+    EXPECT_NEAR(sum, 1, 1e-9) << count;
+  }
+}
+
+TEST(ZipfRanksTest, SharesFallWithTheExponent) {
+  const ZipfRanks ranks(50000);
+  for (const uint64_t rank : {0, 1, 9, 999}) {
+    const double below = ranks.ShareOf(2 * rank + 1) / ranks.ShareOf(rank);
+    EXPECT_NEAR(below, std::pow(2, -0.99), 1e-12) << rank;
+  }
+}
+
+TEST(ZipfRanksTest, DrawsFollowTheShares) {
+  constexpr uint64_t kDraws = 100000;
+  const ZipfRanks ranks(1000);
+  std::vector<int> counts(1000, 0);
+  for (uint64_t i = 0; i < kDraws; ++i) {
+    ++counts[ranks.RankAt((static_cast<double>(i) + 0.5) / kDraws)];
+  }
+  // The two most frequent ranks are drawn exactly, the others by a formula close to their share.
+  EXPECT_NEAR(counts[0], ranks.ShareOf(0) * kDraws, 1);
+  EXPECT_NEAR(counts[1], ranks.ShareOf(1) * kDraws, 1);
+  int first_hundred = 0;
+  double expected = 0;
+  for (uint64_t rank = 0; rank < 100; ++rank) {
+    first_hundred += counts[rank];
+    expected += ranks.ShareOf(rank) * kDraws;
+  }
+  EXPECT_NEAR(first_hundred, expected, expected * 0.02);
+}
+
+TEST(ZipfRanksTest, StaysInRange) {
+  for (const uint64_t count : {1, 2, 3, 10, 100000}) {
+    const ZipfRanks ranks(count);
+    EXPECT_EQ(ranks.RankAt(0), 0u);
+    EXPECT_LT(ranks.RankAt(0.5), count);
+    EXPECT_LT(ranks.RankAt(1 - 0x1p-53), count);
+  }
+}
+
+}  // namespace
+}  // namespace harness

@@ -1,0 +1,406 @@
+// Tables, reached in every way, against std::map.
+#include "harness/lab/table.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+#include <tuple>
+#include <vector>
+
+#include "test/harness/lab/table_test_util.h"
+#include "test/index/refused_memory.h"
+
+namespace engine_race::test {
+namespace {
+
+using l1::BlockCache;
+using l1::Encoding;
+using l1::EpochManager;
+using l1::FramePool;
+using l1::kBlockBytes;
+using l1::Protection;
+using l1::Reach;
+using l1::Table;
+using l1::TableOptions;
+using l1::TableShape;
+
+enum class Way : uint8_t {
+  kAllCached,
+  kExtentsByPointer,
+  kIndexesByPointer,
+  kAllByPointer,
+  kAllCounted,
+  kParentsSearchedFor,
+};
+
+TableOptions OptionsOf(Way way) {
+  TableOptions options;
+  options.extents = way >= Way::kExtentsByPointer ? Reach::kPointer : Reach::kCache;
+  options.indexes = way >= Way::kIndexesByPointer ? Reach::kPointer : Reach::kCache;
+  options.records = way >= Way::kAllByPointer ? Reach::kPointer : Reach::kCache;
+  options.protection = way == Way::kAllCounted ? Protection::kCount : Protection::kEpoch;
+  options.search_for_parents = way == Way::kParentsSearchedFor;
+  return options;
+}
+
+// Frames and a cache with room for so many blocks each.
+class Memory {
+ public:
+  explicit Memory(uint32_t block_count) : cache_(size_t{block_count} * 17000, /*shard_bits=*/0) {
+    EXPECT_TRUE(FramePool::Create(kBlockBytes, block_count, &epochs_, nullptr, &pool_).ok());
+  }
+  Status Open(const TableDir& dir, const TableOptions& options, std::unique_ptr<Table>* table) {
+    return Table::Open(dir.fd(), "t", options, pool_.get(), &epochs_, &cache_, table);
+  }
+  FramePool& pool() { return *pool_; }
+  EpochManager& epochs() { return epochs_; }
+  BlockCache& cache() { return cache_; }
+
+ private:
+  EpochManager epochs_;
+  std::unique_ptr<FramePool> pool_;
+  BlockCache cache_;
+};
+
+// The shape makes extents of few records, so that small tables have several.
+constexpr TableShape kLarge = {16, 256};
+
+void ExpectGet(const Table& table, const Records& records, const std::string& key) {
+  std::string payload(table.file().shape().payload_bytes, '?');
+  const Status status = table.Get(key.data(), payload.data());
+  const auto at = records.find(key);
+  ASSERT_EQ(status.code(), at == records.end() ? Code::kNotFound : Code::kOk) << status.ToString();
+  if (at != records.end()) {
+    ASSERT_EQ(payload, at->second);
+  }
+}
+
+void ExpectGetAll(const Table& table, const Records& records,
+                  const std::vector<std::string>& keys) {
+  const TableShape shape = table.file().shape();
+  std::string joined;
+  for (const std::string& key : keys) joined += key;
+  std::string payloads(keys.size() * shape.payload_bytes, '?');
+  std::vector<Status> statuses(keys.size());
+  table.MultiGet(joined.data(), payloads.data(), statuses);
+  for (size_t i = 0; i < keys.size(); ++i) {
+    const auto at = records.find(keys[i]);
+    ASSERT_EQ(statuses[i].code(), at == records.end() ? Code::kNotFound : Code::kOk);
+    if (at != records.end()) {
+      ASSERT_EQ(payloads.substr(i * shape.payload_bytes, shape.payload_bytes), at->second);
+    }
+  }
+}
+
+void ExpectWalk(const Table& table, const Records& records, const std::string& from, size_t steps) {
+  const TableShape shape = table.file().shape();
+  Table::Cursor cursor(&table);
+  EXPECT_FALSE(cursor.valid());
+  cursor.Seek(from.data());
+  auto at = records.lower_bound(from);
+  for (size_t i = 0; i < steps && at != records.end(); ++i, ++at) {
+    ASSERT_TRUE(cursor.valid()) << i << ": " << cursor.status().ToString();
+    ASSERT_EQ(std::string(cursor.key(), shape.key_bytes), at->first) << i;
+    ASSERT_EQ(std::string(cursor.payload(), shape.payload_bytes), at->second) << i;
+    cursor.Next();
+  }
+  if (at == records.end()) {
+    ASSERT_FALSE(cursor.valid());
+  }
+  ASSERT_TRUE(cursor.status().ok()) << cursor.status().ToString();
+}
+
+class L1TableTest : public ::testing::TestWithParam<std::tuple<Encoding, Way>> {
+ protected:
+  Encoding encoding() const { return std::get<0>(GetParam()); }
+  TableOptions options() const { return OptionsOf(std::get<1>(GetParam())); }
+
+  void ExpectAll(const TableShape& shape, const Records& records, uint32_t block_count,
+                 size_t probe_count, std::mt19937_64* random) {
+    Memory memory(block_count);
+    std::unique_ptr<Table> table;
+    ASSERT_TRUE(memory.Open(dir_, options(), &table).ok());
+    const std::vector<std::string> probes = Probes(records, shape.key_bytes, probe_count, random);
+    for (const std::string& probe : probes) ExpectGet(*table, records, probe);
+    ExpectGetAll(*table, records, probes);
+    for (size_t i = 0; i < probes.size(); i += 20) ExpectWalk(*table, records, probes[i], 50);
+    ExpectWalk(*table, records, std::string(shape.key_bytes, '\0'), records.size());
+    table.reset();
+    EXPECT_EQ(memory.pool().used_count(), 0u);
+  }
+
+  TableDir dir_;
+};
+
+TEST_P(L1TableTest, HoldsWhatAMapHolds) {
+  std::mt19937_64 random(1);
+  for (const TableShape shape : {TableShape{8, 8}, TableShape{16, 8}, TableShape{32, 100}}) {
+    for (const KeyKind kind : kKeyKinds) {
+      SCOPED_TRACE(testing::Message() << shape.key_bytes << ", kind " << static_cast<int>(kind));
+      const Records records = RandomRecords(kind, shape, Sized(6000, 3000), &random);
+      ASSERT_TRUE(dir_.Build("t", shape, encoding(), records).ok());
+      ExpectAll(shape, records, 100, 50, &random);
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+TEST_P(L1TableTest, HoldsItOverSeveralExtentsAndDownToOneFrame) {
+  std::mt19937_64 random(2);
+  const Records records = RandomRecords(KeyKind::kRandom, kLarge, 16000, &random);
+  ASSERT_TRUE(dir_.Build("t", kLarge, encoding(), records).ok());
+  for (const uint32_t block_count : {1, 2, 3, 5, 20, 200, 400}) {
+    SCOPED_TRACE(block_count);
+    ExpectAll(kLarge, records, block_count, block_count < 10 ? 15 : 100, &random);
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST_P(L1TableTest, WhatFitsIsLoadedOnce) {
+  std::mt19937_64 random(3);
+  const Records records = RandomRecords(KeyKind::kRandom, kLarge, 16000, &random);
+  ASSERT_TRUE(dir_.Build("t", kLarge, encoding(), records).ok());
+  Memory memory(1000);
+  std::unique_ptr<Table> table;
+  ASSERT_TRUE(memory.Open(dir_, options(), &table).ok());
+  uint32_t block_count = table->file().extent_count();
+  ASSERT_GT(block_count, 1u);
+  for (uint32_t i = 0; i < table->file().extent_count(); ++i) {
+    block_count += table->file().block_count(i);
+  }
+  for (int i = 0; i < 2; ++i) {
+    for (const auto& [key, payload] : records) ExpectGet(*table, records, key);
+    EXPECT_EQ(table->Stats().loaded_count, block_count);
+    EXPECT_EQ(table->Stats().past_frames_count, 0u);
+    const bool indexes_in_frames = options().indexes == Reach::kPointer;
+    const bool records_in_frames = options().records == Reach::kPointer;
+    EXPECT_EQ(table->Stats().hot_count, records_in_frames   ? block_count
+                                        : indexes_in_frames ? table->file().extent_count()
+                                                            : 0);
+    EXPECT_EQ(memory.pool().used_count(), table->Stats().hot_count);
+  }
+}
+
+TEST_P(L1TableTest, OneRecordAndNone) {
+  const std::string key(16, 'k');
+  for (const Records& records : {Records{}, Records{{key, PayloadOf(key, 8)}}}) {
+    ASSERT_TRUE(dir_.Build("t", {16, 8}, encoding(), records).ok());
+    std::mt19937_64 random(4);
+    Records around = {{key, ""}};
+    Memory memory(4);
+    std::unique_ptr<Table> table;
+    ASSERT_TRUE(memory.Open(dir_, options(), &table).ok());
+    const std::vector<std::string> probes = Probes(around, 16, 1, &random);
+    for (const std::string& probe : probes) {
+      ExpectGet(*table, records, probe);
+      ExpectWalk(*table, records, probe, 3);
+    }
+    ExpectGetAll(*table, records, probes);
+    ExpectGetAll(*table, records, {});
+  }
+}
+
+TEST_P(L1TableTest, DamageIsCorruptionAndNeverWrongBytes) {
+  std::mt19937_64 random(5);
+  const Records records = RandomRecords(KeyKind::kRandom, kLarge, 9000, &random);
+  ASSERT_TRUE(dir_.Build("t", kLarge, encoding(), records).ok());
+  const UniqueFd file(::open(dir_.Join("t").c_str(), O_RDWR));
+  const uint64_t extent_bytes = l1::kExtentBytes;
+  for (int i = 0; i < 12; ++i) {
+    // Of the first extent, the index now and then.
+    const uint64_t block = i % 4 == 0 ? 0 : random() % l1::kBlocksPerExtent;
+    const uint64_t offset = kBlockBytes * (block + 1) + random() % kBlockBytes;
+    ASSERT_LT(offset, kBlockBytes + extent_bytes);
+    uint8_t byte;
+    ASSERT_EQ(::pread(file.get(), &byte, 1, static_cast<off_t>(offset)), 1);
+    byte ^= static_cast<uint8_t>(1u << (i % 8));
+    ASSERT_EQ(::pwrite(file.get(), &byte, 1, static_cast<off_t>(offset)), 1);
+
+    Memory memory(300);
+    std::unique_ptr<Table> table;
+    ASSERT_TRUE(memory.Open(dir_, options(), &table).ok());
+    size_t damaged = 0;
+    for (const auto& [key, expected] : records) {
+      std::string payload(kLarge.payload_bytes, '?');
+      const Status status = table->Get(key.data(), payload.data());
+      if (status.ok()) {
+        ASSERT_EQ(payload, expected);
+        continue;
+      }
+      ++damaged;
+      ASSERT_EQ(status.code(), Code::kCorruption);
+      ASSERT_NE(status.message().find("t: extent 0, block " + std::to_string(block) + " "),
+                std::string::npos);
+    }
+    EXPECT_GT(damaged, 0u);
+    EXPECT_LT(damaged, records.size());
+    Table::Cursor cursor(table.get());
+    cursor.Seek(std::string(16, '\0').data());
+    while (cursor.valid()) cursor.Next();
+    EXPECT_EQ(cursor.status().code(), Code::kCorruption);
+
+    byte ^= static_cast<uint8_t>(1u << (i % 8));
+    ASSERT_EQ(::pwrite(file.get(), &byte, 1, static_cast<off_t>(offset)), 1);
+    ExpectGet(*table, records, records.begin()->first);
+  }
+}
+
+TEST_P(L1TableTest, RefusedMemoryIsAnAnswer) {
+  std::mt19937_64 random(6);
+  const Records records = RandomRecords(KeyKind::kRandom, kLarge, 2000, &random);
+  ASSERT_TRUE(dir_.Build("t", kLarge, encoding(), records).ok());
+  const std::string key = std::next(records.begin(), 777)->first;
+  bool refused = true;
+  for (uint64_t passed = 0; refused; ++passed) {
+    Memory memory(10);
+    std::unique_ptr<Table> table;
+    std::string payload(kLarge.payload_bytes, '?');
+    Status status;
+    {
+      const RefuseMemory refuse(passed);
+      status = memory.Open(dir_, options(), &table);
+      if (status.ok()) status = table->Get(key.data(), payload.data());
+      if (status.ok()) {
+        Table::Cursor cursor(table.get());
+        cursor.Seek(key.data());
+        if (cursor.valid()) cursor.Next();
+        status = cursor.status();
+      }
+      refused = refuse.refused();
+    }
+    EXPECT_EQ(status.code(), refused ? Code::kOutOfMemory : Code::kOk) << status.ToString();
+    if (table != nullptr) ExpectGet(*table, records, key);
+    ASSERT_LT(passed, 100u);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(L1, L1TableTest,
+                         testing::Combine(testing::ValuesIn(kEncodings),
+                                          testing::Values(Way::kAllCached, Way::kExtentsByPointer,
+                                                          Way::kIndexesByPointer,
+                                                          Way::kAllByPointer, Way::kAllCounted,
+                                                          Way::kParentsSearchedFor)));
+
+TEST(L1TableOptionsTest, ContradictionsAreRefused) {
+  const TableDir dir;
+  ASSERT_TRUE(dir.Build("t", kLarge, Encoding::kTree, {}).ok());
+  Memory memory(2);
+  std::unique_ptr<Table> table;
+  for (int bits = 0; bits < 8; ++bits) {
+    TableOptions options;
+    options.extents = (bits & 1) != 0 ? Reach::kPointer : Reach::kCache;
+    options.indexes = (bits & 2) != 0 ? Reach::kPointer : Reach::kCache;
+    options.records = (bits & 4) != 0 ? Reach::kPointer : Reach::kCache;
+    const bool fits = bits == 0 || bits == 1 || bits == 3 || bits == 7;
+    EXPECT_EQ(memory.Open(dir, options, &table).code(), fits ? Code::kOk : Code::kInvalidArgument)
+        << bits;
+  }
+  const TableOptions all;
+  TableOptions cached = OptionsOf(Way::kAllCached);
+  EXPECT_EQ(Table::Open(dir.fd(), "t", all, nullptr, &memory.epochs(), nullptr, &table).code(),
+            Code::kInvalidArgument);
+  EXPECT_EQ(Table::Open(dir.fd(), "t", all, &memory.pool(), nullptr, nullptr, &table).code(),
+            Code::kInvalidArgument);
+  EXPECT_EQ(Table::Open(dir.fd(), "t", cached, nullptr, nullptr, nullptr, &table).code(),
+            Code::kInvalidArgument);
+  EXPECT_TRUE(Table::Open(dir.fd(), "t", cached, nullptr, nullptr, &memory.cache(), &table).ok());
+  EXPECT_TRUE(
+      Table::Open(dir.fd(), "t", all, &memory.pool(), &memory.epochs(), nullptr, &table).ok());
+  std::unique_ptr<FramePool> values;
+  ASSERT_TRUE(FramePool::Create(4096, 8, &memory.epochs(), nullptr, &values).ok());
+  EXPECT_EQ(Table::Open(dir.fd(), "t", all, values.get(), &memory.epochs(), nullptr, &table).code(),
+            Code::kInvalidArgument);
+  EXPECT_EQ(
+      Table::Open(dir.fd(), "none", all, &memory.pool(), &memory.epochs(), nullptr, &table).code(),
+      Code::kIOError);
+}
+
+TEST(L1TableOptionsTest, TheCacheAloneIsEnough) {
+  const TableDir dir;
+  std::mt19937_64 random(7);
+  const Records records = RandomRecords(KeyKind::kRandom, kLarge, 3000, &random);
+  ASSERT_TRUE(dir.Build("t", kLarge, Encoding::kTree, records).ok());
+  BlockCache cache(size_t{1} << 20);
+  for (const Way way : {Way::kAllCached, Way::kExtentsByPointer}) {
+    std::unique_ptr<Table> table;
+    ASSERT_TRUE(Table::Open(dir.fd(), "t", OptionsOf(way), nullptr, nullptr, &cache, &table).ok());
+    for (const std::string& key : Probes(records, kLarge.key_bytes, 50, &random)) {
+      ExpectGet(*table, records, key);
+    }
+    std::string keys = records.begin()->first + records.rbegin()->first;
+    std::string payloads(2 * kLarge.payload_bytes, '?');
+    std::vector<Status> statuses(2);
+    table->MultiGet(keys.data(), payloads.data(), statuses);
+    EXPECT_TRUE(statuses[0].ok() && statuses[1].ok());
+    EXPECT_EQ(payloads, records.begin()->second + records.rbegin()->second);
+    Table::Cursor cursor(table.get());
+    cursor.Seek(records.rbegin()->first.data());
+    ASSERT_TRUE(cursor.valid());
+    cursor.Next();
+    EXPECT_FALSE(cursor.valid());
+    EXPECT_TRUE(cursor.status().ok());
+    EXPECT_GT(table->Stats().loaded_count, 0u);
+    EXPECT_EQ(table->Stats().hot_count, 0u);
+  }
+}
+
+// Readers of all kinds, each checking every byte, while others make their blocks go.
+class L1TableReadersTest : public ::testing::TestWithParam<Way> {};
+
+TEST_P(L1TableReadersTest, ReadersFindEverythingWhileBlocksComeAndGo) {
+  const auto until = std::chrono::steady_clock::now() +
+                     std::chrono::milliseconds(FromEnvironment("L1_READERS_MS", 700));
+  std::mt19937_64 random(7);
+  const TableDir dir;
+  const Records records = RandomRecords(KeyKind::kRandom, kLarge, 16000, &random);
+  ASSERT_TRUE(dir.Build("t", kLarge, Encoding::kTree, records).ok());
+  std::vector<std::string> keys;
+  for (const auto& [key, payload] : records) keys.push_back(key);
+  for (const uint32_t block_count : {3, 40, 200}) {
+    Memory memory(block_count);
+    // Two tables share the frames; one of them goes and comes.
+    std::unique_ptr<Table> table;
+    ASSERT_TRUE(memory.Open(dir, OptionsOf(GetParam()), &table).ok());
+    std::atomic<bool> over{false};
+    std::vector<std::thread> threads;
+    for (uint64_t seed = 1; seed <= 4; ++seed) {
+      threads.emplace_back([&, seed] {
+        std::mt19937_64 mine(seed);
+        const auto key = [&] { return keys[mine() % keys.size()]; };
+        while (!over.load(std::memory_order_relaxed) && !testing::Test::HasFatalFailure()) {
+          ExpectGet(*table, records, key());
+          ExpectGet(*table, records, RandomKey(KeyKind::kRandom, 16, &mine));
+          if (seed % 2 == 0) ExpectWalk(*table, records, key(), 30);
+          if (seed % 2 == 1) ExpectGetAll(*table, records, {key(), key(), key(), key(), key()});
+        }
+      });
+    }
+    threads.emplace_back([&] {
+      std::mt19937_64 mine(99);
+      while (!over.load(std::memory_order_relaxed)) {
+        std::unique_ptr<Table> other;
+        const Status opened = memory.Open(dir, OptionsOf(GetParam()), &other);
+        ASSERT_TRUE(opened.ok()) << opened.ToString();
+        for (int i = 0; i < 50; ++i) ExpectGet(*other, records, keys[mine() % keys.size()]);
+      }
+    });
+    const auto part = (until - std::chrono::steady_clock::now()) / (block_count == 200 ? 1 : 2);
+    std::this_thread::sleep_for(part);
+    over.store(true);
+    for (std::thread& thread : threads) thread.join();
+    if (HasFatalFailure()) return;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(L1, L1TableReadersTest,
+                         testing::Values(Way::kAllCached, Way::kIndexesByPointer,
+                                         Way::kAllByPointer, Way::kAllCounted,
+                                         Way::kParentsSearchedFor));
+
+}  // namespace
+}  // namespace engine_race::test

@@ -1,0 +1,83 @@
+#include "harness/load/bare_writes.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "test/test_util.h"
+
+namespace harness {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr uint32_t kThreads = 4;
+constexpr uint32_t kGroupRecords = 4;
+
+// The keys in front of the values in the loop's files; a value in two places is a failure.
+std::set<uint64_t> KeysIn(const std::string& dir) {
+  std::set<uint64_t> keys;
+  for (const auto& entry : fs::directory_iterator(dir)) {
+    if (entry.path().filename() == "bare_staging") continue;
+    std::ifstream file(entry.path(), std::ios::binary);
+    std::vector<char> value(kValueSize);
+    while (file.read(value.data(), kValueSize)) {
+      uint64_t key = 0;
+      std::memcpy(&key, value.data(), sizeof(key));
+      EXPECT_TRUE(keys.insert(key).second);
+    }
+  }
+  return keys;
+}
+
+BareWrites LoopIn(const std::string& dir) {
+  BareWrites loop;
+  loop.dir = dir + "/bare";
+  loop.thread_count = kThreads;
+  loop.group_bytes = kGroupRecords * kValueSize;
+  return loop;
+}
+
+TEST(BareWritesTest, EveryFullGroupIsInAFile) {
+  const engine_race::test::TempDir dir;
+  BareWrites loop = LoopIn(dir.path());
+  loop.record_count = uint64_t{kThreads} * kGroupRecords * 3;
+  std::string error;
+  const TimedRun run = RunBareWrites(loop, &error);
+  EXPECT_EQ(run.count, loop.record_count) << error;
+  std::set<uint64_t> expected;
+  std::vector<char> value(kValueSize);
+  for (uint64_t i = 0; i < loop.record_count; ++i) expected.insert(StampRecord(i, value.data()));
+  EXPECT_EQ(KeysIn(loop.dir), expected);
+}
+
+TEST(BareWritesTest, RecordsSpreadOverTheGroupsOfAThread) {
+  const engine_race::test::TempDir dir;
+  BareWrites loop = LoopIn(dir.path());
+  loop.groups_per_thread = 8;
+  loop.record_count = uint64_t{kThreads} * kGroupRecords * 100;
+  std::string error;
+  EXPECT_EQ(RunBareWrites(loop, &error).count, loop.record_count) << error;
+  const size_t written = KeysIn(loop.dir).size();
+  EXPECT_EQ(written % kGroupRecords, 0u);
+  // What is left in a group that is not full.
+  const uint64_t left_at_most = uint64_t{kThreads} * loop.groups_per_thread * (kGroupRecords - 1);
+  EXPECT_GE(written, loop.record_count - left_at_most);
+  EXPECT_LT(written, loop.record_count);
+}
+
+TEST(BareWritesTest, AFailureCountsNothing) {
+  BareWrites loop = LoopIn("/proc");
+  loop.record_count = 100;
+  std::string error;
+  EXPECT_FALSE(RunBareWrites(loop, &error).ok());
+  EXPECT_FALSE(error.empty());
+}
+
+}  // namespace
+}  // namespace harness

@@ -1,0 +1,103 @@
+#include "harness/load/drawn_reads.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+
+#include "test/test_util.h"
+
+namespace harness {
+namespace {
+
+using engine_race::Code;
+using engine_race::Options;
+using engine_race::Status;
+
+constexpr uint64_t kRecords = 3000;
+
+class DrawnReadsTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    options_.bucket_count = 16;
+    options_.file_count = 4;
+    StoreRuns runs(shape_);
+    ASSERT_TRUE(runs.Write(options_, 2).ok()) << runs.failure();
+  }
+  // A shape that says something else of the store than is so.
+  std::unique_ptr<DrawnReads> Open(const StoreShape& shape) {
+    std::unique_ptr<DrawnReads> reads;
+    const Status opened = DrawnReads::Open(shape, options_, &reads);
+    EXPECT_TRUE(opened.ok()) << opened.ToString();
+    return reads;
+  }
+
+  const engine_race::test::TempDir temp_{engine_race::test::FastParent()};
+  const StoreShape shape_{temp_.path() + "/store", "", kRecords, 5};
+  Options options_;
+};
+
+TEST_F(DrawnReadsTest, ARunReadsAsOftenAsItIsTold) {
+  const std::unique_ptr<DrawnReads> reads = Open(shape_);
+  for (const DrawShape drawn : {DrawShape::kUniform, DrawShape::kZipfian}) {
+    const RecordDraw draw(drawn, kRecords);
+    for (const uint32_t keys_per_call : {0u, 1u, 64u}) {
+      for (const uint64_t count : {1ull, 7ull, 1000ull}) {
+        TimedRun run;
+        const Status status = reads->Run(draw, {3, keys_per_call, 0, count}, 1, &run);
+        ASSERT_TRUE(status.ok()) << status.ToString();
+        EXPECT_EQ(run.count, count);
+      }
+    }
+  }
+}
+
+TEST_F(DrawnReadsTest, ARunByTheClockReadsSomethingAndEnds) {
+  const std::unique_ptr<DrawnReads> reads = Open(shape_);
+  TimedRun run;
+  const RecordDraw draw(DrawShape::kUniform, kRecords);
+  ASSERT_TRUE(reads->Run(draw, {2, 0, 0.01, 0}, 1, &run).ok());
+  EXPECT_GT(run.count, 0u);
+  EXPECT_GE(run.seconds, 0.01);
+}
+
+TEST_F(DrawnReadsTest, EverythingIsReadOnce) {
+  const std::unique_ptr<DrawnReads> reads = Open(shape_);
+  for (const uint32_t threads : {1u, 3u}) {
+    const Status status = reads->ReadEachOnce(threads, 100);
+    EXPECT_TRUE(status.ok()) << status.ToString();
+  }
+  EXPECT_TRUE(reads->RangeOnce().ok());
+}
+
+TEST_F(DrawnReadsTest, WhatIsNotThereFailsTheRun) {
+  StoreShape longer = shape_;
+  longer.record_count = kRecords + 1;
+  const std::unique_ptr<DrawnReads> reads = Open(longer);
+  EXPECT_FALSE(reads->ReadEachOnce(2, 100).ok());
+  EXPECT_EQ(reads->RangeOnce().code(), Code::kCorruption);
+  TimedRun run;
+  const RecordDraw draw(DrawShape::kUniform, kRecords * 2);
+  EXPECT_FALSE(reads->Run(draw, {1, 0, 0, 1000}, 1, &run).ok());
+  EXPECT_FALSE(reads->Run(draw, {1, 10, 0, 1000}, 1, &run).ok());
+}
+
+TEST_F(DrawnReadsTest, OtherValuesFailTheRun) {
+  {
+    std::unique_ptr<engine_race::Store> store;
+    ASSERT_TRUE(engine_race::Store::Open(options_, shape_.dir, &store).ok());
+    const StoreRuns runs(shape_);
+    for (uint64_t i = 0; i < kRecords; ++i) {
+      const std::string value(kValueSize, 'x');
+      ASSERT_TRUE(store->Write(KeyBytesOf(runs.KeyAt(i)), value).ok());
+    }
+  }
+  const std::unique_ptr<DrawnReads> reads = Open(shape_);
+  const RecordDraw draw(DrawShape::kUniform, kRecords);
+  TimedRun run;
+  EXPECT_FALSE(reads->Run(draw, {1, 0, 0, 100}, 1, &run).ok());
+  EXPECT_FALSE(reads->Run(draw, {1, 50, 0, 100}, 1, &run).ok());
+}
+
+}  // namespace
+}  // namespace harness

@@ -1,0 +1,43 @@
+#include "harness/system/fio_runner.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace harness {
+namespace {
+
+const FioJob kReads = {"reads", {}, false};
+
+// Two jobs of one second each, half a second of CPU time together, 100000 reads.
+constexpr char kReport[] = R"(fio: this is a warning
+{"jobs": [{"error": 0, "usr_cpu": 5.0, "sys_cpu": 20.0, "job_runtime": 2000,
+  "read": {"io_bytes": 409600000, "runtime": 1000, "total_ios": 100000},
+  "write": {"io_bytes": 0, "runtime": 0, "total_ios": 0}}]})";
+
+TEST(FioRunnerTest, CpuTimeOfAnOperationIsThatOfAllJobs) {
+  const FioResult result = FioRunner::ReadReport(kReads, kReport, 0);
+  ASSERT_TRUE(result.ok) << result.error;
+  EXPECT_DOUBLE_EQ(result.cpu_ns_per_op, 5000);
+  EXPECT_DOUBLE_EQ(result.ops_per_second, 100000);
+  EXPECT_DOUBLE_EQ(result.bytes_per_second, 409600000);
+}
+
+TEST(FioRunnerTest, AReportWithoutRunTimeHasNoCpuTime) {
+  std::string report = kReport;
+  report.replace(report.find("job_runtime"), 11, "elapsed_all");
+  const FioResult result = FioRunner::ReadReport(kReads, report, 0);
+  EXPECT_TRUE(result.ok) << result.error;
+  EXPECT_EQ(result.cpu_ns_per_op, 0);
+}
+
+TEST(FioRunnerTest, ReportsOfFailuresAreNotOk) {
+  EXPECT_FALSE(FioRunner::ReadReport(kReads, "no report", 1).ok);
+  EXPECT_FALSE(FioRunner::ReadReport(kReads, kReport, 1).ok);
+  EXPECT_FALSE(FioRunner::ReadReport({"writes", {}, true}, kReport, 0).ok);
+  EXPECT_FALSE(FioRunner::ReadReport(kReads, R"({"jobs": [{"error": 5}]})", 0).ok);
+  EXPECT_FALSE(FioRunner::ReadReport(kReads, R"({"jobs": [{"error": 0}]})", 0).ok);
+}
+
+}  // namespace
+}  // namespace harness

@@ -1,0 +1,203 @@
+// Frames that book their memory from a share as they are used.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "engine_race/hot/value_frames.h"
+#include "engine_race/log/bucket_log.h"
+#include "test/test_util.h"
+
+namespace engine_race::test {
+namespace {
+
+using l1::ValueFrames;
+
+class FakeShare final : public MemoryShare {
+ public:
+  uint64_t LimitBytes() const noexcept override { return limit_bytes; }
+  bool Book(uint64_t bytes) noexcept override {
+    if (booked_bytes + bytes > limit_bytes) return false;
+    booked_bytes += bytes;
+    return true;
+  }
+  void Cancel(uint64_t bytes) noexcept override { booked_bytes -= bytes; }
+  bool Want(uint64_t bytes) noexcept override {
+    ++wants;
+    limit_bytes += yielded_bytes;
+    return booked_bytes + bytes <= limit_bytes;
+  }
+
+  uint64_t limit_bytes = 0;
+  uint64_t booked_bytes = 0;
+  uint64_t wants = 0;
+  uint64_t yielded_bytes = 0;  // by each call of Want
+};
+
+class ValueFramesShareTest : public ::testing::Test {
+ protected:
+  static constexpr uint32_t kFrames = 200;
+
+  ValueFramesShareTest() {
+    Options options;
+    options.bucket_count = 4;
+    options.file_count = 2;
+    options.bucket_capacity_records = 1 << 16;
+    EXPECT_TRUE(BucketLog::Open(options, dir_.path(), &log_).ok());
+    for (uint64_t i = 0; i < 2 * kFrames; ++i) {
+      EXPECT_TRUE(log_->Append(i << 50, ValueOf(i << 50, 1).data()).ok());
+    }
+    EXPECT_TRUE(Index::Build(log_.get(), options, &index_).ok());
+  }
+  // Room for kFrames at the most, for `now` of them for the time being.
+  void Make(uint32_t now) {
+    share_.limit_bytes = BytesFor(now);
+    const Status made =
+        ValueFrames::Create(index_.get(), ValueFrames::BytesFor(kFrames), &share_, &frames_);
+    ASSERT_TRUE(made.ok()) << made.ToString();
+    ASSERT_NE(frames_, nullptr);
+  }
+  static uint64_t BytesFor(uint32_t count) {
+    return ValueFrames::BytesFor(kFrames) - uint64_t{kFrames - count} * kValueBytes;
+  }
+  void Offer(uint64_t begin, uint64_t end, int times) {
+    for (int t = 0; t < times; ++t) {
+      for (uint64_t i = begin; i < end; ++i) {
+        ValueRef ref;
+        bool hot = false;
+        ASSERT_TRUE(frames_->Find(i << 50, &ref, &hot, [](const char*) {}).ok());
+        if (!hot) frames_->Offer(i << 50, ref, ValueOf(i << 50, 1).data());
+      }
+      ASSERT_LE(frames_->memory_bytes(), share_.booked_bytes);
+    }
+  }
+  uint64_t value_count() const { return frames_->Stats().value_count; }
+
+  TempDir dir_{FastParent()};
+  std::unique_ptr<BucketLog> log_;
+  std::unique_ptr<Index> index_;
+  FakeShare share_;
+  std::unique_ptr<ValueFrames> frames_;
+};
+
+TEST_F(ValueFramesShareTest, WhatIsNotUsedIsNotBooked) {
+  Make(kFrames);
+  EXPECT_EQ(share_.booked_bytes, BytesFor(0));
+  Offer(0, 100, 1);
+  EXPECT_EQ(share_.booked_bytes, BytesFor(0));
+  Offer(0, 100, 1);
+  EXPECT_EQ(value_count(), 100u);
+  EXPECT_EQ(share_.booked_bytes, BytesFor(128));
+  EXPECT_EQ(frames_->Stats().limit_bytes, BytesFor(kFrames));
+  Offer(0, 2 * kFrames, 4);
+  EXPECT_EQ(share_.booked_bytes, BytesFor(kFrames));
+  EXPECT_GE(value_count(), 190u);
+  frames_.reset();
+  EXPECT_EQ(share_.booked_bytes, 0u);
+}
+
+TEST_F(ValueFramesShareTest, NothingIsWantedBeforeAllIsUsed) {
+  Make(100);
+  // All but the reserve.
+  Offer(0, 97, 2);
+  EXPECT_EQ(value_count(), 97u);
+  EXPECT_EQ(share_.wants, 0u);
+  EXPECT_EQ(share_.booked_bytes, BytesFor(100));
+  // What would be kept if there were a frame; not what is read once.
+  Offer(100, 150, 1);
+  EXPECT_EQ(share_.wants, 0u);
+  Offer(100, 150, 1);
+  EXPECT_EQ(share_.wants, 50u);
+  // The limit may have risen by itself, too.
+  share_.limit_bytes = BytesFor(120);
+  Offer(100, 150, 1);
+  EXPECT_EQ(share_.booked_bytes, BytesFor(120));
+  EXPECT_GE(value_count(), 115u);
+  share_.yielded_bytes = 10 * kValueBytes;
+  Offer(100, 200, 4);
+  EXPECT_EQ(share_.booked_bytes, BytesFor(kFrames));
+  EXPECT_GE(value_count(), 190u);
+}
+
+TEST_F(ValueFramesShareTest, WhatIsGivenBackIsFree) {
+  Make(kFrames);
+  Offer(0, kFrames, 3);
+  share_.limit_bytes = BytesFor(100);
+  frames_->ShrinkTo(BytesFor(100));
+  EXPECT_LE(share_.booked_bytes, BytesFor(100));
+  EXPECT_GE(share_.booked_bytes, BytesFor(100 - 64));
+  EXPECT_LE(frames_->memory_bytes(), share_.booked_bytes);
+  EXPECT_GE(value_count(), 30u);
+  frames_->ShrinkTo(BytesFor(kFrames));
+  EXPECT_GE(share_.booked_bytes, BytesFor(100 - 64));
+  frames_->ShrinkTo(0);
+  EXPECT_EQ(share_.booked_bytes, BytesFor(0));
+  EXPECT_EQ(value_count(), 0u);
+  share_.limit_bytes = BytesFor(kFrames);
+  Offer(0, kFrames, 3);
+  EXPECT_GE(value_count(), 190u);
+  EXPECT_EQ(frames_->UseCount(), frames_->Stats().hit_count + frames_->Stats().admission_count);
+}
+
+// As while an index grows: the limit falls by one frame at a time, and what is read is offered.
+TEST_F(ValueFramesShareTest, ALimitThatFallsSlowlyEvictsInProportion) {
+  Make(kFrames);
+  Offer(0, kFrames, 3);
+  const uint64_t before = frames_->Stats().eviction_count;
+  constexpr uint32_t kFallen = 60;
+  for (uint32_t count = kFrames - 1; count >= kFrames - kFallen; --count) {
+    share_.limit_bytes = BytesFor(count);
+    if (share_.booked_bytes > share_.limit_bytes) frames_->ShrinkTo(share_.limit_bytes);
+    Offer(0, kFrames, 1);
+    ASSERT_LE(share_.booked_bytes, share_.limit_bytes);
+  }
+  // Values that are read as often as others push these out as well.
+  EXPECT_LE(frames_->Stats().eviction_count - before, 5 * kFallen);
+  share_.limit_bytes = BytesFor(kFrames);
+  Offer(0, kFrames, 3);
+  EXPECT_GE(value_count(), 190u) << "a whole step is booked again";
+}
+
+TEST_F(ValueFramesShareTest, FewerFramesThanAStepGrowAgain) {
+  constexpr uint32_t kFew = 40;
+  share_.limit_bytes = ValueFrames::BytesFor(kFew);
+  ASSERT_TRUE(
+      ValueFrames::Create(index_.get(), ValueFrames::BytesFor(kFew), &share_, &frames_).ok());
+  Offer(0, kFew, 3);
+  EXPECT_GE(value_count(), kFew - 5);
+  share_.limit_bytes -= (kFew / 2) * kValueBytes;
+  frames_->ShrinkTo(share_.limit_bytes);
+  EXPECT_LE(value_count(), kFew / 2);
+  share_.limit_bytes = ValueFrames::BytesFor(kFew);
+  Offer(0, kFew, 3);
+  EXPECT_GE(value_count(), kFew - 5);
+}
+
+// A frame that a reader is inside of is given back by a later call, and booked until then.
+TEST_F(ValueFramesShareTest, WhatIsReadStaysBooked) {
+  Make(kFrames);
+  Offer(0, 100, 3);
+  ValueRef ref;
+  bool hot = false;
+  const Status found = frames_->Find(0, &ref, &hot, [&](const char*) {
+    frames_->ShrinkTo(0);
+    EXPECT_LE(frames_->memory_bytes(), share_.booked_bytes);
+    EXPECT_GT(share_.booked_bytes, BytesFor(0));
+  });
+  ASSERT_TRUE(found.ok() && hot);
+  frames_->ShrinkTo(0);
+  EXPECT_EQ(share_.booked_bytes, BytesFor(0));
+}
+
+TEST_F(ValueFramesShareTest, NoRoomToDescribeThemIsNoFrames) {
+  share_.limit_bytes = BytesFor(0) - 1;
+  ASSERT_TRUE(
+      ValueFrames::Create(index_.get(), ValueFrames::BytesFor(kFrames), &share_, &frames_).ok());
+  EXPECT_EQ(frames_, nullptr);
+  EXPECT_EQ(share_.booked_bytes, 0u);
+}
+
+}  // namespace
+}  // namespace engine_race::test
