@@ -92,7 +92,7 @@ objects = $(addprefix $(BUILD)/,$(1:.cc=.o))
 library_objects := $(call objects,$(library_sources))
 # What bin/race alone has: the I/O experiments, which compare tasks with Boost.Context, and those of
 # L1, which are shown as these are.
-race_objects := $(call objects,$(wildcard harness/experiments/io/*.cc harness/experiments/l1/race*.cc))
+race_objects := $(call objects,$(wildcard harness/experiments/io/*.cc) $(addprefix harness/experiments/l1/,race.cc command.cc child.cc))
 rocks_objects := $(call objects,$(rocks_sources))
 harness_objects := $(filter-out $(race_objects) $(rocks_objects),$(call objects,$(harness_sources)))
 test_objects := $(call objects,$(test_sources))

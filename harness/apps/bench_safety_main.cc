@@ -5,7 +5,7 @@
 
 #include "harness/claims/bench_end.h"
 #include "harness/claims/bench_safety.h"
-#include "harness/race/race_dir.h"
+#include "harness/race/dir.h"
 
 // The linker sends the engine's calls of HashValue here, in this program alone.
 // NOLINTBEGIN(bugprone-reserved-identifier): the linker's names.

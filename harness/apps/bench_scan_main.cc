@@ -8,7 +8,7 @@
 #include "harness/claims/bench_scan.h"
 #include "harness/measure/json_file.h"
 #include "harness/opponents/rocks_ranges.h"
-#include "harness/race/race_process.h"
+#include "harness/race/process.h"
 #include "harness/system/child_process.h"
 #include "harness/system/tmpfs_dir.h"
 

@@ -16,7 +16,7 @@
 
 #include <unistd.h>
 
-#include "harness/crash/crash_trial.h"
+#include "harness/crash/trial.h"
 
 namespace engine_race::crash {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "harness/claims/bench_end.h"
 #include "harness/claims/profile_phases.h"
-#include "harness/race/race_dir.h"
+#include "harness/race/dir.h"
 #include "harness/system/tmpfs_dir.h"
 
 namespace harness {

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "harness/race/race_dir.h"
-#include "harness/race/race_phase.h"
+#include "harness/race/dir.h"
+#include "harness/race/phase.h"
 
 namespace harness {
 

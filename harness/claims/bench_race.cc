@@ -9,7 +9,7 @@
 
 #include "harness/measure/median.h"
 #include "harness/measure/table.h"
-#include "harness/race/race_process.h"
+#include "harness/race/process.h"
 #include "harness/system/child_process.h"
 #include "harness/system/machine.h"
 

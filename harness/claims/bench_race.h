@@ -16,9 +16,9 @@
 
 #include "harness/claims/bench_race_cpu.h"
 #include "harness/measure/claim_rounds.h"
-#include "harness/race/race_dir.h"
-#include "harness/race/race_phase.h"
-#include "harness/race/race_runner.h"
+#include "harness/race/dir.h"
+#include "harness/race/phase.h"
+#include "harness/race/runner.h"
 #include "harness/system/fio_runner.h"
 
 namespace harness {

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "harness/load/durable_loops.h"
-#include "harness/measure/race_workers.h"
+#include "harness/measure/workers.h"
 #include "harness/system/machine.h"
 
 namespace harness {

@@ -17,8 +17,8 @@
 #include "harness/load/scan_gap.h"
 #include "harness/measure/claim_rounds.h"
 #include "harness/opponents/rocks_ranges.h"
-#include "harness/race/race_dir.h"
-#include "harness/race/race_phase.h"
+#include "harness/race/dir.h"
+#include "harness/race/phase.h"
 
 namespace harness {
 

@@ -13,8 +13,8 @@
 #include "engine_race/store.h"
 #include "harness/data/key_source.h"
 #include "harness/data/value_maker.h"
-#include "harness/measure/race_workers.h"
-#include "harness/race/race_phase.h"
+#include "harness/measure/workers.h"
+#include "harness/race/phase.h"
 
 namespace harness {
 

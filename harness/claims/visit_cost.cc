@@ -4,8 +4,8 @@
 
 #include "harness/load/bare_reads.h"
 #include "harness/measure/progress.h"
-#include "harness/measure/race_workers.h"
-#include "harness/race/race_range.h"
+#include "harness/measure/workers.h"
+#include "harness/race/range_run.h"
 #include "harness/system/process_stats.h"
 
 namespace harness {

@@ -13,7 +13,7 @@
 #include "harness/claims/visit_floor.h"
 #include "harness/data/key_source.h"
 #include "harness/data/value_maker.h"
-#include "harness/race/race_phase.h"
+#include "harness/race/phase.h"
 
 namespace harness {
 

@@ -11,7 +11,7 @@
 
 #include "engine_race/base/key.h"
 #include "harness/data/range_visitor.h"
-#include "harness/measure/race_workers.h"
+#include "harness/measure/workers.h"
 #include "harness/system/machine.h"
 #include "harness/system/process_stats.h"
 

@@ -1,8 +1,8 @@
 // The first and only process of a guest. pc_test says which test: "nvme" (nvme_test.h), or nothing
 // for a power cut (power_init.h).
-#include "harness/guest/guest_system.h"
 #include "harness/guest/nvme_test.h"
 #include "harness/guest/power_init.h"
+#include "harness/guest/system.h"
 
 int main() {
   engine_race::guest::MountSystem();

@@ -22,8 +22,8 @@
 #include "engine_race/io/block_device.h"
 #include "engine_race/io/read_queue.h"
 #include "harness/data/mix.h"
-#include "harness/guest/guest_system.h"
 #include "harness/guest/nvme_test.h"
+#include "harness/guest/system.h"
 #include "harness/lab/passthrough.h"
 
 namespace engine_race::guest {

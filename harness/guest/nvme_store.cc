@@ -11,8 +11,8 @@
 #include "engine_race/store.h"
 #include "harness/data/mix.h"
 #include "harness/data/value_maker.h"
-#include "harness/guest/guest_system.h"
 #include "harness/guest/nvme_test.h"
+#include "harness/guest/system.h"
 
 namespace engine_race::guest {
 namespace {

@@ -4,7 +4,7 @@
 #include <fstream>
 #include <map>
 
-#include "harness/guest/guest_system.h"
+#include "harness/guest/system.h"
 
 namespace engine_race::guest {
 namespace {

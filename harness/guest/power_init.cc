@@ -9,11 +9,11 @@
 #include <sys/stat.h>
 
 #include "engine_race/store.h"
-#include "harness/guest/guest_system.h"
 #include "harness/guest/power_ledger.h"
 #include "harness/guest/power_load.h"
 #include "harness/guest/power_plan.h"
 #include "harness/guest/power_verify.h"
+#include "harness/guest/system.h"
 
 namespace engine_race::powercut {
 namespace {

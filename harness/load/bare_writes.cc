@@ -12,7 +12,7 @@
 #include "engine_race/base/sys.h"
 #include "engine_race/io/file.h"
 #include "harness/data/mix.h"
-#include "harness/measure/race_workers.h"
+#include "harness/measure/workers.h"
 #include "harness/system/process_stats.h"
 
 namespace harness {

@@ -12,7 +12,7 @@
 #include "engine_race/store.h"
 #include "harness/data/record_draw.h"
 #include "harness/load/store_runs.h"
-#include "harness/measure/race_workers.h"
+#include "harness/measure/workers.h"
 
 namespace harness {
 

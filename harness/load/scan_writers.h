@@ -13,7 +13,7 @@
 
 #include "engine_race/store.h"
 #include "harness/measure/histogram.h"
-#include "harness/measure/race_workers.h"
+#include "harness/measure/workers.h"
 
 namespace harness {
 

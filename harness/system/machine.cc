@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine_race/base/parallel.h"
-#include "harness/race/race_dir.h"
+#include "harness/race/dir.h"
 
 namespace harness {
 namespace {

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <system_error>
 
-#include "harness/race/race_dir.h"
+#include "harness/race/dir.h"
 
 namespace harness {
 

@@ -9,7 +9,7 @@
 #include <system_error>
 
 #include "harness/measure/json_file.h"
-#include "harness/race/race_dir.h"
+#include "harness/race/dir.h"
 #include "harness/system/child_process.h"
 #include "harness/system/machine.h"
 

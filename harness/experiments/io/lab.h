@@ -13,7 +13,7 @@
 #include "harness/experiments/io/raw.h"
 #include "harness/experiments/io/space.h"
 #include "harness/experiments/io/store.h"
-#include "harness/measure/io_report.h"
+#include "harness/measure/report.h"
 
 namespace harness {
 

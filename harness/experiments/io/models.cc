@@ -13,7 +13,7 @@
 #include "engine_race/base/memory.h"
 #include "engine_race/io/read_queue.h"
 #include "harness/experiments/io/lab.h"
-#include "harness/measure/io_timed.h"
+#include "harness/measure/timed.h"
 #include "harness/system/process_stats.h"
 
 namespace harness {

@@ -12,7 +12,7 @@
 #include "engine_race/io/backend_probe.h"
 #include "engine_race/io/file.h"
 #include "harness/data/mix.h"
-#include "harness/measure/io_timed.h"
+#include "harness/measure/timed.h"
 #include "harness/system/process_stats.h"
 
 namespace harness {

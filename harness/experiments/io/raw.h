@@ -15,7 +15,7 @@
 #include "engine_race/io/read_queue.h"
 #include "harness/experiments/io/space.h"
 #include "harness/lab/passthrough.h"
-#include "harness/measure/io_report.h"
+#include "harness/measure/report.h"
 
 namespace harness {
 

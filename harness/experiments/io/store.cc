@@ -9,7 +9,7 @@
 
 #include "engine_race/base/key.h"
 #include "harness/data/mix.h"
-#include "harness/measure/io_timed.h"
+#include "harness/measure/timed.h"
 #include "harness/system/page_cache.h"
 #include "harness/system/process_stats.h"
 

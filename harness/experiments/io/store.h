@@ -15,8 +15,8 @@
 #include "engine_race/store.h"
 #include "harness/data/value_maker.h"
 #include "harness/experiments/io/space.h"
-#include "harness/measure/io_report.h"
-#include "harness/measure/io_timed.h"
+#include "harness/measure/report.h"
+#include "harness/measure/timed.h"
 
 namespace harness {
 

@@ -14,7 +14,7 @@
 
 #include "engine_race/base/sys.h"
 #include "harness/experiments/io/switch.h"
-#include "harness/measure/io_rounds.h"
+#include "harness/measure/cpu_rounds.h"
 
 namespace harness {
 namespace {

@@ -12,11 +12,11 @@
 #include <vector>
 
 #include "engine_race/base/status.h"
-#include "harness/experiments/l1/race_child.h"
+#include "harness/experiments/l1/child.h"
 #include "harness/experiments/l1/rounds.h"
 #include "harness/experiments/l1/tables.h"
 #include "harness/measure/claim_rounds.h"
-#include "harness/measure/io_report.h"
+#include "harness/measure/report.h"
 
 namespace harness {
 

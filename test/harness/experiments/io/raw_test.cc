@@ -8,7 +8,7 @@
 #include <set>
 
 #include "harness/experiments/io/space.h"
-#include "harness/measure/io_timed.h"
+#include "harness/measure/timed.h"
 #include "test/test_util.h"
 
 namespace harness {

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "harness/experiments/l1/race_child.h"
-#include "harness/experiments/l1/race_command.h"
+#include "harness/experiments/l1/child.h"
+#include "harness/experiments/l1/command.h"
 #include "harness/system/child_process.h"
 #include "test/harness/race/race_command_fixture.h"
 

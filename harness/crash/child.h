@@ -1,0 +1,52 @@
+// What the child processes of the crash trial do with the store, until they are killed.
+//
+// Each function runs in a forked child and returns its exit code: 0 when nothing was wrong, 1 when
+// the report holds a violation.
+#ifndef HARNESS_CRASH_CHILD_H_
+#define HARNESS_CRASH_CHILD_H_
+
+#include <cstdint>
+#include <string>
+
+#include "engine_race/base/options.h"
+#include "harness/crash/oracle.h"
+#include "harness/crash/shape.h"
+#include "harness/crash/shared.h"
+
+namespace engine_race::crash {
+
+struct ChildPlan {
+  std::string dir;
+  Options options;
+  uint64_t seed = 0;
+  uint32_t writer_count = 1;
+  uint32_t reader_count = 0;
+  // Pause between two writes of a thread, 0 for none.
+  uint32_t pace_us = 0;
+  // Pause between two Syncs, 0 for none of them.
+  uint32_t sync_pace_us = 0;
+  // Build the index before the first write, not beside the writes.
+  bool index_first = false;
+  // After so long the writer goes on to its first read, and after as long again to its close.
+  uint32_t write_ms = 0;
+  // Writers rest once the store has taken this many records since it was made.
+  uint64_t max_record_count = 0;
+};
+
+// The memory that a child shares with its parent, and the shape of the store.
+struct Trial {
+  const Shape& shape;
+  Oracle& oracle;
+  Report& report;
+};
+
+// Opens, writes, reads beside the writes, closes.
+int RunWriter(const ChildPlan& plan, const Trial& trial);
+// Opens, compares every key by Read and by Range, closes.
+int RunVerifier(const ChildPlan& plan, const Trial& trial);
+// Opens a store that another process holds: to be refused.
+int RunSecondOpener(const ChildPlan& plan, const Trial& trial);
+
+}  // namespace engine_race::crash
+
+#endif  // HARNESS_CRASH_CHILD_H_

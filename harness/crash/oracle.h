@@ -1,0 +1,97 @@
+// What the crash trial knows of its store: the keys, and for each key which versions may be found.
+//
+// It lives in memory shared between the parent, which owns it, and the processes that it kills, so
+// that it outlives them. A version is announced before the engine is called (Begin) and noted once
+// the engine has acknowledged it (End). Versions of a key count upwards from 1; whether a version
+// is a Write or a Delete follows from key and version alone, so nothing else need be kept.
+//
+// Threads may write the same key at once. Which of two overlapping writes wins is the engine's
+// choice, so a version is ruled out only once a write that began after it had ended is
+// acknowledged: Begin finds the oldest version of its key that may still be running, and End raises
+// the key's floor to it.
+//
+// Thread safety: every call from any thread or process, except Reset, StartCycle and Settle, which
+// the parent makes while no child lives.
+#ifndef HARNESS_CRASH_ORACLE_H_
+#define HARNESS_CRASH_ORACLE_H_
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+
+#include "harness/crash/shape.h"
+#include "harness/crash/shared.h"
+
+namespace engine_race::crash {
+
+// "No value", as a version: what a key never written reads as.
+inline constexpr uint32_t kAbsent = 0;
+
+// A write on its way.
+struct Ticket {
+  uint32_t key_index = 0;
+  uint32_t version = 0;
+  // Versions below this had ended before this one began.
+  uint32_t floor = 0;
+};
+
+class Oracle {
+ public:
+  Oracle(uint32_t max_key_count, uint32_t max_thread_count);
+
+  // Forgets everything: a new, empty store with these keys.
+  void Reset(const Shape& shape);
+  // No write is on its way any more: the process that made them is gone.
+  void StartCycle();
+  // What the verification observed is the state of the store from now on. False when a key was not
+  // observed.
+  [[nodiscard]] bool Settle();
+
+  uint32_t key_count() const { return key_count_; }
+  uint64_t key(uint32_t index) const { return keys_[index]; }
+  // The keys in ascending order.
+  uint32_t IndexOfRank(uint32_t rank) const { return by_rank_[rank]; }
+
+  Ticket Begin(uint32_t thread, uint32_t key_index);
+  void End(uint32_t thread, const Ticket& ticket);
+  bool IsDelete(uint32_t key_index, uint32_t version) const;
+
+  // The floor of a key now; taken before a read and given to Allows after it.
+  uint32_t Floor(uint32_t key_index) const { return states_[key_index].floor.load(); }
+  // True when a read that began at `floor` and has just ended may have found `version`, or kAbsent.
+  bool Allows(uint32_t key_index, uint32_t floor, uint32_t version) const;
+  // Notes what a verification found. False when an earlier one found something else.
+  [[nodiscard]] bool Observe(uint32_t key_index, uint32_t version, uint32_t* earlier);
+  // "absent or a version in 17..20": what Allows would take, for reports.
+  std::string Describe(uint32_t key_index, uint32_t floor) const;
+
+  uint64_t AcknowledgedCount() const;
+  // Values, unlike keys, differ between stores with the same keys.
+  uint64_t salt() const { return salt_; }
+
+ private:
+  struct KeyState {
+    std::atomic<uint32_t> started;   // highest version announced
+    std::atomic<uint32_t> floor;     // lowest version announced since `base` that may be found
+    std::atomic<uint32_t> observed;  // version found since the last Settle, plus 1; 0: not yet
+    uint32_t base;                   // `started` at the last Settle
+    uint32_t settled;                // the version found then
+  };
+  struct alignas(64) ThreadState {
+    std::atomic<uint64_t> running;  // key index + 1 in the high half, oldest possible version below
+    std::atomic<uint64_t> acknowledged;
+  };
+  static_assert(std::atomic<uint64_t>::is_always_lock_free, "shared between processes");
+
+  SharedArray<KeyState> states_;
+  SharedArray<ThreadState> threads_;
+  SharedArray<uint64_t> keys_;
+  SharedArray<uint32_t> by_rank_;
+  uint32_t key_count_ = 0;
+  uint32_t delete_permille_ = 0;
+  uint64_t salt_ = 0;
+};
+
+}  // namespace engine_race::crash
+
+#endif  // HARNESS_CRASH_ORACLE_H_

@@ -1,0 +1,100 @@
+#include "harness/crash/shape.h"
+
+#include <algorithm>
+#include <bit>
+#include <sstream>
+
+namespace engine_race::crash {
+namespace {
+
+constexpr uint64_t kMib = 1 << 20;
+
+// Small enough that groups fill, halves turn over and key pages flush all the time.
+void MakeTiny(Rng& rng, Options* geometry) {
+  geometry->bucket_count = uint32_t{1} << Uniform(rng, 0, 6);
+  geometry->file_count =
+      std::min<uint32_t>(geometry->bucket_count, uint32_t{1} << Uniform(rng, 0, 3));
+  geometry->value_group_bytes = uint32_t{4096} << Uniform(rng, 0, 2);
+  geometry->key_group_bytes = 4096;
+  geometry->bucket_capacity_records = uint64_t{1} << Uniform(rng, 20, 26);
+}
+
+}  // namespace
+
+uint64_t Uniform(Rng& rng, uint64_t low, uint64_t high) {
+  return std::uniform_int_distribution<uint64_t>(low, high)(rng);
+}
+
+uint64_t LogUniform(Rng& rng, uint64_t low, uint64_t high) {
+  const int low_bits = std::bit_width(low) - 1;
+  const int high_bits = std::bit_width(high) - 1;
+  const uint64_t floor = uint64_t{1} << Uniform(rng, low_bits, high_bits);
+  return std::clamp(Uniform(rng, floor, 2 * floor - 1), low, high);
+}
+
+bool Chance(Rng& rng, double probability) { return std::bernoulli_distribution(probability)(rng); }
+
+uint64_t MixBits(uint64_t x) {
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+  return x ^ (x >> 31);
+}
+
+Shape MakeShape(Rng& rng, KeyChoice keys, GeometryChoice geometry, uint32_t max_key_count) {
+  Shape shape;
+  shape.seed = rng();
+  shape.key_count =
+      static_cast<uint32_t>(LogUniform(rng, std::min<uint32_t>(64, max_key_count), max_key_count));
+  shape.skewed = keys == KeyChoice::kSkewed || (keys == KeyChoice::kBoth && Chance(rng, 0.5));
+  shape.sequential = shape.skewed && Chance(rng, 0.3);
+  shape.hot_key_count = std::min<uint32_t>(shape.key_count, uint32_t{1} << Uniform(rng, 0, 4));
+  shape.delete_permille = Chance(rng, 0.25) ? 0 : static_cast<uint32_t>(Uniform(rng, 10, 300));
+  if (geometry == GeometryChoice::kTiny || Chance(rng, 0.6)) MakeTiny(rng, &shape.geometry);
+  return shape;
+}
+
+uint64_t KeyAt(const Shape& shape, uint32_t index) {
+  const uint64_t x = shape.seed + index;
+  if (!shape.skewed || index % 8 == 7) return MixBits(x);
+  if (shape.sequential) return index;
+  constexpr uint64_t kLowMask = (uint64_t{1} << 48) - 1;
+  // An odd factor permutes the 48 bits.
+  return (MixBits(shape.seed) & ~kLowMask) | ((x * 0x9e3779b97f4a7c15) & kLowMask);
+}
+
+uint32_t PickKey(const Shape& shape, Rng& rng) {
+  const uint64_t draw = rng();
+  if (shape.skewed && (draw >> 62) < 2) {
+    return static_cast<uint32_t>((draw & 0xffff) % shape.hot_key_count);
+  }
+  return static_cast<uint32_t>((draw & 0xffffffff) % shape.key_count);
+}
+
+Options DrawOptions(const Shape& shape, Rng& rng) {
+  Options options = shape.geometry;
+  options.memory_budget_bytes = Chance(rng, 0.3) ? 16 * kMib : 256 * kMib;
+  options.build_thread_count = static_cast<uint32_t>(Uniform(rng, 0, 4));
+  options.io_backend = Chance(rng, 0.5)   ? IoBackend::kAuto
+                       : Chance(rng, 0.5) ? IoBackend::kPsync
+                                          : IoBackend::kLibaio;
+  options.verify_checksums = Chance(rng, 0.7);
+  options.sync_mode = Chance(rng, 0.6)   ? SyncMode::kNone
+                      : Chance(rng, 0.5) ? SyncMode::kEveryWrite
+                                         : SyncMode::kGroup;
+  options.sync_on_close = Chance(rng, 0.3);
+  options.journal_bytes = kMinJournalBytes;
+  if (Chance(rng, 0.3)) options.staging_mode = StagingMode::kWritten;
+  return options;
+}
+
+std::string Shape::ToString() const {
+  std::ostringstream out;
+  out << key_count << " keys "
+      << (skewed ? sequential ? "(sequential, hot)" : "(skewed, hot)" : "(uniform)") << ", deletes "
+      << delete_permille / 10.0 << "%, buckets " << geometry.bucket_count << " in "
+      << geometry.file_count << " files, value groups " << geometry.value_group_bytes / 1024
+      << " KiB, bucket capacity " << geometry.bucket_capacity_records;
+  return out.str();
+}
+
+}  // namespace engine_race::crash

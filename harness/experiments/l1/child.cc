@@ -1,0 +1,183 @@
+#include "harness/experiments/l1/child.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <map>
+#include <memory>
+#include <sstream>
+#include <string_view>
+#include <vector>
+
+#include "harness/claims/profile_phases.h"
+#include "harness/experiments/l1/steps.h"
+#include "harness/experiments/l1/tables.h"
+#include "harness/system/child_process.h"
+
+namespace harness {
+
+using engine_race::Status;
+
+namespace {
+
+// Of the functions that a lookup through the cache spends its time in there.
+constexpr std::string_view kCacheFunctions[] = {"BlockCache::", "pthread_mutex", "lll_lock"};
+
+// Said so that it does not warn about the machine's own; nothing of it is used.
+constexpr char kLastLevel[] = "--LL=33554432,16,64";
+
+Status LookUp(const L1Lookups& lookups, const L1Answer& answer) {
+  for (uint64_t i = 0; i < lookups.chunk_count(); ++i) {
+    const L1Chunk chunk = lookups.chunk(i);
+    uint64_t sum = 0;
+    ENGINE_RACE_RETURN_IF_ERROR(answer(chunk, &sum));
+    if (sum != chunk.sum) return Status::Corruption("lookups found other payloads");
+  }
+  return Status::Ok();
+}
+
+std::vector<std::string> ArgsOf(const L1Child& child, uint32_t pass_count) {
+  const L1Records& records = child.records;
+  return {SelfPath(),        "l1",
+          "--child-step",    child.step,
+          "--child-lookups", std::to_string(child.lookup_count),
+          "--child-passes",  std::to_string(pass_count),
+          "--tables-in",     child.dir,
+          "--tables",        std::to_string(records.table_count),
+          "--records",       std::to_string(records.record_count()),
+          "--key-bytes",     std::to_string(records.shape.key_bytes),
+          "--payload-bytes", std::to_string(records.shape.payload_bytes),
+          "--seed",          std::to_string(records.seed)};
+}
+
+// The output of `head` before the child's arguments.
+Status RunUnder(std::vector<std::string> head, const std::vector<std::string>& args,
+                std::string* output) {
+  const std::string program = head[0];
+  head.insert(head.end(), args.begin(), args.end());
+  const ChildResult result = RunChild(head);
+  if (!result.started || result.exit_code == 127) return Status::NotSupported(result.error);
+  if (result.exit_code != 0) {
+    return Status::NotSupported(program + " ended with code " + std::to_string(result.exit_code));
+  }
+  *output = result.output;
+  return Status::Ok();
+}
+
+std::string FileText(const std::string& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+Status CountOnce(const L1Child& child, uint32_t pass_count, L1Counts* counts) {
+  const std::string path = child.dir + "/cachegrind.out";
+  std::string output;
+  ENGINE_RACE_RETURN_IF_ERROR(
+      RunUnder({"valgrind", "--quiet", "--tool=cachegrind", "--cache-sim=yes", kLastLevel,
+                "--cachegrind-out-file=" + path, "--log-file=" + path + ".log"},
+               ArgsOf(child, pass_count), &output));
+  const std::string text = FileText(path);
+  unlink(path.c_str());
+  unlink((path + ".log").c_str());
+  return ParseCachegrind(text, counts);
+}
+
+}  // namespace
+
+Status RunL1Child(const L1Child& child) {
+  std::unique_ptr<L1Files> files;
+  ENGINE_RACE_RETURN_IF_ERROR(L1Files::Open(child.dir, child.records, &files));
+  std::unique_ptr<L1Tables> tables;
+  ENGINE_RACE_RETURN_IF_ERROR(L1Tables::Open(*files, L1StepNamed(child.step), &tables));
+  const L1Lookups lookups(child.records, {child.lookup_count});
+  const ProfilerSwitch profiler(child.control_path, child.answer_path);
+  if (!profiler.Turn(true)) return Status::IOError("the profiler does not answer");
+  const L1Answer answer = tables->Gets()();
+  for (uint32_t i = 0; i < child.pass_count; ++i) {
+    ENGINE_RACE_RETURN_IF_ERROR(LookUp(lookups, answer));
+  }
+  if (!profiler.Turn(false)) return Status::IOError("the profiler does not answer");
+  return Status::Ok();
+}
+
+Status CountL1Step(const L1Child& child, L1Counts* counts) {
+  constexpr uint32_t kMorePasses = 3;
+  L1Counts few;
+  L1Counts many;
+  ENGINE_RACE_RETURN_IF_ERROR(CountOnce(child, 1, &few));
+  ENGINE_RACE_RETURN_IF_ERROR(CountOnce(child, kMorePasses, &many));
+  const auto lookups = static_cast<double>((kMorePasses - 1) * child.lookup_count);
+  *counts = {(many.instructions - few.instructions) / lookups,
+             (many.l1d_misses - few.l1d_misses) / lookups};
+  return Status::Ok();
+}
+
+Status ParseCachegrind(const std::string& text, L1Counts* counts) {
+  std::vector<std::string> names;
+  std::map<std::string, double> sums;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string head;
+    words >> head;
+    if (head == "events:") {
+      for (std::string name; words >> name;) names.push_back(name);
+    } else if (head == "summary:") {
+      double sum;
+      for (size_t i = 0; i < names.size() && words >> sum; ++i) sums[names[i]] = sum;
+    }
+  }
+  for (const char* name : {"Ir", "D1mr", "D1mw"}) {
+    if (!sums.contains(name))
+      return Status::Corruption("cachegrind counted no " + std::string(name));
+  }
+  *counts = {sums["Ir"], sums["D1mr"] + sums["D1mw"]};
+  return Status::Ok();
+}
+
+Status SampleL1Cache(const L1Child& child, double* share) {
+  const std::string data = child.dir + "/perf.data";
+  const std::string control = child.dir + "/control";
+  const std::string answer = child.dir + "/answer";
+  for (const std::string& path : {control, answer}) {
+    if (mkfifo(path.c_str(), 0600) != 0) return Status::FromErrno("mkfifo " + path, errno);
+  }
+  std::vector<std::string> args = ArgsOf(child, child.pass_count);
+  args.insert(args.end(), {"--control", control, "--answer", answer});
+  std::string output;
+  // Nothing is sampled before the child asks for it.
+  Status status = RunUnder({"perf", "record", "--quiet", "-e", "cpu-clock", "-F", "999", "-D", "-1",
+                            "--control", "fifo:" + control + "," + answer, "-o", data, "--"},
+                           args, &output);
+  if (status.ok()) {
+    status = RunUnder({"perf", "report", "--stdio", "-F", "overhead,sym", "-i", data}, {}, &output);
+  }
+  for (const std::string& path : {control, answer, data}) unlink(path.c_str());
+  return status.ok() ? ParseCacheShare(output, share) : status;
+}
+
+Status ParseCacheShare(const std::string& text, double* share) {
+  double all = 0;
+  double cache = 0;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    double percent;
+    char sign;
+    if (!(words >> percent >> sign) || sign != '%') continue;
+    all += percent;
+    for (const std::string_view name : kCacheFunctions) {
+      if (line.find(name) == std::string::npos) continue;
+      cache += percent;
+      break;
+    }
+  }
+  if (all <= 0) return Status::NotSupported("perf took no samples");
+  *share = cache / all;
+  return Status::Ok();
+}
+
+}  // namespace harness

@@ -1,0 +1,218 @@
+#include "harness/experiments/l1/command.h"
+
+#include <sys/prctl.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <utility>
+
+#include "engine_race/base/parallel.h"
+#include "harness/measure/json_file.h"
+#include "harness/race/dir.h"
+#include "harness/system/child_process.h"
+#include "harness/system/machine.h"
+#include "harness/system/tmpfs_dir.h"
+
+namespace harness {
+namespace {
+
+using engine_race::Status;
+
+constexpr uint64_t kMostRecordsPerTable = 20000000;
+
+int Refuse(const std::string& why) {
+  std::fprintf(stderr, "race l1: %s\n", why.c_str());
+  return 2;
+}
+
+void AddChildOptions(CLI::App* l1, L1Child* child) {
+  // No group: not for people.
+  l1->add_option("--child-step", child->step)->group("");
+  l1->add_option("--child-lookups", child->lookup_count)->group("");
+  l1->add_option("--child-passes", child->pass_count)->group("");
+  l1->add_option("--tables-in", child->dir)->group("");
+  l1->add_option("--control", child->control_path)->group("");
+  l1->add_option("--answer", child->answer_path)->group("");
+}
+
+void Shrink(L1RaceConfig* config) {
+  config->records.records_per_table = 20000 / config->records.table_count;
+  config->rounds = {1, 0.002, 0.002, config->rounds.seed};
+  config->lookup_count = 4096;
+  config->counted_lookups = 1024;
+  config->sampled_lookups = 200000;
+  config->swept_key_bytes = {8, 32};
+  config->swept_payload_bytes = {8, 256};
+}
+
+// A power of two after another, up to the CPUs and at least 4.
+std::vector<uint32_t> DefaultThreadCounts() {
+  std::vector<uint32_t> counts;
+  for (uint32_t count = 1; count <= std::max(4U, engine_race::AvailableCpuCount()); count *= 2)
+    counts.push_back(count);
+  return counts;
+}
+
+// Settles how many records there are and whether steps alternate; empty, or why it cannot be.
+std::string FitRecords(const L1RaceFlags& flags, uint64_t free_disk_bytes, L1RaceConfig* config) {
+  L1Records& records = config->records;
+  const uint64_t free_bytes = FreeMemoryBytes();
+  if (flags.record_count > 0) {
+    records.records_per_table = flags.record_count / records.table_count;
+  } else if (!flags.is_smoke) {
+    records.records_per_table = FittingL1Records(records, free_bytes, free_disk_bytes);
+  }
+  if (records.records_per_table == 0) return "fewer records than tables";
+  const uint64_t step_bytes = L1StepBytes(records);
+  config->alternates = L1RaceStepCount() * step_bytes <= free_bytes / 5 * 4;
+  const uint64_t disk_bytes = (config->alternates ? 3 : 1) * L1Files::BytesOf(records);
+  std::printf(
+      "%u tables of %llu records; a step takes up to %s of memory, %s free; files up to "
+      "%s, %s free\n",
+      records.table_count, static_cast<unsigned long long>(records.records_per_table),
+      ByteText(step_bytes).c_str(), ByteText(free_bytes).c_str(), ByteText(disk_bytes).c_str(),
+      ByteText(free_disk_bytes).c_str());
+  std::fflush(stdout);
+  if (step_bytes > free_bytes) return "not enough memory: choose fewer --records";
+  if (disk_bytes > free_disk_bytes) return "not enough disk: choose another --dir";
+  return {};
+}
+
+nlohmann::json Describe(const L1RaceConfig& config, const L1RaceTables& tables,
+                        const Status& status) {
+  const L1Records& records = config.records;
+  return {{"ok", status.ok()},
+          {"error", status.ok() ? "" : status.ToString()},
+          {"interrupted", Interrupted()},
+          {"machine", DescribeMachine(config.dir)},
+          {"config",
+           {{"records", records.record_count()},
+            {"tables", records.table_count},
+            {"key_bytes", records.shape.key_bytes},
+            {"payload_bytes", records.shape.payload_bytes},
+            {"threads", config.thread_counts},
+            {"rounds", config.rounds.round_count},
+            {"seconds", config.rounds.seconds},
+            {"steps_alternate", config.alternates},
+            {"seed", records.seed}}},
+          {"experiments", tables}};
+}
+
+// By scripts/plot, which lies beside the folder of this program. Empty, or what went wrong.
+std::string Plot(const std::string& json_path, const std::string& dir) {
+  const std::filesystem::path script =
+      std::filesystem::path(SelfPath()).parent_path().parent_path() / "scripts" / "plot";
+  const ChildResult result = RunChild({script.string(), "--svg", json_path, dir});
+  if (!result.started) return result.error;
+  std::printf("%s", result.output.c_str());
+  return result.exit_code == 0 ? "" : script.string() + " failed";
+}
+
+// Of a child: no table, no JSON.
+int RunAsChild(const L1RaceFlags& flags) {
+  L1Child child = flags.child;
+  child.records = flags.config.records;
+  child.records.records_per_table = flags.record_count / child.records.table_count;
+  const Status status = RunL1Child(child);
+  if (status.ok()) return 0;
+  // Valgrind does not know every instruction that the processor has: no failure.
+  if (status.code() == engine_race::Code::kNotSupported) return 1;
+  std::fprintf(stderr, "race l1: %s: %s\n", child.step.c_str(), status.ToString().c_str());
+  return 1;
+}
+
+int Race(const L1RaceFlags& flags, const L1RaceConfig& config) {
+  CatchInterrupts();
+  L1RaceTables tables;
+  L1Race race(config);
+  Status status = race.Steps(&tables);
+  if (status.ok() && flags.sweeps) status = race.Sweep(&tables);
+  for (const IoExperiment& table : tables) std::printf("%s", ExperimentText(table).c_str());
+  std::fflush(stdout);
+  if (!status.ok()) std::printf("FAILED: %s\n", status.ToString().c_str());
+  // The plot is drawn from a file.
+  std::string json_path = flags.json_path;
+  if (json_path.empty() && !flags.plot_dir.empty()) json_path = config.dir + "/l1.json";
+  if (!SaveJson(Describe(config, tables, status), json_path)) {
+    return Refuse("cannot write " + json_path);
+  }
+  if (Interrupted()) return 130;
+  if (!flags.plot_dir.empty()) {
+    const std::string problem = Plot(json_path, flags.plot_dir);
+    if (!problem.empty()) std::printf("no plot: %s\n", problem.c_str());
+  }
+  return status.ok() ? 0 : 1;
+}
+
+}  // namespace
+
+uint64_t FittingL1Records(const L1Records& records, uint64_t memory_bytes, uint64_t disk_bytes) {
+  L1Records one = records;
+  one.records_per_table = uint64_t{1} << 20;
+  const double per_step = static_cast<double>(L1StepBytes(one)) / (1 << 20);
+  const double per_file = static_cast<double>(L1Files::BytesOf(one)) / (1 << 20);
+  const double fitting = std::min(static_cast<double>(memory_bytes) / 2 / per_step,
+                                  static_cast<double>(disk_bytes) / 2 / per_file);
+  return std::min(kMostRecordsPerTable, static_cast<uint64_t>(fitting));
+}
+
+CLI::App* AddL1Command(CLI::App* app, L1RaceFlags* flags) {
+  L1RaceConfig& config = flags->config;
+  config.thread_counts = DefaultThreadCounts();
+  CLI::App* const l1 = app->add_subcommand(
+      "l1", "lookups in tables in memory, step by step from a cache of blocks to direct pointers");
+  l1->add_option("--dir", flags->parent, "works in a fresh directory in here, removed at the end")
+      ->capture_default_str();
+  l1->add_option("--tables", config.records.table_count)
+      ->check(CLI::Range(1u, 1024u))
+      ->capture_default_str();
+  l1->add_option("--records", flags->record_count,
+                 "in all tables; by default what fits, up to 20 million in each");
+  l1->add_option("--key-bytes", config.records.shape.key_bytes)
+      ->check(CLI::IsMember({8, 16, 32}))
+      ->capture_default_str();
+  l1->add_option("--payload-bytes", config.records.shape.payload_bytes)
+      ->check(CLI::Range(engine_race::l1::kMinPayloadBytes, engine_race::l1::kMaxPayloadBytes))
+      ->capture_default_str();
+  l1->add_option("--threads", config.thread_counts, "as in 1,2,4")
+      ->delimiter(',')
+      ->check(CLI::Range(1u, 1024u))
+      ->capture_default_str();
+  l1->add_option("--rounds", config.rounds.round_count)
+      ->check(CLI::Range(1u, 1000u))
+      ->capture_default_str();
+  l1->add_option("--seconds", config.rounds.seconds, "of each run")
+      ->check(CLI::Range(0.001, 3600.0))
+      ->capture_default_str();
+  l1->add_option("--seed", config.records.seed)->capture_default_str();
+  l1->add_option("--json", flags->json_path, "also write the results into this file");
+  l1->add_option("--plot", flags->plot_dir, "also draw them into this directory");
+  l1->add_flag("--sweep", flags->sweeps, "and over lengths of keys and payloads");
+  l1->add_flag("--no-children", flags->without_children,
+               "no counts by valgrind, no samples by perf");
+  l1->add_flag("--no-huge-pages", flags->without_huge_pages,
+               "frames in pages of 4 KiB, as the cache's blocks are");
+  l1->add_flag("--smoke", flags->is_smoke, "everything once, tiny: no figure means much");
+  AddChildOptions(l1, &flags->child);
+  return l1;
+}
+
+int RunL1Command(L1RaceFlags flags) {
+  L1RaceConfig& config = flags.config;
+  config.rounds.seed = config.records.seed;
+  if (!flags.child.step.empty()) return RunAsChild(flags);
+  config.has_children = !flags.without_children;
+  if (flags.is_smoke) Shrink(&config);
+  if (flags.without_huge_pages && prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) != 0) {
+    return Refuse("this system cannot leave out huge pages");
+  }
+  const TmpfsDir dir(flags.parent, 0);
+  if (dir.path().empty()) return Refuse("cannot work in " + flags.parent);
+  config.dir = dir.path();
+  const std::string problem = FitRecords(flags, FreeBytes(dir.path()), &config);
+  if (!problem.empty()) return Refuse(problem);
+  return Race(flags, config);
+}
+
+}  // namespace harness

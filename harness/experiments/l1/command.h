@@ -1,0 +1,41 @@
+// `bin/race l1`: the ablation of "In-Memory read performance of X-Engine" on this machine, step by
+// step from a cache of blocks to direct pointers.
+//
+// Called once, from main.
+#ifndef HARNESS_EXPERIMENTS_L1_COMMAND_H_
+#define HARNESS_EXPERIMENTS_L1_COMMAND_H_
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <string>
+
+#include "harness/experiments/l1/race.h"
+
+namespace harness {
+
+struct L1RaceFlags {
+  L1RaceConfig config;
+  std::string parent = ".";
+  // 0: as many as fit.
+  uint64_t record_count = 0;
+  std::string json_path;
+  std::string plot_dir;
+  bool sweeps = false;
+  bool without_children = false;
+  bool without_huge_pages = false;
+  bool is_smoke = false;
+  // What a child is told; see child.h.
+  L1Child child;
+};
+
+CLI::App* AddL1Command(CLI::App* app, L1RaceFlags* flags);
+// The exit code: 0, 1 when something failed, 2 for flags that make no sense, 130 interrupted.
+int RunL1Command(L1RaceFlags flags);
+
+// How many records a table gets when nobody says: as many as half of the memory and of the disk
+// hold of one step, and no more than the twenty million that the steps were first measured with.
+uint64_t FittingL1Records(const L1Records& records, uint64_t memory_bytes, uint64_t disk_bytes);
+
+}  // namespace harness
+
+#endif  // HARNESS_EXPERIMENTS_L1_COMMAND_H_

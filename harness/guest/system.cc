@@ -1,0 +1,62 @@
+#include "harness/guest/system.h"
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <thread>
+
+#include <fcntl.h>
+#include <sys/mount.h>
+#include <sys/reboot.h>
+#include <sys/stat.h>
+#include <termios.h>
+#include <unistd.h>
+
+namespace engine_race::guest {
+
+std::string Argument(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+uint64_t Number(const char* name) { return std::strtoull(Argument(name).c_str(), nullptr, 10); }
+
+void Say(const std::string& line) {
+  const std::string text = line + "\n";
+  if (::write(STDOUT_FILENO, text.data(), text.size()) < 0) return;
+}
+
+[[noreturn]] void End() {
+  ::tcdrain(STDOUT_FILENO);
+  ::reboot(RB_AUTOBOOT);
+  std::abort();
+}
+
+[[noreturn]] void EndWith(const std::string& line) {
+  Say(line);
+  End();
+}
+
+void WriteText(const char* path, const std::string& text) {
+  const int fd = ::open(path, O_WRONLY | O_CLOEXEC);
+  if (fd < 0 || ::write(fd, text.data(), text.size()) < 0) Say(std::string("cannot write ") + path);
+  ::close(fd);
+}
+
+void ResetAfter(uint64_t ms) {
+  std::thread([ms] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(ms));
+    WriteText("/proc/sysrq-trigger", "b");
+  }).detach();
+}
+
+void MountSystem() {
+  for (const char* dir : {"/proc", "/sys", "/dev"}) ::mkdir(dir, 0755);
+  ::mount("proc", "/proc", "proc", 0, nullptr);
+  ::mount("sysfs", "/sys", "sysfs", 0, nullptr);
+  ::mount("devtmpfs", "/dev", "devtmpfs", 0, nullptr);
+  const int console = ::open("/dev/ttyS0", O_RDWR | O_NOCTTY);
+  for (int fd = 0; fd <= STDERR_FILENO; ++fd) ::dup2(console, fd);
+}
+
+}  // namespace engine_race::guest

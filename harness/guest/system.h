@@ -1,0 +1,35 @@
+// What every guest's init does for itself: the kernel's file systems, lines on the serial console,
+// and an end.
+//
+// The kernel passes its command line's unknown names on as environment variables; those of the
+// guests begin with "pc_". Thread-safe.
+#ifndef HARNESS_GUEST_SYSTEM_H_
+#define HARNESS_GUEST_SYSTEM_H_
+
+#include <cstdint>
+#include <string>
+
+namespace engine_race::guest {
+
+// Of the kernel's command line; empty or 0 when it is not there.
+std::string Argument(const char* name);
+uint64_t Number(const char* name);
+
+// One line on the console.
+void Say(const std::string& line);
+
+// Resets the machine, which ends the guest. Nothing is unmounted or closed.
+[[noreturn]] void End();
+[[noreturn]] void EndWith(const std::string& line);
+
+void WriteText(const char* path, const std::string& text);
+
+// Resets the machine later, from a thread of its own.
+void ResetAfter(uint64_t ms);
+
+// Mounts /proc, /sys and /dev, and makes the console everyone's input and output.
+void MountSystem();
+
+}  // namespace engine_race::guest
+
+#endif  // HARNESS_GUEST_SYSTEM_H_

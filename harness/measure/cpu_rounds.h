@@ -1,0 +1,94 @@
+// Short rounds on one CPU, and their median: for costs of some nanoseconds.
+//
+// One at a time; not synchronised.
+#ifndef HARNESS_MEASURE_CPU_ROUNDS_H_
+#define HARNESS_MEASURE_CPU_ROUNDS_H_
+
+#include <sched.h>
+#include <time.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "harness/measure/median.h"
+#include "harness/system/process_stats.h"
+
+namespace harness {
+
+// Keeps the calling thread, and threads that it starts, on the first CPU that it may use, until the
+// object goes.
+class PinnedToOneCpu {
+ public:
+  PinnedToOneCpu() {
+    CPU_ZERO(&before_);
+    if (sched_getaffinity(0, sizeof(before_), &before_) != 0) return;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+      if (!CPU_ISSET(cpu, &before_)) continue;
+      CPU_SET(cpu, &one);
+      break;
+    }
+    is_pinned_ = sched_setaffinity(0, sizeof(one), &one) == 0;
+  }
+  PinnedToOneCpu(const PinnedToOneCpu&) = delete;
+  PinnedToOneCpu& operator=(const PinnedToOneCpu&) = delete;
+  ~PinnedToOneCpu() {
+    if (is_pinned_) sched_setaffinity(0, sizeof(before_), &before_);
+  }
+
+ private:
+  cpu_set_t before_;
+  bool is_pinned_ = false;
+};
+
+// Of all threads of the process. CPU time instead of wall time: other programs do not count.
+inline uint64_t CpuNs() {
+  timespec now = {};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1000000000 + static_cast<uint64_t>(now.tv_nsec);
+}
+
+// The time-stamp counter; 0 where there is none.
+inline uint64_t CycleCount() {
+#if defined(__x86_64__)
+  return __builtin_ia32_rdtsc();
+#else
+  return 0;
+#endif
+}
+
+struct RoundCost {
+  double ns = 0;
+  double cycles = 0;
+};
+
+// Calls `chunk`, which does something some times and says how often, for `seconds` altogether; the
+// median over the rounds of the CPU time that one of them takes. A chunk should take far longer
+// than a look at the clock. The first round warms up and is not counted.
+template <typename Chunk>
+RoundCost MedianCost(uint32_t round_count, double seconds, Chunk chunk) {
+  const auto round_ns = static_cast<uint64_t>(seconds * 1e9 / (round_count + 1));
+  const uint64_t first_ns = NowNs();
+  const uint64_t first_cycles = CycleCount();
+  std::vector<double> costs;
+  for (uint32_t round = 0; round <= round_count; ++round) {
+    const uint64_t begin_ns = NowNs();
+    const uint64_t begin_cpu_ns = CpuNs();
+    uint64_t count = 0;
+    do {
+      count += chunk();
+    } while (NowNs() - begin_ns < round_ns);
+    if (round == 0) continue;
+    costs.push_back(static_cast<double>(CpuNs() - begin_cpu_ns) / static_cast<double>(count));
+  }
+  const double ns = MedianOf(std::move(costs));
+  const double cycles_per_ns = static_cast<double>(CycleCount() - first_cycles) /
+                               static_cast<double>(std::max<uint64_t>(NowNs() - first_ns, 1));
+  return {ns, ns * cycles_per_ns};
+}
+
+}  // namespace harness
+
+#endif  // HARNESS_MEASURE_CPU_ROUNDS_H_

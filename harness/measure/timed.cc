@@ -1,0 +1,137 @@
+#include "harness/measure/timed.h"
+
+#include <barrier>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "harness/system/child_process.h"
+#include "harness/system/process_stats.h"
+
+namespace harness {
+namespace {
+
+using engine_race::Status;
+
+// What the threads of a point share.
+class Race {
+ public:
+  Race(uint32_t thread_count, double seconds)
+      : seconds_(seconds),
+        start_(static_cast<ptrdiff_t>(thread_count), OnStart{this}),
+        under_way_(thread_count) {}
+
+  void Arrive() { start_.arrive_and_wait(); }
+  void GiveUp() { start_.arrive_and_drop(); }
+
+  bool Running() const {
+    // Relaxed: only asks threads to end soon; joining them orders the rest.
+    return NowNs() < end_ns_ && !failed_.load(std::memory_order_relaxed) && !Interrupted();
+  }
+
+  void Stop() {
+    // The last one's readings are the point's; joining the threads orders them before Finish.
+    if (--under_way_ > 0) return;
+    end_cpu_seconds_ = CpuSeconds();
+    stopped_ns_ = NowNs();
+  }
+
+  void Fail(Status status) {
+    const std::lock_guard lock(mutex_);
+    if (first_.ok()) first_ = std::move(status);
+    failed_.store(true, std::memory_order_relaxed);  // Relaxed: as in Running.
+  }
+
+  // After every thread has ended.
+  Status Finish(IoPoint* point) const {
+    point->seconds = static_cast<double>(stopped_ns_ - begin_ns_) * 1e-9;
+    point->cpu_seconds = end_cpu_seconds_ - begin_cpu_seconds_;
+    if (!first_.ok()) return first_;
+    if (Interrupted()) return Status(engine_race::Code::kIncomplete, "interrupted");
+    return Status::Ok();
+  }
+
+ private:
+  struct OnStart {
+    Race* race;
+    void operator()() const noexcept { race->Begin(); }
+  };
+
+  void Begin() {
+    begin_cpu_seconds_ = CpuSeconds();
+    begin_ns_ = NowNs();
+    end_ns_ = begin_ns_ + static_cast<uint64_t>(seconds_ * 1e9);
+  }
+
+  const double seconds_;
+  std::barrier<OnStart> start_;
+  // Written before the barrier lets its threads go.
+  double begin_cpu_seconds_ = 0;
+  uint64_t begin_ns_ = 0;
+  uint64_t end_ns_ = 0;
+  std::atomic<uint32_t> under_way_;
+  double end_cpu_seconds_ = 0;
+  uint64_t stopped_ns_ = 0;
+  std::atomic<bool> failed_{false};
+  std::mutex mutex_;
+  Status first_;
+};
+
+class Runner final : public TimedThread {
+ public:
+  explicit Runner(Race* race) : race_(race) {}
+
+  void Start() override {
+    started_ = true;
+    race_->Arrive();
+  }
+  bool Running() const override { return race_->Running(); }
+  void Stop() override {
+    if (!std::exchange(stopped_, true)) race_->Stop();
+  }
+
+  void Run(const TimedBody& body, uint32_t thread) {
+    try {
+      Status status = body(thread, this);
+      if (!status.ok()) race_->Fail(std::move(status));
+    } catch (const std::exception& error) {
+      race_->Fail(Status::IOError(error.what()));
+    }
+    if (!started_) race_->GiveUp();
+    Stop();
+  }
+
+ private:
+  Race* const race_;
+  bool started_ = false;
+  bool stopped_ = false;
+};
+
+}  // namespace
+
+Status RunTimed(uint32_t thread_count, double seconds, const TimedBody& body, IoPoint* point) {
+  *point = IoPoint();
+  Race race(thread_count, seconds);
+  std::vector<std::unique_ptr<Runner>> runners;
+  for (uint32_t i = 0; i < thread_count; ++i) runners.push_back(std::make_unique<Runner>(&race));
+  {
+    std::vector<std::jthread> threads;
+    threads.reserve(thread_count);
+    for (uint32_t i = 0; i < thread_count; ++i) {
+      threads.emplace_back([&, i] { runners[i]->Run(body, i); });
+    }
+  }
+  const Status status = race.Finish(point);
+  for (const std::unique_ptr<Runner>& runner : runners) {
+    point->request_count += runner->tally.request_count;
+    point->byte_count += runner->tally.byte_count;
+    point->latency.Merge(runner->tally.latency);
+    point->write_latency.Merge(runner->tally.write_latency);
+  }
+  return status;
+}
+
+}  // namespace harness

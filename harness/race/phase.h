@@ -1,0 +1,66 @@
+// The three phases of the race, each in a process of its own: write; read; range twice.
+//
+// A phase opens the store, lets its threads loose and closes it; whatever it reads it checks.
+// process.h gives it its process. Plain values and a function that takes as long as it takes.
+#ifndef HARNESS_RACE_PHASE_H_
+#define HARNESS_RACE_PHASE_H_
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+#include "harness/data/key_source.h"
+
+namespace harness {
+
+inline constexpr uint32_t kRangePasses = 2;
+
+enum class Phase { kWrite, kRead, kRange };
+const char* PhaseName(Phase phase);
+
+struct RaceConfig {
+  std::string dir;
+  uint32_t thread_count = 64;
+  uint64_t records_per_thread = 20000;
+  KeyShape keys = KeyShape::kUniform;
+  uint64_t seed = 1;
+  uint64_t memory_budget_bytes = uint64_t{2} << 30;
+  // Geometry of a new store; 0 takes the engine's default.
+  uint32_t value_group_bytes = 0;
+  // False: a range counts its records and looks at their keys alone.
+  bool checks_ranged_values = true;
+
+  uint64_t record_count() const { return thread_count * records_per_thread; }
+};
+
+struct PhaseResult {
+  bool ok = false;
+  // The first thing that went wrong.
+  std::string error;
+  // From before Open until the store is closed; the two ends of it apart.
+  double seconds = 0;
+  double open_seconds = 0;
+  double close_seconds = 0;
+  // Records written or read; for a range the records visited once.
+  uint64_t record_count = 0;
+  // Range: the first pass from before Open, the second from the barrier between them.
+  std::array<double, kRangePasses> pass_seconds = {};
+  // Latency of one Write or Read.
+  uint64_t p50_ns = 0;
+  uint64_t p99_ns = 0;
+  uint64_t p999_ns = 0;
+  uint64_t max_ns = 0;
+  uint64_t peak_rss_bytes = 0;
+  double cpu_seconds = 0;
+
+  // What the phase moved in its whole time, or a range in one pass.
+  double BytesPerSecond() const;
+  double PassBytesPerSecond(uint32_t pass) const;
+};
+
+// Runs a phase in this process.
+PhaseResult RunPhase(Phase phase, const RaceConfig& config);
+
+}  // namespace harness
+
+#endif  // HARNESS_RACE_PHASE_H_

@@ -1,0 +1,74 @@
+#include "harness/race/dir.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "test/test_util.h"
+
+namespace harness {
+namespace {
+
+namespace fs = std::filesystem;
+
+void Touch(const std::string& path) { std::ofstream(path) << "x"; }
+
+TEST(RaceDirTest, LeavesForeignFilesAlone) {
+  const engine_race::test::TempDir temp;
+  Touch(temp.path() + "/thesis.txt");
+  RaceDir dir;
+  std::string error;
+  EXPECT_FALSE(dir.Prepare(temp.path(), &error));
+  EXPECT_NE(error.find("thesis.txt"), std::string::npos);
+  EXPECT_TRUE(fs::exists(temp.path() + "/thesis.txt"));
+}
+
+TEST(RaceDirTest, LeavesAStoreThatItDidNotMakeAlone) {
+  const engine_race::test::TempDir temp;
+  Touch(temp.path() + "/manifest");
+  RaceDir dir;
+  std::string error;
+  EXPECT_FALSE(dir.Prepare(temp.path(), &error));
+}
+
+TEST(RaceDirTest, LeavesForeignFilesBesideItsStoreAlone) {
+  const engine_race::test::TempDir temp;
+  std::string error;
+  {
+    RaceDir dir;
+    ASSERT_TRUE(dir.Prepare(temp.path(), &error)) << error;
+    ASSERT_TRUE(dir.StartStore(RaceConfig(), &error)) << error;
+  }
+  Touch(temp.path() + "/thesis.txt");
+  RaceDir dir;
+  EXPECT_FALSE(dir.Prepare(temp.path(), &error));
+}
+
+TEST(RaceDirTest, ReplacesItsOwnStore) {
+  const engine_race::test::TempDir temp;
+  std::string error;
+  RaceConfig config;
+  config.keys = KeyShape::kZipfian;
+  config.seed = 77;
+  {
+    RaceDir dir;
+    ASSERT_TRUE(dir.Prepare(temp.path(), &error)) << error;
+    EXPECT_FALSE(dir.ReadNote().has_value());
+    ASSERT_TRUE(dir.StartStore(config, &error)) << error;
+  }
+  Touch(temp.path() + "/manifest");
+  Touch(temp.path() + "/value_00");
+  RaceDir dir;
+  ASSERT_TRUE(dir.Prepare(temp.path(), &error)) << error;
+  ASSERT_TRUE(dir.ReadNote().has_value());
+  EXPECT_EQ(dir.ReadNote()->keys, KeyShape::kZipfian);
+  EXPECT_EQ(dir.ReadNote()->seed, 77u);
+  ASSERT_TRUE(dir.StartStore(config, &error)) << error;
+  EXPECT_FALSE(fs::exists(temp.path() + "/manifest"));
+  EXPECT_FALSE(fs::exists(temp.path() + "/value_00"));
+}
+
+}  // namespace
+}  // namespace harness
