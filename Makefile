@@ -1,9 +1,9 @@
 # `make help` lists the targets. `make race` and `make test` work on a fresh machine.
 #
 # Objects lie in build/<flavour>/, programs in bin/, the library in lib/. Flavours are release,
-# asan (AddressSanitizer and UBSan), tsan and fuzz (clang's libFuzzer with ASan and UBSan);
-# `make FLAVOUR=asan programs` builds bin's programs as build/asan/bin/. WERROR=1 turns warnings
-# into errors, V=1 shows the commands.
+# checked (release with the library's assertions), asan (AddressSanitizer and UBSan), tsan and fuzz
+# (clang's libFuzzer with ASan and UBSan). `make FLAVOUR=asan programs` builds bin's programs as
+# build/asan/bin/. WERROR=1 turns warnings into errors, V=1 shows the commands.
 
 TARGET_ENGINE ?= engine_race
 ifneq ($(TARGET_ENGINE),engine_race)
@@ -12,17 +12,18 @@ endif
 
 FLAVOUR ?= release
 flavour_flags_release := -O2 -g
-# Half of the time of a compilation goes into optimising and describing tests, which spend theirs in
-# the library.
+# Line numbers are all that a failed test or a sanitizer's report needs, and compile faster.
+flavour_flags_checked := -O2 -g1 -DENGINE_RACE_CHECKED
+# Tests spend their time in the library, not in their own code.
 test_flags_release := -O1 -g1
-# Line numbers are all that a sanitizer's report needs, and compile faster.
+test_flags_checked := -O1
 flavour_flags_asan := -O1 -g1 -fsanitize=address,undefined -fno-sanitize-recover=all
 flavour_flags_tsan := -O1 -g1 -fsanitize=thread
 # Clang 14 cannot put the function sanitizer's data before coroutines.
 flavour_flags_fuzz := -O1 -g1 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize=function \
                       -fno-sanitize-recover=all
 ifndef flavour_flags_$(FLAVOUR)
-$(error FLAVOUR is $(FLAVOUR); choose release, asan, tsan or fuzz)
+$(error FLAVOUR is $(FLAVOUR); choose release, checked, asan, tsan or fuzz)
 endif
 
 BUILD := build/$(FLAVOUR)
@@ -49,13 +50,14 @@ LDFLAGS := $(filter -fsanitize=%,$(CXXFLAGS))
 LDLIBS := -lpthread -lrt
 # Not in CXXFLAGS, so that `make check` does not compile everything anew. Sanitized code draws
 # warnings that mean nothing.
-strict_flags := $(if $(WERROR),$(if $(filter release,$(FLAVOUR)),-Werror))
+strict_flags := $(if $(WERROR),$(if $(filter release checked,$(FLAVOUR)),-Werror))
 # What a file's name says about the CPU that it is for. engine_race/base/cpu_features.h asks for
 # each of these before such a file's code runs.
 avx2_flags := -mavx2
 avx512_flags := -mavx2 -mavx512f -mavx512bw -mavx512vl
-test_flags = $(if $(filter test/%,$<),$(test_flags_$(FLAVOUR)))
-kernel_flags = $(if $(filter %_avx2.cc,$<),$(avx2_flags))$(if $(filter %_avx512.cc,$<),$(avx512_flags))
+# Of one source.
+own_flags = $(if $(filter %_avx2.cc,$(1)),$(avx2_flags))$(if $(filter %_avx512.cc,$(1)),$(avx512_flags)) \
+            $(if $(filter test/%,$(1)),$(test_flags_$(FLAVOUR)))
 
 # Where headers of libraries are looked for, to tell what can be built here.
 INCLUDE_DIRS := /usr/include /usr/local/include
@@ -69,43 +71,101 @@ library_sources := $(sort $(wildcard engine_race/*.cc engine_race/*/*.cc))
 library_sources := $(filter-out %_avx2.cc %_avx512.cc,$(library_sources)) \
                    $(filter %_avx2.cc,$(library_sources)) $(filter %_avx512.cc,$(library_sources))
 main_sources := $(sort $(wildcard harness/apps/*_main.cc))
-# The opponents in bin/bench_scan and bin/bench_l1, or where their library is missing what says so.
-rocks_missing := $(sort $(wildcard harness/opponents/rocks_*_missing.cc))
-rocks_there := $(rocks_missing:_missing.cc=.cc)
-rocks_both := $(rocks_there) $(rocks_missing)
-rocks_library := $(call has_header,rocksdb/db.h)
-rocks_sources := $(if $(rocks_library),$(rocks_there),$(rocks_missing))
-harness_sources := $(filter-out $(main_sources) $(filter-out $(rocks_sources),$(rocks_both)), \
-                     $(sort $(shell find harness -name '*.cc' -not -path 'harness/guest/*')))
-test_sources := $(sort $(shell find test -name '*.cc' -not -path 'test/judges/*' \
-                         -not -path 'test/fuzz/*'))
+guest_sources := $(sort $(wildcard harness/guest/*.cc))
+harness_sources := $(sort $(filter-out $(main_sources) $(guest_sources), \
+                                       $(shell find harness -name '*.cc')))
 fuzz_sources := $(sort $(wildcard test/fuzz/*.cc))
-# What the fuzzer shares with the tests.
-fuzz_helpers := $(addprefix test/e2e/,damaged_store.cc damaged_store_edits.cc store_image.cc \
-                                      store_judge.cc)
+judge_sources := $(sort $(wildcard test/judges/*.cc))
+test_sources := $(sort $(filter-out $(fuzz_sources) $(judge_sources),$(shell find test -name '*.cc')))
 headers := $(sort $(shell find include engine_race harness test -name '*.h'))
 sources := $(library_sources) $(harness_sources) $(main_sources) $(test_sources)
-judge_sources := $(sort $(wildcard test/judges/*.cc))
-guest_sources := $(sort $(wildcard harness/guest/*.cc))
 
 objects = $(addprefix $(BUILD)/,$(1:.cc=.o))
 library_objects := $(call objects,$(library_sources))
-# What bin/race alone has: the I/O experiments, which compare tasks with Boost.Context, and those of
-# L1, which are shown as these are.
-race_objects := $(call objects,$(wildcard harness/experiments/io/*.cc) $(addprefix harness/experiments/l1/,race.cc command.cc child.cc))
-rocks_objects := $(call objects,$(rocks_sources))
-harness_objects := $(filter-out $(race_objects) $(rocks_objects),$(call objects,$(harness_sources)))
-test_objects := $(call objects,$(test_sources))
+
+# What each program is linked from, besides its main and the library: rooms of harness/, or single
+# files of a room without their suffix. Where the opponents' library is missing, files that say so
+# take their place.
 PROGRAMS := $(main_sources:harness/apps/%_main.cc=$(BIN)/%)
+rocks_library := $(call has_header,rocksdb/db.h)
+# Those that cannot be compiled here.
+unbuilt_sources := $(if $(rocks_library),,$(filter-out %_missing.cc,$(wildcard harness/opponents/rocks_*.cc)))
+rocks = $(addprefix opponents/,$(1)$(if $(rocks_library),,_missing))
+store_loads := load/store_basics load/store_runs
+parts_race := system measure/histogram measure/progress measure/result_file measure/table \
+              measure/workers data load/store_basics race
+parts_store := measure/table
+parts_lab := system measure data load lab experiments/io experiments/l1
+parts_crash := crash
+parts_bench_micro := data
+parts_bench_index := system measure load/fill_keys claims/bench_end claims/bench_index
+parts_bench_io := system measure data load claims/bench_end claims/bench_io
+parts_bench_l1 := system measure data load lab \
+                  $(addprefix experiments/l1/,engine rounds shards steps tables) \
+                  $(call rocks,rocks_points) claims/bench_end claims/bench_l1
+parts_bench_race := system measure data load race \
+                    $(addprefix claims/,bench_end bench_race bench_race_cpu)
+parts_bench_safety := system measure data load claims/bench_end claims/bench_safety
+visit_claims := $(addprefix claims/,scan_ranges visit_cost visit_floor)
+parts_bench_scan := $(parts_bench_race) $(call rocks,rocks_ranges) $(visit_claims) \
+                    claims/bench_scan claims/scan_written
+parts_profile := system measure data load race $(visit_claims) claims/bench_end \
+                 claims/profile_phases
+sources_of_part = $(or $(wildcard harness/$(1).cc),$(sort $(wildcard harness/$(1)/*.cc)), \
+                       $(error harness/ has no $(1)))
+sources_of = $(foreach part,$(1),$(call sources_of_part,$(part)))
+link_lab := -lboost_context
+link_bench_micro := -lbenchmark
+link_bench_scan := $(if $(rocks_library),-lrocksdb)
+link_bench_l1 := $(if $(rocks_library),-lrocksdb)
+
 GUEST_INIT := build/guest/init
 BENCHES := $(filter $(BIN)/bench_%,$(PROGRAMS))
 # Headers that programs need besides the library's: all of them, and those of a name. A program is
 # left out, with a word, where one of its headers is missing.
 program_headers := CLI/CLI.hpp nlohmann/json.hpp
-race_headers := boost/context/fiber.hpp
+lab_headers := boost/context/fiber.hpp
 bench_micro_headers := benchmark/benchmark.h
 missing_for = $(call missing_headers,$(program_headers) $($(notdir $(1))_headers))
 left_out := $(strip $(foreach program,$(PROGRAMS),$(if $(call missing_for,$(program)),$(program))))
+
+# One program of tests a room, $(BUILD)/tests/<room>: `make test-log`. The rooms of the engine and
+# of tests that span them lie in test/, those of harness/ in test/harness/. For each: the parts of
+# harness/ that it links, and the programs that it runs.
+engine_test_rooms := base include io log l1 index hot task scan faults power e2e
+harness_test_rooms := system measure data load lab race crash claims experiments apps
+test_rooms := $(engine_test_rooms) $(harness_test_rooms)
+test_parts_l1 := lab
+test_parts_index := load/fill_keys
+test_parts_system := system
+test_parts_measure := system measure
+test_parts_data := data
+test_parts_load := system measure data load
+test_parts_lab := lab
+test_parts_race := system measure data load/store_basics race
+test_parts_crash := crash
+test_parts_claims := system measure data load race $(visit_claims) claims/scan_written
+test_parts_experiments := $(parts_lab)
+test_parts_apps := system
+test_programs_e2e := crash
+test_programs_experiments := lab
+test_programs_apps := race store
+# What every one of them links: the calls that tests come between, and memory that is refused.
+test_helpers := test/faults/system_calls.cc test/faults/system_calls_uring.cc \
+                test/faults/fault_plan.cc test/index/refused_memory.cc
+room_tests = $(filter $(if $(filter $(1),$(harness_test_rooms)),test/harness/$(1)/%,test/$(1)/%),$(test_sources))
+room_objects = $(call objects,$(sort $(test_helpers) $(foreach room,$(1),$(call room_tests,$(room))) \
+                                    $(call sources_of,$(foreach room,$(1),$(test_parts_$(room))))))
+room_programs = $(foreach room,$(1),$(addprefix $(BIN)/,$(test_programs_$(room))))
+# Sanitized, the rooms are two programs: a link of such objects takes longer than all that follows a
+# change of one room. The core is what `make test` runs.
+core_test_rooms := base io log l1 index hot task scan
+sanitized_programs := core rest
+test_programs := $(addprefix $(BUILD)/tests/,$(if $(filter asan tsan,$(FLAVOUR)),$(sanitized_programs),$(test_rooms))) \
+                 $(call room_programs,$(test_rooms))
+# What the fuzzer shares with the tests.
+fuzz_helpers := $(addprefix test/e2e/,damaged_store.cc damaged_store_edits.cc store_image.cc \
+                                      store_judge.cc)
 
 quiet := $(if $(V),,@)
 define newline
@@ -118,42 +178,60 @@ endef
 jobs = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc))
 submake = $(MAKE) --no-print-directory $(jobs)
 
-.PHONY: all library programs tests guest race test fuzz check bench bench-race bench-safety \
-        bench-io bench-scan bench-l1 flame mutants soak crash powercut nvme-guest asan tsan format clean \
-        help FORCE
+.PHONY: all library programs tests guest race test test-all test-rest fuzz check bench bench-race \
+        bench-safety bench-io bench-scan bench-l1 flame mutants soak crash powercut nvme-guest \
+        asan tsan format clean help FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
 
 all: library programs  ## the library and the programs
 library: $(LIBRARY)    ## lib/libengine.a
-programs: $(filter-out $(left_out),$(PROGRAMS))  ## bin/race, bin/crash and the benches, as far as their libraries are here
+programs: $(filter-out $(left_out),$(PROGRAMS))  ## the programs in bin/, as far as their libraries are here
 	$(foreach program,$(left_out),@echo 'left out $(program): there is no $(call missing_for,$(program))'$(newline))
 	$(if $(left_out),@echo 'scripts/setup.sh test installs all that programs need')
-tests: $(BUILD)/engine_tests
+tests: $(test_programs)
 
 race:  ## installs, builds and runs the three-phase race; RACE_ARGS='--dir D --num N'
 	scripts/setup.sh race
 	$(submake) $(BIN)/race
-	$(BIN)/race $(RACE_ARGS)
+	$(BIN)/race --table out/race.txt --json out/race.json $(RACE_ARGS)
 
-test:  ## installs, builds and runs every test, plain and under the sanitizers
+# Programs of tests as scripts/run_tests.sh wants them, those that take longest first.
+long_test_rooms := e2e faults experiments power
+checked_runs := $(addprefix checked/,$(long_test_rooms) $(filter-out $(long_test_rooms),$(test_rooms)))
+core_runs := $(checked_runs) asan/core
+other_runs := tsan/core asan/rest tsan/rest judges fuzz powercut nvme
+
+test:  ## installs, builds and runs the tests: with assertions, and a core of them under ASan
 	scripts/setup.sh test
-	$(submake) -k test-release test-asan test-tsan test-fuzz
-	scripts/run_tests.sh release asan tsan judges fuzz powercut nvme
+	$(submake) -k build-core
+	scripts/run_tests.sh $(core_runs)
+
+test-all:  ## every test: those of `make test`, all under ASan and TSan, judges, fuzzer and guests
+	scripts/setup.sh check
+	scripts/setup.sh guest || echo 'test-all: going on without guests'
+	$(submake) -k build-core build-rest
+	scripts/run_tests.sh $(core_runs) $(other_runs)
+
+test-rest:  ## what `make test-all` runs and `make test` does not
+	scripts/setup.sh check
+	scripts/setup.sh guest || echo 'test-rest: going on without guests'
+	$(submake) -k build-rest
+	scripts/run_tests.sh $(other_runs)
 
 asan tsan:  ## the tests under one sanitizer
 	scripts/setup.sh test
-	$(submake) test-$@
-	scripts/run_tests.sh $@
+	$(submake) build-$@
+	scripts/run_tests.sh $(sanitized_programs:%=$@/%)
 
 fuzz:  ## libFuzzer on damaged stores; FUZZ_SECONDS=60
 	scripts/setup.sh check
-	$(submake) test-fuzz
+	$(submake) build-fuzz
 	scripts/run_tests.sh fuzz
 
 check:  ## format, lint, headers, layers, house rules and a tiny run of every bench
 	scripts/setup.sh check
-	$(submake) -k WERROR=1 tests programs \
+	$(submake) -k WERROR=1 programs build-checked \
 	  check-format check-headers check-layers check-house check-mutants check-lint check-bench
 
 bench: $(BIN)/bench_micro $(BIN)/bench_index  ## the micro-benchmarks and the index benchmark
@@ -192,10 +270,10 @@ flame: $(BIN)/profile  ## a flame graph, out/flame-PHASE.svg; PHASE=seek, `bin/p
 	scripts/setup.sh flame
 	scripts/flame record $(or $(PHASE),seek) $(FLAME_ARGS)
 
-mutants: tests $(BIN)/crash $(BIN)/race  ## re-introduces known faults, one by one: a test must fail for each
+mutants: build-checked  ## re-introduces known faults, one by one: a test must fail for each
 	scripts/mutants.py $(MUTANTS_ARGS)
 
-soak: tests programs guest  ## the safety tests, long: hours; scripts/soak.sh says how long
+soak: build-checked programs guest  ## the safety tests, long: hours; scripts/soak.sh says how long
 	scripts/setup.sh all
 	scripts/soak.sh
 
@@ -213,99 +291,144 @@ nvme-guest:  ## installs QEMU and tries raw NVMe disks and passthrough in a gues
 	scripts/nvme_guest.py
 
 format:  ## formats every source in place
-	$(CLANG_FORMAT) -i $(sort $(sources) $(rocks_both)) $(judge_sources) $(fuzz_sources) $(guest_sources) $(headers)
+	$(CLANG_FORMAT) -i $(sources) $(judge_sources) $(fuzz_sources) $(guest_sources) $(headers)
 
 clean:  ## removes what was built
 	rm -rf build bin lib
 
 help:  ## this list
-	@awk -F ':.*##' '/^[a-z-]+[a-z -]*:.*##/ {printf "%-11s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*##' '/^[a-z0-9-]+[a-z0-9 -]*:.*##/ {printf "%-12s %s\n", $$1, $$2}' Makefile
+	@echo 'test-ROOM    the tests of one room, or those of a name: make test-log TEST=Recovery'
+	@echo '             rooms: $(test_rooms)'
+	@echo 'compile_commands.json  for editors and other tools'
 
 # Compiling.
 
-$(BUILD)/%.o: %.cc $(BUILD)/flags.txt
-	@mkdir -p $(@D)
-	@echo "compile $< ($(FLAVOUR))"
-	$(quiet)$(CXX) $(CXXFLAGS) $(kernel_flags) $(test_flags) $(strict_flags) -MMD -MP -c $< -o $@
+# What a step prints: "[57/118] compile X". A dry run of the same make, in which steps print a mark
+# instead, counts them when the first one begins.
+step_mark := step to count:
+ifdef COUNTS_STEPS
+step = $(step_mark) $(1)
+else
+step = [$(words $(steps_begun))/$(step_count)] $(1)$(eval steps_begun += x)
+steps_begun := x
+step_count = $(eval step_count := $(shell $(MAKE) --no-print-directory -n $(MAKECMDGOALS) \
+                 $(MAKEOVERRIDES) COUNTS_STEPS=1 2> /dev/null | grep -c '$(step_mark)'))$(step_count)
+endif
 
-# Rewritten only when it changes, so that other flags compile anew, and a source that came or went
-# links anew.
-define write_if_changed
+$(BUILD)/%.o: %.cc $(BUILD)/flags.txt | $(if $(library_missing),library-missing)
 	@mkdir -p $(@D)
-	@printf '%s\n' '$(1)' | cmp -s - $@ || printf '%s\n' '$(1)' > $@
+	@echo "$(call step,compile $< ($(FLAVOUR)))"
+	$(quiet)$(CXX) $(CXXFLAGS) $(call own_flags,$<) $(strict_flags) -MMD -MP -c $< -o $@
+
+.PHONY: library-missing
+library-missing:
+	@echo 'the library cannot be built without $(library_missing): scripts/setup.sh race installs it' >&2; exit 1
+
+# Written only when they change, so that other flags compile anew, and a source that came or went
+# links anew. Written before any rule runs: a dry run sees them as they are.
+write_if_changed = $(shell mkdir -p $(dir $(1)); printf '%s\n' '$(2)' | cmp -s - $(1) || printf '%s\n' '$(2)' > $(1))
+$(call write_if_changed,$(BUILD)/flags.txt,$(CXX) $(CXXFLAGS) $(avx2_flags) $(avx512_flags) $(test_flags_$(FLAVOUR)))
+$(call write_if_changed,$(BUILD)/sources.txt,$(sources) $(THIRD_PARTY_ARCHIVES))
+
+define compile_command
+  {"directory": "$(CURDIR)", "file": "$(1)",
+   "command": "$(CXX) $(CXXFLAGS) $(call own_flags,$(1)) -c $(1) -o $(call objects,$(1))"}
 endef
-$(BUILD)/flags.txt: FORCE
-	$(if $(library_missing),@echo 'the library cannot be built without $(library_missing): scripts/setup.sh race installs it' >&2; exit 1)
-	$(call write_if_changed,$(CXX) $(CXXFLAGS) $(avx2_flags) $(avx512_flags) $(test_flags_$(FLAVOUR)))
-$(BUILD)/sources.txt: FORCE
-	$(call write_if_changed,$(sources) $(THIRD_PARTY_ARCHIVES))
+comma := ,
+compile_commands.json: FORCE
+	$(file > $@,[)$(foreach source,$(filter-out $(firstword $(sources)),$(sources)),$(file >> $@,$(call compile_command,$(source))$(comma)))$(file >> $@,$(call compile_command,$(firstword $(sources))))$(file >> $@,])
+	@echo "$@: $(words $(sources)) sources"
 
 # Linking. Programs and tests see all of the engine; the archive shows its public interface alone.
 
-$(PROGRAMS): $(BIN)/%: $(BUILD)/harness/apps/%_main.o $(harness_objects) $(library_objects) $(BUILD)/sources.txt
+define program_rule
+$(BIN)/$(1): $(call objects,harness/apps/$(1)_main.cc $(call sources_of,$(parts_$(1))))
+endef
+$(foreach program,$(notdir $(PROGRAMS)),$(eval $(call program_rule,$(program))))
+# The library's objects come last, and in their order.
+linked_objects = $(filter-out $(library_objects),$(filter %.o,$^)) $(library_objects)
+$(PROGRAMS): $(BIN)/%: $(library_objects) $(BUILD)/sources.txt
 	@mkdir -p $(@D)
-	@echo "link $@"
-	$(quiet)$(CXX) $(LDFLAGS) $(filter %.o,$^) $(THIRD_PARTY_ARCHIVES) $(LDLIBS) -o $@
-$(BIN)/bench_micro: LDLIBS += -lbenchmark
-$(BIN)/race: $(race_objects)
-$(BIN)/bench_scan $(BIN)/bench_l1: $(rocks_objects)
-$(BIN)/bench_scan $(BIN)/bench_l1: LDLIBS += $(if $(rocks_library),-lrocksdb)
-$(BIN)/race $(BUILD)/engine_tests: LDLIBS += -lboost_context
+	@echo "$(call step,link $@)"
+	$(quiet)$(CXX) $(LDFLAGS) $(linked_objects) $(THIRD_PARTY_ARCHIVES) $(link_$*) $(LDLIBS) -o $@
 # What writing would cost without checksums is measured by leaving them out, there alone.
 $(BIN)/bench_safety: LDFLAGS += -Wl,--wrap=_ZN11engine_race9HashValueEPKv
 
-# The calls that tests may come between, see test/faults/system_calls.h; of the tests' binary alone.
+# The calls that tests may come between, see test/faults/system_calls.h; of the tests' programs alone.
 WRAPPED_CALLS := pread pwrite fsync fdatasync fallocate ftruncate lseek openat renameat unlinkat \
                  mkdirat mmap munmap msync madvise fstat fstatat fstatfs flock fcntl close getrandom \
                  syscall \
                  $(addprefix io_uring_,queue_init_params register_buffers register_files \
                                        enable_rings submit_and_wait peek_batch_cqe)
-$(BUILD)/engine_tests: LDFLAGS += $(WRAPPED_CALLS:%=-Wl,--wrap=%)
-$(BUILD)/engine_tests: $(test_objects) $(harness_objects) $(race_objects) $(library_objects) $(BUILD)/sources.txt
-	@echo "link $@"
-	$(quiet)$(CXX) $(LDFLAGS) $(filter %.o,$^) $(THIRD_PARTY_ARCHIVES) -lgtest -lgtest_main $(LDLIBS) -o $@
+define test_program_rule
+$(BUILD)/tests/$(1): $(call room_objects,$(2))
+endef
+$(foreach room,$(test_rooms),$(eval $(call test_program_rule,$(room),$(room))))
+$(eval $(call test_program_rule,core,$(core_test_rooms)))
+$(eval $(call test_program_rule,rest,$(filter-out $(core_test_rooms),$(test_rooms))))
+$(addprefix $(BUILD)/tests/,$(test_rooms) core rest): $(library_objects) $(BUILD)/sources.txt
+	@mkdir -p $(@D)
+	@echo "$(call step,link $@)"
+	$(quiet)$(CXX) $(LDFLAGS) $(WRAPPED_CALLS:%=-Wl,--wrap=%) $(linked_objects) $(THIRD_PARTY_ARCHIVES) \
+	  -lgtest -lgtest_main $(LDLIBS) -o $@
+$(BUILD)/tests/experiments $(BUILD)/tests/rest: LDLIBS += $(link_lab)
 
 $(BUILD)/open_fuzz: $(call objects,$(fuzz_sources) $(fuzz_helpers)) $(library_objects)
-	@echo "link $@"
+	@echo "$(call step,link $@)"
 	$(quiet)$(CXX) $(CXXFLAGS) -fsanitize=fuzzer $(filter %.o,$^) $(THIRD_PARTY_ARCHIVES) $(LDLIBS) -o $@
 
 # The only program of the guests, which have no libraries.
+guest_parts := data/value_maker lab/passthrough lab/read_queue_passthrough
 guest: $(GUEST_INIT)
-$(GUEST_INIT): $(call objects,$(guest_sources) harness/data/value_maker.cc) $(library_objects) $(BUILD)/sources.txt
+$(GUEST_INIT): $(call objects,$(guest_sources) $(call sources_of,$(guest_parts))) $(library_objects) $(BUILD)/sources.txt
 	@mkdir -p $(@D)
-	@echo "link $@"
+	@echo "$(call step,link $@)"
 	$(quiet)$(CXX) -static -s $(LDFLAGS) $(filter %.o,$^) $(THIRD_PARTY_ARCHIVES) $(LDLIBS) -o $@
 
 # One object of everything, groups of inline functions resolved, then all but the public made local.
 $(BUILD)/engine_whole.o: $(library_objects) $(BUILD)/sources.txt $(THIRD_PARTY_ARCHIVES)
-	@echo "link $@"
+	@echo "$(call step,link $@)"
 	$(quiet)$(LD) -r --force-group-allocation $(filter %.o,$^) $(THIRD_PARTY_ARCHIVES) -o $@
 
 $(LIBRARY): $(BUILD)/engine_whole.o engine_race/public_symbols.txt
 	@mkdir -p $(@D)
-	@echo "archive $@"
+	@echo "$(call step,archive $@)"
 	$(quiet)objcopy --wildcard --keep-global-symbols=engine_race/public_symbols.txt $< $(BUILD)/libengine.o
 	$(quiet)rm -f $@
 	$(quiet)$(AR) crsD $@ $(BUILD)/libengine.o
 
-# Tests, by flavour. End-to-end tests find bin/crash through ENGINE_BIN_DIR.
+# Tests, by flavour. Those that run programs find them through ENGINE_BIN_DIR.
 
-.PHONY: test-release test-asan test-tsan test-fuzz
-test-release: tests $(BIN)/crash $(BIN)/race library guest
-test-asan test-tsan: test-%:
-	$(MAKE) --no-print-directory FLAVOUR=$* tests build/$*/bin/crash build/$*/bin/race
+.PHONY: build-core build-rest build-checked build-asan build-tsan build-fuzz
+build-core: build-checked
+	$(MAKE) --no-print-directory FLAVOUR=asan build/asan/tests/core
+build-rest: build-asan build-tsan build-fuzz library guest
+build-checked build-asan build-tsan: build-%:
+	$(MAKE) --no-print-directory FLAVOUR=$* tests
 # Without clang and its runtime nothing is built, and the run says so.
-test-fuzz:
+build-fuzz:
 	@rm -f build/fuzz/open_fuzz
 	$(if $(wildcard $(shell $(CLANGXX) -print-file-name=libclang_rt.fuzzer-x86_64.a 2> /dev/null) \
 	    $(shell $(CLANGXX) -print-resource-dir 2> /dev/null)/lib/linux/libclang_rt.fuzzer-*.a),\
 	  $(MAKE) --no-print-directory FLAVOUR=fuzz build/fuzz/open_fuzz)
 
+# One room: `make test-log TEST=Recovery FLAVOUR=asan`.
+.PHONY: $(test_rooms:%=test-%)
+ifeq ($(FLAVOUR),release)
+$(test_rooms:%=test-%):
+	$(submake) FLAVOUR=checked $@ TEST='$(TEST)'
+else
+$(test_rooms:%=test-%): test-%: $(BUILD)/tests/%
+	ENGINE_BIN_DIR=$(CURDIR)/$(BIN) $< --gtest_filter='$(if $(TEST),*$(TEST)*,*)'
+$(foreach room,$(test_rooms),$(eval test-$(room): $(call room_programs,$(room))))
+endif
+
 # Checks.
 
 .PHONY: check-format check-headers check-layers check-house check-mutants check-lint check-bench
 check-format:
-	scripts/check_format.sh $(CLANG_FORMAT) $(sort $(sources) $(rocks_both)) $(judge_sources) $(fuzz_sources) $(guest_sources) $(headers)
+	scripts/check_format.sh $(CLANG_FORMAT) $(sources) $(judge_sources) $(fuzz_sources) $(guest_sources) $(headers)
 
 check-layers:
 	scripts/check_layers.sh
@@ -329,11 +452,11 @@ $(BUILD)/judge/%.h.ok: %.h
 	@touch $@
 
 # The object stands for the headers: it is newer than a lint that they outdated.
-check-lint: $(patsubst %.cc,$(BUILD)/%.lint,$(library_sources) $(harness_sources) $(main_sources) \
-                           $(guest_sources))
+check-lint: $(patsubst %.cc,$(BUILD)/%.lint,$(library_sources) $(main_sources) $(guest_sources) \
+                           $(filter-out $(unbuilt_sources),$(harness_sources)))
 $(BUILD)/%.lint: %.cc $(BUILD)/%.o .clang-tidy
 	@echo lint $<
-	@$(CLANG_TIDY) --quiet $< -- -std=c++20 -I. -march=x86-64-v2 $(kernel_flags) 2> $@.err \
+	@$(CLANG_TIDY) --quiet $< -- -std=c++20 -I. -march=x86-64-v2 $(call own_flags,$<) 2> $@.err \
 	  || { cat $@.err; exit 1; }
 	@touch $@
 

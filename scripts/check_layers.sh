@@ -1,42 +1,60 @@
 #!/bin/bash
-# Includes point down: door > scan > task > hot > index > l1 > log > io > numa > base. The library knows
-# neither the harness nor the tests, and only its door knows the contest's headers.
+# Includes point down. In the library: door > scan > task > hot > index > l1 > log > io > numa > base.
+# Above it in harness/: apps > claims > siblings > lab > load > data > measure > system; the siblings,
+# opponents, race, crash, guest and the experiments, do not include each other. The library knows
+# neither the harness nor the tests, and only its door knows the contest's headers. The harness does
+# not know the tests.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
 grep -rnE '^[[:space:]]*#[[:space:]]*include[[:space:]]*"' --include='*.h' --include='*.cc' \
-    engine_race include | awk '
+    engine_race harness include | awk '
   BEGIN {
-    split("base numa io log l1 index hot task scan door", rooms, " ")
-    for (i in rooms) height[rooms[i]] = i + 0
+    # From the bottom up; rooms with a comma between them are siblings.
+    count = split("base numa io log l1 index hot task scan door " \
+                  "harness/system harness/measure harness/data harness/load harness/lab " \
+                  "harness/opponents,harness/race,harness/crash,harness/guest," \
+                  "harness/experiments/io,harness/experiments/l1 harness/claims harness/apps",
+                  floors, " ")
+    for (i = 1; i <= count; ++i) {
+      room_count = split(floors[i], rooms, ",")
+      for (j = 1; j <= room_count; ++j) height[rooms[j]] = i
+    }
   }
   function complain(what) {
     printf "%s:%s: %s\n", file, line, what
     bad = 1
   }
-  # The room of a path below the root; the door for what lies directly in engine_race/.
-  function room_of(path, parts, count) {
-    count = split(path, parts, "/")
-    return count == 2 ? "door" : parts[2]
+  # The room of a path: its folder, without engine_race/; the door for what lies directly in there.
+  function room_of(path) {
+    sub(/\/[^\/]*$/, "", path)
+    if (path == "engine_race") return "door"
+    sub(/^engine_race\//, "", path)
+    return path
   }
   {
     split($0, field, ":"); file = field[1]; line = field[2]
     split($0, quoted, "\""); included = quoted[2]
-    from_contract = (file ~ /^include\//)
-    if (from_contract) {
+    if (file ~ /^include\//) {
       if (included ~ /\//) complain("the contract includes " included)
       next
     }
     from = room_of(file)
     if (!(from in height)) { complain("room " from " has no place in the order"); next }
+    in_library = file ~ /^engine_race\//
     if (included ~ /^include\//) {
-      if (from != "door") complain("only the door includes " included)
-    } else if (included ~ /^engine_race\//) {
+      if (in_library && from != "door") complain("only the door includes " included)
+    } else if (in_library && included !~ /^engine_race\//) {
+      complain("the library includes " included "; paths start at the root: engine_race/...")
+    } else if (included !~ /^(engine_race|harness)\//) {
+      complain("the harness includes " included "; paths start at engine_race/ or harness/")
+    } else {
       to = room_of(included)
       if (!(to in height)) complain("room " to " has no place in the order")
       else if (height[to] > height[from]) complain(from " includes upwards: " included)
-    } else {
-      complain("the library includes " included "; paths start at the root: engine_race/...")
+      else if (height[to] == height[from] && to != from) {
+        complain(from " includes its sibling: " included)
+      }
     }
   }
   END { exit bad }'

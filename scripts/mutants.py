@@ -5,8 +5,9 @@ fails for each.
     scripts/mutants.py [--json FILE] [--check] [NAME...]
 
 Each test/mutants/NAME.patch says in its first lines what it breaks and which tests are to find it
-("Filter: ", a googletest filter). The tree is copied, with what is built of it, so that each fault
-compiles only what it touches. --check only tries whether the patches apply. The last line is
+("Filter: ", a googletest filter). The tree is copied, with what is built of it with assertions, so
+that each fault compiles only what it touches and links only the rooms whose tests are to find it.
+--check only tries whether the patches apply. The last line is
 "N of N mutants caught"; exit code 0 when all were.
 """
 
@@ -23,6 +24,7 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PATCHES = ROOT / "test" / "mutants"
+BUILD = pathlib.Path("build/checked")
 TEST_TIMEOUT_S = 900
 
 
@@ -62,30 +64,55 @@ def copy_tree(target):
         (target / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(ROOT / name, target / name)
     (target / "build").mkdir()
-    subprocess.run(["cp", "-a", "--reflink=auto", str(ROOT / "build" / "release"),
-                    str(target / "build" / "release")], check=True)
-    (target / "bin").mkdir()
-    subprocess.run(f"cp -a {ROOT}/bin/. {target}/bin/", shell=True, check=True)
+    subprocess.run(["cp", "-a", "--reflink=auto", str(ROOT / BUILD), str(target / BUILD)],
+                   check=True)
 
 
-def build(tree):
+def build(tree, *targets):
     return subprocess.run(
-        ["make", "-j", str(os.cpu_count()), "tests", "bin/crash", "bin/race"],
+        ["make", "-j", str(os.cpu_count()), "FLAVOUR=checked", *targets],
         cwd=tree, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
-def run_tests(tree, test_filter):
-    """How the tests failed, None when they passed; raises when none ran."""
-    env = dict(os.environ, ENGINE_BIN_DIR=str(tree / "bin"))
-    command = [str(tree / "build/release/engine_tests"), f"--gtest_filter={test_filter}",
+def build_rooms(tree, rooms):
+    """The programs of these rooms' tests, and what they run."""
+    return build(tree, *(f"{BUILD}/tests/{room}" for room in rooms), f"{BUILD}/bin/crash")
+
+
+def rooms_of(tree, test_filter):
+    """The rooms that have a test for which the filter holds."""
+    rooms = []
+    for program in sorted((tree / BUILD / "tests").iterdir()):
+        if program.suffix or program.is_dir() or not os.access(program, os.X_OK):
+            continue
+        listed = subprocess.run([str(program), "--gtest_list_tests",
+                                 f"--gtest_filter={test_filter}"],
+                                cwd=tree, stdout=subprocess.PIPE, text=True, check=True)
+        if re.search(r"^  ", listed.stdout, re.MULTILINE):
+            rooms.append(program.name)
+    if not rooms:
+        sys.exit(f"no test matches {test_filter}")
+    return rooms
+
+
+def run_tests(tree, rooms, test_filter):
+    """How the tests of these rooms failed, None when they passed."""
+    for room in rooms:
+        failure = run_room(tree, room, test_filter)
+        if failure is not None:
+            return failure
+    return None
+
+
+def run_room(tree, room, test_filter):
+    env = dict(os.environ, ENGINE_BIN_DIR=str(tree / BUILD / "bin"))
+    command = [str(tree / BUILD / "tests" / room), f"--gtest_filter={test_filter}",
                "--gtest_break_on_failure=0", "--gtest_fail_fast"]
     try:
         run = subprocess.run(command, cwd=tree, env=env, stdout=subprocess.PIPE, errors="replace",
                              stderr=subprocess.STDOUT, text=True, timeout=TEST_TIMEOUT_S)
     except subprocess.TimeoutExpired:
         return "hung"
-    if re.search(r"Running 0 tests", run.stdout):
-        sys.exit(f"no test matches {test_filter}")
     failed = re.findall(r"^\[  FAILED  \] (\S+)", run.stdout, re.MULTILINE)
     if failed:
         return failed[0]
@@ -112,11 +139,12 @@ def main():
         tree.mkdir()
         copy_tree(tree)
         # Unbroken, the tests must pass: else a failure would prove nothing.
-        if build(tree).returncode != 0:
+        if build(tree, "tests").returncode != 0:
             sys.exit("the unbroken tree does not build")
         filters = sorted({headline(path)[1] for path in paths})
+        rooms = {test_filter: rooms_of(tree, test_filter) for test_filter in filters}
         for test_filter in filters:
-            failure = run_tests(tree, test_filter)
+            failure = run_tests(tree, rooms[test_filter], test_filter)
             if failure is not None:
                 sys.exit(f"the unbroken tree fails {failure} of {test_filter}")
         for path in paths:
@@ -125,10 +153,10 @@ def main():
             applied = patch(tree, path)
             if applied.returncode != 0:
                 sys.exit(f"{path.name} does not apply:\n{applied.stdout}")
-            built = build(tree)
+            built = build_rooms(tree, rooms[test_filter])
             if built.returncode != 0:
                 sys.exit(f"{path.name} does not build:\n{built.stdout[-3000:]}")
-            found_by = run_tests(tree, test_filter)
+            found_by = run_tests(tree, rooms[test_filter], test_filter)
             patch(tree, path, "-R")
             results.append({"name": path.stem, "fault": what, "caught_by": found_by})
             print(f"{'caught' if found_by else 'MISSED'}  {path.stem}: "

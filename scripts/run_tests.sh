@@ -1,12 +1,16 @@
 #!/bin/bash
 # Runs built tests and adds up what they say: the last line is "N passed, N failed[, N skipped]".
 #
-#   scripts/run_tests.sh [release|asan|tsan|judges|fuzz|powercut|nvme]...
+#   scripts/run_tests.sh [FLAVOUR/PROGRAM|judges|fuzz|powercut|nvme]...
 #
-# As many runs go on at once as there are CPUs. A test program that crashes, hangs or leaves no
-# report counts as one failed test, and so does a sanitizer's finding after the tests themselves
-# have passed. TEST_FILTER and SANITIZER_FILTER are googletest filters; TEST_TIMEOUT is in seconds
-# for each run, and FUZZ_SECONDS how long the fuzzer goes on.
+# FLAVOUR/PROGRAM is build/FLAVOUR/tests/PROGRAM: checked/log are the tests of the log with
+# assertions, asan/core those of the core under AddressSanitizer.
+#
+# As many runs go on at once as there are CPUs, and each says when it ends how it went. A test
+# program that crashes, hangs or leaves no report counts as one failed test, and so does a
+# sanitizer's finding after the tests themselves have passed. TEST_FILTER and SANITIZER_FILTER are
+# googletest filters; TEST_TIMEOUT is in seconds for each run, and FUZZ_SECONDS how long the fuzzer
+# goes on.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -32,20 +36,18 @@ attribute() {  # a number in the root element of a report
   sed -n "s/.*<testsuites [^>]*\b$1=\"\([0-9]*\)\".*/\1/p" "$2" | head -1
 }
 
-run_gtest() {  # flavour, filter, program to run it with
-  local flavour=$1 filter=$2
-  shift 2
-  local build=build/$flavour
-  local report=$build/tests.xml log=$build/tests.log bin_dir=$PWD/$build/bin
+run_gtest() {  # flavour, program, filter, program to run it with
+  local flavour=$1 name=$1/$2 filter=$3 build=build/$1 program=build/$1/tests/$2
+  shift 3
+  local report=$program.xml log=$program.log
   local began=$SECONDS status tests good bad omitted
   rm -f "$report" "$log"
-  if [ ! -x "$build/engine_tests" ]; then
-    echo "$flavour: $build/engine_tests was not built"
-    summarise "$flavour" 0 1 0 0
+  if [ ! -x "$program" ]; then
+    echo "$name: $program was not built"
+    summarise "$name" 0 1 0 0
     return
   fi
-  [ "$flavour" != release ] || bin_dir=$PWD/bin
-  ENGINE_BIN_DIR=$bin_dir timeout -k 10 "$timeout_s" "$@" "$build/engine_tests" \
+  ENGINE_BIN_DIR=$PWD/$build/bin timeout -k 10 "$timeout_s" "$@" "$program" \
     --gtest_filter="$filter" --gtest_output="xml:$report" > "$log" 2>&1 < /dev/null
   status=$?
 
@@ -55,19 +57,19 @@ run_gtest() {  # flavour, filter, program to run it with
     good=$((tests - bad - omitted))
     # Something failed that is no test: a leak or a race that was reported at exit.
     if [ "$status" != 0 ] && [ "$bad" = 0 ]; then bad=1; fi
-    if [ "$tests" = 0 ]; then echo "$flavour: no test ran"; bad=1; fi
+    if [ "$tests" = 0 ] && [ "$filter" = '*' ]; then echo "$name: no test ran"; bad=1; fi
   else
-    echo "$flavour: ended with status $status in the middle of the tests"
+    echo "$name: ended with status $status in the middle of the tests"
     good=$(grep -c '^\[       OK \] .* ms)$' "$log")
     bad=$(($(grep -c '^\[  FAILED  \] .* ms)$' "$log") + 1))
     omitted=$(grep -c '^\[  SKIPPED \] .* ms)$' "$log")
   fi
   if [ "$bad" != 0 ]; then
-    echo "$flavour: the end of $log:"
+    echo "$name: the end of $log:"
     tail -n 80 "$log"
     grep -E '^\[  FAILED  \] .* ms\)$' "$log"
   fi
-  summarise "$flavour" "$good" "$bad" "$omitted" $((SECONDS - began))
+  summarise "$name" "$good" "$bad" "$omitted" $((SECONDS - began))
 }
 
 run_judges() {
@@ -126,34 +128,46 @@ run_guests() {  # name, the script that boots them and its arguments
 
 start() {
   case $1 in
-    release) run_gtest release "$test_filter" ;;
-    asan | tsan) run_gtest "$1" "$sanitizer_filter" "${fixed_addresses[@]}" ;;
     judges) run_judges ;;
     fuzz) run_fuzz ;;
-    powercut) run_guests powercut scripts/powercut.py --rounds 8 --seed 1 ;;
+    powercut) run_guests powercut scripts/powercut.py --rounds "${POWERCUT_ROUNDS:-8}" --seed 1 ;;
     nvme) run_guests nvme scripts/nvme_guest.py ;;
+    checked/* | release/*) run_gtest "${1%/*}" "${1#*/}" "$test_filter" ;;
+    *) run_gtest "${1%/*}" "${1#*/}" "$sanitizer_filter" "${fixed_addresses[@]}" ;;
   esac
 }
 
 for run in "$@"; do
   case $run in
-    release | asan | tsan | judges | fuzz | powercut | nvme) ;;
-    *) echo "usage: $0 [release|asan|tsan|judges|fuzz|powercut|nvme]..." >&2; exit 2 ;;
+    */?* | judges | fuzz | powercut | nvme) ;;
+    *) echo "usage: $0 [FLAVOUR/PROGRAM|judges|fuzz|powercut|nvme]..." >&2; exit 2 ;;
   esac
 done
 
 results=$(mktemp -d)
 trap 'rm -rf "$results"' EXIT
+mkdir "$results/ended"
+# What a run says is printed when it ends, in one piece.
+run_and_tell() {  # number, run
+  start "$2" > "$results/$1" 2>&1
+  {
+    flock 9
+    touch "$results/ended/$1"
+    echo "[$(find "$results/ended" -type f | wc -l)/$run_count] $(cat "$results/$1")"
+  } 9> "$results/lock"
+}
+run_count=$# number=0
 for run in "$@"; do
   while [ "$(jobs -pr | wc -l)" -ge "$(nproc)" ]; do wait -n; done
-  start "$run" > "$results/$run" 2>&1 &
+  number=$((number + 1))
+  run_and_tell $number "$run" &
 done
 wait
 
-passed=0 failed=0 skipped=0
+passed=0 failed=0 skipped=0 number=0
 for run in "$@"; do
-  cat "$results/$run"
-  if [[ $(tail -n 1 "$results/$run") =~ :\ ([0-9]+)\ passed,\ ([0-9]+)\ failed,\ ([0-9]+)\ skipped ]]; then
+  number=$((number + 1))
+  if [[ $(tail -n 1 "$results/$number") =~ :\ ([0-9]+)\ passed,\ ([0-9]+)\ failed,\ ([0-9]+)\ skipped ]]; then
     passed=$((passed + BASH_REMATCH[1]))
     failed=$((failed + BASH_REMATCH[2]))
     skipped=$((skipped + BASH_REMATCH[3]))

@@ -15,10 +15,10 @@ xxhash.h                 libxxhash-dev
 liburing.h               liburing-dev
 CLI/CLI.hpp              libcli11-dev
 nlohmann/json.hpp        nlohmann-json3-dev
-boost/context/fiber.hpp  libboost-context-dev
 fio                      fio
 '
 test_needs="$race_needs"'
+boost/context/fiber.hpp  libboost-context-dev
 gtest/gtest.h            libgtest-dev
 benchmark/benchmark.h    libbenchmark-dev
 setarch                  util-linux
@@ -55,7 +55,7 @@ python3                  python3
 git                      git
 '
 
-# To draw what bin/race io and bin/race l1 have measured.
+# To draw what bin/lab has measured.
 plot_needs='
 /usr/bin/python3         python3
 /usr/lib/python3*/dist-packages/matplotlib  python3-matplotlib
@@ -74,7 +74,7 @@ perf                     linux-perf linux-tools-generic
 ci_needs='
 ccache                   ccache
 '
-# What bin/race l1 can use besides: who counts, who samples, who draws.
+# What bin/lab l1 can use besides: who counts, who samples, who draws.
 l1_needs="$flame_needs$plot_needs"'
 valgrind                 valgrind
 '

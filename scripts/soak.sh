@@ -43,36 +43,46 @@ part() {  # name, how much of it, command...
   fi
 }
 
-# Blocks and hot values that go while they are read, and sub-tables that move while they are asked
-# for. Half of the time is tables' and shards', whose eight runs each take what they are told; the
-# other half the engine's, a second or so at a time.
+tests() {  # room, filter, flags; with assertions
+  ENGINE_BIN_DIR=$PWD/build/checked/bin "build/checked/tests/$1" --gtest_filter="$2" "${@:3}"
+}
+
+# Blocks and hot values that are evicted while they are read, and sub-tables that move while they
+# are asked for. Half of the time is tables' and shards', whose eight runs each take what they are
+# told; the other half the engine's, a second or so at a time.
 l1() {  # flavour, seconds
-  make --no-print-directory -j"$(nproc)" FLAVOUR="$1" tests || return
-  L1_READERS_MS=$(($2 * 1000 / 16)) "build/$1/engine_tests" \
+  local programs=build/$1/tests
+  make --no-print-directory -j"$(nproc)" FLAVOUR="$1" $programs/lab $programs/hot $programs/e2e ||
+    return
+  L1_READERS_MS=$(($2 * 1000 / 16)) $programs/lab \
     --gtest_filter='*L1TableReaders*:CoreShards*Ask*:CoreShards*ManyClients*' || return
   local end=$((SECONDS + $2 / 2))
   while [ $SECONDS -lt $end ]; do
-    "build/$1/engine_tests" --gtest_repeat=10 \
-      --gtest_filter='HotValues*ReadersBeside*:ValueFrames*ReadersBeside*' || return
+    $programs/e2e --gtest_repeat=10 --gtest_filter='HotValues*ReadersBeside*' || return
+    $programs/hot --gtest_repeat=10 --gtest_filter='ValueFrames*ReadersBeside*' || return
   done
 }
 
-tests() { ENGINE_BIN_DIR=$PWD/bin build/release/engine_tests --gtest_filter="$1"; }
+snapshots() {  # rounds
+  local room
+  for room in scan index e2e; do
+    tests $room 'Snapshot*:*ViewsTest*:*IteratorModel*' --gtest_repeat="$1" || return
+  done
+}
 
 say "soak of $(git rev-parse --short HEAD 2> /dev/null || echo 'no commit'), $(nproc) CPUs," \
   "$(date -u +%Y-%m-%dT%H:%MZ)"
 part kills "$kills" bin/crash --cycles "$kills"
 part power_states "$states" env POWER_STATES="$states" \
-  bash -c "$(declare -f tests); tests 'PowerLossTest.*'"
-part snapshots "$snapshots rounds" build/release/engine_tests --gtest_repeat="$snapshots" \
-  --gtest_filter='Snapshot*:*ViewsTest*:*IteratorModel*'
-for flavour in release asan tsan; do
+  bash -c "$(declare -f tests); tests power 'PowerLossTest.*'"
+part snapshots "$snapshots rounds" snapshots "$snapshots"
+for flavour in checked asan tsan; do
   part "l1_$flavour" "$l1_seconds s" l1 "$flavour" "$l1_seconds"
 done
 part damaged_stores "$damaged" env DAMAGE_STORES="$damaged" \
-  bash -c "$(declare -f tests); tests 'DamageTest.*'"
+  bash -c "$(declare -f tests); tests e2e 'DamageTest.*'"
 part full_disk "$disk_mib MiB" env FULL_DISK_MIB="$disk_mib" \
-  bash -c "$(declare -f tests); tests 'Disks/FullDiskTest.WritesAreRefused*'"
+  bash -c "$(declare -f tests); tests e2e 'Disks/FullDiskTest.WritesAreRefused*'"
 part fuzz "$fuzz_seconds" make --no-print-directory fuzz FUZZ_SECONDS="$fuzz_seconds"
 part power_cuts "$cuts" scripts/powercut.py --rounds "$cuts"
 say "soak: $([ $bad = 0 ] && echo 'everything held' || echo 'SOMETHING FAILED')"

@@ -2,7 +2,7 @@
 //
 // A coroutine rather than a stack of its own (Boost.Context): a switch costs about as little, a
 // task takes a few hundred bytes instead of pages, the sanitizers follow it, and nothing has to be
-// linked. `bin/race io --experiment 6` measures both.
+// linked. `bin/lab io --experiment 6` measures both.
 //
 // A task is a function `Task F(Scheduler& scheduler, ...)`. It runs until it awaits something of
 // its scheduler and is destroyed when it returns. It may not throw: what can is caught inside.

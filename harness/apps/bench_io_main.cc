@@ -5,7 +5,8 @@
 
 #include "harness/claims/bench_end.h"
 #include "harness/claims/bench_io.h"
-#include "harness/race/dir.h"
+#include "harness/load/store_basics.h"
+#include "harness/system/work_dir.h"
 #include "harness/system/tmpfs_dir.h"
 
 namespace harness {
@@ -15,7 +16,7 @@ constexpr char kProgram[] = "bench_io";
 
 int Bench(IoBenchConfig config, const std::string& dir_path, const std::string& tmpfs_path,
           const std::string& json_path) {
-  RaceDir dir;
+  WorkDir dir;
   std::string error;
   if (!dir.Prepare(dir_path, &error)) return RefuseBench(kProgram, error);
   config.dir = dir.path();

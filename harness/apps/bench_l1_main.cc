@@ -9,7 +9,7 @@
 #include "engine_race/base/parallel.h"
 #include "harness/claims/bench_end.h"
 #include "harness/claims/bench_l1.h"
-#include "harness/measure/json_file.h"
+#include "harness/measure/result_file.h"
 #include "harness/system/child_process.h"
 #include "harness/system/machine.h"
 #include "harness/system/tmpfs_dir.h"

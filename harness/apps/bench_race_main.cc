@@ -5,7 +5,8 @@
 
 #include "harness/claims/bench_end.h"
 #include "harness/claims/bench_race.h"
-#include "harness/measure/json_file.h"
+#include "harness/load/store_basics.h"
+#include "harness/measure/result_file.h"
 #include "harness/race/process.h"
 #include "harness/system/child_process.h"
 #include "harness/system/tmpfs_dir.h"

@@ -5,7 +5,8 @@
 
 #include "harness/claims/bench_end.h"
 #include "harness/claims/bench_safety.h"
-#include "harness/race/dir.h"
+#include "harness/load/store_basics.h"
+#include "harness/system/work_dir.h"
 
 // The linker sends the engine's calls of HashValue here, in this program alone.
 // NOLINTBEGIN(bugprone-reserved-identifier): the linker's names.
@@ -23,7 +24,7 @@ constexpr char kProgram[] = "bench_safety";
 
 int Bench(SafetyConfig config, const std::string& dir_path, const std::string& json_path,
           const std::string& mutants_path) {
-  RaceDir dir;
+  WorkDir dir;
   std::string error;
   if (!dir.Prepare(dir_path, &error)) return RefuseBench(kProgram, error);
   config.dir = dir.path();

@@ -6,7 +6,7 @@
 
 #include "harness/claims/bench_end.h"
 #include "harness/claims/bench_scan.h"
-#include "harness/measure/json_file.h"
+#include "harness/measure/result_file.h"
 #include "harness/opponents/rocks_ranges.h"
 #include "harness/race/process.h"
 #include "harness/system/child_process.h"

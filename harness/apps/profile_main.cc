@@ -5,7 +5,8 @@
 
 #include "harness/claims/bench_end.h"
 #include "harness/claims/profile_phases.h"
-#include "harness/race/dir.h"
+#include "harness/load/store_basics.h"
+#include "harness/system/profiler_switch.h"
 #include "harness/system/tmpfs_dir.h"
 
 namespace harness {

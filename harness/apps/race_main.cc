@@ -9,15 +9,15 @@
 #include <vector>
 
 #include "harness/data/value_maker.h"
-#include "harness/experiments/io/command.h"
-#include "harness/experiments/l1/command.h"
-#include "harness/measure/json_file.h"
+#include "harness/measure/result_file.h"
+#include "harness/measure/table.h"
+#include "harness/load/store_basics.h"
 #include "harness/race/dir.h"
 #include "harness/race/phase.h"
 #include "harness/race/process.h"
 #include "harness/race/runner.h"
-#include "harness/race/store_tools.h"
 #include "harness/system/child_process.h"
+#include "harness/system/disk.h"
 #include "harness/system/fio_runner.h"
 #include "harness/system/machine.h"
 
@@ -34,6 +34,7 @@ struct RaceFlags {
   uint64_t records_per_thread = 0;
   std::string keys = "uniform";
   std::vector<std::string> phases = {"write", "read", "range"};
+  std::string table_path;
   std::string json_path;
   bool without_fio = false;
 
@@ -71,7 +72,8 @@ void AddFlags(RaceFlags* flags, CLI::App* app) {
       ->capture_default_str();
   app->add_option("--seed", flags->config.seed, "seed of keys, values and reads")
       ->capture_default_str();
-  app->add_option("--json", flags->json_path, "also write the results into this file");
+  app->add_option("--table", flags->table_path, "also write the table into this file")->take_last();
+  app->add_option("--json", flags->json_path, "also write all figures into this file")->take_last();
   app->add_flag("--no-fio", flags->without_fio, "do not measure the device");
 }
 
@@ -131,33 +133,43 @@ std::vector<PhaseReport> RunRace(const RaceFlags& flags, const RaceConfig& confi
   return reports;
 }
 
-void PrintReports(const std::vector<PhaseReport>& reports, bool has_fio) {
-  std::printf("\n%s\n", ReportTable(reports).c_str());
-  if (!has_fio) std::printf("device: not measured, fio is missing or was not asked for\n");
+// The table of the phases, what failed, and what the device gave beside them.
+std::string ReportText(const std::vector<PhaseReport>& reports, bool has_fio) {
+  std::string text = ReportTable(reports) + "\n";
+  if (!has_fio) text += "device: not measured, fio is missing or was not asked for\n";
   for (const PhaseReport& report : reports) {
-    const char* name = PhaseName(report.phase);
-    if (!report.result.ok) std::printf("%s FAILED: %s\n", name, report.result.error.c_str());
+    const std::string name = PhaseName(report.phase);
+    if (!report.result.ok) text += name + " FAILED: " + report.result.error + "\n";
     if (report.has_device()) {
-      std::printf("device, %s: %s, %.1f MB/s before and %.1f MB/s after\n", name,
-                  report.before.job.c_str(), report.before.bytes_per_second * 1e-6,
-                  report.after.bytes_per_second * 1e-6);
+      text += "device, " + name + ": " + report.before.job + ", " +
+              Fixed(report.before.bytes_per_second * 1e-6, 1) + " MB/s before and " +
+              Fixed(report.after.bytes_per_second * 1e-6, 1) + " MB/s after\n";
     } else if (has_fio && report.result.ok) {
-      std::printf("device, %s: %s\n", name,
-                  (report.before.ok ? report.after : report.before).error.c_str());
+      text += "device, " + name + ": " + (report.before.ok ? report.after : report.before).error +
+              "\n";
     }
   }
   if (!reports.empty()) {
-    std::printf("page cache between the phases: %s\n", reports[0].cache_drop.c_str());
+    text += "page cache between the phases: " + reports[0].cache_drop + "\n";
   }
+  return text;
 }
 
-bool WriteJson(const RaceFlags& flags, const RaceConfig& config,
-               const std::vector<PhaseReport>& reports, bool ok) {
-  return SaveJson({{"ok", ok},
-                   {"machine", DescribeMachine(config.dir)},
-                   {"config", config},
-                   {"phases", reports}},
-                  flags.json_path);
+// Writes the files that were asked for and says where they are. Empty, or which could not be
+// written.
+std::string Save(const RaceFlags& flags, const RaceConfig& config,
+                 const std::vector<PhaseReport>& reports, const std::string& text, bool ok) {
+  if (!SaveText(text, flags.table_path)) return flags.table_path;
+  if (!flags.json_path.empty() && !SaveJson({{"ok", ok},
+                                             {"machine", DescribeMachine(config.dir)},
+                                             {"config", config},
+                                             {"phases", reports}},
+                                            flags.json_path)) {
+    return flags.json_path;
+  }
+  if (!flags.table_path.empty()) std::printf("table saved in %s\n", flags.table_path.c_str());
+  if (!flags.json_path.empty()) std::printf("figures saved in %s\n", flags.json_path.c_str());
+  return {};
 }
 
 int Race(RaceFlags flags) {
@@ -189,8 +201,10 @@ int Race(RaceFlags flags) {
   if (!error.empty()) return Refuse(error);
   const bool ok = std::all_of(reports.begin(), reports.end(),
                               [](const PhaseReport& report) { return report.result.ok; });
-  PrintReports(reports, has_fio);
-  if (!WriteJson(flags, config, reports, ok)) return Refuse("cannot write " + flags.json_path);
+  const std::string text = ReportText(reports, has_fio);
+  std::printf("\n%s", text.c_str());
+  const std::string unwritten = Save(flags, config, reports, text, ok);
+  if (!unwritten.empty()) return Refuse("cannot write " + unwritten);
   if (Interrupted()) return 130;
   return ok ? 0 : 1;
 }
@@ -203,31 +217,6 @@ int main(int argc, char** argv) {
   harness::RaceFlags flags;
   CLI::App app("The race: write, read and range twice, each a process of its own, beside fio.");
   harness::AddFlags(&flags, &app);
-  std::string store_dir;
-  bool every_bucket = false;
-  CLI::App* const verify =
-      app.add_subcommand("verify", "compare every record of a store with its checksums");
-  verify->add_option("DIR", store_dir, "the store")->required();
-  std::string copy_dir;
-  std::vector<std::string> copy_paths;
-  CLI::App* const copy = app.add_subcommand("copy", "copy a closed store, verifying every record");
-  copy->add_option("SRC", store_dir, "the store")->required();
-  copy->add_option("DST", copy_dir, "where the copy goes: missing or empty")->required();
-  copy->add_option("--paths", copy_paths,
-                   "directories or devices for the values; by default DST itself")
-      ->delimiter(',');
-  CLI::App* const dump = app.add_subcommand("dump", "print a store's manifest, fill and skew");
-  dump->add_option("DIR", store_dir, "the store")->required();
-  dump->add_flag("--buckets", every_bucket, "and a line for each bucket");
-  harness::IoFlags io_flags;
-  const CLI::App* const io = harness::AddIoCommand(&app, &io_flags);
-  harness::L1RaceFlags l1_flags;
-  const CLI::App* const l1 = harness::AddL1Command(&app, &l1_flags);
   CLI11_PARSE(app, argc, argv);
-  if (*io) return harness::RunIo(io_flags);
-  if (*l1) return harness::RunL1Command(l1_flags);
-  if (*verify) return harness::VerifyStoreIn(store_dir);
-  if (*copy) return harness::CopyStoreIn(store_dir, copy_dir, copy_paths);
-  if (*dump) return harness::DumpStoreIn(store_dir, every_bucket);
   return harness::Race(flags);
 }

@@ -2,8 +2,9 @@
 
 #include <cstdio>
 
-#include "harness/measure/json_file.h"
+#include "harness/measure/result_file.h"
 #include "harness/system/child_process.h"
+#include "harness/system/disk.h"
 
 namespace harness {
 
@@ -17,14 +18,6 @@ std::string WhyNoRoom(const std::string& dir, uint64_t needed_bytes) {
   if (needed_bytes <= free_bytes) return {};
   return std::to_string(needed_bytes) + " bytes of disk needed, " + std::to_string(free_bytes) +
          " free in " + dir;
-}
-
-std::string PrepareRace(const std::string& where, RaceDir* dir, RaceConfig* race) {
-  std::string error;
-  if (!dir->Prepare(where, &error)) return error;
-  if (dir->ReadNote()) dir->RemoveStore();
-  race->dir = dir->path();
-  return WhyNoRoom(dir->path(), 2 * StoreBytes(race->record_count()));
 }
 
 int EndBench(const char* program, const std::string& table, const std::vector<std::string>& errors,

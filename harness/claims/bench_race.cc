@@ -7,6 +7,8 @@
 #include <fstream>
 #include <system_error>
 
+#include "harness/claims/bench_end.h"
+#include "harness/load/store_basics.h"
 #include "harness/measure/median.h"
 #include "harness/measure/table.h"
 #include "harness/race/process.h"
@@ -74,6 +76,14 @@ const std::vector<Claim>& AllClaims() {
       {"onebucket_read_vs_uniform", kOneBucketPart, ">= 0.8"},
   };
   return claims;
+}
+
+std::string PrepareRace(const std::string& where, RaceDir* dir, RaceConfig* race) {
+  std::string error;
+  if (!dir->Prepare(where, &error)) return error;
+  if (dir->ReadNote()) dir->RemoveStore();
+  race->dir = dir->path();
+  return WhyNoRoom(dir->path(), 2 * StoreBytes(race->record_count()));
 }
 
 BenchRace::BenchRace(const BenchConfig& config, RaceDir* dir)

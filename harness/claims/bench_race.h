@@ -45,6 +45,11 @@ struct BenchConfig {
   bool is_smoke = false;
 };
 
+// Makes `dir` the place of a race, without an older one's store, and enough room for that of `race`
+// and the files of fio beside it. An empty `where` is a fresh directory below the current one. The
+// answer is empty, or what is wrong.
+std::string PrepareRace(const std::string& where, RaceDir* dir, RaceConfig* race);
+
 class BenchRace {
  public:
   // `dir` is prepared, and outlives this.

@@ -11,6 +11,7 @@
 #include "harness/claims/scan_written.h"
 #include "harness/claims/visit_cost.h"
 #include "harness/load/scan_writers.h"
+#include "harness/load/store_basics.h"
 #include "harness/load/store_runs.h"
 #include "harness/system/child_process.h"
 #include "harness/system/device_rates.h"

@@ -3,9 +3,7 @@
 #include <array>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <functional>
-#include <utility>
 
 #include "harness/claims/scan_ranges.h"
 #include "harness/claims/visit_cost.h"
@@ -164,18 +162,6 @@ std::string Scan(const ProfileConfig& config, const ProfilerSwitch& profiler) {
 }
 
 }  // namespace
-
-ProfilerSwitch::ProfilerSwitch(std::string control_path, std::string answer_path)
-    : control_path_(std::move(control_path)), answer_path_(std::move(answer_path)) {}
-
-bool ProfilerSwitch::Turn(bool on) const {
-  if (control_path_.empty()) return true;
-  std::ofstream control(control_path_);
-  control << (on ? "enable\n" : "disable\n") << std::flush;
-  std::ifstream answer(answer_path_);
-  std::string word;
-  return control && std::getline(answer, word) && word.starts_with("ack");
-}
 
 const std::vector<ProfilePhase>& AllProfilePhases() {
   static const std::vector<ProfilePhase> phases = {

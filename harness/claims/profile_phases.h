@@ -9,19 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "harness/system/profiler_switch.h"
+
 namespace harness {
-
-// Switches `perf record --control fifo:CONTROL,ANSWER` on and off. Without paths it does nothing.
-class ProfilerSwitch {
- public:
-  ProfilerSwitch(std::string control_path, std::string answer_path);
-  // False when the profiler does not answer.
-  bool Turn(bool on) const;
-
- private:
-  const std::string control_path_;
-  const std::string answer_path_;
-};
 
 struct ProfileConfig {
   std::string dir;  // empty and writable; on a tmpfs for phases whose device should cost nothing

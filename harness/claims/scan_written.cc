@@ -6,6 +6,7 @@
 #include "engine_race/base/key.h"
 #include "harness/load/store_runs.h"
 #include "harness/measure/progress.h"
+#include "harness/race/open_store.h"
 #include "harness/race/range_run.h"
 #include "harness/system/process_stats.h"
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdio>
 #include <vector>
 
 #include "harness/data/mix.h"
@@ -40,6 +41,12 @@ double Zeta(uint64_t n) {
 }
 
 }  // namespace
+
+std::string KeyFailure(uint64_t key, const std::string& what) {
+  char name[32];
+  std::snprintf(name, sizeof(name), "key %016llx: ", static_cast<unsigned long long>(key));
+  return name + what;
+}
 
 std::string_view KeyShapeName(KeyShape shape) {
   for (const ShapeName& entry : kShapeNames) {

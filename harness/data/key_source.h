@@ -20,6 +20,9 @@ enum class KeyShape {
   kOneBucket,   // distinct keys, all under one 10-bit prefix
 };
 
+// "key 00000000000000ff: <what>"
+std::string KeyFailure(uint64_t key, const std::string& what);
+
 std::string_view KeyShapeName(KeyShape shape);
 std::optional<KeyShape> ParseKeyShape(std::string_view name);
 

@@ -7,12 +7,12 @@
 
 #include <cstdint>
 #include <stdexcept>
+#include <string>
 #include <string_view>
 
 #include "engine_race/base/key.h"
 #include "harness/data/key_source.h"
 #include "harness/data/value_maker.h"
-#include "harness/measure/workers.h"
 
 namespace harness {
 

@@ -1,7 +1,6 @@
 #include "harness/load/store_runs.h"
 
 #include <atomic>
-#include <cstdio>
 #include <filesystem>
 #include <random>
 #include <string_view>
@@ -38,21 +37,6 @@ class Watch {
 };
 
 }  // namespace
-
-std::string KeyBytesOf(uint64_t key) {
-  std::string bytes(engine_race::kKeyBytes, '\0');
-  engine_race::EncodeKey(key, bytes.data());
-  return bytes;
-}
-
-Options QuietOptions() {
-  Options options;
-  options.log = [](engine_race::LogLevel level, std::string_view message) {
-    if (level == engine_race::LogLevel::kInfo) return;
-    std::fprintf(stderr, "engine: %.*s\n", static_cast<int>(message.size()), message.data());
-  };
-  return options;
-}
 
 uint64_t StoreRuns::KeyAt(uint64_t index) const {
   return Mix64(shape_.seed * 0x9e3779b97f4a7c15 + index);

@@ -12,6 +12,7 @@
 
 #include "engine_race/store.h"
 #include "harness/data/value_maker.h"
+#include "harness/load/store_basics.h"
 #include "harness/measure/workers.h"
 
 namespace harness {
@@ -85,11 +86,6 @@ class StoreRuns {
   const ValueMaker values_;
   std::string failure_;
 };
-
-std::string KeyBytesOf(uint64_t key);
-
-// The defaults, with the engine's warnings and errors going to standard error.
-engine_race::Options QuietOptions();
 
 }  // namespace harness
 

@@ -1,4 +1,4 @@
-// What the threads of a phase share: a common start, the first failure, and the store's door.
+// A team of threads and the first failure among them.
 //
 // Thread-safe as each class says.
 #ifndef HARNESS_MEASURE_WORKERS_H_
@@ -7,12 +7,8 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <mutex>
 #include <string>
-
-#include "engine_race/store.h"
-#include "harness/race/phase.h"
 
 namespace harness {
 
@@ -32,13 +28,6 @@ class Failures {
 // Runs body(0) to body(count - 1), each in a thread of its own, and waits for all. What a body
 // throws becomes a failure.
 void RunWorkers(uint32_t count, Failures* failures, const std::function<void(uint32_t)>& body);
-
-// Opens the store of a configuration; null when that failed, with the failure noted. Warnings and
-// errors of the engine go to standard error.
-std::unique_ptr<engine_race::Store> OpenStore(const RaceConfig& config, Failures* failures);
-
-// "key 00000000000000ff: <what>"
-std::string KeyFailure(uint64_t key, const std::string& what);
 
 }  // namespace harness
 

@@ -1,15 +1,15 @@
-// The directory of a race: found or made, guarded against destroying what is not ours, measured.
+// The directory of a race: a guarded working directory with a note of what its store holds.
 //
-// A note beside the store says that a race made it and with which records; only a directory that
-// has one, or is empty, is ever written to. Not synchronised.
+// A note beside the store says that a race made it and with which records. Only a directory that
+// has a note, or is empty, is ever written to. Not synchronised.
 #ifndef HARNESS_RACE_DIR_H_
 #define HARNESS_RACE_DIR_H_
 
-#include <cstdint>
 #include <optional>
 #include <string>
 
 #include "harness/race/phase.h"
+#include "harness/system/work_dir.h"
 
 namespace harness {
 
@@ -18,14 +18,14 @@ class RaceDir {
   RaceDir() = default;
   RaceDir(const RaceDir&) = delete;
   RaceDir& operator=(const RaceDir&) = delete;
-  // Removes a directory that Prepare made up by itself.
+  // Removes a directory that Prepare made up by itself, and the store in it.
   ~RaceDir();
 
   // Takes `path`, made when missing, or when it is empty a fresh directory below the current one.
   // Refuses a directory that holds anything but a race's store; *error says why.
   bool Prepare(const std::string& path, std::string* error);
 
-  const std::string& path() const { return path_; }
+  const std::string& path() const { return dir_.path(); }
 
   // Empties the directory for a new store and notes what it will hold.
   bool StartStore(const RaceConfig& config, std::string* error);
@@ -35,16 +35,9 @@ class RaceDir {
   void RemoveStore();
 
  private:
-  std::string path_;
-  bool is_ours_ = false;
+  WorkDir dir_;
+  bool is_fresh_ = false;
 };
-
-// Bytes that may still be written to the file system of `dir`.
-uint64_t FreeBytes(const std::string& dir);
-// What a store of so many records takes on disk at most, staging included.
-uint64_t StoreBytes(uint64_t record_count);
-// "ext4 on /dev/vda", as far as /proc/self/mountinfo tells.
-std::string FileSystemName(const std::string& dir);
 
 }  // namespace harness
 

@@ -9,6 +9,7 @@
 #include "harness/measure/histogram.h"
 #include "harness/measure/progress.h"
 #include "harness/measure/workers.h"
+#include "harness/race/open_store.h"
 #include "harness/race/range_run.h"
 #include "harness/system/process_stats.h"
 

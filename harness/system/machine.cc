@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine_race/base/parallel.h"
-#include "harness/race/dir.h"
+#include "harness/system/disk.h"
 
 namespace harness {
 namespace {

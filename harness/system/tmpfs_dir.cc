@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <system_error>
 
-#include "harness/race/dir.h"
+#include "harness/system/disk.h"
 
 namespace harness {
 

@@ -8,9 +8,10 @@
 #include <sstream>
 #include <system_error>
 
-#include "harness/measure/json_file.h"
-#include "harness/race/dir.h"
+#include "harness/measure/result_file.h"
+#include "harness/load/store_basics.h"
 #include "harness/system/child_process.h"
+#include "harness/system/disk.h"
 #include "harness/system/machine.h"
 
 namespace harness {
@@ -21,7 +22,7 @@ constexpr uint64_t kSmokeRecords = 4096;
 constexpr double kSmokeSeconds = 0.01;
 
 int Refuse(const std::string& why) {
-  std::fprintf(stderr, "race io: %s\n", why.c_str());
+  std::fprintf(stderr, "lab io: %s\n", why.c_str());
   return 2;
 }
 

@@ -1,4 +1,4 @@
-// `bin/race io`: the experiments of "What Modern NVMe Storage Can Do, And How To Exploit It" on the
+// `bin/lab io`: the experiments of "What Modern NVMe Storage Can Do, And How To Exploit It" on the
 // user's own disks.
 //
 // Called once, from main.

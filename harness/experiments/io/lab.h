@@ -1,4 +1,4 @@
-// What every I/O experiment is given, and the list of them: `bin/race io` runs these.
+// What every I/O experiment is given, and the list of them: `bin/lab io` runs these.
 //
 // An experiment is a function from a lab to its tables. Functions that take as long as they are
 // told; one at a time.

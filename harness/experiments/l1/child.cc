@@ -10,10 +10,10 @@
 #include <string_view>
 #include <vector>
 
-#include "harness/claims/profile_phases.h"
 #include "harness/experiments/l1/steps.h"
 #include "harness/experiments/l1/tables.h"
 #include "harness/system/child_process.h"
+#include "harness/system/profiler_switch.h"
 
 namespace harness {
 

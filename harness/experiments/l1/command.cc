@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "engine_race/base/parallel.h"
-#include "harness/measure/json_file.h"
-#include "harness/race/dir.h"
+#include "harness/measure/result_file.h"
 #include "harness/system/child_process.h"
+#include "harness/system/disk.h"
 #include "harness/system/machine.h"
 #include "harness/system/tmpfs_dir.h"
 
@@ -22,7 +22,7 @@ using engine_race::Status;
 constexpr uint64_t kMostRecordsPerTable = 20000000;
 
 int Refuse(const std::string& why) {
-  std::fprintf(stderr, "race l1: %s\n", why.c_str());
+  std::fprintf(stderr, "lab l1: %s\n", why.c_str());
   return 2;
 }
 
@@ -118,7 +118,7 @@ int RunAsChild(const L1RaceFlags& flags) {
   if (status.ok()) return 0;
   // Valgrind does not know every instruction that the processor has: no failure.
   if (status.code() == engine_race::Code::kNotSupported) return 1;
-  std::fprintf(stderr, "race l1: %s: %s\n", child.step.c_str(), status.ToString().c_str());
+  std::fprintf(stderr, "lab l1: %s: %s\n", child.step.c_str(), status.ToString().c_str());
   return 1;
 }
 

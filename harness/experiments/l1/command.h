@@ -1,4 +1,4 @@
-// `bin/race l1`: the ablation of "In-Memory read performance of X-Engine" on this machine, step by
+// `bin/lab l1`: the ablation of "In-Memory read performance of X-Engine" on this machine, step by
 // step from a cache of blocks to direct pointers.
 //
 // Called once, from main.

@@ -12,7 +12,7 @@
 #include "engine_race/base/key.h"
 #include "engine_race/base/memory.h"
 #include "harness/data/mix.h"
-#include "harness/race/dir.h"
+#include "harness/load/store_basics.h"
 #include "harness/system/child_process.h"
 #include "harness/system/process_stats.h"
 

@@ -1,4 +1,4 @@
-// `bin/race l1`: what each step from a cache of blocks to direct pointers gains, as tables of rows.
+// `bin/lab l1`: what each step from a cache of blocks to direct pointers gains, as tables of rows.
 //
 // Steps that fit into memory together alternate in rounds; otherwise each is opened, measured and
 // closed before the next. One thread at a time.

@@ -1,5 +1,7 @@
-#include "harness/race/store_tools.h"
-
+// Looks after a closed store: verifies it, copies it, and says what is in it.
+//
+// No command changes the store, and all refuse one that somebody has open.
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cinttypes>
@@ -7,6 +9,7 @@
 #include <cstdio>
 #include <functional>
 #include <numeric>
+#include <string>
 #include <vector>
 
 #include "engine_race/log/page_cache.h"
@@ -25,7 +28,7 @@ using engine_race::StoreFiles;
 int Refuse(const char* what, const std::string& dir, const Status& status) {
   const std::string why =
       status.code() == engine_race::Code::kNotFound ? "there is no store" : status.ToString();
-  std::fprintf(stderr, "race %s: %s: %s\n", what, dir.c_str(), why.c_str());
+  std::fprintf(stderr, "store %s: %s: %s\n", what, dir.c_str(), why.c_str());
   return 2;
 }
 
@@ -154,16 +157,19 @@ int ReadAll(const char* what, const char* done, const std::string& dir,
   return status.ok() ? 0 : status.code() == engine_race::Code::kCorruption ? 1 : 2;
 }
 
-}  // namespace
-
-int VerifyStoreIn(const std::string& dir) {
+// Prints every bad record, then the sum. Exit codes: 0 all is well, 1 something is bad, 2 the store
+// could not be read.
+int Verify(const std::string& dir) {
   return ReadAll("verify", "verified", dir, [&](engine_race::VerifyReport* report) {
     return engine_race::Store::Verify({}, dir, report, PrintBad);
   });
 }
 
-int CopyStoreIn(const std::string& dir, const std::string& to,
-                const std::vector<std::string>& paths) {
+// Copies the store into `to`, which must be missing or empty, its values onto `paths`, or into `to`
+// as well when there are none. Prints every bad record, then the sum. Exit codes: 0 there is a
+// copy, 1 something is bad, 2 the store could not be read or the copy not be made. There is no copy
+// after 1 and 2.
+int Copy(const std::string& dir, const std::string& to, const std::vector<std::string>& paths) {
   engine_race::Options options;
   options.paths = paths;
   const int code = ReadAll("copy", "copied", dir, [&](engine_race::VerifyReport* report) {
@@ -173,7 +179,9 @@ int CopyStoreIn(const std::string& dir, const std::string& to,
   return code;
 }
 
-int DumpStoreIn(const std::string& dir, bool every_bucket) {
+// Prints the manifest, how full the buckets are and how evenly; with `every_bucket` a line for each
+// that holds records. Exit codes: 0, or 2 when the store could not be read.
+int Dump(const std::string& dir, bool every_bucket) {
   engine_race::StoreFiles files;
   if (const Status status = engine_race::OpenStoreFilesToRead(dir, &files); !status.ok()) {
     return Refuse("dump", dir, status);
@@ -189,4 +197,30 @@ int DumpStoreIn(const std::string& dir, bool every_bucket) {
   return 0;
 }
 
+}  // namespace
 }  // namespace harness
+
+int main(int argc, char** argv) {
+  CLI::App app("Verifies, copies or dumps a closed store, which stays as it is.");
+  app.require_subcommand(1);
+  std::string dir;
+  CLI::App* const verify =
+      app.add_subcommand("verify", "compare every record of a store with its checksums");
+  verify->add_option("DIR", dir, "the store")->required();
+  std::string copy_dir;
+  std::vector<std::string> copy_paths;
+  CLI::App* const copy = app.add_subcommand("copy", "copy a closed store, verifying every record");
+  copy->add_option("SRC", dir, "the store")->required();
+  copy->add_option("DST", copy_dir, "where the copy goes: missing or empty")->required();
+  copy->add_option("--paths", copy_paths,
+                   "directories or devices for the values; by default DST itself")
+      ->delimiter(',');
+  bool every_bucket = false;
+  CLI::App* const dump = app.add_subcommand("dump", "print a store's manifest, fill and skew");
+  dump->add_option("DIR", dir, "the store")->required();
+  dump->add_flag("--buckets", every_bucket, "and a line for each bucket");
+  CLI11_PARSE(app, argc, argv);
+  if (*verify) return harness::Verify(dir);
+  if (*copy) return harness::Copy(dir, copy_dir, copy_paths);
+  return harness::Dump(dir, every_bucket);
+}

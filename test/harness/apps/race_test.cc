@@ -1,14 +1,14 @@
 // The race program as a whole, small, without the device's own figures.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
-#include "harness/system/child_process.h"
+#include "test/harness/program_fixture.h"
 #include "test/test_util.h"
 
 namespace harness {
@@ -19,9 +19,8 @@ namespace fs = std::filesystem;
 class RaceProgramTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    const char* bin_dir = std::getenv("ENGINE_BIN_DIR");
-    if (bin_dir == nullptr) GTEST_SKIP() << "ENGINE_BIN_DIR is not set";
-    program_ = std::string(bin_dir) + "/race";
+    program_ = ProgramPath("race");
+    if (program_.empty()) GTEST_SKIP() << "ENGINE_BIN_DIR is not set";
     dir_ = temp_.Join("store");
   }
 
@@ -102,26 +101,17 @@ TEST_F(RaceProgramTest, ForeignValuesFailTheRace) {
   }
 }
 
-TEST_F(RaceProgramTest, VerifiesAndDumpsTheStoreThatItLeaves) {
-  ASSERT_EQ(Race({"--num", "200", "--phases", "write"}).exit_code, 0);
-  const ChildResult dump = RunChild({program_, "dump", dir_, "--buckets"});
-  EXPECT_EQ(dump.exit_code, 0);
-  EXPECT_NE(dump.output.find("records           600,"), std::string::npos) << dump.output;
-  const ChildResult sound = RunChild({program_, "verify", dir_});
-  EXPECT_EQ(sound.exit_code, 0) << sound.output;
-  EXPECT_NE(sound.output.find("600 records verified"), std::string::npos) << sound.output;
-
-  // All that is staged of the values: every record is bad then.
-  {
-    std::fstream staged(dir_ + "/staging_values", std::ios::in | std::ios::out | std::ios::binary);
-    const std::string junk(64 << 20, 'x');
-    staged.write(junk.data(), static_cast<std::streamsize>(junk.size()));
-  }
-  const ChildResult bad = RunChild({program_, "verify", dir_});
-  EXPECT_EQ(bad.exit_code, 1);
-  EXPECT_NE(bad.output.find("bad: staging_values, bucket "), std::string::npos) << bad.output;
-  EXPECT_EQ(RunChild({program_, "verify", temp_.Join("nothing")}).exit_code, 2);
-  EXPECT_EQ(RunChild({program_, "dump", temp_.Join("nothing")}).exit_code, 2);
+TEST_F(RaceProgramTest, SavesTheTableThatItPrints) {
+  const std::string path = temp_.Join("new/table.txt");
+  const ChildResult run = Race({"--num", "50", "--phases", "write", "--table", path});
+  ASSERT_EQ(run.exit_code, 0) << run.output;
+  std::ifstream file(path);
+  const std::string table((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  EXPECT_NE(table.find("write"), std::string::npos) << table;
+  EXPECT_NE(run.output.find(table), std::string::npos) << run.output;
+  EXPECT_TRUE(run.output.ends_with("table saved in " + path + "\nfigures saved in " +
+                                   temp_.Join("race.json") + "\n"))
+      << run.output;
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// `bin/race l1` and what it reads from other programs: the whole of it once, tiny.
+// `bin/lab l1` and what it reads from other programs: the whole of it once, tiny.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -11,7 +11,7 @@
 #include "harness/experiments/l1/child.h"
 #include "harness/experiments/l1/command.h"
 #include "harness/system/child_process.h"
-#include "test/harness/race/race_command_fixture.h"
+#include "test/harness/program_fixture.h"
 
 namespace harness {
 namespace {
@@ -64,9 +64,9 @@ TEST(L1RaceCommandTest, AsManyRecordsAsFit) {
   EXPECT_EQ(FittingL1Records(records, 0, kMuch), 0u);
 }
 
-class L1ProgramTest : public RaceCommandFixture {
+class L1ProgramTest : public LabFixture {
  protected:
-  L1ProgramTest() : RaceCommandFixture("l1") {}
+  L1ProgramTest() : LabFixture("l1") {}
 };
 
 TEST_F(L1ProgramTest, MeasuresEveryStepWithEveryThreadCount) {

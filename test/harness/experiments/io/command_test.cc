@@ -1,4 +1,4 @@
-// `bin/race io` as a whole: every experiment once, tiny; bad flags; an interrupt.
+// `bin/lab io` as a whole: every experiment once, tiny; bad flags; an interrupt.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -9,16 +9,16 @@
 
 #include "harness/experiments/io/command.h"
 #include "harness/system/child_process.h"
-#include "test/harness/race/race_command_fixture.h"
+#include "test/harness/program_fixture.h"
 
 namespace harness {
 namespace {
 
 namespace fs = std::filesystem;
 
-class IoProgramTest : public RaceCommandFixture {
+class IoProgramTest : public LabFixture {
  protected:
-  IoProgramTest() : RaceCommandFixture("io") {}
+  IoProgramTest() : LabFixture("io") {}
 };
 
 TEST_F(IoProgramTest, RunsEveryExperiment) {

@@ -1,6 +1,6 @@
-// `bin/race COMMAND` as a whole, run in a directory of its own, and the report that it leaves.
-#ifndef TEST_HARNESS_RACE_RACE_COMMAND_FIXTURE_H_
-#define TEST_HARNESS_RACE_RACE_COMMAND_FIXTURE_H_
+// One of the programs as a whole, run with a directory of its own.
+#ifndef TEST_HARNESS_PROGRAM_FIXTURE_H_
+#define TEST_HARNESS_PROGRAM_FIXTURE_H_
 
 #include <gtest/gtest.h>
 
@@ -17,14 +17,20 @@
 
 namespace harness {
 
-class RaceCommandFixture : public ::testing::Test {
+// Empty where no programs were built beside the tests.
+inline std::string ProgramPath(const std::string& name) {
+  const char* bin_dir = std::getenv("ENGINE_BIN_DIR");
+  return bin_dir == nullptr ? std::string() : std::string(bin_dir) + "/" + name;
+}
+
+// `bin/lab COMMAND`, and the report that it leaves.
+class LabFixture : public ::testing::Test {
  protected:
-  explicit RaceCommandFixture(std::string command) : command_(std::move(command)) {}
+  explicit LabFixture(std::string command) : command_(std::move(command)) {}
 
   void SetUp() override {
-    const char* bin_dir = std::getenv("ENGINE_BIN_DIR");
-    if (bin_dir == nullptr) GTEST_SKIP() << "ENGINE_BIN_DIR is not set";
-    program_ = std::string(bin_dir) + "/race";
+    program_ = ProgramPath("lab");
+    if (program_.empty()) GTEST_SKIP() << "ENGINE_BIN_DIR is not set";
     dir_ = temp_.Join("work");
     std::filesystem::create_directory(dir_);
     json_ = temp_.Join("report.json");
@@ -50,4 +56,4 @@ class RaceCommandFixture : public ::testing::Test {
 
 }  // namespace harness
 
-#endif  // TEST_HARNESS_RACE_RACE_COMMAND_FIXTURE_H_
+#endif  // TEST_HARNESS_PROGRAM_FIXTURE_H_

@@ -1,0 +1,16 @@
+// The experiments: `lab io` measures ways to read a disk, `lab l1` lookups in memory.
+#include <CLI/CLI.hpp>
+
+#include "harness/experiments/io/command.h"
+#include "harness/experiments/l1/command.h"
+
+int main(int argc, char** argv) {
+  CLI::App app("Experiments: what the disks can do, and what lookups in memory cost.");
+  app.require_subcommand(1);
+  harness::IoFlags io_flags;
+  const CLI::App* const io = harness::AddIoCommand(&app, &io_flags);
+  harness::L1RaceFlags l1_flags;
+  harness::AddL1Command(&app, &l1_flags);
+  CLI11_PARSE(app, argc, argv);
+  return *io ? harness::RunIo(io_flags) : harness::RunL1Command(l1_flags);
+}

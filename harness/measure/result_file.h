@@ -1,0 +1,19 @@
+// Writes a result where the user asked for it.
+//
+// Stateless, thread-safe.
+#ifndef HARNESS_MEASURE_RESULT_FILE_H_
+#define HARNESS_MEASURE_RESULT_FILE_H_
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+namespace harness {
+
+// Both replace the file `path`, its folder made when missing. An empty path writes nothing and
+// succeeds; false when the file cannot be written.
+bool SaveText(const std::string& text, const std::string& path);
+bool SaveJson(const nlohmann::json& json, const std::string& path);
+
+}  // namespace harness
+
+#endif  // HARNESS_MEASURE_RESULT_FILE_H_

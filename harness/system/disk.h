@@ -1,0 +1,20 @@
+// What the file system of a directory is and how much it can still take.
+//
+// Stateless; thread-safe.
+#ifndef HARNESS_SYSTEM_DISK_H_
+#define HARNESS_SYSTEM_DISK_H_
+
+#include <cstdint>
+#include <string>
+
+namespace harness {
+
+// Bytes that may still be written to the file system of `dir`; 0 when it cannot be asked.
+uint64_t FreeBytes(const std::string& dir);
+
+// "ext4 on /dev/vda", as far as /proc/self/mountinfo tells.
+std::string FileSystemName(const std::string& dir);
+
+}  // namespace harness
+
+#endif  // HARNESS_SYSTEM_DISK_H_

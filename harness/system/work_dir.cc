@@ -1,0 +1,57 @@
+#include "harness/system/work_dir.h"
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+
+namespace harness {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Empty when the directory may be used, else the name of the file in the way.
+std::string FileInTheWay(const std::string& dir, WorkDir::MayHold may_hold) {
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(dir, error)) {
+    std::string name = entry.path().filename().string();
+    if (name != "lost+found" && (may_hold == nullptr || !may_hold(name))) return name;
+  }
+  return error ? error.message() : std::string();
+}
+
+}  // namespace
+
+WorkDir::~WorkDir() {
+  std::error_code ignored;
+  if (is_fresh_) fs::remove(path_, ignored);
+}
+
+bool WorkDir::Prepare(const std::string& path, std::string* error, MayHold may_hold) {
+  std::error_code failed;
+  if (path.empty()) {
+    std::string name = "race-store.XXXXXX";
+    if (mkdtemp(name.data()) == nullptr) {
+      *error = std::string("cannot make a directory here: ") + std::strerror(errno);
+      return false;
+    }
+    path_ = fs::absolute(name, failed).string();
+    is_fresh_ = true;
+    return true;
+  }
+  fs::create_directories(path, failed);
+  if (failed) {
+    *error = path + ": " + failed.message();
+    return false;
+  }
+  const std::string obstacle = FileInTheWay(path, may_hold);
+  if (!obstacle.empty()) {
+    *error = path + " holds foreign files (" + obstacle + "): left alone";
+    return false;
+  }
+  path_ = fs::absolute(path, failed).string();
+  return true;
+}
+
+}  // namespace harness

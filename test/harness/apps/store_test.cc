@@ -1,0 +1,121 @@
+// bin/store as a whole, on a small store with two paths.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine_race/base/sys.h"
+#include "engine_race/store.h"
+#include "test/harness/program_fixture.h"
+#include "test/test_util.h"
+
+namespace harness {
+namespace {
+
+using engine_race::Options;
+using engine_race::Store;
+using engine_race::test::KeyOf;
+using engine_race::test::TempDir;
+using engine_race::test::ValueOf;
+
+class StoreProgramTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    program_ = ProgramPath("store");
+    if (program_.empty()) GTEST_SKIP() << "ENGINE_BIN_DIR is not set";
+    Options options;
+    options.bucket_count = 1;
+    options.file_count = 1;
+    options.value_group_bytes = 16384;
+    options.stripe_unit_bytes = 65536;
+    options.paths = {dir_.Join("a"), dir_.Join("b")};
+    std::unique_ptr<Store> store;
+    ASSERT_TRUE(Store::Open(options, dir_.Join("store"), &store).ok());
+    for (uint64_t i = 0; i < 40; ++i) {
+      ASSERT_TRUE(store->Write(KeyOf(i), ValueOf(i, 1)).ok());
+    }
+  }
+
+  // Of the program with these arguments, which must end with the exit code `wanted`.
+  std::string OutputOf(std::vector<std::string> args, int wanted) {
+    args.insert(args.begin(), program_);
+    const ChildResult run = RunChild(args);
+    EXPECT_EQ(run.exit_code, wanted) << run.output;
+    return run.output;
+  }
+
+  void Damage(const std::string& path) {
+    engine_race::UniqueFd fd;
+    ASSERT_TRUE(engine_race::sys::OpenAt(AT_FDCWD, path, O_WRONLY, 0, &fd).ok());
+    // Slot 16 begins the second unit.
+    ASSERT_TRUE(engine_race::sys::PwriteFull(fd.get(), "damage", 6, 100).ok());
+  }
+
+  std::string program_;
+  TempDir dir_;
+};
+
+TEST_F(StoreProgramTest, DumpNamesThePathsAndTheRecords) {
+  const std::string output = OutputOf({"dump", dir_.Join("store"), "--buckets"}, 0);
+  for (const char* name : {"a", "b"}) {
+    EXPECT_NE(output.find(dir_.Join(name) + "\n"), std::string::npos) << output;
+  }
+  EXPECT_NE(output.find("stripe unit       65536 bytes"), std::string::npos) << output;
+  EXPECT_NE(output.find("records           40,"), std::string::npos) << output;
+  OutputOf({"dump", dir_.Join("nothing")}, 2);
+}
+
+TEST_F(StoreProgramTest, VerifySaysOnWhichPathTheDamageIs) {
+  const std::vector<std::string> verify = {"verify", dir_.Join("store")};
+  EXPECT_NE(OutputOf(verify, 0).find("40 records verified"), std::string::npos);
+  Damage(dir_.Join("b") + "/value_00");
+  const std::string output = OutputOf(verify, 1);
+  EXPECT_NE(output.find("bad: value_00 of " + dir_.Join("b") + ", bucket 0, slot 16:"),
+            std::string::npos)
+      << output;
+  OutputOf({"verify", dir_.Join("nothing")}, 2);
+}
+
+TEST_F(StoreProgramTest, VerifyReadsWhatIsStaged) {
+  {
+    std::fstream staged(dir_.Join("store") + "/staging_values",
+                        std::ios::in | std::ios::out | std::ios::binary);
+    const std::string junk(1 << 20, 'x');
+    staged.write(junk.data(), static_cast<std::streamsize>(junk.size()));
+  }
+  const std::string output = OutputOf({"verify", dir_.Join("store")}, 1);
+  EXPECT_NE(output.find("bad: staging_values, bucket "), std::string::npos) << output;
+}
+
+TEST_F(StoreProgramTest, ACopyIsAStoreAndSaysHowMuchItHolds) {
+  const std::string to = dir_.Join("copy");
+  const std::vector<std::string> copy = {"copy", dir_.Join("store"), to};
+  EXPECT_NE(OutputOf(copy, 0).find("40 records copied"), std::string::npos);
+  EXPECT_NE(OutputOf({"verify", to}, 0).find("40 records verified"), std::string::npos);
+  OutputOf(copy, 2);  // the place is taken
+  const std::string striped = dir_.Join("striped");
+  OutputOf({"copy", to, striped, "--paths", dir_.Join("c") + "," + dir_.Join("d")}, 0);
+  const std::string dumped = OutputOf({"dump", striped}, 0);
+  EXPECT_NE(dumped.find(dir_.Join("c") + "\n"), std::string::npos) << dumped;
+}
+
+TEST_F(StoreProgramTest, ADamagedStoreIsNotCopied) {
+  Damage(dir_.Join("b") + "/value_00");
+  const std::string to = dir_.Join("copy");
+  const std::string output = OutputOf({"copy", dir_.Join("store"), to}, 1);
+  EXPECT_NE(output.find("slot 16:"), std::string::npos) << output;
+  EXPECT_NE(output.find("there is no copy"), std::string::npos) << output;
+  OutputOf({"verify", to}, 2);
+}
+
+TEST_F(StoreProgramTest, RefusesAnUnknownCommand) {
+  const ChildResult run = RunChild({program_, "mend", dir_.Join("store")});
+  EXPECT_NE(run.exit_code, 0);
+  EXPECT_NE(RunChild({program_}).exit_code, 0);
+}
+
+}  // namespace
+}  // namespace harness
