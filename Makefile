@@ -83,90 +83,11 @@ sources := $(library_sources) $(harness_sources) $(main_sources) $(test_sources)
 objects = $(addprefix $(BUILD)/,$(1:.cc=.o))
 library_objects := $(call objects,$(library_sources))
 
-# What each program is linked from, besides its main and the library: rooms of harness/, or single
-# files of a room without their suffix. Where the opponents' library is missing, files that say so
-# take their place.
-PROGRAMS := $(main_sources:harness/apps/%_main.cc=$(BIN)/%)
-rocks_library := $(call has_header,rocksdb/db.h)
-# Those that cannot be compiled here.
-unbuilt_sources := $(if $(rocks_library),,$(filter-out %_missing.cc,$(wildcard harness/opponents/rocks_*.cc)))
-rocks = $(addprefix opponents/,$(1)$(if $(rocks_library),,_missing))
-store_loads := load/store_basics load/store_runs
-parts_race := system measure/histogram measure/progress measure/result_file measure/table \
-              measure/workers data load/store_basics race
-parts_store := measure/table
-parts_lab := system measure data load lab experiments/io experiments/l1
-parts_crash := crash
-parts_bench_micro := data
-parts_bench_index := system measure load/fill_keys claims/bench_end claims/bench_index
-parts_bench_io := system measure data load claims/bench_end claims/bench_io
-parts_bench_l1 := system measure data load lab \
-                  $(addprefix experiments/l1/,engine rounds shards steps tables) \
-                  $(call rocks,rocks_points) claims/bench_end claims/bench_l1
-parts_bench_race := system measure data load race \
-                    $(addprefix claims/,bench_end bench_race bench_race_cpu)
-parts_bench_safety := system measure data load claims/bench_end claims/bench_safety
-visit_claims := $(addprefix claims/,scan_ranges visit_cost visit_floor)
-parts_bench_scan := $(parts_bench_race) $(call rocks,rocks_ranges) $(visit_claims) \
-                    claims/bench_scan claims/scan_written
-parts_profile := system measure data load race $(visit_claims) claims/bench_end \
-                 claims/profile_phases
-sources_of_part = $(or $(wildcard harness/$(1).cc),$(sort $(wildcard harness/$(1)/*.cc)), \
-                       $(error harness/ has no $(1)))
-sources_of = $(foreach part,$(1),$(call sources_of_part,$(part)))
-link_lab := -lboost_context
-link_bench_micro := -lbenchmark
-link_bench_scan := $(if $(rocks_library),-lrocksdb)
-link_bench_l1 := $(if $(rocks_library),-lrocksdb)
+include harness/programs.mk
+include test/rooms.mk
 
 GUEST_INIT := build/guest/init
 BENCHES := $(filter $(BIN)/bench_%,$(PROGRAMS))
-# Headers that programs need besides the library's: all of them, and those of a name. A program is
-# left out, with a word, where one of its headers is missing.
-program_headers := CLI/CLI.hpp nlohmann/json.hpp
-lab_headers := boost/context/fiber.hpp
-bench_micro_headers := benchmark/benchmark.h
-missing_for = $(call missing_headers,$(program_headers) $($(notdir $(1))_headers))
-left_out := $(strip $(foreach program,$(PROGRAMS),$(if $(call missing_for,$(program)),$(program))))
-
-# One program of tests a room, $(BUILD)/tests/<room>: `make test-log`. The rooms of the engine and
-# of tests that span them lie in test/, those of harness/ in test/harness/. For each: the parts of
-# harness/ that it links, and the programs that it runs.
-engine_test_rooms := base include io log l1 index hot task scan faults power e2e
-harness_test_rooms := system measure data load lab race crash claims experiments apps
-test_rooms := $(engine_test_rooms) $(harness_test_rooms)
-test_parts_l1 := lab
-test_parts_index := load/fill_keys
-test_parts_system := system
-test_parts_measure := system measure
-test_parts_data := data
-test_parts_load := system measure data load
-test_parts_lab := lab
-test_parts_race := system measure data load/store_basics race
-test_parts_crash := crash
-test_parts_claims := system measure data load race $(visit_claims) claims/scan_written
-test_parts_experiments := $(parts_lab)
-test_parts_apps := system
-test_programs_e2e := crash
-test_programs_experiments := lab
-test_programs_apps := race store
-# What every one of them links: the calls that tests come between, and memory that is refused.
-test_helpers := test/faults/system_calls.cc test/faults/system_calls_uring.cc \
-                test/faults/fault_plan.cc test/index/refused_memory.cc
-room_tests = $(filter $(if $(filter $(1),$(harness_test_rooms)),test/harness/$(1)/%,test/$(1)/%),$(test_sources))
-room_objects = $(call objects,$(sort $(test_helpers) $(foreach room,$(1),$(call room_tests,$(room))) \
-                                    $(call sources_of,$(foreach room,$(1),$(test_parts_$(room))))))
-room_programs = $(foreach room,$(1),$(addprefix $(BIN)/,$(test_programs_$(room))))
-# Sanitized, the rooms are two programs: a link of such objects takes longer than all that follows a
-# change of one room. The core is what `make test` runs.
-core_test_rooms := base io log l1 index hot task scan
-sanitized_programs := core rest
-test_programs := $(addprefix $(BUILD)/tests/,$(if $(filter asan tsan,$(FLAVOUR)),$(sanitized_programs),$(test_rooms))) \
-                 $(call room_programs,$(test_rooms))
-# What the fuzzer shares with the tests.
-fuzz_helpers := $(addprefix test/e2e/,damaged_store.cc damaged_store_edits.cc store_image.cc \
-                                      store_judge.cc)
-
 quiet := $(if $(V),,@)
 define newline
 
@@ -316,10 +237,21 @@ step_count = $(eval step_count := $(shell $(MAKE) --no-print-directory -n $(MAKE
                  $(MAKEOVERRIDES) COUNTS_STEPS=1 2> /dev/null | grep -c '$(step_mark)'))$(step_count)
 endif
 
+# Headers that nearly every test includes are compiled once; clang keeps such headers otherwise.
+# ccache takes them when it is told not to look at times and macros.
+test_pch := $(if $(filter fuzz,$(FLAVOUR)),,$(BUILD)/test/pch.h)
+pch_flags = $(if $(filter test/%,$(1)),$(test_pch:%=-include % -fpch-preprocess))
+export CCACHE_SLOPPINESS ?= pch_defines,time_macros,include_file_mtime,include_file_ctime
+$(call objects,$(test_sources)): $(test_pch:%=%.gch)
+$(BUILD)/test/pch.h.gch: test/pch.h $(BUILD)/flags.txt
+	@mkdir -p $(@D)
+	@echo "$(call step,compile $< ($(FLAVOUR)))"
+	$(quiet)$(CXX) $(CXXFLAGS) $(call own_flags,$<) -x c++-header -MMD -MP -c $< -o $@
+
 $(BUILD)/%.o: %.cc $(BUILD)/flags.txt | $(if $(library_missing),library-missing)
 	@mkdir -p $(@D)
 	@echo "$(call step,compile $< ($(FLAVOUR)))"
-	$(quiet)$(CXX) $(CXXFLAGS) $(call own_flags,$<) $(strict_flags) -MMD -MP -c $< -o $@
+	$(quiet)$(CXX) $(CXXFLAGS) $(call own_flags,$<) $(call pch_flags,$<) $(strict_flags) -MMD -MP -c $< -o $@
 
 .PHONY: library-missing
 library-missing:

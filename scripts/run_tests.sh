@@ -130,7 +130,7 @@ start() {
   case $1 in
     judges) run_judges ;;
     fuzz) run_fuzz ;;
-    powercut) run_guests powercut scripts/powercut.py --rounds "${POWERCUT_ROUNDS:-8}" --seed 1 ;;
+    powercut) run_guests powercut scripts/powercut.py --rounds 8 --seed 1 ;;
     nvme) run_guests nvme scripts/nvme_guest.py ;;
     checked/* | release/*) run_gtest "${1%/*}" "${1#*/}" "$test_filter" ;;
     *) run_gtest "${1%/*}" "${1#*/}" "$sanitizer_filter" "${fixed_addresses[@]}" ;;

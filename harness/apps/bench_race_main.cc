@@ -25,8 +25,6 @@ struct BenchFlags {
 };
 
 void AddFlags(BenchFlags* flags, CLI::App* app) {
-  std::vector<std::string> names;
-  for (const Claim& claim : AllClaims()) names.push_back(claim.name);
   app->add_option("--dir", flags->dir, "directory to work in; by default a fresh one here");
   app->add_option("--json", flags->json_path, "where the figures go; by default nowhere");
   app->add_option("--threads", flags->config.race.thread_count)->capture_default_str();
@@ -44,7 +42,7 @@ void AddFlags(BenchFlags* flags, CLI::App* app) {
   app->add_option("--seed", flags->config.race.seed)->capture_default_str();
   app->add_option("--only", flags->only, "claims to measure; by default all of them")
       ->delimiter(',')
-      ->check(CLI::IsMember(names));
+      ->check(CLI::IsMember(RaceClaimNames()));
   app->add_flag("--smoke", flags->config.is_smoke, "everything once, tiny: no figure means much");
 }
 
@@ -61,10 +59,8 @@ void Shrink(BenchConfig* config) {
 int Bench(BenchFlags flags) {
   BenchConfig& config = flags.config;
   if (config.is_smoke) Shrink(&config);
+  if (flags.only.empty()) flags.only = RaceClaimNames();
   config.wanted.insert(flags.only.begin(), flags.only.end());
-  if (flags.only.empty()) {
-    for (const Claim& claim : AllClaims()) config.wanted.insert(claim.name);
-  }
   RaceDir dir;
   const std::string problem = PrepareRace(flags.dir, &dir, &config.race);
   if (!problem.empty()) return RefuseBench(kProgram, problem);

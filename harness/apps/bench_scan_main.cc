@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "harness/claims/bench_end.h"
+#include "harness/claims/bench_race.h"
 #include "harness/claims/bench_scan.h"
 #include "harness/measure/result_file.h"
 #include "harness/opponents/rocks_ranges.h"

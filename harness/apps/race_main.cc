@@ -3,23 +3,22 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "harness/data/value_maker.h"
+#include "harness/load/store_basics.h"
 #include "harness/measure/result_file.h"
 #include "harness/measure/table.h"
-#include "harness/load/store_basics.h"
 #include "harness/race/dir.h"
+#include "harness/race/json.h"
 #include "harness/race/phase.h"
 #include "harness/race/process.h"
 #include "harness/race/runner.h"
 #include "harness/system/child_process.h"
 #include "harness/system/disk.h"
 #include "harness/system/fio_runner.h"
-#include "harness/system/machine.h"
 
 namespace harness {
 namespace {
@@ -145,8 +144,8 @@ std::string ReportText(const std::vector<PhaseReport>& reports, bool has_fio) {
               Fixed(report.before.bytes_per_second * 1e-6, 1) + " MB/s before and " +
               Fixed(report.after.bytes_per_second * 1e-6, 1) + " MB/s after\n";
     } else if (has_fio && report.result.ok) {
-      text += "device, " + name + ": " + (report.before.ok ? report.after : report.before).error +
-              "\n";
+      text +=
+          "device, " + name + ": " + (report.before.ok ? report.after : report.before).error + "\n";
     }
   }
   if (!reports.empty()) {
@@ -160,13 +159,7 @@ std::string ReportText(const std::vector<PhaseReport>& reports, bool has_fio) {
 std::string Save(const RaceFlags& flags, const RaceConfig& config,
                  const std::vector<PhaseReport>& reports, const std::string& text, bool ok) {
   if (!SaveText(text, flags.table_path)) return flags.table_path;
-  if (!flags.json_path.empty() && !SaveJson({{"ok", ok},
-                                             {"machine", DescribeMachine(config.dir)},
-                                             {"config", config},
-                                             {"phases", reports}},
-                                            flags.json_path)) {
-    return flags.json_path;
-  }
+  if (!SaveRace(config, reports, ok, flags.json_path)) return flags.json_path;
   if (!flags.table_path.empty()) std::printf("table saved in %s\n", flags.table_path.c_str());
   if (!flags.json_path.empty()) std::printf("figures saved in %s\n", flags.json_path.c_str());
   return {};

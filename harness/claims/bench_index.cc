@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <functional>
 #include <random>
-#include <thread>
 #include <utility>
 
 #include "engine_race/base/key.h"
@@ -14,8 +13,7 @@
 #include "engine_race/index/part_builder.h"
 #include "engine_race/store.h"
 #include "harness/load/fill_keys.h"
-#include "harness/measure/median.h"
-#include "harness/measure/table.h"
+#include "harness/measure/workers.h"
 #include "harness/system/child_process.h"
 #include "harness/system/fio_runner.h"
 #include "harness/system/machine.h"
@@ -31,16 +29,21 @@ using engine_race::Region;
 using engine_race::Status;
 namespace format = engine_race::format;
 
+constexpr ClaimTarget kTargets[] = {{"rebuild_speedup", ">= 2.7"},
+                                    {"lookup_speedup", ">= 5.0"},
+                                    {"open_ratio", "<= 3.0"},
+                                    {"peak_rss_64m_mib", "<= 1500"}};
+
 constexpr size_t kSlabBytes = size_t{64} << 20;
 constexpr size_t kMaxLookups = 4000000;
 
-// Seconds that `threads` threads take for `work`, which hands out buckets with *next.
-double TimeTeam(uint32_t threads, const std::function<void(std::atomic<uint32_t>* next)>& work) {
+// Seconds that `threads` threads take for `work`, which hands out buckets with *next. What a thread
+// throws goes to *failures.
+double TimeTeam(uint32_t threads, Failures* failures,
+                const std::function<void(std::atomic<uint32_t>* next)>& work) {
   std::atomic<uint32_t> next{0};
   const uint64_t start = NowNs();
-  std::vector<std::thread> team;
-  for (uint32_t i = 0; i < threads; ++i) team.emplace_back([&] { work(&next); });
-  for (std::thread& thread : team) thread.join();
+  RunWorkers(threads, failures, [&](uint32_t) { work(&next); });
   return SecondsSince(start);
 }
 
@@ -63,7 +66,7 @@ class NoListener : public engine_race::AppendListener {
 }  // namespace
 
 IndexBench::IndexBench(IndexBenchConfig config)
-    : config_(std::move(config)), store_dir_(config_.dir + "/index-store") {
+    : config_(std::move(config)), store_dir_(config_.dir + "/index-store"), rounds_(kTargets) {
   options_.bucket_count = config_.bucket_count;
   options_.file_count = std::min(options_.file_count, options_.bucket_count);
   options_.build_thread_count =
@@ -139,7 +142,8 @@ Status IndexBench::SortPacked(bool huge_pages, Region* packed, double* seconds) 
   ENGINE_RACE_RETURN_IF_ERROR(
       Region::Allocate(config_.key_count * sizeof(PackedEntry), huge_pages, packed));
   const auto* const raw = reinterpret_cast<const format::KeyEntry*>(raw_.data());
-  *seconds = TimeTeam(options_.build_thread_count, [&](std::atomic<uint32_t>* next) {
+  Failures failures;
+  *seconds = TimeTeam(options_.build_thread_count, &failures, [&](std::atomic<uint32_t>* next) {
     for (uint32_t b = (*next)++; b < config_.bucket_count; b = (*next)++) {
       PackedEntry* const entries = PackedBucket(*packed, b);
       const uint64_t count = first_entries_[b + 1] - first_entries_[b];
@@ -149,15 +153,15 @@ Status IndexBench::SortPacked(bool huge_pages, Region* packed, double* seconds) 
       std::sort(entries, entries + count);
     }
   });
-  return Status::Ok();
+  return failures.any() ? Status::IOError(failures.first()) : Status::Ok();
 }
 
 Status IndexBench::BuildParts(double* seconds, uint64_t* memory_bytes) {
   const auto* const entries = reinterpret_cast<const format::KeyEntry*>(raw_.data());
   std::vector<engine_race::BuiltParts> built(config_.bucket_count);
-  std::atomic<bool> failed{false};
+  Failures failures;
   const engine_race::Geometry& geometry = log_->geometry();
-  *seconds = TimeTeam(options_.build_thread_count, [&](std::atomic<uint32_t>* next) {
+  *seconds = TimeTeam(options_.build_thread_count, &failures, [&](std::atomic<uint32_t>* next) {
     engine_race::SlabAllocator slabs(kSlabBytes);
     engine_race::PartBuilder builder(&slabs);
     for (uint32_t b = (*next)++; b < config_.bucket_count; b = (*next)++) {
@@ -167,10 +171,12 @@ Status IndexBench::BuildParts(double* seconds, uint64_t* memory_bytes) {
       raw.sequence_bound = raw.entries.size();
       raw.first_key = geometry.FirstKeyOf(b);
       raw.last_key = geometry.LastKeyOf(b);
-      if (!builder.Build(raw, &built[b]).ok() || !built[b].damaged_slots.empty()) failed = true;
+      if (!builder.Build(raw, &built[b]).ok() || !built[b].damaged_slots.empty()) {
+        return failures.Note("a bucket could not be built");
+      }
     }
   });
-  if (failed) return Status::Corruption("a bucket could not be built");
+  if (failures.any()) return Status::Corruption(failures.first());
   uint64_t keys = 0;
   *memory_bytes = 0;
   for (const engine_race::BuiltParts& each : built) {
@@ -199,13 +205,13 @@ Status IndexBench::MeasureRebuild() {
     ENGINE_RACE_RETURN_IF_ERROR(WarmMemory(output_bytes));
     ENGINE_RACE_RETURN_IF_ERROR(SortPacked(true, &packed, &huge));
     if (round == 0) continue;
-    Note("std_sort_s", ordinary);
-    Note("std_sort_in_huge_pages_s", huge);
-    Note("rebuild_s", ours);
-    Note("rebuild_speedup", ordinary / ours);
-    Note("rebuild_speedup_over_huge_pages", huge / ours);
-    Note("part_bytes_per_key",
-         static_cast<double>(memory_bytes) / static_cast<double>(config_.key_count));
+    rounds_.Note("std_sort_s", ordinary);
+    rounds_.Note("std_sort_in_huge_pages_s", huge);
+    rounds_.Note("rebuild_s", ours);
+    rounds_.Note("rebuild_speedup", ordinary / ours);
+    rounds_.Note("rebuild_speedup_over_huge_pages", huge / ours);
+    rounds_.Note("part_bytes_per_key",
+                 static_cast<double>(memory_bytes) / static_cast<double>(config_.key_count));
   }
   double unused = 0;
   ENGINE_RACE_RETURN_IF_ERROR(SortPacked(false, &packed_, &unused));
@@ -230,8 +236,8 @@ std::vector<uint64_t> IndexBench::DrawKeys(size_t count) const {
 Status IndexBench::MeasureLookup() {
   std::unique_ptr<Index> index;
   ENGINE_RACE_RETURN_IF_ERROR(Index::Build(log_.get(), options_, &index));
-  Note("index_bytes_per_key",
-       static_cast<double>(index->memory_bytes()) / static_cast<double>(config_.key_count));
+  rounds_.Note("index_bytes_per_key",
+               static_cast<double>(index->memory_bytes()) / static_cast<double>(config_.key_count));
   const std::vector<uint64_t> keys = DrawKeys(std::min<size_t>(config_.key_count, kMaxLookups));
   // The first round warms up: it does not count.
   for (uint32_t round = 0; round <= config_.round_count; ++round) {
@@ -251,11 +257,11 @@ Status IndexBench::MeasureLookup() {
       return Status::Corruption("a key was found in another slot");
     }
     if (round == 0) continue;
-    Note("lower_bound_ns", ordinary);
-    Note("lower_bound_in_huge_pages_ns", huge);
-    Note("lookup_ns", ours);
-    Note("lookup_speedup", ordinary / ours);
-    Note("lookup_speedup_over_huge_pages", huge / ours);
+    rounds_.Note("lower_bound_ns", ordinary);
+    rounds_.Note("lower_bound_in_huge_pages_ns", huge);
+    rounds_.Note("lookup_ns", ours);
+    rounds_.Note("lookup_speedup", ordinary / ours);
+    rounds_.Note("lookup_speedup_over_huge_pages", huge / ours);
   }
   packed_.Reset();
   packed_in_huge_pages_.Reset();
@@ -289,13 +295,13 @@ Status IndexBench::MeasureOpen() {
       return Status::IOError("the opening child failed: " + child.error + child.output);
     }
     const double seconds = report["seconds"];
-    Note("open_s", seconds);
-    Note("peak_rss_64m_mib", report["peak_rss_bytes"].get<double>() / (1 << 20));
+    rounds_.Note("open_s", seconds);
+    rounds_.Note("peak_rss_64m_mib", report["peak_rss_bytes"].get<double>() / (1 << 20));
     if (!has_fio) continue;
     const FioResult device = fio.BestScan(config_.key_count * sizeof(format::KeyEntry));
     if (device.ok) {
-      Note("device_read_s", device.seconds);
-      Note("open_ratio", seconds / device.seconds);
+      rounds_.Note("device_read_s", device.seconds);
+      rounds_.Note("open_ratio", seconds / device.seconds);
     } else if (!config_.is_smoke) {
       return Status::IOError("fio: " + device.error);
     }
@@ -304,30 +310,13 @@ Status IndexBench::MeasureOpen() {
 }
 
 nlohmann::json IndexBench::ToJson() const {
-  nlohmann::json claims = nlohmann::json::object();
-  nlohmann::json medians = nlohmann::json::object();
-  for (const auto& [name, values] : rounds_) medians[name] = MedianOf(values);
-  for (const char* name : {"rebuild_speedup", "lookup_speedup", "open_ratio", "peak_rss_64m_mib"}) {
-    if (medians.contains(name)) claims[name] = medians[name];
-  }
-  return {{"claims", claims},
-          {"medians", medians},
-          {"rounds", rounds_},
-          {"settings",
-           {{"keys", config_.key_count},
-            {"buckets", config_.bucket_count},
-            {"threads", options_.build_thread_count},
-            {"smoke", config_.is_smoke}}},
-          {"machine", DescribeMachine(config_.dir)}};
-}
-
-std::string IndexBench::ToTable() const {
-  Table table({"figure", "median", "lowest", "highest"});
-  for (const auto& [name, values] : rounds_) {
-    const auto [low, high] = std::minmax_element(values.begin(), values.end());
-    table.AddRow({name, Fixed(MedianOf(values), 3), Fixed(*low, 3), Fixed(*high, 3)});
-  }
-  return table.ToString();
+  nlohmann::json json = rounds_.ToJson();
+  json["settings"] = {{"keys", config_.key_count},
+                      {"buckets", config_.bucket_count},
+                      {"threads", options_.build_thread_count},
+                      {"smoke", config_.is_smoke}};
+  json["machine"] = DescribeMachine(config_.dir);
+  return json;
 }
 
 int OpenChildMain(const std::string& store_dir, uint64_t key) {

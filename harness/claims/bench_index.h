@@ -9,7 +9,6 @@
 #define HARNESS_CLAIMS_BENCH_INDEX_H_
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -20,6 +19,7 @@
 #include "engine_race/base/status.h"
 #include "engine_race/index/index.h"
 #include "engine_race/log/bucket_log.h"
+#include "harness/measure/claim_rounds.h"
 
 namespace harness {
 
@@ -54,9 +54,9 @@ class IndexBench {
   // False when something failed: error() says what.
   bool Run();
   const std::string& error() const { return error_; }
-  // {"claims": {...}, "rounds": {...}, "settings": {...}, "machine": {...}}
+  // Claims, what they were taken from, settings and machine.
   nlohmann::json ToJson() const;
-  std::string ToTable() const;
+  std::string ToTable() const { return rounds_.ToTable(); }
 
  private:
   engine_race::Status Fill();
@@ -74,7 +74,6 @@ class IndexBench {
                       uint64_t* slot_sum) const;
   std::vector<uint64_t> DrawKeys(size_t count) const;
   PackedEntry* PackedBucket(const engine_race::Region& packed, uint32_t bucket) const;
-  void Note(const std::string& name, double value) { rounds_[name].push_back(value); }
 
   const IndexBenchConfig config_;
   const std::string store_dir_;
@@ -85,7 +84,7 @@ class IndexBench {
   std::vector<uint64_t> first_entries_;
   engine_race::Region packed_;
   engine_race::Region packed_in_huge_pages_;
-  std::map<std::string, std::vector<double>> rounds_;
+  ClaimRounds rounds_;
   std::string error_;
 };
 

@@ -5,7 +5,9 @@
 #include <cstdio>
 #include <utility>
 
+#include "harness/load/dense_store.h"
 #include "harness/load/queue_loop.h"
+#include "harness/measure/alternating_rounds.h"
 #include "harness/system/child_process.h"
 #include "harness/system/machine.h"
 
@@ -38,27 +40,10 @@ constexpr double kCpuRatioError = 0.03;
 constexpr double kStripeCpuError = 0.01;
 constexpr double kStripeRateError = 0.025;
 
-constexpr uint32_t kDenseFiles = 32;
-
-std::vector<std::string> ValueFileNames() {
-  std::vector<std::string> names;
-  for (uint32_t i = 0; i < kDenseFiles; ++i) {
-    names.push_back((i < 10 ? "value_0" : "value_") + std::to_string(i));
-  }
-  return names;
-}
-
-// What the smallest of the value files surely holds: keys fall evenly, groups are flushed whole.
-uint64_t DenseBytes(uint64_t record_count) {
-  const uint64_t records = record_count / kDenseFiles * 9 / 10;
-  return std::max<uint64_t>(records / 32 * 32, 1) * kValueSize;
-}
-
-// Which of two to run, so that neither what drifts nor what the run before left behind is part of
-// their difference: each once before and once after the other.
-std::array<size_t, 4> ThereAndBack(uint32_t round) {
-  const size_t first = round % 2;
-  return {first, 1 - first, 1 - first, first};
+// Two rounds in a row: each side once before and once after the other, so that neither what drifts
+// nor what the run before left behind is part of their difference.
+bool ThereAndBack(uint32_t round, const std::vector<Turn>& turns) {
+  return AlternatingRound(round, turns) && AlternatingRound(round + 1, turns);
 }
 
 void Add(const TimedRun& run, TimedRun* sum) {
@@ -79,31 +64,10 @@ StoreShape BenchIo::ShapeIn(const std::string& dir, uint64_t record_count) const
   return {dir + "/store", config_.dir, record_count, config_.seed};
 }
 
-Options BenchIo::DenseOptions() const {
-  Options options = QuietOptions();
-  options.bucket_count = kDenseFiles;
-  options.file_count = kDenseFiles;
-  return options;
-}
-
 Options BenchIo::StripedOptions(const std::string& dir) const {
   Options options = QuietOptions();
   options.paths = {dir + "/a", dir + "/b"};
   return options;
-}
-
-void BenchIo::InTurn(uint32_t round, const std::function<void()>& a,
-                     const std::function<void()>& b) {
-  if (round % 2 == 0) a();
-  b();
-  if (round % 2 != 0) a();
-}
-
-void BenchIo::InTurn(uint32_t round, const std::function<void()>& a, const std::function<void()>& b,
-                     const std::function<void()>& between) {
-  round % 2 == 0 ? a() : b();
-  between();
-  round % 2 == 0 ? b() : a();
 }
 
 TimedRun BenchIo::Checked(const StoreRuns& runs, const TimedRun& run) {
@@ -123,8 +87,8 @@ bool BenchIo::NeedsRound(uint32_t round, std::initializer_list<Precision> precis
 FioResult BenchIo::FioReads(const std::string& dir, uint64_t record_count,
                             const std::string& engine) {
   FioRunner fio(dir + "/store");
-  FioResult result =
-      fio.RandomReadOf(ValueFileNames(), DenseBytes(record_count), engine, config_.seconds);
+  FioResult result = fio.RandomReadOf(DenseStoreFileNames(), DenseStoreFileBytes(record_count),
+                                      engine, config_.seconds);
   if (!result.ok && !config_.is_smoke) Fail("fio, " + engine + ": " + result.error);
   return result;
 }
@@ -144,7 +108,7 @@ void BenchIo::MeasureDevice() {
 // MultiRead between fio's two ways, without hot values, as fio has no cache; then what it costs to
 // fill one, of the reads that reached the disk.
 void BenchIo::MultiReads() {
-  Options options = DenseOptions();
+  Options options = DenseStoreOptions();
   options.worker_count = config_.worker_count;
   Options hot_options = options;
   options.hot_value_bytes = 0;
@@ -161,12 +125,20 @@ void BenchIo::MultiReads() {
     TimedRun many;
     FioResult libaio;
     FioResult uring;
-    InTurn(
-        round, [&] { libaio = FioReads(config_.dir, config_.record_count, "libaio"); },
-        [&] { uring = FioReads(config_.dir, config_.record_count, "io_uring"); },
-        [&] { many = read(options); });
+    const auto run_fio = [this](const char* engine, FioResult* result) {
+      *result = FioReads(config_.dir, config_.record_count, engine);
+      return errors_.empty();
+    };
+    const auto read_many = [&] {
+      many = read(options);
+      return many.ok();
+    };
+    const bool whole =
+        AlternatingRound(round, {[&] { return run_fio("libaio", &libaio); }, read_many,
+                                 [&] { return run_fio("io_uring", &uring); }});
+    if (!whole) return;
     TimedRun hot = read(hot_options);
-    if (!many.ok() || !hot.ok()) return;
+    if (!hot.ok()) return;
     rounds_.Note("MultiRead's reads that hot values answered, of all",
                  static_cast<double>(hot.hit_count) / static_cast<double>(hot.count));
     hot.count -= hot.hit_count;
@@ -187,8 +159,8 @@ double BenchIo::QueueCpu(IoBackend backend) {
   QueueLoop loop;
   loop.backend = backend;
   loop.seconds = config_.seconds;
-  loop.bytes_each = DenseBytes(config_.record_count);
-  for (const std::string& name : ValueFileNames()) {
+  loop.bytes_each = DenseStoreFileBytes(config_.record_count);
+  for (const std::string& name : DenseStoreFileNames()) {
     loop.paths.push_back(config_.dir + "/store/" + name);
   }
   std::string error;
@@ -204,25 +176,31 @@ void BenchIo::BackEnds() {
   for (uint32_t round = 0; NeedsRound(round, {{kUringGain, kCpuRatioError}}); ++round) {
     double libaio = 0;
     double uring = 0;
-    InTurn(
-        round, [&] { libaio = QueueCpu(IoBackend::kLibaio); },
-        [&] { uring = QueueCpu(IoBackend::kIoUring); });
-    rounds_.NoteRatio(kUringGain, libaio, uring);
+    const auto run = [this](IoBackend backend, double* cpu_ns) {
+      *cpu_ns = QueueCpu(backend);
+      return errors_.empty();
+    };
+    const bool whole = AlternatingRound(round, {[&] { return run(IoBackend::kLibaio, &libaio); },
+                                                [&] { return run(IoBackend::kIoUring, &uring); }});
+    if (whole) rounds_.NoteRatio(kUringGain, libaio, uring);
   }
 }
 
 void BenchIo::TmpfsReads() {
-  const Options options = DenseOptions();
+  const Options options = DenseStoreOptions();
   if (!Checked(tmpfs_, tmpfs_.Write(options, config_.thread_count)).ok()) return;
   for (uint32_t round = 0; NeedsRound(round, {{kTmpfsRead, kCpuRatioError}}); ++round) {
     TimedRun threads;
     FioResult fio;
-    InTurn(
-        round,
-        [&] {
-          threads = Checked(tmpfs_, tmpfs_.Read(options, config_.thread_count, config_.seconds));
-        },
-        [&] { fio = FioReads(config_.tmpfs_dir, config_.tmpfs_record_count, "psync"); });
+    const auto read = [&] {
+      threads = Checked(tmpfs_, tmpfs_.Read(options, config_.thread_count, config_.seconds));
+      return threads.ok();
+    };
+    const auto run_fio = [&] {
+      fio = FioReads(config_.tmpfs_dir, config_.tmpfs_record_count, "psync");
+      return errors_.empty();
+    };
+    if (!AlternatingRound(round, {read, run_fio})) break;
     rounds_.Note("tmpfs: CPU of 64 threads, ns a read", threads.cpu_ns());
     rounds_.Note("tmpfs: fio's CPU, ns a read, psync", fio.cpu_ns_per_op);
     rounds_.NoteRatio(kTmpfsRead, threads.rate(), fio.ops_per_second);
@@ -240,14 +218,15 @@ void BenchIo::StripedCpu() {
   if (!Checked(striped, striped.Write(two, config_.thread_count)).ok()) return;
   for (uint32_t round = 0; NeedsRound(round, {{kStripeCpu, kStripeCpuError}}); ++round) {
     std::array<TimedRun, 2> sums;
-    for (const size_t which : ThereAndBack(round)) {
-      StoreRuns* const runs = which == 0 ? &tmpfs_ : &striped;
-      const TimedRun run =
-          Checked(*runs, runs->MultiRead(which == 0 ? one : two, config_.caller_count,
-                                         config_.keys_per_call, config_.seconds));
-      if (!run.ok()) return;
-      Add(run, &sums[which]);
-    }
+    const auto read = [&](StoreRuns* runs, const Options& options, TimedRun* sum) {
+      const TimedRun run = Checked(*runs, runs->MultiRead(options, config_.caller_count,
+                                                          config_.keys_per_call, config_.seconds));
+      Add(run, sum);
+      return run.ok();
+    };
+    const bool whole = ThereAndBack(round, {[&] { return read(&tmpfs_, one, &sums[0]); },
+                                            [&] { return read(&striped, two, &sums[1]); }});
+    if (!whole) return;
     rounds_.Note("tmpfs: MultiRead's CPU, ns a read, one directory", sums[0].cpu_ns());
     rounds_.Note("tmpfs: MultiRead's CPU, ns a read, two", sums[1].cpu_ns());
     rounds_.Note(kStripeCpu, sums[1].cpu_ns() / sums[0].cpu_ns() - 1);
@@ -266,13 +245,15 @@ void BenchIo::StripedRates() {
   for (uint32_t round = 0; is_needed(round); ++round) {
     std::array<TimedRun, 2> writes;
     std::array<TimedRun, 2> ranges;
-    for (const size_t which : ThereAndBack(round)) {
-      const Options& options = which == 0 ? one : two;
-      Add(Checked(disk_, disk_.Write(options, config_.thread_count)), &writes[which]);
-      Add(Checked(disk_, disk_.Range(options, config_.thread_count)), &ranges[which]);
+    const auto run = [&](const Options& options, TimedRun* write_sum, TimedRun* range_sum) {
+      Add(Checked(disk_, disk_.Write(options, config_.thread_count)), write_sum);
+      Add(Checked(disk_, disk_.Range(options, config_.thread_count)), range_sum);
       disk_.Remove(options);
-      if (!errors_.empty()) return;
-    }
+      return errors_.empty();
+    };
+    const bool whole = ThereAndBack(round, {[&] { return run(one, &writes[0], &ranges[0]); },
+                                            [&] { return run(two, &writes[1], &ranges[1]); }});
+    if (!whole) return;
     for (const size_t which : {0, 1}) {
       const std::string name = which == 0 ? ", one directory" : ", two";
       rounds_.Note("writes a second" + name, writes[which].rate());
@@ -290,7 +271,7 @@ bool BenchIo::Run() {
   if (!FioRunner::Available() && !config_.is_smoke) Fail("fio is missing");
   if (errors_.empty()) MeasureDevice();
   if (Wants("multiread") || Wants("uring")) {
-    Checked(disk_, disk_.Write(DenseOptions(), config_.thread_count));
+    Checked(disk_, disk_.Write(DenseStoreOptions(), config_.thread_count));
     if (Wants("multiread")) MultiReads();
     if (Wants("uring")) BackEnds();
     disk_.Remove({});
@@ -324,7 +305,7 @@ nlohmann::json BenchIo::ToJson() const {
       {"rounds", config_.round_count},   {"max_rounds", config_.max_round_count},
       {"seconds", config_.seconds},      {"keys_per_call", config_.keys_per_call},
       {"callers", config_.caller_count}, {"workers", config_.worker_count},
-      {"threads", config_.thread_count}, {"buckets_and_files", kDenseFiles},
+      {"threads", config_.thread_count}, {"buckets_and_files", kDenseStoreFiles},
       {"smoke", config_.is_smoke}};
   json["machine"] = DescribeMachine(config_.dir);
   json["machine"]["device"] = device_;

@@ -7,7 +7,6 @@
 #define HARNESS_CLAIMS_BENCH_IO_H_
 
 #include <cstdint>
-#include <functional>
 #include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -53,8 +52,6 @@ class BenchIo {
   std::string ToTable() const { return rounds_.ToTable(); }
 
  private:
-  // Every bucket a file of its own, which others can read as well.
-  engine_race::Options DenseOptions() const;
   engine_race::Options StripedOptions(const std::string& dir) const;
   StoreShape ShapeIn(const std::string& dir, uint64_t record_count) const;
 
@@ -78,12 +75,6 @@ class BenchIo {
   bool Wants(const char* part) const {
     return errors_.empty() && (config_.parts.empty() || config_.parts.contains(part));
   }
-  // a() and then b(), in every other round b first.
-  static void InTurn(uint32_t round, const std::function<void()>& a,
-                     const std::function<void()>& b);
-  // a(), between(), b(), in every other round from the end.
-  static void InTurn(uint32_t round, const std::function<void()>& a, const std::function<void()>& b,
-                     const std::function<void()>& between);
   // Claims that are made of several medians.
   void Settle();
   void Fail(const std::string& what) { errors_.push_back(what); }

@@ -5,13 +5,16 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <string_view>
 #include <system_error>
+#include <utility>
 
 #include "harness/claims/bench_end.h"
 #include "harness/load/store_basics.h"
-#include "harness/measure/median.h"
+#include "harness/measure/alternating_rounds.h"
 #include "harness/measure/table.h"
-#include "harness/race/process.h"
+#include "harness/race/json.h"
 #include "harness/system/child_process.h"
 #include "harness/system/machine.h"
 
@@ -29,6 +32,39 @@ constexpr char kIndexPart[] = "index";
 constexpr char kWriteCpuPart[] = "write cpu";
 constexpr char kReadCpuPart[] = "read cpu";
 constexpr char kTotalVsDevice[] = "total_vs_device";
+
+constexpr ClaimTarget kTargets[] = {{"write_ratio", ">= 0.92"},
+                                    {"read_ratio", ">= 0.95"},
+                                    {"range_ratio", ">= 0.92"},
+                                    {"range_pass2_ratio", ""},
+                                    {kTotalVsDevice, ">= 0.92"},
+                                    {kWriteCpuOverBare, "<= 1.35"},
+                                    {kReadCpuOverFio, "<= 1.1"},
+                                    {"write_vs_16k_groups", ">= 1.8"},
+                                    {"rebuild_speedup", ">= 2.7"},
+                                    {"lookup_speedup", ">= 5.0"},
+                                    {"open_ratio", "<= 3.0"},
+                                    {"peak_rss_64m_mib", "<= 1500"},
+                                    {"sequential_write_vs_uniform", ">= 0.5"},
+                                    {"onebucket_read_vs_uniform", ">= 0.8"}};
+
+// The measurement that gives each claim.
+constexpr std::pair<const char*, std::string_view> kPartOfClaim[] = {
+    {"write_ratio", kDevicePart},
+    {"read_ratio", kDevicePart},
+    {"range_ratio", kDevicePart},
+    {"range_pass2_ratio", kDevicePart},
+    {kTotalVsDevice, kDevicePart},
+    {kWriteCpuOverBare, kWriteCpuPart},
+    {kReadCpuOverFio, kReadCpuPart},
+    {"write_vs_16k_groups", kGroupsPart},
+    {"rebuild_speedup", kIndexPart},
+    {"lookup_speedup", kIndexPart},
+    {"open_ratio", kIndexPart},
+    {"peak_rss_64m_mib", kIndexPart},
+    {"sequential_write_vs_uniform", kSequentialPart},
+    {"onebucket_read_vs_uniform", kOneBucketPart}};
+static_assert(std::size(kPartOfClaim) == std::size(kTargets));
 
 // "2104.1 MB/s, device 2409.8 MB/s"
 std::string Summary(const PhaseReport& report) {
@@ -58,24 +94,10 @@ nlohmann::json ReadReport(const std::string& path, const std::string& printed) {
 
 }  // namespace
 
-const std::vector<Claim>& AllClaims() {
-  static const std::vector<Claim> claims = {
-      {"write_ratio", kDevicePart, ">= 0.92"},
-      {"read_ratio", kDevicePart, ">= 0.95"},
-      {"range_ratio", kDevicePart, ">= 0.92"},
-      {"range_pass2_ratio", kDevicePart, ""},
-      {kTotalVsDevice, kDevicePart, ">= 0.92"},
-      {kWriteCpuOverBare, kWriteCpuPart, "<= 1.35"},
-      {kReadCpuOverFio, kReadCpuPart, "<= 1.1"},
-      {"write_vs_16k_groups", kGroupsPart, ">= 1.8"},
-      {"rebuild_speedup", kIndexPart, ">= 2.7"},
-      {"lookup_speedup", kIndexPart, ">= 5.0"},
-      {"open_ratio", kIndexPart, "<= 3.0"},
-      {"peak_rss_64m_mib", kIndexPart, "<= 1500"},
-      {"sequential_write_vs_uniform", kSequentialPart, ">= 0.5"},
-      {"onebucket_read_vs_uniform", kOneBucketPart, ">= 0.8"},
-  };
-  return claims;
+std::vector<std::string> RaceClaimNames() {
+  std::vector<std::string> names;
+  for (const ClaimTarget& target : kTargets) names.emplace_back(target.name);
+  return names;
 }
 
 std::string PrepareRace(const std::string& where, RaceDir* dir, RaceConfig* race) {
@@ -87,7 +109,7 @@ std::string PrepareRace(const std::string& where, RaceDir* dir, RaceConfig* race
 }
 
 BenchRace::BenchRace(const BenchConfig& config, RaceDir* dir)
-    : config_(config), dir_(dir), has_fio_(FioRunner::Available()) {}
+    : config_(config), dir_(dir), has_fio_(FioRunner::Available()), rounds_(kTargets) {}
 
 bool BenchRace::Run(const std::function<void()>& after_round) {
   if (!has_fio_ && !config_.is_smoke) Fail("fio is missing");
@@ -100,7 +122,7 @@ bool BenchRace::Run(const std::function<void()>& after_round) {
   if (Wants(kIndexPart) && !MustStop()) MeasureIndex();
   if (Interrupted()) Fail("interrupted");
   for (const std::string& name : config_.wanted) {
-    if (!config_.is_smoke && !Claims().contains(name)) Fail("not measured: " + name);
+    if (!config_.is_smoke && !rounds_.has(name)) Fail("not measured: " + name);
   }
   return errors_.empty();
 }
@@ -114,8 +136,8 @@ void BenchRace::RunRound() {
 }
 
 bool BenchRace::Wants(const char* part) const {
-  return std::any_of(AllClaims().begin(), AllClaims().end(), [&](const Claim& claim) {
-    return std::string(claim.part) == part && config_.wanted.contains(claim.name);
+  return std::any_of(std::begin(kPartOfClaim), std::end(kPartOfClaim), [&](const auto& entry) {
+    return entry.second == part && config_.wanted.contains(entry.first);
   });
 }
 
@@ -159,9 +181,9 @@ void BenchRace::NoteTotal(const std::vector<PhaseReport>& phases) {
     device_s += passes * bytes / report.DeviceBytesPerSecond();
     engine_s += report.result.seconds;
   }
-  figures_.Note("seconds of the three phases", engine_s);
-  figures_.Note("seconds of the three phases at fio's rates", device_s);
-  rounds_by_claim_[kTotalVsDevice].push_back(device_s / engine_s);
+  rounds_.Note("seconds of the three phases", engine_s);
+  rounds_.Note("seconds of the three phases at fio's rates", device_s);
+  rounds_.Note(kTotalVsDevice, device_s / engine_s);
 }
 
 void BenchRace::MeasureCpu() {
@@ -173,10 +195,9 @@ void BenchRace::MeasureCpu() {
   const auto compare = [&](const char* part, const char* claim,
                            std::string (RaceCpu::*comparison)()) {
     if (!Wants(part) || MustStop()) return;
-    RaceCpu cpu(config, &figures_);
+    RaceCpu cpu(config, &rounds_);
     const std::string failure = (cpu.*comparison)();
     if (!failure.empty()) Fail(std::string(claim) + ": " + failure);
-    if (figures_.has(claim)) rounds_by_claim_[claim] = figures_.rounds(claim);
   };
   compare(kWriteCpuPart, kWriteCpuOverBare, &RaceCpu::CompareWrites);
   compare(kReadCpuPart, kReadCpuOverFio, &RaceCpu::CompareReads);
@@ -243,22 +264,27 @@ double BenchRace::WriteAndReadStore(const RaceConfig& config, const std::string&
 
 void BenchRace::NotePair(const char* claim, const std::function<double()>& a,
                          const std::function<double()>& b) {
-  const bool a_first = round_ % 2 == 1;
-  double rate_a = a_first ? a() : 0;
-  const double rate_b = b();
-  if (!a_first) rate_a = a();
-  if (rate_a > 0 && rate_b > 0) rounds_by_claim_[claim].push_back(rate_a / rate_b);
+  double rate_a = 0;
+  double rate_b = 0;
+  const auto noted = [](double* rate, const std::function<double()>& run) {
+    *rate = run();
+    return *rate > 0;
+  };
+  if (AlternatingRound(round_ - 1,
+                       {[&] { return noted(&rate_a, a); }, [&] { return noted(&rate_b, b); }})) {
+    rounds_.Note(claim, rate_a / rate_b);
+  }
 }
 
 void BenchRace::NoteDevice(const PhaseReport& report) {
   for (const FioResult* fio : {&report.before, &report.after}) {
     if (!fio->ok) continue;
     if (report.phase == Phase::kRead) {
-      figures_.Note("device: random 4 KiB reads a second", fio->ops_per_second);
+      rounds_.Note("device: random 4 KiB reads a second", fio->ops_per_second);
     } else {
-      figures_.Note(report.phase == Phase::kWrite ? "device: bytes written a second"
-                                                  : "device: bytes read a second in order",
-                    fio->bytes_per_second);
+      rounds_.Note(report.phase == Phase::kWrite ? "device: bytes written a second"
+                                                 : "device: bytes read a second in order",
+                   fio->bytes_per_second);
     }
   }
 }
@@ -267,7 +293,7 @@ void BenchRace::NoteFraction(const char* claim, const PhaseReport& report,
                              double bytes_per_second) {
   if (!config_.wanted.contains(claim)) return;
   if (report.has_device()) {
-    rounds_by_claim_[claim].push_back(report.FractionOf(bytes_per_second));
+    rounds_.Note(claim, report.FractionOf(bytes_per_second));
   } else if (!config_.is_smoke) {
     Fail(std::string(claim) + ": " + (report.before.ok ? report.after : report.before).error);
   }
@@ -288,54 +314,28 @@ void BenchRace::MeasureIndex() {
     return Fail("bench_index failed: " + child.error + ", code " + std::to_string(child.exit_code));
   }
   const nlohmann::json& claims = index_.contains("claims") ? index_["claims"] : index_;
-  for (const Claim& claim : AllClaims()) {
-    if (std::string(claim.part) != kIndexPart || !config_.wanted.contains(claim.name)) continue;
-    if (claims.contains(claim.name) && claims[claim.name].is_number()) {
-      rounds_by_claim_[claim.name] = {claims[claim.name].get<double>()};
+  for (const auto& [claim, part] : kPartOfClaim) {
+    if (part != kIndexPart || !config_.wanted.contains(claim)) continue;
+    if (claims.contains(claim) && claims[claim].is_number()) {
+      rounds_.Note(claim, claims[claim].get<double>());
     }
   }
-}
-
-std::map<std::string, double> BenchRace::Claims() const {
-  std::map<std::string, double> claims;
-  for (const auto& [name, rounds] : rounds_by_claim_) {
-    if (!rounds.empty()) claims[name] = MedianOf(rounds);
-  }
-  return claims;
 }
 
 nlohmann::json BenchRace::ToJson() const {
-  return {{"claims", Claims()},
-          {"rounds_by_claim", rounds_by_claim_},
-          {"figures", figures_.ToJson()["figures"]},
-          {"settings",
-           {{"race", config_.race},
-            {"rounds", config_.round_count},
-            {"index_keys", config_.index_key_count},
-            {"cpu_rounds", config_.cpu.round_count},
-            {"cpu_write_records", config_.cpu.write_record_count},
-            {"cpu_read_records", config_.cpu.read_record_count},
-            {"smoke", config_.is_smoke}}},
-          {"machine", DescribeMachine(config_.race.dir)},
-          {"phases", raw_},
-          {"index", index_},
-          {"errors", errors_}};
-}
-
-std::string BenchRace::ToTable() const {
-  Table table({"claim", "measured", "hoped for", "rounds"});
-  const std::map<std::string, double> medians = Claims();
-  for (const Claim& claim : AllClaims()) {
-    if (!config_.wanted.contains(claim.name)) continue;
-    const auto median = medians.find(claim.name);
-    std::string rounds;
-    if (median != medians.end()) {
-      for (const double value : rounds_by_claim_.at(claim.name)) rounds += " " + Fixed(value, 3);
-    }
-    table.AddRow({claim.name, median == medians.end() ? "-" : Fixed(median->second, 3),
-                  claim.target, rounds});
-  }
-  return table.ToString();
+  nlohmann::json json = rounds_.ToJson();
+  json["settings"] = {{"race", config_.race},
+                      {"rounds", config_.round_count},
+                      {"index_keys", config_.index_key_count},
+                      {"cpu_rounds", config_.cpu.round_count},
+                      {"cpu_write_records", config_.cpu.write_record_count},
+                      {"cpu_read_records", config_.cpu.read_record_count},
+                      {"smoke", config_.is_smoke}};
+  json["machine"] = DescribeMachine(config_.race.dir);
+  json["phases"] = raw_;
+  json["index"] = index_;
+  json["errors"] = errors_;
+  return json;
 }
 
 }  // namespace harness

@@ -8,7 +8,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
@@ -23,15 +22,7 @@
 
 namespace harness {
 
-// A figure that is to be shown.
-struct Claim {
-  const char* name;
-  // The measurement that gives it.
-  const char* part;
-  // What is hoped for, in words; empty where nothing is.
-  const char* target;
-};
-const std::vector<Claim>& AllClaims();
+std::vector<std::string> RaceClaimNames();
 
 struct BenchConfig {
   RaceConfig race;
@@ -60,15 +51,11 @@ class BenchRace {
   bool Run(const std::function<void()>& after_round);
 
   const std::vector<std::string>& errors() const { return errors_; }
-  // The claims that could be measured: medians of the rounds.
-  std::map<std::string, double> Claims() const;
-  const std::map<std::string, std::vector<double>>& rounds_by_claim() const {
-    return rounds_by_claim_;
-  }
+  // Every figure, round by round, and the claims among them.
+  const ClaimRounds& rounds() const { return rounds_; }
   // Claims, what they were taken from, settings and machine.
   nlohmann::json ToJson() const;
-  // The claims beside what is hoped for, to be read by people.
-  std::string ToTable() const;
+  std::string ToTable() const { return rounds_.ToTable(); }
 
  private:
   bool Wants(const char* part) const;
@@ -106,9 +93,8 @@ class BenchRace {
   RaceDir* dir_;
   bool has_fio_;
   uint32_t round_ = 0;
-  std::map<std::string, std::vector<double>> rounds_by_claim_;
-  // What the claims were made of, and what the device gave.
-  ClaimRounds figures_{{}};
+  // The claims, what they were made of, and what the device gave.
+  ClaimRounds rounds_;
   nlohmann::json raw_ = nlohmann::json::array();
   nlohmann::json index_;
   std::vector<std::string> errors_;

@@ -1,9 +1,7 @@
 #include "harness/claims/bench_race_cpu.h"
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
-#include <functional>
 #include <memory>
 #include <string_view>
 #include <system_error>
@@ -12,7 +10,7 @@
 #include "engine_race/base/key.h"
 #include "harness/load/bare_writes.h"
 #include "harness/load/dense_store.h"
-#include "harness/system/child_process.h"
+#include "harness/measure/alternating_rounds.h"
 #include "harness/system/fio_runner.h"
 
 namespace harness {
@@ -88,20 +86,26 @@ double RaceCpu::BareWriteNs(uint32_t groups_per_thread) {
 std::string RaceCpu::CompareWrites() {
   if (config_.tmpfs_dir.empty()) return config_.is_smoke ? "" : "no tmpfs to work in";
   const uint32_t groups_each = std::max(Options().bucket_count / config_.thread_count, 1U);
-  for (uint32_t round = 0; round < config_.round_count && failure_.empty(); ++round) {
-    std::array<double, 4> ns = {};
-    const std::array<std::function<double()>, 4> runs = {
-        [this] { return StoreWriteNs(StagingMode::kAuto); }, [this] { return BareWriteNs(1); },
-        [this, groups_each] { return BareWriteNs(groups_each); },
-        [this] { return StoreWriteNs(StagingMode::kWritten); }};
-    for (size_t i = 0; i < runs.size() && failure_.empty() && !Interrupted(); ++i) {
-      const size_t which = round % 2 == 0 ? i : runs.size() - 1 - i;
-      ns[which] = runs[which]();
-    }
-    rounds_->NoteRatio(kWriteCpuOverBare, ns[0], ns[1]);
-    rounds_->NoteRatio("Write over the bare loop with as many groups as buckets", ns[0], ns[2]);
-    rounds_->NoteRatio("Write staged with pwrite over one that is not", ns[3], ns[0]);
-  }
+  double store_ns = 0;
+  double bare_ns = 0;
+  double spread_bare_ns = 0;
+  double pwrite_store_ns = 0;
+  const auto noted = [this](double* ns, double run_ns) {
+    *ns = run_ns;
+    return failure_.empty();
+  };
+  AlternatingRounds(config_.round_count,
+                    {[&] { return noted(&store_ns, StoreWriteNs(StagingMode::kAuto)); },
+                     [&] { return noted(&bare_ns, BareWriteNs(1)); },
+                     [&] { return noted(&spread_bare_ns, BareWriteNs(groups_each)); },
+                     [&] { return noted(&pwrite_store_ns, StoreWriteNs(StagingMode::kWritten)); }},
+                    [&](uint32_t) {
+                      rounds_->NoteRatio(kWriteCpuOverBare, store_ns, bare_ns);
+                      rounds_->NoteRatio("Write over the bare loop with as many groups as buckets",
+                                         store_ns, spread_bare_ns);
+                      rounds_->NoteRatio("Write staged with pwrite over one that is not",
+                                         pwrite_store_ns, store_ns);
+                    });
   return failure_;
 }
 
@@ -119,28 +123,26 @@ std::string RaceCpu::CompareReads() {
   }
   FioRunner fio(shape.dir);
   const uint64_t bytes_each = DenseStoreFileBytes(shape.record_count);
-  for (uint32_t round = 0; round < config_.round_count && failure_.empty(); ++round) {
-    TimedRun reads;
-    FioResult device;
-    const auto read = [&] {
-      reads = store.Read(options, config_.thread_count, config_.read_seconds);
-      if (!reads.ok()) failure_ = store.failure();
-    };
-    const auto run_fio = [&] {
-      device = fio.RandomReadOf(DenseStoreFileNames(), bytes_each, "psync", config_.read_seconds);
-      if (!device.ok && !config_.is_smoke) failure_ = "fio: " + device.error;
-    };
-    if (round % 2 == 0) read();
-    run_fio();
-    if (round % 2 != 0) read();
-    if (Interrupted()) break;
+  TimedRun reads;
+  FioResult device;
+  const auto read = [&] {
+    reads = store.Read(options, config_.thread_count, config_.read_seconds);
+    if (!reads.ok()) failure_ = store.failure();
+    return failure_.empty();
+  };
+  const auto run_fio = [&] {
+    device = fio.RandomReadOf(DenseStoreFileNames(), bytes_each, "psync", config_.read_seconds);
+    if (!device.ok && !config_.is_smoke) failure_ = "fio: " + device.error;
+    return failure_.empty();
+  };
+  AlternatingRounds(config_.round_count, {read, run_fio}, [&](uint32_t) {
     rounds_->Note("reads a second by blocking threads", reads.rate());
     Noted("CPU of a Read, ns", reads);
-    if (!device.ok) continue;
+    if (!device.ok) return;
     rounds_->Note("reads a second by fio's psync", device.ops_per_second);
     rounds_->Note("CPU of a read by fio's psync, ns", device.cpu_ns_per_op);
     rounds_->NoteRatio(kReadCpuOverFio, reads.cpu_ns(), device.cpu_ns_per_op);
-  }
+  });
   RemoveTree(parent);
   return failure_;
 }

@@ -1,14 +1,14 @@
 #include "harness/claims/bench_safety.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <fstream>
 #include <memory>
 #include <utility>
 
 #include "harness/load/durable_loops.h"
-#include "harness/measure/workers.h"
+#include "harness/measure/alternating_rounds.h"
+#include "harness/measure/timed.h"
 #include "harness/system/machine.h"
 
 namespace harness {
@@ -30,16 +30,6 @@ constexpr char kMutants[] = "mutants_caught";
 constexpr ClaimTarget kTargets[] = {{kReadCost, "<= 0.03"},  {kRangeCost, "<= 0.05"},
                                     {kWriteCost, "<= 0.03"}, {kWritesPerFlush, ">= 8"},
                                     {kGroupRatio, ">= 0.5"}, {kMutants, "= 1.0"}};
-
-class Stopwatch {
- public:
-  double seconds() const {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - began_).count();
-  }
-
- private:
-  const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
-};
 
 }  // namespace
 
@@ -91,37 +81,40 @@ double BenchSafety::GroupSync() {
     Fail("open: " + opened.ToString());
     return 0;
   }
-  Failures failures;
-  std::atomic<uint64_t> total{0};
-  const Stopwatch watch;
-  RunWorkers(config_.thread_count, &failures, [&](uint32_t thread) {
-    std::string value(kValueSize, '\0');
-    uint64_t count = 0;
-    for (uint64_t i = thread; watch.seconds() < config_.seconds && !failures.any();
-         i += config_.thread_count) {
-      runs_.values().Fill(runs_.KeyAt(i), 1, value.data());
-      const Status status = store->Write(KeyBytesOf(runs_.KeyAt(i)), value);
-      if (!status.ok()) failures.Note("durable write: " + status.ToString());
-      ++count;
-    }
-    total += count;
-  });
-  const double seconds = watch.seconds();
+  TimedPoint point;
+  const Status written = RunTimed(
+      config_.thread_count, config_.seconds,
+      [&](uint32_t thread, TimedThread* self) {
+        std::string value(kValueSize, '\0');
+        self->Start();
+        for (uint64_t i = thread; self->Running(); i += config_.thread_count) {
+          runs_.values().Fill(runs_.KeyAt(i), 1, value.data());
+          ENGINE_RACE_RETURN_IF_ERROR(store->Write(KeyBytesOf(runs_.KeyAt(i)), value));
+          ++self->tally.request_count;
+        }
+        return Status::Ok();
+      },
+      &point);
   const engine_race::StoreStats stats = store->Stats();
-  if (failures.any()) Fail(failures.first());
+  if (!written.ok()) Fail("durable write: " + written.ToString());
   if (stats.flush_count > 0) {
     rounds_.Note(kWritesPerFlush, static_cast<double>(stats.durable_write_count) /
                                       static_cast<double>(stats.flush_count));
   }
-  return failures.any() ? 0 : static_cast<double>(total) / seconds;
+  return written.ok() ? point.RequestsPerSecond() : 0;
 }
 
 void BenchSafety::NoteCost(const char* claim, uint32_t round, const Rate& with,
                            const Rate& without) {
-  double rate_with = round % 2 == 0 ? with() : 0;
-  const double rate_without = without();
-  if (round % 2 != 0) rate_with = with();
-  if (rate_with <= 0 || rate_without <= 0) return;
+  double rate_with = 0;
+  double rate_without = 0;
+  const auto noted = [](double* rate, const Rate& run) {
+    *rate = run();
+    return *rate > 0;
+  };
+  const bool whole = AlternatingRound(round, {[&] { return noted(&rate_with, with); },
+                                              [&] { return noted(&rate_without, without); }});
+  if (!whole) return;
   rounds_.Note(claim, 1 - rate_with / rate_without);
   rounds_.Note(std::string(claim) + ": with, a second", rate_with);
   rounds_.Note(std::string(claim) + ": without, a second", rate_without);
@@ -164,19 +157,24 @@ void BenchSafety::CompareClosing() {
 
 void BenchSafety::CompareDurableWrites() {
   for (uint32_t round = 0; round < config_.round_count && errors_.empty(); ++round) {
-    double engine = round % 2 == 0 ? GroupSync() : 0;
-    RemoveStore();
+    double engine = 0;
     double with_a_flush_each = 0;
     double with_a_leader = 0;
-    {
+    const auto run_engine = [&] {
+      engine = GroupSync();
+      return engine > 0;
+    };
+    const auto run_loops = [&] {
+      RemoveStore();
       DurableLoops loops(config_.dir, config_.thread_count);
       with_a_flush_each = loops.WithAFlushEach(config_.seconds);
       with_a_leader = loops.WithALeader(config_.seconds);
-    }
-    if (round % 2 != 0) engine = GroupSync();
+      if (with_a_flush_each > 0 && with_a_leader > 0) return true;
+      Fail("the bare loops could not write");
+      return false;
+    };
+    if (!AlternatingRound(round, {run_engine, run_loops})) return;
     const double best = std::max(with_a_flush_each, with_a_leader);
-    if (best <= 0) return Fail("the bare loops could not write");
-    if (engine <= 0) return;
     rounds_.Note(kGroupRatio, engine / best);
     rounds_.Note("durable writes a second, group commit", engine);
     rounds_.Note("durable writes a second, a flush each", with_a_flush_each);

@@ -13,6 +13,7 @@
 #include "harness/load/scan_writers.h"
 #include "harness/load/store_basics.h"
 #include "harness/load/store_runs.h"
+#include "harness/measure/alternating_rounds.h"
 #include "harness/system/child_process.h"
 #include "harness/system/device_rates.h"
 #include "harness/system/machine.h"
@@ -155,10 +156,14 @@ void BenchScan::Writers() {
   // The first round warms up: it does not count.
   for (uint32_t round = 0; round <= config_.round_count && !MustStop(); ++round) {
     WriterCost costs[2];
-    for (const bool scanning : {round % 2 == 0, round % 2 != 0}) {
-      costs[scanning ? 1 : 0] = writers.Overwrite(config_.writer_count, scanning);
-      if (!writers.failure().empty()) return Fail("writers: " + writers.failure());
-    }
+    const auto overwrite = [&](bool scanning) {
+      costs[scanning] = writers.Overwrite(config_.writer_count, scanning);
+      return writers.failure().empty();
+    };
+    const bool whole = AlternatingRound(
+        round, {[&] { return overwrite(true); }, [&] { return overwrite(false); }});
+    if (!writers.failure().empty()) return Fail("writers: " + writers.failure());
+    if (!whole) return;
     if (round == 0 && !config_.is_smoke) continue;
     rounds_.Note("write, CPU alone, ns", costs[0].cpu_ns);
     rounds_.Note("write, CPU under a scan, ns", costs[1].cpu_ns);
@@ -212,10 +217,12 @@ void BenchScan::WrittenRanges() {
   // The first round finds no memory touched: it does not count.
   for (uint32_t round = 0; ok && round <= config_.race_round_count && !MustStop(); ++round) {
     RangeRate rates[2];
-    for (const bool overwritten : {round % 2 == 0, round % 2 != 0}) {
-      ok = ok && written.Range(overwritten, &rates[overwritten ? 1 : 0]);
-    }
-    if (!ok || (round == 0 && !config_.is_smoke)) continue;
+    const auto range = [&](bool overwritten) {
+      return ok = written.Range(overwritten, &rates[overwritten]);
+    };
+    const bool whole =
+        AlternatingRound(round, {[&] { return range(true); }, [&] { return range(false); }});
+    if (!whole || (round == 0 && !config_.is_smoke)) continue;
     rounds_.Note("range of a thread, records a second", rates[0].records_per_second);
     rounds_.Note("range of a thread, a tenth overwritten, records a second",
                  rates[1].records_per_second);
@@ -277,8 +284,11 @@ void BenchScan::RangeOnDisk(bool checks_values) {
   BenchRace race(config, dir_);
   race.Run([] {});
   race_[checks_values ? "checked" : "counted"] = race.ToJson();
-  for (const auto& [name, values] : race.rounds_by_claim()) {
-    for (const double value : values) rounds_.Note(checks_values ? name : name + kCounted, value);
+  for (const std::string& name : config.wanted) {
+    if (!race.rounds().has(name)) continue;
+    for (const double value : race.rounds().rounds(name)) {
+      rounds_.Note(checks_values ? name : name + kCounted, value);
+    }
   }
   errors_.insert(errors_.end(), race.errors().begin(), race.errors().end());
 }

@@ -9,7 +9,8 @@
 #include "engine_race/log/geometry.h"
 #include "harness/load/fill_keys.h"
 #include "harness/load/store_runs.h"
-#include "harness/system/child_process.h"
+#include "harness/measure/alternating_rounds.h"
+#include "harness/measure/timed.h"
 
 namespace harness {
 
@@ -65,18 +66,22 @@ Status AnswerWithOneForEach(Store* store, const RangeStarts& starts, uint64_t* s
 
 // Nanoseconds that one call takes, over `seconds` of them.
 template <typename Call>
-double NsPerCall(double seconds, Call call, Status* status) {
+Status NsPerCall(double seconds, const Call& call, double* ns) {
   constexpr uint64_t kCallsPerLook = 1000;
-  uint64_t count = 0;
-  const uint64_t start_ns = NowNs();
-  do {
-    for (uint64_t i = 0; i < kCallsPerLook; ++i) {
-      *status = call();
-      if (!status->ok()) return 0;
-    }
-    count += kCallsPerLook;
-  } while (SecondsSince(start_ns) < seconds);
-  return SecondsSince(start_ns) * 1e9 / static_cast<double>(count);
+  TimedPoint point;
+  ENGINE_RACE_RETURN_IF_ERROR(RunTimed(
+      1, seconds,
+      [&](uint32_t, TimedThread* self) {
+        self->Start();
+        do {
+          for (uint64_t i = 0; i < kCallsPerLook; ++i) ENGINE_RACE_RETURN_IF_ERROR(call());
+          self->tally.request_count += kCallsPerLook;
+        } while (self->Running());
+        return Status::Ok();
+      },
+      &point));
+  *ns = point.seconds * 1e9 / static_cast<double>(point.request_count);
+  return Status::Ok();
 }
 
 }  // namespace
@@ -122,14 +127,21 @@ std::vector<uint64_t> ScanRanges::AllKeys() const {
 }
 
 Status ScanRanges::Rounds(const std::vector<Run>& runs) {
-  for (round_ = 0; round_ < shape_.round_count; ++round_) {
-    has_key_sum_ = false;
-    for (size_t i = 0; i < runs.size(); ++i) {
-      if (Interrupted()) return Status::IOError("interrupted");
-      ENGINE_RACE_RETURN_IF_ERROR(round_ % 2 == 0 ? runs[i]() : runs[runs.size() - 1 - i]());
-    }
+  Status status;
+  std::vector<Turn> turns;
+  for (const Run& run : runs) {
+    turns.emplace_back([&] {
+      status = run();
+      return status.ok();
+    });
   }
-  return Status::Ok();
+  round_ = 0;
+  has_key_sum_ = false;
+  const bool whole = AlternatingRounds(shape_.round_count, turns, [this](uint32_t round) {
+    round_ = round + 1;
+    has_key_sum_ = false;
+  });
+  return whole || !status.ok() ? status : Status::IOError("interrupted");
 }
 
 Status ScanRanges::Noted(const std::string& name, const QueryRun& run, const Status& status) {
@@ -173,41 +185,35 @@ Status ScanRanges::KeptAtLatest(const std::string& name) {
   });
 }
 
+template <typename Call>
+Status ScanRanges::NsNoted(const std::string& name, const Call& call) {
+  double ns = 0;
+  ENGINE_RACE_RETURN_IF_ERROR(NsPerCall(shape_.seconds / 2, call, &ns));
+  rounds_.Note(name, ns);
+  return Status::Ok();
+}
+
 Status ScanRanges::SetUp(const std::string& name) {
   Snapshot snapshot;
   ENGINE_RACE_RETURN_IF_ERROR(store_->GetSnapshot(&snapshot));
   IteratorOptions options;
   options.snapshot = &snapshot;
-  Status status;
-  const double ns = NsPerCall(
-      shape_.seconds / 2,
-      [&] {
-        Iterator iterator;
-        Status made = store_->NewIterator(options, &iterator);
-        iterator.Release();
-        return made;
-      },
-      &status);
-  rounds_.Note(name, ns);
-  return status;
+  return NsNoted(name, [&] {
+    Iterator iterator;
+    Status made = store_->NewIterator(options, &iterator);
+    iterator.Release();
+    return made;
+  });
 }
 
 Status ScanRanges::RefreshToLatest(const std::string& name) {
-  Status status;
-  const double ns = NsPerCall(
-      shape_.seconds / 2, [&] { return kept_.Refresh(); }, &status);
-  rounds_.Note(name, ns);
-  return status;
+  return NsNoted(name, [this] { return kept_.Refresh(); });
 }
 
 Status ScanRanges::RefreshToSnapshot(const std::string& name) {
   Snapshot snapshot;
   ENGINE_RACE_RETURN_IF_ERROR(store_->GetSnapshot(&snapshot));
-  Status status;
-  const double ns = NsPerCall(
-      shape_.seconds / 2, [&] { return kept_.Refresh(snapshot); }, &status);
-  rounds_.Note(name, ns);
-  return status;
+  return NsNoted(name, [&] { return kept_.Refresh(snapshot); });
 }
 
 Status ScanRanges::CompareIterators() {

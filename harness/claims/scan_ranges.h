@@ -74,6 +74,8 @@ class ScanRanges {
   engine_race::Status Noted(const std::string& name, const QueryRun& run,
                             const engine_race::Status& status);
   // Single calls, as nanoseconds each.
+  template <typename Call>
+  engine_race::Status NsNoted(const std::string& name, const Call& call);
   engine_race::Status SetUp(const std::string& name);
   engine_race::Status RefreshToLatest(const std::string& name);
   engine_race::Status RefreshToSnapshot(const std::string& name);

@@ -12,7 +12,6 @@
 #include "engine_race/store.h"
 #include "harness/data/record_draw.h"
 #include "harness/load/store_runs.h"
-#include "harness/measure/workers.h"
 
 namespace harness {
 
@@ -55,14 +54,6 @@ class DrawnReads {
 
  private:
   explicit DrawnReads(const StoreShape& shape) : shape_(shape), runs_(shape) {}
-
-  // index_at(i) for i below the limit that more(i) sets: the count of reads.
-  template <typename IndexAt, typename More>
-  uint64_t ReadOneByOne(const IndexAt& index_at, const More& more, Failures* failures);
-  template <typename IndexAt, typename More>
-  uint64_t ReadMany(uint32_t keys_per_call, const IndexAt& index_at, const More& more,
-                    Failures* failures);
-  bool IsRight(uint64_t key, const std::string& value) const;
 
   const StoreShape shape_;
   const StoreRuns runs_;

@@ -3,19 +3,19 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <atomic>
-#include <chrono>
 #include <condition_variable>
 #include <cstring>
 #include <functional>
 #include <mutex>
-#include <thread>
-#include <vector>
 
 #include "engine_race/base/memory.h"
+#include "engine_race/base/status.h"
+#include "harness/measure/timed.h"
 
 namespace harness {
 namespace {
+
+using engine_race::Status;
 
 constexpr uint64_t kBlockBytes = 4096;
 constexpr uint64_t kBlocksPerThread = 1024;
@@ -24,34 +24,22 @@ constexpr uint64_t kBlocksPerThread = 1024;
 // second, 0 when one failed.
 double Rate(uint32_t thread_count, double seconds,
             const std::function<bool(const void* block, uint64_t offset)>& write) {
-  std::atomic<bool> stop{false};
-  std::atomic<bool> failed{false};
-  std::atomic<uint64_t> total{0};
-  const auto began = std::chrono::steady_clock::now();
-  {
-    std::vector<std::jthread> threads;
-    for (uint32_t thread = 0; thread < thread_count; ++thread) {
-      threads.emplace_back([&, thread] {
+  TimedPoint point;
+  const Status status = RunTimed(
+      thread_count, seconds,
+      [&](uint32_t thread, TimedThread* self) {
         engine_race::Region block;
-        if (!engine_race::Region::Allocate(kBlockBytes, false, &block).ok()) {
-          failed = true;
-          return;
-        }
+        ENGINE_RACE_RETURN_IF_ERROR(engine_race::Region::Allocate(kBlockBytes, false, &block));
         std::memset(block.data(), static_cast<int>(thread), kBlockBytes);
-        uint64_t count = 0;
-        while (!stop && !failed) {
+        self->Start();
+        for (uint64_t& count = self->tally.request_count; self->Running(); ++count) {
           const uint64_t number = thread * kBlocksPerThread + count % kBlocksPerThread;
-          if (!write(block.data(), number * kBlockBytes)) failed = true;
-          ++count;
+          if (!write(block.data(), number * kBlockBytes)) return Status::IOError("durable write");
         }
-        total += count;
-      });
-    }
-    std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
-    stop = true;
-  }
-  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - began;
-  return failed ? 0 : static_cast<double>(total) / elapsed.count();
+        return Status::Ok();
+      },
+      &point);
+  return status.ok() ? point.RequestsPerSecond() : 0;
 }
 
 }  // namespace

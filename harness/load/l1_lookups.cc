@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <barrier>
 #include <bit>
 #include <cstring>
 #include <mutex>
@@ -113,69 +112,47 @@ void L1Lookups::SumWithNext(const L1Records& records, uint32_t next_count,
   }
 }
 
-namespace {
+uint64_t FirstChunk(const L1Lookups& lookups, const L1RunShape& shape, uint32_t thread) {
+  return (shape.first_chunk + thread * lookups.chunk_count() / shape.thread_count) %
+         lookups.chunk_count();
+}
 
-// One thread's part of a run.
-class LookupThread {
- public:
-  LookupThread(const L1Lookups& lookups, const L1Answer& answer, uint64_t first_chunk)
-      : lookups_(lookups), answer_(answer), next_(first_chunk % lookups.chunk_count()) {}
+L1Run RunOf(const TimedPoint& point) {
+  return {point.request_count, point.RequestsPerSecond(), point.cpu_seconds};
+}
 
-  // For so long, and at least one chunk.
-  Status Run(double seconds, L1Run* run) {
-    const uint64_t start_ns = NowNs();
-    const uint64_t start_cpu_ns = ThreadCpuNs();
-    const uint64_t end_ns = start_ns + static_cast<uint64_t>(seconds * 1e9);
-    uint64_t count = 0;
-    do {
-      const L1Chunk chunk = lookups_.chunk(next_);
-      uint64_t sum = 0;
-      ENGINE_RACE_RETURN_IF_ERROR(answer_(chunk, &sum));
-      if (sum != chunk.sum) return Status::Corruption("lookups found other payloads");
-      count += L1Lookups::kChunk;
-      if (++next_ == lookups_.chunk_count()) next_ = 0;
-    } while (NowNs() < end_ns);
-    run->lookup_count = count;
-    run->lookups_per_second = static_cast<double>(count) / SecondsSince(start_ns);
-    run->cpu_seconds = static_cast<double>(ThreadCpuNs() - start_cpu_ns) * 1e-9;
-    return Status::Ok();
-  }
-
- private:
-  const L1Lookups& lookups_;
-  const L1Answer& answer_;
-  uint64_t next_;
-};
-
-}  // namespace
+Status LookUpChunks(const L1Lookups& lookups, const L1Answer& answer,
+                    const std::function<bool()>& goes_on, uint64_t* next, uint64_t* count) {
+  do {
+    const L1Chunk chunk = lookups.chunk(*next);
+    uint64_t sum = 0;
+    ENGINE_RACE_RETURN_IF_ERROR(answer(chunk, &sum));
+    if (sum != chunk.sum) return Status::Corruption("lookups found other payloads");
+    *count += L1Lookups::kChunk;
+    if (++*next == lookups.chunk_count()) *next = 0;
+  } while (goes_on());
+  return Status::Ok();
+}
 
 Status RunLookups(const L1Lookups& lookups, const L1RunShape& shape,
                   const MakeL1Answer& make_answer, L1Run* run) {
-  std::mutex mutex;
-  Status failure;
-  L1Run total;
-  std::barrier<> start(shape.thread_count);
-  const auto work = [&](uint32_t thread) {
+  const auto look_up = [&](uint32_t thread, TimedThread* self) {
     const L1Answer answer = make_answer();
-    // Spread out, so that no thread follows in the tracks of another.
-    const uint64_t first = shape.first_chunk + thread * lookups.chunk_count() / shape.thread_count;
-    LookupThread own(lookups, answer, first);
-    L1Run part;
-    Status status = own.Run(shape.warming_seconds, &part);
-    start.arrive_and_wait();
-    if (status.ok()) status = own.Run(shape.seconds, &part);
-    const std::lock_guard lock(mutex);
-    if (!status.ok()) failure = status;
-    total.lookup_count += part.lookup_count;
-    total.lookups_per_second += part.lookups_per_second;
-    total.cpu_seconds += part.cpu_seconds;
+    uint64_t next = FirstChunk(lookups, shape, thread);
+    uint64_t warming_count = 0;
+    const uint64_t warm_ns = NowNs() + static_cast<uint64_t>(shape.warming_seconds * 1e9);
+    ENGINE_RACE_RETURN_IF_ERROR(LookUpChunks(
+        lookups, answer, [warm_ns] { return NowNs() < warm_ns; }, &next, &warming_count));
+    self->Start();
+    const Status status = LookUpChunks(
+        lookups, answer, [self] { return self->Running(); }, &next, &self->tally.request_count);
+    self->Stop();
+    return status;
   };
-  std::vector<std::jthread> threads;
-  for (uint32_t i = 1; i < shape.thread_count; ++i) threads.emplace_back(work, i);
-  work(0);
-  threads.clear();
-  *run = total;
-  return failure;
+  TimedPoint point;
+  const Status status = RunTimed(shape.thread_count, shape.seconds, look_up, &point);
+  *run = RunOf(point);
+  return status;
 }
 
 Status ForEachOnThreads(uint32_t count, const std::function<Status(uint32_t)>& work) {

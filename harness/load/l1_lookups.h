@@ -16,6 +16,7 @@
 
 #include "engine_race/base/status.h"
 #include "engine_race/l1/table_shape.h"
+#include "harness/measure/timed.h"
 
 namespace harness {
 
@@ -105,6 +106,16 @@ struct L1Run {
 // kCorruption when a sum is not what it must be.
 engine_race::Status RunLookups(const L1Lookups& lookups, const L1RunShape& shape,
                                const MakeL1Answer& make_answer, L1Run* run);
+
+// What a run with threads of another kind is made of. Where a thread begins: spread out, so that no
+// thread follows in the tracks of another.
+uint64_t FirstChunk(const L1Lookups& lookups, const L1RunShape& shape, uint32_t thread);
+// Looks up a chunk, and more of them while goes_on(). *next moves on over the chunks, *count over
+// the lookups.
+engine_race::Status LookUpChunks(const L1Lookups& lookups, const L1Answer& answer,
+                                 const std::function<bool()>& goes_on, uint64_t* next,
+                                 uint64_t* count);
+L1Run RunOf(const TimedPoint& point);
 
 // Calls work(i) for every i below `count` on as many threads as the process has CPUs; the first
 // failure.

@@ -9,7 +9,7 @@
 
 #include "engine_race/base/memory.h"
 #include "engine_race/io/file.h"
-#include "harness/system/process_stats.h"
+#include "harness/measure/timed.h"
 
 namespace harness {
 namespace {
@@ -24,13 +24,11 @@ class Loop {
  public:
   explicit Loop(const QueueLoop& loop) : loop_(loop) {}
 
-  Status Run(TimedRun* run) {
+  Status Run(TimedThread* self) {
     ENGINE_RACE_RETURN_IF_ERROR(Prepare());
-    const uint64_t began_ns = NowNs();
-    const double began_cpu_s = CpuSeconds();
-    while (SecondsSince(began_ns) < loop_.seconds) ENGINE_RACE_RETURN_IF_ERROR(Step(&run->count));
-    run->seconds = SecondsSince(began_ns);
-    run->cpu_seconds = CpuSeconds() - began_cpu_s;
+    self->Start();
+    while (self->Running()) ENGINE_RACE_RETURN_IF_ERROR(Step(&self->tally.request_count));
+    self->Stop();
     return Status::Ok();
   }
 
@@ -95,10 +93,12 @@ class Loop {
 }  // namespace
 
 TimedRun RunQueueLoop(const QueueLoop& loop, std::string* error) {
-  TimedRun run;
-  const Status status = Loop(loop).Run(&run);
+  TimedPoint point;
+  const Status status = RunTimed(
+      1, loop.seconds, [&](uint32_t, TimedThread* self) { return Loop(loop).Run(self); }, &point);
   *error = status.ok() ? "" : status.ToString();
-  return status.ok() ? run : TimedRun();
+  if (!status.ok()) return TimedRun();
+  return {point.request_count, point.seconds, point.cpu_seconds};
 }
 
 }  // namespace harness

@@ -72,15 +72,11 @@ class StoreRuns {
   std::unique_ptr<engine_race::Store> OpenToRead(const engine_race::Options& options);
   // Notes the first failure of a run, which then counts nothing.
   TimedRun Ended(TimedRun run, const Failures& failures);
-  // Runs `read(store, seed, goes_on, failures)` in each thread, first to warm up; it gives the
-  // count of its reads.
+  TimedRun Failed(const std::string& what);
+  // Runs read(store, key_at, TimedThread*) in each thread, first to warm up.
   template <typename ReadFn>
   TimedRun TimedReads(const engine_race::Options& options, uint32_t thread_count, double seconds,
                       const ReadFn& read);
-  template <typename GoesOnFn>
-  uint64_t ReadMany(engine_race::Store* store, uint64_t seed, uint32_t keys_per_call,
-                    const GoesOnFn& goes_on, Failures* failures) const;
-  bool IsRight(uint64_t key, const std::string& value) const;
 
   const StoreShape shape_;
   const ValueMaker values_;

@@ -31,7 +31,7 @@ std::string HeadOf(std::string_view key) {
   return head;
 }
 
-std::string CellOf(std::string_view key, const IoRow& value) {
+std::string CellOf(std::string_view key, const ResultRow& value) {
   if (value.is_string()) return value.get<std::string>();
   if (value.is_boolean()) return value.get<bool>() ? "yes" : "no";
   if (!value.is_number()) return "-";
@@ -48,9 +48,9 @@ std::string CellOf(std::string_view key, const IoRow& value) {
 bool IsWord(const std::string& key) { return key == kError || key == kUnavailable; }
 
 // Every name in the rows, each before those that follow it there.
-std::vector<std::string> KeysOf(const std::vector<IoRow>& rows) {
+std::vector<std::string> KeysOf(const std::vector<ResultRow>& rows) {
   std::vector<std::string> keys;
-  for (const IoRow& row : rows) {
+  for (const ResultRow& row : rows) {
     auto place = keys.begin();
     for (const auto& item : row.items()) {
       if (IsWord(item.key())) continue;
@@ -61,13 +61,13 @@ std::vector<std::string> KeysOf(const std::vector<IoRow>& rows) {
   return keys;
 }
 
-std::string WordOf(const IoRow& row) {
+std::string WordOf(const ResultRow& row) {
   if (row.contains(kError)) return "FAILED: " + row[kError].get<std::string>();
   if (row.contains(kUnavailable)) return "not here: " + row[kUnavailable].get<std::string>();
   return "";
 }
 
-void AddLatency(const std::string& prefix, const Histogram& latency, IoRow* row) {
+void AddLatency(const std::string& prefix, const Histogram& latency, ResultRow* row) {
   if (latency.count() == 0) return;
   (*row)[prefix + "mean_ns"] = latency.mean();
   (*row)[prefix + "p50_ns"] = latency.Percentile(0.5);
@@ -77,25 +77,17 @@ void AddLatency(const std::string& prefix, const Histogram& latency, IoRow* row)
 
 }  // namespace
 
-double IoPoint::RequestsPerSecond() const {
-  return seconds > 0 ? static_cast<double>(request_count) / seconds : 0;
-}
-
-double IoPoint::CpuNsPerRequest() const {
-  return request_count > 0 ? cpu_seconds * 1e9 / static_cast<double>(request_count) : 0;
-}
-
-const IoPoint& MedianPoint(const std::vector<IoPoint>& points) {
-  std::vector<const IoPoint*> order;
+const TimedPoint& MedianPoint(const std::vector<TimedPoint>& points) {
+  std::vector<const TimedPoint*> order;
   order.reserve(points.size());
-  for (const IoPoint& point : points) order.push_back(&point);
-  std::sort(order.begin(), order.end(), [](const IoPoint* a, const IoPoint* b) {
+  for (const TimedPoint& point : points) order.push_back(&point);
+  std::sort(order.begin(), order.end(), [](const TimedPoint* a, const TimedPoint* b) {
     return a->RequestsPerSecond() < b->RequestsPerSecond();
   });
   return *order[(order.size() - 1) / 2];
 }
 
-void AddPoint(const IoPoint& point, IoRow* row) {
+void AddPoint(const TimedPoint& point, ResultRow* row) {
   (*row)["requests_per_second"] = point.RequestsPerSecond();
   (*row)["mb_per_second"] =
       point.seconds > 0 ? static_cast<double>(point.byte_count) * 1e-6 / point.seconds : 0.0;
@@ -104,13 +96,13 @@ void AddPoint(const IoPoint& point, IoRow* row) {
   AddLatency("write_", point.write_latency, row);
 }
 
-void AddOutcome(const engine_race::Status& status, const IoPoint& point, IoRow* row) {
+void AddOutcome(const engine_race::Status& status, const TimedPoint& point, ResultRow* row) {
   if (status.ok()) return AddPoint(point, row);
   const bool not_here = status.code() == engine_race::Code::kNotSupported;
   (*row)[not_here ? kUnavailable : kError] = not_here ? status.message() : status.ToString();
 }
 
-void to_json(nlohmann::json& json, const IoExperiment& experiment) {
+void to_json(nlohmann::json& json, const Experiment& experiment) {
   json = {{"number", experiment.number},
           {"name", experiment.name},
           {"question", experiment.question},
@@ -125,7 +117,7 @@ void to_json(nlohmann::json& json, const IoExperiment& experiment) {
           {"rows", experiment.rows}};
 }
 
-std::string ExperimentText(const IoExperiment& experiment) {
+std::string ExperimentText(const Experiment& experiment) {
   std::string text = std::to_string(experiment.number) + ". " + experiment.name + ", " +
                      experiment.medium + " (a request: " + experiment.unit + ")\n";
   text += "   " + experiment.question + "\n";
@@ -133,13 +125,13 @@ std::string ExperimentText(const IoExperiment& experiment) {
   const std::vector<std::string> keys = KeysOf(experiment.rows);
   if (keys.empty()) return text + "\n";
   const bool has_words = std::any_of(experiment.rows.begin(), experiment.rows.end(),
-                                     [](const IoRow& row) { return !WordOf(row).empty(); });
+                                     [](const ResultRow& row) { return !WordOf(row).empty(); });
   std::vector<std::string> heads;
   heads.reserve(keys.size() + 1);
   for (const std::string& key : keys) heads.push_back(HeadOf(key));
   if (has_words) heads.emplace_back("");
   Table table(heads);
-  for (const IoRow& row : experiment.rows) {
+  for (const ResultRow& row : experiment.rows) {
     std::vector<std::string> cells;
     cells.reserve(keys.size() + 1);
     for (const std::string& key : keys) {
@@ -151,10 +143,10 @@ std::string ExperimentText(const IoExperiment& experiment) {
   return text + table.ToString() + "\n";
 }
 
-uint64_t ErrorCount(const IoExperiment& experiment) {
+uint64_t ErrorCount(const Experiment& experiment) {
   return static_cast<uint64_t>(
       std::count_if(experiment.rows.begin(), experiment.rows.end(),
-                    [](const IoRow& row) { return row.contains(kError); }));
+                    [](const ResultRow& row) { return row.contains(kError); }));
 }
 
 std::string ByteText(uint64_t bytes) {

@@ -46,7 +46,7 @@ class Race {
   }
 
   // After every thread has ended.
-  Status Finish(IoPoint* point) const {
+  Status Finish(TimedPoint* point) const {
     point->seconds = static_cast<double>(stopped_ns_ - begin_ns_) * 1e-9;
     point->cpu_seconds = end_cpu_seconds_ - begin_cpu_seconds_;
     if (!first_.ok()) return first_;
@@ -112,8 +112,16 @@ class Runner final : public TimedThread {
 
 }  // namespace
 
-Status RunTimed(uint32_t thread_count, double seconds, const TimedBody& body, IoPoint* point) {
-  *point = IoPoint();
+double TimedPoint::RequestsPerSecond() const {
+  return seconds > 0 ? static_cast<double>(request_count) / seconds : 0;
+}
+
+double TimedPoint::CpuNsPerRequest() const {
+  return request_count > 0 ? cpu_seconds * 1e9 / static_cast<double>(request_count) : 0;
+}
+
+Status RunTimed(uint32_t thread_count, double seconds, const TimedBody& body, TimedPoint* point) {
+  *point = TimedPoint();
   Race race(thread_count, seconds);
   std::vector<std::unique_ptr<Runner>> runners;
   for (uint32_t i = 0; i < thread_count; ++i) runners.push_back(std::make_unique<Runner>(&race));

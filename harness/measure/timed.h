@@ -9,12 +9,30 @@
 #include <functional>
 
 #include "engine_race/base/status.h"
-#include "harness/measure/report.h"
+#include "harness/measure/histogram.h"
 
 namespace harness {
 
+// One measurement: so many requests in so much time.
+struct TimedPoint {
+  double seconds = 0;
+  // User and system time of the whole process, threads of the kernel that it owns included.
+  double cpu_seconds = 0;
+  uint64_t request_count = 0;
+  uint64_t byte_count = 0;
+  // In nanoseconds; empty where requests have no latency of their own. Writes of a mix apart.
+  Histogram latency;
+  Histogram write_latency;
+
+  double RequestsPerSecond() const;
+  double CpuNsPerRequest() const;
+};
+
+// For loads that end when all is done, whenever that is.
+inline constexpr double kNoLimitSeconds = 1e6;
+
 // What a thread of a point has done.
-struct IoTally {
+struct TimedTally {
   uint64_t request_count = 0;
   uint64_t byte_count = 0;
   Histogram latency;
@@ -33,7 +51,7 @@ class TimedThread {
   // leaves out is done when it returns. The point ends with the last thread's call.
   virtual void Stop() = 0;
 
-  IoTally tally;
+  TimedTally tally;
 };
 
 using TimedBody = std::function<engine_race::Status(uint32_t thread, TimedThread* self)>;
@@ -41,7 +59,7 @@ using TimedBody = std::function<engine_race::Status(uint32_t thread, TimedThread
 // Runs `body` in so many threads for so long. The first failure of a body is the answer;
 // kIncomplete when the user interrupted.
 engine_race::Status RunTimed(uint32_t thread_count, double seconds, const TimedBody& body,
-                             IoPoint* point);
+                             TimedPoint* point);
 
 }  // namespace harness
 

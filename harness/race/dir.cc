@@ -5,11 +5,11 @@
 #include <array>
 #include <filesystem>
 #include <fstream>
-#include <nlohmann/json.hpp>
+#include <iterator>
 #include <string_view>
 #include <system_error>
 
-#include "harness/race/process.h"
+#include "harness/race/json.h"
 
 namespace harness {
 namespace {
@@ -47,7 +47,7 @@ bool RaceDir::Prepare(const std::string& path, std::string* error) {
 bool RaceDir::StartStore(const RaceConfig& config, std::string* error) {
   RemoveStore();
   std::ofstream note(fs::path(path()) / kNoteName);
-  note << nlohmann::json(config).dump(2) << '\n';
+  note << ConfigText(config) << '\n';
   note.flush();
   if (note) return true;
   *error = path() + ": cannot write " + kNoteName;
@@ -57,12 +57,7 @@ bool RaceDir::StartStore(const RaceConfig& config, std::string* error) {
 std::optional<RaceConfig> RaceDir::ReadNote() const {
   std::ifstream note(fs::path(path()) / kNoteName);
   if (!note) return std::nullopt;
-  const nlohmann::json json = nlohmann::json::parse(note, nullptr, false);
-  try {
-    return json.get<RaceConfig>();
-  } catch (const nlohmann::json::exception&) {
-    return std::nullopt;
-  }
+  return ParseConfig({std::istreambuf_iterator<char>(note), std::istreambuf_iterator<char>()});
 }
 
 void RaceDir::RemoveStore() {

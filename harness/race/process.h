@@ -1,21 +1,15 @@
-// Gives a phase its own process, and lets configurations and results travel as JSON.
+// Gives a phase its own process; configurations and results travel as JSON.
 //
 // The child is the same program run again with a flag of its own; a program that calls
 // RunPhaseProcess begins its main with PhaseMain. One thread at a time.
 #ifndef HARNESS_RACE_PROCESS_H_
 #define HARNESS_RACE_PROCESS_H_
 
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 
 #include "harness/race/phase.h"
 
 namespace harness {
-
-void to_json(nlohmann::json& json, const RaceConfig& config);
-void from_json(const nlohmann::json& json, RaceConfig& config);
-void to_json(nlohmann::json& json, const PhaseResult& result);
-void from_json(const nlohmann::json& json, PhaseResult& result);
 
 // Runs a phase in a process of its own and waits for it. A child that died is a failed result.
 PhaseResult RunPhaseProcess(Phase phase, const RaceConfig& config);

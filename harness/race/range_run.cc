@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "harness/data/range_visitor.h"
+#include "harness/race/phase.h"
 #include "harness/system/process_stats.h"
 
 namespace harness {

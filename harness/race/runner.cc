@@ -1,7 +1,5 @@
 #include "harness/race/runner.h"
 
-#include <nlohmann/json.hpp>
-
 #include "harness/data/value_maker.h"
 #include "harness/measure/progress.h"
 #include "harness/measure/table.h"
@@ -80,32 +78,6 @@ double PhaseReport::DeviceBytesPerSecond() const {
 
 double PhaseReport::FractionOf(double bytes_per_second) const {
   return has_device() ? bytes_per_second / DeviceBytesPerSecond() : 0;
-}
-
-void to_json(nlohmann::json& json, const FioResult& result) {
-  json = {{"ok", result.ok},
-          {"error", result.error},
-          {"job", result.job},
-          {"bytes", result.bytes},
-          {"seconds", result.seconds},
-          {"bytes_per_second", result.bytes_per_second},
-          {"ops_per_second", result.ops_per_second}};
-}
-
-void to_json(nlohmann::json& json, const PhaseReport& report) {
-  json = {{"phase", PhaseName(report.phase)},
-          {"cache_drop", report.cache_drop},
-          {"engine", report.result},
-          {"fio_before", report.before},
-          {"fio_after", report.after}};
-  const auto add_rate = [&](const std::string& prefix, double rate) {
-    json[prefix + "bytes_per_second"] = rate;
-    if (report.has_device()) json[prefix + "fraction_of_device"] = report.FractionOf(rate);
-  };
-  if (report.phase != Phase::kRange) return add_rate("", report.result.BytesPerSecond());
-  for (uint32_t pass = 0; pass < kRangePasses; ++pass) {
-    add_rate("pass" + std::to_string(pass + 1) + "_", report.result.PassBytesPerSecond(pass));
-  }
 }
 
 PhaseReport MeasurePhase(Phase phase, const RaceConfig& config, FioRunner* fio) {

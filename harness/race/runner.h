@@ -4,7 +4,6 @@
 #ifndef HARNESS_RACE_RUNNER_H_
 #define HARNESS_RACE_RUNNER_H_
 
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -28,9 +27,6 @@ struct PhaseReport {
   // `bytes_per_second` as a fraction of what the device gives; 0 where that is not known.
   double FractionOf(double bytes_per_second) const;
 };
-
-void to_json(nlohmann::json& json, const FioResult& result);
-void to_json(nlohmann::json& json, const PhaseReport& report);
 
 // `fio` may be null: then only the phase runs.
 PhaseReport MeasurePhase(Phase phase, const RaceConfig& config, FioRunner* fio);

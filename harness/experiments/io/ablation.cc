@@ -13,19 +13,19 @@ constexpr uint32_t kLargePageBytes = 16 * 1024;
 constexpr uint32_t kPageBytes = 4096;
 
 // Each step keeps what the one before it brought.
-void BlockingSteps(const IoLab& lab, std::span<const RawFile> files, IoExperiment* experiment) {
+void BlockingSteps(const IoLab& lab, std::span<const RawFile> files, Experiment* experiment) {
   BlockingLoad load;
   load.files = files;
   load.thread_count = kThreads;
   load.seconds = lab.seconds();
-  const auto take = [&load](IoPoint* point) { return RunBlocking(load, point); };
+  const auto take = [&load](TimedPoint* point) { return RunBlocking(load, point); };
   load.page_bytes = kLargePageBytes;
   lab.Measure(experiment, {{"step", "64 blocking threads, 16 KiB pages"}}, take);
   load.page_bytes = kPageBytes;
   lab.Measure(experiment, {{"step", "+ 4 KiB pages"}}, take);
 }
 
-void QueueSteps(const IoLab& lab, std::span<const RawFile> files, IoExperiment* experiment) {
+void QueueSteps(const IoLab& lab, std::span<const RawFile> files, Experiment* experiment) {
   RawLoad load;
   load.files = files;
   load.backend = EngineRawBackend(files.front());
@@ -38,7 +38,7 @@ void QueueSteps(const IoLab& lab, std::span<const RawFile> files, IoExperiment* 
   lab.MeasureRaw(experiment, {{"step", "+ batches of 16"}}, load);
   RawBackend registered = load.backend;
   registered.registered = true;
-  const IoRow row = {{"step", "+ registered buffers and files"}};
+  const ResultRow row = {{"step", "+ registered buffers and files"}};
   if (registered.backend != engine_race::IoBackend::kIoUring) {
     lab.Check(engine_race::Status::NotSupported(registered.name + " has none"), row, experiment);
     return;
@@ -49,24 +49,24 @@ void QueueSteps(const IoLab& lab, std::span<const RawFile> files, IoExperiment* 
 }
 
 // What the same device gives through the index and with every value verified.
-void EngineSteps(const IoLab& lab, IoExperiment* experiment) {
+void EngineSteps(const IoLab& lab, Experiment* experiment) {
   IoStore store(lab.space(), lab.config().record_count, 0);
-  const IoRow row = {{"step", "the engine"}};
-  IoPoint filling;
+  const ResultRow row = {{"step", "the engine"}};
+  TimedPoint filling;
   if (!lab.Check(store.Fill(&filling), row, experiment)) return;
   if (!lab.Check(store.Open(), row, experiment)) return;
   lab.Measure(experiment, {{"step", "the engine: Read, 64 threads"}},
-              [&](IoPoint* point) { return store.Mix(kThreads, 0, lab.seconds(), point); });
+              [&](TimedPoint* point) { return store.Mix(kThreads, 0, lab.seconds(), point); });
   lab.Measure(experiment,
               {{"step", "the engine: MultiRead, 1 thread, " + store.stats().io_backend}},
-              [&](IoPoint* point) { return store.MultiReads(1, lab.seconds(), point); });
+              [&](TimedPoint* point) { return store.MultiReads(1, lab.seconds(), point); });
 }
 
 }  // namespace
 
-IoTables Ablation(const IoLab& lab) {
-  IoExperiment experiment = lab.Begin(9, "ablation", "What does each step bring?",
-                                      "a random read of one page, of 4 KiB from the second step");
+Experiments Ablation(const IoLab& lab) {
+  Experiment experiment = lab.Begin(9, "ablation", "What does each step bring?",
+                                    "a random read of one page, of 4 KiB from the second step");
   experiment.plot = {"bar", "step", {}, {"requests_per_second", "cpu_ns_per_request"}};
   const std::span<const RawFile> files = lab.RawFiles(&experiment);
   if (files.empty()) return {experiment};

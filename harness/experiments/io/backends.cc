@@ -13,13 +13,13 @@ constexpr uint32_t kBatch = 16;
 
 // Adds the row that says why a back end is missing.
 bool Works(const IoLab& lab, const RawBackend& backend, const RawFile& file,
-           IoExperiment* experiment) {
+           Experiment* experiment) {
   return lab.Check(ProbeRawBackend(backend, file), {{"backend", backend.name}}, experiment);
 }
 
-IoExperiment ByWorkers(const IoLab& lab) {
-  IoExperiment experiment = lab.Begin(4, "back ends", "Which way into the kernel is the cheapest?",
-                                      "a 4 KiB random read");
+Experiment ByWorkers(const IoLab& lab) {
+  Experiment experiment = lab.Begin(4, "back ends", "Which way into the kernel is the cheapest?",
+                                    "a 4 KiB random read");
   experiment.plot = {"bar", "backend", {"workers"}, {"requests_per_second", "cpu_ns_per_request"}};
   const std::span<const RawFile> files = lab.RawFiles(&experiment);
   if (files.empty()) return experiment;
@@ -44,9 +44,9 @@ IoExperiment ByWorkers(const IoLab& lab) {
   return experiment;
 }
 
-IoExperiment ByBatch(const IoLab& lab) {
-  IoExperiment experiment = lab.Begin(4, "batches", "What do many requests to a system call save?",
-                                      "a 4 KiB random read, 128 in flight, one worker");
+Experiment ByBatch(const IoLab& lab) {
+  Experiment experiment = lab.Begin(4, "batches", "What do many requests to a system call save?",
+                                    "a 4 KiB random read, 128 in flight, one worker");
   experiment.plot = {"line", "batch", {"backend"}, {"requests_per_second", "cpu_ns_per_request"}};
   const std::span<const RawFile> files = lab.RawFiles(&experiment);
   if (files.empty()) return experiment;
@@ -67,8 +67,8 @@ IoExperiment ByBatch(const IoLab& lab) {
 
 }  // namespace
 
-IoTables BackEnds(const IoLab& lab) {
-  IoTables tables = {ByWorkers(lab), ByBatch(lab)};
+Experiments BackEnds(const IoLab& lab) {
+  Experiments tables = {ByWorkers(lab), ByBatch(lab)};
   if (!lab.config().device.empty()) tables.push_back(RawDevice(lab));
   return tables;
 }

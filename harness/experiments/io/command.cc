@@ -8,8 +8,8 @@
 #include <sstream>
 #include <system_error>
 
-#include "harness/measure/result_file.h"
 #include "harness/load/store_basics.h"
+#include "harness/measure/result_file.h"
 #include "harness/system/child_process.h"
 #include "harness/system/disk.h"
 #include "harness/system/machine.h"
@@ -53,7 +53,7 @@ uint64_t NeededBytes(const IoFlags& flags) {
 
 // False when the medium cannot be used at all; *error says why.
 bool RunMedium(const IoFlags& flags, const std::vector<int>& numbers, const std::string& medium,
-               IoTables* results, std::string* error) {
+               Experiments* results, std::string* error) {
   IoSpace space(SpaceOptions(flags, medium));
   const engine_race::Status prepared = space.Prepare();
   if (!prepared.ok()) {
@@ -69,7 +69,7 @@ bool RunMedium(const IoFlags& flags, const std::vector<int>& numbers, const std:
   const IoLab lab(flags.config, &space);
   for (const int number : numbers) {
     if (Interrupted()) break;
-    for (IoExperiment& experiment : RunIoExperiment(number, lab)) {
+    for (Experiment& experiment : RunIoExperiment(number, lab)) {
       if (experiment.rows.empty() && Interrupted()) continue;
       std::printf("%s", ExperimentText(experiment).c_str());
       std::fflush(stdout);
@@ -79,7 +79,7 @@ bool RunMedium(const IoFlags& flags, const std::vector<int>& numbers, const std:
   return true;
 }
 
-nlohmann::json Describe(const IoFlags& flags, const IoTables& results, bool ok) {
+nlohmann::json Describe(const IoFlags& flags, const Experiments& results, bool ok) {
   return {{"ok", ok},
           {"interrupted", Interrupted()},
           {"machine", DescribeMachine(flags.dir)},
@@ -148,13 +148,13 @@ int RunIo(IoFlags flags) {
     flags.config.seconds = kSmokeSeconds;
   }
   CatchInterrupts();
-  IoTables results;
+  Experiments results;
   std::string error;
   if (!RunMedium(flags, numbers, "disk", &results, &error)) return Refuse(error);
   if (flags.has_tmpfs && !RunMedium(flags, numbers, "tmpfs", &results, &error)) {
     std::printf("tmpfs: not measured: %s\n", error.c_str());
   }
-  const bool ok = std::all_of(results.begin(), results.end(), [](const IoExperiment& experiment) {
+  const bool ok = std::all_of(results.begin(), results.end(), [](const Experiment& experiment) {
     return ErrorCount(experiment) == 0;
   });
   if (!SaveJson(Describe(flags, results, ok), flags.json_path)) {

@@ -25,10 +25,10 @@ Status OpenRaw(const std::string& path, RawFile* file) {
 
 }  // namespace
 
-IoExperiment RawDevice(const IoLab& lab) {
+Experiment RawDevice(const IoLab& lab) {
   const std::string& path = lab.config().device;
-  IoExperiment experiment = lab.Begin(4, "raw device", "What do file system and block layer cost?",
-                                      "a 4 KiB random read");
+  Experiment experiment = lab.Begin(4, "raw device", "What do file system and block layer cost?",
+                                    "a 4 KiB random read");
   experiment.medium = path;
   experiment.plot = {"bar", "backend", {}, {"requests_per_second", "cpu_ns_per_request"}};
   experiment.notes.push_back("where nothing was ever written, some devices have nothing to read");
@@ -38,12 +38,12 @@ IoExperiment RawDevice(const IoLab& lab) {
   load.files = {&file, 1};
   load.seconds = lab.seconds();
   for (const RawBackend& backend : RawBackends()) {
-    const IoRow row = {{"backend", backend.name}};
+    const ResultRow row = {{"backend", backend.name}};
     if (!lab.Check(ProbeRawBackend(backend, file), row, &experiment)) continue;
     load.backend = backend;
     lab.MeasureRaw(&experiment, row, load);
   }
-  const IoRow row = {{"backend", kPassthrough}};
+  const ResultRow row = {{"backend", kPassthrough}};
   engine_race::io::PassthroughDevice device;
   if (lab.Check(engine_race::io::OpenPassthrough(path, &device), row, &experiment)) {
     load.passthrough = &device;

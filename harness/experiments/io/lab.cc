@@ -16,7 +16,7 @@ std::vector<uint32_t> IoLab::Powers(uint32_t first, uint32_t last) const {
   return powers;
 }
 
-std::span<const RawFile> IoLab::RawFiles(IoExperiment* experiment) const {
+std::span<const RawFile> IoLab::RawFiles(Experiment* experiment) const {
   std::span<const RawFile> files;
   const StatusLine line("files of noise to read ...");
   if (!Check(space_->RawFiles(&files), {}, experiment)) return {};
@@ -27,9 +27,9 @@ std::span<const RawFile> IoLab::RawFiles(IoExperiment* experiment) const {
   return files;
 }
 
-IoExperiment IoLab::Begin(int number, const std::string& name, const std::string& question,
-                          const std::string& unit) const {
-  IoExperiment experiment;
+Experiment IoLab::Begin(int number, const std::string& name, const std::string& question,
+                        const std::string& unit) const {
+  Experiment experiment;
   experiment.number = number;
   experiment.name = name;
   experiment.question = question;
@@ -38,40 +38,41 @@ IoExperiment IoLab::Begin(int number, const std::string& name, const std::string
   return experiment;
 }
 
-void IoLab::NoteStandIns(IoExperiment* experiment) const {
+void IoLab::NoteStandIns(Experiment* experiment) const {
   if (!space_->has_stand_ins()) return;
   experiment->notes.push_back(std::to_string(space_->paths().size()) +
                               " directories of one file system stand in for paths; --paths names "
                               "real ones, best on devices of their own");
 }
 
-void IoLab::Measure(IoExperiment* experiment, IoRow row,
-                    const std::function<Status(IoPoint*)>& take) const {
+void IoLab::Measure(Experiment* experiment, ResultRow row,
+                    const std::function<Status(TimedPoint*)>& take) const {
   if (Interrupted()) return;
   const StatusLine line(std::to_string(experiment->number) + ". " + experiment->name + ", " +
                         experiment->medium + ": " + row.dump() + " ...");
-  IoPoint point;
+  TimedPoint point;
   const Status status = take(&point);
   if (status.code() == engine_race::Code::kIncomplete) return;
   AddOutcome(status, point, &row);
   experiment->rows.push_back(std::move(row));
 }
 
-void IoLab::MeasureRaw(IoExperiment* experiment, IoRow row, const RawLoad& load) const {
-  Measure(experiment, std::move(row), [&load](IoPoint* point) { return RunRawReads(load, point); });
+void IoLab::MeasureRaw(Experiment* experiment, ResultRow row, const RawLoad& load) const {
+  Measure(experiment, std::move(row),
+          [&load](TimedPoint* point) { return RunRawReads(load, point); });
 }
 
-bool IoLab::Check(const Status& status, IoRow row, IoExperiment* experiment) const {
+bool IoLab::Check(const Status& status, ResultRow row, Experiment* experiment) const {
   if (status.ok()) return true;
   // An interrupt is nobody's failure.
   if (status.code() == engine_race::Code::kIncomplete) return false;
-  AddOutcome(status, IoPoint(), &row);
+  AddOutcome(status, TimedPoint(), &row);
   experiment->rows.push_back(std::move(row));
   return false;
 }
 
-IoTables RunIoExperiment(int number, const IoLab& lab) {
-  using Run = IoTables (*)(const IoLab&);
+Experiments RunIoExperiment(int number, const IoLab& lab) {
+  using Run = Experiments (*)(const IoLab&);
   constexpr Run kRuns[] = {ScalingOverPaths, PageSizes,      RequestsInFlight, BackEnds,
                            IoModels,         TasksPerWorker, ThreadsOverCores, GrowingData,
                            Ablation,         StripeUnits};

@@ -38,43 +38,41 @@ class IoLab {
   // first, 2 * first, ... last; in a smoke run first and last alone.
   std::vector<uint32_t> Powers(uint32_t first, uint32_t last) const;
   // The files of noise. Where they cannot be had a row of `experiment` says so, and there are none.
-  std::span<const RawFile> RawFiles(IoExperiment* experiment) const;
+  std::span<const RawFile> RawFiles(Experiment* experiment) const;
 
-  IoExperiment Begin(int number, const std::string& name, const std::string& question,
-                     const std::string& unit) const;
+  Experiment Begin(int number, const std::string& name, const std::string& question,
+                   const std::string& unit) const;
   // Says where the paths are only stand-ins.
-  void NoteStandIns(IoExperiment* experiment) const;
+  void NoteStandIns(Experiment* experiment) const;
   // Takes one point and adds it to the experiment; nothing when the user has interrupted.
-  void Measure(IoExperiment* experiment, IoRow row,
-               const std::function<engine_race::Status(IoPoint*)>& take) const;
+  void Measure(Experiment* experiment, ResultRow row,
+               const std::function<engine_race::Status(TimedPoint*)>& take) const;
   // As Measure, of reads through a queue; a back end that cannot be had says why.
-  void MeasureRaw(IoExperiment* experiment, IoRow row, const RawLoad& load) const;
+  void MeasureRaw(Experiment* experiment, ResultRow row, const RawLoad& load) const;
   // Adds the row with what went wrong, if anything did; tells whether all is well.
-  bool Check(const engine_race::Status& status, IoRow row, IoExperiment* experiment) const;
+  bool Check(const engine_race::Status& status, ResultRow row, Experiment* experiment) const;
 
  private:
   const IoConfig& config_;
   IoSpace* const space_;
 };
 
-using IoTables = std::vector<IoExperiment>;
-
-IoTables ScalingOverPaths(const IoLab& lab);
-IoTables PageSizes(const IoLab& lab);
-IoTables RequestsInFlight(const IoLab& lab);
-IoTables BackEnds(const IoLab& lab);
+Experiments ScalingOverPaths(const IoLab& lab);
+Experiments PageSizes(const IoLab& lab);
+Experiments RequestsInFlight(const IoLab& lab);
+Experiments BackEnds(const IoLab& lab);
 // A part of BackEnds: the raw device, by every back end and by NVMe passthrough.
-IoExperiment RawDevice(const IoLab& lab);
-IoTables IoModels(const IoLab& lab);
-IoTables TasksPerWorker(const IoLab& lab);
-IoTables ThreadsOverCores(const IoLab& lab);
-IoTables GrowingData(const IoLab& lab);
-IoTables Ablation(const IoLab& lab);
-IoTables StripeUnits(const IoLab& lab);
+Experiment RawDevice(const IoLab& lab);
+Experiments IoModels(const IoLab& lab);
+Experiments TasksPerWorker(const IoLab& lab);
+Experiments ThreadsOverCores(const IoLab& lab);
+Experiments GrowingData(const IoLab& lab);
+Experiments Ablation(const IoLab& lab);
+Experiments StripeUnits(const IoLab& lab);
 
 inline constexpr int kIoExperimentCount = 10;
 // number is 1 to kIoExperimentCount.
-IoTables RunIoExperiment(int number, const IoLab& lab);
+Experiments RunIoExperiment(int number, const IoLab& lab);
 
 }  // namespace harness
 

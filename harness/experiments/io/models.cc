@@ -125,11 +125,11 @@ class ModelThread {
   Status Loop(TimedThread* self);
   Status Prepare();
   void Generate();
-  void Receive(const Message& message, IoTally* tally);
-  void Finish(uint32_t slot, IoTally* tally);
+  void Receive(const Message& message, TimedTally* tally);
+  void Finish(uint32_t slot, TimedTally* tally);
   void SendAll();
   Status Submit();
-  Status Reap(IoTally* tally);
+  Status Reap(TimedTally* tally);
   void Retire();
 
   Shared* const shared_;
@@ -173,14 +173,14 @@ void ModelThread::Generate() {
   }
 }
 
-void ModelThread::Finish(uint32_t slot, IoTally* tally) {
+void ModelThread::Finish(uint32_t slot, TimedTally* tally) {
   tally->latency.Add(NowNs() - begin_ns_[slot]);
   ++tally->request_count;
   tally->byte_count += kPageBytes;
   free_.push_back(slot);
 }
 
-void ModelThread::Receive(const Message& message, IoTally* tally) {
+void ModelThread::Receive(const Message& message, TimedTally* tally) {
   if (message.is_done) {
     Finish(message.slot, tally);
   } else {
@@ -205,7 +205,7 @@ Status ModelThread::Submit() {
   return queue_->Submit(requests_, &started);
 }
 
-Status ModelThread::Reap(IoTally* tally) {
+Status ModelThread::Reap(TimedTally* tally) {
   completions_.clear();
   ENGINE_RACE_RETURN_IF_ERROR(queue_->Wait(std::min(kBatch, queue_->in_flight()), &completions_));
   for (const ReadCompletion& completion : completions_) {
@@ -256,7 +256,7 @@ Status ModelThread::Loop(TimedThread* self) {
   return Status::Ok();
 }
 
-Status RunModel(Shared* shared, double seconds, IoPoint* point) {
+Status RunModel(Shared* shared, double seconds, TimedPoint* point) {
   ENGINE_RACE_RETURN_IF_ERROR(engine_race::Region::Allocate(
       size_t{kWorkers} * kSlotsPerWorker * kPageBytes, false, &shared->buffers));
   shared->inboxes = std::vector<Inbox>(shared->thread_count());
@@ -277,7 +277,7 @@ Status RunModel(Shared* shared, double seconds, IoPoint* point) {
 
 }  // namespace
 
-IoTables IoModels(const IoLab& lab) {
+Experiments IoModels(const IoLab& lab) {
   struct Shape {
     const char* name;
     Model model;
@@ -287,7 +287,7 @@ IoTables IoModels(const IoLab& lab) {
                                {"2 dedicated I/O threads", Model::kDedicated, 2},
                                {"each path owned by a worker", Model::kOwner, 0},
                                {"all-to-all", Model::kAllToAll, 0}};
-  IoExperiment experiment = lab.Begin(
+  Experiment experiment = lab.Begin(
       5, "I/O models", "Who should talk to the devices?",
       "a 4 KiB random read, 2 workers with 64 in flight each, round-robin over the paths");
   experiment.plot = {"bar", "model", {}, {"requests_per_second", "cpu_ns_per_request", "p99_ns"}};
@@ -297,7 +297,7 @@ IoTables IoModels(const IoLab& lab) {
   experiment.notes.push_back("through " + backend.name);
   for (const Shape& shape : kShapes) {
     lab.Measure(&experiment, {{"model", shape.name}, {"threads", kWorkers + shape.io_thread_count}},
-                [&](IoPoint* point) {
+                [&](TimedPoint* point) {
                   Shared shared;
                   shared.model = shape.model;
                   shared.io_thread_count = shape.io_thread_count;

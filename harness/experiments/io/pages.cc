@@ -17,8 +17,8 @@ constexpr uint32_t kMaxInFlight = 4096;
 constexpr uint32_t kBatch = 16;
 constexpr uint32_t kWriters = 32;
 
-IoExperiment ReadsByPageSize(const IoLab& lab) {
-  IoExperiment experiment =
+Experiment ReadsByPageSize(const IoLab& lab) {
+  Experiment experiment =
       lab.Begin(2, "page size, reads", "Which page gives the most reads, and which the most bytes?",
                 "a random read of one page");
   experiment.plot = {
@@ -40,8 +40,8 @@ IoExperiment ReadsByPageSize(const IoLab& lab) {
   return experiment;
 }
 
-IoExperiment UpdatesByPageSize(const IoLab& lab) {
-  IoExperiment experiment =
+Experiment UpdatesByPageSize(const IoLab& lab) {
+  Experiment experiment =
       lab.Begin(2, "page size, updates", "How much is written for an update, and how fast is it?",
                 "a 4 KiB update: a pwrite of every page that it touches");
   experiment.plot = {
@@ -61,17 +61,17 @@ IoExperiment UpdatesByPageSize(const IoLab& lab) {
                  {"amplification_4096", WriteAmplification(kValueUpdateBytes, page_bytes)},
                  {"amplification_100", WriteAmplification(kRowUpdateBytes, page_bytes)},
                  {"threads", kWriters}},
-                [&load](IoPoint* point) { return RunBlocking(load, point); });
+                [&load](TimedPoint* point) { return RunBlocking(load, point); });
   }
   return experiment;
 }
 
 }  // namespace
 
-IoTables PageSizes(const IoLab& lab) { return {ReadsByPageSize(lab), UpdatesByPageSize(lab)}; }
+Experiments PageSizes(const IoLab& lab) { return {ReadsByPageSize(lab), UpdatesByPageSize(lab)}; }
 
-IoTables RequestsInFlight(const IoLab& lab) {
-  IoExperiment experiment =
+Experiments RequestsInFlight(const IoLab& lab) {
+  Experiment experiment =
       lab.Begin(3, "requests in flight", "How many requests at once does the device want?",
                 "a 4 KiB random read");
   experiment.plot = {

@@ -21,8 +21,8 @@ std::vector<uint32_t> PathCounts(const IoLab& lab) {
   return counts;
 }
 
-IoExperiment RawScaling(const IoLab& lab) {
-  IoExperiment experiment =
+Experiment RawScaling(const IoLab& lab) {
+  Experiment experiment =
       lab.Begin(1, "scaling over paths, bare reads", "Do more paths give more reads a second?",
                 "a 4 KiB random read, round-robin over the paths");
   experiment.plot.x = "path_count";
@@ -42,8 +42,8 @@ IoExperiment RawScaling(const IoLab& lab) {
   return experiment;
 }
 
-IoExperiment RawMixes(const IoLab& lab) {
-  IoExperiment experiment =
+Experiment RawMixes(const IoLab& lab) {
+  Experiment experiment =
       lab.Begin(1, "scaling over paths, bare mixes", "What do writes do to the reads beside them?",
                 "a pread or a pwrite over a random 4 KiB page");
   experiment.plot = {
@@ -60,29 +60,30 @@ IoExperiment RawMixes(const IoLab& lab) {
       load.write_percent = percent;
       lab.Measure(&experiment,
                   {{"path_count", count}, {"write_percent", percent}, {"threads", kMixThreads}},
-                  [&load](IoPoint* point) { return RunBlocking(load, point); });
+                  [&load](TimedPoint* point) { return RunBlocking(load, point); });
     }
   }
   return experiment;
 }
 
-void EngineScaling(const IoLab& lab, IoExperiment* reads, IoExperiment* mixes) {
+void EngineScaling(const IoLab& lab, Experiment* reads, Experiment* mixes) {
   for (const uint32_t count : PathCounts(lab)) {
     if (Interrupted()) return;
     IoStore store(lab.space(), lab.config().record_count, count);
-    const IoRow row = {{"path_count", count}};
-    IoPoint filling;
+    const ResultRow row = {{"path_count", count}};
+    TimedPoint filling;
     if (!lab.Check(store.Fill(&filling), row, reads)) continue;
     if (!lab.Check(store.Open(), row, reads)) continue;
-    IoRow read_row = row;
+    ResultRow read_row = row;
     read_row["backend"] = store.stats().io_backend;
-    lab.Measure(reads, read_row,
-                [&](IoPoint* point) { return store.MultiReads(kCallers, lab.seconds(), point); });
+    lab.Measure(reads, read_row, [&](TimedPoint* point) {
+      return store.MultiReads(kCallers, lab.seconds(), point);
+    });
     for (const uint32_t percent : kWritePercents) {
-      IoRow mix_row = row;
+      ResultRow mix_row = row;
       mix_row["write_percent"] = percent;
       mix_row["threads"] = kMixThreads;
-      lab.Measure(mixes, mix_row, [&](IoPoint* point) {
+      lab.Measure(mixes, mix_row, [&](TimedPoint* point) {
         return store.Mix(kMixThreads, percent, lab.seconds(), point);
       });
     }
@@ -91,13 +92,13 @@ void EngineScaling(const IoLab& lab, IoExperiment* reads, IoExperiment* mixes) {
 
 }  // namespace
 
-IoTables ScalingOverPaths(const IoLab& lab) {
-  IoTables tables = {RawScaling(lab), RawMixes(lab)};
-  IoExperiment reads =
+Experiments ScalingOverPaths(const IoLab& lab) {
+  Experiments tables = {RawScaling(lab), RawMixes(lab)};
+  Experiment reads =
       lab.Begin(1, "scaling over paths, MultiRead", "Does the engine use the paths that it has?",
                 "a key, 1024 to a call, from 2 threads");
   reads.plot.x = "path_count";
-  IoExperiment mixes =
+  Experiment mixes =
       lab.Begin(1, "scaling over paths, engine mixes",
                 "What does the log do to the reads beside it?", "a Read or a Write of one key");
   mixes.plot = tables[1].plot;

@@ -37,7 +37,7 @@ class RawWorker {
 
  private:
   Status Fill(size_t count);
-  Status Take(uint32_t min_count, IoTally* tally);
+  Status Take(uint32_t min_count, TimedTally* tally);
 
   const RawLoad& load_;
   const uint32_t depth_;
@@ -101,7 +101,7 @@ Status RawWorker::Fill(size_t count) {
   return queue_->Submit(requests_, &started);
 }
 
-Status RawWorker::Take(uint32_t min_count, IoTally* tally) {
+Status RawWorker::Take(uint32_t min_count, TimedTally* tally) {
   completions_.clear();
   ENGINE_RACE_RETURN_IF_ERROR(queue_->Wait(min_count, &completions_));
   const uint64_t now_ns = NowNs();
@@ -142,7 +142,7 @@ class BlockingThread {
   Status Run(TimedThread* self);
 
  private:
-  Status Step(bool is_write, IoTally* tally);
+  Status Step(bool is_write, TimedTally* tally);
 
   const BlockingLoad& load_;
   const uint32_t number_;
@@ -150,7 +150,7 @@ class BlockingThread {
   Region buffer_;
 };
 
-Status BlockingThread::Step(bool is_write, IoTally* tally) {
+Status BlockingThread::Step(bool is_write, TimedTally* tally) {
   size_t file = 0;
   uint64_t offset = 0;
   const uint32_t page_count = is_write ? load_.pages_per_write : 1;
@@ -200,7 +200,7 @@ Status ProbeRawBackend(const RawBackend& backend, const RawFile& file) {
   load.backend = backend;
   load.depth = 1;
   load.seconds = 1e-3;
-  IoPoint point;
+  TimedPoint point;
   const Status status = RunRawReads(load, &point);
   if (status.ok() || status.code() == engine_race::Code::kIncomplete) return status;
   const std::string why = status.message().empty() ? status.ToString() : status.message();
@@ -224,7 +224,7 @@ RawBackend EngineRawBackend(const RawFile& file) {
   return backends.front();
 }
 
-Status RunRawReads(const RawLoad& load, IoPoint* point) {
+Status RunRawReads(const RawLoad& load, TimedPoint* point) {
   const uint32_t depth = std::max(1u, load.depth / load.worker_count);
   return RunTimed(
       load.worker_count, load.seconds,
@@ -236,7 +236,7 @@ Status RunRawReads(const RawLoad& load, IoPoint* point) {
       point);
 }
 
-Status RunBlocking(const BlockingLoad& load, IoPoint* point) {
+Status RunBlocking(const BlockingLoad& load, TimedPoint* point) {
   return RunTimed(
       load.thread_count, load.seconds,
       [&](uint32_t thread, TimedThread* self) { return BlockingThread(load, thread).Run(self); },

@@ -53,7 +53,7 @@ struct RawLoad {
   double seconds = 1;
 };
 
-engine_race::Status RunRawReads(const RawLoad& load, IoPoint* point);
+engine_race::Status RunRawReads(const RawLoad& load, TimedPoint* point);
 
 struct BlockingLoad {
   std::span<const RawFile> files;
@@ -66,7 +66,7 @@ struct BlockingLoad {
   double seconds = 1;
 };
 
-engine_race::Status RunBlocking(const BlockingLoad& load, IoPoint* point);
+engine_race::Status RunBlocking(const BlockingLoad& load, TimedPoint* point);
 
 // Pages of random places, round-robin over files: what every load here reads.
 class PagePicker {

@@ -20,8 +20,6 @@ namespace fs = std::filesystem;
 using engine_race::Status;
 
 constexpr uint32_t kFillThreads = 16;
-// Far longer than any filling takes.
-constexpr double kNoLimitSeconds = 1e6;
 constexpr uint64_t kRecordsPerBucket = 1024;
 constexpr uint32_t kMaxBuckets = 1024;
 constexpr uint32_t kMaxFiles = 32;
@@ -62,7 +60,7 @@ void IoStore::RemoveFiles() {
 
 uint64_t IoStore::KeyAt(uint64_t index) const { return MixAt(1, index); }
 
-Status IoStore::Fill(IoPoint* point) {
+Status IoStore::Fill(TimedPoint* point) {
   Close();
   RemoveFiles();
   ENGINE_RACE_RETURN_IF_ERROR(engine_race::Store::Open(options_, dir_, &store_));
@@ -126,7 +124,7 @@ Status IoStore::MultiReadThread(uint32_t thread, TimedThread* self) {
   return Status::Ok();
 }
 
-Status IoStore::MultiReads(uint32_t thread_count, double seconds, IoPoint* point) {
+Status IoStore::MultiReads(uint32_t thread_count, double seconds, TimedPoint* point) {
   return RunTimed(
       thread_count, seconds,
       [this](uint32_t thread, TimedThread* self) { return MultiReadThread(thread, self); }, point);
@@ -160,7 +158,8 @@ Status IoStore::MixThread(uint32_t thread, uint32_t write_percent, TimedThread* 
   return Status::Ok();
 }
 
-Status IoStore::Mix(uint32_t thread_count, uint32_t write_percent, double seconds, IoPoint* point) {
+Status IoStore::Mix(uint32_t thread_count, uint32_t write_percent, double seconds,
+                    TimedPoint* point) {
   writes_left_ = static_cast<int64_t>(record_count_);
   return RunTimed(
       thread_count, seconds,
@@ -170,7 +169,7 @@ Status IoStore::Mix(uint32_t thread_count, uint32_t write_percent, double second
       point);
 }
 
-Status IoStore::Ranges(double seconds, IoPoint* point) {
+Status IoStore::Ranges(double seconds, TimedPoint* point) {
   return RunTimed(
       1, seconds,
       [this](uint32_t, TimedThread* self) {

@@ -36,20 +36,20 @@ class IoStore {
   engine_race::Options* options() { return &options_; }
 
   // Makes the store anew with every record in it, closed again; *point is how fast.
-  engine_race::Status Fill(IoPoint* point);
+  engine_race::Status Fill(TimedPoint* point);
   // Opens it, and has the index built by a first read.
   engine_race::Status Open();
   void Close() { store_.reset(); }
   engine_race::StoreStats stats() const { return store_->Stats(); }
 
   // So many threads call MultiRead with kKeysPerCall random keys; a request is a key.
-  engine_race::Status MultiReads(uint32_t thread_count, double seconds, IoPoint* point);
+  engine_race::Status MultiReads(uint32_t thread_count, double seconds, TimedPoint* point);
   // So many threads call Read, or in `write_percent` of 100 times Write over an existing key. Ends
   // early when it has written as much as Fill.
   engine_race::Status Mix(uint32_t thread_count, uint32_t write_percent, double seconds,
-                          IoPoint* point);
+                          TimedPoint* point);
   // One thread ranges over everything, again and again: a request is a record visited.
-  engine_race::Status Ranges(double seconds, IoPoint* point);
+  engine_race::Status Ranges(double seconds, TimedPoint* point);
 
  private:
   engine_race::Status MixThread(uint32_t thread, uint32_t write_percent, TimedThread* self);

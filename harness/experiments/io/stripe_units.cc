@@ -22,7 +22,7 @@ constexpr uint32_t kRounds = 5;
 
 constexpr std::array<const char*, 3> kPhases = {"write", "range", "MultiRead"};
 // By phase.
-using UnitPoints = std::array<std::vector<IoPoint>, kPhases.size()>;
+using UnitPoints = std::array<std::vector<TimedPoint>, kPhases.size()>;
 
 // Writes a store and reads it both ways: a point for each phase.
 Status MeasureUnit(const IoLab& lab, uint32_t unit_bytes, UnitPoints* points) {
@@ -33,7 +33,7 @@ Status MeasureUnit(const IoLab& lab, uint32_t unit_bytes, UnitPoints* points) {
   // Ranges would come from memory if all of the data fitted.
   store.options()->memory_budget_bytes =
       std::max(engine_race::kMinMemoryBudgetBytes, lab.config().record_count * kValueSize / 8);
-  std::array<IoPoint, kPhases.size()> taken;
+  std::array<TimedPoint, kPhases.size()> taken;
   ENGINE_RACE_RETURN_IF_ERROR(store.Fill(&taken[0]));
   ENGINE_RACE_RETURN_IF_ERROR(store.Open());
   ENGINE_RACE_RETURN_IF_ERROR(store.Ranges(lab.seconds(), &taken[1]));
@@ -46,8 +46,8 @@ Status MeasureUnit(const IoLab& lab, uint32_t unit_bytes, UnitPoints* points) {
 
 }  // namespace
 
-IoTables StripeUnits(const IoLab& lab) {
-  IoExperiment experiment = lab.Begin(
+Experiments StripeUnits(const IoLab& lab) {
+  Experiment experiment = lab.Begin(
       10, "stripe unit", "How much of a log should lie on one path before the next has its turn?",
       "a record, over 2 paths");
   experiment.plot = {
@@ -65,14 +65,14 @@ IoTables StripeUnits(const IoLab& lab) {
   for (uint32_t round = 0; round < round_count; ++round) {
     for (const uint32_t unit_bytes : lab.Powers(kMinUnitBytes, kMaxUnitBytes)) {
       if (Interrupted()) break;
-      const IoRow row = {{"stripe_unit_bytes", unit_bytes}};
+      const ResultRow row = {{"stripe_unit_bytes", unit_bytes}};
       if (!lab.Check(MeasureUnit(lab, unit_bytes, &points[unit_bytes]), row, &experiment)) break;
     }
   }
   for (size_t phase = 0; phase < kPhases.size(); ++phase) {
     for (const auto& [unit_bytes, taken] : points) {
       if (taken[phase].empty()) continue;
-      IoRow row = {{"phase", kPhases[phase]}, {"stripe_unit_bytes", unit_bytes}};
+      ResultRow row = {{"phase", kPhases[phase]}, {"stripe_unit_bytes", unit_bytes}};
       AddPoint(MedianPoint(taken[phase]), &row);
       experiment.rows.push_back(std::move(row));
     }

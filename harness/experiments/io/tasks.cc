@@ -11,23 +11,23 @@ namespace {
 
 constexpr uint32_t kMaxTasks = 256;
 
-IoExperiment ByTasks(const IoLab& lab) {
-  IoExperiment experiment =
+Experiment ByTasks(const IoLab& lab) {
+  Experiment experiment =
       lab.Begin(6, "tasks per worker", "How many reads should one worker keep in flight?",
                 "a key of MultiRead, 1024 to a call, from one thread");
   experiment.plot.x = "tasks_per_worker";
   IoStore store(lab.space(), lab.config().record_count, 0);
-  IoPoint filling;
+  TimedPoint filling;
   if (!lab.Check(store.Fill(&filling), {}, &experiment)) return experiment;
   store.options()->worker_count = 1;
   for (const uint32_t task_count : lab.Powers(1, kMaxTasks)) {
     if (Interrupted()) break;
     store.options()->tasks_per_worker = task_count;
-    IoRow row = {{"tasks_per_worker", task_count}};
+    ResultRow row = {{"tasks_per_worker", task_count}};
     if (!lab.Check(store.Open(), row, &experiment)) continue;
     row["backend"] = store.stats().io_backend;
     lab.Measure(&experiment, row,
-                [&](IoPoint* point) { return store.MultiReads(1, lab.seconds(), point); });
+                [&](TimedPoint* point) { return store.MultiReads(1, lab.seconds(), point); });
     if (Interrupted()) break;
     experiment.rows.back()["task_memory_bytes"] = store.stats().task_memory_bytes;
   }
@@ -48,12 +48,12 @@ constexpr SwitchKind kSwitchKinds[] = {
     {"thread, eventfd", EventFdSwitches, false}};
 
 void AddSwitchRow(const IoLab& lab, const SwitchKind& kind, uint32_t task_count,
-                  IoExperiment* experiment) {
+                  Experiment* experiment) {
   SwitchLoad load;
   load.task_count = task_count;
   load.seconds = lab.seconds() / 2;
   if (lab.config().smoke) load.round_count = 3;
-  IoRow row = {{"kind", kind.name}, {"tasks", task_count}};
+  ResultRow row = {{"kind", kind.name}, {"tasks", task_count}};
   SwitchCost cost;
   if (!lab.Check(kind.measure(load, &cost), row, experiment)) return;
   row["switch_ns"] = cost.switch_ns;
@@ -64,8 +64,8 @@ void AddSwitchRow(const IoLab& lab, const SwitchKind& kind, uint32_t task_count,
   experiment->rows.push_back(std::move(row));
 }
 
-IoExperiment SwitchCosts(const IoLab& lab) {
-  IoExperiment experiment =
+Experiment SwitchCosts(const IoLab& lab) {
+  Experiment experiment =
       lab.Begin(6, "cost of a switch", "What does it cost to go from one task to the next?",
                 "from one task running to the next one running");
   experiment.medium = "cpu";
@@ -85,8 +85,8 @@ IoExperiment SwitchCosts(const IoLab& lab) {
 
 }  // namespace
 
-IoTables TasksPerWorker(const IoLab& lab) {
-  IoTables tables = {ByTasks(lab)};
+Experiments TasksPerWorker(const IoLab& lab) {
+  Experiments tables = {ByTasks(lab)};
   // No device takes part: once is enough.
   if (lab.space().medium() == "disk") tables.push_back(SwitchCosts(lab));
   return tables;

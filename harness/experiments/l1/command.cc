@@ -79,7 +79,7 @@ std::string FitRecords(const L1RaceFlags& flags, uint64_t free_disk_bytes, L1Rac
   return {};
 }
 
-nlohmann::json Describe(const L1RaceConfig& config, const L1RaceTables& tables,
+nlohmann::json Describe(const L1RaceConfig& config, const Experiments& tables,
                         const Status& status) {
   const L1Records& records = config.records;
   return {{"ok", status.ok()},
@@ -124,11 +124,11 @@ int RunAsChild(const L1RaceFlags& flags) {
 
 int Race(const L1RaceFlags& flags, const L1RaceConfig& config) {
   CatchInterrupts();
-  L1RaceTables tables;
+  Experiments tables;
   L1Race race(config);
   Status status = race.Steps(&tables);
   if (status.ok() && flags.sweeps) status = race.Sweep(&tables);
-  for (const IoExperiment& table : tables) std::printf("%s", ExperimentText(table).c_str());
+  for (const Experiment& table : tables) std::printf("%s", ExperimentText(table).c_str());
   std::fflush(stdout);
   if (!status.ok()) std::printf("FAILED: %s\n", status.ToString().c_str());
   // The plot is drawn from a file.

@@ -13,7 +13,7 @@
 #include "engine_race/base/memory.h"
 #include "harness/data/mix.h"
 #include "harness/load/store_basics.h"
-#include "harness/system/child_process.h"
+#include "harness/measure/alternating_rounds.h"
 #include "harness/system/process_stats.h"
 
 namespace harness {
@@ -154,14 +154,14 @@ Status L1Engine::Warm(const RecordDraw& draw) {
 Status L1Engine::RunBoth(uint32_t round, const RecordDraw& draw, const ReadShape& shape,
                          TimedRun* runs, FrameCounts* frames) {
   const uint64_t seed = NextSeed();
-  const bool first = round % 2 == 0;
-  for (const bool with : {first, !first}) {
-    FrameCounts counts;
-    ENGINE_RACE_RETURN_IF_ERROR(
-        (with ? with_ : without_)->Run(draw, shape, seed, &runs[with], &counts));
-    if (with) *frames = counts;
-  }
-  return Status::Ok();
+  Status status;
+  const auto run = [&](DrawnReads* reads, TimedRun* timed, FrameCounts* counts) {
+    status = reads->Run(draw, shape, seed, timed, counts);
+    return status.ok();
+  };
+  AlternatingRound(round, {[&] { return run(with_.get(), &runs[true], frames); },
+                           [&] { return run(without_.get(), &runs[false], nullptr); }});
+  return status;
 }
 
 Status L1Engine::ZipfRound(uint32_t round, const RecordDraw& draw, const ReadShape& shape,
@@ -324,19 +324,24 @@ Status L1Engine::CompareHot() {
       asm volatile("" : : "r"(buffer.data()) : "memory");
     }
     *ns = NsEach(start_ns, count);
-    return Status::Ok();
+    return true;
   };
   const StoreStats before = with_->store()->Stats();
-  for (uint32_t round = 0; round < shape_.round_count && !Interrupted(); ++round) {
-    double read_ns = 0;
-    double copy_ns = 0;
-    if (round % 2 == 0) ENGINE_RACE_RETURN_IF_ERROR(copy_all(&copy_ns));
-    ENGINE_RACE_RETURN_IF_ERROR(read_all(&read_ns));
-    if (round % 2 != 0) ENGINE_RACE_RETURN_IF_ERROR(copy_all(&copy_ns));
-    rounds_.Note("hot Read, ns", read_ns);
-    rounds_.Note("memcpy of 4 KiB, ns", copy_ns);
-    rounds_.NoteRatio(kHotRead, read_ns, copy_ns);
-  }
+  double read_ns = 0;
+  double copy_ns = 0;
+  Status status;
+  AlternatingRounds(shape_.round_count,
+                    {[&] { return copy_all(&copy_ns); },
+                     [&] {
+                       status = read_all(&read_ns);
+                       return status.ok();
+                     }},
+                    [&](uint32_t) {
+                      rounds_.Note("hot Read, ns", read_ns);
+                      rounds_.Note("memcpy of 4 KiB, ns", copy_ns);
+                      rounds_.NoteRatio(kHotRead, read_ns, copy_ns);
+                    });
+  ENGINE_RACE_RETURN_IF_ERROR(status);
   if (!IsHot(before, with_->store()->Stats(), count * shape_.round_count)) {
     return Status::IOError("what was hot did not stay in memory");
   }

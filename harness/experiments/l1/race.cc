@@ -95,7 +95,7 @@ Status L1Race::MeasureShards() {
     L1Shards shards({config_.rounds, threads}, files_.get(), &rates_);
     ENGINE_RACE_RETURN_IF_ERROR(shards.Prepare());
     const auto run = [&](const L1RunShape& shape, L1Run* result) {
-      return shards.RunWorkers(*lookups_, shape.first_chunk, result);
+      return shards.RunWorkers(*lookups_, shape, result);
     };
     ENGINE_RACE_RETURN_IF_ERROR(RunL1Rounds(
         config_.rounds, {{NameOf(kShards, threads), lookups_.get(), threads, nullptr, run}}, {},
@@ -151,7 +151,7 @@ Status L1Race::CountInChildren() {
   return Status::Ok();
 }
 
-Status L1Race::Steps(L1RaceTables* tables) {
+Status L1Race::Steps(Experiments* tables) {
   lookups_ = std::make_unique<L1Lookups>(config_.records, L1Draw{config_.lookup_count});
   groups_ = std::make_unique<L1Lookups>(config_.records,
                                         L1Draw{config_.lookup_count, config_.batch_size});
@@ -172,8 +172,8 @@ double L1Race::RateOf(const std::string& name, uint32_t threads) const {
 
 namespace {
 
-IoExperiment Begin(int number, std::string name, std::string question, const L1Records& records) {
-  IoExperiment experiment;
+Experiment Begin(int number, std::string name, std::string question, const L1Records& records) {
+  Experiment experiment;
   experiment.number = number;
   experiment.name = std::move(name);
   experiment.question = std::move(question);
@@ -187,8 +187,8 @@ IoExperiment Begin(int number, std::string name, std::string question, const L1R
 
 }  // namespace
 
-IoExperiment L1Race::StepTable() const {
-  IoExperiment table =
+Experiment L1Race::StepTable() const {
+  Experiment table =
       Begin(1, "steps", "What does each step gain, all before it included?", config_.records);
   table.plot = {"steps", "step", {"threads"}, {"over_baseline", "l1d_misses"}};
   const bool has_cycles =
@@ -205,7 +205,7 @@ IoExperiment L1Race::StepTable() const {
   for (const std::string& name : names) {
     for (const uint32_t threads : config_.thread_counts) {
       const double rate = RateOf(name, threads);
-      IoRow row = {{"step", name}, {"threads", threads}};
+      ResultRow row = {{"step", name}, {"threads", threads}};
       if (rate <= 0) {
         row["unavailable"] = name == kShards ? "too little memory" : "this CPU lacks what it needs";
       } else {
@@ -224,8 +224,8 @@ IoExperiment L1Race::StepTable() const {
 }
 
 // Each thing by pointer, in the only order that there is: from the root down.
-IoExperiment L1Race::Breakdown() const {
-  IoExperiment table =
+Experiment L1Race::Breakdown() const {
+  Experiment table =
       Begin(2, "breakdown", "What does it gain to reach each thing by pointer?", config_.records);
   table.plot = {"bar", "by_pointer", {"threads"}, {"gain_percent"}};
   table.notes.emplace_back("gain_percent: of the throughput with all three through the cache");
@@ -249,10 +249,9 @@ IoExperiment L1Race::Breakdown() const {
   return table;
 }
 
-IoExperiment L1Race::CacheShare() {
-  IoExperiment table =
-      Begin(3, "share of the cache", "How much of the baseline's time goes into the cache?",
-            config_.records);
+Experiment L1Race::CacheShare() {
+  Experiment table = Begin(3, "share of the cache",
+                           "How much of the baseline's time goes into the cache?", config_.records);
   table.plot = {"bar", "told_by", {}, {"share_percent"}};
   const uint32_t threads = config_.thread_counts[0];
   const double gone =
@@ -261,7 +260,8 @@ IoExperiment L1Race::CacheShare() {
       {{"told_by", "the time that goes when the same blocks are reached by pointer"},
        {"share_percent", 100 * gone}});
   if (!config_.has_children) return table;
-  IoRow row = {{"told_by", "perf's samples in the cache's functions and locks, software clock"}};
+  ResultRow row = {
+      {"told_by", "perf's samples in the cache's functions and locks, software clock"}};
   double share = 0;
   Status status = files_->Build(Encoding::kRestart);
   if (status.ok()) {
@@ -277,7 +277,7 @@ IoExperiment L1Race::CacheShare() {
   return table;
 }
 
-Status L1Race::SweepOne(const L1Records& records, IoRow* row) const {
+Status L1Race::SweepOne(const L1Records& records, ResultRow* row) const {
   std::unique_ptr<L1Files> files;
   ENGINE_RACE_RETURN_IF_ERROR(L1Files::Open(config_.dir, records, &files));
   const L1Lookups lookups(records, {std::min(config_.lookup_count, records.record_count())});
@@ -299,8 +299,8 @@ Status L1Race::SweepOne(const L1Records& records, IoRow* row) const {
   return status;
 }
 
-Status L1Race::Sweep(L1RaceTables* tables) {
-  IoExperiment table =
+Status L1Race::Sweep(Experiments* tables) {
+  Experiment table =
       Begin(4, "lengths of records", "How do the gains move with the records?", config_.records);
   table.unit = "a lookup by one thread";
   table.notes = {"gains over the baseline: the tree with its best search, then all by pointer",
@@ -314,7 +314,7 @@ Status L1Race::Sweep(L1RaceTables* tables) {
       const uint64_t most =
           config_.swept_bytes / records.shape.record_bytes() / records.table_count;
       records.records_per_table = std::clamp<uint64_t>(most, 1, config_.records.records_per_table);
-      IoRow row = {{"key_bytes", key_bytes}, {"payload_bytes", payload_bytes}};
+      ResultRow row = {{"key_bytes", key_bytes}, {"payload_bytes", payload_bytes}};
       ENGINE_RACE_RETURN_IF_ERROR(SweepOne(records, &row));
       table.rows.push_back(std::move(row));
     }

@@ -46,16 +46,14 @@ uint64_t L1StepBytes(const L1Records& records);
 // How many steps are in memory together when they alternate.
 uint32_t L1RaceStepCount();
 
-using L1RaceTables = std::vector<IoExperiment>;
-
 class L1Race {
  public:
   explicit L1Race(const L1RaceConfig& config) : config_(config), rates_({}) {}
 
   // Throughput of the steps, the breakdown, the cache's share.
-  engine_race::Status Steps(L1RaceTables* tables);
+  engine_race::Status Steps(Experiments* tables);
   // Gains over lengths of records.
-  engine_race::Status Sweep(L1RaceTables* tables);
+  engine_race::Status Sweep(Experiments* tables);
 
  private:
   using Status = engine_race::Status;
@@ -72,10 +70,10 @@ class L1Race {
   Status CountInChildren();
 
   double RateOf(const std::string& name, uint32_t threads) const;
-  IoExperiment StepTable() const;
-  IoExperiment Breakdown() const;
-  IoExperiment CacheShare();
-  Status SweepOne(const L1Records& records, IoRow* row) const;
+  Experiment StepTable() const;
+  Experiment Breakdown() const;
+  Experiment CacheShare();
+  Status SweepOne(const L1Records& records, ResultRow* row) const;
 
   const L1RaceConfig config_;
   ClaimRounds rates_;
@@ -84,7 +82,7 @@ class L1Race {
   // The same many, in batches of one table.
   std::unique_ptr<L1Lookups> groups_;
   // Of a lookup, by step; what of them is known.
-  std::map<std::string, IoRow> counts_;
+  std::map<std::string, ResultRow> counts_;
   std::string counted_by_;
 };
 

@@ -4,7 +4,7 @@
 #include <map>
 
 #include "harness/data/mix.h"
-#include "harness/system/child_process.h"
+#include "harness/measure/alternating_rounds.h"
 
 namespace harness {
 
@@ -24,34 +24,45 @@ double FastestOf(const RoundRates& rates, const std::vector<std::string>& names)
   return fastest;
 }
 
+// Each contender's round begins at the same lookup.
+Status RunContender(const L1RoundsShape& shape, uint32_t round, const L1Contender& contender,
+                    RoundRates* rates) {
+  const L1RunShape run_shape{contender.thread_count, shape.seconds, shape.warming_seconds,
+                             AsBelow(MixAt(shape.seed, round), contender.lookups->chunk_count())};
+  L1Run run;
+  const Status status = contender.run
+                            ? contender.run(run_shape, &run)
+                            : RunLookups(*contender.lookups, run_shape, contender.answer, &run);
+  if (!status.ok()) return Status(status.code(), contender.name + ": " + status.message());
+  (*rates)[contender.name] = run.lookups_per_second;
+  return Status::Ok();
+}
+
 }  // namespace
 
 std::string L1Figure(const std::string& contender) { return contender + ", lookups a second"; }
 
 Status RunL1Rounds(const L1RoundsShape& shape, const std::vector<L1Contender>& contenders,
                    const std::vector<L1Ratio>& ratios, ClaimRounds* rounds) {
-  for (uint32_t round = 0; round < shape.round_count; ++round) {
-    RoundRates rates;
-    for (size_t i = 0; i < contenders.size() && !Interrupted(); ++i) {
-      const L1Contender& contender = contenders[round % 2 == 0 ? i : contenders.size() - 1 - i];
-      // Everybody's round begins at the same lookup.
-      const L1RunShape run_shape{
-          contender.thread_count, shape.seconds, shape.warming_seconds,
-          AsBelow(MixAt(shape.seed, round), contender.lookups->chunk_count())};
-      L1Run run;
-      const Status status = contender.run
-                                ? contender.run(run_shape, &run)
-                                : RunLookups(*contender.lookups, run_shape, contender.answer, &run);
-      if (!status.ok()) return Status(status.code(), contender.name + ": " + status.message());
-      rates[contender.name] = run.lookups_per_second;
-    }
-    if (Interrupted()) break;
+  uint32_t next_round = 0;
+  RoundRates rates;
+  Status status;
+  std::vector<Turn> turns;
+  for (const L1Contender& contender : contenders) {
+    turns.emplace_back([&] {
+      status = RunContender(shape, next_round, contender, &rates);
+      return status.ok();
+    });
+  }
+  AlternatingRounds(shape.round_count, turns, [&](uint32_t round) {
+    next_round = round + 1;
     for (const auto& [name, rate] : rates) rounds->Note(L1Figure(name), rate);
     for (const L1Ratio& ratio : ratios) {
       rounds->NoteRatio(ratio.name, FastestOf(rates, ratio.above), FastestOf(rates, ratio.below));
     }
-  }
-  return Status::Ok();
+    rates.clear();
+  });
+  return status;
 }
 
 }  // namespace harness

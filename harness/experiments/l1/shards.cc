@@ -2,13 +2,12 @@
 
 #include <algorithm>
 #include <cstring>
-#include <thread>
+#include <iterator>
+#include <string>
 #include <vector>
 
 #include "engine_race/l1/extent_file.h"
 #include "harness/data/mix.h"
-#include "harness/system/child_process.h"
-#include "harness/system/process_stats.h"
 
 namespace harness {
 
@@ -162,89 +161,50 @@ MakeL1Answer L1Shards::ByTable() const {
   };
 }
 
-namespace {
-
-// As RunLookups does it, in the worker: warming, then what is counted.
-Status LookUp(ShardClient* client, ChunkGets* gets, const L1Lookups& lookups, double seconds,
-              uint64_t* next, L1Run* run) {
-  const uint64_t start_ns = NowNs();
-  const uint64_t start_cpu_ns = ThreadCpuNs();
-  const uint64_t end_ns = start_ns + static_cast<uint64_t>(seconds * 1e9);
-  uint64_t count = 0;
-  do {
-    const L1Chunk chunk = lookups.chunk(*next);
-    uint64_t sum = 0;
-    ENGINE_RACE_RETURN_IF_ERROR(gets->Answer(client, chunk, &sum));
-    if (sum != chunk.sum) return Status::Corruption("lookups found other payloads");
-    count += L1Lookups::kChunk;
-    if (++*next == lookups.chunk_count()) *next = 0;
-  } while (NowNs() < end_ns);
-  run->lookup_count = count;
-  run->lookups_per_second = static_cast<double>(count) / SecondsSince(start_ns);
-  run->cpu_seconds = static_cast<double>(ThreadCpuNs() - start_cpu_ns) * 1e-9;
-  return Status::Ok();
-}
-
-}  // namespace
-
-Status L1Shards::RunWorkers(const L1Lookups& lookups, uint64_t first_chunk, L1Run* run) {
+Status L1Shards::RunWorkers(const L1Lookups& lookups, const L1RunShape& shape, L1Run* run) {
   const uint32_t count = shards_->worker_count();
-  std::vector<L1Run> parts(count);
-  std::vector<Status> statuses(count);
-  const auto work = [&](uint32_t worker) {
-    statuses[worker] = shards_->Run(worker, [&, worker](ShardClient& client) {
+  std::vector<uint64_t> next(count);
+  for (uint32_t worker = 0; worker < count; ++worker) {
+    next[worker] = FirstChunk(lookups, shape, worker);
+  }
+  const auto look_up = [&](uint32_t worker, TimedThread* self) {
+    return shards_->Run(worker, [&](ShardClient& client) {
       ChunkGets gets(files_.records().shape);
-      uint64_t next =
-          (first_chunk + worker * lookups.chunk_count() / count) % lookups.chunk_count();
-      L1Run& part = parts[worker];
-      ENGINE_RACE_RETURN_IF_ERROR(
-          LookUp(&client, &gets, lookups, shape_.rounds.warming_seconds, &next, &part));
-      return LookUp(&client, &gets, lookups, shape_.rounds.seconds, &next, &part);
+      const auto answer = [&](const L1Chunk& chunk, uint64_t* sum) {
+        return gets.Answer(&client, chunk, sum);
+      };
+      self->Start();
+      const Status status = LookUpChunks(
+          lookups, answer, [self] { return self->Running(); }, &next[worker],
+          &self->tally.request_count);
+      self->Stop();
+      return status;
     });
   };
-  {
-    std::vector<std::jthread> threads;
-    for (uint32_t worker = 0; worker < count; ++worker) threads.emplace_back(work, worker);
-  }
-  *run = L1Run();
-  for (uint32_t worker = 0; worker < count; ++worker) {
-    ENGINE_RACE_RETURN_IF_ERROR(statuses[worker]);
-    run->lookup_count += parts[worker].lookup_count;
-    run->lookups_per_second += parts[worker].lookups_per_second;
-    run->cpu_seconds += parts[worker].cpu_seconds;
-  }
+  // Warming is a run of its own: a worker that waits for the others to start answers nobody.
+  TimedPoint point;
+  ENGINE_RACE_RETURN_IF_ERROR(RunTimed(count, shape.warming_seconds, look_up, &point));
+  ENGINE_RACE_RETURN_IF_ERROR(RunTimed(count, shape.seconds, look_up, &point));
+  *run = RunOf(point);
   return Status::Ok();
 }
 
 Status L1Shards::Compare(const L1Lookups& lookups) {
-  const L1RoundsShape& shape = shape_.rounds;
   const char* const names[] = {kShared, kWorkers, kSharedByTable, kClients};
   const MakeL1Answer answers[] = {shared_->Gets(), nullptr, ByTable(), ByClients()};
-  constexpr int kCount = 4;
-  for (uint32_t round = 0; round < shape.round_count; ++round) {
-    const uint64_t first = AsBelow(MixAt(shape.seed, round), lookups.chunk_count());
-    double rates[kCount] = {0, 0, 0, 0};
-    for (int turn = 0; turn < kCount; ++turn) {
-      if (Interrupted()) return Status::Ok();
-      const int i = round % 2 == 0 ? turn : kCount - 1 - turn;
-      L1Run run;
-      const Status status =
-          answers[i] == nullptr
-              ? RunWorkers(lookups, first, &run)
-              : RunLookups(lookups,
-                           {shape_.thread_count, shape.seconds, shape.warming_seconds, first},
-                           answers[i], &run);
-      if (!status.ok())
-        return Status(status.code(), std::string(names[i]) + ": " + status.message());
-      rates[i] = run.lookups_per_second;
-      rounds_.Note(L1Figure(names[i]), rates[i]);
-    }
-    rounds_.NoteRatio(kSharedNothing, rates[1], rates[0]);
-    rounds_.NoteRatio(std::string(kSharedNothing) + ", over batches by table", rates[1], rates[2]);
-    rounds_.NoteRatio(std::string(kSharedNothing) + ", clients beside the workers", rates[3],
-                      rates[0]);
+  std::vector<L1Contender> contenders;
+  for (size_t i = 0; i < std::size(names); ++i) {
+    contenders.push_back({names[i], &lookups, shape_.thread_count, answers[i]});
   }
-  return Status::Ok();
+  contenders[1].run = [&](const L1RunShape& run_shape, L1Run* run) {
+    return RunWorkers(lookups, run_shape, run);
+  };
+  const std::string claim = kSharedNothing;
+  return RunL1Rounds(shape_.rounds, contenders,
+                     {{claim, {kWorkers}, {kShared}},
+                      {claim + ", over batches by table", {kWorkers}, {kSharedByTable}},
+                      {claim + ", clients beside the workers", {kClients}, {kShared}}},
+                     &rounds_);
 }
 
 nlohmann::json L1Shards::Describe() const {

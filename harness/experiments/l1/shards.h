@@ -41,7 +41,7 @@ class L1Shards {
   engine_race::Status Compare(const L1Lookups& lookups);
 
   // The workers' part of a round.
-  engine_race::Status RunWorkers(const L1Lookups& lookups, uint64_t first_chunk, L1Run* run);
+  engine_race::Status RunWorkers(const L1Lookups& lookups, const L1RunShape& shape, L1Run* run);
   // Batches by a client, which waits for their answers.
   MakeL1Answer ByClients();
   // By the threads that share, the lookups of a chunk put together by table.

@@ -8,8 +8,8 @@ namespace {
 
 using engine_race::Status;
 
-IoPoint SomePoint() {
-  IoPoint point;
+TimedPoint SomePoint() {
+  TimedPoint point;
   point.seconds = 2;
   point.cpu_seconds = 0.5;
   point.request_count = 1000;
@@ -19,7 +19,7 @@ IoPoint SomePoint() {
 }
 
 TEST(IoReportTest, APointGivesRateBandwidthCpuAndLatency) {
-  IoRow row = {{"in_flight", 8}};
+  ResultRow row = {{"in_flight", 8}};
   AddPoint(SomePoint(), &row);
   EXPECT_DOUBLE_EQ(row["requests_per_second"], 500);
   EXPECT_DOUBLE_EQ(row["mb_per_second"], 2.048);
@@ -33,30 +33,30 @@ TEST(IoReportTest, APointGivesRateBandwidthCpuAndLatency) {
 }
 
 TEST(IoReportTest, RequestsWithoutLatencyHaveNone) {
-  IoPoint point = SomePoint();
+  TimedPoint point = SomePoint();
   point.latency = Histogram();
-  IoRow row;
+  ResultRow row;
   AddPoint(point, &row);
   EXPECT_FALSE(row.contains("mean_ns"));
 }
 
 TEST(IoReportTest, NothingMeasuredIsZeroNotANumberThatJsonLacks) {
-  IoRow row;
-  AddPoint(IoPoint(), &row);
+  ResultRow row;
+  AddPoint(TimedPoint(), &row);
   EXPECT_EQ(row["requests_per_second"], 0);
   EXPECT_EQ(row["mb_per_second"], 0);
   EXPECT_EQ(row["cpu_ns_per_request"], 0);
 }
 
 TEST(IoReportTest, WhatCannotBeHadIsNoFailure) {
-  IoExperiment experiment;
-  IoRow missing = {{"backend", "io_uring"}};
-  AddOutcome(Status::NotSupported("io_uring_setup: EPERM"), IoPoint(), &missing);
+  Experiment experiment;
+  ResultRow missing = {{"backend", "io_uring"}};
+  AddOutcome(Status::NotSupported("io_uring_setup: EPERM"), TimedPoint(), &missing);
   EXPECT_EQ(missing["unavailable"], "io_uring_setup: EPERM");
   experiment.rows.push_back(missing);
   EXPECT_EQ(ErrorCount(experiment), 0u);
-  IoRow failed = {{"backend", "libaio"}};
-  AddOutcome(Status::IOError("read: EIO"), IoPoint(), &failed);
+  ResultRow failed = {{"backend", "libaio"}};
+  AddOutcome(Status::IOError("read: EIO"), TimedPoint(), &failed);
   EXPECT_TRUE(failed.contains("error"));
   experiment.rows.push_back(failed);
   EXPECT_EQ(ErrorCount(experiment), 1u);
@@ -66,7 +66,7 @@ TEST(IoReportTest, WhatCannotBeHadIsNoFailure) {
 }
 
 TEST(IoReportTest, ATableHasEveryFigureInItsUnit) {
-  IoExperiment experiment;
+  Experiment experiment;
   experiment.number = 2;
   experiment.name = "page size";
   experiment.question = "Which?";
@@ -89,7 +89,7 @@ TEST(IoReportTest, ATableHasEveryFigureInItsUnit) {
 }
 
 TEST(IoReportTest, JsonSaysWhatWasAskedAndHowToDrawIt) {
-  IoExperiment experiment;
+  Experiment experiment;
   experiment.number = 3;
   experiment.name = "requests in flight";
   experiment.unit = "a read";
@@ -106,7 +106,7 @@ TEST(IoReportTest, JsonSaysWhatWasAskedAndHowToDrawIt) {
 }
 
 TEST(IoReportTest, TheMedianPointHasTheMiddleRate) {
-  std::vector<IoPoint> points(3, SomePoint());
+  std::vector<TimedPoint> points(3, SomePoint());
   points[0].seconds = 3;
   points[1].seconds = 1;
   EXPECT_EQ(&MedianPoint(points), &points[2]);

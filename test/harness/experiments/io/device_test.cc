@@ -16,7 +16,7 @@ using engine_race::test::TempDir;
 
 class IoDeviceTest : public ::testing::Test {
  protected:
-  IoExperiment Run(const std::string& device) {
+  Experiment Run(const std::string& device) {
     IoSpaceOptions options;
     options.medium = "disk";
     options.parent = temp_.path();
@@ -33,10 +33,10 @@ class IoDeviceTest : public ::testing::Test {
 TEST_F(IoDeviceTest, EveryBackEndReadsAndPassthroughSaysWhyItDoesNot) {
   const LoopDevice loop(4 << 20);
   if (!loop.valid()) GTEST_SKIP() << "no loop devices here: " << loop.why();
-  const IoExperiment experiment = Run(loop.path());
+  const Experiment experiment = Run(loop.path());
   EXPECT_EQ(experiment.medium, loop.path());
-  std::map<std::string, IoRow> rows;
-  for (const IoRow& row : experiment.rows) rows[row.at("backend")] = row;
+  std::map<std::string, ResultRow> rows;
+  for (const ResultRow& row : experiment.rows) rows[row.at("backend")] = row;
   EXPECT_EQ(rows.size(), RawBackends().size() + 1);
   for (const char* const backend : {"psync", "libaio"}) {
     EXPECT_GT(rows[backend].value("requests_per_second", 0.0), 0.0) << rows[backend];
@@ -46,7 +46,7 @@ TEST_F(IoDeviceTest, EveryBackEndReadsAndPassthroughSaysWhyItDoesNot) {
 }
 
 TEST_F(IoDeviceTest, WhatIsNoDeviceSaysSo) {
-  const IoExperiment experiment = Run(temp_.path());
+  const Experiment experiment = Run(temp_.path());
   ASSERT_EQ(experiment.rows.size(), 1u);
   EXPECT_NE(experiment.rows.front().dump().find("not a block device"), std::string::npos);
 }

@@ -58,7 +58,7 @@ TEST_F(IoRawTest, EveryBackEndThatWorksReads) {
     load_.backend = backend;
     for (const uint32_t worker_count : {1u, 2u}) {
       load_.worker_count = worker_count;
-      IoPoint point;
+      TimedPoint point;
       const Status status = RunRawReads(load_, &point);
       ASSERT_TRUE(status.ok()) << backend.name << ": " << status.ToString();
       EXPECT_GE(point.request_count, 1u) << backend.name;
@@ -85,7 +85,7 @@ TEST_F(IoRawTest, AReadPastTheEndIsAFailure) {
   lying[0].size_bytes = uint64_t{1} << 40;
   load_.files = lying;
   load_.backend = RawBackends().front();
-  IoPoint point;
+  TimedPoint point;
   EXPECT_FALSE(RunRawReads(load_, &point).ok());
   BlockingLoad blocking;
   blocking.files = lying;
@@ -99,7 +99,7 @@ TEST_F(IoRawTest, AMixCountsReadsAndWritesApart) {
   load.files = files_;
   load.thread_count = 4;
   load.seconds = 0.05;
-  IoPoint point;
+  TimedPoint point;
   ASSERT_TRUE(RunBlocking(load, &point).ok());
   EXPECT_GT(point.latency.count(), 0u);
   EXPECT_EQ(point.write_latency.count(), 0u);
@@ -177,7 +177,7 @@ TEST(IoSpaceTest, RefusesWhatIsNoDirectory) {
 }
 
 TEST(RunTimedTest, AddsUpItsThreads) {
-  IoPoint point;
+  TimedPoint point;
   const Status status = RunTimed(
       3, 60,
       [](uint32_t thread, TimedThread* self) {
@@ -193,7 +193,7 @@ TEST(RunTimedTest, AddsUpItsThreads) {
 }
 
 TEST(RunTimedTest, TheFirstFailureEndsTheOthers) {
-  IoPoint point;
+  TimedPoint point;
   const Status status = RunTimed(
       3, 3600,
       [](uint32_t thread, TimedThread* self) {
@@ -209,7 +209,7 @@ TEST(RunTimedTest, TheFirstFailureEndsTheOthers) {
 }
 
 TEST(RunTimedTest, WhatABodyThrowsIsItsFailure) {
-  IoPoint point;
+  TimedPoint point;
   const Status status = RunTimed(
       1, 1,
       [](uint32_t, TimedThread* self) -> Status {

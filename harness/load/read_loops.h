@@ -1,0 +1,85 @@
+// Reads of chosen records from an open store, one by one or many at a time, and a look at some of
+// the values.
+//
+// One thread; the caller chooses the keys and says how long the loop goes on.
+#ifndef HARNESS_LOAD_READ_LOOPS_H_
+#define HARNESS_LOAD_READ_LOOPS_H_
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine_race/base/key.h"
+#include "engine_race/base/status.h"
+#include "engine_race/store.h"
+#include "harness/data/value_maker.h"
+
+namespace harness {
+
+// One in so many of the values is looked at, by either loop: their costs are compared. To look at a
+// value brings it into the processor's cache.
+inline constexpr uint64_t kReadsPerValueLook = 8;
+// A look at the clock costs more than the rest of a loop's step: one in so many reads is worth it.
+inline constexpr uint64_t kReadsPerClockLook = 32;
+
+inline engine_race::Status CheckRead(const engine_race::Status& status, const ValueMaker& values,
+                                     uint64_t key, const std::string& value, bool looks) {
+  uint64_t version = 0;
+  if (!status.ok() || !looks) return status;
+  const bool is_right = value.size() == kValueSize && values.CheckEnds(key, value.data(), &version);
+  return is_right ? engine_race::Status::Ok() : engine_race::Status::Corruption("wrong bytes");
+}
+
+// Reads key_at(i) for i = 0, 1, ... while more(i). Each read that was answered adds one to *count.
+template <typename KeyAt, typename More>
+engine_race::Status ReadOneByOne(engine_race::Store* store, const ValueMaker& values,
+                                 const KeyAt& key_at, const More& more, uint64_t* count) {
+  std::string value;
+  for (; more(*count); ++*count) {
+    const uint64_t key = key_at(*count);
+    char key_bytes[engine_race::kKeyBytes];
+    engine_race::EncodeKey(key, key_bytes);
+    const engine_race::Status status = store->Read({key_bytes, sizeof(key_bytes)}, &value);
+    ENGINE_RACE_RETURN_IF_ERROR(
+        CheckRead(status, values, key, value, *count % kReadsPerValueLook == 0));
+  }
+  return engine_race::Status::Ok();
+}
+
+// The same by MultiRead; the last call may have fewer keys.
+template <typename KeyAt, typename More>
+engine_race::Status ReadMany(engine_race::Store* store, const ValueMaker& values,
+                             uint32_t keys_per_call, const KeyAt& key_at, const More& more,
+                             uint64_t* count) {
+  constexpr size_t kKeyBytes = engine_race::kKeyBytes;
+  std::vector<uint64_t> numbers(keys_per_call);
+  std::vector<char> bytes(keys_per_call * kKeyBytes);
+  std::vector<std::string_view> keys;
+  for (uint32_t i = 0; i < keys_per_call; ++i) {
+    keys.emplace_back(bytes.data() + i * kKeyBytes, kKeyBytes);
+  }
+  std::vector<std::string> found(keys_per_call);
+  std::vector<engine_race::Status> statuses(keys_per_call);
+  for (uint64_t call = 0; more(*count); ++call) {
+    uint32_t filled = 0;
+    for (; filled < keys_per_call && (filled == 0 || more(*count + filled)); ++filled) {
+      numbers[filled] = key_at(*count + filled);
+      engine_race::EncodeKey(numbers[filled], bytes.data() + filled * kKeyBytes);
+    }
+    ENGINE_RACE_RETURN_IF_ERROR(
+        store->MultiRead(std::span(keys).first(filled), found, std::span(statuses).first(filled)));
+    // Other values in each call.
+    for (uint32_t i = 0; i < filled; ++i) {
+      ENGINE_RACE_RETURN_IF_ERROR(CheckRead(statuses[i], values, numbers[i], found[i],
+                                            (i + call) % kReadsPerValueLook == 0));
+    }
+    *count += filled;
+  }
+  return engine_race::Status::Ok();
+}
+
+}  // namespace harness
+
+#endif  // HARNESS_LOAD_READ_LOOPS_H_

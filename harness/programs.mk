@@ -1,0 +1,44 @@
+# The programs in bin/: what each is linked from, and what it needs. Included by the Makefile.
+
+# What each program is linked from, besides its main and the library: rooms of harness/, or single
+# files of a room without their suffix. Where the opponents' library is missing, files that say so
+# take their place.
+PROGRAMS := $(main_sources:harness/apps/%_main.cc=$(BIN)/%)
+rocks_library := $(call has_header,rocksdb/db.h)
+# Those that cannot be compiled here.
+unbuilt_sources := $(if $(rocks_library),,$(filter-out %_missing.cc,$(wildcard harness/opponents/rocks_*.cc)))
+rocks = $(addprefix opponents/,$(1)$(if $(rocks_library),,_missing))
+parts_race := system measure/histogram measure/progress measure/result_file measure/table \
+              measure/workers data load/store_basics race
+parts_store := measure/table
+parts_lab := system measure data load lab experiments/io experiments/l1
+parts_crash := crash
+parts_bench_micro := data
+parts_bench_index := system measure load/fill_keys claims/bench_end claims/bench_index
+parts_bench_io := system measure data load claims/bench_end claims/bench_io
+parts_bench_l1 := system measure data load lab \
+                  $(addprefix experiments/l1/,engine rounds shards steps tables) \
+                  $(call rocks,rocks_points) claims/bench_end claims/bench_l1
+parts_bench_race := system measure data load race \
+                    $(addprefix claims/,bench_end bench_race bench_race_cpu)
+parts_bench_safety := system measure data load claims/bench_end claims/bench_safety
+visit_claims := $(addprefix claims/,scan_ranges visit_cost visit_floor)
+parts_bench_scan := $(parts_bench_race) $(call rocks,rocks_ranges) $(visit_claims) \
+                    claims/bench_scan claims/scan_written
+parts_profile := system measure data load race $(visit_claims) claims/bench_end \
+                 claims/profile_phases
+sources_of_part = $(or $(wildcard harness/$(1).cc),$(sort $(wildcard harness/$(1)/*.cc)), \
+                       $(error harness/ has no $(1)))
+sources_of = $(foreach part,$(1),$(call sources_of_part,$(part)))
+link_lab := -lboost_context
+link_bench_micro := -lbenchmark
+link_bench_scan := $(if $(rocks_library),-lrocksdb)
+link_bench_l1 := $(if $(rocks_library),-lrocksdb)
+
+# Headers that programs need besides the library's: all of them, and those of a name. A program is
+# left out, with a word, where one of its headers is missing.
+program_headers := CLI/CLI.hpp nlohmann/json.hpp
+lab_headers := boost/context/fiber.hpp
+bench_micro_headers := benchmark/benchmark.h
+missing_for = $(call missing_headers,$(program_headers) $($(notdir $(1))_headers))
+left_out := $(strip $(foreach program,$(PROGRAMS),$(if $(call missing_for,$(program)),$(program))))

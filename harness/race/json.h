@@ -1,0 +1,46 @@
+// Configurations, results and reports of a race as JSON: for files, for the processes of phases and
+// for benches.
+//
+// The room's one file that knows the library's heavy header. Pure functions but for SaveRace.
+#ifndef HARNESS_RACE_JSON_H_
+#define HARNESS_RACE_JSON_H_
+
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harness/race/phase.h"
+#include "harness/race/runner.h"
+#include "harness/system/fio_runner.h"
+
+namespace harness {
+
+void to_json(nlohmann::json& json, const RaceConfig& config);
+void to_json(nlohmann::json& json, const FioResult& result);
+void to_json(nlohmann::json& json, const PhaseReport& report);
+
+// None of a text that is no configuration.
+std::string ConfigText(const RaceConfig& config);
+std::optional<RaceConfig> ParseConfig(const std::string& text);
+
+// What the process of a phase is told.
+struct PhaseOrder {
+  Phase phase = Phase::kWrite;
+  RaceConfig config;
+};
+std::string OrderText(const PhaseOrder& order);
+std::optional<PhaseOrder> ParseOrder(const std::string& text);
+
+// What it answers.
+std::string ResultText(const PhaseResult& result);
+std::optional<PhaseResult> ParseResult(const std::string& text);
+
+// Writes the whole race into the file `path`, with the machine. An empty path writes nothing and
+// succeeds; false when the file cannot be written.
+bool SaveRace(const RaceConfig& config, const std::vector<PhaseReport>& reports, bool ok,
+              const std::string& path);
+
+}  // namespace harness
+
+#endif  // HARNESS_RACE_JSON_H_

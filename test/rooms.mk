@@ -1,0 +1,39 @@
+# The programs of tests: what each is linked from, and what it runs. Included by the Makefile.
+
+# One program of tests a room, $(BUILD)/tests/<room>: `make test-log`. The rooms of the engine and
+# of tests that span them lie in test/, those of harness/ in test/harness/. For each: the parts of
+# harness/ that it links, and the programs that it runs.
+engine_test_rooms := base include io log l1 index hot task scan faults power e2e
+harness_test_rooms := system measure data load lab race crash claims experiments apps
+test_rooms := $(engine_test_rooms) $(harness_test_rooms)
+test_parts_l1 := lab
+test_parts_index := load/fill_keys
+test_parts_system := system
+test_parts_measure := system measure
+test_parts_data := data
+test_parts_load := system measure data load
+test_parts_lab := lab
+test_parts_race := system measure data load/store_basics race
+test_parts_crash := crash
+test_parts_claims := system measure data load race $(visit_claims) claims/scan_written
+test_parts_experiments := $(parts_lab)
+test_parts_apps := system
+test_programs_e2e := crash
+test_programs_experiments := lab
+test_programs_apps := race store
+# What every one of them links: the calls that tests come between, and memory that is refused.
+test_helpers := test/faults/system_calls.cc test/faults/system_calls_uring.cc \
+                test/faults/fault_plan.cc test/index/refused_memory.cc
+room_tests = $(filter $(if $(filter $(1),$(harness_test_rooms)),test/harness/$(1)/%,test/$(1)/%),$(test_sources))
+room_objects = $(call objects,$(sort $(test_helpers) $(foreach room,$(1),$(call room_tests,$(room))) \
+                                    $(call sources_of,$(foreach room,$(1),$(test_parts_$(room))))))
+room_programs = $(foreach room,$(1),$(addprefix $(BIN)/,$(test_programs_$(room))))
+# Sanitized, the rooms are two programs: a link of such objects takes longer than all that follows a
+# change of one room. The core is what `make test` runs.
+core_test_rooms := base io log l1 index hot task scan
+sanitized_programs := core rest
+test_programs := $(addprefix $(BUILD)/tests/,$(if $(filter asan tsan,$(FLAVOUR)),$(sanitized_programs),$(test_rooms))) \
+                 $(call room_programs,$(test_rooms))
+# What the fuzzer shares with the tests.
+fuzz_helpers := $(addprefix test/e2e/,damaged_store.cc damaged_store_edits.cc store_image.cc \
+                                      store_judge.cc)
