@@ -40,14 +40,15 @@ run_gtest() {  # flavour, program, filter, program to run it with
   local flavour=$1 name=$1/$2 filter=$3 build=build/$1 program=build/$1/tests/$2
   shift 3
   local report=$program.xml log=$program.log
-  local began=$SECONDS status tests good bad omitted
+  local bin_dir=$PWD/$build/bin began=$SECONDS status tests good bad omitted
+  [ "$flavour" != release ] || bin_dir=$PWD/bin
   rm -f "$report" "$log"
   if [ ! -x "$program" ]; then
     echo "$name: $program was not built"
     summarise "$name" 0 1 0 0
     return
   fi
-  ENGINE_BIN_DIR=$PWD/$build/bin timeout -k 10 "$timeout_s" "$@" "$program" \
+  ENGINE_BIN_DIR=$bin_dir timeout -k 10 "$timeout_s" "$@" "$program" \
     --gtest_filter="$filter" --gtest_output="xml:$report" > "$log" 2>&1 < /dev/null
   status=$?
 

@@ -6,8 +6,8 @@
 #include "harness/claims/bench_end.h"
 #include "harness/claims/bench_io.h"
 #include "harness/load/store_basics.h"
-#include "harness/system/work_dir.h"
 #include "harness/system/tmpfs_dir.h"
+#include "harness/system/work_dir.h"
 
 namespace harness {
 namespace {

@@ -81,6 +81,14 @@ TEST_F(StoreProgramTest, VerifySaysOnWhichPathTheDamageIs) {
 
 TEST_F(StoreProgramTest, VerifyReadsWhatIsStaged) {
   {
+    // Half a group of values, which stays staged.
+    std::unique_ptr<Store> store;
+    ASSERT_TRUE(Store::Open(Options(), dir_.Join("store"), &store).ok());
+    for (const uint64_t key : {40, 41}) ASSERT_TRUE(store->Write(KeyOf(key), ValueOf(key, 1)).ok());
+  }
+  EXPECT_NE(OutputOf({"verify", dir_.Join("store")}, 0).find("42 records verified"),
+            std::string::npos);
+  {
     std::fstream staged(dir_.Join("store") + "/staging_values",
                         std::ios::in | std::ios::out | std::ios::binary);
     const std::string junk(1 << 20, 'x');
