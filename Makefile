@@ -11,11 +11,12 @@ $(error TARGET_ENGINE is $(TARGET_ENGINE), but the only engine here is engine_ra
 endif
 
 FLAVOUR ?= release
-flavour_flags_release := -O2 -g
-# Line numbers are all that a failed test or a sanitizer's report needs, and compile faster.
-flavour_flags_checked := -O2 -g1 -DENGINE_RACE_CHECKED
+# Line numbers are all that a profile, a failed test or a sanitizer's report needs, and compile
+# faster.
+flavour_flags_release := -O2 -g1
+flavour_flags_checked := $(flavour_flags_release) -DENGINE_RACE_CHECKED
 # Tests spend their time in the library, not in their own code.
-test_flags_release := -O1 -g1
+test_flags_release := -O1
 test_flags_checked := -O1
 flavour_flags_asan := -O1 -g1 -fsanitize=address,undefined -fno-sanitize-recover=all
 flavour_flags_tsan := -O1 -g1 -fsanitize=thread
@@ -57,7 +58,8 @@ avx2_flags := -mavx2
 avx512_flags := -mavx2 -mavx512f -mavx512bw -mavx512vl
 # Of one source.
 own_flags = $(if $(filter %_avx2.cc,$(1)),$(avx2_flags))$(if $(filter %_avx512.cc,$(1)),$(avx512_flags)) \
-            $(if $(filter test/%,$(1)),$(test_flags_$(FLAVOUR)))
+            $(if $(filter test/%,$(1)),$(test_flags_$(FLAVOUR))) \
+            $(if $(filter $(unmeasured_sources),$(1)),-O1)
 
 # Where headers of libraries are looked for, to tell what can be built here.
 INCLUDE_DIRS := /usr/include /usr/local/include
@@ -240,7 +242,11 @@ endif
 # Headers that nearly every test includes are compiled once; clang keeps such headers otherwise.
 # ccache takes them when it is told not to look at times and macros.
 test_pch := $(if $(filter fuzz,$(FLAVOUR)),,$(BUILD)/test/pch.h)
-pch_flags = $(if $(filter test/%,$(1)),$(test_pch:%=-include % -fpch-preprocess))
+# GCC takes precompiled headers for the project's own, and its optimiser then warns without cause of
+# the standard library's inline functions.
+no_optimiser_warnings := $(addprefix -Wno-,array-bounds restrict stringop-overflow stringop-overread \
+                                           maybe-uninitialized dangling-pointer)
+pch_flags = $(if $(filter test/%,$(1)),$(test_pch:%=-include % -fpch-preprocess $(no_optimiser_warnings)))
 export CCACHE_SLOPPINESS ?= pch_defines,time_macros,include_file_mtime,include_file_ctime
 $(call objects,$(test_sources)): $(test_pch:%=%.gch)
 $(BUILD)/test/pch.h.gch: test/pch.h $(BUILD)/flags.txt
@@ -287,12 +293,6 @@ $(PROGRAMS): $(BIN)/%: $(library_objects) $(BUILD)/sources.txt
 # What writing would cost without checksums is measured by leaving them out, there alone.
 $(BIN)/bench_safety: LDFLAGS += -Wl,--wrap=_ZN11engine_race9HashValueEPKv
 
-# The calls that tests may come between, see test/faults/system_calls.h; of the tests' programs alone.
-WRAPPED_CALLS := pread pwrite fsync fdatasync fallocate ftruncate lseek openat renameat unlinkat \
-                 mkdirat mmap munmap msync madvise fstat fstatat fstatfs flock fcntl close getrandom \
-                 syscall \
-                 $(addprefix io_uring_,queue_init_params register_buffers register_files \
-                                       enable_rings submit_and_wait peek_batch_cqe)
 define test_program_rule
 $(BUILD)/tests/$(1): $(call room_objects,$(2))
 endef

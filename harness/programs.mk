@@ -27,6 +27,13 @@ parts_bench_scan := $(parts_bench_race) $(call rocks,rocks_ranges) $(visit_claim
                     claims/bench_scan claims/scan_written
 parts_profile := system measure data load race $(visit_claims) claims/bench_end \
                  claims/profile_phases
+# What only reads flags and writes reports: the optimiser would spend half of the time of such a
+# compilation, and no run is measured in there.
+unmeasured_sources := $(filter-out harness/apps/bench_micro_main.cc harness/apps/bench_safety_main.cc, \
+                                   $(main_sources)) \
+                      $(addprefix harness/,race/json.cc system/machine.cc system/fio_runner.cc \
+                                           system/device_rates.cc measure/result_file.cc \
+                                           measure/report.cc measure/claim_rounds.cc)
 sources_of_part = $(or $(wildcard harness/$(1).cc),$(sort $(wildcard harness/$(1)/*.cc)), \
                        $(error harness/ has no $(1)))
 sources_of = $(foreach part,$(1),$(call sources_of_part,$(part)))
