@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 std::string CrashProgram() {
   if (const char* dir = std::getenv("ENGINE_BIN_DIR")) return std::string(dir) + "/crash";
   const fs::path here = fs::read_symlink("/proc/self/exe").parent_path();
-  for (const fs::path& dir : {here / "bin", here / "../../bin"}) {
+  for (const fs::path& dir : {here / "../bin", here / "../../../bin"}) {
     if (fs::exists(dir / "crash")) return (dir / "crash").string();
   }
   return "";

@@ -1,10 +1,11 @@
 // The one place where tests come between the library and the kernel.
 //
-// The test binary is linked with --wrap for every call named in CallKind (WRAPPED_CALLS in the
-// Makefile), so the library itself holds no hooks: each of its calls lands in __wrap_X. Without a
-// hook that is the call itself. With one, the hook is asked instead: it may look, change the
-// arguments, make the call with Proceed, change its outcome, or answer in its place. Of io_uring it
-// is the functions of liburing, whose system calls are inline, and which answer as these do.
+// Each program of tests is linked with --wrap for every call named in CallKind (WRAPPED_CALLS,
+// test/rooms.mk), so the library itself holds no hooks: each of its calls lands in __wrap_X.
+// Without a hook that is the call itself. With one, the hook is asked instead: it may look, change
+// the arguments, make the call with Proceed, change its outcome, or answer in its place. Of
+// io_uring it is the functions of liburing, whose system calls are inline, and which answer as
+// these do.
 //
 // Calls of every object in the test binary pass here, the tests' own included; those of shared
 // libraries (std::filesystem's mkdir and readdir) do not. A hook tells stores apart by path.
