@@ -1,9 +1,11 @@
-// What the builders of all encodings share: the records of the block that is being filled.
+// The records of the block that is being filled, whichever way it lays them out, and the encoding
+// of an extent file, which says how to come by such builders.
 //
-// One thread. Keeps its memory for the next block.
+// One thread. A builder keeps its memory for the next block.
 #ifndef ENGINE_RACE_L1_BLOCK_BUILDER_H_
 #define ENGINE_RACE_L1_BLOCK_BUILDER_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -16,7 +18,6 @@ namespace engine_race::l1 {
 
 class BlockBuilder {
  public:
-  static std::unique_ptr<BlockBuilder> Make(Encoding encoding, const TableShape& shape);
   virtual ~BlockBuilder() = default;
 
   // Whether a block can hold `key`, which is above all keys added, beside these.
@@ -27,12 +28,14 @@ class BlockBuilder {
     records_.insert(records_.end(), payload, payload + shape_.payload_bytes);
     ++count_;
   }
-  // Fills block[0, kBlockBodyBytes) with the records added, one at the least, and begins anew.
-  void Finish(char* block) {
+  // Fills block[0, kBlockBodyBytes) with the records added, one at the least, and begins anew. The
+  // size of each record in the block, for lookups that guess where a record lies; 0: they cannot.
+  uint32_t Finish(char* block) {
     std::memset(block, 0, kBlockBodyBytes);
-    Encode(block);
+    const uint32_t record_bytes = Encode(block);
     records_.clear();
     count_ = 0;
+    return record_bytes;
   }
 
   uint32_t record_count() const { return count_; }
@@ -40,7 +43,8 @@ class BlockBuilder {
 
  protected:
   explicit BlockBuilder(const TableShape& shape) : shape_(shape) {}
-  virtual void Encode(char* block) const = 0;
+  // As Finish, of a block of zeros.
+  virtual uint32_t Encode(char* block) const = 0;
 
   const TableShape& shape() const { return shape_; }
   const char* KeyAt(uint32_t rank) const {
@@ -57,6 +61,13 @@ class BlockBuilder {
   const TableShape shape_;
   std::vector<char> records_;
   uint32_t count_ = 0;
+};
+
+// How the blocks of an extent file lay out their records.
+struct BlockEncoding {
+  uint32_t number;  // in the file's header
+  // std::bad_alloc.
+  std::unique_ptr<BlockBuilder> (*make_builder)(const TableShape& shape);
 };
 
 }  // namespace engine_race::l1

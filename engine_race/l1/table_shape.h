@@ -32,13 +32,6 @@ struct TableShape {
   }
 };
 
-// How the records of a block are laid out.
-enum class Encoding : uint8_t {
-  kRestart = 1,  // prefix compression with restart points: the baseline
-  kSquare = 2,   // a tree of two levels, as wide as the square root of its run heads
-  kTree = 3,     // a tree of 16 times 8 significant words
-};
-
 // What an index has for each block of records: its number in the extent, and, of blocks whose
 // records are all of one size, how many there are and that size, or zeros. With these a lookup can
 // guess where in the block a key is before it has seen the block.

@@ -30,9 +30,9 @@ bool TreeBlockBuilder::Fits(const char* key) const {
   return TreeBlock::kRecordsOffset + size_t{count} * record_bytes <= kBlockBodyBytes;
 }
 
-void TreeBlockBuilder::Encode(char* block) const {
+uint32_t TreeBlockBuilder::Encode(char* block) const {
   TreeBlockHeader header = {};
-  header.encoding = static_cast<uint8_t>(Encoding::kTree);
+  header.encoding = static_cast<uint8_t>(kTreeEncoding.number);
   header.prefix_bytes = static_cast<uint8_t>(PrefixWith(last_key()));
   header.rest_bytes = static_cast<uint8_t>(shape().key_bytes - header.prefix_bytes);
   header.record_count = static_cast<uint16_t>(record_count());
@@ -57,6 +57,7 @@ void TreeBlockBuilder::Encode(char* block) const {
   }
   for (uint32_t leaf = 0; leaf < kRootFanout; ++leaf) nodes.root[leaf] = nodes.leaves[leaf][0];
   std::memcpy(block + sizeof(header), &nodes, sizeof(nodes));
+  return header.record_bytes;
 }
 
 }  // namespace engine_race::l1

@@ -17,6 +17,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 
 #include "engine_race/l1/block_builder.h"
 #include "engine_race/l1/key_words.h"
@@ -172,9 +173,14 @@ class TreeBlock {
 class TreeBlockBuilder final : public BlockBuilder {
  public:
   explicit TreeBlockBuilder(const TableShape& shape) : BlockBuilder(shape) {}
+  static std::unique_ptr<BlockBuilder> Make(const TableShape& shape) {
+    return std::make_unique<TreeBlockBuilder>(shape);
+  }
   bool Fits(const char* key) const override;
-  void Encode(char* block) const override;
+  uint32_t Encode(char* block) const override;
 };
+
+inline constexpr BlockEncoding kTreeEncoding = {3, TreeBlockBuilder::Make};
 
 template <typename Search>
 inline uint32_t TreeBlock::LowerBoundInRun(uint64_t word, const char* rest,

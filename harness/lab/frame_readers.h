@@ -8,11 +8,9 @@
 #include <atomic>
 #include <cstdint>
 
-#include "engine_race/base/swip.h"
-#include "engine_race/l1/epoch.h"
-#include "engine_race/l1/frame_pool.h"
+#include "harness/lab/engine_names.h"
 
-namespace engine_race::l1 {
+namespace lab {
 
 class EpochReader {
  public:
@@ -80,6 +78,6 @@ class CountReader {
   uint32_t held_count_ = 0;
 };
 
-}  // namespace engine_race::l1
+}  // namespace lab
 
 #endif  // HARNESS_LAB_FRAME_READERS_H_

@@ -4,10 +4,9 @@
 #include <cstring>
 #include <new>
 
-#include "engine_race/base/guarded.h"
 #include "harness/lab/shard_worker.h"
 
-namespace engine_race::l1 {
+namespace lab {
 
 namespace {
 
@@ -181,4 +180,4 @@ void ShardClient::GiveBack(std::span<ShardGet> gets) {
   }
 }
 
-}  // namespace engine_race::l1
+}  // namespace lab

@@ -5,10 +5,9 @@
 #include <new>
 #include <utility>
 
-#include "engine_race/base/guarded.h"
 #include "engine_race/base/parallel.h"
 
-namespace engine_race::l1 {
+namespace lab {
 
 Status ShardWorker::Create(uint32_t number, const ShardWorkerOptions& options, RouteTable* routes,
                            std::span<const std::unique_ptr<ShardWorker>> workers,
@@ -40,7 +39,7 @@ void ShardWorker::Join() {
 
 void ShardWorker::Main(int64_t cpu) noexcept {
   // Relaxed: a figure that somebody may want to know.
-  if (cpu != kAnyCpu && PinThread(static_cast<uint32_t>(cpu))) {
+  if (cpu != kAnyCpu && engine_race::PinThread(static_cast<uint32_t>(cpu))) {
     pinned_.store(true, std::memory_order_relaxed);
   }
   uint32_t idle_spins = 0;
@@ -267,4 +266,4 @@ std::vector<SubTableHeat> ShardWorker::TakeHeat() {
   return taken;
 }
 
-}  // namespace engine_race::l1
+}  // namespace lab

@@ -7,7 +7,7 @@
 #include "harness/lab/frame_readers.h"
 #include "harness/lab/table_use.h"
 
-namespace engine_race::l1 {
+namespace lab {
 
 Status Table::Open(int dir_fd, const std::string& name, const TableOptions& options,
                    FramePool* pool, EpochManager* epochs, BlockCache* cache,
@@ -22,7 +22,7 @@ Status Table::Open(int dir_fd, const std::string& name, const TableOptions& opti
     if (options.search == nullptr) opened->options_.search = NodeSearchKernel(BestNodeSearch());
     if (cache != nullptr) opened->cache_user_ = cache->NewUser();
     ENGINE_RACE_RETURN_IF_ERROR(ExtentFile::Open(dir_fd, name, &opened->file_));
-    opened->encoding_ = opened->file_->encoding();
+    ENGINE_RACE_RETURN_IF_ERROR(EncodingOf(*opened->file_, &opened->encoding_));
     opened->key_bytes_ = opened->file_->shape().key_bytes;
     opened->payload_bytes_ = opened->file_->shape().payload_bytes;
     if (options.indexes == Reach::kPointer) {
@@ -202,4 +202,4 @@ TableStats Table::Stats() const {
   return stats;
 }
 
-}  // namespace engine_race::l1
+}  // namespace lab

@@ -18,16 +18,11 @@
 #include <span>
 #include <string>
 
-#include "engine_race/base/memory.h"
-#include "engine_race/base/status.h"
-#include "engine_race/l1/epoch.h"
-#include "engine_race/l1/extent_file.h"
-#include "engine_race/l1/frame_pool.h"
-#include "engine_race/l1/node_search.h"
 #include "harness/lab/block_cache.h"
 #include "harness/lab/block_view.h"
+#include "harness/lab/engine_names.h"
 
-namespace engine_race::l1 {
+namespace lab {
 
 // How the next thing is reached.
 enum class Reach : uint8_t { kCache, kPointer };
@@ -174,6 +169,6 @@ class Table final : private ParentFinder {
   mutable std::atomic<uint64_t> past_frames_{0};
 };
 
-}  // namespace engine_race::l1
+}  // namespace lab
 
 #endif  // HARNESS_LAB_TABLE_H_

@@ -9,7 +9,7 @@
 #include "harness/lab/frame_readers.h"
 #include "harness/lab/table.h"
 
-namespace engine_race::l1 {
+namespace lab {
 
 struct Table::Pending {
   const char* key;
@@ -100,4 +100,4 @@ void Table::GetBatch(const char* keys, char* payloads, std::span<Status> statuse
   }
 }
 
-}  // namespace engine_race::l1
+}  // namespace lab

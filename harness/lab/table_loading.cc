@@ -6,7 +6,7 @@
 #include "harness/lab/block_cursor.h"
 #include "harness/lab/table.h"
 
-namespace engine_race::l1 {
+namespace lab {
 
 namespace {
 
@@ -129,4 +129,4 @@ Status Table::PinExtent(uint32_t extent, BlockCache::Pin* pin) const {
   return Status::Ok();
 }
 
-}  // namespace engine_race::l1
+}  // namespace lab

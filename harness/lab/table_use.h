@@ -7,7 +7,7 @@
 #include "harness/lab/frame_readers.h"
 #include "harness/lab/table.h"
 
-namespace engine_race::l1 {
+namespace lab {
 
 template <typename Readers, typename UseFn>
 bool Table::UseFrame(uint32_t extent, uint32_t block, const UseFn& use, uint32_t* missing) const {
@@ -38,6 +38,6 @@ Status Table::UseBlock(uint32_t extent, uint32_t block, Region* buffer, const Us
   return Status::Ok();
 }
 
-}  // namespace engine_race::l1
+}  // namespace lab
 
 #endif  // HARNESS_LAB_TABLE_USE_H_
