@@ -227,22 +227,20 @@ bool ValueFrames::Owner::IsNewest(uint32_t frame, ValueRef* ref) const noexcept 
   return status.ok() && ref->hot() && ref->frame() == frame;
 }
 
-FrameOwner::Cooled ValueFrames::Owner::Cool(uint32_t frame) noexcept {
+FrameOwner::Cooled ValueFrames::Owner::Cool(uint32_t frame, FrameInfo* info) noexcept {
   ValueRef ref;
-  const uint64_t key = frames_.pool_->info(frame).tag;
-  const bool cooled = IsNewest(frame, &ref) && frames_.index_.Cool(key, frame);
+  const bool cooled = IsNewest(frame, &ref) && frames_.index_.Cool(info->tag, frame);
   return cooled ? Cooled::kMarked : Cooled::kGone;
 }
 
-bool ValueFrames::Owner::WasHeated(uint32_t frame) noexcept {
+bool ValueFrames::Owner::WasHeated(uint32_t frame, FrameInfo* /*info*/) noexcept {
   ValueRef ref;
   return IsNewest(frame, &ref) && !ref.cooling();
 }
 
-bool ValueFrames::Owner::Unswizzle(uint32_t frame, bool only_cooling) noexcept {
+bool ValueFrames::Owner::Unswizzle(uint32_t frame, FrameInfo* info, bool only_cooling) noexcept {
   // An orphan's frame is nobody's any more.
-  return frames_.index_.Unswizzle(frames_.pool_->info(frame).tag, frame, only_cooling) !=
-         Index::Unswizzled::kHeated;
+  return frames_.index_.Unswizzle(info->tag, frame, only_cooling) != Index::Unswizzled::kHeated;
 }
 
 }  // namespace engine_race::l1

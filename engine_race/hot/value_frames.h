@@ -102,9 +102,11 @@ class ValueFrames final : public MemoryUser {
   class Owner final : public FrameOwner {
    public:
     explicit Owner(ValueFrames* frames) : frames_(*frames) {}
-    Cooled Cool(uint32_t frame) noexcept override;
-    bool WasHeated(uint32_t frame) noexcept override;
-    bool Unswizzle(uint32_t frame, bool only_cooling) noexcept override;
+    Cooled Cool(uint32_t frame, FrameInfo* info) noexcept override;
+    bool WasHeated(uint32_t frame, FrameInfo* info) noexcept override;
+    bool Unswizzle(uint32_t frame, FrameInfo* info, bool only_cooling) noexcept override;
+    // A value has nothing beside its bytes.
+    void Release(uint32_t /*frame*/, FrameInfo* /*info*/) noexcept override {}
 
     // Whether the newest record of the frame's key leads to it, and how.
     bool IsNewest(uint32_t frame, ValueRef* ref) const noexcept;

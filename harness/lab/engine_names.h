@@ -8,6 +8,7 @@
 #include "engine_race/base/swip.h"
 #include "engine_race/base/sys.h"
 #include "engine_race/l1/block_builder.h"
+#include "engine_race/l1/block_owner.h"
 #include "engine_race/l1/epoch.h"
 #include "engine_race/l1/extent_file.h"
 #include "engine_race/l1/frame_pool.h"
@@ -31,15 +32,18 @@ using engine_race::l1::BestNodeSearch;
 using engine_race::l1::BlockBuilder;
 using engine_race::l1::BlockEncoding;
 using engine_race::l1::BlockEntry;
+using engine_race::l1::BlockOwner;
 using engine_race::l1::CommonPrefix;
 using engine_race::l1::EpochManager;
 using engine_race::l1::ExtentFile;
 using engine_race::l1::FrameInfo;
+using engine_race::l1::FrameOwner;
 using engine_race::l1::FramePool;
 using engine_race::l1::kBlockBodyBytes;
 using engine_race::l1::kBlockBytes;
 using engine_race::l1::kBlocksPerExtent;
 using engine_race::l1::kMaxKeyBytes;
+using engine_race::l1::kNoFrame;
 using engine_race::l1::NodeSearchFn;
 using engine_race::l1::NodeSearchKernel;
 using engine_race::l1::NodeWords;

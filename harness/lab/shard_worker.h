@@ -108,7 +108,7 @@ class ShardWorker {
   std::vector<Heat> heats_;  // as routes_->subs
   // Before the tables, which give their frames back.
   EpochManager epochs_;
-  std::unique_ptr<FramePool> pool_;
+  std::unique_ptr<TableFrames> frames_;
   std::vector<std::unique_ptr<Table>> tables_;  // null: not open
   std::unique_ptr<ShardClient> client_;
   Mail* work_ = nullptr;  // that waits, the oldest first

@@ -8,7 +8,7 @@
 // With swips a lookup that finds everything in memory takes no lock, writes to no shared line, and
 // is inside the epoch while it looks; it never is while it waits for the disk.
 //
-// Thread-safe. The pool, the epochs and the cache outlive the table.
+// Thread-safe. The frames, the epochs and the cache outlive the table.
 #ifndef HARNESS_LAB_TABLE_H_
 #define HARNESS_LAB_TABLE_H_
 
@@ -21,6 +21,7 @@
 #include "harness/lab/block_cache.h"
 #include "harness/lab/block_view.h"
 #include "harness/lab/engine_names.h"
+#include "harness/lab/table_frames.h"
 
 namespace lab {
 
@@ -50,11 +51,11 @@ struct TableStats {
 
 class Table final : private ParentFinder {
  public:
-  // `pool` has frames of kBlockBytes; it and `epochs` may be null where nothing is reached by
-  // pointer but extents, `cache` where nothing is reached through it. kInvalidArgument for options
-  // that contradict each other or lack one of these.
+  // `frames` and `epochs` may be null where nothing is reached by pointer but extents, `cache`
+  // where nothing is reached through it. kInvalidArgument for options that contradict each other or
+  // lack one of these; kNotSupported for blocks of an unknown encoding.
   static Status Open(int dir_fd, const std::string& name, const TableOptions& options,
-                     FramePool* pool, EpochManager* epochs, BlockCache* cache,
+                     TableFrames* frames, EpochManager* epochs, BlockCache* cache,
                      std::unique_ptr<Table>* table);
   Table(const Table&) = delete;
   Table& operator=(const Table&) = delete;
@@ -158,7 +159,8 @@ class Table final : private ParentFinder {
   Encoding encoding_ = Encoding::kTree;
   uint32_t key_bytes_ = 0;
   uint32_t payload_bytes_ = 0;
-  FramePool* pool_ = nullptr;
+  TableFrames* frames_ = nullptr;
+  const FramePool* pool_ = nullptr;  // of frames_
   EpochManager* epochs_ = nullptr;
   BlockCache* cache_ = nullptr;
   uint64_t cache_user_ = 0;

@@ -11,7 +11,7 @@ namespace lab {
 
 template <typename Readers, typename UseFn>
 bool Table::UseFrame(uint32_t extent, uint32_t block, const UseFn& use, uint32_t* missing) const {
-  Readers readers(pool_, epochs_);
+  Readers readers(frames_, epochs_);
   uint32_t frame;
   *missing = 0;
   if (!readers.Follow(&roots_[extent], &frame)) return false;

@@ -13,7 +13,6 @@ namespace harness {
 using engine_race::Status;
 using engine_race::l1::ExtentFile;
 using engine_race::l1::ExtentFileBuilder;
-using engine_race::l1::FramePool;
 using engine_race::l1::kBlockBytes;
 using engine_race::l1::kMaxKeyBytes;
 using engine_race::l1::kMaxPayloadBytes;
@@ -126,7 +125,7 @@ Status L1Tables::OpenTables(const L1Files& files, const L1Step& step) {
   const auto frame_count = static_cast<uint32_t>(block_count + block_count / 4 + 16);
   if (step.reach != L1Reach::kNone) {
     ENGINE_RACE_RETURN_IF_ERROR(
-        FramePool::Create(kBlockBytes, frame_count, &epochs_, nullptr, &pool_));
+        lab::TableFrames::Create(frame_count, &epochs_, &frames_));
   }
   if (step.reach != L1Reach::kAll) {
     cache_ = std::make_unique<BlockCache>(block_count * kBlockBytes * 3 / 2 + kCacheSlackBytes);
@@ -134,7 +133,7 @@ Status L1Tables::OpenTables(const L1Files& files, const L1Step& step) {
   tables_.resize(records_.table_count);
   for (uint32_t i = 0; i < records_.table_count; ++i) {
     ENGINE_RACE_RETURN_IF_ERROR(lab::Table::Open(files.dir_fd(), files.NameOf(step.encoding, i),
-                                                 step.options(), pool_.get(), &epochs_,
+                                                 step.options(), frames_.get(), &epochs_,
                                                  cache_.get(), &tables_[i]));
   }
   return Status::Ok();
@@ -154,7 +153,7 @@ Status L1Tables::Warm(uint32_t table) const {
 }
 
 uint64_t L1Tables::memory_bytes() const {
-  const uint64_t frames = pool_ == nullptr ? 0 : uint64_t{pool_->used_count()} * kBlockBytes;
+  const uint64_t frames = frames_ == nullptr ? 0 : uint64_t{frames_->pool()->used_count()} * kBlockBytes;
   return frames + (cache_ == nullptr ? 0 : cache_->used_bytes());
 }
 

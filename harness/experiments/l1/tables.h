@@ -16,10 +16,10 @@
 #include "engine_race/base/status.h"
 #include "engine_race/base/sys.h"
 #include "engine_race/l1/epoch.h"
-#include "engine_race/l1/frame_pool.h"
 #include "harness/experiments/l1/steps.h"
 #include "harness/lab/block_cache.h"
 #include "harness/lab/table.h"
+#include "harness/lab/table_frames.h"
 #include "harness/load/l1_lookups.h"
 
 namespace harness {
@@ -75,7 +75,7 @@ class L1Tables {
   const L1Records records_;
   // In the order in which they need each other.
   engine_race::l1::EpochManager epochs_;
-  std::unique_ptr<engine_race::l1::FramePool> pool_;
+  std::unique_ptr<lab::TableFrames> frames_;
   std::unique_ptr<lab::BlockCache> cache_;
   std::vector<std::unique_ptr<lab::Table>> tables_;
 };

@@ -20,7 +20,6 @@ namespace engine_race::test {
 namespace {
 
 using l1::EpochManager;
-using l1::FramePool;
 using l1::kBlockBytes;
 using l1::TableShape;
 using lab::BlockCache;
@@ -28,6 +27,7 @@ using lab::Encoding;
 using lab::Protection;
 using lab::Reach;
 using lab::Table;
+using lab::TableFrames;
 using lab::TableOptions;
 
 enum class Way : uint8_t {
@@ -53,18 +53,18 @@ TableOptions OptionsOf(Way way) {
 class Memory {
  public:
   explicit Memory(uint32_t block_count) : cache_(size_t{block_count} * 17000, /*shard_bits=*/0) {
-    EXPECT_TRUE(FramePool::Create(kBlockBytes, block_count, &epochs_, nullptr, &pool_).ok());
+    EXPECT_TRUE(TableFrames::Create(block_count, &epochs_, &frames_).ok());
   }
   Status Open(const TableDir& dir, const TableOptions& options, std::unique_ptr<Table>* table) {
-    return Table::Open(dir.fd(), "t", options, pool_.get(), &epochs_, &cache_, table);
+    return Table::Open(dir.fd(), "t", options, frames_.get(), &epochs_, &cache_, table);
   }
-  FramePool& pool() { return *pool_; }
+  TableFrames& frames() { return *frames_; }
   EpochManager& epochs() { return epochs_; }
   BlockCache& cache() { return cache_; }
 
  private:
   EpochManager epochs_;
-  std::unique_ptr<FramePool> pool_;
+  std::unique_ptr<TableFrames> frames_;
   BlockCache cache_;
 };
 
@@ -132,7 +132,7 @@ class L1TableTest : public ::testing::TestWithParam<std::tuple<Encoding, Way>> {
     for (size_t i = 0; i < probes.size(); i += 20) ExpectWalk(*table, records, probes[i], 50);
     ExpectWalk(*table, records, std::string(shape.key_bytes, '\0'), records.size());
     table.reset();
-    EXPECT_EQ(memory.pool().used_count(), 0u);
+    EXPECT_EQ(memory.frames().pool()->used_count(), 0u);
   }
 
   TableDir dir_;
@@ -183,7 +183,7 @@ TEST_P(L1TableTest, WhatFitsIsLoadedOnce) {
     EXPECT_EQ(table->Stats().hot_count, records_in_frames   ? block_count
                                         : indexes_in_frames ? table->file().extent_count()
                                                             : 0);
-    EXPECT_EQ(memory.pool().used_count(), table->Stats().hot_count);
+    EXPECT_EQ(memory.frames().pool()->used_count(), table->Stats().hot_count);
   }
 }
 
@@ -305,20 +305,16 @@ TEST(L1TableOptionsTest, ContradictionsAreRefused) {
   TableOptions cached = OptionsOf(Way::kAllCached);
   EXPECT_EQ(Table::Open(dir.fd(), "t", all, nullptr, &memory.epochs(), nullptr, &table).code(),
             Code::kInvalidArgument);
-  EXPECT_EQ(Table::Open(dir.fd(), "t", all, &memory.pool(), nullptr, nullptr, &table).code(),
+  EXPECT_EQ(Table::Open(dir.fd(), "t", all, &memory.frames(), nullptr, nullptr, &table).code(),
             Code::kInvalidArgument);
   EXPECT_EQ(Table::Open(dir.fd(), "t", cached, nullptr, nullptr, nullptr, &table).code(),
             Code::kInvalidArgument);
   EXPECT_TRUE(Table::Open(dir.fd(), "t", cached, nullptr, nullptr, &memory.cache(), &table).ok());
   EXPECT_TRUE(
-      Table::Open(dir.fd(), "t", all, &memory.pool(), &memory.epochs(), nullptr, &table).ok());
-  std::unique_ptr<FramePool> values;
-  ASSERT_TRUE(FramePool::Create(4096, 8, &memory.epochs(), nullptr, &values).ok());
-  EXPECT_EQ(Table::Open(dir.fd(), "t", all, values.get(), &memory.epochs(), nullptr, &table).code(),
-            Code::kInvalidArgument);
-  EXPECT_EQ(
-      Table::Open(dir.fd(), "none", all, &memory.pool(), &memory.epochs(), nullptr, &table).code(),
-      Code::kIOError);
+      Table::Open(dir.fd(), "t", all, &memory.frames(), &memory.epochs(), nullptr, &table).ok());
+  EXPECT_EQ(Table::Open(dir.fd(), "none", all, &memory.frames(), &memory.epochs(), nullptr, &table)
+                .code(),
+            Code::kIOError);
 }
 
 TEST(L1TableOptionsTest, TheCacheAloneIsEnough) {
