@@ -1,10 +1,10 @@
-#include "engine_race/task/frame_pool.h"
+#include "engine_race/task/coroutine_arena.h"
 
 #include <cstdlib>
 
 namespace engine_race {
 
-FramePool::~FramePool() {
+CoroutineArena::~CoroutineArena() {
   for (FreeFrame* frame : free_) {
     while (frame != nullptr) {
       FreeFrame* const next = frame->next;
@@ -14,7 +14,7 @@ FramePool::~FramePool() {
   }
 }
 
-void* FramePool::Allocate(size_t size_bytes) noexcept {
+void* CoroutineArena::Allocate(size_t size_bytes) noexcept {
   const size_t size_class = (size_bytes + kStepBytes - 1) / kStepBytes;
   if (size_class < kSizeCount && free_[size_class] != nullptr) {
     FreeFrame* const frame = free_[size_class];
@@ -26,7 +26,7 @@ void* FramePool::Allocate(size_t size_bytes) noexcept {
   return memory;
 }
 
-void FramePool::Free(void* frame, size_t size_bytes) noexcept {
+void CoroutineArena::Free(void* frame, size_t size_bytes) noexcept {
   const size_t size_class = (size_bytes + kStepBytes - 1) / kStepBytes;
   if (size_class >= kSizeCount) {
     memory_bytes_ -= size_class * kStepBytes;
