@@ -3,7 +3,6 @@
 #include <cstring>
 
 #include "engine_race/base/memory.h"
-#include "engine_race/log/entry_codec.h"
 
 namespace engine_race {
 
@@ -88,10 +87,8 @@ Status PointReader::Check(const Place& place, const io::ReadCompletion& completi
 }
 
 Status PointReader::Verify(const Place& place, const char* buffer) const {
-  if (verify_checksums_ && ValueSum(buffer) != place.ref.value_sum()) [[unlikely]] {
-    return log_.CorruptValue(place.bucket, place.ref.slot());
-  }
-  return Status::Ok();
+  if (!verify_checksums_) return Status::Ok();
+  return log_.VerifyValue(place.bucket, place.ref.slot(), place.ref.value_sum(), buffer);
 }
 
 Status PointReader::Deliver(uint64_t key, const Place& place, const char* buffer,
