@@ -1,9 +1,9 @@
 # `make help` lists the targets. `make race` and `make test` work on a fresh machine.
 #
 # Objects lie in build/<flavour>/, programs in bin/, the library in lib/. Flavours are release,
-# asan (AddressSanitizer and UBSan), tsan and fuzz (clang's libFuzzer with ASan and UBSan);
-# `make FLAVOUR=asan programs` builds bin's programs as build/asan/bin/. WERROR=1 turns warnings
-# into errors, V=1 shows the commands.
+# checked (release with assertions), asan (AddressSanitizer and UBSan), tsan and fuzz (clang's
+# libFuzzer with ASan and UBSan); `make FLAVOUR=asan programs` builds bin's programs as
+# build/asan/bin/. WERROR=1 turns warnings into errors, V=1 shows the commands.
 
 TARGET_ENGINE ?= engine_race
 ifneq ($(TARGET_ENGINE),engine_race)
@@ -15,6 +15,9 @@ flavour_flags_release := -O2 -g
 # Half of the time of a compilation goes into optimising and describing tests, which spend theirs in
 # the library.
 test_flags_release := -O1 -g1
+# The same with assertions: see engine_race/base/assert.h. Sanitizers turn them on by themselves.
+flavour_flags_checked := $(flavour_flags_release) -DENGINE_RACE_CHECKED
+test_flags_checked := $(test_flags_release)
 # Line numbers are all that a sanitizer's report needs, and compile faster.
 flavour_flags_asan := -O1 -g1 -fsanitize=address,undefined -fno-sanitize-recover=all
 flavour_flags_tsan := -O1 -g1 -fsanitize=thread
@@ -22,7 +25,7 @@ flavour_flags_tsan := -O1 -g1 -fsanitize=thread
 flavour_flags_fuzz := -O1 -g1 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize=function \
                       -fno-sanitize-recover=all
 ifndef flavour_flags_$(FLAVOUR)
-$(error FLAVOUR is $(FLAVOUR); choose release, asan, tsan or fuzz)
+$(error FLAVOUR is $(FLAVOUR); choose release, checked, asan, tsan or fuzz)
 endif
 
 BUILD := build/$(FLAVOUR)
@@ -49,7 +52,7 @@ LDFLAGS := $(filter -fsanitize=%,$(CXXFLAGS))
 LDLIBS := -lpthread -lrt
 # Not in CXXFLAGS, so that `make check` does not compile everything anew. Sanitized code draws
 # warnings that mean nothing.
-strict_flags := $(if $(WERROR),$(if $(filter release,$(FLAVOUR)),-Werror))
+strict_flags := $(if $(WERROR),$(if $(filter release checked,$(FLAVOUR)),-Werror))
 # What a file's name says about the CPU that it is for. engine_race/base/cpu_features.h asks for
 # each of these before such a file's code runs.
 avx2_flags := -mavx2

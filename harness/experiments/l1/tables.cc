@@ -124,8 +124,7 @@ Status L1Tables::OpenTables(const L1Files& files, const L1Step& step) {
   // A quarter more than there are, so that none is ever cooling.
   const auto frame_count = static_cast<uint32_t>(block_count + block_count / 4 + 16);
   if (step.reach != L1Reach::kNone) {
-    ENGINE_RACE_RETURN_IF_ERROR(
-        lab::TableFrames::Create(frame_count, &epochs_, &frames_));
+    ENGINE_RACE_RETURN_IF_ERROR(lab::TableFrames::Create(frame_count, &epochs_, &frames_));
   }
   if (step.reach != L1Reach::kAll) {
     cache_ = std::make_unique<BlockCache>(block_count * kBlockBytes * 3 / 2 + kCacheSlackBytes);
@@ -153,7 +152,8 @@ Status L1Tables::Warm(uint32_t table) const {
 }
 
 uint64_t L1Tables::memory_bytes() const {
-  const uint64_t frames = frames_ == nullptr ? 0 : uint64_t{frames_->pool()->used_count()} * kBlockBytes;
+  const uint64_t frames =
+      frames_ == nullptr ? 0 : uint64_t{frames_->pool()->used_count()} * kBlockBytes;
   return frames + (cache_ == nullptr ? 0 : cache_->used_bytes());
 }
 
