@@ -7,6 +7,8 @@
 #include "engine_race/base/guarded.h"
 #include "engine_race/log/entry_codec.h"
 
+#include "engine_race/base/assert.h"
+
 namespace engine_race::l1 {
 
 namespace {
@@ -137,6 +139,7 @@ void ValueFrames::ShrinkTo(uint64_t bytes) noexcept {
   const uint64_t used_bytes = fixed_bytes + uint64_t{pool_->touched_count()} * kValueBytes;
   const uint64_t left =
       std::clamp(used_bytes, booked_bytes_.load(std::memory_order_relaxed), booked);
+  ENGINE_RACE_ASSERT(left >= fixed_bytes && left <= booked);
   booked_bytes_.store(left, std::memory_order_relaxed);
   // A whole step, or what is missing to all frames where that is less.
   const uint64_t missing = BytesFor(pool_->frame_count()) - left;
@@ -151,6 +154,8 @@ uint64_t ValueFrames::UseCount() const noexcept {
 }
 
 void ValueFrames::Offer(uint64_t key, ValueRef ref, const char* value) noexcept {
+  // What is in a frame is not offered.
+  ENGINE_RACE_ASSERT(!ref.hot() && !ref.tombstone());
   const uint32_t frequency = sketch_.Note(key);
   if (frequency < kLeastFrequency) return;
   // Relaxed: a hint.
@@ -187,6 +192,7 @@ void ValueFrames::Admit(uint64_t key, ValueRef ref, const char* value,
     });
   }
   if (frame == FramePool::kNoFrame) return;
+  ENGINE_RACE_ASSERT(frame < pool_->frame_count());
   char* const copy = pool_->data(frame);
   std::memcpy(copy, value, kValueBytes);
   pool_->info(frame).tag = key;
@@ -239,6 +245,8 @@ bool ValueFrames::Owner::WasHeated(uint32_t frame, FrameInfo* /*info*/) noexcept
 }
 
 bool ValueFrames::Owner::Unswizzle(uint32_t frame, FrameInfo* info, bool only_cooling) noexcept {
+  // The frame's slot was noted before it was swizzled, and is what its word gets back.
+  ENGINE_RACE_ASSERT(&frames_.pool_->info(frame) == info);
   // An orphan's frame is nobody's any more.
   return frames_.index_.Unswizzle(info->tag, frame, only_cooling) != Index::Unswizzled::kHeated;
 }

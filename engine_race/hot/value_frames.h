@@ -28,6 +28,8 @@
 #include "engine_race/l1/epoch.h"
 #include "engine_race/l1/frame_pool.h"
 
+#include "engine_race/base/assert.h"
+
 namespace engine_race::l1 {
 
 struct ValueFrameStats {
@@ -176,6 +178,7 @@ Status ValueFrames::Find(uint64_t key, ValueRef* ref, bool* hot, const UseFn& us
       return status;
     }
     guard.CountHit();
+    ENGINE_RACE_ASSERT(ref->frame() < pool_->frame_count());
     use(static_cast<const char*>(pool_->data(ref->frame())));
     if (ref->cooling()) [[unlikely]] {
       index_.Heat(key, ref->frame());

@@ -131,6 +131,8 @@ void BucketIndex::OnAppend(const KeyRecord& record) noexcept {
     std::lock_guard lock(lock_);
     // Relaxed: the lock orders it.
     if (state_.load(std::memory_order_relaxed) != State::kInstalled) {
+      // Prepare has made room.
+      ENGINE_RACE_ASSERT(noted_.size() < noted_.capacity());
       noted_.push_back({record.key, ref});
       return;
     }

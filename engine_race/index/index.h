@@ -11,7 +11,6 @@
 #define ENGINE_RACE_INDEX_INDEX_H_
 
 #include <atomic>
-#include <cassert>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -23,6 +22,8 @@
 #include "engine_race/index/views.h"
 #include "engine_race/log/bucket_log.h"
 
+#include "engine_race/base/assert.h"
+
 namespace engine_race {
 
 // What the index keeps of a record beside its key, in one word: slot, value sum, tombstone bit. The
@@ -32,18 +33,20 @@ class ValueRef {
   ValueRef() = default;
   ValueRef(uint32_t slot, uint32_t value_sum, bool tombstone)
       : word_(slot | (uint64_t{value_sum} << format::kSlotBits) |
-              (uint64_t{tombstone} << (format::kSlotBits + format::kSumBits))) {}
+              (uint64_t{tombstone} << (format::kSlotBits + format::kSumBits))) {
+    ENGINE_RACE_ASSERT(slot >> format::kSlotBits == 0 && value_sum <= format::kSumMask);
+  }
 
   // Of a reference that is not hot.
   uint32_t slot() const {
-    assert(!hot());
+    ENGINE_RACE_ASSERT(!hot());
     return Swip(word_).number();
   }
   bool hot() const { return Swip(word_).hot(); }
   bool cooling() const { return Swip(word_).cooling(); }
   // Of a hot one.
   uint32_t frame() const {
-    assert(hot());
+    ENGINE_RACE_ASSERT(hot());
     return Swip(word_).number();
   }
   // The same record with its value in `frame`, or in the log's slot.

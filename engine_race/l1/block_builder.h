@@ -14,6 +14,8 @@
 #include "engine_race/l1/key_words.h"
 #include "engine_race/l1/table_shape.h"
 
+#include "engine_race/base/assert.h"
+
 namespace engine_race::l1 {
 
 class BlockBuilder {
@@ -24,6 +26,7 @@ class BlockBuilder {
   virtual bool Fits(const char* key) const = 0;
   // After Fits said so. std::bad_alloc.
   void Add(const char* key, const char* payload) {
+    ENGINE_RACE_ASSERT(count_ == 0 || std::memcmp(last_key(), key, shape_.key_bytes) < 0);
     records_.insert(records_.end(), key, key + shape_.key_bytes);
     records_.insert(records_.end(), payload, payload + shape_.payload_bytes);
     ++count_;
@@ -31,6 +34,7 @@ class BlockBuilder {
   // Fills block[0, kBlockBodyBytes) with the records added, one at the least, and begins anew. The
   // size of each record in the block, for lookups that guess where a record lies; 0: they cannot.
   uint32_t Finish(char* block) {
+    ENGINE_RACE_ASSERT(count_ > 0);
     std::memset(block, 0, kBlockBodyBytes);
     const uint32_t record_bytes = Encode(block);
     records_.clear();
@@ -48,6 +52,7 @@ class BlockBuilder {
 
   const TableShape& shape() const { return shape_; }
   const char* KeyAt(uint32_t rank) const {
+    ENGINE_RACE_ASSERT(rank < count_);
     return records_.data() + size_t{rank} * shape_.record_bytes();
   }
   const char* PayloadAt(uint32_t rank) const { return KeyAt(rank) + shape_.key_bytes; }

@@ -8,6 +8,8 @@
 #include "engine_race/base/checksum.h"
 #include "engine_race/base/round_up.h"
 
+#include "engine_race/base/assert.h"
+
 namespace engine_race::l1 {
 
 namespace {
@@ -114,6 +116,7 @@ Status ExtentFileBuilder::Add(const char* key, const char* payload) {
 
 Status ExtentFileBuilder::FinishBlock() {
   const uint32_t block = index_->record_count() + 1;
+  ENGINE_RACE_ASSERT(block <= kDataBlocksPerExtent);
   char* const data = extent_.data() + size_t{block} * kBlockBytes;
   const uint32_t record_count = records_->record_count();
   char last_key[kMaxKeyBytes];
@@ -239,6 +242,7 @@ Status ExtentFile::ReadHeaderAndRoot() {
 }
 
 Status ExtentFile::ReadBlock(uint32_t extent, uint32_t block, char* data) const {
+  ENGINE_RACE_ASSERT(extent < extent_count() && block <= block_count(extent));
   ENGINE_RACE_RETURN_IF_ERROR(
       file_.Read(data, kBlockBytes, ExtentOffset(extent) + uint64_t{block} * kBlockBytes));
   if (IsWhole(table_id_, PlaceOf(extent, block), data)) [[likely]] {

@@ -9,6 +9,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "engine_race/base/assert.h"
+
 namespace engine_race::l1 {
 
 inline constexpr size_t kBlockBytes = 16 * 1024;
@@ -46,7 +48,9 @@ class BlockEntry {
 
   BlockEntry(uint32_t block, uint32_t record_count, uint32_t record_bytes)
       : word_(block | uint64_t{record_count} << kCountShift |
-              uint64_t{record_bytes} << kBytesShift) {}
+              uint64_t{record_bytes} << kBytesShift) {
+    ENGINE_RACE_ASSERT(record_count < 1u << kCountBits && record_bytes < 1u << kBytesBits);
+  }
   explicit BlockEntry(uint64_t word) : word_(word) {}
 
   uint64_t word() const { return word_; }

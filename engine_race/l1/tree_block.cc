@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "engine_race/base/assert.h"
+
 namespace engine_race::l1 {
 
 uint32_t TreeBlock::PassSuffixes(uint32_t rank, uint64_t word, const char* rest) const {
@@ -40,6 +42,11 @@ uint32_t TreeBlockBuilder::Encode(char* block) const {
   header.run_count =
       static_cast<uint16_t>((record_count() + header.run_records - 1) / header.run_records);
   header.record_bytes = static_cast<uint16_t>(header.rest_bytes + shape().payload_bytes);
+  // Fits has seen to it.
+  ENGINE_RACE_ASSERT(TreeBlock::kRecordsOffset +
+                         size_t{header.record_count} * header.record_bytes <=
+                     kBlockBodyBytes);
+  ENGINE_RACE_ASSERT(header.run_count <= kMaxRuns);
   std::memcpy(header.prefix, KeyAt(0), header.prefix_bytes);
   std::memcpy(block, &header, sizeof(header));
 

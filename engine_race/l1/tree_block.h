@@ -24,6 +24,8 @@
 #include "engine_race/l1/node_search.h"
 #include "engine_race/l1/table_shape.h"
 
+#include "engine_race/base/assert.h"
+
 namespace engine_race::l1 {
 
 struct TreeBlockHeader {
@@ -188,6 +190,7 @@ inline uint32_t TreeBlock::LowerBoundInRun(uint64_t word, const char* rest,
   const TreeBlockHeader& head = header();
   const uint64_t* const heads = nodes().leaves[0];
   uint32_t run = search(nodes(), head.run_count, word);
+  ENGINE_RACE_ASSERT(run < head.run_count);
   // The last run of those whose heads have the word; the key may lie before that head.
   if (heads[run] == word && run > 0 && CompareSuffix(run * head.run_records, rest) > 0)
       [[unlikely]] {

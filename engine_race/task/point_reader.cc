@@ -4,6 +4,8 @@
 
 #include "engine_race/base/memory.h"
 
+#include "engine_race/base/assert.h"
+
 namespace engine_race {
 
 Status PointReader::Read(uint64_t key, std::string* value) const {
@@ -68,6 +70,7 @@ Status PointReader::Find(uint64_t key, Place* place, std::string* value) const {
 }
 
 io::ReadRequest PointReader::RequestFor(const Place& place, char* buffer) const {
+  ENGINE_RACE_ASSERT(!place.delivered && !place.staged);
   io::ReadRequest request;
   const ValuePlace value = log_.LocateValue(place.bucket, place.ref.slot());
   request.fd = value.file->fd();

@@ -50,7 +50,7 @@ void ShardClient::Get(std::span<ShardGet> gets) noexcept {
   });
   if (!status.ok()) {
     std::fill(counts_.begin(), counts_.end(), 0);
-    for (ShardGet& get : gets) get.status = RefusedMemory("l1: no memory for a batch");
+    for (ShardGet& get : gets) get.status = engine_race::RefusedMemory("l1: no memory for a batch");
   }
   if (!laid_out) return;
   Fill(gets);
