@@ -4,9 +4,17 @@
 
 #include <cstdint>
 #include <utility>
+#include <vector>
 
 namespace engine_race {
 namespace {
+
+LiveEpochs LiveOf(const std::vector<uint64_t>& epochs) {
+  LiveEpochs live;
+  for (const uint64_t epoch : epochs) live.Add(epoch);
+  live.Sort();
+  return live;
+}
 
 class DeltaTest : public ::testing::Test {
  protected:
@@ -15,10 +23,10 @@ class DeltaTest : public ::testing::Test {
   void Put(uint64_t key, uint32_t slot, uint64_t epoch, bool watched) {
     delta_.Put(key, ValueRef(slot, 0, false), epoch, watched);
   }
-  // The slot that a view of `epoch` sees; -1 for none.
-  int64_t SlotAt(uint64_t key, uint64_t epoch) const {
+  // The slot that a view of `epoch` sees; 0 for none.
+  uint32_t SlotAt(uint64_t key, uint64_t epoch) const {
     const RefWord* const word = delta_.Locate(key, epoch);
-    return word == nullptr ? -1 : int64_t{word->Load().slot()};
+    return word == nullptr ? 0 : word->Load().slot();
   }
 
   Delta delta_;
@@ -38,34 +46,35 @@ TEST_F(DeltaTest, ARecordThatNoViewWatchesIsWrittenOver) {
   Put(5, 2, 2, false);
   EXPECT_EQ(delta_.count(), 1u);
   EXPECT_EQ(delta_.superseded_count(), 0u);
-  EXPECT_EQ(SlotAt(5, 2), 2);
-  EXPECT_EQ(SlotAt(5, 1), -1);
+  EXPECT_EQ(SlotAt(5, 2), 2u);
+  EXPECT_EQ(SlotAt(5, 1), 0u);
 }
 
-TEST_F(DeltaTest, AWatchedRecordStaysBehindTheNewerOne) {
-  Put(5, 1, 1, true);
-  Put(5, 2, 3, true);
-  Put(5, 3, 3, true);  // of the same stamp: no view can tell them apart
-  EXPECT_EQ(delta_.count(), 2u);
-  EXPECT_EQ(delta_.superseded_count(), 1u);
-  EXPECT_EQ(SlotAt(5, 0), -1);
-  EXPECT_EQ(SlotAt(5, 2), 1);
-  EXPECT_EQ(SlotAt(5, 3), 3);
-  EXPECT_EQ(delta_.Locate(5)->Load().slot(), 3u);
-}
-
-TEST_F(DeltaTest, WhatNoLiveViewShowsIsDropped) {
-  for (uint32_t epoch = 1; epoch <= 4; ++epoch) Put(5, epoch, epoch, true);
-  Put(7, 7, 4, true);
-  LiveEpochs live;
-  live.Add(2);
-  live.Sort();
-  delta_.DropUnseen(live);
-  EXPECT_EQ(delta_.count(), 3u);
-  EXPECT_EQ(delta_.superseded_count(), 1u);
-  EXPECT_EQ(SlotAt(5, 2), 2);
-  EXPECT_EQ(SlotAt(5, 4), 4);
-  EXPECT_EQ(SlotAt(7, 4), 7);
+TEST_F(DeltaTest, KeepsWhatViewsMaySee) {
+  Put(5, 1, 10, true);
+  Put(5, 2, 10, true);
+  EXPECT_EQ(delta_.count(), 1U) << "nobody can tell these apart";
+  Put(5, 3, 12, true);
+  Put(5, 4, 15, true);
+  Put(4, 5, 15, true);
+  Put(6, 6, 16, true);
+  EXPECT_EQ(delta_.count(), 5U);
+  EXPECT_EQ(delta_.superseded_count(), 2U);
+  for (const auto& [epoch, slot] : std::vector<std::pair<uint64_t, uint32_t>>{
+           {9, 0}, {10, 2}, {11, 2}, {12, 3}, {14, 3}, {15, 4}, {kLatestEpoch, 4}}) {
+    EXPECT_EQ(SlotAt(5, epoch), slot) << epoch;
+  }
+  Put(5, 7, 20, false);
+  EXPECT_EQ(delta_.count(), 5U) << "in place when nobody looks";
+  delta_.DropUnseen(LiveOf({13}));
+  EXPECT_EQ(delta_.count(), 4U);
+  EXPECT_EQ(delta_.superseded_count(), 1U);
+  EXPECT_EQ(SlotAt(5, 13), 3U);
+  EXPECT_EQ(SlotAt(5, kLatestEpoch), 7U);
+  EXPECT_EQ(SlotAt(4, kLatestEpoch), 5U);
+  delta_.DropUnseen(LiveOf({}));
+  EXPECT_EQ(delta_.count(), 3U);
+  EXPECT_EQ(delta_.superseded_count(), 0U);
 }
 
 TEST_F(DeltaTest, ACopyAndAMovedOneHoldTheSame) {
