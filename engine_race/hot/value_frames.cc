@@ -245,8 +245,6 @@ bool ValueFrames::Owner::WasHeated(uint32_t frame, FrameInfo* /*info*/) noexcept
 }
 
 bool ValueFrames::Owner::Unswizzle(uint32_t frame, FrameInfo* info, bool only_cooling) noexcept {
-  // The frame's slot was noted before it was swizzled, and is what its word gets back.
-  ENGINE_RACE_ASSERT(&frames_.pool_->info(frame) == info);
   // An orphan's frame is nobody's any more.
   return frames_.index_.Unswizzle(info->tag, frame, only_cooling) != Index::Unswizzled::kHeated;
 }

@@ -65,7 +65,7 @@ class Reader {
 
   std::string Open() {
     const lab::PassthroughDevice* const devices[] = {&disks_[0]->passthrough,
-                                                    &disks_[1]->passthrough};
+                                                     &disks_[1]->passthrough};
     const Status status = lab::MakePassthroughQueue(devices, kDepth, &queue_);
     if (!status.ok()) return Failed("queue", status);
     if (!Region::Allocate(uint64_t{kDepth} * kMaxReadBytes, /*huge_pages=*/false, &memory_).ok()) {
