@@ -1,7 +1,7 @@
 # `make help` lists the targets. `make race` and `make test` work on a fresh machine.
 #
 # Objects lie in build/<flavour>/, programs in bin/, the library in lib/. Flavours are release,
-# checked (release with the library's assertions), asan (AddressSanitizer and UBSan), tsan and fuzz
+# checked (release with assertions: engine_race/base/assert.h), asan (AddressSanitizer and UBSan), tsan and fuzz
 # (clang's libFuzzer with ASan and UBSan). `make FLAVOUR=asan programs` builds bin's programs as
 # build/asan/bin/. WERROR=1 turns warnings into errors, V=1 shows the commands.
 

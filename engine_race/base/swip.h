@@ -11,8 +11,9 @@
 #define ENGINE_RACE_BASE_SWIP_H_
 
 #include <atomic>
-#include <cassert>
 #include <cstdint>
+
+#include "engine_race/base/assert.h"
 
 namespace engine_race {
 
@@ -36,14 +37,17 @@ class Swip {
   // The same owner's bits with another number and tag.
   Swip At(uint32_t place) const { return With(place, 0); }
   Swip In(uint32_t frame) const { return With(frame, kHotBit); }
-  Swip Cooling() const { return Swip(word_ | kCoolingBit); }
+  Swip Cooling() const {
+    ENGINE_RACE_ASSERT(hot());
+    return Swip(word_ | kCoolingBit);
+  }
   Swip Heated() const { return Swip(word_ & ~kCoolingBit); }
 
   friend bool operator==(Swip a, Swip b) { return a.word_ == b.word_; }
 
  private:
   Swip With(uint32_t number, uint64_t tag) const {
-    assert((number & ~kNumberMask) == 0);
+    ENGINE_RACE_ASSERT((number & ~kNumberMask) == 0);
     return Swip((word_ & ~(kNumberMask | kTagMask)) | number | tag);
   }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "engine_race/base/assert.h"
+
 namespace engine_race::l1 {
 
 // All of it relaxed: estimates that order nothing.
@@ -66,6 +68,7 @@ uint32_t FrequencySketch::Note(uint64_t key) noexcept {
   if (counters.least == kMaxFrequency) return kMaxFrequency;
   CountNote(block);
   counters.RaiseLeast(block, hash);
+  ENGINE_RACE_ASSERT(counters.least < kMaxFrequency);
   return counters.least + 1;
 }
 

@@ -19,6 +19,8 @@
 #include "engine_race/base/status.h"
 #include "engine_race/l1/key_words.h"
 
+#include "engine_race/base/assert.h"
+
 namespace engine_race::l1 {
 
 class FrequencySketch {
@@ -80,6 +82,7 @@ class FrequencySketch {
     // The block is told by the high bits, the counters by five low ones each.
     const auto bits = static_cast<uint32_t>(hash >> (5 * row)) & 31;
     const uint32_t word = row == 0 ? 1 : 2 * row + (bits >> 4);
+    ENGINE_RACE_ASSERT(word > 0 && word < 8);
     return {word, (bits & 15) * 4};
   }
   uint32_t Period() const {

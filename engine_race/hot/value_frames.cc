@@ -7,6 +7,8 @@
 #include "engine_race/base/guarded.h"
 #include "engine_race/log/entry_codec.h"
 
+#include "engine_race/base/assert.h"
+
 namespace engine_race::l1 {
 
 namespace {
@@ -137,6 +139,7 @@ void ValueFrames::ShrinkTo(uint64_t bytes) noexcept {
   const uint64_t used_bytes = fixed_bytes + uint64_t{pool_->touched_count()} * kValueBytes;
   const uint64_t left =
       std::clamp(used_bytes, booked_bytes_.load(std::memory_order_relaxed), booked);
+  ENGINE_RACE_ASSERT(left >= fixed_bytes && left <= booked);
   booked_bytes_.store(left, std::memory_order_relaxed);
   // A whole step, or what is missing to all frames where that is less.
   const uint64_t missing = BytesFor(pool_->frame_count()) - left;
@@ -151,6 +154,8 @@ uint64_t ValueFrames::UseCount() const noexcept {
 }
 
 void ValueFrames::Offer(uint64_t key, ValueRef ref, const char* value) noexcept {
+  // What is in a frame is not offered.
+  ENGINE_RACE_ASSERT(!ref.hot() && !ref.tombstone());
   const uint32_t frequency = sketch_.Note(key);
   if (frequency < kLeastFrequency) return;
   // Relaxed: a hint.
@@ -187,6 +192,7 @@ void ValueFrames::Admit(uint64_t key, ValueRef ref, const char* value,
     });
   }
   if (frame == FramePool::kNoFrame) return;
+  ENGINE_RACE_ASSERT(frame < pool_->frame_count());
   char* const copy = pool_->data(frame);
   std::memcpy(copy, value, kValueBytes);
   pool_->info(frame).tag = key;
@@ -194,7 +200,7 @@ void ValueFrames::Admit(uint64_t key, ValueRef ref, const char* value,
   SlotsIn(slot_memory_)[frame].store(ref.slot(), std::memory_order_release);
   // The copy is compared, whether or not reads are: what is damaged stays in the log. A write since
   // the value was read has put another record in this one's place: that is told by the reference.
-  const bool installed = ValueSum(copy) == ref.value_sum() &&
+  const bool installed = ValueMatches(copy, ref.value_sum()) &&
                          pool_->Install(frame, [&] { return index_.Swizzle(key, ref, frame); });
   if (!installed) return pool_->GiveBack(frame);
   admissions_.fetch_add(1, std::memory_order_relaxed);  // a statistic
@@ -227,22 +233,20 @@ bool ValueFrames::Owner::IsNewest(uint32_t frame, ValueRef* ref) const noexcept 
   return status.ok() && ref->hot() && ref->frame() == frame;
 }
 
-FrameOwner::Cooled ValueFrames::Owner::Cool(uint32_t frame) noexcept {
+FrameOwner::Cooled ValueFrames::Owner::Cool(uint32_t frame, FrameInfo* info) noexcept {
   ValueRef ref;
-  const uint64_t key = frames_.pool_->info(frame).tag;
-  const bool cooled = IsNewest(frame, &ref) && frames_.index_.Cool(key, frame);
+  const bool cooled = IsNewest(frame, &ref) && frames_.index_.Cool(info->tag, frame);
   return cooled ? Cooled::kMarked : Cooled::kGone;
 }
 
-bool ValueFrames::Owner::WasHeated(uint32_t frame) noexcept {
+bool ValueFrames::Owner::WasHeated(uint32_t frame, FrameInfo* /*info*/) noexcept {
   ValueRef ref;
   return IsNewest(frame, &ref) && !ref.cooling();
 }
 
-bool ValueFrames::Owner::Unswizzle(uint32_t frame, bool only_cooling) noexcept {
+bool ValueFrames::Owner::Unswizzle(uint32_t frame, FrameInfo* info, bool only_cooling) noexcept {
   // An orphan's frame is nobody's any more.
-  return frames_.index_.Unswizzle(frames_.pool_->info(frame).tag, frame, only_cooling) !=
-         Index::Unswizzled::kHeated;
+  return frames_.index_.Unswizzle(info->tag, frame, only_cooling) != Index::Unswizzled::kHeated;
 }
 
 }  // namespace engine_race::l1

@@ -28,6 +28,8 @@
 #include "engine_race/l1/epoch.h"
 #include "engine_race/l1/frame_pool.h"
 
+#include "engine_race/base/assert.h"
+
 namespace engine_race::l1 {
 
 struct ValueFrameStats {
@@ -102,9 +104,11 @@ class ValueFrames final : public MemoryUser {
   class Owner final : public FrameOwner {
    public:
     explicit Owner(ValueFrames* frames) : frames_(*frames) {}
-    Cooled Cool(uint32_t frame) noexcept override;
-    bool WasHeated(uint32_t frame) noexcept override;
-    bool Unswizzle(uint32_t frame, bool only_cooling) noexcept override;
+    Cooled Cool(uint32_t frame, FrameInfo* info) noexcept override;
+    bool WasHeated(uint32_t frame, FrameInfo* info) noexcept override;
+    bool Unswizzle(uint32_t frame, FrameInfo* info, bool only_cooling) noexcept override;
+    // A value has nothing beside its bytes.
+    void Release(uint32_t /*frame*/, FrameInfo* /*info*/) noexcept override {}
 
     // Whether the newest record of the frame's key leads to it, and how.
     bool IsNewest(uint32_t frame, ValueRef* ref) const noexcept;
@@ -174,6 +178,7 @@ Status ValueFrames::Find(uint64_t key, ValueRef* ref, bool* hot, const UseFn& us
       return status;
     }
     guard.CountHit();
+    ENGINE_RACE_ASSERT(ref->frame() < pool_->frame_count());
     use(static_cast<const char*>(pool_->data(ref->frame())));
     if (ref->cooling()) [[unlikely]] {
       index_.Heat(key, ref->frame());

@@ -1,17 +1,17 @@
 // A bucket's words and the frames that they lead to: swizzling and eviction, under the lock held
 // shared, so that the words stay where they are.
-#include <cassert>
 #include <shared_mutex>
 
+#include "engine_race/base/assert.h"
 #include "engine_race/index/bucket_index.h"
 
 namespace engine_race {
 
 bool BucketIndex::Swizzle(uint64_t key, ValueRef ref, uint32_t frame) noexcept {
-  assert(!ref.hot());
+  ENGINE_RACE_ASSERT(!ref.hot());
   const std::shared_lock lock(lock_);
-  if (damaged_ || unread_ || parts_.empty() || ref.tombstone()) return false;
-  RefWord* const word = parts_[PartOf(key)]->Locate(key);
+  if (damaged_ || unread_ || ref.tombstone()) return false;
+  RefWord* const word = row_.Locate(key);
   return word != nullptr && word->Exchange(&ref, ref.InFrame(frame));
 }
 
@@ -19,13 +19,12 @@ Index::Unswizzled BucketIndex::Unswizzle(uint64_t key, uint32_t frame, bool only
   using Unswizzled = Index::Unswizzled;
   const std::shared_lock lock(lock_);
   bool newest = false;
-  RefWord* const word =
-      parts_.empty() ? nullptr : parts_[PartOf(key)]->LocateFrame(key, frame, &newest);
+  RefWord* const word = row_.LocateFrame(key, frame, &newest);
   if (word == nullptr) return Unswizzled::kOrphaned;
   // Nobody but the caller makes it lead elsewhere, so that only the mark can change meanwhile.
   ValueRef seen = word->Load();
   do {
-    assert(seen.hot() && seen.frame() == frame);
+    ENGINE_RACE_ASSERT(seen.hot() && seen.frame() == frame);
     if (newest && only_cooling && !seen.cooling()) return Unswizzled::kHeated;
   } while (!word->Exchange(&seen, seen.InSlot(frames_.NotedSlot(frame))));
   frames_.CountUnswizzle();
@@ -35,8 +34,7 @@ Index::Unswizzled BucketIndex::Unswizzle(uint64_t key, uint32_t frame, bool only
 bool BucketIndex::Mark(uint64_t key, uint32_t frame, bool cooling) noexcept {
   const std::shared_lock lock(lock_);
   bool newest = false;
-  RefWord* const word =
-      parts_.empty() ? nullptr : parts_[PartOf(key)]->LocateFrame(key, frame, &newest);
+  RefWord* const word = row_.LocateFrame(key, frame, &newest);
   if (word == nullptr || !newest) return false;
   ValueRef seen = word->Load();
   // A reader that heats may be late: then the frame has been evicted meanwhile.

@@ -1,13 +1,12 @@
 #include "engine_race/index/bucket_index.h"
 
 #include <algorithm>
-#include <array>
-#include <iterator>
 #include <mutex>
 #include <new>
 #include <shared_mutex>
-#include <span>
 #include <utility>
+
+#include "engine_race/base/assert.h"
 
 namespace engine_race {
 namespace {
@@ -22,42 +21,29 @@ void BucketIndex::Expect() noexcept {
 }
 
 void BucketIndex::Forget() {
-  Row no_parts;
-  std::vector<uint64_t> no_bounds;
-  SwapRow(&no_parts, &no_bounds);
-  for (const auto& part : no_parts) {
-    if (part->history != nullptr) pinned_->CountBytes(0, part->history_bytes());
-  }
+  PartRow forgotten;
+  SwapRow(&forgotten);
+  // Histories are for views, of which there are none without this.
+  if (pinned_ != nullptr) pinned_->CountBytes(0, forgotten.history_bytes());
   std::lock_guard lock(lock_);
   unchanged_.store(false, std::memory_order_relaxed);
   first_run_ = RunView();
   first_run_mapping_.reset();
   FreeNoted();
-  spare_ = Delta();
-  full_part_ = kNoPart;
+  growth_.Forget();
   damaged_ = false;
   // Relaxed, here and above: no other thread is there, or only readers that find it unread.
   state_.store(State::kEmpty, std::memory_order_relaxed);
 }
 
-void BucketIndex::SwapRow(Row* parts, std::vector<uint64_t>* bounds) noexcept {
-  std::lock_guard lock(lock_);
-  parts_.swap(*parts);
-  bounds_.swap(*bounds);
-  CountBytes(RowBytes(parts_, bounds_), RowBytes(*parts, *bounds));
-}
-
-uint64_t BucketIndex::RowBytes(const Row& parts, const std::vector<uint64_t>& bounds) noexcept {
-  uint64_t bytes = parts.capacity() * sizeof(parts[0]) + bounds.capacity() * sizeof(uint64_t);
-  for (const auto& part : parts) bytes += part->memory_bytes() - part->history_bytes();
-  return bytes;
+void BucketIndex::SwapRow(PartRow* row) noexcept {
+  const std::lock_guard lock(lock_);
+  row_.Swap(row);
+  if (pinned_ != nullptr) pinned_->part_bytes().Change(row_.memory_bytes(), row->memory_bytes());
 }
 
 Status BucketIndex::Install(Row parts, bool damaged) {
   try {
-    std::vector<uint64_t> bounds;
-    bounds.reserve(parts.size());
-    for (const auto& part : parts) bounds.push_back(part->run.min_key());
     {
       std::lock_guard lock(lock_);
       damaged_ = damaged;
@@ -69,7 +55,8 @@ Status BucketIndex::Install(Row parts, bool damaged) {
       // Relaxed: no reader knows the index yet.
       unchanged_.store(true, std::memory_order_relaxed);
     }
-    SwapRow(&parts, &bounds);
+    PartRow row(std::move(parts));
+    SwapRow(&row);
     std::vector<IndexEntry> batch;
     bool has_room = false;
     while (true) {
@@ -87,10 +74,10 @@ Status BucketIndex::Install(Row parts, bool damaged) {
         noted_.clear();
       }
       for (const IndexEntry& entry : batch) {
-        ENGINE_RACE_RETURN_IF_ERROR(MakeRoom());
+        ENGINE_RACE_RETURN_IF_ERROR(growth_.MakeRoom(ForGrowth()));
         Add(entry.key, entry.ref);
       }
-      ENGINE_RACE_RETURN_IF_ERROR(MakeRoom());
+      ENGINE_RACE_RETURN_IF_ERROR(growth_.MakeRoom(ForGrowth()));
       has_room = true;
     }
   } catch (const std::bad_alloc&) {
@@ -113,11 +100,15 @@ Status BucketIndex::Prepare() {
       return ReserveNoted();
     }
   }
-  return MakeRoom();
+  return growth_.HasRoom(row_) ? Status::Ok() : growth_.MakeRoom(ForGrowth());
+}
+
+BucketGrowth::Bucket BucketIndex::ForGrowth() noexcept {
+  return {lock_, row_, frames_, pinned_, &pinned_link_, split_keys_, damaged_};
 }
 
 void BucketIndex::FreeNoted() noexcept {
-  CountBytes(0, noted_.capacity() * sizeof(IndexEntry));
+  ForGrowth().CountBytes(0, noted_.capacity() * sizeof(IndexEntry));
   // An assignment would keep the capacity.
   std::vector<IndexEntry>().swap(noted_);
 }
@@ -130,7 +121,7 @@ Status BucketIndex::ReserveNoted() {
   } catch (const std::bad_alloc&) {
     return NoMemory();
   }
-  CountBytes(noted_.capacity() * sizeof(IndexEntry), capacity * sizeof(IndexEntry));
+  ForGrowth().CountBytes(noted_.capacity() * sizeof(IndexEntry), capacity * sizeof(IndexEntry));
   return Status::Ok();
 }
 
@@ -140,6 +131,8 @@ void BucketIndex::OnAppend(const KeyRecord& record) noexcept {
     std::lock_guard lock(lock_);
     // Relaxed: the lock orders it.
     if (state_.load(std::memory_order_relaxed) != State::kInstalled) {
+      // Prepare has made room.
+      ENGINE_RACE_ASSERT(noted_.size() < noted_.capacity());
       noted_.push_back({record.key, ref});
       return;
     }
@@ -147,174 +140,104 @@ void BucketIndex::OnAppend(const KeyRecord& record) noexcept {
   Add(record.key, ref);
 }
 
+// Where MakeRoom has made room. The record is stamped with the epoch that is found under this
+// bucket's lock, so that a view of the store shows the same cut of the bucket each time.
 void BucketIndex::Add(uint64_t key, ValueRef ref) noexcept {
-  const size_t index = PartOf(key);
-  Part& part = *parts_[index];
-  std::lock_guard lock(lock_);
-  if (part.delta.capacity() == 0) {
-    part.delta = std::move(spare_);
-    CountBytes(part.delta.memory_bytes(), 0);
-  }
-  // Relaxed: only this thread changes it. Seq_cst: pairs with IsUnchanged; before the look at the
+  ENGINE_RACE_ASSERT(growth_.HasRoom(row_));
+  const size_t index = row_.PartOf(key);
+  const std::lock_guard lock(lock_);
+  // Relaxed: only this thread changes it. Seq_cst: pairs with UnchangedRun; before the look at the
   // epoch, before the record is acknowledged, and long before the run's memory may be given back.
   if (unchanged_.load(std::memory_order_relaxed)) {
     unchanged_.store(false, std::memory_order_seq_cst);
   }
   ViewRegistry::WriteStamp stamp;
   if (pinned_ != nullptr) stamp = pinned_->views().StampWrite();
-  part.delta.Put(key, ref, stamp.epoch, stamp.watched);
-  if (part.delta.full()) full_part_ = static_cast<uint32_t>(index);
+  const size_t more_bytes = growth_.Put(row_, index, key, ref, stamp);
+  if (more_bytes != 0) ForGrowth().CountBytes(more_bytes, 0);
 }
 
-Status BucketIndex::MakeRoom() {
-  if (parts_.empty()) [[unlikely]] {
-    try {
-      Row parts;
-      parts.push_back(std::make_unique<Part>());
-      std::vector<uint64_t> bounds = {0};
-      SwapRow(&parts, &bounds);
-    } catch (const std::bad_alloc&) {
-      return NoMemory();
-    }
-  }
-  if (spare_.capacity() == 0) ENGINE_RACE_RETURN_IF_ERROR(Delta::Create(kFirstDelta, &spare_));
-  if (full_part_ == kNoPart) return Status::Ok();
-  if (DropUnseen(full_part_)) {
-    full_part_ = kNoPart;
-    return Status::Ok();
-  }
-  const uint32_t limit = DeltaLimit(SourceOf(full_part_).record_count());
-  ENGINE_RACE_RETURN_IF_ERROR(parts_[full_part_]->delta.capacity() < limit
-                                  ? GrowDelta(full_part_, limit)
-                                  : Merge(full_part_));
-  full_part_ = kNoPart;
-  return Status::Ok();
+Code BucketIndex::CodeOf(bool found, ValueRef ref) const {
+  if (found && !ref.none()) return ref.tombstone() ? Code::kNotFound : Code::kOk;
+  return damaged_ ? Code::kCorruption : Code::kNotFound;
 }
 
-// Drops what the delta has superseded and no live view shows; true when that has made room enough
-// to have paid. Short views that come and go beside a hot key cost no merge then.
-bool BucketIndex::DropUnseen(size_t index) {
-  Delta& delta = parts_[index]->delta;
-  if (delta.superseded_count() < delta.capacity() / kDroppedFraction || pinned_ == nullptr) {
-    return false;
-  }
-  const LiveEpochs live = pinned_->views().Live();
-  std::lock_guard lock(lock_);
-  delta.DropUnseen(live);
-  return delta.count() <= delta.capacity() - delta.capacity() / kDroppedFraction;
-}
-
-Status BucketIndex::GrowDelta(size_t index, uint32_t limit) {
-  Part& part = *parts_[index];
-  Delta larger;
-  ENGINE_RACE_RETURN_IF_ERROR(
-      Delta::Create(std::min(part.delta.capacity() * kDeltaGrowth, limit), &larger));
-  {
-    std::lock_guard lock(lock_);
-    // In here, or a word that is unswizzled meanwhile would lead to its frame again.
-    larger.CopyFrom(part.delta);
-    std::swap(part.delta, larger);
-    CountBytes(part.delta.memory_bytes(), larger.memory_bytes());
-  }
-  return Status::Ok();
-}
-
-MergeSource BucketIndex::SourceOf(size_t index) const {
-  // A sweep may exchange the history.
+Code BucketIndex::Find(uint64_t key, ValueRef* ref) const {
   const std::shared_lock lock(lock_);
-  return {parts_[index].get(), parts_[index]->history};
+  if (unread_) return Code::kIOError;
+  const RefWord* const word = row_.Locate(key);
+  if (word != nullptr) *ref = frames_.SlotOf(*word);
+  return CodeOf(word != nullptr, *ref);
 }
 
-// A neighbour with which parts_[index], as `source`, is to be made one part; `index` when there is
-// none. Without this, parts that were split because of their history would stay small for ever.
-size_t BucketIndex::NeighbourOf(size_t index, const MergeSource& source) const {
-  const auto fits = [&](size_t neighbour) {
-    const size_t count = SourceOf(neighbour).record_count() + source.record_count();
-    return count + source.part->delta.count() <= split_keys_ / 2;
-  };
-  if (index + 1 < parts_.size() && fits(index + 1)) return index + 1;
-  return index > 0 && fits(index - 1) ? index - 1 : index;
+Code BucketIndex::FindHot(uint64_t key, ValueRef* ref) const {
+  const std::shared_lock lock(lock_);
+  if (unread_) return Code::kIOError;
+  const RefWord* const word = row_.Locate(key);
+  if (word != nullptr) *ref = word->Load();
+  return CodeOf(word != nullptr, *ref);
 }
 
-Status BucketIndex::Merge(size_t index) {
-  const MergeSource source = SourceOf(index);
-  const size_t neighbour = NeighbourOf(index, source);
-  const size_t first = std::min(index, neighbour);
-  const size_t count = neighbour == index ? 1 : 2;
-  const std::array<MergeSource, 2> sources = {SourceOf(first), SourceOf(first + count - 1)};
-  LiveEpochs live;
-  if (pinned_ != nullptr) live = pinned_->views().Live();
-  PartReplacement replacement;
-  ENGINE_RACE_RETURN_IF_ERROR(MergeParts(std::span(sources).first(count), live, frames_, damaged_,
-                                         split_keys_, &replacement));
-  if (pinned_ != nullptr) pinned_->CountMerge(replacement.record_count);
-  bool keeps_history = false;
-  for (const auto& part : replacement.parts) keeps_history |= part->history != nullptr;
+Code BucketIndex::FindAt(uint64_t key, uint64_t epoch, ValueRef* ref) const {
+  const auto read = [this](const RefWord& word) { return frames_.SlotOf(word); };
+  const std::shared_lock lock(lock_);
+  if (unread_) return Code::kIOError;
+  const bool found = row_.FindAt(key, epoch, read, ref);
+  return CodeOf(found, *ref);
+}
+
+Code BucketIndex::FindHotAt(uint64_t key, uint64_t epoch, ValueRef* ref) const {
+  const auto read = [](const RefWord& word) { return word.Load(); };
+  const std::shared_lock lock(lock_);
+  if (unread_) return Code::kIOError;
+  const bool found = row_.FindAt(key, epoch, read, ref);
+  return CodeOf(found, *ref);
+}
+
+Code BucketIndex::Collect(uint64_t first_key, uint64_t last_key, size_t max_entries,
+                          std::vector<IndexEntry>* entries, bool* complete, uint64_t epoch) const {
+  *complete = true;
+  const std::shared_lock lock(lock_);
+  if (unread_) return Code::kIOError;
+  if (damaged_) return Code::kCorruption;
   try {
-    ENGINE_RACE_RETURN_IF_ERROR(Replace(first, count, std::move(replacement)));
+    *complete = row_.Collect(first_key, last_key, epoch, frames_, max_entries, entries);
   } catch (const std::bad_alloc&) {
-    return NoMemory();
+    return Code::kOutOfMemory;
   }
-  if (keeps_history) {
-    pinned_->Add(&pinned_link_);
-    // A view that was released before Add asked for no sweep.
-    if (pinned_->views().Oldest() != live.oldest()) pinned_->RequestSweep();
-  }
-  return Status::Ok();
+  return Code::kOk;
 }
 
-Status BucketIndex::Replace(size_t index, size_t count, PartReplacement replacement) {
-  Row& fresh = replacement.parts;
-  const size_t kept = replacement.keeps_old_run ? 1 : 0;
-  if (fresh.size() + kept == 0 && parts_.size() == count) {
-    fresh.push_back(std::make_unique<Part>());
-    replacement.first_keys.push_back(0);
-  }
-  const auto at = static_cast<ptrdiff_t>(index);
-  const auto end = at + static_cast<ptrdiff_t>(count);
-  std::vector<uint64_t> bounds(bounds_.begin(), bounds_.begin() + at);
-  if (kept != 0) bounds.push_back(bounds_[index]);
-  for (size_t i = 0; i < fresh.size(); ++i) {
-    bounds.push_back(i + kept == 0 ? bounds_[index] : replacement.first_keys[i]);
-  }
-  bounds.insert(bounds.end(), bounds_.begin() + end, bounds_.end());
-  size_t history_bytes = 0;
-  uint64_t fresh_bytes = 0;
-  for (const auto& part : fresh) {
-    history_bytes += part->history_bytes();
-    fresh_bytes += part->memory_bytes() - part->history_bytes();
-  }
-  Row row;
-  row.reserve(bounds.size());
-  // Here too, so that there is seldom anything left to be done under the lock.
-  replacement.CopyHotWordsAgain(frames_);
-  Delta merged;
+Code BucketIndex::FirstKeys(uint64_t first_key, uint64_t last_key, uint64_t epoch,
+                            std::span<uint64_t> keys, size_t* count) const {
+  *count = 0;
+  const std::shared_lock lock(lock_);
+  if (unread_) return Code::kIOError;
+  if (damaged_) return Code::kCorruption;
+  *count = row_.FirstKeys(first_key, last_key, epoch, frames_, keys);
+  return Code::kOk;
+}
 
-  // The replaced parts end in `merged` and `row`, and are freed after the lock is released.
-  std::lock_guard lock(lock_);
-  replacement.CopyHotWordsAgain(frames_);
-  size_t replaced_bytes = 0;
-  uint64_t gone_bytes = 0;
-  if (kept != 0) {
-    std::swap(parts_[index]->delta, merged);
-    gone_bytes = merged.memory_bytes();
-  } else {
-    for (size_t i = index; i < index + count; ++i) {
-      replaced_bytes += parts_[i]->history_bytes();
-      gone_bytes += parts_[i]->memory_bytes() - parts_[i]->history_bytes();
-    }
-  }
-  std::move(parts_.begin(), parts_.begin() + at + static_cast<ptrdiff_t>(kept),
-            std::back_inserter(row));
-  std::move(fresh.begin(), fresh.end(), std::back_inserter(row));
-  std::move(parts_.begin() + end, parts_.end(), std::back_inserter(row));
-  parts_.swap(row);
-  bounds_.swap(bounds);
-  if (pinned_ != nullptr) pinned_->CountBytes(history_bytes, replaced_bytes);
-  // Of the old row only the room for its pointers is left to count.
-  CountBytes(fresh_bytes + RowBytes({}, bounds_) + parts_.capacity() * sizeof(parts_[0]),
-             gone_bytes + RowBytes({}, bounds) + row.capacity() * sizeof(row[0]));
-  return Status::Ok();
+Code BucketIndex::LastKeys(uint64_t first_key, uint64_t last_key, uint64_t epoch,
+                           std::span<uint64_t> keys, size_t* count) const {
+  *count = 0;
+  const std::shared_lock lock(lock_);
+  if (unread_) return Code::kIOError;
+  if (damaged_) return Code::kCorruption;
+  *count = row_.LastKeys(first_key, last_key, epoch, frames_, keys);
+  return Code::kOk;
+}
+
+uint64_t BucketIndex::EstimateCount(uint64_t first_key, uint64_t last_key) const {
+  const std::shared_lock lock(lock_);
+  return row_.EstimateCount(first_key, last_key);
+}
+
+uint64_t BucketIndex::memory_bytes() const {
+  const std::shared_lock lock(lock_);
+  // Not the spare delta: it is the mutator's own, and small.
+  return sizeof(*this) + noted_.capacity() * sizeof(IndexEntry) + row_.memory_bytes() +
+         row_.history_bytes();
 }
 
 BucketIndex::SweptPart BucketIndex::SweepPart(uint64_t* key, const LiveEpochs& live) noexcept {
@@ -323,11 +246,11 @@ BucketIndex::SweptPart BucketIndex::SweepPart(uint64_t* key, const LiveEpochs& l
   std::shared_ptr<const History> history;
   {
     std::shared_lock lock(lock_);
-    if (parts_.empty()) return part;
-    const size_t index = PartOf(swept_key);
-    history = parts_[index]->history;
-    part.has_next = index + 1 < parts_.size();
-    if (part.has_next) *key = bounds_[index + 1];
+    if (row_.empty()) return part;
+    const size_t index = row_.PartOf(swept_key);
+    history = row_.part(index).history;
+    part.has_next = index + 1 < row_.size();
+    if (part.has_next) *key = row_.first_key(index + 1);
   }
   if (history == nullptr) return part;
   part.is_left = true;
@@ -342,12 +265,12 @@ BucketIndex::SweptPart BucketIndex::SweepPart(uint64_t* key, const LiveEpochs& l
   }
   if (swept == history) return part;
   const std::lock_guard lock(lock_);
-  if (parts_.empty()) {
+  if (row_.empty()) {
     // The bucket was forgotten meanwhile.
     part.is_left = false;
     return part;
   }
-  Part& now = *parts_[PartOf(swept_key)];
+  Part& now = row_.part(row_.PartOf(swept_key));
   // Another history: a merge came first. It has kept what is needed, and asks for a sweep itself.
   part.is_left = now.history == history && swept != nullptr;
   if (now.history != history) return part;

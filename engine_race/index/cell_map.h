@@ -10,6 +10,8 @@
 #include <bit>
 #include <cstdint>
 
+#include "engine_race/base/assert.h"
+
 namespace engine_race {
 
 class CellMap {
@@ -19,6 +21,7 @@ class CellMap {
 
   // About `cell_count` cells over [min_key, max_key]: fewer when the stretch has fewer keys.
   static CellMap Over(uint64_t min_key, uint64_t max_key, uint32_t cell_count) {
+    ENGINE_RACE_ASSERT(min_key <= max_key);
     CellMap map;
     map.min_key_ = min_key;
     map.max_key_ = max_key;
@@ -40,6 +43,7 @@ class CellMap {
   // The same stretch in at most cell_count() << bits cells, bits <= spare_bits(): the Of of the
   // result, shifted right by `bits`, is the Of of this map.
   CellMap Finer(uint32_t bits) const {
+    ENGINE_RACE_ASSERT(bits <= spare_bits());
     CellMap map = *this;
     map.factor_ = factor_ << bits;
     return map;
@@ -49,6 +53,7 @@ class CellMap {
 
   // Below cell_count(), for a key that the map contains.
   uint32_t Of(uint64_t key) const {
+    ENGINE_RACE_ASSERT(Contains(key));
     return static_cast<uint32_t>((static_cast<unsigned __int128>(key - min_key_) * factor_) >> 64);
   }
 
@@ -62,6 +67,7 @@ class CellMap {
     }
   };
   Place PlaceOf(uint64_t key) const {
+    ENGINE_RACE_ASSERT(Contains(key));
     const unsigned __int128 product = static_cast<unsigned __int128>(key - min_key_) * factor_;
     return {static_cast<uint32_t>(product >> 64), static_cast<uint64_t>(product)};
   }

@@ -20,6 +20,8 @@
 #include "engine_race/index/lower_bound.h"
 #include "engine_race/index/ref_word.h"
 
+#include "engine_race/base/assert.h"
+
 namespace engine_race {
 
 class Delta {
@@ -53,6 +55,7 @@ class Delta {
   // Copies what `other` holds; capacity() must suffice. Excludes everything, as its words are
   // copied plainly.
   void CopyFrom(const Delta& other) {
+    ENGINE_RACE_ASSERT(capacity_ >= other.count_);
     count_ = other.count_;
     superseded_count_ = other.superseded_count_;
     std::memcpy(keys_.get(), other.keys_.get(), count_ * sizeof(uint64_t));
@@ -64,9 +67,12 @@ class Delta {
   // a view may show the record that it supersedes, which stays then, unless their stamps are the
   // same. Needs count() < capacity().
   void Put(uint64_t key, ValueRef ref, uint64_t epoch, bool watched) {
+    ENGINE_RACE_ASSERT(count_ < capacity_);
     const size_t rank = Rank(key);
     const bool supersedes = rank != count_ && keys_[rank] == key;
     if (!supersedes || (watched && stamps_[rank] != epoch)) {
+      // Newer records have later stamps.
+      ENGINE_RACE_ASSERT(!supersedes || stamps_[rank] <= epoch);
       const size_t moved = count_ - rank;
       std::memmove(&keys_[rank + 1], &keys_[rank], moved * sizeof(uint64_t));
       std::memmove(&refs_[rank + 1], &refs_[rank], moved * sizeof(RefWord));
@@ -77,6 +83,7 @@ class Delta {
     }
     refs_[rank].Store(ref);
     stamps_[rank] = epoch;
+    ENGINE_RACE_ASSERT(count_ <= capacity_ && superseded_count_ < count_);
   }
 
   // Drops the superseded records that no live view shows.
@@ -96,6 +103,7 @@ class Delta {
       refs_[kept] = refs_[i];
       stamps_[kept++] = stamps_[i];
     }
+    ENGINE_RACE_ASSERT(kept <= count_ && superseded_count_ <= kept);
     count_ = kept;
   }
 

@@ -15,6 +15,8 @@
 #include "engine_race/index/index.h"
 #include "engine_race/index/ref_word.h"
 
+#include "engine_race/base/assert.h"
+
 namespace engine_race {
 
 class FrameSlots {
@@ -55,6 +57,8 @@ class FrameSlots {
 
   // The slot of a frame that cannot be evicted meanwhile.
   uint32_t NotedSlot(uint32_t frame) const {
+    // A word leads to a frame only where frames have an owner, who has said where slots are noted.
+    ENGINE_RACE_ASSERT(slots_ != nullptr);
     // Acquire: pairs with the release of whoever notes the slot of the frame's next value, so that
     // the count of the eviction before it is seen, too.
     return slots_[frame].load(std::memory_order_acquire);

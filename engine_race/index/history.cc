@@ -4,15 +4,29 @@
 #include <array>
 #include <utility>
 
+#include "engine_race/base/assert.h"
+
 namespace engine_race {
 namespace {
 
 // So many records stand for all of them when the middle one is looked for.
 constexpr size_t kSampleCount = 64;
 
+bool IsInOrder(const UndoRecord& before, const UndoRecord& after) {
+  return before.key < after.key ||
+         (before.key == after.key && before.superseded_at <= after.superseded_at);
+}
+
+bool AreInOrder(const std::vector<UndoRecord>& records) {
+  const auto is_not = [](const UndoRecord& a, const UndoRecord& b) { return !IsInOrder(a, b); };
+  return std::adjacent_find(records.begin(), records.end(), is_not) == records.end();
+}
+
 }  // namespace
 
 History::History(std::vector<UndoRecord> records) : records_(std::move(records)) {
+  ENGINE_RACE_ASSERT(!records_.empty());
+  ENGINE_RACE_ASSERT(AreInOrder(records_));
   for (const UndoRecord& record : records_) end_epoch_ = std::max(end_epoch_, record.superseded_at);
   std::array<uint64_t, kSampleCount> sample = {};
   const size_t count = std::min(records_.size(), kSampleCount);

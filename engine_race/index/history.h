@@ -18,6 +18,8 @@
 #include "engine_race/index/index.h"
 #include "engine_race/index/live_epochs.h"
 
+#include "engine_race/base/assert.h"
+
 namespace engine_race {
 
 struct UndoRecord {
@@ -44,6 +46,8 @@ class UndoFilter {
   // known.
   template <typename KeepFn>
   void Add(const UndoRecord& record, const KeepFn& keep) {
+    // The records of a key come in the order in which they were superseded.
+    ENGINE_RACE_ASSERT(record.superseded_at >= shown_from_);
     const bool is_seen = live_.AnyIn(shown_from_, record.superseded_at);
     shown_from_ = record.superseded_at;
     if (!is_seen) return;

@@ -123,7 +123,7 @@ Status Index::Answer(uint32_t bucket, uint64_t epoch, const Lookup& lookup) cons
 }
 
 Status Index::Find(uint64_t key, ValueRef* ref) const {
-  if (impl_->buckets[impl_->BucketOf(key)].FindQuickly(key, ref)) [[likely]] {
+  if (impl_->buckets[impl_->BucketOf(key)].unchanged().Find(key, ref)) [[likely]] {
     return Status::Ok();
   }
   return FindSlowly(key, ref);
@@ -138,7 +138,7 @@ __attribute__((noinline)) Status Index::FindSlowly(uint64_t key, ValueRef* ref) 
 Status Index::FindAt(uint64_t key, uint64_t epoch, ValueRef* ref) const {
   const uint32_t bucket = impl_->BucketOf(key);
   // What nothing was appended to is the same at every epoch.
-  if (impl_->buckets[bucket].FindQuickly(key, ref)) [[likely]] {
+  if (impl_->buckets[bucket].unchanged().Find(key, ref)) [[likely]] {
     return Status::Ok();
   }
   return Answer(bucket, epoch, [&] { return impl_->buckets[bucket].FindAt(key, epoch, ref); });
@@ -151,7 +151,7 @@ void Index::SetFrameSlots(const std::atomic<uint32_t>* slots) {
 }
 
 Status Index::FindHot(uint64_t key, ValueRef* ref) const {
-  if (impl_->buckets[impl_->BucketOf(key)].FindHotQuickly(key, ref)) [[likely]] {
+  if (impl_->buckets[impl_->BucketOf(key)].unchanged().FindHot(key, ref)) [[likely]] {
     return Status::Ok();
   }
   return FindHotSlowly(key, ref);
@@ -166,7 +166,7 @@ __attribute__((noinline)) Status Index::FindHotSlowly(uint64_t key, ValueRef* re
 Status Index::FindHotAt(uint64_t key, uint64_t epoch, ValueRef* ref) const {
   const uint32_t bucket = impl_->BucketOf(key);
   // As in FindAt.
-  if (impl_->buckets[bucket].FindHotQuickly(key, ref)) [[likely]] {
+  if (impl_->buckets[bucket].unchanged().FindHot(key, ref)) [[likely]] {
     return Status::Ok();
   }
   const Code code = impl_->buckets[bucket].FindHotAt(key, epoch, ref);
@@ -200,7 +200,7 @@ Status Index::Collect(uint32_t bucket, uint64_t first_key, uint64_t last_key, si
 Status Index::FirstKeys(uint64_t first_key, uint64_t last_key, uint64_t epoch,
                         std::span<uint64_t> keys, size_t* count) const {
   const BucketIndex& bucket = impl_->buckets[impl_->BucketOf(first_key)];
-  if (bucket.FirstKeysQuickly(first_key, last_key, keys, count)) [[likely]] {
+  if (bucket.unchanged().FirstKeys(first_key, last_key, keys, count)) [[likely]] {
     return Status::Ok();
   }
   return FirstKeysSlowly(first_key, last_key, epoch, keys, count);
@@ -228,7 +228,7 @@ __attribute__((noinline)) Status Index::FirstKeysSlowly(uint64_t first_key, uint
 Status Index::LastKeys(uint64_t first_key, uint64_t last_key, uint64_t epoch,
                        std::span<uint64_t> keys, size_t* count) const {
   const BucketIndex& bucket = impl_->buckets[impl_->BucketOf(last_key)];
-  if (bucket.LastKeysQuickly(first_key, last_key, keys, count)) [[likely]] {
+  if (bucket.unchanged().LastKeys(first_key, last_key, keys, count)) [[likely]] {
     return Status::Ok();
   }
   return LastKeysSlowly(first_key, last_key, epoch, keys, count);

@@ -1,5 +1,7 @@
 #include "engine_race/index/merge_plan.h"
 
+#include "engine_race/base/assert.h"
+
 namespace engine_race {
 
 MergePlan::MergePlan(std::span<const MergeSource> sources, bool only_deltas, bool keep_tombstones)
@@ -31,6 +33,7 @@ std::vector<uint64_t> MergePlan::KeysAt(const std::vector<size_t>& positions) co
     }
     passed += count;
   });
+  ENGINE_RACE_ASSERT(passed == live_count_ && found.size() == positions.size());
   return found;
 }
 
@@ -45,12 +48,14 @@ void MergePlan::FindPlaces(Stretch* from) {
     place.newest = i;
     while (i < delta.count() && delta.keys()[i] == key) ++i;
     place.end = i;
+    ENGINE_RACE_ASSERT(place.end > place.newest);
     place.rank = static_cast<uint32_t>(run.Rank(key));
     place.replaces = place.rank < run.count() && run.keys()[place.rank] == key;
     live_count_ += Kept(*from, place);
     live_count_ -= place.replaces;
     from->places.push_back(place);
   }
+  ENGINE_RACE_ASSERT(from->places.size() == delta.count() - delta.superseded_count());
 }
 
 ValueRef MergePlan::Undone(const RefWord& word, const FrameSlots& frames) const {

@@ -9,6 +9,8 @@
 
 #include "engine_race/index/merge_plan.h"
 
+#include "engine_race/base/assert.h"
+
 namespace engine_race {
 namespace {
 
@@ -25,6 +27,7 @@ class RunWriter {
 
   void Append(const uint64_t* keys, const RefWord* refs, size_t count) {
     while (count > 0) {
+      ENGINE_RACE_ASSERT(current_ < runs_->size());
       if (used_ == (*runs_)[current_].count()) {
         ++current_;
         used_ = 0;
@@ -112,6 +115,8 @@ std::vector<Share> MakeShares(const MergePlan& plan, std::span<const UndoRecord>
   middle.Find(plan, undo);
   if (!middle.is_found()) return {{first_key, plan.live_count(), undo.size()}};
   const Share& left = middle.left();
+  ENGINE_RACE_ASSERT(left.live_count <= plan.live_count() && left.undo_count <= undo.size());
+  ENGINE_RACE_ASSERT(left.live_count + left.undo_count > 0);
   return {{first_key, left.live_count, left.undo_count},
           {middle.key(), plan.live_count() - left.live_count, undo.size() - left.undo_count}};
 }
@@ -152,6 +157,7 @@ std::vector<UndoRecord> UndoOf(const MergePlan& plan, const LiveEpochs& live,
   if (live.empty()) return undo;
   undo.reserve(plan.MostUndo());
   plan.EmitUndo(live, frames, [&undo](const UndoRecord& record) { undo.push_back(record); });
+  ENGINE_RACE_ASSERT(undo.size() <= plan.MostUndo());
   return undo;
 }
 
@@ -172,6 +178,7 @@ void MakeHistories(std::vector<UndoRecord> undo, std::span<const Share> shares,
     }
     begin = end;
   }
+  ENGINE_RACE_ASSERT(begin == undo.end());
 }
 
 // Whether a single part would have to be split.
@@ -241,6 +248,7 @@ Status MergeParts(std::span<const MergeSource> sources, const LiveEpochs& live,
       replacement->parts.back()->run = std::move(runs[i]);
     }
     MakeHistories(std::move(undo), shares, replacement->parts);
+    ENGINE_RACE_ASSERT(replacement->parts.size() == replacement->first_keys.size());
     return Status::Ok();
   } catch (const std::bad_alloc&) {
     return Status::OutOfMemory("index: no memory to merge new records");

@@ -5,6 +5,8 @@
 
 #include "engine_race/index/newest.h"
 
+#include "engine_race/base/assert.h"
+
 namespace engine_race {
 namespace {
 
@@ -103,6 +105,7 @@ Status PartBuilder::Distribute(const RawBucket& raw, Distribution* distribution)
     cells[c] = sum;
     sum += size;
   }
+  ENGINE_RACE_ASSERT(sum == count);
 
   // Entries are placed whether damaged or not: what counts is counted, and damage is rare.
   IndexEntry* const entries = entries_;
@@ -115,6 +118,8 @@ Status PartBuilder::Distribute(const RawBucket& raw, Distribution* distribution)
     entries[cells[map.Of(raw.entries[slot].key)]++] = {
         record.key, ValueRef(record.slot, record.value_sum, record.tombstone)};
   }
+  // Each cell ends where the next one begins.
+  ENGINE_RACE_ASSERT(cells[cell_count - 1] == count);
   *distribution = {table_map, fine_bits, largest, count - intact, tombstones};
   return Status::Ok();
 }
@@ -133,6 +138,7 @@ size_t PartBuilder::SortCells(size_t count, const Distribution& distribution) {
     }
     begin = end;
   }
+  ENGINE_RACE_ASSERT(begin == count);
   size_t repeats = 0;
   for (size_t i = 1; i < count; ++i) repeats += entries_[i].key == entries_[i - 1].key;
   return repeats;
@@ -161,6 +167,7 @@ size_t PartBuilder::Resolve(const RawBucket& raw, size_t count) {
     if (!newest.ref.tombstone()) entries_[kept++] = newest;
     i = end;
   }
+  ENGINE_RACE_ASSERT(kept <= count);
   return kept;
 }
 
@@ -171,6 +178,7 @@ Status PartBuilder::MakeOnePart(size_t count, const Distribution& distribution,
   uint64_t* const keys = part->run.mutable_keys();
   RefWord* const refs = part->run.mutable_refs();
   for (size_t i = 0; i < count; ++i) {
+    ENGINE_RACE_ASSERT(i == 0 || entries_[i - 1].key < entries_[i].key);
     keys[i] = entries_[i].key;
     refs[i].Store(entries_[i].ref);
   }
@@ -180,6 +188,7 @@ Status PartBuilder::MakeOnePart(size_t count, const Distribution& distribution,
   for (size_t c = 1; c <= part->run.cell_count(); ++c) {
     table[c] = cells_[(c << distribution.fine_bits) - 1];
   }
+  ENGINE_RACE_ASSERT(table[part->run.cell_count()] == count);
   parts->push_back(std::move(part));
   return Status::Ok();
 }

@@ -12,6 +12,8 @@
 #include "engine_race/index/lower_bound.h"
 #include "engine_race/index/part.h"
 
+#include "engine_race/base/assert.h"
+
 namespace engine_race {
 
 // How many of the `count` ascending keys are at or below `key`.
@@ -35,12 +37,15 @@ class PartCursor {
         run_end_(UpperRank(part.run, last_key)),
         delta_(part.delta.Rank(first_key)),
         delta_end_(UpperRank(part.delta.keys(), part.delta.count(), last_key)) {
+    ENGINE_RACE_ASSERT(first_key <= last_key);
+    ENGINE_RACE_ASSERT(run_ <= run_end_ && delta_ <= delta_end_);
     // What no view of this epoch needs is not looked at.
     if (part.history == nullptr || epoch >= part.history->end_epoch()) return;
     undo_ = part.history->records().data();
     history_ = part.history->Rank(first_key);
     history_end_ = last_key == ~uint64_t{0} ? part.history->records().size()
                                             : part.history->Rank(last_key + 1);
+    ENGINE_RACE_ASSERT(history_ <= history_end_);
   }
 
   // The next one from the front; false when none is left.

@@ -8,6 +8,8 @@
 
 #include "engine_race/base/round_up.h"
 
+#include "engine_race/base/assert.h"
+
 namespace engine_race {
 namespace {
 
@@ -93,11 +95,13 @@ Status SlabAllocator::Allocate(size_t size_bytes, MemoryBlock* block) {
   block->source_ = MemoryBlock::Source::kSlab;
   block->slab_ = slab_;
   used_bytes_ = begin + size;
+  ENGINE_RACE_ASSERT(used_bytes_ <= slab_->size() && begin % align == 0);
   return Status::Ok();
 }
 
 void SlabAllocator::Seal() noexcept {
   if (slab_ == nullptr) return;
+  ENGINE_RACE_ASSERT(used_bytes_ <= slab_->size());
   ReturnPages(slab_->data() + used_bytes_, slab_->size() - used_bytes_);
   // Without this the kernel's background thread would fill holes that freed slices leave with huge
   // pages again. Advice only; huge pages that exist stay.

@@ -6,6 +6,8 @@
 
 #include "engine_race/index/bucket_index.h"
 
+#include "engine_race/base/assert.h"
+
 namespace engine_race {
 
 PinnedBuckets::Work PinnedBuckets::work() const {
@@ -17,6 +19,7 @@ PinnedBuckets::Work PinnedBuckets::work() const {
 
 void PinnedBuckets::Add(PinnedLink* link) noexcept {
   const std::lock_guard lock(mutex_);
+  ENGINE_RACE_ASSERT(link->bucket != nullptr);
   if (!link->is_listed) {
     link->is_listed = true;
     link->next = std::exchange(first_, link);
@@ -101,6 +104,7 @@ bool PinnedBuckets::FindBucket() noexcept {
   const std::lock_guard lock(mutex_);
   swept_ = left_;
   left_ = std::exchange(swept_->next, nullptr);
+  ENGINE_RACE_ASSERT(swept_->is_listed);
   // From here on a writer that gives the bucket new history puts it into the list again.
   swept_->is_listed = false;
   next_key_ = 0;
@@ -112,6 +116,8 @@ void PinnedBuckets::EndPass() noexcept {
   is_sweeping_ = false;
   live_.Clear();
   const std::lock_guard lock(mutex_);
+  ENGINE_RACE_ASSERT(left_ == nullptr && swept_ == nullptr);
+  ENGINE_RACE_ASSERT(served_ <= pass_request_ && pass_request_ <= requested_);
   served_ = pass_request_;
   if (first_ == nullptr) views_->NoteUnpinned();
 }

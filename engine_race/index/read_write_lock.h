@@ -9,6 +9,8 @@
 #include <atomic>
 #include <cstdint>
 
+#include "engine_race/base/assert.h"
+
 namespace engine_race {
 
 // Works with std::shared_lock and std::lock_guard, hence the standard's names.
@@ -25,6 +27,7 @@ class ReadWriteLock {
   void unlock_shared() noexcept {
     // Release: pairs with the acquire of a writer that waits for the readers to go.
     const uint32_t before = state_.fetch_sub(1, std::memory_order_release);
+    ENGINE_RACE_ASSERT((before & ~kWriter) != 0);
     if (before == (kWriter | 1)) [[unlikely]] {
       state_.notify_all();
     }
@@ -43,7 +46,8 @@ class ReadWriteLock {
 
   void unlock() noexcept {
     // Release: pairs with the acquires of lock_shared() and lock().
-    state_.fetch_and(~kWriter, std::memory_order_release);
+    const uint32_t before = state_.fetch_and(~kWriter, std::memory_order_release);
+    ENGINE_RACE_ASSERT((before & kWriter) != 0);
     state_.notify_all();
   }
 

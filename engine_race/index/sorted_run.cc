@@ -2,10 +2,13 @@
 
 #include <algorithm>
 
+#include "engine_race/base/assert.h"
+
 namespace engine_race {
 
 Status SortedRun::Create(size_t key_count, const CellMap& map, SlabAllocator* slabs,
                          SortedRun* run) {
+  ENGINE_RACE_ASSERT(key_count > 0);
   const size_t table_entries = size_t{map.cell_count()} + 1;
   // Behind the last key lie some that are above every key looked for: a scan may run into them.
   const size_t padded_count = key_count + kScanKeyCount;
@@ -30,11 +33,13 @@ Status SortedRun::Create(size_t key_count, const CellMap& map, SlabAllocator* sl
 void SortedRun::FillCells() {
   uint32_t next_cell = 0;
   for (size_t i = 0; i < count_; ++i) {
+    ENGINE_RACE_ASSERT(i == 0 || keys_[i - 1] < keys_[i]);
     const uint32_t cell = view_.map().Of(keys_[i]);
     while (next_cell <= cell) cells_[next_cell++] = static_cast<uint32_t>(i);
   }
   const uint32_t end = cell_count_;
   while (next_cell <= end) cells_[next_cell++] = static_cast<uint32_t>(count_);
+  ENGINE_RACE_ASSERT(cells_[0] == 0 && cells_[end] == count_);
 }
 
 }  // namespace engine_race

@@ -24,6 +24,8 @@
 #include "engine_race/index/part_memory.h"
 #include "engine_race/index/ref_word.h"
 
+#include "engine_race/base/assert.h"
+
 namespace engine_race {
 
 // What a lookup needs of a run. Owned by a SortedRun, copied to where lookups begin.
@@ -161,6 +163,7 @@ class SortedRun {
 
   // How many keys are below `key`.
   size_t Rank(uint64_t key) const {
+    ENGINE_RACE_ASSERT(count_ == 0 || cells_[cell_count_] == count_);
     if (view_.map().Contains(key)) return view_.RankInside(key);
     return count_ == 0 || key < min_key() ? 0 : count_;
   }

@@ -7,6 +7,8 @@
 #include <new>
 #include <utility>
 
+#include "engine_race/base/assert.h"
+
 namespace engine_race {
 namespace {
 
@@ -144,6 +146,8 @@ Status ViewRegistry::TakeAt(uint64_t epoch, View* view) {
 void ViewRegistry::Renew(View* view) noexcept {
   ViewRegistry& registry = *view->registry;
   const uint64_t before = view->epoch;
+  // Relaxed: as in Release.
+  ENGINE_RACE_ASSERT(view->slot->state.load(std::memory_order_relaxed) == before);
   // Release, all three: pair with the acquires of StampWrite and Look; see the header.
   view->slot->state.store(kPending | before, std::memory_order_release);
   // Seq_cst: as in Take.
@@ -173,12 +177,15 @@ void ViewRegistry::Release(View* view) noexcept {
   ViewRegistry* const registry = view->registry;
   slot_hint = view->slot->index;
   // Release: pairs with the acquire of Look. From here on the slot may be another's.
+  // Relaxed: while the view is live, only its holder changes the slot.
+  ENGINE_RACE_ASSERT(view->slot->state.load(std::memory_order_relaxed) == view->epoch);
   view->slot->state.store(0, std::memory_order_release);
   // Relaxed: the exchange does the ordering.
   uint64_t live = registry->live_.load(std::memory_order_relaxed);
   bool told = false;
   do {
     // While this view is counted, the registry stays; once it is not, nothing may be looked at.
+    ENGINE_RACE_ASSERT((live & kCountMask) != 0);
     if ((live & kPinned) != 0 && !told) {
       registry->MovedOn(view->epoch);
       told = true;

@@ -1,9 +1,11 @@
-// What the builders of all encodings share: the records of the block that is being filled.
+// The records of the block that is being filled, whichever way it lays them out, and the encoding
+// of an extent file, which says how to come by such builders.
 //
-// One thread. Keeps its memory for the next block.
+// One thread. A builder keeps its memory for the next block.
 #ifndef ENGINE_RACE_L1_BLOCK_BUILDER_H_
 #define ENGINE_RACE_L1_BLOCK_BUILDER_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -12,27 +14,32 @@
 #include "engine_race/l1/key_words.h"
 #include "engine_race/l1/table_shape.h"
 
+#include "engine_race/base/assert.h"
+
 namespace engine_race::l1 {
 
 class BlockBuilder {
  public:
-  static std::unique_ptr<BlockBuilder> Make(Encoding encoding, const TableShape& shape);
   virtual ~BlockBuilder() = default;
 
   // Whether a block can hold `key`, which is above all keys added, beside these.
   virtual bool Fits(const char* key) const = 0;
   // After Fits said so. std::bad_alloc.
   void Add(const char* key, const char* payload) {
+    ENGINE_RACE_ASSERT(count_ == 0 || std::memcmp(last_key(), key, shape_.key_bytes) < 0);
     records_.insert(records_.end(), key, key + shape_.key_bytes);
     records_.insert(records_.end(), payload, payload + shape_.payload_bytes);
     ++count_;
   }
-  // Fills block[0, kBlockBodyBytes) with the records added, one at the least, and begins anew.
-  void Finish(char* block) {
+  // Fills block[0, kBlockBodyBytes) with the records added, one at the least, and begins anew. The
+  // size of each record in the block, for lookups that guess where a record lies; 0: they cannot.
+  uint32_t Finish(char* block) {
+    ENGINE_RACE_ASSERT(count_ > 0);
     std::memset(block, 0, kBlockBodyBytes);
-    Encode(block);
+    const uint32_t record_bytes = Encode(block);
     records_.clear();
     count_ = 0;
+    return record_bytes;
   }
 
   uint32_t record_count() const { return count_; }
@@ -40,10 +47,12 @@ class BlockBuilder {
 
  protected:
   explicit BlockBuilder(const TableShape& shape) : shape_(shape) {}
-  virtual void Encode(char* block) const = 0;
+  // As Finish, of a block of zeros.
+  virtual uint32_t Encode(char* block) const = 0;
 
   const TableShape& shape() const { return shape_; }
   const char* KeyAt(uint32_t rank) const {
+    ENGINE_RACE_ASSERT(rank < count_);
     return records_.data() + size_t{rank} * shape_.record_bytes();
   }
   const char* PayloadAt(uint32_t rank) const { return KeyAt(rank) + shape_.key_bytes; }
@@ -57,6 +66,13 @@ class BlockBuilder {
   const TableShape shape_;
   std::vector<char> records_;
   uint32_t count_ = 0;
+};
+
+// How the blocks of an extent file lay out their records.
+struct BlockEncoding {
+  uint32_t number;  // in the file's header
+  // std::bad_alloc.
+  std::unique_ptr<BlockBuilder> (*make_builder)(const TableShape& shape);
 };
 
 }  // namespace engine_race::l1

@@ -9,6 +9,8 @@
 #include <mutex>
 #include <thread>
 
+#include "engine_race/base/assert.h"
+
 namespace engine_race::l1 {
 
 namespace {
@@ -90,6 +92,7 @@ uint64_t EpochManager::SafeBelow() const {
     const uint64_t entered = slots_[i].entered.load(std::memory_order_seq_cst);
     if (entered != kOutside) oldest = std::min(oldest, entered);
   }
+  ENGINE_RACE_ASSERT(oldest != kOutside);
   return oldest;
 }
 

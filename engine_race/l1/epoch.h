@@ -23,6 +23,8 @@
 #include <cstdint>
 #include <memory>
 
+#include "engine_race/base/assert.h"
+
 namespace engine_race::l1 {
 
 class EpochManager {
@@ -50,7 +52,10 @@ class EpochManager {
     Guard& operator=(const Guard&) = delete;
     // Release: pairs with the load in SafeBelow, what was read inside was read before; and with the
     // next to enter here, who goes on counting.
-    ~Guard() { slot_.entered.store(kOutside, std::memory_order_release); }
+    ~Guard() {
+      ENGINE_RACE_ASSERT(slot_.entered.load(std::memory_order_relaxed) != kOutside);
+      slot_.entered.store(kOutside, std::memory_order_release);
+    }
 
     void CountHit() { CountOne(&slot_.hits); }
     void CountMiss() { CountOne(&slot_.misses); }

@@ -7,7 +7,8 @@
 
 #include "engine_race/base/checksum.h"
 #include "engine_race/base/round_up.h"
-#include "engine_race/l1/tree_block.h"
+
+#include "engine_race/base/assert.h"
 
 namespace engine_race::l1 {
 
@@ -71,16 +72,17 @@ Status Bad(const io::File& file, const std::string& what) {
 // Building.
 
 ExtentFileBuilder::ExtentFileBuilder(int dir_fd, const std::string& name, const TableShape& shape,
-                                     Encoding encoding)
-    : dir_fd_(dir_fd), name_(name), shape_(shape), encoding_(encoding) {}
+                                     const BlockEncoding& encoding)
+    : dir_fd_(dir_fd), name_(name), shape_(shape), encoding_(encoding.number) {}
 
 Status ExtentFileBuilder::Create(int dir_fd, const std::string& name, const TableShape& shape,
-                                 Encoding encoding, std::unique_ptr<ExtentFileBuilder>* builder) {
+                                 const BlockEncoding& encoding,
+                                 std::unique_ptr<ExtentFileBuilder>* builder) {
   if (!shape.valid()) return Status::InvalidArgument("l1: keys or payloads of another size");
   try {
     std::unique_ptr<ExtentFileBuilder> made(new ExtentFileBuilder(dir_fd, name, shape, encoding));
-    made->records_ = BlockBuilder::Make(encoding, shape);
-    made->index_ = BlockBuilder::Make(encoding, {shape.key_bytes, sizeof(uint64_t)});
+    made->records_ = encoding.make_builder(shape);
+    made->index_ = encoding.make_builder({shape.key_bytes, sizeof(uint64_t)});
     ENGINE_RACE_RETURN_IF_ERROR(sys::RandomWord(&made->table_id_));
     ENGINE_RACE_RETURN_IF_ERROR(
         Region::Allocate(kExtentBytes, /*huge_pages=*/false, &made->extent_));
@@ -114,15 +116,14 @@ Status ExtentFileBuilder::Add(const char* key, const char* payload) {
 
 Status ExtentFileBuilder::FinishBlock() {
   const uint32_t block = index_->record_count() + 1;
+  ENGINE_RACE_ASSERT(block <= kDataBlocksPerExtent);
   char* const data = extent_.data() + size_t{block} * kBlockBytes;
   const uint32_t record_count = records_->record_count();
   char last_key[kMaxKeyBytes];
   std::memcpy(last_key, records_->last_key(), shape_.key_bytes);
-  records_->Finish(data);
+  const uint32_t record_bytes = records_->Finish(data);
   Seal(table_id_, PlaceOf(static_cast<uint32_t>(block_counts_.size()), block), data);
-  const BlockEntry entry = encoding_ == Encoding::kTree
-                               ? BlockEntry(block, record_count, TreeBlock(data).record_bytes())
-                               : BlockEntry(block, 0, 0);
+  const BlockEntry entry(block, record_bytes == 0 ? 0 : record_count, record_bytes);
   const uint64_t word = entry.word();
   index_->Add(last_key, reinterpret_cast<const char*>(&word));
   return block == kDataBlocksPerExtent ? FinishExtent() : Status::Ok();
@@ -160,7 +161,7 @@ Status ExtentFileBuilder::WriteRootAndHeader() {
   Header header = {};
   header.magic = kMagic;
   header.version = kVersion;
-  header.encoding = static_cast<uint32_t>(encoding_);
+  header.encoding = encoding_;
   header.key_bytes = shape_.key_bytes;
   header.payload_bytes = shape_.payload_bytes;
   header.table_id = table_id_;
@@ -217,7 +218,7 @@ Status ExtentFile::ReadHeaderAndRoot() {
   }
   if (header.sum != SumOf(header)) return Bad(file_, "its header is damaged");
   shape_ = {header.key_bytes, header.payload_bytes};
-  encoding_ = static_cast<Encoding>(header.encoding);
+  encoding_ = header.encoding;
   table_id_ = header.table_id;
   record_count_ = header.record_count;
   // The sum vouches for the numbers, the file's size for the memory that they ask for.
@@ -241,6 +242,7 @@ Status ExtentFile::ReadHeaderAndRoot() {
 }
 
 Status ExtentFile::ReadBlock(uint32_t extent, uint32_t block, char* data) const {
+  ENGINE_RACE_ASSERT(extent < extent_count() && block <= block_count(extent));
   ENGINE_RACE_RETURN_IF_ERROR(
       file_.Read(data, kBlockBytes, ExtentOffset(extent) + uint64_t{block} * kBlockBytes));
   if (IsWhole(table_id_, PlaceOf(extent, block), data)) [[likely]] {

@@ -32,7 +32,7 @@ class ExtentFileBuilder {
   // Builds `name` in the directory, which is there, or another one, when Finish has succeeded. One
   // builder of a name at a time.
   static Status Create(int dir_fd, const std::string& name, const TableShape& shape,
-                       Encoding encoding, std::unique_ptr<ExtentFileBuilder>* builder);
+                       const BlockEncoding& encoding, std::unique_ptr<ExtentFileBuilder>* builder);
 
   // Keys ascend strictly: kInvalidArgument otherwise. kFull, kIOError, kOutOfMemory. After a
   // failure there is nothing to be added or finished any more.
@@ -42,7 +42,7 @@ class ExtentFileBuilder {
 
  private:
   ExtentFileBuilder(int dir_fd, const std::string& name, const TableShape& shape,
-                    Encoding encoding);
+                    const BlockEncoding& encoding);
   Status FinishBlock();
   Status FinishExtent();
   Status WriteRootAndHeader();
@@ -50,7 +50,7 @@ class ExtentFileBuilder {
   const int dir_fd_;
   const std::string name_;
   const TableShape shape_;
-  const Encoding encoding_;
+  const uint32_t encoding_;  // its number
   uint64_t table_id_ = 0;
   io::File file_;
   Region extent_;
@@ -71,7 +71,8 @@ class ExtentFile {
   static Status Open(int dir_fd, const std::string& name, std::unique_ptr<ExtentFile>* file);
 
   const TableShape& shape() const { return shape_; }
-  Encoding encoding() const { return encoding_; }
+  // The number of the encoding that the file was built with: see BlockEncoding.
+  uint32_t encoding() const { return encoding_; }
   uint64_t table_id() const { return table_id_; }
   uint64_t record_count() const { return record_count_; }
   uint32_t extent_count() const { return static_cast<uint32_t>(block_counts_.size()); }
@@ -89,7 +90,7 @@ class ExtentFile {
 
   io::File file_;
   TableShape shape_;
-  Encoding encoding_ = Encoding::kRestart;
+  uint32_t encoding_ = 0;
   uint64_t table_id_ = 0;
   uint64_t record_count_ = 0;
   ExtentRoot root_;

@@ -9,6 +9,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "engine_race/base/assert.h"
+
 namespace engine_race::l1 {
 
 inline constexpr size_t kBlockBytes = 16 * 1024;
@@ -32,13 +34,6 @@ struct TableShape {
   }
 };
 
-// How the records of a block are laid out.
-enum class Encoding : uint8_t {
-  kRestart = 1,  // prefix compression with restart points: the baseline
-  kSquare = 2,   // a tree of two levels, as wide as the square root of its run heads
-  kTree = 3,     // a tree of 16 times 8 significant words
-};
-
 // What an index has for each block of records: its number in the extent, and, of blocks whose
 // records are all of one size, how many there are and that size, or zeros. With these a lookup can
 // guess where in the block a key is before it has seen the block.
@@ -53,7 +48,9 @@ class BlockEntry {
 
   BlockEntry(uint32_t block, uint32_t record_count, uint32_t record_bytes)
       : word_(block | uint64_t{record_count} << kCountShift |
-              uint64_t{record_bytes} << kBytesShift) {}
+              uint64_t{record_bytes} << kBytesShift) {
+    ENGINE_RACE_ASSERT(record_count < 1u << kCountBits && record_bytes < 1u << kBytesBits);
+  }
   explicit BlockEntry(uint64_t word) : word_(word) {}
 
   uint64_t word() const { return word_; }

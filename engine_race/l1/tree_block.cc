@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "engine_race/base/assert.h"
+
 namespace engine_race::l1 {
 
 uint32_t TreeBlock::PassSuffixes(uint32_t rank, uint64_t word, const char* rest) const {
@@ -30,9 +32,9 @@ bool TreeBlockBuilder::Fits(const char* key) const {
   return TreeBlock::kRecordsOffset + size_t{count} * record_bytes <= kBlockBodyBytes;
 }
 
-void TreeBlockBuilder::Encode(char* block) const {
+uint32_t TreeBlockBuilder::Encode(char* block) const {
   TreeBlockHeader header = {};
-  header.encoding = static_cast<uint8_t>(Encoding::kTree);
+  header.encoding = static_cast<uint8_t>(kTreeEncoding.number);
   header.prefix_bytes = static_cast<uint8_t>(PrefixWith(last_key()));
   header.rest_bytes = static_cast<uint8_t>(shape().key_bytes - header.prefix_bytes);
   header.record_count = static_cast<uint16_t>(record_count());
@@ -40,6 +42,11 @@ void TreeBlockBuilder::Encode(char* block) const {
   header.run_count =
       static_cast<uint16_t>((record_count() + header.run_records - 1) / header.run_records);
   header.record_bytes = static_cast<uint16_t>(header.rest_bytes + shape().payload_bytes);
+  // Fits has seen to it.
+  ENGINE_RACE_ASSERT(TreeBlock::kRecordsOffset +
+                         size_t{header.record_count} * header.record_bytes <=
+                     kBlockBodyBytes);
+  ENGINE_RACE_ASSERT(header.run_count <= kMaxRuns);
   std::memcpy(header.prefix, KeyAt(0), header.prefix_bytes);
   std::memcpy(block, &header, sizeof(header));
 
@@ -57,6 +64,7 @@ void TreeBlockBuilder::Encode(char* block) const {
   }
   for (uint32_t leaf = 0; leaf < kRootFanout; ++leaf) nodes.root[leaf] = nodes.leaves[leaf][0];
   std::memcpy(block + sizeof(header), &nodes, sizeof(nodes));
+  return header.record_bytes;
 }
 
 }  // namespace engine_race::l1

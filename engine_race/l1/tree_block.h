@@ -17,11 +17,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 
 #include "engine_race/l1/block_builder.h"
 #include "engine_race/l1/key_words.h"
 #include "engine_race/l1/node_search.h"
 #include "engine_race/l1/table_shape.h"
+
+#include "engine_race/base/assert.h"
 
 namespace engine_race::l1 {
 
@@ -172,9 +175,14 @@ class TreeBlock {
 class TreeBlockBuilder final : public BlockBuilder {
  public:
   explicit TreeBlockBuilder(const TableShape& shape) : BlockBuilder(shape) {}
+  static std::unique_ptr<BlockBuilder> Make(const TableShape& shape) {
+    return std::make_unique<TreeBlockBuilder>(shape);
+  }
   bool Fits(const char* key) const override;
-  void Encode(char* block) const override;
+  uint32_t Encode(char* block) const override;
 };
+
+inline constexpr BlockEncoding kTreeEncoding = {3, TreeBlockBuilder::Make};
 
 template <typename Search>
 inline uint32_t TreeBlock::LowerBoundInRun(uint64_t word, const char* rest,
@@ -182,6 +190,7 @@ inline uint32_t TreeBlock::LowerBoundInRun(uint64_t word, const char* rest,
   const TreeBlockHeader& head = header();
   const uint64_t* const heads = nodes().leaves[0];
   uint32_t run = search(nodes(), head.run_count, word);
+  ENGINE_RACE_ASSERT(run < head.run_count);
   // The last run of those whose heads have the word; the key may lie before that head.
   if (heads[run] == word && run > 0 && CompareSuffix(run * head.run_records, rest) > 0)
       [[unlikely]] {

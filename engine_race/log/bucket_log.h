@@ -118,6 +118,13 @@ class BucketLog {
   // What to say of a value that differs from its checksum, and of one whose place on a device is
   // lost, naming file, bucket and slot.
   Status CorruptValue(uint32_t bucket, uint64_t slot) const;
+  // CorruptValue if `value`, read from there, is not the one that `value_sum` was taken of.
+  Status VerifyValue(uint32_t bucket, uint64_t slot, uint32_t value_sum, const char* value) const {
+    if (ValueMatches(value, value_sum)) [[likely]] {
+      return Status::Ok();
+    }
+    return CorruptValue(bucket, slot);
+  }
   Status LostValue(uint32_t bucket, uint64_t slot) const;
 
   // True when the counts of the bucket failed their check at Open. Nothing is known of it then:

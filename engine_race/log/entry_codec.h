@@ -33,6 +33,11 @@ inline uint32_t ValueSum(const char* value) {
   return static_cast<uint32_t>(HashValue(value) >> (64 - format::kSumBits));
 }
 
+// Whether the bytes of a value are those that the sum was taken of.
+inline bool ValueMatches(const char* value, uint32_t value_sum) {
+  return ValueSum(value) == value_sum;
+}
+
 // A bijection of 35-bit words in which every bit of the result hangs on many of the argument.
 namespace guard {
 

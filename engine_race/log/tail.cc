@@ -73,7 +73,7 @@ bool TailReader::FindEntry(uint64_t slot, TailRecord* found) const {
 Status TailReader::FindValue(uint64_t slot, const char* logged, TailRecord* found) {
   const Geometry& geometry = files_.identity.geometry;
   const auto verifies = [found](const char* value) {
-    return ValueSum(value) == found->record.value_sum;
+    return ValueMatches(value, found->record.value_sum);
   };
   found->value = nullptr;
   found->value_in_log = verifies(logged);

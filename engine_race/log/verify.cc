@@ -180,7 +180,7 @@ class BucketVerifier {
       const Status value_read = value_in_log && values_read ? Status::Ok() : ReadValue(slot, value);
       if (!value_read.ok()) {
         AddBad(slot, value_in_log, /*value=*/true, value_read.ToString());
-      } else if (ValueSum(value) != record.value_sum) {
+      } else if (!ValueMatches(value, record.value_sum)) {
         AddBad(slot, value_in_log, /*value=*/true, "the value does not match its checksum");
       } else {
         ENGINE_RACE_RETURN_IF_ERROR(HandOn(record, value));
@@ -211,7 +211,7 @@ class BucketVerifier {
                                                   slot % geometry_.values_per_group(), 1, buffer);
     if (!read.ok()) {
       AddBad(slot, /*in_log=*/false, /*value=*/true, read.ToString());
-    } else if (ValueSum(buffer) != value_sum) {
+    } else if (!ValueMatches(buffer, value_sum)) {
       AddBad(slot, /*in_log=*/false, /*value=*/true, "the value does not match its checksum");
     }
   }

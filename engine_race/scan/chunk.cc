@@ -26,7 +26,7 @@ void Chunk::Recycle() {
   state_.store(0, std::memory_order_relaxed);
 }
 
-void Chunk::Place(const BlockPool& pool, bool verify) {
+void Chunk::Place(const BufferPool& pool, bool verify) {
   const uint32_t block_places = static_cast<uint32_t>((pool.data(1) - pool.data(0)) / kValueBytes);
   base_ = pool.base();
   needs_preparing_ = verify;

@@ -16,7 +16,7 @@
 #include <mutex>
 #include <vector>
 
-#include "engine_race/scan/block_pool.h"
+#include "engine_race/base/buffer_pool.h"
 #include "engine_race/scan/load_plan.h"
 #include "engine_race/scan/scan_context.h"
 
@@ -31,7 +31,7 @@ class Chunk {
   void Recycle();
   // Lays the plan out over `blocks`, and makes ready for visitors. std::bad_alloc leaves it
   // unusable but recyclable.
-  void Place(const BlockPool& pool, bool verify);
+  void Place(const BufferPool& pool, bool verify);
 
   // The first entry with a key of at least `key`.
   uint32_t LowerBound(uint64_t key) const;

@@ -13,8 +13,8 @@
 #include <memory>
 #include <vector>
 
+#include "engine_race/base/buffer_pool.h"
 #include "engine_race/base/memory_share.h"
-#include "engine_race/scan/block_pool.h"
 #include "engine_race/scan/chunk.h"
 #include "engine_race/scan/scan_planner.h"
 
@@ -65,8 +65,8 @@ class ChunkCache {
   // True when nobody has it pinned any more.
   bool Unpin(Chunk* chunk);
 
-  BlockPool& pool() { return pool_; }
-  const BlockPool& pool() const { return pool_; }
+  BufferPool& pool() { return pool_; }
+  const BufferPool& pool() const { return pool_; }
   // Beside Allocate, too: the pool says its block size only afterwards.
   uint64_t memory_bytes() const {
     return uint64_t{pool_.touched_count()} * kBlockBytes + entry_bytes_.load();
@@ -80,7 +80,7 @@ class ChunkCache {
     return entry_bytes_.load() <= uint64_t{pool_.limit()} * kEntryBytes;
   }
 
-  BlockPool pool_;
+  BufferPool pool_;
   MemoryShare* share_ = nullptr;
   std::map<uint64_t, Chunk*> by_key_;
   std::vector<std::unique_ptr<Chunk>> all_;

@@ -10,8 +10,8 @@
 #include <memory>
 #include <vector>
 
+#include "engine_race/base/buffer_pool.h"
 #include "engine_race/io/read_queue.h"
-#include "engine_race/scan/block_pool.h"
 #include "engine_race/scan/chunk.h"
 #include "engine_race/scan/scan_context.h"
 
@@ -19,7 +19,7 @@ namespace engine_race {
 
 class ChunkLoader {
  public:
-  ChunkLoader(ScanContext* context, const BlockPool& pool) : context_(context), pool_(pool) {}
+  ChunkLoader(ScanContext* context, const BufferPool& pool) : context_(context), pool_(pool) {}
 
   // Whether first touches of memory have taken little of the time that reading took so far.
   bool fresh_memory_is_cheap() const {
@@ -71,7 +71,7 @@ class ChunkLoader {
   void FailAll(const Status& status, std::vector<Chunk*>* loaded);
 
   ScanContext* const context_;
-  const BlockPool& pool_;
+  const BufferPool& pool_;
   std::deque<Backlog> backlog_;
   uint64_t backlog_reads_ = 0;
   uint64_t bytes_in_flight_ = 0;

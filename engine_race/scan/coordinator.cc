@@ -226,7 +226,7 @@ bool Coordinator::PlaceChunk(Chunk* chunk, uint32_t block_count) {
 
 bool Coordinator::MakeRoom(const NextLoad& load, uint32_t block_count,
                            std::unique_lock<std::mutex>* lock, bool* patient) {
-  const BlockPool& pool = board_.cache().pool();
+  const BufferPool& pool = board_.cache().pool();
   // Where fresh memory costs little it is taken before anything goes, elsewhere for what is wanted
   // soon, when nothing else is to be had.
   const bool fresh_first = loader_.fresh_memory_is_cheap();

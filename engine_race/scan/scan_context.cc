@@ -4,11 +4,11 @@ namespace engine_race {
 
 Status VerifyValue(const ScanContext& context, uint32_t bucket, const IndexEntry& entry,
                    const char* value) {
-  if (!context.options.verify_checksums || ValueSum(value) == entry.ref.value_sum()) [[likely]] {
-    return Status::Ok();
+  if (!context.options.verify_checksums) return Status::Ok();
+  Status status = context.log.VerifyValue(bucket, entry.ref.slot(), entry.ref.value_sum(), value);
+  if (!status.ok() && context.options.log) [[unlikely]] {
+    context.options.log(LogLevel::kError, status.message());
   }
-  Status status = context.log.CorruptValue(bucket, entry.ref.slot());
-  if (context.options.log) context.options.log(LogLevel::kError, status.message());
   return status;
 }
 

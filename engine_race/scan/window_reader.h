@@ -16,8 +16,8 @@
 #include <span>
 #include <vector>
 
+#include "engine_race/base/buffer_pool.h"
 #include "engine_race/io/read_queue.h"
-#include "engine_race/scan/block_pool.h"
 #include "engine_race/scan/load_plan.h"
 #include "engine_race/scan/scan_context.h"
 
@@ -54,7 +54,7 @@ class WindowPool {
 
   const ScanContext& context_;
   mutable std::mutex mutex_;
-  BlockPool pool_;
+  BufferPool pool_;
   std::vector<std::unique_ptr<io::ReadQueue>> queues_;
   uint32_t queues_made_ = 0;
   std::atomic<uint64_t> heap_bytes_{0};

@@ -3,7 +3,8 @@
 #include <cstring>
 
 #include "engine_race/base/memory.h"
-#include "engine_race/log/entry_codec.h"
+
+#include "engine_race/base/assert.h"
 
 namespace engine_race {
 
@@ -69,6 +70,7 @@ Status PointReader::Find(uint64_t key, Place* place, std::string* value) const {
 }
 
 io::ReadRequest PointReader::RequestFor(const Place& place, char* buffer) const {
+  ENGINE_RACE_ASSERT(!place.delivered && !place.staged);
   io::ReadRequest request;
   const ValuePlace value = log_.LocateValue(place.bucket, place.ref.slot());
   request.fd = value.file->fd();
@@ -88,10 +90,8 @@ Status PointReader::Check(const Place& place, const io::ReadCompletion& completi
 }
 
 Status PointReader::Verify(const Place& place, const char* buffer) const {
-  if (verify_checksums_ && ValueSum(buffer) != place.ref.value_sum()) [[unlikely]] {
-    return log_.CorruptValue(place.bucket, place.ref.slot());
-  }
-  return Status::Ok();
+  if (!verify_checksums_) return Status::Ok();
+  return log_.VerifyValue(place.bucket, place.ref.slot(), place.ref.value_sum(), buffer);
 }
 
 Status PointReader::Deliver(uint64_t key, const Place& place, const char* buffer,

@@ -19,6 +19,8 @@
 #include "engine_race/base/status.h"
 #include "engine_race/task/read_job.h"
 
+#include "engine_race/base/assert.h"
+
 namespace engine_race {
 
 class ReadWorker;
@@ -38,6 +40,7 @@ class ReadBatch : public TurnSource {
   // Hands out the next keys, `max_count` at most: those from *begin to *end. False when every key
   // has been handed out.
   bool Take(size_t max_count, size_t* begin, size_t* end) noexcept {
+    ENGINE_RACE_ASSERT(next_ <= keys_.size());
     *begin = next_;
     *end = next_ += std::min(max_count, keys_.size() - next_);
     return *begin < *end;
@@ -47,6 +50,7 @@ class ReadBatch : public TurnSource {
   // The job of a key that was handed out. Its value is null for a key of another size than
   // kKeyBytes, which the worker's owner refuses.
   ReadJob JobOf(size_t index) noexcept {
+    ENGINE_RACE_ASSERT(index < next_);
     const std::string_view key = keys_[index];
     const bool good = key.size() == kKeyBytes && key.data() != nullptr;
     ReadJob job;
@@ -65,7 +69,9 @@ class ReadBatch : public TurnSource {
     // Before the answer is counted: unless it is the last one, the batch may be gone after that.
     const size_t key_count = keys_.size();
     // Release, and acquire for the last: the thread that reports the end has seen every answer.
-    return answered_.fetch_add(1, std::memory_order_acq_rel) + 1 == key_count;
+    const size_t before = answered_.fetch_add(1, std::memory_order_acq_rel);
+    ENGINE_RACE_ASSERT(before < key_count);
+    return before + 1 == key_count;
   }
   // Relaxed: a hint.
   bool all_answered() const { return answered_.load(std::memory_order_relaxed) == keys_.size(); }

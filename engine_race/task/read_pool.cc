@@ -7,6 +7,8 @@
 #include "engine_race/base/guarded.h"
 #include "engine_race/base/parallel.h"
 
+#include "engine_race/base/assert.h"
+
 namespace engine_race {
 
 namespace {
@@ -127,6 +129,7 @@ ReadWorker* ReadPool::TakeIdle() {
 bool ReadPool::Grant(ReadWorker* worker) {
   ReadBatch* const batch = turns_.PopBatch();
   if (batch == nullptr) return false;
+  ENGINE_RACE_ASSERT(batch->granted == nullptr && !batch->finished);
   batch->granted = worker;
   batch->changed.notify_one();
   return true;
@@ -140,6 +143,7 @@ bool ReadPool::HandOver(ReadWorker* worker) noexcept {
 
 void ReadPool::GiveBack(ReadWorker* worker) {
   if (Grant(worker)) return;
+  ENGINE_RACE_ASSERT(idle_.size() < workers_.size());
   idle_.push_back(worker);
   WakeThread();
 }
@@ -217,6 +221,7 @@ void ReadPool::RunThread() noexcept {
       lock.lock();
     } else if (CanRunPosted()) {
       ReadWorker* const worker = TakeIdle();
+      ENGINE_RACE_ASSERT(worker != nullptr);
       lock.unlock();
       Source source(this, nullptr);
       const bool is_held = worker->Run(&source);
@@ -240,6 +245,7 @@ void ReadPool::Answer(const ReadJob& job, Status status) noexcept {
   Report(status);
   if (!job.batch->Answer(job.index, std::move(status))) return;
   const std::lock_guard<std::mutex> lock(mutex_);
+  ENGINE_RACE_ASSERT(!job.batch->finished);
   job.batch->finished = true;
   // Under the mutex: the batch is gone as soon as its caller sees this.
   job.batch->changed.notify_all();

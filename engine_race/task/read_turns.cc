@@ -2,9 +2,12 @@
 
 #include <utility>
 
+#include "engine_race/base/assert.h"
+
 namespace engine_race {
 
 ReadJob Turn::Pop() noexcept {
+  ENGINE_RACE_ASSERT(!empty());
   if (next_ != end_) return batch_->JobOf(next_++);
   ReadJob job;
   job.posted = std::exchange(posted_, posted_->next);
@@ -28,6 +31,7 @@ PostedRead* PostedList::Pop(size_t max_count) noexcept {
     --count_;
   }
   if (last != nullptr) last->next = nullptr;
+  ENGINE_RACE_ASSERT((count_ == 0) == (first_ == nullptr));
   return popped;
 }
 
@@ -38,6 +42,7 @@ void ReadTurns::Append(TurnSource* source) noexcept {
 }
 
 void ReadTurns::Add(ReadBatch* batch) noexcept {
+  ENGINE_RACE_ASSERT(!batch->all_taken());
   Append(batch);
   // Relaxed, like every change of the count: the mutex orders the ring.
   source_count_.fetch_add(1, std::memory_order_relaxed);
@@ -83,6 +88,7 @@ ReadBatch* ReadTurns::PopBatch() noexcept {
   TurnSource** const link = head_ == &posted_source_ ? &head_->next_source : &head_;
   TurnSource* const source = *link;
   if (source == nullptr) return nullptr;
+  ENGINE_RACE_ASSERT(source != &posted_source_);
   *link = source->next_source;
   if (*link == nullptr) end_ = link;
   source_count_.fetch_sub(1, std::memory_order_relaxed);

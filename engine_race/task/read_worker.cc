@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "engine_race/base/assert.h"
 #include "engine_race/base/guarded.h"
 #include "engine_race/io/backend_probe.h"
 
@@ -11,18 +12,12 @@ namespace engine_race {
 Status ReadWorker::Prepare() {
   if (scheduler_ != nullptr && scheduler_->usable()) return Status::Ok();
   scheduler_.reset();
-  const uint64_t bytes = uint64_t{options_.tasks_per_worker} * kValueBytes;
-  if (buffers_.size() == 0) {
-    Region buffers;
-    ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(bytes, /*huge_pages=*/false, &buffers));
-    free_buffers_.reserve(options_.tasks_per_worker);
-    buffers_ = std::move(buffers);
+  if (buffers_.block_count() == 0) {
+    ENGINE_RACE_RETURN_IF_ERROR(
+        buffers_.Allocate(kValueBytes, options_.tasks_per_worker, /*huge_pages=*/false));
   }
-  free_buffers_.clear();
-  for (uint64_t end = bytes; end > 0; end -= kValueBytes) {
-    free_buffers_.push_back(buffers_.data() + end - kValueBytes);
-  }
-  const std::span<char> all_buffers(buffers_.data(), bytes);
+  ENGINE_RACE_ASSERT(buffers_.free_count() == options_.tasks_per_worker);
+  const std::span<char> all_buffers(buffers_.base(), buffers_.size_bytes());
   io::ReadQueueOptions wanted;
   wanted.backend = backend_;
   wanted.depth = options_.tasks_per_worker;
@@ -64,7 +59,8 @@ ReadWorker::Outcome ReadWorker::RunTasks() noexcept {
     }
     EvictAhead();
     // Relaxed: a statistic.
-    memory_bytes_.store(buffers_.size() + scheduler.memory_bytes(), std::memory_order_relaxed);
+    memory_bytes_.store(buffers_.size_bytes() + scheduler.memory_bytes(),
+                        std::memory_order_relaxed);
     if (scheduler.task_count() == 0) {
       return scheduler.usable() ? Outcome::kDone : Outcome::kRingFailed;
     }
@@ -111,8 +107,11 @@ Task ReadWorker::EvictSome(Scheduler&, l1::ValueFrames& frames) {
 // One of the many tasks of a worker: reads one job after another as long as there are any. After a
 // row of hot ones it ends, for others' reads may wait to be handed over; another task goes on.
 Task ReadWorker::ReadMany(Scheduler& scheduler, ReadWorker& worker, ReadJob job) {
-  char* const buffer = worker.free_buffers_.back();
-  worker.free_buffers_.pop_back();
+  // There are as many buffers as tasks at the most.
+  uint32_t block = 0;
+  const bool taken = worker.buffers_.TakeOne(&block);
+  ENGINE_RACE_ASSERT(taken);
+  char* const buffer = worker.buffers_.data(block);
   uint32_t hot_row = 0;
   do {
     PointReader::Place place;
@@ -128,7 +127,7 @@ Task ReadWorker::ReadMany(Scheduler& scheduler, ReadWorker& worker, ReadJob job)
     hot_row = place.delivered ? hot_row + 1 : 0;
     worker.source_->Done(job, std::move(status));
   } while (hot_row < kMaxHotRow && scheduler.usable() && worker.source_->Next(&job));
-  worker.free_buffers_.push_back(buffer);
+  worker.buffers_.GiveOne(block);
 }
 
 Status ReadWorker::Begin(const ReadJob& job, PointReader::Place* place,

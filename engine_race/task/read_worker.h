@@ -9,9 +9,8 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <vector>
 
-#include "engine_race/base/memory.h"
+#include "engine_race/base/buffer_pool.h"
 #include "engine_race/base/options.h"
 #include "engine_race/task/point_reader.h"
 #include "engine_race/task/read_job.h"
@@ -61,8 +60,7 @@ class ReadWorker {
   uint32_t failed_ring_count_ = 0;  // in a row, none of which brought a read
   // Of whoever runs the worker.
   ReadSource* source_ = nullptr;
-  Region buffers_;
-  std::vector<char*> free_buffers_;
+  BufferPool buffers_;  // one for each task that reads
   // After the buffers: its queue waits for reads into them.
   std::unique_ptr<Scheduler> scheduler_;
   std::atomic<uint64_t> memory_bytes_{0};

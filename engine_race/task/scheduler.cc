@@ -5,6 +5,8 @@
 #include <cstring>
 #include <utility>
 
+#include "engine_race/base/assert.h"
+
 namespace engine_race {
 namespace {
 
@@ -32,6 +34,7 @@ void Task::promise_type::operator delete(void* frame, size_t size_bytes) noexcep
 
 // Counted from Spawn on; one that was never started was not.
 Task::promise_type::~promise_type() {
+  ENGINE_RACE_ASSERT(!started || scheduler->task_count_ > 0);
   if (started) --scheduler->task_count_;
 }
 
@@ -44,7 +47,10 @@ Scheduler::Scheduler(std::unique_ptr<io::ReadQueue> queue, uint32_t batch)
   completions_.reserve(depth_);
 }
 
-Scheduler::~Scheduler() = default;
+Scheduler::~Scheduler() {
+  ENGINE_RACE_ASSERT(task_count_ == 0);
+  ENGINE_RACE_ASSERT(waiting_count_ == 0 && first_waiting_ == nullptr);
+}
 
 uint64_t Scheduler::memory_bytes() const {
   return frames_.memory_bytes() + depth_ * (kPointerBytes + sizeof(uint32_t) +
@@ -89,6 +95,7 @@ void Scheduler::SubmitGathered() {
     --waiting_count_;
     const uint32_t tag = free_tags_.back();
     free_tags_.pop_back();
+    ENGINE_RACE_ASSERT(in_flight_[tag] == nullptr);
     in_flight_[tag] = awaiter;
     awaiter->request_.tag = tag;
     requests_.push_back(awaiter->request_);
@@ -107,6 +114,7 @@ void Scheduler::Reap(uint32_t wanted) {
   has_read_ = has_read_ || !completions_.empty();
   for (const io::ReadCompletion& completion : completions_) {
     const auto tag = static_cast<uint32_t>(completion.tag);
+    ENGINE_RACE_ASSERT(tag < depth_);
     ReadAwaiter* const awaiter = std::exchange(in_flight_[tag], nullptr);
     // Answered when the queue failed while the completions before were handed out.
     if (awaiter == nullptr) continue;
@@ -136,6 +144,7 @@ void Scheduler::CancelAll() {
     awaiter->next_ = failed;
     failed = awaiter;
   }
+  ENGINE_RACE_ASSERT(free_tags_.size() == depth_);
   while (failed != nullptr) {
     ReadAwaiter* const next = failed->next_;
     failed->completion_.error = ECANCELED;

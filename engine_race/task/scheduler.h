@@ -16,7 +16,7 @@
 
 #include "engine_race/base/status.h"
 #include "engine_race/io/read_queue.h"
-#include "engine_race/task/frame_pool.h"
+#include "engine_race/task/coroutine_arena.h"
 #include "engine_race/task/task.h"
 
 namespace engine_race {
@@ -99,7 +99,7 @@ class Scheduler {
   const uint32_t depth_;
   const uint32_t batch_;
   uint32_t task_count_ = 0;
-  FramePool frames_;
+  CoroutineArena frames_;
   // Reads that no request has been made of yet, in order.
   ReadAwaiter* first_waiting_ = nullptr;
   ReadAwaiter** last_waiting_ = &first_waiting_;

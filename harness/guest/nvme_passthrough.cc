@@ -24,7 +24,7 @@ constexpr uint32_t kBlockBytes = 512;
 struct Disk {
   uint64_t seed = 0;
   io::BlockDevice block;
-  io::PassthroughDevice passthrough;
+  lab::PassthroughDevice passthrough;
 
   uint64_t WordAt(uint64_t offset) const { return harness::MixAt(seed, offset); }
 };
@@ -51,7 +51,7 @@ std::string OpenDisk(const std::string& path, uint64_t seed, Disk* disk) {
   disk->seed = seed;
   Status status = io::BlockDevice::Open(path, /*read_only=*/false, &disk->block);
   if (!status.ok()) return Failed("open", status);
-  status = io::OpenPassthrough(path, &disk->passthrough);
+  status = lab::OpenPassthrough(path, &disk->passthrough);
   if (!status.ok()) return Failed("open passthrough", status);
   if (disk->passthrough.size_bytes != disk->block.size_bytes) return "sizes differ";
   if (disk->passthrough.block_bytes != kBlockBytes) return "blocks are not of 512 bytes";
@@ -64,9 +64,9 @@ class Reader {
   Reader(const Disk& first, const Disk& second) : disks_{&first, &second} {}
 
   std::string Open() {
-    const io::PassthroughDevice* const devices[] = {&disks_[0]->passthrough,
-                                                    &disks_[1]->passthrough};
-    const Status status = io::MakePassthroughQueue(devices, kDepth, &queue_);
+    const lab::PassthroughDevice* const devices[] = {&disks_[0]->passthrough,
+                                                     &disks_[1]->passthrough};
+    const Status status = lab::MakePassthroughQueue(devices, kDepth, &queue_);
     if (!status.ok()) return Failed("queue", status);
     if (!Region::Allocate(uint64_t{kDepth} * kMaxReadBytes, /*huge_pages=*/false, &memory_).ok()) {
       return "no memory";
@@ -151,7 +151,7 @@ std::string CheckEdges(const Disk& disk, Reader* reader) {
 // A device that is smaller than it claims answers with a status of its own.
 std::string CheckDeviceError(const std::string& path) {
   Disk liar;
-  const Status status = io::OpenPassthrough(path, &liar.passthrough);
+  const Status status = lab::OpenPassthrough(path, &liar.passthrough);
   if (!status.ok()) return Failed("open again", status);
   const uint64_t end = liar.passthrough.size_bytes;
   liar.passthrough.size_bytes += uint64_t{1} << 20;

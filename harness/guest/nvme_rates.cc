@@ -157,9 +157,9 @@ std::string CompareSizes(const std::string& what, const PlaceFn& piece_place) {
 
 void CompareBackends(const Disks& disks) {
   io::BlockDevice block;
-  io::PassthroughDevice device;
+  lab::PassthroughDevice device;
   if (!io::BlockDevice::Open(disks.first, /*read_only=*/true, &block).ok() ||
-      !io::OpenPassthrough(disks.first, &device).ok()) {
+      !lab::OpenPassthrough(disks.first, &device).ok()) {
     return Say("INFO no comparison: the disk does not open");
   }
   const auto place_on = [](int fd) {
@@ -175,8 +175,8 @@ void CompareBackends(const Disks& disks) {
             ReadRate(queue.get(), kValueBytes, place_on(block.file.fd())));
   }
   std::unique_ptr<io::ReadQueue> queue;
-  const io::PassthroughDevice* const devices[] = {&device};
-  if (!io::MakePassthroughQueue(devices, kDepth, &queue).ok()) return;
+  const lab::PassthroughDevice* const devices[] = {&device};
+  if (!lab::MakePassthroughQueue(devices, kDepth, &queue).ok()) return;
   SayRate("random 4 KiB, depth 32, passthrough",
           ReadRate(queue.get(), kValueBytes, place_on(device.fd.get())));
 }

@@ -8,7 +8,11 @@
 #include "engine_race/base/memory.h"
 #include "engine_race/base/round_up.h"
 
-namespace engine_race::l1 {
+namespace lab {
+
+using engine_race::kIoAlignment;
+using engine_race::MixWords;
+using engine_race::RoundUp;
 
 BlockCache::BlockCache(size_t capacity_bytes, uint32_t shard_bits)
     : shard_bits_(shard_bits),
@@ -141,4 +145,4 @@ size_t BlockCache::used_bytes() const {
   return bytes;
 }
 
-}  // namespace engine_race::l1
+}  // namespace lab

@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-namespace engine_race::l1 {
+namespace lab {
 
 class BlockCache {
  public:
@@ -102,6 +102,6 @@ class BlockCache {
   std::atomic<uint64_t> users_{0};
 };
 
-}  // namespace engine_race::l1
+}  // namespace lab
 
 #endif  // HARNESS_LAB_BLOCK_CACHE_H_

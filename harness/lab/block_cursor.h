@@ -9,7 +9,7 @@
 
 #include "harness/lab/block_view.h"
 
-namespace engine_race::l1 {
+namespace lab {
 
 class BlockCursor {
  public:
@@ -100,6 +100,6 @@ class BlockCursor {
   std::optional<RestartBlock::Cursor> restart_;
 };
 
-}  // namespace engine_race::l1
+}  // namespace lab
 
 #endif  // HARNESS_LAB_BLOCK_CURSOR_H_

@@ -6,12 +6,12 @@
 
 #include <cstdint>
 
-#include "engine_race/l1/restart_block.h"
-#include "engine_race/l1/square_block.h"
-#include "engine_race/l1/table_shape.h"
-#include "engine_race/l1/tree_block.h"
+#include "harness/lab/encoding.h"
+#include "harness/lab/engine_names.h"
+#include "harness/lab/restart_block.h"
+#include "harness/lab/square_block.h"
 
-namespace engine_race::l1 {
+namespace lab {
 
 // The payload of `key`, or null.
 inline const char* FindInBlock(Encoding encoding, const char* block, const char* key,
@@ -43,6 +43,6 @@ inline uint32_t LowerBoundInBlock(Encoding encoding, const char* block, const ch
   return cursor.rank();
 }
 
-}  // namespace engine_race::l1
+}  // namespace lab
 
 #endif  // HARNESS_LAB_BLOCK_VIEW_H_

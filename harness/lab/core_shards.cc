@@ -5,12 +5,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "engine_race/base/guarded.h"
 #include "engine_race/base/parallel.h"
-#include "engine_race/l1/extent_file.h"
 #include "harness/lab/shard_balance.h"
 
-namespace engine_race::l1 {
+namespace lab {
 
 namespace {
 
@@ -52,9 +50,10 @@ Status CoreShards::Start(const CoreShardsOptions& options, std::unique_ptr<CoreS
 }
 
 Status CoreShards::StartWorkers(const CoreShardsOptions& options) {
-  const uint32_t count = options.worker_count != 0 ? options.worker_count : AvailableCpuCount();
+  const uint32_t count =
+      options.worker_count != 0 ? options.worker_count : engine_race::AvailableCpuCount();
   std::vector<uint32_t> cpus = options.cpus;
-  if (cpus.empty()) cpus = AvailableCpus();
+  if (cpus.empty()) cpus = engine_race::AvailableCpus();
   const bool pins = options.pin && count <= cpus.size();
   workers_.resize(count);
   for (uint32_t i = 0; i < count; ++i) {
@@ -227,4 +226,4 @@ uint64_t CoreShards::passed_on_count() const {
   return count;
 }
 
-}  // namespace engine_race::l1
+}  // namespace lab

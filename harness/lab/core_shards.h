@@ -21,12 +21,12 @@
 #include <string>
 #include <vector>
 
-#include "engine_race/base/status.h"
+#include "harness/lab/engine_names.h"
 #include "harness/lab/shard_client.h"
 #include "harness/lab/shard_routes.h"
 #include "harness/lab/shard_worker.h"
 
-namespace engine_race::l1 {
+namespace lab {
 
 inline constexpr uint32_t kMaxShardCount = 1024;
 // Of one table.
@@ -99,6 +99,6 @@ class CoreShards {
   std::vector<std::unique_ptr<ShardWorker>> workers_;
 };
 
-}  // namespace engine_race::l1
+}  // namespace lab
 
 #endif  // HARNESS_LAB_CORE_SHARDS_H_

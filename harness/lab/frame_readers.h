@@ -8,27 +8,26 @@
 #include <atomic>
 #include <cstdint>
 
-#include "engine_race/base/swip.h"
-#include "engine_race/l1/epoch.h"
-#include "engine_race/l1/frame_pool.h"
+#include "harness/lab/engine_names.h"
+#include "harness/lab/table_frames.h"
 
-namespace engine_race::l1 {
+namespace lab {
 
 class EpochReader {
  public:
-  EpochReader(FramePool* /*pool*/, EpochManager* epochs) : guard_(*epochs) {}
+  EpochReader(const TableFrames* /*frames*/, EpochManager* epochs) : guard_(*epochs) {}
 
   // The frame that the swip leads to, which stays while the reader lives; false when it leads to
   // none. A cooling frame is hot again. The swip itself lies in such a frame or outlives all.
   bool Follow(std::atomic<uint64_t>* at, uint32_t* frame) const {
     // Sequentially consistent: behind the entry into the epoch. Also an acquire: pairs with the
-    // release of InstallBlock.
+    // release of BlockOwner::Install.
     const Swip swip(at->load(std::memory_order_seq_cst));
     if (!swip.hot()) [[unlikely]] {
       return false;
     }
     if (swip.cooling()) [[unlikely]] {
-      FramePool::Heat(at, swip);
+      BlockOwner::Heat(at, swip);
     }
     *frame = swip.number();
     return true;
@@ -40,7 +39,7 @@ class EpochReader {
 
 class CountReader {
  public:
-  CountReader(FramePool* pool, EpochManager* /*epochs*/) : pool_(*pool) {}
+  CountReader(const TableFrames* frames, EpochManager* /*epochs*/) : frames_(*frames) {}
   CountReader(const CountReader&) = delete;
   CountReader& operator=(const CountReader&) = delete;
   ~CountReader() {
@@ -48,16 +47,16 @@ class CountReader {
   }
 
   bool Follow(std::atomic<uint64_t>* at, uint32_t* frame) {
-    // Acquire: pairs with the release of InstallBlock.
+    // Acquire: pairs with the release of BlockOwner::Install.
     Swip swip(at->load(std::memory_order_acquire));
     while (swip.hot()) {
-      // Counted first, looked at again behind that, both sequentially consistent: either Reclaim
-      // finds the count, or the reader that the frame is out of reach.
-      pool_.info(swip.number()).reader_count.fetch_add(1, std::memory_order_seq_cst);
+      // Counted first, looked at again behind that, both sequentially consistent: either
+      // TableFrames finds the count, or the reader that the frame is out of reach.
+      frames_.reader_count(swip.number()).fetch_add(1, std::memory_order_seq_cst);
       const Swip again(at->load(std::memory_order_seq_cst));
       if (again.hot() && again.number() == swip.number()) {
         if (again.cooling()) [[unlikely]] {
-          FramePool::Heat(at, again);
+          BlockOwner::Heat(at, again);
         }
         *frame = held_[held_count_++] = again.number();
         return true;
@@ -69,17 +68,17 @@ class CountReader {
   }
 
  private:
-  // Release: what was read was read before; pairs with the load in Reclaim.
+  // Release: what was read was read before; pairs with the loads in TableFrames.
   void Leave(uint32_t frame) {
-    pool_.info(frame).reader_count.fetch_sub(1, std::memory_order_release);
+    frames_.reader_count(frame).fetch_sub(1, std::memory_order_release);
   }
 
-  FramePool& pool_;
+  const TableFrames& frames_;
   // An index block and a block of records.
   uint32_t held_[2];
   uint32_t held_count_ = 0;
 };
 
-}  // namespace engine_race::l1
+}  // namespace lab
 
 #endif  // HARNESS_LAB_FRAME_READERS_H_

@@ -15,7 +15,12 @@
 
 #include "engine_race/base/memory.h"
 
-namespace engine_race::io {
+namespace lab {
+
+namespace sys = engine_race::sys;
+using engine_race::Region;
+using engine_race::UniqueFd;
+
 namespace {
 
 // NVM Express Base Specification: the command, which structure it asks for, and what is read of it.
@@ -145,4 +150,4 @@ Status OpenPassthrough(const std::string& block_device, PassthroughDevice* devic
   return Status::Ok();
 }
 
-}  // namespace engine_race::io
+}  // namespace lab

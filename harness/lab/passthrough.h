@@ -16,11 +16,13 @@
 #include "engine_race/base/sys.h"
 #include "engine_race/io/read_queue.h"
 
-namespace engine_race::io {
+namespace lab {
+
+using engine_race::Status;
 
 // An open character device and what its commands need to know. Movable; immutable once open.
 struct PassthroughDevice {
-  UniqueFd fd;
+  engine_race::UniqueFd fd;
   std::string path;
   uint64_t size_bytes = 0;
   uint32_t namespace_id = 0;
@@ -41,8 +43,8 @@ Status OpenPassthrough(const std::string& block_device, PassthroughDevice* devic
 // past the end of the device is short, as of a file; one that is not of whole blocks fails with
 // EINVAL, one with another fd with EBADF. kNotSupported where the kernel has no such ring.
 Status MakePassthroughQueue(std::span<const PassthroughDevice* const> devices, uint32_t depth,
-                            std::unique_ptr<ReadQueue>* queue);
+                            std::unique_ptr<engine_race::io::ReadQueue>* queue);
 
-}  // namespace engine_race::io
+}  // namespace lab
 
 #endif  // HARNESS_LAB_PASSTHROUGH_H_

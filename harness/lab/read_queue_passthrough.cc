@@ -15,7 +15,12 @@
 
 #include "harness/lab/passthrough.h"
 
-namespace engine_race::io {
+namespace lab {
+
+using engine_race::io::ReadCompletion;
+using engine_race::io::ReadQueue;
+using engine_race::io::ReadRequest;
+
 namespace {
 
 constexpr uint8_t kReadCommand = 0x02;
@@ -207,4 +212,4 @@ Status MakePassthroughQueue(std::span<const PassthroughDevice* const> devices, u
   return Status::Ok();
 }
 
-}  // namespace engine_race::io
+}  // namespace lab

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace engine_race::l1 {
+namespace lab {
 
 namespace {
 
@@ -77,4 +77,4 @@ ShardPlan PlanBalance(const Routes& routes, std::span<const std::vector<SubTable
   return plan;
 }
 
-}  // namespace engine_race::l1
+}  // namespace lab

@@ -12,7 +12,7 @@
 #include "harness/lab/shard_routes.h"
 #include "harness/lab/shard_worker.h"
 
-namespace engine_race::l1 {
+namespace lab {
 
 struct ShardPlan {
   enum class Kind : uint8_t { kNothing, kMove, kSplit };
@@ -27,6 +27,6 @@ struct ShardPlan {
 // or all of the load is one key's. `heats` holds what each worker saw of its sub-tables.
 ShardPlan PlanBalance(const Routes& routes, std::span<const std::vector<SubTableHeat>> heats);
 
-}  // namespace engine_race::l1
+}  // namespace lab
 
 #endif  // HARNESS_LAB_SHARD_BALANCE_H_

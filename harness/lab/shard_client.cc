@@ -4,10 +4,9 @@
 #include <cstring>
 #include <new>
 
-#include "engine_race/base/guarded.h"
 #include "harness/lab/shard_worker.h"
 
-namespace engine_race::l1 {
+namespace lab {
 
 namespace {
 
@@ -51,7 +50,7 @@ void ShardClient::Get(std::span<ShardGet> gets) noexcept {
   });
   if (!status.ok()) {
     std::fill(counts_.begin(), counts_.end(), 0);
-    for (ShardGet& get : gets) get.status = RefusedMemory("l1: no memory for a batch");
+    for (ShardGet& get : gets) get.status = engine_race::RefusedMemory("l1: no memory for a batch");
   }
   if (!laid_out) return;
   Fill(gets);
@@ -181,4 +180,4 @@ void ShardClient::GiveBack(std::span<ShardGet> gets) {
   }
 }
 
-}  // namespace engine_race::l1
+}  // namespace lab

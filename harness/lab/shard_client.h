@@ -12,11 +12,11 @@
 #include <span>
 #include <vector>
 
-#include "engine_race/base/status.h"
+#include "harness/lab/engine_names.h"
 #include "harness/lab/shard_mail.h"
 #include "harness/lab/shard_routes.h"
 
-namespace engine_race::l1 {
+namespace lab {
 
 // One lookup: `key` and `payload` are as long as the table says, and stay until it is answered.
 struct ShardGet {
@@ -74,6 +74,6 @@ class ShardClient {
   std::vector<uint32_t> places_;
 };
 
-}  // namespace engine_race::l1
+}  // namespace lab
 
 #endif  // HARNESS_LAB_SHARD_CLIENT_H_

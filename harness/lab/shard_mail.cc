@@ -1,8 +1,6 @@
 #include "harness/lab/shard_mail.h"
 
-#include "engine_race/base/guarded.h"
-
-namespace engine_race::l1 {
+namespace lab {
 
 void Ticket::Done() {
   // Sequentially consistent, as is what a worker says before it sleeps: either it sees the zero, or
@@ -108,4 +106,4 @@ bool ShardInbox::Close() {
                                        std::memory_order_relaxed);
 }
 
-}  // namespace engine_race::l1
+}  // namespace lab

@@ -15,9 +15,9 @@
 #include <mutex>
 #include <vector>
 
-#include "engine_race/base/status.h"
+#include "harness/lab/engine_names.h"
 
-namespace engine_race::l1 {
+namespace lab {
 
 class ShardClient;
 class ShardInbox;
@@ -133,6 +133,6 @@ class ShardInbox {
 inline constexpr uint32_t kSpins = 200;
 inline void SpinOnce() { __builtin_ia32_pause(); }
 
-}  // namespace engine_race::l1
+}  // namespace lab
 
 #endif  // HARNESS_LAB_SHARD_MAIL_H_

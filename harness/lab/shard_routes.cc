@@ -5,9 +5,7 @@
 #include <iterator>
 #include <utility>
 
-#include "engine_race/base/guarded.h"
-
-namespace engine_race::l1 {
+namespace lab {
 
 uint32_t Routes::SubOf(uint32_t table, const char* key) const {
   const ShardTable& cut = tables[table];
@@ -65,4 +63,4 @@ Status RouteTable::Change(const std::function<Status(Routes*)>& change) {
   });
 }
 
-}  // namespace engine_race::l1
+}  // namespace lab

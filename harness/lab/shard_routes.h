@@ -17,11 +17,9 @@
 #include <string>
 #include <vector>
 
-#include "engine_race/base/status.h"
-#include "engine_race/base/sys.h"
-#include "engine_race/l1/table_shape.h"
+#include "harness/lab/engine_names.h"
 
-namespace engine_race::l1 {
+namespace lab {
 
 // Where a table can be opened, by every worker for itself.
 struct ShardSource {
@@ -79,6 +77,6 @@ class RouteTable {
   std::shared_ptr<const Routes> current_;
 };
 
-}  // namespace engine_race::l1
+}  // namespace lab
 
 #endif  // HARNESS_LAB_SHARD_ROUTES_H_

@@ -5,18 +5,17 @@
 #include <new>
 #include <utility>
 
-#include "engine_race/base/guarded.h"
 #include "engine_race/base/parallel.h"
 
-namespace engine_race::l1 {
+namespace lab {
 
 Status ShardWorker::Create(uint32_t number, const ShardWorkerOptions& options, RouteTable* routes,
                            std::span<const std::unique_ptr<ShardWorker>> workers,
                            std::unique_ptr<ShardWorker>* worker) {
   return Guarded([&] {
     std::unique_ptr<ShardWorker> made(new ShardWorker(number, options, routes, workers));
-    ENGINE_RACE_RETURN_IF_ERROR(FramePool::Create(kBlockBytes, options.frame_count, &made->epochs_,
-                                                  /*owner=*/nullptr, &made->pool_));
+    ENGINE_RACE_RETURN_IF_ERROR(
+        TableFrames::Create(options.frame_count, &made->epochs_, &made->frames_));
     made->client_ = std::make_unique<ShardClient>(routes, workers, made.get(), &made->ticket_,
                                                   /*tickets=*/nullptr);
     made->routes_ = std::make_shared<const Routes>();
@@ -40,7 +39,7 @@ void ShardWorker::Join() {
 
 void ShardWorker::Main(int64_t cpu) noexcept {
   // Relaxed: a figure that somebody may want to know.
-  if (cpu != kAnyCpu && PinThread(static_cast<uint32_t>(cpu))) {
+  if (cpu != kAnyCpu && engine_race::PinThread(static_cast<uint32_t>(cpu))) {
     pinned_.store(true, std::memory_order_relaxed);
   }
   uint32_t idle_spins = 0;
@@ -223,7 +222,7 @@ Status ShardWorker::TableOf(uint32_t table, const Table** found) noexcept {
       const ShardSource& source = *routes_->tables[table].source;
       std::unique_ptr<Table> opened;
       ENGINE_RACE_RETURN_IF_ERROR(Table::Open(source.dir.get(), source.name, options_.table,
-                                              pool_.get(), &epochs_, /*cache=*/nullptr, &opened));
+                                              frames_.get(), &epochs_, /*cache=*/nullptr, &opened));
       // What has been handed over has the lengths of the table that was added.
       if (opened->file().table_id() != source.table_id) {
         return Status::Corruption("l1: another table lies in the place of " + source.name);
@@ -267,4 +266,4 @@ std::vector<SubTableHeat> ShardWorker::TakeHeat() {
   return taken;
 }
 
-}  // namespace engine_race::l1
+}  // namespace lab

@@ -18,15 +18,13 @@
 #include <thread>
 #include <vector>
 
-#include "engine_race/base/status.h"
-#include "engine_race/l1/epoch.h"
-#include "engine_race/l1/frame_pool.h"
+#include "harness/lab/engine_names.h"
 #include "harness/lab/shard_client.h"
 #include "harness/lab/shard_mail.h"
 #include "harness/lab/shard_routes.h"
 #include "harness/lab/table.h"
 
-namespace engine_race::l1 {
+namespace lab {
 
 // How much a worker's sub-table was asked for since the last look.
 struct SubTableHeat {
@@ -110,7 +108,7 @@ class ShardWorker {
   std::vector<Heat> heats_;  // as routes_->subs
   // Before the tables, which give their frames back.
   EpochManager epochs_;
-  std::unique_ptr<FramePool> pool_;
+  std::unique_ptr<TableFrames> frames_;
   std::vector<std::unique_ptr<Table>> tables_;  // null: not open
   std::unique_ptr<ShardClient> client_;
   Mail* work_ = nullptr;  // that waits, the oldest first
@@ -119,6 +117,6 @@ class ShardWorker {
   std::thread thread_;
 };
 
-}  // namespace engine_race::l1
+}  // namespace lab
 
 #endif  // HARNESS_LAB_SHARD_WORKER_H_

@@ -7,22 +7,23 @@
 #include "harness/lab/frame_readers.h"
 #include "harness/lab/table_use.h"
 
-namespace engine_race::l1 {
+namespace lab {
 
 Status Table::Open(int dir_fd, const std::string& name, const TableOptions& options,
-                   FramePool* pool, EpochManager* epochs, BlockCache* cache,
+                   TableFrames* frames, EpochManager* epochs, BlockCache* cache,
                    std::unique_ptr<Table>* table) {
   try {
     std::unique_ptr<Table> opened(new Table);
     opened->options_ = options;
-    opened->pool_ = pool;
+    opened->frames_ = frames;
+    if (frames != nullptr) opened->pool_ = frames->pool();
     opened->epochs_ = epochs;
     opened->cache_ = cache;
     ENGINE_RACE_RETURN_IF_ERROR(opened->CheckOptions());
     if (options.search == nullptr) opened->options_.search = NodeSearchKernel(BestNodeSearch());
     if (cache != nullptr) opened->cache_user_ = cache->NewUser();
     ENGINE_RACE_RETURN_IF_ERROR(ExtentFile::Open(dir_fd, name, &opened->file_));
-    opened->encoding_ = opened->file_->encoding();
+    ENGINE_RACE_RETURN_IF_ERROR(EncodingOf(*opened->file_, &opened->encoding_));
     opened->key_bytes_ = opened->file_->shape().key_bytes;
     opened->payload_bytes_ = opened->file_->shape().payload_bytes;
     if (options.indexes == Reach::kPointer) {
@@ -44,11 +45,8 @@ Status Table::CheckOptions() const {
   if (records_by_pointer && !indexes_by_pointer) {
     return Status::InvalidArgument("l1: blocks of records by pointer, but not index blocks");
   }
-  if (indexes_by_pointer && (pool_ == nullptr || epochs_ == nullptr)) {
+  if (indexes_by_pointer && (frames_ == nullptr || epochs_ == nullptr)) {
     return Status::InvalidArgument("l1: blocks by pointer need frames and epochs");
-  }
-  if (indexes_by_pointer && pool_->frame_bytes() != kBlockBytes) {
-    return Status::InvalidArgument("l1: frames of another size than blocks");
   }
   if (!records_by_pointer && cache_ == nullptr) {
     return Status::InvalidArgument("l1: no cache to find blocks in");
@@ -81,7 +79,7 @@ bool Table::RemoveFrames(uint32_t extent) {
     frames[count++] = root.number();
   }
   // One that was evicted meanwhile may be somebody else's now, who will load it again.
-  for (uint32_t i = 0; i < count; ++i) pool_->Remove(frames[i]);
+  for (uint32_t i = 0; i < count; ++i) frames_->pool()->Remove(frames[i]);
   return true;
 }
 
@@ -101,7 +99,7 @@ Status Table::GetByPointer(uint32_t extent, const char* key, char* payload) cons
   for (uint32_t loads = 0; loads < kMaxLoads; ++loads) {
     uint32_t missing = 0;
     {
-      Readers readers(pool_, epochs_);
+      Readers readers(frames_, epochs_);
       uint32_t frame;
       if (readers.Follow(&roots_[extent], &frame)) [[likely]] {
         const char* const index = pool_->data(frame);
@@ -202,4 +200,4 @@ TableStats Table::Stats() const {
   return stats;
 }
 
-}  // namespace engine_race::l1
+}  // namespace lab

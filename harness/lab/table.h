@@ -8,7 +8,7 @@
 // With swips a lookup that finds everything in memory takes no lock, writes to no shared line, and
 // is inside the epoch while it looks; it never is while it waits for the disk.
 //
-// Thread-safe. The pool, the epochs and the cache outlive the table.
+// Thread-safe. The frames, the epochs and the cache outlive the table.
 #ifndef HARNESS_LAB_TABLE_H_
 #define HARNESS_LAB_TABLE_H_
 
@@ -18,16 +18,12 @@
 #include <span>
 #include <string>
 
-#include "engine_race/base/memory.h"
-#include "engine_race/base/status.h"
-#include "engine_race/l1/epoch.h"
-#include "engine_race/l1/extent_file.h"
-#include "engine_race/l1/frame_pool.h"
-#include "engine_race/l1/node_search.h"
 #include "harness/lab/block_cache.h"
 #include "harness/lab/block_view.h"
+#include "harness/lab/engine_names.h"
+#include "harness/lab/table_frames.h"
 
-namespace engine_race::l1 {
+namespace lab {
 
 // How the next thing is reached.
 enum class Reach : uint8_t { kCache, kPointer };
@@ -55,11 +51,11 @@ struct TableStats {
 
 class Table final : private ParentFinder {
  public:
-  // `pool` has frames of kBlockBytes; it and `epochs` may be null where nothing is reached by
-  // pointer but extents, `cache` where nothing is reached through it. kInvalidArgument for options
-  // that contradict each other or lack one of these.
+  // `frames` and `epochs` may be null where nothing is reached by pointer but extents, `cache`
+  // where nothing is reached through it. kInvalidArgument for options that contradict each other or
+  // lack one of these; kNotSupported for blocks of an unknown encoding.
   static Status Open(int dir_fd, const std::string& name, const TableOptions& options,
-                     FramePool* pool, EpochManager* epochs, BlockCache* cache,
+                     TableFrames* frames, EpochManager* epochs, BlockCache* cache,
                      std::unique_ptr<Table>* table);
   Table(const Table&) = delete;
   Table& operator=(const Table&) = delete;
@@ -163,7 +159,8 @@ class Table final : private ParentFinder {
   Encoding encoding_ = Encoding::kTree;
   uint32_t key_bytes_ = 0;
   uint32_t payload_bytes_ = 0;
-  FramePool* pool_ = nullptr;
+  TableFrames* frames_ = nullptr;
+  const FramePool* pool_ = nullptr;  // of frames_
   EpochManager* epochs_ = nullptr;
   BlockCache* cache_ = nullptr;
   uint64_t cache_user_ = 0;
@@ -174,6 +171,6 @@ class Table final : private ParentFinder {
   mutable std::atomic<uint64_t> past_frames_{0};
 };
 
-}  // namespace engine_race::l1
+}  // namespace lab
 
 #endif  // HARNESS_LAB_TABLE_H_

@@ -9,7 +9,7 @@
 #include "harness/lab/frame_readers.h"
 #include "harness/lab/table.h"
 
-namespace engine_race::l1 {
+namespace lab {
 
 struct Table::Pending {
   const char* key;
@@ -38,7 +38,7 @@ void Table::MultiGet(const char* keys, char* payloads, std::span<Status> statuse
 void Table::GetBatch(const char* keys, char* payloads, std::span<Status> statuses) const {
   std::array<Pending, kBatch> pending;
   const size_t count = statuses.size();
-  const EpochReader readers(pool_, epochs_);
+  const EpochReader readers(frames_, epochs_);
   for (size_t i = 0; i < count; ++i) {
     Pending& one = pending[i];
     one.key = keys + i * key_bytes_;
@@ -100,4 +100,4 @@ void Table::GetBatch(const char* keys, char* payloads, std::span<Status> statuse
   }
 }
 
-}  // namespace engine_race::l1
+}  // namespace lab

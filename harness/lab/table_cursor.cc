@@ -11,7 +11,7 @@
 #include "harness/lab/table.h"
 #include "harness/lab/table_use.h"
 
-namespace engine_race::l1 {
+namespace lab {
 
 struct Table::Cursor::Impl {
   static constexpr uint32_t kFirstBatch = 8;
@@ -146,4 +146,4 @@ void Table::Cursor::Show(bool there) {
   payload_ = there ? impl_->payload() : nullptr;
 }
 
-}  // namespace engine_race::l1
+}  // namespace lab

@@ -6,7 +6,7 @@
 #include "harness/lab/block_cursor.h"
 #include "harness/lab/table.h"
 
-namespace engine_race::l1 {
+namespace lab {
 
 namespace {
 
@@ -33,10 +33,10 @@ uint64_t CacheKey(uint64_t user, uint32_t extent, uint32_t object) {
 }  // namespace
 
 Status Table::Load(uint32_t extent, uint32_t block) const {
-  const uint32_t frame = pool_->Take();
-  if (frame == FramePool::kNoFrame) return Status::Full("l1: no frame can be had");
+  const uint32_t frame = frames_->Take();
+  if (frame == kNoFrame) return Status::Full("l1: no frame can be had");
   const Status filled = FillFrame(frame, extent, block);
-  if (!filled.ok() || !InstallFrame(frame, extent, block)) pool_->GiveBack(frame);
+  if (!filled.ok() || !InstallFrame(frame, extent, block)) frames_->pool()->GiveBack(frame);
   return filled;
 }
 
@@ -45,9 +45,7 @@ Status Table::FillFrame(uint32_t frame, uint32_t extent, uint32_t block) const {
   loaded_.fetch_add(1, std::memory_order_relaxed);  // a statistic
   FrameInfo& info = pool_->info(frame);
   info.place = block;
-  info.tag = options_.search_for_parents
-                 ? reinterpret_cast<uint64_t>(static_cast<const ParentFinder*>(this))
-                 : 0;
+  frames_->SearchFor(frame, options_.search_for_parents ? this : nullptr);
   if (block > 0) return Status::Ok();
   const uint32_t count = file_->block_count(extent);
   info.children.reset(new (std::nothrow) std::atomic<uint64_t>[count]);
@@ -69,15 +67,15 @@ bool Table::InstallFrame(uint32_t frame, uint32_t extent, uint32_t block) const 
   // Sequentially consistent: behind the entry into the epoch.
   const Swip root(roots_[extent].load(std::memory_order_seq_cst));
   if (block == 0) {
-    info.parent_frame = FramePool::kNoFrame;
+    info.parent_frame = kNoFrame;
     info.parent = &roots_[extent];
-    return !root.hot() && pool_->InstallBlock(frame, root);
+    return !root.hot() && BlockOwner::Install(frames_->pool(), frame, root);
   }
   if (!root.hot()) return false;
   info.parent_frame = root.number();
   info.parent = &pool_->info(root.number()).children[block - 1];
   const Swip swip(info.parent->load(std::memory_order_seq_cst));
-  return !swip.hot() && pool_->InstallBlock(frame, swip);
+  return !swip.hot() && BlockOwner::Install(frames_->pool(), frame, swip);
 }
 
 std::atomic<uint64_t>* Table::FindParent(uint32_t frame, uint32_t* parent_frame) const {
@@ -85,7 +83,7 @@ std::atomic<uint64_t>* Table::FindParent(uint32_t frame, uint32_t* parent_frame)
   BlockCursor first(encoding_, pool_->data(frame));
   first.SeekRank(0);
   const uint32_t extent = file_->root().Find(first.key());
-  *parent_frame = FramePool::kNoFrame;
+  *parent_frame = kNoFrame;
   if (pool_->info(frame).place == 0) return &roots_[extent];
   // Relaxed: nothing that leads to a frame with a child changes while the pool's mutex is held.
   *parent_frame = Swip(roots_[extent].load(std::memory_order_relaxed)).number();
@@ -129,4 +127,4 @@ Status Table::PinExtent(uint32_t extent, BlockCache::Pin* pin) const {
   return Status::Ok();
 }
 
-}  // namespace engine_race::l1
+}  // namespace lab

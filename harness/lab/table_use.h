@@ -7,11 +7,11 @@
 #include "harness/lab/frame_readers.h"
 #include "harness/lab/table.h"
 
-namespace engine_race::l1 {
+namespace lab {
 
 template <typename Readers, typename UseFn>
 bool Table::UseFrame(uint32_t extent, uint32_t block, const UseFn& use, uint32_t* missing) const {
-  Readers readers(pool_, epochs_);
+  Readers readers(frames_, epochs_);
   uint32_t frame;
   *missing = 0;
   if (!readers.Follow(&roots_[extent], &frame)) return false;
@@ -38,6 +38,6 @@ Status Table::UseBlock(uint32_t extent, uint32_t block, Region* buffer, const Us
   return Status::Ok();
 }
 
-}  // namespace engine_race::l1
+}  // namespace lab
 
 #endif  // HARNESS_LAB_TABLE_USE_H_

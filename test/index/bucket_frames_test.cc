@@ -56,10 +56,10 @@ class BucketFramesTest : public ::testing::Test {
 TEST_F(BucketFramesTest, AnUnchangedRunsRecordLeadsToItsFrame) {
   ASSERT_TRUE(frames_.Swizzle(50, 3));
   ValueRef ref;
-  ASSERT_TRUE(index().FindHotQuickly(50, &ref)) << "without the lock";
+  ASSERT_TRUE(index().unchanged().FindHot(50, &ref)) << "without the lock";
   EXPECT_EQ(ref.frame(), 3U);
   EXPECT_EQ(ref.value_sum(), 5U);
-  EXPECT_FALSE(index().FindQuickly(50, &ref)) << "the slot takes a longer look";
+  EXPECT_FALSE(index().unchanged().Find(50, &ref)) << "the slot takes a longer look";
   EXPECT_EQ(Cold(index(), 50), "slot 5");
   EXPECT_EQ(Hot(index(), 60), "slot 6");
   EXPECT_EQ(frames_.Unswizzle(3), Unswizzled::kDone);

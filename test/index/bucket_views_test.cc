@@ -285,7 +285,7 @@ TEST(BucketViewsTest, DamagedBucketKnowsNoMoreInThePast) {
   uint32_t slot = 1000;
   std::vector<uint64_t> keys(10);
   size_t count = 0;
-  EXPECT_FALSE(buckets.bucket().FirstKeysQuickly(1010, kLast, keys, &count));
+  EXPECT_FALSE(buckets.bucket().unchanged().FirstKeys(1010, kLast, keys, &count));
   View view = buckets.Take();
   for (uint64_t key = 0; key < 2000; ++key) buckets.Write(key, slot++, key % 2 == 0);
   View later = buckets.Take();

@@ -66,10 +66,10 @@ class TestFrames {
 
 // As the Index asks, inside the epoch of frames.
 inline Code LookupHot(const BucketIndex& index, uint64_t key, ValueRef* ref) {
-  return index.FindHotQuickly(key, ref) ? Code::kOk : index.FindHot(key, ref);
+  return index.unchanged().FindHot(key, ref) ? Code::kOk : index.FindHot(key, ref);
 }
 inline Code LookupHotAt(const BucketIndex& index, uint64_t key, uint64_t epoch, ValueRef* ref) {
-  return index.FindHotQuickly(key, ref) ? Code::kOk : index.FindHotAt(key, epoch, ref);
+  return index.unchanged().FindHot(key, ref) ? Code::kOk : index.FindHotAt(key, epoch, ref);
 }
 
 // What a reader finds: "slot 5", "frame 3", "cooling frame 3", "nothing".

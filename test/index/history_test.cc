@@ -1,4 +1,4 @@
-// What is kept of superseded records, in a delta and in a history, and what happens without memory.
+// What a history keeps of superseded records, and what happens without memory.
 #include "engine_race/index/history.h"
 
 #include <gtest/gtest.h>
@@ -9,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "engine_race/index/delta.h"
 #include "test/index/refused_memory.h"
 #include "test/index/views_test_util.h"
 #include "test/test_util.h"
@@ -33,42 +32,9 @@ LiveEpochs LiveOf(const std::vector<uint64_t>& epochs) {
 }
 
 // The slot that a view of `epoch` finds; 0 for none.
-uint32_t SlotAt(const Delta& delta, uint64_t key, uint64_t epoch) {
-  const RefWord* const word = delta.Locate(key, epoch);
-  return word == nullptr ? 0 : word->Load().slot();
-}
 uint32_t SlotAt(const History& history, uint64_t key, uint64_t epoch) {
   ValueRef ref;
   return history.Find(key, epoch, &ref) ? ref.slot() : 0;
-}
-
-TEST(DeltaTest, KeepsWhatViewsMaySee) {
-  Delta delta;
-  ASSERT_TRUE(Delta::Create(8, &delta).ok());
-  delta.Put(5, Ref(1), 10, true);
-  delta.Put(5, Ref(2), 10, true);
-  EXPECT_EQ(delta.count(), 1U) << "nobody can tell these apart";
-  delta.Put(5, Ref(3), 12, true);
-  delta.Put(5, Ref(4), 15, true);
-  delta.Put(4, Ref(5), 15, true);
-  delta.Put(6, Ref(6), 16, true);
-  EXPECT_EQ(delta.count(), 5U);
-  EXPECT_EQ(delta.superseded_count(), 2U);
-  for (const auto& [epoch, slot] : std::vector<std::pair<uint64_t, uint32_t>>{
-           {9, 0}, {10, 2}, {11, 2}, {12, 3}, {14, 3}, {15, 4}, {kLatestEpoch, 4}}) {
-    EXPECT_EQ(SlotAt(delta, 5, epoch), slot) << epoch;
-  }
-  delta.Put(5, Ref(7), 20, false);
-  EXPECT_EQ(delta.count(), 5U) << "in place when nobody looks";
-  delta.DropUnseen(LiveOf({13}));
-  EXPECT_EQ(delta.count(), 4U);
-  EXPECT_EQ(delta.superseded_count(), 1U);
-  EXPECT_EQ(SlotAt(delta, 5, 13), 3U);
-  EXPECT_EQ(SlotAt(delta, 5, kLatestEpoch), 7U);
-  EXPECT_EQ(SlotAt(delta, 4, kLatestEpoch), 5U);
-  delta.DropUnseen(LiveOf({}));
-  EXPECT_EQ(delta.count(), 3U);
-  EXPECT_EQ(delta.superseded_count(), 0U);
 }
 
 TEST(HistoryTest, FindsWhatAKeyWas) {

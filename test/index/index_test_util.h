@@ -82,7 +82,7 @@ inline std::vector<IndexEntry> EntriesOf(const BucketIndex::Row& row) {
 
 // A lookup as the Index makes it.
 inline Code Lookup(const BucketIndex& index, uint64_t key, ValueRef* ref) {
-  return index.FindQuickly(key, ref) ? Code::kOk : index.Find(key, ref);
+  return index.unchanged().Find(key, ref) ? Code::kOk : index.Find(key, ref);
 }
 
 // Every key of the model is found with its newest record, and keys beside them are not found.

@@ -79,14 +79,14 @@ class WatchedBuckets {
 
 // As the Index asks.
 inline Code LookupAt(const BucketIndex& index, uint64_t key, uint64_t epoch, ValueRef* ref) {
-  return index.FindQuickly(key, ref) ? Code::kOk : index.FindAt(key, epoch, ref);
+  return index.unchanged().Find(key, ref) ? Code::kOk : index.FindAt(key, epoch, ref);
 }
 
 inline std::vector<uint64_t> FirstKeysOf(const BucketIndex& index, uint64_t first, uint64_t last,
                                          uint64_t epoch, size_t room) {
   std::vector<uint64_t> keys(room);
   size_t count = 0;
-  if (!index.FirstKeysQuickly(first, last, keys, &count)) {
+  if (!index.unchanged().FirstKeys(first, last, keys, &count)) {
     EXPECT_EQ(index.FirstKeys(first, last, epoch, keys, &count), Code::kOk);
   }
   keys.resize(count);
@@ -97,7 +97,7 @@ inline std::vector<uint64_t> LastKeysOf(const BucketIndex& index, uint64_t first
                                         uint64_t epoch, size_t room) {
   std::vector<uint64_t> keys(room);
   size_t count = 0;
-  if (!index.LastKeysQuickly(first, last, keys, &count)) {
+  if (!index.unchanged().LastKeys(first, last, keys, &count)) {
     EXPECT_EQ(index.LastKeys(first, last, epoch, keys, &count), Code::kOk);
   }
   keys.erase(keys.begin(), keys.end() - static_cast<ptrdiff_t>(count));

@@ -9,29 +9,29 @@
 #include <string>
 #include <vector>
 
-#include "harness/lab/block_view.h"
 #include "test/faults/system_calls.h"
-#include "test/harness/lab/table_test_util.h"
 #include "test/index/refused_memory.h"
+#include "test/l1/table_test_util.h"
 
 namespace engine_race::test {
 namespace {
 
-using l1::Encoding;
 using l1::ExtentFile;
 using l1::ExtentFileBuilder;
 using l1::kBlockBytes;
+using l1::kTreeEncoding;
 using l1::TableShape;
+using l1::TreeBlock;
 
 constexpr TableShape kShape = {16, 200};
 
 class ExtentFileTest : public ::testing::Test {
  protected:
   // Two extents, the second one short.
-  void BuildTwoExtents(Encoding encoding = Encoding::kTree) {
+  void BuildTwoExtents() {
     std::mt19937_64 random(1);
     records_ = RandomRecords(KeyKind::kRandom, kShape, 12000, &random);
-    ASSERT_TRUE(dir_.Build("t", kShape, encoding, records_).ok());
+    ASSERT_TRUE(dir_.Build("t", kShape, kTreeEncoding, records_).ok());
     ASSERT_TRUE(Open().ok());
     ASSERT_EQ(file_->extent_count(), 2u);
     ASSERT_LT(file_->block_count(1), file_->block_count(0));
@@ -46,10 +46,9 @@ class ExtentFileTest : public ::testing::Test {
     if (extent == file_->extent_count()) return Status::NotFound();
     const l1::NodeSearchFn search = l1::NodeSearchKernel(l1::NodeSearch::kEarlyExit);
     ENGINE_RACE_RETURN_IF_ERROR(file_->ReadBlock(extent, 0, block.data()));
-    const uint32_t rank =
-        l1::LowerBoundInBlock(file_->encoding(), block.data(), key.data(), search);
+    const uint32_t rank = TreeBlock(block.data()).LowerBound(key.data(), search);
     ENGINE_RACE_RETURN_IF_ERROR(file_->ReadBlock(extent, rank + 1, block.data()));
-    const char* const found = l1::FindInBlock(file_->encoding(), block.data(), key.data(), search);
+    const char* const found = TreeBlock(block.data()).Find(key.data(), search);
     if (found == nullptr) return Status::NotFound();
     payload->assign(found, kShape.payload_bytes);
     return Status::Ok();
@@ -83,22 +82,21 @@ class ExtentFileTest : public ::testing::Test {
   std::unique_ptr<ExtentFile> file_;
 };
 
-TEST_F(ExtentFileTest, HasEveryRecordInEveryEncoding) {
-  for (const Encoding encoding : kEncodings) {
-    BuildTwoExtents(encoding);
-    EXPECT_EQ(file_->record_count(), records_.size());
-    size_t place = 0;
-    for (const auto& [key, payload] : records_) {
-      if (place++ % 37 != 0) continue;
-      std::string found;
-      ASSERT_TRUE(Get(key, &found).ok());
-      ASSERT_EQ(found, payload);
-    }
+TEST_F(ExtentFileTest, HasEveryRecord) {
+  BuildTwoExtents();
+  EXPECT_EQ(file_->record_count(), records_.size());
+  EXPECT_EQ(file_->encoding(), kTreeEncoding.number);
+  size_t place = 0;
+  for (const auto& [key, payload] : records_) {
+    if (place++ % 37 != 0) continue;
+    std::string found;
+    ASSERT_TRUE(Get(key, &found).ok());
+    ASSERT_EQ(found, payload);
   }
 }
 
 TEST_F(ExtentFileTest, ATableOfNothingIsATable) {
-  ASSERT_TRUE(dir_.Build("t", kShape, Encoding::kTree, {}).ok());
+  ASSERT_TRUE(dir_.Build("t", kShape, kTreeEncoding, {}).ok());
   ASSERT_TRUE(Open().ok());
   EXPECT_EQ(file_->extent_count(), 0u);
   std::string payload;
@@ -108,10 +106,10 @@ TEST_F(ExtentFileTest, ATableOfNothingIsATable) {
 TEST_F(ExtentFileTest, KeysMustAscendAndSizesBeKnown) {
   std::unique_ptr<ExtentFileBuilder> builder;
   for (const TableShape shape : {TableShape{7, 8}, TableShape{16, 7}, TableShape{16, 257}}) {
-    EXPECT_EQ(ExtentFileBuilder::Create(dir_.fd(), "t", shape, Encoding::kTree, &builder).code(),
+    EXPECT_EQ(ExtentFileBuilder::Create(dir_.fd(), "t", shape, kTreeEncoding, &builder).code(),
               Code::kInvalidArgument);
   }
-  ASSERT_TRUE(ExtentFileBuilder::Create(dir_.fd(), "t", kShape, Encoding::kTree, &builder).ok());
+  ASSERT_TRUE(ExtentFileBuilder::Create(dir_.fd(), "t", kShape, kTreeEncoding, &builder).ok());
   const std::string payload(kShape.payload_bytes, 'p');
   ASSERT_TRUE(builder->Add("bbbbbbbbbbbbbbbb", payload.data()).ok());
   EXPECT_EQ(builder->Add("bbbbbbbbbbbbbbbb", payload.data()).code(), Code::kInvalidArgument);
@@ -188,7 +186,7 @@ TEST_F(ExtentFileTest, BlocksThatChangePlacesAreCorruption) {
 TEST_F(ExtentFileTest, ABlockOfAnOlderTableIsCorruption) {
   BuildTwoExtents();
   const std::string old_block = ReadAt(OffsetOf(0, 1), kBlockBytes);
-  ASSERT_TRUE(dir_.Build("t", kShape, Encoding::kTree, records_).ok());
+  ASSERT_TRUE(dir_.Build("t", kShape, kTreeEncoding, records_).ok());
   ASSERT_TRUE(Open().ok());
   Region data;
   ASSERT_TRUE(Region::Allocate(kBlockBytes, /*huge_pages=*/false, &data).ok());
@@ -211,7 +209,7 @@ TEST_F(ExtentFileTest, AnInterruptedBuildingLeavesTheOldTable) {
   BuildTwoExtents();
   {
     std::unique_ptr<ExtentFileBuilder> builder;
-    ASSERT_TRUE(ExtentFileBuilder::Create(dir_.fd(), "t", kShape, Encoding::kTree, &builder).ok());
+    ASSERT_TRUE(ExtentFileBuilder::Create(dir_.fd(), "t", kShape, kTreeEncoding, &builder).ok());
     size_t added = 0;
     for (const auto& [key, payload] : records_) {
       if (added++ == records_.size() - 10) break;
@@ -225,7 +223,7 @@ TEST_F(ExtentFileTest, AnInterruptedBuildingLeavesTheOldTable) {
 
   // What was left is no longer there when the next one is whole, nor any of it in that.
   const Records one = {*records_.begin()};
-  ASSERT_TRUE(dir_.Build("t", kShape, Encoding::kTree, one).ok());
+  ASSERT_TRUE(dir_.Build("t", kShape, kTreeEncoding, one).ok());
   size_t files = 0;
   for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(dir_.Join("."))) {
     ++files;
@@ -240,7 +238,7 @@ TEST_F(ExtentFileTest, WhoHasAReplacedTableOpenKeepsIt) {
   BuildTwoExtents();
   Records newer;
   for (const auto& [key, payload] : records_) newer[key] = PayloadOf(key, 200, /*version=*/1);
-  ASSERT_TRUE(dir_.Build("t", kShape, Encoding::kRestart, newer).ok());
+  ASSERT_TRUE(dir_.Build("t", kShape, kTreeEncoding, newer).ok());
   const std::string key = std::next(records_.begin(), 5000)->first;
   std::string payload;
   ASSERT_TRUE(Get(key, &payload).ok());
@@ -276,12 +274,12 @@ TEST_F(ExtentFileTest, AFailedCallWhileBuildingLeavesTheOldTable) {
   for (const CallKind kind : {CallKind::kOpenAt, CallKind::kPwrite, CallKind::kFsync,
                               CallKind::kFtruncate, CallKind::kRenameAt, CallKind::kMmap}) {
     for (int nth = 0;; ++nth) {
-      ASSERT_TRUE(dir_.Build("t", kShape, Encoding::kTree, records_).ok());
+      ASSERT_TRUE(dir_.Build("t", kShape, kTreeEncoding, records_).ok());
       FailNth fail(kind, nth, kind == CallKind::kMmap ? ENOMEM : EIO);
       Status status;
       {
         const ScopedHook hook(&fail);
-        status = dir_.Build("t", kShape, Encoding::kTree, one);
+        status = dir_.Build("t", kShape, kTreeEncoding, one);
       }
       if (!fail.met()) {
         EXPECT_TRUE(status.ok()) << status.ToString();
@@ -309,7 +307,7 @@ TEST_F(ExtentFileTest, RefusedMemoryIsAnAnswer) {
     {
       const RefuseMemory refuse(passed);
       std::unique_ptr<ExtentFileBuilder> builder;
-      status = ExtentFileBuilder::Create(dir_.fd(), name, kShape, Encoding::kRestart, &builder);
+      status = ExtentFileBuilder::Create(dir_.fd(), name, kShape, kTreeEncoding, &builder);
       for (auto at = records_.begin(); status.ok() && at != records_.end(); ++at) {
         if (std::distance(records_.begin(), at) > 300) break;
         status = builder->Add(at->first.data(), at->second.data());

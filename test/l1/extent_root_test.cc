@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "test/harness/lab/table_test_util.h"
+#include "test/l1/table_test_util.h"
 
 namespace engine_race::test {
 namespace {

@@ -12,11 +12,13 @@
 #include <thread>
 #include <vector>
 
+#include "engine_race/l1/block_owner.h"
 #include "test/test_util.h"
 
 namespace engine_race::test {
 namespace {
 
+using l1::BlockOwner;
 using l1::EpochManager;
 using l1::FrameInfo;
 using l1::FramePool;
@@ -28,7 +30,7 @@ constexpr uint64_t kOwnerBits = uint64_t{5} << 40;
 class FramePoolTest : public ::testing::Test {
  protected:
   void Make(uint32_t frame_count, uint32_t page_count = 64) {
-    ASSERT_TRUE(FramePool::Create(kFrameBytes, frame_count, &epochs_, nullptr, &pool_).ok());
+    ASSERT_TRUE(FramePool::Create(kFrameBytes, frame_count, &epochs_, &owner_, &pool_).ok());
     pages_ = std::make_unique<std::atomic<uint64_t>[]>(page_count);
     for (uint32_t i = 0; i < page_count; ++i) pages_[i] = i | kOwnerBits;
   }
@@ -42,7 +44,7 @@ class FramePoolTest : public ::testing::Test {
     info.place = page;
     info.parent_frame = FramePool::kNoFrame;
     std::memset(pool_->data(frame), static_cast<int>(page & 0xff), kFrameBytes);
-    return pool_->InstallBlock(frame, Swip(page | kOwnerBits));
+    return BlockOwner::Install(pool_.get(), frame, Swip(page | kOwnerBits));
   }
   // The frame that it came into; kNoFrame when there was none.
   uint32_t Bring(uint32_t page) {
@@ -55,10 +57,11 @@ class FramePoolTest : public ::testing::Test {
   void Touch(uint32_t page) {
     const EpochManager::Guard guard(epochs_);
     const Swip swip = At(page);
-    if (swip.cooling()) FramePool::Heat(&pages_[page], swip);
+    if (swip.cooling()) BlockOwner::Heat(&pages_[page], swip);
   }
 
   EpochManager epochs_;
+  BlockOwner owner_;
   std::unique_ptr<FramePool> pool_;
   std::unique_ptr<std::atomic<uint64_t>[]> pages_;
 };
@@ -145,59 +148,6 @@ TEST_F(FramePoolTest, AFrameIsNotUsedAgainWhileSomebodyIsInside) {
     EXPECT_EQ(pool_->data(0)[100], 1);
   }
   EXPECT_EQ(Bring(2), 0u);
-}
-
-TEST_F(FramePoolTest, AFrameIsNotUsedAgainWhileReadersAreCounted) {
-  Make(2);
-  ASSERT_EQ(Bring(1), 0u);
-  ASSERT_EQ(Bring(2), 1u);
-  pool_->info(0).reader_count = 1;
-  ASSERT_TRUE(pool_->Remove(0));
-  ASSERT_TRUE(pool_->Remove(1));
-  EXPECT_EQ(Bring(3), 1u);
-  EXPECT_EQ(Bring(4), 1u);
-  pool_->info(0).reader_count = 0;
-  EXPECT_EQ(Bring(5), 0u);
-}
-
-TEST_F(FramePoolTest, AParentStaysUntilItsChildrenHaveGone) {
-  Make(2);
-  const uint32_t parent = Bring(1);
-  FrameInfo& info = pool_->info(parent);
-  info.children.reset(new std::atomic<uint64_t>[4]());
-  info.children[2] = 77;
-  const uint32_t child = pool_->Take();
-  pool_->info(child).parent = &info.children[2];
-  pool_->info(child).place = 77;
-  pool_->info(child).parent_frame = parent;
-  {
-    const EpochManager::Guard guard(epochs_);
-    ASSERT_TRUE(pool_->InstallBlock(child, Swip(77)));
-  }
-  EXPECT_EQ(info.child_count.load(), 1u);
-  EXPECT_FALSE(pool_->Remove(parent));
-  EXPECT_TRUE(At(1).hot());
-  // The next to come in takes the child's frame, and the one after that the parent's.
-  EXPECT_EQ(Bring(2), child);
-  EXPECT_EQ(info.children[2].load(), 77u);
-  EXPECT_TRUE(At(1).hot());
-  ASSERT_TRUE(pool_->Remove(parent));
-  EXPECT_FALSE(At(1).hot());
-}
-
-TEST_F(FramePoolTest, NoChildComesUnderAParentThatIsOnItsWayOut) {
-  Make(2);
-  const uint32_t parent = Bring(1);
-  FrameInfo& info = pool_->info(parent);
-  info.children.reset(new std::atomic<uint64_t>[1]());
-  const uint32_t child = pool_->Take();
-  pool_->info(child).parent = &info.children[0];
-  pool_->info(child).parent_frame = parent;
-  auto guard = std::make_unique<EpochManager::Guard>(epochs_);
-  ASSERT_TRUE(pool_->Remove(parent));
-  EXPECT_FALSE(pool_->InstallBlock(child, Swip(0)));
-  guard.reset();
-  pool_->GiveBack(child);
 }
 
 TEST_F(FramePoolTest, FramesAreTakenInExchangeOnlyWithConsent) {
@@ -304,18 +254,20 @@ TEST_F(FramePoolTest, AFrameThatIsTakenWhileTheLimitFallsIsNotInstalled) {
 // Owns frames by tag and finds whatever is in `gone` superseded.
 class TagOwner final : public l1::FrameOwner {
  public:
-  Cooled Cool(uint32_t frame) noexcept override {
+  Cooled Cool(uint32_t frame, FrameInfo*) noexcept override {
     if (gone[frame]) return Cooled::kGone;
     cooling[frame] = true;
     return Cooled::kMarked;
   }
-  bool WasHeated(uint32_t frame) noexcept override { return !cooling[frame]; }
-  bool Unswizzle(uint32_t frame, bool only_cooling) noexcept override {
+  bool WasHeated(uint32_t frame, FrameInfo*) noexcept override { return !cooling[frame]; }
+  bool Unswizzle(uint32_t frame, FrameInfo*, bool only_cooling) noexcept override {
     return gone[frame] || !only_cooling || cooling[frame];
   }
+  void Release(uint32_t, FrameInfo*) noexcept override { ++release_count; }
 
   std::array<bool, 16> gone{};
   std::array<bool, 16> cooling{};
+  int release_count = 0;
 };
 
 TEST_F(FramePoolTest, WhatIsSupersededGoesWhenTheHandMeetsIt) {
@@ -350,7 +302,7 @@ TEST_F(FramePoolTest, ReadersBesideEvictionAndLimitsSeeWholePages) {
       const EpochManager::Guard guard(epochs_);
       const Swip swip(pages_[page].load(std::memory_order_seq_cst));
       if (swip.hot()) {
-        if (swip.cooling()) FramePool::Heat(&pages_[page], swip);
+        if (swip.cooling()) BlockOwner::Heat(&pages_[page], swip);
         const char* const data = pool_->data(swip.number());
         for (size_t i = 0; i < kFrameBytes; i += 512) wrong += data[i] != static_cast<char>(page);
         hits.fetch_add(1, std::memory_order_relaxed);

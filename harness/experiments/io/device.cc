@@ -44,8 +44,8 @@ Experiment RawDevice(const IoLab& lab) {
     lab.MeasureRaw(&experiment, row, load);
   }
   const ResultRow row = {{"backend", kPassthrough}};
-  engine_race::io::PassthroughDevice device;
-  if (lab.Check(engine_race::io::OpenPassthrough(path, &device), row, &experiment)) {
+  lab::PassthroughDevice device;
+  if (lab.Check(lab::OpenPassthrough(path, &device), row, &experiment)) {
     load.passthrough = &device;
     lab.MeasureRaw(&experiment, row, load);
   }

@@ -67,7 +67,7 @@ Status RawWorker::Prepare() {
   }
   if (load_.passthrough != nullptr) {
     fds_.push_back(load_.passthrough->fd.get());
-    return engine_race::io::MakePassthroughQueue({&load_.passthrough, 1}, depth_, &queue_);
+    return lab::MakePassthroughQueue({&load_.passthrough, 1}, depth_, &queue_);
   }
   for (const RawFile& file : load_.files) fds_.push_back(file.fd.get());
   ReadQueueOptions options;

@@ -42,7 +42,7 @@ struct RawLoad {
   std::span<const RawFile> files;
   RawBackend backend;
   // When there is one: `files` is one raw device, read through this instead of the back end.
-  const engine_race::io::PassthroughDevice* passthrough = nullptr;
+  const lab::PassthroughDevice* passthrough = nullptr;
   uint32_t page_bytes = 4096;
   // Requests in flight, all workers together; each has its own queue.
   uint32_t depth = 128;

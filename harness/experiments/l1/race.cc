@@ -14,7 +14,7 @@
 namespace harness {
 
 using engine_race::Status;
-using engine_race::l1::Encoding;
+using lab::Encoding;
 
 namespace {
 

@@ -12,12 +12,12 @@
 namespace harness {
 
 using engine_race::Status;
-using engine_race::l1::CoreShards;
-using engine_race::l1::CoreShardsOptions;
 using engine_race::l1::ExtentFile;
 using engine_race::l1::kBlockBytes;
-using engine_race::l1::ShardClient;
-using engine_race::l1::ShardGet;
+using lab::CoreShards;
+using lab::CoreShardsOptions;
+using lab::ShardClient;
+using lab::ShardGet;
 
 namespace {
 

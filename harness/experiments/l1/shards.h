@@ -56,7 +56,7 @@ class L1Shards {
   L1Files& files_;
   ClaimRounds& rounds_;
   std::unique_ptr<L1Tables> shared_;
-  std::unique_ptr<engine_race::l1::CoreShards> shards_;
+  std::unique_ptr<lab::CoreShards> shards_;
 };
 
 }  // namespace harness

@@ -5,12 +5,12 @@
 
 namespace harness {
 
-using engine_race::l1::Encoding;
 using engine_race::l1::NodeSearch;
 using engine_race::l1::NodeSearchKernel;
-using engine_race::l1::Protection;
-using engine_race::l1::Reach;
-using engine_race::l1::TableOptions;
+using lab::Encoding;
+using lab::Protection;
+using lab::Reach;
+using lab::TableOptions;
 
 namespace {
 

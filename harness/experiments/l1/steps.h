@@ -20,16 +20,16 @@ enum class L1Reach : uint8_t { kNone, kExtents, kIndexes, kAll };
 struct L1Step {
   const char* name;
   const char* about;
-  engine_race::l1::Encoding encoding;
+  lab::Encoding encoding;
   L1Reach reach;
-  engine_race::l1::Protection protection = engine_race::l1::Protection::kEpoch;
+  lab::Protection protection = lab::Protection::kEpoch;
   // Without it what is best here.
   bool has_search = false;
   engine_race::l1::NodeSearch search = engine_race::l1::NodeSearch::kEarlyExit;
 
   // Whether this CPU can.
   bool available() const;
-  engine_race::l1::TableOptions options() const;
+  lab::TableOptions options() const;
 };
 
 inline constexpr char kBaselineStep[] = "baseline";

@@ -11,14 +11,13 @@
 namespace harness {
 
 using engine_race::Status;
-using engine_race::l1::BlockCache;
-using engine_race::l1::Encoding;
 using engine_race::l1::ExtentFile;
 using engine_race::l1::ExtentFileBuilder;
-using engine_race::l1::FramePool;
 using engine_race::l1::kBlockBytes;
 using engine_race::l1::kMaxKeyBytes;
 using engine_race::l1::kMaxPayloadBytes;
+using lab::BlockCache;
+using lab::Encoding;
 
 namespace {
 
@@ -40,7 +39,7 @@ const char* EncodingName(Encoding encoding) {
   return "restart";
 }
 
-uint64_t BlocksIn(const ExtentFile& file) {
+uint64_t BlockCountOf(const ExtentFile& file) {
   uint64_t count = 0;
   for (uint32_t extent = 0; extent < file.extent_count(); ++extent) {
     count += 1 + file.block_count(extent);
@@ -86,8 +85,8 @@ Status L1Files::Build(Encoding encoding) {
 
 Status L1Files::BuildTable(Encoding encoding, uint32_t table) const {
   std::unique_ptr<ExtentFileBuilder> builder;
-  ENGINE_RACE_RETURN_IF_ERROR(ExtentFileBuilder::Create(dir_fd(), NameOf(encoding, table),
-                                                        records_.shape, encoding, &builder));
+  ENGINE_RACE_RETURN_IF_ERROR(ExtentFileBuilder::Create(
+      dir_fd(), NameOf(encoding, table), records_.shape, lab::BlocksIn(encoding), &builder));
   char key[kMaxKeyBytes];
   char payload[kMaxPayloadBytes];
   for (const uint64_t word : records_.SortedWords(table)) {
@@ -120,22 +119,21 @@ Status L1Tables::OpenTables(const L1Files& files, const L1Step& step) {
     std::unique_ptr<ExtentFile> file;
     ENGINE_RACE_RETURN_IF_ERROR(
         ExtentFile::Open(files.dir_fd(), files.NameOf(step.encoding, i), &file));
-    block_count += BlocksIn(*file);
+    block_count += BlockCountOf(*file);
   }
   // A quarter more than there are, so that none is ever cooling.
   const auto frame_count = static_cast<uint32_t>(block_count + block_count / 4 + 16);
   if (step.reach != L1Reach::kNone) {
-    ENGINE_RACE_RETURN_IF_ERROR(
-        FramePool::Create(kBlockBytes, frame_count, &epochs_, nullptr, &pool_));
+    ENGINE_RACE_RETURN_IF_ERROR(lab::TableFrames::Create(frame_count, &epochs_, &frames_));
   }
   if (step.reach != L1Reach::kAll) {
     cache_ = std::make_unique<BlockCache>(block_count * kBlockBytes * 3 / 2 + kCacheSlackBytes);
   }
   tables_.resize(records_.table_count);
   for (uint32_t i = 0; i < records_.table_count; ++i) {
-    ENGINE_RACE_RETURN_IF_ERROR(
-        engine_race::l1::Table::Open(files.dir_fd(), files.NameOf(step.encoding, i), step.options(),
-                                     pool_.get(), &epochs_, cache_.get(), &tables_[i]));
+    ENGINE_RACE_RETURN_IF_ERROR(lab::Table::Open(files.dir_fd(), files.NameOf(step.encoding, i),
+                                                 step.options(), frames_.get(), &epochs_,
+                                                 cache_.get(), &tables_[i]));
   }
   return Status::Ok();
 }
@@ -154,7 +152,8 @@ Status L1Tables::Warm(uint32_t table) const {
 }
 
 uint64_t L1Tables::memory_bytes() const {
-  const uint64_t frames = pool_ == nullptr ? 0 : uint64_t{pool_->used_count()} * kBlockBytes;
+  const uint64_t frames =
+      frames_ == nullptr ? 0 : uint64_t{frames_->pool()->used_count()} * kBlockBytes;
   return frames + (cache_ == nullptr ? 0 : cache_->used_bytes());
 }
 
@@ -203,7 +202,7 @@ MakeL1Answer L1Tables::MultiGets(uint32_t batch) const {
 }
 
 MakeL1Answer L1Tables::Seeks(uint32_t next_count) const {
-  using Cursor = engine_race::l1::Table::Cursor;
+  using Cursor = lab::Table::Cursor;
   return [this, next_count]() -> L1Answer {
     const auto cursors = std::make_shared<std::vector<std::unique_ptr<Cursor>>>();
     for (const auto& table : tables_) cursors->push_back(std::make_unique<Cursor>(table.get()));

@@ -16,10 +16,10 @@
 #include "engine_race/base/status.h"
 #include "engine_race/base/sys.h"
 #include "engine_race/l1/epoch.h"
-#include "engine_race/l1/frame_pool.h"
 #include "harness/experiments/l1/steps.h"
 #include "harness/lab/block_cache.h"
 #include "harness/lab/table.h"
+#include "harness/lab/table_frames.h"
 #include "harness/load/l1_lookups.h"
 
 namespace harness {
@@ -31,19 +31,19 @@ class L1Files {
                                   std::unique_ptr<L1Files>* files);
 
   // Makes sure of the tables of this encoding.
-  engine_race::Status Build(engine_race::l1::Encoding encoding);
-  void Remove(engine_race::l1::Encoding encoding);
+  engine_race::Status Build(lab::Encoding encoding);
+  void Remove(lab::Encoding encoding);
 
   const L1Records& records() const { return records_; }
   int dir_fd() const { return dir_fd_.get(); }
-  std::string NameOf(engine_race::l1::Encoding encoding, uint32_t table) const;
+  std::string NameOf(lab::Encoding encoding, uint32_t table) const;
   // What the files of one encoding take at most, on disk and in memory.
   static uint64_t BytesOf(const L1Records& records);
 
  private:
   explicit L1Files(const L1Records& records) : records_(records) {}
-  engine_race::Status BuildTable(engine_race::l1::Encoding encoding, uint32_t table) const;
-  bool IsThere(engine_race::l1::Encoding encoding, uint32_t table) const;
+  engine_race::Status BuildTable(lab::Encoding encoding, uint32_t table) const;
+  bool IsThere(lab::Encoding encoding, uint32_t table) const;
 
   const L1Records records_;
   engine_race::UniqueFd dir_fd_;
@@ -63,7 +63,7 @@ class L1Tables {
   // By a seek to the key and so many steps to the next one.
   MakeL1Answer Seeks(uint32_t next_count) const;
 
-  const engine_race::l1::Table& table(uint32_t index) const { return *tables_[index]; }
+  const lab::Table& table(uint32_t index) const { return *tables_[index]; }
   // Of frames and the cache.
   uint64_t memory_bytes() const;
 
@@ -75,9 +75,9 @@ class L1Tables {
   const L1Records records_;
   // In the order in which they need each other.
   engine_race::l1::EpochManager epochs_;
-  std::unique_ptr<engine_race::l1::FramePool> pool_;
-  std::unique_ptr<engine_race::l1::BlockCache> cache_;
-  std::vector<std::unique_ptr<engine_race::l1::Table>> tables_;
+  std::unique_ptr<lab::TableFrames> frames_;
+  std::unique_ptr<lab::BlockCache> cache_;
+  std::vector<std::unique_ptr<lab::Table>> tables_;
 };
 
 }  // namespace harness

@@ -9,7 +9,10 @@
 
 #include "test/index/refused_memory.h"
 
-namespace engine_race::l1 {
+namespace lab {
+
+namespace test = engine_race::test;
+
 namespace {
 
 constexpr size_t kBytes = 4096;
@@ -123,4 +126,4 @@ TEST(BlockCacheTest, ManyThreadsShareASmallOne) {
 }
 
 }  // namespace
-}  // namespace engine_race::l1
+}  // namespace lab

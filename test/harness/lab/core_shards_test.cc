@@ -18,9 +18,13 @@
 #include "engine_race/base/parallel.h"
 #include "test/harness/lab/shards_test_util.h"
 
-namespace engine_race::l1 {
+namespace lab {
+
+namespace test = engine_race::test;
+
 namespace {
 
+using engine_race::AvailableCpus;
 using test::KnownBatch;
 using test::ShardsTest;
 
@@ -438,4 +442,4 @@ TEST_F(CoreShardsTest, AHotTableIsSpreadByWhatWasAskedFor) {
 }
 
 }  // namespace
-}  // namespace engine_race::l1
+}  // namespace lab

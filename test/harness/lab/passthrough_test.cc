@@ -13,8 +13,16 @@
 #include "test/loop_device.h"
 #include "test/test_util.h"
 
-namespace engine_race::io {
+namespace engine_race::test {
 namespace {
+
+using io::ReadCompletion;
+using io::ReadQueue;
+using io::ReadRequest;
+using lab::MakePassthroughQueue;
+using lab::OpenPassthrough;
+using lab::PassthroughDevice;
+using lab::PassthroughPath;
 
 class PassthroughPathTest : public testing::Test {
  protected:
@@ -24,7 +32,7 @@ class PassthroughPathTest : public testing::Test {
     return PassthroughPath(dir_.Join(name), &path_);
   }
 
-  test::TempDir dir_;
+  TempDir dir_;
   std::string path_;
 };
 
@@ -51,7 +59,7 @@ TEST_F(PassthroughPathTest, ADeviceWithoutACharacterDeviceIsNotSupported) {
   PassthroughDevice device;
   EXPECT_EQ(OpenPassthrough(dir_.Join("nvme0n1"), &device).code(), Code::kNotSupported);
   EXPECT_EQ(OpenPassthrough("/dev/null", &device).code(), Code::kNotSupported);
-  const test::LoopDevice loop(1 << 20);
+  const LoopDevice loop(1 << 20);
   if (!loop.valid()) GTEST_SKIP() << "no loop devices here: " << loop.why();
   EXPECT_EQ(OpenPassthrough(loop.path(), &device).code(), Code::kNotSupported);
 }
@@ -86,7 +94,7 @@ class PassthroughQueueTest : public testing::Test {
     return completions.empty() ? ReadCompletion() : completions.front();
   }
 
-  test::TempDir dir_;
+  TempDir dir_;
   PassthroughDevice device_;
   std::unique_ptr<ReadQueue> queue_;
   std::array<char, 4 * 4096> buffer_ = {};
@@ -121,4 +129,4 @@ TEST_F(PassthroughQueueTest, TakesNoMoreThanItIsDeep) {
 }
 
 }  // namespace
-}  // namespace engine_race::io
+}  // namespace engine_race::test

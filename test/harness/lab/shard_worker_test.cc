@@ -13,7 +13,10 @@
 #include "test/harness/lab/shards_test_util.h"
 #include "test/index/refused_memory.h"
 
-namespace engine_race::l1 {
+namespace lab {
+
+namespace test = engine_race::test;
+
 namespace {
 
 using test::KnownBatch;
@@ -349,4 +352,4 @@ TEST(ShardInboxTest, ANudgeOrAMailWakesAndReadinessKeepsAwake) {
 }
 
 }  // namespace
-}  // namespace engine_race::l1
+}  // namespace lab

@@ -46,7 +46,7 @@ inline KnownTable MakeTable(int dir_fd, const std::string& name, const l1::Table
   }
   std::unique_ptr<l1::ExtentFileBuilder> builder;
   const Status created =
-      l1::ExtentFileBuilder::Create(dir_fd, name, shape, l1::Encoding::kTree, &builder);
+      l1::ExtentFileBuilder::Create(dir_fd, name, shape, l1::kTreeEncoding, &builder);
   EXPECT_TRUE(created.ok()) << created.ToString();
   for (const auto& [key, payload] : table.records) {
     table.keys.push_back(key);
@@ -73,7 +73,7 @@ class KnownBatch {
     Add(table, (*random)() % 8 == 0 ? RandomBytes(random, known.shape.key_bytes)
                                     : known.keys[(*random)() % known.keys.size()]);
   }
-  std::vector<l1::ShardGet>& gets() {
+  std::vector<lab::ShardGet>& gets() {
     gets_.resize(wanted_.size());
     for (size_t i = 0; i < wanted_.size(); ++i) {
       gets_[i].table = wanted_[i].table;
@@ -84,7 +84,7 @@ class KnownBatch {
     return gets_;
   }
   // As they were answered.
-  const std::vector<l1::ShardGet>& gets_now() const { return gets_; }
+  const std::vector<lab::ShardGet>& gets_now() const { return gets_; }
   // The first answer that is wrong; empty when none is. A code of `allowed` is right everywhere.
   std::string Wrong(Code allowed = Code::kOk) const {
     for (size_t i = 0; i < gets_.size(); ++i) {
@@ -115,7 +115,7 @@ class KnownBatch {
   };
   const std::vector<KnownTable>& tables_;
   std::vector<Wanted> wanted_;
-  std::vector<l1::ShardGet> gets_;
+  std::vector<lab::ShardGet> gets_;
 };
 
 // Some tables of all widths in a directory of their own.
@@ -132,9 +132,9 @@ class ShardsTest : public ::testing::Test {
           MakeTable(dir_.get(), "table" + std::to_string(i), shapes[i % 4], record_count, 100 + i));
     }
   }
-  std::unique_ptr<l1::CoreShards> Start(const l1::CoreShardsOptions& options) {
-    std::unique_ptr<l1::CoreShards> shards;
-    const Status started = l1::CoreShards::Start(options, &shards);
+  std::unique_ptr<lab::CoreShards> Start(const lab::CoreShardsOptions& options) {
+    std::unique_ptr<lab::CoreShards> shards;
+    const Status started = lab::CoreShards::Start(options, &shards);
     EXPECT_TRUE(started.ok()) << started.ToString();
     for (uint32_t i = 0; i < tables_.size(); ++i) {
       uint32_t number = 0;
@@ -144,14 +144,14 @@ class ShardsTest : public ::testing::Test {
     }
     return shards;
   }
-  std::unique_ptr<l1::CoreShards> Start(uint32_t worker_count, uint32_t frame_count = 64) {
-    l1::CoreShardsOptions options;
+  std::unique_ptr<lab::CoreShards> Start(uint32_t worker_count, uint32_t frame_count = 64) {
+    lab::CoreShardsOptions options;
     options.worker_count = worker_count;
     options.frame_count = frame_count;
     return Start(options);
   }
-  static std::unique_ptr<l1::ShardClient> ClientOf(l1::CoreShards* shards) {
-    std::unique_ptr<l1::ShardClient> client;
+  static std::unique_ptr<lab::ShardClient> ClientOf(lab::CoreShards* shards) {
+    std::unique_ptr<lab::ShardClient> client;
     const Status made = shards->MakeClient(&client);
     EXPECT_TRUE(made.ok()) << made.ToString();
     return client;

@@ -12,22 +12,23 @@
 #include <tuple>
 #include <vector>
 
-#include "test/harness/lab/table_test_util.h"
+#include "test/harness/lab/encodings.h"
 #include "test/index/refused_memory.h"
+#include "test/l1/table_test_util.h"
 
 namespace engine_race::test {
 namespace {
 
-using l1::BlockCache;
-using l1::Encoding;
 using l1::EpochManager;
-using l1::FramePool;
 using l1::kBlockBytes;
-using l1::Protection;
-using l1::Reach;
-using l1::Table;
-using l1::TableOptions;
 using l1::TableShape;
+using lab::BlockCache;
+using lab::Encoding;
+using lab::Protection;
+using lab::Reach;
+using lab::Table;
+using lab::TableFrames;
+using lab::TableOptions;
 
 enum class Way : uint8_t {
   kAllCached,
@@ -52,18 +53,18 @@ TableOptions OptionsOf(Way way) {
 class Memory {
  public:
   explicit Memory(uint32_t block_count) : cache_(size_t{block_count} * 17000, /*shard_bits=*/0) {
-    EXPECT_TRUE(FramePool::Create(kBlockBytes, block_count, &epochs_, nullptr, &pool_).ok());
+    EXPECT_TRUE(TableFrames::Create(block_count, &epochs_, &frames_).ok());
   }
   Status Open(const TableDir& dir, const TableOptions& options, std::unique_ptr<Table>* table) {
-    return Table::Open(dir.fd(), "t", options, pool_.get(), &epochs_, &cache_, table);
+    return Table::Open(dir.fd(), "t", options, frames_.get(), &epochs_, &cache_, table);
   }
-  FramePool& pool() { return *pool_; }
+  TableFrames& frames() { return *frames_; }
   EpochManager& epochs() { return epochs_; }
   BlockCache& cache() { return cache_; }
 
  private:
   EpochManager epochs_;
-  std::unique_ptr<FramePool> pool_;
+  std::unique_ptr<TableFrames> frames_;
   BlockCache cache_;
 };
 
@@ -131,7 +132,7 @@ class L1TableTest : public ::testing::TestWithParam<std::tuple<Encoding, Way>> {
     for (size_t i = 0; i < probes.size(); i += 20) ExpectWalk(*table, records, probes[i], 50);
     ExpectWalk(*table, records, std::string(shape.key_bytes, '\0'), records.size());
     table.reset();
-    EXPECT_EQ(memory.pool().used_count(), 0u);
+    EXPECT_EQ(memory.frames().pool()->used_count(), 0u);
   }
 
   TableDir dir_;
@@ -143,7 +144,7 @@ TEST_P(L1TableTest, HoldsWhatAMapHolds) {
     for (const KeyKind kind : kKeyKinds) {
       SCOPED_TRACE(testing::Message() << shape.key_bytes << ", kind " << static_cast<int>(kind));
       const Records records = RandomRecords(kind, shape, Sized(6000, 3000), &random);
-      ASSERT_TRUE(dir_.Build("t", shape, encoding(), records).ok());
+      ASSERT_TRUE(dir_.Build("t", shape, lab::BlocksIn(encoding()), records).ok());
       ExpectAll(shape, records, 100, 50, &random);
       if (HasFatalFailure()) return;
     }
@@ -153,7 +154,7 @@ TEST_P(L1TableTest, HoldsWhatAMapHolds) {
 TEST_P(L1TableTest, HoldsItOverSeveralExtentsAndDownToOneFrame) {
   std::mt19937_64 random(2);
   const Records records = RandomRecords(KeyKind::kRandom, kLarge, 16000, &random);
-  ASSERT_TRUE(dir_.Build("t", kLarge, encoding(), records).ok());
+  ASSERT_TRUE(dir_.Build("t", kLarge, lab::BlocksIn(encoding()), records).ok());
   for (const uint32_t block_count : {1, 2, 3, 5, 20, 200, 400}) {
     SCOPED_TRACE(block_count);
     ExpectAll(kLarge, records, block_count, block_count < 10 ? 15 : 100, &random);
@@ -164,7 +165,7 @@ TEST_P(L1TableTest, HoldsItOverSeveralExtentsAndDownToOneFrame) {
 TEST_P(L1TableTest, WhatFitsIsLoadedOnce) {
   std::mt19937_64 random(3);
   const Records records = RandomRecords(KeyKind::kRandom, kLarge, 16000, &random);
-  ASSERT_TRUE(dir_.Build("t", kLarge, encoding(), records).ok());
+  ASSERT_TRUE(dir_.Build("t", kLarge, lab::BlocksIn(encoding()), records).ok());
   Memory memory(1000);
   std::unique_ptr<Table> table;
   ASSERT_TRUE(memory.Open(dir_, options(), &table).ok());
@@ -182,14 +183,14 @@ TEST_P(L1TableTest, WhatFitsIsLoadedOnce) {
     EXPECT_EQ(table->Stats().hot_count, records_in_frames   ? block_count
                                         : indexes_in_frames ? table->file().extent_count()
                                                             : 0);
-    EXPECT_EQ(memory.pool().used_count(), table->Stats().hot_count);
+    EXPECT_EQ(memory.frames().pool()->used_count(), table->Stats().hot_count);
   }
 }
 
 TEST_P(L1TableTest, OneRecordAndNone) {
   const std::string key(16, 'k');
   for (const Records& records : {Records{}, Records{{key, PayloadOf(key, 8)}}}) {
-    ASSERT_TRUE(dir_.Build("t", {16, 8}, encoding(), records).ok());
+    ASSERT_TRUE(dir_.Build("t", {16, 8}, lab::BlocksIn(encoding()), records).ok());
     std::mt19937_64 random(4);
     Records around = {{key, ""}};
     Memory memory(4);
@@ -208,7 +209,7 @@ TEST_P(L1TableTest, OneRecordAndNone) {
 TEST_P(L1TableTest, DamageIsCorruptionAndNeverWrongBytes) {
   std::mt19937_64 random(5);
   const Records records = RandomRecords(KeyKind::kRandom, kLarge, 9000, &random);
-  ASSERT_TRUE(dir_.Build("t", kLarge, encoding(), records).ok());
+  ASSERT_TRUE(dir_.Build("t", kLarge, lab::BlocksIn(encoding()), records).ok());
   const UniqueFd file(::open(dir_.Join("t").c_str(), O_RDWR));
   const uint64_t extent_bytes = l1::kExtentBytes;
   for (int i = 0; i < 12; ++i) {
@@ -253,7 +254,7 @@ TEST_P(L1TableTest, DamageIsCorruptionAndNeverWrongBytes) {
 TEST_P(L1TableTest, RefusedMemoryIsAnAnswer) {
   std::mt19937_64 random(6);
   const Records records = RandomRecords(KeyKind::kRandom, kLarge, 2000, &random);
-  ASSERT_TRUE(dir_.Build("t", kLarge, encoding(), records).ok());
+  ASSERT_TRUE(dir_.Build("t", kLarge, lab::BlocksIn(encoding()), records).ok());
   const std::string key = std::next(records.begin(), 777)->first;
   bool refused = true;
   for (uint64_t passed = 0; refused; ++passed) {
@@ -288,7 +289,7 @@ INSTANTIATE_TEST_SUITE_P(L1, L1TableTest,
 
 TEST(L1TableOptionsTest, ContradictionsAreRefused) {
   const TableDir dir;
-  ASSERT_TRUE(dir.Build("t", kLarge, Encoding::kTree, {}).ok());
+  ASSERT_TRUE(dir.Build("t", kLarge, l1::kTreeEncoding, {}).ok());
   Memory memory(2);
   std::unique_ptr<Table> table;
   for (int bits = 0; bits < 8; ++bits) {
@@ -304,27 +305,23 @@ TEST(L1TableOptionsTest, ContradictionsAreRefused) {
   TableOptions cached = OptionsOf(Way::kAllCached);
   EXPECT_EQ(Table::Open(dir.fd(), "t", all, nullptr, &memory.epochs(), nullptr, &table).code(),
             Code::kInvalidArgument);
-  EXPECT_EQ(Table::Open(dir.fd(), "t", all, &memory.pool(), nullptr, nullptr, &table).code(),
+  EXPECT_EQ(Table::Open(dir.fd(), "t", all, &memory.frames(), nullptr, nullptr, &table).code(),
             Code::kInvalidArgument);
   EXPECT_EQ(Table::Open(dir.fd(), "t", cached, nullptr, nullptr, nullptr, &table).code(),
             Code::kInvalidArgument);
   EXPECT_TRUE(Table::Open(dir.fd(), "t", cached, nullptr, nullptr, &memory.cache(), &table).ok());
   EXPECT_TRUE(
-      Table::Open(dir.fd(), "t", all, &memory.pool(), &memory.epochs(), nullptr, &table).ok());
-  std::unique_ptr<FramePool> values;
-  ASSERT_TRUE(FramePool::Create(4096, 8, &memory.epochs(), nullptr, &values).ok());
-  EXPECT_EQ(Table::Open(dir.fd(), "t", all, values.get(), &memory.epochs(), nullptr, &table).code(),
-            Code::kInvalidArgument);
-  EXPECT_EQ(
-      Table::Open(dir.fd(), "none", all, &memory.pool(), &memory.epochs(), nullptr, &table).code(),
-      Code::kIOError);
+      Table::Open(dir.fd(), "t", all, &memory.frames(), &memory.epochs(), nullptr, &table).ok());
+  EXPECT_EQ(Table::Open(dir.fd(), "none", all, &memory.frames(), &memory.epochs(), nullptr, &table)
+                .code(),
+            Code::kIOError);
 }
 
 TEST(L1TableOptionsTest, TheCacheAloneIsEnough) {
   const TableDir dir;
   std::mt19937_64 random(7);
   const Records records = RandomRecords(KeyKind::kRandom, kLarge, 3000, &random);
-  ASSERT_TRUE(dir.Build("t", kLarge, Encoding::kTree, records).ok());
+  ASSERT_TRUE(dir.Build("t", kLarge, l1::kTreeEncoding, records).ok());
   BlockCache cache(size_t{1} << 20);
   for (const Way way : {Way::kAllCached, Way::kExtentsByPointer}) {
     std::unique_ptr<Table> table;
@@ -358,7 +355,7 @@ TEST_P(L1TableReadersTest, ReadersFindEverythingWhileBlocksComeAndGo) {
   std::mt19937_64 random(7);
   const TableDir dir;
   const Records records = RandomRecords(KeyKind::kRandom, kLarge, 16000, &random);
-  ASSERT_TRUE(dir.Build("t", kLarge, Encoding::kTree, records).ok());
+  ASSERT_TRUE(dir.Build("t", kLarge, l1::kTreeEncoding, records).ok());
   std::vector<std::string> keys;
   for (const auto& [key, payload] : records) keys.push_back(key);
   for (const uint32_t block_count : {3, 40, 200}) {

@@ -35,16 +35,15 @@ TEST(L1RaceChildTest, CountsOfCachegrindAreAddedUp) {
 
 TEST(L1RaceChildTest, TheCachesShareIsThatOfItsFunctionsAndLocks) {
   double share = 0;
-  ASSERT_TRUE(
-      ParseCacheShare("# Overhead  Symbol\n"
-                      "#\n"
-                      "    30.00%  [.] engine_race::l1::BlockCache::Lookup(unsigned long)\n"
-                      "    20.00%  [.] engine_race::l1::RestartBlock::Find(char const*) const\n"
-                      "    10.00%  [.] pthread_mutex_lock@@GLIBC_2.2.5\n"
-                      "    20.00%  [k] 0xffffffff81000000\n"
-                      "\n",
-                      &share)
-          .ok());
+  ASSERT_TRUE(ParseCacheShare("# Overhead  Symbol\n"
+                              "#\n"
+                              "    30.00%  [.] lab::BlockCache::Lookup(unsigned long)\n"
+                              "    20.00%  [.] lab::RestartBlock::Find(char const*) const\n"
+                              "    10.00%  [.] pthread_mutex_lock@@GLIBC_2.2.5\n"
+                              "    20.00%  [k] 0xffffffff81000000\n"
+                              "\n",
+                              &share)
+                  .ok());
   EXPECT_DOUBLE_EQ(share, 0.5);
   EXPECT_EQ(ParseCacheShare("# nothing\n", &share).code(), engine_race::Code::kNotSupported);
 }

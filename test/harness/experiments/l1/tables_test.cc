@@ -16,10 +16,10 @@ namespace harness {
 namespace {
 
 using engine_race::Status;
-using engine_race::l1::Encoding;
-using engine_race::l1::Protection;
-using engine_race::l1::Reach;
-using engine_race::l1::TableOptions;
+using lab::Encoding;
+using lab::Protection;
+using lab::Reach;
+using lab::TableOptions;
 
 class L1TablesTest : public ::testing::Test {
  protected:

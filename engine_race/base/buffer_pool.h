@@ -3,8 +3,8 @@
 // What was given back last is handed out first, so that pages never needed are never touched: the
 // first touch of a page can cost more than to read it from the device, where a virtual machine's
 // host has to find it first. Not synchronised, except touched_count and touched_bytes.
-#ifndef ENGINE_RACE_SCAN_BLOCK_POOL_H_
-#define ENGINE_RACE_SCAN_BLOCK_POOL_H_
+#ifndef ENGINE_RACE_BASE_BUFFER_POOL_H_
+#define ENGINE_RACE_BASE_BUFFER_POOL_H_
 
 #include <algorithm>
 #include <atomic>
@@ -12,20 +12,25 @@
 #include <cstdint>
 #include <vector>
 
+#include "engine_race/base/assert.h"
 #include "engine_race/base/memory.h"
 #include "engine_race/base/status.h"
 
 namespace engine_race {
 
-class BlockPool {
+class BufferPool {
  public:
   // Takes the address space. kOutOfMemory when it is refused; the pool is then empty.
-  Status Allocate(size_t block_bytes, uint32_t block_count);
+  // `huge_pages`: where the buffers are many enough to use them up.
+  Status Allocate(size_t block_bytes, uint32_t block_count, bool huge_pages = true);
 
   // False, with nothing taken, when fewer are free.
   bool Take(uint32_t count, std::vector<uint32_t>* blocks);
   // Gives back all of *blocks and empties it.
   void Give(std::vector<uint32_t>* blocks);
+  // A single one. Never fails while one is free.
+  bool TakeOne(uint32_t* block) noexcept;
+  void GiveOne(uint32_t block) noexcept;
 
   // How many blocks may hold memory from now on; at first all. Those that do are left alone.
   void SetLimit(uint32_t limit) { limit_ = std::min(limit, block_count_); }
@@ -37,7 +42,10 @@ class BlockPool {
   void Populate(uint64_t offset, uint64_t size_bytes) const;
 
   char* base() const { return region_.data(); }
-  char* data(uint32_t block) const { return region_.data() + block * block_bytes_; }
+  char* data(uint32_t block) const {
+    ENGINE_RACE_ASSERT(block < block_count_);
+    return region_.data() + block * block_bytes_;
+  }
   uint32_t block_count() const { return block_count_; }
   uint64_t size_bytes() const { return uint64_t{block_count_} * block_bytes_; }
   uint32_t limit() const { return limit_; }
@@ -51,6 +59,13 @@ class BlockPool {
   uint64_t touched_bytes() const { return uint64_t{touched_.load()} * block_bytes_; }
 
  private:
+  // With a free block there is.
+  uint32_t TakeFree() noexcept;
+  bool IsConsistent() const {
+    return fresh_begin_ <= block_count_ && free_.size() + released_.size() <= fresh_begin_ &&
+           free_.size() <= touched_count();
+  }
+
   Region region_;
   size_t block_bytes_ = 0;
   uint32_t block_count_ = 0;
@@ -65,4 +80,4 @@ class BlockPool {
 
 }  // namespace engine_race
 
-#endif  // ENGINE_RACE_SCAN_BLOCK_POOL_H_
+#endif  // ENGINE_RACE_BASE_BUFFER_POOL_H_

@@ -2,8 +2,8 @@
 // payloads that prove whose they are.
 //
 // Header only, stateless but for TableDir, which owns its directory.
-#ifndef TEST_HARNESS_LAB_TABLE_TEST_UTIL_H_
-#define TEST_HARNESS_LAB_TABLE_TEST_UTIL_H_
+#ifndef TEST_L1_TABLE_TEST_UTIL_H_
+#define TEST_L1_TABLE_TEST_UTIL_H_
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -19,14 +19,12 @@
 #include "engine_race/base/sys.h"
 #include "engine_race/l1/extent_file.h"
 #include "engine_race/l1/table_shape.h"
+#include "engine_race/l1/tree_block.h"
 #include "test/test_util.h"
 
 namespace engine_race::test {
 
 using Records = std::map<std::string, std::string>;
-
-inline constexpr std::array kEncodings = {l1::Encoding::kRestart, l1::Encoding::kSquare,
-                                          l1::Encoding::kTree};
 
 enum class KeyKind : uint8_t {
   kRandom,
@@ -122,8 +120,8 @@ class TableDir {
   int fd() const { return fd_.get(); }
   std::string Join(const std::string& name) const { return dir_.Join(name); }
 
-  Status Build(const std::string& name, const l1::TableShape& shape, l1::Encoding encoding,
-               const Records& records) const {
+  Status Build(const std::string& name, const l1::TableShape& shape,
+               const l1::BlockEncoding& encoding, const Records& records) const {
     std::unique_ptr<l1::ExtentFileBuilder> builder;
     ENGINE_RACE_RETURN_IF_ERROR(
         l1::ExtentFileBuilder::Create(fd(), name, shape, encoding, &builder));
@@ -140,4 +138,4 @@ class TableDir {
 
 }  // namespace engine_race::test
 
-#endif  // TEST_HARNESS_LAB_TABLE_TEST_UTIL_H_
+#endif  // TEST_L1_TABLE_TEST_UTIL_H_

@@ -6,16 +6,16 @@
 // searched from front to back; records are as in the tree block.
 //
 // A SquareBlock is a view: it does not own the bytes. Const calls are thread-safe.
-#ifndef ENGINE_RACE_L1_SQUARE_BLOCK_H_
-#define ENGINE_RACE_L1_SQUARE_BLOCK_H_
+#ifndef HARNESS_LAB_SQUARE_BLOCK_H_
+#define HARNESS_LAB_SQUARE_BLOCK_H_
 
 #include <cstdint>
 #include <cstring>
 
-#include "engine_race/l1/block_builder.h"
-#include "engine_race/l1/table_shape.h"
+#include "harness/lab/encoding.h"
+#include "harness/lab/engine_names.h"
 
-namespace engine_race::l1 {
+namespace lab {
 
 struct SquareBlockHeader {
   uint8_t encoding;
@@ -73,12 +73,12 @@ class SquareBlockBuilder final : public BlockBuilder {
  public:
   explicit SquareBlockBuilder(const TableShape& shape) : BlockBuilder(shape) {}
   bool Fits(const char* key) const override;
-  void Encode(char* block) const override;
+  uint32_t Encode(char* block) const override;
 
  private:
   SquareBlockHeader HeaderFor(uint32_t count, uint32_t prefix_bytes) const;
 };
 
-}  // namespace engine_race::l1
+}  // namespace lab
 
-#endif  // ENGINE_RACE_L1_SQUARE_BLOCK_H_
+#endif  // HARNESS_LAB_SQUARE_BLOCK_H_

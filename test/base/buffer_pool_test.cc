@@ -1,4 +1,4 @@
-#include "engine_race/scan/block_pool.h"
+#include "engine_race/base/buffer_pool.h"
 
 #include <gtest/gtest.h>
 
@@ -11,8 +11,8 @@ namespace {
 
 constexpr size_t kBlockBytes = 8192;
 
-TEST(BlockPoolTest, HandsOutEachBlockOnce) {
-  BlockPool pool;
+TEST(BufferPoolTest, HandsOutEachBlockOnce) {
+  BufferPool pool;
   ASSERT_TRUE(pool.Allocate(kBlockBytes, 5).ok());
   std::vector<uint32_t> blocks;
   ASSERT_TRUE(pool.Take(3, &blocks));
@@ -23,8 +23,8 @@ TEST(BlockPoolTest, HandsOutEachBlockOnce) {
   for (uint32_t block : blocks) EXPECT_EQ(static_cast<char>(block), pool.data(block)[8191]);
 }
 
-TEST(BlockPoolTest, TakesAllOrNothing) {
-  BlockPool pool;
+TEST(BufferPoolTest, TakesAllOrNothing) {
+  BufferPool pool;
   ASSERT_TRUE(pool.Allocate(kBlockBytes, 4).ok());
   std::vector<uint32_t> blocks;
   EXPECT_FALSE(pool.Take(5, &blocks));
@@ -33,8 +33,8 @@ TEST(BlockPoolTest, TakesAllOrNothing) {
   EXPECT_TRUE(pool.Take(0, &blocks));
 }
 
-TEST(BlockPoolTest, UsesAgainWhatWasGivenBack) {
-  BlockPool pool;
+TEST(BufferPoolTest, UsesAgainWhatWasGivenBack) {
+  BufferPool pool;
   ASSERT_TRUE(pool.Allocate(kBlockBytes, 100).ok());
   std::vector<uint32_t> blocks;
   for (int round = 0; round < 50; ++round) {
@@ -46,8 +46,8 @@ TEST(BlockPoolTest, UsesAgainWhatWasGivenBack) {
   EXPECT_EQ(100u, pool.free_count());
 }
 
-TEST(BlockPoolTest, WhatIsReleasedCountsAsUntouchedAndReadsAsZeros) {
-  BlockPool pool;
+TEST(BufferPoolTest, WhatIsReleasedCountsAsUntouchedAndReadsAsZeros) {
+  BufferPool pool;
   ASSERT_TRUE(pool.Allocate(kBlockBytes, 4).ok());
   std::vector<uint32_t> blocks;
   ASSERT_TRUE(pool.Take(3, &blocks));
@@ -67,8 +67,8 @@ TEST(BlockPoolTest, WhatIsReleasedCountsAsUntouchedAndReadsAsZeros) {
   EXPECT_EQ(4u, pool.touched_count());
 }
 
-TEST(BlockPoolTest, NoMoreThanTheLimitIsHandedOut) {
-  BlockPool pool;
+TEST(BufferPoolTest, NoMoreThanTheLimitIsHandedOut) {
+  BufferPool pool;
   ASSERT_TRUE(pool.Allocate(kBlockBytes, 8).ok());
   pool.SetLimit(3);
   std::vector<uint32_t> blocks;
@@ -81,6 +81,22 @@ TEST(BlockPoolTest, NoMoreThanTheLimitIsHandedOut) {
   EXPECT_EQ(3u, pool.free_count());
   pool.SetLimit(100);
   EXPECT_EQ(8u, pool.free_count());
+}
+
+TEST(BufferPoolTest, SingleOnesAreTakenInOrderAndUsedAgainTheLastFirst) {
+  BufferPool pool;
+  ASSERT_TRUE(pool.Allocate(kBlockBytes, 3, /*huge_pages=*/false).ok());
+  uint32_t block = 0;
+  for (uint32_t i = 0; i < 3; ++i) {
+    ASSERT_TRUE(pool.TakeOne(&block));
+    EXPECT_EQ(block, i);
+  }
+  EXPECT_FALSE(pool.TakeOne(&block));
+  pool.GiveOne(1);
+  pool.GiveOne(0);
+  ASSERT_TRUE(pool.TakeOne(&block));
+  EXPECT_EQ(block, 0u);
+  EXPECT_EQ(pool.free_count(), 1u);
 }
 
 }  // namespace

@@ -11,18 +11,19 @@
 #include "engine_race/l1/block_builder.h"
 #include "harness/lab/block_cursor.h"
 #include "harness/lab/block_view.h"
-#include "test/harness/lab/table_test_util.h"
+#include "test/harness/lab/encodings.h"
+#include "test/l1/table_test_util.h"
 
 namespace engine_race::test {
 namespace {
 
 using l1::BlockBuilder;
-using l1::BlockCursor;
-using l1::Encoding;
 using l1::kBlockBodyBytes;
 using l1::kBlockBytes;
 using l1::NodeSearch;
 using l1::TableShape;
+using lab::BlockCursor;
+using lab::Encoding;
 
 class BlockTest : public ::testing::TestWithParam<Encoding> {
  protected:
@@ -38,7 +39,7 @@ class BlockTest : public ::testing::TestWithParam<Encoding> {
 
   // As many of the records as fit: those that lie in the block now.
   Records Fill(const TableShape& shape, const Records& records) {
-    const std::unique_ptr<BlockBuilder> builder = BlockBuilder::Make(GetParam(), shape);
+    const std::unique_ptr<BlockBuilder> builder = lab::BlocksIn(GetParam()).make_builder(shape);
     Records held;
     for (const auto& [key, payload] : records) {
       if (!builder->Fits(key.data())) break;
@@ -57,8 +58,8 @@ class BlockTest : public ::testing::TestWithParam<Encoding> {
       const auto at = held.lower_bound(probe);
       const auto rank = static_cast<uint32_t>(std::distance(held.begin(), at));
       for (const l1::NodeSearchFn search : searches_) {
-        ASSERT_EQ(l1::LowerBoundInBlock(GetParam(), block(), probe.data(), search), rank);
-        const char* found = l1::FindInBlock(GetParam(), block(), probe.data(), search);
+        ASSERT_EQ(lab::LowerBoundInBlock(GetParam(), block(), probe.data(), search), rank);
+        const char* found = lab::FindInBlock(GetParam(), block(), probe.data(), search);
         ASSERT_EQ(found != nullptr, at != held.end() && at->first == probe);
         if (found != nullptr) {
           ASSERT_EQ(std::string(found, shape.payload_bytes), at->second);
@@ -141,25 +142,7 @@ TEST_P(BlockTest, IsFullWhenNothingMoreFits) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(L1, BlockTest, testing::ValuesIn(kEncodings));
-
-TEST(TreeBlockTest, RunsOfTheUsualRecordsHaveFourToEight) {
-  std::mt19937_64 random(4);
-  const TableShape shape = {16, 8};
-  const std::unique_ptr<BlockBuilder> builder = BlockBuilder::Make(Encoding::kTree, shape);
-  for (const auto& [key, payload] : RandomRecords(KeyKind::kRandom, shape, 2500, &random)) {
-    if (!builder->Fits(key.data())) break;
-    builder->Add(key.data(), payload.data());
-  }
-  Region region;
-  ASSERT_TRUE(Region::Allocate(kBlockBytes, /*huge_pages=*/false, &region).ok());
-  builder->Finish(region.data());
-  l1::TreeBlockHeader header;
-  std::memcpy(&header, region.data(), sizeof(header));
-  EXPECT_GE(header.run_records, 4);
-  EXPECT_LE(header.run_records, 8);
-  EXPECT_LE(header.run_count, l1::kMaxRuns);
-}
+INSTANTIATE_TEST_SUITE_P(Encodings, BlockTest, testing::ValuesIn(kEncodings));
 
 }  // namespace
 }  // namespace engine_race::test

@@ -1,6 +1,6 @@
-#include "engine_race/l1/restart_block.h"
+#include "harness/lab/restart_block.h"
 
-namespace engine_race::l1 {
+namespace lab {
 
 uint32_t RestartBlock::FindRestart(const char* key) const {
   const uint32_t key_bytes = trailer().key_bytes;
@@ -65,7 +65,7 @@ bool RestartBlockBuilder::Fits(const char* key) const {
   return bytes <= RestartBlock::kTrailerOffset;
 }
 
-void RestartBlockBuilder::Encode(char* block) const {
+uint32_t RestartBlockBuilder::Encode(char* block) const {
   char* end = block;
   std::vector<uint16_t> restarts;
   for (uint32_t rank = 0; rank < record_count(); ++rank) {
@@ -91,6 +91,7 @@ void RestartBlockBuilder::Encode(char* block) const {
   trailer.restarts_offset = static_cast<uint16_t>(end - block);
   std::memcpy(end, restarts.data(), restarts.size() * sizeof(uint16_t));
   std::memcpy(block + RestartBlock::kTrailerOffset, &trailer, sizeof(trailer));
+  return 0;
 }
 
-}  // namespace engine_race::l1
+}  // namespace lab

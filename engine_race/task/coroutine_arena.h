@@ -1,8 +1,8 @@
 // Memory for the frames of tasks: freed ones are used again, by size.
 //
 // One thread at a time. Gives its memory back when it is destroyed, by when all frames are freed.
-#ifndef ENGINE_RACE_TASK_FRAME_POOL_H_
-#define ENGINE_RACE_TASK_FRAME_POOL_H_
+#ifndef ENGINE_RACE_TASK_COROUTINE_ARENA_H_
+#define ENGINE_RACE_TASK_COROUTINE_ARENA_H_
 
 #include <array>
 #include <cstddef>
@@ -10,12 +10,12 @@
 
 namespace engine_race {
 
-class FramePool {
+class CoroutineArena {
  public:
-  FramePool() = default;
-  FramePool(const FramePool&) = delete;
-  FramePool& operator=(const FramePool&) = delete;
-  ~FramePool();
+  CoroutineArena() = default;
+  CoroutineArena(const CoroutineArena&) = delete;
+  CoroutineArena& operator=(const CoroutineArena&) = delete;
+  ~CoroutineArena();
 
   // Null when memory is refused.
   void* Allocate(size_t size_bytes) noexcept;
@@ -37,4 +37,4 @@ class FramePool {
 
 }  // namespace engine_race
 
-#endif  // ENGINE_RACE_TASK_FRAME_POOL_H_
+#endif  // ENGINE_RACE_TASK_COROUTINE_ARENA_H_

@@ -1,8 +1,8 @@
-#include "engine_race/l1/square_block.h"
+#include "harness/lab/square_block.h"
 
 #include <algorithm>
 
-namespace engine_race::l1 {
+namespace lab {
 
 namespace {
 
@@ -81,7 +81,7 @@ bool SquareBlockBuilder::Fits(const char* key) const {
   return header.records_offset + size_t{count} * header.record_bytes <= kBlockBodyBytes;
 }
 
-void SquareBlockBuilder::Encode(char* block) const {
+uint32_t SquareBlockBuilder::Encode(char* block) const {
   SquareBlockHeader header = HeaderFor(record_count(), PrefixWith(last_key()));
   std::memcpy(header.prefix, KeyAt(0), header.prefix_bytes);
   std::memcpy(block, &header, sizeof(header));
@@ -104,6 +104,7 @@ void SquareBlockBuilder::Encode(char* block) const {
     std::memcpy(entry + header.rest_bytes, &offset, sizeof(offset));
     entry += header.rest_bytes + kOffsetBytes;
   }
+  return 0;
 }
 
-}  // namespace engine_race::l1
+}  // namespace lab

@@ -6,17 +6,17 @@
 // in the restart array. A lookup is a binary search of the restart points and then a walk from one.
 //
 // A RestartBlock is a view: it does not own the bytes. Const calls are thread-safe.
-#ifndef ENGINE_RACE_L1_RESTART_BLOCK_H_
-#define ENGINE_RACE_L1_RESTART_BLOCK_H_
+#ifndef HARNESS_LAB_RESTART_BLOCK_H_
+#define HARNESS_LAB_RESTART_BLOCK_H_
 
 #include <cstdint>
 #include <cstring>
 #include <vector>
 
-#include "engine_race/l1/block_builder.h"
-#include "engine_race/l1/table_shape.h"
+#include "harness/lab/encoding.h"
+#include "harness/lab/engine_names.h"
 
-namespace engine_race::l1 {
+namespace lab {
 
 struct RestartBlockTrailer {
   uint8_t encoding;
@@ -87,7 +87,7 @@ class RestartBlockBuilder final : public BlockBuilder {
  public:
   explicit RestartBlockBuilder(const TableShape& shape) : BlockBuilder(shape) {}
   bool Fits(const char* key) const override;
-  void Encode(char* block) const override;
+  uint32_t Encode(char* block) const override;
 
  private:
   // Of the entries of the first `count` records.
@@ -97,6 +97,6 @@ class RestartBlockBuilder final : public BlockBuilder {
   mutable uint32_t counted_ = 0;
 };
 
-}  // namespace engine_race::l1
+}  // namespace lab
 
-#endif  // ENGINE_RACE_L1_RESTART_BLOCK_H_
+#endif  // HARNESS_LAB_RESTART_BLOCK_H_

@@ -1,0 +1,86 @@
+// A record as the index gives it: where its value is, and what is known of it.
+//
+// Values.
+#ifndef ENGINE_RACE_INDEX_VALUE_REF_H_
+#define ENGINE_RACE_INDEX_VALUE_REF_H_
+
+#include <cstdint>
+
+#include "engine_race/base/assert.h"
+#include "engine_race/base/swip.h"
+#include "engine_race/log/format.h"
+
+namespace engine_race {
+
+// What the index keeps of a record beside its key, in one word: slot, value sum, tombstone bit. The
+// word is a swip: while the value lies in a frame, the frame's number stands in the slot's place.
+class ValueRef {
+ public:
+  ValueRef() = default;
+  ValueRef(uint32_t slot, uint32_t value_sum, bool tombstone)
+      : word_(slot | (uint64_t{value_sum} << format::kSlotBits) |
+              (uint64_t{tombstone} << (format::kSlotBits + format::kSumBits))) {
+    ENGINE_RACE_ASSERT(slot >> format::kSlotBits == 0 && value_sum <= format::kSumMask);
+  }
+
+  // Of a reference that is not hot.
+  uint32_t slot() const {
+    ENGINE_RACE_ASSERT(!hot());
+    return Swip(word_).number();
+  }
+  bool hot() const { return Swip(word_).hot(); }
+  bool cooling() const { return Swip(word_).cooling(); }
+  // Of a hot one.
+  uint32_t frame() const {
+    ENGINE_RACE_ASSERT(hot());
+    return Swip(word_).number();
+  }
+  // The same record with its value in `frame`, or in the log's slot.
+  ValueRef InFrame(uint32_t frame) const { return FromWord(Swip(word_).In(frame).word()); }
+  ValueRef InSlot(uint32_t slot) const { return FromWord(Swip(word_).At(slot).word()); }
+  // Of a hot one, with and without the mark.
+  ValueRef Cooling() const { return FromWord(Swip(word_).Cooling().word()); }
+  ValueRef Heated() const { return FromWord(Swip(word_).Heated().word()); }
+  uint32_t value_sum() const {
+    return static_cast<uint32_t>((word_ >> format::kSlotBits) & format::kSumMask);
+  }
+  bool tombstone() const { return (word_ & kTombstoneBit) != 0; }
+  // Neither a tombstone nor hot.
+  bool leads_to_slot() const { return (word_ & (kTombstoneBit | Swip::kHotBit)) == 0; }
+
+  // Where there is no record, or none is known: a tombstone that nobody wrote.
+  static ValueRef None() {
+    ValueRef ref(0, 0, true);
+    ref.word_ |= kNoneBit;
+    return ref;
+  }
+  bool none() const { return (word_ & kNoneBit) != 0; }
+
+  friend bool operator==(ValueRef a, ValueRef b) { return a.word_ == b.word_; }
+
+ private:
+  static constexpr uint64_t kTombstoneBit = uint64_t{1} << (format::kSlotBits + format::kSumBits);
+  static constexpr uint64_t kNoneBit = uint64_t{1} << 61;
+  static_assert(format::kSlotBits == Swip::kNumberBits);
+  static_assert(kTombstoneBit < kNoneBit);
+  static_assert((kNoneBit & Swip::kTagMask) == 0);
+
+  static ValueRef FromWord(uint64_t word) {
+    ValueRef ref;
+    ref.word_ = word;
+    return ref;
+  }
+
+  uint64_t word_ = 0;
+};
+static_assert(sizeof(ValueRef) == 8);
+
+struct IndexEntry {
+  uint64_t key = 0;
+  ValueRef ref;
+};
+static_assert(sizeof(IndexEntry) == 16);
+
+}  // namespace engine_race
+
+#endif  // ENGINE_RACE_INDEX_VALUE_REF_H_

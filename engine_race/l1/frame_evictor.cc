@@ -1,0 +1,108 @@
+#include "engine_race/l1/frame_evictor.h"
+
+#include <algorithm>
+
+#include "engine_race/base/assert.h"
+
+namespace engine_race::l1 {
+
+void FrameEvictor::Admit(uint32_t frame) {
+  FrameInfo& own = frames_.info(frame);
+  ENGINE_RACE_ASSERT(own.state == State::kTaken);
+  own.state = State::kHot;
+  ++used_count_;
+  ENGINE_RACE_ASSERT(used_count_ + retired_.count() <= frames_.touched_count());
+}
+
+void FrameEvictor::CoolSome() {
+  const uint32_t wanted = wanted_cooling_count();
+  const uint32_t touched_count = frames_.touched_count();
+  const uint32_t steps = std::min(touched_count, kMaxSteps);
+  for (uint32_t i = 0; i < steps && cooling_.count() < wanted; ++i) {
+    const uint32_t frame = hand_ < touched_count ? hand_ : 0;
+    hand_ = frame + 1;
+    PassHand(frame);
+  }
+}
+
+void FrameEvictor::PassHand(uint32_t frame) {
+  if (frames_.info(frame).state != State::kHot) return;
+  switch (Cool(frame)) {
+    case FrameOwner::Cooled::kMarked:
+      cooling_.Append(frame);
+      break;
+    case FrameOwner::Cooled::kStays:
+      break;
+    case FrameOwner::Cooled::kGone:
+      Evict(frame, /*only_cooling=*/false);
+      break;
+  }
+}
+
+FrameOwner::Cooled FrameEvictor::Cool(uint32_t frame) {
+  FrameInfo& own = frames_.info(frame);
+  // Relaxed: whether it can be evicted is decided later.
+  const bool has_children = own.child_count.load(std::memory_order_relaxed) != 0;
+  return has_children ? FrameOwner::Cooled::kStays : owner_.Cool(frame, &own);
+}
+
+uint32_t FrameEvictor::FindVictim() {
+  for (uint32_t i = 0; i < kMaxSteps; ++i) {
+    CoolSome();
+    const uint32_t frame = cooling_.first();
+    if (frame == kNoFrame) break;
+    if (!owner_.WasHeated(frame, &frames_.info(frame))) return frame;
+    Spare(frame);
+  }
+  return kNoFrame;
+}
+
+void FrameEvictor::Spare(uint32_t victim) { cooling_.Remove(victim, State::kHot); }
+
+bool FrameEvictor::EvictVictim() {
+  const uint32_t frame = FindVictim();
+  if (frame == kNoFrame) return false;
+  if (Evict(frame, /*only_cooling=*/true)) return true;
+  // A reader has heated it just now, or something is reached through it.
+  Spare(frame);
+  return false;
+}
+
+bool FrameEvictor::Evict(uint32_t frame, bool only_cooling) {
+  FrameInfo& own = frames_.info(frame);
+  ENGINE_RACE_ASSERT(own.state == State::kHot || own.state == State::kCooling);
+  if (!own.Close()) return false;
+  if (!owner_.Unswizzle(frame, &own, only_cooling)) {
+    own.Reopen();
+    return false;
+  }
+  // A block whose blocks are all evicted is of no more use than they were.
+  const uint32_t parent = own.parent_frame;
+  if (parent != kNoFrame && frames_.info(parent).RemoveChild() &&
+      frames_.info(parent).state == State::kHot && Cool(parent) == FrameOwner::Cooled::kMarked) {
+    cooling_.Append(parent);
+  }
+  if (own.state == State::kCooling) cooling_.Remove(frame, State::kHot);
+  retired_.Append(frame);
+  own.retired_epoch = epochs_.Retire();
+  ENGINE_RACE_ASSERT(used_count_ > 0);
+  --used_count_;
+  evictions_.fetch_add(1, std::memory_order_relaxed);  // a statistic
+  return true;
+}
+
+void FrameEvictor::Reclaim(FunctionRef<void(uint32_t)> free) {
+  if (retired_.count() == 0) return;
+  const uint64_t safe = epochs_.SafeBelow();
+  for (uint32_t i = retired_.count(); i > 0; --i) {
+    const uint32_t frame = retired_.first();
+    FrameInfo& own = frames_.info(frame);
+    if (own.retired_epoch >= safe) break;
+    retired_.Remove(frame, State::kTaken);
+    owner_.Release(frame, &own);
+    own.Reopen();
+    free(frame);
+  }
+}
+
+}  // namespace engine_race::l1
