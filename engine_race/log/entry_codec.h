@@ -14,6 +14,7 @@
 
 #include <cstdint>
 
+#include "engine_race/base/assert.h"
 #include "engine_race/base/checksum.h"
 #include "engine_race/log/format.h"
 
@@ -73,6 +74,8 @@ class EntryCodec {
       : seed_(MixWords(store_id ^ 0x9e3779b97f4a7c15, bucket + 0xd1b54a32d192ed03)) {}
 
   format::KeyEntry Encode(const KeyRecord& record) const {
+    ENGINE_RACE_ASSERT(record.sequence < format::kMaxSequence);
+    ENGINE_RACE_ASSERT(record.value_sum <= format::kSumMask);
     const uint64_t place = Place(record.key, record.slot);
     const uint64_t low = (uint64_t{record.tombstone} << format::kTombstoneShift) |
                          ((record.value_sum ^ SumMask(place, record.sequence)) & format::kSumMask);
@@ -113,6 +116,7 @@ class EntryCodec {
 // The words of format::BucketCounts: `payload` in the low `bits`, a hash above it.
 inline uint64_t EncodeWord(uint64_t store_id, uint32_t bucket, format::WordKind kind,
                            uint64_t payload, uint32_t bits) {
+  ENGINE_RACE_ASSERT(payload >> bits == 0);
   const uint64_t where = (uint64_t{bucket} << 8) | static_cast<uint64_t>(kind);
   const uint64_t hash = MixWords(store_id ^ 0x8bb84b93962eacc9 ^ (payload * 0x9e3779b97f4a7c15),
                                  where + 0x2d358dccaa6c78a5);

@@ -11,6 +11,7 @@
 
 #include "engine_race/base/memory.h"
 #include "engine_race/base/status.h"
+#include "engine_race/log/bucket.h"
 #include "engine_race/log/staging.h"
 #include "engine_race/log/store_files.h"
 
@@ -56,6 +57,11 @@ class RecordCheck {
   bool loaded_ = false;
   bool loaded_from_log_ = false;
 };
+
+// *verified: everything that this opening has found staged of the bucket verifies. For a bucket
+// that has taken no record in this opening; under its lock.
+Status VerifyStaging(const StoreFiles& files, const Staging& staging, uint32_t bucket_number,
+                     const Bucket& bucket, bool* verified);
 
 }  // namespace engine_race
 

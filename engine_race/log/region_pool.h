@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine_race/base/assert.h"
 #include "engine_race/base/memory.h"
 #include "engine_race/base/status.h"
 
@@ -43,6 +44,7 @@ class RegionPool {
 
   // A region of unspecified content into an empty lease. kOutOfMemory.
   Status Take(Lease* lease) {
+    ENGINE_RACE_ASSERT(lease->pool_ == nullptr);
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       if (!free_.empty()) {
@@ -61,6 +63,7 @@ class RegionPool {
 
  private:
   void GiveBack(Region region) noexcept {
+    ENGINE_RACE_ASSERT(region.size() >= region_bytes_);
     const std::lock_guard<std::mutex> lock(mutex_);
     if (free_.size() < kept_count_) free_.push_back(std::move(region));
   }

@@ -64,8 +64,7 @@ class Staging {
   // Makes sure that stores to the bucket's counts and base places have their space; a pwrite finds
   // its own. kFull on a full disk. Cheap after the first call for a bucket.
   Status Reserve(uint32_t bucket) {
-    // Acquire pairs with the release in ReserveCluster: the space is there.
-    if (!mapped_ || reserved_[ClusterOf(bucket)].load(std::memory_order_acquire)) [[likely]] {
+    if (IsReserved(bucket)) [[likely]] {
       return Status::Ok();
     }
     return ReserveCluster(ClusterOf(bucket));
@@ -136,6 +135,11 @@ class Staging {
   };
 
   uint32_t ClusterOf(uint32_t bucket) const { return bucket / cluster_buckets_; }
+  // Whether Reserve has succeeded for the bucket, as far as stores need it.
+  bool IsReserved(uint32_t bucket) const {
+    // Acquire pairs with the release in ReserveCluster: the space is there.
+    return !mapped_ || reserved_[ClusterOf(bucket)].load(std::memory_order_acquire);
+  }
   bool CanBeMapped(const LogFn& log) const;
   Status ReserveCountsLocked();
   Status TouchCounts() const;
