@@ -16,6 +16,7 @@
 #include <mutex>
 #include <vector>
 
+#include "engine_race/base/assert.h"
 #include "engine_race/scan/block_pool.h"
 #include "engine_race/scan/load_plan.h"
 #include "engine_race/scan/scan_context.h"
@@ -39,6 +40,7 @@ class Chunk {
   // The entry's value, or null when it has none: then ErrorOf says why. Its batch must have been
   // prepared.
   const char* Value(uint32_t entry) const {
+    ENGINE_RACE_ASSERT(entry < plan.places.size());
     const uint32_t place = plan.places[entry];
     return place >= kCorruptPlace ? nullptr : base_ + uint64_t{place} * kValueBytes;
   }
