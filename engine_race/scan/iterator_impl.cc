@@ -93,8 +93,9 @@ inline void Iterator::Impl::StandAt(uint32_t i, Stand* stand) {
   }
 }
 
-// There is no record to stand at.
-void Iterator::Impl::StandNowhere(Stand* stand) {
+// A load brought no key: there is none, or `status` says why.
+void Iterator::Impl::StandNowhere(Status status, Stand* stand) noexcept {
+  if (!status.ok()) return Fail(std::move(status), stand);
   *stand = {};
   DropState();
 }
@@ -105,11 +106,8 @@ void Iterator::Impl::StandNowhere(Stand* stand) {
     return;
   }
   Status status = batch_.LoadFrom(*index_, from, range_.last, view_.epoch);
-  if (!status.ok()) [[unlikely]] {
-    return Fail(std::move(status), stand);
-  }
   if (batch_.empty()) [[unlikely]] {
-    return StandNowhere(stand);
+    return StandNowhere(std::move(status), stand);
   }
   StandAt(0, stand);
 }
@@ -120,11 +118,8 @@ void Iterator::Impl::StandNowhere(Stand* stand) {
     return;
   }
   Status status = batch_.LoadUpTo(*index_, range_.first, from, view_.epoch);
-  if (!status.ok()) [[unlikely]] {
-    return Fail(std::move(status), stand);
-  }
   if (batch_.empty()) [[unlikely]] {
-    return StandNowhere(stand);
+    return StandNowhere(std::move(status), stand);
   }
   StandAt(batch_.count() - 1, stand);
 }

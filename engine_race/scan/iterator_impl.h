@@ -58,7 +58,7 @@ class Iterator::Impl {
   void Load(uint64_t from, Stand* stand);
   void LoadBack(uint64_t from, Stand* stand);
   void StandAt(uint32_t i, Stand* stand);
-  void StandNowhere(Stand* stand);
+  void StandNowhere(Status status, Stand* stand) noexcept;
   Status StandAgain(uint64_t key, Stand* stand);
   // Ready for a seek to `key`: the store is open and the key is one.
   bool MaySeek(std::string_view key) const { return IsKey(key) && !closed(); }

@@ -36,8 +36,8 @@ class KeyBatch {
   KeyBatch& operator=(const KeyBatch&) = delete;
 
   // Loads the first keys in [from, last], or the last ones in [first, from], that a view of `epoch`
-  // shows. Ok with an empty batch when there are none. After kIOError, kCorruption or kOutOfMemory
-  // the keys are undefined: Clear comes next.
+  // shows. The batch is empty when there are none (Ok) and after kIOError, kCorruption and
+  // kOutOfMemory.
   Status LoadFrom(const Index& index, uint64_t from, uint64_t last, uint64_t epoch) noexcept;
   Status LoadUpTo(const Index& index, uint64_t first, uint64_t from, uint64_t epoch) noexcept;
 
@@ -70,15 +70,15 @@ class KeyBatch {
     return rank < count_ && KeyAt(rank) == key ? rank : rank - 1;
   }
 
-  // The bytes of key i, kKeyBytes of them and those of the other keys next to them; and the other
-  // way round. Good until the next load.
+  // Where the kKeyBytes bytes of key i lie, those of all keys in one row, and which key lies there.
+  // Good until the next load.
   const char* BytesAt(uint32_t i) const {
     ENGINE_RACE_ASSERT(i < count_);
     return bytes() + size_t{i} * kKeyBytes;
   }
   uint32_t PlaceOf(const char* at) const {
     ENGINE_RACE_ASSERT(at >= bytes() && at < bytes() + size_t{count_} * kKeyBytes);
-    return static_cast<uint32_t>((at - bytes()) / static_cast<ptrdiff_t>(kKeyBytes));
+    return static_cast<uint32_t>(static_cast<size_t>(at - bytes()) / kKeyBytes);
   }
 
   // Beside the object itself.
@@ -91,9 +91,11 @@ class KeyBatch {
   static_assert(kFirstKeys % kSwappedAtOnce == 0 && kInlineKeys % kSwappedAtOnce == 0);
   static_assert(kMaxKeys % kSwappedAtOnce == 0);
 
+  template <typename FillFn>
+  Status Fill(const FillFn& fill) noexcept;
   static void SwapTwoKeys(uint64_t* keys);
   static void SwapKeys(uint64_t* keys);
-  bool Take(size_t count);
+  bool Take(uint32_t count);
   const char* bytes() const { return reinterpret_cast<const char*>(keys_); }
   uint64_t KeyAt(uint32_t i) const { return __builtin_bswap64(keys_[i]); }
   // How many keys are below `key`.
@@ -142,13 +144,13 @@ inline uint32_t KeyBatch::Rank(uint64_t key) const {
 }
 
 // What the index brought; false when that is nothing.
-inline bool KeyBatch::Take(size_t count) {
+inline bool KeyBatch::Take(uint32_t count) {
   if (count == 0) [[unlikely]] {
     Clear();
     return false;
   }
   ENGINE_RACE_ASSERT(count <= room_);
-  count_ = static_cast<uint32_t>(count);
+  count_ = count;
   // A copy, because for all the compiler knows a store through keys_ might change it.
   uint64_t* const keys = keys_;
   first_key_ = keys[0];
@@ -162,39 +164,49 @@ inline bool KeyBatch::Take(size_t count) {
   return true;
 }
 
-// Not by Guarded, which would be a call on the way of every seek.
-[[gnu::always_inline]] inline Status KeyBatch::LoadFrom(const Index& index, uint64_t from,
-                                                        uint64_t last, uint64_t epoch) noexcept {
-  size_t count = 0;
+// The answer of `fill`, which the index gives, or kOutOfMemory for what it throws. Not by Guarded,
+// which would be a call on the way of every seek.
+template <typename FillFn>
+[[gnu::always_inline]] inline Status KeyBatch::Fill(const FillFn& fill) noexcept {
   try {
-    ENGINE_RACE_RETURN_IF_ERROR(index.FirstKeys(from, last, epoch, {keys_, room_}, &count));
+    return fill();
   } catch (const std::bad_alloc&) {
     return RefusedMemory("the keys of an iterator");
   }
+}
+
+[[gnu::always_inline]] inline Status KeyBatch::LoadFrom(const Index& index, uint64_t from,
+                                                        uint64_t last, uint64_t epoch) noexcept {
+  size_t count = 0;
+  Status status = Fill([&] { return index.FirstKeys(from, last, epoch, {keys_, room_}, &count); });
+  if (!status.ok()) [[unlikely]] {
+    Clear();
+    return status;
+  }
   loaded_backwards_ = false;
-  if (Take(count)) [[likely]] {
+  if (Take(static_cast<uint32_t>(count))) [[likely]] {
     ENGINE_RACE_ASSERT(from <= first_key_ && first_key_ <= last_key_ && last_key_ <= last);
     covered_first_ = from;
     covered_last_ = last_key_;
   }
-  return Status::Ok();
+  return status;
 }
 
 [[gnu::always_inline]] inline Status KeyBatch::LoadUpTo(const Index& index, uint64_t first,
                                                         uint64_t from, uint64_t epoch) noexcept {
   size_t count = 0;
-  try {
-    ENGINE_RACE_RETURN_IF_ERROR(index.LastKeys(first, from, epoch, {keys_, room_}, &count));
-  } catch (const std::bad_alloc&) {
-    return RefusedMemory("the keys of an iterator");
+  Status status = Fill([&] { return index.LastKeys(first, from, epoch, {keys_, room_}, &count); });
+  if (!status.ok()) [[unlikely]] {
+    Clear();
+    return status;
   }
   loaded_backwards_ = true;
-  if (Take(count)) [[likely]] {
+  if (Take(static_cast<uint32_t>(count))) [[likely]] {
     ENGINE_RACE_ASSERT(first <= first_key_ && first_key_ <= last_key_ && last_key_ <= from);
     covered_first_ = first_key_;
     covered_last_ = from;
   }
-  return Status::Ok();
+  return status;
 }
 
 }  // namespace engine_race
