@@ -47,8 +47,8 @@ Status Readers::Make(Set** set) {
   return Status::Ok();
 }
 
-// Of whatever reads: the requested back end, or where it does not work on every path the best one
-// that does.
+// The back end of all readers: the requested one, or where that does not work on every path the
+// best one that does.
 Status Readers::ChooseBackend(Options* reading) const {
   return log_.VisitProbeFiles([reading](const io::File& file) {
     io::ReadBackend chosen;

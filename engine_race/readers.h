@@ -1,4 +1,4 @@
-// What a store reads with: the index and whatever needs it, made by the first call that reads.
+// What a store reads with: the index and all that needs it, made by the first call that reads.
 //
 // A store that is only written to never pays for an index. The first read makes the index, the
 // memory shares, the frames of hot values, the point reader, the pool of workers and the iterators;

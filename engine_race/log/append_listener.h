@@ -2,6 +2,7 @@
 //
 // Thread safety: the log calls a listener under the lock of the bucket that it names, in the order
 // of sequence numbers. The log keeps the pointer until DetachListener; the index owns the listener.
+// Invariant: a listener hears of every record of its bucket from its cut on, each once.
 #ifndef ENGINE_RACE_LOG_APPEND_LISTENER_H_
 #define ENGINE_RACE_LOG_APPEND_LISTENER_H_
 

@@ -1,7 +1,7 @@
 // Key entries that check themselves, and the checked words of the counts.
 //
 // An entry stores its sequence number s as guard = Permute(s ^ h), where h hashes everything else
-// about the entry: store, bucket, slot, key, tombstone bit and value sum. Whoever reads it undoes
+// about the entry: store, bucket, slot, key, tombstone bit and value sum. A reader undoes
 // the permutation; damage to any bit, or an entry found in another slot, bucket or store, gives a
 // number spread over all 35 bits, which then is not below the bucket's next sequence number.
 // So the same bits order the records of a key and prove that the entry belongs where it lies.
@@ -9,6 +9,8 @@
 // The value sum is kept masked with a hash of store, bucket, slot, key and sequence number, so a
 // sum moved elsewhere fails; unmasked it is a plain hash of the value, all that Read has to keep in
 // memory.
+// Thread safety: values and stateless functions.
+// Invariant: what Encode made of a record decodes in its slot of its bucket of its store alone.
 #ifndef ENGINE_RACE_LOG_ENTRY_CODEC_H_
 #define ENGINE_RACE_LOG_ENTRY_CODEC_H_
 

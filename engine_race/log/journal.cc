@@ -56,7 +56,7 @@ Status Journal::Prepare(int dir_fd, uint64_t size_bytes, mode_t file_mode) {
       return filled;
     }
   }
-  // Also of a journal that is there: whoever filled it may have come no further.
+  // Also of a journal that is there: its creation may have ended before this flush.
   ENGINE_RACE_RETURN_IF_ERROR(sys::Fsync(dir_fd));
   ENGINE_RACE_RETURN_IF_ERROR(BeginHalf(0));
   // A thread that cannot be had throws of memory or of the system.
@@ -158,7 +158,7 @@ Status Journal::Commit() {
       // Relaxed, both here and below: statistics.
       flush_count_.fetch_add(1, std::memory_order_relaxed);
       status = Guarded([this] { return file_.DataSync(); });
-      // Whatever the reason: nothing is known of what the device holds now.
+      // For any reason: nobody knows what the device holds now.
       if (!status.ok()) status = CopyAs(Code::kIOError, status);
     }
     if (status.ok()) {

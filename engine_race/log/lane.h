@@ -4,6 +4,8 @@
 // takes its next group once its old one is part of that prefix and no reader has it pinned.
 //
 // Not synchronised: guarded by its bucket's lock.
+// Invariants: flushed is a multiple of the group and counts a prefix; begun groups that are not
+// part of it have a place each; a place that is written or pinned takes no other group.
 #ifndef ENGINE_RACE_LOG_LANE_H_
 #define ENGINE_RACE_LOG_LANE_H_
 

@@ -37,9 +37,9 @@ class LogWriter {
   // kIOError, whatever the reason, and Poison, when the flush fails.
   Status Flush(const io::File& file) noexcept;
 
-  // Ends all writing, and makes the next opening verify whatever is not synced.
+  // Ends all writing, and makes the next opening verify every record that is not synced.
   void Poison(const Status& failure) noexcept;
-  // Makes the next opening verify whatever is not synced.
+  // Makes the next opening verify every record that is not synced.
   void PutInDoubt() noexcept;
 
   uint64_t flush_count() const {

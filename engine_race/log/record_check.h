@@ -4,6 +4,7 @@
 // place. The checks here read exactly there and accept no other copy. An error is one of reading.
 //
 // One thread. Changes nothing.
+// Owner of its buffers.
 #ifndef ENGINE_RACE_LOG_RECORD_CHECK_H_
 #define ENGINE_RACE_LOG_RECORD_CHECK_H_
 

@@ -2,6 +2,7 @@
 // which is more than the copy into it.
 //
 // Thread safety: every call from any thread. Leases must end before their pool.
+// Owner of the regions that nobody holds. Invariant: it keeps kept_count of them at most.
 #ifndef ENGINE_RACE_LOG_REGION_POOL_H_
 #define ENGINE_RACE_LOG_REGION_POOL_H_
 

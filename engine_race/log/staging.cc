@@ -341,8 +341,8 @@ Status Staging::PublishStaged(uint32_t bucket, format::WordKind kind, uint64_t p
     return WriteBelowLimit(counts_.file, {reinterpret_cast<const char*>(&word), sizeof(word)},
                            offset);
   }
-  // Release pairs with the next opening's read of the file: whoever sees a count sees the bytes
-  // that it counts.
+  // Release pairs with the next opening's read of the file: an opening that sees a count sees the
+  // bytes that it counts.
   std::atomic_ref<uint64_t>(*reinterpret_cast<uint64_t*>(counts_.mapping.data() + offset))
       .store(word, std::memory_order_release);
   return Status::Ok();

@@ -10,6 +10,8 @@
 // Thread safety: Reserve and the reads from any thread; the places and words of one bucket are
 // written under that bucket's lock. Nothing may be staged or published before Reserve has succeeded
 // for the bucket in this opening.
+// Owner of its mappings; the files are StoreFiles'. Invariants: a word is published after what it
+// counts; no mapped page is stored into before its space is reserved and the page is populated.
 #ifndef ENGINE_RACE_LOG_STAGING_H_
 #define ENGINE_RACE_LOG_STAGING_H_
 

@@ -7,6 +7,8 @@
 // visitor, whatever it does, stops another scan.
 //
 // Thread safety: every call, from any thread; a scanner's from its own.
+// Owner of its thread, of the board and of the memory for chunks.
+// Invariant: a scanner that waits is answered, with a chunk or none, whatever other visitors do.
 #ifndef ENGINE_RACE_SCAN_COORDINATOR_H_
 #define ENGINE_RACE_SCAN_COORDINATOR_H_
 
@@ -77,7 +79,7 @@ class Coordinator {
                 bool* patient);
   Step HandleShortage(const NextLoad& load, uint32_t block_count);
   Step GiveUp(const NextLoad& load);
-  // Whoever waits reads for itself.
+  // Every scan that waits reads for itself.
   void RefuseAll();
   void Answer(Scanner* scanner);
   void Deliver(Chunk* chunk);

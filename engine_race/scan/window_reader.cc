@@ -236,7 +236,7 @@ Status WindowReader::ReadOverlapped(io::ReadQueue* queue) {
   }
   size_t started = 0;
   const Status status = queue->Submit(requests_, &started);
-  // Whatever was started must end before the window is used otherwise.
+  // Reads that were started must end before the window is used otherwise.
   while (queue->in_flight() > 0) {
     const Status waited = queue->Wait(queue->in_flight(), &completions_);
     if (!waited.ok()) return waited;
