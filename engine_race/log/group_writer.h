@@ -2,8 +2,8 @@
 //
 // An append stages one record under the bucket's lock. The thread that fills a group writes it to
 // the log, the lock dropped meanwhile, while other threads fill the next group in another place.
-// Backpressure: where both lanes have no place for the next record, the append waits until a write
-// has ended. A group whose write failed stays staged and readable, and the next append of the
+// Backpressure: where a lane has no place for the next record, the append waits until a group's
+// write has ended. A group whose write failed stays staged and readable, and the next append of the
 // bucket tries it again before it stages anything.
 //
 // Thread safety: every call from any thread; where a lock is passed, it is the bucket's and held.
