@@ -96,10 +96,12 @@ TEST_F(PowerRecoveryTest, AStoreThatCannotBeWrittenToIsReadableWhenAllIsInPlace)
   EXPECT_EQ(Run().code(), Code::kIOError);
   EXPECT_TRUE(readable_);
   EXPECT_EQ(states_[0].synced_count, 0u) << "nothing is promised";
+  // Record 261 is staged alone.
   const std::string zeros(kValueBytes, '\0');
-  Overwrite(dir_.Join("value_00"), zeros.data(), zeros.size(),
-            context_->files.values.Locate(0, 7).offset);
-  EXPECT_FALSE(Run().ok());
+  const uint32_t place = PlaceInWord(states_[0].value_places, 261 / 4);
+  Overwrite(dir_.Join(format::kStagingValuesName), zeros.data(), zeros.size(),
+            context_->geometry().ValuePlaceOffset(0, place) + 261 % 4 * kValueBytes);
+  EXPECT_EQ(Run().code(), Code::kIOError);
   EXPECT_FALSE(readable_);
 }
 
