@@ -1,6 +1,8 @@
 // What one bucket keeps in memory while its store is open.
 //
-// Plain state; everything but the atomics is guarded by `mutex`.
+// Plain state, owned by LogContext. Thread safety: everything but the atomics and `damaged` is
+// guarded by `mutex`. Invariants: flushed counts of the lanes <= record_count, and synced_count <=
+// record_count; the published copies never run ahead of what they copy.
 #ifndef ENGINE_RACE_LOG_BUCKET_H_
 #define ENGINE_RACE_LOG_BUCKET_H_
 
@@ -10,14 +12,51 @@
 #include <cstdint>
 #include <mutex>
 
+#include "engine_race/base/assert.h"
 #include "engine_race/log/lane.h"
 
 namespace engine_race {
 
 class AppendListener;
 
+enum class LaneKind { kValues, kKeys };
+
+// A full group of one lane of a bucket, and the place that it is staged in.
+struct FullGroup {
+  LaneKind kind = LaneKind::kValues;
+  uint64_t group = 0;
+  uint32_t place = 0;
+};
+
 // Aligned so that two buckets never share a cache line.
 struct alignas(64) Bucket {
+  Lane& LaneOf(LaneKind kind) { return kind == LaneKind::kValues ? values : keys; }
+  const Lane& LaneOf(LaneKind kind) const { return kind == LaneKind::kValues ? values : keys; }
+
+  // For readers that hold no lock: acknowledged records, and records with values in the log.
+  uint64_t RecordCount() const {
+    // Acquire pairs with the release in GroupWriter::Stage: the records counted are staged.
+    return published_count.load(std::memory_order_acquire);
+  }
+  uint64_t FlushedValueCount() const {
+    // Acquire pairs with the release in GroupWriter::FinishWrite: the group's write has completed.
+    return published_flushed_values.load(std::memory_order_acquire);
+  }
+
+  // A full group that no thread writes yet: one that has just been filled, or one whose write
+  // failed. False when there is none.
+  bool FindIdleGroup(FullGroup* full) const {
+    for (const LaneKind kind : {LaneKind::kValues, LaneKind::kKeys}) {
+      const Lane& lane = LaneOf(kind);
+      if (lane.FindIdleFullGroup(record_count, &full->group)) {
+        full->kind = kind;
+        full->place = lane.PlaceOf(full->group * lane.group_records());
+        return true;
+      }
+    }
+    return false;
+  }
+
   // Whether the next record has a place in both lanes.
   bool HasRoom() const { return values.HasRoomFor(record_count) && keys.HasRoomFor(record_count); }
 
@@ -25,6 +64,7 @@ struct alignas(64) Bucket {
   // on once it has staged its record: waking all of them for the few places of a group would cost
   // more than the group's write.
   void Wait(std::unique_lock<std::mutex>* lock) {
+    ENGINE_RACE_ASSERT(lock->owns_lock() && lock->mutex() == &mutex);
     ++waiting;
     changed.wait(*lock);
     --waiting;

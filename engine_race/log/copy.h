@@ -7,6 +7,9 @@
 // All records of the copy lie in its logs and count as synced; nothing is staged and there is no
 // journal. Its counts name no page cache, so its first opening trusts the synced counts alone and
 // stages the unfinished groups.
+//
+// Thread safety: one call a store at a time, which runs threads of its own. Owns nothing after it
+// returns.
 #ifndef ENGINE_RACE_LOG_COPY_H_
 #define ENGINE_RACE_LOG_COPY_H_
 

@@ -9,6 +9,8 @@
 // out of a store that exists; while there is none, or an old one, the flock is held as well.
 //
 // Owner of its descriptors; movable.
+// Thread safety: none, one thread at a time. Invariant: a lock file that this lock has made and
+// that was never settled goes with it.
 #ifndef ENGINE_RACE_LOG_DIRECTORY_LOCK_H_
 #define ENGINE_RACE_LOG_DIRECTORY_LOCK_H_
 

@@ -1,5 +1,7 @@
 // Whether the counts that an opening finds can be taken for the truth. The buckets share a page
 // cache: one in doubt puts all in doubt.
+//
+// Thread safety: stateless functions, for Open alone. They own nothing and change nothing.
 #ifndef ENGINE_RACE_LOG_DOUBT_H_
 #define ENGINE_RACE_LOG_DOUBT_H_
 

@@ -1,7 +1,7 @@
 // Key entries that check themselves, and the checked words of the counts.
 //
 // An entry stores its sequence number s as guard = Permute(s ^ h), where h hashes everything else
-// about the entry: store, bucket, slot, key, tombstone bit and value sum. Whoever reads it undoes
+// about the entry: store, bucket, slot, key, tombstone bit and value sum. A reader undoes
 // the permutation; damage to any bit, or an entry found in another slot, bucket or store, gives a
 // number spread over all 35 bits, which then is not below the bucket's next sequence number.
 // So the same bits order the records of a key and prove that the entry belongs where it lies.
@@ -9,11 +9,14 @@
 // The value sum is kept masked with a hash of store, bucket, slot, key and sequence number, so a
 // sum moved elsewhere fails; unmasked it is a plain hash of the value, all that Read has to keep in
 // memory.
+// Thread safety: values and stateless functions.
+// Invariant: what Encode made of a record decodes in its slot of its bucket of its store alone.
 #ifndef ENGINE_RACE_LOG_ENTRY_CODEC_H_
 #define ENGINE_RACE_LOG_ENTRY_CODEC_H_
 
 #include <cstdint>
 
+#include "engine_race/base/assert.h"
 #include "engine_race/base/checksum.h"
 #include "engine_race/log/format.h"
 
@@ -78,6 +81,8 @@ class EntryCodec {
       : seed_(MixWords(store_id ^ 0x9e3779b97f4a7c15, bucket + 0xd1b54a32d192ed03)) {}
 
   format::KeyEntry Encode(const KeyRecord& record) const {
+    ENGINE_RACE_ASSERT(record.sequence < format::kMaxSequence);
+    ENGINE_RACE_ASSERT(record.value_sum <= format::kSumMask);
     const uint64_t place = Place(record.key, record.slot);
     const uint64_t low = (uint64_t{record.tombstone} << format::kTombstoneShift) |
                          ((record.value_sum ^ SumMask(place, record.sequence)) & format::kSumMask);
@@ -118,6 +123,7 @@ class EntryCodec {
 // The words of format::BucketCounts: `payload` in the low `bits`, a hash above it.
 inline uint64_t EncodeWord(uint64_t store_id, uint32_t bucket, format::WordKind kind,
                            uint64_t payload, uint32_t bits) {
+  ENGINE_RACE_ASSERT(payload >> bits == 0);
   const uint64_t where = (uint64_t{bucket} << 8) | static_cast<uint64_t>(kind);
   const uint64_t hash = MixWords(store_id ^ 0x8bb84b93962eacc9 ^ (payload * 0x9e3779b97f4a7c15),
                                  where + 0x2d358dccaa6c78a5);

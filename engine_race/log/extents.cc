@@ -70,7 +70,7 @@ uint64_t ExtentTable::FirstWordOf(uint64_t key) const {
 
 bool ExtentTable::FindWord(uint64_t key, uint64_t* physical_extent) const {
   for (uint64_t at = FirstWordOf(key);; at = (at + 1) & (word_count_ - 1)) {
-    // Acquire, of Insert's release: whoever knows of an extent sees its entry as written.
+    // Acquire, of Insert's release: a thread that finds an extent sees its entry as written.
     const uint64_t word = words_[at].load(std::memory_order_acquire);
     if (word == 0) return false;
     if (word >> kKeyShift != key) continue;

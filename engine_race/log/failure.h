@@ -1,4 +1,6 @@
 // Failures that must be kept, also where there is no memory for their words.
+//
+// Thread safety: stateless functions.
 #ifndef ENGINE_RACE_LOG_FAILURE_H_
 #define ENGINE_RACE_LOG_FAILURE_H_
 

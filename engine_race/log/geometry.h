@@ -8,6 +8,7 @@
 #include <bit>
 #include <cstdint>
 
+#include "engine_race/base/assert.h"
 #include "engine_race/base/options.h"
 #include "engine_race/log/format.h"
 
@@ -59,6 +60,7 @@ struct Geometry {
   uint64_t key_file_bytes() const { return key_region_bytes() * buckets_per_file(); }
   // Of a record's entry, in its bucket's file. ValueFiles knows where its value is.
   uint64_t KeyOffset(uint32_t bucket, uint64_t slot) const {
+    ENGINE_RACE_ASSERT(bucket < bucket_count && slot <= bucket_capacity_records);
     return bucket % buckets_per_file() * key_region_bytes() + slot * sizeof(format::KeyEntry);
   }
 
@@ -74,6 +76,7 @@ struct Geometry {
   }
   uint64_t ValuePlaceOffset(uint32_t bucket, uint32_t place) const {
     constexpr uint32_t kExtraPlaces = format::kValuePlaces - format::kBasePlaces;
+    ENGINE_RACE_ASSERT(bucket < bucket_count && place < format::kValuePlaces);
     if (place < format::kBasePlaces) {
       return (uint64_t{bucket} * format::kBasePlaces + place) * value_group_bytes;
     }
@@ -85,6 +88,7 @@ struct Geometry {
   }
   uint64_t staging_keys_bytes() const { return staged_key_bytes_per_bucket() * bucket_count; }
   uint64_t KeyPlaceOffset(uint32_t bucket, uint32_t place) const {
+    ENGINE_RACE_ASSERT(bucket < bucket_count && place < format::kKeyPlaces);
     return (uint64_t{bucket} * format::kKeyPlaces + place) * key_group_bytes;
   }
   uint64_t staging_counts_bytes() const {

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "engine_race/base/assert.h"
 #include "engine_race/base/checksum.h"
 #include "engine_race/base/guarded.h"
 #include "engine_race/base/sys.h"
@@ -55,7 +56,7 @@ Status Journal::Prepare(int dir_fd, uint64_t size_bytes, mode_t file_mode) {
       return filled;
     }
   }
-  // Also of a journal that is there: whoever filled it may have come no further.
+  // Also of a journal that is there: its creation may have ended before this flush.
   ENGINE_RACE_RETURN_IF_ERROR(sys::Fsync(dir_fd));
   ENGINE_RACE_RETURN_IF_ERROR(BeginHalf(0));
   // A thread that cannot be had throws of memory or of the system.
@@ -66,6 +67,7 @@ Status Journal::Prepare(int dir_fd, uint64_t size_bytes, mode_t file_mode) {
 }
 
 Journal::~Journal() {
+  ENGINE_RACE_ASSERT(first_ == nullptr);
   {
     const std::lock_guard<std::mutex> lock(checkpoint_mutex_);
     stop_ = true;
@@ -83,6 +85,7 @@ void Journal::Enqueue(JournalRequest* request) {
   request->batch = filling_batch_;
   request->leads = filling_count_ == 0;
   ++filling_count_;
+  ENGINE_RACE_ASSERT(filling_count_ <= batch_records_);
   request->next = nullptr;
   *last_ = request;
   last_ = &request->next;
@@ -122,6 +125,7 @@ void Journal::LeadBatch(uint32_t batch) {
     }
     if (first_ == nullptr) last_ = &first_;
   }
+  ENGINE_RACE_ASSERT(!taken_.empty() && taken_.size() <= batch_records_ && taken_.front()->leads);
   bool ended = false;
   const Status status = Guarded([&] {
     Status committed = Commit();
@@ -134,6 +138,8 @@ void Journal::LeadBatch(uint32_t batch) {
   for (JournalRequest* request : taken_) request->status = CopyOf(status);
   // Release pairs with the acquire in AwaitDone. After it the requests are their owners' again.
   std::atomic<uint32_t>& word = DoneWord(batch);
+  // Relaxed: batches end one after the other, so this thread has seen the word's last change.
+  ENGINE_RACE_ASSERT(batch - word.load(std::memory_order_relaxed) <= kDoneWords);
   word.store(batch, std::memory_order_release);
   word.notify_all();
 }
@@ -145,12 +151,14 @@ Status Journal::Commit() {
   Status status = MakeRoom((1 + values) * format::kJournalBlockBytes);
   if (status.ok()) {
     const uint64_t bytes = FillBuffer();
+    // MakeRoom has seen to that.
+    ENGINE_RACE_ASSERT(offset_ + bytes <= half_bytes_);
     status = file_.Write(buffer_.data(), bytes, half_ * half_bytes_ + offset_);
     if (status.ok()) {
       // Relaxed, both here and below: statistics.
       flush_count_.fetch_add(1, std::memory_order_relaxed);
       status = Guarded([this] { return file_.DataSync(); });
-      // Whatever the reason: nothing is known of what the device holds now.
+      // For any reason: nobody knows what the device holds now.
       if (!status.ok()) status = CopyAs(Code::kIOError, status);
     }
     if (status.ok()) {
@@ -186,11 +194,14 @@ uint64_t Journal::FillBuffer() {
   header->batch_number = number_;
   header->record_count = static_cast<uint32_t>(taken_.size());
   header->checksum = Hash64(header, format::kJournalBlockBytes, format::kJournalMagic);
-  return static_cast<uint64_t>(value - buffer_.data());
+  const auto bytes = static_cast<uint64_t>(value - buffer_.data());
+  ENGINE_RACE_ASSERT(bytes <= buffer_.size() && bytes % kIoAlignment == 0);
+  return bytes;
 }
 
 // Turns to the other half when this one has no room for `bytes` more.
 Status Journal::MakeRoom(uint64_t bytes) {
+  ENGINE_RACE_ASSERT(bytes <= half_bytes_);
   if (must_checkpoint_) {
     ENGINE_RACE_RETURN_IF_ERROR(callbacks_.checkpoint());
     must_checkpoint_ = false;

@@ -2,15 +2,18 @@
 // fdatasync for all writers that wait together.
 //
 // A writer enqueues its record under its bucket's lock, so that the records of a bucket stand in
-// the journal in the order of their slots, and then waits without the lock. Whoever enqueues the
-// first record of a batch leads it: once the batch before is durable it gathers all records that
-// have come by then, writes them as one batch and flushes. Meanwhile the next batch fills.
+// the journal in the order of their slots, and then waits without the lock. The writer that
+// enqueues the first record of a batch leads it: once the batch before is durable it gathers all
+// records that have come by then, writes them as one batch and flushes. Meanwhile the next batch
+// fills.
 //
 // The journal only has to bring records back after a power loss that are not durable in the logs.
 // It has two halves; when one is full, writing goes on in the other, and a thread of its own calls
-// the checkpoint, after which the logs hold whatever the full half did and it can be used again.
+// the checkpoint, after which the logs hold all records of the full half and it can be used again.
 //
 // Thread safety: Enqueue and Await from any thread.
+// Owner of its file and of its thread. Invariants: batches become durable in the order of their
+// numbers; a half is begun anew only when the logs hold everything in it.
 #ifndef ENGINE_RACE_LOG_JOURNAL_H_
 #define ENGINE_RACE_LOG_JOURNAL_H_
 
@@ -46,7 +49,7 @@ struct JournalRequest {
 class Journal {
  public:
   struct Callbacks {
-    // Makes durable in the logs whatever was enqueued before the call.
+    // Makes durable in the logs every record enqueued before the call.
     std::function<Status()> checkpoint;
     // Told once of a failure after which nothing may be written until the store is reopened.
     std::function<void(const Status&)> on_failure;

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "engine_race/base/assert.h"
 #include "engine_race/base/memory.h"
 #include "engine_race/base/round_up.h"
 #include "engine_race/log/format.h"
@@ -50,6 +51,7 @@ class FileCut {
   Status Punch(uint32_t bucket, bool* supported) const {
     const uint64_t region = geometry_.KeyOffset(bucket, 0);
     const uint64_t end_bytes = cuts_.ends[bucket] * kEntryBytes;
+    ENGINE_RACE_ASSERT(end_bytes <= geometry_.key_region_bytes());
     const uint64_t in_page = end_bytes % kIoAlignment;
     if (in_page != 0) {
       Region page;
@@ -124,6 +126,8 @@ class FileCut {
 }  // namespace
 
 Status CutKeyLogs(const KeyLogCuts& cuts, mode_t file_mode, StoreFiles* files) {
+  ENGINE_RACE_ASSERT(std::is_sorted(cuts.buckets.begin(), cuts.buckets.end()));
+  ENGINE_RACE_ASSERT(cuts.ends.size() == cuts.states.size());
   const auto file_count = static_cast<uint32_t>(files->key_files.size());
   return ForEachNumber(
       file_count, [&](uint32_t number) { return FileCut(cuts, number, file_mode, files).Run(); });

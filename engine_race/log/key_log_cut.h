@@ -1,5 +1,8 @@
 // Ends the key logs of buckets for good, after a power loss. Entries left behind the end could be
 // taken for records again, among those that are written later.
+//
+// Thread safety: one call at a time, which runs threads of its own. The caller owns the files; a
+// key file may be another one afterwards.
 #ifndef ENGINE_RACE_LOG_KEY_LOG_CUT_H_
 #define ENGINE_RACE_LOG_KEY_LOG_CUT_H_
 

@@ -4,6 +4,8 @@
 // takes its next group once its old one is part of that prefix and no reader has it pinned.
 //
 // Not synchronised: guarded by its bucket's lock.
+// Invariants: flushed is a multiple of the group and counts a prefix; begun groups that are not
+// part of it have a place each; a place that is written or pinned takes no other group.
 #ifndef ENGINE_RACE_LOG_LANE_H_
 #define ENGINE_RACE_LOG_LANE_H_
 
@@ -11,6 +13,7 @@
 #include <bit>
 #include <cstdint>
 
+#include "engine_race/base/assert.h"
 #include "engine_race/log/format.h"
 
 namespace engine_race {
@@ -28,6 +31,8 @@ class Lane {
   // twice or one that is not there.
   bool Init(uint32_t group_records, uint32_t place_count, uint64_t flushed_records,
             uint64_t record_count, uint32_t places_word) {
+    ENGINE_RACE_ASSERT(std::has_single_bit(group_records) && place_count <= format::kMaxPlaces);
+    ENGINE_RACE_ASSERT(flushed_records % group_records == 0 && flushed_records <= record_count);
     group_shift_ = static_cast<uint32_t>(std::countr_zero(group_records));
     place_count_ = place_count;
     flushed_ = flushed_records;
@@ -80,11 +85,14 @@ class Lane {
 
   // The places word once the group that begins with `slot` has taken `place`.
   uint32_t WordWith(uint64_t slot, uint32_t place) const {
+    ENGINE_RACE_ASSERT(place < place_count_);
     return (places_word_ & ~(kPlaceMask << ShiftOf(slot))) | place << ShiftOf(slot);
   }
 
   // Gives the group that begins with `slot` the place that FreePlace() named.
   void TakePlace(uint64_t slot, uint32_t place) {
+    ENGINE_RACE_ASSERT(BeginsGroup(slot));
+    ENGINE_RACE_ASSERT(places_[place].state == State::kFree && places_[place].pins == 0);
     places_[place].state = State::kFilling;
     places_word_ = WordWith(slot, place);
   }
@@ -108,10 +116,14 @@ class Lane {
     return first >= flushed_ && places_[PlaceOf(first)].state == State::kWriting;
   }
 
-  void BeginWrite(uint64_t group) { PlaceOfGroup(group).state = State::kWriting; }
+  void BeginWrite(uint64_t group) {
+    ENGINE_RACE_ASSERT(PlaceOfGroup(group).state == State::kFilling);
+    PlaceOfGroup(group).state = State::kWriting;
+  }
 
   // True when `flushed` has moved.
   bool EndWrite(uint64_t group, bool ok) {
+    ENGINE_RACE_ASSERT(PlaceOfGroup(group).state == State::kWriting);
     PlaceOfGroup(group).state = ok ? State::kWritten : State::kFilling;
     const uint64_t before = flushed_;
     // A group that has not begun has no written place: then every begun group is flushed, and the
@@ -124,11 +136,17 @@ class Lane {
   }
 
   // Ends the write of a part of a group that still fills, or that has filled up meanwhile.
-  void EndPartialWrite(uint64_t group) { PlaceOfGroup(group).state = State::kFilling; }
+  void EndPartialWrite(uint64_t group) {
+    ENGINE_RACE_ASSERT(PlaceOfGroup(group).state == State::kWriting);
+    PlaceOfGroup(group).state = State::kFilling;
+  }
 
   // For readers of staged records: a pinned place is not given away.
   void Pin(uint32_t place) { ++places_[place].pins; }
-  void Unpin(uint32_t place) { --places_[place].pins; }
+  void Unpin(uint32_t place) {
+    ENGINE_RACE_ASSERT(places_[place].pins > 0);
+    --places_[place].pins;
+  }
 
  private:
   static constexpr uint32_t kPlaceMask = (uint32_t{1} << format::kPlaceBits) - 1;

@@ -1,4 +1,6 @@
 // The counts of a bucket whose records are all in its logs.
+//
+// A stateless function. Invariant of what it gives: flushed <= synced == record count.
 #ifndef ENGINE_RACE_LOG_LOGGED_STATE_H_
 #define ENGINE_RACE_LOG_LOGGED_STATE_H_
 

@@ -1,6 +1,8 @@
 // The manifest: which store this is, what shape it has and where its values lie. Written
 // atomically, when everything it stands for is on the device; once more when its paths have moved,
 // or when it was of an older format.
+//
+// Thread safety: stateless functions over an open directory that the caller owns and has locked.
 #ifndef ENGINE_RACE_LOG_MANIFEST_H_
 #define ENGINE_RACE_LOG_MANIFEST_H_
 

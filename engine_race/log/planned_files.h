@@ -1,4 +1,6 @@
 // The files that a store of a given shape has.
+//
+// Thread safety: stateless functions over files that the caller owns.
 #ifndef ENGINE_RACE_LOG_PLANNED_FILES_H_
 #define ENGINE_RACE_LOG_PLANNED_FILES_H_
 

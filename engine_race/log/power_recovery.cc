@@ -1,20 +1,14 @@
-// What Open does when the counts may not be the truth: see doubt.h and what recovery.cc verifies.
-//
-// Nothing past a bucket's synced count is taken on trust then. What verifies, from wherever a copy
-// of it survived, is put into the logs; the bucket ends at the first slot that does not; and what
-// may lie behind that is made unreadable, or a later power loss would bring it back among records
-// that were written since. Only then, and durably, the counts are set. Until they are, doing all of
-// this again gives the same result.
+#include "engine_race/log/power_recovery.h"
+
 #include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <string>
 #include <vector>
 
+#include "engine_race/base/assert.h"
 #include "engine_race/base/memory.h"
 #include "engine_race/base/round_up.h"
-#include "engine_race/log/bucket_log.h"
-#include "engine_race/log/journal_replay.h"
 #include "engine_race/log/key_log_cut.h"
 #include "engine_race/log/logged_state.h"
 #include "engine_race/log/parallel_work.h"
@@ -39,6 +33,8 @@ class LogRepair {
 
   Status Take(const TailRecord& found) {
     const uint64_t slot = found.record.slot;
+    // In order of slot: a page is read once, and written when the next one begins.
+    ENGINE_RACE_ASSERT(page_number_ == ~uint64_t{0} || slot / kPageEntries >= page_number_);
     if (!found.value_in_log) {
       std::memcpy(value_.data(), found.value, kValueBytes);
       ValuePlace place;
@@ -90,6 +86,7 @@ Status RestageGroups(const StoreFiles& files, Staging* staging, uint32_t bucket,
   const uint64_t places_offset = geometry.KeyPlaceOffset(bucket, 0);
   ENGINE_RACE_RETURN_IF_ERROR(files.staged_keys.Read(keys.data(), place_bytes, places_offset));
   const uint64_t key_count = state.record_count - state.flushed_key_count;
+  ENGINE_RACE_ASSERT(key_count < geometry.keys_per_group());
   const bool empty =
       key_count == 0 && state.record_count == state.flushed_value_count &&
       std::all_of(keys.data(), keys.data() + place_bytes, [](char c) { return c == 0; });
@@ -125,23 +122,23 @@ Status IsReadable(const StoreFiles& files, const Staging& staging, const Journal
 
 }  // namespace
 
-// *readable after a failure: nothing could be changed, and nothing need be for reading.
-Status BucketLog::RecoverFromPowerLoss(uint32_t page_cache_id, const JournalReplay& journal,
-                                       std::vector<BucketState>* states, bool* readable) {
+Status PowerRecovery::Run(uint32_t page_cache_id, std::vector<BucketState>* states,
+                          bool* readable) {
   *readable = false;
   std::vector<uint32_t> doubtful;
-  for (uint32_t index = 0; index < geometry().bucket_count; ++index) {
+  for (uint32_t index = 0; index < context_.geometry().bucket_count; ++index) {
     if (!(*states)[index].damaged) doubtful.push_back(index);
   }
-  std::vector<uint64_t> cuts(geometry().bucket_count);
-  Status repaired = RepairLogs(journal, *states, doubtful, &cuts);
-  if (repaired.ok()) return SettleTails(page_cache_id, doubtful, cuts, journal, states);
+  std::vector<uint64_t> cuts(context_.geometry().bucket_count);
+  Status repaired = RepairLogs(*states, doubtful, &cuts);
+  if (repaired.ok()) return SettleTails(page_cache_id, doubtful, cuts, states);
   // A full disk is for the user to mend before anything is written.
   if (repaired.code() == Code::kFull) return repaired;
   std::atomic<bool> all_readable{true};
   const Status looked = ForEachBucket(doubtful, [&](uint32_t index) {
     bool found = false;
-    Status read = IsReadable(files_, staging_, journal, index, (*states)[index], &found);
+    Status read =
+        IsReadable(context_.files, context_.staging, journal_, index, (*states)[index], &found);
     if (!found) all_readable.store(false);
     return read;
   });
@@ -151,48 +148,54 @@ Status BucketLog::RecoverFromPowerLoss(uint32_t page_cache_id, const JournalRepl
 
 // Brings into the logs, durably, what is left of the buckets' tails, and ends the journal. cuts[i]
 // is where bucket i ends.
-Status BucketLog::RepairLogs(const JournalReplay& journal, const std::vector<BucketState>& states,
-                             const std::vector<uint32_t>& buckets, std::vector<uint64_t>* cuts) {
+Status PowerRecovery::RepairLogs(const std::vector<BucketState>& states,
+                                 const std::vector<uint32_t>& buckets,
+                                 std::vector<uint64_t>* cuts) {
   ENGINE_RACE_RETURN_IF_ERROR(ForEachBucket(buckets, [&](uint32_t index) {
-    TailReader reader(files_, staging_, journal);
-    LogRepair repair(files_, index);
+    TailReader reader(context_.files, context_.staging, journal_);
+    LogRepair repair(context_.files, index);
     ENGINE_RACE_RETURN_IF_ERROR(reader.Init());
     ENGINE_RACE_RETURN_IF_ERROR(repair.Init());
     const auto take = [&repair](const TailRecord& found) { return repair.Take(found); };
     ENGINE_RACE_RETURN_IF_ERROR(reader.Walk(index, states[index], take, &(*cuts)[index]));
     return repair.Finish();
   }));
-  ENGINE_RACE_RETURN_IF_ERROR(FlushLogs());
-  return JournalReplay::Erase(files_.directory.get());
+  ENGINE_RACE_RETURN_IF_ERROR(writer_.FlushLogs());
+  return JournalReplay::Erase(context_.files.directory.get());
 }
 
 // Makes the cuts durable and writes the counts anew.
-Status BucketLog::SettleTails(uint32_t page_cache_id, const std::vector<uint32_t>& doubtful,
-                              const std::vector<uint64_t>& cuts, const JournalReplay& journal,
-                              std::vector<BucketState>* states) {
-  ENGINE_RACE_RETURN_IF_ERROR(CutKeyLogs({doubtful, cuts, *states}, options_.file_mode, &files_));
+Status PowerRecovery::SettleTails(uint32_t page_cache_id, const std::vector<uint32_t>& doubtful,
+                                  const std::vector<uint64_t>& cuts,
+                                  std::vector<BucketState>* states) {
+  ENGINE_RACE_RETURN_IF_ERROR(
+      CutKeyLogs({doubtful, cuts, *states}, context_.options.file_mode, &context_.files));
   ENGINE_RACE_RETURN_IF_ERROR(ForEachBucket(doubtful, [&](uint32_t index) {
-    return RestageGroups(files_, &staging_, index,
-                         LoggedState(geometry(), cuts[index], page_cache_id));
+    return RestageGroups(context_.files, &context_.staging, index,
+                         LoggedState(context_.geometry(), cuts[index], page_cache_id));
   }));
-  for (const io::File& file : files_.key_files) ENGINE_RACE_RETURN_IF_ERROR(Flush(file));
-  ENGINE_RACE_RETURN_IF_ERROR(Flush(files_.staged_keys));
+  for (const io::File& file : context_.files.key_files) {
+    ENGINE_RACE_RETURN_IF_ERROR(writer_.Flush(file));
+  }
+  ENGINE_RACE_RETURN_IF_ERROR(writer_.Flush(context_.files.staged_keys));
 
-  ENGINE_RACE_RETURN_IF_ERROR(staging_.ReserveCounts());
+  ENGINE_RACE_RETURN_IF_ERROR(context_.staging.ReserveCounts());
   uint64_t kept_count = 0;
   uint64_t lost_count = 0;
   for (const uint32_t index : doubtful) {
     BucketState& state = (*states)[index];
     const uint64_t cut = cuts[index];
-    const uint64_t known_end = std::max(state.record_count, journal.EndSlot(index));
+    const uint64_t known_end = std::max(state.record_count, journal_.EndSlot(index));
+    // TailReader::Walk begins at the synced count.
+    ENGINE_RACE_ASSERT(cut >= state.synced_count);
     kept_count += cut - state.synced_count;
     lost_count += known_end - std::min(cut, known_end);
-    state = LoggedState(geometry(), cut, page_cache_id);
-    ENGINE_RACE_RETURN_IF_ERROR(staging_.WriteLine(index, state));
+    state = LoggedState(context_.geometry(), cut, page_cache_id);
+    ENGINE_RACE_RETURN_IF_ERROR(context_.staging.WriteLine(index, state));
   }
-  ENGINE_RACE_RETURN_IF_ERROR(Flush(files_.counts));
+  ENGINE_RACE_RETURN_IF_ERROR(writer_.Flush(context_.files.counts));
   if (kept_count + lost_count > 0) {
-    Log(options_.log, lost_count > 0 ? LogLevel::kWarning : LogLevel::kInfo,
+    Log(context_.options.log, lost_count > 0 ? LogLevel::kWarning : LogLevel::kInfo,
         "of the records written since the last sync " + std::to_string(kept_count) +
             " are kept and at least " + std::to_string(lost_count) + " lost");
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine_race/base/assert.h"
 #include "engine_race/log/entry_codec.h"
 #include "engine_race/log/lane.h"
 
@@ -33,6 +34,7 @@ Status RecordCheck::StagingVerifies(bool* good) {
 Status RecordCheck::Check(uint64_t begin, uint64_t end, uint64_t first_value, const Logged& logged,
                           bool* good) {
   *good = false;
+  ENGINE_RACE_ASSERT(!state_.damaged && end <= state_.record_count);
   const EntryCodec codec(files_.identity.store_id, bucket_);
   for (uint64_t slot = begin; slot < end; ++slot) {
     if (!HasPlaces(slot, logged)) return Status::Ok();
@@ -89,6 +91,20 @@ Status RecordCheck::LoadValue(uint64_t slot, const Logged& logged) {
   const uint32_t group_records = files_.identity.geometry.values_per_group();
   return staging_.ReadValues(bucket_, PlaceInWord(state_.value_places, slot / group_records),
                              slot % group_records, 1, value_.data());
+}
+
+Status VerifyStaging(const StoreFiles& files, const Staging& staging, uint32_t bucket_number,
+                     const Bucket& bucket, bool* verified) {
+  BucketState state;
+  state.record_count = bucket.record_count;
+  state.flushed_value_count = bucket.values.flushed();
+  state.flushed_key_count = bucket.keys.flushed();
+  state.value_places = bucket.values.places_word();
+  state.key_places = bucket.keys.places_word();
+  state.synced_count = bucket.synced_count;
+  RecordCheck check(files, staging, bucket_number, state);
+  ENGINE_RACE_RETURN_IF_ERROR(check.Init());
+  return check.StagingVerifies(verified);
 }
 
 }  // namespace engine_race

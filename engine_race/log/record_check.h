@@ -4,6 +4,7 @@
 // place. The checks here read exactly there and accept no other copy. An error is one of reading.
 //
 // One thread. Changes nothing.
+// Owner of its buffers.
 #ifndef ENGINE_RACE_LOG_RECORD_CHECK_H_
 #define ENGINE_RACE_LOG_RECORD_CHECK_H_
 
@@ -11,6 +12,7 @@
 
 #include "engine_race/base/memory.h"
 #include "engine_race/base/status.h"
+#include "engine_race/log/bucket.h"
 #include "engine_race/log/staging.h"
 #include "engine_race/log/store_files.h"
 
@@ -56,6 +58,11 @@ class RecordCheck {
   bool loaded_ = false;
   bool loaded_from_log_ = false;
 };
+
+// *verified: everything that this opening has found staged of the bucket verifies. For a bucket
+// that has taken no record in this opening; under its lock.
+Status VerifyStaging(const StoreFiles& files, const Staging& staging, uint32_t bucket_number,
+                     const Bucket& bucket, bool* verified);
 
 }  // namespace engine_race
 

@@ -2,6 +2,7 @@
 // which is more than the copy into it.
 //
 // Thread safety: every call from any thread. Leases must end before their pool.
+// Owner of the regions that nobody holds. Invariant: it keeps kept_count of them at most.
 #ifndef ENGINE_RACE_LOG_REGION_POOL_H_
 #define ENGINE_RACE_LOG_REGION_POOL_H_
 
@@ -10,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine_race/base/assert.h"
 #include "engine_race/base/memory.h"
 #include "engine_race/base/status.h"
 
@@ -43,6 +45,7 @@ class RegionPool {
 
   // A region of unspecified content into an empty lease. kOutOfMemory.
   Status Take(Lease* lease) {
+    ENGINE_RACE_ASSERT(lease->pool_ == nullptr);
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       if (!free_.empty()) {
@@ -61,6 +64,7 @@ class RegionPool {
 
  private:
   void GiveBack(Region region) noexcept {
+    ENGINE_RACE_ASSERT(region.size() >= region_bytes_);
     const std::lock_guard<std::mutex> lock(mutex_);
     if (free_.size() < kept_count_) free_.push_back(std::move(region));
   }

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <string>
 
+#include "engine_race/base/assert.h"
 #include "engine_race/base/sys.h"
 #include "engine_race/base/sys_mapping.h"
 #include "engine_race/base/sys_pwrite.h"
@@ -77,6 +78,7 @@ Staging::Staging(const StoreFiles& files)
       reserved_(std::make_unique<std::atomic<bool>[]>(cluster_count_)) {}
 
 void Staging::Start(StagingMode mode, const LogFn& log) {
+  ENGINE_RACE_ASSERT(!mapped_);
   // The index will want all staged entries at once.
   sys::Prefetch(keys_.file.fd(), geometry_.staging_keys_bytes());
   if (mode == StagingMode::kWritten || !CanBeMapped(log)) return;
@@ -224,12 +226,13 @@ Status Staging::ReserveCluster(uint32_t cluster) {
       ReserveRange(values_.file, first * value_bytes, buckets * value_bytes));
   // Relaxed: a statistic.
   reserved_bytes_.fetch_add(buckets * (key_bytes + value_bytes), std::memory_order_relaxed);
-  // Release pairs with the acquire in Reserve.
+  // Release pairs with the acquire in IsReserved.
   reserved_[cluster].store(true, std::memory_order_release);
   return Status::Ok();
 }
 
 Status Staging::ReserveExtraPlace(uint32_t bucket, uint32_t place) {
+  ENGINE_RACE_ASSERT(place >= format::kBasePlaces && place < format::kValuePlaces);
   if (!mapped_) return Status::Ok();
   ENGINE_RACE_RETURN_IF_ERROR(ReserveRange(values_.file, geometry_.ValuePlaceOffset(bucket, place),
                                            geometry_.value_group_bytes));
@@ -259,6 +262,7 @@ Status Staging::PopulateAt(const Area& area, uint64_t place_offset, uint64_t off
   const uint64_t end =
       std::min(area.group_bytes, (wanted + kPageBytes - 1) / kPageBytes * kPageBytes);
   ENGINE_RACE_RETURN_IF_ERROR(Populate(area, place_offset + begin, end - begin));
+  ENGINE_RACE_ASSERT(begin <= offset && offset < end && end <= area.group_bytes);
   *reached_bytes = static_cast<uint32_t>(end);
   *end_bytes = end;
   return Status::Ok();
@@ -273,6 +277,8 @@ Status Staging::Put(const Area& area, uint64_t place_offset, uint32_t place, uin
     ENGINE_RACE_RETURN_IF_ERROR(PopulateAt(area, place_offset, offset, reached_bytes, &end_bytes));
     *populated = {place, static_cast<uint32_t>(end_bytes / record.size())};
   }
+  ENGINE_RACE_ASSERT(populated->place == place && index < populated->end);
+  ENGINE_RACE_ASSERT(offset + record.size() <= area.group_bytes);
   std::memcpy(area.mapping.data() + place_offset + offset, record.data(), record.size());
   return Status::Ok();
 }
@@ -295,6 +301,7 @@ void Staging::Prefetch(uint32_t bucket, uint32_t value_place, uint64_t value_ind
 Status Staging::StageValue(uint32_t bucket, uint32_t place, uint64_t index, const char* value) {
   const std::string_view record(value == nullptr ? kZeros.data() : value, kValueBytes);
   const uint64_t offset = geometry_.ValuePlaceOffset(bucket, place);
+  ENGINE_RACE_ASSERT(IsReserved(bucket) && index < geometry_.values_per_group());
   if (!mapped_) {
     ENGINE_RACE_RETURN_IF_ERROR(sys::CheckFileSizeLimit(LargestFileBytes(geometry_)));
     return WriteBelowLimit(values_.file, record, offset + index * kValueBytes);
@@ -307,6 +314,7 @@ Status Staging::StageKey(uint32_t bucket, uint32_t place, uint64_t index,
                          const format::KeyEntry& entry) {
   const std::string_view record(reinterpret_cast<const char*>(&entry), sizeof(entry));
   const uint64_t offset = geometry_.KeyPlaceOffset(bucket, place);
+  ENGINE_RACE_ASSERT(IsReserved(bucket) && index < geometry_.keys_per_group());
   if (!mapped_) return WriteBelowLimit(keys_.file, record, offset + index * sizeof(entry));
   return Put(keys_, offset, place, index, record, &populated_[bucket].keys,
              &reached_[bucket].keys[place]);
@@ -333,8 +341,8 @@ Status Staging::PublishStaged(uint32_t bucket, format::WordKind kind, uint64_t p
     return WriteBelowLimit(counts_.file, {reinterpret_cast<const char*>(&word), sizeof(word)},
                            offset);
   }
-  // Release pairs with the next opening's read of the file: whoever sees a count sees the bytes
-  // that it counts.
+  // Release pairs with the next opening's read of the file: an opening that sees a count sees the
+  // bytes that it counts.
   std::atomic_ref<uint64_t>(*reinterpret_cast<uint64_t*>(counts_.mapping.data() + offset))
       .store(word, std::memory_order_release);
   return Status::Ok();

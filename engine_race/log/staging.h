@@ -10,6 +10,8 @@
 // Thread safety: Reserve and the reads from any thread; the places and words of one bucket are
 // written under that bucket's lock. Nothing may be staged or published before Reserve has succeeded
 // for the bucket in this opening.
+// Owner of its mappings; the files are StoreFiles'. Invariants: a word is published after what it
+// counts; no mapped page is stored into before its space is reserved and the page is populated.
 #ifndef ENGINE_RACE_LOG_STAGING_H_
 #define ENGINE_RACE_LOG_STAGING_H_
 
@@ -64,8 +66,7 @@ class Staging {
   // Makes sure that stores to the bucket's counts and base places have their space; a pwrite finds
   // its own. kFull on a full disk. Cheap after the first call for a bucket.
   Status Reserve(uint32_t bucket) {
-    // Acquire pairs with the release in ReserveCluster: the space is there.
-    if (!mapped_ || reserved_[ClusterOf(bucket)].load(std::memory_order_acquire)) [[likely]] {
+    if (IsReserved(bucket)) [[likely]] {
       return Status::Ok();
     }
     return ReserveCluster(ClusterOf(bucket));
@@ -136,6 +137,11 @@ class Staging {
   };
 
   uint32_t ClusterOf(uint32_t bucket) const { return bucket / cluster_buckets_; }
+  // Whether Reserve has succeeded for the bucket, as far as stores need it.
+  bool IsReserved(uint32_t bucket) const {
+    // Acquire pairs with the release in ReserveCluster: the space is there.
+    return !mapped_ || reserved_[ClusterOf(bucket)].load(std::memory_order_acquire);
+  }
   bool CanBeMapped(const LogFn& log) const;
   Status ReserveCountsLocked();
   Status TouchCounts() const;

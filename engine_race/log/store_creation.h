@@ -1,4 +1,8 @@
 // Makes a new store where there is none.
+//
+// Thread safety: stateless functions; one thread creates a store, in a directory that it has
+// locked. Invariant: the manifest is written last, so a creation that was interrupted leaves no
+// store.
 #ifndef ENGINE_RACE_LOG_STORE_CREATION_H_
 #define ENGINE_RACE_LOG_STORE_CREATION_H_
 

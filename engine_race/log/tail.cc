@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 
+#include "engine_race/base/assert.h"
 #include "engine_race/log/lane.h"
 
 namespace engine_race {
@@ -18,6 +19,7 @@ Status TailReader::Init() {
 
 Status TailReader::Walk(uint32_t bucket, const BucketState& state, const TailFn& visit,
                         uint64_t* cut) {
+  ENGINE_RACE_ASSERT(!state.damaged);
   bucket_ = bucket;
   state_ = state;
   const uint64_t capacity = files_.identity.geometry.bucket_capacity_records;
@@ -29,6 +31,7 @@ Status TailReader::Walk(uint32_t bucket, const BucketState& state, const TailFn&
     ENGINE_RACE_RETURN_IF_ERROR(WalkPage(*cut, page_end, visit, cut));
     if (*cut < page_end) break;
   }
+  ENGINE_RACE_ASSERT(*cut >= state.synced_count && *cut <= capacity);
   return Status::Ok();
 }
 
@@ -99,6 +102,7 @@ Status TailReader::FindValue(uint64_t slot, const char* logged, TailRecord* foun
 
 // Slots [begin, page_end), which lie in the page that LoadKeys has loaded.
 Status TailReader::WalkPage(uint64_t begin, uint64_t page_end, const TailFn& visit, uint64_t* cut) {
+  ENGINE_RACE_ASSERT(begin / kPageEntries == (page_end - 1) / kPageEntries);
   TailRecord found;
   uint64_t keys_end = begin;
   while (keys_end < page_end && FindEntry(keys_end, &found)) ++keys_end;

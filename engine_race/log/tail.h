@@ -5,6 +5,7 @@
 // else was ever given its slot. The bucket ends at the first slot that has none.
 //
 // One thread. Changes nothing.
+// Owner of its buffers. Invariant: the cut is at the synced count or behind it.
 #ifndef ENGINE_RACE_LOG_TAIL_H_
 #define ENGINE_RACE_LOG_TAIL_H_
 

@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "engine_race/base/assert.h"
 #include "engine_race/base/status.h"
 #include "engine_race/base/sys.h"
 #include "engine_race/io/block_device.h"
@@ -134,6 +135,7 @@ class ValueFiles {
   }
   // In a unit that begins at unit_offset.
   ValuePlace PlaceAt(uint32_t file_number, uint64_t unit_offset, uint64_t slot) const {
+    ENGINE_RACE_ASSERT(file_number < files_.size());
     const uint64_t in_unit = slot & unit_mask_;
     const bool nowhere = unit_offset == UnitMap::kNowhere;
     return {&files_[file_number], nowhere ? unit_offset : unit_offset + in_unit * kValueBytes,

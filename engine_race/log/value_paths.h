@@ -3,6 +3,9 @@
 //
 // Each holds a marker, a device in its header, that says which path of which store it is, so that a
 // missing, swapped or foreign one is told from the right one before a value is read.
+//
+// Thread safety: stateless functions, for one thread at a time. The caller owns the paths and, with
+// them, their locks.
 #ifndef ENGINE_RACE_LOG_VALUE_PATHS_H_
 #define ENGINE_RACE_LOG_VALUE_PATHS_H_
 

@@ -1,4 +1,7 @@
 // Reads a store from end to end and compares everything with its checksums, changing nothing.
+//
+// Thread safety: each call runs threads of its own over files that the caller owns. Sinks belong to
+// the thread that made them.
 #ifndef ENGINE_RACE_LOG_VERIFY_H_
 #define ENGINE_RACE_LOG_VERIFY_H_
 

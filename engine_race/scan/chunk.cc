@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <new>
 
+#include "engine_race/base/assert.h"
+
 namespace engine_race {
 
 namespace {
@@ -13,6 +15,7 @@ constexpr uint32_t kHelpBatches = 64;
 }  // namespace
 
 void Chunk::Recycle() {
+  ENGINE_RACE_ASSERT(pins == 0 && !cached && blocks.empty());
   first_key = last_key = error_key = cut = 0;
   entries.clear();
   segments.clear();
@@ -28,6 +31,8 @@ void Chunk::Recycle() {
 
 void Chunk::Place(const BufferPool& pool, bool verify) {
   const uint32_t block_places = static_cast<uint32_t>((pool.data(1) - pool.data(0)) / kValueBytes);
+  ENGINE_RACE_ASSERT(plan.places.size() == entries.size());
+  ENGINE_RACE_ASSERT(uint64_t{plan.place_count} <= uint64_t{blocks.size()} * block_places);
   base_ = pool.base();
   needs_preparing_ = verify;
   for (uint32_t& place : plan.places) {
@@ -81,12 +86,14 @@ void Chunk::WaitUntilReady() const {
 }
 
 void Chunk::SetReady() {
+  ENGINE_RACE_ASSERT(reads_left == 0 && !ready());
   // Not a mere release: notify_all looks whether anybody waits, which must come after the store.
   state_.store(1);
   state_.notify_all();
 }
 
 void Chunk::Prepare(const ScanContext& context, uint32_t entry) {
+  ENGINE_RACE_ASSERT(ready() && entry < entries.size());
   if (!needs_preparing_) return;
   const uint32_t batch = entry / kBatchRecords;
   std::atomic<uint32_t>& state = batches_[batch];
@@ -103,6 +110,7 @@ void Chunk::Prepare(const ScanContext& context, uint32_t entry) {
 }
 
 bool Chunk::TryPrepare(const ScanContext& context, uint32_t batch) {
+  ENGINE_RACE_ASSERT(batch < batch_count_);
   uint32_t expected = kUntouched;
   // Relaxed: the winner needs nothing from others but what SetReady showed it.
   if (batches_[batch].load(std::memory_order_relaxed) != kUntouched ||
@@ -164,6 +172,7 @@ void Chunk::NoteReadError(const Status& status) {
 }
 
 void Chunk::FailRead(const PlannedRead& read, uint32_t first_bad, const Status& status) {
+  ENGINE_RACE_ASSERT(!ready() && first_bad < read.slot_count && !status.ok());
   read_failed = true;
   NoteReadError(status);
   const uint32_t begin = read.first_place + first_bad;

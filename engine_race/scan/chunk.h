@@ -1,12 +1,14 @@
 // A chunk: the live records of a run of keys, their values in blocks of memory.
 //
-// The coordinator fills a chunk and hands it out while its reads are still under way; whoever
-// visits it waits until it is ready. Values are checked, and staged ones copied, by the visitors
-// themselves: batch by batch, each batch once, by whoever comes to it first, and a visitor that
-// finds its batch in work does one further ahead. So the checking is spread over the threads
+// The coordinator fills a chunk and hands it out while its reads are still under way; a
+// visitor waits until it is ready. Values are checked, and staged ones copied, by the visitors
+// themselves: batch by batch, each batch once, by the visitor that comes to it first. A visitor
+// that finds its batch in work does one further ahead. So the checking is spread over the threads
 // that need it, and the coordinator's time goes to the device alone.
 //
 // Thread safety: as said at each group of members.
+// Owned by the chunk cache. Invariant: a chunk becomes ready once, after its last read, and its
+// places do not change from then on but for batches that a visitor has in work.
 #ifndef ENGINE_RACE_SCAN_CHUNK_H_
 #define ENGINE_RACE_SCAN_CHUNK_H_
 
@@ -16,6 +18,7 @@
 #include <mutex>
 #include <vector>
 
+#include "engine_race/base/assert.h"
 #include "engine_race/base/buffer_pool.h"
 #include "engine_race/scan/load_plan.h"
 #include "engine_race/scan/scan_context.h"
@@ -39,6 +42,7 @@ class Chunk {
   // The entry's value, or null when it has none: then ErrorOf says why. Its batch must have been
   // prepared.
   const char* Value(uint32_t entry) const {
+    ENGINE_RACE_ASSERT(entry < plan.places.size());
     const uint32_t place = plan.places[entry];
     return place >= kCorruptPlace ? nullptr : base_ + uint64_t{place} * kValueBytes;
   }
@@ -90,7 +94,7 @@ class Chunk {
   // What the cache has counted it with.
   uint64_t counted_bytes = 0;
 
-  // Set by the coordinator: whoever is in it leaves it after the record at hand and asks again.
+  // Set by the coordinator: a visitor leaves it after the record at hand and asks again.
   std::atomic<bool> recalled{false};
 
   // The coordinator's alone.

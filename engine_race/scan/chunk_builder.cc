@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "engine_race/base/assert.h"
+
 namespace engine_race {
 
 namespace {
@@ -81,6 +83,8 @@ bool ChunkBuilder::CollectBucket(uint32_t bucket, uint64_t first_key, uint64_t l
 void ChunkBuilder::Build(const Request& request, const Outline& outline, Chunk* chunk) {
   const Geometry& geometry = context_->log.geometry();
   uint32_t bucket = geometry.BucketOf(request.key);
+  ENGINE_RACE_ASSERT(request.low <= outline.first_key && outline.last_key <= request.high);
+  ENGINE_RACE_ASSERT(outline.first_key <= request.key && request.key <= outline.last_key);
   chunk->first_key = outline.first_key;
   // Before the index is asked: all that was acknowledged before this ticket will be in.
   chunk->cut = context_->ticket.load();
@@ -100,6 +104,7 @@ void ChunkBuilder::Build(const Request& request, const Outline& outline, Chunk* 
     const uint64_t last_key = std::min(geometry.LastKeyOf(bucket), outline.last_key);
     complete = CollectBucket(bucket, first_key, last_key, outline.max_records, chunk);
   }
+  ENGINE_RACE_ASSERT(chunk->first_key <= request.key && request.key <= chunk->last_key);
   PlanReads(outline.max_places, chunk);
 }
 

@@ -4,6 +4,8 @@
 #include <limits>
 #include <new>
 
+#include "engine_race/base/assert.h"
+
 namespace engine_race {
 
 Status ChunkCache::Allocate(uint32_t block_count, MemoryShare* share) {
@@ -29,6 +31,7 @@ void ChunkCache::Account(Chunk* chunk) {
 }
 
 void ChunkCache::Drop(Chunk* chunk) {
+  ENGINE_RACE_ASSERT(!chunk->cached && chunk->pins == 0);
   pool_.Give(&chunk->blocks);
   chunk->Recycle();
   Account(chunk);
@@ -55,6 +58,7 @@ Chunk* ChunkCache::Find(uint64_t key) const {
 }
 
 void ChunkCache::FreeRange(uint64_t key, uint64_t* low, uint64_t* high) const {
+  ENGINE_RACE_ASSERT(Find(key) == nullptr);
   const auto after = by_key_.upper_bound(key);
   *high = after == by_key_.end() ? std::numeric_limits<uint64_t>::max() : after->first - 1;
   *low = after == by_key_.begin() ? 0 : std::prev(after)->second->last_key + 1;
@@ -97,18 +101,23 @@ bool ChunkCache::FitLimit() {
 }
 
 void ChunkCache::Insert(Chunk* chunk) {
+  ENGINE_RACE_ASSERT(!chunk->cached && chunk->first_key <= chunk->last_key);
+  // FreeRange has told the builder where other chunks are.
+  ENGINE_RACE_ASSERT(Find(chunk->first_key) == nullptr && Find(chunk->last_key) == nullptr);
   by_key_.emplace(chunk->first_key, chunk);
   chunk->cached = true;
   Account(chunk);
 }
 
 void ChunkCache::Remove(Chunk* chunk) {
+  ENGINE_RACE_ASSERT(chunk->cached && Find(chunk->first_key) == chunk);
   by_key_.erase(chunk->first_key);
   chunk->cached = false;
   if (chunk->pins == 0) Drop(chunk);
 }
 
 bool ChunkCache::Unpin(Chunk* chunk) {
+  ENGINE_RACE_ASSERT(chunk->pins > 0);
   if (--chunk->pins > 0) return false;
   if (!chunk->cached) Drop(chunk);
   return true;

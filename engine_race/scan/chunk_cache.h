@@ -4,6 +4,7 @@
 // except memory_bytes. Owns every chunk.
 //
 // With a share, every block that holds memory is booked from it.
+// Invariants: a chunk is in the map, pinned, or spare; blocks in use and memory booked agree.
 #ifndef ENGINE_RACE_SCAN_CHUNK_CACHE_H_
 #define ENGINE_RACE_SCAN_CHUNK_CACHE_H_
 
@@ -58,7 +59,7 @@ class ChunkCache {
 
   // Puts a placed chunk into the map. std::bad_alloc.
   void Insert(Chunk* chunk);
-  // Takes it out of the map. Whoever has it pinned goes on with it.
+  // Takes it out of the map. Scans that have it pinned go on with it.
   void Remove(Chunk* chunk);
 
   void Pin(Chunk* chunk) { ++chunk->pins; }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <new>
 
+#include "engine_race/base/assert.h"
+
 namespace engine_race {
 
 Status ChunkLoader::Start() {
@@ -22,6 +24,7 @@ Status ChunkLoader::Start() {
 }
 
 void ChunkLoader::Add(Chunk* chunk) {
+  ENGINE_RACE_ASSERT(chunk->reads_left > 0 && chunk->reads_left == chunk->plan.reads.size());
   backlog_.push_back({chunk, 0});
   backlog_reads_ += chunk->plan.reads.size();
 }
@@ -90,10 +93,12 @@ void ChunkLoader::Reap(bool poll, std::vector<Chunk*>* loaded) {
 
 void ChunkLoader::Finish(uint32_t id, int error, uint32_t read_bytes, std::vector<Chunk*>* loaded) {
   const auto [chunk, index] = in_flight_[id];
+  ENGINE_RACE_ASSERT(chunk != nullptr);
   in_flight_[id] = InFlight();
   free_ids_.push_back(id);
   const PlannedRead& read = chunk->plan.reads[index];
   const uint32_t size_bytes = read.slot_count * kValueBytes;
+  ENGINE_RACE_ASSERT(bytes_in_flight_ >= size_bytes);
   bytes_in_flight_ -= size_bytes;
   context_->read_bytes.fetch_add(read_bytes, std::memory_order_relaxed);  // a statistic
   if (error != 0 || read_bytes < size_bytes) {
@@ -105,6 +110,7 @@ void ChunkLoader::Finish(uint32_t id, int error, uint32_t read_bytes, std::vecto
 }
 
 void ChunkLoader::CountDown(Chunk* chunk, std::vector<Chunk*>* loaded) {
+  ENGINE_RACE_ASSERT(chunk->reads_left > 0);
   if (--chunk->reads_left == 0) loaded->push_back(chunk);
 }
 

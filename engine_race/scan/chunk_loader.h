@@ -1,6 +1,8 @@
 // Keeps the reads of several chunks in flight: what is added first is read first.
 //
 // Belongs to the coordinator's thread. Its destructor waits for what is in flight.
+// Owner of its read queue; chunks belong to the cache. Invariant: each chunk added is handed out
+// once, with no read of it in flight.
 #ifndef ENGINE_RACE_SCAN_CHUNK_LOADER_H_
 #define ENGINE_RACE_SCAN_CHUNK_LOADER_H_
 

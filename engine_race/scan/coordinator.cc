@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <new>
 
+#include "engine_race/base/assert.h"
 #include "engine_race/base/guarded.h"
 
 namespace engine_race {
@@ -14,10 +15,6 @@ constexpr size_t kMaxLoading = 1024;
 
 // So much, or one chunk, is read ahead even into fresh memory, whatever that costs.
 constexpr uint32_t kLeastAheadBlocks = 16 * 1024 * 1024 / ChunkCache::kBlockBytes;
-
-// So long a scan waits for memory that lies before those behind it, which may only be waiting for a
-// processor. That is many turns of some dozens of busy threads.
-constexpr auto kPatience = std::chrono::milliseconds(100);
 
 // From a block to all that chunks may take in any memory.
 constexpr uint32_t kMaxDoublings = 24;
@@ -79,7 +76,7 @@ void Coordinator::Run() {
       lock.lock();
     } else if (step == Step::kNothing && !woken_ && !stop_) {
       asleep_ = true;
-      const Clock::time_point insist_time = NextInsistTime();
+      const Clock::time_point insist_time = waits_.NextInsistTime(board_.scanners());
       if (insist_time == Clock::time_point()) {
         work_.wait(lock);
       } else {
@@ -172,7 +169,7 @@ Coordinator::Step Coordinator::LoadChunk(const NextLoad& load, std::unique_lock<
     return HandleShortage(load, block_count);
   }
   unplaced_blocks_ = 0;
-  ++load_count_;
+  waits_.CountLoad();
   for (Scanner* scanner : board_.scanners()) {
     if (patient && scanner->waiting && scanner->pos == load.key) scanner->insists = false;
   }
@@ -270,37 +267,10 @@ Coordinator::Step Coordinator::HandleShortage(const NextLoad& load, uint32_t blo
     board_.RecallLarge();
     return GiveUp(load);
   }
-  const auto now = Clock::now();
-  for (Scanner* scanner : board_.scanners()) {
-    if (!scanner->waiting || scanner->pos != load.key) continue;
-    if (scanner->insist_time == Clock::time_point()) scanner->insist_time = now + kPatience;
-    if (IsPatient(*scanner, now)) continue;
-    InsistAll();
-    return Step::kMore;
-  }
-  return Step::kLater;
-}
-
-bool Coordinator::IsPatient(const Scanner& scanner, Clock::time_point now) const {
-  return now < scanner.insist_time && load_count_ - scanner.wait_load_count < kPatienceChunks;
-}
-
-// Whoever waits does so no longer for those behind it.
-void Coordinator::InsistAll() {
-  for (Scanner* scanner : board_.scanners()) {
-    scanner->insists = scanner->insists || scanner->waiting;
-    scanner->insist_time = Clock::time_point();
-  }
+  if (!waits_.IsPatienceOver(board_.scanners(), load.key, Clock::now())) return Step::kLater;
+  waits_.InsistAll(board_.scanners());
   board_.RecallLarge();
-}
-
-Coordinator::Clock::time_point Coordinator::NextInsistTime() const {
-  Clock::time_point next;
-  for (const Scanner* scanner : board_.scanners()) {
-    if (scanner->insist_time == Clock::time_point()) continue;
-    if (next == Clock::time_point() || scanner->insist_time < next) next = scanner->insist_time;
-  }
-  return next;
+  return Step::kMore;
 }
 
 void Coordinator::RefuseAll() {
@@ -311,13 +281,8 @@ void Coordinator::RefuseAll() {
 }
 
 void Coordinator::Answer(Scanner* scanner) {
-  scanner->waiting = false;
-  scanner->insist_time = Clock::time_point();
+  waits_.End(scanner);
   scanner->answered.notify_one();
-  const uint64_t wait_chunks = load_count_ - scanner->wait_load_count;
-  if (wait_chunks > longest_wait_chunks()) {
-    longest_wait_chunks_.store(wait_chunks, std::memory_order_relaxed);  // under the mutex
-  }
 }
 
 void Coordinator::Deliver(Chunk* chunk) {
@@ -332,6 +297,8 @@ void Coordinator::Deliver(Chunk* chunk) {
 
 void Coordinator::Give(Scanner* scanner, Chunk* chunk) {
   board_.cache().Pin(chunk);
+  ENGINE_RACE_ASSERT(scanner->chunk == nullptr);
+  ENGINE_RACE_ASSERT(chunk->first_key <= scanner->pos && scanner->pos <= chunk->last_key);
   use_count_.fetch_add(1, std::memory_order_relaxed);  // written under the mutex
   scanner->chunk = chunk;
   if (chunk->last_key >= scanner->last) {
@@ -367,16 +334,16 @@ Chunk* Coordinator::Next(Scanner* scanner, uint64_t pos) {
     Give(scanner, chunk);
     return chunk;
   }
-  scanner->waiting = true;
-  scanner->wait_number = ++wait_count_;
-  scanner->wait_load_count = load_count_;
+  waits_.Begin(scanner);
   Wake();
   scanner->answered.wait(lock, [scanner] { return !scanner->waiting; });
+  ENGINE_RACE_ASSERT(scanner->chunk == nullptr || scanner->chunk->pins > 0);
   return scanner->chunk;
 }
 
 void Coordinator::Condemn(Scanner* scanner) {
   std::lock_guard lock(mutex_);
+  ENGINE_RACE_ASSERT(scanner->chunk != nullptr && scanner->chunk->pins > 0);
   scanner->chunk->doomed = true;
 }
 

@@ -7,11 +7,12 @@
 // visitor, whatever it does, stops another scan.
 //
 // Thread safety: every call, from any thread; a scanner's from its own.
+// Owner of its thread, of the board and of the memory for chunks.
+// Invariant: a scanner that waits is answered, with a chunk or none, whatever other visitors do.
 #ifndef ENGINE_RACE_SCAN_COORDINATOR_H_
 #define ENGINE_RACE_SCAN_COORDINATOR_H_
 
 #include <atomic>
-#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
@@ -23,16 +24,13 @@
 #include "engine_race/scan/scan_board.h"
 #include "engine_race/scan/scan_context.h"
 #include "engine_race/scan/scan_planner.h"
+#include "engine_race/scan/scan_waits.h"
 #include "engine_race/scan/scanner.h"
 
 namespace engine_race {
 
 class Coordinator {
  public:
-  // A scan that waits for those behind it insists, at the latest, when so many have been loaded
-  // meanwhile.
-  static constexpr uint64_t kPatienceChunks = 64;
-
   // At most `budget_bytes` for chunks, booked from `share`, which may be null: then all of it.
   Coordinator(ScanContext* context, uint64_t budget_bytes, MemoryShare* share);
   // No scanner is left.
@@ -54,15 +52,13 @@ class Coordinator {
   // How often a scan was given a chunk.
   uint64_t use_count() const { return use_count_.load(std::memory_order_relaxed); }
   // The most chunks that were loaded while a scan waited for an answer: never more than
-  // kPatienceChunks and one for each scan.
-  uint64_t longest_wait_chunks() const {
-    return longest_wait_chunks_.load(std::memory_order_relaxed);
-  }
+  // ScanWaits::kChunks and one for each scan.
+  uint64_t longest_wait_chunks() const { return waits_.longest_wait_chunks(); }
   // Gives chunks up, if it can, until no more than `bytes` are booked.
   void ShrinkTo(uint64_t bytes);
 
  private:
-  using Clock = std::chrono::steady_clock;
+  using Clock = ScanWaits::Clock;
   // kLater: nothing for this one yet, but perhaps for those who wait behind it.
   enum class Step { kNothing, kLater, kMore };
 
@@ -83,10 +79,7 @@ class Coordinator {
                 bool* patient);
   Step HandleShortage(const NextLoad& load, uint32_t block_count);
   Step GiveUp(const NextLoad& load);
-  Clock::time_point NextInsistTime() const;
-  bool IsPatient(const Scanner& scanner, Clock::time_point now) const;
-  void InsistAll();
-  // Whoever waits reads for itself.
+  // Every scan that waits reads for itself.
   void RefuseAll();
   void Answer(Scanner* scanner);
   void Deliver(Chunk* chunk);
@@ -106,15 +99,12 @@ class Coordinator {
   bool asleep_ = false;
   // Something has changed since the thread began to plan, which drops the mutex at times.
   bool woken_ = false;
-  uint64_t wait_count_ = 0;
-  // How many chunks have been loaded.
-  uint64_t load_count_ = 0;
   // What could not be placed lately, and the memory that it takes.
   uint64_t unplaced_key_ = 0;
   uint32_t unplaced_blocks_ = 0;
   // Written under the mutex.
   std::atomic<uint64_t> use_count_{0};
-  std::atomic<uint64_t> longest_wait_chunks_{0};
+  ScanWaits waits_;
   ScanBoard board_;
 
   // The thread's own.

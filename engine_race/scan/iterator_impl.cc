@@ -6,6 +6,7 @@
 #include <span>
 #include <utility>
 
+#include "engine_race/base/assert.h"
 #include "engine_race/base/guarded.h"
 #include "engine_race/base/key.h"
 #include "engine_race/base/memory.h"
@@ -14,25 +15,6 @@
 namespace engine_race {
 
 namespace {
-
-// Two keys from numbers to bytes.
-inline void SwapTwoKeys(uint64_t* keys) {
-  using Bytes = char __attribute__((vector_size(16)));
-  Bytes two;
-  std::memcpy(&two, keys, sizeof(two));
-  two = __builtin_shufflevector(two, two, 7, 6, 5, 4, 3, 2, 1, 0, 15, 14, 13, 12, 11, 10, 9, 8);
-  std::memcpy(keys, &two, sizeof(two));
-}
-
-// As many at once, and without a branch; every batch has room for a multiple of them.
-constexpr uint32_t kSwappedAtOnce = 8;
-
-inline void SwapKeys(uint64_t* keys) {
-  SwapTwoKeys(keys);
-  SwapTwoKeys(keys + 2);
-  SwapTwoKeys(keys + 4);
-  SwapTwoKeys(keys + 6);
-}
 
 Status Closed() noexcept {
   return Guarded([] { return Status::InvalidArgument("the store of this iterator is closed"); });
@@ -67,8 +49,7 @@ bool Iterator::Impl::End() noexcept {
 }
 
 uint64_t Iterator::Impl::memory_bytes() const {
-  return sizeof(*this) + (many_keys_ != nullptr ? kMaxBatch * sizeof(uint64_t) : 0) +
-         (value_buffer_ != nullptr ? kValueBytes : 0) +
+  return sizeof(*this) + batch_.memory_bytes() + (value_buffer_ != nullptr ? kValueBytes : 0) +
          (window_ != nullptr ? sizeof(*window_) + window_->memory_bytes() : 0);
 }
 
@@ -78,9 +59,7 @@ const Status& Iterator::Impl::status() const {
 }
 
 void Iterator::Impl::DropState() {
-  count_ = 0;
-  covered_first_ = first_key_ = 1;
-  covered_last_ = last_key_ = 0;
+  batch_.Clear();
   value_ = nullptr;
   value_seen_ = false;
   if (window_ != nullptr) window_->Clear();
@@ -105,65 +84,20 @@ void Iterator::Impl::Tell(const Status& status) const noexcept {
 // Where it stands.
 
 inline void Iterator::Impl::StandAt(uint32_t i, Stand* stand) {
-  const char* const keys = reinterpret_cast<const char*>(keys_);
-  stand->at = keys + size_t{i} * kKeyBytes;
-  stand->first = keys;
-  stand->last = keys + size_t{count_ - 1} * kKeyBytes;
+  stand->at = batch_.BytesAt(i);
+  stand->first = batch_.BytesAt(0);
+  stand->last = batch_.BytesAt(batch_.count() - 1);
   if (refresh_every_steps_ != 0) [[unlikely]] {
     // Every step is to be counted.
     stand->first = stand->last = stand->at;
   }
 }
 
-inline uint32_t Iterator::Impl::Rank(uint64_t key) const {
-  uint32_t low = 0;
-  uint32_t size = count_;
-  while (size > 0) {
-    const uint32_t half = size / 2;
-    const bool below = KeyAt(low + half) < key;
-    low = below ? low + half + 1 : low;
-    size = below ? size - half - 1 : half;
-  }
-  return low;
-}
-
-inline bool Iterator::Impl::TakeBatch(uint32_t count, Stand* stand) {
-  count_ = count;
-  if (count == 0) [[unlikely]] {
-    *stand = {};
-    DropState();
-    return false;
-  }
-  // Here, because what is stored through keys_ might change it for all the compiler knows.
-  uint64_t* const keys = keys_;
-  first_key_ = keys[0];
-  last_key_ = keys[count - 1];
-  // What is swapped beyond the last one is not looked at.
-  uint32_t i = 0;
-  do {
-    SwapKeys(keys + i);
-    i += kSwappedAtOnce;
-  } while (i < count);
-  return true;
-}
-
-// Not by Guarded, which would be a call on the way of every seek.
-[[gnu::always_inline]] inline Status Iterator::Impl::FirstKeys(uint64_t from,
-                                                               size_t* count) const noexcept {
-  try {
-    return index_->FirstKeys(from, range_.last, view_.epoch, {keys_, room_}, count);
-  } catch (const std::bad_alloc&) {
-    return RefusedMemory("the keys of an iterator");
-  }
-}
-
-[[gnu::always_inline]] inline Status Iterator::Impl::LastKeys(uint64_t from,
-                                                              size_t* count) const noexcept {
-  try {
-    return index_->LastKeys(range_.first, from, view_.epoch, {keys_, room_}, count);
-  } catch (const std::bad_alloc&) {
-    return RefusedMemory("the keys of an iterator");
-  }
+// A load brought no key: there is none, or `status` says why.
+void Iterator::Impl::StandNowhere(Status status, Stand* stand) noexcept {
+  if (!status.ok()) return Fail(std::move(status), stand);
+  *stand = {};
+  DropState();
 }
 
 [[gnu::always_inline]] inline void Iterator::Impl::Load(uint64_t from, Stand* stand) {
@@ -171,15 +105,10 @@ inline bool Iterator::Impl::TakeBatch(uint32_t count, Stand* stand) {
     *stand = {};
     return;
   }
-  size_t count = 0;
-  Status status = FirstKeys(from, &count);
-  if (!status.ok()) [[unlikely]] {
-    return Fail(std::move(status), stand);
+  Status status = batch_.LoadFrom(*index_, from, range_.last, view_.epoch);
+  if (batch_.empty()) [[unlikely]] {
+    return StandNowhere(std::move(status), stand);
   }
-  loaded_backwards_ = false;
-  if (!TakeBatch(static_cast<uint32_t>(count), stand)) return;
-  covered_first_ = from;
-  covered_last_ = last_key_;
   StandAt(0, stand);
 }
 
@@ -188,28 +117,11 @@ inline bool Iterator::Impl::TakeBatch(uint32_t count, Stand* stand) {
     *stand = {};
     return;
   }
-  size_t count = 0;
-  Status status = LastKeys(from, &count);
-  if (!status.ok()) [[unlikely]] {
-    return Fail(std::move(status), stand);
+  Status status = batch_.LoadUpTo(*index_, range_.first, from, view_.epoch);
+  if (batch_.empty()) [[unlikely]] {
+    return StandNowhere(std::move(status), stand);
   }
-  loaded_backwards_ = true;
-  if (!TakeBatch(static_cast<uint32_t>(count), stand)) return;
-  covered_first_ = first_key_;
-  covered_last_ = from;
-  StandAt(count_ - 1, stand);
-}
-
-void Iterator::Impl::Grow(bool backwards) {
-  static_assert(kFirstBatch % kSwappedAtOnce == 0 && kInlineKeys % kSwappedAtOnce == 0);
-  room_ = loaded_backwards_ == backwards ? std::min(room_ * 2, kMaxBatch) : kFirstBatch;
-  if (room_ <= kInlineKeys || many_keys_ != nullptr) return;
-  many_keys_.reset(new (std::nothrow) uint64_t[kMaxBatch]);
-  if (many_keys_ == nullptr) {
-    room_ = kInlineKeys;
-    return;
-  }
-  keys_ = many_keys_.get();
+  StandAt(batch_.count() - 1, stand);
 }
 
 inline void Iterator::Impl::BeginSeek(bool backwards) {
@@ -230,10 +142,8 @@ void Iterator::Impl::Seek(std::string_view key_bytes, Stand* stand) {
   }
   BeginSeek(false);
   const uint64_t key = std::max(DecodeKey(key_bytes.data()), range_.first);
-  // One branch, nearly always the same way: two would be guessed wrong every other time.
-  const bool is_at_hand = (key >= covered_first_) & (key <= last_key_);
-  if (is_at_hand) return StandAt(Rank(key), stand);
-  room_ = kFirstBatch;
+  if (batch_.HoldsNext(key)) return StandAt(batch_.NextOf(key), stand);
+  batch_.Restart();
   Load(key, stand);
 }
 
@@ -243,12 +153,8 @@ void Iterator::Impl::SeekForPrev(std::string_view key_bytes, Stand* stand) {
   }
   BeginSeek(true);
   const uint64_t key = std::min(DecodeKey(key_bytes.data()), range_.last);
-  const bool is_at_hand = (key >= first_key_) & (key <= covered_last_);  // as in Seek
-  if (is_at_hand) {
-    const uint32_t rank = Rank(key);
-    return StandAt(rank < count_ && KeyAt(rank) == key ? rank : rank - 1, stand);
-  }
-  room_ = kFirstBatch;
+  if (batch_.HoldsPrevious(key)) return StandAt(batch_.PreviousOf(key), stand);
+  batch_.Restart();
   LoadBack(key, stand);
 }
 
@@ -276,14 +182,14 @@ void Iterator::Impl::StepForward(Stand* stand) {
     return Fail(Closed(), stand);
   }
   const uint64_t key = DecodeKey(stand->at);
-  const uint32_t place = PlaceOf(*stand);
+  const uint32_t place = batch_.PlaceOf(stand->at);
   CountStep();
-  if (place + 1 < count_) return StandAt(place + 1, stand);
+  if (place + 1 < batch_.count()) return StandAt(place + 1, stand);
   if (key >= range_.last) {
     *stand = {};
     return;
   }
-  Grow(false);
+  batch_.Grow(/*backwards=*/false);
   Load(key + 1, stand);
 }
 
@@ -292,14 +198,14 @@ void Iterator::Impl::StepBackward(Stand* stand) {
     return Fail(Closed(), stand);
   }
   const uint64_t key = DecodeKey(stand->at);
-  const uint32_t place = PlaceOf(*stand);
+  const uint32_t place = batch_.PlaceOf(stand->at);
   CountStep();
-  if (count_ > 0 && place > 0) return StandAt(place - 1, stand);
+  if (!batch_.empty() && place > 0) return StandAt(place - 1, stand);
   if (key <= range_.first) {
     *stand = {};
     return;
   }
-  Grow(true);
+  batch_.Grow(/*backwards=*/true);
   LoadBack(key - 1, stand);
 }
 
@@ -320,6 +226,7 @@ Status Iterator::Impl::Refresh(const Snapshot* snapshot, bool keep_position, Sta
   }
   const bool changed = view_.epoch != old_epoch;
   if (keep_position && !changed) return Status::Ok();
+  ENGINE_RACE_ASSERT(stand->at == nullptr || !batch_.empty());
   const Stand stood = std::exchange(*stand, {});
   if (changed) DropState();
   return keep_position && stood.at != nullptr ? StandAgain(DecodeKey(stood.at), stand)
@@ -327,7 +234,7 @@ Status Iterator::Impl::Refresh(const Snapshot* snapshot, bool keep_position, Sta
 }
 
 Status Iterator::Impl::StandAgain(uint64_t key, Stand* stand) {
-  room_ = kFirstBatch;
+  batch_.Restart();
   Load(key, stand);
   // A copy may need memory.
   return Guarded([this] { return Status(status_); });
@@ -349,6 +256,7 @@ std::string_view Iterator::Impl::Value(Stand* stand) {
       return {};
     }
   }
+  ENGINE_RACE_ASSERT(value_ != nullptr);
   value_key_ = key;
   value_seen_ = true;
   return {value_, kValueBytes};

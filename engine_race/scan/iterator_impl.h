@@ -1,7 +1,10 @@
-// What an iterator's handle refers to: the view, the batch of keys at hand, buffers for values.
+// What an iterator's handle refers to: its view, its KeyBatch, and buffers for values.
+//
+// It moves the handle's Stand within the batch and loads the batch anew at its ends.
 //
 // One thread at a time. Owned by its handle, and by the pool while it waits to be used again. Its
 // store may end first; what is left then is to say so and to be deleted.
+// Invariant: a Stand at a record points into the batch.
 #ifndef ENGINE_RACE_SCAN_ITERATOR_IMPL_H_
 #define ENGINE_RACE_SCAN_ITERATOR_IMPL_H_
 
@@ -13,6 +16,7 @@
 #include "engine_race/base/status.h"
 #include "engine_race/index/index.h"
 #include "engine_race/scan/iterator.h"
+#include "engine_race/scan/key_batch.h"
 #include "engine_race/scan/key_range.h"
 #include "engine_race/scan/window_reader.h"
 
@@ -46,33 +50,16 @@ class Iterator::Impl {
   uint64_t memory_bytes() const;
 
  private:
-  static constexpr uint32_t kFirstBatch = 8;
-  static constexpr uint32_t kInlineKeys = 32;
-  static constexpr uint32_t kMaxBatch = 256;
-
   struct Free {
     void operator()(char* data) const { std::free(data); }
   };
 
-  Status FirstKeys(uint64_t from, size_t* count) const noexcept;
-  Status LastKeys(uint64_t from, size_t* count) const noexcept;
   // Fills the batch from a key on, or up to it, and stands at that end of it.
   void Load(uint64_t from, Stand* stand);
   void LoadBack(uint64_t from, Stand* stand);
-  // What FirstKeys or LastKeys brought; false when there is nothing to stand at.
-  bool TakeBatch(uint32_t count, Stand* stand);
   void StandAt(uint32_t i, Stand* stand);
-  // Which of the keys at hand it stands at.
-  uint32_t PlaceOf(const Stand& stand) const {
-    const char* const keys = reinterpret_cast<const char*>(keys_);
-    return static_cast<uint32_t>((stand.at - keys) / kKeyBytes);
-  }
+  void StandNowhere(Status status, Stand* stand) noexcept;
   Status StandAgain(uint64_t key, Stand* stand);
-  // How many of the keys at hand are below `key`.
-  uint32_t Rank(uint64_t key) const;
-  uint64_t KeyAt(uint32_t i) const { return __builtin_bswap64(keys_[i]); }
-  // Makes the next batch larger if it goes on as the last one did.
-  void Grow(bool backwards);
   // Ready for a seek to `key`: the store is open and the key is one.
   bool MaySeek(std::string_view key) const { return IsKey(key) && !closed(); }
   void RefuseSeek(std::string_view key, Stand* stand);
@@ -89,39 +76,27 @@ class Iterator::Impl {
   Status ReadAhead(uint64_t key);
 
   IteratorPool* const pool_;
-  const Index* const index_;
-  ViewRegistry::View view_;
-  KeyRange range_;
-
-  // The batch: every key from covered_first_ to covered_last_ that there is, big-endian. With none,
-  // both pairs of bounds hold nothing.
-  uint64_t* keys_ = few_keys_;
-  uint32_t count_ = 0;
-  uint32_t room_ = kFirstBatch;
-  uint64_t covered_first_ = 1;
-  uint64_t first_key_ = 1;
-  uint64_t last_key_ = 0;
-  uint64_t covered_last_ = 0;
-  // It came from LastKeys.
-  bool loaded_backwards_ = false;
-  // The way of the walk, as far as value() knows.
-  bool walks_backwards_ = false;
-  // value_key_ is of this walk.
-  bool value_seen_ = false;
-
-  uint32_t prefetch_records_ = 0;
-  uint64_t refresh_every_steps_ = 0;
-  uint64_t steps_ = 0;
+  // Only looking at it finds that the store is closed.
+  mutable Status status_;
 
   // The value of value_key_ at this state; null: none at hand.
   const char* value_ = nullptr;
   uint64_t value_key_ = 0;
   std::unique_ptr<char, Free> value_buffer_;
   std::unique_ptr<WindowReader> window_;
-  // Only looking at it finds that the store is closed.
-  mutable Status status_;
-  std::unique_ptr<uint64_t[]> many_keys_;
-  uint64_t few_keys_[kInlineKeys];
+
+  // What every seek looks at lies together.
+  const Index* const index_;
+  ViewRegistry::View view_;
+  KeyRange range_;
+  uint64_t refresh_every_steps_ = 0;
+  uint64_t steps_ = 0;
+  uint32_t prefetch_records_ = 0;
+  // The way of the walk, as far as value() knows.
+  bool walks_backwards_ = false;
+  // value_key_ is of this walk.
+  bool value_seen_ = false;
+  KeyBatch batch_;
 };
 
 }  // namespace engine_race

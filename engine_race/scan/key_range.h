@@ -1,4 +1,6 @@
 // Bounds as callers give them, checked and turned into numbers.
+//
+// Thread safety: a value type and stateless functions.
 #ifndef ENGINE_RACE_SCAN_KEY_RANGE_H_
 #define ENGINE_RACE_SCAN_KEY_RANGE_H_
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "engine_race/base/assert.h"
+
 namespace engine_race {
 
 namespace {
@@ -47,6 +49,7 @@ void LoadPlanner::EmitRun(uint32_t bucket, uint64_t first_slot, uint64_t slot_co
         std::min<uint64_t>(places_per_block_ - plan->place_count % places_per_block_,
                            unit_slots_ - first_slot % unit_slots_);
     const uint32_t count = static_cast<uint32_t>(std::min(room, slot_count));
+    ENGINE_RACE_ASSERT(count > 0 && plan->place_count + count <= kMaxPlaces);
     plan->reads.push_back({first_slot, bucket, count, plan->place_count});
     plan->place_count += count;
     first_slot += count;

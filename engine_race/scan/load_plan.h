@@ -7,6 +7,7 @@
 // get a place but no read.
 //
 // Not synchronised; a planner keeps scratch memory between calls.
+// Invariant: a plan has one place for each entry, and reads share no place.
 #ifndef ENGINE_RACE_SCAN_LOAD_PLAN_H_
 #define ENGINE_RACE_SCAN_LOAD_PLAN_H_
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine_race/base/assert.h"
 #include "engine_race/scan/chunk.h"
 #include "engine_race/scan/coordinator.h"
 #include "engine_race/scan/scan_context.h"
@@ -53,6 +54,7 @@ class Session {
 
   // All up to this key has been visited.
   void MoveTo(uint64_t key) {
+    ENGINE_RACE_ASSERT(key >= pos_);
     done_ = key >= scanner_.last;
     pos_ = done_ ? key : key + 1;
   }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <new>
 
+#include "engine_race/base/assert.h"
+
 namespace engine_race {
 
 void ScanBoard::ReserveChunks() {
@@ -12,6 +14,7 @@ void ScanBoard::ReserveChunks() {
 }
 
 bool ScanBoard::Attach(Scanner* scanner) {
+  ENGINE_RACE_ASSERT(!scanner->attached);
   try {
     const size_t count = scanners_.size() + 1;
     if (scan_views_.capacity() < count) scan_views_.reserve(2 * count);
@@ -25,6 +28,7 @@ bool ScanBoard::Attach(Scanner* scanner) {
 }
 
 void ScanBoard::Detach(Scanner* scanner) {
+  ENGINE_RACE_ASSERT(scanner->attached && !scanner->waiting && scanner->chunk == nullptr);
   *std::find(scanners_.begin(), scanners_.end(), scanner) = scanners_.back();
   scanners_.pop_back();
   scanner->attached = false;

@@ -1,6 +1,8 @@
 // Where all attached scans are and which chunks are in memory; what goes when memory is short.
 //
 // Belongs to the coordinator and is guarded by its mutex.
+// Owner of the cache; scanners belong to their threads.
+// Invariant: chunks that serve a scanner cover its keys from its position to its frontier.
 #ifndef ENGINE_RACE_SCAN_SCAN_BOARD_H_
 #define ENGINE_RACE_SCAN_SCAN_BOARD_H_
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "engine_race/base/assert.h"
+
 namespace engine_race {
 
 namespace {
@@ -11,6 +13,18 @@ namespace {
 constexpr uint32_t kChunksOfShare = 4;
 constexpr uint32_t kDoubledChunks = 2;
 constexpr uint32_t kAheadsOfShare = 2;
+
+// What the situation promises: scans by position, chunks by key and apart from one another.
+bool IsInOrder(const ScanSituation& situation) {
+  const bool scans_in_order =
+      std::is_sorted(situation.scans.begin(), situation.scans.end(),
+                     [](const ScanView& a, const ScanView& b) { return a.pos < b.pos; });
+  const bool chunks_apart = std::adjacent_find(situation.chunks.begin(), situation.chunks.end(),
+                                               [](const ChunkView& a, const ChunkView& b) {
+                                                 return a.last_key >= b.first_key;
+                                               }) == situation.chunks.end();
+  return scans_in_order && chunks_apart;
+}
 
 // The scans so far between which all is loaded.
 struct Place {
@@ -115,16 +129,19 @@ uint32_t ChunkBlocks(const ScanSituation& situation) {
 }
 
 bool ChooseLoad(const ScanSituation& situation, NextLoad* load) {
+  ENGINE_RACE_ASSERT(IsInOrder(situation));
   *load = NextLoad();
   const uint32_t max_ahead = ShareBlocks(situation) / kAheadsOfShare;
   if (!ChooseWaiting(situation.scans, load) && !ChooseAhead(situation, max_ahead, load)) {
     return false;
   }
   JoinAll(situation, load);
+  ENGINE_RACE_ASSERT(load->key <= load->last && load->max_blocks > 0);
   return true;
 }
 
 void RankVictims(const ScanSituation& situation, std::vector<Victim>* victims) {
+  ENGINE_RACE_ASSERT(IsInOrder(situation));
   victims->clear();
   const uint32_t share = ShareBlocks(situation);
   size_t next_scan = 0;
@@ -170,6 +187,7 @@ bool ChooseVictims(const ScanSituation& situation, const NextLoad& load, uint64_
     if (victim.kind == Victim::kFar && !load.waited_for && victim.distance <= load.ahead_blocks) {
       break;
     }
+    ENGINE_RACE_ASSERT(!situation.chunks[victim.chunk].held);
     gained += situation.chunks[victim.chunk].block_count;
     ++count;
   }

@@ -14,6 +14,10 @@
 // is not left alone with the device, and one that stands still costs the others its own chunk.
 //
 // Nothing here allocates, but for victims beyond the capacity of their row.
+//
+// Thread safety: stateless. It owns nothing; spans are valid during a call.
+// Invariants: scans come in order of position, chunks in order of key and apart from one another; a
+// chunk that is held is never a victim.
 #ifndef ENGINE_RACE_SCAN_SCAN_PLANNER_H_
 #define ENGINE_RACE_SCAN_SCAN_PLANNER_H_
 

@@ -1,6 +1,7 @@
 // One scan as the coordinator sees it.
 //
 // Owned by the scanning thread; all members are guarded by the coordinator's mutex.
+// Invariants: its chunk is pinned; it has a chunk, waits, or has neither, and never both.
 #ifndef ENGINE_RACE_SCAN_SCANNER_H_
 #define ENGINE_RACE_SCAN_SCANNER_H_
 

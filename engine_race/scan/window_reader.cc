@@ -5,6 +5,8 @@
 #include <new>
 #include <utility>
 
+#include "engine_race/base/assert.h"
+
 namespace engine_race {
 
 namespace {
@@ -87,6 +89,7 @@ void WindowPool::GiveQueue(std::unique_ptr<io::ReadQueue> queue, bool usable) {
   if (usable) {
     queues_.push_back(std::move(queue));
   } else {
+    ENGINE_RACE_ASSERT(queues_made_ > 0);
     --queues_made_;
   }
 }
@@ -130,11 +133,14 @@ Status WindowReader::Read(uint64_t first_key, uint64_t last_key, uint64_t epoch)
 
 Status WindowReader::Reserve(uint32_t* record_count) {
   ENGINE_RACE_RETURN_IF_ERROR(pool_->TakeWindow(&window_));
+  ENGINE_RACE_ASSERT(window_.data != nullptr && window_.record_count > 0);
   *record_count = window_.record_count;
   return Status::Ok();
 }
 
 Status WindowReader::ReadKeys(std::span<const uint64_t> keys, uint64_t epoch) {
+  ENGINE_RACE_ASSERT(keys.size() <= window_.record_count);
+  ENGINE_RACE_ASSERT(std::is_sorted(keys.begin(), keys.end()));
   Clear();
   try {
     ENGINE_RACE_RETURN_IF_ERROR(CollectKeys(keys, epoch));
@@ -195,6 +201,8 @@ void WindowReader::Plan() {
 }
 
 Status WindowReader::ReadPlanned() {
+  ENGINE_RACE_ASSERT(plan_.places.size() == entries_.size());
+  ENGINE_RACE_ASSERT(plan_.place_count <= window_.record_count);
   if (plan_.reads.size() >= kMinOverlapped) {
     // Now, so that nothing is thrown while reads are in flight.
     requests_.reserve(plan_.reads.size());
@@ -228,7 +236,7 @@ Status WindowReader::ReadOverlapped(io::ReadQueue* queue) {
   }
   size_t started = 0;
   const Status status = queue->Submit(requests_, &started);
-  // Whatever was started must end before the window is used otherwise.
+  // Reads that were started must end before the window is used otherwise.
   while (queue->in_flight() > 0) {
     const Status waited = queue->Wait(queue->in_flight(), &completions_);
     if (!waited.ok()) return waited;
@@ -264,6 +272,7 @@ bool WindowReader::Find(uint64_t key, uint32_t* entry) const {
 }
 
 Status WindowReader::Value(uint32_t entry, const char** value) {
+  ENGINE_RACE_ASSERT(entry < record_count());
   const uint32_t place = plan_.places[entry];
   if (place == kUnreadablePlace) return read_status_;
   const auto after = std::upper_bound(

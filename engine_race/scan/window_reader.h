@@ -5,6 +5,8 @@
 // records' worth comes from the heap.
 //
 // WindowPool is thread-safe. A WindowReader belongs to one scan.
+// A reader gives its window back to its pool; the pool outlives it unless it is told otherwise.
+// Invariant: the values of a window are good until the next reading.
 #ifndef ENGINE_RACE_SCAN_WINDOW_READER_H_
 #define ENGINE_RACE_SCAN_WINDOW_READER_H_
 

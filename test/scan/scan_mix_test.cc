@@ -100,7 +100,7 @@ TEST_P(ScanMixTest, TheGapOfAFastScanIsBoundedInChunks) {
   stop.notify_all();
   for (std::thread& thread : threads) thread.join();
   EXPECT_LE(store.reader->longest_wait_chunks(),
-            Coordinator::kPatienceChunks + static_cast<uint64_t>(mix.scan_count()));
+            ScanWaits::kChunks + static_cast<uint64_t>(mix.scan_count()));
 }
 
 // More scans stand still in their last chunk than there is memory for, so that some are called back

@@ -1,5 +1,7 @@
 // Sync, the sync modes and what the next opening finds, without a simulated disk: a restart of the
 // machine is played by changing the page cache id in the counts.
+#include "engine_race/log/syncer.h"
+
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -7,8 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "engine_race/log/journal_replay.h"
-#include "test/log/log_test_util.h"
+#include "test/log/log_parts_test_util.h"
 #include "test/log/page_cache_test_util.h"
 
 namespace engine_race::test {
@@ -94,6 +95,94 @@ TEST(SyncTest, SyncOnCloseLeavesNothingUnsynced) {
   ExpectHoldsExactly(log.get(), 50);
 }
 
+TEST(SyncerTest, TheSyncedCountMovesAfterTheFlushOfTheLogs) {
+  const TempDir dir;
+  LogParts parts(TinyOptions(), dir.path());
+  Syncer syncer(&parts.context, &parts.writer, &parts.groups);
+  parts.AppendKeys(0, 6);
+  std::vector<std::string> steps;
+  CallWatch watch([&steps, &parts](SystemCall* call) {
+    const std::string path = PathOf(*call);
+    const std::string name = path.substr(path.rfind('/') + 1);
+    if (call->kind == CallKind::kPwrite) steps.push_back("write " + name);
+    if (call->kind == CallKind::kFdatasync) {
+      steps.push_back("flush " + name + " " + std::to_string(parts.Counts().synced_count));
+    }
+    return call->Proceed();
+  });
+  {
+    const ScopedHook hook(&watch);
+    ASSERT_TRUE(syncer.Sync().ok());
+  }
+  // All files once, because an earlier opening may have written to them; the counts at the end.
+  const std::vector<std::string> expected = {
+      "write value_00",   "write key_00",     "flush key_00 0",        "flush key_01 0",
+      "flush value_00 0", "flush value_01 0", "flush staging_counts 6"};
+  EXPECT_EQ(steps, expected);
+  EXPECT_EQ(syncer.SyncedCount(0), 6u);
+  EXPECT_EQ(syncer.flush_count(), 5u);
+}
+
+TEST(SyncerTest, ASyncThatFindsAllSyncedDoesNothing) {
+  const TempDir dir;
+  LogParts parts(TinyOptions(), dir.path());
+  Syncer syncer(&parts.context, &parts.writer, &parts.groups);
+  parts.AppendKeys(0, 6);
+  ASSERT_TRUE(syncer.Sync().ok());
+  const uint64_t flush_count = syncer.flush_count();
+  ASSERT_TRUE(syncer.Sync().ok());
+  EXPECT_EQ(syncer.flush_count(), flush_count);
+}
+
+TEST(SyncerTest, AFullDiskLeavesAllToTheNextSync) {
+  const TempDir dir;
+  LogParts parts(TinyOptions(), dir.path());
+  Syncer syncer(&parts.context, &parts.writer, &parts.groups);
+  parts.AppendKeys(0, 6);
+  FailingCalls failing(CallKind::kPwrite, "/key_00", ENOSPC);
+  const ScopedHook hook(&failing);
+  EXPECT_EQ(syncer.Sync().code(), Code::kFull);
+  EXPECT_EQ(syncer.SyncedCount(0), 0u);
+  EXPECT_EQ(parts.Counts().synced_count, 0u);
+  failing.on = false;
+  EXPECT_TRUE(syncer.Sync().ok());
+  EXPECT_EQ(syncer.SyncedCount(0), 6u);
+}
+
+TEST(SyncerTest, AFailedFlushMovesNoCountAndIsFinal) {
+  const TempDir dir;
+  LogParts parts(TinyOptions(), dir.path());
+  Syncer syncer(&parts.context, &parts.writer, &parts.groups);
+  parts.AppendKeys(0, 6);
+  FailingCalls failing(CallKind::kFdatasync, "/value_00", EIO);
+  const ScopedHook hook(&failing);
+  EXPECT_EQ(syncer.Sync().code(), Code::kIOError);
+  failing.on = false;
+  EXPECT_EQ(syncer.Sync().code(), Code::kIOError);
+  EXPECT_EQ(syncer.SyncedCount(0), 0u);
+  EXPECT_EQ(parts.Counts().synced_count, 0u);
+}
+
+// Where the journal cannot be had the store can be read, and each write tries again.
+TEST(SyncerTest, AJournalThatFindsNoRoomIsTriedAgain) {
+  const TempDir dir;
+  const Options options = TinyOptions(SyncMode::kGroup);
+  LogParts parts(options, dir.path());
+  Syncer syncer(&parts.context, &parts.writer, &parts.groups);
+  FailingCalls failing(CallKind::kPwrite, format::kJournalName, ENOSPC);
+  const ScopedHook hook(&failing);
+  Journal* journal = nullptr;
+  EXPECT_EQ(syncer.EnsureJournal(&journal).code(), Code::kFull);
+  EXPECT_EQ(journal, nullptr);
+  failing.on = false;
+  EXPECT_TRUE(syncer.EnsureJournal(&journal).ok());
+  EXPECT_NE(journal, nullptr);
+  Journal* again = nullptr;
+  EXPECT_TRUE(syncer.EnsureJournal(&again).ok());
+  EXPECT_EQ(again, journal);
+  syncer.Close();
+}
+
 class SyncModeTest : public testing::TestWithParam<SyncMode> {};
 
 TEST_P(SyncModeTest, AcknowledgedWritesOutliveTheLossOfStaging) {
@@ -165,41 +254,6 @@ INSTANTIATE_TEST_SUITE_P(DurableModes, SyncModeTest,
                          [](const auto& mode) {
                            return mode.param == SyncMode::kGroup ? "Group" : "EveryWrite";
                          });
-
-TEST(JournalReplayTest, ATornBatchEndsItAndAnotherStoresIsNotRead) {
-  const TempDir dir;
-  uint64_t store_id = 0;
-  UniqueFd directory;
-  ASSERT_TRUE(sys::OpenDirectory(dir.path(), false, &directory).ok());
-  {
-    const auto log = OpenLog(TinyOptions(SyncMode::kEveryWrite), dir.path());
-    store_id = log->store_id();
-    AppendMany(log.get(), 0, 10);
-  }
-  JournalReplay whole;
-  ASSERT_TRUE(whole.Read(directory.get(), store_id).ok());
-  EXPECT_EQ(whole.EndSlot(0), 10u);
-  EXPECT_EQ(whole.EndSlot(1), 0u);
-  ASSERT_NE(whole.Find(0, 9), nullptr);
-  EXPECT_EQ(whole.Find(0, 10), nullptr);
-
-  JournalReplay foreign;
-  ASSERT_TRUE(foreign.Read(directory.get(), store_id + 1).ok());
-  EXPECT_EQ(foreign.EndSlot(0), 0u);
-
-  // One write a batch: a header and a value. The seventh header loses a sector.
-  const std::string sector(512, 'x');
-  Overwrite(dir.path() + "/" + format::kJournalName, sector.data(), sector.size(),
-            6 * 2 * format::kJournalBlockBytes + 512);
-  JournalReplay torn;
-  ASSERT_TRUE(torn.Read(directory.get(), store_id).ok());
-  EXPECT_EQ(torn.EndSlot(0), 6u);
-
-  ASSERT_TRUE(JournalReplay::Erase(directory.get()).ok());
-  JournalReplay erased;
-  ASSERT_TRUE(erased.Read(directory.get(), store_id).ok());
-  EXPECT_EQ(erased.EndSlot(0), 0u);
-}
 
 }  // namespace
 }  // namespace engine_race::test

@@ -1,0 +1,41 @@
+// How the index learns of records: what a bucket holds when it is cut, and every later append.
+//
+// Thread safety: the log calls a listener under the lock of the bucket that it names, in the order
+// of sequence numbers. The log keeps the pointer until DetachListener; the index owns the listener.
+// Invariant: a listener hears of every record of its bucket from its cut on, each once.
+#ifndef ENGINE_RACE_LOG_APPEND_LISTENER_H_
+#define ENGINE_RACE_LOG_APPEND_LISTENER_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "engine_race/base/status.h"
+#include "engine_race/log/entry_codec.h"
+#include "engine_race/log/format.h"
+
+namespace engine_race {
+
+// Told of each new record of a bucket once the bucket has been cut.
+class AppendListener {
+ public:
+  virtual ~AppendListener() = default;
+  // Called before anything of a write is visible: makes room, or refuses the write.
+  virtual Status Prepare(uint32_t bucket) = 0;
+  // Called once the record is staged and counted, before the write is acknowledged.
+  virtual void OnAppend(uint32_t bucket, const KeyRecord& record) noexcept = 0;
+};
+
+// What one bucket held when it was cut.
+struct BucketCut {
+  uint64_t record_count = 0;
+  // Entries [0, flushed_key_count) are to be read from the key log.
+  uint64_t flushed_key_count = 0;
+  // Entries [flushed_key_count, record_count).
+  std::vector<format::KeyEntry> staged_keys;
+  // Sequence numbers of the bucket are below this.
+  uint64_t sequence_bound = 0;
+};
+
+}  // namespace engine_race
+
+#endif  // ENGINE_RACE_LOG_APPEND_LISTENER_H_

@@ -1,0 +1,242 @@
+#include "engine_race/log/group_writer.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "engine_race/base/assert.h"
+#include "engine_race/base/guarded.h"
+#include "engine_race/log/append_listener.h"
+#include "engine_race/log/record_check.h"
+#include "engine_race/log/region_pool.h"
+
+namespace engine_race {
+
+Status GroupWriter::Append(uint32_t index, uint64_t key, const char* value, Journal* journal) {
+  Bucket& bucket = context_.buckets[index];
+  // BeginAppend has refused damaged counts.
+  ENGINE_RACE_ASSERT(!bucket.damaged);
+  std::unique_lock<std::mutex> lock(bucket.mutex);
+  JournalRequest request;
+  const Status staged = Guarded([&] {
+    ENGINE_RACE_RETURN_IF_ERROR(MakeRoom(index, &lock));
+    return Stage(index, key, value, &request.descriptor);
+  });
+  if (!staged.ok()) [[unlikely]] {
+    // Wake all waiters: each must see the error.
+    bucket.changed.notify_all();
+    return staged;
+  }
+  request.value = value;
+  // Under the lock: a bucket's records stand in the journal in the order of their slots.
+  if (journal != nullptr) journal->Enqueue(&request);
+  bucket.WakeOneIfRoom();
+  if (journal == nullptr) return WriteIdleGroups(index, &lock);
+  // Even after a failure the journal refers to the request, which lies on this stack: wait for it.
+  Status status = WriteIdleGroups(index, &lock);
+  if (lock.owns_lock()) lock.unlock();
+  Status durable = journal->Await(&request);
+  return durable.ok() ? std::move(status) : std::move(durable);
+}
+
+// Under the bucket's lock, which is dropped while a group is written or waited for.
+Status GroupWriter::MakeRoom(uint32_t index, std::unique_lock<std::mutex>* lock) {
+  Bucket& bucket = context_.buckets[index];
+  ENGINE_RACE_ASSERT(lock->owns_lock());
+  while (true) {
+    if (context_.latch.latched()) [[unlikely]] {
+      return context_.latch.status();
+    }
+    if (!bucket.staging_verified) [[unlikely]] {
+      ENGINE_RACE_RETURN_IF_ERROR(RequireVerifiedStaging(index));
+    }
+    if (bucket.record_count == context_.geometry().bucket_capacity_records) {
+      return Status::Full("bucket " + std::to_string(index) + " holds all the records it can");
+    }
+    // A full group that nobody writes is one whose write failed: it goes first, so that a full
+    // disk refuses the next write instead of filling the other half.
+    FullGroup full;
+    if (bucket.FindIdleGroup(&full)) [[unlikely]] {
+      ENGINE_RACE_RETURN_IF_ERROR(WriteIdleGroups(index, lock));
+      continue;
+    }
+    bool must_wait = !bucket.HasRoom();
+    if (!must_wait) ENGINE_RACE_RETURN_IF_ERROR(ReserveNextPlace(index, &must_wait));
+    if (!must_wait) [[likely]] {
+      break;
+    }
+    bucket.Wait(lock);
+  }
+  ENGINE_RACE_ASSERT(bucket.HasRoom() && bucket.staging_verified);
+  return bucket.listener == nullptr ? Status::Ok() : bucket.listener->Prepare(index);
+}
+
+// Makes sure that the place of the next value, which there is, can be stored into. Base places are
+// reserved already. On a full disk a group does without an extra place and waits for a base one.
+Status GroupWriter::ReserveNextPlace(uint32_t index, bool* must_wait) {
+  Bucket& bucket = context_.buckets[index];
+  const bool begins = bucket.values.BeginsGroup(bucket.record_count);
+  const uint32_t place = bucket.values.NextPlace(bucket.record_count);
+  const uint32_t mark = uint32_t{1} << place;
+  if (place < format::kBasePlaces || (bucket.reserved_extra_places & mark) != 0) {
+    return Status::Ok();
+  }
+  Status reserved = context_.staging.ReserveExtraPlace(index, place);
+  if (reserved.ok()) {
+    bucket.reserved_extra_places |= mark;
+  } else if (begins) {
+    *must_wait = true;
+    return Status::Ok();
+  }
+  return reserved;
+}
+
+// Under the bucket's lock, after MakeRoom. After a failure nothing is counted and the lanes are as
+// they were, so that the next write stages into the same slot.
+Status GroupWriter::Stage(uint32_t index, uint64_t key, const char* value,
+                          format::JournalDescriptor* staged) {
+  Bucket& bucket = context_.buckets[index];
+  const uint64_t slot = bucket.record_count;
+  const uint32_t value_place = bucket.values.NextPlace(slot);
+  const uint32_t key_place = bucket.keys.NextPlace(slot);
+  // MakeRoom has found both.
+  ENGINE_RACE_ASSERT(value_place < format::kValuePlaces && key_place < format::kKeyPlaces);
+  ENGINE_RACE_ASSERT(slot < context_.geometry().bucket_capacity_records);
+  context_.staging.Prefetch(index, value_place, bucket.values.IndexOf(slot), key_place,
+                            bucket.keys.IndexOf(slot));
+  KeyRecord record;
+  record.key = key;
+  // Each append takes one number; as long as no slot is used twice they run along with the slots.
+  record.sequence = slot;
+  record.slot = static_cast<uint32_t>(slot);
+  // Here, under the lock: the memory that the value is copied to comes meanwhile.
+  record.value_sum = value == nullptr ? 0 : ValueSum(value);
+  record.tombstone = value == nullptr;
+  *staged = {context_.codec(index).Encode(record), index, record.slot};
+  bool ended = false;
+  Status written = Guarded([&] {
+    Status in_place = StageIn(value_place, key_place, value, *staged);
+    ended = true;
+    return in_place;
+  });
+  // Memory was refused while a failure was put into words: the record may be counted.
+  if (!ended) written = Status(Code::kIOError, {});
+  if (!written.ok()) [[unlikely]] {
+    context_.latch.LatchIfLasting(written);
+    return written;
+  }
+  // From here on the record outlives the process.
+  if (bucket.values.BeginsGroup(slot)) bucket.values.TakePlace(slot, value_place);
+  if (bucket.keys.BeginsGroup(slot)) bucket.keys.TakePlace(slot, key_place);
+  bucket.record_count = slot + 1;
+  // Before the count: a reader that sees the record counted also finds it indexed.
+  if (bucket.listener != nullptr) bucket.listener->OnAppend(index, record);
+  // Release pairs with the acquire in Bucket::RecordCount.
+  bucket.published_count.store(bucket.record_count, std::memory_order_release);
+  return Status::Ok();
+}
+
+// The bytes of the next record, the places of groups that begin with it, and last the count.
+Status GroupWriter::StageIn(uint32_t value_place, uint32_t key_place, const char* value,
+                            const format::JournalDescriptor& record) {
+  const uint32_t index = record.bucket;
+  const uint64_t slot = record.slot;
+  Staging& staging = context_.staging;
+  const Lane& values = context_.buckets[index].values;
+  const Lane& keys = context_.buckets[index].keys;
+  ENGINE_RACE_RETURN_IF_ERROR(staging.StageValue(index, value_place, values.IndexOf(slot), value));
+  ENGINE_RACE_RETURN_IF_ERROR(staging.StageKey(index, key_place, keys.IndexOf(slot), record.entry));
+  if (values.BeginsGroup(slot)) {
+    ENGINE_RACE_RETURN_IF_ERROR(staging.PublishStaged(index, format::WordKind::kValuePlaces,
+                                                      values.WordWith(slot, value_place)));
+  }
+  if (keys.BeginsGroup(slot)) {
+    ENGINE_RACE_RETURN_IF_ERROR(
+        staging.PublishStaged(index, format::WordKind::kKeyPlaces, keys.WordWith(slot, key_place)));
+  }
+  return staging.PublishStaged(index, format::WordKind::kRecords, slot + 1);
+}
+
+// Throws nothing: a group whose write had no end would be waited for for ever.
+Status GroupWriter::WriteIdleGroups(uint32_t index, std::unique_lock<std::mutex>* lock) {
+  Bucket& bucket = context_.buckets[index];
+  FullGroup full;
+  ENGINE_RACE_ASSERT(lock->owns_lock());
+  while (bucket.FindIdleGroup(&full)) {
+    bucket.LaneOf(full.kind).BeginWrite(full.group);
+    lock->unlock();
+    Status written = Guarded([&] { return WriteGroup(index, full); });
+    lock->lock();
+    ENGINE_RACE_RETURN_IF_ERROR(FinishWrite(index, full, std::move(written)));
+  }
+  return Status::Ok();
+}
+
+Status GroupWriter::WriteGroup(uint32_t index, const FullGroup& full) {
+  const Geometry& geometry = context_.geometry();
+  RegionPool::Lease buffer;
+  const char* group = nullptr;
+  if (full.kind == LaneKind::kValues) {
+    // A group in an extra place: the bucket has several groups on their way, a large share of the
+    // load.
+    if (full.place >= format::kBasePlaces) writer_.ReserveAhead(index, full.kind, full.group);
+    ENGINE_RACE_RETURN_IF_ERROR(context_.staging.FullValues(index, full.place, &buffer, &group));
+    return writer_.WriteValues(index, full.group * geometry.values_per_group(),
+                               geometry.values_per_group(), group);
+  }
+  writer_.ReserveAhead(index, full.kind, full.group);
+  ENGINE_RACE_RETURN_IF_ERROR(context_.staging.FullKeys(index, full.place, &buffer, &group));
+  return writer_.WriteKeys(index, full.group * geometry.keys_per_group(), geometry.key_group_bytes,
+                           group);
+}
+
+Status GroupWriter::FinishWrite(uint32_t index, const FullGroup& full, Status written) noexcept {
+  Bucket& bucket = context_.buckets[index];
+  Lane& lane = bucket.LaneOf(full.kind);
+  const bool values = full.kind == LaneKind::kValues;
+  // The word comes before the lane, which lets the next group have the place: a flushed count that
+  // lags behind would have recovery write that group where this one lies. A word that cannot be
+  // written leaves the group to be written again.
+  Lane moved = lane;
+  if (written.ok() && moved.EndWrite(full.group, /*ok=*/true)) {
+    const auto word = values ? format::WordKind::kFlushedValues : format::WordKind::kFlushedKeys;
+    written = Guarded([&] { return context_.staging.PublishWord(index, word, moved.flushed()); });
+  }
+  if (written.ok()) {
+    ENGINE_RACE_ASSERT(moved.flushed() >= lane.flushed() && moved.flushed() <= bucket.record_count);
+    lane = moved;
+    if (values) {
+      // Release pairs with the acquire in Bucket::FlushedValueCount.
+      bucket.published_flushed_values.store(std::max(lane.flushed(), bucket.synced_count),
+                                            std::memory_order_release);
+    }
+  } else {
+    lane.EndWrite(full.group, /*ok=*/false);
+    context_.latch.LatchIfLasting(written);
+  }
+  bucket.written.notify_all();
+  if (written.ok()) {
+    bucket.WakeOneIfRoom();
+  } else {
+    bucket.changed.notify_all();
+  }
+  return written;
+}
+
+Status GroupWriter::RequireVerifiedStaging(uint32_t index) {
+  Bucket& bucket = context_.buckets[index];
+  ENGINE_RACE_ASSERT(!bucket.damaged && !bucket.staging_verified);
+  ENGINE_RACE_RETURN_IF_ERROR(
+      VerifyStaging(context_.files, context_.staging, index, bucket, &bucket.staging_verified));
+  if (bucket.staging_verified) return Status::Ok();
+  // Nothing is written to this bucket before an opening has verified everything. Other buckets go
+  // on; that opening verifies their new records as well.
+  writer_.PutInDoubt();
+  Status failure =
+      Status::Corruption("bucket " + std::to_string(index) +
+                         ": staging lacks what the counts promise; reopening the store repairs it");
+  Log(context_.options.log, LogLevel::kError, failure.message());
+  return failure;
+}
+
+}  // namespace engine_race

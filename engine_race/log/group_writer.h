@@ -1,0 +1,69 @@
+// The way of a record into its bucket: staged, counted, and in a full group written to the log.
+//
+// An append stages one record under the bucket's lock. The thread that fills a group writes it to
+// the log, the lock dropped meanwhile, while other threads fill the next group in another place.
+// Backpressure: where a lane has no place for the next record, the append waits until a group's
+// write has ended. A group whose write failed stays staged and readable, and the next append of the
+// bucket tries it again before it stages anything.
+//
+// Thread safety: every call from any thread; where a lock is passed, it is the bucket's and held.
+// Invariants: a count is published after what it counts is staged; a group's place is given away
+// after its flushed word is published; a full group is written by one thread at a time.
+#ifndef ENGINE_RACE_LOG_GROUP_WRITER_H_
+#define ENGINE_RACE_LOG_GROUP_WRITER_H_
+
+#include <cstdint>
+#include <mutex>
+
+#include "engine_race/base/status.h"
+#include "engine_race/log/journal.h"
+#include "engine_race/log/log_context.h"
+#include "engine_race/log/log_writer.h"
+
+namespace engine_race {
+
+class GroupWriter {
+ public:
+  // Works on both, which outlive it.
+  GroupWriter(LogContext* context, LogWriter* writer) : context_(*context), writer_(*writer) {}
+
+  // The first step of an append to the bucket: kCorruption for damaged counts, kFull when the disk
+  // has no space for its staging.
+  Status BeginAppend(uint32_t bucket) {
+    const Bucket& state = context_.buckets[bucket];
+    state.Prefetch();
+    if (state.damaged) [[unlikely]] {
+      return context_.DamagedCounts(bucket);
+    }
+    return context_.staging.Reserve(bucket);
+  }
+  // Appends one record, a tombstone where `value` is null. With a journal, returns once the record
+  // is durable in it.
+  Status Append(uint32_t bucket, uint64_t key, const char* value, Journal* journal);
+
+  // Writes every full group of the bucket that no thread writes yet, the lock dropped meanwhile.
+  Status WriteIdleGroups(uint32_t bucket, std::unique_lock<std::mutex>* lock);
+  // Under the bucket's lock, for a group that Lane::BeginWrite was called for: counts it as flushed
+  // when `written` is Ok, and leaves it to be written again otherwise. Ok when the group is in its
+  // log and is counted.
+  Status FinishWrite(uint32_t bucket, const FullGroup& full, Status written) noexcept;
+
+  // Under the bucket's lock, before the first write to the bucket: kCorruption, and the next
+  // opening is told to verify everything, when what this opening found staged does not verify.
+  Status RequireVerifiedStaging(uint32_t bucket);
+
+ private:
+  Status MakeRoom(uint32_t bucket, std::unique_lock<std::mutex>* lock);
+  Status ReserveNextPlace(uint32_t bucket, bool* must_wait);
+  Status Stage(uint32_t bucket, uint64_t key, const char* value, format::JournalDescriptor* staged);
+  Status StageIn(uint32_t value_place, uint32_t key_place, const char* value,
+                 const format::JournalDescriptor& record);
+  Status WriteGroup(uint32_t bucket, const FullGroup& full);
+
+  LogContext& context_;
+  LogWriter& writer_;
+};
+
+}  // namespace engine_race
+
+#endif  // ENGINE_RACE_LOG_GROUP_WRITER_H_

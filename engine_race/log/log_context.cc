@@ -1,0 +1,20 @@
+#include "engine_race/log/log_context.h"
+
+#include <string>
+#include <utility>
+
+namespace engine_race {
+
+LogContext::LogContext(const Options& the_options, StoreFiles the_files)
+    : options(the_options),
+      files(std::move(the_files)),
+      staging(files),
+      buckets(files.identity.geometry.bucket_count),
+      latch(options.log) {}
+
+Status LogContext::DamagedCounts(uint32_t bucket) const {
+  return Status::Corruption(std::string(format::kStagingCountsName) + ": the counts of bucket " +
+                            std::to_string(bucket) + " are damaged");
+}
+
+}  // namespace engine_race

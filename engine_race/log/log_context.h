@@ -1,0 +1,45 @@
+// What the classes of one open bucket log share: options, files, staging, buckets, the write latch.
+//
+// Owned by BucketLog; it outlives the classes that work on it and never moves.
+// Thread safety: that of each member. A bucket's plain fields are guarded by its mutex.
+#ifndef ENGINE_RACE_LOG_LOG_CONTEXT_H_
+#define ENGINE_RACE_LOG_LOG_CONTEXT_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "engine_race/base/options.h"
+#include "engine_race/base/status.h"
+#include "engine_race/log/bucket.h"
+#include "engine_race/log/entry_codec.h"
+#include "engine_race/log/geometry.h"
+#include "engine_race/log/staging.h"
+#include "engine_race/log/store_files.h"
+#include "engine_race/log/write_latch.h"
+
+namespace engine_race {
+
+struct LogContext {
+  // The buckets are empty until Recovery has run.
+  LogContext(const Options& the_options, StoreFiles the_files);
+  LogContext(const LogContext&) = delete;
+  LogContext& operator=(const LogContext&) = delete;
+
+  const Geometry& geometry() const { return files.identity.geometry; }
+  uint64_t store_id() const { return files.identity.store_id; }
+  EntryCodec codec(uint32_t bucket) const { return EntryCodec(store_id(), bucket); }
+
+  // kCorruption: what every call answers for a bucket whose counts failed their check at Open.
+  Status DamagedCounts(uint32_t bucket) const;
+
+  const Options options;
+  // Changed by recovery alone. Before everything that refers into it.
+  StoreFiles files;
+  Staging staging;
+  std::vector<Bucket> buckets;
+  WriteLatch latch;
+};
+
+}  // namespace engine_race
+
+#endif  // ENGINE_RACE_LOG_LOG_CONTEXT_H_

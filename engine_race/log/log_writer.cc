@@ -1,0 +1,143 @@
+#include "engine_race/log/log_writer.h"
+
+#include <algorithm>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "engine_race/base/assert.h"
+#include "engine_race/base/guarded.h"
+#include "engine_race/log/failure.h"
+
+namespace engine_race {
+namespace {
+
+// How far ahead of a group its log is reserved, in groups: 64 KiB to 1 MiB of 4 KiB key groups,
+// 2 to 32 MiB of 128 KiB value groups.
+constexpr uint64_t kMinReserveGroups = 16;
+constexpr uint64_t kMaxReserveGroups = 256;
+
+}  // namespace
+
+LogWriter::LogWriter(LogContext* context)
+    : context_(*context),
+      dirty_files_(context->files.key_files.size() + context->files.values.file_count()) {
+  // What an earlier opening wrote may still have to be flushed. Relaxed: no other thread has seen
+  // the log yet.
+  for (std::atomic<bool>& dirty : dirty_files_) dirty.store(true, std::memory_order_relaxed);
+}
+
+// The values of one group lie in one piece.
+Status LogWriter::WriteValues(uint32_t bucket, uint64_t slot, uint64_t slot_count,
+                              const void* data) {
+  const StoreFiles& files = context_.files;
+  const uint64_t group_records = context_.geometry().values_per_group();
+  ENGINE_RACE_ASSERT(slot_count > 0 && slot % group_records + slot_count <= group_records);
+  ValuePlace place;
+  ENGINE_RACE_RETURN_IF_ERROR(files.values.LocateToWrite(bucket, slot, &place));
+  ENGINE_RACE_ASSERT(slot_count <= place.slot_count);
+  ENGINE_RACE_RETURN_IF_ERROR(place.file->Write(data, slot_count * kValueBytes, place.offset));
+  // After the write: the flush that clears the mark, in FlushLogs, begins after it too.
+  dirty_files_[files.key_files.size() + place.file_number].store(true);
+  return Status::Ok();
+}
+
+Status LogWriter::WriteKeys(uint32_t bucket, uint64_t slot, uint64_t size_bytes, const void* data) {
+  const Geometry& geometry = context_.geometry();
+  const io::File& file = context_.files.KeyFile(bucket);
+  ENGINE_RACE_ASSERT(size_bytes % kIoAlignment == 0);
+  ENGINE_RACE_ASSERT(slot * sizeof(format::KeyEntry) % kIoAlignment == 0);
+  ENGINE_RACE_ASSERT(slot * sizeof(format::KeyEntry) + size_bytes <= geometry.key_region_bytes());
+  ENGINE_RACE_RETURN_IF_ERROR(file.Write(data, size_bytes, geometry.KeyOffset(bucket, slot)));
+  // After the write, as in WriteValues.
+  dirty_files_[bucket / geometry.buckets_per_file()].store(true);
+  return Status::Ok();
+}
+
+// Key groups are small and come seldom: without this the key log of a bucket would lie in as many
+// pieces as it has groups, and the index build reads it as a whole. Value groups are large enough
+// on their own. But where many of one bucket are under way at once, writes to reserved space can go
+// on side by side, and writes that must find space cannot.
+void LogWriter::ReserveAhead(uint32_t bucket_number, LaneKind kind, uint64_t group) {
+  const Geometry& geometry = context_.geometry();
+  const bool values = kind == LaneKind::kValues;
+  const uint64_t group_bytes = values ? geometry.value_group_bytes : geometry.key_group_bytes;
+  const uint64_t region_bytes =
+      values ? geometry.value_region_bytes() : geometry.key_region_bytes();
+  const uint64_t begin_bytes = group * group_bytes;
+  const uint64_t step_bytes =
+      std::clamp(begin_bytes, kMinReserveGroups * group_bytes, kMaxReserveGroups * group_bytes);
+  const uint64_t end_bytes = std::min(begin_bytes + step_bytes, region_bytes);
+  ENGINE_RACE_ASSERT(begin_bytes + group_bytes <= end_bytes);
+  Bucket& bucket = context_.buckets[bucket_number];
+  {
+    const std::lock_guard<std::mutex> lock(bucket.mutex);
+    uint64_t& reserved = values ? bucket.reserved_value_bytes : bucket.reserved_key_bytes;
+    if (begin_bytes + group_bytes <= reserved) return;
+    reserved = end_bytes;
+  }
+  // A refusal (a full disk, a file system without the call) is for the write itself to report.
+  if (values) {
+    context_.files.values.Reserve(bucket_number, begin_bytes, end_bytes);
+    return;
+  }
+  bool supported = false;
+  const Status reserved =
+      context_.files.KeyFile(bucket_number)
+          .Reserve(/*keep_size=*/true, geometry.KeyOffset(bucket_number, 0) + begin_bytes,
+                   end_bytes - begin_bytes, &supported);
+  static_cast<void>(reserved);
+}
+
+Status LogWriter::FlushLogs() {
+  const StoreFiles& files = context_.files;
+  const size_t key_files = files.key_files.size();
+  for (size_t i = 0; i < dirty_files_.size(); ++i) {
+    if (!dirty_files_[i].exchange(false)) continue;
+    ENGINE_RACE_RETURN_IF_ERROR(
+        Flush(i < key_files ? files.key_files[i]
+                            : files.values.file(static_cast<uint32_t>(i - key_files))));
+  }
+  return PoisonUnlessFlushed(Guarded([&] { return files.values.FlushMaps(); }));
+}
+
+Status LogWriter::Flush(const io::File& file) noexcept {
+  // Relaxed: a statistic.
+  flush_count_.fetch_add(1, std::memory_order_relaxed);
+  return PoisonUnlessFlushed(Guarded([&] { return file.DataSync(); }));
+}
+
+Status LogWriter::PoisonUnlessFlushed(const Status& flushed) noexcept {
+  if (flushed.ok()) return Status::Ok();
+  Status failure = CopyAs(Code::kIOError, flushed);
+  Poison(failure);
+  return failure;
+}
+
+void LogWriter::Poison(const Status& failure) noexcept {
+  context_.latch.Latch(failure);
+  PutInDoubt();
+}
+
+// One bucket without a page cache id is enough for the next opening, so this may end halfway.
+void LogWriter::PutInDoubt() noexcept {
+  const Status noted = Guarded([this] {
+    ENGINE_RACE_RETURN_IF_ERROR(context_.staging.ReserveCounts());
+    Status first_failure;
+    for (uint32_t bucket = 0; bucket < context_.geometry().bucket_count; ++bucket) {
+      if (context_.buckets[bucket].damaged) continue;
+      Status published =
+          context_.staging.PublishWord(bucket, format::WordKind::kPageCache, /*payload=*/0);
+      if (first_failure.ok()) first_failure = std::move(published);
+    }
+    return first_failure;
+  });
+  if (noted.ok()) return;
+  static_cast<void>(Guarded([&] {
+    Log(context_.options.log, LogLevel::kError,
+        "the next opening may not be told to verify what is not synced: " + noted.ToString());
+    return Status::Ok();
+  }));
+}
+
+}  // namespace engine_race

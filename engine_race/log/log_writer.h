@@ -1,0 +1,61 @@
+// Writes to the log files and their flushes, and what follows from a flush that fails.
+//
+// It remembers which log files have been written to since their last flush. After a failed flush
+// the kernel may have marked the pages clean: a second flush would succeed and mean nothing. So a
+// failed flush latches the store and makes the next opening verify what is not synced.
+//
+// Thread safety: every call from any thread, except that FlushLogs is for one thread at a time.
+#ifndef ENGINE_RACE_LOG_LOG_WRITER_H_
+#define ENGINE_RACE_LOG_LOG_WRITER_H_
+
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include "engine_race/base/status.h"
+#include "engine_race/io/file.h"
+#include "engine_race/log/log_context.h"
+
+namespace engine_race {
+
+class LogWriter {
+ public:
+  // Works on `context`, which outlives it.
+  explicit LogWriter(LogContext* context);
+
+  // Write whole values, or whole pages of entries, from record `slot` of a bucket on. The values
+  // belong to one group. kFull, kIOError.
+  Status WriteValues(uint32_t bucket, uint64_t slot, uint64_t slot_count, const void* data);
+  Status WriteKeys(uint32_t bucket, uint64_t slot, uint64_t size_bytes, const void* data);
+
+  // Asks for log space for a group and, in steps that grow with the log, for groups after it. Takes
+  // the bucket's lock. A refusal is for the write itself to report.
+  void ReserveAhead(uint32_t bucket, LaneKind kind, uint64_t group);
+
+  // Flushes every log file written to since its last flush, and the maps of the value paths.
+  Status FlushLogs();
+  // kIOError, whatever the reason, and Poison, when the flush fails.
+  Status Flush(const io::File& file) noexcept;
+
+  // Ends all writing, and makes the next opening verify every record that is not synced.
+  void Poison(const Status& failure) noexcept;
+  // Makes the next opening verify every record that is not synced.
+  void PutInDoubt() noexcept;
+
+  uint64_t flush_count() const {
+    // Relaxed: a statistic.
+    return flush_count_.load(std::memory_order_relaxed);
+  }
+
+ private:
+  Status PoisonUnlessFlushed(const Status& flushed) noexcept;
+
+  LogContext& context_;
+  // One flag a log file, the key files before the value files: written to since its last flush.
+  std::vector<std::atomic<bool>> dirty_files_;
+  std::atomic<uint64_t> flush_count_{0};
+};
+
+}  // namespace engine_race
+
+#endif  // ENGINE_RACE_LOG_LOG_WRITER_H_

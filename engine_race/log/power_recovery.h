@@ -1,0 +1,46 @@
+// What Open does when the counts may not be the truth: see doubt.h and what recovery.h verifies.
+//
+// Nothing past a bucket's synced count is taken on trust then. What verifies, from wherever a copy
+// of it survived, is put into the logs; the bucket ends at the first slot that does not; and what
+// may lie behind that is made unreadable, or a later power loss would bring it back among records
+// that were written since. Only then, and durably, the counts are set. Until they are, doing all of
+// this again gives the same result.
+//
+// Thread safety: none; runs before any other thread knows the log, with worker threads of its own.
+#ifndef ENGINE_RACE_LOG_POWER_RECOVERY_H_
+#define ENGINE_RACE_LOG_POWER_RECOVERY_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "engine_race/base/status.h"
+#include "engine_race/log/journal_replay.h"
+#include "engine_race/log/log_context.h"
+#include "engine_race/log/log_writer.h"
+
+namespace engine_race {
+
+class PowerRecovery {
+ public:
+  // Works on all three, which outlive it. The context's buckets are not looked at.
+  PowerRecovery(LogContext* context, LogWriter* writer, const JournalReplay& journal)
+      : context_(*context), writer_(*writer), journal_(journal) {}
+
+  // Repairs the logs from what survived and sets `states`, and the counts, to what they hold then.
+  // *readable after a failure: nothing could be changed, and nothing need be for reading.
+  Status Run(uint32_t page_cache_id, std::vector<BucketState>* states, bool* readable);
+
+ private:
+  Status RepairLogs(const std::vector<BucketState>& states, const std::vector<uint32_t>& buckets,
+                    std::vector<uint64_t>* cuts);
+  Status SettleTails(uint32_t page_cache_id, const std::vector<uint32_t>& doubtful,
+                     const std::vector<uint64_t>& cuts, std::vector<BucketState>* states);
+
+  LogContext& context_;
+  LogWriter& writer_;
+  const JournalReplay& journal_;
+};
+
+}  // namespace engine_race
+
+#endif  // ENGINE_RACE_LOG_POWER_RECOVERY_H_

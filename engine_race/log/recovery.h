@@ -1,0 +1,51 @@
+// What Open does with the counts and the staged groups that it finds.
+//
+// A group that was full but not yet counted as flushed may be in the log or not; writing it once
+// more from staging is right either way, because its place has not been given away since. So
+// recovery can be killed and begun again at any point. Partial groups stay where they are.
+//
+// Staging is verified before it is written over a log: page caches get lost in ways that no id
+// shows, and what staging holds then is old or empty while the log may hold synced records.
+//
+// Thread safety: none; runs before any other thread knows the log. Changes the context's buckets
+// and files, and latches it where the store can only be read.
+#ifndef ENGINE_RACE_LOG_RECOVERY_H_
+#define ENGINE_RACE_LOG_RECOVERY_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "engine_race/base/status.h"
+#include "engine_race/log/group_writer.h"
+#include "engine_race/log/journal_replay.h"
+#include "engine_race/log/log_context.h"
+#include "engine_race/log/log_writer.h"
+
+namespace engine_race {
+
+class Recovery {
+ public:
+  // Works on all three, which outlive it.
+  Recovery(LogContext* context, LogWriter* writer, GroupWriter* groups)
+      : context_(*context), writer_(*writer), groups_(*groups) {}
+
+  // Fills the context's buckets. Ok also when the store can only be read: then the latch says why.
+  // An error leaves nothing to open: the next opening begins anew.
+  Status Run();
+
+ private:
+  Status CheckStagingToWrite(const char** doubt);
+  Status RecoverInDoubt(const char* doubt, const JournalReplay& journal,
+                        std::vector<BucketState>* states);
+  void AdoptState(uint32_t bucket, const BucketState& state);
+  void WriteFullGroups(uint32_t bucket);
+  Status WriteFullGroupsOf(uint32_t bucket, LaneKind kind);
+
+  LogContext& context_;
+  LogWriter& writer_;
+  GroupWriter& groups_;
+};
+
+}  // namespace engine_race
+
+#endif  // ENGINE_RACE_LOG_RECOVERY_H_

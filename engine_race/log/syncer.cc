@@ -1,0 +1,202 @@
+#include "engine_race/log/syncer.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine_race/base/assert.h"
+#include "engine_race/base/guarded.h"
+#include "engine_race/base/memory.h"
+
+namespace engine_race {
+
+Status Syncer::Sync() {
+  const uint64_t request = sync_requests_.fetch_add(1) + 1;
+  const std::lock_guard<std::mutex> lock(sync_mutex_);
+  if (sync_covered_ >= request) return Status::Ok();
+  // Records that were acknowledged before these requests are staged by now.
+  const uint64_t covered = sync_requests_.load();
+  ENGINE_RACE_RETURN_IF_ERROR(SyncAll());
+  sync_covered_ = covered;
+  return Status::Ok();
+}
+
+// Logs a failure, because no caller need be waiting for the checkpoint: a full disk may have room
+// by the time that the next batch asks for another.
+Status Syncer::Checkpoint() noexcept {
+  return Guarded([this] {
+    Status synced = Sync();
+    if (!synced.ok()) {
+      Log(context_.options.log, LogLevel::kWarning, "checkpoint: " + synced.ToString());
+    }
+    return synced;
+  });
+}
+
+// Under sync_mutex_.
+Status Syncer::SyncAll() {
+  if (context_.latch.latched()) return context_.latch.status();
+  std::vector<std::pair<uint32_t, uint64_t>> targets;
+  // A bucket whose staging is lost keeps no other one from being synced.
+  Status lost;
+  for (uint32_t index = 0; index < context_.geometry().bucket_count; ++index) {
+    if (context_.buckets[index].damaged) continue;
+    uint64_t target = 0;
+    Status synced = SyncBucket(index, &target);
+    if (synced.code() == Code::kCorruption) {
+      if (lost.ok()) lost = std::move(synced);
+      continue;
+    }
+    ENGINE_RACE_RETURN_IF_ERROR(synced);
+    if (target != 0) targets.emplace_back(index, target);
+  }
+  if (targets.empty()) return lost;
+  ENGINE_RACE_RETURN_IF_ERROR(context_.staging.ReserveCounts());
+  ENGINE_RACE_RETURN_IF_ERROR(writer_.FlushLogs());
+  for (const auto& [index, target] : targets) {
+    const std::lock_guard<std::mutex> lock(context_.buckets[index].mutex);
+    Status published = context_.staging.PublishWord(index, format::WordKind::kSynced, target);
+    if (!published.ok()) {
+      context_.latch.LatchIfLasting(published);
+      return published;
+    }
+  }
+  ENGINE_RACE_RETURN_IF_ERROR(writer_.Flush(context_.files.counts));
+  // Last: a Sync that failed before this leaves the next one all to do again.
+  for (const auto& [index, target] : targets) {
+    Bucket& bucket = context_.buckets[index];
+    const std::lock_guard<std::mutex> lock(bucket.mutex);
+    ENGINE_RACE_ASSERT(bucket.synced_count <= target && target <= bucket.record_count);
+    bucket.synced_count = target;
+  }
+  return lost;
+}
+
+// Brings every record of the bucket into the logs. *target is how many there are; 0 when all of
+// them are synced already.
+Status Syncer::SyncBucket(uint32_t index, uint64_t* target) {
+  Bucket& bucket = context_.buckets[index];
+  std::unique_lock<std::mutex> lock(bucket.mutex);
+  if (bucket.record_count == bucket.synced_count) return Status::Ok();
+  if (!bucket.staging_verified) ENGINE_RACE_RETURN_IF_ERROR(groups_.RequireVerifiedStaging(index));
+  *target = bucket.record_count;
+  for (const LaneKind kind : {LaneKind::kValues, LaneKind::kKeys}) {
+    Lane& lane = bucket.LaneOf(kind);
+    while (lane.flushed() < *target) {
+      if (context_.latch.latched()) return context_.latch.status();
+      FullGroup full;
+      const uint64_t last_group = (*target - 1) / lane.group_records();
+      if (bucket.FindIdleGroup(&full)) {
+        ENGINE_RACE_RETURN_IF_ERROR(groups_.WriteIdleGroups(index, &lock));
+      } else if (lane.flushed() / lane.group_records() < last_group || lane.Writing(last_group)) {
+        // Other threads are writing the groups that are needed.
+        bucket.written.wait(lock);
+      } else {
+        ENGINE_RACE_RETURN_IF_ERROR(WritePartialGroup(index, kind, *target, &lock));
+        break;
+      }
+    }
+  }
+  return Status::Ok();
+}
+
+// Writes the records below `target` of a group that still fills, the lock dropped meanwhile.
+Status Syncer::WritePartialGroup(uint32_t index, LaneKind kind, uint64_t target,
+                                 std::unique_lock<std::mutex>* lock) {
+  Bucket& bucket = context_.buckets[index];
+  Lane& lane = bucket.LaneOf(kind);
+  const uint64_t group = (target - 1) / lane.group_records();
+  const uint64_t first = std::max(group * lane.group_records(), bucket.synced_count);
+  ENGINE_RACE_ASSERT(lock->owns_lock() && first < target && target <= bucket.record_count);
+  const uint32_t place = lane.PlaceOf(first);
+  const uint64_t first_in_group = first - group * lane.group_records();
+  // A write of the whole group may not begin meanwhile: this one, ending later, could undo it.
+  lane.BeginWrite(group);
+  // Whole pages of entries, those before `first` as they are, zeros behind the last one.
+  constexpr uint64_t kPageEntries = kIoAlignment / sizeof(format::KeyEntry);
+  const bool values = kind == LaneKind::kValues;
+  const uint64_t begin_in_group =
+      values ? first_in_group : first_in_group / kPageEntries * kPageEntries;
+  const uint64_t begin = group * lane.group_records() + begin_in_group;
+  const uint64_t count = target - begin;
+  ENGINE_RACE_ASSERT(begin_in_group + count <= lane.group_records());
+  const uint64_t page_count = (count + kPageEntries - 1) / kPageEntries;
+  lock->unlock();
+  Status written = Guarded([&] {
+    Region staged;
+    ENGINE_RACE_RETURN_IF_ERROR(
+        Region::Allocate(values ? count * kValueBytes : page_count * kIoAlignment,
+                         /*huge_pages=*/false, &staged));
+    if (values) {
+      ENGINE_RACE_RETURN_IF_ERROR(
+          context_.staging.ReadValues(index, place, begin_in_group, count, staged.data()));
+      return writer_.WriteValues(index, begin, count, staged.data());
+    }
+    ENGINE_RACE_RETURN_IF_ERROR(context_.staging.ReadKeys(
+        index, place, begin_in_group, count, reinterpret_cast<format::KeyEntry*>(staged.data())));
+    return writer_.WriteKeys(index, begin, staged.size(), staged.data());
+  });
+  lock->lock();
+  lane.EndPartialWrite(group);
+  if (!written.ok()) context_.latch.LatchIfLasting(written);
+  bucket.written.notify_all();
+  // A thread that filled the group meanwhile has found it taken, so it is written here. A failure
+  // comes back in the next write of the bucket.
+  const Status rest = groups_.WriteIdleGroups(index, lock);
+  static_cast<void>(rest);
+  return written;
+}
+
+Status Syncer::BeginJournal(Journal** journal) {
+  const std::lock_guard<std::mutex> lock(journal_mutex_);
+  if (journal_ == nullptr) ENGINE_RACE_RETURN_IF_ERROR(OpenJournal());
+  *journal = journal_.get();
+  // Release pairs with the acquire in EnsureJournal and in the statistics.
+  ready_journal_.store(*journal, std::memory_order_release);
+  return Status::Ok();
+}
+
+// Under journal_mutex_.
+Status Syncer::OpenJournal() {
+  // The logs take over from an earlier journal before a new one is begun.
+  ENGINE_RACE_RETURN_IF_ERROR(Sync());
+  Journal::Callbacks callbacks;
+  callbacks.checkpoint = [this] { return Checkpoint(); };
+  callbacks.on_failure = [this](const Status& status) { writer_.Poison(status); };
+  const uint32_t batch_records =
+      context_.options.sync_mode == SyncMode::kGroup ? format::kJournalBatchRecords : 1;
+  return Journal::Open(context_.files.directory.get(), context_.store_id(),
+                       context_.options.journal_bytes, context_.options.file_mode, batch_records,
+                       std::move(callbacks), &journal_);
+}
+
+void Syncer::Close() noexcept {
+  journal_.reset();
+  if (!context_.options.sync_on_close) return;
+  static_cast<void>(Guarded([this] {
+    Status synced = Sync();
+    if (!synced.ok()) {
+      Log(context_.options.log, LogLevel::kError, "close: " + synced.ToString());
+    }
+    return synced;
+  }));
+}
+
+uint64_t Syncer::SyncedCount(uint32_t index) const {
+  const std::lock_guard<std::mutex> lock(context_.buckets[index].mutex);
+  return context_.buckets[index].synced_count;
+}
+
+uint64_t Syncer::flush_count() const {
+  // Acquire, here and below, pairs with the release in BeginJournal.
+  const Journal* const journal = ready_journal_.load(std::memory_order_acquire);
+  return writer_.flush_count() + (journal == nullptr ? 0 : journal->flush_count());
+}
+
+uint64_t Syncer::durable_write_count() const {
+  const Journal* const journal = ready_journal_.load(std::memory_order_acquire);
+  return journal == nullptr ? 0 : journal->durable_record_count();
+}
+
+}  // namespace engine_race

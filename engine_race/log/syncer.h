@@ -1,0 +1,83 @@
+// How records become durable: in the logs, flushed, and counted as synced after that.
+//
+// Staging is never promised to survive a power loss, because the kernel writes its pages back in an
+// unknown order. So Sync writes what is staged of unfinished groups to its place in the log. The
+// whole group is written there again when it is full, with the same bytes in the synced part. In
+// the durable sync modes a journal makes each write durable, and its checkpoints are Syncs.
+//
+// Owner of the journal. Thread safety: every call from any thread, Close from one, as the last.
+// Invariant: a bucket's synced count moves after the flush of the logs that hold those records.
+#ifndef ENGINE_RACE_LOG_SYNCER_H_
+#define ENGINE_RACE_LOG_SYNCER_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+
+#include "engine_race/base/status.h"
+#include "engine_race/log/group_writer.h"
+#include "engine_race/log/journal.h"
+#include "engine_race/log/log_context.h"
+#include "engine_race/log/log_writer.h"
+
+namespace engine_race {
+
+class Syncer {
+ public:
+  // Works on all three, which outlive it.
+  Syncer(LogContext* context, LogWriter* writer, GroupWriter* groups)
+      : context_(*context), writer_(*writer), groups_(*groups) {}
+
+  // Makes every record acknowledged before the call durable. kFull changes nothing. kIOError: a
+  // flush has failed, and nothing is written until the store is reopened. kCorruption: a bucket has
+  // lost staged records; all other buckets are synced.
+  Status Sync();
+
+  // *journal: the journal of a durable sync mode, null in SyncMode::kNone. Where it could not be
+  // had at Open, on a full disk, the store is open for reading and each write tries again.
+  Status EnsureJournal(Journal** journal) {
+    *journal = nullptr;
+    if (context_.options.sync_mode == SyncMode::kNone) return Status::Ok();
+    // Acquire pairs with the release in BeginJournal.
+    *journal = ready_journal_.load(std::memory_order_acquire);
+    if (*journal != nullptr) [[likely]] {
+      return Status::Ok();
+    }
+    return BeginJournal(journal);
+  }
+
+  // Ends the journal, and syncs when the options ask for that.
+  void Close() noexcept;
+
+  // Of one bucket: records that are known to outlive power loss.
+  uint64_t SyncedCount(uint32_t bucket) const;
+  // Calls of fdatasync in this opening, and writes that were acknowledged as durable.
+  uint64_t flush_count() const;
+  uint64_t durable_write_count() const;
+
+ private:
+  Status SyncAll();
+  Status SyncBucket(uint32_t bucket, uint64_t* target);
+  Status WritePartialGroup(uint32_t bucket, LaneKind kind, uint64_t target,
+                           std::unique_lock<std::mutex>* lock);
+  Status BeginJournal(Journal** journal);
+  Status OpenJournal();
+  Status Checkpoint() noexcept;
+
+  LogContext& context_;
+  LogWriter& writer_;
+  GroupWriter& groups_;
+  // One Sync at a time; those that wait meanwhile share the next one.
+  std::mutex sync_mutex_;
+  std::atomic<uint64_t> sync_requests_{0};
+  uint64_t sync_covered_ = 0;  // requests up to this one are served; under sync_mutex_
+  std::mutex journal_mutex_;
+  std::atomic<Journal*> ready_journal_{nullptr};
+  // Null in SyncMode::kNone; under journal_mutex_ until it is ready. Last: its thread calls Sync.
+  std::unique_ptr<Journal> journal_;
+};
+
+}  // namespace engine_race
+
+#endif  // ENGINE_RACE_LOG_SYNCER_H_

@@ -1,0 +1,35 @@
+#include "engine_race/log/write_latch.h"
+
+#include <utility>
+
+#include "engine_race/base/guarded.h"
+#include "engine_race/log/failure.h"
+
+namespace engine_race {
+
+void WriteLatch::LatchIfLasting(const Status& failure) noexcept {
+  if (!CanBeTriedAgain(failure)) Latch(failure);
+}
+
+// The latch takes effect before the failure is put into words, for which there may be no memory.
+void WriteLatch::Latch(const Status& failure) noexcept {
+  // Release pairs with the acquire in latched().
+  latched_.store(true, std::memory_order_release);
+  const Status worded = Guarded([&] {
+    Status latched = Status::IOError("after " + failure.message());
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (status_.ok()) status_ = std::move(latched);
+    }
+    Log(log_, LogLevel::kError, "writing ends until the store is reopened: " + failure.ToString());
+    return Status::Ok();
+  });
+  static_cast<void>(worded);
+}
+
+Status WriteLatch::status() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return status_.ok() ? Status(Code::kIOError, {}) : status_;
+}
+
+}  // namespace engine_race

@@ -1,0 +1,103 @@
+// What a store reads with: the index and all that needs it, made by the first call that reads.
+//
+// A store that is only written to never pays for an index. The first read makes the index, the
+// memory shares, the frames of hot values, the point reader, the pool of workers and the iterators;
+// the first range over the latest state makes the range reader. What could not be made is tried
+// again by the next call.
+//
+// Owner of all that it makes. Thread safety: every call from any thread, except for the destructor.
+// Invariant: what Ensure has given out stays until the destructor.
+#ifndef ENGINE_RACE_READERS_H_
+#define ENGINE_RACE_READERS_H_
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "engine_race/base/options.h"
+#include "engine_race/base/status.h"
+#include "engine_race/hot/value_frames.h"
+#include "engine_race/index/index.h"
+#include "engine_race/log/bucket_log.h"
+#include "engine_race/memory_budget.h"
+#include "engine_race/memory_shares.h"
+#include "engine_race/scan/iterator_pool.h"
+#include "engine_race/scan/range_reader.h"
+#include "engine_race/task/point_reader.h"
+#include "engine_race/task/read_pool.h"
+
+namespace engine_race {
+
+struct StoreStats;
+
+class Readers {
+ public:
+  // Made together, in this order: each works with those before it.
+  struct Set {
+    Options options;  // with the back end that reads
+    std::unique_ptr<Index> index;
+    std::unique_ptr<MemoryBudget> budget;
+    std::unique_ptr<MemoryShares> shares;
+    std::unique_ptr<l1::ValueFrames> frames;  // null: no value is kept in memory
+    std::unique_ptr<RangeReader> ranges;      // made by the first range
+    std::unique_ptr<PointReader> points;
+    std::unique_ptr<ReadPool> pool;
+    std::unique_ptr<IteratorPool> iterators;
+  };
+
+  // Both outlive it.
+  Readers(const Options& options, BucketLog* log) : options_(options), log_(*log) {}
+
+  // *set: whole. After a failure the next call tries again.
+  Status Ensure(Set** set) {
+    // Acquire pairs with the release in Make: the readers are whole.
+    *set = ready_.load(std::memory_order_acquire);
+    if (*set != nullptr) [[likely]] {
+      return Status::Ok();
+    }
+    return Make(set);
+  }
+  // Ensure, and the reader of ranges over the latest state.
+  Status EnsureRanges(RangeReader** ranges) {
+    // Acquire pairs with the release in MakeRanges.
+    *ranges = ready_ranges_.load(std::memory_order_acquire);
+    if (*ranges != nullptr) [[likely]] {
+      return Status::Ok();
+    }
+    return MakeRanges(ranges);
+  }
+
+  // After an append: where the index has grown, which is once in many writes, has others make room.
+  void MakeRoomForIndex() noexcept {
+    // Acquire pairs with the release in Make.
+    const Set* const made = ready_.load(std::memory_order_acquire);
+    if (made != nullptr && made->shares->RestHasChanged()) [[unlikely]] {
+      made->shares->Settle();
+    }
+  }
+
+  // Waits for the reads that were posted; later ones are refused. While no other call is under way.
+  void FinishReads();
+
+  // Adds what the readers take and do, when there are any.
+  void AddTo(StoreStats* stats) const;
+
+ private:
+  Status Make(Set** set);
+  Status MakeRanges(RangeReader** ranges);
+  Status ChooseBackend(Options* reading) const;
+  void MakeFrames(Set* set) const;
+  std::vector<int> ValueFileDescriptors() const;
+
+  const Options& options_;
+  BucketLog& log_;
+  std::mutex make_mutex_;
+  std::unique_ptr<Set> set_;  // under make_mutex_ until ready_ is set
+  std::atomic<Set*> ready_{nullptr};
+  std::atomic<RangeReader*> ready_ranges_{nullptr};
+};
+
+}  // namespace engine_race
+
+#endif  // ENGINE_RACE_READERS_H_

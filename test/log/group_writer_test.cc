@@ -1,0 +1,117 @@
+#include "engine_race/log/group_writer.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <thread>
+
+#include "test/eventually.h"
+#include "test/log/log_parts_test_util.h"
+
+namespace engine_race::test {
+namespace {
+
+TEST(GroupWriterTest, EachAppendIsCountedAndEachFullGroupFlushed) {
+  const TempDir dir;
+  LogParts parts(TinyOptions(), dir.path());
+  for (uint64_t key = 0; key < 11; ++key) {
+    ASSERT_TRUE(parts.Append(0, key).ok());
+    EXPECT_EQ(parts.Counts().record_count, key + 1);
+    EXPECT_EQ(parts.Counts().flushed_value_count, (key + 1) / 4 * 4);
+  }
+  EXPECT_EQ(parts.context.buckets[0].RecordCount(), 11u);
+  EXPECT_EQ(parts.context.buckets[0].FlushedValueCount(), 8u);
+  EXPECT_EQ(parts.Counts().flushed_key_count, 0u);
+}
+
+TEST(GroupWriterTest, DamagedCountsRefuseAnAppendAtItsFirstStep) {
+  const TempDir dir;
+  LogParts parts(TinyOptions(), dir.path());
+  parts.context.buckets[1].damaged = true;
+  EXPECT_EQ(parts.groups.BeginAppend(1).code(), Code::kCorruption);
+  EXPECT_TRUE(parts.groups.BeginAppend(0).ok());
+}
+
+// The fourth append fills the group: its record is acknowledged as staged, but the caller is told.
+TEST(GroupWriterTest, AGroupThatFindsTheDiskFullStaysStagedAndIsTriedFirst) {
+  const TempDir dir;
+  LogParts parts(TinyOptions(), dir.path());
+  parts.AppendKeys(0, 3);
+  FailingCalls failing(CallKind::kPwrite, "/value_00", ENOSPC);
+  const ScopedHook hook(&failing);
+  EXPECT_EQ(parts.Append(0, 3).code(), Code::kFull);
+  EXPECT_EQ(parts.context.buckets[0].RecordCount(), 4u);
+  EXPECT_EQ(parts.context.buckets[0].FlushedValueCount(), 0u);
+  EXPECT_EQ(parts.Append(0, 4).code(), Code::kFull);
+  EXPECT_EQ(parts.context.buckets[0].RecordCount(), 4u) << "nothing is staged behind it";
+  EXPECT_EQ(failing.count, 2);
+  EXPECT_EQ(parts.Read(3), ValueOf(3, 1));
+  EXPECT_FALSE(parts.context.latch.latched());
+  failing.on = false;
+  EXPECT_TRUE(parts.Append(0, 4).ok());
+  EXPECT_EQ(parts.context.buckets[0].FlushedValueCount(), 4u);
+  for (uint64_t slot = 0; slot < 5; ++slot) EXPECT_EQ(parts.Read(slot), ValueOf(slot, 1));
+}
+
+TEST(GroupWriterTest, AnotherFailureOfAGroupEndsWriting) {
+  const TempDir dir;
+  LogParts parts(TinyOptions(), dir.path());
+  parts.AppendKeys(0, 3);
+  FailingCalls failing(CallKind::kPwrite, "/value_00", EIO);
+  const ScopedHook hook(&failing);
+  EXPECT_EQ(parts.Append(0, 3).code(), Code::kIOError);
+  EXPECT_TRUE(parts.context.latch.latched());
+  EXPECT_EQ(parts.Append(0, 4).code(), Code::kIOError);
+  EXPECT_EQ(parts.Append(1, 4).code(), Code::kIOError) << "of any bucket";
+  EXPECT_EQ(failing.count, 1) << "what failed is not tried again";
+  EXPECT_EQ(parts.Read(3), ValueOf(3, 1));
+}
+
+// Every place of the values' lane is pinned by readers: the next group has none to begin in.
+TEST(GroupWriterTest, AnAppendWithoutAPlaceWaitsForOne) {
+  const TempDir dir;
+  LogParts parts(TinyOptions(), dir.path());
+  Bucket& bucket = parts.context.buckets[0];
+  {
+    const std::lock_guard<std::mutex> lock(bucket.mutex);
+    for (uint32_t place = 0; place < format::kValuePlaces; ++place) bucket.values.Pin(place);
+  }
+  Status appended = Status::IOError("not yet");
+  std::thread writer([&] { appended = parts.Append(0, 1); });
+  EXPECT_TRUE(Eventually([&bucket] {
+    const std::lock_guard<std::mutex> lock(bucket.mutex);
+    return bucket.waiting == 1;
+  }));
+  EXPECT_EQ(bucket.RecordCount(), 0u);
+  {
+    const std::lock_guard<std::mutex> lock(bucket.mutex);
+    bucket.values.Unpin(5);
+    bucket.WakeOneIfRoom();
+  }
+  writer.join();
+  EXPECT_TRUE(appended.ok()) << appended.ToString();
+  EXPECT_EQ(bucket.RecordCount(), 1u);
+  EXPECT_EQ(bucket.values.PlaceOf(0), 5u);
+}
+
+// Staging that does not verify may be neither written over the log nor built upon.
+TEST(GroupWriterTest, StagingThatDoesNotVerifyRefusesTheFirstWriteOfItsBucket) {
+  const TempDir dir;
+  {
+    LogParts parts(TinyOptions(), dir.path());
+    parts.AppendKeys(0, 2);
+  }
+  LogParts parts(TinyOptions(), dir.path());
+  ASSERT_FALSE(parts.context.buckets[0].staging_verified);
+  const std::string zeros(kValueBytes, '\0');
+  const uint32_t place = parts.context.buckets[0].values.PlaceOf(0);
+  Overwrite(dir.Join(format::kStagingValuesName), zeros.data(), zeros.size(),
+            parts.context.geometry().ValuePlaceOffset(0, place) + kValueBytes);
+  EXPECT_EQ(parts.Append(0, 2).code(), Code::kCorruption);
+  EXPECT_EQ(parts.context.buckets[0].RecordCount(), 2u);
+  EXPECT_EQ(parts.Counts().page_cache_id, 0u) << "the next opening verifies everything";
+  EXPECT_TRUE(parts.Append(1, 2).ok()) << "other buckets go on";
+}
+
+}  // namespace
+}  // namespace engine_race::test

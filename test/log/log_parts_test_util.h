@@ -1,0 +1,104 @@
+// The classes below BucketLog, over one open store, without their front page.
+#ifndef TEST_LOG_LOG_PARTS_TEST_UTIL_H_
+#define TEST_LOG_LOG_PARTS_TEST_UTIL_H_
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine_race/log/group_writer.h"
+#include "engine_race/log/log_context.h"
+#include "engine_race/log/log_reader.h"
+#include "engine_race/log/log_writer.h"
+#include "engine_race/log/recovery.h"
+#include "test/faults/system_calls.h"
+#include "test/log/log_test_util.h"
+
+namespace engine_race::test {
+
+inline StoreFiles OpenedFiles(const Options& options, const std::string& dir) {
+  StoreFiles files;
+  const Status opened = OpenStoreFiles(options, dir, &files);
+  EXPECT_TRUE(opened.ok()) << opened.ToString();
+  return files;
+}
+
+// Open and recovered; without a journal.
+struct LogParts {
+  LogParts(const Options& options, const std::string& dir)
+      : context(options, OpenedFiles(options, dir)),
+        writer(&context),
+        groups(&context, &writer),
+        reader(&context) {
+    context.staging.Start(options.staging_mode, options.log);
+    const Status recovered = Recovery(&context, &writer, &groups).Run();
+    EXPECT_TRUE(recovered.ok()) << recovered.ToString();
+  }
+
+  Status Append(uint32_t bucket, uint64_t key) {
+    ENGINE_RACE_RETURN_IF_ERROR(groups.BeginAppend(bucket));
+    return groups.Append(bucket, key, ValueOf(key, 1).data(), /*journal=*/nullptr);
+  }
+  // Keys [begin, end) of bucket 0.
+  void AppendKeys(uint64_t begin, uint64_t end) {
+    for (uint64_t key = begin; key < end; ++key) ASSERT_TRUE(Append(0, key).ok()) << key;
+  }
+  // The value of a slot of bucket 0; empty when it cannot be read.
+  std::string Read(uint64_t slot) const {
+    Region buffer;
+    if (!Region::Allocate(kValueBytes, /*huge_pages=*/false, &buffer).ok()) return {};
+    if (!reader.ReadValue(0, slot, buffer.data()).ok()) return {};
+    return std::string(buffer.data(), kValueBytes);
+  }
+  // The counts of bucket 0 as the next opening would find them.
+  BucketState Counts() const {
+    std::vector<BucketState> states;
+    EXPECT_TRUE(context.staging.ReadCounts(&states).ok());
+    return states.empty() ? BucketState() : states.front();
+  }
+
+  LogContext context;
+  LogWriter writer;
+  GroupWriter groups;
+  LogReader reader;
+};
+
+// Shows each system call to a function of the test's, which makes it or answers in its place.
+class CallWatch : public SystemCallHook {
+ public:
+  using Fn = std::function<long(SystemCall* call)>;
+  explicit CallWatch(Fn on_call) : on_call_(std::move(on_call)) {}
+  long OnCall(SystemCall* call) override { return on_call_(call); }
+
+ private:
+  const Fn on_call_;
+};
+
+// Fails calls of one kind on files whose path ends in `name`, while it is on.
+class FailingCalls : public SystemCallHook {
+ public:
+  FailingCalls(CallKind kind, std::string name, int error)
+      : kind_(kind), name_(std::move(name)), error_(error) {}
+  long OnCall(SystemCall* call) override {
+    if (!on || call->kind != kind_ || !PathOf(*call).ends_with(name_)) return call->Proceed();
+    ++count;
+    errno = error_;
+    return -1;
+  }
+
+  bool on = true;
+  int count = 0;
+
+ private:
+  const CallKind kind_;
+  const std::string name_;
+  const int error_;
+};
+
+}  // namespace engine_race::test
+
+#endif  // TEST_LOG_LOG_PARTS_TEST_UTIL_H_

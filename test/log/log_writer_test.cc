@@ -1,0 +1,101 @@
+#include "engine_race/log/log_writer.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "test/log/log_parts_test_util.h"
+
+namespace engine_race::test {
+namespace {
+
+TEST(LogWriterTest, OnlyFilesThatWereWrittenToAreFlushed) {
+  const TempDir dir;
+  LogParts parts(TinyOptions(), dir.path());
+  const uint64_t file_count =
+      parts.context.files.key_files.size() + parts.context.files.values.file_count();
+  ASSERT_TRUE(parts.writer.FlushLogs().ok());
+  EXPECT_EQ(parts.writer.flush_count(), file_count) << "an earlier opening may have written";
+  ASSERT_TRUE(parts.writer.FlushLogs().ok());
+  EXPECT_EQ(parts.writer.flush_count(), file_count);
+
+  Region page;
+  ASSERT_TRUE(Region::Allocate(kIoAlignment, /*huge_pages=*/false, &page).ok());
+  // Buckets 0 and 1 share a file; bucket 3 is in the other one.
+  ASSERT_TRUE(parts.writer.WriteKeys(0, 0, kIoAlignment, page.data()).ok());
+  ASSERT_TRUE(parts.writer.WriteKeys(1, 0, kIoAlignment, page.data()).ok());
+  ASSERT_TRUE(parts.writer.FlushLogs().ok());
+  EXPECT_EQ(parts.writer.flush_count(), file_count + 1);
+  ASSERT_TRUE(parts.writer.WriteKeys(3, 0, kIoAlignment, page.data()).ok());
+  ASSERT_TRUE(parts.writer.WriteValues(3, 0, 1, page.data()).ok());
+  ASSERT_TRUE(parts.writer.FlushLogs().ok());
+  EXPECT_EQ(parts.writer.flush_count(), file_count + 3);
+}
+
+TEST(LogWriterTest, ValuesAndEntriesLieWhereTheirSlotSays) {
+  const TempDir dir;
+  LogParts parts(TinyOptions(), dir.path());
+  Region bytes;
+  ASSERT_TRUE(Region::Allocate(4 * kValueBytes, /*huge_pages=*/false, &bytes).ok());
+  for (uint64_t i = 0; i < 4; ++i) FillValue(i, 7, bytes.data() + i * kValueBytes);
+  ASSERT_TRUE(parts.writer.WriteValues(2, 8, 4, bytes.data()).ok());
+  ASSERT_TRUE(parts.writer.WriteKeys(2, 256, kIoAlignment, bytes.data()).ok());
+
+  Region found;
+  ASSERT_TRUE(Region::Allocate(kValueBytes, /*huge_pages=*/false, &found).ok());
+  ASSERT_TRUE(parts.context.files.values.Read(2, 10, 1, found.data()).ok());
+  EXPECT_EQ(std::string(found.data(), kValueBytes), ValueOf(2, 7));
+  ASSERT_TRUE(parts.context.files.KeyFile(2)
+                  .Read(found.data(), kIoAlignment, parts.context.geometry().KeyOffset(2, 256))
+                  .ok());
+  EXPECT_EQ(std::string(found.data(), kValueBytes), ValueOf(0, 7));
+}
+
+TEST(LogWriterTest, AFailedFlushEndsWritingAndPutsEveryBucketInDoubt) {
+  const TempDir dir;
+  LogParts parts(TinyOptions(), dir.path());
+  parts.AppendKeys(0, 1);
+  ASSERT_NE(parts.Counts().page_cache_id, 0u);
+  FailingCalls failing(CallKind::kFdatasync, "/key_00", EIO);
+  {
+    const ScopedHook hook(&failing);
+    EXPECT_EQ(parts.writer.FlushLogs().code(), Code::kIOError);
+  }
+  EXPECT_EQ(failing.count, 1);
+  EXPECT_TRUE(parts.context.latch.latched());
+  EXPECT_EQ(parts.Append(1, 5).code(), Code::kIOError);
+  std::vector<BucketState> states;
+  ASSERT_TRUE(parts.context.staging.ReadCounts(&states).ok());
+  for (const BucketState& state : states) EXPECT_EQ(state.page_cache_id, 0u);
+}
+
+// Whatever the kernel gives as the reason: a full disk at a flush is no full disk for the caller.
+TEST(LogWriterTest, AFlushThatFindsTheDiskFullIsFinalToo) {
+  const TempDir dir;
+  LogParts parts(TinyOptions(), dir.path());
+  FailingCalls failing(CallKind::kFdatasync, "/value_01", ENOSPC);
+  const ScopedHook hook(&failing);
+  EXPECT_EQ(parts.writer.FlushLogs().code(), Code::kIOError);
+  EXPECT_TRUE(parts.context.latch.latched());
+}
+
+TEST(LogWriterTest, SpaceIsReservedOnceForManyGroups) {
+  const TempDir dir;
+  LogParts parts(TinyOptions(), dir.path());
+  int count = 0;
+  CallWatch watch([&count](SystemCall* call) {
+    if (call->kind == CallKind::kFallocate && PathOf(*call).ends_with("/key_00")) ++count;
+    return call->Proceed();
+  });
+  const ScopedHook hook(&watch);
+  for (uint64_t group = 0; group < 16; ++group) {
+    parts.writer.ReserveAhead(0, LaneKind::kKeys, group);
+  }
+  EXPECT_EQ(count, 1);
+  EXPECT_EQ(parts.context.buckets[0].reserved_key_bytes,
+            parts.context.geometry().key_region_bytes())
+      << "no more than the region";
+}
+
+}  // namespace
+}  // namespace engine_race::test

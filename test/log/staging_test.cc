@@ -1,0 +1,150 @@
+#include "engine_race/log/staging.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "test/log/log_parts_test_util.h"
+
+namespace engine_race::test {
+namespace {
+
+// Mapped and written staging leave the same bytes in the files.
+class StagingTest : public ::testing::TestWithParam<StagingMode> {
+ protected:
+  StagingTest() : files_(OpenedFiles(TinyOptions(), dir_.path())), staging_(files_) {
+    staging_.Start(GetParam(), LogFn());
+    buffer_.resize(4 * kValueBytes);
+  }
+
+  BucketState Counts(uint32_t bucket) const {
+    std::vector<BucketState> states;
+    EXPECT_TRUE(staging_.ReadCounts(&states).ok());
+    return states.at(bucket);
+  }
+  void Publish(uint32_t bucket, format::WordKind kind, uint64_t payload) {
+    ASSERT_TRUE(staging_.PublishWord(bucket, kind, payload).ok());
+  }
+
+  const TempDir dir_{FastParent()};
+  StoreFiles files_;
+  Staging staging_;
+  std::string buffer_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Modes, StagingTest,
+                         ::testing::Values(StagingMode::kAuto, StagingMode::kWritten),
+                         [](const auto& mode) {
+                           return mode.param == StagingMode::kAuto ? "Mapped" : "Written";
+                         });
+
+TEST_P(StagingTest, ValuesAndEntriesReadBackFromTheirPlaces) {
+  ASSERT_EQ(staging_.mapped(), GetParam() == StagingMode::kAuto);
+  ASSERT_TRUE(staging_.Reserve(2).ok());
+  ASSERT_TRUE(staging_.ReserveExtraPlace(2, 6).ok());
+  for (const uint32_t place : {1U, 6U}) {
+    for (uint64_t i = 0; i < 4; ++i) {
+      ASSERT_TRUE(staging_.StageValue(2, place, i, ValueOf(i, place).data()).ok());
+    }
+  }
+  ASSERT_TRUE(staging_.StageKey(2, 1, 0, {11, 12}).ok());
+  ASSERT_TRUE(staging_.StageKey(2, 1, 1, {21, 22}).ok());
+
+  for (const uint32_t place : {1U, 6U}) {
+    ASSERT_TRUE(staging_.ReadValues(2, place, 2, 2, buffer_.data()).ok());
+    EXPECT_EQ(buffer_.substr(0, kValueBytes), ValueOf(2, place));
+    EXPECT_EQ(buffer_.substr(kValueBytes, kValueBytes), ValueOf(3, place));
+    RegionPool::Lease lease;
+    const char* group = nullptr;
+    ASSERT_TRUE(staging_.FullValues(2, place, &lease, &group).ok());
+    EXPECT_EQ(std::string(group, kValueBytes), ValueOf(0, place));
+    EXPECT_EQ(lease.data() == nullptr, staging_.mapped()) << "a mapped group is not copied";
+  }
+  format::KeyEntry entries[2];
+  ASSERT_TRUE(staging_.ReadKeys(2, 1, 0, 2, entries).ok());
+  EXPECT_EQ(entries[0].key, 11u);
+  EXPECT_EQ(entries[1].check, 22u);
+  EXPECT_EQ(staging_.memory_bytes() > 0, staging_.mapped());
+}
+
+TEST_P(StagingTest, AMissingValueIsZeros) {
+  ASSERT_TRUE(staging_.Reserve(0).ok());
+  ASSERT_TRUE(staging_.StageValue(0, 0, 0, ValueOf(1, 1).data()).ok());
+  ASSERT_TRUE(staging_.StageValue(0, 0, 0, nullptr).ok());
+  ASSERT_TRUE(staging_.ReadValues(0, 0, 0, 1, buffer_.data()).ok());
+  EXPECT_EQ(buffer_.substr(0, kValueBytes), std::string(kValueBytes, '\0'));
+}
+
+TEST_P(StagingTest, EachPublishedWordChangesNoOther) {
+  ASSERT_TRUE(staging_.Reserve(1).ok());
+  const BucketState before = Counts(1);
+  ASSERT_FALSE(before.damaged);
+  EXPECT_EQ(before.record_count, 0u);
+  Publish(1, format::WordKind::kRecords, 300);
+  Publish(1, format::WordKind::kFlushedValues, 296);
+  Publish(1, format::WordKind::kFlushedKeys, 256);
+  Publish(1, format::WordKind::kValuePlaces, 0x76543210);
+  Publish(1, format::WordKind::kKeyPlaces, 0x10101010);
+  Publish(1, format::WordKind::kSynced, 299);
+  const BucketState state = Counts(1);
+  EXPECT_FALSE(state.damaged);
+  EXPECT_EQ(state.record_count, 300u);
+  EXPECT_EQ(state.flushed_value_count, 296u);
+  EXPECT_EQ(state.flushed_key_count, 256u);
+  EXPECT_EQ(state.value_places, 0x76543210u);
+  EXPECT_EQ(state.key_places, 0x10101010u);
+  EXPECT_EQ(state.synced_count, 299u);
+  EXPECT_EQ(state.page_cache_id, before.page_cache_id);
+  EXPECT_EQ(Counts(0).record_count, 0u) << "of the neighbour";
+}
+
+TEST_P(StagingTest, CountsThatContradictOneAnotherAreDamaged) {
+  ASSERT_TRUE(staging_.Reserve(0).ok());
+  Publish(0, format::WordKind::kRecords, 8);
+  EXPECT_FALSE(Counts(0).damaged);
+  // Half a group; more than there are; synced beyond the end; more than a bucket takes.
+  Publish(0, format::WordKind::kFlushedValues, 6);
+  EXPECT_TRUE(Counts(0).damaged);
+  Publish(0, format::WordKind::kFlushedValues, 12);
+  EXPECT_TRUE(Counts(0).damaged);
+  Publish(0, format::WordKind::kFlushedValues, 8);
+  EXPECT_FALSE(Counts(0).damaged);
+  Publish(0, format::WordKind::kSynced, 9);
+  EXPECT_TRUE(Counts(0).damaged);
+  Publish(0, format::WordKind::kSynced, 8);
+  Publish(0, format::WordKind::kRecords, files_.identity.geometry.bucket_capacity_records + 1);
+  EXPECT_TRUE(Counts(0).damaged);
+}
+
+TEST_P(StagingTest, AnyFlippedBitOfAWordDamagesItsBucketAlone) {
+  ASSERT_TRUE(staging_.Reserve(3).ok());
+  Publish(3, format::WordKind::kRecords, 5);
+  const format::BucketCounts line = EncodeCounts(files_.identity.store_id, 3, Counts(3));
+  for (uint32_t bit = 0; bit < 64; ++bit) {
+    const uint64_t damaged = line.records ^ (uint64_t{1} << bit);
+    Overwrite(dir_.Join(format::kStagingCountsName), &damaged, sizeof(damaged), 3 * sizeof(line));
+    EXPECT_TRUE(Counts(3).damaged) << "bit " << bit;
+    EXPECT_FALSE(Counts(2).damaged);
+  }
+}
+
+TEST_P(StagingTest, AWrittenLineIsTheWholeState) {
+  ASSERT_TRUE(staging_.ReserveCounts().ok());
+  BucketState state;
+  state.record_count = 9;
+  state.flushed_value_count = 8;
+  state.synced_count = 9;
+  state.page_cache_id = 4711;
+  ASSERT_TRUE(staging_.WriteLine(1, state).ok());
+  const BucketState found = Counts(1);
+  EXPECT_FALSE(found.damaged);
+  EXPECT_EQ(found.record_count, 9u);
+  EXPECT_EQ(found.flushed_value_count, 8u);
+  EXPECT_EQ(found.synced_count, 9u);
+  EXPECT_EQ(found.page_cache_id, 4711u);
+}
+
+}  // namespace
+}  // namespace engine_race::test
