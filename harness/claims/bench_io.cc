@@ -187,7 +187,8 @@ void BenchIo::BackEnds() {
 }
 
 void BenchIo::TmpfsReads() {
-  const Options options = DenseStoreOptions();
+  Options options = DenseStoreOptions();
+  options.hot_value_bytes = 0;
   if (!Checked(tmpfs_, tmpfs_.Write(options, config_.thread_count)).ok()) return;
   for (uint32_t round = 0; NeedsRound(round, {{kTmpfsRead, kCpuRatioError}}); ++round) {
     TimedRun threads;
