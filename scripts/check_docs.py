@@ -3,8 +3,9 @@
 
     scripts/check_docs.py
 
-Looked at are links and their anchors, the files of the glossary, and code: paths and file names,
-make targets, programs with their subcommands and flags, options and other names of the code.
+Looked at are links and their anchors, the files of the glossary, the claims in the figures, and
+code: paths and file names, make targets, programs with their subcommands and flags, options and
+other names of the code.
 """
 import re
 import shlex
@@ -14,6 +15,7 @@ import prose
 
 MAX_README_LINES = 150
 GLOSSARY = "docs/glossary.md"
+FIGURES = "docs/figures.md"
 ROOMS = ("engine_race/", "include/", "harness/", "test/", "scripts/", "docs/")
 BUILT = ("build/", "out/", "bin/", "lib/")
 
@@ -162,6 +164,14 @@ def faults_of_links(path, tree):
                 yield number, f"{relative} has no heading for #{heading}"
 
 
+def faults_of_figures(tree):
+    """Each claim in the tables is one that some bench measures."""
+    for number, line in enumerate((prose.ROOT / FIGURES).read_text().split("\n"), 1):
+        claim = re.match(r"\| `(\w+)` \|", line)
+        if claim and f'"{claim.group(1)}"' not in tree.code:
+            yield number, f"no bench measures {claim.group(1)}"
+
+
 def faults_of_glossary(tree):
     word = None
     seen = set()
@@ -205,6 +215,8 @@ def main():
                 complain(path, number, why)
     for number, why in faults_of_glossary(tree):
         complain(GLOSSARY, number, why)
+    for number, why in faults_of_figures(tree):
+        complain(FIGURES, number, why)
     return 1 if bad else 0
 
 
