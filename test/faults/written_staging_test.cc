@@ -93,7 +93,7 @@ TEST(WrittenStagingTest, AnotherErrorEndsWritingAndLosesNothing) {
   }
 }
 
-// While the flushed watermark cannot be published the group keeps its place, however many writes
+// While the logged watermark cannot be published the group keeps its place, however many writes
 // come.
 TEST(WrittenStagingTest, APlaceIsKeptUntilTheFlushedCountIsPublished) {
   TempDir dir;
