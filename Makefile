@@ -152,10 +152,10 @@ fuzz:  ## libFuzzer on damaged stores; FUZZ_SECONDS=60
 	$(submake) build-fuzz
 	scripts/run_tests.sh fuzz
 
-check:  ## format, lint, headers, layers, house rules and a tiny run of every bench
+check:  ## format, lint, headers, layers, house rules, prose and a tiny run of every bench
 	scripts/setup.sh check
 	$(submake) -k WERROR=1 programs build-checked \
-	  check-format check-headers check-layers check-house check-mutants check-lint check-bench
+	  check-format check-headers check-layers check-house check-prose check-mutants check-lint check-bench
 
 bench: $(BIN)/bench_micro $(BIN)/bench_index  ## the micro-benchmarks and the index benchmark
 	$(BIN)/bench_micro
@@ -358,7 +358,7 @@ endif
 
 # Checks.
 
-.PHONY: check-format check-headers check-layers check-house check-mutants check-lint check-bench
+.PHONY: check-format check-headers check-layers check-house check-prose check-mutants check-lint check-bench
 check-format:
 	scripts/check_format.sh $(CLANG_FORMAT) $(sources) $(judge_sources) $(fuzz_sources) $(guest_sources) $(headers)
 
@@ -367,6 +367,12 @@ check-layers:
 
 check-house:
 	scripts/check_house.sh
+
+check-prose:
+	test/scripts/prose_test.py
+	scripts/check_prose.py
+	scripts/check_docs.py
+	scripts/chart_figures.py --check
 
 check-mutants:
 	scripts/mutants.py --check

@@ -1,5 +1,5 @@
-// What every test may lean on: temporary directories, keys, values that prove where they came from,
-// and sizes that shrink under sanitizers.
+// For every test: temporary directories, keys, values that prove where they came from, and sizes
+// that shrink under sanitizers.
 //
 // Header only, so that a test needs nothing else linked. Stateless but for TempDir, which owns its
 // directory.
@@ -91,8 +91,8 @@ inline std::string KeyOf(uint64_t key) {
   return bytes;
 }
 
-// One word of the value of (key, version): words 0 and 1 name them, the others depend on both and
-// on the place, so that a byte out of place anywhere shows.
+// One word of the value of (key, version). Words 0 and 1 name key and version. The others depend on
+// both and on their position, so that any misplaced byte is found.
 inline uint64_t ValueWord(uint64_t key, uint64_t version, uint32_t word) {
   if (word == 0) return key;
   if (word == 1) return version;

@@ -25,25 +25,25 @@ std::string NameOf(const ReadBackend& candidate) {
   return name;
 }
 
-// Files in memory know no reads that end later, so io_uring has threads of the kernel make them: at
-// twice the CPU time that libaio takes, which reads at once.
+// A file system in memory has no asynchronous reads, so io_uring gives them to threads of the
+// kernel. That takes twice the CPU time of libaio, which reads at once.
 bool IsInMemory(const File& file) {
   struct stat node;
-  // A device's node lies in memory, what it stands for does not.
+  // The node of a device lies in memory, the device does not.
   if (fstat(file.fd(), &node) != 0 || !S_ISREG(node.st_mode)) return false;
   struct statfs info;
   return fstatfs(file.fd(), &info) == 0 &&
          (info.f_type == TMPFS_MAGIC || info.f_type == RAMFS_MAGIC);
 }
 
-// What to try, the best first.
+// The back ends to try, the best first.
 std::vector<ReadBackend> Candidates(const Options& options, const File& file) {
   std::vector<ReadBackend> candidates;
   if (options.io_backend == IoBackend::kPsync) return {{IoBackend::kPsync}};
   const bool libaio_first = options.io_backend == IoBackend::kLibaio ||
                             (options.io_backend == IoBackend::kAuto && IsInMemory(file));
   if (libaio_first) candidates.push_back({IoBackend::kLibaio});
-  // Only who asks for io_uring, or leaves the choice, has asked for these.
+  // These options are for io_uring, so they count only where io_uring or kAuto is asked for.
   const bool may_poll = !libaio_first;
   const bool iopoll = may_poll && options.io_uring_iopoll;
   const bool sqpoll = may_poll && options.io_uring_sqpoll;

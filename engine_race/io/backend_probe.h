@@ -17,11 +17,12 @@ struct ReadBackend {
   bool sqpoll = false;
 };
 
-// Tries what the options ask for with a real read of the first 4 KiB of `file`, which should be as
-// long, and open as the files are that will be read. kAuto: io_uring, libaio, psync, the first that
-// works; on tmpfs libaio comes first. What was asked for by name and does not work is replaced by
-// the first of these that does, with a warning in the options' log; kAuto leaves an information
-// there when it is not the best. Fails only when psync cannot read the file either, with its error.
+// Chooses a back end by a real read of the first 4 KiB of `file`. The file should be that long, and
+// open in the same way as the files that will be read. kAuto takes the first that works of
+// io_uring, libaio and psync; on tmpfs libaio comes first. Replaces a back end that was asked for
+// by name and does not work by the first of these that does, and logs a warning. With kAuto the log
+// gets an information when the choice is not the best one. Fails only when psync cannot read the
+// file either, with its error.
 Status ProbeReadBackend(const Options& options, const File& file, ReadBackend* chosen);
 
 // "auto", "psync", "libaio" or "io_uring".

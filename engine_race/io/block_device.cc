@@ -37,7 +37,7 @@ Status BlockDevice::Is(const std::string& path, bool* is_device) {
 Status BlockDevice::Open(const std::string& path, bool read_only, BlockDevice* device,
                          bool* in_use) {
   if (in_use != nullptr) *in_use = false;
-  // Looked at first: O_EXCL would mean something else, or nothing, on any other kind of file.
+  // Before O_EXCL, which means something else, or nothing, on any other kind of file.
   bool is_device = false;
   ENGINE_RACE_RETURN_IF_ERROR(Is(path, &is_device));
   if (!is_device) return Status::InvalidArgument(path + ": not a block device");
@@ -45,7 +45,7 @@ Status BlockDevice::Open(const std::string& path, bool read_only, BlockDevice* d
   ENGINE_RACE_RETURN_IF_ERROR(File::OpenPath(path,
                                              read_only ? Access::kRead : Access::kExclusiveDevice,
                                              Caching::kDirect, &opened.file, in_use));
-  // The claim of O_EXCL is among those that write; this one is also between them and readers.
+  // O_EXCL keeps other writers out. The lock also keeps readers and writers apart.
   const Status locked = sys::LockFile(
       opened.file.fd(), read_only ? sys::LockKind::kShared : sys::LockKind::kExclusive);
   if (locked.code() == Code::kIOError) {
@@ -74,7 +74,7 @@ Status BlockDevice::Open(const std::string& path, bool read_only, BlockDevice* d
 Status BlockDevice::HoldsSomething(bool* holds) const {
   Region buffer;
   ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(kSignatureBytes, /*huge_pages=*/false, &buffer));
-  // The size is a number of whole sectors, so both are as direct reads want them.
+  // The size is a multiple of the sector size, so offset and size are aligned for direct reads.
   const uint64_t piece_bytes = std::min(size_bytes, kSignatureBytes);
   *holds = false;
   for (const uint64_t offset : {uint64_t{0}, size_bytes - piece_bytes}) {

@@ -1,8 +1,8 @@
 // A raw block device that a store keeps values on, opened past the page cache.
 //
-// Owner of its descriptor; movable. Opened for writing it is held exclusively: as long as it is
-// open nobody can mount it, put it into an array, or open it a second time as a BlockDevice.
-// Opened for reading it is shared with others that read. Opening it changes nothing on it.
+// Owner of its descriptor; movable. A device that is opened for writing is held exclusively. Nobody
+// can mount it meanwhile, put it into an array, or open it a second time as a BlockDevice. A device
+// that is opened for reading is shared with other readers. Opening changes nothing on the device.
 #ifndef ENGINE_RACE_IO_BLOCK_DEVICE_H_
 #define ENGINE_RACE_IO_BLOCK_DEVICE_H_
 

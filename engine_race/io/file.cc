@@ -26,13 +26,13 @@ int FlagsOf(Access access) {
 
 }  // namespace
 
-// Calls `open` with O_DIRECT where that is asked for and taken, else without.
+// Calls `open` with O_DIRECT if that is asked for and the file system takes it, else without.
 template <typename OpenFn>
 Status File::OpenCached(Caching caching, const OpenFn& open) {
   if (caching == Caching::kDirect) {
     Status status = open(O_DIRECT);
     direct_ = status.ok();
-    // Any other failure is the caller's: a log that is direct may not become buffered by chance.
+    // Any other failure is returned: a direct log may not become buffered by chance.
     if (status.code() != Code::kNotSupported) return status;
   }
   return open(0);
@@ -42,10 +42,10 @@ Status File::Open(int dir_fd, const std::string& name, Access access, Caching ca
                   mode_t mode) {
   File opened;
   opened.name_ = name;
-  // A pipe in the file's place would hold a blocking open up until its other end is opened.
+  // A blocking open of a pipe of this name would wait until the pipe's other end is opened.
   const int flags = FlagsOf(access) | O_NOFOLLOW | O_NONBLOCK;
   ENGINE_RACE_RETURN_IF_ERROR(opened.OpenCached(caching, [&](int direct) {
-    // Each time: an open that O_DIRECT makes fail has made the file all the same.
+    // At each try: an open that fails because of O_DIRECT has made the file nevertheless.
     if (access == Access::kReplace) ENGINE_RACE_RETURN_IF_ERROR(sys::Unlink(dir_fd, name));
     return sys::OpenAt(dir_fd, name, flags | direct, mode, &opened.fd_);
   }));
@@ -53,7 +53,7 @@ Status File::Open(int dir_fd, const std::string& name, Access access, Caching ca
   uint64_t link_count = 0;
   ENGINE_RACE_RETURN_IF_ERROR(opened.Named(sys::RegularFile(opened.fd(), &regular, &link_count)));
   if (!regular) return Status::Corruption(name + " is not a regular file");
-  // io_uring takes the flag for a wish to be refused rather than wait.
+  // With the flag set io_uring would refuse a read instead of waiting for it.
   ENGINE_RACE_RETURN_IF_ERROR(opened.Named(sys::ClearNonBlocking(opened.fd())));
   *file = std::move(opened);
   return Status::Ok();

@@ -1,8 +1,8 @@
 // A file of the store: opened once, direct or buffered for as long as it is open.
 //
 // Files of a store are regular files in its own directories. A symlink, a pipe or a device of such
-// a name is kCorruption: a store that followed it would write to files outside its directories for
-// any user who may write to one of them.
+// a name is kCorruption. If a store followed it, any user who may write to one of its directories
+// could have it write to files elsewhere.
 //
 // Owner of its descriptor; movable. Calls are thread-safe. Errors name the file.
 #ifndef ENGINE_RACE_IO_FILE_H_
@@ -29,7 +29,7 @@ enum class Access {
 };
 enum class Caching { kBuffered, kDirect };
 
-// Of what is made where nothing else is said.
+// The mode of a new file, unless the caller gives another.
 inline constexpr mode_t kPrivateMode = 0600;
 
 class File {
@@ -41,8 +41,7 @@ class File {
   static Status Open(int dir_fd, const std::string& name, Access access, Caching caching,
                      File* file, mode_t mode = kPrivateMode);
 
-  // What the caller named, whatever it is and wherever symlinks lead. `in_use`, which may be null,
-  // as of sys::OpenAt.
+  // Opens any kind of file, symlinks followed. `in_use`, which may be null, is as in sys::OpenAt.
   static Status OpenPath(const std::string& path, Access access, Caching caching, File* file,
                          bool* in_use = nullptr);
 
@@ -67,7 +66,7 @@ class File {
   bool valid() const { return fd_.valid(); }
   bool direct() const { return direct_; }
   const std::string& name() const { return name_; }
-  // What errors call it from here on, where its name alone does not tell.
+  // Errors use this name from now on, where the file's own name is not enough.
   void set_name(std::string name) { name_ = std::move(name); }
 
  private:
@@ -80,8 +79,8 @@ class File {
   bool direct_ = false;
 };
 
-// What to say of an asynchronous read of `file` that failed with `error`, or, when that is 0, came
-// out short. Without memory for the words it says it without.
+// The status of an asynchronous read of `file` that failed with `error`, or came out short if that
+// is 0. Where memory is refused it has no message.
 Status ReadError(const File& file, int error) noexcept;
 
 }  // namespace engine_race::io

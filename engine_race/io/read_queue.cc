@@ -29,8 +29,8 @@ Status ReadQueue::Create(const ReadQueueOptions& options, std::unique_ptr<ReadQu
     case IoBackend::kIoUring:
       return MakeIoUringQueue(options, queue);
     case IoBackend::kAuto: {
-      // Containers often refuse io_uring, and io_setup, which a machine whose aio-max-nr is used up
-      // does as well.
+      // Containers often refuse io_uring and io_setup. A machine whose aio-max-nr is used up
+      // refuses io_setup too.
       ReadQueueOptions best = options;
       best.backend = IoBackend::kIoUring;
       return CreateOrNextBest(best, queue);

@@ -1,11 +1,11 @@
 // Many reads in flight from one thread: the interface that index builds and scans stand on.
 //
-// A queue belongs to one thread at a time, and may be handed from one to another between calls,
-// unless it was made for a single thread. Handed over with reads in flight, these may take a few
+// A queue belongs to one thread at a time. It may be handed from one to another between calls,
+// unless it was made for a single thread. Reads in flight at a hand-over may take a few
 // milliseconds longer while the thread that started them computes. Submit never blocks on the
-// device (a backend may block for as long as the kernel takes to queue); Wait blocks. Neither
+// device, but a back end may block for as long as the kernel takes to queue. Wait blocks. Neither
 // allocates anything but room in *completions. Buffers must stay valid until their completion has
-// been returned. The destructor waits for what is in flight.
+// been returned. The destructor waits for the reads in flight.
 #ifndef ENGINE_RACE_IO_READ_QUEUE_H_
 #define ENGINE_RACE_IO_READ_QUEUE_H_
 
@@ -53,8 +53,8 @@ struct ReadQueueOptions {
   // (which takes longer there when reads are in flight). io_uring is cheaper then. From a wrong
   // thread reads fail with EEXIST, and Wait with kInvalidArgument.
   bool single_thread = false;
-  // Submit may leave the reads to the next Wait, min_count 0 included: with io_uring this saves the
-  // call into the kernel of a Submit that Wait follows at once.
+  // Submit may leave the reads to the next Wait, also to one with a min_count of 0. With io_uring
+  // this saves a system call when Wait follows Submit at once.
   bool lazy_submit = false;
 };
 
@@ -62,12 +62,12 @@ class ReadQueue {
  public:
   virtual ~ReadQueue() = default;
 
-  // kAuto takes the first of io_uring, libaio and psync that can be set up (ProbeReadBackend also
-  // tries to read); asking for one that cannot is kNotSupported, or the status of what there is
-  // too little of.
+  // kAuto takes the first of io_uring, libaio and psync that can be set up; ProbeReadBackend also
+  // tries to read. kNotSupported for a back end that does not work here. Another status when a
+  // resource is short.
   static Status Create(const ReadQueueOptions& options, std::unique_ptr<ReadQueue>* queue);
 
-  // What takes the place of a back end that works no longer: libaio, then psync, which stays.
+  // The back end that replaces one which no longer works: libaio, then psync, which stays.
   static IoBackend NextBest(IoBackend backend) {
     return backend == IoBackend::kLibaio || backend == IoBackend::kPsync ? IoBackend::kPsync
                                                                          : IoBackend::kLibaio;
@@ -92,7 +92,7 @@ class ReadQueue {
 
  protected:
   explicit ReadQueue(uint32_t depth) : depth_(depth) {}
-  // What every Submit begins with, and every Wait begins and ends with.
+  // Every Submit begins with the first; every Wait begins with the second and ends with the third.
   Status CheckRoomFor(size_t request_count) const;
   Status ReserveFor(std::vector<ReadCompletion>* completions) const;
   void HandOut(std::vector<ReadCompletion>* ready, std::vector<ReadCompletion>* completions);

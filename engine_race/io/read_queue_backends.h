@@ -18,13 +18,13 @@ Status MakeIoUringQueue(const ReadQueueOptions& options, std::unique_ptr<ReadQue
 Status MakeLibaioQueue(uint32_t depth, std::unique_ptr<ReadQueue>* queue);
 Status MakePsyncQueue(uint32_t depth, std::unique_ptr<ReadQueue>* queue);
 
-// How far a read has come through transfers that may each end early. A direct read ends between
-// two aligned places only at the end of the file, and may not go on from there; a buffered one may
-// end anywhere. So both go on from the aligned place before it, and the file has ended when that
+// How far a read has come through transfers that may each end early. A direct read ends at an
+// unaligned offset only at the end of the file, and may not continue from there. A buffered one may
+// end anywhere. So both continue from the aligned offset before it. The file has ended when that
 // brings nothing new.
 struct ReadProgress {
   uint32_t from_bytes = 0;  // where the transfer under way began
-  uint32_t done_bytes = 0;  // what all transfers together have brought
+  uint32_t done_bytes = 0;  // brought by all transfers together
 
   // Takes in a transfer's result; true when the read is over.
   bool Advance(uint32_t transferred_bytes, uint32_t size_bytes) {
@@ -36,7 +36,7 @@ struct ReadProgress {
   }
 };
 
-// Carries `request` to its end with blocking reads, from where `progress` stands.
+// Completes `request` with blocking reads, from where `progress` stands.
 ReadCompletion ReadBlocking(const ReadRequest& request, ReadProgress progress);
 
 }  // namespace engine_race::io

@@ -80,7 +80,7 @@ LibaioQueue::~LibaioQueue() {
     if (got <= 0) break;
     in_kernel_ -= static_cast<uint32_t>(got);
   }
-  // Waits for whatever could not be reaped above.
+  // Waits for requests that could not be reaped above.
   syscall(SYS_io_destroy, context_);
 }
 
@@ -129,8 +129,8 @@ void LibaioQueue::SubmitPending() {
     }
     const int error = taken == 0 ? EAGAIN : errno;
     if (error == EINTR) continue;
-    // The refusal is about the first operation. EAGAIN is no fault of its own: the kernel is
-    // short of something, and blocking reads make progress without it.
+    // The kernel refuses the first operation. EAGAIN is no fault of the operation: the kernel is
+    // short of some resource, and a blocking read makes progress without it.
     const uint32_t id = static_cast<uint32_t>(pending_[begin]->aio_data);
     const Operation& op = operations_[id];
     ++begin;

@@ -1,4 +1,4 @@
-// Blocking preads by a small pool of threads: what works everywhere.
+// Blocking preads by a small pool of threads: the back end that works everywhere.
 //
 // Threads are started as requests come. Where none can be had, the owner reads in Wait itself.
 #include <algorithm>

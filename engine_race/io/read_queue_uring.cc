@@ -1,7 +1,7 @@
-// io_uring, for reads alone: requests of a killed process go on, and may not reach a log.
+// io_uring, for reads alone: requests outlive a killed process, so none may write to a log.
 //
-// One system call starts what is queued, waits, and lets the kernel finish completions; a poll that
-// finds completions in the ring makes none.
+// One system call starts queued requests, waits, and lets the kernel finish completions. A poll
+// that finds completions in the ring makes no system call.
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -21,9 +21,9 @@ namespace {
 
 constexpr uint32_t kCompletionBatch = 128;
 
-// Errors that are not the read's own: a blocking one says what there is to say. EAGAIN, EBUSY,
-// ENOMEM: the kernel is short of something. ECANCELED, EFAULT: the thread that started the read has
-// ended, and with it what would have carried it on.
+// Errors that are not the read's own, so that a blocking read must decide. EAGAIN, EBUSY, ENOMEM:
+// the kernel is short of some resource. ECANCELED, EFAULT: the thread that started the read has
+// ended, and the kernel could not continue the read without it.
 bool IsWorthABlockingRead(int error) {
   return error == EAGAIN || error == EINTR || error == EBUSY || error == ENOMEM ||
          error == ECANCELED || error == EFAULT;
@@ -47,14 +47,14 @@ class UringQueue final : public ReadQueue {
     ReadProgress progress;
   };
 
-  // What the kernel has.
+  // Requests that the kernel has taken.
   uint32_t in_kernel() const {
     return in_flight_ - static_cast<uint32_t>(ready_.size() + waiting_.size()) -
            ring_.QueuedCount();
   }
   bool is_all_started() const { return waiting_.empty() && ring_.QueuedCount() == 0; }
 
-  // Moves what waits into the submission queue, as far as there is room.
+  // Moves waiting requests into the submission queue, as far as there is room.
   void Queue();
   // Ring::Enter; requests that the kernel refuses end up in ready_. False when nothing was done
   // because a signal came. Fails when it is not about requests.
@@ -62,7 +62,7 @@ class UringQueue final : public ReadQueue {
   // Takes completions out of the ring, into ready_ or, after a short transfer, back into waiting_.
   void Reap();
   void Take(uint32_t id, int32_t result);
-  // The read failed for good, or is carried on with blocking reads.
+  // Ends the read with an error, or completes it with blocking reads.
   void Fail(uint32_t id, int error);
   void Finish(uint32_t id, const ReadCompletion& completion);
 
@@ -101,7 +101,8 @@ UringQueue::~UringQueue() {
       ring_.CloseAndWait();
       return;
     }
-    // Whatever it is, the buffers are not the caller's as long as the kernel may write into them.
+    // Any other error is waited out: the kernel may write into the buffers until its reads have
+    // ended.
     if (error != 0 && error != EINTR) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 }
@@ -141,7 +142,7 @@ Status UringQueue::Enter(uint32_t wait_count) {
   if (error == 0 && queued_count > 0 && ring_.QueuedCount() == queued_count) error = EAGAIN;
   if (error == 0 || error == EINTR) return Status::Ok();
   if (queued_count > 0 && !ring_.sqpoll()) {
-    // The refusal is about the first.
+    // The kernel refuses the first request.
     Fail(static_cast<uint32_t>(ring_.TakeBackFirst()), error);
     return Status::Ok();
   }
@@ -160,7 +161,7 @@ Status UringQueue::Submit(std::span<const ReadRequest> requests, size_t* started
     free_.pop_back();
     operations_[id] = {request, ReadProgress()};
     if (request.offset > uint64_t{std::numeric_limits<int64_t>::max()}) [[unlikely]] {
-      // One of these would be the file's own position.
+      // An offset of -1 would mean the file's own position.
       Fail(id, EINVAL);
     } else {
       waiting_.push_back(id);
@@ -171,7 +172,7 @@ Status UringQueue::Submit(std::span<const ReadRequest> requests, size_t* started
   if (lazy_submit_) return Status::Ok();
   do {
     Queue();
-    // A failure that is not about these requests will be Wait's.
+    // The next Wait reports a failure that is not about these requests.
     if (!Enter(0).ok()) break;
   } while (!is_all_started());
   return Status::Ok();

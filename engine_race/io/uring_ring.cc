@@ -13,11 +13,11 @@ namespace engine_race::io {
 
 namespace {
 
-// More are started by several calls, which costs nothing at that number.
+// More requests are started by several calls, whose cost does not matter at that number.
 constexpr uint32_t kMaxSubmissionEntries = 1024;
 // The kernel's own limit; a thread of the kernel must find everything in the queue.
 constexpr uint32_t kMaxKernelEntries = 32768;
-// How long that thread looks for work before it sleeps: it takes a CPU for as long.
+// How long the kernel's thread polls for work before it sleeps. It takes a whole CPU meanwhile.
 constexpr uint32_t kSqpollIdleMs = 50;
 
 // Limits of the kernel's tables.
@@ -25,15 +25,15 @@ constexpr size_t kMaxBufferBytes = size_t{1} << 30;
 constexpr size_t kMaxBuffers = 16384;
 constexpr int kMaxFileDescriptor = 16383;
 
-// Without these the kernel has neither plain reads nor completions that are never lost: 5.6.
+// Plain reads, and completions that are never lost: Linux 5.6.
 constexpr uint32_t kNeededFeatures = IORING_FEAT_NODROP | IORING_FEAT_RW_CUR_POS;
 
-// Interrupts of the submitting thread are saved: what is left to do for a completion waits for its
-// next system call, and a flag in the ring tells that there is some.
+// Saves interrupts of the submitting thread. The kernel's work for a completion waits for the
+// thread's next system call, and a flag in the ring says that there is some.
 constexpr uint32_t kCooperative =
     IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG | IORING_SETUP_SUBMIT_ALL;
-// And nobody else's calls do it, so that it is done in batches. The thread is the one that enables
-// the ring, which need not be the one that makes it.
+// As kCooperative, but only calls of the ring's own thread do that work, so it is done in batches.
+// The ring belongs to the thread that enables it, not to the one that makes it.
 constexpr uint32_t kOneThread = IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN |
                                 IORING_SETUP_TASKRUN_FLAG | IORING_SETUP_SUBMIT_ALL |
                                 IORING_SETUP_R_DISABLED;
@@ -44,7 +44,7 @@ UringRing::~UringRing() { Close(); }
 
 void UringRing::Close() {
   if (!made_) return;
-  // The kernel takes a ring apart some time after its descriptor was closed: until then a device
+  // The kernel takes a ring apart some time after its descriptor was closed. Until then a device
   // whose file is registered would look busy.
   if (has_files_) io_uring_unregister_files(&ring_);
   if (!buffers_.empty()) io_uring_unregister_buffers(&ring_);
@@ -54,7 +54,7 @@ void UringRing::Close() {
 
 void UringRing::CloseAndWait() {
   Close();
-  // Nothing is ever written: it ends with the last holder of the other end.
+  // Nobody writes to the pipe: the read ends when the last holder of the other end closes it.
   char byte;
   while (end_.valid() && read(end_.get(), &byte, 1) < 0 && errno == EINTR) {
   }
@@ -63,7 +63,7 @@ void UringRing::CloseAndWait() {
 int UringRing::Initialize(uint32_t depth, uint32_t flags) {
   io_uring_params params{};
   params.flags = flags | IORING_SETUP_CQSIZE;
-  // A completion always finds its place: no more than `depth` are ever awaited.
+  // The ring never overflows: no more than `depth` completions are awaited at once.
   params.cq_entries = depth;
   params.sq_thread_idle = kSqpollIdleMs;
   const bool sqpoll = (flags & IORING_SETUP_SQPOLL) != 0;
@@ -79,15 +79,15 @@ int UringRing::Initialize(uint32_t depth, uint32_t flags) {
 Status UringRing::SetUp(const ReadQueueOptions& options) {
   const uint32_t asked =
       (options.iopoll ? IORING_SETUP_IOPOLL : 0) | (options.sqpoll ? IORING_SETUP_SQPOLL : 0);
-  // The best first: a kernel that does not know a flag says EINVAL. With sqpoll it is the kernel's
-  // thread that everything is left to.
+  // The best set of flags first: a kernel that does not know a flag answers EINVAL. With sqpoll the
+  // kernel's thread does all the work, so flags about the submitting thread make no sense.
   int error = EINVAL;
   if (options.single_thread && !options.sqpoll) error = InitializeForOneThread(options, asked);
   if (error == EINVAL && !options.sqpoll) error = Initialize(options.depth, asked | kCooperative);
   if (error == EINVAL) error = Initialize(options.depth, asked);
   if (error != 0) {
     Status status = Status::FromErrno("io_uring_setup", error);
-    // What may pass is no matter of support.
+    // A shortage may pass, so it does not mean that io_uring is not supported.
     if (error == ENOMEM || error == EMFILE || error == ENFILE) return status;
     return Status::NotSupported(status.message());
   }
@@ -106,7 +106,7 @@ int UringRing::InitializeForOneThread(const ReadQueueOptions& options, uint32_t 
     if (RegisterFiles(options.files, other_end.get())) return 0;
     end_.Reset();
   }
-  // A ring of which only this thread can get rid is no good; any other is.
+  // Without the pipe no other thread could close this ring safely. A ring for any thread will do.
   Close();
   return EINVAL;
 }
@@ -134,7 +134,7 @@ void UringRing::RegisterBuffers(std::span<const std::span<char>> buffers) {
   if (vectors.empty()) return;
   std::sort(buffers_.begin(), buffers_.end(),
             [](const Buffer& left, const Buffer& right) { return left.begin < right.begin; });
-  // Refused where RLIMIT_MEMLOCK is too small for it, among others.
+  // The kernel refuses for example where RLIMIT_MEMLOCK is too small.
   if (vectors.size() > kMaxBuffers ||
       io_uring_register_buffers(&ring_, vectors.data(), static_cast<unsigned>(vectors.size())) <
           0) {
@@ -190,14 +190,14 @@ void UringRing::PrepareRead(io_uring_sqe* sqe, int fd, void* buffer, uint32_t si
 }
 
 uint32_t UringRing::QueuedCount() const {
-  // What the kernel's thread can see is its own, whether it has looked or not.
+  // Entries that the kernel's thread can see count as taken, even if it has not looked yet.
   return sqpoll() ? ring_.sq.sqe_tail - ring_.sq.sqe_head : io_uring_sq_ready(&ring_);
 }
 
 uint64_t UringRing::TakeBackFirst() {
   io_uring_sq& queue = ring_.sq;
   const uint32_t last = queue.sqe_tail - 1;
-  // In no particular order, so the last takes the place of the first.
+  // The order of the queue does not matter, so the last entry replaces the first.
   io_uring_sqe& first_sqe = queue.sqes[*queue.khead & queue.ring_mask];
   const uint64_t user_data = first_sqe.user_data;
   first_sqe = queue.sqes[last & queue.ring_mask];

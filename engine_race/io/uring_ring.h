@@ -43,17 +43,17 @@ class UringRing {
   // Takes all of them out.
   void DropQueued();
 
-  // Starts what is queued, waits until `wait_count` completions lie in the ring, and lets the
-  // kernel finish what it has left to this thread: at most one system call, none when there is
-  // nothing to do. An errno, and nothing was started; 0, and some of the queue may have to be
-  // started again.
+  // Starts the queued requests and waits until `wait_count` completions lie in the ring. The kernel
+  // also finishes the work that it has left to this thread. Makes at most one system call, and none
+  // when there is nothing to do. After an errno nothing was started. After 0 some of the queue may
+  // have to be started again.
   int Enter(uint32_t wait_count);
 
-  // For a single-thread ring of which another thread must get rid: closes it, and returns when the
-  // kernel has ended whatever was started. Nothing but the destructor may follow.
+  // For another thread that must get rid of a single-thread ring. Closes the ring, and returns when
+  // the kernel has ended every request. Nothing but the destructor may follow.
   void CloseAndWait();
 
-  // Asks the kernel to give up what it has not begun. Completions come all the same.
+  // Asks the kernel to cancel requests that it has not begun. Their completions still come.
   void CancelAll();
 
   io_uring* get() { return &ring_; }

@@ -65,8 +65,8 @@ class Damager {
   // Tells the judge what the damage explains. With `other_boot` the machine is said to have been
   // started anew since the store was written.
   void Instruct(StoreJudge* judge, bool other_boot) const;
-  // The same before another opening in one boot: a damaged store that was written to may have been
-  // found in doubt meanwhile.
+  // As Instruct, before another opening in one boot. A damaged store that was written to may have
+  // been found in doubt meanwhile.
   void InstructOfDoubt(StoreJudge* judge) const;
   // Only bytes of some buckets were touched: the store must open, and all the other buckets answer.
   bool local() const { return !whole_store_; }
@@ -109,7 +109,7 @@ class Damager {
   std::set<uint32_t> lying_;
 };
 
-// What the counts of a bucket in a damaged file of counts are, compared with a sound one's.
+// The counts of a bucket in a damaged file of counts, compared with those in a sound one.
 enum class CountsState {
   kSame,
   kUnreadable,  // a word fails its check

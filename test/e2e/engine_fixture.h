@@ -1,5 +1,5 @@
-// What the end-to-end tests share: an engine behind the contest's interface, small geometries,
-// whole stores read back and compared, and work done in another process.
+// Shared by the end-to-end tests: an engine behind the contest's interface, small geometries, whole
+// stores read back and compared, and work done in another process.
 //
 // Stateless. InChild forks, so no engine with threads of its own may be open in the test's process
 // when it is called.

@@ -78,7 +78,7 @@ class SmallDisk {
   void AddBallast(uint64_t bytes, const std::string& name = "ballast") {
     const int fd = ::open((mount_point_ + "/" + name).c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644);
     ASSERT_GE(fd, 0);
-    // What no large piece fits into takes small ones.
+    // Gaps that are too small for a large piece take small ones.
     for (const size_t piece_bytes : {size_t{1} << 20, size_t{4096}}) {
       const std::string piece(piece_bytes, 'b');
       while (bytes >= piece_bytes &&

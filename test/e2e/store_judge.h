@@ -1,9 +1,9 @@
-// What was written to a store, and whether what a damaged copy of it answers may stand.
+// Knows the writes to a store, and judges the answers of a damaged copy of it.
 //
-// A bucket's records count as a sequence; of a damaged store either all of them are there, or,
-// where the case allows it (an unsynced tail after power loss, counts put back to an older state),
-// those up to a cut. Every answer rules out cuts; a bucket that no cut explains has given wrong
-// bytes.
+// A bucket's records count as a sequence. Of a damaged store all of them must be there, or those up
+// to a cut where the case allows one. It does for an unsynced tail after power loss, and for counts
+// put back to an older state. Every answer rules out cuts. A bucket that no cut explains has given
+// wrong bytes.
 //
 // Not thread-safe. Without googletest, so that a fuzzer can use it.
 #ifndef TEST_E2E_STORE_JUDGE_H_
@@ -56,7 +56,7 @@ class StoreJudge {
 
   // The bucket may have been cut after `lowest` records or more, before what WriteSome wrote.
   void AllowCutsFrom(uint32_t bucket, uint64_t lowest);
-  // What was written to the bucket may be there or not, as long as no bytes are wrong.
+  // Each write to the bucket may be there or not, as long as no bytes are wrong.
   void AllowAnyVersion(uint32_t bucket) { buckets_[bucket].any = true; }
   // Nothing of the bucket may be answered but kCorruption: its counts fail their check.
   void ExpectUnreadable(uint32_t bucket) { buckets_[bucket].unreadable = true; }

@@ -1,10 +1,10 @@
 // Hooks that let system calls on one store fail: the n-th call that can fail with an error, once or
-// from then on; and a hook that kills the process at the n-th call.
+// from then on. Another hook kills the process at the n-th call.
 //
-// Calls are counted over all kinds that can fail with the error, on files below the store's
-// directory, those without a file (anonymous memory, random numbers, contexts of libaio, rings)
-// included, and only while the plan is armed. Each read that libaio or io_uring has finished counts
-// as a call.
+// Calls are counted over all kinds that can fail with the error, while the plan is armed. They
+// count on files below the store's directory, and where there is no file: anonymous memory, random
+// numbers, contexts of libaio, rings. Each read that libaio or io_uring has finished counts as a
+// call.
 //
 // Thread safety: every call, from any thread.
 #ifndef TEST_FAULTS_FAULT_PLAN_H_
@@ -36,7 +36,7 @@ const char* FaultName(Fault fault);
 
 enum class Repeat : uint8_t { kOnce, kFromThenOn };
 
-// What was asked of rings, noted as it passes by: completions do not say.
+// Notes the requests to rings as they pass, because completions do not describe them.
 class RingReads {
  public:
   struct Read {

@@ -32,7 +32,7 @@ class RingHook : public SystemCallHook {
   // Changes a completion.
   std::function<void(const io_uring& ring, io_uring_cqe* completion)> on_completion;
 
-  // What was seen.
+  // Everything that passed so far.
   std::vector<uint32_t> setup_flags;  // asked for, by set-up
   std::vector<uint32_t> made_flags;   // of rings that were made
   std::map<CallKind, int> counts;     // calls, by kind

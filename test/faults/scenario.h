@@ -1,6 +1,6 @@
-// The small life of a store that the sweeps lead through every fault: fixed writes over several
-// groups of several buckets, overwrites, deletes, syncs and reopenings, and a model of what must
-// be there afterwards.
+// The small life of a store that the sweeps lead through every fault. It has fixed writes over
+// several groups of several buckets, overwrites, deletes, syncs and reopenings. A model has the
+// content that must be there afterwards.
 //
 // Not thread-safe.
 #ifndef TEST_FAULTS_SCENARIO_H_
@@ -31,7 +31,7 @@ enum class Reads : bool { kWithout, kWith };
 // milliseconds, to end a libaio context, and every run has several.
 Options ScenarioOptions(SyncMode sync_mode);
 
-// The same with the values striped over two paths inside the store's directory `dir`.
+// Those options with the values striped over two paths inside the store's directory `dir`.
 Options StripedIn(const std::string& dir, Options options);
 
 enum class Life : uint8_t {
@@ -46,15 +46,15 @@ std::vector<Step> MakeScenario(Reads reads, Life life);
 // Version by key; a key that is not there is absent.
 using Contents = std::map<uint64_t, uint64_t>;
 
-// What the first `step_count` steps make, when all of them succeed; of bucket `bucket` alone
-// unless that is kAllBuckets.
+// The content after the first `step_count` steps, when all of them succeed. Of bucket `bucket`
+// alone unless that is kAllBuckets.
 inline constexpr uint32_t kAllBuckets = ~uint32_t{0};
 Contents ContentsAfter(const std::vector<Step>& steps, size_t step_count,
                        uint32_t bucket = kAllBuckets);
 uint32_t ScenarioBucketOf(uint64_t key);
 
-// Everything that Range visits. Every byte is compared, and every key of `steps` with what Read
-// says of it: what differs is told in *problem, as is a status that is not Ok.
+// Everything that Range visits. Every byte is compared, and Read must agree about every key of
+// `steps`. *problem names differences, and a status that is not Ok.
 Contents ReadContents(Store* store, const std::vector<Step>& steps, std::string* problem);
 
 // Contents of which some are not certain: a write that failed may have happened.

@@ -1,4 +1,4 @@
-// What the tests of staging share: hooks made of a function, a store, and what it must hold.
+// Shared by the tests of staging: hooks made of a function, a store, and its expected content.
 #ifndef TEST_FAULTS_STAGING_TEST_UTIL_H_
 #define TEST_FAULTS_STAGING_TEST_UTIL_H_
 

@@ -1,11 +1,10 @@
 // The one place where tests come between the library and the kernel.
 //
-// Each program of tests is linked with --wrap for every call named in CallKind (WRAPPED_CALLS,
-// test/rooms.mk), so the library itself holds no hooks: each of its calls lands in __wrap_X.
-// Without a hook that is the call itself. With one, the hook is asked instead: it may look, change
-// the arguments, make the call with Proceed, change its outcome, or answer in its place. Of
-// io_uring it is the functions of liburing, whose system calls are inline, and which answer as
-// these do.
+// Each program of tests is linked with --wrap for every call named in CallKind (WRAPPED_CALLS in
+// test/rooms.mk). So the library itself holds no hooks: each of its calls lands in __wrap_X. Without a
+// hook that is the call itself. With one, the hook is asked instead. It may look, change the
+// arguments, make the call with Proceed, change its outcome, or answer instead of the kernel. Of
+// io_uring the functions of liburing are wrapped, because their system calls are inline.
 //
 // Calls of every object in the test binary pass here, the tests' own included; those of shared
 // libraries (std::filesystem's mkdir and readdir) do not. A hook tells stores apart by path.
@@ -132,9 +131,9 @@ class ScopedHook {
 std::string PathOfFd(int fd);
 // The path of `name` below directory `dir_fd`, as openat would take it.
 std::string PathAt(int dir_fd, const char* name);
-// What the call is about: PathAt for the ...at calls, PathOfFd for the others. Empty for calls
-// without a file: anonymous mappings, getrandom, libaio's and io_uring's (look into the iocbs and
-// the entries there).
+// The path that the call is about: PathAt for the ...at calls, PathOfFd for the others. Empty for
+// calls without a file: anonymous mappings, getrandom, libaio's and io_uring's. Their iocbs and
+// entries name the files.
 std::string PathOf(const SystemCall& call);
 
 }  // namespace engine_race::test

@@ -1,4 +1,4 @@
-// What the wrapped calls share: the way to the hook.
+// Shared by the wrapped calls: the way to the hook.
 //
 // Internal to system_calls*.cc. Thread-safe.
 #ifndef TEST_FAULTS_SYSTEM_CALLS_DISPATCH_H_

@@ -93,7 +93,8 @@ TEST(WrittenStagingTest, AnotherErrorEndsWritingAndLosesNothing) {
   }
 }
 
-// While the flushed count cannot be published the group keeps its place, however many writes come.
+// While the logged watermark cannot be published the group keeps its place, however many writes
+// come.
 TEST(WrittenStagingTest, APlaceIsKeptUntilTheFlushedCountIsPublished) {
   TempDir dir;
   auto log = OpenLog(OptionsOf(StagingMode::kWritten), dir.path());

@@ -1,5 +1,5 @@
-// What the tests of read queues share: files that say what should have been read, and every kind of
-// queue there is.
+// Shared by the tests of read queues: files whose content says what a read must bring, and every
+// kind of queue.
 //
 // Not thread-safe.
 #ifndef TEST_IO_READ_QUEUE_TEST_UTIL_H_

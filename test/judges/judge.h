@@ -1,4 +1,4 @@
-// What the judging programs share: cases that are counted, checks, keys, values, a directory.
+// Shared by the judging programs: cases that are counted, checks, keys, values, a directory.
 //
 // C++11, and nothing of the engine but the contest's headers. A failed check is printed and fails
 // its case; checks may be made by any thread. Each program prints a line for every case, "ok" or

@@ -1,13 +1,13 @@
-// One file as a power loss would leave it: what is durable for certain, and what was changed since.
+// One file as a power loss would leave it: its durable content, and the changes since.
 //
 // A change (write, punched hole, new size) is pending from the moment it is issued until a flush
 // that began after its completion has succeeded. Until then a power loss may take it, whole or in
-// sectors, whatever becomes of the changes before and after it. Changes made through the page cache
-// that a failed flush covered stay in doubt for ever: the kernel has forgotten that they are not on
+// sectors, independently of the changes before and after it. Changes made through the page cache
+// that a failed flush covered stay in doubt for ever. The kernel has forgotten that they are not on
 // the device.
 //
-// Stores into a shared mapping are seen by nobody. A mapped file is looked at now and then instead;
-// each sector of it may come back as it was at the last flush, at any later look, or at the end.
+// Stores into a shared mapping are seen by nobody. A mapped file is looked at now and then instead.
+// Each sector of it may come back as it was at the last flush, at any later look, or at the end.
 // Pages that were dirty when a flush failed are clean for later flushes until they change again.
 //
 // Not thread-safe: PowerDisk calls it under its lock.
@@ -47,7 +47,7 @@ struct CrashBias {
   double keep_name = 1;         // the chance of every creation and renaming
   double mapped_last = 1;       // the chance that a mapped sector is as it was last
   double mapped_synced = 0;     // and as it was at the last flush; a look between them otherwise
-  bool allocate_zeros = false;  // what was written with zeros takes space
+  bool allocate_zeros = false;  // written zeros take space
 
   static CrashBias KeepAll() { return CrashBias(); }
   static CrashBias KeepNone();
@@ -87,7 +87,7 @@ struct Change {
 
 class FileModel {
  public:
-  // What a flush covers, from its beginning to its end.
+  // The changes that a flush covers, from its beginning to its end.
   struct Flush {
     std::vector<std::shared_ptr<Change>> changes;
     uint64_t look_count = 0;
@@ -136,7 +136,7 @@ class FileModel {
 
   std::string synced_bytes_;
   std::string last_bytes_;
-  // What changed from one look to the next, by sector; those before look_base_ are durable.
+  // Changes from one look to the next, by sector; those before look_base_ are durable.
   std::vector<std::map<uint64_t, Sector>> looks_;
   uint64_t look_base_ = 0;
   std::set<uint64_t> abandoned_pages_;  // dirty when a flush failed, and not changed since

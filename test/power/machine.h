@@ -88,8 +88,8 @@ class PowerCasesTest : public testing::Test {
     return to;
   }
 
-  // Opens the store in `dir` after a loss of power and expects keys 1 to n, for some n from
-  // `least` to `most`, which is returned.
+  // Opens the store in `dir` after a loss of power and expects keys 1 to n. Returns n, which must
+  // be from `least` to `most`.
   uint64_t ExpectPrefix(const std::string& dir, uint64_t least, uint64_t most) {
     const std::unique_ptr<Machine> machine = Boot(dir);
     machine->Open(OneBucket());

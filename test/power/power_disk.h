@@ -1,13 +1,13 @@
-// A disk that can lose power: watches what a store does to its directory and makes, at any moment,
-// directories that such a loss could leave behind.
+// A disk that can lose power. It watches all changes that a store makes to its directory. At any
+// moment it makes directories that a loss of power could leave behind.
 //
-// Strict as POSIX is: bytes are durable after a flush of their file that began once they were
-// written, names after a flush of the directory. See FileModel for what may become of the rest.
+// It is as strict as POSIX. Bytes are durable after a flush of their file that began once they were
+// written, names after a flush of the directory. FileModel has the rules for all other changes.
 //
-// A hook: it works while a ScopedHook holds it, on one directory and the subdirectories that it has
-// from the start, one level deep; other paths pass. Thread safety: OnCall and Crash by any thread
-// at once, the fields set before. A crash is one moment of all files: no call into the directory
-// begins or ends during it.
+// A hook: it works while a ScopedHook holds it. It sees one directory and the subdirectories that
+// it has from the start, one level deep. Other paths pass. Thread safety: OnCall and Crash by any
+// thread at once, the fields set before. A crash is one moment of all files: no call into the
+// directory begins or ends during it.
 #ifndef TEST_POWER_POWER_DISK_H_
 #define TEST_POWER_POWER_DISK_H_
 
@@ -48,7 +48,7 @@ class PowerDisk : public SystemCallHook {
   std::function<void(const std::string& event)> on_event;
   // Asked about each flush of a file: true makes it fail with EIO.
   std::function<bool(const std::string& name)> fails_flush;
-  // What is opened in place of the machine's boot id; empty: that itself.
+  // The file that is opened instead of the machine's boot id; empty: the boot id itself.
   std::string boot_id_path;
   // Another number stands for another mount: files show another device.
   uint64_t mount_number = 0;

@@ -1,8 +1,8 @@
 // One random life of a store on a disk that loses power, and what is checked after every loss.
 //
-// A run is a tree: a store is created and used, and states that a loss of power could leave are
-// taken of it at random moments, from within its system calls too. Each state is opened under
-// another boot id, or by a machine that goes on and has mounted the file system again, judged
+// A run is a tree. A store is created and used. At random moments, from within its system calls
+// too, states are taken that a loss of power could leave. Each state is opened under another boot
+// id, or by a machine that runs on and has mounted the file system again. The state is judged
 // against the history, used further, and loses power in its turn.
 //
 // One thread makes a run; threads of its own write in some. A run with one thread is the same every
@@ -24,7 +24,8 @@
 
 namespace engine_race::test {
 
-// What runs have come across, added up over processes. A test that never saw these proves little.
+// Counts of the cases that runs met, added up over processes. A test that never saw these proves
+// little.
 struct PowerTally {
   uint64_t states = 0;
   uint64_t lossy_states = 0;      // some unsynced write was lost

@@ -1,9 +1,9 @@
-// What was written to a store and what a power loss may make of it.
+// The writes to a store, and the states that a power loss may leave of them.
 //
 // Writes to one bucket by one thread form a lane: one key belongs to one lane, and the order within
-// a lane is known. After a power loss each lane must hold what a prefix of its writes leaves, no
-// shorter than what was made durable; and in a bucket no write may be missing while one survives
-// that began after it was acknowledged. So with one thread a bucket holds a prefix of its writes.
+// a lane is known. After a power loss each lane must hold a prefix of its writes, which includes
+// all durable ones. In a bucket, if a write is missing, every write that began after it was
+// acknowledged must be missing too. So with one thread a bucket holds a prefix of its writes.
 //
 // Thread-safe, but the writes of a lane come one after the other.
 #ifndef TEST_POWER_WRITE_HISTORY_H_
@@ -47,7 +47,7 @@ class WriteHistory {
   // It was acknowledged; `durable`: as outliving a power loss.
   void Acknowledge(uint64_t key, size_t number, bool durable);
 
-  // What is acknowledged now, and that all of it is durable.
+  // The writes that are acknowledged now, and the note that all of them are durable.
   std::vector<size_t> Acknowledged() const;
   void MarkDurable(const std::vector<size_t>& acknowledged);
 
@@ -55,7 +55,7 @@ class WriteHistory {
   std::vector<size_t> Durable() const;
   std::vector<size_t> Begun() const;
 
-  // What the store holds with nothing lost. No write may be under way.
+  // The content of the store with nothing lost. No write may be under way.
   Contents Whole() const;
   // Writes to a bucket at most, those before this history included.
   uint64_t RecordCount(uint32_t bucket) const;

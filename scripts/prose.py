@@ -1,0 +1,122 @@
+"""Finds the sentences of Markdown files and of C++ comments. For check_prose.py and check_docs.py."""
+import pathlib
+import re
+import subprocess
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+# A code span counts as one word, whatever is in it.
+CODE = "`code`"
+ABBREVIATIONS = re.compile(r"\b(e\.g|i\.e|vs|cf|approx|No)\.$")
+LIST_ITEM = re.compile(r"^(?:[-*]|\d+\.)\s+")
+
+
+class Text:
+    """A paragraph, a list item, a table cell or a comment, with the line on which it begins."""
+
+    def __init__(self, path, line, words, kind):
+        self.path = path
+        self.line = line
+        self.words = words
+        self.kind = kind  # "paragraph", "heading", "cell", "comment"
+
+    def sentences(self):
+        """The sentences, code spans and links taken out of the way."""
+        text = re.sub(r"``.*?``|`[^`]*`", CODE, self.words)
+        text = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", text)
+        text = re.sub(r"\*\*|__", "", text)
+        begin = 0
+        for end in re.finditer(r"[.!?][\"')\]]*(?=\s|$)", text):
+            if ABBREVIATIONS.search(text[begin:end.end()]):
+                continue
+            sentence = text[begin:end.end()].strip()
+            begin = end.end()
+            if sentence:
+                yield sentence
+        if text[begin:].strip():
+            yield text[begin:].strip()
+
+
+def word_count(sentence):
+    return sum(1 for word in sentence.split() if re.search(r"\w", word))
+
+
+def tracked(*patterns):
+    """The files of the repository, those that git does not know yet included."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", *patterns],
+        cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout.split("\n")
+    return sorted({name for name in listed if name and (ROOT / name).exists()})
+
+
+def documents():
+    return ["README.md"] + tracked("docs/*.md")
+
+
+def comment_files():
+    return [name for name in tracked("*.h", "*.cc")
+            if name.split("/")[0] in ("include", "engine_race", "harness", "test")]
+
+
+def markdown_texts(path, content):
+    texts = []
+    fenced = False
+    current = None  # the paragraph or list item that lines are added to
+    for number, line in enumerate(content.split("\n"), 1):
+        stripped = line.strip()
+        if stripped.startswith("```"):
+            fenced = not fenced
+            current = None
+        elif fenced or not stripped or re.fullmatch(r"[-=*_ |:]+", stripped):
+            current = None
+        elif stripped.startswith("#"):
+            texts.append(Text(path, number, stripped.lstrip("# "), "heading"))
+            current = None
+        elif stripped.startswith("|"):
+            # A pipe in a code span is escaped in Markdown's tables.
+            for cell in re.split(r"(?<!\\)\|", stripped.strip("|")):
+                if cell.strip():
+                    texts.append(Text(path, number, cell.strip(), "cell"))
+            current = None
+        elif LIST_ITEM.match(stripped) or current is None:
+            current = Text(path, number, LIST_ITEM.sub("", stripped), "paragraph")
+            texts.append(current)
+        else:
+            current.words += " " + stripped
+    return texts
+
+
+def comment_texts(path, content):
+    texts = []
+    current = None
+    for number, line in enumerate(content.split("\n"), 1):
+        found = re.match(r"\s*//(?P<space> ?)(?P<words>.*)", line)
+        if not found:
+            current = None
+            # A comment behind code stands alone. Slashes in strings are not comments.
+            behind = re.search(r"[;{},)]\s*// (.*)", line)
+            if behind:
+                texts.append(Text(path, number, behind.group(1), "comment"))
+            continue
+        words = found.group("words")
+        if not words.strip() or words.startswith(("---", "NOLINT")):
+            current = None
+        elif LIST_ITEM.match(words.strip()):
+            current = Text(path, number, LIST_ITEM.sub("", words.strip()), "comment")
+            current.is_item = True
+            texts.append(current)
+        elif words.startswith("  ") and not getattr(current, "is_item", False):
+            # Tables and examples are indented, each line by itself.
+            texts.append(Text(path, number, words.strip(), "comment"))
+            current = None
+        elif current is None:
+            current = Text(path, number, words.strip(), "comment")
+            texts.append(current)
+        else:
+            current.words += " " + words.strip()
+    return texts
+
+
+def texts_of(path):
+    content = (ROOT / path).read_text(encoding="utf-8")
+    return (markdown_texts if path.endswith(".md") else comment_texts)(path, content)
