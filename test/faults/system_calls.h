@@ -1,10 +1,10 @@
 // The one place where tests come between the library and the kernel.
 //
 // Each program of tests is linked with --wrap for every call named in CallKind (WRAPPED_CALLS in
-// test/rooms.mk). So the library itself holds no hooks: each of its calls lands in __wrap_X. Without a
-// hook that is the call itself. With one, the hook is asked instead. It may look, change the
-// arguments, make the call with Proceed, change its outcome, or answer instead of the kernel. Of
-// io_uring the functions of liburing are wrapped, because their system calls are inline.
+// test/rooms.mk). So the library itself holds no hooks: each of its calls lands in __wrap_X.
+// Without a hook that is the call itself. With one, the hook is asked instead. It may look, change
+// the arguments, make the call with Proceed, change its outcome, or answer instead of the kernel.
+// Of io_uring the functions of liburing are wrapped, because their system calls are inline.
 //
 // Calls of every object in the test binary pass here, the tests' own included; those of shared
 // libraries (std::filesystem's mkdir and readdir) do not. A hook tells stores apart by path.
