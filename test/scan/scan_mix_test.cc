@@ -99,6 +99,7 @@ TEST_P(ScanMixTest, TheGapOfAFastScanIsBoundedInChunks) {
   stop = true;
   stop.notify_all();
   for (std::thread& thread : threads) thread.join();
+  EXPECT_GT(store.reader->UseCount(), 0u);
   EXPECT_LE(store.reader->longest_wait_chunks(),
             ScanWaits::kChunks + static_cast<uint64_t>(mix.scan_count()));
 }
