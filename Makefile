@@ -239,17 +239,23 @@ step_count = $(eval step_count := $(shell $(MAKE) --no-print-directory -n $(MAKE
                  $(MAKEOVERRIDES) COUNTS_STEPS=1 2> /dev/null | grep -c '$(step_mark)'))$(step_count)
 endif
 
-# Headers that nearly every test includes are compiled once; clang keeps such headers otherwise.
+# Headers that nearly every source includes are compiled once: the standard library's, and for tests
+# gtest's as well. Clang keeps such headers otherwise, and code for newer CPUs cannot use them.
 # ccache takes them when it is told not to look at times and macros.
-test_pch := $(if $(filter fuzz,$(FLAVOUR)),,$(BUILD)/test/pch.h)
+pch_sources := engine_race/base/pch.h test/pch.h
+pch_header = $(if $(filter fuzz,$(FLAVOUR))$(filter %_avx2.cc %_avx512.cc,$(1)),,$(if $(filter test/%,$(1)),test,engine_race/base)/pch.h)
 # GCC takes precompiled headers for the project's own, and its optimiser then warns without cause of
 # the standard library's inline functions.
 no_optimiser_warnings := $(addprefix -Wno-,array-bounds restrict stringop-overflow stringop-overread \
                                            maybe-uninitialized dangling-pointer)
-pch_flags = $(if $(filter test/%,$(1)),$(test_pch:%=-include % -fpch-preprocess $(no_optimiser_warnings)))
+pch_flags = $(patsubst %,-include $(BUILD)/% -fpch-preprocess $(no_optimiser_warnings),$(call pch_header,$(1)))
 export CCACHE_SLOPPINESS ?= pch_defines,time_macros,include_file_mtime,include_file_ctime
-$(call objects,$(test_sources)): $(test_pch:%=%.gch)
-$(BUILD)/test/pch.h.gch: test/pch.h $(BUILD)/flags.txt
+define pch_rule
+$(call objects,$(1)): $(BUILD)/$(call pch_header,$(1)).gch
+endef
+$(foreach source,$(library_sources) $(harness_sources) $(main_sources) $(guest_sources) $(test_sources),\
+  $(if $(call pch_header,$(source)),$(eval $(call pch_rule,$(source)))))
+$(pch_sources:%=$(BUILD)/%.gch): $(BUILD)/%.gch: % $(BUILD)/flags.txt
 	@mkdir -p $(@D)
 	@echo "$(call step,compile $< ($(FLAVOUR)))"
 	$(quiet)$(CXX) $(CXXFLAGS) $(call own_flags,$<) -x c++-header -MMD -MP -c $< -o $@
