@@ -35,7 +35,7 @@ class Swip {
   bool cooling() const { return (word_ & kCoolingBit) != 0; }
 
   // The same owner's bits with another number and tag.
-  Swip At(uint32_t place) const { return With(place, 0); }
+  Swip At(uint32_t location) const { return With(location, 0); }
   Swip In(uint32_t frame) const { return With(frame, kHotBit); }
   Swip Cooling() const {
     ENGINE_RACE_ASSERT(hot());

@@ -28,9 +28,9 @@ class AppendListener {
 // What one bucket held when it was cut.
 struct BucketCut {
   uint64_t record_count = 0;
-  // Entries [0, flushed_key_count) are to be read from the key log.
-  uint64_t flushed_key_count = 0;
-  // Entries [flushed_key_count, record_count).
+  // Entries [0, logged_key_watermark) are to be read from the key log.
+  uint64_t logged_key_watermark = 0;
+  // Entries [logged_key_watermark, record_count).
   std::vector<format::KeyEntry> staged_keys;
   // Sequence numbers of the bucket are below this.
   uint64_t sequence_bound = 0;

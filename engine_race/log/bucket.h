@@ -1,8 +1,8 @@
 // What one bucket keeps in memory while its store is open.
 //
 // Plain state, owned by LogContext. Thread safety: everything but the atomics and `damaged` is
-// guarded by `mutex`. Invariants: flushed counts of the lanes <= record_count, and synced_count <=
-// record_count; the published copies never run ahead of what they copy.
+// guarded by `mutex`. Invariants: flushed counts of the lanes <= record_count, and synced_watermark
+// <= record_count; the published copies never run ahead of what they copy.
 #ifndef ENGINE_RACE_LOG_BUCKET_H_
 #define ENGINE_RACE_LOG_BUCKET_H_
 
@@ -38,9 +38,9 @@ struct alignas(64) Bucket {
     // Acquire pairs with the release in GroupWriter::Stage: the records counted are staged.
     return published_count.load(std::memory_order_acquire);
   }
-  uint64_t FlushedValueCount() const {
+  uint64_t LoggedValueWatermark() const {
     // Acquire pairs with the release in GroupWriter::FinishWrite: the group's write has completed.
-    return published_flushed_values.load(std::memory_order_acquire);
+    return published_value_watermark.load(std::memory_order_acquire);
   }
 
   // A full group that no thread writes yet: one that has just been filled, or one whose write
@@ -95,7 +95,7 @@ struct alignas(64) Bucket {
   Lane keys;
   // Copies for readers that hold no lock.
   std::atomic<uint64_t> published_count{0};
-  std::atomic<uint64_t> published_flushed_values{0};
+  std::atomic<uint64_t> published_value_watermark{0};
 
   // A lane has moved, a pin has gone, or a group's write has failed.
   std::condition_variable changed;
@@ -104,7 +104,7 @@ struct alignas(64) Bucket {
   // Which extra value places have been reserved in this opening, a bit each.
   uint32_t reserved_extra_places = 0;
   // Records below this are in the logs and outlive power loss.
-  uint64_t synced_count = 0;
+  uint64_t synced_watermark = 0;
   // Log bytes reserved ahead of what has been written.
   uint64_t reserved_key_bytes = 0;
   uint64_t reserved_value_bytes = 0;

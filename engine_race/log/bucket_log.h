@@ -68,8 +68,8 @@ class BucketLog {
   // Records acknowledged so far, overwritten ones and tombstones included.
   uint64_t RecordCount(uint32_t bucket) const { return context_.buckets[bucket].RecordCount(); }
   // Slots below this have their values in the value log for good. Others may have them there too.
-  uint64_t FlushedValueCount(uint32_t bucket) const {
-    return context_.buckets[bucket].FlushedValueCount();
+  uint64_t LoggedValueWatermark(uint32_t bucket) const {
+    return context_.buckets[bucket].LoggedValueWatermark();
   }
 
   // Where the logs of a bucket lie.
@@ -77,7 +77,7 @@ class BucketLog {
   uint64_t KeyOffset(uint32_t bucket, uint64_t slot) const {
     return geometry().KeyOffset(bucket, slot);
   }
-  ValuePlace LocateValue(uint32_t bucket, uint64_t slot) const {
+  ValueLocation LocateValue(uint32_t bucket, uint64_t slot) const {
     return context_.files.values.Locate(bucket, slot);
   }
   // All the value files, and on how many paths: 1 when they lie in the store's own directory.
@@ -97,9 +97,10 @@ class BucketLog {
   Status CorruptValue(uint32_t bucket, uint64_t slot) const {
     return reader_.CorruptValue(bucket, slot);
   }
-  // CorruptValue if `value`, read from there, is not the one that `value_sum` was taken of.
-  Status VerifyValue(uint32_t bucket, uint64_t slot, uint32_t value_sum, const char* value) const {
-    if (ValueMatches(value, value_sum)) [[likely]] {
+  // CorruptValue if `value`, read from there, is not the one that `value_checksum` was taken of.
+  Status VerifyValue(uint32_t bucket, uint64_t slot, uint32_t value_checksum,
+                     const char* value) const {
+    if (ValueMatches(value, value_checksum)) [[likely]] {
       return Status::Ok();
     }
     return CorruptValue(bucket, slot);
@@ -111,7 +112,7 @@ class BucketLog {
   bool BucketDamaged(uint32_t bucket) const { return context_.buckets[bucket].damaged; }
 
   // Of one bucket: records that are known to outlive power loss.
-  uint64_t SyncedCount(uint32_t bucket) const { return syncer_.SyncedCount(bucket); }
+  uint64_t SyncedWatermark(uint32_t bucket) const { return syncer_.SyncedWatermark(bucket); }
   // Calls of fdatasync in this opening, and writes that were acknowledged as durable.
   uint64_t flush_count() const { return syncer_.flush_count(); }
   uint64_t durable_write_count() const { return syncer_.durable_write_count(); }

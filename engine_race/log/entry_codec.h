@@ -22,23 +22,23 @@
 
 namespace engine_race {
 
-// A decoded entry. `value_sum` is ValueSum(value), zero for a tombstone.
+// A decoded entry. `value_checksum` is ValueChecksum(value), zero for a tombstone.
 struct KeyRecord {
   uint64_t key = 0;
   uint64_t sequence = 0;
   uint32_t slot = 0;
-  uint32_t value_sum = 0;
+  uint32_t value_checksum = 0;
   bool tombstone = false;
 };
 
 // The part of a value's hash that an entry and the index keep: 28 bits.
-inline uint32_t ValueSum(const char* value) {
-  return static_cast<uint32_t>(HashValue(value) >> (64 - format::kSumBits));
+inline uint32_t ValueChecksum(const char* value) {
+  return static_cast<uint32_t>(HashValue(value) >> (64 - format::kChecksumBits));
 }
 
 // Whether the bytes of a value are those that the sum was taken of.
-inline bool ValueMatches(const char* value, uint32_t value_sum) {
-  return ValueSum(value) == value_sum;
+inline bool ValueMatches(const char* value, uint32_t value_checksum) {
+  return ValueChecksum(value) == value_checksum;
 }
 
 // A bijection of 35-bit words in which every bit of the result hangs on many of the argument.
@@ -82,11 +82,12 @@ class EntryCodec {
 
   format::KeyEntry Encode(const KeyRecord& record) const {
     ENGINE_RACE_ASSERT(record.sequence < format::kMaxSequence);
-    ENGINE_RACE_ASSERT(record.value_sum <= format::kSumMask);
-    const uint64_t place = Place(record.key, record.slot);
-    const uint64_t low = (uint64_t{record.tombstone} << format::kTombstoneShift) |
-                         ((record.value_sum ^ SumMask(place, record.sequence)) & format::kSumMask);
-    const uint64_t hidden = guard::Permute(record.sequence ^ GuardKey(place, low));
+    ENGINE_RACE_ASSERT(record.value_checksum <= format::kChecksumMask);
+    const uint64_t location = LocationHash(record.key, record.slot);
+    const uint64_t low =
+        (uint64_t{record.tombstone} << format::kTombstoneShift) |
+        ((record.value_checksum ^ ChecksumMask(location, record.sequence)) & format::kChecksumMask);
+    const uint64_t hidden = guard::Permute(record.sequence ^ GuardKey(location, low));
     return {record.key, (hidden << format::kGuardShift) | low};
   }
 
@@ -94,27 +95,28 @@ class EntryCodec {
   // `sequence_bound` or above. *record is then unspecified.
   bool Decode(const format::KeyEntry& entry, uint32_t slot, uint64_t sequence_bound,
               KeyRecord* record) const {
-    const uint64_t place = Place(entry.key, slot);
+    const uint64_t location = LocationHash(entry.key, slot);
     const uint64_t low = entry.check & ((uint64_t{1} << format::kGuardShift) - 1);
     const uint64_t sequence =
-        guard::Unpermute(entry.check >> format::kGuardShift) ^ GuardKey(place, low);
+        guard::Unpermute(entry.check >> format::kGuardShift) ^ GuardKey(location, low);
     record->key = entry.key;
     record->sequence = sequence;
     record->slot = slot;
-    record->value_sum = static_cast<uint32_t>((low ^ SumMask(place, sequence)) & format::kSumMask);
+    record->value_checksum =
+        static_cast<uint32_t>((low ^ ChecksumMask(location, sequence)) & format::kChecksumMask);
     record->tombstone = ((low >> format::kTombstoneShift) & 1) != 0;
     return sequence < sequence_bound;
   }
 
  private:
-  uint64_t Place(uint64_t key, uint32_t slot) const {
+  uint64_t LocationHash(uint64_t key, uint32_t slot) const {
     return MixWords(key ^ seed_, slot + 0xa0761d6478bd642f);
   }
-  static uint64_t SumMask(uint64_t place, uint64_t sequence) {
-    return ((place ^ sequence) * 0xe7037ed1a0b428db) >> (64 - format::kSumBits);
+  static uint64_t ChecksumMask(uint64_t location, uint64_t sequence) {
+    return ((location ^ sequence) * 0xe7037ed1a0b428db) >> (64 - format::kChecksumBits);
   }
-  static uint64_t GuardKey(uint64_t place, uint64_t low) {
-    return ((place ^ low) * 0x8ebc6af09c88c6e3) >> (64 - format::kGuardBits);
+  static uint64_t GuardKey(uint64_t location, uint64_t low) {
+    return ((location ^ low) * 0x8ebc6af09c88c6e3) >> (64 - format::kGuardBits);
   }
 
   uint64_t seed_;

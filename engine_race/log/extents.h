@@ -70,9 +70,9 @@ class ExtentTable {
   uint64_t FirstWordOf(uint64_t key) const;
   bool FindWord(uint64_t key, uint64_t* physical_extent) const;
   void Insert(uint64_t key, uint64_t physical_extent);
-  Status ReadMark(uint64_t* synced_count) const;
+  Status ReadMark(uint64_t* synced_watermark) const;
   Status ReadEntries(std::vector<format::ExtentEntry>* entries) const;
-  Status TakeEntries(const std::vector<format::ExtentEntry>& entries, uint64_t synced_count);
+  Status TakeEntries(const std::vector<format::ExtentEntry>& entries, uint64_t synced_watermark);
   Status WriteEntry(uint32_t bucket, uint32_t logical_extent, uint64_t physical_extent);
 
   DeviceIdentity identity_;

@@ -99,14 +99,14 @@ struct KeyEntry {
 };
 static_assert(sizeof(KeyEntry) == 16);
 
-inline constexpr uint32_t kSumBits = 28;
+inline constexpr uint32_t kChecksumBits = 28;
 inline constexpr uint32_t kTombstoneBits = 1;
 inline constexpr uint32_t kGuardBits = 35;
-static_assert(kSumBits + kTombstoneBits + kGuardBits == 64);
-inline constexpr uint64_t kSumMask = (uint64_t{1} << kSumBits) - 1;
+static_assert(kChecksumBits + kTombstoneBits + kGuardBits == 64);
+inline constexpr uint64_t kChecksumMask = (uint64_t{1} << kChecksumBits) - 1;
 inline constexpr uint64_t kGuardMask = (uint64_t{1} << kGuardBits) - 1;
-inline constexpr uint32_t kTombstoneShift = kSumBits;
-inline constexpr uint32_t kGuardShift = kSumBits + kTombstoneBits;
+inline constexpr uint32_t kTombstoneShift = kChecksumBits;
+inline constexpr uint32_t kGuardShift = kChecksumBits + kTombstoneBits;
 // Sequence numbers are below this; a full bucket leaves 9 bits of guard, a usual one 19.
 inline constexpr uint64_t kMaxSequence = kGuardMask;
 
@@ -120,20 +120,20 @@ static_assert(kMaxBucketRecords * kValueBytes == uint64_t{256} << 30, "a region 
 inline constexpr uint32_t kCountBits = 27;
 static_assert((uint64_t{1} << kCountBits) > kMaxBucketRecords);
 struct BucketCounts {
-  uint64_t records;         // acknowledged, staged ones included
-  uint64_t flushed_values;  // whose values are in the value log
-  uint64_t flushed_keys;    // whose entries are in the key log
-  uint64_t value_places;    // where the staged groups of values lie
-  uint64_t key_places;      // where the staged groups of entries lie
-  uint64_t synced;          // records below this are in the logs and outlive power loss
-  uint64_t page_cache;      // PageCacheId() under which the other words are the truth; 0: none
-  uint64_t reserved;        // zero
+  uint64_t records;        // acknowledged, staged ones included
+  uint64_t logged_values;  // whose values are in the value log
+  uint64_t logged_keys;    // whose entries are in the key log
+  uint64_t value_places;   // where the staged groups of values lie
+  uint64_t key_places;     // where the staged groups of entries lie
+  uint64_t synced;         // records below this are in the logs and outlive power loss
+  uint64_t page_cache;     // PageCacheId() under which the other words are the truth; 0: none
+  uint64_t reserved;       // zero
 };
 static_assert(sizeof(BucketCounts) == 64, "a cache line, so that buckets do not share one");
 enum class WordKind : uint32_t {
   kRecords = 0,
-  kFlushedValues = 1,
-  kFlushedKeys = 2,
+  kLoggedValues = 1,
+  kLoggedKeys = 2,
   kValuePlaces = 3,
   kKeyPlaces = 4,
   kSynced = 5,

@@ -110,7 +110,7 @@ Status GroupWriter::Stage(uint32_t index, uint64_t key, const char* value,
   record.sequence = slot;
   record.slot = static_cast<uint32_t>(slot);
   // Here, under the lock: the memory that the value is copied to comes meanwhile.
-  record.value_sum = value == nullptr ? 0 : ValueSum(value);
+  record.value_checksum = value == nullptr ? 0 : ValueChecksum(value);
   record.tombstone = value == nullptr;
   *staged = {context_.codec(index).Encode(record), index, record.slot};
   bool ended = false;
@@ -199,16 +199,17 @@ Status GroupWriter::FinishWrite(uint32_t index, const FullGroup& full, Status wr
   // written leaves the group to be written again.
   Lane moved = lane;
   if (written.ok() && moved.EndWrite(full.group, /*ok=*/true)) {
-    const auto word = values ? format::WordKind::kFlushedValues : format::WordKind::kFlushedKeys;
-    written = Guarded([&] { return context_.staging.PublishWord(index, word, moved.flushed()); });
+    const auto word = values ? format::WordKind::kLoggedValues : format::WordKind::kLoggedKeys;
+    written = Guarded([&] { return context_.staging.PublishWord(index, word, moved.watermark()); });
   }
   if (written.ok()) {
-    ENGINE_RACE_ASSERT(moved.flushed() >= lane.flushed() && moved.flushed() <= bucket.record_count);
+    ENGINE_RACE_ASSERT(moved.watermark() >= lane.watermark() &&
+                       moved.watermark() <= bucket.record_count);
     lane = moved;
     if (values) {
-      // Release pairs with the acquire in Bucket::FlushedValueCount.
-      bucket.published_flushed_values.store(std::max(lane.flushed(), bucket.synced_count),
-                                            std::memory_order_release);
+      // Release pairs with the acquire in Bucket::LoggedValueWatermark.
+      bucket.published_value_watermark.store(std::max(lane.watermark(), bucket.synced_watermark),
+                                             std::memory_order_release);
     }
   } else {
     lane.EndWrite(full.group, /*ok=*/false);

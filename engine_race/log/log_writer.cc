@@ -33,12 +33,13 @@ Status LogWriter::WriteValues(uint32_t bucket, uint64_t slot, uint64_t slot_coun
   const StoreFiles& files = context_.files;
   const uint64_t group_records = context_.geometry().values_per_group();
   ENGINE_RACE_ASSERT(slot_count > 0 && slot % group_records + slot_count <= group_records);
-  ValuePlace place;
-  ENGINE_RACE_RETURN_IF_ERROR(files.values.LocateToWrite(bucket, slot, &place));
-  ENGINE_RACE_ASSERT(slot_count <= place.slot_count);
-  ENGINE_RACE_RETURN_IF_ERROR(place.file->Write(data, slot_count * kValueBytes, place.offset));
+  ValueLocation location;
+  ENGINE_RACE_RETURN_IF_ERROR(files.values.LocateToWrite(bucket, slot, &location));
+  ENGINE_RACE_ASSERT(slot_count <= location.slot_count);
+  ENGINE_RACE_RETURN_IF_ERROR(
+      location.file->Write(data, slot_count * kValueBytes, location.offset));
   // After the write: the flush that clears the mark, in FlushLogs, begins after it too.
-  dirty_files_[files.key_files.size() + place.file_number].store(true);
+  dirty_files_[files.key_files.size() + location.file_number].store(true);
   return Status::Ok();
 }
 

@@ -17,9 +17,9 @@ inline BucketState LoggedState(const Geometry& geometry, uint64_t record_count,
                                uint32_t page_cache_id) {
   BucketState state;
   state.record_count = record_count;
-  state.synced_count = record_count;
-  state.flushed_value_count = record_count - record_count % geometry.values_per_group();
-  state.flushed_key_count = record_count - record_count % geometry.keys_per_group();
+  state.synced_watermark = record_count;
+  state.logged_value_watermark = record_count - record_count % geometry.values_per_group();
+  state.logged_key_watermark = record_count - record_count % geometry.keys_per_group();
   state.page_cache_id = page_cache_id;
   return state;
 }

@@ -51,7 +51,7 @@ Status Recovery::CheckStagingToWrite(const char** doubt) {
     if (bucket.damaged || bucket.staging_verified) continue;
     FullGroup full;
     if (bucket.FindIdleGroup(&full) || (context_.options.sync_mode != SyncMode::kNone &&
-                                        bucket.record_count != bucket.synced_count)) {
+                                        bucket.record_count != bucket.synced_watermark)) {
       writing.push_back(index);
     }
   }
@@ -82,7 +82,7 @@ Status Recovery::RecoverInDoubt(const char* doubt, const JournalReplay& journal,
   for (uint32_t index = 0; index < states->size(); ++index) {
     const BucketState& state = (*states)[index];
     ENGINE_RACE_ASSERT(!recovered.ok() || state.damaged ||
-                       state.synced_count == state.record_count);
+                       state.synced_watermark == state.record_count);
     AdoptState(index, state);
     // All was staged anew, from the logs. Where that failed nothing is written, and what is synced
     // of an unfinished group may stand in the logs alone.
@@ -96,25 +96,25 @@ void Recovery::AdoptState(uint32_t index, const BucketState& state) {
   const bool lanes_ok =
       !state.damaged &&
       bucket.values.Init(context_.geometry().values_per_group(), format::kValuePlaces,
-                         state.flushed_value_count, state.record_count, state.value_places) &&
+                         state.logged_value_watermark, state.record_count, state.value_places) &&
       bucket.keys.Init(context_.geometry().keys_per_group(), format::kKeyPlaces,
-                       state.flushed_key_count, state.record_count, state.key_places);
+                       state.logged_key_watermark, state.record_count, state.key_places);
   bucket.damaged = !lanes_ok;
   if (bucket.damaged) return;
   // Staging::ReadCounts calls other counts damaged.
-  ENGINE_RACE_ASSERT(state.synced_count <= state.record_count);
+  ENGINE_RACE_ASSERT(state.synced_watermark <= state.record_count);
   ENGINE_RACE_ASSERT(state.record_count <= context_.geometry().bucket_capacity_records);
   bucket.record_count = state.record_count;
-  bucket.synced_count = state.synced_count;
-  bucket.staging_verified = state.flushed_key_count == state.record_count &&
-                            state.flushed_value_count == state.record_count;
-  bucket.reserved_key_bytes = state.flushed_key_count * sizeof(format::KeyEntry);
-  bucket.reserved_value_bytes = state.flushed_value_count * kValueBytes;
+  bucket.synced_watermark = state.synced_watermark;
+  bucket.staging_verified = state.logged_key_watermark == state.record_count &&
+                            state.logged_value_watermark == state.record_count;
+  bucket.reserved_key_bytes = state.logged_key_watermark * sizeof(format::KeyEntry);
+  bucket.reserved_value_bytes = state.logged_value_watermark * kValueBytes;
   // Relaxed: no other thread has seen the log yet.
   bucket.published_count.store(state.record_count, std::memory_order_relaxed);
   // What is synced of an unfinished group lies in the log as well, and is safer there.
-  bucket.published_flushed_values.store(std::max(state.flushed_value_count, state.synced_count),
-                                        std::memory_order_relaxed);
+  bucket.published_value_watermark.store(
+      std::max(state.logged_value_watermark, state.synced_watermark), std::memory_order_relaxed);
 }
 
 // Writes the groups that were full already. One that cannot be written stays staged and readable:

@@ -57,11 +57,11 @@ format::BucketCounts EncodeCounts(uint64_t store_id, uint32_t bucket, const Buck
   };
   format::BucketCounts line{};
   line.records = word_of(format::WordKind::kRecords, state.record_count);
-  line.flushed_values = word_of(format::WordKind::kFlushedValues, state.flushed_value_count);
-  line.flushed_keys = word_of(format::WordKind::kFlushedKeys, state.flushed_key_count);
+  line.logged_values = word_of(format::WordKind::kLoggedValues, state.logged_value_watermark);
+  line.logged_keys = word_of(format::WordKind::kLoggedKeys, state.logged_key_watermark);
   line.value_places = word_of(format::WordKind::kValuePlaces, state.value_places);
   line.key_places = word_of(format::WordKind::kKeyPlaces, state.key_places);
-  line.synced = word_of(format::WordKind::kSynced, state.synced_count);
+  line.synced = word_of(format::WordKind::kSynced, state.synced_watermark);
   line.page_cache = word_of(format::WordKind::kPageCache, state.page_cache_id);
   return line;
 }
@@ -137,23 +137,23 @@ BucketState Staging::Decode(uint32_t bucket, const format::BucketCounts& line) c
   };
   BucketState state;
   state.record_count = payload_of(format::WordKind::kRecords, line.records);
-  state.flushed_value_count = payload_of(format::WordKind::kFlushedValues, line.flushed_values);
-  state.flushed_key_count = payload_of(format::WordKind::kFlushedKeys, line.flushed_keys);
+  state.logged_value_watermark = payload_of(format::WordKind::kLoggedValues, line.logged_values);
+  state.logged_key_watermark = payload_of(format::WordKind::kLoggedKeys, line.logged_keys);
   state.value_places =
       static_cast<uint32_t>(payload_of(format::WordKind::kValuePlaces, line.value_places));
   state.key_places =
       static_cast<uint32_t>(payload_of(format::WordKind::kKeyPlaces, line.key_places));
-  state.synced_count = payload_of(format::WordKind::kSynced, line.synced);
+  state.synced_watermark = payload_of(format::WordKind::kSynced, line.synced);
   state.page_cache_id =
       static_cast<uint32_t>(payload_of(format::WordKind::kPageCache, line.page_cache));
   // That what is staged fits into the places is for the lanes to say.
-  const auto fits = [&state](uint64_t flushed, uint64_t group) {
-    return flushed % group == 0 && flushed <= state.record_count;
+  const auto fits = [&state](uint64_t watermark, uint64_t group) {
+    return watermark % group == 0 && watermark <= state.record_count;
   };
-  state.damaged = !sound || state.synced_count > state.record_count ||
+  state.damaged = !sound || state.synced_watermark > state.record_count ||
                   state.record_count > geometry_.bucket_capacity_records ||
-                  !fits(state.flushed_value_count, geometry_.values_per_group()) ||
-                  !fits(state.flushed_key_count, geometry_.keys_per_group());
+                  !fits(state.logged_value_watermark, geometry_.values_per_group()) ||
+                  !fits(state.logged_key_watermark, geometry_.keys_per_group());
   return state;
 }
 

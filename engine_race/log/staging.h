@@ -38,11 +38,11 @@ namespace engine_race {
 // The words of a bucket's counts, decoded.
 struct BucketState {
   uint64_t record_count = 0;
-  uint64_t flushed_value_count = 0;
-  uint64_t flushed_key_count = 0;
+  uint64_t logged_value_watermark = 0;
+  uint64_t logged_key_watermark = 0;
   uint32_t value_places = 0;
   uint32_t key_places = 0;
-  uint64_t synced_count = 0;
+  uint64_t synced_watermark = 0;
   uint32_t page_cache_id = 0;
   bool damaged = false;
 };

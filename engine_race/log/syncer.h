@@ -51,7 +51,7 @@ class Syncer {
   void Close() noexcept;
 
   // Of one bucket: records that are known to outlive power loss.
-  uint64_t SyncedCount(uint32_t bucket) const;
+  uint64_t SyncedWatermark(uint32_t bucket) const;
   // Calls of fdatasync in this opening, and writes that were acknowledged as durable.
   uint64_t flush_count() const;
   uint64_t durable_write_count() const;

@@ -38,7 +38,7 @@ class TailReader {
 
   Status Init();
 
-  // Visits the records from state.synced_count on, in order of slot. *cut is the slot after the
+  // Visits the records from state.synced_watermark on, in order of slot. *cut is the slot after the
   // last one.
   Status Walk(uint32_t bucket, const BucketState& state, const TailFn& visit, uint64_t* cut);
 

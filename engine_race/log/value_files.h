@@ -63,7 +63,7 @@ struct ValuePath {
 };
 
 // Where a value lies.
-struct ValuePlace {
+struct ValueLocation {
   const io::File* file = nullptr;
   uint64_t offset = 0;
   // Of `file` among all value files, as ValueFiles::file has them.
@@ -79,16 +79,16 @@ class ValueFiles {
   void Init(const Geometry& geometry, std::vector<ValuePath> paths);
 
   // For a unit without a place the offset is UnitMap::kNowhere, where no read succeeds.
-  ValuePlace Locate(uint32_t bucket, uint64_t slot) const {
-    const UnitPlace unit = UnitOf(bucket, slot);
+  ValueLocation Locate(uint32_t bucket, uint64_t slot) const {
+    const UnitLocation unit = UnitOf(bucket, slot);
     const ValuePath& path = paths_[unit.path];
     if (path.units == nullptr) [[likely]] {
-      return PlaceByArithmetic(path, bucket, unit, slot);
+      return LocateByArithmetic(path, bucket, unit, slot);
     }
-    return PlaceAt(path.first_file, path.units->Find(bucket, unit.local), slot);
+    return LocationAt(path.first_file, path.units->Find(bucket, unit.local), slot);
   }
   // For writes: gives the place when there is none yet. kFull when the path has no room.
-  Status LocateToWrite(uint32_t bucket, uint64_t slot, ValuePlace* place) const;
+  Status LocateToWrite(uint32_t bucket, uint64_t slot, ValueLocation* location) const;
 
   // Slots from a multiple of this number on lie in one piece.
   uint64_t unit_slots() const { return unit_mask_ + 1; }
@@ -115,26 +115,26 @@ class ValueFiles {
   io::File* mutable_file(uint32_t number) { return &files_[number]; }
 
  private:
-  struct UnitPlace {
+  struct UnitLocation {
     uint32_t path = 0;
     uint32_t local = 0;
   };
 
-  UnitPlace UnitOf(uint32_t bucket, uint64_t slot) const {
+  UnitLocation UnitOf(uint32_t bucket, uint64_t slot) const {
     // At most 2^26 units and 2^16 buckets: 32 bits will do, and divide faster.
     const auto unit = static_cast<uint32_t>(slot >> unit_shift_);
     if (paths_.size() == 1) return {0, unit};
     const auto path_count = static_cast<uint32_t>(paths_.size());
     return {(unit + bucket) % path_count, unit / path_count};
   }
-  ValuePlace PlaceByArithmetic(const ValuePath& path, uint32_t bucket, UnitPlace unit,
-                               uint64_t slot) const {
+  ValueLocation LocateByArithmetic(const ValuePath& path, uint32_t bucket, UnitLocation unit,
+                                   uint64_t slot) const {
     const uint64_t region = (bucket & file_mask_) * path_region_bytes_;
-    return PlaceAt(path.first_file + (bucket >> file_shift_),
-                   region + (uint64_t{unit.local} << unit_shift_) * kValueBytes, slot);
+    return LocationAt(path.first_file + (bucket >> file_shift_),
+                      region + (uint64_t{unit.local} << unit_shift_) * kValueBytes, slot);
   }
   // In a unit that begins at unit_offset.
-  ValuePlace PlaceAt(uint32_t file_number, uint64_t unit_offset, uint64_t slot) const {
+  ValueLocation LocationAt(uint32_t file_number, uint64_t unit_offset, uint64_t slot) const {
     ENGINE_RACE_ASSERT(file_number < files_.size());
     const uint64_t in_unit = slot & unit_mask_;
     const bool nowhere = unit_offset == UnitMap::kNowhere;

@@ -46,7 +46,8 @@ class ChunkLoader {
   bool hungry() const { return backlog_reads_ < kBacklogReads; }
 
  private:
-  // Sequential reads of a block each fill the device by their bytes, scattered ones by their count.
+  // Sequential reads of a buffer each fill the device by their bytes, scattered ones by their
+  // count.
   static constexpr uint32_t kDepth = 128;
   static constexpr uint64_t kMaxBytesInFlight = 16 * 1024 * 1024;
   static constexpr uint32_t kBacklogReads = kDepth;

@@ -14,9 +14,9 @@ namespace {
 constexpr size_t kMaxLoading = 1024;
 
 // So much, or one chunk, is read ahead even into fresh memory, whatever that costs.
-constexpr uint32_t kLeastAheadBlocks = 16 * 1024 * 1024 / ChunkCache::kBlockBytes;
+constexpr uint32_t kLeastAheadBuffers = 16 * 1024 * 1024 / ChunkCache::kBufferBytes;
 
-// From a block to all that chunks may take in any memory.
+// From a buffer to all that chunks may take in any memory.
 constexpr uint32_t kMaxDoublings = 24;
 
 }  // namespace
@@ -41,9 +41,9 @@ bool Coordinator::Start() {
   std::lock_guard lock(mutex_);
   if (started_) return usable_;
   started_ = true;
-  const uint32_t block_count = static_cast<uint32_t>(std::min<uint64_t>(
-      budget_bytes_ / ChunkCache::kBookedBytes, kMaxPlaces / ChunkCache::kBlockPlaces));
-  Status status = board_.cache().Allocate(block_count, share_);
+  const uint32_t buffer_count = static_cast<uint32_t>(std::min<uint64_t>(
+      budget_bytes_ / ChunkCache::kBookedBytes, kMaxPositions / ChunkCache::kBufferValues));
+  Status status = board_.cache().Allocate(buffer_count, share_);
   if (status.ok()) status = loader_.Start();
   if (status.ok()) {
     try {
@@ -150,25 +150,25 @@ Coordinator::Step Coordinator::LoadChunk(const NextLoad& load, std::unique_lock<
   request.key = load.key;
   request.last_wanted = load.last;
   board_.cache().FreeRange(load.key, &request.low, &request.high);
-  request.max_blocks = load.max_blocks;
+  request.max_buffers = load.max_buffers;
   lock->unlock();
   const ChunkBuilder::Outline outline = builder_.Plan(request);
   lock->lock();
-  uint32_t block_count = outline.block_count;
-  if (load.key == unplaced_key_) block_count = std::max(block_count, unplaced_blocks_);
+  uint32_t buffer_count = outline.buffer_count;
+  if (load.key == unplaced_key_) buffer_count = std::max(buffer_count, unplaced_buffers_);
   // Before the chunk is built, because that takes long, and again for what it turns out to need.
   bool patient = true;
-  if (!MakeRoom(load, block_count, lock, &patient)) return HandleShortage(load, block_count);
+  if (!MakeRoom(load, buffer_count, lock, &patient)) return HandleShortage(load, buffer_count);
   Chunk* chunk = BuildChunk(request, outline, lock);
   if (chunk == nullptr) return GiveUp(load);
-  block_count = ChunkBuilder::BlocksFor(chunk->plan.place_count);
-  if (!MakeRoom(load, block_count, lock, &patient) || !PlaceChunk(chunk, block_count)) {
+  buffer_count = ChunkBuilder::BuffersFor(chunk->plan.position_count);
+  if (!MakeRoom(load, buffer_count, lock, &patient) || !PlaceChunk(chunk, buffer_count)) {
     board_.cache().Unpin(chunk);
     unplaced_key_ = load.key;
-    unplaced_blocks_ = block_count;
-    return HandleShortage(load, block_count);
+    unplaced_buffers_ = buffer_count;
+    return HandleShortage(load, buffer_count);
   }
-  unplaced_blocks_ = 0;
+  unplaced_buffers_ = 0;
   waits_.CountLoad();
   for (Scanner* scanner : board_.scanners()) {
     if (patient && scanner->waiting && scanner->pos == load.key) scanner->insists = false;
@@ -206,11 +206,11 @@ Chunk* Coordinator::BuildChunk(const ChunkBuilder::Request& request,
   return nullptr;
 }
 
-// Gives the chunk its blocks, puts it into the cache and has it read.
-bool Coordinator::PlaceChunk(Chunk* chunk, uint32_t block_count) {
+// Gives the chunk its buffers, puts it into the cache and has it read.
+bool Coordinator::PlaceChunk(Chunk* chunk, uint32_t buffer_count) {
   try {
     // What was free may have been booked for something else.
-    if (!board_.cache().TakeBlocks(block_count, &chunk->blocks)) return false;
+    if (!board_.cache().TakeBuffers(buffer_count, &chunk->buffers)) return false;
     chunk->Place(board_.cache().pool(), context_->options.verify_checksums);
     board_.cache().Insert(chunk);
     if (chunk->reads_left > 0) loader_.Add(chunk);
@@ -221,31 +221,31 @@ bool Coordinator::PlaceChunk(Chunk* chunk, uint32_t block_count) {
   return true;
 }
 
-bool Coordinator::MakeRoom(const NextLoad& load, uint32_t block_count,
+bool Coordinator::MakeRoom(const NextLoad& load, uint32_t buffer_count,
                            std::unique_lock<std::mutex>* lock, bool* patient) {
   const BufferPool& pool = board_.cache().pool();
   // Where fresh memory costs little it is taken before anything goes, elsewhere for what is wanted
   // soon, when nothing else is to be had.
   const bool fresh_first = loader_.fresh_memory_is_cheap();
-  if (fresh_first && share_ != nullptr && block_count > pool.free_count() &&
-      pool.limit() < pool.block_count()) {
-    const uint64_t new_blocks = block_count - pool.used_free_count();
+  if (fresh_first && share_ != nullptr && buffer_count > pool.free_count() &&
+      pool.limit() < pool.buffer_count()) {
+    const uint64_t new_buffers = buffer_count - pool.used_free_count();
     // Without the mutex, because another user of the memory may be called.
     lock->unlock();
-    (void)share_->Want(new_blocks * ChunkCache::kBookedBytes);
+    (void)share_->Want(new_buffers * ChunkCache::kBookedBytes);
     lock->lock();
     board_.cache().SetLimit(share_->LimitBytes());
   }
   NextLoad asking = load;
   asking.insists = false;
   const bool soon =
-      load.waited_for || load.ahead_blocks <= std::max(block_count, kLeastAheadBlocks);
-  if (board_.MakeRoom(asking, block_count,
+      load.waited_for || load.ahead_buffers <= std::max(buffer_count, kLeastAheadBuffers);
+  if (board_.MakeRoom(asking, buffer_count,
                       fresh_first ? pool.free_count() : pool.used_free_count()) ||
-      (!fresh_first && soon && board_.MakeRoom(asking, block_count, pool.free_count()))) {
+      (!fresh_first && soon && board_.MakeRoom(asking, buffer_count, pool.free_count()))) {
     return true;
   }
-  if (!load.insists || !board_.MakeRoom(load, block_count, pool.free_count())) return false;
+  if (!load.insists || !board_.MakeRoom(load, buffer_count, pool.free_count())) return false;
   *patient = false;
   return true;
 }
@@ -257,13 +257,13 @@ Coordinator::Step Coordinator::GiveUp(const NextLoad& load) {
   return Step::kMore;
 }
 
-// There are not so many blocks for `load`, which is all that the planner would take from others.
-Coordinator::Step Coordinator::HandleShortage(const NextLoad& load, uint32_t block_count) {
+// There are not so many buffers for `load`, which is all that the planner would take from others.
+Coordinator::Step Coordinator::HandleShortage(const NextLoad& load, uint32_t buffer_count) {
   if (!load.waited_for) return Step::kNothing;
   NextLoad insisted = load;
   insisted.insists = true;
   if (load.insists ||
-      !board_.CanMakeRoom(insisted, block_count, board_.cache().pool().free_count())) {
+      !board_.CanMakeRoom(insisted, buffer_count, board_.cache().pool().free_count())) {
     board_.RecallLarge();
     return GiveUp(load);
   }

@@ -72,12 +72,12 @@ class Coordinator {
   Step LoadChunk(const NextLoad& load, std::unique_lock<std::mutex>* lock);
   Chunk* BuildChunk(const ChunkBuilder::Request& request, const ChunkBuilder::Outline& outline,
                     std::unique_lock<std::mutex>* lock);
-  bool PlaceChunk(Chunk* chunk, uint32_t block_count);
-  // Makes sure that so many blocks are free for `load`.
+  bool PlaceChunk(Chunk* chunk, uint32_t buffer_count);
+  // Makes sure that so many buffers are free for `load`.
   // Clears *patient when others had to give more than they would.
-  bool MakeRoom(const NextLoad& load, uint32_t block_count, std::unique_lock<std::mutex>* lock,
+  bool MakeRoom(const NextLoad& load, uint32_t buffer_count, std::unique_lock<std::mutex>* lock,
                 bool* patient);
-  Step HandleShortage(const NextLoad& load, uint32_t block_count);
+  Step HandleShortage(const NextLoad& load, uint32_t buffer_count);
   Step GiveUp(const NextLoad& load);
   // Every scan that waits reads for itself.
   void RefuseAll();
@@ -101,7 +101,7 @@ class Coordinator {
   bool woken_ = false;
   // What could not be placed lately, and the memory that it takes.
   uint64_t unplaced_key_ = 0;
-  uint32_t unplaced_blocks_ = 0;
+  uint32_t unplaced_buffers_ = 0;
   // Written under the mutex.
   std::atomic<uint64_t> use_count_{0};
   ScanWaits waits_;

@@ -86,8 +86,8 @@ Status IteratorPool::Scan(const Snapshot& snapshot, const KeyRange& range, const
 }
 
 IteratorPool::Shard& IteratorPool::OwnShard() {
-  // Thread stacks and the blocks beside them are some power of two apart: multiply, then take the
-  // high bits.
+  // Thread stacks and their thread-local variables are some power of two apart: multiply, then take
+  // the high bits.
   const auto mark = reinterpret_cast<uintptr_t>(&thread_mark);
   return shards_[(mark * 0x9e3779b97f4a7c15) >> 58];
 }

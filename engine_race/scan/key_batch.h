@@ -76,7 +76,7 @@ class KeyBatch {
     ENGINE_RACE_ASSERT(i < count_);
     return bytes() + size_t{i} * kKeyBytes;
   }
-  uint32_t PlaceOf(const char* at) const {
+  uint32_t IndexOf(const char* at) const {
     ENGINE_RACE_ASSERT(at >= bytes() && at < bytes() + size_t{count_} * kKeyBytes);
     return static_cast<uint32_t>(static_cast<size_t>(at - bytes()) / kKeyBytes);
   }

@@ -40,7 +40,7 @@ class RangeReader final : public MemoryUser {
   static uint64_t WindowBytes(uint64_t buffer_budget_bytes);
 
   // `buffer_budget_bytes` bounds the chunks and everything else that scans allocate. Chunks are
-  // booked from `share`, block by block, unless that is null.
+  // booked from `share`, buffer by buffer, unless that is null.
   RangeReader(const BucketLog& log, const Index& index, const Options& options,
               uint64_t buffer_budget_bytes, const RangeTuning& tuning = RangeTuning(),
               MemoryShare* share = nullptr);

@@ -30,11 +30,11 @@ class ScanBoard {
   // What the planner would have loaded next, when those that have waited longest, up to the one of
   // this number, cannot be served now.
   bool ChooseLoad(uint64_t passed_over, NextLoad* load);
-  // Whether chunks can go for `load` so that `block_count` blocks are free, where `free_blocks`
+  // Whether chunks can go for `load` so that `buffer_count` buffers are free, where `free_buffers`
   // are.
-  bool CanMakeRoom(const NextLoad& load, uint32_t block_count, uint32_t free_blocks);
+  bool CanMakeRoom(const NextLoad& load, uint32_t buffer_count, uint32_t free_buffers);
   // Has them go; false, with all still there, when it cannot.
-  bool MakeRoom(const NextLoad& load, uint32_t block_count, uint32_t free_blocks);
+  bool MakeRoom(const NextLoad& load, uint32_t buffer_count, uint32_t free_buffers);
   // Gives up what the cache holds above its limit, as far as scans allow.
   void FitLimit();
   // Has scans leave those chunks that are larger than their share, and doubles none any more.

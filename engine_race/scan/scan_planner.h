@@ -48,7 +48,7 @@ struct ScanView {
 struct ChunkView {
   uint64_t first_key = 0;
   uint64_t last_key = 0;
-  uint32_t block_count = 0;
+  uint32_t buffer_count = 0;
   // A scan is in it, or it is being read.
   bool held = false;
 };
@@ -58,7 +58,7 @@ struct ScanSituation {
   std::span<const ScanView> scans;
   std::span<const ChunkView> chunks;
   // What all chunks together may take.
-  uint32_t limit_blocks = 0;
+  uint32_t limit_buffers = 0;
 };
 
 // A chunk to be loaded: with `key` in it and nothing beyond `last`, cut at `begin` or later.
@@ -66,20 +66,20 @@ struct NextLoad {
   uint64_t key = 0;
   uint64_t last = 0;
   uint64_t begin = 0;
-  uint32_t max_blocks = 0;
+  uint32_t max_buffers = 0;
   // Some scan waits for it, the first one with this number. Otherwise it is read ahead, with so
   // much before it already.
   bool waited_for = false;
   uint64_t wait_number = 0;
   bool insists = false;
-  uint32_t ahead_blocks = 0;
+  uint32_t ahead_buffers = 0;
 };
 
 // At how many places scans are. Those between which all is loaded are at one place.
-uint32_t CountPlaces(const ScanSituation& situation);
+uint32_t CountConvoys(const ScanSituation& situation);
 
 // What a chunk may take before it is doubled.
-uint32_t ChunkBlocks(const ScanSituation& situation);
+uint32_t ChunkBuffers(const ScanSituation& situation);
 
 // False when nothing is to be loaded now.
 bool ChooseLoad(const ScanSituation& situation, NextLoad* load);
@@ -87,7 +87,7 @@ bool ChooseLoad(const ScanSituation& situation, NextLoad* load);
 // A chunk that may go.
 struct Victim {
   enum Kind : uint32_t {
-    kNear,       // a scan comes to it when it has been through `distance` blocks of its share
+    kNear,       // a scan comes to it when it has been through `distance` buffers of its share
     kFar,        // the same beyond the share of the scan's place
     kBehindGap,  // a scan wants it, but not all before it is loaded; `distance` is its first key
     kUnwanted,   // no scan wants it; likewise
@@ -101,10 +101,10 @@ struct Victim {
 // of what nobody wants the highest keys go first. Then goes what scans come to last.
 void RankVictims(const ScanSituation& situation, std::vector<Victim>* victims);
 
-// Which of them go for `load`: so many that `missing_blocks` come free, and at least `least_count`.
-// What is near goes only for a scan that insists, and for a chunk read ahead nothing that is wanted
-// before it. False, with none chosen, when there are not enough.
-bool ChooseVictims(const ScanSituation& situation, const NextLoad& load, uint64_t missing_blocks,
+// Which of them go for `load`: so many that `missing_buffers` come free, and at least
+// `least_count`. What is near goes only for a scan that insists, and for a chunk read ahead nothing
+// that is wanted before it. False, with none chosen, when there are not enough.
+bool ChooseVictims(const ScanSituation& situation, const NextLoad& load, uint64_t missing_buffers,
                    size_t least_count, std::vector<Victim>* victims);
 
 }  // namespace engine_race

@@ -35,7 +35,7 @@ class WindowPool {
   WindowPool(const ScanContext& context, uint32_t window_count);
 
   struct Window {
-    std::vector<uint32_t> block;  // empty: memory of its own
+    std::vector<uint32_t> buffer;  // empty: memory of its own
     char* data = nullptr;
     uint32_t record_count = 0;
   };
