@@ -25,7 +25,7 @@ class AppendListener {
   virtual void OnAppend(uint32_t bucket, const KeyRecord& record) noexcept = 0;
 };
 
-// What one bucket held when it was cut.
+// The content of one bucket when it was cut.
 struct BucketCut {
   uint64_t record_count = 0;
   // Entries [0, logged_key_watermark) are to be read from the key log.

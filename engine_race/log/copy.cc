@@ -94,8 +94,8 @@ class LogWriter final : public RecordSink {
   std::bitset<kPieceRecords> has_value_;
 };
 
-// Every record is in the logs. The counts name no page cache: the first opening trusts the synced
-// counts alone.
+// Every record is in the logs. The counts name no page cache, so the first opening trusts only the
+// synced watermarks.
 Status WriteCounts(const StoreFiles& files, const std::vector<uint64_t>& record_counts) {
   const Geometry& geometry = files.identity.geometry;
   const Staging staging(files);

@@ -1,16 +1,17 @@
 // Key entries that check themselves, and the checked words of the counts.
 //
-// An entry stores its sequence number s as guard = Permute(s ^ h), where h hashes everything else
-// about the entry: store, bucket, slot, key, tombstone bit and value sum. A reader undoes
-// the permutation; damage to any bit, or an entry found in another slot, bucket or store, gives a
-// number spread over all 35 bits, which then is not below the bucket's next sequence number.
-// So the same bits order the records of a key and prove that the entry belongs where it lies.
+// An entry stores its sequence number s as guard = Permute(s ^ h). h hashes everything else about
+// the entry: store, bucket, slot, key, tombstone bit and checksum. A reader undoes the permutation.
+// A damaged bit, or another slot, bucket or store, gives a number spread over all 35 bits. Such a
+// number is nearly always too high for the bucket, and the entry is refused. So the same bits order
+// the records of a key and prove that the entry belongs where it lies.
 //
-// The value sum is kept masked with a hash of store, bucket, slot, key and sequence number, so a
-// sum moved elsewhere fails; unmasked it is a plain hash of the value, all that Read has to keep in
-// memory.
-// Thread safety: values and stateless functions.
-// Invariant: what Encode made of a record decodes in its slot of its bucket of its store alone.
+// The value's checksum is masked with a hash of store, bucket, slot, key and sequence number, so a
+// checksum that was moved elsewhere fails. Unmasked it is a plain hash of the value. Read keeps
+// only that hash in memory.
+//
+// Thread safety: values and stateless functions. Invariant: what Encode made of a record decodes in
+// its slot of its bucket of its store alone.
 #ifndef ENGINE_RACE_LOG_ENTRY_CODEC_H_
 #define ENGINE_RACE_LOG_ENTRY_CODEC_H_
 
@@ -36,12 +37,13 @@ inline uint32_t ValueChecksum(const char* value) {
   return static_cast<uint32_t>(HashValue(value) >> (64 - format::kChecksumBits));
 }
 
-// Whether the bytes of a value are those that the sum was taken of.
+// Whether the value has this checksum.
 inline bool ValueMatches(const char* value, uint32_t value_checksum) {
   return ValueChecksum(value) == value_checksum;
 }
 
-// A bijection of 35-bit words in which every bit of the result hangs on many of the argument.
+// A bijection of 35-bit words in which every bit of the result depends on many bits of the
+// argument.
 namespace guard {
 
 inline constexpr uint64_t kA = 0x2545f4915;

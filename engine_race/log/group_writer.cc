@@ -194,9 +194,9 @@ Status GroupWriter::FinishWrite(uint32_t index, const FullGroup& full, Status wr
   Bucket& bucket = context_.buckets[index];
   Lane& lane = bucket.LaneOf(full.kind);
   const bool values = full.kind == LaneKind::kValues;
-  // The word comes before the lane, which lets the next group have the place: a flushed count that
-  // lags behind would have recovery write that group where this one lies. A word that cannot be
-  // written leaves the group to be written again.
+  // The word is published before the lane moves, because the lane then gives the place away. With a
+  // watermark that lags behind, recovery would write the next group of that place over this one. A
+  // word that cannot be written leaves the group to be written again.
   Lane moved = lane;
   if (written.ok() && moved.EndWrite(full.group, /*ok=*/true)) {
     const auto word = values ? format::WordKind::kLoggedValues : format::WordKind::kLoggedKeys;

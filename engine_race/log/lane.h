@@ -1,11 +1,11 @@
 // One lane carries the groups of one kind (values or key entries) of a bucket from staging to the
-// log. Groups are numbered from 0; each is staged in a place while it fills and until its write has
-// completed. Writes may complete out of order, but `flushed` only ever counts a prefix. A place
+// log. Groups are numbered from 0. Each is staged in a place while it fills and until its write has
+// completed. Writes may complete out of order, but the watermark only ever counts a prefix. A place
 // takes its next group once its old one is part of that prefix and no reader has it pinned.
 //
-// Not synchronised: guarded by its bucket's lock.
-// Invariants: flushed is a multiple of the group and counts a prefix; begun groups that are not
-// part of it have a place each; a place that is written or pinned takes no other group.
+// Not synchronised: guarded by its bucket's lock. Invariants: the watermark is a multiple of the
+// group and counts a prefix. Begun groups that are not part of it have a place each. A place that
+// is written or pinned takes no other group.
 #ifndef ENGINE_RACE_LOG_LANE_H_
 #define ENGINE_RACE_LOG_LANE_H_
 
@@ -26,7 +26,7 @@ constexpr uint32_t PlaceInWord(uint32_t places_word, uint64_t group) {
 
 class Lane {
  public:
-  // As Open finds it: records [watermark, record_count) are staged, in the places that
+  // The state that Open finds: records [watermark, record_count) are staged, in the places that
   // `places_word` names. `group_records` is a power of two. False when the word names one place
   // twice or one that is not there.
   bool Init(uint32_t group_records, uint32_t place_count, uint64_t watermark, uint64_t record_count,
@@ -54,12 +54,12 @@ class Lane {
   uint32_t IndexOf(uint64_t slot) const {
     return static_cast<uint32_t>(slot) & (group_records() - 1);
   }
-  // Records whose group is in the log for good; a multiple of the group.
+  // The logged watermark: groups below it are in the log for good. A multiple of the group.
   uint64_t watermark() const { return watermark_; }
-  // What the format's places word says now.
+  // The places word as it stands now, coded as the format says.
   uint32_t places_word() const { return places_word_; }
 
-  // Where the group of record `slot` is staged; the group must have begun and not be flushed.
+  // The place of the group of record `slot`; the group must have begun and not be in the log yet.
   uint32_t PlaceOf(uint64_t slot) const { return PlaceInWord(places_word_, slot >> group_shift_); }
 
   bool BeginsGroup(uint64_t slot) const { return IndexOf(slot) == 0; }
@@ -121,13 +121,13 @@ class Lane {
     PlaceOfGroup(group).state = State::kWriting;
   }
 
-  // True when `flushed` has moved.
+  // True when the watermark has moved.
   bool EndWrite(uint64_t group, bool ok) {
     ENGINE_RACE_ASSERT(PlaceOfGroup(group).state == State::kWriting);
     PlaceOfGroup(group).state = ok ? State::kWritten : State::kFilling;
     const uint64_t before = watermark_;
-    // A group that has not begun has no written place: then every begun group is flushed, and the
-    // place that its stale bits name is free or filling.
+    // A group that has not begun has no place. Its stale bits name one that is free or filling,
+    // because then every begun group is in the log. So the loop ends there.
     while (places_[PlaceOf(watermark_)].state == State::kWritten) {
       places_[PlaceOf(watermark_)].state = State::kFree;
       watermark_ += group_records();

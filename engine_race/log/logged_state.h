@@ -1,6 +1,7 @@
 // The counts of a bucket whose records are all in its logs.
 //
-// A stateless function. Invariant of what it gives: flushed <= synced == record count.
+// A stateless function. Invariant of its result: logged watermarks <= synced watermark == record
+// count.
 #ifndef ENGINE_RACE_LOG_LOGGED_STATE_H_
 #define ENGINE_RACE_LOG_LOGGED_STATE_H_
 
@@ -11,8 +12,8 @@
 
 namespace engine_race {
 
-// The first `record_count` records of a bucket are in its logs and count as synced; whole groups of
-// them count as flushed. The unfinished groups begin in place 0 of staging.
+// The first `record_count` records of a bucket are in its logs and count as synced. The logged
+// watermarks are at the last whole groups. The unfinished groups begin in place 0 of staging.
 inline BucketState LoggedState(const Geometry& geometry, uint64_t record_count,
                                uint32_t page_cache_id) {
   BucketState state;

@@ -187,7 +187,7 @@ Status PowerRecovery::SettleTails(uint32_t page_cache_id, const std::vector<uint
     BucketState& state = (*states)[index];
     const uint64_t cut = cuts[index];
     const uint64_t known_end = std::max(state.record_count, journal_.EndSlot(index));
-    // TailReader::Walk begins at the synced count.
+    // TailReader::Walk begins at the synced watermark.
     ENGINE_RACE_ASSERT(cut >= state.synced_watermark);
     kept_count += cut - state.synced_watermark;
     lost_count += known_end - std::min(cut, known_end);

@@ -68,8 +68,8 @@ Status Recovery::CheckStagingToWrite(const char** doubt) {
   return Status::Ok();
 }
 
-// Trusts nothing past the synced counts. A store that cannot be written to opens for reading when
-// all that its counts promise is in place.
+// Trusts nothing past the synced watermarks. A store that cannot be written to opens for reading
+// when all that its counts promise is there.
 Status Recovery::RecoverInDoubt(const char* doubt, const JournalReplay& journal,
                                 std::vector<BucketState>* states) {
   Log(context_.options.log, LogLevel::kInfo,

@@ -6,7 +6,7 @@
 // the durable sync modes a journal makes each write durable, and its checkpoints are Syncs.
 //
 // Owner of the journal. Thread safety: every call from any thread, Close from one, as the last.
-// Invariant: a bucket's synced count moves after the flush of the logs that hold those records.
+// Invariant: a bucket's synced watermark moves after the flush of the logs that hold those records.
 #ifndef ENGINE_RACE_LOG_SYNCER_H_
 #define ENGINE_RACE_LOG_SYNCER_H_
 
