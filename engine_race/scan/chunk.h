@@ -1,14 +1,14 @@
-// A chunk: the live records of a run of keys, their values in buffers of memory.
+// A chunk: the live records of a run of keys, with their values in buffers.
 //
-// The coordinator fills a chunk and hands it out while its reads are still under way; a
-// visitor waits until it is ready. Values are checked, and staged ones copied, by the visitors
-// themselves: batch by batch, each batch once, by the visitor that comes to it first. A visitor
-// that finds its batch in work does one further ahead. So the checking is spread over the threads
-// that need it, and the coordinator's time goes to the device alone.
+// The coordinator fills a chunk and hands it out while its reads are still under way; a visitor
+// waits until it is ready. The visitors themselves check the values and copy the staged ones, batch
+// by batch. Each batch is done once, by the visitor that comes to it first. A visitor that finds
+// its batch in work does one further ahead. So the checking is spread over the threads that need
+// it, and the coordinator's time goes to the device alone.
 //
-// Thread safety: as said at each group of members.
-// Owned by the chunk cache. Invariant: a chunk becomes ready once, after its last read, and its
-// positions do not change from then on but for batches that a visitor has in work.
+// Thread safety: as said at each group of members. Owned by the chunk cache. Invariant: a chunk
+// becomes ready once, after its last read. Its positions do not change from then on, except in
+// batches that a visitor has in work.
 #ifndef ENGINE_RACE_SCAN_CHUNK_H_
 #define ENGINE_RACE_SCAN_CHUNK_H_
 
@@ -91,7 +91,7 @@ class Chunk {
   bool cached = false;
   // Has a bad value: not for further scans.
   bool doomed = false;
-  // What the cache has counted it with.
+  // The memory that the cache has counted for it.
   uint64_t counted_bytes = 0;
 
   // Set by the coordinator: a visitor leaves it after the record at hand and asks again.

@@ -31,7 +31,7 @@ class ChunkBuilder {
     uint32_t max_buffers = 0;
   };
 
-  // What a chunk shall hold.
+  // The intended content of a chunk.
   struct Outline {
     uint64_t first_key = 0;
     uint64_t last_key = 0;
@@ -39,7 +39,7 @@ class ChunkBuilder {
     uint64_t last_in_bucket = 0;
     uint32_t max_records = 0;
     uint32_t max_positions = 0;
-    // About what it will take.
+    // About how many buffers it will take.
     uint32_t buffer_count = 0;
   };
 

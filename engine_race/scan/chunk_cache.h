@@ -25,8 +25,8 @@ class ChunkCache {
  public:
   static constexpr uint32_t kBufferBytes = 256 * 1024;
   static constexpr uint32_t kBufferValues = kBufferBytes / kValueBytes;
-  // What describes the values of a buffer: entries, places and the like are 21 bytes a record of
-  // kValueBytes, and their vectors may grow to twice what they need.
+  // The memory beside a buffer that describes its values. Entries, positions and the like are 21
+  // bytes a record of kValueBytes, and their vectors may grow to twice what they need.
   static constexpr uint32_t kEntryBytes = kBufferBytes / 64;
   static constexpr uint32_t kBookedBytes = kBufferBytes + kEntryBytes;
 
@@ -51,9 +51,9 @@ class ChunkCache {
 
   // Takes buffers that are free; false when the share has none for them any more. std::bad_alloc.
   bool TakeBuffers(uint32_t count, std::vector<uint32_t>* buffers);
-  // What the share allows from now on, in bytes booked.
+  // Sets how much the share allows from now on, in bytes booked.
   void SetLimit(uint64_t bytes);
-  // Gives back to the system what is free above the limit. True when no more than the limit is
+  // Gives free buffers above the limit back to the system. True when no more than the limit is
   // left.
   bool FitLimit();
 
@@ -76,7 +76,7 @@ class ChunkCache {
  private:
   void Delete(Chunk* chunk);
   void Account(Chunk* chunk);
-  // What chunks that hold no buffer may keep of their vectors.
+  // Whether chunks that hold no buffer may keep their vectors.
   bool has_spare_entry_bytes() const {
     return entry_bytes_.load() <= uint64_t{pool_.limit()} * kEntryBytes;
   }

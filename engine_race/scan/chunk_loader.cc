@@ -59,7 +59,7 @@ void ChunkLoader::Submit() {
   if (!status.ok()) broken_ = status;
 }
 
-// Blocks never used before are handed out, and so read into, in ascending order.
+// Buffers never used before are handed out, and so read into, in ascending order.
 bool ChunkLoader::Touch(const PlannedRead& read, bool* touched) {
   const uint64_t end = uint64_t{read.first_position + read.slot_count} * kValueBytes;
   while (touched_bytes_ < end) {

@@ -1,8 +1,8 @@
 // The thread that loads chunks for all scans that pass over the store together.
 //
-// It knows where every attached scan is and what is in memory, asks the planner what to load and
-// what goes for it, and keeps the device busy with that. A scan in front waits a moment for those
-// that fell behind and then insists. When all memory is held by scans that are in their chunks,
+// It knows where every attached scan is and which chunks are in memory. It asks the planner what to
+// load and what to evict, and keeps the device busy with that. A scan in front waits a moment for
+// those that fell behind and then insists. Scans that are in their chunks may hold all memory. Then
 // each scan that waits is told at once to read some records for itself and to ask again. So no
 // visitor, whatever it does, stops another scan.
 //
@@ -99,7 +99,7 @@ class Coordinator {
   bool asleep_ = false;
   // Something has changed since the thread began to plan, which drops the mutex at times.
   bool woken_ = false;
-  // What could not be placed lately, and the memory that it takes.
+  // The chunk that found no buffers lately, by its key, and how many it takes.
   uint64_t unplaced_key_ = 0;
   uint32_t unplaced_buffers_ = 0;
   // Written under the mutex.

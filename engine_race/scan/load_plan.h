@@ -1,10 +1,10 @@
 // Which reads bring the values of some records, and where each value will lie.
 //
-// A plan deals in positions: a position is kValueBytes of buffer. Neighbouring slots become one
-// read, small gaps between them are read along, and no read crosses a multiple of
-// values_per_buffer, so positions can be laid out over separate buffers afterwards, nor a multiple
-// of unit_slots, where the slots of a bucket may go on in another file. Values that are not in the
-// value log yet get a position but no read.
+// A plan deals in positions: position p is the p-th piece of kValueBytes in a row of buffers.
+// Neighbouring slots become one read, and small gaps between them are read along. No read crosses a
+// multiple of values_per_buffer, so the positions can be laid out over separate buffers afterwards.
+// No read crosses a multiple of unit_slots, where the slots of a bucket may go on in another file.
+// Values that are not in the value log yet get a position but no read.
 //
 // Not synchronised; a planner keeps scratch memory between calls.
 // Invariant: a plan has one position for each entry, and reads share no position.
@@ -34,7 +34,7 @@ struct PlannedRead {
 };
 
 struct LoadPlan {
-  // The place of each entry, in the entries' order.
+  // The position of each entry, in the entries' order.
   std::vector<uint32_t> positions;
   std::vector<PlannedRead> reads;
   uint32_t position_count = 0;
@@ -52,12 +52,12 @@ class LoadPlanner {
       : values_per_buffer_(values_per_buffer), unit_slots_(unit_slots) {}
 
   // Appends the entries of one bucket. Slots from logged_watermark up are staged. At most
-  // spare_positions go to gaps.
+  // spare_positions are spent on gaps.
   void Add(uint32_t bucket, std::span<const IndexEntry> entries, uint64_t logged_watermark,
            uint32_t spare_positions, LoadPlan* plan);
 
  private:
-  // Fills order_ with (slot << 32 | position in `entries`) of the flushed entries, by slot.
+  // Fills order_ with (slot << 32 | index in `entries`) of the logged entries, by slot.
   void SortBySlot(std::span<const IndexEntry> entries, uint64_t logged_watermark);
   // Cuts a run of slots into reads that respect the buffers and the units.
   void EmitRun(uint32_t bucket, uint64_t first_slot, uint64_t slot_count, LoadPlan* plan);

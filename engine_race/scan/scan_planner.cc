@@ -8,8 +8,8 @@ namespace engine_race {
 
 namespace {
 
-// Chunks take at most this part of a place's share of the memory before they are doubled, and this
-// part of all memory then; what is read ahead takes at most that part of a share.
+// A chunk takes at most this part of a convoy's share of the memory before it is doubled, and this
+// part of all memory then. Chunks read ahead take at most that part of a share.
 constexpr uint32_t kChunksOfShare = 4;
 constexpr uint32_t kDoubledChunks = 2;
 constexpr uint32_t kAheadsOfShare = 2;
@@ -26,14 +26,14 @@ bool IsInOrder(const ScanSituation& situation) {
   return scans_in_order && chunks_apart;
 }
 
-// The scans so far between which all is loaded.
+// A convoy: the scans so far between which all is loaded.
 struct Convoy {
   bool empty = true;
   // All is loaded up to here.
   uint64_t end = 0;
   bool at_end_of_keys = false;
 
-  // Takes in the next scan; true when it is at another convoy.
+  // Takes in the next scan; true when it begins another convoy.
   bool Add(const ScanView& scan) {
     const bool begins = empty || (!at_end_of_keys && scan.pos > end);
     if (begins) *this = {false, scan.pos, false};
@@ -61,7 +61,7 @@ uint32_t BuffersBetween(std::span<const ChunkView> chunks, uint64_t first_key, u
   return count;
 }
 
-// What all the scans want that lack the same.
+// Extends the load to all that the scans want which lack its key.
 void JoinAll(const ScanSituation& situation, NextLoad* load) {
   uint32_t doublings = 0;
   for (const ScanView& scan : situation.scans) {
@@ -76,7 +76,7 @@ void JoinAll(const ScanSituation& situation, NextLoad* load) {
   load->max_buffers = static_cast<uint32_t>(std::min(chunk_buffers << doublings, most_buffers));
 }
 
-// What the scan lacks that has waited longest.
+// Loads for the scan that has waited longest.
 bool ChooseWaiting(std::span<const ScanView> scans, NextLoad* load) {
   const ScanView* first = nullptr;
   for (const ScanView& scan : scans) {
@@ -93,7 +93,7 @@ bool ChooseWaiting(std::span<const ScanView> scans, NextLoad* load) {
   return true;
 }
 
-// What the scan lacks that will come to it soonest.
+// Loads for the scan that will reach the end of its chunks soonest.
 bool ChooseAhead(const ScanSituation& situation, uint32_t max_ahead_buffers, NextLoad* load) {
   bool found = false;
   const auto& scans = situation.scans;
