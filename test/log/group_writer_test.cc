@@ -67,7 +67,7 @@ TEST(GroupWriterTest, AnotherFailureOfAGroupEndsWriting) {
   EXPECT_EQ(parts.Read(3), ValueOf(3, 1));
 }
 
-// Every place of the values' lane is pinned by readers: the next group has none to begin in.
+// Readers pin every place of the lane of values: the next group has none to begin in.
 TEST(GroupWriterTest, AnAppendWithoutAPlaceWaitsForOne) {
   const TempDir dir;
   LogParts parts(TinyOptions(), dir.path());
