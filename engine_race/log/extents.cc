@@ -98,7 +98,7 @@ Status ExtentTable::Create(int dir_fd, const DeviceIdentity& identity, mode_t fi
                                              io::Access::kReplace, io::Caching::kBuffered, &file_,
                                              file_mode));
   ENGINE_RACE_RETURN_IF_ERROR(file_.Truncate(TableBytes(identity)));
-  // So that a full file system is met here; where it cannot be, the entry's write meets it.
+  // Meets a full file system here. Where it cannot, the write of an entry meets it.
   bool supported = false;
   ENGINE_RACE_RETURN_IF_ERROR(
       file_.Reserve(/*keep_size=*/true, 0, TableBytes(identity), &supported));
@@ -140,8 +140,8 @@ Status ExtentTable::Load() {
   ENGINE_RACE_RETURN_IF_ERROR(ReadEntries(&entries));
   ENGINE_RACE_RETURN_IF_ERROR(TakeEntries(entries, synced_watermark));
   if (read_only_ || given_count() <= synced_watermark) return Status::Ok();
-  // After a flush that failed the kernel may hold these for clean though no disk has them: written
-  // anew, the next flush takes them.
+  // After a flush that failed the kernel may hold these entries for clean though no disk has them.
+  // They are written anew, so that the next flush takes them.
   for (uint64_t i = synced_watermark; i < entries.size(); ++i) {
     if (!given_[i]) continue;
     ENGINE_RACE_RETURN_IF_ERROR(file_.Write(&entries[i], sizeof(entries[i]), EntryOffset(i)));
@@ -233,13 +233,14 @@ Status ExtentTable::Flush() {
   {
     std::lock_guard lock(mutex_);
     if (!unsynced_) return Status::Ok();
-    // What is given out from here on is the next flush's.
+    // Extents given out from here on belong to the next flush.
     unsynced_ = false;
     covered_count = next_;
   }
   Status status = file_.DataSync();
   if (status.ok()) {
-    // Flushed some time later: until then the older mark says less, and what it says is true.
+    // The mark is flushed some time later. Until then the older mark is there: it counts fewer
+    // extents, and is true.
     const SyncedMark mark = {covered_count, CheckOfMark(covered_count)};
     status = file_.Write(&mark, sizeof(mark), format::kSyncedMarkOffset);
   }

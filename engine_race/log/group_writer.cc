@@ -53,8 +53,8 @@ Status GroupWriter::MakeRoom(uint32_t index, std::unique_lock<std::mutex>* lock)
     if (bucket.record_count == context_.geometry().bucket_capacity_records) {
       return Status::Full("bucket " + std::to_string(index) + " holds all the records it can");
     }
-    // A full group that nobody writes is one whose write failed: it goes first, so that a full
-    // disk refuses the next write instead of filling the other half.
+    // A full group that nobody writes is one whose write failed. It is written first, so that a
+    // full disk refuses the next record instead of filling more places.
     FullGroup full;
     if (bucket.FindIdleGroup(&full)) [[unlikely]] {
       ENGINE_RACE_RETURN_IF_ERROR(WriteIdleGroups(index, lock));
@@ -109,7 +109,7 @@ Status GroupWriter::Stage(uint32_t index, uint64_t key, const char* value,
   // Each append takes one number; as long as no slot is used twice they run along with the slots.
   record.sequence = slot;
   record.slot = static_cast<uint32_t>(slot);
-  // Here, under the lock: the memory that the value is copied to comes meanwhile.
+  // Computed here, under the lock, while the prefetched memory for the value arrives.
   record.value_checksum = value == nullptr ? 0 : ValueChecksum(value);
   record.tombstone = value == nullptr;
   *staged = {context_.codec(index).Encode(record), index, record.slot};
@@ -119,7 +119,7 @@ Status GroupWriter::Stage(uint32_t index, uint64_t key, const char* value,
     ended = true;
     return in_place;
   });
-  // Memory was refused while a failure was put into words: the record may be counted.
+  // Memory for a failure's message was refused: the record may be counted.
   if (!ended) written = Status(Code::kIOError, {});
   if (!written.ok()) [[unlikely]] {
     context_.latch.LatchIfLasting(written);
@@ -157,7 +157,7 @@ Status GroupWriter::StageIn(uint32_t value_place, uint32_t key_place, const char
   return staging.PublishStaged(index, format::WordKind::kRecords, slot + 1);
 }
 
-// Throws nothing: a group whose write had no end would be waited for for ever.
+// Throws nothing: other threads would wait for ever for a group whose write never ends.
 Status GroupWriter::WriteIdleGroups(uint32_t index, std::unique_lock<std::mutex>* lock) {
   Bucket& bucket = context_.buckets[index];
   FullGroup full;
@@ -177,8 +177,8 @@ Status GroupWriter::WriteGroup(uint32_t index, const FullGroup& full) {
   RegionPool::Lease buffer;
   const char* group = nullptr;
   if (full.kind == LaneKind::kValues) {
-    // A group in an extra place: the bucket has several groups on their way, a large share of the
-    // load.
+    // A group in an extra place: several groups of the bucket are on their way, so it takes a large
+    // share of the load.
     if (full.place >= format::kBasePlaces) writer_.ReserveAhead(index, full.kind, full.group);
     ENGINE_RACE_RETURN_IF_ERROR(context_.staging.FullValues(index, full.place, &buffer, &group));
     return writer_.WriteValues(index, full.group * geometry.values_per_group(),

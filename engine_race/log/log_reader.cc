@@ -63,8 +63,8 @@ void LogReader::DetachListener(uint32_t number) const {
   bucket.listener = nullptr;
 }
 
-// For a bucket that has taken no record yet: takes from the key log what is synced and does not
-// verify in staging, where a lost page cache may have left anything.
+// For a bucket that has taken no record yet. A lost page cache may have left anything in staging.
+// So synced entries that do not verify there are taken from the key log.
 Status LogReader::MendStagedKeys(uint32_t number, BucketCut* cut) const {
   const Bucket& bucket = context_.buckets[number];
   if (bucket.staging_verified) return Status::Ok();

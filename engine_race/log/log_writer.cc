@@ -12,8 +12,8 @@
 namespace engine_race {
 namespace {
 
-// How far ahead of a group its log is reserved, in groups: 64 KiB to 1 MiB of 4 KiB key groups,
-// 2 to 32 MiB of 128 KiB value groups.
+// How far ahead of a group its log is reserved, in groups. That is 64 KiB to 1 MiB for key groups
+// of 4 KiB, and 2 to 32 MiB for value groups of 128 KiB.
 constexpr uint64_t kMinReserveGroups = 16;
 constexpr uint64_t kMaxReserveGroups = 256;
 
@@ -22,8 +22,8 @@ constexpr uint64_t kMaxReserveGroups = 256;
 LogWriter::LogWriter(LogContext* context)
     : context_(*context),
       dirty_files_(context->files.key_files.size() + context->files.values.file_count()) {
-  // What an earlier opening wrote may still have to be flushed. Relaxed: no other thread has seen
-  // the log yet.
+  // Files that an earlier opening wrote to may still have to be flushed. Relaxed: no other thread
+  // has seen the log yet.
   for (std::atomic<bool>& dirty : dirty_files_) dirty.store(true, std::memory_order_relaxed);
 }
 
@@ -55,10 +55,10 @@ Status LogWriter::WriteKeys(uint32_t bucket, uint64_t slot, uint64_t size_bytes,
   return Status::Ok();
 }
 
-// Key groups are small and come seldom: without this the key log of a bucket would lie in as many
-// pieces as it has groups, and the index build reads it as a whole. Value groups are large enough
-// on their own. But where many of one bucket are under way at once, writes to reserved space can go
-// on side by side, and writes that must find space cannot.
+// Key groups are small and come seldom. Without a reservation the key log of a bucket would lie in
+// as many pieces as it has groups, and the index build reads the log as a whole. Value groups are
+// large enough to lie in few pieces. But when many groups of one bucket are under way at once,
+// writes to reserved space run side by side. Writes that must find space do not.
 void LogWriter::ReserveAhead(uint32_t bucket_number, LaneKind kind, uint64_t group) {
   const Geometry& geometry = context_.geometry();
   const bool values = kind == LaneKind::kValues;

@@ -133,7 +133,7 @@ Status PowerRecovery::Run(uint32_t page_cache_id, std::vector<BucketState>* stat
   std::vector<uint64_t> cuts(context_.geometry().bucket_count);
   Status repaired = RepairLogs(*states, doubtful, &cuts);
   if (repaired.ok()) return SettleTails(page_cache_id, doubtful, cuts, states);
-  // A full disk is for the user to mend before anything is written.
+  // A full disk: the user makes room before anything is written.
   if (repaired.code() == Code::kFull) return repaired;
   std::atomic<bool> all_readable{true};
   const Status looked = ForEachBucket(doubtful, [&](uint32_t index) {

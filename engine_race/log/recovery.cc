@@ -27,7 +27,7 @@ Status Recovery::Run() {
     for (uint32_t index = 0; index < states.size(); ++index) AdoptState(index, states[index]);
     if (looked.ok()) looked = CheckStagingToWrite(&doubt);
   }
-  // What cannot be read cannot be judged: nothing is written then, and reading goes on without it.
+  // Records that cannot be read cannot be verified: the store is not written to, but serves reads.
   const bool only_readable = doubt == nullptr && looked.code() == Code::kIOError;
   if (!looked.ok() && !only_readable) return looked;
   if (only_readable) context_.latch.Latch(looked);
@@ -42,8 +42,8 @@ Status Recovery::Run() {
   return Status::Ok();
 }
 
-// *doubt when what this opening is going to write to the logs from staging does not verify: full
-// groups, and in the durable sync modes, which begin with a Sync, all unsynced ones.
+// Sets *doubt when staged records that this opening will write to the logs do not verify. Those are
+// full groups. In the durable sync modes, which begin with a Sync, they are all unsynced records.
 Status Recovery::CheckStagingToWrite(const char** doubt) {
   std::vector<uint32_t> writing;
   for (uint32_t index = 0; index < context_.geometry().bucket_count; ++index) {
@@ -84,8 +84,8 @@ Status Recovery::RecoverInDoubt(const char* doubt, const JournalReplay& journal,
     ENGINE_RACE_ASSERT(!recovered.ok() || state.damaged ||
                        state.synced_watermark == state.record_count);
     AdoptState(index, state);
-    // All was staged anew, from the logs. Where that failed nothing is written, and what is synced
-    // of an unfinished group may stand in the logs alone.
+    // PowerRecovery has staged the unfinished groups anew, from the logs. Where it failed nothing
+    // is written, and synced records of an unfinished group may stand in the logs alone.
     if (recovered.ok()) context_.buckets[index].staging_verified = true;
   }
   return Status::Ok();
@@ -112,7 +112,7 @@ void Recovery::AdoptState(uint32_t index, const BucketState& state) {
   bucket.reserved_value_bytes = state.logged_value_watermark * kValueBytes;
   // Relaxed: no other thread has seen the log yet.
   bucket.published_count.store(state.record_count, std::memory_order_relaxed);
-  // What is synced of an unfinished group lies in the log as well, and is safer there.
+  // Synced records of an unfinished group lie in the log as well, and are safer there.
   bucket.published_value_watermark.store(
       std::max(state.logged_value_watermark, state.synced_watermark), std::memory_order_relaxed);
 }

@@ -22,8 +22,8 @@ Status Syncer::Sync() {
   return Status::Ok();
 }
 
-// Logs a failure, because no caller need be waiting for the checkpoint: a full disk may have room
-// by the time that the next batch asks for another.
+// Logs a failure, because perhaps no caller waits for the checkpoint. A full disk may have room by
+// the time that the next batch asks for another checkpoint.
 Status Syncer::Checkpoint() noexcept {
   return Guarded([this] {
     Status synced = Sync();
@@ -38,7 +38,7 @@ Status Syncer::Checkpoint() noexcept {
 Status Syncer::SyncAll() {
   if (context_.latch.latched()) return context_.latch.status();
   std::vector<std::pair<uint32_t, uint64_t>> targets;
-  // A bucket whose staging is lost keeps no other one from being synced.
+  // A bucket whose staging is lost does not keep other buckets from being synced.
   Status lost;
   for (uint32_t index = 0; index < context_.geometry().bucket_count; ++index) {
     if (context_.buckets[index].damaged) continue;
@@ -63,7 +63,7 @@ Status Syncer::SyncAll() {
     }
   }
   ENGINE_RACE_RETURN_IF_ERROR(writer_.Flush(context_.files.counts));
-  // Last: a Sync that failed before this leaves the next one all to do again.
+  // Last: after a Sync that failed before this, the next one does all of it again.
   for (const auto& [index, target] : targets) {
     Bucket& bucket = context_.buckets[index];
     const std::lock_guard<std::mutex> lock(bucket.mutex);

@@ -39,7 +39,7 @@ struct Walk {
   const StoreFiles& files;
   Staging staging;
   JournalReplay journal;
-  // Whether the counts are the truth, or good for what is synced alone.
+  // Whether all counts are the truth, or only their synced watermarks.
   bool trusted = false;
   std::vector<BucketState> states;
   BadRecordFn on_bad;
@@ -101,7 +101,7 @@ class BucketVerifier {
                           state_.logged_key_watermark, state_.record_count, state_.key_places);
   }
 
-  // Records below these are in the logs, flushed as whole groups or synced.
+  // Watermarks: records below these are in the logs, in whole groups or synced.
   uint64_t logged_key_count() const {
     return std::max(state_.logged_key_watermark, state_.synced_watermark);
   }
@@ -191,7 +191,7 @@ class BucketVerifier {
     return Status::Ok();
   }
 
-  // What is synced of an unfinished group lies in the log and in staging, and reads take the latter
+  // Synced records of an unfinished group lie in the log and in staging. Reads take the staged ones
   // for as long as the counts are trusted.
   void VerifyStagedKey(uint64_t slot, const format::KeyEntry& logged) {
     if (!walk_->trusted || slot < state_.logged_key_watermark || slot >= state_.synced_watermark)
