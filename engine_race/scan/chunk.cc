@@ -123,7 +123,7 @@ bool Chunk::TryPrepare(const ScanContext& context, uint32_t batch) {
   const uint32_t end = std::min(begin + kBatchRecords, static_cast<uint32_t>(entries.size()));
   for (uint32_t i = begin; i < end; ++i) {
     if (i + 1 < end) Prefetch(i + 1);
-    // A batch left in work would be waited for in vain.
+    // Visitors would wait in vain for a batch that is left in work.
     try {
       PrepareEntry(context, i);
     } catch (...) {
@@ -137,8 +137,8 @@ bool Chunk::TryPrepare(const ScanContext& context, uint32_t batch) {
   return true;
 }
 
-// Neighbours by key lie anywhere, and the processor fetches ahead by itself only within a page: so
-// each value is fetched while the one before is checked.
+// Neighbours by key lie anywhere, and the processor prefetches by itself only within a page. So
+// each value is fetched while the one before it is checked.
 void Chunk::Prefetch(uint32_t entry) const {
   constexpr uint32_t kLineBytes = 64;
   if (plan.positions[entry] >= kStagedPosition) return;

@@ -10,7 +10,7 @@ namespace engine_race {
 namespace {
 
 // Smaller buckets are put together up to so many records, as long as that is a quarter of what a
-// chunk may hold: to wake a scan for each chunk takes as long as hundreds of visits.
+// chunk may hold. Waking a scan for each chunk takes as long as hundreds of visits.
 constexpr uint32_t kGoodRecords = 1024;
 constexpr uint32_t kMinRecords = 256;
 // A piece of a bucket too large to be held whole.
@@ -87,7 +87,8 @@ void ChunkBuilder::Build(const Request& request, const Outline& outline, Chunk* 
   ENGINE_RACE_ASSERT(request.low <= outline.first_key && outline.last_key <= request.high);
   ENGINE_RACE_ASSERT(outline.first_key <= request.key && request.key <= outline.last_key);
   chunk->first_key = outline.first_key;
-  // Before the index is asked: all that was acknowledged before this ticket will be in.
+  // Before the index is asked, so that its answer holds all that was acknowledged before this
+  // ticket.
   chunk->cut = context_->ticket.load();
   bool complete =
       CollectBucket(bucket, chunk->first_key, outline.last_in_bucket, outline.max_records, chunk);
@@ -115,7 +116,7 @@ void ChunkBuilder::PlanReads(uint32_t max_positions, Chunk* chunk) {
     const auto [bucket, first] = chunk->segments[i];
     const uint32_t after =
         i + 1 < chunk->segments.size() ? chunk->segments[i + 1].first_entry : entry_count;
-    // What is not planned yet keeps its room.
+    // Entries that are not planned yet keep their room.
     const uint32_t taken = chunk->plan.position_count + entry_count - first;
     const uint32_t spare = max_positions > taken ? max_positions - taken : 0;
     planner_.Add(bucket, std::span(chunk->entries).subspan(first, after - first),

@@ -13,10 +13,10 @@ namespace {
 // Chunks have at least one read each, and reads waiting or in flight are bounded by far less.
 constexpr size_t kMaxLoading = 1024;
 
-// So much, or one chunk, is read ahead even into fresh memory, whatever that costs.
+// This much, or one chunk, is read ahead even into fresh memory, whatever that costs.
 constexpr uint32_t kLeastAheadBuffers = 16 * 1024 * 1024 / ChunkCache::kBufferBytes;
 
-// From a buffer to all that chunks may take in any memory.
+// Enough for a chunk to grow from one buffer to all buffers of any memory.
 constexpr uint32_t kMaxDoublings = 24;
 
 }  // namespace
@@ -87,7 +87,8 @@ void Coordinator::Run() {
   }
 }
 
-// Shows the visitors what has been read. They are woken without the mutex, which they take next.
+// Shows the visitors the chunks that have been read. Wakes them without the mutex, which they take
+// next.
 void Coordinator::Publish() {
   if (loaded_.empty()) return;
   {
@@ -209,7 +210,7 @@ Chunk* Coordinator::BuildChunk(const ChunkBuilder::Request& request,
 // Gives the chunk its buffers, puts it into the cache and has it read.
 bool Coordinator::PlaceChunk(Chunk* chunk, uint32_t buffer_count) {
   try {
-    // What was free may have been booked for something else.
+    // Buffers that were free may have been booked for something else.
     if (!board_.cache().TakeBuffers(buffer_count, &chunk->buffers)) return false;
     chunk->Place(board_.cache().pool(), context_->options.verify_checksums);
     board_.cache().Insert(chunk);
@@ -224,8 +225,8 @@ bool Coordinator::PlaceChunk(Chunk* chunk, uint32_t buffer_count) {
 bool Coordinator::MakeRoom(const NextLoad& load, uint32_t buffer_count,
                            std::unique_lock<std::mutex>* lock, bool* patient) {
   const BufferPool& pool = board_.cache().pool();
-  // Where fresh memory costs little it is taken before anything goes, elsewhere for what is wanted
-  // soon, when nothing else is to be had.
+  // Where fresh memory costs little it is taken before anything is evicted. Elsewhere it is the
+  // last resort, for chunks that are wanted soon.
   const bool fresh_first = loader_.fresh_memory_is_cheap();
   if (fresh_first && share_ != nullptr && buffer_count > pool.free_count() &&
       pool.limit() < pool.buffer_count()) {
@@ -250,14 +251,14 @@ bool Coordinator::MakeRoom(const NextLoad& load, uint32_t buffer_count,
   return true;
 }
 
-// Nothing can be read, or no memory be had.
+// The read queue cannot be made, or memory for a chunk is refused.
 Coordinator::Step Coordinator::GiveUp(const NextLoad& load) {
   if (!load.waited_for) return Step::kNothing;
   RefuseAll();
   return Step::kMore;
 }
 
-// There are not so many buffers for `load`, which is all that the planner would take from others.
+// Evicting all that the planner would evict for `load` does not give it `buffer_count` buffers.
 Coordinator::Step Coordinator::HandleShortage(const NextLoad& load, uint32_t buffer_count) {
   if (!load.waited_for) return Step::kNothing;
   NextLoad insisted = load;
@@ -308,14 +309,14 @@ void Coordinator::Give(Scanner* scanner, Chunk* chunk) {
   }
 }
 
-// What scans call, each from its own thread.
+// The calls of scans, each from its own thread.
 
 Chunk* Coordinator::Next(Scanner* scanner, uint64_t pos) {
   std::unique_lock lock(mutex_);
   const bool goes_on = scanner->chunk != nullptr;
   if (goes_on) {
     LetGo(scanner);
-    // It was called back before the chunk's end.
+    // The scan was recalled before the chunk's end.
     if (scanner->finishing || pos < scanner->pos) {
       scanner->finishing = scanner->covered = false;
       scanner->frontier = pos;
@@ -329,7 +330,7 @@ Chunk* Coordinator::Next(Scanner* scanner, uint64_t pos) {
   const bool must_wait = !served || !chunk->ready();
   if (goes_on && must_wait) scanner->doublings = std::min(scanner->doublings + 1, kMaxDoublings);
   if (served) {
-    // The first one in a chunk has less before it now.
+    // The first scan in a chunk has less loaded before it now.
     if (begins || chunk->pins == 0) Wake();
     Give(scanner, chunk);
     return chunk;
@@ -362,7 +363,7 @@ void Coordinator::ShrinkTo(uint64_t bytes) {
 }
 
 void Coordinator::LetGo(Scanner* scanner) {
-  // The chunk of nobody may go.
+  // A chunk that no scan is in may be evicted.
   if (board_.cache().Unpin(scanner->chunk)) Wake();
   scanner->chunk = nullptr;
 }

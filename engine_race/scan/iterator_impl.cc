@@ -73,7 +73,7 @@ void Iterator::Impl::Fail(Status status, Stand* stand) noexcept {
 }
 
 void Iterator::Impl::Tell(const Status& status) const noexcept {
-  // After the store's end nobody listens.
+  // After the store's end there is no log to tell.
   if (closed()) return;
   (void)Guarded([&] {
     Log(pool_->context_.options.log, LogLevel::kError, "iterator: " + status.ToString());

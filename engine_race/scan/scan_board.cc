@@ -51,8 +51,7 @@ ScanSituation ScanBoard::Look(uint64_t passed_over) {
   return {scan_views_, chunk_views_, cache_.pool().limit()};
 }
 
-// A chunk that failed is as good as loaded until a scan comes there and waits: then it is tried
-// again.
+// A chunk that failed counts as loaded until a scan comes to it and waits. Then it is loaded again.
 void ScanBoard::AdvanceFrontier(Scanner* scanner) {
   if (scanner->covered) return;
   scanner->frontier = std::max(scanner->frontier, scanner->pos);

@@ -14,7 +14,8 @@ constexpr uint32_t kChunksOfShare = 4;
 constexpr uint32_t kDoubledChunks = 2;
 constexpr uint32_t kAheadsOfShare = 2;
 
-// What the situation promises: scans by position, chunks by key and apart from one another.
+// The order that the situation promises: scans by position, chunks by key and apart from one
+// another.
 bool IsInOrder(const ScanSituation& situation) {
   const bool scans_in_order =
       std::is_sorted(situation.scans.begin(), situation.scans.end(),

@@ -17,8 +17,9 @@ constexpr uint32_t kSmallWindowRecords = 4;
 // Fewer reads than this are not worth a queue.
 constexpr size_t kMinOverlapped = 4;
 
-// A few scans at once are helped by overlapping their reads; more overlap each other anyway. And
-// each psync queue has threads, while each libaio queue takes tens of milliseconds to destroy.
+// How many scans have a queue of their own at once. Overlapping reads help a few scans; more scans
+// overlap each other anyway. Each psync queue has threads, and each libaio queue takes tens of
+// milliseconds to destroy.
 constexpr uint32_t kMaxQueues = 4;
 
 }  // namespace
