@@ -1,4 +1,5 @@
-// The header of a raw block device: whose it is and how it is cut up, and who may take it over.
+// The header of a raw block device says whose it is and how it is divided. Also says whether a
+// store may take a device over.
 //
 // Stateless functions over an open device.
 #ifndef ENGINE_RACE_LOG_DEVICE_HEADER_H_

@@ -11,7 +11,7 @@
 //
 // Owner of its descriptors; movable.
 // Thread safety: none, one thread at a time. Invariant: a lock file that this lock has made and
-// that was never settled goes with it.
+// that was never settled is removed with it.
 #ifndef ENGINE_RACE_LOG_DIRECTORY_LOCK_H_
 #define ENGINE_RACE_LOG_DIRECTORY_LOCK_H_
 

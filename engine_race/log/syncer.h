@@ -1,4 +1,4 @@
-// How records become durable: in the logs, flushed, and counted as synced after that.
+// The syncer makes records durable: in the logs, flushed, and then below the synced watermark.
 //
 // Staging is never promised to survive a power loss, because the kernel writes its pages back in an
 // unknown order. So Sync writes what is staged of unfinished groups to its place in the log. The

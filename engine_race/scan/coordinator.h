@@ -59,7 +59,7 @@ class Coordinator {
 
  private:
   using Clock = ScanWaits::Clock;
-  // kLater: nothing for this one yet, but perhaps for those who wait behind it.
+  // kLater: nothing for this one yet, but perhaps for scans that wait behind it.
   enum class Step { kNothing, kLater, kMore };
 
   void Run();

@@ -28,7 +28,7 @@ namespace engine_race {
 
 class IteratorPool {
  public:
-  // How much of what scans may use goes to prefetched values and ranges at snapshots.
+  // How much of the memory of scans is for prefetched values and ranges at snapshots.
   static uint64_t WindowBytes(uint64_t scan_budget_bytes);
 
   // `frames` may be null.

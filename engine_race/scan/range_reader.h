@@ -36,7 +36,7 @@ struct RangeTuning {
 
 class RangeReader final : public MemoryUser {
  public:
-  // How much of a budget goes to windows, in which scans read for themselves.
+  // How much of a budget is for windows, in which scans read for themselves.
   static uint64_t WindowBytes(uint64_t buffer_budget_bytes);
 
   // `buffer_budget_bytes` bounds the chunks and everything else that scans allocate. Chunks are

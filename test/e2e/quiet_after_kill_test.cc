@@ -70,7 +70,7 @@ void MakeStore(const std::string& dir) {
   }
 }
 
-// The first and last blocks of every group that was full and not yet counted as flushed: few, so
+// The first and last blocks of every group that was full and not yet below the watermark: few, so
 // that they are read before a write that is still under way can end.
 uint64_t HashOfUnlogged(const StoreFiles& files, const std::vector<BucketState>& states,
                         const Region& buffer) {

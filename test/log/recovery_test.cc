@@ -111,7 +111,7 @@ TEST(RecoveryTest, ABucketWithDamagedCountsIsRefusedAlone) {
       {format::WordKind::kValuePlaces, 0xf00, true},  // a place that is not there
       {format::WordKind::kRecords, 4097, true},       // above the capacity
       {format::WordKind::kLoggedValues, 6, true},     // not a whole group
-      {format::WordKind::kLoggedValues, 12, true},    // more flushed than there is
+      {format::WordKind::kLoggedValues, 12, true},    // a watermark past the count
   };
   for (const auto& c : cases) {
     test::TempDir dir;
