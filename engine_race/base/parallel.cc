@@ -33,7 +33,7 @@ Status RunParallel(uint32_t count, const std::function<Status(uint32_t worker)>&
     threads.reserve(count);
     for (uint32_t worker = 1; worker < count; ++worker) threads.emplace_back(run, worker);
   } catch (const std::exception&) {
-    // A thread or its memory was refused: those that there are do the work.
+    // A thread or its memory was refused: the threads that were started do the work.
   }
   run(0);
   for (std::thread& thread : threads) thread.join();

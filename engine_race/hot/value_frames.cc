@@ -200,7 +200,7 @@ void ValueFrames::Admit(uint64_t key, ValueRef ref, const char* value,
   SlotsIn(slot_memory_)[frame].store(ref.slot(), std::memory_order_release);
   // The copy is compared, whether or not reads are: what is damaged stays in the log. A write since
   // the value was read has put another record in this one's place: that is told by the reference.
-  const bool installed = ValueMatches(copy, ref.value_sum()) &&
+  const bool installed = ValueMatches(copy, ref.value_checksum()) &&
                          pool_->Install(frame, [&] { return index_.Swizzle(key, ref, frame); });
   if (!installed) return pool_->GiveBack(frame);
   admissions_.fetch_add(1, std::memory_order_relaxed);  // a statistic

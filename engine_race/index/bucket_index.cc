@@ -126,7 +126,7 @@ Status BucketIndex::ReserveNoted() {
 }
 
 void BucketIndex::OnAppend(const KeyRecord& record) noexcept {
-  const ValueRef ref(record.slot, record.value_sum, record.tombstone);
+  const ValueRef ref(record.slot, record.value_checksum, record.tombstone);
   {
     std::lock_guard lock(lock_);
     // Relaxed: the lock orders it.

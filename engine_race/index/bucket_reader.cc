@@ -30,7 +30,7 @@ Status BucketReader::Start(uint32_t bucket) {
     return Status::Ok();
   }
   ENGINE_RACE_RETURN_IF_ERROR(slot.failure);
-  slot.readable_count = slot.cut.flushed_key_count;
+  slot.readable_count = slot.cut.logged_key_watermark;
   const uint64_t bytes = slot.cut.record_count * kEntryBytes;
   if (slot.buffer.size() < bytes) {
     ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(bytes + bytes / 4, false, &slot.buffer));
@@ -41,7 +41,7 @@ Status BucketReader::Start(uint32_t bucket) {
 
 Status BucketReader::Submit(uint32_t slot_index) {
   Slot& slot = slots_[slot_index];
-  const uint64_t bytes = slot.cut.flushed_key_count * kEntryBytes;
+  const uint64_t bytes = slot.cut.logged_key_watermark * kEntryBytes;
   const uint64_t piece_bytes = context_->limits().piece_bytes;
   for (uint64_t begin = 0; begin < bytes; begin += piece_bytes) {
     while (queue_->in_flight() == queue_->depth()) ENGINE_RACE_RETURN_IF_ERROR(Reap(1));
@@ -69,7 +69,7 @@ Status BucketReader::Reap(uint32_t min_count) {
     }
     const uint64_t begin = (done.tag >> 8) * context_->limits().piece_bytes;
     const uint64_t asked = std::min<uint64_t>(context_->limits().piece_bytes,
-                                              slot.cut.flushed_key_count * kEntryBytes - begin);
+                                              slot.cut.logged_key_watermark * kEntryBytes - begin);
     if (done.read_bytes < asked) {
       slot.readable_count = std::min(slot.readable_count, (begin + done.read_bytes) / kEntryBytes);
     }
@@ -85,13 +85,13 @@ Status BucketReader::Next(uint32_t* bucket, RawBucket* raw, Status* failure) {
   if (!failure->ok()) return Status::Ok();
   auto* const entries = reinterpret_cast<format::KeyEntry*>(slot.buffer.data());
   if (!slot.cut.staged_keys.empty()) {
-    std::memcpy(entries + slot.cut.flushed_key_count, slot.cut.staged_keys.data(),
+    std::memcpy(entries + slot.cut.logged_key_watermark, slot.cut.staged_keys.data(),
                 slot.cut.staged_keys.size() * kEntryBytes);
   }
   const Geometry& geometry = context_->log().geometry();
   raw->entries = {entries, slot.cut.record_count};
   raw->lost_begin = slot.readable_count;
-  raw->lost_end = slot.cut.flushed_key_count;
+  raw->lost_end = slot.cut.logged_key_watermark;
   raw->codec = context_->log().codec(slot.bucket);
   raw->sequence_bound = slot.cut.sequence_bound;
   raw->first_key = geometry.FirstKeyOf(slot.bucket);

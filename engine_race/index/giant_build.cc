@@ -94,7 +94,7 @@ class GiantBuild {
 
 Status GiantBuild::TakeSample(std::vector<uint64_t>* sample) {
   const uint64_t per_page = kIoAlignment / sizeof(format::KeyEntry);
-  const uint64_t page_count = cut_.flushed_key_count / per_page;
+  const uint64_t page_count = cut_.logged_key_watermark / per_page;
   const uint64_t partitions = cut_.record_count / context_->limits().partition_records + 1;
   const uint64_t taken = std::min({page_count, partitions * kPagesPerPartition, kMaxSamplePages});
   const auto add = [&](const format::KeyEntry& entry, uint64_t slot) {
@@ -114,7 +114,7 @@ Status GiantBuild::TakeSample(std::vector<uint64_t>* sample) {
     }
   }
   for (size_t j = 0; j < cut_.staged_keys.size(); ++j) {
-    add(cut_.staged_keys[j], cut_.flushed_key_count + j);
+    add(cut_.staged_keys[j], cut_.logged_key_watermark + j);
   }
   return Status::Ok();
 }
@@ -173,7 +173,7 @@ Status GiantBuild::Route(GiantPartitions* partitions, bool first_round) {
         } else if (record.sequence >= first_sequence_) {
           partitions->Add(piece.worker,
                           {record.key, record.sequence,
-                           ValueRef(record.slot, record.value_sum, record.tombstone)});
+                           ValueRef(record.slot, record.value_checksum, record.tombstone)});
         }
       }
       ++slot;

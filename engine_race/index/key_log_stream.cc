@@ -19,7 +19,7 @@ class StreamWorker {
                std::atomic<uint64_t>* next_piece)
       : context_(context),
         bucket_(bucket),
-        log_bytes_(cut.flushed_key_count * kEntryBytes),
+        log_bytes_(cut.logged_key_watermark * kEntryBytes),
         piece_bytes_(context->limits().piece_bytes),
         next_piece_(next_piece) {}
 
@@ -92,7 +92,7 @@ Status StreamKeyLog(BuildContext* context, uint32_t bucket, const BucketCut& cut
   std::atomic<uint64_t> next_piece{0};
   return context->RunThreads(worker_count, [&](uint32_t worker) {
     if (worker == 0 && !cut.staged_keys.empty()) {
-      ENGINE_RACE_RETURN_IF_ERROR(visit({worker, cut.flushed_key_count, cut.staged_keys, 0}));
+      ENGINE_RACE_RETURN_IF_ERROR(visit({worker, cut.logged_key_watermark, cut.staged_keys, 0}));
     }
     return StreamWorker(context, bucket, cut, &next_piece).Run(worker, pieces_in_flight, visit);
   });

@@ -116,7 +116,7 @@ Status PartBuilder::Distribute(const RawBucket& raw, Distribution* distribution)
     intact += raw.Decode(slot, &record);
     tombstones += record.tombstone;
     entries[cells[map.Of(raw.entries[slot].key)]++] = {
-        record.key, ValueRef(record.slot, record.value_sum, record.tombstone)};
+        record.key, ValueRef(record.slot, record.value_checksum, record.tombstone)};
   }
   // Each cell ends where the next one begins.
   ENGINE_RACE_ASSERT(cells[cell_count - 1] == count);
@@ -238,7 +238,7 @@ Status PartBuilder::BuildDamaged(const RawBucket& raw, BuiltParts* built) {
   std::vector<IndexEntry> entries;
   entries.reserve(records.size());
   for (const KeyRecord& each : records) {
-    entries.push_back({each.key, ValueRef(each.slot, each.value_sum, each.tombstone)});
+    entries.push_back({each.key, ValueRef(each.slot, each.value_checksum, each.tombstone)});
   }
   return MakeParts(entries, &built->parts);
 }

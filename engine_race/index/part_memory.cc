@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t kCacheLineBytes = 64;
 constexpr size_t kPageBytes = kIoAlignment;
-// Blocks from here up are whole pages, so that freeing one gives all of it back.
+// Memory of this size or more is whole pages, so that freeing one gives all of it back.
 constexpr size_t kLargeBytes = size_t{64} << 10;
 
 size_t Footprint(size_t size_bytes) {
@@ -33,7 +33,7 @@ void ReturnPages(char* data, size_t size) {
 
 }  // namespace
 
-MemoryBlock& MemoryBlock::operator=(MemoryBlock&& other) noexcept {
+PartMemory& PartMemory::operator=(PartMemory&& other) noexcept {
   if (this != &other) {
     Reset();
     data_ = std::exchange(other.data_, nullptr);
@@ -45,23 +45,23 @@ MemoryBlock& MemoryBlock::operator=(MemoryBlock&& other) noexcept {
   return *this;
 }
 
-Status MemoryBlock::Allocate(size_t size_bytes, MemoryBlock* block) {
-  block->Reset();
+Status PartMemory::Allocate(size_t size_bytes, PartMemory* memory) {
+  memory->Reset();
   const size_t size = Footprint(std::max<size_t>(size_bytes, 1));
   if (size >= kLargeBytes) {
-    ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(size, false, &block->region_));
-    block->data_ = block->region_.data();
-    block->source_ = Source::kRegion;
+    ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(size, false, &memory->region_));
+    memory->data_ = memory->region_.data();
+    memory->source_ = Source::kRegion;
   } else {
-    block->data_ = static_cast<char*>(std::aligned_alloc(kCacheLineBytes, size));
-    if (block->data_ == nullptr) return Status::OutOfMemory("index: no memory for a part");
-    block->source_ = Source::kHeap;
+    memory->data_ = static_cast<char*>(std::aligned_alloc(kCacheLineBytes, size));
+    if (memory->data_ == nullptr) return Status::OutOfMemory("index: no memory for a part");
+    memory->source_ = Source::kHeap;
   }
-  block->size_ = size;
+  memory->size_ = size;
   return Status::Ok();
 }
 
-void MemoryBlock::Reset() noexcept {
+void PartMemory::Reset() noexcept {
   if (source_ == Source::kHeap) {
     std::free(data_);
   } else if (source_ == Source::kSlab) {
@@ -74,9 +74,9 @@ void MemoryBlock::Reset() noexcept {
   source_ = Source::kNone;
 }
 
-Status SlabAllocator::Allocate(size_t size_bytes, MemoryBlock* block) {
+Status SlabAllocator::Allocate(size_t size_bytes, PartMemory* memory) {
   const size_t size = Footprint(std::max<size_t>(size_bytes, 1));
-  block->Reset();
+  memory->Reset();
   const size_t align = size >= kLargeBytes ? kPageBytes : kCacheLineBytes;
   size_t begin = RoundUp(used_bytes_, align);
   if (slab_ == nullptr || begin + size > slab_->size()) {
@@ -90,10 +90,10 @@ Status SlabAllocator::Allocate(size_t size_bytes, MemoryBlock* block) {
     }
     begin = 0;
   }
-  block->data_ = slab_->data() + begin;
-  block->size_ = size;
-  block->source_ = MemoryBlock::Source::kSlab;
-  block->slab_ = slab_;
+  memory->data_ = slab_->data() + begin;
+  memory->size_ = size;
+  memory->source_ = PartMemory::Source::kSlab;
+  memory->slab_ = slab_;
   used_bytes_ = begin + size;
   ENGINE_RACE_ASSERT(used_bytes_ <= slab_->size() && begin % align == 0);
   return Status::Ok();

@@ -1,4 +1,4 @@
-// Where the arrays of parts live: slices of huge-page slabs while the index is built, blocks of
+// Where the arrays of parts live: slices of huge-page slabs while the index is built, memory of
 // their own later.
 //
 // A build touches a gigabyte of fresh memory and lookups then hit it at random: with 4 KiB pages
@@ -6,7 +6,7 @@
 // whose part was replaced go back to the system by themselves and read as zeros from then on; the
 // slab's address range stays until its last slice and its last holder go.
 //
-// MemoryBlock: movable owner, no synchronisation; blocks of one slab may be freed by different
+// PartMemory: movable owner, no synchronisation; slices of one slab may be freed by different
 // threads. SlabAllocator: one thread.
 #ifndef ENGINE_RACE_INDEX_PART_MEMORY_H_
 #define ENGINE_RACE_INDEX_PART_MEMORY_H_
@@ -21,27 +21,27 @@
 
 namespace engine_race {
 
-class MemoryBlock {
+class PartMemory {
  public:
-  MemoryBlock() = default;
-  MemoryBlock(MemoryBlock&& other) noexcept
+  PartMemory() = default;
+  PartMemory(PartMemory&& other) noexcept
       : data_(std::exchange(other.data_, nullptr)),
         size_(std::exchange(other.size_, 0)),
         source_(std::exchange(other.source_, Source::kNone)),
         region_(std::move(other.region_)),
         slab_(std::move(other.slab_)) {}
-  MemoryBlock& operator=(MemoryBlock&& other) noexcept;
-  ~MemoryBlock() { Reset(); }
+  PartMemory& operator=(PartMemory&& other) noexcept;
+  ~PartMemory() { Reset(); }
 
-  // A block that belongs to nobody else, aligned to a cache line: from the heap when small, a
+  // Memory that belongs to nobody else, aligned to a cache line: from the heap when small, a
   // mapping of its own when large. kOutOfMemory when refused.
-  static Status Allocate(size_t size_bytes, MemoryBlock* block);
+  static Status Allocate(size_t size_bytes, PartMemory* memory);
 
   char* data() const { return data_; }
   // What it takes from the system, rounding included.
   size_t footprint_bytes() const { return size_; }
-  // Who holds this can read the block's addresses even after it was freed. Null for a block that is
-  // no slice of a slab.
+  // A holder of this can read the addresses even after the memory was freed. Null for memory that
+  // is no slice of a slab.
   std::shared_ptr<const Region> mapping() const { return slab_; }
   void Reset() noexcept;
 
@@ -58,14 +58,14 @@ class MemoryBlock {
 
 class SlabAllocator {
  public:
-  // Slabs of `slab_bytes`, or more for a larger block, in huge pages where the system has them.
+  // Slabs of `slab_bytes`, or more for a larger slice, in huge pages where the system has them.
   explicit SlabAllocator(size_t slab_bytes) : slab_bytes_(slab_bytes) {}
   SlabAllocator(const SlabAllocator&) = delete;
   SlabAllocator& operator=(const SlabAllocator&) = delete;
   ~SlabAllocator() { Seal(); }
 
   // A slice of the current slab, or of a new one. kOutOfMemory when refused.
-  Status Allocate(size_t size_bytes, MemoryBlock* block);
+  Status Allocate(size_t size_bytes, PartMemory* memory);
 
  private:
   // Gives back the end that was not used.

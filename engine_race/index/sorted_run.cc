@@ -14,19 +14,19 @@ Status SortedRun::Create(size_t key_count, const CellMap& map, SlabAllocator* sl
   const size_t padded_count = key_count + kScanKeyCount;
   const size_t bytes = padded_count * sizeof(uint64_t) + key_count * sizeof(RefWord) +
                        table_entries * sizeof(uint32_t);
-  MemoryBlock block;
-  ENGINE_RACE_RETURN_IF_ERROR(slabs == nullptr ? MemoryBlock::Allocate(bytes, &block)
-                                               : slabs->Allocate(bytes, &block));
+  PartMemory memory;
+  ENGINE_RACE_RETURN_IF_ERROR(slabs == nullptr ? PartMemory::Allocate(bytes, &memory)
+                                               : slabs->Allocate(bytes, &memory));
   run->count_ = key_count;
   run->cell_count_ = map.cell_count();
-  run->keys_ = reinterpret_cast<uint64_t*>(block.data());
+  run->keys_ = reinterpret_cast<uint64_t*>(memory.data());
   run->refs_ = reinterpret_cast<RefWord*>(run->keys_ + padded_count);
   // On the same side of 2^63 as the last key, as CountBelow wants it.
   const uint64_t above = map.max_key() | (~uint64_t{0} >> 1);
   std::fill_n(run->keys_ + key_count, kScanKeyCount, above);
   run->cells_ = reinterpret_cast<uint32_t*>(run->refs_ + key_count);
   run->view_ = RunView(map, key_count, run->keys_, run->refs_, run->cells_);
-  run->block_ = std::move(block);
+  run->memory_ = std::move(memory);
   return Status::Ok();
 }
 

@@ -142,7 +142,7 @@ class SortedRun {
 
   SortedRun() = default;
 
-  // Room for `key_count` keys and as many cells as `map` has, in memory from `slabs`, or in a block
+  // Room for `key_count` keys and as many cells as `map` has, in memory from `slabs`, or in memory
   // of its own when that is null. The caller fills keys, refs and either the cells or FillCells.
   static Status Create(size_t key_count, const CellMap& map, SlabAllocator* slabs, SortedRun* run);
 
@@ -175,10 +175,10 @@ class SortedRun {
     return rank == count_ || keys_[rank] != key ? nullptr : refs_ + rank;
   }
   const RunView& view() const { return view_; }
-  // See MemoryBlock.
-  std::shared_ptr<const Region> mapping() const { return block_.mapping(); }
+  // See PartMemory.
+  std::shared_ptr<const Region> mapping() const { return memory_.mapping(); }
 
-  size_t memory_bytes() const { return block_.footprint_bytes(); }
+  size_t memory_bytes() const { return memory_.footprint_bytes(); }
 
  private:
   RunView view_;
@@ -187,7 +187,7 @@ class SortedRun {
   uint64_t* keys_ = nullptr;
   RefWord* refs_ = nullptr;
   uint32_t* cells_ = nullptr;
-  MemoryBlock block_;
+  PartMemory memory_;
 };
 
 }  // namespace engine_race

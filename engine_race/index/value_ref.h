@@ -17,10 +17,10 @@ namespace engine_race {
 class ValueRef {
  public:
   ValueRef() = default;
-  ValueRef(uint32_t slot, uint32_t value_sum, bool tombstone)
-      : word_(slot | (uint64_t{value_sum} << format::kSlotBits) |
-              (uint64_t{tombstone} << (format::kSlotBits + format::kSumBits))) {
-    ENGINE_RACE_ASSERT(slot >> format::kSlotBits == 0 && value_sum <= format::kSumMask);
+  ValueRef(uint32_t slot, uint32_t value_checksum, bool tombstone)
+      : word_(slot | (uint64_t{value_checksum} << format::kSlotBits) |
+              (uint64_t{tombstone} << (format::kSlotBits + format::kChecksumBits))) {
+    ENGINE_RACE_ASSERT(slot >> format::kSlotBits == 0 && value_checksum <= format::kChecksumMask);
   }
 
   // Of a reference that is not hot.
@@ -41,8 +41,8 @@ class ValueRef {
   // Of a hot one, with and without the mark.
   ValueRef Cooling() const { return FromWord(Swip(word_).Cooling().word()); }
   ValueRef Heated() const { return FromWord(Swip(word_).Heated().word()); }
-  uint32_t value_sum() const {
-    return static_cast<uint32_t>((word_ >> format::kSlotBits) & format::kSumMask);
+  uint32_t value_checksum() const {
+    return static_cast<uint32_t>((word_ >> format::kSlotBits) & format::kChecksumMask);
   }
   bool tombstone() const { return (word_ & kTombstoneBit) != 0; }
   // Neither a tombstone nor hot.
@@ -59,7 +59,8 @@ class ValueRef {
   friend bool operator==(ValueRef a, ValueRef b) { return a.word_ == b.word_; }
 
  private:
-  static constexpr uint64_t kTombstoneBit = uint64_t{1} << (format::kSlotBits + format::kSumBits);
+  static constexpr uint64_t kTombstoneBit = uint64_t{1}
+                                            << (format::kSlotBits + format::kChecksumBits);
   static constexpr uint64_t kNoneBit = uint64_t{1} << 61;
   static_assert(format::kSlotBits == Swip::kNumberBits);
   static_assert(kTombstoneBit < kNoneBit);

@@ -59,7 +59,7 @@ Status Journal::Prepare(int dir_fd, uint64_t size_bytes, mode_t file_mode) {
   // Also of a journal that is there: its creation may have ended before this flush.
   ENGINE_RACE_RETURN_IF_ERROR(sys::Fsync(dir_fd));
   ENGINE_RACE_RETURN_IF_ERROR(BeginHalf(0));
-  // A thread that cannot be had throws of memory or of the system.
+  // A refused thread throws std::bad_alloc or std::system_error.
   return Guarded([this] {
     checkpointer_ = std::thread([this] { RunCheckpoints(); });
     return Status::Ok();
@@ -132,9 +132,9 @@ void Journal::LeadBatch(uint32_t batch) {
     ended = true;
     return committed;
   });
-  // Memory was refused while a failure was put into words: nothing is known of the batch.
+  // Memory for a failure's message was refused: nothing is known of the batch.
   if (!ended) must_checkpoint_ = true;
-  // Whatever happens, the others must not wait in vain.
+  // After any result the other writers of the batch must be woken.
   for (JournalRequest* request : taken_) request->status = CopyOf(status);
   // Release pairs with the acquire in AwaitDone. After it the requests are their owners' again.
   std::atomic<uint32_t>& word = DoneWord(batch);

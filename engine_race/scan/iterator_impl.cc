@@ -73,7 +73,7 @@ void Iterator::Impl::Fail(Status status, Stand* stand) noexcept {
 }
 
 void Iterator::Impl::Tell(const Status& status) const noexcept {
-  // After the store's end nobody listens.
+  // After the store's end there is no log to tell.
   if (closed()) return;
   (void)Guarded([&] {
     Log(pool_->context_.options.log, LogLevel::kError, "iterator: " + status.ToString());
@@ -182,9 +182,9 @@ void Iterator::Impl::StepForward(Stand* stand) {
     return Fail(Closed(), stand);
   }
   const uint64_t key = DecodeKey(stand->at);
-  const uint32_t place = batch_.PlaceOf(stand->at);
+  const uint32_t index = batch_.IndexOf(stand->at);
   CountStep();
-  if (place + 1 < batch_.count()) return StandAt(place + 1, stand);
+  if (index + 1 < batch_.count()) return StandAt(index + 1, stand);
   if (key >= range_.last) {
     *stand = {};
     return;
@@ -198,9 +198,9 @@ void Iterator::Impl::StepBackward(Stand* stand) {
     return Fail(Closed(), stand);
   }
   const uint64_t key = DecodeKey(stand->at);
-  const uint32_t place = batch_.PlaceOf(stand->at);
+  const uint32_t index = batch_.IndexOf(stand->at);
   CountStep();
-  if (!batch_.empty() && place > 0) return StandAt(place - 1, stand);
+  if (!batch_.empty() && index > 0) return StandAt(index - 1, stand);
   if (key <= range_.first) {
     *stand = {};
     return;

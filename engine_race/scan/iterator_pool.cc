@@ -14,7 +14,7 @@ namespace {
 constexpr uint64_t kWindowShare = 64;
 constexpr uint64_t kMaxWindows = 64;
 
-// Its address tells threads apart, and no more.
+// Its address tells threads apart; its value means nothing.
 constinit thread_local char thread_mark = 0;
 
 Status NoMemory() noexcept { return RefusedMemory("an iterator"); }
@@ -72,7 +72,7 @@ Status IteratorPool::New(const IteratorOptions& options, Iterator* iterator) {
 Status IteratorPool::Scan(const Snapshot& snapshot, const KeyRange& range, const RecordFn& visit) {
   ENGINE_RACE_RETURN_IF_ERROR(CheckSnapshot(snapshot));
   if (range.empty()) return Status::Ok();
-  // Of its own: the visitor may release the caller's.
+  // A view of its own: the visitor may release the caller's.
   ViewRegistry::View view;
   ENGINE_RACE_RETURN_IF_ERROR(context_.index.views().TakeAt(snapshot.view().epoch, &view));
   const Snapshot held(view);
@@ -86,8 +86,8 @@ Status IteratorPool::Scan(const Snapshot& snapshot, const KeyRange& range, const
 }
 
 IteratorPool::Shard& IteratorPool::OwnShard() {
-  // Thread stacks and the blocks beside them are some power of two apart: multiply, then take the
-  // high bits.
+  // Thread stacks and their thread-local variables are some power of two apart: multiply, then take
+  // the high bits.
   const auto mark = reinterpret_cast<uintptr_t>(&thread_mark);
   return shards_[(mark * 0x9e3779b97f4a7c15) >> 58];
 }

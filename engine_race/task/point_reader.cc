@@ -65,14 +65,14 @@ Status PointReader::Find(uint64_t key, Place* place, std::string* value) const {
     ENGINE_RACE_RETURN_IF_ERROR(index_.Find(key, &place->ref));
   }
   place->bucket = log_.geometry().BucketOf(key);
-  place->staged = place->ref.slot() >= log_.FlushedValueCount(place->bucket);
+  place->staged = place->ref.slot() >= log_.LoggedValueWatermark(place->bucket);
   return Status::Ok();
 }
 
 io::ReadRequest PointReader::RequestFor(const Place& place, char* buffer) const {
   ENGINE_RACE_ASSERT(!place.delivered && !place.staged);
   io::ReadRequest request;
-  const ValuePlace value = log_.LocateValue(place.bucket, place.ref.slot());
+  const ValueLocation value = log_.LocateValue(place.bucket, place.ref.slot());
   request.fd = value.file->fd();
   request.size_bytes = kValueBytes;
   request.offset = value.offset;
@@ -84,14 +84,14 @@ Status PointReader::Check(const Place& place, const io::ReadCompletion& completi
   if (completion.error == 0 && completion.read_bytes == kValueBytes) [[likely]] {
     return Status::Ok();
   }
-  const ValuePlace value = log_.LocateValue(place.bucket, place.ref.slot());
+  const ValueLocation value = log_.LocateValue(place.bucket, place.ref.slot());
   if (value.offset == UnitMap::kNowhere) return log_.LostValue(place.bucket, place.ref.slot());
   return io::ReadError(*value.file, completion.error);
 }
 
 Status PointReader::Verify(const Place& place, const char* buffer) const {
   if (!verify_checksums_) return Status::Ok();
-  return log_.VerifyValue(place.bucket, place.ref.slot(), place.ref.value_sum(), buffer);
+  return log_.VerifyValue(place.bucket, place.ref.slot(), place.ref.value_checksum(), buffer);
 }
 
 Status PointReader::Deliver(uint64_t key, const Place& place, const char* buffer,

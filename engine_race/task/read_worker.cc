@@ -12,7 +12,7 @@ namespace engine_race {
 Status ReadWorker::Prepare() {
   if (scheduler_ != nullptr && scheduler_->usable()) return Status::Ok();
   scheduler_.reset();
-  if (buffers_.block_count() == 0) {
+  if (buffers_.buffer_count() == 0) {
     ENGINE_RACE_RETURN_IF_ERROR(
         buffers_.Allocate(kValueBytes, options_.tasks_per_worker, /*huge_pages=*/false));
   }
@@ -108,10 +108,10 @@ Task ReadWorker::EvictSome(Scheduler&, l1::ValueFrames& frames) {
 // row of hot ones it ends, for others' reads may wait to be handed over; another task goes on.
 Task ReadWorker::ReadMany(Scheduler& scheduler, ReadWorker& worker, ReadJob job) {
   // There are as many buffers as tasks at the most.
-  uint32_t block = 0;
-  const bool taken = worker.buffers_.TakeOne(&block);
+  uint32_t number = 0;
+  const bool taken = worker.buffers_.TakeOne(&number);
   ENGINE_RACE_ASSERT(taken);
-  char* const buffer = worker.buffers_.data(block);
+  char* const buffer = worker.buffers_.data(number);
   uint32_t hot_row = 0;
   do {
     PointReader::Place place;
@@ -127,7 +127,7 @@ Task ReadWorker::ReadMany(Scheduler& scheduler, ReadWorker& worker, ReadJob job)
     hot_row = place.delivered ? hot_row + 1 : 0;
     worker.source_->Done(job, std::move(status));
   } while (hot_row < kMaxHotRow && scheduler.usable() && worker.source_->Next(&job));
-  worker.buffers_.GiveOne(block);
+  worker.buffers_.GiveOne(number);
 }
 
 Status ReadWorker::Begin(const ReadJob& job, PointReader::Place* place,

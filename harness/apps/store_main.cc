@@ -57,7 +57,7 @@ void PrintManifest(const engine_race::StoreFiles& files) {
 void PrintTotals(const StoreFiles& files, const std::vector<BucketState>& states) {
   const uint32_t page_cache_id = engine_race::PageCacheId(files);
   uint64_t record_count = 0;
-  uint64_t synced_count = 0;
+  uint64_t synced_total = 0;
   uint64_t staged_count = 0;
   uint64_t damaged_count = 0;
   uint64_t doubtful_count = 0;
@@ -67,13 +67,13 @@ void PrintTotals(const StoreFiles& files, const std::vector<BucketState>& states
       continue;
     }
     record_count += state.record_count;
-    synced_count += state.synced_count;
-    staged_count += state.record_count - std::min(state.flushed_value_count, state.record_count);
+    synced_total += state.synced_watermark;
+    staged_count += state.record_count - std::min(state.logged_value_watermark, state.record_count);
     if (state.page_cache_id != page_cache_id) ++doubtful_count;
   }
   std::printf("records           %" PRIu64 ", overwritten ones and tombstones included\n",
               record_count);
-  std::printf("synced            %" PRIu64 "\n", synced_count);
+  std::printf("synced            %" PRIu64 "\n", synced_total);
   std::printf("staged            %" PRIu64 " values\n", staged_count);
   if (damaged_count > 0) std::printf("DAMAGED           %" PRIu64 " buckets\n", damaged_count);
   if (doubtful_count > 0) {
@@ -122,9 +122,9 @@ void PrintBuckets(const std::vector<BucketState>& states) {
     if (state.damaged) {
       table.AddRow({Count(bucket), "damaged", "", "", ""});
     } else if (state.record_count > 0) {
-      table.AddRow({Count(bucket), Count(state.record_count), Count(state.synced_count),
-                    Count(std::max(state.flushed_value_count, state.synced_count)),
-                    Count(std::max(state.flushed_key_count, state.synced_count))});
+      table.AddRow({Count(bucket), Count(state.record_count), Count(state.synced_watermark),
+                    Count(std::max(state.logged_value_watermark, state.synced_watermark)),
+                    Count(std::max(state.logged_key_watermark, state.synced_watermark))});
     }
   }
   std::printf("\n%s", table.ToString().c_str());

@@ -117,16 +117,16 @@ Status IndexBench::Load() {
     log_->DetachListener(bucket);
     // Direct reads want whole pages; the next bucket overwrites what is too much.
     Region pages;
-    const size_t bytes = cut.flushed_key_count * sizeof(format::KeyEntry);
+    const size_t bytes = cut.logged_key_watermark * sizeof(format::KeyEntry);
     ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(bytes, false, &pages));
     if (bytes > 0) {
       ENGINE_RACE_RETURN_IF_ERROR(
           log_->KeyFile(bucket).Read(pages.data(), bytes, log_->KeyOffset(bucket, 0)));
     }
     auto* const entries = reinterpret_cast<format::KeyEntry*>(raw_.data()) + begin;
-    std::copy_n(reinterpret_cast<const format::KeyEntry*>(pages.data()), cut.flushed_key_count,
+    std::copy_n(reinterpret_cast<const format::KeyEntry*>(pages.data()), cut.logged_key_watermark,
                 entries);
-    std::copy(cut.staged_keys.begin(), cut.staged_keys.end(), entries + cut.flushed_key_count);
+    std::copy(cut.staged_keys.begin(), cut.staged_keys.end(), entries + cut.logged_key_watermark);
     begin += cut.record_count;
   }
   first_entries_.push_back(begin);

@@ -170,7 +170,7 @@ class Play {
     for (const auto& [key, wanted] : shown) {
       ValueRef ref;
       ASSERT_EQ(test::LookupHotAt(index(), key, epoch, &ref), Code::kOk);
-      ASSERT_EQ(ref.value_sum(), wanted.value_sum());
+      ASSERT_EQ(ref.value_checksum(), wanted.value_checksum());
       if (!ref.hot()) continue;
       ASSERT_TRUE(frames_[ref.frame()].used) << key;
       ASSERT_EQ(frames_[ref.frame()].key, key);

@@ -58,7 +58,7 @@ TEST_F(BucketFramesTest, AnUnchangedRunsRecordLeadsToItsFrame) {
   ValueRef ref;
   ASSERT_TRUE(index().unchanged().FindHot(50, &ref)) << "without the lock";
   EXPECT_EQ(ref.frame(), 3U);
-  EXPECT_EQ(ref.value_sum(), 5U);
+  EXPECT_EQ(ref.value_checksum(), 5U);
   EXPECT_FALSE(index().unchanged().Find(50, &ref)) << "the slot takes a longer look";
   EXPECT_EQ(Cold(index(), 50), "slot 5");
   EXPECT_EQ(Hot(index(), 60), "slot 6");

@@ -160,7 +160,7 @@ class Race {
       const Frame& frame = frames_[ref.frame()];
       const uint32_t slot = frame.value[0];
       ASSERT_NO_FATAL_FAILURE(ExpectRecord(key, slot, before));
-      ASSERT_EQ(slot & 0xffff, ref.value_sum());
+      ASSERT_EQ(slot & 0xffff, ref.value_checksum());
       if (random() % 4 == 0) std::this_thread::yield();
       for (const uint32_t part : frame.value) ASSERT_EQ(part, slot) << "used again meanwhile";
       if (ref.cooling()) index().Heat(key, ref.frame());
@@ -177,7 +177,7 @@ class Race {
       ValueRef ref;
       if (test::Lookup(index(), key, &ref) == Code::kOk) {
         ASSERT_NO_FATAL_FAILURE(ExpectRecord(key, ref.slot(), before));
-        ASSERT_EQ(ref.slot() & 0xffff, ref.value_sum());
+        ASSERT_EQ(ref.slot() & 0xffff, ref.value_checksum());
       } else {
         ASSERT_NO_FATAL_FAILURE(ExpectNothing(key, before));
       }
@@ -186,7 +186,7 @@ class Race {
       ASSERT_EQ(index().Collect(key, key + 20, 20, &entries, &complete), Code::kOk);
       for (const IndexEntry& entry : entries) {
         ASSERT_NO_FATAL_FAILURE(ExpectRecord(entry.key, entry.ref.slot(), 0));
-        ASSERT_EQ(entry.ref.slot() & 0xffff, entry.ref.value_sum());
+        ASSERT_EQ(entry.ref.slot() & 0xffff, entry.ref.value_checksum());
       }
       if (random() % 16 != 0) continue;
       ASSERT_NO_FATAL_FAILURE(LookThroughView(random()));

@@ -104,7 +104,7 @@ void WriteRecords(const std::string& dir, std::vector<KeyRecord>* records) {
   Region zeros;
   ASSERT_TRUE(Region::Allocate(kValueBytes, false, &zeros).ok());
   for (KeyRecord& record : *records) {
-    record.value_sum = record.tombstone ? 0 : ValueSum(zeros.data());
+    record.value_checksum = record.tombstone ? 0 : ValueChecksum(zeros.data());
   }
   const Status status =
       harness::WriteKeyLogs(OneBucket(), dir, {records->size()},
@@ -171,7 +171,7 @@ TEST(IndexTest, EmptyStoreHasAnIndex) {
   const std::string value = test::ValueOf(7, 1);
   ASSERT_TRUE(log->Append(7, value.data()).ok());
   ASSERT_TRUE(index->Find(7, &ref).ok());
-  EXPECT_EQ(ref.value_sum(), ValueSum(value.data()));
+  EXPECT_EQ(ref.value_checksum(), ValueChecksum(value.data()));
   ASSERT_TRUE(log->Append(7, nullptr).ok());
   EXPECT_EQ(index->Find(7, &ref).code(), Code::kNotFound);
 }

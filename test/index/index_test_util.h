@@ -22,11 +22,12 @@ namespace engine_race::test {
 inline constexpr uint64_t kTestStoreId = 0x5eed;
 
 inline bool SameRef(ValueRef a, ValueRef b) {
-  return a.slot() == b.slot() && a.value_sum() == b.value_sum() && a.tombstone() == b.tombstone();
+  return a.slot() == b.slot() && a.value_checksum() == b.value_checksum() &&
+         a.tombstone() == b.tombstone();
 }
 
 inline ValueRef RefOf(const KeyRecord& record) {
-  return ValueRef(record.slot, record.value_sum, record.tombstone);
+  return ValueRef(record.slot, record.value_checksum, record.tombstone);
 }
 
 // What the newest record of each key is.
@@ -162,7 +163,8 @@ inline std::vector<KeyRecord> MakeRecords(Shape shape, uint32_t count, Order ord
     record.sequence = sequences[i];
     record.slot = i;
     record.tombstone = shape == Shape::kTombstones && random() % 3 == 0;
-    record.value_sum = record.tombstone ? 0 : static_cast<uint32_t>(random() & format::kSumMask);
+    record.value_checksum =
+        record.tombstone ? 0 : static_cast<uint32_t>(random() & format::kChecksumMask);
   }
   return records;
 }

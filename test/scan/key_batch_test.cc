@@ -132,7 +132,7 @@ TEST_F(KeyBatchTest, RefusedMemoryLeavesTheBatchAsLargeAsTheObjectHolds) {
 
 TEST_F(KeyBatchTest, PlacesAndBytesAgree) {
   ASSERT_TRUE(LoadFrom(0).ok());
-  for (uint32_t i = 0; i < batch_.count(); ++i) EXPECT_EQ(batch_.PlaceOf(batch_.BytesAt(i)), i);
+  for (uint32_t i = 0; i < batch_.count(); ++i) EXPECT_EQ(batch_.IndexOf(batch_.BytesAt(i)), i);
 }
 
 }  // namespace

@@ -120,8 +120,8 @@ TEST_F(WindowReaderTest, AKeyThatIsNotThereEndsTheReadingOrIsItsAnswer) {
 }
 
 TEST_F(WindowReaderTest, ValuesThatCannotBeReadFailAloneAndStagedOnesDoNot) {
-  const uint64_t flushed = store_.log->FlushedValueCount(0);
-  ASSERT_LT(flushed, kEach + 1);
+  const uint64_t logged = store_.log->LoggedValueWatermark(0);
+  ASSERT_LT(logged, kEach + 1);
   store_.Put(KeyIn(0, kEach + 1));  // staged
   WindowReader reader(context_.get(), pool_.get());
   {
@@ -163,7 +163,7 @@ TEST_F(WindowReaderTest, AQueueThatFailedIsNotUsedAgain) {
     ASSERT_LT(others.size(), 100u);
   }
   pool_->GiveQueue(std::move(queue), /*usable=*/false);
-  EXPECT_NE(pool_->TakeQueue(), nullptr) << "another one may be made in its place";
+  EXPECT_NE(pool_->TakeQueue(), nullptr) << "another one may be made instead";
 }
 
 }  // namespace

@@ -42,8 +42,8 @@ class PointReaderTest : public ::testing::Test {
   Region buffer_;
 };
 
-TEST_F(PointReaderTest, FlushedAndStagedValuesReadAlike) {
-  ASSERT_EQ(log_->FlushedValueCount(0), 4u);
+TEST_F(PointReaderTest, LoggedAndStagedValuesReadAlike) {
+  ASSERT_EQ(log_->LoggedValueWatermark(0), 4u);
   std::string value;
   for (uint64_t key = 0; key < kRecords; ++key) {
     ASSERT_TRUE(reader_->Read(key, &value).ok());

@@ -115,7 +115,7 @@ class SmallStoreTest : public ::testing::Test {
   engine_race::test::TempDir temp_{engine_race::test::FastParent()};
 };
 
-TEST_F(SmallStoreTest, BareReadsReadEveryFlushedValueOnce) {
+TEST_F(SmallStoreTest, BareReadsReadEveryLoggedValueOnce) {
   constexpr uint64_t kGroups = 5;
   Options options = QuietOptions();
   options.bucket_count = options.file_count = 1;
