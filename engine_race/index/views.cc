@@ -60,7 +60,7 @@ void ViewRegistry::Close() noexcept {
   if (sweeper != nullptr) sweeper->Stop();
   // Release: pairs with the acquire of closed().
   closed_.store(true, std::memory_order_release);
-  // Acquire and release: whoever finds nobody else left destroys it, behind all that others did.
+  // Acquire and release: the thread that finds no view left deletes it, after all others are done.
   const uint64_t before = live_.fetch_and(~(kOpen | kPinned), std::memory_order_acq_rel);
   if ((before & kCountMask) == 0) delete this;
 }
