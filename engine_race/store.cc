@@ -100,7 +100,7 @@ struct Store::Impl {
     ENGINE_RACE_RETURN_IF_ERROR(available->iterators->CheckSnapshot(snapshot));
     alignas(kIoAlignment) char buffer[kValueBytes];
     ENGINE_RACE_RETURN_IF_ERROR(
-        available->points->ReadAt(DecodeKey(key.data()), snapshot.view().epoch, buffer));
+        available->points->ReadAt(DecodeKey(key.data()), snapshot.view().version, buffer));
     value->assign(buffer, kValueBytes);
     return Status::Ok();
   }

@@ -158,7 +158,7 @@ static_assert(kBasePlaces <= kKeyPlaces && kBasePlaces >= 2,
 
 // Commit journal: two halves of batches. A batch is one block of header and then its values, in the
 // order of its descriptors; a tombstone has none. The batches of a half follow one another from its
-// start, numbered from 0, under the epoch of the half's first batch.
+// start, numbered from 0, under the generation of the half's first batch.
 inline constexpr uint64_t kJournalMagic = 0x4c4e524a45434152;  // "RACEJRNL" as bytes
 inline constexpr uint32_t kJournalHalves = 2;
 inline constexpr uint32_t kJournalBlockBytes = 4096;
@@ -168,7 +168,7 @@ struct JournalHeader {
   uint64_t magic;
   uint64_t store_id;
   // Random, another one each time that a half is begun anew.
-  uint64_t epoch;
+  uint64_t generation;
   uint32_t batch_number;
   uint32_t record_count;
   uint64_t reserved[3];  // zero

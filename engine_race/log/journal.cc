@@ -190,7 +190,7 @@ uint64_t Journal::FillBuffer() {
   }
   header->magic = format::kJournalMagic;
   header->store_id = store_id_;
-  header->epoch = epoch_;
+  header->generation = generation_;
   header->batch_number = number_;
   header->record_count = static_cast<uint32_t>(taken_.size());
   header->checksum = Hash64(header, format::kJournalBlockBytes, format::kJournalMagic);
@@ -226,7 +226,7 @@ Status Journal::MakeRoom(uint64_t bytes) {
 }
 
 Status Journal::BeginHalf(uint32_t half) {
-  ENGINE_RACE_RETURN_IF_ERROR(sys::RandomWord(&epoch_));
+  ENGINE_RACE_RETURN_IF_ERROR(sys::RandomWord(&generation_));
   half_ = half;
   offset_ = 0;
   number_ = 0;

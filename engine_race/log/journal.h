@@ -111,7 +111,7 @@ class Journal {
   Region buffer_;
   uint32_t half_ = 0;
   uint64_t offset_ = 0;
-  uint64_t epoch_ = 0;
+  uint64_t generation_ = 0;
   uint32_t number_ = 0;
   Status failure_;
   // A batch was lost to a full disk or refused memory, but its records are staged. No later record

@@ -66,7 +66,7 @@ Status JournalReplay::Read(int dir_fd, uint64_t store_id) {
 // `window` is where the half is read into, some batches at a time.
 Status JournalReplay::ReadHalf(uint64_t store_id, uint64_t begin_offset, uint64_t end_offset,
                                const Region& window) {
-  uint64_t epoch = 0;
+  uint64_t generation = 0;
   uint64_t offset = begin_offset;
   uint64_t window_end = begin_offset;
   uint64_t window_begin = begin_offset;
@@ -80,8 +80,8 @@ Status JournalReplay::ReadHalf(uint64_t store_id, uint64_t begin_offset, uint64_
     char* const block = window.data() + (offset - window_begin);
     format::JournalHeader header;
     if (!ParseHeader(block, store_id, &header)) return Status::Ok();
-    if (number == 0) epoch = header.epoch;
-    if (header.epoch != epoch || header.batch_number != number) return Status::Ok();
+    if (number == 0) generation = header.generation;
+    if (header.generation != generation || header.batch_number != number) return Status::Ok();
     offset += format::kJournalBlockBytes;
     for (uint32_t i = 0; i < header.record_count; ++i) {
       Record record;

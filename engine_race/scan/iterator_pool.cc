@@ -56,7 +56,7 @@ Status IteratorPool::New(const IteratorOptions& options, Iterator* iterator) {
     ENGINE_RACE_RETURN_IF_ERROR(views.Take(&view));
   } else {
     ENGINE_RACE_RETURN_IF_ERROR(CheckSnapshot(*options.snapshot));
-    ENGINE_RACE_RETURN_IF_ERROR(views.TakeAt(options.snapshot->view().epoch, &view));
+    ENGINE_RACE_RETURN_IF_ERROR(views.TakeAt(options.snapshot->view().version, &view));
   }
   Iterator::Impl* impl = context_.options.cache_iterators ? Take() : nullptr;
   if (impl == nullptr) impl = new (std::nothrow) Iterator::Impl(this);
@@ -74,11 +74,11 @@ Status IteratorPool::Scan(const Snapshot& snapshot, const KeyRange& range, const
   if (range.empty()) return Status::Ok();
   // A view of its own: the visitor may release the caller's.
   ViewRegistry::View view;
-  ENGINE_RACE_RETURN_IF_ERROR(context_.index.views().TakeAt(snapshot.view().epoch, &view));
+  ENGINE_RACE_RETURN_IF_ERROR(context_.index.views().TakeAt(snapshot.view().version, &view));
   const Snapshot held(view);
   WindowReader window(&context_, &windows_);
   for (uint64_t first = range.first;; first = window.next_key()) {
-    ENGINE_RACE_RETURN_IF_ERROR(window.Read(first, range.last, view.epoch));
+    ENGINE_RACE_RETURN_IF_ERROR(window.Read(first, range.last, view.version));
     ENGINE_RACE_RETURN_IF_ERROR(window.VisitAll(
         [&visit](uint64_t key, const char* value) { VisitRecord(key, value, visit); }));
     if (window.complete()) return Status::Ok();

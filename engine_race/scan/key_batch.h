@@ -35,11 +35,11 @@ class KeyBatch {
   KeyBatch(const KeyBatch&) = delete;
   KeyBatch& operator=(const KeyBatch&) = delete;
 
-  // Loads the first keys in [from, last], or the last ones in [first, from], that a view of `epoch`
-  // shows. The batch is empty when there are none (Ok) and after kIOError, kCorruption and
-  // kOutOfMemory.
-  Status LoadFrom(const Index& index, uint64_t from, uint64_t last, uint64_t epoch) noexcept;
-  Status LoadUpTo(const Index& index, uint64_t first, uint64_t from, uint64_t epoch) noexcept;
+  // Loads the first keys in [from, last], or the last ones in [first, from], that a view of
+  // `version` shows. The batch is empty when there are none (Ok) and after kIOError, kCorruption
+  // and kOutOfMemory.
+  Status LoadFrom(const Index& index, uint64_t from, uint64_t last, uint64_t version) noexcept;
+  Status LoadUpTo(const Index& index, uint64_t first, uint64_t from, uint64_t version) noexcept;
 
   void Clear() {
     count_ = 0;
@@ -176,9 +176,11 @@ template <typename FillFn>
 }
 
 [[gnu::always_inline]] inline Status KeyBatch::LoadFrom(const Index& index, uint64_t from,
-                                                        uint64_t last, uint64_t epoch) noexcept {
+                                                        uint64_t last, uint64_t version) noexcept {
   size_t count = 0;
-  Status status = Fill([&] { return index.FirstKeys(from, last, epoch, {keys_, room_}, &count); });
+  Status status = Fill([&] {
+    return index.FirstKeys(from, last, version, {keys_, room_}, &count);
+  });
   if (!status.ok()) [[unlikely]] {
     Clear();
     return status;
@@ -193,9 +195,11 @@ template <typename FillFn>
 }
 
 [[gnu::always_inline]] inline Status KeyBatch::LoadUpTo(const Index& index, uint64_t first,
-                                                        uint64_t from, uint64_t epoch) noexcept {
+                                                        uint64_t from, uint64_t version) noexcept {
   size_t count = 0;
-  Status status = Fill([&] { return index.LastKeys(first, from, epoch, {keys_, room_}, &count); });
+  Status status = Fill([&] {
+    return index.LastKeys(first, from, version, {keys_, room_}, &count);
+  });
   if (!status.ok()) [[unlikely]] {
     Clear();
     return status;

@@ -121,11 +121,11 @@ uint64_t WindowReader::memory_bytes() const {
          completions_.capacity() * sizeof(io::ReadCompletion);
 }
 
-Status WindowReader::Read(uint64_t first_key, uint64_t last_key, uint64_t epoch) {
+Status WindowReader::Read(uint64_t first_key, uint64_t last_key, uint64_t version) {
   Clear();
   try {
     ENGINE_RACE_RETURN_IF_ERROR(pool_->TakeWindow(&window_));
-    Collect(first_key, last_key, epoch);
+    Collect(first_key, last_key, version);
     Plan();
     return ReadPlanned();
   } catch (const std::bad_alloc&) {
@@ -140,12 +140,12 @@ Status WindowReader::Reserve(uint32_t* record_count) {
   return Status::Ok();
 }
 
-Status WindowReader::ReadKeys(std::span<const uint64_t> keys, uint64_t epoch) {
+Status WindowReader::ReadKeys(std::span<const uint64_t> keys, uint64_t version) {
   ENGINE_RACE_ASSERT(keys.size() <= window_.record_count);
   ENGINE_RACE_ASSERT(std::is_sorted(keys.begin(), keys.end()));
   Clear();
   try {
-    ENGINE_RACE_RETURN_IF_ERROR(CollectKeys(keys, epoch));
+    ENGINE_RACE_RETURN_IF_ERROR(CollectKeys(keys, version));
     Plan();
     return ReadPlanned();
   } catch (const std::bad_alloc&) {
@@ -153,7 +153,7 @@ Status WindowReader::ReadKeys(std::span<const uint64_t> keys, uint64_t epoch) {
   }
 }
 
-void WindowReader::Collect(uint64_t first_key, uint64_t last_key, uint64_t epoch) {
+void WindowReader::Collect(uint64_t first_key, uint64_t last_key, uint64_t version) {
   const Geometry& geometry = context_->log.geometry();
   entries_.reserve(window_.record_count);
   while (true) {
@@ -162,7 +162,7 @@ void WindowReader::Collect(uint64_t first_key, uint64_t last_key, uint64_t epoch
     const size_t before = entries_.size();
     bool whole = false;
     collect_status_ = context_->index.Collect(bucket, first_key, last_in_bucket,
-                                              window_.record_count, &entries_, &whole, epoch);
+                                              window_.record_count, &entries_, &whole, version);
     if (!collect_status_.ok()) entries_.resize(before);
     if (entries_.size() > before) segments_.push_back({bucket, static_cast<uint32_t>(before)});
     if (!collect_status_.ok()) return;
@@ -174,13 +174,13 @@ void WindowReader::Collect(uint64_t first_key, uint64_t last_key, uint64_t epoch
   }
 }
 
-Status WindowReader::CollectKeys(std::span<const uint64_t> keys, uint64_t epoch) {
+Status WindowReader::CollectKeys(std::span<const uint64_t> keys, uint64_t version) {
   const Geometry& geometry = context_->log.geometry();
   entries_.reserve(keys.size());
   for (const uint64_t key : keys) {
     IndexEntry entry;
     entry.key = key;
-    collect_status_ = context_->index.FindAt(key, epoch, &entry.ref);
+    collect_status_ = context_->index.FindAt(key, version, &entry.ref);
     if (!collect_status_.ok()) break;
     const uint32_t bucket = geometry.BucketOf(key);
     if (segments_.empty() || segments_.back().bucket != bucket) {

@@ -72,16 +72,16 @@ class WindowReader {
   WindowReader(const WindowReader&) = delete;
   WindowReader& operator=(const WindowReader&) = delete;
 
-  // Reads the first records of [first_key, last_key] that a view of `epoch` shows, as many as a
+  // Reads the first records of [first_key, last_key] that a view of `version` shows, as many as a
   // window holds. next_key() is where to go on, or complete() says that there are no more.
-  Status Read(uint64_t first_key, uint64_t last_key, uint64_t epoch = kLatestEpoch);
+  Status Read(uint64_t first_key, uint64_t last_key, uint64_t version = kLatestVersion);
 
   // Makes sure of a window and says how many records it holds.
   Status Reserve(uint32_t* record_count);
-  // Reads the records of `keys`, ascending, as a view of `epoch` shows them, up to the first that
-  // cannot be found. Returns that record's error only when there are none before it. No more keys
-  // than Reserve said.
-  Status ReadKeys(std::span<const uint64_t> keys, uint64_t epoch);
+  // Reads the records of `keys`, ascending, as a view of `version` shows them: up to the first that
+  // cannot be found, whose error it answers only when there are none before. No more keys than
+  // Reserve said.
+  Status ReadKeys(std::span<const uint64_t> keys, uint64_t version);
 
   // Which of the records read is that of `key`.
   bool Find(uint64_t key, uint32_t* entry) const;
@@ -114,8 +114,8 @@ class WindowReader {
   uint64_t next_key() const { return next_key_; }
 
  private:
-  void Collect(uint64_t first_key, uint64_t last_key, uint64_t epoch);
-  Status CollectKeys(std::span<const uint64_t> keys, uint64_t epoch);
+  void Collect(uint64_t first_key, uint64_t last_key, uint64_t version);
+  Status CollectKeys(std::span<const uint64_t> keys, uint64_t version);
   void Plan();
   Status ReadPlanned();
   Status ReadOverlapped(io::ReadQueue* queue);

@@ -78,7 +78,7 @@ void Table::GetBatch(const char* keys, char* payloads, std::span<Status> statuse
     }
     for (size_t i = 0; i < count; ++i) {
       Pending& one = pending[i];
-      if (one.block != nullptr) one.node = TreeBlock(one.block).FetchRun(one.key, one.node);
+      if (one.block != nullptr) one.node = TreeBlock(one.block).FetchSection(one.key, one.node);
     }
   }
   for (size_t i = 0; i < count; ++i) {

@@ -87,7 +87,7 @@ TEST(PartBuilderTest, LargeBucketsBecomeSeveralParts) {
   ExpectSoundTables(built.parts);
 }
 
-// Nothing older than a damaged record can be trusted, everything newer can.
+// A record that is older than a damaged one is dropped, and a newer one is kept.
 TEST(PartBuilderTest, DamagedBucketKeepsOnlyWhatIsProvablyNewest) {
   for (const Order order : {Order::kAlong, Order::kReversed, Order::kShuffled}) {
     const std::vector<KeyRecord> records = MakeRecords(Shape::kTombstones, 2000, order);

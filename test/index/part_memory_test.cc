@@ -12,32 +12,32 @@ namespace engine_race {
 namespace {
 
 struct Filled {
-  PartMemory memory;
+  PartSlice slice;
   size_t size;
   char byte;
 };
 
 bool Intact(const Filled& filled) {
   for (size_t i = 0; i < filled.size; ++i) {
-    if (filled.memory.data()[i] != filled.byte) return false;
+    if (filled.slice.data()[i] != filled.byte) return false;
   }
   return true;
 }
 
-TEST(PartMemoryTest, BlocksDoNotOverlapAndSurviveTheirNeighbours) {
+TEST(PartMemoryTest, SlicesDoNotOverlapAndSurviveTheirNeighbours) {
   std::mt19937_64 random(1);
   std::vector<Filled> parts;
   {
     SlabAllocator slabs(1 << 20);
     for (int i = 0; i < 400; ++i) {
       Filled filled{{}, 1 + random() % (random() % 4 == 0 ? 300000 : 3000), static_cast<char>(i)};
-      ASSERT_TRUE(slabs.Allocate(filled.size, &filled.memory).ok());
-      ASSERT_EQ(reinterpret_cast<uintptr_t>(filled.memory.data()) % 64, 0U);
-      ASSERT_GE(filled.memory.footprint_bytes(), filled.size);
-      ASSERT_LE(filled.memory.footprint_bytes(), filled.size + 4096);
-      std::memset(filled.memory.data(), filled.byte, filled.size);
+      ASSERT_TRUE(slabs.Allocate(filled.size, &filled.slice).ok());
+      ASSERT_EQ(reinterpret_cast<uintptr_t>(filled.slice.data()) % 64, 0U);
+      ASSERT_GE(filled.slice.footprint_bytes(), filled.size);
+      ASSERT_LE(filled.slice.footprint_bytes(), filled.size + 4096);
+      std::memset(filled.slice.data(), filled.byte, filled.size);
       parts.push_back(std::move(filled));
-      // Some go while others stay, in the same slab.
+      // Some slices of a slab are freed while others stay.
       if (random() % 3 == 0) {
         std::swap(parts[random() % parts.size()], parts.back());
         ASSERT_TRUE(Intact(parts.back()));
@@ -45,30 +45,30 @@ TEST(PartMemoryTest, BlocksDoNotOverlapAndSurviveTheirNeighbours) {
       }
     }
   }
-  // The allocator is gone; the slices are not.
+  // The slices outlive the allocator.
   for (const Filled& filled : parts) ASSERT_TRUE(Intact(filled));
 }
 
 TEST(PartMemoryTest, LargerThanASlabGetsItsOwn) {
   SlabAllocator slabs(64 << 10);
-  PartMemory memory;
-  ASSERT_TRUE(slabs.Allocate(1 << 20, &memory).ok());
-  std::memset(memory.data(), 1, 1 << 20);
+  PartSlice slice;
+  ASSERT_TRUE(slabs.Allocate(1 << 20, &slice).ok());
+  std::memset(slice.data(), 1, 1 << 20);
 }
 
 TEST(PartMemoryTest, RefusedMemoryIsAStatus) {
-  PartMemory memory;
-  EXPECT_EQ(PartMemory::Allocate(size_t{1} << 60, &memory).code(), Code::kOutOfMemory);
-  EXPECT_EQ(memory.data(), nullptr);
+  PartSlice slice;
+  EXPECT_EQ(PartSlice::Allocate(size_t{1} << 60, &slice).code(), Code::kOutOfMemory);
+  EXPECT_EQ(slice.data(), nullptr);
 }
 
-TEST(PartMemoryTest, MovedBlockIsFreedOnce) {
+TEST(PartMemoryTest, MovedSliceIsFreedOnce) {
   for (const size_t size : {size_t{100}, size_t{1} << 20}) {
-    PartMemory a;
-    ASSERT_TRUE(PartMemory::Allocate(size, &a).ok());
+    PartSlice a;
+    ASSERT_TRUE(PartSlice::Allocate(size, &a).ok());
     char* const data = a.data();
-    PartMemory b(std::move(a));
-    PartMemory c;
+    PartSlice b(std::move(a));
+    PartSlice c;
     c = std::move(b);
     EXPECT_EQ(c.data(), data);
     std::memset(c.data(), 1, size);
