@@ -29,7 +29,7 @@ using guest::WriteText;
 constexpr char kDevice[] = "/dev/nvme0n1";
 constexpr char kMountPoint[] = "/mnt";
 constexpr char kStoreDir[] = "/mnt/store";
-// A guest whose host has forgotten it ends by itself.
+// The guest ends itself after this time, in case the host does not.
 constexpr uint64_t kLifeMs = 300'000;
 
 void MountStore() {
@@ -68,8 +68,7 @@ uint64_t Sum(const Acked& acked) {
   return sum;
 }
 
-// Verifies the closed store first, when there is one, and compares what that says with what Open
-// makes of it.
+// If there is a store, first verifies it closed and compares the result with that of Open.
 std::unique_ptr<Store> OpenStore(const Plan& plan, SyncMode sync_mode, bool exists) {
   Options options = plan.StoreOptions();
   options.sync_mode = sync_mode;
@@ -110,7 +109,7 @@ std::unique_ptr<Store> OpenStore(const Plan& plan, SyncMode sync_mode, bool exis
   const auto store = OpenStore(plan, load.sync_mode, /*exists=*/cycle_count > 0);
   const std::string violation = Verify(plan, store.get(), acked, cycle_count, &kept);
   if (!violation.empty()) EndWith("POWERCUT VIOLATION " + violation);
-  // What was found is promised from here on, whatever the opening has promised.
+  // The records found must survive from here on, whatever the opening has made durable.
   CheckStatus("VIOLATION", "Sync", store->Sync());
   Say("POWERCUT OK cycle " + std::to_string(cycle_count) + ", acknowledged " +
       std::to_string(Sum(acked)) + ", records " + std::to_string(store->Stats().record_count));

@@ -20,7 +20,7 @@ struct alignas(4096) Ledger::Record {
   uint64_t magic;
   uint64_t seed;
   uint64_t place;
-  uint64_t sequence;  // of two places of a pair the higher one is the newer
+  uint64_t sequence;  // the higher one of a pair of sectors is the newer
   uint64_t cycle;
   Acked acked;
   Kept kept[kMaxCycleCount];

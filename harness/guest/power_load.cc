@@ -66,7 +66,7 @@ bool Load::WriteOne(uint32_t writer, uint32_t number) {
     status = store_->Write(key, value);
   }
   if (status.ok()) return true;
-  // A full store is nothing to complain of: there is enough in it to be cut.
+  // A full store is not a failure: it has enough data for the cut.
   if (status.code() != Code::kFull) Fail(operation.is_delete ? "Delete" : "Write", status);
   return false;
 }

@@ -6,7 +6,7 @@ namespace engine_race::powercut {
 namespace {
 
 constexpr uint32_t kDeletePercent = 15;
-// A few keys are written again and again.
+// Keys that are written more often than the others.
 constexpr uint32_t kHotKeyCount = 6;
 
 }  // namespace
@@ -32,7 +32,8 @@ Operation Plan::OperationAt(uint32_t writer, uint32_t cycle, uint32_t number) co
   const uint64_t word =
       harness::MixAt(harness::MixAt(seed_, Version(cycle, number)), uint64_t{writer});
   Operation operation;
-  // Most go to one bucket of the writer, so that whole groups of entries fill up between two cuts.
+  // Most operations are in one bucket of the writer, so that whole groups of entries fill between
+  // two cuts.
   operation.bucket = writer + ((word & 7) == 0 ? kWriterCount : 0);
   const bool hot = (word >> 3 & 3) == 0;
   operation.key_index =

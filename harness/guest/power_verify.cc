@@ -12,7 +12,7 @@ namespace {
 
 using Versions = std::array<uint64_t, kKeysPerBucket>;
 
-// Deletes leave no version behind, so a prefix may end a little after the last one that is seen.
+// Deletes leave no version in the store, so a prefix may end a little after the last version found.
 constexpr uint32_t kUnseenOperationCount = 128;
 
 std::string Describe(uint64_t version) {
@@ -27,7 +27,7 @@ std::string KeyName(uint64_t key) {
   return text;
 }
 
-// Everything that Range visits, by key.
+// Collects all that Range visits, by key.
 std::string Collect(const Plan& plan, Store* store, std::map<uint64_t, uint64_t>* found) {
   std::string violation;
   uint64_t last = 0;
@@ -76,7 +76,7 @@ std::string ReadBucket(const Plan& plan, Store* store, uint32_t bucket,
   return {};
 }
 
-// What keeps `found` from being what `model` says.
+// Describes the first difference between `found` and `model`, or returns nothing.
 std::string Difference(const Plan& plan, uint32_t bucket, const Model& model,
                        const Versions& found) {
   for (uint32_t i = 0; i < kKeysPerBucket; ++i) {
@@ -99,7 +99,7 @@ std::string FindPrefix(const Plan& plan, uint32_t bucket, const std::vector<Kept
     if (version >> 32 > cycle) return "a value from a cycle that has not begun";
     if (version >> 32 == cycle) last_seen = std::max(last_seen, static_cast<uint32_t>(version));
   }
-  // Without a cycle to verify, what the earlier ones left is all that may be there.
+  // Without a cycle to verify, the store may only have the state after the earlier cycles.
   const uint32_t end = cycle > kept.size() ? std::max(acked, last_seen) + kUnseenOperationCount : 0;
   bool matched = false;
   std::string violation;

@@ -74,7 +74,7 @@ class CoreShards {
   // worker. kInvalidArgument when `key` does not lie inside the sub-table or is its first key.
   Status Split(uint32_t sub_table, const std::string& key, uint32_t* upper);
   // Moves load from the worker with the most gets since the last call to the worker with the
-  // fewest. What moves is a sub-table, or the upper half of one. *changed says whether anything was
+  // fewest. It moves a sub-table, or the upper half of one. *changed says whether anything was
   // moved. May not be called from inside `work`. kIncomplete when the shards have stopped.
   Status Rebalance(bool* changed);
 

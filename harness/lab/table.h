@@ -67,8 +67,8 @@ class Table final : private ParentFinder {
   Status Get(const char* key, char* payload) const;
 
   // Looks up an array of statuses.size() keys; the payloads become an array too. When everything is
-  // reached by pointer and protected by the epoch, lookups go level by level: each prefetches for
-  // its next level, then the others continue. Otherwise it makes as many calls of Get.
+  // reached by pointer and protected by the epoch, lookups go level by level. Each prefetches for
+  // its next level while the others continue. Otherwise it makes as many calls of Get.
   void MultiGet(const char* keys, char* payloads, std::span<Status> statuses) const;
 
   // Stands at a record of the table, which outlives it. Belongs to one thread.
