@@ -1,6 +1,6 @@
 #!/bin/bash
-# Puts a Linux kernel for QEMU guests, with NVMe and ext4 built in, at build/guest/vmlinuz, and its md
-# driver into build/guest/modules. Takes Debian's kernel for clouds out of its package, without
+# Puts a Linux kernel for QEMU guests, with NVMe and ext4 built in, at build/guest/vmlinuz, and its
+# md driver into build/guest/modules. Takes Debian's kernel for clouds out of its package, without
 # installing it. Does nothing when they exist. A kernel without the modules is enough.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -9,7 +9,8 @@
 # There are as many runs at once as CPUs, and the result of each is printed when it ends. A test
 # program that crashes, hangs or leaves no report counts as one failed test. So does a sanitizer's
 # finding after the tests themselves have passed. TEST_FILTER and SANITIZER_FILTER are googletest
-# filters. TEST_TIMEOUT is the limit of each run and FUZZ_SECONDS the time of the fuzzer, in seconds.
+# filters. TEST_TIMEOUT is the limit of each run and FUZZ_SECONDS the time of the fuzzer, in
+# seconds.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 

@@ -5,8 +5,8 @@
 #
 # Variables of the environment set the length of each part: SOAK_KILLS (10000), SOAK_CUTS (500),
 # SOAK_STATES (1000000), SOAK_SNAPSHOTS (300 rounds), SOAK_L1_SECONDS (300, of each flavour),
-# SOAK_DAMAGED (200000), SOAK_FUZZ_SECONDS (3600), SOAK_DISK_MIB (8192). 0 leaves a part out. Logs lie
-# in out/soak/, and out/soak/report.txt has a line for each part.
+# SOAK_DAMAGED (200000), SOAK_FUZZ_SECONDS (3600), SOAK_DISK_MIB (8192). 0 leaves a part out. Logs
+# lie in out/soak/, and out/soak/report.txt has a line for each part.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Compiles the judging programs as judges do, against lib/libengine.a alone, and runs them. Also checks
-# the public symbols of the archive. The last line is "N passed, N failed".
+# Compiles the judging programs as judges do, against lib/libengine.a alone, and runs them. Also
+# checks the public symbols of the archive. The last line is "N passed, N failed".
 set -uo pipefail
 cd "$(dirname "$0")/.."
 archive=lib/libengine.a

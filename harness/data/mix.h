@@ -1,4 +1,4 @@
-// The one mixer that key streams, values and random choices of the programs share.
+// The mixer of the programs' key streams, values and random choices.
 //
 // Pure functions. Both are bijections of their word, so distinct inputs stay distinct.
 #ifndef HARNESS_DATA_MIX_H_
