@@ -37,7 +37,7 @@ struct VisitCosts {
 };
 static_assert(kRangePasses == 2);
 
-// Returns `race` with a smaller memory budget: ranges can keep about the same part of the values as
+// Returns `race` with another memory budget: ranges can keep about the same part of the values as
 // in a race of the default size.
 RaceConfig WithRaceMemory(RaceConfig race);
 

@@ -129,7 +129,7 @@ class StoreCheck {
 std::string CheckRefusals(const Disks& disks) {
   ::mkdir(kMemoryDir, 0755);
   if (::mount("none", kMemoryDir, "tmpfs", 0, nullptr) != 0) return "no file system in memory";
-  // The devices hold the pattern of the earlier checks, and a file system.
+  // One device holds the pattern of the earlier checks, the other a file system.
   std::string wrong = ExpectRefusal(disks.first, false, Code::kInvalidArgument, "not empty");
   if (wrong.empty()) {
     wrong = ExpectRefusal(disks.files, false, Code::kInvalidArgument, "not empty");

@@ -1,10 +1,10 @@
 // The gain of sharing nothing. Workers with tables, frames and epochs of their own are compared
 // with as many threads that share all tables.
 //
-// Sharing threads look up one key after the other, by pointer, as step 3 does. The workers are
-// themselves the foreground threads. Each takes keys of all tables, answers its own and hands the
-// rest over to their owners. It also answers the keys that the others hand to it. All of this is
-// within the measured time.
+// Sharing threads look up one key after the other, by pointer, as the step "swizzled" does. The
+// workers are themselves the foreground threads. Each takes keys of all tables, answers its own and
+// hands the rest over to their owners. It also answers the keys that the others hand to it. All of
+// this is within the measured time.
 //
 // Not thread-safe; runs start threads of their own.
 #ifndef HARNESS_EXPERIMENTS_L1_SHARDS_H_
