@@ -243,11 +243,11 @@ step_count = $(eval step_count := $(shell $(MAKE) --no-print-directory -n $(MAKE
                  $(MAKEOVERRIDES) COUNTS_STEPS=1 2> /dev/null | grep -c '$(step_mark)'))$(step_count)
 endif
 
-# Headers that nearly every test includes are precompiled, except for clang, which has another format.
-# ccache can use them when it is told to ignore times and macros.
+# Headers that nearly every test includes are compiled once; clang keeps such headers otherwise.
+# ccache takes them when it is told not to look at times and macros.
 test_pch := $(if $(filter fuzz,$(FLAVOUR)),,$(BUILD)/test/pch.h)
-# GCC regards precompiled headers as the project's own. Its optimiser then gives false warnings about
-# inline functions of the standard library.
+# GCC takes precompiled headers for the project's own, and its optimiser then warns without cause of
+# the standard library's inline functions.
 no_optimiser_warnings := $(addprefix -Wno-,array-bounds restrict stringop-overflow stringop-overread \
                                            maybe-uninitialized dangling-pointer)
 pch_flags = $(if $(filter test/%,$(1)),$(test_pch:%=-include % -fpch-preprocess $(no_optimiser_warnings)))
