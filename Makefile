@@ -1,9 +1,13 @@
 # `make help` lists the targets. `make race` and `make test` work on a fresh machine.
 #
-# Objects lie in build/<flavour>/, programs in bin/, the library in lib/. Flavours are release,
-# checked (release with assertions: engine_race/base/assert.h), asan (AddressSanitizer and UBSan), tsan and fuzz
-# (clang's libFuzzer with ASan and UBSan). `make FLAVOUR=asan programs` builds bin's programs as
-# build/asan/bin/. WERROR=1 turns warnings into errors, V=1 shows the commands.
+# Objects lie in build/<flavour>/, programs in bin/, the library in lib/. The flavours are
+#   release
+#   checked  release with the assertions of engine_race/base/assert.h
+#   asan     AddressSanitizer and UBSan
+#   tsan     ThreadSanitizer
+#   fuzz     clang's libFuzzer with ASan and UBSan
+# `make FLAVOUR=asan programs` builds the programs into build/asan/bin/. WERROR=1 turns warnings into
+# errors, V=1 shows the commands.
 
 TARGET_ENGINE ?= engine_race
 ifneq ($(TARGET_ENGINE),engine_race)
@@ -11,8 +15,8 @@ $(error TARGET_ENGINE is $(TARGET_ENGINE), but the only engine here is engine_ra
 endif
 
 FLAVOUR ?= release
-# Line numbers are all that a profile, a failed test or a sanitizer's report needs, and compile
-# faster.
+# Line numbers only (-g1): profiles, failed tests and sanitizers' reports need no more, and files
+# compile faster.
 flavour_flags_release := -O2 -g1
 flavour_flags_checked := $(flavour_flags_release) -DENGINE_RACE_CHECKED
 # Tests spend their time in the library, not in their own code.
@@ -49,26 +53,26 @@ CXXFLAGS := $(flavour_flags_$(FLAVOUR)) -fno-omit-frame-pointer -march=x86-64-v2
             $(if $(filter fuzz,$(FLAVOUR)),,-fno-gnu-unique) -std=c++20 -Wall -Wextra -I. -pthread
 LDFLAGS := $(filter -fsanitize=%,$(CXXFLAGS))
 LDLIBS := -lpthread -lrt
-# Not in CXXFLAGS, so that `make check` does not compile everything anew. Sanitized code draws
-# warnings that mean nothing.
+# Not in CXXFLAGS, so that `make check` does not compile everything again. Sanitized code causes
+# meaningless warnings, so it is never built with -Werror.
 strict_flags := $(if $(WERROR),$(if $(filter release checked,$(FLAVOUR)),-Werror))
-# What a file's name says about the CPU that it is for. engine_race/base/cpu_features.h asks for
-# each of these before such a file's code runs.
+# Flags of files whose names say which CPU they need. engine_race/base/cpu_features.h checks for each
+# of these features before code of such a file runs.
 avx2_flags := -mavx2
 avx512_flags := -mavx2 -mavx512f -mavx512bw -mavx512vl
-# Of one source.
+# The flags of one source besides CXXFLAGS.
 own_flags = $(if $(filter %_avx2.cc,$(1)),$(avx2_flags))$(if $(filter %_avx512.cc,$(1)),$(avx512_flags)) \
             $(if $(filter test/%,$(1)),$(test_flags_$(FLAVOUR))) \
             $(if $(filter $(unmeasured_sources),$(1)),-O1)
 
-# Where headers of libraries are looked for, to tell what can be built here.
+# Directories in which a library's headers are sought, to decide what can be built here.
 INCLUDE_DIRS := /usr/include /usr/local/include
 has_header = $(wildcard $(INCLUDE_DIRS:%=%/$(1)))
 missing_headers = $(strip $(foreach header,$(1),$(if $(call has_header,$(header)),,$(header))))
 library_missing := $(call missing_headers,xxhash.h liburing.h)
 
-# Kernels for newer CPUs come last: of an inline function that several objects carry the linker
-# keeps the first copy, which must be one that every CPU runs.
+# Kernels for newer CPUs come last: when several objects have the same inline function, the linker
+# keeps the first copy. That copy must run on every CPU.
 library_sources := $(sort $(wildcard engine_race/*.cc engine_race/*/*.cc))
 library_sources := $(filter-out %_avx2.cc %_avx512.cc,$(library_sources)) \
                    $(filter %_avx2.cc,$(library_sources)) $(filter %_avx512.cc,$(library_sources))
@@ -96,8 +100,8 @@ define newline
 
 endef
 
-# A make of its own for targets that first install packages: it sees what was installed, and uses
-# every CPU unless told otherwise.
+# Targets that first install packages call make again: the new make sees the installed packages. It
+# uses every CPU unless -j says otherwise.
 jobs = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc))
 submake = $(MAKE) --no-print-directory $(jobs)
 
@@ -119,7 +123,7 @@ race:  ## installs, builds and runs the three-phase race; RACE_ARGS='--dir D --n
 	$(submake) $(BIN)/race
 	$(BIN)/race --table out/race.txt --json out/race.json $(RACE_ARGS)
 
-# Programs of tests as scripts/run_tests.sh wants them, those that take longest first.
+# The test programs, as arguments of scripts/run_tests.sh, the longest runs first.
 long_test_rooms := e2e faults experiments power
 checked_runs := $(addprefix checked/,$(long_test_rooms) $(filter-out $(long_test_rooms),$(test_rooms)))
 core_runs := $(checked_runs) asan/core
@@ -227,8 +231,8 @@ help:  ## this list
 
 # Compiling.
 
-# What a step prints: "[57/118] compile X". A dry run of the same make, in which steps print a mark
-# instead, counts them when the first one begins.
+# A step prints "[57/118] compile X". When the first step begins, a dry run of the same make counts
+# the steps: there each prints only a mark.
 step_mark := step to count:
 ifdef COUNTS_STEPS
 step = $(step_mark) $(1)
@@ -269,8 +273,9 @@ $(BUILD)/%.o: %.cc $(BUILD)/flags.txt | $(if $(library_missing),library-missing)
 library-missing:
 	@echo 'the library cannot be built without $(library_missing): scripts/setup.sh race installs it' >&2; exit 1
 
-# Written only when they change, so that other flags compile anew, and a source that came or went
-# links anew. Written before any rule runs: a dry run sees them as they are.
+# These files are written only when their text changes. So new flags make every source compile again,
+# and an added or removed source makes programs link again. They are written before any rule runs, so
+# that a dry run sees them too.
 write_if_changed = $(shell mkdir -p $(dir $(1)); printf '%s\n' '$(2)' | cmp -s - $(1) || printf '%s\n' '$(2)' > $(1))
 $(call write_if_changed,$(BUILD)/flags.txt,$(CXX) $(CXXFLAGS) $(avx2_flags) $(avx512_flags) $(test_flags_$(FLAVOUR)))
 $(call write_if_changed,$(BUILD)/sources.txt,$(sources) $(THIRD_PARTY_ARCHIVES))
@@ -296,7 +301,7 @@ $(PROGRAMS): $(BIN)/%: $(library_objects) $(BUILD)/sources.txt
 	@mkdir -p $(@D)
 	@echo "$(call step,link $@)"
 	$(quiet)$(CXX) $(LDFLAGS) $(linked_objects) $(THIRD_PARTY_ARCHIVES) $(link_$*) $(LDLIBS) -o $@
-# What writing would cost without checksums is measured by leaving them out, there alone.
+# Only bin/bench_safety can leave out the checksums of values, to measure their cost.
 $(BIN)/bench_safety: LDFLAGS += -Wl,--wrap=_ZN11engine_race9HashValueEPKv
 
 define test_program_rule
@@ -316,7 +321,7 @@ $(BUILD)/open_fuzz: $(call objects,$(fuzz_sources) $(fuzz_helpers)) $(library_ob
 	@echo "$(call step,link $@)"
 	$(quiet)$(CXX) $(CXXFLAGS) -fsanitize=fuzzer $(filter %.o,$^) $(THIRD_PARTY_ARCHIVES) $(LDLIBS) -o $@
 
-# The only program of the guests, which have no libraries.
+# The only program of the guests. It is linked statically, because they have no libraries.
 guest_parts := data/value_maker lab/passthrough lab/read_queue_passthrough
 guest: $(GUEST_INIT)
 $(GUEST_INIT): $(call objects,$(guest_sources) $(call sources_of,$(guest_parts))) $(library_objects) $(BUILD)/sources.txt
@@ -324,7 +329,8 @@ $(GUEST_INIT): $(call objects,$(guest_sources) $(call sources_of,$(guest_parts))
 	@echo "$(call step,link $@)"
 	$(quiet)$(CXX) -static -s $(LDFLAGS) $(filter %.o,$^) $(THIRD_PARTY_ARCHIVES) $(LDLIBS) -o $@
 
-# One object of everything, groups of inline functions resolved, then all but the public made local.
+# Links everything into one object and resolves groups of inline functions. The archive's rule then
+# makes all symbols local that are not public.
 $(BUILD)/engine_whole.o: $(library_objects) $(BUILD)/sources.txt $(THIRD_PARTY_ARCHIVES)
 	@echo "$(call step,link $@)"
 	$(quiet)$(LD) -r --force-group-allocation $(filter %.o,$^) $(THIRD_PARTY_ARCHIVES) -o $@
@@ -336,7 +342,7 @@ $(LIBRARY): $(BUILD)/engine_whole.o engine_race/public_symbols.txt
 	$(quiet)rm -f $@
 	$(quiet)$(AR) crsD $@ $(BUILD)/libengine.o
 
-# Tests, by flavour. Those that run programs find them through ENGINE_BIN_DIR.
+# Tests, by flavour. Tests that run programs find them through ENGINE_BIN_DIR.
 
 .PHONY: build-core build-rest build-checked build-asan build-tsan build-fuzz
 build-core: build-checked
@@ -344,7 +350,7 @@ build-core: build-checked
 build-rest: build-asan build-tsan build-fuzz library guest
 build-checked build-asan build-tsan: build-%:
 	$(MAKE) --no-print-directory FLAVOUR=$* tests
-# Without clang and its runtime nothing is built, and the run says so.
+# Without clang and its fuzzer runtime nothing is built, and scripts/run_tests.sh reports the skip.
 build-fuzz:
 	@rm -f build/fuzz/open_fuzz
 	$(if $(wildcard $(shell $(CLANGXX) -print-file-name=libclang_rt.fuzzer-x86_64.a 2> /dev/null) \
@@ -395,7 +401,7 @@ $(BUILD)/judge/%.h.ok: %.h
 	  -MMD -MP -MF $(@:.ok=.d) -MT $@ -x c++ $<
 	@touch $@
 
-# The object stands for the headers: it is newer than a lint that they outdated.
+# A lint depends on its object, not on headers: a changed header makes the object newer than the lint.
 check-lint: $(patsubst %.cc,$(BUILD)/%.lint,$(library_sources) $(main_sources) $(guest_sources) \
                            $(filter-out $(unbuilt_sources),$(harness_sources)))
 $(BUILD)/%.lint: %.cc $(BUILD)/%.o .clang-tidy

@@ -3,9 +3,10 @@
 
     scripts/chart_figures.py [--check]
 
-A bar to the right of the line is a claim beyond its aim, one to the left fell short. The scale is
-logarithmic, because the figures are ratios. --check fails when the file is not what it would draw.
-scripts/plot draws what the experiments measure and needs matplotlib; this needs nothing.
+A bar to the right of the line is a claim beyond its aim, one to the left is a claim that fell
+short. The scale is logarithmic, because the figures are ratios. --check fails when the file differs
+from the chart of the present tables. scripts/plot draws the experiments and needs matplotlib; this
+script does not.
 """
 import math
 import pathlib
@@ -20,7 +21,7 @@ NAME_WIDTH = 250
 PLOT_WIDTH = 480
 NUMBER_WIDTH = 150
 ROW = 18
-LEAST, MOST = 0.2, 32.0  # what the axis shows
+LEAST, MOST = 0.2, 32.0  # the ends of the axis
 TICKS = (0.25, 0.5, 1, 2, 4, 8, 16)
 
 
@@ -55,7 +56,7 @@ def claims():
 
 
 def place(ratio):
-    """Where a ratio lies on the axis."""
+    """The position of a ratio on the axis."""
     share = math.log(min(max(ratio, LEAST), MOST) / LEAST) / math.log(MOST / LEAST)
     return NAME_WIDTH + round(share * PLOT_WIDTH, 1)
 

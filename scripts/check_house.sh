@@ -1,5 +1,5 @@
 #!/bin/bash
-# House rules that no tool knows: lengths, and a library that never prints, exits or aborts.
+# House rules that no other tool checks: lengths, and a library that never prints, exits or aborts.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 bad=0

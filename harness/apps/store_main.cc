@@ -1,6 +1,6 @@
-// Looks after a closed store: verifies it, copies it, and says what is in it.
+// Verifies, copies or describes a closed store.
 //
-// No command changes the store, and all refuse one that somebody has open.
+// No command changes the store. Each refuses a store that a process has open for writing.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
@@ -84,7 +84,7 @@ void PrintTotals(const StoreFiles& files, const std::vector<BucketState>& states
   }
 }
 
-// Fill and skew of the buckets that can be read.
+// Prints fill and skew of the readable buckets.
 void PrintFill(const std::vector<BucketState>& states) {
   std::vector<uint64_t> fills;
   for (const BucketState& state : states) {
@@ -139,7 +139,7 @@ void PrintBad(const engine_race::BadRecord& bad) {
   }
 }
 
-// Runs `read`, which reads every record of the store, prints the sum, and returns the exit code.
+// Runs `read`, which reads every record of the store. Prints the totals and returns the exit code.
 int ReadAll(const char* what, const char* done, const std::string& dir,
             const std::function<Status(engine_race::VerifyReport* report)>& read) {
   const auto began = std::chrono::steady_clock::now();
@@ -157,7 +157,7 @@ int ReadAll(const char* what, const char* done, const std::string& dir,
   return status.ok() ? 0 : status.code() == engine_race::Code::kCorruption ? 1 : 2;
 }
 
-// Prints every bad record, then the sum. Exit codes: 0 all is well, 1 something is bad, 2 the store
+// Prints every damaged record, then the totals. Exit codes: 0 no damage, 1 damage, 2 the store
 // could not be read.
 int Verify(const std::string& dir) {
   return ReadAll("verify", "verified", dir, [&](engine_race::VerifyReport* report) {
@@ -165,10 +165,10 @@ int Verify(const std::string& dir) {
   });
 }
 
-// Copies the store into `to`, which must be missing or empty, its values onto `paths`, or into `to`
-// as well when there are none. Prints every bad record, then the sum. Exit codes: 0 there is a
-// copy, 1 something is bad, 2 the store could not be read or the copy not be made. There is no copy
-// after 1 and 2.
+// Copies the store into `to`, which must be missing or empty. Copies its values onto `paths`, or
+// into `to` when there are none. Prints every damaged record, then the totals. Exit codes: 0 the
+// copy is made, 1 the store is damaged, 2 the store could not be read or the copy could not be
+// made. There is no copy after 1 and 2.
 int Copy(const std::string& dir, const std::string& to, const std::vector<std::string>& paths) {
   engine_race::Options options;
   options.paths = paths;
@@ -179,8 +179,8 @@ int Copy(const std::string& dir, const std::string& to, const std::vector<std::s
   return code;
 }
 
-// Prints the manifest, how full the buckets are and how evenly; with `every_bucket` a line for each
-// that holds records. Exit codes: 0, or 2 when the store could not be read.
+// Prints the manifest and the fill and skew of the buckets. With `every_bucket` also prints a line
+// for each bucket that has records. Exit codes: 0, or 2 when the store could not be read.
 int Dump(const std::string& dir, bool every_bucket) {
   engine_race::StoreFiles files;
   if (const Status status = engine_race::OpenStoreFilesToRead(dir, &files); !status.ok()) {

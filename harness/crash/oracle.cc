@@ -68,8 +68,8 @@ bool Oracle::Settle() {
   return true;
 }
 
-// All accesses are sequentially consistent: a writer that draws a later version than ours and then
-// looks must see our `running`, stored before we drew, or its being over.
+// All accesses are sequentially consistent. Each writer stores `running` before it draws its
+// version. So a writer that draws a later version must see that `running`, or that it has ended.
 Ticket Oracle::Begin(uint32_t thread, uint32_t key_index) {
   KeyState& state = states_[key_index];
   threads_[thread].running.store(Pack(key_index, state.started.load() + 1));

@@ -9,7 +9,8 @@ namespace {
 
 constexpr uint64_t kMib = 1 << 20;
 
-// Small enough that groups fill, halves turn over and key pages flush all the time.
+// Sizes so small that groups fill, the journal changes halves and key pages are written all the
+// time.
 void MakeTiny(Rng& rng, Options* geometry) {
   geometry->bucket_count = uint32_t{1} << Uniform(rng, 0, 6);
   geometry->file_count =

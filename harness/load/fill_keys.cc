@@ -28,7 +28,7 @@ namespace sys = engine_race::sys;
 constexpr uint64_t kPieceBytes = 1 << 20;
 constexpr uint64_t kEntryBytes = sizeof(format::KeyEntry);
 
-// Records that fill whole groups, of keys and of values.
+// The least number of records that fills whole groups, of entries and of values.
 uint64_t WholeGroups(const Geometry& geometry) {
   return std::max(geometry.values_per_group(), geometry.keys_per_group());
 }
@@ -75,7 +75,7 @@ Status WriteCounts(const std::string& dir, const std::vector<std::string>& paths
 }  // namespace
 
 uint64_t FilledKey(const Geometry& geometry, uint32_t bucket, uint64_t number, uint64_t seed) {
-  // A permutation of the words of `bits` bits: each step can be undone.
+  // A permutation of the words of `bits` bits, because each step is invertible.
   const uint32_t bits = 64 - geometry.bucket_bits();
   const uint64_t mask = ~uint64_t{0} >> (64 - bits);
   uint64_t x = (number + (seed + bucket) * 0x9e3779b97f4a7c15) & mask;
@@ -98,7 +98,7 @@ std::vector<uint64_t> FilledCounts(uint32_t bucket_count, uint64_t key_count, ui
     left -= counts[bucket];
   }
   counts.back() = left;
-  // What rounding and luck left over or short goes over all buckets.
+  // Spreads the surplus of the last bucket over all buckets.
   const uint64_t fair = key_count / bucket_count;
   for (uint32_t bucket = 0; counts.back() > fair + 1 && bucket_count > 1;
        bucket = (bucket + 1) % (bucket_count - 1)) {

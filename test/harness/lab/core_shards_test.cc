@@ -1,4 +1,4 @@
-// Core shards: whoever has a table and wherever it goes meanwhile, answers are those of a map.
+// Core shards: answers are those of a map, whichever worker has a table, and while it moves.
 #include "harness/lab/core_shards.h"
 
 #include <gtest/gtest.h>
@@ -130,7 +130,7 @@ TEST_F(CoreShardsTest, SplitsCutWhereTheyAreTold) {
   EXPECT_EQ(client->WorkerOf(0, keys[499].data()), 0U);
   EXPECT_EQ(client->WorkerOf(0, keys[500].data()), 1U);
   EXPECT_EQ(client->WorkerOf(0, keys[999].data()), 1U);
-  // Where it is cut already, outside, of another length; of no sub-table; to no worker.
+  // Keys at an existing cut, outside, and of another length; no such sub-table; no such worker.
   EXPECT_EQ(shards->Split(upper, keys[500], &upper).code(), Code::kInvalidArgument);
   EXPECT_EQ(shards->Split(0, keys[600], &upper).code(), Code::kInvalidArgument);
   EXPECT_EQ(shards->Split(0, "short", &upper).code(), Code::kInvalidArgument);
@@ -277,7 +277,7 @@ TEST_F(CoreShardsTest, WorkThatWaitsInLineIsDoneBeforeTheWorkersStop) {
 
 TEST_F(CoreShardsTest, ADamagedBlockFailsItsOwnKeysAlone) {
   MakeTables(2, 5000);
-  // Behind the header block and the index comes the first block of records.
+  // The first block of records follows the header block and the index.
   {
     std::fstream file(temp_.path() + "/table0", std::ios::in | std::ios::out | std::ios::binary);
     file.seekp(2 * kBlockBytes + 2 * kBlockBytes + 100);
@@ -348,7 +348,7 @@ TEST_F(CoreShardsTest, AHotTableIsSpreadByWhatWasAskedFor) {
   const std::unique_ptr<CoreShards> shards = Start(4);
   const std::unique_ptr<ShardClient> client = ClientOf(shards.get());
   const std::vector<std::string>& keys = tables_[2].keys;
-  // Everything asks for the second half of one table.
+  // All gets are of the second half of one table.
   std::mt19937_64 random(1);
   KnownBatch batch(&tables_);
   bool changed = true;
@@ -365,7 +365,7 @@ TEST_F(CoreShardsTest, AHotTableIsSpreadByWhatWasAskedFor) {
   EXPECT_GT(steps, 2U);
   std::vector<uint32_t> counts(4, 0);
   for (uint32_t i = 2000; i < 4000; ++i) ++counts[client->WorkerOf(2, keys[i].data())];
-  // It was one worker's alone; 500 each would be even.
+  // One worker had all 2000 keys at first; 500 each would be even.
   EXPECT_LT(*std::max_element(counts.begin(), counts.end()), 900U);
   EXPECT_GT(*std::min_element(counts.begin(), counts.end()), 100U);
 }
