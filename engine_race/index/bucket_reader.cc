@@ -68,8 +68,8 @@ Status BucketReader::Reap(uint32_t min_count) {
       pending.failure = io::ReadError(context_->log().KeyFile(pending.bucket), done.error);
     }
     const uint64_t begin = (done.tag >> 8) * context_->limits().piece_bytes;
-    const uint64_t asked = std::min<uint64_t>(context_->limits().piece_bytes,
-                                              pending.cut.logged_key_watermark * kEntryBytes - begin);
+    const uint64_t asked = std::min<uint64_t>(
+        context_->limits().piece_bytes, pending.cut.logged_key_watermark * kEntryBytes - begin);
     if (done.read_bytes < asked) {
       pending.readable_count =
           std::min(pending.readable_count, (begin + done.read_bytes) / kEntryBytes);

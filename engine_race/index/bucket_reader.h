@@ -39,7 +39,8 @@ class BucketReader {
     BucketCut cut;
     Region buffer;
     uint32_t pending_reads = 0;
-    // Entries before this one were read. Less than cut.logged_key_watermark when the file ends early.
+    // Entries before this one were read. Less than cut.logged_key_watermark when the file ends
+    // early.
     uint64_t readable_count = 0;
     Status failure;
   };
