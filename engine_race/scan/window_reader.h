@@ -78,9 +78,9 @@ class WindowReader {
 
   // Makes sure of a window and says how many records it holds.
   Status Reserve(uint32_t* record_count);
-  // Reads the records of `keys`, ascending, as a view of `version` shows them: up to the first that
-  // cannot be found, whose error it answers only when there are none before. No more keys than
-  // Reserve said.
+  // Reads the records of `keys`, ascending, as a view of `version` shows them, up to the first that
+  // cannot be found. Returns that record's error only when there are none before it. No more keys
+  // than Reserve said.
   Status ReadKeys(std::span<const uint64_t> keys, uint64_t version);
 
   // Which of the records read is that of `key`.

@@ -1,4 +1,4 @@
-// What a random life of a store is made of: its geometry, its phases, the options of each.
+// The parts of a random life of a store: its geometry, its phases, the options of each.
 #ifndef TEST_POWER_POWER_PHASE_H_
 #define TEST_POWER_POWER_PHASE_H_
 
