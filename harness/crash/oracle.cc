@@ -1,4 +1,5 @@
 #include "harness/crash/oracle.h"
+#include "harness/data/mix.h"
 
 #include <algorithm>
 #include <numeric>
@@ -92,7 +93,7 @@ void Oracle::End(uint32_t thread, const Ticket& ticket) {
 }
 
 bool Oracle::IsDelete(uint32_t key_index, uint32_t version) const {
-  return MixBits(salt_ + keys_[key_index] * 31 + version) % 1000 < delete_permille_;
+  return harness::Mix64(salt_ + keys_[key_index] * 31 + version) % 1000 < delete_permille_;
 }
 
 bool Oracle::Allows(uint32_t key_index, uint32_t floor, uint32_t version) const {

@@ -21,9 +21,6 @@ uint64_t LogUniform(Rng& rng, uint64_t low, uint64_t high);
 // True with this probability.
 bool Chance(Rng& rng, double probability);
 
-// A mix of all bits of x, a different one for each x.
-uint64_t MixBits(uint64_t x);
-
 enum class KeyChoice { kUniform, kSkewed, kBoth };
 enum class GeometryChoice { kTiny, kMixed };
 

@@ -1,4 +1,5 @@
 #include "harness/crash/trial.h"
+#include "harness/data/mix.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -56,7 +57,7 @@ CrashTrial::CrashTrial(const TrialConfig& config)
 
 void CrashTrial::StartStore() {
   RemoveStore();
-  Rng rng(MixBits(~config_.seed + summary_.store_count));
+  Rng rng(harness::Mix64(~config_.seed + summary_.store_count));
   shape_ = MakeShape(rng, config_.keys, config_.geometry, config_.max_key_count);
   oracle_.Reset(shape_);
   store_cycle_count_ = 0;
@@ -122,7 +123,7 @@ bool CrashTrial::RunCycle(uint32_t cycle) {
   const bool large = oracle_.AcknowledgedCount() * kValueBytes > config_.max_store_bytes / 2;
   if (store_dir_.empty() || store_cycle_count_ >= kMaxStoreCycles || large) StartStore();
   // A cycle's draws depend only on the seed and its number, not on the cycles before it.
-  rng_.seed(MixBits(config_.seed + cycle));
+  rng_.seed(harness::Mix64(config_.seed + cycle));
   ++store_cycle_count_;
   report_.Clear();
   oracle_.StartCycle();
