@@ -105,7 +105,7 @@ endef
 jobs = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc))
 submake = $(MAKE) --no-print-directory $(jobs)
 
-.PHONY: all library programs tests guest race test test-all test-rest fuzz check bench bench-race \
+.PHONY: all library programs tests quick-tests guest race test test-all test-rest fuzz check bench bench-race \
         bench-safety bench-io bench-scan bench-l1 flame mutants soak crash powercut nvme-guest \
         asan tsan format clean help FORCE
 .SECONDARY:
@@ -117,6 +117,7 @@ programs: $(filter-out $(left_out),$(PROGRAMS))  ## the programs in bin/, as far
 	$(foreach program,$(left_out),@echo 'left out $(program): there is no $(call missing_for,$(program))'$(newline))
 	$(if $(left_out),@echo 'scripts/setup.sh test installs all that programs need')
 tests: $(test_programs)
+quick-tests: $(addprefix $(BUILD)/tests/,$(quick_test_rooms)) $(call room_programs,$(quick_test_rooms))
 
 race:  ## installs, builds and runs the three-phase race; RACE_ARGS='--dir D --num N'
 	scripts/setup.sh race
@@ -124,17 +125,15 @@ race:  ## installs, builds and runs the three-phase race; RACE_ARGS='--dir D --n
 	$(BIN)/race --table out/race.txt --json out/race.json $(RACE_ARGS)
 
 # The test programs, as arguments of scripts/run_tests.sh, the longest runs first.
-long_test_rooms := e2e faults experiments power
-checked_runs := $(addprefix checked/,$(long_test_rooms) $(filter-out $(long_test_rooms),$(test_rooms)))
-core_runs := $(checked_runs) asan/core
-other_runs := tsan/core asan/rest tsan/rest judges fuzz powercut nvme
+core_runs := $(quick_test_rooms:%=checked/%) asan/core
+other_runs := $(long_test_rooms:%=checked/%) tsan/core asan/rest tsan/rest judges fuzz powercut nvme
 
-test:  ## installs, builds and runs the tests: with assertions, and a core of them under ASan
+test:  ## installs, builds and runs the engine's tests: assertions, kill trials, a core under ASan
 	scripts/setup.sh test
 	$(submake) -k build-core
 	scripts/run_tests.sh $(core_runs)
 
-test-all:  ## every test: those of `make test`, all under ASan and TSan, judges, fuzzer and guests
+test-all:  ## every test: also faults, power losses, programs, ASan, TSan, judges, fuzzer, guests
 	scripts/setup.sh check
 	scripts/setup.sh guest || echo 'test-all: going on without guests'
 	$(submake) -k build-core build-rest
@@ -345,9 +344,10 @@ $(LIBRARY): $(BUILD)/engine_whole.o engine_race/public_symbols.txt
 # Tests, by flavour. Tests that run programs find them through ENGINE_BIN_DIR.
 
 .PHONY: build-core build-rest build-checked build-asan build-tsan build-fuzz
-build-core: build-checked
+build-core:
+	$(MAKE) --no-print-directory FLAVOUR=checked quick-tests
 	$(MAKE) --no-print-directory FLAVOUR=asan build/asan/tests/core
-build-rest: build-asan build-tsan build-fuzz library guest
+build-rest: build-checked build-asan build-tsan build-fuzz library guest
 build-checked build-asan build-tsan: build-%:
 	$(MAKE) --no-print-directory FLAVOUR=$* tests
 # Without clang and its fuzzer runtime nothing is built, and scripts/run_tests.sh reports the skip.

@@ -6,7 +6,9 @@
 engine_test_rooms := base include io log l1 index hot task scan faults power e2e
 harness_test_rooms := system measure data load lab race crash claims experiments apps
 test_rooms := $(engine_test_rooms) $(harness_test_rooms)
-test_parts_l1 := lab
+# The rooms that `make test` leaves to `make test-all`, and those that it runs, the longest first.
+long_test_rooms := faults power experiments $(filter-out experiments,$(harness_test_rooms))
+quick_test_rooms := e2e $(filter-out e2e $(long_test_rooms),$(test_rooms))
 test_parts_index := load/fill_keys
 test_parts_system := system
 test_parts_measure := system measure
