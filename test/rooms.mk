@@ -32,7 +32,7 @@ room_objects = $(call objects,$(sort $(test_helpers) $(foreach room,$(1),$(call 
 room_programs = $(foreach room,$(1),$(addprefix $(BIN)/,$(test_programs_$(room))))
 # Sanitized, the rooms are two programs: a link of such objects takes longer than all that follows a
 # change of one room. The core is what `make test` runs.
-core_test_rooms := base io log l1 index hot task scan
+core_test_rooms := log index scan
 sanitized_programs := core rest
 test_programs := $(addprefix $(BUILD)/tests/,$(if $(filter asan tsan,$(FLAVOUR)),$(sanitized_programs),$(test_rooms))) \
                  $(call room_programs,$(test_rooms))
