@@ -123,7 +123,7 @@ quick-tests: $(addprefix $(BUILD)/tests/,$(quick_test_rooms)) $(call room_progra
 
 race:  ## installs, builds and runs the three-phase race; RACE_ARGS='--dir D --num N'
 	scripts/setup.sh race
-	$(submake) $(BIN)/race
+	+$(submake) $(BIN)/race
 	$(BIN)/race --table out/race.txt --json out/race.json $(RACE_ARGS)
 
 # The test programs, as arguments of scripts/run_tests.sh, the longest runs first.
@@ -132,34 +132,35 @@ other_runs := $(long_test_rooms:%=checked/%) tsan/core asan/rest tsan/rest judge
 
 test:  ## installs, builds and runs the engine's tests: assertions, kill trials, a core under ASan
 	scripts/setup.sh test
-	$(submake) -k build-core
+	+$(submake) -k build-core
 	scripts/run_tests.sh $(core_runs)
 
 test-all:  ## every test: also faults, power losses, programs, ASan, TSan, judges, fuzzer, guests
 	scripts/setup.sh check
 	scripts/setup.sh guest || echo 'test-all: going on without guests'
-	$(submake) -k build-core build-rest
+	+$(submake) -k build-core
+	+$(submake) -k build-rest
 	scripts/run_tests.sh $(core_runs) $(other_runs)
 
 test-rest:  ## what `make test-all` runs and `make test` does not
 	scripts/setup.sh check
 	scripts/setup.sh guest || echo 'test-rest: going on without guests'
-	$(submake) -k build-rest
+	+$(submake) -k build-rest
 	scripts/run_tests.sh $(other_runs)
 
 asan tsan:  ## the tests under one sanitizer
 	scripts/setup.sh test
-	$(submake) build-$@
+	+$(submake) build-$@
 	scripts/run_tests.sh $(sanitized_programs:%=$@/%)
 
 fuzz:  ## libFuzzer on damaged stores; FUZZ_SECONDS=60
 	scripts/setup.sh check
-	$(submake) build-fuzz
+	+$(submake) build-fuzz
 	scripts/run_tests.sh fuzz
 
 check:  ## format, lint, headers, layers, house rules, prose and a tiny run of every bench
 	scripts/setup.sh check
-	$(submake) -k WERROR=1 programs build-checked \
+	+$(submake) -k WERROR=1 programs build-checked \
 	  check-format check-headers check-layers check-house check-prose check-mutants check-lint check-bench
 
 bench: $(BIN)/bench_micro $(BIN)/bench_index  ## the micro-benchmarks and the index benchmark
@@ -173,7 +174,7 @@ bench-race: $(BENCHES)  ## the measured claims, into out/bench-race.json; about 
 bench-safety: $(BIN)/bench_safety  ## what safety costs, and the mutants, into out/bench-safety.json
 	scripts/setup.sh mutants
 	mkdir -p out
-	$(submake) mutants MUTANTS_ARGS='--json out/mutants.json' || true
+	+$(submake) mutants MUTANTS_ARGS='--json out/mutants.json' || true
 	$(BIN)/bench_safety --json out/bench-safety.json --mutants out/mutants.json $(BENCH_SAFETY_ARGS)
 
 bench-io: $(BIN)/bench_io  ## reads in flight, back ends, striping, into out/bench-io.json; ten minutes
@@ -183,14 +184,14 @@ bench-io: $(BIN)/bench_io  ## reads in flight, back ends, striping, into out/ben
 bench-scan:  ## iterators, snapshots and ranges, beside RocksDB, into out/bench-scan.json; twelve minutes
 	scripts/setup.sh race
 	scripts/setup.sh rocksdb || echo "bench-scan: going on without RocksDB"
-	$(submake) $(BIN)/bench_scan
+	+$(submake) $(BIN)/bench_scan
 	mkdir -p out
 	$(BIN)/bench_scan --json out/bench-scan.json $(BENCH_SCAN_ARGS)
 
 bench-l1:  ## lookups in memory step by step, beside RocksDB, into out/bench-l1.json; ten minutes
 	scripts/setup.sh race
 	scripts/setup.sh rocksdb || echo "bench-l1: going on without RocksDB"
-	$(submake) $(BIN)/bench_l1
+	+$(submake) $(BIN)/bench_l1
 	mkdir -p out
 	$(BIN)/bench_l1 --json out/bench-l1.json $(BENCH_L1_ARGS)
 
@@ -210,12 +211,12 @@ crash: $(BIN)/crash  ## kills the engine again and again; CRASH_ARGS='--cycles N
 
 powercut:  ## installs QEMU and cuts the power of guests; POWERCUT_ARGS='--rounds N --seed S'
 	scripts/setup.sh guest
-	$(submake) guest
+	+$(submake) guest
 	scripts/powercut.py $(POWERCUT_ARGS)
 
 nvme-guest:  ## installs QEMU and tries raw NVMe disks and passthrough in a guest
 	scripts/setup.sh guest
-	$(submake) guest
+	+$(submake) guest
 	scripts/nvme_guest.py
 
 format:  ## formats every source in place
@@ -234,14 +235,14 @@ help:  ## this list
 
 # A step prints "[57/118] compile X". When the first step begins, a dry run of the same make counts
 # the steps: there each prints only a mark.
-step_mark := step to count:
+step_mark := step of $(FLAVOUR) to count:
 ifdef COUNTS_STEPS
 step = $(step_mark) $(1)
 else
 step = [$(words $(steps_begun))/$(step_count)] $(1)$(eval steps_begun += x)
 steps_begun := x
 step_count = $(eval step_count := $(shell $(MAKE) --no-print-directory -n $(MAKECMDGOALS) \
-                 $(MAKEOVERRIDES) COUNTS_STEPS=1 2> /dev/null | grep -c '$(step_mark)'))$(step_count)
+                 FLAVOUR=$(FLAVOUR) COUNTS_STEPS=1 2> /dev/null | grep -c '$(step_mark)'))$(step_count)
 endif
 
 # Headers that nearly every source includes are compiled once: the standard library's, and for tests
@@ -263,7 +264,7 @@ $(foreach source,$(library_sources) $(harness_sources) $(main_sources) $(guest_s
 $(pch_sources:%=$(BUILD)/%.gch): $(BUILD)/%.gch: % $(BUILD)/flags.txt
 	@mkdir -p $(@D)
 	@echo "$(call step,compile $< ($(FLAVOUR)))"
-	$(quiet)$(CXX) $(CXXFLAGS) $(call own_flags,$<) -x c++-header -MMD -MP -c $< -o $@
+	$(quiet)$(CXX) $(CXXFLAGS) $(call own_flags,$<) -x c++-header -MD -MP -c $< -o $@
 
 $(BUILD)/%.o: %.cc $(BUILD)/flags.txt | $(if $(library_missing),library-missing)
 	@mkdir -p $(@D)
@@ -274,12 +275,22 @@ $(BUILD)/%.o: %.cc $(BUILD)/flags.txt | $(if $(library_missing),library-missing)
 library-missing:
 	@echo 'the library cannot be built without $(library_missing): scripts/setup.sh race installs it' >&2; exit 1
 
-# These files are written only when their text changes. So new flags make every source compile again,
-# and an added or removed source makes programs link again. They are written before any rule runs, so
-# that a dry run sees them too.
-write_if_changed = $(shell mkdir -p $(dir $(1)); printf '%s\n' '$(2)' | cmp -s - $(1) || printf '%s\n' '$(2)' > $(1))
-$(call write_if_changed,$(BUILD)/flags.txt,$(CXX) $(CXXFLAGS) $(avx2_flags) $(avx512_flags) $(test_flags_$(FLAVOUR)))
-$(call write_if_changed,$(BUILD)/sources.txt,$(sources) $(THIRD_PARTY_ARCHIVES))
+# These files are written only when their text changes. So other flags or another compiler make every
+# source compile again, and an added or removed source makes programs link again. They are written
+# before any rule runs, so that a dry run of the same make sees them too; a dry run writes nothing.
+compiler_id := $(shell stat -Lc '%s %Y' "$$($(CXX) -print-prog-name=cc1plus)" 2> /dev/null)
+flags_text := $(CXX) $(compiler_id) $(CXXFLAGS) $(avx2_flags) $(avx512_flags) $(test_flags_$(FLAVOUR)) \
+              $(no_optimiser_warnings) $(unmeasured_sources)
+sources_text := $(sources) $(THIRD_PARTY_ARCHIVES)
+write_if_changed = $(shell mkdir -p $(BUILD); printf '%s\n' '$($(1)_text)' | cmp -s - $(BUILD)/$(1).txt \
+                           || printf '%s\n' '$($(1)_text)' > $(BUILD)/$(1).txt)
+ifeq ($(findstring n,$(filter-out --%,$(firstword -$(MAKEFLAGS)))),)
+$(call write_if_changed,flags)
+$(call write_if_changed,sources)
+endif
+# For goals behind `clean`.
+$(BUILD)/flags.txt $(BUILD)/sources.txt:
+	@:$(call write_if_changed,$(basename $(@F)))
 
 define compile_command
   {"directory": "$(CURDIR)", "file": "$(1)",
@@ -363,10 +374,11 @@ build-fuzz:
 .PHONY: $(test_rooms:%=test-%)
 ifeq ($(FLAVOUR),release)
 $(test_rooms:%=test-%):
-	$(submake) FLAVOUR=checked $@ TEST='$(TEST)'
+	+$(submake) FLAVOUR=checked $@ TEST='$(TEST)'
 else
 $(test_rooms:%=test-%): test-%: $(BUILD)/tests/%
-	ENGINE_BIN_DIR=$(CURDIR)/$(BIN) $< --gtest_filter='$(if $(TEST),*$(TEST)*,*)'
+	@$< --gtest_list_tests --gtest_filter='*$(TEST)*' | grep -q . || { echo 'no test of $* has a name with $(TEST)' >&2; exit 1; }
+	ENGINE_BIN_DIR=$(CURDIR)/$(BIN) $< --gtest_filter='*$(TEST)*'
 $(foreach room,$(test_rooms),$(eval test-$(room): $(call room_programs,$(room))))
 endif
 

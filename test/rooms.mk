@@ -27,6 +27,8 @@ test_programs_apps := race store
 test_helpers := test/faults/system_calls.cc test/faults/system_calls_uring.cc \
                 test/faults/fault_plan.cc test/index/refused_memory.cc
 room_tests = $(filter $(if $(filter $(1),$(harness_test_rooms)),test/harness/$(1)/%,test/$(1)/%),$(test_sources))
+unlinked_tests := $(strip $(filter-out $(foreach room,$(test_rooms),$(call room_tests,$(room))),$(test_sources)))
+$(if $(unlinked_tests),$(error no room of test/rooms.mk has $(unlinked_tests)))
 room_objects = $(call objects,$(sort $(test_helpers) $(foreach room,$(1),$(call room_tests,$(room))) \
                                     $(call sources_of,$(foreach room,$(1),$(test_parts_$(room))))))
 room_programs = $(foreach room,$(1),$(addprefix $(BIN)/,$(test_programs_$(room))))
