@@ -123,8 +123,9 @@ class Store {
   StoreStats Stats() const;
 
   // Reads every record of the closed store in `dir` and compares it with its checksums. Calls
-  // `on_bad`, which may be empty and must not throw, for each bad one. Changes nothing. Ok when all is well,
-  // kCorruption when something is bad, anything else when the store could not be read to its end.
+  // `on_bad`, which may be empty and must not throw, for each bad one. Changes nothing. Ok when all
+  // is well, kCorruption when something is bad, anything else when the store could not be read to
+  // its end.
   static Status Verify(const Options& options, const std::string& dir, VerifyReport* report,
                        const BadRecordFn& on_bad);
 
