@@ -39,8 +39,8 @@ class Readers {
     std::unique_ptr<Index> index;
     std::unique_ptr<MemoryBudget> budget;
     std::unique_ptr<MemoryShares> shares;
-    std::unique_ptr<l1::ValueFrames> frames;  // null: no value is kept in memory
-    std::unique_ptr<RangeReader> ranges;      // made by the first range
+    std::unique_ptr<ValueFrames> frames;  // null: no value is kept in memory
+    std::unique_ptr<RangeReader> ranges;  // made by the first range
     std::unique_ptr<PointReader> points;
     std::unique_ptr<ReadPool> pool;
     std::unique_ptr<IteratorPool> iterators;

@@ -4,7 +4,7 @@
 
 #include "engine_race/base/assert.h"
 
-namespace engine_race::l1 {
+namespace engine_race {
 
 // Every access is relaxed: estimates order nothing.
 
@@ -100,4 +100,4 @@ void FrequencySketch::AdvanceClock() noexcept {
   }
 }
 
-}  // namespace engine_race::l1
+}  // namespace engine_race

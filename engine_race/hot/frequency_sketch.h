@@ -17,13 +17,12 @@
 #include <atomic>
 #include <cstdint>
 
+#include "engine_race/base/assert.h"
 #include "engine_race/base/memory.h"
 #include "engine_race/base/status.h"
 #include "engine_race/l1/key_words.h"
 
-#include "engine_race/base/assert.h"
-
-namespace engine_race::l1 {
+namespace engine_race {
 
 class FrequencySketch {
  public:
@@ -38,7 +37,7 @@ class FrequencySketch {
   // Fetches the line of `key` for Note or Estimate, by a load that nothing waits for. A prefetch
   // instruction would be dropped if the processor had to walk the page table.
   void Prefetch(uint64_t key) const {
-    Touch(LineOf(Hash(key))->words[0].load(std::memory_order_relaxed));
+    l1::Touch(LineOf(Hash(key))->words[0].load(std::memory_order_relaxed));
   }
 
   uint64_t memory_bytes() const { return MemoryBytes(line_count_); }
@@ -104,6 +103,6 @@ class FrequencySketch {
   alignas(64) std::atomic<uint64_t> notes_{0};
 };
 
-}  // namespace engine_race::l1
+}  // namespace engine_race
 
 #endif  // ENGINE_RACE_HOT_FREQUENCY_SKETCH_H_

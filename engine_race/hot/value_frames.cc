@@ -4,17 +4,16 @@
 #include <cstring>
 #include <new>
 
+#include "engine_race/base/assert.h"
 #include "engine_race/base/guarded.h"
 #include "engine_race/log/entry_codec.h"
 
-#include "engine_race/base/assert.h"
-
-namespace engine_race::l1 {
+namespace engine_race {
 
 namespace {
 
 // The memory of a frame's description, beside its 4 KiB.
-constexpr uint64_t kDescriptionBytes = sizeof(FrameInfo) + sizeof(std::atomic<uint32_t>);
+constexpr uint64_t kDescriptionBytes = sizeof(l1::FrameInfo) + sizeof(std::atomic<uint32_t>);
 // The part of the frames that is kept free when all others are in use, and its upper limit.
 constexpr uint32_t kReserveFraction = 32;
 constexpr uint32_t kMaxReserve = 64;
@@ -28,7 +27,7 @@ std::atomic<uint32_t>* SlotsIn(const Region& region) {
 }  // namespace
 
 uint64_t ValueFrames::FixedBytes(uint32_t max_count) {
-  return sizeof(ValueFrames) + EpochManager::MemoryBytes() +
+  return sizeof(ValueFrames) + l1::EpochManager::MemoryBytes() +
          FrequencySketch::MemoryBytes(max_count) + max_count * kDescriptionBytes;
 }
 
@@ -50,7 +49,7 @@ Status ValueFrames::Create(Index* index, uint64_t max_bytes, MemoryShare* share,
     ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(count * sizeof(std::atomic<uint32_t>),
                                                  /*huge_pages=*/false, &made->slot_memory_));
     ENGINE_RACE_RETURN_IF_ERROR(
-        FramePool::Create(kValueBytes, count, &made->epochs_, &made->owner_, &made->pool_));
+        l1::FramePool::Create(kValueBytes, count, &made->epochs_, &made->owner_, &made->pool_));
     if (share != nullptr && !share->Book(FixedBytes(count))) return Status::Ok();
     index->SetFrameSlots(SlotsIn(made->slot_memory_));
     made->SetLimit(share != nullptr ? FixedBytes(count) : max_bytes);
@@ -192,7 +191,7 @@ void ValueFrames::Admit(uint64_t key, ValueRef ref, const char* value,
       threshold_.store(WorthOf(victim), std::memory_order_relaxed);
     });
   }
-  if (frame == FramePool::kNoFrame) return;
+  if (frame == l1::FramePool::kNoFrame) return;
   ENGINE_RACE_ASSERT(frame < pool_->frame_count());
   char* const copy = pool_->data(frame);
   std::memcpy(copy, value, kValueBytes);
@@ -210,13 +209,13 @@ void ValueFrames::Admit(uint64_t key, ValueRef ref, const char* value,
 uint64_t ValueFrames::memory_bytes() const {
   const uint32_t frame_count = pool_->frame_count();
   // The arrays of slots and of the sketch are counted whole.
-  return sizeof(*this) + EpochManager::MemoryBytes() + sketch_.memory_bytes() +
+  return sizeof(*this) + l1::EpochManager::MemoryBytes() + sketch_.memory_bytes() +
          frame_count * sizeof(std::atomic<uint32_t>) + pool_->memory_bytes();
 }
 
 ValueFrameStats ValueFrames::Stats() const {
   ValueFrameStats stats;
-  const EpochManager::Counts counts = epochs_.TakeCounts();
+  const l1::EpochManager::Counts counts = epochs_.TakeCounts();
   stats.memory_bytes = memory_bytes();
   stats.limit_bytes =
       share_ != nullptr ? share_->LimitBytes() : booked_bytes_.load(std::memory_order_relaxed);
@@ -234,20 +233,21 @@ bool ValueFrames::Owner::IsNewest(uint32_t frame, ValueRef* ref) const noexcept 
   return status.ok() && ref->hot() && ref->frame() == frame;
 }
 
-FrameOwner::Cooled ValueFrames::Owner::Cool(uint32_t frame, FrameInfo* info) noexcept {
+l1::FrameOwner::Cooled ValueFrames::Owner::Cool(uint32_t frame, l1::FrameInfo* info) noexcept {
   ValueRef ref;
   const bool cooled = IsNewest(frame, &ref) && frames_.index_.Cool(info->tag, frame);
   return cooled ? Cooled::kCooling : Cooled::kOrphaned;
 }
 
-bool ValueFrames::Owner::WasHeated(uint32_t frame, FrameInfo* /*info*/) noexcept {
+bool ValueFrames::Owner::WasHeated(uint32_t frame, l1::FrameInfo* /*info*/) noexcept {
   ValueRef ref;
   return IsNewest(frame, &ref) && !ref.cooling();
 }
 
-bool ValueFrames::Owner::Unswizzle(uint32_t frame, FrameInfo* info, bool only_cooling) noexcept {
+bool ValueFrames::Owner::Unswizzle(uint32_t frame, l1::FrameInfo* info,
+                                   bool only_cooling) noexcept {
   // An orphan's frame is free to be evicted.
   return frames_.index_.Unswizzle(info->tag, frame, only_cooling) != Index::Unswizzled::kHeated;
 }
 
-}  // namespace engine_race::l1
+}  // namespace engine_race

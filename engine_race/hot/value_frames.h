@@ -19,6 +19,7 @@
 #include <memory>
 #include <mutex>
 
+#include "engine_race/base/assert.h"
 #include "engine_race/base/memory.h"
 #include "engine_race/base/memory_share.h"
 #include "engine_race/base/status.h"
@@ -27,9 +28,7 @@
 #include "engine_race/l1/epoch.h"
 #include "engine_race/l1/frame_pool.h"
 
-#include "engine_race/base/assert.h"
-
-namespace engine_race::l1 {
+namespace engine_race {
 
 struct ValueFrameStats {
   uint64_t memory_bytes = 0;  // of frames in use and of what describes all of them
@@ -103,14 +102,14 @@ class ValueFrames final : public MemoryUser {
   static constexpr uint64_t kFramesPerStep = 64;
 
   // Finds the swips of the frames in the index.
-  class Owner final : public FrameOwner {
+  class Owner final : public l1::FrameOwner {
    public:
     explicit Owner(ValueFrames* frames) : frames_(*frames) {}
-    Cooled Cool(uint32_t frame, FrameInfo* info) noexcept override;
-    bool WasHeated(uint32_t frame, FrameInfo* info) noexcept override;
-    bool Unswizzle(uint32_t frame, FrameInfo* info, bool only_cooling) noexcept override;
+    Cooled Cool(uint32_t frame, l1::FrameInfo* info) noexcept override;
+    bool WasHeated(uint32_t frame, l1::FrameInfo* info) noexcept override;
+    bool Unswizzle(uint32_t frame, l1::FrameInfo* info, bool only_cooling) noexcept override;
     // A value's frame has nothing beside its bytes.
-    void Release(uint32_t /*frame*/, FrameInfo* /*info*/) noexcept override {}
+    void Release(uint32_t /*frame*/, l1::FrameInfo* /*info*/) noexcept override {}
 
     // Whether the newest record of the frame's key leads to it. *ref is that record.
     bool IsNewest(uint32_t frame, ValueRef* ref) const noexcept;
@@ -145,10 +144,10 @@ class ValueFrames final : public MemoryUser {
   Index& index_;
   MemoryShare* const share_;
   Owner owner_;
-  EpochManager epochs_;
+  l1::EpochManager epochs_;
   FrequencySketch sketch_;
   Region slot_memory_;  // std::atomic<uint32_t> each
-  std::unique_ptr<FramePool> pool_;
+  std::unique_ptr<l1::FramePool> pool_;
 
   // Written now and then, read by every offer.
   alignas(64) std::atomic<uint32_t> threshold_{0};  // the frequency of the victim
@@ -172,7 +171,7 @@ Status ValueFrames::Find(uint64_t key, ValueRef* ref, bool* hot, const UseFn& us
   const bool scarce = AreScarce();
   if (scarce) sketch_.Prefetch(key);
   {
-    EpochManager::Guard guard(epochs_);
+    l1::EpochManager::Guard guard(epochs_);
     Status status = index_.FindHot(key, ref);
     *hot = status.ok() && ref->hot();
     if (!*hot) {
@@ -193,7 +192,7 @@ Status ValueFrames::Find(uint64_t key, ValueRef* ref, bool* hot, const UseFn& us
 template <typename UseFn>
 Status ValueFrames::FindAt(uint64_t key, uint64_t version, ValueRef* ref, bool* hot,
                            const UseFn& use) {
-  EpochManager::Guard guard(epochs_);
+  l1::EpochManager::Guard guard(epochs_);
   Status status = index_.FindHotAt(key, version, ref);
   *hot = status.ok() && ref->hot();
   if (!*hot) {
@@ -205,6 +204,6 @@ Status ValueFrames::FindAt(uint64_t key, uint64_t version, ValueRef* ref, bool* 
   return Status::Ok();
 }
 
-}  // namespace engine_race::l1
+}  // namespace engine_race
 
 #endif  // ENGINE_RACE_HOT_VALUE_FRAMES_H_

@@ -12,10 +12,9 @@
 #include <atomic>
 #include <cstdint>
 
+#include "engine_race/base/assert.h"
 #include "engine_race/index/index.h"
 #include "engine_race/index/ref_word.h"
-
-#include "engine_race/base/assert.h"
 
 namespace engine_race {
 

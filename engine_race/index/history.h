@@ -15,10 +15,9 @@
 #include <span>
 #include <vector>
 
+#include "engine_race/base/assert.h"
 #include "engine_race/index/index.h"
 #include "engine_race/index/live_versions.h"
-
-#include "engine_race/base/assert.h"
 
 namespace engine_race {
 

@@ -7,9 +7,8 @@
 #include <span>
 #include <utility>
 
-#include "engine_race/index/merge_plan.h"
-
 #include "engine_race/base/assert.h"
+#include "engine_race/index/merge_plan.h"
 
 namespace engine_race {
 namespace {

@@ -3,9 +3,8 @@
 #include <algorithm>
 #include <new>
 
-#include "engine_race/index/newest.h"
-
 #include "engine_race/base/assert.h"
+#include "engine_race/index/newest.h"
 
 namespace engine_race {
 namespace {

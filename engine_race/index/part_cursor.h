@@ -9,11 +9,10 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "engine_race/base/assert.h"
 #include "engine_race/index/index.h"
 #include "engine_race/index/lower_bound.h"
 #include "engine_race/index/part.h"
-
-#include "engine_race/base/assert.h"
 
 namespace engine_race {
 

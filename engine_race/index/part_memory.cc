@@ -6,9 +6,8 @@
 #include <cstdlib>
 #include <new>
 
-#include "engine_race/base/round_up.h"
-
 #include "engine_race/base/assert.h"
+#include "engine_race/base/round_up.h"
 
 namespace engine_race {
 namespace {

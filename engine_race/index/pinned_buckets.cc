@@ -4,9 +4,8 @@
 #include <system_error>
 #include <utility>
 
-#include "engine_race/index/bucket_index.h"
-
 #include "engine_race/base/assert.h"
+#include "engine_race/index/bucket_index.h"
 
 namespace engine_race {
 

@@ -16,6 +16,7 @@
 #include <memory>
 #include <span>
 
+#include "engine_race/base/assert.h"
 #include "engine_race/base/status.h"
 #include "engine_race/index/cell_map.h"
 #include "engine_race/index/index.h"
@@ -23,8 +24,6 @@
 #include "engine_race/index/lower_bound.h"
 #include "engine_race/index/part_memory.h"
 #include "engine_race/index/ref_word.h"
-
-#include "engine_race/base/assert.h"
 
 namespace engine_race {
 

@@ -11,10 +11,9 @@
 #include <memory>
 #include <vector>
 
+#include "engine_race/base/assert.h"
 #include "engine_race/l1/key_words.h"
 #include "engine_race/l1/table_shape.h"
-
-#include "engine_race/base/assert.h"
 
 namespace engine_race::l1 {
 

@@ -5,10 +5,9 @@
 #include <cstring>
 #include <new>
 
+#include "engine_race/base/assert.h"
 #include "engine_race/base/checksum.h"
 #include "engine_race/base/round_up.h"
-
-#include "engine_race/base/assert.h"
 
 namespace engine_race::l1 {
 

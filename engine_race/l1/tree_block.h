@@ -19,12 +19,11 @@
 #include <cstring>
 #include <memory>
 
+#include "engine_race/base/assert.h"
 #include "engine_race/l1/block_builder.h"
 #include "engine_race/l1/key_words.h"
 #include "engine_race/l1/node_search.h"
 #include "engine_race/l1/table_shape.h"
-
-#include "engine_race/base/assert.h"
 
 namespace engine_race::l1 {
 

@@ -26,7 +26,7 @@ uint64_t IteratorPool::WindowBytes(uint64_t scan_budget_bytes) {
   return std::clamp<uint64_t>(scan_budget_bytes / kWindowShare / kBytes, 1, kMaxWindows) * kBytes;
 }
 
-IteratorPool::IteratorPool(const BucketLog& log, const Index& index, l1::ValueFrames* frames,
+IteratorPool::IteratorPool(const BucketLog& log, const Index& index, ValueFrames* frames,
                            const Options& options, uint64_t window_bytes)
     : context_(log, index, options, RangeTuning()),
       windows_(context_, static_cast<uint32_t>(window_bytes / WindowPool::kWindowBytes)),

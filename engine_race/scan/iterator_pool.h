@@ -32,7 +32,7 @@ class IteratorPool {
   static uint64_t WindowBytes(uint64_t scan_budget_bytes);
 
   // `frames` may be null.
-  IteratorPool(const BucketLog& log, const Index& index, l1::ValueFrames* frames,
+  IteratorPool(const BucketLog& log, const Index& index, ValueFrames* frames,
                const Options& options, uint64_t window_bytes = WindowPool::kWindowBytes);
   ~IteratorPool();
 

@@ -2,9 +2,8 @@
 
 #include <cstring>
 
-#include "engine_race/base/memory.h"
-
 #include "engine_race/base/assert.h"
+#include "engine_race/base/memory.h"
 
 namespace engine_race {
 

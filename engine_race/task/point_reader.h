@@ -22,8 +22,7 @@ namespace engine_race {
 class PointReader {
  public:
   // `frames` may be null: then every value is read from the log.
-  PointReader(const BucketLog& log, const Index& index, l1::ValueFrames* frames,
-              bool verify_checksums)
+  PointReader(const BucketLog& log, const Index& index, ValueFrames* frames, bool verify_checksums)
       : log_(log), index_(index), frames_(frames), verify_checksums_(verify_checksums) {}
 
   // Reads the newest value. Blocks, and takes about 8 KiB of stack. On failure *value is unchanged.
@@ -53,7 +52,7 @@ class PointReader {
   Status Deliver(uint64_t key, const Found& found, const char* buffer, std::string* value) const;
 
   // Null when there are no frames.
-  l1::ValueFrames* frames() const { return frames_; }
+  ValueFrames* frames() const { return frames_; }
 
  private:
   template <typename FindFn>
@@ -63,7 +62,7 @@ class PointReader {
 
   const BucketLog& log_;
   const Index& index_;
-  l1::ValueFrames* const frames_;
+  ValueFrames* const frames_;
   const bool verify_checksums_;
 };
 

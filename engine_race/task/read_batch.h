@@ -14,12 +14,11 @@
 #include <string_view>
 #include <utility>
 
+#include "engine_race/base/assert.h"
 #include "engine_race/base/key.h"
 #include "engine_race/base/options.h"
 #include "engine_race/base/status.h"
 #include "engine_race/task/read_job.h"
-
-#include "engine_race/base/assert.h"
 
 namespace engine_race {
 

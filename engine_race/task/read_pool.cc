@@ -4,10 +4,9 @@
 #include <new>
 #include <utility>
 
+#include "engine_race/base/assert.h"
 #include "engine_race/base/guarded.h"
 #include "engine_race/base/parallel.h"
-
-#include "engine_race/base/assert.h"
 
 namespace engine_race {
 

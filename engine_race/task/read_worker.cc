@@ -93,13 +93,13 @@ void ReadWorker::NoteFailedRing() noexcept {
 
 // Evicts a few frames while reads are in flight, so that no admission has to wait for readers.
 void ReadWorker::EvictAhead() noexcept {
-  l1::ValueFrames* const frames = reader_.frames();
+  ValueFrames* const frames = reader_.frames();
   if (frames == nullptr || !frames->RunsLow()) return;
   // If memory is refused, an admission evicts for itself.
   (void)scheduler_->Spawn(EvictSome(*scheduler_, *frames));
 }
 
-Task ReadWorker::EvictSome(Scheduler&, l1::ValueFrames& frames) {
+Task ReadWorker::EvictSome(Scheduler&, ValueFrames& frames) {
   frames.EvictSome();
   co_return;
 }

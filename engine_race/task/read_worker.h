@@ -44,7 +44,7 @@ class ReadWorker {
   static constexpr uint32_t kMaxHotRow = 32;
 
   static Task ReadMany(Scheduler& scheduler, ReadWorker& worker, ReadJob job);
-  static Task EvictSome(Scheduler& scheduler, l1::ValueFrames& frames);
+  static Task EvictSome(Scheduler& scheduler, ValueFrames& frames);
   void EvictAhead() noexcept;
   Status Prepare();
   enum class Outcome { kDone, kHandedOver, kRingFailed };

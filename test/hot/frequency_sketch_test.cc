@@ -12,8 +12,6 @@
 namespace engine_race::test {
 namespace {
 
-using l1::FrequencySketch;
-
 TEST(FrequencySketchTest, CountsOneKeyUpToItsEnd) {
   FrequencySketch sketch;
   ASSERT_TRUE(sketch.Allocate(1000).ok());

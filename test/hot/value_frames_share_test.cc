@@ -13,8 +13,6 @@
 namespace engine_race::test {
 namespace {
 
-using l1::ValueFrames;
-
 class FakeShare final : public MemoryShare {
  public:
   uint64_t LimitBytes() const noexcept override { return limit_bytes; }

@@ -18,8 +18,6 @@
 namespace engine_race::test {
 namespace {
 
-using l1::ValueFrames;
-
 uint64_t NthKey(uint64_t i) { return (i + 1) << 50; }
 
 class ValueFramesTest : public ::testing::Test {
@@ -104,7 +102,7 @@ TEST_F(ValueFramesTest, WhatIsReadTwiceIsHot) {
   EXPECT_TRUE(IsHot(NthKey(3)));
   EXPECT_EQ(Read(NthKey(3), &hot), 1u);
   EXPECT_TRUE(hot);
-  const l1::ValueFrameStats stats = frames_->Stats();
+  const ValueFrameStats stats = frames_->Stats();
   EXPECT_EQ(stats.value_count, 1u);
   EXPECT_EQ(stats.hit_count, 1u);
   EXPECT_EQ(stats.miss_count, 2u);
@@ -385,7 +383,7 @@ TEST_F(ValueFramesTest, ReadersBesideWritersBesideEviction) {
   stop = true;
   writer.join();
   resizer.join();
-  const l1::ValueFrameStats stats = frames_->Stats();
+  const ValueFrameStats stats = frames_->Stats();
   EXPECT_GT(stats.hit_count, 0u);
   EXPECT_GT(stats.admission_count, 0u);
   frames_.reset();
