@@ -386,7 +386,7 @@ endif
 
 .PHONY: check-format check-headers check-layers check-house check-prose check-mutants check-lint check-bench
 check-format:
-	scripts/check_format.sh $(CLANG_FORMAT) $(sources) $(judge_sources) $(fuzz_sources) $(guest_sources) $(headers)
+	$(quiet)scripts/check_format.sh $(CLANG_FORMAT) $(sources) $(judge_sources) $(fuzz_sources) $(guest_sources) $(headers)
 
 check-layers:
 	scripts/check_layers.sh
