@@ -258,11 +258,10 @@ no_optimiser_warnings := $(addprefix -Wno-,array-bounds restrict stringop-overfl
                                            maybe-uninitialized dangling-pointer)
 pch_flags = $(patsubst %,-include $(BUILD)/% -fpch-preprocess $(no_optimiser_warnings),$(call pch_header,$(1)))
 export CCACHE_SLOPPINESS ?= pch_defines,time_macros,include_file_mtime,include_file_ctime
-define pch_rule
-$(call objects,$(1)): $(BUILD)/$(call pch_header,$(1)).gch
-endef
-$(foreach source,$(library_sources) $(harness_sources) $(main_sources) $(guest_sources) $(test_sources),\
-  $(if $(call pch_header,$(source)),$(eval $(call pch_rule,$(source)))))
+objects_with_pch = $(call objects,$(foreach source,$(1),$(if $(call pch_header,$(source)),$(source))))
+$(call objects_with_pch,$(library_sources) $(harness_sources) $(main_sources) $(guest_sources)): \
+    $(BUILD)/engine_race/base/pch.h.gch
+$(call objects_with_pch,$(test_sources)): $(BUILD)/test/pch.h.gch
 $(pch_sources:%=$(BUILD)/%.gch): $(BUILD)/%.gch: % $(BUILD)/flags.txt
 	@mkdir -p $(@D)
 	@echo "$(call step,compile $< ($(FLAVOUR)))"
