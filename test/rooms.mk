@@ -3,7 +3,7 @@
 # One program of tests a room, $(BUILD)/tests/<room>: `make test-log`. The rooms of the engine and
 # of tests that span them lie in test/, those of harness/ in test/harness/. For each: the parts of
 # harness/ that it links, and the programs that it runs.
-engine_test_rooms := base include io log l1 index hot task scan faults power e2e
+engine_test_rooms := base include numa io log l1 index hot task scan faults power e2e
 harness_test_rooms := system measure data load lab race crash claims experiments apps
 test_rooms := $(engine_test_rooms) $(harness_test_rooms)
 test_parts_l1 := lab
@@ -30,7 +30,7 @@ room_objects = $(call objects,$(sort $(test_helpers) $(foreach room,$(1),$(call 
 room_programs = $(foreach room,$(1),$(addprefix $(BIN)/,$(test_programs_$(room))))
 # Sanitized, the rooms are two programs: a link of such objects takes longer than all that follows a
 # change of one room. The core is what `make test` runs.
-core_test_rooms := base io log l1 index hot task scan
+core_test_rooms := base numa io log l1 index hot task scan
 sanitized_programs := core rest
 test_programs := $(addprefix $(BUILD)/tests/,$(if $(filter asan tsan,$(FLAVOUR)),$(sanitized_programs),$(test_rooms))) \
                  $(call room_programs,$(test_rooms))
