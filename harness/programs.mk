@@ -13,6 +13,7 @@ parts_race := system measure/histogram measure/progress measure/result_file meas
 parts_store := measure/table
 parts_lab := system measure data load lab experiments/io experiments/l1
 parts_crash := crash
+parts_numa := system measure/result_file measure/table numa
 parts_bench_micro := data
 parts_bench_index := system measure load/fill_keys claims/bench_end claims/bench_index
 parts_bench_io := system measure data load claims/bench_end claims/bench_io

@@ -1,0 +1,67 @@
+// Where the memory of one process lies: bytes by kind and node, and how far that is from its CPUs.
+//
+// Four kinds. Code is what may be executed: files, shared libraries among them, and anonymous
+// memory that text was moved to. Anonymous memory is the heap and whatever else is of no file. The
+// others are mapped files and stacks. Plain values and pure functions, but for ReadPlacement.
+#ifndef HARNESS_NUMA_PLACEMENT_H_
+#define HARNESS_NUMA_PLACEMENT_H_
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine_race/base/status.h"
+#include "engine_race/numa/topology.h"
+#include "harness/numa/memory_maps.h"
+
+namespace harness {
+
+enum class MemoryKind { kCode, kAnonymous, kFiles, kStacks };
+inline constexpr std::array<MemoryKind, 4> kMemoryKinds = {
+    MemoryKind::kCode, MemoryKind::kAnonymous, MemoryKind::kFiles, MemoryKind::kStacks};
+const char* MemoryKindName(MemoryKind kind);
+
+struct Placement {
+  int64_t pid = 0;
+  // The command's name.
+  std::string name;
+  // The nodes of the CPUs that it may run on, or those that the caller named; ascending.
+  std::vector<uint32_t> local_nodes;
+  // False: it may run on every node that has CPUs, so all of its memory counts as local.
+  bool is_bound = false;
+  // By kind, in the order of kMemoryKinds.
+  std::array<NodeBytes, kMemoryKinds.size()> bytes;
+  // Of the code, that on huge pages.
+  uint64_t huge_code_bytes = 0;
+
+  const NodeBytes& Of(MemoryKind kind) const { return bytes[static_cast<size_t>(kind)]; }
+  NodeBytes Total() const;
+};
+
+uint64_t SumOf(const NodeBytes& bytes);
+// The share that lies on the nodes; 1 of nothing.
+double ShareOn(const NodeBytes& bytes, const std::vector<uint32_t>& nodes);
+// The mean distance from a CPU of `from_nodes` to a byte, each CPU weighing the same; 0 of nothing.
+double WeightedDistance(const NodeBytes& bytes, const std::vector<uint32_t>& from_nodes,
+                        const engine_race::numa::Topology& topology);
+
+// Sorts the memory by kind. `mappings` may be of a moment before or after that of `numa_mappings`:
+// what only one of them has is told by its line of numa_maps alone.
+void SortByKind(const std::vector<NumaMapping>& numa_mappings, const std::vector<Mapping>& mappings,
+                Placement* placement);
+
+// The nodes on which at least one of the CPUs lies, ascending.
+std::vector<uint32_t> NodesOfCpus(const std::vector<uint32_t>& cpus,
+                                  const engine_race::numa::Topology& topology);
+
+// Of the process in `proc_root`, "/proc". `local_nodes`, unless empty, replaces those that its CPUs
+// lie on. kNotFound when there is no such process, kNotSupported when the kernel has no NUMA,
+// kIOError when its files cannot be read or make no sense.
+engine_race::Status ReadPlacement(const std::string& proc_root, int64_t pid,
+                                  const engine_race::numa::Topology& topology,
+                                  const std::vector<uint32_t>& local_nodes, Placement* placement);
+
+}  // namespace harness
+
+#endif  // HARNESS_NUMA_PLACEMENT_H_
