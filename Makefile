@@ -281,7 +281,7 @@ compile_commands.json: FORCE
 # Linking. Programs and tests see all of the engine; the archive shows its public interface alone.
 
 define program_rule
-$(BIN)/$(1): $(call objects,harness/apps/$(1)_main.cc $(call sources_of,$(parts_$(1))))
+$(BIN)/$(1) $(BIN)/$(1)_static: $(call objects,harness/apps/$(1)_main.cc $(call sources_of,$(parts_$(1))))
 endef
 $(foreach program,$(notdir $(PROGRAMS)),$(eval $(call program_rule,$(program))))
 # The library's objects come last, and in their order.
@@ -290,6 +290,14 @@ $(PROGRAMS): $(BIN)/%: $(library_objects) $(BUILD)/sources.txt
 	@mkdir -p $(@D)
 	@echo "$(call step,link $@)"
 	$(quiet)$(CXX) $(LDFLAGS) $(linked_objects) $(THIRD_PARTY_ARCHIVES) $(link_$*) $(LDLIBS) -o $@
+# For guests, which have no libraries, and for copies of a program that must share no text. Text that
+# begins with a huge page can be moved to huge pages alone.
+STATIC_PROGRAMS := $(addprefix $(BIN)/,race_static numa_static)
+static_flags := -static -Wl,-S -Wl,-z,max-page-size=2097152
+$(STATIC_PROGRAMS): $(BIN)/%_static: $(library_objects) $(BUILD)/sources.txt
+	@mkdir -p $(@D)
+	@echo "$(call step,link $@)"
+	$(quiet)$(CXX) $(static_flags) $(LDFLAGS) $(linked_objects) $(THIRD_PARTY_ARCHIVES) $(LDLIBS) -o $@
 # What writing would cost without checksums is measured by leaving them out, there alone.
 $(BIN)/bench_safety: LDFLAGS += -Wl,--wrap=_ZN11engine_race9HashValueEPKv
 

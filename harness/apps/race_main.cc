@@ -36,6 +36,8 @@ struct RaceFlags {
   std::string table_path;
   std::string json_path;
   bool without_fio = false;
+  std::string key_range;
+  std::vector<int> gate;
 
   bool Has(Phase phase) const {
     return std::find(phases.begin(), phases.end(), PhaseName(phase)) != phases.end();
@@ -69,6 +71,16 @@ void AddFlags(RaceFlags* flags, CLI::App* app) {
                   "the engine's memory budget: 2G, 512M, ...")
       ->transform(CLI::AsSizeValue(false))
       ->capture_default_str();
+  app->add_option("--key-range", flags->key_range,
+                  "FIRST:LAST, the keys of the store, both included; 0x for hexadecimal");
+  app->add_flag("--own-text", flags->config.moves_text,
+                "move the program's text to memory of its own before each phase");
+  app->add_option("--gate", flags->gate,
+                  "two descriptors, IN,OUT, through which `numa race` lets its instances wait for "
+                  "each other")
+      ->delimiter(',')
+      ->expected(2)
+      ->check(CLI::NonNegativeNumber);
   app->add_option("--seed", flags->config.seed, "seed of keys, values and reads")
       ->capture_default_str();
   app->add_option("--table", flags->table_path, "also write the table into this file")->take_last();
@@ -112,9 +124,10 @@ bool AdoptStore(const RaceDir& dir, const RaceConfig& config, uint64_t* records_
   }
   if (*records_per_thread == 0) *records_per_thread = note->records_per_thread;
   if (note->thread_count != config.thread_count || note->keys != config.keys ||
-      note->seed != config.seed || note->records_per_thread != *records_per_thread) {
-    *error = "the store in " + dir.path() + " was written with other --threads, --num, --keys or " +
-             "--seed; its race.json says which";
+      note->key_range != config.key_range || note->seed != config.seed ||
+      note->records_per_thread != *records_per_thread) {
+    *error = "the store in " + dir.path() + " was written with other --threads, --num, --keys, " +
+             "--key-range or --seed; its race.json says which";
     return false;
   }
   return true;
@@ -165,9 +178,21 @@ std::string Save(const RaceFlags& flags, const RaceConfig& config,
   return {};
 }
 
+// What the flags say in words that the configuration has as numbers. Empty, or which is wrong.
+std::string Translate(const RaceFlags& flags, RaceConfig* config) {
+  config->keys = *ParseKeyShape(flags.keys);
+  if (flags.gate.size() == 2) config->gate = {.in = flags.gate[0], .out = flags.gate[1]};
+  if (flags.key_range.empty()) return {};
+  const std::optional<engine_race::KeyRange> range = ParseKeyRange(flags.key_range);
+  if (!range) return "--key-range " + flags.key_range + " is no FIRST:LAST, or LAST comes first";
+  config->key_range = *range;
+  return {};
+}
+
 int Race(RaceFlags flags) {
   RaceConfig config = flags.config;
-  config.keys = *ParseKeyShape(flags.keys);
+  const std::string bad_flag = Translate(flags, &config);
+  if (!bad_flag.empty()) return Refuse(bad_flag);
   RaceDir dir;
   std::string error;
   if (!dir.Prepare(flags.dir, &error)) return Refuse(error);
@@ -182,6 +207,9 @@ int Race(RaceFlags flags) {
   std::printf("race: %s, %s\n", dir.path().c_str(), FileSystemName(dir.path()).c_str());
   if (!FitRecords(flags, has_fio, FreeBytes(dir.path()), &config)) {
     return Refuse("not enough space: choose another --dir or a smaller --num");
+  }
+  if (config.record_count() > MaxKeyCount(config.keys, config.key_range)) {
+    return Refuse("--key-range " + flags.key_range + " has fewer keys than there are records");
   }
   std::printf("%u threads, %llu records each, %s keys, seed %llu\n", config.thread_count,
               static_cast<unsigned long long>(config.records_per_thread), flags.keys.c_str(),

@@ -156,9 +156,8 @@ nlohmann::json PlacementJson(const std::vector<PlacementSummary>& processes,
 std::optional<std::vector<PlacementSummary>> ParsePlacementJson(const std::string& text) {
   try {
     std::vector<PlacementSummary> processes;
-    for (const nlohmann::json& json : nlohmann::json::parse(text).at("processes")) {
-      processes.push_back(SummaryOf(json));
-    }
+    const nlohmann::json report = nlohmann::json::parse(text);
+    for (const nlohmann::json& json : report.at("processes")) processes.push_back(SummaryOf(json));
     return processes;
   } catch (const std::exception&) {
     return std::nullopt;

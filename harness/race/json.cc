@@ -21,10 +21,15 @@ void to_json(nlohmann::json& json, const RaceConfig& config) {
           {"threads", config.thread_count},
           {"records_per_thread", config.records_per_thread},
           {"keys", config.keys},
+          {"key_first", config.key_range.first},
+          {"key_last", config.key_range.last},
           {"seed", config.seed},
           {"memory_budget_bytes", config.memory_budget_bytes},
           {"value_group_bytes", config.value_group_bytes},
-          {"checks_ranged_values", config.checks_ranged_values}};
+          {"checks_ranged_values", config.checks_ranged_values},
+          {"moves_text", config.moves_text},
+          {"gate_in", config.gate.in},
+          {"gate_out", config.gate.out}};
 }
 
 void from_json(const nlohmann::json& json, RaceConfig& config) {
@@ -36,6 +41,12 @@ void from_json(const nlohmann::json& json, RaceConfig& config) {
   json.at("memory_budget_bytes").get_to(config.memory_budget_bytes);
   json.at("value_group_bytes").get_to(config.value_group_bytes);
   json.at("checks_ranged_values").get_to(config.checks_ranged_values);
+  // A store's note from before there were these has none of them.
+  config.key_range.first = json.value("key_first", config.key_range.first);
+  config.key_range.last = json.value("key_last", config.key_range.last);
+  config.moves_text = json.value("moves_text", config.moves_text);
+  config.gate.in = json.value("gate_in", config.gate.in);
+  config.gate.out = json.value("gate_out", config.gate.out);
 }
 
 void to_json(nlohmann::json& json, const PhaseResult& result) {

@@ -1,5 +1,7 @@
 #include "harness/race/phase.h"
 
+#include <unistd.h>
+
 #include <memory>
 #include <vector>
 
@@ -25,16 +27,24 @@ class PhaseClock {
   PhaseClock() : cpu_before_(CpuSeconds()), start_ns_(NowNs()) {}
   uint64_t start_ns() const { return start_ns_; }
   void Opened() { opened_ns_ = NowNs(); }
-  void Closing() { closing_ns_ = NowNs(); }
+  // All is done that the phase is for. What passes until Closing is not counted.
+  void Done() {
+    done_ns_ = NowNs();
+    cpu_done_ = CpuSeconds();
+  }
+  void Closing() {
+    closing_ns_ = NowNs();
+    cpu_closing_ = CpuSeconds();
+  }
   void Closed(PhaseResult* result) const {
     const uint64_t closed_ns = NowNs();
     const auto seconds = [](uint64_t from, uint64_t to) {
       return static_cast<double>(to - from) * 1e-9;
     };
-    result->seconds = seconds(start_ns_, closed_ns);
+    result->seconds = seconds(start_ns_, done_ns_) + seconds(closing_ns_, closed_ns);
     result->open_seconds = seconds(start_ns_, opened_ns_);
     result->close_seconds = seconds(closing_ns_, closed_ns);
-    result->cpu_seconds = CpuSeconds() - cpu_before_;
+    result->cpu_seconds = CpuSeconds() - cpu_closing_ + cpu_done_ - cpu_before_;
     result->peak_rss_bytes = PeakRssBytes();
   }
 
@@ -42,6 +52,9 @@ class PhaseClock {
   double cpu_before_;
   uint64_t start_ns_;
   uint64_t opened_ns_ = 0;
+  double cpu_done_ = 0;
+  uint64_t done_ns_ = 0;
+  double cpu_closing_ = 0;
   uint64_t closing_ns_ = 0;
 };
 
@@ -101,6 +114,11 @@ void ReadRecords(const Worker& w) {
   }
 }
 
+// Said when everything is in memory that the phase needs: the moment to look at where it lies.
+std::string DoneLine(Phase phase) {
+  return std::string("done ") + PhaseName(phase) + " " + std::to_string(::getpid());
+}
+
 void SetLatency(const std::vector<Histogram>& by_thread, PhaseResult* result) {
   Histogram all;
   for (const Histogram& one : by_thread) all.Merge(one);
@@ -113,7 +131,7 @@ void SetLatency(const std::vector<Histogram>& by_thread, PhaseResult* result) {
 
 // The write and the read phase: the same frame around another body.
 PhaseResult RunPoints(Phase phase, const RaceConfig& config) {
-  const KeySource keys(config.keys, config.record_count(), config.seed);
+  const KeySource keys(config.keys, config.record_count(), config.seed, config.key_range);
   const ValueMaker values(config.seed);
   std::vector<Histogram> latency(config.thread_count);
   Progress progress(PhaseName(phase), config.record_count(), kValueSize, config.thread_count);
@@ -129,6 +147,8 @@ PhaseResult RunPoints(Phase phase, const RaceConfig& config) {
       phase == Phase::kWrite ? WriteRecords(worker) : ReadRecords(worker);
     });
   }
+  clock.Done();
+  if (!PassGate(config.gate, DoneLine(phase))) failures.Note("the other instances have stopped");
   clock.Closing();
   store.reset();
   clock.Closed(&result);
@@ -139,7 +159,7 @@ PhaseResult RunPoints(Phase phase, const RaceConfig& config) {
 }
 
 PhaseResult RunRanges(const RaceConfig& config) {
-  const KeySource keys(config.keys, config.record_count(), config.seed);
+  const KeySource keys(config.keys, config.record_count(), config.seed, config.key_range);
   const ValueMaker values(config.seed);
   const KeySummary summary = keys.Summarize();
   Progress progress("range", summary.distinct_count * config.thread_count * kRangePasses,
@@ -155,6 +175,9 @@ PhaseResult RunRanges(const RaceConfig& config) {
     run.Run(clock.start_ns(),
             [&](uint32_t pass, double seconds) { result.pass_seconds[pass] = seconds; });
   }
+  clock.Done();
+  if (!PassGate(config.gate, DoneLine(Phase::kRange)))
+    failures.Note("the other instances have stopped");
   clock.Closing();
   store.reset();
   clock.Closed(&result);

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "harness/data/key_source.h"
+#include "harness/race/gate.h"
 
 namespace harness {
 
@@ -23,12 +24,18 @@ struct RaceConfig {
   uint32_t thread_count = 64;
   uint64_t records_per_thread = 20000;
   KeyShape keys = KeyShape::kUniform;
+  // The keys that the store takes, over which the shape is laid.
+  engine_race::KeyRange key_range;
   uint64_t seed = 1;
   uint64_t memory_budget_bytes = uint64_t{2} << 30;
   // Geometry of a new store; 0 takes the engine's default.
   uint32_t value_group_bytes = 0;
   // False: a range counts its records and looks at their keys alone.
   bool checks_ranged_values = true;
+  // Moves the text of each phase's process to memory of its own node before the phase begins.
+  bool moves_text = false;
+  // Where phases of several instances wait for each other; see gate.h.
+  GateFds gate;
 
   uint64_t record_count() const { return thread_count * records_per_thread; }
 };

@@ -89,10 +89,17 @@ PhaseReport MeasurePhase(Phase phase, const RaceConfig& config, FioRunner* fio) 
     report.result.error = "interrupted";
     return report;
   }
-  report.cache_drop = DropPageCache(config.dir);
+  // Other instances keep their page cache.
+  const bool is_alone = config.gate.out < 0;
+  const auto drop = [&] { return is_alone ? DropPageCache(config.dir) : DropFilesOf(config.dir); };
+  report.cache_drop = drop();
+  if (!PassGate(config.gate, std::string("start ") + PhaseName(phase))) {
+    report.result.error = "the other instances have stopped";
+    return report;
+  }
   report.result = RunPhaseProcess(phase, config);
   // The next run of fio must not pay for what the phase left in the page cache.
-  DropPageCache(config.dir);
+  drop();
   if (Interrupted()) return report;
   report.after = MeasureDevice(phase, bytes, report.result.ok ? fio : nullptr);
   return report;

@@ -27,15 +27,19 @@ bool DropFile(const std::string& path) {
 
 }  // namespace
 
-std::string DropPageCache(const std::string& dir) {
+std::string DropFilesOf(const std::string& dir) {
   sync();
-  if (DropWholeCache()) return "drop_caches";
   std::error_code error;
   bool dropped_all = true;
   for (const auto& entry : std::filesystem::directory_iterator(dir, error)) {
     if (entry.is_regular_file(error)) dropped_all &= DropFile(entry.path().string());
   }
   return !error && dropped_all ? "fadvise" : "not dropped: neither drop_caches nor fadvise works";
+}
+
+std::string DropPageCache(const std::string& dir) {
+  sync();
+  return DropWholeCache() ? "drop_caches" : DropFilesOf(dir);
 }
 
 }  // namespace harness

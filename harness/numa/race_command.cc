@@ -1,0 +1,255 @@
+#include "harness/numa/race_command.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "harness/data/key_source.h"
+#include "harness/load/store_basics.h"
+#include "harness/measure/result_file.h"
+#include "harness/numa/race_report.h"
+#include "harness/numa/race_run.h"
+#include "harness/numa/text_copy.h"
+#include "harness/system/child_process.h"
+#include "harness/system/disk.h"
+#include "harness/system/machine.h"
+
+namespace harness {
+namespace {
+
+namespace fs = std::filesystem;
+using engine_race::Status;
+using engine_race::numa::Allowed;
+using engine_race::numa::Topology;
+
+constexpr uint32_t kThreadCount = 64;
+constexpr uint64_t kMemoryBytes = uint64_t{2} << 30;
+
+int Refuse(const std::string& why, int exit_code = 2) {
+  std::fprintf(stderr, "numa race: %s\n", why.c_str());
+  return exit_code;
+}
+
+// The directory of the instances: the user's, or a fresh one that is removed with all that is in
+// it.
+class ParentDir {
+ public:
+  ParentDir() = default;
+  ParentDir(const ParentDir&) = delete;
+  ParentDir& operator=(const ParentDir&) = delete;
+  ~ParentDir() {
+    std::error_code ignored;
+    if (is_fresh_) fs::remove_all(path_, ignored);
+  }
+
+  bool Prepare(const std::string& path, std::string* error) {
+    std::error_code failed;
+    if (path.empty()) {
+      std::string name = "numa-race.XXXXXX";
+      is_fresh_ = ::mkdtemp(name.data()) != nullptr;
+      if (!is_fresh_) *error = "cannot make a directory here: " + std::string(std::strerror(errno));
+      path_ = fs::absolute(name, failed).string();
+      return is_fresh_;
+    }
+    fs::create_directories(path, failed);
+    if (failed) *error = path + ": " + failed.message();
+    path_ = fs::absolute(path, failed).string();
+    return error->empty();
+  }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+  bool is_fresh_ = false;
+};
+
+// Linked statically where it was built so.
+std::string DefaultProgram(TextMode text) {
+  const fs::path beside = fs::path(SelfPath()).parent_path();
+  const fs::path fixed = beside / "race_static";
+  return fs::exists(fixed) || text == TextMode::kCopies ? fixed.string()
+                                                        : (beside / "race").string();
+}
+
+TextMode TextModeOf(const NumaRaceFlags& flags) {
+  if (flags.shares_program || flags.text == "shared") return TextMode::kShared;
+  return flags.text == "remap" ? TextMode::kRemap : TextMode::kCopies;
+}
+
+RaceSettings SettingsOf(const NumaRaceFlags& flags) {
+  RaceSettings settings;
+  settings.text = TextModeOf(flags);
+  settings.program = flags.program.empty() ? DefaultProgram(settings.text) : flags.program;
+  settings.phases = flags.phases;
+  settings.reports_placement = !flags.without_report;
+  settings.race_flags = {"--threads",      std::to_string(flags.thread_count),
+                         "--num",          std::to_string(flags.records_per_thread),
+                         "--memory-limit", std::to_string(flags.memory_limit_bytes),
+                         "--keys",         flags.keys,
+                         "--seed",         std::to_string(flags.seed)};
+  return settings;
+}
+
+// Empty, or which file system has too little room for all the stores on it.
+std::string WhyNoRoom(const std::vector<InstancePlan>& plans, uint64_t records_per_instance) {
+  std::map<dev_t, uint64_t> needed;
+  for (const InstancePlan& plan : plans) {
+    fs::path there = plan.dir;
+    while (!fs::exists(there)) there = there.parent_path();
+    struct stat info = {};
+    if (::stat(there.c_str(), &info) != 0) return there.string() + " cannot be looked at";
+    const uint64_t bytes = needed[info.st_dev] += StoreBytes(records_per_instance);
+    const uint64_t free_bytes = FreeBytes(there.string());
+    if (bytes > free_bytes) {
+      return std::to_string(bytes) + " bytes of disk needed, " + std::to_string(free_bytes) +
+             " free in " + there.string();
+    }
+  }
+  return {};
+}
+
+Status ReadMachine(Topology* topology, Allowed* allowed) {
+  ENGINE_RACE_RETURN_IF_ERROR(
+      engine_race::numa::ReadTopology(engine_race::numa::kSysfsRoot, topology));
+  return engine_race::numa::ReadAllowed(engine_race::numa::kProcRoot, *topology, allowed);
+}
+
+void PrintPlan(const std::vector<InstancePlan>& plans, const RaceSettings& settings,
+               const Topology& topology) {
+  std::printf("%s\ntext: %s of %s\n", TopologyText(topology).c_str(), TextModeName(settings.text),
+              settings.program.c_str());
+  for (const InstancePlan& plan : plans) {
+    std::printf("%s: memory of nodes %s, keys %s, %s\n", plan.Name().c_str(),
+                engine_race::numa::FormatList(plan.memory_nodes).c_str(),
+                KeyRangeText(plan.keys).c_str(), plan.dir.c_str());
+  }
+  std::printf("\n");
+  std::fflush(stdout);
+}
+
+// The whole race, everything being chosen.
+int RunPlanned(const NumaRaceFlags& flags, const RaceSettings& settings,
+               const std::vector<InstancePlan>& plans, const Topology& topology) {
+  RaceRun run(settings, plans, topology);
+  const Status prepared = run.Prepare();
+  if (!prepared.ok()) return Refuse(prepared.message());
+  const Status ran = run.Run();
+  if (Interrupted()) return 130;
+  if (!ran.ok()) return Refuse(ran.message(), 1);
+  const std::string text = RaceText(run.results());
+  std::printf("%s", text.c_str());
+  if (!run.word().empty()) std::printf("%s\n", run.word().c_str());
+  nlohmann::json json = RaceJson(run.results(), settings.text, topology, run.word());
+  json["machine"] = DescribeMachine(plans.front().dir);
+  if (!SaveText(text, flags.table_path)) return Refuse("cannot write " + flags.table_path, 1);
+  if (!SaveJson(json, flags.json_path)) return Refuse("cannot write " + flags.json_path, 1);
+  return 0;
+}
+
+}  // namespace
+
+CLI::App* AddRaceCommand(CLI::App* app, NumaRaceFlags* flags) {
+  CLI::App* const race = app->add_subcommand(
+      "race", "one instance of bin/race a node, with text and memory of that node, all together");
+  race->add_option("--groups", flags->request.group_count,
+                   "as many instances, on groups of near nodes; by default one a node")
+      ->check(CLI::PositiveNumber);
+  race->add_option("--nodes", flags->request.groups,
+                   "the nodes of each instance by hand: --nodes 0-1 2-3");
+  race->add_option("--key-ranges", flags->request.key_ranges,
+                   "FIRST:LAST of each instance by hand; together all keys")
+      ->delimiter(',');
+  race->add_option("--dir", flags->dir,
+                   "directory of all; by default a fresh one here, removed at the end");
+  race->add_option("--dirs", flags->request.dirs, "a directory for each instance; they exist")
+      ->delimiter(',');
+  race->add_option("--binary", flags->program,
+                   "the race program; by default race_static beside this one");
+  race->add_option("--text", flags->text, "copies, shared or remap")
+      ->check(CLI::IsMember({"copies", "shared", "remap"}))
+      ->capture_default_str();
+  race->add_flag("--shared-binary", flags->shares_program, "the same as --text shared");
+  race->add_flag("--no-report", flags->without_report, "do not look where memory lies");
+  race->add_option("--threads", flags->thread_count,
+                   "threads of each instance; by default 64 for all together")
+      ->check(CLI::Range(1u, 4096u));
+  race->add_option("--num", flags->records_per_thread, "records per thread")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  race->add_option("--memory-limit", flags->memory_limit_bytes,
+                   "memory budget of each instance; by default 2G for all together")
+      ->transform(CLI::AsSizeValue(false));
+  race->add_option("--keys", flags->keys, "uniform, sequential, zipfian or onebucket")
+      ->check(CLI::IsMember({"uniform", "sequential", "zipfian", "onebucket"}))
+      ->capture_default_str();
+  race->add_option("--phases", flags->phases, "which of write,read,range")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"write", "read", "range"}))
+      ->capture_default_str();
+  race->add_option("--seed", flags->seed)->capture_default_str();
+  race->add_option("--table", flags->table_path, "also write the tables into this file");
+  race->add_option("--json", flags->json_path, "also write all figures into this file");
+  return race;
+}
+
+int RunNumaRace(NumaRaceFlags flags) {
+  Topology topology;
+  Allowed allowed;
+  const Status read = ReadMachine(&topology, &allowed);
+  if (!read.ok()) return Refuse(read.message());
+  flags.request.parent_dir = flags.dir.empty() ? "." : fs::absolute(flags.dir).string();
+  std::vector<InstancePlan> plans;
+  const Status planned = PlanRace(flags.request, topology, allowed, &plans);
+  if (!planned.ok()) return Refuse(planned.message());
+  const auto count = static_cast<uint32_t>(plans.size());
+  if (flags.thread_count == 0) flags.thread_count = std::max(1u, kThreadCount / count);
+  if (flags.memory_limit_bytes == 0) flags.memory_limit_bytes = kMemoryBytes / count;
+  const RaceSettings settings = SettingsOf(flags);
+  if (!fs::is_regular_file(settings.program)) {
+    return Refuse("there is no " + settings.program + ": `make bin/race_static` builds one");
+  }
+  const std::string no_room = WhyNoRoom(plans, flags.thread_count * flags.records_per_thread);
+  if (!no_room.empty()) return Refuse(no_room);
+  // Nothing is made before everything is known to be right.
+  ParentDir parent;
+  std::string error;
+  if (flags.request.dirs.empty()) {
+    if (!parent.Prepare(flags.dir, &error)) return Refuse(error);
+    flags.request.parent_dir = parent.path();
+    if (!PlanRace(flags.request, topology, allowed, &plans).ok()) return Refuse("no plan");
+  }
+  CatchInterrupts();
+  PrintPlan(plans, settings, topology);
+  return RunPlanned(flags, settings, plans, topology);
+}
+
+CLI::App* AddCopyCommand(CLI::App* app, CopyFlags* flags) {
+  // Not for users: it has no group in the help.
+  CLI::App* const copy = app->add_subcommand("copy", "a program's copy for the nodes")->group("");
+  copy->add_option("source", flags->source)->required();
+  copy->add_option("target", flags->target)->required();
+  copy->add_option("nodes", flags->nodes)->required();
+  return copy;
+}
+
+int RunCopy(const CopyFlags& flags) {
+  std::vector<uint32_t> nodes;
+  if (!engine_race::numa::ParseList(flags.nodes, engine_race::numa::kMaxNodeCount, &nodes)) {
+    return Refuse(flags.nodes + " is no list of nodes");
+  }
+  Status status = CopyProgram(flags.source, flags.target);
+  if (status.ok()) status = PlaceInCache(flags.target, nodes);
+  // Without NUMA in the kernel there is no other place where the pages could lie.
+  if (status.ok() || status.code() == engine_race::Code::kNotSupported) return 0;
+  std::printf("%s", status.message().c_str());
+  return 1;
+}
+
+}  // namespace harness
