@@ -19,10 +19,11 @@ test_parts_crash := crash
 test_parts_numa := system measure data load/store_basics numa
 test_parts_claims := system measure data load race $(visit_claims) claims/scan_written
 test_parts_experiments := $(parts_lab)
-test_parts_apps := system
+test_parts_apps := $(parts_numa)
 test_programs_e2e := crash
 test_programs_experiments := lab
-test_programs_apps := race store
+# Sanitized programs cannot be linked statically.
+test_programs_apps := race store numa $(if $(filter asan tsan,$(FLAVOUR)),,race_static)
 # What every one of them links: the calls that tests come between, and memory that is refused.
 test_helpers := test/faults/system_calls.cc test/faults/system_calls_uring.cc \
                 test/faults/fault_plan.cc test/index/refused_memory.cc

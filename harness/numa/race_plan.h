@@ -36,13 +36,13 @@ struct RaceRequest {
   // Groups of near nodes; 0: a group a node.
   uint32_t group_count = 0;
   // Lists of nodes, "0-1", one an instance.
-  std::vector<std::string> groups;
+  std::vector<std::string> groups = {};
   // "FIRST:LAST", one an instance.
-  std::vector<std::string> key_ranges;
+  std::vector<std::string> key_ranges = {};
   // Directories that are there, one an instance.
-  std::vector<std::string> dirs;
+  std::vector<std::string> dirs = {};
   // Otherwise the instances have directories of their own below this one.
-  std::string parent_dir;
+  std::string parent_dir = {};
 };
 
 // The key space in `count` parts of the same size, to one key.

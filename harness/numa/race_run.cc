@@ -54,7 +54,11 @@ const char* TextModeName(TextMode mode) {
 
 RaceRun::RaceRun(RaceSettings settings, std::vector<InstancePlan> plans,
                  engine_race::numa::Topology topology)
-    : settings_(std::move(settings)), topology_(std::move(topology)) {
+    : settings_([&] {
+        if (settings.launcher.empty()) settings.launcher = SelfPath();
+        return std::move(settings);
+      }()),
+      topology_(std::move(topology)) {
   for (InstancePlan& plan : plans) {
     results_.push_back({.plan = plan, .phases = {}});
     instances_.push_back(std::make_unique<Instance>());
@@ -83,7 +87,7 @@ std::vector<std::string> RaceRun::Bound(const InstancePlan& plan,
 
 Status RaceRun::CheckBinding() {
   for (const auto& instance : instances_) {
-    const ChildResult tried = RunChild(Bound(instance->plan, {SelfPath(), "bound"}));
+    const ChildResult tried = RunChild(Bound(instance->plan, {settings_.launcher, "bound"}));
     if (tried.started && tried.exit_code == 0) continue;
     const std::string why = tried.started ? "numactl cannot bind to them" : tried.error;
     if (instances_.size() > 1) {
@@ -96,16 +100,13 @@ Status RaceRun::CheckBinding() {
 }
 
 Status RaceRun::CopyText() {
-  if (settings_.text == TextMode::kCopies) {
-    ENGINE_RACE_RETURN_IF_ERROR(CheckStaticProgram(settings_.program));
-  }
   for (const auto& instance : instances_) {
     const bool has_copy = instance->plan.number == 0 || settings_.text == TextMode::kCopies;
     instance->program = (has_copy ? instance : instances_.front())->plan.dir + "/race";
     if (!has_copy) continue;
-    const ChildResult copied =
-        RunChild(Bound(instance->plan, {SelfPath(), "copy", settings_.program, instance->program,
-                                        FormatList(instance->plan.memory_nodes)}));
+    const ChildResult copied = RunChild(
+        Bound(instance->plan, {settings_.launcher, "copy", settings_.program, instance->program,
+                               FormatList(instance->plan.memory_nodes)}));
     if (copied.started && copied.exit_code == 0) continue;
     return Status::IOError(instance->plan.Name() + ": the program could not be copied" +
                            (copied.output.empty() ? "" : ": " + copied.output));
@@ -114,13 +115,16 @@ Status RaceRun::CopyText() {
 }
 
 Status RaceRun::Prepare() {
+  if (settings_.text == TextMode::kCopies) {
+    ENGINE_RACE_RETURN_IF_ERROR(CheckStaticProgram(settings_.program));
+  }
+  ENGINE_RACE_RETURN_IF_ERROR(CheckBinding());
   for (const auto& instance : instances_) {
     std::error_code error;
     fs::create_directories(instance->plan.dir, error);
     if (error) return Status::IOError(instance->plan.dir + ": " + error.message());
     fs::remove(JsonPath(instance->plan), error);
   }
-  ENGINE_RACE_RETURN_IF_ERROR(CheckBinding());
   return CopyText();
 }
 

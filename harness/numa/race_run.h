@@ -30,6 +30,8 @@ const char* TextModeName(TextMode mode);
 
 struct RaceSettings {
   std::string program;
+  // bin/numa, which makes the copies; by default the program that is running.
+  std::string launcher;
   TextMode text = TextMode::kCopies;
   std::vector<std::string> phases;
   // Flags of bin/race that are the same for all instances.
