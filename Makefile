@@ -102,7 +102,8 @@ jobs = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc))
 submake = $(MAKE) --no-print-directory $(jobs)
 
 .PHONY: all library programs tests guest race test test-all test-rest fuzz check bench bench-race \
-        bench-safety bench-io bench-scan bench-l1 flame mutants soak crash powercut nvme-guest \
+        bench-safety bench-io bench-scan bench-l1 bench-numa flame mutants soak crash powercut \
+        nvme-guest numa-guests \
         asan tsan format clean help FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
@@ -123,7 +124,7 @@ race:  ## installs, builds and runs the three-phase race; RACE_ARGS='--dir D --n
 long_test_rooms := e2e faults experiments power
 checked_runs := $(addprefix checked/,$(long_test_rooms) $(filter-out $(long_test_rooms),$(test_rooms)))
 core_runs := $(checked_runs) asan/core
-other_runs := tsan/core asan/rest tsan/rest judges fuzz powercut nvme
+other_runs := tsan/core asan/rest tsan/rest judges fuzz powercut nvme numa
 
 test:  ## installs, builds and runs the tests: with assertions, and a core of them under ASan
 	scripts/setup.sh test
@@ -189,6 +190,15 @@ bench-l1:  ## lookups in memory step by step, beside RocksDB, into out/bench-l1.
 	mkdir -p out
 	$(BIN)/bench_l1 --json out/bench-l1.json $(BENCH_L1_ARGS)
 
+bench-numa:  ## where text and memory of instances lie, and what one costs, into out/bench-numa.json
+	scripts/setup.sh race
+	scripts/setup.sh guest || echo "bench-numa: going on without guests"
+	$(submake) $(BIN)/bench_numa $(BIN)/race numa-guests-built
+	mkdir -p out
+	rm -f out/numa-guests.json
+	scripts/numa_guest.py --json out/numa-guests.json || true
+	$(BIN)/bench_numa --json out/bench-numa.json --guests out/numa-guests.json $(BENCH_NUMA_ARGS)
+
 flame: $(BIN)/profile  ## a flame graph, out/flame-PHASE.svg; PHASE=seek, `bin/profile -h` lists them
 	scripts/setup.sh flame
 	scripts/flame record $(or $(PHASE),seek) $(FLAME_ARGS)
@@ -212,6 +222,15 @@ nvme-guest:  ## installs QEMU and tries raw NVMe disks and passthrough in a gues
 	scripts/setup.sh guest
 	$(submake) guest
 	scripts/nvme_guest.py
+
+numa-guests:  ## installs QEMU and tries instances of the race on the nodes of guests
+	scripts/setup.sh guest
+	$(submake) numa-guests-built
+	scripts/numa_guest.py
+
+# What a guest with NUMA nodes runs.
+.PHONY: numa-guests-built
+numa-guests-built: guest $(BIN)/race_static $(BIN)/numa_static $(BIN)/numa
 
 format:  ## formats every source in place
 	$(CLANG_FORMAT) -i $(sources) $(judge_sources) $(fuzz_sources) $(guest_sources) $(headers)
@@ -343,7 +362,7 @@ $(LIBRARY): $(BUILD)/engine_whole.o engine_race/public_symbols.txt
 .PHONY: build-core build-rest build-checked build-asan build-tsan build-fuzz
 build-core: build-checked
 	$(MAKE) --no-print-directory FLAVOUR=asan build/asan/tests/core
-build-rest: build-asan build-tsan build-fuzz library guest
+build-rest: build-asan build-tsan build-fuzz library numa-guests-built
 build-checked build-asan build-tsan: build-%:
 	$(MAKE) --no-print-directory FLAVOUR=$* tests
 # Without clang and its runtime nothing is built, and the run says so.
@@ -353,11 +372,15 @@ build-fuzz:
 	    $(shell $(CLANGXX) -print-resource-dir 2> /dev/null)/lib/linux/libclang_rt.fuzzer-*.a),\
 	  $(MAKE) --no-print-directory FLAVOUR=fuzz build/fuzz/open_fuzz)
 
-# One room: `make test-log TEST=Recovery FLAVOUR=asan`.
+# One room: `make test-log TEST=Recovery FLAVOUR=asan`. Without TEST the room numa has its guests too.
 .PHONY: $(test_rooms:%=test-%)
 ifeq ($(FLAVOUR),release)
 $(test_rooms:%=test-%):
 	$(submake) FLAVOUR=checked $@ TEST='$(TEST)'
+	$(if $(TEST),,$(guests_of_$@))
+guests_of_test-numa = scripts/setup.sh guest || echo 'test-numa: going on without guests'$(newline)\
+	$(submake) numa-guests-built$(newline)\
+	scripts/run_tests.sh numa
 else
 $(test_rooms:%=test-%): test-%: $(BUILD)/tests/%
 	ENGINE_BIN_DIR=$(CURDIR)/$(BIN) $< --gtest_filter='$(if $(TEST),*$(TEST)*,*)'
@@ -406,7 +429,7 @@ $(BUILD)/%.lint: %.cc $(BUILD)/%.o .clang-tidy
 	  || { cat $@.err; exit 1; }
 	@touch $@
 
-check-bench: $(BENCHES) $(BIN)/profile
-	scripts/check_bench.sh $^
+check-bench: $(BENCHES) $(BIN)/profile $(BIN)/race $(BIN)/numa $(BIN)/race_static
+	scripts/check_bench.sh $(BENCHES) $(BIN)/profile
 
 -include $(shell find $(BUILD) -name '*.d' 2> /dev/null)

@@ -1,5 +1,5 @@
-// The race: write, read, range twice, each phase a process of its own on one directory, every
-// phase beside what the device gives.
+// The race: write, read, range twice, and on demand reads mixed with writes, each phase a process
+// of its own on one directory, every phase beside what the device gives.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
@@ -63,9 +63,9 @@ void AddFlags(RaceFlags* flags, CLI::App* app) {
   app->add_option("--keys", flags->keys, "uniform, sequential, zipfian or onebucket")
       ->check(CLI::IsMember({"uniform", "sequential", "zipfian", "onebucket"}))
       ->capture_default_str();
-  app->add_option("--phases", flags->phases, "which of write,read,range")
+  app->add_option("--phases", flags->phases, "which of write,read,mixed,range")
       ->delimiter(',')
-      ->check(CLI::IsMember({"write", "read", "range"}))
+      ->check(CLI::IsMember({"write", "read", "mixed", "range"}))
       ->capture_default_str();
   app->add_option("--memory-limit", flags->config.memory_budget_bytes,
                   "the engine's memory budget: 2G, 512M, ...")
@@ -91,7 +91,9 @@ void AddFlags(RaceFlags* flags, CLI::App* app) {
 // What the run takes on disk: the store, and beside it the files of fio, which are as large.
 uint64_t NeededBytes(const RaceFlags& flags, uint64_t record_count, bool has_fio) {
   const uint64_t store_bytes = flags.Has(Phase::kWrite) ? StoreBytes(record_count) : 0;
-  return store_bytes + (has_fio ? record_count * kValueSize : 0);
+  // Half of a mixed phase are writes, and what they overwrite keeps its place.
+  const uint64_t mixed_bytes = flags.Has(Phase::kMixed) ? record_count * kValueSize : 0;
+  return store_bytes + mixed_bytes + (has_fio ? record_count * kValueSize : 0);
 }
 
 // Settles how many records there are; false when they do not fit.
@@ -136,7 +138,7 @@ bool AdoptStore(const RaceDir& dir, const RaceConfig& config, uint64_t* records_
 std::vector<PhaseReport> RunRace(const RaceFlags& flags, const RaceConfig& config, RaceDir* dir,
                                  FioRunner* fio, std::string* error) {
   std::vector<PhaseReport> reports;
-  for (const Phase phase : {Phase::kWrite, Phase::kRead, Phase::kRange}) {
+  for (const Phase phase : {Phase::kWrite, Phase::kRead, Phase::kMixed, Phase::kRange}) {
     if (!flags.Has(phase)) continue;
     if (phase == Phase::kWrite && !dir->StartStore(config, error)) break;
     reports.push_back(MeasurePhase(phase, config, fio));

@@ -189,9 +189,9 @@ CLI::App* AddRaceCommand(CLI::App* app, NumaRaceFlags* flags) {
   race->add_option("--keys", flags->keys, "uniform, sequential, zipfian or onebucket")
       ->check(CLI::IsMember({"uniform", "sequential", "zipfian", "onebucket"}))
       ->capture_default_str();
-  race->add_option("--phases", flags->phases, "which of write,read,range")
+  race->add_option("--phases", flags->phases, "which of write,read,mixed,range")
       ->delimiter(',')
-      ->check(CLI::IsMember({"write", "read", "range"}))
+      ->check(CLI::IsMember({"write", "read", "mixed", "range"}))
       ->capture_default_str();
   race->add_option("--seed", flags->seed)->capture_default_str();
   race->add_option("--table", flags->table_path, "also write the tables into this file");

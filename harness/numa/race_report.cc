@@ -41,6 +41,8 @@ nlohmann::json JsonOf(const InstancePhase& phase, const Topology& topology) {
                          {"cpu_seconds", phase.cpu_seconds},
                          {"busy_cpus", BusyCpus(phase)},
                          {"record_count", phase.record_count},
+                         {"p50_ns", phase.p50_ns},
+                         {"p99_ns", phase.p99_ns},
                          {"pass_seconds", phase.pass_seconds},
                          {"bytes", phase.bytes}};
   json["placement"] = nullptr;

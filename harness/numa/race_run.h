@@ -46,6 +46,9 @@ struct InstancePhase {
   double seconds = 0;
   double cpu_seconds = 0;
   uint64_t record_count = 0;
+  // Latency of one operation; 0 for a range.
+  uint64_t p50_ns = 0;
+  uint64_t p99_ns = 0;
   // Of a range: the two passes.
   std::vector<double> pass_seconds;
   uint64_t bytes = 0;

@@ -14,6 +14,7 @@ NLOHMANN_JSON_SERIALIZE_ENUM(KeyShape, {{KeyShape::kUniform, "uniform"},
                                         {KeyShape::kOneBucket, "onebucket"}})
 NLOHMANN_JSON_SERIALIZE_ENUM(Phase, {{Phase::kWrite, "write"},
                                      {Phase::kRead, "read"},
+                                     {Phase::kMixed, "mixed"},
                                      {Phase::kRange, "range"}})
 
 void to_json(nlohmann::json& json, const RaceConfig& config) {

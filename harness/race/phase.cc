@@ -20,6 +20,7 @@ namespace harness {
 namespace {
 
 constexpr uint64_t kReadStream = 0x72656164;
+constexpr uint64_t kMixedStream = 0x6d697865;
 
 // Measures one phase from before Open until the store is closed.
 class PhaseClock {
@@ -58,7 +59,7 @@ class PhaseClock {
   uint64_t closing_ns_ = 0;
 };
 
-// What a thread of the write or the read phase works with.
+// What a thread of a phase other than the range works with.
 struct Worker {
   const RaceConfig& config;
   const KeySource& keys;
@@ -70,23 +71,6 @@ struct Worker {
   Histogram* latency;
 };
 
-void WriteRecords(const Worker& w) {
-  alignas(64) char value[kValueSize];
-  char key_bytes[sizeof(uint64_t)];
-  for (uint64_t i = 0; i < w.config.records_per_thread && !w.failures->any(); ++i) {
-    const uint64_t index = i * w.config.thread_count + w.thread;
-    const uint64_t key = w.keys.KeyAt(index);
-    engine_race::EncodeKey(key, key_bytes);
-    w.values.Fill(key, index, value);
-    const uint64_t start_ns = NowNs();
-    const engine_race::Status status =
-        w.store->Write({key_bytes, sizeof(key_bytes)}, {value, sizeof(value)});
-    w.latency->Add(NowNs() - start_ns);
-    if (!status.ok()) return w.failures->Note(KeyFailure(key, status.ToString()));
-    w.progress->Add(w.thread, 1);
-  }
-}
-
 // Empty when `value` is one of those that were written under `key`.
 std::string FaultOf(const KeySource& keys, const ValueMaker& values, uint64_t key,
                     const std::string& value) {
@@ -97,18 +81,67 @@ std::string FaultOf(const KeySource& keys, const ValueMaker& values, uint64_t ke
   return {};
 }
 
+// Reads the record that was drawn. Empty, or what is wrong with it.
+std::string ReadOne(const Worker& w, uint64_t key, std::string* value) {
+  char key_bytes[sizeof(uint64_t)];
+  engine_race::EncodeKey(key, key_bytes);
+  const uint64_t start_ns = NowNs();
+  const engine_race::Status status = w.store->Read({key_bytes, sizeof(key_bytes)}, value);
+  w.latency->Add(NowNs() - start_ns);
+  return status.ok() ? FaultOf(w.keys, w.values, key, *value) : status.ToString();
+}
+
+// Writes record `index`. Empty, or what is wrong.
+std::string WriteOne(const Worker& w, uint64_t key, uint64_t index, char* value) {
+  char key_bytes[sizeof(uint64_t)];
+  engine_race::EncodeKey(key, key_bytes);
+  w.values.Fill(key, index, value);
+  const uint64_t start_ns = NowNs();
+  const engine_race::Status status =
+      w.store->Write({key_bytes, sizeof(key_bytes)}, {value, kValueSize});
+  w.latency->Add(NowNs() - start_ns);
+  return status.ok() ? std::string() : status.ToString();
+}
+
+void WriteRecords(const Worker& w) {
+  alignas(64) char value[kValueSize];
+  for (uint64_t i = 0; i < w.config.records_per_thread && !w.failures->any(); ++i) {
+    const uint64_t index = i * w.config.thread_count + w.thread;
+    const uint64_t key = w.keys.KeyAt(index);
+    const std::string fault = WriteOne(w, key, index, value);
+    if (!fault.empty()) return w.failures->Note(KeyFailure(key, fault));
+    w.progress->Add(w.thread, 1);
+  }
+}
+
+// The word of a thread's i-th operation on records that are drawn.
+uint64_t DrawAt(const Worker& w, uint64_t stream, uint64_t i) {
+  return MixAt(w.config.seed ^ stream, i * w.config.thread_count + w.thread);
+}
+
 void ReadRecords(const Worker& w) {
   std::string value;
-  char key_bytes[sizeof(uint64_t)];
   for (uint64_t i = 0; i < w.config.records_per_thread && !w.failures->any(); ++i) {
-    const uint64_t draw = MixAt(w.config.seed ^ kReadStream, i * w.config.thread_count + w.thread);
-    const uint64_t key = w.keys.KeyAt(AsBelow(draw, w.keys.record_count()));
-    engine_race::EncodeKey(key, key_bytes);
-    const uint64_t start_ns = NowNs();
-    const engine_race::Status status = w.store->Read({key_bytes, sizeof(key_bytes)}, &value);
-    w.latency->Add(NowNs() - start_ns);
+    const uint64_t index = AsBelow(DrawAt(w, kReadStream, i), w.keys.record_count());
+    const uint64_t key = w.keys.KeyAt(index);
+    const std::string fault = ReadOne(w, key, &value);
+    if (!fault.empty()) return w.failures->Note(KeyFailure(key, fault));
+    w.progress->Add(w.thread, 1);
+  }
+}
+
+// What is overwritten gets a value that one of the records of its key has, so that every reader can
+// tell it, now and in later phases.
+void MixRecords(const Worker& w) {
+  alignas(64) char written[kValueSize];
+  std::string value;
+  for (uint64_t i = 0; i < w.config.records_per_thread && !w.failures->any(); ++i) {
+    const uint64_t draw = DrawAt(w, kMixedStream, i);
+    const uint64_t index = AsBelow(draw, w.keys.record_count());
+    const uint64_t key = w.keys.KeyAt(index);
+    // The low bit has no part in the index.
     const std::string fault =
-        status.ok() ? FaultOf(w.keys, w.values, key, value) : status.ToString();
+        draw % 2 == 0 ? ReadOne(w, key, &value) : WriteOne(w, key, index, written);
     if (!fault.empty()) return w.failures->Note(KeyFailure(key, fault));
     w.progress->Add(w.thread, 1);
   }
@@ -129,7 +162,7 @@ void SetLatency(const std::vector<Histogram>& by_thread, PhaseResult* result) {
   result->max_ns = all.max();
 }
 
-// The write and the read phase: the same frame around another body.
+// All phases but the range: the same frame around another body.
 PhaseResult RunPoints(Phase phase, const RaceConfig& config) {
   const KeySource keys(config.keys, config.record_count(), config.seed, config.key_range);
   const ValueMaker values(config.seed);
@@ -144,7 +177,9 @@ PhaseResult RunPoints(Phase phase, const RaceConfig& config) {
     RunWorkers(config.thread_count, &failures, [&](uint32_t thread) {
       const Worker worker = {config,    keys,      values, store.get(),
                              &failures, &progress, thread, &latency[thread]};
-      phase == Phase::kWrite ? WriteRecords(worker) : ReadRecords(worker);
+      if (phase == Phase::kWrite) WriteRecords(worker);
+      if (phase == Phase::kRead) ReadRecords(worker);
+      if (phase == Phase::kMixed) MixRecords(worker);
     });
   }
   clock.Done();
@@ -195,6 +230,8 @@ const char* PhaseName(Phase phase) {
       return "write";
     case Phase::kRead:
       return "read";
+    case Phase::kMixed:
+      return "mixed";
     case Phase::kRange:
       return "range";
   }

@@ -1,4 +1,5 @@
-// The three phases of the race, each in a process of its own: write; read; range twice.
+// The phases of the race, each in a process of its own: write; read; reads mixed with writes; range
+// twice.
 //
 // A phase opens the store, lets its threads loose and closes it; whatever it reads it checks.
 // process.h gives it its process. Plain values and a function that takes as long as it takes.
@@ -16,7 +17,9 @@ namespace harness {
 
 inline constexpr uint32_t kRangePasses = 2;
 
-enum class Phase { kWrite, kRead, kRange };
+// kMixed reads and overwrites keys at random, as many of each: the only one that a race leaves out
+// unless it is asked for.
+enum class Phase { kWrite, kRead, kMixed, kRange };
 const char* PhaseName(Phase phase);
 
 struct RaceConfig {

@@ -11,7 +11,8 @@ namespace harness {
 namespace {
 
 FioResult MeasureDevice(Phase phase, uint64_t bytes, FioRunner* fio) {
-  if (fio == nullptr) {
+  // No job of fio does what a mixed phase does.
+  if (fio == nullptr || phase == Phase::kMixed) {
     FioResult none;
     none.error = "not measured";
     return none;
@@ -21,6 +22,7 @@ FioResult MeasureDevice(Phase phase, uint64_t bytes, FioRunner* fio) {
     case Phase::kWrite:
       return fio->BestWrite(bytes);
     case Phase::kRead:
+    case Phase::kMixed:
       return fio->RandomRead(bytes);
     case Phase::kRange:
       return fio->BestScan(bytes);

@@ -57,6 +57,32 @@ TEST_F(RaceProgramTest, RunsThreePhasesOverEveryShapeOfKeys) {
   }
 }
 
+// Mixed phases leave the records that the range then expects.
+TEST_F(RaceProgramTest, MixesReadsAndWrites) {
+  for (const std::string keys : {"uniform", "zipfian"}) {
+    ASSERT_EQ(Race({"--num", "200", "--keys", keys, "--phases", "write,mixed,range"}).exit_code, 0);
+    const nlohmann::json report = Report();
+    ASSERT_EQ(report["phases"].size(), 3u) << keys;
+    EXPECT_EQ(report["phases"][1]["phase"], "mixed");
+    EXPECT_EQ(report["phases"][1]["engine"]["record_count"], 600);
+  }
+}
+
+TEST_F(RaceProgramTest, KeepsToAKeyRange) {
+  const std::string range = "0x4000000000000000:0x7fffffffffffffff";
+  ASSERT_EQ(Race({"--num", "200", "--key-range", range}).exit_code, 0);
+  EXPECT_EQ(Report()["phases"][2]["engine"]["record_count"], 600);
+  EXPECT_EQ(Race({"--phases", "read", "--key-range", range}).exit_code, 0);
+  EXPECT_EQ(Race({"--phases", "read"}).exit_code, 2);
+  for (const std::string bad : {"5", "7:6", "a:b", "0:598"}) {
+    EXPECT_EQ(Race({"--num", "200", "--key-range", bad}).exit_code, 2) << bad;
+  }
+}
+
+TEST_F(RaceProgramTest, RunsFromTextOfItsOwn) {
+  EXPECT_EQ(Race({"--num", "200", "--own-text"}).exit_code, 0);
+}
+
 TEST_F(RaceProgramTest, GoesOnWithAStoreThatLiesThere) {
   ASSERT_EQ(Race({"--num", "50", "--phases", "write"}).exit_code, 0);
   EXPECT_EQ(Race({"--phases", "read,range"}).exit_code, 0);
