@@ -1,5 +1,5 @@
-// The measured claims about NUMA nodes: where text and memory of instances lie, in guests that have
-// such nodes, and what the launcher of instances costs where there is one.
+// The measured claims about NUMA nodes. Guests with several nodes show where text and memory of
+// instances lie. A machine with one node shows the cost of the launcher.
 //
 // Shares come from the file that scripts/numa_guest.py has left. The cost compares pairs of whole
 // races next to each other, in every other round the other way round. One thread at a time.
@@ -25,7 +25,7 @@ struct NumaBenchConfig {
   uint64_t seed = 1;
 };
 
-// What the guests have shown: the least shares of all that came to their end without a fault.
+// The least shares of all guests that came to their end without a fault.
 struct GuestShares {
   uint32_t node_count = 0;  // of the largest
   double text_shared = 0;   // the mean of the later instances of a shared program

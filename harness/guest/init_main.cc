@@ -1,5 +1,5 @@
-// The first process of a guest. pc_test says which test: "nvme" (nvme_test.h), "numa" (numa_test.h),
-// or nothing for a power cut (power_init.h).
+// The first process of a guest. pc_test says which test: "nvme" (nvme_test.h), "numa"
+// (numa_test.h), or nothing for a power cut (power_init.h).
 #include "harness/guest/numa_test.h"
 #include "harness/guest/nvme_test.h"
 #include "harness/guest/power_init.h"

@@ -1,5 +1,5 @@
-// What the kernel says of a process's memory: /proc/PID/numa_maps, which tells the nodes of its
-// pages, and /proc/PID/maps or smaps, which tells what each mapping may do.
+// Parsers of the kernel's lists of a process's memory. /proc/PID/numa_maps has the nodes of its
+// pages; /proc/PID/maps and smaps have what each mapping may do.
 //
 // numa_maps names neither permissions nor the ends of mappings, so the two are joined by address.
 // Pure functions of recorded text; thread-safe.

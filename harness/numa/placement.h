@@ -46,8 +46,8 @@ double ShareOn(const NodeBytes& bytes, const std::vector<uint32_t>& nodes);
 double WeightedDistance(const NodeBytes& bytes, const std::vector<uint32_t>& from_nodes,
                         const engine_race::numa::Topology& topology);
 
-// Sorts the memory by kind. `mappings` may be of a moment before or after that of `numa_mappings`:
-// what only one of them has is told by its line of numa_maps alone.
+// Sorts the memory by kind. The two lists may be of different moments: a mapping that only
+// `numa_mappings` has is sorted by its line there alone.
 void SortByKind(const std::vector<NumaMapping>& numa_mappings, const std::vector<Mapping>& mappings,
                 Placement* placement);
 

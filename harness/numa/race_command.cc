@@ -231,11 +231,11 @@ int RunNumaRace(NumaRaceFlags flags) {
 }
 
 CLI::App* AddCopyCommand(CLI::App* app, CopyFlags* flags) {
-  // Not for users: it has no group in the help.
-  CLI::App* const copy = app->add_subcommand("copy", "a program's copy for the nodes")->group("");
-  copy->add_option("source", flags->source)->required();
-  copy->add_option("target", flags->target)->required();
-  copy->add_option("nodes", flags->nodes)->required();
+  CLI::App* const copy = app->add_subcommand(
+      "copy", "a copy of a program with its pages on NUMA nodes; run it bound to them by numactl");
+  copy->add_option("source", flags->source, "the program")->required();
+  copy->add_option("target", flags->target, "its copy, which is replaced")->required();
+  copy->add_option("nodes", flags->nodes, "where its pages must lie, such as 0-1")->required();
   return copy;
 }
 

@@ -33,7 +33,7 @@ struct NumaRaceFlags {
   std::string json_path;
 };
 
-// What the launcher calls itself with, bound to the nodes of an instance.
+// `bin/numa copy`, which `bin/numa race` runs bound to the nodes of an instance.
 struct CopyFlags {
   std::string source;
   std::string target;

@@ -31,7 +31,7 @@ struct InstancePlan {
   std::string Name() const;
 };
 
-// What the user asked for. What is empty is chosen.
+// The user's wishes. An empty one is left to PlanRace.
 struct RaceRequest {
   // Groups of near nodes; 0: a group a node.
   uint32_t group_count = 0;

@@ -1,4 +1,4 @@
-// What a race over NUMA nodes has shown: rates, CPU time and placement of each instance, and their
+// The report of a race over NUMA nodes: rates, CPU time and placement of each instance, and their
 // sums.
 //
 // Pure functions.
@@ -14,7 +14,7 @@
 
 namespace harness {
 
-// What all instances did together in one phase.
+// All instances together in one phase.
 struct PhaseSum {
   uint64_t bytes = 0;
   // Of the slowest instance; all of them begin at once.
@@ -25,7 +25,7 @@ struct PhaseSum {
 };
 PhaseSum SumOfPhase(const std::vector<InstanceResult>& results, size_t phase);
 
-// CPU time in CPUs: 14.0 is what the seed of this experiment calls 1400 %.
+// CPU time in CPUs: 14.0 is 1400 %.
 double BusyCpus(const InstancePhase& phase);
 
 // The least share that any phase of any instance had on its own nodes; nullopt when nothing is

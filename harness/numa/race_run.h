@@ -1,9 +1,9 @@
 // Runs the instances of a race together: a copy of the program each, bound to nodes, from phase to
 // phase in step.
 //
-// An instance says "start PHASE" before each phase and "done PHASE PID" when all of the phase's
-// memory is in use, and waits for an answer. Between the two lines all instances work at once. One
-// that fails stops the others. One thread.
+// An instance says "start PHASE" before each phase. It says "done PHASE PID" when all of the
+// phase's memory is in use. After each line it waits for an answer. Between the two lines all
+// instances work at once. One that fails stops the others. One thread.
 #ifndef HARNESS_NUMA_RACE_RUN_H_
 #define HARNESS_NUMA_RACE_RUN_H_
 
@@ -36,11 +36,11 @@ struct RaceSettings {
   std::vector<std::string> phases;
   // Flags of bin/race that are the same for all instances.
   std::vector<std::string> race_flags;
-  // Whether to look at where memory lies at the end of each phase.
+  // Whether to look where memory lies at the end of each phase.
   bool reports_placement = true;
 };
 
-// What is known of one phase of one instance.
+// One phase of one instance.
 struct InstancePhase {
   std::string name;
   double seconds = 0;
@@ -75,7 +75,7 @@ class RaceRun {
   engine_race::Status Prepare();
   // Runs all phases of all instances. A failure names the instance.
   engine_race::Status Run();
-  // What was left out, and why; empty when nothing was.
+  // Names a binding or report that was left out, and the reason; empty when there is none.
   const std::string& word() const { return word_; }
   // In the order of the plans.
   const std::vector<InstanceResult>& results() const { return results_; }
@@ -83,7 +83,7 @@ class RaceRun {
  private:
   struct Instance {
     InstancePlan plan;
-    // What it runs.
+    // The program that it runs.
     std::string program;
     InstanceProcess process;
   };

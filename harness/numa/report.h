@@ -14,7 +14,7 @@
 
 namespace harness {
 
-// What is known of one process; the JSON of two such can be compared, also those of two machines.
+// One process. Summaries of different machines can be compared.
 struct PlacementSummary {
   int64_t pid = 0;
   std::string name;

@@ -139,7 +139,7 @@ void MixRecords(const Worker& w) {
     const uint64_t draw = DrawAt(w, kMixedStream, i);
     const uint64_t index = AsBelow(draw, w.keys.record_count());
     const uint64_t key = w.keys.KeyAt(index);
-    // The low bit has no part in the index.
+    // The index depends on the high bits.
     const std::string fault =
         draw % 2 == 0 ? ReadOne(w, key, &value) : WriteOne(w, key, index, written);
     if (!fault.empty()) return w.failures->Note(KeyFailure(key, fault));
