@@ -1,5 +1,5 @@
-// NUMA nodes: `numa report` shows where the memory of processes lies. `numa race` runs an instance of
-// the race on each node. `numa copy` makes one of the copies that such instances run.
+// NUMA nodes: `numa report` shows where the memory of processes lies. `numa race` runs an instance
+// of the race on each node. `numa copy` makes one of the copies that such instances run.
 #include <CLI/CLI.hpp>
 
 #include "harness/numa/race_command.h"

@@ -29,8 +29,8 @@ inline constexpr uint64_t Mix54(uint64_t x) {
   return x ^ (x >> 27);
 }
 
-// A bijection of [0, bound), a different one for each seed; `bound` is not 0. It walks along a cycle
-// of a bijection of as many bits as `bound` needs: less than two steps on average.
+// A bijection of [0, bound), a different one for each seed; `bound` is not 0. It walks along a
+// cycle of a bijection of as many bits as `bound` needs: less than two steps on average.
 inline constexpr uint64_t MixBelow(uint64_t seed, uint64_t x, uint64_t bound) {
   const int bits = bound < 3 ? 1 : 64 - std::countl_zero(bound - 1);
   const uint64_t mask = ~uint64_t{0} >> (64 - bits);

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <optional>
 #include <set>
 
 #include "engine_race/base/sys.h"
@@ -67,6 +68,34 @@ Status ReadMappings(const std::string& path, const Parse& parse,
   return Status::Ok();
 }
 
+// The nearest node with memory that the process may use; `node` itself when there is none.
+uint32_t NearestMemory(const Topology& topology, uint32_t node,
+                       const std::vector<uint32_t>& allowed_nodes) {
+  std::optional<uint32_t> nearest;
+  for (const engine_race::numa::Node& other : topology.nodes) {
+    if (!other.HasMemory() ||
+        !std::binary_search(allowed_nodes.begin(), allowed_nodes.end(), other.id)) {
+      continue;
+    }
+    if (!nearest || topology.Distance(node, other.id) < topology.Distance(node, *nearest)) {
+      nearest = other.id;
+    }
+  }
+  return nearest.value_or(node);
+}
+
+// The node numbers of "Mems_allowed_list", or all where the kernel does not say.
+std::vector<uint32_t> AllowedNodes(const std::string& status_text, const Topology& topology) {
+  std::vector<uint32_t> nodes;
+  const std::optional<std::string> list = StatusField(status_text, "Mems_allowed_list");
+  if (list && engine_race::numa::ParseList(*list, engine_race::numa::kMaxNodeCount, &nodes)) {
+    return nodes;
+  }
+  nodes.clear();
+  for (const engine_race::numa::Node& node : topology.nodes) nodes.push_back(node.id);
+  return nodes;
+}
+
 // Which nodes are local to the process, by the CPUs that it may run on.
 Status FindLocalNodes(const std::string& status_text, const Topology& topology,
                       Placement* placement) {
@@ -77,11 +106,18 @@ Status FindLocalNodes(const std::string& status_text, const Topology& topology,
     return Status::IOError("Cpus_allowed_list of " + std::to_string(placement->pid) +
                            " is unknown: " + list);
   }
-  placement->local_nodes = NodesOfCpus(cpus, topology);
+  placement->cpu_nodes = NodesOfCpus(cpus, topology);
+  const std::vector<uint32_t> allowed_nodes = AllowedNodes(status_text, topology);
+  std::set<uint32_t> local;
+  for (const uint32_t node : placement->cpu_nodes) {
+    local.insert(topology.Find(node)->HasMemory() ? node
+                                                  : NearestMemory(topology, node, allowed_nodes));
+  }
+  placement->local_nodes.assign(local.begin(), local.end());
   placement->is_bound = std::any_of(
       topology.nodes.begin(), topology.nodes.end(), [&](const engine_race::numa::Node& node) {
-        return !node.cpus.empty() && !std::binary_search(placement->local_nodes.begin(),
-                                                         placement->local_nodes.end(), node.id);
+        return !node.cpus.empty() && !std::binary_search(placement->cpu_nodes.begin(),
+                                                         placement->cpu_nodes.end(), node.id);
       });
   return Status::Ok();
 }

@@ -26,7 +26,10 @@ struct Placement {
   int64_t pid = 0;
   // The command's name.
   std::string name;
-  // The nodes of the CPUs that it may run on, or those that the caller named; ascending.
+  // The nodes of the CPUs that it may run on; ascending.
+  std::vector<uint32_t> cpu_nodes;
+  // The nodes whose memory is near to them, or those that the caller named; ascending. A node of
+  // CPUs that has no memory of its own has the nearest node that does.
   std::vector<uint32_t> local_nodes;
   // False: it may run on every node that has CPUs, so all of its memory counts as local.
   bool is_bound = false;

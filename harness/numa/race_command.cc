@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "harness/data/key_source.h"
+#include "harness/data/value_maker.h"
 #include "harness/load/store_basics.h"
 #include "harness/measure/result_file.h"
 #include "harness/numa/race_report.h"
@@ -97,16 +98,43 @@ RaceSettings SettingsOf(const NumaRaceFlags& flags) {
   return settings;
 }
 
+bool HasPhase(const NumaRaceFlags& flags, const char* phase) {
+  return std::find(flags.phases.begin(), flags.phases.end(), phase) != flags.phases.end();
+}
+
+// Of the store that a write phase will replace.
+uint64_t OldStoreBytes(const std::string& store_dir) {
+  uint64_t bytes = 0;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(store_dir, error)) {
+    struct stat info = {};
+    if (::stat(entry.path().c_str(), &info) == 0) {
+      bytes += static_cast<uint64_t>(info.st_blocks) * 512;
+    }
+  }
+  return bytes;
+}
+
 // Empty, or which file system has too little room for all the stores on it.
-std::string WhyNoRoom(const std::vector<InstancePlan>& plans, uint64_t records_per_instance) {
+std::string WhyNoRoom(const std::vector<InstancePlan>& plans, const NumaRaceFlags& flags) {
+  const uint64_t record_count = flags.thread_count * flags.records_per_thread;
+  // Half of a mixed phase are writes, and what they overwrite keeps its place.
+  const uint64_t mixed_bytes = HasPhase(flags, "mixed") ? record_count * kValueSize : 0;
   std::map<dev_t, uint64_t> needed;
+  std::map<dev_t, uint64_t> old_bytes;
   for (const InstancePlan& plan : plans) {
     fs::path there = plan.dir;
     while (!fs::exists(there)) there = there.parent_path();
     struct stat info = {};
     if (::stat(there.c_str(), &info) != 0) return there.string() + " cannot be looked at";
-    const uint64_t bytes = needed[info.st_dev] += StoreBytes(records_per_instance);
-    const uint64_t free_bytes = FreeBytes(there.string());
+    uint64_t& bytes = needed[info.st_dev];
+    bytes += mixed_bytes;
+    uint64_t free_bytes = FreeBytes(there.string());
+    if (HasPhase(flags, "write")) {
+      bytes += StoreBytes(record_count);
+      old_bytes[info.st_dev] += OldStoreBytes(plan.dir + "/store");
+    }
+    free_bytes += old_bytes[info.st_dev];
     if (bytes > free_bytes) {
       return std::to_string(bytes) + " bytes of disk needed, " + std::to_string(free_bytes) +
              " free in " + there.string();
@@ -215,7 +243,7 @@ int RunNumaRace(NumaRaceFlags flags) {
   if (!fs::is_regular_file(settings.program)) {
     return Refuse("there is no " + settings.program + ": `make bin/race_static` builds one");
   }
-  const std::string no_room = WhyNoRoom(plans, flags.thread_count * flags.records_per_thread);
+  const std::string no_room = WhyNoRoom(plans, flags);
   if (!no_room.empty()) return Refuse(no_room);
   // Nothing is made before everything is known to be right.
   ParentDir parent;

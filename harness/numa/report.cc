@@ -100,7 +100,7 @@ PlacementSummary Summarize(const Placement& placement, const Topology& topology)
     PlacementSummary::Kind& row = process.kinds[kind];
     row.bytes = kind == kAll ? placement.Total() : placement.bytes[kind];
     row.local_share = ShareOn(row.bytes, placement.local_nodes);
-    row.distance = WeightedDistance(row.bytes, placement.local_nodes, topology);
+    row.distance = WeightedDistance(row.bytes, placement.cpu_nodes, topology);
   }
   return process;
 }

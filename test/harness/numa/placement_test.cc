@@ -137,7 +137,16 @@ TEST_F(ProcDirTest, LocalNodesAreThoseOfTheCpus) {
   ASSERT_TRUE(Read().ok());
   EXPECT_EQ(placement_.name, "race");
   EXPECT_TRUE(placement_.is_bound);
-  EXPECT_EQ(placement_.local_nodes, (std::vector<uint32_t>{2}));
+  EXPECT_EQ(placement_.cpu_nodes, (std::vector<uint32_t>{2}));
+  // Node 2 has no memory, and node 0 is nearer to it than node 5.
+  EXPECT_EQ(placement_.local_nodes, (std::vector<uint32_t>{0}));
+  Write("status", "Name:\trace\nCpus_allowed_list:\t2-3\nMems_allowed_list:\t5\n");
+  ASSERT_TRUE(Read().ok());
+  EXPECT_EQ(placement_.local_nodes, (std::vector<uint32_t>{5}));
+  Write("status", "Name:\trace\nCpus_allowed_list:\t1\n");
+  ASSERT_TRUE(Read().ok());
+  EXPECT_EQ(placement_.local_nodes, (std::vector<uint32_t>{0}));
+  EXPECT_TRUE(placement_.is_bound);
   ASSERT_TRUE(Read({0, 5}).ok());
   EXPECT_EQ(placement_.local_nodes, (std::vector<uint32_t>{0, 5}));
 }
@@ -148,7 +157,7 @@ TEST_F(ProcDirTest, AProcessOnAllCpusIsNotBound) {
   Write("maps", "");
   ASSERT_TRUE(Read().ok());
   EXPECT_FALSE(placement_.is_bound);
-  EXPECT_EQ(placement_.local_nodes, (std::vector<uint32_t>{0, 2}));
+  EXPECT_EQ(placement_.cpu_nodes, (std::vector<uint32_t>{0, 2}));
 }
 
 TEST_F(ProcDirTest, SaysWhatIsMissingOrUnknown) {
