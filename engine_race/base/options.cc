@@ -74,6 +74,9 @@ Status ValidateOptions(const Options& options) {
     return Status::InvalidArgument("journal_bytes is not a multiple of 2 MiB");
   }
   ENGINE_RACE_RETURN_IF_ERROR(CheckPaths(options));
+  if (options.key_range && options.key_range->empty()) {
+    return Status::InvalidArgument("key_range has no keys: its first one is above its last one");
+  }
   ENGINE_RACE_RETURN_IF_ERROR(CheckMode("directory_mode", options.directory_mode, 0700));
   ENGINE_RACE_RETURN_IF_ERROR(CheckMode("file_mode", options.file_mode, 0600));
   if (options.staging_mode != StagingMode::kAuto && options.staging_mode != StagingMode::kWritten) {

@@ -88,14 +88,12 @@ Status BucketReader::Next(uint32_t* bucket, RawBucket* raw, Status* failure) {
     std::memcpy(entries + slot.cut.flushed_key_count, slot.cut.staged_keys.data(),
                 slot.cut.staged_keys.size() * kEntryBytes);
   }
-  const Geometry& geometry = context_->log().geometry();
   raw->entries = {entries, slot.cut.record_count};
   raw->lost_begin = slot.readable_count;
   raw->lost_end = slot.cut.flushed_key_count;
   raw->codec = context_->log().codec(slot.bucket);
   raw->sequence_bound = slot.cut.sequence_bound;
-  raw->first_key = geometry.FirstKeyOf(slot.bucket);
-  raw->last_key = geometry.LastKeyOf(slot.bucket);
+  raw->keys = context_->log().geometry().division.KeysOf(slot.bucket);
   return Status::Ok();
 }
 

@@ -16,19 +16,13 @@ struct Index::Impl {
       : log(l),
         options(o),
         geometry(l->geometry()),
-        bucket_shift(63 - geometry.bucket_bits()),
         buckets(std::make_unique<BucketIndex[]>(geometry.bucket_count)) {}
 
-  // As Geometry's, without its questions.
-  uint32_t BucketOf(uint64_t key) const {
-    return static_cast<uint32_t>((key >> 1) >> bucket_shift);
-  }
+  uint32_t BucketOf(uint64_t key) const { return geometry.BucketOf(key); }
 
   BucketLog* const log;
   const Options options;
   const Geometry geometry;
-  // After a first shift by one bit: by 64 would be one too many.
-  const uint32_t bucket_shift;
   const std::unique_ptr<BucketIndex[]> buckets;
   std::unique_ptr<PinnedBuckets> pinned;
   UnreadBuckets unread;

@@ -5,6 +5,7 @@
 #define ENGINE_RACE_LOG_STORE_FILES_H_
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -58,9 +59,11 @@ Status VisitProbeFiles(const StoreFiles& files,
                        const std::function<Status(const io::File& file)>& visit);
 
 // Locks `dir` against writers and opens what is there for reading alone, changing nothing.
-// kNotFound when there is no store. `paths` may say where its paths have moved to.
+// kNotFound when there is no store. `paths` may say where its paths have moved to, and `key_range`
+// what its keys must be.
 Status OpenStoreFilesToRead(const std::string& dir, StoreFiles* files,
-                            const std::vector<std::string>& paths = {});
+                            const std::vector<std::string>& paths = {},
+                            const std::optional<KeyRange>& key_range = std::nullopt);
 
 }  // namespace engine_race
 

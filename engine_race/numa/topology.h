@@ -54,7 +54,7 @@ struct Topology {
   std::optional<uint32_t> NodeOfCpu(uint32_t cpu) const;
 };
 
-// What this process may use: its set of CPUs (cpuset and affinity) and of nodes (cpuset).
+// The CPUs that this process may use, by cpuset and affinity, and the nodes, by cpuset.
 struct Allowed {
   std::vector<uint32_t> cpus;
   std::vector<uint32_t> nodes;
@@ -69,8 +69,8 @@ std::string FormatList(const std::vector<uint32_t>& numbers);
 // kIOError, naming the file, when files are there but say nothing that makes sense.
 Status ReadTopology(const std::string& sysfs_root, Topology* topology);
 
-// Of this process, from `proc_root`/self/status. What the file does not say is taken as allowed:
-// all CPUs and nodes of `topology`.
+// Of this process, from `proc_root`/self/status. Where the file says nothing, all CPUs and nodes of
+// `topology` are allowed.
 Status ReadAllowed(const std::string& proc_root, const Topology& topology, Allowed* allowed);
 
 // The node of a block device, by its number. Nullopt: the kernel does not know it, the device lies
@@ -78,8 +78,8 @@ Status ReadAllowed(const std::string& proc_root, const Topology& topology, Allow
 std::optional<uint32_t> NodeOfDevice(const std::string& sysfs_root, dev_t device);
 
 // The nodes that have CPUs, in `group_count` groups of near nodes whose sizes differ by one at
-// most; each group ascending, groups in order of their first nodes. A node without CPUs joins the
-// group that is nearest to it. kInvalidArgument when there are fewer nodes with CPUs than groups.
+// most. Each group ascends, and groups are in order of their first nodes. A node without CPUs joins
+// the nearest group. kInvalidArgument when there are fewer nodes with CPUs than groups.
 Status GroupNearNodes(const Topology& topology, uint32_t group_count,
                       std::vector<std::vector<uint32_t>>* groups);
 

@@ -26,6 +26,9 @@ class PointReader {
               bool verify_checksums)
       : log_(log), index_(index), frames_(frames), verify_checksums_(verify_checksums) {}
 
+  // Those of the store. No other key may be read.
+  const KeyRange& keys() const { return log_.geometry().keys(); }
+
   // Blocking; takes about 8 KiB of stack. On failure *value is left as it was.
   Status Read(uint64_t key, std::string* value) const;
   // The same of what a view of `epoch` shows; `buffer` is of kValueBytes, aligned to kIoAlignment,

@@ -18,6 +18,23 @@ namespace {
 
 using Rng = std::mt19937_64;
 
+// Half of the stores have all keys. The others have a part of any length, at the ends too.
+std::optional<KeyRange> RandomKeys(Rng& rng) {
+  constexpr uint64_t kMax = ~uint64_t{0};
+  if (rng() % 2 == 0) return std::nullopt;
+  const uint64_t more = rng() >> rng() % 64;
+  switch (rng() % 4) {
+    case 0:
+      return KeyRange{0, more};
+    case 1:
+      return KeyRange{kMax - more, kMax};
+    default: {
+      const uint64_t first = rng();
+      return KeyRange{first, first + std::min(more, kMax - first)};
+    }
+  }
+}
+
 Options RandomGeometry(Rng& rng) {
   Options options;
   options.bucket_count = 1u << rng() % 4;
@@ -26,6 +43,7 @@ Options RandomGeometry(Rng& rng) {
   options.key_group_bytes = 4096u << rng() % 2;
   // Small ones fill up: refusals are part of the model.
   options.bucket_capacity_records = uint64_t{1} << (9 + rng() % 6);
+  options.key_range = RandomKeys(rng);
   return options;
 }
 
@@ -48,19 +66,23 @@ Options RandomTuning(Options options, Rng& rng) {
 class KeyPool {
  public:
   KeyPool(const Geometry& geometry, Rng& rng) : skew_(rng() % 4) {
-    keys_ = {0, ~uint64_t{0}};
-    for (uint32_t b = 0; b < geometry.bucket_count; ++b) {
+    // Some are none of the store's, unless it has all keys.
+    const KeyRange& own = geometry.keys();
+    keys_ = {0, ~uint64_t{0}, own.first - 1, own.last + 1};
+    for (uint32_t b = 0; b <= geometry.division.last_bucket(); ++b) {
       keys_.push_back(geometry.FirstKeyOf(b));
       keys_.push_back(geometry.LastKeyOf(b));
     }
+    const uint64_t span = own.last - own.first;
     const size_t count = 1 + rng() % 400;
     const uint64_t prefix = rng() & 0xfff0000000000000;
     const uint64_t spread = rng() % 3;
     while (keys_.size() < count) {
       const uint64_t number = keys_.size();
-      keys_.push_back(spread == 0   ? number * 0x9e3779b97f4a7c15
-                      : spread == 1 ? prefix | (rng() >> 12)
-                                    : prefix + number);
+      const uint64_t drawn = spread == 0   ? number * 0x9e3779b97f4a7c15
+                             : spread == 1 ? prefix | (rng() >> 12)
+                                           : prefix + number;
+      keys_.push_back(own.Contains(drawn) ? drawn : own.first + drawn % (span + 1));
     }
     std::sort(keys_.begin(), keys_.end());
     keys_.erase(std::unique(keys_.begin(), keys_.end()), keys_.end());
@@ -118,6 +140,7 @@ class ModelRun {
     store_.reset();
     // A store keeps its own geometry: the later openings ask for another.
     Options options = exists_ ? Options() : geometry_options_;
+    if (exists_ && rng_() % 2 == 0) options.key_range = GeometryOf().keys();
     exists_ = true;
     store_ = OpenStore(dir_.path(), RandomTuning(options, rng_));
     ASSERT_NE(store_, nullptr);
@@ -147,6 +170,10 @@ class ModelRun {
     FillValue(key, ++version_, value_.data());
     const Status status =
         is_delete ? store_->Delete(KeyOf(key)) : store_->Write(KeyOf(key), value_);
+    if (!GeometryOf().keys().Contains(key)) {
+      ASSERT_EQ(status.code(), Code::kInvalidArgument) << status.ToString();
+      return;
+    }
     uint64_t& bucket_count = bucket_counts_[GeometryOf().BucketOf(key)];
     if (bucket_count == geometry_options_.bucket_capacity_records) {
       ASSERT_EQ(status.code(), Code::kFull) << status.ToString();
@@ -165,6 +192,10 @@ class ModelRun {
   void Read() {
     const uint64_t key = rng_() % 50 == 0 ? rng_() : pool_.Pick(rng_);
     const Status status = store_->Read(KeyOf(key), &read_);
+    if (!GeometryOf().keys().Contains(key)) {
+      ASSERT_EQ(status.code(), Code::kInvalidArgument) << status.ToString();
+      return;
+    }
     const auto found = model_.find(key);
     if (found == model_.end()) {
       ASSERT_EQ(status.code(), Code::kNotFound) << "key " << key << ": " << status.ToString();
@@ -343,6 +374,7 @@ TEST(ModelTest, WritersReadersScannersSyncersAndClosers) {
       seen.assign(kReaderCount + kScannerCount, {});
       geometry = RandomGeometry(rng);
       geometry.bucket_capacity_records = kMaxBucketRecords;
+      geometry.key_range.reset();
     }
     const auto store = OpenStore(dir->path(), RandomTuning(geometry, rng));
     ASSERT_NE(store, nullptr);
