@@ -115,13 +115,14 @@ TEST_F(NumaProgramTest, WhatIsWrongIsSaidBeforeAnythingIsMade) {
       {"--groups", "1", "--key-ranges", "nonsense"},
       {"--groups", "1", "--dirs", temp_.Join("none")},
       {"--groups", "1", "--binary", temp_.Join("none")},
-      {"--groups", "1", "--num", "1000000000000"},
   };
   for (const auto& flags : wrong) {
     EXPECT_EQ(Race(flags).exit_code, 2) << flags[1];
     EXPECT_FALSE(fs::exists(dir_)) << flags[1];
     EXPECT_FALSE(fs::exists(json())) << flags[1];
   }
+  EXPECT_EQ(Numa({"race", "--dir", dir_, "--num", "1000000000000"}).exit_code, 2);
+  EXPECT_FALSE(fs::exists(dir_));
   // Linked with libraries, whose text copies would share.
   EXPECT_EQ(Race({"--groups", "1", "--binary", ProgramPath("race")}).exit_code, 2);
   EXPECT_FALSE(fs::exists(dir_ + "/instance_0/store"));
