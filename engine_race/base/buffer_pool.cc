@@ -7,7 +7,8 @@
 
 namespace engine_race {
 
-Status BufferPool::Allocate(size_t block_bytes, uint32_t block_count, bool huge_pages) {
+Status BufferPool::Allocate(size_t block_bytes, uint32_t block_count, bool huge_pages,
+                            const Placement& placement) {
   try {
     free_.reserve(block_count);
     released_.reserve(block_count);
@@ -18,7 +19,7 @@ Status BufferPool::Allocate(size_t block_bytes, uint32_t block_count, bool huge_
   constexpr size_t kMinHugeBytes = 4 * 1024 * 1024;
   const size_t size_bytes = block_bytes * block_count;
   ENGINE_RACE_RETURN_IF_ERROR(
-      Region::Allocate(size_bytes, huge_pages && size_bytes >= kMinHugeBytes, &region_));
+      Region::Allocate(size_bytes, huge_pages && size_bytes >= kMinHugeBytes, &region_, placement));
   block_bytes_ = block_bytes;
   block_count_ = limit_ = block_count;
   return Status::Ok();

@@ -78,6 +78,20 @@ enum class StagingMode {
   kWritten,
 };
 
+// Where the store's memory lies, and where its own threads run, on machines with several NUMA
+// nodes: see numa/store_placement.h.
+enum class NumaMode {
+  kNone,        // wherever the threads that use the memory first happen to run
+  kInterleave,  // spread over the nodes
+  kBind,        // on the nodes that are named
+};
+
+struct NumaOptions {
+  NumaMode mode = NumaMode::kNone;
+  // By their numbers. For kBind at least one; none for kInterleave means all.
+  std::vector<uint32_t> nodes;
+};
+
 struct Options {
   // Geometry of a new store.
 
@@ -153,6 +167,9 @@ struct Options {
   bool verify_checksums = true;
   // False: opening a directory without a store is kNotFound.
   bool create_if_missing = true;
+  // A node that the machine does not have is kInvalidArgument. The store does without
+  // whatever the kernel or a container refuses, with a warning in the log.
+  NumaOptions numa;
   // Null: nothing is logged. The library never prints.
   LogFn log;
 };

@@ -8,10 +8,10 @@ namespace engine_race::l1 {
 
 // All of it relaxed: estimates that order nothing.
 
-Status FrequencySketch::Allocate(uint32_t key_count) {
+Status FrequencySketch::Allocate(uint32_t key_count, const Placement& placement) {
   const uint32_t block_count = BlockCount(key_count);
-  ENGINE_RACE_RETURN_IF_ERROR(
-      Region::Allocate(uint64_t{block_count} * sizeof(Block), /*huge_pages=*/true, &blocks_));
+  ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(uint64_t{block_count} * sizeof(Block),
+                                               /*huge_pages=*/true, &blocks_, placement));
   block_count_ = block_count;
   return Status::Ok();
 }

@@ -28,7 +28,7 @@ class FrequencySketch {
   static constexpr uint32_t kMaxFrequency = 15;
 
   // For telling `key_count` frequent keys from all others. Once. kOutOfMemory.
-  Status Allocate(uint32_t key_count);
+  Status Allocate(uint32_t key_count, const Placement& placement = {});
 
   // Notes that `key` was asked for; how often that was, with this time.
   uint32_t Note(uint64_t key) noexcept;

@@ -48,7 +48,7 @@ class ValueFrames final : public MemoryUser {
   // few at a time as they are used; null: all may be used at once. kOutOfMemory; *frames is null
   // where there is no room for a single one.
   static Status Create(Index* index, uint64_t max_bytes, MemoryShare* share,
-                       std::unique_ptr<ValueFrames>* frames);
+                       std::unique_ptr<ValueFrames>* frames, const Placement& placement = {});
   ~ValueFrames();
 
   // What so many frames take with all that describes them.

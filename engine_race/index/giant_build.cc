@@ -32,7 +32,8 @@ class GiantBuild {
     workers_ = static_cast<uint32_t>(
         std::clamp<uint64_t>(pieces / kPiecesInFlight, 1, context->thread_count()));
     for (uint32_t i = 0; i < workers_; ++i) {
-      slabs_.push_back(std::make_unique<SlabAllocator>(kSlabBytes));
+      slabs_.push_back(
+          std::make_unique<SlabAllocator>(kSlabBytes, context->log().placement().memory()));
     }
   }
 

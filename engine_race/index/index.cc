@@ -77,6 +77,7 @@ Status Index::Build(BucketLog* log, const Options& options, std::unique_ptr<Inde
 Status Index::MakeViews() {
   // First what may throw, so that nobody is left to close the registry.
   auto pinned = std::make_unique<PinnedBuckets>();
+  pinned->set_placement(&impl_->log->placement());
   ViewRegistry* views = nullptr;
   ENGINE_RACE_RETURN_IF_ERROR(ViewRegistry::Create(&views));
   pinned->Watch(views);

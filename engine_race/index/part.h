@@ -109,7 +109,7 @@ struct PartReplacement {
 // get slots. kOutOfMemory.
 Status MergeParts(std::span<const MergeSource> sources, const LiveEpochs& live,
                   const FrameSlots& frames, bool keep_tombstones, size_t split_records,
-                  PartReplacement* replacement);
+                  PartReplacement* replacement, const Placement& placement = {});
 
 }  // namespace engine_race
 

@@ -45,11 +45,11 @@ MemoryBlock& MemoryBlock::operator=(MemoryBlock&& other) noexcept {
   return *this;
 }
 
-Status MemoryBlock::Allocate(size_t size_bytes, MemoryBlock* block) {
+Status MemoryBlock::Allocate(size_t size_bytes, MemoryBlock* block, const Placement& placement) {
   block->Reset();
   const size_t size = Footprint(std::max<size_t>(size_bytes, 1));
   if (size >= kLargeBytes) {
-    ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(size, false, &block->region_));
+    ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(size, false, &block->region_, placement));
     block->data_ = block->region_.data();
     block->source_ = Source::kRegion;
   } else {
@@ -82,7 +82,8 @@ Status SlabAllocator::Allocate(size_t size_bytes, MemoryBlock* block) {
   if (slab_ == nullptr || begin + size > slab_->size()) {
     Seal();
     Region region;
-    ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(std::max(slab_bytes_, size), true, &region));
+    ENGINE_RACE_RETURN_IF_ERROR(
+        Region::Allocate(std::max(slab_bytes_, size), true, &region, placement_));
     try {
       slab_ = std::make_shared<Region>(std::move(region));
     } catch (const std::bad_alloc&) {

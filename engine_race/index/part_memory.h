@@ -33,9 +33,9 @@ class MemoryBlock {
   MemoryBlock& operator=(MemoryBlock&& other) noexcept;
   ~MemoryBlock() { Reset(); }
 
-  // A block that belongs to nobody else, aligned to a cache line: from the heap when small, a
-  // mapping of its own when large. kOutOfMemory when refused.
-  static Status Allocate(size_t size_bytes, MemoryBlock* block);
+  // A block that belongs to nobody else, aligned to a cache line. A small one comes from the heap,
+  // and a large one is a mapping of its own, at `placement`. kOutOfMemory when refused.
+  static Status Allocate(size_t size_bytes, MemoryBlock* block, const Placement& placement = {});
 
   char* data() const { return data_; }
   // What it takes from the system, rounding included.
@@ -59,7 +59,8 @@ class MemoryBlock {
 class SlabAllocator {
  public:
   // Slabs of `slab_bytes`, or more for a larger block, in huge pages where the system has them.
-  explicit SlabAllocator(size_t slab_bytes) : slab_bytes_(slab_bytes) {}
+  explicit SlabAllocator(size_t slab_bytes, const Placement& placement = {})
+      : slab_bytes_(slab_bytes), placement_(placement) {}
   SlabAllocator(const SlabAllocator&) = delete;
   SlabAllocator& operator=(const SlabAllocator&) = delete;
   ~SlabAllocator() { Seal(); }
@@ -72,6 +73,7 @@ class SlabAllocator {
   void Seal() noexcept;
 
   const size_t slab_bytes_;
+  const Placement placement_;
   std::shared_ptr<Region> slab_;
   size_t used_bytes_ = 0;
 };

@@ -6,8 +6,8 @@
 
 namespace engine_race {
 
-Status SortedRun::Create(size_t key_count, const CellMap& map, SlabAllocator* slabs,
-                         SortedRun* run) {
+Status SortedRun::Create(size_t key_count, const CellMap& map, SlabAllocator* slabs, SortedRun* run,
+                         const Placement& placement) {
   ENGINE_RACE_ASSERT(key_count > 0);
   const size_t table_entries = size_t{map.cell_count()} + 1;
   // Behind the last key lie some that are above every key looked for: a scan may run into them.
@@ -15,7 +15,7 @@ Status SortedRun::Create(size_t key_count, const CellMap& map, SlabAllocator* sl
   const size_t bytes = padded_count * sizeof(uint64_t) + key_count * sizeof(RefWord) +
                        table_entries * sizeof(uint32_t);
   MemoryBlock block;
-  ENGINE_RACE_RETURN_IF_ERROR(slabs == nullptr ? MemoryBlock::Allocate(bytes, &block)
+  ENGINE_RACE_RETURN_IF_ERROR(slabs == nullptr ? MemoryBlock::Allocate(bytes, &block, placement)
                                                : slabs->Allocate(bytes, &block));
   run->count_ = key_count;
   run->cell_count_ = map.cell_count();

@@ -142,9 +142,11 @@ class SortedRun {
 
   SortedRun() = default;
 
-  // Room for `key_count` keys and as many cells as `map` has, in memory from `slabs`, or in a block
-  // of its own when that is null. The caller fills keys, refs and either the cells or FillCells.
-  static Status Create(size_t key_count, const CellMap& map, SlabAllocator* slabs, SortedRun* run);
+  // Room for `key_count` keys and as many cells as `map` has, in memory from `slabs`. When that is
+  // null, the run gets a block of its own, at `placement`. The caller fills keys, refs and either
+  // the cells or FillCells.
+  static Status Create(size_t key_count, const CellMap& map, SlabAllocator* slabs, SortedRun* run,
+                       const Placement& placement = {});
 
   uint64_t* mutable_keys() { return keys_; }
   RefWord* mutable_refs() { return refs_; }

@@ -23,7 +23,7 @@ class FrameTable {
   ~FrameTable();
 
   // Address space for `frame_count` frames of `frame_bytes`. Before anything else. kOutOfMemory.
-  Status Allocate(size_t frame_bytes, uint32_t frame_count);
+  Status Allocate(size_t frame_bytes, uint32_t frame_count, const Placement& placement);
 
   char* data(uint32_t frame) const { return memory_.data() + frame * frame_bytes_; }
   FrameInfo& info(uint32_t frame) const { return infos()[frame]; }

@@ -212,6 +212,16 @@ Status VisitProbeFiles(const StoreFiles& files,
   return visit_named(files.directory.get(), format::kManifestName);
 }
 
+Status DevicesOf(const StoreFiles& files, std::vector<dev_t>* devices) {
+  devices->clear();
+  for (const ValuePath& path : files.values.paths()) {
+    dev_t device = 0;
+    ENGINE_RACE_RETURN_IF_ERROR(sys::DeviceOf(files.values.file(path.first_file).fd(), &device));
+    devices->push_back(device);
+  }
+  return Status::Ok();
+}
+
 Status OpenStoreFilesToRead(const std::string& dir, StoreFiles* files,
                             const std::vector<std::string>& paths,
                             const std::optional<KeyRange>& key_range) {

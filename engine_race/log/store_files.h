@@ -4,6 +4,8 @@
 #ifndef ENGINE_RACE_LOG_STORE_FILES_H_
 #define ENGINE_RACE_LOG_STORE_FILES_H_
 
+#include <sys/types.h>
+
 #include <functional>
 #include <optional>
 #include <string>
@@ -57,6 +59,9 @@ Status MakeFilledStore(const Options& options, const std::string& dir, const Fil
 // there.
 Status VisitProbeFiles(const StoreFiles& files,
                        const std::function<Status(const io::File& file)>& visit);
+
+// The block devices that the values lie on, one for each path.
+Status DevicesOf(const StoreFiles& files, std::vector<dev_t>* devices);
 
 // Locks `dir` against writers and opens what is there for reading alone, changing nothing.
 // kNotFound when there is no store. `paths` may say where its paths have moved to, and `key_range`

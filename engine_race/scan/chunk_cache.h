@@ -31,7 +31,7 @@ class ChunkCache {
   static constexpr uint32_t kBookedBytes = kBlockBytes + kEntryBytes;
 
   // `share` may be null: all blocks may be used.
-  Status Allocate(uint32_t block_count, MemoryShare* share);
+  Status Allocate(uint32_t block_count, MemoryShare* share, const Placement& placement = {});
 
   // An empty chunk, not in the map. std::bad_alloc.
   Chunk* NewChunk();

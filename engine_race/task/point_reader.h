@@ -29,6 +29,8 @@ class PointReader {
   // Those of the store. No other key may be read.
   const KeyRange& keys() const { return log_.geometry().keys(); }
 
+  const numa::StorePlacement& placement() const { return log_.placement(); }
+
   // Blocking; takes about 8 KiB of stack. On failure *value is left as it was.
   Status Read(uint64_t key, std::string* value) const;
   // The same of what a view of `epoch` shows; `buffer` is of kValueBytes, aligned to kIoAlignment,

@@ -213,6 +213,7 @@ bool ReadPool::StartThread() noexcept {
 }
 
 void ReadPool::RunThread() noexcept {
+  reader_.placement().EnterThread();
   std::unique_lock<std::mutex> lock(mutex_);
   while (true) {
     ++resting_thread_count_;
