@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine_race/numa/topology.h"
 #include "harness/data/value_maker.h"
 #include "harness/load/store_basics.h"
 #include "harness/measure/result_file.h"
@@ -38,6 +39,7 @@ struct RaceFlags {
   bool without_fio = false;
   std::string key_range;
   std::vector<int> gate;
+  std::string numa = "none";
 
   bool Has(Phase phase) const {
     return std::find(phases.begin(), phases.end(), PhaseName(phase)) != phases.end();
@@ -73,6 +75,10 @@ void AddFlags(RaceFlags* flags, CLI::App* app) {
       ->capture_default_str();
   app->add_option("--key-range", flags->key_range,
                   "FIRST:LAST, the keys of the store, both included; 0x for hexadecimal");
+  app->add_option("--numa", flags->numa,
+                  "where the store puts its memory: none, interleave, interleave:NODES or "
+                  "bind:NODES, with nodes such as 0,2-3")
+      ->capture_default_str();
   app->add_flag("--own-text", flags->config.moves_text,
                 "move the program's text to memory of its own before each phase");
   app->add_option("--gate", flags->gate,
@@ -180,10 +186,27 @@ std::string Save(const RaceFlags& flags, const RaceConfig& config,
   return {};
 }
 
+// False for text that says nothing of the kind.
+bool ParseNuma(std::string_view text, engine_race::NumaOptions* numa) {
+  const std::string_view mode = text.substr(0, text.find(':'));
+  const bool has_nodes = mode.size() < text.size();
+  numa->mode = mode == "bind"         ? engine_race::NumaMode::kBind
+               : mode == "interleave" ? engine_race::NumaMode::kInterleave
+                                      : engine_race::NumaMode::kNone;
+  if (numa->mode == engine_race::NumaMode::kNone) return text == "none";
+  // Without nodes memory can be spread over all of them, but bound to none.
+  if (!has_nodes) return numa->mode == engine_race::NumaMode::kInterleave;
+  return engine_race::numa::ParseList(text.substr(mode.size() + 1),
+                                      engine_race::numa::kMaxNodeCount, &numa->nodes) &&
+         !numa->nodes.empty();
+}
+
 // What the flags say in words that the configuration has as numbers. Empty, or which is wrong.
 std::string Translate(const RaceFlags& flags, RaceConfig* config) {
   config->keys = *ParseKeyShape(flags.keys);
   if (flags.gate.size() == 2) config->gate = {.in = flags.gate[0], .out = flags.gate[1]};
+  if (!ParseNuma(flags.numa, &config->numa))
+    return "--numa " + flags.numa + " is none of its values";
   if (flags.key_range.empty()) return {};
   const std::optional<engine_race::KeyRange> range = ParseKeyRange(flags.key_range);
   if (!range) return "--key-range " + flags.key_range + " is no FIRST:LAST, or LAST comes first";

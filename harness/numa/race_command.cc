@@ -94,7 +94,8 @@ RaceSettings SettingsOf(const NumaRaceFlags& flags) {
                          "--num",          std::to_string(flags.records_per_thread),
                          "--memory-limit", std::to_string(flags.memory_limit_bytes),
                          "--keys",         flags.keys,
-                         "--seed",         std::to_string(flags.seed)};
+                         "--seed",         std::to_string(flags.seed),
+                         "--numa",         flags.numa};
   return settings;
 }
 
@@ -220,6 +221,8 @@ CLI::App* AddRaceCommand(CLI::App* app, NumaRaceFlags* flags) {
   race->add_option("--phases", flags->phases, "which of write,read,mixed,range")
       ->delimiter(',')
       ->check(CLI::IsMember({"write", "read", "mixed", "range"}))
+      ->capture_default_str();
+  race->add_option("--numa", flags->numa, "of each store, as bin/race has it")
       ->capture_default_str();
   race->add_option("--seed", flags->seed)->capture_default_str();
   race->add_option("--table", flags->table_path, "also write the tables into this file");

@@ -28,6 +28,7 @@ struct NumaRaceFlags {
   uint64_t memory_limit_bytes = 0;
   std::string keys = "uniform";
   uint64_t seed = 1;
+  std::string numa = "none";
   std::string table_path;
   std::string json_path;
 };

@@ -28,6 +28,8 @@ void to_json(nlohmann::json& json, const RaceConfig& config) {
           {"memory_budget_bytes", config.memory_budget_bytes},
           {"value_group_bytes", config.value_group_bytes},
           {"checks_ranged_values", config.checks_ranged_values},
+          {"numa_mode", static_cast<int>(config.numa.mode)},
+          {"numa_nodes", config.numa.nodes},
           {"moves_text", config.moves_text},
           {"gate_in", config.gate.in},
           {"gate_out", config.gate.out}};
@@ -45,6 +47,8 @@ void from_json(const nlohmann::json& json, RaceConfig& config) {
   // A store's note from before there were these has none of them.
   config.key_range.first = json.value("key_first", config.key_range.first);
   config.key_range.last = json.value("key_last", config.key_range.last);
+  config.numa.mode = static_cast<engine_race::NumaMode>(json.value("numa_mode", 0));
+  config.numa.nodes = json.value("numa_nodes", config.numa.nodes);
   config.moves_text = json.value("moves_text", config.moves_text);
   config.gate.in = json.value("gate_in", config.gate.in);
   config.gate.out = json.value("gate_out", config.gate.out);

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <string>
 
+#include "engine_race/base/options.h"
 #include "harness/data/key_source.h"
 #include "harness/race/gate.h"
 
@@ -35,6 +36,8 @@ struct RaceConfig {
   uint32_t value_group_bytes = 0;
   // False: a range counts its records and looks at their keys alone.
   bool checks_ranged_values = true;
+  // Where the store puts its memory.
+  engine_race::NumaOptions numa;
   // Moves the text of each phase's process to memory of its own node before the phase begins.
   bool moves_text = false;
   // Where phases of several instances wait for each other; see gate.h.

@@ -79,6 +79,17 @@ TEST_F(RaceProgramTest, KeepsToAKeyRange) {
   }
 }
 
+TEST_F(RaceProgramTest, PutsMemoryWhereItIsTold) {
+  for (const std::string good : {"none", "interleave", "interleave:0", "bind:0"}) {
+    EXPECT_EQ(Race({"--num", "100", "--numa", good}).exit_code, 0) << good;
+  }
+  for (const std::string bad : {"", "nowhere", "none:0", "bind", "bind:", "bind:x", "interleave:"}) {
+    EXPECT_EQ(Race({"--num", "100", "--numa", bad}).exit_code, 2) << bad;
+  }
+  // The store refuses a node that the machine does not have.
+  EXPECT_EQ(Race({"--num", "100", "--numa", "bind:1022"}).exit_code, 1);
+}
+
 TEST_F(RaceProgramTest, RunsFromTextOfItsOwn) {
   EXPECT_EQ(Race({"--num", "200", "--own-text"}).exit_code, 0);
 }
