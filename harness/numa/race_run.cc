@@ -27,8 +27,8 @@ constexpr auto kStopPatience = std::chrono::seconds(10);
 // How late an interrupt may be seen that comes just before a poll.
 constexpr int kPollMs = 500;
 
-std::string LogPath(const InstancePlan& plan) { return plan.dir + "/race.log"; }
-std::string JsonPath(const InstancePlan& plan) { return plan.dir + "/race.json"; }
+std::string LogPath(const InstancePlan& plan) { return plan.dir + "/instance_race.log"; }
+std::string JsonPath(const InstancePlan& plan) { return plan.dir + "/instance_race.json"; }
 
 // The last lines that an instance printed.
 std::string TailOf(const std::string& path) {
@@ -102,7 +102,7 @@ Status RaceRun::CheckBinding() {
 Status RaceRun::CopyText() {
   for (const auto& instance : instances_) {
     const bool has_copy = instance->plan.number == 0 || settings_.text == TextMode::kCopies;
-    instance->program = (has_copy ? instance : instances_.front())->plan.dir + "/race";
+    instance->program = (has_copy ? instance : instances_.front())->plan.dir + "/instance_race";
     if (!has_copy) continue;
     const ChildResult copied = RunChild(
         Bound(instance->plan, {settings_.launcher, "copy", settings_.program, instance->program,

@@ -97,7 +97,7 @@ TEST_F(NumaProgramTest, RunsACopyOfTheProgram) {
   const ChildResult run = Race({"--groups", "1"});
   ASSERT_EQ(run.exit_code, 0) << run.output;
   EXPECT_EQ(Figures(json())["text"], "copies");
-  EXPECT_FALSE(fs::equivalent(dir_ + "/instance_0/race", ProgramPath("race_static")));
+  EXPECT_FALSE(fs::equivalent(dir_ + "/instance_0/instance_race", ProgramPath("race_static")));
   // Again in the same place, and beside a store that is no race's.
   EXPECT_EQ(Race({"--groups", "1"}).exit_code, 0);
   std::ofstream(dir_ + "/instance_0/store/thesis.txt") << "x";
