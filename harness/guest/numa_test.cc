@@ -27,6 +27,7 @@ int RunProgram(const std::vector<std::string>& args) {
   const pid_t child = ::fork();
   if (child == 0) {
     std::vector<char*> argv;
+    argv.reserve(args.size() + 1);
     for (const std::string& arg : args) argv.push_back(const_cast<char*>(arg.c_str()));
     argv.push_back(nullptr);
     ::execv(argv[0], argv.data());

@@ -153,6 +153,7 @@ std::string InstancePlan::Name() const {
 
 std::vector<KeyRange> SplitKeys(uint32_t count) {
   std::vector<KeyRange> ranges;
+  ranges.reserve(count);
   const auto border = [&](uint32_t i) {
     return static_cast<uint64_t>((static_cast<unsigned __int128>(i) << 64) / count);
   };

@@ -70,6 +70,7 @@ RaceRun::~RaceRun() { StopAll(); }
 
 std::vector<RaceRun::Instance*> RaceRun::All() {
   std::vector<Instance*> all;
+  all.reserve(instances_.size());
   for (const auto& instance : instances_) all.push_back(instance.get());
   return all;
 }
@@ -161,6 +162,7 @@ Status RaceRun::AwaitAll(const std::vector<Instance*>& instances, const std::str
   std::vector<bool> is_here(instances.size(), false);
   for (size_t missing = instances.size(); missing > 0;) {
     std::vector<pollfd> polled;
+    polled.reserve(instances.size());
     for (Instance* instance : instances) {
       polled.push_back({.fd = instance->process.hear_fd(), .events = POLLIN, .revents = 0});
     }
