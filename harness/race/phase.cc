@@ -45,7 +45,7 @@ class PhaseClock {
   uint64_t closing_ns_ = 0;
 };
 
-// What a thread of the write or the read phase works with.
+// The context of a thread of the write or the read phase.
 struct Worker {
   const RaceConfig& config;
   const KeySource& keys;
@@ -74,7 +74,7 @@ void WriteRecords(const Worker& w) {
   }
 }
 
-// Empty when `value` is one of those that were written under `key`.
+// Describes the fault of `value`; empty when it was written under `key`.
 std::string FaultOf(const KeySource& keys, const ValueMaker& values, uint64_t key,
                     const std::string& value) {
   if (value.size() != kValueSize) return "a value of " + std::to_string(value.size()) + " bytes";
@@ -111,7 +111,7 @@ void SetLatency(const std::vector<Histogram>& by_thread, PhaseResult* result) {
   result->max_ns = all.max();
 }
 
-// The write and the read phase: the same frame around another body.
+// Runs the write or the read phase, which differ only in their threads' loops.
 PhaseResult RunPoints(Phase phase, const RaceConfig& config) {
   const KeySource keys(config.keys, config.record_count(), config.seed);
   const ValueMaker values(config.seed);
