@@ -1,9 +1,13 @@
 # `make help` lists the targets. `make race` and `make test` work on a fresh machine.
 #
-# Objects lie in build/<flavour>/, programs in bin/, the library in lib/. Flavours are release,
-# checked (release with assertions: engine_race/base/assert.h), asan (AddressSanitizer and UBSan), tsan and fuzz
-# (clang's libFuzzer with ASan and UBSan). `make FLAVOUR=asan programs` builds bin's programs as
-# build/asan/bin/. WERROR=1 turns warnings into errors, V=1 shows the commands.
+# Objects lie in build/<flavour>/, programs in bin/, the library in lib/. The flavours are
+#   release
+#   checked  release with the assertions of engine_race/base/assert.h
+#   asan     AddressSanitizer and UBSan
+#   tsan     ThreadSanitizer
+#   fuzz     clang's libFuzzer with ASan and UBSan
+# `make FLAVOUR=asan programs` builds the programs into build/asan/bin/. WERROR=1 turns warnings into
+# errors, V=1 shows the commands.
 
 TARGET_ENGINE ?= engine_race
 ifneq ($(TARGET_ENGINE),engine_race)
@@ -11,13 +15,15 @@ $(error TARGET_ENGINE is $(TARGET_ENGINE), but the only engine here is engine_ra
 endif
 
 FLAVOUR ?= release
-# Line numbers are all that a profile, a failed test or a sanitizer's report needs, and compile
-# faster.
+# Line numbers only (-g1): profiles, failed tests and sanitizers' reports need no more, and files
+# compile faster.
 flavour_flags_release := -O2 -g1
 flavour_flags_checked := $(flavour_flags_release) -DENGINE_RACE_CHECKED
-# Tests spend their time in the library, not in their own code.
+# Tests spend their time in the library, not in their own code. Looking for undefined behaviour in
+# them as well would take as long to compile as everything else.
 test_flags_release := -O1
 test_flags_checked := -O1
+test_flags_asan := -fno-sanitize=undefined
 flavour_flags_asan := -O1 -g1 -fsanitize=address,undefined -fno-sanitize-recover=all
 flavour_flags_tsan := -O1 -g1 -fsanitize=thread
 # Clang 14 cannot put the function sanitizer's data before coroutines.
@@ -49,26 +55,26 @@ CXXFLAGS := $(flavour_flags_$(FLAVOUR)) -fno-omit-frame-pointer -march=x86-64-v2
             $(if $(filter fuzz,$(FLAVOUR)),,-fno-gnu-unique) -std=c++20 -Wall -Wextra -I. -pthread
 LDFLAGS := $(filter -fsanitize=%,$(CXXFLAGS))
 LDLIBS := -lpthread -lrt
-# Not in CXXFLAGS, so that `make check` does not compile everything anew. Sanitized code draws
-# warnings that mean nothing.
+# Not in CXXFLAGS, so that `make check` does not compile everything again. Sanitized code causes
+# meaningless warnings, so it is never built with -Werror.
 strict_flags := $(if $(WERROR),$(if $(filter release checked,$(FLAVOUR)),-Werror))
-# What a file's name says about the CPU that it is for. engine_race/base/cpu_features.h asks for
-# each of these before such a file's code runs.
+# Flags of files whose names say which CPU they need. engine_race/base/cpu_features.h checks for each
+# of these features before code of such a file runs.
 avx2_flags := -mavx2
 avx512_flags := -mavx2 -mavx512f -mavx512bw -mavx512vl
-# Of one source.
+# The flags of one source besides CXXFLAGS.
 own_flags = $(if $(filter %_avx2.cc,$(1)),$(avx2_flags))$(if $(filter %_avx512.cc,$(1)),$(avx512_flags)) \
             $(if $(filter test/%,$(1)),$(test_flags_$(FLAVOUR))) \
             $(if $(filter $(unmeasured_sources),$(1)),-O1)
 
-# Where headers of libraries are looked for, to tell what can be built here.
+# Directories in which a library's headers are sought, to decide what can be built here.
 INCLUDE_DIRS := /usr/include /usr/local/include
 has_header = $(wildcard $(INCLUDE_DIRS:%=%/$(1)))
 missing_headers = $(strip $(foreach header,$(1),$(if $(call has_header,$(header)),,$(header))))
 library_missing := $(call missing_headers,xxhash.h liburing.h)
 
-# Kernels for newer CPUs come last: of an inline function that several objects carry the linker
-# keeps the first copy, which must be one that every CPU runs.
+# Kernels for newer CPUs come last: when several objects have the same inline function, the linker
+# keeps the first copy. That copy must run on every CPU.
 library_sources := $(sort $(wildcard engine_race/*.cc engine_race/*/*.cc))
 library_sources := $(filter-out %_avx2.cc %_avx512.cc,$(library_sources)) \
                    $(filter %_avx2.cc,$(library_sources)) $(filter %_avx512.cc,$(library_sources))
@@ -96,12 +102,12 @@ define newline
 
 endef
 
-# A make of its own for targets that first install packages: it sees what was installed, and uses
-# every CPU unless told otherwise.
+# Targets that first install packages call make again: the new make sees the installed packages. It
+# uses every CPU unless -j says otherwise.
 jobs = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc))
 submake = $(MAKE) --no-print-directory $(jobs)
 
-.PHONY: all library programs tests guest race test test-all test-rest fuzz check bench bench-race \
+.PHONY: all library programs tests quick-tests guest race test test-all test-rest fuzz check bench bench-race \
         bench-safety bench-io bench-scan bench-l1 bench-numa flame mutants soak crash powercut \
         nvme-guest numa-guests \
         asan tsan format clean help FORCE
@@ -114,48 +120,48 @@ programs: $(filter-out $(left_out),$(PROGRAMS))  ## the programs in bin/, as far
 	$(foreach program,$(left_out),@echo 'left out $(program): there is no $(call missing_for,$(program))'$(newline))
 	$(if $(left_out),@echo 'scripts/setup.sh test installs all that programs need')
 tests: $(test_programs)
+quick-tests: $(addprefix $(BUILD)/tests/,$(quick_test_rooms)) $(call room_programs,$(quick_test_rooms))
 
 race:  ## installs, builds and runs the three-phase race; RACE_ARGS='--dir D --num N'
 	scripts/setup.sh race
-	$(submake) $(BIN)/race
+	+$(submake) $(BIN)/race
 	$(BIN)/race --table out/race.txt --json out/race.json $(RACE_ARGS)
 
-# Programs of tests as scripts/run_tests.sh wants them, those that take longest first.
-long_test_rooms := e2e faults experiments power
-checked_runs := $(addprefix checked/,$(long_test_rooms) $(filter-out $(long_test_rooms),$(test_rooms)))
-core_runs := $(checked_runs) asan/core
-other_runs := tsan/core asan/rest tsan/rest judges fuzz powercut nvme numa
+# The test programs, as arguments of scripts/run_tests.sh, the longest runs first.
+core_runs := $(quick_test_rooms:%=checked/%) asan/core
+other_runs := $(long_test_rooms:%=checked/%) tsan/core asan/rest tsan/rest judges fuzz powercut nvme numa
 
-test:  ## installs, builds and runs the tests: with assertions, and a core of them under ASan
+test:  ## installs, builds and runs the engine's tests: assertions, kill trials, a core under ASan
 	scripts/setup.sh test
-	$(submake) -k build-core
+	+$(submake) -k build-core
 	scripts/run_tests.sh $(core_runs)
 
-test-all:  ## every test: those of `make test`, all under ASan and TSan, judges, fuzzer and guests
+test-all:  ## every test: also faults, power losses, programs, ASan, TSan, judges, fuzzer, guests
 	scripts/setup.sh check
 	scripts/setup.sh guest || echo 'test-all: going on without guests'
-	$(submake) -k build-core build-rest
+	+$(submake) -k build-core
+	+$(submake) -k build-rest
 	scripts/run_tests.sh $(core_runs) $(other_runs)
 
 test-rest:  ## what `make test-all` runs and `make test` does not
 	scripts/setup.sh check
 	scripts/setup.sh guest || echo 'test-rest: going on without guests'
-	$(submake) -k build-rest
+	+$(submake) -k build-rest
 	scripts/run_tests.sh $(other_runs)
 
 asan tsan:  ## the tests under one sanitizer
 	scripts/setup.sh test
-	$(submake) build-$@
+	+$(submake) build-$@
 	scripts/run_tests.sh $(sanitized_programs:%=$@/%)
 
 fuzz:  ## libFuzzer on damaged stores; FUZZ_SECONDS=60
 	scripts/setup.sh check
-	$(submake) build-fuzz
+	+$(submake) build-fuzz
 	scripts/run_tests.sh fuzz
 
 check:  ## format, lint, headers, layers, house rules, prose and a tiny run of every bench
 	scripts/setup.sh check
-	$(submake) -k WERROR=1 programs build-checked \
+	+$(submake) -k WERROR=1 programs build-checked \
 	  check-format check-headers check-layers check-house check-prose check-mutants check-lint check-bench
 
 bench: $(BIN)/bench_micro $(BIN)/bench_index  ## the micro-benchmarks and the index benchmark
@@ -169,7 +175,7 @@ bench-race: $(BENCHES)  ## the measured claims, into out/bench-race.json; about 
 bench-safety: $(BIN)/bench_safety  ## what safety costs, and the mutants, into out/bench-safety.json
 	scripts/setup.sh mutants
 	mkdir -p out
-	$(submake) mutants MUTANTS_ARGS='--json out/mutants.json' || true
+	+$(submake) mutants MUTANTS_ARGS='--json out/mutants.json' || true
 	$(BIN)/bench_safety --json out/bench-safety.json --mutants out/mutants.json $(BENCH_SAFETY_ARGS)
 
 bench-io: $(BIN)/bench_io  ## reads in flight, back ends, striping, into out/bench-io.json; ten minutes
@@ -179,14 +185,14 @@ bench-io: $(BIN)/bench_io  ## reads in flight, back ends, striping, into out/ben
 bench-scan:  ## iterators, snapshots and ranges, beside RocksDB, into out/bench-scan.json; twelve minutes
 	scripts/setup.sh race
 	scripts/setup.sh rocksdb || echo "bench-scan: going on without RocksDB"
-	$(submake) $(BIN)/bench_scan
+	+$(submake) $(BIN)/bench_scan
 	mkdir -p out
 	$(BIN)/bench_scan --json out/bench-scan.json $(BENCH_SCAN_ARGS)
 
 bench-l1:  ## lookups in memory step by step, beside RocksDB, into out/bench-l1.json; ten minutes
 	scripts/setup.sh race
 	scripts/setup.sh rocksdb || echo "bench-l1: going on without RocksDB"
-	$(submake) $(BIN)/bench_l1
+	+$(submake) $(BIN)/bench_l1
 	mkdir -p out
 	$(BIN)/bench_l1 --json out/bench-l1.json $(BENCH_L1_ARGS)
 
@@ -215,12 +221,12 @@ crash: $(BIN)/crash  ## kills the engine again and again; CRASH_ARGS='--cycles N
 
 powercut:  ## installs QEMU and cuts the power of guests; POWERCUT_ARGS='--rounds N --seed S'
 	scripts/setup.sh guest
-	$(submake) guest
+	+$(submake) guest
 	scripts/powercut.py $(POWERCUT_ARGS)
 
 nvme-guest:  ## installs QEMU and tries raw NVMe disks and passthrough in a guest
 	scripts/setup.sh guest
-	$(submake) guest
+	+$(submake) guest
 	scripts/nvme_guest.py
 
 numa-guests:  ## installs QEMU and tries instances of the race on the nodes of guests
@@ -246,32 +252,38 @@ help:  ## this list
 
 # Compiling.
 
-# What a step prints: "[57/118] compile X". A dry run of the same make, in which steps print a mark
-# instead, counts them when the first one begins.
-step_mark := step to count:
+# A step prints "[57/118] compile X". When the first step begins, a dry run of the same make counts
+# the steps: there each prints only a mark.
+step_mark := step of $(FLAVOUR) to count:
 ifdef COUNTS_STEPS
 step = $(step_mark) $(1)
 else
 step = [$(words $(steps_begun))/$(step_count)] $(1)$(eval steps_begun += x)
 steps_begun := x
 step_count = $(eval step_count := $(shell $(MAKE) --no-print-directory -n $(MAKECMDGOALS) \
-                 $(MAKEOVERRIDES) COUNTS_STEPS=1 2> /dev/null | grep -c '$(step_mark)'))$(step_count)
+                 FLAVOUR=$(FLAVOUR) COUNTS_STEPS=1 2> /dev/null | grep -c '$(step_mark)'))$(step_count)
 endif
 
-# Headers that nearly every test includes are compiled once; clang keeps such headers otherwise.
+# Headers that nearly every source includes are compiled once: the standard library's, and for tests
+# gtest's as well. Clang keeps such headers otherwise, and code for newer CPUs cannot use them.
 # ccache takes them when it is told not to look at times and macros.
-test_pch := $(if $(filter fuzz,$(FLAVOUR)),,$(BUILD)/test/pch.h)
+pch_sources := engine_race/base/pch.h test/pch.h
+pch_header = $(if $(filter fuzz,$(FLAVOUR))$(filter %_avx2.cc %_avx512.cc,$(1)),,$(if $(filter test/%,$(1)),test,engine_race/base)/pch.h)
 # GCC takes precompiled headers for the project's own, and its optimiser then warns without cause of
 # the standard library's inline functions.
 no_optimiser_warnings := $(addprefix -Wno-,array-bounds restrict stringop-overflow stringop-overread \
                                            maybe-uninitialized dangling-pointer)
-pch_flags = $(if $(filter test/%,$(1)),$(test_pch:%=-include % -fpch-preprocess $(no_optimiser_warnings)))
+pch_flags = $(patsubst %,-include $(BUILD)/% -fpch-preprocess $(no_optimiser_warnings),$(call pch_header,$(1)))
 export CCACHE_SLOPPINESS ?= pch_defines,time_macros,include_file_mtime,include_file_ctime
-$(call objects,$(test_sources)): $(test_pch:%=%.gch)
-$(BUILD)/test/pch.h.gch: test/pch.h $(BUILD)/flags.txt
+define pch_rule
+$(call objects,$(1)): $(BUILD)/$(call pch_header,$(1)).gch
+endef
+$(foreach source,$(library_sources) $(harness_sources) $(main_sources) $(guest_sources) $(test_sources),\
+  $(if $(call pch_header,$(source)),$(eval $(call pch_rule,$(source)))))
+$(pch_sources:%=$(BUILD)/%.gch): $(BUILD)/%.gch: % $(BUILD)/flags.txt
 	@mkdir -p $(@D)
 	@echo "$(call step,compile $< ($(FLAVOUR)))"
-	$(quiet)$(CXX) $(CXXFLAGS) $(call own_flags,$<) -x c++-header -MMD -MP -c $< -o $@
+	$(quiet)$(CXX) $(CXXFLAGS) $(call own_flags,$<) -x c++-header -MD -MP -c $< -o $@
 
 $(BUILD)/%.o: %.cc $(BUILD)/flags.txt | $(if $(library_missing),library-missing)
 	@mkdir -p $(@D)
@@ -282,11 +294,22 @@ $(BUILD)/%.o: %.cc $(BUILD)/flags.txt | $(if $(library_missing),library-missing)
 library-missing:
 	@echo 'the library cannot be built without $(library_missing): scripts/setup.sh race installs it' >&2; exit 1
 
-# Written only when they change, so that other flags compile anew, and a source that came or went
-# links anew. Written before any rule runs: a dry run sees them as they are.
-write_if_changed = $(shell mkdir -p $(dir $(1)); printf '%s\n' '$(2)' | cmp -s - $(1) || printf '%s\n' '$(2)' > $(1))
-$(call write_if_changed,$(BUILD)/flags.txt,$(CXX) $(CXXFLAGS) $(avx2_flags) $(avx512_flags) $(test_flags_$(FLAVOUR)))
-$(call write_if_changed,$(BUILD)/sources.txt,$(sources) $(THIRD_PARTY_ARCHIVES))
+# These files are written only when their text changes. So other flags or another compiler make every
+# source compile again, and an added or removed source makes programs link again. They are written
+# before any rule runs, so that a dry run of the same make sees them too; a dry run writes nothing.
+compiler_id := $(shell stat -Lc '%s %Y' "$$($(CXX) -print-prog-name=cc1plus)" 2> /dev/null)
+flags_text := $(CXX) $(compiler_id) $(CXXFLAGS) $(avx2_flags) $(avx512_flags) $(test_flags_$(FLAVOUR)) \
+              $(no_optimiser_warnings) $(unmeasured_sources)
+sources_text := $(sources) $(THIRD_PARTY_ARCHIVES)
+write_if_changed = $(shell mkdir -p $(BUILD); printf '%s\n' '$($(1)_text)' | cmp -s - $(BUILD)/$(1).txt \
+                           || printf '%s\n' '$($(1)_text)' > $(BUILD)/$(1).txt)
+ifeq ($(findstring n,$(filter-out --%,$(firstword -$(MAKEFLAGS)))),)
+$(call write_if_changed,flags)
+$(call write_if_changed,sources)
+endif
+# For goals behind `clean`.
+$(BUILD)/flags.txt $(BUILD)/sources.txt:
+	@:$(call write_if_changed,$(basename $(@F)))
 
 define compile_command
   {"directory": "$(CURDIR)", "file": "$(1)",
@@ -317,7 +340,7 @@ $(STATIC_PROGRAMS): $(BIN)/%_static: $(library_objects) $(BUILD)/sources.txt
 	@mkdir -p $(@D)
 	@echo "$(call step,link $@)"
 	$(quiet)$(CXX) $(static_flags) $(LDFLAGS) $(linked_objects) $(THIRD_PARTY_ARCHIVES) $(LDLIBS) -o $@
-# What writing would cost without checksums is measured by leaving them out, there alone.
+# Only bin/bench_safety can leave out the checksums of values, to measure their cost.
 $(BIN)/bench_safety: LDFLAGS += -Wl,--wrap=_ZN11engine_race9HashValueEPKv
 
 define test_program_rule
@@ -337,7 +360,7 @@ $(BUILD)/open_fuzz: $(call objects,$(fuzz_sources) $(fuzz_helpers)) $(library_ob
 	@echo "$(call step,link $@)"
 	$(quiet)$(CXX) $(CXXFLAGS) -fsanitize=fuzzer $(filter %.o,$^) $(THIRD_PARTY_ARCHIVES) $(LDLIBS) -o $@
 
-# The only program of the guests, which have no libraries.
+# The only program of the guests. It is linked statically, because they have no libraries.
 guest_parts := data/value_maker lab/passthrough lab/read_queue_passthrough
 guest: $(GUEST_INIT)
 $(GUEST_INIT): $(call objects,$(guest_sources) $(call sources_of,$(guest_parts))) $(library_objects) $(BUILD)/sources.txt
@@ -345,7 +368,8 @@ $(GUEST_INIT): $(call objects,$(guest_sources) $(call sources_of,$(guest_parts))
 	@echo "$(call step,link $@)"
 	$(quiet)$(CXX) -static -s $(LDFLAGS) $(filter %.o,$^) $(THIRD_PARTY_ARCHIVES) $(LDLIBS) -o $@
 
-# One object of everything, groups of inline functions resolved, then all but the public made local.
+# Links everything into one object and resolves groups of inline functions. The archive's rule then
+# makes all symbols local that are not public.
 $(BUILD)/engine_whole.o: $(library_objects) $(BUILD)/sources.txt $(THIRD_PARTY_ARCHIVES)
 	@echo "$(call step,link $@)"
 	$(quiet)$(LD) -r --force-group-allocation $(filter %.o,$^) $(THIRD_PARTY_ARCHIVES) -o $@
@@ -357,15 +381,16 @@ $(LIBRARY): $(BUILD)/engine_whole.o engine_race/public_symbols.txt
 	$(quiet)rm -f $@
 	$(quiet)$(AR) crsD $@ $(BUILD)/libengine.o
 
-# Tests, by flavour. Those that run programs find them through ENGINE_BIN_DIR.
+# Tests, by flavour. Tests that run programs find them through ENGINE_BIN_DIR.
 
 .PHONY: build-core build-rest build-checked build-asan build-tsan build-fuzz
-build-core: build-checked
+build-core:
+	$(MAKE) --no-print-directory FLAVOUR=checked quick-tests
 	$(MAKE) --no-print-directory FLAVOUR=asan build/asan/tests/core
-build-rest: build-asan build-tsan build-fuzz library numa-guests-built
+build-rest: build-checked build-asan build-tsan build-fuzz library numa-guests-built
 build-checked build-asan build-tsan: build-%:
 	$(MAKE) --no-print-directory FLAVOUR=$* tests
-# Without clang and its runtime nothing is built, and the run says so.
+# Without clang and its fuzzer runtime nothing is built, and scripts/run_tests.sh reports the skip.
 build-fuzz:
 	@rm -f build/fuzz/open_fuzz
 	$(if $(wildcard $(shell $(CLANGXX) -print-file-name=libclang_rt.fuzzer-x86_64.a 2> /dev/null) \
@@ -376,14 +401,15 @@ build-fuzz:
 .PHONY: $(test_rooms:%=test-%)
 ifeq ($(FLAVOUR),release)
 $(test_rooms:%=test-%):
-	$(submake) FLAVOUR=checked $@ TEST='$(TEST)'
+	+$(submake) FLAVOUR=checked $@ TEST='$(TEST)'
 	$(if $(TEST),,$(guests_of_$@))
 guests_of_test-numa = scripts/setup.sh guest || echo 'test-numa: going on without guests'$(newline)\
 	$(submake) numa-guests-built$(newline)\
 	scripts/run_tests.sh numa
 else
 $(test_rooms:%=test-%): test-%: $(BUILD)/tests/%
-	ENGINE_BIN_DIR=$(CURDIR)/$(BIN) $< --gtest_filter='$(if $(TEST),*$(TEST)*,*)'
+	@$< --gtest_list_tests --gtest_filter='*$(TEST)*' | grep -q . || { echo 'no test of $* has a name with $(TEST)' >&2; exit 1; }
+	ENGINE_BIN_DIR=$(CURDIR)/$(BIN) $< --gtest_filter='*$(TEST)*'
 $(foreach room,$(test_rooms),$(eval test-$(room): $(call room_programs,$(room))))
 endif
 
@@ -391,7 +417,7 @@ endif
 
 .PHONY: check-format check-headers check-layers check-house check-prose check-mutants check-lint check-bench
 check-format:
-	scripts/check_format.sh $(CLANG_FORMAT) $(sources) $(judge_sources) $(fuzz_sources) $(guest_sources) $(headers)
+	$(quiet)scripts/check_format.sh $(CLANG_FORMAT) $(sources) $(judge_sources) $(fuzz_sources) $(guest_sources) $(headers)
 
 check-layers:
 	scripts/check_layers.sh
@@ -420,7 +446,7 @@ $(BUILD)/judge/%.h.ok: %.h
 	  -MMD -MP -MF $(@:.ok=.d) -MT $@ -x c++ $<
 	@touch $@
 
-# The object stands for the headers: it is newer than a lint that they outdated.
+# A lint depends on its object, not on headers: a changed header makes the object newer than the lint.
 check-lint: $(patsubst %.cc,$(BUILD)/%.lint,$(library_sources) $(main_sources) $(guest_sources) \
                            $(filter-out $(unbuilt_sources),$(harness_sources)))
 $(BUILD)/%.lint: %.cc $(BUILD)/%.o .clang-tidy

@@ -1,10 +1,11 @@
-// What of the memory budget is left for hot values and for the buffers of ranges.
+// How much of the memory budget is left for hot values and for the buffers of ranges.
 //
-// Everything else comes first. Counted as of now: the index, and staging beyond its usual places.
-// Counted at its most, for none of it can be refused or taken back: usual staging as if every
-// bucket were written to, the workers, the windows of scans that read for themselves, and a
-// twentieth of the budget for the rest (stacks, bounce buffers, the allocator, and what the index
-// has grown by while others give memory back for it).
+// Everything else comes first. The index, and staging beyond its usual places, are counted as of
+// now. The other parts can neither be refused nor taken back, so they are counted at their most.
+// Usual staging is counted as if every bucket were written to; the workers, and the windows of
+// scans that read for themselves, are counted whole. A twentieth of the budget is kept for the
+// rest: stacks, bounce buffers and the allocator. It also covers growth of the index while others
+// give memory back for it.
 //
 // Thread safety: const calls from any thread.
 #ifndef ENGINE_RACE_MEMORY_BUDGET_H_
@@ -27,7 +28,7 @@ class MemoryBudget {
   uint64_t iterator_window_bytes() const { return iterator_window_bytes_; }
   // Windows of ranges over the latest state.
   uint64_t range_window_bytes() const { return range_window_bytes_; }
-  // What is left, as of now; 0 when the others take more than there is. A few loads.
+  // The bytes that are left, as of now; 0 when the others take more than there is. A few loads.
   uint64_t RestBytes() const noexcept;
 
  private:

@@ -15,7 +15,7 @@ MemoryShares::MemoryShares(RestFn rest, uint64_t max_hot_bytes)
     : rest_(std::move(rest)),
       hot_values_(this, &ranges_, 0, max_hot_bytes),
       ranges_(this, &hot_values_, kLeastRangeBytes, ~uint64_t{0}) {
-  // Relaxed: nobody else is there yet.
+  // Relaxed: no other thread knows the shares yet.
   settled_rest_.store(rest_(), std::memory_order_relaxed);
 }
 
@@ -30,8 +30,8 @@ void MemoryShares::Settle() noexcept {
   ranges_.Settle();
 }
 
-// What is kept for the share whether it is used or not. What the other share always
-// keeps is not part of it.
+// The memory that is kept for the share whether it is used or not. It has no part in what is always
+// kept for the other share.
 uint64_t MemoryShares::Share::LeastOf(uint64_t rest_bytes) const noexcept {
   const uint64_t eighth =
       std::min(rest_bytes / kLeastFraction, Less(rest_bytes, other_.min_bytes_));

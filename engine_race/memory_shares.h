@@ -1,13 +1,13 @@
 // How hot values and the chunks of ranges divide the memory that everything else leaves them.
 //
-// Each books memory before it takes it, first come first served, except that an eighth of the rest
-// is kept for each, and at least 8 MiB for ranges. When the rest falls because the index grows, hot
-// values give memory back first, down to their eighth, and then ranges do.
+// Each user books memory before it takes it, first come first served. An eighth of the rest is kept
+// for each, and at least 8 MiB for ranges. When the rest falls because the index grows, hot values
+// give memory back first, down to their eighth, and then ranges do.
 //
-// Memory that lies idle moves. A share that cannot grow says how much more it wants. Once that
-// comes to an eighth of the rest, and nothing that the other one keeps was used meanwhile, the
-// other one gives up what is wanted, until it is used again or has no more than its eighth. Use is
-// a hit or an admission of hot values, or a chunk that a scan takes; no clock is looked at.
+// Idle memory moves. A user that cannot grow says how much more it wants. The other user lies idle
+// once such wants come to an eighth of the rest without a use of its memory. It then gives up what
+// is wanted, until its memory is used again or it has no more than its eighth. A use is a hit or an
+// admission of hot values, or a chunk that a scan takes; no clock is looked at.
 //
 // Thread safety: every call from any thread. The functions that the users call hold no lock while
 // another user is called.
@@ -76,7 +76,7 @@ class MemoryShares {
     uint64_t LeastOf(uint64_t rest_bytes) const noexcept;
     uint64_t LimitOf(uint64_t rest_bytes) const noexcept;
     bool HasRoomFor(uint64_t bytes) const noexcept { return booked() + bytes <= LimitBytes(); }
-    // Whether the other one lies idle, now that this one wants `bytes` more.
+    // Whether the other share lies idle, now that this one wants `bytes` more.
     bool OtherIsIdle(uint64_t other_use_count, uint64_t bytes, uint64_t rest_bytes) noexcept;
     // Relaxed: bookings change under the mutex; without it this is the state of a moment ago.
     uint64_t booked() const noexcept { return booked_bytes_.load(std::memory_order_relaxed); }
@@ -87,7 +87,7 @@ class MemoryShares {
     const uint64_t max_bytes_;
     std::atomic<MemoryUser*> user_{nullptr};
     std::atomic<uint64_t> booked_bytes_{0};
-    // Under the mutex: what was wanted since the other one was last used.
+    // Under the mutex: the bytes that were wanted since the other share was last used.
     uint64_t wanted_bytes_ = 0;
     uint64_t other_use_count_ = 0;
   };

@@ -9,8 +9,8 @@
 namespace engine_race {
 namespace {
 
-void AddFrames(const l1::ValueFrames& frames, StoreStats* stats) {
-  const l1::ValueFrameStats own = frames.Stats();
+void AddFrames(const ValueFrames& frames, StoreStats* stats) {
+  const ValueFrameStats own = frames.Stats();
   stats->frame_memory_bytes = own.memory_bytes;
   stats->frame_limit_bytes = own.limit_bytes;
   stats->frame_hit_count = own.hit_count;
@@ -33,7 +33,7 @@ Status Readers::Make(Set** set) {
     made->shares = std::make_unique<MemoryShares>([budget] { return budget->RestBytes(); },
                                                   options_.hot_value_bytes);
     MakeFrames(made.get());
-    l1::ValueFrames* const frames = made->frames.get();
+    ValueFrames* const frames = made->frames.get();
     made->points =
         std::make_unique<PointReader>(log_, *made->index, frames, options_.verify_checksums);
     made->pool = std::make_unique<ReadPool>(*made->points, made->options, ValueFileDescriptors());
@@ -63,8 +63,8 @@ Status Readers::ChooseBackend(Options* reading) const {
 // Without frames everything works, from the log.
 void Readers::MakeFrames(Set* set) const {
   MemoryShare* const share = set->shares->hot_values();
-  const Status made = l1::ValueFrames::Create(set->index.get(), share->LimitBytes(), share,
-                                              &set->frames, log_.placement().memory());
+  const Status made = ValueFrames::Create(set->index.get(), share->LimitBytes(), share,
+                                          &set->frames, log_.placement().memory());
   if (made.ok()) {
     set->shares->SetHotValueUser(set->frames.get());
   } else {

@@ -1,12 +1,12 @@
-// What a store reads with: the index and all that needs it, made by the first call that reads.
+// The readers of a store: the index and all that needs it, made by the first call that reads.
 //
 // A store that is only written to never pays for an index. The first read makes the index, the
-// memory shares, the frames of hot values, the point reader, the pool of workers and the iterators;
-// the first range over the latest state makes the range reader. What could not be made is tried
-// again by the next call.
+// memory shares, the frames of hot values, the point reader, the pool of workers and the iterators.
+// The first range over the latest state makes the range reader. After a failure the next call tries
+// again.
 //
 // Owner of all that it makes. Thread safety: every call from any thread, except for the destructor.
-// Invariant: what Ensure has given out stays until the destructor.
+// Invariant: a reader that Ensure has given out stays until the destructor.
 #ifndef ENGINE_RACE_READERS_H_
 #define ENGINE_RACE_READERS_H_
 
@@ -39,8 +39,8 @@ class Readers {
     std::unique_ptr<Index> index;
     std::unique_ptr<MemoryBudget> budget;
     std::unique_ptr<MemoryShares> shares;
-    std::unique_ptr<l1::ValueFrames> frames;  // null: no value is kept in memory
-    std::unique_ptr<RangeReader> ranges;      // made by the first range
+    std::unique_ptr<ValueFrames> frames;  // null: no value is kept in memory
+    std::unique_ptr<RangeReader> ranges;  // made by the first range
     std::unique_ptr<PointReader> points;
     std::unique_ptr<ReadPool> pool;
     std::unique_ptr<IteratorPool> iterators;
@@ -68,7 +68,8 @@ class Readers {
     return MakeRanges(ranges);
   }
 
-  // After an append: where the index has grown, which is once in many writes, has others make room.
+  // After an append: if the index has grown, which is once in many writes, makes others give memory
+  // back.
   void MakeRoomForIndex() noexcept {
     // Acquire pairs with the release in Make.
     const Set* const made = ready_.load(std::memory_order_acquire);

@@ -100,7 +100,7 @@ struct Store::Impl {
     ENGINE_RACE_RETURN_IF_ERROR(available->iterators->CheckSnapshot(snapshot));
     alignas(kIoAlignment) char buffer[kValueBytes];
     ENGINE_RACE_RETURN_IF_ERROR(
-        available->points->ReadAt(DecodeKey(key.data()), snapshot.view().epoch, buffer));
+        available->points->ReadAt(DecodeKey(key.data()), snapshot.view().version, buffer));
     value->assign(buffer, kValueBytes);
     return Status::Ok();
   }
@@ -196,7 +196,7 @@ StoreStats Store::Stats() const {
     stats.record_count += impl_->log->RecordCount(bucket);
   }
   for (uint32_t bucket = 0; bucket < geometry.bucket_count; ++bucket) {
-    stats.synced_record_count += impl_->log->SyncedCount(bucket);
+    stats.synced_record_count += impl_->log->SyncedWatermark(bucket);
   }
   stats.flush_count = impl_->log->flush_count();
   stats.durable_write_count = impl_->log->durable_write_count();

@@ -1,9 +1,9 @@
 // The C++20 door: a store with options, Delete and statuses that carry a message.
 //
 // Start reading here. engine_race/engine_race.h is the same store behind the contest's contract.
-// Thread safety: every call from any number of threads, except that the destructor, which closes
-// the store, must come when none of them is under way, calls of iterators and snapshots included.
-// These may outlive it: see scan/iterator.h and scan/snapshot.h.
+// Thread safety: every call from any number of threads, except the destructor, which closes the
+// store. No other call may be under way then, and none of an iterator or a snapshot. Iterators and
+// snapshots may outlive the store: see scan/iterator.h and scan/snapshot.h.
 #ifndef ENGINE_RACE_STORE_H_
 #define ENGINE_RACE_STORE_H_
 
@@ -40,8 +40,8 @@ struct StoreStats {
   // Of values that iterators read ahead and ranges at snapshots, and of released iterators that
   // wait to be used again.
   uint64_t iterator_memory_bytes = 0;
-  // Hot values: what they take and may take, reads of single records that found theirs in a frame
-  // and that did not, values that were let in and that had to go.
+  // Hot values: the memory that they take and may take. Then reads of single records that found
+  // their value in a frame, reads that did not, admissions and evictions.
   uint64_t frame_memory_bytes = 0;
   uint64_t frame_limit_bytes = 0;
   uint64_t frame_hit_count = 0;
@@ -95,11 +95,11 @@ class Store {
   Status MultiRead(std::span<const std::string_view> keys, std::span<std::string> values,
                    std::span<Status> statuses);
 
-  // Starts a Read and returns; `done` is called once with its result, after which *value may be
-  // used. Both must live until then. It is called by one of the store's workers, or before
-  // ReadAsync returns when no thread can be had, and holds that worker up: it may not block, throw,
-  // or call the store except for ReadAsync and Stats. kInvalidArgument: nothing was started. The
-  // store's destructor waits for every read that was started before it. Until it returns only
+  // Starts a Read and returns. `done` is called once with its result, after which *value may be
+  // used. Both must live until then. One of the store's workers calls `done`, or ReadAsync itself
+  // before it returns when no thread can be had. The worker waits for `done`, which may not block,
+  // throw, or call the store except for ReadAsync and Stats. kInvalidArgument: nothing was started.
+  // The store's destructor waits for every read that was started before it. Until it returns only
   // `done` functions may call ReadAsync, and are refused with kInvalidArgument.
   Status ReadAsync(std::string_view key, std::string* value, ReadDoneFn done);
 
@@ -112,7 +112,7 @@ class Store {
   Status Range(std::string_view lower, std::string_view upper, const VisitFn& visit);
 
   // A state of the store to read at: see scan/snapshot.h. The first one builds the index, as the
-  // first read does. What *snapshot held before is released.
+  // first read does. A snapshot that *snapshot held before is released.
   Status GetSnapshot(Snapshot* snapshot);
 
   // A walk over the records, both ways: see scan/iterator.h. kInvalidArgument for bounds that are
@@ -128,20 +128,20 @@ class Store {
 
   StoreStats Stats() const;
 
-  // Reads every record of the closed store in `dir` and compares it with its checksums; each bad
-  // one is told to `on_bad`, which may be empty. Changes nothing. Ok when all is well, kCorruption
-  // when something is bad, anything else when the store could not be read to its end. A key_range
-  // in the options must be the store's.
+  // Reads every record of the closed store in `dir` and compares it with its checksums. Calls
+  // `on_bad`, which may be empty and must not throw, for each bad one. Changes nothing. Ok when all
+  // is well, kCorruption when something is bad, anything else when the store could not be read to
+  // its end. A key_range in the options must be the store's.
   static Status Verify(const Options& options, const std::string& dir, VerifyReport* report,
                        const BadRecordFn& on_bad);
 
   // Copies the closed store in `from` into `to`, which must be missing or empty, verifying every
-  // record on the way; reports as Verify does. The copy takes the place of its records alone, is
+  // record on the way. Reports as Verify does. The copy takes space for its records alone, is
   // durable once this is Ok, and has an id of its own. options.paths and stripe_unit_bytes say
-  // where its values lie; the rest of its geometry is the source's, whose a key_range must be.
-  // After a failure, or when interrupted, what lies in `to` is no store; only if the very last
-  // flush fails it is a whole one. kCorruption when something in `from` is bad, kInvalidArgument
-  // when `to` holds anything, kFull without space for all of it.
+  // where its values lie; the rest of its geometry is the source's, whose a key_range must be. A
+  // failed or interrupted copy leaves no store in `to`, unless only the very last flush fails: then
+  // it is a whole one. kCorruption when something in `from` is bad, kInvalidArgument when `to`
+  // holds anything, kFull without space for all of it.
   static Status Copy(const Options& options, const std::string& from, const std::string& to,
                      VerifyReport* report, const BadRecordFn& on_bad);
 

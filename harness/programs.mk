@@ -1,11 +1,10 @@
 # The programs in bin/: what each is linked from, and what it needs. Included by the Makefile.
 
-# What each program is linked from, besides its main and the library: rooms of harness/, or single
-# files of a room without their suffix. Where the opponents' library is missing, files that say so
-# take their place.
+# The parts of each program besides its main and the library: rooms of harness/, or single files of a
+# room without their suffix. When RocksDB is missing, the files *_missing.cc replace the opponents.
 PROGRAMS := $(main_sources:harness/apps/%_main.cc=$(BIN)/%)
 rocks_library := $(call has_header,rocksdb/db.h)
-# Those that cannot be compiled here.
+# Sources that cannot be compiled here.
 unbuilt_sources := $(if $(rocks_library),,$(filter-out %_missing.cc,$(wildcard harness/opponents/rocks_*.cc)))
 rocks = $(addprefix opponents/,$(1)$(if $(rocks_library),,_missing))
 parts_race := system measure/histogram measure/progress measure/result_file measure/table \
@@ -29,8 +28,8 @@ parts_bench_scan := $(parts_bench_race) $(call rocks,rocks_ranges) $(visit_claim
                     claims/bench_scan claims/scan_written
 parts_profile := system measure data load race $(visit_claims) claims/bench_end \
                  claims/profile_phases
-# What only reads flags and writes reports: the optimiser would spend half of the time of such a
-# compilation, and no run is measured in there.
+# Sources that only read flags and write reports. The optimiser would take half of the time of their
+# compilation, and they contain no measured code.
 unmeasured_sources := $(filter-out harness/apps/bench_micro_main.cc harness/apps/bench_safety_main.cc, \
                                    $(main_sources)) \
                       $(addprefix harness/,race/json.cc system/machine.cc system/fio_runner.cc \
@@ -44,8 +43,8 @@ link_bench_micro := -lbenchmark
 link_bench_scan := $(if $(rocks_library),-lrocksdb)
 link_bench_l1 := $(if $(rocks_library),-lrocksdb)
 
-# Headers that programs need besides the library's: all of them, and those of a name. A program is
-# left out, with a word, where one of its headers is missing.
+# Headers that programs need besides the library's: those of all programs, then those of single ones.
+# When a header is missing, make leaves its programs out and says so.
 program_headers := CLI/CLI.hpp nlohmann/json.hpp
 lab_headers := boost/context/fiber.hpp
 bench_micro_headers := benchmark/benchmark.h

@@ -3,9 +3,10 @@
 
     scripts/chart_figures.py [--check]
 
-A bar to the right of the line is a claim beyond its aim, one to the left fell short. The scale is
-logarithmic, because the figures are ratios. --check fails when the file is not what it would draw.
-scripts/plot draws what the experiments measure and needs matplotlib; this needs nothing.
+A bar to the right of the line is a claim beyond its aim, one to the left is a claim that fell
+short. The scale is logarithmic, because the figures are ratios. --check fails when the file differs
+from the chart of the present tables. scripts/plot draws the experiments and needs matplotlib; this
+script does not.
 """
 import math
 import pathlib
@@ -20,30 +21,42 @@ NAME_WIDTH = 250
 PLOT_WIDTH = 480
 NUMBER_WIDTH = 150
 ROW = 18
-LEAST, MOST = 0.2, 32.0  # what the axis shows
+LEAST, MOST = 0.2, 32.0  # the ends of the axis
 TICKS = (0.25, 0.5, 1, 2, 4, 8, 16)
+
+
+def beyond(aim, figure):
+    """How many times better than its aim a figure is; None where there is no aim or no figure."""
+    bound = re.fullmatch(r"([≥≤]?) ?([\d.]+)", aim)
+    measured = re.match(r"-?[\d.]+", figure)
+    if not bound or not measured or float(measured.group(0)) <= 0:
+        return None
+    ratio = float(measured.group(0)) / float(bound.group(2))
+    return measured.group(0), 1 / ratio if bound.group(1) == "≤" else ratio
 
 
 def claims():
     """[(section, [(name, aim, measured, how many times better than the aim)])]"""
-    sections = []
+    sections, machines = [], []
     for line in SOURCE.read_text(encoding="utf-8").split("\n"):
         if line.startswith("## "):
             sections.append((line[3:].replace("`", ""), []))
         cells = [cell.strip() for cell in line.strip("|").split("|")]
-        if not line.startswith("| `") or len(cells) != 4:
+        if line.startswith("| figure"):
+            machines = cells[3:]
+        if not line.startswith("| `") or len(cells) != 3 + len(machines):
             continue
-        aim = re.fullmatch(r"([≥≤]?) ?([\d.]+)", cells[2])
-        measured = re.match(r"-?[\d.]+", cells[3])
-        if aim and measured and float(measured.group(0)) > 0:
-            ratio = float(measured.group(0)) / float(aim.group(2))
-            sections[-1][1].append((cells[0].strip("`"), cells[2], measured.group(0),
-                                    1 / ratio if aim.group(1) == "≤" else ratio))
+        for machine, figure in zip(machines, cells[3:]):
+            found = beyond(cells[2], figure)
+            if found:
+                name = cells[0].strip("`")
+                sections[-1][1].append((name if len(machines) == 1 else f"{name}, {machine}",
+                                        cells[2]) + found)
     return [section for section in sections if section[1]]
 
 
 def place(ratio):
-    """Where a ratio lies on the axis."""
+    """The position of a ratio on the axis."""
     share = math.log(min(max(ratio, LEAST), MOST) / LEAST) / math.log(MOST / LEAST)
     return NAME_WIDTH + round(share * PLOT_WIDTH, 1)
 

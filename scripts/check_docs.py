@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Checks that README.md and docs/ name only what is there, and that README stays short.
+"""Checks that README.md and docs/ name only things that exist, and that README stays short.
 
     scripts/check_docs.py
 
-Looked at are links and their anchors, the files of the glossary, the claims in the figures, and
+It checks links and their anchors, the files of the glossary, the claims in the figures, and
 code: paths and file names, make targets, programs with their subcommands and flags, options and
 other names of the code.
 """
@@ -21,19 +21,19 @@ BUILT = ("build/", "out/", "bin/", "lib/")
 
 
 def anchor(heading):
-    """As GitHub makes it."""
+    """The anchor that GitHub makes of a heading."""
     kept = re.sub(r"[^\w\- ]", "", heading.replace("`", "").lower())
     return kept.strip().replace(" ", "-")
 
 
 class Tree:
-    """What there is to be named."""
+    """The names that documents may use."""
 
     def __init__(self):
         self.files = set(prose.tracked())
         self.folders = {name[:i] for name in self.files for i, c in enumerate(name) if c == "/"}
         self.base_names = {name.rsplit("/", 1)[-1] for name in self.files}
-        # $(ROOMS:%=test-%) makes targets that look like test-%.
+        # $(ROOMS:%=test-%) makes targets of the form test-%.
         makefile = re.sub(r"\$\(\w+:%=([^)]*)\)", r"\1", self.read("Makefile"))
         self.targets = set()
         for line in makefile.split("\n"):
@@ -42,7 +42,7 @@ class Tree:
                 self.targets.update(found.group(1).split())
         for line in re.findall(r"^\.PHONY:((?:.*\\\n)*.*)", makefile, re.MULTILINE):
             self.targets.update(line.replace("\\\n", " ").split())
-        # The tests of these checks name what is not there.
+        # The tests of these checks name things that do not exist.
         self.code = "\n".join(self.read(name) for name in sorted(self.files)
                               if (name.endswith((".h", ".cc", ".sh", ".py"))
                                   and not name.startswith("test/scripts/"))
@@ -94,7 +94,7 @@ def faults_of_command(words, tree):
         for word in words[1:]:
             if "=" in word or word.startswith("-"):
                 continue
-            # Capitals stand for any name: test-ROOM is a target where test-% is one.
+            # Capitals stand for any name: test-ROOM is a target if test-% is one.
             if not tree.has_target(re.sub(r"[A-Z]+", "x", word)):
                 yield f"there is no make target {word}"
     elif program.startswith("bin/"):
@@ -165,7 +165,7 @@ def faults_of_links(path, tree):
 
 
 def faults_of_figures(tree):
-    """Each claim in the tables is one that some bench measures."""
+    """Checks that some bench measures each claim in the tables."""
     for number, line in enumerate((prose.ROOT / FIGURES).read_text().split("\n"), 1):
         claim = re.match(r"\| `(\w+)` \|", line)
         if claim and f'"{claim.group(1)}"' not in tree.code:

@@ -6,7 +6,7 @@ set -uo pipefail
 clang_format=$1
 shift
 
-# Other versions break lines elsewhere, so only this one can judge.
+# Other versions break lines elsewhere, so only this version counts.
 if ! "$clang_format" --version | grep -q 'version 14\.'; then
   echo "format: not checked: $("$clang_format" --version) is not version 14"
   exit 0

@@ -1,9 +1,9 @@
 #!/bin/bash
 # Includes point down. In the library: door > scan > task > hot > index > l1 > log > io > numa > base.
-# Above it in harness/: apps > claims > siblings > lab > load > data > measure > system; the siblings,
-# opponents, race, crash, guest, numa and the experiments, do not include each other. The library knows
-# neither the harness nor the tests, and only its door knows the contest's headers. The harness does
-# not know the tests.
+# In harness/, above the library: apps > claims > siblings > lab > load > data > measure > system. The
+# siblings are opponents, race, crash, guest, numa and the experiments; they do not include each other.
+# The library includes nothing of the harness or the tests, and only its door includes the contest's
+# headers. The harness includes nothing of the tests.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 

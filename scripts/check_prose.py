@@ -1,25 +1,18 @@
 #!/usr/bin/env python3
 """Checks sentences: short, with a subject that is named, in the words of docs/glossary.md.
 
-    scripts/check_prose.py [--list | --shrink]
-
-README.md and docs/ must be clean. Comments may have the faults that scripts/prose_known.txt lists,
-by a hash of the sentence, so that a comment may move. A listed fault that is gone must leave the
-list: --shrink removes it. Nothing adds to a list that exists; where there is none, --shrink begins
-one. --list shows every known fault with its place.
+    scripts/check_prose.py
 
   long    more than 25 words; in documents and in comments of headers
   who     begins with who, what, whoever, whatever or the same; likewise
   words   a phrase that the glossary rules out; in documents and in all comments
 """
-import hashlib
 import re
 import sys
 
 import prose
 
 MAX_WORDS = 25
-KNOWN = prose.ROOT / "scripts" / "prose_known.txt"
 GLOSSARY = "docs/glossary.md"
 SUBJECT = re.compile(r"(?:who|what|whoever|whatever|the same)\b", re.IGNORECASE)
 
@@ -58,38 +51,16 @@ def faults_of(text, phrases):
                 yield "words", sentence, f'"{phrase}"; the glossary says "{word}"'
 
 
-def digest(rule, sentence):
-    return hashlib.sha256(f"{rule} {' '.join(sentence.split())}".encode()).hexdigest()[:12]
-
-
-def main(arguments):
-    known = set(KNOWN.read_text().split()) if KNOWN.exists() else set()
-    begins = "--shrink" in arguments and not KNOWN.exists()
+def main():
     phrases = ruled_out()
-    seen = set()
     bad = 0
     for path in prose.documents() + prose.comment_files():
         for text in prose.texts_of(path):
-            for rule, sentence, why in faults_of(text, phrases):
-                name = digest(rule, sentence)
-                allowed = (begins or name in known) and not path.endswith(".md")
-                if allowed:
-                    seen.add(name)
-                if allowed != ("--list" in arguments):
-                    continue
+            for _, sentence, why in faults_of(text, phrases):
                 print(f"{path}:{text.line}: {why}: {sentence}")
-                bad += not allowed
-    if "--list" in arguments:
-        print(f"{len(seen)} known faults")
-        return 0
-    if "--shrink" in arguments:
-        KNOWN.write_text("".join(f"{name}\n" for name in sorted(seen)))
-    elif known - seen:
-        print(f"{KNOWN.name}: {len(known - seen)} listed faults are gone: "
-              "scripts/check_prose.py --shrink")
-        bad += 1
+                bad += 1
     return 1 if bad else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

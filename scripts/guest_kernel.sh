@@ -1,7 +1,7 @@
 #!/bin/bash
-# Puts a Linux kernel for QEMU guests, with NVMe and ext4 built in, at build/guest/vmlinuz, and its md
-# driver into build/guest/modules: Debian's kernel for clouds, taken out of its package and not
-# installed. Does nothing when they are there, and is content with a kernel alone.
+# Puts a Linux kernel for QEMU guests, with NVMe and ext4 built in, at build/guest/vmlinuz, and its
+# md driver into build/guest/modules. Takes Debian's kernel for clouds out of its package, without
+# installing it. Does nothing when they exist. A kernel without the modules is enough.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 kernel=$PWD/build/guest/vmlinuz
@@ -33,7 +33,7 @@ if ! download; then
 fi
 dpkg-deb --fsys-tarfile ./*.deb |
   tar -x --wildcards './boot/vmlinuz*' '*/drivers/md/md-mod.ko*' '*/drivers/md/raid0.ko*'
-# Modules are of one build of the kernel: never those of one with the image of another.
+# Modules fit only the build of the kernel that they came with.
 mkdir modules
 mv lib/modules/*/kernel/drivers/md/*.ko modules
 mv boot/vmlinuz* "$kernel"

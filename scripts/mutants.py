@@ -1,14 +1,13 @@
 #!/usr/bin/env python3
-"""Re-introduces, one at a time, faults that engines like this one have had, and shows that some test
-fails for each.
+"""Puts known faults back into the engine, one at a time, and shows that some test fails for each.
 
     scripts/mutants.py [--json FILE] [--check] [NAME...]
 
-Each test/mutants/NAME.patch says in its first lines what it breaks and which tests are to find it
-("Filter: ", a googletest filter). The tree is copied, with what is built of it with assertions, so
-that each fault compiles only what it touches and links only the rooms whose tests are to find it.
---check only tries whether the patches apply. The last line is
-"N of N mutants caught"; exit code 0 when all were.
+The first lines of each test/mutants/NAME.patch say what it breaks and which tests must find it
+("Filter: ", a googletest filter). The script copies the tree with its build/checked. So for each
+fault it compiles only the patched sources and links only the rooms whose tests must find it.
+--check only checks that the patches apply. The last line is "N of N mutants caught"; exit code 0
+when all were.
 """
 
 import argparse
@@ -35,7 +34,7 @@ def patch(tree, path, *flags):
 
 
 def headline(path):
-    """What the fault is, and the filter of the tests that are to find it."""
+    """The description of the fault, and the filter of the tests that must find it."""
     head = path.read_text().split("\n--- ", 1)[0].strip().split("\n")
     filters = [line[len("Filter: "):] for line in head if line.startswith("Filter: ")]
     if len(filters) != 1:
@@ -55,7 +54,7 @@ def check(paths):
 
 
 def copy_tree(target):
-    """Sources, and objects that make finds up to date."""
+    """Copies the sources, and the objects so that make finds them up to date."""
     names = subprocess.run(["git", "ls-files"], cwd=ROOT, stdout=subprocess.PIPE, text=True,
                            check=True).stdout.split("\n")
     for name in filter(None, names):
@@ -75,12 +74,12 @@ def build(tree, *targets):
 
 
 def build_rooms(tree, rooms):
-    """The programs of these rooms' tests, and what they run."""
+    """The test programs of these rooms, and the programs that they run."""
     return build(tree, *(f"{BUILD}/tests/{room}" for room in rooms), f"{BUILD}/bin/crash")
 
 
 def rooms_of(tree, test_filter):
-    """The rooms that have a test for which the filter holds."""
+    """The rooms that have a test which the filter selects."""
     rooms = []
     for program in sorted((tree / BUILD / "tests").iterdir()):
         if program.suffix or program.is_dir() or not os.access(program, os.X_OK):
@@ -138,7 +137,7 @@ def main():
         tree = pathlib.Path(scratch) / "tree"
         tree.mkdir()
         copy_tree(tree)
-        # Unbroken, the tests must pass: else a failure would prove nothing.
+        # Without the fault the tests must pass: otherwise a failure would prove nothing.
         if build(tree, "tests").returncode != 0:
             sys.exit("the unbroken tree does not build")
         filters = sorted({headline(path)[1] for path in paths})

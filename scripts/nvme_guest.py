@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Boots a QEMU guest with emulated NVMe disks and tries there what needs such disks.
+"""Boots a QEMU guest with emulated NVMe disks and runs the tests that need such disks.
 
-Reads by NVMe commands past the block layer, and a store over raw devices, see
-harness/guest/nvme_test.h. The figures that it prints are of an emulated machine: they show that
-every way works, not what it gains.
+The tests are of reads by NVMe commands past the block layer and of a store over raw devices, see
+harness/guest/nvme_test.h. The figures that it prints are of an emulated machine: they show only
+that every back end works.
 
 The last line is "N passed, N failed". Exit code 0 when nothing failed, 1 otherwise,
 77 when this machine cannot run guests; then the last line begins with "skipped:".
@@ -47,7 +47,7 @@ def make_disks(work_dir):
 def run(work_dir, kernel, init):
     """The guest's lines."""
     initramfs = os.path.join(work_dir, 'initramfs.gz')
-    # In the order that they need each other.
+    # Each module may need those before it.
     modules = [os.path.join(GUEST_DIR, 'modules', name) for name in ('md-mod.ko', 'raid0.ko')]
     make_initramfs(init, initramfs, [module for module in modules if os.path.exists(module)])
     guest = Guest(kernel, initramfs, make_disks(work_dir), {'test': 'nvme'})
@@ -61,7 +61,7 @@ def run(work_dir, kernel, init):
 
 
 def judge(lines):
-    """Prints what the guest said and returns how much passed and failed."""
+    """Prints the lines of the guest and returns the numbers of passed and failed checks."""
     counts = {'PASS': 0, 'FAIL': 0}
     for line in lines:
         word = line.split(' ')[0]
@@ -77,7 +77,7 @@ def judge(lines):
 
 
 def main():
-    # Where mkfs lies, and where users do not look.
+    # mkfs lies here, outside the PATH of ordinary users.
     os.environ['PATH'] += ':/usr/sbin:/sbin'
     for program in (QEMU, 'mkfs.ext4'):
         if shutil.which(program) is None:

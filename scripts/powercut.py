@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""Cuts the power of QEMU guests that write to a store, and checks what is left of it.
+"""Cuts the power of QEMU guests that write to a store, and verifies the store after each cut.
 
-A round is one cut and the verification of what it left, by the guest's next boot (see
-harness/guest/power_init.h), which then goes on loading the same store. Three kinds of cut:
+A round is one cut and the next boot of the guest (see harness/guest/power_init.h), which verifies
+the store and goes on loading it. There are three kinds of cut:
 
-  reset  the guest resets itself: its page cache is gone
-  kill   QEMU is killed: so is the page cache, and requests are torn from the device
-  log    QEMU logs all writes; disks are put together from the log as a device that loses its
-         volatile cache at a random moment may leave them (powercut_replay.py)
+  reset  the guest resets itself, which loses its page cache
+  kill   QEMU is killed, which loses the page cache and interrupts requests of the device
+  log    QEMU logs all writes; disks are made from the log as a device may leave them that loses its
+         volatile cache at a random moment (powercut_replay.py)
 
 The last line is "N passed, N failed". Exit code 0 when nothing failed, 1 otherwise, 77 when this
-machine cannot run guests; then the last line begins with "skipped:". What a failure was about is
-kept in build/guest/failed_*: the disk before the boot that complained, and the serial lines.
+machine cannot run guests; then the last line begins with "skipped:". A failure leaves
+build/guest/failed_*: the disk before the boot that found it, and the boot's serial lines.
 """
 
 import argparse
@@ -33,7 +33,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 GUEST_DIR = os.path.join(ROOT, 'build', 'guest')
 KINDS = ('reset', 'kill', 'log')
 MODES = ('none', 'group', 'every')
-# A store is made anew after so many loads: its buckets and the ledger do not hold many more.
+# A new store is made after this many loads: buckets and ledger have no room for many more.
 LOADS_PER_STORE = 8
 REPLAYS_PER_LOG = 3
 BOOT_SECONDS = 120
@@ -60,7 +60,7 @@ class Trial:
         self.guest = None
         self.store_seed = 0
         self.load_count = LOADS_PER_STORE
-        # How the disk came to be as it is, when no boot has verified that yet.
+        # The cut that no boot has verified yet, or None.
         self.cut = None
 
     def _path(self, name):
@@ -76,12 +76,12 @@ class Trial:
 
     def _load_arguments(self):
         rng = self.rng
-        # Every kind of cut meets every mode, one after the other.
+        # All combinations of cut and mode, one after the other.
         modes = self.config.modes
         mode = modes[(self.round + self.round // len(self.config.kinds)) % len(modes)]
         arguments = {'load': 1, 'mode': mode, 'writeback': rng.choice([0, 5, 50])}
         if mode == 'none':
-            # Without a Sync, whole groups of entries reach their log and are lost again.
+            # Without a Sync, cuts lose whole groups of entries that were written to their log.
             arguments |= {'sync_ms': rng.choice([0, 3, 20, 200]), 'operations': 2000,
                           'pace_us': rng.choice([0, 300, 1000])}
         else:
@@ -98,14 +98,14 @@ class Trial:
         self.cut = None
 
     def _await_verdict(self):
-        """Waits for the verification, in a boot that has nothing else to do."""
+        """Waits for the verification, in a boot that does nothing else."""
         line = self.guest.wait_for(['POWERCUT'], BOOT_SECONDS)
         self._check(line)
         self.guest.wait_exit(10)
         self._note_verdict(line)
 
     def _check(self, line):
-        """Throws unless `line` is a good verdict."""
+        """Raises unless `line` says that the verification passed."""
         if line is None:
             raise CutFailed('the guest ' + ('ended without a verdict' if self.guest.silent
                                             else 'hung'))
@@ -113,7 +113,7 @@ class Trial:
             raise CutFailed(line)
 
     def _check_after_cut(self):
-        """Of a boot that was cut: it may have come to its verdict, and to no bad one."""
+        """Checks a boot that was cut: it may have passed its verification, but not failed it."""
         for line in self.guest.lines:
             if line.startswith('POWERCUT OK'):
                 self._note_verdict(line)
@@ -137,7 +137,7 @@ class Trial:
 
     def _run_until_cut(self, early, write_log=None):
         guest = self._boot(self._load_arguments(), write_log)
-        # A bad verdict comes instead of the line waited for.
+        # A failed verification prints its verdict instead of the awaited line.
         line = guest.wait_for(['MOUNTED' if early else 'LOADING', 'POWERCUT V', 'POWERCUT B'],
                               BOOT_SECONDS)
         if line is None or line.startswith('POWERCUT'):
@@ -161,7 +161,7 @@ class Trial:
         os.replace(self.before, base)
         for replay in range(self.config.replays):
             if replay > 0:
-                # Only the last of the disks lives on.
+                # Only the last of the disks is used for the next load.
                 copy_image(self.image, self.before)
                 self._boot({'load': 0})
                 self._await_verdict()
@@ -208,7 +208,7 @@ class Trial:
             try:
                 self._round(kinds[self.round % len(kinds)])
             except CutFailed as error:
-                # Its last words.
+                # The last serial lines of the guest.
                 self.guest.wait_exit(5)
                 self.failed += 1
                 self._keep_evidence(error)
@@ -253,7 +253,7 @@ def skip(why):
 
 def main():
     config = parse_arguments()
-    # Where mkfs lies, and where users do not look.
+    # mkfs lies here, outside the PATH of ordinary users.
     os.environ['PATH'] += ':/usr/sbin:/sbin'
     for program in (QEMU, 'mkfs.ext4'):
         if shutil.which(program) is None:
@@ -269,7 +269,7 @@ def main():
         print(f'{init} was not built\n0 passed, 1 failed')
         sys.exit(1)
 
-    # What runs that were killed have left.
+    # Files that killed runs have left.
     for name in os.listdir(GUEST_DIR):
         if name.startswith('run_') and not os.path.exists(f'/proc/{name[4:]}'):
             shutil.rmtree(os.path.join(GUEST_DIR, name), ignore_errors=True)

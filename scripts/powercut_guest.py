@@ -1,7 +1,7 @@
 """QEMU guests: their disks, the initial file system, one boot and how it ends.
 
-Nothing here judges; powercut.py, nvme_guest.py and numa_guest.py do. Guests run under software emulation, which is
-the same everywhere and slow enough that cuts fall into the middle of things.
+powercut.py, nvme_guest.py and numa_guest.py decide what passes. Guests run under software emulation,
+which behaves alike on every host and is slow enough that cuts fall into the middle of operations.
 """
 
 import gzip
@@ -25,8 +25,8 @@ def make_image(path, fs_bytes=FS_BYTES):
     """A disk with an empty ext4 and, behind it, the sectors of the ledger."""
     with open(path, 'wb') as image:
         image.truncate(fs_bytes + LEDGER_BYTES)
-    # Everything is initialised here, so that the guest's kernel has nothing to do behind the
-    # trial's back; the small journal comes round often.
+    # mkfs initialises everything, so that the guest's kernel writes nothing by itself. The journal
+    # is small, so it wraps around often.
     subprocess.run(
         ['mkfs.ext4', '-q', '-F', '-b', str(BLOCK_BYTES), '-m', '0', '-J', 'size=4', '-N', '4096',
          '-E', 'lazy_itable_init=0,lazy_journal_init=0,nodiscard', path,
@@ -71,8 +71,8 @@ def disk_arguments(image, serial, write_log=None):
     disk = [f'driver=file,node-name={serial},filename={image},cache.no-flush=on']
     top = serial
     if write_log:
-        # The files below it need no flush of the host's disk, but this driver must see the
-        # guest's flushes, so caching is told to each file and not to the whole drive.
+        # The files need no flush of the host's disk, but the log driver must see the guest's
+        # flushes. So the cache mode is set for each file and not for the whole drive.
         with open(write_log, 'wb'):
             pass
         disk += [f'driver=file,node-name={serial}_writes,filename={write_log},cache.no-flush=on',
@@ -82,16 +82,16 @@ def disk_arguments(image, serial, write_log=None):
     arguments = []
     for node in disk:
         arguments += ['-blockdev', node]
-    # To Intel's name for it the kernel sends no Write Zeroes, which QEMU before 9 logs wrongly.
+    # With Intel's name the kernel sends no Write Zeroes, which QEMU before 9 logs wrongly.
     return arguments + ['-device',
                         f'nvme,serial={serial},drive={top},write-cache=on,use-intel-id=on']
 
 
 class Guest:
-    """One boot. Its serial lines are gathered by a thread of its own."""
+    """One boot. A thread of its own collects the serial lines."""
 
     def __init__(self, kernel, initramfs, disks, arguments, machine=('-m', '384', '-smp', '2')):
-        # On a busy host the check of the timer's interrupt fails, and that is a panic.
+        # On a busy host the check of the timer's interrupt fails, and the kernel panics.
         append = ['console=ttyS0', 'quiet', 'loglevel=2', 'panic=-1', 'no_timer_check',
                   'random.trust_cpu=on']
         append += [f'pc_{name}={value}' for name, value in arguments.items()]
@@ -132,7 +132,7 @@ class Guest:
                 self._changed.wait(left)
 
     def wait_exit(self, seconds):
-        """False when it did not end by itself and was killed."""
+        """Waits for the end of the guest. False when it had to be killed."""
         try:
             self._process.wait(seconds)
         except subprocess.TimeoutExpired:
@@ -147,7 +147,7 @@ class Guest:
         self._reader.join()
 
     def stop_at_once(self):
-        """The guest stops where it is; QEMU completes the requests that it has."""
+        """Stops the guest at once; QEMU completes the requests that it has."""
         self._process.send_signal(signal.SIGTERM)
         return self.wait_exit(30)
 

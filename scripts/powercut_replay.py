@@ -1,8 +1,8 @@
 """Disks as a power cut may leave them, put together from QEMU's log of a guest's writes.
 
-A device with a volatile cache promises that what was complete when a flush was asked for is there
-once the flush is complete. Anything later may be there, wholly, in part or not at all. So a disk
-is built from the writes before the last flush and a random part of those between it and the moment.
+A device with a volatile cache promises that writes which were complete before a flush survive once
+the flush is complete. Later writes may survive wholly, in part or not at all. So a disk is built
+from the writes before the last flush and a random part of those between that flush and the cut.
 
 The log ("blklogwrites", the format of Linux' dm-log-writes): sectors of 512 bytes; the first has
 magic, version, number of entries and sector size; every entry is one sector with sector, count,
@@ -21,7 +21,7 @@ FS_SUPERBLOCK_END = 4096
 
 
 class Write:
-    """Where it went on the disk, and where its data lies in the log."""
+    """A write: its offset on the disk, and the offset of its data in the log."""
 
     def __init__(self, offset, size, at, flags):
         self.offset, self.size, self.at, self.flags = offset, size, at, flags
@@ -56,8 +56,8 @@ class WriteLog:
     def is_forced(self, write):
         """True for writes that were durable by themselves (FUA).
 
-        QEMU's NVMe does not pass that on. But the file system makes such writes only for the
-        journal's commit blocks and superblock, and their content tells.
+        QEMU's NVMe drops the FUA bit. But the file system makes such writes only for the journal's
+        commit blocks and superblock, which are recognised by their content.
         """
         if write.flags & FUA:
             return True
@@ -68,7 +68,7 @@ class WriteLog:
 
 
 class Outcome:
-    """What became of the writes after the last flush."""
+    """Counts the fates of the writes after the last flush: kept, torn or lost."""
 
     def __init__(self):
         self.point = self.last_flush = self.kept = self.torn = self.lost = 0
@@ -79,7 +79,7 @@ class Outcome:
 
 
 def _tear(data, rng):
-    """The sectors of a write that made it, as (offset, bytes)."""
+    """The surviving sectors of a write, as (offset, bytes)."""
     sectors = len(data) // SECTOR_BYTES
     if rng.random() < 0.5:
         cut = rng.randrange(sectors + 1)
@@ -90,11 +90,11 @@ def _tear(data, rng):
 
 
 def cut_disk(log, image, fs_bytes, point, rng):
-    """Applies to `image`, a copy of the disk from before the log, what a cut right after entry
-    number `point` leaves of it.
+    """Applies the writes that survive a cut right after entry number `point` to `image`, a copy of
+    the disk from before the log.
 
-    Writes behind the file system, the ledger's, are always applied: they say what the guest knew
-    at that moment, and all that they rest on was flushed, and so logged, before them.
+    The ledger's writes, behind the file system, are always applied: they show what the guest knew
+    at that moment. All data that they depend on was flushed, and so logged, before them.
     """
     outcome = Outcome()
     outcome.point = point

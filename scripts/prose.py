@@ -21,7 +21,7 @@ class Text:
         self.kind = kind  # "paragraph", "heading", "cell", "comment"
 
     def sentences(self):
-        """The sentences, code spans and links taken out of the way."""
+        """The sentences, with code spans and links replaced."""
         text = re.sub(r"``.*?``|`[^`]*`", CODE, self.words)
         text = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", text)
         text = re.sub(r"\*\*|__", "", text)
@@ -42,7 +42,7 @@ def word_count(sentence):
 
 
 def tracked(*patterns):
-    """The files of the repository, those that git does not know yet included."""
+    """The files of the repository, including files that git does not track yet."""
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard", *patterns],
         cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout.split("\n")

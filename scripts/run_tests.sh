@@ -1,16 +1,16 @@
 #!/bin/bash
-# Runs built tests and adds up what they say: the last line is "N passed, N failed[, N skipped]".
+# Runs built tests and adds up their results: the last line is "N passed, N failed[, N skipped]".
 #
 #   scripts/run_tests.sh [FLAVOUR/PROGRAM|judges|fuzz|powercut|nvme|numa]...
 #
 # FLAVOUR/PROGRAM is build/FLAVOUR/tests/PROGRAM: checked/log are the tests of the log with
 # assertions, asan/core those of the core under AddressSanitizer.
 #
-# As many runs go on at once as there are CPUs, and each says when it ends how it went. A test
-# program that crashes, hangs or leaves no report counts as one failed test, and so does a
-# sanitizer's finding after the tests themselves have passed. TEST_FILTER and SANITIZER_FILTER are
-# googletest filters; TEST_TIMEOUT is in seconds for each run, and FUZZ_SECONDS how long the fuzzer
-# goes on.
+# There are as many runs at once as CPUs, and the result of each is printed when it ends. A test
+# program that crashes, hangs or leaves no report counts as one failed test. So does a sanitizer's
+# finding after the tests themselves have passed. TEST_FILTER and SANITIZER_FILTER are googletest
+# filters. TEST_TIMEOUT is the limit of each run and FUZZ_SECONDS the time of the fuzzer, in
+# seconds.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -56,7 +56,7 @@ run_gtest() {  # flavour, program, filter, program to run it with
     tests=$(attribute tests "$report") bad=$(attribute failures "$report")
     omitted=$(($(attribute disabled "$report") + $(grep -c 'result="skipped"' "$report")))
     good=$((tests - bad - omitted))
-    # Something failed that is no test: a leak or a race that was reported at exit.
+    # No test failed, but a leak or a race was reported at exit.
     if [ "$status" != 0 ] && [ "$bad" = 0 ]; then bad=1; fi
     if [ "$tests" = 0 ] && [ "$filter" = '*' ]; then echo "$name: no test ran"; bad=1; fi
   else
@@ -86,7 +86,7 @@ run_judges() {
   fi
 }
 
-# The corpus is what earlier runs have found; without one the fuzzer begins with nothing.
+# The corpus has the inputs that earlier runs found; the first run begins without any.
 run_fuzz() {
   local began=$SECONDS program=build/fuzz/open_fuzz corpus=build/fuzz/corpus log=build/fuzz/fuzz.log
   if [ ! -x $program ]; then
@@ -149,7 +149,7 @@ done
 results=$(mktemp -d)
 trap 'rm -rf "$results"' EXIT
 mkdir "$results/ended"
-# What a run says is printed when it ends, in one piece.
+# Prints the output of a run in one piece when the run ends.
 run_and_tell() {  # number, run
   start "$2" > "$results/$1" 2>&1
   {

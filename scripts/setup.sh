@@ -6,8 +6,8 @@
 # When nothing is missing it does nothing, fast, and needs neither the network nor any rights.
 set -euo pipefail
 
-# What each goal needs: how to tell that it is there (a command, a header below the include
-# directories, or a whole path), then the packages that bring it, the best first.
+# The needs of each goal, one a line. First a probe for it: a command, a header below the include
+# directories, or a whole path. Then the packages that contain it, the preferred one first.
 race_needs='
 g++                      g++
 ld                       binutils
@@ -22,21 +22,21 @@ test_needs="$race_needs"'
 boost/context/fiber.hpp  libboost-context-dev
 gtest/gtest.h            libgtest-dev
 benchmark/benchmark.h    libbenchmark-dev
+python3                  python3
 setarch                  util-linux
 mkfs.ext4                e2fsprogs
 mkfs.xfs                 xfsprogs
 mkfs.btrfs               btrfs-progs
 '
-# Formats and findings differ between versions, so 14 comes before whatever is the newest.
+# Formats and findings differ between versions, so version 14 is preferred to the newest one.
 check_needs="$test_needs"'
 clang-format-14,clang-format  clang-format-14 clang-format
 clang-tidy-14,clang-tidy      clang-tidy-14 clang-tidy
 clang++-14,clang++            clang-14 clang
-python3                       python3
 git                           git
 /usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a  libclang-rt-14-dev libclang-rt-dev
 '
-# For QEMU guests; their kernel comes by itself, see scripts/guest_kernel.sh.
+# For QEMU guests. scripts/guest_kernel.sh fetches their kernel.
 guest_needs='
 g++                      g++
 ld                       binutils
@@ -50,22 +50,21 @@ mkfs.ext4                e2fsprogs
 numactl                  numactl
 '
 
-# Where mkfs lies, and where users do not look.
+# mkfs lies here, outside the PATH of ordinary users.
 PATH=$PATH:/usr/sbin:/sbin
 
-# To break the engine on purpose, see scripts/mutants.py.
+# For scripts/mutants.py, which puts faults into the engine.
 mutants_needs="$test_needs"'
-python3                  python3
 git                      git
 '
 
-# To draw what bin/lab has measured.
+# For scripts/plot, which draws the measurements of bin/lab.
 plot_needs='
 /usr/bin/python3         python3
 /usr/lib/python3*/dist-packages/matplotlib  python3-matplotlib
 '
 
-# What bin/bench_scan and bin/bench_l1 are held against.
+# The opponent of bin/bench_scan and bin/bench_l1.
 rocksdb_needs='
 rocksdb/db.h             librocksdb-dev
 '
@@ -74,11 +73,11 @@ flame_needs='
 /usr/bin/python3         python3
 perf                     linux-perf linux-tools-generic
 '
-# For .ci/run alone.
-ci_needs='
+# For .ci/run alone: it compiles the opponents too.
+ci_needs="$rocksdb_needs"'
 ccache                   ccache
 '
-# What bin/lab l1 can use besides: who counts, who samples, who draws.
+# Optional tools of bin/lab l1: they count, sample and draw.
 l1_needs="$flame_needs$plot_needs"'
 valgrind                 valgrind
 '
@@ -125,7 +124,8 @@ as_root() {
   fi
 }
 
-check_compiler() {
+check_compiler() {  # of the goals that compile
+  grep -q '^g++ ' <<< "$needs" || return 0
   if ! echo 'int main() {}' | g++ -std=c++20 -march=x86-64-v2 -x c++ -fsyntax-only - 2> /dev/null; then
     echo "setup: this g++ ($(g++ -dumpfullversion)) is too old: GCC 12 or newer is needed" >&2
     exit 1

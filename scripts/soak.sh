@@ -1,12 +1,12 @@
 #!/bin/bash
-# The safety tests, long: runs by itself for hours and reports. Exit code 0 when all of them held.
+# Runs the safety tests for hours and writes a report. Exit code 0 when all of them passed.
 #
 #   scripts/soak.sh
 #
-# What each part does is set by the environment: SOAK_KILLS (10000), SOAK_CUTS (500), SOAK_STATES
-# (1000000), SOAK_SNAPSHOTS (300 rounds), SOAK_L1_SECONDS (300, of each flavour), SOAK_DAMAGED
-# (200000), SOAK_FUZZ_SECONDS (3600), SOAK_DISK_MIB (8192); 0 leaves a part out. Logs lie in out/soak/, a line for each part in
-# out/soak/report.txt.
+# Variables of the environment set the length of each part: SOAK_KILLS (10000), SOAK_CUTS (500),
+# SOAK_STATES (1000000), SOAK_SNAPSHOTS (300 rounds), SOAK_L1_SECONDS (300, of each flavour),
+# SOAK_DAMAGED (200000), SOAK_FUZZ_SECONDS (3600), SOAK_DISK_MIB (8192). 0 leaves a part out. Logs
+# lie in out/soak/, and out/soak/report.txt has a line for each part.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -47,9 +47,9 @@ tests() {  # room, filter, flags; with assertions
   ENGINE_BIN_DIR=$PWD/build/checked/bin "build/checked/tests/$1" --gtest_filter="$2" "${@:3}"
 }
 
-# Blocks and hot values that are evicted while they are read, and sub-tables that move while they
-# are asked for. Half of the time is tables' and shards', whose eight runs each take what they are
-# told; the other half the engine's, a second or so at a time.
+# Tests the eviction of blocks and hot values under readers, and the move of sub-tables under gets.
+# Tables and shards take half of the time, in eight runs of equal length. The engine takes the other
+# half, in runs of about a second.
 l1() {  # flavour, seconds
   local programs=build/$1/tests
   make --no-print-directory -j"$(nproc)" FLAVOUR="$1" $programs/lab $programs/hot $programs/e2e ||

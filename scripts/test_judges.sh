@@ -1,6 +1,6 @@
 #!/bin/bash
-# Compiles the judging programs as judges do, against lib/libengine.a alone, and runs them; also
-# looks at what the archive shows. The last line is "N passed, N failed".
+# Compiles the judging programs as judges do, against lib/libengine.a alone, and runs them. Also
+# checks the public symbols of the archive. The last line is "N passed, N failed".
 set -uo pipefail
 cd "$(dirname "$0")/.."
 archive=lib/libengine.a
@@ -14,7 +14,7 @@ fail() { echo "FAILED $1"; failed=$((failed + 1)); }
 judge() {  # name, standard, further flags
   local name=$1 standard=$2 output status
   shift 2
-  # The line that judges use, but for the place of the program.
+  # The command line of the judges, except for the program's path.
   if ! g++ "-std=$standard" -I. "$@" "test/judges/$name.cc" -Llib -lengine -lpthread -lrt \
       -o "$out/$name"; then
     fail "$name links as $standard"
@@ -31,7 +31,7 @@ judge() {  # name, standard, further flags
   fi
 }
 
-# Every symbol that the archive shows belongs to the public interface, strongly defined.
+# Every visible symbol of the archive must belong to the public interface and be strongly defined.
 public_names='polar_race::Engine::Open|polar_race::EngineRace::'
 public_names+='|(vtable|typeinfo|typeinfo name) for polar_race::EngineRace$'
 public_names+='|engine_race::Store::(Open|Write|Delete|Read|MultiRead|ReadAsync|Range|GetSnapshot|NewIterator|Sync|Verify|Copy|Stats|~Store)\('
@@ -63,8 +63,8 @@ check_members() {
   fi
 }
 
-# Where a library of the programs is missing, what needs it is left out with a word, and all else is
-# built. Dry runs, which are told where to look for headers.
+# When a library of the programs is missing, make leaves out the programs that need it, says so, and
+# builds the others. These checks are dry runs with include directories of their own.
 include_dir=$out/include
 program_headers='CLI/CLI.hpp nlohmann/json.hpp boost/context/fiber.hpp benchmark/benchmark.h'
 
@@ -106,7 +106,7 @@ check_missing_libraries() {
   check_left_out "$every_program" CLI/CLI.hpp
   check_left_out "$every_program" nlohmann/json.hpp
   check_left_out "$every_program" $program_headers
-  # Nothing can be built without what the library itself needs; it says so before it compiles.
+  # Without the library's own needs nothing can be built; make says so before it compiles.
   lay_out_headers xxhash.h
   if ! make library INCLUDE_DIRS=$include_dir > $out/make.log 2>&1 &&
       grep -q 'the library cannot be built without xxhash.h' $out/make.log &&

@@ -7,7 +7,9 @@ engine_test_rooms := base include numa io log l1 index hot task scan faults powe
 harness_test_rooms := system measure data load lab race crash numa claims experiments apps
 # A name that both have is one room of tests.
 test_rooms := $(engine_test_rooms) $(filter-out $(engine_test_rooms),$(harness_test_rooms))
-test_parts_l1 := lab
+# The rooms that `make test` leaves to `make test-all`, and those that it runs, the longest first.
+long_test_rooms := faults power experiments $(filter-out experiments $(engine_test_rooms),$(harness_test_rooms))
+quick_test_rooms := e2e $(filter-out e2e $(long_test_rooms),$(test_rooms))
 test_parts_index := load/fill_keys
 test_parts_system := system
 test_parts_measure := system measure
@@ -30,12 +32,14 @@ test_helpers := test/faults/system_calls.cc test/faults/system_calls_uring.cc \
 room_folders = $(if $(filter $(1),$(engine_test_rooms)),test/$(1)/%) \
                $(if $(filter $(1),$(harness_test_rooms)),test/harness/$(1)/%)
 room_tests = $(filter $(call room_folders,$(1)),$(test_sources))
+unlinked_tests := $(strip $(filter-out $(foreach room,$(test_rooms),$(call room_tests,$(room))),$(test_sources)))
+$(if $(unlinked_tests),$(error no room of test/rooms.mk has $(unlinked_tests)))
 room_objects = $(call objects,$(sort $(test_helpers) $(foreach room,$(1),$(call room_tests,$(room))) \
                                     $(call sources_of,$(foreach room,$(1),$(test_parts_$(room))))))
 room_programs = $(foreach room,$(1),$(addprefix $(BIN)/,$(test_programs_$(room))))
 # Sanitized, the rooms are two programs: a link of such objects takes longer than all that follows a
 # change of one room. The core is what `make test` runs.
-core_test_rooms := base numa io log l1 index hot task scan
+core_test_rooms := log index scan
 sanitized_programs := core rest
 test_programs := $(addprefix $(BUILD)/tests/,$(if $(filter asan tsan,$(FLAVOUR)),$(sanitized_programs),$(test_rooms))) \
                  $(call room_programs,$(test_rooms))

@@ -1,11 +1,11 @@
 // Assertions: what the code around them relies on, stated so that tests find out when it is wrong.
 //
-// In checked builds a condition that does not hold traps, so that a test fails at the place itself
+// In checked builds a condition that does not hold traps. So a test fails at the assertion itself
 // and not where the damage shows. Checked are builds with ENGINE_RACE_CHECKED defined and those
 // under a sanitizer or the fuzzer. In all other builds, the released library's among them, the
 // condition is compiled but never evaluated: the library does not end its caller's process. So an
-// assertion has no side effects, and nothing that a caller, a disk or another process can bring
-// about is one: that is answered with a Status, in every build.
+// assertion has no side effects. No assertion is about what a caller, a disk or another process can
+// bring about: a Status answers that in every build.
 //
 // An invariant is stated where it is made and again where it is relied on.
 #ifndef ENGINE_RACE_BASE_ASSERT_H_

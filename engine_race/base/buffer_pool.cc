@@ -7,21 +7,21 @@
 
 namespace engine_race {
 
-Status BufferPool::Allocate(size_t block_bytes, uint32_t block_count, bool huge_pages,
+Status BufferPool::Allocate(size_t buffer_bytes, uint32_t buffer_count, bool huge_pages,
                             const Placement& placement) {
   try {
-    free_.reserve(block_count);
-    released_.reserve(block_count);
+    free_.reserve(buffer_count);
+    released_.reserve(buffer_count);
   } catch (const std::bad_alloc&) {
     return Status::OutOfMemory("list of buffers");
   }
   // A few small buffers would touch far more in huge pages than they need.
   constexpr size_t kMinHugeBytes = 4 * 1024 * 1024;
-  const size_t size_bytes = block_bytes * block_count;
+  const size_t size_bytes = buffer_bytes * buffer_count;
   ENGINE_RACE_RETURN_IF_ERROR(
       Region::Allocate(size_bytes, huge_pages && size_bytes >= kMinHugeBytes, &region_, placement));
-  block_bytes_ = block_bytes;
-  block_count_ = limit_ = block_count;
+  buffer_bytes_ = buffer_bytes;
+  buffer_count_ = limit_ = buffer_count;
   return Status::Ok();
 }
 
@@ -34,16 +34,16 @@ void BufferPool::Populate(uint64_t offset, uint64_t size_bytes) const {
                 MADV_POPULATE_WRITE);
 }
 
-bool BufferPool::Take(uint32_t count, std::vector<uint32_t>* blocks) {
+bool BufferPool::Take(uint32_t count, std::vector<uint32_t>* buffers) {
   if (count > free_count()) return false;
-  blocks->reserve(blocks->size() + count);
-  for (uint32_t i = 0; i < count; ++i) blocks->push_back(TakeFree());
+  buffers->reserve(buffers->size() + count);
+  for (uint32_t i = 0; i < count; ++i) buffers->push_back(TakeFree());
   return true;
 }
 
-bool BufferPool::TakeOne(uint32_t* block) noexcept {
+bool BufferPool::TakeOne(uint32_t* buffer) noexcept {
   if (free_count() == 0) return false;
-  *block = TakeFree();
+  *buffer = TakeFree();
   return true;
 }
 
@@ -52,36 +52,36 @@ uint32_t BufferPool::TakeFree() noexcept {
   std::vector<uint32_t>& from = free_.empty() ? released_ : free_;
   if (free_.empty()) ++touched_;
   if (from.empty()) {
-    ENGINE_RACE_ASSERT(fresh_begin_ < block_count_);
+    ENGINE_RACE_ASSERT(fresh_begin_ < buffer_count_);
     return fresh_begin_++;
   }
-  const uint32_t block = from.back();
+  const uint32_t buffer = from.back();
   from.pop_back();
-  return block;
+  return buffer;
 }
 
 uint32_t BufferPool::Release(uint32_t count) {
   count = std::min(count, used_free_count());
   for (uint32_t i = 0; i < count; ++i) {
-    const uint32_t block = free_.back();
+    const uint32_t buffer = free_.back();
     free_.pop_back();
-    // Where the system refuses, the memory stays until the block is used again.
-    (void)madvise(data(block), block_bytes_, MADV_DONTNEED);
-    released_.push_back(block);
+    // Where the system refuses, the memory stays until the buffer is used again.
+    (void)madvise(data(buffer), buffer_bytes_, MADV_DONTNEED);
+    released_.push_back(buffer);
   }
   touched_ -= count;
   return count;
 }
 
-void BufferPool::Give(std::vector<uint32_t>* blocks) {
-  free_.insert(free_.end(), blocks->begin(), blocks->end());
-  blocks->clear();
+void BufferPool::Give(std::vector<uint32_t>* buffers) {
+  free_.insert(free_.end(), buffers->begin(), buffers->end());
+  buffers->clear();
   ENGINE_RACE_ASSERT(IsConsistent());
 }
 
-void BufferPool::GiveOne(uint32_t block) noexcept {
+void BufferPool::GiveOne(uint32_t buffer) noexcept {
   // There is room for all of them.
-  free_.push_back(block);
+  free_.push_back(buffer);
   ENGINE_RACE_ASSERT(IsConsistent());
 }
 

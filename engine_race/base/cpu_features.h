@@ -1,7 +1,7 @@
 // Which kernels the running CPU can execute.
 //
-// A kernel file is compiled with every flag that the Makefile gives to files of its name, and the
-// compiler may use all of those instructions anywhere in it. So each flag has a field here.
+// A kernel file is compiled with every flag that the Makefile gives to files of its name. The
+// compiler may use those instructions anywhere in the file. So each flag has a field here.
 //
 // Pure functions, thread-safe.
 #ifndef ENGINE_RACE_BASE_CPU_FEATURES_H_

@@ -105,8 +105,8 @@ std::optional<std::string> GroupOf(std::string_view cgroup, bool unified) {
 }
 
 // Where the group lies below the mount point: "" or "/a/b". A container may see the whole path of
-// its group on the host while only that group is mounted, or a group outside of what is mounted:
-// then the mount point is all that can be looked at.
+// its group on the host while only that group is mounted. It may also see a group outside of what
+// is mounted. Then only the mount point can be looked at.
 std::string BelowMount(const Hierarchy& hierarchy, const std::string& group) {
   std::string below = group;
   if (hierarchy.root != "/") {

@@ -1,7 +1,7 @@
 // How many CPUs' worth of time the control groups of this process let it use.
 //
-// Containers are usually limited by a quota of CPU time and not by a set of CPUs: more threads than
-// the quota has CPUs only share it and are stopped together when it is spent.
+// Containers usually limit CPU time by a quota, not by a set of CPUs. Threads beyond the quota's
+// CPUs add no speed: all threads share the quota and are stopped together when it is spent.
 //
 // Thread-safe. CpuQuotaFrom is a pure function of the files that it is given.
 #ifndef ENGINE_RACE_BASE_CPU_QUOTA_H_
@@ -18,10 +18,10 @@ inline constexpr uint32_t kNoCpuQuota = ~uint32_t{0};
 // The contents of a file; empty when it cannot be read.
 using FileReaderFn = std::function<std::string(const std::string& path)>;
 
-// The least quota, in CPUs, rounded up, of the process's groups and of all groups above them that
-// are visible: "cpu.max" of cgroup v2, "cpu.cfs_quota_us" and "cpu.cfs_period_us" of v1.
-// kNoCpuQuota where there is none or the files make no sense. `read` is asked for
-// "/proc/self/cgroup", "/proc/self/mountinfo" and files of the mounted hierarchies.
+// The least quota of the process's groups and of all visible groups above them, in CPUs, rounded
+// up. Cgroup v2 has it in "cpu.max", v1 in "cpu.cfs_quota_us" and "cpu.cfs_period_us". kNoCpuQuota
+// where there is none or the files make no sense. `read` is called for "/proc/self/cgroup",
+// "/proc/self/mountinfo" and files of the mounted hierarchies.
 uint32_t CpuQuotaFrom(const FileReaderFn& read);
 
 // CpuQuotaFrom with this process's files; kNoCpuQuota, too, when there is no memory to read them.

@@ -1,6 +1,6 @@
 // File systems on block devices show a directory in sysfs for as long as they are mounted. The
-// kernel gives every directory that it makes there a number of its own, in ascending order: a mount
-// of the same device later on has another one.
+// kernel gives each directory that it makes there a new number, in ascending order. So a later
+// mount of the same device has another number.
 #include "engine_race/base/file_system.h"
 
 #include <fcntl.h>

@@ -11,7 +11,7 @@
 namespace engine_race::sys {
 
 struct MountIdentity {
-  // The same for every file of the file system, through any of its mount points, for as long as it
+  // Equal for all files of the file system, through any of its mount points, for as long as it
   // stays mounted somewhere.
   uint64_t word = 0;
   // True: mounting the file system again gives another word. False where the kernel does not tell:

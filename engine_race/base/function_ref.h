@@ -1,7 +1,7 @@
-// A reference to something that can be called: what a function takes that calls it before it
-// returns. Unlike std::function it never allocates.
+// A reference to a callable, for functions that call it before they return. Unlike std::function it
+// never allocates.
 //
-// A value of two words. What it refers to outlives it.
+// A value of two words. The callable outlives it.
 #ifndef ENGINE_RACE_BASE_FUNCTION_REF_H_
 #define ENGINE_RACE_BASE_FUNCTION_REF_H_
 

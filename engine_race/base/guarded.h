@@ -9,7 +9,7 @@
 
 namespace engine_race {
 
-// kOutOfMemory; without words where there is no memory for them.
+// kOutOfMemory; without a message where there is no memory for it.
 inline Status RefusedMemory(const char* what) noexcept {
   try {
     return Status::OutOfMemory(what);
@@ -18,7 +18,7 @@ inline Status RefusedMemory(const char* what) noexcept {
   }
 }
 
-// What `call` answers, or kOutOfMemory for what it throws.
+// Returns the answer of `call`, or kOutOfMemory if it throws std::bad_alloc or std::system_error.
 template <typename Call>
 Status Guarded(const Call& call) noexcept {
   try {

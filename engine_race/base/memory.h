@@ -13,7 +13,7 @@
 
 namespace engine_race {
 
-// What O_DIRECT asks of addresses, sizes and offsets on every device met so far.
+// The alignment that O_DIRECT asks of addresses, sizes and offsets, on every device met so far.
 inline constexpr size_t kIoAlignment = 4096;
 
 // Zero-filled anonymous memory, page-aligned, given back to the system as a whole. Pages cost

@@ -1,7 +1,7 @@
 // One of several users' share of a memory budget, and that user as the other ones see it.
 //
-// A user books memory before it takes it and cancels the booking after it has given it back, so
-// that the bookings are never less than the memory in use. The limit moves with what others book.
+// A user books memory before it takes it, and cancels the booking after it has given the memory
+// back. So bookings are never less than the memory in use. The limit moves with what others book.
 //
 // Thread safety: every call from any thread.
 #ifndef ENGINE_RACE_BASE_MEMORY_SHARE_H_

@@ -50,9 +50,9 @@ inline void Log(const LogFn& log, LogLevel level, std::string_view message) {
   if (log) log(level, message);
 }
 
-// What keeps many reads in flight for MultiRead, ReadAsync, scans and index builds. Values and keys
-// are always written with pwrite, whatever stands here. One that does not work here is replaced by
-// the best that does, with a warning in the log.
+// The back end that keeps many reads in flight for MultiRead, ReadAsync, scans and index builds.
+// Values and keys are always written with pwrite, whatever stands here. A back end that does not
+// work here is replaced by the best one that does, with a warning in the log.
 enum class IoBackend {
   kAuto,     // io_uring where a read through it works, else libaio, else psync
   kPsync,    // blocking preads by a small pool of threads
@@ -60,12 +60,12 @@ enum class IoBackend {
   kIoUring,  // io_uring; containers often refuse it
 };
 
-// What an acknowledged write outlives. In every mode it outlives the process, however that ends;
-// Store::Sync adds the machine at any time.
+// From when on an acknowledged write is durable. In every mode it outlives the process, however the
+// process ends. Store::Sync makes all acknowledged writes durable at any time.
 enum class SyncMode {
   kNone,        // power loss may take what was written since the last Sync
   kEveryWrite,  // each write is flushed to the device, by itself, before it returns
-  kGroup,       // the same promise; writers that wait at the same time share one flush
+  kGroup,       // as kEveryWrite, but writers that wait at the same time share one flush
 };
 
 // How an acknowledged record reaches the kernel before its group goes to the log.
@@ -73,8 +73,8 @@ enum class StagingMode {
   // Through a shared mapping where a store into a reserved page cannot fail, which ext4, XFS and
   // tmpfs promise; kWritten elsewhere.
   kAuto,
-  // With pwrite: a full disk or a bad block is an error code on every file system, at the price of
-  // three system calls a write.
+  // With pwrite. A full disk or a bad block is then an error code on every file system. A write
+  // costs three system calls.
   kWritten,
 };
 
@@ -106,12 +106,13 @@ struct Options {
   uint32_t value_group_bytes = 128 * 1024;
   // Key entries go to their log in groups of this size: a power of two, 4 KiB to 64 KiB.
   uint32_t key_group_bytes = 4096;
-  // Where the values lie: directories, made when missing, or raw block devices, over which the
-  // value logs are striped (RAID-0). Empty: in the store's own directory. At most 64. A store that
-  // exists is opened with these when they are its own paths, in their order (they may have moved),
-  // and with the paths that its manifest names when this is empty.
+  // Where the values lie: directories, made when missing, or raw block devices, at most 64. The
+  // value logs are striped over them (RAID-0). Empty: in the store's own directory.
+  //
+  // For an existing store: its own paths, in their order, wherever they have moved to. Empty: the
+  // paths that its manifest names.
   std::vector<std::string> paths;
-  // How much of a bucket's value log lies on one path before the next path has its turn: a power of
+  // How much of a bucket's value log lies on one path before the next path has its turn. A power of
   // two, 64 KiB to 1 GiB, at least one group of values.
   uint64_t stripe_unit_bytes = uint64_t{1} << 20;
 
@@ -131,20 +132,20 @@ struct Options {
   // For everything: index, range buffers, staging, hot values. At least 16 MiB. The index is built
   // even when it alone needs more; a warning goes to the log then.
   uint64_t memory_budget_bytes = uint64_t{2} << 30;
-  // Memory for values that are read again and again, as part of the budget; taken as it is used.
-  // 0: every read of a flushed value goes to the disk. At most the budget.
+  // Memory for values that are read again and again, as part of the budget; taken as it is used. At
+  // most the budget. 0: every read of a value that is in its log goes to the disk.
   //
   // Hot values and ranges divide what index, staging and workers leave, first come first served. An
   // eighth is kept for each, and at least 8 MiB for ranges. Both give memory back as the index
-  // grows, hot values first. Memory of one that was not used while the other one wanted an eighth
-  // more moves to that one.
+  // grows, hot values first. When one of them wants an eighth more and the other's memory lay idle
+  // meanwhile, the idle memory moves.
   uint64_t hot_value_bytes = kAutoHotValueBytes;
   // Threads that build the index; 0 means one per available CPU.
   uint32_t build_thread_count = 0;
   IoBackend io_backend = IoBackend::kAuto;
-  // Of io_uring, for devices and machines that gain by them: completions are polled for instead of
-  // interrupting; a thread of the kernel takes the requests. Each is tried with a real read and
-  // left out, with a warning in the log, where that fails.
+  // Of io_uring, for devices and machines that gain by them. iopoll: the kernel polls for
+  // completions instead of taking interrupts. sqpoll: a thread of the kernel takes the requests.
+  // Each is tried with a real read and left out, with a warning in the log, where that fails.
   bool io_uring_iopoll = false;
   bool io_uring_sqpoll = false;
   // Workers of MultiRead and ReadAsync, each with its own ring: 0 means one per available CPU.

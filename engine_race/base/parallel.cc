@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <exception>
 #include <mutex>
-#include <new>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "engine_race/base/cpu_quota.h"
+#include "engine_race/base/guarded.h"
 
 namespace engine_race {
 
@@ -18,12 +18,7 @@ Status RunParallel(uint32_t count, const std::function<Status(uint32_t worker)>&
   std::mutex mutex;
   Status first_failure;
   const auto run = [&](uint32_t worker) {
-    Status status;
-    try {
-      status = work(worker);
-    } catch (const std::bad_alloc&) {
-      status = Status::OutOfMemory("memory was refused");
-    }
+    Status status = Guarded([&] { return work(worker); });
     if (status.ok()) return;
     const std::lock_guard<std::mutex> lock(mutex);
     if (first_failure.ok()) first_failure = std::move(status);
@@ -33,7 +28,7 @@ Status RunParallel(uint32_t count, const std::function<Status(uint32_t worker)>&
     threads.reserve(count);
     for (uint32_t worker = 1; worker < count; ++worker) threads.emplace_back(run, worker);
   } catch (const std::exception&) {
-    // A thread or its memory was refused: those that there are do the work.
+    // A thread or its memory was refused: the threads that were started do the work.
   }
   run(0);
   for (std::thread& thread : threads) thread.join();

@@ -1,4 +1,4 @@
-// The same work by several threads at once, with one Status for all.
+// Runs one function on several threads at once and joins their results into one Status.
 #ifndef ENGINE_RACE_BASE_PARALLEL_H_
 #define ENGINE_RACE_BASE_PARALLEL_H_
 
@@ -10,13 +10,13 @@
 
 namespace engine_race {
 
-// Runs work(0) on this thread and work(1) to work(count - 1) on others, as far as they can be
-// started: the work must get done by fewer as well. The first failure, or Ok; refused memory is a
-// failure.
+// Runs work(0) on this thread and work(1) to work(count - 1) on others. Calls whose thread cannot
+// be started are left out, so fewer calls must get all of the work done. Returns the first failure,
+// or Ok; refused memory is a failure.
 Status RunParallel(uint32_t count, const std::function<Status(uint32_t worker)>& work);
 
-// How many CPUs this process can keep busy, at least 1: those that it may run on, or fewer where a
-// control group limits its CPU time. Reads files of /proc: not for hot paths.
+// How many CPUs this process can keep busy, at least 1. A control group that limits its CPU time
+// makes that fewer than it may run on. Reads files of /proc: not for hot paths.
 uint32_t AvailableCpuCount();
 // The numbers of the CPUs that it may run on, ascending; empty where the system does not tell.
 std::vector<uint32_t> AvailableCpus();

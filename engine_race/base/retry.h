@@ -1,4 +1,4 @@
-// Repeats a system call that a signal interrupted: what the files of sys share.
+// Repeats a system call that a signal interrupted.
 #ifndef ENGINE_RACE_BASE_RETRY_H_
 #define ENGINE_RACE_BASE_RETRY_H_
 

@@ -57,7 +57,7 @@ class [[nodiscard]] Status {
 
   bool ok() const { return code_ == Code::kOk; }
   Code code() const { return code_; }
-  // Empty for success and wherever the code says it all.
+  // Empty for success and where the code alone is enough.
   const std::string& message() const;
   // "kIOError: pwrite value_03: Input/output error"
   std::string ToString() const;

@@ -1,8 +1,8 @@
 // One word that is either where something lies on disk or the frame that holds it in memory.
 //
-//   bit 63       hot: the number is a frame's; else it is a place's (a block, a value's slot)
+//   bit 63       hot: the number is a frame's; else a location's (a block, a value's slot)
 //   bit 62       cooling: hot, and to be evicted unless somebody reads it first
-//   bits 26..61  the owner's, untouched by whoever moves the number
+//   bits 26..61  the owner's; a change of the number leaves them alone
 //   bits 0..25   the number
 //
 // Blocks of tables are found through swips in the frames of the blocks above them, values through
@@ -34,8 +34,8 @@ class Swip {
   bool hot() const { return (word_ & kHotBit) != 0; }
   bool cooling() const { return (word_ & kCoolingBit) != 0; }
 
-  // The same owner's bits with another number and tag.
-  Swip At(uint32_t place) const { return With(place, 0); }
+  // Keep the owner's bits and replace the number and the tag.
+  Swip At(uint32_t location) const { return With(location, 0); }
   Swip In(uint32_t frame) const { return With(frame, kHotBit); }
   Swip Cooling() const {
     ENGINE_RACE_ASSERT(hot());

@@ -100,10 +100,11 @@ uint32_t BootId();
 Status RandomWord(uint64_t* word);
 
 enum class LockKind { kShared, kExclusive };
-// Takes the open-file-description lock of a whole file: `fd` must be readable for a shared one and
-// writable for an exclusive one. It is held until the last descriptor of this open is closed, those
-// of forked children included; other opens of the file do not touch it. kIOError when somebody
-// else's lock is in the way, kNotSupported where the kernel or the file system has no such locks.
+// Takes the open-file-description lock of a whole file. `fd` must be readable for a shared lock and
+// writable for an exclusive one. The kernel holds the lock until the last descriptor of this open
+// is closed, those of forked children included. Other opens of the file do not end it. kIOError
+// when somebody else's lock is in the way, kNotSupported where the kernel or the file system has no
+// such locks.
 Status LockFile(int fd, LockKind kind);
 // The flock of an open file or directory. kIOError when it is held; *supported is false, and
 // nothing has happened, where nobody can take it.

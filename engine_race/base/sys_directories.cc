@@ -1,9 +1,9 @@
 // The part of sys that makes, opens and lists directories.
 //
-// Missing directories are made from the top, one at a time: a name is durable in the directory that
-// holds it before the next one is made below it. A creation that was killed therefore leaves at
-// most one name behind that may be lost, the deepest one that exists. So the next creation flushes
-// the directory of that name, too, before it goes on from there.
+// Missing directories are made from the top, one at a time. A name is durable in the directory that
+// holds it before the next one is made below it. So a creation that was killed leaves at most one
+// name behind that may be lost, the deepest one that exists. The next creation flushes the
+// directory of that name, too, before it goes on from there.
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>

@@ -1,4 +1,4 @@
-// Writes to files whose size limit the caller has looked at.
+// Writes to files whose size limit the caller has checked.
 //
 // Stateless; thread-safe.
 #ifndef ENGINE_RACE_BASE_SYS_PWRITE_H_
@@ -11,8 +11,9 @@
 
 namespace engine_race::sys {
 
-// PwriteFull for callers that have just asked CheckFileSizeLimit about the end of this write or of
-// a later one: a record that takes several writes asks once. Past the limit it is a SIGXFSZ.
+// PwriteFull without the check of the file size limit; past the limit it is a SIGXFSZ. The caller
+// has just called CheckFileSizeLimit for the end of this write or of a later one. So a record of
+// several writes needs one check.
 Status PwriteBelowLimit(int fd, const void* buffer, size_t size, uint64_t offset);
 
 }  // namespace engine_race::sys

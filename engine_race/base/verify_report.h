@@ -1,4 +1,4 @@
-// What verifying a store tells.
+// The results of verifying a store.
 #ifndef ENGINE_RACE_BASE_VERIFY_REPORT_H_
 #define ENGINE_RACE_BASE_VERIFY_REPORT_H_
 
@@ -20,7 +20,7 @@ struct BadRecord {
 };
 
 struct VerifyReport {
-  uint64_t record_count = 0;  // looked at: overwritten ones and tombstones included
+  uint64_t record_count = 0;  // read, overwritten records and tombstones included
   uint64_t bad_count = 0;
   // Records that the next opening will cut off: unsynced ones that a power loss has taken.
   uint64_t lost_tail_count = 0;

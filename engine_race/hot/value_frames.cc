@@ -4,21 +4,20 @@
 #include <cstring>
 #include <new>
 
+#include "engine_race/base/assert.h"
 #include "engine_race/base/guarded.h"
 #include "engine_race/log/entry_codec.h"
 
-#include "engine_race/base/assert.h"
-
-namespace engine_race::l1 {
+namespace engine_race {
 
 namespace {
 
-// What a frame takes beside its 4 KiB.
-constexpr uint64_t kDescriptionBytes = sizeof(FrameInfo) + sizeof(std::atomic<uint32_t>);
-// Of the frames, kept free when all are in use; and at most so many.
+// The memory of a frame's description, beside its 4 KiB.
+constexpr uint64_t kDescriptionBytes = sizeof(l1::FrameInfo) + sizeof(std::atomic<uint32_t>);
+// The part of the frames that is kept free when all others are in use, and its upper limit.
 constexpr uint32_t kReserveFraction = 32;
 constexpr uint32_t kMaxReserve = 64;
-// When no more than this part of the frames is left, hits are noted.
+// Reads from frames are noted when no more than this part of the frames is left.
 constexpr uint32_t kScarceFraction = 8;
 
 std::atomic<uint32_t>* SlotsIn(const Region& region) {
@@ -28,7 +27,7 @@ std::atomic<uint32_t>* SlotsIn(const Region& region) {
 }  // namespace
 
 uint64_t ValueFrames::FixedBytes(uint32_t max_count) {
-  return sizeof(ValueFrames) + EpochManager::MemoryBytes() +
+  return sizeof(ValueFrames) + l1::EpochManager::MemoryBytes() +
          FrequencySketch::MemoryBytes(max_count) + max_count * kDescriptionBytes;
 }
 
@@ -39,7 +38,7 @@ uint64_t ValueFrames::BytesFor(uint32_t frame_count) {
 Status ValueFrames::Create(Index* index, uint64_t max_bytes, MemoryShare* share,
                            std::unique_ptr<ValueFrames>* frames, const Placement& placement) {
   frames->reset();
-  // As many as fit with what describes them.
+  // As many frames as fit together with their descriptions.
   constexpr uint64_t kBytesEach = kValueBytes + kDescriptionBytes + 64;
   auto count = static_cast<uint32_t>(std::min<uint64_t>(max_bytes / kBytesEach, Swip::kNumberMask));
   while (count > 0 && BytesFor(count) > max_bytes) --count;
@@ -50,8 +49,8 @@ Status ValueFrames::Create(Index* index, uint64_t max_bytes, MemoryShare* share,
     ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(count * sizeof(std::atomic<uint32_t>),
                                                  /*huge_pages=*/false, &made->slot_memory_,
                                                  placement));
-    ENGINE_RACE_RETURN_IF_ERROR(FramePool::Create(kValueBytes, count, &made->epochs_, &made->owner_,
-                                                  &made->pool_, placement));
+    ENGINE_RACE_RETURN_IF_ERROR(l1::FramePool::Create(kValueBytes, count, &made->epochs_,
+                                                      &made->owner_, &made->pool_, placement));
     if (share != nullptr && !share->Book(FixedBytes(count))) return Status::Ok();
     index->SetFrameSlots(SlotsIn(made->slot_memory_));
     made->SetLimit(share != nullptr ? FixedBytes(count) : max_bytes);
@@ -60,10 +59,10 @@ Status ValueFrames::Create(Index* index, uint64_t max_bytes, MemoryShare* share,
   });
 }
 
-// Nothing leads to a frame afterwards.
+// No word of the index leads to a frame afterwards.
 ValueFrames::~ValueFrames() {
   if (pool_ != nullptr) pool_->SetLimit(0);
-  // Relaxed: nobody else is there.
+  // Relaxed: no other thread uses the frames.
   if (share_ != nullptr) share_->Cancel(booked_bytes_.load(std::memory_order_relaxed));
 }
 
@@ -81,15 +80,16 @@ void ValueFrames::SetLimit(uint64_t limit_bytes) noexcept {
 }
 
 void ValueFrames::ApplyBooked() noexcept {
-  // Hints first, so that no thread fills frames that are about to be evicted.
+  // The hints come first, so that no thread fills frames that are about to be evicted.
   UpdateHints();
   // Relaxed: under limit_mutex_.
   pool_->SetLimit(CountFor(booked_bytes_.load(std::memory_order_relaxed)));
 }
 
-// Hits are noted, and a reserve is kept, as if all that can be booked were booked.
+// The hints assume that all memory that can be booked will be booked.
 void ValueFrames::UpdateHints() noexcept {
-  // Relaxed, all: under limit_mutex_, or hints. Stored only when they change: hits look at them.
+  // Relaxed, all: under limit_mutex_, or hints. Stored only when they change, because every hit
+  // reads them.
   const uint32_t count = CountFor(booked_bytes_.load(std::memory_order_relaxed));
   const uint32_t limit_count =
       share_ == nullptr ? count : std::max(count, CountFor(share_->LimitBytes()));
@@ -106,7 +106,7 @@ void ValueFrames::UpdateHints() noexcept {
 }
 
 bool ValueFrames::Grow() noexcept {
-  // When another thread is growing or shrinking the frames, this one leaves it to that.
+  // If another thread is growing or shrinking the frames, this one does nothing.
   const std::unique_lock lock(limit_mutex_, std::try_to_lock);
   if (!lock.owns_lock()) return false;
   // Relaxed: under limit_mutex_.
@@ -142,7 +142,7 @@ void ValueFrames::ShrinkTo(uint64_t bytes) noexcept {
       std::clamp(used_bytes, booked_bytes_.load(std::memory_order_relaxed), booked);
   ENGINE_RACE_ASSERT(left >= fixed_bytes && left <= booked);
   booked_bytes_.store(left, std::memory_order_relaxed);
-  // A whole step, or what is missing to all frames where that is less.
+  // A whole step, or the memory of all missing frames if that is less.
   const uint64_t missing = BytesFor(pool_->frame_count()) - left;
   least_growth_bytes_.store(
       std::min(kFramesPerStep * kValueBytes, std::max<uint64_t>(missing, kValueBytes)),
@@ -155,7 +155,7 @@ uint64_t ValueFrames::UseCount() const noexcept {
 }
 
 void ValueFrames::Offer(uint64_t key, ValueRef ref, const char* value) noexcept {
-  // What is in a frame is not offered.
+  // A value that is in a frame is not offered.
   ENGINE_RACE_ASSERT(!ref.hot() && !ref.tombstone());
   const uint32_t frequency = sketch_.Note(key);
   if (frequency < kLeastFrequency) return;
@@ -167,15 +167,15 @@ void ValueFrames::Offer(uint64_t key, ValueRef ref, const char* value) noexcept 
   if (IsWorthATry(frequency)) Admit(key, ref, value, frequency);
 }
 
-// Cheaply, for most. What the next victim's frequency was is an old story when nobody has been let
-// in for long: so one in a few is let through whatever it is.
+// A cheap test that refuses most values. threshold_ is out of date when nothing has been admitted
+// for long, so one in a few values passes in any case.
 bool ValueFrames::IsWorthATry(uint32_t frequency) noexcept {
   // Relaxed, all: hints.
   if (!is_full() || frequency > threshold_.load(std::memory_order_relaxed) + kMargin) return true;
   return refusals_.fetch_add(1, std::memory_order_relaxed) % kRefusals == 0;
 }
 
-// How often the frame's value was asked for lately; an orphan is worth nothing.
+// How often the frame's value was read lately; 0 for an orphan.
 uint32_t ValueFrames::WorthOf(uint32_t frame) const noexcept {
   ValueRef ref;
   return owner_.IsNewest(frame, &ref) ? sketch_.Estimate(pool_->info(frame).tag) : 0;
@@ -192,16 +192,16 @@ void ValueFrames::Admit(uint64_t key, ValueRef ref, const char* value,
       threshold_.store(WorthOf(victim), std::memory_order_relaxed);
     });
   }
-  if (frame == FramePool::kNoFrame) return;
+  if (frame == l1::FramePool::kNoFrame) return;
   ENGINE_RACE_ASSERT(frame < pool_->frame_count());
   char* const copy = pool_->data(frame);
   std::memcpy(copy, value, kValueBytes);
   pool_->info(frame).tag = key;
-  // Release: before the index leads to the frame; pairs with who asks for a hot record's slot.
+  // Release: before the index leads to the frame. Pairs with the acquire in FrameSlots::NotedSlot.
   SlotsIn(slot_memory_)[frame].store(ref.slot(), std::memory_order_release);
-  // The copy is compared, whether or not reads are: what is damaged stays in the log. A write since
-  // the value was read has put another record in this one's place: that is told by the reference.
-  const bool installed = ValueMatches(copy, ref.value_sum()) &&
+  // The copy is verified even if reads are not, so that no damaged value gets into a frame. If the
+  // record was superseded since the value was read, Swizzle sees that by the reference.
+  const bool installed = ValueMatches(copy, ref.value_checksum()) &&
                          pool_->Install(frame, [&] { return index_.Swizzle(key, ref, frame); });
   if (!installed) return pool_->GiveBack(frame);
   admissions_.fetch_add(1, std::memory_order_relaxed);  // a statistic
@@ -209,14 +209,14 @@ void ValueFrames::Admit(uint64_t key, ValueRef ref, const char* value,
 
 uint64_t ValueFrames::memory_bytes() const {
   const uint32_t frame_count = pool_->frame_count();
-  // Slots and sketch are counted whole.
-  return sizeof(*this) + EpochManager::MemoryBytes() + sketch_.memory_bytes() +
+  // The arrays of slots and of the sketch are counted whole.
+  return sizeof(*this) + l1::EpochManager::MemoryBytes() + sketch_.memory_bytes() +
          frame_count * sizeof(std::atomic<uint32_t>) + pool_->memory_bytes();
 }
 
 ValueFrameStats ValueFrames::Stats() const {
   ValueFrameStats stats;
-  const EpochManager::Counts counts = epochs_.TakeCounts();
+  const l1::EpochManager::Counts counts = epochs_.TakeCounts();
   stats.memory_bytes = memory_bytes();
   stats.limit_bytes =
       share_ != nullptr ? share_->LimitBytes() : booked_bytes_.load(std::memory_order_relaxed);
@@ -234,20 +234,21 @@ bool ValueFrames::Owner::IsNewest(uint32_t frame, ValueRef* ref) const noexcept 
   return status.ok() && ref->hot() && ref->frame() == frame;
 }
 
-FrameOwner::Cooled ValueFrames::Owner::Cool(uint32_t frame, FrameInfo* info) noexcept {
+l1::FrameOwner::Cooled ValueFrames::Owner::Cool(uint32_t frame, l1::FrameInfo* info) noexcept {
   ValueRef ref;
   const bool cooled = IsNewest(frame, &ref) && frames_.index_.Cool(info->tag, frame);
-  return cooled ? Cooled::kMarked : Cooled::kGone;
+  return cooled ? Cooled::kCooling : Cooled::kOrphaned;
 }
 
-bool ValueFrames::Owner::WasHeated(uint32_t frame, FrameInfo* /*info*/) noexcept {
+bool ValueFrames::Owner::WasHeated(uint32_t frame, l1::FrameInfo* /*info*/) noexcept {
   ValueRef ref;
   return IsNewest(frame, &ref) && !ref.cooling();
 }
 
-bool ValueFrames::Owner::Unswizzle(uint32_t frame, FrameInfo* info, bool only_cooling) noexcept {
-  // An orphan's frame is nobody's any more.
+bool ValueFrames::Owner::Unswizzle(uint32_t frame, l1::FrameInfo* info,
+                                   bool only_cooling) noexcept {
+  // An orphan's frame is free to be evicted.
   return frames_.index_.Unswizzle(info->tag, frame, only_cooling) != Index::Unswizzled::kHeated;
 }
 
-}  // namespace engine_race::l1
+}  // namespace engine_race

@@ -1,17 +1,16 @@
-// Hot values in memory: frames of 4 KiB that the index leads to in the place of the log's slots.
+// Hot values: frames of 4 KiB to which the index leads instead of to slots of the log.
 //
-// A read enters the epoch, asks the index, and finds either a slot, to be read from the log, or the
-// frame itself. Values that were read from the log are offered; what is read often enough, by a
-// sketch of how often each key was asked for lately, gets the frame of what is read less. So a pass
-// over everything, or reads that never come back, take nothing from what is hot and pay little: one
-// line of the sketch, and one comparison with how often the next to go was asked for.
+// A read enters the epoch and asks the index. It finds a slot, to be read from the log, or a frame.
+// Values that were read from the log are offered. A value is admitted only if the sketch says that
+// it is read more often than the victim. So a scan, or reads of keys that are not read again, evict
+// nothing. They cost one line of the sketch and one comparison with the victim's frequency.
 //
-// Frames are never written to once they can be reached, so nothing of them has to be written back.
-// A record that a newer one has superseded is not the newest of its key any more: its frame goes
-// when the hand that looks for frames to evict comes by, however often the key is asked for.
+// A frame is not written to while it can be reached, so nothing is ever written back. When a newer
+// record supersedes the frame's record, the frame is an orphan. It is evicted when the hand reaches
+// it, however often its key is read.
 //
-// Thread-safe. Outlived by the index, which leads to no frame any more when this is destroyed; by
-// then nobody is inside a call.
+// Thread-safe. The index outlives it. When it is destroyed no call may be running, and the index
+// leads to no frame afterwards.
 #ifndef ENGINE_RACE_HOT_VALUE_FRAMES_H_
 #define ENGINE_RACE_HOT_VALUE_FRAMES_H_
 
@@ -20,6 +19,7 @@
 #include <memory>
 #include <mutex>
 
+#include "engine_race/base/assert.h"
 #include "engine_race/base/memory.h"
 #include "engine_race/base/memory_share.h"
 #include "engine_race/base/status.h"
@@ -28,9 +28,7 @@
 #include "engine_race/l1/epoch.h"
 #include "engine_race/l1/frame_pool.h"
 
-#include "engine_race/base/assert.h"
-
-namespace engine_race::l1 {
+namespace engine_race {
 
 struct ValueFrameStats {
   uint64_t memory_bytes = 0;  // of frames in use and of what describes all of them
@@ -44,73 +42,76 @@ struct ValueFrameStats {
 
 class ValueFrames final : public MemoryUser {
  public:
-  // Frames for at most `max_bytes`, with all that describes them. They are booked from `share`, a
-  // few at a time as they are used; null: all may be used at once. kOutOfMemory; *frames is null
-  // where there is no room for a single one.
+  // Makes frames for at most `max_bytes`, descriptions included. They are booked from `share`, a
+  // few at a time as they are used. Without a share all may be used at once. *frames is null when
+  // there is no room for a single frame. kOutOfMemory.
   static Status Create(Index* index, uint64_t max_bytes, MemoryShare* share,
                        std::unique_ptr<ValueFrames>* frames, const Placement& placement = {});
   ~ValueFrames();
 
-  // What so many frames take with all that describes them.
+  // The memory of `frame_count` frames and all their descriptions.
   static uint64_t BytesFor(uint32_t frame_count);
 
-  // Where the newest value of `key` is: use(const char* value) is called when that is a frame, and
-  // *hot set; else *ref is the slot to read. As Index::Find otherwise. `use` does not wait for
+  // Finds the newest value of `key`. If it is in a frame, calls use(const char* value) and sets
+  // *hot. Otherwise *ref is the slot to read. Fails like Index::Find. `use` must not wait for
   // anything; it may throw.
   template <typename UseFn>
   Status Find(uint64_t key, ValueRef* ref, bool* hot, const UseFn& use);
-  // The same at the epoch of a view. It makes nothing hotter: who walks over everything reads so.
+  // Finds the value that a view of `version` shows. It does not count as a read of the key and
+  // heats no frame, because scans read so.
   template <typename UseFn>
-  Status FindAt(uint64_t key, uint64_t view_epoch, ValueRef* ref, bool* hot, const UseFn& use);
+  Status FindAt(uint64_t key, uint64_t version, ValueRef* ref, bool* hot, const UseFn& use);
 
-  // Fetches what Offer looks at first, which by then has left the caches if the read went to a
-  // device: to be called when the value has come, before it is verified.
+  // Fetches the memory that Offer reads first. To be called when the value was read, before it is
+  // verified. A read from a device takes so long that the memory has left the caches.
   void PrepareOffer(uint64_t key) const { sketch_.Prefetch(key); }
-  // Notes that `key` was asked for and found at `ref`, a slot of the log, whose value of 4 KiB lies
-  // at `value`; keeps a copy if that is worth a frame and matches the value's checksum. Not from
-  // inside Find.
+  // Notes that `key` was read and found at `ref`, a slot of the log. `value` has its 4 KiB. Keeps a
+  // copy if the value is worth a frame and matches its checksum. Not from inside Find.
   void Offer(uint64_t key, ValueRef ref, const char* value) noexcept;
 
-  // Evicts down to `limit_bytes` and gives the memory behind it back. Not for frames with a share.
+  // Evicts frames down to `limit_bytes` and gives their memory back. Not for frames with a share.
   void SetLimit(uint64_t limit_bytes) noexcept;
 
-  // Hits and admissions.
+  // The number of hits and admissions.
   uint64_t UseCount() const noexcept override;
-  // Evicts, a step at a time. A frame that a reader holds for long is given back by a later call.
+  // Evicts frames, a step at a time. A frame that a reader holds for long is given back by a later
+  // call.
   void ShrinkTo(uint64_t bytes) noexcept override;
 
-  // Whether frames should be evicted ahead of need, so that an admission need not wait for readers.
+  // Whether frames should be evicted ahead of need, so that an admission does not wait for readers.
   bool RunsLow() const { return is_full() && pool_->spare_count() < reserve() / 2; }
-  // Does some of that: true while there is more to do. As a task or a thread of its own may.
+  // Evicts a few frames ahead of need. True while there is more to do. For a task or a thread of
+  // its own.
   bool EvictSome() noexcept { return pool_->EvictAhead(reserve()); }
 
   uint64_t admission_count() const { return admissions_.load(std::memory_order_relaxed); }
-  // What is in use, as of now.
+  // The memory that is in use now.
   uint64_t memory_bytes() const;
   ValueFrameStats Stats() const;
 
  private:
-  // Seldom asked for: not worth a frame, even a free one.
+  // A value of lower frequency gets no frame, even a free one.
   static constexpr uint32_t kLeastFrequency = 2;
-  // One in so many of those who are not worth the next victim's frame has another one found.
+  // One in so many values that are refused because of threshold_ is compared with the current
+  // victim.
   static constexpr uint32_t kRefusals = 64;
-  // A value is let in when its frequency is above the victim's by more than this: those that are
-  // asked for about as often do not push each other out all the time.
+  // A value is admitted if its frequency is above the victim's by more than this. So values of
+  // about the same frequency do not evict each other all the time.
   static constexpr uint32_t kMargin = 2;
-  // So many frames are booked, and given back, together.
+  // So many frames are booked together, or given back together.
   static constexpr uint64_t kFramesPerStep = 64;
 
-  // The index has the swips.
-  class Owner final : public FrameOwner {
+  // Finds the swips of the frames in the index.
+  class Owner final : public l1::FrameOwner {
    public:
     explicit Owner(ValueFrames* frames) : frames_(*frames) {}
-    Cooled Cool(uint32_t frame, FrameInfo* info) noexcept override;
-    bool WasHeated(uint32_t frame, FrameInfo* info) noexcept override;
-    bool Unswizzle(uint32_t frame, FrameInfo* info, bool only_cooling) noexcept override;
-    // A value has nothing beside its bytes.
-    void Release(uint32_t /*frame*/, FrameInfo* /*info*/) noexcept override {}
+    Cooled Cool(uint32_t frame, l1::FrameInfo* info) noexcept override;
+    bool WasHeated(uint32_t frame, l1::FrameInfo* info) noexcept override;
+    bool Unswizzle(uint32_t frame, l1::FrameInfo* info, bool only_cooling) noexcept override;
+    // A value's frame has nothing beside its bytes.
+    void Release(uint32_t /*frame*/, l1::FrameInfo* /*info*/) noexcept override {}
 
-    // Whether the newest record of the frame's key leads to it, and how.
+    // Whether the newest record of the frame's key leads to it. *ref is that record.
     bool IsNewest(uint32_t frame, ValueRef* ref) const noexcept;
 
    private:
@@ -119,21 +120,21 @@ class ValueFrames final : public MemoryUser {
 
   ValueFrames(Index* index, MemoryShare* share) : index_(*index), share_(share), owner_(this) {}
 
-  // What all that describes the frames takes, whatever the limit.
+  // The memory of all descriptions of frames, whatever the limit.
   static uint64_t FixedBytes(uint32_t max_count);
   uint32_t CountFor(uint64_t limit_bytes) const;
-  // Frames that are kept free when all are in use.
+  // How many frames are kept free when all others are in use.
   uint32_t reserve() const {
     return reserve_.load(std::memory_order_relaxed);  // a hint
   }
-  // Whether few are left, so that it matters how often what has one is asked for. Relaxed: a hint.
+  // Whether so few frames are left that reads from frames must be noted too. Relaxed: a hint.
   bool AreScarce() const {
     return int64_t{pool_->spare_count()} <= scarce_count_.load(std::memory_order_relaxed);
   }
   bool is_full() const { return pool_->spare_count() <= reserve(); }
-  // Books some more frames; false when there are none to be had now.
+  // Books some more frames. False when none can be had now.
   bool Grow() noexcept;
-  // Both with limit_mutex_ held.
+  // Both are called with limit_mutex_ held.
   void ApplyBooked() noexcept;
   void UpdateHints() noexcept;
   uint32_t WorthOf(uint32_t frame) const noexcept;
@@ -143,34 +144,34 @@ class ValueFrames final : public MemoryUser {
   Index& index_;
   MemoryShare* const share_;
   Owner owner_;
-  EpochManager epochs_;
+  l1::EpochManager epochs_;
   FrequencySketch sketch_;
   Region slot_memory_;  // std::atomic<uint32_t> each
-  std::unique_ptr<FramePool> pool_;
+  std::unique_ptr<l1::FramePool> pool_;
 
   // Written now and then, read by every offer.
-  alignas(64) std::atomic<uint32_t> threshold_{0};  // how frequent the next to go is
+  alignas(64) std::atomic<uint32_t> threshold_{0};  // the frequency of the victim
   std::atomic<uint32_t> reserve_{0};
   std::atomic<int64_t> scarce_count_{0};  // below 0: enough can still be booked
-  // Written by what seldom happens.
+  // Written seldom.
   alignas(64) std::atomic<uint32_t> refusals_{0};
   std::atomic<uint64_t> admissions_{0};
   std::mutex limit_mutex_;
-  // What may be used; written under limit_mutex_.
+  // The memory that the frames may use. Written under limit_mutex_.
   std::atomic<uint64_t> booked_bytes_{0};
-  // What there must be room for before more is booked: after memory was given back a whole step, so
-  // that an index that grows little by little does not take and leave the same frames each time.
-  // Written under limit_mutex_.
+  // More memory is booked only if at least this much can be had. After memory was given back it is
+  // a whole step. So an index that grows slowly does not make the same frames come and go. Written
+  // under limit_mutex_.
   std::atomic<uint64_t> least_growth_bytes_{kValueBytes};
 };
 
 template <typename UseFn>
 Status ValueFrames::Find(uint64_t key, ValueRef* ref, bool* hot, const UseFn& use) {
-  // What is noted is fetched before it is needed: where hits are noted too, before all else.
+  // If reads from frames are noted too, the sketch's line is fetched before all else.
   const bool scarce = AreScarce();
   if (scarce) sketch_.Prefetch(key);
   {
-    EpochManager::Guard guard(epochs_);
+    l1::EpochManager::Guard guard(epochs_);
     Status status = index_.FindHot(key, ref);
     *hot = status.ok() && ref->hot();
     if (!*hot) {
@@ -189,10 +190,10 @@ Status ValueFrames::Find(uint64_t key, ValueRef* ref, bool* hot, const UseFn& us
 }
 
 template <typename UseFn>
-Status ValueFrames::FindAt(uint64_t key, uint64_t view_epoch, ValueRef* ref, bool* hot,
+Status ValueFrames::FindAt(uint64_t key, uint64_t version, ValueRef* ref, bool* hot,
                            const UseFn& use) {
-  EpochManager::Guard guard(epochs_);
-  Status status = index_.FindHotAt(key, view_epoch, ref);
+  l1::EpochManager::Guard guard(epochs_);
+  Status status = index_.FindHotAt(key, version, ref);
   *hot = status.ok() && ref->hot();
   if (!*hot) {
     guard.CountMiss();
@@ -203,6 +204,6 @@ Status ValueFrames::FindAt(uint64_t key, uint64_t view_epoch, ValueRef* ref, boo
   return Status::Ok();
 }
 
-}  // namespace engine_race::l1
+}  // namespace engine_race
 
 #endif  // ENGINE_RACE_HOT_VALUE_FRAMES_H_

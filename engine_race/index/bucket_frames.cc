@@ -1,5 +1,5 @@
-// A bucket's words and the frames that they lead to: swizzling and eviction, under the lock held
-// shared, so that the words stay where they are.
+// Swizzling and eviction: the changes of a bucket's words under the shared lock, which keeps the
+// words where they are.
 #include <shared_mutex>
 
 #include "engine_race/base/assert.h"
@@ -21,7 +21,8 @@ Index::Unswizzled BucketIndex::Unswizzle(uint64_t key, uint32_t frame, bool only
   bool newest = false;
   RefWord* const word = row_.LocateFrame(key, frame, &newest);
   if (word == nullptr) return Unswizzled::kOrphaned;
-  // Nobody but the caller makes it lead elsewhere, so that only the mark can change meanwhile.
+  // Only the caller may make this word lead elsewhere, so only the cooling bit can change
+  // meanwhile.
   ValueRef seen = word->Load();
   do {
     ENGINE_RACE_ASSERT(seen.hot() && seen.frame() == frame);
@@ -37,7 +38,7 @@ bool BucketIndex::Mark(uint64_t key, uint32_t frame, bool cooling) noexcept {
   RefWord* const word = row_.LocateFrame(key, frame, &newest);
   if (word == nullptr || !newest) return false;
   ValueRef seen = word->Load();
-  // A reader that heats may be late: then the frame has been evicted meanwhile.
+  // The frame may have been evicted before a late reader heats it.
   while (seen.hot() && seen.frame() == frame && seen.cooling() != cooling) {
     if (word->Exchange(&seen, cooling ? seen.Cooling() : seen.Heated())) return true;
   }

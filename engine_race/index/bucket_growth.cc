@@ -28,7 +28,7 @@ size_t BucketGrowth::Put(const PartRow& row, size_t index, uint64_t key, ValueRe
     more_bytes = delta.memory_bytes();
   }
   ENGINE_RACE_ASSERT(!delta.full());
-  delta.Put(key, ref, stamp.epoch, stamp.watched);
+  delta.Put(key, ref, stamp.version, stamp.watched);
   if (delta.full()) full_part_ = static_cast<uint32_t>(index);
   return more_bytes;
 }
@@ -58,14 +58,14 @@ Status BucketGrowth::MakeRoom(const Bucket& bucket) {
   return Status::Ok();
 }
 
-// Drops what the delta has superseded and no live view shows; true when that has made room enough
-// to have paid. Short views that come and go beside a hot key cost no merge then.
+// Drops superseded records that no live view shows from a full delta. True if that has made enough
+// room. So short views beside a key that is often overwritten cost no merge.
 bool BucketGrowth::DropUnseen(const Bucket& bucket, size_t index) {
   Delta& delta = bucket.row.part(index).delta;
   if (bucket.pinned == nullptr || delta.superseded_count() < delta.capacity() / kDroppedFraction) {
     return false;
   }
-  const LiveEpochs live = bucket.pinned->views().Live();
+  const LiveVersions live = bucket.pinned->views().Live();
   const std::lock_guard lock(bucket.lock);
   delta.DropUnseen(live);
   return delta.count() <= delta.capacity() - delta.capacity() / kDroppedFraction;
@@ -78,7 +78,8 @@ Status BucketGrowth::GrowDelta(const Bucket& bucket, size_t index, uint32_t limi
       Delta::Create(std::min(part.delta.capacity() * kDeltaGrowth, limit), &larger));
   {
     const std::lock_guard lock(bucket.lock);
-    // In here, or a word that is unswizzled meanwhile would lead to its frame again.
+    // Copied under the lock, because a word that was unswizzled after the copy would lead to its
+    // frame again.
     larger.CopyFrom(part.delta);
     std::swap(part.delta, larger);
     bucket.CountBytes(part.delta.memory_bytes(), larger.memory_bytes());
@@ -93,9 +94,8 @@ MergeSource BucketGrowth::SourceOf(const Bucket& bucket, size_t index) {
   return {&part, part.history};
 }
 
-// A neighbour with which the part at `index`, as `source`, is to be made one part; `index` when
-// there is none. Without this, parts that were split because of their history would stay small for
-// ever.
+// A neighbour that should be merged with the part at `index`; `index` if there is none. Otherwise
+// parts that were split because of their history would stay small for ever.
 size_t BucketGrowth::NeighbourOf(const Bucket& bucket, size_t index, const MergeSource& source) {
   const auto fits = [&](size_t neighbour) {
     const size_t count = SourceOf(bucket, neighbour).record_count() + source.record_count();
@@ -113,7 +113,7 @@ Status BucketGrowth::Merge(const Bucket& bucket, size_t index) {
   const size_t count = neighbour == index ? 1 : 2;
   const std::array<MergeSource, 2> sources = {SourceOf(bucket, first),
                                               SourceOf(bucket, first + count - 1)};
-  LiveEpochs live;
+  LiveVersions live;
   if (pinned != nullptr) live = pinned->views().Live();
   PartReplacement replacement;
   ENGINE_RACE_RETURN_IF_ERROR(MergeParts(std::span(sources).first(count), live, bucket.frames,
@@ -122,7 +122,7 @@ Status BucketGrowth::Merge(const Bucket& bucket, size_t index) {
   if (pinned != nullptr) pinned->CountMerge(replacement.record_count);
   bool keeps_history = false;
   for (const auto& part : replacement.parts) keeps_history |= part->history != nullptr;
-  // Histories are for views, of which there are none without this.
+  // Without `pinned` there are no views, and so there is no history.
   ENGINE_RACE_ASSERT(!keeps_history || pinned != nullptr);
   try {
     Replace(bucket, first, count, std::move(replacement));
@@ -131,7 +131,7 @@ Status BucketGrowth::Merge(const Bucket& bucket, size_t index) {
   }
   if (keeps_history) {
     pinned->Add(bucket.link);
-    // A view that was released before Add asked for no sweep.
+    // A view that was released before Add requested no sweep.
     if (pinned->views().Oldest() != live.oldest()) pinned->RequestSweep();
   }
   return Status::Ok();
@@ -151,7 +151,7 @@ void BucketGrowth::Replace(const Bucket& bucket, size_t index, size_t count,
     fresh_bytes += part->memory_bytes() - part->history_bytes();
   }
   PartRow room = row.MakeRoom(index, count, replacement);
-  // Here too, so that there is seldom anything left to be done under the lock.
+  // Once before the lock is taken, so that little is left to do under it.
   replacement.CopyHotWordsAgain(bucket.frames);
   Delta merged;
 
@@ -171,7 +171,7 @@ void BucketGrowth::Replace(const Bucket& bucket, size_t index, size_t count,
   }
   row.Replace(index, count, &replacement, &room);
   if (bucket.pinned != nullptr) bucket.pinned->CountBytes(fresh_history_bytes, gone_history_bytes);
-  bucket.CountBytes(fresh_bytes + row.table_bytes(), gone_bytes + room.table_bytes());
+  bucket.CountBytes(fresh_bytes + row.own_bytes(), gone_bytes + room.own_bytes());
 }
 
 }  // namespace engine_race

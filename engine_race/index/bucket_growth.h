@@ -1,7 +1,7 @@
-// How the row of a bucket takes new records: into deltas that grow, and merges of deltas that are
-// full into their parts.
+// Adds new records to the row of a bucket. They go into deltas that grow; a full delta is merged
+// into its part.
 //
-// One mutator. The bucket's lock is taken where readers could see a change.
+// One mutator. It takes the bucket's lock wherever readers could see a change.
 #ifndef ENGINE_RACE_INDEX_BUCKET_GROWTH_H_
 #define ENGINE_RACE_INDEX_BUCKET_GROWTH_H_
 
@@ -20,7 +20,7 @@ namespace engine_race {
 
 class BucketGrowth {
  public:
-  // What of a bucket it works on.
+  // The parts of a bucket that its growth works on.
   struct Bucket {
     ReadWriteLock& lock;
     PartRow& row;
@@ -39,10 +39,10 @@ class BucketGrowth {
   bool HasRoom(const PartRow& row) const {
     return !row.empty() && spare_.capacity() != 0 && full_part_ == kNoPart;
   }
-  // Sees to it that there is. kOutOfMemory.
+  // Makes HasRoom true. kOutOfMemory.
   Status MakeRoom(const Bucket& bucket);
-  // Puts a record into row.part(index), which has room. Returns how many bytes more the part's
-  // delta has taken. With the bucket's lock held.
+  // Puts a record into row.part(index), which must have room. Returns by how many bytes the delta
+  // of that part has grown. With the bucket's lock held.
   size_t Put(const PartRow& row, size_t index, uint64_t key, ValueRef ref,
              const ViewRegistry::WriteStamp& stamp) noexcept;
   void Forget() {
@@ -52,23 +52,25 @@ class BucketGrowth {
 
  private:
   static constexpr uint32_t kNoPart = ~uint32_t{0};
-  // What a delta begins with and grows by, until its part's limit makes it merge.
+  // The capacity of a new delta, and the factor by which it grows until it reaches its limit.
   static constexpr uint32_t kFirstDelta = 16;
   static constexpr uint32_t kDeltaGrowth = 4;
-  // This part of a full delta, dropped because no view shows it, saves growing or merging it.
+  // A full delta is not grown or merged if it can drop this part of its records, which no view
+  // shows.
   static constexpr uint32_t kDroppedFraction = 4;
 
-  // Of bucket.row.part(index), and its history as it is now.
+  // The part at `index` of the bucket's row, with its current history.
   static MergeSource SourceOf(const Bucket& bucket, size_t index);
   static size_t NeighbourOf(const Bucket& bucket, size_t index, const MergeSource& source);
   static bool DropUnseen(const Bucket& bucket, size_t index);
   static Status GrowDelta(const Bucket& bucket, size_t index, uint32_t limit);
   static Status Merge(const Bucket& bucket, size_t index);
-  // Puts the parts of `replacement` in the place of `count` parts from `index` on. std::bad_alloc.
+  // Puts the parts of `replacement` in the place of `count` parts from `index` on. May throw
+  // std::bad_alloc.
   static void Replace(const Bucket& bucket, size_t index, size_t count,
                       PartReplacement replacement);
 
-  // An empty delta for the next part that gets its first new record.
+  // An empty delta, for the next part that gets its first new record.
   Delta spare_;
   // The part whose delta the last record filled.
   uint32_t full_part_ = kNoPart;

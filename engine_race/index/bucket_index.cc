@@ -23,7 +23,7 @@ void BucketIndex::Expect() noexcept {
 void BucketIndex::Forget() {
   PartRow forgotten;
   SwapRow(&forgotten);
-  // Histories are for views, of which there are none without this.
+  // Without pinned_ there are no views, and so there is no history.
   if (pinned_ != nullptr) pinned_->CountBytes(0, forgotten.history_bytes());
   std::lock_guard lock(lock_);
   unchanged_.store(false, std::memory_order_relaxed);
@@ -32,7 +32,7 @@ void BucketIndex::Forget() {
   FreeNoted();
   growth_.Forget();
   damaged_ = false;
-  // Relaxed, here and above: no other thread is there, or only readers that find it unread.
+  // Relaxed, here and above: no other thread uses the bucket, or only readers that find it unread.
   state_.store(State::kEmpty, std::memory_order_relaxed);
 }
 
@@ -48,7 +48,8 @@ Status BucketIndex::Install(Row parts, bool damaged) {
       std::lock_guard lock(lock_);
       damaged_ = damaged;
     }
-    // Readers learn under the lock that a bucket is damaged or was unread.
+    // A damaged bucket, or one that was unread, is never unchanged_: its readers must look at the
+    // flags under the lock.
     if (!damaged && !unread_ && parts.size() == 1 && parts[0]->run.mapping() != nullptr) {
       first_run_ = parts[0]->run.view();
       first_run_mapping_ = parts[0]->run.mapping();
@@ -62,14 +63,15 @@ Status BucketIndex::Install(Row parts, bool damaged) {
     while (true) {
       {
         std::lock_guard lock(lock_);
-        // The room that Prepare promised in noted_ has to be here then.
+        // If Prepare promised room in noted_, the next record may come at once, and must find room
+        // in its delta.
         if (noted_.empty() && (!promised_ || has_room)) {
           // Release: pairs with the acquire of Prepare.
           state_.store(State::kInstalled, std::memory_order_release);
           FreeNoted();
           return Status::Ok();
         }
-        // A copy, for the same reason.
+        // Copied, not moved: noted_ keeps the room that Prepare promised.
         batch = noted_;
         noted_.clear();
       }
@@ -94,7 +96,7 @@ Status BucketIndex::Prepare() {
   // Acquire: pairs with the release of Install, whose row is used below.
   if (state_.load(std::memory_order_acquire) != State::kInstalled) {
     std::lock_guard lock(lock_);
-    // Relaxed: the lock orders it. Install may have come in between.
+    // Relaxed: the lock orders it. Install may have ended meanwhile.
     if (state_.load(std::memory_order_relaxed) != State::kInstalled) {
       promised_ = true;
       return ReserveNoted();
@@ -126,7 +128,7 @@ Status BucketIndex::ReserveNoted() {
 }
 
 void BucketIndex::OnAppend(const KeyRecord& record) noexcept {
-  const ValueRef ref(record.slot, record.value_sum, record.tombstone);
+  const ValueRef ref(record.slot, record.value_checksum, record.tombstone);
   {
     std::lock_guard lock(lock_);
     // Relaxed: the lock orders it.
@@ -140,14 +142,15 @@ void BucketIndex::OnAppend(const KeyRecord& record) noexcept {
   Add(record.key, ref);
 }
 
-// Where MakeRoom has made room. The record is stamped with the epoch that is found under this
-// bucket's lock, so that a view of the store shows the same cut of the bucket each time.
+// Adds a record for which MakeRoom has made room. The stamp is taken under this bucket's own lock,
+// so that a view always shows the same records of the bucket.
 void BucketIndex::Add(uint64_t key, ValueRef ref) noexcept {
   ENGINE_RACE_ASSERT(growth_.HasRoom(row_));
   const size_t index = row_.PartOf(key);
   const std::lock_guard lock(lock_);
-  // Relaxed: only this thread changes it. Seq_cst: pairs with UnchangedRun; before the look at the
-  // epoch, before the record is acknowledged, and long before the run's memory may be given back.
+  // Relaxed: only this thread changes it. Sequentially consistent: pairs with UnchangedRun. The
+  // store comes before the load of the version, before the record is acknowledged, and before a
+  // merge gives the run's memory back.
   if (unchanged_.load(std::memory_order_relaxed)) {
     unchanged_.store(false, std::memory_order_seq_cst);
   }
@@ -178,53 +181,54 @@ Code BucketIndex::FindHot(uint64_t key, ValueRef* ref) const {
   return CodeOf(word != nullptr, *ref);
 }
 
-Code BucketIndex::FindAt(uint64_t key, uint64_t epoch, ValueRef* ref) const {
+Code BucketIndex::FindAt(uint64_t key, uint64_t version, ValueRef* ref) const {
   const auto read = [this](const RefWord& word) { return frames_.SlotOf(word); };
   const std::shared_lock lock(lock_);
   if (unread_) return Code::kIOError;
-  const bool found = row_.FindAt(key, epoch, read, ref);
+  const bool found = row_.FindAt(key, version, read, ref);
   return CodeOf(found, *ref);
 }
 
-Code BucketIndex::FindHotAt(uint64_t key, uint64_t epoch, ValueRef* ref) const {
+Code BucketIndex::FindHotAt(uint64_t key, uint64_t version, ValueRef* ref) const {
   const auto read = [](const RefWord& word) { return word.Load(); };
   const std::shared_lock lock(lock_);
   if (unread_) return Code::kIOError;
-  const bool found = row_.FindAt(key, epoch, read, ref);
+  const bool found = row_.FindAt(key, version, read, ref);
   return CodeOf(found, *ref);
 }
 
 Code BucketIndex::Collect(uint64_t first_key, uint64_t last_key, size_t max_entries,
-                          std::vector<IndexEntry>* entries, bool* complete, uint64_t epoch) const {
+                          std::vector<IndexEntry>* entries, bool* complete,
+                          uint64_t version) const {
   *complete = true;
   const std::shared_lock lock(lock_);
   if (unread_) return Code::kIOError;
   if (damaged_) return Code::kCorruption;
   try {
-    *complete = row_.Collect(first_key, last_key, epoch, frames_, max_entries, entries);
+    *complete = row_.Collect(first_key, last_key, version, frames_, max_entries, entries);
   } catch (const std::bad_alloc&) {
     return Code::kOutOfMemory;
   }
   return Code::kOk;
 }
 
-Code BucketIndex::FirstKeys(uint64_t first_key, uint64_t last_key, uint64_t epoch,
+Code BucketIndex::FirstKeys(uint64_t first_key, uint64_t last_key, uint64_t version,
                             std::span<uint64_t> keys, size_t* count) const {
   *count = 0;
   const std::shared_lock lock(lock_);
   if (unread_) return Code::kIOError;
   if (damaged_) return Code::kCorruption;
-  *count = row_.FirstKeys(first_key, last_key, epoch, frames_, keys);
+  *count = row_.FirstKeys(first_key, last_key, version, frames_, keys);
   return Code::kOk;
 }
 
-Code BucketIndex::LastKeys(uint64_t first_key, uint64_t last_key, uint64_t epoch,
+Code BucketIndex::LastKeys(uint64_t first_key, uint64_t last_key, uint64_t version,
                            std::span<uint64_t> keys, size_t* count) const {
   *count = 0;
   const std::shared_lock lock(lock_);
   if (unread_) return Code::kIOError;
   if (damaged_) return Code::kCorruption;
-  *count = row_.LastKeys(first_key, last_key, epoch, frames_, keys);
+  *count = row_.LastKeys(first_key, last_key, version, frames_, keys);
   return Code::kOk;
 }
 
@@ -235,12 +239,12 @@ uint64_t BucketIndex::EstimateCount(uint64_t first_key, uint64_t last_key) const
 
 uint64_t BucketIndex::memory_bytes() const {
   const std::shared_lock lock(lock_);
-  // Not the spare delta: it is the mutator's own, and small.
+  // The spare delta is not counted: only the mutator may look at it, and it is small.
   return sizeof(*this) + noted_.capacity() * sizeof(IndexEntry) + row_.memory_bytes() +
          row_.history_bytes();
 }
 
-BucketIndex::SweptPart BucketIndex::SweepPart(uint64_t* key, const LiveEpochs& live) noexcept {
+BucketIndex::SweptPart BucketIndex::SweepPart(uint64_t* key, const LiveVersions& live) noexcept {
   const uint64_t swept_key = *key;
   SweptPart part;
   std::shared_ptr<const History> history;
@@ -260,7 +264,7 @@ BucketIndex::SweptPart BucketIndex::SweepPart(uint64_t* key, const LiveEpochs& l
   try {
     swept = History::Sweep(history, live);
   } catch (const std::bad_alloc&) {
-    // It stays until the next sweep.
+    // The history stays until the next sweep.
     return part;
   }
   if (swept == history) return part;
@@ -271,7 +275,8 @@ BucketIndex::SweptPart BucketIndex::SweepPart(uint64_t* key, const LiveEpochs& l
     return part;
   }
   Part& now = row_.part(row_.PartOf(swept_key));
-  // Another history: a merge came first. It has kept what is needed, and asks for a sweep itself.
+  // If the history is another one, a merge has replaced it and kept what is needed. That merge
+  // requests a sweep itself.
   part.is_left = now.history == history && swept != nullptr;
   if (now.history != history) return part;
   pinned_->CountBytes(swept == nullptr ? 0 : swept->memory_bytes(), history->memory_bytes());

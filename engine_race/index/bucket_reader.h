@@ -22,38 +22,39 @@ class BucketReader {
   explicit BucketReader(BuildContext* context) : context_(context) {}
 
   Status Init();
-  // True when no further bucket may be started before one was finished.
-  bool full() const { return used_ == slots_.size(); }
+  // True when a bucket must be finished before another one may be started.
+  bool full() const { return used_ == pending_.size(); }
   bool empty() const { return used_ == 0; }
-  // Cuts the bucket and starts reading its key log. Fails only as a whole build does.
+  // Cuts the bucket and starts to read its key log. Fails only when the whole build must fail.
   Status Start(uint32_t bucket);
-  // Waits for the oldest bucket. *raw is valid until Finish; when the bucket's own log could not be
-  // read *failure says why, and there is no *raw.
+  // Waits for the oldest bucket. *raw is valid until Finish. If the log of this bucket could not be
+  // read, *failure says why, and *raw is not set.
   Status Next(uint32_t* bucket, RawBucket* raw, Status* failure);
-  // Frees the oldest bucket's place.
+  // Ends the use of the oldest bucket's buffer.
   void Finish();
 
  private:
-  struct Slot {
+  struct Pending {
     uint32_t bucket = 0;
     BucketCut cut;
     Region buffer;
     uint32_t pending_reads = 0;
-    // Entries before this one were read; less than cut.flushed_key_count when the file ends early.
+    // Entries before this one were read. Less than cut.logged_key_watermark when the file ends
+    // early.
     uint64_t readable_count = 0;
     Status failure;
   };
 
-  Slot& oldest() { return slots_[oldest_]; }
-  Status Submit(uint32_t slot_index);
+  Pending& oldest() { return pending_[oldest_]; }
+  Status Submit(uint32_t index);
   Status Reap(uint32_t min_count);
 
   BuildContext* const context_;
-  std::vector<Slot> slots_;
+  std::vector<Pending> pending_;
   size_t oldest_ = 0;
   size_t used_ = 0;
   std::vector<io::ReadCompletion> completions_;
-  // After the buffers: its destructor waits for reads into them.
+  // Declared after the buffers: its destructor waits for reads into them.
   std::unique_ptr<io::ReadQueue> queue_;
 };
 

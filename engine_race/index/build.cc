@@ -17,7 +17,7 @@ namespace engine_race {
 namespace {
 
 constexpr size_t kMaxReportedSlots = 16;
-// Slabs this large waste little at their ends, and are few.
+// Slabs of this size waste little at their ends, and there are few of them.
 constexpr uint64_t kMaxSlabBytes = uint64_t{64} << 20;
 constexpr uint64_t kMinSlabBytes = uint64_t{256} << 10;
 constexpr uint64_t kIndexBytesPerRecord = 17;
@@ -26,7 +26,8 @@ uint64_t SlabBytes(uint64_t record_count) {
   return std::clamp(record_count * kIndexBytesPerRecord, kMinSlabBytes, kMaxSlabBytes);
 }
 
-// Builds and installs the bucket that the reader has next. *failure: its own log cannot be read.
+// Builds and installs the oldest bucket of the reader. *failure: the bucket's own log cannot be
+// read.
 Status BuildNext(BuildContext* context, BucketReader* reader, PartBuilder* builder,
                  uint32_t* bucket, Status* failure) {
   RawBucket raw;
@@ -43,7 +44,7 @@ Status BuildNext(BuildContext* context, BucketReader* reader, PartBuilder* build
   return context->bucket(*bucket).Install(std::move(built.parts), damaged);
 }
 
-// Builds the small buckets, and leaves the giants in a list.
+// Builds the small buckets and collects the giants in a list.
 class SmallBuckets {
  public:
   explicit SmallBuckets(BuildContext* context) : context_(context) {
@@ -79,10 +80,10 @@ class SmallBuckets {
     }
   }
 
-  // The next bucket for one thread; bucket_count() when there is none left.
+  // The next bucket for one thread; bucket_count() when none is left.
   uint32_t Take() {
     while (true) {
-      // Relaxed: it only has to be handed out once.
+      // Relaxed: each bucket must only be handed out once.
       const uint32_t bucket = next_.fetch_add(1, std::memory_order_relaxed);
       if (bucket >= context_->bucket_count()) return context_->bucket_count();
       if (context_->log().BucketDamaged(bucket)) {

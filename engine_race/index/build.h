@@ -1,11 +1,11 @@
 // Building every bucket's index from its key log, with several threads.
 //
-// Each thread takes buckets in turn and keeps the reads of its next ones in flight while it sorts
-// the current one. Buckets too large for one thread come last, one by one, sorted by all threads:
-// see giant_build.h.
+// Each thread takes one bucket after another. It keeps the reads of its next buckets in flight
+// while it sorts the current one. Buckets that are too large for one thread come last, one by one,
+// and all threads sort them: see giant_build.h.
 //
-// A bucket whose own key log cannot be read is left out: nothing of it stays registered with the
-// log, and it is unread, see bucket_index.h, until BuildBucket has read it.
+// A bucket whose key log cannot be read is left out. Nothing of it stays registered with the log.
+// It is unread (see bucket_index.h) until BuildBucket has read it.
 #ifndef ENGINE_RACE_INDEX_BUILD_H_
 #define ENGINE_RACE_INDEX_BUILD_H_
 
@@ -35,16 +35,16 @@ struct BuildLimits {
   uint32_t window_buckets = 6;
   // A giant is cut into parts of about this many records.
   uint64_t partition_records = uint64_t{96} << 10;
-  // What sorting a giant may take beside the index itself.
+  // The memory for sorting a giant, beside the index itself.
   uint64_t giant_memory_bytes = uint64_t{256} << 20;
 
   static BuildLimits For(const Options& options);
 };
 
-// What the threads of one build share. Thread-safe.
+// The state that the threads of one build share. Thread-safe.
 class BuildContext {
  public:
-  // Everything outlives the context. `buckets` has one BucketIndex for each bucket of the log.
+  // All arguments outlive the context. `buckets` has one BucketIndex for each bucket of the log.
   BuildContext(BucketLog* log, AppendListener* listener, const Options& options,
                const BuildLimits& limits, std::span<BucketIndex> buckets, UnreadBuckets* unread)
       : log_(log),
@@ -61,24 +61,24 @@ class BuildContext {
   uint32_t bucket_count() const { return static_cast<uint32_t>(buckets_.size()); }
   uint32_t thread_count() const;
 
-  // Cuts the bucket in the log: from here on its records come to the listener too.
+  // Cuts the bucket in the log. From here on the log reports its new records to the listener.
   Status Cut(uint32_t bucket, BucketCut* cut);
-  // Detaches the listener from every bucket and empties them.
+  // Detaches the listener from every bucket and empties the buckets.
   void Undo();
-  // Detaches it from one bucket and empties that.
+  // Detaches the listener from one bucket and empties that bucket.
   void Undo(uint32_t bucket);
-  // Undoes the bucket and leaves it out, for `why`. May throw std::bad_alloc.
+  // Undoes the bucket and leaves it out because of `why`. May throw std::bad_alloc.
   void LeaveOut(uint32_t bucket, const Status& why);
-  // `why` with the bucket's name.
+  // `why` with the bucket's number added.
   static Status UnreadStatus(uint32_t bucket, const Status& why);
 
-  // Calls `work` with 0, 1, ... on `count` threads or, when threads are refused, fewer. Answers
-  // with the first failure. One call at a time.
+  // Calls `work` with 0, 1, ... on `count` threads, or on fewer when the system refuses threads.
+  // Returns the first failure. One call at a time.
   Status RunThreads(uint32_t count, const std::function<Status(uint32_t worker)>& work);
-  // After a failure the other threads of the same call give up.
+  // True after a failure: the other threads of the same call then stop.
   bool failed() const { return failed_.load(std::memory_order_relaxed); }
 
-  // Says which entries of a bucket are damaged, a few of them by name.
+  // Reports the damaged entries of a bucket, a few of them by slot.
   void ReportDamage(uint32_t bucket, std::span<const uint32_t> slots, uint64_t total) const;
 
  private:
@@ -89,16 +89,16 @@ class BuildContext {
   const std::span<BucketIndex> buckets_;
   std::mutex unread_mutex_;
   UnreadBuckets* const unread_;  // under unread_mutex_
-  // Relaxed everywhere: a hint.
+  // Relaxed everywhere: only a hint.
   std::atomic<bool> failed_{false};
 };
 
-// Builds and installs every bucket, or leaves it out. On failure nothing stays registered with the
-// log.
+// Builds and installs every bucket, or leaves it out. After a failure nothing stays registered with
+// the log.
 Status BuildAllBuckets(BuildContext* context);
 
-// Builds and installs a bucket that was left out, beside readers that know the index; they find it
-// once it is admitted. On failure the bucket is as it was.
+// Builds and installs a bucket that was left out, beside readers that know the index. They find the
+// bucket once it is admitted. After a failure the bucket is left out as before.
 Status BuildBucket(BuildContext* context, uint32_t bucket);
 
 }  // namespace engine_race

@@ -1,9 +1,9 @@
 // The newest records of a part: a small sorted array that takes single records until it is merged.
 //
-// Each record carries the epoch in which it was written. A key may have several, the newest first:
-// those that it superseded while there were views that may show them.
+// Each record carries the version with which it was stamped. A key may have several records, the
+// newest first: the older ones are kept for views that may show them.
 //
-// Thread safety: const calls from any thread; Put and the rest exclude everything. Movable owner.
+// Thread safety: const calls from any thread. Any other call excludes all calls. Movable owner.
 #ifndef ENGINE_RACE_INDEX_DELTA_H_
 #define ENGINE_RACE_INDEX_DELTA_H_
 
@@ -14,13 +14,12 @@
 #include <new>
 #include <utility>
 
+#include "engine_race/base/assert.h"
 #include "engine_race/base/status.h"
 #include "engine_race/index/index.h"
-#include "engine_race/index/live_epochs.h"
+#include "engine_race/index/live_versions.h"
 #include "engine_race/index/lower_bound.h"
 #include "engine_race/index/ref_word.h"
-
-#include "engine_race/base/assert.h"
 
 namespace engine_race {
 
@@ -52,8 +51,8 @@ class Delta {
     return Status::Ok();
   }
 
-  // Copies what `other` holds; capacity() must suffice. Excludes everything, as its words are
-  // copied plainly.
+  // Copies the records of `other`; capacity() must suffice. Excludes all other calls, because it
+  // copies the words of `other` without atomic loads.
   void CopyFrom(const Delta& other) {
     ENGINE_RACE_ASSERT(capacity_ >= other.count_);
     count_ = other.count_;
@@ -63,16 +62,16 @@ class Delta {
     std::memcpy(stamps_.get(), other.stamps_.get(), count_ * sizeof(uint64_t));
   }
 
-  // Takes over a record that is newer than everything here and was stamped with `epoch`. `watched`:
-  // a view may show the record that it supersedes, which stays then, unless their stamps are the
-  // same. Needs count() < capacity().
-  void Put(uint64_t key, ValueRef ref, uint64_t epoch, bool watched) {
+  // Adds a record that is newer than all records here, stamped with `version`. `watched`: a view
+  // may show the record that it supersedes. That record is then kept, unless it has the same stamp.
+  // Needs count() < capacity().
+  void Put(uint64_t key, ValueRef ref, uint64_t version, bool watched) {
     ENGINE_RACE_ASSERT(count_ < capacity_);
     const size_t rank = Rank(key);
     const bool supersedes = rank != count_ && keys_[rank] == key;
-    if (!supersedes || (watched && stamps_[rank] != epoch)) {
+    if (!supersedes || (watched && stamps_[rank] != version)) {
       // Newer records have later stamps.
-      ENGINE_RACE_ASSERT(!supersedes || stamps_[rank] <= epoch);
+      ENGINE_RACE_ASSERT(!supersedes || stamps_[rank] <= version);
       const size_t moved = count_ - rank;
       std::memmove(&keys_[rank + 1], &keys_[rank], moved * sizeof(uint64_t));
       std::memmove(&refs_[rank + 1], &refs_[rank], moved * sizeof(RefWord));
@@ -82,12 +81,12 @@ class Delta {
       superseded_count_ += supersedes;
     }
     refs_[rank].Store(ref);
-    stamps_[rank] = epoch;
+    stamps_[rank] = version;
     ENGINE_RACE_ASSERT(count_ <= capacity_ && superseded_count_ < count_);
   }
 
   // Drops the superseded records that no live view shows.
-  void DropUnseen(const LiveEpochs& live) {
+  void DropUnseen(const LiveVersions& live) {
     uint32_t kept = 0;
     uint64_t last_key = 0;
     uint64_t superseded_at = 0;
@@ -107,14 +106,14 @@ class Delta {
     count_ = kept;
   }
 
-  // The word of what a view of `epoch` sees of `key` here; null for nothing.
-  RefWord* Locate(uint64_t key, uint64_t epoch) const {
+  // The word of the record of `key` that a view of `version` shows; null if none is here.
+  RefWord* Locate(uint64_t key, uint64_t version) const {
     for (size_t i = Rank(key); i < count_ && keys_[i] == key; ++i) {
-      if (stamps_[i] <= epoch) return &refs_[i];
+      if (stamps_[i] <= version) return &refs_[i];
     }
     return nullptr;
   }
-  // The newest one's.
+  // The word of the newest record of `key`; null if none is here.
   RefWord* Locate(uint64_t key) const {
     const size_t rank = Rank(key);
     return rank == count_ || keys_[rank] != key ? nullptr : &refs_[rank];
@@ -126,7 +125,7 @@ class Delta {
   RefWord* refs() const { return refs_.get(); }
   const uint64_t* stamps() const { return stamps_.get(); }
   uint32_t count() const { return count_; }
-  // How many of them are not the newest of their key.
+  // How many of the records are not the newest of their key.
   uint32_t superseded_count() const { return superseded_count_; }
   uint32_t capacity() const { return capacity_; }
   bool full() const { return count_ == capacity_; }

@@ -1,9 +1,9 @@
-// Which slots the words of a bucket stand for that lead to frames.
+// Finds the slots for those words of a bucket that lead to frames.
 //
-// The slot of each frame's value is noted in an array of the frames' owner, before any word leads
-// there. A frame that has been evicted is used again for another value, and then says another slot.
-// So each bucket counts its evictions: a slot that was looked up while that count stood still is
-// the right one, since the word led to the frame all the time.
+// The owner of the frames notes the slot of each frame's value in an array before a word leads to
+// the frame. After an eviction the frame is used for another value, and its note changes. So each
+// bucket counts its evictions. If the count did not change while a slot was looked up, the word led
+// to the frame all the time. Then the slot is right.
 //
 // Thread safety: everything from any thread, but for set_slots.
 #ifndef ENGINE_RACE_INDEX_FRAME_SLOTS_H_
@@ -12,25 +12,24 @@
 #include <atomic>
 #include <cstdint>
 
+#include "engine_race/base/assert.h"
 #include "engine_race/index/index.h"
 #include "engine_race/index/ref_word.h"
-
-#include "engine_race/base/assert.h"
 
 namespace engine_race {
 
 class FrameSlots {
  public:
-  // Before the first word leads to a frame.
+  // To be called before a word leads to a frame.
   void set_slots(const std::atomic<uint32_t>* slots) { slots_ = slots; }
 
-  // What the word says, with a slot whatever it leads to. The word's bucket must be locked, or be
-  // written to by nobody but the caller.
+  // The reference in `word`, with its slot even if the word leads to a frame. The caller must hold
+  // the bucket's lock or be the only writer of the bucket.
   ValueRef SlotOf(const RefWord& word) const {
     const ValueRef ref = word.Load();
     return ref.hot() ? SlotOfHot(word) : ref;
   }
-  // The same, where noted(frame) tells the slot that is noted now.
+  // SlotOf for a word that may be hot. noted(frame) gives the slot that is noted for the frame now.
   template <typename NotedFn>
   ValueRef SettledSlotOf(const RefWord& word, const NotedFn& noted) const {
     while (true) {
@@ -42,25 +41,26 @@ class FrameSlots {
     }
   }
 
-  // A word that led to a frame has been given its slot back. With the bucket's lock held shared,
-  // and before anybody may use the frame again.
+  // Counts that a word leads to its slot again. With the bucket's lock held shared, and before the
+  // frame can be used again.
   void CountUnswizzle() noexcept {
-    // Release: behind the exchange of the word, before the frame's next slot is noted; pairs with
-    // the acquires of unswizzle_count.
+    // Release: after the exchange of the word, and before the frame's next slot is noted. Pairs
+    // with the acquires in unswizzle_count.
     unswizzle_count_.fetch_add(1, std::memory_order_release);
   }
-  // While it stays the same, no word has stopped leading to its frame but by being written over.
+  // While it stays the same, a word stopped leading to its frame only if it was overwritten.
   uint64_t unswizzle_count() const {
-    // Acquire: pairs with the release above. Whoever sees the new count sees the word changed.
+    // Acquire: pairs with the release in CountUnswizzle. A thread that sees the new count sees the
+    // changed word.
     return unswizzle_count_.load(std::memory_order_acquire);
   }
 
-  // The slot of a frame that cannot be evicted meanwhile.
+  // The slot of a frame that cannot be evicted during the call.
   uint32_t NotedSlot(uint32_t frame) const {
-    // A word leads to a frame only where frames have an owner, who has said where slots are noted.
+    // A word leads to a frame only after the owner of the frames has called set_slots.
     ENGINE_RACE_ASSERT(slots_ != nullptr);
-    // Acquire: pairs with the release of whoever notes the slot of the frame's next value, so that
-    // the count of the eviction before it is seen, too.
+    // Acquire: pairs with the release by which the owner notes the slot of the frame's next value.
+    // So a reader of that slot also sees the eviction counted.
     return slots_[frame].load(std::memory_order_acquire);
   }
 

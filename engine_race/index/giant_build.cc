@@ -15,7 +15,7 @@
 namespace engine_race {
 namespace {
 
-// Sampled pages for each partition, and at most in all.
+// How many pages are sampled for each partition, and at most in all.
 constexpr uint64_t kPagesPerPartition = 16;
 constexpr uint64_t kMaxSamplePages = 4096;
 constexpr uint32_t kPiecesInFlight = 4;
@@ -53,7 +53,7 @@ class GiantBuild {
   }
 
  private:
-  // A row of parts under the smallest key of the partition that it was made from.
+  // A row of parts, with the smallest key of the partition that it was made from.
   struct Finished {
     uint64_t first_key;
     BucketIndex::Row parts;
@@ -67,12 +67,12 @@ class GiantBuild {
 
   Status TakeSample(std::vector<uint64_t>* sample);
   std::vector<KeyRange> Partition(std::vector<uint64_t> sample) const;
-  // Turns the records of all `ranges` into finished_.
+  // Builds the parts of all `ranges` and adds them to finished_.
   Status RunRounds(std::vector<KeyRange> ranges);
   Status Route(GiantPartitions* partitions, bool first_round);
   Status SortRound(GiantPartitions* partitions);
   void NoteDamage(uint64_t slot, uint64_t count);
-  // In a damaged bucket: which records count.
+  // In a damaged bucket: finds out which records are provably the newest.
   Status FindProvable();
   Status Install();
 
@@ -83,19 +83,19 @@ class GiantBuild {
   BucketCut cut_;
   std::vector<std::unique_ptr<SlabAllocator>> slabs_;  // one a worker
 
-  std::mutex mutex_;  // for what follows, while threads run
+  std::mutex mutex_;  // guards the members below while threads run
   std::vector<Finished> finished_;
-  std::vector<uint32_t> damaged_slots_;  // the first few met
+  std::vector<uint32_t> damaged_slots_;  // the first few
   uint64_t damaged_count_ = 0;
 
-  // Set by FindProvable: records below do not count, and tombstones are kept.
+  // Set by FindProvable: records with lower sequence numbers are dropped, and tombstones are kept.
   bool damaged_ = false;
   uint64_t first_sequence_ = 0;
 };
 
 Status GiantBuild::TakeSample(std::vector<uint64_t>* sample) {
   const uint64_t per_page = kIoAlignment / sizeof(format::KeyEntry);
-  const uint64_t page_count = cut_.flushed_key_count / per_page;
+  const uint64_t page_count = cut_.logged_key_watermark / per_page;
   const uint64_t partitions = cut_.record_count / context_->limits().partition_records + 1;
   const uint64_t taken = std::min({page_count, partitions * kPagesPerPartition, kMaxSamplePages});
   const auto add = [&](const format::KeyEntry& entry, uint64_t slot) {
@@ -115,7 +115,7 @@ Status GiantBuild::TakeSample(std::vector<uint64_t>* sample) {
     }
   }
   for (size_t j = 0; j < cut_.staged_keys.size(); ++j) {
-    add(cut_.staged_keys[j], cut_.flushed_key_count + j);
+    add(cut_.staged_keys[j], cut_.logged_key_watermark + j);
   }
   return Status::Ok();
 }
@@ -138,7 +138,7 @@ Status GiantBuild::RunRounds(std::vector<KeyRange> ranges) {
   finished_.clear();
   const BuildLimits& limits = context_->limits();
   const uint64_t memory = limits.giant_memory_bytes / 4 * 3;
-  // A sample is not exact: a quarter more than the expected size.
+  // A quarter more than the expected size, because a sample is not exact.
   const uint64_t per_partition = limits.partition_records * sizeof(RoutedEntry) / 4 * 5;
   const size_t at_once = std::clamp<uint64_t>(memory / per_partition, 1, ranges.size());
   GiantPartitions partitions(at_once, workers_);
@@ -159,7 +159,7 @@ Status GiantBuild::RunRounds(std::vector<KeyRange> ranges) {
   return Status::Ok();
 }
 
-// The first round checks every entry, the others only those that they take.
+// The first round checks every entry. The others check only the entries of their partitions.
 Status GiantBuild::Route(GiantPartitions* partitions, bool first_round) {
   const auto visit = [&](const KeyLogPiece& piece) {
     if (first_round && piece.lost_count > 0) {
@@ -174,7 +174,7 @@ Status GiantBuild::Route(GiantPartitions* partitions, bool first_round) {
         } else if (record.sequence >= first_sequence_) {
           partitions->Add(piece.worker,
                           {record.key, record.sequence,
-                           ValueRef(record.slot, record.value_sum, record.tombstone)});
+                           ValueRef(record.slot, record.value_checksum, record.tombstone)});
         }
       }
       ++slot;
@@ -193,7 +193,7 @@ Status GiantBuild::SortRound(GiantPartitions* partitions) {
     PartBuilder builder(slabs_[worker].get(), context_->limits().split_keys);
     std::vector<IndexEntry> entries;
     while (!context_->failed()) {
-      // Relaxed: each partition only has to be handed out once.
+      // Relaxed: each partition must only be handed out once.
       const size_t partition = next.fetch_add(1, std::memory_order_relaxed);
       if (partition >= partitions->count()) break;
       entries.clear();

@@ -1,14 +1,14 @@
-// Builds the index of one bucket that is too large for a single thread, with all of them.
+// Builds the index of one bucket that is too large for a single thread, with all threads.
 //
-// The keys are cut into partitions of about equal size by a sample. Then come rounds, each of which
-// reads the whole key log and routes the entries of the next few partitions into buffers, as many
-// as the memory allows; the partitions of a round are sorted in parallel and become parts. Nothing
-// but one round's entries is ever in memory, so a bucket of 2^26 records needs no more than a small
-// one.
+// The keys are cut into partitions of about equal size, by a sample. Then come rounds. Each round
+// reads the whole key log and routes the entries of the next few partitions into buffers. It takes
+// as many partitions as the memory allows. The partitions of a round are sorted in parallel and
+// become parts. Only the entries of one round are ever in memory, so a bucket of 2^26 records needs
+// no more memory than a small one.
 //
-// A buffer that runs full keeps the newest record of each key; when distinct keys alone fill it,
-// its upper half is put off to a later round. So neither a key overwritten a million times nor a
-// sample that lied can make it grow.
+// A full buffer drops all but the newest record of each key. If distinct keys fill it, its upper
+// half is put off to a later round. So a buffer never grows, even if one key was overwritten a
+// million times or the sample was misleading.
 #ifndef ENGINE_RACE_INDEX_GIANT_BUILD_H_
 #define ENGINE_RACE_INDEX_GIANT_BUILD_H_
 
@@ -19,7 +19,7 @@
 
 namespace engine_race {
 
-// Cuts, reads, sorts and installs the bucket. Called by one thread; it starts the others.
+// Cuts, reads, sorts and installs the bucket. Called by one thread, which starts the others.
 Status BuildGiant(BuildContext* context, uint32_t bucket);
 
 }  // namespace engine_race

@@ -37,7 +37,7 @@ void GiantPartitions::Add(uint32_t worker, const RoutedEntry& entry) {
   size_t partition = LowerBound(first_keys_.data(), count_, entry.key);
   if (partition == count_ || first_keys_[partition] != entry.key) --partition;
   Batch& batch = batches_[worker * max_partitions_ + partition];
-  // A key written over and over need not go through the buffer each time.
+  // A key that is overwritten many times in a row takes one place of the batch.
   if (batch.count > 0 && batch.entries[batch.count - 1].key == entry.key) {
     RoutedEntry& last = batch.entries[batch.count - 1];
     if (entry.sequence > last.sequence) last = entry;
@@ -58,7 +58,7 @@ void GiantPartitions::FlushBatch(size_t index, Batch* batch) {
   if (partition.count + batch->count > capacity_) Squeeze(&partition);
   for (size_t i = 0; i < batch->count; ++i) {
     const RoutedEntry& entry = batch->entries[i];
-    // Ranges need not touch, and one shrinks when it is squeezed.
+    // There may be gaps between ranges, and Squeeze shrinks a range.
     if (entry.key >= partition.range.first && entry.key <= partition.range.last) {
       partition.entries[partition.count++] = entry;
     }

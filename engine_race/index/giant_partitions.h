@@ -1,7 +1,8 @@
 // The partitions of one round of a giant build: entries routed by key into buffers of fixed size.
+// giant_build.h says why a buffer never grows.
 //
-// See giant_build.h for why a buffer never grows. Thread safety: Add from many threads, each with
-// its own worker number; everything else from one thread, or from one thread a partition.
+// Thread safety: Add from many threads, each with its own worker number. The other calls from one
+// thread, or from one thread for each partition.
 #ifndef ENGINE_RACE_INDEX_GIANT_PARTITIONS_H_
 #define ENGINE_RACE_INDEX_GIANT_PARTITIONS_H_
 
@@ -28,20 +29,19 @@ static_assert(sizeof(RoutedEntry) == 24);
 
 class GiantPartitions {
  public:
-  // What one partition costs a worker beside its buffer.
+  // The entries that a worker collects for one partition before it locks the partition.
   static constexpr size_t kBatch = 64;
   static constexpr size_t kMinCapacity = 4 * kBatch;
 
-  // Takes `memory` for the buffers of at most `max_partitions` partitions at a time.
-  // May throw std::bad_alloc.
+  // For at most `max_partitions` partitions at a time. May throw std::bad_alloc.
   GiantPartitions(size_t max_partitions, uint32_t worker_count);
   Status Allocate(size_t memory_bytes);
 
-  // Begins a round with these ascending, disjoint ranges.
+  // Begins a round with these ranges, ascending and disjoint.
   void Begin(std::span<const KeyRange> ranges);
-  // Routes one entry; entries of other ranges are ignored.
+  // Routes one entry. Entries of other ranges are ignored.
   void Add(uint32_t worker, const RoutedEntry& entry);
-  // Routes what workers still hold in batches.
+  // Routes the entries that workers still hold in batches.
   void Flush();
 
   bool InRound(uint64_t key) const { return key >= low_key_ && key <= high_key_; }
@@ -50,7 +50,7 @@ class GiantPartitions {
   std::span<RoutedEntry> Sorted(size_t partition);
   // The range that the partition ended up with.
   KeyRange range(size_t partition) const { return partitions_[partition].range; }
-  // What was put off to another round, in no order.
+  // The ranges that were put off to a later round, in no order.
   const std::vector<KeyRange>& put_off() const { return put_off_; }
 
  private:
@@ -66,7 +66,7 @@ class GiantPartitions {
   };
 
   void FlushBatch(size_t partition, Batch* batch);
-  // Makes room in a full partition. Under its mutex.
+  // Makes room in a full partition. To be called under its mutex.
   void Squeeze(Partition* partition);
 
   const size_t max_partitions_;
@@ -77,7 +77,7 @@ class GiantPartitions {
   uint64_t high_key_ = 0;
   std::unique_ptr<Partition[]> partitions_;
   std::vector<uint64_t> first_keys_;
-  // worker * max_partitions_ + partition.
+  // Indexed by worker * max_partitions_ + partition.
   std::vector<Batch> batches_;
   std::mutex put_off_mutex_;
   std::vector<KeyRange> put_off_;

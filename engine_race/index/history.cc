@@ -9,7 +9,7 @@
 namespace engine_race {
 namespace {
 
-// So many records stand for all of them when the middle one is looked for.
+// The median is estimated from a sample of this many records.
 constexpr size_t kSampleCount = 64;
 
 bool IsInOrder(const UndoRecord& before, const UndoRecord& after) {
@@ -27,7 +27,8 @@ bool AreInOrder(const std::vector<UndoRecord>& records) {
 History::History(std::vector<UndoRecord> records) : records_(std::move(records)) {
   ENGINE_RACE_ASSERT(!records_.empty());
   ENGINE_RACE_ASSERT(AreInOrder(records_));
-  for (const UndoRecord& record : records_) end_epoch_ = std::max(end_epoch_, record.superseded_at);
+  for (const UndoRecord& record : records_)
+    end_version_ = std::max(end_version_, record.superseded_at);
   std::array<uint64_t, kSampleCount> sample = {};
   const size_t count = std::min(records_.size(), kSampleCount);
   for (size_t i = 0; i < count; ++i) {
@@ -35,7 +36,7 @@ History::History(std::vector<UndoRecord> records) : records_(std::move(records))
   }
   const auto middle = sample.begin() + static_cast<ptrdiff_t>(count / 2);
   std::nth_element(sample.begin(), middle, sample.begin() + static_cast<ptrdiff_t>(count));
-  sweep_epoch_ = *middle;
+  sweep_version_ = *middle;
 }
 
 size_t History::Rank(uint64_t key) const {
@@ -45,10 +46,10 @@ size_t History::Rank(uint64_t key) const {
   return static_cast<size_t>(found - records_.begin());
 }
 
-bool History::Find(uint64_t key, uint64_t epoch, ValueRef* ref) const {
-  if (epoch >= end_epoch_) return false;
+bool History::Find(uint64_t key, uint64_t version, ValueRef* ref) const {
+  if (version >= end_version_) return false;
   for (size_t i = Rank(key); i < records_.size() && records_[i].key == key; ++i) {
-    if (records_[i].superseded_at <= epoch) continue;
+    if (records_[i].superseded_at <= version) continue;
     *ref = records_[i].ref;
     return true;
   }
@@ -56,7 +57,7 @@ bool History::Find(uint64_t key, uint64_t epoch, ValueRef* ref) const {
 }
 
 std::shared_ptr<const History> History::Sweep(const std::shared_ptr<const History>& history,
-                                              const LiveEpochs& live) {
+                                              const LiveVersions& live) {
   if (live.empty()) return nullptr;
   const auto visit = [&](const auto& keep) {
     UndoFilter filter(live);

@@ -1,11 +1,11 @@
-// What the records of a part were before: for each superseded record that some live view may show,
-// when it was superseded and what it said.
+// The undo records of one part. Each is a superseded record that a live view may show, with the
+// version at which it was superseded.
 //
-// The state of a key at epoch s is the oldest of its undo records that was superseded after s, else
-// what the run holds. An undo record that no live view can need may be left out at any time: views
-// of now see newer ones.
+// At version `s` a key has the state of its first undo record that was superseded after `s`. If
+// there is none, it has the state that the run holds. An undo record that no live view needs may be
+// dropped at any time, because later views show newer records.
 //
-// Thread safety: const calls from any thread; never changes.
+// Thread safety: const calls from any thread. A history never changes.
 #ifndef ENGINE_RACE_INDEX_HISTORY_H_
 #define ENGINE_RACE_INDEX_HISTORY_H_
 
@@ -15,10 +15,9 @@
 #include <span>
 #include <vector>
 
-#include "engine_race/index/index.h"
-#include "engine_race/index/live_epochs.h"
-
 #include "engine_race/base/assert.h"
+#include "engine_race/index/index.h"
+#include "engine_race/index/live_versions.h"
 
 namespace engine_race {
 
@@ -29,21 +28,21 @@ struct UndoRecord {
 };
 static_assert(sizeof(UndoRecord) == 24);
 
-// Which of the undo records of a key live views need. The records of one key after another, each
-// key's in the order in which they were superseded.
+// Selects the undo records that live views need. Takes the records of one key after another, and
+// those of a key in the order in which they were superseded.
 //
-// A record that says that there was nothing is of no use before another one that says so, or where
-// the key is not there now either: keys that came and went between two views leave nothing.
+// Two undo records in a row may say that the key did not exist: then the first is dropped. The last
+// is dropped too if the key does not exist now. So keys that were put and deleted between two views
+// leave nothing.
 class UndoFilter {
  public:
-  explicit UndoFilter(const LiveEpochs& live) : live_(live) {}
+  explicit UndoFilter(const LiveVersions& live) : live_(live) {}
 
   void BeginKey() {
     shown_from_ = 0;
     holds_nothing_ = false;
   }
-  // Calls keep(record) with what is needed of this record and of those before it, as far as that is
-  // known.
+  // Calls keep(record) for the records up to this one that are now known to be needed.
   template <typename KeepFn>
   void Add(const UndoRecord& record, const KeepFn& keep) {
     // The records of a key come in the order in which they were superseded.
@@ -61,49 +60,50 @@ class UndoFilter {
     holds_nothing_ = false;
     keep(record);
   }
-  // Calls keep(record) with what is needed of the rest. is_absent() answers whether the key has no
-  // record behind its history, and is called only where that matters.
+  // Ends a key: calls keep(record) if its last record is needed and was not kept yet. is_absent()
+  // says whether the key has no newer record in the part. It is called only where that matters.
   template <typename IsAbsentFn, typename KeepFn>
   void EndKey(const IsAbsentFn& is_absent, const KeepFn& keep) {
     if (holds_nothing_ && !is_absent()) keep(nothing_);
   }
 
  private:
-  const LiveEpochs& live_;
+  const LiveVersions& live_;
   uint64_t shown_from_ = 0;
-  // A record of this key that says that there was nothing, not yet followed by one that says more.
+  // nothing_ says that this key did not exist, and no record has followed that says more.
   bool holds_nothing_ = false;
   UndoRecord nothing_;
 };
 
 class History {
  public:
-  // Not empty; by key, those of a key in the order in which they were superseded.
+  // `records` must not be empty. They are sorted by key, those of a key in the order in which they
+  // were superseded.
   explicit History(std::vector<UndoRecord> records);
 
-  // What `key` was at `epoch`; false when that is what the run says.
-  bool Find(uint64_t key, uint64_t epoch, ValueRef* ref) const;
-  // How many records have lower keys.
+  // The state of `key` at `version`; false when it is the state that the run holds.
+  bool Find(uint64_t key, uint64_t version, ValueRef* ref) const;
+  // How many undo records have lower keys.
   size_t Rank(uint64_t key) const;
 
   std::span<const UndoRecord> records() const { return records_; }
   uint64_t max_key() const { return records_.back().key; }
-  // A view of this epoch or of a later one needs none of the records.
-  uint64_t end_epoch() const { return end_epoch_; }
+  // A view of this version or of a later one needs none of the undo records.
+  uint64_t end_version() const { return end_version_; }
   size_t memory_bytes() const { return sizeof(*this) + records_.capacity() * sizeof(UndoRecord); }
 
-  // Whether so much of it is of no use any more that a sweep pays.
-  bool WorthSweeping(const LiveEpochs& live) const { return live.oldest() >= sweep_epoch_; }
-  // What of it is still needed: `history` itself when that is everything, null when it is nothing.
-  // Records that only a look at the part's run could show to be useless stay. May throw bad_alloc.
+  // Whether so many undo records have become useless that a sweep pays.
+  bool WorthSweeping(const LiveVersions& live) const { return live.oldest() >= sweep_version_; }
+  // The undo records that are still needed: `history` itself if all are, null if none is. Keeps
+  // records that only a look at the part's run could show to be useless. May throw std::bad_alloc.
   static std::shared_ptr<const History> Sweep(const std::shared_ptr<const History>& history,
-                                              const LiveEpochs& live);
+                                              const LiveVersions& live);
 
  private:
   std::vector<UndoRecord> records_;
-  uint64_t end_epoch_ = 0;
-  // Once the oldest view is of this epoch, about half of the records are of no use.
-  uint64_t sweep_epoch_ = 0;
+  uint64_t end_version_ = 0;
+  // Once the oldest view is of this version, about half of the undo records are useless.
+  uint64_t sweep_version_ = 0;
 };
 
 }  // namespace engine_race

@@ -75,7 +75,7 @@ Status Index::Build(BucketLog* log, const Options& options, std::unique_ptr<Inde
 }
 
 Status Index::MakeViews() {
-  // First what may throw, so that nobody is left to close the registry.
+  // Before the registry is made, because this may throw and nothing would close the registry.
   auto pinned = std::make_unique<PinnedBuckets>();
   pinned->set_placement(&impl_->log->placement());
   ViewRegistry* views = nullptr;
@@ -91,13 +91,13 @@ Status Index::MakeViews() {
 Status Index::Load(uint32_t bucket) const {
   return impl_->unread.Load(bucket, [this, bucket](uint64_t record_count) {
     const Options& options = impl_->options;
-    // Non-const as in Build: the index is the log's listener, and appends change it.
+    // The cast is sound: the index is the log's listener, and Build had it as non-const.
     BuildContext context(impl_->log, const_cast<Index*>(this), options, BuildLimits::For(options),
                          {impl_->buckets.get(), impl_->geometry.bucket_count}, &impl_->unread);
     ENGINE_RACE_RETURN_IF_ERROR(BuildBucket(&context, bucket));
-    // The listener hears of every append after this look; views of the new epoch come later, too.
+    // From here on the listener is told of each append. Views of the new version come later.
     if (impl_->log->RecordCount(bucket) != record_count) {
-      impl_->unread.HideFromOlder(bucket, views().StampWrite().epoch);
+      impl_->unread.HideFromOlder(bucket, views().StampWrite().version);
     }
     impl_->buckets[bucket].Admit();
     return Status::Ok();
@@ -105,13 +105,13 @@ Status Index::Load(uint32_t bucket) const {
 }
 
 template <typename Lookup>
-Status Index::Answer(uint32_t bucket, uint64_t epoch, const Lookup& lookup) const {
+Status Index::Answer(uint32_t bucket, uint64_t version, const Lookup& lookup) const {
   Code code = lookup();
   if (code == Code::kIOError) [[unlikely]] {
     ENGINE_RACE_RETURN_IF_ERROR(Load(bucket));
     code = lookup();
   }
-  if (impl_->unread.IsHidden(bucket, epoch)) [[unlikely]] {
+  if (impl_->unread.IsHidden(bucket, version)) [[unlikely]] {
     code = Code::kIOError;
   }
   return ToStatus(code, bucket);
@@ -124,19 +124,19 @@ Status Index::Find(uint64_t key, ValueRef* ref) const {
   return FindSlowly(key, ref);
 }
 
-// Out of line, so that Find needs no registers saved.
+// Not inlined, so that Find needs no registers saved.
 __attribute__((noinline)) Status Index::FindSlowly(uint64_t key, ValueRef* ref) const {
   const uint32_t bucket = impl_->BucketOf(key);
-  return Answer(bucket, kLatestEpoch, [&] { return impl_->buckets[bucket].Find(key, ref); });
+  return Answer(bucket, kLatestVersion, [&] { return impl_->buckets[bucket].Find(key, ref); });
 }
 
-Status Index::FindAt(uint64_t key, uint64_t epoch, ValueRef* ref) const {
+Status Index::FindAt(uint64_t key, uint64_t version, ValueRef* ref) const {
   const uint32_t bucket = impl_->BucketOf(key);
-  // What nothing was appended to is the same at every epoch.
+  // A bucket that nothing was appended to looks the same at every version.
   if (impl_->buckets[bucket].unchanged().Find(key, ref)) [[likely]] {
     return Status::Ok();
   }
-  return Answer(bucket, epoch, [&] { return impl_->buckets[bucket].FindAt(key, epoch, ref); });
+  return Answer(bucket, version, [&] { return impl_->buckets[bucket].FindAt(key, version, ref); });
 }
 
 void Index::SetFrameSlots(const std::atomic<uint32_t>* slots) {
@@ -152,20 +152,20 @@ Status Index::FindHot(uint64_t key, ValueRef* ref) const {
   return FindHotSlowly(key, ref);
 }
 
-// Out of line, as FindSlowly is.
+// Not inlined, like FindSlowly.
 __attribute__((noinline)) Status Index::FindHotSlowly(uint64_t key, ValueRef* ref) const {
   const uint32_t bucket = impl_->BucketOf(key);
   return ToStatus(impl_->buckets[bucket].FindHot(key, ref), bucket);
 }
 
-Status Index::FindHotAt(uint64_t key, uint64_t epoch, ValueRef* ref) const {
+Status Index::FindHotAt(uint64_t key, uint64_t version, ValueRef* ref) const {
   const uint32_t bucket = impl_->BucketOf(key);
-  // As in FindAt.
+  // See FindAt.
   if (impl_->buckets[bucket].unchanged().FindHot(key, ref)) [[likely]] {
     return Status::Ok();
   }
-  const Code code = impl_->buckets[bucket].FindHotAt(key, epoch, ref);
-  return ToStatus(impl_->unread.IsHidden(bucket, epoch) ? Code::kIOError : code, bucket);
+  const Code code = impl_->buckets[bucket].FindHotAt(key, version, ref);
+  return ToStatus(impl_->unread.IsHidden(bucket, version) ? Code::kIOError : code, bucket);
 }
 
 bool Index::Swizzle(uint64_t key, ValueRef ref, uint32_t frame) noexcept {
@@ -185,33 +185,34 @@ bool Index::Heat(uint64_t key, uint32_t frame) noexcept {
 }
 
 Status Index::Collect(uint32_t bucket, uint64_t first_key, uint64_t last_key, size_t max_entries,
-                      std::vector<IndexEntry>* entries, bool* complete, uint64_t epoch) const {
-  return Answer(bucket, epoch, [&] {
+                      std::vector<IndexEntry>* entries, bool* complete, uint64_t version) const {
+  return Answer(bucket, version, [&] {
     return impl_->buckets[bucket].Collect(first_key, last_key, max_entries, entries, complete,
-                                          epoch);
+                                          version);
   });
 }
 
-Status Index::FirstKeys(uint64_t first_key, uint64_t last_key, uint64_t epoch,
+Status Index::FirstKeys(uint64_t first_key, uint64_t last_key, uint64_t version,
                         std::span<uint64_t> keys, size_t* count) const {
   const BucketIndex& bucket = impl_->buckets[impl_->BucketOf(first_key)];
   if (bucket.unchanged().FirstKeys(first_key, last_key, keys, count)) [[likely]] {
     return Status::Ok();
   }
-  return FirstKeysSlowly(first_key, last_key, epoch, keys, count);
+  return FirstKeysSlowly(first_key, last_key, version, keys, count);
 }
 
-// Out of line, as FindSlowly is.
+// Not inlined, like FindSlowly.
 __attribute__((noinline)) Status Index::FirstKeysSlowly(uint64_t first_key, uint64_t last_key,
-                                                        uint64_t epoch, std::span<uint64_t> keys,
+                                                        uint64_t version, std::span<uint64_t> keys,
                                                         size_t* count) const {
   *count = 0;
   if (first_key > last_key) return Status::Ok();
   const uint32_t last_bucket = impl_->BucketOf(last_key);
   for (uint32_t b = impl_->BucketOf(first_key); b <= last_bucket; ++b) {
     size_t added = 0;
-    const Status status = Answer(b, epoch, [&] {
-      return impl_->buckets[b].FirstKeys(first_key, last_key, epoch, keys.subspan(*count), &added);
+    const Status status = Answer(b, version, [&] {
+      return impl_->buckets[b].FirstKeys(first_key, last_key, version, keys.subspan(*count),
+                                         &added);
     });
     if (!status.ok()) return *count > 0 ? Status::Ok() : status;
     *count += added;
@@ -220,28 +221,28 @@ __attribute__((noinline)) Status Index::FirstKeysSlowly(uint64_t first_key, uint
   return Status::Ok();
 }
 
-Status Index::LastKeys(uint64_t first_key, uint64_t last_key, uint64_t epoch,
+Status Index::LastKeys(uint64_t first_key, uint64_t last_key, uint64_t version,
                        std::span<uint64_t> keys, size_t* count) const {
   const BucketIndex& bucket = impl_->buckets[impl_->BucketOf(last_key)];
   if (bucket.unchanged().LastKeys(first_key, last_key, keys, count)) [[likely]] {
     return Status::Ok();
   }
-  return LastKeysSlowly(first_key, last_key, epoch, keys, count);
+  return LastKeysSlowly(first_key, last_key, version, keys, count);
 }
 
 __attribute__((noinline)) Status Index::LastKeysSlowly(uint64_t first_key, uint64_t last_key,
-                                                       uint64_t epoch, std::span<uint64_t> keys,
+                                                       uint64_t version, std::span<uint64_t> keys,
                                                        size_t* count) const {
   *count = 0;
   if (first_key > last_key) return Status::Ok();
-  // Filled from the back.
+  // LastKeys of a bucket fills its keys from the back.
   Status status;
   size_t free = keys.size();
   const uint32_t first_bucket = impl_->BucketOf(first_key);
   for (uint32_t b = impl_->BucketOf(last_key) + 1; b-- > first_bucket && free > 0;) {
     size_t added = 0;
-    Status found = Answer(b, epoch, [&] {
-      return impl_->buckets[b].LastKeys(first_key, last_key, epoch, keys.first(free), &added);
+    Status found = Answer(b, version, [&] {
+      return impl_->buckets[b].LastKeys(first_key, last_key, version, keys.first(free), &added);
     });
     if (!found.ok()) {
       if (free == keys.size()) status = std::move(found);

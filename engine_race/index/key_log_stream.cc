@@ -19,7 +19,7 @@ class StreamWorker {
                std::atomic<uint64_t>* next_piece)
       : context_(context),
         bucket_(bucket),
-        log_bytes_(cut.flushed_key_count * kEntryBytes),
+        log_bytes_(cut.logged_key_watermark * kEntryBytes),
         piece_bytes_(context->limits().piece_bytes),
         next_piece_(next_piece) {}
 
@@ -29,47 +29,47 @@ class StreamWorker {
     ENGINE_RACE_RETURN_IF_ERROR(io::ReadQueue::CreateOrNextBest(
         {context_->options().io_backend, pieces_in_flight}, &queue_));
     offsets_.resize(pieces_in_flight);
-    for (uint32_t place = 0; place < pieces_in_flight; ++place) {
-      ENGINE_RACE_RETURN_IF_ERROR(Start(place));
+    for (uint32_t buffer = 0; buffer < pieces_in_flight; ++buffer) {
+      ENGINE_RACE_RETURN_IF_ERROR(Start(buffer));
     }
     std::vector<io::ReadCompletion> completions;
     while (queue_->in_flight() > 0 && !context_->failed()) {
       completions.clear();
       ENGINE_RACE_RETURN_IF_ERROR(queue_->Wait(1, &completions));
       for (const io::ReadCompletion& done : completions) {
-        const auto place = static_cast<uint32_t>(done.tag);
+        const auto buffer = static_cast<uint32_t>(done.tag);
         if (done.error != 0) return io::ReadError(context_->log().KeyFile(bucket_), done.error);
         const uint64_t read_count = done.read_bytes / kEntryBytes;
         const auto* const entries =
-            reinterpret_cast<const format::KeyEntry*>(buffer_.data() + Place(place));
+            reinterpret_cast<const format::KeyEntry*>(buffer_.data() + BufferOffset(buffer));
         ENGINE_RACE_RETURN_IF_ERROR(visit({worker,
-                                           offsets_[place] / kEntryBytes,
+                                           offsets_[buffer] / kEntryBytes,
                                            {entries, read_count},
-                                           SizeAt(offsets_[place]) / kEntryBytes - read_count}));
-        ENGINE_RACE_RETURN_IF_ERROR(Start(place));
+                                           SizeAt(offsets_[buffer]) / kEntryBytes - read_count}));
+        ENGINE_RACE_RETURN_IF_ERROR(Start(buffer));
       }
     }
     return Status::Ok();
   }
 
  private:
-  size_t Place(uint32_t place) const { return size_t{place} * piece_bytes_; }
+  size_t BufferOffset(uint32_t buffer) const { return size_t{buffer} * piece_bytes_; }
   uint64_t SizeAt(uint64_t offset) const {
     return std::min<uint64_t>(piece_bytes_, log_bytes_ - offset);
   }
 
-  // Starts the next piece that nobody has, if there is one.
-  Status Start(uint32_t place) {
-    // Relaxed: each number only has to be handed out once.
+  // Starts to read the next piece that no thread has taken, if there is one.
+  Status Start(uint32_t buffer) {
+    // Relaxed: each number must only be handed out once.
     const uint64_t offset = next_piece_->fetch_add(1, std::memory_order_relaxed) * piece_bytes_;
     if (offset >= log_bytes_) return Status::Ok();
-    offsets_[place] = offset;
+    offsets_[buffer] = offset;
     io::ReadRequest request;
     request.fd = context_->log().KeyFile(bucket_).fd();
     request.size_bytes = static_cast<uint32_t>(SizeAt(offset));
     request.offset = context_->log().KeyOffset(bucket_, 0) + offset;
-    request.buffer = buffer_.data() + Place(place);
-    request.tag = place;
+    request.buffer = buffer_.data() + BufferOffset(buffer);
+    request.tag = buffer;
     size_t started = 0;
     return queue_->Submit({&request, 1}, &started);
   }
@@ -81,7 +81,7 @@ class StreamWorker {
   std::atomic<uint64_t>* const next_piece_;
   Region buffer_;
   std::vector<uint64_t> offsets_;
-  // After the buffer: its destructor waits for reads into it.
+  // Declared after the buffer: its destructor waits for reads into it.
   std::unique_ptr<io::ReadQueue> queue_;
 };
 
@@ -92,7 +92,7 @@ Status StreamKeyLog(BuildContext* context, uint32_t bucket, const BucketCut& cut
   std::atomic<uint64_t> next_piece{0};
   return context->RunThreads(worker_count, [&](uint32_t worker) {
     if (worker == 0 && !cut.staged_keys.empty()) {
-      ENGINE_RACE_RETURN_IF_ERROR(visit({worker, cut.flushed_key_count, cut.staged_keys, 0}));
+      ENGINE_RACE_RETURN_IF_ERROR(visit({worker, cut.logged_key_watermark, cut.staged_keys, 0}));
     }
     return StreamWorker(context, bucket, cut, &next_piece).Run(worker, pieces_in_flight, visit);
   });

@@ -1,4 +1,5 @@
-// Streams one bucket's key entries through all threads, piece by piece, in no particular order.
+// Streams the key entries of one bucket through several threads, piece by piece, in no particular
+// order.
 //
 // Each thread keeps the reads of its next pieces in flight while it works on the current one.
 #ifndef ENGINE_RACE_INDEX_KEY_LOG_STREAM_H_
@@ -13,8 +14,8 @@
 
 namespace engine_race {
 
-// Entries of the slots from `first_slot` on. `entries` is valid during the call; behind it come
-// `lost_count` slots that could not be read because the file ends early.
+// Entries of the slots from `first_slot` on, valid during the call. `lost_count` more slots follow
+// that could not be read, because the file ends early.
 struct KeyLogPiece {
   uint32_t worker;
   uint64_t first_slot;
@@ -23,8 +24,8 @@ struct KeyLogPiece {
 };
 using KeyLogPieceFn = std::function<Status(const KeyLogPiece& piece)>;
 
-// Calls `visit` from `worker_count` threads at once, at most `pieces_in_flight` pieces in memory
-// for each. Staged entries are a piece too. Ends with the first failure.
+// Calls `visit` from `worker_count` threads at once, with at most `pieces_in_flight` pieces in
+// memory for each thread. Staged entries make a piece too. Ends with the first failure.
 Status StreamKeyLog(BuildContext* context, uint32_t bucket, const BucketCut& cut,
                     uint32_t worker_count, uint32_t pieces_in_flight, const KeyLogPieceFn& visit);
 

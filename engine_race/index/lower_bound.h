@@ -1,11 +1,12 @@
 // The search kernel: a lower bound whose only branch is its loop's.
 //
-// Which half holds the key of a random lookup is a coin toss, so a branch on it is mispredicted
-// every other step. Here the comparison becomes a mask that moves the base; the number of steps
-// depends on the count alone. GCC is free to undo that, so a test reads the machine code.
+// Each half is equally likely to hold the key of a random lookup. So a branch on the comparison
+// would be mispredicted every other step. Here the comparison becomes a mask that moves the base,
+// and the number of steps depends only on the count. GCC is free to undo that, so a test reads the
+// machine code.
 //
-// Pure, thread-safe. Out of line on purpose: every search of the engine runs the code that the test
-// looks at.
+// Pure, thread-safe. Not inlined, so that every search of the engine runs the code that the test
+// reads.
 #ifndef ENGINE_RACE_INDEX_LOWER_BOUND_H_
 #define ENGINE_RACE_INDEX_LOWER_BOUND_H_
 

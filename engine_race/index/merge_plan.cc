@@ -12,7 +12,7 @@ MergePlan::MergePlan(std::span<const MergeSource> sources, bool only_deltas, boo
                           source.part->delta,
                           only_deltas ? nullptr : source.history.get(),
                           {}});
-    FindPlaces(&stretches_.back());
+    FindChanges(&stretches_.back());
   }
 }
 
@@ -37,25 +37,25 @@ std::vector<uint64_t> MergePlan::KeysAt(const std::vector<size_t>& positions) co
   return found;
 }
 
-void MergePlan::FindPlaces(Stretch* from) {
+void MergePlan::FindChanges(Stretch* from) {
   const Delta& delta = from->delta;
   const SortedRun& run = from->run;
   live_count_ += run.count();
-  from->places.reserve(delta.count() - delta.superseded_count());
+  from->changes.reserve(delta.count() - delta.superseded_count());
   for (uint32_t i = 0; i < delta.count();) {
     const uint64_t key = delta.keys()[i];
-    Place place;
-    place.newest = i;
+    Change change;
+    change.newest = i;
     while (i < delta.count() && delta.keys()[i] == key) ++i;
-    place.end = i;
-    ENGINE_RACE_ASSERT(place.end > place.newest);
-    place.rank = static_cast<uint32_t>(run.Rank(key));
-    place.replaces = place.rank < run.count() && run.keys()[place.rank] == key;
-    live_count_ += Kept(*from, place);
-    live_count_ -= place.replaces;
-    from->places.push_back(place);
+    change.end = i;
+    ENGINE_RACE_ASSERT(change.end > change.newest);
+    change.rank = static_cast<uint32_t>(run.Rank(key));
+    change.replaces = change.rank < run.count() && run.keys()[change.rank] == key;
+    live_count_ += Kept(*from, change);
+    live_count_ -= change.replaces;
+    from->changes.push_back(change);
   }
-  ENGINE_RACE_ASSERT(from->places.size() == delta.count() - delta.superseded_count());
+  ENGINE_RACE_ASSERT(from->changes.size() == delta.count() - delta.superseded_count());
 }
 
 ValueRef MergePlan::Undone(const RefWord& word, const FrameSlots& frames) const {

@@ -1,7 +1,7 @@
 // The result of merging the runs, deltas and histories of one part, or of neighbouring parts.
 //
-// Thread safety: one thread. The sources do not change meanwhile; only their words may come to lead
-// to other frames.
+// Thread safety: one thread. The sources must not change meanwhile, except that their words may be
+// swizzled and unswizzled.
 #ifndef ENGINE_RACE_INDEX_MERGE_PLAN_H_
 #define ENGINE_RACE_INDEX_MERGE_PLAN_H_
 
@@ -20,8 +20,9 @@ namespace engine_race {
 
 class MergePlan {
  public:
-  // Of parts in key order. `only_deltas`: their runs stay as they are, and they have no histories.
-  // Outlived by the parts and by `sources`. May throw std::bad_alloc, as every call below.
+  // A plan for parts in key order. `only_deltas`: their runs stay as they are, and they have no
+  // histories. The parts and `sources` must outlive the plan. This call and all below may throw
+  // std::bad_alloc.
   MergePlan(std::span<const MergeSource> sources, bool only_deltas, bool keep_tombstones);
   MergePlan(const MergePlan&) = delete;
   MergePlan& operator=(const MergePlan&) = delete;
@@ -35,13 +36,13 @@ class MergePlan {
     for (const Stretch& from : stretches_) {
       const SortedRun& run = from.run;
       size_t copied = 0;
-      for (const Place& place : from.places) {
-        const size_t rank = place.rank;
+      for (const Change& change : from.changes) {
+        const size_t rank = change.rank;
         if (rank > copied) append(run.keys() + copied, run.refs() + copied, rank - copied);
-        if (Kept(from, place)) {
-          append(from.delta.keys() + place.newest, from.delta.refs() + place.newest, 1);
+        if (Kept(from, change)) {
+          append(from.delta.keys() + change.newest, from.delta.refs() + change.newest, 1);
         }
-        copied = rank + place.replaces;
+        copied = rank + change.replaces;
       }
       if (run.count() > copied) {
         append(run.keys() + copied, run.refs() + copied, run.count() - copied);
@@ -49,43 +50,44 @@ class MergePlan {
     }
   }
 
-  // Calls keep(record) with what live views need of what Emit does not emit: old undo records and
-  // those of what the deltas supersede, in the order of a History, with slots.
+  // Calls keep(record) with the superseded records that live views need: the old undo records and
+  // those that the deltas supersede. In the order of a History, with slots.
   template <typename KeepFn>
-  void EmitUndo(const LiveEpochs& live, const FrameSlots& frames, const KeepFn& keep) const {
+  void EmitUndo(const LiveVersions& live, const FrameSlots& frames, const KeepFn& keep) const {
     UndoFilter filter(live);
     for (const Stretch& from : stretches_) EmitUndoOf(from, frames, &filter, keep);
   }
 
-  // EmitUndo emits at most so many records.
+  // An upper bound of the number of records that EmitUndo emits.
   size_t MostUndo() const;
 
-  // The keys at `positions`, ascending, of the merged sequence.
+  // The keys at `positions` of the merged sequence. `positions` must be ascending.
   std::vector<uint64_t> KeysAt(const std::vector<size_t>& positions) const;
 
  private:
-  // Of one key: the delta's records [newest, end), and what they supersede in the run.
-  struct Place {
+  // The changes of one key: the delta's records [newest, end), and the record of the run that they
+  // replace, if there is one.
+  struct Change {
     uint32_t newest;
     uint32_t end;
     uint32_t rank;
     bool replaces;
   };
-  // Of one part.
+  // The plan of one part.
   struct Stretch {
     const SortedRun& run;
     const Delta& delta;
     const History* history;
-    std::vector<Place> places;
+    std::vector<Change> changes;
   };
 
-  void FindPlaces(Stretch* from);
-  bool Kept(const Stretch& from, const Place& place) const {
-    return keep_tombstones_ || !from.delta.refs()[place.newest].Load().tombstone();
+  void FindChanges(Stretch* from);
+  bool Kept(const Stretch& from, const Change& change) const {
+    return keep_tombstones_ || !from.delta.refs()[change.newest].Load().tombstone();
   }
 
   // The reference for an undo record. Where tombstones are dropped, a deleted key counts as one
-  // that never was.
+  // that never existed.
   ValueRef Undone(const RefWord& word, const FrameSlots& frames) const;
 
   template <typename KeepFn>
@@ -110,17 +112,18 @@ class MergePlan {
       add_old_of(key);
       filter->EndKey([&] { return !is_in_run(key); }, keep);
     };
-    for (const Place& place : from.places) {
-      const uint64_t key = delta.keys()[place.newest];
+    for (const Change& change : from.changes) {
+      const uint64_t key = delta.keys()[change.newest];
       while (at < old.size() && old[at].key < key) emit_old();
       filter->BeginKey();
       add_old_of(key);
-      ValueRef before = place.replaces ? Undone(run.refs()[place.rank], frames) : ValueRef::None();
-      for (uint32_t i = place.end; i-- > place.newest;) {
+      ValueRef before =
+          change.replaces ? Undone(run.refs()[change.rank], frames) : ValueRef::None();
+      for (uint32_t i = change.end; i-- > change.newest;) {
         filter->Add({key, delta.stamps()[i], before}, keep);
         before = Undone(delta.refs()[i], frames);
       }
-      filter->EndKey([&] { return !Kept(from, place); }, keep);
+      filter->EndKey([&] { return !Kept(from, change); }, keep);
     }
     while (at < old.size()) emit_old();
   }

@@ -1,9 +1,8 @@
 // Which record of a key is the newest, and what can be proved about it in a damaged bucket.
 //
-// Sequence numbers of a bucket are unique and below its bound, so the numbers of damaged records
-// are among those that no intact record has. A record above the highest of those is newer than
-// anything that was lost. (Numbers may also be missing because space was reclaimed; then less is
-// provable than could be, never more.)
+// Sequence numbers of a bucket are unique and below its bound. So the numbers of damaged records
+// are among those that no intact record has. A record above the highest of those is newer than any
+// record that was lost. If numbers are missing for another reason, less is provable, never more.
 #ifndef ENGINE_RACE_INDEX_NEWEST_H_
 #define ENGINE_RACE_INDEX_NEWEST_H_
 
@@ -16,7 +15,7 @@
 
 namespace engine_race {
 
-// Sorts by key, the newest record of a key first, and drops the others.
+// Sorts by key, the newest record of a key first. Drops the others and returns how many are left.
 template <typename Record>
 size_t KeepNewest(Record* records, size_t count) {
   std::sort(records, records + count, [](const Record& a, const Record& b) {
@@ -31,11 +30,11 @@ inline void KeepNewest(std::vector<KeyRecord>* records) {
   records->resize(KeepNewest(records->data(), records->size()));
 }
 
-// The sequence numbers of a bucket's intact records, as far as they matter: with n records, one of
-// the n + 1 highest numbers is missing.
+// The highest sequence numbers of a bucket's intact records. With `n` records, one of the `n + 1`
+// highest numbers is missing, so lower ones do not matter.
 class SequenceSet {
  public:
-  // Not thread-safe. May throw std::bad_alloc: an eighth of a byte a record.
+  // Takes an eighth of a byte a record. Not thread-safe. May throw std::bad_alloc.
   SequenceSet(uint64_t sequence_bound, uint64_t record_count)
       : bound_(sequence_bound), seen_(std::min(sequence_bound, record_count + 1)) {}
 

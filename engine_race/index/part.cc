@@ -7,19 +7,18 @@
 #include <span>
 #include <utility>
 
-#include "engine_race/index/merge_plan.h"
-
 #include "engine_race/base/assert.h"
+#include "engine_race/index/merge_plan.h"
 
 namespace engine_race {
 namespace {
 
 constexpr uint32_t kMinDeltaLimit = 64;
 constexpr uint32_t kMaxDeltaLimit = 1024;
-// A history may have room for this part of its records more.
+// A history may have unused room for this part of its records.
 constexpr size_t kSpareFraction = 8;
 
-// Writes a merged sequence into runs of given sizes, and notes which of its words are hot.
+// Writes a merged sequence into runs of given sizes and notes which of the words are hot.
 class RunWriter {
  public:
   RunWriter(std::vector<SortedRun>* runs, std::vector<PartReplacement::HotWord>* hot_words)
@@ -59,14 +58,14 @@ class RunWriter {
   size_t used_ = 0;
 };
 
-// How much of the merged sequence one of the new parts gets.
+// The share of the merged sequence that one new part gets.
 struct Share {
   uint64_t first_key = 0;
   size_t live_count = 0;
   size_t undo_count = 0;
 };
 
-// Finds the key that about half of the keys and undo records of a merge are below.
+// Finds the key that about half of a merge's keys and undo records are below.
 class MiddleFinder {
  public:
   explicit MiddleFinder(size_t record_count) : half_(record_count / 2) {}
@@ -106,7 +105,7 @@ class MiddleFinder {
   Share left_;
 };
 
-// One share, or two neither of which is empty.
+// Divides a merge into one share, or into two that are not empty.
 std::vector<Share> MakeShares(const MergePlan& plan, std::span<const UndoRecord> undo,
                               uint64_t first_key, size_t split_records) {
   const size_t count = plan.live_count() + undo.size();
@@ -152,7 +151,7 @@ Status MakeRuns(const MergePlan& plan, std::span<const Share> shares, const Plac
   return Status::Ok();
 }
 
-std::vector<UndoRecord> UndoOf(const MergePlan& plan, const LiveEpochs& live,
+std::vector<UndoRecord> UndoOf(const MergePlan& plan, const LiveVersions& live,
                                const FrameSlots& frames) {
   std::vector<UndoRecord> undo;
   if (live.empty()) return undo;
@@ -162,11 +161,11 @@ std::vector<UndoRecord> UndoOf(const MergePlan& plan, const LiveEpochs& live,
   return undo;
 }
 
-// Divides `undo` into the histories of the shares' parts.
+// Divides `undo` among the histories of the new parts.
 void MakeHistories(std::vector<UndoRecord> undo, std::span<const Share> shares,
                    std::span<const std::unique_ptr<Part>> parts) {
   if (shares.size() == 1 && !undo.empty()) {
-    // What was too much is given back where it is much.
+    // Gives unused room back if it is large.
     if (undo.capacity() - undo.size() > undo.size() / kSpareFraction) undo.shrink_to_fit();
     parts[0]->history = std::make_shared<const History>(std::move(undo));
     return;
@@ -182,13 +181,13 @@ void MakeHistories(std::vector<UndoRecord> undo, std::span<const Share> shares,
   ENGINE_RACE_ASSERT(begin == undo.end());
 }
 
-// Whether a single part would have to be split.
+// Whether a merge into one part would exceed the limit of records.
 bool WouldOverflow(std::span<const MergeSource> sources, size_t split_records) {
   return sources.size() == 1 &&
          sources[0].record_count() + sources[0].part->delta.count() > split_records;
 }
 
-// Whether all the new keys lie above all the old ones.
+// Whether all new keys lie above all old keys.
 bool OnlyAppends(const MergeSource& source) {
   const uint64_t first_new_key = source.part->delta.keys()[0];
   const SortedRun& run = source.part->run;
@@ -213,7 +212,7 @@ RefWord* Part::LocateFrame(uint64_t key, uint32_t frame, bool* newest) const {
 }
 
 void PartReplacement::CopyHotWordsAgain(const FrameSlots& frames) noexcept {
-  // Before the words are copied: what is unswizzled behind this look changes the count again.
+  // Before the words are copied: a word that is unswizzled after this load changes the count again.
   const uint64_t count = frames.unswizzle_count();
   if (count == unswizzle_count) return;
   for (const HotWord& word : hot_words) word.to->Store(word.from->Load());
@@ -225,7 +224,7 @@ uint32_t DeltaLimit(size_t record_count) {
   return std::clamp(2 * root, kMinDeltaLimit, kMaxDeltaLimit);
 }
 
-Status MergeParts(std::span<const MergeSource> sources, const LiveEpochs& live,
+Status MergeParts(std::span<const MergeSource> sources, const LiveVersions& live,
                   const FrameSlots& frames, bool keep_tombstones, size_t split_records,
                   PartReplacement* replacement, const Placement& placement) {
   const bool keeps_old = WouldOverflow(sources, split_records) && OnlyAppends(sources[0]);
@@ -238,7 +237,7 @@ Status MergeParts(std::span<const MergeSource> sources, const LiveEpochs& live,
     std::vector<UndoRecord> undo = UndoOf(plan, live, frames);
     replacement->record_count = plan.live_count() + undo.size();
     if (replacement->record_count == 0) return Status::Ok();
-    // A first part that does not go behind another one begins where the sources did.
+    // Unless the old run stays, the first new part begins where the sources did.
     const uint64_t first_key = keeps_old ? sources[0].part->delta.keys()[0] : 0;
     const std::vector<Share> shares = MakeShares(plan, undo, first_key, split_records);
     std::vector<SortedRun> runs;

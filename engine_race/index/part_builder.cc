@@ -3,22 +3,22 @@
 #include <algorithm>
 #include <new>
 
-#include "engine_race/index/newest.h"
-
 #include "engine_race/base/assert.h"
+#include "engine_race/index/newest.h"
 
 namespace engine_race {
 namespace {
 
-// The distribution runs on cells this many bits finer than the table's, two keys a cell, so that
-// little is left to sort; still finer cells no longer fit in the first-level cache.
+// The distribution runs on cells that are this many bits finer than those of the radix table. With
+// two keys in a cell, little is left to sort. Still finer cells would not fit in the first-level
+// cache.
 constexpr uint32_t kFineBits = 3;
-// Cells above this are not for insertion sort.
+// Larger cells are not sorted by insertion.
 constexpr size_t kInsertionLimit = 32;
 
 bool KeyLess(const IndexEntry& a, const IndexEntry& b) { return a.key < b.key; }
 
-// Sorts by key; returns how many entries equal their predecessor.
+// Sorts by key. Returns how many entries have the key of their predecessor.
 size_t InsertionSort(IndexEntry* entries, size_t count) {
   size_t repeats = 0;
   for (size_t i = 1; i < count; ++i) {
@@ -107,7 +107,7 @@ Status PartBuilder::Distribute(const RawBucket& raw, Distribution* distribution)
   }
   ENGINE_RACE_ASSERT(sum == count);
 
-  // Entries are placed whether damaged or not: what counts is counted, and damage is rare.
+  // Damaged entries are distributed as well: damage is rare, and the intact entries are counted.
   IndexEntry* const entries = entries_;
   size_t intact = 0;
   size_t tombstones = 0;
@@ -116,7 +116,7 @@ Status PartBuilder::Distribute(const RawBucket& raw, Distribution* distribution)
     intact += raw.Decode(slot, &record);
     tombstones += record.tombstone;
     entries[cells[map.Of(raw.entries[slot].key)]++] = {
-        record.key, ValueRef(record.slot, record.value_sum, record.tombstone)};
+        record.key, ValueRef(record.slot, record.value_checksum, record.tombstone)};
   }
   // Each cell ends where the next one begins.
   ENGINE_RACE_ASSERT(cells[cell_count - 1] == count);
@@ -125,7 +125,7 @@ Status PartBuilder::Distribute(const RawBucket& raw, Distribution* distribution)
 }
 
 size_t PartBuilder::SortCells(size_t count, const Distribution& distribution) {
-  // Entries of different cells are in order already, so one insertion sort does for all of them.
+  // Entries of different cells are in order already, so one insertion sort does all of them.
   if (distribution.largest_cell <= kInsertionLimit) return InsertionSort(entries_, count);
   const size_t cell_count = size_t{distribution.table_map.cell_count()} << distribution.fine_bits;
   size_t begin = 0;
@@ -151,7 +151,7 @@ size_t PartBuilder::Resolve(const RawBucket& raw, size_t count) {
     IndexEntry newest = entries_[i];
     uint64_t newest_sequence = 0;
     size_t end = i + 1;
-    // Single records need no sequence number; it is looked up where there is a choice.
+    // A record needs its sequence number only if its key has several records. It is looked up then.
     for (; end < count && entries_[end].key == newest.key; ++end) {
       KeyRecord record;
       if (end == i + 1) {
@@ -182,7 +182,7 @@ Status PartBuilder::MakeOnePart(size_t count, const Distribution& distribution,
     keys[i] = entries_[i].key;
     refs[i].Store(entries_[i].ref);
   }
-  // The end of the fine cells before a coarse one is where the coarse one begins.
+  // A coarse cell begins at the end of the fine cells before it.
   uint32_t* const table = part->run.mutable_cells();
   table[0] = 0;
   for (size_t c = 1; c <= part->run.cell_count(); ++c) {
@@ -238,7 +238,7 @@ Status PartBuilder::BuildDamaged(const RawBucket& raw, BuiltParts* built) {
   std::vector<IndexEntry> entries;
   entries.reserve(records.size());
   for (const KeyRecord& each : records) {
-    entries.push_back({each.key, ValueRef(each.slot, each.value_sum, each.tombstone)});
+    entries.push_back({each.key, ValueRef(each.slot, each.value_checksum, each.tombstone)});
   }
   return MakeParts(entries, &built->parts);
 }

@@ -1,11 +1,12 @@
-// From the key log of a bucket to its parts: decode, check, sort, resolve, all in one thread's
-// cache.
+// Builds the parts of a bucket from its key log: decodes, checks and sorts the entries and keeps
+// the newest of each key. All of it fits the cache of one thread.
 //
-// The keys of a bucket are spread over the cells of a radix table by one counting pass and one
-// distribution pass; what is left to sort within a cell is a handful of keys, and the counts are
-// the table that lookups use. That is four to five times as fast as sorting by comparisons.
+// One counting pass and one distribution pass spread the keys over the cells of a radix table. Only
+// a handful of keys in each cell is left to sort. The counts are the radix table that lookups use.
+// This is four to five times as fast as sorting by comparisons.
 //
-// Thread safety: one thread at a time a builder. Keeps its scratch memory for the next bucket.
+// Thread safety: one thread at a time for each builder. A builder keeps its scratch memory for the
+// next bucket.
 #ifndef ENGINE_RACE_INDEX_PART_BUILDER_H_
 #define ENGINE_RACE_INDEX_PART_BUILDER_H_
 
@@ -32,10 +33,10 @@ struct RawBucket {
   uint64_t lost_end = 0;
   EntryCodec codec{0, 0};
   uint64_t sequence_bound = 0;
-  // The keys that belong to the bucket; others are damage.
+  // The keys that belong to the bucket. An entry with another key is damaged.
   KeyRange keys;
 
-  // False when the entry is damaged. Not for lost slots.
+  // False when the entry is damaged. Not to be called for lost slots.
   bool Decode(size_t slot, KeyRecord* record) const {
     const format::KeyEntry& entry = entries[slot];
     return codec.Decode(entry, static_cast<uint32_t>(slot), sequence_bound, record) &&
@@ -45,8 +46,8 @@ struct RawBucket {
 
 struct BuiltParts {
   BucketIndex::Row parts;
-  // Slots whose entries are damaged, ascending. When there are any, `parts` holds what a damaged
-  // bucket may hold: see bucket_index.h.
+  // The slots of damaged entries, ascending. If there are any, `parts` holds what a damaged bucket
+  // may hold: see bucket_index.h.
   std::vector<uint32_t> damaged_slots;
 };
 
@@ -56,14 +57,14 @@ class PartBuilder {
   explicit PartBuilder(SlabAllocator* slabs, size_t split_keys = BucketIndex::kSplitKeys)
       : slabs_(slabs), split_keys_(split_keys) {}
 
-  // For buckets that fit in memory, up to some hundred thousand records for speed. kOutOfMemory.
+  // For buckets that fit in memory. Fast up to some hundred thousand records. kOutOfMemory.
   Status Build(const RawBucket& raw, BuiltParts* built);
 
   // Cuts ascending, distinct entries into parts and appends them to *parts.
   Status MakeParts(std::span<const IndexEntry> entries, BucketIndex::Row* parts);
 
  private:
-  // What the distribution passes leave in entries_.
+  // The result of the distribution passes, beside entries_.
   struct Distribution {
     CellMap table_map;   // the map of the part's radix table
     uint32_t fine_bits;  // the distribution ran on this many more bits
@@ -74,9 +75,9 @@ class PartBuilder {
 
   Status Reserve(size_t entry_count, size_t cell_count);
   Status Distribute(const RawBucket& raw, Distribution* distribution);
-  // Sorts within the cells; returns how many entries equal their predecessor.
+  // Sorts within the cells. Returns how many entries have the key of their predecessor.
   size_t SortCells(size_t count, const Distribution& distribution);
-  // Keeps the newest record of each key unless that is a tombstone; returns how many are left.
+  // Keeps the newest record of each key unless it is a tombstone. Returns how many are left.
   size_t Resolve(const RawBucket& raw, size_t count);
   Status MakeOnePart(size_t count, const Distribution& distribution, BucketIndex::Row* parts);
   Status BuildDamaged(const RawBucket& raw, BuiltParts* built);
@@ -86,7 +87,7 @@ class PartBuilder {
   Region entry_memory_;
   Region cell_memory_;
   IndexEntry* entries_ = nullptr;
-  // After the distribution cells_[c] is where cell c ends.
+  // After the distribution cells_[c] is the end of cell c.
   uint32_t* cells_ = nullptr;
 };
 

@@ -1,4 +1,5 @@
-// Walks over what a view shows of one part: run, delta and history merged, in either direction.
+// Walks over the records that a view shows of one part: run, delta and history merged, in either
+// direction.
 //
 // Thread safety: one thread; the part must not change meanwhile.
 #ifndef ENGINE_RACE_INDEX_PART_CURSOR_H_
@@ -8,11 +9,10 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "engine_race/base/assert.h"
 #include "engine_race/index/index.h"
 #include "engine_race/index/lower_bound.h"
 #include "engine_race/index/part.h"
-
-#include "engine_race/base/assert.h"
 
 namespace engine_race {
 
@@ -25,22 +25,22 @@ inline size_t UpperRank(const SortedRun& run, uint64_t key) {
   return key == ~uint64_t{0} ? run.count() : run.Rank(key + 1);
 }
 
-// The live records of a part at an epoch with keys in [first_key, last_key].
+// The live records of a part at one version, with keys in [first_key, last_key].
 class PartCursor {
  public:
   PartCursor(const Part& part, const FrameSlots& frames, uint64_t first_key, uint64_t last_key,
-             uint64_t epoch)
+             uint64_t version)
       : part_(part),
         frames_(frames),
-        epoch_(epoch),
+        version_(version),
         run_(part.run.Rank(first_key)),
         run_end_(UpperRank(part.run, last_key)),
         delta_(part.delta.Rank(first_key)),
         delta_end_(UpperRank(part.delta.keys(), part.delta.count(), last_key)) {
     ENGINE_RACE_ASSERT(first_key <= last_key);
     ENGINE_RACE_ASSERT(run_ <= run_end_ && delta_ <= delta_end_);
-    // What no view of this epoch needs is not looked at.
-    if (part.history == nullptr || epoch >= part.history->end_epoch()) return;
+    // No view of this version or of a later one needs the history.
+    if (part.history == nullptr || version >= part.history->end_version()) return;
     undo_ = part.history->records().data();
     history_ = part.history->Rank(first_key);
     history_end_ = last_key == ~uint64_t{0} ? part.history->records().size()
@@ -48,7 +48,7 @@ class PartCursor {
     ENGINE_RACE_ASSERT(history_ <= history_end_);
   }
 
-  // The next one from the front; false when none is left.
+  // Gives the next record from the front; false when none is left.
   bool Next(IndexEntry* entry) {
     while (delta_ < delta_end_ || history_ < history_end_) {
       if (NextChanged(entry)) return true;
@@ -59,7 +59,7 @@ class PartCursor {
     return true;
   }
 
-  // The next one from the back.
+  // Gives the next record from the back; false when none is left.
   bool Previous(IndexEntry* entry) {
     while (delta_ < delta_end_ || history_ < history_end_) {
       if (PreviousChanged(entry)) return true;
@@ -71,25 +71,26 @@ class PartCursor {
   }
 
  private:
-  // Takes the lowest key of all three; false when the view shows nothing of it.
+  // Takes the lowest key of run, delta and history; false when the view shows no record of it.
   bool NextChanged(IndexEntry* entry) {
     const Delta& delta = part_.delta;
     uint64_t key = ~uint64_t{0};
     if (delta_ < delta_end_) key = delta.keys()[delta_];
     if (history_ < history_end_) key = std::min(key, undo_[history_].key);
     if (run_ < run_end_) key = std::min(key, part_.run.keys()[run_]);
-    // What was there first: the run says it, the history knows better, and the delta best.
+    // The run has the oldest record. An undo record that fits replaces it, and a record of the
+    // delta that fits replaces both.
     ValueRef ref = ValueRef::None();
     if (run_ < run_end_ && part_.run.keys()[run_] == key) ref = RunRef(run_++);
     bool found = false;
     for (; history_ < history_end_ && undo_[history_].key == key; ++history_) {
-      if (found || undo_[history_].superseded_at <= epoch_) continue;
+      if (found || undo_[history_].superseded_at <= version_) continue;
       ref = undo_[history_].ref;
       found = true;
     }
     found = false;
     for (; delta_ < delta_end_ && delta.keys()[delta_] == key; ++delta_) {
-      if (found || delta.stamps()[delta_] > epoch_) continue;
+      if (found || delta.stamps()[delta_] > version_) continue;
       ref = frames_.SlotOf(delta.refs()[delta_]);
       found = true;
     }
@@ -97,7 +98,7 @@ class PartCursor {
     return !ref.tombstone();
   }
 
-  // The same of the highest key.
+  // Takes the highest key of run, delta and history; false when the view shows no record of it.
   bool PreviousChanged(IndexEntry* entry) {
     const Delta& delta = part_.delta;
     uint64_t key = 0;
@@ -106,13 +107,14 @@ class PartCursor {
     if (run_ < run_end_) key = std::max(key, part_.run.keys()[run_end_ - 1]);
     ValueRef ref = ValueRef::None();
     if (run_ < run_end_ && part_.run.keys()[run_end_ - 1] == key) ref = RunRef(--run_end_);
-    // The last that fits is the one that was superseded first, or written last.
+    // Undo records and records of the delta come newest first here, so the last one that fits
+    // counts.
     for (; history_ < history_end_ && undo_[history_end_ - 1].key == key; --history_end_) {
       const UndoRecord& record = undo_[history_end_ - 1];
-      if (record.superseded_at > epoch_) ref = record.ref;
+      if (record.superseded_at > version_) ref = record.ref;
     }
     for (; delta_ < delta_end_ && delta.keys()[delta_end_ - 1] == key; --delta_end_) {
-      if (delta.stamps()[delta_end_ - 1] <= epoch_) {
+      if (delta.stamps()[delta_end_ - 1] <= version_) {
         ref = frames_.SlotOf(delta.refs()[delta_end_ - 1]);
       }
     }
@@ -124,8 +126,8 @@ class PartCursor {
 
   const Part& part_;
   const FrameSlots& frames_;
-  const uint64_t epoch_;
-  // What is left of each: [begin, end).
+  const uint64_t version_;
+  // The records that are left of each source: [begin, end).
   size_t run_;
   size_t run_end_;
   size_t delta_;

@@ -6,24 +6,23 @@
 #include <cstdlib>
 #include <new>
 
-#include "engine_race/base/round_up.h"
-
 #include "engine_race/base/assert.h"
+#include "engine_race/base/round_up.h"
 
 namespace engine_race {
 namespace {
 
 constexpr size_t kCacheLineBytes = 64;
 constexpr size_t kPageBytes = kIoAlignment;
-// Blocks from here up are whole pages, so that freeing one gives all of it back.
+// Slices from this size on are whole pages, so that freeing one gives all of it back.
 constexpr size_t kLargeBytes = size_t{64} << 10;
 
 size_t Footprint(size_t size_bytes) {
   return RoundUp(size_bytes, size_bytes >= kLargeBytes ? kPageBytes : kCacheLineBytes);
 }
 
-// Gives back the pages that lie wholly in a slab's slice. Where the system refuses, they stay until
-// the slab goes.
+// Gives back the pages that lie wholly in a slice of a slab. Pages that the system refuses stay
+// until the slab is unmapped.
 void ReturnPages(char* data, size_t size) {
   const size_t address = reinterpret_cast<size_t>(data);
   const size_t begin = RoundUp(address, kPageBytes) - address;
@@ -33,7 +32,7 @@ void ReturnPages(char* data, size_t size) {
 
 }  // namespace
 
-MemoryBlock& MemoryBlock::operator=(MemoryBlock&& other) noexcept {
+PartSlice& PartSlice::operator=(PartSlice&& other) noexcept {
   if (this != &other) {
     Reset();
     data_ = std::exchange(other.data_, nullptr);
@@ -45,23 +44,23 @@ MemoryBlock& MemoryBlock::operator=(MemoryBlock&& other) noexcept {
   return *this;
 }
 
-Status MemoryBlock::Allocate(size_t size_bytes, MemoryBlock* block, const Placement& placement) {
-  block->Reset();
+Status PartSlice::Allocate(size_t size_bytes, PartSlice* slice, const Placement& placement) {
+  slice->Reset();
   const size_t size = Footprint(std::max<size_t>(size_bytes, 1));
   if (size >= kLargeBytes) {
-    ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(size, false, &block->region_, placement));
-    block->data_ = block->region_.data();
-    block->source_ = Source::kRegion;
+    ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(size, false, &slice->region_, placement));
+    slice->data_ = slice->region_.data();
+    slice->source_ = Source::kRegion;
   } else {
-    block->data_ = static_cast<char*>(std::aligned_alloc(kCacheLineBytes, size));
-    if (block->data_ == nullptr) return Status::OutOfMemory("index: no memory for a part");
-    block->source_ = Source::kHeap;
+    slice->data_ = static_cast<char*>(std::aligned_alloc(kCacheLineBytes, size));
+    if (slice->data_ == nullptr) return Status::OutOfMemory("index: no memory for a part");
+    slice->source_ = Source::kHeap;
   }
-  block->size_ = size;
+  slice->size_ = size;
   return Status::Ok();
 }
 
-void MemoryBlock::Reset() noexcept {
+void PartSlice::Reset() noexcept {
   if (source_ == Source::kHeap) {
     std::free(data_);
   } else if (source_ == Source::kSlab) {
@@ -74,9 +73,9 @@ void MemoryBlock::Reset() noexcept {
   source_ = Source::kNone;
 }
 
-Status SlabAllocator::Allocate(size_t size_bytes, MemoryBlock* block) {
+Status SlabAllocator::Allocate(size_t size_bytes, PartSlice* slice) {
   const size_t size = Footprint(std::max<size_t>(size_bytes, 1));
-  block->Reset();
+  slice->Reset();
   const size_t align = size >= kLargeBytes ? kPageBytes : kCacheLineBytes;
   size_t begin = RoundUp(used_bytes_, align);
   if (slab_ == nullptr || begin + size > slab_->size()) {
@@ -91,10 +90,10 @@ Status SlabAllocator::Allocate(size_t size_bytes, MemoryBlock* block) {
     }
     begin = 0;
   }
-  block->data_ = slab_->data() + begin;
-  block->size_ = size;
-  block->source_ = MemoryBlock::Source::kSlab;
-  block->slab_ = slab_;
+  slice->data_ = slab_->data() + begin;
+  slice->size_ = size;
+  slice->source_ = PartSlice::Source::kSlab;
+  slice->slab_ = slab_;
   used_bytes_ = begin + size;
   ENGINE_RACE_ASSERT(used_bytes_ <= slab_->size() && begin % align == 0);
   return Status::Ok();
@@ -104,8 +103,8 @@ void SlabAllocator::Seal() noexcept {
   if (slab_ == nullptr) return;
   ENGINE_RACE_ASSERT(used_bytes_ <= slab_->size());
   ReturnPages(slab_->data() + used_bytes_, slab_->size() - used_bytes_);
-  // Without this the kernel's background thread would fill holes that freed slices leave with huge
-  // pages again. Advice only; huge pages that exist stay.
+  // Otherwise the kernel's background thread would fill the holes of freed slices with huge pages
+  // again. This is only advice; huge pages that exist stay.
   ::madvise(slab_->data(), slab_->size(), MADV_NOHUGEPAGE);
   slab_.reset();
   used_bytes_ = 0;

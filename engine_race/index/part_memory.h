@@ -1,13 +1,13 @@
-// Where the arrays of parts live: slices of huge-page slabs while the index is built, blocks of
-// their own later.
+// The memory of the arrays of parts: slices of huge-page slabs while the index is built, and
+// separate allocations later.
 //
-// A build touches a gigabyte of fresh memory and lookups then hit it at random: with 4 KiB pages
-// the faults cost as much as the sorting, and each lookup pays for TLB misses. The pages of a slice
-// whose part was replaced go back to the system by themselves and read as zeros from then on; the
-// slab's address range stays until its last slice and its last holder go.
+// A build touches a gigabyte of fresh memory, and lookups then read it at random. With 4 KiB pages
+// the page faults would cost as much as the sorting, and each lookup would miss the TLB. When the
+// part of a slice is replaced, the slice's pages go back to the system and read as zeros. The
+// slab's address range stays mapped until its last slice and its last holder are gone.
 //
-// MemoryBlock: movable owner, no synchronisation; blocks of one slab may be freed by different
-// threads. SlabAllocator: one thread.
+// PartSlice: movable owner, not synchronised; different threads may free slices of one slab.
+// SlabAllocator: one thread.
 #ifndef ENGINE_RACE_INDEX_PART_MEMORY_H_
 #define ENGINE_RACE_INDEX_PART_MEMORY_H_
 
@@ -21,27 +21,27 @@
 
 namespace engine_race {
 
-class MemoryBlock {
+class PartSlice {
  public:
-  MemoryBlock() = default;
-  MemoryBlock(MemoryBlock&& other) noexcept
+  PartSlice() = default;
+  PartSlice(PartSlice&& other) noexcept
       : data_(std::exchange(other.data_, nullptr)),
         size_(std::exchange(other.size_, 0)),
         source_(std::exchange(other.source_, Source::kNone)),
         region_(std::move(other.region_)),
         slab_(std::move(other.slab_)) {}
-  MemoryBlock& operator=(MemoryBlock&& other) noexcept;
-  ~MemoryBlock() { Reset(); }
+  PartSlice& operator=(PartSlice&& other) noexcept;
+  ~PartSlice() { Reset(); }
 
-  // A block that belongs to nobody else, aligned to a cache line. A small one comes from the heap,
-  // and a large one is a mapping of its own, at `placement`. kOutOfMemory when refused.
-  static Status Allocate(size_t size_bytes, MemoryBlock* block, const Placement& placement = {});
+  // Makes a slice outside any slab, aligned to a cache line. A small one comes from the heap, and
+  // a large one is a mapping of its own, at `placement`. kOutOfMemory.
+  static Status Allocate(size_t size_bytes, PartSlice* slice, const Placement& placement = {});
 
   char* data() const { return data_; }
-  // What it takes from the system, rounding included.
+  // The memory that the slice takes from the system, rounding included.
   size_t footprint_bytes() const { return size_; }
-  // Who holds this can read the block's addresses even after it was freed. Null for a block that is
-  // no slice of a slab.
+  // The mapping of the slice's slab: its holder can read the slice's addresses even after the slice
+  // was freed. Null for a slice outside any slab.
   std::shared_ptr<const Region> mapping() const { return slab_; }
   void Reset() noexcept;
 
@@ -58,18 +58,18 @@ class MemoryBlock {
 
 class SlabAllocator {
  public:
-  // Slabs of `slab_bytes`, or more for a larger block, in huge pages where the system has them.
+  // Slabs have `slab_bytes`, or more for a larger slice, in huge pages where the system has them.
   explicit SlabAllocator(size_t slab_bytes, const Placement& placement = {})
       : slab_bytes_(slab_bytes), placement_(placement) {}
   SlabAllocator(const SlabAllocator&) = delete;
   SlabAllocator& operator=(const SlabAllocator&) = delete;
   ~SlabAllocator() { Seal(); }
 
-  // A slice of the current slab, or of a new one. kOutOfMemory when refused.
-  Status Allocate(size_t size_bytes, MemoryBlock* block);
+  // Makes a slice of the current slab, or of a new one. kOutOfMemory.
+  Status Allocate(size_t size_bytes, PartSlice* slice);
 
  private:
-  // Gives back the end that was not used.
+  // Gives the unused end of the slab back to the system, and lets the slab go.
   void Seal() noexcept;
 
   const size_t slab_bytes_;

@@ -37,13 +37,13 @@ size_t PartRow::PartOf(uint64_t key) const {
   return index;
 }
 
-bool PartRow::Collect(uint64_t first_key, uint64_t last_key, uint64_t epoch,
+bool PartRow::Collect(uint64_t first_key, uint64_t last_key, uint64_t version,
                       const FrameSlots& frames, size_t max_entries,
                       std::vector<IndexEntry>* entries) const {
   if (empty() || first_key > last_key) return true;
   const size_t end = PartOf(last_key);
   for (size_t i = PartOf(first_key); i <= end; ++i) {
-    PartCursor cursor(*parts_[i], frames, first_key, last_key, epoch);
+    PartCursor cursor(*parts_[i], frames, first_key, last_key, version);
     IndexEntry entry;
     while (cursor.Next(&entry)) {
       if (entries->size() >= max_entries) return false;
@@ -54,13 +54,13 @@ bool PartRow::Collect(uint64_t first_key, uint64_t last_key, uint64_t epoch,
   return true;
 }
 
-size_t PartRow::FirstKeys(uint64_t first_key, uint64_t last_key, uint64_t epoch,
+size_t PartRow::FirstKeys(uint64_t first_key, uint64_t last_key, uint64_t version,
                           const FrameSlots& frames, std::span<uint64_t> keys) const {
   if (empty() || first_key > last_key) return 0;
   size_t count = 0;
   const size_t end = PartOf(last_key);
   for (size_t i = PartOf(first_key); i <= end && count < keys.size(); ++i) {
-    PartCursor cursor(*parts_[i], frames, first_key, last_key, epoch);
+    PartCursor cursor(*parts_[i], frames, first_key, last_key, version);
     IndexEntry entry;
     while (count < keys.size() && cursor.Next(&entry)) {
       ENGINE_RACE_ASSERT(count == 0 || keys[count - 1] < entry.key);
@@ -70,13 +70,13 @@ size_t PartRow::FirstKeys(uint64_t first_key, uint64_t last_key, uint64_t epoch,
   return count;
 }
 
-size_t PartRow::LastKeys(uint64_t first_key, uint64_t last_key, uint64_t epoch,
+size_t PartRow::LastKeys(uint64_t first_key, uint64_t last_key, uint64_t version,
                          const FrameSlots& frames, std::span<uint64_t> keys) const {
   if (empty() || first_key > last_key) return 0;
   size_t free = keys.size();
   const size_t begin = PartOf(first_key);
   for (size_t i = PartOf(last_key) + 1; i-- > begin && free > 0;) {
-    PartCursor cursor(*parts_[i], frames, first_key, last_key, epoch);
+    PartCursor cursor(*parts_[i], frames, first_key, last_key, version);
     IndexEntry entry;
     while (free > 0 && cursor.Previous(&entry)) {
       ENGINE_RACE_ASSERT(free == keys.size() || entry.key < keys[free]);
@@ -100,7 +100,7 @@ uint64_t PartRow::EstimateCount(uint64_t first_key, uint64_t last_key) const {
 }
 
 uint64_t PartRow::memory_bytes() const {
-  uint64_t bytes = table_bytes();
+  uint64_t bytes = own_bytes();
   for (const auto& part : parts_) bytes += part->memory_bytes() - part->history_bytes();
   return bytes;
 }
@@ -119,7 +119,7 @@ PartRow PartRow::MakeRoom(size_t index, size_t count, const PartReplacement& by)
   room.bounds_.assign(bounds_.begin(), at);
   if (by.keeps_old_run) room.bounds_.push_back(*at);
   for (const uint64_t first_key : by.first_keys) {
-    // What replaces the old part from its beginning takes over that part's bound.
+    // A part that replaces the old part from its beginning takes over the old part's bound.
     room.bounds_.push_back(room.bounds_.size() == index ? *at : first_key);
   }
   room.bounds_.insert(room.bounds_.end(), at + static_cast<ptrdiff_t>(count), bounds_.end());

@@ -1,6 +1,6 @@
 // The parts of one bucket in key order, and which keys belong to each.
 //
-// Thread safety: const calls from any thread, beside nothing that changes the row or a delta in it.
+// Thread safety: const calls from any thread, while nothing changes the row or a delta in it.
 #ifndef ENGINE_RACE_INDEX_PART_ROW_H_
 #define ENGINE_RACE_INDEX_PART_ROW_H_
 
@@ -22,9 +22,9 @@ class PartRow {
   using Parts = std::vector<std::unique_ptr<Part>>;
 
   PartRow() = default;
-  // Of `parts`, ascending and disjoint, none empty. std::bad_alloc.
+  // A row of `parts`: ascending and disjoint, none of them empty. May throw std::bad_alloc.
   explicit PartRow(Parts parts);
-  // Of one part without records. std::bad_alloc.
+  // A row of one part without records. May throw std::bad_alloc.
   static PartRow OfNothing();
 
   bool empty() const { return parts_.empty(); }
@@ -33,32 +33,34 @@ class PartRow {
     ENGINE_RACE_ASSERT(index < parts_.size());
     return *parts_[index];
   }
-  // Of a row that is not empty: the part that `key` belongs to, and the smallest key that belongs
-  // to a part; that of the first one counts as zero.
+  // PartOf is the part that `key` belongs to, in a row that is not empty. first_key is the smallest
+  // key that belongs to a part. The first part's counts as zero.
   size_t PartOf(uint64_t key) const;
   uint64_t first_key(size_t index) const { return bounds_[index]; }
 
-  // As the calls of Part, of the part that `key` belongs to.
+  // The calls of Part, on the part that `key` belongs to.
   RefWord* Locate(uint64_t key) const { return empty() ? nullptr : part(PartOf(key)).Locate(key); }
   RefWord* LocateFrame(uint64_t key, uint32_t frame, bool* newest) const {
     return empty() ? nullptr : part(PartOf(key)).LocateFrame(key, frame, newest);
   }
   template <typename ReadFn>
-  bool FindAt(uint64_t key, uint64_t epoch, const ReadFn& read, ValueRef* ref) const {
-    return !empty() && part(PartOf(key)).FindAt(key, epoch, read, ref);
+  bool FindAt(uint64_t key, uint64_t version, const ReadFn& read, ValueRef* ref) const {
+    return !empty() && part(PartOf(key)).FindAt(key, version, read, ref);
   }
 
-  // As the calls of BucketIndex. Collect: false when it stopped at the limit; std::bad_alloc.
-  bool Collect(uint64_t first_key, uint64_t last_key, uint64_t epoch, const FrameSlots& frames,
+  // The calls of BucketIndex. Collect is false when it stopped at the limit; it may throw
+  // std::bad_alloc.
+  bool Collect(uint64_t first_key, uint64_t last_key, uint64_t version, const FrameSlots& frames,
                size_t max_entries, std::vector<IndexEntry>* entries) const;
-  size_t FirstKeys(uint64_t first_key, uint64_t last_key, uint64_t epoch, const FrameSlots& frames,
-                   std::span<uint64_t> keys) const;
-  size_t LastKeys(uint64_t first_key, uint64_t last_key, uint64_t epoch, const FrameSlots& frames,
+  size_t FirstKeys(uint64_t first_key, uint64_t last_key, uint64_t version,
+                   const FrameSlots& frames, std::span<uint64_t> keys) const;
+  size_t LastKeys(uint64_t first_key, uint64_t last_key, uint64_t version, const FrameSlots& frames,
                   std::span<uint64_t> keys) const;
   uint64_t EstimateCount(uint64_t first_key, uint64_t last_key) const;
 
-  // Of the row itself; and, by a walk, of its parts beside their histories, and of these.
-  uint64_t table_bytes() const {
+  // The memory of the row itself; of the row and its parts without their histories; of the
+  // histories. The last two walk over the parts.
+  uint64_t own_bytes() const {
     return parts_.capacity() * sizeof(parts_[0]) + bounds_.capacity() * sizeof(bounds_[0]);
   }
   uint64_t memory_bytes() const;
@@ -68,16 +70,16 @@ class PartRow {
     parts_.swap(other->parts_);
     bounds_.swap(other->bounds_);
   }
-  // Room for the row in which `by` takes the place of `count` parts from `index` on: to be given to
-  // Replace. std::bad_alloc.
+  // A row with room to replace `count` parts from `index` on by the parts of `by`. For Replace. May
+  // throw std::bad_alloc.
   PartRow MakeRoom(size_t index, size_t count, const PartReplacement& by) const;
-  // Never fails. What was replaced ends in *room.
+  // Never fails. The old row ends in *room, with the parts that were replaced.
   void Replace(size_t index, size_t count, PartReplacement* by, PartRow* room) noexcept;
 
  private:
   bool IsConsistent() const;
 
-  // bounds_[i] is the smallest key that belongs to parts_[i]; bounds_[0] counts as zero.
+  // bounds_[i] is the smallest key that belongs to parts_[i]. bounds_[0] counts as zero.
   std::vector<uint64_t> bounds_;
   Parts parts_;
 };

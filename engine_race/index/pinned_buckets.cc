@@ -4,9 +4,8 @@
 #include <system_error>
 #include <utility>
 
-#include "engine_race/index/bucket_index.h"
-
 #include "engine_race/base/assert.h"
+#include "engine_race/index/bucket_index.h"
 
 namespace engine_race {
 
@@ -24,7 +23,7 @@ void PinnedBuckets::Add(PinnedLink* link) noexcept {
     link->is_listed = true;
     link->next = std::exchange(first_, link);
   }
-  // Also for one that was listed already: the caller's next look at the views comes behind it.
+  // Also if the bucket was listed already: the caller looks at the views after this call.
   views_->NotePinned();
 }
 
@@ -37,7 +36,7 @@ void PinnedBuckets::RequestSweep() noexcept {
       return;
     }
   }
-  // When another caller is taking a step, that one will do.
+  // If another caller is taking a step, this one takes none.
   const std::unique_lock lock(step_mutex_, std::try_to_lock);
   if (lock.owns_lock()) Step();
 }
@@ -95,7 +94,7 @@ void PinnedBuckets::BeginPass() noexcept {
     pass_request_ = requested_;
     left_ = std::exchange(first_, nullptr);
   }
-  // Behind the requests: what they were made for has gone.
+  // After the requests were counted: the views that were released for them are gone by now.
   live_ = views_->LiveFromNowOn();
   is_sweeping_ = true;
 }
@@ -106,7 +105,7 @@ bool PinnedBuckets::FindBucket() noexcept {
   swept_ = left_;
   left_ = std::exchange(swept_->next, nullptr);
   ENGINE_RACE_ASSERT(swept_->is_listed);
-  // From here on a writer that gives the bucket new history puts it into the list again.
+  // From here on a writer that adds history to the bucket lists it again.
   swept_->is_listed = false;
   next_key_ = 0;
   keeps_history_ = false;

@@ -1,13 +1,15 @@
-// The buckets of an index that keep history for views, the memory that it takes, and the sweep that
-// gives it back; beside it the memory of all that the buckets of the index keep otherwise.
+// The buckets of an index that keep history for views, and the sweep that drops what no view needs.
+// Also counts the memory of the histories, and of all else in the index's buckets.
 //
-// A sweep is a pass over the listed buckets in steps, each of one part of one bucket. A release of
-// the oldest view and a write only ask for a pass; a thread, which the first request starts, takes
-// the steps until no request is left. Where no thread can be had, each request takes one step. No
-// lock is held from one step to the next; readers and writers of a bucket are kept out only for the
-// moment in which a history is exchanged.
+// A sweep is a pass over the listed buckets, in steps. Each step looks at one part of one bucket. A
+// write or a release of the oldest view only requests a pass. The first request starts a thread,
+// which takes steps until no request is left. If the system refuses the thread, each request takes
+// one step.
 //
-// Thread safety: everything from any thread, but for Watch.
+// No lock is held between two steps. A step excludes the readers and writers of its bucket only
+// while it exchanges a history.
+//
+// Thread safety: every call from any thread, except Watch.
 #ifndef ENGINE_RACE_INDEX_PINNED_BUCKETS_H_
 #define ENGINE_RACE_INDEX_PINNED_BUCKETS_H_
 
@@ -19,7 +21,7 @@
 #include <thread>
 
 #include "engine_race/index/byte_count.h"
-#include "engine_race/index/live_epochs.h"
+#include "engine_race/index/live_versions.h"
 #include "engine_race/index/views.h"
 #include "engine_race/numa/store_placement.h"
 
@@ -27,7 +29,7 @@ namespace engine_race {
 
 class BucketIndex;
 
-// A bucket's place in the list.
+// A bucket's link in the list.
 struct PinnedLink {
   BucketIndex* bucket = nullptr;
   PinnedLink* next = nullptr;  // under the list's mutex
@@ -36,7 +38,7 @@ struct PinnedLink {
 
 class PinnedBuckets : public ViewRegistry::Sweeper {
  public:
-  // What merges and sweeps have done so far. Statistics.
+  // Counts the work of merges and sweeps so far, for the statistics.
   struct Work {
     uint64_t merged_records = 0;  // keys and undo records that merges have written
     uint64_t swept_records = 0;   // undo records that sweeps have looked at
@@ -46,10 +48,10 @@ class PinnedBuckets : public ViewRegistry::Sweeper {
   PinnedBuckets() = default;
   PinnedBuckets(const PinnedBuckets&) = delete;
   PinnedBuckets& operator=(const PinnedBuckets&) = delete;
-  // The registry is closed before a bucket or this goes.
+  // The registry must be closed before a bucket or this object is destroyed.
   ~PinnedBuckets() { Stop(); }
 
-  // Called before anything else.
+  // To be called before anything else.
   void Watch(ViewRegistry* views) {
     views_ = views;
     views->set_sweeper(this);
@@ -66,18 +68,18 @@ class PinnedBuckets : public ViewRegistry::Sweeper {
   }
   Work work() const;
 
-  // The history of some bucket takes so much memory now, and took so much before.
+  // Counts that the history of a bucket takes `now` bytes and took `before` bytes.
   void CountBytes(size_t now, size_t before) noexcept {
-    // Relaxed: as above. Wraps around when it shrinks.
+    // Relaxed: a statistic. The difference wraps around when it is negative.
     bytes_.fetch_add(uint64_t{now} - before, std::memory_order_relaxed);
   }
   void CountMerge(size_t record_count) noexcept {
-    // Relaxed: as above.
+    // Relaxed: a statistic.
     merged_records_.fetch_add(record_count, std::memory_order_relaxed);
   }
-  // Of everything but history.
+  // The memory of the parts without their histories.
   ByteCount& part_bytes() { return part_bytes_; }
-  // The link's bucket has history.
+  // Lists the link's bucket, which has history.
   void Add(PinnedLink* link) noexcept;
 
   void RequestSweep() noexcept override;
@@ -87,7 +89,7 @@ class PinnedBuckets : public ViewRegistry::Sweeper {
   // The sweeping thread runs this.
   void Run() noexcept;
   bool StartThread() noexcept;  // under mutex_
-  // One at a time: under step_mutex_.
+  // Takes one step. One thread at a time: under step_mutex_.
   void Step() noexcept;
   void BeginPass() noexcept;
   bool FindBucket() noexcept;
@@ -112,7 +114,7 @@ class PinnedBuckets : public ViewRegistry::Sweeper {
   std::mutex step_mutex_;
   bool is_sweeping_ = false;  // here and below: under step_mutex_, the pass under way
   uint64_t pass_request_ = 0;
-  LiveEpochs live_;
+  LiveVersions live_;
   PinnedLink* left_ = nullptr;  // its buckets not yet begun; links are under mutex_ too
   PinnedLink* swept_ = nullptr;
   uint64_t next_key_ = 0;

@@ -1,8 +1,8 @@
 // A lock of one word: many readers or one writer, writers first.
 //
-// std::shared_mutex takes most of a cache line and two calls, and lets a stream of readers keep a
-// writer out for ever, which in a store with one busy bucket is every reader of the store. Here a
-// waiting writer stops new readers. Waiters sleep in the kernel. Not recursive.
+// std::shared_mutex takes most of a cache line and two calls. It also lets a stream of readers keep
+// a writer out for ever. If readers wait for that writer, one busy bucket stops all readers of the
+// store. Here a waiting writer keeps new readers out. Waiters sleep in the kernel. Not recursive.
 #ifndef ENGINE_RACE_INDEX_READ_WRITE_LOCK_H_
 #define ENGINE_RACE_INDEX_READ_WRITE_LOCK_H_
 
@@ -25,7 +25,7 @@ class ReadWriteLock {
   }
 
   void unlock_shared() noexcept {
-    // Release: pairs with the acquire of a writer that waits for the readers to go.
+    // Release: pairs with the acquire of a writer that waits for the last reader.
     const uint32_t before = state_.fetch_sub(1, std::memory_order_release);
     ENGINE_RACE_ASSERT((before & ~kWriter) != 0);
     if (before == (kWriter | 1)) [[unlikely]] {
@@ -55,7 +55,7 @@ class ReadWriteLock {
   static constexpr uint32_t kWriter = uint32_t{1} << 31;
 
   void WaitWhileWriter() noexcept {
-    // Relaxed: whoever goes on takes the lock anew, with acquire.
+    // Relaxed: the caller takes the lock afterwards, with acquire.
     uint32_t state = state_.load(std::memory_order_relaxed);
     while ((state & kWriter) != 0) {
       state_.wait(state, std::memory_order_relaxed);
@@ -63,7 +63,7 @@ class ReadWriteLock {
     }
   }
 
-  // The writer's bit over the number of readers, those about to step back included.
+  // The writer's bit, and below it the number of readers, those about to retreat included.
   std::atomic<uint32_t> state_{0};
 };
 

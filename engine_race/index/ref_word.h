@@ -1,11 +1,11 @@
-// A reference as the index keeps it: a word that leads to a slot or, while its value lies in a
-// frame, to that.
+// A reference as the index keeps it: a word that leads to a slot or, while its value is hot, to a
+// frame.
 //
-// What the words of a bucket are is changed under the bucket's lock. Held shared, by exchange only:
-// swizzling, cooling, eviction. Held exclusively, plainly: writes, and whatever moves words. They
-// are read with or without the lock, beside the former.
+// Under the bucket's lock held shared, the words change only by Exchange: swizzling, cooling and
+// eviction. Under the lock held exclusively, a thread may Store words and move them. Readers load
+// words under the shared lock, or without a lock while no thread stores them.
 //
-// Thread safety: Load and Exchange from any thread; Store and copies exclude everything.
+// Thread safety: Load and Exchange from any thread. Store and copies exclude all other calls.
 #ifndef ENGINE_RACE_INDEX_REF_WORD_H_
 #define ENGINE_RACE_INDEX_REF_WORD_H_
 
@@ -18,22 +18,22 @@ namespace engine_race {
 class RefWord {
  public:
   ValueRef Load() const {
-    // Sequentially consistent: pairs with Exchange and with how readers enter the epoch of frames.
-    // An evictor takes the frame out of the word, then looks who is inside; a reader goes inside,
-    // then looks at the word. Either the evictor sees the reader and waits, or the reader sees that
-    // the frame is gone. Also an acquire: what lies in a frame comes before its number.
+    // Sequentially consistent: pairs with Exchange and with the entry of readers into the epoch. An
+    // evictor takes the frame out of the word and then looks which readers are inside. A reader
+    // enters and then loads the word. So the evictor sees the reader and waits, or the reader sees
+    // that the frame is gone. Also acquire: the frame was filled before the word led to it.
     return Word().load(std::memory_order_seq_cst);
   }
-  // True when the word was *seen; else *seen is what it was.
+  // Stores `next` if the word still is *seen. Otherwise false, and *seen is the word's content.
   bool Exchange(ValueRef* seen, ValueRef next) {
-    // Sequentially consistent: pairs with Load, as above. Also a release: the frame, and where its
-    // slot is noted, before its number.
+    // Sequentially consistent: pairs with Load. Also release: the frame is filled and its slot is
+    // noted before the word leads to it.
     return Word().compare_exchange_strong(*seen, next, std::memory_order_seq_cst);
   }
   void Store(ValueRef ref) { ref_ = ref; }
 
  private:
-  // There is no reference to a const object; a load changes nothing.
+  // std::atomic_ref cannot refer to a const object. A load changes nothing.
   std::atomic_ref<ValueRef> Word() const {
     return std::atomic_ref<ValueRef>(const_cast<ValueRef&>(ref_));
   }

@@ -10,23 +10,24 @@ Status SortedRun::Create(size_t key_count, const CellMap& map, SlabAllocator* sl
                          const Placement& placement) {
   ENGINE_RACE_ASSERT(key_count > 0);
   const size_t table_entries = size_t{map.cell_count()} + 1;
-  // Behind the last key lie some that are above every key looked for: a scan may run into them.
+  // Padding follows the last key, because CountBelow may read beyond it. It is not below any key
+  // that is looked for.
   const size_t padded_count = key_count + kScanKeyCount;
   const size_t bytes = padded_count * sizeof(uint64_t) + key_count * sizeof(RefWord) +
                        table_entries * sizeof(uint32_t);
-  MemoryBlock block;
-  ENGINE_RACE_RETURN_IF_ERROR(slabs == nullptr ? MemoryBlock::Allocate(bytes, &block, placement)
-                                               : slabs->Allocate(bytes, &block));
+  PartSlice slice;
+  ENGINE_RACE_RETURN_IF_ERROR(slabs == nullptr ? PartSlice::Allocate(bytes, &slice, placement)
+                                               : slabs->Allocate(bytes, &slice));
   run->count_ = key_count;
   run->cell_count_ = map.cell_count();
-  run->keys_ = reinterpret_cast<uint64_t*>(block.data());
+  run->keys_ = reinterpret_cast<uint64_t*>(slice.data());
   run->refs_ = reinterpret_cast<RefWord*>(run->keys_ + padded_count);
-  // On the same side of 2^63 as the last key, as CountBelow wants it.
+  // CountBelow needs the padding on the same side of 2^63 as the last key.
   const uint64_t above = map.max_key() | (~uint64_t{0} >> 1);
   std::fill_n(run->keys_ + key_count, kScanKeyCount, above);
   run->cells_ = reinterpret_cast<uint32_t*>(run->refs_ + key_count);
   run->view_ = RunView(map, key_count, run->keys_, run->refs_, run->cells_);
-  run->block_ = std::move(block);
+  run->slice_ = std::move(slice);
   return Status::Ok();
 }
 

@@ -1,10 +1,10 @@
-// The immutable part of a part: ascending keys, their references beside them, and a radix table
-// that narrows a search to about sixteen keys before the first comparison. (Of a reference only the
-// record is immutable, not whether its value lies in a frame.)
+// A sorted run: ascending keys, references beside them, and a radix table. The radix table narrows
+// a search to about sixteen keys before the first comparison. A run is immutable, except that its
+// references may be swizzled and unswizzled.
 //
-// Keys lie apart from references so that a search touches as few cache lines as it can. Within a
-// cell a lookup looks where an evenly spread key would be, a few keys to both sides; a key that is
-// not there is searched for in the whole cell. Keys that crowd only make that search longer.
+// Keys lie apart from references, so that a search touches few cache lines. Within a cell a lookup
+// looks near the place of an evenly spread key, a few keys to both sides. If the key is not there,
+// it searches the whole cell. Keys that crowd only make that search longer.
 //
 // Thread safety: const calls from any thread. Owns its memory; movable.
 #ifndef ENGINE_RACE_INDEX_SORTED_RUN_H_
@@ -16,6 +16,7 @@
 #include <memory>
 #include <span>
 
+#include "engine_race/base/assert.h"
 #include "engine_race/base/status.h"
 #include "engine_race/index/cell_map.h"
 #include "engine_race/index/index.h"
@@ -24,11 +25,10 @@
 #include "engine_race/index/part_memory.h"
 #include "engine_race/index/ref_word.h"
 
-#include "engine_race/base/assert.h"
-
 namespace engine_race {
 
-// What a lookup needs of a run. Owned by a SortedRun, copied to where lookups begin.
+// The parts of a run that a lookup needs. A SortedRun owns the memory. Copies lie where lookups
+// begin.
 class RunView {
  public:
   RunView() = default;
@@ -36,16 +36,16 @@ class RunView {
           const uint32_t* cells)
       : map_(map), keys_(keys), refs_(refs), cells_(cells), count_(count) {}
 
-  // Looks where an evenly spread key would be; true when it is there, with its word.
+  // Looks where an evenly spread key would be. True when the key is there, with its word.
   //
-  // `still_valid` is asked once the table has been read: when it says no, the table's memory may
-  // have been taken away meanwhile, and the search ends without another access. Whatever the keys
-  // and references then read as does no harm beyond a wrong answer.
+  // `still_valid` is called once the radix table has been read. If it says no, the memory of the
+  // run may have been given back, and the search ends at once. If the memory is given back later,
+  // the answer may be wrong, and nothing else happens.
   template <typename StillValidFn>
   bool LocateNearGuess(uint64_t key, RefWord** word, const StillValidFn& still_valid) const {
     Guess guess;
     if (!GuessAt(key, &guess, still_valid)) return false;
-    // The reference will be near the guess; this way fetching it does not wait for the keys.
+    // The reference lies near the guess. Fetched now, it does not wait for the keys.
     __builtin_prefetch(refs_ + guess.rank);
     const size_t window = guess.window();
     const size_t rank = window + CountBelow(keys_ + window, key);
@@ -56,15 +56,15 @@ class RunView {
     return true;
   }
 
-  // How many keys are below `key`, looked for where an evenly spread key would be, else in its
-  // whole cell; false when the map does not contain it. `still_valid` as above: what the keys then
-  // read as does no harm beyond a wrong rank, which is below count() + kScanKeyCount.
+  // How many keys are below `key`, searched where an evenly spread key would be, else in its whole
+  // cell. False when the map does not contain the key, or `still_valid` says no. If the run's
+  // memory is given back later, the rank may be wrong, but it is below count() + kScanKeyCount.
   template <typename StillValidFn>
   bool RankQuickly(uint64_t key, size_t* rank, const StillValidFn& still_valid) const {
     Guess guess;
     if (!GuessAt(key, &guess, still_valid)) return false;
     const size_t window = guess.window();
-    // What follows will be asked for next, and does not have to wait until the rank is known.
+    // The caller reads the keys behind the rank next. Fetched now, they do not wait for the rank.
     __builtin_prefetch(keys_ + guess.rank + kScanKeyCount);
     const size_t near = window + CountBelow(keys_ + window, key);
     const bool above_last = near == 0 || keys_[near - 1] < key;
@@ -76,18 +76,19 @@ class RunView {
     return true;
   }
 
-  // There are keys.size() from `rank` on, or memory that was taken away.
+  // Copies the keys from `rank` on. The run must have keys.size() of them, unless its memory was
+  // given back.
   void CopyKeys(size_t rank, std::span<uint64_t> keys) const {
     const uint64_t* const from = keys_ + rank;
     size_t i = 0;
-    // In pieces of a fixed size, which the compiler makes into a few wide moves.
+    // Pieces of a fixed size compile to a few wide moves.
     for (; i + kCopiedAtOnce <= keys.size(); i += kCopiedAtOnce) {
       std::memcpy(&keys[i], from + i, kCopiedAtOnce * sizeof(uint64_t));
     }
     for (; i < keys.size(); ++i) keys[i] = from[i];
   }
 
-  // How many keys are below `key`, which the map contains.
+  // How many keys are below `key`. The map must contain it.
   size_t RankInside(uint64_t key) const {
     const uint32_t cell = map_.Of(key);
     const uint32_t begin = cells_[cell];
@@ -106,22 +107,22 @@ class RunView {
     uint32_t size;
     size_t rank;
 
-    // The first of the kScanKeyCount keys around it.
+    // The first of the kScanKeyCount keys around the guess.
     size_t window() const { return rank > kScanKeyCount / 2 ? rank - kScanKeyCount / 2 : 0; }
   };
 
-  // False when the map does not contain the key, or `still_valid` says no.
+  // False when the map does not contain the key, or when `still_valid` says no.
   template <typename StillValidFn>
   [[gnu::always_inline]] bool GuessAt(uint64_t key, Guess* guess,
                                       const StillValidFn& still_valid) const {
     if (!map_.Contains(key)) return false;
-    const CellMap::Place place = map_.PlaceOf(key);
-    guess->begin = cells_[place.cell];
-    guess->size = cells_[place.cell + 1] - guess->begin;
+    const CellMap::Position position = map_.PositionOf(key);
+    guess->begin = cells_[position.cell];
+    guess->size = cells_[position.cell + 1] - guess->begin;
     if (!still_valid()) [[unlikely]] {
       return false;
     }
-    guess->rank = guess->begin + place.FractionOf(guess->size);
+    guess->rank = guess->begin + position.FractionOf(guess->size);
     return true;
   }
 
@@ -134,7 +135,8 @@ class RunView {
 
 class SortedRun {
  public:
-  // The table then costs a quarter of a byte a key, and the caches hold more of it.
+  // With so many keys in a cell the radix table takes a quarter of a byte a key. So the caches hold
+  // more of it.
   static constexpr uint32_t kKeysPerCell = 16;
   static uint32_t CellCountFor(size_t key_count) {
     return static_cast<uint32_t>(key_count / kKeysPerCell + 1);
@@ -142,15 +144,15 @@ class SortedRun {
 
   SortedRun() = default;
 
-  // Room for `key_count` keys and as many cells as `map` has, in memory from `slabs`. When that is
-  // null, the run gets a block of its own, at `placement`. The caller fills keys, refs and either
-  // the cells or FillCells.
+  // Makes room for `key_count` keys and for the cells of `map`, in a slice from `slabs`. Without
+  // `slabs` the memory is allocated separately, at `placement`. The caller fills keys, refs, and
+  // the cells, or calls FillCells.
   static Status Create(size_t key_count, const CellMap& map, SlabAllocator* slabs, SortedRun* run,
                        const Placement& placement = {});
 
   uint64_t* mutable_keys() { return keys_; }
   RefWord* mutable_refs() { return refs_; }
-  // cell_count() + 1 of them: cells[c] is the number of keys in the cells before c.
+  // cell_count() + 1 of them. cells[c] is the number of keys in the cells before `c`.
   uint32_t* mutable_cells() { return cells_; }
   // Computes the cells from the keys.
   void FillCells();
@@ -177,10 +179,10 @@ class SortedRun {
     return rank == count_ || keys_[rank] != key ? nullptr : refs_ + rank;
   }
   const RunView& view() const { return view_; }
-  // See MemoryBlock.
-  std::shared_ptr<const Region> mapping() const { return block_.mapping(); }
+  // See PartSlice::mapping.
+  std::shared_ptr<const Region> mapping() const { return slice_.mapping(); }
 
-  size_t memory_bytes() const { return block_.footprint_bytes(); }
+  size_t memory_bytes() const { return slice_.footprint_bytes(); }
 
  private:
   RunView view_;
@@ -189,7 +191,7 @@ class SortedRun {
   uint64_t* keys_ = nullptr;
   RefWord* refs_ = nullptr;
   uint32_t* cells_ = nullptr;
-  MemoryBlock block_;
+  PartSlice slice_;
 };
 
 }  // namespace engine_race

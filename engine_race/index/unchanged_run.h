@@ -1,20 +1,23 @@
-// Lookups in a bucket that still is the one run that Install brought, without the bucket's lock,
-// whose two atomic changes of a shared counter would cost a quarter of a lookup.
+// Lookups without the bucket's lock, in a bucket that still has only the run that Install brought.
+// Taking the lock changes a shared counter twice, which would cost a quarter of a lookup.
 //
-// They work as long as nothing has been appended to the bucket. The run is immutable and its
-// addresses stay mapped, so the worst that a reader can meet is a run that was merged and given
-// back meanwhile, which reads as zeros. The flag, cleared before that, tells. What a run says that
-// was merged meanwhile may also be a frame that was evicted long ago. The flag tells that too: it
-// was cleared before the merge and thus before the eviction, and either the evictor sees the caller
-// inside the epoch or the caller sees the flag cleared.
+// They work until a record is appended to the bucket; a flag says so. The run is immutable and its
+// addresses stay mapped. If the run is merged during a lookup, its memory may be given back and
+// read as zeros. The flag is cleared before that, so the lookup sees it cleared and fails.
 //
-// For a view's reader a flag that is set also says that whatever is appended later is none of the
-// view's: the writer clears the flag before it looks at the epoch, and the view was taken before
-// the flag is looked at here.
+// A run that was merged may also lead to a frame that was evicted since then. The flag was cleared
+// before the merge, and the merge came before the eviction. So the evictor sees the reader inside
+// the epoch, or the reader sees the flag cleared.
 //
-// Inline and short, because what a processor has under way at once is counted in instructions: the
-// fewer a lookup has, the more lookups wait for memory together. Every call answers false where
-// the locked one has to tell. Thread-safe; a view of the bucket's own flag and run.
+// For the reader of a view a set flag also says that no later record belongs to the view. The
+// writer clears the flag before it loads the version. The view was taken before its reader loads
+// the flag.
+//
+// The functions are inline and short. A processor overlaps a limited number of instructions, so
+// shorter lookups let more of them wait for memory together. A call that answers false says
+// nothing; the lookup under the lock decides.
+//
+// Thread-safe. Refers to the bucket's own flag and run.
 #ifndef ENGINE_RACE_INDEX_UNCHANGED_RUN_H_
 #define ENGINE_RACE_INDEX_UNCHANGED_RUN_H_
 
@@ -34,7 +37,7 @@ class UnchangedRun {
   [[gnu::always_inline]] UnchangedRun(const std::atomic<bool>& unchanged, const RunView& run)
       : unchanged_(unchanged), run_(run) {}
 
-  // As BucketIndex::Find, and FindHot.
+  // As BucketIndex::Find and FindHot.
   [[gnu::always_inline]] bool Find(uint64_t key, ValueRef* ref) const {
     return Load(key, ref) && ref->leads_to_slot();
   }
@@ -42,8 +45,8 @@ class UnchangedRun {
     return Load(key, ref) && !ref->tombstone();
   }
 
-  // As BucketIndex::FirstKeys and LastKeys; false also when the keys that are asked for reach into
-  // another bucket.
+  // As BucketIndex::FirstKeys and LastKeys. Also false when the range of keys reaches into another
+  // bucket.
   [[gnu::always_inline]] bool FirstKeys(uint64_t first_key, uint64_t last_key,
                                         std::span<uint64_t> keys, size_t* count) const {
     if (!IsUnchanged()) return false;
@@ -70,7 +73,7 @@ class UnchangedRun {
   }
 
  private:
-  // What the word of `key` says.
+  // Loads the word of `key`.
   [[gnu::always_inline]] bool Load(uint64_t key, ValueRef* ref) const {
     if (!IsUnchanged()) return false;
     RefWord* word;
@@ -80,16 +83,17 @@ class UnchangedRun {
   }
 
   bool IsUnchanged() const {
-    // Seq_cst: pairs with the store in BucketIndex::Add; acquire: keeps the loads behind it there.
+    // Sequentially consistent: pairs with the store in BucketIndex::Add. Acquire: later loads stay
+    // behind this one.
     return unchanged_.load(std::memory_order_seq_cst);
   }
-  // Behind what has been loaded.
+  // IsUnchanged, after all that has been loaded before the call.
   bool IsStillUnchanged() const {
     LoadFence();
     return IsUnchanged();
   }
-  // Keeps later loads behind earlier ones. No instruction on x86, where loads stay in order; TSan
-  // does not know the fence, nor does it need it.
+  // Keeps later loads behind earlier ones. Takes no instruction on x86, where loads stay in order.
+  // ThreadSanitizer does not support the fence and does not need it.
   static void LoadFence() {
 #ifdef __SANITIZE_THREAD__
     std::atomic_signal_fence(std::memory_order_acquire);

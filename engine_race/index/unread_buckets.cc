@@ -6,7 +6,7 @@
 namespace engine_race {
 namespace {
 
-// Attempts that follow each other at once.
+// So many attempts may follow each other without a pause.
 constexpr uint32_t kFreeAttempts = 3;
 constexpr uint32_t kMaxPauseBits = 10;
 
@@ -27,10 +27,10 @@ void UnreadBuckets::Add(uint32_t bucket, uint64_t record_count, const Status& fa
 Status UnreadBuckets::Load(uint32_t bucket,
                            const std::function<Status(uint64_t record_count)>& read) {
   const auto found = entries_.find(bucket);
-  // The build has not left this bucket out.
+  // The build did not leave this bucket out.
   if (found == entries_.end()) return Status::Ok();
   Entry& entry = found->second;
-  // Relaxed, everywhere: an attempt that ends later is seen under the mutex.
+  // Relaxed, everywhere: only a later attempt matters, and the mutex shows that.
   const uint32_t attempts_before = entry.attempt_count.load(std::memory_order_relaxed);
   const std::lock_guard lock(entry.mutex);
   if (entry.is_read) return Status::Ok();
@@ -48,14 +48,14 @@ Status UnreadBuckets::Load(uint32_t bucket,
   return status;
 }
 
-void UnreadBuckets::HideFromOlder(uint32_t bucket, uint64_t epoch) {
-  entries_.at(bucket).first_epoch.store(epoch, std::memory_order_relaxed);
+void UnreadBuckets::HideFromOlder(uint32_t bucket, uint64_t version) {
+  entries_.at(bucket).first_version.store(version, std::memory_order_relaxed);
 }
 
-bool UnreadBuckets::IsAmongHidden(uint32_t bucket, uint64_t epoch) const {
+bool UnreadBuckets::IsAmongHidden(uint32_t bucket, uint64_t version) const {
   const auto found = entries_.find(bucket);
   return found != entries_.end() &&
-         epoch < found->second.first_epoch.load(std::memory_order_relaxed);
+         version < found->second.first_version.load(std::memory_order_relaxed);
 }
 
 }  // namespace engine_race

@@ -1,17 +1,18 @@
-// The buckets that an index was built without, because their key logs could not be read, and when
+// The buckets that an index was built without because their key logs could not be read, and when
 // each of them is tried again.
 //
-// The log callback hears of each at the build. The first call that asks for a bucket gets the
-// build's error, the next one tries the bucket again, for the fault may have passed. One thread
-// at a time tries a bucket; the calls that come meanwhile wait and share the result. After a few
-// attempts in a row have failed there is a pause before the next one, twice as long each time up to
-// about a second, in which calls answer the last failure: a device that takes long to fail would
-// otherwise hold up a caller for every key. No other bucket is read again for it.
+// The build reports each of them to the log callback. The first call that needs a bucket gets the
+// error of the build. The next call tries to read the bucket again, because the fault may have
+// passed. One thread at a time tries a bucket; calls that come meanwhile wait and share its result.
 //
-// Records appended to a bucket before it was read bear no epochs. If there are any, the bucket is
-// hidden from the views that were taken before it was read: see HideFromOlder.
+// After a few failures in a row there is a pause before the next attempt. It doubles up to about a
+// second. During the pause calls answer the last failure. Otherwise a device that takes long to
+// fail would hold up a caller for every key. An attempt reads no other bucket.
 //
-// Thread safety: every call but Add, which comes before the others.
+// Records that were appended to a bucket before it was read have no stamps. If there are any, the
+// bucket is hidden from the views that were taken before it was read: see HideFromOlder.
+//
+// Thread safety: every call from any thread, except Add, which comes before the others.
 #ifndef ENGINE_RACE_INDEX_UNREAD_BUCKETS_H_
 #define ENGINE_RACE_INDEX_UNREAD_BUCKETS_H_
 
@@ -28,27 +29,30 @@ namespace engine_race {
 
 class UnreadBuckets {
  public:
-  // The bucket held `record_count` records when it was left out. May throw std::bad_alloc.
+  // Adds a bucket that held `record_count` records when it was left out. May throw std::bad_alloc.
   void Add(uint32_t bucket, uint64_t record_count, const Status& failure);
 
-  // Ok once the bucket has been read, by `read(record_count)` or before. Else the failure of the
-  // last attempt, to begin with the build's.
+  // Ok if the bucket has been read, by `read(record_count)` in this call or in an earlier one.
+  // Otherwise the failure of the last attempt, the first of which was the build.
   Status Load(uint32_t bucket, const std::function<Status(uint64_t record_count)>& read);
 
-  // Within `read`, before the bucket is admitted: views of epochs below `epoch` do not see it.
-  void HideFromOlder(uint32_t bucket, uint64_t epoch);
-  // For a lookup that has found the bucket admitted.
-  bool IsHidden(uint32_t bucket, uint64_t epoch) const {
-    return !entries_.empty() && IsAmongHidden(bucket, epoch);
+  // Hides the bucket from views below `version`. Called within `read`, before the bucket is
+  // admitted.
+  void HideFromOlder(uint32_t bucket, uint64_t version);
+  // Whether a view of `version` may not see the bucket. For a lookup that has found the bucket
+  // admitted.
+  bool IsHidden(uint32_t bucket, uint64_t version) const {
+    return !entries_.empty() && IsAmongHidden(bucket, version);
   }
 
-  // How long after so many failed attempts in a row the next one may begin.
+  // The pause after `failure_count` failures in a row.
   static std::chrono::milliseconds PauseAfter(uint32_t failure_count);
 
  private:
   struct Entry {
     std::mutex mutex;
-    // Changed under the mutex; a caller reads it without, to know attempts that came after it.
+    // Changed under the mutex. A caller reads it before it waits for the mutex, to notice later
+    // attempts.
     std::atomic<uint32_t> attempt_count{0};
     bool is_told = false;
     bool is_read = false;
@@ -56,9 +60,9 @@ class UnreadBuckets {
     Status failure;
     std::chrono::steady_clock::time_point next_attempt;
     // Relaxed: the bucket's lock, taken by Admit, orders it before every lookup that needs it.
-    std::atomic<uint64_t> first_epoch{0};
+    std::atomic<uint64_t> first_version{0};
   };
-  bool IsAmongHidden(uint32_t bucket, uint64_t epoch) const;
+  bool IsAmongHidden(uint32_t bucket, uint64_t version) const;
 
   std::map<uint32_t, Entry> entries_;
 };

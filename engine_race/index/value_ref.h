@@ -1,4 +1,5 @@
-// A record as the index gives it: where its value is, and what is known of it.
+// A reference of the index to a record: where its value lies, its checksum, and whether it is a
+// tombstone.
 //
 // Values.
 #ifndef ENGINE_RACE_INDEX_VALUE_REF_H_
@@ -12,43 +13,44 @@
 
 namespace engine_race {
 
-// What the index keeps of a record beside its key, in one word: slot, value sum, tombstone bit. The
-// word is a swip: while the value lies in a frame, the frame's number stands in the slot's place.
+// All that the index keeps of a record beside its key, in one word: slot, checksum, tombstone bit.
+// The word is a swip: while the value is hot it has the frame's number instead of the slot.
 class ValueRef {
  public:
   ValueRef() = default;
-  ValueRef(uint32_t slot, uint32_t value_sum, bool tombstone)
-      : word_(slot | (uint64_t{value_sum} << format::kSlotBits) |
-              (uint64_t{tombstone} << (format::kSlotBits + format::kSumBits))) {
-    ENGINE_RACE_ASSERT(slot >> format::kSlotBits == 0 && value_sum <= format::kSumMask);
+  ValueRef(uint32_t slot, uint32_t value_checksum, bool tombstone)
+      : word_(slot | (uint64_t{value_checksum} << format::kSlotBits) |
+              (uint64_t{tombstone} << (format::kSlotBits + format::kChecksumBits))) {
+    ENGINE_RACE_ASSERT(slot >> format::kSlotBits == 0 && value_checksum <= format::kChecksumMask);
   }
 
-  // Of a reference that is not hot.
+  // Not of a hot reference.
   uint32_t slot() const {
     ENGINE_RACE_ASSERT(!hot());
     return Swip(word_).number();
   }
   bool hot() const { return Swip(word_).hot(); }
   bool cooling() const { return Swip(word_).cooling(); }
-  // Of a hot one.
+  // Only of a hot reference.
   uint32_t frame() const {
     ENGINE_RACE_ASSERT(hot());
     return Swip(word_).number();
   }
-  // The same record with its value in `frame`, or in the log's slot.
+  // This record with its value in `frame`, or in `slot` of the log.
   ValueRef InFrame(uint32_t frame) const { return FromWord(Swip(word_).In(frame).word()); }
   ValueRef InSlot(uint32_t slot) const { return FromWord(Swip(word_).At(slot).word()); }
-  // Of a hot one, with and without the mark.
+  // A hot reference with and without the cooling bit.
   ValueRef Cooling() const { return FromWord(Swip(word_).Cooling().word()); }
   ValueRef Heated() const { return FromWord(Swip(word_).Heated().word()); }
-  uint32_t value_sum() const {
-    return static_cast<uint32_t>((word_ >> format::kSlotBits) & format::kSumMask);
+  uint32_t value_checksum() const {
+    return static_cast<uint32_t>((word_ >> format::kSlotBits) & format::kChecksumMask);
   }
   bool tombstone() const { return (word_ & kTombstoneBit) != 0; }
-  // Neither a tombstone nor hot.
+  // True unless the record is a tombstone or hot.
   bool leads_to_slot() const { return (word_ & (kTombstoneBit | Swip::kHotBit)) == 0; }
 
-  // Where there is no record, or none is known: a tombstone that nobody wrote.
+  // Stands for a record that does not exist, or that is not known: a tombstone that was never
+  // written.
   static ValueRef None() {
     ValueRef ref(0, 0, true);
     ref.word_ |= kNoneBit;
@@ -59,7 +61,8 @@ class ValueRef {
   friend bool operator==(ValueRef a, ValueRef b) { return a.word_ == b.word_; }
 
  private:
-  static constexpr uint64_t kTombstoneBit = uint64_t{1} << (format::kSlotBits + format::kSumBits);
+  static constexpr uint64_t kTombstoneBit = uint64_t{1}
+                                            << (format::kSlotBits + format::kChecksumBits);
   static constexpr uint64_t kNoneBit = uint64_t{1} << 61;
   static_assert(format::kSlotBits == Swip::kNumberBits);
   static_assert(kTombstoneBit < kNoneBit);

@@ -12,16 +12,16 @@
 namespace engine_race {
 namespace {
 
-// In a slot's state: the view is about to be one of this epoch or of a later one.
+// A bit of a registration's state: the view will be of this version or of a later one.
 constexpr uint64_t kPending = uint64_t{1} << 63;
-// A claim that has met so many slots in use asks for more of them.
+// A claim that has met so many registrations in use tries to add more of them.
 constexpr size_t kMaxProbes = 16;
-// So often a census begins anew.
+// How often a census begins anew before it gives up.
 constexpr int kCensusRounds = 8;
 
-// Where this thread looks for a slot first: where it last gave one back, or behind the one it last
-// took. Any number does, of whichever registry.
-constinit thread_local size_t slot_hint = 0;
+// Where this thread looks for a free registration first: the one it last released, or the one after
+// that which it last took. Only a hint, so the threads of all registries share it.
+constinit thread_local size_t free_hint = 0;
 
 uint64_t NowMs() {
   timespec now{};
@@ -31,8 +31,8 @@ uint64_t NowMs() {
 
 }  // namespace
 
-struct alignas(64) ViewRegistry::Slot {
-  // 0 when free, else the view's epoch, perhaps with kPending.
+struct alignas(64) ViewRegistry::Registration {
+  // 0 when free, else the version of the view, perhaps with kPending.
   std::atomic<uint64_t> state{0};
   std::atomic<uint64_t> taken_ms{0};
   size_t index = 0;
@@ -60,114 +60,114 @@ void ViewRegistry::Close() noexcept {
   if (sweeper != nullptr) sweeper->Stop();
   // Release: pairs with the acquire of closed().
   closed_.store(true, std::memory_order_release);
-  // Acquire and release: whoever finds nobody else left destroys it, behind all that others did.
+  // Acquire and release: the thread that finds no view left deletes it, after all others are done.
   const uint64_t before = live_.fetch_and(~(kOpen | kPinned), std::memory_order_acq_rel);
   if ((before & kCountMask) == 0) delete this;
 }
 
-ViewRegistry::Slot* ViewRegistry::SlotAt(size_t index) const {
-  const size_t chunk = index < kFirstSlots ? 0 : std::bit_width(index / kFirstSlots);
-  const size_t before = chunk == 0 ? 0 : kFirstSlots << (chunk - 1);
+ViewRegistry::Registration* ViewRegistry::RegistrationAt(size_t index) const {
+  const size_t array = index < kFirstCount ? 0 : std::bit_width(index / kFirstCount);
+  const size_t before = array == 0 ? 0 : kFirstCount << (array - 1);
   // Acquire: pairs with the release in Grow.
-  return chunks_[chunk].load(std::memory_order_acquire) + (index - before);
+  return arrays_[array].load(std::memory_order_acquire) + (index - before);
 }
 
-bool ViewRegistry::Grow(size_t slot_count) noexcept {
+bool ViewRegistry::Grow(size_t count) noexcept {
   const std::lock_guard lock(grow_mutex_);
   // Relaxed: changes come under the mutex.
-  if (slot_count_.load(std::memory_order_relaxed) != slot_count) return true;
-  const size_t chunk = slot_count == 0 ? 0 : std::bit_width(slot_count / kFirstSlots);
-  if (chunk == kChunkCount) return false;
-  const size_t added = slot_count == 0 ? kFirstSlots : slot_count;
-  owned_chunks_[chunk].reset(new (std::nothrow) Slot[added]);
-  Slot* const slots = owned_chunks_[chunk].get();
-  if (slots == nullptr) return false;
-  for (size_t i = 0; i < added; ++i) slots[i].index = slot_count + i;
-  // Release, both: pair with the acquires of SlotAt, Claim and Look.
-  chunks_[chunk].store(slots, std::memory_order_release);
-  slot_count_.store(slot_count + added, std::memory_order_release);
+  if (registration_count_.load(std::memory_order_relaxed) != count) return true;
+  const size_t array = count == 0 ? 0 : std::bit_width(count / kFirstCount);
+  if (array == kArrayCount) return false;
+  const size_t added = count == 0 ? kFirstCount : count;
+  owned_arrays_[array].reset(new (std::nothrow) Registration[added]);
+  Registration* const registrations = owned_arrays_[array].get();
+  if (registrations == nullptr) return false;
+  for (size_t i = 0; i < added; ++i) registrations[i].index = count + i;
+  // Release, both: pair with the acquires of RegistrationAt, Claim and Look.
+  arrays_[array].store(registrations, std::memory_order_release);
+  registration_count_.store(count + added, std::memory_order_release);
   return true;
 }
 
-ViewRegistry::Slot* ViewRegistry::Claim(uint64_t state) noexcept {
+ViewRegistry::Registration* ViewRegistry::Claim(uint64_t state) noexcept {
   bool may_grow = true;
   while (true) {
     // Acquire: pairs with the release in Grow.
-    const size_t count = slot_count_.load(std::memory_order_acquire);
+    const size_t count = registration_count_.load(std::memory_order_acquire);
     for (size_t i = 0; i < count; ++i) {
-      Slot* const slot = SlotAt((slot_hint + i) & (count - 1));
+      Registration* const registration = RegistrationAt((free_hint + i) & (count - 1));
       uint64_t free = 0;
       // Relaxed: only the exchange counts. Release: pairs with the acquire of a census.
-      if (slot->state.load(std::memory_order_relaxed) == 0 &&
-          slot->state.compare_exchange_strong(free, state, std::memory_order_acq_rel,
-                                              std::memory_order_relaxed)) {
-        slot_hint = slot->index + 1;
-        return slot;
+      if (registration->state.load(std::memory_order_relaxed) == 0 &&
+          registration->state.compare_exchange_strong(free, state, std::memory_order_acq_rel,
+                                                      std::memory_order_relaxed)) {
+        free_hint = registration->index + 1;
+        return registration;
       }
       if (i >= kMaxProbes && may_grow && IsCrowded(count)) break;
     }
     if (!may_grow) return nullptr;
     may_grow = Grow(count);
-    if (may_grow) slot_hint = count;
+    if (may_grow) free_hint = count;
   }
 }
 
-bool ViewRegistry::IsCrowded(size_t slot_count) const {
+bool ViewRegistry::IsCrowded(size_t count) const {
   // Relaxed: a hint.
-  return (live_.load(std::memory_order_relaxed) & kCountMask) > slot_count / 2;
+  return (live_.load(std::memory_order_relaxed) & kCountMask) > count / 2;
 }
 
 Status ViewRegistry::Take(View* view) {
-  // Relaxed: the epoch only grows, and moves on below.
-  Slot* const slot = Claim(kPending | epoch_.load(std::memory_order_relaxed));
-  if (slot == nullptr) return Status::OutOfMemory("index: no memory for a view");
+  // Relaxed: a lower bound of the version is enough, and the version only grows.
+  Registration* const registration = Claim(kPending | version_.load(std::memory_order_relaxed));
+  if (registration == nullptr) return Status::OutOfMemory("index: no memory for a view");
   // Relaxed: a statistic.
-  slot->taken_ms.store(NowMs(), std::memory_order_relaxed);
+  registration->taken_ms.store(NowMs(), std::memory_order_relaxed);
   // Release, all three: pair with the acquires of StampWrite and Look; see the header.
   live_.fetch_add(1, std::memory_order_acq_rel);
-  // Seq_cst: before the load of unchanged_ by whoever reads at this view.
-  const uint64_t epoch = epoch_.fetch_add(1, std::memory_order_seq_cst);
-  slot->state.store(epoch, std::memory_order_release);
-  *view = {this, slot, epoch};
+  // Sequentially consistent: before the load of unchanged_ by a reader at this view.
+  const uint64_t version = version_.fetch_add(1, std::memory_order_seq_cst);
+  registration->state.store(version, std::memory_order_release);
+  *view = {this, registration, version};
   return Status::Ok();
 }
 
-Status ViewRegistry::TakeAt(uint64_t epoch, View* view) {
-  Slot* const slot = Claim(epoch);
-  if (slot == nullptr) return Status::OutOfMemory("index: no memory for a view");
+Status ViewRegistry::TakeAt(uint64_t version, View* view) {
+  Registration* const registration = Claim(version);
+  if (registration == nullptr) return Status::OutOfMemory("index: no memory for a view");
   // Relaxed: a statistic.
-  slot->taken_ms.store(NowMs(), std::memory_order_relaxed);
-  // Release: behind the slot; pairs with the acquires of Look.
+  registration->taken_ms.store(NowMs(), std::memory_order_relaxed);
+  // Release: behind the registration; pairs with the acquires of Look.
   live_.fetch_add(kCopy + 1, std::memory_order_acq_rel);
-  *view = {this, slot, epoch};
+  *view = {this, registration, version};
   return Status::Ok();
 }
 
 void ViewRegistry::Renew(View* view) noexcept {
   ViewRegistry& registry = *view->registry;
-  const uint64_t before = view->epoch;
+  const uint64_t before = view->version;
   // Relaxed: as in Release.
-  ENGINE_RACE_ASSERT(view->slot->state.load(std::memory_order_relaxed) == before);
+  ENGINE_RACE_ASSERT(view->registration->state.load(std::memory_order_relaxed) == before);
   // Release, all three: pair with the acquires of StampWrite and Look; see the header.
-  view->slot->state.store(kPending | before, std::memory_order_release);
+  view->registration->state.store(kPending | before, std::memory_order_release);
   // Seq_cst: as in Take.
-  view->epoch = registry.epoch_.fetch_add(1, std::memory_order_seq_cst);
-  view->slot->state.store(view->epoch, std::memory_order_release);
+  view->version = registry.version_.fetch_add(1, std::memory_order_seq_cst);
+  view->registration->state.store(view->version, std::memory_order_release);
   // Relaxed: a statistic.
-  view->slot->taken_ms.store(NowMs(), std::memory_order_relaxed);
-  // Acquire: pairs with NotePinned, which changes the epoch's word too, so that this load sees the
-  // flag unless that call came first and its caller sees the slot moved on.
+  view->registration->taken_ms.store(NowMs(), std::memory_order_relaxed);
+  // Acquire: pairs with NotePinned, which changes version_ too. Either this load sees the flag, or
+  // the caller of NotePinned sees that this view has moved.
   if ((registry.live_.load(std::memory_order_acquire) & kPinned) != 0) registry.MovedOn(before);
 }
 
-void ViewRegistry::RenewAt(uint64_t epoch, View* view) noexcept {
-  const uint64_t before = view->epoch;
-  if (epoch == before) return;
+void ViewRegistry::RenewAt(uint64_t version, View* view) noexcept {
+  const uint64_t before = view->version;
+  if (version == before) return;
   // Release: pairs with the acquire of Look.
-  view->slot->state.store(epoch, std::memory_order_release);
-  view->slot->taken_ms.store(NowMs(), std::memory_order_relaxed);  // a statistic
-  view->epoch = epoch;
-  // Release: behind the slot; pairs with the acquires of Look.
+  view->registration->state.store(version, std::memory_order_release);
+  view->registration->taken_ms.store(NowMs(), std::memory_order_relaxed);  // a statistic
+  view->version = version;
+  // Release: behind the registration; pairs with the acquires of Look.
   const uint64_t live = view->registry->live_.fetch_add(kCopy, std::memory_order_acq_rel);
   if ((live & kPinned) != 0) view->registry->MovedOn(before);
 }
@@ -175,19 +175,20 @@ void ViewRegistry::RenewAt(uint64_t epoch, View* view) noexcept {
 void ViewRegistry::Release(View* view) noexcept {
   if (view->registry == nullptr) return;
   ViewRegistry* const registry = view->registry;
-  slot_hint = view->slot->index;
-  // Release: pairs with the acquire of Look. From here on the slot may be another's.
-  // Relaxed: while the view is live, only its holder changes the slot.
-  ENGINE_RACE_ASSERT(view->slot->state.load(std::memory_order_relaxed) == view->epoch);
-  view->slot->state.store(0, std::memory_order_release);
+  free_hint = view->registration->index;
+  // Release: pairs with the acquire of Look. From here on the registration may be another's.
+  // Relaxed: while the view is live, only its holder changes the registration.
+  ENGINE_RACE_ASSERT(view->registration->state.load(std::memory_order_relaxed) == view->version);
+  view->registration->state.store(0, std::memory_order_release);
   // Relaxed: the exchange does the ordering.
   uint64_t live = registry->live_.load(std::memory_order_relaxed);
   bool told = false;
   do {
-    // While this view is counted, the registry stays; once it is not, nothing may be looked at.
+    // The registry lives at least as long as this view is counted, and may not be touched
+    // afterwards.
     ENGINE_RACE_ASSERT((live & kCountMask) != 0);
     if ((live & kPinned) != 0 && !told) {
-      registry->MovedOn(view->epoch);
+      registry->MovedOn(view->version);
       told = true;
       live = registry->live_.load(std::memory_order_relaxed);  // as above
     }
@@ -198,8 +199,8 @@ void ViewRegistry::Release(View* view) noexcept {
   *view = View();
 }
 
-// Calls begin(), then seen() with the state of each slot in use, and does so again until no view
-// was copied meanwhile; false when that went on for too long. Nothing is seen when no view is live.
+// Calls begin() and then seen() with the state of each registration in use. Begins anew if a view
+// was copied meanwhile. False after too many rounds. Calls no seen() when no view is live.
 template <typename BeginFn, typename SeenFn>
 bool ViewRegistry::Look(const BeginFn& begin, const SeenFn& seen) const {
   // Acquire, here and below: pair with TakeAt and RenewAt.
@@ -208,12 +209,12 @@ bool ViewRegistry::Look(const BeginFn& begin, const SeenFn& seen) const {
     begin();
     if ((before & kCountMask) == 0) return true;
     // Acquire: pairs with the release in Grow.
-    const size_t count = slot_count_.load(std::memory_order_acquire);
-    for (size_t first = 0; first < count; first += std::max(first, kFirstSlots)) {
-      const Slot* const slots = SlotAt(first);
-      for (size_t i = 0; i < std::max(first, kFirstSlots); ++i) {
-        // Acquire: pairs with the releases of all that change a slot.
-        const uint64_t state = slots[i].state.load(std::memory_order_acquire);
+    const size_t count = registration_count_.load(std::memory_order_acquire);
+    for (size_t first = 0; first < count; first += std::max(first, kFirstCount)) {
+      const Registration* const registrations = RegistrationAt(first);
+      for (size_t i = 0; i < std::max(first, kFirstCount); ++i) {
+        // Acquire: pairs with the releases of all that change a registration.
+        const uint64_t state = registrations[i].state.load(std::memory_order_acquire);
         if (state != 0) seen(state);
       }
     }
@@ -224,8 +225,8 @@ bool ViewRegistry::Look(const BeginFn& begin, const SeenFn& seen) const {
   return false;
 }
 
-LiveEpochs ViewRegistry::Live() const noexcept {
-  LiveEpochs live;
+LiveVersions ViewRegistry::Live() const noexcept {
+  LiveVersions live;
   const auto add = [&live](uint64_t state) {
     if ((state & kPending) != 0) {
       live.AddAllFrom(state & ~kPending);
@@ -238,45 +239,46 @@ LiveEpochs ViewRegistry::Live() const noexcept {
   return live;
 }
 
-LiveEpochs ViewRegistry::LiveFromNowOn() const noexcept {
-  // Acquire: pairs with the changes in Take and Renew, so that the census finds all views of lower
-  // epochs. Views of this one and of later ones may be missed by it.
-  const uint64_t epoch = epoch_.load(std::memory_order_acquire);
-  LiveEpochs live = Live();
-  live.AddAllFrom(epoch);
+LiveVersions ViewRegistry::LiveFromNowOn() const noexcept {
+  // Acquire: pairs with the changes in Take and Renew, so that Live() finds all views of lower
+  // versions. It may miss views of this version and of later ones, which are added below.
+  const uint64_t version = version_.load(std::memory_order_acquire);
+  LiveVersions live = Live();
+  live.AddAllFrom(version);
   return live;
 }
 
 uint64_t ViewRegistry::Oldest() const noexcept {
-  uint64_t oldest = kLatestEpoch;
+  uint64_t oldest = kLatestVersion;
   const auto add = [&oldest](uint64_t state) { oldest = std::min(oldest, state & ~kPending); };
-  return Look([&oldest] { oldest = kLatestEpoch; }, add) ? oldest : 0;
+  return Look([&oldest] { oldest = kLatestVersion; }, add) ? oldest : 0;
 }
 
 void ViewRegistry::NotePinned() noexcept {
   // Acquire and release, both: pair with Release and RenewAt, and with Renew.
   live_.fetch_or(kPinned, std::memory_order_acq_rel);
-  epoch_.fetch_add(0, std::memory_order_acq_rel);
+  version_.fetch_add(0, std::memory_order_acq_rel);
 }
 
 void ViewRegistry::NoteUnpinned() noexcept {
   const std::lock_guard lock(oldest_mutex_);
-  // Who goes while nothing is pinned says nothing, so that the oldest is not known any more.
-  // Release: pairs with the acquire in MovedOn.
-  oldest_.store(kLatestEpoch, std::memory_order_release);
+  // While nothing is pinned, a released view does not report, so the oldest one is unknown from
+  // here on. Release: pairs with the acquire in MovedOn.
+  oldest_.store(kLatestVersion, std::memory_order_release);
   live_.fetch_and(~kPinned, std::memory_order_acq_rel);
 }
 
-void ViewRegistry::MovedOn(uint64_t epoch) noexcept {
-  // Acquire and release: who comes first here is seen by the other one's census.
+void ViewRegistry::MovedOn(uint64_t version) noexcept {
+  // Acquire and release: of two threads that change this word, the later one's census sees what the
+  // earlier one did.
   live_.fetch_add(0, std::memory_order_acq_rel);
   // Acquire: pairs with the release in OldestHasGone.
-  if (epoch > oldest_.load(std::memory_order_acquire) || !OldestHasGone()) return;
+  if (version > oldest_.load(std::memory_order_acquire) || !OldestHasGone()) return;
   const std::lock_guard lock(sweeper_mutex_);
   if (sweeper_ != nullptr) sweeper_->RequestSweep();
 }
 
-// Finds out which view is the oldest, and answers whether it is another one than was known.
+// Finds the oldest view. True when it is another one than was known, or when it is not known.
 bool ViewRegistry::OldestHasGone() noexcept {
   const std::lock_guard lock(oldest_mutex_);
   const uint64_t known = oldest_.load(std::memory_order_relaxed);  // changes come under the mutex
@@ -284,15 +286,16 @@ bool ViewRegistry::OldestHasGone() noexcept {
   for (int round = 0; round < kCensusRounds; ++round) {
     // Release: pairs with the acquire in MovedOn.
     oldest_.store(oldest, std::memory_order_release);
-    // As there: a view that goes now sees what was stored, or is seen gone.
+    // Acquire and release: a view that is released now either sees the store above or is seen as
+    // gone.
     live_.fetch_add(0, std::memory_order_acq_rel);
     const uint64_t again = Oldest();
-    // Where none is left, what was known may have been nothing.
-    // A census that failed says nothing.
-    if (again == oldest && again != 0) return oldest != known || oldest == kLatestEpoch;
+    // 0: the census failed and says nothing. kLatestVersion: no view is left, and `known` may have
+    // said so before, so a sweep is due in any case.
+    if (again == oldest && again != 0) return oldest != known || oldest == kLatestVersion;
     oldest = again;
   }
-  oldest_.store(kLatestEpoch, std::memory_order_release);  // as above
+  oldest_.store(kLatestVersion, std::memory_order_release);  // as above
   return true;
 }
 
@@ -301,18 +304,18 @@ ViewRegistry::Census ViewRegistry::TakeCensus() const {
   // Relaxed: a statistic.
   census.count = live_.load(std::memory_order_relaxed) & kCountMask;
   // Acquire: pairs with the release in Grow.
-  const size_t count = slot_count_.load(std::memory_order_acquire);
+  const size_t count = registration_count_.load(std::memory_order_acquire);
   uint64_t oldest_ms = 0;
   for (size_t i = 0; i < count; ++i) {
-    const Slot& slot = *SlotAt(i);
+    const Registration& registration = *RegistrationAt(i);
     // Relaxed, here and below: a statistic.
-    const uint64_t state = slot.state.load(std::memory_order_relaxed);
-    if (state == 0 || (state & ~kPending) >= census.oldest_epoch) continue;
-    census.oldest_epoch = state & ~kPending;
-    oldest_ms = slot.taken_ms.load(std::memory_order_relaxed);
+    const uint64_t state = registration.state.load(std::memory_order_relaxed);
+    if (state == 0 || (state & ~kPending) >= census.oldest_version) continue;
+    census.oldest_version = state & ~kPending;
+    oldest_ms = registration.taken_ms.load(std::memory_order_relaxed);
   }
   const uint64_t now_ms = NowMs();
-  if (census.oldest_epoch != kLatestEpoch && now_ms > oldest_ms) {
+  if (census.oldest_version != kLatestVersion && now_ms > oldest_ms) {
     census.oldest_age_ms = now_ms - oldest_ms;
   }
   return census;

@@ -6,6 +6,7 @@
 #include <new>
 #include <string>
 
+#include "engine_race/base/assert.h"
 #include "engine_race/io/read_queue_backends.h"
 
 namespace engine_race::io {
@@ -52,6 +53,7 @@ Status ReadQueue::CreateOrNextBest(const ReadQueueOptions& options,
 }
 
 Status ReadQueue::CheckRoomFor(size_t request_count) const {
+  ENGINE_RACE_ASSERT(in_flight_ <= depth_);
   if (request_count <= depth_ - in_flight_) return Status::Ok();
   return Status::InvalidArgument("more reads than the queue is deep");
 }
@@ -67,6 +69,9 @@ Status ReadQueue::ReserveFor(std::vector<ReadCompletion>* completions) const {
 
 void ReadQueue::HandOut(std::vector<ReadCompletion>* ready,
                         std::vector<ReadCompletion>* completions) {
+  // ReserveFor made room for as many.
+  ENGINE_RACE_ASSERT(ready->size() <= in_flight_);
+  ENGINE_RACE_ASSERT(completions->size() + ready->size() <= completions->capacity());
   completions->insert(completions->end(), ready->begin(), ready->end());
   in_flight_ -= static_cast<uint32_t>(ready->size());
   ready->clear();

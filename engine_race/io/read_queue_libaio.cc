@@ -10,6 +10,7 @@
 #include <new>
 #include <vector>
 
+#include "engine_race/base/assert.h"
 #include "engine_race/io/read_queue_backends.h"
 
 namespace engine_race::io {
@@ -104,6 +105,8 @@ void LibaioQueue::Finish(uint32_t id, const ReadCompletion& completion) {
 Status LibaioQueue::Submit(std::span<const ReadRequest> requests, size_t* started) {
   *started = 0;
   ENGINE_RACE_RETURN_IF_ERROR(CheckRoomFor(requests.size()));
+  // An operation is free from its completion on, which is ready until Wait hands it out.
+  ENGINE_RACE_ASSERT(free_.size() + in_flight_ == depth_ + ready_.size());
   for (const ReadRequest& request : requests) {
     const uint32_t id = free_.back();
     free_.pop_back();
@@ -176,6 +179,7 @@ Status LibaioQueue::Wait(uint32_t min_count, std::vector<ReadCompletion>* comple
     const long missing = wanted > ready ? wanted - ready : 0;
     status = Reap(std::min(missing, kEventBatch));
   } while (status.ok() && ready_.size() < wanted);
+  ENGINE_RACE_ASSERT(in_kernel_ + ready_.size() == in_flight_);
   HandOut(&ready_, completions);
   return status;
 }

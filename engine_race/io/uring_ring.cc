@@ -151,40 +151,40 @@ bool UringRing::RegisterFiles(std::span<const int> files, int end) {
   has_files_ =
       io_uring_register_files(&ring_, table.data(), static_cast<unsigned>(table.size())) >= 0;
   if (!has_files_) return !files.empty() && end >= 0 && RegisterFiles({}, end);
-  file_places_.assign(static_cast<size_t>(highest) + 1, kNoPlace);
+  file_indexes_.assign(static_cast<size_t>(highest) + 1, kNoIndex);
   for (size_t i = 0; i < files.size(); ++i) {
-    if (files[i] >= 0) file_places_[static_cast<size_t>(files[i])] = static_cast<int32_t>(i);
+    if (files[i] >= 0) file_indexes_[static_cast<size_t>(files[i])] = static_cast<int32_t>(i);
   }
   return end >= 0;
 }
 
-int32_t UringRing::BufferPlace(const char* begin, uint32_t size_bytes) const {
+int32_t UringRing::BufferIndex(const char* begin, uint32_t size_bytes) const {
   const auto after = std::upper_bound(
       buffers_.begin(), buffers_.end(), begin,
       [](const char* address, const Buffer& buffer) { return address < buffer.begin; });
-  if (after == buffers_.begin()) return kNoPlace;
+  if (after == buffers_.begin()) return kNoIndex;
   const Buffer& buffer = *std::prev(after);
-  if (begin >= buffer.end || size_bytes > static_cast<size_t>(buffer.end - begin)) return kNoPlace;
-  return static_cast<int32_t>(buffer.place);
+  if (begin >= buffer.end || size_bytes > static_cast<size_t>(buffer.end - begin)) return kNoIndex;
+  return static_cast<int32_t>(buffer.index);
 }
 
-int32_t UringRing::FilePlace(int fd) const {
-  return fd >= 0 && static_cast<size_t>(fd) < file_places_.size()
-             ? file_places_[static_cast<size_t>(fd)]
-             : kNoPlace;
+int32_t UringRing::FileIndex(int fd) const {
+  return fd >= 0 && static_cast<size_t>(fd) < file_indexes_.size()
+             ? file_indexes_[static_cast<size_t>(fd)]
+             : kNoIndex;
 }
 
 void UringRing::PrepareRead(io_uring_sqe* sqe, int fd, void* buffer, uint32_t size_bytes,
                             uint64_t offset) {
-  const int32_t buffer_place = BufferPlace(static_cast<const char*>(buffer), size_bytes);
-  if (buffer_place != kNoPlace) {
-    io_uring_prep_read_fixed(sqe, fd, buffer, size_bytes, offset, buffer_place);
+  const int32_t buffer_index = BufferIndex(static_cast<const char*>(buffer), size_bytes);
+  if (buffer_index != kNoIndex) {
+    io_uring_prep_read_fixed(sqe, fd, buffer, size_bytes, offset, buffer_index);
   } else {
     io_uring_prep_read(sqe, fd, buffer, size_bytes, offset);
   }
-  const int32_t file_place = FilePlace(fd);
-  if (file_place != kNoPlace) {
-    sqe->fd = file_place;
+  const int32_t file_index = FileIndex(fd);
+  if (file_index != kNoIndex) {
+    sqe->fd = file_index;
     sqe->flags |= IOSQE_FIXED_FILE;
   }
 }

@@ -63,9 +63,9 @@ class UringRing {
   struct Buffer {
     const char* begin = nullptr;
     const char* end = nullptr;
-    uint32_t place = 0;
+    uint32_t index = 0;
   };
-  static constexpr int32_t kNoPlace = -1;
+  static constexpr int32_t kNoIndex = -1;
 
   // An errno, or 0.
   int Initialize(uint32_t depth, uint32_t flags);
@@ -75,15 +75,15 @@ class UringRing {
   // `files` when the kernel takes them, and `end` behind them unless that is -1; whether `end` is
   // registered now.
   bool RegisterFiles(std::span<const int> files, int end);
-  int32_t BufferPlace(const char* begin, uint32_t size_bytes) const;
-  int32_t FilePlace(int fd) const;
+  int32_t BufferIndex(const char* begin, uint32_t size_bytes) const;
+  int32_t FileIndex(int fd) const;
 
   io_uring ring_{};
   bool made_ = false;
   bool enabled_ = false;
   std::vector<Buffer> buffers_;  // by address
   bool has_files_ = false;
-  std::vector<int32_t> file_places_;  // by descriptor
+  std::vector<int32_t> file_indexes_;  // by descriptor
   // Of a single-thread ring: the read end of a pipe whose other end only the ring's table of files
   // holds. The kernel lets go of that when no request is left.
   UniqueFd end_;

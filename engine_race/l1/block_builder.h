@@ -1,5 +1,5 @@
-// The records of the block that is being filled, whichever way it lays them out, and the encoding
-// of an extent file, which says how to come by such builders.
+// A builder collects the records of one block; each encoding has its own. The encoding of an extent
+// file makes such builders.
 //
 // One thread. A builder keeps its memory for the next block.
 #ifndef ENGINE_RACE_L1_BLOCK_BUILDER_H_
@@ -11,10 +11,9 @@
 #include <memory>
 #include <vector>
 
+#include "engine_race/base/assert.h"
 #include "engine_race/l1/key_words.h"
 #include "engine_race/l1/table_shape.h"
-
-#include "engine_race/base/assert.h"
 
 namespace engine_race::l1 {
 
@@ -22,17 +21,18 @@ class BlockBuilder {
  public:
   virtual ~BlockBuilder() = default;
 
-  // Whether a block can hold `key`, which is above all keys added, beside these.
+  // Whether the block has room for `key` too. `key` must be above all keys added.
   virtual bool Fits(const char* key) const = 0;
-  // After Fits said so. std::bad_alloc.
+  // To be called after Fits was true. May throw std::bad_alloc.
   void Add(const char* key, const char* payload) {
     ENGINE_RACE_ASSERT(count_ == 0 || std::memcmp(last_key(), key, shape_.key_bytes) < 0);
     records_.insert(records_.end(), key, key + shape_.key_bytes);
     records_.insert(records_.end(), payload, payload + shape_.payload_bytes);
     ++count_;
   }
-  // Fills block[0, kBlockBodyBytes) with the records added, one at the least, and begins anew. The
-  // size of each record in the block, for lookups that guess where a record lies; 0: they cannot.
+  // Fills block[0, kBlockBodyBytes) with the records added, at least one, and begins anew. Returns
+  // the size of each record in the block, from which lookups guess where a record lies. 0: they
+  // cannot.
   uint32_t Finish(char* block) {
     ENGINE_RACE_ASSERT(count_ > 0);
     std::memset(block, 0, kBlockBodyBytes);
@@ -47,7 +47,7 @@ class BlockBuilder {
 
  protected:
   explicit BlockBuilder(const TableShape& shape) : shape_(shape) {}
-  // As Finish, of a block of zeros.
+  // The encoding's part of Finish. The block is all zeros.
   virtual uint32_t Encode(char* block) const = 0;
 
   const TableShape& shape() const { return shape_; }
@@ -56,7 +56,8 @@ class BlockBuilder {
     return records_.data() + size_t{rank} * shape_.record_bytes();
   }
   const char* PayloadAt(uint32_t rank) const { return KeyAt(rank) + shape_.key_bytes; }
-  // What all the keys added begin with, and `last_key` too; one byte is always left over.
+  // How many bytes all the keys added and `last_key` begin with. At least one byte of the key is
+  // left over.
   uint32_t PrefixWith(const char* last_key) const {
     if (count_ == 0) return 0;
     return std::min(CommonPrefix(KeyAt(0), last_key, shape_.key_bytes), shape_.key_bytes - 1);
@@ -71,7 +72,7 @@ class BlockBuilder {
 // How the blocks of an extent file lay out their records.
 struct BlockEncoding {
   uint32_t number;  // in the file's header
-  // std::bad_alloc.
+  // May throw std::bad_alloc.
   std::unique_ptr<BlockBuilder> (*make_builder)(const TableShape& shape);
 };
 

@@ -10,7 +10,7 @@ bool BlockOwner::Install(FramePool* pool, uint32_t frame, Swip expected) {
   if (own.parent_frame != kNoFrame && !pool->info(own.parent_frame).AddChild()) return false;
   const bool installed = pool->Install(frame, [&] {
     uint64_t word = expected.word();
-    // Release: the frame's bytes before its number; pairs with the loads of readers.
+    // Release: the frame was filled before its number is stored. Pairs with the loads of readers.
     return own.parent->compare_exchange_strong(
         word, expected.In(frame).word(), std::memory_order_release, std::memory_order_relaxed);
   });
@@ -19,16 +19,16 @@ bool BlockOwner::Install(FramePool* pool, uint32_t frame, Swip expected) {
 }
 
 FrameOwner::Cooled BlockOwner::Cool(uint32_t frame, FrameInfo* info) noexcept {
-  // Relaxed, both: a mark that orders nothing.
+  // Relaxed, both: the cooling bit orders nothing.
   uint64_t word = info->parent->load(std::memory_order_relaxed);
   ENGINE_RACE_ASSERT(Swip(word).hot() && Swip(word).number() == frame);
   const bool marked = info->parent->compare_exchange_strong(word, Swip(word).Cooling().word(),
                                                             std::memory_order_relaxed);
-  return marked ? Cooled::kMarked : Cooled::kStays;
+  return marked ? Cooled::kCooling : Cooled::kInUse;
 }
 
 bool BlockOwner::WasHeated(uint32_t /*frame*/, FrameInfo* info) noexcept {
-  // Relaxed: the mark orders nothing.
+  // Relaxed: the cooling bit orders nothing.
   return !Swip(info->parent->load(std::memory_order_relaxed)).cooling();
 }
 
@@ -38,8 +38,8 @@ bool BlockOwner::Unswizzle(uint32_t frame, FrameInfo* info, bool only_cooling) n
   do {
     ENGINE_RACE_ASSERT(Swip(word).hot() && Swip(word).number() == frame);
     if (only_cooling && !Swip(word).cooling()) return false;
-    // Sequentially consistent: before Retire and before readers' epochs are looked at. A failure is
-    // the owner's bits changing, or the mark.
+    // Sequentially consistent: before Retire and before the look at the readers' epochs. Fails if
+    // the owner's bits or the cooling bit have changed.
   } while (!info->parent->compare_exchange_weak(word, Swip(word).At(info->place).word(),
                                                 std::memory_order_seq_cst,
                                                 std::memory_order_relaxed));

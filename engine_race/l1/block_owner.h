@@ -1,7 +1,7 @@
-// The owner of frames that know their parents: blocks, each found through the swip that its frame
-// points to, which lies in the frame of the block above or in an array that outlives all.
+// The owner of frames that hold blocks. Each frame points to the swip that leads to it. That swip
+// lies in the frame of the parent block, or in an array that outlives all frames.
 //
-// Stateless; thread-safe as each call says.
+// Stateless. Thread-safe as each call says.
 #ifndef ENGINE_RACE_L1_BLOCK_OWNER_H_
 #define ENGINE_RACE_L1_BLOCK_OWNER_H_
 
@@ -21,13 +21,13 @@ class BlockOwner final : public FrameOwner {
   bool Unswizzle(uint32_t frame, FrameInfo* info, bool only_cooling) noexcept override;
   void Release(uint32_t frame, FrameInfo* info) noexcept override;
 
-  // Makes a frame, filled and described, reachable: true when *info(frame).parent was `expected`
-  // until now. Inside the epoch, when there is a parent frame.
+  // Makes a frame that is filled and described reachable. False if *info(frame).parent was not
+  // `expected`. If there is a parent frame, the caller must be inside the epoch.
   static bool Install(FramePool* pool, uint32_t frame, Swip expected);
-  // Takes the cooling mark off. Inside the epoch.
+  // Clears the cooling bit. The caller must be inside the epoch.
   static void Heat(std::atomic<uint64_t>* parent, Swip seen) {
     uint64_t word = seen.word();
-    // Relaxed: the mark orders nothing; a failure means that another reader was faster.
+    // Relaxed: the bit orders nothing. The exchange fails if another reader was faster.
     parent->compare_exchange_strong(word, seen.Heated().word(), std::memory_order_relaxed);
   }
 };

@@ -16,7 +16,7 @@ namespace engine_race::l1 {
 namespace {
 
 #ifdef __SANITIZE_THREAD__
-// Knows nothing of fences that run elsewhere.
+// ThreadSanitizer does not know that membarrier runs fences on other processors.
 bool CanFenceAll() { return false; }
 #else
 bool CanFenceAll() {
@@ -27,7 +27,7 @@ bool CanFenceAll() {
 // Runs a full fence on every processor that runs a thread of this process.
 bool FenceAll() { return ::syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0; }
 
-// Which numbers threads have. Of the process, like the threads.
+// The numbers that threads have, for the whole process.
 constexpr uint32_t kNumbers = 4096;
 constinit std::mutex numbers_mutex;
 constinit std::bitset<kNumbers> numbers;
@@ -37,8 +37,8 @@ constinit std::bitset<kNumbers> numbers;
 constinit thread_local uint32_t EpochManager::thread_number = kNoNumber;
 
 EpochManager::EpochManager()
-    : slots_(std::make_unique<Slot[]>(kSlots)),
-      owned_slot_count_(CanFenceAll() ? kOwnedSlots : 0) {}
+    : lines_(std::make_unique<ReaderLine[]>(kLineCount)),
+      owned_line_count_(CanFenceAll() ? kOwnedLineCount : 0) {}
 
 uint32_t EpochManager::NumberThread() {
   struct Number {
@@ -49,7 +49,8 @@ uint32_t EpochManager::NumberThread() {
   uint32_t number = 0;
   while (number + 1 < kNumbers && numbers[number]) ++number;
   numbers[number] = true;
-  // The last one is of all who find no other, and of threads about to end.
+  // The last number is shared by all threads that find no free one, and by threads that are about
+  // to end.
   thread_number = number;
   return number;
 }
@@ -60,36 +61,36 @@ void EpochManager::ForgetThread() {
   thread_number = kNumbers - 1;
 }
 
-EpochManager::Slot* EpochManager::EnterShared(uint32_t number) {
-  const uint32_t count = kSlots - owned_slot_count_;
+EpochManager::ReaderLine* EpochManager::EnterShared(uint32_t number) {
+  const uint32_t count = kLineCount - owned_line_count_;
   for (uint32_t i = number;; ++i) {
-    Slot* const slot = &slots_[owned_slot_count_ + i % count];
+    ReaderLine* const line = &lines_[owned_line_count_ + i % count];
     // Acquire: see Enter.
-    if (TryEnter(slot, now_.load(std::memory_order_acquire))) return slot;
-    // All are taken: whoever is inside may need this processor to leave.
+    if (TryEnter(line, now_.load(std::memory_order_acquire))) return line;
+    // All lines are taken: a reader that is inside may need this processor to leave.
     if ((i + 1) % count == number % count) std::this_thread::yield();
   }
 }
 
 EpochManager::Counts EpochManager::TakeCounts() const {
   Counts counts;
-  for (uint32_t i = 0; i < kSlots; ++i) {
+  for (uint32_t i = 0; i < kLineCount; ++i) {
     // Relaxed: a statistic.
-    counts.hits += slots_[i].hits.load(std::memory_order_relaxed);
-    counts.misses += slots_[i].misses.load(std::memory_order_relaxed);
+    counts.hits += lines_[i].hits.load(std::memory_order_relaxed);
+    counts.misses += lines_[i].misses.load(std::memory_order_relaxed);
   }
   return counts;
 }
 
 uint64_t EpochManager::SafeBelow() const {
   uint64_t oldest = now_.load(std::memory_order_seq_cst);
-  // Who has entered and is not seen below loads what it looks at behind this, and finds all that
-  // was retired gone. Without it nothing is known.
-  if (owned_slot_count_ != 0 && !FenceAll()) return 0;
-  for (uint32_t i = 0; i < kSlots; ++i) {
-    // Sequentially consistent for the readers that entered: see TryEnter and Enter. Also an
-    // acquire, for those that left: pairs with Guard's release.
-    const uint64_t entered = slots_[i].entered.load(std::memory_order_seq_cst);
+  // A reader that has entered and is not seen below loads behind this fence, and finds all that was
+  // retired gone. If the fence is refused, nothing is known.
+  if (owned_line_count_ != 0 && !FenceAll()) return 0;
+  for (uint32_t i = 0; i < kLineCount; ++i) {
+    // Sequentially consistent: for readers that are inside, see TryEnter and Enter. Also acquire:
+    // for readers that have left, pairs with the release of Guard.
+    const uint64_t entered = lines_[i].entered.load(std::memory_order_seq_cst);
     if (entered != kOutside) oldest = std::min(oldest, entered);
   }
   ENGINE_RACE_ASSERT(oldest != kOutside);

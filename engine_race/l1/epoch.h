@@ -1,21 +1,23 @@
-// When memory that readers may still look at can be used again.
+// Epochs: when memory that readers may still look at can be used again.
 //
-// A reader enters before it follows a pointer and leaves when it has done with what it found, in
-// nanoseconds to microseconds: never while it waits for anything. Whoever takes a frame out of
-// reach asks which epoch that was, and uses the frame again once every reader inside entered
-// later. A count in the frame, the other way, is a locked operation on a line that all readers of
-// the frame share.
+// A reader enters before it follows a pointer and leaves when it is done, after nanoseconds to
+// microseconds. It never waits inside. A thread that makes a frame unreachable asks for the current
+// epoch. The frame may be used again once every reader inside has entered later. The other way, a
+// count in each frame, takes a locked operation on a cache line that all readers of the frame
+// share.
 //
-// Entering is a plain store to a line of the thread's own, without the fence that should follow it:
-// a fence, or any locked operation, would keep the cache misses of one lookup from overlapping
-// those of the one before, which costs more than the lookup's instructions. Whoever wants to know
-// who is inside has the kernel run a fence on every processor that runs a thread of the process
-// (membarrier), once for many frames. Where the kernel refuses that, and in slots that threads
-// share because there are more of them than slots, readers enter by a locked operation.
+// Entering is a plain store to a cache line of the thread's own. The fence that should follow it is
+// missing. A fence or a locked operation would keep the cache misses of one lookup from overlapping
+// those of the one before. That would cost more than the lookup's instructions.
 //
-// A reader's line has room beside its epoch for counts that no other line need be written to for.
+// Instead, a thread that looks which readers are inside calls membarrier, once for many frames. The
+// kernel then runs a fence on every processor that runs a thread of the process. Readers enter by a
+// locked operation where the kernel refuses membarrier. They also do so in the lines that threads
+// share, because there may be more threads than lines.
 //
-// Thread-safe. A thread that is inside may enter once more: it is inside until it has left twice.
+// Each reader's line also has counters, so that counting touches no other cache line.
+//
+// Thread-safe. A thread may enter again while it is inside; then it must leave twice.
 #ifndef ENGINE_RACE_L1_EPOCH_H_
 #define ENGINE_RACE_L1_EPOCH_H_
 
@@ -29,13 +31,13 @@ namespace engine_race::l1 {
 
 class EpochManager {
   static constexpr uint64_t kOutside = 0;
-  // More readers than these inside at once wait for each other. The first slots belong to one
-  // thread each, as long as it lives.
-  static constexpr uint32_t kSlots = 256;
-  static constexpr uint32_t kOwnedSlots = 192;
-  struct alignas(64) Slot {
+  // If all lines are taken, a reader waits for another one to leave. The first kOwnedLineCount
+  // lines belong to one thread each, as long as the thread lives.
+  static constexpr uint32_t kLineCount = 256;
+  static constexpr uint32_t kOwnedLineCount = 192;
+  struct alignas(64) ReaderLine {
     std::atomic<uint64_t> entered{kOutside};
-    // Of whoever is inside.
+    // Counted by the thread that is inside.
     std::atomic<uint64_t> hits{0};
     std::atomic<uint64_t> misses{0};
   };
@@ -47,72 +49,75 @@ class EpochManager {
 
   class Guard {
    public:
-    explicit Guard(EpochManager& manager) : slot_(*manager.Enter()) {}
+    explicit Guard(EpochManager& manager) : line_(*manager.Enter()) {}
     Guard(const Guard&) = delete;
     Guard& operator=(const Guard&) = delete;
-    // Release: pairs with the load in SafeBelow, what was read inside was read before; and with the
-    // next to enter here, who goes on counting.
+    // Release: pairs with the load in SafeBelow, so that all reads inside come before the frame is
+    // used again. Also pairs with the next entry into this line, whose thread goes on counting.
     ~Guard() {
-      ENGINE_RACE_ASSERT(slot_.entered.load(std::memory_order_relaxed) != kOutside);
-      slot_.entered.store(kOutside, std::memory_order_release);
+      ENGINE_RACE_ASSERT(line_.entered.load(std::memory_order_relaxed) != kOutside);
+      line_.entered.store(kOutside, std::memory_order_release);
     }
 
-    void CountHit() { CountOne(&slot_.hits); }
-    void CountMiss() { CountOne(&slot_.misses); }
+    void CountHit() { CountOne(&line_.hits); }
+    void CountMiss() { CountOne(&line_.misses); }
 
    private:
-    // Relaxed: nobody else is in the slot, and who adds all up may be a little late.
+    // Relaxed: no other thread counts in this line. TakeCounts may miss the last counts.
     static void CountOne(std::atomic<uint64_t>* count) {
       count->store(count->load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     }
 
-    Slot& slot_;
+    ReaderLine& line_;
   };
 
-  // The epoch in which something was taken out of reach, which has been done before the call.
+  // Returns the current epoch and begins the next. The caller has made something unreachable
+  // before.
   uint64_t Retire() { return now_.fetch_add(1, std::memory_order_seq_cst); }
-  // Nobody inside can have seen what was retired in an epoch below this one.
+  // No reader inside can have seen anything that was retired in an epoch below this one.
   uint64_t SafeBelow() const;
 
-  // What all guards have counted.
+  // The sums of all lines.
   struct Counts {
     uint64_t hits = 0;
     uint64_t misses = 0;
   };
   Counts TakeCounts() const;
 
-  static constexpr uint64_t MemoryBytes() { return kSlots * sizeof(Slot); }
+  static constexpr uint64_t MemoryBytes() { return kLineCount * sizeof(ReaderLine); }
 
  private:
-  Slot* Enter() {
+  ReaderLine* Enter() {
     const uint32_t number = ThreadNumber();
-    if (number < owned_slot_count_) [[likely]] {
-      Slot* const slot = &slots_[number];
-      // Relaxed: only this thread writes to the slot; it is inside already when it enters anew.
-      if (slot->entered.load(std::memory_order_relaxed) == kOutside) [[likely]] {
-        // The epoch may be an old one by the time that it stands in the slot: that only holds
-        // frames back for longer. Acquire: pairs with Retire; who enters in a later epoch sees what
-        // was done before it. Relaxed: the fence behind the store is SafeBelow's; either that finds
-        // the slot, or the loads behind the fence find that the frame is gone.
-        slot->entered.store(now_.load(std::memory_order_acquire), std::memory_order_relaxed);
-        // For the compiler, which must leave the order as it is.
+    if (number < owned_line_count_) [[likely]] {
+      ReaderLine* const line = &lines_[number];
+      // Relaxed: only this thread writes to the line. If it is inside already, it enters a shared
+      // line.
+      if (line->entered.load(std::memory_order_relaxed) == kOutside) [[likely]] {
+        // The epoch may be over when it is stored: then frames wait longer than necessary. Acquire:
+        // pairs with Retire, so that a reader that enters in a later epoch sees what was done
+        // before it. Relaxed: SafeBelow runs the fence behind this store. Either it sees the line,
+        // or the reader's later loads see that the frame is gone.
+        line->entered.store(now_.load(std::memory_order_acquire), std::memory_order_relaxed);
+        // Keeps the compiler from moving later loads before the store.
         std::atomic_signal_fence(std::memory_order_seq_cst);
-        return slot;
+        return line;
       }
     }
     return EnterShared(number);
   }
-  Slot* EnterShared(uint32_t number);
+  ReaderLine* EnterShared(uint32_t number);
 
-  static bool TryEnter(Slot* slot, uint64_t epoch) {
+  static bool TryEnter(ReaderLine* line, uint64_t epoch) {
     uint64_t expected = kOutside;
-    // Sequentially consistent, as is what takes a frame out of reach: either the retiring thread
-    // sees the slot, or the reader sees that the frame is gone. Relaxed where somebody is in it.
-    return slot->entered.compare_exchange_strong(expected, epoch, std::memory_order_seq_cst,
+    // Sequentially consistent, like the change that makes a frame unreachable. Either the retiring
+    // thread sees the line, or the reader sees that the frame is gone. Relaxed if the line is
+    // taken.
+    return line->entered.compare_exchange_strong(expected, epoch, std::memory_order_seq_cst,
                                                  std::memory_order_relaxed);
   }
 
-  // Of the calling thread: no other one that lives has it.
+  // The number of the calling thread. No other living thread has it, except the last number.
   static uint32_t ThreadNumber() {
     const uint32_t number = thread_number;
     return number != kNoNumber ? number : NumberThread();
@@ -121,13 +126,13 @@ class EpochManager {
   static void ForgetThread();
 
   static constexpr uint32_t kNoNumber = ~uint32_t{0};
-  // Of the thread alone, whatever the number of stores.
+  // Belongs to the thread and serves all managers of the process.
   static constinit thread_local uint32_t thread_number;
 
   alignas(64) std::atomic<uint64_t> now_{1};
-  const std::unique_ptr<Slot[]> slots_;
-  // kOwnedSlots where SafeBelow can have fences run elsewhere, else 0.
-  const uint32_t owned_slot_count_;
+  const std::unique_ptr<ReaderLine[]> lines_;
+  // kOwnedLineCount if SafeBelow can use membarrier, else 0.
+  const uint32_t owned_line_count_;
 };
 
 }  // namespace engine_race::l1

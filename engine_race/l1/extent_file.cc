@@ -5,10 +5,9 @@
 #include <cstring>
 #include <new>
 
+#include "engine_race/base/assert.h"
 #include "engine_race/base/checksum.h"
 #include "engine_race/base/round_up.h"
-
-#include "engine_race/base/assert.h"
 
 namespace engine_race::l1 {
 
@@ -16,9 +15,9 @@ namespace {
 
 constexpr uint64_t kMagic = 0x315F656C62617431;  // "1table_1"
 constexpr uint32_t kVersion = 1;
-// Of the name that a table is built under.
+// Suffix of the name under which a table is built.
 constexpr char kUnfinishedSuffix[] = ".unfinished";
-// The header's seed, and, with the table's id, the root's. Places of blocks begin at 0.
+// Positions that seed the checksums of the header and of the root. Positions of blocks begin at 0.
 constexpr uint64_t kHeaderPlace = ~uint64_t{0};
 constexpr uint64_t kRootPlace = ~uint64_t{0} - 1;
 
@@ -221,7 +220,7 @@ Status ExtentFile::ReadHeaderAndRoot() {
   encoding_ = header.encoding;
   table_id_ = header.table_id;
   record_count_ = header.record_count;
-  // The sum vouches for the numbers, the file's size for the memory that they ask for.
+  // The checksum guarantees the numbers. The file's size bounds the memory that they ask for.
   const uint64_t stored_bytes =
       std::max<uint64_t>(kBlockBytes, RoundUp(header.root_bytes, kBlockBytes));
   if (header.root_offset + stored_bytes > file_bytes) return Bad(file_, "it was cut off");

@@ -1,14 +1,19 @@
-// A table on disk: a file of extents, built from sorted records, immutable, replaced as a whole.
+// A table on disk: a file of extents, built from sorted records. It is immutable and replaced as a
+// whole.
 //
-// Layout: a header block; extents of 2 MiB, the index of each first, its blocks of records behind
-// it, the last extent as long as it needs; then the root, which is the last key and the number of
-// blocks of each extent. Every block and the root carry a checksum that is seeded with the table
-// and the place, so that a block that lies elsewhere fails. A file is built under another name and
-// gets its own when it is whole and on the device, in the place of an older one, which whoever has
-// it open keeps; what an interrupted building leaves is swept away by the next.
+// Layout: a header block, then extents, then the root. An extent of 2 MiB has its index first and
+// its blocks of records behind it. The last extent is as long as it needs to be. The root has the
+// last key and the number of blocks of each extent. Every block and the root carry a checksum that
+// is seeded with the table and their position. So a block that lies at the wrong position fails its
+// checksum.
 //
-// The index of an extent is a block like the others: its keys are the last keys of the blocks of
-// records, so that the first one at or above a key leads to the only block that can hold it.
+// A file is built under another name. It gets its own name when it is complete and durable, and
+// then replaces an older file. Readers that have the older file open keep it. The next build
+// removes what an interrupted build has left.
+//
+// The index of an extent is a block like the others. Its keys are the last keys of the blocks of
+// records. So the first key at or above the one looked for leads to the only block that can hold
+// it.
 #ifndef ENGINE_RACE_L1_EXTENT_FILE_H_
 #define ENGINE_RACE_L1_EXTENT_FILE_H_
 
@@ -29,15 +34,15 @@ namespace engine_race::l1 {
 // One thread. Owns its file.
 class ExtentFileBuilder {
  public:
-  // Builds `name` in the directory, which is there, or another one, when Finish has succeeded. One
-  // builder of a name at a time.
+  // Builds `name` in the directory. The file, or its replacement, is there when Finish has
+  // succeeded. One builder of a name at a time.
   static Status Create(int dir_fd, const std::string& name, const TableShape& shape,
                        const BlockEncoding& encoding, std::unique_ptr<ExtentFileBuilder>* builder);
 
-  // Keys ascend strictly: kInvalidArgument otherwise. kFull, kIOError, kOutOfMemory. After a
-  // failure there is nothing to be added or finished any more.
+  // Adds a record. Keys must ascend strictly, else kInvalidArgument. kFull, kIOError, kOutOfMemory.
+  // After a failure the builder is of no more use.
   Status Add(const char* key, const char* payload);
-  // Makes the table, and makes it durable.
+  // Completes the table and makes it durable.
   Status Finish();
 
  private:
@@ -67,7 +72,7 @@ class ExtentFileBuilder {
 // Const calls from any thread. Owns its file.
 class ExtentFile {
  public:
-  // kCorruption for what is no table or a damaged one, kNotSupported for another version.
+  // kCorruption if the file is damaged or not a table, kNotSupported for another format version.
   static Status Open(int dir_fd, const std::string& name, std::unique_ptr<ExtentFile>* file);
 
   const TableShape& shape() const { return shape_; }
@@ -76,12 +81,12 @@ class ExtentFile {
   uint64_t table_id() const { return table_id_; }
   uint64_t record_count() const { return record_count_; }
   uint32_t extent_count() const { return static_cast<uint32_t>(block_counts_.size()); }
-  // Of records, in an extent.
+  // How many blocks of records an extent has.
   uint32_t block_count(uint32_t extent) const { return block_counts_[extent]; }
   const ExtentRoot& root() const { return root_; }
 
-  // Reads block 0, the index, or 1 to block_count(extent), into kBlockBytes at an address that is a
-  // multiple of kIoAlignment. kCorruption names file, extent and block.
+  // Reads a block into kBlockBytes of memory, aligned to kIoAlignment. Block 0 is the index, blocks
+  // 1 to block_count(extent) hold records. kCorruption names file, extent and block.
   Status ReadBlock(uint32_t extent, uint32_t block, char* data) const;
 
  private:

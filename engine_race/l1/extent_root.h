@@ -1,8 +1,8 @@
 // The root of a table: which extent can hold a key.
 //
-// The last keys of the extents, of which only the significant words are looked at while these
-// differ; they lie one behind the other, eight to a cache line, so that the root of a table that is
-// in use stays in the nearest cache.
+// The root has the last key of each extent, and of each last key the significant word. A search
+// looks at the keys only where words are equal. The words lie in one array, eight to a cache line,
+// so that the root of a table in use stays in the nearest cache.
 //
 // Thread-safe once it is built.
 #ifndef ENGINE_RACE_L1_EXTENT_ROOT_H_
@@ -18,11 +18,11 @@ namespace engine_race::l1 {
 
 class ExtentRoot {
  public:
-  // `last_keys` has the last key of each extent, one behind the other. std::bad_alloc.
+  // `last_keys` has the last key of each extent, one behind the other. May throw std::bad_alloc.
   void Build(std::vector<char> last_keys, uint32_t key_bytes);
 
-  // The only extent that can hold `key`: the first whose last key is at or above it. The number of
-  // extents when there is none.
+  // The only extent that can hold `key`: the first one whose last key is at or above it. count()
+  // when there is none.
   uint32_t Find(const char* key) const {
     if (prefix_bytes_ > 0) {
       const int side = std::memcmp(key, last_keys_.data(), prefix_bytes_);
@@ -44,7 +44,8 @@ class ExtentRoot {
     return extent;
   }
 
-  // About which of the extent's `count` blocks can hold `key`, if its keys are spread evenly.
+  // Guesses which of the extent's `count` blocks can hold `key`. Right if the keys are spread
+  // evenly.
   uint32_t GuessBlock(uint32_t extent, const char* key, uint32_t count) const {
     return GuessRank(extent > 0 ? words_[extent - 1] : 0, words_[extent],
                      WordAfter(key, key_bytes_, prefix_bytes_), count);
@@ -56,7 +57,7 @@ class ExtentRoot {
   uint32_t count() const { return count_; }
 
  private:
-  // So many are counted, one after the other, in the place of halving further.
+  // The last so many words are compared one after another instead of halved further.
   static constexpr uint32_t kCounted = 8;
 
   bool LastKeyBelow(uint32_t extent, const char* key) const {
@@ -66,7 +67,8 @@ class ExtentRoot {
   uint32_t key_bytes_ = 0;
   uint32_t prefix_bytes_ = 0;
   uint32_t count_ = 0;
-  // Those of the extents, and kCounted more that are above all others.
+  // The significant words of the extents' last keys, and kCounted more words that are above all
+  // others.
   std::vector<uint64_t> words_;
   std::vector<char> last_keys_;
 };

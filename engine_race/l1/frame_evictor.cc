@@ -28,12 +28,12 @@ void FrameEvictor::CoolSome() {
 void FrameEvictor::PassHand(uint32_t frame) {
   if (frames_.info(frame).state != State::kHot) return;
   switch (Cool(frame)) {
-    case FrameOwner::Cooled::kMarked:
+    case FrameOwner::Cooled::kCooling:
       cooling_.Append(frame);
       break;
-    case FrameOwner::Cooled::kStays:
+    case FrameOwner::Cooled::kInUse:
       break;
-    case FrameOwner::Cooled::kGone:
+    case FrameOwner::Cooled::kOrphaned:
       Evict(frame, /*only_cooling=*/false);
       break;
   }
@@ -41,9 +41,9 @@ void FrameEvictor::PassHand(uint32_t frame) {
 
 FrameOwner::Cooled FrameEvictor::Cool(uint32_t frame) {
   FrameInfo& own = frames_.info(frame);
-  // Relaxed: whether it can be evicted is decided later.
+  // Relaxed: eviction checks this again.
   const bool has_children = own.child_count.load(std::memory_order_relaxed) != 0;
-  return has_children ? FrameOwner::Cooled::kStays : owner_.Cool(frame, &own);
+  return has_children ? FrameOwner::Cooled::kInUse : owner_.Cool(frame, &own);
 }
 
 uint32_t FrameEvictor::FindVictim() {
@@ -63,7 +63,7 @@ bool FrameEvictor::EvictVictim() {
   const uint32_t frame = FindVictim();
   if (frame == kNoFrame) return false;
   if (Evict(frame, /*only_cooling=*/true)) return true;
-  // A reader has heated it just now, or something is reached through it.
+  // A reader has just heated the frame, or another frame is reached through it.
   Spare(frame);
   return false;
 }
@@ -76,10 +76,10 @@ bool FrameEvictor::Evict(uint32_t frame, bool only_cooling) {
     own.Reopen();
     return false;
   }
-  // A block whose blocks are all evicted is of no more use than they were.
+  // A block without hot children is needed as little as they were, so it cools at once.
   const uint32_t parent = own.parent_frame;
   if (parent != kNoFrame && frames_.info(parent).RemoveChild() &&
-      frames_.info(parent).state == State::kHot && Cool(parent) == FrameOwner::Cooled::kMarked) {
+      frames_.info(parent).state == State::kHot && Cool(parent) == FrameOwner::Cooled::kCooling) {
     cooling_.Append(parent);
   }
   if (own.state == State::kCooling) cooling_.Remove(frame, State::kHot);

@@ -1,12 +1,12 @@
-// Which frames are evicted when a pool is full, and when they can be used again: CLOCK with a
-// queue.
+// Chooses the frames to evict by CLOCK with a FIFO queue, and finds out when they can be used
+// again.
 //
-// A hand goes round the frames and keeps a part of them cooling: marked in their swips, in a queue.
-// A read that meets the mark takes it off. A frame that reaches the front of the queue with its
-// mark is the victim: taken out of reach and retired. It is used again when every reader inside the
-// epoch has entered later.
+// A hand goes round the frames and cools a part of them. It sets the cooling bits in their swips
+// and puts them into the queue. A read clears the bit. A frame that reaches the head of the queue
+// with the bit set is the victim. An evicted frame is unreachable and retired. It is free again
+// once every reader inside the epoch has entered later.
 //
-// Under the pool's mutex, but for eviction_count.
+// Under the pool's mutex, except eviction_count.
 #ifndef ENGINE_RACE_L1_FRAME_EVICTOR_H_
 #define ENGINE_RACE_L1_FRAME_EVICTOR_H_
 
@@ -15,43 +15,43 @@
 
 #include "engine_race/base/function_ref.h"
 #include "engine_race/l1/epoch.h"
-#include "engine_race/l1/frame_line.h"
+#include "engine_race/l1/frame_list.h"
+#include "engine_race/l1/frame_memory.h"
 #include "engine_race/l1/frame_owner.h"
-#include "engine_race/l1/frame_table.h"
 
 namespace engine_race::l1 {
 
 class FrameEvictor {
  public:
-  // Frames that the hand passes, or victims that are looked at, in one call.
+  // How many frames the hand passes, or how many victims are considered, in one call.
   static constexpr uint32_t kMaxSteps = 64;
 
-  // All outlive it.
-  FrameEvictor(const FrameTable* frames, EpochManager* epochs, FrameOwner* owner)
+  // All arguments outlive it.
+  FrameEvictor(const FrameMemory* frames, EpochManager* epochs, FrameOwner* owner)
       : frames_(*frames), epochs_(*epochs), owner_(*owner) {}
 
-  // A taken frame can be reached from now on.
+  // A taken frame becomes hot.
   void Admit(uint32_t frame);
 
-  // Moves the hand until enough frames are cooling.
+  // Moves the hand until enough frames are cooling, or it has passed kMaxSteps frames.
   void CoolSome();
-  // So many are enough.
+  // How many frames should be cooling.
   uint32_t wanted_cooling_count() const {
     return static_cast<uint32_t>(frames_.touched_count() * uint64_t{kCoolingPercent} / 100) + 1;
   }
-  // The frame that would be evicted next; kNoFrame when there is none. Frames that were heated
-  // leave the queue.
+  // The frame that will be evicted next; kNoFrame when there is none. Heated frames leave the
+  // queue.
   uint32_t FindVictim();
-  // The victim is hot again. The hand marks another frame in its place.
+  // Takes a victim out of the queue without evicting it. The hand cools another frame instead.
   void Spare(uint32_t victim);
   bool EvictVictim();
-  // False when the frame cannot be evicted now: others are reached through it or, `only_cooling`, a
-  // reader has taken its mark off.
+  // False when the frame cannot be evicted now. Then other frames are reached through it, or
+  // `only_cooling` is set and a reader has cleared its cooling bit.
   bool Evict(uint32_t frame, bool only_cooling);
 
   // Calls free(frame) for each retired frame that no reader can be inside any more.
   void Reclaim(FunctionRef<void(uint32_t)> free);
-  // Evicted frames that wait for their readers.
+  // Evicted frames that may still have readers.
   uint32_t retired_count() const { return retired_.count(); }
   // Frames that can be reached.
   uint32_t used_count() const { return used_count_; }
@@ -62,17 +62,17 @@ class FrameEvictor {
 
  private:
   using State = FrameInfo::State;
-  // Of the frames that hold memory.
+  // How many of the frames that hold memory should be cooling.
   static constexpr uint32_t kCoolingPercent = 10;
 
   FrameOwner::Cooled Cool(uint32_t frame);
   void PassHand(uint32_t frame);
 
-  const FrameTable& frames_;
+  const FrameMemory& frames_;
   EpochManager& epochs_;
   FrameOwner& owner_;
-  FrameLine cooling_{&frames_, State::kCooling};
-  FrameLine retired_{&frames_, State::kRetired};
+  FrameList cooling_{&frames_, State::kCooling};
+  FrameList retired_{&frames_, State::kRetired};
   uint32_t used_count_ = 0;
   uint32_t hand_ = 0;
   std::atomic<uint64_t> evictions_{0};

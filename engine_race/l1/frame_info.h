@@ -1,7 +1,7 @@
-// What a pool knows of a frame beside its bytes. Nothing of it is ever on disk.
+// The description of a frame in its pool. It is never on disk.
 //
-// The owner's fields are written while the frame is taken, before it can be reached. Children are
-// counted by any thread. The pool's own fields are under the pool's mutex.
+// The owner writes its own fields while the frame is taken, before the frame can be reached. Any
+// thread counts children. The pool's fields change under the pool's mutex.
 #ifndef ENGINE_RACE_L1_FRAME_INFO_H_
 #define ENGINE_RACE_L1_FRAME_INFO_H_
 
@@ -16,23 +16,24 @@ namespace engine_race::l1 {
 inline constexpr uint32_t kNoFrame = ~uint32_t{0};
 
 struct alignas(64) FrameInfo {
-  // The count of children is closed: the frame is being evicted.
+  // In place of a count of children: the frame is being evicted and gets no more children.
   static constexpr uint32_t kClosed = ~uint32_t{0};
 
-  // The swip that leads here; its memory outlives the frame's being hot.
+  // The swip that leads to this frame. Its memory lives at least as long as this frame is hot.
   std::atomic<uint64_t>* parent = nullptr;
-  // Where the bytes came from: what the swip gets back.
+  // Where on disk the content came from: the swip leads there again after an eviction.
   uint32_t place = 0;
-  // The frame that holds `parent`, and counts this one among its children; kNoFrame for none.
+  // The frame that holds `parent` and counts this frame among its children; kNoFrame for none.
   uint32_t parent_frame = kNoFrame;
-  // The owner's, to tell its frames apart.
+  // For the owner, to tell its frames apart.
   uint64_t tag = 0;
-  // Hot frames that are reached through this one: while there are any, it is not evicted.
+  // The number of hot frames that are reached through this one. If it is not 0, the frame is not
+  // evicted.
   std::atomic<uint32_t> child_count{0};
-  // The swips of what is reached through this frame; null for a leaf.
+  // The swips to the blocks that are reached through this frame; null for a leaf.
   std::unique_ptr<std::atomic<uint64_t>[]> children;
 
-  // False when the frame is being evicted.
+  // False if the frame is being evicted.
   bool AddChild() {
     uint32_t count = child_count.load(std::memory_order_relaxed);
     do {
@@ -42,13 +43,13 @@ struct alignas(64) FrameInfo {
                                                 std::memory_order_relaxed));
     return true;
   }
-  // True when it was the last one.
+  // True if it was the last child.
   bool RemoveChild() {
     const uint32_t before = child_count.fetch_sub(1, std::memory_order_acq_rel);
     ENGINE_RACE_ASSERT(before != 0 && before != kClosed);
     return before == 1;
   }
-  // True when there were no children; there will be none until Reopen.
+  // Refuses children until Reopen. False, and nothing is done, if there are children.
   bool Close() {
     uint32_t none = 0;
     return child_count.compare_exchange_strong(none, kClosed, std::memory_order_acq_rel,
@@ -61,12 +62,12 @@ struct alignas(64) FrameInfo {
   }
 
  private:
-  friend class FrameLine;
+  friend class FrameList;
   friend class FrameEvictor;
   friend class FramePool;
   enum class State : uint8_t { kFree, kTaken, kHot, kCooling, kRetired, kOutside };
   State state = State::kOutside;
-  // In the one line that the frame stands in: of free, cooling or retired ones.
+  // Neighbours in the one list that the frame is in: of free, cooling or retired frames.
   uint32_t previous = kNoFrame;
   uint32_t next = kNoFrame;
   uint64_t retired_epoch = 0;

@@ -1,4 +1,4 @@
-// What a pool asks of those who have the swips that lead to its frames.
+// The calls of a pool to the owner of the swips that lead to its frames.
 #ifndef ENGINE_RACE_L1_FRAME_OWNER_H_
 #define ENGINE_RACE_L1_FRAME_OWNER_H_
 
@@ -8,24 +8,24 @@
 
 namespace engine_race::l1 {
 
-// Called under the pool's mutex, for frames that were installed; Release also without it, for a
-// frame that was taken and is given back.
+// Called under the pool's mutex, for frames that were installed. Release is also called without the
+// mutex, for a frame that was taken and is given back.
 class FrameOwner {
  public:
   enum class Cooled {
-    kMarked,
-    kStays,  // it cannot be evicted now
-    kGone,   // nothing that a reader would still want leads to it: it is evicted at once
+    kCooling,
+    kInUse,     // it cannot be evicted now
+    kOrphaned,  // no record that may be read leads to it: it is evicted at once
   };
-  // Marks the frame's swip as cooling.
+  // Sets the cooling bit in the frame's swip.
   virtual Cooled Cool(uint32_t frame, FrameInfo* info) noexcept = 0;
-  // Whether a reader has taken the mark off.
+  // Whether a reader has cleared the cooling bit.
   virtual bool WasHeated(uint32_t frame, FrameInfo* info) noexcept = 0;
-  // Gives the frame's swip its place back, so that no reader can find the frame any more: false
-  // when, with `only_cooling`, a reader has taken the mark off. By a sequentially consistent
-  // change, which comes before the look at the readers' epochs.
+  // Makes the frame's swip lead to disk again, so that no later reader finds the frame. False if
+  // `only_cooling` is set and a reader has cleared the cooling bit. The change must be sequentially
+  // consistent: the pool looks at the readers' epochs after it.
   virtual bool Unswizzle(uint32_t frame, FrameInfo* info, bool only_cooling) noexcept = 0;
-  // No reader is inside the frame any more: frees what it has beside its bytes.
+  // Called when no reader is left in the frame: frees what the owner keeps for it.
   virtual void Release(uint32_t frame, FrameInfo* info) noexcept = 0;
 
  protected:

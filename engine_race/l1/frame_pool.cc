@@ -30,15 +30,15 @@ uint32_t FramePool::Take() {
       const std::lock_guard lock(mutex_);
       uint32_t frame = TakeFree();
       if (frame != kNoFrame) return frame;
-      // Several at a time, because one look at who is inside the epoch frees them all. While those
-      // wait for readers, only now and then another one, that may have none.
+      // Evicts several frames before one look at the readers, which frees them all. If they wait
+      // for readers, evicts another one now and then, which may have none.
       while (evictor_.retired_count() < BatchSize() && evictor_.EvictVictim()) {
       }
       if (i % kStuckTries == kStuckTries - 1) evictor_.EvictVictim();
       frame = TakeFree();
       if (frame != kNoFrame) return frame;
     }
-    // What was taken out of reach waits for readers, which never stay long.
+    // The evicted frames wait for readers, which never stay inside for long.
     std::this_thread::yield();
   }
   return kNoFrame;
@@ -48,7 +48,7 @@ uint32_t FramePool::TakeFree() {
   if (free_.count() == 0 && frames_.touched_count() >= limit_) Reclaim();
   uint32_t frame = free_.first();
   if (frame != kNoFrame) {
-    ENGINE_RACE_ASSERT(frame < limit_);
+    // Beside SetLimit it may lie at or above the new limit. Install refuses it then.
     free_.Remove(frame, State::kTaken);
   } else if (frames_.touched_count() < limit_) {
     frame = frames_.TouchNext();
@@ -60,18 +60,18 @@ uint32_t FramePool::TakeFree() {
   return frame;
 }
 
-uint32_t FramePool::TakeInExchange(uint32_t reserve, FunctionRef<bool(uint32_t)> goes) noexcept {
+uint32_t FramePool::TakeInExchange(uint32_t reserve, FunctionRef<bool(uint32_t)> agrees) noexcept {
   const std::lock_guard lock(mutex_);
-  // Several at once, for it takes a look at every reader.
+  // Several frames at once, because each call looks at every reader.
   if (spare_count() <= reserve && evictor_.retired_count() >= BatchSize()) Reclaim();
   if (spare_count() <= reserve) {
     const uint32_t victim = evictor_.FindVictim();
     if (victim == kNoFrame) return kNoFrame;
-    if (!goes(victim)) {
+    if (!agrees(victim)) {
       evictor_.Spare(victim);
       return kNoFrame;
     }
-    // Not one after the other while readers keep all of them from being used again.
+    // Evicts no more frames while readers keep the evicted ones from being used again.
     if (evictor_.retired_count() > reserve + BatchSize() || !evictor_.EvictVictim()) {
       return kNoFrame;
     }
@@ -116,7 +116,7 @@ bool FramePool::Install(uint32_t frame, FunctionRef<bool()> swizzle) {
   ENGINE_RACE_ASSERT(info(frame).state == State::kTaken);
   if (frame >= limit_ || !swizzle()) return false;
   evictor_.Admit(frame);
-  // Before they are needed, so that what is marked has time to be read again.
+  // Frames are cooled before they are needed, so that readers have time to heat them.
   if (spare_count() < evictor_.wanted_cooling_count()) evictor_.CoolSome();
   return true;
 }
@@ -153,7 +153,7 @@ void FramePool::SetLimit(uint32_t limit) noexcept {
     touched_count = frames_.touched_count();
     CountSpare();
   }
-  // No frame is used for the first time at or above the limit, so these are all.
+  // No frame at or above the limit is touched any more, so these are all.
   for (uint32_t begin = limit; begin < touched_count; begin += kMaxSteps) {
     const std::lock_guard lock(mutex_);
     const uint32_t end = std::min(touched_count, begin + kMaxSteps);
@@ -162,7 +162,7 @@ void FramePool::SetLimit(uint32_t limit) noexcept {
   if (limit < touched_count) DropTail(limit);
 }
 
-// Frames that were left over by an earlier, lower limit are free again.
+// Frees the frames that an earlier, lower limit had left out.
 void FramePool::Grow(uint32_t old_limit) {
   const uint32_t end = std::min(limit_, frames_.touched_count());
   for (uint32_t frame = old_limit; frame < end; ++frame) {
@@ -203,7 +203,7 @@ void FramePool::DropTail(uint32_t limit) {
     if (new_count == limit) break;
     std::this_thread::yield();
   }
-  // Nobody takes them meanwhile: the limit is below, and a thread that would raise it waits.
+  // These frames stay unused meanwhile: the limit is below them, and resize_mutex_ keeps it there.
   frames_.GiveMemoryBack(new_count, old_count);
 }
 

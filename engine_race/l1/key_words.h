@@ -1,9 +1,9 @@
-// Keys as words: what of a key tells it from its neighbours in a block.
+// Keys as words: the part of a key that tells it from its neighbours in a block.
 //
-// All keys of a block begin with the same bytes, which the block keeps once. The eight bytes after
-// these, as a number, are a key's significant word: in nearly every comparison they decide, and
-// numbers are what registers compare. The bytes after them, the suffix, are looked at only when
-// the words are equal. A key that ends before its word does is filled up with zeros.
+// All keys of a block begin with the same bytes, which the block stores once. The next eight bytes
+// of a key, as a number, are its significant word. Registers compare numbers, and in nearly every
+// comparison the words decide. The bytes after the word are the suffix, which is looked at only
+// when words are equal. A key that ends within its word is filled up with zeros.
 //
 // Pure functions.
 #ifndef ENGINE_RACE_L1_KEY_WORDS_H_
@@ -18,7 +18,7 @@ namespace engine_race::l1 {
 
 inline constexpr uint32_t kWordBytes = 8;
 
-// Eight bytes as the number that orders as they do.
+// Eight bytes as a number whose order is the order of the bytes.
 inline uint64_t LoadWord(const char* bytes) {
   uint64_t word;
   std::memcpy(&word, bytes, sizeof(word));
@@ -26,8 +26,7 @@ inline uint64_t LoadWord(const char* bytes) {
   return __builtin_bswap64(word);
 }
 
-// The significant word of the `rest_bytes` > 0 bytes at `rest`, which may be fewer than eight.
-// Reads eight bytes whatever their number.
+// The significant word of `rest_bytes` > 0 bytes at `rest`. Always reads eight bytes there.
 inline uint64_t WordOf(const char* rest, uint32_t rest_bytes) {
   const uint64_t word = LoadWord(rest);
   if (rest_bytes >= kWordBytes) [[likely]] {
@@ -37,7 +36,7 @@ inline uint64_t WordOf(const char* rest, uint32_t rest_bytes) {
   return word >> unused_bits << unused_bits;
 }
 
-// The same of a key of `key_bytes`, eight or more, after its first `prefix_bytes`; reads nothing
+// The significant word of a key of `key_bytes` >= 8 after its first `prefix_bytes`. Reads nothing
 // behind the key.
 inline uint64_t WordAfter(const char* key, uint32_t key_bytes, uint32_t prefix_bytes) {
   const uint32_t rest_bytes = key_bytes - prefix_bytes;
@@ -51,9 +50,8 @@ inline uint32_t CommonPrefix(const char* a, const char* b, uint32_t size) {
   return static_cast<uint32_t>(std::mismatch(a, a + size, b).first - a);
 }
 
-// About which of `count` > 0 keys whose words are spread evenly from `low` to `high` has `word`:
-// right for keys that are hashes or random, and of no harm for others, where nothing but speed
-// depends on it.
+// Guesses which of `count` > 0 keys has `word`, if their words are spread evenly from `low` to
+// `high`. About right for hashes and random keys. For other keys a wrong guess costs only time.
 inline uint32_t GuessRank(uint64_t low, uint64_t high, uint64_t word, uint32_t count) {
   if (word <= low) return 0;
   if (word >= high) return count - 1;
@@ -61,8 +59,8 @@ inline uint32_t GuessRank(uint64_t low, uint64_t high, uint64_t word, uint32_t c
   return std::min(static_cast<uint32_t>(part * count), count - 1);
 }
 
-// Loads what will be needed soon, a word or the line at `line`, and waits for nothing. A prefetch
-// instruction would not do: where the page has to be looked up first, processors drop it.
+// Loads a word or a cache line that will be needed soon; nothing waits for it. Processors drop a
+// prefetch instruction if the page must be looked up first, so this is a load.
 inline void Touch(uint64_t loaded) { asm volatile("" : : "r"(loaded)); }
 inline void TouchLine(const char* line) { Touch(static_cast<uint8_t>(*line)); }
 

@@ -6,24 +6,24 @@ namespace engine_race::l1 {
 
 namespace {
 
-// Stops at the first word above: about half of them are looked at, and the processor goes on with
-// its guess of where that will be.
-uint32_t SearchEarlyExit(const NodeWords& nodes, uint32_t run_count, uint64_t word) {
+// Stops at the first word above. It looks at about half of the words, and the processor goes on
+// with its prediction of where it will stop.
+uint32_t SearchEarlyExit(const NodeWords& nodes, uint32_t section_count, uint64_t word) {
   uint32_t leaf = 0;
   while (leaf + 1 < kRootFanout && nodes.root[leaf + 1] <= word) ++leaf;
   const uint64_t* words = nodes.leaves[leaf];
   uint32_t place = 0;
   while (place + 1 < kLeafFanout && words[place + 1] <= word) ++place;
-  return std::min(leaf * kLeafFanout + place, run_count - 1);
+  return std::min(leaf * kLeafFanout + place, section_count - 1);
 }
 
-uint32_t SearchBranchless(const NodeWords& nodes, uint32_t run_count, uint64_t word) {
+uint32_t SearchBranchless(const NodeWords& nodes, uint32_t section_count, uint64_t word) {
   uint32_t leaf = 0;
   for (uint32_t i = 1; i < kRootFanout; ++i) leaf += nodes.root[i] <= word;
   const uint64_t* words = nodes.leaves[leaf];
   uint32_t place = 0;
   for (uint32_t i = 1; i < kLeafFanout; ++i) place += words[i] <= word;
-  return std::min(leaf * kLeafFanout + place, run_count - 1);
+  return std::min(leaf * kLeafFanout + place, section_count - 1);
 }
 
 }  // namespace

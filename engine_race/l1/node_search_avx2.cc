@@ -8,8 +8,8 @@ namespace engine_race::l1::internal {
 
 namespace {
 
-// How many of the four words from `words` on are above `word`, both with their sign turned: AVX2
-// compares signed numbers only.
+// How many of the four words from `words` on are above `word`. Both have their sign flipped,
+// because AVX2 compares signed numbers only.
 inline uint32_t CountAbove(const uint64_t* words, __m256i sign, __m256i word) {
   const __m256i four = _mm256_load_si256(reinterpret_cast<const __m256i*>(words));
   const __m256i above = _mm256_cmpgt_epi64(_mm256_xor_si256(four, sign), word);
@@ -19,7 +19,7 @@ inline uint32_t CountAbove(const uint64_t* words, __m256i sign, __m256i word) {
 
 }  // namespace
 
-uint32_t SearchNodesAvx2(const NodeWords& nodes, uint32_t run_count, uint64_t word) {
+uint32_t SearchNodesAvx2(const NodeWords& nodes, uint32_t section_count, uint64_t word) {
   const __m256i sign = _mm256_set1_epi64x(static_cast<int64_t>(uint64_t{1} << 63));
   const __m256i turned = _mm256_xor_si256(_mm256_set1_epi64x(static_cast<int64_t>(word)), sign);
   uint32_t above = 0;
@@ -28,8 +28,8 @@ uint32_t SearchNodesAvx2(const NodeWords& nodes, uint32_t run_count, uint64_t wo
   const uint64_t* words = nodes.leaves[leaf];
   above = CountAbove(words, sign, turned) + CountAbove(words + 4, sign, turned);
   const uint32_t place = above == kLeafFanout ? 0 : kLeafFanout - 1 - above;
-  const uint32_t run = leaf * kLeafFanout + place;
-  return run < run_count ? run : run_count - 1;
+  const uint32_t section = leaf * kLeafFanout + place;
+  return section < section_count ? section : section_count - 1;
 }
 
 }  // namespace engine_race::l1::internal

@@ -1,8 +1,10 @@
-// The sizes of L1's tables, and the header that every block begins with.
+// The sizes of L1's tables, and the entries that index their blocks.
 //
-// A table has keys of one width and payloads of one width. Its records lie in blocks of 16 KiB, in
-// order of key as strings of bytes; 127 blocks of records and the block that indexes them, which
-// has the same format, make an extent of 2 MiB. Values.
+// All keys of a table have one width, and all payloads have one width. The records lie in blocks of
+// 16 KiB, ordered by key as strings of bytes. An extent of 2 MiB is 127 blocks of records and the
+// block that indexes them, which has the same format.
+//
+// Values.
 #ifndef ENGINE_RACE_L1_TABLE_SHAPE_H_
 #define ENGINE_RACE_L1_TABLE_SHAPE_H_
 
@@ -34,9 +36,9 @@ struct TableShape {
   }
 };
 
-// What an index has for each block of records: its number in the extent, and, of blocks whose
-// records are all of one size, how many there are and that size, or zeros. With these a lookup can
-// guess where in the block a key is before it has seen the block.
+// The index's payload for one block of records: its number in the extent. If its records are all of
+// one size, also their number and that size, else zeros. With these a lookup can guess where in the
+// block a key lies before it has seen the block.
 class BlockEntry {
  public:
   static constexpr uint32_t kCountShift = 26;
@@ -54,7 +56,7 @@ class BlockEntry {
   explicit BlockEntry(uint64_t word) : word_(word) {}
 
   uint64_t word() const { return word_; }
-  // The place of these numbers in a swip is the owner's, so they stay with it wherever it leads.
+  // These bits belong to the owner of a swip, so they stay in the word wherever the swip leads.
   uint32_t record_count() const { return (word_ >> kCountShift) & ((1u << kCountBits) - 1); }
   uint32_t record_bytes() const { return (word_ >> kBytesShift) & ((1u << kBytesBits) - 1); }
 
@@ -62,9 +64,10 @@ class BlockEntry {
   uint64_t word_;
 };
 
-// Ends every block: Hash64 of all that is before it, seeded with where the block belongs.
-inline constexpr size_t kBlockSumBytes = 8;
-inline constexpr size_t kBlockBodyBytes = kBlockBytes - kBlockSumBytes;
+// The checksum at the end of every block: Hash64 of all bytes before it, seeded with the block's
+// position.
+inline constexpr size_t kBlockChecksumBytes = 8;
+inline constexpr size_t kBlockBodyBytes = kBlockBytes - kBlockChecksumBytes;
 
 }  // namespace engine_race::l1
 

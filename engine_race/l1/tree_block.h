@@ -1,15 +1,15 @@
-// The cache-friendly block: a tree of two levels over runs of records.
+// The cache-friendly block: a tree of two levels over sections of records.
 //
-// A lookup touches the header and the root (three neighbouring lines), one line of a leaf, and the
-// two or three lines of a run, each known from the one before; a binary search of a restart array
-// jumps between the array and the records six or seven times.
+// A lookup touches three neighbouring cache lines for the header and the root. Then it touches one
+// line of a leaf and two or three lines of a section. Each step knows which line comes next. A
+// binary search of a restart array would jump between the array and the records six or seven times.
 //
 // Layout: header, words of the nodes, records. A record is its key without the block's common
-// prefix, then its payload, so all records are of one size and the offset of a run is a
-// multiplication, not another load. Runs have as many records as it takes for the block to be full
-// with at most 128 of them.
+// prefix, then its payload. All records have one size, so the offset of a section is a
+// multiplication and not another load. A section has as many records as needed for a full block to
+// have at most 128 sections.
 //
-// A TreeBlock is a view: it does not own the bytes. Const calls are thread-safe.
+// A TreeBlock refers to the bytes of a block and does not own them. Const calls are thread-safe.
 #ifndef ENGINE_RACE_L1_TREE_BLOCK_H_
 #define ENGINE_RACE_L1_TREE_BLOCK_H_
 
@@ -19,12 +19,11 @@
 #include <cstring>
 #include <memory>
 
+#include "engine_race/base/assert.h"
 #include "engine_race/l1/block_builder.h"
 #include "engine_race/l1/key_words.h"
 #include "engine_race/l1/node_search.h"
 #include "engine_race/l1/table_shape.h"
-
-#include "engine_race/base/assert.h"
 
 namespace engine_race::l1 {
 
@@ -32,9 +31,9 @@ struct TreeBlockHeader {
   uint8_t encoding;
   uint8_t prefix_bytes;
   uint8_t rest_bytes;  // of a key, after the prefix
-  uint8_t run_records;
+  uint8_t section_records;
   uint16_t record_count;
-  uint16_t run_count;
+  uint16_t section_count;
   uint16_t record_bytes;  // rest and payload
   char prefix[kMaxKeyBytes];
   char unused[64 - 10 - kMaxKeyBytes];
@@ -50,7 +49,7 @@ class TreeBlock {
 
   uint32_t record_count() const { return header().record_count; }
 
-  // The payload of `key`, or null. `search` is called as a NodeSearchFn is.
+  // The payload of `key`, or null. `search` is called like a NodeSearchFn.
   template <typename Search>
   const char* Find(const char* key, const Search& search) const;
 
@@ -58,20 +57,21 @@ class TreeBlock {
   template <typename Search>
   uint32_t LowerBound(const char* key, const Search& search) const;
 
-  // Of an index, a block with a record in each run: about which of `count` records that are spread
-  // evenly between its keys before `rank` and at it `key` is.
+  // For an index with one record in each section. Guesses which of `count` records `key` is, if
+  // they are spread evenly between the index's key before `rank` and the one at `rank`.
   uint32_t GuessBetween(uint32_t rank, const char* key, uint32_t count) const {
     const uint64_t* const heads = nodes().leaves[0];
     return GuessRank(rank > 0 ? heads[rank - 1] : 0, heads[rank], WordOfKey(key), count);
   }
-  // Touches what a search needs if its key is about the `rank`th of so many records: of an index,
-  // and of a block whose records have so many bytes. Of the block's bytes it knows nothing yet.
+  // TouchIndex and TouchRecords touch the lines that a search needs if its key is about record
+  // `rank`. The first is for an index, the second for a block of `count` records of `record_bytes`.
+  // Neither needs to know a byte of the block yet.
   static void TouchIndex(const char* block, uint32_t rank) {
     TouchNodes(block, rank / kLeafFanout);
   }
   static void TouchRecords(const char* block, uint32_t rank, uint32_t count,
                            uint32_t record_bytes) {
-    TouchNodes(block, rank / ((count + kMaxRuns - 1) / kMaxRuns * kLeafFanout));
+    TouchNodes(block, rank / ((count + kMaxSections - 1) / kMaxSections * kLeafFanout));
     const uint32_t about = kRecordsOffset + rank * record_bytes;
     const uint32_t begin = std::min<uint32_t>(about - std::min(about, kTouchedBefore),
                                               kBlockBytes - kTouchedLines * kLineBytes);
@@ -79,8 +79,8 @@ class TreeBlock {
       TouchLine(block + begin + line * kLineBytes);
   }
 
-  // A search in steps, for many keys at once: what a step needs was fetched ahead by the one
-  // before. The first needs the header and the root, FetchRun's `run` is what Find's search gives.
+  // A search in steps, for many keys at once. Each step fetches the lines that the next one needs;
+  // FetchRoot comes first. FetchSection returns the section in which Find has to search.
   void FetchRoot() const {
     for (uint32_t line = 0; line < 3; ++line) __builtin_prefetch(block_ + line * 64);
   }
@@ -91,21 +91,22 @@ class TreeBlock {
     __builtin_prefetch(nodes().leaves[leaf]);
     return leaf;
   }
-  uint32_t FetchRun(const char* key, uint32_t leaf) const {
+  uint32_t FetchSection(const char* key, uint32_t leaf) const {
     const uint64_t word = WordOfKey(key);
     const uint64_t* const words = nodes().leaves[leaf];
     uint32_t place = 0;
     for (uint32_t i = 1; i < kLeafFanout; ++i) place += words[i] <= word;
-    const uint32_t run = std::min<uint32_t>(leaf * kLeafFanout + place, header().run_count - 1u);
-    const char* const begin = Record(run * header().run_records);
-    const char* const end = begin + header().run_records * header().record_bytes;
+    const uint32_t section =
+        std::min<uint32_t>(leaf * kLeafFanout + place, header().section_count - 1u);
+    const char* const begin = Record(section * header().section_records);
+    const char* const end = begin + header().section_records * header().record_bytes;
     for (const char* line = begin; line < end; line += 64) __builtin_prefetch(line);
     __builtin_prefetch(end - 1);
-    return run;
+    return section;
   }
 
-  // What every key begins with, and what each record has of its own: the rest of its key, then its
-  // payload.
+  // The bytes that every key begins with, and the bytes of each record: the rest of its key, then
+  // its payload.
   const char* prefix() const { return header().prefix; }
   uint32_t prefix_bytes() const { return header().prefix_bytes; }
   uint32_t rest_bytes() const { return header().rest_bytes; }
@@ -120,7 +121,7 @@ class TreeBlock {
 
  private:
   static constexpr uint32_t kLineBytes = 64;
-  // Around the guessed record, as far as guesses in blocks of evenly spread keys go astray.
+  // Guesses for evenly spread keys miss by about this far, to both sides.
   static constexpr uint32_t kTouchedBefore = 2 * kLineBytes;
   static constexpr uint32_t kTouchedLines = 6;
 
@@ -141,7 +142,7 @@ class TreeBlock {
     return WordAfter(key, header().prefix_bytes + header().rest_bytes, header().prefix_bytes);
   }
   uint64_t WordAt(uint32_t rank) const { return WordOf(Record(rank), header().rest_bytes); }
-  // Of the key and the block's prefix: below zero, zero, above zero.
+  // Compares the key with the block's prefix: below zero, zero, above zero.
   int ComparePrefix(const char* key) const {
     const uint32_t bytes = header().prefix_bytes;
     if (bytes > kWordBytes) [[unlikely]] {
@@ -153,20 +154,21 @@ class TreeBlock {
     const uint64_t of_block = LoadWord(header().prefix) >> unused_bits;
     return (of_key > of_block) - (of_key < of_block);
   }
-  // Of the record's suffix and that of the key whose rest is given, the words being equal.
+  // Compares a record's suffix with the suffix of a key. Their words must be equal. `rest` is the
+  // key without the prefix.
   int CompareSuffix(uint32_t rank, const char* rest) const {
     const uint32_t bytes = header().rest_bytes;
     return bytes <= kWordBytes
                ? 0
                : std::memcmp(Record(rank) + kWordBytes, rest + kWordBytes, bytes - kWordBytes);
   }
-  // LowerBound among the records whose word is `word`, from `rank` on.
+  // The first record from `rank` on that is not below the key, among those whose word is `word`.
   uint32_t PassSuffixes(uint32_t rank, uint64_t word, const char* rest) const;
-  // The last run before `run` whose head is not above the key, or the first. The key's word is
-  // `word`.
-  uint32_t RunBefore(uint32_t run, uint64_t word, const char* rest) const;
+  // The last section before `section` whose first key is not above the key, or the first section.
+  // The key's word is `word`.
+  uint32_t SectionBefore(uint32_t section, uint64_t word, const char* rest) const;
   template <typename Search>
-  uint32_t LowerBoundInRun(uint64_t word, const char* rest, const Search& search) const;
+  uint32_t LowerBoundInSection(uint64_t word, const char* rest, const Search& search) const;
 
   const char* const block_;
 };
@@ -185,22 +187,23 @@ class TreeBlockBuilder final : public BlockBuilder {
 inline constexpr BlockEncoding kTreeEncoding = {3, TreeBlockBuilder::Make};
 
 template <typename Search>
-inline uint32_t TreeBlock::LowerBoundInRun(uint64_t word, const char* rest,
-                                           const Search& search) const {
+inline uint32_t TreeBlock::LowerBoundInSection(uint64_t word, const char* rest,
+                                               const Search& search) const {
   const TreeBlockHeader& head = header();
   const uint64_t* const heads = nodes().leaves[0];
-  uint32_t run = search(nodes(), head.run_count, word);
-  ENGINE_RACE_ASSERT(run < head.run_count);
-  // The last run of those whose heads have the word; the key may lie before that head.
-  if (heads[run] == word && run > 0 && CompareSuffix(run * head.run_records, rest) > 0)
-      [[unlikely]] {
-    run = RunBefore(run, word, rest);
+  uint32_t section = search(nodes(), head.section_count, word);
+  ENGINE_RACE_ASSERT(section < head.section_count);
+  // The search gives the last section whose first word is `word`; the key may lie before that
+  // section.
+  if (heads[section] == word && section > 0 &&
+      CompareSuffix(section * head.section_records, rest) > 0) [[unlikely]] {
+    section = SectionBefore(section, word, rest);
   }
-  // The leaves know everything of a block with one record in each run, unless words are equal.
-  if (head.run_records == 1 && heads[run] != word) return run + (heads[run] < word);
-  const uint32_t begin = run * head.run_records;
-  const uint32_t count = std::min<uint32_t>(head.run_records, head.record_count - begin);
-  // Counting them all costs a few steps, and none of them is a branch to guess wrong.
+  // In a block with one record in each section the leaves decide, unless words are equal.
+  if (head.section_records == 1 && heads[section] != word) return section + (heads[section] < word);
+  const uint32_t begin = section * head.section_records;
+  const uint32_t count = std::min<uint32_t>(head.section_records, head.record_count - begin);
+  // Counting all words takes a few steps, and no branch that could be mispredicted.
   uint32_t below = 0;
   for (uint32_t i = 0; i < count; ++i) below += WordAt(begin + i) < word;
   return head.rest_bytes > kWordBytes ? PassSuffixes(begin + below, word, rest) : begin + below;
@@ -212,7 +215,7 @@ inline uint32_t TreeBlock::LowerBound(const char* key, const Search& search) con
   if (side != 0) [[unlikely]] {
     return side < 0 ? 0 : header().record_count;
   }
-  return LowerBoundInRun(WordOfKey(key), key + header().prefix_bytes, search);
+  return LowerBoundInSection(WordOfKey(key), key + header().prefix_bytes, search);
 }
 
 template <typename Search>
@@ -221,7 +224,7 @@ inline const char* TreeBlock::Find(const char* key, const Search& search) const 
   const uint32_t prefix = header().prefix_bytes;
   const uint32_t bytes = header().rest_bytes;
   const uint64_t word = WordAfter(key, prefix + bytes, prefix);
-  const uint32_t rank = LowerBoundInRun(word, key + prefix, search);
+  const uint32_t rank = LowerBoundInSection(word, key + prefix, search);
   if (rank == header().record_count || WordAt(rank) != word) return nullptr;
   const char* record = Record(rank);
   if (bytes > kWordBytes &&

@@ -25,12 +25,12 @@ class AppendListener {
   virtual void OnAppend(uint32_t bucket, const KeyRecord& record) noexcept = 0;
 };
 
-// What one bucket held when it was cut.
+// The content of one bucket when it was cut.
 struct BucketCut {
   uint64_t record_count = 0;
-  // Entries [0, flushed_key_count) are to be read from the key log.
-  uint64_t flushed_key_count = 0;
-  // Entries [flushed_key_count, record_count).
+  // Entries [0, logged_key_watermark) are to be read from the key log.
+  uint64_t logged_key_watermark = 0;
+  // Entries [logged_key_watermark, record_count).
   std::vector<format::KeyEntry> staged_keys;
   // Sequence numbers of the bucket are below this.
   uint64_t sequence_bound = 0;

@@ -1,7 +1,7 @@
-// What one bucket keeps in memory while its store is open.
+// The state of one bucket in memory while its store is open.
 //
 // Plain state, owned by LogContext. Thread safety: everything but the atomics and `damaged` is
-// guarded by `mutex`. Invariants: flushed counts of the lanes <= record_count, and synced_count <=
+// guarded by `mutex`. Invariants: the lanes' watermarks and synced_watermark are at most
 // record_count; the published copies never run ahead of what they copy.
 #ifndef ENGINE_RACE_LOG_BUCKET_H_
 #define ENGINE_RACE_LOG_BUCKET_H_
@@ -33,14 +33,15 @@ struct alignas(64) Bucket {
   Lane& LaneOf(LaneKind kind) { return kind == LaneKind::kValues ? values : keys; }
   const Lane& LaneOf(LaneKind kind) const { return kind == LaneKind::kValues ? values : keys; }
 
-  // For readers that hold no lock: acknowledged records, and records with values in the log.
+  // For readers that hold no lock: the number of acknowledged records.
   uint64_t RecordCount() const {
     // Acquire pairs with the release in GroupWriter::Stage: the records counted are staged.
     return published_count.load(std::memory_order_acquire);
   }
-  uint64_t FlushedValueCount() const {
+  // For readers that hold no lock: below it, values are in the log.
+  uint64_t LoggedValueWatermark() const {
     // Acquire pairs with the release in GroupWriter::FinishWrite: the group's write has completed.
-    return published_flushed_values.load(std::memory_order_acquire);
+    return published_value_watermark.load(std::memory_order_acquire);
   }
 
   // A full group that no thread writes yet: one that has just been filled, or one whose write
@@ -60,9 +61,9 @@ struct alignas(64) Bucket {
   // Whether the next record has a place in both lanes.
   bool HasRoom() const { return values.HasRoomFor(record_count) && keys.HasRoomFor(record_count); }
 
-  // Waits for a place. At most one waiter is on its way out of here at a time, and passes the word
-  // on once it has staged its record: waking all of them for the few places of a group would cost
-  // more than the group's write.
+  // Waits for a place. At most one woken waiter runs at a time; it wakes the next one after it has
+  // staged its record. A group has few places: waking all waiters for them would cost more than the
+  // group's write.
   void Wait(std::unique_lock<std::mutex>* lock) {
     ENGINE_RACE_ASSERT(lock->owns_lock() && lock->mutex() == &mutex);
     ++waiting;
@@ -76,18 +77,18 @@ struct alignas(64) Bucket {
     changed.notify_one();
   }
 
-  // Asks for the lines that a write looks at, all at once: the buckets of a store are more than a
+  // Prefetches all cache lines that a write looks at, at once. A store has more buckets than a
   // cache keeps while values pass through it.
   void Prefetch() const;
 
-  // What each write looks at comes first.
+  // The members that each write looks at come first.
   std::mutex mutex;
   uint64_t record_count = 0;
   AppendListener* listener = nullptr;
   uint32_t waiting = 0;
   bool waking = false;
-  // Whether what this opening found staged has been compared with its checksums. It must have been
-  // before anything is written over the logs or behind it.
+  // Whether the records that this opening found staged have been compared with their checksums.
+  // That comes before anything is written over the logs or behind them.
   bool staging_verified = false;
   // Set at Open and constant after it.
   bool damaged = false;
@@ -95,7 +96,7 @@ struct alignas(64) Bucket {
   Lane keys;
   // Copies for readers that hold no lock.
   std::atomic<uint64_t> published_count{0};
-  std::atomic<uint64_t> published_flushed_values{0};
+  std::atomic<uint64_t> published_value_watermark{0};
 
   // A lane has moved, a pin has gone, or a group's write has failed.
   std::condition_variable changed;
@@ -104,7 +105,7 @@ struct alignas(64) Bucket {
   // Which extra value places have been reserved in this opening, a bit each.
   uint32_t reserved_extra_places = 0;
   // Records below this are in the logs and outlive power loss.
-  uint64_t synced_count = 0;
+  uint64_t synced_watermark = 0;
   // Log bytes reserved ahead of what has been written.
   uint64_t reserved_key_bytes = 0;
   uint64_t reserved_value_bytes = 0;

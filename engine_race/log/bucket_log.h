@@ -1,11 +1,11 @@
 // The bucket logs of one store: the room's front page. Start reading here.
 //
-// A bucket's records are numbered by slot, 0 upwards. Record i has its key entry at entry i of the
-// bucket's key region and its value at place i of its value region. A new record is staged in a
-// file that the kernel holds, and so outlives the process. A full group goes to the log with one
-// direct write by the thread that filled it.
+// A bucket's records are numbered by slot, 0 upwards. Record i has the i-th key entry of the
+// bucket's key region and the i-th value of its value region. A new record is staged in a file that
+// the kernel holds, and so outlives the process. A full group goes to the log with one direct write
+// by the thread that filled it.
 //
-// Who does what:
+// The classes and their work:
 //   GroupWriter  stages records, writes full groups, makes writers wait (group_writer.h)
 //   LogWriter    writes and flushes the log files; a failed flush (log_writer.h)
 //   LogReader    reads values, cuts buckets for the index (log_reader.h)
@@ -55,9 +55,9 @@ class BucketLog {
   // said. A record whose append failed may or may not be there later.
   Status Append(uint64_t key, const char* value);
 
-  // Makes every record acknowledged before the call durable, in the logs and the synced counts.
-  // kFull changes nothing. A failed flush (kIOError) ends all writing until the store is reopened.
-  // kCorruption: a bucket has lost staged records; all other buckets are synced.
+  // Makes every record acknowledged before the call durable: in the logs, with the synced
+  // watermarks moved. kFull changes nothing. A failed flush (kIOError) ends all writing until the
+  // store is reopened. kCorruption: a bucket has lost staged records; all other buckets are synced.
   Status Sync() { return syncer_.Sync(); }
 
   // Hands the bucket's state over to `listener`, which hears of every later record until it is
@@ -69,9 +69,10 @@ class BucketLog {
 
   // Records acknowledged so far, overwritten ones and tombstones included.
   uint64_t RecordCount(uint32_t bucket) const { return context_.buckets[bucket].RecordCount(); }
-  // Slots below this have their values in the value log for good. Others may have them there too.
-  uint64_t FlushedValueCount(uint32_t bucket) const {
-    return context_.buckets[bucket].FlushedValueCount();
+  // Slots below this have their values in the value log for good. Higher slots may have them there
+  // too.
+  uint64_t LoggedValueWatermark(uint32_t bucket) const {
+    return context_.buckets[bucket].LoggedValueWatermark();
   }
 
   // Where the logs of a bucket lie.
@@ -79,7 +80,7 @@ class BucketLog {
   uint64_t KeyOffset(uint32_t bucket, uint64_t slot) const {
     return geometry().KeyOffset(bucket, slot);
   }
-  ValuePlace LocateValue(uint32_t bucket, uint64_t slot) const {
+  ValueLocation LocateValue(uint32_t bucket, uint64_t slot) const {
     return context_.files.values.Locate(bucket, slot);
   }
   // All the value files, and on how many paths: 1 when they lie in the store's own directory.
@@ -94,14 +95,15 @@ class BucketLog {
   Status ReadValue(uint32_t bucket, uint64_t slot, char* buffer) const {
     return reader_.ReadValue(bucket, slot, buffer);
   }
-  // What to say of a value that differs from its checksum, and of one whose place on a device is
-  // lost, naming file, bucket and slot.
+  // CorruptValue is the status for a value that differs from its checksum. LostValue is the status
+  // for a value whose location on a device is lost. Both name file, bucket and slot.
   Status CorruptValue(uint32_t bucket, uint64_t slot) const {
     return reader_.CorruptValue(bucket, slot);
   }
-  // CorruptValue if `value`, read from there, is not the one that `value_sum` was taken of.
-  Status VerifyValue(uint32_t bucket, uint64_t slot, uint32_t value_sum, const char* value) const {
-    if (ValueMatches(value, value_sum)) [[likely]] {
+  // CorruptValue unless `value`, which was read from that slot, has the checksum `value_checksum`.
+  Status VerifyValue(uint32_t bucket, uint64_t slot, uint32_t value_checksum,
+                     const char* value) const {
+    if (ValueMatches(value, value_checksum)) [[likely]] {
       return Status::Ok();
     }
     return CorruptValue(bucket, slot);
@@ -113,7 +115,7 @@ class BucketLog {
   bool BucketDamaged(uint32_t bucket) const { return context_.buckets[bucket].damaged; }
 
   // Of one bucket: records that are known to outlive power loss.
-  uint64_t SyncedCount(uint32_t bucket) const { return syncer_.SyncedCount(bucket); }
+  uint64_t SyncedWatermark(uint32_t bucket) const { return syncer_.SyncedWatermark(bucket); }
   // Calls of fdatasync in this opening, and writes that were acknowledged as durable.
   uint64_t flush_count() const { return syncer_.flush_count(); }
   uint64_t durable_write_count() const { return syncer_.durable_write_count(); }

@@ -76,11 +76,11 @@ class LogWriter final : public RecordSink {
   // Slots [slot, end) of the piece that begins with `begin`.
   Status WriteValues(uint32_t bucket, uint64_t begin, uint64_t slot, uint64_t end) {
     while (slot < end) {
-      ValuePlace place;
-      ENGINE_RACE_RETURN_IF_ERROR(files_.values.LocateToWrite(bucket, slot, &place));
-      const uint64_t count = std::min<uint64_t>(place.slot_count, end - slot);
-      ENGINE_RACE_RETURN_IF_ERROR(place.file->Write(values_.data() + (slot - begin) * kValueBytes,
-                                                    count * kValueBytes, place.offset));
+      ValueLocation location;
+      ENGINE_RACE_RETURN_IF_ERROR(files_.values.LocateToWrite(bucket, slot, &location));
+      const uint64_t count = std::min<uint64_t>(location.slot_count, end - slot);
+      ENGINE_RACE_RETURN_IF_ERROR(location.file->Write(
+          values_.data() + (slot - begin) * kValueBytes, count * kValueBytes, location.offset));
       slot += count;
     }
     return Status::Ok();
@@ -94,8 +94,8 @@ class LogWriter final : public RecordSink {
   std::bitset<kPieceRecords> has_value_;
 };
 
-// Every record is in the logs. The counts name no page cache: the first opening trusts the synced
-// counts alone.
+// Every record is in the logs. The counts name no page cache, so the first opening trusts only the
+// synced watermarks.
 Status WriteCounts(const StoreFiles& files, const std::vector<uint64_t>& record_counts) {
   const Geometry& geometry = files.identity.geometry;
   const Staging staging(files);

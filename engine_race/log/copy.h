@@ -1,12 +1,12 @@
 // Copies a closed store, record by record, each verified on its way.
 //
-// The copy is a store of its own: it has another id, so that its paths and devices can never be
-// taken for those of its source, and it takes the place of its records alone. It is durable, and
-// its manifest is written when everything else is: a copy that was interrupted is no store.
+// The copy is a store of its own. It has another id, so its paths and devices are never taken for
+// those of its source. It takes space for its records alone. It is durable. Its manifest is written
+// last, so an interrupted copy is no store.
 //
 // All records of the copy lie in its logs and count as synced; nothing is staged and there is no
-// journal. Its counts name no page cache, so its first opening trusts the synced counts alone and
-// stages the unfinished groups.
+// journal. Its counts name no page cache. So its first opening trusts only the synced watermarks,
+// and stages the unfinished groups.
 //
 // Thread safety: one call a store at a time, which runs threads of its own. Owns nothing after it
 // returns.

@@ -13,9 +13,9 @@
 
 namespace engine_race {
 
-// What an open store keeps beside its logs: its directory, lock, staging, journal; and some to
-// spare for rings, for files that are open for a moment, and for the program. Rings that find none
-// are replaced by libaio, which needs none.
+// Descriptors that an open store keeps beside its logs: its directory, lock, staging and journal.
+// Descriptors to spare are for rings, for files that are open for a moment, and for the program. A
+// ring that finds none is replaced by libaio, which needs none.
 inline constexpr uint64_t kOwnDescriptors = 8;
 inline constexpr uint64_t kSpareDescriptors = 24;
 
@@ -24,8 +24,8 @@ inline constexpr uint64_t kSpareDescriptors = 24;
 uint64_t DescriptorsOf(const Geometry& geometry, uint64_t directory_count, uint64_t device_count);
 
 // kIOError, naming both numbers, when a store with these paths takes more descriptors than the
-// process may still open; `open_count` of its own are open already. Ok where the system does not
-// tell.
+// process may still open. The store has `open_count` of them open already. Ok where the system does
+// not tell.
 Status CheckDescriptors(const Geometry& geometry, const std::vector<std::string>& paths,
                         uint64_t open_count);
 

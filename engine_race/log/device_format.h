@@ -1,5 +1,6 @@
-// The format of raw block devices that hold values: the header on the device, and the table in the
-// store's directory that says what lies where on it. docs/devices.md says it in words.
+// The format of raw block devices that hold values. A device begins with a header. A table in the
+// store's directory maps the extents of buckets to those of the device. docs/devices.md says it in
+// words.
 //
 // Constants and plain data only; the codecs are in device_header.h and extents.h.
 #ifndef ENGINE_RACE_LOG_DEVICE_FORMAT_H_
@@ -12,13 +13,14 @@
 
 namespace engine_race::format {
 
-// Device: one block of header at its start, the rest of the first MiB zeros, then extents of equal
-// size, so that they are aligned like partitions are.
+// Device: a header of 4 KiB, then zeros up to 1 MiB, then extents of equal size. So the extents are
+// aligned as partitions are.
 inline constexpr uint64_t kDeviceMagic = 0x4543495645444552;  // "REDEVICE" as bytes
 inline constexpr uint32_t kDeviceHeaderBytes = 4096;
 inline constexpr uint64_t kDeviceDataOffset = uint64_t{1} << 20;
 inline constexpr uint64_t kMaxExtentBytes = uint64_t{64} << 20;
-// What a new store tries to have, so that few buckets wait for others' space to run out.
+// Extents for each bucket that a new store aims at. With fewer, a bucket may find no free extent
+// while other buckets have room in theirs.
 inline constexpr uint32_t kExtentsPerBucket = 4;
 
 struct DeviceHeader {
@@ -38,8 +40,9 @@ static_assert(offsetof(DeviceHeader, checksum) == 56);
 static_assert(sizeof(DeviceHeader) <= kDeviceHeaderBytes);
 inline constexpr uint32_t kDeviceVersion = 1;
 
-// Extent table, one file for each path that is a device: a copy of the device's header, a block
-// that begins with the mark of what is synced, then an entry for each extent of the device in turn.
+// Extent table, one file for each path that is a device. It begins with a copy of the device's
+// header. The next 4 KiB say how many entries are synced. Then it has one entry for each extent of
+// the device, in order.
 inline constexpr char kExtentTablePrefix[] = "manifest_extents_";
 inline constexpr uint64_t kSyncedMarkOffset = kDeviceHeaderBytes;
 inline constexpr uint64_t kExtentEntriesOffset = 2 * uint64_t{kDeviceHeaderBytes};

@@ -1,4 +1,5 @@
-// The header of a raw block device: whose it is and how it is cut up, and who may take it over.
+// The header of a raw block device says whose it is and how it is divided. Also says whether a
+// store may take a device over.
 //
 // Stateless functions over an open device.
 #ifndef ENGINE_RACE_LOG_DEVICE_HEADER_H_
@@ -26,14 +27,15 @@ struct DeviceIdentity {
   bool operator==(const DeviceIdentity&) const = default;
 };
 
-// Cuts a device of `device_bytes` up for a store of this geometry: extents of a power of two, from
-// a stripe unit to 64 MiB, as large as leaves four for each bucket, if any size does, and no larger
-// than what a bucket may ever have there. kInvalidArgument when not even one extent fits.
+// Divides a device of `device_bytes` into extents for a store of this geometry. Their size is the
+// largest power of two that leaves four extents for each bucket. It is at least a stripe unit, also
+// where that leaves fewer. It is at most 64 MiB, and at most what a bucket may ever have there,
+// rounded up, unless a stripe unit is more. kInvalidArgument when not even one extent fits.
 Status PlanExtents(uint64_t device_bytes, const Geometry& geometry, DeviceIdentity* identity);
 
-// Refuses, unless `overwrite`, a device that holds anything but zeros or the header of this store,
-// which an interrupted creation may have left; *foreign when it is another store's. The device
-// stays as it was.
+// Refuses a device that holds anything but zeros or the header of this store, which an interrupted
+// creation may have left. With `overwrite` it accepts any content. *foreign when the device is
+// another store's. The device stays as it was.
 Status CheckFree(const io::BlockDevice& device, bool overwrite, uint64_t store_id, bool* foreign);
 
 // Zeros what identifies the device to others, its first and last MiB, writes the header and
@@ -43,12 +45,12 @@ Status WriteDeviceHeader(const io::BlockDevice& device, const DeviceIdentity& id
 // kNotFound where there is no header; kCorruption for a damaged one.
 Status ReadDeviceHeader(const io::File& file, DeviceIdentity* identity);
 
-// Reads the header and compares it: whether this is the device of that path. Says what it is
-// instead otherwise, with the code `wrong` when it is no device of this store, or that of another
-// path.
+// Reads the header and checks that this is the device of that path. Otherwise the error says what
+// the device is instead. Its code is `wrong` for a device of no store, of another store, or of
+// another path.
 Status CheckDeviceHeader(const io::BlockDevice& device, const DeviceIdentity& expected, Code wrong);
 
-// The same block in a file, where the extent table keeps its copy.
+// Writes the header to a file: the extent table begins with a copy.
 Status WriteHeaderBlock(const io::File& file, const DeviceIdentity& identity);
 
 }  // namespace engine_race

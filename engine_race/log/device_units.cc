@@ -47,7 +47,7 @@ Status MakeDevice(int store_dir_fd, const StoreIdentity& identity, size_t index,
 
 namespace {
 
-// A store that was killed holds its devices until the kernel has taken its rings apart, which is
+// A store that was killed holds its devices until the kernel has taken its rings apart. That is
 // some time after the process is gone and the store's lock is free.
 Status OpenWhenFree(const std::string& name, bool read_only, io::BlockDevice* device) {
   constexpr auto kStep = std::chrono::milliseconds(10);

@@ -17,8 +17,8 @@ Status Named(const Status& status) {
                      : Status(status.code(), format::kLockName + (": " + status.message()));
 }
 
-// Whether a store or path of a format with lock files stands in the directory: an opening may fail
-// after it has made one, and it would not open again without its lock file.
+// Whether a store or path of a format with lock files stands in the directory. An opening may have
+// made one and failed afterwards; the store would not open again without its lock file.
 bool NeedsLockFile(int dir_fd) {
   StoreIdentity identity;
   if (ReadManifest(dir_fd, &identity).ok()) {

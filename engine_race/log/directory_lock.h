@@ -1,16 +1,17 @@
 // The lock of a directory that a store keeps files in: its own, and each of its paths.
 //
 // It is an open-file-description lock of the whole of `manifest_lock`, an empty file that is never
-// renamed. The kernel drops it when the last descriptor of this opening is closed: at the end of
-// the process at the latest, and of every child that was forked with it. Other opens of the file in
-// the same process neither share nor end it.
+// renamed. The kernel drops it when the last descriptor of this opening is closed. That is at the
+// end of the process at the latest, or of the last child that was forked with a descriptor. Other
+// opens of the file in the same process neither share nor end it.
 //
-// Builds up to format 3 know the flock of the directory alone. A format that they refuse keeps them
-// out of a store that exists; while there is none, or an old one, the flock is held as well.
+// Builds up to format 3 know only the flock of the directory. They refuse a store of a newer format
+// by that format. While there is no store, or one of an old format, this lock holds the flock as
+// well.
 //
 // Owner of its descriptors; movable.
 // Thread safety: none, one thread at a time. Invariant: a lock file that this lock has made and
-// that was never settled goes with it.
+// that was never settled is removed with it.
 #ifndef ENGINE_RACE_LOG_DIRECTORY_LOCK_H_
 #define ENGINE_RACE_LOG_DIRECTORY_LOCK_H_
 

@@ -20,7 +20,7 @@ Status CompareWithCounts(const StoreFiles& files, const Staging& staging, uint32
   bool ready = false;
   for (size_t i = 0; i < records.size() && *agrees; ++i) {
     const uint64_t slot = records[i].descriptor.slot;
-    if (slot < state.synced_count) continue;
+    if (slot < state.synced_watermark) continue;
     if (!ready) ENGINE_RACE_RETURN_IF_ERROR(check.Init());
     ready = true;
     ENGINE_RACE_RETURN_IF_ERROR(check.ReadersFind(slot, slot + 1, agrees));

@@ -15,8 +15,9 @@
 
 namespace engine_race {
 
-// Why nothing past the synced counts of any bucket may be trusted: one of them does not have the id
-// of the present page cache. Null when all have it; buckets with damaged counts do not take part.
+// Why nothing past the synced watermark of any bucket may be trusted: a bucket's counts do not have
+// the id of the present page cache. Null when all have it. Buckets with damaged counts do not take
+// part.
 const char* DoubtPageCache(const StoreFiles& files, const std::vector<BucketState>& states);
 
 // Sets *doubt to the reason when the journal holds a record that is neither synced nor where

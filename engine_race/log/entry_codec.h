@@ -1,16 +1,17 @@
 // Key entries that check themselves, and the checked words of the counts.
 //
-// An entry stores its sequence number s as guard = Permute(s ^ h), where h hashes everything else
-// about the entry: store, bucket, slot, key, tombstone bit and value sum. A reader undoes
-// the permutation; damage to any bit, or an entry found in another slot, bucket or store, gives a
-// number spread over all 35 bits, which then is not below the bucket's next sequence number.
-// So the same bits order the records of a key and prove that the entry belongs where it lies.
+// An entry stores its sequence number s as guard = Permute(s ^ h). h hashes everything else about
+// the entry: store, bucket, slot, key, tombstone bit and checksum. A reader undoes the permutation.
+// A damaged bit, or another slot, bucket or store, gives a number spread over all 35 bits. Such a
+// number is nearly always too high for the bucket, and the entry is refused. So the same bits order
+// the records of a key and prove that the entry belongs where it lies.
 //
-// The value sum is kept masked with a hash of store, bucket, slot, key and sequence number, so a
-// sum moved elsewhere fails; unmasked it is a plain hash of the value, all that Read has to keep in
-// memory.
-// Thread safety: values and stateless functions.
-// Invariant: what Encode made of a record decodes in its slot of its bucket of its store alone.
+// The value's checksum is masked with a hash of store, bucket, slot, key and sequence number, so a
+// checksum that was moved elsewhere fails. Unmasked it is a plain hash of the value. Read keeps
+// only that hash in memory.
+//
+// Thread safety: values and stateless functions. Invariant: what Encode made of a record decodes in
+// its slot of its bucket of its store alone.
 #ifndef ENGINE_RACE_LOG_ENTRY_CODEC_H_
 #define ENGINE_RACE_LOG_ENTRY_CODEC_H_
 
@@ -22,26 +23,27 @@
 
 namespace engine_race {
 
-// A decoded entry. `value_sum` is ValueSum(value), zero for a tombstone.
+// A decoded entry. `value_checksum` is ValueChecksum(value), zero for a tombstone.
 struct KeyRecord {
   uint64_t key = 0;
   uint64_t sequence = 0;
   uint32_t slot = 0;
-  uint32_t value_sum = 0;
+  uint32_t value_checksum = 0;
   bool tombstone = false;
 };
 
 // The part of a value's hash that an entry and the index keep: 28 bits.
-inline uint32_t ValueSum(const char* value) {
-  return static_cast<uint32_t>(HashValue(value) >> (64 - format::kSumBits));
+inline uint32_t ValueChecksum(const char* value) {
+  return static_cast<uint32_t>(HashValue(value) >> (64 - format::kChecksumBits));
 }
 
-// Whether the bytes of a value are those that the sum was taken of.
-inline bool ValueMatches(const char* value, uint32_t value_sum) {
-  return ValueSum(value) == value_sum;
+// Whether the value has this checksum.
+inline bool ValueMatches(const char* value, uint32_t value_checksum) {
+  return ValueChecksum(value) == value_checksum;
 }
 
-// A bijection of 35-bit words in which every bit of the result hangs on many of the argument.
+// A bijection of 35-bit words in which every bit of the result depends on many bits of the
+// argument.
 namespace guard {
 
 inline constexpr uint64_t kA = 0x2545f4915;
@@ -82,11 +84,12 @@ class EntryCodec {
 
   format::KeyEntry Encode(const KeyRecord& record) const {
     ENGINE_RACE_ASSERT(record.sequence < format::kMaxSequence);
-    ENGINE_RACE_ASSERT(record.value_sum <= format::kSumMask);
-    const uint64_t place = Place(record.key, record.slot);
-    const uint64_t low = (uint64_t{record.tombstone} << format::kTombstoneShift) |
-                         ((record.value_sum ^ SumMask(place, record.sequence)) & format::kSumMask);
-    const uint64_t hidden = guard::Permute(record.sequence ^ GuardKey(place, low));
+    ENGINE_RACE_ASSERT(record.value_checksum <= format::kChecksumMask);
+    const uint64_t location = LocationHash(record.key, record.slot);
+    const uint64_t low =
+        (uint64_t{record.tombstone} << format::kTombstoneShift) |
+        ((record.value_checksum ^ ChecksumMask(location, record.sequence)) & format::kChecksumMask);
+    const uint64_t hidden = guard::Permute(record.sequence ^ GuardKey(location, low));
     return {record.key, (hidden << format::kGuardShift) | low};
   }
 
@@ -94,27 +97,28 @@ class EntryCodec {
   // `sequence_bound` or above. *record is then unspecified.
   bool Decode(const format::KeyEntry& entry, uint32_t slot, uint64_t sequence_bound,
               KeyRecord* record) const {
-    const uint64_t place = Place(entry.key, slot);
+    const uint64_t location = LocationHash(entry.key, slot);
     const uint64_t low = entry.check & ((uint64_t{1} << format::kGuardShift) - 1);
     const uint64_t sequence =
-        guard::Unpermute(entry.check >> format::kGuardShift) ^ GuardKey(place, low);
+        guard::Unpermute(entry.check >> format::kGuardShift) ^ GuardKey(location, low);
     record->key = entry.key;
     record->sequence = sequence;
     record->slot = slot;
-    record->value_sum = static_cast<uint32_t>((low ^ SumMask(place, sequence)) & format::kSumMask);
+    record->value_checksum =
+        static_cast<uint32_t>((low ^ ChecksumMask(location, sequence)) & format::kChecksumMask);
     record->tombstone = ((low >> format::kTombstoneShift) & 1) != 0;
     return sequence < sequence_bound;
   }
 
  private:
-  uint64_t Place(uint64_t key, uint32_t slot) const {
+  uint64_t LocationHash(uint64_t key, uint32_t slot) const {
     return MixWords(key ^ seed_, slot + 0xa0761d6478bd642f);
   }
-  static uint64_t SumMask(uint64_t place, uint64_t sequence) {
-    return ((place ^ sequence) * 0xe7037ed1a0b428db) >> (64 - format::kSumBits);
+  static uint64_t ChecksumMask(uint64_t location, uint64_t sequence) {
+    return ((location ^ sequence) * 0xe7037ed1a0b428db) >> (64 - format::kChecksumBits);
   }
-  static uint64_t GuardKey(uint64_t place, uint64_t low) {
-    return ((place ^ low) * 0x8ebc6af09c88c6e3) >> (64 - format::kGuardBits);
+  static uint64_t GuardKey(uint64_t location, uint64_t low) {
+    return ((location ^ low) * 0x8ebc6af09c88c6e3) >> (64 - format::kGuardBits);
   }
 
   uint64_t seed_;

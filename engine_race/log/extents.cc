@@ -98,7 +98,7 @@ Status ExtentTable::Create(int dir_fd, const DeviceIdentity& identity, mode_t fi
                                              io::Access::kReplace, io::Caching::kBuffered, &file_,
                                              file_mode));
   ENGINE_RACE_RETURN_IF_ERROR(file_.Truncate(TableBytes(identity)));
-  // So that a full file system is met here; where it cannot be, the entry's write meets it.
+  // Meets a full file system here. Where it cannot, the write of an entry meets it.
   bool supported = false;
   ENGINE_RACE_RETURN_IF_ERROR(
       file_.Reserve(/*keep_size=*/true, 0, TableBytes(identity), &supported));
@@ -134,15 +134,15 @@ Status ExtentTable::Open(int dir_fd, uint32_t path_index, uint64_t store_id, boo
 
 Status ExtentTable::Load() {
   ENGINE_RACE_RETURN_IF_ERROR(AllocateWords());
-  uint64_t synced_count = 0;
-  ENGINE_RACE_RETURN_IF_ERROR(ReadMark(&synced_count));
+  uint64_t synced_watermark = 0;
+  ENGINE_RACE_RETURN_IF_ERROR(ReadMark(&synced_watermark));
   std::vector<ExtentEntry> entries;
   ENGINE_RACE_RETURN_IF_ERROR(ReadEntries(&entries));
-  ENGINE_RACE_RETURN_IF_ERROR(TakeEntries(entries, synced_count));
-  if (read_only_ || given_count() <= synced_count) return Status::Ok();
-  // After a flush that failed the kernel may hold these for clean though no disk has them: written
-  // anew, the next flush takes them.
-  for (uint64_t i = synced_count; i < entries.size(); ++i) {
+  ENGINE_RACE_RETURN_IF_ERROR(TakeEntries(entries, synced_watermark));
+  if (read_only_ || given_count() <= synced_watermark) return Status::Ok();
+  // After a flush that failed the kernel may hold these entries for clean though no disk has them.
+  // They are written anew, so that the next flush takes them.
+  for (uint64_t i = synced_watermark; i < entries.size(); ++i) {
     if (!given_[i]) continue;
     ENGINE_RACE_RETURN_IF_ERROR(file_.Write(&entries[i], sizeof(entries[i]), EntryOffset(i)));
   }
@@ -150,13 +150,13 @@ Status ExtentTable::Load() {
   return Status::Ok();
 }
 
-Status ExtentTable::ReadMark(uint64_t* synced_count) const {
+Status ExtentTable::ReadMark(uint64_t* synced_watermark) const {
   SyncedMark mark;
   ENGINE_RACE_RETURN_IF_ERROR(file_.Read(&mark, sizeof(mark), format::kSyncedMarkOffset));
   if (mark.check != CheckOfMark(mark.count) || mark.count > identity_.extent_count) {
     return Status::Corruption(file_.name() + ": the mark of what is synced does not match");
   }
-  *synced_count = mark.count;
+  *synced_watermark = mark.count;
   return Status::Ok();
 }
 
@@ -174,14 +174,15 @@ Status ExtentTable::ReadEntries(std::vector<ExtentEntry>* entries) const {
   return Status::Corruption(file_.name() + ": the table is truncated");
 }
 
-Status ExtentTable::TakeEntries(const std::vector<ExtentEntry>& entries, uint64_t synced_count) {
+Status ExtentTable::TakeEntries(const std::vector<ExtentEntry>& entries,
+                                uint64_t synced_watermark) {
   for (uint64_t i = 0; i < entries.size(); ++i) {
     const ExtentEntry& entry = entries[i];
     const bool valid = entry.bucket < kMaxBucketCount &&
                        entry.logical_extent < 1u << format::kLogicalExtentBits && !IsZero(entry) &&
                        entry.check == CheckOf(entry.bucket, entry.logical_extent, i);
     if (!valid) {
-      if (i >= synced_count) continue;
+      if (i >= synced_watermark) continue;
       return Status::Corruption(file_.name() + ": entry " + std::to_string(i) + " is damaged");
     }
     const uint64_t key = KeyOf(entry.bucket, entry.logical_extent);
@@ -232,13 +233,14 @@ Status ExtentTable::Flush() {
   {
     std::lock_guard lock(mutex_);
     if (!unsynced_) return Status::Ok();
-    // What is given out from here on is the next flush's.
+    // Extents given out from here on belong to the next flush.
     unsynced_ = false;
     covered_count = next_;
   }
   Status status = file_.DataSync();
   if (status.ok()) {
-    // Flushed some time later: until then the older mark says less, and what it says is true.
+    // The mark is flushed some time later. Until then the older mark is there: it counts fewer
+    // extents, and is true.
     const SyncedMark mark = {covered_count, CheckOfMark(covered_count)};
     status = file_.Write(&mark, sizeof(mark), format::kSyncedMarkOffset);
   }

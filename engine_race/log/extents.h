@@ -1,9 +1,10 @@
-// What lies where on a raw block device: the table that maps a bucket's extents to the device's.
+// The extent table of a raw block device: it maps the extents of buckets to those of the device.
 //
 // A path's part of a bucket's value log is cut into logical extents, numbered from 0. Each gets a
 // physical extent of the device when it is first written to, in ascending order, and keeps it for
-// good. The table is a file in the store's directory, written before the first value that relies
-// on it, through the page cache: that outlives the process. Flush makes it outlive the machine.
+// good. The table is a file in the store's directory. An entry is written before the first value
+// that relies on it, through the page cache, so it outlives the process. Flush makes it outlive the
+// machine.
 //
 // Thread safety: Find by any thread at any time, lock-free; FindOrAllocate and Flush by any thread
 // once Create or Load has returned. Owner of its file; not movable.
@@ -33,7 +34,7 @@ class ExtentTable {
   ExtentTable(const ExtentTable&) = delete;
   ExtentTable& operator=(const ExtentTable&) = delete;
 
-  // Makes an empty table in the store's directory, flushed, in the place of one that may be there.
+  // Makes an empty table in the store's directory, flushed. Replaces a table that may be there.
   Status Create(int dir_fd, const DeviceIdentity& identity, mode_t file_mode);
 
   // Opens the file and reads identity(), which is to be compared with the device before Load takes
@@ -70,18 +71,18 @@ class ExtentTable {
   uint64_t FirstWordOf(uint64_t key) const;
   bool FindWord(uint64_t key, uint64_t* physical_extent) const;
   void Insert(uint64_t key, uint64_t physical_extent);
-  Status ReadMark(uint64_t* synced_count) const;
+  Status ReadMark(uint64_t* synced_watermark) const;
   Status ReadEntries(std::vector<format::ExtentEntry>* entries) const;
-  Status TakeEntries(const std::vector<format::ExtentEntry>& entries, uint64_t synced_count);
+  Status TakeEntries(const std::vector<format::ExtentEntry>& entries, uint64_t synced_watermark);
   Status WriteEntry(uint32_t bucket, uint32_t logical_extent, uint64_t physical_extent);
 
   DeviceIdentity identity_;
   io::File file_;
   bool read_only_ = false;
 
-  // A hash table with linear probing, twice as large as the device has extents: it never grows, and
-  // words are only ever added, so a reader that meets a zero has seen all there is of its key.
-  // Word: bucket, logical extent, physical extent plus one, from the top bit down.
+  // A hash table with linear probing, twice as large as the device has extents, so it never grows.
+  // Words are only ever added. So a reader that meets a zero has seen every word of its key. A word
+  // holds bucket, logical extent, and physical extent plus one, from the top bit down.
   std::unique_ptr<std::atomic<uint64_t>[]> words_;
   uint64_t word_count_ = 0;  // a power of two
   std::atomic<uint64_t> given_count_{0};

@@ -103,22 +103,23 @@ struct PathMarker {
 static_assert(sizeof(PathMarker) == 40);
 static_assert(offsetof(PathMarker, checksum) == 32);
 
-// Key entry: two little-endian words. `check` from the top bit down: 35 bits that hide the
-// sequence number under a hash of the rest (the guard), 1 tombstone bit, 28 bits of value sum.
+// Key entry: two little-endian words. `check` has three fields, from the top bit down. The guard,
+// 35 bits, hides the sequence number under a hash of the rest. 1 bit marks a tombstone. 28 bits are
+// the value's checksum, masked.
 struct KeyEntry {
   uint64_t key;
   uint64_t check;
 };
 static_assert(sizeof(KeyEntry) == 16);
 
-inline constexpr uint32_t kSumBits = 28;
+inline constexpr uint32_t kChecksumBits = 28;
 inline constexpr uint32_t kTombstoneBits = 1;
 inline constexpr uint32_t kGuardBits = 35;
-static_assert(kSumBits + kTombstoneBits + kGuardBits == 64);
-inline constexpr uint64_t kSumMask = (uint64_t{1} << kSumBits) - 1;
+static_assert(kChecksumBits + kTombstoneBits + kGuardBits == 64);
+inline constexpr uint64_t kChecksumMask = (uint64_t{1} << kChecksumBits) - 1;
 inline constexpr uint64_t kGuardMask = (uint64_t{1} << kGuardBits) - 1;
-inline constexpr uint32_t kTombstoneShift = kSumBits;
-inline constexpr uint32_t kGuardShift = kSumBits + kTombstoneBits;
+inline constexpr uint32_t kTombstoneShift = kChecksumBits;
+inline constexpr uint32_t kGuardShift = kChecksumBits + kTombstoneBits;
 // Sequence numbers are below this; a full bucket leaves 9 bits of guard, a usual one 19.
 inline constexpr uint64_t kMaxSequence = kGuardMask;
 
@@ -128,24 +129,25 @@ static_assert(kMaxBucketRecords < kMaxSequence, "every slot can be given a seque
 static_assert(kMaxBucketRecords * kValueBytes == uint64_t{256} << 30, "a region is 256 GiB");
 
 // Counts: one line of words a bucket, each replaced by one aligned 8-byte store. A word holds its
-// payload in its low bits and a hash above it: 27 bits of count (0 to 2^26), or 32 bits of places.
+// payload in its low bits and a hash above it. The payload has 27 bits for a count (0 to 2^26), and
+// 32 for places or a page cache's id.
 inline constexpr uint32_t kCountBits = 27;
 static_assert((uint64_t{1} << kCountBits) > kMaxBucketRecords);
 struct BucketCounts {
-  uint64_t records;         // acknowledged, staged ones included
-  uint64_t flushed_values;  // whose values are in the value log
-  uint64_t flushed_keys;    // whose entries are in the key log
-  uint64_t value_places;    // where the staged groups of values lie
-  uint64_t key_places;      // where the staged groups of entries lie
-  uint64_t synced;          // records below this are in the logs and outlive power loss
-  uint64_t page_cache;      // PageCacheId() under which the other words are the truth; 0: none
-  uint64_t reserved;        // zero
+  uint64_t records;        // acknowledged, staged ones included
+  uint64_t logged_values;  // watermark: values below it are in the value log
+  uint64_t logged_keys;    // watermark: entries below it are in the key log
+  uint64_t value_places;   // where the staged groups of values lie
+  uint64_t key_places;     // where the staged groups of entries lie
+  uint64_t synced;         // watermark: records below it are in the logs, durable
+  uint64_t page_cache;     // PageCacheId() under which the other words are the truth; 0: none
+  uint64_t reserved;       // zero
 };
 static_assert(sizeof(BucketCounts) == 64, "a cache line, so that buckets do not share one");
 enum class WordKind : uint32_t {
   kRecords = 0,
-  kFlushedValues = 1,
-  kFlushedKeys = 2,
+  kLoggedValues = 1,
+  kLoggedKeys = 2,
   kValuePlaces = 3,
   kKeyPlaces = 4,
   kSynced = 5,
@@ -153,9 +155,9 @@ enum class WordKind : uint32_t {
 };
 inline constexpr uint32_t kPageCacheBits = 32;
 
-// Staging: a group of a bucket is staged in one of its places; which one stands in the places
-// word, 4 bits for group g at position g % 8. A bucket usually gets by with its first two; one
-// that is written to faster than its log takes it uses the others.
+// Staging: a group of a bucket is staged in one of its places. The places word names it, with 4
+// bits for group g at position g % 8. A bucket usually needs only its first two places. It uses the
+// others when it is written to faster than its log takes the groups.
 inline constexpr uint32_t kPlaceBits = 4;
 inline constexpr uint32_t kMaxPlaces = 8;
 inline constexpr uint32_t kPlacesWordBits = kPlaceBits * kMaxPlaces;
@@ -168,7 +170,7 @@ static_assert(kBasePlaces <= kKeyPlaces && kBasePlaces >= 2,
 
 // Commit journal: two halves of batches. A batch is one block of header and then its values, in the
 // order of its descriptors; a tombstone has none. The batches of a half follow one another from its
-// start, numbered from 0, under the epoch of the half's first batch.
+// start, numbered from 0, under the generation of the half's first batch.
 inline constexpr uint64_t kJournalMagic = 0x4c4e524a45434152;  // "RACEJRNL" as bytes
 inline constexpr uint32_t kJournalHalves = 2;
 inline constexpr uint32_t kJournalBlockBytes = 4096;
@@ -178,7 +180,7 @@ struct JournalHeader {
   uint64_t magic;
   uint64_t store_id;
   // Random, another one each time that a half is begun anew.
-  uint64_t epoch;
+  uint64_t generation;
   uint32_t batch_number;
   uint32_t record_count;
   uint64_t reserved[3];  // zero

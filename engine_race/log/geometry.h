@@ -54,7 +54,7 @@ struct Geometry {
     return path_count == 0 ? value_region_bytes()
                            : std::min(stripe_unit_bytes, value_region_bytes());
   }
-  // What each path holds of a region at most.
+  // The most that one path holds of a region.
   uint64_t path_region_bytes() const {
     const uint64_t unit_count = value_region_bytes() / value_unit_bytes();
     const uint64_t paths = std::max(path_count, 1U);

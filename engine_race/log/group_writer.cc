@@ -53,8 +53,8 @@ Status GroupWriter::MakeRoom(uint32_t index, std::unique_lock<std::mutex>* lock)
     if (bucket.record_count == context_.geometry().bucket_capacity_records) {
       return Status::Full("bucket " + std::to_string(index) + " holds all the records it can");
     }
-    // A full group that nobody writes is one whose write failed: it goes first, so that a full
-    // disk refuses the next write instead of filling the other half.
+    // A full group that nobody writes is one whose write failed. It is written first, so that a
+    // full disk refuses the next record instead of filling more places.
     FullGroup full;
     if (bucket.FindIdleGroup(&full)) [[unlikely]] {
       ENGINE_RACE_RETURN_IF_ERROR(WriteIdleGroups(index, lock));
@@ -109,8 +109,8 @@ Status GroupWriter::Stage(uint32_t index, uint64_t key, const char* value,
   // Each append takes one number; as long as no slot is used twice they run along with the slots.
   record.sequence = slot;
   record.slot = static_cast<uint32_t>(slot);
-  // Here, under the lock: the memory that the value is copied to comes meanwhile.
-  record.value_sum = value == nullptr ? 0 : ValueSum(value);
+  // Computed here, under the lock, while the prefetched memory for the value arrives.
+  record.value_checksum = value == nullptr ? 0 : ValueChecksum(value);
   record.tombstone = value == nullptr;
   *staged = {context_.codec(index).Encode(record), index, record.slot};
   bool ended = false;
@@ -119,7 +119,7 @@ Status GroupWriter::Stage(uint32_t index, uint64_t key, const char* value,
     ended = true;
     return in_place;
   });
-  // Memory was refused while a failure was put into words: the record may be counted.
+  // Memory for a failure's message was refused: the record may be counted.
   if (!ended) written = Status(Code::kIOError, {});
   if (!written.ok()) [[unlikely]] {
     context_.latch.LatchIfLasting(written);
@@ -157,7 +157,7 @@ Status GroupWriter::StageIn(uint32_t value_place, uint32_t key_place, const char
   return staging.PublishStaged(index, format::WordKind::kRecords, slot + 1);
 }
 
-// Throws nothing: a group whose write had no end would be waited for for ever.
+// Throws nothing: other threads would wait for ever for a group whose write never ends.
 Status GroupWriter::WriteIdleGroups(uint32_t index, std::unique_lock<std::mutex>* lock) {
   Bucket& bucket = context_.buckets[index];
   FullGroup full;
@@ -177,8 +177,8 @@ Status GroupWriter::WriteGroup(uint32_t index, const FullGroup& full) {
   RegionPool::Lease buffer;
   const char* group = nullptr;
   if (full.kind == LaneKind::kValues) {
-    // A group in an extra place: the bucket has several groups on their way, a large share of the
-    // load.
+    // A group in an extra place: several groups of the bucket are on their way, so it takes a large
+    // share of the load.
     if (full.place >= format::kBasePlaces) writer_.ReserveAhead(index, full.kind, full.group);
     ENGINE_RACE_RETURN_IF_ERROR(context_.staging.FullValues(index, full.place, &buffer, &group));
     return writer_.WriteValues(index, full.group * geometry.values_per_group(),
@@ -194,21 +194,22 @@ Status GroupWriter::FinishWrite(uint32_t index, const FullGroup& full, Status wr
   Bucket& bucket = context_.buckets[index];
   Lane& lane = bucket.LaneOf(full.kind);
   const bool values = full.kind == LaneKind::kValues;
-  // The word comes before the lane, which lets the next group have the place: a flushed count that
-  // lags behind would have recovery write that group where this one lies. A word that cannot be
-  // written leaves the group to be written again.
+  // The word is published before the lane moves, because the lane then gives the place away. With a
+  // watermark that lags behind, recovery would write the next group of that place over this one. A
+  // word that cannot be written leaves the group to be written again.
   Lane moved = lane;
   if (written.ok() && moved.EndWrite(full.group, /*ok=*/true)) {
-    const auto word = values ? format::WordKind::kFlushedValues : format::WordKind::kFlushedKeys;
-    written = Guarded([&] { return context_.staging.PublishWord(index, word, moved.flushed()); });
+    const auto word = values ? format::WordKind::kLoggedValues : format::WordKind::kLoggedKeys;
+    written = Guarded([&] { return context_.staging.PublishWord(index, word, moved.watermark()); });
   }
   if (written.ok()) {
-    ENGINE_RACE_ASSERT(moved.flushed() >= lane.flushed() && moved.flushed() <= bucket.record_count);
+    ENGINE_RACE_ASSERT(moved.watermark() >= lane.watermark() &&
+                       moved.watermark() <= bucket.record_count);
     lane = moved;
     if (values) {
-      // Release pairs with the acquire in Bucket::FlushedValueCount.
-      bucket.published_flushed_values.store(std::max(lane.flushed(), bucket.synced_count),
-                                            std::memory_order_release);
+      // Release pairs with the acquire in Bucket::LoggedValueWatermark.
+      bucket.published_value_watermark.store(std::max(lane.watermark(), bucket.synced_watermark),
+                                             std::memory_order_release);
     }
   } else {
     lane.EndWrite(full.group, /*ok=*/false);

@@ -7,8 +7,8 @@
 // bucket tries it again before it stages anything.
 //
 // Thread safety: every call from any thread; where a lock is passed, it is the bucket's and held.
-// Invariants: a count is published after what it counts is staged; a group's place is given away
-// after its flushed word is published; a full group is written by one thread at a time.
+// Invariants: a count is published after its records are staged. A group's place is given away
+// after its watermark is published. A full group is written by one thread at a time.
 #ifndef ENGINE_RACE_LOG_GROUP_WRITER_H_
 #define ENGINE_RACE_LOG_GROUP_WRITER_H_
 
@@ -43,13 +43,14 @@ class GroupWriter {
 
   // Writes every full group of the bucket that no thread writes yet, the lock dropped meanwhile.
   Status WriteIdleGroups(uint32_t bucket, std::unique_lock<std::mutex>* lock);
-  // Under the bucket's lock, for a group that Lane::BeginWrite was called for: counts it as flushed
+  // Under the bucket's lock, for a group that Lane::BeginWrite was called for. Counts it as logged
   // when `written` is Ok, and leaves it to be written again otherwise. Ok when the group is in its
   // log and is counted.
   Status FinishWrite(uint32_t bucket, const FullGroup& full, Status written) noexcept;
 
-  // Under the bucket's lock, before the first write to the bucket: kCorruption, and the next
-  // opening is told to verify everything, when what this opening found staged does not verify.
+  // Under the bucket's lock, before the first write to the bucket. kCorruption when the records
+  // that this opening found staged do not verify; the next opening is then told to verify
+  // everything.
   Status RequireVerifiedStaging(uint32_t bucket);
 
  private:

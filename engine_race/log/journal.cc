@@ -59,7 +59,7 @@ Status Journal::Prepare(int dir_fd, uint64_t size_bytes, mode_t file_mode) {
   // Also of a journal that is there: its creation may have ended before this flush.
   ENGINE_RACE_RETURN_IF_ERROR(sys::Fsync(dir_fd));
   ENGINE_RACE_RETURN_IF_ERROR(BeginHalf(0));
-  // A thread that cannot be had throws of memory or of the system.
+  // A refused thread throws std::bad_alloc or std::system_error.
   return Guarded([this] {
     checkpointer_ = std::thread([this] { RunCheckpoints(); });
     return Status::Ok();
@@ -132,9 +132,9 @@ void Journal::LeadBatch(uint32_t batch) {
     ended = true;
     return committed;
   });
-  // Memory was refused while a failure was put into words: nothing is known of the batch.
+  // Memory for a failure's message was refused: nothing is known of the batch.
   if (!ended) must_checkpoint_ = true;
-  // Whatever happens, the others must not wait in vain.
+  // After any result the other writers of the batch must be woken.
   for (JournalRequest* request : taken_) request->status = CopyOf(status);
   // Release pairs with the acquire in AwaitDone. After it the requests are their owners' again.
   std::atomic<uint32_t>& word = DoneWord(batch);
@@ -190,7 +190,7 @@ uint64_t Journal::FillBuffer() {
   }
   header->magic = format::kJournalMagic;
   header->store_id = store_id_;
-  header->epoch = epoch_;
+  header->generation = generation_;
   header->batch_number = number_;
   header->record_count = static_cast<uint32_t>(taken_.size());
   header->checksum = Hash64(header, format::kJournalBlockBytes, format::kJournalMagic);
@@ -226,7 +226,7 @@ Status Journal::MakeRoom(uint64_t bytes) {
 }
 
 Status Journal::BeginHalf(uint32_t half) {
-  ENGINE_RACE_RETURN_IF_ERROR(sys::RandomWord(&epoch_));
+  ENGINE_RACE_RETURN_IF_ERROR(sys::RandomWord(&generation_));
   half_ = half;
   offset_ = 0;
   number_ = 0;

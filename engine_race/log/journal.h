@@ -1,15 +1,15 @@
 // The commit journal: makes single writes durable at the price of one sequential write and one
 // fdatasync for all writers that wait together.
 //
-// A writer enqueues its record under its bucket's lock, so that the records of a bucket stand in
-// the journal in the order of their slots, and then waits without the lock. The writer that
-// enqueues the first record of a batch leads it: once the batch before is durable it gathers all
+// A writer enqueues its record under its bucket's lock and then waits without the lock. So the
+// records of a bucket stand in the journal in the order of their slots. The writer that enqueues
+// the first record of a batch leads it. When the batch before is durable, the leader gathers all
 // records that have come by then, writes them as one batch and flushes. Meanwhile the next batch
 // fills.
 //
 // The journal only has to bring records back after a power loss that are not durable in the logs.
-// It has two halves; when one is full, writing goes on in the other, and a thread of its own calls
-// the checkpoint, after which the logs hold all records of the full half and it can be used again.
+// It has two halves. When one is full, writing goes on in the other, and the journal's thread calls
+// the checkpoint. Then the logs hold all records of the full half, and it can be used again.
 //
 // Thread safety: Enqueue and Await from any thread.
 // Owner of its file and of its thread. Invariants: batches become durable in the order of their
@@ -113,11 +113,11 @@ class Journal {
   Region buffer_;
   uint32_t half_ = 0;
   uint64_t offset_ = 0;
-  uint64_t epoch_ = 0;
+  uint64_t generation_ = 0;
   uint32_t number_ = 0;
   Status failure_;
-  // A batch was lost to a full disk or refused memory: its records are staged and those behind them
-  // may not be acknowledged before a checkpoint has made them durable.
+  // A batch was lost to a full disk or refused memory, but its records are staged. No later record
+  // may be acknowledged before a checkpoint has made the lost ones durable.
   bool must_checkpoint_ = false;
 
   std::mutex checkpoint_mutex_;

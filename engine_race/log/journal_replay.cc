@@ -15,7 +15,7 @@ namespace {
 constexpr uint64_t kWindowBytes = 128 * 1024;
 static_assert(kWindowBytes % format::kJournalBlockBytes == 0);
 
-std::pair<uint32_t, uint64_t> PlaceOf(const JournalReplay::Record& record) {
+std::pair<uint32_t, uint64_t> SlotOf(const JournalReplay::Record& record) {
   return {record.descriptor.bucket, record.descriptor.slot};
 }
 
@@ -59,14 +59,14 @@ Status JournalReplay::Read(int dir_fd, uint64_t store_id) {
         ReadHalf(store_id, half * half_bytes, (half + 1) * half_bytes, window));
   }
   std::sort(records_.begin(), records_.end(),
-            [](const Record& a, const Record& b) { return PlaceOf(a) < PlaceOf(b); });
+            [](const Record& a, const Record& b) { return SlotOf(a) < SlotOf(b); });
   return Status::Ok();
 }
 
 // `window` is where the half is read into, some batches at a time.
 Status JournalReplay::ReadHalf(uint64_t store_id, uint64_t begin_offset, uint64_t end_offset,
                                const Region& window) {
-  uint64_t epoch = 0;
+  uint64_t generation = 0;
   uint64_t offset = begin_offset;
   uint64_t window_end = begin_offset;
   uint64_t window_begin = begin_offset;
@@ -80,8 +80,8 @@ Status JournalReplay::ReadHalf(uint64_t store_id, uint64_t begin_offset, uint64_
     char* const block = window.data() + (offset - window_begin);
     format::JournalHeader header;
     if (!ParseHeader(block, store_id, &header)) return Status::Ok();
-    if (number == 0) epoch = header.epoch;
-    if (header.epoch != epoch || header.batch_number != number) return Status::Ok();
+    if (number == 0) generation = header.generation;
+    if (header.generation != generation || header.batch_number != number) return Status::Ok();
     offset += format::kJournalBlockBytes;
     for (uint32_t i = 0; i < header.record_count; ++i) {
       Record record;
@@ -99,19 +99,19 @@ Status JournalReplay::ReadHalf(uint64_t store_id, uint64_t begin_offset, uint64_
 }
 
 const JournalReplay::Record* JournalReplay::Find(uint32_t bucket, uint64_t slot) const {
-  const std::pair<uint32_t, uint64_t> place(bucket, slot);
+  const std::pair<uint32_t, uint64_t> wanted_slot(bucket, slot);
   const auto found = std::lower_bound(
-      records_.begin(), records_.end(), place,
-      [](const Record& record, const auto& wanted) { return PlaceOf(record) < wanted; });
-  return found != records_.end() && PlaceOf(*found) == place ? &*found : nullptr;
+      records_.begin(), records_.end(), wanted_slot,
+      [](const Record& record, const auto& wanted) { return SlotOf(record) < wanted; });
+  return found != records_.end() && SlotOf(*found) == wanted_slot ? &*found : nullptr;
 }
 
 std::span<const JournalReplay::Record> JournalReplay::RecordsOf(uint32_t bucket) const {
   const auto first_of = [this](uint32_t number) {
-    const std::pair<uint32_t, uint64_t> place(number, 0);
+    const std::pair<uint32_t, uint64_t> wanted_slot(number, 0);
     return std::lower_bound(
-        records_.begin(), records_.end(), place,
-        [](const Record& record, const auto& wanted) { return PlaceOf(record) < wanted; });
+        records_.begin(), records_.end(), wanted_slot,
+        [](const Record& record, const auto& wanted) { return SlotOf(record) < wanted; });
   };
   return {first_of(bucket), first_of(bucket + 1)};
 }

@@ -1,4 +1,4 @@
-// What a commit journal holds when its store is opened.
+// The content of a commit journal when its store is opened.
 //
 // Immutable once read; thread-safe then.
 #ifndef ENGINE_RACE_LOG_JOURNAL_REPLAY_H_

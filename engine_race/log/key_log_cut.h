@@ -28,12 +28,12 @@ struct KeyLogCuts {
 // Makes every entry behind the ends unreadable. The caller flushes the key files. A call after an
 // interrupted one has the same result.
 //
-// Nothing bounds what may lie behind an end: a disk that loses power keeps any of the groups that
-// were written since its last flush, and the counts, which were not flushed either, do not know of
-// them. So the rest of the region goes as a whole. It is punched out where the file system can do
-// that. Elsewhere (NFS before 4.2, some FUSE) writing zeros would fill the disk: a region has room
-// for 2^26 entries. There the file is written anew, with the entries that stay, under another name,
-// flushed, and renamed into place; that costs as much as reading the entries for the index.
+// Any number of entries may lie behind an end. A disk that loses power may keep any of the groups
+// that were written since its last flush. The counts were not flushed either and do not know of
+// them. So everything behind the end is removed. Where the file system can, the rest of the region
+// is punched out. Elsewhere (NFS before 4.2, some FUSE) writing zeros would fill the disk: a region
+// has room for 2^26 entries. There the remaining entries are written to a new file, which is
+// flushed and renamed into place. That costs as much as reading the entries for the index.
 Status CutKeyLogs(const KeyLogCuts& cuts, mode_t file_mode, StoreFiles* files);
 
 }  // namespace engine_race

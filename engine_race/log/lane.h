@@ -1,11 +1,11 @@
 // One lane carries the groups of one kind (values or key entries) of a bucket from staging to the
-// log. Groups are numbered from 0; each is staged in a place while it fills and until its write has
-// completed. Writes may complete out of order, but `flushed` only ever counts a prefix. A place
+// log. Groups are numbered from 0. Each is staged in a place while it fills and until its write has
+// completed. Writes may complete out of order, but the watermark only ever counts a prefix. A place
 // takes its next group once its old one is part of that prefix and no reader has it pinned.
 //
-// Not synchronised: guarded by its bucket's lock.
-// Invariants: flushed is a multiple of the group and counts a prefix; begun groups that are not
-// part of it have a place each; a place that is written or pinned takes no other group.
+// Not synchronised: guarded by its bucket's lock. Invariants: the watermark is a multiple of the
+// group and counts a prefix. Begun groups that are not part of it have a place each. A place that
+// is written or pinned takes no other group.
 #ifndef ENGINE_RACE_LOG_LANE_H_
 #define ENGINE_RACE_LOG_LANE_H_
 
@@ -26,22 +26,22 @@ constexpr uint32_t PlaceInWord(uint32_t places_word, uint64_t group) {
 
 class Lane {
  public:
-  // As Open finds it: records [flushed_records, record_count) are staged, in the places that
+  // The state that Open finds: records [watermark, record_count) are staged, in the places that
   // `places_word` names. `group_records` is a power of two. False when the word names one place
   // twice or one that is not there.
-  bool Init(uint32_t group_records, uint32_t place_count, uint64_t flushed_records,
-            uint64_t record_count, uint32_t places_word) {
+  bool Init(uint32_t group_records, uint32_t place_count, uint64_t watermark, uint64_t record_count,
+            uint32_t places_word) {
     ENGINE_RACE_ASSERT(std::has_single_bit(group_records) && place_count <= format::kMaxPlaces);
-    ENGINE_RACE_ASSERT(flushed_records % group_records == 0 && flushed_records <= record_count);
+    ENGINE_RACE_ASSERT(watermark % group_records == 0 && watermark <= record_count);
     group_shift_ = static_cast<uint32_t>(std::countr_zero(group_records));
     place_count_ = place_count;
-    flushed_ = flushed_records;
+    watermark_ = watermark;
     places_word_ = places_word;
     places_ = {};
     for (uint32_t shift = 0; shift < format::kPlacesWordBits; shift += format::kPlaceBits) {
       if (((places_word >> shift) & kPlaceMask) >= format::kMaxPlaces) return false;
     }
-    for (uint64_t first = flushed_; first < record_count; first += group_records) {
+    for (uint64_t first = watermark_; first < record_count; first += group_records) {
       const uint32_t place = PlaceOf(first);
       if (place >= place_count_ || places_[place].state != State::kFree) return false;
       places_[place].state = State::kFilling;
@@ -54,12 +54,12 @@ class Lane {
   uint32_t IndexOf(uint64_t slot) const {
     return static_cast<uint32_t>(slot) & (group_records() - 1);
   }
-  // Records whose group is in the log for good; a multiple of the group.
-  uint64_t flushed() const { return flushed_; }
-  // What the format's places word says now.
+  // The logged watermark: groups below it are in the log for good. A multiple of the group.
+  uint64_t watermark() const { return watermark_; }
+  // The places word as it stands now, coded as the format says.
   uint32_t places_word() const { return places_word_; }
 
-  // Where the group of record `slot` is staged; the group must have begun and not be flushed.
+  // The place of the group of record `slot`; the group must have begun and not be in the log yet.
   uint32_t PlaceOf(uint64_t slot) const { return PlaceInWord(places_word_, slot >> group_shift_); }
 
   bool BeginsGroup(uint64_t slot) const { return IndexOf(slot) == 0; }
@@ -100,7 +100,7 @@ class Lane {
   // A full group below `record_count` that nobody writes: one that has just been filled, or one
   // whose write failed. False when there is none.
   bool FindIdleFullGroup(uint64_t record_count, uint64_t* group) const {
-    for (uint64_t first = flushed_; first + group_records() <= record_count;
+    for (uint64_t first = watermark_; first + group_records() <= record_count;
          first += group_records()) {
       if (places_[PlaceOf(first)].state == State::kFilling) {
         *group = first >> group_shift_;
@@ -113,7 +113,7 @@ class Lane {
   // Whether somebody writes the group, or a part of it.
   bool Writing(uint64_t group) const {
     const uint64_t first = group << group_shift_;
-    return first >= flushed_ && places_[PlaceOf(first)].state == State::kWriting;
+    return first >= watermark_ && places_[PlaceOf(first)].state == State::kWriting;
   }
 
   void BeginWrite(uint64_t group) {
@@ -121,18 +121,18 @@ class Lane {
     PlaceOfGroup(group).state = State::kWriting;
   }
 
-  // True when `flushed` has moved.
+  // True when the watermark has moved.
   bool EndWrite(uint64_t group, bool ok) {
     ENGINE_RACE_ASSERT(PlaceOfGroup(group).state == State::kWriting);
     PlaceOfGroup(group).state = ok ? State::kWritten : State::kFilling;
-    const uint64_t before = flushed_;
-    // A group that has not begun has no written place: then every begun group is flushed, and the
-    // place that its stale bits name is free or filling.
-    while (places_[PlaceOf(flushed_)].state == State::kWritten) {
-      places_[PlaceOf(flushed_)].state = State::kFree;
-      flushed_ += group_records();
+    const uint64_t before = watermark_;
+    // A group that has not begun has no place. Its stale bits name one that is free or filling,
+    // because then every begun group is in the log. So the loop ends there.
+    while (places_[PlaceOf(watermark_)].state == State::kWritten) {
+      places_[PlaceOf(watermark_)].state = State::kFree;
+      watermark_ += group_records();
     }
-    return flushed_ != before;
+    return watermark_ != before;
   }
 
   // Ends the write of a part of a group that still fills, or that has filled up meanwhile.
@@ -162,7 +162,7 @@ class Lane {
   }
   Place& PlaceOfGroup(uint64_t group) { return places_[PlaceOf(group << group_shift_)]; }
 
-  uint64_t flushed_ = 0;
+  uint64_t watermark_ = 0;
   // Groups are powers of two: a division by their size would cost as much as a lock.
   uint32_t group_shift_ = 0;
   uint32_t place_count_ = 0;

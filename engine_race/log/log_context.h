@@ -1,4 +1,5 @@
-// What the classes of one open bucket log share: options, files, staging, buckets, the write latch.
+// The state that the classes of one open bucket log share: options, files, staging, buckets, the
+// write latch.
 //
 // Owned by BucketLog; it outlives the classes that work on it and never moves.
 // Thread safety: that of each member. A bucket's plain fields are guarded by its mutex.

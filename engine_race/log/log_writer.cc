@@ -12,8 +12,8 @@
 namespace engine_race {
 namespace {
 
-// How far ahead of a group its log is reserved, in groups: 64 KiB to 1 MiB of 4 KiB key groups,
-// 2 to 32 MiB of 128 KiB value groups.
+// How far ahead of a group its log is reserved, in groups. That is 64 KiB to 1 MiB for key groups
+// of 4 KiB, and 2 to 32 MiB for value groups of 128 KiB.
 constexpr uint64_t kMinReserveGroups = 16;
 constexpr uint64_t kMaxReserveGroups = 256;
 
@@ -22,8 +22,8 @@ constexpr uint64_t kMaxReserveGroups = 256;
 LogWriter::LogWriter(LogContext* context)
     : context_(*context),
       dirty_files_(context->files.key_files.size() + context->files.values.file_count()) {
-  // What an earlier opening wrote may still have to be flushed. Relaxed: no other thread has seen
-  // the log yet.
+  // Files that an earlier opening wrote to may still have to be flushed. Relaxed: no other thread
+  // has seen the log yet.
   for (std::atomic<bool>& dirty : dirty_files_) dirty.store(true, std::memory_order_relaxed);
 }
 
@@ -33,12 +33,13 @@ Status LogWriter::WriteValues(uint32_t bucket, uint64_t slot, uint64_t slot_coun
   const StoreFiles& files = context_.files;
   const uint64_t group_records = context_.geometry().values_per_group();
   ENGINE_RACE_ASSERT(slot_count > 0 && slot % group_records + slot_count <= group_records);
-  ValuePlace place;
-  ENGINE_RACE_RETURN_IF_ERROR(files.values.LocateToWrite(bucket, slot, &place));
-  ENGINE_RACE_ASSERT(slot_count <= place.slot_count);
-  ENGINE_RACE_RETURN_IF_ERROR(place.file->Write(data, slot_count * kValueBytes, place.offset));
+  ValueLocation location;
+  ENGINE_RACE_RETURN_IF_ERROR(files.values.LocateToWrite(bucket, slot, &location));
+  ENGINE_RACE_ASSERT(slot_count <= location.slot_count);
+  ENGINE_RACE_RETURN_IF_ERROR(
+      location.file->Write(data, slot_count * kValueBytes, location.offset));
   // After the write: the flush that clears the mark, in FlushLogs, begins after it too.
-  dirty_files_[files.key_files.size() + place.file_number].store(true);
+  dirty_files_[files.key_files.size() + location.file_number].store(true);
   return Status::Ok();
 }
 
@@ -54,10 +55,10 @@ Status LogWriter::WriteKeys(uint32_t bucket, uint64_t slot, uint64_t size_bytes,
   return Status::Ok();
 }
 
-// Key groups are small and come seldom: without this the key log of a bucket would lie in as many
-// pieces as it has groups, and the index build reads it as a whole. Value groups are large enough
-// on their own. But where many of one bucket are under way at once, writes to reserved space can go
-// on side by side, and writes that must find space cannot.
+// Key groups are small and come seldom. Without a reservation the key log of a bucket would lie in
+// as many pieces as it has groups, and the index build reads the log as a whole. Value groups are
+// large enough to lie in few pieces. But when many groups of one bucket are under way at once,
+// writes to reserved space run side by side. Writes that must find space do not.
 void LogWriter::ReserveAhead(uint32_t bucket_number, LaneKind kind, uint64_t group) {
   const Geometry& geometry = context_.geometry();
   const bool values = kind == LaneKind::kValues;

@@ -1,6 +1,7 @@
 // The counts of a bucket whose records are all in its logs.
 //
-// A stateless function. Invariant of what it gives: flushed <= synced == record count.
+// A stateless function. Invariant of its result: logged watermarks <= synced watermark == record
+// count.
 #ifndef ENGINE_RACE_LOG_LOGGED_STATE_H_
 #define ENGINE_RACE_LOG_LOGGED_STATE_H_
 
@@ -11,15 +12,15 @@
 
 namespace engine_race {
 
-// The first `record_count` records of a bucket are in its logs and count as synced; whole groups of
-// them count as flushed. The unfinished groups begin in place 0 of staging.
+// The first `record_count` records of a bucket are in its logs and count as synced. The logged
+// watermarks are at the last whole groups. The unfinished groups begin in place 0 of staging.
 inline BucketState LoggedState(const Geometry& geometry, uint64_t record_count,
                                uint32_t page_cache_id) {
   BucketState state;
   state.record_count = record_count;
-  state.synced_count = record_count;
-  state.flushed_value_count = record_count - record_count % geometry.values_per_group();
-  state.flushed_key_count = record_count - record_count % geometry.keys_per_group();
+  state.synced_watermark = record_count;
+  state.logged_value_watermark = record_count - record_count % geometry.values_per_group();
+  state.logged_key_watermark = record_count - record_count % geometry.keys_per_group();
   state.page_cache_id = page_cache_id;
   return state;
 }

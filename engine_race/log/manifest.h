@@ -1,6 +1,6 @@
-// The manifest: which store this is, what shape it has and where its values lie. Written
-// atomically, when everything it stands for is on the device; once more when its paths have moved,
-// or when it was of an older format.
+// The manifest says which store this is, what shape it has and where its values lie. It is written
+// atomically, when everything it stands for is on the device. It is written again when the store's
+// paths have moved, or when the store was of an older format.
 //
 // Thread safety: stateless functions over an open directory that the caller owns and has locked.
 #ifndef ENGINE_RACE_LOG_MANIFEST_H_
@@ -23,7 +23,7 @@ struct StoreIdentity {
   uint64_t store_id = 0;
   // As many as geometry.path_count, absolute.
   std::vector<std::string> paths;
-  // Of the manifest that it was read from.
+  // The format version that was read.
   uint32_t format_version = format::kFormatVersion;
 
   // Of the manifest that it is written to: the older of versions 4 and 5 that can say it.
@@ -44,8 +44,9 @@ Status CheckKeyRange(const std::optional<KeyRange>& given, const StoreIdentity& 
 // Writes a new file, syncs it, renames it into place and syncs the directory.
 Status WriteManifest(int dir_fd, const StoreIdentity& identity, mode_t file_mode);
 
-// The same for a store that is being made: its id outlives an interruption, so that what else was
-// made under that id is known again. CommitManifestDraft makes the draft the manifest.
+// The draft is the manifest of a store that is being made. Its id outlives an interruption, so
+// files that were made under that id are known again. CommitManifestDraft makes the draft the
+// manifest.
 Status ReadManifestDraft(int dir_fd, StoreIdentity* identity);
 Status WriteManifestDraft(int dir_fd, const StoreIdentity& identity, mode_t file_mode);
 Status CommitManifestDraft(int dir_fd);

@@ -1,7 +1,7 @@
 // Which page cache a store's files are in.
 //
-// What is staged belongs to the kernel and not yet to the device. It is there for as long as the
-// machine runs and the file systems stay mounted; the id tells whether both have been so.
+// Staged records belong to the kernel and not yet to the device. They are there for as long as the
+// machine runs and the file systems stay mounted. The id tells whether both have been so.
 //
 // Thread-safe.
 #ifndef ENGINE_RACE_LOG_PAGE_CACHE_H_

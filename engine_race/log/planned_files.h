@@ -21,7 +21,7 @@ namespace engine_race {
 struct PlannedFile {
   int dir_fd;
   std::string name;
-  // What errors call it.
+  // Its name in errors.
   std::string title;
   uint64_t size_bytes;
   io::Caching caching;

@@ -37,9 +37,10 @@ class LogRepair {
     ENGINE_RACE_ASSERT(page_number_ == ~uint64_t{0} || slot / kPageEntries >= page_number_);
     if (!found.value_in_log) {
       std::memcpy(value_.data(), found.value, kValueBytes);
-      ValuePlace place;
-      ENGINE_RACE_RETURN_IF_ERROR(files_.values.LocateToWrite(bucket_, slot, &place));
-      ENGINE_RACE_RETURN_IF_ERROR(place.file->Write(value_.data(), kValueBytes, place.offset));
+      ValueLocation location;
+      ENGINE_RACE_RETURN_IF_ERROR(files_.values.LocateToWrite(bucket_, slot, &location));
+      ENGINE_RACE_RETURN_IF_ERROR(
+          location.file->Write(value_.data(), kValueBytes, location.offset));
     }
     if (slot / kPageEntries != page_number_) {
       ENGINE_RACE_RETURN_IF_ERROR(Finish());
@@ -85,10 +86,10 @@ Status RestageGroups(const StoreFiles& files, Staging* staging, uint32_t bucket,
   ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(place_bytes, false, &keys));
   const uint64_t places_offset = geometry.KeyPlaceOffset(bucket, 0);
   ENGINE_RACE_RETURN_IF_ERROR(files.staged_keys.Read(keys.data(), place_bytes, places_offset));
-  const uint64_t key_count = state.record_count - state.flushed_key_count;
+  const uint64_t key_count = state.record_count - state.logged_key_watermark;
   ENGINE_RACE_ASSERT(key_count < geometry.keys_per_group());
   const bool empty =
-      key_count == 0 && state.record_count == state.flushed_value_count &&
+      key_count == 0 && state.record_count == state.logged_value_watermark &&
       std::all_of(keys.data(), keys.data() + place_bytes, [](char c) { return c == 0; });
   if (empty) return Status::Ok();
 
@@ -96,15 +97,15 @@ Status RestageGroups(const StoreFiles& files, Staging* staging, uint32_t bucket,
   std::memset(keys.data(), 0, place_bytes);
   ENGINE_RACE_RETURN_IF_ERROR(
       files.KeyFile(bucket).Read(keys.data(), RoundUp(key_count * kEntryBytes, kIoAlignment),
-                                 geometry.KeyOffset(bucket, state.flushed_key_count)));
+                                 geometry.KeyOffset(bucket, state.logged_key_watermark)));
   ENGINE_RACE_RETURN_IF_ERROR(files.staged_keys.Write(keys.data(), place_bytes, places_offset));
 
-  const uint64_t value_count = state.record_count - state.flushed_value_count;
+  const uint64_t value_count = state.record_count - state.logged_value_watermark;
   const uint64_t value_bytes = value_count * kValueBytes;
   Region values;
   ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(value_bytes, false, &values));
   ENGINE_RACE_RETURN_IF_ERROR(
-      files.values.Read(bucket, state.flushed_value_count, value_count, values.data()));
+      files.values.Read(bucket, state.logged_value_watermark, value_count, values.data()));
   return files.staged_values.Write(values.data(), value_bytes,
                                    geometry.ValuePlaceOffset(bucket, 0));
 }
@@ -117,7 +118,7 @@ Status IsReadable(const StoreFiles& files, const Staging& staging, const Journal
   if (journal.EndSlot(bucket) > state.record_count) return Status::Ok();
   RecordCheck check(files, staging, bucket, state);
   ENGINE_RACE_RETURN_IF_ERROR(check.Init());
-  return check.ReadersFind(state.synced_count, state.record_count, readable);
+  return check.ReadersFind(state.synced_watermark, state.record_count, readable);
 }
 
 }  // namespace
@@ -132,7 +133,7 @@ Status PowerRecovery::Run(uint32_t page_cache_id, std::vector<BucketState>* stat
   std::vector<uint64_t> cuts(context_.geometry().bucket_count);
   Status repaired = RepairLogs(*states, doubtful, &cuts);
   if (repaired.ok()) return SettleTails(page_cache_id, doubtful, cuts, states);
-  // A full disk is for the user to mend before anything is written.
+  // A full disk: the user makes room before anything is written.
   if (repaired.code() == Code::kFull) return repaired;
   std::atomic<bool> all_readable{true};
   const Status looked = ForEachBucket(doubtful, [&](uint32_t index) {
@@ -186,9 +187,9 @@ Status PowerRecovery::SettleTails(uint32_t page_cache_id, const std::vector<uint
     BucketState& state = (*states)[index];
     const uint64_t cut = cuts[index];
     const uint64_t known_end = std::max(state.record_count, journal_.EndSlot(index));
-    // TailReader::Walk begins at the synced count.
-    ENGINE_RACE_ASSERT(cut >= state.synced_count);
-    kept_count += cut - state.synced_count;
+    // TailReader::Walk begins at the synced watermark.
+    ENGINE_RACE_ASSERT(cut >= state.synced_watermark);
+    kept_count += cut - state.synced_watermark;
     lost_count += known_end - std::min(cut, known_end);
     state = LoggedState(context_.geometry(), cut, page_cache_id);
     ENGINE_RACE_RETURN_IF_ERROR(context_.staging.WriteLine(index, state));

@@ -1,10 +1,10 @@
-// What Open does when the counts may not be the truth: see doubt.h and what recovery.h verifies.
+// The part of Open for counts that may not be the truth: see doubt.h and what recovery.h verifies.
 //
-// Nothing past a bucket's synced count is taken on trust then. What verifies, from wherever a copy
-// of it survived, is put into the logs; the bucket ends at the first slot that does not; and what
-// may lie behind that is made unreadable, or a later power loss would bring it back among records
-// that were written since. Only then, and durably, the counts are set. Until they are, doing all of
-// this again gives the same result.
+// Nothing past a bucket's synced watermark is trusted then. A record past it is written to the logs
+// if it verifies, from wherever a copy of it survived. The bucket ends at the first slot without
+// such a record. Entries that may lie behind that end are made unreadable: a later power loss could
+// bring them back among records written since. Only then, and durably, the counts are set. Until
+// they are, doing all of this again gives the same result.
 //
 // Thread safety: none; runs before any other thread knows the log, with worker threads of its own.
 #ifndef ENGINE_RACE_LOG_POWER_RECOVERY_H_
@@ -26,8 +26,9 @@ class PowerRecovery {
   PowerRecovery(LogContext* context, LogWriter* writer, const JournalReplay& journal)
       : context_(*context), writer_(*writer), journal_(journal) {}
 
-  // Repairs the logs from what survived and sets `states`, and the counts, to what they hold then.
-  // *readable after a failure: nothing could be changed, and nothing need be for reading.
+  // Repairs the logs from what survived and sets `states`, and the counts, to what the logs hold
+  // then. *readable, after a failure: nothing could be changed, and readers find all records
+  // without a change.
   Status Run(uint32_t page_cache_id, std::vector<BucketState>* states, bool* readable);
 
  private:

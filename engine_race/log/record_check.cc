@@ -19,13 +19,13 @@ Status RecordCheck::Init() {
 }
 
 Status RecordCheck::ReadersFind(uint64_t begin, uint64_t end, bool* good) {
-  const Logged logged = {std::max(state_.flushed_key_count, state_.synced_count),
-                         std::max(state_.flushed_value_count, state_.synced_count)};
+  const Logged logged = {std::max(state_.logged_key_watermark, state_.synced_watermark),
+                         std::max(state_.logged_value_watermark, state_.synced_watermark)};
   return Check(begin, end, begin, logged, good);
 }
 
 Status RecordCheck::StagingVerifies(bool* good) {
-  const Logged logged = {state_.flushed_key_count, state_.flushed_value_count};
+  const Logged logged = {state_.logged_key_watermark, state_.logged_value_watermark};
   return Check(std::min(logged.key_count, logged.value_count), state_.record_count,
                logged.value_count, logged, good);
 }
@@ -49,7 +49,7 @@ Status RecordCheck::Check(uint64_t begin, uint64_t end, uint64_t first_value, co
     }
     if (record.tombstone || slot < first_value) continue;
     ENGINE_RACE_RETURN_IF_ERROR(LoadValue(slot, logged));
-    if (!ValueMatches(value_.data(), record.value_sum)) return Status::Ok();
+    if (!ValueMatches(value_.data(), record.value_checksum)) return Status::Ok();
   }
   *good = true;
   return Status::Ok();
@@ -97,11 +97,11 @@ Status VerifyStaging(const StoreFiles& files, const Staging& staging, uint32_t b
                      const Bucket& bucket, bool* verified) {
   BucketState state;
   state.record_count = bucket.record_count;
-  state.flushed_value_count = bucket.values.flushed();
-  state.flushed_key_count = bucket.keys.flushed();
+  state.logged_value_watermark = bucket.values.watermark();
+  state.logged_key_watermark = bucket.keys.watermark();
   state.value_places = bucket.values.places_word();
   state.key_places = bucket.keys.places_word();
-  state.synced_count = bucket.synced_count;
+  state.synced_watermark = bucket.synced_watermark;
   RecordCheck check(files, staging, bucket_number, state);
   ENGINE_RACE_RETURN_IF_ERROR(check.Init());
   return check.StagingVerifies(verified);

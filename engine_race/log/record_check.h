@@ -27,8 +27,8 @@ class RecordCheck {
 
   Status Init();
 
-  // *good: each of the records [begin, end) verifies where readers look for it: in the logs if it
-  // is flushed or synced, else in staging.
+  // *good: each of the records [begin, end) verifies where readers look for it. That is in the logs
+  // if it is below the logged or the synced watermark, else in staging.
   Status ReadersFind(uint64_t begin, uint64_t end, bool* good);
 
   // *good: everything staged verifies, so that it may be written over the logs. The synced records

@@ -27,7 +27,7 @@ Status Recovery::Run() {
     for (uint32_t index = 0; index < states.size(); ++index) AdoptState(index, states[index]);
     if (looked.ok()) looked = CheckStagingToWrite(&doubt);
   }
-  // What cannot be read cannot be judged: nothing is written then, and reading goes on without it.
+  // Records that cannot be read cannot be verified: the store is not written to, but serves reads.
   const bool only_readable = doubt == nullptr && looked.code() == Code::kIOError;
   if (!looked.ok() && !only_readable) return looked;
   if (only_readable) context_.latch.Latch(looked);
@@ -42,8 +42,8 @@ Status Recovery::Run() {
   return Status::Ok();
 }
 
-// *doubt when what this opening is going to write to the logs from staging does not verify: full
-// groups, and in the durable sync modes, which begin with a Sync, all unsynced ones.
+// Sets *doubt when staged records that this opening will write to the logs do not verify. Those are
+// full groups. In the durable sync modes, which begin with a Sync, they are all unsynced records.
 Status Recovery::CheckStagingToWrite(const char** doubt) {
   std::vector<uint32_t> writing;
   for (uint32_t index = 0; index < context_.geometry().bucket_count; ++index) {
@@ -51,7 +51,7 @@ Status Recovery::CheckStagingToWrite(const char** doubt) {
     if (bucket.damaged || bucket.staging_verified) continue;
     FullGroup full;
     if (bucket.FindIdleGroup(&full) || (context_.options.sync_mode != SyncMode::kNone &&
-                                        bucket.record_count != bucket.synced_count)) {
+                                        bucket.record_count != bucket.synced_watermark)) {
       writing.push_back(index);
     }
   }
@@ -68,8 +68,8 @@ Status Recovery::CheckStagingToWrite(const char** doubt) {
   return Status::Ok();
 }
 
-// Trusts nothing past the synced counts. A store that cannot be written to opens for reading when
-// all that its counts promise is in place.
+// Trusts nothing past the synced watermarks. A store that cannot be written to opens for reading
+// when all that its counts promise is there.
 Status Recovery::RecoverInDoubt(const char* doubt, const JournalReplay& journal,
                                 std::vector<BucketState>* states) {
   Log(context_.options.log, LogLevel::kInfo,
@@ -82,10 +82,10 @@ Status Recovery::RecoverInDoubt(const char* doubt, const JournalReplay& journal,
   for (uint32_t index = 0; index < states->size(); ++index) {
     const BucketState& state = (*states)[index];
     ENGINE_RACE_ASSERT(!recovered.ok() || state.damaged ||
-                       state.synced_count == state.record_count);
+                       state.synced_watermark == state.record_count);
     AdoptState(index, state);
-    // All was staged anew, from the logs. Where that failed nothing is written, and what is synced
-    // of an unfinished group may stand in the logs alone.
+    // PowerRecovery has staged the unfinished groups anew, from the logs. Where it failed nothing
+    // is written, and synced records of an unfinished group may stand in the logs alone.
     if (recovered.ok()) context_.buckets[index].staging_verified = true;
   }
   return Status::Ok();
@@ -96,25 +96,25 @@ void Recovery::AdoptState(uint32_t index, const BucketState& state) {
   const bool lanes_ok =
       !state.damaged &&
       bucket.values.Init(context_.geometry().values_per_group(), format::kValuePlaces,
-                         state.flushed_value_count, state.record_count, state.value_places) &&
+                         state.logged_value_watermark, state.record_count, state.value_places) &&
       bucket.keys.Init(context_.geometry().keys_per_group(), format::kKeyPlaces,
-                       state.flushed_key_count, state.record_count, state.key_places);
+                       state.logged_key_watermark, state.record_count, state.key_places);
   bucket.damaged = !lanes_ok;
   if (bucket.damaged) return;
   // Staging::ReadCounts calls other counts damaged.
-  ENGINE_RACE_ASSERT(state.synced_count <= state.record_count);
+  ENGINE_RACE_ASSERT(state.synced_watermark <= state.record_count);
   ENGINE_RACE_ASSERT(state.record_count <= context_.geometry().bucket_capacity_records);
   bucket.record_count = state.record_count;
-  bucket.synced_count = state.synced_count;
-  bucket.staging_verified = state.flushed_key_count == state.record_count &&
-                            state.flushed_value_count == state.record_count;
-  bucket.reserved_key_bytes = state.flushed_key_count * sizeof(format::KeyEntry);
-  bucket.reserved_value_bytes = state.flushed_value_count * kValueBytes;
+  bucket.synced_watermark = state.synced_watermark;
+  bucket.staging_verified = state.logged_key_watermark == state.record_count &&
+                            state.logged_value_watermark == state.record_count;
+  bucket.reserved_key_bytes = state.logged_key_watermark * sizeof(format::KeyEntry);
+  bucket.reserved_value_bytes = state.logged_value_watermark * kValueBytes;
   // Relaxed: no other thread has seen the log yet.
   bucket.published_count.store(state.record_count, std::memory_order_relaxed);
-  // What is synced of an unfinished group lies in the log as well, and is safer there.
-  bucket.published_flushed_values.store(std::max(state.flushed_value_count, state.synced_count),
-                                        std::memory_order_relaxed);
+  // Synced records of an unfinished group lie in the log as well, and are safer there.
+  bucket.published_value_watermark.store(
+      std::max(state.logged_value_watermark, state.synced_watermark), std::memory_order_relaxed);
 }
 
 // Writes the groups that were full already. One that cannot be written stays staged and readable:

@@ -1,11 +1,12 @@
-// What Open does with the counts and the staged groups that it finds.
+// Recovery: the part of Open that takes over the counts and the staged groups that it finds.
 //
-// A group that was full but not yet counted as flushed may be in the log or not; writing it once
-// more from staging is right either way, because its place has not been given away since. So
-// recovery can be killed and begun again at any point. Partial groups stay where they are.
+// A group that was full but not yet below the logged watermark may be in the log or not. Recovery
+// writes it once more from staging. That is right either way, because its place has not been given
+// away since. So recovery can be killed and begun again at any point. Partial groups stay where
+// they are.
 //
-// Staging is verified before it is written over a log: page caches get lost in ways that no id
-// shows, and what staging holds then is old or empty while the log may hold synced records.
+// Staging is verified before it is written over a log. Page caches get lost in ways that no id
+// shows. Staging is then old or empty, while the log may hold synced records.
 //
 // Thread safety: none; runs before any other thread knows the log. Changes the context's buckets
 // and files, and latches it where the store can only be read.

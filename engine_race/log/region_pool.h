@@ -1,4 +1,4 @@
-// Regions of one size that are used again: a fresh one costs a page fault for each of its pages,
+// Regions of one size that are used again. A fresh region costs a page fault for each of its pages,
 // which is more than the copy into it.
 //
 // Thread safety: every call from any thread. Leases must end before their pool.
@@ -43,7 +43,7 @@ class RegionPool {
     free_.reserve(kept_count);
   }
 
-  // A region of unspecified content into an empty lease. kOutOfMemory.
+  // Puts a region of unspecified content into an empty lease. kOutOfMemory.
   Status Take(Lease* lease) {
     ENGINE_RACE_ASSERT(lease->pool_ == nullptr);
     {

@@ -18,10 +18,10 @@ namespace {
 constexpr uint64_t kClusterBytes = uint64_t{2} << 20;
 constexpr uint64_t kPageBytes = kIoAlignment;
 constexpr size_t kCacheLineBytes = 64;
-// Of the file systems whose files are mapped.
+// The smallest blocks of file systems whose files are mapped.
 constexpr uint64_t kSmallestBlockBytes = 512;
 
-// Of memory for groups on their way that is kept when there are none.
+// How much memory for groups on their way is kept while there are none.
 constexpr uint64_t kKeptBufferBytes = uint64_t{2} << 20;
 
 constexpr std::array<char, kValueBytes> kZeros = {};
@@ -35,7 +35,7 @@ uint64_t LargestFileBytes(const Geometry& geometry) {
                    geometry.staging_counts_bytes()});
 }
 
-// Below the limit on file sizes, which has been asked about.
+// Writes below the limit on file sizes, which the caller has checked.
 Status WriteBelowLimit(const io::File& file, std::string_view bytes, uint64_t offset) {
   Status written = sys::PwriteBelowLimit(file.fd(), bytes.data(), bytes.size(), offset);
   if (written.ok()) [[likely]] {
@@ -57,11 +57,11 @@ format::BucketCounts EncodeCounts(uint64_t store_id, uint32_t bucket, const Buck
   };
   format::BucketCounts line{};
   line.records = word_of(format::WordKind::kRecords, state.record_count);
-  line.flushed_values = word_of(format::WordKind::kFlushedValues, state.flushed_value_count);
-  line.flushed_keys = word_of(format::WordKind::kFlushedKeys, state.flushed_key_count);
+  line.logged_values = word_of(format::WordKind::kLoggedValues, state.logged_value_watermark);
+  line.logged_keys = word_of(format::WordKind::kLoggedKeys, state.logged_key_watermark);
   line.value_places = word_of(format::WordKind::kValuePlaces, state.value_places);
   line.key_places = word_of(format::WordKind::kKeyPlaces, state.key_places);
-  line.synced = word_of(format::WordKind::kSynced, state.synced_count);
+  line.synced = word_of(format::WordKind::kSynced, state.synced_watermark);
   line.page_cache = word_of(format::WordKind::kPageCache, state.page_cache_id);
   return line;
 }
@@ -138,29 +138,29 @@ BucketState Staging::Decode(uint32_t bucket, const format::BucketCounts& line) c
   };
   BucketState state;
   state.record_count = payload_of(format::WordKind::kRecords, line.records);
-  state.flushed_value_count = payload_of(format::WordKind::kFlushedValues, line.flushed_values);
-  state.flushed_key_count = payload_of(format::WordKind::kFlushedKeys, line.flushed_keys);
+  state.logged_value_watermark = payload_of(format::WordKind::kLoggedValues, line.logged_values);
+  state.logged_key_watermark = payload_of(format::WordKind::kLoggedKeys, line.logged_keys);
   state.value_places =
       static_cast<uint32_t>(payload_of(format::WordKind::kValuePlaces, line.value_places));
   state.key_places =
       static_cast<uint32_t>(payload_of(format::WordKind::kKeyPlaces, line.key_places));
-  state.synced_count = payload_of(format::WordKind::kSynced, line.synced);
+  state.synced_watermark = payload_of(format::WordKind::kSynced, line.synced);
   state.page_cache_id =
       static_cast<uint32_t>(payload_of(format::WordKind::kPageCache, line.page_cache));
-  // That what is staged fits into the places is for the lanes to say.
-  const auto fits = [&state](uint64_t flushed, uint64_t group) {
-    return flushed % group == 0 && flushed <= state.record_count;
+  // The lanes check that the staged groups fit into the places.
+  const auto fits = [&state](uint64_t watermark, uint64_t group) {
+    return watermark % group == 0 && watermark <= state.record_count;
   };
-  state.damaged = !sound || state.synced_count > state.record_count ||
+  state.damaged = !sound || state.synced_watermark > state.record_count ||
                   state.record_count > geometry_.bucket_capacity_records ||
-                  !fits(state.flushed_value_count, geometry_.values_per_group()) ||
-                  !fits(state.flushed_key_count, geometry_.keys_per_group());
+                  !fits(state.logged_value_watermark, geometry_.values_per_group()) ||
+                  !fits(state.logged_key_watermark, geometry_.keys_per_group());
   return state;
 }
 
 namespace {
 
-// Writes what is there once more: it gets its space by that, or the error that it cannot have it.
+// Writes the same bytes once more, so that they get their space, or the error that there is none.
 Status WriteBack(const io::File& file, uint64_t offset, uint64_t size) {
   std::array<char, kPageBytes> page;
   for (uint64_t done = 0; done < size; done += kPageBytes) {
@@ -203,8 +203,9 @@ Status Staging::ReserveCountsLocked() {
   return Status::Ok();
 }
 
-// Gives the counts their space, or says why not, by writes to the unused word of a line in every
-// block. Words that count anything are not touched, so none can be reverted.
+// Gives the counts their space, or returns why there is none. Writes to the unused word of a line
+// in every block, however small the file system's blocks are. Words that count anything are not
+// touched, so none can be reverted.
 Status Staging::TouchCounts() const {
   constexpr uint64_t kUnused = 0;
   for (uint64_t block = 0; block < geometry_.staging_counts_bytes(); block += kSmallestBlockBytes) {
@@ -254,10 +255,10 @@ Status Staging::Populate(const Area& area, uint64_t offset, uint64_t size) const
   return populated;
 }
 
-// Populates the pages of a place from `offset` on, where the next record goes. Pages that the place
-// had populated before are tried again by one call for the whole group: the kernel may have taken
-// them away since. The number of others doubles while the group fills: few calls, and yet a group
-// that stays small takes little memory.
+// Populates the pages of a place from `offset` on, where the next record goes. The kernel may have
+// taken away pages that the place had populated before: one call for the whole group tries them
+// again. The number of other pages doubles while the group fills. So there are few calls, and yet a
+// group that stays small takes little memory.
 Status Staging::PopulateAt(const Area& area, uint64_t place_offset, uint64_t offset,
                            uint32_t* reached_bytes, uint64_t* end_bytes) const {
   const uint64_t begin = offset / kPageBytes * kPageBytes;

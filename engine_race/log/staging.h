@@ -1,5 +1,5 @@
-// Staging: where a record lives between its acknowledgement and its group's write to the log, and
-// the counts that say how far each bucket has come. The kernel has what is staged, so kill -9
+// Staging: where a record is between its acknowledgement and the write of its group to the log. The
+// counts beside it say how far each bucket has come. The kernel holds what is staged, so kill -9
 // cannot take it back.
 //
 // Records are staged in one of two ways, which leave the same bytes in the files. Mapped: by stores
@@ -39,11 +39,11 @@ namespace engine_race {
 // The words of a bucket's counts, decoded.
 struct BucketState {
   uint64_t record_count = 0;
-  uint64_t flushed_value_count = 0;
-  uint64_t flushed_key_count = 0;
+  uint64_t logged_value_watermark = 0;
+  uint64_t logged_key_watermark = 0;
   uint32_t value_places = 0;
   uint32_t key_places = 0;
-  uint64_t synced_count = 0;
+  uint64_t synced_watermark = 0;
   uint32_t page_cache_id = 0;
   bool damaged = false;
 };
@@ -72,20 +72,20 @@ class Staging {
     }
     return ReserveCluster(ClusterOf(bucket));
   }
-  // For the counts of all buckets alone.
+  // Makes sure of space for the counts of all buckets, and for nothing else.
   Status ReserveCounts();
-  // The same for one of the bucket's extra value places.
+  // Makes sure of space for one of the bucket's extra value places.
   Status ReserveExtraPlace(uint32_t bucket, uint32_t place);
 
-  // Asks for the memory that a record at these indices will be stored into, which no cache holds:
-  // what the caller computes meanwhile costs nothing. Advice only.
+  // Prefetches the memory that a record at these indices will be stored into, which no cache holds.
+  // The caller computes meanwhile. Advice only.
   void Prefetch(uint32_t bucket, uint32_t value_place, uint64_t value_index, uint32_t key_place,
                 uint64_t key_index) const;
 
   // Put a value (null: zeros) or an entry in a place, at `index` of the group that is there. The
-  // value is put first: StageValue asks for the entry's and the words' writes too whether files may
-  // be so large. After a failure (kFull, kIOError) the bytes at `index` are undefined and the
-  // others as they were.
+  // value is put first: StageValue checks the file size limit for the writes of the entry and the
+  // words, too. After a failure (kFull, kIOError) the bytes at `index` are undefined and the others
+  // as they were.
   Status StageValue(uint32_t bucket, uint32_t place, uint64_t index, const char* value);
   Status StageKey(uint32_t bucket, uint32_t place, uint64_t index, const format::KeyEntry& entry);
 
@@ -93,7 +93,7 @@ class Staging {
   // bytes. Ok when mapped. After kFull the word is as it was; after another failure it may be
   // either.
   Status PublishWord(uint32_t bucket, format::WordKind kind, uint64_t payload) const;
-  // The same for the words of a record, after StageValue.
+  // PublishWord for the words of a record. StageValue has checked the file size limit for it.
   Status PublishStaged(uint32_t bucket, format::WordKind kind, uint64_t payload) const;
   // Replaces the whole line of a bucket at once, past the mapping. While nobody else publishes.
   Status WriteLine(uint32_t bucket, const BucketState& state) const;

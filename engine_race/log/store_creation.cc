@@ -29,7 +29,7 @@ Status ProbeCapacity(const Options& options, int dir_fd, Geometry* geometry) {
   while (true) {
     const Status status = probe.Truncate(geometry->value_file_bytes());
     if (status.ok()) break;
-    // Only a size that the file system refuses (EFBIG) says anything about it.
+    // Only EFBIG, a size that the file system refuses, says anything about the file system.
     if (status.code() != Code::kFull) return status;
     geometry->bucket_capacity_records /= 2;
     if (!CheckGeometry(*geometry).ok()) return status;
@@ -183,7 +183,7 @@ Status CreateStore(const Options& options, const std::string& dir, const FillFn&
   files->values.Init(identity.geometry, std::move(paths));
   const std::vector<PlannedFile> plan = PlanFiles(files);
   for (const PlannedFile& planned : plan) {
-    // What an interrupted creation left is only a hole.
+    // Any file that an interrupted creation left is only a hole.
     ENGINE_RACE_RETURN_IF_ERROR(OpenPlanned(planned, io::Access::kReplace, options.file_mode));
     ENGINE_RACE_RETURN_IF_ERROR(planned.file->Truncate(planned.size_bytes));
   }

@@ -23,10 +23,10 @@ inline constexpr uint64_t kOpenWhenMade = 4;
 // Every bucket is empty, and that is the truth in this page cache.
 Status WriteEmptyCounts(const StoreFiles& files);
 
-// Makes a store in the directory files->directory, locked and without a manifest, whose name is
-// `dir`, and opens it; `fill` writes what it is to hold. What an interrupted creation left is
-// replaced. kNotFound unless the options ask for it; kCorruption when there are records;
-// kInvalidArgument for a path of another store.
+// Makes a store in the directory files->directory and opens it. The directory's name is `dir`; it
+// is locked and has no manifest. `fill` writes the store's first content. Files that an interrupted
+// creation left are replaced. kNotFound unless the options ask for a new store; kCorruption when
+// there are records; kInvalidArgument for a path of another store.
 Status CreateStore(const Options& options, const std::string& dir, const FillFn& fill,
                    StoreFiles* files);
 

@@ -39,24 +39,24 @@ struct StoreFiles {
 // Where the values of a store without paths lie.
 std::vector<ValuePath> OwnDirectory();
 
-// Locks `dir` and opens what is there, or makes a new store where nothing is. A directory with
-// records but no manifest is kCorruption, never a fresh store. Where options.paths are the store's
-// own that have moved, or the store is of an older format, the manifest is written anew. What is
-// refused leaves nothing behind but directories that were made for it.
+// Locks `dir` and opens the store there, or makes a new one where nothing is. A directory with
+// records but no manifest is kCorruption, never a fresh store. The manifest is written anew where
+// options.paths are the store's own that have moved, or where the store is of an older format. A
+// refused opening leaves nothing behind but directories that were made for it.
 Status OpenStoreFiles(const Options& options, const std::string& dir, StoreFiles* files);
 
 // Writes what a new store is to hold.
 using FillFn = std::function<Status(const StoreFiles& files)>;
 
 // Makes a new store in `dir`, which must be missing or empty (kInvalidArgument), and locks it
-// meanwhile. `fill` writes what it is to hold: records into the logs, and a line of counts for each
-// bucket. All of that is synced before the manifest makes it a store; after a failure, or in the
-// middle, what lies in `dir` is none.
+// meanwhile. `fill` writes the content: records into the logs, and a line of counts for each
+// bucket. All of that is synced before the manifest makes it a store. A failed or interrupted
+// creation leaves no store.
 Status MakeFilledStore(const Options& options, const std::string& dir, const FillFn& fill);
 
-// Hands a file of at least 4 KiB to `visit` for each place that logs lie in, opened as those are:
-// the markers of paths or whole devices, then the manifest. For those who want to know what reads
-// there.
+// Calls `visit` with a file for each directory or device that logs lie in. Each file is opened as
+// the logs are and has at least 4 KiB. They are the markers of paths or whole devices, and then the
+// manifest. For callers that want to know which back end can read there.
 Status VisitProbeFiles(const StoreFiles& files,
                        const std::function<Status(const io::File& file)>& visit);
 

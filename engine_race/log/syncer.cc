@@ -22,8 +22,8 @@ Status Syncer::Sync() {
   return Status::Ok();
 }
 
-// Logs a failure, because no caller need be waiting for the checkpoint: a full disk may have room
-// by the time that the next batch asks for another.
+// Logs a failure, because perhaps no caller waits for the checkpoint. A full disk may have room by
+// the time that the next batch asks for another checkpoint.
 Status Syncer::Checkpoint() noexcept {
   return Guarded([this] {
     Status synced = Sync();
@@ -38,7 +38,7 @@ Status Syncer::Checkpoint() noexcept {
 Status Syncer::SyncAll() {
   if (context_.latch.latched()) return context_.latch.status();
   std::vector<std::pair<uint32_t, uint64_t>> targets;
-  // A bucket whose staging is lost keeps no other one from being synced.
+  // A bucket whose staging is lost does not keep other buckets from being synced.
   Status lost;
   for (uint32_t index = 0; index < context_.geometry().bucket_count; ++index) {
     if (context_.buckets[index].damaged) continue;
@@ -63,12 +63,12 @@ Status Syncer::SyncAll() {
     }
   }
   ENGINE_RACE_RETURN_IF_ERROR(writer_.Flush(context_.files.counts));
-  // Last: a Sync that failed before this leaves the next one all to do again.
+  // Last: after a Sync that failed before this, the next one does all of it again.
   for (const auto& [index, target] : targets) {
     Bucket& bucket = context_.buckets[index];
     const std::lock_guard<std::mutex> lock(bucket.mutex);
-    ENGINE_RACE_ASSERT(bucket.synced_count <= target && target <= bucket.record_count);
-    bucket.synced_count = target;
+    ENGINE_RACE_ASSERT(bucket.synced_watermark <= target && target <= bucket.record_count);
+    bucket.synced_watermark = target;
   }
   return lost;
 }
@@ -78,18 +78,18 @@ Status Syncer::SyncAll() {
 Status Syncer::SyncBucket(uint32_t index, uint64_t* target) {
   Bucket& bucket = context_.buckets[index];
   std::unique_lock<std::mutex> lock(bucket.mutex);
-  if (bucket.record_count == bucket.synced_count) return Status::Ok();
+  if (bucket.record_count == bucket.synced_watermark) return Status::Ok();
   if (!bucket.staging_verified) ENGINE_RACE_RETURN_IF_ERROR(groups_.RequireVerifiedStaging(index));
   *target = bucket.record_count;
   for (const LaneKind kind : {LaneKind::kValues, LaneKind::kKeys}) {
     Lane& lane = bucket.LaneOf(kind);
-    while (lane.flushed() < *target) {
+    while (lane.watermark() < *target) {
       if (context_.latch.latched()) return context_.latch.status();
       FullGroup full;
       const uint64_t last_group = (*target - 1) / lane.group_records();
       if (bucket.FindIdleGroup(&full)) {
         ENGINE_RACE_RETURN_IF_ERROR(groups_.WriteIdleGroups(index, &lock));
-      } else if (lane.flushed() / lane.group_records() < last_group || lane.Writing(last_group)) {
+      } else if (lane.watermark() / lane.group_records() < last_group || lane.Writing(last_group)) {
         // Other threads are writing the groups that are needed.
         bucket.written.wait(lock);
       } else {
@@ -107,7 +107,7 @@ Status Syncer::WritePartialGroup(uint32_t index, LaneKind kind, uint64_t target,
   Bucket& bucket = context_.buckets[index];
   Lane& lane = bucket.LaneOf(kind);
   const uint64_t group = (target - 1) / lane.group_records();
-  const uint64_t first = std::max(group * lane.group_records(), bucket.synced_count);
+  const uint64_t first = std::max(group * lane.group_records(), bucket.synced_watermark);
   ENGINE_RACE_ASSERT(lock->owns_lock() && first < target && target <= bucket.record_count);
   const uint32_t place = lane.PlaceOf(first);
   const uint64_t first_in_group = first - group * lane.group_records();
@@ -184,9 +184,9 @@ void Syncer::Close() noexcept {
   }));
 }
 
-uint64_t Syncer::SyncedCount(uint32_t index) const {
+uint64_t Syncer::SyncedWatermark(uint32_t index) const {
   const std::lock_guard<std::mutex> lock(context_.buckets[index].mutex);
-  return context_.buckets[index].synced_count;
+  return context_.buckets[index].synced_watermark;
 }
 
 uint64_t Syncer::flush_count() const {

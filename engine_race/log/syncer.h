@@ -1,4 +1,4 @@
-// How records become durable: in the logs, flushed, and counted as synced after that.
+// The syncer makes records durable: in the logs, flushed, and then below the synced watermark.
 //
 // Staging is never promised to survive a power loss, because the kernel writes its pages back in an
 // unknown order. So Sync writes what is staged of unfinished groups to its place in the log. The
@@ -6,7 +6,7 @@
 // the durable sync modes a journal makes each write durable, and its checkpoints are Syncs.
 //
 // Owner of the journal. Thread safety: every call from any thread, Close from one, as the last.
-// Invariant: a bucket's synced count moves after the flush of the logs that hold those records.
+// Invariant: a bucket's synced watermark moves after the flush of the logs that hold those records.
 #ifndef ENGINE_RACE_LOG_SYNCER_H_
 #define ENGINE_RACE_LOG_SYNCER_H_
 
@@ -51,7 +51,7 @@ class Syncer {
   void Close() noexcept;
 
   // Of one bucket: records that are known to outlive power loss.
-  uint64_t SyncedCount(uint32_t bucket) const;
+  uint64_t SyncedWatermark(uint32_t bucket) const;
   // Calls of fdatasync in this opening, and writes that were acknowledged as durable.
   uint64_t flush_count() const;
   uint64_t durable_write_count() const;

@@ -23,7 +23,7 @@ Status TailReader::Walk(uint32_t bucket, const BucketState& state, const TailFn&
   bucket_ = bucket;
   state_ = state;
   const uint64_t capacity = files_.identity.geometry.bucket_capacity_records;
-  *cut = state.synced_count;
+  *cut = state.synced_watermark;
   while (*cut < capacity) {
     const uint64_t page_slot = *cut / kPageEntries * kPageEntries;
     const uint64_t page_end = std::min(page_slot + kPageEntries, capacity);
@@ -31,7 +31,7 @@ Status TailReader::Walk(uint32_t bucket, const BucketState& state, const TailFn&
     ENGINE_RACE_RETURN_IF_ERROR(WalkPage(*cut, page_end, visit, cut));
     if (*cut < page_end) break;
   }
-  ENGINE_RACE_ASSERT(*cut >= state.synced_count && *cut <= capacity);
+  ENGINE_RACE_ASSERT(*cut >= state.synced_watermark && *cut <= capacity);
   return Status::Ok();
 }
 
@@ -76,7 +76,7 @@ bool TailReader::FindEntry(uint64_t slot, TailRecord* found) const {
 Status TailReader::FindValue(uint64_t slot, const char* logged, TailRecord* found) {
   const Geometry& geometry = files_.identity.geometry;
   const auto verifies = [found](const char* value) {
-    return ValueMatches(value, found->record.value_sum);
+    return ValueMatches(value, found->record.value_checksum);
   };
   found->value = nullptr;
   found->value_in_log = verifies(logged);

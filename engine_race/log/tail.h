@@ -1,11 +1,11 @@
 // The records of a bucket past its synced watermark, as a power loss has left them.
 //
-// Such a record may lie in the logs, in its staging place or in the commit journal, its key and its
-// value apart, and any copy may be torn, missing or stale. One that verifies is the record: nothing
-// else was ever given its slot. The bucket ends at the first slot that has none.
+// Such a record may lie in the logs, in its staging place or in the commit journal. Its key and its
+// value may lie apart. Any copy may be torn, missing or stale. A copy that verifies is the record:
+// nothing else was ever given its slot. The bucket ends at the first slot that has none.
 //
 // One thread. Changes nothing.
-// Owner of its buffers. Invariant: the cut is at the synced count or behind it.
+// Owner of its buffers. Invariant: the cut is at the synced watermark or behind it.
 #ifndef ENGINE_RACE_LOG_TAIL_H_
 #define ENGINE_RACE_LOG_TAIL_H_
 
@@ -38,7 +38,7 @@ class TailReader {
 
   Status Init();
 
-  // Visits the records from state.synced_count on, in order of slot. *cut is the slot after the
+  // Visits the records from state.synced_watermark on, in order of slot. *cut is the slot after the
   // last one.
   Status Walk(uint32_t bucket, const BucketState& state, const TailFn& visit, uint64_t* cut);
 

@@ -27,27 +27,28 @@ void ValueFiles::Init(const Geometry& geometry, std::vector<ValuePath> paths) {
   }
 }
 
-Status ValueFiles::LocateToWrite(uint32_t bucket, uint64_t slot, ValuePlace* place) const {
-  const UnitPlace unit = UnitOf(bucket, slot);
+Status ValueFiles::LocateToWrite(uint32_t bucket, uint64_t slot, ValueLocation* location) const {
+  const UnitLocation unit = UnitOf(bucket, slot);
   const ValuePath& path = paths_[unit.path];
   if (path.units == nullptr) {
-    *place = PlaceByArithmetic(path, bucket, unit, slot);
+    *location = LocateByArithmetic(path, bucket, unit, slot);
     return Status::Ok();
   }
   uint64_t unit_offset = 0;
   ENGINE_RACE_RETURN_IF_ERROR(path.units->FindToWrite(bucket, unit.local, &unit_offset));
-  *place = PlaceAt(path.first_file, unit_offset, slot);
+  *location = LocationAt(path.first_file, unit_offset, slot);
   return Status::Ok();
 }
 
 Status ValueFiles::Read(uint32_t bucket, uint64_t slot, uint64_t slot_count, char* buffer) const {
   while (slot_count > 0) {
-    const ValuePlace place = Locate(bucket, slot);
-    const uint64_t count = std::min<uint64_t>(place.slot_count, slot_count);
-    if (place.offset == UnitMap::kNowhere) {
+    const ValueLocation location = Locate(bucket, slot);
+    const uint64_t count = std::min<uint64_t>(location.slot_count, slot_count);
+    if (location.offset == UnitMap::kNowhere) {
       std::memset(buffer, 0, count * kValueBytes);
     } else {
-      ENGINE_RACE_RETURN_IF_ERROR(place.file->Read(buffer, count * kValueBytes, place.offset));
+      ENGINE_RACE_RETURN_IF_ERROR(
+          location.file->Read(buffer, count * kValueBytes, location.offset));
     }
     buffer += count * kValueBytes;
     slot += count;
@@ -65,17 +66,17 @@ void ValueFiles::Reserve(uint32_t bucket, uint64_t begin_bytes, uint64_t end_byt
   const uint64_t path_count = paths_.size();
   for (uint64_t first = first_unit; first <= std::min(last_unit, first_unit + path_count - 1);
        ++first) {
-    const UnitPlace unit = UnitOf(bucket, first << unit_shift_);
+    const UnitLocation unit = UnitOf(bucket, first << unit_shift_);
     const ValuePath& path = paths_[unit.path];
     if (path.units != nullptr) continue;
     const uint64_t last = first + (last_unit - first) / path_count * path_count;
     const uint64_t skipped = first == first_unit ? begin_bytes - first * unit_bytes : 0;
     const uint64_t left = last == last_unit ? (last + 1) * unit_bytes - end_bytes : 0;
-    const ValuePlace place = PlaceByArithmetic(path, bucket, unit, 0);
+    const ValueLocation location = LocateByArithmetic(path, bucket, unit, 0);
     const uint64_t local_bytes = (last / path_count - first / path_count + 1) * unit_bytes;
     bool supported = false;
-    const Status reserved = place.file->Reserve(/*keep_size=*/true, place.offset + skipped,
-                                                local_bytes - skipped - left, &supported);
+    const Status reserved = location.file->Reserve(/*keep_size=*/true, location.offset + skipped,
+                                                   local_bytes - skipped - left, &supported);
     static_cast<void>(reserved);
   }
 }

@@ -1,13 +1,12 @@
 // Where the values lie: the value files of a store, in its own directory or striped over its paths.
 //
 // A bucket's value region is cut into stripe units. Unit u of bucket b lies on path (u + b) % P of
-// P, so that small buckets spread over all of them, and is there unit u / P of the bucket. A group
-// of values never crosses a unit. Without paths the unit is the whole region and the only "path" is
-// the store's directory.
+// P, so that small buckets spread over all paths. On that path it is unit u / P of the bucket. A
+// group of values never crosses a unit. Without paths the unit is the whole region and the only
+// "path" is the store's directory.
 //
-// What a path does with a unit is its own business: a directory has a place for each from the
-// start, found by arithmetic; a path that gives places out as units are first written brings a
-// UnitMap.
+// In a directory each unit has its offset from the start, found by arithmetic. A path that gives
+// out space as units are first written has a UnitMap.
 //
 // Owner of the files and of the paths' locks. Immutable once opened; calls are thread-safe.
 #ifndef ENGINE_RACE_LOG_VALUE_FILES_H_
@@ -28,7 +27,7 @@
 
 namespace engine_race {
 
-// Places of units in the one file of a path. Thread-safe.
+// Where the units of a path lie in its one file. Thread-safe.
 class UnitMap {
  public:
   // Of a unit that has never been written to; ValueFiles::Read gives zeros for it. Past the end of
@@ -38,11 +37,11 @@ class UnitMap {
   virtual ~UnitMap() = default;
   // The offset of a unit in the path's file, or kNowhere.
   virtual uint64_t Find(uint32_t bucket, uint64_t local_unit) const = 0;
-  // The same, giving the unit a place when it has none. kFull when there is none left.
+  // Find, but gives the unit space when it has none. kFull when there is none left.
   virtual Status FindToWrite(uint32_t bucket, uint64_t local_unit, uint64_t* offset) = 0;
-  // Makes the places durable that were given out before the call.
+  // Makes all offsets durable that were given out before the call.
   virtual Status Flush() = 0;
-  // For people: what kind of place it is and how much of it is taken.
+  // For people: the kind of path, and how much of it is taken.
   virtual std::string Describe() const { return {}; }
 };
 
@@ -63,7 +62,7 @@ struct ValuePath {
 };
 
 // Where a value lies.
-struct ValuePlace {
+struct ValueLocation {
   const io::File* file = nullptr;
   uint64_t offset = 0;
   // Of `file` among all value files, as ValueFiles::file has them.
@@ -78,30 +77,30 @@ class ValueFiles {
   // mutable_file.
   void Init(const Geometry& geometry, std::vector<ValuePath> paths);
 
-  // For a unit without a place the offset is UnitMap::kNowhere, where no read succeeds.
-  ValuePlace Locate(uint32_t bucket, uint64_t slot) const {
-    const UnitPlace unit = UnitOf(bucket, slot);
+  // For a unit that was never written the offset is UnitMap::kNowhere, where no read succeeds.
+  ValueLocation Locate(uint32_t bucket, uint64_t slot) const {
+    const UnitLocation unit = UnitOf(bucket, slot);
     const ValuePath& path = paths_[unit.path];
     if (path.units == nullptr) [[likely]] {
-      return PlaceByArithmetic(path, bucket, unit, slot);
+      return LocateByArithmetic(path, bucket, unit, slot);
     }
-    return PlaceAt(path.first_file, path.units->Find(bucket, unit.local), slot);
+    return LocationAt(path.first_file, path.units->Find(bucket, unit.local), slot);
   }
-  // For writes: gives the place when there is none yet. kFull when the path has no room.
-  Status LocateToWrite(uint32_t bucket, uint64_t slot, ValuePlace* place) const;
+  // For writes: gives a new unit its space. kFull when the path has no room.
+  Status LocateToWrite(uint32_t bucket, uint64_t slot, ValueLocation* location) const;
 
   // Slots from a multiple of this number on lie in one piece.
   uint64_t unit_slots() const { return unit_mask_ + 1; }
 
-  // Values of neighbouring slots, wherever they lie. Unverified; what was never written is zeros or
-  // anything older.
+  // Reads values of neighbouring slots, wherever they lie. Unverified. Slots that were never
+  // written read as zeros or as anything older.
   Status Read(uint32_t bucket, uint64_t slot, uint64_t slot_count, char* buffer) const;
 
   // Asks for space for bytes [begin, end) of a bucket's region. A refusal (a full disk, a file
   // system without the call) is for the write itself to report.
   void Reserve(uint32_t bucket, uint64_t begin_bytes, uint64_t end_bytes) const;
 
-  // Makes what the paths' maps have given out durable.
+  // Makes durable what the maps of the paths have given out.
   Status FlushMaps() const;
 
   // The store is there, in the newest format: see DirectoryLock::Settle.
@@ -115,26 +114,26 @@ class ValueFiles {
   io::File* mutable_file(uint32_t number) { return &files_[number]; }
 
  private:
-  struct UnitPlace {
+  struct UnitLocation {
     uint32_t path = 0;
     uint32_t local = 0;
   };
 
-  UnitPlace UnitOf(uint32_t bucket, uint64_t slot) const {
+  UnitLocation UnitOf(uint32_t bucket, uint64_t slot) const {
     // At most 2^26 units and 2^16 buckets: 32 bits will do, and divide faster.
     const auto unit = static_cast<uint32_t>(slot >> unit_shift_);
     if (paths_.size() == 1) return {0, unit};
     const auto path_count = static_cast<uint32_t>(paths_.size());
     return {(unit + bucket) % path_count, unit / path_count};
   }
-  ValuePlace PlaceByArithmetic(const ValuePath& path, uint32_t bucket, UnitPlace unit,
-                               uint64_t slot) const {
+  ValueLocation LocateByArithmetic(const ValuePath& path, uint32_t bucket, UnitLocation unit,
+                                   uint64_t slot) const {
     const uint64_t region = (bucket & file_mask_) * path_region_bytes_;
-    return PlaceAt(path.first_file + (bucket >> file_shift_),
-                   region + (uint64_t{unit.local} << unit_shift_) * kValueBytes, slot);
+    return LocationAt(path.first_file + (bucket >> file_shift_),
+                      region + (uint64_t{unit.local} << unit_shift_) * kValueBytes, slot);
   }
   // In a unit that begins at unit_offset.
-  ValuePlace PlaceAt(uint32_t file_number, uint64_t unit_offset, uint64_t slot) const {
+  ValueLocation LocationAt(uint32_t file_number, uint64_t unit_offset, uint64_t slot) const {
     ENGINE_RACE_ASSERT(file_number < files_.size());
     const uint64_t in_unit = slot & unit_mask_;
     const bool nowhere = unit_offset == UnitMap::kNowhere;

@@ -14,7 +14,7 @@
 namespace engine_race {
 namespace {
 
-// Says which path a failure is about.
+// Prefixes a failure with the path that it is about.
 Status Prefixed(const std::string& prefix, const Status& status) {
   return status.ok() ? Status::Ok() : Status(status.code(), prefix + status.message());
 }
@@ -228,7 +228,7 @@ Status OpenValuePaths(int store_dir_fd, const std::vector<std::string>& given, b
   for (size_t i = 0; i < known.size(); ++i) {
     ValuePath path;
     path.name = identity->paths[i];
-    // What the manifest says itself is not the caller's mistake.
+    // A path that the manifest names itself is not the caller's mistake.
     how.wrong = path.name == known[i] ? Code::kCorruption : Code::kInvalidArgument;
     bool is_device = false;
     ENGINE_RACE_RETURN_IF_ERROR(io::BlockDevice::Is(path.name, &is_device));

@@ -1,8 +1,8 @@
 // The directories and raw devices that a striped store keeps its values in: found, checked and
 // locked.
 //
-// Each holds a marker, a device in its header, that says which path of which store it is, so that a
-// missing, swapped or foreign one is told from the right one before a value is read.
+// A directory has a marker, and a device a header, that says which path of which store it is. So a
+// missing, swapped or foreign path is found before a value is read.
 //
 // Thread safety: stateless functions, for one thread at a time. The caller owns the paths and, with
 // them, their locks.
@@ -29,9 +29,10 @@ Status AbsoluteNames(const std::vector<std::string>& given, std::vector<std::str
 std::string PathPrefix(size_t index, const std::string& name);
 
 // Makes the directories of identity.paths where they are missing and locks all paths for a new
-// store. kInvalidArgument for what cannot be a path, for one given twice, for one that holds the
-// marker of another store, *foreign then, and for a device that holds anything, unless
-// options.overwrite_devices. kIOError for a path or device that an open store has.
+// store. kInvalidArgument for a name that cannot be a path and for a path given twice.
+// kInvalidArgument, and *foreign, for a path with the marker of another store. kInvalidArgument for
+// a device that holds anything, unless options.overwrite_devices. kIOError for a path or device
+// that an open store has.
 Status MakeValuePaths(int store_dir_fd, const StoreIdentity& identity, const Options& options,
                       std::vector<ValuePath>* paths, bool* foreign);
 
@@ -46,10 +47,10 @@ Status WritePathMarkers(int store_dir_fd, const StoreIdentity& identity, mode_t 
 Status RenewPathMarkers(const StoreIdentity& identity, mode_t file_mode,
                         const std::vector<ValuePath>& paths);
 
-// Locks the paths of a store that exists, for others that read as well when it is read_only: those
-// in `given`, or those that the manifest names when it is empty. What is given and is not the
-// store's own is kInvalidArgument; kCorruption when what the manifest names is not there. *moved
-// when the names have changed; identity->paths has them.
+// Locks the paths of a store that exists: those in `given`, or those that the manifest names when
+// `given` is empty. With read_only, other readers may have them too. kInvalidArgument for a given
+// path that is not the store's own. kCorruption when a path that the manifest names is not there.
+// *moved when the names have changed; identity->paths has them.
 Status OpenValuePaths(int store_dir_fd, const std::vector<std::string>& given, bool read_only,
                       mode_t file_mode, StoreIdentity* identity, std::vector<ValuePath>* paths,
                       bool* moved);

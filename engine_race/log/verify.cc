@@ -39,7 +39,7 @@ struct Walk {
   const StoreFiles& files;
   Staging staging;
   JournalReplay journal;
-  // Whether the counts are the truth, or good for what is synced alone.
+  // Whether all counts are the truth, or only their synced watermarks.
   bool trusted = false;
   std::vector<BucketState> states;
   BadRecordFn on_bad;
@@ -72,7 +72,7 @@ class BucketVerifier {
                      "the counts do not match their checks"});
       return Status::Ok();
     }
-    const uint64_t end = walk_->trusted ? state_.record_count : state_.synced_count;
+    const uint64_t end = walk_->trusted ? state_.record_count : state_.synced_watermark;
     uint64_t cut = end;
     for (uint64_t begin = 0; begin < end; begin += kPieceRecords) {
       ENGINE_RACE_RETURN_IF_ERROR(VerifyPiece(begin, std::min(begin + kPieceRecords, end)));
@@ -95,17 +95,18 @@ class BucketVerifier {
     value_lane_ = Lane();
     key_lane_ = Lane();
     return value_lane_.Init(geometry_.values_per_group(), format::kValuePlaces,
-                            state_.flushed_value_count, state_.record_count, state_.value_places) &&
-           key_lane_.Init(geometry_.keys_per_group(), format::kKeyPlaces, state_.flushed_key_count,
-                          state_.record_count, state_.key_places);
+                            state_.logged_value_watermark, state_.record_count,
+                            state_.value_places) &&
+           key_lane_.Init(geometry_.keys_per_group(), format::kKeyPlaces,
+                          state_.logged_key_watermark, state_.record_count, state_.key_places);
   }
 
-  // Records below these are in the logs, flushed as whole groups or synced.
+  // Watermarks: records below these are in the logs, in whole groups or synced.
   uint64_t logged_key_count() const {
-    return std::max(state_.flushed_key_count, state_.synced_count);
+    return std::max(state_.logged_key_watermark, state_.synced_watermark);
   }
   uint64_t logged_value_count() const {
-    return std::max(state_.flushed_value_count, state_.synced_count);
+    return std::max(state_.logged_value_watermark, state_.synced_watermark);
   }
 
   // Relaxed, as in AddBad.
@@ -180,20 +181,21 @@ class BucketVerifier {
       const Status value_read = value_in_log && values_read ? Status::Ok() : ReadValue(slot, value);
       if (!value_read.ok()) {
         AddBad(slot, value_in_log, /*value=*/true, value_read.ToString());
-      } else if (!ValueMatches(value, record.value_sum)) {
+      } else if (!ValueMatches(value, record.value_checksum)) {
         AddBad(slot, value_in_log, /*value=*/true, "the value does not match its checksum");
       } else {
         ENGINE_RACE_RETURN_IF_ERROR(HandOn(record, value));
       }
-      VerifyStagedValue(slot, record.value_sum, value);
+      VerifyStagedValue(slot, record.value_checksum, value);
     }
     return Status::Ok();
   }
 
-  // What is synced of an unfinished group lies in the log and in staging, and reads take the latter
+  // Synced records of an unfinished group lie in the log and in staging. Reads take the staged ones
   // for as long as the counts are trusted.
   void VerifyStagedKey(uint64_t slot, const format::KeyEntry& logged) {
-    if (!walk_->trusted || slot < state_.flushed_key_count || slot >= state_.synced_count) return;
+    if (!walk_->trusted || slot < state_.logged_key_watermark || slot >= state_.synced_watermark)
+      return;
     format::KeyEntry staged;
     const Status read = walk_->staging.ReadKeys(bucket_, key_lane_.PlaceOf(slot),
                                                 slot % geometry_.keys_per_group(), 1, &staged);
@@ -205,13 +207,14 @@ class BucketVerifier {
   }
 
   // Into `buffer`.
-  void VerifyStagedValue(uint64_t slot, uint32_t value_sum, char* buffer) {
-    if (!walk_->trusted || slot < state_.flushed_value_count || slot >= state_.synced_count) return;
+  void VerifyStagedValue(uint64_t slot, uint32_t value_checksum, char* buffer) {
+    if (!walk_->trusted || slot < state_.logged_value_watermark || slot >= state_.synced_watermark)
+      return;
     const Status read = walk_->staging.ReadValues(bucket_, value_lane_.PlaceOf(slot),
                                                   slot % geometry_.values_per_group(), 1, buffer);
     if (!read.ok()) {
       AddBad(slot, /*in_log=*/false, /*value=*/true, read.ToString());
-    } else if (!ValueMatches(buffer, value_sum)) {
+    } else if (!ValueMatches(buffer, value_checksum)) {
       AddBad(slot, /*in_log=*/false, /*value=*/true, "the value does not match its checksum");
     }
   }

@@ -27,7 +27,7 @@ class WriteLatch {
     // Acquire pairs with the release in Latch: what failed is not tried again.
     return latched_.load(std::memory_order_acquire);
   }
-  // What a write answers while latched: kIOError, naming the first failure if memory allowed it.
+  // The status of a write while latched: kIOError, naming the first failure if memory allowed it.
   Status status() const;
 
   void Latch(const Status& failure) noexcept;

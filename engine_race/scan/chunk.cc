@@ -15,7 +15,7 @@ constexpr uint32_t kHelpBatches = 64;
 }  // namespace
 
 void Chunk::Recycle() {
-  ENGINE_RACE_ASSERT(pins == 0 && !cached && blocks.empty());
+  ENGINE_RACE_ASSERT(pins == 0 && !cached && buffers.empty());
   first_key = last_key = error_key = cut = 0;
   entries.clear();
   segments.clear();
@@ -30,20 +30,22 @@ void Chunk::Recycle() {
 }
 
 void Chunk::Place(const BufferPool& pool, bool verify) {
-  const uint32_t block_places = static_cast<uint32_t>((pool.data(1) - pool.data(0)) / kValueBytes);
-  ENGINE_RACE_ASSERT(plan.places.size() == entries.size());
-  ENGINE_RACE_ASSERT(uint64_t{plan.place_count} <= uint64_t{blocks.size()} * block_places);
+  const uint32_t values_per_buffer =
+      static_cast<uint32_t>((pool.data(1) - pool.data(0)) / kValueBytes);
+  ENGINE_RACE_ASSERT(plan.positions.size() == entries.size());
+  ENGINE_RACE_ASSERT(uint64_t{plan.position_count} <= uint64_t{buffers.size()} * values_per_buffer);
   base_ = pool.base();
   needs_preparing_ = verify;
-  for (uint32_t& place : plan.places) {
-    const uint32_t staged = place & kStagedPlace;
-    const uint32_t at = place & ~kStagedPlace;
-    place = (blocks[at / block_places] * block_places + at % block_places) | staged;
+  for (uint32_t& position : plan.positions) {
+    const uint32_t staged = position & kStagedPosition;
+    const uint32_t at = position & ~kStagedPosition;
+    position =
+        (buffers[at / values_per_buffer] * values_per_buffer + at % values_per_buffer) | staged;
     needs_preparing_ = needs_preparing_ || staged != 0;
   }
   for (PlannedRead& read : plan.reads) {
-    read.first_place =
-        blocks[read.first_place / block_places] * block_places + read.first_place % block_places;
+    read.first_position = buffers[read.first_position / values_per_buffer] * values_per_buffer +
+                          read.first_position % values_per_buffer;
   }
   reads_left = static_cast<uint32_t>(plan.reads.size());
   batch_count_ = (static_cast<uint32_t>(entries.size()) + kBatchRecords - 1) / kBatchRecords;
@@ -73,7 +75,7 @@ uint32_t Chunk::BucketOfEntry(uint32_t entry) const {
 }
 
 Status Chunk::ErrorOf(const ScanContext& context, uint32_t entry) {
-  if (plan.places[entry] == kCorruptPlace) {
+  if (plan.positions[entry] == kCorruptPosition) {
     return context.log.CorruptValue(BucketOfEntry(entry), entries[entry].ref.slot());
   }
   std::lock_guard lock(error_mutex_);
@@ -121,11 +123,11 @@ bool Chunk::TryPrepare(const ScanContext& context, uint32_t batch) {
   const uint32_t end = std::min(begin + kBatchRecords, static_cast<uint32_t>(entries.size()));
   for (uint32_t i = begin; i < end; ++i) {
     if (i + 1 < end) Prefetch(i + 1);
-    // A batch left in work would be waited for in vain.
+    // Visitors would wait in vain for a batch that is left in work.
     try {
       PrepareEntry(context, i);
     } catch (...) {
-      plan.places[i] = kUnreadablePlace;
+      plan.positions[i] = kUnreadablePosition;
       NoteReadError(Status(Code::kOutOfMemory, {}));
     }
   }
@@ -135,30 +137,30 @@ bool Chunk::TryPrepare(const ScanContext& context, uint32_t batch) {
   return true;
 }
 
-// Neighbours by key lie anywhere, and the processor fetches ahead by itself only within a page: so
-// each value is fetched while the one before is checked.
+// Neighbours by key lie anywhere, and the processor prefetches by itself only within a page. So
+// each value is fetched while the one before it is checked.
 void Chunk::Prefetch(uint32_t entry) const {
   constexpr uint32_t kLineBytes = 64;
-  if (plan.places[entry] >= kStagedPlace) return;
+  if (plan.positions[entry] >= kStagedPosition) return;
   const char* value = Value(entry);
   for (uint32_t at = 0; at < kValueBytes; at += kLineBytes) __builtin_prefetch(value + at);
 }
 
 void Chunk::PrepareEntry(const ScanContext& context, uint32_t entry) {
-  uint32_t& place = plan.places[entry];
-  if (place >= kCorruptPlace) return;
+  uint32_t& position = plan.positions[entry];
+  if (position >= kCorruptPosition) return;
   const uint32_t bucket = BucketOfEntry(entry);
-  if ((place & kStagedPlace) != 0) {
-    const uint32_t at = place & ~kStagedPlace;
+  if ((position & kStagedPosition) != 0) {
+    const uint32_t at = position & ~kStagedPosition;
     const Status status = context.log.ReadValue(bucket, entries[entry].ref.slot(),
                                                 base_ + uint64_t{at} * kValueBytes);
-    place = status.ok() ? at : kUnreadablePlace;
+    position = status.ok() ? at : kUnreadablePosition;
     if (!status.ok()) {
       NoteReadError(status);
       return;
     }
   }
-  if (!VerifyValue(context, bucket, entries[entry], Value(entry)).ok()) place = kCorruptPlace;
+  if (!VerifyValue(context, bucket, entries[entry], Value(entry)).ok()) position = kCorruptPosition;
 }
 
 void Chunk::NoteReadError(const Status& status) {
@@ -175,17 +177,17 @@ void Chunk::FailRead(const PlannedRead& read, uint32_t first_bad, const Status& 
   ENGINE_RACE_ASSERT(!ready() && first_bad < read.slot_count && !status.ok());
   read_failed = true;
   NoteReadError(status);
-  const uint32_t begin = read.first_place + first_bad;
-  const uint32_t end = read.first_place + read.slot_count;
-  for (uint32_t& place : plan.places) {
-    if (place >= begin && place < end) place = kUnreadablePlace;
+  const uint32_t begin = read.first_position + first_bad;
+  const uint32_t end = read.first_position + read.slot_count;
+  for (uint32_t& position : plan.positions) {
+    if (position >= begin && position < end) position = kUnreadablePosition;
   }
 }
 
 uint64_t Chunk::memory_bytes() const {
   return sizeof(Chunk) + entries.capacity() * sizeof(IndexEntry) +
-         segments.capacity() * sizeof(Segment) + plan.places.capacity() * sizeof(uint32_t) +
-         plan.reads.capacity() * sizeof(PlannedRead) + blocks.capacity() * sizeof(uint32_t) +
+         segments.capacity() * sizeof(Segment) + plan.positions.capacity() * sizeof(uint32_t) +
+         plan.reads.capacity() * sizeof(PlannedRead) + buffers.capacity() * sizeof(uint32_t) +
          batch_capacity_ * sizeof(uint32_t);
 }
 

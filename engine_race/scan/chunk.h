@@ -1,14 +1,14 @@
-// A chunk: the live records of a run of keys, their values in blocks of memory.
+// A chunk: the live records of a run of keys, with their values in buffers.
 //
-// The coordinator fills a chunk and hands it out while its reads are still under way; a
-// visitor waits until it is ready. Values are checked, and staged ones copied, by the visitors
-// themselves: batch by batch, each batch once, by the visitor that comes to it first. A visitor
-// that finds its batch in work does one further ahead. So the checking is spread over the threads
-// that need it, and the coordinator's time goes to the device alone.
+// The coordinator fills a chunk and hands it out while its reads are still under way; a visitor
+// waits until it is ready. The visitors themselves check the values and copy the staged ones, batch
+// by batch. Each batch is done once, by the visitor that comes to it first. A visitor that finds
+// its batch in work does one further ahead. So the checking is spread over the threads that need
+// it, and the coordinator's time goes to the device alone.
 //
-// Thread safety: as said at each group of members.
-// Owned by the chunk cache. Invariant: a chunk becomes ready once, after its last read, and its
-// places do not change from then on but for batches that a visitor has in work.
+// Thread safety: as said at each group of members. Owned by the chunk cache. Invariant: a chunk
+// becomes ready once, after its last read. Its positions do not change from then on, except in
+// batches that a visitor has in work.
 #ifndef ENGINE_RACE_SCAN_CHUNK_H_
 #define ENGINE_RACE_SCAN_CHUNK_H_
 
@@ -30,9 +30,9 @@ class Chunk {
   // Records that are checked together.
   static constexpr uint32_t kBatchRecords = 16;
 
-  // Empties it for another use; buffers keep their capacity. Its blocks must have been given back.
+  // Empties it for another use; buffers keep their capacity. Its buffers must have been given back.
   void Recycle();
-  // Lays the plan out over `blocks`, and makes ready for visitors. std::bad_alloc leaves it
+  // Lays the plan out over `buffers`, and makes ready for visitors. std::bad_alloc leaves it
   // unusable but recyclable.
   void Place(const BufferPool& pool, bool verify);
 
@@ -42,14 +42,14 @@ class Chunk {
   // The entry's value, or null when it has none: then ErrorOf says why. Its batch must have been
   // prepared.
   const char* Value(uint32_t entry) const {
-    ENGINE_RACE_ASSERT(entry < plan.places.size());
-    const uint32_t place = plan.places[entry];
-    return place >= kCorruptPlace ? nullptr : base_ + uint64_t{place} * kValueBytes;
+    ENGINE_RACE_ASSERT(entry < plan.positions.size());
+    const uint32_t position = plan.positions[entry];
+    return position >= kCorruptPosition ? nullptr : base_ + uint64_t{position} * kValueBytes;
   }
   // Fetches the first and the last line of its value into the cache.
   void FetchEnds(uint32_t entry) const {
     constexpr uint32_t kLineBytes = 64;
-    const char* value = base_ + uint64_t{plan.places[entry]} * kValueBytes;
+    const char* value = base_ + uint64_t{plan.positions[entry]} * kValueBytes;
     // Of an entry without a value this is somewhere else, which does no harm.
     __builtin_prefetch(value);
     __builtin_prefetch(value + kValueBytes - kLineBytes);
@@ -77,7 +77,7 @@ class Chunk {
   std::vector<IndexEntry> entries;
   std::vector<Segment> segments;
   LoadPlan plan;
-  std::vector<uint32_t> blocks;
+  std::vector<uint32_t> buffers;
   // Not ok: the index could not tell what there is from error_key on.
   Status collect_status;
   uint64_t error_key = 0;
@@ -91,7 +91,7 @@ class Chunk {
   bool cached = false;
   // Has a bad value: not for further scans.
   bool doomed = false;
-  // What the cache has counted it with.
+  // The memory that the cache has counted for it.
   uint64_t counted_bytes = 0;
 
   // Set by the coordinator: a visitor leaves it after the record at hand and asks again.

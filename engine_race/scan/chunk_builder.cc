@@ -10,7 +10,7 @@ namespace engine_race {
 namespace {
 
 // Smaller buckets are put together up to so many records, as long as that is a quarter of what a
-// chunk may hold: to wake a scan for each chunk takes as long as hundreds of visits.
+// chunk may hold. Waking a scan for each chunk takes as long as hundreds of visits.
 constexpr uint32_t kGoodRecords = 1024;
 constexpr uint32_t kMinRecords = 256;
 // A piece of a bucket too large to be held whole.
@@ -27,17 +27,17 @@ ChunkBuilder::Outline ChunkBuilder::Plan(const Request& request) const {
   const uint64_t bucket_first = geometry.FirstKeyOf(bucket);
   const uint64_t bucket_last = geometry.LastKeyOf(bucket);
   const uint64_t end = std::min(request.last_wanted, request.high);
-  const uint32_t max_places = request.max_blocks * ChunkCache::kBlockPlaces;
+  const uint32_t max_positions = request.max_buffers * ChunkCache::kBufferValues;
   const uint64_t in_bucket = context_->index.EstimateCount(bucket, bucket_first, bucket_last);
   Outline outline;
   outline.first_key = request.key;
   outline.last_key = outline.last_in_bucket = std::min(bucket_last, end);
-  outline.max_records = outline.max_places = max_places;
+  outline.max_records = outline.max_positions = max_positions;
   // An estimate may be short by a little.
-  if (in_bucket > max_places - max_places / 16) {
-    outline.max_records = std::min(max_places / 2, kMaxPieceRecords);
-    outline.max_places = 2 * outline.max_records;
-    outline.block_count = BlocksFor(outline.max_places);
+  if (in_bucket > max_positions - max_positions / 16) {
+    outline.max_records = std::min(max_positions / 2, kMaxPieceRecords);
+    outline.max_positions = 2 * outline.max_records;
+    outline.buffer_count = BuffersFor(outline.max_positions);
     return outline;
   }
   uint64_t count = context_->index.EstimateCount(bucket, request.key, outline.last_key);
@@ -48,7 +48,7 @@ ChunkBuilder::Outline ChunkBuilder::Plan(const Request& request) const {
     outline.last_key = outline.last_in_bucket = bucket_last;
   }
   const uint32_t good_records =
-      std::min(max_places, std::clamp(max_places / 4, kMinRecords, kGoodRecords));
+      std::min(max_positions, std::clamp(max_positions / 4, kMinRecords, kGoodRecords));
   while (outline.last_key < end) {
     const uint64_t first_key = geometry.FirstKeyOf(++bucket);
     const uint64_t last_key = std::min(geometry.LastKeyOf(bucket), end);
@@ -57,8 +57,9 @@ ChunkBuilder::Outline ChunkBuilder::Plan(const Request& request) const {
     count += more;
     outline.last_key = last_key;
   }
-  outline.max_places = static_cast<uint32_t>(std::min<uint64_t>(max_places, kMaxGapFactor * count));
-  outline.block_count = BlocksFor(count);
+  outline.max_positions =
+      static_cast<uint32_t>(std::min<uint64_t>(max_positions, kMaxGapFactor * count));
+  outline.buffer_count = BuffersFor(count);
   return outline;
 }
 
@@ -86,7 +87,8 @@ void ChunkBuilder::Build(const Request& request, const Outline& outline, Chunk* 
   ENGINE_RACE_ASSERT(request.low <= outline.first_key && outline.last_key <= request.high);
   ENGINE_RACE_ASSERT(outline.first_key <= request.key && request.key <= outline.last_key);
   chunk->first_key = outline.first_key;
-  // Before the index is asked: all that was acknowledged before this ticket will be in.
+  // Before the index is asked, so that its answer holds all that was acknowledged before this
+  // ticket.
   chunk->cut = context_->ticket.load();
   bool complete =
       CollectBucket(bucket, chunk->first_key, outline.last_in_bucket, outline.max_records, chunk);
@@ -105,20 +107,20 @@ void ChunkBuilder::Build(const Request& request, const Outline& outline, Chunk* 
     complete = CollectBucket(bucket, first_key, last_key, outline.max_records, chunk);
   }
   ENGINE_RACE_ASSERT(chunk->first_key <= request.key && request.key <= chunk->last_key);
-  PlanReads(outline.max_places, chunk);
+  PlanReads(outline.max_positions, chunk);
 }
 
-void ChunkBuilder::PlanReads(uint32_t max_places, Chunk* chunk) {
+void ChunkBuilder::PlanReads(uint32_t max_positions, Chunk* chunk) {
   const uint32_t entry_count = static_cast<uint32_t>(chunk->entries.size());
   for (size_t i = 0; i < chunk->segments.size(); ++i) {
     const auto [bucket, first] = chunk->segments[i];
     const uint32_t after =
         i + 1 < chunk->segments.size() ? chunk->segments[i + 1].first_entry : entry_count;
-    // What is not planned yet keeps its room.
-    const uint32_t taken = chunk->plan.place_count + entry_count - first;
-    const uint32_t spare = max_places > taken ? max_places - taken : 0;
+    // Entries that are not planned yet keep their room.
+    const uint32_t taken = chunk->plan.position_count + entry_count - first;
+    const uint32_t spare = max_positions > taken ? max_positions - taken : 0;
     planner_.Add(bucket, std::span(chunk->entries).subspan(first, after - first),
-                 context_->log.FlushedValueCount(bucket), spare, &chunk->plan);
+                 context_->log.LoggedValueWatermark(bucket), spare, &chunk->plan);
   }
 }
 

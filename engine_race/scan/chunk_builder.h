@@ -16,7 +16,8 @@ namespace engine_race {
 class ChunkBuilder {
  public:
   explicit ChunkBuilder(ScanContext* context)
-      : context_(context), planner_(ChunkCache::kBlockPlaces, context->log.values().unit_slots()) {}
+      : context_(context),
+        planner_(ChunkCache::kBufferValues, context->log.values().unit_slots()) {}
 
   struct Request {
     // The chunk must hold this key,
@@ -27,40 +28,40 @@ class ChunkBuilder {
     uint64_t low = 0;
     uint64_t high = 0;
     // The memory for it.
-    uint32_t max_blocks = 0;
+    uint32_t max_buffers = 0;
   };
 
-  // What a chunk shall hold.
+  // The intended content of a chunk.
   struct Outline {
     uint64_t first_key = 0;
     uint64_t last_key = 0;
     // The part of the first bucket.
     uint64_t last_in_bucket = 0;
     uint32_t max_records = 0;
-    uint32_t max_places = 0;
-    // About what it will take.
-    uint32_t block_count = 0;
+    uint32_t max_positions = 0;
+    // About how many buffers it will take.
+    uint32_t buffer_count = 0;
   };
 
   // Asks the index only how much there is.
   Outline Plan(const Request& request) const;
 
-  // Fills an empty chunk but for its blocks. std::bad_alloc leaves it recyclable.
+  // Fills an empty chunk but for its buffers. std::bad_alloc leaves it recyclable.
   void Build(const Request& request, const Outline& outline, Chunk* chunk);
 
   // Asks the index again; true when it answers as it did for `chunk`.
   bool StillTrue(const Chunk& chunk);
 
-  static uint32_t BlocksFor(uint64_t place_count) {
-    return static_cast<uint32_t>((place_count + ChunkCache::kBlockPlaces - 1) /
-                                 ChunkCache::kBlockPlaces);
+  static uint32_t BuffersFor(uint64_t position_count) {
+    return static_cast<uint32_t>((position_count + ChunkCache::kBufferValues - 1) /
+                                 ChunkCache::kBufferValues);
   }
 
  private:
   // Collects [first_key, last_key] of `bucket`; false when the chunk ends before last_key.
   bool CollectBucket(uint32_t bucket, uint64_t first_key, uint64_t last_key, size_t max_entries,
                      Chunk* chunk);
-  void PlanReads(uint32_t max_places, Chunk* chunk);
+  void PlanReads(uint32_t max_positions, Chunk* chunk);
 
   ScanContext* const context_;
   LoadPlanner planner_;

@@ -8,9 +8,9 @@
 
 namespace engine_race {
 
-Status ChunkCache::Allocate(uint32_t block_count, MemoryShare* share, const Placement& placement) {
+Status ChunkCache::Allocate(uint32_t buffer_count, MemoryShare* share, const Placement& placement) {
   share_ = share;
-  return pool_.Allocate(kBlockBytes, block_count, /*huge_pages=*/true, placement);
+  return pool_.Allocate(kBufferBytes, buffer_count, /*huge_pages=*/true, placement);
 }
 
 Chunk* ChunkCache::NewChunk() {
@@ -32,7 +32,7 @@ void ChunkCache::Account(Chunk* chunk) {
 
 void ChunkCache::Drop(Chunk* chunk) {
   ENGINE_RACE_ASSERT(!chunk->cached && chunk->pins == 0);
-  pool_.Give(&chunk->blocks);
+  pool_.Give(&chunk->buffers);
   chunk->Recycle();
   Account(chunk);
   if (has_spare_entry_bytes()) {
@@ -68,23 +68,23 @@ void ChunkCache::View(std::vector<ChunkView>* views, std::vector<Chunk*>* chunks
   views->clear();
   chunks->clear();
   for (const auto& [first_key, chunk] : by_key_) {
-    views->push_back(
-        {first_key, chunk->last_key, static_cast<uint32_t>(chunk->blocks.size()), chunk->pins > 0});
+    views->push_back({first_key, chunk->last_key, static_cast<uint32_t>(chunk->buffers.size()),
+                      chunk->pins > 0});
     chunks->push_back(chunk);
   }
 }
 
-bool ChunkCache::TakeBlocks(uint32_t count, std::vector<uint32_t>* blocks) {
-  blocks->reserve(count);
+bool ChunkCache::TakeBuffers(uint32_t count, std::vector<uint32_t>* buffers) {
+  buffers->reserve(count);
   const uint32_t used = pool_.used_free_count();
   const bool books = share_ != nullptr && count > used;
   if (books && !share_->Book(uint64_t{count - used} * kBookedBytes)) return false;
-  return pool_.Take(count, blocks);
+  return pool_.Take(count, buffers);
 }
 
 void ChunkCache::SetLimit(uint64_t bytes) {
   pool_.SetLimit(
-      static_cast<uint32_t>(std::min<uint64_t>(bytes / kBookedBytes, pool_.block_count())));
+      static_cast<uint32_t>(std::min<uint64_t>(bytes / kBookedBytes, pool_.buffer_count())));
 }
 
 bool ChunkCache::FitLimit() {

@@ -1,10 +1,10 @@
-// The chunks in memory by their first key, which never overlap, and the blocks they lie in.
+// The chunks in memory by their first key, which never overlap, and the buffers they lie in.
 //
 // Only the coordinator adds and removes; scans find and pin. Guarded by the coordinator's mutex,
 // except memory_bytes. Owns every chunk.
 //
-// With a share, every block that holds memory is booked from it.
-// Invariants: a chunk is in the map, pinned, or spare; blocks in use and memory booked agree.
+// With a share, every buffer that holds memory is booked from it.
+// Invariants: a chunk is in the map, pinned, or spare; buffers in use and memory booked agree.
 #ifndef ENGINE_RACE_SCAN_CHUNK_CACHE_H_
 #define ENGINE_RACE_SCAN_CHUNK_CACHE_H_
 
@@ -23,15 +23,15 @@ namespace engine_race {
 
 class ChunkCache {
  public:
-  static constexpr uint32_t kBlockBytes = 256 * 1024;
-  static constexpr uint32_t kBlockPlaces = kBlockBytes / kValueBytes;
-  // What describes the values of a block: entries, places and the like are 21 bytes a record of
-  // kValueBytes, and their vectors may grow to twice what they need.
-  static constexpr uint32_t kEntryBytes = kBlockBytes / 64;
-  static constexpr uint32_t kBookedBytes = kBlockBytes + kEntryBytes;
+  static constexpr uint32_t kBufferBytes = 256 * 1024;
+  static constexpr uint32_t kBufferValues = kBufferBytes / kValueBytes;
+  // The memory beside a buffer that describes its values. Entries, positions and the like are 21
+  // bytes a record of kValueBytes, and their vectors may grow to twice what they need.
+  static constexpr uint32_t kEntryBytes = kBufferBytes / 64;
+  static constexpr uint32_t kBookedBytes = kBufferBytes + kEntryBytes;
 
-  // `share` may be null: all blocks may be used.
-  Status Allocate(uint32_t block_count, MemoryShare* share, const Placement& placement = {});
+  // `share` may be null: all buffers may be used.
+  Status Allocate(uint32_t buffer_count, MemoryShare* share, const Placement& placement = {});
 
   // An empty chunk, not in the map. std::bad_alloc.
   Chunk* NewChunk();
@@ -45,15 +45,15 @@ class ChunkCache {
   // The map as the planner sees it, in *views, and the chunks in the same order in *chunks, which
   // both have room for max_chunks().
   void View(std::vector<ChunkView>* views, std::vector<Chunk*>* chunks) const;
-  // Chunks without records take no block, so the number of chunks is bounded by itself.
-  size_t max_chunks() const { return size_t{pool_.block_count()} + 64; }
+  // Chunks without records take no buffer, so the number of chunks is bounded by itself.
+  size_t max_chunks() const { return size_t{pool_.buffer_count()} + 64; }
   bool full() const { return by_key_.size() >= max_chunks(); }
 
-  // Takes blocks that are free; false when the share has none for them any more. std::bad_alloc.
-  bool TakeBlocks(uint32_t count, std::vector<uint32_t>* blocks);
-  // What the share allows from now on, in bytes booked.
+  // Takes buffers that are free; false when the share has none for them any more. std::bad_alloc.
+  bool TakeBuffers(uint32_t count, std::vector<uint32_t>* buffers);
+  // Sets how much the share allows from now on, in bytes booked.
   void SetLimit(uint64_t bytes);
-  // Gives back to the system what is free above the limit. True when no more than the limit is
+  // Gives free buffers above the limit back to the system. True when no more than the limit is
   // left.
   bool FitLimit();
 
@@ -68,15 +68,15 @@ class ChunkCache {
 
   BufferPool& pool() { return pool_; }
   const BufferPool& pool() const { return pool_; }
-  // Beside Allocate, too: the pool says its block size only afterwards.
+  // Beside Allocate, too: the pool says its buffer size only afterwards.
   uint64_t memory_bytes() const {
-    return uint64_t{pool_.touched_count()} * kBlockBytes + entry_bytes_.load();
+    return uint64_t{pool_.touched_count()} * kBufferBytes + entry_bytes_.load();
   }
 
  private:
   void Delete(Chunk* chunk);
   void Account(Chunk* chunk);
-  // What chunks that hold no block may keep of their vectors.
+  // Whether chunks that hold no buffer may keep their vectors.
   bool has_spare_entry_bytes() const {
     return entry_bytes_.load() <= uint64_t{pool_.limit()} * kEntryBytes;
   }

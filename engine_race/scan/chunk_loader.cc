@@ -42,11 +42,11 @@ void ChunkLoader::Submit() {
     free_ids_.pop_back();
     in_flight_[id] = {front.chunk, front.next_read};
     io::ReadRequest request;
-    const ValuePlace place = context_->log.LocateValue(read.bucket, read.first_slot);
-    request.fd = place.file->fd();
+    const ValueLocation location = context_->log.LocateValue(read.bucket, read.first_slot);
+    request.fd = location.file->fd();
     request.size_bytes = read.slot_count * kValueBytes;
-    request.offset = place.offset;
-    request.buffer = pool_.base() + uint64_t{read.first_place} * kValueBytes;
+    request.offset = location.offset;
+    request.buffer = pool_.base() + uint64_t{read.first_position} * kValueBytes;
     request.tag = id;
     requests_.push_back(request);
     bytes_in_flight_ += request.size_bytes;
@@ -59,9 +59,9 @@ void ChunkLoader::Submit() {
   if (!status.ok()) broken_ = status;
 }
 
-// Blocks never used before are handed out, and so read into, in ascending order.
+// Buffers never used before are handed out, and so read into, in ascending order.
 bool ChunkLoader::Touch(const PlannedRead& read, bool* touched) {
-  const uint64_t end = uint64_t{read.first_place + read.slot_count} * kValueBytes;
+  const uint64_t end = uint64_t{read.first_position + read.slot_count} * kValueBytes;
   while (touched_bytes_ < end) {
     if (*touched) return false;
     *touched = true;
@@ -115,7 +115,7 @@ void ChunkLoader::CountDown(Chunk* chunk, std::vector<Chunk*>* loaded) {
 }
 
 void ChunkLoader::FailAll(const Status& status, std::vector<Chunk*>* loaded) {
-  // Waits until nothing writes into the chunks' blocks any more.
+  // Waits until nothing writes into the chunks' buffers any more.
   queue_.reset();
   for (InFlight& flight : in_flight_) {
     if (flight.chunk == nullptr) continue;

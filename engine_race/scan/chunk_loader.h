@@ -42,11 +42,12 @@ class ChunkLoader {
 
   bool reading() const { return queue_ != nullptr && queue_->in_flight() > 0; }
   bool busy() const { return reading() || !backlog_.empty(); }
-  // More can be planned without keeping anything from being read soon.
+  // Whether more can be planned without keeping anything from being read soon.
   bool hungry() const { return backlog_reads_ < kBacklogReads; }
 
  private:
-  // Sequential reads of a block each fill the device by their bytes, scattered ones by their count.
+  // Sequential reads of a buffer each fill the device by their bytes, scattered reads by their
+  // count.
   static constexpr uint32_t kDepth = 128;
   static constexpr uint64_t kMaxBytesInFlight = 16 * 1024 * 1024;
   static constexpr uint32_t kBacklogReads = kDepth;
@@ -64,12 +65,12 @@ class ChunkLoader {
     uint32_t read = 0;
   };
 
-  // Makes sure that a read's memory is there. False when that would take longer than one Submit
-  // should, because `touched` says that it has done so already.
+  // Makes sure that a read's memory is populated. False when that would take longer than one Submit
+  // should, because `touched` says that this Submit has populated memory already.
   bool Touch(const PlannedRead& read, bool* touched);
   void Finish(uint32_t id, int error, uint32_t read_bytes, std::vector<Chunk*>* loaded);
   void CountDown(Chunk* chunk, std::vector<Chunk*>* loaded);
-  // The queue itself has failed: so has everything that was to be read.
+  // The queue itself has failed: fails all reads in flight and in the backlog.
   void FailAll(const Status& status, std::vector<Chunk*>* loaded);
 
   ScanContext* const context_;
@@ -86,7 +87,7 @@ class ChunkLoader {
   std::vector<io::ReadRequest> requests_;
   std::vector<io::ReadCompletion> completions_;
   Status broken_;
-  // Last, so that it goes first and waits for the reads.
+  // Last member: it is destroyed first and waits for the reads.
   std::unique_ptr<io::ReadQueue> queue_;
 };
 

@@ -13,10 +13,10 @@ namespace {
 // Chunks have at least one read each, and reads waiting or in flight are bounded by far less.
 constexpr size_t kMaxLoading = 1024;
 
-// So much, or one chunk, is read ahead even into fresh memory, whatever that costs.
-constexpr uint32_t kLeastAheadBlocks = 16 * 1024 * 1024 / ChunkCache::kBlockBytes;
+// This much, or one chunk, is read ahead even into fresh memory, whatever that costs.
+constexpr uint32_t kLeastAheadBuffers = 16 * 1024 * 1024 / ChunkCache::kBufferBytes;
 
-// From a block to all that chunks may take in any memory.
+// Enough for a chunk to grow from one buffer to all buffers of any memory.
 constexpr uint32_t kMaxDoublings = 24;
 
 }  // namespace
@@ -41,9 +41,9 @@ bool Coordinator::Start() {
   std::lock_guard lock(mutex_);
   if (started_) return usable_;
   started_ = true;
-  const uint32_t block_count = static_cast<uint32_t>(std::min<uint64_t>(
-      budget_bytes_ / ChunkCache::kBookedBytes, kMaxPlaces / ChunkCache::kBlockPlaces));
-  Status status = board_.cache().Allocate(block_count, share_, context_->log.placement().memory());
+  const uint32_t buffer_count = static_cast<uint32_t>(std::min<uint64_t>(
+      budget_bytes_ / ChunkCache::kBookedBytes, kMaxPositions / ChunkCache::kBufferValues));
+  Status status = board_.cache().Allocate(buffer_count, share_, context_->log.placement().memory());
   if (status.ok()) status = loader_.Start();
   if (status.ok()) {
     try {
@@ -89,7 +89,8 @@ void Coordinator::Run() {
   }
 }
 
-// Shows the visitors what has been read. They are woken without the mutex, which they take next.
+// Shows the visitors the chunks that have been read. Wakes them without the mutex, which they take
+// next.
 void Coordinator::Publish() {
   if (loaded_.empty()) return;
   {
@@ -152,25 +153,25 @@ Coordinator::Step Coordinator::LoadChunk(const NextLoad& load, std::unique_lock<
   request.key = load.key;
   request.last_wanted = load.last;
   board_.cache().FreeRange(load.key, &request.low, &request.high);
-  request.max_blocks = load.max_blocks;
+  request.max_buffers = load.max_buffers;
   lock->unlock();
   const ChunkBuilder::Outline outline = builder_.Plan(request);
   lock->lock();
-  uint32_t block_count = outline.block_count;
-  if (load.key == unplaced_key_) block_count = std::max(block_count, unplaced_blocks_);
+  uint32_t buffer_count = outline.buffer_count;
+  if (load.key == unplaced_key_) buffer_count = std::max(buffer_count, unplaced_buffers_);
   // Before the chunk is built, because that takes long, and again for what it turns out to need.
   bool patient = true;
-  if (!MakeRoom(load, block_count, lock, &patient)) return HandleShortage(load, block_count);
+  if (!MakeRoom(load, buffer_count, lock, &patient)) return HandleShortage(load, buffer_count);
   Chunk* chunk = BuildChunk(request, outline, lock);
   if (chunk == nullptr) return GiveUp(load);
-  block_count = ChunkBuilder::BlocksFor(chunk->plan.place_count);
-  if (!MakeRoom(load, block_count, lock, &patient) || !PlaceChunk(chunk, block_count)) {
+  buffer_count = ChunkBuilder::BuffersFor(chunk->plan.position_count);
+  if (!MakeRoom(load, buffer_count, lock, &patient) || !PlaceChunk(chunk, buffer_count)) {
     board_.cache().Unpin(chunk);
     unplaced_key_ = load.key;
-    unplaced_blocks_ = block_count;
-    return HandleShortage(load, block_count);
+    unplaced_buffers_ = buffer_count;
+    return HandleShortage(load, buffer_count);
   }
-  unplaced_blocks_ = 0;
+  unplaced_buffers_ = 0;
   waits_.CountLoad();
   for (Scanner* scanner : board_.scanners()) {
     if (patient && scanner->waiting && scanner->pos == load.key) scanner->insists = false;
@@ -208,11 +209,11 @@ Chunk* Coordinator::BuildChunk(const ChunkBuilder::Request& request,
   return nullptr;
 }
 
-// Gives the chunk its blocks, puts it into the cache and has it read.
-bool Coordinator::PlaceChunk(Chunk* chunk, uint32_t block_count) {
+// Gives the chunk its buffers, puts it into the cache and has it read.
+bool Coordinator::PlaceChunk(Chunk* chunk, uint32_t buffer_count) {
   try {
-    // What was free may have been booked for something else.
-    if (!board_.cache().TakeBlocks(block_count, &chunk->blocks)) return false;
+    // Buffers that were free may have been booked for something else.
+    if (!board_.cache().TakeBuffers(buffer_count, &chunk->buffers)) return false;
     chunk->Place(board_.cache().pool(), context_->options.verify_checksums);
     board_.cache().Insert(chunk);
     if (chunk->reads_left > 0) loader_.Add(chunk);
@@ -223,49 +224,49 @@ bool Coordinator::PlaceChunk(Chunk* chunk, uint32_t block_count) {
   return true;
 }
 
-bool Coordinator::MakeRoom(const NextLoad& load, uint32_t block_count,
+bool Coordinator::MakeRoom(const NextLoad& load, uint32_t buffer_count,
                            std::unique_lock<std::mutex>* lock, bool* patient) {
   const BufferPool& pool = board_.cache().pool();
-  // Where fresh memory costs little it is taken before anything goes, elsewhere for what is wanted
-  // soon, when nothing else is to be had.
+  // Where fresh memory costs little it is taken before anything is evicted. Elsewhere it is the
+  // last resort, for chunks that are wanted soon.
   const bool fresh_first = loader_.fresh_memory_is_cheap();
-  if (fresh_first && share_ != nullptr && block_count > pool.free_count() &&
-      pool.limit() < pool.block_count()) {
-    const uint64_t new_blocks = block_count - pool.used_free_count();
+  if (fresh_first && share_ != nullptr && buffer_count > pool.free_count() &&
+      pool.limit() < pool.buffer_count()) {
+    const uint64_t new_buffers = buffer_count - pool.used_free_count();
     // Without the mutex, because another user of the memory may be called.
     lock->unlock();
-    (void)share_->Want(new_blocks * ChunkCache::kBookedBytes);
+    (void)share_->Want(new_buffers * ChunkCache::kBookedBytes);
     lock->lock();
     board_.cache().SetLimit(share_->LimitBytes());
   }
   NextLoad asking = load;
   asking.insists = false;
   const bool soon =
-      load.waited_for || load.ahead_blocks <= std::max(block_count, kLeastAheadBlocks);
-  if (board_.MakeRoom(asking, block_count,
+      load.waited_for || load.ahead_buffers <= std::max(buffer_count, kLeastAheadBuffers);
+  if (board_.MakeRoom(asking, buffer_count,
                       fresh_first ? pool.free_count() : pool.used_free_count()) ||
-      (!fresh_first && soon && board_.MakeRoom(asking, block_count, pool.free_count()))) {
+      (!fresh_first && soon && board_.MakeRoom(asking, buffer_count, pool.free_count()))) {
     return true;
   }
-  if (!load.insists || !board_.MakeRoom(load, block_count, pool.free_count())) return false;
+  if (!load.insists || !board_.MakeRoom(load, buffer_count, pool.free_count())) return false;
   *patient = false;
   return true;
 }
 
-// Nothing can be read, or no memory be had.
+// The read queue cannot be made, or memory for a chunk is refused.
 Coordinator::Step Coordinator::GiveUp(const NextLoad& load) {
   if (!load.waited_for) return Step::kNothing;
   RefuseAll();
   return Step::kMore;
 }
 
-// There are not so many blocks for `load`, which is all that the planner would take from others.
-Coordinator::Step Coordinator::HandleShortage(const NextLoad& load, uint32_t block_count) {
+// Evicting all that the planner would evict for `load` does not give it `buffer_count` buffers.
+Coordinator::Step Coordinator::HandleShortage(const NextLoad& load, uint32_t buffer_count) {
   if (!load.waited_for) return Step::kNothing;
   NextLoad insisted = load;
   insisted.insists = true;
   if (load.insists ||
-      !board_.CanMakeRoom(insisted, block_count, board_.cache().pool().free_count())) {
+      !board_.CanMakeRoom(insisted, buffer_count, board_.cache().pool().free_count())) {
     board_.RecallLarge();
     return GiveUp(load);
   }
@@ -310,14 +311,14 @@ void Coordinator::Give(Scanner* scanner, Chunk* chunk) {
   }
 }
 
-// What scans call, each from its own thread.
+// The calls of scans, each from its own thread.
 
 Chunk* Coordinator::Next(Scanner* scanner, uint64_t pos) {
   std::unique_lock lock(mutex_);
   const bool goes_on = scanner->chunk != nullptr;
   if (goes_on) {
     LetGo(scanner);
-    // It was called back before the chunk's end.
+    // The scan was recalled before the chunk's end.
     if (scanner->finishing || pos < scanner->pos) {
       scanner->finishing = scanner->covered = false;
       scanner->frontier = pos;
@@ -331,7 +332,7 @@ Chunk* Coordinator::Next(Scanner* scanner, uint64_t pos) {
   const bool must_wait = !served || !chunk->ready();
   if (goes_on && must_wait) scanner->doublings = std::min(scanner->doublings + 1, kMaxDoublings);
   if (served) {
-    // The first one in a chunk has less before it now.
+    // The first scan in a chunk has less loaded before it now.
     if (begins || chunk->pins == 0) Wake();
     Give(scanner, chunk);
     return chunk;
@@ -364,7 +365,7 @@ void Coordinator::ShrinkTo(uint64_t bytes) {
 }
 
 void Coordinator::LetGo(Scanner* scanner) {
-  // The chunk of nobody may go.
+  // A chunk that no scan is in may be evicted.
   if (board_.cache().Unpin(scanner->chunk)) Wake();
   scanner->chunk = nullptr;
 }

@@ -1,8 +1,8 @@
 // The thread that loads chunks for all scans that pass over the store together.
 //
-// It knows where every attached scan is and what is in memory, asks the planner what to load and
-// what goes for it, and keeps the device busy with that. A scan in front waits a moment for those
-// that fell behind and then insists. When all memory is held by scans that are in their chunks,
+// It knows where every attached scan is and which chunks are in memory. It asks the planner what to
+// load and what to evict, and keeps the device busy with that. A scan in front waits a moment for
+// those that fell behind and then insists. Scans that are in their chunks may hold all memory. Then
 // each scan that waits is told at once to read some records for itself and to ask again. So no
 // visitor, whatever it does, stops another scan.
 //
@@ -59,7 +59,7 @@ class Coordinator {
 
  private:
   using Clock = ScanWaits::Clock;
-  // kLater: nothing for this one yet, but perhaps for those who wait behind it.
+  // kLater: nothing for this one yet, but perhaps for scans that wait behind it.
   enum class Step { kNothing, kLater, kMore };
 
   void Run();
@@ -72,12 +72,12 @@ class Coordinator {
   Step LoadChunk(const NextLoad& load, std::unique_lock<std::mutex>* lock);
   Chunk* BuildChunk(const ChunkBuilder::Request& request, const ChunkBuilder::Outline& outline,
                     std::unique_lock<std::mutex>* lock);
-  bool PlaceChunk(Chunk* chunk, uint32_t block_count);
-  // Makes sure that so many blocks are free for `load`.
+  bool PlaceChunk(Chunk* chunk, uint32_t buffer_count);
+  // Makes sure that so many buffers are free for `load`.
   // Clears *patient when others had to give more than they would.
-  bool MakeRoom(const NextLoad& load, uint32_t block_count, std::unique_lock<std::mutex>* lock,
+  bool MakeRoom(const NextLoad& load, uint32_t buffer_count, std::unique_lock<std::mutex>* lock,
                 bool* patient);
-  Step HandleShortage(const NextLoad& load, uint32_t block_count);
+  Step HandleShortage(const NextLoad& load, uint32_t buffer_count);
   Step GiveUp(const NextLoad& load);
   // Every scan that waits reads for itself.
   void RefuseAll();
@@ -99,9 +99,9 @@ class Coordinator {
   bool asleep_ = false;
   // Something has changed since the thread began to plan, which drops the mutex at times.
   bool woken_ = false;
-  // What could not be placed lately, and the memory that it takes.
+  // The chunk that found no buffers lately, by its key, and how many it takes.
   uint64_t unplaced_key_ = 0;
-  uint32_t unplaced_blocks_ = 0;
+  uint32_t unplaced_buffers_ = 0;
   // Written under the mutex.
   std::atomic<uint64_t> use_count_{0};
   ScanWaits waits_;

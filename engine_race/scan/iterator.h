@@ -1,12 +1,12 @@
 // Walks over the records of a store in order of key, both ways, at one state of it.
 //
 // An iterator pins a view of its own: the snapshot that it was made from may be released first.
-// Setting one up is cheap, keeping one is cheaper: a released iterator leaves its memory to the
-// next one of its thread (Options::cache_iterators), and a kept one moves on to another state with
-// Refresh, which allocates nothing.
+// Making one is cheap: it takes over the memory of one that its thread released
+// (Options::cache_iterators). Keeping one is cheaper: Refresh moves it to another state and
+// allocates nothing.
 //
-// Keys come from the index batch by batch, few at first and more the longer a walk goes on; moving
-// within a batch, and a seek that ends in it, does without the index. A value is read when it is
+// Keys come from the index batch by batch, few at first and more the longer a walk goes on. A step
+// within a batch, or a seek that ends in it, does without the index. A value is read when it is
 // asked for.
 //
 // A handle: moves, does not copy, releases itself. One thread at a time. It may outlive its store:
@@ -30,14 +30,13 @@ struct IteratorOptions {
   // Keys in [lower_bound, upper_bound); empty means open on its side. Copied.
   std::string_view lower_bound;
   std::string_view upper_bound;
-  // value() reads this many records' values at once, those that the walk will come to next, and
-  // keeps them in memory: up to 64, and fewer when the memory for such reads is in use. For runs
-  // whose values are wanted; 0 reads each value by itself. The walk goes the way from the last
-  // value asked for to this one; right after a seek, forwards, or backwards after SeekForPrev and
-  // SeekToLast.
+  // How many values value() reads at once: those that the walk will come to next, kept in memory.
+  // At most 64, and fewer when the memory for such reads is in use. For walks that want the values;
+  // 0 reads each value by itself. The walk goes the way from the last value asked for to this one.
+  // Right after a seek it goes forwards, or backwards after SeekForPrev and SeekToLast.
   uint32_t prefetch_records = 0;
-  // After this many calls of Next and Prev the iterator moves on to the latest state by itself, and
-  // goes on from its key, so that a long walk does not pin an old state. 0: never.
+  // After this many calls of Next and Prev the iterator moves on to the latest state by itself and
+  // goes on from its key. So a long walk does not pin an old state. 0: never.
   uint64_t refresh_every_steps = 0;
 };
 
@@ -99,8 +98,8 @@ class Iterator {
   // next seek. kInvalidArgument, and nothing changes, for a snapshot of another store.
   Status Refresh();
   Status Refresh(const Snapshot& snapshot);
-  // The same, but it stays at its key; at the next one after it when the new state has no such key.
-  // What goes wrong while it looks for it stands in status() as well.
+  // Refresh, but it stays at its key, or at the next key after it when the new state has no such
+  // key. An error of the search for that key stands in status() as well.
   Status RefreshKeepPosition();
   Status RefreshKeepPosition(const Snapshot& snapshot);
 

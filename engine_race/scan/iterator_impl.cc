@@ -73,7 +73,7 @@ void Iterator::Impl::Fail(Status status, Stand* stand) noexcept {
 }
 
 void Iterator::Impl::Tell(const Status& status) const noexcept {
-  // After the store's end nobody listens.
+  // After the store's end there is no log to tell.
   if (closed()) return;
   (void)Guarded([&] {
     Log(pool_->context_.options.log, LogLevel::kError, "iterator: " + status.ToString());
@@ -105,7 +105,7 @@ void Iterator::Impl::StandNowhere(Status status, Stand* stand) noexcept {
     *stand = {};
     return;
   }
-  Status status = batch_.LoadFrom(*index_, from, range_.last, view_.epoch);
+  Status status = batch_.LoadFrom(*index_, from, range_.last, view_.version);
   if (batch_.empty()) [[unlikely]] {
     return StandNowhere(std::move(status), stand);
   }
@@ -117,7 +117,7 @@ void Iterator::Impl::StandNowhere(Status status, Stand* stand) noexcept {
     *stand = {};
     return;
   }
-  Status status = batch_.LoadUpTo(*index_, range_.first, from, view_.epoch);
+  Status status = batch_.LoadUpTo(*index_, range_.first, from, view_.version);
   if (batch_.empty()) [[unlikely]] {
     return StandNowhere(std::move(status), stand);
   }
@@ -182,9 +182,9 @@ void Iterator::Impl::StepForward(Stand* stand) {
     return Fail(Closed(), stand);
   }
   const uint64_t key = DecodeKey(stand->at);
-  const uint32_t place = batch_.PlaceOf(stand->at);
+  const uint32_t index = batch_.IndexOf(stand->at);
   CountStep();
-  if (place + 1 < batch_.count()) return StandAt(place + 1, stand);
+  if (index + 1 < batch_.count()) return StandAt(index + 1, stand);
   if (key >= range_.last) {
     *stand = {};
     return;
@@ -198,9 +198,9 @@ void Iterator::Impl::StepBackward(Stand* stand) {
     return Fail(Closed(), stand);
   }
   const uint64_t key = DecodeKey(stand->at);
-  const uint32_t place = batch_.PlaceOf(stand->at);
+  const uint32_t index = batch_.IndexOf(stand->at);
   CountStep();
-  if (!batch_.empty() && place > 0) return StandAt(place - 1, stand);
+  if (!batch_.empty() && index > 0) return StandAt(index - 1, stand);
   if (key <= range_.first) {
     *stand = {};
     return;
@@ -214,17 +214,17 @@ Status Iterator::Impl::Refresh(const Snapshot* snapshot, bool keep_position, Sta
     Fail(Closed(), stand);
     return Closed();
   }
-  const uint64_t old_epoch = view_.epoch;
+  const uint64_t old_version = view_.version;
   if (snapshot == nullptr) {
     ViewRegistry::Renew(&view_);
   } else if (snapshot->view().registry != view_.registry) [[unlikely]] {
     Status status = Guarded([&] { return pool_->CheckSnapshot(*snapshot); });
     Tell(status);
     return status;
-  } else if (snapshot->view().epoch != old_epoch) {
-    ViewRegistry::RenewAt(snapshot->view().epoch, &view_);
+  } else if (snapshot->view().version != old_version) {
+    ViewRegistry::RenewAt(snapshot->view().version, &view_);
   }
-  const bool changed = view_.epoch != old_epoch;
+  const bool changed = view_.version != old_version;
   if (keep_position && !changed) return Status::Ok();
   ENGINE_RACE_ASSERT(stand->at == nullptr || !batch_.empty());
   const Stand stood = std::exchange(*stand, {});
@@ -272,7 +272,7 @@ Status Iterator::Impl::ReadAlone(uint64_t key) {
     value_buffer_.reset(static_cast<char*>(std::aligned_alloc(kIoAlignment, kValueBytes)));
     if (value_buffer_ == nullptr) return RefusedMemory("the buffer of an iterator's value");
   }
-  ENGINE_RACE_RETURN_IF_ERROR(pool_->points_.ReadAt(key, view_.epoch, value_buffer_.get()));
+  ENGINE_RACE_RETURN_IF_ERROR(pool_->points_.ReadAt(key, view_.version, value_buffer_.get()));
   value_ = value_buffer_.get();
   return Status::Ok();
 }
@@ -289,9 +289,9 @@ Status Iterator::Impl::ReadAhead(uint64_t key) {
     const std::span<uint64_t> wanted(keys, std::min(room, prefetch_records_));
     size_t count = 0;
     ENGINE_RACE_RETURN_IF_ERROR(
-        walks_backwards_ ? index_->LastKeys(range_.first, key, view_.epoch, wanted, &count)
-                         : index_->FirstKeys(key, range_.last, view_.epoch, wanted, &count));
-    ENGINE_RACE_RETURN_IF_ERROR(window_->ReadKeys(wanted.first(count), view_.epoch));
+        walks_backwards_ ? index_->LastKeys(range_.first, key, view_.version, wanted, &count)
+                         : index_->FirstKeys(key, range_.last, view_.version, wanted, &count));
+    ENGINE_RACE_RETURN_IF_ERROR(window_->ReadKeys(wanted.first(count), view_.version));
     if (!window_->Find(key, &entry)) return ReadAlone(key);
   }
   Status status = window_->Value(entry, &value_);

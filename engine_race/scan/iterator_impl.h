@@ -1,10 +1,10 @@
-// What an iterator's handle refers to: its view, its KeyBatch, and buffers for values.
+// The implementation behind an iterator's handle: its view, its KeyBatch, and buffers for values.
 //
 // It moves the handle's Stand within the batch and loads the batch anew at its ends.
 //
 // One thread at a time. Owned by its handle, and by the pool while it waits to be used again. Its
-// store may end first; what is left then is to say so and to be deleted.
-// Invariant: a Stand at a record points into the batch.
+// store may end first; then all that is left is to say so and to be deleted. Invariant: a Stand at
+// a record points into the batch.
 #ifndef ENGINE_RACE_SCAN_ITERATOR_IMPL_H_
 #define ENGINE_RACE_SCAN_ITERATOR_IMPL_H_
 
@@ -66,7 +66,7 @@ class Iterator::Impl {
   void BeginSeek(bool backwards);
   // When it is time to, moves on to the latest state by itself.
   void CountStep();
-  // Of another state nothing at hand is right.
+  // Drops the batch and the value: they belong to another state.
   void DropState();
   void Fail(Status status, Stand* stand) noexcept;
   void Tell(const Status& status) const noexcept;
@@ -76,7 +76,7 @@ class Iterator::Impl {
   Status ReadAhead(uint64_t key);
 
   IteratorPool* const pool_;
-  // Only looking at it finds that the store is closed.
+  // Mutable, because only a look at it finds that the store is closed.
   mutable Status status_;
 
   // The value of value_key_ at this state; null: none at hand.
@@ -85,7 +85,7 @@ class Iterator::Impl {
   std::unique_ptr<char, Free> value_buffer_;
   std::unique_ptr<WindowReader> window_;
 
-  // What every seek looks at lies together.
+  // The members that every seek looks at lie together.
   const Index* const index_;
   ViewRegistry::View view_;
   KeyRange range_;

@@ -14,7 +14,7 @@ namespace {
 constexpr uint64_t kWindowShare = 64;
 constexpr uint64_t kMaxWindows = 64;
 
-// Its address tells threads apart, and no more.
+// Its address tells threads apart; its value means nothing.
 constinit thread_local char thread_mark = 0;
 
 Status NoMemory() noexcept { return RefusedMemory("an iterator"); }
@@ -26,7 +26,7 @@ uint64_t IteratorPool::WindowBytes(uint64_t scan_budget_bytes) {
   return std::clamp<uint64_t>(scan_budget_bytes / kWindowShare / kBytes, 1, kMaxWindows) * kBytes;
 }
 
-IteratorPool::IteratorPool(const BucketLog& log, const Index& index, l1::ValueFrames* frames,
+IteratorPool::IteratorPool(const BucketLog& log, const Index& index, ValueFrames* frames,
                            const Options& options, uint64_t window_bytes)
     : context_(log, index, options, RangeTuning()),
       windows_(context_, static_cast<uint32_t>(window_bytes / WindowPool::kWindowBytes)),
@@ -57,7 +57,7 @@ Status IteratorPool::New(const IteratorOptions& options, Iterator* iterator) {
     ENGINE_RACE_RETURN_IF_ERROR(views.Take(&view));
   } else {
     ENGINE_RACE_RETURN_IF_ERROR(CheckSnapshot(*options.snapshot));
-    ENGINE_RACE_RETURN_IF_ERROR(views.TakeAt(options.snapshot->view().epoch, &view));
+    ENGINE_RACE_RETURN_IF_ERROR(views.TakeAt(options.snapshot->view().version, &view));
   }
   Iterator::Impl* impl = context_.options.cache_iterators ? Take() : nullptr;
   if (impl == nullptr) impl = new (std::nothrow) Iterator::Impl(this);
@@ -73,13 +73,13 @@ Status IteratorPool::New(const IteratorOptions& options, Iterator* iterator) {
 Status IteratorPool::Scan(const Snapshot& snapshot, const KeyRange& range, const RecordFn& visit) {
   ENGINE_RACE_RETURN_IF_ERROR(CheckSnapshot(snapshot));
   if (range.empty()) return Status::Ok();
-  // Of its own: the visitor may release the caller's.
+  // A view of its own: the visitor may release the caller's.
   ViewRegistry::View view;
-  ENGINE_RACE_RETURN_IF_ERROR(context_.index.views().TakeAt(snapshot.view().epoch, &view));
+  ENGINE_RACE_RETURN_IF_ERROR(context_.index.views().TakeAt(snapshot.view().version, &view));
   const Snapshot held(view);
   WindowReader window(&context_, &windows_);
   for (uint64_t first = range.first;; first = window.next_key()) {
-    ENGINE_RACE_RETURN_IF_ERROR(window.Read(first, range.last, view.epoch));
+    ENGINE_RACE_RETURN_IF_ERROR(window.Read(first, range.last, view.version));
     ENGINE_RACE_RETURN_IF_ERROR(window.VisitAll(
         [&visit](uint64_t key, const char* value) { VisitRecord(key, value, visit); }));
     if (window.complete()) return Status::Ok();
@@ -87,8 +87,8 @@ Status IteratorPool::Scan(const Snapshot& snapshot, const KeyRange& range, const
 }
 
 IteratorPool::Shard& IteratorPool::OwnShard() {
-  // Thread stacks and the blocks beside them are some power of two apart: multiply, then take the
-  // high bits.
+  // Thread stacks and their thread-local variables are some power of two apart: multiply, then take
+  // the high bits.
   const auto mark = reinterpret_cast<uintptr_t>(&thread_mark);
   return shards_[(mark * 0x9e3779b97f4a7c15) >> 58];
 }

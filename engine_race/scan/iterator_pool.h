@@ -1,9 +1,9 @@
 // Makes the iterators of a store and keeps the memory of released ones for the next; reads ranges
 // of what a snapshot shows.
 //
-// Released iterators wait in shards, of which each thread uses one: taking one and giving it back
-// is one atomic exchange of a word that other threads leave alone. A shard that is full frees what
-// it is given.
+// Released iterators wait in shards, of which each thread uses one. Taking one or giving it back is
+// one atomic exchange of a word that other threads leave alone. A shard that is full frees what it
+// is given.
 //
 // Thread-safe. Outlived by its iterators, which then delete themselves.
 #ifndef ENGINE_RACE_SCAN_ITERATOR_POOL_H_
@@ -28,11 +28,11 @@ namespace engine_race {
 
 class IteratorPool {
  public:
-  // How much of what scans may use goes to prefetched values and ranges at snapshots.
+  // How much of the memory of scans is for prefetched values and ranges at snapshots.
   static uint64_t WindowBytes(uint64_t scan_budget_bytes);
 
   // `frames` may be null.
-  IteratorPool(const BucketLog& log, const Index& index, l1::ValueFrames* frames,
+  IteratorPool(const BucketLog& log, const Index& index, ValueFrames* frames,
                const Options& options, uint64_t window_bytes = WindowPool::kWindowBytes);
   ~IteratorPool();
 
@@ -52,7 +52,8 @@ class IteratorPool {
  private:
   friend class Iterator;
 
-  // Bytes beside the pointer, because who takes the iterator need not wait for who counts.
+  // The bytes stand beside the pointer, so that a thread that counts does not hold up one that
+  // takes.
   struct Slot {
     std::atomic<Iterator::Impl*> impl{nullptr};
     std::atomic<uint64_t> memory_bytes{0};

@@ -35,11 +35,11 @@ class KeyBatch {
   KeyBatch(const KeyBatch&) = delete;
   KeyBatch& operator=(const KeyBatch&) = delete;
 
-  // Loads the first keys in [from, last], or the last ones in [first, from], that a view of `epoch`
-  // shows. The batch is empty when there are none (Ok) and after kIOError, kCorruption and
-  // kOutOfMemory.
-  Status LoadFrom(const Index& index, uint64_t from, uint64_t last, uint64_t epoch) noexcept;
-  Status LoadUpTo(const Index& index, uint64_t first, uint64_t from, uint64_t epoch) noexcept;
+  // Loads the first keys in [from, last], or the last ones in [first, from], that a view of
+  // `version` shows. The batch is empty when there are none (Ok) and after kIOError, kCorruption
+  // and kOutOfMemory.
+  Status LoadFrom(const Index& index, uint64_t from, uint64_t last, uint64_t version) noexcept;
+  Status LoadUpTo(const Index& index, uint64_t first, uint64_t from, uint64_t version) noexcept;
 
   void Clear() {
     count_ = 0;
@@ -76,7 +76,7 @@ class KeyBatch {
     ENGINE_RACE_ASSERT(i < count_);
     return bytes() + size_t{i} * kKeyBytes;
   }
-  uint32_t PlaceOf(const char* at) const {
+  uint32_t IndexOf(const char* at) const {
     ENGINE_RACE_ASSERT(at >= bytes() && at < bytes() + size_t{count_} * kKeyBytes);
     return static_cast<uint32_t>(static_cast<size_t>(at - bytes()) / kKeyBytes);
   }
@@ -85,8 +85,8 @@ class KeyBatch {
   uint64_t memory_bytes() const { return many_keys_ != nullptr ? kMaxKeys * sizeof(uint64_t) : 0; }
 
  private:
-  // As many are turned from numbers to bytes at once, without a branch. Every batch has room for a
-  // multiple of them.
+  // This many keys are turned from numbers to bytes at once, without a branch. Every batch has room
+  // for a multiple of it.
   static constexpr uint32_t kSwappedAtOnce = 8;
   static_assert(kFirstKeys % kSwappedAtOnce == 0 && kInlineKeys % kSwappedAtOnce == 0);
   static_assert(kMaxKeys % kSwappedAtOnce == 0);
@@ -143,7 +143,7 @@ inline uint32_t KeyBatch::Rank(uint64_t key) const {
   return low;
 }
 
-// What the index brought; false when that is nothing.
+// Takes over the keys that the index brought; false when there are none.
 inline bool KeyBatch::Take(uint32_t count) {
   if (count == 0) [[unlikely]] {
     Clear();
@@ -155,7 +155,7 @@ inline bool KeyBatch::Take(uint32_t count) {
   uint64_t* const keys = keys_;
   first_key_ = keys[0];
   last_key_ = keys[count - 1];
-  // What is swapped beyond the last one is not looked at.
+  // Keys that are swapped beyond the last one are not looked at.
   uint32_t i = 0;
   do {
     SwapKeys(keys + i);
@@ -176,9 +176,11 @@ template <typename FillFn>
 }
 
 [[gnu::always_inline]] inline Status KeyBatch::LoadFrom(const Index& index, uint64_t from,
-                                                        uint64_t last, uint64_t epoch) noexcept {
+                                                        uint64_t last, uint64_t version) noexcept {
   size_t count = 0;
-  Status status = Fill([&] { return index.FirstKeys(from, last, epoch, {keys_, room_}, &count); });
+  Status status = Fill([&] {
+    return index.FirstKeys(from, last, version, {keys_, room_}, &count);
+  });
   if (!status.ok()) [[unlikely]] {
     Clear();
     return status;
@@ -193,9 +195,11 @@ template <typename FillFn>
 }
 
 [[gnu::always_inline]] inline Status KeyBatch::LoadUpTo(const Index& index, uint64_t first,
-                                                        uint64_t from, uint64_t epoch) noexcept {
+                                                        uint64_t from, uint64_t version) noexcept {
   size_t count = 0;
-  Status status = Fill([&] { return index.LastKeys(first, from, epoch, {keys_, room_}, &count); });
+  Status status = Fill([&] {
+    return index.LastKeys(first, from, version, {keys_, room_}, &count);
+  });
   if (!status.ok()) [[unlikely]] {
     Clear();
     return status;

@@ -16,13 +16,13 @@ constexpr uint64_t kTableSlotsPerEntry = 8;
 
 }  // namespace
 
-void LoadPlanner::SortBySlot(std::span<const IndexEntry> entries, uint64_t flushed_count) {
+void LoadPlanner::SortBySlot(std::span<const IndexEntry> entries, uint64_t logged_watermark) {
   order_.clear();
   uint64_t low = ~uint64_t{0};
   uint64_t high = 0;
   for (uint32_t i = 0; i < entries.size(); ++i) {
     const uint64_t slot = entries[i].ref.slot();
-    if (slot >= flushed_count) continue;
+    if (slot >= logged_watermark) continue;
     low = std::min(low, slot);
     high = std::max(high, slot);
     order_.push_back((slot << 32) | i);
@@ -46,42 +46,42 @@ void LoadPlanner::EmitRun(uint32_t bucket, uint64_t first_slot, uint64_t slot_co
                           LoadPlan* plan) {
   while (slot_count > 0) {
     const uint64_t room =
-        std::min<uint64_t>(places_per_block_ - plan->place_count % places_per_block_,
+        std::min<uint64_t>(values_per_buffer_ - plan->position_count % values_per_buffer_,
                            unit_slots_ - first_slot % unit_slots_);
     const uint32_t count = static_cast<uint32_t>(std::min(room, slot_count));
-    ENGINE_RACE_ASSERT(count > 0 && plan->place_count + count <= kMaxPlaces);
-    plan->reads.push_back({first_slot, bucket, count, plan->place_count});
-    plan->place_count += count;
+    ENGINE_RACE_ASSERT(count > 0 && plan->position_count + count <= kMaxPositions);
+    plan->reads.push_back({first_slot, bucket, count, plan->position_count});
+    plan->position_count += count;
     first_slot += count;
     slot_count -= count;
   }
 }
 
-void LoadPlanner::Add(uint32_t bucket, std::span<const IndexEntry> entries, uint64_t flushed_count,
-                      uint32_t spare_places, LoadPlan* plan) {
-  const size_t first_entry = plan->places.size();
-  plan->places.resize(first_entry + entries.size());
-  SortBySlot(entries, flushed_count);
+void LoadPlanner::Add(uint32_t bucket, std::span<const IndexEntry> entries,
+                      uint64_t logged_watermark, uint32_t spare_positions, LoadPlan* plan) {
+  const size_t first_entry = plan->positions.size();
+  plan->positions.resize(first_entry + entries.size());
+  SortBySlot(entries, logged_watermark);
   uint64_t run_begin = 0;
   uint64_t run_end = 0;
   for (const uint64_t word : order_) {
     const uint64_t slot = word >> 32;
     const uint64_t gap = slot - run_end;
-    if (run_end > run_begin && gap <= kMaxGapSlots && gap <= spare_places) {
-      spare_places -= static_cast<uint32_t>(gap);
+    if (run_end > run_begin && gap <= kMaxGapSlots && gap <= spare_positions) {
+      spare_positions -= static_cast<uint32_t>(gap);
     } else {
       EmitRun(bucket, run_begin, run_end - run_begin, plan);
       run_begin = slot;
     }
     run_end = slot + 1;
-    plan->places[first_entry + static_cast<uint32_t>(word)] =
-        plan->place_count + static_cast<uint32_t>(slot - run_begin);
+    plan->positions[first_entry + static_cast<uint32_t>(word)] =
+        plan->position_count + static_cast<uint32_t>(slot - run_begin);
   }
   EmitRun(bucket, run_begin, run_end - run_begin, plan);
   if (order_.size() == entries.size()) return;
   for (size_t i = 0; i < entries.size(); ++i) {
-    if (entries[i].ref.slot() < flushed_count) continue;
-    plan->places[first_entry + i] = plan->place_count++ | kStagedPlace;
+    if (entries[i].ref.slot() < logged_watermark) continue;
+    plan->positions[first_entry + i] = plan->position_count++ | kStagedPosition;
   }
 }
 

@@ -20,9 +20,9 @@ constexpr uint64_t kMinBudgetBytes = 8 * 1024 * 1024;
 constexpr uint64_t kWindowShare = 32;
 constexpr uint64_t kMaxWindows = 64;
 
-// A visitor misses the caches at both ends of each value, when it looks there, unless they were
-// fetched before: so many records before, or they wait for each other's places in the first cache,
-// all of whose pages' ends share one set.
+// How many records ahead of a visit the ends of its value are fetched. Without that a visitor
+// misses the caches at both ends of each value. With more, the fetched lines evict each other from
+// the first cache: the ends of all pages share one set.
 constexpr uint32_t kFetchAhead = 6;
 static_assert(kFetchAhead <= Chunk::kBatchRecords);
 
@@ -31,7 +31,7 @@ uint64_t WindowCount(uint64_t budget_bytes) {
                               kMaxWindows);
 }
 
-// Where one Scan stands; lets go of everything however the scan ends.
+// The state of one Scan. Its destructor releases everything, however the scan ends.
 class Session {
  public:
   Session(ScanContext* context, Coordinator* coordinator, WindowPool* windows, uint64_t first_key,
@@ -91,7 +91,7 @@ Status Session::VisitChunk(Chunk* chunk, const RecordFn& visit) {
   if (begin < end) chunk->Prepare(*context_, begin);
   for (uint32_t i = begin; i < end;) {
     const uint32_t batch_end = std::min(end, (i / Chunk::kBatchRecords + 1) * Chunk::kBatchRecords);
-    // One batch ahead of the visits, so that what they fetch ahead is there.
+    // One batch ahead of the visits, so that the values that they fetch ahead are prepared.
     if (batch_end < end) chunk->Prepare(*context_, batch_end);
     for (; i < batch_end; ++i) {
       if (i + kFetchAhead < end) chunk->FetchEnds(i + kFetchAhead);

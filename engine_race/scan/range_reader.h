@@ -1,9 +1,9 @@
 // The pipelined range reader: the room's front page.
 //
 // An I/O coordinator thread, started by the first scan that needs it, keeps large direct reads in
-// flight ahead of the scanning threads. What it loads is a chunk: the records of a run of
-// neighbouring keys of one bucket. Chunks are shared by every scan that passes over them and stay
-// in memory as long as the budget allows, so a second pass reuses what is still there.
+// flight ahead of the scanning threads. It loads chunks: the records of runs of neighbouring keys.
+// All scans that pass over a chunk share it. Chunks stay in memory as long as the budget allows, so
+// a second pass uses those that are still there.
 //
 // Thread safety: Scan from any number of threads, also from inside a visit.
 #ifndef ENGINE_RACE_SCAN_RANGE_READER_H_
@@ -22,32 +22,32 @@
 
 namespace engine_race {
 
-// Called with the 8 bytes of a key and the 4096 bytes of its value, valid during the call. What the
-// caller of the store gave is called itself, once a record, with nothing in between.
+// Called with the 8 bytes of a key and the 4096 bytes of its value, valid during the call. A scan
+// calls the function that the store's caller gave, once a record, with nothing in between.
 using RecordFn = std::function<void(std::string_view key, std::string_view value)>;
 
 struct RangeTuning {
-  // Where the first touch of memory is dear, as in a virtual machine whose host has to find it
-  // first, keeping chunks for a later pass costs more than reading them again. So the memory in
-  // use grows beyond the least that scans need only while touching it took at most this part of
-  // the time spent reading.
+  // Bounds the time that goes to first touches of memory. In a virtual machine whose host must find
+  // the memory first, keeping chunks in fresh memory can cost more than reading them again. So
+  // memory in use grows beyond the least that scans need only within this part of the time spent
+  // reading.
   uint32_t touch_time_percent = 5;
 };
 
 class RangeReader final : public MemoryUser {
  public:
-  // How much of a budget goes to windows, in which scans read for themselves.
+  // How much of a budget is for windows, in which scans read for themselves.
   static uint64_t WindowBytes(uint64_t buffer_budget_bytes);
 
   // `buffer_budget_bytes` bounds the chunks and everything else that scans allocate. Chunks are
-  // booked from `share`, block by block, unless that is null.
+  // booked from `share`, buffer by buffer, unless that is null.
   RangeReader(const BucketLog& log, const Index& index, const Options& options,
               uint64_t buffer_budget_bytes, const RangeTuning& tuning = RangeTuning(),
               MemoryShare* share = nullptr);
   ~RangeReader();
 
-  // Visits the records with keys in [first_key, last_key] in ascending order. What `visit` throws
-  // leaves Scan. On an error the records before it have been visited.
+  // Visits the records with keys in [first_key, last_key] in ascending order. An exception of
+  // `visit` leaves Scan. On an error the records before it have been visited.
   Status Scan(uint64_t first_key, uint64_t last_key, const RecordFn& visit);
 
   // How often a scan was given a chunk.

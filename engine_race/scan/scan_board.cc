@@ -51,8 +51,7 @@ ScanSituation ScanBoard::Look(uint64_t passed_over) {
   return {scan_views_, chunk_views_, cache_.pool().limit()};
 }
 
-// A chunk that failed is as good as loaded until a scan comes there and waits: then it is tried
-// again.
+// A chunk that failed counts as loaded until a scan comes to it and waits. Then it is loaded again.
 void ScanBoard::AdvanceFrontier(Scanner* scanner) {
   if (scanner->covered) return;
   scanner->frontier = std::max(scanner->frontier, scanner->pos);
@@ -70,15 +69,15 @@ bool ScanBoard::ChooseLoad(uint64_t passed_over, NextLoad* load) {
   return engine_race::ChooseLoad(Look(passed_over), load);
 }
 
-bool ScanBoard::CanMakeRoom(const NextLoad& load, uint32_t block_count, uint32_t free_blocks) {
+bool ScanBoard::CanMakeRoom(const NextLoad& load, uint32_t buffer_count, uint32_t free_buffers) {
   victims_.clear();
-  const uint32_t missing_blocks = block_count > free_blocks ? block_count - free_blocks : 0;
-  if (missing_blocks == 0 && !cache_.full()) return true;
-  return ChooseVictims(Look(), load, missing_blocks, cache_.full() ? 1 : 0, &victims_);
+  const uint32_t missing_buffers = buffer_count > free_buffers ? buffer_count - free_buffers : 0;
+  if (missing_buffers == 0 && !cache_.full()) return true;
+  return ChooseVictims(Look(), load, missing_buffers, cache_.full() ? 1 : 0, &victims_);
 }
 
-bool ScanBoard::MakeRoom(const NextLoad& load, uint32_t block_count, uint32_t free_blocks) {
-  if (!CanMakeRoom(load, block_count, free_blocks)) return false;
+bool ScanBoard::MakeRoom(const NextLoad& load, uint32_t buffer_count, uint32_t free_buffers) {
+  if (!CanMakeRoom(load, buffer_count, free_buffers)) return false;
   for (const Victim& victim : victims_) Remove(viewed_chunks_[victim.chunk]);
   return true;
 }
@@ -94,9 +93,9 @@ void ScanBoard::FitLimit() {
 
 void ScanBoard::RecallLarge() {
   for (Scanner* scanner : scanners_) scanner->doublings = 0;
-  const uint32_t max_blocks = ChunkBlocks(Look());
+  const uint32_t max_buffers = ChunkBuffers(Look());
   for (Chunk* chunk : viewed_chunks_) {
-    if (chunk->pins == 0 || chunk->reads_left > 0 || chunk->blocks.size() <= max_blocks) continue;
+    if (chunk->pins == 0 || chunk->reads_left > 0 || chunk->buffers.size() <= max_buffers) continue;
     // Relaxed: to be seen some time.
     chunk->recalled.store(true, std::memory_order_relaxed);
     Remove(chunk);

@@ -1,4 +1,4 @@
-// Where all attached scans are and which chunks are in memory; what goes when memory is short.
+// Where all attached scans are and which chunks are in memory; evicts chunks when memory is short.
 //
 // Belongs to the coordinator and is guarded by its mutex.
 // Owner of the cache; scanners belong to their threads.
@@ -19,7 +19,7 @@ namespace engine_race {
 
 class ScanBoard {
  public:
-  // Makes room for what the planner is shown of so many chunks. std::bad_alloc.
+  // Makes room for the planner's views of as many chunks as the cache may hold. std::bad_alloc.
   void ReserveChunks();
 
   // False when memory for it is refused.
@@ -27,17 +27,17 @@ class ScanBoard {
   void Detach(Scanner* scanner);
   std::span<Scanner* const> scanners() const { return scanners_; }
 
-  // What the planner would have loaded next, when those that have waited longest, up to the one of
-  // this number, cannot be served now.
+  // The planner's choice of the next load. Scans that have waited longest, up to wait number
+  // `passed_over`, cannot be served now and do not count as waiting.
   bool ChooseLoad(uint64_t passed_over, NextLoad* load);
-  // Whether chunks can go for `load` so that `block_count` blocks are free, where `free_blocks`
-  // are.
-  bool CanMakeRoom(const NextLoad& load, uint32_t block_count, uint32_t free_blocks);
-  // Has them go; false, with all still there, when it cannot.
-  bool MakeRoom(const NextLoad& load, uint32_t block_count, uint32_t free_blocks);
-  // Gives up what the cache holds above its limit, as far as scans allow.
+  // Whether chunks can be evicted for `load` so that `buffer_count` buffers are free, where
+  // `free_buffers` are.
+  bool CanMakeRoom(const NextLoad& load, uint32_t buffer_count, uint32_t free_buffers);
+  // Evicts them. False, with all still there, when that does not suffice.
+  bool MakeRoom(const NextLoad& load, uint32_t buffer_count, uint32_t free_buffers);
+  // Evicts chunks until the cache is within its limit, as far as scans allow.
   void FitLimit();
-  // Has scans leave those chunks that are larger than their share, and doubles none any more.
+  // Makes scans leave those chunks that are larger than their share, and takes back all doublings.
   void RecallLarge();
   // Takes a chunk out of the cache.
   void Remove(Chunk* chunk);
@@ -55,7 +55,7 @@ class ScanBoard {
 
   ChunkCache cache_;
   std::vector<Scanner*> scanners_;
-  // What the planner is shown, and its answer; with room for all scans and chunks.
+  // The planner's views and its answer, with room for all scans and chunks.
   std::vector<ScanView> scan_views_;
   std::vector<ChunkView> chunk_views_;
   std::vector<Chunk*> viewed_chunks_;

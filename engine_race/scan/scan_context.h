@@ -1,4 +1,4 @@
-// What every part of the scan room works with: the store's rooms below, options, counters.
+// The context of every part of the scan room: the store's rooms below, options, counters.
 //
 // Thread safety: the references are to thread-safe rooms, the counters are atomic.
 #ifndef ENGINE_RACE_SCAN_SCAN_CONTEXT_H_
@@ -27,8 +27,8 @@ struct ScanContext {
   const Index& index;
   const Options options;
   const RangeTuning tuning;
-  // Counts scans begun. What was collected from the index at a ticket holds every write
-  // acknowledged before a scan began that has this ticket or a smaller one.
+  // Counts scans begun. Entries collected from the index at a ticket hold every write that was
+  // acknowledged before any scan with this ticket or a smaller one began.
   std::atomic<uint64_t> ticket{0};
   // Read from value files.
   std::atomic<uint64_t> read_bytes{0};
@@ -46,8 +46,8 @@ inline void VisitRecord(uint64_t key, const char* value, const RecordFn& visit) 
   visit(std::string_view(key_bytes, kKeyBytes), std::string_view(value, kValueBytes));
 }
 
-// Compares the value of `entry` with its sum, when options ask for it. kCorruption goes to the log
-// as well, naming file, bucket and slot.
+// Compares the value of `entry` with its checksum, when options ask for it. kCorruption goes to the
+// log as well, naming file, bucket and slot.
 Status VerifyValue(const ScanContext& context, uint32_t bucket, const IndexEntry& entry,
                    const char* value);
 

@@ -8,13 +8,14 @@ namespace engine_race {
 
 namespace {
 
-// Chunks take at most this part of a place's share of the memory before they are doubled, and this
-// part of all memory then; what is read ahead takes at most that part of a share.
+// A chunk takes at most this part of a convoy's share of the memory before it is doubled, and this
+// part of all memory then. Chunks read ahead take at most that part of a share.
 constexpr uint32_t kChunksOfShare = 4;
 constexpr uint32_t kDoubledChunks = 2;
 constexpr uint32_t kAheadsOfShare = 2;
 
-// What the situation promises: scans by position, chunks by key and apart from one another.
+// The order that the situation promises: scans by position, chunks by key and apart from one
+// another.
 bool IsInOrder(const ScanSituation& situation) {
   const bool scans_in_order =
       std::is_sorted(situation.scans.begin(), situation.scans.end(),
@@ -26,14 +27,14 @@ bool IsInOrder(const ScanSituation& situation) {
   return scans_in_order && chunks_apart;
 }
 
-// The scans so far between which all is loaded.
-struct Place {
+// A convoy: the scans so far between which all is loaded.
+struct Convoy {
   bool empty = true;
   // All is loaded up to here.
   uint64_t end = 0;
   bool at_end_of_keys = false;
 
-  // Takes in the next scan; true when it is at another place.
+  // Takes in the next scan; true when it begins another convoy.
   bool Add(const ScanView& scan) {
     const bool begins = empty || (!at_end_of_keys && scan.pos > end);
     if (begins) *this = {false, scan.pos, false};
@@ -47,21 +48,21 @@ struct Place {
   }
 };
 
-uint32_t ShareBlocks(const ScanSituation& situation) {
-  return situation.limit_blocks / std::max(1u, CountPlaces(situation));
+uint32_t ShareBuffers(const ScanSituation& situation) {
+  return situation.limit_buffers / std::max(1u, CountConvoys(situation));
 }
 
-// The blocks of the chunks in [first_key, end_key).
-uint32_t BlocksBetween(std::span<const ChunkView> chunks, uint64_t first_key, uint64_t end_key) {
+// The buffers of the chunks in [first_key, end_key).
+uint32_t BuffersBetween(std::span<const ChunkView> chunks, uint64_t first_key, uint64_t end_key) {
   auto at =
       std::lower_bound(chunks.begin(), chunks.end(), first_key,
                        [](const ChunkView& chunk, uint64_t key) { return chunk.last_key < key; });
   uint32_t count = 0;
-  for (; at != chunks.end() && at->first_key < end_key; ++at) count += at->block_count;
+  for (; at != chunks.end() && at->first_key < end_key; ++at) count += at->buffer_count;
   return count;
 }
 
-// What all the scans want that lack the same.
+// Extends the load to all that the scans want which lack its key.
 void JoinAll(const ScanSituation& situation, NextLoad* load) {
   uint32_t doublings = 0;
   for (const ScanView& scan : situation.scans) {
@@ -70,13 +71,13 @@ void JoinAll(const ScanSituation& situation, NextLoad* load) {
     load->begin = std::max(load->begin, scan.begin);
     doublings = std::max(doublings, scan.doublings);
   }
-  const uint64_t chunk_blocks = ChunkBlocks(situation);
-  const uint64_t most_blocks =
-      std::max<uint64_t>(chunk_blocks, situation.limit_blocks / kDoubledChunks);
-  load->max_blocks = static_cast<uint32_t>(std::min(chunk_blocks << doublings, most_blocks));
+  const uint64_t chunk_buffers = ChunkBuffers(situation);
+  const uint64_t most_buffers =
+      std::max<uint64_t>(chunk_buffers, situation.limit_buffers / kDoubledChunks);
+  load->max_buffers = static_cast<uint32_t>(std::min(chunk_buffers << doublings, most_buffers));
 }
 
-// What the scan lacks that has waited longest.
+// Loads for the scan that has waited longest.
 bool ChooseWaiting(std::span<const ScanView> scans, NextLoad* load) {
   const ScanView* first = nullptr;
   for (const ScanView& scan : scans) {
@@ -93,8 +94,8 @@ bool ChooseWaiting(std::span<const ScanView> scans, NextLoad* load) {
   return true;
 }
 
-// What the scan lacks that will come to it soonest.
-bool ChooseAhead(const ScanSituation& situation, uint32_t max_ahead_blocks, NextLoad* load) {
+// Loads for the scan that will reach the end of its chunks soonest.
+bool ChooseAhead(const ScanSituation& situation, uint32_t max_ahead_buffers, NextLoad* load) {
   bool found = false;
   const auto& scans = situation.scans;
   for (size_t i = 0; i < scans.size(); ++i) {
@@ -104,94 +105,94 @@ bool ChooseAhead(const ScanSituation& situation, uint32_t max_ahead_blocks, Next
     if (i + 1 < scans.size() && !scans[i + 1].covered && scans[i + 1].frontier == scan.frontier) {
       continue;
     }
-    const uint32_t ahead = BlocksBetween(situation.chunks, scan.pos, scan.frontier);
-    if (ahead > max_ahead_blocks || (found && ahead >= load->ahead_blocks)) continue;
+    const uint32_t ahead = BuffersBetween(situation.chunks, scan.pos, scan.frontier);
+    if (ahead > max_ahead_buffers || (found && ahead >= load->ahead_buffers)) continue;
     found = true;
     load->key = scan.frontier;
     load->last = scan.last;
     load->begin = scan.begin;
-    load->ahead_blocks = ahead;
+    load->ahead_buffers = ahead;
   }
   return found;
 }
 
 }  // namespace
 
-uint32_t CountPlaces(const ScanSituation& situation) {
-  Place place;
+uint32_t CountConvoys(const ScanSituation& situation) {
+  Convoy convoy;
   uint32_t count = 0;
-  for (const ScanView& scan : situation.scans) count += place.Add(scan) ? 1 : 0;
+  for (const ScanView& scan : situation.scans) count += convoy.Add(scan) ? 1 : 0;
   return count;
 }
 
-uint32_t ChunkBlocks(const ScanSituation& situation) {
-  return std::max(1u, ShareBlocks(situation) / kChunksOfShare);
+uint32_t ChunkBuffers(const ScanSituation& situation) {
+  return std::max(1u, ShareBuffers(situation) / kChunksOfShare);
 }
 
 bool ChooseLoad(const ScanSituation& situation, NextLoad* load) {
   ENGINE_RACE_ASSERT(IsInOrder(situation));
   *load = NextLoad();
-  const uint32_t max_ahead = ShareBlocks(situation) / kAheadsOfShare;
+  const uint32_t max_ahead = ShareBuffers(situation) / kAheadsOfShare;
   if (!ChooseWaiting(situation.scans, load) && !ChooseAhead(situation, max_ahead, load)) {
     return false;
   }
   JoinAll(situation, load);
-  ENGINE_RACE_ASSERT(load->key <= load->last && load->max_blocks > 0);
+  ENGINE_RACE_ASSERT(load->key <= load->last && load->max_buffers > 0);
   return true;
 }
 
 void RankVictims(const ScanSituation& situation, std::vector<Victim>* victims) {
   ENGINE_RACE_ASSERT(IsInOrder(situation));
   victims->clear();
-  const uint32_t share = ShareBlocks(situation);
+  const uint32_t share = ShareBuffers(situation);
   size_t next_scan = 0;
   uint64_t wanted_last = 0;
-  Place place;
-  uint64_t place_blocks = 0;
-  uint64_t distance = 0;  // from the scan before the chunk, in blocks
+  Convoy convoy;
+  uint64_t convoy_buffers = 0;
+  uint64_t distance = 0;  // from the scan before the chunk, in buffers
   for (uint32_t i = 0; i < situation.chunks.size(); ++i) {
     const ChunkView& chunk = situation.chunks[i];
     for (; next_scan < situation.scans.size(); ++next_scan) {
       const ScanView& scan = situation.scans[next_scan];
       if (scan.pos > chunk.last_key) break;
       wanted_last = std::max(wanted_last, scan.last);
-      if (place.Add(scan)) place_blocks = 0;
+      if (convoy.Add(scan)) convoy_buffers = 0;
       distance = 0;
     }
-    const bool on_the_way = place.Holds(chunk);
-    if (on_the_way) place_blocks += chunk.block_count;
+    const bool on_the_way = convoy.Holds(chunk);
+    if (on_the_way) convoy_buffers += chunk.buffer_count;
     if (!chunk.held) {
       if (next_scan == 0 || chunk.first_key > wanted_last) {
         victims->push_back({i, Victim::kUnwanted, chunk.first_key});
       } else if (!on_the_way) {
         victims->push_back({i, Victim::kBehindGap, chunk.first_key});
       } else {
-        victims->push_back({i, place_blocks <= share ? Victim::kNear : Victim::kFar, distance});
+        victims->push_back({i, convoy_buffers <= share ? Victim::kNear : Victim::kFar, distance});
       }
     }
-    distance += chunk.block_count;
+    distance += chunk.buffer_count;
   }
   std::sort(victims->begin(), victims->end(), [](const Victim& a, const Victim& b) {
     return a.kind != b.kind ? a.kind > b.kind : a.distance > b.distance;
   });
 }
 
-bool ChooseVictims(const ScanSituation& situation, const NextLoad& load, uint64_t missing_blocks,
+bool ChooseVictims(const ScanSituation& situation, const NextLoad& load, uint64_t missing_buffers,
                    size_t least_count, std::vector<Victim>* victims) {
   RankVictims(situation, victims);
   uint64_t gained = 0;
   size_t count = 0;
   for (const Victim& victim : *victims) {
-    if (gained >= missing_blocks && count >= least_count) break;
+    if (gained >= missing_buffers && count >= least_count) break;
     if (victim.kind == Victim::kNear && !load.insists) break;
-    if (victim.kind == Victim::kFar && !load.waited_for && victim.distance <= load.ahead_blocks) {
+    if (victim.kind == Victim::kFar && !load.waited_for && victim.distance <= load.ahead_buffers) {
       break;
     }
     ENGINE_RACE_ASSERT(!situation.chunks[victim.chunk].held);
-    gained += situation.chunks[victim.chunk].block_count;
+    gained += situation.chunks[victim.chunk].buffer_count;
     ++count;
   }
-  const bool enough = gained >= missing_blocks && count >= least_count;
+  const bool enough = gained >= missing_buffers && count >= least_count;
   victims->resize(enough ? count : 0);
   return enough;
 }

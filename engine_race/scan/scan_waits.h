@@ -1,8 +1,8 @@
 // How long scans wait: in which order they began to, and when one that waits for memory insists.
 //
-// A scan may have to wait for memory that holds chunks which scans behind it will want. Those may
-// only be waiting for a processor, so it leaves them their chunks for a while: until kTime has
-// passed or kChunks chunks have been loaded since it began to wait. Then it insists.
+// A scan may have to wait for memory that holds chunks which scans behind it will want. Those scans
+// may only be waiting for a processor, so it leaves them their chunks for a while. It insists when
+// kTime has passed, or kChunks chunks have been loaded, since it began to wait.
 //
 // Guarded by the coordinator's mutex, but for longest_wait_chunks. Time is passed in, so that it
 // can be tested without any. Invariant: only scans that wait have an insist_time.

@@ -1,7 +1,7 @@
 // A state of the store that stays readable while writers go on.
 //
 // It shows every write acknowledged before it was taken and none begun after, and gives the same
-// answer each time. Taking one is a handful of atomic operations; holding one blocks nobody, and
+// answer each time. Taking one is a handful of atomic operations. Holding one blocks nobody. It
 // pins 24 bytes of memory for each record that was superseded since and that it can still see.
 //
 // A handle: moves, does not copy, releases itself. Used by one thread at a time, except that any

@@ -17,8 +17,9 @@ constexpr uint32_t kSmallWindowRecords = 4;
 // Fewer reads than this are not worth a queue.
 constexpr size_t kMinOverlapped = 4;
 
-// A few scans at once are helped by overlapping their reads; more overlap each other anyway. And
-// each psync queue has threads, while each libaio queue takes tens of milliseconds to destroy.
+// How many scans have a queue of their own at once. Overlapping reads help a few scans; more scans
+// overlap each other anyway. Each psync queue has threads, and each libaio queue takes tens of
+// milliseconds to destroy.
 constexpr uint32_t kMaxQueues = 4;
 
 }  // namespace
@@ -36,8 +37,8 @@ Status WindowPool::TakeWindow(Window* window) {
   if (window->data != nullptr) return Status::Ok();
   {
     std::lock_guard lock(mutex_);
-    if (pool_.Take(1, &window->block)) {
-      window->data = pool_.data(window->block[0]);
+    if (pool_.Take(1, &window->buffer)) {
+      window->data = pool_.data(window->buffer[0]);
       window->record_count = kWindowRecords;
       return Status::Ok();
     }
@@ -52,18 +53,18 @@ Status WindowPool::TakeWindow(Window* window) {
 
 void WindowPool::GiveWindow(Window* window) {
   if (window->data == nullptr) return;
-  if (window->block.empty()) {
+  if (window->buffer.empty()) {
     std::free(window->data);
     heap_bytes_.fetch_sub(size_t{kSmallWindowRecords} * kValueBytes);
   } else {
     std::lock_guard lock(mutex_);
-    pool_.Give(&window->block);
+    pool_.Give(&window->buffer);
   }
   *window = Window();
 }
 
 void WindowPool::AbandonWindow(Window* window) {
-  if (window->block.empty()) std::free(window->data);
+  if (window->buffer.empty()) std::free(window->data);
   *window = Window();
 }
 
@@ -115,16 +116,17 @@ void WindowReader::Clear() {
 
 uint64_t WindowReader::memory_bytes() const {
   return entries_.capacity() * sizeof(IndexEntry) + segments_.capacity() * sizeof(Segment) +
-         plan_.places.capacity() * sizeof(uint32_t) + plan_.reads.capacity() * sizeof(PlannedRead) +
+         plan_.positions.capacity() * sizeof(uint32_t) +
+         plan_.reads.capacity() * sizeof(PlannedRead) +
          requests_.capacity() * sizeof(io::ReadRequest) +
          completions_.capacity() * sizeof(io::ReadCompletion);
 }
 
-Status WindowReader::Read(uint64_t first_key, uint64_t last_key, uint64_t epoch) {
+Status WindowReader::Read(uint64_t first_key, uint64_t last_key, uint64_t version) {
   Clear();
   try {
     ENGINE_RACE_RETURN_IF_ERROR(pool_->TakeWindow(&window_));
-    Collect(first_key, last_key, epoch);
+    Collect(first_key, last_key, version);
     Plan();
     return ReadPlanned();
   } catch (const std::bad_alloc&) {
@@ -139,12 +141,12 @@ Status WindowReader::Reserve(uint32_t* record_count) {
   return Status::Ok();
 }
 
-Status WindowReader::ReadKeys(std::span<const uint64_t> keys, uint64_t epoch) {
+Status WindowReader::ReadKeys(std::span<const uint64_t> keys, uint64_t version) {
   ENGINE_RACE_ASSERT(keys.size() <= window_.record_count);
   ENGINE_RACE_ASSERT(std::is_sorted(keys.begin(), keys.end()));
   Clear();
   try {
-    ENGINE_RACE_RETURN_IF_ERROR(CollectKeys(keys, epoch));
+    ENGINE_RACE_RETURN_IF_ERROR(CollectKeys(keys, version));
     Plan();
     return ReadPlanned();
   } catch (const std::bad_alloc&) {
@@ -152,7 +154,7 @@ Status WindowReader::ReadKeys(std::span<const uint64_t> keys, uint64_t epoch) {
   }
 }
 
-void WindowReader::Collect(uint64_t first_key, uint64_t last_key, uint64_t epoch) {
+void WindowReader::Collect(uint64_t first_key, uint64_t last_key, uint64_t version) {
   const Geometry& geometry = context_->log.geometry();
   entries_.reserve(window_.record_count);
   while (true) {
@@ -161,7 +163,7 @@ void WindowReader::Collect(uint64_t first_key, uint64_t last_key, uint64_t epoch
     const size_t before = entries_.size();
     bool whole = false;
     collect_status_ = context_->index.Collect(bucket, first_key, last_in_bucket,
-                                              window_.record_count, &entries_, &whole, epoch);
+                                              window_.record_count, &entries_, &whole, version);
     if (!collect_status_.ok()) entries_.resize(before);
     if (entries_.size() > before) segments_.push_back({bucket, static_cast<uint32_t>(before)});
     if (!collect_status_.ok()) return;
@@ -173,13 +175,13 @@ void WindowReader::Collect(uint64_t first_key, uint64_t last_key, uint64_t epoch
   }
 }
 
-Status WindowReader::CollectKeys(std::span<const uint64_t> keys, uint64_t epoch) {
+Status WindowReader::CollectKeys(std::span<const uint64_t> keys, uint64_t version) {
   const Geometry& geometry = context_->log.geometry();
   entries_.reserve(keys.size());
   for (const uint64_t key : keys) {
     IndexEntry entry;
     entry.key = key;
-    collect_status_ = context_->index.FindAt(key, epoch, &entry.ref);
+    collect_status_ = context_->index.FindAt(key, version, &entry.ref);
     if (!collect_status_.ok()) break;
     const uint32_t bucket = geometry.BucketOf(key);
     if (segments_.empty() || segments_.back().bucket != bucket) {
@@ -194,16 +196,16 @@ void WindowReader::Plan() {
   for (size_t i = 0; i < segments_.size(); ++i) {
     const uint32_t first = segments_[i].first_entry;
     const size_t after = i + 1 < segments_.size() ? segments_[i + 1].first_entry : entries_.size();
-    const uint32_t taken = plan_.place_count + static_cast<uint32_t>(entries_.size()) - first;
+    const uint32_t taken = plan_.position_count + static_cast<uint32_t>(entries_.size()) - first;
     planner_.Add(segments_[i].bucket, std::span(entries_).subspan(first, after - first),
-                 context_->log.FlushedValueCount(segments_[i].bucket), window_.record_count - taken,
-                 &plan_);
+                 context_->log.LoggedValueWatermark(segments_[i].bucket),
+                 window_.record_count - taken, &plan_);
   }
 }
 
 Status WindowReader::ReadPlanned() {
-  ENGINE_RACE_ASSERT(plan_.places.size() == entries_.size());
-  ENGINE_RACE_ASSERT(plan_.place_count <= window_.record_count);
+  ENGINE_RACE_ASSERT(plan_.positions.size() == entries_.size());
+  ENGINE_RACE_ASSERT(plan_.position_count <= window_.record_count);
   if (plan_.reads.size() >= kMinOverlapped) {
     // Now, so that nothing is thrown while reads are in flight.
     requests_.reserve(plan_.reads.size());
@@ -217,9 +219,9 @@ Status WindowReader::ReadPlanned() {
   }
   for (const PlannedRead& read : plan_.reads) {
     const uint32_t size_bytes = read.slot_count * kValueBytes;
-    const ValuePlace place = context_->log.LocateValue(read.bucket, read.first_slot);
-    const Status status = place.file->Read(window_.data + uint64_t{read.first_place} * kValueBytes,
-                                           size_bytes, place.offset);
+    const ValueLocation location = context_->log.LocateValue(read.bucket, read.first_slot);
+    const Status status = location.file->Read(
+        window_.data + uint64_t{read.first_position} * kValueBytes, size_bytes, location.offset);
     if (!status.ok()) FailRead(read, 0, status);
     context_->read_bytes.fetch_add(size_bytes, std::memory_order_relaxed);  // a statistic
   }
@@ -231,9 +233,9 @@ Status WindowReader::ReadOverlapped(io::ReadQueue* queue) {
   completions_.clear();
   for (size_t i = 0; i < plan_.reads.size(); ++i) {
     const PlannedRead& read = plan_.reads[i];
-    const ValuePlace place = context_->log.LocateValue(read.bucket, read.first_slot);
-    requests_.push_back({place.file->fd(), read.slot_count * kValueBytes, place.offset,
-                         window_.data + uint64_t{read.first_place} * kValueBytes, i});
+    const ValueLocation location = context_->log.LocateValue(read.bucket, read.first_slot);
+    requests_.push_back({location.file->fd(), read.slot_count * kValueBytes, location.offset,
+                         window_.data + uint64_t{read.first_position} * kValueBytes, i});
   }
   size_t started = 0;
   const Status status = queue->Submit(requests_, &started);
@@ -257,9 +259,10 @@ Status WindowReader::ReadOverlapped(io::ReadQueue* queue) {
 
 void WindowReader::FailRead(const PlannedRead& read, uint32_t first_bad, const Status& status) {
   if (read_status_.ok()) read_status_ = status;
-  for (uint32_t& place : plan_.places) {
-    if (place >= read.first_place + first_bad && place < read.first_place + read.slot_count) {
-      place = kUnreadablePlace;
+  for (uint32_t& position : plan_.positions) {
+    if (position >= read.first_position + first_bad &&
+        position < read.first_position + read.slot_count) {
+      position = kUnreadablePosition;
     }
   }
 }
@@ -274,14 +277,14 @@ bool WindowReader::Find(uint64_t key, uint32_t* entry) const {
 
 Status WindowReader::Value(uint32_t entry, const char** value) {
   ENGINE_RACE_ASSERT(entry < record_count());
-  const uint32_t place = plan_.places[entry];
-  if (place == kUnreadablePlace) return read_status_;
+  const uint32_t position = plan_.positions[entry];
+  if (position == kUnreadablePosition) return read_status_;
   const auto after = std::upper_bound(
       segments_.begin(), segments_.end(), entry,
       [](uint32_t bound, const Segment& segment) { return bound < segment.first_entry; });
   const uint32_t bucket = std::prev(after)->bucket;
-  char* data = window_.data + uint64_t{place & ~kStagedPlace} * kValueBytes;
-  if ((place & kStagedPlace) != 0) {
+  char* data = window_.data + uint64_t{position & ~kStagedPosition} * kValueBytes;
+  if ((position & kStagedPosition) != 0) {
     ENGINE_RACE_RETURN_IF_ERROR(context_->log.ReadValue(bucket, entries_[entry].ref.slot(), data));
   }
   *value = data;

@@ -1,5 +1,5 @@
-// Reads the next few records of one scan for that scan alone: short ranges, scans that have left
-// the shared pass, ranges of what a snapshot shows, and the values that an iterator will come to.
+// Reads the next few records of one scan for that scan alone. Users are short ranges, scans that
+// have left the shared pass, ranges at a snapshot, and iterators that read values ahead.
 //
 // It never waits for memory: a window is taken from the pool if one is free, otherwise a few
 // records' worth comes from the heap.
@@ -35,13 +35,13 @@ class WindowPool {
   WindowPool(const ScanContext& context, uint32_t window_count);
 
   struct Window {
-    std::vector<uint32_t> block;  // empty: memory of its own
+    std::vector<uint32_t> buffer;  // empty: memory of its own
     char* data = nullptr;
     uint32_t record_count = 0;
   };
   Status TakeWindow(Window* window);
   void GiveWindow(Window* window);
-  // What is left to do when the pool is gone.
+  // Releases a window when its pool is gone.
   static void AbandonWindow(Window* window);
 
   // Null when enough are in use: then blocking reads must do.
@@ -72,16 +72,16 @@ class WindowReader {
   WindowReader(const WindowReader&) = delete;
   WindowReader& operator=(const WindowReader&) = delete;
 
-  // Reads the first records of [first_key, last_key] that a view of `epoch` shows, as many as a
+  // Reads the first records of [first_key, last_key] that a view of `version` shows, as many as a
   // window holds. next_key() is where to go on, or complete() says that there are no more.
-  Status Read(uint64_t first_key, uint64_t last_key, uint64_t epoch = kLatestEpoch);
+  Status Read(uint64_t first_key, uint64_t last_key, uint64_t version = kLatestVersion);
 
   // Makes sure of a window and says how many records it holds.
   Status Reserve(uint32_t* record_count);
-  // Reads the records of `keys`, ascending, as a view of `epoch` shows them: up to the first that
-  // cannot be found, whose error it answers only when there are none before. No more keys than
-  // Reserve said.
-  Status ReadKeys(std::span<const uint64_t> keys, uint64_t epoch);
+  // Reads the records of `keys`, ascending, as a view of `version` shows them, up to the first that
+  // cannot be found. Returns that record's error only when there are none before it. No more keys
+  // than Reserve said.
+  Status ReadKeys(std::span<const uint64_t> keys, uint64_t version);
 
   // Which of the records read is that of `key`.
   bool Find(uint64_t key, uint32_t* entry) const;
@@ -92,7 +92,7 @@ class WindowReader {
   void Clear();
   // Gives the window back to the pool and keeps the rest.
   void GiveBack();
-  // The same when the pool is gone.
+  // GiveBack when the pool is gone.
   void Abandon();
   // Beside the window.
   uint64_t memory_bytes() const;
@@ -114,8 +114,8 @@ class WindowReader {
   uint64_t next_key() const { return next_key_; }
 
  private:
-  void Collect(uint64_t first_key, uint64_t last_key, uint64_t epoch);
-  Status CollectKeys(std::span<const uint64_t> keys, uint64_t epoch);
+  void Collect(uint64_t first_key, uint64_t last_key, uint64_t version);
+  Status CollectKeys(std::span<const uint64_t> keys, uint64_t version);
   void Plan();
   Status ReadPlanned();
   Status ReadOverlapped(io::ReadQueue* queue);

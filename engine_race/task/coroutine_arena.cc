@@ -17,7 +17,7 @@ CoroutineArena::~CoroutineArena() {
       freed_bytes += size_class * kStepBytes;
     }
   }
-  // All frames are freed by now.
+  // All coroutine frames are freed by now.
   ENGINE_RACE_ASSERT(freed_bytes == memory_bytes_);
 }
 

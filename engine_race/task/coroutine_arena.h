@@ -1,6 +1,7 @@
-// Memory for the frames of tasks: freed ones are used again, by size.
+// Memory for coroutine frames: freed ones are used again, by size.
 //
-// One thread at a time. Gives its memory back when it is destroyed, by when all frames are freed.
+// One thread at a time. All coroutine frames must be freed before it is destroyed, which gives the
+// memory back.
 #ifndef ENGINE_RACE_TASK_COROUTINE_ARENA_H_
 #define ENGINE_RACE_TASK_COROUTINE_ARENA_H_
 
@@ -24,7 +25,7 @@ class CoroutineArena {
   uint64_t memory_bytes() const { return memory_bytes_; }
 
  private:
-  // Sizes in steps of 64 bytes; larger frames than 1 KiB are the heap's.
+  // Sizes are in steps of 64 bytes. Coroutine frames of more than 1 KiB come from the heap.
   static constexpr size_t kStepBytes = 64;
   static constexpr size_t kSizeCount = 16;
 

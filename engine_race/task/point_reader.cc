@@ -2,28 +2,28 @@
 
 #include <cstring>
 
-#include "engine_race/base/memory.h"
-
 #include "engine_race/base/assert.h"
+#include "engine_race/base/memory.h"
 
 namespace engine_race {
 
 Status PointReader::Read(uint64_t key, std::string* value) const {
-  Place place;
-  ENGINE_RACE_RETURN_IF_ERROR(Find(key, &place, value));
-  return place.delivered ? Status::Ok() : ReadFromLog(key, place, value);
+  Found found;
+  ENGINE_RACE_RETURN_IF_ERROR(Find(key, &found, value));
+  return found.delivered ? Status::Ok() : ReadFromLog(key, found, value);
 }
 
-// Out of line, so that what is in a frame does not pay for the buffer.
-__attribute__((noinline)) Status PointReader::ReadFromLog(uint64_t key, const Place& place,
+// Not inlined, so that a read from a frame does not pay for the buffer.
+__attribute__((noinline)) Status PointReader::ReadFromLog(uint64_t key, const Found& found,
                                                           std::string* value) const {
-  // On the stack: a pool of buffers that all threads share costs more than the copy out of it.
+  // On the stack: a pool of buffers that all threads share would cost more than copying the value.
   alignas(kIoAlignment) char buffer[kValueBytes];
-  ENGINE_RACE_RETURN_IF_ERROR(log_.ReadValue(place.bucket, place.ref.slot(), buffer));
-  return Deliver(key, place, buffer, value);
+  ENGINE_RACE_RETURN_IF_ERROR(log_.ReadValue(found.bucket, found.ref.slot(), buffer));
+  return Deliver(key, found, buffer, value);
 }
 
-// Once more when the key's bucket had to be read first, which no lookup of frames does.
+// Calls find() again after loading the bucket, if it was unread: a lookup of frames does not load
+// it.
 template <typename FindFn>
 Status PointReader::FindLoaded(uint32_t bucket, const FindFn& find) const {
   Status status = find();
@@ -34,45 +34,45 @@ Status PointReader::FindLoaded(uint32_t bucket, const FindFn& find) const {
   return find();
 }
 
-Status PointReader::ReadAt(uint64_t key, uint64_t epoch, char* buffer) const {
-  Place place;
-  place.bucket = log_.geometry().BucketOf(key);
+Status PointReader::ReadAt(uint64_t key, uint64_t version, char* buffer) const {
+  Found found;
+  found.bucket = log_.geometry().BucketOf(key);
   if (frames_ != nullptr) {
     const auto find = [&] {
-      return frames_->FindAt(key, epoch, &place.ref, &place.delivered,
+      return frames_->FindAt(key, version, &found.ref, &found.delivered,
                              [buffer](const char* hot) { std::memcpy(buffer, hot, kValueBytes); });
     };
-    ENGINE_RACE_RETURN_IF_ERROR(FindLoaded(place.bucket, find));
-    if (place.delivered) return Status::Ok();
+    ENGINE_RACE_RETURN_IF_ERROR(FindLoaded(found.bucket, find));
+    if (found.delivered) return Status::Ok();
   } else {
-    ENGINE_RACE_RETURN_IF_ERROR(index_.FindAt(key, epoch, &place.ref));
+    ENGINE_RACE_RETURN_IF_ERROR(index_.FindAt(key, version, &found.ref));
   }
-  ENGINE_RACE_RETURN_IF_ERROR(log_.ReadValue(place.bucket, place.ref.slot(), buffer));
-  return Verify(place, buffer);
+  ENGINE_RACE_RETURN_IF_ERROR(log_.ReadValue(found.bucket, found.ref.slot(), buffer));
+  return Verify(found, buffer);
 }
 
-Status PointReader::Find(uint64_t key, Place* place, std::string* value) const {
-  place->delivered = false;
+Status PointReader::Find(uint64_t key, Found* found, std::string* value) const {
+  found->delivered = false;
   if (frames_ != nullptr) {
-    // The frame is somebody else's as soon as this is over: so it is copied here.
+    // Copied here, because the frame may be used for another value as soon as Find returns.
     const auto find = [&] {
-      return frames_->Find(key, &place->ref, &place->delivered,
+      return frames_->Find(key, &found->ref, &found->delivered,
                            [value](const char* hot) { value->assign(hot, kValueBytes); });
     };
     ENGINE_RACE_RETURN_IF_ERROR(FindLoaded(log_.geometry().BucketOf(key), find));
-    if (place->delivered) return Status::Ok();
+    if (found->delivered) return Status::Ok();
   } else {
-    ENGINE_RACE_RETURN_IF_ERROR(index_.Find(key, &place->ref));
+    ENGINE_RACE_RETURN_IF_ERROR(index_.Find(key, &found->ref));
   }
-  place->bucket = log_.geometry().BucketOf(key);
-  place->staged = place->ref.slot() >= log_.FlushedValueCount(place->bucket);
+  found->bucket = log_.geometry().BucketOf(key);
+  found->staged = found->ref.slot() >= log_.LoggedValueWatermark(found->bucket);
   return Status::Ok();
 }
 
-io::ReadRequest PointReader::RequestFor(const Place& place, char* buffer) const {
-  ENGINE_RACE_ASSERT(!place.delivered && !place.staged);
+io::ReadRequest PointReader::RequestFor(const Found& found, char* buffer) const {
+  ENGINE_RACE_ASSERT(!found.delivered && !found.staged);
   io::ReadRequest request;
-  const ValuePlace value = log_.LocateValue(place.bucket, place.ref.slot());
+  const ValueLocation value = log_.LocateValue(found.bucket, found.ref.slot());
   request.fd = value.file->fd();
   request.size_bytes = kValueBytes;
   request.offset = value.offset;
@@ -80,28 +80,28 @@ io::ReadRequest PointReader::RequestFor(const Place& place, char* buffer) const 
   return request;
 }
 
-Status PointReader::Check(const Place& place, const io::ReadCompletion& completion) const {
+Status PointReader::Check(const Found& found, const io::ReadCompletion& completion) const {
   if (completion.error == 0 && completion.read_bytes == kValueBytes) [[likely]] {
     return Status::Ok();
   }
-  const ValuePlace value = log_.LocateValue(place.bucket, place.ref.slot());
-  if (value.offset == UnitMap::kNowhere) return log_.LostValue(place.bucket, place.ref.slot());
+  const ValueLocation value = log_.LocateValue(found.bucket, found.ref.slot());
+  if (value.offset == UnitMap::kNowhere) return log_.LostValue(found.bucket, found.ref.slot());
   return io::ReadError(*value.file, completion.error);
 }
 
-Status PointReader::Verify(const Place& place, const char* buffer) const {
+Status PointReader::Verify(const Found& found, const char* buffer) const {
   if (!verify_checksums_) return Status::Ok();
-  return log_.VerifyValue(place.bucket, place.ref.slot(), place.ref.value_sum(), buffer);
+  return log_.VerifyValue(found.bucket, found.ref.slot(), found.ref.value_checksum(), buffer);
 }
 
-Status PointReader::Deliver(uint64_t key, const Place& place, const char* buffer,
+Status PointReader::Deliver(uint64_t key, const Found& found, const char* buffer,
                             std::string* value) const {
-  // What is staged is in memory anyway.
-  const bool offers = frames_ != nullptr && !place.staged;
+  // A staged value is in memory anyway.
+  const bool offers = frames_ != nullptr && !found.staged;
   if (offers) frames_->PrepareOffer(key);
-  ENGINE_RACE_RETURN_IF_ERROR(Verify(place, buffer));
+  ENGINE_RACE_RETURN_IF_ERROR(Verify(found, buffer));
   value->assign(buffer, kValueBytes);
-  if (offers) frames_->Offer(key, place.ref, buffer);
+  if (offers) frames_->Offer(key, found.ref, buffer);
   return Status::Ok();
 }
 

@@ -1,10 +1,10 @@
-// How one value is read by its key: found, in a frame or brought from the log, compared with its
-// checksum. What Read, MultiRead and ReadAsync share.
+// Reads one value by its key: finds it in a frame or reads it from the log, and compares it with
+// its checksum. For Read, MultiRead and ReadAsync.
 //
-// What is in a frame was compared when it was put there, and is not again. What was brought from
-// the log is offered to the frames.
+// A value in a frame was verified when it was put there and is not verified again. A value that was
+// read from the log is offered to the frames.
 //
-// Stateless beside what it refers to; thread-safe.
+// Keeps no state of its own; thread-safe.
 #ifndef ENGINE_RACE_TASK_POINT_READER_H_
 #define ENGINE_RACE_TASK_POINT_READER_H_
 
@@ -21,54 +21,53 @@ namespace engine_race {
 
 class PointReader {
  public:
-  // `frames` may be null: everything comes from the log then.
-  PointReader(const BucketLog& log, const Index& index, l1::ValueFrames* frames,
-              bool verify_checksums)
+  // `frames` may be null: then every value is read from the log.
+  PointReader(const BucketLog& log, const Index& index, ValueFrames* frames, bool verify_checksums)
       : log_(log), index_(index), frames_(frames), verify_checksums_(verify_checksums) {}
 
-  // Those of the store. No other key may be read.
+  // Of the store. No other key may be read.
   const KeyRange& keys() const { return log_.geometry().keys(); }
 
   const numa::StorePlacement& placement() const { return log_.placement(); }
 
-  // Blocking; takes about 8 KiB of stack. On failure *value is left as it was.
+  // Reads the newest value. Blocks, and takes about 8 KiB of stack. On failure *value is unchanged.
   Status Read(uint64_t key, std::string* value) const;
-  // The same of what a view of `epoch` shows; `buffer` is of kValueBytes, aligned to kIoAlignment,
-  // and may be written to on failure. Takes what is in a frame, but offers nothing.
-  Status ReadAt(uint64_t key, uint64_t epoch, char* buffer) const;
+  // Reads the value that a view of `version` shows. `buffer` has kValueBytes, aligned to
+  // kIoAlignment, and may be written to on failure. Reads from frames, but offers nothing to them.
+  Status ReadAt(uint64_t key, uint64_t version, char* buffer) const;
 
-  struct Place {
+  struct Found {
     uint32_t bucket = 0;
     ValueRef ref;
     bool staged = false;
     bool delivered = false;  // there is nothing left to be done
   };
-  // The parts, for who reads in a task. Where the newest value of `key` is: kNotFound, kCorruption.
-  // One that is in a frame is put into *value at once.
-  Status Find(uint64_t key, Place* place, std::string* value) const;
-  // Of a place that is neither delivered nor staged.
-  io::ReadRequest RequestFor(const Place& place, char* buffer) const;
-  // What the request brought.
-  Status Check(const Place& place, const io::ReadCompletion& completion) const;
-  // Staged or not.
-  Status ReadBlocking(const Place& place, char* buffer) const {
-    return log_.ReadValue(place.bucket, place.ref.slot(), buffer);
+  // The steps of a read, for tasks. Find finds the newest value of `key`: kNotFound, kCorruption.
+  // If it is in a frame, it is put into *value at once.
+  Status Find(uint64_t key, Found* found, std::string* value) const;
+  // The request for a value that is neither delivered nor staged.
+  io::ReadRequest RequestFor(const Found& found, char* buffer) const;
+  // Turns the completion of the request into a status.
+  Status Check(const Found& found, const io::ReadCompletion& completion) const;
+  // Reads a value from the log, staged or not.
+  Status ReadBlocking(const Found& found, char* buffer) const {
+    return log_.ReadValue(found.bucket, found.ref.slot(), buffer);
   }
-  // Verifies what lies in `buffer`, hands it over, and offers it to the frames.
-  Status Deliver(uint64_t key, const Place& place, const char* buffer, std::string* value) const;
+  // Verifies the value in `buffer`, copies it to *value, and offers it to the frames.
+  Status Deliver(uint64_t key, const Found& found, const char* buffer, std::string* value) const;
 
-  // Null where there are none.
-  l1::ValueFrames* frames() const { return frames_; }
+  // Null when there are no frames.
+  ValueFrames* frames() const { return frames_; }
 
  private:
   template <typename FindFn>
   Status FindLoaded(uint32_t bucket, const FindFn& find) const;
-  Status ReadFromLog(uint64_t key, const Place& place, std::string* value) const;
-  Status Verify(const Place& place, const char* buffer) const;
+  Status ReadFromLog(uint64_t key, const Found& found, std::string* value) const;
+  Status Verify(const Found& found, const char* buffer) const;
 
   const BucketLog& log_;
   const Index& index_;
-  l1::ValueFrames* const frames_;
+  ValueFrames* const frames_;
   const bool verify_checksums_;
 };
 

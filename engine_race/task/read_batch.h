@@ -1,7 +1,7 @@
 // The keys of one MultiRead, and its caller that waits for them.
 //
-// Lives on its caller's stack until every key is answered. Keys are handed out by one thread at a
-// time, see ReadTurns; answers come from any thread.
+// It lives on its caller's stack until every key is answered. One thread at a time hands out keys:
+// see ReadTurns. Answers come from any thread.
 #ifndef ENGINE_RACE_TASK_READ_BATCH_H_
 #define ENGINE_RACE_TASK_READ_BATCH_H_
 
@@ -14,31 +14,30 @@
 #include <string_view>
 #include <utility>
 
+#include "engine_race/base/assert.h"
 #include "engine_race/base/key.h"
 #include "engine_race/base/options.h"
 #include "engine_race/base/status.h"
 #include "engine_race/task/read_job.h"
 
-#include "engine_race/base/assert.h"
-
 namespace engine_race {
 
 class ReadWorker;
 
-// A place in the ring of ReadTurns.
+// A link in the ring of ReadTurns.
 struct TurnSource {
   TurnSource* next_source = nullptr;
 };
 
 class ReadBatch : public TurnSource {
  public:
-  // As many values and statuses as keys, at least one.
+  // There must be as many values and statuses as keys, at least one.
   ReadBatch(std::span<const std::string_view> keys, std::span<std::string> values,
             std::span<Status> statuses)
       : keys_(keys), values_(values), statuses_(statuses) {}
 
-  // Hands out the next keys, `max_count` at most: those from *begin to *end. False when every key
-  // has been handed out.
+  // Hands out the keys from *begin to *end, at most `max_count`. False when every key has been
+  // handed out.
   bool Take(size_t max_count, size_t* begin, size_t* end) noexcept {
     ENGINE_RACE_ASSERT(next_ <= keys_.size());
     *begin = next_;
@@ -47,8 +46,8 @@ class ReadBatch : public TurnSource {
   }
   bool all_taken() const { return next_ == keys_.size(); }
 
-  // The job of a key that was handed out. Its value is null for a key of another size than
-  // kKeyBytes, which the worker's owner refuses.
+  // The job of a key that was handed out. Its value is null if the key's size is not kKeyBytes; the
+  // owner of the worker refuses such a job.
   ReadJob JobOf(size_t index) noexcept {
     ENGINE_RACE_ASSERT(index < next_);
     const std::string_view key = keys_[index];
@@ -62,13 +61,14 @@ class ReadBatch : public TurnSource {
   }
   std::string_view key(size_t index) const { return keys_[index]; }
 
-  // True for the last answer: the batch is finished, and may be gone as soon as its caller hears of
-  // that.
+  // Stores the answer of a key. True for the last one: the batch is then finished, and its caller
+  // may destroy it as soon as it is told so.
   bool Answer(size_t index, Status status) noexcept {
     statuses_[index] = std::move(status);
-    // Before the answer is counted: unless it is the last one, the batch may be gone after that.
+    // Read before the answer is counted. Unless it is the last one, the batch may be destroyed
+    // after that.
     const size_t key_count = keys_.size();
-    // Release, and acquire for the last: the thread that reports the end has seen every answer.
+    // Release, and acquire for the last answer: its thread sees every other answer.
     const size_t before = answered_.fetch_add(1, std::memory_order_acq_rel);
     ENGINE_RACE_ASSERT(before < key_count);
     return before + 1 == key_count;
@@ -76,7 +76,7 @@ class ReadBatch : public TurnSource {
   // Relaxed: a hint.
   bool all_answered() const { return answered_.load(std::memory_order_relaxed) == keys_.size(); }
 
-  // Under the pool's mutex: how the caller waits, for a worker or for the last answer.
+  // Under the pool's mutex. The caller waits for a worker or for the last answer.
   ReadWorker* granted = nullptr;
   bool finished = false;
   std::condition_variable changed;

@@ -1,4 +1,4 @@
-// One key to be read, and where such jobs come from and go back to.
+// A key to be read, and the source that gives such jobs to a worker and takes the answers.
 #ifndef ENGINE_RACE_TASK_READ_JOB_H_
 #define ENGINE_RACE_TASK_READ_JOB_H_
 
@@ -13,17 +13,17 @@ namespace engine_race {
 
 class ReadBatch;
 
-// A read whose result is told to a function.
+// A read whose result goes to a function.
 struct PostedRead {
   uint64_t key = 0;
   std::string* value = nullptr;
   std::function<void(const Status&)> done;
-  // The pool's: the result once there is one, and the next read of a list.
+  // For the pool: the result once it is known, and the next read of a list.
   Status status;
   PostedRead* next = nullptr;
 };
 
-// Either a key of a batch or a posted read.
+// Either a key of a batch, or a posted read.
 struct ReadJob {
   uint64_t key = 0;
   std::string* value = nullptr;
@@ -34,15 +34,15 @@ struct ReadJob {
 
 class ReadWorker;
 
-// Serves one worker, on the thread that runs it.
+// Gives jobs to one worker, on the thread that runs the worker.
 class ReadSource {
  public:
-  // False when there is nothing to be read now.
+  // False when there is nothing to read now.
   virtual bool Next(ReadJob* job) noexcept = 0;
   // Takes a job back with its answer.
   virtual void Done(const ReadJob& job, Status status) noexcept = 0;
-  // Asked now and then while reads are in flight: true when somebody else has been given the worker
-  // to run from here on, reads in flight and all.
+  // Asked now and then while reads are in flight. True when another thread runs the worker from
+  // here on, with the reads in flight.
   virtual bool HandOver(ReadWorker* worker) noexcept = 0;
 
  protected:

@@ -4,19 +4,18 @@
 #include <new>
 #include <utility>
 
+#include "engine_race/base/assert.h"
 #include "engine_race/base/guarded.h"
 #include "engine_race/base/parallel.h"
-
-#include "engine_race/base/assert.h"
 
 namespace engine_race {
 
 namespace {
 
-// Posted reads that wait before another thread is woken for them.
+// When so many posted reads wait, another thread is woken for them.
 constexpr size_t kCrowd = 32;
 
-// A read in flight beside its buffer: frame, request, bookkeeping.
+// The memory of a read in flight beside its buffer: coroutine frame, request and bookkeeping.
 constexpr uint64_t kTaskBytes = 1024;
 
 uint32_t WorkerCount(const Options& options) {
@@ -25,7 +24,7 @@ uint32_t WorkerCount(const Options& options) {
 
 }  // namespace
 
-// What one worker reads while one thread runs it.
+// Gives jobs to one worker while one thread runs it.
 class ReadPool::Source final : public ReadSource {
  public:
   // `own` is null for a thread of the pool.
@@ -47,15 +46,16 @@ class ReadPool::Source final : public ReadSource {
 
   void Done(const ReadJob& job, Status status) noexcept override {
     if (job.posted == nullptr) return pool_->Answer(job, std::move(status));
-    // A caller of MultiRead may hold locks that the function wants: it never calls one.
+    // The function may need locks that a caller of MultiRead holds, so such a caller never calls
+    // it.
     if (own_ != nullptr) return pool_->Defer(job.posted, std::move(status));
     --posted_in_flight_;
     pool_->CallDone(std::unique_ptr<PostedRead>(job.posted), status);
   }
 
-  // What a caller of MultiRead has in flight for others when its own batch is done is the next
-  // caller's to finish: the device's queue stays full from one call to the next. A thread of the
-  // pool makes way for a caller when it has nothing posted left.
+  // When the batch of a caller is done, the next caller finishes the reads that are still in flight
+  // for others. So the device's queue stays full between two calls. A thread of the pool gives its
+  // worker to a caller when it has no posted reads left.
   bool HandOver(ReadWorker* worker) noexcept override {
     if (!turn_.empty()) return false;
     const bool is_done = own_ != nullptr ? own_->all_answered() : posted_in_flight_ == 0;
@@ -81,9 +81,10 @@ class ReadPool::Source final : public ReadSource {
   const KeyRange keys_;
   ReadBatch* const own_;
   Turn turn_;
-  // At first the ring has its turn: the worker's former owner may have ended with one of its own.
+  // At first the ring has its turn, because the worker's last turn may have been for its former
+  // owner's batch.
   bool own_is_next_ = false;
-  // Of a thread of the pool, which is never handed a worker with posted reads in flight.
+  // Counts for a thread of the pool, which never gets a worker with posted reads in flight.
   uint32_t posted_in_flight_ = 0;
 };
 
@@ -106,7 +107,7 @@ void ReadPool::Close() {
     closing_ = true;
   }
   thread_needed_.notify_all();
-  // No thread is started any more, so nobody else changes the list.
+  // No thread is started any more, so no other thread changes the list.
   for (std::thread& thread : threads_) thread.join();
   threads_.clear();
 }
@@ -128,7 +129,7 @@ ReadWorker* ReadPool::TakeIdle() {
   return worker;
 }
 
-// To the caller of the waiting batch whose turn is next.
+// Gives the worker to the caller of the waiting batch whose turn is next.
 bool ReadPool::Grant(ReadWorker* worker) {
   ReadBatch* const batch = turns_.PopBatch();
   if (batch == nullptr) return false;
@@ -168,7 +169,7 @@ void ReadPool::MultiRead(std::span<const std::string_view> keys, std::span<std::
     lock.lock();
     if (is_held) GiveBack(batch.granted);
   }
-  // Another worker may still have some of its keys.
+  // Another worker may still be reading some of its keys.
   batch.changed.wait(lock, [&batch] { return batch.finished; });
 }
 
@@ -182,14 +183,14 @@ Status ReadPool::Post(std::unique_ptr<PostedRead> read) {
       return Status::Ok();
     }
   }
-  // No thread at all: it is read here and now.
+  // The pool has no thread and can start none, so this thread reads the key.
   const Status status = Guarded([&] { return reader_.Read(read->key, read->value); });
   CallDone(std::move(read), status);
   return Status::Ok();
 }
 
-// Sees to it that some thread takes what is posted or deferred; another one when many reads are
-// posted. What is posted while every worker is run is for those that run them.
+// Wakes or starts a thread for posted and deferred reads, and another one if many posted reads
+// wait. If no worker is idle, the threads that run the workers take the posted reads.
 void ReadPool::WakeThread() noexcept {
   const bool all_rest = resting_thread_count_ == threads_.size();
   const bool can_run = CanRunPosted() && (all_rest || turns_.posted_count() >= kCrowd);
@@ -197,7 +198,7 @@ void ReadPool::WakeThread() noexcept {
   if (resting_thread_count_ > 0) {
     thread_needed_.notify_one();
   } else {
-    // Where it is refused the threads that there are come for it.
+    // If the system refuses a thread, the running threads take these reads.
     StartThread();
   }
 }
@@ -232,7 +233,7 @@ void ReadPool::RunThread() noexcept {
       lock.lock();
       if (is_held) GiveBack(worker);
     } else {
-      // The pool is being closed, and other threads have what is left.
+      // The pool is being closed, and other threads take the reads that are left.
       return;
     }
   }
@@ -244,14 +245,14 @@ bool ReadPool::TakeTurn(Turn* turn) noexcept {
   return turns_.Take(turn);
 }
 
-// Of a key of a batch.
+// Stores the answer for a key of a batch.
 void ReadPool::Answer(const ReadJob& job, Status status) noexcept {
   Report(status);
   if (!job.batch->Answer(job.index, std::move(status))) return;
   const std::lock_guard<std::mutex> lock(mutex_);
   ENGINE_RACE_ASSERT(!job.batch->finished);
   job.batch->finished = true;
-  // Under the mutex: the batch is gone as soon as its caller sees this.
+  // Under the mutex, because the caller destroys the batch as soon as it sees this.
   job.batch->changed.notify_all();
 }
 
@@ -260,7 +261,7 @@ void ReadPool::CallDone(std::unique_ptr<PostedRead> read, const Status& status) 
   try {
     read->done(status);
   } catch (...) {
-    // Thrown by what is the caller's; a worker has nobody to give it to.
+    // The caller's function has thrown, and no caller is there to be told.
     Report(Guarded([] {
       return Status::InvalidArgument("the function that was given to ReadAsync has thrown");
     }));
@@ -276,8 +277,9 @@ void ReadPool::Defer(PostedRead* read, Status status) noexcept {
   WakeThread();
 }
 
-// By a thread of the pool: one after another, so that other threads share in them, and no more than
-// a turn's, so that the worker that it may be running does not wait for long.
+// Called by a thread of the pool. Takes one read at a time, so that other threads can share the
+// work. Takes no more than a turn's, so that a worker that this thread may be running does not wait
+// for long.
 void ReadPool::CallDeferred() noexcept {
   for (size_t i = 0; i < ReadTurns::kTurnJobs; ++i) {
     if (deferred_count_.load(std::memory_order_relaxed) == 0) return;
@@ -300,7 +302,7 @@ void ReadPool::Report(const Status& status) const noexcept {
   try {
     Log(options_.log, LogLevel::kError, status.ToString());
   } catch (const std::bad_alloc&) {
-    // Nothing is left to say it with.
+    // There is no memory for the message.
   }
 }
 

@@ -1,14 +1,16 @@
 // Thousands of reads in flight on a few threads: the room's front page.
 //
-// The pool has a fixed number of workers, at most one per CPU unless told otherwise. A caller of
-// MultiRead takes a worker and runs it itself, without a hand-over to another thread. A caller that
-// finds no worker leaves its batch to the threads that have one, and gets the worker of one that is
-// done, reads in flight and all. Posted reads are run by threads of the pool, which take workers
-// in the same way and are started when first needed; callers of MultiRead read them as well when it
-// is their turn, and leave it to a thread of the pool to call their functions. Each worker reaches
-// every file through a ring of its own.
+// The pool has a fixed number of workers, by default at most one for each CPU. A caller of
+// MultiRead takes a worker and runs it itself, without waking another thread. If no worker is free,
+// the running workers read its keys too. When the caller of one of them is done, the waiting caller
+// gets that worker, with its reads in flight.
 //
-// Batches and posted reads wait in one fair queue: see read_turns.h for the bound.
+// Threads of the pool run the posted reads. The pool starts them when they are first needed, and
+// they take workers in the same way. Callers of MultiRead read posted keys too when it is their
+// turn. They do not call the functions of posted reads; a thread of the pool does that.
+//
+// Each worker reaches every file through a ring of its own. Batches and posted reads wait in one
+// fair queue: see read_turns.h for its bound.
 //
 // Thread-safe.
 #ifndef ENGINE_RACE_TASK_READ_POOL_H_
@@ -37,34 +39,35 @@ namespace engine_race {
 
 class ReadPool {
  public:
-  // Everything outlives the pool. The back end in `options` is one that works here. Failed reads
-  // other than kNotFound are told to the log callback.
+  // All arguments outlive the pool. `options` must name a back end that works here. Failures other
+  // than kNotFound are reported to the log callback.
   ReadPool(const PointReader& reader, const Options& options, std::vector<int> files);
-  // Closes it.
+  // Closes the pool.
   ~ReadPool();
 
-  // As Store::MultiRead, the sizes checked.
+  // Store::MultiRead, after the sizes were checked.
   void MultiRead(std::span<const std::string_view> keys, std::span<std::string> values,
                  std::span<Status> statuses);
-  // As Store::ReadAsync, the arguments checked. kInvalidArgument, and nothing started, once the
-  // pool is being closed.
+  // Store::ReadAsync, after the arguments were checked. kInvalidArgument, and nothing is read, once
+  // the pool is being closed.
   Status Post(std::unique_ptr<PostedRead> read);
 
-  // Refuses further posted reads, and waits until those before are answered. No caller may be
-  // inside MultiRead, nor come later.
+  // Refuses further posted reads and waits until the earlier ones are answered. No thread may be
+  // inside MultiRead or call it later.
   void Close();
 
   uint32_t worker_count() const { return static_cast<uint32_t>(workers_.size()); }
   uint64_t memory_bytes() const;
-  // Batches that wait for a worker, and one if posted reads wait. Relaxed: a statistic.
+  // The number of batches that wait for a worker, plus one if posted reads wait. Relaxed: a
+  // statistic.
   uint32_t waiting_count() const { return turns_.source_count(); }
-  // What all workers take at most.
+  // An upper bound of the memory of all workers.
   static uint64_t MaxMemoryBytes(const Options& options);
 
  private:
   class Source;
 
-  // Under mutex_, all of them.
+  // All of these are called under mutex_.
   ReadWorker* TakeIdle();
   bool Grant(ReadWorker* worker);
   void GiveBack(ReadWorker* worker);
@@ -89,13 +92,13 @@ class ReadPool {
   std::mutex mutex_;
   std::vector<ReadWorker*> idle_;
   ReadTurns turns_;
-  // Posted reads with their results, whose functions a thread of the pool has yet to call.
+  // Posted reads with their results. A thread of the pool will call their functions.
   PostedList deferred_;
   std::condition_variable thread_needed_;
   std::vector<std::thread> threads_;
   uint32_t resting_thread_count_ = 0;
   bool closing_ = false;
-  // So that threads ask for the mutex only when there may be something; a relaxed hint.
+  // Lets threads skip the mutex while nothing is deferred. A relaxed hint.
   std::atomic<uint32_t> deferred_count_{0};
 };
 

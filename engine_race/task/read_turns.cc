@@ -84,7 +84,7 @@ bool ReadTurns::TakeOwn(ReadBatch* batch, Turn* turn) noexcept {
 }
 
 ReadBatch* ReadTurns::PopBatch() noexcept {
-  // At most the posted reads stand before the first batch.
+  // At most the posted reads come before the first batch.
   TurnSource** const link = head_ == &posted_source_ ? &head_->next_source : &head_;
   TurnSource* const source = *link;
   if (source == nullptr) return nullptr;

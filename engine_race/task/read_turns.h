@@ -1,18 +1,19 @@
-// The one queue of batches and posted reads that wait for a worker, and its fairness.
+// The queue of batches and posted reads that wait for a worker, and its fairness.
 //
-// A source is a batch whose caller runs no worker, or all the posted reads together, which are
-// served first in, first out. The sources form a ring in the order of their arrival. A worker takes
-// turns: a turn is up to kTurnJobs jobs of the source at the ring's head, and a source that has
-// more jobs then goes to the ring's end. A caller of MultiRead that runs a worker may take a turn
-// for its own batch after each turn that the same worker took from the ring, and at any time while
-// the ring is empty.
+// A source is a batch whose caller runs no worker, or all posted reads together, first in, first
+// out. The sources form a ring in the order of their arrival.
 //
-// The bound: let a source arrive behind k others, with W workers. Until its first jobs are taken at
-// most k turns are taken from the ring, and k + W for batches of callers that run workers. That is
-// (2 k + W) * kTurnJobs jobs, whatever arrives meanwhile. The same bound holds from each of its
-// turns to its next, k being the number of the other sources then.
+// Workers take turns. A turn is up to kTurnJobs jobs of the source at the ring's head. If the
+// source has more jobs, it then goes to the ring's end. A caller of MultiRead may run a worker. It
+// may then take a turn for its own batch after each turn that its worker took from the ring. While
+// the ring is empty it may do so at any time.
 //
-// Thread safety: every call under the owner's mutex, except has_waiting().
+// The bound: let a source arrive behind `k` others, with `W` workers. Before its first turn at most
+// `k` turns are taken from the ring, and at most `k + W` turns for batches of callers that run
+// workers. That is (2 k + W) * kTurnJobs jobs, whatever arrives meanwhile. From each of its turns
+// to its next the same bound holds, `k` being the number of the other sources then.
+//
+// Thread safety: every call under the owner's mutex, except has_waiting() and source_count().
 #ifndef ENGINE_RACE_TASK_READ_TURNS_H_
 #define ENGINE_RACE_TASK_READ_TURNS_H_
 
@@ -29,7 +30,7 @@ namespace engine_race {
 class Turn {
  public:
   bool empty() const { return next_ == end_ && posted_ == nullptr; }
-  // The next job of a turn that is not empty.
+  // The next job. The turn must not be empty.
   ReadJob Pop() noexcept;
 
  private:
@@ -46,7 +47,7 @@ class PostedList {
   bool empty() const { return first_ == nullptr; }
   size_t count() const { return count_; }
   void Push(PostedRead* read) noexcept;
-  // The first reads, `max_count` at most, linked by their `next`; null when there are none.
+  // Takes the first reads, at most `max_count`, linked by `next`. Null when there are none.
   PostedRead* Pop(size_t max_count) noexcept;
 
  private:
@@ -57,25 +58,25 @@ class PostedList {
 
 class ReadTurns {
  public:
-  // Enough that the mutex costs little beside the reads of a turn; a small part of what a worker
-  // keeps in flight.
+  // Large enough that the mutex costs little beside the reads of a turn. Small beside the number of
+  // reads that a worker keeps in flight.
   static constexpr size_t kTurnJobs = 32;
 
-  // The batch arrives; it stays until its last key is taken or PopBatch gives it. One that has keys
-  // left.
+  // Adds a batch, which must have keys left. It is in the ring until its last key is taken or
+  // PopBatch returns it.
   void Add(ReadBatch* batch) noexcept;
   void Post(PostedRead* read) noexcept;
   size_t posted_count() const { return posted_.count(); }
 
-  // The next turn from the ring. False when nothing waits.
+  // Takes the next turn from the ring. False when nothing waits.
   bool Take(Turn* turn) noexcept;
-  // A turn of a batch that is not in the ring, by the thread that runs a worker for it, without the
-  // mutex. False when all its keys are taken.
+  // Takes a turn of a batch that is not in the ring. Called without the mutex by the thread that
+  // runs a worker for that batch. False when all its keys are taken.
   static bool TakeOwn(ReadBatch* batch, Turn* turn) noexcept;
-  // Takes the batch whose turn is next out of the ring; null when there is none.
+  // Takes the next batch out of the ring. Null when there is none.
   ReadBatch* PopBatch() noexcept;
 
-  // Any thread, relaxed: a hint for workers, so that they take the mutex only if it is of use.
+  // Any thread. A relaxed hint: with it workers take the mutex only if that may be of use.
   bool has_waiting() const { return source_count() > 0; }
   uint32_t source_count() const { return source_count_.load(std::memory_order_relaxed); }
 
@@ -85,7 +86,7 @@ class ReadTurns {
   // The ring, from its head to its end.
   TurnSource* head_ = nullptr;
   TurnSource** end_ = &head_;
-  // The place of all posted reads; in the ring while there are any.
+  // Stands for all posted reads. It is in the ring while there are any.
   TurnSource posted_source_;
   PostedList posted_;
   std::atomic<uint32_t> source_count_{0};

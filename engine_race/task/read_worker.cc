@@ -12,7 +12,7 @@ namespace engine_race {
 Status ReadWorker::Prepare() {
   if (scheduler_ != nullptr && scheduler_->usable()) return Status::Ok();
   scheduler_.reset();
-  if (buffers_.block_count() == 0) {
+  if (buffers_.buffer_count() == 0) {
     ENGINE_RACE_RETURN_IF_ERROR(buffers_.Allocate(kValueBytes, options_.tasks_per_worker,
                                                   /*huge_pages=*/false,
                                                   reader_.placement().memory()));
@@ -44,8 +44,8 @@ bool ReadWorker::Run(ReadSource* source) noexcept {
   return true;
 }
 
-// Until the source has nothing more, or no further job may be taken with this ring; no task is left
-// then, unless the worker was handed over.
+// Runs tasks until the source has no more jobs or the ring has failed. No task is left then, unless
+// the worker was handed over.
 ReadWorker::Outcome ReadWorker::RunTasks() noexcept {
   Scheduler& scheduler = *scheduler_;
   ReadJob job;
@@ -55,7 +55,7 @@ ReadWorker::Outcome ReadWorker::RunTasks() noexcept {
       if (!scheduler.Spawn(ReadMany(scheduler, *this, job)).ok()) {
         source_->Done(job, Status(Code::kOutOfMemory, {}));
       }
-      // The device need not wait until all tasks have begun.
+      // The device gets its first reads before all tasks have begun.
       if (scheduler.has_batch()) scheduler.Poll();
     }
     EvictAhead();
@@ -77,7 +77,7 @@ void ReadWorker::NoteFailedRing() noexcept {
     backend_ = io::ReadQueue::NextBest(failed);
     failed_ring_count_ = 0;
   }
-  // Without memory for the words nothing is said.
+  // Without memory for the message nothing is reported.
   (void)Guarded([&] {
     Log(options_.log, LogLevel::kWarning,
         "a queue of reads has failed, its reads are done again: " +
@@ -92,62 +92,62 @@ void ReadWorker::NoteFailedRing() noexcept {
   });
 }
 
-// While reads are in flight, a few frames at a time, so that no admission has to wait for readers.
+// Evicts a few frames while reads are in flight, so that no admission has to wait for readers.
 void ReadWorker::EvictAhead() noexcept {
-  l1::ValueFrames* const frames = reader_.frames();
+  ValueFrames* const frames = reader_.frames();
   if (frames == nullptr || !frames->RunsLow()) return;
-  // Refused memory is no matter: who needs a frame evicts for itself.
+  // If memory is refused, an admission evicts for itself.
   (void)scheduler_->Spawn(EvictSome(*scheduler_, *frames));
 }
 
-Task ReadWorker::EvictSome(Scheduler&, l1::ValueFrames& frames) {
+Task ReadWorker::EvictSome(Scheduler&, ValueFrames& frames) {
   frames.EvictSome();
   co_return;
 }
 
-// One of the many tasks of a worker: reads one job after another as long as there are any. After a
-// row of hot ones it ends, for others' reads may wait to be handed over; another task goes on.
+// One of the many tasks of a worker: reads one job after another while there are any. It ends after
+// a row of hot values, because other tasks' reads may wait to be submitted. Another task goes on.
 Task ReadWorker::ReadMany(Scheduler& scheduler, ReadWorker& worker, ReadJob job) {
-  // There are as many buffers as tasks at the most.
-  uint32_t block = 0;
-  const bool taken = worker.buffers_.TakeOne(&block);
+  // There are at least as many buffers as tasks.
+  uint32_t number = 0;
+  const bool taken = worker.buffers_.TakeOne(&number);
   ENGINE_RACE_ASSERT(taken);
-  char* const buffer = worker.buffers_.data(block);
+  char* const buffer = worker.buffers_.data(number);
   uint32_t hot_row = 0;
   do {
-    PointReader::Place place;
-    Status status = worker.Begin(job, &place, buffer);
+    PointReader::Found found;
+    Status status = worker.Begin(job, &found, buffer);
     if (status.ok()) {
       io::ReadCompletion completion;
       completion.read_bytes = kValueBytes;
-      if (!place.staged && !place.delivered) {
-        completion = co_await scheduler.Read(worker.reader_.RequestFor(place, buffer));
+      if (!found.staged && !found.delivered) {
+        completion = co_await scheduler.Read(worker.reader_.RequestFor(found, buffer));
       }
-      status = worker.End(job, place, completion, buffer);
+      status = worker.End(job, found, completion, buffer);
     }
-    hot_row = place.delivered ? hot_row + 1 : 0;
+    hot_row = found.delivered ? hot_row + 1 : 0;
     worker.source_->Done(job, std::move(status));
   } while (hot_row < kMaxHotRow && scheduler.usable() && worker.source_->Next(&job));
-  worker.buffers_.GiveOne(block);
+  worker.buffers_.GiveOne(number);
 }
 
-Status ReadWorker::Begin(const ReadJob& job, PointReader::Place* place,
+Status ReadWorker::Begin(const ReadJob& job, PointReader::Found* found,
                          char* buffer) const noexcept {
   return Guarded([&] {
-    ENGINE_RACE_RETURN_IF_ERROR(reader_.Find(job.key, place, job.value));
-    return place->staged ? reader_.ReadBlocking(*place, buffer) : Status::Ok();
+    ENGINE_RACE_RETURN_IF_ERROR(reader_.Find(job.key, found, job.value));
+    return found->staged ? reader_.ReadBlocking(*found, buffer) : Status::Ok();
   });
 }
 
-Status ReadWorker::End(const ReadJob& job, const PointReader::Place& place,
+Status ReadWorker::End(const ReadJob& job, const PointReader::Found& found,
                        const io::ReadCompletion& completion, char* buffer) const noexcept {
-  if (place.delivered) return Status::Ok();
+  if (found.delivered) return Status::Ok();
   return Guarded([&] {
-    // The ring has failed, which says nothing of the value.
+    // ECANCELED says that the ring has failed, and nothing about the value.
     const bool was_read = completion.error != ECANCELED;
-    ENGINE_RACE_RETURN_IF_ERROR(was_read ? reader_.Check(place, completion)
-                                         : reader_.ReadBlocking(place, buffer));
-    return reader_.Deliver(job.key, place, buffer, job.value);
+    ENGINE_RACE_RETURN_IF_ERROR(was_read ? reader_.Check(found, completion)
+                                         : reader_.ReadBlocking(found, buffer));
+    return reader_.Deliver(job.key, found, buffer, job.value);
   });
 }
 

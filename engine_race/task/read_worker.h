@@ -1,5 +1,5 @@
-// A worker: one ring, one scheduler and the buffers of the reads that it keeps in flight. Whoever
-// holds a worker runs it, a caller of MultiRead for its own keys or a thread of the pool.
+// A worker: a ring, a scheduler, and the buffers of the reads that it keeps in flight. A caller of
+// MultiRead runs a worker for its own keys, or a thread of the pool runs it.
 //
 // One thread at a time.
 #ifndef ENGINE_RACE_TASK_READ_WORKER_H_
@@ -20,48 +20,51 @@ namespace engine_race {
 
 class ReadWorker {
  public:
-  // `files` are told to the kernel ahead; they and the reader outlive the worker.
+  // `files` are registered with the kernel. They and the reader must outlive the worker.
   ReadWorker(const PointReader& reader, const Options& options, std::span<const int> files)
       : reader_(reader), options_(options), files_(files), backend_(options.io_backend) {}
 
-  // Reads what the source gives until it has nothing more and everything is answered; true then.
-  // False when the source has handed the worker over: the next to run it goes on with the reads in
-  // flight. What the ring needs is made by the first call; where that is refused, reads are done
-  // one after another. When a ring fails, its reads are done once more, one after another, and
-  // another ring takes its place for what the source gives then: one of the next best back end,
-  // for good, after kMaxFailedRings in a row that brought no read at all.
+  // Reads the jobs of the source. True when the source has no more and all are answered. False when
+  // the source has handed the worker over: the next thread that runs it goes on with the reads in
+  // flight.
+  //
+  // The first call makes the ring. If the system refuses it, reads are done one after another.
+  //
+  // When a ring fails, its reads are done again, one after another, and a new ring serves later
+  // jobs. After kMaxFailedRings rings in a row that completed no read, the worker changes to the
+  // next best back end for good.
   bool Run(ReadSource* source) noexcept;
 
-  // Any thread, relaxed: a statistic.
+  // Any thread. Relaxed: a statistic.
   uint64_t memory_bytes() const { return memory_bytes_.load(std::memory_order_relaxed); }
 
  private:
   static constexpr uint32_t kMaxFailedRings = 3;
-  // So many hot values one task delivers in a row.
+  // So many hot values in a row are delivered by one task.
   static constexpr uint32_t kMaxHotRow = 32;
 
   static Task ReadMany(Scheduler& scheduler, ReadWorker& worker, ReadJob job);
-  static Task EvictSome(Scheduler& scheduler, l1::ValueFrames& frames);
+  static Task EvictSome(Scheduler& scheduler, ValueFrames& frames);
   void EvictAhead() noexcept;
   Status Prepare();
   enum class Outcome { kDone, kHandedOver, kRingFailed };
   Outcome RunTasks() noexcept;
   void NoteFailedRing() noexcept;
-  Status Begin(const ReadJob& job, PointReader::Place* place, char* buffer) const noexcept;
-  Status End(const ReadJob& job, const PointReader::Place& place,
+  Status Begin(const ReadJob& job, PointReader::Found* found, char* buffer) const noexcept;
+  Status End(const ReadJob& job, const PointReader::Found& found,
              const io::ReadCompletion& completion, char* buffer) const noexcept;
   void RunBlocking() noexcept;
 
   const PointReader& reader_;
   const Options& options_;
   const std::span<const int> files_;
-  // Of the next ring.
+  // The back end of the next ring.
   IoBackend backend_;
   uint32_t failed_ring_count_ = 0;  // in a row, none of which brought a read
-  // Of whoever runs the worker.
+  // The source of the thread that runs the worker.
   ReadSource* source_ = nullptr;
   BufferPool buffers_;  // one for each task that reads
-  // After the buffers: its queue waits for reads into them.
+  // Declared after the buffers: its queue waits for reads into them.
   std::unique_ptr<Scheduler> scheduler_;
   std::atomic<uint64_t> memory_bytes_{0};
 };

@@ -10,7 +10,8 @@
 namespace engine_race {
 namespace {
 
-// In front of each frame: whom it goes back to. Keeps the frame aligned as malloc would.
+// In front of each coroutine frame lies a pointer to its scheduler. The header keeps the coroutine
+// frame aligned as malloc would.
 constexpr size_t kPointerBytes = sizeof(void*);
 constexpr size_t kHeaderBytes = alignof(std::max_align_t);
 static_assert(kHeaderBytes >= kPointerBytes);
@@ -18,7 +19,7 @@ static_assert(kHeaderBytes >= kPointerBytes);
 }  // namespace
 
 void* Task::AllocateFrame(Scheduler& scheduler, size_t size_bytes) noexcept {
-  void* const memory = scheduler.frames_.Allocate(kHeaderBytes + size_bytes);
+  void* const memory = scheduler.arena_.Allocate(kHeaderBytes + size_bytes);
   if (memory == nullptr) return nullptr;
   Scheduler* const owner = &scheduler;
   std::memcpy(memory, &owner, kPointerBytes);
@@ -29,10 +30,10 @@ void Task::promise_type::operator delete(void* frame, size_t size_bytes) noexcep
   void* const memory = static_cast<char*>(frame) - kHeaderBytes;
   Scheduler* owner;
   std::memcpy(&owner, memory, kPointerBytes);
-  owner->frames_.Free(memory, kHeaderBytes + size_bytes);
+  owner->arena_.Free(memory, kHeaderBytes + size_bytes);
 }
 
-// Counted from Spawn on; one that was never started was not.
+// A task is counted from Spawn on. One that was never started is not counted.
 Task::promise_type::~promise_type() {
   ENGINE_RACE_ASSERT(!started || scheduler->task_count_ > 0);
   if (started) --scheduler->task_count_;
@@ -53,8 +54,8 @@ Scheduler::~Scheduler() {
 }
 
 uint64_t Scheduler::memory_bytes() const {
-  return frames_.memory_bytes() + depth_ * (kPointerBytes + sizeof(uint32_t) +
-                                            sizeof(io::ReadRequest) + sizeof(io::ReadCompletion));
+  return arena_.memory_bytes() + depth_ * (kPointerBytes + sizeof(uint32_t) +
+                                           sizeof(io::ReadRequest) + sizeof(io::ReadCompletion));
 }
 
 Status Scheduler::Spawn(Task task) {
@@ -75,7 +76,8 @@ void Scheduler::Enqueue(ReadAwaiter* awaiter) noexcept {
 
 void Scheduler::RunOnce() {
   SubmitGathered();
-  // A few at a time, for fewer calls; the device keeps most of its queue meanwhile.
+  // Waits for a few reads at a time, which takes fewer calls. The device keeps most of its queue
+  // meanwhile.
   const uint32_t in_flight = queue_ == nullptr ? 0 : queue_->in_flight();
   Reap(std::clamp(in_flight / 8, 1u, batch_));
 }
@@ -116,7 +118,7 @@ void Scheduler::Reap(uint32_t wanted) {
     const auto tag = static_cast<uint32_t>(completion.tag);
     ENGINE_RACE_ASSERT(tag < depth_);
     ReadAwaiter* const awaiter = std::exchange(in_flight_[tag], nullptr);
-    // Answered when the queue failed while the completions before were handed out.
+    // The queue failed while an earlier completion was handled, so this read is answered already.
     if (awaiter == nullptr) continue;
     free_tags_.push_back(tag);
     awaiter->completion_ = completion;
@@ -127,12 +129,12 @@ void Scheduler::Reap(uint32_t wanted) {
 
 void Scheduler::Break(Status failure) {
   failure_ = std::move(failure);
-  // Waits until nothing is written into the tasks' buffers any more.
+  // Waits until no read writes into the tasks' buffers any more.
   queue_.reset();
   CancelAll();
 }
 
-// Answers every read that the queue had or should have got.
+// Answers every read that is in flight or enqueued with ECANCELED.
 void Scheduler::CancelAll() {
   ReadAwaiter* failed = std::exchange(first_waiting_, nullptr);
   last_waiting_ = &first_waiting_;

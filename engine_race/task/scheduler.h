@@ -1,11 +1,10 @@
-// Runs many tasks on one thread and keeps their reads in flight: the room's lowest part.
+// Runs many tasks on one thread and keeps their reads in flight: the room's lowest layer.
 //
-// A task that reads hands its request over and is suspended; requests go to the queue in batches,
-// and each completion resumes the task that waits for it. The scheduler blocks only when no task
-// can go on, and then until a share of what is in flight has come.
+// A task that reads enqueues its request and is suspended. Requests go to the queue in batches.
+// Each completion resumes the task that waits for it. The scheduler blocks only when no task can go
+// on. It then waits until a share of the reads in flight has completed.
 //
-// Belongs to one thread at a time; may be handed to another between two calls of RunOnce that left
-// no task behind.
+// One thread at a time. Another thread may go on between two calls of RunOnce.
 #ifndef ENGINE_RACE_TASK_SCHEDULER_H_
 #define ENGINE_RACE_TASK_SCHEDULER_H_
 
@@ -23,19 +22,19 @@ namespace engine_race {
 
 class Scheduler {
  public:
-  // Requests are handed to the kernel when so many have gathered, or nothing else is to be done.
+  // Requests are submitted when so many have gathered, or when no task can go on.
   static constexpr uint32_t kDefaultBatch = 16;
 
-  // The queue's depth bounds the reads in flight; tasks beyond it wait for their turn.
+  // The queue's depth bounds the reads in flight. Reads beyond it wait for their turn.
   explicit Scheduler(std::unique_ptr<io::ReadQueue> queue, uint32_t batch = kDefaultBatch);
-  // Every task has ended.
+  // Every task must have ended.
   ~Scheduler();
   Scheduler(const Scheduler&) = delete;
   Scheduler& operator=(const Scheduler&) = delete;
 
-  // What `co_await scheduler.Read(request)` suspends in; gives the read's completion. The request's
-  // tag is the scheduler's. The error ECANCELED says that the queue has failed and nothing is known
-  // of what is to be read.
+  // Suspends a task in `co_await scheduler.Read(request)` and gives it the completion of its read.
+  // The scheduler sets the request's tag. The error ECANCELED says that the queue has failed, and
+  // that it is not known what was read.
   class ReadAwaiter {
    public:
     ReadAwaiter(Scheduler* scheduler, const io::ReadRequest& request)
@@ -57,29 +56,29 @@ class Scheduler {
   };
   ReadAwaiter Read(const io::ReadRequest& request) { return {this, request}; }
 
-  // Runs the task up to where it first waits. kOutOfMemory for one that has no memory.
+  // Runs the task until it first waits. kOutOfMemory for a task that got no memory.
   Status Spawn(Task task);
 
-  // Hands over what the tasks read, waits for a share of what is in flight, and resumes the tasks
-  // that it belongs to.
+  // Submits the reads that tasks have enqueued, waits for a share of the reads in flight, and
+  // resumes the tasks of those that have completed.
   void RunOnce();
-  // The same without ever waiting: for who has more tasks to spawn while the first ones' reads go.
+  // RunOnce without waiting, for a caller that has more tasks to spawn while reads are in flight.
   void Poll();
-  // Until every task has ended.
+  // Runs until every task has ended.
   void RunAll() {
     while (task_count_ > 0) RunOnce();
   }
 
   uint32_t task_count() const { return task_count_; }
-  // Whether a batch of reads has gathered that the kernel does not have yet.
+  // Whether a whole batch of reads waits to be submitted.
   bool has_batch() const { return waiting_count_ >= batch_; }
   uint32_t depth() const { return depth_; }
   const char* backend_name() const { return queue_ == nullptr ? "none" : queue_->name(); }
-  // False once the queue has failed: every read answers ECANCELED from then on.
+  // False once the queue has failed. Every read answers ECANCELED from then on.
   bool usable() const { return queue_ != nullptr; }
-  // Whether the queue has ever brought an answer.
+  // Whether the queue has ever completed a read.
   bool has_read() const { return has_read_; }
-  // How it failed.
+  // The error with which the queue failed.
   const Status& failure() const { return failure_; }
   uint64_t memory_bytes() const;
 
@@ -99,12 +98,12 @@ class Scheduler {
   const uint32_t depth_;
   const uint32_t batch_;
   uint32_t task_count_ = 0;
-  CoroutineArena frames_;
-  // Reads that no request has been made of yet, in order.
+  CoroutineArena arena_;
+  // Reads that are not submitted yet, in order.
   ReadAwaiter* first_waiting_ = nullptr;
   ReadAwaiter** last_waiting_ = &first_waiting_;
   uint32_t waiting_count_ = 0;
-  // Reads in flight by their tag.
+  // Reads in flight, by their tag.
   std::vector<ReadAwaiter*> in_flight_;
   std::vector<uint32_t> free_tags_;
   std::vector<io::ReadRequest> requests_;

@@ -1,11 +1,12 @@
-// A light task: a C++20 coroutine that a Scheduler runs beside thousands of others on one thread.
+// A task: a C++20 coroutine that a Scheduler runs beside thousands of others on one thread.
 //
-// A coroutine rather than a stack of its own (Boost.Context): a switch costs about as little, a
-// task takes a few hundred bytes instead of pages, the sanitizers follow it, and nothing has to be
-// linked. `bin/lab io --experiment 6` measures both.
+// The other way is a stack for each task (Boost.Context). Switching costs about the same. A
+// coroutine takes a few hundred bytes instead of pages, the sanitizers support it, and it needs no
+// library. `bin/lab io --experiment 6` measures both.
 //
-// A task is a function `Task F(Scheduler& scheduler, ...)`. It runs until it awaits something of
-// its scheduler and is destroyed when it returns. It may not throw: what can is caught inside.
+// A task is a function `Task F(Scheduler& scheduler, ...)`. It runs until it awaits a read of its
+// scheduler, and it is destroyed when it returns. It may not throw: it must catch every exception
+// inside.
 #ifndef ENGINE_RACE_TASK_TASK_H_
 #define ENGINE_RACE_TASK_TASK_H_
 
@@ -26,7 +27,7 @@ class [[nodiscard]] Task {
     promise_type(const promise_type&) = delete;
     promise_type& operator=(const promise_type&) = delete;
 
-    // Frames come from the scheduler.
+    // Coroutine frames come from the scheduler's arena.
     template <typename... Args>
     static void* operator new(size_t size_bytes, Scheduler& scheduler, Args&&...) noexcept {
       return AllocateFrame(scheduler, size_bytes);
@@ -40,7 +41,7 @@ class [[nodiscard]] Task {
     std::suspend_always initial_suspend() noexcept { return {}; }
     std::suspend_never final_suspend() noexcept { return {}; }
     void return_void() noexcept {}
-    // There is none: what a task calls is noexcept.
+    // No exception leaves a task: the functions that it calls are noexcept.
     void unhandled_exception() noexcept {}
 
     Scheduler* const scheduler;
@@ -50,12 +51,12 @@ class [[nodiscard]] Task {
   Task() = default;
   Task(Task&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
   Task& operator=(Task&&) = delete;
-  // One that was never started.
+  // Destroys a task that was never started.
   ~Task() {
     if (handle_) handle_.destroy();
   }
 
-  // False when there was no memory for it.
+  // False when there was no memory for the task.
   bool valid() const { return handle_ != nullptr; }
 
  private:

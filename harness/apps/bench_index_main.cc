@@ -1,4 +1,4 @@
-// Measures the claims about the index and writes them down with the figures they were taken from.
+// Measures the claims about the index and saves them with the figures behind them.
 #include <stdlib.h>
 
 #include <CLI/CLI.hpp>
@@ -67,7 +67,7 @@ int main(int argc, char** argv) {
   app.add_option("--seed", flags.config.seed)->capture_default_str();
   app.add_option("--json", flags.json_path, "where the figures go; by default nowhere");
   app.add_flag("--smoke", flags.config.is_smoke, "everything once, tiny: no figure means much");
-  // For the program's own child.
+  // Used only by the program's own child process.
   app.add_option("--open-child", flags.open_child)->group("");
   app.add_option("--open-key", flags.open_key)->group("");
   CLI11_PARSE(app, argc, argv);

@@ -1,4 +1,4 @@
-// Measures the claims about I/O and writes them down with the figures they were taken from.
+// Measures the claims about I/O and saves them with the figures behind them.
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <string>

@@ -1,5 +1,4 @@
-// Measures the claims about lookups in memory and writes them down with the figures they were taken
-// from.
+// Measures the claims about lookups in memory and saves them with the figures behind them.
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <string>

@@ -1,6 +1,6 @@
-// Micro-benchmarks of the pieces that every call passes through, one thread each unless named.
+// Micro-benchmarks of the parts of every call, by one thread unless the name says otherwise.
 //
-// The store's own figures are taken in /dev/shm, so that they show the engine and not the device.
+// The store lies in /dev/shm, so that its figures show the engine and not the device.
 #include <benchmark/benchmark.h>
 #include <unistd.h>
 
@@ -140,10 +140,10 @@ void StandardLowerBound(benchmark::State& state) {
 }
 BENCHMARK(StandardLowerBound);
 
-// A store in memory for as long as the object lives.
+// A store in memory that lives as long as the object.
 class MemoryStore {
  public:
-  // Null store() where there is no such directory or it is too full.
+  // store() is null when /dev/shm is missing or too full.
   MemoryStore() {
     std::string dir = std::string(kMemoryDir) + "/bench_micro.XXXXXX";
     if (access(kMemoryDir, W_OK) != 0 || mkdtemp(dir.data()) == nullptr) return;
@@ -189,7 +189,7 @@ class MemoryStore {
   alignas(64) char value_[kValueSize] = {};
 };
 
-// A fixed number of writes, because each of them takes space.
+// Makes a fixed number of writes, because each takes space.
 void StoreWrite(benchmark::State& state) {
   MemoryStore memory;
   if (memory.store() == nullptr) return state.SkipWithError("no store in /dev/shm");

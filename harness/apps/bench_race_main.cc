@@ -1,4 +1,4 @@
-// Measures the claims about the race and writes them down with the figures they were taken from.
+// Measures the claims about the race and saves them with the figures behind them.
 #include <CLI/CLI.hpp>
 #include <string>
 #include <vector>

@@ -1,4 +1,4 @@
-// Measures the claims about safety and writes them down with the figures they were taken from.
+// Measures the claims about safety and saves them with the figures behind them.
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <string>
@@ -8,8 +8,8 @@
 #include "harness/load/store_basics.h"
 #include "harness/system/work_dir.h"
 
-// The linker sends the engine's calls of HashValue here, in this program alone.
-// NOLINTBEGIN(bugprone-reserved-identifier): the linker's names.
+// The linker replaces the engine's calls of HashValue by calls of this function, only in this
+// program. NOLINTBEGIN(bugprone-reserved-identifier): the linker's names.
 extern "C" uint64_t __real__ZN11engine_race9HashValueEPKv(const void* value);
 extern "C" uint64_t __wrap__ZN11engine_race9HashValueEPKv(const void* value) {
   if (harness::leave_out_checksums.load(std::memory_order_relaxed)) return 0;
@@ -28,7 +28,7 @@ int Bench(SafetyConfig config, const std::string& dir_path, const std::string& j
   std::string error;
   if (!dir.Prepare(dir_path, &error)) return RefuseBench(kProgram, error);
   config.dir = dir.path();
-  // The store, its journal and the file of the bare loops.
+  // Space for the store, its journal and the file of the bare loops.
   const std::string no_room =
       WhyNoRoom(dir.path(), StoreBytes(config.record_count) + (uint64_t{1} << 30));
   if (!no_room.empty()) return RefuseBench(kProgram, no_room);

@@ -1,4 +1,4 @@
-// Measures the claims about scans and writes them down with the figures they were taken from.
+// Measures the claims about scans and saves them with the figures behind them.
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <string>
@@ -84,7 +84,7 @@ int Bench(ScanFlags flags) {
 }  // namespace harness
 
 int main(int argc, char** argv) {
-  // The ranges on the disk have processes of their own.
+  // The ranges on the disk run in child processes.
   if (const auto code = harness::PhaseMain(argc, argv)) return *code;
   harness::ScanFlags flags;
   CLI::App app("Measures iterators, snapshots and ranges beside RocksDB, the device and writers.");

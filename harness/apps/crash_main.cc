@@ -1,4 +1,4 @@
-// bin/crash: kills the engine with SIGKILL at random moments and checks what comes back.
+// bin/crash: kills the engine with SIGKILL at random moments and verifies the store each time.
 //
 // Exit code 0 when every invariant held, 1 when one did not, 2 when the trial itself could not run.
 #include <CLI/CLI.hpp>

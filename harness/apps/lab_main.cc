@@ -1,4 +1,4 @@
-// The experiments: `lab io` measures ways to read a disk, `lab l1` lookups in memory.
+// The experiments: `bin/lab io` measures ways to read a disk, `bin/lab l1` lookups in memory.
 #include <CLI/CLI.hpp>
 
 #include "harness/experiments/io/command.h"

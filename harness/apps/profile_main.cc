@@ -1,4 +1,4 @@
-// Runs one phase of the engine for a profiler: scripts/flame draws what that has seen.
+// Runs one phase of the engine for a profiler. scripts/flame draws the profile.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <string>
@@ -39,7 +39,7 @@ int Profile(ProfileFlags flags) {
     config.thread_count = 4;
     config.seconds = 0.01;
   }
-  // Twice: a store of keys only is no larger than one of records.
+  // Space for two stores. A store of keys only is no larger than one of records.
   const TmpfsDir dir(flags.parent, 2 * StoreBytes(config.record_count));
   if (dir.path().empty()) return RefuseBench(kProgram, "no room in " + flags.parent);
   config.dir = dir.path();

@@ -1,5 +1,5 @@
-// The race: write, read, range twice, and on demand reads mixed with writes, each phase a process
-// of its own on one directory, every phase beside what the device gives.
+// The race: write, read, range twice, and on demand reads mixed with writes. Each phase is a process
+// of its own on the same directory, and is compared with the rates of the device.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
@@ -30,7 +30,7 @@ constexpr uint64_t kMinRecordsPerThread = 16;
 struct RaceFlags {
   RaceConfig config;
   std::string dir;
-  // 0: as many as fit.
+  // 0: as many records as fit on the disk.
   uint64_t records_per_thread = 0;
   std::string keys = "uniform";
   std::vector<std::string> phases = {"write", "read", "range"};
@@ -94,7 +94,7 @@ void AddFlags(RaceFlags* flags, CLI::App* app) {
   app->add_flag("--no-fio", flags->without_fio, "do not measure the device");
 }
 
-// What the run takes on disk: the store, and beside it the files of fio, which are as large.
+// The space that the run takes on disk: the store, and fio's files, which are as large.
 uint64_t NeededBytes(const RaceFlags& flags, uint64_t record_count, bool has_fio) {
   const uint64_t store_bytes = flags.Has(Phase::kWrite) ? StoreBytes(record_count) : 0;
   // Half of a mixed phase are writes, and what they overwrite keeps its place.
@@ -102,7 +102,7 @@ uint64_t NeededBytes(const RaceFlags& flags, uint64_t record_count, bool has_fio
   return store_bytes + mixed_bytes + (has_fio ? record_count * kValueSize : 0);
 }
 
-// Settles how many records there are; false when they do not fit.
+// Decides the number of records; false when they do not fit.
 bool FitRecords(const RaceFlags& flags, bool has_fio, uint64_t free_bytes, RaceConfig* config) {
   config->records_per_thread = flags.records_per_thread;
   if (flags.records_per_thread == 0) {
@@ -122,7 +122,7 @@ bool FitRecords(const RaceFlags& flags, bool has_fio, uint64_t free_bytes, RaceC
   return needed_bytes <= free_bytes;
 }
 
-// Without a write phase the store must be there already, with just these records.
+// Without a write phase the store must exist and have these records.
 bool AdoptStore(const RaceDir& dir, const RaceConfig& config, uint64_t* records_per_thread,
                 std::string* error) {
   const std::optional<RaceConfig> note = dir.ReadNote();
@@ -153,7 +153,7 @@ std::vector<PhaseReport> RunRace(const RaceFlags& flags, const RaceConfig& confi
   return reports;
 }
 
-// The table of the phases, what failed, and what the device gave beside them.
+// The table of the phases, the failures, and the rates of the device.
 std::string ReportText(const std::vector<PhaseReport>& reports, bool has_fio) {
   std::string text = ReportTable(reports) + "\n";
   if (!has_fio) text += "device: not measured, fio is missing or was not asked for\n";
@@ -175,8 +175,8 @@ std::string ReportText(const std::vector<PhaseReport>& reports, bool has_fio) {
   return text;
 }
 
-// Writes the files that were asked for and says where they are. Empty, or which could not be
-// written.
+// Writes the requested files and prints their paths. Returns the path that could not be written, or
+// nothing.
 std::string Save(const RaceFlags& flags, const RaceConfig& config,
                  const std::vector<PhaseReport>& reports, const std::string& text, bool ok) {
   if (!SaveText(text, flags.table_path)) return flags.table_path;
@@ -224,7 +224,7 @@ int Race(RaceFlags flags) {
   config.dir = dir.path();
   const bool has_fio = !flags.without_fio && FioRunner::Available();
   if (flags.Has(Phase::kWrite)) {
-    // A race's own store that lies here already makes room for the new one.
+    // An earlier race's store makes room for the new one.
     if (dir.ReadNote()) dir.RemoveStore();
   } else if (!AdoptStore(dir, config, &flags.records_per_thread, &error)) {
     return Refuse(error);

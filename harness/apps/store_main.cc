@@ -1,6 +1,6 @@
-// Looks after a closed store: verifies it, copies it, and says what is in it.
+// Verifies, copies or describes a closed store.
 //
-// No command changes the store, and all refuse one that somebody has open.
+// No command changes the store. Each refuses a store that a process has open for writing.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
@@ -59,7 +59,7 @@ void PrintManifest(const engine_race::StoreFiles& files) {
 void PrintTotals(const StoreFiles& files, const std::vector<BucketState>& states) {
   const uint32_t page_cache_id = engine_race::PageCacheId(files);
   uint64_t record_count = 0;
-  uint64_t synced_count = 0;
+  uint64_t synced_total = 0;
   uint64_t staged_count = 0;
   uint64_t damaged_count = 0;
   uint64_t doubtful_count = 0;
@@ -69,13 +69,13 @@ void PrintTotals(const StoreFiles& files, const std::vector<BucketState>& states
       continue;
     }
     record_count += state.record_count;
-    synced_count += state.synced_count;
-    staged_count += state.record_count - std::min(state.flushed_value_count, state.record_count);
+    synced_total += state.synced_watermark;
+    staged_count += state.record_count - std::min(state.logged_value_watermark, state.record_count);
     if (state.page_cache_id != page_cache_id) ++doubtful_count;
   }
   std::printf("records           %" PRIu64 ", overwritten ones and tombstones included\n",
               record_count);
-  std::printf("synced            %" PRIu64 "\n", synced_count);
+  std::printf("synced            %" PRIu64 "\n", synced_total);
   std::printf("staged            %" PRIu64 " values\n", staged_count);
   if (damaged_count > 0) std::printf("DAMAGED           %" PRIu64 " buckets\n", damaged_count);
   if (doubtful_count > 0) {
@@ -86,7 +86,7 @@ void PrintTotals(const StoreFiles& files, const std::vector<BucketState>& states
   }
 }
 
-// Fill and skew of the buckets that can be read.
+// Prints fill and skew of the readable buckets.
 void PrintFill(const std::vector<BucketState>& states) {
   std::vector<uint64_t> fills;
   for (const BucketState& state : states) {
@@ -124,9 +124,9 @@ void PrintBuckets(const std::vector<BucketState>& states) {
     if (state.damaged) {
       table.AddRow({Count(bucket), "damaged", "", "", ""});
     } else if (state.record_count > 0) {
-      table.AddRow({Count(bucket), Count(state.record_count), Count(state.synced_count),
-                    Count(std::max(state.flushed_value_count, state.synced_count)),
-                    Count(std::max(state.flushed_key_count, state.synced_count))});
+      table.AddRow({Count(bucket), Count(state.record_count), Count(state.synced_watermark),
+                    Count(std::max(state.logged_value_watermark, state.synced_watermark)),
+                    Count(std::max(state.logged_key_watermark, state.synced_watermark))});
     }
   }
   std::printf("\n%s", table.ToString().c_str());
@@ -141,7 +141,7 @@ void PrintBad(const engine_race::BadRecord& bad) {
   }
 }
 
-// Runs `read`, which reads every record of the store, prints the sum, and returns the exit code.
+// Runs `read`, which reads every record of the store. Prints the totals and returns the exit code.
 int ReadAll(const char* what, const char* done, const std::string& dir,
             const std::function<Status(engine_race::VerifyReport* report)>& read) {
   const auto began = std::chrono::steady_clock::now();
@@ -159,7 +159,7 @@ int ReadAll(const char* what, const char* done, const std::string& dir,
   return status.ok() ? 0 : status.code() == engine_race::Code::kCorruption ? 1 : 2;
 }
 
-// Prints every bad record, then the sum. Exit codes: 0 all is well, 1 something is bad, 2 the store
+// Prints every damaged record, then the totals. Exit codes: 0 no damage, 1 damage, 2 the store
 // could not be read.
 int Verify(const std::string& dir) {
   return ReadAll("verify", "verified", dir, [&](engine_race::VerifyReport* report) {
@@ -167,10 +167,10 @@ int Verify(const std::string& dir) {
   });
 }
 
-// Copies the store into `to`, which must be missing or empty, its values onto `paths`, or into `to`
-// as well when there are none. Prints every bad record, then the sum. Exit codes: 0 there is a
-// copy, 1 something is bad, 2 the store could not be read or the copy not be made. There is no copy
-// after 1 and 2.
+// Copies the store into `to`, which must be missing or empty. Copies its values onto `paths`, or
+// into `to` when there are none. Prints every damaged record, then the totals. Exit codes: 0 the
+// copy is made, 1 the store is damaged, 2 the store could not be read or the copy could not be
+// made. There is no copy after 1 and 2.
 int Copy(const std::string& dir, const std::string& to, const std::vector<std::string>& paths) {
   engine_race::Options options;
   options.paths = paths;
@@ -181,8 +181,8 @@ int Copy(const std::string& dir, const std::string& to, const std::vector<std::s
   return code;
 }
 
-// Prints the manifest, how full the buckets are and how evenly; with `every_bucket` a line for each
-// that holds records. Exit codes: 0, or 2 when the store could not be read.
+// Prints the manifest and the fill and skew of the buckets. With `every_bucket` also prints a line
+// for each bucket that has records. Exit codes: 0, or 2 when the store could not be read.
 int Dump(const std::string& dir, bool every_bucket) {
   engine_race::StoreFiles files;
   if (const Status status = engine_race::OpenStoreFilesToRead(dir, &files); !status.ok()) {

@@ -1,4 +1,5 @@
-// How a bench begins and ends: room for its stores, its table, what failed, its JSON.
+// The beginning and end of a bench: checks the space for its stores, prints its table and failures,
+// saves its JSON.
 //
 // Stateless.
 #ifndef HARNESS_CLAIMS_BENCH_END_H_
@@ -11,14 +12,14 @@
 
 namespace harness {
 
-// Says why the program cannot do what it was asked to; the exit code for that.
+// Prints why the program cannot run as asked. Returns the exit code for that.
 int RefuseBench(const char* program, const std::string& why);
 
-// Empty when `dir` has that much room, else what is missing.
+// Returns nothing when `dir` has that much space, otherwise how much is missing.
 std::string WhyNoRoom(const std::string& dir, uint64_t needed_bytes);
 
-// Prints the table and the failures and saves the figures, unless `json_path` is empty; the exit
-// code.
+// Prints the table and the failures, and saves the figures unless `json_path` is empty. Returns the
+// exit code.
 int EndBench(const char* program, const std::string& table, const std::vector<std::string>& errors,
              const nlohmann::json& json, const std::string& json_path);
 

@@ -37,8 +37,8 @@ constexpr ClaimTarget kTargets[] = {{"rebuild_speedup", ">= 2.7"},
 constexpr size_t kSlabBytes = size_t{64} << 20;
 constexpr size_t kMaxLookups = 4000000;
 
-// Seconds that `threads` threads take for `work`, which hands out buckets with *next. What a thread
-// throws goes to *failures.
+// Returns the seconds that `threads` threads need for `work`, which takes buckets from *next.
+// *failures gets the threads' exceptions.
 double TimeTeam(uint32_t threads, Failures* failures,
                 const std::function<void(std::atomic<uint32_t>* next)>& work) {
   std::atomic<uint32_t> next{0};
@@ -47,9 +47,9 @@ double TimeTeam(uint32_t threads, Failures* failures,
   return SecondsSince(start);
 }
 
-// Touches so much memory and gives it back: fresh memory then costs the kernel's page faults and no
-// more. A hypervisor that takes free memory away makes the next one to touch it wait, and that
-// would fall on whichever of the compared runs happens to come first.
+// Touches this much memory and frees it: fresh memory then costs only the kernel's page faults. A
+// hypervisor may take free memory away, and the next touch of it waits. Without this call the first
+// of the compared runs would have all of those waits.
 Status WarmMemory(size_t bytes) {
   Region region;
   ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(bytes, true, &region));
@@ -115,18 +115,18 @@ Status IndexBench::Load() {
     engine_race::BucketCut cut;
     ENGINE_RACE_RETURN_IF_ERROR(log_->CutBucket(bucket, &listener, &cut));
     log_->DetachListener(bucket);
-    // Direct reads want whole pages; the next bucket overwrites what is too much.
+    // Direct reads are of whole pages; the next bucket overwrites the surplus.
     Region pages;
-    const size_t bytes = cut.flushed_key_count * sizeof(format::KeyEntry);
+    const size_t bytes = cut.logged_key_watermark * sizeof(format::KeyEntry);
     ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(bytes, false, &pages));
     if (bytes > 0) {
       ENGINE_RACE_RETURN_IF_ERROR(
           log_->KeyFile(bucket).Read(pages.data(), bytes, log_->KeyOffset(bucket, 0)));
     }
     auto* const entries = reinterpret_cast<format::KeyEntry*>(raw_.data()) + begin;
-    std::copy_n(reinterpret_cast<const format::KeyEntry*>(pages.data()), cut.flushed_key_count,
+    std::copy_n(reinterpret_cast<const format::KeyEntry*>(pages.data()), cut.logged_key_watermark,
                 entries);
-    std::copy(cut.staged_keys.begin(), cut.staged_keys.end(), entries + cut.flushed_key_count);
+    std::copy(cut.staged_keys.begin(), cut.staged_keys.end(), entries + cut.logged_key_watermark);
     begin += cut.record_count;
   }
   first_entries_.push_back(begin);

@@ -2,9 +2,10 @@
 // how long a store takes to open.
 //
 // The compared runs alternate in short rounds on the same data, and a figure is the median of its
-// rounds. The library's sort and search get ordinary memory, as std::vector would give them, and
-// once more the huge pages that the engine asks for, to tell what those are worth. One thread at a
-// time.
+// rounds. The library's sort and search run in ordinary memory, as std::vector would give them, and
+// once more in huge pages. The difference is the gain from huge pages, which the engine asks for.
+//
+// Not thread-safe.
 #ifndef HARNESS_CLAIMS_BENCH_INDEX_H_
 #define HARNESS_CLAIMS_BENCH_INDEX_H_
 
@@ -34,7 +35,7 @@ struct IndexBenchConfig {
   bool is_smoke = false;
 };
 
-// What the baselines sort and search: 12 bytes a key.
+// The 12 bytes a key that the baselines sort and search.
 struct __attribute__((packed)) PackedEntry {
   uint64_t key;
   uint32_t slot;
@@ -63,7 +64,7 @@ class IndexBench {
   engine_race::Status Load();
   engine_race::Status MeasureRebuild();
   engine_race::Status MeasureLookup();
-  // In a process of its own, the page cache dropped.
+  // Opens the store in a child process, after dropping the page cache.
   engine_race::Status MeasureOpen();
 
   // Seconds to copy the entries of every bucket into fresh memory and sort them.
@@ -88,7 +89,7 @@ class IndexBench {
   std::string error_;
 };
 
-// What the child process of MeasureOpen does: opens the store, reads `key`, prints JSON.
+// The main function of MeasureOpen's child process: opens the store, reads `key`, prints JSON.
 int OpenChildMain(const std::string& store_dir, uint64_t key);
 
 }  // namespace harness

@@ -29,19 +29,19 @@ constexpr char kStripeRate[] = "stripe2_rate_overhead";
 constexpr char kStripeWrite[] = "stripe2: write rate on the disk";
 constexpr char kStripeRange[] = "stripe2: range rate on the disk";
 
-// The parts of the ratio and of the overhead of rates stand among the rounds.
+// The figures behind the ratio and the overhead of rates are noted in the rounds too.
 constexpr ClaimTarget kTargets[] = {{kMultiRead, ">= 0.96"}, {kMultiReadCpu, "<= 1.3"},
                                     {kUringGain, ">= 1.1"},  {kTmpfsRead, ">= 0.65"},
                                     {kStripeCpu, "<= 0.05"}, {kStripeRate, "<= 0.1"}};
 
-// A tenth to a quarter of the distance that matters for each bar.
+// The errors are a tenth to a quarter of the distance that matters for each bar.
 constexpr double kRatioError = 0.01;
 constexpr double kCpuRatioError = 0.03;
 constexpr double kStripeCpuError = 0.01;
 constexpr double kStripeRateError = 0.025;
 
-// Two rounds in a row: each side once before and once after the other, so that neither what drifts
-// nor what the run before left behind is part of their difference.
+// Two rounds in a row: each side runs once before and once after the other. So neither drift nor
+// the effects of the run before are part of their difference.
 bool ThereAndBack(uint32_t round, const std::vector<Turn>& turns) {
   return AlternatingRound(round, turns) && AlternatingRound(round + 1, turns);
 }
@@ -93,7 +93,7 @@ FioResult BenchIo::FioReads(const std::string& dir, uint64_t record_count,
   return result;
 }
 
-// What the disk gives, so that the figures can be compared with those of another machine.
+// Measures the disk, so that figures of two machines can be compared.
 void BenchIo::MeasureDevice() {
   FioRunner fio(config_.dir);
   const uint64_t bytes = uint64_t{config_.is_smoke ? 16u : 512u} << 20;
@@ -105,8 +105,8 @@ void BenchIo::MeasureDevice() {
              {"sequential_reads_by", scan.job}};
 }
 
-// MultiRead between fio's two ways, without hot values, as fio has no cache; then what it costs to
-// fill one, of the reads that reached the disk.
+// Compares MultiRead with fio's two engines, without hot values, because fio has no cache. Then
+// measures the cost of filling frames, over the reads that reached the disk.
 void BenchIo::MultiReads() {
   Options options = DenseStoreOptions();
   options.worker_count = config_.worker_count;
@@ -209,7 +209,7 @@ void BenchIo::TmpfsReads() {
   tmpfs_.Remove(options);
 }
 
-// Two stores at once: the same keys in one directory and over two.
+// Opens two stores with the same keys, one in one directory and one over two.
 void BenchIo::StripedCpu() {
   const Options one = QuietOptions();
   const Options two = StripedOptions(config_.tmpfs_dir);
@@ -236,7 +236,7 @@ void BenchIo::StripedCpu() {
   tmpfs_.Remove(one);
 }
 
-// A new store each time, written and then ranged over.
+// Writes a new store each time, then ranges over it.
 void BenchIo::StripedRates() {
   const Options one = QuietOptions();
   const Options two = StripedOptions(config_.dir);
@@ -289,7 +289,8 @@ bool BenchIo::Run() {
 }
 
 void BenchIo::Settle() {
-  // fio's best is the engine that is better in most rounds, not whichever was lucky in each.
+  // fio's best is the engine with the better median of all rounds, not the better one of each
+  // round.
   if (rounds_.has(kOverLibaio) && rounds_.has(kOverUring)) {
     rounds_.Settle(kMultiRead, std::min(rounds_.Median(kOverLibaio), rounds_.Median(kOverUring)));
   }

@@ -1,8 +1,10 @@
 // The measured claims about I/O: many reads in flight, back ends, striping.
 //
-// Each comparison is made of short runs next to each other, in every other round the other way
-// round; a claim is the median of its rounds. There are more rounds where they scatter: until
-// the error of each median is small beside its bar, or a limit is reached. One thread at a time.
+// Compared runs are short and follow each other. Every other round runs them in reverse order, and
+// a claim is the median of its rounds. A comparison whose rounds scatter gets more of them, until
+// the error of each median is small beside its bar or a limit is reached.
+//
+// Not thread-safe.
 #ifndef HARNESS_CLAIMS_BENCH_IO_H_
 #define HARNESS_CLAIMS_BENCH_IO_H_
 
@@ -25,18 +27,18 @@ struct IoBenchConfig {
   std::string tmpfs_dir;  // on a tmpfs; the parts that need it fail when it is empty
   uint64_t record_count = 400000;
   uint64_t tmpfs_record_count = 200000;
-  // Of each part, at least and at most.
+  // Rounds of each part: at least and at most.
   uint32_t round_count = 9;
   uint32_t max_round_count = 31;
   double seconds = 1;  // of each timed run that has no end of its own
   uint32_t keys_per_call = 1024;
   uint32_t caller_count = 2;  // threads that call MultiRead
-  uint32_t worker_count = 1;  // that they share: one reads while the other looks at what it got
+  uint32_t worker_count = 1;  // which they share: one reads while the other checks its values
   uint32_t thread_count = 64;
   uint64_t seed = 1;
   // Of "multiread", "uring", "tmpfs", "stripe"; all of them when empty.
   std::set<std::string> parts;
-  // A run that only shows that everything works: a figure that cannot be had is no error.
+  // A run that only shows that everything works: a figure that cannot be measured is no error.
   bool is_smoke = false;
 };
 
@@ -66,7 +68,7 @@ class BenchIo {
   FioResult FioReads(const std::string& dir, uint64_t record_count, const std::string& engine);
   double QueueCpu(engine_race::IoBackend backend);
   TimedRun Checked(const StoreRuns& runs, const TimedRun& run);
-  // How far the median of a figure may be off.
+  // The largest error that the median of a figure may have.
   struct Precision {
     const char* figure;
     double max_error;
@@ -75,7 +77,7 @@ class BenchIo {
   bool Wants(const char* part) const {
     return errors_.empty() && (config_.parts.empty() || config_.parts.contains(part));
   }
-  // Claims that are made of several medians.
+  // Notes the claims that combine several medians.
   void Settle();
   void Fail(const std::string& what) { errors_.push_back(what); }
 

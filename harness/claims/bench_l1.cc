@@ -24,7 +24,7 @@ constexpr char kVsRocks[] = "vs_rocksdb_readrandom";
 constexpr char kEpoch[] = "epoch_vs_refcount";
 constexpr char kBatched[] = "batched_vs_single";
 constexpr char kSeek[] = "seek_gain";
-// Shown beside the claims.
+// A figure beside the claims.
 constexpr char kEpochUniform[] = "epoch_vs_refcount, uniform keys";
 constexpr char kBatchedScattered[] = "batched_vs_single, single keys of any table";
 
@@ -36,7 +36,7 @@ constexpr ClaimTarget kTargets[] = {{kEncoding, ">= 1.3"},     {kSwizzle, ">= 3.
                                     {kZipfGain, ">= 5"},       {kHitRate, ">= 0.9"},
                                     {kUniformCost, "<= 0.08"}, {kHotRead, "<= 1.6"}};
 
-// What the names of the file mean; those of tables are ratios of throughput.
+// The meanings of the names in the JSON. Ratios between tables are of throughput.
 constexpr std::pair<const char*, const char*> kWhat[] = {
     {kEncoding, "the tree with its best search over the baseline, both through the cache"},
     {kSwizzle, "the same with everything by pointer over the baseline: cumulative"},
@@ -67,7 +67,7 @@ std::string Threads(uint32_t count) {
   return count == 1 ? ", 1 thread" : ", " + std::to_string(count) + " threads";
 }
 
-// Of a set of tables or a database in memory, above what the records themselves take.
+// The memory of a set of tables, or of a database, over that of its records.
 constexpr double kMemoryOverhead = 1.5;
 
 L1EngineShape EngineShape(const L1BenchConfig& config) {
@@ -213,7 +213,7 @@ engine_race::Status BenchL1::Searches() {
 }
 
 engine_race::Status BenchL1::Seeks() {
-  // Fewer: each goes on from where it lands.
+  // Fewer lookups, because each goes on to the next records.
   const L1Lookups seeks(config_.records(), {config_.lookup_count / 4, 1, 0, config_.next_count});
   std::vector<L1Contender> contenders;
   for (const char* step : {kBaselineStep, kEncodingStep, kSwizzledStep}) {

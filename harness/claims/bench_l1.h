@@ -1,8 +1,11 @@
-// The measured claims about lookups in memory: the steps from a cache of blocks to pointers, over
-// one another and over RocksDB, and what the engine gains from hot values.
+// The measured claims about lookups in memory. Each step from a cache of blocks to pointers is
+// compared with the others and with RocksDB. Further claims say how much the engine gains from hot
+// values.
 //
-// Compared contenders alternate in short rounds; a claim is the median of its rounds' ratios. What
-// a part compares is opened for it, in memory, and closed at its end. One thread at a time.
+// Compared contenders alternate in short rounds; a claim is the median of its rounds' ratios. Each
+// part opens its own tables, in memory, and closes them at its end.
+//
+// Not thread-safe.
 #ifndef HARNESS_CLAIMS_BENCH_L1_H_
 #define HARNESS_CLAIMS_BENCH_L1_H_
 
@@ -30,7 +33,7 @@ struct L1BenchConfig {
   uint64_t record_count = 20000000;
   uint32_t table_count = 32;
   engine_race::l1::TableShape shape;
-  // What suits the machine: a thread for each CPU.
+  // One thread for each CPU suits the machine best.
   uint32_t thread_count = 1;
   L1RoundsShape rounds;
   uint64_t lookup_count = uint64_t{1} << 22;  // drawn beforehand
@@ -38,13 +41,13 @@ struct L1BenchConfig {
   uint32_t hot_thread_count = 2;
   uint32_t batch_size = 64;
   uint32_t next_count = 10;  // after a seek
-  // Of the engine's own reads; directory, rounds and seed are the others'.
+  // The shape of the engine's own reads. Directory, rounds and seed are taken from above.
   L1EngineShape engine;
   // The opponent; empty where there is none, and then its claims are not measured.
   MakeRocksPointsFn make_rocks;
   // Names of claims.
   std::set<std::string> wanted;
-  // A run that only shows that everything works: a figure that cannot be had is no error.
+  // A run that only shows that everything works: a figure that cannot be measured is no error.
   bool is_smoke = false;
 
   L1Records records() const {
@@ -53,7 +56,7 @@ struct L1BenchConfig {
 };
 
 std::vector<std::string> L1ClaimNames();
-// What the part that takes the most of it holds at once.
+// The memory and disk space of the part that needs the most of each.
 uint64_t L1BenchMemoryBytes(const L1BenchConfig& config);
 uint64_t L1BenchDiskBytes(const L1BenchConfig& config);
 uint64_t L1BenchTmpfsBytes(const L1BenchConfig& config);
@@ -87,12 +90,12 @@ class BenchL1 {
   Status Rocks();
   Status Engine();
 
-  // The tables of a step; null where this CPU cannot.
+  // Opens the tables of a step; null where this CPU lacks the step's instructions.
   Status Open(const char* step, L1Tables** tables);
   Status AddGets(const char* step, const L1Lookups& lookups, uint32_t thread_count,
                  const std::string& suffix, std::vector<L1Contender>* contenders);
   Status AddRocks(std::vector<L1Contender>* contenders);
-  // The common draw.
+  // The uniform draw that several parts share.
   const L1Lookups& Uniform();
   Status Compare(const std::vector<L1Contender>& contenders, const std::vector<L1Ratio>& ratios) {
     return RunL1Rounds(config_.rounds, contenders, ratios, &rounds_);
@@ -102,7 +105,7 @@ class BenchL1 {
   ClaimRounds rounds_;
   std::unique_ptr<L1Files> files_;
   std::unique_ptr<L1Lookups> uniform_;
-  // What the running part has opened.
+  // Opened by the running part, closed at its end.
   std::map<std::string, std::unique_ptr<L1Tables>> tables_;
   std::vector<std::unique_ptr<RocksPoints>> rocks_;
   nlohmann::json rocks_json_;

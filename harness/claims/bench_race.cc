@@ -81,7 +81,7 @@ std::string Summary(const PhaseReport& report) {
   return text + ", device " + Fixed(report.DeviceBytesPerSecond() * 1e-6, 1) + " MB/s";
 }
 
-// The object in the file, else the one that was printed, else null.
+// Returns the object in the file, else the one that was printed, else null.
 nlohmann::json ReadReport(const std::string& path, const std::string& printed) {
   std::ifstream file(path);
   nlohmann::json report = nlohmann::json::parse(file, nullptr, false);
@@ -174,7 +174,7 @@ void BenchRace::NoteTotal(const std::vector<PhaseReport>& phases) {
   double device_s = 0;
   double engine_s = 0;
   for (const PhaseReport& report : phases) {
-    // In smoke runs fio may be missing; in others that is a failure that has been noted.
+    // fio may be missing in smoke runs; in other runs that failure has been noted already.
     if (!report.has_device()) return;
     const double passes = report.phase == Phase::kRange ? kRangePasses : 1;
     const auto bytes = static_cast<double>(report.result.record_count * kValueSize);

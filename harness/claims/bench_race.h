@@ -1,8 +1,10 @@
 // The measured claims about the race: engine and device in turn, in short rounds.
 //
-// The disk has a burst allowance and neighbours, so nothing is compared with a figure from minutes
-// ago: each comparison is a pair of runs next to each other, and a claim is the median of its
-// rounds. A store is deleted as soon as it has been measured. One thread at a time.
+// The disk has a burst allowance and neighbours, so figures that are minutes apart are not
+// compared. Each comparison is a pair of runs that follow each other, and a claim is the median of
+// its rounds. A store is deleted as soon as it has been measured.
+//
+// Not thread-safe.
 #ifndef HARNESS_CLAIMS_BENCH_RACE_H_
 #define HARNESS_CLAIMS_BENCH_RACE_H_
 
@@ -28,17 +30,17 @@ struct BenchConfig {
   RaceConfig race;
   uint32_t round_count = 3;
   uint64_t index_key_count = 64000000;
-  // Directories, threads and seed are the race's.
+  // Directories, threads and seed are taken from `race`.
   RaceCpuConfig cpu;
   // Names of claims.
   std::set<std::string> wanted;
-  // A run that only shows that everything works: a figure that cannot be had is no error.
+  // A run that only shows that everything works: a figure that cannot be measured is no error.
   bool is_smoke = false;
 };
 
-// Makes `dir` the place of a race, without an older one's store, and enough room for that of `race`
-// and the files of fio beside it. An empty `where` is a fresh directory below the current one. The
-// answer is empty, or what is wrong.
+// Prepares `dir` at `where` for a race: removes an older race's store and checks the free space.
+// The new store and fio's files need the same number of bytes each. An empty `where` makes a fresh
+// directory below the current one. Returns what is wrong, or nothing.
 std::string PrepareRace(const std::string& where, RaceDir* dir, RaceConfig* race);
 
 class BenchRace {
@@ -46,8 +48,8 @@ class BenchRace {
   // `dir` is prepared, and outlives this.
   BenchRace(const BenchConfig& config, RaceDir* dir);
 
-  // Measures all that is wanted. False when a phase or a check failed, or a figure could not be
-  // had: errors() says which. Calls `after_round` when there is something new to save.
+  // Measures the wanted claims. False when a phase or a check failed or a figure could not be
+  // measured: errors() says which. Calls `after_round` when there is something new to save.
   bool Run(const std::function<void()>& after_round);
 
   const std::vector<std::string>& errors() const { return errors_; }
@@ -66,24 +68,25 @@ class BenchRace {
   void CompareGroups();
   void CompareSequentialWrite();
   void CompareOneBucketRead();
-  // The phases of one round together, over what the device would have taken for them.
+  // Notes the time of one round's phases over the time that the device would need for them.
   void NoteTotal(const std::vector<PhaseReport>& phases);
-  // CPU times, which have rounds of their own.
+  // Measures CPU times, in rounds of their own.
   void MeasureCpu();
-  // The figures of the program that measures the index, which has rounds of its own.
+  // Takes over the figures of the program that measures the index in rounds of its own.
   void MeasureIndex();
 
   // One phase, noted among the raw figures; false when it failed.
   bool Measure(Phase phase, const RaceConfig& config, FioRunner* fio, const std::string& label,
                PhaseReport* report);
-  // Writes a new store, and the bytes per second of that; 0 when it failed.
+  // Writes a new store. Returns bytes per second, 0 after a failure.
   double WriteStore(const RaceConfig& config, const std::string& label);
-  // Writes a new store and reads it, cold; the bytes per second of the reading, 0 when it failed.
+  // Writes a new store and reads it, cold. Returns the reading's bytes per second, 0 after a
+  // failure.
   double WriteAndReadStore(const RaceConfig& config, const std::string& label);
-  // Notes a() / b(), run next to each other, in every other round b first.
+  // Runs a() and b(), in every other round b first, and notes their ratio a / b.
   void NotePair(const char* claim, const std::function<double()>& a,
                 const std::function<double()>& b);
-  // What fio measured, for the description of the machine.
+  // Keeps fio's figures for the description of the machine.
   void NoteDevice(const PhaseReport& report);
   void NoteFraction(const char* claim, const PhaseReport& report, double bytes_per_second);
   void Fail(const std::string& what) { errors_.push_back(what); }
@@ -93,7 +96,7 @@ class BenchRace {
   RaceDir* dir_;
   bool has_fio_;
   uint32_t round_ = 0;
-  // The claims, what they were made of, and what the device gave.
+  // The claims, the figures that they are made of, and the rates of the device.
   ClaimRounds rounds_;
   nlohmann::json raw_ = nlohmann::json::array();
   nlohmann::json index_;

@@ -46,7 +46,7 @@ double RaceCpu::Noted(const std::string& figure, const TimedRun& run) {
   return run.cpu_ns();
 }
 
-// Opening and closing are not counted: a run of any length has them once.
+// Excludes opening and closing: a run of any length has them only once.
 double RaceCpu::StoreWriteNs(StagingMode mode) {
   const std::string dir = config_.tmpfs_dir + "/store";
   RemoveTree(dir);

@@ -1,7 +1,6 @@
-// What a Write and a Read cost in CPU time, beside the least that anybody pays for the same.
+// The CPU time of a Write and of a Read, each beside a bare program that does the same I/O.
 //
-// Both sides run next to each other, in every other round the other way round. One thread at a
-// time.
+// Engine and bare program run in turn; every other round swaps their order. Not thread-safe.
 #ifndef HARNESS_CLAIMS_BENCH_RACE_CPU_H_
 #define HARNESS_CLAIMS_BENCH_RACE_CPU_H_
 
@@ -30,18 +29,18 @@ struct RaceCpuConfig {
 inline constexpr char kWriteCpuOverBare[] = "write_cpu_over_bare";
 inline constexpr char kReadCpuOverFio[] = "read_cpu_over_fio";
 
-// Each notes its claim and what it was made of; a failure's words are the answer, else nothing.
+// Each comparison notes its claim and the figures behind it. It returns what failed, or nothing.
 class RaceCpu {
  public:
   // `rounds` outlives this.
   RaceCpu(const RaceCpuConfig& config, ClaimRounds* rounds) : config_(config), rounds_(rounds) {}
 
-  // Writes on tmpfs over the bare loop whose threads fill a group each. Beside them, for what they
-  // are worth: the bare loop with as many groups as the store has buckets, and a store that stages
-  // its records with pwrite.
+  // Compares writes on tmpfs with the bare loop in which each thread fills one group. Two more
+  // figures are noted without a claim. One is the bare loop with as many groups as the store has
+  // buckets. The other is a store that stages its records with pwrite.
   std::string CompareWrites();
 
-  // Reads by blocking threads over fio's psync job on the same files.
+  // Compares reads by blocking threads with fio's psync job on the same files.
   std::string CompareReads();
 
  private:

@@ -1,7 +1,7 @@
-// The measured claims about safety: what verification, checksums and durable writes cost.
+// The measured claims about safety: the costs of verification, checksums and durable writes.
 //
-// Each comparison is made in pairs of short runs next to each other, in every other round the other
-// way round; a claim is the median of its rounds. One thread at a time.
+// Each comparison is a pair of short runs that follow each other; every other round swaps them. A
+// claim is the median of its rounds. Not thread-safe.
 #ifndef HARNESS_CLAIMS_BENCH_SAFETY_H_
 #define HARNESS_CLAIMS_BENCH_SAFETY_H_
 
@@ -30,8 +30,8 @@ struct SafetyConfig {
   std::set<std::string> parts;
 };
 
-// While true, a value's checksum is taken as a constant: what writing would cost without one. The
-// program is linked so that only here is there such a switch.
+// While true, a value's checksum is a constant, so that a write's cost without it can be measured.
+// Only this program is linked with a checksum function that has this switch.
 extern std::atomic<bool> leave_out_checksums;
 
 class BenchSafety {
@@ -40,7 +40,7 @@ class BenchSafety {
 
   // False when something failed; errors() says what.
   bool Run();
-  // Takes over the result of the mutants from the file that their run has left.
+  // Takes over the result of the mutants from the file that scripts/mutants.py has written.
   void AddMutants(const std::string& path);
 
   const std::vector<std::string>& errors() const { return errors_; }
@@ -69,7 +69,7 @@ class BenchSafety {
   void CompareWrites();
   void CompareDurableWrites();
   void CompareClosing();
-  // Notes 1 - with / without as the claim's.
+  // Notes 1 - with / without as the claim's figure.
   void NoteCost(const char* claim, uint32_t round, const Rate& with, const Rate& without);
   void Fail(const std::string& what);
 

@@ -40,7 +40,7 @@ constexpr char kReads[] = "checked visit, the reads by themselves, CPU, ns";
 constexpr char kFloor[] = "checked visit, best bare loop, CPU, ns";
 constexpr char kInlinedFloor[] = "checked visit, best bare loop with inlined visitors, CPU, ns";
 constexpr char kEndsFloor[] = "visit of both ends alone, inlined, best bare loop, CPU, ns";
-// Behind the name of a claim that the race's visitors have.
+// Appended to the name of a claim that is measured with the race's visitors.
 constexpr char kCounted[] = ", visitors that count";
 
 constexpr ClaimTarget kTargets[] = {
@@ -61,7 +61,7 @@ std::vector<std::string> ScanClaimNames() {
 
 uint64_t ScanTmpfsBytes(const ScanBenchConfig& config) {
   return std::max({StoreBytes(config.written_record_count), StoreBytes(config.visited_record_count),
-                   // One that was written to beside one that was not.
+                   // The store that is written to and the one that is not.
                    2 * StoreBytes(config.checked_record_count + config.checked_record_count / 10),
                    StoreBytes(config.gap.record_count)});
 }
@@ -153,7 +153,7 @@ void BenchScan::Visits() {
 void BenchScan::Writers() {
   if (config_.tmpfs_dir.empty()) return;
   ScanWriters writers(config_.tmpfs_dir + "/store", config_.written_record_count, config_.seed);
-  // The first round warms up: it does not count.
+  // The first round warms up and is not counted.
   for (uint32_t round = 0; round <= config_.round_count && !MustStop(); ++round) {
     WriterCost costs[2];
     const auto overwrite = [&](bool scanning) {
@@ -214,7 +214,7 @@ void BenchScan::WrittenRanges() {
   if (config_.tmpfs_dir.empty()) return;
   ScanWritten written(CheckedRace());
   bool ok = written.Prepare();
-  // The first round finds no memory touched: it does not count.
+  // The first round finds no memory touched and is not counted.
   for (uint32_t round = 0; ok && round <= config_.race_round_count && !MustStop(); ++round) {
     RangeRate rates[2];
     const auto range = [&](bool overwritten) {
@@ -240,8 +240,8 @@ void BenchScan::Gaps() {
   shape.seed = config_.seed;
   ScanGap gap(shape);
   bool ok = gap.Prepare();
-  // The claim is about the first. Scans that are slower than others, but not by so much, are harder
-  // to tell from fast ones, and few that hold all of a small memory harder to get past.
+  // The claim is about the first mix. In the second one, slow scans are harder to tell from fast
+  // ones because they are less slow. In the third one, few scans hold all of a small memory.
   std::vector<SlowScans> mixes(3);
   mixes[1].visit = mixes[2].visit = std::chrono::milliseconds(1);
   mixes[2].count = 8;
@@ -266,8 +266,8 @@ void BenchScan::Gaps() {
   if (!ok) Fail("gaps: " + gap.failure());
 }
 
-// What bench_race measures, with its own rounds. Visitors that count alone, as the device's own
-// reader does, are measured beside those of the race, who look at every value.
+// Measures the range claims of bench_race in rounds of its own. Runs the race's visitors, which
+// check every value, and visitors that only count, as fio's reader does.
 void BenchScan::RangesOnDisk() {
   for (const bool checks_values : {true, false}) RangeOnDisk(checks_values);
 }
@@ -276,7 +276,7 @@ void BenchScan::RangeOnDisk(bool checks_values) {
   BenchConfig config;
   config.race = config_.race;
   config.race.checks_ranged_values = checks_values;
-  // Fewer rounds where there is no claim.
+  // Fewer rounds for figures that are not claims.
   config.round_count =
       checks_values ? config_.race_round_count : (config_.race_round_count + 1) / 2;
   config.wanted = {kRangeRatio, kRangePass2};

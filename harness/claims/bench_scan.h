@@ -1,9 +1,8 @@
-// The measured claims about scans: short ranges by iterators, snapshots, everything by many threads
-// on the disk and in memory, what writes take from a scan and a scan from writers, and slow scans
-// beside a fast one.
+// The measured claims about scans: short ranges by iterators, snapshots, and ranges over everything
+// by many threads, on the disk and in memory. Further claims cover scans beside writers, and slow
+// scans beside a fast one.
 //
-// Compared runs alternate in short rounds next to each other; a claim is the median of its rounds.
-// One thread at a time.
+// Compared runs alternate in short rounds; a claim is the median of its rounds. Not thread-safe.
 #ifndef HARNESS_CLAIMS_BENCH_SCAN_H_
 #define HARNESS_CLAIMS_BENCH_SCAN_H_
 
@@ -30,10 +29,10 @@ struct ScanBenchConfig {
   uint64_t snapshot_count = 1000000;
   uint32_t snapshot_writer_count = 8;
   uint32_t writer_count = 4;
-  uint64_t written_record_count = 400000;  // of a store that is written to, on tmpfs
-  uint64_t visited_record_count = 262144;  // of the one that is ranged over there
-  uint64_t checked_record_count = 524288;  // of those whose values are looked at there
-  uint32_t thread_count = 64;              // that range over them
+  uint64_t written_record_count = 400000;  // of a store on tmpfs that is written to
+  uint64_t visited_record_count = 262144;  // of the store on tmpfs that is ranged over
+  uint64_t checked_record_count = 524288;  // likewise, where values are checked
+  uint32_t thread_count = 64;              // which range over these
   ScanGapShape gap;                        // its directory is set here
   RaceConfig race;                         // ranges on the disk
   uint32_t race_round_count = 5;
@@ -42,11 +41,11 @@ struct ScanBenchConfig {
   MakeRocksFn make_rocks;
   // Names of claims.
   std::set<std::string> wanted;
-  // A run that only shows that everything works: a figure that cannot be had is no error.
+  // A run that only shows that everything works: a figure that cannot be measured is no error.
   bool is_smoke = false;
 };
 
-// What the stores of the largest part take on tmpfs.
+// The space on tmpfs that the stores of the largest part take.
 uint64_t ScanTmpfsBytes(const ScanBenchConfig& config);
 std::vector<std::string> ScanClaimNames();
 
@@ -77,7 +76,7 @@ class BenchScan {
   void Writers();
   void RangesOnDisk();
   void RangeOnDisk(bool checks_values);
-  // Of the disk, once for the report.
+  // Measures the disk, once, for the report.
   void DeviceRates();
   RaceConfig CheckedRace() const;
   void Fail(const std::string& what) { errors_.push_back(what); }

@@ -24,7 +24,7 @@ constexpr uint32_t kCallers = 2;
 constexpr uint32_t kPasses = 2;
 constexpr uint32_t kWriters = 4;
 
-// Switched on while `body` runs.
+// Runs `body` with the profiler switched on.
 std::string Profiled(const ProfilerSwitch& profiler, const std::function<std::string()>& body) {
   if (!profiler.Turn(true)) return "the profiler does not answer";
   std::string failure = body();
@@ -36,7 +36,7 @@ std::string ShortRanges(const ProfileConfig& config, const ProfilerSwitch& profi
   ClaimRounds unused({});
   ScanRanges ranges({config.dir, config.key_count, 1, config.seconds, config.seed}, &unused);
   Status status = ranges.Prepare();
-  // Each iterator that is set up is a new one: that is the path to be seen.
+  // Without the cache each iterator is set up anew: that is the path to profile.
   if (status.ok()) status = ranges.Open(/*cache_iterators=*/kept);
   if (!status.ok()) return status.ToString();
   return Profiled(profiler, [&] {
@@ -54,11 +54,11 @@ std::string SetUp(const ProfileConfig& config, const ProfilerSwitch& profiler) {
 }
 
 StoreRuns RunsOf(const ProfileConfig& config) {
-  // What comes before a run would only be in the way of what is to be seen.
+  // No page cache is dropped: the profile should show only the run.
   return StoreRuns({config.dir + "/store", "", config.record_count, config.seed});
 }
 
-// Over a store that is there already, as often as the time allows.
+// Runs over an existing store, as often as the time allows.
 std::string OverStore(const ProfileConfig& config, const ProfilerSwitch& profiler,
                       const std::function<bool(StoreRuns*)>& body) {
   StoreRuns runs = RunsOf(config);

@@ -1,7 +1,7 @@
-// Phases of the engine by themselves, for a profiler to look at: each prepares its store, tells the
-// profiler to begin, and goes on for as long as it is told.
+// Single phases of the engine, for a profiler. Each prepares its store, tells the profiler to
+// begin, and runs for the configured time.
 //
-// One thread at a time; a phase starts as many as it needs.
+// Not thread-safe; a phase starts the threads that it needs.
 #ifndef HARNESS_CLAIMS_PROFILE_PHASES_H_
 #define HARNESS_CLAIMS_PROFILE_PHASES_H_
 
@@ -25,7 +25,7 @@ struct ProfileConfig {
 struct ProfilePhase {
   const char* name;
   const char* about;
-  // Empty when all went well, else what failed.
+  // Returns what failed, or nothing.
   std::string (*run)(const ProfileConfig& config, const ProfilerSwitch& profiler);
 };
 const std::vector<ProfilePhase>& AllProfilePhases();

@@ -39,7 +39,7 @@ uint64_t SumRanges(Iterator* iterator, const RangeStarts& starts) {
   return sum;
 }
 
-// A query of the kept iterator: it moves on to the query's snapshot.
+// Answers a query with the kept iterator, which it refreshes to the query's snapshot.
 Status AnswerKept(Store* store, Iterator* kept, const RangeStarts& starts, uint64_t* sum) {
   Snapshot snapshot;
   ENGINE_RACE_RETURN_IF_ERROR(store->GetSnapshot(&snapshot));
@@ -48,7 +48,7 @@ Status AnswerKept(Store* store, Iterator* kept, const RangeStarts& starts, uint6
   return Status::Ok();
 }
 
-// A query that sets up an iterator for each of its ranges.
+// Answers a query with a new iterator for each of its ranges.
 Status AnswerWithOneForEach(Store* store, const RangeStarts& starts, uint64_t* sum) {
   Snapshot snapshot;
   ENGINE_RACE_RETURN_IF_ERROR(store->GetSnapshot(&snapshot));
@@ -64,7 +64,7 @@ Status AnswerWithOneForEach(Store* store, const RangeStarts& starts, uint64_t* s
   return Status::Ok();
 }
 
-// Nanoseconds that one call takes, over `seconds` of them.
+// Makes calls for `seconds` and gives the nanoseconds of one.
 template <typename Call>
 Status NsPerCall(double seconds, const Call& call, double* ns) {
   constexpr uint64_t kCallsPerLook = 1000;
@@ -104,11 +104,11 @@ Status ScanRanges::Open(bool cache_iterators) {
   Options options = QuietOptions();
   options.cache_iterators = cache_iterators;
   ENGINE_RACE_RETURN_IF_ERROR(Store::Open(options, store_dir(), &store_));
-  // Builds the index, too.
+  // Also builds the index.
   return store_->NewIterator({}, &kept_);
 }
 
-// The same keys as FillKeyLogs makes, in order.
+// The keys that FillKeyLogs makes, in order.
 std::vector<uint64_t> ScanRanges::AllKeys() const {
   const engine_race::Geometry geometry = engine_race::GeometryFrom(Options());
   const std::vector<uint64_t> counts =

@@ -1,8 +1,9 @@
-// What short ranges cost over many keys in memory: an iterator that is kept, one for each range,
-// and RocksDB with the same keys.
+// The cost of short ranges over many keys in memory: by a kept iterator, by a new iterator for each
+// range, and by RocksDB.
 //
-// The store has keys only, their index in memory. Its runs alternate in short rounds, every other
-// round the other way round, and give the same keys or the bench fails. One thread at a time.
+// The store has keys only, and its index is in memory. Runs alternate in short rounds, and every
+// other round reverses their order. The bench fails unless all runs find the same keys. Not
+// thread-safe.
 #ifndef HARNESS_CLAIMS_SCAN_RANGES_H_
 #define HARNESS_CLAIMS_SCAN_RANGES_H_
 
@@ -43,17 +44,17 @@ class ScanRanges {
 
   // Fills the store; must come first.
   engine_race::Status Prepare();
-  // One that is kept over one for each range, with the cache off and then on, and what setting one
-  // up and refreshing one cost by themselves.
+  // Compares a kept iterator with a new one for each range, first with the cache of iterators off,
+  // then on. Also measures single calls that set up or refresh an iterator.
   engine_race::Status CompareIterators();
-  // A kept one over RocksDB's.
+  // Compares a kept iterator with RocksDB's.
   engine_race::Status CompareRocks(const MakeRocksFn& make);
-  // The settings of RocksDB; null before it was compared with.
+  // The settings of RocksDB; null before CompareRocks.
   const nlohmann::json& rocks() const { return rocks_; }
 
-  // Opens the store anew, its index in memory.
+  // Reopens the store and builds its index.
   engine_race::Status Open(bool cache_iterators);
-  // One run over the open store, without a comparison: a kept iterator or one for each range.
+  // One run over the open store without a comparison, by a kept iterator or by one for each range.
   engine_race::Status Repeat(bool kept) { return kept ? Kept("kept") : OneForEach("each"); }
 
  private:
@@ -64,8 +65,8 @@ class ScanRanges {
   std::vector<uint64_t> AllKeys() const;
   engine_race::Status Rounds(const std::vector<Run>& runs);
 
-  // Runs of the queries, noted under `name` as nanoseconds a range.
-  // `answer` answers one query after another for as long as a round takes.
+  // Runs queries for one round and notes the nanoseconds a range under `name`. `answer` answers one
+  // query.
   template <typename Answer>
   engine_race::Status Queries(const std::string& name, const Answer& answer);
   engine_race::Status Kept(const std::string& name);
@@ -73,7 +74,7 @@ class ScanRanges {
   engine_race::Status KeptAtLatest(const std::string& name);
   engine_race::Status Noted(const std::string& name, const QueryRun& run,
                             const engine_race::Status& status);
-  // Single calls, as nanoseconds each.
+  // Notes the nanoseconds of a single call under `name`.
   template <typename Call>
   engine_race::Status NsNoted(const std::string& name, const Call& call);
   engine_race::Status SetUp(const std::string& name);
@@ -88,7 +89,7 @@ class ScanRanges {
   std::unique_ptr<engine_race::Store> store_;
   engine_race::Iterator kept_;
   uint32_t round_ = 0;
-  // Of the round's first run; the others must have the same.
+  // The sum of the round's first run, which the other runs must find too.
   uint64_t key_sum_ = 0;
   bool has_key_sum_ = false;
 };

@@ -16,7 +16,7 @@ using engine_race::Status;
 
 namespace {
 
-// Of so many records one is overwritten; which ones follows no order of keys.
+// One in this many records is overwritten; their order is not that of keys.
 constexpr uint64_t kOverwriteStep = 10;
 
 RaceConfig In(RaceConfig race, const char* name) {
@@ -62,7 +62,7 @@ bool ScanWritten::OpenWithIndex(Part* part) {
   return status.ok();
 }
 
-// By what was there before, so that a range of both stores finds the same.
+// Overwrites with the old values, so that ranges over both stores find the same data.
 void ScanWritten::OverwriteTenth(engine_race::Store* store) {
   const RaceConfig& race = overwritten_.race;
   const uint64_t stride = uint64_t{race.thread_count} * kOverwriteStep;

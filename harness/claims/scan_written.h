@@ -1,8 +1,8 @@
-// Ranges over a store whose keys were partly overwritten since its index was built, beside the same
-// over one that nothing was written to.
+// Ranges over two stores with the same keys. Since their indexes were built, part of the keys of
+// one was overwritten, and nothing was written to the other.
 //
-// Both stores are open all the time, so that rounds alternate within seconds. One thread at a time;
-// a run starts as many as it is told.
+// Both stores stay open, so that rounds alternate within seconds. Not thread-safe; a run starts the
+// configured number of threads.
 #ifndef HARNESS_CLAIMS_SCAN_WRITTEN_H_
 #define HARNESS_CLAIMS_SCAN_WRITTEN_H_
 
@@ -18,22 +18,22 @@
 
 namespace harness {
 
-// Of passes by all threads, each checked by a race's visitors.
+// The rates of passes by all threads, which the race's visitors check.
 struct RangeRate {
-  double records_per_second = 0;  // of one thread
+  double records_per_second = 0;  // of each thread
   double cpu_ns = 0;              // of a visit
 };
 
 class ScanWritten {
  public:
-  // `race` says which records, threads and memory; both stores are made in its `dir`.
+  // `race` gives records, threads and memory. Both stores are made in its `dir`.
   explicit ScanWritten(const RaceConfig& race);
   ~ScanWritten();
 
-  // Writes both stores, opens them, builds their indices and overwrites a tenth of the keys of one.
-  // Must come first. False after a failure, here and below: failure() tells it.
+  // Writes both stores, opens them, builds their indexes and overwrites a tenth of the keys of one.
+  // Must come first. Like Range, it returns false after a failure, which failure() tells.
   bool Prepare();
-  // Two passes over the store that was overwritten, or over the other.
+  // Makes two passes over the overwritten store, or over the other.
   bool Range(bool overwritten, RangeRate* rate);
 
   std::string failure() const { return failures_.first(); }

@@ -1,9 +1,11 @@
-// What a visit of a range costs, beside the least that it could: a store on tmpfs, where the device
-// costs nothing but a copy, visited by a race's visitors.
+// The cost of a visit of a range, beside the least that it could be. The store lies on tmpfs, where
+// the device costs only a copy, and the race's visitors visit it.
 //
-// A round is a fresh opening with two passes of all threads, the store's reads by themselves, and a
-// bare loop with the same visitors over the same values in memory. CPU time of the whole process.
-// One thread at a time; a run starts as many as it is told.
+// A round measures three runs. The first opens the store afresh and ranges over it twice with all
+// threads. The second only does the store's reads. The third is a bare loop of the same visitors
+// over the same values in memory. All figures are CPU time of the whole process.
+//
+// Not thread-safe; a run starts the configured number of threads.
 #ifndef HARNESS_CLAIMS_VISIT_COST_H_
 #define HARNESS_CLAIMS_VISIT_COST_H_
 
@@ -20,11 +22,11 @@ namespace harness {
 // Nanoseconds of CPU time, each for one visit of one thread.
 struct VisitCosts {
   std::array<double, kRangePasses> visit_ns = {};
-  // What the bare reader takes for the values that the pass had to read: in the first one all, in
-  // the second those that the memory of ranges cannot have kept.
+  // The bare reader's time for the values that the pass had to read. The first pass reads all
+  // values, the second those that the memory of ranges cannot have kept.
   std::array<double, kRangePasses> reads_ns = {};
   double floor_ns = 0;
-  // The same loop with visitors that are inlined, and with such that look at ends alone.
+  // The floor with inlined visitors, and with inlined visitors that check only the ends of a value.
   double inlined_floor_ns = 0;
   double ends_floor_ns = 0;
 
@@ -35,18 +37,18 @@ struct VisitCosts {
 };
 static_assert(kRangePasses == 2);
 
-// A memory budget of which ranges get about as large a part of the values as in a race of the usual
-// size.
+// Returns `race` with another memory budget: ranges can keep about the same part of the values as
+// in a race of the default size.
 RaceConfig WithRaceMemory(RaceConfig race);
 
 class VisitCost {
  public:
-  // `race` says which records, threads and memory; a new store is made in its `dir`, which its
-  // owner removes.
+  // `race` gives records, threads and memory. The store is made in its `dir`, which the caller
+  // removes.
   explicit VisitCost(const RaceConfig& race);
 
-  // Writes the store, fills the floor's memory and finds the best bare loop; must come first. False
-  // after a failure, here and below: failure() tells it.
+  // Writes the store, fills the floor's memory and finds the best bare loop; must come first. Like
+  // Round, it returns false after a failure, which failure() tells.
   bool Prepare();
   bool Round(VisitCosts* costs);
 

@@ -24,13 +24,13 @@ namespace {
 constexpr uint32_t kMaxAhead = 16;
 constexpr size_t kLineBytes = 64;
 
-// A value begins and ends at a page's, so a cache keeps few of those lines for its size: of 1 MiB
-// in 16 ways those of 256 values. Larger chunks wake threads less often.
+// Values are aligned to pages, so their first and last lines fall into few sets of a cache. A cache
+// of 1 MiB in 16 ways keeps those lines of 256 values. Larger chunks wake threads less often.
 constexpr VisitLoopShape kShapes[] = {{0, 8},    {256, 8},  {512, 8}, {1024, 6},
                                       {1024, 8}, {2048, 8}, {4096, 8}};
 
-// Where all threads wait for each other. Not std::barrier, which spins before it sleeps: that costs
-// the CPU time that is measured here.
+// A barrier of all threads. Not std::barrier, which spins before it sleeps, because CPU time is
+// measured here.
 class Gate {
  public:
   explicit Gate(uint32_t thread_count) { pthread_barrier_init(&barrier_, nullptr, thread_count); }
@@ -121,7 +121,7 @@ void VisitFloor::Pass(const VisitLoopShape& shape, LoopVisitors visitors, uint32
   };
   if (visitors == LoopVisitors::kRace) {
     const std::function<void(std::string_view, std::string_view)> function = visit;
-    // Else the compiler sees what is called.
+    // Hides the called function from the compiler.
     asm volatile("" : : "r"(&function) : "memory");
     Walk(shape, function, gate, failures);
   } else {

@@ -1,13 +1,15 @@
 // The least that a visit of a range can cost: bare loops of threads over values in memory.
 //
-// Values lie in shuffled places, as those of a range do. Every thread visits all of them in the
-// order of their keys, by calls of a std::function that holds a race's visitor: a store is handed
-// the same. What is left out is all that an engine does besides: reads, checksums, an index.
+// Values lie in shuffled order, as those of a range do. Every thread visits all of them in order of
+// key. It calls a std::function that holds a race's visitor, as a store does. The loop omits the
+// rest of an engine's work: reads, checksums, an index.
 //
-// Threads that are each somewhere else all fetch their lines from memory. So a loop goes in chunks:
-// no thread begins a chunk before all have ended the last one, and the first and last line of a
-// value, which a visitor looks at, are fetched some records ahead. Which chunk and distance are
-// best depends on the caches; FindBest tries several. One thread at a time.
+// Threads at different positions would each fetch their lines from memory. So the threads walk in
+// chunks: none begins a chunk before all have ended the last one. The first and last line of a
+// value, which a visitor looks at, are prefetched some records ahead. The best chunk and distance
+// depend on the caches; FindBest tries several.
+//
+// Not thread-safe.
 #ifndef HARNESS_CLAIMS_VISIT_FLOOR_H_
 #define HARNESS_CLAIMS_VISIT_FLOOR_H_
 
@@ -24,13 +26,13 @@
 namespace harness {
 
 enum class LoopVisitors {
-  kRace,         // of all threads one looks at every byte, the others at both ends of a value
-  kInlinedRace,  // the same without a call: what a visitor unknown to the compiler costs
-  kInlinedEnds,  // without the thread that looks at every byte, too
+  kRace,         // one thread checks every byte, the others both ends of a value
+  kInlinedRace,  // as kRace, but inlined: shows the cost of the calls
+  kInlinedEnds,  // as kInlinedRace, but no thread checks every byte
 };
 
 struct VisitLoopShape {
-  uint32_t chunk_records = 0;  // 0: every thread for itself
+  uint32_t chunk_records = 0;  // 0: threads do not wait for each other
   uint32_t records_ahead = 0;  // 0: nothing is fetched ahead
 
   // "chunks of 1024, 6 ahead"
@@ -43,10 +45,11 @@ class VisitFloor {
   VisitFloor(const KeySource& keys, const ValueMaker& values, uint32_t thread_count)
       : keys_(keys), values_(values), thread_count_(thread_count) {}
 
-  // Fills the memory, by all threads; must come first. kOutOfMemory where there is too little.
+  // Fills the memory with all threads; must come first. kOutOfMemory when there is too little.
   engine_race::Status Prepare();
 
-  // CPU time of a visit in a pass by all threads, ns; 0 after a failure, which failure() tells.
+  // Returns the CPU time of a visit in a pass by all threads, in ns; 0 after a failure, which
+  // failure() tells.
   double Run(const VisitLoopShape& shape, LoopVisitors visitors);
   // Tries each of some shapes a few times and keeps the best for RunBest.
   void FindBest();
@@ -75,7 +78,7 @@ class VisitFloor {
   const ValueMaker& values_;
   const uint32_t thread_count_;
   engine_race::Region memory_;
-  // By key; behind the last one a few more, for fetches ahead.
+  // In order of key. A few more follow the last one, for prefetches.
   std::vector<Record> records_;
   VisitLoopShape best_;
   std::string failure_;

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "engine_race/base/key.h"
+#include "harness/data/mix.h"
 
 namespace engine_race::crash {
 namespace {
@@ -16,7 +17,7 @@ uint64_t ValueWord(uint64_t base, uint32_t word) {
 }
 
 uint64_t ValueBase(const Oracle& oracle, uint64_t key, uint64_t version) {
-  return MixBits(key ^ oracle.salt()) ^ (version * 0xc2b2ae3d27d4eb4f);
+  return harness::Mix64(key ^ oracle.salt()) ^ (version * 0xc2b2ae3d27d4eb4f);
 }
 
 template <typename... Args>

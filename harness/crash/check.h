@@ -1,4 +1,4 @@
-// Compares what the store gives with what the oracle allows.
+// Compares the store's answers with those that the oracle allows.
 //
 // Thread safety: every const call from any thread.
 #ifndef HARNESS_CRASH_CHECK_H_
@@ -15,23 +15,23 @@
 
 namespace engine_race::crash {
 
-// The 4096 bytes of a version of a key: words 0 and 1 name them, every other word depends on both,
-// on its place and on the store.
+// Makes the 4096 bytes of a version of a key. Words 0 and 1 name key and version. Every other word
+// depends on key, version, its position and the store.
 void MakeValue(const Oracle& oracle, uint32_t key_index, uint32_t version, char* value);
 
 class Checker {
  public:
-  // With `settled`, nobody writes any more: what is found is observed, so that whoever looks again
-  // must find the same.
+  // With `settled`, nobody writes any more: each version found is noted in the oracle, and later
+  // checks must find the same.
   Checker(Store* store, Oracle* oracle, Report* report, bool settled)
       : store_(store), oracle_(oracle), report_(report), settled_(settled) {}
 
-  // One Read of one key. `buffer` is the caller's, kept between calls.
+  // Checks one Read of one key. `buffer` holds the value; callers reuse it between calls.
   void CheckRead(uint32_t key_index, std::string* buffer) const;
 
-  // One Range over the keys of ranks [first, last), bounds included as the store sees them:
-  // order, phantoms, values, and that what is not visited may be absent. With `open_bounds` the
-  // bounds are empty strings, and the ranks must be all.
+  // Checks one Range over the keys of ranks [first, last): order, phantoms and values, and that
+  // keys which are not visited may be absent. With `open_bounds` the bounds are empty strings, and
+  // the ranks must be all.
   void CheckRange(uint32_t first_rank, uint32_t last_rank, bool open_bounds) const;
 
  private:

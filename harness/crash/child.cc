@@ -39,7 +39,7 @@ void RunThreads(uint32_t count, const std::function<void(uint32_t)>& run) {
 
 int ExitCode(const Trial& trial) { return trial.report.violation_count() == 0 ? 0 : 1; }
 
-// The writers, readers and the syncer of one child, from Start to Stop.
+// The writers, the readers and the syncing thread of one child, from Start to Stop.
 class Traffic {
  public:
   Traffic(Store* store, const ChildPlan& plan, const Trial& trial)
@@ -67,7 +67,7 @@ class Traffic {
     threads_.clear();
   }
 
-  // Until the first reader has had its first answer.
+  // Waits until the first reader has its first answer.
   void AwaitFirstRead() const {
     while (!first_read_done_.load() && plan_.reader_count > 0) {
       std::this_thread::sleep_for(std::chrono::microseconds(100));

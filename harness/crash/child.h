@@ -1,4 +1,4 @@
-// What the child processes of the crash trial do with the store, until they are killed.
+// The work of the crash trial's child processes on the store, until they are killed.
 //
 // Each function runs in a forked child and returns its exit code: 0 when nothing was wrong, 1 when
 // the report holds a violation.
@@ -27,9 +27,9 @@ struct ChildPlan {
   uint32_t sync_pace_us = 0;
   // Build the index before the first write, not beside the writes.
   bool index_first = false;
-  // After so long the writer goes on to its first read, and after as long again to its close.
+  // The writer writes for this time before its first read, and as long again before it closes.
   uint32_t write_ms = 0;
-  // Writers rest once the store has taken this many records since it was made.
+  // The most records that the writers of this child write together; then they rest.
   uint64_t max_record_count = 0;
 };
 
@@ -44,7 +44,7 @@ struct Trial {
 int RunWriter(const ChildPlan& plan, const Trial& trial);
 // Opens, compares every key by Read and by Range, closes.
 int RunVerifier(const ChildPlan& plan, const Trial& trial);
-// Opens a store that another process holds: to be refused.
+// Opens a store that another process holds; the opening must be refused.
 int RunSecondOpener(const ChildPlan& plan, const Trial& trial);
 
 }  // namespace engine_race::crash

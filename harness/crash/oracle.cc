@@ -1,4 +1,5 @@
 #include "harness/crash/oracle.h"
+#include "harness/data/mix.h"
 
 #include <algorithm>
 #include <numeric>
@@ -68,8 +69,8 @@ bool Oracle::Settle() {
   return true;
 }
 
-// All accesses are sequentially consistent: a writer that draws a later version than ours and then
-// looks must see our `running`, stored before we drew, or its being over.
+// All accesses are sequentially consistent. Each writer stores `running` before it draws its
+// version. So a writer that draws a later version must see that `running`, or that it has ended.
 Ticket Oracle::Begin(uint32_t thread, uint32_t key_index) {
   KeyState& state = states_[key_index];
   threads_[thread].running.store(Pack(key_index, state.started.load() + 1));
@@ -92,7 +93,7 @@ void Oracle::End(uint32_t thread, const Ticket& ticket) {
 }
 
 bool Oracle::IsDelete(uint32_t key_index, uint32_t version) const {
-  return MixBits(salt_ + keys_[key_index] * 31 + version) % 1000 < delete_permille_;
+  return harness::Mix64(salt_ + keys_[key_index] * 31 + version) % 1000 < delete_permille_;
 }
 
 bool Oracle::Allows(uint32_t key_index, uint32_t floor, uint32_t version) const {

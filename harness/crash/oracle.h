@@ -1,14 +1,14 @@
-// What the crash trial knows of its store: the keys, and for each key which versions may be found.
+// The crash trial's knowledge of its store: the keys, and which versions of each key may be found.
 //
-// It lives in memory shared between the parent, which owns it, and the processes that it kills, so
-// that it outlives them. A version is announced before the engine is called (Begin) and noted once
-// the engine has acknowledged it (End). Versions of a key count upwards from 1; whether a version
-// is a Write or a Delete follows from key and version alone, so nothing else need be kept.
+// It lies in memory that the parent owns and shares with the processes that it kills, so it
+// outlives them. A writer announces a version before it calls the engine (Begin) and notes it once
+// the engine has acknowledged it (End). Versions of a key count upwards from 1. Key and version
+// alone decide whether a version is a Write or a Delete.
 //
-// Threads may write the same key at once. Which of two overlapping writes wins is the engine's
-// choice, so a version is ruled out only once a write that began after it had ended is
-// acknowledged: Begin finds the oldest version of its key that may still be running, and End raises
-// the key's floor to it.
+// Threads may write the same key at once. The engine may choose which of two overlapping writes
+// wins. So a version is ruled out only when a write that began after it had ended is acknowledged.
+// Begin finds the oldest version of its key that may still be running, and End raises the key's
+// floor to that version.
 //
 // Thread safety: every call from any thread or process, except Reset, StartCycle and Settle, which
 // the parent makes while no child lives.
@@ -24,10 +24,10 @@
 
 namespace engine_race::crash {
 
-// "No value", as a version: what a key never written reads as.
+// The version that stands for "no value", as of a key that was never written.
 inline constexpr uint32_t kAbsent = 0;
 
-// A write on its way.
+// A write that has begun and not yet ended.
 struct Ticket {
   uint32_t key_index = 0;
   uint32_t version = 0;
@@ -41,10 +41,10 @@ class Oracle {
 
   // Forgets everything: a new, empty store with these keys.
   void Reset(const Shape& shape);
-  // No write is on its way any more: the process that made them is gone.
+  // Forgets the running writes: the process that made them is gone.
   void StartCycle();
-  // What the verification observed is the state of the store from now on. False when a key was not
-  // observed.
+  // Takes the versions that the verification observed as the state of the store from now on. False
+  // when a key was not observed.
   [[nodiscard]] bool Settle();
 
   uint32_t key_count() const { return key_count_; }
@@ -58,11 +58,12 @@ class Oracle {
 
   // The floor of a key now; taken before a read and given to Allows after it.
   uint32_t Floor(uint32_t key_index) const { return states_[key_index].floor.load(); }
-  // True when a read that began at `floor` and has just ended may have found `version`, or kAbsent.
+  // True when a read that began at `floor` and has just ended may have found `version`, which may
+  // be kAbsent.
   bool Allows(uint32_t key_index, uint32_t floor, uint32_t version) const;
   // Notes what a verification found. False when an earlier one found something else.
   [[nodiscard]] bool Observe(uint32_t key_index, uint32_t version, uint32_t* earlier);
-  // "absent or a version in 17..20": what Allows would take, for reports.
+  // The versions that Allows would accept, for reports: "absent or a version in 17..20".
   std::string Describe(uint32_t key_index, uint32_t floor) const;
 
   uint64_t AcknowledgedCount() const;
@@ -75,7 +76,7 @@ class Oracle {
     std::atomic<uint32_t> floor;     // lowest version announced since `base` that may be found
     std::atomic<uint32_t> observed;  // version found since the last Settle, plus 1; 0: not yet
     uint32_t base;                   // `started` at the last Settle
-    uint32_t settled;                // the version found then
+    uint32_t settled;                // the version found at that Settle
   };
   struct alignas(64) ThreadState {
     std::atomic<uint64_t> running;  // key index + 1 in the high half, oldest possible version below

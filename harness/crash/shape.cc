@@ -1,4 +1,5 @@
 #include "harness/crash/shape.h"
+#include "harness/data/mix.h"
 
 #include <algorithm>
 #include <bit>
@@ -9,7 +10,8 @@ namespace {
 
 constexpr uint64_t kMib = 1 << 20;
 
-// Small enough that groups fill, halves turn over and key pages flush all the time.
+// Sizes so small that groups fill, the journal changes halves and key pages are written all the
+// time.
 void MakeTiny(Rng& rng, Options* geometry) {
   geometry->bucket_count = uint32_t{1} << Uniform(rng, 0, 6);
   geometry->file_count =
@@ -34,12 +36,6 @@ uint64_t LogUniform(Rng& rng, uint64_t low, uint64_t high) {
 
 bool Chance(Rng& rng, double probability) { return std::bernoulli_distribution(probability)(rng); }
 
-uint64_t MixBits(uint64_t x) {
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-  return x ^ (x >> 31);
-}
-
 Shape MakeShape(Rng& rng, KeyChoice keys, GeometryChoice geometry, uint32_t max_key_count) {
   Shape shape;
   shape.seed = rng();
@@ -55,11 +51,11 @@ Shape MakeShape(Rng& rng, KeyChoice keys, GeometryChoice geometry, uint32_t max_
 
 uint64_t KeyAt(const Shape& shape, uint32_t index) {
   const uint64_t x = shape.seed + index;
-  if (!shape.skewed || index % 8 == 7) return MixBits(x);
+  if (!shape.skewed || index % 8 == 7) return harness::Mix64(x);
   if (shape.sequential) return index;
   constexpr uint64_t kLowMask = (uint64_t{1} << 48) - 1;
   // An odd factor permutes the 48 bits.
-  return (MixBits(shape.seed) & ~kLowMask) | ((x * 0x9e3779b97f4a7c15) & kLowMask);
+  return (harness::Mix64(shape.seed) & ~kLowMask) | ((x * 0x9e3779b97f4a7c15) & kLowMask);
 }
 
 uint32_t PickKey(const Shape& shape, Rng& rng) {

@@ -1,4 +1,4 @@
-// The shape of one trial store: which keys it has, how they are picked, and its geometry.
+// The shape of one trial store: its keys, how writers pick them, and its geometry.
 //
 // Everything follows from a seed. Plain values.
 #ifndef HARNESS_CRASH_SHAPE_H_
@@ -21,22 +21,19 @@ uint64_t LogUniform(Rng& rng, uint64_t low, uint64_t high);
 // True with this probability.
 bool Chance(Rng& rng, double probability);
 
-// A mix of all bits of x, a different one for each x.
-uint64_t MixBits(uint64_t x);
-
 enum class KeyChoice { kUniform, kSkewed, kBoth };
 enum class GeometryChoice { kTiny, kMixed };
 
 struct Shape {
   uint64_t seed = 0;
   uint32_t key_count = 0;
-  // Most keys lie under one 16-bit prefix, and a few are written all the time.
+  // Most keys share one 16-bit prefix, and a few are written very often.
   bool skewed = false;
   // With `skewed`: the crowded prefix is 0 and its keys are 0, 1, 2...
   bool sequential = false;
   uint32_t hot_key_count = 0;
   uint32_t delete_permille = 0;
-  // Geometry of the store; the rest is chosen anew for each opening.
+  // Only the geometry; DrawOptions chooses the rest anew for each opening.
   Options geometry;
 
   std::string ToString() const;
@@ -47,7 +44,7 @@ Shape MakeShape(Rng& rng, KeyChoice keys, GeometryChoice geometry, uint32_t max_
 // Key number `index` of the shape.
 uint64_t KeyAt(const Shape& shape, uint32_t index);
 
-// The key that a writer takes next.
+// Draws the key that a writer writes next.
 uint32_t PickKey(const Shape& shape, Rng& rng);
 
 // The shape's geometry with tuning drawn for one opening: budget, backend, verification, syncs.

@@ -35,7 +35,7 @@ void Report::LineList<kLines>::Add(std::string_view text) {
   line.size.store(static_cast<uint32_t>(size));
 }
 
-// A line that its writer did not live to finish has size 0 and is left out.
+// Skips lines of size 0: their writer was killed before it finished them.
 template <size_t kLines>
 std::vector<std::string> Report::LineList<kLines>::Lines() const {
   std::vector<std::string> all;

@@ -1,4 +1,4 @@
-// Memory shared with child processes, and what they report through it.
+// Memory shared with child processes, and the reports that they write into it.
 //
 // Mapped before the fork, owned by the parent, and intact whenever a child dies.
 #ifndef HARNESS_CRASH_SHARED_H_
@@ -47,8 +47,8 @@ enum class Phase : uint32_t { kStart, kOpen, kWrite, kFirstRead, kVerify, kClose
 inline constexpr size_t kPhaseCount = 7;
 const char* PhaseName(Phase phase);
 
-// The children's reports. Lines are kept to a fixed length and a fixed number; what comes after
-// that is only counted.
+// The children's reports. Lines have a fixed length and are kept up to a fixed number; later ones
+// are only counted.
 class Report {
  public:
   Report() : body_(1) {}
@@ -61,11 +61,11 @@ class Report {
   uint32_t violation_count() const { return body_[0].violations.count.load(); }
   std::vector<std::string> Violations() const { return body_[0].violations.Lines(); }
 
-  // What the engine said through its log callback.
+  // A line from the engine's log callback.
   void AddLog(std::string_view text) { body_[0].log.Add(text); }
   std::vector<std::string> LogLines() const { return body_[0].log.Lines(); }
 
-  // Records that verifications compared, reads and range visits alike.
+  // Counts records that verifications compared, by Read or by a visit of Range.
   void CountChecked(uint64_t count) { body_[0].checked.fetch_add(count); }
   uint64_t checked_count() const { return body_[0].checked.load(); }
 

@@ -1,4 +1,5 @@
 #include "harness/crash/trial.h"
+#include "harness/data/mix.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -24,13 +25,13 @@ constexpr uint32_t kMaxStoreCycles = 20;
 constexpr uint32_t kMaxReaders = 4;
 constexpr uint32_t kMaxRecoveryKills = 4;
 constexpr std::chrono::microseconds kPoll{50};
-// Sleeping is coarser than this; shorter waits are spent awake.
+// Sleeps are coarser than this; shorter waits spin.
 constexpr std::chrono::microseconds kShortestSleep{200};
 constexpr std::chrono::seconds kHang{120};
-// The writer of a cycle that ends by a kill would go on for so long.
+// The writing time of a cycle that ends by a kill.
 constexpr uint32_t kForeverMs = 60 * 1000;
 
-// -1 with errno from waitpid cannot happen for a child of ours, short of a bug here.
+// waitpid fails for a child of this process only when this file has a bug.
 pid_t Wait(pid_t pid, int options, int* status) {
   pid_t result;
   do {
@@ -56,12 +57,12 @@ CrashTrial::CrashTrial(const TrialConfig& config)
 
 void CrashTrial::StartStore() {
   RemoveStore();
-  Rng rng(MixBits(~config_.seed + summary_.store_count));
+  Rng rng(harness::Mix64(~config_.seed + summary_.store_count));
   shape_ = MakeShape(rng, config_.keys, config_.geometry, config_.max_key_count);
   oracle_.Reset(shape_);
   store_cycle_count_ = 0;
   store_dir_ = config_.dir + "/store_" + std::to_string(summary_.store_count++);
-  // What a trial before this one may have left there.
+  // An earlier trial may have left a store there.
   std::filesystem::remove_all(store_dir_);
 }
 
@@ -99,7 +100,7 @@ CrashTrial::KillPlan CrashTrial::DrawWriterKill(ChildPlan* plan) {
     return {true, Phase::kWrite, ms * 1000 + Uniform(rng_, 0, 999), Chance(rng_, 0.25)};
   }
   if (draw < 70) return {true, Phase::kOpen, LogUniform(rng_, 30, 30000), false};
-  // From here on the writer comes to its reads and to its end by itself.
+  // In these cycles the writer reaches its reads and its end before the kill.
   plan->write_ms =
       static_cast<uint32_t>(Uniform(rng_, config_.min_kill_ms, config_.max_kill_ms)) / 2;
   if (draw < 82) {
@@ -121,8 +122,8 @@ CrashTrial::KillPlan CrashTrial::DrawRecoveryKill() {
 bool CrashTrial::RunCycle(uint32_t cycle) {
   const bool large = oracle_.AcknowledgedCount() * kValueBytes > config_.max_store_bytes / 2;
   if (store_dir_.empty() || store_cycle_count_ >= kMaxStoreCycles || large) StartStore();
-  // A cycle's draws hang on the seed and its number alone, not on how the cycles before it went.
-  rng_.seed(MixBits(config_.seed + cycle));
+  // A cycle's draws depend only on the seed and its number, not on the cycles before it.
+  rng_.seed(harness::Mix64(config_.seed + cycle));
   ++store_cycle_count_;
   report_.Clear();
   oracle_.StartCycle();
@@ -184,7 +185,7 @@ bool CrashTrial::AwaitPhase(pid_t pid, Phase phase, int* wait_status) {
       Wait(pid, 0, wait_status);
       return false;
     }
-    // A close is over before a sleeper wakes up.
+    // A close would end before a sleeper wakes up.
     if (phase != Phase::kClose) std::this_thread::sleep_for(kPoll);
   }
   return true;

@@ -1,9 +1,9 @@
-// The parent's side of the crash trial: it starts children, kills them and judges what is left.
+// The parent's side of the crash trial: it starts children, kills them and has the store verified.
 //
-// A cycle is: a writer, killed; now and then a few recoveries, killed as well; a verification that
-// is left alone. The store goes on into the next cycle until it is old or large enough.
-// Single-threaded, and it never opens a store itself: forking stays safe, and what it knows no kill
-// can touch.
+// A cycle kills a writer, sometimes kills a few recoveries, and ends with a verification that is
+// not killed. The next cycle uses the same store until it is old or large enough. The parent has
+// one thread and never opens a store itself: so forking stays safe, and no kill can destroy its
+// knowledge.
 #ifndef HARNESS_CRASH_TRIAL_H_
 #define HARNESS_CRASH_TRIAL_H_
 
@@ -38,10 +38,10 @@ struct TrialConfig {
 struct TrialSummary {
   uint32_t cycle_count = 0;
   uint32_t store_count = 0;
-  // By the phase that the child was in when it died.
+  // Kills of writers, by the phase in which the child was.
   std::array<uint32_t, kPhaseCount> writer_kill_counts = {};
   std::array<uint32_t, kPhaseCount> recovery_kill_counts = {};
-  // Children that ended by themselves before their kill came, or were to be left alone.
+  // Children that ended before their kill, or that were not to be killed.
   uint32_t clean_exit_count = 0;
   uint32_t second_opener_count = 0;
   uint64_t acknowledged_count = 0;
@@ -55,10 +55,10 @@ class CrashTrial {
  public:
   explicit CrashTrial(const TrialConfig& config);
 
-  // One cycle. False when it found a violation: the store is then kept, the report printed to
-  // stderr, and the trial is over.
+  // Runs one cycle. False when it found a violation: the store is then kept, the report is printed
+  // to stderr, and the trial is over.
   bool RunCycle(uint32_t cycle);
-  // Removes what is left of the stores, unless one is broken.
+  // Removes the remaining stores, unless one is broken.
   void Finish();
 
   const TrialSummary& summary() const { return summary_; }
@@ -67,9 +67,9 @@ class CrashTrial {
   using ChildMain = int (*)(const ChildPlan& plan, const Trial& trial);
   struct KillPlan {
     bool kill = false;
-    Phase phase = Phase::kStart;  // once the child is there...
-    uint64_t delay_us = 0;        // ...and so much later
-    bool second_opener = false;   // half-way through the delay
+    Phase phase = Phase::kStart;  // the kill comes after the child reaches this phase...
+    uint64_t delay_us = 0;        // ...by this delay
+    bool second_opener = false;   // tried half-way through the delay
   };
 
   void StartStore();
@@ -81,7 +81,7 @@ class CrashTrial {
                 std::array<uint32_t, kPhaseCount>* kill_counts);
   pid_t Fork(ChildMain child_main, const ChildPlan& plan);
   bool AwaitPhase(pid_t pid, Phase phase, int* wait_status);
-  // Unless `first`, which has the store open, is gone already.
+  // Does nothing when `first`, which has the store open, has ended already.
   void TrySecondOpener(pid_t first);
   void PrintBroken(uint32_t cycle) const;
 

@@ -1,7 +1,7 @@
-// Which keys a run writes: four shapes, each a pure function of (seed, record index).
+// The keys that a run writes: four shapes, each a pure function of (seed, record index).
 //
-// Nothing is stored, so every process of a run works out the same keys for itself. Record `index`
-// is the write that thread (index % threads) makes as its (index / threads)-th. Immutable after
+// Nothing is stored: every process of a run computes the same keys by itself. Record `index` is the
+// write that thread (index % threads) makes as its (index / threads)-th. Immutable after
 // construction; thread-safe.
 #ifndef HARNESS_DATA_KEY_SOURCE_H_
 #define HARNESS_DATA_KEY_SOURCE_H_
@@ -51,7 +51,8 @@ class ZipfRanks {
   double eta_;
 };
 
-// What a complete scan must find. `key_sum` adds the distinct keys, modulo 2^64.
+// The count and sum of the keys that a complete scan must find. `key_sum` adds the distinct keys,
+// modulo 2^64.
 struct KeySummary {
   uint64_t distinct_count = 0;
   uint64_t key_sum = 0;
@@ -68,7 +69,7 @@ class KeySource {
   uint64_t record_count() const { return record_count_; }
   // index < record_count().
   uint64_t KeyAt(uint64_t index) const;
-  // Goes over all records; a bit of memory for each of them when keys repeat.
+  // Visits all records. When keys repeat it needs one bit of memory for each record.
   KeySummary Summarize() const;
 
  private:

@@ -1,4 +1,4 @@
-// The one mixer that key streams, values and random choices of the programs share.
+// The mixer of the programs' key streams, values and random choices.
 //
 // Pure functions. Those that mix are bijections of their word, so distinct inputs stay distinct.
 #ifndef HARNESS_DATA_MIX_H_
@@ -16,12 +16,12 @@ inline constexpr uint64_t Mix64(uint64_t x) {
   return x ^ (x >> 31);
 }
 
-// The `index`-th word of the stream named by `seed`.
+// The `index`-th word of the stream of `seed`.
 inline constexpr uint64_t MixAt(uint64_t seed, uint64_t index) {
   return Mix64(Mix64(seed) + (index + 1) * 0x9e3779b97f4a7c15);
 }
 
-// A bijection of words of 54 bits: what is left of a key below a 10-bit prefix.
+// A bijection of words of 54 bits: the bits of a key below a 10-bit prefix.
 inline constexpr uint64_t Mix54(uint64_t x) {
   constexpr uint64_t kMask = (uint64_t{1} << 54) - 1;
   x = ((x ^ (x >> 27)) * 0xbf58476d1ce4e5b9) & kMask;

@@ -1,7 +1,7 @@
-// What the race's visitors look at: the order of keys and, as closely as each is told, values.
+// The race's visitors: each checks the order of keys and, as far as it is told, the values.
 //
-// One scan's by one thread. Fails by throwing std::runtime_error, which leaves the range at once
-// and which RunWorkers turns into a failure.
+// A visitor belongs to one scan and one thread. It throws std::runtime_error at a fault, which
+// leaves the range at once; RunWorkers turns the exception into a failure.
 #ifndef HARNESS_DATA_RANGE_VISITOR_H_
 #define HARNESS_DATA_RANGE_VISITOR_H_
 
@@ -21,7 +21,7 @@ enum class RangeChecks { kNothing, kEnds, kEverything };
 
 class RangeVisitor {
  public:
-  // Both outlive this; their record indices are the values' versions.
+  // Both outlive this. The version in a value is the index of its record in `keys`.
   RangeVisitor(const KeySource& keys, const ValueMaker& values, RangeChecks checks)
       : keys_(keys), values_(values), checks_(checks) {}
 
@@ -60,7 +60,7 @@ class RangeVisitor {
   uint64_t key_sum_ = 0;
 };
 
-// Of the visitors of a pass one checks every byte, another thread's in each pass.
+// In each pass one thread's visitor checks every byte, and each pass takes another thread for it.
 inline RangeChecks ChecksOf(uint32_t thread, uint32_t pass, uint32_t thread_count) {
   return thread == pass % thread_count ? RangeChecks::kEverything : RangeChecks::kEnds;
 }

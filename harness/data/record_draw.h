@@ -1,7 +1,7 @@
-// Which record the next read asks for: any, or by Zipf's law, in a stream that a seed names.
+// Draws the record of each read: uniformly or by Zipf's law, from the stream of a seed.
 //
-// Hot records are scattered: neither written one after the other nor neighbours by key. Immutable;
-// thread-safe.
+// Frequent records are scattered: they were not written one after the other, and their keys are not
+// neighbours. Immutable; thread-safe.
 #ifndef HARNESS_DATA_RECORD_DRAW_H_
 #define HARNESS_DATA_RECORD_DRAW_H_
 
@@ -25,7 +25,7 @@ class RecordDraw {
   }
 
   uint64_t record_count() const { return record_count_; }
-  // `word` is a random one.
+  // The record that the random `word` selects.
   uint64_t IndexFrom(uint64_t word) const {
     if (shape_ == DrawShape::kUniform) return AsBelow(word, record_count_);
     return IndexOfRank(zipf_.RankAt(AsFraction(word)));

@@ -3,9 +3,9 @@
 namespace harness {
 namespace {
 
-// Two words at a time: what every x86-64 has. Four streams of them hide the latency of the adds, in
-// loops that are unrolled: otherwise the streams lie in memory, and a value takes three times as
-// long.
+// Two words at a time, in registers that every x86-64 has. Four streams hide the latency of the
+// additions. The loops are unrolled: otherwise the streams lie in memory, and a value takes three
+// times as long.
 using Pair = uint64_t __attribute__((vector_size(16)));
 constexpr size_t kStreams = 4;
 constexpr size_t kBlockBytes = kStreams * sizeof(Pair);
@@ -26,7 +26,7 @@ Pattern StartPattern(uint64_t base, uint64_t step) {
   return pattern;
 }
 
-// Adds to `difference` what a block has and the pattern has not, and moves the pattern on.
+// Adds the differing bits of the block and the pattern to `difference`, and advances the pattern.
 inline void CompareBlock(const char* block, Pattern* pattern, Pair* difference) {
 #pragma GCC unroll 4  // see kStreams
   for (size_t i = 0; i < kStreams; ++i) {
@@ -57,7 +57,7 @@ bool ValueMaker::CheckAll(uint64_t key, const char* value, uint64_t* version) co
   Pattern pattern = StartPattern(Base(key, *version), kStep);
   Pair difference[kStreams] = {};
   CompareBlock(value, &pattern, difference);
-  // Word 0 is the version's, not the pattern's.
+  // Word 0 is the version, not a word of the pattern.
   difference[0][0] = 0;
   for (size_t at = kBlockBytes; at < kValueSize; at += kBlockBytes) {
     CompareBlock(value + at, &pattern, difference);

@@ -1,9 +1,11 @@
-// Values that prove whose they are: every byte follows from the run, the key and a version.
+// Values that prove where they belong: every byte follows from the run, the key and a version.
 //
-// Word 0 carries the version, masked with the key; word 1 hashes run, key and version together; the
-// words after it count on from word 1 in odd steps. So no two (run, key, version) share a word at
-// any place but by chance, and a value mixed from two of them fails. Both ways are a few adds for
-// every 16 bytes: some tens of GB/s in cache. Immutable; thread-safe.
+// Word 0 carries the version, masked with the key. Word 1 is a hash of run, key and version. Each
+// later word adds an odd step to the word before it. So two values of different (run, key, version)
+// share a word at one position only by chance, and a mixture of two values fails. Making and
+// checking take a few additions for every 16 bytes: some tens of GB/s in cache.
+//
+// Immutable; thread-safe.
 #ifndef HARNESS_DATA_VALUE_MAKER_H_
 #define HARNESS_DATA_VALUE_MAKER_H_
 

@@ -20,7 +20,7 @@ constexpr uint32_t kMaxReadBytes = 1u << 20;
 constexpr uint32_t kDepth = 16;
 constexpr uint32_t kBlockBytes = 512;
 
-// One of the raw disks, in both of its ways.
+// One of the raw disks, as a block device and as a character device.
 struct Disk {
   uint64_t seed = 0;
   io::BlockDevice block;
@@ -74,7 +74,7 @@ class Reader {
     return {};
   }
 
-  // Reads at random places of random sizes, a queue full at a time.
+  // Makes reads of random offsets and sizes, a queue full at a time.
   std::string ReadAll(uint32_t round_count) {
     for (uint32_t round = 0; round < round_count; ++round) {
       std::vector<io::ReadRequest> requests;
@@ -94,7 +94,7 @@ class Reader {
     return {};
   }
 
-  // One read; what became of it.
+  // Makes one read and returns its completion.
   io::ReadCompletion ReadOne(int fd, uint32_t size_bytes, uint64_t offset) {
     const io::ReadRequest request = {fd, size_bytes, offset, memory_.data(), 0};
     size_t started = 0;

@@ -1,4 +1,4 @@
-// Figures of emulated disks: they show that every way works, and little else.
+// Rates of emulated disks: they show that every back end works, and little else.
 #include <cerrno>
 #include <chrono>
 #include <cmath>
@@ -34,10 +34,10 @@ constexpr auto kMeasured = std::chrono::milliseconds(400);
 constexpr uint64_t kSpanBytes = uint64_t{64} << 20;
 constexpr uint32_t kChunkBytes = 128 * 1024;
 
-// Where the n-th read goes.
+// The file and offset of the n-th read.
 using PlaceFn = std::function<std::pair<int, uint64_t>(uint64_t number)>;
 
-// Reads a second, kDepth of them in flight; below zero when one failed.
+// Reads a second with kDepth of them in flight; negative after a failure.
 double ReadRateOnce(io::ReadQueue* queue, uint32_t size_bytes, const PlaceFn& place) {
   Region memory;
   if (!Region::Allocate(uint64_t{kDepth} * size_bytes, /*huge_pages=*/false, &memory).ok())
@@ -72,7 +72,7 @@ double ReadRateOnce(io::ReadQueue* queue, uint32_t size_bytes, const PlaceFn& pl
   return good ? static_cast<double>(done_count) / elapsed.count() : -1;
 }
 
-// Emulated code is fast from its second run on.
+// Returns the rate of a second run: QEMU emulates code faster from then on.
 double ReadRate(io::ReadQueue* queue, uint32_t size_bytes, const PlaceFn& place) {
   const double first_rate = ReadRateOnce(queue, size_bytes, place);
   return first_rate < 0 ? first_rate : ReadRateOnce(queue, size_bytes, place);
@@ -95,7 +95,7 @@ bool LoadModule(const std::string& name) {
   return fd.valid() && ::syscall(SYS_finit_module, fd.get(), "", 0) == 0;
 }
 
-// RAID-0 without a superblock, so that it leaves nothing behind. Stopped with the object.
+// RAID-0 without a superblock, so that it leaves nothing on the disks. The destructor stops it.
 class Raid0 {
  public:
   ~Raid0() {
@@ -134,14 +134,14 @@ class Raid0 {
   UniqueFd fd_;
 };
 
-// Random pieces of two sizes by the best queue there is.
+// Reads random pieces of two sizes with the best queue.
 std::string CompareSizes(const std::string& what, const PlaceFn& piece_place) {
   for (const uint32_t size_bytes : {4096u, kChunkBytes}) {
     std::unique_ptr<io::ReadQueue> queue;
     const Status status = io::ReadQueue::Create({IoBackend::kAuto, kDepth}, &queue);
     if (!status.ok()) return status.ToString();
     const double rate = ReadRate(queue.get(), size_bytes, [&](uint64_t number) {
-      // The place of a chunk, and a piece of it.
+      // The disk and offset of a chunk, and of a piece in it.
       const auto [fd, offset] =
           piece_place(harness::AsBelow(harness::MixAt(4, number), kSpanBytes / kChunkBytes));
       const uint64_t piece = harness::MixAt(5, number) % (kChunkBytes / size_bytes);
@@ -201,7 +201,7 @@ std::string CompareWithRaid(const Disks& disks) {
   io::BlockDevice array;
   const Status status = io::BlockDevice::Open(Raid0::kPath, /*read_only=*/true, &array);
   if (!status.ok()) return status.ToString();
-  // A member is somebody's, though nothing is signed.
+  // A member of the RAID is in use, although it has no signature.
   io::BlockDevice member;
   if (io::BlockDevice::Open(disks.first, /*read_only=*/false, &member).code() != Code::kIOError) {
     return "a disk of an array opens for writing";

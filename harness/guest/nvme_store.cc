@@ -44,7 +44,8 @@ std::string KeyBytes(uint64_t number) {
   return bytes;
 }
 
-// Opens a store that has to be refused; what is wrong when it is not, or not as it should be.
+// Opens a store that must be refused. Returns what is wrong when it is not, or when the error is
+// another one.
 std::string ExpectRefusal(const std::string& device, bool overwrite, Code code,
                           const std::string& word) {
   Options options = StoreOptions();
@@ -62,7 +63,7 @@ std::string MountFiles(const std::string& device) {
   return "mount: " + std::string(std::strerror(errno));
 }
 
-// A store under test, and what it must hold.
+// A store under test, and the records that it must have.
 class StoreCheck {
  public:
   explicit StoreCheck(const Options& options) : options_(options), values_(kSeed) {}
@@ -128,12 +129,12 @@ class StoreCheck {
 std::string CheckRefusals(const Disks& disks) {
   ::mkdir(kMemoryDir, 0755);
   if (::mount("none", kMemoryDir, "tmpfs", 0, nullptr) != 0) return "no file system in memory";
-  // The pattern of the checks before, and a file system.
+  // One device holds the pattern of the earlier checks, the other a file system.
   std::string wrong = ExpectRefusal(disks.first, false, Code::kInvalidArgument, "not empty");
   if (wrong.empty()) {
     wrong = ExpectRefusal(disks.files, false, Code::kInvalidArgument, "not empty");
   }
-  // Unharmed: it mounts.
+  // The file system is unharmed if it mounts.
   if (wrong.empty()) wrong = MountFiles(disks.files);
   if (wrong.empty()) wrong = ExpectRefusal(disks.files, true, Code::kIOError, "mounted or in use");
   return wrong;

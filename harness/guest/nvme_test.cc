@@ -9,10 +9,10 @@
 namespace engine_race::guest {
 namespace {
 
-// A guest whose host has forgotten it ends by itself.
+// The guest ends itself after this time, in case the host does not.
 constexpr uint64_t kLifeMs = 120'000;
 
-// Controllers are numbered as they happen to be found.
+// Finds disks by serial number: the kernel numbers controllers in any order.
 std::string FindDisks(Disks* disks) {
   std::map<std::string, std::string> by_serial;
   for (const auto& entry : std::filesystem::directory_iterator("/sys/block")) {

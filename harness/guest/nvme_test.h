@@ -1,7 +1,7 @@
-// The init of a guest with emulated NVMe disks: what can only be tried on such devices.
+// The init of a guest with emulated NVMe disks: tests that need such devices.
 //
-// The disks are told apart by their serial numbers: "files" holds an empty ext4, "first" and
-// "second" hold zeros. scripts/nvme_guest.py boots it and reads its lines on the serial console:
+// The disks have serial numbers as names: "files" holds an empty ext4, "first" and "second" hold
+// zeros. scripts/nvme_guest.py boots it and reads its lines on the serial console:
 //   PASS <what>         a check that held
 //   FAIL <what>: <why>  one that did not
 //   INFO <text>         figures
@@ -24,20 +24,20 @@ struct Disks {
 
 // Each check returns the first thing that is wrong, or nothing.
 
-// Patterns written through the block devices read back through passthrough, whole and in parts,
-// with errors where the device gives them.
+// Writes patterns through the block devices and reads them back through passthrough, whole and in
+// parts. Also checks the errors of bad reads.
 std::string CheckPassthrough(const Disks& disks);
 
-// A store over both raw disks, its directory on the third: written, read, reopened, verified.
-// Before it devices that hold something are refused, and are as they were.
+// Tries to make a store over devices that hold data: it must refuse them and leave them unchanged.
 std::string CheckRefusals(const Disks& disks);
+// Writes, reads, reopens and verifies a store over both raw disks; its directory is on the third.
 std::string CheckStore(const Disks& disks);
 
-// Random reads of one disk by every way there is.
+// Measures random reads of one disk by every back end.
 void CompareBackends(const Disks& disks);
 
-// Reads of both disks, striped by us and by md RAID-0, whose modules the initial file system may
-// have. Returns why there was none, or nothing.
+// Measures reads of both disks, striped by the engine and by md RAID-0, whose modules the initial
+// file system may have. Returns why there was no RAID-0, or nothing.
 std::string CompareWithRaid(const Disks& disks);
 
 }  // namespace engine_race::guest

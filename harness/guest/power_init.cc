@@ -29,7 +29,7 @@ using guest::WriteText;
 constexpr char kDevice[] = "/dev/nvme0n1";
 constexpr char kMountPoint[] = "/mnt";
 constexpr char kStoreDir[] = "/mnt/store";
-// A guest whose host has forgotten it ends by itself.
+// The guest ends itself after this time, in case the host does not.
 constexpr uint64_t kLifeMs = 300'000;
 
 void MountStore() {
@@ -68,8 +68,7 @@ uint64_t Sum(const Acked& acked) {
   return sum;
 }
 
-// Verifies the closed store first, when there is one, and compares what that says with what Open
-// makes of it.
+// If there is a store, first verifies it closed and compares the result with that of Open.
 std::unique_ptr<Store> OpenStore(const Plan& plan, SyncMode sync_mode, bool exists) {
   Options options = plan.StoreOptions();
   options.sync_mode = sync_mode;
@@ -99,25 +98,25 @@ std::unique_ptr<Store> OpenStore(const Plan& plan, SyncMode sync_mode, bool exis
   Ledger ledger;
   CheckStatus("BROKEN", "ledger", ledger.Open(kDevice, Number("pc_ledger")));
   std::vector<Kept> kept;
-  uint32_t epoch_count = 0;
-  CheckStatus("BROKEN", "ledger", ledger.ReadHistory(plan, &kept, &epoch_count));
+  uint32_t cycle_count = 0;
+  CheckStatus("BROKEN", "ledger", ledger.ReadHistory(plan, &kept, &cycle_count));
   Acked acked;
-  CheckStatus("BROKEN", "ledger", ledger.ReadAcked(plan, epoch_count, &acked));
+  CheckStatus("BROKEN", "ledger", ledger.ReadAcked(plan, cycle_count, &acked));
   Say("MOUNTED");
   const uint64_t reset_ms = Number("pc_reset_ms");
   if (Argument("pc_reset_from") == "mount") ResetAfter(reset_ms);
 
-  const auto store = OpenStore(plan, load.sync_mode, /*exists=*/epoch_count > 0);
-  const std::string violation = Verify(plan, store.get(), acked, epoch_count, &kept);
+  const auto store = OpenStore(plan, load.sync_mode, /*exists=*/cycle_count > 0);
+  const std::string violation = Verify(plan, store.get(), acked, cycle_count, &kept);
   if (!violation.empty()) EndWith("POWERCUT VIOLATION " + violation);
-  // What was found is promised from here on, whatever the opening has promised.
+  // The records found must survive from here on, whatever the opening has made durable.
   CheckStatus("VIOLATION", "Sync", store->Sync());
-  Say("POWERCUT OK epoch " + std::to_string(epoch_count) + ", acknowledged " +
+  Say("POWERCUT OK cycle " + std::to_string(cycle_count) + ", acknowledged " +
       std::to_string(Sum(acked)) + ", records " + std::to_string(store->Stats().record_count));
   if (Number("pc_load") == 0) End();
 
   CheckStatus("BROKEN", "ledger", ledger.WriteHistory(plan, kept));
-  load.epoch = static_cast<uint32_t>(kept.size()) + 1;
+  load.cycle = static_cast<uint32_t>(kept.size()) + 1;
   Say("LOADING");
   if (Argument("pc_reset_from") == "load") ResetAfter(reset_ms);
   EndWith("POWERCUT VIOLATION " + RunLoad(plan, load, store.get(), &ledger));

@@ -1,7 +1,8 @@
-// The init of a power-cut guest: it verifies what the last cut has left of the store on
-// /dev/nvme0n1, then loads it until the power goes.
+// The init of a power-cut guest. It verifies the store on /dev/nvme0n1 as the last cut left it,
+// then loads it until the next cut.
 //
-// scripts/powercut.py boots it and reads its lines on the serial console. The command line has
+// scripts/powercut.py boots it and reads its lines on the serial console. The kernel's command line
+// has
 //   pc_seed         of the plan
 //   pc_ledger       where on the device the ledger begins, bytes
 //   pc_load         1: load after the verification; otherwise the guest powers off

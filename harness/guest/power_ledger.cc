@@ -20,10 +20,10 @@ struct alignas(4096) Ledger::Record {
   uint64_t magic;
   uint64_t seed;
   uint64_t place;
-  uint64_t sequence;  // of two places of a pair the higher one is the newer
-  uint64_t epoch;
+  uint64_t sequence;  // the higher one of a pair of sectors is the newer
+  uint64_t cycle;
   Acked acked;
-  Kept kept[kMaxEpochCount];
+  Kept kept[kMaxCycleCount];
   uint64_t checksum;
 
   uint64_t Sum() const {
@@ -58,38 +58,38 @@ Status Ledger::Write(uint32_t place, Record* record) {
   return sys::PwriteFull(fd_.get(), record, kRecordBytes, offset_ + uint64_t{place} * kRecordBytes);
 }
 
-Status Ledger::ReadHistory(const Plan& plan, std::vector<Kept>* kept, uint32_t* epoch_count) {
+Status Ledger::ReadHistory(const Plan& plan, std::vector<Kept>* kept, uint32_t* cycle_count) {
   kept->clear();
-  *epoch_count = 0;
+  *cycle_count = 0;
   for (uint32_t place = 0; place < 2; ++place) {
     Record record;
     bool valid = false;
     ENGINE_RACE_RETURN_IF_ERROR(Read(place, &record, &valid));
     if (!valid || record.seed != plan.seed() || record.sequence <= history_sequence_) continue;
     history_sequence_ = record.sequence;
-    *epoch_count = static_cast<uint32_t>(record.epoch);
-    kept->assign(record.kept, record.kept + record.epoch - 1);
+    *cycle_count = static_cast<uint32_t>(record.cycle);
+    kept->assign(record.kept, record.kept + record.cycle - 1);
   }
   return Status::Ok();
 }
 
 Status Ledger::WriteHistory(const Plan& plan, const std::vector<Kept>& kept) {
-  if (kept.size() >= kMaxEpochCount) return Status::Full("the ledger holds no more epochs");
+  if (kept.size() >= kMaxCycleCount) return Status::Full("the ledger holds no more cycles");
   Record record = {};
   record.seed = plan.seed();
   record.sequence = ++history_sequence_;
-  record.epoch = kept.size() + 1;
+  record.cycle = kept.size() + 1;
   std::copy(kept.begin(), kept.end(), record.kept);
   return Write(history_sequence_ % 2, &record);
 }
 
-Status Ledger::ReadAcked(const Plan& plan, uint32_t epoch, Acked* acked) {
+Status Ledger::ReadAcked(const Plan& plan, uint32_t cycle, Acked* acked) {
   acked->fill(0);
   for (uint32_t place = 2; place < 2 + 2 * kAckerCount; ++place) {
     Record record;
     bool valid = false;
     ENGINE_RACE_RETURN_IF_ERROR(Read(place, &record, &valid));
-    if (!valid || record.seed != plan.seed() || record.epoch != epoch) continue;
+    if (!valid || record.seed != plan.seed() || record.cycle != cycle) continue;
     for (uint32_t writer = 0; writer < kWriterCount; ++writer) {
       (*acked)[writer] = std::max((*acked)[writer], record.acked[writer]);
     }
@@ -97,12 +97,12 @@ Status Ledger::ReadAcked(const Plan& plan, uint32_t epoch, Acked* acked) {
   return Status::Ok();
 }
 
-Status Ledger::WriteAcked(const Plan& plan, uint32_t epoch, uint32_t acker, uint64_t sequence,
+Status Ledger::WriteAcked(const Plan& plan, uint32_t cycle, uint32_t acker, uint64_t sequence,
                           const Acked& acked) {
   Record record = {};
   record.seed = plan.seed();
   record.sequence = sequence;
-  record.epoch = epoch;
+  record.cycle = cycle;
   record.acked = acked;
   return Write(2 + 2 * acker + sequence % 2, &record);
 }

@@ -1,12 +1,15 @@
-// What a power-cut trial writes down beside the store, in sectors behind the file system: which
+// The ledger of a power-cut trial, in sectors behind the store's file system. It notes which
 // operations were acknowledged as durable, and what earlier verifications found.
 //
-// Every record is one direct write, made after the store answered, to one of two places in turn, so
-// that a cut in the middle of it leaves the record before. A disk that is put together from a log
-// of writes takes all of these writes up to its moment: an acknowledgement that the log holds was
-// preceded there by every flush that it rests on.
+// Every record is one direct write, made after the store has answered. It goes to one of two
+// sectors in turn, so a cut in the middle of it leaves the record before it intact.
 //
-// Thread safety: an Acker belongs to one thread; the rest is for the time when no writer runs.
+// scripts/powercut_replay.py makes disks from a log of the device's writes. Such a disk has all the
+// ledger's writes up to its moment. The log has every flush before the acknowledgement that depends
+// on it.
+//
+// Thread safety: threads may call WriteAcked at once, each with an `acker` of its own. The other
+// calls are for times when no writer runs.
 #ifndef HARNESS_GUEST_POWER_LEDGER_H_
 #define HARNESS_GUEST_POWER_LEDGER_H_
 
@@ -21,9 +24,9 @@
 
 namespace engine_race::powercut {
 
-// One for each writer, and one for the thread that calls Sync.
+// One acker for each writer, and one for the thread that calls Sync.
 inline constexpr uint32_t kAckerCount = kWriterCount + 1;
-inline constexpr uint32_t kMaxEpochCount = 60;
+inline constexpr uint32_t kMaxCycleCount = 60;
 
 // By writer: the last operation that was acknowledged as durable.
 using Acked = std::array<uint32_t, kWriterCount>;
@@ -33,15 +36,15 @@ class Ledger {
   // `offset` is where the ledger's area begins on the device.
   Status Open(const std::string& device, uint64_t offset);
 
-  // What verifications found, by epoch; empty for a disk that has seen none. `epoch_count` counts
-  // the last epoch too, which has no entry yet.
-  Status ReadHistory(const Plan& plan, std::vector<Kept>* kept, uint32_t* epoch_count);
-  // The epoch after the last `kept` begins.
+  // Reads the findings of verifications, one entry a cycle; none from a new disk. `cycle_count`
+  // counts the last cycle too, which has no entry yet.
+  Status ReadHistory(const Plan& plan, std::vector<Kept>* kept, uint32_t* cycle_count);
+  // Notes that the cycle after those of `kept` begins.
   Status WriteHistory(const Plan& plan, const std::vector<Kept>& kept);
 
-  // The highest acknowledgements of an epoch.
-  Status ReadAcked(const Plan& plan, uint32_t epoch, Acked* acked);
-  Status WriteAcked(const Plan& plan, uint32_t epoch, uint32_t acker, uint64_t sequence,
+  // Reads the highest acknowledgements of a cycle.
+  Status ReadAcked(const Plan& plan, uint32_t cycle, Acked* acked);
+  Status WriteAcked(const Plan& plan, uint32_t cycle, uint32_t acker, uint64_t sequence,
                     const Acked& acked);
 
  private:

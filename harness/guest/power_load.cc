@@ -37,7 +37,7 @@ class Load {
     failed_.store(true);
   }
   bool Acknowledge(uint32_t acker, uint64_t sequence, const Acked& acked) {
-    const Status status = ledger_->WriteAcked(plan_, load_.epoch, acker, sequence, acked);
+    const Status status = ledger_->WriteAcked(plan_, load_.cycle, acker, sequence, acked);
     if (!status.ok()) Fail("ledger", status);
     return status.ok();
   }
@@ -53,7 +53,7 @@ class Load {
 };
 
 bool Load::WriteOne(uint32_t writer, uint32_t number) {
-  const Operation operation = plan_.OperationAt(writer, load_.epoch, number);
+  const Operation operation = plan_.OperationAt(writer, load_.cycle, number);
   const uint64_t word = plan_.KeyAt(operation.bucket, operation.key_index);
   std::string key(kKeyBytes, '\0');
   EncodeKey(word, key.data());
@@ -62,11 +62,11 @@ bool Load::WriteOne(uint32_t writer, uint32_t number) {
     status = store_->Delete(key);
   } else {
     std::string value(kValueBytes, '\0');
-    plan_.FillValue(word, Plan::Version(load_.epoch, number), value.data());
+    plan_.FillValue(word, Plan::Version(load_.cycle, number), value.data());
     status = store_->Write(key, value);
   }
   if (status.ok()) return true;
-  // A full store is nothing to complain of: there is enough in it to be cut.
+  // A full store is not a failure: it has enough data for the cut.
   if (status.code() != Code::kFull) Fail(operation.is_delete ? "Delete" : "Write", status);
   return false;
 }

@@ -1,4 +1,4 @@
-// The load of a power-cut trial: writers that go through their operations until the power goes.
+// The load of a power-cut trial: writers make their operations until the cut.
 #ifndef HARNESS_GUEST_POWER_LOAD_H_
 #define HARNESS_GUEST_POWER_LOAD_H_
 
@@ -14,16 +14,16 @@ namespace engine_race::powercut {
 
 struct LoadPlan {
   SyncMode sync_mode = SyncMode::kNone;
-  uint32_t epoch = 0;
-  // A thread calls Sync this often; 0: never.
+  uint32_t cycle = 0;
+  // A thread calls Sync at this interval; 0: never.
   uint32_t sync_every_ms = 0;
-  // A writer rests so long after each operation.
+  // The pause of a writer after each operation.
   uint32_t pace_us = 0;
-  // Operations of each writer, at the most; then it waits for the end.
+  // The most operations of each writer; then it waits for the cut.
   uint32_t operation_count = 0;
 };
 
-// Returns only when something failed, with what did; otherwise the cut ends it.
+// Returns only after a failure, with its description; otherwise the cut ends it.
 std::string RunLoad(const Plan& plan, const LoadPlan& load, Store* store, Ledger* ledger);
 
 }  // namespace engine_race::powercut

@@ -6,7 +6,7 @@ namespace engine_race::powercut {
 namespace {
 
 constexpr uint32_t kDeletePercent = 15;
-// A few keys are written again and again.
+// Keys that are written more often than the others.
 constexpr uint32_t kHotKeyCount = 6;
 
 }  // namespace
@@ -28,11 +28,12 @@ Options Plan::StoreOptions() const {
   return options;
 }
 
-Operation Plan::OperationAt(uint32_t writer, uint32_t epoch, uint32_t number) const {
+Operation Plan::OperationAt(uint32_t writer, uint32_t cycle, uint32_t number) const {
   const uint64_t word =
-      harness::MixAt(harness::MixAt(seed_, Version(epoch, number)), uint64_t{writer});
+      harness::MixAt(harness::MixAt(seed_, Version(cycle, number)), uint64_t{writer});
   Operation operation;
-  // Most go to one bucket of the writer, so that whole groups of entries fill up between two cuts.
+  // Most operations are in one bucket of the writer, so that whole groups of entries fill between
+  // two cuts.
   operation.bucket = writer + ((word & 7) == 0 ? kWriterCount : 0);
   const bool hot = (word >> 3 & 3) == 0;
   operation.key_index =
@@ -46,10 +47,10 @@ uint64_t Plan::KeyAt(uint32_t bucket, uint32_t key_index) const {
   return uint64_t{bucket} << (64 - kBucketBits) | low >> kBucketBits;
 }
 
-void Model::Apply(uint32_t epoch, uint32_t number) {
-  const Operation operation = plan_.OperationAt(Plan::WriterOf(bucket_), epoch, number);
+void Model::Apply(uint32_t cycle, uint32_t number) {
+  const Operation operation = plan_.OperationAt(Plan::WriterOf(bucket_), cycle, number);
   if (operation.bucket != bucket_) return;
-  versions_[operation.key_index] = operation.is_delete ? 0 : Plan::Version(epoch, number);
+  versions_[operation.key_index] = operation.is_delete ? 0 : Plan::Version(cycle, number);
 }
 
 }  // namespace engine_race::powercut

@@ -12,12 +12,12 @@ namespace {
 
 using Versions = std::array<uint64_t, kKeysPerBucket>;
 
-// Deletes leave no version behind, so a prefix may end a little after the last one that is seen.
+// Deletes leave no version in the store, so a prefix may end a little after the last version found.
 constexpr uint32_t kUnseenOperationCount = 128;
 
 std::string Describe(uint64_t version) {
   if (version == 0) return "nothing";
-  return "epoch " + std::to_string(version >> 32) + " operation " +
+  return "cycle " + std::to_string(version >> 32) + " operation " +
          std::to_string(version & 0xffffffff);
 }
 
@@ -27,7 +27,7 @@ std::string KeyName(uint64_t key) {
   return text;
 }
 
-// Everything that Range visits, by key.
+// Collects all that Range visits, by key.
 std::string Collect(const Plan& plan, Store* store, std::map<uint64_t, uint64_t>* found) {
   std::string violation;
   uint64_t last = 0;
@@ -76,7 +76,7 @@ std::string ReadBucket(const Plan& plan, Store* store, uint32_t bucket,
   return {};
 }
 
-// What keeps `found` from being what `model` says.
+// Describes the first difference between `found` and `model`, or returns nothing.
 std::string Difference(const Plan& plan, uint32_t bucket, const Model& model,
                        const Versions& found) {
   for (uint32_t i = 0; i < kKeysPerBucket; ++i) {
@@ -87,24 +87,24 @@ std::string Difference(const Plan& plan, uint32_t bucket, const Model& model,
   return {};
 }
 
-// Finds the longest prefix of the epoch that leaves the bucket as it is, at least `acked` long.
+// Finds the longest prefix of the cycle that leaves the bucket as it is, at least `acked` long.
 std::string FindPrefix(const Plan& plan, uint32_t bucket, const std::vector<Kept>& kept,
-                       uint32_t epoch, uint32_t acked, const Versions& found, uint32_t* prefix) {
+                       uint32_t cycle, uint32_t acked, const Versions& found, uint32_t* prefix) {
   Model model(plan, bucket);
   for (uint32_t past = 1; past <= kept.size(); ++past) {
     for (uint32_t n = 1; n <= kept[past - 1][bucket]; ++n) model.Apply(past, n);
   }
   uint32_t last_seen = 0;
   for (const uint64_t version : found) {
-    if (version >> 32 > epoch) return "a value from an epoch that has not begun";
-    if (version >> 32 == epoch) last_seen = std::max(last_seen, static_cast<uint32_t>(version));
+    if (version >> 32 > cycle) return "a value from a cycle that has not begun";
+    if (version >> 32 == cycle) last_seen = std::max(last_seen, static_cast<uint32_t>(version));
   }
-  // Without an epoch to verify, what the earlier ones left is all that may be there.
-  const uint32_t end = epoch > kept.size() ? std::max(acked, last_seen) + kUnseenOperationCount : 0;
+  // Without a cycle to verify, the store may only have the state after the earlier cycles.
+  const uint32_t end = cycle > kept.size() ? std::max(acked, last_seen) + kUnseenOperationCount : 0;
   bool matched = false;
   std::string violation;
   for (uint32_t n = 0; n <= end; ++n) {
-    if (n > 0) model.Apply(epoch, n);
+    if (n > 0) model.Apply(cycle, n);
     if (n < acked) continue;
     const std::string difference = Difference(plan, bucket, model, found);
     if (difference.empty()) {
@@ -115,14 +115,14 @@ std::string FindPrefix(const Plan& plan, uint32_t bucket, const std::vector<Kept
     }
   }
   if (matched) return {};
-  return "bucket " + std::to_string(bucket) + ", epoch " + std::to_string(epoch) +
+  return "bucket " + std::to_string(bucket) + ", cycle " + std::to_string(cycle) +
          ": acknowledged as durable up to operation " + std::to_string(acked) +
          ", seen up to operation " + std::to_string(last_seen) + ": " + violation;
 }
 
 }  // namespace
 
-std::string Verify(const Plan& plan, Store* store, const Acked& acked, uint32_t epoch_count,
+std::string Verify(const Plan& plan, Store* store, const Acked& acked, uint32_t cycle_count,
                    std::vector<Kept>* kept) {
   std::map<uint64_t, uint64_t> ranged;
   std::string violation = Collect(plan, store, &ranged);
@@ -132,12 +132,12 @@ std::string Verify(const Plan& plan, Store* store, const Acked& acked, uint32_t 
     Versions found = {};
     violation = ReadBucket(plan, store, bucket, &ranged, &found);
     if (!violation.empty()) return violation;
-    violation = FindPrefix(plan, bucket, *kept, epoch_count, acked[Plan::WriterOf(bucket)], found,
+    violation = FindPrefix(plan, bucket, *kept, cycle_count, acked[Plan::WriterOf(bucket)], found,
                            &prefixes[bucket]);
     if (!violation.empty()) return violation;
   }
   if (!ranged.empty()) return "a key that nobody wrote: " + KeyName(ranged.begin()->first);
-  if (epoch_count > kept->size()) kept->push_back(prefixes);
+  if (cycle_count > kept->size()) kept->push_back(prefixes);
   return {};
 }
 

@@ -1,4 +1,4 @@
-// The verification after a power cut: what the store must hold, and what it holds.
+// The verification after a power cut: compares the store with its plan.
 #ifndef HARNESS_GUEST_POWER_VERIFY_H_
 #define HARNESS_GUEST_POWER_VERIFY_H_
 
@@ -11,12 +11,13 @@
 
 namespace engine_race::powercut {
 
-// Checks that Range and Read agree, that there is nothing which was never written, that every
-// bucket shows a prefix of its writer's operations in the last epoch on top of what earlier epochs
-// left, and that the prefix reaches what was acknowledged. `kept` holds the earlier epochs; the
-// last one is added unless `epoch_count` says that there is none. Returns the first violation, or
-// nothing.
-std::string Verify(const Plan& plan, Store* store, const Acked& acked, uint32_t epoch_count,
+// Checks that Range and Read agree, and that nothing is found which was never written. Every bucket
+// must show a prefix of its writer's operations in the last cycle, on top of the state that the
+// earlier cycles left. The prefix must reach the acknowledged operations.
+//
+// `kept` holds the earlier cycles. The last cycle is added unless `cycle_count` says that there is
+// none. Returns the first violation, or nothing.
+std::string Verify(const Plan& plan, Store* store, const Acked& acked, uint32_t cycle_count,
                    std::vector<Kept>* kept);
 
 }  // namespace engine_race::powercut

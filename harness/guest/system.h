@@ -1,5 +1,5 @@
-// What every guest's init does for itself: the kernel's file systems, lines on the serial console,
-// and an end.
+// The calls that every guest's init needs: mounting the kernel's file systems, lines on the serial
+// console, and ending the guest.
 //
 // The kernel passes its command line's unknown names on as environment variables; those of the
 // guests begin with "pc_". Thread-safe.
@@ -11,7 +11,7 @@
 
 namespace engine_race::guest {
 
-// Of the kernel's command line; empty or 0 when it is not there.
+// An argument of the kernel's command line; empty or 0 when it is not there.
 std::string Argument(const char* name);
 uint64_t Number(const char* name);
 
@@ -24,10 +24,10 @@ void Say(const std::string& line);
 
 void WriteText(const char* path, const std::string& text);
 
-// Resets the machine later, from a thread of its own.
+// Resets the machine after this time, from a new thread.
 void ResetAfter(uint64_t ms);
 
-// Mounts /proc, /sys and /dev, and makes the console everyone's input and output.
+// Mounts /proc, /sys and /dev, and makes the console standard input and output.
 void MountSystem();
 
 }  // namespace engine_race::guest

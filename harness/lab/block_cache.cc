@@ -95,7 +95,7 @@ BlockCache::Entry* BlockCache::Insert(uint64_t key, OwnedEntry made) {
   return entry;
 }
 
-// Without memory for it the chains grow longer instead.
+// Without memory for a larger table the chains just grow longer.
 void BlockCache::Grow(Shard& shard) {
   std::vector<Entry*> larger;
   try {

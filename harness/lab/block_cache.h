@@ -1,9 +1,9 @@
-// The cache that swizzling makes unnecessary: blocks by their number, in a sharded hash table with
-// a lock and an LRU list for each shard, as RocksDB has it.
+// The cache that swizzling replaces. It finds blocks by their number in a sharded hash table; each
+// shard has a lock and an LRU list, as in RocksDB.
 //
-// A lookup takes the shard's lock, pins the entry and takes it off the list; its release takes the
-// lock again and puts the entry at the list's young end. Entries that nobody holds are evicted from
-// the old end when the shard is full.
+// A lookup takes the shard's lock, pins the entry and removes it from the list. Its release takes
+// the lock again and appends the entry to the list's young end. When the shard is full, unpinned
+// entries are evicted from the old end.
 //
 // Thread-safe. Owns its blocks.
 #ifndef HARNESS_LAB_BLOCK_CACHE_H_
@@ -21,14 +21,14 @@ namespace lab {
 
 class BlockCache {
  public:
-  // What is cached: any bytes, aligned to a page, or to a cache line when they are few.
+  // An entry's bytes are aligned to a page, or to a cache line when they are few.
   struct alignas(64) Entry {
     char* data = nullptr;
     uint64_t key = 0;
     size_t charge_bytes = 0;
     uint32_t reader_count = 0;
     Entry* next_in_bucket = nullptr;
-    // In the LRU list, while nobody holds it.
+    // In the LRU list, while the entry is unpinned.
     Entry* older = nullptr;
     Entry* younger = nullptr;
   };
@@ -38,7 +38,7 @@ class BlockCache {
   };
   using OwnedEntry = std::unique_ptr<Entry, FreeEntry>;
 
-  // Holds an entry of a cache, which outlives it, and lets go of it.
+  // Pins an entry while it lives. The cache outlives it.
   class Pin {
    public:
     Pin() = default;
@@ -64,17 +64,18 @@ class BlockCache {
   explicit BlockCache(size_t capacity_bytes, uint32_t shard_bits = 6);
   BlockCache(const BlockCache&) = delete;
   BlockCache& operator=(const BlockCache&) = delete;
-  // Nobody holds an entry any more.
+  // No entry may be pinned.
   ~BlockCache();
 
-  // Tells the keys of one user from those of all others.
+  // A number that tells the keys of one user from those of all others.
   uint64_t NewUser() { return users_.fetch_add(1, std::memory_order_relaxed); }
 
-  // Pinned until Release; null when it is not there.
+  // Returns the entry, pinned until Release, or null when there is none.
   Entry* Lookup(uint64_t key);
   // Memory for an entry, to be filled and inserted; null when there is none.
   static OwnedEntry Make(size_t bytes);
-  // Puts `made` under `key`, and pins it. What is there already stays and is what it gives.
+  // Inserts `made` under `key` and returns it, pinned. If `key` has an entry already, that entry
+  // stays and is returned, pinned.
   Entry* Insert(uint64_t key, OwnedEntry made);
   void Release(Entry* entry);
 

@@ -1,6 +1,6 @@
-// Stands at a record of a block of whichever encoding.
+// A cursor over the records of a block of any encoding.
 //
-// A view: the block stays where it is. One thread.
+// It does not own the block. Belongs to one thread.
 #ifndef HARNESS_LAB_BLOCK_CURSOR_H_
 #define HARNESS_LAB_BLOCK_CURSOR_H_
 
@@ -25,7 +25,7 @@ class BlockCursor {
     }
   }
 
-  // To the first record at or above `key`.
+  // Moves to the first record at or above `key`.
   void Seek(const char* key, NodeSearchFn search) {
     if (encoding_ == Encoding::kRestart) {
       restart_->Seek(key);
@@ -34,7 +34,7 @@ class BlockCursor {
       GoTo(LowerBoundInBlock(encoding_, block_, key, search));
     }
   }
-  // To the record with so many before it.
+  // Moves to the record of this rank.
   void SeekRank(uint32_t rank) {
     if (encoding_ == Encoding::kRestart) {
       if (rank < record_count_) restart_->SeekRank(rank);
@@ -77,7 +77,7 @@ class BlockCursor {
   }
   void CopyRest() {
     if (!valid()) return;
-    // Whole registers where they do no harm: a copy of so many bytes as it happens is a call.
+    // Copies 16 bytes at once when the block has them: a memcpy of a variable size is a call.
     if (rest_bytes_ <= 16 && record_bytes_ >= 16) [[likely]] {
       std::memcpy(key_ + prefix_bytes_, record_, 16);
     } else {
@@ -89,14 +89,14 @@ class BlockCursor {
   Encoding encoding_ = Encoding::kTree;
   uint32_t rank_ = 0;
   uint32_t record_count_ = 0;
-  // Of blocks whose records are of one size.
+  // For blocks whose records have one size.
   uint32_t prefix_bytes_ = 0;
   uint32_t rest_bytes_ = 0;
   uint32_t record_bytes_ = 0;
   const char* records_ = nullptr;
   const char* record_ = nullptr;
   char key_[kMaxKeyBytes + 16];
-  // Of the others.
+  // For blocks of other encodings.
   std::optional<RestartBlock::Cursor> restart_;
 };
 

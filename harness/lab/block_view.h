@@ -1,4 +1,4 @@
-// A block of whichever encoding: what lookups ask of all of them.
+// The searches of a block of any encoding.
 //
 // Pure functions of the block's bytes; thread-safe.
 #ifndef HARNESS_LAB_BLOCK_VIEW_H_
@@ -27,7 +27,7 @@ inline const char* FindInBlock(Encoding encoding, const char* block, const char*
   return RestartBlock(block).Find(key);
 }
 
-// How many records of the block have keys below `key`.
+// The number of the block's records with keys below `key`.
 inline uint32_t LowerBoundInBlock(Encoding encoding, const char* block, const char* key,
                                   NodeSearchFn search) {
   switch (encoding) {

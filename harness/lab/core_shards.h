@@ -1,16 +1,18 @@
-// Shared-nothing execution: worker threads pinned one to a core, each with tables, frames and
-// epochs that no other thread touches. The front page of the shards.
+// Shared-nothing execution: each worker thread is pinned to a core and has tables, frames and
+// epochs that no other thread touches. Start reading about the shards here.
 //
-// Clients hand requests over in batches and get them back in batches (ShardClient); a thread that
-// is itself a worker answers its own share at once, and others' requests while it waits for the
-// rest (Run). Tables are split among the workers, whole or by ranges of keys ("sub-tables"); which
-// worker has which is a routing table that is replaced as a whole. A hot sub-table can be moved to
-// another worker, or split in two, while requests are under way: a worker that gets a request for
-// what it no longer has passes it on.
+// Clients send requests in batches and get the answers in batches (ShardClient). A worker can be a
+// client too (Run): it answers its own share at once, and other clients' requests while it waits
+// for the rest.
 //
-// Between foreground threads nothing else is shared. Workers sleep when there is nothing to do.
+// Tables are split among the workers, whole or by ranges of keys ("sub-tables"). A routing table,
+// which is replaced as a whole, has the worker of each sub-table. A hot sub-table can be moved to
+// another worker, or split in two, while requests are running. A worker that gets a request for a
+// sub-table that it no longer has passes it on.
 //
-// Thread-safe, but for what is said otherwise.
+// Foreground threads share nothing else. Workers sleep when they have nothing to do.
+//
+// Thread-safe, except where a comment says otherwise.
 #ifndef HARNESS_LAB_CORE_SHARDS_H_
 #define HARNESS_LAB_CORE_SHARDS_H_
 
@@ -29,19 +31,19 @@
 namespace lab {
 
 inline constexpr uint32_t kMaxShardCount = 1024;
-// Of one table.
+// The most sub-tables of one table.
 inline constexpr uint32_t kMaxSubTables = 4096;
 
 struct CoreShardsOptions {
   uint32_t worker_count = 0;  // 0: one for each CPU that the process may use
-  // Of each worker, 16 KiB each.
+  // Frames of each worker, 16 KiB each.
   uint32_t frame_count = 4096;
-  // Everything is reached by pointer: a worker has no cache to ask.
+  // Everything must be reached by pointer: a worker has no block cache.
   TableOptions table;
-  // One worker to a CPU, as far as the system grants it. Not when there are more workers than CPUs:
-  // they would wait for each other while another CPU has nothing to do.
+  // Pins one worker to each CPU, as far as the system permits. Workers are not pinned when they
+  // outnumber the CPUs: two would wait for each other while another CPU is idle.
   bool pin = true;
-  // Which CPUs; empty: those that the process may use.
+  // The CPUs to pin to; empty: those that the process may use.
   std::vector<uint32_t> cpus;
 };
 
@@ -49,39 +51,40 @@ class CoreShards {
  public:
   // kInvalidArgument, kOutOfMemory.
   static Status Start(const CoreShardsOptions& options, std::unique_ptr<CoreShards>* shards);
-  // Stops. No call is under way, and clients are gone.
+  // Calls Stop. No other call may be running, and all clients must be gone.
   ~CoreShards();
 
-  // Serves the table of this name in the directory; *table is its number. It goes to the worker
-  // with the fewest records so far, as a whole. What ExtentFile::Open answers otherwise.
+  // Serves the table of this name in the directory; *table is its number. The worker with the
+  // fewest records so far gets the whole table. Fails with the errors of ExtentFile::Open.
   Status AddTable(int dir_fd, const std::string& name, uint32_t* table);
 
-  // For one thread, which is no worker. Goes before the shards do.
+  // Makes a client for one thread that is not a worker. It must be destroyed before the shards.
   Status MakeClient(std::unique_ptr<ShardClient>* client);
-  // Has a worker do this and waits until it has: the client is the worker's own. Work is done in
-  // the order in which it comes in. Not from inside work. `work` may not throw; what it may,
-  // refused memory, is kOutOfMemory. kIncomplete when the shards have stopped.
+  // Runs `work` on a worker's thread, with that worker's own client, and waits for it. A worker
+  // runs work in the order of its arrival. May not be called from inside `work`. Returns
+  // kOutOfMemory when `work` throws std::bad_alloc, the only exception that it may throw. Returns
+  // kIncomplete when the shards have stopped.
   Status Run(uint32_t worker, const std::function<Status(ShardClient&)>& work);
 
-  // The cut of the tables now.
+  // The present sub-tables.
   std::vector<SubTable> SubTables() const { return routes_.Current()->subs; }
-  // From now on `worker` has the sub-table. kNotFound, kInvalidArgument.
+  // Gives the sub-table to `worker`. kNotFound, kInvalidArgument.
   Status Move(uint32_t sub_table, uint32_t worker);
-  // Ends the sub-table below `key`; what lies from there on is a new one, of the same worker.
-  // kInvalidArgument when `key` does not lie above its beginning and below its end.
+  // Ends the sub-table below `key`; the keys from `key` on become a new sub-table of the same
+  // worker. kInvalidArgument when `key` does not lie inside the sub-table or is its first key.
   Status Split(uint32_t sub_table, const std::string& key, uint32_t* upper);
-  // Takes from the worker that was asked for most, since the last time, for the one that was asked
-  // for least: a sub-table if that makes it more even, or half of the hottest one. *changed says
-  // whether it did. Not from inside work. kIncomplete when the shards have stopped.
+  // Moves load from the worker with the most gets since the last call to the worker with the
+  // fewest. It moves a sub-table, or the upper half of one. *changed says whether anything was
+  // moved. May not be called from inside `work`. kIncomplete when the shards have stopped.
   Status Rebalance(bool* changed);
 
-  // Answers everything that was handed over, then ends the workers; what comes later is
-  // kIncomplete. Not from inside work.
+  // Answers all requests sent so far, then ends the workers. Later requests get kIncomplete. May
+  // not be called from inside `work`.
   void Stop();
 
   uint32_t worker_count() const { return static_cast<uint32_t>(workers_.size()); }
   uint32_t pinned_count() const;
-  // Runs of gets that went to another worker than the client had thought.
+  // Runs of gets that a worker passed on because the client's routes were old.
   uint64_t passed_on_count() const;
 
  private:
@@ -95,7 +98,7 @@ class CoreShards {
   std::mutex rebalance_mutex_;
   std::mutex stop_mutex_;
   Ticket stop_ticket_{/*inbox=*/nullptr};
-  // Joined before the rest goes.
+  // Declared last: destroyed, and thereby joined, before the other members.
   std::vector<std::unique_ptr<ShardWorker>> workers_;
 };
 

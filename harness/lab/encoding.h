@@ -1,4 +1,5 @@
-// The encodings that blocks are compared in: the engine's tree, and those that it is better than.
+// The encodings of blocks that are compared: the engine's tree, and those that it is measured
+// against.
 //
 // Pure functions; thread-safe.
 #ifndef HARNESS_LAB_ENCODING_H_
@@ -10,15 +11,15 @@
 
 namespace lab {
 
-// Numbers of files on disk.
+// The values are stored in files.
 enum class Encoding : uint8_t {
   kRestart = 1,  // prefix compression with restart points: the baseline
-  kSquare = 2,   // a tree of two levels, as wide as the square root of its run heads
+  kSquare = 2,   // a tree of two levels, whose fanout is the square root of the number of runs
   kTree = engine_race::l1::kTreeEncoding.number,
 };
 
 const BlockEncoding& BlocksIn(Encoding encoding);
-// The encoding of a file; kNotSupported for a number that is none of these.
+// The encoding of a file; kNotSupported for an unknown number.
 Status EncodingOf(const ExtentFile& file, Encoding* encoding);
 
 }  // namespace lab

@@ -1,7 +1,7 @@
-// How readers of blocks keep what they look at from being used again: by the epoch, or by counting
-// themselves in every frame that they look at, which is what the epoch is compared with.
+// Readers of blocks, which protect their frames from being used again. EpochReader enters the
+// epoch. CountReader counts itself in every frame that it reads, and exists to be compared with.
 //
-// Both go from swip to frame while they live. One thread, for as long as a lookup in memory takes.
+// A reader lives for one lookup in memory, and belongs to one thread.
 #ifndef HARNESS_LAB_FRAME_READERS_H_
 #define HARNESS_LAB_FRAME_READERS_H_
 
@@ -17,11 +17,12 @@ class EpochReader {
  public:
   EpochReader(const TableFrames* /*frames*/, EpochManager* epochs) : guard_(*epochs) {}
 
-  // The frame that the swip leads to, which stays while the reader lives; false when it leads to
-  // none. A cooling frame is hot again. The swip itself lies in such a frame or outlives all.
+  // Finds the frame that the swip leads to; false when it leads to none. The frame is not used
+  // again while the reader lives. A cooling frame becomes hot. The swip lies in a frame that this
+  // reader protects, or outlives the reader.
   bool Follow(std::atomic<uint64_t>* at, uint32_t* frame) const {
-    // Sequentially consistent: behind the entry into the epoch. Also an acquire: pairs with the
-    // release of BlockOwner::Install.
+    // Sequentially consistent: must not move ahead of the entry into the epoch. Also an acquire:
+    // pairs with the release of BlockOwner::Install.
     const Swip swip(at->load(std::memory_order_seq_cst));
     if (!swip.hot()) [[unlikely]] {
       return false;
@@ -50,8 +51,8 @@ class CountReader {
     // Acquire: pairs with the release of BlockOwner::Install.
     Swip swip(at->load(std::memory_order_acquire));
     while (swip.hot()) {
-      // Counted first, looked at again behind that, both sequentially consistent: either
-      // TableFrames finds the count, or the reader that the frame is out of reach.
+      // First counts, then reads the swip again, both sequentially consistent. So either
+      // TableFrames sees the count, or the reader sees that the swip has changed.
       frames_.reader_count(swip.number()).fetch_add(1, std::memory_order_seq_cst);
       const Swip again(at->load(std::memory_order_seq_cst));
       if (again.hot() && again.number() == swip.number()) {
@@ -68,7 +69,7 @@ class CountReader {
   }
 
  private:
-  // Release: what was read was read before; pairs with the loads in TableFrames.
+  // Release: keeps this reader's reads before it; pairs with the loads in TableFrames.
   void Leave(uint32_t frame) {
     frames_.reader_count(frame).fetch_sub(1, std::memory_order_release);
   }

@@ -23,7 +23,8 @@ using engine_race::UniqueFd;
 
 namespace {
 
-// NVM Express Base Specification: the command, which structure it asks for, and what is read of it.
+// From the NVM Express Base Specification: the command, its structures, and the fields that are
+// read.
 constexpr uint8_t kIdentify = 0x06;
 constexpr uint32_t kIdentifyNamespace = 0;
 constexpr uint32_t kIdentifyController = 1;
@@ -38,7 +39,7 @@ constexpr uint32_t kMaxTransferShiftAt = 77;  // in the smallest pages; 0: no li
 constexpr uint32_t kSmallestPageBytes = 4096;
 constexpr uint32_t kMaxBlockShift = 16;
 
-// Longer commands need more segments than some kernels map for one.
+// Longer commands need more segments than some kernels map for one command.
 constexpr uint32_t kSafeTransferBytes = 128 * 1024;
 
 Status Identify(const PassthroughDevice& device, uint32_t structure, char* data) {
@@ -86,7 +87,7 @@ Status ReadController(PassthroughDevice* device, char* data) {
   return Status::Ok();
 }
 
-// Names may lie: both devices must say that they are the same namespace of the same size.
+// Does not trust the names: both devices must report the same namespace and the same size.
 Status CheckSame(const std::string& block_device, const PassthroughDevice& device) {
   UniqueFd block;
   ENGINE_RACE_RETURN_IF_ERROR(sys::OpenAt(AT_FDCWD, block_device, O_RDONLY, 0, &block));
@@ -99,7 +100,7 @@ Status CheckSame(const std::string& block_device, const PassthroughDevice& devic
   return Status::Ok();
 }
 
-// Takes "<digits>" off the front.
+// Removes digits from the front.
 bool SkipDigits(std::string_view* text) {
   const size_t digits = std::min(text->find_first_not_of("0123456789"), text->size());
   text->remove_prefix(digits);
@@ -109,7 +110,7 @@ bool SkipDigits(std::string_view* text) {
 }  // namespace
 
 Status PassthroughPath(const std::string& block_device, std::string* path) {
-  // Links such as those in /dev/disk/by-id lead to the name that counts.
+  // Follows links such as those in /dev/disk/by-id to the kernel's name.
   std::error_code error;
   const std::filesystem::path real = std::filesystem::canonical(block_device, error);
   if (error) return Status::FromErrno("realpath " + block_device, error.value());

@@ -1,9 +1,9 @@
-// Reads by NVMe commands of our own making, past the kernel's block layer: what comes closest to a
-// driver in user space while the kernel still owns the device.
+// Reads by NVMe commands that this program builds, past the kernel's block layer. Nothing comes
+// closer to a driver in user space while the kernel still owns the device.
 //
-// Of a whole namespace, /dev/nvme0n1, the character device beside it, /dev/ng0n1, takes commands
-// through io_uring. That needs Linux 5.19 or newer and the rights of root. Opened for reading only;
-// writes go through the block device, past the page cache, as always.
+// Beside the block device of a namespace, /dev/nvme0n1, its character device, /dev/ng0n1, takes
+// commands through io_uring. That needs Linux 5.19 or newer and root. The device is opened for
+// reading only; writes use the block device with O_DIRECT.
 #ifndef HARNESS_LAB_PASSTHROUGH_H_
 #define HARNESS_LAB_PASSTHROUGH_H_
 
@@ -20,7 +20,7 @@ namespace lab {
 
 using engine_race::Status;
 
-// An open character device and what its commands need to know. Movable; immutable once open.
+// An open character device, with the numbers that its commands need. Movable; immutable once open.
 struct PassthroughDevice {
   engine_race::UniqueFd fd;
   std::string path;
@@ -28,20 +28,20 @@ struct PassthroughDevice {
   uint32_t namespace_id = 0;
   // Offsets and sizes are multiples of this.
   uint32_t block_bytes = 0;
-  // Of one command; queues make several of a longer read.
+  // The longest transfer of one command; queues split a longer read.
   uint32_t max_transfer_bytes = 0;
 };
 
-// "/dev/ng0n1" for "/dev/nvme0n1"; kNotSupported for a partition and for what is no NVMe device.
+// "/dev/ng0n1" for "/dev/nvme0n1"; kNotSupported for a partition and for any other device.
 Status PassthroughPath(const std::string& block_device, std::string* path);
 
-// Opens the character device beside `block_device`. kNotSupported where there is none, where it
-// takes no commands from us, or where blocks carry metadata.
+// Opens the character device beside `block_device`. kNotSupported when there is none, when it
+// refuses our commands, or when blocks carry metadata.
 Status OpenPassthrough(const std::string& block_device, PassthroughDevice* device);
 
-// A queue for reads whose `fd` is that of one of the devices; they outlive it. A read that reaches
-// past the end of the device is short, as of a file; one that is not of whole blocks fails with
-// EINVAL, one with another fd with EBADF. kNotSupported where the kernel has no such ring.
+// Makes a queue for reads whose `fd` is that of one of the devices; they outlive it. As with a
+// file, a read past the end of the device is short. A read of a part of a block fails with EINVAL,
+// a read of another fd with EBADF. kNotSupported where the kernel has no such ring.
 Status MakePassthroughQueue(std::span<const PassthroughDevice* const> devices, uint32_t depth,
                             std::unique_ptr<engine_race::io::ReadQueue>* queue);
 

@@ -1,8 +1,8 @@
 // NVMe read commands through io_uring: each is a submission of double size that carries the command
 // itself.
 //
-// A read longer than one command may be goes on with its next command when the last is complete:
-// as many commands are on their way as there are reads, so the ring never overflows.
+// A read that is too long for one command submits its next command when the one before has
+// completed. So each read has one command in flight, and the ring never overflows.
 #include <liburing.h>
 #include <linux/nvme_ioctl.h>
 
@@ -52,7 +52,7 @@ class PassthroughQueue final : public ReadQueue {
     return std::min(op.end_bytes - op.done_bytes, op.device->max_transfer_bytes);
   }
   void Finish(uint32_t id, int error);
-  // Gives the kernel what has been prepared and waits for `wait_count` completions.
+  // Submits the prepared commands and waits for `wait_count` completions.
   Status Enter(uint32_t wait_count);
   void Reap();
 
@@ -66,13 +66,13 @@ class PassthroughQueue final : public ReadQueue {
 };
 
 PassthroughQueue::~PassthroughQueue() {
-  // Buffers may go once the queue is gone, so no command may be under way then.
+  // Callers may free their buffers after the destructor, so it waits for all commands.
   while (on_device_ > 0 && Enter(1).ok()) Reap();
   if (ring_ready_) io_uring_queue_exit(&ring_);
 }
 
 Status PassthroughQueue::Init(std::span<const PassthroughDevice* const> devices) {
-  // Everything that later calls need, so that they cannot run out of memory half-way.
+  // Allocates all that later calls need, so that they cannot run out of memory half-way.
   devices_.assign(devices.begin(), devices.end());
   operations_.resize(depth_);
   free_.resize(depth_);
@@ -122,7 +122,7 @@ void PassthroughQueue::Prepare(uint32_t id) {
   command.cdw11 = static_cast<uint32_t>(block >> 32);
   command.cdw12 = bytes / op.device->block_bytes - 1;
   io_uring_sqe* const sqe = io_uring_get_sqe(&ring_);
-  // The ring has a place for each operation.
+  // The ring has an entry for each operation.
   if (sqe == nullptr) return Finish(id, EAGAIN);
   std::memset(sqe, 0, kSubmissionBytes);
   sqe->opcode = IORING_OP_URING_CMD;
@@ -145,7 +145,7 @@ Status PassthroughQueue::Enter(uint32_t wait_count) {
     const int result = io_uring_submit_and_wait(&ring_, wait_count);
     if (result >= 0) return Status::Ok();
     if (result == -EINTR) continue;
-    // The kernel is short of something that completions give back; what it did not take stays
+    // The kernel lacks a resource that completions free. Commands that it did not take stay
     // prepared, and the next call tries again.
     if (result == -EAGAIN || result == -EBUSY) return Status::Ok();
     return Status::FromErrno("io_uring_enter", -result);
@@ -184,7 +184,7 @@ Status PassthroughQueue::Wait(uint32_t min_count, std::vector<ReadCompletion>* c
   const uint32_t wanted = std::min(min_count, in_flight_);
   Reap();
   Status status;
-  // Once more at least, for the next commands of what has just been reaped.
+  // At least once, to submit the next commands of reads that were just reaped.
   do {
     if (on_device_ == 0) break;
     status = Enter(ready_.size() < wanted ? 1 : 0);

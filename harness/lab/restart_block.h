@@ -2,8 +2,9 @@
 // have it, trimmed for keys and payloads of fixed sizes.
 //
 // Layout: entries, restart array, trailer. An entry is the number of bytes that its key shares with
-// the key before it, the rest of the key, and the payload; every sixteenth shares none and is named
-// in the restart array. A lookup is a binary search of the restart points and then a walk from one.
+// the key before it, the rest of the key, and the payload. Every sixteenth entry shares no bytes,
+// and the restart array has its offset: a restart point. A lookup is a binary search of the restart
+// points, then a walk from one.
 //
 // A RestartBlock is a view: it does not own the bytes. Const calls are thread-safe.
 #ifndef HARNESS_LAB_RESTART_BLOCK_H_
@@ -40,7 +41,7 @@ class RestartBlock {
   // The payload of `key`, or null.
   const char* Find(const char* key) const;
 
-  // Stands at a record, whose key it has put together.
+  // Stands at a record and holds its whole key.
   class Cursor;
 
  private:
@@ -67,9 +68,9 @@ class RestartBlock::Cursor {
   const char* payload() const {
     return entry_ + 1 + block_.trailer().key_bytes - static_cast<uint8_t>(entry_[0]);
   }
-  // To the first record at or after `key`.
+  // Moves to the first record at or after `key`.
   void Seek(const char* key);
-  // To the record with so many before it, one that is there.
+  // Moves to the record of this rank, which must exist.
   void SeekRank(uint32_t rank);
   void Next();
 
@@ -90,9 +91,9 @@ class RestartBlockBuilder final : public BlockBuilder {
   uint32_t Encode(char* block) const override;
 
  private:
-  // Of the entries of the first `count` records.
+  // The bytes of the entry of `key` at this rank.
   size_t EntryBytes(uint32_t rank, const char* key) const;
-  // What Fits has added up for the records added so far.
+  // The bytes of the entries that Fits has counted so far, and their number.
   mutable size_t entry_bytes_ = 0;
   mutable uint32_t counted_ = 0;
 };

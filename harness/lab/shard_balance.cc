@@ -10,8 +10,8 @@ namespace {
 // Loads that differ by less than this share of the mean are even: a step must bring them that much
 // closer.
 constexpr double kTolerance = 0.1;
-// A cut is for good, a move is not: a cut must leave at most this share of the difference that the
-// best move leaves.
+// A move can be undone, a cut cannot. So a cut must leave at most this share of the difference that
+// the best move leaves.
 constexpr double kCutGain = 0.5;
 
 double LoadOf(const std::vector<SubTableHeat>& heats) {
@@ -20,12 +20,13 @@ double LoadOf(const std::vector<SubTableHeat>& heats) {
   return load;
 }
 
-// Between the samples of a sub-table, as near their middle as can be; empty when they are all one.
+// A key that splits the samples of a sub-table as near their middle as possible; empty when all
+// samples are the same key.
 std::string MiddleOf(const Routes& routes, SubTableHeat heat) {
   std::vector<std::string>& samples = heat.samples;
   const uint32_t sub = routes.Find(heat.id);
   if (sub == routes.subs.size()) return {};
-  // Some may have been taken before the sub-table was cut.
+  // Drops samples from before the sub-table was cut.
   std::erase_if(samples, [&](const std::string& key) {
     return routes.SubOf(routes.subs[sub].table, key.data()) != sub;
   });
@@ -54,7 +55,7 @@ ShardPlan PlanBalance(const Routes& routes, std::span<const std::vector<SubTable
   plan.worker = static_cast<uint32_t>(coolest - loads.begin());
 
   const std::vector<SubTableHeat>& hot = heats[static_cast<size_t>(hottest - loads.begin())];
-  // What would be left of the difference.
+  // The difference that would remain.
   const auto left = [gap](double moved) { return std::abs(gap - 2 * moved); };
   double best = gap - tolerance;
   const SubTableHeat* most = nullptr;

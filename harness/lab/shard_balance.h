@@ -1,4 +1,4 @@
-// What to move so that the core shards have more even loads.
+// Decides which sub-table to move or split so that the loads of the core shards become more even.
 //
 // Pure functions.
 #ifndef HARNESS_LAB_SHARD_BALANCE_H_
@@ -18,13 +18,14 @@ struct ShardPlan {
   enum class Kind : uint8_t { kNothing, kMove, kSplit };
   Kind kind = Kind::kNothing;
   uint32_t sub_table = 0;
-  uint32_t worker = 0;  // who gets it, or its upper part
-  std::string key;      // where that begins
+  uint32_t worker = 0;  // the worker that gets it, or its upper part
+  std::string key;      // where the upper part begins
 };
 
-// One step, from the hottest worker to the coolest: the sub-table that makes them most even, or the
-// upper half of the hottest one where that is much better. Nothing where the loads are even enough,
-// or all of the load is one key's. `heats` holds what each worker saw of its sub-tables.
+// Plans one step from the hottest worker to the coolest. Moves the sub-table that makes their loads
+// most even, or the upper half of the hottest one when that is much better. Does nothing when the
+// loads are even enough or all of the load is on one key. `heats` has the gets of each worker, by
+// sub-table.
 ShardPlan PlanBalance(const Routes& routes, std::span<const std::vector<SubTableHeat>> heats);
 
 }  // namespace lab

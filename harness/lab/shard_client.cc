@@ -11,7 +11,7 @@ namespace lab {
 namespace {
 
 constexpr uint32_t kNoSub = ~uint32_t{0};
-// Between what two workers write to, so that they share no line, wherever the memory begins.
+// Separates the memory that two workers write, so that they share no cache line at any alignment.
 constexpr size_t kGapBytes = 64;
 constexpr size_t kGapStatuses = kGapBytes / sizeof(Status);
 
@@ -132,7 +132,7 @@ void ShardClient::Fill(std::span<const ShardGet> gets) {
     keys += size_t{count} * shape.key_bytes;
     payloads += size_t{count} * shape.payload_bytes;
     status += count;
-    // From here on: which run the sub-table's gets go to.
+    // From here on the entry is the run of the sub-table's gets.
     counts_[touched_[i]] = static_cast<uint32_t>(i);
     runs_[i].count = 0;
   }

@@ -1,9 +1,9 @@
-// Gets in batches, split by who has the keys: the way into the core shards.
+// Gets in batches, split by the workers that have the keys: the way into the core shards.
 //
-// A batch costs one mail for each worker that has some of it, wherever in the batch these are: the
-// keys are put together by sub-table, answered side by side, and given back to their places.
+// A batch costs one mail for each worker that has some of its keys. The client groups the keys by
+// sub-table, the workers answer them side by side, and each answer returns to its get.
 //
-// One thread at a time, and the same worker's where it is a worker's own. The shards outlive it.
+// Not thread-safe; a worker's own client is used by that worker only. The shards outlive it.
 #ifndef HARNESS_LAB_SHARD_CLIENT_H_
 #define HARNESS_LAB_SHARD_CLIENT_H_
 
@@ -18,7 +18,8 @@
 
 namespace lab {
 
-// One lookup: `key` and `payload` are as long as the table says, and stay until it is answered.
+// One lookup. The table's shape gives the lengths of `key` and `payload`, which must live until it
+// is answered.
 struct ShardGet {
   uint32_t table = 0;
   const char* key = nullptr;
@@ -30,25 +31,26 @@ struct ShardGet {
 
 class ShardClient {
  public:
-  // `here` is the worker whose own this is; null for a thread that is none. `ticket` goes back to
-  // `tickets`, which may be null. The rest outlives it.
+  // `here` is the worker that owns this client, or null. The destructor returns `ticket` to
+  // `tickets`, unless that is null. The other arguments outlive the client.
   ShardClient(RouteTable* routes, std::span<const std::unique_ptr<ShardWorker>> workers,
               ShardWorker* here, Ticket* ticket, TicketPool* tickets);
   ShardClient(const ShardClient&) = delete;
   ShardClient& operator=(const ShardClient&) = delete;
   ~ShardClient();
 
-  // Answers all of them, each by itself.
+  // Answers all gets, each with a status of its own.
   void Get(std::span<ShardGet> gets) noexcept;
 
-  // Which worker has a key now; the number of workers where no table does.
+  // The worker that has the key now; the number of workers when there is no such table.
   uint32_t WorkerOf(uint32_t table, const char* key);
 
  private:
   void Refresh();
-  // The routes of each get, and how many each sub-table has. False when there is nothing to do.
+  // Finds the sub-table of each get and counts the gets of each sub-table. False when there is
+  // nothing to do.
   bool Count(std::span<ShardGet> gets);
-  // The runs, their memory, and a mail for each worker.
+  // Makes the runs, their memory, and a mail for each worker.
   void LayOut();
   void Fill(std::span<const ShardGet> gets);
   void HandOver();
@@ -61,7 +63,7 @@ class ShardClient {
   TicketPool* const tickets_;
   std::shared_ptr<const Routes> routes_;
 
-  // Of the batch; kept for the next one.
+  // The present batch; the memory is reused by the next one.
   std::vector<uint32_t> subs_;     // of each get; kNoSub for none
   std::vector<uint32_t> counts_;   // of each sub-table, zero between batches
   std::vector<uint32_t> touched_;  // sub-tables that have some, by worker

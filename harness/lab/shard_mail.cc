@@ -3,8 +3,8 @@
 namespace lab {
 
 void Ticket::Done() {
-  // Sequentially consistent, as is what a worker says before it sleeps: either it sees the zero, or
-  // Nudge sees that it sleeps. Also a release, for ready's acquire.
+  // Sequentially consistent, as is SayAsleep: either the worker sees the zero, or Nudge sees that
+  // the worker sleeps. Also a release, for ready's acquire.
   if (pending_.fetch_sub(1, std::memory_order_seq_cst) != 1) return;
   if (inbox_ != nullptr) return inbox_->Nudge();
   pending_.notify_one();
@@ -41,7 +41,7 @@ void TicketPool::GiveBack(Ticket* ticket) {
 }
 
 bool ShardInbox::Push(Mail* mail) {
-  // Relaxed: the exchange below tells whether it was so.
+  // Relaxed: the exchange below checks the value.
   Mail* head = head_.load(std::memory_order_relaxed);
   do {
     if (head == &closed_) return false;
@@ -55,21 +55,23 @@ bool ShardInbox::Push(Mail* mail) {
 
 void ShardInbox::Nudge() {
   Mail* asleep = &asleep_;
-  // Sequentially consistent: see Ticket::Done. Usually it is awake, and the line only read.
+  // Sequentially consistent: see Ticket::Done. Usually the worker is awake, and the line is only
+  // read.
   if (head_.load(std::memory_order_seq_cst) != asleep) return;
   if (head_.compare_exchange_strong(asleep, nullptr, std::memory_order_seq_cst)) Wake();
 }
 
 void ShardInbox::Wake() {
-  // Acquire and release: pairs with WaitForWake; it comes before the waiters are looked for.
+  // Acquire and release: pairs with WaitForWake, and comes before the search for waiters.
   wakes_.fetch_add(1, std::memory_order_acq_rel);
   wakes_.notify_one();
 }
 
 Mail* ShardInbox::TakeAll() {
-  // Relaxed: only whether it is worth an exchange.
+  // Relaxed: only decides whether an exchange is worth its cost.
   if (head_.load(std::memory_order_relaxed) == nullptr) return nullptr;
-  // Acquire: pairs with Push's release. What is taken is a mail: only the worker sleeps and closes.
+  // Acquire: pairs with Push's release. The head is a mail and no sentinel: only this worker sets
+  // those.
   Mail* newest = head_.exchange(nullptr, std::memory_order_acquire);
   Mail* oldest = nullptr;
   while (newest != nullptr) {
@@ -89,8 +91,8 @@ bool ShardInbox::SayAsleep() {
 
 void ShardInbox::SayAwake() {
   Mail* asleep = &asleep_;
-  // A waker that comes late, for an earlier sleep, leaves it standing. Relaxed: it fails when
-  // somebody has put a mail there, which is taken later.
+  // A late waker of an earlier sleep leaves the sentinel there. Relaxed: the exchange fails when a
+  // mail has been pushed, which TakeAll takes later.
   head_.compare_exchange_strong(asleep, nullptr, std::memory_order_relaxed);
 }
 
@@ -101,7 +103,7 @@ void ShardInbox::WaitForWake(uint32_t seen) {
 
 bool ShardInbox::Close() {
   Mail* none = nullptr;
-  // Release: who finds it closed goes on alone; nothing is read through it.
+  // Release: a sender that finds the inbox closed reads nothing through it.
   return head_.compare_exchange_strong(none, &closed_, std::memory_order_release,
                                        std::memory_order_relaxed);
 }

@@ -1,8 +1,8 @@
-// How work comes to a core shard, and how whoever sent it learns that it is done.
+// How work reaches a core shard, and how its sender learns that it is done.
 //
-// A mail is what one batch has for one worker: it goes into the worker's inbox with one atomic
-// operation, whatever it holds, and is counted down from the sender's ticket with one more. Who has
-// nothing to do sleeps in the kernel; nobody wakes who is not asleep.
+// A mail carries the part of one batch that is for one worker. One atomic operation puts it into
+// the worker's inbox, and one more counts it down from the sender's ticket. A thread that has
+// nothing to do sleeps in the kernel. Only sleeping threads are woken.
 //
 // Thread safety: as said at each call.
 #ifndef HARNESS_LAB_SHARD_MAIL_H_
@@ -23,22 +23,22 @@ class ShardClient;
 class ShardInbox;
 class ShardWorker;
 
-// What one waiting thread still waits for. Lives as long as the shards do, so that the last one to
-// count may touch it after the waiting thread has gone on.
+// The number of mails that one waiting thread still waits for. A ticket lives as long as the
+// shards, so the thread that counts the last mail may touch it after the waiter has continued.
 class alignas(64) Ticket {
  public:
-  // `inbox` is that of the worker that will wait; null for a thread that is none.
+  // `inbox` is that of the worker that will wait; null for another thread.
   explicit Ticket(ShardInbox* inbox) : inbox_(inbox) {}
 
-  // Before the first mail goes out; nothing is pending.
+  // Called before the first mail is sent, while nothing is pending.
   void Expect(uint32_t count) { pending_.store(count, std::memory_order_relaxed); }
-  // One more, by who holds one that is not done.
+  // Adds one mail. Called by a thread that holds a mail of this ticket that is not done.
   void ExpectMore() { pending_.fetch_add(1, std::memory_order_relaxed); }
-  // From any thread: what was written before it is seen by who waits.
+  // From any thread. Release: the waiter sees all that was written before it.
   void Done();
   // Acquire: pairs with Done.
   bool ready() const { return pending_.load(std::memory_order_acquire) == 0; }
-  // By the thread that is no worker.
+  // By a waiting thread that is not a worker.
   void Wait() const;
 
  private:
@@ -46,7 +46,7 @@ class alignas(64) Ticket {
   ShardInbox* const inbox_;
 };
 
-// Tickets of threads that are no workers, used again. Thread-safe.
+// Reuses the tickets of threads that are not workers. Thread-safe.
 class TicketPool {
  public:
   // kOutOfMemory.
@@ -59,8 +59,8 @@ class TicketPool {
   std::vector<Ticket*> free_;  // with room for all of them
 };
 
-// Gets of keys of one sub-table, one behind the other, as their payloads and statuses are. Belongs
-// to who has the mail, until that is done.
+// Gets of one sub-table; their keys, payloads and statuses are arrays. Belongs to the thread that
+// has the mail, until the mail is done.
 struct ShardRun {
   uint32_t table = 0;
   uint32_t sub = 0;  // in the routes of the mail's version
@@ -68,7 +68,7 @@ struct ShardRun {
   char* keys = nullptr;
   char* payloads = nullptr;
   Status* statuses = nullptr;
-  uint32_t* places = nullptr;  // whose gets these are: they move with the keys
+  uint32_t* places = nullptr;  // indexes of the gets in the client's batch; they move with the keys
 };
 
 struct alignas(64) Mail {
@@ -81,13 +81,13 @@ struct alignas(64) Mail {
 
   Mail* next = nullptr;
   Kind kind = Kind::kGets;
-  bool passed_on = false;  // made by a worker; who answers it deletes it
+  bool passed_on = false;  // made by a worker; the worker that answers it deletes it
   Ticket* ticket = nullptr;
   // Of kGets.
   uint64_t version = 0;
   ShardRun* runs = nullptr;
   uint32_t run_count = 0;
-  ShardRun own_run;  // the only one of what is passed on
+  ShardRun own_run;  // the only run of a mail that was passed on
   // Of the others.
   const std::function<void(ShardWorker&)>* look = nullptr;
   const std::function<void(ShardClient&)>* work = nullptr;
@@ -97,14 +97,14 @@ class ShardInbox {
  public:
   // From any thread. False when it is closed: the mail is still the caller's.
   bool Push(Mail* mail);
-  // From any thread: the worker looks at what it waits for, if it sleeps.
+  // From any thread. Wakes the worker if it sleeps, so that it checks its condition again.
   void Nudge();
 
-  // The rest by the worker alone.
+  // The calls below are for the worker alone.
 
-  // Everything, the oldest first; null for nothing.
+  // Takes all mails, the oldest first; null when there are none.
   Mail* TakeAll();
-  // Until there is a mail or a nudge; not at all when `ready` says so.
+  // Sleeps until a mail or a nudge comes. Does not sleep when `ready` returns true.
   template <typename ReadyFn>
   void Sleep(const ReadyFn& ready) {
     // Relaxed: if a waker has been faster than the next line, that one fails.
@@ -113,7 +113,7 @@ class ShardInbox {
     if (!ready()) WaitForWake(seen);
     SayAwake();
   }
-  // When it is empty: from then on nothing comes in.
+  // Closes an empty inbox: every later Push fails. False when there is a mail.
   bool Close();
 
  private:
@@ -122,14 +122,14 @@ class ShardInbox {
   void WaitForWake(uint32_t seen);
   void Wake();
 
-  // Stand in head_ for states in which there is no mail.
+  // Sentinels: head_ points to one of them in a state without mail.
   Mail asleep_;
   Mail closed_;
   alignas(64) std::atomic<Mail*> head_{nullptr};
   std::atomic<uint32_t> wakes_{0};
 };
 
-// For a moment, in which what is waited for usually comes.
+// Turns of a spinning wait, in which most answers arrive.
 inline constexpr uint32_t kSpins = 200;
 inline void SpinOnce() { __builtin_ia32_pause(); }
 

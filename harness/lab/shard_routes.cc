@@ -12,7 +12,7 @@ uint32_t Routes::SubOf(uint32_t table, const char* key) const {
   if (cut.sub_count == 1) [[likely]]
     return cut.first_sub;
   const uint32_t key_bytes = cut.source->shape.key_bytes;
-  // The first one has everything that lies below the others.
+  // The first sub-table has all keys below the others.
   const auto begin = subs.begin() + cut.first_sub;
   const auto above = std::upper_bound(begin + 1, begin + cut.sub_count, key,
                                       [key_bytes](const char* wanted, const SubTable& sub) {
@@ -51,7 +51,7 @@ std::shared_ptr<const Routes> RouteTable::Current() const {
 
 Status RouteTable::Change(const std::function<Status(Routes*)>& change) {
   return Guarded([&] {
-    std::shared_ptr<const Routes> old;  // goes outside the lock
+    std::shared_ptr<const Routes> old;  // destroyed outside the lock
     const std::lock_guard lock(mutex_);
     auto next = std::make_shared<Routes>(*current_);
     ENGINE_RACE_RETURN_IF_ERROR(change(next.get()));

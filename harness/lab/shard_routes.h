@@ -1,11 +1,11 @@
-// Which worker has which keys of which table: the routes of the core shards.
+// The routes of the core shards: which worker has which keys of which table.
 //
 // Each table is cut into sub-tables, ranges of keys that follow each other, and each sub-table has
 // one worker. Routes never change: they are replaced as a whole, and have a version that grows.
-// Whoever follows some keeps them until it sees another version; since tables do not change either,
-// requests that went by old routes are still answered right, only in the wrong place.
+// Clients and workers keep their routes until they see another version. Tables do not change
+// either, so requests that follow old routes still get right answers, only from another worker.
 //
-// Routes: values that are shared as const. RouteTable: thread-safe.
+// Thread safety: Routes are shared as const; a RouteTable is thread-safe.
 #ifndef HARNESS_LAB_SHARD_ROUTES_H_
 #define HARNESS_LAB_SHARD_ROUTES_H_
 
@@ -21,7 +21,7 @@
 
 namespace lab {
 
-// Where a table can be opened, by every worker for itself.
+// Where a table can be opened; every worker opens it for itself.
 struct ShardSource {
   UniqueFd dir;
   std::string name;
@@ -49,14 +49,15 @@ struct Routes {
   std::vector<ShardTable> tables;
   std::vector<SubTable> subs;  // by table, then by lower
 
-  // Which of `subs` has `key`.
+  // The index in `subs` of the sub-table that has `key`.
   uint32_t SubOf(uint32_t table, const char* key) const;
-  // Which of `subs` has this id; subs.size() for none.
+  // The index in `subs` of the sub-table with this id; subs.size() for none.
   uint32_t Find(uint32_t id) const;
 
-  // Changes, of a copy that nobody else sees yet. std::bad_alloc.
+  // The calls below change a copy that no other thread sees yet. They may throw std::bad_alloc.
   uint32_t AddTable(std::shared_ptr<const ShardSource> source, uint32_t worker);
-  // Gives `subs[sub]` an end at `key`, which lies inside it; what follows is a new one of `worker`.
+  // Ends `subs[sub]` at `key`, which lies inside it. The keys from `key` on become a new sub-table
+  // of `worker`, whose id is returned.
   uint32_t Split(uint32_t sub, std::string key, uint32_t worker);
 };
 
@@ -67,7 +68,7 @@ class RouteTable {
   // Acquire: pairs with Change's release; Current() is of this version or a later one.
   uint64_t version() const { return version_.load(std::memory_order_acquire); }
   std::shared_ptr<const Routes> Current() const;
-  // Replaces the routes by what `change` makes of a copy, unless it fails. kOutOfMemory.
+  // Replaces the routes by a copy that `change` has changed, unless that fails. kOutOfMemory.
   Status Change(const std::function<Status(Routes*)>& change);
 
  private:

@@ -38,7 +38,7 @@ void ShardWorker::Join() {
 }
 
 void ShardWorker::Main(int64_t cpu) noexcept {
-  // Relaxed: a figure that somebody may want to know.
+  // Relaxed: a statistic.
   if (cpu != kAnyCpu && engine_race::PinThread(static_cast<uint32_t>(cpu))) {
     pinned_.store(true, std::memory_order_relaxed);
   }
@@ -59,7 +59,7 @@ bool ShardWorker::Serve() noexcept {
   Mail* mail = inbox_.TakeAll();
   if (mail == nullptr) return false;
   while (mail != nullptr) {
-    // Once it is done it belongs to somebody else.
+    // Read now: once the mail is done it belongs to another thread.
     Mail* const next = mail->next;
     switch (mail->kind) {
       case Mail::Kind::kGets:
@@ -133,7 +133,7 @@ void ShardWorker::TakeRoutes(std::shared_ptr<const Routes> current) {
     }
   }
   heats_ = std::move(heats);
-  tables_ = std::move(tables);  // closes those that others have
+  tables_ = std::move(tables);  // closes the tables that other workers have now
   routes_ = std::move(current);
 }
 
@@ -194,7 +194,7 @@ bool ShardWorker::PassOn(uint32_t worker, const ShardRun& run, Ticket* ticket) n
     ticket->Done();
     return false;
   }
-  // Relaxed, here and where it is read: a figure.
+  // Relaxed, here and in the reader: a statistic.
   passed_on_.store(passed_on_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   return true;
 }
@@ -215,7 +215,7 @@ void ShardWorker::AnswerRun(const ShardRun& run) noexcept {
 
 Status ShardWorker::TableOf(uint32_t table, const Table** found) noexcept {
   return Guarded([&] {
-    // Routes for which there was no memory may know it.
+    // Newer routes, for which memory was short, may have this table.
     if (table >= tables_.size()) return Status::OutOfMemory("l1: no memory for routes");
     std::unique_ptr<Table>& open = tables_[table];
     if (open == nullptr) [[unlikely]] {
@@ -223,7 +223,8 @@ Status ShardWorker::TableOf(uint32_t table, const Table** found) noexcept {
       std::unique_ptr<Table> opened;
       ENGINE_RACE_RETURN_IF_ERROR(Table::Open(source.dir.get(), source.name, options_.table,
                                               frames_.get(), &epochs_, /*cache=*/nullptr, &opened));
-      // What has been handed over has the lengths of the table that was added.
+      // The keys and payloads have the lengths of the table that was added, so the file must be
+      // that table.
       if (opened->file().table_id() != source.table_id) {
         return Status::Corruption("l1: another table lies in the place of " + source.name);
       }
@@ -242,7 +243,7 @@ void ShardWorker::Note(const ShardRun& run) noexcept {
     heat.samples.reset(new (std::nothrow) char[size_t{kSamples} * key_bytes]);
     if (heat.samples == nullptr) return;
   }
-  // One of a run, from another place in it each time.
+  // One key of the run, at another index each time.
   const char* const key = run.keys + size_t{heat.sample_count % run.count} * key_bytes;
   std::memcpy(heat.samples.get() + size_t{heat.sample_count++ % kSamples} * key_bytes, key,
               key_bytes);

@@ -1,12 +1,12 @@
 // A core shard: one thread with tables, frames and epochs of its own.
 //
-// It takes what comes into its inbox, answers it from its own tables, and sleeps when there is
-// nothing. Tables are opened when they are first asked for, and closed when the routes say that
-// others have all of them; the same file may be open with several workers, each with the blocks of
-// its own keys in its frames.
+// It takes mails from its inbox, answers them from its own tables, and sleeps when there are none.
+// It opens a table at the first get, and closes it when the routes give all its sub-tables to
+// others. Several workers may have the same file open; each has the blocks of its own keys in its
+// frames.
 //
-// Thread safety: inbox() from any thread; Create, Start and Join by who owns it; the rest by the
-// worker's own thread.
+// Thread safety: inbox() from any thread; Create, Start and Join from the owner's; all other calls
+// from the worker's own thread.
 #ifndef HARNESS_LAB_SHARD_WORKER_H_
 #define HARNESS_LAB_SHARD_WORKER_H_
 
@@ -26,11 +26,11 @@
 
 namespace lab {
 
-// How much a worker's sub-table was asked for since the last look.
+// The gets of a worker's sub-table since the last TakeHeat.
 struct SubTableHeat {
   uint32_t id = 0;
   uint64_t get_count = 0;
-  // Keys that it was asked for lately, by chance.
+  // A random sample of the keys of recent gets.
   std::vector<std::string> samples;
 };
 
@@ -50,22 +50,22 @@ class ShardWorker {
                        std::unique_ptr<ShardWorker>* worker);
   ~ShardWorker();
 
-  // On `cpu` alone if that is granted. kOutOfMemory.
+  // Starts the thread, pinned to `cpu` if the system permits it. kOutOfMemory.
   Status Start(int64_t cpu);
-  // Waits for the thread, which ends when it has had a mail of kStop and answered everything.
+  // Waits for the thread, which ends after a mail of kStop, once it has answered all mails.
   void Join();
 
-  // Between Start and Join.
+  // True between Start and Join.
   bool started() const { return thread_.joinable(); }
   ShardInbox& inbox() { return inbox_; }
   bool pinned() const { return pinned_.load(std::memory_order_relaxed); }
   uint64_t passed_on_count() const { return passed_on_.load(std::memory_order_relaxed); }
 
-  // Answers gets, or passes on what others have, and counts the mail down.
+  // Answers gets of its own sub-tables, passes on the others, and counts the mail down.
   void Answer(Mail* mail) noexcept;
-  // Answers what comes in until the ticket is ready; new work waits until later.
+  // Answers mails until the ticket is ready; new work waits until later.
   void WaitFor(const Ticket& ticket) noexcept;
-  // And begins to count anew. std::bad_alloc.
+  // Returns the counts and resets them. May throw std::bad_alloc.
   std::vector<SubTableHeat> TakeHeat();
 
  private:
@@ -80,15 +80,15 @@ class ShardWorker {
       : number_(number), options_(options), routes_table_(*routes), workers_(workers) {}
 
   void Main(int64_t cpu) noexcept;
-  // True when there was something.
+  // True when there was a mail.
   bool Serve() noexcept;
   bool Work() noexcept;
-  // To the current routes: false when there is no memory for it.
+  // Takes over the current routes; false when memory is short.
   bool Refresh() noexcept;
   void TakeRoutes(std::shared_ptr<const Routes> current);
-  // Cuts a run by the present routes: its keys change places.
+  // Splits a run by the present routes, which reorders its keys.
   void SortOut(const ShardRun& run, Ticket* ticket) noexcept;
-  // False when the other one takes nothing any more, or there is no memory to tell it with.
+  // False when the other worker's inbox is closed, or memory for the mail is short.
   bool PassOn(uint32_t worker, const ShardRun& run, Ticket* ticket) noexcept;
   void AnswerRun(const ShardRun& run) noexcept;
   void Note(const ShardRun& run) noexcept;
@@ -103,15 +103,15 @@ class ShardWorker {
   std::atomic<bool> pinned_{false};
   std::atomic<uint64_t> passed_on_{0};  // written by the worker alone
 
-  // The thread's own.
+  // Used by the thread alone.
   alignas(64) std::shared_ptr<const Routes> routes_;
-  std::vector<Heat> heats_;  // as routes_->subs
-  // Before the tables, which give their frames back.
+  std::vector<Heat> heats_;  // indexed like routes_->subs
+  // Declared before the tables, whose destructors return their frames to the pool.
   EpochManager epochs_;
   std::unique_ptr<TableFrames> frames_;
   std::vector<std::unique_ptr<Table>> tables_;  // null: not open
   std::unique_ptr<ShardClient> client_;
-  Mail* work_ = nullptr;  // that waits, the oldest first
+  Mail* work_ = nullptr;  // waiting work, the oldest first
   Mail* last_work_ = nullptr;
   bool must_stop_ = false;
   std::thread thread_;

@@ -1,9 +1,9 @@
-// A tree of two levels over runs of records, as wide as the square root of the number of runs: the
-// first shape that the tree block grew out of, kept to be compared with.
+// A tree of two levels over runs of records; its fanout is the square root of the number of runs.
+// The tree block grew out of this shape, which is kept for comparison.
 //
-// Layout: header, root, leaves, records. The entries of a node are whole keys without the block's
-// common prefix, those of a leaf with the two-byte offset of their run behind them, and both are
-// searched from front to back; records are as in the tree block.
+// Layout: header, root, leaves, records. An entry of a node is a key without the block's common
+// prefix; in a leaf the two-byte offset of a run follows it. Nodes are searched from front to back.
+// Records are as in the tree block.
 //
 // A SquareBlock is a view: it does not own the bytes. Const calls are thread-safe.
 #ifndef HARNESS_LAB_SQUARE_BLOCK_H_
@@ -41,10 +41,10 @@ class SquareBlock {
   uint32_t record_count() const { return header().record_count; }
   // The payload of `key`, or null.
   const char* Find(const char* key) const;
-  // How many records have keys below `key`.
+  // The number of records with keys below `key`.
   uint32_t LowerBound(const char* key) const;
 
-  // What every key begins with, and what each record has of its own: the rest of its key, then its
+  // The common prefix of all keys, then the records: each has the rest of its key, then its
   // payload.
   const char* prefix() const { return header().prefix; }
   uint32_t prefix_bytes() const { return header().prefix_bytes; }

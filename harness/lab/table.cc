@@ -68,7 +68,7 @@ bool Table::RemoveFrames(uint32_t extent) {
   uint32_t count = 0;
   {
     const EpochManager::Guard guard(*epochs_);
-    // Sequentially consistent, both: behind the entry into the epoch.
+    // Both sequentially consistent: must not move ahead of the entry into the epoch.
     const Swip root(roots_[extent].load(std::memory_order_seq_cst));
     if (!root.hot()) return false;
     const FrameInfo& info = pool_->info(root.number());
@@ -78,7 +78,7 @@ bool Table::RemoveFrames(uint32_t extent) {
     }
     frames[count++] = root.number();
   }
-  // One that was evicted meanwhile may be somebody else's now, who will load it again.
+  // A frame that was evicted meanwhile may have another block now, whose owner will load it again.
   for (uint32_t i = 0; i < count; ++i) frames_->pool()->Remove(frames[i]);
   return true;
 }
@@ -124,13 +124,14 @@ Status Table::GetByPointer(uint32_t extent, const char* key, char* payload) cons
   return GetFromDisk(extent, key, payload);
 }
 
-// Each step of a search waits for a line of memory whose place the step before tells. Guessing
-// these places, from where the key lies between those of the level above, lets the waits overlap.
+// Each step of a search waits for a cache line whose address comes from the step before. Guessing
+// the addresses, from the key's position between the keys of the level above, lets the waits
+// overlap.
 inline void Table::TouchIndex(uint32_t extent, const char* key, const char* index,
                               const std::atomic<uint64_t>* children) const {
   const uint32_t rank = file_->root().GuessBlock(extent, key, file_->block_count(extent));
   TreeBlock::TouchIndex(index, rank);
-  // Relaxed: as good as not looked at.
+  // Relaxed: the value is not used, only its line is fetched.
   Touch(children[rank].load(std::memory_order_relaxed));
 }
 
@@ -182,7 +183,7 @@ Status Table::FindBlock(uint32_t extent, const char* key, uint32_t* block) const
 
 TableStats Table::Stats() const {
   TableStats stats;
-  // Relaxed, both: statistics.
+  // Both relaxed: statistics.
   stats.loaded_count = loaded_.load(std::memory_order_relaxed);
   stats.past_frames_count = past_frames_.load(std::memory_order_relaxed);
   if (roots_ == nullptr) return stats;

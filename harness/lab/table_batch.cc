@@ -1,6 +1,6 @@
-// Many lookups at once. A single one waits for memory four times, each time for an address that
-// the wait before gave; of a batch all go one step, each fetching what its next step needs, so that
-// the waits lie over each other.
+// Many lookups at once. A single lookup waits for memory four times, each time for an address that
+// the step before has found. In a batch all lookups make one step, and each prefetches for its next
+// step, so that the waits overlap.
 
 #include <algorithm>
 #include <array>
@@ -13,7 +13,7 @@ namespace lab {
 
 struct Table::Pending {
   const char* key;
-  const char* block;             // the one that is searched; null when the key is settled
+  const char* block;             // the block to search; null when the key has its answer
   std::atomic<uint64_t>* child;  // to the block of records
   uint32_t frame;
   uint32_t node;  // of the block: the leaf, then the run
@@ -78,7 +78,7 @@ void Table::GetBatch(const char* keys, char* payloads, std::span<Status> statuse
     }
     for (size_t i = 0; i < count; ++i) {
       Pending& one = pending[i];
-      if (one.block != nullptr) one.node = TreeBlock(one.block).FetchRun(one.key, one.node);
+      if (one.block != nullptr) one.node = TreeBlock(one.block).FetchSection(one.key, one.node);
     }
   }
   for (size_t i = 0; i < count; ++i) {

@@ -1,7 +1,6 @@
-// A place in a table. Through the cache a cursor holds the entry of its block and stands in it. By
-// pointer it holds nothing between calls, so that it can be kept for as long as one likes: it takes
-// copies of a few records at a time, more each time, and goes back to where it was by number, which
-// is the same for as long as the table is.
+// A position in a table. Through the cache, a cursor pins the entry of its block. By pointer it
+// pins nothing between calls, so it can be kept for any time. It copies a few records at a time,
+// more each time, and finds its position again by the record's number, which never changes.
 
 #include <algorithm>
 #include <cstring>
@@ -22,13 +21,13 @@ struct Table::Cursor::Impl {
         by_pointer(table.options_.records == Reach::kPointer),
         record_bytes(table.key_bytes_ + table.payload_bytes_) {}
 
-  // Each says whether there is a record where it went.
+  // *there says whether there is a record at the new position.
   Status Seek(const char* key, bool* there);
   Status Next(bool* there);
-  // To the first record of the next block.
+  // Moves to the first record of the next block.
   Status NextBlock(bool* there);
-  // To the block's first record at or above `key`, or, when that is null, to the one with `rank`
-  // before it.
+  // Moves to the block's first record at or above `key`, or to the record of `rank` when `key` is
+  // null.
   Status Enter(const char* key, bool* there);
   void Copy(const char* of_block, const char* key);
 
@@ -42,7 +41,7 @@ struct Table::Cursor::Impl {
   const uint32_t record_bytes;
   uint32_t extent = 0;
   uint32_t block = 0;  // from 1 on
-  // Of the first record that has not been copied.
+  // The rank of the first record that has not been copied.
   uint32_t rank = 0;
   // Through the cache.
   BlockCache::Pin pin;

@@ -32,14 +32,14 @@ uint32_t TableFrames::Take() {
   for (uint32_t i = 0; i < kPatience; ++i) {
     const uint32_t frame = pool_->Take();
     if (frame == kNoFrame) break;
-    // Sequentially consistent, as is what readers do who count themselves: they count first and
-    // then look whether the swip still leads here, which it had ceased to do. Also an acquire:
-    // pairs with CountReader's release, what they read was read before.
+    // Sequentially consistent, as are the accesses of CountReader. It counts itself first and then
+    // checks whether the swip still leads here, which it no longer does. Also an acquire: pairs
+    // with CountReader's release, so that its reads come before this load.
     if (reader_count(frame).load(std::memory_order_seq_cst) == 0) {
       pool_->info(frame).children.reset();
       return frame;
     }
-    // Behind the other free ones. Readers never stay long.
+    // Put behind the other free frames. Readers never stay long.
     pool_->GiveBack(frame);
     std::this_thread::yield();
   }
@@ -62,7 +62,7 @@ bool TableFrames::Owner::Unswizzle(uint32_t frame, FrameInfo* info, bool only_co
 }
 
 void TableFrames::Owner::Release(uint32_t frame, FrameInfo* info) noexcept {
-  // Sequentially consistent: see Take, which frees what a counted reader may still look at.
+  // Sequentially consistent: see Take, which handles frames that counted readers still read.
   if (frames_.reader_count(frame).load(std::memory_order_seq_cst) == 0) {
     blocks_.Release(frame, info);
   }

@@ -1,7 +1,6 @@
-// The frames of tables: a pool of the engine's whose frames know their parents, and what the
-// experiments put in place of that, to be compared with it. Parents can be searched for from the
-// root each time that a frame is evicted, and readers can count themselves in each frame that they
-// look at.
+// The frames of tables: the engine's frame pool, in which frames know their parents, with two
+// variants for comparison. In the first one, each eviction searches for the frame's parent from the
+// root. In the second one, readers count themselves in each frame that they read.
 //
 // Thread-safe. The epochs outlive it, and it outlives the tables.
 #ifndef HARNESS_LAB_TABLE_FRAMES_H_
@@ -15,7 +14,7 @@
 
 namespace lab {
 
-// Finds what leads to a block by a search from the top. Called under the pool's mutex.
+// Finds the swip that leads to a block by a search from the root. Called under the pool's mutex.
 class ParentFinder {
  public:
   // The swip that leads to `frame`, and in *parent_frame the frame that holds it, or kNoFrame.
@@ -33,30 +32,31 @@ class TableFrames {
   TableFrames(const TableFrames&) = delete;
   TableFrames& operator=(const TableFrames&) = delete;
 
-  // Frames for tables come from Take below. The pool's limit is not lowered: readers that count
-  // themselves do not keep it from giving memory back.
+  // Tables take frames by TableFrames::Take. Nobody may lower the pool's limit: the pool would free
+  // frames in which counted readers are.
   FramePool* pool() const { return pool_.get(); }
 
-  // As FramePool::Take: a frame with no counted reader inside.
+  // Takes a frame as FramePool::Take does, but one without counted readers.
   uint32_t Take();
-  // Parents of the frame are searched for. While it is taken, before it is installed.
+  // The frame's parent will be searched for by `finder`. Called between Take and the installation
+  // of the frame.
   void SearchFor(uint32_t frame, const ParentFinder* finder) const {
     pool_->info(frame).tag = reinterpret_cast<uint64_t>(finder);
   }
-  // Of readers that count themselves instead of entering the epoch.
+  // The count of the frame's readers that do not enter the epoch.
   std::atomic<uint32_t>& reader_count(uint32_t frame) const {
     return reinterpret_cast<ReaderCount*>(count_memory_.data())[frame].count;
   }
 
  private:
-  // A line each, so that readers of different frames do not write to the same one.
+  // Each has a cache line, so that readers of different frames do not write to the same line.
   struct alignas(64) ReaderCount {
     std::atomic<uint32_t> count{0};
   };
-  // So often Take waits for counted readers to leave.
+  // How often Take waits for counted readers to leave.
   static constexpr uint32_t kPatience = 1000;
 
-  // The engine's owner of blocks, told by a search who the parent is where one is asked for.
+  // The engine's owner of blocks. For frames with a finder it first searches for the parent.
   class Owner final : public FrameOwner {
    public:
     explicit Owner(const TableFrames* frames) : frames_(*frames) {}

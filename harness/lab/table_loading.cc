@@ -1,4 +1,4 @@
-// How blocks come into frames and into the cache.
+// Loads blocks into frames and into the cache.
 
 #include <cstring>
 #include <new>
@@ -10,18 +10,18 @@ namespace lab {
 
 namespace {
 
-// What the cache keeps of an extent, behind the numbers of its blocks.
+// The cache's number for an extent's description, behind those of the extent's blocks.
 constexpr uint32_t kExtentObject = kBlocksPerExtent;
 struct ExtentObject {
   uint32_t block_count;
 };
 
-// What an index has of a block is the swip to it, as it is on disk.
+// An index entry of a block has the same layout as the swip to it.
 static_assert(BlockEntry::kCountShift == Swip::kNumberBits);
 static_assert((((uint64_t{1} << (BlockEntry::kBytesShift + BlockEntry::kBytesBits)) - 1) &
                Swip::kTagMask) == 0);
 
-// Of a user's objects: the bits for what is in an extent, then the extent's.
+// A cache key: the lowest bits number the object in its extent, the next ones the extent.
 constexpr uint32_t kObjectBits = 8;
 constexpr uint32_t kExtentBits = 24;
 static_assert(kExtentObject < 1u << kObjectBits);
@@ -55,7 +55,7 @@ Status Table::FillFrame(uint32_t frame, uint32_t extent, uint32_t block) const {
   for (uint32_t rank = 0; rank < count && entry.valid(); ++rank, entry.Next()) {
     uint64_t word;
     std::memcpy(&word, entry.payload(), sizeof(word));
-    // Relaxed: nobody else knows the frame.
+    // Relaxed: no other thread knows the frame.
     info.children[rank].store(word, std::memory_order_relaxed);
   }
   return Status::Ok();
@@ -64,7 +64,7 @@ Status Table::FillFrame(uint32_t frame, uint32_t extent, uint32_t block) const {
 bool Table::InstallFrame(uint32_t frame, uint32_t extent, uint32_t block) const {
   FrameInfo& info = pool_->info(frame);
   const EpochManager::Guard guard(*epochs_);
-  // Sequentially consistent: behind the entry into the epoch.
+  // Sequentially consistent: must not move ahead of the entry into the epoch.
   const Swip root(roots_[extent].load(std::memory_order_seq_cst));
   if (block == 0) {
     info.parent_frame = kNoFrame;
@@ -79,7 +79,7 @@ bool Table::InstallFrame(uint32_t frame, uint32_t extent, uint32_t block) const 
 }
 
 std::atomic<uint64_t>* Table::FindParent(uint32_t frame, uint32_t* parent_frame) const {
-  // As little is known of a page without parent pointers as this: its keys, and where it is from.
+  // Without parent pointers only the block's keys and its table are known.
   BlockCursor first(encoding_, pool_->data(frame));
   first.SeekRank(0);
   const uint32_t extent = file_->root().Find(first.key());

@@ -1,4 +1,4 @@
-// How the parts of a table's code look at blocks that are reached by pointer.
+// Helpers of the files that implement Table, for blocks that are reached by pointer.
 //
 // Thread-safe, as Table is.
 #ifndef HARNESS_LAB_TABLE_USE_H_

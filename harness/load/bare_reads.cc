@@ -60,7 +60,7 @@ class Reader {
     return Status::Ok();
   }
 
-  // What lies between holes.
+  // Plans reads of the data between holes.
   Status PlanReads() {
     for (const io::File& file : files_) {
       off_t end = 0;
@@ -108,7 +108,7 @@ class Reader {
   std::vector<io::File> files_;
   std::vector<io::ReadRequest> plan_;
   engine_race::Region memory_;
-  // After the memory: its destructor waits for reads into it.
+  // Declared after the memory: the queue's destructor waits for reads into it.
   std::unique_ptr<io::ReadQueue> queue_;
 };
 

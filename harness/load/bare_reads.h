@@ -1,5 +1,4 @@
-// Everything that lies in a store's value files, read the way a range reads it, with nothing around
-// the reads.
+// A bare loop that reads all of a store's value files as a range does.
 //
 // One thread.
 #ifndef HARNESS_LOAD_BARE_READS_H_
@@ -15,16 +14,16 @@
 namespace harness {
 
 struct BareReads {
-  std::string dir;  // the store's; closed, or open with nothing written meanwhile
+  std::string dir;  // the store's directory; closed, or open without writers
   engine_race::IoBackend backend = engine_race::IoBackend::kAuto;
-  // As of the engine's ranges.
+  // As the engine's ranges have them.
   uint32_t read_bytes = 256 * 1024;
   uint32_t depth = 64;
-  // What the reads go round in, touched before the time begins.
+  // The memory that the reads fill again and again; it is touched before the time begins.
   uint64_t memory_bytes = 64 * 1024 * 1024;
 };
 
-// Reads what the value files of the store's directory hold, in their order. A count is a value.
+// Reads the value files of the store's directory in their order, and counts values.
 engine_race::Status RunBareReads(const BareReads& reads, TimedRun* run);
 
 }  // namespace harness

@@ -61,7 +61,7 @@ class BareFiles {
   std::vector<io::File> files_;
 };
 
-// What one thread writes with; its groups are its own.
+// The state of one thread, with groups of its own.
 class BareThread {
  public:
   BareThread(const BareWrites& loop, const BareFiles& files, uint32_t thread)
@@ -77,7 +77,7 @@ class BareThread {
     std::memcpy(group + size_t{counts_[which]} * kValueSize, value, kValueSize);
     if (++counts_[which] < group_records_) return true;
     counts_[which] = 0;
-    // Not through the engine's checked layer: its checks are a cost of the engine's.
+    // A plain system call: the checks of engine_race/base/sys.h are a cost of the engine.
     const ssize_t written =
         ::pwrite(files_.log_fd(thread_), group, loop_.group_bytes, static_cast<off_t>(offset_));
     offset_ += loop_.group_bytes;

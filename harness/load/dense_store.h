@@ -1,5 +1,5 @@
-// A store whose value files other programs can read as well: every bucket a file of its own, full
-// from its start.
+// A store whose value files other programs can read too: every bucket has a file of its own, which
+// is full from its start.
 //
 // Pure functions.
 #ifndef HARNESS_LOAD_DENSE_STORE_H_
@@ -23,7 +23,7 @@ inline engine_race::Options DenseStoreOptions() {
   return options;
 }
 
-// In the store's directory.
+// The names of the value files in the store's directory.
 inline std::vector<std::string> DenseStoreFileNames() {
   std::vector<std::string> names;
   for (uint32_t i = 0; i < kDenseStoreFiles; ++i) {
@@ -32,7 +32,7 @@ inline std::vector<std::string> DenseStoreFileNames() {
   return names;
 }
 
-// The least that each of the files holds: keys fall evenly, and groups of 32 values are flushed
+// The least size of each file: keys fall evenly into buckets, and groups of 32 values are written
 // whole.
 inline uint64_t DenseStoreFileBytes(uint64_t record_count) {
   const uint64_t records = record_count / kDenseStoreFiles * 9 / 10;

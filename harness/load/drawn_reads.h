@@ -1,7 +1,7 @@
-// Timed reads of an open store that stays open: what has become hot is so in the next run.
+// Timed reads of a store that stays open: values that became hot are still hot in the next run.
 //
-// Keys and values are those of StoreRuns with the same shape. Of the values one in eight is looked
-// at. One run at a time; a run starts as many threads as it is asked to.
+// Keys and values are those of StoreRuns with the same shape. One value in eight is checked. Not
+// thread-safe; a run starts the threads that it is asked for.
 #ifndef HARNESS_LOAD_DRAWN_READS_H_
 #define HARNESS_LOAD_DRAWN_READS_H_
 
@@ -19,11 +19,11 @@ namespace harness {
 struct ReadShape {
   uint32_t thread_count = 1;
   uint32_t keys_per_call = 0;  // of MultiRead; 0: Read, one by one
-  double seconds = 1;          // when there is no `read_count`
+  double seconds = 1;          // used when `read_count` is 0
   uint64_t read_count = 0;     // of all threads together
 };
 
-// What a run did to the hot values.
+// The effect of a run on the hot values.
 struct FrameCounts {
   uint64_t hit_count = 0;
   uint64_t miss_count = 0;
@@ -37,16 +37,16 @@ struct FrameCounts {
 
 class DrawnReads {
  public:
-  // Opens the store of `shape`, its index built; kept open until this goes.
+  // Opens the store of `shape` and builds its index. The destructor closes it.
   static engine_race::Status Open(const StoreShape& shape, const engine_race::Options& options,
                                   std::unique_ptr<DrawnReads>* reads);
 
-  // `seed` names the stream of draws. What the frames did meanwhile goes to *frames, if given.
+  // `seed` selects the stream of draws. *frames, if given, gets the run's effect on the hot values.
   engine_race::Status Run(const RecordDraw& draw, const ReadShape& shape, uint64_t seed,
                           TimedRun* run, FrameCounts* frames = nullptr);
-  // Every record once, in no order, by MultiRead.
+  // Reads every record once, in an order that is not that of keys, by MultiRead.
   engine_race::Status ReadEachOnce(uint32_t thread_count, uint32_t keys_per_call);
-  // Every record once, in order of key, by one Range.
+  // Reads every record once, in order of key, by one Range.
   engine_race::Status RangeOnce();
 
   engine_race::Store* store() { return store_.get(); }

@@ -20,8 +20,8 @@ using engine_race::Status;
 constexpr uint64_t kBlockBytes = 4096;
 constexpr uint64_t kBlocksPerThread = 1024;
 
-// Calls `write` with an offset of the thread's own, from all threads until the time is up; calls a
-// second, 0 when one failed.
+// Calls `write` from all threads until the time is up, with offsets of the thread's own. Returns
+// calls a second, 0 after a failure.
 double Rate(uint32_t thread_count, double seconds,
             const std::function<bool(const void* block, uint64_t offset)>& write) {
   TimedPoint point;
@@ -79,7 +79,7 @@ double DurableLoops::WithALeader(double seconds) {
   std::mutex mutex;
   std::condition_variable flushed;
   uint64_t written_count = 0;  // blocks written, all under mutex
-  uint64_t durable_count = 0;  // of those, covered by a flush
+  uint64_t durable_count = 0;  // how many of them a flush has covered
   bool flushing = false;
   return Rate(thread_count_, seconds, [&](const void* block, uint64_t offset) {
     if (::pwrite(fd_, block, kBlockBytes, static_cast<off_t>(offset)) !=

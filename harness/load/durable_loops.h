@@ -1,7 +1,7 @@
-// What durable 4 KiB writes cost at the least: loops that do nothing else.
+// The least cost of durable 4 KiB writes: loops that do nothing else.
 //
 // Both write with direct I/O into a file whose blocks have all been written before, so that a flush
-// has no metadata to write. Errors end the loop and give a rate of zero.
+// has no metadata to write. An error ends the loop and gives a rate of zero. Not thread-safe.
 #ifndef HARNESS_LOAD_DURABLE_LOOPS_H_
 #define HARNESS_LOAD_DURABLE_LOOPS_H_
 
@@ -18,9 +18,9 @@ class DurableLoops {
   DurableLoops& operator=(const DurableLoops&) = delete;
   ~DurableLoops();
 
-  // Durable writes a second: each thread writes a block and calls fdatasync.
+  // Returns durable writes a second: each thread writes 4 KiB and calls fdatasync.
   double WithAFlushEach(double seconds);
-  // Each thread writes a block; one of those that wait calls fdatasync for all of them.
+  // Likewise, but one of the threads that wait calls fdatasync for all of them.
   double WithALeader(double seconds);
 
  private:

@@ -28,12 +28,12 @@ namespace sys = engine_race::sys;
 constexpr uint64_t kPieceBytes = 1 << 20;
 constexpr uint64_t kEntryBytes = sizeof(format::KeyEntry);
 
-// Records that fill whole groups, of keys and of values.
+// The least number of records that fills whole groups, of entries and of values.
 uint64_t WholeGroups(const Geometry& geometry) {
   return std::max(geometry.values_per_group(), geometry.keys_per_group());
 }
 
-Status WriteBucket(const BucketLog& log, uint32_t bucket, uint64_t count, uint32_t zero_sum,
+Status WriteBucket(const BucketLog& log, uint32_t bucket, uint64_t count, uint32_t zero_checksum,
                    const RecordFn& record_of, const Region& piece) {
   const engine_race::EntryCodec codec = log.codec(bucket);
   auto* const entries = reinterpret_cast<format::KeyEntry*>(piece.data());
@@ -42,7 +42,7 @@ Status WriteBucket(const BucketLog& log, uint32_t bucket, uint64_t count, uint32
     const uint64_t written = std::min(per_piece, count - begin);
     for (uint64_t i = 0; i < written; ++i) {
       KeyRecord record = record_of(bucket, static_cast<uint32_t>(begin + i));
-      record.value_sum = record.tombstone ? 0 : zero_sum;
+      record.value_checksum = record.tombstone ? 0 : zero_checksum;
       entries[i] = codec.Encode(record);
     }
     ENGINE_RACE_RETURN_IF_ERROR(
@@ -61,8 +61,8 @@ Status WriteCounts(const std::string& dir, const std::vector<std::string>& paths
   for (uint32_t bucket = 0; bucket < counts.size(); ++bucket) {
     engine_race::BucketState state;
     state.record_count = counts[bucket];
-    state.flushed_value_count = counts[bucket];
-    state.flushed_key_count = counts[bucket];
+    state.logged_value_watermark = counts[bucket];
+    state.logged_key_watermark = counts[bucket];
     state.page_cache_id = page_cache_id;
     lines[bucket] = engine_race::EncodeCounts(store_id, bucket, state);
   }
@@ -75,7 +75,7 @@ Status WriteCounts(const std::string& dir, const std::vector<std::string>& paths
 }  // namespace
 
 uint64_t FilledKey(const Geometry& geometry, uint32_t bucket, uint64_t number, uint64_t seed) {
-  // A permutation of the words of `bits` bits: each step can be undone.
+  // A permutation of the words of `bits` bits, because each step is invertible.
   const uint32_t bits = 64 - geometry.bucket_bits();
   const uint64_t mask = ~uint64_t{0} >> (64 - bits);
   uint64_t x = (number + (seed + bucket) * 0x9e3779b97f4a7c15) & mask;
@@ -98,7 +98,7 @@ std::vector<uint64_t> FilledCounts(uint32_t bucket_count, uint64_t key_count, ui
     left -= counts[bucket];
   }
   counts.back() = left;
-  // What rounding and luck left over or short goes over all buckets.
+  // Spreads the surplus of the last bucket over all buckets.
   const uint64_t fair = key_count / bucket_count;
   for (uint32_t bucket = 0; counts.back() > fair + 1 && bucket_count > 1;
        bucket = (bucket + 1) % (bucket_count - 1)) {
@@ -112,7 +112,7 @@ Status WriteKeyLogs(const Options& options, const std::string& dir,
                     const std::vector<uint64_t>& counts, const RecordFn& record_of) {
   Region zeros;
   ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(engine_race::kValueBytes, false, &zeros));
-  const uint32_t zero_sum = engine_race::ValueSum(zeros.data());
+  const uint32_t zero_checksum = engine_race::ValueChecksum(zeros.data());
   Region piece;
   ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(kPieceBytes, false, &piece));
   {
@@ -125,7 +125,7 @@ Status WriteKeyLogs(const Options& options, const std::string& dir,
         return Status::InvalidArgument("part of a group");
       }
       ENGINE_RACE_RETURN_IF_ERROR(
-          WriteBucket(*log, bucket, counts[bucket], zero_sum, record_of, piece));
+          WriteBucket(*log, bucket, counts[bucket], zero_checksum, record_of, piece));
       if (bucket % geometry.buckets_per_file() == 0) {
         ENGINE_RACE_RETURN_IF_ERROR(
             log->LocateValue(bucket, 0).file->Truncate(geometry.value_file_bytes()));

@@ -1,8 +1,8 @@
 // Stores filled past the engine: key logs written in one go, values left out.
 //
 // For measurements and tests that need many keys, or entries in an order that appends do not give.
-// The value of every record is a page of zeros, which is what the holes in the value files read as,
-// so a store made here can be read as any other. One thread at a time.
+// The value of every record is a page of zeros. The holes in the value files read as zeros, so a
+// store made here can be read like any other. Not thread-safe.
 #ifndef HARNESS_LOAD_FILL_KEYS_H_
 #define HARNESS_LOAD_FILL_KEYS_H_
 
@@ -18,25 +18,24 @@
 
 namespace harness {
 
-// Key `number` of a bucket: distinct for distinct numbers, evenly spread, the same for the same
-// seed.
+// Key `number` of a bucket. The keys of a seed are distinct and evenly spread.
 uint64_t FilledKey(const engine_race::Geometry& geometry, uint32_t bucket, uint64_t number,
                    uint64_t seed);
 
-// How many of `key_count` uniform keys each bucket gets.
+// The number of keys in each bucket when `key_count` uniform keys are drawn.
 std::vector<uint64_t> FilledCounts(uint32_t bucket_count, uint64_t key_count, uint64_t seed);
 
-// Makes a new store in `dir` with `key_count` uniform keys: key i of a bucket in slot i, the last
-// ones staged, as if they had been written one by one.
+// Makes a new store in `dir` with `key_count` uniform keys. Key i of a bucket has slot i. The last
+// records are staged, as if all had been written one by one.
 engine_race::Status FillKeyLogs(const engine_race::Options& options, const std::string& dir,
                                 uint64_t key_count, uint64_t seed);
 
-// The record of a bucket's slot; whatever value sum it has does not count.
+// Gives the record of a bucket's slot. The record's checksum is ignored.
 using RecordFn = std::function<engine_race::KeyRecord(uint32_t bucket, uint32_t slot)>;
 
-// Makes a new store in `dir` with counts[b] records in bucket b and nothing staged: each count is a
-// multiple of the records in a group of keys and in a group of values. Value sums become those of
-// zeros, except for tombstones.
+// Makes a new store in `dir` with counts[b] records in bucket b and nothing staged. Each count must
+// be a multiple of the records in a group of entries and of those in a group of values. Checksums
+// become those of values of zeros, except for tombstones.
 engine_race::Status WriteKeyLogs(const engine_race::Options& options, const std::string& dir,
                                  const std::vector<uint64_t>& counts, const RecordFn& record_of);
 

@@ -28,7 +28,7 @@ void StoreBigEndian(uint64_t word, char* bytes) {
   std::memcpy(bytes, &word, sizeof(word));
 }
 
-// The words of a stream that the record's word names.
+// Fills `bytes` from a stream that the record's word selects.
 void FillWith(uint64_t word, uint64_t stream, char* bytes, uint32_t size) {
   for (uint32_t at = 0; at < size; at += sizeof(word)) {
     const uint64_t next = MixAt(word ^ stream, at);

@@ -1,10 +1,11 @@
-// Records of tables that are held in memory, the keys that are looked up in them, and a run of
-// lookups: the same for everything that is compared.
+// Records of tables that are held in memory, the keys of lookups, and a run of lookups. All
+// contenders of a comparison share them.
 //
-// A key's first eight bytes are a word that no other record has, the rest of the key and its
-// payload follow from it: nothing of a record is stored here but that word. Lookups are drawn
-// beforehand and lie one behind the other in memory, in chunks with the sum of what they must find,
-// so that every lookup of every contender is checked at the cost of an addition.
+// A key's first eight bytes are a word that no other record has. The rest of the key and the
+// payload are computed from it.
+//
+// Lookups are drawn beforehand into chunks. A chunk has the sum of the payloads that its lookups
+// must find, so that checking a lookup costs one addition.
 //
 // Records and lookups are immutable once made: const calls from any thread.
 #ifndef HARNESS_LOAD_L1_LOOKUPS_H_
@@ -28,25 +29,25 @@ struct L1Records {
 
   uint64_t record_count() const { return table_count * records_per_table; }
   uint64_t byte_count() const { return record_count() * shape.record_bytes(); }
-  // Of a table's records, in no order.
+  // The word of one of the table's records, which are in no order.
   uint64_t WordAt(uint32_t table, uint64_t index) const;
-  // The order of words is that of keys.
+  // The words of a table in ascending order, which is the order of their keys.
   std::vector<uint64_t> SortedWords(uint32_t table) const;
   void FillKey(uint64_t word, char* key) const;
   void FillPayload(uint64_t word, char* payload) const;
 };
 
-// What is summed of a payload: its first eight bytes.
+// The first eight bytes of a payload, which the sums add up.
 uint64_t PayloadWord(const char* payload);
 
-// How the lookups are spread.
+// How lookups are drawn.
 struct L1Draw {
   uint64_t lookup_count = 0;  // rounded up to whole chunks
-  // Neighbours of one table in a row: 1, or a divisor of a chunk.
+  // Consecutive lookups of one table: 1, or a divisor of kChunk.
   uint32_t group_size = 1;
-  // When not 0: so many keys of the first table, all the time.
+  // When not 0: all lookups are of this many keys of the first table.
   uint64_t hot_key_count = 0;
-  // Records that follow the one looked up are summed, too, as far as the table goes.
+  // Records behind the looked-up one that are summed too, up to the table's end.
   uint32_t next_count = 0;
 };
 
@@ -78,14 +79,14 @@ class L1Lookups {
   std::vector<uint64_t> sums_;
 };
 
-// Looks up a chunk and adds up what it found. Each thread makes one of its own.
+// Looks up a chunk and sums the payloads. Each thread makes an L1Answer of its own.
 using L1Answer = std::function<engine_race::Status(const L1Chunk& chunk, uint64_t* sum)>;
 using MakeL1Answer = std::function<L1Answer()>;
 
 struct L1RunShape {
   uint32_t thread_count = 1;
   double seconds = 0.4;
-  // Before that, and not counted: what other contenders left in the processor's caches goes.
+  // Run before that and not counted, to replace other contenders' data in the processor's caches.
   double warming_seconds = 0.05;
   uint64_t first_chunk = 0;
 };
@@ -103,22 +104,22 @@ struct L1Run {
   }
 };
 
-// kCorruption when a sum is not what it must be.
+// kCorruption when a sum is wrong.
 engine_race::Status RunLookups(const L1Lookups& lookups, const L1RunShape& shape,
                                const MakeL1Answer& make_answer, L1Run* run);
 
-// What a run with threads of another kind is made of. Where a thread begins: spread out, so that no
-// thread follows in the tracks of another.
+// FirstChunk, LookUpChunks and RunOf are for runs with threads of another kind. FirstChunk is where
+// a thread begins: far from the others, so that no thread profits from another's cached lines.
 uint64_t FirstChunk(const L1Lookups& lookups, const L1RunShape& shape, uint32_t thread);
-// Looks up a chunk, and more of them while goes_on(). *next moves on over the chunks, *count over
+// Looks up a chunk, and further ones while goes_on(). Advances *next by the chunks and *count by
 // the lookups.
 engine_race::Status LookUpChunks(const L1Lookups& lookups, const L1Answer& answer,
                                  const std::function<bool()>& goes_on, uint64_t* next,
                                  uint64_t* count);
 L1Run RunOf(const TimedPoint& point);
 
-// Calls work(i) for every i below `count` on as many threads as the process has CPUs; the first
-// failure.
+// Calls work(i) for every i below `count`, on as many threads as the process has CPUs. Returns the
+// first failure.
 engine_race::Status ForEachOnThreads(uint32_t count,
                                      const std::function<engine_race::Status(uint32_t)>& work);
 

@@ -86,7 +86,7 @@ class Loop {
   std::vector<uint32_t> free_;
   std::vector<io::ReadRequest> requests_;
   std::vector<io::ReadCompletion> completions_;
-  // After the buffers: its destructor waits for reads into them.
+  // Declared after the buffers: the queue's destructor waits for reads into them.
   std::unique_ptr<io::ReadQueue> queue_;
 };
 

@@ -1,7 +1,6 @@
-// A bare loop of random 4 KiB reads through a ReadQueue: what a back end costs with nothing around
-// it.
+// A bare loop of random 4 KiB reads through a ReadQueue: the cost of a back end alone.
 //
-// One thread.
+// It runs in the calling thread.
 #ifndef HARNESS_LOAD_QUEUE_LOOP_H_
 #define HARNESS_LOAD_QUEUE_LOOP_H_
 
@@ -19,7 +18,7 @@ struct QueueLoop {
   uint32_t depth = 128;
   uint32_t batch = 16;
   double seconds = 1;
-  // Direct files, of which the first bytes_each are read.
+  // Files to open with O_DIRECT, of which the first bytes_each are read.
   std::vector<std::string> paths;
   uint64_t bytes_each = 0;
 };

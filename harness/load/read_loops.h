@@ -1,7 +1,7 @@
-// Reads of chosen records from an open store, one by one or many at a time, and a look at some of
-// the values.
+// Reads of chosen records from an open store, one by one or many at a time. Some of the values are
+// checked.
 //
-// One thread; the caller chooses the keys and says how long the loop goes on.
+// They run in the calling thread. The caller chooses the keys and says when the loop ends.
 #ifndef HARNESS_LOAD_READ_LOOPS_H_
 #define HARNESS_LOAD_READ_LOOPS_H_
 
@@ -18,10 +18,10 @@
 
 namespace harness {
 
-// One in so many of the values is looked at, by either loop: their costs are compared. To look at a
-// value brings it into the processor's cache.
+// Both loops check one value in this many, so that their costs can be compared. Checking a value
+// brings it into the processor's cache.
 inline constexpr uint64_t kReadsPerValueLook = 8;
-// A look at the clock costs more than the rest of a loop's step: one in so many reads is worth it.
+// Reads between two readings of the clock, which cost more than the rest of a loop's step.
 inline constexpr uint64_t kReadsPerClockLook = 32;
 
 inline engine_race::Status CheckRead(const engine_race::Status& status, const ValueMaker& values,
@@ -48,7 +48,7 @@ engine_race::Status ReadOneByOne(engine_race::Store* store, const ValueMaker& va
   return engine_race::Status::Ok();
 }
 
-// The same by MultiRead; the last call may have fewer keys.
+// Reads likewise by MultiRead; the last call may have fewer keys.
 template <typename KeyAt, typename More>
 engine_race::Status ReadMany(engine_race::Store* store, const ValueMaker& values,
                              uint32_t keys_per_call, const KeyAt& key_at, const More& more,
@@ -70,7 +70,7 @@ engine_race::Status ReadMany(engine_race::Store* store, const ValueMaker& values
     }
     ENGINE_RACE_RETURN_IF_ERROR(
         store->MultiRead(std::span(keys).first(filled), found, std::span(statuses).first(filled)));
-    // Other values in each call.
+    // Checks other values in each call.
     for (uint32_t i = 0; i < filled; ++i) {
       ENGINE_RACE_RETURN_IF_ERROR(CheckRead(statuses[i], values, numbers[i], found[i],
                                             (i + call) % kReadsPerValueLook == 0));

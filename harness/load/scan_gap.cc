@@ -19,7 +19,7 @@ using engine_race::Status;
 
 namespace {
 
-// What a visitor throws to leave its range.
+// A visitor throws this to leave its range.
 struct Left {};
 
 constexpr uint32_t kWriters = 8;
@@ -43,7 +43,7 @@ bool ScanGap::Open(uint64_t memory_budget_bytes) {
   options.bucket_count = shape_.bucket_count;
   options.file_count = std::min(options.file_count, shape_.bucket_count);
   options.memory_budget_bytes = memory_budget_bytes;
-  // The memory is for ranges.
+  // Ranges get all the memory.
   options.hot_value_bytes = 0;
   const Status opened = engine_race::Store::Open(options, shape_.dir, &store_);
   if (!opened.ok()) failures_.Note("open: " + opened.ToString());
@@ -108,7 +108,7 @@ void ScanGap::ScanFast(FastScan* fast) {
 bool ScanGap::Run(const SlowScans& slow, bool alone, FastScan* fast) {
   *fast = FastScan();
   if (!Open(slow.memory_budget_bytes)) return false;
-  // Builds the index, which no scan should wait for.
+  // Builds the index, so that no scan waits for it.
   std::string value;
   const Status read = store_->Read(KeyBytesOf(MixAt(shape_.seed, 0)), &value);
   if (!read.ok()) failures_.Note("read: " + read.ToString());

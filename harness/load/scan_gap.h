@@ -1,8 +1,8 @@
-// How long a fast scan waits beside slow ones that hold the memory of ranges.
+// The longest wait of a fast scan beside slow scans that hold the memory of ranges.
 //
-// Slow scans begin at different keys and sleep in each visit. The fast one goes over everything
-// again and again; what counts is the longest time in which it makes no visit. One thread at a
-// time; a run starts as many as it needs.
+// Slow scans begin at different keys and sleep in each visit. The fast scan goes over everything
+// again and again. The figure is the longest time between two of its visits. Not thread-safe; a run
+// starts the threads that it needs.
 #ifndef HARNESS_LOAD_SCAN_GAP_H_
 #define HARNESS_LOAD_SCAN_GAP_H_
 
@@ -21,12 +21,12 @@ struct ScanGapShape {
   std::string dir;  // of a new store
   uint32_t bucket_count = 64;
   uint64_t record_count = 64 * 850;
-  double warm_up_seconds = 1;  // of the slow scans by themselves
+  double warm_up_seconds = 1;  // in which only the slow scans run
   double seconds = 2;          // of the fast one
   uint64_t seed = 1;
 };
 
-// Slow scans, and the memory budget of the store that all scans are of.
+// The slow scans, and the memory budget of the store.
 struct SlowScans {
   uint64_t memory_budget_bytes = 128 * 1024 * 1024;
   uint32_t count = 32;
@@ -49,9 +49,10 @@ class ScanGap {
   explicit ScanGap(const ScanGapShape& shape) : shape_(shape) {}
   ~ScanGap();
 
-  // Writes the store; must come first. False after a failure, here and below: failure() tells it.
+  // Writes the store; must come first. Like Run, it returns false after a failure, which failure()
+  // tells.
   bool Prepare();
-  // The fast scan in an opening of its own: alone, or beside the slow ones, which began before.
+  // Opens the store and runs the fast scan: alone, or beside the slow scans, which begin first.
   bool Run(const SlowScans& slow, bool alone, FastScan* fast);
 
   std::string failure() const { return failures_.first(); }

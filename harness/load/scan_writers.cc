@@ -26,7 +26,7 @@ namespace {
 
 constexpr uint32_t kScanPrefetch = 64;
 
-// A value that is made once: what a writer does beside writing should not be measured.
+// A value that is made once, so that making it is not measured.
 class OneRecord {
  public:
   explicit OneRecord(uint64_t thread) : value_(kValueSize, '\0') {
@@ -83,7 +83,7 @@ void ScanWriters::Fill(uint32_t thread, uint32_t thread_count) {
 }
 
 void ScanWriters::OverwriteSome(uint32_t thread, uint64_t count, WriterSums* sums) {
-  // To look at the clock costs a part of a write: of one in eight the latency is taken.
+  // Reading the clock costs a part of a write, so one write in this many is timed.
   constexpr uint64_t kWritesPerLook = 8;
   OneRecord record(thread);
   const uint64_t stream = Mix64(seed_ + run_) + thread;
@@ -116,7 +116,7 @@ uint64_t ScanWriters::Scan(const std::atomic<uint32_t>& left, std::atomic<bool>*
     visited += walked;
     status = iterator.status();
     if (left == 0 || !status.ok()) break;
-    // No key comes or goes while values are overwritten.
+    // Overwrites add and remove no keys.
     if (walked != filled_count_) status = Status::Corruption(std::to_string(walked) + " records");
     if (status.ok()) status = iterator.Refresh();
   }
@@ -196,7 +196,7 @@ SnapshotCost ScanWriters::TakeSnapshots(uint32_t writer_count, uint64_t count) {
   std::atomic<uint64_t> written{0};
   double seconds = 0;
   while (taken < count && StartStore() && !failures_.any()) {
-    // The first write to a bucket has files to grow, which would keep the writers from writing.
+    // The first write to a bucket grows files, which would delay the writers later.
     RunWorkers(writer_count, &failures_, [&](uint32_t thread) { Fill(thread, writer_count); });
     // Builds the index.
     Snapshot first;

@@ -1,8 +1,9 @@
-// Scans and snapshots while writers are at work, in memory: what each side takes from the other.
+// Scans and snapshots beside writers, in memory: how much each side slows the other.
 //
-// Every run fills a new store and removes it. The store's index is there before the time begins,
-// also where nobody reads, so that keeping it up to date is no cost of the scan. One thread at a
-// time; a run starts as many as it needs.
+// Every run fills a new store and removes it. The index is built before the time begins, also in
+// runs without readers: its upkeep is not a cost of the scan.
+//
+// Not thread-safe; a run starts the threads that it needs.
 #ifndef HARNESS_LOAD_SCAN_WRITERS_H_
 #define HARNESS_LOAD_SCAN_WRITERS_H_
 
@@ -17,20 +18,20 @@
 
 namespace harness {
 
-// What a Write took of its thread.
+// The cost of a Write to its thread.
 struct WriterCost {
   double cpu_ns = 0;
   uint64_t p99_ns = 0;
   double writes_per_second = 0;
-  // By the scanner, in the same time.
+  // Visits of the scanner in the same time.
   uint64_t visited_count = 0;
 };
 
-// Of taking a snapshot and giving it back: in all, and of the thread alone.
+// The cost of taking and releasing a snapshot: wall time, and the thread's CPU time.
 struct SnapshotCost {
   double wall_ns = 0;
   double cpu_ns = 0;
-  // By the writers beside it, which says whether they ran.
+  // Of the writers beside it: shows that they ran.
   double writes_per_second = 0;
 };
 
@@ -40,10 +41,10 @@ class ScanWriters {
   ScanWriters(std::string dir, uint64_t record_count, uint64_t seed);
   ~ScanWriters();
 
-  // Overwrites by so many threads, keys by chance; `scanning`: while a thread more walks over all
-  // keys and values.
+  // Random overwrites by this many threads. With `scanning` one more thread scans all keys and
+  // values meanwhile.
   WriterCost Overwrite(uint32_t writer_count, bool scanning);
-  // `count` snapshots while so many threads write, over as many stores as that takes.
+  // Takes `count` snapshots while this many threads write, over as many stores as that needs.
   SnapshotCost TakeSnapshots(uint32_t writer_count, uint64_t count);
 
   // The first failure of all runs; empty while there is none.
@@ -57,19 +58,18 @@ class ScanWriters {
   uint64_t KeyAt(uint64_t index) const;
   void Fill(uint32_t thread, uint32_t thread_count);
   void OverwriteSome(uint32_t thread, uint64_t count, WriterSums* sums);
-  // Until *left is 0; says when it has begun.
+  // Scans until *left is 0; sets *began when it has begun.
   uint64_t Scan(const std::atomic<uint32_t>& left, std::atomic<bool>* began);
-  // Writes until `count` are written, which sets *ended, or until it is set; how
-  // many it were.
+  // Writes until *ended is set, and sets it after `count` writes. Returns the number of writes.
   uint64_t WriteUntil(uint32_t thread, uint64_t count, std::atomic<bool>* ended);
-  // Takes snapshots until *taken is `wanted` or the writers have ended, and adds what that cost.
+  // Takes snapshots until *taken is `wanted` or the writers have ended, and adds their cost.
   void TakeUntil(const std::atomic<bool>& ended, uint64_t wanted, uint64_t* taken,
                  SnapshotCost* sum);
 
   const std::string dir_;
   const uint64_t record_count_;
   const uint64_t seed_;
-  // What of the records is there before the writers are measured.
+  // The number of records that are written before the measurement.
   const uint64_t filled_count_;
   std::unique_ptr<engine_race::Store> store_;
   Failures failures_;

@@ -1,8 +1,7 @@
-// Queries of ten short ranges at random keys, the same ones for everything that they are put to.
+// Queries of ten short ranges at random keys. Every contender gets the same queries.
 //
-// A run goes through the stream of queries from its beginning for as long as it is told, whoever
-// answers them, and adds up the keys that it gets: two runs over the same records give the same
-// sum. Not synchronised; one thread.
+// A run takes queries from the beginning of their stream for a given time and sums the keys that it
+// finds. Two runs over the same records give the same sum. Not thread-safe.
 #ifndef HARNESS_LOAD_SHORT_RANGES_H_
 #define HARNESS_LOAD_SHORT_RANGES_H_
 
@@ -36,7 +35,7 @@ struct QueryRun {
 
 inline constexpr uint64_t kSummedQueries = 512;
 
-// Five keys from `start` on, added up. `Slice` makes the iterator's kind of key of eight bytes.
+// Sums five keys from `start` on. `Slice` makes the iterator's type of key from eight bytes.
 template <typename Slice, typename AnyIterator>
 uint64_t SumRange(AnyIterator* iterator, uint64_t start) {
   char bytes[engine_race::kKeyBytes];
@@ -53,8 +52,8 @@ uint64_t SumRange(AnyIterator* iterator, uint64_t start) {
   return sum;
 }
 
-// Calls answer(const RangeStarts&), which gives the sum of the keys, for so many seconds and at
-// least kSummedQueries times.
+// Calls answer(const RangeStarts&), which returns the sum of the keys, for `seconds` and at least
+// kSummedQueries times.
 template <typename Answer>
 QueryRun RunQueries(uint64_t seed, double seconds, Answer answer) {
   QueryRun run;
@@ -63,7 +62,7 @@ QueryRun RunQueries(uint64_t seed, double seconds, Answer answer) {
   const uint64_t start_ns = NowNs();
   const uint64_t end_ns = start_ns + static_cast<uint64_t>(seconds * 1e9);
   do {
-    // The clock is looked at now and then: a query may take less than a microsecond.
+    // Reads the clock only now and then: a query may take less than a microsecond.
     constexpr uint64_t kQueriesPerLook = 32;
     for (uint64_t i = 0; i < kQueriesPerLook; ++i) {
       RangeStarts starts;

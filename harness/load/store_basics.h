@@ -1,4 +1,4 @@
-// What every load needs of a store: options that keep it quiet, the bytes of a key, room on disk.
+// Helpers of every load: options that keep a store quiet, the bytes of a key, space on disk.
 //
 // Pure functions.
 #ifndef HARNESS_LOAD_STORE_BASICS_H_
@@ -11,12 +11,12 @@
 
 namespace harness {
 
-// The defaults, with the engine's warnings and errors going to standard error.
+// The default options, with the engine's warnings and errors written to standard error.
 engine_race::Options QuietOptions();
 
 std::string KeyBytesOf(uint64_t key);
 
-// What a store of so many records takes on disk at most, staging included.
+// The most space that a store of this many records takes on disk, staging included.
 uint64_t StoreBytes(uint64_t record_count);
 
 }  // namespace harness

@@ -19,10 +19,10 @@ using engine_race::Store;
 
 namespace {
 
-// A warm-up lasts so much of the time that is measured.
+// The time of a warm-up over the measured time.
 constexpr double kWarmUpShare = 0.5;
 
-// Wall and CPU time since it was made.
+// Wall and CPU time since its construction.
 class Watch {
  public:
   double seconds() const { return SecondsSince(began_ns_); }
@@ -83,7 +83,7 @@ std::unique_ptr<Store> StoreRuns::OpenToRead(const Options& options) {
   std::unique_ptr<Store> store;
   std::string value;
   Status status = Store::Open(options, shape_.dir, &store);
-  // Builds the index, which is not what is measured.
+  // Builds the index, which is not measured.
   if (status.ok()) status = store->Read(KeyBytesOf(KeyAt(0)), &value);
   if (status.ok()) return store;
   Failed("open and read: " + status.ToString());
@@ -97,7 +97,7 @@ TimedRun StoreRuns::TimedReads(const Options& options, uint32_t thread_count, do
   if (store == nullptr) return TimedRun();
   TimedRun run;
   uint64_t seed = shape_.seed;
-  // The first reads touch the memory of buffers, sketch and frames, as fio does before its clock
+  // The warm-up touches the memory of buffers, sketch and frames, as fio does before its clock
   // starts. Each run draws other keys.
   for (const double run_seconds : {seconds * kWarmUpShare, seconds}) {
     const uint64_t hits_before = store->Stats().frame_hit_count;

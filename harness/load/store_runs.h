@@ -1,7 +1,7 @@
-// Timed runs over one store, for benches that compare such runs: written, read, read many at a
-// time, ranged over. Values that come back are looked at.
+// Timed runs over one store, for benches that compare such runs: Write, Read, MultiRead and Range.
+// Returned values are checked.
 //
-// One thread at a time; a run starts as many threads as it is asked to.
+// Not thread-safe; a run starts the threads that it is asked for.
 #ifndef HARNESS_LOAD_STORE_RUNS_H_
 #define HARNESS_LOAD_STORE_RUNS_H_
 
@@ -17,12 +17,12 @@
 
 namespace harness {
 
-// What a run did: `count` is 0 when it failed.
+// The result of a run: `count` is 0 when it failed.
 struct TimedRun {
   uint64_t count = 0;
   double seconds = 0;
   double cpu_seconds = 0;  // of the whole process
-  uint64_t hit_count = 0;  // reads that hot values in memory answered
+  uint64_t hit_count = 0;  // reads that were answered from hot values
 
   bool ok() const { return count > 0 && seconds > 0; }
   double rate() const { return ok() ? static_cast<double>(count) / seconds : 0; }
@@ -31,7 +31,7 @@ struct TimedRun {
 
 struct StoreShape {
   std::string dir;  // the store's own
-  // Whose file system's page cache is dropped before a run; empty: it is left alone.
+  // The page cache of this directory's file system is dropped before a run; empty: it is not.
   std::string cache_dir;
   uint64_t record_count = 0;
   uint64_t seed = 1;
@@ -44,19 +44,20 @@ class StoreRuns {
   // Removes the store and its paths.
   void Remove(const engine_race::Options& options);
 
-  // A new store, all records, opening and closing included. *close_seconds may be null.
+  // Writes all records to a new store; opening and closing are timed too. `close_seconds` may be
+  // null.
   TimedRun Write(const engine_race::Options& options, uint32_t thread_count,
                  double* close_seconds = nullptr);
-  // Keys by chance from a store that is there, its index built and its memory touched before the
+  // Reads random keys of an existing store. The index is built and memory is touched before the
   // time begins.
   TimedRun Read(const engine_race::Options& options, uint32_t thread_count, double seconds);
   TimedRun MultiRead(const engine_race::Options& options, uint32_t thread_count,
                      uint32_t keys_per_call, double seconds);
-  // Everything, once, by all threads together: a record counts once.
+  // All threads together range over everything once: a record counts once.
   TimedRun Range(const engine_race::Options& options, uint32_t thread_count) {
     return Ranges(options, thread_count, 1)[0];
   }
-  // The same again and again, the threads in step. As many runs as there are passes.
+  // Ranges `pass_count` times; the threads begin each pass together. Returns one run for each pass.
   std::vector<TimedRun> Ranges(const engine_race::Options& options, uint32_t thread_count,
                                uint32_t pass_count);
 
@@ -66,14 +67,14 @@ class StoreRuns {
   const std::string& failure() const { return failure_; }
 
  private:
-  // Of one pass; empty counts after a failure.
+  // Makes one pass; its count is 0 after a failure.
   TimedRun RangeOnce(engine_race::Store* store, uint32_t thread_count);
-  // The store, cold but for its index; null after a failure.
+  // Opens the store, cold except for its index; null after a failure.
   std::unique_ptr<engine_race::Store> OpenToRead(const engine_race::Options& options);
-  // Notes the first failure of a run, which then counts nothing.
+  // Notes the first failure of a run, whose count becomes 0 then.
   TimedRun Ended(TimedRun run, const Failures& failures);
   TimedRun Failed(const std::string& what);
-  // Runs read(store, key_at, TimedThread*) in each thread, first to warm up.
+  // Runs read(store, key_at, TimedThread*) in each thread, first to warm up, then timed.
   template <typename ReadFn>
   TimedRun TimedReads(const engine_race::Options& options, uint32_t thread_count, double seconds,
                       const ReadFn& read);

@@ -1,8 +1,8 @@
-// Rounds of runs that are compared with each other: every side once a round, and in every other
-// round from the last side to the first.
+// Rounds of runs that are compared. Every side runs once in a round, and every other round goes
+// from the last side to the first.
 //
-// What drifts meanwhile, such as a disk's burst allowance or a neighbour, falls on all sides alike.
-// One thread; a run may start threads of its own.
+// Drift, such as a disk's burst allowance or a neighbour's load, then affects all sides alike. Not
+// thread-safe; a run may start threads of its own.
 #ifndef HARNESS_MEASURE_ALTERNATING_ROUNDS_H_
 #define HARNESS_MEASURE_ALTERNATING_ROUNDS_H_
 
@@ -12,14 +12,15 @@
 
 namespace harness {
 
-// The run of one side; false ends the rounds.
+// Runs one side; false ends the rounds.
 using Turn = std::function<bool()>;
 
-// The round of this number, from 0 on. False when a turn was, or when the user has interrupted:
-// then the round is not whole.
+// Runs the round of this number, from 0 on. False when a turn returned false or the user has
+// interrupted: then the round is not whole.
 bool AlternatingRound(uint32_t round, const std::vector<Turn>& turns);
 
-// So many rounds. Calls `after_round` with its number when a round is whole. False as above.
+// Runs this many rounds. Calls `after_round` with its number when a round is whole. False like
+// AlternatingRound.
 bool AlternatingRounds(uint32_t round_count, const std::vector<Turn>& turns,
                        const std::function<void(uint32_t round)>& after_round);
 

@@ -25,8 +25,8 @@ double ClaimRounds::MedianError(const std::string& name) const {
   if (rounds == rounds_.end() || rounds->second.size() < 3) {
     return std::numeric_limits<double>::infinity();
   }
-  // Of a normal distribution: the quartiles lie 1.349 standard deviations apart, and the median of
-  // n samples varies by 1.2533 of them over the root of n.
+  // For a normal distribution the quartiles lie 1.349 standard deviations apart. The standard error
+  // of the median of n samples is 1.2533 standard deviations over the root of n.
   const double deviation =
       (QuantileOf(rounds->second, 0.75) - QuantileOf(rounds->second, 0.25)) / 1.349;
   return 1.2533 * deviation / std::sqrt(static_cast<double>(rounds->second.size()));

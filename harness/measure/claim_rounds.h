@@ -1,6 +1,6 @@
 // The figures of a bench, round by round, and the claims among them: medians, quartiles, tables.
 //
-// Not synchronised.
+// Not thread-safe.
 #ifndef HARNESS_MEASURE_CLAIM_ROUNDS_H_
 #define HARNESS_MEASURE_CLAIM_ROUNDS_H_
 
@@ -12,7 +12,7 @@
 
 namespace harness {
 
-// A figure that is to be shown, and what is hoped for, in words; empty where nothing is.
+// A figure to show, and its aim in words; empty when it has none.
 struct ClaimTarget {
   const char* name;
   const char* aim;
@@ -24,26 +24,26 @@ class ClaimRounds {
   explicit ClaimRounds(std::span<const ClaimTarget> targets) : targets_(targets) {}
 
   void Note(const std::string& name, double value) { rounds_[name].push_back(value); }
-  // a / b, said to standard error as well; nothing when one of them could not be had.
+  // Notes a / b and prints it to standard error. Does nothing when one of them was not measured.
   void NoteRatio(const std::string& name, double a, double b);
-  // A figure that is not the median of its rounds but was made of other medians.
+  // Sets a figure that is not the median of its rounds but is computed from other medians.
   void Settle(const std::string& name, double value) { settled_[name] = value; }
 
   bool has(const std::string& name) const { return rounds_.contains(name); }
-  // Of a figure's rounds; 0 when it has none.
+  // The median of a figure's rounds; 0 when it has none.
   double Median(const std::string& name) const;
-  // About how far the median of a figure's rounds may lie from that of many more: its standard
-  // error, from the quartiles. Infinite below three rounds.
+  // The standard error of the median of a figure's rounds, estimated from the quartiles. Infinite
+  // below three rounds.
   double MedianError(const std::string& name) const;
-  // Of a figure that has some.
+  // The rounds of a figure that has at least one.
   const std::vector<double>& rounds(const std::string& name) const { return rounds_.at(name); }
 
-  // The targets that were measured.
+  // The measured targets.
   std::map<std::string, double> Claims() const;
   // {"claims": {...}, "figures": {name: {median, lower_quartile, upper_quartile, and median_error
   // from three rounds on}}, "rounds": {...}}
   nlohmann::json ToJson() const;
-  // The claims beside what is hoped for, then every figure with its quartiles.
+  // The claims beside their aims, then every figure with its quartiles.
   std::string ToTable() const;
 
  private:

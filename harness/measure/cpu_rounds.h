@@ -1,6 +1,6 @@
-// Short rounds on one CPU, and their median: for costs of some nanoseconds.
+// The median of short rounds on one CPU, for costs of some nanoseconds.
 //
-// One at a time; not synchronised.
+// Not thread-safe.
 #ifndef HARNESS_MEASURE_CPU_ROUNDS_H_
 #define HARNESS_MEASURE_CPU_ROUNDS_H_
 
@@ -16,8 +16,8 @@
 
 namespace harness {
 
-// Keeps the calling thread, and threads that it starts, on the first CPU that it may use, until the
-// object goes.
+// While it lives, keeps the calling thread, and threads that this starts, on the first CPU that it
+// may use.
 class PinnedToOneCpu {
  public:
   PinnedToOneCpu() {
@@ -43,7 +43,7 @@ class PinnedToOneCpu {
   bool is_pinned_ = false;
 };
 
-// Of all threads of the process. CPU time instead of wall time: other programs do not count.
+// CPU time of all threads of the process. Unlike wall time it excludes other programs.
 inline uint64_t CpuNs() {
   timespec now = {};
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
@@ -64,9 +64,9 @@ struct RoundCost {
   double cycles = 0;
 };
 
-// Calls `chunk`, which does something some times and says how often, for `seconds` altogether; the
-// median over the rounds of the CPU time that one of them takes. A chunk should take far longer
-// than a look at the clock. The first round warms up and is not counted.
+// Returns the CPU time of one operation, the median over the rounds. `chunk` does some operations
+// and returns how many; it is called for `seconds` in all. A chunk should take far longer than
+// reading the clock. The first round warms up and is not counted.
 template <typename Chunk>
 RoundCost MedianCost(uint32_t round_count, double seconds, Chunk chunk) {
   const auto round_ns = static_cast<uint64_t>(seconds * 1e9 / (round_count + 1));

@@ -1,6 +1,6 @@
 // A histogram of latencies: 64 steps to each power of two, so a percentile is within 1.6 %.
 //
-// 30 KiB each, whatever is recorded. Not synchronised: one to a thread, merged at the end.
+// It always takes 30 KiB. Not thread-safe: each thread has its own, and they are merged at the end.
 #ifndef HARNESS_MEASURE_HISTOGRAM_H_
 #define HARNESS_MEASURE_HISTOGRAM_H_
 
@@ -30,8 +30,8 @@ class Histogram {
     max_ = std::max(max_, other.max_);
   }
 
-  // The smallest recorded value, to within its step, that at least `fraction` of all recorded ones
-  // do not exceed. 0 when nothing was recorded.
+  // The smallest recorded value, to within its step, that at least `fraction` of the recorded
+  // values do not exceed. 0 when nothing was recorded.
   uint64_t Percentile(double fraction) const;
 
   uint64_t count() const { return count_; }

@@ -12,7 +12,7 @@
 
 namespace harness {
 
-// The value below which `fraction` of them lie, between two neighbours in proportion.
+// The value below which `fraction` of the values lie, interpolated between two neighbours.
 inline double QuantileOf(std::vector<double> values, double fraction) {
   if (values.empty()) return 0;
   std::sort(values.begin(), values.end());

@@ -16,7 +16,7 @@ namespace {
 
 constexpr auto kRepaint = std::chrono::milliseconds(200);
 
-// Back to the start of the line, and the line cleared.
+// Returns to the start of the line and clears it.
 void Paint(const std::string& text) {
   std::fprintf(stderr, "\r\033[K%s", text.c_str());
   std::fflush(stderr);

@@ -1,7 +1,7 @@
-// A live line on a terminal: how far, how fast, how long still. In a pipe it prints nothing.
+// A live line on a terminal: progress, rate and remaining time. In a pipe it prints nothing.
 //
-// Writes to standard error. Add is called by any thread, each with a slot of its own; everything
-// else by the owner.
+// Writes to standard error. Thread safety: any thread calls Add, each with a slot of its own. Only
+// the owner makes the other calls.
 #ifndef HARNESS_MEASURE_PROGRESS_H_
 #define HARNESS_MEASURE_PROGRESS_H_
 
@@ -17,7 +17,7 @@ bool StandardErrorIsTerminal();
 
 class Progress {
  public:
-  // `total` counts what Add counts; each of them moves `bytes_each`.
+  // `total` is in the units of Add, each of `bytes_each` bytes.
   Progress(std::string label, uint64_t total, uint64_t bytes_each, uint32_t slot_count);
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;

@@ -47,7 +47,7 @@ std::string CellOf(std::string_view key, const ResultRow& value) {
 
 bool IsWord(const std::string& key) { return key == kError || key == kUnavailable; }
 
-// Every name in the rows, each before those that follow it there.
+// Every name in the rows, in the order of the rows.
 std::vector<std::string> KeysOf(const std::vector<ResultRow>& rows) {
   std::vector<std::string> keys;
   for (const ResultRow& row : rows) {

@@ -1,7 +1,7 @@
-// What the I/O experiments find: rows of named figures, the same for the terminal and for JSON.
+// The results of the lab's experiments: rows of named figures, for the terminal and for JSON.
 //
-// A row is a JSON object: first what was varied, then what was measured; a name's last word is its
-// unit, which the table takes its format from. Plain values; not synchronised.
+// A row is a JSON object: first the varied settings, then the measured figures. The last word of a
+// name is its unit, from which the table derives the format. Not thread-safe.
 #ifndef HARNESS_MEASURE_REPORT_H_
 #define HARNESS_MEASURE_REPORT_H_
 
@@ -15,15 +15,15 @@
 
 namespace harness {
 
-// Keeps the order in which its figures were put in.
+// Keeps the order in which its figures were added.
 using ResultRow = nlohmann::ordered_json;
 
-// The point with the middle rate, the slower of two; there is at least one.
+// The point with the median rate, the slower of two; `points` is not empty.
 const TimedPoint& MedianPoint(const std::vector<TimedPoint>& points);
-// Adds rate, bandwidth, CPU time per request and, where they were taken, latencies.
+// Adds rate, bandwidth, CPU time per request and, if they were measured, latencies.
 void AddPoint(const TimedPoint& point, ResultRow* row);
-// Adds the point, or why there is none: "unavailable" for what this machine cannot do, which is a
-// result too, "error" for what went wrong.
+// Adds the point, or the reason why there is none: "unavailable" when this machine lacks the
+// feature, which is a result too, or "error".
 void AddOutcome(const engine_race::Status& status, const TimedPoint& point, ResultRow* row);
 
 // How scripts/plot draws the rows; `series` may be empty.
@@ -38,7 +38,7 @@ struct Experiment {
   int number = 0;
   std::string name;
   std::string question;
-  // What one request is.
+  // The work of one request.
   std::string unit;
   // "disk", "tmpfs", or "cpu" where no device takes part.
   std::string medium;
@@ -52,7 +52,7 @@ using Experiments = std::vector<Experiment>;
 void to_json(nlohmann::json& json, const Experiment& experiment);
 // The experiment with its heading and notes.
 std::string ExperimentText(const Experiment& experiment);
-// Rows that carry an "error".
+// The number of rows with an "error".
 uint64_t ErrorCount(const Experiment& experiment);
 
 // "512 B", "16 KiB", "2 MiB"

@@ -9,7 +9,7 @@ namespace harness {
 
 bool SaveText(const std::string& text, const std::string& path) {
   if (path.empty()) return true;
-  // A folder that cannot be made shows when the file is written.
+  // When the folder cannot be made, writing the file fails.
   std::error_code error;
   const std::filesystem::path folder = std::filesystem::path(path).parent_path();
   if (!folder.empty()) std::filesystem::create_directories(folder, error);

@@ -9,8 +9,8 @@
 
 namespace harness {
 
-// Both replace the file `path`, its folder made when missing. An empty path writes nothing and
-// succeeds; false when the file cannot be written.
+// Both replace the file `path` and make its folder when it is missing. An empty path writes nothing
+// and succeeds. False when the file cannot be written.
 bool SaveText(const std::string& text, const std::string& path);
 bool SaveJson(const nlohmann::json& json, const std::string& path);
 

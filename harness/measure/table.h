@@ -1,6 +1,6 @@
 // A table of text with its columns lined up, and the formats of the numbers in it.
 //
-// Plain values; not synchronised.
+// Not thread-safe.
 #ifndef HARNESS_MEASURE_TABLE_H_
 #define HARNESS_MEASURE_TABLE_H_
 
@@ -12,9 +12,9 @@ namespace harness {
 class Table {
  public:
   explicit Table(std::vector<std::string> heads) : rows_{std::move(heads)} {}
-  // As many cells as there are heads.
+  // Must have as many cells as there are heads.
   void AddRow(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
-  // The first column to the left, the others to the right, a rule below the heads.
+  // Aligns the first column to the left and the others to the right, with a rule below the heads.
   std::string ToString() const;
 
  private:

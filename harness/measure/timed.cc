@@ -16,7 +16,7 @@ namespace {
 
 using engine_race::Status;
 
-// What the threads of a point share.
+// The state that the threads of a point share.
 class Race {
  public:
   Race(uint32_t thread_count, double seconds)
@@ -33,7 +33,7 @@ class Race {
   }
 
   void Stop() {
-    // The last one's readings are the point's; joining the threads orders them before Finish.
+    // The last thread's readings end the point; joining the threads orders them before Finish.
     if (--under_way_ > 0) return;
     end_cpu_seconds_ = CpuSeconds();
     stopped_ns_ = NowNs();
@@ -45,7 +45,7 @@ class Race {
     failed_.store(true, std::memory_order_relaxed);  // Relaxed: as in Running.
   }
 
-  // After every thread has ended.
+  // Called after every thread has ended.
   Status Finish(TimedPoint* point) const {
     point->seconds = static_cast<double>(stopped_ns_ - begin_ns_) * 1e-9;
     point->cpu_seconds = end_cpu_seconds_ - begin_cpu_seconds_;

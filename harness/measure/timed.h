@@ -1,6 +1,7 @@
-// One measured point: threads that start together, run until the time is up, and are added up.
+// One measured point: threads start together, run until the time is up, and their counts are
+// summed.
 //
-// RunTimed from one thread at a time; what it hands to the bodies is each body's own.
+// RunTimed is not thread-safe. Each body has its own TimedThread.
 #ifndef HARNESS_MEASURE_TIMED_H_
 #define HARNESS_MEASURE_TIMED_H_
 
@@ -20,7 +21,7 @@ struct TimedPoint {
   double cpu_seconds = 0;
   uint64_t request_count = 0;
   uint64_t byte_count = 0;
-  // In nanoseconds; empty where requests have no latency of their own. Writes of a mix apart.
+  // In nanoseconds; empty when single requests are not timed. Writes of a mix have their own.
   Histogram latency;
   Histogram write_latency;
 
@@ -28,10 +29,10 @@ struct TimedPoint {
   double CpuNsPerRequest() const;
 };
 
-// For loads that end when all is done, whenever that is.
+// For loads that end when all their work is done.
 inline constexpr double kNoLimitSeconds = 1e6;
 
-// What a thread of a point has done.
+// The counts of one thread of a point.
 struct TimedTally {
   uint64_t request_count = 0;
   uint64_t byte_count = 0;
@@ -42,13 +43,13 @@ struct TimedTally {
 class TimedThread {
  public:
   virtual ~TimedThread() = default;
-  // Called once, when all is set up: returns when every thread has called it or given up. Time
+  // Called once, when the body is set up. Returns when every thread has called it or failed. Time
   // and CPU time count from then on.
   virtual void Start() = 0;
   // False when the time is up, another thread has failed, or the user interrupts.
   virtual bool Running() const = 0;
-  // Called when all is done that counts, before what was set up is taken down; what the body
-  // leaves out is done when it returns. The point ends with the last thread's call.
+  // Called when the measured work is done, before the body's cleanup. For a body that does not call
+  // it, the work is done when the body returns. The point ends with the last thread's call.
   virtual void Stop() = 0;
 
   TimedTally tally;
@@ -56,7 +57,7 @@ class TimedThread {
 
 using TimedBody = std::function<engine_race::Status(uint32_t thread, TimedThread* self)>;
 
-// Runs `body` in so many threads for so long. The first failure of a body is the answer;
+// Runs `body` in this many threads for this time. Returns the first failure of a body, or
 // kIncomplete when the user interrupted.
 engine_race::Status RunTimed(uint32_t thread_count, double seconds, const TimedBody& body,
                              TimedPoint* point);

@@ -1,6 +1,6 @@
 // A team of threads and the first failure among them.
 //
-// Thread-safe as each class says.
+// Thread safety: see each declaration.
 #ifndef HARNESS_MEASURE_WORKERS_H_
 #define HARNESS_MEASURE_WORKERS_H_
 
@@ -12,7 +12,7 @@
 
 namespace harness {
 
-// Keeps the first failure; once there is one, workers stop. Every call from any thread.
+// Keeps the first failure; workers stop once there is one. Thread-safe.
 class Failures {
  public:
   void Note(const std::string& what);
@@ -25,8 +25,8 @@ class Failures {
   std::atomic<bool> any_{false};
 };
 
-// Runs body(0) to body(count - 1), each in a thread of its own, and waits for all. What a body
-// throws becomes a failure.
+// Runs body(0) to body(count - 1), each in a thread of its own, and waits for all. An exception of
+// a body becomes a failure.
 void RunWorkers(uint32_t count, Failures* failures, const std::function<void(uint32_t)>& body);
 
 }  // namespace harness

@@ -23,9 +23,9 @@ using engine_race::l1::kMaxKeyBytes;
 using engine_race::l1::kMaxPayloadBytes;
 
 constexpr size_t kBlockBytes = 4096;
-// Of a plain table's keys, hashed: they hardly ever share so many.
+// The bytes of a key that a plain table hashes; two keys hardly ever share this many.
 constexpr size_t kPrefixBytes = 8;
-// The cache holds everything, whatever a block adds to its records.
+// The least cache, so that it holds everything in spite of the blocks' overhead.
 constexpr size_t kMinCacheBytes = size_t{256} << 20;
 constexpr uint32_t kBatchRecords = 1000;
 
@@ -40,10 +40,10 @@ std::shared_ptr<rocksdb::Cache> CacheOf(const L1Records& records, RocksForm form
   return rocksdb::HyperClockCacheOptions(bytes, kBlockBytes).MakeSharedCache();
 }
 
-// What suits lookups of keys that are there, in data that all fits into memory: no filters, which
-// would only cost; indexes held by the tables themselves, not looked up in the cache; every table
-// open; no statistics; data blocks of 4 KiB with the hash index that finds a key without a binary
-// search.
+// Options for lookups of existing keys in data that fits into memory. There are no filters, which
+// would only cost time, and no statistics. The tables hold their indexes themselves instead of
+// looking them up in the cache. Every table stays open. Data blocks have 4 KiB, with the hash index
+// that finds a key without a binary search.
 rocksdb::BlockBasedTableOptions BlockOptionsOf(const std::shared_ptr<rocksdb::Cache>& cache) {
   rocksdb::BlockBasedTableOptions table;
   table.block_cache = cache;
@@ -70,13 +70,13 @@ rocksdb::Options OptionsOf(const L1Records& records, RocksForm form,
   options.compression = rocksdb::kNoCompression;
   options.bottommost_compression = rocksdb::kNoCompression;
   options.max_open_files = -1;
-  // Filled once, in order: no log, nothing to compact until everything is there.
+  // Filled once, in order: no log, and no compaction until all records are written.
   options.disable_auto_compactions = true;
   options.write_buffer_size = size_t{256} << 20;
   options.max_write_buffer_number = 4;
   options.memtable_factory = std::make_shared<rocksdb::VectorRepFactory>();
   options.allow_concurrent_memtable_write = false;
-  // Larger than everything: which table has a key is never searched for.
+  // Larger than all data, so that there is one table and no search for it.
   options.target_file_size_base = std::max<uint64_t>(uint64_t{1} << 30, 2 * records.byte_count());
   options.level0_slowdown_writes_trigger = options.level0_stop_writes_trigger = 1000;
   if (form == RocksForm::kPlain) {
@@ -104,7 +104,7 @@ class BuiltRocksPoints : public RocksPoints {
     ENGINE_RACE_RETURN_IF_ERROR(FromRocks("flush", db_->Flush(rocksdb::FlushOptions())));
     ENGINE_RACE_RETURN_IF_ERROR(FromRocks(
         "compaction", db_->CompactRange(rocksdb::CompactRangeOptions(), nullptr, nullptr)));
-    // Anew, with the memtable that people read from.
+    // Reopens with the usual memtable for reads.
     ENGINE_RACE_RETURN_IF_ERROR(FromRocks("close", db_->Close()));
     db_.reset();
     options.memtable_factory = std::make_shared<rocksdb::SkipListFactory>();
@@ -115,7 +115,8 @@ class BuiltRocksPoints : public RocksPoints {
 
   MakeL1Answer Gets() const override {
     return [this]() -> L1Answer {
-      // Kept, so that it allocates nothing: what it gives lies in the block that it pins.
+      // Kept between lookups, so that it allocates nothing: the value stays in the block that it
+      // pins.
       const auto value = std::make_shared<rocksdb::PinnableSlice>();
       return [this, value, options = ReadOptions()](const L1Chunk& chunk, uint64_t* sum) {
         for (uint32_t i = 0; i < L1Lookups::kChunk; ++i) {

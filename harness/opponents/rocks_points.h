@@ -1,8 +1,9 @@
 // The opponent of lookups in memory: RocksDB with the same records, all of them in memory.
 //
-// Two files implement this: rocks_points.cc with the library, rocks_points_missing.cc without; the
-// Makefile takes the one that this machine can build, and links it into the benches alone. Opening
-// is for one thread, answers are for any.
+// Two files implement this: rocks_points.cc with the library, rocks_points_missing.cc without it.
+// The Makefile links the one that this machine can build, only into the benches.
+//
+// Opening is not thread-safe; answers may run on any threads.
 #ifndef HARNESS_OPPONENTS_ROCKS_POINTS_H_
 #define HARNESS_OPPONENTS_ROCKS_POINTS_H_
 
@@ -29,7 +30,7 @@ class RocksPoints {
   virtual ~RocksPoints() = default;
 
   virtual MakeL1Answer Gets() const = 0;
-  // Version, settings, and what lies in memory.
+  // Version, settings, and the data in memory.
   virtual nlohmann::json Describe() const = 0;
 };
 

@@ -26,10 +26,10 @@ Status FromRocks(const std::string& what, const rocksdb::Status& status) {
                      : Status::IOError("RocksDB, " + what + ": " + status.ToString());
 }
 
-// What anybody would choose for data that all fits into memory: no compression, one sorted run, a
-// block cache larger than everything, indexes and filters in memory beside it, every table open.
-// Block and restart sizes are the library's defaults, and so are its index (binary search) and its
-// data blocks. No filters: an iterator has no use for them.
+// The usual choices for data that fits into memory: no compression, one sorted run, a block cache
+// larger than all data, indexes in memory beside it, every table open. Block and restart sizes, the
+// index (binary search) and the data blocks are the library's defaults. There are no filters: an
+// iterator does not use them.
 rocksdb::Options OptionsOf(const std::shared_ptr<rocksdb::Cache>& cache) {
   rocksdb::Options options;
   options.create_if_missing = true;
@@ -52,7 +52,7 @@ class BuiltRocksRanges : public RocksRanges {
   }
 
   Status Fill(const std::string& dir, std::span<const uint64_t> keys) {
-    // One shard of the cache to one thread would do, but the default is what people run.
+    // One thread needs only one shard of the cache, but the default is what users run.
     cache_ = rocksdb::NewLRUCache(kCacheBytes);
     options_ = OptionsOf(cache_);
     key_count_ = keys.size();

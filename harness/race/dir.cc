@@ -37,7 +37,7 @@ RaceDir::~RaceDir() {
 }
 
 bool RaceDir::Prepare(const std::string& path, std::string* error) {
-  // Files that look like a store's are a race's only beside a note.
+  // Files with names of a store belong to a race only when there is a note.
   const bool has_note = !path.empty() && fs::exists(fs::path(path) / kNoteName);
   if (!dir_.Prepare(path, error, has_note ? IsOurs : nullptr)) return false;
   is_fresh_ = path.empty();

@@ -18,18 +18,18 @@ class RaceDir {
   RaceDir() = default;
   RaceDir(const RaceDir&) = delete;
   RaceDir& operator=(const RaceDir&) = delete;
-  // Removes a directory that Prepare made up by itself, and the store in it.
+  // Removes the store and its directory if Prepare has chosen the directory.
   ~RaceDir();
 
-  // Takes `path`, made when missing, or when it is empty a fresh directory below the current one.
-  // Refuses a directory that holds anything but a race's store; *error says why.
+  // Takes `path` and makes it when it is missing. An empty `path` makes a fresh directory below the
+  // current one. Refuses a directory that holds anything but a race's store; *error says why.
   bool Prepare(const std::string& path, std::string* error);
 
   const std::string& path() const { return dir_.path(); }
 
   // Empties the directory for a new store and notes what it will hold.
   bool StartStore(const RaceConfig& config, std::string* error);
-  // What the store here holds: a configuration of which threads, records, keys and seed count.
+  // The configuration of the store here; only its threads, records, keys and seed are valid.
   std::optional<RaceConfig> ReadNote() const;
   // Removes the store and the note, and syncs, so that the next writer does not pay for it.
   void RemoveStore();

@@ -1,7 +1,7 @@
 // Configurations, results and reports of a race as JSON: for files, for the processes of phases and
 // for benches.
 //
-// The room's one file that knows the library's heavy header. Pure functions but for SaveRace.
+// Only this file of the room includes the JSON library. Pure functions, except SaveRace.
 #ifndef HARNESS_RACE_JSON_H_
 #define HARNESS_RACE_JSON_H_
 
@@ -20,11 +20,11 @@ void to_json(nlohmann::json& json, const RaceConfig& config);
 void to_json(nlohmann::json& json, const FioResult& result);
 void to_json(nlohmann::json& json, const PhaseReport& report);
 
-// None of a text that is no configuration.
+// ParseConfig returns nothing for a text that is not a configuration.
 std::string ConfigText(const RaceConfig& config);
 std::optional<RaceConfig> ParseConfig(const std::string& text);
 
-// What the process of a phase is told.
+// The arguments of a phase's process.
 struct PhaseOrder {
   Phase phase = Phase::kWrite;
   RaceConfig config;
@@ -32,7 +32,7 @@ struct PhaseOrder {
 std::string OrderText(const PhaseOrder& order);
 std::optional<PhaseOrder> ParseOrder(const std::string& text);
 
-// What it answers.
+// The answer of a phase's process.
 std::string ResultText(const PhaseResult& result);
 std::optional<PhaseResult> ParseResult(const std::string& text);
 

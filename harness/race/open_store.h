@@ -10,8 +10,7 @@
 
 namespace harness {
 
-// Null when that failed, with the failure noted. Warnings and errors of the engine go to standard
-// error.
+// Notes a failure and returns null then. Warnings and errors of the engine go to standard error.
 std::unique_ptr<engine_race::Store> OpenStore(const RaceConfig& config, Failures* failures);
 
 }  // namespace harness

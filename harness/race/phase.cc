@@ -59,7 +59,7 @@ class PhaseClock {
   uint64_t closing_ns_ = 0;
 };
 
-// What a thread of a phase other than the range works with.
+// The context of a thread of a phase other than the range.
 struct Worker {
   const RaceConfig& config;
   const KeySource& keys;
@@ -71,7 +71,7 @@ struct Worker {
   Histogram* latency;
 };
 
-// Empty when `value` is one of those that were written under `key`.
+// Describes the fault of `value`; empty when it was written under `key`.
 std::string FaultOf(const KeySource& keys, const ValueMaker& values, uint64_t key,
                     const std::string& value) {
   if (value.size() != kValueSize) return "a value of " + std::to_string(value.size()) + " bytes";
@@ -162,7 +162,7 @@ void SetLatency(const std::vector<Histogram>& by_thread, PhaseResult* result) {
   result->max_ns = all.max();
 }
 
-// All phases but the range: the same frame around another body.
+// Runs a phase other than the range. Such phases differ only in their threads' loops.
 PhaseResult RunPoints(Phase phase, const RaceConfig& config) {
   const KeySource keys(config.keys, config.record_count(), config.seed, config.key_range);
   const ValueMaker values(config.seed);

@@ -1,8 +1,8 @@
 // The phases of the race, each in a process of its own: write; read; reads mixed with writes; range
 // twice.
 //
-// A phase opens the store, lets its threads loose and closes it; whatever it reads it checks.
-// process.h gives it its process. Plain values and a function that takes as long as it takes.
+// A phase opens the store, runs its threads and closes it. It checks all that it reads. process.h
+// starts the process of a phase. Not thread-safe.
 #ifndef HARNESS_RACE_PHASE_H_
 #define HARNESS_RACE_PHASE_H_
 
@@ -34,7 +34,7 @@ struct RaceConfig {
   uint64_t memory_budget_bytes = uint64_t{2} << 30;
   // Geometry of a new store; 0 takes the engine's default.
   uint32_t value_group_bytes = 0;
-  // False: a range counts its records and looks at their keys alone.
+  // False: a range checks keys and counts records, but does not check values.
   bool checks_ranged_values = true;
   // Where the store puts its memory.
   engine_race::NumaOptions numa;
@@ -66,7 +66,7 @@ struct PhaseResult {
   uint64_t peak_rss_bytes = 0;
   double cpu_seconds = 0;
 
-  // What the phase moved in its whole time, or a range in one pass.
+  // The rate of the whole phase, and of one pass of a range.
   double BytesPerSecond() const;
   double PassBytesPerSecond(uint32_t pass) const;
 };

@@ -12,7 +12,7 @@ namespace harness {
 namespace {
 
 constexpr std::string_view kPhaseFlag = "--run-phase";
-// Of a process that was told nothing that it understands.
+// The exit code of a process that cannot parse its order.
 constexpr int kBadOrder = 2;
 
 PhaseResult Broken(const std::string& what) {

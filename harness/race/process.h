@@ -1,7 +1,7 @@
 // Gives a phase its own process; configurations and results travel as JSON.
 //
-// The child is the same program run again with a flag of its own; a program that calls
-// RunPhaseProcess begins its main with PhaseMain. One thread at a time.
+// The child is the same program, run again with a flag of its own. A program that calls
+// RunPhaseProcess begins its main with PhaseMain. Not thread-safe.
 #ifndef HARNESS_RACE_PROCESS_H_
 #define HARNESS_RACE_PROCESS_H_
 
@@ -11,7 +11,7 @@
 
 namespace harness {
 
-// Runs a phase in a process of its own and waits for it. A child that died is a failed result.
+// Runs a phase in a process of its own and waits for it. A child that dies gives a failed result.
 PhaseResult RunPhaseProcess(Phase phase, const RaceConfig& config);
 
 // When this process was started by RunPhaseProcess, runs the phase and returns the exit code.

@@ -56,7 +56,7 @@ void RangeRun::Run(uint64_t start_ns, const PassFn& after_pass) {
       try {
         if (!failures_->any()) Pass(thread, pass);
       } catch (const std::exception& error) {
-        // The others wait at the barrier, so this thread comes there too.
+        // Caught here: the others wait at the barrier, so this thread must reach it too.
         failures_->Note(error.what());
       }
       pass_end.arrive_and_wait();

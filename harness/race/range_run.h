@@ -1,6 +1,6 @@
 // The range phase's visitors: every thread ranges over everything, pass by pass in lockstep.
 //
-// One run, used by one thread; the visitors are its own.
+// For one run and one thread; the run starts the visitors' threads.
 #ifndef HARNESS_RACE_RANGE_RUN_H_
 #define HARNESS_RACE_RANGE_RUN_H_
 
@@ -17,20 +17,20 @@ namespace harness {
 
 class RangeRun {
  public:
-  // Everything is borrowed. `expected` is what each pass must find. Keys are checked always.
+  // All references outlive this. Each pass must find `expected`. Keys are always checked.
   RangeRun(const KeySource& keys, const ValueMaker& values, const KeySummary& expected,
            engine_race::Store* store, Failures* failures, Progress* progress, uint32_t thread_count,
            bool checks_values);
 
-  // Told a pass's number and seconds while all visitors wait at its end. Does not throw.
+  // Gets a pass's number and seconds, while all visitors wait at its end. May not throw.
   using PassFn = std::function<void(uint32_t pass, double seconds)>;
 
-  // Runs kRangePasses passes. The first is counted from `start_ns`, each later one from the barrier
-  // before it.
+  // Runs kRangePasses passes. The time of the first begins at `start_ns`, that of each later one at
+  // the barrier before it.
   void Run(uint64_t start_ns, const PassFn& after_pass);
 
  private:
-  // One Range("", "") of one thread, checked.
+  // Makes one Range("", "") of one thread and checks it.
   void Pass(uint32_t thread, uint32_t pass);
 
   const KeySource& keys_;

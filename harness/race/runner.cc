@@ -57,7 +57,7 @@ std::vector<std::string> PointRow(const PhaseReport& report) {
 std::vector<std::string> PassRow(const PhaseReport& report, uint32_t pass) {
   const PhaseResult& result = report.result;
   const double rate = result.PassBytesPerSecond(pass);
-  // Memory and CPU time are the whole phase's.
+  // Memory and CPU time are of the whole phase.
   const bool is_first = pass == 0;
   return {"range, pass " + std::to_string(pass + 1),
           Fixed(result.pass_seconds[pass], 2),
@@ -100,7 +100,7 @@ PhaseReport MeasurePhase(Phase phase, const RaceConfig& config, FioRunner* fio) 
     return report;
   }
   report.result = RunPhaseProcess(phase, config);
-  // The next run of fio must not pay for what the phase left in the page cache.
+  // The next run of fio must not pay for dirty pages of the phase.
   drop();
   if (Interrupted()) return report;
   report.after = MeasureDevice(phase, bytes, report.result.ok ? fio : nullptr);

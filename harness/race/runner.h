@@ -1,6 +1,6 @@
 // One phase beside the device: page cache dropped, fio, the phase in its process, fio again.
 //
-// bin/race and bin/bench_race are made of these. One thread at a time.
+// bin/race and bin/bench_race use these. Not thread-safe.
 #ifndef HARNESS_RACE_RUNNER_H_
 #define HARNESS_RACE_RUNNER_H_
 
@@ -15,7 +15,7 @@ namespace harness {
 struct PhaseReport {
   Phase phase = Phase::kWrite;
   PhaseResult result;
-  // Not ok when fio was not asked for, is missing or failed.
+  // Not ok when fio was not wanted, is missing or failed.
   FioResult before;
   FioResult after;
   // How the page cache was dropped before the phase.
@@ -24,7 +24,7 @@ struct PhaseReport {
   bool has_device() const { return before.ok && after.ok; }
   // The mean of the two runs of fio; 0 without them.
   double DeviceBytesPerSecond() const;
-  // `bytes_per_second` as a fraction of what the device gives; 0 where that is not known.
+  // `bytes_per_second` as a fraction of the device's rate; 0 when that is unknown.
   double FractionOf(double bytes_per_second) const;
 };
 

@@ -17,7 +17,7 @@ extern char** environ;
 namespace harness {
 namespace {
 
-// A signal handler can reach nothing but globals, and only what takes no lock.
+// Globals without locks, because a signal handler can use nothing else.
 std::atomic<bool> interrupted{false};
 std::atomic<pid_t> running_child{0};
 static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<pid_t>::is_always_lock_free);

@@ -1,7 +1,7 @@
-// Runs other programs, and this program again, and collects what they say.
+// Runs other programs, and this program again, and collects their output.
 //
-// Children get this process's standard error and, when the user interrupts, its SIGTERM. One thread
-// at a time.
+// Children share this process's standard error. When the user interrupts, they get SIGTERM. Not
+// thread-safe.
 #ifndef HARNESS_SYSTEM_CHILD_PROCESS_H_
 #define HARNESS_SYSTEM_CHILD_PROCESS_H_
 
@@ -16,7 +16,7 @@ struct ChildResult {
   std::string error;
   // The exit status, or 128 + the signal that ended it.
   int exit_code = -1;
-  // Everything it wrote to its standard output.
+  // All that it wrote to its standard output.
   std::string output;
 };
 

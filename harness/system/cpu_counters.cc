@@ -10,7 +10,7 @@
 namespace harness {
 namespace {
 
-// Types and numbers of the kernel's, in the order of CpuCounts.
+// The kernel's types and numbers of the events, in the order of CpuCounts.
 constexpr std::pair<uint32_t, uint64_t> kEvents[] = {
     {PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS},
     {PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES},

@@ -1,6 +1,6 @@
-// What the processor counts of its own work, where it lets us look: most virtual machines do not.
+// The processor's own counters. Most virtual machines do not offer them.
 //
-// Counts this process, threads that begin later too. One thread.
+// Counts this process, including threads that begin later. Not thread-safe.
 #ifndef HARNESS_SYSTEM_CPU_COUNTERS_H_
 #define HARNESS_SYSTEM_CPU_COUNTERS_H_
 
@@ -20,7 +20,7 @@ struct CpuCounts {
 
 class CpuCounters {
  public:
-  // None where one of them cannot be had.
+  // Nothing when one of the counters is unavailable.
   static std::optional<CpuCounters> Open();
 
   void Start();

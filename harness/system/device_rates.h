@@ -1,4 +1,4 @@
-// What the disk below a directory gives to reads, for a report about a machine.
+// The read rates of the disk below a directory, for a report about a machine.
 #ifndef HARNESS_SYSTEM_DEVICE_RATES_H_
 #define HARNESS_SYSTEM_DEVICE_RATES_H_
 
@@ -8,8 +8,8 @@
 
 namespace harness {
 
-// {"read_iops", "read_bytes_per_second", and the jobs of fio that gave them}; null without fio.
-// Takes as long as some seven reads of `bytes`, which is also what it needs of the disk.
+// {"read_iops", "read_bytes_per_second", and the jobs of fio that measured them}; null without fio.
+// Takes as long as about seven reads of `bytes`, and needs `bytes` of disk space.
 nlohmann::json MeasureDeviceRates(const std::string& dir, uint64_t bytes);
 
 }  // namespace harness

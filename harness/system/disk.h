@@ -1,4 +1,4 @@
-// What the file system of a directory is and how much it can still take.
+// The file system of a directory: its kind and its free space.
 //
 // Stateless; thread-safe.
 #ifndef HARNESS_SYSTEM_DISK_H_

@@ -49,7 +49,7 @@ FioResult Failed(std::string words, std::string error) {
   return result;
 }
 
-// Of a group of jobs, fio's percentages are of `job_runtime`, the sum over the jobs.
+// For a group of jobs, fio's percentages relate to `job_runtime`, the sum over the jobs.
 double CpuNs(const nlohmann::json& figures) {
   const double percent = figures.value("usr_cpu", 0.0) + figures.value("sys_cpu", 0.0);
   const double job_runtime_ms = figures.value("job_runtime", 0.0);
@@ -179,7 +179,7 @@ FioResult FioRunner::BestScan(uint64_t bytes) {
   std::string error;
   if (!PrepareFile(bytes, &error)) return Failed("sequential reads", error);
   FioResult best;
-  // A shallow queue of small blocks is best on one day, a deep one on the next, by a factor of two.
+  // Tries several shapes: which one is fastest varies from day to day, by a factor of two.
   for (const uint64_t block_bytes : {uint64_t{256} * 1024, kMiB}) {
     for (const uint32_t depth : {16u, 64u}) {
       best = Better(Run(ScanJob(block_bytes, depth, bytes)), best);

@@ -1,9 +1,8 @@
-// What the device gives by itself: runs the program fio and reads its figures.
+// The rates of the device itself: runs the program fio and reads its figures.
 //
-// The three jobs are those that the engine's phases are held against. Every one of them moves the
-// bytes that it is asked for with O_DIRECT, in the directory of the store, and its files are
-// removed afterwards. Files that are read are written outside the measured time. One thread at a
-// time.
+// The engine's three phases are compared with BestWrite, RandomRead and BestScan. Each moves the
+// given bytes with O_DIRECT in the directory of the store, and removes its files afterwards. Files
+// for reads are written outside the measured time. Not thread-safe.
 #ifndef HARNESS_SYSTEM_FIO_RUNNER_H_
 #define HARNESS_SYSTEM_FIO_RUNNER_H_
 
@@ -16,12 +15,12 @@ namespace harness {
 struct FioResult {
   bool ok = false;
   std::string error;  // one line, when not ok
-  std::string job;    // what was run, in words: "libaio, depth 16, 1 MiB blocks"
+  std::string job;    // the job in words: "libaio, depth 16, 1 MiB blocks"
   uint64_t bytes = 0;
   double seconds = 0;
   double bytes_per_second = 0;
   double ops_per_second = 0;
-  // User and system time of an operation, all jobs together; 0 where fio does not tell.
+  // User and system time of an operation, over all jobs; 0 when fio does not report it.
   double cpu_ns_per_op = 0;
 };
 
@@ -41,11 +40,11 @@ class FioRunner {
   // Removes the file that the reads shared.
   ~FioRunner();
 
-  // Whether a program of that name runs at all.
+  // Whether fio can be run.
   static bool Available();
 
-  // randwrite 128k, direct, fallocate=none: the better of libaio at depth 16 on one new file and 64
-  // blocking jobs with a new file each.
+  // randwrite 128k, direct, fallocate=none. Takes the better of libaio at depth 16 on one new file
+  // and 64 blocking jobs with a new file each.
   FioResult BestWrite(uint64_t bytes);
 
   // randread 4k, direct: 64 blocking jobs on one written file of `bytes`.
@@ -55,20 +54,20 @@ class FioRunner {
   // Its `seconds` is the time that the best one needs for `bytes`.
   FioResult BestScan(uint64_t bytes);
 
-  // Random direct 4 KiB reads of the first `bytes_each` of files that are there, by their names in
-  // the directory, for so many seconds: "psync" by 64 blocking jobs, an asynchronous engine at
-  // depth 128 in batches of 16.
+  // Random direct 4 KiB reads of the first `bytes_each` of existing files, which are named relative
+  // to the directory. The engine "psync" runs 64 blocking jobs; an asynchronous engine runs depth
+  // 128 in batches of 16.
   FioResult RandomReadOf(const std::vector<std::string>& names, uint64_t bytes_each,
                          const std::string& engine, double seconds);
 
-  // The figures in fio's JSON report of one group of jobs; `exit_code` is fio's own. Not ok, with a
-  // word in `error`, for a report of a failure and for one that cannot be read.
+  // Parses fio's JSON report of one group of jobs; `exit_code` is fio's. The result is not ok, with
+  // an `error`, when fio failed or the report cannot be parsed.
   static FioResult ReadReport(const FioJob& job, const std::string& output, int exit_code);
 
-  // Writes the file that reads share, outside of any measured time, unless it is there already with
-  // that size. RandomRead and BestScan call it.
+  // Writes the file that reads share, outside of any measured time, unless it exists with that
+  // size. RandomRead and BestScan call it.
   bool PrepareFile(uint64_t bytes, std::string* error);
-  // Gives its space back.
+  // Removes the file that reads share.
   void RemoveFile();
 
  private:

@@ -1,4 +1,4 @@
-// The machine in a few words, as figures must name it.
+// A short description of the machine, for reports of figures.
 //
 // Stateless.
 #ifndef HARNESS_SYSTEM_MACHINE_H_
@@ -10,10 +10,10 @@
 
 namespace harness {
 
-// CPU model, CPUs that this process can keep busy, memory, kernel, and the file system of `dir`.
+// CPU model, CPUs that this process may use, memory, kernel, and the file system of `dir`.
 nlohmann::json DescribeMachine(const std::string& dir);
 
-// Memory that can be had without anybody's being swapped out; 0 where /proc does not tell.
+// Memory that can be allocated without swapping; 0 when /proc does not report it.
 uint64_t FreeMemoryBytes();
 
 }  // namespace harness

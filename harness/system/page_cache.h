@@ -1,6 +1,6 @@
-// Puts the page cache out of the way between two phases, so that the next one starts cold.
+// Drops the page cache between two phases, so that the next one starts cold.
 //
-// Stateless; acts on the whole machine where it may.
+// Stateless. It acts on the whole machine if it has the rights.
 #ifndef HARNESS_SYSTEM_PAGE_CACHE_H_
 #define HARNESS_SYSTEM_PAGE_CACHE_H_
 
@@ -8,8 +8,8 @@
 
 namespace harness {
 
-// Syncs, then drops the cache of the whole machine, or where that is not allowed of the regular
-// files directly in `dir`. Says which: "drop_caches", "fadvise", or what went wrong.
+// Syncs, then drops the page cache of the whole machine. Without the rights for that, drops it for
+// the regular files directly in `dir`. Returns "drop_caches", "fadvise" or an error.
 std::string DropPageCache(const std::string& dir);
 
 // The second way alone: for a program that runs beside others, whose cache it must not drop.

@@ -1,4 +1,4 @@
-// What this process has used, and the clock that the programs share.
+// CPU time and memory of this process, and the clock that the programs share.
 //
 // Stateless; thread-safe.
 #ifndef HARNESS_SYSTEM_PROCESS_STATS_H_
@@ -25,7 +25,7 @@ double CpuSeconds();
 // User and system time of the calling thread.
 uint64_t ThreadCpuNs();
 
-// VmHWM: the most memory that was resident at once. 0 where /proc does not tell.
+// VmHWM: the most memory that was resident at once. 0 when /proc does not report it.
 uint64_t PeakRssBytes();
 
 }  // namespace harness

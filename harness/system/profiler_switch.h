@@ -1,6 +1,6 @@
 // Switches `perf record --control fifo:CONTROL,ANSWER` on and off.
 //
-// One thread at a time.
+// Not thread-safe.
 #ifndef HARNESS_SYSTEM_PROFILER_SWITCH_H_
 #define HARNESS_SYSTEM_PROFILER_SWITCH_H_
 

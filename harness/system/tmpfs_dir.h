@@ -1,4 +1,4 @@
-// A directory of our own in memory, where a device costs nothing.
+// A temporary directory in memory, where a device costs nothing.
 #ifndef HARNESS_SYSTEM_TMPFS_DIR_H_
 #define HARNESS_SYSTEM_TMPFS_DIR_H_
 
@@ -9,7 +9,7 @@ namespace harness {
 
 class TmpfsDir {
  public:
-  // Below `parent`, which must have `needed_bytes` free. Otherwise path() is empty.
+  // Makes the directory below `parent`. path() is empty if `parent` has not `needed_bytes` free.
   TmpfsDir(const std::string& parent, uint64_t needed_bytes);
   TmpfsDir(const TmpfsDir&) = delete;
   TmpfsDir& operator=(const TmpfsDir&) = delete;

@@ -11,7 +11,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Empty when the directory may be used, else the name of the file in the way.
+// Returns the name of a file that forbids to use the directory, or nothing.
 std::string FileInTheWay(const std::string& dir, WorkDir::MayHold may_hold) {
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(dir, error)) {

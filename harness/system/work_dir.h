@@ -1,7 +1,6 @@
-// A directory to work in: found or made, and guarded against the loss of foreign files.
+// A working directory, found or made, that is guarded against the loss of foreign files.
 //
-// Only an empty directory is taken, or one in which every file is known to the caller. Not
-// synchronised.
+// It takes only an empty directory, or one in which the caller knows every file. Not thread-safe.
 #ifndef HARNESS_SYSTEM_WORK_DIR_H_
 #define HARNESS_SYSTEM_WORK_DIR_H_
 
@@ -11,18 +10,18 @@ namespace harness {
 
 class WorkDir {
  public:
-  // Tells by its name whether a file that lies directly in the directory may be there.
+  // Tells by its name whether a file directly in the directory is a known one.
   using MayHold = bool (*)(const std::string& name);
 
   WorkDir() = default;
   WorkDir(const WorkDir&) = delete;
   WorkDir& operator=(const WorkDir&) = delete;
-  // Removes a directory that Prepare made up by itself, when it is empty again.
+  // Removes a directory that Prepare has chosen itself, if it is empty.
   ~WorkDir();
 
-  // Takes `path`, made when missing. When `path` is empty, makes a fresh directory below the
-  // current one. Refuses a directory with any file but lost+found for which `may_hold` is null or
-  // false; *error names that file.
+  // Takes `path` and makes it when it is missing. An empty `path` makes a fresh directory below the
+  // current one. Refuses a directory with a file that `may_hold` does not know, except lost+found;
+  // *error names the file.
   bool Prepare(const std::string& path, std::string* error, MayHold may_hold = nullptr);
 
   // Absolute; empty before Prepare.

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cerrno>
+#include <system_error>
 
 #include "test/index/refused_memory.h"
 
@@ -23,6 +25,16 @@ TEST(ParallelTest, TheWorkIsDoneByThoseThatMemoryIsLeftFor) {
     refused = refuse.refused();
     EXPECT_GE(started, 1U);
     EXPECT_EQ(started == 4, !refused) << passed_count;
+  }
+}
+
+TEST(ParallelTest, ARefusalThatAnyWorkerThrowsIsAStatus) {
+  for (uint32_t thrower = 0; thrower < 2; ++thrower) {
+    const Status status = RunParallel(2, [thrower](uint32_t worker) -> Status {
+      if (worker == thrower) throw std::system_error(EAGAIN, std::generic_category());
+      return Status::Ok();
+    });
+    EXPECT_EQ(status.code(), Code::kOutOfMemory) << thrower;
   }
 }
 

@@ -2,98 +2,18 @@
 // takes: writes, deletes, snapshots, iterators, ranges, damage and reopening.
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <atomic>
-#include <condition_variable>
 #include <filesystem>
 #include <map>
-#include <mutex>
 #include <random>
 #include <string>
-#include <thread>
 #include <vector>
 
-#include "test/e2e/engine_fixture.h"
+#include "test/e2e/hot_values_fixture.h"
 #include "test/index/refused_memory.h"
 
 namespace engine_race::test {
 namespace {
-
-uint64_t NthKey(uint64_t i) { return (i + 1) << 52; }
-
-class HotValuesTest : public ::testing::Test {
- protected:
-  static constexpr uint64_t kKeys = 600;
-
-  HotValuesTest() {
-    options_.bucket_count = 4;
-    options_.file_count = 2;
-    options_.value_group_bytes = 8192;
-    options_.memory_budget_bytes = 32 << 20;
-    options_.worker_count = 1;
-    options_.tasks_per_worker = 16;
-  }
-  void Open() { store_ = OpenStore(dir_.path(), options_); }
-  void OpenAndFill() {
-    Open();
-    for (uint64_t i = 0; i < kKeys; ++i) Write(i, 1);
-  }
-  void Write(uint64_t n, uint64_t version) {
-    const Status status = store_->Write(KeyOf(NthKey(n)), ValueOf(NthKey(n), version));
-    ASSERT_TRUE(status.ok()) << status.ToString();
-  }
-  uint64_t Version(uint64_t n) { return VersionOf(store_.get(), NthKey(n)); }
-  // Often enough to be kept.
-  void Warm(uint64_t begin, uint64_t end) {
-    for (int i = 0; i < 4; ++i) {
-      for (uint64_t n = begin; n < end; ++n) ASSERT_NE(Version(n), 0u);
-    }
-  }
-  // Makes every value in the log unreadable, behind the engine's back.
-  void TruncateLogs() {
-    uint32_t count = 0;
-    for (const auto& entry : std::filesystem::directory_iterator(dir_.path())) {
-      const std::string name = entry.path().filename();
-      if (name.rfind("value", 0) != 0) continue;
-      ASSERT_EQ(::truncate(entry.path().c_str(), 0), 0);
-      ++count;
-    }
-    ASSERT_EQ(count, options_.file_count);
-  }
-  std::vector<Status> MultiRead(const std::vector<uint64_t>& numbers,
-                                std::vector<std::string>* values) {
-    std::vector<std::string> bytes;
-    for (const uint64_t n : numbers) bytes.push_back(KeyOf(NthKey(n)));
-    const std::vector<std::string_view> keys(bytes.begin(), bytes.end());
-    std::vector<Status> statuses(keys.size());
-    values->resize(keys.size());
-    EXPECT_TRUE(store_->MultiRead(keys, *values, statuses).ok());
-    return statuses;
-  }
-  Status ReadAsync(uint64_t n, std::string* value) {
-    std::mutex mutex;
-    std::condition_variable changed;
-    bool done = false;
-    Status result;
-    EXPECT_TRUE(store_
-                    ->ReadAsync(KeyOf(NthKey(n)), value,
-                                [&](const Status& status) {
-                                  const std::lock_guard lock(mutex);
-                                  result = status;
-                                  done = true;
-                                  changed.notify_one();
-                                })
-                    .ok());
-    std::unique_lock lock(mutex);
-    changed.wait(lock, [&] { return done; });
-    return result;
-  }
-
-  TempDir dir_{FastParent()};
-  Options options_;
-  std::unique_ptr<Store> store_;
-};
 
 TEST_F(HotValuesTest, WhatIsHotNeedsNoLog) {
   OpenAndFill();
@@ -370,67 +290,6 @@ TEST_F(HotValuesTest, RefusedMemoryTakesNothingDown) {
     store_.reset();
     if (!refused) break;
   }
-}
-
-// Readers of every kind beside writers, over few frames. Each value carries its key and version,
-// and none is older than what was acknowledged before its read began.
-TEST_F(HotValuesTest, ReadersBesideEvictionBesideWriters) {
-  options_.hot_value_bytes = 200 << 10;
-  OpenAndFill();
-  std::vector<std::atomic<uint64_t>> written(kKeys);
-  for (std::atomic<uint64_t>& version : written) version = 1;
-  std::atomic<bool> stop{false};
-  const uint64_t reads = Sized(20000, 3000);
-  std::vector<std::thread> threads;
-  const auto pick = [](std::mt19937_64* random) {
-    return (*random)() % 4 == 0 ? (*random)() % kKeys : (*random)() % 40;
-  };
-  for (uint64_t t = 0; t < 3; ++t) {
-    threads.emplace_back([&, t] {
-      std::mt19937_64 random(t);
-      for (uint64_t i = 0; i < reads; ++i) {
-        const uint64_t n = pick(&random);
-        const uint64_t least = written[n].load(std::memory_order_acquire);
-        ASSERT_GE(Version(n), least) << n;
-      }
-    });
-  }
-  threads.emplace_back([&] {
-    std::mt19937_64 random(50);
-    for (uint64_t i = 0; i < reads / 50; ++i) {
-      std::vector<uint64_t> numbers(50);
-      std::vector<uint64_t> least(50);
-      for (size_t j = 0; j < numbers.size(); ++j) {
-        numbers[j] = pick(&random);
-        least[j] = written[numbers[j]].load(std::memory_order_acquire);
-      }
-      std::vector<std::string> values;
-      const std::vector<Status> statuses = MultiRead(numbers, &values);
-      for (size_t j = 0; j < numbers.size(); ++j) {
-        uint64_t version = 0;
-        ASSERT_TRUE(statuses[j].ok());
-        ASSERT_TRUE(ParseValue(NthKey(numbers[j]), values[j], &version));
-        ASSERT_GE(version, least[j]);
-      }
-    }
-  });
-  std::thread writer([&] {
-    std::mt19937_64 random(77);
-    for (uint64_t version = 2; !stop.load() && version < 20000; ++version) {
-      const uint64_t n = pick(&random);
-      Write(n, version);
-      written[n].store(version, std::memory_order_release);
-    }
-  });
-  for (std::thread& thread : threads) thread.join();
-  stop = true;
-  writer.join();
-  const StoreStats stats = store_->Stats();
-  EXPECT_GT(stats.frame_hit_count, 0u);
-  EXPECT_GT(stats.frame_eviction_count, 0u);
-  std::map<uint64_t, uint64_t> all;
-  for (uint64_t n = 0; n < kKeys; ++n) all[NthKey(n)] = written[n].load();
-  ExpectHolds(store_.get(), all);
 }
 
 }  // namespace

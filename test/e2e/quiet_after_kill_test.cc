@@ -70,15 +70,15 @@ void MakeStore(const std::string& dir) {
   }
 }
 
-// The first and last blocks of every group that was full and not yet counted as flushed: few, so
+// The first and last blocks of every group that was full and not yet below the watermark: few, so
 // that they are read before a write that is still under way can end.
-uint64_t HashOfUnflushed(const StoreFiles& files, const std::vector<BucketState>& states,
-                         const Region& buffer) {
+uint64_t HashOfUnlogged(const StoreFiles& files, const std::vector<BucketState>& states,
+                        const Region& buffer) {
   uint64_t hash = 0;
   const uint64_t group_records = files.identity.geometry.values_per_group();
   for (uint32_t bucket = 0; bucket < states.size(); ++bucket) {
     const BucketState& state = states[bucket];
-    for (uint64_t first = state.flushed_value_count; first + group_records <= state.record_count;
+    for (uint64_t first = state.logged_value_watermark; first + group_records <= state.record_count;
          first += group_records) {
       for (const uint64_t slot : {first, first + group_records - 1}) {
         EXPECT_TRUE(files.values.Read(bucket, slot, 1, buffer.data()).ok());
@@ -107,9 +107,9 @@ TEST(QuietAfterKillTest, NoWriteArrivesAfterTheProcessIsGone) {
     ASSERT_TRUE(OpenStoreFilesToRead(dir.path(), &files).ok()) << "its lock went with it";
     std::vector<BucketState> states;
     ASSERT_TRUE(Staging(files).ReadCounts(&states).ok());
-    const uint64_t at_once = HashOfUnflushed(files, states, buffer);
+    const uint64_t at_once = HashOfUnlogged(files, states, buffer);
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
-    ASSERT_EQ(HashOfUnflushed(files, states, buffer), at_once) << "round " << round;
+    ASSERT_EQ(HashOfUnlogged(files, states, buffer), at_once) << "round " << round;
   }
 }
 

@@ -135,7 +135,7 @@ uint64_t StoreLayout::Payload(uint32_t bucket, format::WordKind kind) const {
 Extent StoreLayout::KeyExtent(uint32_t bucket, uint64_t slot) const {
   constexpr uint64_t kBytes = sizeof(format::KeyEntry);
   const uint32_t per_file = geometry_.buckets_per_file();
-  if (slot < Payload(bucket, format::WordKind::kFlushedKeys)) {
+  if (slot < Payload(bucket, format::WordKind::kLoggedKeys)) {
     return {Numbered(format::kKeyFilePrefix, bucket / per_file),
             bucket % per_file * geometry_.key_region_bytes() + slot * kBytes, kBytes};
   }
@@ -150,7 +150,7 @@ Extent StoreLayout::KeyExtent(uint32_t bucket, uint64_t slot) const {
 
 Extent StoreLayout::ValueExtent(uint32_t bucket, uint64_t slot) const {
   const uint32_t per_file = geometry_.buckets_per_file();
-  if (slot < Payload(bucket, format::WordKind::kFlushedValues)) {
+  if (slot < Payload(bucket, format::WordKind::kLoggedValues)) {
     return {Numbered(format::kValueFilePrefix, bucket / per_file),
             bucket % per_file * geometry_.value_region_bytes() + slot * kValueBytes, kValueBytes};
   }

@@ -190,10 +190,10 @@ TEST_F(StripedDamageTest, AFlippedByteIsCorruptionOfItsPath) {
   {
     StoreFiles files;
     ASSERT_TRUE(OpenStoreFilesToRead(dir_.Join("store"), &files).ok());
-    const ValuePlace place = files.values.Locate(3, 18);
-    file = place.file->name();
+    const ValueLocation location = files.values.Locate(3, 18);
+    file = location.file->name();
     ASSERT_TRUE(file.ends_with(" of " + path)) << file;
-    offset = place.offset + 2000;
+    offset = location.offset + 2000;
   }
   UniqueFd fd;
   const std::string name = path + "/" + file.substr(0, file.find(' '));

@@ -50,7 +50,7 @@ struct Progress {
   std::atomic<uint64_t> started_count{0};
   std::atomic<uint64_t> answered_count{0};
   // Steps before the last Sync that was answered; in the modes that sync, before the last write.
-  std::atomic<uint64_t> synced_count{0};
+  std::atomic<uint64_t> synced_watermark{0};
   // The call that the child died at.
   DeathPlan::Report died_at{CallKind::kPread};
 };
@@ -106,7 +106,7 @@ bool RunSteps(const Options& options, const std::string& dir, const std::vector<
     (*progress)->answered_count.store(i + 1);
     const bool syncs = step.kind == Step::Kind::kSync ||
                        (options.sync_mode != SyncMode::kNone && step.kind == Step::Kind::kWrite);
-    if (syncs) (*progress)->synced_count.store(i + 1);
+    if (syncs) (*progress)->synced_watermark.store(i + 1);
   }
   return true;
 }
@@ -240,7 +240,7 @@ class CrashPointsTest : public ::testing::TestWithParam<Case> {
       for (const auto& [key, version] : contents) {
         if (ScenarioBucketOf(key) == bucket) of_bucket[key] = version;
       }
-      ExpectPrefix(of_bucket, progress_->synced_count, started, bucket);
+      ExpectPrefix(of_bucket, progress_->synced_watermark, started, bucket);
     }
   }
 

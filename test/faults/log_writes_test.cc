@@ -35,7 +35,7 @@ class NotesWrites : public SystemCallHook {
   std::map<std::pair<std::string, uint64_t>, int> blocks_;
 };
 
-TEST(LogWritesTest, EveryFlushedGroupWasWrittenByACallThatHasEnded) {
+TEST(LogWritesTest, EveryLoggedGroupWasWrittenByACallThatHasEnded) {
   const TempDir dir;
   NotesWrites notes;
   const ScopedHook hook(&notes);
@@ -44,9 +44,9 @@ TEST(LogWritesTest, EveryFlushedGroupWasWrittenByACallThatHasEnded) {
   for (uint64_t key = 0; key < kCount; ++key) {
     ASSERT_TRUE(log->Append(key, ValueOf(key, 1).data()).ok());
   }
-  const uint64_t flushed_count = log->FlushedValueCount(0);
-  ASSERT_EQ(flushed_count, kCount);
-  for (uint64_t slot = 0; slot < flushed_count; ++slot) {
+  const uint64_t logged_watermark = log->LoggedValueWatermark(0);
+  ASSERT_EQ(logged_watermark, kCount);
+  for (uint64_t slot = 0; slot < logged_watermark; ++slot) {
     ASSERT_EQ(notes.WriteCount("value_00", log->LocateValue(0, slot).offset), 1) << slot;
   }
   // Two groups of keys are full.

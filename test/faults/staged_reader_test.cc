@@ -41,7 +41,7 @@ TEST(StagedReaderTest, APlaceIsNotGivenAwayUnderItsReader) {
   const ScopedHook hook(&writer);
   EXPECT_EQ(ReadSlot(*log, 0, 0), ValueOf(7, 1));
   EXPECT_TRUE(writer.met());
-  EXPECT_GT(log->FlushedValueCount(0), 0u) << "the group has left its place meanwhile";
+  EXPECT_GT(log->LoggedValueWatermark(0), 0u) << "the group has left its place meanwhile";
 }
 
 }  // namespace

@@ -65,7 +65,7 @@ TEST(WrittenStagingTest, AWriteThatFailsForWantOfSpaceChangesNothing) {
       ASSERT_TRUE(status.ok()) << "there is space again: " << status.ToString();
       keys.push_back(key);
     }
-    EXPECT_GE(log->FlushedValueCount(0), 2 * group);
+    EXPECT_GE(log->LoggedValueWatermark(0), 2 * group);
     log.reset();
     ExpectReopens(dir.path(), keys);
     if (!fault.failed()) {
@@ -95,16 +95,16 @@ TEST(WrittenStagingTest, AnotherErrorEndsWritingAndLosesNothing) {
 
 // While the logged watermark cannot be published the group keeps its place, however many writes
 // come.
-TEST(WrittenStagingTest, APlaceIsKeptUntilTheFlushedCountIsPublished) {
+TEST(WrittenStagingTest, APlaceIsKeptUntilTheWatermarkIsPublished) {
   TempDir dir;
   auto log = OpenLog(OptionsOf(StagingMode::kWritten), dir.path());
   ASSERT_NE(log, nullptr);
   std::vector<uint64_t> keys;
-  const off_t flushed_word =
-      static_cast<off_t>(format::WordKind::kFlushedValues) * sizeof(uint64_t);
-  CallHook hook([flushed_word](SystemCall* call) {
-    const bool met =
-        IsOn(*call, CallKind::kPwrite, format::kStagingCountsName) && call->offset == flushed_word;
+  const off_t watermark_offset =
+      static_cast<off_t>(format::WordKind::kLoggedValues) * sizeof(uint64_t);
+  CallHook hook([watermark_offset](SystemCall* call) {
+    const bool met = IsOn(*call, CallKind::kPwrite, format::kStagingCountsName) &&
+                     call->offset == watermark_offset;
     return met ? Refuse(ENOSPC) : call->Proceed();
   });
   {
@@ -116,7 +116,7 @@ TEST(WrittenStagingTest, APlaceIsKeptUntilTheFlushedCountIsPublished) {
       if (log->RecordCount(0) != before) keys.push_back(key);
     }
     EXPECT_EQ(keys.size(), log->geometry().values_per_group()) << "the next group has not begun";
-    EXPECT_EQ(log->FlushedValueCount(0), 0u);
+    EXPECT_EQ(log->LoggedValueWatermark(0), 0u);
     log.reset();
   }
   ExpectReopens(dir.path(), keys);
@@ -154,7 +154,7 @@ TEST(WrittenStagingTest, GroupsOnTheirWayUseTheSameMemoryAgain) {
   });
   const ScopedHook scope(&hook);
   for (; slot < 4 * group; ++slot) ASSERT_TRUE(AppendTo(log.get(), slot).ok());
-  EXPECT_EQ(log->FlushedValueCount(0), 4 * group);
+  EXPECT_EQ(log->LoggedValueWatermark(0), 4 * group);
   EXPECT_EQ(mapping_count, 0);
 }
 

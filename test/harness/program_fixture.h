@@ -1,4 +1,4 @@
-// One of the programs as a whole, run with a directory of its own.
+// Runs a whole program with a directory of its own.
 #ifndef TEST_HARNESS_PROGRAM_FIXTURE_H_
 #define TEST_HARNESS_PROGRAM_FIXTURE_H_
 
@@ -17,13 +17,13 @@
 
 namespace harness {
 
-// Empty where no programs were built beside the tests.
+// Empty when no programs were built beside the tests.
 inline std::string ProgramPath(const std::string& name) {
   const char* bin_dir = std::getenv("ENGINE_BIN_DIR");
   return bin_dir == nullptr ? std::string() : std::string(bin_dir) + "/" + name;
 }
 
-// `bin/lab COMMAND`, and the report that it leaves.
+// Runs `bin/lab COMMAND` and reads the report that it writes.
 class LabFixture : public ::testing::Test {
  protected:
   explicit LabFixture(std::string command) : command_(std::move(command)) {}

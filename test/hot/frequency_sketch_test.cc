@@ -12,8 +12,6 @@
 namespace engine_race::test {
 namespace {
 
-using l1::FrequencySketch;
-
 TEST(FrequencySketchTest, CountsOneKeyUpToItsEnd) {
   FrequencySketch sketch;
   ASSERT_TRUE(sketch.Allocate(1000).ok());
@@ -37,7 +35,7 @@ TEST(FrequencySketchTest, KeysOfEveryShapeAreToldApart) {
   }
 }
 
-// A pass over very many keys, each once: hardly any looks as if it had been asked for before.
+// A scan of very many keys, each once: hardly any looks as if it had been read before.
 TEST(FrequencySketchTest, AScanLooksInfrequent) {
   constexpr uint32_t kHot = 2000;
   constexpr uint64_t kScanned = 64 * kHot;
@@ -48,7 +46,7 @@ TEST(FrequencySketchTest, AScanLooksInfrequent) {
   EXPECT_LT(frequent, kScanned / 50);
 }
 
-// Uniform reads of 64 times as many keys: what is seen twice is about what was asked for twice.
+// Uniform reads of 64 times as many keys: about as many look read twice as were read twice.
 TEST(FrequencySketchTest, UniformKeysAreSeldomFrequent) {
   constexpr uint32_t kHot = 2000;
   FrequencySketch sketch;
@@ -69,7 +67,7 @@ TEST(FrequencySketchTest, UniformKeysAreSeldomFrequent) {
   EXPECT_LT(often, kReads * 0.026);
 }
 
-// Zipfian keys: those that are asked for most have higher frequencies than those in the long tail.
+// Zipfian keys: the keys that are read most have higher frequencies than those in the long tail.
 TEST(FrequencySketchTest, ZipfianHeadsStandOut) {
   constexpr uint32_t kHot = 1000;
   constexpr uint32_t kKeys = 16 * kHot;
@@ -115,7 +113,7 @@ TEST(FrequencySketchTest, WhatIsNotAskedForAnyMoreIsForgotten) {
   EXPECT_LT(hot_mean(), 2);
 }
 
-// Nobody's counters overflow into a neighbour's, whoever notes at the same time.
+// No counter overflows into its neighbour, even if many threads note at once.
 TEST(FrequencySketchTest, ThreadsLoseCountsAtMost) {
   FrequencySketch sketch;
   ASSERT_TRUE(sketch.Allocate(1).ok());

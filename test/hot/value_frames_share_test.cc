@@ -13,8 +13,6 @@
 namespace engine_race::test {
 namespace {
 
-using l1::ValueFrames;
-
 class FakeShare final : public MemoryShare {
  public:
   uint64_t LimitBytes() const noexcept override { return limit_bytes; }
@@ -51,7 +49,7 @@ class ValueFramesShareTest : public ::testing::Test {
     }
     EXPECT_TRUE(Index::Build(log_.get(), options, &index_).ok());
   }
-  // Room for kFrames at the most, for `now` of them for the time being.
+  // Room for at most kFrames frames, and for `now` of them at present.
   void Make(uint32_t now) {
     share_.limit_bytes = BytesFor(now);
     const Status made =
@@ -105,12 +103,13 @@ TEST_F(ValueFramesShareTest, NothingIsWantedBeforeAllIsUsed) {
   EXPECT_EQ(value_count(), 97u);
   EXPECT_EQ(share_.wants, 0u);
   EXPECT_EQ(share_.booked_bytes, BytesFor(100));
-  // What would be kept if there were a frame; not what is read once.
+  // A value that is read often would be kept if there were a frame; one that is read once would
+  // not.
   Offer(100, 150, 1);
   EXPECT_EQ(share_.wants, 0u);
   Offer(100, 150, 1);
   EXPECT_EQ(share_.wants, 50u);
-  // The limit may have risen by itself, too.
+  // The limit may have risen in the meantime.
   share_.limit_bytes = BytesFor(120);
   Offer(100, 150, 1);
   EXPECT_EQ(share_.booked_bytes, BytesFor(120));
@@ -141,7 +140,8 @@ TEST_F(ValueFramesShareTest, WhatIsGivenBackIsFree) {
   EXPECT_EQ(frames_->UseCount(), frames_->Stats().hit_count + frames_->Stats().admission_count);
 }
 
-// As while an index grows: the limit falls by one frame at a time, and what is read is offered.
+// As while an index grows: the limit falls by one frame at a time, and values that are read are
+// offered.
 TEST_F(ValueFramesShareTest, ALimitThatFallsSlowlyEvictsInProportion) {
   Make(kFrames);
   Offer(0, kFrames, 3);
@@ -153,7 +153,7 @@ TEST_F(ValueFramesShareTest, ALimitThatFallsSlowlyEvictsInProportion) {
     Offer(0, kFrames, 1);
     ASSERT_LE(share_.booked_bytes, share_.limit_bytes);
   }
-  // Values that are read as often as others push these out as well.
+  // Values that are read as often as others may evict these too.
   EXPECT_LE(frames_->Stats().eviction_count - before, 5 * kFallen);
   share_.limit_bytes = BytesFor(kFrames);
   Offer(0, kFrames, 3);
@@ -175,7 +175,8 @@ TEST_F(ValueFramesShareTest, FewerFramesThanAStepGrowAgain) {
   EXPECT_GE(value_count(), kFew - 5);
 }
 
-// A frame that a reader is inside of is given back by a later call, and booked until then.
+// The frame of a reader inside the epoch is given back by a later call, and stays booked until
+// then.
 TEST_F(ValueFramesShareTest, WhatIsReadStaysBooked) {
   Make(kFrames);
   Offer(0, 100, 3);

@@ -18,8 +18,6 @@
 namespace engine_race::test {
 namespace {
 
-using l1::ValueFrames;
-
 uint64_t NthKey(uint64_t i) { return (i + 1) << 50; }
 
 class ValueFramesTest : public ::testing::Test {
@@ -34,7 +32,7 @@ class ValueFramesTest : public ::testing::Test {
     options_ = options;
   }
 
-  // Version 1 of so many keys.
+  // Writes version 1 of so many keys.
   void Fill(uint64_t key_count) {
     for (uint64_t i = 0; i < key_count; ++i) Write(NthKey(i), 1);
     ASSERT_TRUE(Index::Build(log_.get(), options_, &index_).ok());
@@ -49,8 +47,8 @@ class ValueFramesTest : public ::testing::Test {
     ASSERT_TRUE(log_->Append(key, ValueOf(key, version).data()).ok());
   }
 
-  // As the engine reads: from a frame, or from the log and then offered. The version; 0 for a
-  // key that is not there.
+  // Reads as the engine does: from a frame, or from the log, and then offers the value. Returns the
+  // version; 0 for a key that does not exist.
   uint64_t Read(uint64_t key, bool* hot) {
     std::string value;
     ValueRef ref;
@@ -104,13 +102,13 @@ TEST_F(ValueFramesTest, WhatIsReadTwiceIsHot) {
   EXPECT_TRUE(IsHot(NthKey(3)));
   EXPECT_EQ(Read(NthKey(3), &hot), 1u);
   EXPECT_TRUE(hot);
-  const l1::ValueFrameStats stats = frames_->Stats();
+  const ValueFrameStats stats = frames_->Stats();
   EXPECT_EQ(stats.value_count, 1u);
   EXPECT_EQ(stats.hit_count, 1u);
   EXPECT_EQ(stats.miss_count, 2u);
   EXPECT_EQ(stats.admission_count, 1u);
   EXPECT_EQ(stats.eviction_count, 0u);
-  // Everybody else still sees a slot.
+  // A lookup for readers outside the epoch still gives a slot.
   ValueRef ref;
   ASSERT_TRUE(index_->Find(NthKey(3), &ref).ok());
   EXPECT_FALSE(ref.hot());
@@ -134,7 +132,7 @@ TEST_F(ValueFramesTest, OneFrameGoesToWhatIsReadMost) {
   Make(1);
   ReadTimes(NthKey(0), 2);
   EXPECT_TRUE(IsHot(NthKey(0)));
-  // As often is not more often.
+  // A value that is read only as often as the victim is not admitted.
   ReadTimes(NthKey(1), 2);
   EXPECT_TRUE(IsHot(NthKey(0)));
   ReadTimes(NthKey(1), 4);
@@ -146,7 +144,7 @@ TEST_F(ValueFramesTest, OneFrameGoesToWhatIsReadMost) {
 TEST_F(ValueFramesTest, AWriteIsSeenAtOnceAndItsFrameGoes) {
   Fill(40);
   Make(16);
-  // Hits are noted once there is no room to spare.
+  // Reads from frames are noted once few frames are left.
   for (uint64_t i = 0; i < 16; ++i) ReadTimes(NthKey(i), 2);
   for (uint64_t i = 0; i < 16; ++i) ReadTimes(NthKey(i), 20);
   ASSERT_EQ(HotCount(40), 16u);
@@ -157,8 +155,8 @@ TEST_F(ValueFramesTest, AWriteIsSeenAtOnceAndItsFrameGoes) {
   EXPECT_EQ(Read(NthKey(5), &hot), 2u);
   EXPECT_FALSE(hot);
   EXPECT_EQ(Read(NthKey(6), &hot), 0u);
-  // Nobody can be asked for more often than the others are; but what is gone makes room, though its
-  // key is asked for as often.
+  // No key can be read more often than the others. But an orphan is evicted, even if its key is
+  // read as often.
   for (int round = 0; round < 60; ++round) {
     for (uint64_t i = 20; i < 30; ++i) ReadTimes(NthKey(i), 1);
     ReadTimes(NthKey(5), 1);
@@ -171,7 +169,7 @@ TEST_F(ValueFramesTest, AWriteIsSeenAtOnceAndItsFrameGoes) {
   EXPECT_EQ(frames_->Stats().eviction_count, 2u);
 }
 
-// What was read before a write must not come in for what was written.
+// A value that was read before a write must not be admitted for the record of that write.
 TEST_F(ValueFramesTest, AnOfferThatComesLateIsRefused) {
   Fill(10);
   Make(4);
@@ -185,7 +183,7 @@ TEST_F(ValueFramesTest, AnOfferThatComesLateIsRefused) {
   EXPECT_EQ(frames_->Stats().admission_count, 0u);
   bool hot;
   EXPECT_EQ(Read(key, &hot), 2u);
-  // Its frame was given back.
+  // The frame of the refused value was given back.
   for (uint64_t i = 3; i < 7; ++i) ReadTimes(NthKey(i), 9);
   EXPECT_GE(HotCount(10), 4u);
 }
@@ -226,8 +224,9 @@ TEST_F(ValueFramesTest, AViewSeesTheOldValueWhileItIsHot) {
     ValueRef ref;
     bool hot = false;
     std::string value;
-    const Status status = frames_->FindAt(
-        key, view.epoch, &ref, &hot, [&](const char* found) { value.assign(found, kValueBytes); });
+    const Status status = frames_->FindAt(key, view.version, &ref, &hot, [&](const char* found) {
+      value.assign(found, kValueBytes);
+    });
     EXPECT_TRUE(status.ok()) << status.ToString();
     if (!hot) {
       alignas(kIoAlignment) char buffer[kValueBytes];
@@ -261,7 +260,7 @@ TEST_F(ValueFramesTest, LimitsAreKeptDownToNothing) {
   for (const uint32_t count : {20u, 1u, 0u}) {
     const uint64_t limit_bytes = ValueFrames::BytesFor(32) - uint64_t{32 - count} * kValueBytes;
     frames_->SetLimit(limit_bytes);
-    // One that was free may be among those that are left.
+    // A frame that was free may be among those that are left.
     EXPECT_LE(HotCount(64), count);
     EXPECT_GE(HotCount(64) + 1, count);
     EXPECT_LE(frames_->Stats().value_count, count);
@@ -289,7 +288,7 @@ TEST_F(ValueFramesTest, NothingIsHotWhenTheFramesHaveGone) {
   EXPECT_EQ(HotCount(10), 1u);
 }
 
-// Each key once, many times as many as there are frames: what was hot stays.
+// Reads each of very many keys once: hot values are not evicted.
 TEST_F(ValueFramesTest, APassOverEverythingWashesNothingOut) {
   constexpr uint64_t kKeys = 2000;
   Fill(kKeys);
@@ -303,7 +302,7 @@ TEST_F(ValueFramesTest, APassOverEverythingWashesNothingOut) {
   for (uint64_t i = 100; i < kKeys; ++i) ReadTimes(NthKey(i), 1);
   EXPECT_GE(HotCount(100), before * 9 / 10);
   EXPECT_LE(frames_->Stats().admission_count - admissions, 40u);
-  // What is read from then on takes its place in the end.
+  // Keys that are read from then on are admitted in the end.
   for (int round = 0; round < 60; ++round) {
     for (uint64_t i = 500; i < 600; ++i) ReadTimes(NthKey(i), 1);
   }
@@ -317,7 +316,7 @@ TEST_F(ValueFramesTest, EvictionAheadLeavesTheReserve) {
   Make(128);
   for (uint64_t i = 0; i < 128; ++i) ReadTimes(NthKey(i), 3);
   EXPECT_EQ(frames_->Stats().value_count, 124u);
-  // What comes in takes the reserve while those who went for it wait to be used again.
+  // Admissions use the reserve while evicted frames wait for readers.
   for (uint64_t i = 200; i < 203; ++i) ReadTimes(NthKey(i), 8);
   EXPECT_TRUE(frames_->RunsLow());
   EXPECT_FALSE(frames_->EvictSome());
@@ -325,8 +324,8 @@ TEST_F(ValueFramesTest, EvictionAheadLeavesTheReserve) {
   EXPECT_EQ(frames_->Stats().value_count, 124u);
 }
 
-// A value that use() throws over leaves the epoch: frames can be used again.
-TEST_F(ValueFramesTest, WhatUseThrowsLeavesTheEpoch) {
+// If use() throws, the reader still leaves the epoch, and frames can be used again.
+TEST_F(ValueFramesTest, AThrowingUseLeavesTheEpoch) {
   Fill(10);
   Make(1);
   ReadTimes(NthKey(0), 3);
@@ -340,8 +339,8 @@ TEST_F(ValueFramesTest, WhatUseThrowsLeavesTheEpoch) {
   EXPECT_TRUE(IsHot(NthKey(1)));
 }
 
-// Readers, writers, deleters and a limit that moves, over few frames. What is read is never older
-// than what was acknowledged before the read began, and every byte is checked.
+// Readers, writers, deleters and a changing limit, over few frames. A value that was read is never
+// older than what was acknowledged before the read began. Every byte is checked.
 TEST_F(ValueFramesTest, ReadersBesideWritersBesideEviction) {
   constexpr uint64_t kKeys = 64;
   Fill(kKeys);
@@ -384,7 +383,7 @@ TEST_F(ValueFramesTest, ReadersBesideWritersBesideEviction) {
   stop = true;
   writer.join();
   resizer.join();
-  const l1::ValueFrameStats stats = frames_->Stats();
+  const ValueFrameStats stats = frames_->Stats();
   EXPECT_GT(stats.hit_count, 0u);
   EXPECT_GT(stats.admission_count, 0u);
   frames_.reset();

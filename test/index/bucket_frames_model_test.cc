@@ -1,6 +1,6 @@
-// A bucket with frames against maps: whatever is written, swizzled, marked, evicted, looked at and
-// merged, each frame is found for its own record and for no other, and stays found until it is
-// evicted or its record superseded.
+// A bucket with frames against maps, under random writes, swizzling, cooling, eviction, lookups and
+// merges. Each frame is found for its own record and for no other. It is found until it is evicted
+// or its record is superseded.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -61,11 +61,12 @@ class Play {
       if (frames_[frame].used) CheckFrame(frame);
     }
     std::map<uint32_t, std::pair<uint64_t, uint32_t>> records;
-    CheckWords(kLatestEpoch, now_, &records);
-    ASSERT_NO_FATAL_FAILURE(test::ExpectShows(index(), kLatestEpoch, now_, key_space_));
+    CheckWords(kLatestVersion, now_, &records);
+    ASSERT_NO_FATAL_FAILURE(test::ExpectShows(index(), kLatestVersion, now_, key_space_));
     for (const Watched& each : views_) {
-      CheckWords(each.view.epoch, each.shown, &records);
-      ASSERT_NO_FATAL_FAILURE(test::ExpectShows(index(), each.view.epoch, each.shown, key_space_));
+      CheckWords(each.view.version, each.shown, &records);
+      ASSERT_NO_FATAL_FAILURE(
+          test::ExpectShows(index(), each.view.version, each.shown, key_space_));
     }
   }
 
@@ -108,7 +109,7 @@ class Play {
     }
   }
 
-  // Also with references that are not right any more, as of who has read the log meanwhile.
+  // Also with references that are out of date, as after a slow read from the log.
   void SwizzleSome() {
     for (uint32_t frame = 0; frame < frames_.count(); ++frame) {
       if (frames_[frame].used || random_() % 4 == 0) continue;
@@ -154,7 +155,7 @@ class Play {
     views_.pop_back();
   }
 
-  // A frame of a newest record is found, with its mark.
+  // The frame of a newest record is found, with its cooling bit.
   void CheckFrame(uint32_t frame) {
     if (!IsNewest(frame)) return;
     ValueRef ref;
@@ -164,13 +165,14 @@ class Play {
     ASSERT_EQ(ref.cooling(), marked_[frame]);
   }
 
-  // A frame that is found at `epoch` is the record's that is to be shown; and in use for it.
-  void CheckWords(uint64_t epoch, const KeyMap& shown,
+  // A frame that is found at `version` belongs to the record that a view shows, and is in use for
+  // it.
+  void CheckWords(uint64_t version, const KeyMap& shown,
                   std::map<uint32_t, std::pair<uint64_t, uint32_t>>* records) {
     for (const auto& [key, wanted] : shown) {
       ValueRef ref;
-      ASSERT_EQ(test::LookupHotAt(index(), key, epoch, &ref), Code::kOk);
-      ASSERT_EQ(ref.value_sum(), wanted.value_sum());
+      ASSERT_EQ(test::LookupHotAt(index(), key, version, &ref), Code::kOk);
+      ASSERT_EQ(ref.value_checksum(), wanted.value_checksum());
       if (!ref.hot()) continue;
       ASSERT_TRUE(frames_[ref.frame()].used) << key;
       ASSERT_EQ(frames_[ref.frame()].key, key);

@@ -1,4 +1,4 @@
-// What becomes of words that lead to frames, wherever their records go.
+// Words that lead to frames, through merges, splits, sweeps and history.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -37,7 +37,7 @@ class BucketFramesTest : public ::testing::Test {
     buckets_.Write(key, slot_);
     return slot_++;
   }
-  // Records of other keys, until they must have been merged.
+  // Appends records of other keys until a merge must have happened.
   void WriteUntilMerged(uint64_t first_key) {
     for (uint64_t i = 0; i < 2 * DeltaLimit(kRecords); ++i) Write(first_key + i * kStep);
   }
@@ -58,7 +58,7 @@ TEST_F(BucketFramesTest, AnUnchangedRunsRecordLeadsToItsFrame) {
   ValueRef ref;
   ASSERT_TRUE(index().unchanged().FindHot(50, &ref)) << "without the lock";
   EXPECT_EQ(ref.frame(), 3U);
-  EXPECT_EQ(ref.value_sum(), 5U);
+  EXPECT_EQ(ref.value_checksum(), 5U);
   EXPECT_FALSE(index().unchanged().Find(50, &ref)) << "the slot takes a longer look";
   EXPECT_EQ(Cold(index(), 50), "slot 5");
   EXPECT_EQ(Hot(index(), 60), "slot 6");
@@ -123,7 +123,7 @@ TEST_F(BucketFramesTest, OtherFramesAndKeysAreLeftAlone) {
   EXPECT_FALSE(index().Cool(55, 7));
   EXPECT_EQ(index().Unswizzle(50, 8, false), Unswizzled::kOrphaned);
   EXPECT_EQ(index().Unswizzle(60, 7, false), Unswizzled::kOrphaned);
-  // Slot 7 is no frame, though the numbers are the same.
+  // Slot 7 is not frame 7.
   EXPECT_FALSE(index().Cool(70, 7));
   EXPECT_EQ(index().Unswizzle(70, 7, false), Unswizzled::kOrphaned);
   EXPECT_EQ(Hot(index(), 50), "frame 7");
@@ -203,7 +203,7 @@ TEST_F(BucketFramesTest, MergesCarryOverWhatIsStillTheNewest) {
   Write(70);
   ASSERT_EQ(HotAt(index(), 50, view), "frame 50");
   WriteUntilMerged(5);
-  // The history has no frames, whoever looks at it.
+  // The history has slots, not frames, for every reader.
   EXPECT_EQ(HotAt(index(), 50, view), "slot 5");
   EXPECT_EQ(HotAt(index(), 60, view), "slot 6");
   EXPECT_EQ(Hot(index(), 40), "cooling frame 40") << "from the run";
@@ -231,7 +231,7 @@ TEST_F(BucketFramesTest, UndoRecordsOfTheDeltaGetSlots) {
 }
 
 TEST_F(BucketFramesTest, WhatNoViewShowsAnyMoreLeavesAnOrphan) {
-  // So many short views of a hot key that the delta drops their records instead of growing.
+  // So many short views of a hot key that the delta drops superseded records instead of growing.
   for (int i = 0; i < 100; ++i) {
     View view = buckets_.Take();
     Write(50);
@@ -246,7 +246,7 @@ TEST_F(BucketFramesTest, WhatNoViewShowsAnyMoreLeavesAnOrphan) {
 
 class SmallPartsFramesTest : public BucketFramesTest {
  protected:
-  // What the bucket has is one part, and everything more splits it.
+  // The bucket's records make one part, and any more split it.
   SmallPartsFramesTest() : BucketFramesTest(kRecords) {}
 };
 

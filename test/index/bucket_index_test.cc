@@ -46,7 +46,7 @@ std::vector<IndexEntry> CollectAll(const BucketIndex& index) {
   return entries;
 }
 
-// Some records installed, the others appended one by one, whatever their shape.
+// Installs some records and appends the others one by one, for every shape.
 TEST(BucketIndexTest, AppendsMergeAndSplitInEveryShape) {
   for (const Shape shape : test::AllShapes()) {
     for (const uint32_t installed : {0U, 10U, 3000U}) {
@@ -121,7 +121,7 @@ TEST(BucketIndexTest, RecordsThatComeBeforeInstallAreThere) {
   ExpectSameEntries(CollectAll(index), model.Entries());
 }
 
-// Prepare comes before Install and its record after.
+// Prepare comes before Install, and its record after it.
 TEST(BucketIndexTest, RoomPromisedBeforeInstallIsKept) {
   BucketIndex index;
   index.Expect();
@@ -204,7 +204,7 @@ TEST(BucketIndexTest, DamagedBucketVouchesOnlyForWhatItHolds) {
   ValueRef ref;
   EXPECT_EQ(Lookup(index, 1000, &ref), Code::kOk);
   EXPECT_EQ(Lookup(index, 5, &ref), Code::kCorruption);
-  // New records are known to be the newest, tombstones too, and stay so through merges.
+  // New records are known to be the newest, also tombstones and also after merges.
   uint32_t slot = 1000;
   for (uint64_t key = 0; key < 2000; ++key) {
     Append(&index, {key, slot, slot, 0, key % 2 == 0});
@@ -292,8 +292,8 @@ TEST(BucketIndexTest, ReadersBesideAWriter) {
   ExpectSameEntries(CollectAll(index), Model(records).Entries());
 }
 
-// Lookups that began without the lock go on while the run under them is merged and its memory given
-// back; they must not find less than before.
+// Lookups that began without the lock go on while their run is merged and its memory is given back.
+// They must not find less than before.
 TEST(BucketIndexTest, LookupsWithoutTheLockSurviveTheFirstMerge) {
   const std::vector<KeyRecord> records = MakeRecords(Shape::kUniform, 20000, Order::kAlong);
   const std::vector<format::KeyEntry> entries = test::Encode(records);

@@ -1,4 +1,4 @@
-// What views show of a bucket while it is written to, and what they pin.
+// The records that views show and pin while a bucket is written to.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -27,7 +27,7 @@ struct Watched {
   KeyMap shown;
 };
 
-// A bucket, the map of what it holds now, and views with the maps of their times.
+// A bucket, a map of its current records, and views with maps of the records at their time.
 class Play {
  public:
   Play(uint64_t seed, uint64_t key_space, size_t split_keys)
@@ -71,7 +71,7 @@ class Play {
     } else if (what == 6) {
       Watched copy;
       const Watched& source = Any();
-      ASSERT_TRUE(buckets_.views().TakeAt(source.view.epoch, &copy.view).ok());
+      ASSERT_TRUE(buckets_.views().TakeAt(source.view.version, &copy.view).ok());
       copy.shown = source.shown;
       watched_.push_back(std::move(copy));
     } else if (what == 7) {
@@ -81,7 +81,7 @@ class Play {
     } else if (what == 8) {
       Watched& moved = Any();
       const Watched& source = Any();
-      ViewRegistry::RenewAt(source.view.epoch, &moved.view);
+      ViewRegistry::RenewAt(source.view.version, &moved.view);
       if (&moved != &source) moved.shown = source.shown;
     } else {
       std::swap(Any(), watched_.back());
@@ -93,24 +93,24 @@ class Play {
   void CheckAll() {
     for (const Watched& each : watched_) {
       ASSERT_NO_FATAL_FAILURE(
-          ExpectShows(buckets_.bucket(), each.view.epoch, each.shown, key_space_));
-      CheckStretch(each.view.epoch, each.shown);
+          ExpectShows(buckets_.bucket(), each.view.version, each.shown, key_space_));
+      CheckStretch(each.view.version, each.shown);
     }
-    ASSERT_NO_FATAL_FAILURE(ExpectShows(buckets_.bucket(), kLatestEpoch, now_, key_space_));
+    ASSERT_NO_FATAL_FAILURE(ExpectShows(buckets_.bucket(), kLatestVersion, now_, key_space_));
   }
 
-  void CheckStretch(uint64_t epoch, const KeyMap& shown) {
+  void CheckStretch(uint64_t version, const KeyMap& shown) {
     const uint64_t first = random_() % (key_space_ + 2);
     const uint64_t last = first + random_() % 40;
     const size_t room = random_() % 20;
     const BucketIndex& index = buckets_.bucket();
-    ASSERT_EQ(test::FirstKeysOf(index, first, last, epoch, room),
+    ASSERT_EQ(test::FirstKeysOf(index, first, last, version, room),
               test::KeysOf(shown, first, last, room, true));
-    ASSERT_EQ(test::LastKeysOf(index, first, last, epoch, room),
+    ASSERT_EQ(test::LastKeysOf(index, first, last, version, room),
               test::KeysOf(shown, first, last, room, false));
     std::vector<IndexEntry> entries;
     bool complete = false;
-    ASSERT_EQ(index.Collect(first, last, room, &entries, &complete, epoch), Code::kOk);
+    ASSERT_EQ(index.Collect(first, last, room, &entries, &complete, version), Code::kOk);
     std::vector<uint64_t> keys;
     keys.reserve(entries.size());
     for (const IndexEntry& entry : entries) keys.push_back(entry.key);
@@ -149,8 +149,8 @@ TEST(BucketViewsTest, EveryViewShowsItsCut) {
   }
 }
 
-// Keys above all others go to a part of their own, those that are deleted again leave it without a
-// run, and views still show them.
+// Keys above all others go to a part of their own. If they are deleted again, that part has no run,
+// and views still show them.
 TEST(BucketViewsTest, AppendedAndDeletedKeysStayShown) {
   constexpr uint32_t kCount = 3000;
   WatchedBuckets buckets(1, 500);
@@ -172,13 +172,13 @@ TEST(BucketViewsTest, AppendedAndDeletedKeysStayShown) {
   for (uint64_t key = 0; key < 200; ++key) buckets.Write(key * 15, slot++, true);
   EXPECT_GT(buckets.pinned().bytes(), kCount * sizeof(UndoRecord) / 2);
   for (const auto& [view, wanted] : views) {
-    ASSERT_NO_FATAL_FAILURE(ExpectShows(buckets.bucket(), view.epoch, wanted, kCount));
+    ASSERT_NO_FATAL_FAILURE(ExpectShows(buckets.bucket(), view.version, wanted, kCount));
   }
   for (auto& [view, wanted] : views) ViewRegistry::Release(&view);
   test::ExpectNothingPinned(buckets.pinned());
 }
 
-// Deleted keys stay in the history of a part; keys that are appended in their place must not go to
+// Deleted keys stay in the history of a part. Keys that are appended in their place must not go to
 // a new part behind it.
 TEST(BucketViewsTest, AppendedKeysDoNotHideTheHistoryOfTheOldOnes) {
   constexpr uint32_t kCount = 450;
@@ -191,18 +191,18 @@ TEST(BucketViewsTest, AppendedKeysDoNotHideTheHistoryOfTheOldOnes) {
   View view = buckets.Take();
   uint32_t slot = kCount;
   for (uint32_t round = 0; round < 2; ++round) {
-    // The highest keys go, others are written until the delta is full, and more come than there
-    // were.
+    // The highest keys are deleted, others fill the delta, and then more keys are appended than
+    // were deleted.
     for (uint64_t key = kCount - 10; key < kCount; ++key) buckets.Write(key, slot++, true);
     for (uint64_t i = 10; i < DeltaLimit(kCount); ++i) buckets.Write(i, slot++);
     for (uint64_t key = kCount - 10; key < kCount + 300; ++key) buckets.Write(key, slot++);
-    ASSERT_NO_FATAL_FAILURE(ExpectShows(buckets.bucket(), view.epoch, shown, kCount + 300));
+    ASSERT_NO_FATAL_FAILURE(ExpectShows(buckets.bucket(), view.version, shown, kCount + 300));
     for (uint64_t key = kCount; key < kCount + 300; ++key) buckets.Write(key, slot++, true);
   }
   ViewRegistry::Release(&view);
 }
 
-// The quick way to neighbours, where keys lie in heaps and where they are spread.
+// FirstKeys and LastKeys, of keys in clusters and of evenly spread keys.
 TEST(BucketViewsTest, NeighboursInEveryShape) {
   for (const test::Shape shape : test::AllShapes()) {
     SCOPED_TRACE(test::NameOf(shape));
@@ -240,14 +240,14 @@ TEST(BucketViewsTest, HeldViewPinsOneRecordAKey) {
   }
   EXPECT_LE(buckets.pinned().bytes(), kKeys * sizeof(UndoRecord) * 9 / 8 + sizeof(History));
   EXPECT_GT(buckets.pinned().bytes(), kKeys / 2 * sizeof(UndoRecord));
-  ASSERT_NO_FATAL_FAILURE(ExpectShows(buckets.bucket(), view.epoch, shown, kKeys));
+  ASSERT_NO_FATAL_FAILURE(ExpectShows(buckets.bucket(), view.version, shown, kKeys));
   ViewRegistry::Release(&view);
   test::ExpectNothingPinned(buckets.pinned());
-  // What a view may pin and what a delta takes.
+  // The bounds of what a view may pin, and of a delta's memory.
   EXPECT_LE(buckets.bucket().memory_bytes(), before + 24 * 1024);
 }
 
-// Short views come and go beside an old one: what only they could see goes as they do.
+// Short views beside an old one: records that only they could see are dropped with them.
 TEST(BucketViewsTest, ShortViewsBesideAnOldOnePinNothingForLong) {
   constexpr uint64_t kKeys = 300;
   const uint64_t writes = test::Sized(200000, 20000);
@@ -272,7 +272,7 @@ TEST(BucketViewsTest, ShortViewsBesideAnOldOnePinNothingForLong) {
   }
   EXPECT_LE(most, kKeys * sizeof(UndoRecord) * 9 / 8 + sizeof(History));
   EXPECT_LT(buckets.bucket().memory_bytes(), 100 * kKeys + (64 << 10));
-  ASSERT_NO_FATAL_FAILURE(ExpectShows(buckets.bucket(), old.epoch, shown, kKeys));
+  ASSERT_NO_FATAL_FAILURE(ExpectShows(buckets.bucket(), old.version, shown, kKeys));
   ViewRegistry::Release(&old);
   test::ExpectNothingPinned(buckets.pinned());
 }
@@ -293,20 +293,20 @@ TEST(BucketViewsTest, DamagedBucketKnowsNoMoreInThePast) {
   for (uint64_t key = 0; key < 2000; ++key) {
     ValueRef ref;
     const bool known = key >= 1000 && key < 1100;
-    ASSERT_EQ(test::LookupAt(buckets.bucket(), key, view.epoch, &ref),
+    ASSERT_EQ(test::LookupAt(buckets.bucket(), key, view.version, &ref),
               known ? Code::kOk : Code::kCorruption);
-    ASSERT_EQ(test::LookupAt(buckets.bucket(), key, later.epoch, &ref),
+    ASSERT_EQ(test::LookupAt(buckets.bucket(), key, later.version, &ref),
               key % 2 == 0 ? Code::kNotFound : Code::kOk);
-    ASSERT_EQ(test::LookupAt(buckets.bucket(), key, kLatestEpoch, &ref), Code::kOk);
+    ASSERT_EQ(test::LookupAt(buckets.bucket(), key, kLatestVersion, &ref), Code::kOk);
   }
-  EXPECT_EQ(buckets.bucket().FirstKeys(0, kLast, view.epoch, keys, &count), Code::kCorruption);
-  EXPECT_EQ(buckets.bucket().LastKeys(0, kLast, view.epoch, keys, &count), Code::kCorruption);
+  EXPECT_EQ(buckets.bucket().FirstKeys(0, kLast, view.version, keys, &count), Code::kCorruption);
+  EXPECT_EQ(buckets.bucket().LastKeys(0, kLast, view.version, keys, &count), Code::kCorruption);
   ViewRegistry::Release(&view);
   ViewRegistry::Release(&later);
 }
 
-// Views are taken and looked at without the lock until the first record of the bucket comes: what
-// the last one of them showed before it came, it shows again.
+// Views are taken and read without the lock until the first record is appended. The last of them
+// must show the same afterwards.
 TEST(BucketViewsTest, FirstRecordOfABucketAndAView) {
   const size_t bucket_count = test::Sized(20000, 1000);
   constexpr uint64_t kKey = 50;
@@ -337,89 +337,19 @@ TEST(BucketViewsTest, FirstRecordOfABucketAndAView) {
     while (true) {
       View& view = views[shown_count % 2];
       ViewRegistry::Renew(&view);
-      if (test::LookupAt(bucket, kKey, view.epoch, &ref) != Code::kOk) ++wrong;
+      if (test::LookupAt(bucket, kKey, view.version, &ref) != Code::kOk) ++wrong;
       if (ref.slot() != kKey) break;
       if (++shown_count > 1000) std::this_thread::yield();
     }
     if (shown_count == 0) continue;
     const View& last = views[(shown_count - 1) % 2];
-    if (test::LookupAt(bucket, kKey, last.epoch, &ref) != Code::kOk || ref.slot() != kKey) ++wrong;
+    if (test::LookupAt(bucket, kKey, last.version, &ref) != Code::kOk || ref.slot() != kKey)
+      ++wrong;
   }
   writer.join();
   EXPECT_EQ(wrong, 0U);
   for (View& view : views) ViewRegistry::Release(&view);
   test::ExpectNothingPinned(buckets.pinned());
 }
-
-// A writer counts up in every bucket in turn, in rounds; a view may show a round and the one before
-// it, no others, no round after one before, and always the same.
-TEST(BucketViewsTest, ViewsCutAllBucketsAtOnce) {
-  constexpr size_t kBuckets = 8;
-  constexpr uint64_t kKeys = 40;
-  const uint32_t rounds = static_cast<uint32_t>(test::Sized(400, 60));
-  WatchedBuckets buckets(kBuckets, 50);
-  for (size_t b = 0; b < kBuckets; ++b) {
-    std::vector<KeyRecord> installed;
-    for (uint32_t key = 0; key < kKeys; ++key) installed.push_back({key, key, 0, 0, false});
-    for (uint32_t key = 0; key < kKeys; ++key) installed[key].slot = key;
-    buckets.Install(installed, b);
-  }
-  std::atomic<bool> stop{false};
-  std::atomic<uint64_t> wrong{0};
-  std::vector<std::thread> readers;
-  for (uint64_t reader = 0; reader < 3; ++reader) {
-    readers.emplace_back([&, reader] {
-      std::mt19937_64 random(reader);
-      View held = buckets.Take();
-      while (!stop) {
-        View view = buckets.Take();
-        if (random() % 4 == 0) ViewRegistry::RenewAt(view.epoch, &held);
-        const View& used = random() % 2 == 0 ? view : held;
-        for (int pass = 0; pass < 2; ++pass) {
-          uint32_t least = ~uint32_t{0};
-          uint32_t last = ~uint32_t{0};
-          std::vector<uint32_t> seen;
-          for (size_t b = 0; b < kBuckets; ++b) {
-            std::vector<IndexEntry> entries;
-            bool complete = false;
-            if (buckets.bucket(b).Collect(0, kLast, ~size_t{0}, &entries, &complete, used.epoch) !=
-                    Code::kOk ||
-                entries.size() != kKeys) {
-              ++wrong;
-              continue;
-            }
-            for (const IndexEntry& entry : entries) {
-              const uint32_t round = entry.ref.slot() / kKeys;
-              // Written in this order: what comes later is of the same round or of the one before.
-              if (round > last) ++wrong;
-              last = round;
-              least = std::min(least, round);
-              ValueRef ref;
-              if (test::LookupAt(buckets.bucket(b), entry.key, used.epoch, &ref) != Code::kOk ||
-                  !test::SameRef(ref, entry.ref)) {
-                ++wrong;
-              }
-            }
-            if (entries[0].ref.slot() / kKeys > least + 1) ++wrong;
-          }
-        }
-        ViewRegistry::Release(&view);
-      }
-      ViewRegistry::Release(&held);
-    });
-  }
-  for (uint32_t round = 1; round <= rounds; ++round) {
-    for (size_t b = 0; b < kBuckets; ++b) {
-      for (uint32_t key = 0; key < kKeys; ++key) {
-        buckets.Write(key, round * static_cast<uint32_t>(kKeys) + key, false, b);
-      }
-    }
-  }
-  stop = true;
-  for (std::thread& reader : readers) reader.join();
-  EXPECT_EQ(wrong, 0U);
-  test::ExpectNothingPinned(buckets.pinned());
-}
-
 }  // namespace
 }  // namespace engine_race

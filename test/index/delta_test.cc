@@ -9,9 +9,9 @@
 namespace engine_race {
 namespace {
 
-LiveEpochs LiveOf(const std::vector<uint64_t>& epochs) {
-  LiveEpochs live;
-  for (const uint64_t epoch : epochs) live.Add(epoch);
+LiveVersions LiveOf(const std::vector<uint64_t>& versions) {
+  LiveVersions live;
+  for (const uint64_t version : versions) live.Add(version);
   live.Sort();
   return live;
 }
@@ -20,12 +20,12 @@ class DeltaTest : public ::testing::Test {
  protected:
   void SetUp() override { ASSERT_TRUE(Delta::Create(8, &delta_).ok()); }
 
-  void Put(uint64_t key, uint32_t slot, uint64_t epoch, bool watched) {
-    delta_.Put(key, ValueRef(slot, 0, false), epoch, watched);
+  void Put(uint64_t key, uint32_t slot, uint64_t version, bool watched) {
+    delta_.Put(key, ValueRef(slot, 0, false), version, watched);
   }
-  // The slot that a view of `epoch` sees; 0 for none.
-  uint32_t SlotAt(uint64_t key, uint64_t epoch) const {
-    const RefWord* const word = delta_.Locate(key, epoch);
+  // The slot that a view of `version` sees; 0 for none.
+  uint32_t SlotAt(uint64_t key, uint64_t version) const {
+    const RefWord* const word = delta_.Locate(key, version);
     return word == nullptr ? 0 : word->Load().slot();
   }
 
@@ -60,9 +60,9 @@ TEST_F(DeltaTest, KeepsWhatViewsMaySee) {
   Put(6, 6, 16, true);
   EXPECT_EQ(delta_.count(), 5U);
   EXPECT_EQ(delta_.superseded_count(), 2U);
-  for (const auto& [epoch, slot] : std::vector<std::pair<uint64_t, uint32_t>>{
-           {9, 0}, {10, 2}, {11, 2}, {12, 3}, {14, 3}, {15, 4}, {kLatestEpoch, 4}}) {
-    EXPECT_EQ(SlotAt(5, epoch), slot) << epoch;
+  for (const auto& [version, slot] : std::vector<std::pair<uint64_t, uint32_t>>{
+           {9, 0}, {10, 2}, {11, 2}, {12, 3}, {14, 3}, {15, 4}, {kLatestVersion, 4}}) {
+    EXPECT_EQ(SlotAt(5, version), slot) << version;
   }
   Put(5, 7, 20, false);
   EXPECT_EQ(delta_.count(), 5U) << "in place when nobody looks";
@@ -70,8 +70,8 @@ TEST_F(DeltaTest, KeepsWhatViewsMaySee) {
   EXPECT_EQ(delta_.count(), 4U);
   EXPECT_EQ(delta_.superseded_count(), 1U);
   EXPECT_EQ(SlotAt(5, 13), 3U);
-  EXPECT_EQ(SlotAt(5, kLatestEpoch), 7U);
-  EXPECT_EQ(SlotAt(4, kLatestEpoch), 5U);
+  EXPECT_EQ(SlotAt(5, kLatestVersion), 7U);
+  EXPECT_EQ(SlotAt(4, kLatestVersion), 5U);
   delta_.DropUnseen(LiveOf({}));
   EXPECT_EQ(delta_.count(), 3U);
   EXPECT_EQ(delta_.superseded_count(), 0U);

@@ -44,7 +44,8 @@ TEST(FrameSlotsTest, AWordIsExchangedOnlyForWhatItWas) {
   EXPECT_EQ(word.Load().frame(), kFrame);
 }
 
-// In the middle of a look the frame is evicted, used for another record, and comes back.
+// While a slot is looked up, the frame is evicted, used for another record, and used again for the
+// first one.
 TEST(FrameSlotsTest, AFrameThatIsUsedAgainDuringALookIsLookedAtAgain) {
   const ValueRef ref(kSlot, 0x1234, false);
   for (const bool comes_back : {false, true}) {
@@ -66,7 +67,7 @@ TEST(FrameSlotsTest, AFrameThatIsUsedAgainDuringALookIsLookedAtAgain) {
   }
 }
 
-// The frame comes and goes as fast as can be, and holds another record's value in between.
+// The frame is evicted and used again as fast as possible, for another record in between.
 TEST(FrameSlotsTest, ASlotIsTheRecordsOwnWhateverBecomesOfTheFrame) {
   std::vector<std::atomic<uint32_t>> slots(4);
   FrameSlots frames;
@@ -77,7 +78,7 @@ TEST(FrameSlotsTest, ASlotIsTheRecordsOwnWhateverBecomesOfTheFrame) {
   std::atomic<bool> done{false};
   std::thread mover([&] {
     for (uint64_t i = 0; i < test::Sized(1000000, 50000); ++i) {
-      // Release, both: as whoever notes slots has to.
+      // Release, both: as SetFrameSlots demands.
       slots[kFrame].store(kSlot, std::memory_order_release);
       ValueRef seen = ref;
       EXPECT_TRUE(word.Exchange(&seen, ref.InFrame(kFrame)));

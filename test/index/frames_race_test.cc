@@ -1,6 +1,6 @@
 // Frames under everything at once: reads inside an epoch and outside it, writes, merges, swizzling
-// and eviction. A frame that a reader found is the reader's until it leaves, and holds the value of
-// a record of its key that is no older than what was acknowledged before.
+// and eviction. A frame that a reader has found does not change until the reader leaves. It has a
+// record of its key that is no older than what was acknowledged before the read.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ namespace {
 
 using test::Unswizzled;
 
-// Who is inside, as the frames' owner keeps it.
+// The readers that are inside, as the owner of the frames counts them.
 class Epochs {
  public:
   static constexpr uint64_t kOutside = ~uint64_t{0};
@@ -31,7 +31,7 @@ class Epochs {
   class Guard {
    public:
     Guard(Epochs& epochs, size_t thread) : entered_(epochs.entered_[thread].value) {
-      // Sequentially consistent: before the words are looked at; pairs with SafeBelow.
+      // Sequentially consistent: before the words are loaded. Pairs with SafeBelow.
       entered_.store(epochs.now_.load(std::memory_order_relaxed), std::memory_order_seq_cst);
     }
     // Release: pairs with SafeBelow.
@@ -81,7 +81,7 @@ class Race {
     buckets_.Install(installed);
   }
 
-  // Until all is written and the frames have been moved about enough.
+  // Runs until all records are written and the frames were moved often enough.
   void Run() {
     std::vector<std::thread> threads;
     threads.emplace_back([this] { Write(); });
@@ -97,7 +97,7 @@ class Race {
   }
 
  private:
-  // What of a value is compared: all of it is the number of its slot.
+  // The compared part of a value; every part of it is the number of its slot.
   struct Frame {
     std::array<uint32_t, 16> value = {};
     uint64_t key = 0;
@@ -113,7 +113,7 @@ class Race {
 
   void Write() {
     std::mt19937_64 random(seed_);
-    // First everybody works on the bucket as it was installed.
+    // First all threads use the bucket as it was installed.
     while (swizzled_.load() < 10 * kFrames) std::this_thread::yield();
     for (auto slot = static_cast<uint32_t>(key_space_); slot < slot_count_; ++slot) {
       const uint64_t key = random() % key_space_;
@@ -122,7 +122,7 @@ class Race {
       writing_.store(key, std::memory_order_release);
       buckets_.Write(key, slot, tombstone);
       newest_[key].store(State(slot, tombstone), std::memory_order_release);
-      // Writers go first: without a pause now and then nobody else would come to anything.
+      // The lock prefers writers, so without a pause now and then no other thread would get it.
       if (slot % 256 != 0) continue;
       const uint64_t wanted = swizzled_.load(std::memory_order_relaxed) + 4;
       while (swizzled_.load(std::memory_order_relaxed) < wanted) std::this_thread::yield();
@@ -136,7 +136,8 @@ class Race {
     ASSERT_GE(slot, before >> 1) << "key " << key << " was newer before";
   }
   void ExpectNothing(uint64_t key, uint64_t before) {
-    // Its tombstone may be in the index already. Acquire: what was written before is in newest_.
+    // The tombstone may be in the index already. Acquire: all that was written before is in
+    // newest_.
     if (writing_.load(std::memory_order_acquire) == key) return;
     const bool was_there = (before & 1) == 0;
     ASSERT_FALSE(was_there && Newest(key) == before) << key;
@@ -160,14 +161,14 @@ class Race {
       const Frame& frame = frames_[ref.frame()];
       const uint32_t slot = frame.value[0];
       ASSERT_NO_FATAL_FAILURE(ExpectRecord(key, slot, before));
-      ASSERT_EQ(slot & 0xffff, ref.value_sum());
+      ASSERT_EQ(slot & 0xffff, ref.value_checksum());
       if (random() % 4 == 0) std::this_thread::yield();
       for (const uint32_t part : frame.value) ASSERT_EQ(part, slot) << "used again meanwhile";
       if (ref.cooling()) index().Heat(key, ref.frame());
     }
   }
 
-  // Those outside, who want slots: single keys, ranges and views.
+  // Readers outside the epoch, which get slots: single keys, ranges and views.
   void ReadSlots() {
     std::mt19937_64 random(seed_ + 200);
     std::vector<IndexEntry> entries;
@@ -177,7 +178,7 @@ class Race {
       ValueRef ref;
       if (test::Lookup(index(), key, &ref) == Code::kOk) {
         ASSERT_NO_FATAL_FAILURE(ExpectRecord(key, ref.slot(), before));
-        ASSERT_EQ(ref.slot() & 0xffff, ref.value_sum());
+        ASSERT_EQ(ref.slot() & 0xffff, ref.value_checksum());
       } else {
         ASSERT_NO_FATAL_FAILURE(ExpectNothing(key, before));
       }
@@ -186,7 +187,7 @@ class Race {
       ASSERT_EQ(index().Collect(key, key + 20, 20, &entries, &complete), Code::kOk);
       for (const IndexEntry& entry : entries) {
         ASSERT_NO_FATAL_FAILURE(ExpectRecord(entry.key, entry.ref.slot(), 0));
-        ASSERT_EQ(entry.ref.slot() & 0xffff, entry.ref.value_sum());
+        ASSERT_EQ(entry.ref.slot() & 0xffff, entry.ref.value_checksum());
       }
       if (random() % 16 != 0) continue;
       ASSERT_NO_FATAL_FAILURE(LookThroughView(random()));
@@ -200,7 +201,7 @@ class Race {
       for (size_t i = 0; i < seen.size(); ++i) {
         const uint64_t key = (random + i) % key_space_;
         ValueRef ref;
-        const Code code = test::LookupAt(index(), key, view.epoch, &ref);
+        const Code code = test::LookupAt(index(), key, view.version, &ref);
         const uint32_t slot = code == Code::kOk ? ref.slot() : slot_count_;
         if (round == 0) seen[i] = slot;
         ASSERT_EQ(slot, seen[i]) << "key " << key << " changed under a view";
@@ -249,7 +250,7 @@ class Race {
     Frame& frame = frames_[number];
     frame.key = key;
     frame.value.fill(ref.slot());
-    // Release: as whoever notes slots has to.
+    // Release: as SetFrameSlots demands.
     slots_[number].store(ref.slot(), std::memory_order_release);
     if (!index().Swizzle(key, ref, number)) return false;
     swizzled_.fetch_add(1, std::memory_order_relaxed);
@@ -265,13 +266,13 @@ class Race {
   std::vector<Frame> frames_;
   std::vector<std::atomic<uint64_t>> key_of_;
   std::vector<std::atomic<uint64_t>> newest_;
-  // The key that is being written.
+  // The key that is being written now.
   std::atomic<uint64_t> writing_{~uint64_t{0}};
   std::atomic<uint64_t> swizzled_{0};
   std::atomic<bool> written_{false};
 };
 
-// How many records each round writes can be set from outside.
+// The number of records of a round can be set by the environment.
 TEST(FramesRaceTest, FramesAreTheirReadersAndSlotsAreRight) {
   const auto writes =
       static_cast<uint32_t>(test::FromEnvironment("FRAMES_RACE_WRITES", test::Sized(5000, 1000)));

@@ -1,4 +1,4 @@
-// A stand-in for the frames of values: each says whose record it holds.
+// A stand-in for the frames of values: each frame knows the key of its record.
 #ifndef TEST_INDEX_FRAMES_TEST_UTIL_H_
 #define TEST_INDEX_FRAMES_TEST_UTIL_H_
 
@@ -16,7 +16,7 @@ namespace engine_race::test {
 
 using Unswizzled = Index::Unswizzled;
 
-// The frames of one bucket, which notes their slots with it. One thread.
+// The frames of one bucket. They note their slots in the bucket. One thread.
 class TestFrames {
  public:
   struct Frame {
@@ -29,19 +29,19 @@ class TestFrames {
     index->set_frame_slots(slots_.data());
   }
 
-  // Makes `key`'s record `ref` lead to a frame that nothing leads to.
+  // Makes the record `ref` of `key` lead to a frame that no word leads to.
   bool Swizzle(uint64_t key, ValueRef ref, uint32_t frame) {
-    // Release: as whoever notes slots has to.
+    // Release: as SetFrameSlots demands.
     slots_[frame].store(ref.slot(), std::memory_order_release);
     frames_[frame] = {index_.Swizzle(key, ref, frame), key, ref.slot()};
     return frames_[frame].used;
   }
-  // The same of the newest record.
+  // Makes the newest record of `key` lead to a frame.
   bool Swizzle(uint64_t key, uint32_t frame) {
     ValueRef ref;
     return Lookup(index_, key, &ref) == Code::kOk && Swizzle(key, ref, frame);
   }
-  // What it is used for afterwards tells another slot.
+  // Evicts a frame and then notes another slot for it, as if it were used for another record.
   Unswizzled Unswizzle(uint32_t frame, bool only_cooling = false) {
     const Unswizzled result = index_.Unswizzle(frames_[frame].key, frame, only_cooling);
     if (result != Unswizzled::kHeated) {
@@ -64,15 +64,15 @@ class TestFrames {
   std::vector<Frame> frames_;
 };
 
-// As the Index asks, inside the epoch of frames.
+// Asks the bucket as Index::FindHot does, inside the epoch of frames.
 inline Code LookupHot(const BucketIndex& index, uint64_t key, ValueRef* ref) {
   return index.unchanged().FindHot(key, ref) ? Code::kOk : index.FindHot(key, ref);
 }
-inline Code LookupHotAt(const BucketIndex& index, uint64_t key, uint64_t epoch, ValueRef* ref) {
-  return index.unchanged().FindHot(key, ref) ? Code::kOk : index.FindHotAt(key, epoch, ref);
+inline Code LookupHotAt(const BucketIndex& index, uint64_t key, uint64_t version, ValueRef* ref) {
+  return index.unchanged().FindHot(key, ref) ? Code::kOk : index.FindHotAt(key, version, ref);
 }
 
-// What a reader finds: "slot 5", "frame 3", "cooling frame 3", "nothing".
+// Describes a result of a lookup: "slot 5", "frame 3", "cooling frame 3", "nothing".
 inline std::string Found(Code code, ValueRef ref) {
   if (code == Code::kNotFound) return "nothing";
   if (code != Code::kOk) return "corruption";
@@ -86,10 +86,10 @@ inline std::string Hot(const BucketIndex& index, uint64_t key) {
 }
 inline std::string HotAt(const BucketIndex& index, uint64_t key, const View& view) {
   ValueRef ref;
-  const Code code = LookupHotAt(index, key, view.epoch, &ref);
+  const Code code = LookupHotAt(index, key, view.version, &ref);
   return Found(code, ref);
 }
-// The same for those outside.
+// The result of a lookup that gives slots, for readers outside the epoch.
 inline std::string Cold(const BucketIndex& index, uint64_t key) {
   ValueRef ref;
   const Code code = Lookup(index, key, &ref);
@@ -97,11 +97,11 @@ inline std::string Cold(const BucketIndex& index, uint64_t key) {
 }
 inline std::string ColdAt(const BucketIndex& index, uint64_t key, const View& view) {
   ValueRef ref;
-  const Code code = LookupAt(index, key, view.epoch, &ref);
+  const Code code = LookupAt(index, key, view.version, &ref);
   return Found(code, ref);
 }
 
-// Keys first, first + step ... with slots from 0 on.
+// Records of the keys first, first + step ... with slots from 0 on.
 inline std::vector<KeyRecord> SpacedRecords(uint32_t count, uint64_t step, uint64_t first = 0) {
   std::vector<KeyRecord> records;
   for (uint32_t i = 0; i < count; ++i) {

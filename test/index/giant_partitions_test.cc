@@ -14,12 +14,12 @@ namespace {
 
 constexpr uint32_t kWorkers = 3;
 
-// Routes `entries` round by round until nothing is put off any more; the sequence of each key.
+// Routes `entries` in rounds until nothing is put off. Returns the sequence number of each key.
 std::map<uint64_t, uint64_t> RouteAll(const std::vector<RoutedEntry>& entries,
                                       std::vector<KeyRange> ranges, size_t at_once,
                                       int* round_count) {
   GiantPartitions partitions(at_once, kWorkers);
-  // The smallest buffers there are.
+  // The smallest buffers that are possible.
   EXPECT_TRUE(partitions.Allocate(1).ok());
   std::map<uint64_t, uint64_t> newest;
   *round_count = 0;
@@ -84,7 +84,7 @@ TEST(GiantPartitionsTest, OverwrittenKeysFitInOneRound) {
   EXPECT_EQ(rounds, 1);
 }
 
-// The sample lied: everything falls into one partition.
+// A misleading sample: all entries belong to one partition.
 TEST(GiantPartitionsTest, TooManyDistinctKeysArePutOff) {
   int rounds = 0;
   ExpectRouted(Entries(5000, 100000), {{0, 200000}, {200001, ~uint64_t{0}}}, 2, &rounds);

@@ -1,5 +1,5 @@
-// Views that are held while very much is written: what they pin, and what a single write has to
-// copy for them.
+// Views that are held during very many writes: the memory that they pin, and the records that one
+// write has to copy for them.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -20,10 +20,10 @@ using test::View;
 using test::WatchedBuckets;
 
 constexpr uint32_t kSplit = 4096;
-// What a merge may write: a part as large as parts get, and two records for each new one.
+// The most that a merge may write: a part of the largest size, and two records for each new one.
 constexpr uint64_t kMostCopied = kSplit + 2 * 1024;
 
-// One bucket, its map, and the most that one write has copied.
+// A bucket, a map of its records, and the most records that one write has copied.
 class Churned {
  public:
   explicit Churned(uint32_t installed_count) : buckets_(1, kSplit) {
@@ -50,16 +50,16 @@ class Churned {
     ++slot_;
   }
 
-  void ExpectShows(uint64_t epoch, const KeyMap& shown) {
-    ASSERT_NO_FATAL_FAILURE(test::ExpectShows(buckets_.bucket(), epoch, shown, 0));
+  void ExpectShows(uint64_t version, const KeyMap& shown) {
+    ASSERT_NO_FATAL_FAILURE(test::ExpectShows(buckets_.bucket(), version, shown, 0));
     for (const auto& [key, ref] : shown) {
       ValueRef found;
-      ASSERT_EQ(test::LookupAt(buckets_.bucket(), key, epoch, &found), Code::kOk) << key;
+      ASSERT_EQ(test::LookupAt(buckets_.bucket(), key, version, &found), Code::kOk) << key;
       ASSERT_TRUE(test::SameRef(found, ref)) << key;
-      ASSERT_EQ(test::LookupAt(buckets_.bucket(), key + 1, epoch, &found), Code::kNotFound);
+      ASSERT_EQ(test::LookupAt(buckets_.bucket(), key + 1, version, &found), Code::kNotFound);
     }
   }
-  void ExpectShowsNow() { ExpectShows(kLatestEpoch, now_); }
+  void ExpectShowsNow() { ExpectShows(kLatestVersion, now_); }
 
   WatchedBuckets& buckets() { return buckets_; }
   const KeyMap& now() const { return now_; }
@@ -73,7 +73,7 @@ class Churned {
   uint64_t most_copied_ = 0;
 };
 
-// The undo records that so many keys need, with what arrays and parts take beside.
+// The memory of the undo records of so many keys, with the overhead of arrays and parts.
 uint64_t UndoBytes(uint64_t count) { return count * sizeof(UndoRecord) * 9 / 8 + 4096; }
 
 TEST(HeldViewTest, NewKeysThatComeAndGoPinNothing) {
@@ -93,7 +93,7 @@ TEST(HeldViewTest, NewKeysThatComeAndGoPinNothing) {
     }
     EXPECT_LE(most_pinned, UndoBytes(2 * DeltaLimit(0)));
     EXPECT_LE(churned.most_copied(), 100 + 2 * DeltaLimit(0));
-    ASSERT_NO_FATAL_FAILURE(churned.ExpectShows(view.epoch, shown));
+    ASSERT_NO_FATAL_FAILURE(churned.ExpectShows(view.version, shown));
     ASSERT_NO_FATAL_FAILURE(churned.ExpectShowsNow());
     ViewRegistry::Release(&view);
     test::ExpectNothingPinned(churned.buckets().pinned());
@@ -122,13 +122,13 @@ TEST(HeldViewTest, BriefViewsOfNewKeysPinNothingForLong) {
   }
   EXPECT_LE(most_pinned, UndoBytes(1000));
   EXPECT_LE(churned.most_copied(), 1000u);
-  ASSERT_NO_FATAL_FAILURE(churned.ExpectShows(held.epoch, shown));
+  ASSERT_NO_FATAL_FAILURE(churned.ExpectShows(held.version, shown));
   ASSERT_NO_FATAL_FAILURE(churned.ExpectShowsNow());
   ViewRegistry::Release(&brief);
   ViewRegistry::Release(&held);
 }
 
-// Overwrites, deletes and inserts of keys that are there and of some that are not.
+// Overwrites, deletes and inserts, of existing keys and of some that do not exist.
 TEST(HeldViewTest, OverwritesPinOneRecordAKeyAndCopyNoMoreThanAPart) {
   const auto installed = static_cast<uint32_t>(test::Sized(20'000, 6'000));
   Churned churned(installed);
@@ -146,7 +146,7 @@ TEST(HeldViewTest, OverwritesPinOneRecordAKeyAndCopyNoMoreThanAPart) {
   EXPECT_GT(churned.pinned_bytes(), installed * sizeof(UndoRecord));
   EXPECT_LE(churned.most_copied(), kMostCopied);
   for (const auto& [view, shown] : views) {
-    ASSERT_NO_FATAL_FAILURE(churned.ExpectShows(view.epoch, shown));
+    ASSERT_NO_FATAL_FAILURE(churned.ExpectShows(view.version, shown));
   }
   ASSERT_NO_FATAL_FAILURE(churned.ExpectShowsNow());
   for (auto& [view, shown] : views) ViewRegistry::Release(&view);
@@ -154,7 +154,7 @@ TEST(HeldViewTest, OverwritesPinOneRecordAKeyAndCopyNoMoreThanAPart) {
   ASSERT_NO_FATAL_FAILURE(churned.ExpectShowsNow());
 }
 
-// Where all keys of a view are deleted, its parts hold history alone.
+// If all keys of a view are deleted, its parts have only history.
 TEST(HeldViewTest, PartsOfHistoryAlone) {
   const auto installed = static_cast<uint32_t>(test::Sized(50'000, 10'000));
   Churned churned(0);
@@ -173,13 +173,14 @@ TEST(HeldViewTest, PartsOfHistoryAlone) {
   }
   EXPECT_LE(churned.most_copied(), kMostCopied);
   EXPECT_LE(churned.pinned_bytes(), UndoBytes(installed));
-  ASSERT_NO_FATAL_FAILURE(churned.ExpectShows(view.epoch, shown));
+  ASSERT_NO_FATAL_FAILURE(churned.ExpectShows(view.version, shown));
   ASSERT_NO_FATAL_FAILURE(churned.ExpectShowsNow());
   ViewRegistry::Release(&view);
   test::ExpectNothingPinned(churned.buckets().pinned());
 }
 
-// One key with more versions than a part has records stays in one part; its neighbours leave it.
+// One key with more superseded records than a part may have stays in one part. Its neighbours do
+// not stay with it.
 TEST(HeldViewTest, OneKeyOfVeryManyViews) {
   constexpr uint64_t kHot = 500 * 1000;
   Churned churned(1000);
@@ -187,14 +188,14 @@ TEST(HeldViewTest, OneKeyOfVeryManyViews) {
   const uint32_t count = 2 * kSplit;
   for (uint32_t i = 0; i < count; ++i) {
     ValueRef ref;
-    ASSERT_EQ(test::LookupAt(churned.buckets().bucket(), kHot, kLatestEpoch, &ref), Code::kOk);
+    ASSERT_EQ(test::LookupAt(churned.buckets().bucket(), kHot, kLatestVersion, &ref), Code::kOk);
     views.emplace_back(churned.buckets().Take(), ref.slot());
     churned.Write(kHot, false);
   }
   EXPECT_LE(churned.most_copied(), kMostCopied + count);
   for (const auto& [view, slot] : views) {
     ValueRef ref;
-    ASSERT_EQ(churned.buckets().bucket().FindAt(kHot, view.epoch, &ref), Code::kOk);
+    ASSERT_EQ(churned.buckets().bucket().FindAt(kHot, view.version, &ref), Code::kOk);
     ASSERT_EQ(ref.slot(), slot);
   }
   std::mt19937_64 random(5);
@@ -203,12 +204,12 @@ TEST(HeldViewTest, OneKeyOfVeryManyViews) {
   for (uint64_t i = 0; i < writes; ++i) churned.Write(Churned::KeyOf(random() % 500), false);
   EXPECT_LE(churned.buckets().pinned().work().merged_records - before, writes * count / 8);
   ASSERT_NO_FATAL_FAILURE(churned.ExpectShowsNow());
-  // The youngest first: each release of the oldest looks at all others.
+  // The youngest view first: each release of the oldest one looks at all others.
   for (; !views.empty(); views.pop_back()) ViewRegistry::Release(&views.back().first);
   test::ExpectNothingPinned(churned.buckets().pinned());
 }
 
-// Parts that were split for the sake of their history grow together again.
+// Parts that were split because of their history are merged again.
 TEST(HeldViewTest, SplitPartsBecomeFewAgain) {
   constexpr uint32_t kKeys = 5000;
   const auto overwrite_all = [](Churned* churned) {

@@ -1,4 +1,4 @@
-// What a history keeps of superseded records, and what happens without memory.
+// The superseded records that a history keeps, and writes while memory is refused.
 #include "engine_race/index/history.h"
 
 #include <gtest/gtest.h>
@@ -24,17 +24,17 @@ using test::WatchedBuckets;
 
 ValueRef Ref(uint32_t slot) { return ValueRef(slot, 0, false); }
 
-LiveEpochs LiveOf(const std::vector<uint64_t>& epochs) {
-  LiveEpochs live;
-  for (const uint64_t epoch : epochs) live.Add(epoch);
+LiveVersions LiveOf(const std::vector<uint64_t>& versions) {
+  LiveVersions live;
+  for (const uint64_t version : versions) live.Add(version);
   live.Sort();
   return live;
 }
 
-// The slot that a view of `epoch` finds; 0 for none.
-uint32_t SlotAt(const History& history, uint64_t key, uint64_t epoch) {
+// The slot that a view of `version` finds; 0 for none.
+uint32_t SlotAt(const History& history, uint64_t key, uint64_t version) {
   ValueRef ref;
-  return history.Find(key, epoch, &ref) ? ref.slot() : 0;
+  return history.Find(key, version, &ref) ? ref.slot() : 0;
 }
 
 TEST(HistoryTest, FindsWhatAKeyWas) {
@@ -64,12 +64,12 @@ TEST(HistoryTest, SweepKeepsWhatIsSeen) {
   ASSERT_NE(some, nullptr);
   EXPECT_EQ(some->records().size(), 1U);
   EXPECT_EQ(SlotAt(*some, 3, 16), 2U);
-  LiveEpochs pending;
+  LiveVersions pending;
   pending.AddAllFrom(11);
   EXPECT_EQ(History::Sweep(history, pending)->records().size(), 3U);
 }
 
-// Whatever is refused, a write that is refused for it has changed nothing, and the next one goes.
+// If memory is refused, a write may fail, but it has changed nothing, and the next write succeeds.
 TEST(HistoryTest, RefusedMemoryChangesNothing) {
   constexpr uint64_t kKeys = 150;
   WatchedBuckets buckets(1, 60);
@@ -91,15 +91,15 @@ TEST(HistoryTest, RefusedMemoryChangesNothing) {
         ASSERT_TRUE(status.ok());
         break;
       }
-      // The census of live views does with less.
+      // If memory is refused, the census of live views says more than is true.
       if (!status.ok()) {
         ASSERT_EQ(status.code(), Code::kOutOfMemory);
       }
       ++refused_count;
       if (status.ok()) break;
-      ASSERT_NO_FATAL_FAILURE(ExpectShows(buckets.bucket(), kLatestEpoch, now, kKeys));
+      ASSERT_NO_FATAL_FAILURE(ExpectShows(buckets.bucket(), kLatestVersion, now, kKeys));
       for (const auto& [view, shown] : views) {
-        ASSERT_NO_FATAL_FAILURE(ExpectShows(buckets.bucket(), view.epoch, shown, kKeys));
+        ASSERT_NO_FATAL_FAILURE(ExpectShows(buckets.bucket(), view.version, shown, kKeys));
       }
     }
     const uint64_t key = random() % kKeys;
@@ -120,7 +120,7 @@ TEST(HistoryTest, RefusedMemoryChangesNothing) {
   }
   EXPECT_GT(refused_count, 20U);
   for (auto& [view, shown] : views) {
-    ASSERT_NO_FATAL_FAILURE(ExpectShows(buckets.bucket(), view.epoch, shown, kKeys));
+    ASSERT_NO_FATAL_FAILURE(ExpectShows(buckets.bucket(), view.version, shown, kKeys));
     ViewRegistry::Release(&view);
   }
   test::ExpectNothingPinned(buckets.pinned());
@@ -145,7 +145,7 @@ TEST(HistoryTest, RefusedMemoryForViews) {
     }
     ++refused_count;
     EXPECT_EQ(view.registry, nullptr);
-    // With memory it goes on.
+    // With memory the next write succeeds.
     const RefuseMemory none(1000);
     ASSERT_TRUE(views->Take(&view).ok());
     taken.push_back(view);

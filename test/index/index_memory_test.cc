@@ -1,4 +1,5 @@
-// An index counts its bytes where they change: the count is compared with a walk over all it holds.
+// An index counts its bytes where they change. The count is compared with a walk over all its
+// memory.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -39,7 +40,7 @@ TEST(IndexMemoryTest, TheCountOfBucketsIsWhatAWalkFinds) {
       }
       buckets.Install(records, b);
     }
-    // Once the sweep that a release may have asked for is over.
+    // After the sweep that a release may have requested.
     const auto expect_same = [&](const char* when) {
       const auto is_same = [&] {
         uint64_t walked = 0;
@@ -78,7 +79,7 @@ TEST(IndexMemoryTest, TheCountOfBucketsIsWhatAWalkFinds) {
   }
 }
 
-// A write for which memory is refused changes nothing, or what is counted.
+// A write for which memory is refused changes nothing, or changes the count with it.
 TEST(IndexMemoryTest, WhatIsRefusedIsNotCounted) {
   for (uint64_t passed = 0; passed < 40; ++passed) {
     WatchedBuckets buckets(1, /*split_keys=*/50);
@@ -95,7 +96,7 @@ TEST(IndexMemoryTest, WhatIsRefusedIsNotCounted) {
   }
 }
 
-// Of a whole index: built from logs, then written to by several threads beside a view.
+// A whole index: built from logs, then written to by several threads beside a view.
 TEST(IndexMemoryTest, TheCountOfAnIndexIsWhatAWalkFinds) {
   Options options;
   options.bucket_count = 16;

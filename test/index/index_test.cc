@@ -70,7 +70,7 @@ std::unique_ptr<BucketLog> OpenLog(const Options& options, const std::string& di
   return log;
 }
 
-// An index of which tests choose the limits.
+// An index whose limits a test chooses.
 class TestIndex : public AppendListener {
  public:
   TestIndex(BucketLog* log, const Options& options, const BuildLimits& limits)
@@ -99,12 +99,13 @@ class TestIndex : public AppendListener {
   BuildContext context_;
 };
 
-// A one-bucket store that holds `records`, whose value sums become those that the store has.
+// Makes a store of one bucket that holds `records`. Sets the checksums in `records` to those of the
+// store.
 void WriteRecords(const std::string& dir, std::vector<KeyRecord>* records) {
   Region zeros;
   ASSERT_TRUE(Region::Allocate(kValueBytes, false, &zeros).ok());
   for (KeyRecord& record : *records) {
-    record.value_sum = record.tombstone ? 0 : ValueSum(zeros.data());
+    record.value_checksum = record.tombstone ? 0 : ValueChecksum(zeros.data());
   }
   const Status status =
       harness::WriteKeyLogs(OneBucket(), dir, {records->size()},
@@ -171,7 +172,7 @@ TEST(IndexTest, EmptyStoreHasAnIndex) {
   const std::string value = test::ValueOf(7, 1);
   ASSERT_TRUE(log->Append(7, value.data()).ok());
   ASSERT_TRUE(index->Find(7, &ref).ok());
-  EXPECT_EQ(ref.value_sum(), ValueSum(value.data()));
+  EXPECT_EQ(ref.value_checksum(), ValueChecksum(value.data()));
   ASSERT_TRUE(log->Append(7, nullptr).ok());
   EXPECT_EQ(index->Find(7, &ref).code(), Code::kNotFound);
 }
@@ -291,7 +292,7 @@ TEST(IndexTest, KeyLogThatEndsEarlyIsDamage) {
   }
 }
 
-// A directory in the place of a key file: every read of it fails.
+// A directory in place of a key file: every read of it fails.
 TEST(IndexTest, BucketsThatCannotBeReadAreLeftOutAndReadLater) {
   for (const uint64_t giant_records : {uint64_t{100}, uint64_t{1} << 20}) {
     TempDir dir;

@@ -1,5 +1,5 @@
-// Records in every shape that an index has to bear, the entries that a key log would hold of them,
-// and a plain map that says what must be found.
+// Records in every shape that an index has to bear, and the entries of a key log that holds them.
+// Also a plain map of what must be found.
 #ifndef TEST_INDEX_INDEX_TEST_UTIL_H_
 #define TEST_INDEX_INDEX_TEST_UTIL_H_
 
@@ -22,14 +22,15 @@ namespace engine_race::test {
 inline constexpr uint64_t kTestStoreId = 0x5eed;
 
 inline bool SameRef(ValueRef a, ValueRef b) {
-  return a.slot() == b.slot() && a.value_sum() == b.value_sum() && a.tombstone() == b.tombstone();
+  return a.slot() == b.slot() && a.value_checksum() == b.value_checksum() &&
+         a.tombstone() == b.tombstone();
 }
 
 inline ValueRef RefOf(const KeyRecord& record) {
-  return ValueRef(record.slot, record.value_sum, record.tombstone);
+  return ValueRef(record.slot, record.value_checksum, record.tombstone);
 }
 
-// What the newest record of each key is.
+// The newest record of each key.
 class Model {
  public:
   Model() = default;
@@ -42,7 +43,7 @@ class Model {
     if (!fresh && record.sequence > place->second.sequence) place->second = record;
   }
 
-  // Tombstones are left out unless asked for.
+  // Leaves tombstones out unless told otherwise.
   std::vector<IndexEntry> Entries(uint64_t first_key = 0, uint64_t last_key = ~uint64_t{0},
                                   bool with_tombstones = false) const {
     std::vector<IndexEntry> entries;
@@ -80,7 +81,7 @@ inline std::vector<IndexEntry> EntriesOf(const BucketIndex::Row& row) {
   return entries;
 }
 
-// A lookup as the Index makes it.
+// Asks the bucket as Index::Find does.
 inline Code Lookup(const BucketIndex& index, uint64_t key, ValueRef* ref) {
   return index.unchanged().Find(key, ref) ? Code::kOk : index.Find(key, ref);
 }
@@ -135,7 +136,7 @@ inline uint64_t ShapeKey(Shape shape, uint64_t i, std::mt19937_64* random) {
     case Shape::kFewKeys:
       return (*random)() % 50;
     case Shape::kSkewed:
-      // Nearly all keys in a sliver, a few far off.
+      // Nearly all keys lie in a narrow range, a few far off.
       return i % 1000 == 0 ? (*random)() : (uint64_t{1} << 40) + (*random)() % 100000;
     case Shape::kTombstones:
       return (*random)() % 1000;
@@ -145,7 +146,7 @@ inline uint64_t ShapeKey(Shape shape, uint64_t i, std::mt19937_64* random) {
   return 0;
 }
 
-// Sequence numbers in the order of slots, against it, or shuffled.
+// The order of sequence numbers: along the slots, against them, or shuffled.
 enum class Order { kAlong, kReversed, kShuffled };
 
 inline std::vector<KeyRecord> MakeRecords(Shape shape, uint32_t count, Order order,
@@ -162,7 +163,8 @@ inline std::vector<KeyRecord> MakeRecords(Shape shape, uint32_t count, Order ord
     record.sequence = sequences[i];
     record.slot = i;
     record.tombstone = shape == Shape::kTombstones && random() % 3 == 0;
-    record.value_sum = record.tombstone ? 0 : static_cast<uint32_t>(random() & format::kSumMask);
+    record.value_checksum =
+        record.tombstone ? 0 : static_cast<uint32_t>(random() & format::kChecksumMask);
   }
   return records;
 }

@@ -60,8 +60,8 @@ class IndexViewsTest : public ::testing::Test {
     return found == now_.end() ? now_.begin()->first : found->first;
   }
 
-  // First and last keys from anywhere, most of them over the borders of buckets.
-  void CheckKeys(uint64_t epoch, const KeyMap& shown, uint64_t seed) {
+  // The first and last keys of random ranges, most of which span several buckets.
+  void CheckKeys(uint64_t version, const KeyMap& shown, uint64_t seed) {
     std::mt19937_64 random(seed);
     for (int i = 0; i < 300; ++i) {
       uint64_t first = random() % 10 == 0 ? 0 : random();
@@ -74,17 +74,17 @@ class IndexViewsTest : public ::testing::Test {
                                             : std::vector<uint64_t>();
       const size_t wanted = std::min(keys.size(), all.size());
       size_t count = 0;
-      ASSERT_TRUE(index_->FirstKeys(first, last, epoch, keys, &count).ok());
+      ASSERT_TRUE(index_->FirstKeys(first, last, version, keys, &count).ok());
       ASSERT_EQ(count, wanted);
       ASSERT_TRUE(
           std::equal(all.begin(), all.begin() + static_cast<ptrdiff_t>(wanted), keys.begin()));
-      ASSERT_TRUE(index_->LastKeys(first, last, epoch, keys, &count).ok());
+      ASSERT_TRUE(index_->LastKeys(first, last, version, keys, &count).ok());
       ASSERT_EQ(count, wanted);
       ASSERT_TRUE(std::equal(all.end() - static_cast<ptrdiff_t>(wanted), all.end(), keys.begin()));
     }
     for (const auto& [key, ref] : shown) {
       ValueRef found;
-      ASSERT_TRUE(index_->FindAt(key, epoch, &found).ok());
+      ASSERT_TRUE(index_->FindAt(key, version, &found).ok());
       ASSERT_TRUE(test::SameRef(found, ref));
     }
   }
@@ -97,14 +97,15 @@ class IndexViewsTest : public ::testing::Test {
 };
 
 TEST_F(IndexViewsTest, KeysOverTheBordersOfBuckets) {
-  ASSERT_NO_FATAL_FAILURE(CheckKeys(kLatestEpoch, now_, 1));
+  ASSERT_NO_FATAL_FAILURE(CheckKeys(kLatestVersion, now_, 1));
   std::mt19937_64 random(2);
   std::vector<std::pair<View, KeyMap>> views;
   for (int round = 0; round < 4; ++round) {
     View view;
     ASSERT_TRUE(index_->views().Take(&view).ok());
     views.emplace_back(view, now_);
-    // Only in some of the buckets, so that the others are still read without their locks.
+    // Only some of the buckets are written to, so that the others are still read without their
+    // locks.
     const uint64_t half = round < 2 ? 1 : 0;
     for (int i = 0; i < 400; ++i) {
       const uint64_t key = random() % 2 == 0 ? random() : SomeKey(&random);
@@ -112,9 +113,9 @@ TEST_F(IndexViewsTest, KeysOverTheBordersOfBuckets) {
       ASSERT_NO_FATAL_FAILURE(Write(key >> half, tombstone));
     }
     for (const auto& [each, shown] : views) {
-      ASSERT_NO_FATAL_FAILURE(CheckKeys(each.epoch, shown, static_cast<uint64_t>(round)));
+      ASSERT_NO_FATAL_FAILURE(CheckKeys(each.version, shown, static_cast<uint64_t>(round)));
     }
-    ASSERT_NO_FATAL_FAILURE(CheckKeys(kLatestEpoch, now_, 7));
+    ASSERT_NO_FATAL_FAILURE(CheckKeys(kLatestVersion, now_, 7));
   }
   EXPECT_GT(index_->pinned_bytes(), 0U);
   for (auto& [view, shown] : views) ViewRegistry::Release(&view);
@@ -127,7 +128,7 @@ TEST_F(IndexViewsTest, ViewsThatOutliveTheIndex) {
   ASSERT_TRUE(index_->views().Take(&first).ok());
   std::mt19937_64 random(2);
   for (int i = 0; i < 3000; ++i) ASSERT_NO_FATAL_FAILURE(Write(SomeKey(&random), false));
-  ASSERT_TRUE(index_->views().TakeAt(first.epoch, &second).ok());
+  ASSERT_TRUE(index_->views().TakeAt(first.version, &second).ok());
   EXPECT_GT(index_->pinned_bytes(), 0U);
   EXPECT_GE(index_->memory_bytes(), index_->pinned_bytes());
   index_.reset();

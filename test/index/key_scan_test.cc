@@ -37,7 +37,7 @@ TEST_P(KeyScanTest, CountsAsTheStandardDoes) {
   }
 }
 
-// Elsewhere the number may be wrong, but never beyond the keys.
+// With keys on both sides of 2^63 the number may be wrong, but it never exceeds the number of keys.
 TEST_P(KeyScanTest, NeverExceedsItsKeys) {
   std::mt19937_64 random(1);
   for (int round = 0; round < 2000; ++round) {

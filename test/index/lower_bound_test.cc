@@ -88,7 +88,7 @@ std::vector<Instruction> Disassemble(const std::string& symbol) {
   return code;
 }
 
-// The loop may branch on its count alone; what the comparison of keys yields must move data.
+// The loop may branch only on its count. The comparison of keys must select data.
 TEST(LowerBoundTest, MachineCodeOfTheLoopHasNoOtherBranch) {
   const std::vector<Instruction> code = Disassemble("_ZN11engine_race10LowerBoundEPKmmm");
   if (code.empty() && std::system("objdump --version > /dev/null 2>&1") != 0) {

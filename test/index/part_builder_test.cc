@@ -66,7 +66,7 @@ TEST(PartBuilderTest, AllTombstonesLeaveNothing) {
   std::vector<KeyRecord> records = MakeRecords(Shape::kUniform, 100, Order::kAlong);
   for (KeyRecord& record : records) {
     record.tombstone = true;
-    record.value_sum = 0;
+    record.value_checksum = 0;
   }
   const std::vector<format::KeyEntry> entries = Encode(records);
   SlabAllocator slabs(kSlabBytes);
@@ -87,7 +87,7 @@ TEST(PartBuilderTest, LargeBucketsBecomeSeveralParts) {
   ExpectSoundTables(built.parts);
 }
 
-// Nothing older than a damaged record can be trusted, everything newer can.
+// A record that is older than a damaged one is dropped, and a newer one is kept.
 TEST(PartBuilderTest, DamagedBucketKeepsOnlyWhatIsProvablyNewest) {
   for (const Order order : {Order::kAlong, Order::kReversed, Order::kShuffled}) {
     const std::vector<KeyRecord> records = MakeRecords(Shape::kTombstones, 2000, order);

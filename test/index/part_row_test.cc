@@ -35,11 +35,11 @@ PartRow RowWith(std::initializer_list<std::vector<uint64_t>> parts) {
 
 std::vector<uint64_t> KeysOf(const PartRow& row) {
   std::vector<uint64_t> keys(100);
-  keys.resize(row.FirstKeys(0, kLast, kLatestEpoch, FrameSlots(), keys));
+  keys.resize(row.FirstKeys(0, kLast, kLatestVersion, FrameSlots(), keys));
   return keys;
 }
 
-// Puts parts with these keys in the place of `count` from `index` on.
+// Replaces `count` parts from `index` on by parts with these keys.
 void Replace(PartRow* row, size_t index, size_t count,
              std::initializer_list<std::vector<uint64_t>> parts, bool keeps_old_run = false) {
   PartReplacement by;
@@ -78,16 +78,16 @@ TEST(PartRowTest, WalksGoOnFromPartToPart) {
   const PartRow row = RowWith({{10, 15}, {20, 25}, {30, 35}});
   const FrameSlots frames;
   std::vector<uint64_t> keys(3);
-  ASSERT_EQ(row.FirstKeys(12, kLast, kLatestEpoch, frames, keys), 3u);
+  ASSERT_EQ(row.FirstKeys(12, kLast, kLatestVersion, frames, keys), 3u);
   EXPECT_EQ(keys, (std::vector<uint64_t>{15, 20, 25}));
-  ASSERT_EQ(row.LastKeys(0, 31, kLatestEpoch, frames, keys), 3u);
+  ASSERT_EQ(row.LastKeys(0, 31, kLatestVersion, frames, keys), 3u);
   EXPECT_EQ(keys, (std::vector<uint64_t>{20, 25, 30}));
-  ASSERT_EQ(row.LastKeys(24, 29, kLatestEpoch, frames, keys), 1u);
+  ASSERT_EQ(row.LastKeys(24, 29, kLatestVersion, frames, keys), 1u);
   EXPECT_EQ(keys[2], 25u);
   std::vector<IndexEntry> entries;
-  EXPECT_FALSE(row.Collect(0, kLast, kLatestEpoch, frames, 4, &entries));
+  EXPECT_FALSE(row.Collect(0, kLast, kLatestVersion, frames, 4, &entries));
   EXPECT_EQ(entries.size(), 4u);
-  EXPECT_TRUE(row.Collect(30, 35, kLatestEpoch, frames, 6, &entries));
+  EXPECT_TRUE(row.Collect(30, 35, kLatestVersion, frames, 6, &entries));
   EXPECT_EQ(entries.size(), 6u);
   EXPECT_EQ(row.EstimateCount(15, 30), 4u);
   EXPECT_EQ(row.EstimateCount(30, 15), 0u);
@@ -128,7 +128,7 @@ TEST(PartRowTest, BytesAreThoseOfThePartsAndOfTheRow) {
   PartRow row = RowWith({{10, 15}, {20}});
   uint64_t parts_bytes = 0;
   for (size_t i = 0; i < row.size(); ++i) parts_bytes += row.part(i).memory_bytes();
-  EXPECT_EQ(row.memory_bytes(), row.table_bytes() + parts_bytes);
+  EXPECT_EQ(row.memory_bytes(), row.own_bytes() + parts_bytes);
   EXPECT_EQ(row.history_bytes(), 0u);
   EXPECT_EQ(PartRow().memory_bytes(), 0u);
 }

@@ -35,7 +35,7 @@ std::unique_ptr<Part> MakePart(const std::vector<KeyRecord>& older,
   return part;
 }
 
-Status MergeOne(const Part& part, const LiveEpochs& live, const FrameSlots& frames,
+Status MergeOne(const Part& part, const LiveVersions& live, const FrameSlots& frames,
                 bool keep_tombstones, size_t split_records, PartReplacement* replacement) {
   const MergeSource source = {&part, part.history};
   return MergeParts({&source, 1}, live, frames, keep_tombstones, split_records, replacement);
@@ -64,7 +64,7 @@ TEST(PartTest, MergesRandomDeltas) {
     for (const bool keep_tombstones : {false, true}) {
       PartReplacement replacement;
       ASSERT_TRUE(
-          MergeOne(*part, LiveEpochs(), FrameSlots(), keep_tombstones, kNoSplit, &replacement)
+          MergeOne(*part, LiveVersions(), FrameSlots(), keep_tombstones, kNoSplit, &replacement)
               .ok());
       EXPECT_FALSE(replacement.keeps_old_run);
       ExpectSameEntries(EntriesOf(replacement), model.Entries(0, ~uint64_t{0}, keep_tombstones));
@@ -84,7 +84,7 @@ TEST(PartTest, SplitsInTwoWhenLarge) {
   for (uint64_t i = 0; i < 100; ++i) newer.push_back(Record(i * 7 + 1, 1000 + i));
   const std::unique_ptr<Part> part = MakePart(older, newer);
   PartReplacement replacement;
-  ASSERT_TRUE(MergeOne(*part, LiveEpochs(), FrameSlots(), false, 1000, &replacement).ok());
+  ASSERT_TRUE(MergeOne(*part, LiveVersions(), FrameSlots(), false, 1000, &replacement).ok());
   ASSERT_EQ(replacement.parts.size(), 2U);
   const size_t total = replacement.parts[0]->run.count() + replacement.parts[1]->run.count();
   EXPECT_EQ(replacement.parts[0]->run.count(), total / 2);
@@ -100,12 +100,12 @@ TEST(PartTest, AppendedKeysLeaveAFullRunAlone) {
   for (uint64_t i = 0; i < 100; ++i) newer.push_back(Record(1000 + i, 1000 + i));
   const std::unique_ptr<Part> part = MakePart(older, newer);
   PartReplacement replacement;
-  ASSERT_TRUE(MergeOne(*part, LiveEpochs(), FrameSlots(), false, 1050, &replacement).ok());
+  ASSERT_TRUE(MergeOne(*part, LiveVersions(), FrameSlots(), false, 1050, &replacement).ok());
   EXPECT_TRUE(replacement.keeps_old_run);
   ExpectSameEntries(EntriesOf(replacement), Model(newer).Entries());
 }
 
-// What may happen while nobody holds the bucket's lock.
+// Changes that may happen while no thread holds the bucket's lock.
 TEST(PartTest, EvictionsDuringAMergeAreCaughtUpWith) {
   const std::vector<KeyRecord> older = {Record(10, 0), Record(20, 1), Record(30, 2)};
   const std::unique_ptr<Part> part = MakePart(older, {Record(40, 3), Record(20, 4)});
@@ -121,7 +121,7 @@ TEST(PartTest, EvictionsDuringAMergeAreCaughtUpWith) {
   swizzle(10, 1);
   swizzle(40, 2);
   PartReplacement replacement;
-  ASSERT_TRUE(MergeOne(*part, LiveEpochs(), frames, false, kNoSplit, &replacement).ok());
+  ASSERT_TRUE(MergeOne(*part, LiveVersions(), frames, false, kNoSplit, &replacement).ok());
   ASSERT_EQ(replacement.parts.size(), 1U);
   const Part& merged = *replacement.parts[0];
   EXPECT_EQ(merged.Locate(10)->Load(), part->Locate(10)->Load());
@@ -148,7 +148,7 @@ TEST(PartTest, TombstonesForEverythingLeaveNoPart) {
   }
   const std::unique_ptr<Part> part = MakePart(older, newer);
   PartReplacement replacement;
-  ASSERT_TRUE(MergeOne(*part, LiveEpochs(), FrameSlots(), false, kNoSplit, &replacement).ok());
+  ASSERT_TRUE(MergeOne(*part, LiveVersions(), FrameSlots(), false, kNoSplit, &replacement).ok());
   EXPECT_TRUE(replacement.parts.empty());
   EXPECT_FALSE(replacement.keeps_old_run);
 }

@@ -1,4 +1,4 @@
-// Sweeps of what no view can see any more: in bounded steps, by a thread of their own.
+// Sweeps of records that no view can see: in bounded steps, by a thread of their own.
 #include "engine_race/index/pinned_buckets.h"
 
 #include <gtest/gtest.h>
@@ -41,9 +41,9 @@ class PinnedBucketsTest : public ::testing::Test {
       ++slot_;
     }
   }
-  void ExpectAllShow(uint64_t epoch, const KeyMap& shown) {
+  void ExpectAllShow(uint64_t version, const KeyMap& shown) {
     for (size_t b = 0; b < kBuckets; ++b) {
-      ASSERT_NO_FATAL_FAILURE(test::ExpectShows(buckets_.bucket(b), epoch, shown, kKeys));
+      ASSERT_NO_FATAL_FAILURE(test::ExpectShows(buckets_.bucket(b), version, shown, kKeys));
     }
   }
 
@@ -73,15 +73,15 @@ TEST_F(PinnedBucketsTest, EverythingIsGivenBackWithoutAnotherCall) {
     ViewRegistry::Release(&view);
     test::ExpectNothingPinned(buckets_.pinned());
     const PinnedBuckets::Work after = buckets_.pinned().work();
-    // No step looks at more than a part, nor is a part looked at again and again.
+    // No step looks at more than one part, and no part is looked at again and again.
     EXPECT_GE((after.sweep_steps - before.sweep_steps) * 2 * kSplit,
               after.swept_records - before.swept_records);
     EXPECT_LE(after.swept_records - before.swept_records, kBuckets * kKeys);
-    ASSERT_NO_FATAL_FAILURE(ExpectAllShow(kLatestEpoch, now_));
+    ASSERT_NO_FATAL_FAILURE(ExpectAllShow(kLatestVersion, now_));
   }
 }
 
-// What another view needs is copied, but not by the thread that releases the oldest one.
+// Records that another view needs are copied, but not by the thread that releases the oldest view.
 TEST_F(PinnedBucketsTest, AReleaseCopiesNothing) {
   View first = buckets_.Take();
   OverwriteAll();
@@ -104,7 +104,7 @@ TEST_F(PinnedBucketsTest, AReleaseCopiesNothing) {
     EXPECT_FALSE(refuse.refused());
   }
   EXPECT_TRUE(test::Eventually([&] { return buckets_.pinned().bytes() < before / 3; }));
-  ASSERT_NO_FATAL_FAILURE(ExpectAllShow(younger.epoch, shown));
+  ASSERT_NO_FATAL_FAILURE(ExpectAllShow(younger.version, shown));
   ViewRegistry::Release(&younger);
   test::ExpectNothingPinned(buckets_.pinned());
 }
@@ -129,7 +129,7 @@ TEST_F(PinnedBucketsTest, WithoutAThreadACallTakesOneStep) {
     ASSERT_LT(++calls, 1000u);
   }
   EXPECT_GT(calls, all / (kSplit * sizeof(UndoRecord) * 2));
-  ASSERT_NO_FATAL_FAILURE(ExpectAllShow(kLatestEpoch, now_));
+  ASSERT_NO_FATAL_FAILURE(ExpectAllShow(kLatestVersion, now_));
   // A release that can start the thread again ends the pass.
   View other = buckets_.Take();
   OverwriteAll();
@@ -137,8 +137,8 @@ TEST_F(PinnedBucketsTest, WithoutAThreadACallTakesOneStep) {
   test::ExpectNothingPinned(buckets_.pinned());
 }
 
-// A pass goes by the views that it found when it began; those that are taken meanwhile are not
-// forgotten.
+// A pass drops records by the views that were live when it began. It must not miss views that are
+// taken during the pass.
 TEST_F(PinnedBucketsTest, AViewThatIsTakenDuringAPassKeepsWhatItShows) {
   View old = buckets_.Take();
   OverwriteAll();
@@ -148,13 +148,13 @@ TEST_F(PinnedBucketsTest, AViewThatIsTakenDuringAPassKeepsWhatItShows) {
   const KeyMap shown = now_;
   OverwriteAll();
   for (int call = 0; call < 300; ++call) RequestWithoutThread();
-  ASSERT_NO_FATAL_FAILURE(ExpectAllShow(taken.epoch, shown));
-  ASSERT_NO_FATAL_FAILURE(ExpectAllShow(kLatestEpoch, now_));
+  ASSERT_NO_FATAL_FAILURE(ExpectAllShow(taken.version, shown));
+  ASSERT_NO_FATAL_FAILURE(ExpectAllShow(kLatestVersion, now_));
   ViewRegistry::Release(&taken);
   test::ExpectNothingPinned(buckets_.pinned());
 }
 
-// Buckets go while a pass is under way; the sanitizers tell when it still looks at them.
+// Buckets are destroyed while a pass is under way. The sanitizers report if it still looks at them.
 TEST(PinnedBucketsEndTest, AStoreEndsDuringAPass) {
   for (uint64_t round = 0; round < test::Sized(50, 10); ++round) {
     WatchedBuckets buckets(kBuckets, kSplit);

@@ -14,7 +14,7 @@
 namespace engine_race {
 namespace {
 
-// TSan sees a missing order; the plain variables see a missing exclusion.
+// ThreadSanitizer reports a missing order. The plain variables show a missing exclusion.
 TEST(ReadWriteLockTest, WritersExcludeEverybody) {
   ReadWriteLock lock;
   uint64_t a = 0;

@@ -7,7 +7,7 @@
 namespace engine_race::test {
 namespace {
 
-// Requests until one is refused, counted down to zero; below that nothing is refused.
+// The requests until one is refused, counted down to zero. Below zero none is refused.
 thread_local int64_t requests_left = -1;
 
 bool Refused() { return requests_left >= 0 && requests_left-- == 0; }
@@ -34,7 +34,7 @@ bool RefuseMemory::refused() const { return requests_left < 0; }
 
 }  // namespace engine_race::test
 
-// The operators of the whole program.
+// These operators replace those of the whole program.
 using engine_race::test::Allocate;
 using engine_race::test::AllocateOrThrow;
 

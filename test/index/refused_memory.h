@@ -6,7 +6,7 @@
 
 namespace engine_race::test {
 
-// While it lives, the request that follows `passed_count` others fails.
+// While it lives, the request after `passed_count` others fails.
 class RefuseMemory {
  public:
   explicit RefuseMemory(uint64_t passed_count);
@@ -14,7 +14,7 @@ class RefuseMemory {
   RefuseMemory& operator=(const RefuseMemory&) = delete;
   ~RefuseMemory();
 
-  // Whether it has come to that.
+  // Whether a request was refused.
   bool refused() const;
 };
 

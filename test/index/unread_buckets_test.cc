@@ -1,5 +1,5 @@
-// Key logs that cannot be read: the fault is one bucket's alone, passes when the fault does, and no
-// view is told anything wrong meanwhile.
+// Key logs that cannot be read: a fault concerns only its bucket and ends when reads succeed again.
+// No view shows anything wrong meanwhile.
 #include "engine_race/index/unread_buckets.h"
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ constexpr uint32_t kBad = 1;
 // Records of each bucket: more than a page of key entries, so that some are in the log.
 constexpr uint64_t kRecords = 300;
 
-// Reads of one bucket's key log fail while it is told so; all buckets' are counted.
+// Fails the reads of one bucket's key log while it is told to, and counts the reads of all buckets.
 class KeyLogFault : public SystemCallHook {
  public:
   explicit KeyLogFault(const BucketLog& log) : log_(log) {}
@@ -84,15 +84,15 @@ class UnreadBucketsTest : public ::testing::Test {
     ValueRef ref;
     return index_->Find(Key(bucket, i), &ref);
   }
-  Status FindAt(uint32_t bucket, uint64_t i, uint64_t epoch) const {
+  Status FindAt(uint32_t bucket, uint64_t i, uint64_t version) const {
     ValueRef ref;
-    return index_->FindAt(Key(bucket, i), epoch, &ref);
+    return index_->FindAt(Key(bucket, i), version, &ref);
   }
-  Status Collect(uint32_t bucket, uint64_t epoch, size_t* count) const {
+  Status Collect(uint32_t bucket, uint64_t version, size_t* count) const {
     std::vector<IndexEntry> entries;
     bool complete = false;
     const Status status =
-        index_->Collect(bucket, 0, ~uint64_t{0}, ~size_t{0}, &entries, &complete, epoch);
+        index_->Collect(bucket, 0, ~uint64_t{0}, ~size_t{0}, &entries, &complete, version);
     *count = entries.size();
     return status;
   }
@@ -116,27 +116,27 @@ TEST_F(UnreadBucketsTest, TheFaultIsTheBucketsAlone) {
   EXPECT_NE(status.message().find("bucket 1"), std::string::npos) << status.ToString();
   EXPECT_NE(status.message().find(log_->KeyFile(kBad).name()), std::string::npos);
   size_t count = 0;
-  EXPECT_EQ(Collect(kBad, kLatestEpoch, &count).code(), Code::kIOError);
-  EXPECT_TRUE(Collect(2, kLatestEpoch, &count).ok());
+  EXPECT_EQ(Collect(kBad, kLatestVersion, &count).code(), Code::kIOError);
+  EXPECT_TRUE(Collect(2, kLatestVersion, &count).ok());
   EXPECT_EQ(count, kRecords);
 
   std::vector<uint64_t> keys(2 * kRecords);
-  ASSERT_TRUE(index_->FirstKeys(0, ~uint64_t{0}, kLatestEpoch, keys, &count).ok());
+  ASSERT_TRUE(index_->FirstKeys(0, ~uint64_t{0}, kLatestVersion, keys, &count).ok());
   EXPECT_EQ(count, kRecords) << "those before the bucket";
-  EXPECT_EQ(index_->FirstKeys(Key(kBad, 0), ~uint64_t{0}, kLatestEpoch, keys, &count).code(),
+  EXPECT_EQ(index_->FirstKeys(Key(kBad, 0), ~uint64_t{0}, kLatestVersion, keys, &count).code(),
             Code::kIOError);
-  EXPECT_EQ(index_->LastKeys(0, Key(kBad, 5), kLatestEpoch, keys, &count).code(), Code::kIOError);
+  EXPECT_EQ(index_->LastKeys(0, Key(kBad, 5), kLatestVersion, keys, &count).code(), Code::kIOError);
   EXPECT_EQ(fault_->reads[0] + fault_->reads[2] + fault_->reads[3], reads_of_others);
 }
 
 TEST_F(UnreadBucketsTest, TheNextCallAfterTheFaultReadsTheBucketAndNoOther) {
-  // Few enough that there is no pause.
+  // So few failures that there is no pause.
   EXPECT_EQ(Find(kBad, 0).code(), Code::kIOError);
   Append(kBad, kRecords);
   fault_->fails = false;
   const uint64_t reads_of_others = fault_->reads[0] + fault_->reads[2] + fault_->reads[3];
   size_t count = 0;
-  ASSERT_TRUE(Collect(kBad, kLatestEpoch, &count).ok());
+  ASSERT_TRUE(Collect(kBad, kLatestVersion, &count).ok());
   EXPECT_EQ(count, kRecords + 1) << "what was appended meanwhile is there";
   const uint64_t reads = fault_->reads[kBad];
   Append(kBad, kRecords + 1);
@@ -177,7 +177,7 @@ TEST_F(UnreadBucketsTest, ManyCallersGetTheSameAnswers) {
     });
   }
   for (std::thread& thread : threads) thread.join();
-  // The pause may not be over.
+  // The pause may not have ended.
   while (!Find(kBad, 0).ok()) std::this_thread::yield();
   for (uint64_t i = 0; i < 2 * kRecords; ++i) ASSERT_TRUE(Find(kBad, i).ok()) << i;
 }
@@ -185,12 +185,12 @@ TEST_F(UnreadBucketsTest, ManyCallersGetTheSameAnswers) {
 TEST_F(UnreadBucketsTest, AViewFromBeforeSeesAnUnchangedBucket) {
   ViewRegistry::View view;
   ASSERT_TRUE(index_->views().Take(&view).ok());
-  EXPECT_EQ(FindAt(kBad, 0, view.epoch).code(), Code::kIOError);
+  EXPECT_EQ(FindAt(kBad, 0, view.version).code(), Code::kIOError);
   fault_->fails = false;
-  EXPECT_TRUE(FindAt(kBad, 0, view.epoch).ok());
+  EXPECT_TRUE(FindAt(kBad, 0, view.version).ok());
   Append(kBad, kRecords);
   EXPECT_TRUE(Find(kBad, kRecords).ok());
-  EXPECT_EQ(FindAt(kBad, kRecords, view.epoch).code(), Code::kNotFound);
+  EXPECT_EQ(FindAt(kBad, kRecords, view.version).code(), Code::kNotFound);
   ViewRegistry::Release(&view);
 }
 
@@ -205,12 +205,12 @@ TEST_F(UnreadBucketsTest, AViewFromBeforeDoesNotSeeAChangedBucket) {
   ASSERT_TRUE(index_->views().Take(&after).ok());
   size_t count = 0;
   ValueRef ref;
-  EXPECT_EQ(FindAt(kBad, 0, before.epoch).code(), Code::kIOError);
-  EXPECT_EQ(index_->FindHotAt(Key(kBad, 0), before.epoch, &ref).code(), Code::kIOError);
-  EXPECT_EQ(Collect(kBad, before.epoch, &count).code(), Code::kIOError);
-  EXPECT_TRUE(FindAt(0, 0, before.epoch).ok());
-  EXPECT_TRUE(FindAt(kBad, kRecords, after.epoch).ok());
-  ASSERT_TRUE(Collect(kBad, after.epoch, &count).ok());
+  EXPECT_EQ(FindAt(kBad, 0, before.version).code(), Code::kIOError);
+  EXPECT_EQ(index_->FindHotAt(Key(kBad, 0), before.version, &ref).code(), Code::kIOError);
+  EXPECT_EQ(Collect(kBad, before.version, &count).code(), Code::kIOError);
+  EXPECT_TRUE(FindAt(0, 0, before.version).ok());
+  EXPECT_TRUE(FindAt(kBad, kRecords, after.version).ok());
+  ASSERT_TRUE(Collect(kBad, after.version, &count).ok());
   EXPECT_EQ(count, kRecords + 1);
   ViewRegistry::Release(&before);
   ViewRegistry::Release(&after);

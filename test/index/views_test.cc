@@ -33,13 +33,13 @@ class ViewsTest : public ::testing::Test {
   ViewRegistry* views_ = nullptr;
 };
 
-TEST_F(ViewsTest, EpochsGrowAndWritesComeBetweenThem) {
+TEST_F(ViewsTest, VersionsGrowAndWritesComeBetweenThem) {
   EXPECT_FALSE(views_->StampWrite().watched);
   View first = Take();
   const ViewRegistry::WriteStamp stamp = views_->StampWrite();
   View second = Take();
-  EXPECT_GT(stamp.epoch, first.epoch);
-  EXPECT_LE(stamp.epoch, second.epoch);
+  EXPECT_GT(stamp.version, first.version);
+  EXPECT_LE(stamp.version, second.version);
   EXPECT_TRUE(stamp.watched);
   ViewRegistry::Release(&first);
   EXPECT_EQ(first.registry, nullptr);
@@ -49,27 +49,27 @@ TEST_F(ViewsTest, EpochsGrowAndWritesComeBetweenThem) {
   EXPECT_FALSE(views_->StampWrite().watched);
 }
 
-TEST_F(ViewsTest, LiveEpochsAreExact) {
+TEST_F(ViewsTest, LiveVersionsAreExact) {
   EXPECT_TRUE(views_->Live().empty());
   std::vector<View> views;
   views.reserve(10);
   for (int i = 0; i < 10; ++i) views.push_back(Take());
   ViewRegistry::Release(&views[3]);
-  const LiveEpochs live = views_->Live();
-  EXPECT_EQ(live.oldest(), views[0].epoch);
+  const LiveVersions live = views_->Live();
+  EXPECT_EQ(live.oldest(), views[0].version);
   for (int i = 0; i < 10; ++i) {
-    const uint64_t epoch = views[0].epoch + static_cast<uint64_t>(i);
-    EXPECT_EQ(live.AnyIn(epoch, epoch + 1), i != 3) << i;
+    const uint64_t version = views[0].version + static_cast<uint64_t>(i);
+    EXPECT_EQ(live.AnyIn(version, version + 1), i != 3) << i;
   }
-  EXPECT_FALSE(live.AnyIn(0, views[0].epoch));
-  EXPECT_TRUE(live.AnyIn(0, views[0].epoch + 1));
-  EXPECT_FALSE(live.AnyIn(views[9].epoch + 1, kLatestEpoch));
+  EXPECT_FALSE(live.AnyIn(0, views[0].version));
+  EXPECT_TRUE(live.AnyIn(0, views[0].version + 1));
+  EXPECT_FALSE(live.AnyIn(views[9].version + 1, kLatestVersion));
   EXPECT_FALSE(live.AnyIn(5, 5));
   for (View& view : views) ViewRegistry::Release(&view);
 }
 
-TEST(LiveEpochsTest, PendingViewsStandForAllThatFollow) {
-  LiveEpochs live;
+TEST(LiveVersionsTest, PendingViewsStandForAllThatFollow) {
+  LiveVersions live;
   live.Add(9);
   live.Add(5);
   live.AddAllFrom(20);
@@ -82,43 +82,43 @@ TEST(LiveEpochsTest, PendingViewsStandForAllThatFollow) {
   EXPECT_TRUE(live.AnyIn(1000, 1001));
 }
 
-TEST_F(ViewsTest, CopiesKeepAnEpochAndRenewedViewsLeaveIt) {
+TEST_F(ViewsTest, CopiesKeepAVersionAndRenewedViewsLeaveIt) {
   View source = Take();
-  const uint64_t epoch = source.epoch;
+  const uint64_t version = source.version;
   View copy;
-  ASSERT_TRUE(views_->TakeAt(epoch, &copy).ok());
+  ASSERT_TRUE(views_->TakeAt(version, &copy).ok());
   View moved = Take();
-  ViewRegistry::RenewAt(epoch, &moved);
-  EXPECT_EQ(copy.epoch, epoch);
-  EXPECT_EQ(moved.epoch, epoch);
+  ViewRegistry::RenewAt(version, &moved);
+  EXPECT_EQ(copy.version, version);
+  EXPECT_EQ(moved.version, version);
   ViewRegistry::Release(&source);
   EXPECT_EQ(views_->TakeCensus().count, 2U);
-  EXPECT_EQ(views_->TakeCensus().oldest_epoch, epoch);
+  EXPECT_EQ(views_->TakeCensus().oldest_version, version);
   ViewRegistry::Renew(&copy);
-  EXPECT_GT(copy.epoch, epoch);
-  EXPECT_EQ(views_->Oldest(), epoch);
+  EXPECT_GT(copy.version, version);
+  EXPECT_EQ(views_->Oldest(), version);
   ViewRegistry::Renew(&moved);
-  EXPECT_GT(moved.epoch, copy.epoch);
-  EXPECT_EQ(views_->Oldest(), copy.epoch);
+  EXPECT_GT(moved.version, copy.version);
+  EXPECT_EQ(views_->Oldest(), copy.version);
   ViewRegistry::Release(&copy);
   ViewRegistry::Release(&moved);
   EXPECT_EQ(views_->TakeCensus().count, 0U);
-  EXPECT_EQ(views_->TakeCensus().oldest_epoch, kLatestEpoch);
+  EXPECT_EQ(views_->TakeCensus().oldest_version, kLatestVersion);
 }
 
 TEST_F(ViewsTest, MoreViewsThanSlots) {
   std::vector<View> views;
   for (int round = 0; round < 2; ++round) {
-    std::set<ViewRegistry::Slot*> slots;
+    std::set<ViewRegistry::Registration*> registrations;
     while (views.size() < 3000) {
       views.push_back(Take());
-      slots.insert(views.back().slot);
+      registrations.insert(views.back().registration);
     }
     EXPECT_EQ(views_->TakeCensus().count, 3000U);
-    const LiveEpochs live = views_->Live();
-    for (const View& view : views) ASSERT_TRUE(live.AnyIn(view.epoch, view.epoch + 1));
+    const LiveVersions live = views_->Live();
+    for (const View& view : views) ASSERT_TRUE(live.AnyIn(view.version, view.version + 1));
     if (round == 0) {
-      EXPECT_EQ(slots.size(), 3000U);
+      EXPECT_EQ(registrations.size(), 3000U);
     }
     for (size_t i = 0; i < views.size(); i += 2) ViewRegistry::Release(&views[i]);
     std::erase_if(views, [](const View& view) { return view.registry == nullptr; });
@@ -132,9 +132,9 @@ TEST_F(ViewsTest, TheOldestHasAnAge) {
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   View younger = Take();
   EXPECT_GE(views_->TakeCensus().oldest_age_ms, 40U);
-  EXPECT_EQ(views_->TakeCensus().oldest_epoch, view.epoch);
+  EXPECT_EQ(views_->TakeCensus().oldest_version, view.version);
   ViewRegistry::Renew(&view);
-  EXPECT_EQ(views_->TakeCensus().oldest_epoch, younger.epoch);
+  EXPECT_EQ(views_->TakeCensus().oldest_version, younger.version);
   ViewRegistry::Release(&younger);
   ViewRegistry::Release(&view);
 }
@@ -151,7 +151,8 @@ TEST_F(ViewsTest, CloseBeforeTheLastView) {
   views_ = nullptr;
 }
 
-// Whoever comes last takes the registry with it; the sanitizers tell when that is nobody, or two.
+// The last of Close and the releases deletes the registry. The sanitizers report if none does, or
+// two.
 TEST(ViewRegistryTest, CloseAndReleaseAtOnce) {
   for (uint64_t round = 0; round < test::Sized(1000, 100); ++round) {
     ViewRegistry* views = nullptr;
@@ -187,7 +188,7 @@ TEST_F(ViewsTest, TheOldestSweepsWhenSomethingIsPinned) {
   View second = Take();
   View third = Take();
   views_->NotePinned();
-  // Who the oldest is has to be found out once.
+  // The oldest view is not known until a release looks for it.
   ViewRegistry::Release(&third);
   EXPECT_EQ(sweeper.count, 1);
   for (int i = 0; i < 10; ++i) {
@@ -200,10 +201,10 @@ TEST_F(ViewsTest, TheOldestSweepsWhenSomethingIsPinned) {
   ViewRegistry::Renew(&second);
   EXPECT_EQ(sweeper.count, 3);
   View source = Take();
-  ViewRegistry::RenewAt(source.epoch, &second);
+  ViewRegistry::RenewAt(source.version, &second);
   EXPECT_EQ(sweeper.count, 4);
   ViewRegistry::Release(&source);
-  EXPECT_EQ(sweeper.count, 4) << "the other view of its epoch is left";
+  EXPECT_EQ(sweeper.count, 4) << "the other view of its version is left";
   View left = second;
   EXPECT_EQ(sweeper.stop_count, 0);
   views_->Close();
@@ -213,12 +214,12 @@ TEST_F(ViewsTest, TheOldestSweepsWhenSomethingIsPinned) {
   EXPECT_EQ(sweeper.count, 4) << "the store has gone";
 }
 
-// Views that are copied, and whose sources go, while others look: an epoch that is always pinned by
-// some view is never missed.
+// Views are copied and their sources released while other threads look. A version that a view
+// always pins is never missed.
 TEST_F(ViewsTest, NoViewIsMissedWhileItIsCopied) {
   const uint64_t rounds = test::Sized(400000, 20000);
   View held = Take();
-  const uint64_t epoch = held.epoch;
+  const uint64_t version = held.version;
   std::atomic<bool> stop{false};
   std::atomic<uint64_t> missed{0};
   std::vector<std::thread> lookers;
@@ -226,8 +227,8 @@ TEST_F(ViewsTest, NoViewIsMissedWhileItIsCopied) {
   for (int i = 0; i < 2; ++i) {
     lookers.emplace_back([&] {
       while (!stop) {
-        if (!views_->Live().AnyIn(epoch, epoch + 1)) ++missed;
-        if (views_->Oldest() > epoch) ++missed;
+        if (!views_->Live().AnyIn(version, version + 1)) ++missed;
+        if (views_->Oldest() > version) ++missed;
       }
     });
   }
@@ -235,17 +236,17 @@ TEST_F(ViewsTest, NoViewIsMissedWhileItIsCopied) {
   std::vector<View> others;
   for (uint64_t i = 0; i < rounds; ++i) {
     if (i % 1000 == 0) {
-      // Copies shall come to lie before and behind.
+      // Copies should get registrations before and behind their source.
       for (View& view : others) ViewRegistry::Release(&view);
       others.clear();
       for (uint64_t n = random() % 60; n > 0; --n) others.push_back(Take());
     }
     View copy;
     if (random() % 2 == 0) {
-      ASSERT_TRUE(views_->TakeAt(epoch, &copy).ok());
+      ASSERT_TRUE(views_->TakeAt(version, &copy).ok());
     } else {
       copy = Take();
-      ViewRegistry::RenewAt(epoch, &copy);
+      ViewRegistry::RenewAt(version, &copy);
     }
     if (random() % 2 == 0) {
       ViewRegistry::Release(&held);
@@ -263,8 +264,8 @@ TEST_F(ViewsTest, NoViewIsMissedWhileItIsCopied) {
   EXPECT_TRUE(views_->Live().empty());
 }
 
-// A view of an epoch below a writer's is found by the writer's census.
-TEST_F(ViewsTest, NoViewBelowAWritersEpochIsMissed) {
+// A writer's census finds every view of a version below the writer's.
+TEST_F(ViewsTest, NoViewBelowAWritersVersionIsMissed) {
   const uint64_t rounds = test::Sized(200000, 20000);
   std::atomic<uint64_t> shown{0};
   std::atomic<bool> stop{false};
@@ -272,13 +273,13 @@ TEST_F(ViewsTest, NoViewBelowAWritersEpochIsMissed) {
   std::thread writer([&] {
     while (!stop) {
       const ViewRegistry::WriteStamp stamp = views_->StampWrite();
-      const LiveEpochs live = views_->Live();
+      const LiveVersions live = views_->Live();
       for (int look = 0; look < 50; ++look) {
-        // Acquire pairs with the releases below: what is shown now was live during the census, or
-        // was taken later.
-        const uint64_t epoch = shown.load(std::memory_order_acquire);
-        if (epoch == 0 || epoch >= stamp.epoch) continue;
-        if (!live.AnyIn(epoch, epoch + 1) || !stamp.watched) ++missed;
+        // Acquire: pairs with the releases below. So the view shown now was live during the census,
+        // or was taken later.
+        const uint64_t version = shown.load(std::memory_order_acquire);
+        if (version == 0 || version >= stamp.version) continue;
+        if (!live.AnyIn(version, version + 1) || !stamp.watched) ++missed;
       }
     }
   });
@@ -289,7 +290,7 @@ TEST_F(ViewsTest, NoViewBelowAWritersEpochIsMissed) {
     } else {
       view = Take();
     }
-    shown.store(view.epoch, std::memory_order_release);
+    shown.store(view.version, std::memory_order_release);
     for (uint64_t spin = i % 32; spin > 0; --spin)
       std::atomic_signal_fence(std::memory_order_seq_cst);
     shown.store(0, std::memory_order_release);

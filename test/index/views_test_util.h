@@ -1,4 +1,4 @@
-// A bucket's index with views of it, as an Index sets it up, and the maps that views must show.
+// A bucket's index with views of it, as an Index makes it, and maps of what the views must show.
 #ifndef TEST_INDEX_VIEWS_TEST_UTIL_H_
 #define TEST_INDEX_VIEWS_TEST_UTIL_H_
 
@@ -31,12 +31,12 @@ inline BucketIndex::Row RowOf(const std::vector<KeyRecord>& records, size_t spli
   return std::move(built.parts);
 }
 
-// Waits for what the sweep's thread gives back when no view is left.
+// Waits until the sweep's thread has freed all that was kept for views.
 inline void ExpectNothingPinned(const PinnedBuckets& pinned) {
   EXPECT_TRUE(Eventually([&pinned] { return pinned.bytes() == 0; })) << pinned.bytes();
 }
 
-// Some buckets over the same views. The first record of a bucket has slot 0.
+// Some buckets with one registry of views. The first record of a bucket has slot 0.
 class WatchedBuckets {
  public:
   explicit WatchedBuckets(size_t count, size_t split_keys = BucketIndex::kSplitKeys)
@@ -77,40 +77,40 @@ class WatchedBuckets {
   const size_t split_keys_;
 };
 
-// As the Index asks.
-inline Code LookupAt(const BucketIndex& index, uint64_t key, uint64_t epoch, ValueRef* ref) {
-  return index.unchanged().Find(key, ref) ? Code::kOk : index.FindAt(key, epoch, ref);
+// Asks the bucket as Index::FindAt does.
+inline Code LookupAt(const BucketIndex& index, uint64_t key, uint64_t version, ValueRef* ref) {
+  return index.unchanged().Find(key, ref) ? Code::kOk : index.FindAt(key, version, ref);
 }
 
 inline std::vector<uint64_t> FirstKeysOf(const BucketIndex& index, uint64_t first, uint64_t last,
-                                         uint64_t epoch, size_t room) {
+                                         uint64_t version, size_t room) {
   std::vector<uint64_t> keys(room);
   size_t count = 0;
   if (!index.unchanged().FirstKeys(first, last, keys, &count)) {
-    EXPECT_EQ(index.FirstKeys(first, last, epoch, keys, &count), Code::kOk);
+    EXPECT_EQ(index.FirstKeys(first, last, version, keys, &count), Code::kOk);
   }
   keys.resize(count);
   return keys;
 }
 
 inline std::vector<uint64_t> LastKeysOf(const BucketIndex& index, uint64_t first, uint64_t last,
-                                        uint64_t epoch, size_t room) {
+                                        uint64_t version, size_t room) {
   std::vector<uint64_t> keys(room);
   size_t count = 0;
   if (!index.unchanged().LastKeys(first, last, keys, &count)) {
-    EXPECT_EQ(index.LastKeys(first, last, epoch, keys, &count), Code::kOk);
+    EXPECT_EQ(index.LastKeys(first, last, version, keys, &count), Code::kOk);
   }
   keys.erase(keys.begin(), keys.end() - static_cast<ptrdiff_t>(count));
   return keys;
 }
 
-// Everything that the index shows at `epoch` is what `wanted` holds. Keys up to `key_space` and the
-// highest one are looked for.
-inline void ExpectShows(const BucketIndex& index, uint64_t epoch, const KeyMap& wanted,
+// Checks that the index shows `wanted` at `version`, and nothing else. Looks for every key up to
+// `key_space` and for the highest one.
+inline void ExpectShows(const BucketIndex& index, uint64_t version, const KeyMap& wanted,
                         uint64_t key_space) {
   std::vector<IndexEntry> entries;
   bool complete = false;
-  ASSERT_EQ(index.Collect(0, ~uint64_t{0}, ~size_t{0}, &entries, &complete, epoch), Code::kOk);
+  ASSERT_EQ(index.Collect(0, ~uint64_t{0}, ~size_t{0}, &entries, &complete, version), Code::kOk);
   ASSERT_EQ(entries.size(), wanted.size());
   std::vector<uint64_t> keys;
   auto it = wanted.begin();
@@ -123,14 +123,14 @@ inline void ExpectShows(const BucketIndex& index, uint64_t epoch, const KeyMap& 
   for (uint64_t key = 0; key <= key_space; ++key) {
     ValueRef ref;
     const auto found = wanted.find(key);
-    const Code code = LookupAt(index, key, epoch, &ref);
+    const Code code = LookupAt(index, key, version, &ref);
     ASSERT_EQ(code, found == wanted.end() ? Code::kNotFound : Code::kOk) << key;
     if (code == Code::kOk) {
       ASSERT_TRUE(SameRef(ref, found->second)) << key;
     }
   }
-  ASSERT_EQ(FirstKeysOf(index, 0, ~uint64_t{0}, epoch, keys.size() + 1), keys);
-  ASSERT_EQ(LastKeysOf(index, 0, ~uint64_t{0}, epoch, keys.size() + 1), keys);
+  ASSERT_EQ(FirstKeysOf(index, 0, ~uint64_t{0}, version, keys.size() + 1), keys);
+  ASSERT_EQ(LastKeysOf(index, 0, ~uint64_t{0}, version, keys.size() + 1), keys);
 }
 
 // The keys of `wanted` in [first, last], at most `room` of them from one end.

@@ -49,7 +49,7 @@ TEST_P(ReadQueueLoadTest, ThousandsInFlight) {
   ExpectWhole(ReadAll(queue.get(), PageReads(0, kPages)), kPages);
   EXPECT_TRUE(OffsetFile::Holds(memory(), 0, uint64_t{kPages} * kPage));
   size_t started = 0;
-  ASSERT_TRUE(queue->Submit(PageReads(0, 1), &started).ok()) << "every place is free again";
+  ASSERT_TRUE(queue->Submit(PageReads(0, 1), &started).ok()) << "the queue is empty again";
 }
 
 // Batches, waits and polls of every size, between which the queue is full as often as empty.
@@ -62,22 +62,22 @@ TEST_P(ReadQueueLoadTest, RandomReadsBringTheirOwnBytes) {
   AllocateMemory(uint64_t{kDepth} * kMaxReadPages * kPage);
   auto queue = MakeQueue(kDepth);
   std::mt19937 rng(20261);
-  std::vector<uint32_t> free_places(kDepth);
-  for (uint32_t i = 0; i < kDepth; ++i) free_places[i] = i;
-  std::vector<ReadRequest> running(kDepth);  // by place, which is the tag
+  std::vector<uint32_t> free_tags(kDepth);
+  for (uint32_t i = 0; i < kDepth; ++i) free_tags[i] = i;
+  std::vector<ReadRequest> running(kDepth);  // by tag
   std::vector<ReadCompletion> done;
   for (uint32_t submitted = 0, finished = 0; finished < read_count;) {
     std::vector<ReadRequest> batch;
     const size_t wanted = std::min<size_t>(rng() % 64, read_count - submitted);
-    while (batch.size() < wanted && !free_places.empty()) {
-      const uint32_t place = free_places.back();
-      free_places.pop_back();
+    while (batch.size() < wanted && !free_tags.empty()) {
+      const uint32_t tag = free_tags.back();
+      free_tags.pop_back();
       const uint32_t size_pages = 1 + rng() % kMaxReadPages;
       const uint64_t first_page = rng() % (kPages - size_pages + 1);
-      char* const buffer = memory() + uint64_t{place} * kMaxReadPages * kPage;
+      char* const buffer = memory() + uint64_t{tag} * kMaxReadPages * kPage;
       std::memset(buffer, 0xee, size_pages * kPage);
-      running[place] = {file_->direct_fd(), size_pages * kPage, first_page * kPage, buffer, place};
-      batch.push_back(running[place]);
+      running[tag] = {file_->direct_fd(), size_pages * kPage, first_page * kPage, buffer, tag};
+      batch.push_back(running[tag]);
     }
     size_t started = 0;
     ASSERT_TRUE(queue->Submit(batch, &started).ok());
@@ -95,7 +95,7 @@ TEST_P(ReadQueueLoadTest, RandomReadsBringTheirOwnBytes) {
       ASSERT_EQ(completion.read_bytes, request.size_bytes);
       ASSERT_TRUE(OffsetFile::Holds(static_cast<const char*>(request.buffer), request.offset,
                                     request.size_bytes));
-      free_places.push_back(static_cast<uint32_t>(completion.tag));
+      free_tags.push_back(static_cast<uint32_t>(completion.tag));
     }
     finished += static_cast<uint32_t>(done.size());
   }

@@ -60,7 +60,7 @@ TEST(EpochTest, GuardsCountWithoutLosingAny) {
   EXPECT_EQ(epochs.TakeCounts().misses, kThreads * kRounds / 4);
 }
 
-// More guards at once than the manager has slots for: the last ones wait until others leave.
+// More guards at once than the manager has lines: the last ones wait until others leave.
 TEST(EpochTest, MoreThreadsThanSlotsTakeTurns) {
   EpochManager epochs;
   constexpr uint32_t kThreads = 300;
@@ -84,8 +84,8 @@ TEST(EpochTest, MoreThreadsThanSlotsTakeTurns) {
   EXPECT_LT(last, epochs.SafeBelow());
 }
 
-// A word leads to one of a few cells; the writer moves it and fills a cell anew only when the epoch
-// says so. A reader never sees a cell change.
+// A word leads to one of a few cells. The writer moves it, and fills a cell again only when the
+// epochs allow it. A reader never sees a cell change.
 TEST(EpochTest, NobodyInsideSeesWhatIsUsedAgain) {
   EpochManager epochs;
   constexpr uint32_t kCells = 4;
@@ -106,7 +106,7 @@ TEST(EpochTest, NobodyInsideSeesWhatIsUsedAgain) {
           const uint64_t first = cell.words[0];
           for (const uint64_t word : cell.words) wrong += word != first;
         }
-        // Outside, so that few are interrupted while they are inside.
+        // Outside the epoch, so that few threads are interrupted inside.
         std::this_thread::yield();
       }
     });

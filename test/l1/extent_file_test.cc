@@ -38,7 +38,7 @@ class ExtentFileTest : public ::testing::Test {
   }
   Status Open() { return ExtentFile::Open(dir_.fd(), "t", &file_); }
 
-  // As a table does it, but with nothing kept in memory.
+  // Reads blocks as a table does, but keeps none in memory.
   Status Get(const std::string& key, std::string* payload) {
     Region block;
     ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(kBlockBytes, /*huge_pages=*/false, &block));
@@ -221,7 +221,7 @@ TEST_F(ExtentFileTest, AnInterruptedBuildingLeavesTheOldTable) {
   ASSERT_TRUE(Get(records_.begin()->first, &payload).ok());
   EXPECT_EQ(payload, records_.begin()->second);
 
-  // What was left is no longer there when the next one is whole, nor any of it in that.
+  // The next table is complete, and nothing of the unfinished one is left or is in it.
   const Records one = {*records_.begin()};
   ASSERT_TRUE(dir_.Build("t", kShape, kTreeEncoding, one).ok());
   size_t files = 0;
@@ -288,7 +288,7 @@ TEST_F(ExtentFileTest, AFailedCallWhileBuildingLeavesTheOldTable) {
       ++met;
       EXPECT_FALSE(status.ok()) << CallName(kind) << " " << nth;
       ASSERT_TRUE(Open().ok());
-      // Only when the directory's flush failed has the new one its name.
+      // The new table has its name only if the flush of the directory failed.
       if (file_->record_count() != records_.size()) {
         EXPECT_EQ(kind, CallKind::kFsync);
         EXPECT_EQ(file_->record_count(), 1u);

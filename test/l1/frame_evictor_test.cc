@@ -17,14 +17,14 @@ using l1::FrameOwner;
 using l1::FramePool;
 using l1::kNoFrame;
 
-// Notes in which order frames are evicted, and refuses or supersedes those it is told to.
+// Notes the order of evictions. Refuses frames, or calls them orphans, as a test says.
 class NotingOwner final : public FrameOwner {
  public:
   Cooled Cool(uint32_t frame, FrameInfo*) noexcept override {
-    if (stays[frame]) return Cooled::kStays;
-    if (gone[frame]) return Cooled::kGone;
+    if (stays[frame]) return Cooled::kInUse;
+    if (gone[frame]) return Cooled::kOrphaned;
     cooling[frame] = true;
-    return Cooled::kMarked;
+    return Cooled::kCooling;
   }
   bool WasHeated(uint32_t frame, FrameInfo*) noexcept override { return !cooling[frame]; }
   bool Unswizzle(uint32_t frame, FrameInfo*, bool only_cooling) noexcept override {

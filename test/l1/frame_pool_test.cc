@@ -26,7 +26,7 @@ using l1::FramePool;
 constexpr size_t kFrameBytes = 4096;
 constexpr uint64_t kOwnerBits = uint64_t{5} << 40;
 
-// A row of swips, each of which leads to its own page; its place is its number.
+// An array of swips. Each leads to its own page, whose place on disk is the swip's index.
 class FramePoolTest : public ::testing::Test {
  protected:
   void Make(uint32_t frame_count, uint32_t page_count = 64) {
@@ -46,7 +46,7 @@ class FramePoolTest : public ::testing::Test {
     std::memset(pool_->data(frame), static_cast<int>(page & 0xff), kFrameBytes);
     return BlockOwner::Install(pool_.get(), frame, Swip(page | kOwnerBits));
   }
-  // The frame that it came into; kNoFrame when there was none.
+  // The frame of the page; kNoFrame if no frame could be had.
   uint32_t Bring(uint32_t page) {
     const uint32_t frame = pool_->Take();
     if (frame == FramePool::kNoFrame) return frame;
@@ -77,7 +77,7 @@ TEST_F(FramePoolTest, FramesAreOfTheirSizeAndDoNotOverlap) {
   }
   EXPECT_EQ(places.size(), 10u);
   EXPECT_EQ(*places.rbegin() - *places.begin(), 9 * static_cast<ptrdiff_t>(kFrameBytes));
-  // All are taken and none is installed: nothing can be evicted.
+  // All frames are taken and none is installed, so none can be evicted.
   EXPECT_EQ(pool_->Take(), FramePool::kNoFrame);
 }
 
@@ -101,7 +101,7 @@ TEST_F(FramePoolTest, TheSecondToInstallAPageIsTold) {
   Make(2);
   ASSERT_NE(Bring(1), FramePool::kNoFrame);
   EXPECT_EQ(Bring(1), FramePool::kNoFrame);
-  // Its frame has been given back.
+  // The frame of the refused page was given back.
   EXPECT_NE(Bring(2), FramePool::kNoFrame);
 }
 
@@ -120,7 +120,7 @@ TEST_F(FramePoolTest, WhatIsReadAgainStaysAndWhatIsNotGoes) {
   constexpr uint32_t kFrames = 100;
   Make(kFrames, 1000);
   for (uint32_t page = 0; page < kFrames; ++page) ASSERT_NE(Bring(page), FramePool::kNoFrame);
-  // Ten pages are read all the time while hundreds of others pass through.
+  // Ten pages are read all the time while hundreds of others are read once.
   for (uint32_t page = kFrames; page < 900; ++page) {
     for (uint32_t kept = 0; kept < 10; ++kept) Touch(kept * 7);
     ASSERT_NE(Bring(page), FramePool::kNoFrame);
@@ -130,7 +130,7 @@ TEST_F(FramePoolTest, WhatIsReadAgainStaysAndWhatIsNotGoes) {
   for (uint32_t page = 0; page < 900; ++page) hot += At(page).hot();
   EXPECT_EQ(hot, pool_->used_count());
   EXPECT_LE(hot, kFrames);
-  // Of those who wait to be evicted few are wasted.
+  // Few frames are empty because of evictions ahead of need.
   EXPECT_GE(hot, kFrames - 8);
 }
 
@@ -139,7 +139,7 @@ TEST_F(FramePoolTest, AFrameIsNotUsedAgainWhileSomebodyIsInside) {
   ASSERT_EQ(Bring(1), 0u);
   {
     const EpochManager::Guard guard(epochs_);
-    // From another thread: who is inside must not ask for frames.
+    // From another thread, because a reader inside the epoch must not take frames.
     std::thread other([&] {
       EXPECT_EQ(pool_->Take(), FramePool::kNoFrame);
       EXPECT_FALSE(At(1).hot());
@@ -172,7 +172,7 @@ TEST_F(FramePoolTest, FramesAreTakenInExchangeOnlyWithConsent) {
   EXPECT_NE(first, FramePool::kNoFrame);
   EXPECT_EQ(pool_->TakeInExchange(0, always), second);
   EXPECT_FALSE(At(second).hot());
-  // With a reserve they have to give consent while there still are free frames.
+  // With a reserve, victims must be agreed to while there still are free frames.
   pool_->GiveBack(second);
   EXPECT_EQ(pool_->spare_count(), 1u);
   EXPECT_EQ(pool_->TakeInExchange(1, never), FramePool::kNoFrame);
@@ -218,7 +218,7 @@ TEST_F(FramePoolTest, ALowerLimitEvictsTheHighestAndGivesMemoryBack) {
       EXPECT_EQ(pool_->data(At(page).number())[9], static_cast<char>(page));
     }
   }
-  // Given back memory reads as zeros.
+  // Memory that was given back reads as zeros.
   EXPECT_EQ(pool_->data(20)[0], 0);
   for (uint32_t page = 32; page < 50; ++page) EXPECT_LT(Bring(page), 5u);
   pool_->SetLimit(0);
@@ -244,20 +244,20 @@ TEST_F(FramePoolTest, AFrameThatIsTakenWhileTheLimitFallsIsNotInstalled) {
   EXPECT_EQ(pool_->Take(), 1u);
   EXPECT_EQ(pool_->Take(), 0u);
   EXPECT_EQ(pool_->Take(), FramePool::kNoFrame);
-  // What was outside is there again.
+  // The frames beyond the old limit can be used again.
   pool_->SetLimit(4);
   EXPECT_GE(pool_->Take(), 2u);
   EXPECT_GE(pool_->Take(), 2u);
   EXPECT_EQ(pool_->Take(), FramePool::kNoFrame);
 }
 
-// Owns frames by tag and finds whatever is in `gone` superseded.
+// Owns frames by tag. Frames in `gone` are orphans.
 class TagOwner final : public l1::FrameOwner {
  public:
   Cooled Cool(uint32_t frame, FrameInfo*) noexcept override {
-    if (gone[frame]) return Cooled::kGone;
+    if (gone[frame]) return Cooled::kOrphaned;
     cooling[frame] = true;
-    return Cooled::kMarked;
+    return Cooled::kCooling;
   }
   bool WasHeated(uint32_t frame, FrameInfo*) noexcept override { return !cooling[frame]; }
   bool Unswizzle(uint32_t frame, FrameInfo*, bool only_cooling) noexcept override {
@@ -278,7 +278,7 @@ TEST_F(FramePoolTest, WhatIsSupersededGoesWhenTheHandMeetsIt) {
     ASSERT_TRUE(pool_->Install(frame, [] { return true; }));
   }
   owner.gone[0] = owner.gone[1] = true;
-  // Nobody is willing to go, but those two, and who is given their frames gives them back.
+  // Only the two orphans are evicted, and the caller gives their frames back.
   for (int i = 0; i < 32; ++i) {
     const uint32_t frame = pool_->TakeInExchange(0, [](uint32_t) { return false; });
     if (frame != FramePool::kNoFrame) pool_->GiveBack(frame);
@@ -287,8 +287,8 @@ TEST_F(FramePoolTest, WhatIsSupersededGoesWhenTheHandMeetsIt) {
   EXPECT_EQ(pool_->used_count(), 14u);
 }
 
-// Pages carry their own number in every word and a version beside it. Readers follow swips under
-// load, eviction and a limit that goes up and down, and never see another page's bytes.
+// Each word of a page has the page's number, and a version beside it. Readers follow swips under
+// load, eviction and a changing limit, and never see another page's bytes.
 TEST_F(FramePoolTest, ReadersBesideEvictionAndLimitsSeeWholePages) {
   constexpr uint32_t kFrames = 16;
   constexpr uint32_t kPages = 64;

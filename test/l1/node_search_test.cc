@@ -12,12 +12,12 @@ namespace {
 constexpr NodeSearch kAll[] = {NodeSearch::kEarlyExit, NodeSearch::kBranchless, NodeSearch::kAvx2,
                                NodeSearch::kAvx512};
 
-// As a builder lays them out.
+// Words as a builder lays them out.
 NodeWords NodesOf(const std::vector<uint64_t>& words) {
   NodeWords nodes;
-  for (uint32_t run = 0; run < kMaxRuns; ++run) {
-    nodes.leaves[run / kLeafFanout][run % kLeafFanout] =
-        words[std::min<size_t>(run, words.size() - 1)];
+  for (uint32_t section = 0; section < kMaxSections; ++section) {
+    nodes.leaves[section / kLeafFanout][section % kLeafFanout] =
+        words[std::min<size_t>(section, words.size() - 1)];
   }
   for (uint32_t leaf = 0; leaf < kRootFanout; ++leaf) nodes.root[leaf] = nodes.leaves[leaf][0];
   return nodes;
@@ -43,7 +43,7 @@ void ExpectAllAgree(const std::vector<uint64_t>& words, const std::vector<uint64
   }
 }
 
-// The words themselves, what lies beside them, and both ends of all numbers.
+// The words themselves, the numbers beside them, and both ends of the range.
 std::vector<uint64_t> ProbesFor(const std::vector<uint64_t>& words, std::mt19937_64* random) {
   std::vector<uint64_t> probes = {
       0, 1, uint64_t{1} << 63, (uint64_t{1} << 63) - 1, ~uint64_t{0} - 1, ~uint64_t{0}};
@@ -54,7 +54,7 @@ std::vector<uint64_t> ProbesFor(const std::vector<uint64_t>& words, std::mt19937
 
 TEST(NodeSearchTest, KernelsFindWhatTheNaiveSearchFindsForAnyNumberOfWords) {
   std::mt19937_64 random(1);
-  for (uint32_t count = 1; count <= kMaxRuns; ++count) {
+  for (uint32_t count = 1; count <= kMaxSections; ++count) {
     std::vector<uint64_t> words(count);
     for (uint64_t& word : words) word = random();
     std::sort(words.begin(), words.end());
@@ -64,7 +64,7 @@ TEST(NodeSearchTest, KernelsFindWhatTheNaiveSearchFindsForAnyNumberOfWords) {
 
 TEST(NodeSearchTest, TheLastOfEqualWordsIsFound) {
   std::mt19937_64 random(2);
-  for (uint32_t count = 1; count <= kMaxRuns; ++count) {
+  for (uint32_t count = 1; count <= kMaxSections; ++count) {
     std::vector<uint64_t> words(count);
     for (uint64_t& word : words) word = random() % 5 + 10;
     std::sort(words.begin(), words.end());

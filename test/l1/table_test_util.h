@@ -1,5 +1,5 @@
-// Records for the tests of blocks and tables: keys of the kinds that are hard on an encoding, and
-// payloads that prove whose they are.
+// Records for the tests of blocks and tables. Their keys are of kinds that are hard for an
+// encoding, and each payload proves which key it belongs to.
 //
 // Header only, stateless but for TableDir, which owns its directory.
 #ifndef TEST_L1_TABLE_TEST_UTIL_H_
@@ -67,7 +67,7 @@ inline std::string RandomKey(KeyKind kind, uint32_t key_bytes, std::mt19937_64* 
   return key;
 }
 
-// Of every byte of the key, and different at each place.
+// Depends on every byte of the key, and differs at each place.
 inline std::string PayloadOf(const std::string& key, uint32_t payload_bytes, uint64_t version = 0) {
   uint64_t word = 0x9e3779b97f4a7c15 + version;
   for (const char byte : key) word = (word ^ static_cast<uint8_t>(byte)) * 0x100000001b3;
@@ -78,7 +78,7 @@ inline std::string PayloadOf(const std::string& key, uint32_t payload_bytes, uin
   return payload;
 }
 
-// Up to `count` records: fewer when there are not so many keys of the kind.
+// Up to `count` records; fewer if there are not so many keys of the kind.
 inline Records RandomRecords(KeyKind kind, const l1::TableShape& shape, size_t count,
                              std::mt19937_64* random) {
   Records records;
@@ -89,7 +89,7 @@ inline Records RandomRecords(KeyKind kind, const l1::TableShape& shape, size_t c
   return records;
 }
 
-// Keys that lookups could get wrong: those there are, their neighbours, and some of all kinds.
+// Keys that lookups could get wrong: those of the records, their neighbours, and some of all kinds.
 inline std::vector<std::string> Probes(const Records& records, uint32_t key_bytes, size_t count,
                                        std::mt19937_64* random) {
   std::vector<std::string> probes = {std::string(key_bytes, '\0'), std::string(key_bytes, '\xff')};
@@ -111,7 +111,7 @@ inline std::vector<std::string> Probes(const Records& records, uint32_t key_byte
   return probes;
 }
 
-// Where tables are built; in memory, where there is such a file system.
+// A directory for tables, in memory if the machine has such a file system.
 class TableDir {
  public:
   TableDir() : dir_(FastParent()) {

@@ -17,7 +17,7 @@ namespace {
 
 using l1::BlockBuilder;
 using l1::kBlockBytes;
-using l1::kMaxRuns;
+using l1::kMaxSections;
 using l1::kTreeEncoding;
 using l1::NodeSearch;
 using l1::NodeSearchFn;
@@ -35,7 +35,7 @@ std::vector<NodeSearchFn> Searches() {
   return searches;
 }
 
-// As many of the records as fit in the block: those that lie in it.
+// Fills a block with as many of the records as fit, and returns those.
 Records Fill(const TableShape& shape, const Records& records, Region* block) {
   EXPECT_TRUE(Region::Allocate(kBlockBytes, /*huge_pages=*/false, block).ok());
   const std::unique_ptr<BlockBuilder> builder = kTreeEncoding.make_builder(shape);
@@ -74,7 +74,7 @@ TEST(TreeBlockTest, FindsWhatAMapFindsByEverySearch) {
   }
 }
 
-// What many lookups at once do: the steps lead to the run that Find would have found.
+// The steps of a search lead to the section that Find searches.
 TEST(TreeBlockTest, ASearchInStepsFindsTheSame) {
   std::mt19937_64 random(2);
   const TableShape shape = {16, 8};
@@ -83,9 +83,9 @@ TEST(TreeBlockTest, ASearchInStepsFindsTheSame) {
   const TreeBlock tree(block.data());
   for (const std::string& probe : Probes(held, shape.key_bytes, 200, &random)) {
     tree.FetchRoot();
-    const uint32_t run = tree.FetchRun(probe.data(), tree.FetchLeaf(probe.data()));
-    const char* const found =
-        tree.Find(probe.data(), [run](const l1::NodeWords&, uint32_t, uint64_t) { return run; });
+    const uint32_t section = tree.FetchSection(probe.data(), tree.FetchLeaf(probe.data()));
+    const char* const found = tree.Find(
+        probe.data(), [section](const l1::NodeWords&, uint32_t, uint64_t) { return section; });
     const auto at = held.find(probe);
     ASSERT_EQ(found != nullptr, at != held.end());
     if (found != nullptr) {
@@ -94,7 +94,7 @@ TEST(TreeBlockTest, ASearchInStepsFindsTheSame) {
   }
 }
 
-TEST(TreeBlockTest, RunsOfTheUsualRecordsHaveFourToEight) {
+TEST(TreeBlockTest, SectionsOfTheUsualRecordsHaveFourToEight) {
   std::mt19937_64 random(4);
   const TableShape shape = {16, 8};
   const std::unique_ptr<BlockBuilder> builder = kTreeEncoding.make_builder(shape);
@@ -107,9 +107,9 @@ TEST(TreeBlockTest, RunsOfTheUsualRecordsHaveFourToEight) {
   builder->Finish(region.data());
   TreeBlockHeader header;
   std::memcpy(&header, region.data(), sizeof(header));
-  EXPECT_GE(header.run_records, 4);
-  EXPECT_LE(header.run_records, 8);
-  EXPECT_LE(header.run_count, kMaxRuns);
+  EXPECT_GE(header.section_records, 4);
+  EXPECT_LE(header.section_records, 8);
+  EXPECT_LE(header.section_count, kMaxSections);
 }
 
 }  // namespace

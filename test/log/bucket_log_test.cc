@@ -20,7 +20,7 @@ using test::ValueOf;
 // A key of the tiny geometry's bucket `bucket`.
 uint64_t KeyIn(uint32_t bucket, uint64_t n) { return (uint64_t{bucket} << 62) | n; }
 
-TEST(BucketLogTest, StagedAndFlushedRecordsReadBack) {
+TEST(BucketLogTest, StagedAndLoggedRecordsReadBack) {
   test::TempDir dir;
   const auto log = OpenLog(TinyOptions(), dir.path());
   // Eleven records: two full groups of four in the log, three staged.
@@ -29,7 +29,7 @@ TEST(BucketLogTest, StagedAndFlushedRecordsReadBack) {
     for (uint64_t j = 0; j <= i; ++j) ASSERT_EQ(ReadSlot(*log, 2, j), ValueOf(j, 5)) << j;
   }
   EXPECT_EQ(log->RecordCount(2), 11u);
-  EXPECT_EQ(log->FlushedValueCount(2), 8u);
+  EXPECT_EQ(log->LoggedValueWatermark(2), 8u);
   EXPECT_EQ(log->RecordCount(1), 0u);
 }
 
@@ -45,7 +45,7 @@ TEST(BucketLogTest, EntriesCarrySequenceSumAndTombstone) {
   for (uint64_t i = 0; i < 600; ++i) {
     EXPECT_EQ(records[i].key, KeyIn(1, i % 7));
     EXPECT_EQ(records[i].tombstone, i % 5 == 4);
-    EXPECT_EQ(records[i].value_sum, i % 5 == 4 ? 0 : ValueSum(ValueOf(i, 1).data()));
+    EXPECT_EQ(records[i].value_checksum, i % 5 == 4 ? 0 : ValueChecksum(ValueOf(i, 1).data()));
     if (i > 0) {
       EXPECT_GT(records[i].sequence, records[i - 1].sequence);
     }

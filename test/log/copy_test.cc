@@ -89,7 +89,7 @@ class CopyTest : public testing::Test {
       const std::vector<KeyRecord> wanted = RecordsOf(original.get(), bucket);
       const std::vector<KeyRecord> found = RecordsOf(copied.get(), bucket);
       ASSERT_EQ(found.size(), wanted.size()) << bucket;
-      EXPECT_EQ(copied->SyncedCount(bucket), found.size());
+      EXPECT_EQ(copied->SyncedWatermark(bucket), found.size());
       for (uint64_t slot = 0; slot < wanted.size(); ++slot) {
         EXPECT_EQ(found[slot].key, wanted[slot].key);
         EXPECT_EQ(found[slot].sequence, wanted[slot].sequence);
@@ -253,8 +253,8 @@ TEST_F(CopyTest, WhatTheCountsHaveLostIsCopiedFromTheJournal) {
   uint64_t store_id = 0;
   ASSERT_NO_FATAL_FAILURE(FillJournalAlone(&store_id));
   // The counts are gone as well, in a page cache that looks the same.
-  for (const format::WordKind kind : {format::WordKind::kRecords, format::WordKind::kFlushedValues,
-                                      format::WordKind::kFlushedKeys, format::WordKind::kSynced}) {
+  for (const format::WordKind kind : {format::WordKind::kRecords, format::WordKind::kLoggedValues,
+                                      format::WordKind::kLoggedKeys, format::WordKind::kSynced}) {
     SetWord(source(), store_id, 0, kind, 0);
   }
   ASSERT_TRUE(Copy().ok());

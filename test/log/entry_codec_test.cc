@@ -17,7 +17,8 @@ KeyRecord RandomRecord(std::mt19937_64* random, uint64_t bound) {
   record.sequence = (*random)() % bound;
   record.slot = static_cast<uint32_t>((*random)() % kMaxBucketRecords);
   record.tombstone = (*random)() % 4 == 0;
-  record.value_sum = record.tombstone ? 0 : static_cast<uint32_t>((*random)() & format::kSumMask);
+  record.value_checksum =
+      record.tombstone ? 0 : static_cast<uint32_t>((*random)() & format::kChecksumMask);
   return record;
 }
 
@@ -31,7 +32,7 @@ TEST(EntryCodecTest, DecodesWhatItEncoded) {
     EXPECT_EQ(decoded.key, record.key);
     EXPECT_EQ(decoded.sequence, record.sequence);
     EXPECT_EQ(decoded.slot, record.slot);
-    EXPECT_EQ(decoded.value_sum, record.value_sum);
+    EXPECT_EQ(decoded.value_checksum, record.value_checksum);
     EXPECT_EQ(decoded.tombstone, record.tombstone);
   }
 }
@@ -94,10 +95,10 @@ TEST(CountWordTest, RoundTripAndDamage) {
     format::WordKind other;
     uint64_t payload;
   } cases[] = {
-      {format::WordKind::kRecords, format::WordKind::kFlushedKeys, 0},
-      {format::WordKind::kRecords, format::WordKind::kFlushedValues, 1},
-      {format::WordKind::kFlushedKeys, format::WordKind::kRecords, 65536},
-      {format::WordKind::kFlushedValues, format::WordKind::kRecords, kMaxBucketRecords},
+      {format::WordKind::kRecords, format::WordKind::kLoggedKeys, 0},
+      {format::WordKind::kRecords, format::WordKind::kLoggedValues, 1},
+      {format::WordKind::kLoggedKeys, format::WordKind::kRecords, 65536},
+      {format::WordKind::kLoggedValues, format::WordKind::kRecords, kMaxBucketRecords},
       {format::WordKind::kValuePlaces, format::WordKind::kKeyPlaces, 0x76543210},
   };
   for (const auto& c : cases) {

@@ -46,12 +46,12 @@ TEST_F(FullLogTest, TheGroupStaysStagedAndTheNextWriteTriesAgain) {
   for (uint64_t i = 0; i < 3; ++i) ASSERT_EQ(Append(log.get(), i), Code::kOk);
   EXPECT_EQ(Append(log.get(), 3), Code::kFull);
   EXPECT_EQ(Append(log.get(), 4), Code::kFull);
-  EXPECT_EQ(log->FlushedValueCount(kBucket), 0u);
+  EXPECT_EQ(log->LoggedValueWatermark(kBucket), 0u);
   ExpectValues(*log, 4);
   EXPECT_TRUE(log->Append(7, ValueOf(7, 1).data()).ok()) << "another bucket has room";
   Lift();
   EXPECT_EQ(Append(log.get(), 4), Code::kOk);
-  EXPECT_EQ(log->FlushedValueCount(kBucket), 4u);
+  EXPECT_EQ(log->LoggedValueWatermark(kBucket), 4u);
   ExpectValues(*log, 5);
 }
 
@@ -73,7 +73,7 @@ TEST_F(FullLogTest, ReopenedWhileFullItStillReads) {
   }
   Lift();
   const auto log = OpenLog(TinyOptions(), dir_.path());
-  EXPECT_EQ(log->FlushedValueCount(kBucket), 4u);
+  EXPECT_EQ(log->LoggedValueWatermark(kBucket), 4u);
   ExpectValues(*log, 4);
   EXPECT_EQ(Append(log.get(), 4), Code::kOk);
 }

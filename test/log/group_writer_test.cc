@@ -11,17 +11,17 @@
 namespace engine_race::test {
 namespace {
 
-TEST(GroupWriterTest, EachAppendIsCountedAndEachFullGroupFlushed) {
+TEST(GroupWriterTest, EachAppendIsCountedAndEachFullGroupLogged) {
   const TempDir dir;
   LogParts parts(TinyOptions(), dir.path());
   for (uint64_t key = 0; key < 11; ++key) {
     ASSERT_TRUE(parts.Append(0, key).ok());
     EXPECT_EQ(parts.Counts().record_count, key + 1);
-    EXPECT_EQ(parts.Counts().flushed_value_count, (key + 1) / 4 * 4);
+    EXPECT_EQ(parts.Counts().logged_value_watermark, (key + 1) / 4 * 4);
   }
   EXPECT_EQ(parts.context.buckets[0].RecordCount(), 11u);
-  EXPECT_EQ(parts.context.buckets[0].FlushedValueCount(), 8u);
-  EXPECT_EQ(parts.Counts().flushed_key_count, 0u);
+  EXPECT_EQ(parts.context.buckets[0].LoggedValueWatermark(), 8u);
+  EXPECT_EQ(parts.Counts().logged_key_watermark, 0u);
 }
 
 TEST(GroupWriterTest, DamagedCountsRefuseAnAppendAtItsFirstStep) {
@@ -41,7 +41,7 @@ TEST(GroupWriterTest, AGroupThatFindsTheDiskFullStaysStagedAndIsTriedFirst) {
   const ScopedHook hook(&failing);
   EXPECT_EQ(parts.Append(0, 3).code(), Code::kFull);
   EXPECT_EQ(parts.context.buckets[0].RecordCount(), 4u);
-  EXPECT_EQ(parts.context.buckets[0].FlushedValueCount(), 0u);
+  EXPECT_EQ(parts.context.buckets[0].LoggedValueWatermark(), 0u);
   EXPECT_EQ(parts.Append(0, 4).code(), Code::kFull);
   EXPECT_EQ(parts.context.buckets[0].RecordCount(), 4u) << "nothing is staged behind it";
   EXPECT_EQ(failing.count, 2);
@@ -49,7 +49,7 @@ TEST(GroupWriterTest, AGroupThatFindsTheDiskFullStaysStagedAndIsTriedFirst) {
   EXPECT_FALSE(parts.context.latch.latched());
   failing.on = false;
   EXPECT_TRUE(parts.Append(0, 4).ok());
-  EXPECT_EQ(parts.context.buckets[0].FlushedValueCount(), 4u);
+  EXPECT_EQ(parts.context.buckets[0].LoggedValueWatermark(), 4u);
   for (uint64_t slot = 0; slot < 5; ++slot) EXPECT_EQ(parts.Read(slot), ValueOf(slot, 1));
 }
 
@@ -67,7 +67,7 @@ TEST(GroupWriterTest, AnotherFailureOfAGroupEndsWriting) {
   EXPECT_EQ(parts.Read(3), ValueOf(3, 1));
 }
 
-// Every place of the values' lane is pinned by readers: the next group has none to begin in.
+// Readers pin every place of the lane of values: the next group has none to begin in.
 TEST(GroupWriterTest, AnAppendWithoutAPlaceWaitsForOne) {
   const TempDir dir;
   LogParts parts(TinyOptions(), dir.path());

@@ -42,7 +42,7 @@ class JournalTest : public ::testing::Test {
     record.key = slot;
     record.sequence = record.slot = slot;
     record.tombstone = value == nullptr;
-    record.value_sum = value == nullptr ? 0 : ValueSum(value->data());
+    record.value_checksum = value == nullptr ? 0 : ValueChecksum(value->data());
     JournalRequest request;
     request.descriptor = {EntryCodec(kStoreId, 0).Encode(record), /*bucket=*/0, slot};
     request.value = value == nullptr ? nullptr : value->data();

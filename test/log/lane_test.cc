@@ -44,19 +44,19 @@ TEST_F(LaneTest, RoomEndsWithThePlaces) {
   lane_.BeginWrite(0);
   EXPECT_FALSE(lane_.HasRoomFor(3 * kGroup));
   EXPECT_TRUE(lane_.EndWrite(0, true));
-  EXPECT_EQ(lane_.flushed(), kGroup);
+  EXPECT_EQ(lane_.watermark(), kGroup);
   EXPECT_TRUE(lane_.HasRoomFor(3 * kGroup));
 }
 
-TEST_F(LaneTest, FlushedCountsAPrefixOnly) {
+TEST_F(LaneTest, TheWatermarkCountsAPrefixOnly) {
   for (uint64_t group = 0; group < 3; ++group) Begin(group);
   for (uint64_t group = 0; group < 3; ++group) lane_.BeginWrite(group);
   EXPECT_FALSE(lane_.EndWrite(1, true));
   EXPECT_FALSE(lane_.EndWrite(2, true));
-  EXPECT_EQ(lane_.flushed(), 0u);
+  EXPECT_EQ(lane_.watermark(), 0u);
   EXPECT_FALSE(lane_.HasRoomFor(3 * kGroup));
   EXPECT_TRUE(lane_.EndWrite(0, true));
-  EXPECT_EQ(lane_.flushed(), 3 * kGroup);
+  EXPECT_EQ(lane_.watermark(), 3 * kGroup);
 }
 
 TEST_F(LaneTest, AFailedGroupIsFoundAgain) {
@@ -70,7 +70,7 @@ TEST_F(LaneTest, AFailedGroupIsFoundAgain) {
   EXPECT_FALSE(lane_.EndWrite(0, false));
   ASSERT_TRUE(lane_.FindIdleFullGroup(kGroup, &group));
   EXPECT_EQ(group, 0u);
-  EXPECT_EQ(lane_.flushed(), 0u);
+  EXPECT_EQ(lane_.watermark(), 0u);
 }
 
 TEST_F(LaneTest, APinnedPlaceIsNotGivenAway) {

@@ -9,11 +9,11 @@
 namespace engine_race::test {
 namespace {
 
-TEST(LogReaderTest, StagedAndFlushedValuesReadAlike) {
+TEST(LogReaderTest, StagedAndLoggedValuesReadAlike) {
   const TempDir dir;
   LogParts parts(TinyOptions(), dir.path());
   parts.AppendKeys(0, 11);
-  ASSERT_EQ(parts.context.buckets[0].FlushedValueCount(), 8u);
+  ASSERT_EQ(parts.context.buckets[0].LoggedValueWatermark(), 8u);
   for (uint64_t slot = 0; slot < 11; ++slot) EXPECT_EQ(parts.Read(slot), ValueOf(slot, 1)) << slot;
 }
 
@@ -40,7 +40,7 @@ TEST(LogReaderTest, ACutHasWhatIsStagedAndTheListenerTheRest) {
   BucketCut cut;
   ASSERT_TRUE(parts.reader.CutBucket(0, &listener, &cut).ok());
   EXPECT_EQ(cut.record_count, 259u);
-  EXPECT_EQ(cut.flushed_key_count, 256u);
+  EXPECT_EQ(cut.logged_key_watermark, 256u);
   ASSERT_EQ(cut.staged_keys.size(), 3u);
   for (uint32_t i = 0; i < 3; ++i) EXPECT_EQ(cut.staged_keys[i].key, 256 + i);
   parts.AppendKeys(259, 260);
@@ -65,7 +65,7 @@ TEST(LogReaderTest, ACutTakesSyncedEntriesThatStagingLostFromTheLog) {
   const std::string zeros(3 * sizeof(format::KeyEntry), '\0');
   Overwrite(dir.Join(format::kStagingKeysName), zeros.data(), zeros.size(),
             parts.context.geometry().KeyPlaceOffset(0, bucket.keys.PlaceOf(0)));
-  bucket.synced_count = 2;
+  bucket.synced_watermark = 2;
   bucket.staging_verified = false;
   NullListener listener;
   BucketCut cut;

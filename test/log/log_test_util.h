@@ -76,15 +76,15 @@ inline std::vector<KeyRecord> RecordsOf(BucketLog* log, uint32_t bucket) {
   EXPECT_TRUE(status.ok()) << status.ToString();
   log->DetachListener(bucket);
   Region keys;
-  EXPECT_TRUE(Region::Allocate(cut.flushed_key_count * 16 + 4096, false, &keys).ok());
+  EXPECT_TRUE(Region::Allocate(cut.logged_key_watermark * 16 + 4096, false, &keys).ok());
   EXPECT_TRUE(log->KeyFile(bucket)
-                  .Read(keys.data(), cut.flushed_key_count * 16, log->KeyOffset(bucket, 0))
+                  .Read(keys.data(), cut.logged_key_watermark * 16, log->KeyOffset(bucket, 0))
                   .ok());
   const auto* entries = reinterpret_cast<const format::KeyEntry*>(keys.data());
   for (uint32_t slot = 0; slot < cut.record_count; ++slot) {
-    const format::KeyEntry entry = slot < cut.flushed_key_count
+    const format::KeyEntry entry = slot < cut.logged_key_watermark
                                        ? entries[slot]
-                                       : cut.staged_keys[slot - cut.flushed_key_count];
+                                       : cut.staged_keys[slot - cut.logged_key_watermark];
     KeyRecord record;
     EXPECT_TRUE(log->codec(bucket).Decode(entry, slot, cut.sequence_bound, &record)) << slot;
     records.push_back(record);

@@ -48,10 +48,10 @@ class LostCacheTest : public testing::Test {
 TEST_F(LostCacheTest, TheJournalShowsThatTheCountsAreOld) {
   Make(0, 10, SyncMode::kEveryWrite);
   Set(format::WordKind::kRecords, 6);
-  Set(format::WordKind::kFlushedValues, 4);
+  Set(format::WordKind::kLoggedValues, 4);
   const auto log = Open();
   ExpectHoldsExactly(log.get(), 10);
-  EXPECT_EQ(log->SyncedCount(0), 10u);
+  EXPECT_EQ(log->SyncedWatermark(0), 10u);
 }
 
 TEST_F(LostCacheTest, TheJournalBringsBackWhatIsNotWhereTheCountsSay) {
@@ -82,7 +82,7 @@ TEST_F(LostCacheTest, OneBucketWithoutAPageCachePutsAllInDoubt) {
 TEST_F(LostCacheTest, AFullGroupIsNotWrittenOverTheLogUnverified) {
   Make(8, 8);
   // As if killed between the group's write and its mark, long before the Sync.
-  Set(format::WordKind::kFlushedValues, 4);
+  Set(format::WordKind::kLoggedValues, 4);
   LoseStaging(dir_.path());
   const auto log = Open();
   ExpectHoldsExactly(log.get(), 8);
@@ -163,7 +163,7 @@ class FailingLogs : public SystemCallHook {
 
 TEST_F(LostCacheTest, ALatchedStoreWritesNoFullGroups) {
   Make(0, 8);
-  Set(format::WordKind::kFlushedValues, 4);
+  Set(format::WordKind::kLoggedValues, 4);
   Set(format::WordKind::kPageCache, 12345);
   FailingLogs failing(CallKind::kFdatasync);
   const ScopedHook hook(&failing);

@@ -1,5 +1,5 @@
-// What a restart of the machine, or the loss of its page cache, leaves of a closed store; and
-// stores of one filled bucket to try it with.
+// Makes of a closed store what a restart of the machine, or the loss of its page cache, leaves of
+// it. Also makes stores of one filled bucket to try that with.
 #ifndef TEST_LOG_PAGE_CACHE_TEST_UTIL_H_
 #define TEST_LOG_PAGE_CACHE_TEST_UTIL_H_
 

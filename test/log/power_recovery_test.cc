@@ -43,17 +43,17 @@ class PowerRecoveryTest : public ::testing::Test {
 TEST_F(PowerRecoveryTest, WhatVerifiesIsSyncedAndTheCountsSaySo) {
   MakeStore(263);
   Open();
-  ASSERT_EQ(states_[0].synced_count, 0u);
+  ASSERT_EQ(states_[0].synced_watermark, 0u);
   ASSERT_TRUE(Run().ok());
   EXPECT_EQ(states_[0].record_count, 263u);
-  EXPECT_EQ(states_[0].synced_count, 263u);
-  EXPECT_EQ(states_[0].flushed_value_count, 260u);
-  EXPECT_EQ(states_[0].flushed_key_count, 256u);
+  EXPECT_EQ(states_[0].synced_watermark, 263u);
+  EXPECT_EQ(states_[0].logged_value_watermark, 260u);
+  EXPECT_EQ(states_[0].logged_key_watermark, 256u);
   std::vector<BucketState> found;
   ASSERT_TRUE(context_->staging.ReadCounts(&found).ok());
   for (const BucketState& state : found) EXPECT_EQ(state.page_cache_id, kPageCache);
   EXPECT_EQ(found[0].record_count, 263u);
-  EXPECT_EQ(found[0].synced_count, 263u);
+  EXPECT_EQ(found[0].synced_watermark, 263u);
 }
 
 TEST_F(PowerRecoveryTest, TheBucketEndsAtTheFirstRecordThatDoesNotVerify) {
@@ -83,8 +83,8 @@ TEST_F(PowerRecoveryTest, DoneAgainItGivesTheSame) {
   ASSERT_TRUE(Run().ok());
   for (size_t i = 0; i < after.size(); ++i) {
     EXPECT_EQ(states_[i].record_count, after[i].record_count);
-    EXPECT_EQ(states_[i].synced_count, after[i].synced_count);
-    EXPECT_EQ(states_[i].flushed_key_count, after[i].flushed_key_count);
+    EXPECT_EQ(states_[i].synced_watermark, after[i].synced_watermark);
+    EXPECT_EQ(states_[i].logged_key_watermark, after[i].logged_key_watermark);
   }
 }
 
@@ -95,7 +95,7 @@ TEST_F(PowerRecoveryTest, AStoreThatCannotBeWrittenToIsReadableWhenAllIsInPlace)
   const ScopedHook hook(&failing);
   EXPECT_EQ(Run().code(), Code::kIOError);
   EXPECT_TRUE(readable_);
-  EXPECT_EQ(states_[0].synced_count, 0u) << "nothing is promised";
+  EXPECT_EQ(states_[0].synced_watermark, 0u) << "nothing is promised";
   // Record 261 is staged alone.
   const std::string zeros(kValueBytes, '\0');
   const uint32_t place = PlaceInWord(states_[0].value_places, 261 / 4);

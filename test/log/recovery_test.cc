@@ -44,11 +44,11 @@ void ZeroLog(const std::string& path, uint64_t offset, uint64_t size) {
 TEST(RecoveryTest, FullGroupsNotInTheLogAreWrittenAgain) {
   test::TempDir dir;
   const uint64_t id = MakeStore(dir.path(), 8);
-  SetWord(dir.path(), id, kBucket, format::WordKind::kFlushedValues, 4);
+  SetWord(dir.path(), id, kBucket, format::WordKind::kLoggedValues, 4);
   ZeroLog(dir.Join("value_00"), 4 * kValueBytes, 4 * kValueBytes);
   for (int round = 0; round < 3; ++round) {
     const auto log = OpenLog(TinyOptions(), dir.path());
-    EXPECT_EQ(log->FlushedValueCount(kBucket), 8u);
+    EXPECT_EQ(log->LoggedValueWatermark(kBucket), 8u);
     ExpectRecords(log.get(), 8);
   }
 }
@@ -56,7 +56,7 @@ TEST(RecoveryTest, FullGroupsNotInTheLogAreWrittenAgain) {
 TEST(RecoveryTest, FullKeyGroupsNotInTheLogAreWrittenAgain) {
   test::TempDir dir;
   const uint64_t id = MakeStore(dir.path(), 512);
-  SetWord(dir.path(), id, kBucket, format::WordKind::kFlushedKeys, 256);
+  SetWord(dir.path(), id, kBucket, format::WordKind::kLoggedKeys, 256);
   ZeroLog(dir.Join("key_00"), 4096, 4096);
   for (int round = 0; round < 3; ++round) {
     ExpectRecords(OpenLog(TinyOptions(), dir.path()).get(), 512);
@@ -67,10 +67,10 @@ TEST(RecoveryTest, FullKeyGroupsNotInTheLogAreWrittenAgain) {
 TEST(RecoveryTest, FullGroupsAlreadyInTheLogStayAsTheyAre) {
   test::TempDir dir;
   const uint64_t id = MakeStore(dir.path(), 512);
-  SetWord(dir.path(), id, kBucket, format::WordKind::kFlushedValues, 508);
-  SetWord(dir.path(), id, kBucket, format::WordKind::kFlushedKeys, 256);
+  SetWord(dir.path(), id, kBucket, format::WordKind::kLoggedValues, 508);
+  SetWord(dir.path(), id, kBucket, format::WordKind::kLoggedKeys, 256);
   const auto log = OpenLog(TinyOptions(), dir.path());
-  EXPECT_EQ(log->FlushedValueCount(kBucket), 512u);
+  EXPECT_EQ(log->LoggedValueWatermark(kBucket), 512u);
   ExpectRecords(log.get(), 512);
 }
 
@@ -103,15 +103,15 @@ TEST(RecoveryTest, ABucketWithDamagedCountsIsRefusedAlone) {
     bool good_check;
   } cases[] = {
       {format::WordKind::kRecords, 11, false},
-      {format::WordKind::kFlushedValues, 4, false},
-      {format::WordKind::kFlushedKeys, 0, false},
+      {format::WordKind::kLoggedValues, 4, false},
+      {format::WordKind::kLoggedKeys, 0, false},
       {format::WordKind::kRecords, 41, true},  // more staged than the places hold
       {format::WordKind::kRecords, 17, true},  // a group that never took a place
       {format::WordKind::kValuePlaces, 0xf, false},
       {format::WordKind::kValuePlaces, 0xf00, true},  // a place that is not there
       {format::WordKind::kRecords, 4097, true},       // above the capacity
-      {format::WordKind::kFlushedValues, 6, true},    // not a whole group
-      {format::WordKind::kFlushedValues, 12, true},   // more flushed than there is
+      {format::WordKind::kLoggedValues, 6, true},     // not a whole group
+      {format::WordKind::kLoggedValues, 12, true},    // a watermark past the count
   };
   for (const auto& c : cases) {
     test::TempDir dir;

@@ -83,19 +83,19 @@ TEST_P(StagingTest, EachPublishedWordChangesNoOther) {
   ASSERT_FALSE(before.damaged);
   EXPECT_EQ(before.record_count, 0u);
   Publish(1, format::WordKind::kRecords, 300);
-  Publish(1, format::WordKind::kFlushedValues, 296);
-  Publish(1, format::WordKind::kFlushedKeys, 256);
+  Publish(1, format::WordKind::kLoggedValues, 296);
+  Publish(1, format::WordKind::kLoggedKeys, 256);
   Publish(1, format::WordKind::kValuePlaces, 0x76543210);
   Publish(1, format::WordKind::kKeyPlaces, 0x10101010);
   Publish(1, format::WordKind::kSynced, 299);
   const BucketState state = Counts(1);
   EXPECT_FALSE(state.damaged);
   EXPECT_EQ(state.record_count, 300u);
-  EXPECT_EQ(state.flushed_value_count, 296u);
-  EXPECT_EQ(state.flushed_key_count, 256u);
+  EXPECT_EQ(state.logged_value_watermark, 296u);
+  EXPECT_EQ(state.logged_key_watermark, 256u);
   EXPECT_EQ(state.value_places, 0x76543210u);
   EXPECT_EQ(state.key_places, 0x10101010u);
-  EXPECT_EQ(state.synced_count, 299u);
+  EXPECT_EQ(state.synced_watermark, 299u);
   EXPECT_EQ(state.page_cache_id, before.page_cache_id);
   EXPECT_EQ(Counts(0).record_count, 0u) << "of the neighbour";
 }
@@ -105,11 +105,11 @@ TEST_P(StagingTest, CountsThatContradictOneAnotherAreDamaged) {
   Publish(0, format::WordKind::kRecords, 8);
   EXPECT_FALSE(Counts(0).damaged);
   // Half a group; more than there are; synced beyond the end; more than a bucket takes.
-  Publish(0, format::WordKind::kFlushedValues, 6);
+  Publish(0, format::WordKind::kLoggedValues, 6);
   EXPECT_TRUE(Counts(0).damaged);
-  Publish(0, format::WordKind::kFlushedValues, 12);
+  Publish(0, format::WordKind::kLoggedValues, 12);
   EXPECT_TRUE(Counts(0).damaged);
-  Publish(0, format::WordKind::kFlushedValues, 8);
+  Publish(0, format::WordKind::kLoggedValues, 8);
   EXPECT_FALSE(Counts(0).damaged);
   Publish(0, format::WordKind::kSynced, 9);
   EXPECT_TRUE(Counts(0).damaged);
@@ -134,15 +134,15 @@ TEST_P(StagingTest, AWrittenLineIsTheWholeState) {
   ASSERT_TRUE(staging_.ReserveCounts().ok());
   BucketState state;
   state.record_count = 9;
-  state.flushed_value_count = 8;
-  state.synced_count = 9;
+  state.logged_value_watermark = 8;
+  state.synced_watermark = 9;
   state.page_cache_id = 4711;
   ASSERT_TRUE(staging_.WriteLine(1, state).ok());
   const BucketState found = Counts(1);
   EXPECT_FALSE(found.damaged);
   EXPECT_EQ(found.record_count, 9u);
-  EXPECT_EQ(found.flushed_value_count, 8u);
-  EXPECT_EQ(found.synced_count, 9u);
+  EXPECT_EQ(found.logged_value_watermark, 8u);
+  EXPECT_EQ(found.synced_watermark, 9u);
   EXPECT_EQ(found.page_cache_id, 4711u);
 }
 

@@ -22,11 +22,11 @@ TEST(SyncTest, PartialGroupsOutliveTheLossOfStaging) {
     const auto log = OpenLog(TinyOptions(), dir.path());
     store_id = log->store_id();
     AppendMany(log.get(), 0, 307);
-    EXPECT_EQ(log->SyncedCount(0), 0u);
+    EXPECT_EQ(log->SyncedWatermark(0), 0u);
     ASSERT_TRUE(log->Sync().ok());
-    EXPECT_EQ(log->SyncedCount(0), 307u);
+    EXPECT_EQ(log->SyncedWatermark(0), 307u);
     AppendMany(log.get(), 307, 310);
-    EXPECT_EQ(log->SyncedCount(0), 307u);
+    EXPECT_EQ(log->SyncedWatermark(0), 307u);
   }
   LosePower(dir.path(), store_id);
   {
@@ -50,7 +50,7 @@ TEST(SyncTest, AnOrderlyRestartLosesNothingThatWasStaged) {
   Restart(dir.path(), store_id);
   const auto log = OpenLog(TinyOptions(), dir.path());
   ExpectHoldsExactly(log.get(), 263);
-  EXPECT_EQ(log->SyncedCount(0), 263u);
+  EXPECT_EQ(log->SyncedWatermark(0), 263u);
 }
 
 TEST(SyncTest, RecordsBehindALostOneAreCutAndDoNotComeBack) {
@@ -95,7 +95,7 @@ TEST(SyncTest, SyncOnCloseLeavesNothingUnsynced) {
   ExpectHoldsExactly(log.get(), 50);
 }
 
-TEST(SyncerTest, TheSyncedCountMovesAfterTheFlushOfTheLogs) {
+TEST(SyncerTest, TheSyncedWatermarkMovesAfterTheFlushOfTheLogs) {
   const TempDir dir;
   LogParts parts(TinyOptions(), dir.path());
   Syncer syncer(&parts.context, &parts.writer, &parts.groups);
@@ -106,7 +106,7 @@ TEST(SyncerTest, TheSyncedCountMovesAfterTheFlushOfTheLogs) {
     const std::string name = path.substr(path.rfind('/') + 1);
     if (call->kind == CallKind::kPwrite) steps.push_back("write " + name);
     if (call->kind == CallKind::kFdatasync) {
-      steps.push_back("flush " + name + " " + std::to_string(parts.Counts().synced_count));
+      steps.push_back("flush " + name + " " + std::to_string(parts.Counts().synced_watermark));
     }
     return call->Proceed();
   });
@@ -119,7 +119,7 @@ TEST(SyncerTest, TheSyncedCountMovesAfterTheFlushOfTheLogs) {
       "write value_00",   "write key_00",     "flush key_00 0",        "flush key_01 0",
       "flush value_00 0", "flush value_01 0", "flush staging_counts 6"};
   EXPECT_EQ(steps, expected);
-  EXPECT_EQ(syncer.SyncedCount(0), 6u);
+  EXPECT_EQ(syncer.SyncedWatermark(0), 6u);
   EXPECT_EQ(syncer.flush_count(), 5u);
 }
 
@@ -142,11 +142,11 @@ TEST(SyncerTest, AFullDiskLeavesAllToTheNextSync) {
   FailingCalls failing(CallKind::kPwrite, "/key_00", ENOSPC);
   const ScopedHook hook(&failing);
   EXPECT_EQ(syncer.Sync().code(), Code::kFull);
-  EXPECT_EQ(syncer.SyncedCount(0), 0u);
-  EXPECT_EQ(parts.Counts().synced_count, 0u);
+  EXPECT_EQ(syncer.SyncedWatermark(0), 0u);
+  EXPECT_EQ(parts.Counts().synced_watermark, 0u);
   failing.on = false;
   EXPECT_TRUE(syncer.Sync().ok());
-  EXPECT_EQ(syncer.SyncedCount(0), 6u);
+  EXPECT_EQ(syncer.SyncedWatermark(0), 6u);
 }
 
 TEST(SyncerTest, AFailedFlushMovesNoCountAndIsFinal) {
@@ -159,8 +159,8 @@ TEST(SyncerTest, AFailedFlushMovesNoCountAndIsFinal) {
   EXPECT_EQ(syncer.Sync().code(), Code::kIOError);
   failing.on = false;
   EXPECT_EQ(syncer.Sync().code(), Code::kIOError);
-  EXPECT_EQ(syncer.SyncedCount(0), 0u);
-  EXPECT_EQ(parts.Counts().synced_count, 0u);
+  EXPECT_EQ(syncer.SyncedWatermark(0), 0u);
+  EXPECT_EQ(parts.Counts().synced_watermark, 0u);
 }
 
 // Where the journal cannot be had the store can be read, and each write tries again.
@@ -193,7 +193,7 @@ TEST_P(SyncModeTest, AcknowledgedWritesOutliveTheLossOfStaging) {
     store_id = log->store_id();
     AppendMany(log.get(), 0, 29);
     EXPECT_EQ(log->durable_write_count(), 29u);
-    EXPECT_EQ(log->SyncedCount(0), 0u) << "the journal has them, the logs need not";
+    EXPECT_EQ(log->SyncedWatermark(0), 0u) << "the journal has them, the logs need not";
   }
   LosePower(dir.path(), store_id);
   const auto log = OpenLog(TinyOptions(GetParam()), dir.path());
@@ -209,7 +209,7 @@ TEST_P(SyncModeTest, TheJournalGoesRound) {
     const auto log = OpenLog(TinyOptions(GetParam()), dir.path());
     store_id = log->store_id();
     AppendMany(log.get(), 0, kCount);
-    EXPECT_GT(log->SyncedCount(0), 0u) << "a checkpoint has made room";
+    EXPECT_GT(log->SyncedWatermark(0), 0u) << "a checkpoint has made room";
   }
   LosePower(dir.path(), store_id);
   const auto log = OpenLog(TinyOptions(SyncMode::kNone), dir.path());

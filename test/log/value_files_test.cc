@@ -69,15 +69,16 @@ TEST(ValueFilesTest, EverySlotHasItsOwnPlace) {
     std::set<std::pair<uint32_t, uint64_t>> taken;
     for (uint32_t bucket = 0; bucket < geometry.bucket_count; ++bucket) {
       for (uint64_t slot = 0; slot < geometry.bucket_capacity_records; ++slot) {
-        const ValuePlace place = files.Locate(bucket, slot);
-        ASSERT_EQ(place.offset % kValueBytes, 0u);
-        ASSERT_LE(place.offset + kValueBytes, geometry.value_file_bytes());
-        ASSERT_EQ(place.file, &files.file(place.file_number));
-        ASSERT_TRUE(taken.insert({place.file_number, place.offset}).second)
+        const ValueLocation location = files.Locate(bucket, slot);
+        ASSERT_EQ(location.offset % kValueBytes, 0u);
+        ASSERT_LE(location.offset + kValueBytes, geometry.value_file_bytes());
+        ASSERT_EQ(location.file, &files.file(location.file_number));
+        ASSERT_TRUE(taken.insert({location.file_number, location.offset}).second)
             << path_count << " paths, bucket " << bucket << ", slot " << slot;
-        ValuePlace to_write;
+        ValueLocation to_write;
         ASSERT_TRUE(files.LocateToWrite(bucket, slot, &to_write).ok());
-        ASSERT_EQ(std::tie(to_write.file, to_write.offset), std::tie(place.file, place.offset));
+        ASSERT_EQ(std::tie(to_write.file, to_write.offset),
+                  std::tie(location.file, location.offset));
       }
     }
   }
@@ -90,11 +91,11 @@ TEST(ValueFilesTest, RunsAreContiguousAndEndWithTheUnit) {
     EXPECT_EQ(files.unit_slots(), path_count == 0 ? 256 : kUnitSlots);
     for (uint32_t bucket = 0; bucket < geometry.bucket_count; ++bucket) {
       for (uint64_t slot = 0; slot < 256; ++slot) {
-        const ValuePlace place = files.Locate(bucket, slot);
-        ASSERT_EQ(place.slot_count, files.unit_slots() - slot % files.unit_slots());
-        const ValuePlace last = files.Locate(bucket, slot + place.slot_count - 1);
-        ASSERT_EQ(last.file, place.file);
-        ASSERT_EQ(last.offset, place.offset + (place.slot_count - 1) * kValueBytes);
+        const ValueLocation location = files.Locate(bucket, slot);
+        ASSERT_EQ(location.slot_count, files.unit_slots() - slot % files.unit_slots());
+        const ValueLocation last = files.Locate(bucket, slot + location.slot_count - 1);
+        ASSERT_EQ(last.file, location.file);
+        ASSERT_EQ(last.offset, location.offset + (location.slot_count - 1) * kValueBytes);
       }
     }
   }
@@ -104,10 +105,10 @@ TEST(ValueFilesTest, UnitsGoRoundThePathsFromTheBucketsOwnOn) {
   const ValueFiles files = FilesOf(GeometryOf(3, 4, 1, 256));
   for (uint32_t bucket = 0; bucket < 4; ++bucket) {
     for (uint64_t unit = 0; unit < 256 / kUnitSlots; ++unit) {
-      const ValuePlace place = files.Locate(bucket, unit * kUnitSlots);
-      EXPECT_EQ(place.file_number, (unit + bucket) % 3);
+      const ValueLocation location = files.Locate(bucket, unit * kUnitSlots);
+      EXPECT_EQ(location.file_number, (unit + bucket) % 3);
       // 16 units on 3 paths: 6 places for each bucket.
-      EXPECT_EQ(place.offset, (bucket * 6 + unit / 3) * kUnitBytes);
+      EXPECT_EQ(location.offset, (bucket * 6 + unit / 3) * kUnitBytes);
     }
   }
 }
@@ -130,19 +131,19 @@ TEST(ValueFilesTest, PathsWithAMapHaveOneFileAndGivePlacesOut) {
   files.Init(geometry, std::move(paths));
   EXPECT_EQ(files.file_count(), 3u);
   // Bucket 0 has its odd units there.
-  const ValuePlace before = files.Locate(0, kUnitSlots + 3);
+  const ValueLocation before = files.Locate(0, kUnitSlots + 3);
   EXPECT_EQ(before.offset, UnitMap::kNowhere);
   EXPECT_EQ(before.slot_count, kUnitSlots - 3);
-  ValuePlace place;
-  ASSERT_TRUE(files.LocateToWrite(2, 3 * kUnitSlots, &place).ok());
-  ASSERT_TRUE(files.LocateToWrite(0, kUnitSlots + 3, &place).ok());
-  EXPECT_EQ(place.file_number, 2u);
-  EXPECT_EQ(place.offset, kUnitBytes + 3 * kValueBytes);
-  EXPECT_EQ(files.Locate(0, kUnitSlots + 3).offset, place.offset);
-  ASSERT_TRUE(files.LocateToWrite(1, 0, &place).ok());
-  EXPECT_EQ(files.LocateToWrite(3, 0, &place).code(), Code::kFull);
-  ASSERT_TRUE(files.LocateToWrite(0, 0, &place).ok()) << "on the other path";
-  EXPECT_EQ(place.file_number, 0u);
+  ValueLocation location;
+  ASSERT_TRUE(files.LocateToWrite(2, 3 * kUnitSlots, &location).ok());
+  ASSERT_TRUE(files.LocateToWrite(0, kUnitSlots + 3, &location).ok());
+  EXPECT_EQ(location.file_number, 2u);
+  EXPECT_EQ(location.offset, kUnitBytes + 3 * kValueBytes);
+  EXPECT_EQ(files.Locate(0, kUnitSlots + 3).offset, location.offset);
+  ASSERT_TRUE(files.LocateToWrite(1, 0, &location).ok());
+  EXPECT_EQ(files.LocateToWrite(3, 0, &location).code(), Code::kFull);
+  ASSERT_TRUE(files.LocateToWrite(0, 0, &location).ok()) << "on the other path";
+  EXPECT_EQ(location.file_number, 0u);
   ASSERT_TRUE(files.FlushMaps().ok());
   EXPECT_EQ(map->flushes, 1);
 }
@@ -174,10 +175,10 @@ class StripedFilesTest : public testing::Test {
 
 TEST_F(StripedFilesTest, ReadsAcrossUnits) {
   for (uint64_t slot = 0; slot < 100; ++slot) {
-    ValuePlace place;
-    ASSERT_TRUE(files_.LocateToWrite(1, slot, &place).ok());
+    ValueLocation location;
+    ASSERT_TRUE(files_.LocateToWrite(1, slot, &location).ok());
     const std::string value = test::ValueOf(slot, 1);
-    ASSERT_TRUE(place.file->Write(value.data(), value.size(), place.offset).ok());
+    ASSERT_TRUE(location.file->Write(value.data(), value.size(), location.offset).ok());
   }
   std::string values(90 * kValueBytes, 'x');
   ASSERT_TRUE(files_.Read(1, 5, 90, values.data()).ok());
@@ -201,9 +202,9 @@ TEST_F(StripedFilesTest, ReservesWhatWillBeWrittenAndNoMore) {
   }
   // Writing there takes no more.
   for (uint64_t slot = 10; slot < 75; ++slot) {
-    const ValuePlace place = files_.Locate(1, slot);
+    const ValueLocation location = files_.Locate(1, slot);
     const std::string value(kValueBytes, 'v');
-    ASSERT_TRUE(place.file->Write(value.data(), value.size(), place.offset).ok());
+    ASSERT_TRUE(location.file->Write(value.data(), value.size(), location.offset).ok());
   }
   for (uint32_t i = 0; i < files_.file_count(); ++i) {
     uint64_t bytes = 0;

@@ -12,85 +12,22 @@ namespace {
 
 constexpr uint32_t kMaxLosses = 3;
 
-template <typename T, size_t kCount>
-T OneOf(Random* random, const T (&choices)[kCount]) {
-  return choices[Below(random, kCount)];
-}
-
 }  // namespace
 
 PowerRun::PowerRun(uint64_t seed, PowerTally* tally)
     : seed_(seed), tally_(tally), random_(seed), take_random_(seed ^ 0x7a6b) {
-  DrawGeometry();
-}
-
-PowerRun::~PowerRun() = default;
-
-void PowerRun::DrawGeometry() {
-  constexpr uint32_t kBucketCounts[] = {1, 1, 2, 4, 8};
-  constexpr uint32_t kGroups[] = {1, 2, 2, 4, 8};
-  geometry_.bucket_count = OneOf(&random_, kBucketCounts);
-  geometry_.file_count = geometry_.bucket_count >= 2 ? 1 + Below(&random_, 2) : 1;
-  geometry_.value_group_bytes = OneOf(&random_, kGroups) * kValueBytes;
-  // Some buckets fill up to their end.
-  const uint32_t key_pages = Chance(&random_, 0.8) ? 1 : 2;
-  geometry_.key_group_bytes = key_pages * 4096;
-  geometry_.bucket_capacity_records = Chance(&random_, 0.3) ? key_pages * 256 : 2048;
-  geometry_.memory_budget_bytes = kMinMemoryBudgetBytes;
-  geometry_.build_thread_count = 1;
-  geometry_.io_backend = IoBackend::kPsync;
-  geometry_.journal_bytes = kMinJournalBytes;
+  geometry_ = DrawPowerGeometry(&random_);
   names_.bucket_count = geometry_.bucket_count;
   // A third path is the store's own directory.
   path_count_ = Chance(&random_, 0.25) ? 2 + static_cast<uint32_t>(Below(&random_, 2)) : 0;
-  geometry_.stripe_unit_bytes = kMinStripeUnitBytes;
 }
+
+PowerRun::~PowerRun() = default;
 
 Options PowerRun::PathsIn(const std::string& dir, Options options) const {
   for (uint32_t i = 0; i < path_count_; ++i) {
     options.paths.push_back(i == 2 ? dir : dir + "/path" + std::to_string(i));
   }
-  return options;
-}
-
-PowerRun::Phase PowerRun::DrawPhase() {
-  Phase phase;
-  if (Chance(&random_, 0.15)) {
-    phase.thread_count = 2 + static_cast<uint32_t>(Below(&random_, LaneNames::kThreadCount - 1));
-  }
-  // A group of keys takes 256 records of one bucket; most phases are shorter.
-  const double length = static_cast<double>(Below(&random_, 100));
-  if (length < 60) {
-    phase.write_count = 1 + Below(&random_, 30);
-  } else if (length < 92) {
-    phase.write_count = 30 + Below(&random_, 100);
-  } else {
-    phase.write_count = 250 + Below(&random_, 400);
-  }
-  phase.write_count = (phase.write_count + phase.thread_count - 1) / phase.thread_count;
-  phase.key_count = uint64_t{1} << (2 + Below(&random_, 8));
-  constexpr double kSyncChances[] = {0, 0, 0.02, 0.1, 0.3};
-  phase.sync_chance = OneOf(&random_, kSyncChances);
-  phase.reopen_chance = Chance(&random_, 0.3) ? 0.03 : 0;
-  constexpr double kDeleteChances[] = {0, 0, 0.15, 0.15, 0.7};
-  phase.delete_chance = OneOf(&random_, kDeleteChances);
-  phase.failing_flush = Chance(&random_, 0.06) ? 1 + Below(&random_, 12) : 0;
-  phase.look_chance = Chance(&random_, 0.5) ? 0.1 : 0.5;
-  return phase;
-}
-
-Options PowerRun::DrawOptions(const Phase& phase) {
-  Options options = geometry_;
-  constexpr SyncMode kModes[] = {SyncMode::kNone,  SyncMode::kNone,  SyncMode::kNone,
-                                 SyncMode::kNone,  SyncMode::kNone,  SyncMode::kNone,
-                                 SyncMode::kGroup, SyncMode::kGroup, SyncMode::kEveryWrite};
-  options.sync_mode = OneOf(&random_, kModes);
-  // Batches of several records.
-  if (phase.thread_count > 1 && Chance(&random_, 0.4)) options.sync_mode = SyncMode::kGroup;
-  options.sync_on_close = Chance(&random_, 0.2);
-  if (Chance(&random_, 0.3)) options.staging_mode = StagingMode::kWritten;
-  // A journal of another size is made anew.
-  if (Chance(&random_, 0.15)) options.journal_bytes = kMinJournalBytes + kJournalStepBytes;
   return options;
 }
 
@@ -128,7 +65,7 @@ bool PowerRun::Live(State state) {
   const uint32_t losses = state.losses;
   if (losses > 0) ++tally_->states;
   if (losses > 0 && path_count_ > 0) ++tally_->striped_states;
-  const Phase phase = DrawPhase();
+  const PowerPhase phase = DrawPowerPhase(&random_);
   const bool goes_on = losses == 0 || (losses < kMaxLosses && Chance(&random_, 0.6));
   PowerDisk disk(state.dir);
   const bool remounted = losses > 0 && Chance(&random_, 0.4);
@@ -149,7 +86,7 @@ bool PowerRun::Live(State state) {
     return true;
   };
   const ScopedHook hook(&disk);
-  const Options options = DrawOptions(phase);
+  const Options options = DrawPowerOptions(geometry_, phase, &random_);
   std::shared_ptr<WriteHistory> next;
   bool good = OpenState(state, options) && JudgeState(state, &next);
   if (!good) {
@@ -174,7 +111,7 @@ bool PowerRun::Live(State state) {
 }
 
 // Lets states be taken of the present store.
-void PowerRun::TakeStates(PowerDisk* disk, const Phase& phase, uint32_t losses) {
+void PowerRun::TakeStates(PowerDisk* disk, const PowerPhase& phase, uint32_t losses) {
   const std::lock_guard<std::mutex> lock(mutex_);
   states_to_take_ = std::min(kStatesPerRun - states_made_,
                              losses == 0 ? 2 + Below(&random_, 3) : 1 + Below(&random_, 2));
@@ -292,7 +229,7 @@ bool PowerRun::JudgeState(const State& state, std::shared_ptr<WriteHistory>* nex
   return true;
 }
 
-bool PowerRun::Use(const std::string& dir, const Phase& phase, const Options& options,
+bool PowerRun::Use(const std::string& dir, const PowerPhase& phase, const Options& options,
                    PowerDisk* disk) {
   Options now = options;
   for (uint64_t done = 0; done < phase.write_count;) {
@@ -316,7 +253,7 @@ bool PowerRun::Use(const std::string& dir, const Phase& phase, const Options& op
     done += count;
     if (done >= phase.write_count) break;
     if (!CloseAndVerify(dir, now)) return false;
-    now = DrawOptions(phase);
+    now = DrawPowerOptions(geometry_, phase, &random_);
     if (!Open(dir, now) || !CheckWhole("after a reopening")) return false;
   }
   return CheckWhole("at the end") && CloseAndVerify(dir, now);
@@ -358,7 +295,7 @@ bool PowerRun::ReopenAfterFailure(const std::string& dir, const Options& options
   return true;
 }
 
-bool PowerRun::Step(const Phase& phase, uint32_t thread, Random* random, PowerDisk* disk) {
+bool PowerRun::Step(const PowerPhase& phase, uint32_t thread, Random* random, PowerDisk* disk) {
   if (Chance(random, phase.look_chance)) disk->Look();
   if (Chance(random, phase.sync_chance) && !SyncOne()) return false;
   if (Chance(random, 0.03) && !ReadOne(phase, random)) return false;
@@ -367,7 +304,7 @@ bool PowerRun::Step(const Phase& phase, uint32_t thread, Random* random, PowerDi
   return true;
 }
 
-bool PowerRun::WriteOne(const Phase& phase, uint32_t thread, Random* random) {
+bool PowerRun::WriteOne(const PowerPhase& phase, uint32_t thread, Random* random) {
   const auto bucket = static_cast<uint32_t>(Below(random, names_.bucket_count));
   // Threads that all write at once still fit.
   if (history_->RecordCount(bucket) + phase.thread_count > geometry_.bucket_capacity_records) {
@@ -404,7 +341,7 @@ bool PowerRun::SyncOne() {
   return true;
 }
 
-bool PowerRun::ReadOne(const Phase& phase, Random* random) {
+bool PowerRun::ReadOne(const PowerPhase& phase, Random* random) {
   const uint64_t key = names_.KeyOf(static_cast<uint32_t>(Below(random, names_.bucket_count)),
                                     static_cast<uint32_t>(Below(random, LaneNames::kThreadCount)),
                                     Below(random, phase.key_count));

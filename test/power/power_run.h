@@ -19,6 +19,7 @@
 
 #include "engine_race/store.h"
 #include "test/power/power_disk.h"
+#include "test/power/power_phase.h"
 #include "test/power/state_directory.h"
 #include "test/power/write_history.h"
 
@@ -61,37 +62,23 @@ class PowerRun {
     LossBounds bounds;
     uint32_t losses = 0;
   };
-  // How the store is used between two losses of power.
-  struct Phase {
-    uint32_t thread_count = 1;
-    uint64_t write_count = 0;  // of each thread
-    uint64_t key_count = 0;    // of each lane
-    double sync_chance = 0;
-    double reopen_chance = 0;
-    double delete_chance = 0;
-    double look_chance = 0;
-    uint64_t failing_flush = 0;  // counted from 1; 0: none fails
-  };
-
-  void DrawGeometry();
-  Phase DrawPhase();
-  Options DrawOptions(const Phase& phase);
 
   bool Live(State state);
-  void TakeStates(PowerDisk* disk, const Phase& phase, uint32_t losses);
+  void TakeStates(PowerDisk* disk, const PowerPhase& phase, uint32_t losses);
   void OnEvent(PowerDisk* disk, const std::string& event, uint32_t losses);
   void TakeState(PowerDisk* disk, const std::string& event, uint32_t losses);
   bool Open(const std::string& dir, const Options& options);
   bool OpenState(const State& state, const Options& options);
   bool JudgeState(const State& state, std::shared_ptr<WriteHistory>* next);
   bool ReadAll(Contents* contents);
-  bool Use(const std::string& dir, const Phase& phase, const Options& options, PowerDisk* disk);
+  bool Use(const std::string& dir, const PowerPhase& phase, const Options& options,
+           PowerDisk* disk);
   bool ExpectedFailure(const Status& status) const;
   bool ReopenAfterFailure(const std::string& dir, const Options& options);
-  bool Step(const Phase& phase, uint32_t thread, Random* random, PowerDisk* disk);
-  bool WriteOne(const Phase& phase, uint32_t thread, Random* random);
+  bool Step(const PowerPhase& phase, uint32_t thread, Random* random, PowerDisk* disk);
+  bool WriteOne(const PowerPhase& phase, uint32_t thread, Random* random);
   bool SyncOne();
-  bool ReadOne(const Phase& phase, Random* random);
+  bool ReadOne(const PowerPhase& phase, Random* random);
   bool CheckWhole(const char* when);
   bool CloseAndVerify(const std::string& dir, const Options& options);
   bool Verify(const std::string& dir, uint64_t* record_count);

@@ -12,7 +12,7 @@ namespace engine_race::test {
 namespace {
 
 constexpr uint64_t kLastKey = ~uint64_t{0};
-constexpr uint32_t kPlaces = ChunkCache::kBlockPlaces;
+constexpr uint32_t kPositions = ChunkCache::kBufferValues;
 
 class ChunkBuilderTest : public ::testing::Test {
  protected:
@@ -25,18 +25,18 @@ class ChunkBuilderTest : public ::testing::Test {
     builder_ = std::make_unique<ChunkBuilder>(context_.get());
   }
 
-  void Build(uint64_t key, uint64_t last_wanted, uint32_t max_blocks) {
+  void Build(uint64_t key, uint64_t last_wanted, uint32_t max_buffers) {
     ChunkBuilder::Request request;
     request.key = key;
     request.last_wanted = last_wanted;
     request.low = 0;
     request.high = kLastKey;
-    request.max_blocks = max_blocks;
+    request.max_buffers = max_buffers;
     chunk_.Recycle();
     const ChunkBuilder::Outline outline = builder_->Plan(request);
     builder_->Build(request, outline, &chunk_);
     ASSERT_TRUE(chunk_.collect_status.ok());
-    EXPECT_LE(ChunkBuilder::BlocksFor(chunk_.plan.place_count), 2 * outline.block_count);
+    EXPECT_LE(ChunkBuilder::BuffersFor(chunk_.plan.position_count), 2 * outline.buffer_count);
     EXPECT_LE(chunk_.first_key, key);
     EXPECT_GE(chunk_.last_key, key);
     // The chunk is all that lies in its range.
@@ -47,7 +47,7 @@ class ChunkBuilderTest : public ::testing::Test {
       ++next;
     }
     EXPECT_TRUE(next == store_->model.end() || next->first > chunk_.last_key);
-    EXPECT_EQ(chunk_.entries.size(), chunk_.plan.places.size());
+    EXPECT_EQ(chunk_.entries.size(), chunk_.plan.positions.size());
   }
 
   std::unique_ptr<ScanStore> store_;
@@ -63,7 +63,7 @@ TEST_F(ChunkBuilderTest, ABucketThatFitsIsTakenWhole) {
   EXPECT_EQ(geometry.FirstKeyOf(1), chunk_.first_key);
   EXPECT_EQ(geometry.LastKeyOf(1), chunk_.last_key);
   // Read from one end to the other.
-  EXPECT_LE(chunk_.plan.reads.size(), chunk_.entries.size() / kPlaces + 2);
+  EXPECT_LE(chunk_.plan.reads.size(), chunk_.entries.size() / kPositions + 2);
 }
 
 TEST_F(ChunkBuilderTest, APartOfABucketIsTakenAloneWhenNoMoreIsWanted) {
@@ -76,12 +76,12 @@ TEST_F(ChunkBuilderTest, APartOfABucketIsTakenAloneWhenNoMoreIsWanted) {
 
 TEST_F(ChunkBuilderTest, ABucketTooLargeIsCutIntoPieces) {
   Open(1, 3000);
-  const uint32_t max_blocks = 10;
+  const uint32_t max_buffers = 10;
   uint64_t key = 0;
   uint64_t pieces = 0;
   while (true) {
-    Build(key, kLastKey, max_blocks);
-    EXPECT_LE(chunk_.plan.place_count, max_blocks * kPlaces);
+    Build(key, kLastKey, max_buffers);
+    EXPECT_LE(chunk_.plan.position_count, max_buffers * kPositions);
     ++pieces;
     if (chunk_.last_key == kLastKey) break;
     key = chunk_.last_key + 1;
@@ -99,8 +99,8 @@ TEST_F(ChunkBuilderTest, SmallBucketsAreTakenTogether) {
 
 TEST_F(ChunkBuilderTest, FewerSmallBucketsAreTakenWhereMemoryIsShort) {
   Open(4096, 6000);
-  const uint32_t max_blocks = 10;
-  Build(0, kLastKey, max_blocks);
+  const uint32_t max_buffers = 10;
+  Build(0, kLastKey, max_buffers);
   EXPECT_GE(chunk_.entries.size(), 240u);
   EXPECT_LE(chunk_.entries.size(), 256u);
 }
@@ -109,14 +109,14 @@ TEST_F(ChunkBuilderTest, AnEmptyStoreIsOneChunk) {
   Open(64, 0);
   Build(5, kLastKey, 1000);
   EXPECT_EQ(kLastKey, chunk_.last_key);
-  EXPECT_EQ(0u, chunk_.plan.place_count);
+  EXPECT_EQ(0u, chunk_.plan.position_count);
 }
 
-TEST_F(ChunkBuilderTest, OneBlockStillGivesAPiece) {
+TEST_F(ChunkBuilderTest, OneBufferStillGivesAPiece) {
   Open(1, 2000);
   Build(7, kLastKey, 1);
   EXPECT_FALSE(chunk_.entries.empty());
-  EXPECT_LE(chunk_.plan.place_count, kPlaces);
+  EXPECT_LE(chunk_.plan.position_count, kPositions);
 }
 
 TEST_F(ChunkBuilderTest, StillTrueUntilSomethingInItChanges) {
@@ -157,7 +157,7 @@ TEST_F(ChunkBuilderTest, TheCutIsNotLaterThanWhatWasCollected) {
     ChunkBuilder::Request request;
     request.last_wanted = kLastKey;
     request.high = kLastKey;
-    request.max_blocks = 4000;
+    request.max_buffers = 4000;
     builder_->Build(request, builder_->Plan(request), &chunk_);
     std::set<uint64_t> keys;
     for (const IndexEntry& entry : chunk_.entries) keys.insert(entry.key);

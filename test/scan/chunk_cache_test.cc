@@ -8,16 +8,16 @@
 namespace engine_race {
 namespace {
 
-// Chunk i covers the keys [100 i, 100 i + 99] and takes one block; there are eight blocks.
+// Chunk i covers the keys [100 i, 100 i + 99] and takes one buffer; there are eight buffers.
 class ChunkCacheTest : public ::testing::Test {
  protected:
   void SetUp() override { ASSERT_TRUE(cache_.Allocate(8, nullptr).ok()); }
 
-  Chunk* Add(uint64_t number, uint32_t block_count = 1) {
+  Chunk* Add(uint64_t number, uint32_t buffer_count = 1) {
     Chunk* chunk = cache_.NewChunk();
     chunk->first_key = number * 100;
     chunk->last_key = number * 100 + 99;
-    EXPECT_TRUE(cache_.pool().Take(block_count, &chunk->blocks));
+    EXPECT_TRUE(cache_.pool().Take(buffer_count, &chunk->buffers));
     chunk->Place(cache_.pool(), false);
     cache_.Insert(chunk);
     chunk->SetReady();
@@ -59,7 +59,7 @@ TEST_F(ChunkCacheTest, TheViewIsInTheOrderOfKeys) {
     const uint64_t number = 2 * i + 1;
     EXPECT_EQ(number * 100, views[i].first_key);
     EXPECT_EQ(number * 100 + 99, views[i].last_key);
-    EXPECT_EQ(number - 1, views[i].block_count);
+    EXPECT_EQ(number - 1, views[i].buffer_count);
     EXPECT_EQ(number == 3, views[i].held);
     EXPECT_EQ(cache_.Find(number * 100), chunks[i]);
   }

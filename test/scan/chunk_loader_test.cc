@@ -44,7 +44,7 @@ class ChunkLoaderTest : public ::testing::Test {
     options.io_backend = backend;
     context_ = std::make_unique<ScanContext>(*store_->log, *store_->index, options, RangeTuning());
     cache_ = std::make_unique<ChunkCache>();
-    ASSERT_TRUE(cache_->Allocate(kBlocks, /*share=*/nullptr).ok());
+    ASSERT_TRUE(cache_->Allocate(kBuffers, /*share=*/nullptr).ok());
     loader_ = std::make_unique<ChunkLoader>(context_.get(), cache_->pool());
   }
   ~ChunkLoaderTest() override { loader_.reset(); }
@@ -55,11 +55,11 @@ class ChunkLoaderTest : public ::testing::Test {
     ChunkBuilder::Request request;
     request.key = request.low = first << 32;
     request.last_wanted = request.high = last << 32;
-    request.max_blocks = kBlocks;
+    request.max_buffers = kBuffers;
     auto chunk = std::make_unique<Chunk>();
     builder.Build(request, builder.Plan(request), chunk.get());
     EXPECT_TRUE(
-        cache_->TakeBlocks(ChunkBuilder::BlocksFor(chunk->plan.place_count), &chunk->blocks));
+        cache_->TakeBuffers(ChunkBuilder::BuffersFor(chunk->plan.position_count), &chunk->buffers));
     chunk->Place(cache_->pool(), /*verify=*/true);
     EXPECT_GT(chunk->reads_left, 0u);
     return chunk;
@@ -82,7 +82,7 @@ class ChunkLoaderTest : public ::testing::Test {
     }
   }
 
-  static constexpr uint32_t kBlocks = 64;
+  static constexpr uint32_t kBuffers = 64;
   std::unique_ptr<ScanStore> store_;
   std::unique_ptr<ScanContext> context_;
   std::unique_ptr<ChunkCache> cache_;
@@ -141,7 +141,7 @@ TEST_F(ChunkLoaderTest, ReadsThatFailMarkTheirRecordsAlone) {
   }
   EXPECT_GT(good, 0u);
   EXPECT_GT(bad, 0u);
-  EXPECT_LE(bad, ChunkCache::kBlockPlaces) << "one read, of a block at most";
+  EXPECT_LE(bad, ChunkCache::kBufferValues) << "one read, of a buffer at most";
 }
 
 TEST_F(ChunkLoaderTest, AQueueThatFailsFailsAllThatWasToBeReadAndIsReplaced) {

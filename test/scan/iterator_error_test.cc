@@ -65,15 +65,15 @@ TEST_F(IteratorErrorTest, WithoutVerificationADamagedValueIsGivenAsItIs) {
 }
 
 TEST_F(IteratorErrorTest, AValueThatCannotBeReadIsAnIoErrorUntilItCan) {
-  const ValuePlace place = store_.log->LocateValue(2, 200);
-  const std::string path = store_.dir.Join(place.file->name());
+  const ValueLocation location = store_.log->LocateValue(2, 200);
+  const std::string path = store_.dir.Join(location.file->name());
   UniqueFd file;
   ASSERT_TRUE(sys::OpenAt(AT_FDCWD, path, O_RDWR, 0, &file).ok());
   // From slot 200 of bucket 2 up to the end of the file.
-  const uint64_t flushed = store_.log->FlushedValueCount(2);
-  std::string bytes((flushed - 200) * kValueBytes, '\0');
-  ASSERT_TRUE(sys::PreadFull(file.get(), bytes.data(), bytes.size(), place.offset).ok());
-  ASSERT_TRUE(sys::Truncate(file.get(), place.offset).ok());
+  const uint64_t logged = store_.log->LoggedValueWatermark(2);
+  std::string bytes((logged - 200) * kValueBytes, '\0');
+  ASSERT_TRUE(sys::PreadFull(file.get(), bytes.data(), bytes.size(), location.offset).ok());
+  ASSERT_TRUE(sys::Truncate(file.get(), location.offset).ok());
   for (const uint32_t prefetch : {0u, 8u}) {
     Iterator iterator = WalkTo(
         KeyIn(2, 201), {KeyIn(2, 197), KeyIn(2, 198), KeyIn(2, 199), KeyIn(2, 200)}, prefetch);
@@ -81,7 +81,7 @@ TEST_F(IteratorErrorTest, AValueThatCannotBeReadIsAnIoErrorUntilItCan) {
     EXPECT_EQ(iterator.status().code(), Code::kIOError);
   }
   Iterator iterator = store_.New();
-  ASSERT_TRUE(sys::PwriteFull(file.get(), bytes.data(), bytes.size(), place.offset).ok());
+  ASSERT_TRUE(sys::PwriteFull(file.get(), bytes.data(), bytes.size(), location.offset).ok());
   ASSERT_TRUE(sys::Fsync(file.get()).ok());
   iterator.Seek(KeyOf(KeyIn(2, 201)));
   EXPECT_EQ(VersionAt(&iterator), 1u);

@@ -40,9 +40,9 @@ class IteratorTest : public ::testing::Test {
     ASSERT_TRUE(sys::Fsync(fd.get()).ok());
   }
   void DamageValue(uint32_t bucket, uint64_t slot) {
-    ASSERT_LT(slot, store_.log->FlushedValueCount(bucket));
-    const ValuePlace place = store_.log->LocateValue(bucket, slot);
-    Overwrite(*place.file, place.offset + 100, "damage");
+    ASSERT_LT(slot, store_.log->LoggedValueWatermark(bucket));
+    const ValueLocation location = store_.log->LocateValue(bucket, slot);
+    Overwrite(*location.file, location.offset + 100, "damage");
   }
 
   IteratorStore store_;

@@ -89,7 +89,8 @@ TEST_F(IteratorPoolTest, WindowsGoBackToThePool) {
   for (int i = 0; i < 20; ++i) {
     Iterator iterator = store_.New(options);
     iterator.SeekToFirst();
-    // The place in the same window: there are four, and whoever released it last left it on top.
+    // The iterator lands in the same window: there are four, and whoever released it last left it
+    // on top.
     EXPECT_EQ(VersionAt(&iterator), 1u);
     iterator.Release();
     if (i == 0) most_bytes = store_.pool->memory_bytes();

@@ -67,7 +67,7 @@ using Walked = std::vector<std::pair<uint64_t, uint64_t>>;
 
 inline Walked Listed(const State& state) { return {state.begin(), state.end()}; }
 
-// What a whole walk forwards sees; and backwards, put in ascending order.
+// The keys and versions that a whole walk sees: forwards, and backwards put in ascending order.
 inline Walked WalkForward(Iterator* iterator) {
   Walked seen;
   for (iterator->SeekToFirst(); iterator->Valid(); iterator->Next()) {

@@ -22,10 +22,10 @@ class KeyBatchTest : public ::testing::Test {
   }
 
   Status LoadFrom(uint64_t from, uint64_t last = kLast) {
-    return batch_.LoadFrom(*store_.index, from, last, kLatestEpoch);
+    return batch_.LoadFrom(*store_.index, from, last, kLatestVersion);
   }
   Status LoadUpTo(uint64_t from, uint64_t first = 0) {
-    return batch_.LoadUpTo(*store_.index, first, from, kLatestEpoch);
+    return batch_.LoadUpTo(*store_.index, first, from, kLatestVersion);
   }
   std::vector<uint64_t> Keys() const {
     std::vector<uint64_t> keys;
@@ -132,7 +132,7 @@ TEST_F(KeyBatchTest, RefusedMemoryLeavesTheBatchAsLargeAsTheObjectHolds) {
 
 TEST_F(KeyBatchTest, PlacesAndBytesAgree) {
   ASSERT_TRUE(LoadFrom(0).ok());
-  for (uint32_t i = 0; i < batch_.count(); ++i) EXPECT_EQ(batch_.PlaceOf(batch_.BytesAt(i)), i);
+  for (uint32_t i = 0; i < batch_.count(); ++i) EXPECT_EQ(batch_.IndexOf(batch_.BytesAt(i)), i);
 }
 
 }  // namespace

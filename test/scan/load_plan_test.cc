@@ -10,7 +10,7 @@
 namespace engine_race {
 namespace {
 
-constexpr uint32_t kBlockPlaces = 64;
+constexpr uint32_t kBufferValues = 64;
 
 std::vector<IndexEntry> EntriesOf(const std::vector<uint32_t>& slots) {
   std::vector<IndexEntry> entries;
@@ -18,49 +18,49 @@ std::vector<IndexEntry> EntriesOf(const std::vector<uint32_t>& slots) {
   return entries;
 }
 
-LoadPlan PlanOf(const std::vector<uint32_t>& slots, uint64_t flushed, uint32_t spare) {
+LoadPlan PlanOf(const std::vector<uint32_t>& slots, uint64_t logged, uint32_t spare) {
   LoadPlan plan;
-  LoadPlanner planner(kBlockPlaces);
-  planner.Add(3, EntriesOf(slots), flushed, spare, &plan);
+  LoadPlanner planner(kBufferValues);
+  planner.Add(3, EntriesOf(slots), logged, spare, &plan);
   return plan;
 }
 
-// Every entry's place is filled by exactly one read, from its slot; staged ones by none.
-void CheckPlan(const std::vector<uint32_t>& slots, uint64_t flushed, const LoadPlan& plan) {
-  ASSERT_EQ(slots.size(), plan.places.size());
-  std::vector<int64_t> slot_at(plan.place_count, -1);
+// Every entry's position is filled by exactly one read, from its slot; staged ones by none.
+void CheckPlan(const std::vector<uint32_t>& slots, uint64_t logged, const LoadPlan& plan) {
+  ASSERT_EQ(slots.size(), plan.positions.size());
+  std::vector<int64_t> slot_at(plan.position_count, -1);
   for (const PlannedRead& read : plan.reads) {
     EXPECT_EQ(3u, read.bucket);
     EXPECT_GT(read.slot_count, 0u);
-    EXPECT_EQ(read.first_place / kBlockPlaces,
-              (read.first_place + read.slot_count - 1) / kBlockPlaces)
-        << "a read crosses blocks";
+    EXPECT_EQ(read.first_position / kBufferValues,
+              (read.first_position + read.slot_count - 1) / kBufferValues)
+        << "a read crosses buffers";
     for (uint32_t i = 0; i < read.slot_count; ++i) {
-      ASSERT_LT(read.first_place + i, plan.place_count);
-      EXPECT_EQ(-1, slot_at[read.first_place + i]);
-      slot_at[read.first_place + i] = static_cast<int64_t>(read.first_slot + i);
-      EXPECT_LT(read.first_slot + i, flushed);
+      ASSERT_LT(read.first_position + i, plan.position_count);
+      EXPECT_EQ(-1, slot_at[read.first_position + i]);
+      slot_at[read.first_position + i] = static_cast<int64_t>(read.first_slot + i);
+      EXPECT_LT(read.first_slot + i, logged);
     }
   }
   std::set<uint32_t> taken;
   for (size_t i = 0; i < slots.size(); ++i) {
-    const uint32_t place = plan.places[i] & ~kStagedPlace;
-    ASSERT_LT(place, plan.place_count);
-    EXPECT_TRUE(taken.insert(place).second);
-    const bool staged = slots[i] >= flushed;
-    EXPECT_EQ(staged, (plan.places[i] & kStagedPlace) != 0);
-    EXPECT_EQ(staged ? -1 : static_cast<int64_t>(slots[i]), slot_at[place]);
+    const uint32_t position = plan.positions[i] & ~kStagedPosition;
+    ASSERT_LT(position, plan.position_count);
+    EXPECT_TRUE(taken.insert(position).second);
+    const bool staged = slots[i] >= logged;
+    EXPECT_EQ(staged, (plan.positions[i] & kStagedPosition) != 0);
+    EXPECT_EQ(staged ? -1 : static_cast<int64_t>(slots[i]), slot_at[position]);
   }
 }
 
-TEST(LoadPlanTest, AWholeBucketIsReadInOrderBlockByBlock) {
+TEST(LoadPlanTest, AWholeBucketIsReadInOrderBufferByBuffer) {
   std::vector<uint32_t> slots(200);
   for (uint32_t i = 0; i < 200; ++i) slots[i] = (i * 77) % 200;
   const LoadPlan plan = PlanOf(slots, 1000, 0);
   CheckPlan(slots, 1000, plan);
   ASSERT_EQ(4u, plan.reads.size());
-  EXPECT_EQ(200u, plan.place_count);
-  for (size_t i = 0; i < 4; ++i) EXPECT_EQ(i * kBlockPlaces, plan.reads[i].first_slot);
+  EXPECT_EQ(200u, plan.position_count);
+  for (size_t i = 0; i < 4; ++i) EXPECT_EQ(i * kBufferValues, plan.reads[i].first_slot);
 }
 
 TEST(LoadPlanTest, SmallGapsAreReadAlongAndLargeOnesAreNot) {
@@ -79,24 +79,24 @@ TEST(LoadPlanTest, GapsTakeNoMoreThanTheSparePlaces) {
   for (uint32_t spare = 0; spare <= 8; ++spare) {
     const LoadPlan plan = PlanOf(slots, 10000, spare);
     CheckPlan(slots, 10000, plan);
-    EXPECT_LE(plan.place_count, slots.size() + spare);
+    EXPECT_LE(plan.position_count, slots.size() + spare);
     EXPECT_EQ(5 - spare / 2, plan.reads.size());
   }
 }
 
-TEST(LoadPlanTest, UnflushedSlotsAreStaged) {
+TEST(LoadPlanTest, UnloggedSlotsAreStaged) {
   const std::vector<uint32_t> slots = {9, 3, 8, 4, 5};
   const LoadPlan plan = PlanOf(slots, 8, 10);
   CheckPlan(slots, 8, plan);
   EXPECT_EQ(1u, plan.reads.size());
-  EXPECT_EQ(5u, plan.place_count);
+  EXPECT_EQ(5u, plan.position_count);
   CheckPlan(slots, 0, PlanOf(slots, 0, 10));
 }
 
 TEST(LoadPlanTest, NothingGivesNothing) {
   const LoadPlan plan = PlanOf({}, 8, 10);
   EXPECT_TRUE(plan.reads.empty());
-  EXPECT_EQ(0u, plan.place_count);
+  EXPECT_EQ(0u, plan.position_count);
 }
 
 // Where the values are striped, the next unit lies in another file.
@@ -107,26 +107,26 @@ TEST(LoadPlanTest, ReadsEndWithTheUnit) {
     if (slot % 13 != 0) slots.push_back(slot);
   }
   LoadPlan plan;
-  LoadPlanner planner(kBlockPlaces, kUnitSlots);
+  LoadPlanner planner(kBufferValues, kUnitSlots);
   planner.Add(3, EntriesOf(slots), 1000, 100, &plan);
   CheckPlan(slots, 1000, plan);
   for (const PlannedRead& read : plan.reads) {
     EXPECT_EQ(read.first_slot / kUnitSlots, (read.first_slot + read.slot_count - 1) / kUnitSlots);
   }
-  // 10 units, and three ends of blocks within them at most.
+  // 10 units, and three ends of buffers within them at most.
   EXPECT_LE(plan.reads.size(), 13u);
 }
 
 TEST(LoadPlanTest, BucketsFollowEachOther) {
   LoadPlan plan;
-  LoadPlanner planner(kBlockPlaces);
+  LoadPlanner planner(kBufferValues);
   planner.Add(0, EntriesOf({0, 1, 2}), 100, 0, &plan);
   planner.Add(1, EntriesOf({7, 5, 6}), 100, 0, &plan);
   ASSERT_EQ(2u, plan.reads.size());
   EXPECT_EQ(1u, plan.reads[1].bucket);
   EXPECT_EQ(5u, plan.reads[1].first_slot);
-  EXPECT_EQ(3u, plan.reads[1].first_place);
-  EXPECT_EQ((std::vector<uint32_t>{0, 1, 2, 5, 3, 4}), plan.places);
+  EXPECT_EQ(3u, plan.reads[1].first_position);
+  EXPECT_EQ((std::vector<uint32_t>{0, 1, 2, 5, 3, 4}), plan.positions);
 }
 
 TEST(LoadPlanTest, RandomSlotsDenseAndSparse) {
@@ -138,11 +138,11 @@ TEST(LoadPlanTest, RandomSlotsDenseAndSparse) {
     for (uint32_t i = 0; i < range; ++i) all[i] = i;
     std::shuffle(all.begin(), all.end(), random);
     const std::vector<uint32_t> slots(all.begin(), all.begin() + count);
-    const uint32_t flushed = random() % (range + 1);
+    const uint32_t logged = random() % (range + 1);
     const uint32_t spare = random() % (2 * count);
-    const LoadPlan plan = PlanOf(slots, flushed, spare);
-    CheckPlan(slots, flushed, plan);
-    EXPECT_LE(plan.place_count, count + spare);
+    const LoadPlan plan = PlanOf(slots, logged, spare);
+    CheckPlan(slots, logged, plan);
+    EXPECT_LE(plan.position_count, count + spare);
   }
 }
 

@@ -21,7 +21,7 @@ class ScanErrorTest : public ::testing::Test {
   void Damage(uint64_t slot) { Overwrite(slot, "damage", 6); }
 
   void Overwrite(uint64_t slot, const char* bytes, size_t size) {
-    ASSERT_LT(slot, store_.log->FlushedValueCount(0));
+    ASSERT_LT(slot, store_.log->LoggedValueWatermark(0));
     UniqueFd fd;
     const std::string path = store_.dir.Join(store_.log->LocateValue(0, 0).file->name());
     ASSERT_TRUE(sys::OpenAt(AT_FDCWD, path, O_WRONLY, 0, &fd).ok());
@@ -108,8 +108,8 @@ TEST_F(ScanErrorTest, UncheckedValuesAreGivenAsTheyAre) {
 
 TEST_F(ScanErrorTest, AValueLogCutShortIsAnIoErrorUntilItIsBack) {
   const std::string path = store_.dir.Join(store_.log->LocateValue(0, 0).file->name());
-  const uint64_t flushed = store_.log->FlushedValueCount(0);
-  std::string bytes((flushed - 1000) * kValueBytes, '\0');
+  const uint64_t logged = store_.log->LoggedValueWatermark(0);
+  std::string bytes((logged - 1000) * kValueBytes, '\0');
   const uint64_t offset = store_.log->LocateValue(0, 1000).offset;
   UniqueFd file;
   ASSERT_TRUE(sys::OpenAt(AT_FDCWD, path, O_RDWR, 0, &file).ok());

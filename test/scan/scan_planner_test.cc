@@ -12,12 +12,12 @@ namespace {
 constexpr uint64_t kChunkKeys = 100;
 constexpr uint64_t kLastKey = ~uint64_t{0};
 
-// A row of chunks of one block, chunk i of which covers the keys [100 i, 100 i + 99].
+// A row of chunks of one buffer, chunk i of which covers the keys [100 i, 100 i + 99].
 class ScanPlannerTest : public ::testing::Test {
  protected:
-  void AddChunks(uint64_t begin, uint64_t end, uint32_t block_count = 1) {
+  void AddChunks(uint64_t begin, uint64_t end, uint32_t buffer_count = 1) {
     for (uint64_t i = begin; i < end; ++i) {
-      chunks_.push_back({i * kChunkKeys, i * kChunkKeys + kChunkKeys - 1, block_count, false});
+      chunks_.push_back({i * kChunkKeys, i * kChunkKeys + kChunkKeys - 1, buffer_count, false});
     }
   }
 
@@ -27,16 +27,16 @@ class ScanPlannerTest : public ::testing::Test {
     return scans_.back();
   }
 
-  ScanSituation Situation(uint32_t limit_blocks = 64) const {
-    return {scans_, chunks_, limit_blocks};
+  ScanSituation Situation(uint32_t limit_buffers = 64) const {
+    return {scans_, chunks_, limit_buffers};
   }
 
   // The numbers of the chunks that go; none when there is no room.
-  std::vector<uint64_t> Victims(const NextLoad& load, uint64_t missing_blocks = 1,
-                                size_t least_count = 0, uint32_t limit_blocks = 64) {
+  std::vector<uint64_t> Victims(const NextLoad& load, uint64_t missing_buffers = 1,
+                                size_t least_count = 0, uint32_t limit_buffers = 64) {
     std::vector<Victim> victims;
     const bool room =
-        ChooseVictims(Situation(limit_blocks), load, missing_blocks, least_count, &victims);
+        ChooseVictims(Situation(limit_buffers), load, missing_buffers, least_count, &victims);
     EXPECT_TRUE(room || victims.empty());
     std::vector<uint64_t> numbers;
     for (const Victim& victim : victims) {
@@ -55,9 +55,9 @@ class ScanPlannerTest : public ::testing::Test {
     load.insists = true;
     return load;
   }
-  static NextLoad Ahead(uint32_t ahead_blocks) {
+  static NextLoad Ahead(uint32_t ahead_buffers) {
     NextLoad load;
-    load.ahead_blocks = ahead_blocks;
+    load.ahead_buffers = ahead_buffers;
     return load;
   }
 
@@ -109,7 +109,7 @@ TEST_F(ScanPlannerTest, ReadsAheadWhereLeastIsLoaded) {
   ASSERT_TRUE(ChooseLoad(Situation(), &load));
   EXPECT_FALSE(load.waited_for);
   EXPECT_EQ(1200u, load.key);
-  EXPECT_EQ(2u, load.ahead_blocks);
+  EXPECT_EQ(2u, load.ahead_buffers);
 }
 
 TEST_F(ScanPlannerTest, WhatIsAheadIsCountedFromTheForemostScan) {
@@ -121,7 +121,7 @@ TEST_F(ScanPlannerTest, WhatIsAheadIsCountedFromTheForemostScan) {
   NextLoad load;
   ASSERT_TRUE(ChooseLoad(Situation(), &load));
   EXPECT_EQ(800u, load.key);
-  EXPECT_EQ(1u, load.ahead_blocks);
+  EXPECT_EQ(1u, load.ahead_buffers);
 }
 
 TEST_F(ScanPlannerTest, ReadsAheadNoMoreThanHalfAShare) {
@@ -130,19 +130,19 @@ TEST_F(ScanPlannerTest, ReadsAheadNoMoreThanHalfAShare) {
   NextLoad load;
   EXPECT_TRUE(ChooseLoad(Situation(18), &load));
   EXPECT_FALSE(ChooseLoad(Situation(17), &load));
-  // The next one is another place, and has nothing yet.
+  // The next scan is a convoy of its own, and has nothing yet.
   AddScan(50, 50);
   ASSERT_TRUE(ChooseLoad(Situation(18), &load));
   EXPECT_EQ(5000u, load.key);
 }
 
-TEST_F(ScanPlannerTest, ChunksTakeAQuarterOfAShareAndAtLeastABlock) {
+TEST_F(ScanPlannerTest, ChunksTakeAQuarterOfAShareAndAtLeastABuffer) {
   NextLoad load;
-  for (uint64_t places = 1; places <= 40; ++places) {
-    AddScan(10 * places, 10 * places);
-    EXPECT_EQ(places, CountPlaces(Situation()));
+  for (uint64_t convoys = 1; convoys <= 40; ++convoys) {
+    AddScan(10 * convoys, 10 * convoys);
+    EXPECT_EQ(convoys, CountConvoys(Situation()));
     ASSERT_TRUE(ChooseLoad(Situation(64), &load));
-    EXPECT_EQ(std::max<uint64_t>(1, 64 / places / 4), load.max_blocks) << places;
+    EXPECT_EQ(std::max<uint64_t>(1, 64 / convoys / 4), load.max_buffers) << convoys;
   }
 }
 
@@ -150,31 +150,31 @@ TEST_F(ScanPlannerTest, AScanThatWaitsTakesMoreUpToHalfTheMemory) {
   for (uint64_t i = 0; i < 8; ++i) AddScan(10 * i, 10 * i);
   scans_[3].wait_number = 1;
   NextLoad load;
-  for (const auto& [doublings, blocks] :
+  for (const auto& [doublings, buffers] :
        std::vector<std::pair<uint32_t, uint32_t>>{{0, 2}, {1, 4}, {3, 16}, {4, 32}, {24, 32}}) {
     scans_[3].doublings = doublings;
     ASSERT_TRUE(ChooseLoad(Situation(64), &load));
-    EXPECT_EQ(blocks, load.max_blocks) << doublings;
+    EXPECT_EQ(buffers, load.max_buffers) << doublings;
   }
   // It is not the one that is read for.
   scans_[3].wait_number = 0;
   ASSERT_TRUE(ChooseLoad(Situation(64), &load));
   EXPECT_NE(3000u, load.key);
-  EXPECT_EQ(2u, load.max_blocks);
+  EXPECT_EQ(2u, load.max_buffers);
 }
 
-TEST_F(ScanPlannerTest, ScansBetweenWhichAllIsLoadedAreAtOnePlace) {
+TEST_F(ScanPlannerTest, ScansBetweenWhichAllIsLoadedAreOneConvoy) {
   AddScan(0, 5);
   AddScan(3, 5);
   AddScan(5, 5);
-  EXPECT_EQ(1u, CountPlaces(Situation()));
+  EXPECT_EQ(1u, CountConvoys(Situation()));
   AddScan(6, 6);
   AddScan(6, 8);
-  EXPECT_EQ(2u, CountPlaces(Situation()));
+  EXPECT_EQ(2u, CountConvoys(Situation()));
   scans_[4].covered = true;
   scans_[4].last = kLastKey;
   AddScan(900, 900);
-  EXPECT_EQ(2u, CountPlaces(Situation()));
+  EXPECT_EQ(2u, CountConvoys(Situation()));
 }
 
 TEST_F(ScanPlannerTest, WhatNobodyWantsGoesFirstTheHighestKeysBeforeOthers) {
@@ -241,7 +241,7 @@ TEST_F(ScanPlannerTest, ReadingAheadTakesNothingThatIsWantedBefore) {
   EXPECT_EQ((Numbers{}), Victims(Ahead(1), 1, 0, 4));
 }
 
-TEST_F(ScanPlannerTest, ChunksWithoutBlocksGoForOthersToo) {
+TEST_F(ScanPlannerTest, ChunksWithoutBuffersGoForOthersToo) {
   AddChunks(0, 4, 0);
   EXPECT_EQ((Numbers{3, 2}), Victims(Waited(), 0, 2));
   EXPECT_EQ((Numbers{}), Victims(Waited(), 1, 0));

@@ -94,7 +94,7 @@ TEST_F(WindowReaderTest, ReadsTheKeysThatItIsGivenAndFindsThem) {
   ASSERT_TRUE(reader.Reserve(&room).ok());
   EXPECT_EQ(room, WindowPool::kWindowRecords);
   const std::vector<uint64_t> keys = {3, 9, KeyIn(2, 5), KeyIn(2, kEach)};
-  ASSERT_TRUE(reader.ReadKeys(keys, kLatestEpoch).ok());
+  ASSERT_TRUE(reader.ReadKeys(keys, kLatestVersion).ok());
   for (const uint64_t key : keys) {
     uint32_t entry = 0;
     ASSERT_TRUE(reader.Find(key, &entry));
@@ -113,15 +113,15 @@ TEST_F(WindowReaderTest, AKeyThatIsNotThereEndsTheReadingOrIsItsAnswer) {
   uint32_t room = 0;
   ASSERT_TRUE(reader.Reserve(&room).ok());
   const std::vector<uint64_t> some = {3, kEach + 1, KeyIn(1, 1)};
-  EXPECT_TRUE(reader.ReadKeys(some, kLatestEpoch).ok());
+  EXPECT_TRUE(reader.ReadKeys(some, kLatestVersion).ok());
   EXPECT_EQ(reader.record_count(), 1u);
   const std::vector<uint64_t> none = {kEach + 1};
-  EXPECT_EQ(reader.ReadKeys(none, kLatestEpoch).code(), Code::kNotFound);
+  EXPECT_EQ(reader.ReadKeys(none, kLatestVersion).code(), Code::kNotFound);
 }
 
 TEST_F(WindowReaderTest, ValuesThatCannotBeReadFailAloneAndStagedOnesDoNot) {
-  const uint64_t flushed = store_.log->FlushedValueCount(0);
-  ASSERT_LT(flushed, kEach + 1);
+  const uint64_t logged = store_.log->LoggedValueWatermark(0);
+  ASSERT_LT(logged, kEach + 1);
   store_.Put(KeyIn(0, kEach + 1));  // staged
   WindowReader reader(context_.get(), pool_.get());
   {
@@ -136,16 +136,16 @@ TEST_F(WindowReaderTest, ValuesThatCannotBeReadFailAloneAndStagedOnesDoNot) {
   EXPECT_EQ(std::string(value, kValueBytes), ValueOf(kEach + 1, 1));
 }
 
-TEST_F(WindowReaderTest, TheOldStateIsReadAtItsEpoch) {
+TEST_F(WindowReaderTest, TheOldStateIsReadAtItsVersion) {
   ViewRegistry::View view;
   ASSERT_TRUE(store_.index->views().Take(&view).ok());
   ASSERT_TRUE(store_.log->Append(5, ValueOf(5, 2).data()).ok());
   WindowReader reader(context_.get(), pool_.get());
-  for (const auto& [epoch, version] : {std::pair(view.epoch, 1), std::pair(kLatestEpoch, 2)}) {
-    ASSERT_TRUE(reader.Read(5, 5, epoch).ok());
+  for (const auto& [version, round] : {std::pair(view.version, 1), std::pair(kLatestVersion, 2)}) {
+    ASSERT_TRUE(reader.Read(5, 5, version).ok());
     const char* value = nullptr;
     ASSERT_TRUE(reader.Value(0, &value).ok());
-    EXPECT_EQ(std::string(value, kValueBytes), ValueOf(5, version));
+    EXPECT_EQ(std::string(value, kValueBytes), ValueOf(5, round));
   }
   ViewRegistry::Release(&view);
 }
@@ -163,7 +163,7 @@ TEST_F(WindowReaderTest, AQueueThatFailedIsNotUsedAgain) {
     ASSERT_LT(others.size(), 100u);
   }
   pool_->GiveQueue(std::move(queue), /*usable=*/false);
-  EXPECT_NE(pool_->TakeQueue(), nullptr) << "another one may be made in its place";
+  EXPECT_NE(pool_->TakeQueue(), nullptr) << "another one may be made instead";
 }
 
 }  // namespace

@@ -42,8 +42,8 @@ class PointReaderTest : public ::testing::Test {
   Region buffer_;
 };
 
-TEST_F(PointReaderTest, FlushedAndStagedValuesReadAlike) {
-  ASSERT_EQ(log_->FlushedValueCount(0), 4u);
+TEST_F(PointReaderTest, LoggedAndStagedValuesReadAlike) {
+  ASSERT_EQ(log_->LoggedValueWatermark(0), 4u);
   std::string value;
   for (uint64_t key = 0; key < kRecords; ++key) {
     ASSERT_TRUE(reader_->Read(key, &value).ok());
@@ -72,49 +72,49 @@ TEST_F(PointReaderTest, ReadsWhatAViewShows) {
   ViewRegistry::View view;
   ASSERT_TRUE(index_->views().Take(&view).ok());
   Put(1, 2);
-  ASSERT_TRUE(reader_->ReadAt(1, view.epoch, buffer_.data()).ok());
+  ASSERT_TRUE(reader_->ReadAt(1, view.version, buffer_.data()).ok());
   EXPECT_EQ(std::string(buffer_.data(), kValueBytes), ValueOf(1, 1));
-  ASSERT_TRUE(reader_->ReadAt(1, kLatestEpoch, buffer_.data()).ok());
+  ASSERT_TRUE(reader_->ReadAt(1, kLatestVersion, buffer_.data()).ok());
   EXPECT_EQ(std::string(buffer_.data(), kValueBytes), ValueOf(1, 2));
   ViewRegistry::Release(&view);
 }
 
-// The parts, as a task uses them: find, request, check, deliver.
+// The steps of a read, as a task uses them: find, request, check, deliver.
 TEST_F(PointReaderTest, ThePartsMakeUpARead) {
-  PointReader::Place place;
+  PointReader::Found found;
   std::string value;
-  ASSERT_TRUE(reader_->Find(5, &place, &value).ok());
-  EXPECT_TRUE(place.staged);
-  ASSERT_TRUE(reader_->ReadBlocking(place, buffer_.data()).ok());
-  ASSERT_TRUE(reader_->Deliver(5, place, buffer_.data(), &value).ok());
+  ASSERT_TRUE(reader_->Find(5, &found, &value).ok());
+  EXPECT_TRUE(found.staged);
+  ASSERT_TRUE(reader_->ReadBlocking(found, buffer_.data()).ok());
+  ASSERT_TRUE(reader_->Deliver(5, found, buffer_.data(), &value).ok());
   EXPECT_EQ(value, ValueOf(5, 1));
 
-  ASSERT_TRUE(reader_->Find(3, &place, &value).ok());
-  EXPECT_FALSE(place.staged);
-  EXPECT_FALSE(place.delivered);
-  const io::ReadRequest request = reader_->RequestFor(place, buffer_.data());
+  ASSERT_TRUE(reader_->Find(3, &found, &value).ok());
+  EXPECT_FALSE(found.staged);
+  EXPECT_FALSE(found.delivered);
+  const io::ReadRequest request = reader_->RequestFor(found, buffer_.data());
   EXPECT_EQ(request.size_bytes, kValueBytes);
   EXPECT_EQ(request.offset, log_->LocateValue(0, 3).offset);
   ASSERT_TRUE(
       log_->LocateValue(0, 3).file->Read(request.buffer, request.size_bytes, request.offset).ok());
   io::ReadCompletion completion;
   completion.read_bytes = kValueBytes;
-  EXPECT_TRUE(reader_->Check(place, completion).ok());
-  ASSERT_TRUE(reader_->Deliver(3, place, buffer_.data(), &value).ok());
+  EXPECT_TRUE(reader_->Check(found, completion).ok());
+  ASSERT_TRUE(reader_->Deliver(3, found, buffer_.data(), &value).ok());
   EXPECT_EQ(value, ValueOf(3, 1));
 }
 
 TEST_F(PointReaderTest, ARequestThatFailedOrCameOutShortIsAnIOErrorThatNamesTheFile) {
-  PointReader::Place place;
+  PointReader::Found found;
   std::string value;
-  ASSERT_TRUE(reader_->Find(3, &place, &value).ok());
+  ASSERT_TRUE(reader_->Find(3, &found, &value).ok());
   io::ReadCompletion failed;
   failed.error = EIO;
-  EXPECT_EQ(reader_->Check(place, failed).code(), Code::kIOError);
-  EXPECT_NE(reader_->Check(place, failed).message().find("value_00"), std::string::npos);
+  EXPECT_EQ(reader_->Check(found, failed).code(), Code::kIOError);
+  EXPECT_NE(reader_->Check(found, failed).message().find("value_00"), std::string::npos);
   io::ReadCompletion short_read;
   short_read.read_bytes = kValueBytes - 512;
-  EXPECT_EQ(reader_->Check(place, short_read).code(), Code::kIOError);
+  EXPECT_EQ(reader_->Check(found, short_read).code(), Code::kIOError);
 }
 
 }  // namespace

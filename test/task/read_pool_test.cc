@@ -1,5 +1,5 @@
-// The pool over a real log: whose turn it is, told by what happens in which order on the one worker
-// that there is, and rings and threads that fail.
+// The pool over a real log, with rings and threads that fail. The order of events on its only
+// worker shows whose turn it is.
 #include "engine_race/task/read_pool.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ namespace engine_race::test {
 namespace {
 
 constexpr uint64_t kTurn = ReadTurns::kTurnJobs;
-// Where something would go on for ever, it is ended here.
+// A loop that might not end is ended after so many rounds.
 constexpr uint64_t kFarTooMany = 100000;
 
 class ReadPoolTest : public ::testing::Test {
@@ -58,7 +58,7 @@ class ReadPoolTest : public ::testing::Test {
     return pool_->Post(std::move(read));
   }
 
-  // A call with `count` times the same key.
+  // A MultiRead of `count` times the same key.
   void ReadKeys(std::string_view key, size_t count) {
     const std::vector<std::string_view> keys(count, key);
     std::vector<std::string> values(count);
@@ -72,7 +72,7 @@ class ReadPoolTest : public ::testing::Test {
 
   TempDir dir_{FastParent()};
   Options options_;
-  // Of what the pool reports: a bad key is reported when it is taken, by the thread that takes it.
+  // A bad key is reported when it is taken, by the thread that takes it.
   std::function<void(std::string_view)> on_message_;
   std::unique_ptr<BucketLog> log_;
   std::unique_ptr<Index> index_;
@@ -93,7 +93,7 @@ TEST_F(ReadPoolTest, PostedReadsWithoutEndLeaveABatchItsTurn) {
                 leave.wait();
               }).ok());
   entered.wait();
-  // The worker is held up now, so all that follows waits, in this order.
+  // The worker is held up now, so all later reads wait, in this order.
   std::vector<std::string> values(40);
   std::function<void(size_t)> renew = [&](size_t i) {
     ASSERT_TRUE(Post(0, &values[i], [&, i](const Status&) {
@@ -125,7 +125,7 @@ TEST_F(ReadPoolTest, AHugeBatchLeavesAPostedReadItsTurn) {
                     done = true;
                   }).ok());
     }
-    // The value is staged, so that the turn brings it at once.
+    // The value is staged, so the turn reads it at once.
     if (value.empty()) taken_before_posted = taken;
   };
   ReadKeys("bad", 50 * kTurn);
@@ -160,7 +160,8 @@ TEST_F(ReadPoolTest, AHugeBatchLeavesOtherBatchesTheirTurns) {
   for (size_t i = 0; i < kOthers; ++i) EXPECT_LE(taken_before[i], (i + 1) * kTurn) << i;
 }
 
-// Short batches, one after another from more callers than workers: a posted read has its turn.
+// Short batches, one after another from more callers than workers: a posted read still gets its
+// turn.
 TEST_F(ReadPoolTest, ShortBatchesWithoutEndLeaveAPostedReadItsTurn) {
   Open(1);
   std::atomic<uint64_t> taken{0};
@@ -171,7 +172,7 @@ TEST_F(ReadPoolTest, ShortBatchesWithoutEndLeaveAPostedReadItsTurn) {
     if (++taken == 100) {
       ASSERT_TRUE(Post(0, &value, [&](const Status&) { posted = true; }).ok());
     }
-    // There is one worker: messages come one by one, on the thread that also fills the value.
+    // There is one worker, so messages come one by one, on the thread that also fills the value.
     if (taken >= 100 && value.empty()) ++taken_before_posted;
   };
   std::vector<std::thread> callers;
@@ -234,7 +235,7 @@ TEST_F(ReadPoolTest, AReadIsDoneAtOnceWhereAThreadIsRefused) {
   }
 }
 
-// Waits for reads fail on some of the queues of libaio, told by their numbers from 1.
+// Makes waits for reads fail on some of the libaio queues, chosen by their numbers from 1.
 class FailingQueues : public SystemCallHook {
  public:
   explicit FailingQueues(std::function<bool(uint64_t queue)> fails) : fails_(std::move(fails)) {}
@@ -313,7 +314,7 @@ TEST_F(FailedQueueTest, TheBackEndStaysWhereOneQueueInThreeReads) {
   std::atomic<uint64_t> good_queue{0};
   FailingQueues hook([&good_queue](uint64_t queue) { return queue != good_queue; });
   for (int i = 1; i <= 4; ++i) {
-    // The queue that was good fails as well now, and two more.
+    // Now the queue that was good fails as well, and two more.
     good_queue += 3;
     ReadAll(&hook);
     EXPECT_EQ(hook.queue_count, good_queue);

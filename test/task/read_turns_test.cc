@@ -1,5 +1,5 @@
-// The fair queue by itself: a random crowd of batches and posted reads, and workers that take turns
-// as ReadPool's do. Time is the number of turns taken.
+// The fair queue by itself: random batches and posted reads, and workers that take turns as
+// ReadPool's do. Time is the number of turns taken.
 #include "engine_race/task/read_turns.h"
 
 #include <gtest/gtest.h>
@@ -52,7 +52,7 @@ class ReadTurnsTest : public ::testing::Test {
       turns_.Post(posted_.back().get());
     }
   }
-  // The batch of the next turn, null for posted reads.
+  // The batch of the next turn; null for posted reads.
   const ReadBatch* TakeOne() {
     Turn turn;
     EXPECT_TRUE(turns_.Take(&turn));
@@ -130,8 +130,8 @@ TEST_F(ReadTurnsTest, AWorkerGoesToTheBatchWhoseTurnIsNext) {
   EXPECT_EQ(TakeOne(), &c.batch) << "the ring was emptied in between";
 }
 
-// Batches and posted reads without end, in random order, before workers of which some have batches
-// of their own: no source waits for more turns than the bound says.
+// Endless batches and posted reads in random order, and workers of which some have batches of their
+// own. No source waits for more turns than the bound says.
 TEST_F(ReadTurnsTest, NoSourceWaitsLongerThanTheBound) {
   std::mt19937_64 random(5);
   for (uint64_t round = 0; round < 50; ++round) {

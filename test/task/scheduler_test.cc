@@ -13,8 +13,8 @@
 namespace engine_race {
 namespace {
 
-// A queue whose "device" is the test: what was submitted is completed when it is waited for, the
-// newest first, with the offset as the bytes read.
+// A queue whose device is the test. Submitted reads complete when the scheduler waits for them, the
+// newest first. A read's offset is returned as the number of bytes read.
 class FakeQueue final : public io::ReadQueue {
  public:
   struct Record {

@@ -1,4 +1,4 @@
-// Experiment 9: from blocking threads and large pages to what the engine does, one step at a time.
+// Experiment 9: from blocking threads and large pages to the engine's reads, one step at a time.
 #include <string>
 
 #include "harness/experiments/io/lab.h"
@@ -12,7 +12,7 @@ constexpr uint32_t kBatch = 16;
 constexpr uint32_t kLargePageBytes = 16 * 1024;
 constexpr uint32_t kPageBytes = 4096;
 
-// Each step keeps what the one before it brought.
+// Each step keeps the improvements of the steps before it.
 void BlockingSteps(const IoLab& lab, std::span<const RawFile> files, Experiment* experiment) {
   BlockingLoad load;
   load.files = files;
@@ -48,7 +48,7 @@ void QueueSteps(const IoLab& lab, std::span<const RawFile> files, Experiment* ex
   lab.MeasureRaw(experiment, row, load);
 }
 
-// What the same device gives through the index and with every value verified.
+// Measures the same device through the index, with every value verified.
 void EngineSteps(const IoLab& lab, Experiment* experiment) {
   IoStore store(lab.space(), lab.config().record_count, 0);
   const ResultRow row = {{"step", "the engine"}};

@@ -46,12 +46,12 @@ IoSpaceOptions SpaceOptions(const IoFlags& flags, const std::string& medium) {
   return options;
 }
 
-// At most two stores' worth at once, one of them written over once, and the noise.
+// At most two stores at once, of which one is overwritten once, and the noise.
 uint64_t NeededBytes(const IoFlags& flags) {
   return StoreBytes(6 * flags.config.record_count) + (uint64_t{256} << 20);
 }
 
-// False when the medium cannot be used at all; *error says why.
+// False when the medium cannot be used; *error says why.
 bool RunMedium(const IoFlags& flags, const std::vector<int>& numbers, const std::string& medium,
                Experiments* results, std::string* error) {
   IoSpace space(SpaceOptions(flags, medium));

@@ -24,10 +24,10 @@ struct IoFlags {
 };
 
 CLI::App* AddIoCommand(CLI::App* app, IoFlags* flags);
-// The exit code: 0, 1 when something failed, 2 for flags that make no sense, 130 interrupted.
+// Returns the exit code: 0, 1 when something failed, 2 for invalid flags, 130 when interrupted.
 int RunIo(IoFlags flags);
 
-// "all", or numbers and ranges: "1,4-6". False when one is none of the experiments.
+// Parses "all", or numbers and ranges: "1,4-6". False when a number is not an experiment's.
 bool ParseExperiments(const std::string& text, std::vector<int>* numbers);
 
 }  // namespace harness

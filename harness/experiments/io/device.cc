@@ -1,5 +1,5 @@
-// Of experiment 4: one raw device without a file system, by every back end, and by NVMe commands
-// past the block layer, which is as near as we come to a driver in user space.
+// A part of experiment 4: one raw device without a file system, by every back end and by NVMe
+// commands past the block layer. The latter come closest to a driver in user space.
 #include <fcntl.h>
 
 #include "engine_race/io/block_device.h"

@@ -12,7 +12,7 @@ namespace {
 constexpr uint32_t kMaxThreads = 64;
 constexpr uint32_t kCallers = 2;
 
-// How often the budget goes into the data, times ten.
+// The size of the data over the budget, times ten.
 constexpr uint32_t kTenths[] = {5, 10, 20, 50, 100};
 
 }  // namespace

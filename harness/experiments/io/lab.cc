@@ -64,7 +64,7 @@ void IoLab::MeasureRaw(Experiment* experiment, ResultRow row, const RawLoad& loa
 
 bool IoLab::Check(const Status& status, ResultRow row, Experiment* experiment) const {
   if (status.ok()) return true;
-  // An interrupt is nobody's failure.
+  // An interrupt is not a failure.
   if (status.code() == engine_race::Code::kIncomplete) return false;
   AddOutcome(status, TimedPoint(), &row);
   experiment->rows.push_back(std::move(row));

@@ -1,7 +1,7 @@
-// What every I/O experiment is given, and the list of them: `bin/lab io` runs these.
+// The experiments of `bin/lab io`, and the lab that each of them is given.
 //
-// An experiment is a function from a lab to its tables. Functions that take as long as they are
-// told; one at a time.
+// An experiment is a function from a lab to tables. It takes as long as its configuration says. One
+// runs at a time.
 #ifndef HARNESS_EXPERIMENTS_IO_LAB_H_
 #define HARNESS_EXPERIMENTS_IO_LAB_H_
 
@@ -18,10 +18,11 @@
 namespace harness {
 
 struct IoConfig {
-  // Of a store, and of noise as many pages of 4 KiB.
+  // Records of a store. Files of noise have as many pages of 4 KiB.
   uint64_t record_count = uint64_t{1} << 17;
   double seconds = 1;
-  // A raw device, only read: what the file system and the block layer cost beside it. May be empty.
+  // A raw device, which is only read: shows the cost of the file system and the block layer. May be
+  // empty.
   std::string device;
   // Few points, each too short to mean anything.
   bool smoke = false;
@@ -37,19 +38,20 @@ class IoLab {
 
   // first, 2 * first, ... last; in a smoke run first and last alone.
   std::vector<uint32_t> Powers(uint32_t first, uint32_t last) const;
-  // The files of noise. Where they cannot be had a row of `experiment` says so, and there are none.
+  // The files of noise. When they cannot be made, a row of `experiment` says so and the span is
+  // empty.
   std::span<const RawFile> RawFiles(Experiment* experiment) const;
 
   Experiment Begin(int number, const std::string& name, const std::string& question,
                    const std::string& unit) const;
-  // Says where the paths are only stand-ins.
+  // Notes when the paths are only stand-ins for devices.
   void NoteStandIns(Experiment* experiment) const;
-  // Takes one point and adds it to the experiment; nothing when the user has interrupted.
+  // Takes one point and adds it to the experiment. Does nothing when the user has interrupted.
   void Measure(Experiment* experiment, ResultRow row,
                const std::function<engine_race::Status(TimedPoint*)>& take) const;
-  // As Measure, of reads through a queue; a back end that cannot be had says why.
+  // Measures reads through a queue. When a back end is unavailable, its row says why.
   void MeasureRaw(Experiment* experiment, ResultRow row, const RawLoad& load) const;
-  // Adds the row with what went wrong, if anything did; tells whether all is well.
+  // Adds the row with the error, if `status` is one. Returns whether it is Ok.
   bool Check(const engine_race::Status& status, ResultRow row, Experiment* experiment) const;
 
  private:

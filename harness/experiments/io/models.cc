@@ -1,6 +1,6 @@
-// Experiment 5: who talks to the devices. Workers want pages; executors have the rings that read
-// them. All three models are the same loop and differ only in whose ring a request goes to: that of
-// an I/O thread, that of the worker who owns the path, or the worker's own.
+// Experiment 5: which threads talk to the devices. Workers need pages; executors have the rings
+// that read them. All three models run the same loop. A request goes to the ring of an I/O thread,
+// to that of the worker that owns the path, or to the worker's own.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -54,7 +54,7 @@ class Inbox {
     arrived_.notify_one();
   }
 
-  // Waits a moment when there is none, not for ever: the end of the point is no message.
+  // Waits a moment when there is none, but not for ever: no message announces the end of the point.
   void Take(bool may_wait, std::vector<Message>* messages) {
     messages->clear();
     std::unique_lock lock(mutex_);
@@ -70,7 +70,7 @@ class Inbox {
   std::vector<Message> messages_;
 };
 
-// What the threads of a model share.
+// The data that the threads of a model share.
 struct Shared {
   Model model;
   uint32_t io_thread_count;
@@ -79,7 +79,7 @@ struct Shared {
   // Pages of every worker's slots. Outlives the queues that read into them.
   engine_race::Region buffers;
   std::vector<Inbox> inboxes;
-  // Workers that may still want something.
+  // Workers that may still send requests.
   std::atomic<uint32_t> active{kWorkers};
   std::atomic<bool> failed{false};
 
@@ -113,7 +113,7 @@ class ModelThread {
 
   Status Run(TimedThread* self) {
     Status status = Loop(self);
-    // Here, as a queue is its thread's from beginning to end.
+    // Destroyed here, because a queue must be made and destroyed by its thread.
     queue_.reset();
     return status;
   }
@@ -268,7 +268,7 @@ Status RunModel(Shared* shared, double seconds, TimedPoint* point) {
       shared->thread_count(), seconds,
       [&](uint32_t thread, TimedThread* self) {
         Status status = threads[thread]->Run(self);
-        // The others would wait for its messages.
+        // Without the flag the others would wait for its messages.
         if (!status.ok()) shared->failed = true;
         return status;
       },

@@ -1,4 +1,4 @@
-// Experiments 2 and 3: the size of a page, and how many of them are asked for at once.
+// Experiments 2 and 3: the size of a page, and the number of requests in flight.
 #include "harness/experiments/io/pages.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Experiment 1: reads and mixes over more and more paths.
+// Experiment 1: reads and mixes over a growing number of paths.
 #include <algorithm>
 #include <string>
 

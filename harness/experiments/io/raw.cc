@@ -26,7 +26,7 @@ using engine_race::io::ReadQueue;
 using engine_race::io::ReadQueueOptions;
 using engine_race::io::ReadRequest;
 
-// One queue kept full of random reads.
+// Keeps one queue full of random reads.
 class RawWorker {
  public:
   RawWorker(const RawLoad& load, uint32_t depth, uint64_t seed)
@@ -43,7 +43,7 @@ class RawWorker {
   const uint32_t depth_;
   PagePicker picker_;
   Region buffers_;
-  // Registered as one: cheaper than one for each request.
+  // Registered as one buffer, which is cheaper than one for each request.
   std::span<char> whole_;
   std::vector<std::span<char>> spans_;
   std::vector<int> fds_;
@@ -57,7 +57,7 @@ class RawWorker {
 Status RawWorker::Prepare() {
   const size_t stride = std::max<size_t>(load_.page_bytes, engine_race::kIoAlignment);
   ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(depth_ * stride, false, &buffers_));
-  // Touched ahead: page faults are not what is measured.
+  // Touched ahead, so that page faults are not measured.
   std::memset(buffers_.data(), 1, buffers_.size());
   whole_ = {buffers_.data(), buffers_.size()};
   begin_ns_.resize(depth_);
@@ -251,7 +251,7 @@ void PagePicker::Next(size_t* file, uint64_t* offset, uint32_t page_count) {
 }
 
 Status RequestError(const char* what, int error, uint32_t page_bytes) {
-  // EINVAL from direct I/O is about the size, as all else is aligned.
+  // EINVAL from direct I/O means a bad size, because all else is aligned.
   if (error == EINVAL || error == EOPNOTSUPP) {
     return Status::NotSupported(std::string(what) + " of " + ByteText(page_bytes) + ": " +
                                 std::strerror(error));

@@ -1,7 +1,7 @@
 // Reads of random pages without the engine: through its read queues, or by blocking threads.
 //
-// Requests go round-robin over the files. Functions that take as long as they are told; one at a
-// time, for they fill the machine.
+// Requests go round-robin over the files. Each run takes the time that it is given. One runs at a
+// time, because it uses the whole machine.
 #ifndef HARNESS_EXPERIMENTS_IO_RAW_H_
 #define HARNESS_EXPERIMENTS_IO_RAW_H_
 
@@ -19,7 +19,7 @@
 
 namespace harness {
 
-// A back end as an experiment names it: with the extras that it may be asked for.
+// A back end with its optional features, as an experiment names it.
 struct RawBackend {
   std::string name;
   engine_race::IoBackend backend = engine_race::IoBackend::kAuto;
@@ -28,27 +28,27 @@ struct RawBackend {
   bool sqpoll = false;
 };
 
-// Every back end of the engine, each io_uring extra by itself.
+// Every back end of the engine; io_uring once for each of its features.
 std::vector<RawBackend> RawBackends();
-// Of those, the ones a round of points should not leave out: no iopoll, no sqpoll.
+// True for the back ends that every experiment includes: those without iopoll and sqpoll.
 bool IsPlain(const RawBackend& backend);
 
-// Whether it works, told by a real read of `file`: kNotSupported says why it does not.
+// Tests the back end by a real read of `file`. kNotSupported says why it does not work.
 engine_race::Status ProbeRawBackend(const RawBackend& backend, const RawFile& file);
-// The one that the engine would read such a file with.
+// The back end with which the engine would read this file.
 RawBackend EngineRawBackend(const RawFile& file);
 
 struct RawLoad {
   std::span<const RawFile> files;
   RawBackend backend;
-  // When there is one: `files` is one raw device, read through this instead of the back end.
+  // When not null, `files` is one raw device, which is read through this instead of the back end.
   const lab::PassthroughDevice* passthrough = nullptr;
   uint32_t page_bytes = 4096;
   // Requests in flight, all workers together; each has its own queue.
   uint32_t depth = 128;
   uint32_t worker_count = 1;
-  // So many are waited for at once, and those that came are submitted together; with 1 each has a
-  // system call to itself.
+  // Waits for this many completions at once and submits as many new requests together. With 1, each
+  // request has its own system call.
   uint32_t batch = 16;
   double seconds = 1;
 };
@@ -59,21 +59,21 @@ struct BlockingLoad {
   std::span<const RawFile> files;
   uint32_t page_bytes = 4096;
   uint32_t thread_count = 64;
-  // Of 100 requests, how many are pwrites over a random page instead of preads.
+  // How many of 100 requests are pwrites over a random page instead of preads.
   uint32_t write_percent = 0;
-  // Pages next to each other that one request writes.
+  // Adjacent pages that one request writes.
   uint32_t pages_per_write = 1;
   double seconds = 1;
 };
 
 engine_race::Status RunBlocking(const BlockingLoad& load, TimedPoint* point);
 
-// Pages of random places, round-robin over files: what every load here reads.
+// Draws random pages, round-robin over the files, for every load here.
 class PagePicker {
  public:
   PagePicker(std::span<const RawFile> files, uint32_t page_bytes, uint64_t seed)
       : files_(files), page_bytes_(page_bytes), seed_(seed) {}
-  // The file's number and the page's offset in it; `page_count` pages fit from there on.
+  // Draws the file's index and an offset in it at which `page_count` pages fit.
   void Next(size_t* file, uint64_t* offset, uint32_t page_count = 1);
 
  private:
@@ -83,7 +83,8 @@ class PagePicker {
   uint64_t count_ = 0;
 };
 
-// A request that failed, as a status; a size that the file cannot be read in is kNotSupported.
+// The error of a failed request as a Status. It is kNotSupported when the file does not allow
+// requests of this size.
 engine_race::Status RequestError(const char* what, int error, uint32_t page_bytes);
 
 }  // namespace harness

@@ -20,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 using engine_race::Status;
 
-// Also what raw files are a multiple of, so that pages of every size fit in.
+// Raw files are multiples of this, so that pages of every size fit in.
 constexpr uint64_t kPieceBytes = uint64_t{1} << 20;
 
 Status MakeFreshDirectory(const std::string& parent, std::string* made) {

@@ -1,7 +1,7 @@
-// Where an experiment works: directories of its own on one medium, and files of noise to read.
+// The space of an experiment: directories of its own on one medium, and files of noise to read.
 //
-// Everything lies below fresh directories, one in each place that the user named; nothing else is
-// touched, and the destructor removes them. Not synchronised.
+// Everything lies below fresh directories, one in each directory that the user named. The
+// destructor removes them, and nothing else is touched. Not thread-safe.
 #ifndef HARNESS_EXPERIMENTS_IO_SPACE_H_
 #define HARNESS_EXPERIMENTS_IO_SPACE_H_
 
@@ -18,7 +18,7 @@ namespace harness {
 struct RawFile {
   engine_race::UniqueFd fd;
   uint64_t size_bytes = 0;
-  // False where the file system refuses O_DIRECT: figures are the page cache's then.
+  // False when the file system refuses O_DIRECT: then the figures are those of the page cache.
   bool direct = false;
   std::string name;
 };
@@ -27,10 +27,11 @@ struct IoSpaceOptions {
   std::string medium;
   // The store's own directory is made in here.
   std::string parent;
-  // Directories, best on devices of their own; when there are none, so many stand-ins in `parent`.
+  // Directories, best on devices of their own. When the user named none, directories in `parent`
+  // stand in for them.
   std::vector<std::string> paths;
   uint32_t stand_in_count = 4;
-  // Of the noise on all paths together.
+  // The size of the noise on all paths together.
   uint64_t raw_bytes = 0;
 };
 
@@ -43,8 +44,8 @@ class IoSpace {
 
   // Makes the directories.
   engine_race::Status Prepare();
-  // One file on each path, written in full, opened direct for reading and writing. Made when first
-  // asked for; `*files` lives as long as the space.
+  // One file on each path, written in full, opened direct for reading and writing. The first call
+  // makes them; `*files` lives as long as the space.
   engine_race::Status RawFiles(std::span<const RawFile>* files);
 
   const std::string& medium() const { return options_.medium; }
@@ -56,7 +57,7 @@ class IoSpace {
   engine_race::Status MakeRawFile(const std::string& path, uint64_t size_bytes, RawFile* file);
 
   const IoSpaceOptions options_;
-  // Every directory made, to be removed.
+  // The directories to remove.
   std::vector<std::string> made_;
   std::string dir_;
   std::vector<std::string> paths_;

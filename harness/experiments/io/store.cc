@@ -34,7 +34,8 @@ std::string KeyBytes(uint64_t key) {
 
 IoStore::IoStore(const IoSpace& space, uint64_t record_count, uint32_t path_count)
     : dir_(space.dir() + "/store"), record_count_(record_count) {
-  // A bucket's last group of values is still staged, in memory: many groups make that a small part.
+  // A bucket's last group of values is still staged, in memory. With many groups in a bucket that
+  // is a small part.
   const uint64_t wanted = std::bit_floor(std::max<uint64_t>(record_count / kRecordsPerBucket, 1));
   options_.bucket_count = static_cast<uint32_t>(std::min<uint64_t>(wanted, kMaxBuckets));
   options_.file_count = std::min(options_.bucket_count, kMaxFiles);
@@ -78,7 +79,7 @@ Status IoStore::Fill(TimedPoint* point) {
         return Status::Ok();
       },
       point);
-  // What the file system still has to write must not fall into the next measurement.
+  // Writes that the file system still has to make must not fall into the next measurement.
   if (filled.ok()) ENGINE_RACE_RETURN_IF_ERROR(store_->Sync());
   Close();
   DropPageCache(dir_);
@@ -174,7 +175,7 @@ Status IoStore::Ranges(double seconds, TimedPoint* point) {
       1, seconds,
       [this](uint32_t, TimedThread* self) {
         self->Start();
-        // Once at the least: half a range says nothing.
+        // At least once: half a range is not a measurement.
         do {
           uint64_t visited = 0;
           ENGINE_RACE_RETURN_IF_ERROR(

@@ -1,7 +1,7 @@
-// A store that the experiments fill, load in the engine's different ways, and throw away.
+// A store that an experiment fills, loads in the engine's different ways, and removes.
 //
-// One experiment's own; its loads one at a time, for they fill the machine. Values read are checked
-// at their ends; a wrong one is an error.
+// It belongs to one experiment. One load runs at a time, because it uses the whole machine. Both
+// ends of each value read are checked; a wrong value is an error.
 #ifndef HARNESS_EXPERIMENTS_IO_STORE_H_
 #define HARNESS_EXPERIMENTS_IO_STORE_H_
 
@@ -24,31 +24,31 @@ inline constexpr uint32_t kKeysPerCall = 1024;
 
 class IoStore {
  public:
-  // The store lies in a directory of `space`, its values on the first `path_count` of the paths
-  // (0: beside it). Geometry is chosen so that few records are left in staging.
+  // The store lies in a directory of `space`, its values on the first `path_count` of the paths (0:
+  // beside it). The geometry is such that few records stay in staging.
   IoStore(const IoSpace& space, uint64_t record_count, uint32_t path_count);
   IoStore(const IoStore&) = delete;
   IoStore& operator=(const IoStore&) = delete;
   // Removes the store.
   ~IoStore();
 
-  // Of the next opening.
+  // The options of the next opening.
   engine_race::Options* options() { return &options_; }
 
-  // Makes the store anew with every record in it, closed again; *point is how fast.
+  // Makes the store anew with all records and closes it; *point has the rate.
   engine_race::Status Fill(TimedPoint* point);
-  // Opens it, and has the index built by a first read.
+  // Opens the store and builds the index by a first read.
   engine_race::Status Open();
   void Close() { store_.reset(); }
   engine_race::StoreStats stats() const { return store_->Stats(); }
 
-  // So many threads call MultiRead with kKeysPerCall random keys; a request is a key.
+  // This many threads call MultiRead with kKeysPerCall random keys; a request is a key.
   engine_race::Status MultiReads(uint32_t thread_count, double seconds, TimedPoint* point);
-  // So many threads call Read, or in `write_percent` of 100 times Write over an existing key. Ends
-  // early when it has written as much as Fill.
+  // This many threads call Read, or, for `write_percent` of 100 calls, Write over an existing key.
+  // Ends early when it has written as much as Fill.
   engine_race::Status Mix(uint32_t thread_count, uint32_t write_percent, double seconds,
                           TimedPoint* point);
-  // One thread ranges over everything, again and again: a request is a record visited.
+  // One thread ranges over everything, again and again; a request is a visited record.
   engine_race::Status Ranges(double seconds, TimedPoint* point);
 
  private:
@@ -63,7 +63,8 @@ class IoStore {
   const ValueMaker values_{1};
   engine_race::Options options_;
   std::unique_ptr<engine_race::Store> store_;
-  // Of a mix: the log grows by every write, and no device may be filled.
+  // The writes that a mix may still make: the log grows by every write, and must not fill the
+  // device.
   std::atomic<int64_t> writes_left_{0};
 };
 

@@ -1,4 +1,4 @@
-// Experiment 10: how much of a value log should lie on one path before the next has its turn.
+// Experiment 10: the best stripe unit of the value logs.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -24,7 +24,7 @@ constexpr std::array<const char*, 3> kPhases = {"write", "range", "MultiRead"};
 // By phase.
 using UnitPoints = std::array<std::vector<TimedPoint>, kPhases.size()>;
 
-// Writes a store and reads it both ways: a point for each phase.
+// Writes a store and reads it by MultiRead and by ranges: a point for each phase.
 Status MeasureUnit(const IoLab& lab, uint32_t unit_bytes, UnitPoints* points) {
   const StatusLine line("10. stripe unit, " + lab.space().medium() + ": " + ByteText(unit_bytes) +
                         " ...");
@@ -61,7 +61,8 @@ Experiments StripeUnits(const IoLab& lab) {
   experiment.notes.push_back("medians of " + std::to_string(round_count) +
                              " rounds, each over all units");
   std::map<uint32_t, UnitPoints> points;
-  // Rounds outside: a device that slows down after some time does so for every unit.
+  // The loop of rounds is the outer one: a device that slows down with time then does so for every
+  // unit.
   for (uint32_t round = 0; round < round_count; ++round) {
     for (const uint32_t unit_bytes : lab.Powers(kMinUnitBytes, kMaxUnitBytes)) {
       if (Interrupted()) break;

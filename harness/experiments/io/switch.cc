@@ -1,4 +1,4 @@
-// The tasks that run in user space: coroutines and fibers. Threads are in io_switch_threads.cc.
+// The tasks that run in user space: coroutines and fibers. Threads are in switch_threads.cc.
 #include "harness/experiments/io/switch.h"
 
 #include <sys/mman.h>
@@ -29,11 +29,11 @@ namespace {
 
 using engine_race::Status;
 
-// What a lookup under way keeps: key, place, buffer, where its result goes.
+// The state of a running lookup: key, slot, buffer, destination of the result.
 constexpr size_t kStateBytes = 128;
 constexpr size_t kStackBytes = 16 * 1024;
 
-// Turns over all tasks between two looks at the clock, so that these cost nothing.
+// Turns over all tasks between two readings of the clock, so that these cost nearly nothing.
 uint32_t RepeatsOf(uint32_t task_count) { return 1 + 16384 / task_count; }
 
 // Reads do not complete in the order in which their tasks were made.
@@ -47,13 +47,13 @@ std::vector<uint32_t> ShuffledOrder(uint32_t task_count) {
 // Makes the compiler keep the state in memory across a suspension.
 inline void Touch(char* state) { asm volatile("" : : "r"(state) : "memory"); }
 
-// What a task and its scheduler share.
+// The data that a task and its scheduler share.
 struct Turn {
   std::coroutine_handle<> next;
   const bool* stop = nullptr;
 };
 
-// Counts what the frames of one task take.
+// Counts the bytes of one task's coroutine frames.
 struct FrameBytes {
   uint64_t total = 0;
 };
@@ -72,7 +72,7 @@ class Task {
       return Task(std::coroutine_handle<promise_type>::from_promise(*this));
     }
     std::suspend_always initial_suspend() noexcept { return {}; }
-    // Who awaits goes on; the scheduler, when nobody does.
+    // Resumes the awaiting coroutine, or the scheduler when there is none.
     struct GoOn {
       bool await_ready() noexcept { return false; }
       std::coroutine_handle<> await_suspend(std::coroutine_handle<promise_type> self) noexcept {
@@ -101,7 +101,7 @@ class Task {
 
   std::coroutine_handle<> handle() const { return handle_; }
 
-  // Awaiting a task runs it in the place of the one that awaits.
+  // Awaiting a task suspends the caller and runs the task.
   bool await_ready() const { return false; }
   std::coroutine_handle<> await_suspend(std::coroutine_handle<> caller) {
     handle_.promise().caller = caller;
@@ -113,7 +113,7 @@ class Task {
   std::coroutine_handle<promise_type> handle_;
 };
 
-// Gives the CPU back to the scheduler, which resumes whoever suspended here.
+// Returns to the scheduler, which resumes the suspended coroutine later.
 struct Yield {
   Turn* turn;
   bool await_ready() const { return false; }
@@ -182,14 +182,14 @@ Status Switches(MakeTask make, const SwitchLoad& load, SwitchCost* cost) {
   return Status::Ok();
 }
 
-// Stacks side by side, handed out again when they come back, as an engine would.
+// Adjacent stacks that are reused when they are returned, as an engine would do.
 class StackPool {
  public:
   StackPool() = default;
   StackPool(const StackPool&) = delete;
   StackPool& operator=(const StackPool&) = delete;
 #if defined(__SANITIZE_ADDRESS__)
-  // What calls on the stacks have marked would be held against whoever gets the memory next.
+  // Calls on the stacks have poisoned memory, which would be reported to its next user.
   ~StackPool() { __asan_unpoison_memory_region(memory_.data(), memory_.size()); }
 #endif
 

@@ -1,7 +1,7 @@
-// What it costs to go from one task to the next: coroutines, Boost.Context, threads of the system.
+// The cost of a switch from one task to the next: coroutines, Boost.Context, threads of the system.
 //
-// In CPU time of the process, so that a busy machine does little harm; the median over several
-// rounds. One at a time: the thread that calls is pinned to one CPU meanwhile.
+// Measured in CPU time of the process, which a busy machine disturbs little; the median of several
+// rounds. The calling thread is pinned to one CPU meanwhile. Not thread-safe.
 #ifndef HARNESS_EXPERIMENTS_IO_SWITCH_H_
 #define HARNESS_EXPERIMENTS_IO_SWITCH_H_
 
@@ -13,12 +13,12 @@
 namespace harness {
 
 struct SwitchCost {
-  // From one running task to the next one running, through whatever decides which is next.
+  // From one running task to the next one running, the scheduler's work included.
   double switch_ns = 0;
   double switch_cycles = 0;  // ticks of the time-stamp counter; 0 where there is none
   // Making a task, running it to its end, and freeing it.
   double create_ns = 0;
-  // Memory of a task: asked for, and of that what was touched.
+  // Memory of a task: bytes allocated, and how many of them were touched.
   uint64_t reserved_bytes = 0;
   uint64_t resident_bytes = 0;
 };
@@ -30,11 +30,11 @@ struct SwitchLoad {
   double seconds = 0.5;
 };
 
-// Suspended C++20 coroutines take turns, in a shuffled order that stays.
+// Suspended C++20 coroutines take turns in a fixed shuffled order.
 engine_race::Status CoroutineSwitches(const SwitchLoad& load, SwitchCost* cost);
-// The same tasks with a coroutine awaited inside each: what a deeper call costs.
+// As CoroutineSwitches, but each task awaits an inner coroutine: the cost of a deeper call.
 engine_race::Status NestedCoroutineSwitches(const SwitchLoad& load, SwitchCost* cost);
-// Boost.Context fibers with stacks of 16 KiB take the same turns.
+// Boost.Context fibers with stacks of 16 KiB take turns in the same order.
 engine_race::Status BoostContextSwitches(const SwitchLoad& load, SwitchCost* cost);
 // Two threads on one CPU that wake each other by turns.
 engine_race::Status FutexSwitches(const SwitchLoad& load, SwitchCost* cost);

@@ -1,4 +1,4 @@
-// Threads of the system that take turns on one CPU: what tasks save.
+// Threads of the system that take turns on one CPU: the cost that tasks save.
 #include <linux/futex.h>
 #include <pthread.h>
 #include <sys/eventfd.h>
@@ -120,7 +120,7 @@ void ThreadSwitches(Turns* turns, const SwitchLoad& load, SwitchCost* cost) {
         turns->Await(0);
         turns->Give(1);
       }
-      // There and back.
+      // Each turn has two switches: there and back.
       return 2 * kTurnsPerChunk;
     });
     cost->switch_ns = switching.ns;

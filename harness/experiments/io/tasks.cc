@@ -1,4 +1,4 @@
-// Experiment 6: how many tasks a worker should carry, and what it costs to go from one to the next.
+// Experiment 6: the best number of tasks for a worker, and the cost of a switch between tasks.
 #include <string>
 
 #include "harness/experiments/io/lab.h"
@@ -37,7 +37,7 @@ Experiment ByTasks(const IoLab& lab) {
 struct SwitchKind {
   const char* name;
   engine_race::Status (*measure)(const SwitchLoad&, SwitchCost*);
-  // Threads come in pairs, whatever the load says.
+  // False for threads, which always come in pairs.
   bool takes_task_count;
 };
 constexpr SwitchKind kSwitchKinds[] = {
@@ -87,7 +87,7 @@ Experiment SwitchCosts(const IoLab& lab) {
 
 Experiments TasksPerWorker(const IoLab& lab) {
   Experiments tables = {ByTasks(lab)};
-  // No device takes part: once is enough.
+  // Involves no device, so one medium is enough.
   if (lab.space().medium() == "disk") tables.push_back(SwitchCosts(lab));
   return tables;
 }

@@ -21,10 +21,10 @@ using engine_race::Status;
 
 namespace {
 
-// Of the functions that a lookup through the cache spends its time in there.
+// Parts of the names of the functions in which a lookup spends its time in the cache.
 constexpr std::string_view kCacheFunctions[] = {"BlockCache::", "pthread_mutex", "lll_lock"};
 
-// Said so that it does not warn about the machine's own; nothing of it is used.
+// Given so that valgrind does not warn about the machine's own cache. Its misses are not used.
 constexpr char kLastLevel[] = "--LL=33554432,16,64";
 
 Status LookUp(const L1Lookups& lookups, const L1Answer& answer) {
@@ -51,7 +51,7 @@ std::vector<std::string> ArgsOf(const L1Child& child, uint32_t pass_count) {
           "--seed",          std::to_string(records.seed)};
 }
 
-// The output of `head` before the child's arguments.
+// Runs `head`, followed by the child's arguments, and gives its output.
 Status RunUnder(std::vector<std::string> head, const std::vector<std::string>& args,
                 std::string* output) {
   const std::string program = head[0];

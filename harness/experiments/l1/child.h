@@ -1,7 +1,7 @@
-// One step of the lookups in a process of its own, for other programs to look at: valgrind, which
-// counts instructions and cache misses, and perf, which says where the time goes.
+// One step of the lookups in a child process, for two profilers. Valgrind counts instructions and
+// cache misses; perf shows where the time goes.
 //
-// The children are this program again, over tables that lie there already. One thread at a time.
+// A child is this program again, over tables that its parent has built. Not thread-safe.
 #ifndef HARNESS_EXPERIMENTS_L1_CHILD_H_
 #define HARNESS_EXPERIMENTS_L1_CHILD_H_
 
@@ -17,35 +17,34 @@ struct L1Child {
   std::string dir;  // with the step's tables
   L1Records records;
   std::string step;
-  uint64_t lookup_count = 0;  // drawn, and made by one thread in each pass
+  uint64_t lookup_count = 0;  // one thread makes all of them in each pass
   uint32_t pass_count = 1;
-  // Of the profiler that looks, or empty.
+  // The profiler's FIFOs, or empty: see harness/system/profiler_switch.h.
   std::string control_path;
   std::string answer_path;
 };
 
-// The child's whole work.
+// The main function of a child.
 engine_race::Status RunL1Child(const L1Child& child);
 
-// What an average lookup takes, by simulation.
+// The work of an average lookup, by simulation.
 struct L1Counts {
   double instructions = 0;
   double l1d_misses = 0;
 };
 
-// By valgrind's cachegrind, whose first data cache is as large as this machine's but simpler.
-// Twice, with more passes the second time: the difference is theirs alone. kNotSupported without
-// valgrind.
+// Counts with valgrind's cachegrind, which simulates a first data cache as large as this machine's
+// but simpler. It runs the child twice, with more passes the second time: the difference is the
+// work of lookups alone. kNotSupported without valgrind.
 engine_race::Status CountL1Step(const L1Child& child, L1Counts* counts);
 
 // The share of its time that a step spends in the block cache and its locks, by perf's software
-// clock. kNotSupported where perf cannot.
+// clock. kNotSupported where perf does not work.
 engine_race::Status SampleL1Cache(const L1Child& child, double* share);
 
-// Of a file that cachegrind wrote: the sum of each event over the program.
+// Parses a file that cachegrind wrote: the sum of each event over the program.
 engine_race::Status ParseCachegrind(const std::string& text, L1Counts* counts);
-// Of what `perf report -F overhead,sym` prints: the percentages of the cache's functions, as a
-// fraction.
+// Parses the output of `perf report -F overhead,sym`: adds the shares of the cache's functions.
 engine_race::Status ParseCacheShare(const std::string& text, double* share);
 
 }  // namespace harness

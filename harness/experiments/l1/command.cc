@@ -27,7 +27,7 @@ int Refuse(const std::string& why) {
 }
 
 void AddChildOptions(CLI::App* l1, L1Child* child) {
-  // No group: not for people.
+  // Without a group the help does not show these flags.
   l1->add_option("--child-step", child->step)->group("");
   l1->add_option("--child-lookups", child->lookup_count)->group("");
   l1->add_option("--child-passes", child->pass_count)->group("");
@@ -46,7 +46,7 @@ void Shrink(L1RaceConfig* config) {
   config->swept_payload_bytes = {8, 256};
 }
 
-// A power of two after another, up to the CPUs and at least 4.
+// Powers of two up to the number of CPUs, and at least up to 4.
 std::vector<uint32_t> DefaultThreadCounts() {
   std::vector<uint32_t> counts;
   for (uint32_t count = 1; count <= std::max(4U, engine_race::AvailableCpuCount()); count *= 2)
@@ -54,7 +54,8 @@ std::vector<uint32_t> DefaultThreadCounts() {
   return counts;
 }
 
-// Settles how many records there are and whether steps alternate; empty, or why it cannot be.
+// Decides the number of records and whether steps alternate. Returns nothing, or why the race
+// cannot run.
 std::string FitRecords(const L1RaceFlags& flags, uint64_t free_disk_bytes, L1RaceConfig* config) {
   L1Records& records = config->records;
   const uint64_t free_bytes = FreeMemoryBytes();
@@ -99,7 +100,7 @@ nlohmann::json Describe(const L1RaceConfig& config, const Experiments& tables,
           {"experiments", tables}};
 }
 
-// By scripts/plot, which lies beside the folder of this program. Empty, or what went wrong.
+// Runs scripts/plot, which lies beside the folder of this program. Returns nothing, or the error.
 std::string Plot(const std::string& json_path, const std::string& dir) {
   const std::filesystem::path script =
       std::filesystem::path(SelfPath()).parent_path().parent_path() / "scripts" / "plot";
@@ -109,14 +110,14 @@ std::string Plot(const std::string& json_path, const std::string& dir) {
   return result.exit_code == 0 ? "" : script.string() + " failed";
 }
 
-// Of a child: no table, no JSON.
+// The main function of a child: no table, no JSON.
 int RunAsChild(const L1RaceFlags& flags) {
   L1Child child = flags.child;
   child.records = flags.config.records;
   child.records.records_per_table = flags.record_count / child.records.table_count;
   const Status status = RunL1Child(child);
   if (status.ok()) return 0;
-  // Valgrind does not know every instruction that the processor has: no failure.
+  // Valgrind does not know every instruction of the processor. That is not a failure of the race.
   if (status.code() == engine_race::Code::kNotSupported) return 1;
   std::fprintf(stderr, "lab l1: %s: %s\n", child.step.c_str(), status.ToString().c_str());
   return 1;
@@ -131,7 +132,7 @@ int Race(const L1RaceFlags& flags, const L1RaceConfig& config) {
   for (const Experiment& table : tables) std::printf("%s", ExperimentText(table).c_str());
   std::fflush(stdout);
   if (!status.ok()) std::printf("FAILED: %s\n", status.ToString().c_str());
-  // The plot is drawn from a file.
+  // The plot needs a file.
   std::string json_path = flags.json_path;
   if (json_path.empty() && !flags.plot_dir.empty()) json_path = config.dir + "/l1.json";
   if (!SaveJson(Describe(config, tables, status), json_path)) {

@@ -16,7 +16,7 @@ namespace harness {
 struct L1RaceFlags {
   L1RaceConfig config;
   std::string parent = ".";
-  // 0: as many as fit.
+  // 0: FittingL1Records decides.
   uint64_t record_count = 0;
   std::string json_path;
   std::string plot_dir;
@@ -24,16 +24,17 @@ struct L1RaceFlags {
   bool without_children = false;
   bool without_huge_pages = false;
   bool is_smoke = false;
-  // What a child is told; see child.h.
+  // For a child process: see child.h.
   L1Child child;
 };
 
 CLI::App* AddL1Command(CLI::App* app, L1RaceFlags* flags);
-// The exit code: 0, 1 when something failed, 2 for flags that make no sense, 130 interrupted.
+// Returns the exit code: 0, 1 when something failed, 2 for invalid flags, 130 when interrupted.
 int RunL1Command(L1RaceFlags flags);
 
-// How many records a table gets when nobody says: as many as half of the memory and of the disk
-// hold of one step, and no more than the twenty million that the steps were first measured with.
+// The default number of records of a table. One step takes at most half of the memory, and its
+// files at most half of the disk. The steps were first measured with twenty million records, which
+// is the limit.
 uint64_t FittingL1Records(const L1Records& records, uint64_t memory_bytes, uint64_t disk_bytes);
 
 }  // namespace harness

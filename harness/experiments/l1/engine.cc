@@ -30,17 +30,17 @@ namespace {
 constexpr char kWithDir[] = "/with-frames";
 constexpr char kWithoutDir[] = "/without-frames";
 constexpr uint32_t kWriters = 16;
-// Values of the uniform part for one that has a frame.
+// Values of the uniform part for each frame.
 constexpr uint64_t kValuesPerFrame = 64;
-// Warming has come to its end when a step brings less than this share of hits.
+// Warming ends when a step raises the hit rate by less than this.
 constexpr double kWarmEnough = 0.002;
 constexpr uint32_t kLeastWarmingSteps = 4;
-// Passes over what is to be hot, until nothing is missed.
+// The most passes over the hot values, until all of them have frames.
 constexpr uint32_t kMaxHotPasses = 100;
-// In which the hit rate comes back, between two scans.
+// Probes between two scans, in which the hit rate recovers.
 constexpr uint64_t kProbesBetweenScans = 4;
 
-// Few buckets, so that few of the values are staged: these are in memory with or without frames.
+// Few buckets, so that few values are staged: staged values are in memory with or without frames.
 Options TmpfsOptions(uint64_t hot_value_bytes) {
   Options options = QuietOptions();
   options.file_count = 4;
@@ -54,7 +54,7 @@ uint64_t UniformFrameBytes(const L1EngineShape& shape) {
   return shape.uniform_record_count * kValueBytes / kValuesPerFrame;
 }
 
-// Room for what describes the frames as well.
+// Includes the memory that describes the frames.
 uint64_t HotFrameBytes(const L1EngineShape& shape) {
   return shape.hot_record_count * kValueBytes * 5 / 4 + (uint64_t{16} << 20);
 }
@@ -68,7 +68,7 @@ std::vector<uint32_t> RandomOrder(uint64_t count, uint64_t seed) {
   return order;
 }
 
-// Whether all but one in a hundred of so many reads found theirs in frames.
+// Whether at least 99 of 100 reads found their values in frames.
 bool IsHot(const StoreStats& before, const StoreStats& after, uint64_t read_count) {
   return (after.frame_miss_count - before.frame_miss_count) * 100 <= read_count &&
          (after.frame_hit_count - before.frame_hit_count) * 100 >= read_count * 99;
@@ -126,7 +126,7 @@ Status L1Engine::Make(const StoreShape& shape, const Options& options,
   return DrawnReads::Open(shape, options, reads);
 }
 
-// By MultiRead, which is the fastest.
+// Warms by MultiRead, which is the fastest way.
 Status L1Engine::Warm(const RecordDraw& draw) {
   const ReadShape shape{shape_.batch_thread_count, shape_.keys_per_call, 0,
                         shape_.warming_read_count};
@@ -224,7 +224,7 @@ Status L1Engine::ScanOnce() {
       rounds_.Note("hit rate before a scan", before);
       rounds_.Note(by_range ? "hit rate after a Range" : "hit rate after a MultiRead of all",
                    after);
-      // Nothing was hot: no share of it is left.
+      // Without hits before the scan the share is 0.
       const double left = before > 0 ? after / before : 0;
       rounds_.Note(by_range ? claim : claim + ", MultiRead of all", left);
     }
@@ -275,8 +275,8 @@ Status L1Engine::CompareUniform() {
   return Status::Ok();
 }
 
-// Until a pass over all of them lets nothing in. What is staged then, the last values of each
-// bucket, is in memory without a frame, and counts as missed.
+// Reads until a pass over all values admits none. The last values of each bucket are still staged
+// then: they are in memory without a frame, and count as missed.
 Status L1Engine::WarmHot(DrawnReads* reads, uint64_t* pass_count) {
   for (*pass_count = 1; *pass_count <= kMaxHotPasses; ++*pass_count) {
     const StoreStats before = reads->store()->Stats();

@@ -1,8 +1,10 @@
-// What the engine gains from hot values in memory, and what they cost where nothing is hot.
+// The gain of the engine from hot values in memory, and their cost when no value is hot.
 //
-// On the disk two stores with the same records stand open side by side, one with the frames and one
-// with them switched off, and are read in short alternating rounds; likewise on tmpfs, where a
-// read's own work is all there is. One thread at a time.
+// Two stores with the same records are open side by side, one with frames and one without. Short
+// alternating rounds read them. The stores lie on the disk, and once more on tmpfs, where a read
+// costs only its own CPU time.
+//
+// Not thread-safe.
 #ifndef HARNESS_EXPERIMENTS_L1_ENGINE_H_
 #define HARNESS_EXPERIMENTS_L1_ENGINE_H_
 
@@ -27,20 +29,20 @@ struct L1EngineShape {
   std::string dir;        // on a disk; new stores are made in here
   std::string tmpfs_dir;  // likewise
   uint64_t memory_budget_bytes = uint64_t{2} << 30;
-  // On the disk: values of four budgets.
+  // On the disk: the values are four times as large as the memory budget.
   uint64_t record_count = uint64_t{1} << 21;
   uint32_t bucket_count = 1024;
   // As in the race.
   uint32_t thread_count = 64;
-  // Of MultiRead, beside it.
+  // Further runs call MultiRead from fewer threads.
   uint32_t batch_thread_count = 2;
   uint32_t keys_per_call = 1000;
-  // Reads until the hit rate grows no more: in steps of so many, and so often at most.
+  // Warming reads until the hit rate stops growing: in steps of this size, and at most this many.
   uint64_t warming_read_count = uint64_t{1} << 20;
   uint32_t warming_step_count = 40;
-  // The hit rate is taken over so many reads.
+  // Reads over which the hit rate is measured.
   uint64_t probe_read_count = uint64_t{1} << 17;
-  // On tmpfs: values of 64 times the frames.
+  // On tmpfs: the values are 64 times as large as the frames.
   uint64_t uniform_record_count = uint64_t{1} << 18;
   uint32_t uniform_thread_count = 2;
   // On tmpfs: all of them in frames.
@@ -50,7 +52,7 @@ struct L1EngineShape {
   uint64_t seed = 1;
 };
 
-// What the stores take at most.
+// The most that the stores take.
 uint64_t L1EngineDiskBytes(const L1EngineShape& shape);
 uint64_t L1EngineTmpfsBytes(const L1EngineShape& shape);
 uint64_t L1EngineMemoryBytes(const L1EngineShape& shape);
@@ -61,20 +63,20 @@ class L1Engine {
   L1Engine(const L1EngineShape& shape, ClaimRounds* rounds);
   ~L1Engine();
 
-  // zipf_read_gain and hit_rate_after_scan, which go by the same stores. Zipfian reads of the disk,
-  // exponent 0.99, by Read from many threads and by MultiRead.
+  // Measures zipf_read_gain: Zipfian reads of the disk, exponent 0.99, by Read from many threads
+  // and by MultiRead. ScanOnce uses the same stores.
   engine_race::Status CompareZipf();
-  // The hit rate before and after one Range over everything; beside it, after one MultiRead of
-  // everything. After CompareZipf.
+  // Measures the hit rate before and after one Range over everything. Also notes it after one
+  // MultiRead of everything. Call it after CompareZipf.
   engine_race::Status ScanOnce();
-  // CPU of a uniform read with frames over one without, less 1.
+  // Measures the CPU time of a uniform read with frames over that without, less 1.
   engine_race::Status CompareUniform();
-  // A Read of what is in a frame over a memcpy of as many bytes, both in random order.
+  // Measures a Read of a hot value over a memcpy of as many bytes, both in random order.
   engine_race::Status CompareHot();
   // Closes and removes the stores.
   void Remove();
 
-  // What was opened and how it was warmed.
+  // Describes the stores and how they were warmed.
   const nlohmann::json& about() const { return about_; }
 
  private:
@@ -84,8 +86,8 @@ class L1Engine {
   Status Make(const StoreShape& shape, const engine_race::Options& options,
               std::unique_ptr<DrawnReads>* reads);
   Status Warm(const RecordDraw& draw);
-  // Both stores in turn, the second one first in every other round: runs[true] is with frames, as
-  // *frames is.
+  // Reads both stores in turn; every other round swaps them. runs[true] and *frames are of the
+  // store with frames.
   Status RunBoth(uint32_t round, const RecordDraw& draw, const ReadShape& shape, TimedRun* runs,
                  FrameCounts* frames);
   Status ZipfRound(uint32_t round, const RecordDraw& draw, const ReadShape& shape,

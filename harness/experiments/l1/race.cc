@@ -21,7 +21,7 @@ namespace {
 constexpr char kBatched[] = "swizzled, batched";
 constexpr char kShards[] = "sharing nothing";
 
-// Those of one encoding lie together, so that few files are there at once.
+// Steps with the same encoding follow each other, so that few files exist at once.
 constexpr const char* kSteps[] = {kBaselineStep,      kRestartPointerStep,  "square",
                                   "tree, early exit", "tree, AVX2",         "tree, AVX-512",
                                   kEncodingStep,      "extents by pointer", "indexes by pointer",
@@ -36,7 +36,7 @@ double Over(double above, double below) { return below > 0 ? above / below : 0; 
 }  // namespace
 
 uint64_t L1StepBytes(const L1Records& records) {
-  // A quarter more frames than blocks, or an entry for each block; both beside page tables.
+  // A quarter more frames than blocks, or a cache entry for each block; both include page tables.
   return L1Files::BytesOf(records) * 5 / 4;
 }
 
@@ -88,7 +88,7 @@ Status L1Race::MeasureSteps() {
   return RunL1Rounds(config_.rounds, contenders, {}, &rates_);
 }
 
-// Alone, for each number of workers has tables of its own.
+// Measured alone, because each number of workers has tables of its own.
 Status L1Race::MeasureShards() {
   for (const uint32_t threads : config_.thread_counts) {
     if (Interrupted() || 2 * L1StepBytes(config_.records) > FreeMemoryBytes()) break;
@@ -121,7 +121,7 @@ Status L1Race::CountHere(const char* name, const L1Tables& tables) {
   return status;
 }
 
-// Over tables of their own, which are small.
+// The children have small tables of their own.
 Status L1Race::CountInChildren() {
   L1Records records = config_.records;
   records.records_per_table =
@@ -223,7 +223,7 @@ Experiment L1Race::StepTable() const {
   return table;
 }
 
-// Each thing by pointer, in the only order that there is: from the root down.
+// Replaces the cache by pointers level by level. The only possible order is from the root down.
 Experiment L1Race::Breakdown() const {
   Experiment table =
       Begin(2, "breakdown", "What does it gain to reach each thing by pointer?", config_.records);

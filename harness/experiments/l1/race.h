@@ -1,7 +1,7 @@
-// `bin/lab l1`: what each step from a cache of blocks to direct pointers gains, as tables of rows.
+// `bin/lab l1`: the gain of each step from a cache of blocks to direct pointers, as tables of rows.
 //
-// Steps that fit into memory together alternate in rounds; otherwise each is opened, measured and
-// closed before the next. One thread at a time.
+// Steps that fit into memory together alternate in rounds. Otherwise each is opened, measured and
+// closed before the next. Not thread-safe.
 #ifndef HARNESS_EXPERIMENTS_L1_RACE_H_
 #define HARNESS_EXPERIMENTS_L1_RACE_H_
 
@@ -27,21 +27,21 @@ struct L1RaceConfig {
   L1RoundsShape rounds{3, 1.0, 0.2, 1};
   uint64_t lookup_count = uint64_t{1} << 22;  // drawn beforehand
   uint32_t batch_size = 64;
-  // All steps at once in memory.
+  // All steps are in memory at once and alternate.
   bool alternates = true;
   // Runs this program under valgrind and perf as well.
   bool has_children = true;
-  // Under valgrind, which takes a hundred times as long: few of each.
+  // Fewer of each under valgrind, which is a hundred times slower.
   uint64_t counted_records = uint64_t{1} << 20;
   uint64_t counted_lookups = 16384;
   uint64_t sampled_lookups = uint64_t{1} << 20;  // under perf
-  // Of the tables of the sweep, at most.
+  // The largest size of the sweep's tables.
   uint64_t swept_bytes = uint64_t{256} << 20;
   std::vector<uint32_t> swept_key_bytes = {8, 16, 32};
   std::vector<uint32_t> swept_payload_bytes = {8, 16, 32, 64, 128, 256};
 };
 
-// What one step takes of memory at most.
+// The most memory that one step takes.
 uint64_t L1StepBytes(const L1Records& records);
 // How many steps are in memory together when they alternate.
 uint32_t L1RaceStepCount();
@@ -50,9 +50,9 @@ class L1Race {
  public:
   explicit L1Race(const L1RaceConfig& config) : config_(config), rates_({}) {}
 
-  // Throughput of the steps, the breakdown, the cache's share.
+  // Measures the throughput of the steps, the breakdown and the cache's share.
   engine_race::Status Steps(Experiments* tables);
-  // Gains over lengths of records.
+  // Measures the gains for several lengths of keys and payloads.
   engine_race::Status Sweep(Experiments* tables);
 
  private:
@@ -64,9 +64,9 @@ class L1Race {
   Status Open(const char* name, std::unique_ptr<L1Tables>* tables);
   void AddContenders(const char* name, const L1Tables& tables,
                      std::vector<L1Contender>* contenders) const;
-  // Where the processor lets us.
+  // Counts in this process, when the processor's counters are available.
   Status CountHere(const char* name, const L1Tables& tables);
-  // Where it does not.
+  // Counts under valgrind, when they are not.
   Status CountInChildren();
 
   double RateOf(const std::string& name, uint32_t threads) const;
@@ -79,9 +79,9 @@ class L1Race {
   ClaimRounds rates_;
   std::unique_ptr<L1Files> files_;
   std::unique_ptr<L1Lookups> lookups_;
-  // The same many, in batches of one table.
+  // As many lookups as lookups_ has, in batches of one table.
   std::unique_ptr<L1Lookups> groups_;
-  // Of a lookup, by step; what of them is known.
+  // The counts of a lookup, by step, as far as they are known.
   std::map<std::string, ResultRow> counts_;
   std::string counted_by_;
 };

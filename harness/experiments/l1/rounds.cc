@@ -12,7 +12,7 @@ using engine_race::Status;
 
 namespace {
 
-// Throughputs of a round, by contender.
+// The throughputs of a round, by contender.
 using RoundRates = std::map<std::string, double>;
 
 double FastestOf(const RoundRates& rates, const std::vector<std::string>& names) {

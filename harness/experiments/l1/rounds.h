@@ -1,7 +1,7 @@
-// Rounds of lookups: every contender runs for a moment in each round, every other round the other
-// way round, and what is claimed is a ratio of two that ran in the same round.
+// Rounds of lookups. Each contender runs for a moment in each round, and every other round reverses
+// their order. A claim is a ratio of two contenders of the same round.
 //
-// One thread at a time; runs have threads of their own.
+// Not thread-safe; runs start threads of their own.
 #ifndef HARNESS_EXPERIMENTS_L1_ROUNDS_H_
 #define HARNESS_EXPERIMENTS_L1_ROUNDS_H_
 
@@ -21,7 +21,7 @@ struct L1Contender {
   const L1Lookups* lookups;
   uint32_t thread_count;
   MakeL1Answer answer = nullptr;
-  // Of those that have threads of their own, instead of `answer`.
+  // Instead of `answer`, for contenders that have threads of their own.
   std::function<engine_race::Status(const L1RunShape& shape, L1Run* run)> run = nullptr;
 };
 
@@ -43,7 +43,7 @@ struct L1RoundsShape {
 // The figure in which a contender's throughput is noted, in lookups a second.
 std::string L1Figure(const std::string& contender);
 
-// kCorruption when a contender found something else. Ends early when the user interrupts.
+// kCorruption when a contender found a wrong payload. Ends early when the user interrupts.
 engine_race::Status RunL1Rounds(const L1RoundsShape& shape,
                                 const std::vector<L1Contender>& contenders,
                                 const std::vector<L1Ratio>& ratios, ClaimRounds* rounds);

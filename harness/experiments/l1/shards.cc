@@ -26,7 +26,7 @@ constexpr char kSharedByTable[] = "sharing everything, batches by table";
 constexpr char kWorkers[] = "sharing nothing, workers ask each other";
 constexpr char kClients[] = "sharing nothing, clients ask workers";
 
-// The memory of a chunk's gets, and their answers in sum.
+// Answers chunks by gets, with memory that is reused, and sums the payloads.
 class ChunkGets {
  public:
   explicit ChunkGets(const engine_race::l1::TableShape& shape)
@@ -67,7 +67,7 @@ Status L1Shards::Prepare() {
   }
   CoreShardsOptions options;
   options.worker_count = shape_.thread_count;
-  // Room for all of them with each: memory is taken as it is used.
+  // Each worker has frames for all blocks: memory is taken only as it is used.
   options.frame_count = static_cast<uint32_t>(block_count + block_count / 4 + 16);
   options.table = step.options();
   ENGINE_RACE_RETURN_IF_ERROR(CoreShards::Start(options, &shards_));
@@ -79,7 +79,7 @@ Status L1Shards::Prepare() {
   return WarmShards();
 }
 
-// A record of every block at least.
+// Reads at least one record of every block.
 Status L1Shards::WarmShards() {
   const L1Records& records = files_.records();
   const size_t step = std::max<size_t>(1, kBlockBytes / records.shape.record_bytes() / 4);
@@ -181,7 +181,8 @@ Status L1Shards::RunWorkers(const L1Lookups& lookups, const L1RunShape& shape, L
       return status;
     });
   };
-  // Warming is a run of its own: a worker that waits for the others to start answers nobody.
+  // Warming is a run of its own, because a worker that waits for the others to start answers no
+  // requests.
   TimedPoint point;
   ENGINE_RACE_RETURN_IF_ERROR(RunTimed(count, shape.warming_seconds, look_up, &point));
   ENGINE_RACE_RETURN_IF_ERROR(RunTimed(count, shape.seconds, look_up, &point));

@@ -1,10 +1,12 @@
-// What it brings to share nothing: lookups by workers that have their own tables, frames and
-// epochs, over lookups of the same tables by as many threads that share everything.
+// The gain of sharing nothing. Workers with tables, frames and epochs of their own are compared
+// with as many threads that share all tables.
 //
-// Those that share look up one key after the other, by pointer, as step 3 has it. The workers are
-// the foreground threads themselves: each draws keys of all tables, answers its own, hands the rest
-// over to their owners and answers what these have for it, all within the time that is measured.
-// One thread at a time; runs have threads of their own.
+// Sharing threads look up one key after the other, by pointer, as the step "swizzled" does. The
+// workers are themselves the foreground threads. Each takes keys of all tables, answers its own and
+// hands the rest over to their owners. It also answers the keys that the others hand to it. All of
+// this is within the measured time.
+//
+// Not thread-safe; runs start threads of their own.
 #ifndef HARNESS_EXPERIMENTS_L1_SHARDS_H_
 #define HARNESS_EXPERIMENTS_L1_SHARDS_H_
 
@@ -35,16 +37,16 @@ class L1Shards {
   L1Shards(const L1ShardsShape& shape, L1Files* files, ClaimRounds* rounds)
       : shape_(shape), files_(*files), rounds_(*rounds) {}
 
-  // Opens tables that are shared and tables that are not, each block in memory.
+  // Opens the shared tables and the workers' own, and loads all blocks into memory.
   engine_race::Status Prepare();
-  // In alternating rounds; lookups are spread over all tables.
+  // Compares in alternating rounds; lookups are spread over all tables.
   engine_race::Status Compare(const L1Lookups& lookups);
 
-  // The workers' part of a round.
+  // Runs the workers' part of a round.
   engine_race::Status RunWorkers(const L1Lookups& lookups, const L1RunShape& shape, L1Run* run);
-  // Batches by a client, which waits for their answers.
+  // Answers by batches of a client, which waits for them.
   MakeL1Answer ByClients();
-  // By the threads that share, the lookups of a chunk put together by table.
+  // Answers by the sharing threads, with a chunk's lookups grouped by table.
   MakeL1Answer ByTable() const;
 
   nlohmann::json Describe() const;

@@ -1,5 +1,5 @@
-// The steps from a cache of blocks to direct pointers, as settings of tables: what a lookup is
-// compared with itself under.
+// The steps from a cache of blocks to direct pointers, as settings of tables. Each contender of a
+// comparison is one step.
 //
 // Values; thread-safe.
 #ifndef HARNESS_EXPERIMENTS_L1_STEPS_H_
@@ -14,7 +14,7 @@
 
 namespace harness {
 
-// How much of the way from the root to a block of records goes by pointer.
+// The levels between the root and a block of records that are reached by pointer.
 enum class L1Reach : uint8_t { kNone, kExtents, kIndexes, kAll };
 
 struct L1Step {
@@ -23,11 +23,11 @@ struct L1Step {
   lab::Encoding encoding;
   L1Reach reach;
   lab::Protection protection = lab::Protection::kEpoch;
-  // Without it what is best here.
+  // False: the best search on this CPU. True: `search`.
   bool has_search = false;
   engine_race::l1::NodeSearch search = engine_race::l1::NodeSearch::kEarlyExit;
 
-  // Whether this CPU can.
+  // Whether this CPU has the step's instructions.
   bool available() const;
   lab::TableOptions options() const;
 };
@@ -38,12 +38,12 @@ inline constexpr char kSwizzledStep[] = "swizzled";
 inline constexpr char kCountedStep[] = "swizzled, counted";
 inline constexpr char kRestartPointerStep[] = "baseline by pointer";
 
-// All of them, in the order in which they build on one another.
+// All steps, in the order in which they build on one another.
 std::span<const L1Step> AllL1Steps();
-// Of a name that is one of them.
+// The step of this name, which must exist.
 const L1Step& L1StepNamed(std::string_view name);
 
-// Those of the ladder, each with all that the ones before it have.
+// The steps of the ladder: each adds one change to the step before it.
 std::span<const char* const> L1Ladder();
 // The four searches of a tree, through the cache or by pointer: scalar ones first.
 inline constexpr uint32_t kScalarSearches = 2;

@@ -21,10 +21,10 @@ using lab::Encoding;
 
 namespace {
 
-// Shards of a cache do not fill up evenly: room for half as much again, and for several blocks in
-// each of them, so that nothing is evicted.
+// Shards of a cache do not fill evenly. So the cache is half as large again and has room for
+// several more blocks in each shard: nothing is evicted.
 constexpr uint64_t kCacheSlackBytes = uint64_t{64} << 20;
-// More than any encoding adds to the records.
+// More than the overhead of any encoding.
 constexpr double kBlockOverhead = 1.4;
 
 const char* EncodingName(Encoding encoding) {
@@ -121,7 +121,7 @@ Status L1Tables::OpenTables(const L1Files& files, const L1Step& step) {
         ExtentFile::Open(files.dir_fd(), files.NameOf(step.encoding, i), &file));
     block_count += BlockCountOf(*file);
   }
-  // A quarter more than there are, so that none is ever cooling.
+  // A quarter more frames than blocks, so that no frame is ever cooling.
   const auto frame_count = static_cast<uint32_t>(block_count + block_count / 4 + 16);
   if (step.reach != L1Reach::kNone) {
     ENGINE_RACE_RETURN_IF_ERROR(lab::TableFrames::Create(frame_count, &epochs_, &frames_));
@@ -138,7 +138,7 @@ Status L1Tables::OpenTables(const L1Files& files, const L1Step& step) {
   return Status::Ok();
 }
 
-// A record of every block at least.
+// Reads at least one record of every block.
 Status L1Tables::Warm(uint32_t table) const {
   const std::vector<uint64_t> words = records_.SortedWords(table);
   const size_t step = std::max<size_t>(1, kBlockBytes / records_.shape.record_bytes() / 4);
@@ -173,7 +173,7 @@ MakeL1Answer L1Tables::Gets() const {
 
 namespace {
 
-// What a thread needs for many lookups at once.
+// The memory of a thread for many lookups at once.
 struct Batch {
   explicit Batch(uint32_t size, uint32_t payload_bytes)
       : payloads(size_t{size} * payload_bytes), statuses(size) {}

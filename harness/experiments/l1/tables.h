@@ -1,9 +1,10 @@
-// The tables that lookups are put to: built once for each encoding, opened with the settings of a
-// step, in memory after warming.
+// The tables of the lookups: built once for each encoding, opened with the settings of a step, and
+// warmed until all blocks are in memory.
 //
-// Files are built on all CPUs and used by every set that is opened; they stay in their directory,
-// and one that is there already is not built again. Building, opening and warming: one thread at a
-// time. What answers gives: see L1Answer.
+// Files are built on all CPUs, and all steps with the same encoding share them. They stay in their
+// directory; a file that exists is not built again.
+//
+// Building, opening and warming are not thread-safe. Answers follow the rules of L1Answer.
 #ifndef HARNESS_EXPERIMENTS_L1_TABLES_H_
 #define HARNESS_EXPERIMENTS_L1_TABLES_H_
 
@@ -26,18 +27,18 @@ namespace harness {
 
 class L1Files {
  public:
-  // In the directory `dir`, which is there.
+  // Opens the existing directory `dir`.
   static engine_race::Status Open(const std::string& dir, const L1Records& records,
                                   std::unique_ptr<L1Files>* files);
 
-  // Makes sure of the tables of this encoding.
+  // Builds the tables of this encoding that do not exist yet.
   engine_race::Status Build(lab::Encoding encoding);
   void Remove(lab::Encoding encoding);
 
   const L1Records& records() const { return records_; }
   int dir_fd() const { return dir_fd_.get(); }
   std::string NameOf(lab::Encoding encoding, uint32_t table) const;
-  // What the files of one encoding take at most, on disk and in memory.
+  // The most that the files of one encoding take, on disk and in memory.
   static uint64_t BytesOf(const L1Records& records);
 
  private:
@@ -52,19 +53,19 @@ class L1Files {
 
 class L1Tables {
  public:
-  // Of files that are built, each block in memory. `files` outlives this.
+  // Opens built files and loads every block into memory. `files` outlives this.
   static engine_race::Status Open(const L1Files& files, const L1Step& step,
                                   std::unique_ptr<L1Tables>* tables);
 
   // Answers by single lookups.
   MakeL1Answer Gets() const;
-  // By lookups of so many keys at once; of lookups in groups of so many or a multiple of it.
+  // Answers by MultiGet of `batch` keys. The lookups come in groups of `batch` or a multiple of it.
   MakeL1Answer MultiGets(uint32_t batch) const;
-  // By a seek to the key and so many steps to the next one.
+  // Answers by a seek to the key and `next_count` calls of Next.
   MakeL1Answer Seeks(uint32_t next_count) const;
 
   const lab::Table& table(uint32_t index) const { return *tables_[index]; }
-  // Of frames and the cache.
+  // The memory of the frames and the cache.
   uint64_t memory_bytes() const;
 
  private:
@@ -73,7 +74,7 @@ class L1Tables {
   engine_race::Status Warm(uint32_t table) const;
 
   const L1Records records_;
-  // In the order in which they need each other.
+  // Each may use those above it.
   engine_race::l1::EpochManager epochs_;
   std::unique_ptr<lab::TableFrames> frames_;
   std::unique_ptr<lab::BlockCache> cache_;

@@ -1,4 +1,4 @@
-// The race program as a whole, small, without the device's own figures.
+// The whole race program with few records, without the rates of the device.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -111,7 +111,7 @@ TEST_F(RaceProgramTest, RefusesADirectoryThatIsNotARaces) {
 
 TEST_F(RaceProgramTest, MissingRecordsFailTheRace) {
   ASSERT_EQ(Race({"--num", "200", "--phases", "write"}).exit_code, 0);
-  // An empty store in the place of the one that was written.
+  // Replaces the written store by an empty one.
   for (const auto& entry : fs::directory_iterator(dir_)) {
     if (entry.path().filename() != "race.json") fs::remove(entry.path());
   }
@@ -122,7 +122,7 @@ TEST_F(RaceProgramTest, MissingRecordsFailTheRace) {
 
 TEST_F(RaceProgramTest, ForeignValuesFailTheRace) {
   ASSERT_EQ(Race({"--num", "200", "--phases", "write", "--keys", "sequential"}).exit_code, 0);
-  // The same keys, but the values of another run.
+  // Expects the same keys, but values of another run.
   std::ifstream file(dir_ + "/race.json");
   nlohmann::json note = nlohmann::json::parse(file);
   note["seed"] = 2;

@@ -1,4 +1,4 @@
-// bin/store as a whole, on a small store with two paths.
+// The whole program bin/store, on a small store with two paths.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 
@@ -39,7 +39,7 @@ class StoreProgramTest : public testing::Test {
     }
   }
 
-  // Of the program with these arguments, which must end with the exit code `wanted`.
+  // Runs the program with these arguments. It must end with the exit code `wanted`.
   std::string OutputOf(std::vector<std::string> args, int wanted) {
     args.insert(args.begin(), program_);
     const ChildResult run = RunChild(args);
@@ -50,7 +50,7 @@ class StoreProgramTest : public testing::Test {
   void Damage(const std::string& path) {
     engine_race::UniqueFd fd;
     ASSERT_TRUE(engine_race::sys::OpenAt(AT_FDCWD, path, O_WRONLY, 0, &fd).ok());
-    // Slot 16 begins the second unit.
+    // Slot 16 begins the second stripe unit.
     ASSERT_TRUE(engine_race::sys::PwriteFull(fd.get(), "damage", 6, 100).ok());
   }
 
@@ -103,7 +103,7 @@ TEST_F(StoreProgramTest, ACopyIsAStoreAndSaysHowMuchItHolds) {
   const std::vector<std::string> copy = {"copy", dir_.Join("store"), to};
   EXPECT_NE(OutputOf(copy, 0).find("40 records copied"), std::string::npos);
   EXPECT_NE(OutputOf({"verify", to}, 0).find("40 records verified"), std::string::npos);
-  OutputOf(copy, 2);  // the place is taken
+  OutputOf(copy, 2);  // the directory is not empty
   const std::string striped = dir_.Join("striped");
   OutputOf({"copy", to, striped, "--paths", dir_.Join("c") + "," + dir_.Join("d")}, 0);
   const std::string dumped = OutputOf({"dump", striped}, 0);

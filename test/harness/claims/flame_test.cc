@@ -49,7 +49,7 @@ class FlameTest : public ::testing::Test {
     if (RunChild({"python3", "--version"}).exit_code != 0) GTEST_SKIP() << "no python3";
   }
 
-  // What the script makes of `text`.
+  // Runs the script on `text` and returns its output.
   std::string Made(const std::string& action, const std::string& text) const {
     std::ofstream(temp_.Join("in")) << text;
     const ChildResult run =
@@ -75,7 +75,7 @@ TEST_F(FlameTest, DrawsEveryFrameWithItsShare) {
         "<title>operator&lt;&lt; (1 samples, 20.0 %)</title>"}) {
     EXPECT_NE(svg.find(title), std::string::npos) << title;
   }
-  // Needs nothing from elsewhere.
+  // The picture needs no other file.
   EXPECT_EQ(svg.find("href"), std::string::npos);
 }
 

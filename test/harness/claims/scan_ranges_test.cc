@@ -1,5 +1,4 @@
-// The short ranges of bin/bench_scan: what they answer, against an opponent whose answers are
-// known.
+// The answers of the short ranges of bin/bench_scan, against an opponent whose answers are known.
 #include "harness/claims/scan_ranges.h"
 
 #include <gtest/gtest.h>

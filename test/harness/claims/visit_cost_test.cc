@@ -1,4 +1,4 @@
-// What a visit of a range is held against: the visitors, the bare loops, the bare reads.
+// The baselines of a visit of a range: the visitors, the bare loops, the bare reads.
 #include "harness/claims/visit_cost.h"
 
 #include <gtest/gtest.h>
@@ -115,14 +115,14 @@ class SmallStoreTest : public ::testing::Test {
   engine_race::test::TempDir temp_{engine_race::test::FastParent()};
 };
 
-TEST_F(SmallStoreTest, BareReadsReadEveryFlushedValueOnce) {
+TEST_F(SmallStoreTest, BareReadsReadEveryLoggedValueOnce) {
   constexpr uint64_t kGroups = 5;
   Options options = QuietOptions();
   options.bucket_count = options.file_count = 1;
   const uint64_t flushed = kGroups * options.value_group_bytes / kValueSize;
   std::unique_ptr<Store> store;
   ASSERT_TRUE(Store::Open(options, Race().dir, &store).ok());
-  // Those of the last group stay in staging.
+  // The records of the last group stay in staging.
   for (uint64_t key = 0; key < flushed + 1; ++key) {
     ASSERT_TRUE(store->Write(KeyBytesOf(key), std::string(kValueSize, 'v')).ok());
   }

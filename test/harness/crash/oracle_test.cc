@@ -1,4 +1,4 @@
-// The judge of the kill -9 trial: what it lets pass and what it does not.
+// The oracle of the kill -9 trial: which versions it allows.
 #include "harness/crash/oracle.h"
 
 #include <gtest/gtest.h>
@@ -74,7 +74,7 @@ TEST_F(CrashOracleTest, OverlappingWritesMayEndInEitherOrder) {
   oracle_.End(1, slow);
   EXPECT_TRUE(Allows(0, slow.version));
   EXPECT_TRUE(Allows(0, fast.version));
-  // One that begins after both has the last word.
+  // A write that begins after both have ended rules them out.
   Acknowledge(3, 0);
   EXPECT_FALSE(Allows(0, slow.version));
   EXPECT_FALSE(Allows(0, fast.version));
@@ -107,7 +107,7 @@ TEST_F(CrashOracleTest, DeletedIsAbsentUntilALaterWrite) {
 
 TEST_F(CrashOracleTest, WhatWasVerifiedStays) {
   Acknowledge(0, 0);
-  oracle_.Begin(0, 0);  // killed: version 2 came through or not
+  oracle_.Begin(0, 0);  // killed: version 2 may or may not be found
   Settle(1);
   oracle_.StartCycle();
   EXPECT_TRUE(Allows(0, 1));

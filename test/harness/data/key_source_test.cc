@@ -89,7 +89,7 @@ TEST(KeySourceTest, ZipfianRepeatsKeysAsItsExponentSays) {
   EXPECT_NEAR(sorted[0], expected, 6 * std::sqrt(expected));
   EXPECT_GT(sorted.size(), kCount / 10);
   EXPECT_LT(sorted.size(), kCount / 2);
-  // Scrambled: the frequent keys do not lie together.
+  // Scrambled: the frequent keys are not neighbours.
   std::set<uint64_t> prefixes;
   for (const auto& [key, count] : counts) prefixes.insert(key >> 60);
   EXPECT_EQ(prefixes.size(), 16u);

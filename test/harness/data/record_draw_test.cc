@@ -31,7 +31,7 @@ TEST(RecordDrawTest, ZipfianDrawsFollowTheExponent) {
   const RecordDraw draw(DrawShape::kZipfian, kRecords);
   std::vector<double> counts(kRecords, 0);
   for (uint64_t i = 0; i < kDraws; ++i) ++counts[draw.IndexFrom(MixAt(3, i))];
-  // The shares, worked out term by term.
+  // The shares, computed term by term.
   double zeta = 0;
   for (uint64_t rank = 0; rank < kRecords; ++rank) {
     zeta += std::pow(static_cast<double>(rank + 1), -0.99);
@@ -50,7 +50,7 @@ TEST(RecordDrawTest, ZipfianDrawsFollowTheExponent) {
   };
   EXPECT_NEAR(drawn(0, 1), expected(0, 1), 6 * std::sqrt(expected(0, 1)));
   EXPECT_NEAR(drawn(1, 2), expected(1, 2), 6 * std::sqrt(expected(1, 2)));
-  // Beyond them the method is close, not exact: a few percent.
+  // For later ranks the method is accurate to a few percent.
   EXPECT_NEAR(drawn(0, 50), expected(0, 50), 0.05 * expected(0, 50));
   EXPECT_NEAR(drawn(50, 500), expected(50, 500), 0.05 * expected(50, 500));
   EXPECT_NEAR(drawn(500, 5000), expected(500, 5000), 0.05 * expected(500, 5000));

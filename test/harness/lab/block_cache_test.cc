@@ -30,7 +30,7 @@ bool Holds(const char* data, uint64_t word) {
   return true;
 }
 
-// Room for `count` entries, in one shard, so that it is known who has to go.
+// Room for `count` entries. The caches have one shard, so the next entry to be evicted is known.
 size_t RoomFor(size_t count) { return count * (kBytes + sizeof(BlockCache::Entry)); }
 
 bool Has(BlockCache* cache, uint64_t key) {

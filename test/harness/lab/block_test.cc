@@ -37,7 +37,7 @@ class BlockTest : public ::testing::TestWithParam<Encoding> {
     }
   }
 
-  // As many of the records as fit: those that lie in the block now.
+  // Fills the block and returns the records that fitted.
   Records Fill(const TableShape& shape, const Records& records) {
     const std::unique_ptr<BlockBuilder> builder = lab::BlocksIn(GetParam()).make_builder(shape);
     Records held;
@@ -46,7 +46,7 @@ class BlockTest : public ::testing::TestWithParam<Encoding> {
       builder->Add(key.data(), payload.data());
       held.emplace(key, payload);
     }
-    // What lies behind the body is somebody else's.
+    // The bytes behind the body belong to others and must not change.
     std::memset(region_.data(), 0x5a, kBlockBytes);
     builder->Finish(region_.data());
     for (size_t i = kBlockBodyBytes; i < kBlockBytes; ++i) EXPECT_EQ(region_.data()[i], 0x5a);
@@ -79,7 +79,7 @@ class BlockTest : public ::testing::TestWithParam<Encoding> {
     EXPECT_FALSE(cursor.valid());
   }
 
-  // From a few places, come to by key and by number.
+  // Walks from a few records, found by key and by rank.
   void ExpectCursorsWalk(const TableShape& shape, const Records& held, std::mt19937_64* random) {
     for (int i = 0; i < 4; ++i) {
       const auto rank = static_cast<uint32_t>((*random)() % (held.size() + 1));
@@ -136,7 +136,7 @@ TEST_P(BlockTest, IsFullWhenNothingMoreFits) {
   for (const uint32_t payload_bytes : {8u, 60u, 256u}) {
     const TableShape shape = {16, payload_bytes};
     const Records held = Fill(shape, RandomRecords(KeyKind::kRandom, shape, 2500, &random));
-    // A tree's nodes take their place; all else but a record or two is records.
+    // A tree's nodes take some space; the rest, but for a record or two, is records.
     const size_t least_bytes = kBlockBodyBytes - sizeof(l1::NodeWords) - 256;
     EXPECT_GE(held.size() * (shape.record_bytes() + 1), least_bytes) << payload_bytes;
   }

@@ -1,4 +1,4 @@
-// Core shards: whoever has a table and wherever it goes meanwhile, answers are those of a map.
+// Core shards: answers are those of a map, whichever worker has a table, and while it moves.
 #include "harness/lab/core_shards.h"
 
 #include <gtest/gtest.h>
@@ -130,7 +130,7 @@ TEST_F(CoreShardsTest, SplitsCutWhereTheyAreTold) {
   EXPECT_EQ(client->WorkerOf(0, keys[499].data()), 0U);
   EXPECT_EQ(client->WorkerOf(0, keys[500].data()), 1U);
   EXPECT_EQ(client->WorkerOf(0, keys[999].data()), 1U);
-  // Where it is cut already, outside, of another length; of no sub-table; to no worker.
+  // Keys at an existing cut, outside, and of another length; no such sub-table; no such worker.
   EXPECT_EQ(shards->Split(upper, keys[500], &upper).code(), Code::kInvalidArgument);
   EXPECT_EQ(shards->Split(0, keys[600], &upper).code(), Code::kInvalidArgument);
   EXPECT_EQ(shards->Split(0, "short", &upper).code(), Code::kInvalidArgument);
@@ -277,7 +277,7 @@ TEST_F(CoreShardsTest, WorkThatWaitsInLineIsDoneBeforeTheWorkersStop) {
 
 TEST_F(CoreShardsTest, ADamagedBlockFailsItsOwnKeysAlone) {
   MakeTables(2, 5000);
-  // Behind the header block and the index comes the first block of records.
+  // The first block of records follows the header block and the index.
   {
     std::fstream file(temp_.path() + "/table0", std::ios::in | std::ios::out | std::ios::binary);
     file.seekp(2 * kBlockBytes + 2 * kBlockBytes + 100);
@@ -343,83 +343,12 @@ TEST_F(CoreShardsTest, WhatCannotBeServedIsRefused) {
   EXPECT_TRUE(shards->SubTables().empty());
 }
 
-TEST_F(CoreShardsTest, WorkersArePinnedWhereThatIsGranted) {
-  MakeTables(1, 100);
-  const std::vector<uint32_t> cpus = AvailableCpus();
-  ASSERT_FALSE(cpus.empty());
-  CoreShardsOptions options;
-  options.worker_count = 1;
-  options.frame_count = 8;
-  options.cpus = {cpus.back()};
-  const std::unique_ptr<CoreShards> shards = Start(options);
-  std::vector<uint32_t> seen;
-  ASSERT_TRUE(shards
-                  ->Run(0,
-                        [&](ShardClient&) {
-                          seen = AvailableCpus();
-                          return Status::Ok();
-                        })
-                  .ok());
-  if (shards->pinned_count() == 0) GTEST_SKIP() << "pinning is refused here";
-  EXPECT_EQ(seen, std::vector<uint32_t>({cpus.back()}));
-  EXPECT_EQ(AvailableCpus(), cpus);
-}
-
-TEST_F(CoreShardsTest, PinningThatIsRefusedChangesNothingElse) {
-  MakeTables(1, 100);
-  CoreShardsOptions options;
-  options.worker_count = 2;
-  options.frame_count = 8;
-  // No such CPU, and a number that no set holds; then more workers than CPUs.
-  for (const std::vector<uint32_t>& cpus :
-       {std::vector<uint32_t>{1023, 1u << 30}, AvailableCpus()}) {
-    options.cpus = cpus;
-    if (cpus == AvailableCpus()) options.worker_count = static_cast<uint32_t>(cpus.size()) + 1;
-    const std::unique_ptr<CoreShards> shards = Start(options);
-    const std::unique_ptr<ShardClient> client = ClientOf(shards.get());
-    KnownBatch batch(&tables_);
-    for (const std::string& key : tables_[0].keys) batch.Add(0, key);
-    client->Get(batch.gets());
-    EXPECT_EQ(batch.Wrong(), "");
-    EXPECT_EQ(shards->pinned_count(), 0U);
-  }
-}
-
-// The state letter of each thread of this process but the calling one.
-std::string ThreadStates() {
-  std::string states;
-  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
-    if (task.path().filename() == std::to_string(::gettid())) continue;
-    std::ifstream file(task.path() / "stat");
-    std::string text{std::istreambuf_iterator<char>(file), {}};
-    const size_t name_end = text.rfind(')');
-    if (name_end != std::string::npos) states += text[name_end + 2];
-  }
-  return states;
-}
-
-TEST_F(CoreShardsTest, IdleWorkersSleep) {
-  MakeTables(1, 100);
-  const std::unique_ptr<CoreShards> shards = Start(4);
-  const std::unique_ptr<ShardClient> client = ClientOf(shards.get());
-  KnownBatch batch(&tables_);
-  batch.Add(0, tables_[0].keys[0]);
-  client->Get(batch.gets());
-  // A moment in which nobody runs is enough: who spins is always running or about to.
-  bool asleep = false;
-  for (uint32_t i = 0; i < 10000 && !asleep; ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    asleep = ThreadStates().find('R') == std::string::npos;
-  }
-  EXPECT_TRUE(asleep);
-}
-
 TEST_F(CoreShardsTest, AHotTableIsSpreadByWhatWasAskedFor) {
   MakeTables(4, 4000);
   const std::unique_ptr<CoreShards> shards = Start(4);
   const std::unique_ptr<ShardClient> client = ClientOf(shards.get());
   const std::vector<std::string>& keys = tables_[2].keys;
-  // Everything asks for the second half of one table.
+  // All gets are of the second half of one table.
   std::mt19937_64 random(1);
   KnownBatch batch(&tables_);
   bool changed = true;
@@ -436,7 +365,7 @@ TEST_F(CoreShardsTest, AHotTableIsSpreadByWhatWasAskedFor) {
   EXPECT_GT(steps, 2U);
   std::vector<uint32_t> counts(4, 0);
   for (uint32_t i = 2000; i < 4000; ++i) ++counts[client->WorkerOf(2, keys[i].data())];
-  // It was one worker's alone; 500 each would be even.
+  // One worker had all 2000 keys at first; 500 each would be even.
   EXPECT_LT(*std::max_element(counts.begin(), counts.end()), 900U);
   EXPECT_GT(*std::min_element(counts.begin(), counts.end()), 100U);
 }

@@ -1,4 +1,4 @@
-// All encodings of blocks, for tests that hold of each.
+// All encodings of blocks, for tests that are run with each of them.
 //
 // Header only, stateless.
 #ifndef TEST_HARNESS_LAB_ENCODINGS_H_

@@ -1,4 +1,4 @@
-// What can be said of passthrough without an NVMe device; scripts/nvme_guest.py has the rest.
+// Passthrough without an NVMe device; scripts/nvme_guest.py has the tests with one.
 #include "harness/lab/passthrough.h"
 
 #include <fcntl.h>
@@ -26,7 +26,7 @@ using lab::PassthroughPath;
 
 class PassthroughPathTest : public testing::Test {
  protected:
-  // Nothing but names in a directory.
+  // Uses only names in a directory.
   Status PathOf(const std::string& name) {
     std::ofstream(dir_.Join(name)).put('x');
     return PassthroughPath(dir_.Join(name), &path_);
@@ -66,7 +66,7 @@ TEST_F(PassthroughPathTest, ADeviceWithoutACharacterDeviceIsNotSupported) {
 
 class PassthroughQueueTest : public testing::Test {
  protected:
-  // A file that claims to be a device: the kernel gives every command back.
+  // A file that claims to be a device: the kernel refuses every command.
   void SetUp() override {
     device_.path = dir_.Join("ng0n1");
     std::ofstream(device_.path).put('x');

@@ -1,5 +1,4 @@
-// What one worker does with a mail: by which routes it goes, what it passes on, and where it has
-// no memory.
+// One worker and its mails: which routes it follows, what it passes on, and refused memory.
 #include "harness/lab/shard_worker.h"
 
 #include <gtest/gtest.h>
@@ -50,7 +49,7 @@ TEST(ShardRoutesTest, KeysGoToTheSubTableThatBeginsBelowThem) {
   EXPECT_EQ(id_of(0, 100), upper);
   // Bytes above 127 are large, not negative.
   EXPECT_EQ(id_of(0, 255), upper);
-  // Another table has moved in the vector, not in its keys.
+  // The other table's sub-tables have moved in the vector, but have the same keys.
   EXPECT_EQ(id_of(1, 0), 1U);
   EXPECT_EQ(id_of(1, 255), 1U);
   EXPECT_EQ(routes.Find(99), routes.subs.size());
@@ -76,7 +75,7 @@ TEST(ShardRoutesTest, AChangeThatFailsChangesNothing) {
   EXPECT_EQ(table.version(), before->version);
 }
 
-// What one worker saw.
+// The gets that one worker saw, by sub-table.
 std::vector<SubTableHeat> Heats(const std::vector<std::pair<uint32_t, uint64_t>>& counts) {
   std::vector<SubTableHeat> heats;
   for (const auto& [id, count] : counts) heats.push_back({id, count, {}});
@@ -121,7 +120,7 @@ TEST_F(ShardBalanceTest, OneHotKeyIsNotCut) {
   std::vector<SubTableHeat> heats[] = {Heats({{0, 1000}}), Heats({{3, 100}})};
   heats[0][0].samples.assign(20, KeyOf(7));
   EXPECT_EQ(PlanBalance(routes_, heats).kind, ShardPlan::Kind::kNothing);
-  // Unless something lies above it.
+  // It is split when some samples lie above it.
   heats[0][0].samples.push_back(KeyOf(9));
   const ShardPlan plan = PlanBalance(routes_, heats);
   EXPECT_EQ(plan.kind, ShardPlan::Kind::kSplit);
@@ -167,7 +166,7 @@ class ShardWorkerTest : public test::ShardsTest {
     ASSERT_TRUE(changed.ok()) << changed.ToString();
   }
 
-  // A mail for all keys, in no order, by the routes of now.
+  // Makes a mail for all keys, in no order, by the present routes.
   void Write() {
     const TableShape& shape = tables_[0].shape;
     const auto count = static_cast<uint32_t>(tables_[0].keys.size());
@@ -186,7 +185,7 @@ class ShardWorkerTest : public test::ShardsTest {
     mail_.run_count = 1;
     ticket_.Expect(1);
   }
-  // Of the keys that have been answered; those with a wrong answer fail the test.
+  // Returns the indexes of the answered keys. A wrong answer fails the test.
   std::vector<uint32_t> Answered() {
     std::vector<uint32_t> answered;
     for (size_t i = 0; i < statuses_.size(); ++i) {
@@ -274,7 +273,7 @@ TEST_F(ShardWorkerTest, HeatIsCountedBySubTableAndGoesWithIt) {
 TEST_F(ShardWorkerTest, RefusedMemoryIsAnAnswer) {
   bool refused = true;
   for (uint64_t passed = 0; refused; ++passed) {
-    // A worker that has nothing yet, and routes that it does not know.
+    // The worker has no sub-tables yet and does not know the routes.
     Change([](Routes* routes) { routes->subs[0].worker = 1; });
     const Status created = ShardWorker::Create(0, {{}, 32}, &routes_, workers_, &workers_[0]);
     ASSERT_TRUE(created.ok());
@@ -311,7 +310,7 @@ TEST_F(ShardWorkerTest, ABatchWithoutMemoryIsRefusedAsAWhole) {
       refused = refuse.refused();
     }
     ASSERT_EQ(batch.Wrong(Code::kOutOfMemory), "");
-    // And the client is as good as before.
+    // The client still works.
     client.Get(batch.gets());
     ASSERT_EQ(batch.Wrong(), "");
   }
@@ -340,7 +339,7 @@ TEST(ShardInboxTest, ANudgeOrAMailWakesAndReadinessKeepsAwake) {
   ASSERT_TRUE(inbox.Push(&mail));
   inbox.Sleep([] { return false; });
   EXPECT_EQ(inbox.TakeAll(), &mail);
-  // Asked whether it is ready, it is asleep already.
+  // When the worker calls `ready`, its inbox already says that it sleeps.
   inbox.Sleep([&] {
     inbox.Nudge();
     return false;

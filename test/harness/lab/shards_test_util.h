@@ -1,6 +1,6 @@
-// Tables of random records on disk, and the map that says what is in them.
+// Tables of random records on disk, with maps of their contents.
 //
-// Not synchronised, but for const calls.
+// Thread safety: only const calls may run at once.
 #ifndef TEST_HARNESS_LAB_SHARDS_TEST_UTIL_H_
 #define TEST_HARNESS_LAB_SHARDS_TEST_UTIL_H_
 
@@ -58,7 +58,7 @@ inline KnownTable MakeTable(int dir_fd, const std::string& name, const l1::Table
   return table;
 }
 
-// Gets with memory of their own, and what they must answer.
+// Gets with memory of their own, and their right answers.
 class KnownBatch {
  public:
   explicit KnownBatch(const std::vector<KnownTable>* tables) : tables_(*tables) {}
@@ -66,7 +66,7 @@ class KnownBatch {
   void Add(uint32_t table, const std::string& key) {
     wanted_.push_back({table, key, std::string(tables_[table].shape.payload_bytes, '\0')});
   }
-  // One key in eight is of no record.
+  // One key in eight has no record.
   void AddRandom(std::mt19937_64* random) {
     const auto table = static_cast<uint32_t>((*random)() % tables_.size());
     const KnownTable& known = tables_[table];
@@ -79,13 +79,13 @@ class KnownBatch {
       gets_[i].table = wanted_[i].table;
       gets_[i].key = wanted_[i].key.data();
       gets_[i].payload = wanted_[i].payload.data();
-      gets_[i].status = Status(Code::kTimedOut, {});  // nobody answers that
+      gets_[i].status = Status(Code::kTimedOut, {});  // never the status of an answer
     }
     return gets_;
   }
-  // As they were answered.
+  // The gets with the answers that they got.
   const std::vector<lab::ShardGet>& gets_now() const { return gets_; }
-  // The first answer that is wrong; empty when none is. A code of `allowed` is right everywhere.
+  // Describes the first wrong answer; empty when there is none. The code `allowed` is always right.
   std::string Wrong(Code allowed = Code::kOk) const {
     for (size_t i = 0; i < gets_.size(); ++i) {
       const Wanted& wanted = wanted_[i];
@@ -118,7 +118,7 @@ class KnownBatch {
   std::vector<lab::ShardGet> gets_;
 };
 
-// Some tables of all widths in a directory of their own.
+// Tables of several key and payload sizes in a directory of their own.
 class ShardsTest : public ::testing::Test {
  protected:
   void SetUp() override {

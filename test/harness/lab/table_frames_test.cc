@@ -17,7 +17,8 @@ using lab::TableFrames;
 
 constexpr uint32_t kChildren = 3;
 
-// One parent, found through `root_`, and its children; frames do not say what leads to them.
+// One parent, found through `root_`, and its children. The frames have no pointers to their
+// parents.
 class TableFramesTest : public ::testing::Test, public ParentFinder {
  protected:
   void SetUp() override { ASSERT_TRUE(TableFrames::Create(6, &epochs_, &frames_).ok()); }

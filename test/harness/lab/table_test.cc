@@ -3,18 +3,15 @@
 
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <chrono>
 #include <memory>
 #include <random>
 #include <string>
-#include <thread>
 #include <tuple>
 #include <vector>
 
 #include "test/harness/lab/encodings.h"
+#include "test/harness/lab/table_ways.h"
 #include "test/index/refused_memory.h"
-#include "test/l1/table_test_util.h"
 
 namespace engine_race::test {
 namespace {
@@ -24,97 +21,10 @@ using l1::kBlockBytes;
 using l1::TableShape;
 using lab::BlockCache;
 using lab::Encoding;
-using lab::Protection;
 using lab::Reach;
 using lab::Table;
 using lab::TableFrames;
 using lab::TableOptions;
-
-enum class Way : uint8_t {
-  kAllCached,
-  kExtentsByPointer,
-  kIndexesByPointer,
-  kAllByPointer,
-  kAllCounted,
-  kParentsSearchedFor,
-};
-
-TableOptions OptionsOf(Way way) {
-  TableOptions options;
-  options.extents = way >= Way::kExtentsByPointer ? Reach::kPointer : Reach::kCache;
-  options.indexes = way >= Way::kIndexesByPointer ? Reach::kPointer : Reach::kCache;
-  options.records = way >= Way::kAllByPointer ? Reach::kPointer : Reach::kCache;
-  options.protection = way == Way::kAllCounted ? Protection::kCount : Protection::kEpoch;
-  options.search_for_parents = way == Way::kParentsSearchedFor;
-  return options;
-}
-
-// Frames and a cache with room for so many blocks each.
-class Memory {
- public:
-  explicit Memory(uint32_t block_count) : cache_(size_t{block_count} * 17000, /*shard_bits=*/0) {
-    EXPECT_TRUE(TableFrames::Create(block_count, &epochs_, &frames_).ok());
-  }
-  Status Open(const TableDir& dir, const TableOptions& options, std::unique_ptr<Table>* table) {
-    return Table::Open(dir.fd(), "t", options, frames_.get(), &epochs_, &cache_, table);
-  }
-  TableFrames& frames() { return *frames_; }
-  EpochManager& epochs() { return epochs_; }
-  BlockCache& cache() { return cache_; }
-
- private:
-  EpochManager epochs_;
-  std::unique_ptr<TableFrames> frames_;
-  BlockCache cache_;
-};
-
-// The shape makes extents of few records, so that small tables have several.
-constexpr TableShape kLarge = {16, 256};
-
-void ExpectGet(const Table& table, const Records& records, const std::string& key) {
-  std::string payload(table.file().shape().payload_bytes, '?');
-  const Status status = table.Get(key.data(), payload.data());
-  const auto at = records.find(key);
-  ASSERT_EQ(status.code(), at == records.end() ? Code::kNotFound : Code::kOk) << status.ToString();
-  if (at != records.end()) {
-    ASSERT_EQ(payload, at->second);
-  }
-}
-
-void ExpectGetAll(const Table& table, const Records& records,
-                  const std::vector<std::string>& keys) {
-  const TableShape shape = table.file().shape();
-  std::string joined;
-  for (const std::string& key : keys) joined += key;
-  std::string payloads(keys.size() * shape.payload_bytes, '?');
-  std::vector<Status> statuses(keys.size());
-  table.MultiGet(joined.data(), payloads.data(), statuses);
-  for (size_t i = 0; i < keys.size(); ++i) {
-    const auto at = records.find(keys[i]);
-    ASSERT_EQ(statuses[i].code(), at == records.end() ? Code::kNotFound : Code::kOk);
-    if (at != records.end()) {
-      ASSERT_EQ(payloads.substr(i * shape.payload_bytes, shape.payload_bytes), at->second);
-    }
-  }
-}
-
-void ExpectWalk(const Table& table, const Records& records, const std::string& from, size_t steps) {
-  const TableShape shape = table.file().shape();
-  Table::Cursor cursor(&table);
-  EXPECT_FALSE(cursor.valid());
-  cursor.Seek(from.data());
-  auto at = records.lower_bound(from);
-  for (size_t i = 0; i < steps && at != records.end(); ++i, ++at) {
-    ASSERT_TRUE(cursor.valid()) << i << ": " << cursor.status().ToString();
-    ASSERT_EQ(std::string(cursor.key(), shape.key_bytes), at->first) << i;
-    ASSERT_EQ(std::string(cursor.payload(), shape.payload_bytes), at->second) << i;
-    cursor.Next();
-  }
-  if (at == records.end()) {
-    ASSERT_FALSE(cursor.valid());
-  }
-  ASSERT_TRUE(cursor.status().ok()) << cursor.status().ToString();
-}
 
 class L1TableTest : public ::testing::TestWithParam<std::tuple<Encoding, Way>> {
  protected:
@@ -345,59 +255,6 @@ TEST(L1TableOptionsTest, TheCacheAloneIsEnough) {
     EXPECT_EQ(table->Stats().hot_count, 0u);
   }
 }
-
-// Readers of all kinds, each checking every byte, while others make their blocks go.
-class L1TableReadersTest : public ::testing::TestWithParam<Way> {};
-
-TEST_P(L1TableReadersTest, ReadersFindEverythingWhileBlocksComeAndGo) {
-  const auto until = std::chrono::steady_clock::now() +
-                     std::chrono::milliseconds(FromEnvironment("L1_READERS_MS", 700));
-  std::mt19937_64 random(7);
-  const TableDir dir;
-  const Records records = RandomRecords(KeyKind::kRandom, kLarge, 16000, &random);
-  ASSERT_TRUE(dir.Build("t", kLarge, l1::kTreeEncoding, records).ok());
-  std::vector<std::string> keys;
-  for (const auto& [key, payload] : records) keys.push_back(key);
-  for (const uint32_t block_count : {3, 40, 200}) {
-    Memory memory(block_count);
-    // Two tables share the frames; one of them goes and comes.
-    std::unique_ptr<Table> table;
-    ASSERT_TRUE(memory.Open(dir, OptionsOf(GetParam()), &table).ok());
-    std::atomic<bool> over{false};
-    std::vector<std::thread> threads;
-    for (uint64_t seed = 1; seed <= 4; ++seed) {
-      threads.emplace_back([&, seed] {
-        std::mt19937_64 mine(seed);
-        const auto key = [&] { return keys[mine() % keys.size()]; };
-        while (!over.load(std::memory_order_relaxed) && !testing::Test::HasFatalFailure()) {
-          ExpectGet(*table, records, key());
-          ExpectGet(*table, records, RandomKey(KeyKind::kRandom, 16, &mine));
-          if (seed % 2 == 0) ExpectWalk(*table, records, key(), 30);
-          if (seed % 2 == 1) ExpectGetAll(*table, records, {key(), key(), key(), key(), key()});
-        }
-      });
-    }
-    threads.emplace_back([&] {
-      std::mt19937_64 mine(99);
-      while (!over.load(std::memory_order_relaxed)) {
-        std::unique_ptr<Table> other;
-        const Status opened = memory.Open(dir, OptionsOf(GetParam()), &other);
-        ASSERT_TRUE(opened.ok()) << opened.ToString();
-        for (int i = 0; i < 50; ++i) ExpectGet(*other, records, keys[mine() % keys.size()]);
-      }
-    });
-    const auto part = (until - std::chrono::steady_clock::now()) / (block_count == 200 ? 1 : 2);
-    std::this_thread::sleep_for(part);
-    over.store(true);
-    for (std::thread& thread : threads) thread.join();
-    if (HasFatalFailure()) return;
-  }
-}
-
-INSTANTIATE_TEST_SUITE_P(L1, L1TableReadersTest,
-                         testing::Values(Way::kAllCached, Way::kIndexesByPointer,
-                                         Way::kAllByPointer, Way::kAllCounted,
-                                         Way::kParentsSearchedFor));
 
 }  // namespace
 }  // namespace engine_race::test

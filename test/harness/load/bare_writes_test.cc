@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 constexpr uint32_t kThreads = 4;
 constexpr uint32_t kGroupRecords = 4;
 
-// The keys in front of the values in the loop's files; a value in two places is a failure.
+// The keys in front of the values in the loop's files. A value that is found twice fails the test.
 std::set<uint64_t> KeysIn(const std::string& dir) {
   std::set<uint64_t> keys;
   for (const auto& entry : fs::directory_iterator(dir)) {
@@ -65,7 +65,7 @@ TEST(BareWritesTest, RecordsSpreadOverTheGroupsOfAThread) {
   EXPECT_EQ(RunBareWrites(loop, &error).count, loop.record_count) << error;
   const size_t written = KeysIn(loop.dir).size();
   EXPECT_EQ(written % kGroupRecords, 0u);
-  // What is left in a group that is not full.
+  // Records in groups that are not full stay in memory.
   const uint64_t left_at_most = uint64_t{kThreads} * loop.groups_per_thread * (kGroupRecords - 1);
   EXPECT_GE(written, loop.record_count - left_at_most);
   EXPECT_LT(written, loop.record_count);

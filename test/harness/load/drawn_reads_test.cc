@@ -24,7 +24,7 @@ class DrawnReadsTest : public ::testing::Test {
     StoreRuns runs(shape_);
     ASSERT_TRUE(runs.Write(options_, 2).ok()) << runs.failure();
   }
-  // A shape that says something else of the store than is so.
+  // Opens the store with a shape that may not match it.
   std::unique_ptr<DrawnReads> Open(const StoreShape& shape) {
     std::unique_ptr<DrawnReads> reads;
     const Status opened = DrawnReads::Open(shape, options_, &reads);

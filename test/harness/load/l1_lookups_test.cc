@@ -1,4 +1,4 @@
-// Records, drawn lookups and their sums: everything that the figures of L1 stand on.
+// Records, drawn lookups and their sums: the foundation of the figures of L1.
 #include "harness/load/l1_lookups.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ L1Records SmallRecords(uint32_t key_bytes = 16, uint32_t payload_bytes = 8) {
   return records;
 }
 
-// What the records of each table say, by key.
+// The payloads of each table's records, by key.
 using Oracle = std::map<std::pair<uint32_t, std::string>, std::string>;
 
 Oracle AllOf(const L1Records& records) {
@@ -46,7 +46,7 @@ std::string KeyAt(const L1Records& records, const L1Chunk& chunk, uint32_t i) {
   return {chunk.keys + size_t{i} * records.shape.key_bytes, records.shape.key_bytes};
 }
 
-// Looks up in the oracle.
+// Answers from the oracle.
 L1Answer AnswerFrom(const L1Records& records, const Oracle& oracle) {
   return [&records, &oracle](const L1Chunk& chunk, uint64_t* sum) {
     for (uint32_t i = 0; i < L1Lookups::kChunk; ++i) {
@@ -186,8 +186,8 @@ TEST(RunLookupsTest, CountsWhatAllThreadsLookedUp) {
   L1Run run;
   const Status status = RunLookups(lookups, {3, 0.01, 0, 1000000007}, make, &run);
   ASSERT_TRUE(status.ok()) << status.ToString();
-  // Each thread warms up with one chunk at least, which does not count: without any time for it,
-  // with one.
+  // Each thread warms up with at least one chunk, which is not counted. Here the time for it is 0,
+  // so it is one chunk.
   EXPECT_EQ(run.lookup_count, (chunk_count.load() - 3) * L1Lookups::kChunk);
   EXPECT_GT(run.lookups_per_second, 0);
 }
@@ -196,7 +196,7 @@ TEST(RunLookupsTest, AWrongPayloadFailsTheRun) {
   const L1Records records = SmallRecords();
   Oracle oracle = AllOf(records);
   const L1Lookups lookups(records, {5000});
-  // The last key that is drawn: one of the others' threads comes to it as well.
+  // The last drawn key: another thread reaches it too.
   const L1Chunk last = lookups.chunk(lookups.chunk_count() - 1);
   std::string& payload =
       oracle[{last.tables[L1Lookups::kChunk - 1], KeyAt(records, last, L1Lookups::kChunk - 1)}];

@@ -11,7 +11,7 @@
 namespace harness {
 namespace {
 
-// The smallest value that at least `fraction` of all do not exceed.
+// The smallest value that at least `fraction` of all values do not exceed.
 uint64_t ExactPercentile(std::vector<uint64_t> values, double fraction) {
   std::sort(values.begin(), values.end());
   const auto rank = static_cast<size_t>(std::ceil(fraction * static_cast<double>(values.size())));

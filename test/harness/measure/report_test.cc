@@ -1,4 +1,4 @@
-// What the I/O experiments report: names, units, and what stands in for a missing figure.
+// The reports of the I/O experiments: names, units, and rows without figures.
 #include "harness/measure/report.h"
 
 #include <gtest/gtest.h>

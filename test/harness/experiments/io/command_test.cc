@@ -1,4 +1,4 @@
-// `bin/lab io` as a whole: every experiment once, tiny; bad flags; an interrupt.
+// The whole of `bin/lab io`: every experiment once, tiny; bad flags; an interrupt.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -39,7 +39,7 @@ TEST_F(IoProgramTest, RunsEveryExperiment) {
       EXPECT_NE(has_figure, row.contains("unavailable")) << experiment["name"] << row;
       if (has_figure) ++measured[experiment["number"]];
     }
-    // What the plots draw is there.
+    // The rows have the figures that the plots draw.
     const std::string x = experiment["plot"]["x"];
     EXPECT_TRUE(experiment["rows"][0].contains(x)) << experiment["name"] << x;
   }
@@ -83,7 +83,7 @@ TEST_F(IoProgramTest, RefusesFlagsThatMakeNoSense) {
   }
   EXPECT_EQ(Run({"--paths", temp_.Join("missing")}).exit_code, 2);
   EXPECT_NE(Run({"--records", "3"}).exit_code, 0);
-  // No disk has room for that.
+  // No disk has room for this many records.
   EXPECT_EQ(Run({"--records", "1000000000000"}).exit_code, 2);
   EXPECT_TRUE(fs::is_empty(dir_));
 }

@@ -1,4 +1,4 @@
-// The experiment with a raw device, on one that is no NVMe disk.
+// The experiment with a raw device, on a device that is not an NVMe disk.
 #include <gtest/gtest.h>
 
 #include <map>

@@ -1,4 +1,4 @@
-// The loads of the I/O experiments, small: that they read what they should, end, and clean up.
+// The loads of the I/O experiments, small: they read the right pages, end, and clean up.
 #include "harness/experiments/io/raw.h"
 
 #include <gtest/gtest.h>
@@ -79,7 +79,7 @@ TEST_F(IoRawTest, WhatTheEngineTakesWorks) {
 }
 
 TEST_F(IoRawTest, AReadPastTheEndIsAFailure) {
-  // Says that it is longer than it is: reads come short.
+  // Claims to be longer than it is, so that reads come short.
   std::vector<RawFile> lying(1);
   lying[0].fd = engine_race::UniqueFd(dup(files_[0].fd.get()));
   lying[0].size_bytes = uint64_t{1} << 40;
@@ -197,7 +197,7 @@ TEST(RunTimedTest, TheFirstFailureEndsTheOthers) {
   const Status status = RunTimed(
       3, 3600,
       [](uint32_t thread, TimedThread* self) {
-        // One gives up before the start, which must not hold up the rest.
+        // One thread fails before the start, which must not block the others.
         if (thread == 1) return Status::Corruption("broken");
         self->Start();
         while (self->Running()) {

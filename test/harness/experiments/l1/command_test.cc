@@ -1,4 +1,4 @@
-// `bin/lab l1` and what it reads from other programs: the whole of it once, tiny.
+// The whole of `bin/lab l1` once, tiny, and its parsers of other programs' output.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -81,7 +81,7 @@ TEST_F(L1ProgramTest, MeasuresEveryStepWithEveryThreadCount) {
   ASSERT_EQ(tables.size(), 4u);
   for (const auto& [number, table] : tables) {
     ASSERT_FALSE(table["rows"].empty()) << number;
-    // What the plots draw is there.
+    // The rows have the figures that the plots draw.
     for (const auto& row : table["rows"]) {
       if (row.contains("unavailable")) continue;
       EXPECT_TRUE(row.contains(std::string(table["plot"]["x"]))) << row;
@@ -109,7 +109,7 @@ TEST_F(L1ProgramTest, RefusesWhatMakesNoSense) {
   EXPECT_NE(Run({"--payload-bytes", "4"}).exit_code, 0);
   EXPECT_NE(Run({"--threads", "0"}).exit_code, 0);
   EXPECT_EQ(Run({"--records", "5"}).exit_code, 2);
-  // No machine has room for that.
+  // No machine has room for this many records.
   EXPECT_EQ(Run({"--records", "1000000000000000"}).exit_code, 2);
   EXPECT_TRUE(fs::is_empty(dir_));
 }

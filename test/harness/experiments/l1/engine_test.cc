@@ -1,5 +1,5 @@
-// The engine's part of bin/bench_l1, with stores so small that its figures mean nothing: that each
-// of them is there, and comes from reads that found what they asked for.
+// The engine's part of bin/bench_l1, with stores so small that its figures mean nothing. Each
+// figure must be there, and its reads must have found the right values.
 #include "harness/experiments/l1/engine.h"
 
 #include <gtest/gtest.h>
@@ -45,7 +45,7 @@ TEST_F(L1EngineTest, ZipfianReadsAreComparedAndTheHitRateOutlivesAScan) {
   ASSERT_TRUE(status.ok()) << status.ToString();
   EXPECT_EQ(rounds_.rounds(kZipfGain).size(), 2u);
   EXPECT_GT(rounds_.Median(kZipfGain), 0);
-  // Half of the values fit, less what else the budget pays for.
+  // The budget holds half of the values, less its other uses.
   EXPECT_GT(rounds_.Median("zipfian Read, hit rate"), 0.2);
   status = engine.ScanOnce();
   ASSERT_TRUE(status.ok()) << status.ToString();

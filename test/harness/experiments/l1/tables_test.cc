@@ -1,5 +1,4 @@
-// Every step finds the records that were put in, in every way of asking, and stands on the settings
-// that its name says.
+// Every step finds all records by gets, batches and seeks, and has the settings of its name.
 #include "harness/experiments/l1/tables.h"
 
 #include <gtest/gtest.h>
@@ -82,7 +81,7 @@ TEST_F(L1TablesTest, FilesAreBuiltOnceForEachShape) {
   const auto built = std::filesystem::last_write_time(path);
   ASSERT_TRUE(files_->Build(Encoding::kTree).ok());
   EXPECT_EQ(std::filesystem::last_write_time(path), built);
-  // An interrupted one is no table: it is made anew.
+  // A table whose building was interrupted is built again.
   std::filesystem::resize_file(path, 0);
   ASSERT_TRUE(files_->Build(Encoding::kTree).ok());
   EXPECT_GT(std::filesystem::file_size(path), 0u);

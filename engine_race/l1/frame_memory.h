@@ -1,10 +1,10 @@
-// The memory of a pool's frames, and what is known of each of them.
+// The memory of a pool's frames and their descriptions.
 //
-// Frames are touched in the order of their numbers: those from touched_count() on hold no memory.
+// Frames are touched in the order of their numbers. Those from touched_count() on hold no memory.
 //
-// Owns the memory. data() and info() from any thread; the rest under the pool's mutex.
-#ifndef ENGINE_RACE_L1_FRAME_TABLE_H_
-#define ENGINE_RACE_L1_FRAME_TABLE_H_
+// Owns the memory. data() and info() from any thread; the other calls under the pool's mutex.
+#ifndef ENGINE_RACE_L1_FRAME_MEMORY_H_
+#define ENGINE_RACE_L1_FRAME_MEMORY_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -15,14 +15,14 @@
 
 namespace engine_race::l1 {
 
-class FrameTable {
+class FrameMemory {
  public:
-  FrameTable() = default;
-  FrameTable(const FrameTable&) = delete;
-  FrameTable& operator=(const FrameTable&) = delete;
-  ~FrameTable();
+  FrameMemory() = default;
+  FrameMemory(const FrameMemory&) = delete;
+  FrameMemory& operator=(const FrameMemory&) = delete;
+  ~FrameMemory();
 
-  // Address space for `frame_count` frames of `frame_bytes`. Before anything else. kOutOfMemory.
+  // Reserves addresses for `frame_count` frames of `frame_bytes`. To be called first. kOutOfMemory.
   Status Allocate(size_t frame_bytes, uint32_t frame_count, const Placement& placement);
 
   char* data(uint32_t frame) const { return memory_.data() + frame * frame_bytes_; }
@@ -31,11 +31,11 @@ class FrameTable {
   uint32_t frame_count() const { return frame_count_; }
 
   uint32_t touched_count() const { return touched_count_; }
-  // The first frame that holds no memory, which it may from now on.
+  // Adds the first frame that holds no memory to the touched ones and returns it.
   uint32_t TouchNext();
-  // The last frame that was touched is touched no longer; its memory stays until GiveMemoryBack.
+  // Removes the last frame from the touched ones. It holds memory until GiveMemoryBack.
   void UntouchLast();
-  // Of frames [begin, end), which nobody uses meanwhile. From any thread.
+  // Gives the memory of frames [begin, end) back. Nobody may use them meanwhile. From any thread.
   void GiveMemoryBack(uint32_t begin, uint32_t end) const;
 
   size_t memory_bytes() const {
@@ -55,4 +55,4 @@ class FrameTable {
 
 }  // namespace engine_race::l1
 
-#endif  // ENGINE_RACE_L1_FRAME_TABLE_H_
+#endif  // ENGINE_RACE_L1_FRAME_MEMORY_H_

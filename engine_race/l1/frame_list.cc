@@ -1,10 +1,10 @@
-#include "engine_race/l1/frame_line.h"
+#include "engine_race/l1/frame_list.h"
 
 #include "engine_race/base/assert.h"
 
 namespace engine_race::l1 {
 
-void FrameLine::Append(uint32_t frame) {
+void FrameList::Append(uint32_t frame) {
   ENGINE_RACE_ASSERT(frame < frames_.touched_count());
   FrameInfo& own = frames_.info(frame);
   ENGINE_RACE_ASSERT(own.state == State::kTaken || own.state == State::kHot ||
@@ -21,7 +21,7 @@ void FrameLine::Append(uint32_t frame) {
   ++count_;
 }
 
-void FrameLine::Remove(uint32_t frame, State next) {
+void FrameList::Remove(uint32_t frame, State next) {
   FrameInfo& own = frames_.info(frame);
   ENGINE_RACE_ASSERT(own.state == state_ && count_ > 0);
   if (own.previous == kNoFrame) {

@@ -1,4 +1,4 @@
-#include "engine_race/l1/frame_table.h"
+#include "engine_race/l1/frame_memory.h"
 
 #include <sys/mman.h>
 
@@ -10,9 +10,9 @@
 
 namespace engine_race::l1 {
 
-FrameTable::~FrameTable() { std::destroy_n(infos(), made_count_); }
+FrameMemory::~FrameMemory() { std::destroy_n(infos(), made_count_); }
 
-Status FrameTable::Allocate(size_t frame_bytes, uint32_t frame_count, const Placement& placement) {
+Status FrameMemory::Allocate(size_t frame_bytes, uint32_t frame_count, const Placement& placement) {
   ENGINE_RACE_RETURN_IF_ERROR(
       Region::Allocate(frame_bytes * frame_count, /*huge_pages=*/true, &memory_, placement));
   ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(sizeof(FrameInfo) * frame_count,
@@ -22,7 +22,7 @@ Status FrameTable::Allocate(size_t frame_bytes, uint32_t frame_count, const Plac
   return Status::Ok();
 }
 
-uint32_t FrameTable::TouchNext() {
+uint32_t FrameMemory::TouchNext() {
   ENGINE_RACE_ASSERT(touched_count_ < frame_count_);
   const uint32_t frame = touched_count_++;
   if (frame == made_count_) new (&infos()[made_count_++]) FrameInfo();
@@ -30,12 +30,12 @@ uint32_t FrameTable::TouchNext() {
   return frame;
 }
 
-void FrameTable::UntouchLast() {
+void FrameMemory::UntouchLast() {
   ENGINE_RACE_ASSERT(touched_count_ > 0);
   --touched_count_;
 }
 
-void FrameTable::GiveMemoryBack(uint32_t begin, uint32_t end) const {
+void FrameMemory::GiveMemoryBack(uint32_t begin, uint32_t end) const {
   constexpr size_t kPage = kIoAlignment;
   const size_t begin_bytes = RoundUp(begin * frame_bytes_, kPage);
   const size_t end_bytes = end * frame_bytes_ / kPage * kPage;
