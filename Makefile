@@ -199,7 +199,7 @@ bench-l1:  ## lookups in memory step by step, beside RocksDB, into out/bench-l1.
 bench-numa:  ## where text and memory of instances lie, and what one costs, into out/bench-numa.json
 	scripts/setup.sh race
 	scripts/setup.sh guest || echo "bench-numa: going on without guests"
-	$(submake) $(BIN)/bench_numa $(BIN)/race numa-guests-built
+	+$(submake) $(BIN)/bench_numa $(BIN)/race numa-guests-built
 	mkdir -p out
 	rm -f out/numa-guests.json
 	scripts/numa_guest.py --json out/numa-guests.json || true
@@ -231,7 +231,7 @@ nvme-guest:  ## installs QEMU and tries raw NVMe disks and passthrough in a gues
 
 numa-guests:  ## installs QEMU and tries instances of the race on the nodes of guests
 	scripts/setup.sh guest
-	$(submake) numa-guests-built
+	+$(submake) numa-guests-built
 	scripts/numa_guest.py
 
 # What a guest with NUMA nodes runs.
@@ -404,7 +404,7 @@ $(test_rooms:%=test-%):
 	+$(submake) FLAVOUR=checked $@ TEST='$(TEST)'
 	$(if $(TEST),,$(guests_of_$@))
 guests_of_test-numa = scripts/setup.sh guest || echo 'test-numa: going on without guests'$(newline)\
-	$(submake) numa-guests-built$(newline)\
+	+$(submake) numa-guests-built$(newline)\
 	scripts/run_tests.sh numa
 else
 $(test_rooms:%=test-%): test-%: $(BUILD)/tests/%
