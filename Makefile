@@ -128,8 +128,10 @@ race:  ## installs, builds and runs the three-phase race; RACE_ARGS='--dir D --n
 	$(BIN)/race --table out/race.txt --json out/race.json $(RACE_ARGS)
 
 # The test programs, as arguments of scripts/run_tests.sh, the longest runs first.
-core_runs := $(quick_test_rooms:%=checked/%) asan/core
-other_runs := $(long_test_rooms:%=checked/%) tsan/core asan/rest tsan/rest judges fuzz powercut nvme numa
+in_two = $(1):1/2 $(1):2/2
+core_runs := $(call in_two,checked/e2e) $(patsubst %,checked/%,$(filter-out e2e,$(quick_test_rooms))) asan/core
+other_runs := $(long_test_rooms:%=checked/%) $(call in_two,tsan/core) $(call in_two,asan/rest) \
+              $(call in_two,tsan/rest) judges fuzz powercut nvme numa
 
 test:  ## installs, builds and runs the engine's tests: assertions, kill trials, a core under ASan
 	scripts/setup.sh test

@@ -1,10 +1,11 @@
 #!/bin/bash
 # Runs built tests and adds up their results: the last line is "N passed, N failed[, N skipped]".
 #
-#   scripts/run_tests.sh [FLAVOUR/PROGRAM|judges|fuzz|powercut|nvme|numa]...
+#   scripts/run_tests.sh [FLAVOUR/PROGRAM[:I/N]|judges|fuzz|powercut|nvme|numa]...
 #
 # FLAVOUR/PROGRAM is build/FLAVOUR/tests/PROGRAM: checked/log are the tests of the log with
-# assertions, asan/core those of the core under AddressSanitizer.
+# assertions, asan/core those of the core under AddressSanitizer. :I/N is the I-th of N equal parts
+# of its tests, so that a long program does not run alone at the end.
 #
 # There are as many runs at once as CPUs, and the result of each is printed when it ends. A test
 # program that crashes, hangs or leaves no report counts as one failed test. So does a sanitizer's
@@ -37,9 +38,11 @@ attribute() {  # a number in the root element of a report
 }
 
 run_gtest() {  # flavour, program, filter, program to run it with
-  local flavour=$1 name=$1/$2 filter=$3 build=build/$1 program=build/$1/tests/$2
+  local flavour=$1 name=$1/$2 filter=$3 build=build/$1 program=build/$1/tests/${2%%:*}
+  local part=1/1 base=$program
+  if [[ $2 == *:*/* ]]; then part=${2#*:} base=$program.${part%/*}; fi
   shift 3
-  local report=$program.xml log=$program.log
+  local report=$base.xml log=$base.log
   local bin_dir=$PWD/$build/bin began=$SECONDS status tests good bad omitted
   [ "$flavour" != release ] || bin_dir=$PWD/bin
   rm -f "$report" "$log"
@@ -48,7 +51,8 @@ run_gtest() {  # flavour, program, filter, program to run it with
     summarise "$name" 0 1 0 0
     return
   fi
-  ENGINE_BIN_DIR=$bin_dir timeout -k 10 "$timeout_s" "$@" "$program" \
+  GTEST_SHARD_INDEX=$((${part%/*} - 1)) GTEST_TOTAL_SHARDS=${part#*/} \
+    ENGINE_BIN_DIR=$bin_dir timeout -k 10 "$timeout_s" "$@" "$program" \
     --gtest_filter="$filter" --gtest_output="xml:$report" > "$log" 2>&1 < /dev/null
   status=$?
 
@@ -134,8 +138,8 @@ start() {
     powercut) run_guests powercut scripts/powercut.py --rounds 8 --seed 1 ;;
     nvme) run_guests nvme scripts/nvme_guest.py ;;
     numa) run_guests numa scripts/numa_guest.py ;;
-    checked/* | release/*) run_gtest "${1%/*}" "${1#*/}" "$test_filter" ;;
-    *) run_gtest "${1%/*}" "${1#*/}" "$sanitizer_filter" "${fixed_addresses[@]}" ;;
+    checked/* | release/*) run_gtest "${1%%/*}" "${1#*/}" "$test_filter" ;;
+    *) run_gtest "${1%%/*}" "${1#*/}" "$sanitizer_filter" "${fixed_addresses[@]}" ;;
   esac
 }
 

@@ -9,13 +9,11 @@
 //
 // A bucket is unread while its key log cannot be read. Every lookup answers kIOError until a later
 // build has read the bucket and has called Admit.
-//
 // A damaged bucket holds only the records that are provably the newest of their keys, tombstones
 // included. Any other key may have been lost.
 //
 // Readers take the bucket's lock, except while nothing has been appended: see UnchangedRun. They
 // read a PartRow; BucketGrowth adds records to it.
-//
 // Thread safety: const calls from any thread, beside one mutator and one sweep of the history.
 #ifndef ENGINE_RACE_INDEX_BUCKET_INDEX_H_
 #define ENGINE_RACE_INDEX_BUCKET_INDEX_H_
@@ -56,15 +54,13 @@ class alignas(64) BucketIndex {
 
   // From now on records come in by Prepare and OnAppend. To be called before CutBucket.
   void Expect() noexcept;
-  // Empties the index for another build. No record may come in any more. An unread bucket stays
-  // unread.
+  // Empties the index for another build. No record may come in any more. Unread stays unread.
   void Forget();
   // Says that the bucket's counts are damaged: every lookup answers kCorruption.
   void MarkUnreadable() noexcept { damaged_ = true; }
   // Says that the bucket is unread. To be called before readers know the index.
   void MarkUnread() noexcept { unread_ = true; }
-  // Ends the state of an unread bucket, after Install. Records that were appended to it before have
-  // no stamps.
+  // Ends the unread state, after Install. Records that were appended before have no stamps.
   void Admit() noexcept;
   // Takes over the parts that were built from the cut: ascending and disjoint, none of them empty.
   // `damaged`: see the top of this file. kOutOfMemory.

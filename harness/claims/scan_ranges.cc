@@ -128,6 +128,7 @@ std::vector<uint64_t> ScanRanges::AllKeys() const {
 Status ScanRanges::Rounds(const std::vector<Run>& runs) {
   Status status;
   std::vector<Turn> turns;
+  turns.reserve(runs.size());
   for (const Run& run : runs) {
     turns.emplace_back([&] {
       status = run();

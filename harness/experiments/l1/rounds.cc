@@ -48,6 +48,7 @@ Status RunL1Rounds(const L1RoundsShape& shape, const std::vector<L1Contender>& c
   RoundRates rates;
   Status status;
   std::vector<Turn> turns;
+  turns.reserve(contenders.size());
   for (const L1Contender& contender : contenders) {
     turns.emplace_back([&] {
       status = RunContender(shape, next_round, contender, &rates);
