@@ -1,5 +1,5 @@
-// The race: write, read, range twice, and on demand reads mixed with writes. Each phase is a process
-// of its own on the same directory, and is compared with the rates of the device.
+// The race: write, read, range twice, and on demand reads mixed with writes. Each phase is a
+// process of its own on the same directory, and is compared with the rates of the device.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>

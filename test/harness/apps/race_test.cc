@@ -83,7 +83,8 @@ TEST_F(RaceProgramTest, PutsMemoryWhereItIsTold) {
   for (const std::string good : {"none", "interleave", "interleave:0", "bind:0"}) {
     EXPECT_EQ(Race({"--num", "100", "--numa", good}).exit_code, 0) << good;
   }
-  for (const std::string bad : {"", "nowhere", "none:0", "bind", "bind:", "bind:x", "interleave:"}) {
+  for (const std::string bad :
+       {"", "nowhere", "none:0", "bind", "bind:", "bind:x", "interleave:"}) {
     EXPECT_EQ(Race({"--num", "100", "--numa", bad}).exit_code, 2) << bad;
   }
   // The store refuses a node that the machine does not have.
