@@ -152,6 +152,12 @@ std::string DoneLine(Phase phase) {
   return std::string("done ") + PhaseName(phase) + " " + std::to_string(::getpid());
 }
 
+// An instance that has failed does not wait: its process ends, and the launcher stops the others.
+void AwaitOthers(const RaceConfig& config, Phase phase, Failures* failures) {
+  if (failures->any()) return;
+  if (!PassGate(config.gate, DoneLine(phase))) failures->Note("the other instances have stopped");
+}
+
 void SetLatency(const std::vector<Histogram>& by_thread, PhaseResult* result) {
   Histogram all;
   for (const Histogram& one : by_thread) all.Merge(one);
@@ -183,7 +189,7 @@ PhaseResult RunPoints(Phase phase, const RaceConfig& config) {
     });
   }
   clock.Done();
-  if (!PassGate(config.gate, DoneLine(phase))) failures.Note("the other instances have stopped");
+  AwaitOthers(config, phase, &failures);
   clock.Closing();
   store.reset();
   clock.Closed(&result);
@@ -211,8 +217,7 @@ PhaseResult RunRanges(const RaceConfig& config) {
             [&](uint32_t pass, double seconds) { result.pass_seconds[pass] = seconds; });
   }
   clock.Done();
-  if (!PassGate(config.gate, DoneLine(Phase::kRange)))
-    failures.Note("the other instances have stopped");
+  AwaitOthers(config, Phase::kRange, &failures);
   clock.Closing();
   store.reset();
   clock.Closed(&result);

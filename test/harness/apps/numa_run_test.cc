@@ -175,6 +175,30 @@ report 1
   EXPECT_NE(ran.message().find("cannot write the report"), std::string::npos) << ran.message();
 }
 
+// The program itself: it must end inside the phase that failed, not report that the phase is done.
+TEST_F(NumaRunTest, AStoreThatLostItsRecordsStopsTheRaceInThatPhase) {
+  settings_.program = ProgramPath("race");
+  settings_.race_flags = {"--threads", "2", "--num", "200"};
+  settings_.phases = {"write"};
+  {
+    RaceRun written(settings_, Plans(2), topology_);
+    ASSERT_TRUE(written.Prepare().ok());
+    const Status ran = written.Run();
+    ASSERT_TRUE(ran.ok()) << ran.message();
+  }
+  for (const auto& entry : fs::directory_iterator(temp_.Join("instance_1/store"))) {
+    if (entry.path().filename() != "race.json") fs::remove(entry.path());
+  }
+  settings_.phases = {"read", "range"};
+  RaceRun run(settings_, Plans(2), topology_);
+  ASSERT_TRUE(run.Prepare().ok());
+  const Status ran = run.Run();
+  ASSERT_FALSE(ran.ok());
+  EXPECT_NE(ran.message().find("instance 1 (nodes"), std::string::npos) << ran.message();
+  EXPECT_NE(ran.message().find("ended before done read"), std::string::npos) << ran.message();
+  EXPECT_NE(ran.message().find("read FAILED"), std::string::npos) << ran.message();
+}
+
 TEST_F(NumaRunTest, AnInstanceThatTalksNonsenseHasFailed) {
   Program(R"(
 if [ $number = 1 ]; then gate "hello"; fi
