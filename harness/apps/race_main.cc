@@ -3,11 +3,10 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
-#include "engine_race/numa/topology.h"
 #include "harness/data/value_maker.h"
 #include "harness/load/store_basics.h"
 #include "harness/measure/result_file.h"
@@ -61,7 +60,7 @@ void AddFlags(RaceFlags* flags, CLI::App* app) {
       ->capture_default_str();
   app->add_option("--num", flags->records_per_thread,
                   "records per thread; by default 20000, or what fits the disk")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(uint64_t{1}, kMaxRecordsPerThread));
   app->add_option("--keys", flags->keys, "uniform, sequential, zipfian or onebucket")
       ->check(CLI::IsMember({"uniform", "sequential", "zipfian", "onebucket"}))
       ->capture_default_str();
@@ -96,17 +95,17 @@ void AddFlags(RaceFlags* flags, CLI::App* app) {
 
 // The space that the run takes on disk: the store, and fio's files, which are as large.
 uint64_t NeededBytes(const RaceFlags& flags, uint64_t record_count, bool has_fio) {
-  const uint64_t store_bytes = flags.Has(Phase::kWrite) ? StoreBytes(record_count) : 0;
-  // Half of a mixed phase are writes, and what they overwrite keeps its place.
-  const uint64_t mixed_bytes = flags.Has(Phase::kMixed) ? record_count * kValueSize : 0;
-  return store_bytes + mixed_bytes + (has_fio ? record_count * kValueSize : 0);
+  return RaceBytes(record_count, flags.Has(Phase::kWrite), flags.Has(Phase::kMixed)) +
+         (has_fio ? record_count * kValueSize : 0);
 }
 
 // Decides the number of records; false when they do not fit.
 bool FitRecords(const RaceFlags& flags, bool has_fio, uint64_t free_bytes, RaceConfig* config) {
   config->records_per_thread = flags.records_per_thread;
   if (flags.records_per_thread == 0) {
-    config->records_per_thread = kDefaultRecordsPerThread;
+    config->records_per_thread =
+        std::min(kDefaultRecordsPerThread,
+                 MaxKeyCount(config->keys, config->key_range) / config->thread_count);
     // A tenth of the disk is left free.
     while (config->records_per_thread > kMinRecordsPerThread &&
            NeededBytes(flags, config->record_count(), has_fio) > free_bytes / 10 * 9) {
@@ -186,31 +185,24 @@ std::string Save(const RaceFlags& flags, const RaceConfig& config,
   return {};
 }
 
-// False for text that says nothing of the kind.
-bool ParseNuma(std::string_view text, engine_race::NumaOptions* numa) {
-  const std::string_view mode = text.substr(0, text.find(':'));
-  const bool has_nodes = mode.size() < text.size();
-  numa->mode = mode == "bind"         ? engine_race::NumaMode::kBind
-               : mode == "interleave" ? engine_race::NumaMode::kInterleave
-                                      : engine_race::NumaMode::kNone;
-  if (numa->mode == engine_race::NumaMode::kNone) return text == "none";
-  // Without nodes memory can be spread over all of them, but bound to none.
-  if (!has_nodes) return numa->mode == engine_race::NumaMode::kInterleave;
-  return engine_race::numa::ParseList(text.substr(mode.size() + 1),
-                                      engine_race::numa::kMaxNodeCount, &numa->nodes) &&
-         !numa->nodes.empty();
-}
-
 // What the flags say in words that the configuration has as numbers. Empty, or which is wrong.
 std::string Translate(const RaceFlags& flags, RaceConfig* config) {
   config->keys = *ParseKeyShape(flags.keys);
   if (flags.gate.size() == 2) config->gate = {.in = flags.gate[0], .out = flags.gate[1]};
-  if (!ParseNuma(flags.numa, &config->numa))
-    return "--numa " + flags.numa + " is none of its values";
-  if (flags.key_range.empty()) return {};
-  const std::optional<engine_race::KeyRange> range = ParseKeyRange(flags.key_range);
-  if (!range) return "--key-range " + flags.key_range + " is no FIRST:LAST, or LAST comes first";
-  config->key_range = *range;
+  const std::optional<engine_race::NumaOptions> numa = ParseNuma(flags.numa);
+  if (!numa) return "--numa " + flags.numa + " is none of its values";
+  config->numa = *numa;
+  if (!flags.key_range.empty()) {
+    const std::optional<engine_race::KeyRange> range = ParseKeyRange(flags.key_range);
+    if (!range) return "--key-range " + flags.key_range + " is no FIRST:LAST, or LAST comes first";
+    config->key_range = *range;
+  }
+  // Each thread writes one record at least.
+  const uint64_t least_count =
+      config->thread_count * std::max(uint64_t{1}, flags.records_per_thread);
+  if (least_count > MaxKeyCount(config->keys, config->key_range)) {
+    return "--key-range " + flags.key_range + " has fewer keys than there are records";
+  }
   return {};
 }
 
@@ -232,9 +224,6 @@ int Race(RaceFlags flags) {
   std::printf("race: %s, %s\n", dir.path().c_str(), FileSystemName(dir.path()).c_str());
   if (!FitRecords(flags, has_fio, FreeBytes(dir.path()), &config)) {
     return Refuse("not enough space: choose another --dir or a smaller --num");
-  }
-  if (config.record_count() > MaxKeyCount(config.keys, config.key_range)) {
-    return Refuse("--key-range " + flags.key_range + " has fewer keys than there are records");
   }
   std::printf("%u threads, %llu records each, %s keys, seed %llu\n", config.thread_count,
               static_cast<unsigned long long>(config.records_per_thread), flags.keys.c_str(),

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "engine_race/base/key.h"
+#include "engine_race/numa/topology.h"
 
 namespace harness {
 
@@ -26,6 +27,33 @@ uint64_t StoreBytes(uint64_t record_count) {
   constexpr uint64_t kRecordBytes = 4096 + 16;
   constexpr uint64_t kStagingBytes = uint64_t{512} << 20;
   return record_count * kRecordBytes + kStagingBytes;
+}
+
+uint64_t RaceBytes(uint64_t record_count, bool has_write, bool has_mixed) {
+  // A mixed phase overwrites about half as many records as there are, and what it overwrites keeps
+  // its place. Chance decides how many, so all of them are counted.
+  const uint64_t mixed_bytes = has_mixed ? record_count * engine_race::kValueBytes : 0;
+  return (has_write ? StoreBytes(record_count) : 0) + mixed_bytes;
+}
+
+std::optional<engine_race::NumaOptions> ParseNuma(std::string_view text) {
+  using engine_race::NumaMode;
+  const std::string_view mode = text.substr(0, text.find(':'));
+  engine_race::NumaOptions numa;
+  numa.mode = mode == "bind"         ? NumaMode::kBind
+              : mode == "interleave" ? NumaMode::kInterleave
+                                     : NumaMode::kNone;
+  if (numa.mode == NumaMode::kNone) return text == "none" ? std::optional(numa) : std::nullopt;
+  // Without nodes memory can be spread over all of them, but bound to none.
+  if (mode.size() == text.size()) {
+    return numa.mode == NumaMode::kInterleave ? std::optional(numa) : std::nullopt;
+  }
+  if (!engine_race::numa::ParseList(text.substr(mode.size() + 1), engine_race::numa::kMaxNodeCount,
+                                    &numa.nodes) ||
+      numa.nodes.empty()) {
+    return std::nullopt;
+  }
+  return numa;
 }
 
 }  // namespace harness

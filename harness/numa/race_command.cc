@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -10,9 +11,9 @@
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "harness/data/key_source.h"
-#include "harness/data/value_maker.h"
 #include "harness/load/store_basics.h"
 #include "harness/measure/result_file.h"
 #include "harness/numa/race_report.h"
@@ -38,45 +39,38 @@ int Refuse(const std::string& why, int exit_code = 2) {
   return exit_code;
 }
 
-// The directory of the instances: the user's, or a fresh one that is removed with all that is in
-// it.
-class ParentDir {
+// A fresh directory here, which is removed with all that is in it.
+class FreshDir {
  public:
-  ParentDir() = default;
-  ParentDir(const ParentDir&) = delete;
-  ParentDir& operator=(const ParentDir&) = delete;
-  ~ParentDir() {
+  FreshDir() = default;
+  FreshDir(const FreshDir&) = delete;
+  FreshDir& operator=(const FreshDir&) = delete;
+  ~FreshDir() {
     std::error_code ignored;
-    if (is_fresh_) fs::remove_all(path_, ignored);
+    if (!path_.empty()) fs::remove_all(path_, ignored);
   }
 
-  bool Prepare(const std::string& path, std::string* error) {
-    std::error_code failed;
-    if (path.empty()) {
-      std::string name = "numa-race.XXXXXX";
-      is_fresh_ = ::mkdtemp(name.data()) != nullptr;
-      if (!is_fresh_) *error = "cannot make a directory here: " + std::string(std::strerror(errno));
-      path_ = fs::absolute(name, failed).string();
-      return is_fresh_;
+  Status Make() {
+    std::string name = "numa-race.XXXXXX";
+    if (::mkdtemp(name.data()) == nullptr) {
+      return Status::FromErrno("make a directory here", errno);
     }
-    fs::create_directories(path, failed);
-    if (failed) *error = path + ": " + failed.message();
-    path_ = fs::absolute(path, failed).string();
-    return error->empty();
+    path_ = name;
+    return Status::Ok();
   }
   const std::string& path() const { return path_; }
 
  private:
   std::string path_;
-  bool is_fresh_ = false;
 };
 
 // Linked statically where it was built so.
 std::string DefaultProgram(TextMode text) {
   const fs::path beside = fs::path(SelfPath()).parent_path();
   const fs::path fixed = beside / "race_static";
-  return fs::exists(fixed) || text == TextMode::kCopies ? fixed.string()
-                                                        : (beside / "race").string();
+  std::error_code ignored;
+  return fs::exists(fixed, ignored) || text == TextMode::kCopies ? fixed.string()
+                                                                 : (beside / "race").string();
 }
 
 TextMode TextModeOf(const NumaRaceFlags& flags) {
@@ -84,11 +78,24 @@ TextMode TextModeOf(const NumaRaceFlags& flags) {
   return flags.text == "remap" ? TextMode::kRemap : TextMode::kCopies;
 }
 
+bool HasPhase(const NumaRaceFlags& flags, const char* phase) {
+  return std::find(flags.phases.begin(), flags.phases.end(), phase) != flags.phases.end();
+}
+
+// In the order in which bin/race runs them, each once.
+std::vector<std::string> PhasesInOrder(const NumaRaceFlags& flags) {
+  std::vector<std::string> phases;
+  for (const char* phase : {"write", "read", "mixed", "range"}) {
+    if (HasPhase(flags, phase)) phases.push_back(phase);
+  }
+  return phases;
+}
+
 RaceSettings SettingsOf(const NumaRaceFlags& flags) {
   RaceSettings settings;
   settings.text = TextModeOf(flags);
   settings.program = flags.program.empty() ? DefaultProgram(settings.text) : flags.program;
-  settings.phases = flags.phases;
+  settings.phases = PhasesInOrder(flags);
   settings.reports_placement = !flags.without_report;
   settings.race_flags = {"--threads",      std::to_string(flags.thread_count),
                          "--num",          std::to_string(flags.records_per_thread),
@@ -97,10 +104,6 @@ RaceSettings SettingsOf(const NumaRaceFlags& flags) {
                          "--seed",         std::to_string(flags.seed),
                          "--numa",         flags.numa};
   return settings;
-}
-
-bool HasPhase(const NumaRaceFlags& flags, const char* phase) {
-  return std::find(flags.phases.begin(), flags.phases.end(), phase) != flags.phases.end();
 }
 
 // Of the store that a write phase will replace.
@@ -116,32 +119,84 @@ uint64_t OldStoreBytes(const std::string& store_dir) {
   return bytes;
 }
 
+// The directory itself, or the nearest one above it that is there.
+fs::path NearestDir(fs::path path) {
+  std::error_code ignored;
+  while (!fs::exists(path, ignored) && path.has_relative_path()) path = path.parent_path();
+  return path;
+}
+
 // Empty, or which file system has too little room for all the stores on it.
 std::string WhyNoRoom(const std::vector<InstancePlan>& plans, const NumaRaceFlags& flags) {
   const uint64_t record_count = flags.thread_count * flags.records_per_thread;
-  // Half of a mixed phase are writes, and what they overwrite keeps its place.
-  const uint64_t mixed_bytes = HasPhase(flags, "mixed") ? record_count * kValueSize : 0;
+  const bool has_write = HasPhase(flags, "write");
   std::map<dev_t, uint64_t> needed;
   std::map<dev_t, uint64_t> old_bytes;
   for (const InstancePlan& plan : plans) {
-    fs::path there = plan.dir;
-    while (!fs::exists(there)) there = there.parent_path();
+    const std::string there = NearestDir(plan.dir).string();
     struct stat info = {};
-    if (::stat(there.c_str(), &info) != 0) return there.string() + " cannot be looked at";
+    if (::stat(there.c_str(), &info) != 0) return there + " cannot be looked at";
     uint64_t& bytes = needed[info.st_dev];
-    bytes += mixed_bytes;
-    uint64_t free_bytes = FreeBytes(there.string());
-    if (HasPhase(flags, "write")) {
-      bytes += StoreBytes(record_count);
-      old_bytes[info.st_dev] += OldStoreBytes(plan.dir + "/store");
-    }
-    free_bytes += old_bytes[info.st_dev];
+    // Ends at the first sum that is too large, so that none wraps.
+    bytes += RaceBytes(record_count, has_write, HasPhase(flags, "mixed"));
+    if (has_write) old_bytes[info.st_dev] += OldStoreBytes(plan.dir + "/store");
+    const uint64_t free_bytes = FreeBytes(there) + old_bytes[info.st_dev];
     if (bytes > free_bytes) {
       return std::to_string(bytes) + " bytes of disk needed, " + std::to_string(free_bytes) +
-             " free in " + there.string();
+             " free in " + there;
     }
   }
   return {};
+}
+
+// Empty, or why an instance cannot have its directory or its keys.
+std::string WhyNoInstance(const InstancePlan& plan, const NumaRaceFlags& flags) {
+  const fs::path there = NearestDir(plan.dir);
+  std::error_code ignored;
+  if (!fs::is_directory(there, ignored)) {
+    return plan.Name() + ": " + there.string() + " is no directory";
+  }
+  if (::access(there.c_str(), W_OK | X_OK) != 0) {
+    return plan.Name() + ": cannot write in " + there.string() + ": " + std::strerror(errno);
+  }
+  const uint64_t record_count = flags.thread_count * flags.records_per_thread;
+  if (record_count > MaxKeyCount(*ParseKeyShape(flags.keys), plan.keys)) {
+    return plan.Name() + ": keys " + KeyRangeText(plan.keys) + " are fewer than its " +
+           std::to_string(record_count) + " records";
+  }
+  return {};
+}
+
+// Empty, or why the stores cannot put their memory there.
+std::string WhyNoNuma(const std::string& text, const Topology& topology) {
+  const std::optional<engine_race::NumaOptions> numa = ParseNuma(text);
+  if (!numa) return "--numa " + text + " is none of its values";
+  for (const uint32_t node : numa->nodes) {
+    if (topology.Find(node) == nullptr) {
+      return "--numa " + text + ": there is no node " + std::to_string(node);
+    }
+  }
+  return {};
+}
+
+// Empty, or why the race cannot begin. Makes nothing and removes nothing.
+std::string WhyNot(const std::vector<InstancePlan>& plans, const NumaRaceFlags& flags,
+                   const RaceSettings& settings, const Topology& topology) {
+  std::error_code ignored;
+  if (!fs::is_regular_file(settings.program, ignored)) {
+    return "there is no " + settings.program + ": `make bin/race_static` builds one";
+  }
+  if (settings.text == TextMode::kCopies) {
+    const Status is_static = CheckStaticProgram(settings.program);
+    if (!is_static.ok()) return is_static.message();
+  }
+  std::string why = WhyNoNuma(flags.numa, topology);
+  if (!why.empty()) return why;
+  for (const InstancePlan& plan : plans) {
+    why = WhyNoInstance(plan, flags);
+    if (!why.empty()) return why;
+  }
+  return WhyNoRoom(plans, flags);
 }
 
 Status ReadMachine(Topology* topology, Allowed* allowed) {
@@ -168,6 +223,7 @@ int RunPlanned(const NumaRaceFlags& flags, const RaceSettings& settings,
                const std::vector<InstancePlan>& plans, const Topology& topology) {
   RaceRun run(settings, plans, topology);
   const Status prepared = run.Prepare();
+  if (Interrupted()) return 130;
   if (!prepared.ok()) return Refuse(prepared.message());
   const Status ran = run.Run();
   if (Interrupted()) return 130;
@@ -210,7 +266,7 @@ CLI::App* AddRaceCommand(CLI::App* app, NumaRaceFlags* flags) {
                    "threads of each instance; by default 64 for all together")
       ->check(CLI::Range(1u, 4096u));
   race->add_option("--num", flags->records_per_thread, "records per thread")
-      ->check(CLI::PositiveNumber)
+      ->check(CLI::Range(uint64_t{1}, kMaxRecordsPerThread))
       ->capture_default_str();
   race->add_option("--memory-limit", flags->memory_limit_bytes,
                    "memory budget of each instance; by default 2G for all together")
@@ -235,7 +291,15 @@ int RunNumaRace(NumaRaceFlags flags) {
   Allowed allowed;
   const Status read = ReadMachine(&topology, &allowed);
   if (!read.ok()) return Refuse(read.message());
-  flags.request.parent_dir = flags.dir.empty() ? "." : fs::absolute(flags.dir).string();
+  FreshDir fresh;
+  if (flags.dir.empty() && flags.request.dirs.empty()) {
+    const Status made = fresh.Make();
+    if (!made.ok()) return Refuse(made.message());
+    flags.dir = fresh.path();
+  }
+  std::error_code failed;
+  flags.request.parent_dir = fs::absolute(flags.dir.empty() ? "." : flags.dir, failed).string();
+  if (failed) return Refuse(flags.dir + ": " + failed.message());
   std::vector<InstancePlan> plans;
   const Status planned = PlanRace(flags.request, topology, allowed, &plans);
   if (!planned.ok()) return Refuse(planned.message());
@@ -243,19 +307,8 @@ int RunNumaRace(NumaRaceFlags flags) {
   if (flags.thread_count == 0) flags.thread_count = std::max(1u, kThreadCount / count);
   if (flags.memory_limit_bytes == 0) flags.memory_limit_bytes = kMemoryBytes / count;
   const RaceSettings settings = SettingsOf(flags);
-  if (!fs::is_regular_file(settings.program)) {
-    return Refuse("there is no " + settings.program + ": `make bin/race_static` builds one");
-  }
-  const std::string no_room = WhyNoRoom(plans, flags);
-  if (!no_room.empty()) return Refuse(no_room);
-  // Nothing is made before everything is known to be right.
-  ParentDir parent;
-  std::string error;
-  if (flags.request.dirs.empty()) {
-    if (!parent.Prepare(flags.dir, &error)) return Refuse(error);
-    flags.request.parent_dir = parent.path();
-    if (!PlanRace(flags.request, topology, allowed, &plans).ok()) return Refuse("no plan");
-  }
+  const std::string why_not = WhyNot(plans, flags, settings, topology);
+  if (!why_not.empty()) return Refuse(why_not);
   CatchInterrupts();
   PrintPlan(plans, settings, topology);
   return RunPlanned(flags, settings, plans, topology);

@@ -26,9 +26,13 @@ using engine_race::numa::FormatList;
 constexpr auto kStopPatience = std::chrono::seconds(10);
 // How late an interrupt may be seen that comes just before a poll.
 constexpr int kPollMs = 500;
+// How often the end of a process is looked for.
+constexpr auto kEndStep = std::chrono::milliseconds(10);
 
 std::string LogPath(const InstancePlan& plan) { return plan.dir + "/instance_race.log"; }
 std::string JsonPath(const InstancePlan& plan) { return plan.dir + "/instance_race.json"; }
+
+std::string ProgramPath(const InstancePlan& plan) { return plan.dir + "/instance_race"; }
 
 // The last lines that an instance printed.
 std::string TailOf(const std::string& path) {
@@ -66,7 +70,13 @@ RaceRun::RaceRun(RaceSettings settings, std::vector<InstancePlan> plans,
   }
 }
 
-RaceRun::~RaceRun() { StopAll(); }
+RaceRun::~RaceRun() {
+  StopAll();
+  std::error_code ignored;
+  for (const auto& instance : instances_) {
+    if (instance->program == ProgramPath(instance->plan)) fs::remove(instance->program, ignored);
+  }
+}
 
 std::vector<RaceRun::Instance*> RaceRun::All() {
   std::vector<Instance*> all;
@@ -89,6 +99,8 @@ std::vector<std::string> RaceRun::Bound(const InstancePlan& plan,
 Status RaceRun::CheckBinding() {
   for (const auto& instance : instances_) {
     const ChildResult tried = RunChild(Bound(instance->plan, {settings_.launcher, "bound"}));
+    // An interrupt ends the child too, and says nothing about the binding.
+    if (Interrupted()) return Status::IOError("interrupted");
     if (tried.started && tried.exit_code == 0) continue;
     const std::string why = tried.started ? "numactl cannot bind to them" : tried.error;
     if (instances_.size() > 1) {
@@ -101,13 +113,18 @@ Status RaceRun::CheckBinding() {
 }
 
 Status RaceRun::CopyText() {
+  std::vector<uint32_t> every_node;
+  for (const engine_race::numa::Node& node : topology_.nodes) every_node.push_back(node.id);
   for (const auto& instance : instances_) {
     const bool has_copy = instance->plan.number == 0 || settings_.text == TextMode::kCopies;
-    instance->program = (has_copy ? instance : instances_.front())->plan.dir + "/instance_race";
+    instance->program = ProgramPath((has_copy ? instance : instances_.front())->plan);
     if (!has_copy) continue;
-    const ChildResult copied = RunChild(
-        Bound(instance->plan, {settings_.launcher, "copy", settings_.program, instance->program,
-                               FormatList(instance->plan.memory_nodes)}));
+    // The pages of an unbound copier may lie anywhere.
+    const std::vector<uint32_t>& nodes = is_bound_ ? instance->plan.memory_nodes : every_node;
+    const ChildResult copied =
+        RunChild(Bound(instance->plan, {settings_.launcher, "copy", settings_.program,
+                                        instance->program, FormatList(nodes)}));
+    if (Interrupted()) return Status::IOError("interrupted");
     if (copied.started && copied.exit_code == 0) continue;
     return Status::IOError(instance->plan.Name() + ": the program could not be copied" +
                            (copied.output.empty() ? "" : ": " + copied.output));
@@ -121,9 +138,11 @@ Status RaceRun::Prepare() {
   }
   ENGINE_RACE_RETURN_IF_ERROR(CheckBinding());
   for (const auto& instance : instances_) {
+    const Status taken = dirs_.Take(instance->plan.dir);
+    if (!taken.ok()) return Status(taken.code(), instance->plan.Name() + ": " + taken.message());
+  }
+  for (const auto& instance : instances_) {
     std::error_code error;
-    fs::create_directories(instance->plan.dir, error);
-    if (error) return Status::IOError(instance->plan.dir + ": " + error.message());
     fs::remove(JsonPath(instance->plan), error);
   }
   return CopyText();
@@ -147,7 +166,11 @@ Status RaceRun::StartInstance(Instance* instance) {
       std::to_string(InstanceProcess::kHearFd) + "," + std::to_string(InstanceProcess::kSayFd)};
   if (settings_.text == TextMode::kRemap) command.push_back("--own-text");
   command.insert(command.end(), settings_.race_flags.begin(), settings_.race_flags.end());
-  return instance->process.Start(Bound(instance->plan, command), LogPath(instance->plan));
+  const std::string log_path = LogPath(instance->plan);
+  const Status started = instance->process.Start(Bound(instance->plan, command), log_path);
+  if (started.ok()) return started;
+  return Status::IOError(instance->plan.Name() + " with the log " + log_path + ": " +
+                         started.message());
 }
 
 Status RaceRun::Failed(Instance* instance, const std::string& what) {
@@ -224,9 +247,18 @@ Status RaceRun::RunPhases() {
   return Status::Ok();
 }
 
+bool RaceRun::AwaitEnd(Instance* instance) {
+  while (!Interrupted()) {
+    if (!instance->process.IsRunning()) return true;
+    std::this_thread::sleep_for(kEndStep);
+  }
+  return false;
+}
+
 Status RaceRun::CollectResults() {
   for (size_t i = 0; i < instances_.size(); ++i) {
     Instance* const instance = instances_[i].get();
+    if (!AwaitEnd(instance)) return Status::IOError("interrupted");
     if (instance->process.Wait() != 0) return Failed(instance, "failed");
     std::ifstream file(JsonPath(instance->plan));
     const nlohmann::json report = nlohmann::json::parse(file, nullptr, false);
@@ -269,7 +301,7 @@ void RaceRun::StopAll() {
   const auto end = std::chrono::steady_clock::now() + kStopPatience;
   for (const auto& instance : instances_) {
     while (instance->process.IsRunning() && std::chrono::steady_clock::now() < end) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      std::this_thread::sleep_for(kEndStep);
     }
     instance->process.Kill();
   }

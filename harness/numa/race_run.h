@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "engine_race/base/status.h"
+#include "harness/numa/instance_dirs.h"
 #include "harness/numa/instance_process.h"
 #include "harness/numa/race_plan.h"
 #include "harness/numa/report.h"
@@ -67,11 +68,11 @@ class RaceRun {
           engine_race::numa::Topology topology);
   RaceRun(const RaceRun&) = delete;
   RaceRun& operator=(const RaceRun&) = delete;
-  // Stops what still runs.
+  // Stops the instances that still run and removes their programs.
   ~RaceRun();
 
-  // Makes directories and copies and sees that the instances can be bound; starts none. Where this
-  // machine knows no binding, a single instance goes on without, and word() says so.
+  // Checks that the instances can be bound, takes their directories and makes copies; starts none.
+  // Where processes cannot be bound, a single instance runs unbound, and word() says so.
   engine_race::Status Prepare();
   // Runs all phases of all instances. A failure names the instance.
   engine_race::Status Run();
@@ -99,6 +100,8 @@ class RaceRun {
   engine_race::Status AnswerAll();
   void ReadPlacements(const std::string& phase, const std::vector<std::string>& pids);
   engine_race::Status RunPhases();
+  // Waits for the end of the process. False when the user interrupts.
+  bool AwaitEnd(Instance* instance);
   engine_race::Status CollectResults();
   engine_race::Status Failed(Instance* instance, const std::string& what);
   void StopAll();
@@ -108,6 +111,7 @@ class RaceRun {
   const engine_race::numa::Topology topology_;
   bool is_bound_ = true;
   std::string word_;
+  InstanceDirs dirs_;
   std::vector<std::unique_ptr<Instance>> instances_;
   std::vector<InstanceResult> results_;
 };

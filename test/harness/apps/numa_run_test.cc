@@ -3,12 +3,11 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
-#include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "harness/numa/race_report.h"
@@ -29,17 +28,32 @@ while [ $# -gt 0 ]; do
   case $1 in
     --json) json=$2 ;;
     --dir) store=$2 ;;
+    --phases) phases=$2 ;;
   esac
   shift
 done
 own=${store%/store} dir=${own%/*} number=${own##*_}
-gate() { echo "$1" >&4; read answer <&3 || { echo "left alone" >> "$dir/left_alone"; exit 9; }; }
+gate() { echo "$1" >&4; read answer <&3 || exit 9; }
 note() { echo "$number $1" >> "$dir/notes"; }
 report() {
   phase="{\"engine\": {\"seconds\": 2, \"cpu_seconds\": $1, \"record_count\": 1000}}"
   echo "{\"phases\": [$phase, $phase]}" > "$json"
 }
 )";
+
+// Puts a directory in front of PATH for a while.
+class PathInFront {
+ public:
+  explicit PathInFront(const std::string& dir) : before_(std::getenv("PATH")) {
+    ::setenv("PATH", (dir + ":" + before_).c_str(), 1);
+  }
+  PathInFront(const PathInFront&) = delete;
+  PathInFront& operator=(const PathInFront&) = delete;
+  ~PathInFront() { ::setenv("PATH", before_.c_str(), 1); }
+
+ private:
+  const std::string before_;
+};
 
 class NumaRunTest : public ::testing::Test {
  protected:
@@ -49,6 +63,30 @@ class NumaRunTest : public ::testing::Test {
     settings_.text = TextMode::kShared;
     settings_.phases = {"write", "read"};
     ASSERT_TRUE(engine_race::numa::ReadTopology("/sys", &topology_).ok());
+    const std::string node = std::to_string(topology_.nodes.front().id);
+    const ChildResult bound = RunChild(
+        {"numactl", "--cpunodebind=" + node, "--membind=" + node, settings_.launcher, "bound"});
+    if (bound.exit_code != 0) GTEST_SKIP() << "numactl is missing or cannot bind here";
+  }
+
+  // What the launcher needs to run the test's program as its only instance, in "race".
+  std::vector<std::string> LauncherCommand(const std::string& phases) const {
+    return {settings_.launcher,
+            "race",
+            "--groups",
+            "1",
+            "--threads",
+            "1",
+            "--num",
+            "1",
+            "--dir",
+            temp_.Join("race"),
+            "--binary",
+            settings_.program,
+            "--text",
+            "shared",
+            "--phases",
+            phases};
   }
 
   void Program(const std::string& body) {
@@ -121,6 +159,8 @@ report $number
 // The pages of a shared program must have come under the first instance's policy.
 TEST_F(NumaRunTest, TheFirstInstanceIsThereBeforeTheOthersStart) {
   Program(R"(
+# Others that start beside it would come first.
+if [ $number = 0 ]; then sleep 0.3; fi
 note starts
 gate "start write"
 gate "done write $$"
@@ -220,14 +260,64 @@ TEST_F(NumaRunTest, CopiesOfAProgramThatIsNotStaticAreRefused) {
   EXPECT_EQ(prepared.code(), engine_race::Code::kNotSupported) << prepared.message();
 }
 
-// A launcher that cannot run stands for a numactl that cannot bind.
 TEST_F(NumaRunTest, OnlyASingleInstanceGoesOnUnbound) {
-  Program("exit 0\n");
-  settings_.launcher = temp_.Join("none");
+  Program(R"(
+for phase in write read; do gate "start $phase"; gate "done $phase $$"; done
+report 1
+)");
+  fs::create_directory(temp_.Join("bin"));
+  std::ofstream(temp_.Join("bin/numactl")) << "#!/bin/sh\nexit 1\n";
+  fs::permissions(temp_.Join("bin/numactl"), fs::perms::owner_all);
+  const PathInFront path(temp_.Join("bin"));
   RaceRun two(settings_, Plans(2), topology_);
   const Status refused = two.Prepare();
   EXPECT_NE(refused.message().find("instance 0 (nodes 0) cannot be bound"), std::string::npos)
       << refused.message();
+  RaceRun one(settings_, Plans(1), topology_);
+  const Status prepared = one.Prepare();
+  ASSERT_TRUE(prepared.ok()) << prepared.message();
+  EXPECT_NE(one.word().find("not bound to nodes: numactl cannot bind"), std::string::npos)
+      << one.word();
+  const Status ran = one.Run();
+  EXPECT_TRUE(ran.ok()) << ran.message();
+}
+
+// The log is a directory, so the instance cannot have it as its output.
+TEST_F(NumaRunTest, AnInstanceThatCannotBeStartedIsNamed) {
+  Program("exit 0\n");
+  RaceRun run(settings_, Plans(1), topology_);
+  ASSERT_TRUE(run.Prepare().ok());
+  fs::create_directory(temp_.Join("instance_0/instance_race.log"));
+  const Status ran = run.Run();
+  ASSERT_FALSE(ran.ok());
+  EXPECT_NE(ran.message().find("instance 0 (nodes"), std::string::npos) << ran.message();
+  EXPECT_NE(ran.message().find("instance_race.log"), std::string::npos) << ran.message();
+}
+
+TEST_F(NumaRunTest, TheLauncherGivesPhasesInTheirOrderAndOnce) {
+  Program(R"(
+note "$phases"
+for phase in write read; do gate "start $phase"; gate "done $phase $$"; done
+report 1
+)");
+  const ChildResult run = RunChild(LauncherCommand("read,write,read"));
+  EXPECT_EQ(run.exit_code, 0) << run.output;
+  EXPECT_EQ(Text("race/notes"), "0 write,read\n");
+}
+
+TEST_F(NumaRunTest, AnInterruptAfterTheLastPhaseEndsTheLauncher) {
+  Program(R"(
+for phase in write read; do gate "start $phase"; gate "done $phase $$"; done
+note "all done"
+sleep 1000
+)");
+  InstanceProcess launcher;
+  ASSERT_TRUE(launcher.Start(LauncherCommand("write,read"), temp_.Join("log")).ok());
+  ASSERT_TRUE(engine_race::test::Eventually([&] { return !Text("race/notes").empty(); }))
+      << Text("log");
+  launcher.Stop();
+  ASSERT_TRUE(engine_race::test::Eventually([&] { return !launcher.IsRunning(); }));
+  EXPECT_EQ(launcher.Wait(), 130) << Text("log");
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "harness/numa/instance_dirs.h"
 #include "test/harness/program_fixture.h"
 #include "test/test_util.h"
 
@@ -97,7 +98,7 @@ TEST_F(NumaProgramTest, RunsACopyOfTheProgram) {
   const ChildResult run = Race({"--groups", "1"});
   ASSERT_EQ(run.exit_code, 0) << run.output;
   EXPECT_EQ(Figures(json())["text"], "copies");
-  EXPECT_FALSE(fs::equivalent(dir_ + "/instance_0/instance_race", ProgramPath("race_static")));
+  EXPECT_FALSE(fs::exists(dir_ + "/instance_0/instance_race"));
   // Again in the same place, and beside a store that is no race's.
   EXPECT_EQ(Race({"--groups", "1"}).exit_code, 0);
   std::ofstream(dir_ + "/instance_0/store/thesis.txt") << "x";
@@ -115,17 +116,38 @@ TEST_F(NumaProgramTest, WhatIsWrongIsSaidBeforeAnythingIsMade) {
       {"--groups", "1", "--key-ranges", "nonsense"},
       {"--groups", "1", "--dirs", temp_.Join("none")},
       {"--groups", "1", "--binary", temp_.Join("none")},
+      // Linked with libraries, whose text copies would share.
+      {"--groups", "1", "--binary", ProgramPath("race"), "--text", "copies"},
+      {"--groups", "1", "--text", "shared", "--numa", "nonsense"},
+      {"--groups", "1", "--text", "shared", "--numa", "bind"},
+      {"--groups", "1", "--text", "shared", "--numa", "bind:1023"},
   };
   for (const auto& flags : wrong) {
     EXPECT_EQ(Race(flags).exit_code, 2) << flags[1];
     EXPECT_FALSE(fs::exists(dir_)) << flags[1];
     EXPECT_FALSE(fs::exists(json())) << flags[1];
   }
-  EXPECT_EQ(Numa({"race", "--dir", dir_, "--num", "1000000000000"}).exit_code, 2);
+  EXPECT_EQ(Numa({"race", "--dir", dir_, "--num", "10000000000"}).exit_code, 2);
   EXPECT_FALSE(fs::exists(dir_));
-  // Linked with libraries, whose text copies would share.
-  EXPECT_EQ(Race({"--groups", "1", "--binary", ProgramPath("race")}).exit_code, 2);
-  EXPECT_FALSE(fs::exists(dir_ + "/instance_0/store"));
+  // 4096 bytes each would be 0 modulo 2^64.
+  EXPECT_NE(Numa({"race", "--dir", dir_, "--num", "288230376151711744"}).exit_code, 0);
+  EXPECT_FALSE(fs::exists(dir_));
+}
+
+TEST_F(NumaProgramTest, ADirectoryThatCannotBeWrittenIsRefused) {
+  if (::geteuid() == 0) GTEST_SKIP() << "root may write everywhere";
+  fs::create_directory(dir_);
+  fs::permissions(dir_, fs::perms::owner_read | fs::perms::owner_exec);
+  EXPECT_EQ(Numa({"race", "--groups", "1", "--text", "shared", "--dirs", dir_}).exit_code, 2);
+  EXPECT_EQ(Numa({"race", "--groups", "1", "--text", "shared", "--dir", dir_}).exit_code, 2);
+  EXPECT_TRUE(fs::is_empty(dir_));
+}
+
+TEST_F(NumaProgramTest, ASecondLauncherInTheSameDirectoryIsRefused) {
+  InstanceDirs first;
+  ASSERT_TRUE(first.Take(dir_ + "/instance_0").ok());
+  EXPECT_EQ(Race({"--groups", "1", "--text", "shared"}).exit_code, 2);
+  EXPECT_TRUE(fs::is_empty(dir_ + "/instance_0"));
 }
 
 }  // namespace

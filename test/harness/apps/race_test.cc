@@ -57,6 +57,22 @@ TEST_F(RaceProgramTest, RunsThreePhasesOverEveryShapeOfKeys) {
   }
 }
 
+// What is wrong is found before the old store makes room for the new one.
+TEST_F(RaceProgramTest, BadFlagsLeaveTheOldStore) {
+  ASSERT_EQ(Race({"--num", "100", "--phases", "write"}).exit_code, 0);
+  ASSERT_TRUE(fs::exists(dir_ + "/manifest"));
+  const std::vector<std::vector<std::string>> wrong = {
+      {"--num", "100", "--key-range", "0:99"},
+      {"--key-range", "0:1"},
+      {"--num", "100", "--numa", "nonsense"},
+      {"--num", "288230376151711744"},
+  };
+  for (const auto& flags : wrong) {
+    EXPECT_NE(Race(flags).exit_code, 0) << flags[1];
+    EXPECT_TRUE(fs::exists(dir_ + "/manifest")) << flags[1];
+  }
+}
+
 // Mixed phases leave the records that the range then expects.
 TEST_F(RaceProgramTest, MixesReadsAndWrites) {
   for (const std::string keys : {"uniform", "zipfian"}) {
