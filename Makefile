@@ -201,9 +201,10 @@ bench-l1:  ## lookups in memory step by step, beside RocksDB, into out/bench-l1.
 bench-numa:  ## where text and memory of instances lie, and what one costs, into out/bench-numa.json
 	scripts/setup.sh race
 	scripts/setup.sh guest || echo "bench-numa: going on without guests"
-	+$(submake) $(BIN)/bench_numa $(BIN)/race numa-guests-built
+	+$(submake) $(BIN)/bench_numa $(BIN)/race $(BIN)/race_static numa-guests-built
 	mkdir -p out
 	rm -f out/numa-guests.json
+	# What fails there is in its figures, which the bench judges.
 	scripts/numa_guest.py --json out/numa-guests.json || true
 	$(BIN)/bench_numa --json out/bench-numa.json --guests out/numa-guests.json $(BENCH_NUMA_ARGS)
 
@@ -429,6 +430,7 @@ check-house:
 
 check-prose:
 	test/scripts/prose_test.py
+	test/scripts/numa_guest_test.py
 	scripts/check_prose.py
 	scripts/check_docs.py
 	scripts/chart_figures.py --check

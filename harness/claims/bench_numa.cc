@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <utility>
 
 #include "harness/measure/alternating_rounds.h"
@@ -41,27 +42,32 @@ std::vector<nlohmann::json> PhasesOf(const nlohmann::json& figures) {
 std::optional<GuestShares> SharesOfGuests(const nlohmann::json& guests) {
   GuestShares shares;
   double shared_sum = 0;
-  uint32_t shared_count = 0;
+  std::map<std::string, uint32_t> race_counts;
   try {
     for (const nlohmann::json& guest : guests.at("guests")) {
-      if (!guest.at("ok").get<bool>()) continue;
-      shares.node_count = std::max(shares.node_count, guest.at("nodes").get<uint32_t>());
+      const auto node_count = guest.at("nodes").get<uint32_t>();
+      if (guest.at("ok").get<bool>()) {
+        shares.node_count = std::max(shares.node_count, node_count);
+      } else {
+        shares.failed_guests.push_back(node_count);
+      }
       for (const auto& [name, race] : guest.at("races").items()) {
         const auto text = race.at("text").get<std::string>();
         const double local = race.at("code_local").get<double>();
+        ++race_counts[text];
         shares.anonymous = std::min(shares.anonymous, race.at("anonymous_local").get<double>());
         if (text == "copies") shares.text_copies = std::min(shares.text_copies, local);
         if (text == "remap") shares.text_remap = std::min(shares.text_remap, local);
-        if (text != "shared") continue;
-        shared_sum += race.at("code_local_mean").get<double>();
-        ++shared_count;
+        if (text == "shared") shared_sum += race.at("code_local_mean").get<double>();
       }
     }
   } catch (const nlohmann::json::exception&) {
     return std::nullopt;
   }
-  if (shares.node_count == 0 || shared_count == 0) return std::nullopt;
-  shares.text_shared = shared_sum / shared_count;
+  for (const char* text : {"shared", "copies", "remap"}) {
+    if (race_counts[text] == 0) return std::nullopt;
+  }
+  shares.text_shared = shared_sum / race_counts["shared"];
   return shares;
 }
 
@@ -70,8 +76,13 @@ BenchNuma::BenchNuma(NumaBenchConfig config) : config_(std::move(config)), round
 void BenchNuma::AddGuests(const std::string& path) {
   std::ifstream file(path);
   guests_ = nlohmann::json::parse(file, nullptr, false);
+  // A discarded value would be written as text that is no JSON.
+  if (guests_.is_discarded()) guests_ = nullptr;
   const std::optional<GuestShares> shares = SharesOfGuests(guests_);
-  if (!shares) return Fail("no guest without a fault in " + path);
+  if (!shares) return Fail("no shares of guests in " + path);
+  for (const uint32_t node_count : shares->failed_guests) {
+    Fail("the guest with " + std::to_string(node_count) + " nodes failed");
+  }
   rounds_.Note(kTextShared, shares->text_shared);
   rounds_.Note(kTextCopies, shares->text_copies);
   rounds_.Note(kTextRemap, shares->text_remap);
@@ -110,24 +121,32 @@ bool BenchNuma::RunOne(std::vector<std::string> command, Took* took) {
 
 void BenchNuma::CompareLauncher() {
   Took plain;
+  Took fixed;
   Took launched;
   const std::vector<Turn> turns = {
       [&] {
         return RunOne({config_.programs + "/race", "--no-fio"}, &plain);
       },
       [&] {
+        return RunOne({config_.programs + "/race_static", "--no-fio"}, &fixed);
+      },
+      [&] {
         return RunOne({config_.programs + "/numa", "race", "--groups", "1"}, &launched);
       }};
   AlternatingRounds(config_.round_count, turns, [&](uint32_t round) {
-    rounds_.Note(kCost, launched.phase_seconds / plain.phase_seconds - 1);
+    // The launcher runs the program that is linked statically, so its cost is that over the same
+    // program alone.
+    rounds_.Note(kCost, launched.phase_seconds / fixed.phase_seconds - 1);
+    rounds_.Note("phases, linked statically over dynamically",
+                 fixed.phase_seconds / plain.phase_seconds);
     rounds_.Note("CPU time of the phases, with the launcher over without",
-                 launched.cpu_seconds / plain.cpu_seconds);
+                 launched.cpu_seconds / fixed.cpu_seconds);
     rounds_.Note("whole command, with the launcher over without",
-                 launched.whole_seconds / plain.whole_seconds);
+                 launched.whole_seconds / fixed.whole_seconds);
     rounds_.Note("phases with the launcher, s", launched.phase_seconds);
-    rounds_.Note("phases without, s", plain.phase_seconds);
+    rounds_.Note("phases without, s", fixed.phase_seconds);
     std::fprintf(stderr, "round %u: phases %.2f s with the launcher, %.2f s without\n", round + 1,
-                 launched.phase_seconds, plain.phase_seconds);
+                 launched.phase_seconds, fixed.phase_seconds);
   });
 }
 

@@ -25,15 +25,17 @@ struct NumaBenchConfig {
   uint64_t seed = 1;
 };
 
-// The least shares of all guests that came to their end without a fault.
+// The least shares of all guests.
 struct GuestShares {
-  uint32_t node_count = 0;  // of the largest
+  uint32_t node_count = 0;  // of the largest in which nothing but shares can have failed
   double text_shared = 0;   // the mean of the later instances of a shared program
   double text_copies = 1;
   double text_remap = 1;
   double anonymous = 1;
+  // The numbers of nodes of guests that did not come to their end or left a race out.
+  std::vector<uint32_t> failed_guests;
 };
-// Nullopt when no guest was without a fault, or when the JSON is something else.
+// Nullopt when the guests lack one of the ways to have text, or when the JSON is something else.
 std::optional<GuestShares> SharesOfGuests(const nlohmann::json& guests);
 
 class BenchNuma {
