@@ -204,7 +204,7 @@ bench-numa:  ## where text and memory of instances lie, and what one costs, into
 	+$(submake) $(BIN)/bench_numa $(BIN)/race $(BIN)/race_static numa-guests-built
 	mkdir -p out
 	rm -f out/numa-guests.json
-	# What fails there is in its figures, which the bench judges.
+# What fails there is in its figures, which the bench judges.
 	scripts/numa_guest.py --json out/numa-guests.json || true
 	$(BIN)/bench_numa --json out/bench-numa.json --guests out/numa-guests.json $(BENCH_NUMA_ARGS)
 

@@ -8,13 +8,15 @@ For each number of threads the instances load their stores once. Then come the r
 race of reads mixed with writes for every way to have the text, one after the other, the page cache
 dropped before each. The first round warms up and does not count. The table has the means of the
 others: operations a second, mean and 99th percentile of latency, and how far apart the instances'
-use of CPU is. Threads and operations are those of all instances together.
+use of CPU is. Threads and operations are those of all instances together: what --threads asks for is
+rounded down to as many for each instance, and the table has the number that ran.
 
 Give each instance a disk of its own by --dirs, or one directory for all by --dir. Every round
 appends half its operations to the stores, so the disks need room for all rounds.
 """
 
 import argparse
+import glob
 import json
 import os
 import statistics
@@ -24,6 +26,26 @@ import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 NUMA_RACE = os.path.join(ROOT, 'scripts', 'numa_race')
+
+
+def numbers_of(text):
+    """The numbers of a list as the kernel writes it: "0-3,8"."""
+    numbers = set()
+    for part in text.strip().split(','):
+        if part:
+            first, _, last = part.partition('-')
+            numbers.update(range(int(first), int(last or first) + 1))
+    return numbers
+
+
+def count_nodes(sysfs='/sys'):
+    """The nodes with CPUs that this process may use; 1 where the kernel shows no nodes."""
+    allowed = os.sched_getaffinity(0)
+    count = 0
+    for path in glob.glob(f'{sysfs}/devices/system/node/node[0-9]*/cpulist'):
+        with open(path, encoding='ascii') as file:
+            count += bool(numbers_of(file.read()) & allowed)
+    return max(1, count)
 
 
 def drop_page_cache():
@@ -37,9 +59,11 @@ def drop_page_cache():
 
 
 def race(flags, threads, phases, text):
-    """The figures of one race of all instances; ends the program when it fails."""
+    """The figures of one race of all instances; ends the program when it fails.
+
+    The threads are those of all instances, as many for each."""
     with tempfile.NamedTemporaryFile(suffix='.json') as figures:
-        command = [NUMA_RACE, '--threads', str(max(1, threads // flags.instances)),
+        command = [NUMA_RACE, '--threads', str(threads // flags.instances),
                    '--num', str(max(1, flags.num // threads)), '--phases', phases, '--text', text,
                    '--json', figures.name]
         if flags.groups:
@@ -59,17 +83,19 @@ def round_of(figures):
     seconds = max(phase['seconds'] for phase in phases)
     busy = [phase['busy_cpus'] * 100 for phase in phases]
     return {'operations_per_second': operations / seconds,
+            'latency_ms': sum(phase['mean_ns'] * phase['record_count'] for phase in phases)
+                          / operations * 1e-6,
             'p99_ms': max(phase['p99_ns'] for phase in phases) * 1e-6,
             'cpu_percent': busy, 'cpu_spread_percent': max(busy) - min(busy),
             'code_local': figures['code_local'], 'anonymous_local': figures['anonymous_local']}
 
 
-def mean_of(rounds, threads):
+def mean_of(rounds):
     """The mean of the rounds that count."""
     def mean(name):
         return statistics.fmean(one[name] for one in rounds)
-    rate = mean('operations_per_second')
-    return {'operations_per_second': rate, 'latency_ms': threads / rate * 1e3,
+    return {'operations_per_second': mean('operations_per_second'),
+            'latency_ms': mean('latency_ms'),
             'p99_ms': mean('p99_ms'), 'cpu_spread_percent': mean('cpu_spread_percent'),
             'code_local': rounds[-1]['code_local']}
 
@@ -111,13 +137,12 @@ def main():
     texts = flags.text.split(',')
     thread_counts = [int(count) for count in flags.threads.split(',')]
     results = []
-    flags.instances = flags.groups or len(flags.dirs.split(',') if flags.dirs else [1])
-    for threads in thread_counts:
+    flags.instances = flags.groups or count_nodes()
+    for wished in thread_counts:
+        threads = max(1, wished // flags.instances) * flags.instances
         loaded = race(flags, threads, 'write', texts[0])
         if len(loaded['instances']) != flags.instances:
-            # One a node: only now is it known how many that are.
-            flags.instances = len(loaded['instances'])
-            race(flags, threads, 'write', texts[0])
+            sys.exit(f"{len(loaded['instances'])} instances ran, not {flags.instances}")
         rounds = {text: [] for text in texts}
         for number in range(flags.rounds):
             for text in texts if number % 2 == 0 else texts[::-1]:
@@ -125,7 +150,7 @@ def main():
                 rounds[text].append(round_of(race(flags, threads, 'mixed', text)))
                 print(f'{threads} threads, round {number + 1}, {text}: '
                       f'{rounds[text][-1]["operations_per_second"]:.0f} ops/s', file=sys.stderr)
-        means = {text: mean_of(ones[1:], threads) for text, ones in rounds.items()}
+        means = {text: mean_of(ones[1:]) for text, ones in rounds.items()}
         print_table(threads, means)
         results.append({'threads': threads, 'rounds': rounds, 'means': means})
     if flags.json:

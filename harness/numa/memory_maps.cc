@@ -77,8 +77,9 @@ bool ParseNumaWord(std::string_view word, NumaMapping* mapping, NodeBytes* pages
 
 bool ParseNumaLine(std::string_view line, NumaMapping* mapping) {
   if (!ParseNumber(TakeWord(&line), 16, &mapping->start)) return false;
-  mapping->policy = TakeWord(&line);
-  if (mapping->policy.empty()) return false;
+  // "default", "bind:1", "prefer=relative:2", ...
+  const std::string_view policy = TakeWord(&line);
+  if (policy.empty()) return false;
   NodeBytes pages_of;
   for (std::string_view word = TakeWord(&line); !word.empty(); word = TakeWord(&line)) {
     if (!ParseNumaWord(word, mapping, &pages_of)) return false;

@@ -21,8 +21,6 @@ using NodeBytes = std::map<uint32_t, uint64_t>;
 // One line of numa_maps.
 struct NumaMapping {
   uint64_t start = 0;
-  // "default", "bind:1", "prefer=relative:2", ...
-  std::string policy;
   // Empty for anonymous memory; otherwise the path as /proc/PID/maps writes it.
   std::string file;
   bool is_heap = false;

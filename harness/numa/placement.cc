@@ -13,6 +13,7 @@ namespace harness {
 namespace {
 
 using engine_race::Status;
+using engine_race::numa::Node;
 using engine_race::numa::Topology;
 
 // What glibc puts below the stack of a thread.
@@ -32,6 +33,7 @@ MemoryKind KindOf(const NumaMapping& numa, const Mapping* mapping,
   if (numa.is_stack || (mapping != nullptr && mapping->path == "[stack]")) {
     return MemoryKind::kStacks;
   }
+  if (numa.is_heap || (mapping != nullptr && mapping->path == "[heap]")) return MemoryKind::kHeap;
   if (mapping != nullptr && IsThreadStack(mappings, *mapping)) return MemoryKind::kStacks;
   // A private mapping whose pages have all been written to holds nothing of its file any more.
   const bool is_copied = numa.pages > 0 && numa.anonymous_pages == numa.pages;
@@ -68,22 +70,6 @@ Status ReadMappings(const std::string& path, const Parse& parse,
   return Status::Ok();
 }
 
-// The nearest node with memory that the process may use; `node` itself when there is none.
-uint32_t NearestMemory(const Topology& topology, uint32_t node,
-                       const std::vector<uint32_t>& allowed_nodes) {
-  std::optional<uint32_t> nearest;
-  for (const engine_race::numa::Node& other : topology.nodes) {
-    if (!other.HasMemory() ||
-        !std::binary_search(allowed_nodes.begin(), allowed_nodes.end(), other.id)) {
-      continue;
-    }
-    if (!nearest || topology.Distance(node, other.id) < topology.Distance(node, *nearest)) {
-      nearest = other.id;
-    }
-  }
-  return nearest.value_or(node);
-}
-
 // The node numbers of "Mems_allowed_list", or all where the kernel does not say.
 std::vector<uint32_t> AllowedNodes(const std::string& status_text, const Topology& topology) {
   std::vector<uint32_t> nodes;
@@ -92,7 +78,7 @@ std::vector<uint32_t> AllowedNodes(const std::string& status_text, const Topolog
     return nodes;
   }
   nodes.clear();
-  for (const engine_race::numa::Node& node : topology.nodes) nodes.push_back(node.id);
+  for (const Node& node : topology.nodes) nodes.push_back(node.id);
   return nodes;
 }
 
@@ -106,16 +92,24 @@ Status FindLocalNodes(const std::string& status_text, const Topology& topology,
     return Status::IOError("Cpus_allowed_list of " + std::to_string(placement->pid) +
                            " is unknown: " + list);
   }
+  std::erase_if(cpus, [&](uint32_t cpu) { return !topology.NodeOfCpu(cpu); });
+  placement->cpus = cpus;
   placement->cpu_nodes = NodesOfCpus(cpus, topology);
   const std::vector<uint32_t> allowed_nodes = AllowedNodes(status_text, topology);
+  Topology usable = topology;
+  for (Node& node : usable.nodes) {
+    if (!std::binary_search(allowed_nodes.begin(), allowed_nodes.end(), node.id)) {
+      node.memory_bytes = 0;
+    }
+  }
   std::set<uint32_t> local;
   for (const uint32_t node : placement->cpu_nodes) {
-    local.insert(topology.Find(node)->HasMemory() ? node
-                                                  : NearestMemory(topology, node, allowed_nodes));
+    local.insert(usable.Find(node)->HasMemory() ? node
+                                                : NearestMemory(usable, {node}).value_or(node));
   }
   placement->local_nodes.assign(local.begin(), local.end());
-  placement->is_bound = std::any_of(
-      topology.nodes.begin(), topology.nodes.end(), [&](const engine_race::numa::Node& node) {
+  placement->is_bound =
+      std::any_of(topology.nodes.begin(), topology.nodes.end(), [&](const Node& node) {
         return !node.cpus.empty() && !std::binary_search(placement->cpu_nodes.begin(),
                                                          placement->cpu_nodes.end(), node.id);
       });
@@ -128,6 +122,8 @@ const char* MemoryKindName(MemoryKind kind) {
   switch (kind) {
     case MemoryKind::kCode:
       return "code";
+    case MemoryKind::kHeap:
+      return "heap";
     case MemoryKind::kAnonymous:
       return "anonymous";
     case MemoryKind::kFiles:
@@ -152,9 +148,9 @@ uint64_t SumOf(const NodeBytes& bytes) {
   return sum;
 }
 
-double ShareOn(const NodeBytes& bytes, const std::vector<uint32_t>& nodes) {
+std::optional<double> ShareOn(const NodeBytes& bytes, const std::vector<uint32_t>& nodes) {
   const uint64_t all = SumOf(bytes);
-  if (all == 0) return 1;
+  if (all == 0) return std::nullopt;
   uint64_t there = 0;
   for (const uint32_t node : nodes) {
     const auto found = bytes.find(node);
@@ -163,16 +159,16 @@ double ShareOn(const NodeBytes& bytes, const std::vector<uint32_t>& nodes) {
   return static_cast<double>(there) / static_cast<double>(all);
 }
 
-double WeightedDistance(const NodeBytes& bytes, const std::vector<uint32_t>& from_nodes,
+double WeightedDistance(const NodeBytes& bytes, const std::vector<uint32_t>& cpus,
                         const Topology& topology) {
   double sum = 0;
   double weight = 0;
-  for (const uint32_t from : from_nodes) {
-    const engine_race::numa::Node* node = topology.Find(from);
-    const double cpu_count = node == nullptr ? 0 : static_cast<double>(node->cpus.size());
+  for (const uint32_t cpu : cpus) {
+    const std::optional<uint32_t> from = topology.NodeOfCpu(cpu);
+    if (!from) continue;
     for (const auto& [to, count] : bytes) {
-      sum += cpu_count * static_cast<double>(count) * topology.Distance(from, to);
-      weight += cpu_count * static_cast<double>(count);
+      sum += static_cast<double>(count) * topology.Distance(*from, to);
+      weight += static_cast<double>(count);
     }
   }
   return weight == 0 ? 0 : sum / weight;
@@ -197,6 +193,22 @@ std::vector<uint32_t> NodesOfCpus(const std::vector<uint32_t>& cpus, const Topol
     if (const std::optional<uint32_t> node = topology.NodeOfCpu(cpu)) nodes.insert(*node);
   }
   return {nodes.begin(), nodes.end()};
+}
+
+std::optional<uint32_t> NearestMemory(const Topology& topology,
+                                      const std::vector<uint32_t>& nodes) {
+  std::optional<uint32_t> nearest;
+  uint64_t least = 0;
+  for (const Node& node : topology.nodes) {
+    if (!node.HasMemory()) continue;
+    uint64_t distance = 0;
+    for (const uint32_t from : nodes) distance += topology.Distance(from, node.id);
+    if (!nearest || distance < least) {
+      nearest = node.id;
+      least = distance;
+    }
+  }
+  return nearest;
 }
 
 Status ReadPlacement(const std::string& proc_root, int64_t pid, const Topology& topology,

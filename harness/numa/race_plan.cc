@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "harness/data/key_source.h"
+#include "harness/numa/placement.h"
 
 namespace harness {
 namespace {
@@ -60,23 +61,6 @@ Status ParseGroups(const std::vector<std::string>& lists, const Topology& topolo
 uint32_t CountNodesWithCpus(const Topology& topology) {
   return static_cast<uint32_t>(std::count_if(topology.nodes.begin(), topology.nodes.end(),
                                              [](const Node& node) { return !node.cpus.empty(); }));
-}
-
-// The node with memory that is nearest to the CPUs; nullopt when none has any.
-std::optional<uint32_t> NearestMemory(const Topology& topology,
-                                      const std::vector<uint32_t>& cpu_nodes) {
-  std::optional<uint32_t> nearest;
-  uint64_t least = 0;
-  for (const Node& node : topology.nodes) {
-    if (!node.HasMemory()) continue;
-    uint64_t distance = 0;
-    for (const uint32_t from : cpu_nodes) distance += topology.Distance(from, node.id);
-    if (!nearest || distance < least) {
-      nearest = node.id;
-      least = distance;
-    }
-  }
-  return nearest;
 }
 
 Status PlaceInstance(const Topology& topology, const std::vector<uint32_t>& group,
@@ -176,14 +160,14 @@ Status CheckKeyRanges(const std::vector<KeyRange>& ranges) {
                                      " begins inside another one");
     }
     if (range.first > next) {
-      return Status::InvalidArgument("key ranges leave a gap: nobody has " +
+      return Status::InvalidArgument("key ranges leave a gap: no instance has " +
                                      KeyRangeText({next, range.first - 1}));
     }
     next = range.last + 1;
     is_full = range.last == kLastKey;
   }
   if (is_full) return Status::Ok();
-  return Status::InvalidArgument("key ranges leave a gap: nobody has " +
+  return Status::InvalidArgument("key ranges leave a gap: no instance has " +
                                  KeyRangeText({next, kLastKey}));
 }
 

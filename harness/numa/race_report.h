@@ -28,8 +28,8 @@ PhaseSum SumOfPhase(const std::vector<InstanceResult>& results, size_t phase);
 // CPU time in CPUs: 14.0 is 1400 %.
 double BusyCpus(const InstancePhase& phase);
 
-// The least share that any phase of any instance had on its own nodes; nullopt when nothing is
-// known.
+// The least share that any phase of any instance had on its own nodes. Nullopt when a phase's
+// placement is not known, and when no phase has such memory.
 std::optional<double> LeastLocalShare(const std::vector<InstanceResult>& results, MemoryKind kind);
 
 // A table a phase: the instances one by one, then all of them.

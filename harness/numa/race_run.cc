@@ -269,6 +269,7 @@ Status RaceRun::CollectResults() {
       result.seconds = engine.at("seconds").get<double>();
       result.cpu_seconds = engine.at("cpu_seconds").get<double>();
       result.record_count = engine.at("record_count").get<uint64_t>();
+      result.mean_ns = engine.value("mean_ns", 0.0);
       result.p50_ns = engine.value("p50_ns", uint64_t{0});
       result.p99_ns = engine.value("p99_ns", uint64_t{0});
       result.bytes = result.record_count * kValueSize;

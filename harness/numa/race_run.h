@@ -48,6 +48,7 @@ struct InstancePhase {
   double cpu_seconds = 0;
   uint64_t record_count = 0;
   // Latency of one operation; 0 for a range.
+  double mean_ns = 0;
   uint64_t p50_ns = 0;
   uint64_t p99_ns = 0;
   // Of a range: the two passes.

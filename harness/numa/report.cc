@@ -20,7 +20,6 @@ std::string KindName(size_t kind) {
 }
 
 std::string MebibyteText(uint64_t bytes) { return Fixed(static_cast<double>(bytes) * 0x1p-20, 2); }
-std::string PercentText(double share) { return Fixed(share * 100, 2); }
 
 std::string Heading(const PlacementSummary& process) {
   std::string text = std::to_string(process.pid) + " " + process.name;
@@ -50,7 +49,7 @@ std::string TableOf(const PlacementSummary& process) {
     }
     const uint64_t sum = SumOf(row.bytes);
     cells.push_back(MebibyteText(sum));
-    cells.push_back(sum == 0 ? "-" : PercentText(row.local_share));
+    cells.push_back(ShareText(row.local_share));
     cells.push_back(sum == 0 ? "-" : Fixed(row.distance, 2));
     table.AddRow(cells);
   }
@@ -62,7 +61,7 @@ nlohmann::json JsonOf(const PlacementSummary::Kind& kind) {
   for (const auto& [node, count] : kind.bytes) by_node[std::to_string(node)] = count;
   return {{"bytes_by_node", by_node},
           {"bytes", SumOf(kind.bytes)},
-          {"local_share", kind.local_share},
+          {"local_share", kind.local_share ? nlohmann::json(*kind.local_share) : nlohmann::json()},
           {"distance", kind.distance}};
 }
 
@@ -71,7 +70,8 @@ PlacementSummary::Kind KindOf(const nlohmann::json& json) {
   for (const auto& [node, count] : json.at("bytes_by_node").items()) {
     kind.bytes[static_cast<uint32_t>(std::stoul(node))] = count.get<uint64_t>();
   }
-  kind.local_share = json.at("local_share").get<double>();
+  const nlohmann::json& share = json.at("local_share");
+  if (!share.is_null()) kind.local_share = share.get<double>();
   kind.distance = json.at("distance").get<double>();
   return kind;
 }
@@ -100,9 +100,13 @@ PlacementSummary Summarize(const Placement& placement, const Topology& topology)
     PlacementSummary::Kind& row = process.kinds[kind];
     row.bytes = kind == kAll ? placement.Total() : placement.bytes[kind];
     row.local_share = ShareOn(row.bytes, placement.local_nodes);
-    row.distance = WeightedDistance(row.bytes, placement.cpu_nodes, topology);
+    row.distance = WeightedDistance(row.bytes, placement.cpus, topology);
   }
   return process;
+}
+
+std::string ShareText(const std::optional<double>& share) {
+  return share ? Fixed(*share * 100, 2) : "-";
 }
 
 std::string PlacementText(const std::vector<PlacementSummary>& processes) {
@@ -172,7 +176,7 @@ std::string CompareText(const std::vector<PlacementSummary>& before,
       return std::array<std::string, 3>{"-", "-", "-"};
     }
     const PlacementSummary::Kind& row = process->kinds[kind];
-    return std::array<std::string, 3>{MebibyteText(SumOf(row.bytes)), PercentText(row.local_share),
+    return std::array<std::string, 3>{MebibyteText(SumOf(row.bytes)), ShareText(row.local_share),
                                       Fixed(row.distance, 2)};
   };
   for (size_t i = 0; i < std::max(before.size(), after.size()); ++i) {

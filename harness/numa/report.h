@@ -23,7 +23,8 @@ struct PlacementSummary {
   uint64_t huge_code_bytes = 0;
   struct Kind {
     NodeBytes bytes;
-    double local_share = 1;
+    // None of nothing.
+    std::optional<double> local_share;
     double distance = 0;
   };
   // In the order of kMemoryKinds, then all of them together.
@@ -35,6 +36,8 @@ struct PlacementSummary {
 
 PlacementSummary Summarize(const Placement& placement, const engine_race::numa::Topology& topology);
 
+// In percent; "-" for none.
+std::string ShareText(const std::optional<double>& share);
 // A table a process: kinds by node, the local share, the mean distance.
 std::string PlacementText(const std::vector<PlacementSummary>& processes);
 // The machine's nodes and the distances between them.

@@ -19,7 +19,8 @@ struct ReportFlags {
 };
 
 CLI::App* AddReportCommand(CLI::App* app, ReportFlags* flags);
-// The exit code: 0, 1 when a process cannot be looked into, 2 for flags that make no sense.
+// The exit code: 0, 1 when a process cannot be looked into, 2 for flags that name no node or no
+// report.
 int RunReport(const ReportFlags& flags);
 
 }  // namespace harness

@@ -58,6 +58,16 @@ Status CheckNewInode(int source, int target, const std::string& path) {
   return Status::InvalidArgument(path + " is no file of its own: it shares an inode");
 }
 
+// A new file with this name, and not one that is there already.
+Status WriteCopy(int from, mode_t mode, const std::string& path) {
+  ENGINE_RACE_RETURN_IF_ERROR(sys::Unlink(AT_FDCWD, path));
+  UniqueFd to;
+  ENGINE_RACE_RETURN_IF_ERROR(sys::OpenAt(AT_FDCWD, path, O_RDWR | O_CREAT | O_EXCL, 0700, &to));
+  ENGINE_RACE_RETURN_IF_ERROR(CopyBytes(from, to.get()));
+  if (::fchmod(to.get(), mode) != 0) return Status::FromErrno("fchmod " + path, errno);
+  return CheckNewInode(from, to.get(), path);
+}
+
 }  // namespace
 
 Status CheckStaticProgram(const std::string& path) {
@@ -123,18 +133,14 @@ Status CopyProgram(const std::string& source, const std::string& target) {
   }
   if (same) return Status::InvalidArgument(target + " is the program that is to be copied");
   old.Reset();
-  ENGINE_RACE_RETURN_IF_ERROR(sys::Unlink(AT_FDCWD, target));
-  {
-    UniqueFd to;
-    ENGINE_RACE_RETURN_IF_ERROR(
-        sys::OpenAt(AT_FDCWD, target, O_RDWR | O_CREAT | O_EXCL, 0700, &to));
-    ENGINE_RACE_RETURN_IF_ERROR(CopyBytes(from.get(), to.get()));
-    if (::fchmod(to.get(), info.st_mode & 0777) != 0) {
-      return Status::FromErrno("fchmod " + target, errno);
-    }
-    ENGINE_RACE_RETURN_IF_ERROR(CheckNewInode(from.get(), to.get(), target));
-  }
-  return CheckOwnExtents(target);
+  // The target stays as it was until all checks have passed.
+  const std::string unfinished = target + ".new";
+  Status status = WriteCopy(from.get(), info.st_mode & 0777, unfinished);
+  if (status.ok()) status = CheckOwnExtents(unfinished);
+  if (status.ok()) status = sys::Rename(AT_FDCWD, unfinished, target);
+  // What is wrong with the copy matters more than a copy that cannot be removed.
+  if (!status.ok()) static_cast<void>(sys::Unlink(AT_FDCWD, unfinished));
+  return status;
 }
 
 Status CachedPages(const std::string& path, NodeBytes* bytes) {
@@ -151,8 +157,9 @@ Status CachedPages(const std::string& path, NodeBytes* bytes) {
   void* const data = ::mmap(nullptr, size, PROT_READ, MAP_SHARED | MAP_POPULATE, fd.get(), 0);
   if (data == MAP_FAILED) return Status::FromErrno("mmap " + path, errno);
   const std::unique_ptr<void, Unmap> mapped(data, Unmap{size});
+  const auto page_bytes = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
   // Only pages that are in this process's page table are told of.
-  for (uint64_t i = 0; i < size; i += 4096) {
+  for (uint64_t i = 0; i < size; i += page_bytes) {
     static_cast<void>(static_cast<const volatile char*>(data)[i]);
   }
   std::ifstream file("/proc/self/numa_maps");
@@ -160,11 +167,15 @@ Status CachedPages(const std::string& path, NodeBytes* bytes) {
   const std::string text{std::istreambuf_iterator<char>(file), {}};
   size_t bad_line = 0;
   const auto mappings = ParseNumaMaps(text, &bad_line);
-  if (!mappings) return Status::IOError("/proc/self/numa_maps makes no sense");
+  if (!mappings)
+    return Status::IOError("/proc/self/numa_maps cannot be read: line " + std::to_string(bad_line));
   for (const NumaMapping& mapping : *mappings) {
     if (mapping.start == reinterpret_cast<uint64_t>(data)) *bytes = mapping.bytes;
   }
-  return Status::Ok();
+  const uint64_t page_count = (size + page_bytes - 1) / page_bytes;
+  if (SumOf(*bytes) == page_count * page_bytes) return Status::Ok();
+  return Status::IOError("/proc/self/numa_maps has " + std::to_string(SumOf(*bytes) / page_bytes) +
+                         " of the " + std::to_string(page_count) + " pages of " + path);
 }
 
 Status PlaceInCache(const std::string& path, const std::vector<uint32_t>& nodes) {
@@ -178,10 +189,11 @@ Status PlaceInCache(const std::string& path, const std::vector<uint32_t>& nodes)
       if (error != 0) return Status::FromErrno("fadvise " + path, error);
     }
     ENGINE_RACE_RETURN_IF_ERROR(CachedPages(path, &bytes));
-    if (ShareOn(bytes, nodes) == 1) return Status::Ok();
+    // Only an empty file has no pages.
+    if (ShareOn(bytes, nodes).value_or(1) == 1) return Status::Ok();
   }
   char share[32];
-  std::snprintf(share, sizeof(share), "%.2f", 100 * ShareOn(bytes, nodes));
+  std::snprintf(share, sizeof(share), "%.2f", 100 * ShareOn(bytes, nodes).value_or(1));
   return Status::IOError("only " + std::string(share) + " % of the pages of " + path +
                          " can be had on nodes " + engine_race::numa::FormatList(nodes));
 }

@@ -22,15 +22,17 @@ namespace harness {
 engine_race::Status CheckStaticProgram(const std::string& path);
 
 // kInvalidArgument when blocks of the file are shared with other files. Success where the file
-// system cannot say so: such ones, tmpfs among them, share none.
+// system does not list blocks. tmpfs has none to share; of ZFS and NFS this is not known, but the
+// pages of the file are its own there too.
 engine_race::Status CheckOwnExtents(const std::string& path);
 
 // Writes a new file `target` with the bytes and the permissions of `source`, and syncs it. A file
-// that had this name is replaced. kInvalidArgument where the copy shares its inode or blocks.
+// that had this name is replaced, but only by a copy without a fault. kInvalidArgument where the
+// copy shares its inode or blocks.
 engine_race::Status CopyProgram(const std::string& source, const std::string& target);
 
-// Which nodes hold the pages that the page cache has of the file. Reads what it does not have.
-// kNotSupported where the kernel does not say.
+// Which nodes hold the file's pages in the page cache. Pages that are not there yet are read.
+// kNotSupported where the kernel has no NUMA, kIOError when it leaves pages of the file out.
 engine_race::Status CachedPages(const std::string& path, NodeBytes* bytes);
 
 // Brings the file's pages into the page cache of `nodes`, where the caller must be bound: what lies

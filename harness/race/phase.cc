@@ -162,6 +162,7 @@ void SetLatency(const std::vector<Histogram>& by_thread, PhaseResult* result) {
   Histogram all;
   for (const Histogram& one : by_thread) all.Merge(one);
   result->record_count = all.count();
+  result->mean_ns = all.mean();
   result->p50_ns = all.Percentile(0.5);
   result->p99_ns = all.Percentile(0.99);
   result->p999_ns = all.Percentile(0.999);

@@ -59,6 +59,7 @@ struct PhaseResult {
   // Range: the first pass from before Open, the second from the barrier between them.
   std::array<double, kRangePasses> pass_seconds = {};
   // Latency of one Write or Read.
+  double mean_ns = 0;
   uint64_t p50_ns = 0;
   uint64_t p99_ns = 0;
   uint64_t p999_ns = 0;

@@ -61,6 +61,8 @@ Status ListTexts(std::vector<TextRange>* texts) {
     if (!is_behind_text) continue;
     line[std::strcspn(line, "\n")] = '\0';
     texts->push_back({.start = start, .end = end, .path = line + path_at});
+    // The copy cannot be written to, and a program with such text may do so.
+    if (may[1] == 'w') return Status::NotSupported(texts->back().path + " is writable");
     if (may[0] != 'r') return Status::NotSupported(texts->back().path + " cannot be read");
   }
   return Status::Ok();

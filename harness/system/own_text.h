@@ -12,7 +12,8 @@ namespace harness {
 
 // Moves every executable mapping of a file, shared libraries too. Only while the process has one
 // thread and no handler of a signal that may come. kNotSupported where the system forbids anonymous
-// memory that can be executed; then what had been moved stays moved.
+// memory that can be executed; then what had been moved stays moved. kNotSupported, with nothing
+// moved, where text can be written to or cannot be read.
 engine_race::Status MoveTextToOwnMemory();
 
 }  // namespace harness

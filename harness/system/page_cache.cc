@@ -25,10 +25,7 @@ bool DropFile(const std::string& path) {
   return dropped;
 }
 
-}  // namespace
-
-std::string DropFilesOf(const std::string& dir) {
-  sync();
+std::string DropEachFile(const std::string& dir) {
   std::error_code error;
   bool dropped_all = true;
   for (const auto& entry : std::filesystem::directory_iterator(dir, error)) {
@@ -37,9 +34,16 @@ std::string DropFilesOf(const std::string& dir) {
   return !error && dropped_all ? "fadvise" : "not dropped: neither drop_caches nor fadvise works";
 }
 
+}  // namespace
+
+std::string DropFilesOf(const std::string& dir) {
+  sync();
+  return DropEachFile(dir);
+}
+
 std::string DropPageCache(const std::string& dir) {
   sync();
-  return DropWholeCache() ? "drop_caches" : DropFilesOf(dir);
+  return DropWholeCache() ? "drop_caches" : DropEachFile(dir);
 }
 
 }  // namespace harness

@@ -65,8 +65,9 @@ TEST(PlacementTest, SortsMemoryByKind) {
   // The program's text, a library's, and text that was moved to anonymous memory.
   EXPECT_EQ(placement.Of(MemoryKind::kCode), (NodeBytes{{0, 10 * 4096}, {2, 1025 * 4096}}));
   EXPECT_EQ(placement.huge_code_bytes, 2u << 20);
-  // The heap, and data of the program that was written to.
-  EXPECT_EQ(placement.Of(MemoryKind::kAnonymous), (NodeBytes{{2, 12 * 4096}, {5, 4096}}));
+  EXPECT_EQ(placement.Of(MemoryKind::kHeap), (NodeBytes{{2, 9 * 4096}, {5, 4096}}));
+  // Data of the program that was written to.
+  EXPECT_EQ(placement.Of(MemoryKind::kAnonymous), (NodeBytes{{2, 3 * 4096}}));
   // Constants of the program, and two shared files, one of them deleted.
   EXPECT_EQ(placement.Of(MemoryKind::kFiles), (NodeBytes{{0, 10 * 4096}, {5, 7 * 4096}}));
   // That of the process, and one of a thread above its guard page.
@@ -78,8 +79,10 @@ TEST(PlacementTest, SortsWhatOnlyNumaMapsHasByItsOwnWords) {
   const Placement placement = Sorted(
       "00600000 default anon=3 N1=3 kernelpagesize_kB=4\n"
       "00700000 default file=/gone mapped=3 N1=3 kernelpagesize_kB=4\n"
-      "00800000 default stack anon=3 N1=3 kernelpagesize_kB=4\n",
+      "00800000 default stack anon=3 N1=3 kernelpagesize_kB=4\n"
+      "00900000 default heap anon=5 N1=5 kernelpagesize_kB=4\n",
       "");
+  EXPECT_EQ(SumOf(placement.Of(MemoryKind::kHeap)), 5u * 4096);
   EXPECT_EQ(SumOf(placement.Of(MemoryKind::kAnonymous)), 3u * 4096);
   EXPECT_EQ(SumOf(placement.Of(MemoryKind::kFiles)), 3u * 4096);
   EXPECT_EQ(SumOf(placement.Of(MemoryKind::kStacks)), 3u * 4096);
@@ -98,14 +101,16 @@ TEST(PlacementTest, TakesOnlyAGuardPageForTheEndOfAStack) {
 TEST(PlacementTest, SharesAndDistancesFollowTheNodes) {
   const Topology topology = ThreeNodes();
   const NodeBytes bytes = {{0, 300}, {5, 100}};
-  EXPECT_DOUBLE_EQ(ShareOn(bytes, {0}), 0.75);
-  EXPECT_DOUBLE_EQ(ShareOn(bytes, {0, 5}), 1.0);
-  EXPECT_DOUBLE_EQ(ShareOn(bytes, {2}), 0.0);
-  EXPECT_DOUBLE_EQ(ShareOn({}, {2}), 1.0);
-  EXPECT_DOUBLE_EQ(WeightedDistance(bytes, {0}, topology), 0.75 * 10 + 0.25 * 30);
-  EXPECT_DOUBLE_EQ(WeightedDistance(bytes, {2}, topology), 0.75 * 20 + 0.25 * 40);
-  // Each CPU weighs the same: nodes 0 and 2 have two each, node 5 has none.
-  EXPECT_DOUBLE_EQ(WeightedDistance(bytes, {0, 2, 5}, topology), (15 + 25) / 2.0);
+  EXPECT_EQ(ShareOn(bytes, {0}), 0.75);
+  EXPECT_EQ(ShareOn(bytes, {0, 5}), 1.0);
+  EXPECT_EQ(ShareOn(bytes, {2}), 0.0);
+  EXPECT_FALSE(ShareOn({}, {2}).has_value());
+  EXPECT_DOUBLE_EQ(WeightedDistance(bytes, {0, 1}, topology), 0.75 * 10 + 0.25 * 30);
+  EXPECT_DOUBLE_EQ(WeightedDistance(bytes, {3}, topology), 0.75 * 20 + 0.25 * 40);
+  // Each CPU weighs the same, and only those that were named count.
+  EXPECT_DOUBLE_EQ(WeightedDistance(bytes, {0, 1, 2, 3}, topology), (15 + 25) / 2.0);
+  EXPECT_DOUBLE_EQ(WeightedDistance(bytes, {0, 1, 2}, topology), (15 + 15 + 25) / 3.0);
+  EXPECT_DOUBLE_EQ(WeightedDistance(bytes, {0, 99}, topology), 15);
   EXPECT_DOUBLE_EQ(WeightedDistance({}, {0}, topology), 0);
   EXPECT_DOUBLE_EQ(WeightedDistance(bytes, {}, topology), 0);
 }
@@ -158,6 +163,8 @@ TEST_F(ProcDirTest, AProcessOnAllCpusIsNotBound) {
   ASSERT_TRUE(Read().ok());
   EXPECT_FALSE(placement_.is_bound);
   EXPECT_EQ(placement_.cpu_nodes, (std::vector<uint32_t>{0, 2}));
+  // Those that the machine has.
+  EXPECT_EQ(placement_.cpus, (std::vector<uint32_t>{0, 1, 2, 3}));
 }
 
 TEST_F(ProcDirTest, SaysWhatIsMissingOrUnknown) {
@@ -197,8 +204,8 @@ TEST(ReportTest, JsonCarriesEverythingThatIsCompared) {
   placement.local_nodes = {2};
   placement.is_bound = true;
   const PlacementSummary summary = Summarize(placement, topology);
-  EXPECT_DOUBLE_EQ(summary.Of(MemoryKind::kStacks).local_share, 1.0);
-  EXPECT_DOUBLE_EQ(summary.Of(MemoryKind::kCode).local_share, 1025.0 / 1035);
+  EXPECT_EQ(summary.Of(MemoryKind::kStacks).local_share, 1.0);
+  EXPECT_EQ(summary.Of(MemoryKind::kCode).local_share, 1025.0 / 1035);
   const auto parsed = ParsePlacementJson(PlacementJson({summary}, topology).dump());
   ASSERT_TRUE(parsed.has_value());
   ASSERT_EQ(parsed->size(), 1u);
@@ -214,8 +221,8 @@ TEST(ReportTest, TextShowsNodesThatHoldSomethingAndEachKind) {
   placement.local_nodes = {2};
   placement.is_bound = true;
   const std::string text = PlacementText({Summarize(placement, topology)});
-  for (const char* word : {"node 0", "node 2", "node 5", "code", "anonymous", "files", "stacks",
-                           "local nodes 2", "2.00 MiB of code on huge pages"}) {
+  for (const char* word : {"node 0", "node 2", "node 5", "code", "heap", "anonymous", "files",
+                           "stacks", "local nodes 2", "2.00 MiB of code on huge pages"}) {
     EXPECT_NE(text.find(word), std::string::npos) << word << "\n" << text;
   }
   EXPECT_EQ(text.find("node 1"), std::string::npos);

@@ -70,6 +70,20 @@ TEST_F(TextCopyTest, NamesWhatIsMissing) {
   EXPECT_FALSE(CopyProgram(source_, temp_.Join("no/such/dir")).ok());
 }
 
+// The rename is the last step: here it cannot replace a directory.
+TEST_F(TextCopyTest, AFailureLeavesTheTargetAndNoUnfinishedCopy) {
+  fs::create_directory(target_);
+  EXPECT_FALSE(CopyProgram(source_, target_).ok());
+  EXPECT_TRUE(fs::is_directory(target_));
+  EXPECT_FALSE(fs::exists(target_ + ".new"));
+  fs::remove(target_);
+  // An unfinished copy that an earlier process has left.
+  std::ofstream(target_ + ".new") << "half";
+  ASSERT_TRUE(CopyProgram(source_, target_).ok());
+  EXPECT_EQ(Content(target_), Content(source_));
+  EXPECT_FALSE(fs::exists(target_ + ".new"));
+}
+
 TEST_F(TextCopyTest, KnowsWhatIsLinkedStatically) {
   EXPECT_EQ(CheckStaticProgram(source_).code(), Code::kNotSupported);
   // The tests themselves are not.
