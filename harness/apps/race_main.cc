@@ -191,6 +191,11 @@ std::string Translate(const RaceFlags& flags, RaceConfig* config) {
   if (flags.gate.size() == 2) config->gate = {.in = flags.gate[0], .out = flags.gate[1]};
   const std::optional<engine_race::NumaOptions> numa = ParseNuma(flags.numa);
   if (!numa) return "--numa " + flags.numa + " is none of its values";
+  engine_race::numa::Topology topology;
+  const engine_race::Status read =
+      engine_race::numa::ReadTopology(engine_race::numa::kSysfsRoot, &topology);
+  const std::optional<uint32_t> missing = read.ok() ? MissingNode(*numa, topology) : std::nullopt;
+  if (missing) return "--numa " + flags.numa + ": there is no node " + std::to_string(*missing);
   config->numa = *numa;
   if (!flags.key_range.empty()) {
     const std::optional<engine_race::KeyRange> range = ParseKeyRange(flags.key_range);

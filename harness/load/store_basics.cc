@@ -4,7 +4,6 @@
 #include <string_view>
 
 #include "engine_race/base/key.h"
-#include "engine_race/numa/topology.h"
 
 namespace harness {
 
@@ -54,6 +53,14 @@ std::optional<engine_race::NumaOptions> ParseNuma(std::string_view text) {
     return std::nullopt;
   }
   return numa;
+}
+
+std::optional<uint32_t> MissingNode(const engine_race::NumaOptions& numa,
+                                    const engine_race::numa::Topology& topology) {
+  for (const uint32_t node : numa.nodes) {
+    if (topology.Find(node) == nullptr) return node;
+  }
+  return std::nullopt;
 }
 
 }  // namespace harness

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "engine_race/base/options.h"
+#include "engine_race/numa/topology.h"
 
 namespace harness {
 
@@ -28,6 +29,9 @@ uint64_t RaceBytes(uint64_t record_count, bool has_write, bool has_mixed);
 
 // "none", "interleave", "interleave:0,2-3" or "bind:0,2-3"; nullopt for any other text.
 std::optional<engine_race::NumaOptions> ParseNuma(std::string_view text);
+// The first of its nodes that is not in the topology.
+std::optional<uint32_t> MissingNode(const engine_race::NumaOptions& numa,
+                                    const engine_race::numa::Topology& topology);
 
 }  // namespace harness
 

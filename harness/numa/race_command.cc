@@ -171,12 +171,8 @@ std::string WhyNoInstance(const InstancePlan& plan, const NumaRaceFlags& flags) 
 std::string WhyNoNuma(const std::string& text, const Topology& topology) {
   const std::optional<engine_race::NumaOptions> numa = ParseNuma(text);
   if (!numa) return "--numa " + text + " is none of its values";
-  for (const uint32_t node : numa->nodes) {
-    if (topology.Find(node) == nullptr) {
-      return "--numa " + text + ": there is no node " + std::to_string(node);
-    }
-  }
-  return {};
+  const std::optional<uint32_t> missing = MissingNode(*numa, topology);
+  return missing ? "--numa " + text + ": there is no node " + std::to_string(*missing) : "";
 }
 
 // Empty, or why the race cannot begin. Makes nothing and removes nothing.

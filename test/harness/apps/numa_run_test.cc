@@ -218,7 +218,7 @@ report 1
 // The program itself: it must end inside the phase that failed, not report that the phase is done.
 TEST_F(NumaRunTest, AStoreThatLostItsRecordsStopsTheRaceInThatPhase) {
   settings_.program = ProgramPath("race");
-  settings_.race_flags = {"--threads", "2", "--num", "200"};
+  settings_.race_flags = {"--threads", "2", "--num", "200", "--memory-limit", "64M"};
   settings_.phases = {"write"};
   {
     RaceRun written(settings_, Plans(2), topology_);

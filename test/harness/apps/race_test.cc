@@ -65,6 +65,7 @@ TEST_F(RaceProgramTest, BadFlagsLeaveTheOldStore) {
       {"--num", "100", "--key-range", "0:99"},
       {"--key-range", "0:1"},
       {"--num", "100", "--numa", "nonsense"},
+      {"--num", "100", "--numa", "bind:1023"},
       {"--num", "288230376151711744"},
   };
   for (const auto& flags : wrong) {

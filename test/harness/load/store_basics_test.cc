@@ -30,5 +30,13 @@ TEST(StoreBasicsTest, ParsesModesAndNodes) {
   }
 }
 
+TEST(StoreBasicsTest, FindsANodeThatIsNotThere) {
+  engine_race::numa::Topology topology;
+  topology.nodes = {{.id = 0}, {.id = 2}};
+  EXPECT_FALSE(MissingNode(*ParseNuma("bind:0,2"), topology).has_value());
+  EXPECT_EQ(MissingNode(*ParseNuma("bind:0-2"), topology), 1u);
+  EXPECT_FALSE(MissingNode(*ParseNuma("none"), topology).has_value());
+}
+
 }  // namespace
 }  // namespace harness
