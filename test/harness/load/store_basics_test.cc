@@ -32,7 +32,7 @@ TEST(StoreBasicsTest, ParsesModesAndNodes) {
 
 TEST(StoreBasicsTest, FindsANodeThatIsNotThere) {
   engine_race::numa::Topology topology;
-  topology.nodes = {{.id = 0}, {.id = 2}};
+  topology.nodes = {{0, {}, 0, {}}, {2, {}, 0, {}}};
   EXPECT_FALSE(MissingNode(*ParseNuma("bind:0,2"), topology).has_value());
   EXPECT_EQ(MissingNode(*ParseNuma("bind:0-2"), topology), 1u);
   EXPECT_FALSE(MissingNode(*ParseNuma("none"), topology).has_value());
