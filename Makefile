@@ -108,7 +108,8 @@ jobs = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc))
 submake = $(MAKE) --no-print-directory $(jobs)
 
 .PHONY: all library programs tests quick-tests guest race test test-all test-rest fuzz check bench bench-race \
-        bench-safety bench-io bench-scan bench-l1 flame mutants soak crash powercut nvme-guest \
+        bench-safety bench-io bench-scan bench-l1 bench-numa flame mutants soak crash powercut \
+        nvme-guest numa-guests \
         asan tsan format clean help FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
@@ -130,7 +131,7 @@ race:  ## installs, builds and runs the three-phase race; RACE_ARGS='--dir D --n
 in_two = $(1):1/2 $(1):2/2
 core_runs := $(call in_two,checked/e2e) $(patsubst %,checked/%,$(filter-out e2e,$(quick_test_rooms))) asan/core
 other_runs := $(long_test_rooms:%=checked/%) $(call in_two,tsan/core) $(call in_two,asan/rest) \
-              $(call in_two,tsan/rest) judges fuzz powercut nvme
+              $(call in_two,tsan/rest) judges fuzz powercut nvme numa
 
 test:  ## installs, builds and runs the engine's tests: assertions, kill trials, a core under ASan
 	scripts/setup.sh test
@@ -197,6 +198,16 @@ bench-l1:  ## lookups in memory step by step, beside RocksDB, into out/bench-l1.
 	mkdir -p out
 	$(BIN)/bench_l1 --json out/bench-l1.json $(BENCH_L1_ARGS)
 
+bench-numa:  ## where text and memory of instances lie, and what one costs, into out/bench-numa.json
+	scripts/setup.sh race
+	scripts/setup.sh guest || echo "bench-numa: going on without guests"
+	+$(submake) $(BIN)/bench_numa $(BIN)/race $(BIN)/race_static numa-guests-built
+	mkdir -p out
+	rm -f out/numa-guests.json
+# What fails there is in its figures, which the bench judges.
+	scripts/numa_guest.py --json out/numa-guests.json || true
+	$(BIN)/bench_numa --json out/bench-numa.json --guests out/numa-guests.json $(BENCH_NUMA_ARGS)
+
 flame: $(BIN)/profile  ## a flame graph, out/flame-PHASE.svg; PHASE=seek, `bin/profile -h` lists them
 	scripts/setup.sh flame
 	scripts/flame record $(or $(PHASE),seek) $(FLAME_ARGS)
@@ -220,6 +231,15 @@ nvme-guest:  ## installs QEMU and tries raw NVMe disks and passthrough in a gues
 	scripts/setup.sh guest
 	+$(submake) guest
 	scripts/nvme_guest.py
+
+numa-guests:  ## installs QEMU and tries instances of the race on the nodes of guests
+	scripts/setup.sh guest
+	+$(submake) numa-guests-built
+	scripts/numa_guest.py
+
+# What a guest with NUMA nodes runs.
+.PHONY: numa-guests-built
+numa-guests-built: guest $(BIN)/race_static $(BIN)/numa_static $(BIN)/numa
 
 format:  ## formats every source in place
 	$(CLANG_FORMAT) -i $(sources) $(judge_sources) $(fuzz_sources) $(guest_sources) $(headers)
@@ -305,7 +325,7 @@ compile_commands.json: FORCE
 # Linking. Programs and tests see all of the engine; the archive shows its public interface alone.
 
 define program_rule
-$(BIN)/$(1): $(call objects,harness/apps/$(1)_main.cc $(call sources_of,$(parts_$(1))))
+$(BIN)/$(1) $(BIN)/$(1)_static: $(call objects,harness/apps/$(1)_main.cc $(call sources_of,$(parts_$(1))))
 endef
 $(foreach program,$(notdir $(PROGRAMS)),$(eval $(call program_rule,$(program))))
 # The library's objects come last, and in their order.
@@ -314,6 +334,14 @@ $(PROGRAMS): $(BIN)/%: $(library_objects) $(BUILD)/sources.txt
 	@mkdir -p $(@D)
 	@echo "$(call step,link $@)"
 	$(quiet)$(CXX) $(LDFLAGS) $(linked_objects) $(THIRD_PARTY_ARCHIVES) $(link_$*) $(LDLIBS) -o $@
+# For guests, which have no libraries, and for copies of a program that must share no text. Text that
+# begins with a huge page can be moved to huge pages alone.
+STATIC_PROGRAMS := $(addprefix $(BIN)/,race_static numa_static)
+static_flags := -static -Wl,-S -Wl,-z,max-page-size=2097152
+$(STATIC_PROGRAMS): $(BIN)/%_static: $(library_objects) $(BUILD)/sources.txt
+	@mkdir -p $(@D)
+	@echo "$(call step,link $@)"
+	$(quiet)$(CXX) $(static_flags) $(LDFLAGS) $(linked_objects) $(THIRD_PARTY_ARCHIVES) $(LDLIBS) -o $@
 # Only bin/bench_safety can leave out the checksums of values, to measure their cost.
 $(BIN)/bench_safety: LDFLAGS += -Wl,--wrap=_ZN11engine_race9HashValueEPKv
 
@@ -361,7 +389,7 @@ $(LIBRARY): $(BUILD)/engine_whole.o engine_race/public_symbols.txt
 build-core:
 	$(MAKE) --no-print-directory FLAVOUR=checked quick-tests
 	$(MAKE) --no-print-directory FLAVOUR=asan build/asan/tests/core
-build-rest: build-checked build-asan build-tsan build-fuzz library guest
+build-rest: build-checked build-asan build-tsan build-fuzz library numa-guests-built
 build-checked build-asan build-tsan: build-%:
 	$(MAKE) --no-print-directory FLAVOUR=$* tests
 # Without clang and its fuzzer runtime nothing is built, and scripts/run_tests.sh reports the skip.
@@ -371,11 +399,15 @@ build-fuzz:
 	    $(shell $(CLANGXX) -print-resource-dir 2> /dev/null)/lib/linux/libclang_rt.fuzzer-*.a),\
 	  $(MAKE) --no-print-directory FLAVOUR=fuzz build/fuzz/open_fuzz)
 
-# One room: `make test-log TEST=Recovery FLAVOUR=asan`.
+# One room: `make test-log TEST=Recovery FLAVOUR=asan`. Without TEST the room numa has its guests too.
 .PHONY: $(test_rooms:%=test-%)
 ifeq ($(FLAVOUR),release)
 $(test_rooms:%=test-%):
 	+$(submake) FLAVOUR=checked $@ TEST='$(TEST)'
+	$(if $(TEST),,$(guests_of_$@))
+guests_of_test-numa = scripts/setup.sh guest || echo 'test-numa: going on without guests'$(newline)\
+	+$(submake) numa-guests-built$(newline)\
+	scripts/run_tests.sh numa
 else
 $(test_rooms:%=test-%): test-%: $(BUILD)/tests/%
 	@$< --gtest_list_tests --gtest_filter='*$(TEST)*' | grep -q . || { echo 'no test of $* has a name with $(TEST)' >&2; exit 1; }
@@ -397,6 +429,7 @@ check-house:
 
 check-prose:
 	test/scripts/prose_test.py
+	test/scripts/numa_guest_test.py
 	scripts/check_prose.py
 	scripts/check_docs.py
 	scripts/chart_figures.py --check
@@ -425,7 +458,7 @@ $(BUILD)/%.lint: %.cc $(BUILD)/%.o .clang-tidy
 	  || { cat $@.err; exit 1; }
 	@touch $@
 
-check-bench: $(BENCHES) $(BIN)/profile
-	scripts/check_bench.sh $^
+check-bench: $(BENCHES) $(BIN)/profile $(BIN)/race $(BIN)/numa $(BIN)/race_static
+	scripts/check_bench.sh $(BENCHES) $(BIN)/profile
 
 -include $(shell find $(BUILD) -name '*.d' 2> /dev/null)

@@ -12,7 +12,8 @@ Status Store::Verify(const Options& options, const std::string& dir, VerifyRepor
                      const BadRecordFn& on_bad) {
   if (report == nullptr) return Status::InvalidArgument("the report to fill is null");
   *report = VerifyReport();
-  const Status verified = Guarded([&] { return VerifyStore(dir, report, on_bad, options.paths); });
+  const Status verified =
+      Guarded([&] { return VerifyStore(dir, report, on_bad, options.paths, options.key_range); });
   if (!verified.ok()) {
     Log(options.log, LogLevel::kError, "verify " + dir + ": " + verified.ToString());
   }

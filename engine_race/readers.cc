@@ -63,8 +63,8 @@ Status Readers::ChooseBackend(Options* reading) const {
 // Without frames everything works, from the log.
 void Readers::MakeFrames(Set* set) const {
   MemoryShare* const share = set->shares->hot_values();
-  const Status made =
-      ValueFrames::Create(set->index.get(), share->LimitBytes(), share, &set->frames);
+  const Status made = ValueFrames::Create(set->index.get(), share->LimitBytes(), share,
+                                          &set->frames, log_.placement().memory());
   if (made.ok()) {
     set->shares->SetHotValueUser(set->frames.get());
   } else {

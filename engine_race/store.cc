@@ -10,7 +10,7 @@
 #include "engine_race/io/backend_probe.h"
 #include "engine_race/log/bucket_log.h"
 #include "engine_race/readers.h"
-#include "engine_race/scan/key_range.h"
+#include "engine_race/scan/bounds.h"
 
 namespace engine_race {
 
@@ -18,7 +18,7 @@ struct Store::Impl {
   explicit Impl(const Options& o) : options(o) {}
 
   Status Append(std::string_view key, const char* value) {
-    ENGINE_RACE_RETURN_IF_ERROR(CheckKey(key));
+    ENGINE_RACE_RETURN_IF_ERROR(CheckKeyOf(log->geometry().keys(), key));
     const uint64_t number = DecodeKey(key.data());
     ENGINE_RACE_RETURN_IF_ERROR(Guarded([&] { return log->Append(number, value); }));
     readers->MakeRoomForIndex();
@@ -26,7 +26,7 @@ struct Store::Impl {
   }
 
   Status Read(std::string_view key_bytes, std::string* value) {
-    ENGINE_RACE_RETURN_IF_ERROR(CheckKey(key_bytes));
+    ENGINE_RACE_RETURN_IF_ERROR(CheckKeyOf(log->geometry().keys(), key_bytes));
     if (value == nullptr) return Status::InvalidArgument("the value to read into is null");
     Readers::Set* available = nullptr;
     ENGINE_RACE_RETURN_IF_ERROR(readers->Ensure(&available));
@@ -47,7 +47,7 @@ struct Store::Impl {
   }
 
   Status ReadAsync(std::string_view key, std::string* value, ReadDoneFn done) {
-    ENGINE_RACE_RETURN_IF_ERROR(CheckKey(key));
+    ENGINE_RACE_RETURN_IF_ERROR(CheckKeyOf(log->geometry().keys(), key));
     if (value == nullptr) return Status::InvalidArgument("the value to read into is null");
     if (!done) return Status::InvalidArgument("the function to call when it is read is empty");
     Readers::Set* available = nullptr;
@@ -67,7 +67,7 @@ struct Store::Impl {
     Readers::Set* available = nullptr;
     RangeReader* shared = nullptr;
     ENGINE_RACE_RETURN_IF_ERROR(Guarded([&] {
-      ENGINE_RACE_RETURN_IF_ERROR(ParseBounds(lower, upper, &range));
+      ENGINE_RACE_RETURN_IF_ERROR(ParseBounds(lower, upper, log->geometry().keys(), &range));
       return snapshot == nullptr ? readers->EnsureRanges(&shared) : readers->Ensure(&available);
     }));
     // Not guarded: what the visitor throws is the caller's.
@@ -93,7 +93,7 @@ struct Store::Impl {
   }
 
   Status Read(const Snapshot& snapshot, std::string_view key, std::string* value) {
-    ENGINE_RACE_RETURN_IF_ERROR(CheckKey(key));
+    ENGINE_RACE_RETURN_IF_ERROR(CheckKeyOf(log->geometry().keys(), key));
     if (value == nullptr) return Status::InvalidArgument("the value to read into is null");
     Readers::Set* available = nullptr;
     ENGINE_RACE_RETURN_IF_ERROR(readers->Ensure(&available));
@@ -208,6 +208,7 @@ StoreStats Store::Stats() const {
   impl_->readers->AddTo(&stats);
   stats.memory_budget_bytes = impl_->options.memory_budget_bytes;
   stats.bucket_count = geometry.bucket_count;
+  stats.key_range = geometry.keys();
   stats.bucket_capacity_records = geometry.bucket_capacity_records;
   return stats;
 }

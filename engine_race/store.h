@@ -56,6 +56,7 @@ struct StoreStats {
   uint64_t oldest_view_age_ms = 0;
   uint32_t bucket_count = 0;
   uint64_t bucket_capacity_records = 0;
+  KeyRange key_range;  // that the store takes
   // Which back end serves MultiRead, ReadAsync, scans and index builds; before the first read,
   // which tries it, what the options ask for.
   std::string io_backend;
@@ -69,9 +70,13 @@ class Store {
  public:
   // Opens the store in `dir`, made when missing. Refuses with kIOError when another opener holds
   // it, kNotSupported for another format version or an impossible geometry, kCorruption for a
-  // damaged or foreign manifest.
+  // damaged or foreign manifest. kInvalidArgument for options out of their range, and for a
+  // key_range that is not the store's.
   static Status Open(const Options& options, const std::string& dir, std::unique_ptr<Store>* store);
   ~Store();
+
+  // Of every call: a key that has not 8 bytes, or is outside of Options::key_range, is
+  // kInvalidArgument.
 
   // The value replaces an older one under the same key. Once Ok, the record outlives the process.
   // kFull, kIOError, kCorruption or kInvalidArgument otherwise.
@@ -102,7 +107,8 @@ class Store {
   // changes nothing, after kIOError writes fail until reopening, kCorruption: records were lost.
   Status Sync();
 
-  // Visits [lower, upper) in ascending order of key. An empty bound is open on its side.
+  // Visits [lower, upper) in ascending order of key. An empty bound is open on its side. Bounds
+  // outside of Options::key_range are clipped.
   Status Range(std::string_view lower, std::string_view upper, const VisitFn& visit);
 
   // A state of the store to read at: see scan/snapshot.h. The first one builds the index, as the
@@ -125,17 +131,17 @@ class Store {
   // Reads every record of the closed store in `dir` and compares it with its checksums. Calls
   // `on_bad`, which may be empty and must not throw, for each bad one. Changes nothing. Ok when all
   // is well, kCorruption when something is bad, anything else when the store could not be read to
-  // its end.
+  // its end. A key_range in the options must be the store's.
   static Status Verify(const Options& options, const std::string& dir, VerifyReport* report,
                        const BadRecordFn& on_bad);
 
   // Copies the closed store in `from` into `to`, which must be missing or empty, verifying every
   // record on the way. Reports as Verify does. The copy takes space for its records alone, is
   // durable once this is Ok, and has an id of its own. options.paths and stripe_unit_bytes say
-  // where its values lie; the rest of its geometry is the source's. A failed or interrupted copy
-  // leaves no store in `to`, unless only the very last flush fails: then it is a whole one.
-  // kCorruption when something in `from` is bad, kInvalidArgument when `to` holds anything, kFull
-  // without space for all of it.
+  // where its values lie; the rest of its geometry is the source's, whose a key_range must be. A
+  // failed or interrupted copy leaves no store in `to`, unless only the very last flush fails: then
+  // it is a whole one. kCorruption when something in `from` is bad, kInvalidArgument when `to`
+  // holds anything, kFull without space for all of it.
   static Status Copy(const Options& options, const std::string& from, const std::string& to,
                      VerifyReport* report, const BadRecordFn& on_bad);
 

@@ -12,6 +12,7 @@ parts_race := system measure/histogram measure/progress measure/result_file meas
 parts_store := measure/table
 parts_lab := system measure data load lab experiments/io experiments/l1
 parts_crash := crash
+parts_numa := system measure/result_file measure/table data load/store_basics numa
 parts_bench_micro := data
 parts_bench_index := system measure load/fill_keys claims/bench_end claims/bench_index
 parts_bench_io := system measure data load claims/bench_end claims/bench_io
@@ -21,6 +22,7 @@ parts_bench_l1 := system measure data load lab \
 parts_bench_race := system measure data load race \
                     $(addprefix claims/,bench_end bench_race bench_race_cpu)
 parts_bench_safety := system measure data load claims/bench_end claims/bench_safety
+parts_bench_numa := system measure data load/store_basics claims/bench_end claims/bench_numa
 visit_claims := $(addprefix claims/,scan_ranges visit_cost visit_floor)
 parts_bench_scan := $(parts_bench_race) $(call rocks,rocks_ranges) $(visit_claims) \
                     claims/bench_scan claims/scan_written

@@ -1,7 +1,7 @@
 #!/bin/bash
-# Includes point down. In the library: door > scan > task > hot > index > l1 > log > io > base. In
-# harness/, above the library: apps > claims > siblings > lab > load > data > measure > system. The
-# siblings are opponents, race, crash, guest and the experiments; they do not include each other.
+# Includes point down. In the library: door > scan > task > hot > index > l1 > log > io > numa > base.
+# In harness/, above the library: apps > claims > siblings > lab > load > data > measure > system. The
+# siblings are opponents, race, crash, guest, numa and the experiments; they do not include each other.
 # The library includes nothing of the harness or the tests, and only its door includes the contest's
 # headers. The harness includes nothing of the tests.
 set -uo pipefail
@@ -13,7 +13,7 @@ grep -rnE '^[[:space:]]*#[[:space:]]*include[[:space:]]*"' --include='*.h' --inc
     # From the bottom up; rooms with a comma between them are siblings.
     count = split("base numa io log l1 index hot task scan door " \
                   "harness/system harness/measure harness/data harness/load harness/lab " \
-                  "harness/opponents,harness/race,harness/crash,harness/guest," \
+                  "harness/opponents,harness/race,harness/crash,harness/guest,harness/numa," \
                   "harness/experiments/io,harness/experiments/l1 harness/claims harness/apps",
                   floors, " ")
     for (i = 1; i <= count; ++i) {

@@ -1,7 +1,7 @@
 """QEMU guests: their disks, the initial file system, one boot and how it ends.
 
-powercut.py and nvme_guest.py decide what passes. Guests run under software emulation, which behaves
-alike on every host and is slow enough that cuts fall into the middle of operations.
+powercut.py, nvme_guest.py and numa_guest.py decide what passes. Guests run under software emulation,
+which behaves alike on every host and is slow enough that cuts fall into the middle of operations.
 """
 
 import gzip
@@ -21,40 +21,49 @@ def copy_image(source, target):
     subprocess.run(['cp', '--reflink=auto', '--sparse=always', source, target], check=True)
 
 
-def make_image(path):
+def make_image(path, fs_bytes=FS_BYTES):
     """A disk with an empty ext4 and, behind it, the sectors of the ledger."""
     with open(path, 'wb') as image:
-        image.truncate(FS_BYTES + LEDGER_BYTES)
+        image.truncate(fs_bytes + LEDGER_BYTES)
     # mkfs initialises everything, so that the guest's kernel writes nothing by itself. The journal
     # is small, so it wraps around often.
     subprocess.run(
-        ['mkfs.ext4', '-q', '-F', '-b', str(BLOCK_BYTES), '-m', '0', '-J', 'size=4',
+        ['mkfs.ext4', '-q', '-F', '-b', str(BLOCK_BYTES), '-m', '0', '-J', 'size=4', '-N', '4096',
          '-E', 'lazy_itable_init=0,lazy_journal_init=0,nodiscard', path,
-         str(FS_BYTES // BLOCK_BYTES)], check=True)
+         str(fs_bytes // BLOCK_BYTES)], check=True)
 
 
-def make_initramfs(init_program, path, modules=()):
-    """A cpio archive ("newc") with the program as /init and modules of the kernel in /modules."""
+def make_initramfs(init_program, path, modules=(), files=None):
+    """A cpio archive ("newc") with the program as /init and modules of the kernel in /modules.
+
+    `files` has further ones: what each is called in the guest, and where it lies here.
+    """
     def read(source):
         with open(source, 'rb') as file:
             return file.read()
 
     def entry(name, mode, data):
-        name += b'\0'
+        name = name.encode() + b'\0'
         fields = [1, mode, 0, 0, 1, 0, len(data), 0, 0, 0, 0, len(name), 0]
         header = b'070701' + b''.join(b'%08x' % field for field in fields)
         block = header + name
         block += bytes(-len(block) % 4) + data
         return block + bytes(-len(block) % 4)
 
+    content = {'init': init_program, **{name.lstrip('/'): source
+                                        for name, source in (files or {}).items()}}
+    content.update({f'modules/{os.path.basename(module)}': module for module in modules})
+    folders = set()
+    for name in content:
+        while name := os.path.dirname(name):
+            folders.add(name)
     with gzip.open(path, 'wb', compresslevel=1) as archive:
-        archive.write(entry(b'init', 0o100755, read(init_program)))
-        if modules:
-            archive.write(entry(b'modules', 0o040755, b''))
-        for module in modules:
-            name = b'modules/' + os.path.basename(module).encode()
-            archive.write(entry(name, 0o100644, read(module)))
-        archive.write(entry(b'TRAILER!!!', 0, b''))
+        # A folder before what lies in it.
+        for folder in sorted(folders):
+            archive.write(entry(folder, 0o040755, b''))
+        for name, source in content.items():
+            archive.write(entry(name, 0o100755, read(source)))
+        archive.write(entry('TRAILER!!!', 0, b''))
 
 
 def disk_arguments(image, serial, write_log=None):
@@ -81,12 +90,12 @@ def disk_arguments(image, serial, write_log=None):
 class Guest:
     """One boot. A thread of its own collects the serial lines."""
 
-    def __init__(self, kernel, initramfs, disks, arguments):
+    def __init__(self, kernel, initramfs, disks, arguments, machine=('-m', '384', '-smp', '2')):
         # On a busy host the check of the timer's interrupt fails, and the kernel panics.
         append = ['console=ttyS0', 'quiet', 'loglevel=2', 'panic=-1', 'no_timer_check',
                   'random.trust_cpu=on']
         append += [f'pc_{name}={value}' for name, value in arguments.items()]
-        command = [QEMU, '-accel', 'tcg', '-cpu', 'max', '-M', 'pc', '-m', '384', '-smp', '2',
+        command = [QEMU, '-accel', 'tcg', '-cpu', 'max', '-M', 'pc', *machine,
                    '-nodefaults', '-display', 'none', '-monitor', 'none', '-serial', 'stdio',
                    '-no-reboot', '-kernel', kernel, '-initrd', initramfs,
                    '-append', ' '.join(append), *disks]

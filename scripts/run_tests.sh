@@ -1,7 +1,7 @@
 #!/bin/bash
 # Runs built tests and adds up their results: the last line is "N passed, N failed[, N skipped]".
 #
-#   scripts/run_tests.sh [FLAVOUR/PROGRAM[:I/N]|judges|fuzz|powercut|nvme]...
+#   scripts/run_tests.sh [FLAVOUR/PROGRAM[:I/N]|judges|fuzz|powercut|nvme|numa]...
 #
 # FLAVOUR/PROGRAM is build/FLAVOUR/tests/PROGRAM: checked/log are the tests of the log with
 # assertions, asan/core those of the core under AddressSanitizer. :I/N is the I-th of N equal parts
@@ -137,6 +137,7 @@ start() {
     fuzz) run_fuzz ;;
     powercut) run_guests powercut scripts/powercut.py --rounds 8 --seed 1 ;;
     nvme) run_guests nvme scripts/nvme_guest.py ;;
+    numa) run_guests numa scripts/numa_guest.py ;;
     checked/* | release/*) run_gtest "${1%%/*}" "${1#*/}" "$test_filter" ;;
     *) run_gtest "${1%%/*}" "${1#*/}" "$sanitizer_filter" "${fixed_addresses[@]}" ;;
   esac
@@ -144,8 +145,8 @@ start() {
 
 for run in "$@"; do
   case $run in
-    */?* | judges | fuzz | powercut | nvme) ;;
-    *) echo "usage: $0 [FLAVOUR/PROGRAM|judges|fuzz|powercut|nvme]..." >&2; exit 2 ;;
+    */?* | judges | fuzz | powercut | nvme | numa) ;;
+    *) echo "usage: $0 [FLAVOUR/PROGRAM|judges|fuzz|powercut|nvme|numa]..." >&2; exit 2 ;;
   esac
 done
 

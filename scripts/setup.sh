@@ -16,6 +16,7 @@ liburing.h               liburing-dev
 CLI/CLI.hpp              libcli11-dev
 nlohmann/json.hpp        nlohmann-json3-dev
 fio                      fio
+numactl                  numactl
 '
 test_needs="$race_needs"'
 boost/context/fiber.hpp  libboost-context-dev
@@ -42,8 +43,11 @@ ld                       binutils
 xxhash.h                 libxxhash-dev
 liburing.h               liburing-dev
 python3                  python3
+CLI/CLI.hpp              libcli11-dev
+nlohmann/json.hpp        nlohmann-json3-dev
 qemu-system-x86_64       qemu-system-x86
 mkfs.ext4                e2fsprogs
+numactl                  numactl
 '
 
 # mkfs lies here, outside the PATH of ordinary users.

@@ -3,11 +3,12 @@
 # One program of tests a room, $(BUILD)/tests/<room>: `make test-log`. The rooms of the engine and
 # of tests that span them lie in test/, those of harness/ in test/harness/. For each: the parts of
 # harness/ that it links, and the programs that it runs.
-engine_test_rooms := base include io log l1 index hot task scan faults power e2e
-harness_test_rooms := system measure data load lab race crash claims experiments apps
-test_rooms := $(engine_test_rooms) $(harness_test_rooms)
+engine_test_rooms := base include numa io log l1 index hot task scan faults power e2e
+harness_test_rooms := system measure data load lab race crash numa claims experiments apps
+# A name that both have is one room of tests.
+test_rooms := $(engine_test_rooms) $(filter-out $(engine_test_rooms),$(harness_test_rooms))
 # The rooms that `make test` leaves to `make test-all`, and those that it runs, the longest first.
-long_test_rooms := faults power experiments $(filter-out experiments,$(harness_test_rooms))
+long_test_rooms := faults power experiments $(filter-out experiments $(engine_test_rooms),$(harness_test_rooms))
 quick_test_rooms := e2e $(filter-out e2e $(long_test_rooms),$(test_rooms))
 test_parts_index := load/fill_keys
 test_parts_system := system
@@ -17,16 +18,20 @@ test_parts_load := system measure data load
 test_parts_lab := lab
 test_parts_race := system measure data load/store_basics race
 test_parts_crash := crash
-test_parts_claims := system measure data load race $(visit_claims) claims/scan_written
+test_parts_numa := system measure data load/store_basics numa
+test_parts_claims := system measure data load race $(visit_claims) claims/scan_written claims/bench_numa
 test_parts_experiments := $(parts_lab)
-test_parts_apps := system
+test_parts_apps := $(parts_numa)
 test_programs_e2e := crash
 test_programs_experiments := lab
-test_programs_apps := race store
+# Sanitized programs cannot be linked statically.
+test_programs_apps := race store numa $(if $(filter asan tsan,$(FLAVOUR)),,race_static)
 # What every one of them links: the calls that tests come between, and memory that is refused.
 test_helpers := test/faults/system_calls.cc test/faults/system_calls_uring.cc \
                 test/faults/fault_plan.cc test/index/refused_memory.cc
-room_tests = $(filter $(if $(filter $(1),$(harness_test_rooms)),test/harness/$(1)/%,test/$(1)/%),$(test_sources))
+room_folders = $(if $(filter $(1),$(engine_test_rooms)),test/$(1)/%) \
+               $(if $(filter $(1),$(harness_test_rooms)),test/harness/$(1)/%)
+room_tests = $(filter $(call room_folders,$(1)),$(test_sources))
 unlinked_tests := $(strip $(filter-out $(foreach room,$(test_rooms),$(call room_tests,$(room))),$(test_sources)))
 $(if $(unlinked_tests),$(error no room of test/rooms.mk has $(unlinked_tests)))
 room_objects = $(call objects,$(sort $(test_helpers) $(foreach room,$(1),$(call room_tests,$(room))) \

@@ -7,7 +7,8 @@
 
 namespace engine_race {
 
-Status BufferPool::Allocate(size_t buffer_bytes, uint32_t buffer_count, bool huge_pages) {
+Status BufferPool::Allocate(size_t buffer_bytes, uint32_t buffer_count, bool huge_pages,
+                            const Placement& placement) {
   try {
     free_.reserve(buffer_count);
     released_.reserve(buffer_count);
@@ -18,7 +19,7 @@ Status BufferPool::Allocate(size_t buffer_bytes, uint32_t buffer_count, bool hug
   constexpr size_t kMinHugeBytes = 4 * 1024 * 1024;
   const size_t size_bytes = buffer_bytes * buffer_count;
   ENGINE_RACE_RETURN_IF_ERROR(
-      Region::Allocate(size_bytes, huge_pages && size_bytes >= kMinHugeBytes, &region_));
+      Region::Allocate(size_bytes, huge_pages && size_bytes >= kMinHugeBytes, &region_, placement));
   buffer_bytes_ = buffer_bytes;
   buffer_count_ = limit_ = buffer_count;
   return Status::Ok();

@@ -21,8 +21,9 @@ namespace engine_race {
 class BufferPool {
  public:
   // Reserves the address space. kOutOfMemory when it is refused; the pool is then empty.
-  // `huge_pages`: where the buffers are many enough to use them up.
-  Status Allocate(size_t buffer_bytes, uint32_t buffer_count, bool huge_pages = true);
+  // `huge_pages`: where the buffers are many enough to use them up. `placement`: see Region.
+  Status Allocate(size_t buffer_bytes, uint32_t buffer_count, bool huge_pages = true,
+                  const Placement& placement = {});
 
   // False, with nothing taken, when fewer are free.
   bool Take(uint32_t count, std::vector<uint32_t>* buffers);

@@ -1,7 +1,5 @@
 #include "engine_race/base/cpu_quota.h"
 
-#include <fcntl.h>
-
 #include <algorithm>
 #include <charconv>
 #include <new>
@@ -9,13 +7,11 @@
 #include <string_view>
 #include <vector>
 
-#include "engine_race/base/sys.h"
+#include "engine_race/base/text_file.h"
 
 namespace engine_race {
 namespace {
 
-// Longer files are cut off here: a machine with thousands of mounts has a megabyte of mountinfo.
-constexpr size_t kMaxFileBytes = size_t{4} << 20;
 // Groups above one another that are looked at.
 constexpr uint32_t kMaxDepth = 256;
 
@@ -134,22 +130,6 @@ uint32_t QuotaOfGroup(const FileReaderFn& read, const std::string& directory, bo
                 std::string_view(limit).substr(blank + 1));
 }
 
-std::string ReadSmallFile(const std::string& path) {
-  UniqueFd fd;
-  if (!sys::OpenAt(AT_FDCWD, path, O_RDONLY, 0, &fd).ok()) return {};
-  std::string bytes;
-  constexpr size_t kStepBytes = 4096;
-  while (bytes.size() < kMaxFileBytes) {
-    const size_t begin = bytes.size();
-    bytes.resize(begin + kStepBytes);
-    size_t read_bytes = 0;
-    if (!sys::Pread(fd.get(), &bytes[begin], kStepBytes, begin, &read_bytes).ok()) return {};
-    bytes.resize(begin + read_bytes);
-    if (read_bytes < kStepBytes) break;
-  }
-  return bytes;
-}
-
 }  // namespace
 
 uint32_t CpuQuotaFrom(const FileReaderFn& read) {
@@ -170,7 +150,7 @@ uint32_t CpuQuotaFrom(const FileReaderFn& read) {
 
 uint32_t CpuQuota() noexcept {
   try {
-    return CpuQuotaFrom(ReadSmallFile);
+    return CpuQuotaFrom(ReadTextFile);
   } catch (const std::bad_alloc&) {
     return kNoCpuQuota;
   }

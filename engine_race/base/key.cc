@@ -17,4 +17,28 @@ Status CheckKey(std::string_view key) noexcept {
   }
 }
 
+Status CheckKeyOf(const KeyRange& keys, std::string_view key) noexcept {
+  if (IsKeyOf(keys, key)) [[likely]] {
+    return Status::Ok();
+  }
+  ENGINE_RACE_RETURN_IF_ERROR(CheckKey(key));
+  try {
+    return Status::InvalidArgument("the key " + HexKey(DecodeKey(key.data())) +
+                                   " is none of this store, which has those " + ToString(keys));
+  } catch (const std::bad_alloc&) {
+    return Status(Code::kInvalidArgument, {});
+  }
+}
+
+std::string HexKey(uint64_t key) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string text = "0x0000000000000000";
+  for (size_t i = text.size(); key != 0; key >>= 4) text[--i] = kDigits[key & 15];
+  return text;
+}
+
+std::string ToString(const KeyRange& keys) {
+  return "from " + HexKey(keys.first) + " to " + HexKey(keys.last);
+}
+
 }  // namespace engine_race

@@ -5,8 +5,10 @@
 #include <bit>
 #include <cstdint>
 #include <cstring>
+#include <string>
 #include <string_view>
 
+#include "engine_race/base/key_range.h"
 #include "engine_race/base/options.h"
 #include "engine_race/base/status.h"
 
@@ -27,9 +29,21 @@ inline void EncodeKey(uint64_t key, char* bytes) {
 
 inline bool IsKey(std::string_view key) { return key.size() == kKeyBytes && key.data() != nullptr; }
 
+// Whether it is a key of a store that has `keys`.
+inline bool IsKeyOf(const KeyRange& keys, std::string_view key) {
+  return IsKey(key) && keys.Contains(DecodeKey(key.data()));
+}
+
 // kInvalidArgument when `key` has not kKeyBytes bytes, without words where there is no memory for
 // them.
 Status CheckKey(std::string_view key) noexcept;
+// CheckKey, and kInvalidArgument for a key that is not among `keys`.
+Status CheckKeyOf(const KeyRange& keys, std::string_view key) noexcept;
+
+// "0x00000000000000ff"
+std::string HexKey(uint64_t key);
+// "from 0x... to 0x..."
+std::string ToString(const KeyRange& keys);
 
 }  // namespace engine_race
 

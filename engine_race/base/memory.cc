@@ -22,7 +22,8 @@ Region& Region::operator=(Region&& other) noexcept {
   return *this;
 }
 
-Status Region::Allocate(size_t size_bytes, bool huge_pages, Region* region) {
+Status Region::Allocate(size_t size_bytes, bool huge_pages, Region* region,
+                        const Placement& placement) {
   const size_t size = RoundUp(size_bytes == 0 ? 1 : size_bytes, kIoAlignment);
   const size_t slack = huge_pages ? kHugePageBytes : 0;
   void* const raw = ::mmap(nullptr, size + slack, PROT_READ | PROT_WRITE,
@@ -39,6 +40,8 @@ Status Region::Allocate(size_t size_bytes, bool huge_pages, Region* region) {
     // Advice only: without huge pages everything works, a little slower.
     ::madvise(data, size, MADV_HUGEPAGE);
   }
+  // A wish: a refusal costs speed and nothing else.
+  static_cast<void>(placement.Apply(data, size));
   region->Reset();
   region->data_ = data;
   region->size_ = size;

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "engine_race/base/placement.h"
 #include "engine_race/base/status.h"
 
 namespace engine_race {
@@ -26,8 +27,10 @@ class Region {
   ~Region() { Reset(); }
 
   // `huge_pages` asks for transparent huge pages where the system grants them; the region is then
-  // aligned to 2 MiB. kOutOfMemory when the system refuses.
-  static Status Allocate(size_t size_bytes, bool huge_pages, Region* region);
+  // aligned to 2 MiB. Pages lie where `placement` wishes, as far as the system grants it.
+  // kOutOfMemory when the system refuses.
+  static Status Allocate(size_t size_bytes, bool huge_pages, Region* region,
+                         const Placement& placement = {});
 
   char* data() const { return data_; }
   size_t size() const { return size_; }

@@ -36,6 +36,23 @@ Status CheckPaths(const Options& options) {
   return Status::Ok();
 }
 
+Status CheckNuma(const NumaOptions& numa) {
+  switch (numa.mode) {
+    case NumaMode::kNone:
+      return numa.nodes.empty() ? Status::Ok()
+                                : Status::InvalidArgument("numa names nodes, but its mode is none");
+    case NumaMode::kInterleave:
+      return Status::Ok();
+    case NumaMode::kBind:
+      return numa.nodes.empty() ? Status::InvalidArgument("numa binds to nodes, but names none")
+                                : Status::Ok();
+    default:
+      return Status::InvalidArgument("the mode of numa is " +
+                                     std::to_string(static_cast<int>(numa.mode)) +
+                                     ", which is no mode");
+  }
+}
+
 Status CheckMode(const char* field, uint32_t mode, uint32_t least) {
   if ((mode & least) == least && mode <= 0777) return Status::Ok();
   std::ostringstream words;
@@ -74,6 +91,10 @@ Status ValidateOptions(const Options& options) {
     return Status::InvalidArgument("journal_bytes is not a multiple of 2 MiB");
   }
   ENGINE_RACE_RETURN_IF_ERROR(CheckPaths(options));
+  if (options.key_range && options.key_range->empty()) {
+    return Status::InvalidArgument("key_range has no keys: its first one is above its last one");
+  }
+  ENGINE_RACE_RETURN_IF_ERROR(CheckNuma(options.numa));
   ENGINE_RACE_RETURN_IF_ERROR(CheckMode("directory_mode", options.directory_mode, 0700));
   ENGINE_RACE_RETURN_IF_ERROR(CheckMode("file_mode", options.file_mode, 0600));
   if (options.staging_mode != StagingMode::kAuto && options.staging_mode != StagingMode::kWritten) {

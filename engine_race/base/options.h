@@ -1,16 +1,18 @@
 // All geometry and tuning of a store, with defaults that serve. Start here to configure.
 //
-// Geometry is written into a new store's manifest; an existing store keeps its own and ignores
-// these fields. Everything else applies to this opening only.
+// Geometry is written into a new store's manifest. An existing store keeps its own and ignores
+// these fields, but for paths and key_range. Everything else applies to this opening only.
 #ifndef ENGINE_RACE_BASE_OPTIONS_H_
 #define ENGINE_RACE_BASE_OPTIONS_H_
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "engine_race/base/key_range.h"
 #include "engine_race/base/status.h"
 
 namespace engine_race {
@@ -76,10 +78,24 @@ enum class StagingMode {
   kWritten,
 };
 
+// Where the store's memory lies, and where its own threads run, on machines with several NUMA
+// nodes: see numa/store_placement.h.
+enum class NumaMode {
+  kNone,        // wherever the threads that use the memory first happen to run
+  kInterleave,  // spread over the nodes
+  kBind,        // on the nodes that are named
+};
+
+struct NumaOptions {
+  NumaMode mode = NumaMode::kNone;
+  // By their numbers. For kBind at least one; none for kInterleave means all.
+  std::vector<uint32_t> nodes;
+};
+
 struct Options {
   // Geometry of a new store.
 
-  // Buckets by the key's high bits: a power of two, 1 to 65536, at least file_count.
+  // Stretches of neighbouring keys: a power of two, 1 to 65536, at least file_count.
   uint32_t bucket_count = 1024;
   // Key files, and as many value files: a power of two, 1 to 1024.
   uint32_t file_count = 32;
@@ -99,6 +115,12 @@ struct Options {
   // How much of a bucket's value log lies on one path before the next path has its turn. A power of
   // two, 64 KiB to 1 GiB, at least one group of values.
   uint64_t stripe_unit_bytes = uint64_t{1} << 20;
+
+  // The keys that the store takes, over which its buckets are divided. Other keys are
+  // kInvalidArgument, and bounds are clipped to it. Not given: all keys in a new store, and in one
+  // that exists what its manifest says. Given for a store that exists: kInvalidArgument unless it
+  // is the manifest's.
+  std::optional<KeyRange> key_range;
 
   // Permissions of directories and files that the store makes, less the umask: at least 0700 and
   // 0600, at most 0777. Directories that exist keep theirs.
@@ -146,6 +168,9 @@ struct Options {
   bool verify_checksums = true;
   // False: opening a directory without a store is kNotFound.
   bool create_if_missing = true;
+  // A node that the machine does not have is kInvalidArgument. The store does without
+  // whatever the kernel or a container refuses, with a warning in the log.
+  NumaOptions numa;
   // Null: nothing is logged. The library never prints.
   LogFn log;
 };

@@ -168,6 +168,13 @@ Status RegularFile(int fd, bool* regular, uint64_t* link_count) {
   return Status::Ok();
 }
 
+Status DeviceOf(int fd, dev_t* device) {
+  struct stat info;
+  if (::fstat(fd, &info) != 0) return Status::FromErrno("fstat", errno);
+  *device = S_ISBLK(info.st_mode) ? info.st_rdev : info.st_dev;
+  return Status::Ok();
+}
+
 Status ClearNonBlocking(int fd) {
   const int flags = ::fcntl(fd, F_GETFL);
   if (flags < 0 || ::fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) != 0) {

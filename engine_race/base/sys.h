@@ -63,6 +63,8 @@ Status Fdatasync(int fd);
 Status FileSize(int fd, uint64_t* size_bytes);
 // Whether an open file is a regular one, and by how many names (hard links) it is known.
 Status RegularFile(int fd, bool* regular, uint64_t* link_count);
+// The block device that an open file lies on, or that it is.
+Status DeviceOf(int fd, dev_t* device);
 // Makes later operations of this open file wait, as those of regular files do, after an open with
 // O_NONBLOCK.
 Status ClearNonBlocking(int fd);

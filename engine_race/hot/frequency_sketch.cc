@@ -8,10 +8,10 @@ namespace engine_race {
 
 // Every access is relaxed: estimates order nothing.
 
-Status FrequencySketch::Allocate(uint32_t key_count) {
+Status FrequencySketch::Allocate(uint32_t key_count, const Placement& placement) {
   const uint32_t line_count = LineCount(key_count);
-  ENGINE_RACE_RETURN_IF_ERROR(
-      Region::Allocate(uint64_t{line_count} * sizeof(Line), /*huge_pages=*/true, &lines_));
+  ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(uint64_t{line_count} * sizeof(Line),
+                                               /*huge_pages=*/true, &lines_, placement));
   line_count_ = line_count;
   return Status::Ok();
 }

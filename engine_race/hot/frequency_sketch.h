@@ -29,7 +29,7 @@ class FrequencySketch {
   static constexpr uint32_t kMaxFrequency = 15;
 
   // Makes room to tell `key_count` frequent keys from all others. To be called once. kOutOfMemory.
-  Status Allocate(uint32_t key_count);
+  Status Allocate(uint32_t key_count, const Placement& placement = {});
 
   // Notes a read of `key` and returns its frequency, this read included.
   uint32_t Note(uint64_t key) noexcept;

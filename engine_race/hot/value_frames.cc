@@ -36,7 +36,7 @@ uint64_t ValueFrames::BytesFor(uint32_t frame_count) {
 }
 
 Status ValueFrames::Create(Index* index, uint64_t max_bytes, MemoryShare* share,
-                           std::unique_ptr<ValueFrames>* frames) {
+                           std::unique_ptr<ValueFrames>* frames, const Placement& placement) {
   frames->reset();
   // As many frames as fit together with their descriptions.
   constexpr uint64_t kBytesEach = kValueBytes + kDescriptionBytes + 64;
@@ -45,11 +45,12 @@ Status ValueFrames::Create(Index* index, uint64_t max_bytes, MemoryShare* share,
   if (count == 0) return Status::Ok();
   return Guarded([&] {
     std::unique_ptr<ValueFrames> made(new ValueFrames(index, share));
-    ENGINE_RACE_RETURN_IF_ERROR(made->sketch_.Allocate(count));
+    ENGINE_RACE_RETURN_IF_ERROR(made->sketch_.Allocate(count, placement));
     ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(count * sizeof(std::atomic<uint32_t>),
-                                                 /*huge_pages=*/false, &made->slot_memory_));
-    ENGINE_RACE_RETURN_IF_ERROR(
-        l1::FramePool::Create(kValueBytes, count, &made->epochs_, &made->owner_, &made->pool_));
+                                                 /*huge_pages=*/false, &made->slot_memory_,
+                                                 placement));
+    ENGINE_RACE_RETURN_IF_ERROR(l1::FramePool::Create(kValueBytes, count, &made->epochs_,
+                                                      &made->owner_, &made->pool_, placement));
     if (share != nullptr && !share->Book(FixedBytes(count))) return Status::Ok();
     index->SetFrameSlots(SlotsIn(made->slot_memory_));
     made->SetLimit(share != nullptr ? FixedBytes(count) : max_bytes);

@@ -46,7 +46,7 @@ class ValueFrames final : public MemoryUser {
   // few at a time as they are used. Without a share all may be used at once. *frames is null when
   // there is no room for a single frame. kOutOfMemory.
   static Status Create(Index* index, uint64_t max_bytes, MemoryShare* share,
-                       std::unique_ptr<ValueFrames>* frames);
+                       std::unique_ptr<ValueFrames>* frames, const Placement& placement = {});
   ~ValueFrames();
 
   // The memory of `frame_count` frames and all their descriptions.

@@ -117,7 +117,8 @@ Status BucketGrowth::Merge(const Bucket& bucket, size_t index) {
   if (pinned != nullptr) live = pinned->views().Live();
   PartReplacement replacement;
   ENGINE_RACE_RETURN_IF_ERROR(MergeParts(std::span(sources).first(count), live, bucket.frames,
-                                         bucket.keeps_tombstones, bucket.split_keys, &replacement));
+                                         bucket.keeps_tombstones, bucket.split_keys, &replacement,
+                                         pinned != nullptr ? pinned->memory() : Placement()));
   if (pinned != nullptr) pinned->CountMerge(replacement.record_count);
   bool keeps_history = false;
   for (const auto& part : replacement.parts) keeps_history |= part->history != nullptr;

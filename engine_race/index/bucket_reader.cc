@@ -89,14 +89,12 @@ Status BucketReader::Next(uint32_t* bucket, RawBucket* raw, Status* failure) {
     std::memcpy(entries + pending.cut.logged_key_watermark, pending.cut.staged_keys.data(),
                 pending.cut.staged_keys.size() * kEntryBytes);
   }
-  const Geometry& geometry = context_->log().geometry();
   raw->entries = {entries, pending.cut.record_count};
   raw->lost_begin = pending.readable_count;
   raw->lost_end = pending.cut.logged_key_watermark;
   raw->codec = context_->log().codec(pending.bucket);
   raw->sequence_bound = pending.cut.sequence_bound;
-  raw->first_key = geometry.FirstKeyOf(pending.bucket);
-  raw->last_key = geometry.LastKeyOf(pending.bucket);
+  raw->keys = context_->log().geometry().division.KeysOf(pending.bucket);
   return Status::Ok();
 }
 

@@ -62,7 +62,7 @@ class SmallBuckets {
 
  private:
   Status Work() {
-    SlabAllocator slabs(slab_bytes_);
+    SlabAllocator slabs(slab_bytes_, context_->log().placement().memory());
     PartBuilder builder(&slabs, context_->limits().split_keys);
     BucketReader reader(context_);
     ENGINE_RACE_RETURN_IF_ERROR(reader.Init());
@@ -121,7 +121,7 @@ Status BuildOrFail(BuildContext* context) {
 Status ReadAndInstall(BuildContext* context, uint32_t bucket) {
   const uint64_t record_count = context->log().RecordCount(bucket);
   if (record_count > context->limits().giant_records) return BuildGiant(context, bucket);
-  SlabAllocator slabs(SlabBytes(record_count));
+  SlabAllocator slabs(SlabBytes(record_count), context->log().placement().memory());
   PartBuilder builder(&slabs, context->limits().split_keys);
   BucketReader reader(context);
   ENGINE_RACE_RETURN_IF_ERROR(reader.Init());
@@ -176,6 +176,8 @@ Status BuildContext::RunThreads(uint32_t count,
                                 const std::function<Status(uint32_t worker)>& work) {
   failed_.store(false, std::memory_order_relaxed);
   return RunParallel(count, [&](uint32_t worker) {
+    // The first one is the caller's own thread.
+    if (worker > 0) log_->placement().EnterThread();
     Status status = work(worker);
     if (!status.ok()) failed_.store(true, std::memory_order_relaxed);
     return status;

@@ -32,7 +32,8 @@ class GiantBuild {
     workers_ = static_cast<uint32_t>(
         std::clamp<uint64_t>(pieces / kPiecesInFlight, 1, context->thread_count()));
     for (uint32_t i = 0; i < workers_; ++i) {
-      slabs_.push_back(std::make_unique<SlabAllocator>(kSlabBytes));
+      slabs_.push_back(
+          std::make_unique<SlabAllocator>(kSlabBytes, context->log().placement().memory()));
     }
   }
 
@@ -61,7 +62,7 @@ class GiantBuild {
   bool Decode(const format::KeyEntry& entry, uint64_t slot, KeyRecord* record) const {
     const Geometry& geometry = context_->log().geometry();
     return codec_.Decode(entry, static_cast<uint32_t>(slot), cut_.sequence_bound, record) &&
-           geometry.BucketOf(record->key) == bucket_;
+           geometry.IsIn(bucket_, record->key);
   }
 
   Status TakeSample(std::vector<uint64_t>* sample);
@@ -123,12 +124,12 @@ std::vector<KeyRange> GiantBuild::Partition(std::vector<uint64_t> sample) const 
   std::sort(sample.begin(), sample.end());
   const uint64_t wanted = cut_.record_count / context_->limits().partition_records + 1;
   const Geometry& geometry = context_->log().geometry();
-  std::vector<KeyRange> ranges = {{geometry.FirstKeyOf(bucket_), geometry.LastKeyOf(bucket_)}};
+  std::vector<KeyRange> ranges = {geometry.division.KeysOf(bucket_)};
   for (uint64_t i = 1; i < wanted && !sample.empty(); ++i) {
     const uint64_t splitter = sample[sample.size() * i / wanted];
-    if (splitter <= ranges.back().first_key) continue;
-    ranges.push_back({splitter, ranges.back().last_key});
-    ranges[ranges.size() - 2].last_key = splitter - 1;
+    if (splitter <= ranges.back().first) continue;
+    ranges.push_back({splitter, ranges.back().last});
+    ranges[ranges.size() - 2].last = splitter - 1;
   }
   return ranges;
 }
@@ -153,7 +154,7 @@ Status GiantBuild::RunRounds(std::vector<KeyRange> ranges) {
     ranges.erase(ranges.begin(), ranges.begin() + static_cast<ptrdiff_t>(taken));
     ranges.insert(ranges.end(), partitions.put_off().begin(), partitions.put_off().end());
     std::sort(ranges.begin(), ranges.end(),
-              [](const KeyRange& a, const KeyRange& b) { return a.first_key < b.first_key; });
+              [](const KeyRange& a, const KeyRange& b) { return a.first < b.first; });
   }
   return Status::Ok();
 }
@@ -202,7 +203,7 @@ Status GiantBuild::SortRound(GiantPartitions* partitions) {
       BucketIndex::Row parts;
       ENGINE_RACE_RETURN_IF_ERROR(builder.MakeParts(entries, &parts));
       const std::lock_guard lock(mutex_);
-      finished_.push_back({partitions->range(partition).first_key, std::move(parts)});
+      finished_.push_back({partitions->range(partition).first, std::move(parts)});
     }
     return Status::Ok();
   });

@@ -19,12 +19,12 @@ Status GiantPartitions::Allocate(size_t memory_bytes) {
 
 void GiantPartitions::Begin(std::span<const KeyRange> ranges) {
   count_ = ranges.size();
-  low_key_ = ranges.front().first_key;
-  high_key_ = ranges.back().last_key;
+  low_key_ = ranges.front().first;
+  high_key_ = ranges.back().last;
   first_keys_.clear();
   put_off_.clear();
   for (size_t i = 0; i < count_; ++i) {
-    first_keys_.push_back(ranges[i].first_key);
+    first_keys_.push_back(ranges[i].first);
     partitions_[i].range = ranges[i];
     partitions_[i].entries = reinterpret_cast<RoutedEntry*>(memory_.data()) + i * capacity_;
     partitions_[i].count = 0;
@@ -59,7 +59,7 @@ void GiantPartitions::FlushBatch(size_t index, Batch* batch) {
   for (size_t i = 0; i < batch->count; ++i) {
     const RoutedEntry& entry = batch->entries[i];
     // There may be gaps between ranges, and Squeeze shrinks a range.
-    if (entry.key >= partition.range.first_key && entry.key <= partition.range.last_key) {
+    if (entry.key >= partition.range.first && entry.key <= partition.range.last) {
       partition.entries[partition.count++] = entry;
     }
   }
@@ -73,9 +73,9 @@ void GiantPartitions::Squeeze(Partition* partition) {
   const uint64_t first_put_off = partition->entries[kept].key;
   {
     const std::lock_guard lock(put_off_mutex_);
-    put_off_.push_back({first_put_off, partition->range.last_key});
+    put_off_.push_back({first_put_off, partition->range.last});
   }
-  partition->range.last_key = first_put_off - 1;
+  partition->range.last = first_put_off - 1;
   partition->count = kept;
 }
 

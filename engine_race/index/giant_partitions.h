@@ -13,17 +13,12 @@
 #include <span>
 #include <vector>
 
+#include "engine_race/base/key_range.h"
 #include "engine_race/base/memory.h"
 #include "engine_race/base/status.h"
 #include "engine_race/index/index.h"
 
 namespace engine_race {
-
-// The keys from first_key to last_key, both included.
-struct KeyRange {
-  uint64_t first_key;
-  uint64_t last_key;
-};
 
 struct RoutedEntry {
   uint64_t key;

@@ -16,19 +16,13 @@ struct Index::Impl {
       : log(l),
         options(o),
         geometry(l->geometry()),
-        bucket_shift(63 - geometry.bucket_bits()),
         buckets(std::make_unique<BucketIndex[]>(geometry.bucket_count)) {}
 
-  // Geometry::BucketOf, without its checks.
-  uint32_t BucketOf(uint64_t key) const {
-    return static_cast<uint32_t>((key >> 1) >> bucket_shift);
-  }
+  uint32_t BucketOf(uint64_t key) const { return geometry.BucketOf(key); }
 
   BucketLog* const log;
   const Options options;
   const Geometry geometry;
-  // A key is first shifted by one bit, because a shift by 64 bits is undefined.
-  const uint32_t bucket_shift;
   const std::unique_ptr<BucketIndex[]> buckets;
   std::unique_ptr<PinnedBuckets> pinned;
   UnreadBuckets unread;
@@ -83,6 +77,7 @@ Status Index::Build(BucketLog* log, const Options& options, std::unique_ptr<Inde
 Status Index::MakeViews() {
   // Before the registry is made, because this may throw and nothing would close the registry.
   auto pinned = std::make_unique<PinnedBuckets>();
+  pinned->set_placement(&impl_->log->placement());
   ViewRegistry* views = nullptr;
   ENGINE_RACE_RETURN_IF_ERROR(ViewRegistry::Create(&views));
   pinned->Watch(views);

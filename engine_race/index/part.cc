@@ -120,8 +120,8 @@ std::vector<Share> MakeShares(const MergePlan& plan, std::span<const UndoRecord>
           {middle.key(), plan.live_count() - left.live_count, undo.size() - left.undo_count}};
 }
 
-Status MakeRuns(const MergePlan& plan, std::span<const Share> shares, std::vector<SortedRun>* runs,
-                std::vector<PartReplacement::HotWord>* hot_words) {
+Status MakeRuns(const MergePlan& plan, std::span<const Share> shares, const Placement& placement,
+                std::vector<SortedRun>* runs, std::vector<PartReplacement::HotWord>* hot_words) {
   std::vector<size_t> ends;
   size_t begin = 0;
   for (const Share& share : shares) {
@@ -136,7 +136,8 @@ Status MakeRuns(const MergePlan& plan, std::span<const Share> shares, std::vecto
       const CellMap map = CellMap::Over(bounds[bound], bounds[bound + 1],
                                         SortedRun::CellCountFor(share.live_count));
       bound += 2;
-      ENGINE_RACE_RETURN_IF_ERROR(SortedRun::Create(share.live_count, map, nullptr, &run));
+      ENGINE_RACE_RETURN_IF_ERROR(
+          SortedRun::Create(share.live_count, map, nullptr, &run, placement));
     }
     runs->push_back(std::move(run));
   }
@@ -225,7 +226,7 @@ uint32_t DeltaLimit(size_t record_count) {
 
 Status MergeParts(std::span<const MergeSource> sources, const LiveVersions& live,
                   const FrameSlots& frames, bool keep_tombstones, size_t split_records,
-                  PartReplacement* replacement) {
+                  PartReplacement* replacement, const Placement& placement) {
   const bool keeps_old = WouldOverflow(sources, split_records) && OnlyAppends(sources[0]);
   *replacement = PartReplacement();
   replacement->keeps_old_run = keeps_old;
@@ -240,7 +241,7 @@ Status MergeParts(std::span<const MergeSource> sources, const LiveVersions& live
     const uint64_t first_key = keeps_old ? sources[0].part->delta.keys()[0] : 0;
     const std::vector<Share> shares = MakeShares(plan, undo, first_key, split_records);
     std::vector<SortedRun> runs;
-    ENGINE_RACE_RETURN_IF_ERROR(MakeRuns(plan, shares, &runs, &replacement->hot_words));
+    ENGINE_RACE_RETURN_IF_ERROR(MakeRuns(plan, shares, placement, &runs, &replacement->hot_words));
     for (size_t i = 0; i < shares.size(); ++i) {
       replacement->first_keys.push_back(shares[i].first_key);
       replacement->parts.push_back(std::make_unique<Part>());

@@ -16,6 +16,7 @@
 #include <span>
 #include <vector>
 
+#include "engine_race/base/key_range.h"
 #include "engine_race/base/memory.h"
 #include "engine_race/base/status.h"
 #include "engine_race/index/bucket_index.h"
@@ -33,14 +34,13 @@ struct RawBucket {
   EntryCodec codec{0, 0};
   uint64_t sequence_bound = 0;
   // The keys that belong to the bucket. An entry with another key is damaged.
-  uint64_t first_key = 0;
-  uint64_t last_key = ~uint64_t{0};
+  KeyRange keys;
 
   // False when the entry is damaged. Not to be called for lost slots.
   bool Decode(size_t slot, KeyRecord* record) const {
     const format::KeyEntry& entry = entries[slot];
     return codec.Decode(entry, static_cast<uint32_t>(slot), sequence_bound, record) &&
-           record->key >= first_key && record->key <= last_key;
+           keys.Contains(record->key);
   }
 };
 

@@ -44,11 +44,11 @@ PartSlice& PartSlice::operator=(PartSlice&& other) noexcept {
   return *this;
 }
 
-Status PartSlice::Allocate(size_t size_bytes, PartSlice* slice) {
+Status PartSlice::Allocate(size_t size_bytes, PartSlice* slice, const Placement& placement) {
   slice->Reset();
   const size_t size = Footprint(std::max<size_t>(size_bytes, 1));
   if (size >= kLargeBytes) {
-    ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(size, false, &slice->region_));
+    ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(size, false, &slice->region_, placement));
     slice->data_ = slice->region_.data();
     slice->source_ = Source::kRegion;
   } else {
@@ -81,7 +81,8 @@ Status SlabAllocator::Allocate(size_t size_bytes, PartSlice* slice) {
   if (slab_ == nullptr || begin + size > slab_->size()) {
     Seal();
     Region region;
-    ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(std::max(slab_bytes_, size), true, &region));
+    ENGINE_RACE_RETURN_IF_ERROR(
+        Region::Allocate(std::max(slab_bytes_, size), true, &region, placement_));
     try {
       slab_ = std::make_shared<Region>(std::move(region));
     } catch (const std::bad_alloc&) {

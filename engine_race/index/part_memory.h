@@ -33,9 +33,9 @@ class PartSlice {
   PartSlice& operator=(PartSlice&& other) noexcept;
   ~PartSlice() { Reset(); }
 
-  // Makes a slice outside any slab, aligned to a cache line. A small one comes from the heap, a
-  // large one is a mapping of its own. kOutOfMemory.
-  static Status Allocate(size_t size_bytes, PartSlice* slice);
+  // Makes a slice outside any slab, aligned to a cache line. A small one comes from the heap, and
+  // a large one is a mapping of its own, at `placement`. kOutOfMemory.
+  static Status Allocate(size_t size_bytes, PartSlice* slice, const Placement& placement = {});
 
   char* data() const { return data_; }
   // The memory that the slice takes from the system, rounding included.
@@ -59,7 +59,8 @@ class PartSlice {
 class SlabAllocator {
  public:
   // Slabs have `slab_bytes`, or more for a larger slice, in huge pages where the system has them.
-  explicit SlabAllocator(size_t slab_bytes) : slab_bytes_(slab_bytes) {}
+  explicit SlabAllocator(size_t slab_bytes, const Placement& placement = {})
+      : slab_bytes_(slab_bytes), placement_(placement) {}
   SlabAllocator(const SlabAllocator&) = delete;
   SlabAllocator& operator=(const SlabAllocator&) = delete;
   ~SlabAllocator() { Seal(); }
@@ -72,6 +73,7 @@ class SlabAllocator {
   void Seal() noexcept;
 
   const size_t slab_bytes_;
+  const Placement placement_;
   std::shared_ptr<Region> slab_;
   size_t used_bytes_ = 0;
 };

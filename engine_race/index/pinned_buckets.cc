@@ -63,6 +63,7 @@ void PinnedBuckets::Stop() noexcept {
 }
 
 void PinnedBuckets::Run() noexcept {
+  if (placement_ != nullptr) placement_->EnterThread();
   while (true) {
     {
       std::unique_lock lock(mutex_);

@@ -23,6 +23,7 @@
 #include "engine_race/index/byte_count.h"
 #include "engine_race/index/live_versions.h"
 #include "engine_race/index/views.h"
+#include "engine_race/numa/store_placement.h"
 
 namespace engine_race {
 
@@ -55,6 +56,10 @@ class PinnedBuckets : public ViewRegistry::Sweeper {
     views_ = views;
     views->set_sweeper(this);
   }
+
+  // Of the sweeping thread, and of memory that merges take. Outlives this.
+  void set_placement(const numa::StorePlacement* placement) { placement_ = placement; }
+  Placement memory() const { return placement_ != nullptr ? placement_->memory() : Placement(); }
 
   ViewRegistry& views() const { return *views_; }
   uint64_t bytes() const {
@@ -90,6 +95,7 @@ class PinnedBuckets : public ViewRegistry::Sweeper {
   bool FindBucket() noexcept;
   void EndPass() noexcept;
 
+  const numa::StorePlacement* placement_ = nullptr;
   ViewRegistry* views_ = nullptr;
   std::atomic<uint64_t> bytes_{0};
   std::atomic<uint64_t> merged_records_{0};

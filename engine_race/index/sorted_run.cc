@@ -6,8 +6,8 @@
 
 namespace engine_race {
 
-Status SortedRun::Create(size_t key_count, const CellMap& map, SlabAllocator* slabs,
-                         SortedRun* run) {
+Status SortedRun::Create(size_t key_count, const CellMap& map, SlabAllocator* slabs, SortedRun* run,
+                         const Placement& placement) {
   ENGINE_RACE_ASSERT(key_count > 0);
   const size_t table_entries = size_t{map.cell_count()} + 1;
   // Padding follows the last key, because CountBelow may read beyond it. It is not below any key
@@ -16,7 +16,7 @@ Status SortedRun::Create(size_t key_count, const CellMap& map, SlabAllocator* sl
   const size_t bytes = padded_count * sizeof(uint64_t) + key_count * sizeof(RefWord) +
                        table_entries * sizeof(uint32_t);
   PartSlice slice;
-  ENGINE_RACE_RETURN_IF_ERROR(slabs == nullptr ? PartSlice::Allocate(bytes, &slice)
+  ENGINE_RACE_RETURN_IF_ERROR(slabs == nullptr ? PartSlice::Allocate(bytes, &slice, placement)
                                                : slabs->Allocate(bytes, &slice));
   run->count_ = key_count;
   run->cell_count_ = map.cell_count();

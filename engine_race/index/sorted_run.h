@@ -145,9 +145,10 @@ class SortedRun {
   SortedRun() = default;
 
   // Makes room for `key_count` keys and for the cells of `map`, in a slice from `slabs`. Without
-  // `slabs` the memory is allocated separately. The caller fills keys, refs, and the cells, or
-  // calls FillCells.
-  static Status Create(size_t key_count, const CellMap& map, SlabAllocator* slabs, SortedRun* run);
+  // `slabs` the memory is allocated separately, at `placement`. The caller fills keys, refs, and
+  // the cells, or calls FillCells.
+  static Status Create(size_t key_count, const CellMap& map, SlabAllocator* slabs, SortedRun* run,
+                       const Placement& placement = {});
 
   uint64_t* mutable_keys() { return keys_; }
   RefWord* mutable_refs() { return refs_; }

@@ -12,11 +12,11 @@ namespace engine_race::l1 {
 
 FrameMemory::~FrameMemory() { std::destroy_n(infos(), made_count_); }
 
-Status FrameMemory::Allocate(size_t frame_bytes, uint32_t frame_count) {
+Status FrameMemory::Allocate(size_t frame_bytes, uint32_t frame_count, const Placement& placement) {
   ENGINE_RACE_RETURN_IF_ERROR(
-      Region::Allocate(frame_bytes * frame_count, /*huge_pages=*/true, &memory_));
-  ENGINE_RACE_RETURN_IF_ERROR(
-      Region::Allocate(sizeof(FrameInfo) * frame_count, /*huge_pages=*/false, &info_memory_));
+      Region::Allocate(frame_bytes * frame_count, /*huge_pages=*/true, &memory_, placement));
+  ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(sizeof(FrameInfo) * frame_count,
+                                               /*huge_pages=*/false, &info_memory_, placement));
   frame_bytes_ = frame_bytes;
   frame_count_ = frame_count;
   return Status::Ok();

@@ -23,7 +23,7 @@ class FrameMemory {
   ~FrameMemory();
 
   // Reserves addresses for `frame_count` frames of `frame_bytes`. To be called first. kOutOfMemory.
-  Status Allocate(size_t frame_bytes, uint32_t frame_count);
+  Status Allocate(size_t frame_bytes, uint32_t frame_count, const Placement& placement);
 
   char* data(uint32_t frame) const { return memory_.data() + frame * frame_bytes_; }
   FrameInfo& info(uint32_t frame) const { return infos()[frame]; }

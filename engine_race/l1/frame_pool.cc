@@ -10,10 +10,11 @@
 namespace engine_race::l1 {
 
 Status FramePool::Create(size_t frame_bytes, uint32_t frame_count, EpochManager* epochs,
-                         FrameOwner* owner, std::unique_ptr<FramePool>* pool) {
+                         FrameOwner* owner, std::unique_ptr<FramePool>* pool,
+                         const Placement& placement) {
   try {
     std::unique_ptr<FramePool> made(new FramePool(epochs, owner));
-    ENGINE_RACE_RETURN_IF_ERROR(made->frames_.Allocate(frame_bytes, frame_count));
+    ENGINE_RACE_RETURN_IF_ERROR(made->frames_.Allocate(frame_bytes, frame_count, placement));
     made->limit_ = frame_count;
     made->CountSpare();
     *pool = std::move(made);

@@ -34,7 +34,8 @@ class FramePool {
   // Reserves `frame_count` frames of `frame_bytes`. They take memory from the system only when they
   // are first used. kOutOfMemory.
   static Status Create(size_t frame_bytes, uint32_t frame_count, EpochManager* epochs,
-                       FrameOwner* owner, std::unique_ptr<FramePool>* pool);
+                       FrameOwner* owner, std::unique_ptr<FramePool>* pool,
+                       const Placement& placement = {});
 
   char* data(uint32_t frame) const { return frames_.data(frame); }
   FrameInfo& info(uint32_t frame) const { return frames_.info(frame); }

@@ -1,13 +1,15 @@
 #include "engine_race/log/bucket_log.h"
 
 #include <utility>
+#include <vector>
 
 #include "engine_race/log/recovery.h"
 
 namespace engine_race {
 
-BucketLog::BucketLog(const Options& options, StoreFiles files)
-    : context_(options, std::move(files)),
+BucketLog::BucketLog(const Options& options, StoreFiles files,
+                     const numa::StorePlacement& placement)
+    : context_(options, std::move(files), placement),
       writer_(&context_),
       groups_(&context_, &writer_),
       reader_(&context_),
@@ -15,10 +17,16 @@ BucketLog::BucketLog(const Options& options, StoreFiles files)
 
 Status BucketLog::Open(const Options& options, const std::string& dir,
                        std::unique_ptr<BucketLog>* log) {
+  // Before anything is made for a store whose nodes are unknown.
+  numa::StorePlacement placement;
+  ENGINE_RACE_RETURN_IF_ERROR(numa::StorePlacement::Plan(options, &placement));
   StoreFiles files;
   ENGINE_RACE_RETURN_IF_ERROR(OpenStoreFiles(options, dir, &files));
-  std::unique_ptr<BucketLog> opened(new BucketLog(options, std::move(files)));
-  opened->context_.staging.Start(options.staging_mode, options.log);
+  std::vector<dev_t> devices;
+  ENGINE_RACE_RETURN_IF_ERROR(DevicesOf(files, &devices));
+  placement.PlaceThreads(devices, options.log);
+  std::unique_ptr<BucketLog> opened(new BucketLog(options, std::move(files), placement));
+  opened->context_.staging.Start(options.staging_mode, options.log, placement.memory());
   Recovery recovery(&opened->context_, &opened->writer_, &opened->groups_);
   ENGINE_RACE_RETURN_IF_ERROR(recovery.Run());
   Journal* journal = nullptr;

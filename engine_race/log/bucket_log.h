@@ -45,6 +45,8 @@ class BucketLog {
   ~BucketLog() { syncer_.Close(); }
 
   const Geometry& geometry() const { return context_.geometry(); }
+  // Of the store's memory and threads.
+  const numa::StorePlacement& placement() const { return context_.placement; }
   uint64_t store_id() const { return context_.store_id(); }
   EntryCodec codec(uint32_t bucket) const { return context_.codec(bucket); }
 
@@ -124,7 +126,7 @@ class BucketLog {
   bool staging_mapped() const { return context_.staging.mapped(); }
 
  private:
-  BucketLog(const Options& options, StoreFiles files);
+  BucketLog(const Options& options, StoreFiles files, const numa::StorePlacement& placement);
 
   LogContext context_;  // first: the others work on it
   LogWriter writer_;

@@ -121,6 +121,7 @@ Options WithGeometryOf(const Geometry& geometry, const Options& options) {
   copied.bucket_capacity_records = geometry.bucket_capacity_records;
   copied.value_group_bytes = geometry.value_group_bytes;
   copied.key_group_bytes = geometry.key_group_bytes;
+  copied.key_range = geometry.keys();
   copied.create_if_missing = true;
   return copied;
 }
@@ -130,7 +131,7 @@ Options WithGeometryOf(const Geometry& geometry, const Options& options) {
 Status CopyStore(const Options& options, const std::string& from, const std::string& to,
                  VerifyReport* report, const BadRecordFn& on_bad) {
   StoreFiles source;
-  ENGINE_RACE_RETURN_IF_ERROR(OpenStoreFilesToRead(from, &source));
+  ENGINE_RACE_RETURN_IF_ERROR(OpenStoreFilesToRead(from, &source, {}, options.key_range));
   const Options copied = WithGeometryOf(source.identity.geometry, options);
   ENGINE_RACE_RETURN_IF_ERROR(ValidateOptions(copied));
   return MakeFilledStore(copied, to, [&](const StoreFiles& copy) {

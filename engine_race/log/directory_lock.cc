@@ -17,15 +17,16 @@ Status Named(const Status& status) {
                      : Status(status.code(), format::kLockName + (": " + status.message()));
 }
 
-// Whether a store or path of this format stands in the directory. An opening may have made one and
-// failed afterwards; the store would not open again without its lock file.
+// Whether a store or path of a format with lock files stands in the directory. An opening may have
+// made one and failed afterwards; the store would not open again without its lock file.
 bool NeedsLockFile(int dir_fd) {
   StoreIdentity identity;
   if (ReadManifest(dir_fd, &identity).ok()) {
-    return identity.format_version == format::kFormatVersion;
+    return identity.format_version != format::kFlockFormatVersion;
   }
   format::PathMarker marker;
-  return ReadPathMarker(dir_fd, &marker).ok() && marker.format_version == format::kFormatVersion;
+  return ReadPathMarker(dir_fd, &marker).ok() &&
+         marker.format_version != format::kFlockFormatVersion;
 }
 
 }  // namespace

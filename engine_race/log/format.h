@@ -33,11 +33,15 @@ inline constexpr char kJournalName[] = "staging_journal";
 
 // Manifest.
 inline constexpr uint64_t kManifestMagic = 0x3145434152474e45;  // "ENGRACE1" as bytes
+// Version 4 is of stores that have all keys. Version 5 is of stores that have a part of them:
+// builds that know only version 4 would look for keys in other buckets.
 inline constexpr uint32_t kFormatVersion = 4;
-// Version 3 is the same but for the lock: opened for writing, such a store becomes version 4.
+inline constexpr uint32_t kKeyRangeFormatVersion = 5;
+// Version 3 is version 4 but for the lock: opened for writing, such a store becomes version 4.
 inline constexpr uint32_t kFlockFormatVersion = 3;
 inline constexpr bool IsReadable(uint32_t format_version) {
-  return format_version == kFormatVersion || format_version == kFlockFormatVersion;
+  return format_version == kFormatVersion || format_version == kKeyRangeFormatVersion ||
+         format_version == kFlockFormatVersion;
 }
 inline constexpr uint32_t kManifestBytes = 4096;
 
@@ -74,7 +78,15 @@ struct ManifestPaths {
 };
 static_assert(sizeof(Manifest) + sizeof(ManifestPaths) == kManifestBytes);
 static_assert(offsetof(ManifestPaths, checksum) == 4024);
-static_assert(kMaxPathCount * 2 <= kPathNamesBytes);
+
+// In version 5 the last bytes of `names` are the store's keys, and names have the bytes before.
+struct ManifestKeys {
+  uint64_t first;
+  uint64_t last;
+};
+inline constexpr uint32_t kKeyRangePathNamesBytes = kPathNamesBytes - sizeof(ManifestKeys);
+static_assert(sizeof(Manifest) + offsetof(ManifestPaths, names) + kKeyRangePathNamesBytes == 4072);
+static_assert(kMaxPathCount * 2 <= kKeyRangePathNamesBytes);
 
 // Marker of a path.
 inline constexpr uint64_t kMarkerMagic = 0x4854415045434152;  // "RACEPATH" as bytes

@@ -11,6 +11,7 @@
 #include "engine_race/base/assert.h"
 #include "engine_race/base/options.h"
 #include "engine_race/log/format.h"
+#include "engine_race/log/key_division.h"
 
 namespace engine_race {
 
@@ -23,19 +24,22 @@ struct Geometry {
   // Of the value logs. No paths: one file a region, in the store's own directory.
   uint32_t path_count = 0;
   uint64_t stripe_unit_bytes = kMinStripeUnitBytes;
+  // Of the keys over the buckets: made anew by Divide when bucket_count changes.
+  KeyDivision division;
 
+  void Divide(const KeyRange& keys) { division = KeyDivision(keys, bucket_count); }
   uint32_t bucket_bits() const { return static_cast<uint32_t>(std::countr_zero(bucket_count)); }
 
-  // Which bucket a key belongs to: its high bits.
+  // See KeyDivision.
+  const KeyRange& keys() const { return division.keys(); }
   uint32_t BucketOf(uint64_t key) const {
-    return bucket_count == 1 ? 0 : static_cast<uint32_t>(key >> (64 - bucket_bits()));
+    const uint32_t bucket = division.BucketOf(key);
+    ENGINE_RACE_ASSERT(bucket < bucket_count);
+    return bucket;
   }
-  uint64_t FirstKeyOf(uint32_t bucket) const {
-    return bucket_count == 1 ? 0 : uint64_t{bucket} << (64 - bucket_bits());
-  }
-  uint64_t LastKeyOf(uint32_t bucket) const {
-    return bucket + 1 == bucket_count ? ~uint64_t{0} : FirstKeyOf(bucket + 1) - 1;
-  }
+  bool IsIn(uint32_t bucket, uint64_t key) const { return division.IsIn(bucket, key); }
+  uint64_t FirstKeyOf(uint32_t bucket) const { return division.FirstKeyOf(bucket); }
+  uint64_t LastKeyOf(uint32_t bucket) const { return division.LastKeyOf(bucket); }
 
   uint32_t buckets_per_file() const { return bucket_count / file_count; }
   uint32_t values_per_group() const { return value_group_bytes / kValueBytes; }
@@ -106,6 +110,7 @@ inline Geometry GeometryFrom(const Options& options) {
   geometry.key_group_bytes = options.key_group_bytes;
   geometry.path_count = static_cast<uint32_t>(options.paths.size());
   geometry.stripe_unit_bytes = options.stripe_unit_bytes;
+  geometry.Divide(options.key_range.value_or(KeyRange()));
   return geometry;
 }
 

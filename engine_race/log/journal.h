@@ -53,6 +53,8 @@ class Journal {
     std::function<Status()> checkpoint;
     // Told once of a failure after which nothing may be written until the store is reopened.
     std::function<void(const Status&)> on_failure;
+    // Called first by the journal's thread. May be empty.
+    std::function<void()> on_thread;
   };
 
   // Begins a new journal of `size_bytes` in the store's directory, made with `file_mode`; what an

@@ -5,9 +5,11 @@
 
 namespace engine_race {
 
-LogContext::LogContext(const Options& the_options, StoreFiles the_files)
+LogContext::LogContext(const Options& the_options, StoreFiles the_files,
+                       const numa::StorePlacement& the_placement)
     : options(the_options),
       files(std::move(the_files)),
+      placement(the_placement),
       staging(files),
       buckets(files.identity.geometry.bucket_count),
       latch(options.log) {}

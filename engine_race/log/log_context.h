@@ -17,12 +17,14 @@
 #include "engine_race/log/staging.h"
 #include "engine_race/log/store_files.h"
 #include "engine_race/log/write_latch.h"
+#include "engine_race/numa/store_placement.h"
 
 namespace engine_race {
 
 struct LogContext {
   // The buckets are empty until Recovery has run.
-  LogContext(const Options& the_options, StoreFiles the_files);
+  LogContext(const Options& the_options, StoreFiles the_files,
+             const numa::StorePlacement& the_placement);
   LogContext(const LogContext&) = delete;
   LogContext& operator=(const LogContext&) = delete;
 
@@ -36,6 +38,7 @@ struct LogContext {
   const Options options;
   // Changed by recovery alone. Before everything that refers into it.
   StoreFiles files;
+  const numa::StorePlacement placement;
   Staging staging;
   std::vector<Bucket> buckets;
   WriteLatch latch;

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "engine_race/base/checksum.h"
+#include "engine_race/base/key.h"
 #include "engine_race/base/sys.h"
 #include "engine_race/io/file.h"
 #include "engine_race/log/format.h"
@@ -25,6 +26,24 @@ uint64_t ChecksumOf(const ManifestPaths& paths, uint64_t store_id) {
   return Hash64(&paths, offsetof(ManifestPaths, checksum), store_id);
 }
 
+uint32_t NamesBytes(uint32_t format_version) {
+  return format_version == format::kKeyRangeFormatVersion ? format::kKeyRangePathNamesBytes
+                                                          : format::kPathNamesBytes;
+}
+
+// After CheckGeometry, which the division needs.
+Status ParseKeys(const ManifestPaths& paths, StoreIdentity* identity) {
+  KeyRange keys;
+  if (identity->format_version == format::kKeyRangeFormatVersion) {
+    format::ManifestKeys stored;
+    std::memcpy(&stored, paths.names + format::kKeyRangePathNamesBytes, sizeof(stored));
+    keys = {stored.first, stored.last};
+    if (keys.empty()) return Status::Corruption("manifest: it names no keys");
+  }
+  identity->geometry.Divide(keys);
+  return Status::Ok();
+}
+
 Status ParsePaths(const ManifestPaths& paths, StoreIdentity* identity) {
   if (paths.checksum != ChecksumOf(paths, identity->store_id)) {
     return Status::Corruption("manifest: the checksum of its paths does not match");
@@ -32,8 +51,9 @@ Status ParsePaths(const ManifestPaths& paths, StoreIdentity* identity) {
   identity->geometry.path_count = paths.path_count;
   identity->geometry.stripe_unit_bytes = paths.stripe_unit_bytes;
   ENGINE_RACE_RETURN_IF_ERROR(CheckGeometry(identity->geometry));
+  ENGINE_RACE_RETURN_IF_ERROR(ParseKeys(paths, identity));
   const char* next = paths.names;
-  const char* const end = paths.names + sizeof(paths.names);
+  const char* const end = paths.names + NamesBytes(identity->format_version);
   identity->paths.clear();
   for (uint32_t i = 0; i < paths.path_count; ++i) {
     const char* const stop = std::find(next, end, '\0');
@@ -46,16 +66,17 @@ Status ParsePaths(const ManifestPaths& paths, StoreIdentity* identity) {
   return Status::Ok();
 }
 
-Status PutNames(const std::vector<std::string>& names, ManifestPaths* paths) {
+Status PutNames(const StoreIdentity& identity, ManifestPaths* paths) {
+  const uint32_t names_bytes = NamesBytes(identity.WrittenVersion());
   size_t used_bytes = 0;
-  for (const std::string& name : names) {
+  for (const std::string& name : identity.paths) {
     if (name.find('\0') != std::string::npos) {
       return Status::InvalidArgument("the name of a path has a zero byte in it");
     }
-    if (used_bytes + name.size() + 1 > sizeof(paths->names)) {
+    if (used_bytes + name.size() + 1 > names_bytes) {
       return Status::InvalidArgument(
           "the names of the paths are too long for the manifest: it has " +
-          std::to_string(sizeof(paths->names)) + " bytes for them");
+          std::to_string(names_bytes) + " bytes for them");
     }
     std::memcpy(paths->names + used_bytes, name.data(), name.size());
     used_bytes += name.size() + 1;
@@ -73,8 +94,8 @@ Status Parse(const Manifest& manifest, const ManifestPaths& paths, StoreIdentity
   if (!format::IsReadable(manifest.format_version)) {
     return Status::NotSupported("manifest: format version " +
                                 std::to_string(manifest.format_version) + ", this build reads " +
-                                std::to_string(format::kFlockFormatVersion) + " and " +
-                                std::to_string(format::kFormatVersion));
+                                std::to_string(format::kFlockFormatVersion) + " to " +
+                                std::to_string(format::kKeyRangeFormatVersion));
   }
   if (manifest.key_bytes != kKeyBytes || manifest.value_bytes != kValueBytes) {
     return Status::NotSupported("manifest: other key or value sizes");
@@ -117,7 +138,7 @@ Status WriteTo(int dir_fd, const char* name, const StoreIdentity& identity, mode
   const Geometry& geometry = identity.geometry;
   Manifest manifest{};
   manifest.magic = format::kManifestMagic;
-  manifest.format_version = format::kFormatVersion;
+  manifest.format_version = identity.WrittenVersion();
   manifest.key_bytes = kKeyBytes;
   manifest.value_bytes = kValueBytes;
   manifest.bucket_count = geometry.bucket_count;
@@ -131,7 +152,11 @@ Status WriteTo(int dir_fd, const char* name, const StoreIdentity& identity, mode
   ManifestPaths paths{};
   paths.stripe_unit_bytes = geometry.stripe_unit_bytes;
   paths.path_count = geometry.path_count;
-  ENGINE_RACE_RETURN_IF_ERROR(PutNames(identity.paths, &paths));
+  ENGINE_RACE_RETURN_IF_ERROR(PutNames(identity, &paths));
+  if (manifest.format_version == format::kKeyRangeFormatVersion) {
+    const format::ManifestKeys keys = {geometry.keys().first, geometry.keys().last};
+    std::memcpy(paths.names + format::kKeyRangePathNamesBytes, &keys, sizeof(keys));
+  }
   paths.checksum = ChecksumOf(paths, identity.store_id);
   std::array<char, format::kManifestBytes> page{};
   std::memcpy(page.data(), &manifest, sizeof(manifest));
@@ -153,9 +178,16 @@ Status ReadManifest(int dir_fd, StoreIdentity* identity) {
   return ReadFrom(dir_fd, format::kManifestName, identity);
 }
 
-Status CheckPathNames(const std::vector<std::string>& names) {
+Status CheckPathNames(const StoreIdentity& identity) {
   ManifestPaths paths{};
-  return PutNames(names, &paths);
+  return PutNames(identity, &paths);
+}
+
+Status CheckKeyRange(const std::optional<KeyRange>& given, const StoreIdentity& identity) {
+  const KeyRange& keys = identity.geometry.keys();
+  if (!given || *given == keys) return Status::Ok();
+  return Status::InvalidArgument("key_range is " + ToString(*given) +
+                                 ", but the store has the keys " + ToString(keys));
 }
 
 Status WriteManifest(int dir_fd, const StoreIdentity& identity, mode_t file_mode) {

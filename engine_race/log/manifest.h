@@ -9,6 +9,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,16 +23,23 @@ struct StoreIdentity {
   uint64_t store_id = 0;
   // As many as geometry.path_count, absolute.
   std::vector<std::string> paths;
-  // The format version that was read; the newest one is always written.
+  // The format version that was read.
   uint32_t format_version = format::kFormatVersion;
+
+  // Of the manifest that it is written to: the older of versions 4 and 5 that can say it.
+  uint32_t WrittenVersion() const {
+    return geometry.keys().HasAllKeys() ? format::kFormatVersion : format::kKeyRangeFormatVersion;
+  }
 };
 
 // kNotFound when there is none; kCorruption for a truncated, damaged or foreign one; kNotSupported
 // for another format version or a geometry that cannot be used.
 Status ReadManifest(int dir_fd, StoreIdentity* identity);
 
-// kInvalidArgument when a manifest has no room for the names.
-Status CheckPathNames(const std::vector<std::string>& names);
+// kInvalidArgument when a manifest has no room for the names of the paths.
+Status CheckPathNames(const StoreIdentity& identity);
+// kInvalidArgument when the caller names other keys than the manifest.
+Status CheckKeyRange(const std::optional<KeyRange>& given, const StoreIdentity& identity);
 
 // Writes a new file, syncs it, renames it into place and syncs the directory.
 Status WriteManifest(int dir_fd, const StoreIdentity& identity, mode_t file_mode);

@@ -43,6 +43,7 @@ Status ReadPathMarker(int dir_fd, PathMarker* marker) {
 Status WritePathMarker(int dir_fd, const StoreIdentity& identity, size_t index, mode_t file_mode) {
   PathMarker marker{};
   marker.magic = format::kMarkerMagic;
+  // Markers of stores with a part of the keys are no different.
   marker.format_version = format::kFormatVersion;
   marker.path_index = static_cast<uint32_t>(index);
   marker.path_count = static_cast<uint32_t>(identity.paths.size());

@@ -44,7 +44,7 @@ Status RecordCheck::Check(uint64_t begin, uint64_t end, uint64_t first_value, co
     // Slots are given out in order and once each: the number is the slot.
     if (!codec.Decode(entries[slot % kPageEntries], static_cast<uint32_t>(slot), slot + 1,
                       &record) ||
-        record.sequence != slot || files_.identity.geometry.BucketOf(record.key) != bucket_) {
+        record.sequence != slot || !files_.identity.geometry.IsIn(bucket_, record.key)) {
       return Status::Ok();
     }
     if (record.tombstone || slot < first_value) continue;

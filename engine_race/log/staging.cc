@@ -77,8 +77,9 @@ Staging::Staging(const StoreFiles& files)
       group_buffers_(LargerGroupBytes(geometry_), kKeptBufferBytes / LargerGroupBytes(geometry_)),
       reserved_(std::make_unique<std::atomic<bool>[]>(cluster_count_)) {}
 
-void Staging::Start(StagingMode mode, const LogFn& log) {
+void Staging::Start(StagingMode mode, const LogFn& log, const Placement& placement) {
   ENGINE_RACE_ASSERT(!mapped_);
+  placement_ = placement;
   // The index will want all staged entries at once.
   sys::Prefetch(keys_.file.fd(), geometry_.staging_keys_bytes());
   if (mode == StagingMode::kWritten || !CanBeMapped(log)) return;
@@ -192,6 +193,7 @@ Status Staging::ReserveCountsLocked() {
   bool supported = false;
   ENGINE_RACE_RETURN_IF_ERROR(counts_.file.Reserve(/*keep_size=*/false, 0, size_bytes, &supported));
   if (!supported) ENGINE_RACE_RETURN_IF_ERROR(TouchCounts());
+  const PolicyScope scope(placement_);
   const Status populated = sys::PopulateForStores(counts_.mapping.data(), size_bytes);
   if (!populated.ok()) {
     ENGINE_RACE_RETURN_IF_ERROR(TouchCounts());
@@ -242,7 +244,8 @@ Status Staging::ReserveExtraPlace(uint32_t bucket, uint32_t place) {
   return Status::Ok();
 }
 
-Status Staging::Populate(const Area& area, uint64_t offset, uint64_t size) {
+Status Staging::Populate(const Area& area, uint64_t offset, uint64_t size) const {
+  const PolicyScope scope(placement_);
   Status populated = sys::PopulateForStores(area.mapping.data() + offset, size);
   if (populated.ok()) [[likely]] {
     return populated;
@@ -257,7 +260,7 @@ Status Staging::Populate(const Area& area, uint64_t offset, uint64_t size) {
 // again. The number of other pages doubles while the group fills. So there are few calls, and yet a
 // group that stays small takes little memory.
 Status Staging::PopulateAt(const Area& area, uint64_t place_offset, uint64_t offset,
-                           uint32_t* reached_bytes, uint64_t* end_bytes) {
+                           uint32_t* reached_bytes, uint64_t* end_bytes) const {
   const uint64_t begin = offset / kPageBytes * kPageBytes;
   const uint64_t wanted = std::max({2 * offset, begin + kPageBytes, uint64_t{*reached_bytes}});
   const uint64_t end =
@@ -271,7 +274,7 @@ Status Staging::PopulateAt(const Area& area, uint64_t place_offset, uint64_t off
 
 // Stores one record of a group, its pages populated before the first record in them.
 Status Staging::Put(const Area& area, uint64_t place_offset, uint32_t place, uint64_t index,
-                    std::string_view record, Populated* populated, uint32_t* reached_bytes) {
+                    std::string_view record, Populated* populated, uint32_t* reached_bytes) const {
   const uint64_t offset = index * record.size();
   if (index == 0 || populated->place != place || index >= populated->end) [[unlikely]] {
     uint64_t end_bytes = 0;

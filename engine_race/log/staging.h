@@ -25,6 +25,7 @@
 
 #include "engine_race/base/memory.h"
 #include "engine_race/base/options.h"
+#include "engine_race/base/placement.h"
 #include "engine_race/base/status.h"
 #include "engine_race/io/file.h"
 #include "engine_race/log/entry_codec.h"
@@ -57,7 +58,7 @@ class Staging {
 
   // Decides how this opening stages records, before it stages any; reads need no decision. Says in
   // the log why, where kAuto becomes written.
-  void Start(StagingMode mode, const LogFn& log);
+  void Start(StagingMode mode, const LogFn& log, const Placement& placement = {});
   bool mapped() const { return mapped_; }
 
   // Reads and checks the counts of every bucket with pread. Damaged ones are marked, not used.
@@ -148,11 +149,11 @@ class Staging {
   BucketState Decode(uint32_t bucket, const format::BucketCounts& line) const;
   Status ReserveCluster(uint32_t cluster);
   static Status ReserveRange(const io::File& file, uint64_t offset, uint64_t size);
-  static Status Populate(const Area& area, uint64_t offset, uint64_t size);
-  static Status Put(const Area& area, uint64_t place_offset, uint32_t place, uint64_t index,
-                    std::string_view record, Populated* populated, uint32_t* reached_bytes);
-  static Status PopulateAt(const Area& area, uint64_t place_offset, uint64_t offset,
-                           uint32_t* reached_bytes, uint64_t* end_bytes);
+  Status Populate(const Area& area, uint64_t offset, uint64_t size) const;
+  Status Put(const Area& area, uint64_t place_offset, uint32_t place, uint64_t index,
+             std::string_view record, Populated* populated, uint32_t* reached_bytes) const;
+  Status PopulateAt(const Area& area, uint64_t place_offset, uint64_t offset,
+                    uint32_t* reached_bytes, uint64_t* end_bytes) const;
   Status FullGroup(const Area& area, uint64_t offset, RegionPool::Lease* buffer,
                    const char** group);
 
@@ -162,6 +163,8 @@ class Staging {
   const uint32_t cluster_buckets_;
   const uint32_t cluster_count_;
   bool mapped_ = false;
+  // Of pages that enter the page cache by being populated.
+  Placement placement_;
   Area counts_;
   Area keys_;
   Area values_;

@@ -123,7 +123,7 @@ Status PlanStore(const Options& options, const std::string& dir, StoreFiles* fil
   ENGINE_RACE_RETURN_IF_ERROR(sys::RefuseAmongDevices(dir, dir_fd));
   identity.geometry = GeometryFrom(options);
   ENGINE_RACE_RETURN_IF_ERROR(AbsoluteNames(options.paths, &identity.paths));
-  ENGINE_RACE_RETURN_IF_ERROR(CheckPathNames(identity.paths));
+  ENGINE_RACE_RETURN_IF_ERROR(CheckPathNames(identity));
   bool interrupted = false;
   ENGINE_RACE_RETURN_IF_ERROR(ChooseStoreId(dir_fd, &identity, &interrupted));
   ENGINE_RACE_RETURN_IF_ERROR(RefuseOthersPath(dir_fd, dir, identity));

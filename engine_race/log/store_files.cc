@@ -28,6 +28,7 @@ Status WarnOfLinks(const LogFn& log, const PlannedFile& planned) {
 
 // *moved when the names of the paths are no longer those in the manifest.
 Status OpenExisting(const Options& options, io::Access access, StoreFiles* files, bool* moved) {
+  ENGINE_RACE_RETURN_IF_ERROR(CheckKeyRange(options.key_range, files->identity));
   ENGINE_RACE_RETURN_IF_ERROR(CheckDescriptors(
       files->identity.geometry, options.paths.empty() ? files->identity.paths : options.paths,
       kOpenWhenLocked));
@@ -66,7 +67,7 @@ Status LockIsMissing() {
                             " is missing; when no process has the store open, make an empty one");
 }
 
-// A store of this version is made behind its lock, whose file then stays.
+// A store of version 4 or newer is made behind its lock, whose file then stays.
 Status RequireLockFile(int dir_fd) {
   StoreIdentity identity;
   const Status found = ReadManifest(dir_fd, &identity);
@@ -161,7 +162,7 @@ Status OpenStoreFiles(const Options& options, const std::string& dir, StoreFiles
     ENGINE_RACE_RETURN_IF_ERROR(OpenExisting(options, io::Access::kReadWrite, files, &moved));
     if (moved || IsOld(files->identity)) {
       ENGINE_RACE_RETURN_IF_ERROR(RenewManifest(options, *files));
-      files->identity.format_version = format::kFormatVersion;
+      files->identity.format_version = files->identity.WrittenVersion();
     }
   }
   files->lock.Settle();
@@ -211,12 +212,24 @@ Status VisitProbeFiles(const StoreFiles& files,
   return visit_named(files.directory.get(), format::kManifestName);
 }
 
+Status DevicesOf(const StoreFiles& files, std::vector<dev_t>* devices) {
+  devices->clear();
+  for (const ValuePath& path : files.values.paths()) {
+    dev_t device = 0;
+    ENGINE_RACE_RETURN_IF_ERROR(sys::DeviceOf(files.values.file(path.first_file).fd(), &device));
+    devices->push_back(device);
+  }
+  return Status::Ok();
+}
+
 Status OpenStoreFilesToRead(const std::string& dir, StoreFiles* files,
-                            const std::vector<std::string>& paths) {
+                            const std::vector<std::string>& paths,
+                            const std::optional<KeyRange>& key_range) {
   ENGINE_RACE_RETURN_IF_ERROR(sys::OpenDirectory(dir, /*create=*/false, &files->directory));
   ENGINE_RACE_RETURN_IF_ERROR(LockToRead(files));
   Options options;
   options.paths = paths;
+  options.key_range = key_range;
   bool moved = false;
   return OpenExisting(options, io::Access::kRead, files, &moved);
 }

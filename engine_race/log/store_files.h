@@ -4,7 +4,10 @@
 #ifndef ENGINE_RACE_LOG_STORE_FILES_H_
 #define ENGINE_RACE_LOG_STORE_FILES_H_
 
+#include <sys/types.h>
+
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -57,10 +60,15 @@ Status MakeFilledStore(const Options& options, const std::string& dir, const Fil
 Status VisitProbeFiles(const StoreFiles& files,
                        const std::function<Status(const io::File& file)>& visit);
 
+// The block devices that the values lie on, one for each path.
+Status DevicesOf(const StoreFiles& files, std::vector<dev_t>* devices);
+
 // Locks `dir` against writers and opens what is there for reading alone, changing nothing.
-// kNotFound when there is no store. `paths` may say where its paths have moved to.
+// kNotFound when there is no store. `paths` may say where its paths have moved to, and `key_range`
+// what its keys must be.
 Status OpenStoreFilesToRead(const std::string& dir, StoreFiles* files,
-                            const std::vector<std::string>& paths = {});
+                            const std::vector<std::string>& paths = {},
+                            const std::optional<KeyRange>& key_range = std::nullopt);
 
 }  // namespace engine_race
 

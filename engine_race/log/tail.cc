@@ -54,7 +54,7 @@ bool TailReader::FindEntry(uint64_t slot, TailRecord* found) const {
     // Slots are given out in order and once each: the number is the slot.
     return codec.Decode(entry, static_cast<uint32_t>(slot), slot + 1, &found->record) &&
            found->record.sequence == slot &&
-           files_.identity.geometry.BucketOf(found->record.key) == bucket_;
+           files_.identity.geometry.IsIn(bucket_, found->record.key);
   };
   const auto entry_of = [slot](const Region& page) {
     return reinterpret_cast<const format::KeyEntry*>(page.data())[slot % kPageEntries];

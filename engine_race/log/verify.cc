@@ -167,7 +167,7 @@ class BucketVerifier {
       }
       KeyRecord record;
       if (!codec.Decode(entry, static_cast<uint32_t>(slot), state_.record_count, &record) ||
-          geometry_.BucketOf(record.key) != bucket_) {
+          !geometry_.IsIn(bucket_, record.key)) {
         AddBad(slot, key_in_log, /*value=*/false, "the key entry does not match its check");
         continue;
       }
@@ -235,9 +235,10 @@ class BucketVerifier {
 }  // namespace
 
 Status VerifyStore(const std::string& dir, VerifyReport* report, const BadRecordFn& on_bad,
-                   const std::vector<std::string>& paths) {
+                   const std::vector<std::string>& paths,
+                   const std::optional<KeyRange>& key_range) {
   StoreFiles files;
-  ENGINE_RACE_RETURN_IF_ERROR(OpenStoreFilesToRead(dir, &files, paths));
+  ENGINE_RACE_RETURN_IF_ERROR(OpenStoreFilesToRead(dir, &files, paths, key_range));
   return VerifyFiles(files, report, on_bad, {});
 }
 

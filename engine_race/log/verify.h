@@ -19,9 +19,10 @@ namespace engine_race {
 
 // Verifies the store in `dir`, which nobody may have open. `on_bad`, which may be empty, is called
 // from several threads, one at a time. Ok, kCorruption when something is bad, or why the store
-// could not be read. `paths` may say where its paths have moved to.
+// could not be read. For `paths` and `key_range` see OpenStoreFilesToRead.
 Status VerifyStore(const std::string& dir, VerifyReport* report, const BadRecordFn& on_bad,
-                   const std::vector<std::string>& paths = {});
+                   const std::vector<std::string>& paths = {},
+                   const std::optional<KeyRange>& key_range = std::nullopt);
 
 // Takes records as they are verified. One thread.
 class RecordSink {

@@ -8,9 +8,9 @@
 
 namespace engine_race {
 
-Status ChunkCache::Allocate(uint32_t buffer_count, MemoryShare* share) {
+Status ChunkCache::Allocate(uint32_t buffer_count, MemoryShare* share, const Placement& placement) {
   share_ = share;
-  return pool_.Allocate(kBufferBytes, buffer_count);
+  return pool_.Allocate(kBufferBytes, buffer_count, /*huge_pages=*/true, placement);
 }
 
 Chunk* ChunkCache::NewChunk() {

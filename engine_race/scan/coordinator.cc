@@ -43,7 +43,7 @@ bool Coordinator::Start() {
   started_ = true;
   const uint32_t buffer_count = static_cast<uint32_t>(std::min<uint64_t>(
       budget_bytes_ / ChunkCache::kBookedBytes, kMaxPositions / ChunkCache::kBufferValues));
-  Status status = board_.cache().Allocate(buffer_count, share_);
+  Status status = board_.cache().Allocate(buffer_count, share_, context_->log.placement().memory());
   if (status.ok()) status = loader_.Start();
   if (status.ok()) {
     try {
@@ -62,6 +62,8 @@ bool Coordinator::Start() {
 }
 
 void Coordinator::Run() {
+  // Before the queue of reads is used: back ends' own threads inherit where this one runs.
+  context_->log.placement().EnterThread();
   std::unique_lock lock(mutex_);
   while (!stop_) {
     woken_ = false;

@@ -15,9 +15,9 @@
 
 #include "engine_race/base/status.h"
 #include "engine_race/index/index.h"
+#include "engine_race/scan/bounds.h"
 #include "engine_race/scan/iterator.h"
 #include "engine_race/scan/key_batch.h"
-#include "engine_race/scan/key_range.h"
 #include "engine_race/scan/window_reader.h"
 
 namespace engine_race {

@@ -49,7 +49,8 @@ Status IteratorPool::CheckSnapshot(const Snapshot& snapshot) const {
 
 Status IteratorPool::New(const IteratorOptions& options, Iterator* iterator) {
   KeyRange range;
-  ENGINE_RACE_RETURN_IF_ERROR(ParseBounds(options.lower_bound, options.upper_bound, &range));
+  ENGINE_RACE_RETURN_IF_ERROR(ParseBounds(options.lower_bound, options.upper_bound,
+                                          context_.log.geometry().keys(), &range));
   ViewRegistry::View view;
   ViewRegistry& views = context_.index.views();
   if (options.snapshot == nullptr) {

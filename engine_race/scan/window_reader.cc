@@ -25,7 +25,8 @@ constexpr uint32_t kMaxQueues = 4;
 }  // namespace
 
 WindowPool::WindowPool(const ScanContext& context, uint32_t window_count) : context_(context) {
-  const Status status = pool_.Allocate(kWindowBytes, window_count);
+  const Status status = pool_.Allocate(kWindowBytes, window_count, /*huge_pages=*/true,
+                                       context_.log.placement().memory());
   if (!status.ok() && context_.options.log) {
     context_.options.log(LogLevel::kWarning,
                          "short scans have little memory: " + status.ToString());

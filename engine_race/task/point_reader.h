@@ -25,6 +25,11 @@ class PointReader {
   PointReader(const BucketLog& log, const Index& index, ValueFrames* frames, bool verify_checksums)
       : log_(log), index_(index), frames_(frames), verify_checksums_(verify_checksums) {}
 
+  // Of the store. No other key may be read.
+  const KeyRange& keys() const { return log_.geometry().keys(); }
+
+  const numa::StorePlacement& placement() const { return log_.placement(); }
+
   // Reads the newest value. Blocks, and takes about 8 KiB of stack. On failure *value is unchanged.
   Status Read(uint64_t key, std::string* value) const;
   // Reads the value that a view of `version` shows. `buffer` has kValueBytes, aligned to

@@ -28,16 +28,18 @@ uint32_t WorkerCount(const Options& options) {
 class ReadPool::Source final : public ReadSource {
  public:
   // `own` is null for a thread of the pool.
-  Source(ReadPool* pool, ReadBatch* own) : pool_(pool), own_(own) {}
+  Source(ReadPool* pool, ReadBatch* own) : pool_(pool), keys_(pool->reader_.keys()), own_(own) {}
 
   bool Next(ReadJob* job) noexcept override {
     while (!turn_.empty() || TakeTurn()) {
       *job = turn_.Pop();
-      if (job->value != nullptr) [[likely]] {
+      if (job->value != nullptr && keys_.Contains(job->key)) [[likely]] {
         if (job->posted != nullptr) ++posted_in_flight_;
         return true;
       }
-      pool_->Answer(*job, CheckKey(job->batch->key(job->index)));
+      // Keys of posted reads were looked at when they were posted.
+      ENGINE_RACE_ASSERT(job->posted == nullptr);
+      pool_->Answer(*job, CheckKeyOf(keys_, job->batch->key(job->index)));
     }
     return false;
   }
@@ -76,6 +78,7 @@ class ReadPool::Source final : public ReadSource {
   }
 
   ReadPool* const pool_;
+  const KeyRange keys_;
   ReadBatch* const own_;
   Turn turn_;
   // At first the ring has its turn, because the worker's last turn may have been for its former
@@ -211,6 +214,7 @@ bool ReadPool::StartThread() noexcept {
 }
 
 void ReadPool::RunThread() noexcept {
+  reader_.placement().EnterThread();
   std::unique_lock<std::mutex> lock(mutex_);
   while (true) {
     ++resting_thread_count_;

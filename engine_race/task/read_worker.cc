@@ -13,8 +13,9 @@ Status ReadWorker::Prepare() {
   if (scheduler_ != nullptr && scheduler_->usable()) return Status::Ok();
   scheduler_.reset();
   if (buffers_.buffer_count() == 0) {
-    ENGINE_RACE_RETURN_IF_ERROR(
-        buffers_.Allocate(kValueBytes, options_.tasks_per_worker, /*huge_pages=*/false));
+    ENGINE_RACE_RETURN_IF_ERROR(buffers_.Allocate(kValueBytes, options_.tasks_per_worker,
+                                                  /*huge_pages=*/false,
+                                                  reader_.placement().memory()));
   }
   ENGINE_RACE_ASSERT(buffers_.free_count() == options_.tasks_per_worker);
   const std::span<char> all_buffers(buffers_.base(), buffers_.size_bytes());

@@ -1,10 +1,10 @@
-// The race: write, read, range twice. Each phase is a process of its own on the same directory, and
-// is compared with the rates of the device.
+// The race: write, read, range twice, and on demand reads mixed with writes. Each phase is a
+// process of its own on the same directory, and is compared with the rates of the device.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "harness/data/value_maker.h"
@@ -36,6 +36,9 @@ struct RaceFlags {
   std::string table_path;
   std::string json_path;
   bool without_fio = false;
+  std::string key_range;
+  std::vector<int> gate;
+  std::string numa = "none";
 
   bool Has(Phase phase) const {
     return std::find(phases.begin(), phases.end(), PhaseName(phase)) != phases.end();
@@ -57,18 +60,32 @@ void AddFlags(RaceFlags* flags, CLI::App* app) {
       ->capture_default_str();
   app->add_option("--num", flags->records_per_thread,
                   "records per thread; by default 20000, or what fits the disk")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(uint64_t{1}, kMaxRecordsPerThread));
   app->add_option("--keys", flags->keys, "uniform, sequential, zipfian or onebucket")
       ->check(CLI::IsMember({"uniform", "sequential", "zipfian", "onebucket"}))
       ->capture_default_str();
-  app->add_option("--phases", flags->phases, "which of write,read,range")
+  app->add_option("--phases", flags->phases, "which of write,read,mixed,range")
       ->delimiter(',')
-      ->check(CLI::IsMember({"write", "read", "range"}))
+      ->check(CLI::IsMember({"write", "read", "mixed", "range"}))
       ->capture_default_str();
   app->add_option("--memory-limit", flags->config.memory_budget_bytes,
                   "the engine's memory budget: 2G, 512M, ...")
       ->transform(CLI::AsSizeValue(false))
       ->capture_default_str();
+  app->add_option("--key-range", flags->key_range,
+                  "FIRST:LAST, the keys of the store, both included; 0x for hexadecimal");
+  app->add_option("--numa", flags->numa,
+                  "where the store puts its memory: none, interleave, interleave:NODES or "
+                  "bind:NODES, with nodes such as 0,2-3")
+      ->capture_default_str();
+  app->add_flag("--own-text", flags->config.moves_text,
+                "move the program's text to memory of its own before each phase");
+  app->add_option("--gate", flags->gate,
+                  "two descriptors, IN,OUT, through which `numa race` lets its instances wait for "
+                  "each other")
+      ->delimiter(',')
+      ->expected(2)
+      ->check(CLI::NonNegativeNumber);
   app->add_option("--seed", flags->config.seed, "seed of keys, values and reads")
       ->capture_default_str();
   app->add_option("--table", flags->table_path, "also write the table into this file")->take_last();
@@ -78,15 +95,17 @@ void AddFlags(RaceFlags* flags, CLI::App* app) {
 
 // The space that the run takes on disk: the store, and fio's files, which are as large.
 uint64_t NeededBytes(const RaceFlags& flags, uint64_t record_count, bool has_fio) {
-  const uint64_t store_bytes = flags.Has(Phase::kWrite) ? StoreBytes(record_count) : 0;
-  return store_bytes + (has_fio ? record_count * kValueSize : 0);
+  return RaceBytes(record_count, flags.Has(Phase::kWrite), flags.Has(Phase::kMixed)) +
+         (has_fio ? record_count * kValueSize : 0);
 }
 
 // Decides the number of records; false when they do not fit.
 bool FitRecords(const RaceFlags& flags, bool has_fio, uint64_t free_bytes, RaceConfig* config) {
   config->records_per_thread = flags.records_per_thread;
   if (flags.records_per_thread == 0) {
-    config->records_per_thread = kDefaultRecordsPerThread;
+    config->records_per_thread =
+        std::min(kDefaultRecordsPerThread,
+                 MaxKeyCount(config->keys, config->key_range) / config->thread_count);
     // A tenth of the disk is left free.
     while (config->records_per_thread > kMinRecordsPerThread &&
            NeededBytes(flags, config->record_count(), has_fio) > free_bytes / 10 * 9) {
@@ -112,9 +131,10 @@ bool AdoptStore(const RaceDir& dir, const RaceConfig& config, uint64_t* records_
   }
   if (*records_per_thread == 0) *records_per_thread = note->records_per_thread;
   if (note->thread_count != config.thread_count || note->keys != config.keys ||
-      note->seed != config.seed || note->records_per_thread != *records_per_thread) {
-    *error = "the store in " + dir.path() + " was written with other --threads, --num, --keys or " +
-             "--seed; its race.json says which";
+      note->key_range != config.key_range || note->seed != config.seed ||
+      note->records_per_thread != *records_per_thread) {
+    *error = "the store in " + dir.path() + " was written with other --threads, --num, --keys, " +
+             "--key-range or --seed; its race.json says which";
     return false;
   }
   return true;
@@ -123,7 +143,7 @@ bool AdoptStore(const RaceDir& dir, const RaceConfig& config, uint64_t* records_
 std::vector<PhaseReport> RunRace(const RaceFlags& flags, const RaceConfig& config, RaceDir* dir,
                                  FioRunner* fio, std::string* error) {
   std::vector<PhaseReport> reports;
-  for (const Phase phase : {Phase::kWrite, Phase::kRead, Phase::kRange}) {
+  for (const Phase phase : {Phase::kWrite, Phase::kRead, Phase::kMixed, Phase::kRange}) {
     if (!flags.Has(phase)) continue;
     if (phase == Phase::kWrite && !dir->StartStore(config, error)) break;
     reports.push_back(MeasurePhase(phase, config, fio));
@@ -165,9 +185,36 @@ std::string Save(const RaceFlags& flags, const RaceConfig& config,
   return {};
 }
 
+// What the flags say in words that the configuration has as numbers. Empty, or which is wrong.
+std::string Translate(const RaceFlags& flags, RaceConfig* config) {
+  config->keys = *ParseKeyShape(flags.keys);
+  if (flags.gate.size() == 2) config->gate = {.in = flags.gate[0], .out = flags.gate[1]};
+  const std::optional<engine_race::NumaOptions> numa = ParseNuma(flags.numa);
+  if (!numa) return "--numa " + flags.numa + " is none of its values";
+  engine_race::numa::Topology topology;
+  const engine_race::Status read =
+      engine_race::numa::ReadTopology(engine_race::numa::kSysfsRoot, &topology);
+  const std::optional<uint32_t> missing = read.ok() ? MissingNode(*numa, topology) : std::nullopt;
+  if (missing) return "--numa " + flags.numa + ": there is no node " + std::to_string(*missing);
+  config->numa = *numa;
+  if (!flags.key_range.empty()) {
+    const std::optional<engine_race::KeyRange> range = ParseKeyRange(flags.key_range);
+    if (!range) return "--key-range " + flags.key_range + " is no FIRST:LAST, or LAST comes first";
+    config->key_range = *range;
+  }
+  // Each thread writes one record at least.
+  const uint64_t least_count =
+      config->thread_count * std::max(uint64_t{1}, flags.records_per_thread);
+  if (least_count > MaxKeyCount(config->keys, config->key_range)) {
+    return "--key-range " + flags.key_range + " has fewer keys than there are records";
+  }
+  return {};
+}
+
 int Race(RaceFlags flags) {
   RaceConfig config = flags.config;
-  config.keys = *ParseKeyShape(flags.keys);
+  const std::string bad_flag = Translate(flags, &config);
+  if (!bad_flag.empty()) return Refuse(bad_flag);
   RaceDir dir;
   std::string error;
   if (!dir.Prepare(flags.dir, &error)) return Refuse(error);

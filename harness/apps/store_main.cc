@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "engine_race/base/key.h"
 #include "engine_race/log/page_cache.h"
 #include "engine_race/log/staging.h"
 #include "engine_race/log/store_files.h"
@@ -41,6 +42,7 @@ void PrintManifest(const engine_race::StoreFiles& files) {
   std::printf("format version    %u\n", identity.format_version);
   std::printf("buckets           %u, of at most %" PRIu64 " records\n", geometry.bucket_count,
               geometry.bucket_capacity_records);
+  std::printf("keys              %s\n", engine_race::ToString(geometry.keys()).c_str());
   std::printf("files             %u of keys and as many of values\n", geometry.file_count);
   if (!identity.paths.empty()) {
     std::printf("stripe unit       %" PRIu64 " bytes\n", geometry.stripe_unit_bytes);

@@ -169,8 +169,7 @@ Status IndexBench::BuildParts(double* seconds, uint64_t* memory_bytes) {
       raw.entries = {entries + first_entries_[b], first_entries_[b + 1] - first_entries_[b]};
       raw.codec = log_->codec(b);
       raw.sequence_bound = raw.entries.size();
-      raw.first_key = geometry.FirstKeyOf(b);
-      raw.last_key = geometry.LastKeyOf(b);
+      raw.keys = geometry.division.KeysOf(b);
       if (!builder.Build(raw, &built[b]).ok() || !built[b].damaged_slots.empty()) {
         return failures.Note("a bucket could not be built");
       }

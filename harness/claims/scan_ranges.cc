@@ -110,8 +110,7 @@ Status ScanRanges::Open(bool cache_iterators) {
 
 // The keys that FillKeyLogs makes, in order.
 std::vector<uint64_t> ScanRanges::AllKeys() const {
-  engine_race::Geometry geometry;
-  geometry.bucket_count = Options().bucket_count;
+  const engine_race::Geometry geometry = engine_race::GeometryFrom(Options());
   const std::vector<uint64_t> counts =
       FilledCounts(geometry.bucket_count, shape_.key_count, shape_.seed);
   std::vector<uint64_t> keys;

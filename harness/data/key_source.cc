@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <vector>
@@ -12,6 +13,8 @@ namespace harness {
 namespace {
 
 constexpr double kExponent = 0.99;
+// Of a range, for keys that lie close together.
+constexpr uint64_t kPartCount = 1024;
 
 struct ShapeName {
   KeyShape shape;
@@ -40,6 +43,13 @@ double Zeta(uint64_t n) {
   return sum + area + (term(to) - term(from)) / 2 + (slope(to) - slope(from)) / 12;
 }
 
+bool ParseKey(std::string_view text, uint64_t* key) {
+  const int base = text.starts_with("0x") ? 16 : 10;
+  if (base == 16) text.remove_prefix(2);
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *key, base);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
 }  // namespace
 
 std::string KeyFailure(uint64_t key, const std::string& what) {
@@ -62,6 +72,23 @@ std::optional<KeyShape> ParseKeyShape(std::string_view name) {
   return std::nullopt;
 }
 
+std::optional<engine_race::KeyRange> ParseKeyRange(std::string_view text) {
+  const size_t colon = text.find(':');
+  if (colon == std::string_view::npos) return std::nullopt;
+  engine_race::KeyRange range;
+  const bool good = ParseKey(text.substr(0, colon), &range.first) &&
+                    ParseKey(text.substr(colon + 1), &range.last) && !range.empty();
+  return good ? std::optional(range) : std::nullopt;
+}
+
+std::string KeyRangeText(const engine_race::KeyRange& range) {
+  char text[64];
+  std::snprintf(text, sizeof(text), "0x%016llx:0x%016llx",
+                static_cast<unsigned long long>(range.first),
+                static_cast<unsigned long long>(range.last));
+  return text;
+}
+
 ZipfRanks::ZipfRanks(uint64_t rank_count)
     : rank_count_(std::max<uint64_t>(rank_count, 1)), zeta_(Zeta(rank_count_)) {
   const double two_over_n = 2.0 / static_cast<double>(rank_count_);
@@ -81,25 +108,44 @@ double ZipfRanks::ShareOf(uint64_t rank) const {
   return std::pow(static_cast<double>(rank + 1), -kExponent) / zeta_;
 }
 
-KeySource::KeySource(KeyShape shape, uint64_t record_count, uint64_t seed)
+uint64_t MaxKeyCount(KeyShape shape, const engine_race::KeyRange& range) {
+  if (range.empty()) return 0;
+  if (range.HasAllKeys()) return ~uint64_t{0};
+  const uint64_t size = range.last - range.first + 1;
+  return shape == KeyShape::kOneBucket ? size / kPartCount : size;
+}
+
+KeySource::KeySource(KeyShape shape, uint64_t record_count, uint64_t seed,
+                     engine_race::KeyRange range)
     : shape_(shape),
       record_count_(record_count),
       seed_(seed),
+      range_(range),
       zipf_(shape == KeyShape::kZipfian ? record_count : 1) {}
 
 uint64_t KeySource::RankAt(uint64_t index) const {
   return zipf_.RankAt(AsFraction(MixAt(~seed_, index)));
 }
 
+uint64_t KeySource::SpreadKey(uint64_t rank) const {
+  if (range_.HasAllKeys()) return MixAt(seed_, rank);
+  return range_.first + MixBelow(seed_, rank, range_.last - range_.first + 1);
+}
+
 uint64_t KeySource::KeyAt(uint64_t index) const {
   switch (shape_) {
     case KeyShape::kUniform:
-      return MixAt(seed_, index);
+      return SpreadKey(index);
     case KeyShape::kSequential:
-      return index;
+      return range_.first + index;
     case KeyShape::kZipfian:
-      return MixAt(seed_, RankAt(index));
+      return SpreadKey(RankAt(index));
     case KeyShape::kOneBucket: {
+      if (!range_.HasAllKeys()) {
+        const uint64_t size = MaxKeyCount(shape_, range_);
+        return range_.first + AsBelow(Mix64(seed_), kPartCount) * size +
+               MixBelow(seed_, index, size);
+      }
       const uint64_t prefix = Mix64(seed_) & ~((uint64_t{1} << 54) - 1);
       return prefix | Mix54(index);
     }
@@ -120,7 +166,7 @@ KeySummary KeySource::Summarize() const {
     if (seen[rank]) continue;
     seen[rank] = true;
     ++summary.distinct_count;
-    summary.key_sum += MixAt(seed_, rank);
+    summary.key_sum += SpreadKey(rank);
   }
   return summary;
 }

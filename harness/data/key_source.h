@@ -11,13 +11,16 @@
 #include <string>
 #include <string_view>
 
+#include "engine_race/base/key_range.h"
+
 namespace harness {
 
+// Over all keys; over a range of them the shapes are those of the keys' places in the range.
 enum class KeyShape {
   kUniform,     // 64-bit words spread evenly, all distinct
   kSequential,  // 0, 1, 2, ...: interleaved over the threads
   kZipfian,     // exponent 0.99 over as many keys as there are records, scrambled; keys repeat
-  kOneBucket,   // distinct keys, all under one 10-bit prefix
+  kOneBucket,   // distinct keys, all under one 10-bit prefix: in one of 1024 parts of a range
 };
 
 // "key 00000000000000ff: <what>"
@@ -25,6 +28,12 @@ std::string KeyFailure(uint64_t key, const std::string& what);
 
 std::string_view KeyShapeName(KeyShape shape);
 std::optional<KeyShape> ParseKeyShape(std::string_view name);
+
+// "0x4000:0x7fff", in hexadecimal or decimal, both ends included; nullopt for any other text and
+// for a range without keys.
+std::optional<engine_race::KeyRange> ParseKeyRange(std::string_view text);
+// "0x0000000000004000:0x0000000000007fff"
+std::string KeyRangeText(const engine_race::KeyRange& range);
 
 // Ranks of a Zipf distribution with exponent 0.99 by the method of Gray et al., "Quickly generating
 // billion-record synthetic databases" (SIGMOD 1994).
@@ -49,9 +58,13 @@ struct KeySummary {
   uint64_t key_sum = 0;
 };
 
+// How many distinct keys of this shape the range has; the largest number there is for all keys.
+uint64_t MaxKeyCount(KeyShape shape, const engine_race::KeyRange& range);
+
 class KeySource {
  public:
-  KeySource(KeyShape shape, uint64_t record_count, uint64_t seed);
+  // MaxKeyCount(shape, range) is at least `record_count`.
+  KeySource(KeyShape shape, uint64_t record_count, uint64_t seed, engine_race::KeyRange range = {});
 
   uint64_t record_count() const { return record_count_; }
   // index < record_count().
@@ -61,10 +74,13 @@ class KeySource {
 
  private:
   uint64_t RankAt(uint64_t index) const;
+  // A key for each rank, spread over all keys or over the range.
+  uint64_t SpreadKey(uint64_t rank) const;
 
   KeyShape shape_;
   uint64_t record_count_;
   uint64_t seed_;
+  engine_race::KeyRange range_;
   ZipfRanks zipf_;
 };
 

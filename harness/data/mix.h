@@ -1,9 +1,10 @@
 // The mixer of the programs' key streams, values and random choices.
 //
-// Pure functions. Both are bijections of their word, so distinct inputs stay distinct.
+// Pure functions. Those that mix are bijections of their word, so distinct inputs stay distinct.
 #ifndef HARNESS_DATA_MIX_H_
 #define HARNESS_DATA_MIX_H_
 
+#include <bit>
 #include <cstdint>
 
 namespace harness {
@@ -26,6 +27,22 @@ inline constexpr uint64_t Mix54(uint64_t x) {
   x = ((x ^ (x >> 27)) * 0xbf58476d1ce4e5b9) & kMask;
   x = ((x ^ (x >> 27)) * 0x94d049bb133111eb) & kMask;
   return x ^ (x >> 27);
+}
+
+// A bijection of [0, bound), a different one for each seed; `bound` is not 0. It walks along a
+// cycle of a bijection of as many bits as `bound` needs: less than two steps on average.
+inline constexpr uint64_t MixBelow(uint64_t seed, uint64_t x, uint64_t bound) {
+  const int bits = bound < 3 ? 1 : 64 - std::countl_zero(bound - 1);
+  const uint64_t mask = ~uint64_t{0} >> (64 - bits);
+  const int half = (bits + 1) / 2;
+  const uint64_t add = Mix64(seed);
+  do {
+    x = ((x + add) * 0x9e3779b97f4a7c15) & mask;
+    x = ((x ^ (x >> half)) * 0xbf58476d1ce4e5b9) & mask;
+    x = ((x ^ (x >> half)) * 0x94d049bb133111eb) & mask;
+    x ^= x >> half;
+  } while (x >= bound);
+  return x;
 }
 
 // `word` as a fraction of [0, 1).

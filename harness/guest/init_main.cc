@@ -1,5 +1,6 @@
-// The first and only process of a guest. pc_test says which test: "nvme" (nvme_test.h), or nothing
-// for a power cut (power_init.h).
+// The first process of a guest. pc_test says which test: "nvme" (nvme_test.h), "numa"
+// (numa_test.h), or nothing for a power cut (power_init.h).
+#include "harness/guest/numa_test.h"
 #include "harness/guest/nvme_test.h"
 #include "harness/guest/power_init.h"
 #include "harness/guest/system.h"
@@ -7,5 +8,6 @@
 int main() {
   engine_race::guest::MountSystem();
   if (engine_race::guest::Argument("pc_test") == "nvme") engine_race::guest::RunNvmeTest();
+  if (engine_race::guest::Argument("pc_test") == "numa") engine_race::guest::RunNumaTest();
   engine_race::powercut::Run();
 }

@@ -138,10 +138,7 @@ Status WriteKeyLogs(const Options& options, const std::string& dir,
 Status FillKeyLogs(const Options& options, const std::string& dir, uint64_t key_count,
                    uint64_t seed) {
   const std::vector<uint64_t> counts = FilledCounts(options.bucket_count, key_count, seed);
-  Geometry geometry;
-  geometry.bucket_count = options.bucket_count;
-  geometry.value_group_bytes = options.value_group_bytes;
-  geometry.key_group_bytes = options.key_group_bytes;
+  const Geometry geometry = engine_race::GeometryFrom(options);
   std::vector<uint64_t> whole = counts;
   for (uint64_t& count : whole) count -= count % WholeGroups(geometry);
   ENGINE_RACE_RETURN_IF_ERROR(

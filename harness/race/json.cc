@@ -5,6 +5,14 @@
 #include "harness/measure/result_file.h"
 #include "harness/system/machine.h"
 
+namespace engine_race {
+
+NLOHMANN_JSON_SERIALIZE_ENUM(NumaMode, {{NumaMode::kNone, "none"},
+                                        {NumaMode::kInterleave, "interleave"},
+                                        {NumaMode::kBind, "bind"}})
+
+}  // namespace engine_race
+
 namespace harness {
 
 // Names in JSON.
@@ -14,6 +22,7 @@ NLOHMANN_JSON_SERIALIZE_ENUM(KeyShape, {{KeyShape::kUniform, "uniform"},
                                         {KeyShape::kOneBucket, "onebucket"}})
 NLOHMANN_JSON_SERIALIZE_ENUM(Phase, {{Phase::kWrite, "write"},
                                      {Phase::kRead, "read"},
+                                     {Phase::kMixed, "mixed"},
                                      {Phase::kRange, "range"}})
 
 void to_json(nlohmann::json& json, const RaceConfig& config) {
@@ -21,10 +30,15 @@ void to_json(nlohmann::json& json, const RaceConfig& config) {
           {"threads", config.thread_count},
           {"records_per_thread", config.records_per_thread},
           {"keys", config.keys},
+          {"key_first", config.key_range.first},
+          {"key_last", config.key_range.last},
           {"seed", config.seed},
           {"memory_budget_bytes", config.memory_budget_bytes},
           {"value_group_bytes", config.value_group_bytes},
-          {"checks_ranged_values", config.checks_ranged_values}};
+          {"checks_ranged_values", config.checks_ranged_values},
+          {"numa_mode", config.numa.mode},
+          {"numa_nodes", config.numa.nodes},
+          {"moves_text", config.moves_text}};
 }
 
 void from_json(const nlohmann::json& json, RaceConfig& config) {
@@ -36,6 +50,12 @@ void from_json(const nlohmann::json& json, RaceConfig& config) {
   json.at("memory_budget_bytes").get_to(config.memory_budget_bytes);
   json.at("value_group_bytes").get_to(config.value_group_bytes);
   json.at("checks_ranged_values").get_to(config.checks_ranged_values);
+  // A store's note from before there were these has none of them.
+  config.key_range.first = json.value("key_first", config.key_range.first);
+  config.key_range.last = json.value("key_last", config.key_range.last);
+  config.numa.mode = json.value("numa_mode", config.numa.mode);
+  config.numa.nodes = json.value("numa_nodes", config.numa.nodes);
+  config.moves_text = json.value("moves_text", config.moves_text);
 }
 
 void to_json(nlohmann::json& json, const PhaseResult& result) {
@@ -46,6 +66,7 @@ void to_json(nlohmann::json& json, const PhaseResult& result) {
           {"close_seconds", result.close_seconds},
           {"record_count", result.record_count},
           {"pass_seconds", result.pass_seconds},
+          {"mean_ns", result.mean_ns},
           {"p50_ns", result.p50_ns},
           {"p99_ns", result.p99_ns},
           {"p999_ns", result.p999_ns},
@@ -62,6 +83,7 @@ void from_json(const nlohmann::json& json, PhaseResult& result) {
   json.at("close_seconds").get_to(result.close_seconds);
   json.at("record_count").get_to(result.record_count);
   json.at("pass_seconds").get_to(result.pass_seconds);
+  json.at("mean_ns").get_to(result.mean_ns);
   json.at("p50_ns").get_to(result.p50_ns);
   json.at("p99_ns").get_to(result.p99_ns);
   json.at("p999_ns").get_to(result.p999_ns);
@@ -116,10 +138,17 @@ std::optional<RaceConfig> ParseConfig(const std::string& text) { return Parsed<R
 void from_json(const nlohmann::json& json, PhaseOrder& order) {
   json.at("phase").get_to(order.phase);
   json.at("config").get_to(order.config);
+  // Descriptors mean something to this process alone, so no other text has them.
+  json.at("gate_in").get_to(order.config.gate.in);
+  json.at("gate_out").get_to(order.config.gate.out);
 }
 
 std::string OrderText(const PhaseOrder& order) {
-  return nlohmann::json({{"phase", order.phase}, {"config", order.config}}).dump();
+  return nlohmann::json({{"phase", order.phase},
+                         {"config", order.config},
+                         {"gate_in", order.config.gate.in},
+                         {"gate_out", order.config.gate.out}})
+      .dump();
 }
 
 std::optional<PhaseOrder> ParseOrder(const std::string& text) { return Parsed<PhaseOrder>(text); }

@@ -7,6 +7,8 @@ namespace harness {
 std::unique_ptr<engine_race::Store> OpenStore(const RaceConfig& config, Failures* failures) {
   engine_race::Options options = QuietOptions();
   options.memory_budget_bytes = config.memory_budget_bytes;
+  if (!config.key_range.HasAllKeys()) options.key_range = config.key_range;
+  options.numa = config.numa;
   if (config.value_group_bytes != 0) options.value_group_bytes = config.value_group_bytes;
   std::unique_ptr<engine_race::Store> store;
   const engine_race::Status status = engine_race::Store::Open(options, config.dir, &store);

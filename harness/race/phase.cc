@@ -1,5 +1,7 @@
 #include "harness/race/phase.h"
 
+#include <unistd.h>
+
 #include <memory>
 #include <vector>
 
@@ -18,6 +20,7 @@ namespace harness {
 namespace {
 
 constexpr uint64_t kReadStream = 0x72656164;
+constexpr uint64_t kMixedStream = 0x6d697865;
 
 // Measures one phase from before Open until the store is closed.
 class PhaseClock {
@@ -25,16 +28,24 @@ class PhaseClock {
   PhaseClock() : cpu_before_(CpuSeconds()), start_ns_(NowNs()) {}
   uint64_t start_ns() const { return start_ns_; }
   void Opened() { opened_ns_ = NowNs(); }
-  void Closing() { closing_ns_ = NowNs(); }
+  // All is done that the phase is for. What passes until Closing is not counted.
+  void Done() {
+    done_ns_ = NowNs();
+    cpu_done_ = CpuSeconds();
+  }
+  void Closing() {
+    closing_ns_ = NowNs();
+    cpu_closing_ = CpuSeconds();
+  }
   void Closed(PhaseResult* result) const {
     const uint64_t closed_ns = NowNs();
     const auto seconds = [](uint64_t from, uint64_t to) {
       return static_cast<double>(to - from) * 1e-9;
     };
-    result->seconds = seconds(start_ns_, closed_ns);
+    result->seconds = seconds(start_ns_, done_ns_) + seconds(closing_ns_, closed_ns);
     result->open_seconds = seconds(start_ns_, opened_ns_);
     result->close_seconds = seconds(closing_ns_, closed_ns);
-    result->cpu_seconds = CpuSeconds() - cpu_before_;
+    result->cpu_seconds = CpuSeconds() - cpu_closing_ + cpu_done_ - cpu_before_;
     result->peak_rss_bytes = PeakRssBytes();
   }
 
@@ -42,10 +53,13 @@ class PhaseClock {
   double cpu_before_;
   uint64_t start_ns_;
   uint64_t opened_ns_ = 0;
+  double cpu_done_ = 0;
+  uint64_t done_ns_ = 0;
+  double cpu_closing_ = 0;
   uint64_t closing_ns_ = 0;
 };
 
-// The context of a thread of the write or the read phase.
+// The context of a thread of a phase other than the range.
 struct Worker {
   const RaceConfig& config;
   const KeySource& keys;
@@ -57,23 +71,6 @@ struct Worker {
   Histogram* latency;
 };
 
-void WriteRecords(const Worker& w) {
-  alignas(64) char value[kValueSize];
-  char key_bytes[sizeof(uint64_t)];
-  for (uint64_t i = 0; i < w.config.records_per_thread && !w.failures->any(); ++i) {
-    const uint64_t index = i * w.config.thread_count + w.thread;
-    const uint64_t key = w.keys.KeyAt(index);
-    engine_race::EncodeKey(key, key_bytes);
-    w.values.Fill(key, index, value);
-    const uint64_t start_ns = NowNs();
-    const engine_race::Status status =
-        w.store->Write({key_bytes, sizeof(key_bytes)}, {value, sizeof(value)});
-    w.latency->Add(NowNs() - start_ns);
-    if (!status.ok()) return w.failures->Note(KeyFailure(key, status.ToString()));
-    w.progress->Add(w.thread, 1);
-  }
-}
-
 // Describes the fault of `value`; empty when it was written under `key`.
 std::string FaultOf(const KeySource& keys, const ValueMaker& values, uint64_t key,
                     const std::string& value) {
@@ -84,36 +81,97 @@ std::string FaultOf(const KeySource& keys, const ValueMaker& values, uint64_t ke
   return {};
 }
 
-void ReadRecords(const Worker& w) {
-  std::string value;
+// Reads the record that was drawn. Empty, or what is wrong with it.
+std::string ReadOne(const Worker& w, uint64_t key, std::string* value) {
   char key_bytes[sizeof(uint64_t)];
+  engine_race::EncodeKey(key, key_bytes);
+  const uint64_t start_ns = NowNs();
+  const engine_race::Status status = w.store->Read({key_bytes, sizeof(key_bytes)}, value);
+  w.latency->Add(NowNs() - start_ns);
+  return status.ok() ? FaultOf(w.keys, w.values, key, *value) : status.ToString();
+}
+
+// Writes record `index`. Empty, or what is wrong.
+std::string WriteOne(const Worker& w, uint64_t key, uint64_t index, char* value) {
+  char key_bytes[sizeof(uint64_t)];
+  engine_race::EncodeKey(key, key_bytes);
+  w.values.Fill(key, index, value);
+  const uint64_t start_ns = NowNs();
+  const engine_race::Status status =
+      w.store->Write({key_bytes, sizeof(key_bytes)}, {value, kValueSize});
+  w.latency->Add(NowNs() - start_ns);
+  return status.ok() ? std::string() : status.ToString();
+}
+
+void WriteRecords(const Worker& w) {
+  alignas(64) char value[kValueSize];
   for (uint64_t i = 0; i < w.config.records_per_thread && !w.failures->any(); ++i) {
-    const uint64_t draw = MixAt(w.config.seed ^ kReadStream, i * w.config.thread_count + w.thread);
-    const uint64_t key = w.keys.KeyAt(AsBelow(draw, w.keys.record_count()));
-    engine_race::EncodeKey(key, key_bytes);
-    const uint64_t start_ns = NowNs();
-    const engine_race::Status status = w.store->Read({key_bytes, sizeof(key_bytes)}, &value);
-    w.latency->Add(NowNs() - start_ns);
-    const std::string fault =
-        status.ok() ? FaultOf(w.keys, w.values, key, value) : status.ToString();
+    const uint64_t index = i * w.config.thread_count + w.thread;
+    const uint64_t key = w.keys.KeyAt(index);
+    const std::string fault = WriteOne(w, key, index, value);
     if (!fault.empty()) return w.failures->Note(KeyFailure(key, fault));
     w.progress->Add(w.thread, 1);
   }
+}
+
+// The word of a thread's i-th operation on records that are drawn.
+uint64_t DrawAt(const Worker& w, uint64_t stream, uint64_t i) {
+  return MixAt(w.config.seed ^ stream, i * w.config.thread_count + w.thread);
+}
+
+void ReadRecords(const Worker& w) {
+  std::string value;
+  for (uint64_t i = 0; i < w.config.records_per_thread && !w.failures->any(); ++i) {
+    const uint64_t index = AsBelow(DrawAt(w, kReadStream, i), w.keys.record_count());
+    const uint64_t key = w.keys.KeyAt(index);
+    const std::string fault = ReadOne(w, key, &value);
+    if (!fault.empty()) return w.failures->Note(KeyFailure(key, fault));
+    w.progress->Add(w.thread, 1);
+  }
+}
+
+// What is overwritten gets a value that one of the records of its key has, so that every reader can
+// tell it, now and in later phases.
+void MixRecords(const Worker& w) {
+  alignas(64) char written[kValueSize];
+  std::string value;
+  for (uint64_t i = 0; i < w.config.records_per_thread && !w.failures->any(); ++i) {
+    const uint64_t draw = DrawAt(w, kMixedStream, i);
+    const uint64_t index = AsBelow(draw, w.keys.record_count());
+    const uint64_t key = w.keys.KeyAt(index);
+    // The index depends on the high bits.
+    const std::string fault =
+        draw % 2 == 0 ? ReadOne(w, key, &value) : WriteOne(w, key, index, written);
+    if (!fault.empty()) return w.failures->Note(KeyFailure(key, fault));
+    w.progress->Add(w.thread, 1);
+  }
+}
+
+// Said when everything is in memory that the phase needs: the moment to look at where it lies.
+std::string DoneLine(Phase phase) {
+  return std::string("done ") + PhaseName(phase) + " " + std::to_string(::getpid());
+}
+
+// An instance that has failed does not wait: its process ends, and the launcher stops the others.
+void AwaitOthers(const RaceConfig& config, Phase phase, Failures* failures) {
+  if (failures->any()) return;
+  if (!PassGate(config.gate, DoneLine(phase))) failures->Note("the other instances have stopped");
 }
 
 void SetLatency(const std::vector<Histogram>& by_thread, PhaseResult* result) {
   Histogram all;
   for (const Histogram& one : by_thread) all.Merge(one);
   result->record_count = all.count();
+  result->mean_ns = all.mean();
   result->p50_ns = all.Percentile(0.5);
   result->p99_ns = all.Percentile(0.99);
   result->p999_ns = all.Percentile(0.999);
   result->max_ns = all.max();
 }
 
-// Runs the write or the read phase, which differ only in their threads' loops.
+// Runs a phase other than the range. Such phases differ only in their threads' loops.
 PhaseResult RunPoints(Phase phase, const RaceConfig& config) {
-  const KeySource keys(config.keys, config.record_count(), config.seed);
+  const KeySource keys(config.keys, config.record_count(), config.seed, config.key_range);
   const ValueMaker values(config.seed);
   std::vector<Histogram> latency(config.thread_count);
   Progress progress(PhaseName(phase), config.record_count(), kValueSize, config.thread_count);
@@ -126,9 +184,13 @@ PhaseResult RunPoints(Phase phase, const RaceConfig& config) {
     RunWorkers(config.thread_count, &failures, [&](uint32_t thread) {
       const Worker worker = {config,    keys,      values, store.get(),
                              &failures, &progress, thread, &latency[thread]};
-      phase == Phase::kWrite ? WriteRecords(worker) : ReadRecords(worker);
+      if (phase == Phase::kWrite) WriteRecords(worker);
+      if (phase == Phase::kRead) ReadRecords(worker);
+      if (phase == Phase::kMixed) MixRecords(worker);
     });
   }
+  clock.Done();
+  AwaitOthers(config, phase, &failures);
   clock.Closing();
   store.reset();
   clock.Closed(&result);
@@ -139,7 +201,7 @@ PhaseResult RunPoints(Phase phase, const RaceConfig& config) {
 }
 
 PhaseResult RunRanges(const RaceConfig& config) {
-  const KeySource keys(config.keys, config.record_count(), config.seed);
+  const KeySource keys(config.keys, config.record_count(), config.seed, config.key_range);
   const ValueMaker values(config.seed);
   const KeySummary summary = keys.Summarize();
   Progress progress("range", summary.distinct_count * config.thread_count * kRangePasses,
@@ -155,6 +217,8 @@ PhaseResult RunRanges(const RaceConfig& config) {
     run.Run(clock.start_ns(),
             [&](uint32_t pass, double seconds) { result.pass_seconds[pass] = seconds; });
   }
+  clock.Done();
+  AwaitOthers(config, Phase::kRange, &failures);
   clock.Closing();
   store.reset();
   clock.Closed(&result);
@@ -172,6 +236,8 @@ const char* PhaseName(Phase phase) {
       return "write";
     case Phase::kRead:
       return "read";
+    case Phase::kMixed:
+      return "mixed";
     case Phase::kRange:
       return "range";
   }

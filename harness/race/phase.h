@@ -1,4 +1,5 @@
-// The three phases of the race, each in a process of its own: write; read; range twice.
+// The phases of the race, each in a process of its own: write; read; reads mixed with writes; range
+// twice.
 //
 // A phase opens the store, runs its threads and closes it. It checks all that it reads. process.h
 // starts the process of a phase. Not thread-safe.
@@ -9,13 +10,17 @@
 #include <cstdint>
 #include <string>
 
+#include "engine_race/base/options.h"
 #include "harness/data/key_source.h"
+#include "harness/race/gate.h"
 
 namespace harness {
 
 inline constexpr uint32_t kRangePasses = 2;
 
-enum class Phase { kWrite, kRead, kRange };
+// kMixed reads and overwrites keys at random, as many of each: the only one that a race leaves out
+// unless it is asked for.
+enum class Phase { kWrite, kRead, kMixed, kRange };
 const char* PhaseName(Phase phase);
 
 struct RaceConfig {
@@ -23,12 +28,20 @@ struct RaceConfig {
   uint32_t thread_count = 64;
   uint64_t records_per_thread = 20000;
   KeyShape keys = KeyShape::kUniform;
+  // The keys that the store takes, over which the shape is laid.
+  engine_race::KeyRange key_range;
   uint64_t seed = 1;
   uint64_t memory_budget_bytes = uint64_t{2} << 30;
   // Geometry of a new store; 0 takes the engine's default.
   uint32_t value_group_bytes = 0;
   // False: a range checks keys and counts records, but does not check values.
   bool checks_ranged_values = true;
+  // Where the store puts its memory.
+  engine_race::NumaOptions numa;
+  // Moves the text of each phase's process to memory of its own node before the phase begins.
+  bool moves_text = false;
+  // Where phases of several instances wait for each other; see gate.h.
+  GateFds gate;
 
   uint64_t record_count() const { return thread_count * records_per_thread; }
 };
@@ -46,6 +59,7 @@ struct PhaseResult {
   // Range: the first pass from before Open, the second from the barrier between them.
   std::array<double, kRangePasses> pass_seconds = {};
   // Latency of one Write or Read.
+  double mean_ns = 0;
   uint64_t p50_ns = 0;
   uint64_t p99_ns = 0;
   uint64_t p999_ns = 0;

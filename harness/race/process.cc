@@ -6,6 +6,7 @@
 
 #include "harness/race/json.h"
 #include "harness/system/child_process.h"
+#include "harness/system/own_text.h"
 
 namespace harness {
 namespace {
@@ -36,6 +37,13 @@ std::optional<int> PhaseMain(int argc, char** argv) {
   if (argc != 3 || argv[1] != kPhaseFlag) return std::nullopt;
   const std::optional<PhaseOrder> order = ParseOrder(argv[2]);
   if (!order) return kBadOrder;
+  if (order->config.moves_text) {
+    const engine_race::Status moved = MoveTextToOwnMemory();
+    if (!moved.ok()) {
+      std::puts(ResultText(Broken("moving the text: " + moved.ToString())).c_str());
+      return 1;
+    }
+  }
   const PhaseResult result = RunPhase(order->phase, order->config);
   std::puts(ResultText(result).c_str());
   return result.ok ? 0 : 1;

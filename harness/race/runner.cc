@@ -11,7 +11,8 @@ namespace harness {
 namespace {
 
 FioResult MeasureDevice(Phase phase, uint64_t bytes, FioRunner* fio) {
-  if (fio == nullptr) {
+  // No job of fio does what a mixed phase does.
+  if (fio == nullptr || phase == Phase::kMixed) {
     FioResult none;
     none.error = "not measured";
     return none;
@@ -21,6 +22,7 @@ FioResult MeasureDevice(Phase phase, uint64_t bytes, FioRunner* fio) {
     case Phase::kWrite:
       return fio->BestWrite(bytes);
     case Phase::kRead:
+    case Phase::kMixed:
       return fio->RandomRead(bytes);
     case Phase::kRange:
       return fio->BestScan(bytes);
@@ -89,10 +91,17 @@ PhaseReport MeasurePhase(Phase phase, const RaceConfig& config, FioRunner* fio) 
     report.result.error = "interrupted";
     return report;
   }
-  report.cache_drop = DropPageCache(config.dir);
+  // Other instances keep their page cache.
+  const bool is_alone = config.gate.out < 0;
+  const auto drop = [&] { return is_alone ? DropPageCache(config.dir) : DropFilesOf(config.dir); };
+  report.cache_drop = drop();
+  if (!PassGate(config.gate, std::string("start ") + PhaseName(phase))) {
+    report.result.error = "the other instances have stopped";
+    return report;
+  }
   report.result = RunPhaseProcess(phase, config);
   // The next run of fio must not pay for dirty pages of the phase.
-  DropPageCache(config.dir);
+  drop();
   if (Interrupted()) return report;
   report.after = MeasureDevice(phase, bytes, report.result.ok ? fio : nullptr);
   return report;

@@ -25,17 +25,25 @@ bool DropFile(const std::string& path) {
   return dropped;
 }
 
-}  // namespace
-
-std::string DropPageCache(const std::string& dir) {
-  sync();
-  if (DropWholeCache()) return "drop_caches";
+std::string DropEachFile(const std::string& dir) {
   std::error_code error;
   bool dropped_all = true;
   for (const auto& entry : std::filesystem::directory_iterator(dir, error)) {
     if (entry.is_regular_file(error)) dropped_all &= DropFile(entry.path().string());
   }
   return !error && dropped_all ? "fadvise" : "not dropped: neither drop_caches nor fadvise works";
+}
+
+}  // namespace
+
+std::string DropFilesOf(const std::string& dir) {
+  sync();
+  return DropEachFile(dir);
+}
+
+std::string DropPageCache(const std::string& dir) {
+  sync();
+  return DropWholeCache() ? "drop_caches" : DropEachFile(dir);
 }
 
 }  // namespace harness

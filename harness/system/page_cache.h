@@ -12,6 +12,9 @@ namespace harness {
 // the regular files directly in `dir`. Returns "drop_caches", "fadvise" or an error.
 std::string DropPageCache(const std::string& dir);
 
+// The second way alone: for a program that runs beside others, whose cache it must not drop.
+std::string DropFilesOf(const std::string& dir);
+
 }  // namespace harness
 
 #endif  // HARNESS_SYSTEM_PAGE_CACHE_H_

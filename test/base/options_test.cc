@@ -35,6 +35,14 @@ TEST(OptionsTest, EachFieldOutOfRangeIsNamed) {
       {"directory_mode", [](Options* o) { o->directory_mode = 02700; }},
       {"file_mode", [](Options* o) { o->file_mode = 0400; }},
       {"file_mode", [](Options* o) { o->file_mode = 01600; }},
+      {"key_range",
+       [](Options* o) {
+         o->key_range = {8, 7};
+       }},
+      {"key_range",
+       [](Options* o) {
+         o->key_range = {~uint64_t{0}, 0};
+       }},
       {"staging_mode", [](Options* o) { o->staging_mode = static_cast<StagingMode>(7); }},
   };
   for (const BadField& field : fields) {

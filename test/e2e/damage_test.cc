@@ -77,6 +77,9 @@ std::vector<BaseShape> BaseShapes() {
   shapes.back().killed = true;
   shapes.push_back(Shape("closed, durable writes", 2, 256, 8192, 150, 40));
   shapes.back().options.sync_mode = SyncMode::kEveryWrite;
+  shapes.push_back(Shape("a part of the keys", 4, 256, 8192, 200, 50));
+  shapes.back().options.key_range = {uint64_t{1} << 62, uint64_t{3} << 62};
+  shapes.back().unsynced_count = 60;
   return shapes;
 }
 

@@ -19,6 +19,12 @@ void Require(const Status& status, const char* what) {
   if (!status.ok()) throw std::runtime_error(std::string(what) + ": " + status.ToString());
 }
 
+// Of all 64-bit numbers to those of `keys`, in order.
+uint64_t ScaledInto(const KeyRange& keys, uint64_t number) {
+  const auto product = static_cast<unsigned __int128>(number) * (keys.last - keys.first);
+  return keys.HasAllKeys() ? number : keys.first + static_cast<uint64_t>(product >> 64);
+}
+
 }  // namespace
 
 BaseStore::BaseStore(const BaseShape& shape, const std::string& dir)
@@ -52,7 +58,8 @@ StoreImage BaseStore::Make(const BaseShape& shape, const std::string& dir, uint6
     }
     // Two thirds of the records go to the lowest bucket.
     const uint64_t number = rng() % shape.key_count;
-    const uint64_t key = number * 0x9e3779b97f4a7c15 >> (number % 3 == 0 ? 0 : 8);
+    const uint64_t spread = number * 0x9e3779b97f4a7c15 >> (number % 3 == 0 ? 0 : 8);
+    const uint64_t key = ScaledInto(written.geometry().keys(), spread);
     const bool is_delete = rng() % 8 == 0;
     Require(is_delete ? store->Delete(KeyOf(key)) : store->Write(KeyOf(key), ValueOf(key, i + 1)),
             "writing to a base store");

@@ -240,9 +240,12 @@ TEST_F(EngineOpenUnprivilegedTest, StoreWhoseFilesMayNotBeWritten) {
 
 TEST_F(EngineOpenTest, OtherFormatVersionIsNotSupported) {
   MakeStore();
-  EditManifestSoundly([](format::Manifest* manifest) { ++manifest->format_version; });
+  EditManifestSoundly([](format::Manifest* manifest) {
+    manifest->format_version = format::kKeyRangeFormatVersion + 1;
+  });
   ExpectRefused(kNotSupported);
-  EditManifestSoundly([](format::Manifest* manifest) { --manifest->format_version; });
+  EditManifestSoundly(
+      [](format::Manifest* manifest) { manifest->format_version = format::kFormatVersion; });
   ExpectUnharmed();
 }
 

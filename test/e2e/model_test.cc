@@ -12,11 +12,10 @@
 
 #include "engine_race/log/geometry.h"
 #include "test/e2e/engine_fixture.h"
+#include "test/e2e/model_keys.h"
 
 namespace engine_race::test {
 namespace {
-
-using Rng = std::mt19937_64;
 
 Options RandomGeometry(Rng& rng) {
   Options options;
@@ -26,6 +25,7 @@ Options RandomGeometry(Rng& rng) {
   options.key_group_bytes = 4096u << rng() % 2;
   // Small ones fill up: refusals are part of the model.
   options.bucket_capacity_records = uint64_t{1} << (9 + rng() % 6);
+  options.key_range = RandomKeys(rng);
   return options;
 }
 
@@ -43,57 +43,6 @@ Options RandomTuning(Options options, Rng& rng) {
   if (rng() % 4 == 0) options.staging_mode = StagingMode::kWritten;
   return options;
 }
-
-// The keys of one store, and how they are picked.
-class KeyPool {
- public:
-  KeyPool(const Geometry& geometry, Rng& rng) : skew_(rng() % 4) {
-    keys_ = {0, ~uint64_t{0}};
-    for (uint32_t b = 0; b < geometry.bucket_count; ++b) {
-      keys_.push_back(geometry.FirstKeyOf(b));
-      keys_.push_back(geometry.LastKeyOf(b));
-    }
-    const size_t count = 1 + rng() % 400;
-    const uint64_t prefix = rng() & 0xfff0000000000000;
-    const uint64_t spread = rng() % 3;
-    while (keys_.size() < count) {
-      const uint64_t number = keys_.size();
-      keys_.push_back(spread == 0   ? number * 0x9e3779b97f4a7c15
-                      : spread == 1 ? prefix | (rng() >> 12)
-                                    : prefix + number);
-    }
-    std::sort(keys_.begin(), keys_.end());
-    keys_.erase(std::unique(keys_.begin(), keys_.end()), keys_.end());
-    std::shuffle(keys_.begin(), keys_.end(), rng);
-  }
-
-  uint64_t Pick(Rng& rng) const {
-    const uint64_t n = keys_.size();
-    switch (skew_) {
-      case 0:
-        return keys_[rng() % n];
-      case 1:
-        return keys_[rng() % (rng() % n + 1)];
-      case 2:
-        return keys_[rng() % 2 == 0 ? rng() % std::min<uint64_t>(n, 3) : rng() % n];
-      default:
-        return keys_[next_++ / 2 % n];
-    }
-  }
-
-  // A key that may never have been written, or the end of all.
-  std::string Bound(Rng& rng) const {
-    const uint64_t draw = rng() % 8;
-    if (draw == 0) return "";
-    if (draw == 1) return KeyOf(rng());
-    return KeyOf(Pick(rng) + (draw == 2 ? 1 : 0));
-  }
-
- private:
-  const uint64_t skew_;
-  std::vector<uint64_t> keys_;
-  mutable uint64_t next_ = 0;
-};
 
 // One store beside its model.
 class ModelRun {
@@ -118,6 +67,7 @@ class ModelRun {
     store_.reset();
     // A store keeps its own geometry: the later openings ask for another.
     Options options = exists_ ? Options() : geometry_options_;
+    if (exists_ && rng_() % 2 == 0) options.key_range = GeometryOf().keys();
     exists_ = true;
     store_ = OpenStore(dir_.path(), RandomTuning(options, rng_));
     ASSERT_NE(store_, nullptr);
@@ -147,6 +97,10 @@ class ModelRun {
     FillValue(key, ++version_, value_.data());
     const Status status =
         is_delete ? store_->Delete(KeyOf(key)) : store_->Write(KeyOf(key), value_);
+    if (!GeometryOf().keys().Contains(key)) {
+      ASSERT_EQ(status.code(), Code::kInvalidArgument) << status.ToString();
+      return;
+    }
     uint64_t& bucket_count = bucket_counts_[GeometryOf().BucketOf(key)];
     if (bucket_count == geometry_options_.bucket_capacity_records) {
       ASSERT_EQ(status.code(), Code::kFull) << status.ToString();
@@ -165,6 +119,10 @@ class ModelRun {
   void Read() {
     const uint64_t key = rng_() % 50 == 0 ? rng_() : pool_.Pick(rng_);
     const Status status = store_->Read(KeyOf(key), &read_);
+    if (!GeometryOf().keys().Contains(key)) {
+      ASSERT_EQ(status.code(), Code::kInvalidArgument) << status.ToString();
+      return;
+    }
     const auto found = model_.find(key);
     if (found == model_.end()) {
       ASSERT_EQ(status.code(), Code::kNotFound) << "key " << key << ": " << status.ToString();
@@ -343,6 +301,7 @@ TEST(ModelTest, WritersReadersScannersSyncersAndClosers) {
       seen.assign(kReaderCount + kScannerCount, {});
       geometry = RandomGeometry(rng);
       geometry.bucket_capacity_records = kMaxBucketRecords;
+      geometry.key_range.reset();
     }
     const auto store = OpenStore(dir->path(), RandomTuning(geometry, rng));
     ASSERT_NE(store, nullptr);

@@ -107,6 +107,15 @@ StoreLayout::StoreLayout(const StoreImage& image) : image_(image) {
   geometry_.bucket_capacity_records = manifest.bucket_capacity_records;
   geometry_.value_group_bytes = manifest.value_group_bytes;
   geometry_.key_group_bytes = manifest.key_group_bytes;
+  KeyRange keys;
+  if (manifest.format_version == format::kKeyRangeFormatVersion) {
+    constexpr size_t kOffset =
+        sizeof(manifest) + offsetof(format::ManifestPaths, names) + format::kKeyRangePathNamesBytes;
+    format::ManifestKeys stored;
+    std::memcpy(&stored, image.file(format::kManifestName).data() + kOffset, sizeof(stored));
+    keys = {stored.first, stored.last};
+  }
+  geometry_.Divide(keys);
   store_id_ = manifest.store_id;
 }
 

@@ -78,6 +78,9 @@ std::vector<std::unique_ptr<BaseStore>> MakeBases(const std::string& dir) {
   shape.options.bucket_capacity_records = 512;
   add("keys in the log", 420, 5);
   shape.options.bucket_capacity_records = 256;
+  shape.options.key_range = {uint64_t{1} << 62, uint64_t{3} << 62};
+  add("a part of the keys", 40, 15);
+  shape.options.key_range.reset();
   shape.options.sync_mode = SyncMode::kGroup;
   shape.killed = true;
   add("killed, group commit", 30, BaseShape::kNeverSynced);
@@ -170,6 +173,10 @@ void Damaged::ForgePaths(uint64_t store_id, Input* input) {
   if (choice % 2 == 0) {
     const std::string names = input->TakeBytes(input->Take(1));
     std::memcpy(paths.names, names.data(), std::min(names.size(), sizeof(paths.names)));
+  }
+  if (choice % 8 >= 6) {
+    const format::ManifestKeys keys = {input->Take(8), input->Take(8)};
+    std::memcpy(paths.names + format::kKeyRangePathNamesBytes, &keys, sizeof(keys));
   }
   paths.checksum = Hash64(&paths, offsetof(format::ManifestPaths, checksum), store_id);
   std::memcpy(bytes.data() + sizeof(format::Manifest), &paths, sizeof(paths));

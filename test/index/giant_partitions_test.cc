@@ -41,8 +41,8 @@ std::map<uint64_t, uint64_t> RouteAll(const std::vector<RoutedEntry>& entries,
     for (size_t i = 0; i < partitions.count(); ++i) {
       uint64_t previous = 0;
       for (const RoutedEntry& entry : partitions.Sorted(i)) {
-        EXPECT_GE(entry.key, partitions.range(i).first_key);
-        EXPECT_LE(entry.key, partitions.range(i).last_key);
+        EXPECT_GE(entry.key, partitions.range(i).first);
+        EXPECT_LE(entry.key, partitions.range(i).last);
         EXPECT_GE(entry.key, previous);
         previous = entry.key;
         EXPECT_TRUE(newest.emplace(entry.key, entry.sequence).second) << "twice " << entry.key;
@@ -50,7 +50,7 @@ std::map<uint64_t, uint64_t> RouteAll(const std::vector<RoutedEntry>& entries,
     }
     ranges.insert(ranges.end(), partitions.put_off().begin(), partitions.put_off().end());
     std::sort(ranges.begin(), ranges.end(),
-              [](const KeyRange& a, const KeyRange& b) { return a.first_key < b.first_key; });
+              [](const KeyRange& a, const KeyRange& b) { return a.first < b.first; });
   }
   return newest;
 }

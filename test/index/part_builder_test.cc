@@ -125,7 +125,7 @@ TEST(PartBuilderTest, KeyOfAnotherBucketIsDamage) {
   records[3].key = uint64_t{1} << 63;
   const std::vector<format::KeyEntry> entries = Encode(records);
   RawBucket raw = RawOf(entries);
-  raw.last_key = (uint64_t{1} << 54) - 1;
+  raw.keys.last = (uint64_t{1} << 54) - 1;
   SlabAllocator slabs(kSlabBytes);
   BuiltParts built;
   ASSERT_TRUE(PartBuilder(&slabs).Build(raw, &built).ok());

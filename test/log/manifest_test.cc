@@ -89,7 +89,7 @@ TEST_F(ManifestTest, EveryFlippedByteIsCorruption) {
 }
 
 TEST_F(ManifestTest, WhatThisBuildCannotServeIsNotSupported) {
-  Rewrite([](format::Manifest* m) { m->format_version = format::kFormatVersion + 1; });
+  Rewrite([](format::Manifest* m) { m->format_version = format::kKeyRangeFormatVersion + 1; });
   EXPECT_EQ(ReadCode(), Code::kNotSupported);
   Rewrite([](format::Manifest* m) {
     m->format_version = format::kFormatVersion;
@@ -106,6 +106,79 @@ TEST_F(ManifestTest, WhatThisBuildCannotServeIsNotSupported) {
   EXPECT_EQ(ReadCode(), Code::kOk);
   Rewrite([](format::Manifest* m) { m->format_version = 2; });
   EXPECT_EQ(ReadCode(), Code::kNotSupported);
+}
+
+class KeyRangeManifestTest : public ManifestTest {
+ protected:
+  void Write(const KeyRange& keys) {
+    identity_.geometry.Divide(keys);
+    ASSERT_TRUE(WriteManifest(dir_fd_.get(), identity_, 0600).ok());
+  }
+  KeyRange ReadKeys(uint32_t format_version) {
+    StoreIdentity identity;
+    const Status status = ReadManifest(dir_fd_.get(), &identity);
+    EXPECT_TRUE(status.ok()) << status.ToString();
+    EXPECT_EQ(identity.format_version, format_version);
+    EXPECT_EQ(identity.paths, identity_.paths);
+    return identity.geometry.keys();
+  }
+  uint64_t WordAt(uint64_t offset) {
+    UniqueFd fd;
+    uint64_t word = 0;
+    EXPECT_TRUE(sys::OpenAt(dir_fd_.get(), format::kManifestName, O_RDONLY, 0, &fd).ok());
+    EXPECT_TRUE(sys::PreadFull(fd.get(), &word, sizeof(word), offset).ok());
+    return word;
+  }
+};
+
+TEST_F(KeyRangeManifestTest, APartOfTheKeysIsVersion5) {
+  for (const KeyRange& keys :
+       {KeyRange{5, 77}, KeyRange{0, 0}, KeyRange{~uint64_t{0}, ~uint64_t{0}},
+        KeyRange{1, ~uint64_t{0}}, KeyRange{0, ~uint64_t{0} - 1}}) {
+    Write(keys);
+    EXPECT_EQ(ReadKeys(5), keys);
+    EXPECT_EQ(WordAt(4072), keys.first);
+    EXPECT_EQ(WordAt(4080), keys.last);
+  }
+}
+
+// So that builds that know no version but 4 go on opening these.
+TEST_F(KeyRangeManifestTest, AllKeysAreVersion4) {
+  EXPECT_EQ(ReadKeys(4), KeyRange());
+  Rewrite([](format::Manifest* m) { m->format_version = format::kFlockFormatVersion; });
+  EXPECT_EQ(ReadKeys(3), KeyRange());
+  EXPECT_EQ(WordAt(4080), 0u);
+}
+
+TEST_F(KeyRangeManifestTest, NoKeysAreCorruption) {
+  Write({5, 77});
+  UniqueFd fd;
+  ASSERT_TRUE(sys::OpenAt(dir_fd_.get(), format::kManifestName, O_RDWR, 0, &fd).ok());
+  format::ManifestPaths paths;
+  ASSERT_TRUE(sys::PreadFull(fd.get(), &paths, sizeof(paths), sizeof(format::Manifest)).ok());
+  const format::ManifestKeys keys = {78, 77};
+  std::memcpy(paths.names + format::kKeyRangePathNamesBytes, &keys, sizeof(keys));
+  paths.checksum = Hash64(&paths, offsetof(format::ManifestPaths, checksum), identity_.store_id);
+  ASSERT_TRUE(sys::PwriteFull(fd.get(), &paths, sizeof(paths), sizeof(format::Manifest)).ok());
+  EXPECT_EQ(ReadCode(), Code::kCorruption);
+}
+
+TEST_F(KeyRangeManifestTest, KeysTakeTheirRoomFromTheNames) {
+  identity_.geometry.path_count = 1;
+  const auto fits = [this](size_t name_bytes) {
+    identity_.paths = {"/" + std::string(name_bytes - 2, 'x')};
+    const Status status = CheckPathNames(identity_);
+    EXPECT_TRUE(status.ok() || status.code() == Code::kInvalidArgument);
+    return status.ok();
+  };
+  EXPECT_TRUE(fits(4008));
+  EXPECT_FALSE(fits(4009));
+  identity_.geometry.Divide({5, 77});
+  EXPECT_TRUE(fits(3992));
+  EXPECT_FALSE(fits(3993));
+  fits(3992);
+  Write({5, 77});
+  EXPECT_EQ(ReadKeys(5), (KeyRange{5, 77}));
 }
 
 TEST_F(ManifestTest, PathsThatCannotBeAreRefused) {

@@ -85,6 +85,16 @@ TEST_F(OldStoreTest, BecomesANewOne) {
   Make(Striped());
 }
 
+TEST_F(OldStoreTest, HasAllKeys) {
+  Options options;
+  options.key_range = {0, 1000};
+  EXPECT_EQ(Open(options).code(), Code::kInvalidArgument);
+  EXPECT_EQ(Version(), 3u) << "what is refused stays as it was";
+  options.key_range = KeyRange();
+  EXPECT_EQ(Open(options).code(), Code::kOk);
+  EXPECT_EQ(Version(), 4u);
+}
+
 TEST_F(OldStoreTest, IsRefusedWhileAnOldBuildHasIt) {
   for (const std::string& dir : {Dir(), dir_.Join("a"), dir_.Join("b")}) {
     const UniqueFd old_build = OldLock(dir);

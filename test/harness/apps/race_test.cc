@@ -57,6 +57,61 @@ TEST_F(RaceProgramTest, RunsThreePhasesOverEveryShapeOfKeys) {
   }
 }
 
+// What is wrong is found before the old store makes room for the new one.
+TEST_F(RaceProgramTest, BadFlagsLeaveTheOldStore) {
+  ASSERT_EQ(Race({"--num", "100", "--phases", "write"}).exit_code, 0);
+  ASSERT_TRUE(fs::exists(dir_ + "/manifest"));
+  const std::vector<std::vector<std::string>> wrong = {
+      {"--num", "100", "--key-range", "0:99"},
+      {"--key-range", "0:1"},
+      {"--num", "100", "--numa", "nonsense"},
+      {"--num", "100", "--numa", "bind:1023"},
+      {"--num", "288230376151711744"},
+  };
+  for (const auto& flags : wrong) {
+    EXPECT_NE(Race(flags).exit_code, 0) << flags[1];
+    EXPECT_TRUE(fs::exists(dir_ + "/manifest")) << flags[1];
+  }
+}
+
+// Mixed phases leave the records that the range then expects.
+TEST_F(RaceProgramTest, MixesReadsAndWrites) {
+  for (const std::string keys : {"uniform", "zipfian"}) {
+    ASSERT_EQ(Race({"--num", "200", "--keys", keys, "--phases", "write,mixed,range"}).exit_code, 0);
+    const nlohmann::json report = Report();
+    ASSERT_EQ(report["phases"].size(), 3u) << keys;
+    EXPECT_EQ(report["phases"][1]["phase"], "mixed");
+    EXPECT_EQ(report["phases"][1]["engine"]["record_count"], 600);
+  }
+}
+
+TEST_F(RaceProgramTest, KeepsToAKeyRange) {
+  const std::string range = "0x4000000000000000:0x7fffffffffffffff";
+  ASSERT_EQ(Race({"--num", "200", "--key-range", range}).exit_code, 0);
+  EXPECT_EQ(Report()["phases"][2]["engine"]["record_count"], 600);
+  EXPECT_EQ(Race({"--phases", "read", "--key-range", range}).exit_code, 0);
+  EXPECT_EQ(Race({"--phases", "read"}).exit_code, 2);
+  for (const std::string bad : {"5", "7:6", "a:b", "0:598"}) {
+    EXPECT_EQ(Race({"--num", "200", "--key-range", bad}).exit_code, 2) << bad;
+  }
+}
+
+TEST_F(RaceProgramTest, PutsMemoryWhereItIsTold) {
+  for (const std::string good : {"none", "interleave", "interleave:0", "bind:0"}) {
+    EXPECT_EQ(Race({"--num", "100", "--numa", good}).exit_code, 0) << good;
+  }
+  for (const std::string bad :
+       {"", "nowhere", "none:0", "bind", "bind:", "bind:x", "interleave:"}) {
+    EXPECT_EQ(Race({"--num", "100", "--numa", bad}).exit_code, 2) << bad;
+  }
+  // The store refuses a node that the machine does not have.
+  EXPECT_EQ(Race({"--num", "100", "--numa", "bind:1022"}).exit_code, 1);
+}
+
+TEST_F(RaceProgramTest, RunsFromTextOfItsOwn) {
+  EXPECT_EQ(Race({"--num", "200", "--own-text"}).exit_code, 0);
+}
+
 TEST_F(RaceProgramTest, GoesOnWithAStoreThatLiesThere) {
   ASSERT_EQ(Race({"--num", "50", "--phases", "write"}).exit_code, 0);
   EXPECT_EQ(Race({"--phases", "read,range"}).exit_code, 0);

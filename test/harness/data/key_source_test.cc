@@ -141,5 +141,71 @@ TEST(ZipfRanksTest, StaysInRange) {
   }
 }
 
+constexpr engine_race::KeyRange kThird = {0x5555555555555555, 0xaaaaaaaaaaaaaaa9};
+
+TEST(KeySourceTest, RangesHoldEveryShape) {
+  for (const engine_race::KeyRange range :
+       {kThird, engine_race::KeyRange{0, kCount * 1024 - 1},
+        engine_race::KeyRange{~uint64_t{0} - kCount * 1024, ~uint64_t{0}}}) {
+    for (const KeyShape shape : kShapes) {
+      ASSERT_GE(MaxKeyCount(shape, range), kCount);
+      const KeySource source(shape, kCount, kSeed, range);
+      std::set<uint64_t> distinct;
+      uint64_t sum = 0;
+      for (uint64_t i = 0; i < kCount; ++i) {
+        const uint64_t key = source.KeyAt(i);
+        ASSERT_TRUE(range.Contains(key)) << KeyShapeName(shape) << " " << key;
+        if (distinct.insert(key).second) sum += key;
+      }
+      EXPECT_EQ(distinct.size() == kCount, shape != KeyShape::kZipfian) << KeyShapeName(shape);
+      EXPECT_EQ(source.Summarize().distinct_count, distinct.size()) << KeyShapeName(shape);
+      EXPECT_EQ(source.Summarize().key_sum, sum) << KeyShapeName(shape);
+    }
+  }
+}
+
+TEST(KeySourceTest, UniformFillsARangeEvenly) {
+  const KeySource source(KeyShape::kUniform, kCount, kSeed, kThird);
+  std::vector<int> counts(64, 0);
+  const uint64_t part = (kThird.last - kThird.first) / 64 + 1;
+  for (uint64_t i = 0; i < kCount; ++i) ++counts[(source.KeyAt(i) - kThird.first) / part];
+  EXPECT_GT(*std::min_element(counts.begin(), counts.end()), 312 - 106);
+  EXPECT_LT(*std::max_element(counts.begin(), counts.end()), 312 + 106);
+}
+
+// A range that holds as many keys as there are records has no key to spare.
+TEST(KeySourceTest, FillsASmallRangeWithoutAGap) {
+  for (const uint64_t count : {1u, 2u, 3u, 5u, 64u, 1000u}) {
+    const engine_race::KeyRange range = {7, 7 + count - 1};
+    ASSERT_EQ(MaxKeyCount(KeyShape::kUniform, range), count);
+    const KeySource source(KeyShape::kUniform, count, kSeed, range);
+    std::set<uint64_t> distinct;
+    for (uint64_t i = 0; i < count; ++i) distinct.insert(source.KeyAt(i));
+    EXPECT_EQ(distinct.size(), count);
+    EXPECT_EQ(*distinct.begin(), 7u);
+    EXPECT_EQ(*distinct.rbegin(), range.last);
+  }
+}
+
+TEST(KeySourceTest, OneBucketOfARangeIsOneOfItsParts) {
+  const KeySource source(KeyShape::kOneBucket, kCount, kSeed, kThird);
+  const uint64_t part = (kThird.last - kThird.first + 1) / 1024;
+  const uint64_t first = (source.KeyAt(0) - kThird.first) / part;
+  for (uint64_t i = 0; i < kCount; ++i) {
+    ASSERT_EQ((source.KeyAt(i) - kThird.first) / part, first);
+  }
+}
+
+TEST(KeyRangeTest, ReadsBothEnds) {
+  EXPECT_EQ(ParseKeyRange("0:0"), (engine_race::KeyRange{0, 0}));
+  EXPECT_EQ(ParseKeyRange("0x4000:0x7FFF"), (engine_race::KeyRange{0x4000, 0x7fff}));
+  EXPECT_EQ(ParseKeyRange("5:18446744073709551615"), (engine_race::KeyRange{5, ~uint64_t{0}}));
+  EXPECT_EQ(ParseKeyRange(KeyRangeText(kThird)), kThird);
+  for (const char* bad : {"", ":", "1", "1:", ":1", "2:1", "1:2:3", "-1:5",
+                          "1:18446744073709551616", "0x:0x5", "a:b", " 1:2"}) {
+    EXPECT_FALSE(ParseKeyRange(bad).has_value()) << bad;
+  }
+}
+
 }  // namespace
 }  // namespace harness

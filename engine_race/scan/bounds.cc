@@ -1,4 +1,4 @@
-#include "engine_race/scan/key_range.h"
+#include "engine_race/scan/bounds.h"
 
 #include <string>
 
@@ -15,18 +15,20 @@ Status CheckBound(std::string_view bound) {
 
 }  // namespace
 
-Status ParseBounds(std::string_view lower, std::string_view upper, KeyRange* range) {
+Status ParseBounds(std::string_view lower, std::string_view upper, const KeyRange& keys,
+                   KeyRange* range) {
   ENGINE_RACE_RETURN_IF_ERROR(CheckBound(lower));
   ENGINE_RACE_RETURN_IF_ERROR(CheckBound(upper));
-  *range = KeyRange();
-  if (!lower.empty()) range->first = DecodeKey(lower.data());
-  if (upper.empty()) return Status::Ok();
-  const uint64_t end = DecodeKey(upper.data());
-  if (end > range->first) {
-    range->last = end - 1;
-  } else {
+  KeyRange wanted;
+  if (!lower.empty()) wanted.first = DecodeKey(lower.data());
+  const uint64_t end = upper.empty() ? 0 : DecodeKey(upper.data());
+  if (!upper.empty() && end <= wanted.first) {
     *range = {1, 0};
+    return Status::Ok();
   }
+  if (!upper.empty()) wanted.last = end - 1;
+  *range = wanted.ClippedTo(keys);
+  if (range->empty()) *range = {1, 0};
   return Status::Ok();
 }
 

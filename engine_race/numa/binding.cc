@@ -1,0 +1,63 @@
+#include "engine_race/numa/binding.h"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <string>
+#include <system_error>
+
+#include "engine_race/base/memory.h"
+
+namespace engine_race::numa {
+namespace {
+
+constexpr uint32_t kWordBits = 8 * sizeof(unsigned long);
+
+Status Refused(const char* call, int error) {
+  return Status::NotSupported(std::string(call) + ": " + std::generic_category().message(error));
+}
+
+}  // namespace
+
+Status RunOn(std::span<const uint32_t> cpus) {
+  if (cpus.empty()) return Status::InvalidArgument("no CPU to run on");
+  const uint32_t last = *std::max_element(cpus.begin(), cpus.end());
+  // Any size will do: the kernel takes CPUs beyond the end as not meant.
+  std::vector<unsigned long> mask(last / kWordBits + 1);
+  for (const uint32_t cpu : cpus) mask[cpu / kWordBits] |= 1UL << cpu % kWordBits;
+  if (::syscall(SYS_sched_setaffinity, 0, mask.size() * sizeof(unsigned long), mask.data()) != 0) {
+    return Refused("sched_setaffinity", errno);
+  }
+  return Status::Ok();
+}
+
+Status TryPlacement(const Placement& placement) {
+  Region page;
+  ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(kIoAlignment, /*huge_pages=*/false, &page));
+  if (const int error = placement.Apply(page.data(), page.size()); error != 0) {
+    return Refused("mbind", error);
+  }
+  const PolicyScope scope(placement);
+  return scope.error() == 0 ? Status::Ok() : Refused("set_mempolicy", scope.error());
+}
+
+Status NodesOfPages(std::span<const void* const> addresses, std::vector<int>* nodes) {
+  nodes->assign(addresses.size(), -1);
+  if (addresses.empty()) return Status::Ok();
+  // Without nodes to move to, the call only asks.
+  if (::syscall(SYS_move_pages, 0, addresses.size(), addresses.data(), nullptr, nodes->data(), 0) !=
+      0) {
+    return Refused("move_pages", errno);
+  }
+  for (int& node : *nodes) node = std::max(node, -1);
+  return Status::Ok();
+}
+
+Status CurrentNode(uint32_t* cpu, uint32_t* node) {
+  if (::syscall(SYS_getcpu, cpu, node, nullptr) != 0) return Refused("getcpu", errno);
+  return Status::Ok();
+}
+
+}  // namespace engine_race::numa

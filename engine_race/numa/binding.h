@@ -1,0 +1,33 @@
+// The system calls of placement: where threads run, and where pages lie.
+//
+// Raw calls, so that the archive needs no library. Stateless and thread-safe. Containers often
+// refuse them: kNotSupported then, and where the kernel has no NUMA.
+#ifndef ENGINE_RACE_NUMA_BINDING_H_
+#define ENGINE_RACE_NUMA_BINDING_H_
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "engine_race/base/placement.h"
+#include "engine_race/base/status.h"
+
+namespace engine_race::numa {
+
+// Has the calling thread, and threads that it starts later, run on these CPUs alone.
+// kInvalidArgument for no CPUs.
+Status RunOn(std::span<const uint32_t> cpus);
+
+// Whether memory can be placed so: tried with a page of its own, and with this thread's policy.
+Status TryPlacement(const Placement& placement);
+
+// The node of the page of each address of this process. It is -1 for a page that was never touched
+// or is not mapped.
+Status NodesOfPages(std::span<const void* const> addresses, std::vector<int>* nodes);
+
+// Where the calling thread runs now.
+Status CurrentNode(uint32_t* cpu, uint32_t* node);
+
+}  // namespace engine_race::numa
+
+#endif  // ENGINE_RACE_NUMA_BINDING_H_

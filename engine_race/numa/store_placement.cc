@@ -1,0 +1,162 @@
+#include "engine_race/numa/store_placement.h"
+
+#include <algorithm>
+#include <iterator>
+#include <new>
+
+#include "engine_race/base/parallel.h"
+#include "engine_race/numa/binding.h"
+
+namespace engine_race::numa {
+namespace {
+
+std::vector<uint32_t> IdsOf(const Topology& topology) {
+  std::vector<uint32_t> ids;
+  for (const Node& node : topology.nodes) ids.push_back(node.id);
+  return ids;
+}
+
+// Of two ascending lists.
+std::vector<uint32_t> Common(const std::vector<uint32_t>& a, const std::vector<uint32_t>& b) {
+  std::vector<uint32_t> both;
+  std::set_intersection(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(both));
+  return both;
+}
+
+std::vector<uint32_t> Missing(const std::vector<uint32_t>& wanted,
+                              const std::vector<uint32_t>& there) {
+  std::vector<uint32_t> missing;
+  std::set_difference(wanted.begin(), wanted.end(), there.begin(), there.end(),
+                      std::back_inserter(missing));
+  return missing;
+}
+
+void MakeAscending(std::vector<uint32_t>* numbers) {
+  std::sort(numbers->begin(), numbers->end());
+  numbers->erase(std::unique(numbers->begin(), numbers->end()), numbers->end());
+}
+
+Status CheckNodes(const std::vector<uint32_t>& nodes, const Topology& topology) {
+  const std::vector<uint32_t> unknown = Missing(nodes, IdsOf(topology));
+  if (unknown.empty()) return Status::Ok();
+  return Status::InvalidArgument("numa names node " + FormatList(unknown) + ", but " +
+                                 (topology.from_kernel
+                                      ? "the machine has node " + FormatList(IdsOf(topology))
+                                      : "the kernel shows no NUMA nodes: there is node 0 alone"));
+}
+
+}  // namespace
+
+Status StorePlacement::Plan(const Options& options, const Roots& roots, StorePlacement* placement) {
+  StorePlacement planned;
+  planned.mode_ = options.numa.mode;
+  planned.roots_ = roots;
+  planned.nodes_ = options.numa.nodes;
+  if (planned.mode_ != NumaMode::kNone) {
+    MakeAscending(&planned.nodes_);
+    Status read = ReadTopology(roots.sysfs, &planned.topology_);
+    if (read.ok()) {
+      ENGINE_RACE_RETURN_IF_ERROR(CheckNodes(planned.nodes_, planned.topology_));
+      if (planned.nodes_.empty()) planned.nodes_ = IdsOf(planned.topology_);
+      read = ReadAllowed(roots.proc, planned.topology_, &planned.allowed_);
+    }
+    if (read.ok()) {
+      planned.PlaceMemory(options.log);
+    } else {
+      Log(options.log, LogLevel::kWarning, "numa: nothing is placed: " + read.ToString());
+      planned = StorePlacement();
+    }
+  }
+  *placement = std::move(planned);
+  return Status::Ok();
+}
+
+void StorePlacement::PlaceMemory(const LogFn& log) {
+  if (topology_.nodes.size() == 1) {
+    Log(log, LogLevel::kInfo, "numa: the machine has one node, all memory is near");
+  }
+  const std::vector<uint32_t> forbidden = Missing(nodes_, allowed_.nodes);
+  if (!forbidden.empty()) {
+    Log(log, LogLevel::kWarning,
+        "numa: the process may not use the memory of node " + FormatList(forbidden));
+  }
+  std::vector<uint32_t> usable;
+  std::vector<uint32_t> empty;
+  for (const uint32_t node : Common(nodes_, allowed_.nodes)) {
+    (topology_.Find(node)->HasMemory() ? usable : empty).push_back(node);
+  }
+  // Interleaving over all nodes means all that have memory.
+  if (!empty.empty() && (mode_ == NumaMode::kBind || usable.empty())) {
+    Log(log, LogLevel::kWarning, "numa: there is no memory on node " + FormatList(empty));
+  }
+  if (usable.empty()) {
+    Log(log, LogLevel::kWarning, "numa: memory lies wherever the kernel puts it");
+    return;
+  }
+  const Placement wanted(
+      mode_ == NumaMode::kBind ? Placement::Mode::kBind : Placement::Mode::kInterleave, usable);
+  if (const Status tried = TryPlacement(wanted); !tried.ok()) {
+    Log(log, LogLevel::kWarning,
+        "numa: memory lies wherever the kernel puts it: " + tried.ToString());
+    return;
+  }
+  memory_ = wanted;
+}
+
+std::vector<uint32_t> StorePlacement::NodesOfThreads(std::span<const dev_t> devices) const {
+  std::vector<uint32_t> near;
+  for (const dev_t device : devices) {
+    const std::optional<uint32_t> node = NodeOfDevice(roots_.sysfs, device);
+    if (node) near.push_back(*node);
+  }
+  MakeAscending(&near);
+  near = Common(near, nodes_);
+  // A device's node may have memory alone.
+  return CpusOf(near).empty() && mode_ == NumaMode::kBind ? nodes_ : near;
+}
+
+std::vector<uint32_t> StorePlacement::CpusOf(std::span<const uint32_t> nodes) const {
+  std::vector<uint32_t> cpus;
+  for (const uint32_t id : nodes) {
+    const Node& node = *topology_.Find(id);
+    cpus.insert(cpus.end(), node.cpus.begin(), node.cpus.end());
+  }
+  MakeAscending(&cpus);
+  return Common(cpus, allowed_.cpus);
+}
+
+void StorePlacement::PlaceThreads(std::span<const dev_t> devices, const LogFn& log) {
+  thread_cpus_.clear();
+  if (mode_ == NumaMode::kNone) return;
+  const std::vector<uint32_t> nodes = NodesOfThreads(devices);
+  const std::vector<uint32_t> cpus = CpusOf(nodes);
+  if (cpus.empty()) {
+    if (mode_ == NumaMode::kBind) {
+      Log(log, LogLevel::kWarning,
+          "numa: the process may use no CPU of node " + FormatList(nodes) +
+              ": threads run wherever the kernel puts them");
+    }
+    return;
+  }
+  if (cpus == allowed_.cpus) return;
+  // Tried with what this thread has anyway.
+  const std::vector<uint32_t> own = AvailableCpus();
+  if (const Status tried = own.empty() ? Status::Ok() : RunOn(own); !tried.ok()) {
+    Log(log, LogLevel::kWarning,
+        "numa: threads run wherever the kernel puts them: " + tried.ToString());
+    return;
+  }
+  thread_cpus_ = cpus;
+}
+
+void StorePlacement::EnterThread() const noexcept {
+  if (thread_cpus_.empty()) return;
+  try {
+    // A refusal costs speed and nothing else. PlaceThreads has said what is wrong.
+    static_cast<void>(RunOn(thread_cpus_));
+  } catch (const std::bad_alloc&) {
+    // The thread then runs wherever the kernel puts it.
+  }
+}
+
+}  // namespace engine_race::numa

@@ -1,0 +1,77 @@
+// Where one store's memory lies and where its own threads run, as Options::numa asks for it.
+//
+// With kNone everything is left alone. With kInterleave memory is spread over the nodes, page by
+// page. With kBind it lies on the nodes that are named. Of several nodes, each page lies on the one
+// that is nearest to the thread that touches it first. This is the memory of the index, of staging,
+// of hot values, and of the buffers of ranges, iterators and workers. Arrays of the index below 64
+// KiB come from the heap and are not placed. Pages of staging that the page cache has stay there.
+//
+// The store's own threads load ranges, run ReadAsync, build and sweep the index and make
+// checkpoints. They run on the CPUs of the nodes that the store's devices hang on. With kBind these
+// are nodes among those named, or else all that are named. The callers' threads run where they do.
+//
+// The store does without whatever it cannot have, as with kNone, and says so in the log.
+//
+// Set up by one thread; constant and thread-safe afterwards.
+#ifndef ENGINE_RACE_NUMA_STORE_PLACEMENT_H_
+#define ENGINE_RACE_NUMA_STORE_PLACEMENT_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine_race/base/options.h"
+#include "engine_race/base/placement.h"
+#include "engine_race/base/status.h"
+#include "engine_race/numa/topology.h"
+
+namespace engine_race::numa {
+
+class StorePlacement {
+ public:
+  // Where the machine is described.
+  struct Roots {
+    std::string sysfs = kSysfsRoot;
+    std::string proc = kProcRoot;
+  };
+
+  // Leaves everything alone.
+  StorePlacement() = default;
+
+  // Plans all that needs no store. kInvalidArgument, naming it, for a node that the
+  // machine does not have.
+  static Status Plan(const Options& options, const Roots& roots, StorePlacement* placement);
+  static Status Plan(const Options& options, StorePlacement* placement) {
+    return Plan(options, Roots(), placement);
+  }
+  // Chooses the CPUs of the store's own threads: `devices` are those that its values lie on.
+  void PlaceThreads(std::span<const dev_t> devices, const LogFn& log);
+
+  const Placement& memory() const { return memory_; }
+  // Empty: threads run where the threads that started them do.
+  const std::vector<uint32_t>& thread_cpus() const { return thread_cpus_; }
+
+  // Called by each of the store's own threads when it begins.
+  void EnterThread() const noexcept;
+
+ private:
+  void PlaceMemory(const LogFn& log);
+  std::vector<uint32_t> NodesOfThreads(std::span<const dev_t> devices) const;
+  std::vector<uint32_t> CpusOf(std::span<const uint32_t> nodes) const;
+
+  NumaMode mode_ = NumaMode::kNone;
+  Roots roots_;
+  Topology topology_;
+  Allowed allowed_;
+  // Those named, or with none named all.
+  std::vector<uint32_t> nodes_;
+  Placement memory_;
+  std::vector<uint32_t> thread_cpus_;
+};
+
+}  // namespace engine_race::numa
+
+#endif  // ENGINE_RACE_NUMA_STORE_PLACEMENT_H_

@@ -1,0 +1,23 @@
+// NUMA nodes: `numa report` shows where the memory of processes lies. `numa race` runs an instance
+// of the race on each node. `numa copy` makes one of the copies that such instances run.
+#include <CLI/CLI.hpp>
+
+#include "harness/numa/race_command.h"
+#include "harness/numa/report_command.h"
+
+int main(int argc, char** argv) {
+  CLI::App app("NUMA nodes: where memory lies, and a race with one instance a node.");
+  app.require_subcommand(1);
+  harness::ReportFlags report_flags;
+  const CLI::App* const report = harness::AddReportCommand(&app, &report_flags);
+  harness::NumaRaceFlags race_flags;
+  const CLI::App* const race = harness::AddRaceCommand(&app, &race_flags);
+  harness::CopyFlags copy_flags;
+  const CLI::App* const copy = harness::AddCopyCommand(&app, &copy_flags);
+  // Runs only where numactl could bind it.
+  app.add_subcommand("bound", "does nothing")->group("");
+  CLI11_PARSE(app, argc, argv);
+  if (*report) return harness::RunReport(report_flags);
+  if (*race) return harness::RunNumaRace(race_flags);
+  return *copy ? harness::RunCopy(copy_flags) : 0;
+}

@@ -1,0 +1,144 @@
+#include "harness/numa/instance_process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+
+extern char** environ;
+
+namespace harness {
+namespace {
+
+using engine_race::Status;
+using engine_race::UniqueFd;
+
+// Above the descriptors that the process finds its ends under, so that moving one end there cannot
+// close the other.
+constexpr int kFirstFreeFd = 16;
+
+Status MakePipe(UniqueFd* in, UniqueFd* out) {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return Status::FromErrno("pipe", errno);
+  const UniqueFd low_in(ends[0]);
+  const UniqueFd low_out(ends[1]);
+  *in = UniqueFd(::fcntl(low_in.get(), F_DUPFD_CLOEXEC, kFirstFreeFd));
+  *out = UniqueFd(::fcntl(low_out.get(), F_DUPFD_CLOEXEC, kFirstFreeFd));
+  return in->valid() && out->valid() ? Status::Ok() : Status::FromErrno("fcntl", errno);
+}
+
+class SpawnActions {
+ public:
+  SpawnActions() {
+    ::posix_spawn_file_actions_init(&actions);
+    ::posix_spawnattr_init(&attributes);
+  }
+  SpawnActions(const SpawnActions&) = delete;
+  SpawnActions& operator=(const SpawnActions&) = delete;
+  ~SpawnActions() {
+    ::posix_spawn_file_actions_destroy(&actions);
+    ::posix_spawnattr_destroy(&attributes);
+  }
+
+  posix_spawn_file_actions_t actions;
+  posix_spawnattr_t attributes;
+};
+
+}  // namespace
+
+InstanceProcess::~InstanceProcess() {
+  Kill();
+  if (pid_ > 0) Wait();
+}
+
+Status InstanceProcess::Start(const std::vector<std::string>& args, const std::string& log_path) {
+  UniqueFd its_in;
+  UniqueFd its_out;
+  ENGINE_RACE_RETURN_IF_ERROR(MakePipe(&its_in, &say_));
+  ENGINE_RACE_RETURN_IF_ERROR(MakePipe(&hear_, &its_out));
+  ::fcntl(hear_.get(), F_SETFL, O_NONBLOCK);
+  SpawnActions spawn;
+  ::posix_spawn_file_actions_addopen(&spawn.actions, STDOUT_FILENO, log_path.c_str(),
+                                     O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  ::posix_spawn_file_actions_adddup2(&spawn.actions, STDOUT_FILENO, STDERR_FILENO);
+  ::posix_spawn_file_actions_adddup2(&spawn.actions, its_in.get(), kHearFd);
+  ::posix_spawn_file_actions_adddup2(&spawn.actions, its_out.get(), kSayFd);
+  // The launcher ignores this signal, which its children would inherit.
+  sigset_t defaults;
+  ::sigemptyset(&defaults);
+  ::sigaddset(&defaults, SIGPIPE);
+  ::posix_spawnattr_setsigdefault(&spawn.attributes, &defaults);
+  ::posix_spawnattr_setflags(&spawn.attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF);
+  ::posix_spawnattr_setpgroup(&spawn.attributes, 0);
+  std::vector<char*> argv;
+  argv.reserve(args.size() + 1);
+  for (const std::string& arg : args) argv.push_back(const_cast<char*>(arg.c_str()));
+  argv.push_back(nullptr);
+  const int refused =
+      ::posix_spawnp(&pid_, argv[0], &spawn.actions, &spawn.attributes, argv.data(), environ);
+  if (refused == 0) return Status::Ok();
+  pid_ = 0;
+  return Status::FromErrno("start " + args[0], refused);
+}
+
+bool InstanceProcess::Hear() {
+  char buffer[4096];
+  for (;;) {
+    const ssize_t got = ::read(hear_.get(), buffer, sizeof(buffer));
+    if (got > 0) {
+      heard_.append(buffer, static_cast<size_t>(got));
+    } else if (got == 0) {
+      return heard_.find('\n') != std::string::npos;
+    } else if (errno != EINTR) {
+      return errno == EAGAIN;
+    }
+  }
+}
+
+std::optional<std::string> InstanceProcess::TakeLine() {
+  const size_t end = heard_.find('\n');
+  if (end == std::string::npos) return std::nullopt;
+  std::string line = heard_.substr(0, end);
+  heard_.erase(0, end + 1);
+  return line;
+}
+
+bool InstanceProcess::Answer() { return ::write(say_.get(), "go\n", 3) == 3; }
+
+void InstanceProcess::Stop() {
+  say_.Reset();
+  if (pid_ > 0 && !exit_code_) ::kill(-pid_, SIGTERM);
+}
+
+void InstanceProcess::Kill() {
+  if (pid_ > 0 && !exit_code_) ::kill(-pid_, SIGKILL);
+}
+
+int InstanceProcess::Wait() {
+  while (!exit_code_ && !Reap(/*wait_options=*/0)) {
+    if (errno != EINTR) return -1;
+  }
+  return *exit_code_;
+}
+
+bool InstanceProcess::IsRunning() { return pid_ > 0 && !exit_code_ && !Reap(WNOHANG); }
+
+bool InstanceProcess::Reap(int wait_options) {
+  siginfo_t ended = {};
+  if (::waitid(P_PID, static_cast<id_t>(pid_), &ended, WEXITED | WNOWAIT | wait_options) != 0 ||
+      ended.si_pid != pid_) {
+    return false;
+  }
+  // What it has started and left behind. Until it is reaped its number can be no other group's.
+  ::kill(-pid_, SIGKILL);
+  int status = 0;
+  if (::waitpid(pid_, &status, 0) != pid_) return false;
+  exit_code_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return true;
+}
+
+}  // namespace harness

@@ -1,0 +1,63 @@
+// The process of one instance of a race, and the pipes over which it says where it is.
+//
+// It has a process group of its own, so that whatever it starts is stopped with it. One thread.
+#ifndef HARNESS_NUMA_INSTANCE_PROCESS_H_
+#define HARNESS_NUMA_INSTANCE_PROCESS_H_
+
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine_race/base/status.h"
+#include "engine_race/base/sys.h"
+
+namespace harness {
+
+class InstanceProcess {
+ public:
+  // The descriptors under which the process finds its ends of the pipes.
+  static constexpr int kHearFd = 3;
+  static constexpr int kSayFd = 4;
+
+  InstanceProcess() = default;
+  InstanceProcess(const InstanceProcess&) = delete;
+  InstanceProcess& operator=(const InstanceProcess&) = delete;
+  // Kills it if it still runs.
+  ~InstanceProcess();
+
+  // Runs args[0], looked up in PATH; what it prints goes to the file `log_path`.
+  engine_race::Status Start(const std::vector<std::string>& args, const std::string& log_path);
+
+  // To poll for lines.
+  int hear_fd() const { return hear_.get(); }
+  // Takes what the pipe has. False when the other end has been closed and no whole line is left.
+  bool Hear();
+  // The first line that has not been taken yet.
+  std::optional<std::string> TakeLine();
+  // Lets it go on; false when it has gone.
+  bool Answer();
+
+  // Asks it to stop, as Ctrl-C would, and no longer answers it.
+  void Stop();
+  // Ends it at once.
+  void Kill();
+  // Waits for its end; its exit code, or 128 + the signal that ended it.
+  int Wait();
+  bool IsRunning();
+
+ private:
+  // Takes the exit code of a process that has ended.
+  bool Reap(int wait_options);
+
+  pid_t pid_ = 0;
+  std::optional<int> exit_code_;
+  engine_race::UniqueFd hear_;
+  engine_race::UniqueFd say_;
+  std::string heard_;
+};
+
+}  // namespace harness
+
+#endif  // HARNESS_NUMA_INSTANCE_PROCESS_H_

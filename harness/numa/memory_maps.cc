@@ -1,0 +1,180 @@
+#include "harness/numa/memory_maps.h"
+
+#include <algorithm>
+#include <charconv>
+
+namespace harness {
+namespace {
+
+// Takes what stands before `separator` off the front of *text, and the separator.
+std::string_view TakeUntil(char separator, std::string_view* text) {
+  const size_t length = std::min(text->find(separator), text->size());
+  const std::string_view taken = text->substr(0, length);
+  text->remove_prefix(std::min(length + 1, text->size()));
+  return taken;
+}
+
+std::string_view TakeWord(std::string_view* text) {
+  text->remove_prefix(std::min(text->find_first_not_of(' '), text->size()));
+  return TakeUntil(' ', text);
+}
+
+template <typename Number>
+bool ParseNumber(std::string_view text, int base, Number* number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *number, base);
+  return error == std::errc() && end == text.data() + text.size() && !text.empty();
+}
+
+bool IsOctal(std::string_view text) {
+  return text.size() == 3 &&
+         std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '7'; });
+}
+
+// The kernel writes what would end a word as a backslash and three octal digits.
+std::string Unescaped(std::string_view text) {
+  std::string plain;
+  for (size_t i = 0; i < text.size(); ++i) {
+    unsigned code = 0;
+    if (text[i] == '\\' && IsOctal(text.substr(i + 1, 3)) &&
+        ParseNumber(text.substr(i + 1, 3), 8, &code)) {
+      plain += static_cast<char>(code);
+      i += 3;
+    } else {
+      plain += text[i];
+    }
+  }
+  return plain;
+}
+
+// "N12=34": the pages of node 12.
+bool ParseNodePages(std::string_view word, uint32_t* node, uint64_t* pages) {
+  const std::string_view number = TakeUntil('=', &word);
+  return number.starts_with('N') && ParseNumber(number.substr(1), 10, node) &&
+         ParseNumber(word, 10, pages);
+}
+
+bool ParseNumaWord(std::string_view word, NumaMapping* mapping, NodeBytes* pages_of) {
+  uint32_t node = 0;
+  uint64_t number = 0;
+  if (word == "heap") {
+    mapping->is_heap = true;
+  } else if (word == "stack") {
+    mapping->is_stack = true;
+  } else if (word.starts_with("file=")) {
+    mapping->file = Unescaped(word.substr(5));
+  } else if (word.starts_with("anon=")) {
+    return ParseNumber(word.substr(5), 10, &mapping->anonymous_pages);
+  } else if (word.starts_with("kernelpagesize_kB=")) {
+    if (!ParseNumber(word.substr(18), 10, &number) || number == 0) return false;
+    mapping->page_bytes = number * 1024;
+  } else if (word.size() > 1 && word[0] == 'N' && word[1] >= '0' && word[1] <= '9') {
+    if (!ParseNodePages(word, &node, &number)) return false;
+    (*pages_of)[node] += number;
+  }
+  // "huge", "dirty=", "mapmax=" and what later kernels add say nothing about nodes.
+  return true;
+}
+
+bool ParseNumaLine(std::string_view line, NumaMapping* mapping) {
+  if (!ParseNumber(TakeWord(&line), 16, &mapping->start)) return false;
+  // "default", "bind:1", "prefer=relative:2", ...
+  const std::string_view policy = TakeWord(&line);
+  if (policy.empty()) return false;
+  NodeBytes pages_of;
+  for (std::string_view word = TakeWord(&line); !word.empty(); word = TakeWord(&line)) {
+    if (!ParseNumaWord(word, mapping, &pages_of)) return false;
+  }
+  for (const auto& [node, pages] : pages_of) {
+    mapping->pages += pages;
+    if (pages > 0) mapping->bytes[node] = pages * mapping->page_bytes;
+  }
+  return true;
+}
+
+// "Name:   12 kB"; other lines of smaps, such as VmFlags, are 0.
+uint64_t FieldBytes(std::string_view line) {
+  uint64_t kib = 0;
+  return ParseNumber(TakeWord(&line), 10, &kib) ? kib * 1024 : 0;
+}
+
+// The head of an entry begins with an address, a field of smaps with a name and a colon.
+bool IsField(std::string_view line) {
+  const std::string_view word = TakeWord(&line);
+  return word.size() > 1 && word.ends_with(':') && word.find('-') == std::string_view::npos;
+}
+
+bool ParseMapsLine(std::string_view line, Mapping* mapping) {
+  std::string_view addresses = TakeWord(&line);
+  if (!ParseNumber(TakeUntil('-', &addresses), 16, &mapping->start)) return false;
+  if (!ParseNumber(addresses, 16, &mapping->end)) return false;
+  const std::string_view may = TakeWord(&line);
+  if (may.size() != 4) return false;
+  mapping->readable = may[0] == 'r';
+  mapping->writable = may[1] == 'w';
+  mapping->executable = may[2] == 'x';
+  mapping->shared = may[3] == 's';
+  TakeWord(&line);  // offset
+  TakeWord(&line);  // device
+  if (!ParseNumber(TakeWord(&line), 10, &mapping->inode)) return false;
+  // Blanks before the path line it up; those in it are its own.
+  line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
+  mapping->path = Unescaped(line);
+  return mapping->start < mapping->end;
+}
+
+void AddField(std::string_view line, Mapping* mapping) {
+  const std::string_view name = TakeUntil(':', &line);
+  if (name == "AnonHugePages" || name == "FilePmdMapped" || name == "ShmemPmdMapped") {
+    mapping->huge_bytes += FieldBytes(line);
+  }
+}
+
+}  // namespace
+
+std::optional<std::vector<NumaMapping>> ParseNumaMaps(std::string_view text, size_t* bad_line) {
+  std::vector<NumaMapping> mappings;
+  for (*bad_line = 1; !text.empty(); ++*bad_line) {
+    NumaMapping mapping;
+    if (!ParseNumaLine(TakeUntil('\n', &text), &mapping)) return std::nullopt;
+    mappings.push_back(std::move(mapping));
+  }
+  return mappings;
+}
+
+std::optional<std::vector<Mapping>> ParseMaps(std::string_view text, size_t* bad_line) {
+  std::vector<Mapping> mappings;
+  for (*bad_line = 1; !text.empty(); ++*bad_line) {
+    const std::string_view line = TakeUntil('\n', &text);
+    if (IsField(line)) {
+      if (mappings.empty()) return std::nullopt;
+      AddField(line, &mappings.back());
+      continue;
+    }
+    Mapping mapping;
+    if (!ParseMapsLine(line, &mapping)) return std::nullopt;
+    mappings.push_back(std::move(mapping));
+  }
+  return mappings;
+}
+
+std::optional<std::string> StatusField(std::string_view text, std::string_view name) {
+  while (!text.empty()) {
+    std::string_view line = TakeUntil('\n', &text);
+    if (TakeUntil(':', &line) != name) continue;
+    constexpr std::string_view kBlanks = " \t";
+    line.remove_prefix(std::min(line.find_first_not_of(kBlanks), line.size()));
+    return std::string(line.substr(0, line.find_last_not_of(kBlanks) + 1));
+  }
+  return std::nullopt;
+}
+
+const Mapping* FindMapping(const std::vector<Mapping>& mappings, uint64_t address) {
+  const auto after =
+      std::upper_bound(mappings.begin(), mappings.end(), address,
+                       [](uint64_t wanted, const Mapping& m) { return wanted < m.start; });
+  if (after == mappings.begin()) return nullptr;
+  const Mapping& found = *(after - 1);
+  return address < found.end ? &found : nullptr;
+}
+
+}  // namespace harness

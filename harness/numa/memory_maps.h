@@ -1,0 +1,69 @@
+// Parsers of the kernel's lists of a process's memory. /proc/PID/numa_maps has the nodes of its
+// pages; /proc/PID/maps and smaps have what each mapping may do.
+//
+// numa_maps names neither permissions nor the ends of mappings, so the two are joined by address.
+// Pure functions of recorded text; thread-safe.
+#ifndef HARNESS_NUMA_MEMORY_MAPS_H_
+#define HARNESS_NUMA_MEMORY_MAPS_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace harness {
+
+// Bytes by number of node; nodes that hold nothing are left out.
+using NodeBytes = std::map<uint32_t, uint64_t>;
+
+// One line of numa_maps.
+struct NumaMapping {
+  uint64_t start = 0;
+  // Empty for anonymous memory; otherwise the path as /proc/PID/maps writes it.
+  std::string file;
+  bool is_heap = false;
+  bool is_stack = false;
+  // Pages of this process alone, and all of them, in pages of `page_bytes`.
+  uint64_t anonymous_pages = 0;
+  uint64_t pages = 0;
+  uint64_t page_bytes = 4096;
+  NodeBytes bytes;
+};
+
+// One entry of maps or smaps.
+struct Mapping {
+  uint64_t start = 0;
+  uint64_t end = 0;
+  bool readable = false;
+  bool writable = false;
+  bool executable = false;
+  bool shared = false;
+  uint64_t inode = 0;
+  // A path, a name in brackets, or empty.
+  std::string path;
+  // On transparent huge pages, anonymous or of a file; 0 in maps, which does not say.
+  uint64_t huge_bytes = 0;
+
+  // Of a file, also of one that has been deleted.
+  bool HasFile() const { return inode != 0; }
+};
+
+// Lines that cannot be read make nullopt: a report of half of the memory would look whole. The
+// number of the line, from 1 on, goes to *bad_line.
+std::optional<std::vector<NumaMapping>> ParseNumaMaps(std::string_view text, size_t* bad_line);
+
+// Of maps and of smaps, in order of addresses.
+std::optional<std::vector<Mapping>> ParseMaps(std::string_view text, size_t* bad_line);
+
+// The value of "Name:\tvalue" in /proc/PID/status, without blanks around it; nullopt without such a
+// line.
+std::optional<std::string> StatusField(std::string_view text, std::string_view name);
+
+// The mapping that holds the address, among mappings in order; null where there is none.
+const Mapping* FindMapping(const std::vector<Mapping>& mappings, uint64_t address);
+
+}  // namespace harness
+
+#endif  // HARNESS_NUMA_MEMORY_MAPS_H_

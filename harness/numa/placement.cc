@@ -1,0 +1,242 @@
+#include "harness/numa/placement.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <optional>
+#include <set>
+
+#include "engine_race/base/sys.h"
+
+namespace harness {
+namespace {
+
+using engine_race::Status;
+using engine_race::numa::Node;
+using engine_race::numa::Topology;
+
+// What glibc puts below the stack of a thread.
+constexpr uint64_t kGuardBytes = 4096;
+
+// A thread's stack carries no name: it is known by the guard page that touches its lower end.
+bool IsThreadStack(const std::vector<Mapping>& mappings, const Mapping& mapping) {
+  if (mapping.HasFile() || !mapping.path.empty() || !mapping.writable) return false;
+  const Mapping* below = mapping.start == 0 ? nullptr : FindMapping(mappings, mapping.start - 1);
+  return below != nullptr && !below->HasFile() && !below->readable && !below->writable &&
+         !below->executable && below->end - below->start == kGuardBytes;
+}
+
+MemoryKind KindOf(const NumaMapping& numa, const Mapping* mapping,
+                  const std::vector<Mapping>& mappings) {
+  if (mapping != nullptr && mapping->executable) return MemoryKind::kCode;
+  if (numa.is_stack || (mapping != nullptr && mapping->path == "[stack]")) {
+    return MemoryKind::kStacks;
+  }
+  if (numa.is_heap || (mapping != nullptr && mapping->path == "[heap]")) return MemoryKind::kHeap;
+  if (mapping != nullptr && IsThreadStack(mappings, *mapping)) return MemoryKind::kStacks;
+  // A private mapping whose pages have all been written to holds nothing of its file any more.
+  const bool is_copied = numa.pages > 0 && numa.anonymous_pages == numa.pages;
+  const bool is_shared = mapping != nullptr && mapping->shared;
+  if (!numa.file.empty() && (is_shared || !is_copied)) return MemoryKind::kFiles;
+  return MemoryKind::kAnonymous;
+}
+
+// Whole, in large steps: the kernel makes the text anew at each one.
+Status ReadText(const std::string& path, std::string* text) {
+  constexpr size_t kStepBytes = size_t{1} << 20;
+  engine_race::UniqueFd fd;
+  ENGINE_RACE_RETURN_IF_ERROR(engine_race::sys::OpenAt(AT_FDCWD, path, O_RDONLY, /*mode=*/0, &fd));
+  text->clear();
+  for (size_t got = kStepBytes; got == kStepBytes;) {
+    const size_t begin = text->size();
+    text->resize(begin + kStepBytes);
+    ENGINE_RACE_RETURN_IF_ERROR(
+        engine_race::sys::Pread(fd.get(), text->data() + begin, kStepBytes, begin, &got));
+    text->resize(begin + got);
+  }
+  return Status::Ok();
+}
+
+template <typename Parse>
+Status ReadMappings(const std::string& path, const Parse& parse,
+                    typename decltype(parse({}, nullptr))::value_type* mappings) {
+  std::string text;
+  ENGINE_RACE_RETURN_IF_ERROR(ReadText(path, &text));
+  size_t bad_line = 0;
+  auto parsed = parse(text, &bad_line);
+  if (!parsed) return Status::IOError(path + ": line " + std::to_string(bad_line) + " is unknown");
+  *mappings = std::move(*parsed);
+  return Status::Ok();
+}
+
+// The node numbers of "Mems_allowed_list", or all where the kernel does not say.
+std::vector<uint32_t> AllowedNodes(const std::string& status_text, const Topology& topology) {
+  std::vector<uint32_t> nodes;
+  const std::optional<std::string> list = StatusField(status_text, "Mems_allowed_list");
+  if (list && engine_race::numa::ParseList(*list, engine_race::numa::kMaxNodeCount, &nodes)) {
+    return nodes;
+  }
+  nodes.clear();
+  for (const Node& node : topology.nodes) nodes.push_back(node.id);
+  return nodes;
+}
+
+// Which nodes are local to the process, by the CPUs that it may run on.
+Status FindLocalNodes(const std::string& status_text, const Topology& topology,
+                      Placement* placement) {
+  const std::string list = StatusField(status_text, "Cpus_allowed_list").value_or("");
+  std::vector<uint32_t> cpus;
+  constexpr uint32_t kMaxCpuCount = 1 << 20;
+  if (!engine_race::numa::ParseList(list, kMaxCpuCount, &cpus)) {
+    return Status::IOError("Cpus_allowed_list of " + std::to_string(placement->pid) +
+                           " is unknown: " + list);
+  }
+  std::erase_if(cpus, [&](uint32_t cpu) { return !topology.NodeOfCpu(cpu); });
+  placement->cpus = cpus;
+  placement->cpu_nodes = NodesOfCpus(cpus, topology);
+  const std::vector<uint32_t> allowed_nodes = AllowedNodes(status_text, topology);
+  Topology usable = topology;
+  for (Node& node : usable.nodes) {
+    if (!std::binary_search(allowed_nodes.begin(), allowed_nodes.end(), node.id)) {
+      node.memory_bytes = 0;
+    }
+  }
+  std::set<uint32_t> local;
+  for (const uint32_t node : placement->cpu_nodes) {
+    local.insert(usable.Find(node)->HasMemory() ? node
+                                                : NearestMemory(usable, {node}).value_or(node));
+  }
+  placement->local_nodes.assign(local.begin(), local.end());
+  placement->is_bound =
+      std::any_of(topology.nodes.begin(), topology.nodes.end(), [&](const Node& node) {
+        return !node.cpus.empty() && !std::binary_search(placement->cpu_nodes.begin(),
+                                                         placement->cpu_nodes.end(), node.id);
+      });
+  return Status::Ok();
+}
+
+}  // namespace
+
+const char* MemoryKindName(MemoryKind kind) {
+  switch (kind) {
+    case MemoryKind::kCode:
+      return "code";
+    case MemoryKind::kHeap:
+      return "heap";
+    case MemoryKind::kAnonymous:
+      return "anonymous";
+    case MemoryKind::kFiles:
+      return "files";
+    case MemoryKind::kStacks:
+      return "stacks";
+  }
+  return "unknown";
+}
+
+NodeBytes Placement::Total() const {
+  NodeBytes total;
+  for (const NodeBytes& kind : bytes) {
+    for (const auto& [node, count] : kind) total[node] += count;
+  }
+  return total;
+}
+
+uint64_t SumOf(const NodeBytes& bytes) {
+  uint64_t sum = 0;
+  for (const auto& [node, count] : bytes) sum += count;
+  return sum;
+}
+
+std::optional<double> ShareOn(const NodeBytes& bytes, const std::vector<uint32_t>& nodes) {
+  const uint64_t all = SumOf(bytes);
+  if (all == 0) return std::nullopt;
+  uint64_t there = 0;
+  for (const uint32_t node : nodes) {
+    const auto found = bytes.find(node);
+    if (found != bytes.end()) there += found->second;
+  }
+  return static_cast<double>(there) / static_cast<double>(all);
+}
+
+double WeightedDistance(const NodeBytes& bytes, const std::vector<uint32_t>& cpus,
+                        const Topology& topology) {
+  double sum = 0;
+  double weight = 0;
+  for (const uint32_t cpu : cpus) {
+    const std::optional<uint32_t> from = topology.NodeOfCpu(cpu);
+    if (!from) continue;
+    for (const auto& [to, count] : bytes) {
+      sum += static_cast<double>(count) * topology.Distance(*from, to);
+      weight += static_cast<double>(count);
+    }
+  }
+  return weight == 0 ? 0 : sum / weight;
+}
+
+void SortByKind(const std::vector<NumaMapping>& numa_mappings, const std::vector<Mapping>& mappings,
+                Placement* placement) {
+  placement->bytes = {};
+  placement->huge_code_bytes = 0;
+  for (const NumaMapping& numa : numa_mappings) {
+    const Mapping* mapping = FindMapping(mappings, numa.start);
+    const MemoryKind kind = KindOf(numa, mapping, mappings);
+    NodeBytes& bytes = placement->bytes[static_cast<size_t>(kind)];
+    for (const auto& [node, count] : numa.bytes) bytes[node] += count;
+    if (kind == MemoryKind::kCode) placement->huge_code_bytes += mapping->huge_bytes;
+  }
+}
+
+std::vector<uint32_t> NodesOfCpus(const std::vector<uint32_t>& cpus, const Topology& topology) {
+  std::set<uint32_t> nodes;
+  for (const uint32_t cpu : cpus) {
+    if (const std::optional<uint32_t> node = topology.NodeOfCpu(cpu)) nodes.insert(*node);
+  }
+  return {nodes.begin(), nodes.end()};
+}
+
+std::optional<uint32_t> NearestMemory(const Topology& topology,
+                                      const std::vector<uint32_t>& nodes) {
+  std::optional<uint32_t> nearest;
+  uint64_t least = 0;
+  for (const Node& node : topology.nodes) {
+    if (!node.HasMemory()) continue;
+    uint64_t distance = 0;
+    for (const uint32_t from : nodes) distance += topology.Distance(from, node.id);
+    if (!nearest || distance < least) {
+      nearest = node.id;
+      least = distance;
+    }
+  }
+  return nearest;
+}
+
+Status ReadPlacement(const std::string& proc_root, int64_t pid, const Topology& topology,
+                     const std::vector<uint32_t>& local_nodes, Placement* placement) {
+  const std::string dir = proc_root + "/" + std::to_string(pid);
+  placement->pid = pid;
+  std::string status_text;
+  if (!ReadText(dir + "/status", &status_text).ok()) {
+    return Status(engine_race::Code::kNotFound, "there is no process " + std::to_string(pid));
+  }
+  placement->name = StatusField(status_text, "Name").value_or("");
+  ENGINE_RACE_RETURN_IF_ERROR(FindLocalNodes(status_text, topology, placement));
+  if (!local_nodes.empty()) {
+    placement->local_nodes = local_nodes;
+    placement->is_bound = true;
+  }
+  if (::access((dir + "/numa_maps").c_str(), F_OK) != 0) {
+    return Status::NotSupported(dir + "/numa_maps is missing: this kernel has no NUMA");
+  }
+  std::vector<NumaMapping> numa_mappings;
+  std::vector<Mapping> mappings;
+  ENGINE_RACE_RETURN_IF_ERROR(ReadMappings(dir + "/numa_maps", ParseNumaMaps, &numa_mappings));
+  // smaps says what lies on huge pages; maps alone does where it is not to be had.
+  if (!ReadMappings(dir + "/smaps", ParseMaps, &mappings).ok()) {
+    ENGINE_RACE_RETURN_IF_ERROR(ReadMappings(dir + "/maps", ParseMaps, &mappings));
+  }
+  SortByKind(numa_mappings, mappings, placement);
+  return Status::Ok();
+}
+
+}  // namespace harness

@@ -1,0 +1,78 @@
+// Where the memory of one process lies: bytes by kind and node, and how far that is from its CPUs.
+//
+// Five kinds. Code is what may be executed: files, shared libraries among them, and anonymous
+// memory that text was moved to. The heap is what the break has. Large blocks of
+// malloc and its arenas of other threads are anonymous memory, as is all else that is of no file.
+// The others are mapped files and stacks. Plain values and pure functions, but for ReadPlacement.
+#ifndef HARNESS_NUMA_PLACEMENT_H_
+#define HARNESS_NUMA_PLACEMENT_H_
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine_race/base/status.h"
+#include "engine_race/numa/topology.h"
+#include "harness/numa/memory_maps.h"
+
+namespace harness {
+
+enum class MemoryKind { kCode, kHeap, kAnonymous, kFiles, kStacks };
+inline constexpr std::array<MemoryKind, 5> kMemoryKinds = {MemoryKind::kCode, MemoryKind::kHeap,
+                                                           MemoryKind::kAnonymous,
+                                                           MemoryKind::kFiles, MemoryKind::kStacks};
+const char* MemoryKindName(MemoryKind kind);
+
+struct Placement {
+  int64_t pid = 0;
+  // The command's name.
+  std::string name;
+  // The CPUs that it may run on, as far as the topology has them, and their nodes; both ascending.
+  std::vector<uint32_t> cpus;
+  std::vector<uint32_t> cpu_nodes;
+  // The nodes whose memory is near to them, or those that the caller named; ascending. A node of
+  // CPUs that has no memory of its own has the nearest node that does.
+  std::vector<uint32_t> local_nodes;
+  // False: it may run on every node that has CPUs, so all of its memory counts as local.
+  bool is_bound = false;
+  // By kind, in the order of kMemoryKinds.
+  std::array<NodeBytes, kMemoryKinds.size()> bytes;
+  // Of the code, that on huge pages.
+  uint64_t huge_code_bytes = 0;
+
+  const NodeBytes& Of(MemoryKind kind) const { return bytes[static_cast<size_t>(kind)]; }
+  NodeBytes Total() const;
+};
+
+uint64_t SumOf(const NodeBytes& bytes);
+// The share that lies on the nodes; nullopt of nothing.
+std::optional<double> ShareOn(const NodeBytes& bytes, const std::vector<uint32_t>& nodes);
+// The mean distance from a CPU to a byte, each CPU weighing the same; 0 of nothing.
+double WeightedDistance(const NodeBytes& bytes, const std::vector<uint32_t>& cpus,
+                        const engine_race::numa::Topology& topology);
+
+// Sorts the memory by kind. The two lists may be of different moments: a mapping that only
+// `numa_mappings` has is sorted by its line there alone.
+void SortByKind(const std::vector<NumaMapping>& numa_mappings, const std::vector<Mapping>& mappings,
+                Placement* placement);
+
+// The nodes on which at least one of the CPUs lies, ascending.
+std::vector<uint32_t> NodesOfCpus(const std::vector<uint32_t>& cpus,
+                                  const engine_race::numa::Topology& topology);
+
+// The node with memory that is nearest to the nodes together; nullopt when none has any.
+std::optional<uint32_t> NearestMemory(const engine_race::numa::Topology& topology,
+                                      const std::vector<uint32_t>& nodes);
+
+// Of the process in `proc_root`, "/proc". `local_nodes`, unless empty, replaces those that its CPUs
+// lie on. kNotFound when there is no such process, kNotSupported when the kernel has no NUMA,
+// kIOError when its files cannot be read or parsed.
+engine_race::Status ReadPlacement(const std::string& proc_root, int64_t pid,
+                                  const engine_race::numa::Topology& topology,
+                                  const std::vector<uint32_t>& local_nodes, Placement* placement);
+
+}  // namespace harness
+
+#endif  // HARNESS_NUMA_PLACEMENT_H_

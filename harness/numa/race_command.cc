@@ -1,0 +1,335 @@
+#include "harness/numa/race_command.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "harness/data/key_source.h"
+#include "harness/load/store_basics.h"
+#include "harness/measure/result_file.h"
+#include "harness/numa/race_report.h"
+#include "harness/numa/race_run.h"
+#include "harness/numa/text_copy.h"
+#include "harness/system/child_process.h"
+#include "harness/system/disk.h"
+#include "harness/system/machine.h"
+
+namespace harness {
+namespace {
+
+namespace fs = std::filesystem;
+using engine_race::Status;
+using engine_race::numa::Allowed;
+using engine_race::numa::Topology;
+
+constexpr uint32_t kThreadCount = 64;
+constexpr uint64_t kMemoryBytes = uint64_t{2} << 30;
+
+int Refuse(const std::string& why, int exit_code = 2) {
+  std::fprintf(stderr, "numa race: %s\n", why.c_str());
+  return exit_code;
+}
+
+// A fresh directory here, which is removed with all that is in it.
+class FreshDir {
+ public:
+  FreshDir() = default;
+  FreshDir(const FreshDir&) = delete;
+  FreshDir& operator=(const FreshDir&) = delete;
+  ~FreshDir() {
+    std::error_code ignored;
+    if (!path_.empty()) fs::remove_all(path_, ignored);
+  }
+
+  Status Make() {
+    std::string name = "numa-race.XXXXXX";
+    if (::mkdtemp(name.data()) == nullptr) {
+      return Status::FromErrno("make a directory here", errno);
+    }
+    path_ = name;
+    return Status::Ok();
+  }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+// Linked statically where it was built so.
+std::string DefaultProgram(TextMode text) {
+  const fs::path beside = fs::path(SelfPath()).parent_path();
+  const fs::path fixed = beside / "race_static";
+  std::error_code ignored;
+  return fs::exists(fixed, ignored) || text == TextMode::kCopies ? fixed.string()
+                                                                 : (beside / "race").string();
+}
+
+TextMode TextModeOf(const NumaRaceFlags& flags) {
+  if (flags.shares_program || flags.text == "shared") return TextMode::kShared;
+  return flags.text == "remap" ? TextMode::kRemap : TextMode::kCopies;
+}
+
+bool HasPhase(const NumaRaceFlags& flags, const char* phase) {
+  return std::find(flags.phases.begin(), flags.phases.end(), phase) != flags.phases.end();
+}
+
+// In the order in which bin/race runs them, each once.
+std::vector<std::string> PhasesInOrder(const NumaRaceFlags& flags) {
+  std::vector<std::string> phases;
+  for (const char* phase : {"write", "read", "mixed", "range"}) {
+    if (HasPhase(flags, phase)) phases.push_back(phase);
+  }
+  return phases;
+}
+
+RaceSettings SettingsOf(const NumaRaceFlags& flags) {
+  RaceSettings settings;
+  settings.text = TextModeOf(flags);
+  settings.program = flags.program.empty() ? DefaultProgram(settings.text) : flags.program;
+  settings.phases = PhasesInOrder(flags);
+  settings.reports_placement = !flags.without_report;
+  settings.race_flags = {"--threads",      std::to_string(flags.thread_count),
+                         "--num",          std::to_string(flags.records_per_thread),
+                         "--memory-limit", std::to_string(flags.memory_limit_bytes),
+                         "--keys",         flags.keys,
+                         "--seed",         std::to_string(flags.seed),
+                         "--numa",         flags.numa};
+  return settings;
+}
+
+// Of the store that a write phase will replace.
+uint64_t OldStoreBytes(const std::string& store_dir) {
+  uint64_t bytes = 0;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(store_dir, error)) {
+    struct stat info = {};
+    if (::stat(entry.path().c_str(), &info) == 0) {
+      bytes += static_cast<uint64_t>(info.st_blocks) * 512;
+    }
+  }
+  return bytes;
+}
+
+// The directory itself, or the nearest one above it that is there.
+fs::path NearestDir(fs::path path) {
+  std::error_code ignored;
+  while (!fs::exists(path, ignored) && path.has_relative_path()) path = path.parent_path();
+  return path;
+}
+
+// Empty, or which file system has too little room for all the stores on it.
+std::string WhyNoRoom(const std::vector<InstancePlan>& plans, const NumaRaceFlags& flags) {
+  const uint64_t record_count = flags.thread_count * flags.records_per_thread;
+  const bool has_write = HasPhase(flags, "write");
+  std::map<dev_t, uint64_t> needed;
+  std::map<dev_t, uint64_t> old_bytes;
+  for (const InstancePlan& plan : plans) {
+    const std::string there = NearestDir(plan.dir).string();
+    struct stat info = {};
+    if (::stat(there.c_str(), &info) != 0) return there + " cannot be looked at";
+    uint64_t& bytes = needed[info.st_dev];
+    // Ends at the first sum that is too large, so that none wraps.
+    bytes += RaceBytes(record_count, has_write, HasPhase(flags, "mixed"));
+    if (has_write) old_bytes[info.st_dev] += OldStoreBytes(plan.dir + "/store");
+    const uint64_t free_bytes = FreeBytes(there) + old_bytes[info.st_dev];
+    if (bytes > free_bytes) {
+      return std::to_string(bytes) + " bytes of disk needed, " + std::to_string(free_bytes) +
+             " free in " + there;
+    }
+  }
+  return {};
+}
+
+// Empty, or why an instance cannot have its directory or its keys.
+std::string WhyNoInstance(const InstancePlan& plan, const NumaRaceFlags& flags) {
+  const fs::path there = NearestDir(plan.dir);
+  std::error_code ignored;
+  if (!fs::is_directory(there, ignored)) {
+    return plan.Name() + ": " + there.string() + " is no directory";
+  }
+  if (::access(there.c_str(), W_OK | X_OK) != 0) {
+    return plan.Name() + ": cannot write in " + there.string() + ": " + std::strerror(errno);
+  }
+  const uint64_t record_count = flags.thread_count * flags.records_per_thread;
+  if (record_count > MaxKeyCount(*ParseKeyShape(flags.keys), plan.keys)) {
+    return plan.Name() + ": keys " + KeyRangeText(plan.keys) + " are fewer than its " +
+           std::to_string(record_count) + " records";
+  }
+  return {};
+}
+
+// Empty, or why the stores cannot put their memory there.
+std::string WhyNoNuma(const std::string& text, const Topology& topology) {
+  const std::optional<engine_race::NumaOptions> numa = ParseNuma(text);
+  if (!numa) return "--numa " + text + " is none of its values";
+  const std::optional<uint32_t> missing = MissingNode(*numa, topology);
+  return missing ? "--numa " + text + ": there is no node " + std::to_string(*missing) : "";
+}
+
+// Empty, or why the race cannot begin. Makes nothing and removes nothing.
+std::string WhyNot(const std::vector<InstancePlan>& plans, const NumaRaceFlags& flags,
+                   const RaceSettings& settings, const Topology& topology) {
+  std::error_code ignored;
+  if (!fs::is_regular_file(settings.program, ignored)) {
+    return "there is no " + settings.program + ": `make bin/race_static` builds one";
+  }
+  if (settings.text == TextMode::kCopies) {
+    const Status is_static = CheckStaticProgram(settings.program);
+    if (!is_static.ok()) return is_static.message();
+  }
+  std::string why = WhyNoNuma(flags.numa, topology);
+  if (!why.empty()) return why;
+  for (const InstancePlan& plan : plans) {
+    why = WhyNoInstance(plan, flags);
+    if (!why.empty()) return why;
+  }
+  return WhyNoRoom(plans, flags);
+}
+
+Status ReadMachine(Topology* topology, Allowed* allowed) {
+  ENGINE_RACE_RETURN_IF_ERROR(
+      engine_race::numa::ReadTopology(engine_race::numa::kSysfsRoot, topology));
+  return engine_race::numa::ReadAllowed(engine_race::numa::kProcRoot, *topology, allowed);
+}
+
+void PrintPlan(const std::vector<InstancePlan>& plans, const RaceSettings& settings,
+               const Topology& topology) {
+  std::printf("%s\ntext: %s of %s\n", TopologyText(topology).c_str(), TextModeName(settings.text),
+              settings.program.c_str());
+  for (const InstancePlan& plan : plans) {
+    std::printf("%s: memory of nodes %s, keys %s, %s\n", plan.Name().c_str(),
+                engine_race::numa::FormatList(plan.memory_nodes).c_str(),
+                KeyRangeText(plan.keys).c_str(), plan.dir.c_str());
+  }
+  std::printf("\n");
+  std::fflush(stdout);
+}
+
+// The whole race, everything being chosen.
+int RunPlanned(const NumaRaceFlags& flags, const RaceSettings& settings,
+               const std::vector<InstancePlan>& plans, const Topology& topology) {
+  RaceRun run(settings, plans, topology);
+  const Status prepared = run.Prepare();
+  if (Interrupted()) return 130;
+  if (!prepared.ok()) return Refuse(prepared.message());
+  const Status ran = run.Run();
+  if (Interrupted()) return 130;
+  if (!ran.ok()) return Refuse(ran.message(), 1);
+  const std::string text = RaceText(run.results());
+  std::printf("%s", text.c_str());
+  if (!run.word().empty()) std::printf("%s\n", run.word().c_str());
+  nlohmann::json json = RaceJson(run.results(), settings.text, topology, run.word());
+  json["machine"] = DescribeMachine(plans.front().dir);
+  if (!SaveText(text, flags.table_path)) return Refuse("cannot write " + flags.table_path, 1);
+  if (!SaveJson(json, flags.json_path)) return Refuse("cannot write " + flags.json_path, 1);
+  return 0;
+}
+
+}  // namespace
+
+CLI::App* AddRaceCommand(CLI::App* app, NumaRaceFlags* flags) {
+  CLI::App* const race = app->add_subcommand(
+      "race", "one instance of bin/race a node, with text and memory of that node, all together");
+  race->add_option("--groups", flags->request.group_count,
+                   "as many instances, on groups of near nodes; by default one a node")
+      ->check(CLI::PositiveNumber);
+  race->add_option("--nodes", flags->request.groups,
+                   "the nodes of each instance by hand: --nodes 0-1 2-3");
+  race->add_option("--key-ranges", flags->request.key_ranges,
+                   "FIRST:LAST of each instance by hand; together all keys")
+      ->delimiter(',');
+  race->add_option("--dir", flags->dir,
+                   "directory of all; by default a fresh one here, removed at the end");
+  race->add_option("--dirs", flags->request.dirs, "a directory for each instance; they exist")
+      ->delimiter(',');
+  race->add_option("--binary", flags->program,
+                   "the race program; by default race_static beside this one");
+  race->add_option("--text", flags->text, "copies, shared or remap")
+      ->check(CLI::IsMember({"copies", "shared", "remap"}))
+      ->capture_default_str();
+  race->add_flag("--shared-binary", flags->shares_program, "the same as --text shared");
+  race->add_flag("--no-report", flags->without_report, "do not look where memory lies");
+  race->add_option("--threads", flags->thread_count,
+                   "threads of each instance; by default 64 for all together")
+      ->check(CLI::Range(1u, 4096u));
+  race->add_option("--num", flags->records_per_thread, "records per thread")
+      ->check(CLI::Range(uint64_t{1}, kMaxRecordsPerThread))
+      ->capture_default_str();
+  race->add_option("--memory-limit", flags->memory_limit_bytes,
+                   "memory budget of each instance; by default 2G for all together")
+      ->transform(CLI::AsSizeValue(false));
+  race->add_option("--keys", flags->keys, "uniform, sequential, zipfian or onebucket")
+      ->check(CLI::IsMember({"uniform", "sequential", "zipfian", "onebucket"}))
+      ->capture_default_str();
+  race->add_option("--phases", flags->phases, "which of write,read,mixed,range")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"write", "read", "mixed", "range"}))
+      ->capture_default_str();
+  race->add_option("--numa", flags->numa, "of each store, as bin/race has it")
+      ->capture_default_str();
+  race->add_option("--seed", flags->seed)->capture_default_str();
+  race->add_option("--table", flags->table_path, "also write the tables into this file");
+  race->add_option("--json", flags->json_path, "also write all figures into this file");
+  return race;
+}
+
+int RunNumaRace(NumaRaceFlags flags) {
+  Topology topology;
+  Allowed allowed;
+  const Status read = ReadMachine(&topology, &allowed);
+  if (!read.ok()) return Refuse(read.message());
+  FreshDir fresh;
+  if (flags.dir.empty() && flags.request.dirs.empty()) {
+    const Status made = fresh.Make();
+    if (!made.ok()) return Refuse(made.message());
+    flags.dir = fresh.path();
+  }
+  std::error_code failed;
+  flags.request.parent_dir = fs::absolute(flags.dir.empty() ? "." : flags.dir, failed).string();
+  if (failed) return Refuse(flags.dir + ": " + failed.message());
+  std::vector<InstancePlan> plans;
+  const Status planned = PlanRace(flags.request, topology, allowed, &plans);
+  if (!planned.ok()) return Refuse(planned.message());
+  const auto count = static_cast<uint32_t>(plans.size());
+  if (flags.thread_count == 0) flags.thread_count = std::max(1u, kThreadCount / count);
+  if (flags.memory_limit_bytes == 0) flags.memory_limit_bytes = kMemoryBytes / count;
+  const RaceSettings settings = SettingsOf(flags);
+  const std::string why_not = WhyNot(plans, flags, settings, topology);
+  if (!why_not.empty()) return Refuse(why_not);
+  CatchInterrupts();
+  PrintPlan(plans, settings, topology);
+  return RunPlanned(flags, settings, plans, topology);
+}
+
+CLI::App* AddCopyCommand(CLI::App* app, CopyFlags* flags) {
+  CLI::App* const copy = app->add_subcommand(
+      "copy", "a copy of a program with its pages on NUMA nodes; run it bound to them by numactl");
+  copy->add_option("source", flags->source, "the program")->required();
+  copy->add_option("target", flags->target, "its copy, which is replaced")->required();
+  copy->add_option("nodes", flags->nodes, "where its pages must lie, such as 0-1")->required();
+  return copy;
+}
+
+int RunCopy(const CopyFlags& flags) {
+  std::vector<uint32_t> nodes;
+  if (!engine_race::numa::ParseList(flags.nodes, engine_race::numa::kMaxNodeCount, &nodes)) {
+    return Refuse(flags.nodes + " is no list of nodes");
+  }
+  Status status = CopyProgram(flags.source, flags.target);
+  if (status.ok()) status = PlaceInCache(flags.target, nodes);
+  // Without NUMA in the kernel there is no other place where the pages could lie.
+  if (status.ok() || status.code() == engine_race::Code::kNotSupported) return 0;
+  std::printf("%s", status.message().c_str());
+  return 1;
+}
+
+}  // namespace harness

@@ -1,0 +1,42 @@
+// The report of a race over NUMA nodes: rates, CPU time and placement of each instance, and their
+// sums.
+//
+// Pure functions.
+#ifndef HARNESS_NUMA_RACE_REPORT_H_
+#define HARNESS_NUMA_RACE_REPORT_H_
+
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harness/numa/race_run.h"
+
+namespace harness {
+
+// All instances together in one phase.
+struct PhaseSum {
+  uint64_t bytes = 0;
+  // Of the slowest instance; all of them begin at once.
+  double seconds = 0;
+  double cpu_seconds = 0;
+
+  double BytesPerSecond() const { return seconds > 0 ? static_cast<double>(bytes) / seconds : 0; }
+};
+PhaseSum SumOfPhase(const std::vector<InstanceResult>& results, size_t phase);
+
+// CPU time in CPUs: 14.0 is 1400 %.
+double BusyCpus(const InstancePhase& phase);
+
+// The least share that any phase of any instance had on its own nodes. Nullopt when a phase's
+// placement is not known, and when no phase has such memory.
+std::optional<double> LeastLocalShare(const std::vector<InstanceResult>& results, MemoryKind kind);
+
+// A table a phase: the instances one by one, then all of them.
+std::string RaceText(const std::vector<InstanceResult>& results);
+nlohmann::json RaceJson(const std::vector<InstanceResult>& results, TextMode text,
+                        const engine_race::numa::Topology& topology, const std::string& word);
+
+}  // namespace harness
+
+#endif  // HARNESS_NUMA_RACE_REPORT_H_

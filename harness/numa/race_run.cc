@@ -1,0 +1,311 @@
+#include "harness/numa/race_run.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "harness/data/key_source.h"
+#include "harness/data/value_maker.h"
+#include "harness/numa/text_copy.h"
+#include "harness/system/child_process.h"
+
+namespace harness {
+namespace {
+
+namespace fs = std::filesystem;
+using engine_race::Status;
+using engine_race::numa::FormatList;
+
+constexpr auto kStopPatience = std::chrono::seconds(10);
+// How late an interrupt may be seen that comes just before a poll.
+constexpr int kPollMs = 500;
+// How often the end of a process is looked for.
+constexpr auto kEndStep = std::chrono::milliseconds(10);
+
+std::string LogPath(const InstancePlan& plan) { return plan.dir + "/instance_race.log"; }
+std::string JsonPath(const InstancePlan& plan) { return plan.dir + "/instance_race.json"; }
+
+std::string ProgramPath(const InstancePlan& plan) { return plan.dir + "/instance_race"; }
+
+// The last lines that an instance printed.
+std::string TailOf(const std::string& path) {
+  constexpr size_t kTailBytes = 600;
+  std::ifstream file(path);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  return text.size() <= kTailBytes ? text : "..." + text.substr(text.size() - kTailBytes);
+}
+
+}  // namespace
+
+const char* TextModeName(TextMode mode) {
+  switch (mode) {
+    case TextMode::kCopies:
+      return "copies";
+    case TextMode::kShared:
+      return "shared";
+    case TextMode::kRemap:
+      return "remap";
+  }
+  return "unknown";
+}
+
+RaceRun::RaceRun(RaceSettings settings, std::vector<InstancePlan> plans,
+                 engine_race::numa::Topology topology)
+    : settings_([&] {
+        if (settings.launcher.empty()) settings.launcher = SelfPath();
+        return std::move(settings);
+      }()),
+      topology_(std::move(topology)) {
+  for (InstancePlan& plan : plans) {
+    results_.push_back({.plan = plan, .phases = {}});
+    instances_.push_back(std::make_unique<Instance>());
+    instances_.back()->plan = std::move(plan);
+  }
+}
+
+RaceRun::~RaceRun() {
+  StopAll();
+  std::error_code ignored;
+  for (const auto& instance : instances_) {
+    if (instance->program == ProgramPath(instance->plan)) fs::remove(instance->program, ignored);
+  }
+}
+
+std::vector<RaceRun::Instance*> RaceRun::All() {
+  std::vector<Instance*> all;
+  all.reserve(instances_.size());
+  for (const auto& instance : instances_) all.push_back(instance.get());
+  return all;
+}
+
+std::vector<std::string> RaceRun::Bound(const InstancePlan& plan,
+                                        const std::vector<std::string>& command) const {
+  std::vector<std::string> args;
+  if (is_bound_) {
+    args = {"numactl", "--cpunodebind=" + FormatList(plan.cpu_nodes),
+            "--membind=" + FormatList(plan.memory_nodes)};
+  }
+  args.insert(args.end(), command.begin(), command.end());
+  return args;
+}
+
+Status RaceRun::CheckBinding() {
+  for (const auto& instance : instances_) {
+    const ChildResult tried = RunChild(Bound(instance->plan, {settings_.launcher, "bound"}));
+    // An interrupt ends the child too, and says nothing about the binding.
+    if (Interrupted()) return Status::IOError("interrupted");
+    if (tried.started && tried.exit_code == 0) continue;
+    const std::string why = tried.started ? "numactl cannot bind to them" : tried.error;
+    if (instances_.size() > 1) {
+      return Status::NotSupported(instance->plan.Name() + " cannot be bound: " + why);
+    }
+    is_bound_ = false;
+    word_ = "the instance is not bound to nodes: " + why;
+  }
+  return Status::Ok();
+}
+
+Status RaceRun::CopyText() {
+  std::vector<uint32_t> every_node;
+  for (const engine_race::numa::Node& node : topology_.nodes) every_node.push_back(node.id);
+  for (const auto& instance : instances_) {
+    const bool has_copy = instance->plan.number == 0 || settings_.text == TextMode::kCopies;
+    instance->program = ProgramPath((has_copy ? instance : instances_.front())->plan);
+    if (!has_copy) continue;
+    // The pages of an unbound copier may lie anywhere.
+    const std::vector<uint32_t>& nodes = is_bound_ ? instance->plan.memory_nodes : every_node;
+    const ChildResult copied =
+        RunChild(Bound(instance->plan, {settings_.launcher, "copy", settings_.program,
+                                        instance->program, FormatList(nodes)}));
+    if (Interrupted()) return Status::IOError("interrupted");
+    if (copied.started && copied.exit_code == 0) continue;
+    return Status::IOError(instance->plan.Name() + ": the program could not be copied" +
+                           (copied.output.empty() ? "" : ": " + copied.output));
+  }
+  return Status::Ok();
+}
+
+Status RaceRun::Prepare() {
+  if (settings_.text == TextMode::kCopies) {
+    ENGINE_RACE_RETURN_IF_ERROR(CheckStaticProgram(settings_.program));
+  }
+  ENGINE_RACE_RETURN_IF_ERROR(CheckBinding());
+  for (const auto& instance : instances_) {
+    const Status taken = dirs_.Take(instance->plan.dir);
+    if (!taken.ok()) return Status(taken.code(), instance->plan.Name() + ": " + taken.message());
+  }
+  for (const auto& instance : instances_) {
+    std::error_code error;
+    fs::remove(JsonPath(instance->plan), error);
+  }
+  return CopyText();
+}
+
+Status RaceRun::StartInstance(Instance* instance) {
+  std::string phases;
+  for (const std::string& phase : settings_.phases) phases += (phases.empty() ? "" : ",") + phase;
+  std::vector<std::string> command = {
+      instance->program,
+      "--no-fio",
+      "--dir",
+      instance->plan.dir + "/store",
+      "--key-range",
+      KeyRangeText(instance->plan.keys),
+      "--phases",
+      phases,
+      "--json",
+      JsonPath(instance->plan),
+      "--gate",
+      std::to_string(InstanceProcess::kHearFd) + "," + std::to_string(InstanceProcess::kSayFd)};
+  if (settings_.text == TextMode::kRemap) command.push_back("--own-text");
+  command.insert(command.end(), settings_.race_flags.begin(), settings_.race_flags.end());
+  const std::string log_path = LogPath(instance->plan);
+  const Status started = instance->process.Start(Bound(instance->plan, command), log_path);
+  if (started.ok()) return started;
+  return Status::IOError(instance->plan.Name() + " with the log " + log_path + ": " +
+                         started.message());
+}
+
+Status RaceRun::Failed(Instance* instance, const std::string& what) {
+  if (Interrupted()) return Status::IOError("interrupted");
+  return Status::IOError(instance->plan.Name() + " " + what + ":\n" +
+                         TailOf(LogPath(instance->plan)));
+}
+
+Status RaceRun::AwaitAll(const std::vector<Instance*>& instances, const std::string& stage,
+                         std::vector<std::string>* lines) {
+  lines->assign(instances.size(), {});
+  std::vector<bool> is_here(instances.size(), false);
+  for (size_t missing = instances.size(); missing > 0;) {
+    std::vector<pollfd> polled;
+    polled.reserve(instances.size());
+    for (Instance* instance : instances) {
+      polled.push_back({.fd = instance->process.hear_fd(), .events = POLLIN, .revents = 0});
+    }
+    if (::poll(polled.data(), polled.size(), kPollMs) < 0 && errno != EINTR) {
+      return Status::FromErrno("poll", errno);
+    }
+    if (Interrupted()) return Status::IOError("interrupted");
+    for (size_t i = 0; i < instances.size(); ++i) {
+      // Also of those that wait already: one that ends now has failed.
+      if (!instances[i]->process.Hear()) return Failed(instances[i], "ended before " + stage);
+      const std::optional<std::string> line =
+          is_here[i] ? std::nullopt : instances[i]->process.TakeLine();
+      if (!line) continue;
+      if (!line->starts_with(stage)) return Failed(instances[i], "said \"" + *line + "\"");
+      (*lines)[i] = line->substr(stage.size());
+      is_here[i] = true;
+      --missing;
+    }
+  }
+  return Status::Ok();
+}
+
+Status RaceRun::AnswerAll() {
+  for (const auto& instance : instances_) {
+    if (!instance->process.Answer()) return Failed(instance.get(), "ended");
+  }
+  return Status::Ok();
+}
+
+void RaceRun::ReadPlacements(const std::string& phase, const std::vector<std::string>& pids) {
+  for (size_t i = 0; i < instances_.size(); ++i) {
+    InstancePhase& result = results_[i].phases.emplace_back();
+    result.name = phase;
+    if (!settings_.reports_placement) continue;
+    Placement placement;
+    const Status read =
+        ReadPlacement(engine_race::numa::kProcRoot, std::strtoll(pids[i].c_str(), nullptr, 10),
+                      topology_, instances_[i]->plan.memory_nodes, &placement);
+    if (read.ok()) {
+      result.placement = {Summarize(placement, topology_)};
+    } else if (word_.empty()) {
+      word_ = "where memory lies is not known: " + read.ToString();
+    }
+  }
+}
+
+Status RaceRun::RunPhases() {
+  std::vector<std::string> lines;
+  for (const std::string& phase : settings_.phases) {
+    // Those of the first phase have been heard.
+    if (phase != settings_.phases.front()) {
+      ENGINE_RACE_RETURN_IF_ERROR(AwaitAll(All(), "start " + phase, &lines));
+    }
+    ENGINE_RACE_RETURN_IF_ERROR(AnswerAll());
+    ENGINE_RACE_RETURN_IF_ERROR(AwaitAll(All(), "done " + phase + " ", &lines));
+    ReadPlacements(phase, lines);
+    ENGINE_RACE_RETURN_IF_ERROR(AnswerAll());
+  }
+  return Status::Ok();
+}
+
+bool RaceRun::AwaitEnd(Instance* instance) {
+  while (!Interrupted()) {
+    if (!instance->process.IsRunning()) return true;
+    std::this_thread::sleep_for(kEndStep);
+  }
+  return false;
+}
+
+Status RaceRun::CollectResults() {
+  for (size_t i = 0; i < instances_.size(); ++i) {
+    Instance* const instance = instances_[i].get();
+    if (!AwaitEnd(instance)) return Status::IOError("interrupted");
+    if (instance->process.Wait() != 0) return Failed(instance, "failed");
+    std::ifstream file(JsonPath(instance->plan));
+    const nlohmann::json report = nlohmann::json::parse(file, nullptr, false);
+    if (!report.is_object()) return Failed(instance, "left no report");
+    for (size_t p = 0; p < results_[i].phases.size(); ++p) {
+      InstancePhase& result = results_[i].phases[p];
+      const nlohmann::json& engine = report.at("phases").at(p).at("engine");
+      result.seconds = engine.at("seconds").get<double>();
+      result.cpu_seconds = engine.at("cpu_seconds").get<double>();
+      result.record_count = engine.at("record_count").get<uint64_t>();
+      result.mean_ns = engine.value("mean_ns", 0.0);
+      result.p50_ns = engine.value("p50_ns", uint64_t{0});
+      result.p99_ns = engine.value("p99_ns", uint64_t{0});
+      result.bytes = result.record_count * kValueSize;
+      if (result.name != "range") continue;
+      result.pass_seconds = engine.at("pass_seconds").get<std::vector<double>>();
+      result.bytes *= result.pass_seconds.size();
+    }
+  }
+  return Status::Ok();
+}
+
+Status RaceRun::Run() {
+  ::signal(SIGPIPE, SIG_IGN);
+  // The first one alone, until it is about to begin: whatever of the program is not in the page
+  // cache yet gets there under its policy.
+  std::vector<std::string> lines;
+  const std::string first_stage = "start " + settings_.phases.front();
+  ENGINE_RACE_RETURN_IF_ERROR(StartInstance(instances_.front().get()));
+  ENGINE_RACE_RETURN_IF_ERROR(AwaitAll({instances_.front().get()}, first_stage, &lines));
+  std::vector<Instance*> others = All();
+  others.erase(others.begin());
+  for (Instance* instance : others) ENGINE_RACE_RETURN_IF_ERROR(StartInstance(instance));
+  ENGINE_RACE_RETURN_IF_ERROR(AwaitAll(others, first_stage, &lines));
+  ENGINE_RACE_RETURN_IF_ERROR(RunPhases());
+  return CollectResults();
+}
+
+void RaceRun::StopAll() {
+  for (const auto& instance : instances_) instance->process.Stop();
+  const auto end = std::chrono::steady_clock::now() + kStopPatience;
+  for (const auto& instance : instances_) {
+    while (instance->process.IsRunning() && std::chrono::steady_clock::now() < end) {
+      std::this_thread::sleep_for(kEndStep);
+    }
+    instance->process.Kill();
+  }
+}
+
+}  // namespace harness

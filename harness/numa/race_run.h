@@ -1,0 +1,122 @@
+// Runs the instances of a race together: a copy of the program each, bound to nodes, from phase to
+// phase in step.
+//
+// An instance says "start PHASE" before each phase. It says "done PHASE PID" when all of the
+// phase's memory is in use. After each line it waits for an answer. Between the two lines all
+// instances work at once. One that fails stops the others. One thread.
+#ifndef HARNESS_NUMA_RACE_RUN_H_
+#define HARNESS_NUMA_RACE_RUN_H_
+
+#include <cstdint>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "engine_race/base/status.h"
+#include "harness/numa/instance_dirs.h"
+#include "harness/numa/instance_process.h"
+#include "harness/numa/race_plan.h"
+#include "harness/numa/report.h"
+
+namespace harness {
+
+// Where the text of the instances comes from.
+enum class TextMode {
+  kCopies,  // a copy of the program for each, made on its nodes
+  kShared,  // one copy, on the nodes of the first
+  kRemap,   // one copy, from which each moves its text to memory of its own
+};
+const char* TextModeName(TextMode mode);
+
+struct RaceSettings {
+  std::string program;
+  // bin/numa, which makes the copies; by default the program that is running.
+  std::string launcher;
+  TextMode text = TextMode::kCopies;
+  std::vector<std::string> phases;
+  // Flags of bin/race that are the same for all instances.
+  std::vector<std::string> race_flags;
+  // Whether to look where memory lies at the end of each phase.
+  bool reports_placement = true;
+};
+
+// One phase of one instance.
+struct InstancePhase {
+  std::string name;
+  double seconds = 0;
+  double cpu_seconds = 0;
+  uint64_t record_count = 0;
+  // Latency of one operation; 0 for a range.
+  double mean_ns = 0;
+  uint64_t p50_ns = 0;
+  uint64_t p99_ns = 0;
+  // Of a range: the two passes.
+  std::vector<double> pass_seconds;
+  uint64_t bytes = 0;
+  // Of the moment when all of its memory was in use; none when that could not be read.
+  std::vector<PlacementSummary> placement;
+};
+
+struct InstanceResult {
+  InstancePlan plan;
+  std::vector<InstancePhase> phases;
+};
+
+class RaceRun {
+ public:
+  RaceRun(RaceSettings settings, std::vector<InstancePlan> plans,
+          engine_race::numa::Topology topology);
+  RaceRun(const RaceRun&) = delete;
+  RaceRun& operator=(const RaceRun&) = delete;
+  // Stops the instances that still run and removes their programs.
+  ~RaceRun();
+
+  // Checks that the instances can be bound, takes their directories and makes copies; starts none.
+  // Where processes cannot be bound, a single instance runs unbound, and word() says so.
+  engine_race::Status Prepare();
+  // Runs all phases of all instances. A failure names the instance.
+  engine_race::Status Run();
+  // Names a binding or report that was left out, and the reason; empty when there is none.
+  const std::string& word() const { return word_; }
+  // In the order of the plans.
+  const std::vector<InstanceResult>& results() const { return results_; }
+
+ private:
+  struct Instance {
+    InstancePlan plan;
+    // The program that it runs.
+    std::string program;
+    InstanceProcess process;
+  };
+
+  std::vector<std::string> Bound(const InstancePlan& plan,
+                                 const std::vector<std::string>& command) const;
+  engine_race::Status CheckBinding();
+  engine_race::Status CopyText();
+  engine_race::Status StartInstance(Instance* instance);
+  // One line of each, which must begin with `stage`; `lines` gets what follows it.
+  engine_race::Status AwaitAll(const std::vector<Instance*>& instances, const std::string& stage,
+                               std::vector<std::string>* lines);
+  engine_race::Status AnswerAll();
+  void ReadPlacements(const std::string& phase, const std::vector<std::string>& pids);
+  engine_race::Status RunPhases();
+  // Waits for the end of the process. False when the user interrupts.
+  bool AwaitEnd(Instance* instance);
+  engine_race::Status CollectResults();
+  engine_race::Status Failed(Instance* instance, const std::string& what);
+  void StopAll();
+  std::vector<Instance*> All();
+
+  const RaceSettings settings_;
+  const engine_race::numa::Topology topology_;
+  bool is_bound_ = true;
+  std::string word_;
+  InstanceDirs dirs_;
+  std::vector<std::unique_ptr<Instance>> instances_;
+  std::vector<InstanceResult> results_;
+};
+
+}  // namespace harness
+
+#endif  // HARNESS_NUMA_RACE_RUN_H_

@@ -1,0 +1,197 @@
+#include "harness/numa/report.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "harness/measure/table.h"
+
+namespace harness {
+namespace {
+
+using engine_race::numa::FormatList;
+using engine_race::numa::Node;
+using engine_race::numa::Topology;
+
+constexpr size_t kAll = kMemoryKinds.size();
+
+std::string KindName(size_t kind) {
+  return kind == kAll ? "all" : MemoryKindName(kMemoryKinds[kind]);
+}
+
+std::string MebibyteText(uint64_t bytes) { return Fixed(static_cast<double>(bytes) * 0x1p-20, 2); }
+
+std::string Heading(const PlacementSummary& process) {
+  std::string text = std::to_string(process.pid) + " " + process.name;
+  text += process.is_bound ? ", local nodes " + FormatList(process.local_nodes)
+                           : ", not bound: every node with CPUs is local";
+  if (process.huge_code_bytes > 0) {
+    text += ", " + MebibyteText(process.huge_code_bytes) + " MiB of code on huge pages";
+  }
+  return text + "\n";
+}
+
+std::string TableOf(const PlacementSummary& process) {
+  std::vector<std::string> heads = {"MiB"};
+  std::vector<uint32_t> nodes;
+  for (const auto& [node, count] : process.All().bytes) {
+    nodes.push_back(node);
+    heads.push_back("node " + std::to_string(node));
+  }
+  heads.insert(heads.end(), {"sum", "local %", "distance"});
+  Table table(heads);
+  for (size_t kind = 0; kind <= kAll; ++kind) {
+    const PlacementSummary::Kind& row = process.kinds[kind];
+    std::vector<std::string> cells = {KindName(kind)};
+    for (const uint32_t node : nodes) {
+      const auto found = row.bytes.find(node);
+      cells.push_back(MebibyteText(found == row.bytes.end() ? 0 : found->second));
+    }
+    const uint64_t sum = SumOf(row.bytes);
+    cells.push_back(MebibyteText(sum));
+    cells.push_back(ShareText(row.local_share));
+    cells.push_back(sum == 0 ? "-" : Fixed(row.distance, 2));
+    table.AddRow(cells);
+  }
+  return table.ToString();
+}
+
+nlohmann::json JsonOf(const PlacementSummary::Kind& kind) {
+  nlohmann::json by_node = nlohmann::json::object();
+  for (const auto& [node, count] : kind.bytes) by_node[std::to_string(node)] = count;
+  return {{"bytes_by_node", by_node},
+          {"bytes", SumOf(kind.bytes)},
+          {"local_share", kind.local_share ? nlohmann::json(*kind.local_share) : nlohmann::json()},
+          {"distance", kind.distance}};
+}
+
+PlacementSummary::Kind KindOf(const nlohmann::json& json) {
+  PlacementSummary::Kind kind;
+  for (const auto& [node, count] : json.at("bytes_by_node").items()) {
+    kind.bytes[static_cast<uint32_t>(std::stoul(node))] = count.get<uint64_t>();
+  }
+  const nlohmann::json& share = json.at("local_share");
+  if (!share.is_null()) kind.local_share = share.get<double>();
+  kind.distance = json.at("distance").get<double>();
+  return kind;
+}
+
+PlacementSummary SummaryOf(const nlohmann::json& json) {
+  PlacementSummary process;
+  process.pid = json.at("pid").get<int64_t>();
+  process.name = json.at("name").get<std::string>();
+  process.local_nodes = json.at("local_nodes").get<std::vector<uint32_t>>();
+  process.is_bound = json.at("is_bound").get<bool>();
+  process.huge_code_bytes = json.at("huge_code_bytes").get<uint64_t>();
+  for (size_t kind = 0; kind <= kAll; ++kind) process.kinds[kind] = KindOf(json.at(KindName(kind)));
+  return process;
+}
+
+}  // namespace
+
+PlacementSummary Summarize(const Placement& placement, const Topology& topology) {
+  PlacementSummary process;
+  process.pid = placement.pid;
+  process.name = placement.name;
+  process.local_nodes = placement.local_nodes;
+  process.is_bound = placement.is_bound;
+  process.huge_code_bytes = placement.huge_code_bytes;
+  for (size_t kind = 0; kind <= kAll; ++kind) {
+    PlacementSummary::Kind& row = process.kinds[kind];
+    row.bytes = kind == kAll ? placement.Total() : placement.bytes[kind];
+    row.local_share = ShareOn(row.bytes, placement.local_nodes);
+    row.distance = WeightedDistance(row.bytes, placement.cpus, topology);
+  }
+  return process;
+}
+
+std::string ShareText(const std::optional<double>& share) {
+  return share ? Fixed(*share * 100, 2) : "-";
+}
+
+std::string PlacementText(const std::vector<PlacementSummary>& processes) {
+  std::string text;
+  for (const PlacementSummary& process : processes) {
+    text += Heading(process) + TableOf(process) + "\n";
+  }
+  return text;
+}
+
+std::string TopologyText(const Topology& topology) {
+  std::vector<std::string> heads = {"distance"};
+  for (const Node& node : topology.nodes) heads.push_back("node " + std::to_string(node.id));
+  heads.insert(heads.end(), {"CPUs", "memory MiB"});
+  Table table(heads);
+  for (const Node& node : topology.nodes) {
+    std::vector<std::string> cells = {"node " + std::to_string(node.id)};
+    for (const Node& to : topology.nodes) {
+      cells.push_back(std::to_string(topology.Distance(node.id, to.id)));
+    }
+    cells.push_back(node.cpus.empty() ? "-" : FormatList(node.cpus));
+    cells.push_back(node.HasMemory() ? Fixed(static_cast<double>(node.memory_bytes) * 0x1p-20, 0)
+                                     : "-");
+    table.AddRow(cells);
+  }
+  return table.ToString();
+}
+
+nlohmann::json PlacementJson(const std::vector<PlacementSummary>& processes,
+                             const Topology& topology) {
+  nlohmann::json nodes = nlohmann::json::array();
+  for (const Node& node : topology.nodes) {
+    nodes.push_back({{"id", node.id},
+                     {"cpus", FormatList(node.cpus)},
+                     {"memory_bytes", node.memory_bytes},
+                     {"distances", node.distances}});
+  }
+  nlohmann::json list = nlohmann::json::array();
+  for (const PlacementSummary& process : processes) {
+    nlohmann::json json = {{"pid", process.pid},
+                           {"name", process.name},
+                           {"local_nodes", process.local_nodes},
+                           {"is_bound", process.is_bound},
+                           {"huge_code_bytes", process.huge_code_bytes}};
+    for (size_t kind = 0; kind <= kAll; ++kind) json[KindName(kind)] = JsonOf(process.kinds[kind]);
+    list.push_back(json);
+  }
+  return {{"nodes", nodes}, {"processes", list}};
+}
+
+std::optional<std::vector<PlacementSummary>> ParsePlacementJson(const std::string& text) {
+  try {
+    std::vector<PlacementSummary> processes;
+    const nlohmann::json report = nlohmann::json::parse(text);
+    for (const nlohmann::json& json : report.at("processes")) processes.push_back(SummaryOf(json));
+    return processes;
+  } catch (const std::exception&) {
+    return std::nullopt;
+  }
+}
+
+std::string CompareText(const std::vector<PlacementSummary>& before,
+                        const std::vector<PlacementSummary>& after) {
+  Table table({"", "MiB before", "after", "local % before", "after", "distance before", "after"});
+  const auto cells_of = [](const PlacementSummary* process, size_t kind) {
+    if (process == nullptr || SumOf(process->kinds[kind].bytes) == 0) {
+      return std::array<std::string, 3>{"-", "-", "-"};
+    }
+    const PlacementSummary::Kind& row = process->kinds[kind];
+    return std::array<std::string, 3>{MebibyteText(SumOf(row.bytes)), ShareText(row.local_share),
+                                      Fixed(row.distance, 2)};
+  };
+  for (size_t i = 0; i < std::max(before.size(), after.size()); ++i) {
+    const PlacementSummary* const old = i < before.size() ? &before[i] : nullptr;
+    const PlacementSummary* const now = i < after.size() ? &after[i] : nullptr;
+    const std::string process = (old == nullptr ? "-" : std::to_string(old->pid)) + ", " +
+                                (now == nullptr ? "-" : std::to_string(now->pid));
+    for (size_t kind = 0; kind <= kAll; ++kind) {
+      const auto left = cells_of(old, kind);
+      const auto right = cells_of(now, kind);
+      table.AddRow({process + " " + KindName(kind), left[0], right[0], left[1], right[1], left[2],
+                    right[2]});
+    }
+  }
+  return table.ToString();
+}
+
+}  // namespace harness

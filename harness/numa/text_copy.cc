@@ -1,0 +1,201 @@
+#include "harness/numa/text_copy.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fiemap.h>
+#include <linux/fs.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <memory>
+
+#include "engine_race/base/memory.h"
+#include "engine_race/base/sys.h"
+#include "engine_race/numa/topology.h"
+#include "harness/numa/placement.h"
+
+namespace harness {
+namespace {
+
+using engine_race::Status;
+using engine_race::UniqueFd;
+namespace sys = engine_race::sys;
+
+constexpr size_t kCopyBytes = size_t{1} << 20;
+// A page that is being read by another process cannot be dropped, but soon after it can.
+constexpr int kPlaceTries = 3;
+
+Status OpenFile(const std::string& path, UniqueFd* fd) {
+  return sys::OpenAt(AT_FDCWD, path, O_RDONLY, /*mode=*/0, fd);
+}
+
+// Bytes, not blocks: a reflink would share the blocks, and a kernel may make one of a copy that it
+// is asked to make itself.
+Status CopyBytes(int from, int to) {
+  std::vector<char> buffer(kCopyBytes);
+  uint64_t offset = 0;
+  for (size_t got = kCopyBytes; got == kCopyBytes; offset += got) {
+    ENGINE_RACE_RETURN_IF_ERROR(sys::Pread(from, buffer.data(), kCopyBytes, offset, &got));
+    ENGINE_RACE_RETURN_IF_ERROR(sys::PwriteFull(to, buffer.data(), got, offset));
+  }
+  return sys::Fsync(to);
+}
+
+Status CheckNewInode(int source, int target, const std::string& path) {
+  bool same = false;
+  ENGINE_RACE_RETURN_IF_ERROR(sys::SameFile(source, target, &same));
+  bool regular = false;
+  uint64_t link_count = 0;
+  ENGINE_RACE_RETURN_IF_ERROR(sys::RegularFile(target, &regular, &link_count));
+  if (!same && regular && link_count == 1) return Status::Ok();
+  return Status::InvalidArgument(path + " is no file of its own: it shares an inode");
+}
+
+// A new file with this name, and not one that is there already.
+Status WriteCopy(int from, mode_t mode, const std::string& path) {
+  ENGINE_RACE_RETURN_IF_ERROR(sys::Unlink(AT_FDCWD, path));
+  UniqueFd to;
+  ENGINE_RACE_RETURN_IF_ERROR(sys::OpenAt(AT_FDCWD, path, O_RDWR | O_CREAT | O_EXCL, 0700, &to));
+  ENGINE_RACE_RETURN_IF_ERROR(CopyBytes(from, to.get()));
+  if (::fchmod(to.get(), mode) != 0) return Status::FromErrno("fchmod " + path, errno);
+  return CheckNewInode(from, to.get(), path);
+}
+
+}  // namespace
+
+Status CheckStaticProgram(const std::string& path) {
+  UniqueFd fd;
+  ENGINE_RACE_RETURN_IF_ERROR(OpenFile(path, &fd));
+  Elf64_Ehdr head = {};
+  size_t got = 0;
+  ENGINE_RACE_RETURN_IF_ERROR(sys::Pread(fd.get(), &head, sizeof(head), 0, &got));
+  if (got < sizeof(head) || std::memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 ||
+      head.e_ident[EI_CLASS] != ELFCLASS64 || head.e_phentsize != sizeof(Elf64_Phdr)) {
+    return Status::NotSupported(path + " is no 64-bit ELF program");
+  }
+  for (uint32_t i = 0; i < head.e_phnum; ++i) {
+    Elf64_Phdr segment = {};
+    ENGINE_RACE_RETURN_IF_ERROR(
+        sys::PreadFull(fd.get(), &segment, sizeof(segment), head.e_phoff + i * sizeof(segment)));
+    if (segment.p_type == PT_INTERP) {
+      return Status::NotSupported(path + " needs shared libraries, whose text its copies would " +
+                                  "share: use a program that is linked statically");
+    }
+  }
+  return Status::Ok();
+}
+
+Status CheckOwnExtents(const std::string& path) {
+  constexpr uint32_t kExtentCount = 64;
+  UniqueFd fd;
+  ENGINE_RACE_RETURN_IF_ERROR(OpenFile(path, &fd));
+  alignas(fiemap) char buffer[sizeof(fiemap) + kExtentCount * sizeof(fiemap_extent)];
+  auto* const map = reinterpret_cast<fiemap*>(buffer);
+  for (uint64_t start = 0;;) {
+    std::memset(buffer, 0, sizeof(buffer));
+    map->fm_start = start;
+    map->fm_length = FIEMAP_MAX_OFFSET - start;
+    map->fm_flags = FIEMAP_FLAG_SYNC;
+    map->fm_extent_count = kExtentCount;
+    if (::ioctl(fd.get(), FS_IOC_FIEMAP, map) != 0) {
+      if (errno == EOPNOTSUPP || errno == ENOTTY) return Status::Ok();
+      return Status::FromErrno("fiemap " + path, errno);
+    }
+    for (uint32_t i = 0; i < map->fm_mapped_extents; ++i) {
+      const fiemap_extent& extent = map->fm_extents[i];
+      if ((extent.fe_flags & FIEMAP_EXTENT_SHARED) != 0) {
+        return Status::InvalidArgument(path + " shares blocks with another file: its file system " +
+                                       "makes no real copies");
+      }
+      if ((extent.fe_flags & FIEMAP_EXTENT_LAST) != 0) return Status::Ok();
+      start = extent.fe_logical + extent.fe_length;
+    }
+    if (map->fm_mapped_extents == 0) return Status::Ok();
+  }
+}
+
+Status CopyProgram(const std::string& source, const std::string& target) {
+  UniqueFd from;
+  ENGINE_RACE_RETURN_IF_ERROR(OpenFile(source, &from));
+  struct stat info = {};
+  if (::fstat(from.get(), &info) != 0) return Status::FromErrno("fstat " + source, errno);
+  UniqueFd old;
+  bool same = false;
+  if (OpenFile(target, &old).ok()) {
+    ENGINE_RACE_RETURN_IF_ERROR(sys::SameFile(from.get(), old.get(), &same));
+  }
+  if (same) return Status::InvalidArgument(target + " is the program that is to be copied");
+  old.Reset();
+  // The target stays as it was until all checks have passed.
+  const std::string unfinished = target + ".new";
+  Status status = WriteCopy(from.get(), info.st_mode & 0777, unfinished);
+  if (status.ok()) status = CheckOwnExtents(unfinished);
+  if (status.ok()) status = sys::Rename(AT_FDCWD, unfinished, target);
+  // What is wrong with the copy matters more than a copy that cannot be removed.
+  if (!status.ok()) static_cast<void>(sys::Unlink(AT_FDCWD, unfinished));
+  return status;
+}
+
+Status CachedPages(const std::string& path, NodeBytes* bytes) {
+  UniqueFd fd;
+  ENGINE_RACE_RETURN_IF_ERROR(OpenFile(path, &fd));
+  uint64_t size = 0;
+  ENGINE_RACE_RETURN_IF_ERROR(sys::FileSize(fd.get(), &size));
+  bytes->clear();
+  if (size == 0) return Status::Ok();
+  struct Unmap {
+    size_t size;
+    void operator()(void* data) const { ::munmap(data, size); }
+  };
+  void* const data = ::mmap(nullptr, size, PROT_READ, MAP_SHARED | MAP_POPULATE, fd.get(), 0);
+  if (data == MAP_FAILED) return Status::FromErrno("mmap " + path, errno);
+  const std::unique_ptr<void, Unmap> mapped(data, Unmap{size});
+  const auto page_bytes = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+  // Only pages that are in this process's page table are told of.
+  for (uint64_t i = 0; i < size; i += page_bytes) {
+    static_cast<void>(static_cast<const volatile char*>(data)[i]);
+  }
+  std::ifstream file("/proc/self/numa_maps");
+  if (!file) return Status::NotSupported("this kernel has no /proc/self/numa_maps");
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  size_t bad_line = 0;
+  const auto mappings = ParseNumaMaps(text, &bad_line);
+  if (!mappings)
+    return Status::IOError("/proc/self/numa_maps cannot be read: line " + std::to_string(bad_line));
+  for (const NumaMapping& mapping : *mappings) {
+    if (mapping.start == reinterpret_cast<uint64_t>(data)) *bytes = mapping.bytes;
+  }
+  const uint64_t page_count = (size + page_bytes - 1) / page_bytes;
+  if (SumOf(*bytes) == page_count * page_bytes) return Status::Ok();
+  return Status::IOError("/proc/self/numa_maps has " + std::to_string(SumOf(*bytes) / page_bytes) +
+                         " of the " + std::to_string(page_count) + " pages of " + path);
+}
+
+Status PlaceInCache(const std::string& path, const std::vector<uint32_t>& nodes) {
+  NodeBytes bytes;
+  for (int i = 0; i < kPlaceTries; ++i) {
+    if (i > 0) {
+      UniqueFd fd;
+      ENGINE_RACE_RETURN_IF_ERROR(OpenFile(path, &fd));
+      ENGINE_RACE_RETURN_IF_ERROR(sys::Fsync(fd.get()));
+      const int error = ::posix_fadvise(fd.get(), 0, 0, POSIX_FADV_DONTNEED);
+      if (error != 0) return Status::FromErrno("fadvise " + path, error);
+    }
+    ENGINE_RACE_RETURN_IF_ERROR(CachedPages(path, &bytes));
+    // Only an empty file has no pages.
+    if (ShareOn(bytes, nodes).value_or(1) == 1) return Status::Ok();
+  }
+  char share[32];
+  std::snprintf(share, sizeof(share), "%.2f", 100 * ShareOn(bytes, nodes).value_or(1));
+  return Status::IOError("only " + std::string(share) + " % of the pages of " + path +
+                         " can be had on nodes " + engine_race::numa::FormatList(nodes));
+}
+
+}  // namespace harness

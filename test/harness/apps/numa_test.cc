@@ -1,0 +1,154 @@
+// bin/numa as a whole, on whatever machine this is: usually one node.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "harness/numa/instance_dirs.h"
+#include "test/harness/program_fixture.h"
+#include "test/test_util.h"
+
+namespace harness {
+namespace {
+
+namespace fs = std::filesystem;
+
+class NumaProgramTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    program_ = ProgramPath("numa");
+    if (program_.empty()) GTEST_SKIP() << "ENGINE_BIN_DIR is not set";
+    dir_ = temp_.Join("instances");
+  }
+
+  ChildResult Numa(std::vector<std::string> args) const {
+    args.insert(args.begin(), program_);
+    return RunChild(args);
+  }
+
+  ChildResult Race(std::vector<std::string> flags) const {
+    std::vector<std::string> args = {"race",  "--dir", dir_,     "--threads", "3",
+                                     "--num", "100",   "--json", json()};
+    args.insert(args.end(), flags.begin(), flags.end());
+    return Numa(args);
+  }
+
+  std::string json() const { return temp_.Join("figures.json"); }
+  nlohmann::json Figures(const std::string& path) const {
+    std::ifstream file(path);
+    return nlohmann::json::parse(file, nullptr, false);
+  }
+
+  const engine_race::test::TempDir temp_{engine_race::test::FastParent()};
+  std::string program_;
+  std::string dir_;
+};
+
+TEST_F(NumaProgramTest, ReportsAndComparesProcesses) {
+  if (::access("/proc/self/numa_maps", R_OK) != 0) GTEST_SKIP() << "a kernel without NUMA";
+  const std::string pid = std::to_string(::getpid());
+  const ChildResult first = Numa({"report", pid, "--json", json()});
+  ASSERT_EQ(first.exit_code, 0) << first.output;
+  EXPECT_NE(first.output.find("anonymous"), std::string::npos);
+  const nlohmann::json figures = Figures(json());
+  ASSERT_TRUE(figures.is_object());
+  EXPECT_EQ(figures["processes"][0]["pid"], ::getpid());
+  EXPECT_GT(figures["processes"][0]["code"]["bytes"], 0);
+  const ChildResult second = Numa({"report", pid, pid, "--compare", json()});
+  ASSERT_EQ(second.exit_code, 0) << second.output;
+  EXPECT_NE(second.output.find(pid + ", " + pid + " code"), std::string::npos) << second.output;
+  EXPECT_NE(second.output.find("-, " + pid + " code"), std::string::npos) << second.output;
+}
+
+TEST_F(NumaProgramTest, ReportRefusesWhatItCannotRead) {
+  EXPECT_EQ(Numa({"report", "2147483646"}).exit_code, 1);
+  EXPECT_EQ(Numa({"report", std::to_string(::getpid()), "--nodes", "1022"}).exit_code, 2);
+  EXPECT_EQ(Numa({"report", std::to_string(::getpid()), "--compare", "/none"}).exit_code, 2);
+  EXPECT_NE(Numa({"report"}).exit_code, 0);
+}
+
+TEST_F(NumaProgramTest, RunsTheInstancesFromOneProgram) {
+  for (const std::string text : {"shared", "remap"}) {
+    const ChildResult run = Race({"--groups", "1", "--text", text});
+    ASSERT_EQ(run.exit_code, 0) << text << run.output;
+    const nlohmann::json figures = Figures(json());
+    ASSERT_TRUE(figures.is_object()) << text;
+    EXPECT_EQ(figures["text"], text);
+    ASSERT_EQ(figures["instances"].size(), 1u);
+    ASSERT_EQ(figures["sums"].size(), 3u);
+    EXPECT_EQ(figures["sums"][0]["bytes"], 300 * 4096);
+    EXPECT_EQ(figures["sums"][2]["bytes"], 2 * 300 * 4096);
+    EXPECT_TRUE(fs::exists(dir_ + "/instance_0/store/manifest"));
+    if (::access("/proc/self/numa_maps", R_OK) != 0) continue;
+    for (const auto& phase : figures["instances"][0]["phases"]) {
+      EXPECT_GT(phase["placement"]["code"]["bytes"], 0) << text;
+    }
+    EXPECT_EQ(figures["code_local"], 1.0);
+  }
+}
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+TEST_F(NumaProgramTest, RunsACopyOfTheProgram) {
+  const std::string parts = "0:0xfffffffffffffff,0x1000000000000000:0xffffffffffffffff";
+  EXPECT_EQ(Race({"--groups", "1", "--key-ranges", parts}).exit_code, 2);
+  const ChildResult run = Race({"--groups", "1"});
+  ASSERT_EQ(run.exit_code, 0) << run.output;
+  EXPECT_EQ(Figures(json())["text"], "copies");
+  EXPECT_FALSE(fs::exists(dir_ + "/instance_0/instance_race"));
+  // Again in the same place, and beside a store that is no race's.
+  EXPECT_EQ(Race({"--groups", "1"}).exit_code, 0);
+  std::ofstream(dir_ + "/instance_0/store/thesis.txt") << "x";
+  EXPECT_EQ(Race({"--groups", "1"}).exit_code, 1);
+  EXPECT_TRUE(fs::exists(dir_ + "/instance_0/store/thesis.txt"));
+}
+#endif
+
+TEST_F(NumaProgramTest, WhatIsWrongIsSaidBeforeAnythingIsMade) {
+  const std::vector<std::vector<std::string>> wrong = {
+      {"--nodes", "1022"},
+      {"--nodes", "0", "0"},
+      {"--groups", "900"},
+      {"--groups", "1", "--key-ranges", "0:5"},
+      {"--groups", "1", "--key-ranges", "nonsense"},
+      {"--groups", "1", "--dirs", temp_.Join("none")},
+      {"--groups", "1", "--binary", temp_.Join("none")},
+      // Linked with libraries, whose text copies would share.
+      {"--groups", "1", "--binary", ProgramPath("race"), "--text", "copies"},
+      {"--groups", "1", "--text", "shared", "--numa", "nonsense"},
+      {"--groups", "1", "--text", "shared", "--numa", "bind"},
+      {"--groups", "1", "--text", "shared", "--numa", "bind:1023"},
+  };
+  for (const auto& flags : wrong) {
+    EXPECT_EQ(Race(flags).exit_code, 2) << flags[1];
+    EXPECT_FALSE(fs::exists(dir_)) << flags[1];
+    EXPECT_FALSE(fs::exists(json())) << flags[1];
+  }
+  EXPECT_EQ(Numa({"race", "--dir", dir_, "--num", "10000000000"}).exit_code, 2);
+  EXPECT_FALSE(fs::exists(dir_));
+  // 4096 bytes each would be 0 modulo 2^64.
+  EXPECT_NE(Numa({"race", "--dir", dir_, "--num", "288230376151711744"}).exit_code, 0);
+  EXPECT_FALSE(fs::exists(dir_));
+}
+
+TEST_F(NumaProgramTest, ADirectoryThatCannotBeWrittenIsRefused) {
+  if (::geteuid() == 0) GTEST_SKIP() << "root may write everywhere";
+  fs::create_directory(dir_);
+  fs::permissions(dir_, fs::perms::owner_read | fs::perms::owner_exec);
+  EXPECT_EQ(Numa({"race", "--groups", "1", "--text", "shared", "--dirs", dir_}).exit_code, 2);
+  EXPECT_EQ(Numa({"race", "--groups", "1", "--text", "shared", "--dir", dir_}).exit_code, 2);
+  EXPECT_TRUE(fs::is_empty(dir_));
+}
+
+TEST_F(NumaProgramTest, ASecondLauncherInTheSameDirectoryIsRefused) {
+  InstanceDirs first;
+  ASSERT_TRUE(first.Take(dir_ + "/instance_0").ok());
+  EXPECT_EQ(Race({"--groups", "1", "--text", "shared"}).exit_code, 2);
+  EXPECT_TRUE(fs::is_empty(dir_ + "/instance_0"));
+}
+
+}  // namespace
+}  // namespace harness

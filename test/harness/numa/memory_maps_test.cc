@@ -1,0 +1,166 @@
+#include "harness/numa/memory_maps.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+
+namespace harness {
+namespace {
+
+std::vector<NumaMapping> NumaOf(const std::string& text) {
+  size_t bad_line = 0;
+  auto parsed = ParseNumaMaps(text, &bad_line);
+  EXPECT_TRUE(parsed.has_value()) << "line " << bad_line;
+  return parsed.value_or(std::vector<NumaMapping>());
+}
+
+std::vector<Mapping> MapsOf(const std::string& text) {
+  size_t bad_line = 0;
+  auto parsed = ParseMaps(text, &bad_line);
+  EXPECT_TRUE(parsed.has_value()) << "line " << bad_line;
+  return parsed.value_or(std::vector<Mapping>());
+}
+
+// The text of a program that was bound to node 1, its pages on node 2 where they were first read.
+TEST(NumaMapsTest, ReadsPagesByNode) {
+  const auto mappings = NumaOf(
+      "00401000 bind:1 file=/init dirty=122 mapmax=2 active=56 N2=122 kernelpagesize_kB=4\n"
+      "004a3000 bind:1 file=/init anon=2 dirty=4 mapmax=2 active=0 N1=2 N2=2 kernelpagesize_kB=4\n"
+      "3ebd3000 bind:1 heap anon=3 dirty=3 active=0 N1=3 kernelpagesize_kB=4\n"
+      "7ffc13e5f000 bind:1 stack anon=4 dirty=4 active=1 N1=4 kernelpagesize_kB=4\n"
+      "7ffc13eda000 bind:1\n");
+  ASSERT_EQ(mappings.size(), 5u);
+  EXPECT_EQ(mappings[0].start, 0x401000u);
+  EXPECT_EQ(mappings[0].file, "/init");
+  EXPECT_EQ(mappings[0].bytes, (NodeBytes{{2, 122 * 4096}}));
+  EXPECT_EQ(mappings[1].anonymous_pages, 2u);
+  EXPECT_EQ(mappings[1].pages, 4u);
+  EXPECT_EQ(mappings[1].bytes, (NodeBytes{{1, 8192}, {2, 8192}}));
+  EXPECT_TRUE(mappings[2].is_heap);
+  EXPECT_FALSE(mappings[2].is_stack);
+  EXPECT_TRUE(mappings[3].is_stack);
+  EXPECT_EQ(mappings[4].pages, 0u);
+  EXPECT_TRUE(mappings[4].bytes.empty());
+}
+
+// hugetlbfs counts its own pages; transparent huge pages are counted as pages of 4 KiB.
+TEST(NumaMapsTest, CountsHugePagesByTheirSize) {
+  const auto mappings = NumaOf(
+      "7f0000000000 default file=/anon_hugepage\\040(deleted) huge anon=3 dirty=3 N0=2 N10=1 "
+      "kernelpagesize_kB=2048\n"
+      "7f1000000000 interleave:0-3 anon=512 dirty=512 N3=512 kernelpagesize_kB=4\n");
+  ASSERT_EQ(mappings.size(), 2u);
+  EXPECT_EQ(mappings[0].bytes, (NodeBytes{{0, 4u << 20}, {10, 2u << 20}}));
+  EXPECT_EQ(mappings[0].file, "/anon_hugepage (deleted)");
+  EXPECT_EQ(mappings[1].bytes, (NodeBytes{{3, 2u << 20}}));
+}
+
+TEST(NumaMapsTest, ReadsPathsThatTheKernelEscaped) {
+  const auto mappings = NumaOf(
+      "7f00 default file=/srv/my\\040store/a\\075b\\134c mapped=1 N0=1 kernelpagesize_kB=4\n"
+      "7f01 default file=/dev/zero\\040(deleted) N0=1 kernelpagesize_kB=4\n"
+      "7f02 default file=/odd\\9name N0=1 kernelpagesize_kB=4\n");
+  ASSERT_EQ(mappings.size(), 3u);
+  EXPECT_EQ(mappings[0].file, "/srv/my store/a=b\\c");
+  EXPECT_EQ(mappings[1].file, "/dev/zero (deleted)");
+  EXPECT_EQ(mappings[2].file, "/odd\\9name");
+}
+
+TEST(NumaMapsTest, KnowsPoliciesOfOtherKernels) {
+  const auto mappings = NumaOf(
+      "7f00 prefer=relative:2 anon=1 N2=1\n"
+      "7f01 prefer (many):0-1 anon=1 N0=1 kernelpagesize_kB=4\n"
+      "7f02 local anon=1 swapcache=1 future=word N0=1 kernelpagesize_kB=4\n");
+  ASSERT_EQ(mappings.size(), 3u);
+  EXPECT_EQ(mappings[0].bytes, (NodeBytes{{2, 4096}}));
+  EXPECT_EQ(mappings[1].bytes, (NodeBytes{{0, 4096}}));
+  EXPECT_EQ(mappings[2].bytes, (NodeBytes{{0, 4096}}));
+}
+
+TEST(NumaMapsTest, NamesTheLineThatItCannotRead) {
+  for (const std::string bad : {"", "zzz default", "7f00", "7f00 default N0=x", "7f00 default N1",
+                                "7f00 default anon=", "7f00 default N0=1 kernelpagesize_kB=0"}) {
+    size_t bad_line = 0;
+    EXPECT_FALSE(ParseNumaMaps("7e00 default\n" + bad + "\n", &bad_line).has_value()) << bad;
+    EXPECT_EQ(bad_line, 2u) << bad;
+  }
+  size_t bad_line = 0;
+  EXPECT_EQ(ParseNumaMaps("", &bad_line)->size(), 0u);
+}
+
+constexpr char kMaps[] =
+    "00400000-00401000 r--p 00000000 00:02 10                                 /init\n"
+    "00401000-0047b000 r-xp 00001000 00:02 10                                 /init\n"
+    "004aa000-004b0000 rw-p 00000000 00:00 0 \n"
+    "7f00-7f01 rw-s 00000000 08:01 77     /srv/my  store/staging values (deleted)\n"
+    "7f01-7f02 r-xp 00000000 08:01 78                         /usr/lib/libnuma.so.1.0.0\n"
+    "7ffc13e5f000-7ffc13e80000 rw-p 00000000 00:00 0                          [stack]\n";
+
+TEST(MapsTest, ReadsWhatAMappingMayDo) {
+  const auto mappings = MapsOf(kMaps);
+  ASSERT_EQ(mappings.size(), 6u);
+  EXPECT_FALSE(mappings[0].executable);
+  EXPECT_TRUE(mappings[1].executable);
+  EXPECT_FALSE(mappings[1].writable);
+  EXPECT_EQ(mappings[1].inode, 10u);
+  EXPECT_EQ(mappings[1].end, 0x47b000u);
+  EXPECT_FALSE(mappings[2].HasFile());
+  EXPECT_EQ(mappings[2].path, "");
+  EXPECT_TRUE(mappings[3].shared);
+  EXPECT_EQ(mappings[3].path, "/srv/my  store/staging values (deleted)");
+  EXPECT_TRUE(mappings[3].HasFile());
+  EXPECT_EQ(mappings[5].path, "[stack]");
+}
+
+TEST(MapsTest, FindsTheMappingOfAnAddress) {
+  auto mappings = MapsOf(kMaps);
+  std::sort(mappings.begin(), mappings.end(),
+            [](const Mapping& a, const Mapping& b) { return a.start < b.start; });
+  EXPECT_EQ(FindMapping(mappings, 0x401000)->start, 0x401000u);
+  EXPECT_EQ(FindMapping(mappings, 0x47afff)->start, 0x401000u);
+  EXPECT_EQ(FindMapping(mappings, 0x47b000), nullptr);
+  EXPECT_EQ(FindMapping(mappings, 0x10), nullptr);
+  EXPECT_EQ(FindMapping(mappings, ~uint64_t{0}), nullptr);
+  EXPECT_EQ(FindMapping({}, 0x10), nullptr);
+}
+
+TEST(MapsTest, TakesHugePagesFromSmaps) {
+  const auto mappings = MapsOf(
+      "00600000-00a00000 r-xp 00000000 00:00 0 \n"
+      "Size:               4096 kB\n"
+      "Rss:                4096 kB\n"
+      "AnonHugePages:      2048 kB\n"
+      "FilePmdMapped:      2048 kB\n"
+      "THPeligible:           1\n"
+      "VmFlags: rd ex mr mw me ac hg \n"
+      "00a00000-00b00000 r--p 00000000 08:01 9    /bin/race\n"
+      "Size:               1024 kB\n"
+      "AnonHugePages:         0 kB\n");
+  ASSERT_EQ(mappings.size(), 2u);
+  EXPECT_EQ(mappings[0].huge_bytes, 4u << 20);
+  EXPECT_EQ(mappings[1].huge_bytes, 0u);
+  EXPECT_EQ(mappings[1].path, "/bin/race");
+}
+
+TEST(MapsTest, NamesTheLineThatItCannotRead) {
+  for (const std::string bad :
+       {"", "00401000 r-xp 0 0:0 0", "2-1 r-xp 0 0:0 0", "1-2 r-x 0 0:0 0", "1-2 r-xp 0 0:0 x"}) {
+    size_t bad_line = 0;
+    EXPECT_FALSE(ParseMaps("0-1 r-xp 0 0:0 0\n" + bad + "\n", &bad_line).has_value()) << bad;
+    EXPECT_EQ(bad_line, 2u) << bad;
+  }
+  size_t bad_line = 0;
+  EXPECT_FALSE(ParseMaps("Size: 4 kB\n", &bad_line).has_value());
+}
+
+TEST(StatusFieldTest, FindsTheLineOfAName) {
+  const std::string status = "Name:\trace\nCpus_allowed:\tff\nCpus_allowed_list:\t0-3,6 \nx\n";
+  EXPECT_EQ(StatusField(status, "Name"), "race");
+  EXPECT_EQ(StatusField(status, "Cpus_allowed_list"), "0-3,6");
+  EXPECT_EQ(StatusField(status, "Mems_allowed_list"), std::nullopt);
+  EXPECT_EQ(StatusField("", "Name"), std::nullopt);
+}
+
+}  // namespace
+}  // namespace harness

@@ -1,0 +1,250 @@
+#include "harness/numa/placement.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "harness/numa/report.h"
+#include "test/test_util.h"
+
+namespace harness {
+namespace {
+
+using engine_race::numa::Node;
+using engine_race::numa::Topology;
+
+// Nodes 0, 2 and 5 with CPUs 0-1, 2-3 and none; node 5 is memory alone, and farther away.
+Topology ThreeNodes() {
+  Topology topology;
+  topology.from_kernel = true;
+  topology.nodes = {Node{0, {0, 1}, 1 << 20, {10, 20, 30}}, Node{2, {2, 3}, 0, {20, 10, 40}},
+                    Node{5, {}, 1 << 20, {30, 40, 10}}};
+  return topology;
+}
+
+Placement Sorted(const std::string& numa_text, const std::string& maps_text) {
+  size_t bad_line = 0;
+  const auto numa_mappings = ParseNumaMaps(numa_text, &bad_line);
+  const auto mappings = ParseMaps(maps_text, &bad_line);
+  EXPECT_TRUE(numa_mappings.has_value() && mappings.has_value()) << bad_line;
+  Placement placement;
+  if (numa_mappings && mappings) SortByKind(*numa_mappings, *mappings, &placement);
+  return placement;
+}
+
+constexpr char kProcessNumaMaps[] =
+    "00401000 bind:2 file=/bin/race mapped=5 N0=4 N2=1 kernelpagesize_kB=4\n"
+    "00500000 bind:2 file=/bin/race mapped=2 N0=2 kernelpagesize_kB=4\n"
+    "00600000 bind:2 file=/bin/race anon=3 dirty=3 N2=3 kernelpagesize_kB=4\n"
+    "00700000 bind:2 heap anon=10 dirty=10 N2=9 N5=1 kernelpagesize_kB=4\n"
+    "7f0000001000 bind:2 anon=4 dirty=4 N2=4 kernelpagesize_kB=4\n"
+    "7f0000100000 bind:2 file=/lib/libc.so.6 mapped=6 N0=6 kernelpagesize_kB=4\n"
+    "7f0000200000 bind:2 file=/store/staging anon=0 dirty=7 N5=7 kernelpagesize_kB=4\n"
+    "7f0000300000 bind:2 file=/dev/shm/x\\040(deleted) anon=8 dirty=8 N0=8 kernelpagesize_kB=4\n"
+    "7f0000400000 bind:2 anon=1024 dirty=1024 N2=1024 kernelpagesize_kB=4\n"
+    "7ffc00000000 bind:2 stack anon=4 dirty=4 N2=4 kernelpagesize_kB=4\n";
+constexpr char kProcessMaps[] =
+    "00401000-00410000 r-xp 00001000 08:01 10    /bin/race\n"
+    "00500000-00510000 r--p 00001000 08:01 10    /bin/race\n"
+    "00600000-00603000 rw-p 00001000 08:01 10    /bin/race\n"
+    "00700000-00800000 rw-p 00000000 00:00 0     [heap]\n"
+    "7f0000000000-7f0000001000 ---p 00000000 00:00 0 \n"
+    "7f0000001000-7f0000081000 rw-p 00000000 00:00 0 \n"
+    "7f0000100000-7f0000180000 r-xp 00000000 08:01 11    /lib/libc.so.6\n"
+    "7f0000200000-7f0000280000 rw-s 00000000 08:01 12    /store/staging\n"
+    "7f0000300000-7f0000380000 rw-s 00000000 00:01 13    /dev/shm/x (deleted)\n"
+    "7f0000400000-7f0000800000 r-xp 00000000 00:00 0 \n"
+    "AnonHugePages:      2048 kB\n"
+    "7ffc00000000-7ffc00080000 rw-p 00000000 00:00 0     [stack]\n";
+
+TEST(PlacementTest, SortsMemoryByKind) {
+  const Placement placement = Sorted(kProcessNumaMaps, kProcessMaps);
+  // The program's text, a library's, and text that was moved to anonymous memory.
+  EXPECT_EQ(placement.Of(MemoryKind::kCode), (NodeBytes{{0, 10 * 4096}, {2, 1025 * 4096}}));
+  EXPECT_EQ(placement.huge_code_bytes, 2u << 20);
+  EXPECT_EQ(placement.Of(MemoryKind::kHeap), (NodeBytes{{2, 9 * 4096}, {5, 4096}}));
+  // Data of the program that was written to.
+  EXPECT_EQ(placement.Of(MemoryKind::kAnonymous), (NodeBytes{{2, 3 * 4096}}));
+  // Constants of the program, and two shared files, one of them deleted.
+  EXPECT_EQ(placement.Of(MemoryKind::kFiles), (NodeBytes{{0, 10 * 4096}, {5, 7 * 4096}}));
+  // That of the process, and one of a thread above its guard page.
+  EXPECT_EQ(placement.Of(MemoryKind::kStacks), (NodeBytes{{2, 8 * 4096}}));
+  EXPECT_EQ(SumOf(placement.Total()), (10u + 1025 + 13 + 17 + 8) * 4096);
+}
+
+TEST(PlacementTest, SortsWhatOnlyNumaMapsHasByItsOwnWords) {
+  const Placement placement = Sorted(
+      "00600000 default anon=3 N1=3 kernelpagesize_kB=4\n"
+      "00700000 default file=/gone mapped=3 N1=3 kernelpagesize_kB=4\n"
+      "00800000 default stack anon=3 N1=3 kernelpagesize_kB=4\n"
+      "00900000 default heap anon=5 N1=5 kernelpagesize_kB=4\n",
+      "");
+  EXPECT_EQ(SumOf(placement.Of(MemoryKind::kHeap)), 5u * 4096);
+  EXPECT_EQ(SumOf(placement.Of(MemoryKind::kAnonymous)), 3u * 4096);
+  EXPECT_EQ(SumOf(placement.Of(MemoryKind::kFiles)), 3u * 4096);
+  EXPECT_EQ(SumOf(placement.Of(MemoryKind::kStacks)), 3u * 4096);
+  EXPECT_EQ(SumOf(placement.Of(MemoryKind::kCode)), 0u);
+}
+
+// An arena of malloc also touches memory that may not be read, which is larger than a guard page.
+TEST(PlacementTest, TakesOnlyAGuardPageForTheEndOfAStack) {
+  const Placement placement = Sorted("7f0000004000 default anon=3 N1=3 kernelpagesize_kB=4\n",
+                                     "7f0000000000-7f0000004000 ---p 00000000 00:00 0 \n"
+                                     "7f0000004000-7f0000008000 rw-p 00000000 00:00 0 \n");
+  EXPECT_EQ(SumOf(placement.Of(MemoryKind::kStacks)), 0u);
+  EXPECT_EQ(SumOf(placement.Of(MemoryKind::kAnonymous)), 3u * 4096);
+}
+
+TEST(PlacementTest, SharesAndDistancesFollowTheNodes) {
+  const Topology topology = ThreeNodes();
+  const NodeBytes bytes = {{0, 300}, {5, 100}};
+  EXPECT_EQ(ShareOn(bytes, {0}), 0.75);
+  EXPECT_EQ(ShareOn(bytes, {0, 5}), 1.0);
+  EXPECT_EQ(ShareOn(bytes, {2}), 0.0);
+  EXPECT_FALSE(ShareOn({}, {2}).has_value());
+  EXPECT_DOUBLE_EQ(WeightedDistance(bytes, {0, 1}, topology), 0.75 * 10 + 0.25 * 30);
+  EXPECT_DOUBLE_EQ(WeightedDistance(bytes, {3}, topology), 0.75 * 20 + 0.25 * 40);
+  // Each CPU weighs the same, and only those that were named count.
+  EXPECT_DOUBLE_EQ(WeightedDistance(bytes, {0, 1, 2, 3}, topology), (15 + 25) / 2.0);
+  EXPECT_DOUBLE_EQ(WeightedDistance(bytes, {0, 1, 2}, topology), (15 + 15 + 25) / 3.0);
+  EXPECT_DOUBLE_EQ(WeightedDistance(bytes, {0, 99}, topology), 15);
+  EXPECT_DOUBLE_EQ(WeightedDistance({}, {0}, topology), 0);
+  EXPECT_DOUBLE_EQ(WeightedDistance(bytes, {}, topology), 0);
+}
+
+TEST(PlacementTest, NodesOfCpusLeavesUnknownCpusOut) {
+  EXPECT_EQ(NodesOfCpus({3, 1, 99}, ThreeNodes()), (std::vector<uint32_t>{0, 2}));
+  EXPECT_TRUE(NodesOfCpus({}, ThreeNodes()).empty());
+}
+
+// /proc of a process that was written down.
+class ProcDirTest : public ::testing::Test {
+ protected:
+  void Write(const std::string& name, const std::string& text) {
+    std::filesystem::create_directories(temp_.Join("7"));
+    std::ofstream(temp_.Join("7/" + name)) << text;
+  }
+  engine_race::Status Read(const std::vector<uint32_t>& nodes = {}) {
+    return ReadPlacement(temp_.path(), 7, ThreeNodes(), nodes, &placement_);
+  }
+
+  const engine_race::test::TempDir temp_;
+  Placement placement_;
+};
+
+TEST_F(ProcDirTest, LocalNodesAreThoseOfTheCpus) {
+  Write("status", "Name:\trace\nCpus_allowed_list:\t2-3\nMems_allowed_list:\t0-5\n");
+  Write("numa_maps", kProcessNumaMaps);
+  Write("maps", kProcessMaps);
+  ASSERT_TRUE(Read().ok());
+  EXPECT_EQ(placement_.name, "race");
+  EXPECT_TRUE(placement_.is_bound);
+  EXPECT_EQ(placement_.cpu_nodes, (std::vector<uint32_t>{2}));
+  // Node 2 has no memory, and node 0 is nearer to it than node 5.
+  EXPECT_EQ(placement_.local_nodes, (std::vector<uint32_t>{0}));
+  Write("status", "Name:\trace\nCpus_allowed_list:\t2-3\nMems_allowed_list:\t5\n");
+  ASSERT_TRUE(Read().ok());
+  EXPECT_EQ(placement_.local_nodes, (std::vector<uint32_t>{5}));
+  Write("status", "Name:\trace\nCpus_allowed_list:\t1\n");
+  ASSERT_TRUE(Read().ok());
+  EXPECT_EQ(placement_.local_nodes, (std::vector<uint32_t>{0}));
+  EXPECT_TRUE(placement_.is_bound);
+  ASSERT_TRUE(Read({0, 5}).ok());
+  EXPECT_EQ(placement_.local_nodes, (std::vector<uint32_t>{0, 5}));
+}
+
+TEST_F(ProcDirTest, AProcessOnAllCpusIsNotBound) {
+  Write("status", "Name:\trace\nCpus_allowed_list:\t0-63\n");
+  Write("numa_maps", "00600000 default anon=3 N0=3 kernelpagesize_kB=4\n");
+  Write("maps", "");
+  ASSERT_TRUE(Read().ok());
+  EXPECT_FALSE(placement_.is_bound);
+  EXPECT_EQ(placement_.cpu_nodes, (std::vector<uint32_t>{0, 2}));
+  // Those that the machine has.
+  EXPECT_EQ(placement_.cpus, (std::vector<uint32_t>{0, 1, 2, 3}));
+}
+
+TEST_F(ProcDirTest, SaysWhatIsMissingOrUnknown) {
+  EXPECT_EQ(Read().code(), engine_race::Code::kNotFound);
+  Write("status", "Name:\trace\nCpus_allowed_list:\t2-3\n");
+  EXPECT_EQ(Read().code(), engine_race::Code::kNotSupported);
+  Write("numa_maps", "00600000 default anon=3 N0=3\nnonsense\n");
+  Write("maps", "");
+  EXPECT_EQ(Read().code(), engine_race::Code::kIOError);
+  EXPECT_NE(Read().message().find("numa_maps: line 2"), std::string::npos) << Read().message();
+  Write("status", "Name:\trace\n");
+  Write("numa_maps", "00600000 default anon=3 N0=3\n");
+  // No list at all means no CPUs, so nothing is local.
+  ASSERT_TRUE(Read().ok()) << Read().ToString();
+  EXPECT_TRUE(placement_.local_nodes.empty());
+}
+
+// Whatever this machine is, the test's own text and memory are somewhere.
+TEST(OwnPlacementTest, FindsCodeAndMemoryOfThisProcess) {
+  if (::access("/proc/self/numa_maps", R_OK) != 0) GTEST_SKIP() << "a kernel without NUMA";
+  Topology topology;
+  ASSERT_TRUE(engine_race::numa::ReadTopology("/sys", &topology).ok());
+  const std::vector<char> memory(8 << 20, 'x');
+  Placement placement;
+  ASSERT_TRUE(ReadPlacement("/proc", ::getpid(), topology, {}, &placement).ok());
+  EXPECT_GT(SumOf(placement.Of(MemoryKind::kCode)), 64u << 10);
+  EXPECT_GE(SumOf(placement.Of(MemoryKind::kAnonymous)), memory.size());
+  EXPECT_GT(SumOf(placement.Of(MemoryKind::kStacks)), 0u);
+  EXPECT_FALSE(placement.name.empty());
+}
+
+TEST(ReportTest, JsonCarriesEverythingThatIsCompared) {
+  const Topology topology = ThreeNodes();
+  Placement placement = Sorted(kProcessNumaMaps, kProcessMaps);
+  placement.pid = 41;
+  placement.name = "race";
+  placement.local_nodes = {2};
+  placement.is_bound = true;
+  const PlacementSummary summary = Summarize(placement, topology);
+  EXPECT_EQ(summary.Of(MemoryKind::kStacks).local_share, 1.0);
+  EXPECT_EQ(summary.Of(MemoryKind::kCode).local_share, 1025.0 / 1035);
+  const auto parsed = ParsePlacementJson(PlacementJson({summary}, topology).dump());
+  ASSERT_TRUE(parsed.has_value());
+  ASSERT_EQ(parsed->size(), 1u);
+  EXPECT_EQ(PlacementText(*parsed), PlacementText({summary}));
+  EXPECT_EQ(parsed->front().huge_code_bytes, summary.huge_code_bytes);
+  EXPECT_FALSE(ParsePlacementJson("{}").has_value());
+  EXPECT_FALSE(ParsePlacementJson("no json").has_value());
+}
+
+TEST(ReportTest, TextShowsNodesThatHoldSomethingAndEachKind) {
+  const Topology topology = ThreeNodes();
+  Placement placement = Sorted(kProcessNumaMaps, kProcessMaps);
+  placement.local_nodes = {2};
+  placement.is_bound = true;
+  const std::string text = PlacementText({Summarize(placement, topology)});
+  for (const char* word : {"node 0", "node 2", "node 5", "code", "heap", "anonymous", "files",
+                           "stacks", "local nodes 2", "2.00 MiB of code on huge pages"}) {
+    EXPECT_NE(text.find(word), std::string::npos) << word << "\n" << text;
+  }
+  EXPECT_EQ(text.find("node 1"), std::string::npos);
+  const std::string machine = TopologyText(topology);
+  EXPECT_NE(machine.find("40"), std::string::npos) << machine;
+}
+
+TEST(ReportTest, ComparesReportsOfDifferentLengths) {
+  const Topology topology = ThreeNodes();
+  Placement placement = Sorted(kProcessNumaMaps, kProcessMaps);
+  placement.pid = 41;
+  placement.local_nodes = {0};
+  const PlacementSummary before = Summarize(placement, topology);
+  placement.pid = 42;
+  placement.local_nodes = {2};
+  const PlacementSummary after = Summarize(placement, topology);
+  const std::string text = CompareText({before}, {after, after});
+  EXPECT_NE(text.find("41, 42 code"), std::string::npos) << text;
+  EXPECT_NE(text.find("-, 42 code"), std::string::npos) << text;
+  EXPECT_NE(text.find("99.03"), std::string::npos) << text;
+  EXPECT_NE(text.find("0.97"), std::string::npos) << text;
+}
+
+}  // namespace
+}  // namespace harness

@@ -1,0 +1,146 @@
+// The system calls of placement: pages get the policy that is asked for, threads the CPUs.
+#include "engine_race/numa/binding.h"
+
+#include <gtest/gtest.h>
+#include <linux/mempolicy.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <array>
+#include <thread>
+
+#include "engine_race/base/buffer_pool.h"
+#include "engine_race/base/memory.h"
+#include "engine_race/base/parallel.h"
+
+namespace engine_race::numa {
+namespace {
+
+using Ids = std::vector<uint32_t>;
+
+struct Policy {
+  int mode = -1;
+  unsigned long first_nodes = 0;
+  bool operator==(const Policy&) const = default;
+};
+
+// Of the pages at an address or, when that is null, of this thread.
+Policy PolicyOf(const void* address) {
+  Policy policy;
+  std::array<unsigned long, 16> mask = {};
+  EXPECT_EQ(::syscall(SYS_get_mempolicy, &policy.mode, mask.data(), 1025UL, address,
+                      address != nullptr ? MPOL_F_ADDR : 0UL),
+            0);
+  policy.first_nodes = mask[0];
+  return policy;
+}
+
+const Policy kDefault = {MPOL_DEFAULT, 0};
+
+class BindingTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    const Status tried = TryPlacement(Bound());
+    if (!tried.ok()) GTEST_SKIP() << "memory cannot be placed here: " << tried.ToString();
+  }
+  static Placement Bound() {
+    const Ids nodes = {0};
+    return Placement(Placement::Mode::kBind, nodes);
+  }
+  static Placement Interleaved() {
+    const Ids nodes = {0};
+    return Placement(Placement::Mode::kInterleave, nodes);
+  }
+};
+
+TEST_F(BindingTest, MemoryIsAllocatedWithItsPolicy) {
+  for (const bool huge_pages : {false, true}) {
+    Region anywhere;
+    Region bound;
+    Region interleaved;
+    ASSERT_TRUE(Region::Allocate(1 << 20, huge_pages, &anywhere).ok());
+    ASSERT_TRUE(Region::Allocate(1 << 20, huge_pages, &bound, Bound()).ok());
+    ASSERT_TRUE(Region::Allocate(1 << 20, huge_pages, &interleaved, Interleaved()).ok());
+    EXPECT_EQ(PolicyOf(anywhere.data()), kDefault);
+    const char* const ends[] = {bound.data(), bound.data() + bound.size() - 1};
+    for (const char* end : ends) EXPECT_EQ(PolicyOf(end), (Policy{MPOL_BIND, 1}));
+    EXPECT_EQ(PolicyOf(interleaved.data()), (Policy{MPOL_INTERLEAVE, 1}));
+  }
+  BufferPool pool;
+  ASSERT_TRUE(pool.Allocate(4096, 16, /*huge_pages=*/false, Bound()).ok());
+  EXPECT_EQ(PolicyOf(pool.base()), (Policy{MPOL_BIND, 1}));
+}
+
+TEST_F(BindingTest, AScopeGivesThePolicyBack) {
+  {
+    const PolicyScope none{Placement()};
+    EXPECT_EQ(none.error(), 0);
+    EXPECT_EQ(PolicyOf(nullptr), kDefault);
+    const PolicyScope outer(Interleaved());
+    EXPECT_EQ(PolicyOf(nullptr), (Policy{MPOL_INTERLEAVE, 1}));
+    {
+      const PolicyScope inner(Bound());
+      EXPECT_EQ(inner.error(), 0);
+      EXPECT_EQ(PolicyOf(nullptr), (Policy{MPOL_BIND, 1}));
+    }
+    EXPECT_EQ(PolicyOf(nullptr), (Policy{MPOL_INTERLEAVE, 1}));
+  }
+  EXPECT_EQ(PolicyOf(nullptr), kDefault);
+}
+
+TEST_F(BindingTest, ANodeThatIsNotThereIsRefused) {
+  const Ids nodes = {Placement::kMaxNodeCount - 1};
+  const Placement absent(Placement::Mode::kBind, nodes);
+  const Status tried = TryPlacement(absent);
+  EXPECT_EQ(tried.code(), Code::kNotSupported);
+  EXPECT_NE(tried.message().find("mbind"), std::string::npos) << tried.message();
+  const PolicyScope scope(absent);
+  EXPECT_NE(scope.error(), 0);
+  EXPECT_EQ(PolicyOf(nullptr), kDefault);
+  // Memory is there all the same.
+  Region region;
+  ASSERT_TRUE(Region::Allocate(4096, false, &region, absent).ok());
+  region.data()[0] = 1;
+}
+
+TEST_F(BindingTest, PagesHaveNodesOnceTheyAreTouched) {
+  Region region;
+  ASSERT_TRUE(Region::Allocate(2 * 4096, false, &region, Bound()).ok());
+  region.data()[0] = 1;
+  const void* const pages[] = {region.data(), region.data() + 4096};
+  std::vector<int> nodes;
+  const Status status = NodesOfPages(pages, &nodes);
+  ASSERT_TRUE(status.ok()) << status.ToString();
+  EXPECT_EQ(nodes, (std::vector<int>{0, -1}));
+  EXPECT_TRUE(NodesOfPages({}, &nodes).ok());
+  EXPECT_TRUE(nodes.empty());
+}
+
+TEST(RunOnTest, ThreadsAndThoseTheyStartStayThere) {
+  const Ids all = AvailableCpus();
+  ASSERT_FALSE(all.empty());
+  Ids own;
+  Ids started;
+  std::thread([&] {
+    EXPECT_TRUE(RunOn(Ids{all.back()}).ok());
+    own = AvailableCpus();
+    std::thread([&] { started = AvailableCpus(); }).join();
+    uint32_t cpu = 0;
+    uint32_t node = 0;
+    EXPECT_TRUE(CurrentNode(&cpu, &node).ok());
+    EXPECT_EQ(cpu, all.back());
+  }).join();
+  EXPECT_EQ(own, Ids{all.back()});
+  EXPECT_EQ(started, Ids{all.back()});
+  EXPECT_EQ(AvailableCpus(), all);
+}
+
+TEST(RunOnTest, CpusThatAreNotThereAreRefused) {
+  const Ids all = AvailableCpus();
+  EXPECT_EQ(RunOn({}).code(), Code::kInvalidArgument);
+  EXPECT_EQ(RunOn(Ids{100000}).code(), Code::kNotSupported);
+  EXPECT_EQ(AvailableCpus(), all);
+}
+
+}  // namespace
+}  // namespace engine_race::numa
