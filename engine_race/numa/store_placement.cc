@@ -4,7 +4,6 @@
 #include <iterator>
 #include <new>
 
-#include "engine_race/base/parallel.h"
 #include "engine_race/numa/binding.h"
 
 namespace engine_race::numa {
@@ -138,10 +137,9 @@ void StorePlacement::PlaceThreads(std::span<const dev_t> devices, const LogFn& l
     }
     return;
   }
-  if (cpus == allowed_.cpus) return;
-  // Tried with what this thread has anyway.
-  const std::vector<uint32_t> own = AvailableCpus();
-  if (const Status tried = own.empty() ? Status::Ok() : RunOn(own); !tried.ok()) {
+  // The allowed CPUs may include some that are offline.
+  if (cpus == CpusOf(IdsOf(topology_))) return;
+  if (const Status tried = TryRunOn(); !tried.ok()) {
     Log(log, LogLevel::kWarning,
         "numa: threads run wherever the kernel puts them: " + tried.ToString());
     return;

@@ -128,6 +128,12 @@ TEST_F(StorePlacementTest, ThreadsTakeAllowedCpusAlone) {
   EXPECT_TRUE(Said("no CPU of node 1")) << lines();
 }
 
+TEST_F(StorePlacementTest, OfflineCpusBindNoThread) {
+  Allow("0-7", "0-2,5");
+  ASSERT_TRUE(Plan(NumaMode::kBind, {0, 1, 2, 5}).ok());
+  EXPECT_TRUE(placement_.thread_cpus().empty()) << "the nodes have all CPUs that are online";
+}
+
 TEST_F(StorePlacementTest, MemoryLiesOnAllowedNodesThatHaveIt) {
   ASSERT_TRUE(Plan(NumaMode::kBind, {5}, {}).ok());
   EXPECT_TRUE(placement_.memory().anywhere());
