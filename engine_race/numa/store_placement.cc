@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <new>
+#include <string>
 
 #include "engine_race/numa/binding.h"
 
@@ -38,10 +39,8 @@ void MakeAscending(std::vector<uint32_t>* numbers) {
 Status CheckNodes(const std::vector<uint32_t>& nodes, const Topology& topology) {
   const std::vector<uint32_t> unknown = Missing(nodes, IdsOf(topology));
   if (unknown.empty()) return Status::Ok();
-  return Status::InvalidArgument("numa names node " + FormatList(unknown) + ", but " +
-                                 (topology.from_kernel
-                                      ? "the machine has node " + FormatList(IdsOf(topology))
-                                      : "the kernel shows no NUMA nodes: there is node 0 alone"));
+  return Status::InvalidArgument("numa names node " + FormatList(unknown) +
+                                 ", but the machine has node " + FormatList(IdsOf(topology)));
 }
 
 }  // namespace
@@ -54,13 +53,17 @@ Status StorePlacement::Plan(const Options& options, const Roots& roots, StorePla
   if (planned.mode_ != NumaMode::kNone) {
     MakeAscending(&planned.nodes_);
     Status read = ReadTopology(roots.sysfs, &planned.topology_);
+    // The nodes may be there all the same, as in a container that hides sysfs.
+    if (read.ok() && !planned.topology_.from_kernel) {
+      read = Status::NotSupported("the kernel shows no NUMA nodes");
+    }
     if (read.ok()) {
       ENGINE_RACE_RETURN_IF_ERROR(CheckNodes(planned.nodes_, planned.topology_));
       if (planned.nodes_.empty()) planned.nodes_ = IdsOf(planned.topology_);
       read = ReadAllowed(roots.proc, planned.topology_, &planned.allowed_);
     }
     if (read.ok()) {
-      planned.PlaceMemory(options.log);
+      planned.PlaceMemory(options);
     } else {
       Log(options.log, LogLevel::kWarning, "numa: nothing is placed: " + read.ToString());
       planned = StorePlacement();
@@ -70,7 +73,8 @@ Status StorePlacement::Plan(const Options& options, const Roots& roots, StorePla
   return Status::Ok();
 }
 
-void StorePlacement::PlaceMemory(const LogFn& log) {
+void StorePlacement::PlaceMemory(const Options& options) {
+  const LogFn& log = options.log;
   if (topology_.nodes.size() == 1) {
     Log(log, LogLevel::kInfo, "numa: the machine has one node, all memory is near");
   }
@@ -100,6 +104,20 @@ void StorePlacement::PlaceMemory(const LogFn& log) {
     return;
   }
   memory_ = wanted;
+  if (mode_ == NumaMode::kBind) WarnOfLittleMemory(usable, options);
+}
+
+// The kernel takes no page from other nodes: it ends a process for which these have none left.
+void StorePlacement::WarnOfLittleMemory(std::span<const uint32_t> nodes,
+                                        const Options& options) const {
+  uint64_t bytes = 0;
+  for (const uint32_t node : nodes) bytes += topology_.Find(node)->memory_bytes;
+  if (bytes >= options.memory_budget_bytes) return;
+  Log(options.log, LogLevel::kWarning,
+      "numa: the nodes have " + std::to_string(bytes) +
+          " bytes of memory, memory_budget_bytes is " +
+          std::to_string(options.memory_budget_bytes) +
+          ": the kernel may end the process for want of memory");
 }
 
 std::vector<uint32_t> StorePlacement::NodesOfThreads(std::span<const dev_t> devices) const {

@@ -9,6 +9,7 @@
 // The store's own threads load ranges, run ReadAsync, build and sweep the index and make
 // checkpoints. They run on the CPUs of the nodes that the store's devices hang on. With kBind these
 // are nodes among those named, or else all that are named. The callers' threads run where they do.
+// The functions that callers give to ReadAsync run on the store's threads.
 //
 // The store does without whatever it cannot have, as with kNone, and says so in the log.
 //
@@ -41,8 +42,8 @@ class StorePlacement {
   // Leaves everything alone.
   StorePlacement() = default;
 
-  // Plans all that needs no store. kInvalidArgument, naming it, for a node that the
-  // machine does not have.
+  // Plans all that needs no store. kInvalidArgument, naming it, for a node that the machine does
+  // not have. Where the kernel shows no nodes, nothing is placed, and the log says so.
   static Status Plan(const Options& options, const Roots& roots, StorePlacement* placement);
   static Status Plan(const Options& options, StorePlacement* placement) {
     return Plan(options, Roots(), placement);
@@ -58,7 +59,8 @@ class StorePlacement {
   void EnterThread() const noexcept;
 
  private:
-  void PlaceMemory(const LogFn& log);
+  void PlaceMemory(const Options& options);
+  void WarnOfLittleMemory(std::span<const uint32_t> nodes, const Options& options) const;
   std::vector<uint32_t> NodesOfThreads(std::span<const dev_t> devices) const;
   std::vector<uint32_t> CpusOf(std::span<const uint32_t> nodes) const;
 
