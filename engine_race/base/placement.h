@@ -34,9 +34,8 @@ class Placement {
   bool anywhere() const { return mode_ == Mode::kAnywhere; }
 
   // Where a group of pages lies that is small and has a number. Interleaved groups have one node
-  // each, and numbers spread over the nodes. In the kernel's own interleaving the first page after
-  // each change of a thread's policy lies on the first node, so that small groups would crowd
-  // there.
+  // each, and numbers spread over the nodes. The kernel begins to interleave at the first node
+  // after each change of a thread's policy, so that small groups would crowd there.
   Placement OfGroup(uint64_t number) const noexcept;
 
   // For the pages of [data, data + size_bytes) that are touched from now on. `data` is at the start
