@@ -4,6 +4,7 @@
 #include <iterator>
 #include <new>
 #include <string>
+#include <utility>
 
 #include "engine_race/numa/binding.h"
 
@@ -144,32 +145,35 @@ std::vector<uint32_t> StorePlacement::CpusOf(std::span<const uint32_t> nodes) co
 
 void StorePlacement::PlaceThreads(std::span<const dev_t> devices, const LogFn& log) {
   thread_cpus_.clear();
+  build_cpus_.clear();
   if (mode_ == NumaMode::kNone) return;
   const std::vector<uint32_t> nodes = NodesOfThreads(devices);
-  const std::vector<uint32_t> cpus = CpusOf(nodes);
-  if (cpus.empty()) {
-    if (mode_ == NumaMode::kBind) {
-      Log(log, LogLevel::kWarning,
-          "numa: the process may use no CPU of node " + FormatList(nodes) +
-              ": threads run wherever the kernel puts them");
-    }
-    return;
+  std::vector<uint32_t> cpus = CpusOf(nodes);
+  std::vector<uint32_t> named_cpus = CpusOf(nodes_);
+  if (cpus.empty() && mode_ == NumaMode::kBind) {
+    Log(log, LogLevel::kWarning,
+        "numa: the process may use no CPU of node " + FormatList(nodes) +
+            ": threads run wherever the kernel puts them");
   }
   // The allowed CPUs may include some that are offline.
-  if (cpus == CpusOf(IdsOf(topology_))) return;
+  const std::vector<uint32_t> all_cpus = CpusOf(IdsOf(topology_));
+  if (cpus == all_cpus) cpus.clear();
+  if (named_cpus == all_cpus) named_cpus.clear();
+  if (cpus.empty() && named_cpus.empty()) return;
   if (const Status tried = TryRunOn(); !tried.ok()) {
     Log(log, LogLevel::kWarning,
         "numa: threads run wherever the kernel puts them: " + tried.ToString());
     return;
   }
-  thread_cpus_ = cpus;
+  thread_cpus_ = std::move(cpus);
+  build_cpus_ = std::move(named_cpus);
 }
 
-void StorePlacement::EnterThread() const noexcept {
-  if (thread_cpus_.empty()) return;
+void StorePlacement::Enter(const std::vector<uint32_t>& cpus) noexcept {
+  if (cpus.empty()) return;
   try {
     // A refusal costs speed and nothing else. PlaceThreads has said what is wrong.
-    static_cast<void>(RunOn(thread_cpus_));
+    static_cast<void>(RunOn(cpus));
   } catch (const std::bad_alloc&) {
     // The thread then runs wherever the kernel puts it.
   }

@@ -140,6 +140,20 @@ TEST_F(StorePlacementTest, BoundThreadsStayOnTheNodes) {
   EXPECT_TRUE(Said("no CPU of node 2")) << lines();
 }
 
+TEST_F(StorePlacementTest, BuildersRunOnAllNamedNodes) {
+  ASSERT_TRUE(Plan(NumaMode::kBind, {0, 1}, {makedev(259, 1)}).ok());
+  EXPECT_EQ(placement_.thread_cpus(), Ids{2});
+  EXPECT_EQ(placement_.build_cpus(), (Ids{0, 1, 2}));
+  ASSERT_TRUE(Plan(NumaMode::kInterleave, {}, {makedev(259, 1)}).ok());
+  EXPECT_EQ(placement_.thread_cpus(), Ids{2});
+  EXPECT_TRUE(placement_.build_cpus().empty()) << "no node is named";
+  ASSERT_TRUE(Plan(NumaMode::kNone, {}, {makedev(259, 1)}).ok());
+  EXPECT_TRUE(placement_.build_cpus().empty());
+  EXPECT_EQ(StorePlacement::LimitTo({0, 1, 2}, 8), 3u);
+  EXPECT_EQ(StorePlacement::LimitTo({0, 1, 2}, 2), 2u);
+  EXPECT_EQ(StorePlacement::LimitTo({}, 8), 8u);
+}
+
 TEST_F(StorePlacementTest, ThreadsTakeAllowedCpusAlone) {
   Allow("1-3", "0-2,5");
   ASSERT_TRUE(Plan(NumaMode::kBind, {0}, {}).ok());
@@ -212,11 +226,17 @@ TEST_F(StorePlacementTest, AThreadEntersItsCpus) {
   Allow(FormatList(all), "0-2,5");
   ASSERT_TRUE(Plan(NumaMode::kBind, {1}, {}).ok());
   Ids entered;
+  Ids build_entered;
   std::thread([&] {
     placement_.EnterThread();
     entered = AvailableCpus();
   }).join();
+  std::thread([&] {
+    placement_.EnterBuildThread();
+    build_entered = AvailableCpus();
+  }).join();
   EXPECT_EQ(entered, Ids{all.back()});
+  EXPECT_EQ(build_entered, Ids{all.back()});
   EXPECT_EQ(AvailableCpus(), all);
 }
 
