@@ -97,10 +97,12 @@ class Store {
 
   // Starts a Read and returns. `done` is called once with its result, after which *value may be
   // used. Both must live until then. One of the store's workers calls `done`, or ReadAsync itself
-  // before it returns when no thread can be had. The worker waits for `done`, which may not block,
-  // throw, or call the store except for ReadAsync and Stats. kInvalidArgument: nothing was started.
-  // The store's destructor waits for every read that was started before it. Until it returns only
-  // `done` functions may call ReadAsync, and are refused with kInvalidArgument.
+  // before it returns when no thread can be had. With Options::numa the worker's thread, and
+  // threads that `done` starts, may be bound to the CPUs of a node. The worker waits for `done`,
+  // which may not block, throw, or call the store except for ReadAsync and Stats. kInvalidArgument:
+  // nothing was started. The store's destructor waits for every read that was started before it.
+  // Until it returns only `done` functions may call ReadAsync, and are refused with
+  // kInvalidArgument.
   Status ReadAsync(std::string_view key, std::string* value, ReadDoneFn done);
 
   // Once Ok, writes acknowledged before the call outlive a power loss, in any sync mode. kFull

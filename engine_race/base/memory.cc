@@ -40,7 +40,7 @@ Status Region::Allocate(size_t size_bytes, bool huge_pages, Region* region,
     // Advice only: without huge pages everything works, a little slower.
     ::madvise(data, size, MADV_HUGEPAGE);
   }
-  // A wish: a refusal costs speed and nothing else.
+  // A refusal costs speed and nothing else.
   static_cast<void>(placement.Apply(data, size));
   region->Reset();
   region->data_ = data;

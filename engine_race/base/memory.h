@@ -27,7 +27,7 @@ class Region {
   ~Region() { Reset(); }
 
   // `huge_pages` asks for transparent huge pages where the system grants them; the region is then
-  // aligned to 2 MiB. Pages lie where `placement` wishes, as far as the system grants it.
+  // aligned to 2 MiB. Pages lie as `placement` says, unless the system refuses that.
   // kOutOfMemory when the system refuses.
   static Status Allocate(size_t size_bytes, bool huge_pages, Region* region,
                          const Placement& placement = {});

@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <exception>
 #include <mutex>
 #include <thread>
@@ -13,6 +14,13 @@
 #include "engine_race/base/guarded.h"
 
 namespace engine_race {
+namespace {
+
+constexpr size_t kWordBits = 8 * sizeof(unsigned long);
+// No kernel is built for more.
+constexpr size_t kMaxCpuCount = size_t{1} << 20;
+
+}  // namespace
 
 Status RunParallel(uint32_t count, const std::function<Status(uint32_t worker)>& work) {
   std::mutex mutex;
@@ -36,21 +44,24 @@ Status RunParallel(uint32_t count, const std::function<Status(uint32_t worker)>&
 }
 
 uint32_t AvailableCpuCount() {
-  cpu_set_t cpus;
-  uint32_t count = std::thread::hardware_concurrency();
-  // It fails on machines with more CPUs than the set has room for.
-  if (::sched_getaffinity(0, sizeof(cpus), &cpus) == 0) {
-    count = static_cast<uint32_t>(CPU_COUNT(&cpus));
-  }
+  auto count = static_cast<uint32_t>(AvailableCpus().size());
+  if (count == 0) count = std::thread::hardware_concurrency();
   return std::min(std::max(count, 1U), CpuQuota());
 }
 
 std::vector<uint32_t> AvailableCpus() {
-  cpu_set_t set;
   std::vector<uint32_t> cpus;
-  if (::sched_getaffinity(0, sizeof(set), &set) != 0) return cpus;
-  for (uint32_t cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (CPU_ISSET(cpu, &set)) cpus.push_back(cpu);
+  // The kernel refuses a mask with less room than it has CPUs: cpu_set_t has room for 1024.
+  for (size_t words = CPU_SETSIZE / kWordBits; words * kWordBits <= kMaxCpuCount; words *= 2) {
+    std::vector<unsigned long> mask(words);
+    if (::sched_getaffinity(0, words * sizeof(unsigned long),
+                            reinterpret_cast<cpu_set_t*>(mask.data())) == 0) {
+      for (uint32_t cpu = 0; cpu < words * kWordBits; ++cpu) {
+        if ((mask[cpu / kWordBits] >> cpu % kWordBits & 1) != 0) cpus.push_back(cpu);
+      }
+      break;
+    }
+    if (errno != EINVAL) break;
   }
   return cpus;
 }

@@ -4,6 +4,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <bit>
 #include <cerrno>
 
 #include "engine_race/base/assert.h"
@@ -13,6 +14,13 @@ namespace {
 
 // The kernel reads one bit less than it is told.
 constexpr unsigned long kMaskBits = Placement::kMaxNodeCount + 1;
+// MPOL_WEIGHTED_INTERLEAVE, which headers before Linux 6.9 do not have.
+constexpr int kWeightedInterleave = 6;
+
+bool Interleaves(int kernel_mode) {
+  const int mode = kernel_mode & ~MPOL_MODE_FLAGS;
+  return mode == MPOL_INTERLEAVE || mode == kWeightedInterleave;
+}
 
 }  // namespace
 
@@ -21,6 +29,25 @@ Placement::Placement(Mode mode, std::span<const uint32_t> nodes) : mode_(mode) {
     ENGINE_RACE_ASSERT(node < kMaxNodeCount);
     mask_[node / kWordBits] |= 1UL << node % kWordBits;
   }
+  for (const unsigned long word : mask_) node_count_ += static_cast<uint32_t>(std::popcount(word));
+  ENGINE_RACE_ASSERT(node_count_ > 0 && (mode != Mode::kPrefer || node_count_ == 1));
+}
+
+Placement Placement::OfGroup(uint64_t number) const noexcept {
+  if (mode_ != Mode::kInterleave) return *this;
+  Placement one;
+  one.mode_ = Mode::kPrefer;
+  one.node_count_ = 1;
+  uint64_t skipped = number % node_count_;
+  for (size_t i = 0; i < mask_.size(); ++i) {
+    for (unsigned long rest = mask_[i]; rest != 0; rest &= rest - 1) {
+      if (skipped-- > 0) continue;
+      one.mask_[i] = rest & ~(rest - 1);
+      return one;
+    }
+  }
+  ENGINE_RACE_ASSERT(false);
+  return *this;
 }
 
 int Placement::KernelMode() const noexcept {
@@ -29,6 +56,8 @@ int Placement::KernelMode() const noexcept {
       return MPOL_INTERLEAVE;
     case Mode::kBind:
       return MPOL_BIND;
+    case Mode::kPrefer:
+      return MPOL_PREFERRED;
     default:
       return MPOL_DEFAULT;
   }
@@ -47,9 +76,16 @@ int Placement::Apply(void* data, size_t size_bytes) const noexcept {
 void PolicyScope::Enter(const Placement& placement) noexcept {
   const int before = errno;
   old_mask_ = {};
-  entered_ =
-      ::syscall(SYS_get_mempolicy, &old_mode_, old_mask_.data(), kMaskBits, nullptr, 0UL) == 0 &&
-      ::syscall(SYS_set_mempolicy, placement.KernelMode(), placement.mask_.data(), kMaskBits) == 0;
+  const bool known =
+      ::syscall(SYS_get_mempolicy, &old_mode_, old_mask_.data(), kMaskBits, nullptr, 0UL) == 0;
+  const bool as_wanted =
+      known && old_mode_ == placement.KernelMode() && old_mask_ == placement.mask_;
+  if (known && (as_wanted || Interleaves(old_mode_))) {
+    errno = before;
+    return;
+  }
+  entered_ = known && ::syscall(SYS_set_mempolicy, placement.KernelMode(), placement.mask_.data(),
+                                kMaskBits) == 0;
   error_ = entered_ ? 0 : errno;
   errno = before;
 }

@@ -1,8 +1,9 @@
 // On which NUMA nodes the pages of memory shall lie. Made by numa/, handed to base/memory by the
 // rooms that take memory.
 //
-// Placement is a wish: where the kernel has no NUMA, or a container forbids the call, memory lies
-// wherever the kernel puts it. numa/store_placement.h finds that out once and says so.
+// Where the kernel has no NUMA, or a container forbids the call, memory lies wherever the kernel
+// puts it. numa/store_placement.h finds that out once and says so. Where the kernel grants kBind,
+// it is no wish: the kernel ends a process that needs a page when the nodes have none left.
 //
 // Values; a PolicyScope belongs to the thread that makes it.
 #ifndef ENGINE_RACE_BASE_PLACEMENT_H_
@@ -23,13 +24,19 @@ class Placement {
     kAnywhere,    // as the thread that touches a page first has it
     kInterleave,  // page by page over the nodes
     kBind,        // of the nodes the one that is nearest to the thread that touches a page first
+    kPrefer,      // on the one node, and when that has no memory left on others
   };
 
   Placement() = default;
-  // `nodes` are below kMaxNodeCount.
+  // `nodes` are below kMaxNodeCount. At least one; for kPrefer one.
   Placement(Mode mode, std::span<const uint32_t> nodes);
 
   bool anywhere() const { return mode_ == Mode::kAnywhere; }
+
+  // Where a group of pages lies that is small and has a number. Interleaved groups have one node
+  // each, and numbers spread over the nodes. The kernel begins to interleave at the first node
+  // after each change of a thread's policy, so that small groups would crowd there.
+  Placement OfGroup(uint64_t number) const noexcept;
 
   // For the pages of [data, data + size_bytes) that are touched from now on. `data` is at the start
   // of a page. Answers 0 or errno, and leaves errno alone.
@@ -42,11 +49,15 @@ class Placement {
   int KernelMode() const noexcept;
 
   Mode mode_ = Mode::kAnywhere;
+  uint32_t node_count_ = 0;
   std::array<unsigned long, kMaxNodeCount / kWordBits> mask_ = {};
 };
 
 // While it lives, pages that this thread touches first lie where `placement` says. That holds for
 // pages of files in the page cache, too: for these Apply does nothing.
+//
+// A thread whose own policy interleaves keeps that one: every change of it would begin the thread's
+// interleaving again at the first node. Threads that are started meanwhile inherit the policy.
 class PolicyScope {
  public:
   explicit PolicyScope(const Placement& placement) noexcept {

@@ -33,7 +33,8 @@ Status BucketReader::Start(uint32_t bucket) {
   pending.readable_count = pending.cut.logged_key_watermark;
   const uint64_t bytes = pending.cut.record_count * kEntryBytes;
   if (pending.buffer.size() < bytes) {
-    ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(bytes + bytes / 4, false, &pending.buffer));
+    ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(bytes + bytes / 4, false, &pending.buffer,
+                                                 context_->log().placement().memory()));
   }
   ++used_;
   return Submit(index);

@@ -140,7 +140,8 @@ BuildLimits BuildLimits::For(const Options& options) {
 }
 
 uint32_t BuildContext::thread_count() const {
-  return options_.build_thread_count != 0 ? options_.build_thread_count : AvailableCpuCount();
+  if (options_.build_thread_count != 0) return options_.build_thread_count;
+  return numa::StorePlacement::LimitTo(log_->placement().build_cpus(), AvailableCpuCount());
 }
 
 Status BuildContext::Cut(uint32_t bucket, BucketCut* cut) {
@@ -177,7 +178,7 @@ Status BuildContext::RunThreads(uint32_t count,
   failed_.store(false, std::memory_order_relaxed);
   return RunParallel(count, [&](uint32_t worker) {
     // The first one is the caller's own thread.
-    if (worker > 0) log_->placement().EnterThread();
+    if (worker > 0) log_->placement().EnterBuildThread();
     Status status = work(worker);
     if (!status.ok()) failed_.store(true, std::memory_order_relaxed);
     return status;

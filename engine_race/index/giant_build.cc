@@ -142,7 +142,8 @@ Status GiantBuild::RunRounds(std::vector<KeyRange> ranges) {
   const uint64_t per_partition = limits.partition_records * sizeof(RoutedEntry) / 4 * 5;
   const size_t at_once = std::clamp<uint64_t>(memory / per_partition, 1, ranges.size());
   GiantPartitions partitions(at_once, workers_);
-  ENGINE_RACE_RETURN_IF_ERROR(partitions.Allocate(std::min(memory, at_once * per_partition)));
+  ENGINE_RACE_RETURN_IF_ERROR(partitions.Allocate(std::min(memory, at_once * per_partition),
+                                                  context_->log().placement().memory()));
   bool first_round = !damaged_;
   while (!ranges.empty()) {
     const size_t taken = std::min(at_once, ranges.size());

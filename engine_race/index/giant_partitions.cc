@@ -12,9 +12,10 @@ GiantPartitions::GiantPartitions(size_t max_partitions, uint32_t worker_count)
       partitions_(std::make_unique<Partition[]>(max_partitions)),
       batches_(max_partitions * worker_count) {}
 
-Status GiantPartitions::Allocate(size_t memory_bytes) {
+Status GiantPartitions::Allocate(size_t memory_bytes, const Placement& placement) {
   capacity_ = std::max(memory_bytes / max_partitions_ / sizeof(RoutedEntry), kMinCapacity);
-  return Region::Allocate(capacity_ * max_partitions_ * sizeof(RoutedEntry), true, &memory_);
+  return Region::Allocate(capacity_ * max_partitions_ * sizeof(RoutedEntry), true, &memory_,
+                          placement);
 }
 
 void GiantPartitions::Begin(std::span<const KeyRange> ranges) {

@@ -24,8 +24,8 @@ class StreamWorker {
         next_piece_(next_piece) {}
 
   Status Run(uint32_t worker, uint32_t pieces_in_flight, const KeyLogPieceFn& visit) {
-    ENGINE_RACE_RETURN_IF_ERROR(
-        Region::Allocate(size_t{piece_bytes_} * pieces_in_flight, true, &buffer_));
+    ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(size_t{piece_bytes_} * pieces_in_flight, true,
+                                                 &buffer_, context_->log().placement().memory()));
     ENGINE_RACE_RETURN_IF_ERROR(io::ReadQueue::CreateOrNextBest(
         {context_->options().io_backend, pieces_in_flight}, &queue_));
     offsets_.resize(pieces_in_flight);

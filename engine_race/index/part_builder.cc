@@ -52,12 +52,12 @@ Status PartBuilder::Reserve(size_t entry_count, size_t cell_count) {
   const size_t cell_bytes = cell_count * sizeof(uint32_t);
   if (entry_memory_.size() < entry_bytes) {
     ENGINE_RACE_RETURN_IF_ERROR(
-        Region::Allocate(entry_bytes + entry_bytes / 4, true, &entry_memory_));
+        Region::Allocate(entry_bytes + entry_bytes / 4, true, &entry_memory_, slabs_->placement()));
     entries_ = reinterpret_cast<IndexEntry*>(entry_memory_.data());
   }
   if (cell_memory_.size() < cell_bytes) {
     ENGINE_RACE_RETURN_IF_ERROR(
-        Region::Allocate(cell_bytes + cell_bytes / 4, false, &cell_memory_));
+        Region::Allocate(cell_bytes + cell_bytes / 4, false, &cell_memory_, slabs_->placement()));
     cells_ = reinterpret_cast<uint32_t*>(cell_memory_.data());
   }
   return Status::Ok();

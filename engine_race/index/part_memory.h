@@ -65,6 +65,8 @@ class SlabAllocator {
   SlabAllocator& operator=(const SlabAllocator&) = delete;
   ~SlabAllocator() { Seal(); }
 
+  const Placement& placement() const { return placement_; }
+
   // Makes a slice of the current slab, or of a new one. kOutOfMemory.
   Status Allocate(size_t size_bytes, PartSlice* slice);
 

@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine_race/base/placement.h"
 #include "engine_race/log/recovery.h"
 
 namespace engine_race {
@@ -15,20 +16,30 @@ BucketLog::BucketLog(const Options& options, StoreFiles files,
       reader_(&context_),
       syncer_(&context_, &writer_, &groups_) {}
 
+// Until the log is recovered. The page cache takes in the counts and what is staged.
+Status BucketLog::OpenPlaced(const Options& options, const std::string& dir,
+                             numa::StorePlacement* placement, std::unique_ptr<BucketLog>* log) {
+  const PolicyScope scope(placement->memory());
+  StoreFiles files;
+  ENGINE_RACE_RETURN_IF_ERROR(OpenStoreFiles(options, dir, &files));
+  std::vector<dev_t> devices;
+  ENGINE_RACE_RETURN_IF_ERROR(DevicesOf(files, &devices));
+  placement->PlaceThreads(devices, options.log);
+  std::unique_ptr<BucketLog> opened(new BucketLog(options, std::move(files), *placement));
+  opened->context_.staging.Start(options.staging_mode, options.log, placement->memory());
+  Recovery recovery(&opened->context_, &opened->writer_, &opened->groups_);
+  ENGINE_RACE_RETURN_IF_ERROR(recovery.Run());
+  *log = std::move(opened);
+  return Status::Ok();
+}
+
 Status BucketLog::Open(const Options& options, const std::string& dir,
                        std::unique_ptr<BucketLog>* log) {
   // Before anything is made for a store whose nodes are unknown.
   numa::StorePlacement placement;
   ENGINE_RACE_RETURN_IF_ERROR(numa::StorePlacement::Plan(options, &placement));
-  StoreFiles files;
-  ENGINE_RACE_RETURN_IF_ERROR(OpenStoreFiles(options, dir, &files));
-  std::vector<dev_t> devices;
-  ENGINE_RACE_RETURN_IF_ERROR(DevicesOf(files, &devices));
-  placement.PlaceThreads(devices, options.log);
-  std::unique_ptr<BucketLog> opened(new BucketLog(options, std::move(files), placement));
-  opened->context_.staging.Start(options.staging_mode, options.log, placement.memory());
-  Recovery recovery(&opened->context_, &opened->writer_, &opened->groups_);
-  ENGINE_RACE_RETURN_IF_ERROR(recovery.Run());
+  std::unique_ptr<BucketLog> opened;
+  ENGINE_RACE_RETURN_IF_ERROR(OpenPlaced(options, dir, &placement, &opened));
   Journal* journal = nullptr;
   const Status durable = opened->syncer_.EnsureJournal(&journal);
   if (!durable.ok()) {

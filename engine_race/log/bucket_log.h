@@ -127,6 +127,8 @@ class BucketLog {
 
  private:
   BucketLog(const Options& options, StoreFiles files, const numa::StorePlacement& placement);
+  static Status OpenPlaced(const Options& options, const std::string& dir,
+                           numa::StorePlacement* placement, std::unique_ptr<BucketLog>* log);
 
   LogContext context_;  // first: the others work on it
   LogWriter writer_;

@@ -39,6 +39,9 @@ Status ParseKeys(const ManifestPaths& paths, StoreIdentity* identity) {
     std::memcpy(&stored, paths.names + format::kKeyRangePathNamesBytes, sizeof(stored));
     keys = {stored.first, stored.last};
     if (keys.empty()) return Status::Corruption("manifest: it names no keys");
+    if (keys.HasAllKeys()) {
+      return Status::Corruption("manifest: it names all keys, which version 5 never does");
+    }
   }
   identity->geometry.Divide(keys);
   return Status::Ok();

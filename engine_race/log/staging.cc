@@ -18,8 +18,6 @@ namespace {
 constexpr uint64_t kClusterBytes = uint64_t{2} << 20;
 constexpr uint64_t kPageBytes = kIoAlignment;
 constexpr size_t kCacheLineBytes = 64;
-// The smallest blocks of file systems whose files are mapped.
-constexpr uint64_t kSmallestBlockBytes = 512;
 
 // How much memory for groups on their way is kept while there are none.
 constexpr uint64_t kKeptBufferBytes = uint64_t{2} << 20;
@@ -80,6 +78,7 @@ Staging::Staging(const StoreFiles& files)
 void Staging::Start(StagingMode mode, const LogFn& log, const Placement& placement) {
   ENGINE_RACE_ASSERT(!mapped_);
   placement_ = placement;
+  reached_.resize(geometry_.bucket_count);
   // The index will want all staged entries at once.
   sys::Prefetch(keys_.file.fd(), geometry_.staging_keys_bytes());
   if (mode == StagingMode::kWritten || !CanBeMapped(log)) return;
@@ -92,7 +91,6 @@ void Staging::Start(StagingMode mode, const LogFn& log, const Placement& placeme
   mapped_ = mapped.ok();
   if (mapped_) {
     populated_.resize(geometry_.bucket_count);
-    reached_.resize(geometry_.bucket_count);
     return;
   }
   for (Area* area : {&counts_, &keys_, &values_}) area->mapping.Reset();
@@ -158,114 +156,20 @@ BucketState Staging::Decode(uint32_t bucket, const format::BucketCounts& line) c
   return state;
 }
 
-namespace {
-
-// Writes the same bytes once more, so that they get their space, or the error that there is none.
-Status WriteBack(const io::File& file, uint64_t offset, uint64_t size) {
-  std::array<char, kPageBytes> page;
-  for (uint64_t done = 0; done < size; done += kPageBytes) {
-    ENGINE_RACE_RETURN_IF_ERROR(file.Read(page.data(), kPageBytes, offset + done));
-    ENGINE_RACE_RETURN_IF_ERROR(file.Write(page.data(), kPageBytes, offset + done));
-  }
-  return Status::Ok();
-}
-
-}  // namespace
-
-Status Staging::ReserveRange(const io::File& file, uint64_t offset, uint64_t size) {
-  ENGINE_RACE_RETURN_IF_ERROR(sys::UnshareRange(file.fd(), offset, size));
-  bool supported = false;
-  ENGINE_RACE_RETURN_IF_ERROR(file.Reserve(/*keep_size=*/false, offset, size, &supported));
-  return supported ? Status::Ok() : WriteBack(file, offset, size);
-}
-
-Status Staging::ReserveCounts() {
-  if (!mapped_) return Status::Ok();
-  const std::lock_guard<std::mutex> lock(reserve_mutex_);
-  return ReserveCountsLocked();
-}
-
-// Under reserve_mutex_.
-Status Staging::ReserveCountsLocked() {
-  if (counts_reserved_) return Status::Ok();
-  const uint64_t size_bytes = geometry_.staging_counts_bytes();
-  ENGINE_RACE_RETURN_IF_ERROR(sys::UnshareRange(counts_.file.fd(), 0, size_bytes));
-  bool supported = false;
-  ENGINE_RACE_RETURN_IF_ERROR(counts_.file.Reserve(/*keep_size=*/false, 0, size_bytes, &supported));
-  if (!supported) ENGINE_RACE_RETURN_IF_ERROR(TouchCounts());
-  const PolicyScope scope(placement_);
-  const Status populated = sys::PopulateForStores(counts_.mapping.data(), size_bytes);
-  if (!populated.ok()) {
-    ENGINE_RACE_RETURN_IF_ERROR(TouchCounts());
-    return populated;
-  }
-  counts_reserved_ = true;
-  return Status::Ok();
-}
-
-// Gives the counts their space, or returns why there is none. Writes to the unused word of a line
-// in every block, however small the file system's blocks are. Words that count anything are not
-// touched, so none can be reverted.
-Status Staging::TouchCounts() const {
-  constexpr uint64_t kUnused = 0;
-  for (uint64_t block = 0; block < geometry_.staging_counts_bytes(); block += kSmallestBlockBytes) {
-    ENGINE_RACE_RETURN_IF_ERROR(counts_.file.Write(
-        &kUnused, sizeof(kUnused), block + offsetof(format::BucketCounts, reserved)));
-  }
-  return Status::Ok();
-}
-
-Status Staging::ReserveCluster(uint32_t cluster) {
-  const std::lock_guard<std::mutex> lock(reserve_mutex_);
-  // Relaxed: stores to it happen under this mutex.
-  if (reserved_[cluster].load(std::memory_order_relaxed)) return Status::Ok();
-  ENGINE_RACE_RETURN_IF_ERROR(ReserveCountsLocked());
-  const uint64_t first = uint64_t{cluster} * cluster_buckets_;
-  const uint64_t buckets = std::min<uint64_t>(cluster_buckets_, geometry_.bucket_count - first);
-  const uint64_t key_bytes = geometry_.staged_key_bytes_per_bucket();
-  const uint64_t value_bytes = geometry_.base_value_bytes_per_bucket();
-  ENGINE_RACE_RETURN_IF_ERROR(ReserveRange(keys_.file, first * key_bytes, buckets * key_bytes));
-  ENGINE_RACE_RETURN_IF_ERROR(
-      ReserveRange(values_.file, first * value_bytes, buckets * value_bytes));
-  // Relaxed: a statistic.
-  reserved_bytes_.fetch_add(buckets * (key_bytes + value_bytes), std::memory_order_relaxed);
-  // Release pairs with the acquire in IsReserved.
-  reserved_[cluster].store(true, std::memory_order_release);
-  return Status::Ok();
-}
-
-Status Staging::ReserveExtraPlace(uint32_t bucket, uint32_t place) {
-  ENGINE_RACE_ASSERT(place >= format::kBasePlaces && place < format::kValuePlaces);
-  if (!mapped_) return Status::Ok();
-  ENGINE_RACE_RETURN_IF_ERROR(ReserveRange(values_.file, geometry_.ValuePlaceOffset(bucket, place),
-                                           geometry_.value_group_bytes));
-  // Relaxed: a statistic.
-  reserved_bytes_.fetch_add(geometry_.value_group_bytes, std::memory_order_relaxed);
-  return Status::Ok();
-}
-
-Status Staging::Populate(const Area& area, uint64_t offset, uint64_t size) const {
-  const PolicyScope scope(placement_);
-  Status populated = sys::PopulateForStores(area.mapping.data() + offset, size);
-  if (populated.ok()) [[likely]] {
-    return populated;
-  }
-  // The SIGBUS that a store would have met names no reason; pwrite does.
-  ENGINE_RACE_RETURN_IF_ERROR(WriteBack(area.file, offset, size));
-  return populated;
-}
-
 // Populates the pages of a place from `offset` on, where the next record goes. The kernel may have
 // taken away pages that the place had populated before: one call for the whole group tries them
 // again. The number of other pages doubles while the group fills. So there are few calls, and yet a
-// group that stays small takes little memory.
-Status Staging::PopulateAt(const Area& area, uint64_t place_offset, uint64_t offset,
-                           uint32_t* reached_bytes, uint64_t* end_bytes) const {
+// group that stays small takes little memory. Calls are dearer where pages are placed: there one
+// populates the whole group.
+Status Staging::PopulateAt(const Area& area, uint32_t bucket, uint64_t place_offset,
+                           uint64_t offset, uint32_t* reached_bytes, uint64_t* end_bytes) const {
   const uint64_t begin = offset / kPageBytes * kPageBytes;
-  const uint64_t wanted = std::max({2 * offset, begin + kPageBytes, uint64_t{*reached_bytes}});
+  const uint64_t wanted = placement_.anywhere()
+                              ? std::max({2 * offset, begin + kPageBytes, uint64_t{*reached_bytes}})
+                              : area.group_bytes;
   const uint64_t end =
       std::min(area.group_bytes, (wanted + kPageBytes - 1) / kPageBytes * kPageBytes);
-  ENGINE_RACE_RETURN_IF_ERROR(Populate(area, place_offset + begin, end - begin));
+  ENGINE_RACE_RETURN_IF_ERROR(Populate(area, bucket, place_offset + begin, end - begin));
   ENGINE_RACE_ASSERT(begin <= offset && offset < end && end <= area.group_bytes);
   *reached_bytes = static_cast<uint32_t>(end);
   *end_bytes = end;
@@ -273,17 +177,34 @@ Status Staging::PopulateAt(const Area& area, uint64_t place_offset, uint64_t off
 }
 
 // Stores one record of a group, its pages populated before the first record in them.
-Status Staging::Put(const Area& area, uint64_t place_offset, uint32_t place, uint64_t index,
-                    std::string_view record, Populated* populated, uint32_t* reached_bytes) const {
+Status Staging::Put(const Area& area, uint32_t bucket, uint64_t place_offset, uint32_t place,
+                    uint64_t index, std::string_view record, Populated* populated,
+                    uint32_t* reached_bytes) const {
   const uint64_t offset = index * record.size();
   if (index == 0 || populated->place != place || index >= populated->end) [[unlikely]] {
     uint64_t end_bytes = 0;
-    ENGINE_RACE_RETURN_IF_ERROR(PopulateAt(area, place_offset, offset, reached_bytes, &end_bytes));
+    ENGINE_RACE_RETURN_IF_ERROR(
+        PopulateAt(area, bucket, place_offset, offset, reached_bytes, &end_bytes));
     *populated = {place, static_cast<uint32_t>(end_bytes / record.size())};
   }
   ENGINE_RACE_ASSERT(populated->place == place && index < populated->end);
   ENGINE_RACE_ASSERT(offset + record.size() <= area.group_bytes);
   std::memcpy(area.mapping.data() + place_offset + offset, record.data(), record.size());
+  return Status::Ok();
+}
+
+// Writes one record of a group. The page cache takes a page in when it is first written to.
+Status Staging::WriteRecord(const Area& area, uint32_t bucket, uint64_t place_offset,
+                            uint64_t index, std::string_view record,
+                            uint32_t* reached_bytes) const {
+  const uint64_t offset = index * record.size();
+  const uint64_t end = offset + record.size();
+  if (placement_.anywhere() || end <= *reached_bytes) {
+    return WriteBelowLimit(area.file, record, place_offset + offset);
+  }
+  const PolicyScope scope(placement_.OfGroup(bucket));
+  ENGINE_RACE_RETURN_IF_ERROR(WriteBelowLimit(area.file, record, place_offset + offset));
+  *reached_bytes = static_cast<uint32_t>((end + kPageBytes - 1) / kPageBytes * kPageBytes);
   return Status::Ok();
 }
 
@@ -308,9 +229,9 @@ Status Staging::StageValue(uint32_t bucket, uint32_t place, uint64_t index, cons
   ENGINE_RACE_ASSERT(IsReserved(bucket) && index < geometry_.values_per_group());
   if (!mapped_) {
     ENGINE_RACE_RETURN_IF_ERROR(sys::CheckFileSizeLimit(LargestFileBytes(geometry_)));
-    return WriteBelowLimit(values_.file, record, offset + index * kValueBytes);
+    return WriteRecord(values_, bucket, offset, index, record, &reached_[bucket].values[place]);
   }
-  return Put(values_, offset, place, index, record, &populated_[bucket].values,
+  return Put(values_, bucket, offset, place, index, record, &populated_[bucket].values,
              &reached_[bucket].values[place]);
 }
 
@@ -319,8 +240,10 @@ Status Staging::StageKey(uint32_t bucket, uint32_t place, uint64_t index,
   const std::string_view record(reinterpret_cast<const char*>(&entry), sizeof(entry));
   const uint64_t offset = geometry_.KeyPlaceOffset(bucket, place);
   ENGINE_RACE_ASSERT(IsReserved(bucket) && index < geometry_.keys_per_group());
-  if (!mapped_) return WriteBelowLimit(keys_.file, record, offset + index * sizeof(entry));
-  return Put(keys_, offset, place, index, record, &populated_[bucket].keys,
+  if (!mapped_) {
+    return WriteRecord(keys_, bucket, offset, index, record, &reached_[bucket].keys[place]);
+  }
+  return Put(keys_, bucket, offset, place, index, record, &populated_[bucket].keys,
              &reached_[bucket].keys[place]);
 }
 

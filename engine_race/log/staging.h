@@ -131,7 +131,8 @@ class Staging {
     Populated values;
     Populated keys;
   };
-  // How many bytes of each place this opening has populated at some time.
+  // How many bytes of each place this opening has populated at some time. When written: how many
+  // the page cache has taken in, where pages are placed.
   struct ReachedPlaces {
     std::array<uint32_t, format::kValuePlaces> values = {};
     std::array<uint32_t, format::kKeyPlaces> keys = {};
@@ -149,11 +150,14 @@ class Staging {
   BucketState Decode(uint32_t bucket, const format::BucketCounts& line) const;
   Status ReserveCluster(uint32_t cluster);
   static Status ReserveRange(const io::File& file, uint64_t offset, uint64_t size);
-  Status Populate(const Area& area, uint64_t offset, uint64_t size) const;
-  Status Put(const Area& area, uint64_t place_offset, uint32_t place, uint64_t index,
-             std::string_view record, Populated* populated, uint32_t* reached_bytes) const;
-  Status PopulateAt(const Area& area, uint64_t place_offset, uint64_t offset,
+  Status Populate(const Area& area, uint32_t bucket, uint64_t offset, uint64_t size) const;
+  Status Put(const Area& area, uint32_t bucket, uint64_t place_offset, uint32_t place,
+             uint64_t index, std::string_view record, Populated* populated,
+             uint32_t* reached_bytes) const;
+  Status PopulateAt(const Area& area, uint32_t bucket, uint64_t place_offset, uint64_t offset,
                     uint32_t* reached_bytes, uint64_t* end_bytes) const;
+  Status WriteRecord(const Area& area, uint32_t bucket, uint64_t place_offset, uint64_t index,
+                     std::string_view record, uint32_t* reached_bytes) const;
   Status FullGroup(const Area& area, uint64_t offset, RegionPool::Lease* buffer,
                    const char** group);
 
@@ -163,7 +167,7 @@ class Staging {
   const uint32_t cluster_buckets_;
   const uint32_t cluster_count_;
   bool mapped_ = false;
-  // Of pages that enter the page cache by being populated.
+  // Of pages that enter the page cache.
   Placement placement_;
   Area counts_;
   Area keys_;

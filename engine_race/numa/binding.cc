@@ -7,8 +7,11 @@
 #include <cerrno>
 #include <string>
 #include <system_error>
+#include <thread>
 
+#include "engine_race/base/guarded.h"
 #include "engine_race/base/memory.h"
+#include "engine_race/base/parallel.h"
 
 namespace engine_race::numa {
 namespace {
@@ -31,6 +34,15 @@ Status RunOn(std::span<const uint32_t> cpus) {
     return Refused("sched_setaffinity", errno);
   }
   return Status::Ok();
+}
+
+Status TryRunOn() {
+  Status tried;
+  ENGINE_RACE_RETURN_IF_ERROR(Guarded([&tried] {
+    std::thread([&tried] { tried = Guarded([] { return RunOn(AvailableCpus()); }); }).join();
+    return Status::Ok();
+  }));
+  return tried;
 }
 
 Status TryPlacement(const Placement& placement) {

@@ -18,6 +18,10 @@ namespace engine_race::numa {
 // kInvalidArgument for no CPUs.
 Status RunOn(std::span<const uint32_t> cpus);
 
+// Whether RunOn is allowed. A short-lived thread tries it with the CPUs that it has. The caller's
+// thread is left alone: even its present CPUs, set once more, would cost it those that are offline.
+Status TryRunOn();
+
 // Whether memory can be placed so: tried with a page of its own, and with this thread's policy.
 Status TryPlacement(const Placement& placement);
 

@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <iterator>
 #include <new>
+#include <string>
+#include <utility>
 
-#include "engine_race/base/parallel.h"
 #include "engine_race/numa/binding.h"
 
 namespace engine_race::numa {
@@ -39,10 +40,8 @@ void MakeAscending(std::vector<uint32_t>* numbers) {
 Status CheckNodes(const std::vector<uint32_t>& nodes, const Topology& topology) {
   const std::vector<uint32_t> unknown = Missing(nodes, IdsOf(topology));
   if (unknown.empty()) return Status::Ok();
-  return Status::InvalidArgument("numa names node " + FormatList(unknown) + ", but " +
-                                 (topology.from_kernel
-                                      ? "the machine has node " + FormatList(IdsOf(topology))
-                                      : "the kernel shows no NUMA nodes: there is node 0 alone"));
+  return Status::InvalidArgument("numa names node " + FormatList(unknown) +
+                                 ", but the machine has node " + FormatList(IdsOf(topology)));
 }
 
 }  // namespace
@@ -55,13 +54,17 @@ Status StorePlacement::Plan(const Options& options, const Roots& roots, StorePla
   if (planned.mode_ != NumaMode::kNone) {
     MakeAscending(&planned.nodes_);
     Status read = ReadTopology(roots.sysfs, &planned.topology_);
+    // The nodes may be there all the same, as in a container that hides sysfs.
+    if (read.ok() && !planned.topology_.from_kernel) {
+      read = Status::NotSupported("the kernel shows no NUMA nodes");
+    }
     if (read.ok()) {
       ENGINE_RACE_RETURN_IF_ERROR(CheckNodes(planned.nodes_, planned.topology_));
       if (planned.nodes_.empty()) planned.nodes_ = IdsOf(planned.topology_);
       read = ReadAllowed(roots.proc, planned.topology_, &planned.allowed_);
     }
     if (read.ok()) {
-      planned.PlaceMemory(options.log);
+      planned.PlaceMemory(options);
     } else {
       Log(options.log, LogLevel::kWarning, "numa: nothing is placed: " + read.ToString());
       planned = StorePlacement();
@@ -71,7 +74,8 @@ Status StorePlacement::Plan(const Options& options, const Roots& roots, StorePla
   return Status::Ok();
 }
 
-void StorePlacement::PlaceMemory(const LogFn& log) {
+void StorePlacement::PlaceMemory(const Options& options) {
+  const LogFn& log = options.log;
   if (topology_.nodes.size() == 1) {
     Log(log, LogLevel::kInfo, "numa: the machine has one node, all memory is near");
   }
@@ -101,6 +105,20 @@ void StorePlacement::PlaceMemory(const LogFn& log) {
     return;
   }
   memory_ = wanted;
+  if (mode_ == NumaMode::kBind) WarnOfLittleMemory(usable, options);
+}
+
+// The kernel takes no page from other nodes: it ends a process for which these have none left.
+void StorePlacement::WarnOfLittleMemory(std::span<const uint32_t> nodes,
+                                        const Options& options) const {
+  uint64_t bytes = 0;
+  for (const uint32_t node : nodes) bytes += topology_.Find(node)->memory_bytes;
+  if (bytes >= options.memory_budget_bytes) return;
+  Log(options.log, LogLevel::kWarning,
+      "numa: the nodes have " + std::to_string(bytes) +
+          " bytes of memory, memory_budget_bytes is " +
+          std::to_string(options.memory_budget_bytes) +
+          ": the kernel may end the process for want of memory");
 }
 
 std::vector<uint32_t> StorePlacement::NodesOfThreads(std::span<const dev_t> devices) const {
@@ -127,33 +145,35 @@ std::vector<uint32_t> StorePlacement::CpusOf(std::span<const uint32_t> nodes) co
 
 void StorePlacement::PlaceThreads(std::span<const dev_t> devices, const LogFn& log) {
   thread_cpus_.clear();
+  build_cpus_.clear();
   if (mode_ == NumaMode::kNone) return;
   const std::vector<uint32_t> nodes = NodesOfThreads(devices);
-  const std::vector<uint32_t> cpus = CpusOf(nodes);
-  if (cpus.empty()) {
-    if (mode_ == NumaMode::kBind) {
-      Log(log, LogLevel::kWarning,
-          "numa: the process may use no CPU of node " + FormatList(nodes) +
-              ": threads run wherever the kernel puts them");
-    }
-    return;
+  std::vector<uint32_t> cpus = CpusOf(nodes);
+  std::vector<uint32_t> named_cpus = CpusOf(nodes_);
+  if (cpus.empty() && mode_ == NumaMode::kBind) {
+    Log(log, LogLevel::kWarning,
+        "numa: the process may use no CPU of node " + FormatList(nodes) +
+            ": threads run wherever the kernel puts them");
   }
-  if (cpus == allowed_.cpus) return;
-  // Tried with what this thread has anyway.
-  const std::vector<uint32_t> own = AvailableCpus();
-  if (const Status tried = own.empty() ? Status::Ok() : RunOn(own); !tried.ok()) {
+  // The allowed CPUs may include some that are offline.
+  const std::vector<uint32_t> all_cpus = CpusOf(IdsOf(topology_));
+  if (cpus == all_cpus) cpus.clear();
+  if (named_cpus == all_cpus) named_cpus.clear();
+  if (cpus.empty() && named_cpus.empty()) return;
+  if (const Status tried = TryRunOn(); !tried.ok()) {
     Log(log, LogLevel::kWarning,
         "numa: threads run wherever the kernel puts them: " + tried.ToString());
     return;
   }
-  thread_cpus_ = cpus;
+  thread_cpus_ = std::move(cpus);
+  build_cpus_ = std::move(named_cpus);
 }
 
-void StorePlacement::EnterThread() const noexcept {
-  if (thread_cpus_.empty()) return;
+void StorePlacement::Enter(const std::vector<uint32_t>& cpus) noexcept {
+  if (cpus.empty()) return;
   try {
     // A refusal costs speed and nothing else. PlaceThreads has said what is wrong.
-    static_cast<void>(RunOn(thread_cpus_));
+    static_cast<void>(RunOn(cpus));
   } catch (const std::bad_alloc&) {
     // The thread then runs wherever the kernel puts it.
   }

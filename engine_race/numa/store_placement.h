@@ -6,9 +6,11 @@
 // of hot values, and of the buffers of ranges, iterators and workers. Arrays of the index below 64
 // KiB come from the heap and are not placed. Pages of staging that the page cache has stay there.
 //
-// The store's own threads load ranges, run ReadAsync, build and sweep the index and make
-// checkpoints. They run on the CPUs of the nodes that the store's devices hang on. With kBind these
-// are nodes among those named, or else all that are named. The callers' threads run where they do.
+// The store's own threads that load ranges, run ReadAsync and make checkpoints run on the CPUs of
+// the nodes that the store's devices hang on. With kBind these are nodes among those named, or else
+// all that are named. The threads that build and sweep the index run on the CPUs of all named
+// nodes. The callers' threads run where they do. The functions that callers give to ReadAsync run
+// on the store's threads.
 //
 // The store does without whatever it cannot have, as with kNone, and says so in the log.
 //
@@ -18,6 +20,7 @@
 
 #include <sys/types.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -41,8 +44,8 @@ class StorePlacement {
   // Leaves everything alone.
   StorePlacement() = default;
 
-  // Plans all that needs no store. kInvalidArgument, naming it, for a node that the
-  // machine does not have.
+  // Plans all that needs no store. kInvalidArgument, naming it, for a node that the machine does
+  // not have. Where the kernel shows no nodes, nothing is placed, and the log says so.
   static Status Plan(const Options& options, const Roots& roots, StorePlacement* placement);
   static Status Plan(const Options& options, StorePlacement* placement) {
     return Plan(options, Roots(), placement);
@@ -53,12 +56,22 @@ class StorePlacement {
   const Placement& memory() const { return memory_; }
   // Empty: threads run where the threads that started them do.
   const std::vector<uint32_t>& thread_cpus() const { return thread_cpus_; }
+  // Those of threads that work in the index. Empty as above.
+  const std::vector<uint32_t>& build_cpus() const { return build_cpus_; }
+  // `count` threads, chosen by the CPUs of the opening thread, on `cpus`: no more than these are.
+  static uint32_t LimitTo(const std::vector<uint32_t>& cpus, uint32_t count) {
+    return cpus.empty() ? count : std::min(count, static_cast<uint32_t>(cpus.size()));
+  }
 
-  // Called by each of the store's own threads when it begins.
-  void EnterThread() const noexcept;
+  // Called when it begins by each of the store's own threads that read or write the devices.
+  void EnterThread() const noexcept { Enter(thread_cpus_); }
+  // Called when it begins by each of the store's own threads that work in the index.
+  void EnterBuildThread() const noexcept { Enter(build_cpus_); }
 
  private:
-  void PlaceMemory(const LogFn& log);
+  void PlaceMemory(const Options& options);
+  void WarnOfLittleMemory(std::span<const uint32_t> nodes, const Options& options) const;
+  static void Enter(const std::vector<uint32_t>& cpus) noexcept;
   std::vector<uint32_t> NodesOfThreads(std::span<const dev_t> devices) const;
   std::vector<uint32_t> CpusOf(std::span<const uint32_t> nodes) const;
 
@@ -70,6 +83,7 @@ class StorePlacement {
   std::vector<uint32_t> nodes_;
   Placement memory_;
   std::vector<uint32_t> thread_cpus_;
+  std::vector<uint32_t> build_cpus_;
 };
 
 }  // namespace engine_race::numa

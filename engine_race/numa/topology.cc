@@ -204,7 +204,7 @@ Status ReadAllowed(const std::string& proc_root, const Topology& topology, Allow
     read.cpus.insert(read.cpus.end(), node.cpus.begin(), node.cpus.end());
   }
   std::sort(read.cpus.begin(), read.cpus.end());
-  const std::string path = proc_root + "/self/status";
+  const std::string path = proc_root + "/thread-self/status";
   const std::string status = ReadTextFile(path);
   ENGINE_RACE_RETURN_IF_ERROR(
       ReadAllowedList(path, status, "Cpus_allowed_list:", kMaxCpuCount, &read.cpus));

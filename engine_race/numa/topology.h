@@ -54,7 +54,8 @@ struct Topology {
   std::optional<uint32_t> NodeOfCpu(uint32_t cpu) const;
 };
 
-// The CPUs that this process may use, by cpuset and affinity, and the nodes, by cpuset.
+// The CPUs that a thread may use, by cpuset and affinity, and the nodes, by cpuset. CPUs that are
+// offline may be among them.
 struct Allowed {
   std::vector<uint32_t> cpus;
   std::vector<uint32_t> nodes;
@@ -69,8 +70,8 @@ std::string FormatList(const std::vector<uint32_t>& numbers);
 // kIOError, naming the file, when files are there but say nothing that makes sense.
 Status ReadTopology(const std::string& sysfs_root, Topology* topology);
 
-// Of this process, from `proc_root`/self/status. Where the file says nothing, all CPUs and nodes of
-// `topology` are allowed.
+// Of the calling thread, from `proc_root`/thread-self/status. Where the file says nothing, all CPUs
+// and nodes of `topology` are allowed.
 Status ReadAllowed(const std::string& proc_root, const Topology& topology, Allowed* allowed);
 
 // The node of a block device, by its number. Nullopt: the kernel does not know it, the device lies

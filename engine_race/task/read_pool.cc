@@ -96,7 +96,11 @@ ReadPool::ReadPool(const PointReader& reader, const Options& options, std::vecto
     workers_.push_back(std::make_unique<ReadWorker>(reader_, options_, files_));
     idle_.push_back(workers_.back().get());
   }
-  threads_.reserve(count);
+  // Callers run workers, too, wherever they are: only the pool's own threads are bound.
+  max_threads_ = options.worker_count != 0
+                     ? count
+                     : numa::StorePlacement::LimitTo(reader_.placement().thread_cpus(), count);
+  threads_.reserve(max_threads_);
 }
 
 ReadPool::~ReadPool() { Close(); }
@@ -204,7 +208,7 @@ void ReadPool::WakeThread() noexcept {
 }
 
 bool ReadPool::StartThread() noexcept {
-  if (closing_ || threads_.size() == workers_.size()) return false;
+  if (closing_ || threads_.size() == max_threads_) return false;
   try {
     threads_.emplace_back([this] { RunThread(); });
     return true;

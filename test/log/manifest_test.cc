@@ -150,17 +150,23 @@ TEST_F(KeyRangeManifestTest, AllKeysAreVersion4) {
   EXPECT_EQ(WordAt(4080), 0u);
 }
 
-TEST_F(KeyRangeManifestTest, NoKeysAreCorruption) {
+TEST_F(KeyRangeManifestTest, NoKeysAndAllKeysAreCorruption) {
   Write({5, 77});
   UniqueFd fd;
   ASSERT_TRUE(sys::OpenAt(dir_fd_.get(), format::kManifestName, O_RDWR, 0, &fd).ok());
-  format::ManifestPaths paths;
-  ASSERT_TRUE(sys::PreadFull(fd.get(), &paths, sizeof(paths), sizeof(format::Manifest)).ok());
-  const format::ManifestKeys keys = {78, 77};
-  std::memcpy(paths.names + format::kKeyRangePathNamesBytes, &keys, sizeof(keys));
-  paths.checksum = Hash64(&paths, offsetof(format::ManifestPaths, checksum), identity_.store_id);
-  ASSERT_TRUE(sys::PwriteFull(fd.get(), &paths, sizeof(paths), sizeof(format::Manifest)).ok());
-  EXPECT_EQ(ReadCode(), Code::kCorruption);
+  const std::pair<format::ManifestKeys, Code> cases[] = {
+      {{78, 77}, Code::kCorruption},
+      {{0, ~uint64_t{0}}, Code::kCorruption},
+      {{0, ~uint64_t{0} - 1}, Code::kOk},
+  };
+  for (const auto& [keys, code] : cases) {
+    format::ManifestPaths paths;
+    ASSERT_TRUE(sys::PreadFull(fd.get(), &paths, sizeof(paths), sizeof(format::Manifest)).ok());
+    std::memcpy(paths.names + format::kKeyRangePathNamesBytes, &keys, sizeof(keys));
+    paths.checksum = Hash64(&paths, offsetof(format::ManifestPaths, checksum), identity_.store_id);
+    ASSERT_TRUE(sys::PwriteFull(fd.get(), &paths, sizeof(paths), sizeof(format::Manifest)).ok());
+    EXPECT_EQ(ReadCode(), code) << keys.first << " to " << keys.last;
+  }
 }
 
 TEST_F(KeyRangeManifestTest, KeysTakeTheirRoomFromTheNames) {

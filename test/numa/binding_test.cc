@@ -7,11 +7,13 @@
 #include <unistd.h>
 
 #include <array>
+#include <map>
 #include <thread>
 
 #include "engine_race/base/buffer_pool.h"
 #include "engine_race/base/memory.h"
 #include "engine_race/base/parallel.h"
+#include "engine_race/numa/topology.h"
 
 namespace engine_race::numa {
 namespace {
@@ -76,16 +78,51 @@ TEST_F(BindingTest, AScopeGivesThePolicyBack) {
     const PolicyScope none{Placement()};
     EXPECT_EQ(none.error(), 0);
     EXPECT_EQ(PolicyOf(nullptr), kDefault);
-    const PolicyScope outer(Interleaved());
-    EXPECT_EQ(PolicyOf(nullptr), (Policy{MPOL_INTERLEAVE, 1}));
-    {
+    const PolicyScope outer(Interleaved().OfGroup(7));
+    EXPECT_EQ(PolicyOf(nullptr), (Policy{MPOL_PREFERRED, 1}));
+    for (int i = 0; i < 2; ++i) {
       const PolicyScope inner(Bound());
       EXPECT_EQ(inner.error(), 0);
       EXPECT_EQ(PolicyOf(nullptr), (Policy{MPOL_BIND, 1}));
+      const PolicyScope again(Bound());
+      EXPECT_EQ(again.error(), 0);
+      EXPECT_EQ(PolicyOf(nullptr), (Policy{MPOL_BIND, 1}));
     }
+    EXPECT_EQ(PolicyOf(nullptr), (Policy{MPOL_PREFERRED, 1}));
+  }
+  EXPECT_EQ(PolicyOf(nullptr), kDefault);
+}
+
+TEST_F(BindingTest, AThreadThatInterleavesIsLeftAlone) {
+  {
+    const PolicyScope interleaved(Interleaved());
+    const PolicyScope bound(Bound());
+    EXPECT_EQ(bound.error(), 0);
     EXPECT_EQ(PolicyOf(nullptr), (Policy{MPOL_INTERLEAVE, 1}));
   }
   EXPECT_EQ(PolicyOf(nullptr), kDefault);
+}
+
+TEST(PlacementTest, InterleavedGroupsHaveOneNodeEach) {
+  Topology topology;
+  ASSERT_TRUE(ReadTopology(kSysfsRoot, &topology).ok());
+  Ids nodes;
+  for (const Node& node : topology.nodes) {
+    if (node.HasMemory() && node.id < 64) nodes.push_back(node.id);
+  }
+  const Placement all(Placement::Mode::kInterleave, nodes);
+  if (!TryPlacement(all).ok()) GTEST_SKIP() << "memory cannot be placed here";
+  std::map<unsigned long, int> counts;  // by the mask of the first 64 nodes
+  for (uint64_t number = 0; number < 3 * nodes.size(); ++number) {
+    const PolicyScope scope(all.OfGroup(number));
+    ASSERT_EQ(scope.error(), 0);
+    const Policy policy = PolicyOf(nullptr);
+    EXPECT_EQ(policy.mode, MPOL_PREFERRED);
+    ++counts[policy.first_nodes];
+  }
+  for (const uint32_t node : nodes) {
+    EXPECT_EQ(counts[1UL << node], 3) << "node " << node;
+  }
 }
 
 TEST_F(BindingTest, ANodeThatIsNotThereIsRefused) {

@@ -14,7 +14,7 @@ namespace engine_race::test {
 
 class MadeUpMachine {
  public:
-  MadeUpMachine() { std::filesystem::create_directories(root() + "/self"); }
+  MadeUpMachine() { std::filesystem::create_directories(root() + "/thread-self"); }
 
   // Works as a root of sysfs and of /proc.
   std::string root() const { return dir_.path() + "/machine"; }
@@ -48,7 +48,7 @@ class MadeUpMachine {
     if (!distances.empty()) Write(directory + "/distance", distances + "\n");
   }
 
-  void SetStatus(const std::string& text) const { Write("self/status", text); }
+  void SetStatus(const std::string& text) const { Write("thread-self/status", text); }
 
  private:
   TempDir dir_;

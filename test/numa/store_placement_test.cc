@@ -47,6 +47,7 @@ class StorePlacementTest : public testing::Test {
     lines_.clear();
     Options options;
     options.numa = {mode, nodes};
+    options.memory_budget_bytes = budget_bytes_;
     options.log = [this](LogLevel, std::string_view line) { lines_.emplace_back(line); };
     const Status planned =
         StorePlacement::Plan(options, {machine_.root(), machine_.root()}, &placement_);
@@ -64,6 +65,7 @@ class StorePlacementTest : public testing::Test {
     return all;
   }
 
+  uint64_t budget_bytes_ = 1000 << 10;
   MadeUpMachine machine_;
   StorePlacement placement_;
   std::vector<std::string> lines_;
@@ -83,13 +85,35 @@ TEST_F(StorePlacementTest, AnUnknownNodeIsNamed) {
     EXPECT_NE(planned.message().find("node 3-4,7000"), std::string::npos) << planned.message();
     EXPECT_NE(planned.message().find("node 0-2,5"), std::string::npos) << planned.message();
   }
+}
+
+TEST_F(StorePlacementTest, AKernelThatShowsNoNodesIsSaid) {
   const MadeUpMachine without_nodes;
-  Options options;
-  options.numa = {NumaMode::kBind, {1}};
-  const Status planned =
-      StorePlacement::Plan(options, {without_nodes.root(), without_nodes.root()}, &placement_);
-  EXPECT_EQ(planned.code(), Code::kInvalidArgument);
-  EXPECT_NE(planned.message().find("no NUMA nodes"), std::string::npos) << planned.message();
+  for (const NumaMode mode : {NumaMode::kBind, NumaMode::kInterleave}) {
+    lines_.clear();
+    Options options;
+    options.numa = {mode, {1}};
+    options.log = [this](LogLevel, std::string_view line) { lines_.emplace_back(line); };
+    const Status planned =
+        StorePlacement::Plan(options, {without_nodes.root(), without_nodes.root()}, &placement_);
+    ASSERT_TRUE(planned.ok()) << planned.ToString();
+    placement_.PlaceThreads({}, options.log);
+    EXPECT_TRUE(Said("no NUMA nodes")) << lines();
+    EXPECT_TRUE(placement_.memory().anywhere());
+    EXPECT_TRUE(placement_.thread_cpus().empty());
+  }
+}
+
+TEST_F(StorePlacementTest, NodesWithTooLittleMemoryAreSaid) {
+  // 1000 KiB a node.
+  budget_bytes_ = 2000 << 10;
+  ASSERT_TRUE(Plan(NumaMode::kBind, {0}).ok());
+  EXPECT_TRUE(Said("memory_budget_bytes")) << lines();
+  ASSERT_TRUE(Plan(NumaMode::kBind, {0, 1}).ok());
+  EXPECT_FALSE(Said("memory_budget_bytes")) << lines();
+  // Pages of other nodes serve where those of one are used up.
+  ASSERT_TRUE(Plan(NumaMode::kInterleave, {0}).ok());
+  EXPECT_FALSE(Said("memory_budget_bytes")) << lines();
 }
 
 TEST_F(StorePlacementTest, ThreadsRunNearTheDevices) {
@@ -116,6 +140,20 @@ TEST_F(StorePlacementTest, BoundThreadsStayOnTheNodes) {
   EXPECT_TRUE(Said("no CPU of node 2")) << lines();
 }
 
+TEST_F(StorePlacementTest, BuildersRunOnAllNamedNodes) {
+  ASSERT_TRUE(Plan(NumaMode::kBind, {0, 1}, {makedev(259, 1)}).ok());
+  EXPECT_EQ(placement_.thread_cpus(), Ids{2});
+  EXPECT_EQ(placement_.build_cpus(), (Ids{0, 1, 2}));
+  ASSERT_TRUE(Plan(NumaMode::kInterleave, {}, {makedev(259, 1)}).ok());
+  EXPECT_EQ(placement_.thread_cpus(), Ids{2});
+  EXPECT_TRUE(placement_.build_cpus().empty()) << "no node is named";
+  ASSERT_TRUE(Plan(NumaMode::kNone, {}, {makedev(259, 1)}).ok());
+  EXPECT_TRUE(placement_.build_cpus().empty());
+  EXPECT_EQ(StorePlacement::LimitTo({0, 1, 2}, 8), 3u);
+  EXPECT_EQ(StorePlacement::LimitTo({0, 1, 2}, 2), 2u);
+  EXPECT_EQ(StorePlacement::LimitTo({}, 8), 8u);
+}
+
 TEST_F(StorePlacementTest, ThreadsTakeAllowedCpusAlone) {
   Allow("1-3", "0-2,5");
   ASSERT_TRUE(Plan(NumaMode::kBind, {0}, {}).ok());
@@ -126,6 +164,12 @@ TEST_F(StorePlacementTest, ThreadsTakeAllowedCpusAlone) {
   ASSERT_TRUE(Plan(NumaMode::kBind, {1}, {}).ok());
   EXPECT_TRUE(placement_.thread_cpus().empty());
   EXPECT_TRUE(Said("no CPU of node 1")) << lines();
+}
+
+TEST_F(StorePlacementTest, OfflineCpusBindNoThread) {
+  Allow("0-7", "0-2,5");
+  ASSERT_TRUE(Plan(NumaMode::kBind, {0, 1, 2, 5}).ok());
+  EXPECT_TRUE(placement_.thread_cpus().empty()) << "the nodes have all CPUs that are online";
 }
 
 TEST_F(StorePlacementTest, MemoryLiesOnAllowedNodesThatHaveIt) {
@@ -182,11 +226,17 @@ TEST_F(StorePlacementTest, AThreadEntersItsCpus) {
   Allow(FormatList(all), "0-2,5");
   ASSERT_TRUE(Plan(NumaMode::kBind, {1}, {}).ok());
   Ids entered;
+  Ids build_entered;
   std::thread([&] {
     placement_.EnterThread();
     entered = AvailableCpus();
   }).join();
+  std::thread([&] {
+    placement_.EnterBuildThread();
+    build_entered = AvailableCpus();
+  }).join();
   EXPECT_EQ(entered, Ids{all.back()});
+  EXPECT_EQ(build_entered, Ids{all.back()});
   EXPECT_EQ(AvailableCpus(), all);
 }
 

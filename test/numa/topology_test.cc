@@ -6,9 +6,11 @@
 #include <sys/sysmacros.h>
 
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "engine_race/base/parallel.h"
+#include "engine_race/numa/binding.h"
 #include "test/numa/made_up_machine.h"
 
 namespace engine_race::numa {
@@ -160,6 +162,19 @@ TEST(NumaAllowedTest, WithoutWordsEverythingIsAllowed) {
   EXPECT_EQ(allowed.nodes, (Ids{0, 1, 4, 6}));
   machine.SetStatus("Mems_allowed_list:\tall\n");
   EXPECT_EQ(ReadAllowed(machine.root(), Read(machine), &allowed).code(), Code::kIOError);
+}
+
+TEST(NumaAllowedTest, AThreadHasCpusOfItsOwn) {
+  const Ids all = AvailableCpus();
+  if (all.size() < 2) GTEST_SKIP() << "there is one CPU here";
+  Topology topology;
+  ASSERT_TRUE(ReadTopology(kSysfsRoot, &topology).ok());
+  Allowed allowed;
+  std::thread([&] {
+    ASSERT_TRUE(RunOn(Ids{all.back()}).ok());
+    ASSERT_TRUE(ReadAllowed(kProcRoot, topology, &allowed).ok());
+  }).join();
+  EXPECT_EQ(allowed.cpus, Ids{all.back()}) << "those of the process's first thread";
 }
 
 TEST(NumaDeviceTest, APartitionLiesWhereItsControllerDoes) {

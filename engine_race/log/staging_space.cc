@@ -1,0 +1,129 @@
+// Space and pages for what is staged by stores into a mapping.
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+
+#include "engine_race/base/assert.h"
+#include "engine_race/base/sys_mapping.h"
+#include "engine_race/log/staging.h"
+
+namespace engine_race {
+namespace {
+
+constexpr uint64_t kPageBytes = kIoAlignment;
+// The smallest blocks of file systems whose files are mapped.
+constexpr uint64_t kSmallestBlockBytes = 512;
+
+// Writes the same bytes once more, so that they get their space, or the error that there is none.
+Status WriteBack(const io::File& file, uint64_t offset, uint64_t size) {
+  std::array<char, kPageBytes> page;
+  for (uint64_t done = 0; done < size; done += kPageBytes) {
+    ENGINE_RACE_RETURN_IF_ERROR(file.Read(page.data(), kPageBytes, offset + done));
+    ENGINE_RACE_RETURN_IF_ERROR(file.Write(page.data(), kPageBytes, offset + done));
+  }
+  return Status::Ok();
+}
+
+// Has the page cache take the pages in.
+Status ReadIn(const io::File& file, uint64_t offset, uint64_t size) {
+  std::array<char, kPageBytes> page;
+  for (uint64_t done = 0; done < size; done += kPageBytes) {
+    ENGINE_RACE_RETURN_IF_ERROR(file.Read(page.data(), kPageBytes, offset + done));
+  }
+  return Status::Ok();
+}
+
+}  // namespace
+
+Status Staging::ReserveRange(const io::File& file, uint64_t offset, uint64_t size) {
+  ENGINE_RACE_RETURN_IF_ERROR(sys::UnshareRange(file.fd(), offset, size));
+  bool supported = false;
+  ENGINE_RACE_RETURN_IF_ERROR(file.Reserve(/*keep_size=*/false, offset, size, &supported));
+  return supported ? Status::Ok() : WriteBack(file, offset, size);
+}
+
+Status Staging::ReserveCounts() {
+  if (!mapped_) return Status::Ok();
+  const std::lock_guard<std::mutex> lock(reserve_mutex_);
+  return ReserveCountsLocked();
+}
+
+// Under reserve_mutex_.
+Status Staging::ReserveCountsLocked() {
+  if (counts_reserved_) return Status::Ok();
+  // On tmpfs pages enter the page cache by being reserved.
+  const PolicyScope scope(placement_);
+  const uint64_t size_bytes = geometry_.staging_counts_bytes();
+  ENGINE_RACE_RETURN_IF_ERROR(sys::UnshareRange(counts_.file.fd(), 0, size_bytes));
+  bool supported = false;
+  ENGINE_RACE_RETURN_IF_ERROR(counts_.file.Reserve(/*keep_size=*/false, 0, size_bytes, &supported));
+  if (!supported) ENGINE_RACE_RETURN_IF_ERROR(TouchCounts());
+  bool made = false;
+  const Status populated = sys::PopulateForStores(counts_.mapping.data(), size_bytes, &made);
+  if (!populated.ok()) {
+    ENGINE_RACE_RETURN_IF_ERROR(TouchCounts());
+    return populated;
+  }
+  counts_reserved_ = true;
+  return Status::Ok();
+}
+
+// Gives the counts their space, or returns why there is none. Writes to the unused word of a line
+// in every block, however small the file system's blocks are. Words that count anything are not
+// touched, so none can be reverted.
+Status Staging::TouchCounts() const {
+  constexpr uint64_t kUnused = 0;
+  for (uint64_t block = 0; block < geometry_.staging_counts_bytes(); block += kSmallestBlockBytes) {
+    ENGINE_RACE_RETURN_IF_ERROR(counts_.file.Write(
+        &kUnused, sizeof(kUnused), block + offsetof(format::BucketCounts, reserved)));
+  }
+  return Status::Ok();
+}
+
+Status Staging::ReserveCluster(uint32_t cluster) {
+  const std::lock_guard<std::mutex> lock(reserve_mutex_);
+  // Relaxed: stores to it happen under this mutex.
+  if (reserved_[cluster].load(std::memory_order_relaxed)) return Status::Ok();
+  ENGINE_RACE_RETURN_IF_ERROR(ReserveCountsLocked());
+  const PolicyScope scope(placement_);
+  const uint64_t first = uint64_t{cluster} * cluster_buckets_;
+  const uint64_t buckets = std::min<uint64_t>(cluster_buckets_, geometry_.bucket_count - first);
+  const uint64_t key_bytes = geometry_.staged_key_bytes_per_bucket();
+  const uint64_t value_bytes = geometry_.base_value_bytes_per_bucket();
+  ENGINE_RACE_RETURN_IF_ERROR(ReserveRange(keys_.file, first * key_bytes, buckets * key_bytes));
+  ENGINE_RACE_RETURN_IF_ERROR(
+      ReserveRange(values_.file, first * value_bytes, buckets * value_bytes));
+  // Relaxed: a statistic.
+  reserved_bytes_.fetch_add(buckets * (key_bytes + value_bytes), std::memory_order_relaxed);
+  // Release pairs with the acquire in IsReserved.
+  reserved_[cluster].store(true, std::memory_order_release);
+  return Status::Ok();
+}
+
+Status Staging::ReserveExtraPlace(uint32_t bucket, uint32_t place) {
+  ENGINE_RACE_ASSERT(place >= format::kBasePlaces && place < format::kValuePlaces);
+  if (!mapped_) return Status::Ok();
+  const PolicyScope scope(placement_.OfGroup(bucket));
+  ENGINE_RACE_RETURN_IF_ERROR(ReserveRange(values_.file, geometry_.ValuePlaceOffset(bucket, place),
+                                           geometry_.value_group_bytes));
+  // Relaxed: a statistic.
+  reserved_bytes_.fetch_add(geometry_.value_group_bytes, std::memory_order_relaxed);
+  return Status::Ok();
+}
+
+Status Staging::Populate(const Area& area, uint32_t bucket, uint64_t offset, uint64_t size) const {
+  const PolicyScope scope(placement_.OfGroup(bucket));
+  bool made = false;
+  Status populated = sys::PopulateForStores(area.mapping.data() + offset, size, &made);
+  if (populated.ok()) [[likely]] {
+    // The store that touches a page first would come after the scope.
+    return made || placement_.anywhere() ? populated : ReadIn(area.file, offset, size);
+  }
+  // The SIGBUS that a store would have met names no reason; pwrite does.
+  ENGINE_RACE_RETURN_IF_ERROR(WriteBack(area.file, offset, size));
+  return populated;
+}
+
+}  // namespace engine_race
