@@ -74,7 +74,7 @@ TEST(KeyRangeTest, MultiReadRefusesTheKeyAlone) {
                         Code::kInvalidArgument, Code::kOk, Code::kNotFound};
   for (size_t i = 0; i < keys.size(); ++i) {
     EXPECT_EQ(statuses[i].code(), codes[i]) << i;
-    if (!statuses[i].ok()) EXPECT_EQ(values[i], "as it was") << i;
+    EXPECT_EQ(values[i] == "as it was", !statuses[i].ok()) << i;
   }
   EXPECT_EQ(values[1], ValueOf(1000, 3));
   EXPECT_EQ(values[4], ValueOf(2000, 4));

@@ -30,7 +30,7 @@ inline StoreFiles OpenedFiles(const Options& options, const std::string& dir) {
 // Open and recovered; without a journal.
 struct LogParts {
   LogParts(const Options& options, const std::string& dir)
-      : context(options, OpenedFiles(options, dir)),
+      : context(options, OpenedFiles(options, dir), numa::StorePlacement()),
         writer(&context),
         groups(&context, &writer),
         reader(&context) {

@@ -22,7 +22,8 @@ class PowerRecoveryTest : public ::testing::Test {
     parts.AppendKeys(0, count);
   }
   void Open() {
-    context_ = std::make_unique<LogContext>(TinyOptions(), OpenedFiles(TinyOptions(), dir_.path()));
+    context_ = std::make_unique<LogContext>(TinyOptions(), OpenedFiles(TinyOptions(), dir_.path()),
+                                            numa::StorePlacement());
     context_->staging.Start(StagingMode::kAuto, LogFn());
     writer_ = std::make_unique<LogWriter>(context_.get());
     ASSERT_TRUE(context_->staging.ReadCounts(&states_).ok());
