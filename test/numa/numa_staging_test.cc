@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cerrno>
+#include <map>
 #include <mutex>
 #include <set>
 #include <string>
@@ -41,12 +42,14 @@ class StagingWatch : public SystemCallHook {
   explicit StagingWatch(bool has_populate) : has_populate_(has_populate) {}
 
   long OnCall(SystemCall* call) override {
+    if (call->kind == CallKind::kMmap && call->fd >= 0) return OnMmap(call);
     if (call->kind == CallKind::kMadvise && call->flags == MADV_POPULATE_WRITE) {
       if (!has_populate_) {
         errno = EINVAL;
         return -1;
       }
       Count(&populate_count_);
+      TakePopulated(static_cast<const char*>(call->buffer), static_cast<off_t>(call->size));
     } else if (call->kind == CallKind::kFallocate || call->kind == CallKind::kPread ||
                call->kind == CallKind::kPwrite) {
       const std::string path = PathOf(*call);
@@ -72,13 +75,39 @@ class StagingWatch : public SystemCallHook {
  private:
   static constexpr off_t kPageBytes = 4096;
 
+  // A file's mapping, from its offset 0 on.
+  struct Mapping {
+    std::string path;
+    const char* end;
+  };
+
+  long OnMmap(SystemCall* call) {
+    const long address = call->Proceed();
+    if (address == -1 || call->offset != 0) return address;
+    const auto* begin = reinterpret_cast<const char*>(address);
+    const std::lock_guard<std::mutex> lock(mutex_);
+    mappings_[begin] = {PathOf(*call), begin + call->size};
+    return address;
+  }
+  void TakePopulated(const char* address, off_t size) {
+    std::string path;
+    off_t offset = 0;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      auto found = mappings_.upper_bound(address);
+      if (found == mappings_.begin() || address >= (--found)->second.end) return;
+      path = found->second.path;
+      offset = address - found->first;
+    }
+    TakesNew(path, offset, size);
+  }
   void Count(int* counter) {
     const bool is_bound = IsBoundToNodeZero();
     const std::lock_guard<std::mutex> lock(mutex_);
     ++*counter;
     unplaced_count_ += is_bound ? 0 : 1;
   }
-  // Whether the file has a page there that was neither read nor written.
+  // Whether the file has a page there that was neither read, written nor populated.
   bool TakesNew(const std::string& path, off_t offset, off_t size) {
     const std::lock_guard<std::mutex> lock(mutex_);
     bool is_new = false;
@@ -90,6 +119,7 @@ class StagingWatch : public SystemCallHook {
 
   const bool has_populate_;
   std::mutex mutex_;
+  std::map<const char*, Mapping> mappings_;
   std::set<std::pair<std::string, off_t>> pages_;
   int populate_count_ = 0;
   int reserve_count_ = 0;
