@@ -16,7 +16,8 @@ BucketLog::BucketLog(const Options& options, StoreFiles files,
       reader_(&context_),
       syncer_(&context_, &writer_, &groups_) {}
 
-// Until the log is recovered. The page cache takes in the counts and what is staged.
+// Opens and recovers the log under the store's memory policy, because pages of counts and staged
+// records enter the page cache here.
 Status BucketLog::OpenPlaced(const Options& options, const std::string& dir,
                              numa::StorePlacement* placement, std::unique_ptr<BucketLog>* log) {
   const PolicyScope scope(placement->memory());
@@ -35,7 +36,7 @@ Status BucketLog::OpenPlaced(const Options& options, const std::string& dir,
 
 Status BucketLog::Open(const Options& options, const std::string& dir,
                        std::unique_ptr<BucketLog>* log) {
-  // Before anything is made for a store whose nodes are unknown.
+  // An unknown node is refused before any file is made.
   numa::StorePlacement placement;
   ENGINE_RACE_RETURN_IF_ERROR(numa::StorePlacement::Plan(options, &placement));
   std::unique_ptr<BucketLog> opened;
