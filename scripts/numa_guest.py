@@ -34,7 +34,7 @@ CPUS = 8
 MEMORY_MIB = 1536
 # Sparse here; the guests' stores use little of it.
 FS_BYTES = 6 << 30
-LIFE_SECONDS = 900
+LIFE_SECONDS = 1200
 PHASES = ('write', 'read', 'range')
 RACE_FLAGS = '--threads 2 --num 150 --memory-limit 16M'
 # Less would not be the program's text.

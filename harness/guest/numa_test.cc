@@ -19,7 +19,7 @@ constexpr char kDevice[] = "/dev/nvme0n1";
 constexpr char kMountPoint[] = "/mnt";
 constexpr char kNuma[] = "/bin/numa";
 // A guest whose host has forgotten it ends by itself.
-constexpr uint64_t kLifeMs = 900'000;
+constexpr uint64_t kLifeMs = 1'200'000;
 
 void RunRace(const std::string& name, const std::vector<std::string>& flags) {
   const std::string dir = std::string(kMountPoint) + "/" + name;
