@@ -6,7 +6,8 @@
 Each guest runs an instance a node (and, where it has 8 nodes, one a pair of near nodes too) with one
 shared program, with a copy for each instance, and with text that each instance moves to memory of
 its own. Where code and memory lie is read from numa_maps inside the guest. A guest's speed says
-nothing: its CPUs and the distances of its nodes are emulated.
+nothing: its CPUs and the distances of its nodes are emulated. Guests with 2 and 8 nodes also run
+stores that place their memory themselves, of which numa_guest_stores.py has more.
 
 The last line is "N passed, N failed". Exit code 0 when nothing failed, 1 otherwise,
 77 when this machine cannot run guests; then the last line begins with "skipped:".
@@ -24,6 +25,7 @@ import sys
 
 sys.dont_write_bytecode = True
 # pylint: disable=wrong-import-position
+from numa_guest_stores import check_store, share_on, stores_of
 from powercut_guest import QEMU, Guest, disk_arguments, make_image, make_initramfs
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -32,7 +34,7 @@ CPUS = 8
 MEMORY_MIB = 1536
 # Sparse here; the guests' stores use little of it.
 FS_BYTES = 6 << 30
-LIFE_SECONDS = 900
+LIFE_SECONDS = 1200
 PHASES = ('write', 'read', 'range')
 RACE_FLAGS = '--threads 2 --num 150 --memory-limit 16M'
 # Less would not be the program's text.
@@ -86,15 +88,20 @@ def libraries_of(program):
     return re.findall(r'(/\S+) \(0x', listed)
 
 
-def boot(nodes, races, work_dir):
+def write_list(work_dir, name, runs):
+    path = os.path.join(work_dir, name)
+    with open(path, 'w', encoding='utf-8') as file:
+        file.write(''.join(run.line + '\n' for run in runs))
+    return path
+
+
+def boot(nodes, races, stores, work_dir):
     """The guest's lines."""
-    list_path = os.path.join(work_dir, 'races')
-    with open(list_path, 'w', encoding='utf-8') as file:
-        file.write(''.join(race.line + '\n' for race in races))
     numactl = shutil.which('numactl')
     files = {'bin/numa': os.path.join(ROOT, 'bin', 'numa_static'),
              'bin/race_static': os.path.join(ROOT, 'bin', 'race_static'),
-             'usr/bin/numactl': numactl, 'races': list_path,
+             'usr/bin/numactl': numactl, 'races': write_list(work_dir, 'races', races),
+             'stores': write_list(work_dir, 'stores', stores),
              **{path: path for path in libraries_of(numactl)}}
     initramfs = os.path.join(work_dir, 'initramfs.gz')
     make_initramfs(os.path.join(GUEST_DIR, 'init'), initramfs, files=files)
@@ -124,16 +131,6 @@ def figures_of(lines, name):
         elif words[:2] == ['END', name] and len(words) == 3 and words[2].isdigit():
             code = int(words[2])
     return figures, code
-
-
-def share_on(kinds, nodes):
-    """The share of the bytes of some kinds of memory that lies on the nodes; None of no bytes."""
-    there = every = 0
-    for kind in kinds:
-        for node, count in kind['bytes_by_node'].items():
-            every += count
-            there += count if int(node) in nodes else 0
-    return there / every if every else None
 
 
 def shares_of(race, figures):
@@ -213,7 +210,7 @@ class Judge:
         return least if len(least) == 4 else None
 
 
-def judge_guest(nodes, races, lines, judge):
+def judge_guest(nodes, races, stores, lines, judge):
     """What is to be kept of a guest: the shares, and whether nothing but shares can be wrong."""
     faults_before = judge.faults
     result = {'nodes': nodes, 'races': {}}
@@ -222,6 +219,8 @@ def judge_guest(nodes, races, lines, judge):
         shares = judge.check_race(f'{nodes} nodes', race, figures, code)
         if shares:
             result['races'][race.name] = {'text': race.text, 'groups': len(race.groups), **shares}
+    for store in stores:
+        check_store(judge, f'{nodes} nodes', store, lines)
     judge.check(f'{nodes} nodes: the guest came to its end',
                 '' if 'DONE' in lines else 'it did not')
     result['ok'] = judge.faults == faults_before
@@ -231,9 +230,11 @@ def judge_guest(nodes, races, lines, judge):
 def run_guest(nodes, judge, work_dir):
     """Boots one guest and judges it; what is to be kept of it."""
     races = races_of(nodes)
-    lines = boot(nodes, races, work_dir)
+    # Four nodes show nothing that two and eight do not.
+    stores = stores_of(nodes, CPUS) if nodes in (2, 8) else []
+    lines = boot(nodes, races, stores, work_dir)
     failed_before = judge.failed
-    result = judge_guest(nodes, races, lines, judge)
+    result = judge_guest(nodes, races, stores, lines, judge)
     if judge.failed > failed_before:
         print('the last lines of the guest:')
         print('\n'.join('    ' + line[:200] for line in lines[-40:]))

@@ -3,12 +3,14 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <thread>
 
 #include <fcntl.h>
 #include <sys/mount.h>
 #include <sys/reboot.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <termios.h>
 #include <unistd.h>
 
@@ -41,6 +43,37 @@ void WriteText(const char* path, const std::string& text) {
   const int fd = ::open(path, O_WRONLY | O_CLOEXEC);
   if (fd < 0 || ::write(fd, text.data(), text.size()) < 0) Say(std::string("cannot write ") + path);
   ::close(fd);
+}
+
+[[noreturn]] void BecomeProgram(const std::vector<std::string>& args) {
+  std::vector<char*> argv;
+  argv.reserve(args.size() + 1);
+  for (const std::string& arg : args) argv.push_back(const_cast<char*>(arg.c_str()));
+  argv.push_back(nullptr);
+  ::execv(argv[0], argv.data());
+  ::_exit(127);
+}
+
+int WaitFor(pid_t child) {
+  int status = 0;
+  if (child < 0 || ::waitpid(child, &status, 0) != child) return -1;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+int RunProgram(const std::vector<std::string>& args) {
+  const pid_t child = ::fork();
+  if (child == 0) BecomeProgram(args);
+  return WaitFor(child);
+}
+
+std::string OneLine(const std::string& path) {
+  std::ifstream file(path);
+  std::string all;
+  for (std::string line; std::getline(file, line);) {
+    const size_t begin = line.find_first_not_of(' ');
+    if (begin != std::string::npos) all += line.substr(begin);
+  }
+  return all;
 }
 
 void ResetAfter(uint64_t ms) {

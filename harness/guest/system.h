@@ -6,8 +6,11 @@
 #ifndef HARNESS_GUEST_SYSTEM_H_
 #define HARNESS_GUEST_SYSTEM_H_
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace engine_race::guest {
 
@@ -23,6 +26,17 @@ void Say(const std::string& line);
 [[noreturn]] void EndWith(const std::string& line);
 
 void WriteText(const char* path, const std::string& text);
+
+// Runs a program by its path and waits for it: its exit code, 128 and the signal that ended it, or
+// -1.
+int RunProgram(const std::vector<std::string>& args);
+// In a child that was just forked: becomes the program.
+[[noreturn]] void BecomeProgram(const std::vector<std::string>& args);
+// The exit code of a child, as above.
+int WaitFor(pid_t child);
+
+// The file without its line ends and what indents its lines.
+std::string OneLine(const std::string& path);
 
 // Resets the machine after this time, from a new thread.
 void ResetAfter(uint64_t ms);

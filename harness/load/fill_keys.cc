@@ -7,6 +7,7 @@
 #include <memory>
 #include <random>
 
+#include "engine_race/base/assert.h"
 #include "engine_race/base/memory.h"
 #include "engine_race/base/sys.h"
 #include "engine_race/log/bucket_log.h"
@@ -75,6 +76,8 @@ Status WriteCounts(const std::string& dir, const std::vector<std::string>& paths
 }  // namespace
 
 uint64_t FilledKey(const Geometry& geometry, uint32_t bucket, uint64_t number, uint64_t seed) {
+  // Buckets of other key ranges have no power of two of keys.
+  ENGINE_RACE_ASSERT(geometry.keys().HasAllKeys());
   // A permutation of the words of `bits` bits, because each step is invertible.
   const uint32_t bits = 64 - geometry.bucket_bits();
   const uint64_t mask = ~uint64_t{0} >> (64 - bits);
@@ -139,6 +142,7 @@ Status FillKeyLogs(const Options& options, const std::string& dir, uint64_t key_
                    uint64_t seed) {
   const std::vector<uint64_t> counts = FilledCounts(options.bucket_count, key_count, seed);
   const Geometry geometry = engine_race::GeometryFrom(options);
+  if (!geometry.keys().HasAllKeys()) return Status::InvalidArgument("part of the keys");
   std::vector<uint64_t> whole = counts;
   for (uint64_t& count : whole) count -= count % WholeGroups(geometry);
   ENGINE_RACE_RETURN_IF_ERROR(

@@ -18,7 +18,8 @@
 
 namespace harness {
 
-// Key `number` of a bucket. The keys of a seed are distinct and evenly spread.
+// Key `number` of a bucket, in a store that takes all keys. The keys of a seed are distinct and
+// evenly spread.
 uint64_t FilledKey(const engine_race::Geometry& geometry, uint32_t bucket, uint64_t number,
                    uint64_t seed);
 
@@ -26,7 +27,8 @@ uint64_t FilledKey(const engine_race::Geometry& geometry, uint32_t bucket, uint6
 std::vector<uint64_t> FilledCounts(uint32_t bucket_count, uint64_t key_count, uint64_t seed);
 
 // Makes a new store in `dir` with `key_count` uniform keys. Key i of a bucket has slot i. The last
-// records are staged, as if all had been written one by one.
+// records are staged, as if all had been written one by one. kInvalidArgument for a store of a part
+// of the keys.
 engine_race::Status FillKeyLogs(const engine_race::Options& options, const std::string& dir,
                                 uint64_t key_count, uint64_t seed);
 

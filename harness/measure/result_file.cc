@@ -20,7 +20,9 @@ bool SaveText(const std::string& text, const std::string& path) {
 }
 
 bool SaveJson(const nlohmann::json& json, const std::string& path) {
-  return path.empty() || SaveText(json.dump(2) + '\n', path);
+  // A path need not be UTF-8.
+  const auto any_bytes = nlohmann::json::error_handler_t::replace;
+  return path.empty() || SaveText(json.dump(2, ' ', false, any_bytes) + '\n', path);
 }
 
 }  // namespace harness

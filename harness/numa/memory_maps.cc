@@ -77,11 +77,15 @@ bool ParseNumaWord(std::string_view word, NumaMapping* mapping, NodeBytes* pages
 
 bool ParseNumaLine(std::string_view line, NumaMapping* mapping) {
   if (!ParseNumber(TakeWord(&line), 16, &mapping->start)) return false;
-  // "default", "bind:1", "prefer=relative:2", ...
-  const std::string_view policy = TakeWord(&line);
-  if (policy.empty()) return false;
+  // "default", "bind:1", "prefer=relative:2", "prefer (many):0-1", ...
+  mapping->policy = TakeWord(&line);
+  if (mapping->policy.empty()) return false;
   NodeBytes pages_of;
   for (std::string_view word = TakeWord(&line); !word.empty(); word = TakeWord(&line)) {
+    if (word.starts_with('(')) {
+      mapping->policy += " " + std::string(word);
+      continue;
+    }
     if (!ParseNumaWord(word, mapping, &pages_of)) return false;
   }
   for (const auto& [node, pages] : pages_of) {

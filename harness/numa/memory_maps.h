@@ -21,6 +21,9 @@ using NodeBytes = std::map<uint32_t, uint64_t>;
 // One line of numa_maps.
 struct NumaMapping {
   uint64_t start = 0;
+  // In the kernel's words, "bind:1" or "prefer (many):0-1". Memory without a policy of its own has
+  // that of the process's first thread.
+  std::string policy;
   // Empty for anonymous memory; otherwise the path as /proc/PID/maps writes it.
   std::string file;
   bool is_heap = false;

@@ -4,8 +4,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <optional>
 #include <set>
+#include <system_error>
 
 #include "engine_race/base/sys.h"
 
@@ -15,6 +17,10 @@ namespace {
 using engine_race::Status;
 using engine_race::numa::Node;
 using engine_race::numa::Topology;
+
+void Add(const NodeBytes& bytes, NodeBytes* sum) {
+  for (const auto& [node, count] : bytes) (*sum)[node] += count;
+}
 
 // What glibc puts below the stack of a thread.
 constexpr uint64_t kGuardBytes = 4096;
@@ -116,6 +122,19 @@ Status FindLocalNodes(const std::string& status_text, const Topology& topology,
   return Status::Ok();
 }
 
+// Of the process in the folder `dir`. Threads that end meanwhile are left out.
+std::map<std::string, uint32_t> ThreadsByCpus(const std::string& dir) {
+  std::map<std::string, uint32_t> threads;
+  std::error_code error;
+  std::filesystem::directory_iterator task(dir + "/task", error);
+  for (; !error && task != std::filesystem::directory_iterator(); task.increment(error)) {
+    std::string text;
+    if (!ReadText(task->path().string() + "/status", &text).ok()) continue;
+    if (const auto list = StatusField(text, "Cpus_allowed_list")) ++threads[*list];
+  }
+  return threads;
+}
+
 }  // namespace
 
 const char* MemoryKindName(MemoryKind kind) {
@@ -136,9 +155,7 @@ const char* MemoryKindName(MemoryKind kind) {
 
 NodeBytes Placement::Total() const {
   NodeBytes total;
-  for (const NodeBytes& kind : bytes) {
-    for (const auto& [node, count] : kind) total[node] += count;
-  }
+  for (const NodeBytes& kind : bytes) Add(kind, &total);
   return total;
 }
 
@@ -178,12 +195,19 @@ void SortByKind(const std::vector<NumaMapping>& numa_mappings, const std::vector
                 Placement* placement) {
   placement->bytes = {};
   placement->huge_code_bytes = 0;
+  placement->bytes_by_policy.clear();
+  placement->bytes_by_file.clear();
   for (const NumaMapping& numa : numa_mappings) {
     const Mapping* mapping = FindMapping(mappings, numa.start);
     const MemoryKind kind = KindOf(numa, mapping, mappings);
-    NodeBytes& bytes = placement->bytes[static_cast<size_t>(kind)];
-    for (const auto& [node, count] : numa.bytes) bytes[node] += count;
-    if (kind == MemoryKind::kCode) placement->huge_code_bytes += mapping->huge_bytes;
+    Add(numa.bytes, &placement->bytes[static_cast<size_t>(kind)]);
+    if (kind == MemoryKind::kCode) {
+      placement->huge_code_bytes += mapping->huge_bytes;
+    } else if (kind == MemoryKind::kFiles) {
+      Add(numa.bytes, &placement->bytes_by_file[numa.file]);
+    } else {
+      Add(numa.bytes, &placement->bytes_by_policy[numa.policy]);
+    }
   }
 }
 
@@ -236,6 +260,7 @@ Status ReadPlacement(const std::string& proc_root, int64_t pid, const Topology& 
     ENGINE_RACE_RETURN_IF_ERROR(ReadMappings(dir + "/maps", ParseMaps, &mappings));
   }
   SortByKind(numa_mappings, mappings, placement);
+  placement->threads_by_cpus = ThreadsByCpus(dir);
   return Status::Ok();
 }
 

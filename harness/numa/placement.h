@@ -9,6 +9,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -41,6 +42,12 @@ struct Placement {
   std::array<NodeBytes, kMemoryKinds.size()> bytes;
   // Of the code, that on huge pages.
   uint64_t huge_code_bytes = 0;
+  // The heap, anonymous memory and stacks by the kernel's words for their policies, as "bind:1".
+  std::map<std::string, NodeBytes> bytes_by_policy;
+  // Mapped files by path.
+  std::map<std::string, NodeBytes> bytes_by_file;
+  // How many threads may run on the same CPUs, by the kernel's list of these, as "0-3,8".
+  std::map<std::string, uint32_t> threads_by_cpus;
 
   const NodeBytes& Of(MemoryKind kind) const { return bytes[static_cast<size_t>(kind)]; }
   NodeBytes Total() const;

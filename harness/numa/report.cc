@@ -56,10 +56,20 @@ std::string TableOf(const PlacementSummary& process) {
   return table.ToString();
 }
 
-nlohmann::json JsonOf(const PlacementSummary::Kind& kind) {
+nlohmann::json JsonOf(const NodeBytes& bytes) {
   nlohmann::json by_node = nlohmann::json::object();
-  for (const auto& [node, count] : kind.bytes) by_node[std::to_string(node)] = count;
-  return {{"bytes_by_node", by_node},
+  for (const auto& [node, count] : bytes) by_node[std::to_string(node)] = count;
+  return by_node;
+}
+
+nlohmann::json JsonOf(const std::map<std::string, NodeBytes>& groups) {
+  nlohmann::json by_name = nlohmann::json::object();
+  for (const auto& [name, bytes] : groups) by_name[name] = {{"bytes_by_node", JsonOf(bytes)}};
+  return by_name;
+}
+
+nlohmann::json JsonOf(const PlacementSummary::Kind& kind) {
+  return {{"bytes_by_node", JsonOf(kind.bytes)},
           {"bytes", SumOf(kind.bytes)},
           {"local_share", kind.local_share ? nlohmann::json(*kind.local_share) : nlohmann::json()},
           {"distance", kind.distance}};
@@ -96,6 +106,9 @@ PlacementSummary Summarize(const Placement& placement, const Topology& topology)
   process.local_nodes = placement.local_nodes;
   process.is_bound = placement.is_bound;
   process.huge_code_bytes = placement.huge_code_bytes;
+  process.bytes_by_policy = placement.bytes_by_policy;
+  process.bytes_by_file = placement.bytes_by_file;
+  process.threads_by_cpus = placement.threads_by_cpus;
   for (size_t kind = 0; kind <= kAll; ++kind) {
     PlacementSummary::Kind& row = process.kinds[kind];
     row.bytes = kind == kAll ? placement.Total() : placement.bytes[kind];
@@ -150,7 +163,10 @@ nlohmann::json PlacementJson(const std::vector<PlacementSummary>& processes,
                            {"name", process.name},
                            {"local_nodes", process.local_nodes},
                            {"is_bound", process.is_bound},
-                           {"huge_code_bytes", process.huge_code_bytes}};
+                           {"huge_code_bytes", process.huge_code_bytes},
+                           {"policies", JsonOf(process.bytes_by_policy)},
+                           {"mapped_files", JsonOf(process.bytes_by_file)},
+                           {"threads_by_cpus", process.threads_by_cpus}};
     for (size_t kind = 0; kind <= kAll; ++kind) json[KindName(kind)] = JsonOf(process.kinds[kind]);
     list.push_back(json);
   }

@@ -5,6 +5,7 @@
 #ifndef HARNESS_NUMA_REPORT_H_
 #define HARNESS_NUMA_REPORT_H_
 
+#include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
@@ -29,6 +30,10 @@ struct PlacementSummary {
   };
   // In the order of kMemoryKinds, then all of them together.
   std::array<Kind, kMemoryKinds.size() + 1> kinds;
+  // As in Placement. In the JSON alone, and left empty by what reads one.
+  std::map<std::string, NodeBytes> bytes_by_policy;
+  std::map<std::string, NodeBytes> bytes_by_file;
+  std::map<std::string, uint32_t> threads_by_cpus;
 
   const Kind& Of(MemoryKind kind) const { return kinds[static_cast<size_t>(kind)]; }
   const Kind& All() const { return kinds.back(); }

@@ -76,6 +76,9 @@ TEST(NumaMapsTest, KnowsPoliciesOfOtherKernels) {
   EXPECT_EQ(mappings[0].bytes, (NodeBytes{{2, 4096}}));
   EXPECT_EQ(mappings[1].bytes, (NodeBytes{{0, 4096}}));
   EXPECT_EQ(mappings[2].bytes, (NodeBytes{{0, 4096}}));
+  EXPECT_EQ(mappings[0].policy, "prefer=relative:2");
+  EXPECT_EQ(mappings[1].policy, "prefer (many):0-1");
+  EXPECT_EQ(mappings[2].policy, "local");
 }
 
 TEST(NumaMapsTest, NamesTheLineThatItCannotRead) {

@@ -89,6 +89,24 @@ TEST(PlacementTest, SortsWhatOnlyNumaMapsHasByItsOwnWords) {
   EXPECT_EQ(SumOf(placement.Of(MemoryKind::kCode)), 0u);
 }
 
+TEST(PlacementTest, SortsMemoryOfNoFileByPolicyAndFilesByPath) {
+  const Placement placement = Sorted(
+      "00500000 default file=/bin/race mapped=2 N0=2 kernelpagesize_kB=4\n"
+      "00600000 default file=/bin/race mapped=1 N2=1 kernelpagesize_kB=4\n"
+      "00700000 default heap anon=5 N0=5 kernelpagesize_kB=4\n"
+      "00800000 bind:2 anon=3 N2=3 kernelpagesize_kB=4\n"
+      "00900000 bind:2 anon=4 N0=1 N2=3 kernelpagesize_kB=4\n"
+      "00a00000 bind:2 file=/store/staging mapped=7 N5=7 kernelpagesize_kB=4\n"
+      "00b00000 default stack anon=1 N0=1 kernelpagesize_kB=4\n",
+      "");
+  EXPECT_EQ(placement.bytes_by_policy,
+            (std::map<std::string, NodeBytes>{{"default", {{0, 6 * 4096}}},
+                                              {"bind:2", {{0, 4096}, {2, 6 * 4096}}}}));
+  EXPECT_EQ(placement.bytes_by_file,
+            (std::map<std::string, NodeBytes>{{"/bin/race", {{0, 2 * 4096}, {2, 4096}}},
+                                              {"/store/staging", {{5, 7 * 4096}}}}));
+}
+
 // An arena of malloc also touches memory that may not be read, which is larger than a guard page.
 TEST(PlacementTest, TakesOnlyAGuardPageForTheEndOfAStack) {
   const Placement placement = Sorted("7f0000004000 default anon=3 N1=3 kernelpagesize_kB=4\n",
@@ -124,8 +142,9 @@ TEST(PlacementTest, NodesOfCpusLeavesUnknownCpusOut) {
 class ProcDirTest : public ::testing::Test {
  protected:
   void Write(const std::string& name, const std::string& text) {
-    std::filesystem::create_directories(temp_.Join("7"));
-    std::ofstream(temp_.Join("7/" + name)) << text;
+    const std::filesystem::path path = temp_.Join("7/" + name);
+    std::filesystem::create_directories(path.parent_path());
+    std::ofstream(path) << text;
   }
   engine_race::Status Read(const std::vector<uint32_t>& nodes = {}) {
     return ReadPlacement(temp_.path(), 7, ThreeNodes(), nodes, &placement_);
@@ -165,6 +184,21 @@ TEST_F(ProcDirTest, AProcessOnAllCpusIsNotBound) {
   EXPECT_EQ(placement_.cpu_nodes, (std::vector<uint32_t>{0, 2}));
   // Those that the machine has.
   EXPECT_EQ(placement_.cpus, (std::vector<uint32_t>{0, 1, 2, 3}));
+}
+
+TEST_F(ProcDirTest, CountsThreadsByTheirCpus) {
+  Write("status", "Name:\trace\nCpus_allowed_list:\t0-3\n");
+  Write("numa_maps", "00600000 default anon=3 N0=3 kernelpagesize_kB=4\n");
+  Write("maps", "");
+  ASSERT_TRUE(Read().ok());
+  EXPECT_TRUE(placement_.threads_by_cpus.empty());
+  Write("task/7/status", "Name:\trace\nCpus_allowed_list:\t0-3\n");
+  Write("task/8/status", "Name:\trace\nCpus_allowed_list:\t2-3\n");
+  Write("task/9/status", "Name:\trace\nCpus_allowed_list:\t2-3\n");
+  // One that has just ended.
+  Write("task/10/stat", "");
+  ASSERT_TRUE(Read().ok());
+  EXPECT_EQ(placement_.threads_by_cpus, (std::map<std::string, uint32_t>{{"0-3", 1}, {"2-3", 2}}));
 }
 
 TEST_F(ProcDirTest, SaysWhatIsMissingOrUnknown) {
@@ -213,6 +247,20 @@ TEST(ReportTest, JsonCarriesEverythingThatIsCompared) {
   EXPECT_EQ(parsed->front().huge_code_bytes, summary.huge_code_bytes);
   EXPECT_FALSE(ParsePlacementJson("{}").has_value());
   EXPECT_FALSE(ParsePlacementJson("no json").has_value());
+}
+
+TEST(ReportTest, JsonHasPoliciesFilesAndThreads) {
+  const Topology topology = ThreeNodes();
+  Placement placement = Sorted(kProcessNumaMaps, kProcessMaps);
+  placement.threads_by_cpus = {{"0-3", 1}, {"2-3", 2}};
+  const nlohmann::json json = PlacementJson({Summarize(placement, topology)}, topology);
+  const nlohmann::json& process = json.at("processes").at(0);
+  // The heap, written data and two stacks.
+  EXPECT_EQ(process.at("policies"),
+            nlohmann::json({{"bind:2", {{"bytes_by_node", {{"2", 20 * 4096}, {"5", 4096}}}}}}));
+  EXPECT_EQ(process.at("mapped_files").at("/store/staging").at("bytes_by_node"),
+            nlohmann::json({{"5", 7 * 4096}}));
+  EXPECT_EQ(process.at("threads_by_cpus"), nlohmann::json({{"0-3", 1}, {"2-3", 2}}));
 }
 
 TEST(ReportTest, TextShowsNodesThatHoldSomethingAndEachKind) {
