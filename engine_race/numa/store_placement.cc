@@ -61,7 +61,7 @@ Status StorePlacement::Plan(const Options& options, const Roots& roots, StorePla
     if (read.ok()) {
       ENGINE_RACE_RETURN_IF_ERROR(CheckNodes(planned.nodes_, planned.topology_));
       if (planned.nodes_.empty()) planned.nodes_ = IdsOf(planned.topology_);
-      read = ReadAllowed(roots.proc, planned.topology_, &planned.allowed_);
+      read = ReadAllowed(roots.proc + "/thread-self", planned.topology_, &planned.allowed_);
     }
     if (read.ok()) {
       planned.PlaceMemory(options);

@@ -197,14 +197,14 @@ Status ReadTopology(const std::string& sysfs_root, Topology* topology) {
   return Status::Ok();
 }
 
-Status ReadAllowed(const std::string& proc_root, const Topology& topology, Allowed* allowed) {
+Status ReadAllowed(const std::string& task_dir, const Topology& topology, Allowed* allowed) {
   Allowed read;
   for (const Node& node : topology.nodes) {
     read.nodes.push_back(node.id);
     read.cpus.insert(read.cpus.end(), node.cpus.begin(), node.cpus.end());
   }
   std::sort(read.cpus.begin(), read.cpus.end());
-  const std::string path = proc_root + "/thread-self/status";
+  const std::string path = task_dir + "/status";
   const std::string status = ReadTextFile(path);
   ENGINE_RACE_RETURN_IF_ERROR(
       ReadAllowedList(path, status, "Cpus_allowed_list:", kMaxCpuCount, &read.cpus));

@@ -70,9 +70,9 @@ std::string FormatList(const std::vector<uint32_t>& numbers);
 // kIOError, naming the file, when files are there but say nothing that makes sense.
 Status ReadTopology(const std::string& sysfs_root, Topology* topology);
 
-// Of the calling thread, from `proc_root`/thread-self/status. Where the file says nothing, all CPUs
-// and nodes of `topology` are allowed.
-Status ReadAllowed(const std::string& proc_root, const Topology& topology, Allowed* allowed);
+// Of the thread or process whose directory in /proc this is, from its file "status". Where the file
+// says nothing, all CPUs and nodes of `topology` are allowed.
+Status ReadAllowed(const std::string& task_dir, const Topology& topology, Allowed* allowed);
 
 // The node of a block device, by its number. Nullopt: the kernel does not know it, the device lies
 // on several nodes (as RAID may), or `device` is no block device (as of tmpfs).

@@ -89,18 +89,18 @@ PlacementSummary SummaryOf(const nlohmann::json& json) {
 
 }  // namespace
 
-PlacementSummary Summarize(const Placement& placement, const Topology& topology) {
+PlacementSummary Summarize(const ProcessMemory& memory, const Topology& topology) {
   PlacementSummary process;
-  process.pid = placement.pid;
-  process.name = placement.name;
-  process.local_nodes = placement.local_nodes;
-  process.is_bound = placement.is_bound;
-  process.huge_code_bytes = placement.huge_code_bytes;
+  process.pid = memory.pid;
+  process.name = memory.name;
+  process.local_nodes = memory.local_nodes;
+  process.is_bound = memory.is_bound;
+  process.huge_code_bytes = memory.huge_code_bytes;
   for (size_t kind = 0; kind <= kAll; ++kind) {
     PlacementSummary::Kind& row = process.kinds[kind];
-    row.bytes = kind == kAll ? placement.Total() : placement.bytes[kind];
-    row.local_share = ShareOn(row.bytes, placement.local_nodes);
-    row.distance = WeightedDistance(row.bytes, placement.cpus, topology);
+    row.bytes = kind == kAll ? memory.Total() : memory.bytes[kind];
+    row.local_share = ShareOn(row.bytes, memory.local_nodes);
+    row.distance = WeightedDistance(row.bytes, memory.cpus, topology);
   }
   return process;
 }

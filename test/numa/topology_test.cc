@@ -148,7 +148,7 @@ TEST(NumaAllowedTest, SaysWhatTheProcessMayUse) {
       "Name:\tx\nCpus_allowed:\t1f\nCpus_allowed_list:\t0-1,4\n"
       "Mems_allowed:\t00000000,00000041\nMems_allowed_list:\t0,6\nvoluntary: 1\n");
   Allowed allowed;
-  ASSERT_TRUE(ReadAllowed(machine.root(), Read(machine), &allowed).ok());
+  ASSERT_TRUE(ReadAllowed(machine.root() + "/thread-self", Read(machine), &allowed).ok());
   EXPECT_EQ(allowed.cpus, (Ids{0, 1, 4}));
   EXPECT_EQ(allowed.nodes, (Ids{0, 6}));
 }
@@ -157,11 +157,12 @@ TEST(NumaAllowedTest, WithoutWordsEverythingIsAllowed) {
   const MadeUpMachine machine;
   DescribeSparse(machine);
   Allowed allowed;
-  ASSERT_TRUE(ReadAllowed(machine.root(), Read(machine), &allowed).ok());
+  ASSERT_TRUE(ReadAllowed(machine.root() + "/thread-self", Read(machine), &allowed).ok());
   EXPECT_EQ(allowed.cpus, (Ids{0, 1, 2, 3, 4, 5, 6, 7, 8}));
   EXPECT_EQ(allowed.nodes, (Ids{0, 1, 4, 6}));
   machine.SetStatus("Mems_allowed_list:\tall\n");
-  EXPECT_EQ(ReadAllowed(machine.root(), Read(machine), &allowed).code(), Code::kIOError);
+  EXPECT_EQ(ReadAllowed(machine.root() + "/thread-self", Read(machine), &allowed).code(),
+            Code::kIOError);
 }
 
 TEST(NumaAllowedTest, AThreadHasCpusOfItsOwn) {
@@ -172,7 +173,7 @@ TEST(NumaAllowedTest, AThreadHasCpusOfItsOwn) {
   Allowed allowed;
   std::thread([&] {
     ASSERT_TRUE(RunOn(Ids{all.back()}).ok());
-    ASSERT_TRUE(ReadAllowed(kProcRoot, topology, &allowed).ok());
+    ASSERT_TRUE(ReadAllowed(std::string(kProcRoot) + "/thread-self", topology, &allowed).ok());
   }).join();
   EXPECT_EQ(allowed.cpus, Ids{all.back()}) << "those of the process's first thread";
 }
