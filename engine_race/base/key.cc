@@ -18,13 +18,13 @@ Status CheckKey(std::string_view key) noexcept {
 }
 
 Status CheckKeyOf(const KeyRange& keys, std::string_view key) noexcept {
-  if (IsKeyOf(keys, key)) [[likely]] {
+  if (IsKey(key) && keys.Contains(DecodeKey(key.data()))) [[likely]] {
     return Status::Ok();
   }
   ENGINE_RACE_RETURN_IF_ERROR(CheckKey(key));
   try {
     return Status::InvalidArgument("the key " + HexKey(DecodeKey(key.data())) +
-                                   " is none of this store, which has those " + ToString(keys));
+                                   " is outside of the store's keys, " + ToString(keys));
   } catch (const std::bad_alloc&) {
     return Status(Code::kInvalidArgument, {});
   }

@@ -29,11 +29,6 @@ inline void EncodeKey(uint64_t key, char* bytes) {
 
 inline bool IsKey(std::string_view key) { return key.size() == kKeyBytes && key.data() != nullptr; }
 
-// Whether it is a key of a store that has `keys`.
-inline bool IsKeyOf(const KeyRange& keys, std::string_view key) {
-  return IsKey(key) && keys.Contains(DecodeKey(key.data()));
-}
-
 // kInvalidArgument when `key` has not kKeyBytes bytes, without words where there is no memory for
 // them.
 Status CheckKey(std::string_view key) noexcept;

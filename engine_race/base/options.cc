@@ -47,9 +47,8 @@ Status CheckNuma(const NumaOptions& numa) {
       return numa.nodes.empty() ? Status::InvalidArgument("numa binds to nodes, but names none")
                                 : Status::Ok();
     default:
-      return Status::InvalidArgument("the mode of numa is " +
-                                     std::to_string(static_cast<int>(numa.mode)) +
-                                     ", which is no mode");
+      return Status::InvalidArgument("numa.mode has the unknown value " +
+                                     std::to_string(static_cast<int>(numa.mode)));
   }
 }
 

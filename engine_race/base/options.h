@@ -116,10 +116,9 @@ struct Options {
   // two, 64 KiB to 1 GiB, at least one group of values.
   uint64_t stripe_unit_bytes = uint64_t{1} << 20;
 
-  // The keys that the store takes, over which its buckets are divided. Other keys are
-  // kInvalidArgument, and bounds are clipped to it. Not given: all keys in a new store, and in one
-  // that exists what its manifest says. Given for a store that exists: kInvalidArgument unless it
-  // is the manifest's.
+  // The keys that the store takes. Its buckets are divided over them. Other keys are
+  // kInvalidArgument, and bounds are clipped. Without a value a new store takes all keys, and an
+  // existing one keeps its own. Another range than an existing store's is kInvalidArgument.
   std::optional<KeyRange> key_range;
 
   // Permissions of directories and files that the store makes, less the umask: at least 0700 and

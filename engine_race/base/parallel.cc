@@ -17,8 +17,6 @@ namespace engine_race {
 namespace {
 
 constexpr size_t kWordBits = 8 * sizeof(unsigned long);
-// No kernel is built for more.
-constexpr size_t kMaxCpuCount = size_t{1} << 20;
 
 }  // namespace
 

@@ -10,6 +10,9 @@
 
 namespace engine_race {
 
+// The numbers of CPUs are below this: no kernel is built for more.
+inline constexpr uint32_t kMaxCpuCount = uint32_t{1} << 20;
+
 // Runs work(0) on this thread and work(1) to work(count - 1) on others. Calls whose thread cannot
 // be started are left out, so fewer calls must get all of the work done. Returns the first failure,
 // or Ok; refused memory is a failure.

@@ -33,7 +33,7 @@ Placement::Placement(Mode mode, std::span<const uint32_t> nodes) : mode_(mode) {
   ENGINE_RACE_ASSERT(node_count_ > 0 && (mode != Mode::kPrefer || node_count_ == 1));
 }
 
-Placement Placement::OfGroup(uint64_t number) const noexcept {
+Placement Placement::OnOneNode(uint64_t number) const noexcept {
   if (mode_ != Mode::kInterleave) return *this;
   Placement one;
   one.mode_ = Mode::kPrefer;

@@ -1,9 +1,9 @@
-// On which NUMA nodes the pages of memory shall lie. Made by numa/, handed to base/memory by the
-// rooms that take memory.
+// The NUMA nodes on which pages of memory shall lie. numa/ makes a Placement; rooms pass it to the
+// allocators of base/.
 //
-// Where the kernel has no NUMA, or a container forbids the call, memory lies wherever the kernel
-// puts it. numa/store_placement.h finds that out once and says so. Where the kernel grants kBind,
-// it is no wish: the kernel ends a process that needs a page when the nodes have none left.
+// Where the kernel has no NUMA or a container forbids the call, the kernel chooses the node.
+// numa/store_placement.h tries that once and logs it. With kBind the kernel ends a process whose
+// nodes have no memory left.
 //
 // Values; a PolicyScope belongs to the thread that makes it.
 #ifndef ENGINE_RACE_BASE_PLACEMENT_H_
@@ -18,13 +18,13 @@ namespace engine_race {
 
 class Placement {
  public:
-  // Linux counts nodes below this.
+  // Linux counts nodes below this on every architecture.
   static constexpr uint32_t kMaxNodeCount = 1024;
   enum class Mode : uint8_t {
-    kAnywhere,    // as the thread that touches a page first has it
+    kAnywhere,    // by the policy of the thread that first touches the page
     kInterleave,  // page by page over the nodes
-    kBind,        // of the nodes the one that is nearest to the thread that touches a page first
-    kPrefer,      // on the one node, and when that has no memory left on others
+    kBind,        // on the given node nearest to that thread, never elsewhere
+    kPrefer,      // on the given node, on others when it is full
   };
 
   Placement() = default;
@@ -33,10 +33,10 @@ class Placement {
 
   bool anywhere() const { return mode_ == Mode::kAnywhere; }
 
-  // Where a group of pages lies that is small and has a number. Interleaved groups have one node
-  // each, and numbers spread over the nodes. The kernel begins to interleave at the first node
-  // after each change of a thread's policy, so that small groups would crowd there.
-  Placement OfGroup(uint64_t number) const noexcept;
+  // For a few pages. Interleaved pages lie all on one node, chosen by `number`. The kernel restarts
+  // a thread's interleaving at the first node after each change of policy, so few pages would crowd
+  // there. Other modes stay as they are.
+  Placement OnOneNode(uint64_t number) const noexcept;
 
   // For the pages of [data, data + size_bytes) that are touched from now on. `data` is at the start
   // of a page. Answers 0 or errno, and leaves errno alone.
@@ -82,7 +82,7 @@ class PolicyScope {
 
   bool entered_ = false;
   int error_ = 0;
-  // Of the thread before.
+  // The thread's policy before.
   int old_mode_ = 0;
   std::array<unsigned long, Placement::kMaxNodeCount / Placement::kWordBits> old_mask_;
 };

@@ -40,9 +40,9 @@ Status UnshareRange(int fd, uint64_t offset, uint64_t size) {
   return Status::FromErrno("fallocate", errno);
 }
 
-Status PopulateForStores(void* begin, size_t size, bool* made) {
+Status PopulateForStores(void* begin, size_t size, bool* populated) {
   const int result = Retry([&] { return ::madvise(begin, size, MADV_POPULATE_WRITE); });
-  *made = result == 0;
+  *populated = result == 0;
   if (result == 0 || errno == EINVAL) return Status::Ok();
   return Status::FromErrno("madvise", errno);
 }

@@ -24,8 +24,8 @@ Status UnshareRange(int fd, uint64_t offset, uint64_t size);
 
 // Makes the kernel do all that a store into each page of [begin, begin + size) would need. Returns
 // an error where the store would be a SIGBUS. Both arguments are multiples of the page size. Does
-// nothing before Linux 5.14: *made is then false.
-Status PopulateForStores(void* begin, size_t size, bool* made);
+// nothing before Linux 5.14: *populated is then false.
+Status PopulateForStores(void* begin, size_t size, bool* populated);
 
 }  // namespace engine_race::sys
 

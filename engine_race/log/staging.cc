@@ -16,7 +16,6 @@ namespace engine_race {
 namespace {
 
 constexpr uint64_t kClusterBytes = uint64_t{2} << 20;
-constexpr uint64_t kPageBytes = kIoAlignment;
 constexpr size_t kCacheLineBytes = 64;
 
 // How much memory for groups on their way is kept while there are none.
@@ -159,8 +158,8 @@ BucketState Staging::Decode(uint32_t bucket, const format::BucketCounts& line) c
 // Populates the pages of a place from `offset` on, where the next record goes. The kernel may have
 // taken away pages that the place had populated before: one call for the whole group tries them
 // again. The number of other pages doubles while the group fills. So there are few calls, and yet a
-// group that stays small takes little memory. Calls are dearer where pages are placed: there one
-// populates the whole group.
+// group that stays small takes little memory. Where pages are placed, each call also changes the
+// thread's policy. So one call populates the whole group.
 Status Staging::PopulateAt(const Area& area, uint32_t bucket, uint64_t place_offset,
                            uint64_t offset, uint32_t* reached_bytes, uint64_t* end_bytes) const {
   const uint64_t begin = offset / kPageBytes * kPageBytes;
@@ -202,7 +201,7 @@ Status Staging::WriteRecord(const Area& area, uint32_t bucket, uint64_t place_of
   if (placement_.anywhere() || end <= *reached_bytes) {
     return WriteBelowLimit(area.file, record, place_offset + offset);
   }
-  const PolicyScope scope(placement_.OfGroup(bucket));
+  const PolicyScope scope(placement_.OnOneNode(bucket));
   ENGINE_RACE_RETURN_IF_ERROR(WriteBelowLimit(area.file, record, place_offset + offset));
   *reached_bytes = static_cast<uint32_t>((end + kPageBytes - 1) / kPageBytes * kPageBytes);
   return Status::Ok();

@@ -53,12 +53,14 @@ format::BucketCounts EncodeCounts(uint64_t store_id, uint32_t bucket, const Buck
 
 class Staging {
  public:
+  static constexpr uint64_t kPageBytes = kIoAlignment;
+
   // Keeps references into `files`, which must outlive it.
   explicit Staging(const StoreFiles& files);
 
   // Decides how this opening stages records, before it stages any; reads need no decision. Says in
   // the log why, where kAuto becomes written.
-  void Start(StagingMode mode, const LogFn& log, const Placement& placement = {});
+  void Start(StagingMode mode, const LogFn& log, const Placement& placement);
   bool mapped() const { return mapped_; }
 
   // Reads and checks the counts of every bucket with pread. Damaged ones are marked, not used.
@@ -131,8 +133,8 @@ class Staging {
     Populated values;
     Populated keys;
   };
-  // How many bytes of each place this opening has populated at some time. When written: how many
-  // the page cache has taken in, where pages are placed.
+  // How many bytes of each place this opening has populated. Staging by pwrite counts bytes written
+  // instead, where pages are placed.
   struct ReachedPlaces {
     std::array<uint32_t, format::kValuePlaces> values = {};
     std::array<uint32_t, format::kKeyPlaces> keys = {};
@@ -167,7 +169,7 @@ class Staging {
   const uint32_t cluster_buckets_;
   const uint32_t cluster_count_;
   bool mapped_ = false;
-  // Of pages that enter the page cache.
+  // The placement of staging pages in the page cache.
   Placement placement_;
   Area counts_;
   Area keys_;

@@ -1,4 +1,4 @@
-// Space and pages for what is staged by stores into a mapping.
+// Reserves disk space and populates pages for mapped staging.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -12,25 +12,24 @@
 namespace engine_race {
 namespace {
 
-constexpr uint64_t kPageBytes = kIoAlignment;
 // The smallest blocks of file systems whose files are mapped.
 constexpr uint64_t kSmallestBlockBytes = 512;
 
 // Writes the same bytes once more, so that they get their space, or the error that there is none.
 Status WriteBack(const io::File& file, uint64_t offset, uint64_t size) {
-  std::array<char, kPageBytes> page;
-  for (uint64_t done = 0; done < size; done += kPageBytes) {
-    ENGINE_RACE_RETURN_IF_ERROR(file.Read(page.data(), kPageBytes, offset + done));
-    ENGINE_RACE_RETURN_IF_ERROR(file.Write(page.data(), kPageBytes, offset + done));
+  std::array<char, Staging::kPageBytes> page;
+  for (uint64_t done = 0; done < size; done += Staging::kPageBytes) {
+    ENGINE_RACE_RETURN_IF_ERROR(file.Read(page.data(), Staging::kPageBytes, offset + done));
+    ENGINE_RACE_RETURN_IF_ERROR(file.Write(page.data(), Staging::kPageBytes, offset + done));
   }
   return Status::Ok();
 }
 
-// Has the page cache take the pages in.
+// Reads the pages, so that they enter the page cache now.
 Status ReadIn(const io::File& file, uint64_t offset, uint64_t size) {
-  std::array<char, kPageBytes> page;
-  for (uint64_t done = 0; done < size; done += kPageBytes) {
-    ENGINE_RACE_RETURN_IF_ERROR(file.Read(page.data(), kPageBytes, offset + done));
+  std::array<char, Staging::kPageBytes> page;
+  for (uint64_t done = 0; done < size; done += Staging::kPageBytes) {
+    ENGINE_RACE_RETURN_IF_ERROR(file.Read(page.data(), Staging::kPageBytes, offset + done));
   }
   return Status::Ok();
 }
@@ -60,11 +59,11 @@ Status Staging::ReserveCountsLocked() {
   bool supported = false;
   ENGINE_RACE_RETURN_IF_ERROR(counts_.file.Reserve(/*keep_size=*/false, 0, size_bytes, &supported));
   if (!supported) ENGINE_RACE_RETURN_IF_ERROR(TouchCounts());
-  bool made = false;
-  const Status populated = sys::PopulateForStores(counts_.mapping.data(), size_bytes, &made);
-  if (!populated.ok()) {
+  bool populated = false;
+  const Status status = sys::PopulateForStores(counts_.mapping.data(), size_bytes, &populated);
+  if (!status.ok()) {
     ENGINE_RACE_RETURN_IF_ERROR(TouchCounts());
-    return populated;
+    return status;
   }
   counts_reserved_ = true;
   return Status::Ok();
@@ -105,7 +104,7 @@ Status Staging::ReserveCluster(uint32_t cluster) {
 Status Staging::ReserveExtraPlace(uint32_t bucket, uint32_t place) {
   ENGINE_RACE_ASSERT(place >= format::kBasePlaces && place < format::kValuePlaces);
   if (!mapped_) return Status::Ok();
-  const PolicyScope scope(placement_.OfGroup(bucket));
+  const PolicyScope scope(placement_.OnOneNode(bucket));
   ENGINE_RACE_RETURN_IF_ERROR(ReserveRange(values_.file, geometry_.ValuePlaceOffset(bucket, place),
                                            geometry_.value_group_bytes));
   // Relaxed: a statistic.
@@ -114,16 +113,16 @@ Status Staging::ReserveExtraPlace(uint32_t bucket, uint32_t place) {
 }
 
 Status Staging::Populate(const Area& area, uint32_t bucket, uint64_t offset, uint64_t size) const {
-  const PolicyScope scope(placement_.OfGroup(bucket));
-  bool made = false;
-  Status populated = sys::PopulateForStores(area.mapping.data() + offset, size, &made);
-  if (populated.ok()) [[likely]] {
-    // The store that touches a page first would come after the scope.
-    return made || placement_.anywhere() ? populated : ReadIn(area.file, offset, size);
+  const PolicyScope scope(placement_.OnOneNode(bucket));
+  bool populated = false;
+  Status status = sys::PopulateForStores(area.mapping.data() + offset, size, &populated);
+  if (status.ok()) [[likely]] {
+    // Without populated pages the first store would place them, after the scope has ended.
+    return populated || placement_.anywhere() ? status : ReadIn(area.file, offset, size);
   }
   // The SIGBUS that a store would have met names no reason; pwrite does.
   ENGINE_RACE_RETURN_IF_ERROR(WriteBack(area.file, offset, size));
-  return populated;
+  return status;
 }
 
 }  // namespace engine_race

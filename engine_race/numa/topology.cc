@@ -14,8 +14,6 @@
 namespace engine_race::numa {
 namespace {
 
-// CPU numbers are below this: no kernel is built for more.
-constexpr uint32_t kMaxCpuCount = uint32_t{1} << 20;
 constexpr std::string_view kBlanks = " \t\n";
 
 std::string_view Trim(std::string_view text) {

@@ -17,6 +17,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine_race/base/placement.h"
 #include "engine_race/base/status.h"
 
 namespace engine_race::numa {
@@ -24,8 +25,7 @@ namespace engine_race::numa {
 inline constexpr char kSysfsRoot[] = "/sys";
 inline constexpr char kProcRoot[] = "/proc";
 
-// Linux counts nodes below this on every architecture.
-inline constexpr uint32_t kMaxNodeCount = 1024;
+inline constexpr uint32_t kMaxNodeCount = Placement::kMaxNodeCount;
 // Distances of the firmware's tables: of a node to itself, and what the kernel assumes of others.
 inline constexpr uint32_t kLocalDistance = 10;
 inline constexpr uint32_t kRemoteDistance = 20;

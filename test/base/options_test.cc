@@ -43,6 +43,15 @@ TEST(OptionsTest, EachFieldOutOfRangeIsNamed) {
        [](Options* o) {
          o->key_range = {~uint64_t{0}, 0};
        }},
+      {"numa",
+       [](Options* o) {
+         o->numa = {NumaMode::kNone, {0}};
+       }},
+      {"numa",
+       [](Options* o) {
+         o->numa = {NumaMode::kBind, {}};
+       }},
+      {"numa.mode", [](Options* o) { o->numa.mode = static_cast<NumaMode>(7); }},
       {"staging_mode", [](Options* o) { o->staging_mode = static_cast<StagingMode>(7); }},
   };
   for (const BadField& field : fields) {

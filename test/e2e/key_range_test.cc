@@ -32,7 +32,8 @@ void ExpectRefused(Store* store, uint64_t key) {
   std::string value = "as it was";
   const Status written = Put(store, key, 1);
   EXPECT_EQ(written.code(), Code::kInvalidArgument);
-  EXPECT_NE(written.message().find("none of this store"), std::string::npos) << written.message();
+  EXPECT_NE(written.message().find("outside of the store's keys"), std::string::npos)
+      << written.message();
   EXPECT_EQ(store->Delete(KeyOf(key)).code(), Code::kInvalidArgument);
   EXPECT_EQ(store->Read(KeyOf(key), &value).code(), Code::kInvalidArgument);
   Snapshot snapshot;

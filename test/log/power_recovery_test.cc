@@ -24,7 +24,7 @@ class PowerRecoveryTest : public ::testing::Test {
   void Open() {
     context_ = std::make_unique<LogContext>(TinyOptions(), OpenedFiles(TinyOptions(), dir_.path()),
                                             numa::StorePlacement());
-    context_->staging.Start(StagingMode::kAuto, LogFn());
+    context_->staging.Start(StagingMode::kAuto, LogFn(), Placement());
     writer_ = std::make_unique<LogWriter>(context_.get());
     ASSERT_TRUE(context_->staging.ReadCounts(&states_).ok());
   }

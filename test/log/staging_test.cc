@@ -15,7 +15,7 @@ namespace {
 class StagingTest : public ::testing::TestWithParam<StagingMode> {
  protected:
   StagingTest() : files_(OpenedFiles(TinyOptions(), dir_.path())), staging_(files_) {
-    staging_.Start(GetParam(), LogFn());
+    staging_.Start(GetParam(), LogFn(), Placement());
     buffer_.resize(4 * kValueBytes);
   }
 

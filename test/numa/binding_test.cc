@@ -78,7 +78,7 @@ TEST_F(BindingTest, AScopeGivesThePolicyBack) {
     const PolicyScope none{Placement()};
     EXPECT_EQ(none.error(), 0);
     EXPECT_EQ(PolicyOf(nullptr), kDefault);
-    const PolicyScope outer(Interleaved().OfGroup(7));
+    const PolicyScope outer(Interleaved().OnOneNode(7));
     EXPECT_EQ(PolicyOf(nullptr), (Policy{MPOL_PREFERRED, 1}));
     for (int i = 0; i < 2; ++i) {
       const PolicyScope inner(Bound());
@@ -114,7 +114,7 @@ TEST(PlacementTest, InterleavedGroupsHaveOneNodeEach) {
   if (!TryPlacement(all).ok()) GTEST_SKIP() << "memory cannot be placed here";
   std::map<unsigned long, int> counts;  // by the mask of the first 64 nodes
   for (uint64_t number = 0; number < 3 * nodes.size(); ++number) {
-    const PolicyScope scope(all.OfGroup(number));
+    const PolicyScope scope(all.OnOneNode(number));
     ASSERT_EQ(scope.error(), 0);
     const Policy policy = PolicyOf(nullptr);
     EXPECT_EQ(policy.mode, MPOL_PREFERRED);
