@@ -7,12 +7,14 @@ rocks_library := $(call has_header,rocksdb/db.h)
 # Sources that cannot be compiled here.
 unbuilt_sources := $(if $(rocks_library),,$(filter-out %_missing.cc,$(wildcard harness/opponents/rocks_*.cc)))
 rocks = $(addprefix opponents/,$(1)$(if $(rocks_library),,_missing))
+# What bin/race and bin/numa race share of the loads.
+race_flags := $(addprefix load/,numa_flag race_space store_basics)
 parts_race := system measure/histogram measure/progress measure/result_file measure/table \
-              measure/workers data load/store_basics race
+              measure/workers data $(race_flags) race
 parts_store := measure/table
 parts_lab := system measure data load lab experiments/io experiments/l1
 parts_crash := crash
-parts_numa := system measure/result_file measure/table data load/store_basics numa
+parts_numa := system measure/result_file measure/table data $(race_flags) numa
 parts_bench_micro := data
 parts_bench_index := system measure load/fill_keys claims/bench_end claims/bench_index
 parts_bench_io := system measure data load claims/bench_end claims/bench_io

@@ -8,11 +8,13 @@ For each number of threads the instances load their stores once. Then come the r
 race of reads mixed with writes for every way to have the text, one after the other, the page cache
 dropped before each. The first round warms up and does not count. The table has the means of the
 others: operations a second, mean and 99th percentile of latency, and how far apart the instances'
-use of CPU is. Threads and operations are those of all instances together: what --threads asks for is
-rounded down to as many for each instance, and the table has the number that ran.
+use of CPU is. Threads and operations are those of all instances together. --threads is rounded down
+to a multiple of the number of instances, and the table has the number that ran.
 
-Give each instance a disk of its own by --dirs, or one directory for all by --dir. Every round
-appends half its operations to the stores, so the disks need room for all rounds.
+Give each instance a disk of its own by --dirs, or one directory for all by --dir. The directories
+of --dirs must exist. Each race appends half its operations to the stores. With the default 20
+million records the directories together need about 740 GB: 82 GB to load, 41 GB for each of 15
+races, and 41 GB more that the last race must find free.
 """
 
 import argparse
@@ -117,7 +119,7 @@ def parse_flags():
     parser.add_argument('--dir', help='a directory for all instances')
     parser.add_argument('--dirs', help='a directory for each instance, with commas between them')
     parser.add_argument('--groups', type=int, default=0,
-                        help='instances, on groups of near nodes; by default one a node')
+                        help='instances, on groups of near nodes; by default one per node')
     parser.add_argument('--threads', default='32,64,128', help='of all instances together')
     parser.add_argument('--rounds', type=int, default=5, help='the first one does not count')
     parser.add_argument('--text', default='shared,copies,remap')

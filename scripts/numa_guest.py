@@ -3,7 +3,7 @@
 
     scripts/numa_guest.py [--nodes 2,4,8] [--json FILE]
 
-Each guest runs an instance a node (and, where it has 8 nodes, one a pair of near nodes too) with one
+Each guest runs one instance per node (with 8 nodes also one per pair of near nodes) with one
 shared program, with a copy for each instance, and with text that each instance moves to memory of
 its own. Where code and memory lie is read from numa_maps inside the guest. A guest's speed says
 nothing: its CPUs and the distances of its nodes are emulated. Guests with 2 and 8 nodes also run
@@ -14,22 +14,19 @@ The last line is "N passed, N failed". Exit code 0 when nothing failed, 1 otherw
 """
 
 import argparse
-import glob
 import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 
 sys.dont_write_bytecode = True
 # pylint: disable=wrong-import-position
 from numa_guest_stores import check_store, share_on, stores_of
-from powercut_guest import QEMU, Guest, disk_arguments, make_image, make_initramfs
+from powercut_guest import (GUEST_DIR, ROOT, Guest, check_machine, disk_arguments, make_image,
+                            make_initramfs, make_work_dir)
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-GUEST_DIR = os.path.join(ROOT, 'build', 'guest')
 CPUS = 8
 MEMORY_MIB = 1536
 # Sparse here; the guests' stores use little of it.
@@ -40,11 +37,6 @@ RACE_FLAGS = '--threads 2 --num 150 --memory-limit 16M'
 # Less would not be the program's text.
 MIN_CODE_BYTES = 256 << 10
 NEAR, FAR = 12, 20
-
-
-def skip(why):
-    print(f'skipped: {why}')
-    sys.exit(77)
 
 
 class Race:
@@ -66,7 +58,7 @@ def races_of(nodes):
 
 
 def machine(nodes):
-    """QEMU's arguments: CPUs and memory in as many nodes, of which 0 and 1, 2 and 3, ... are near."""
+    """QEMU's arguments: CPUs and memory in as many nodes; 0 and 1, 2 and 3, ... are near."""
     arguments = ['-m', str(MEMORY_MIB), '-smp', str(CPUS)]
     cpus = CPUS // nodes
     for node in range(nodes):
@@ -241,45 +233,17 @@ def run_guest(nodes, judge, work_dir):
     return result
 
 
-def make_work_dir():
-    for left in glob.glob(os.path.join(GUEST_DIR, 'numa_*')):
-        if not os.path.exists(f'/proc/{left.rsplit("_", 1)[1]}'):
-            shutil.rmtree(left, ignore_errors=True)
-    work_dir = os.path.join(GUEST_DIR, f'numa_{os.getpid()}')
-    os.makedirs(work_dir)
-    return work_dir
-
-
-def check_machine():
-    """Ends the program where guests cannot run."""
-    # Where mkfs lies, and where users do not look.
-    os.environ['PATH'] += ':/usr/sbin:/sbin'
-    for program in (QEMU, 'mkfs.ext4', 'numactl'):
-        if shutil.which(program) is None:
-            skip(f'{program} is missing')
-    fetched = subprocess.run([os.path.join(ROOT, 'scripts', 'guest_kernel.sh')],
-                             stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-                             check=False)
-    if fetched.returncode != 0:
-        skip(fetched.stderr.strip().replace('\n', '; '))
-    for name in ('build/guest/init', 'bin/race_static', 'bin/numa_static'):
-        if not os.path.exists(os.path.join(ROOT, name)):
-            print(f'{name} was not built\n0 passed, 1 failed')
-            sys.exit(1)
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split('\n', maxsplit=1)[0])
-    parser.add_argument('--nodes', default='2,4,8', help='of the guests; each divides 8')
+    parser.add_argument('--nodes', default='2,4,8', help='of the guests')
     parser.add_argument('--json', help='where the shares that were found go')
     flags = parser.parse_args()
     node_counts = [int(count) for count in flags.nodes.split(',')]
-    if any(count not in (1, 2, 4, 8) for count in node_counts):
-        parser.error('guests have 1, 2, 4 or 8 nodes')
-    check_machine()
+    if any(count not in (2, 4, 8) for count in node_counts):
+        parser.error('guests have 2, 4 or 8 nodes')
+    check_machine(programs=['numactl'], built=['bin/race_static', 'bin/numa_static'])
     judge = Judge()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    work_dir = make_work_dir()
+    work_dir = make_work_dir('numa')
     try:
         guests = [run_guest(count, judge, work_dir) for count in node_counts]
     finally:

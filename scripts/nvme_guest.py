@@ -9,26 +9,17 @@ The last line is "N passed, N failed". Exit code 0 when nothing failed, 1 otherw
 77 when this machine cannot run guests; then the last line begins with "skipped:".
 """
 
-import glob
 import os
 import shutil
-import signal
-import subprocess
 import sys
 
 sys.dont_write_bytecode = True
 # pylint: disable=wrong-import-position
-from powercut_guest import QEMU, Guest, disk_arguments, make_image, make_initramfs
+from powercut_guest import (GUEST_DIR, Guest, check_machine, disk_arguments, make_image,
+                            make_initramfs, make_work_dir)
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-GUEST_DIR = os.path.join(ROOT, 'build', 'guest')
 RAW_BYTES = 256 << 20
 LIFE_SECONDS = 150
-
-
-def skip(why):
-    print(f'skipped: {why}')
-    sys.exit(77)
 
 
 def make_disks(work_dir):
@@ -77,28 +68,10 @@ def judge(lines):
 
 
 def main():
-    # mkfs lies here, outside the PATH of ordinary users.
-    os.environ['PATH'] += ':/usr/sbin:/sbin'
-    for program in (QEMU, 'mkfs.ext4'):
-        if shutil.which(program) is None:
-            skip(f'{program} is missing')
-    fetched = subprocess.run([os.path.join(ROOT, 'scripts', 'guest_kernel.sh')],
-                             stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-                             check=False)
-    if fetched.returncode != 0:
-        skip(fetched.stderr.strip().replace('\n', '; '))
-    init = os.path.join(GUEST_DIR, 'init')
-    if not os.path.exists(init):
-        print(f'{init} was not built\n0 passed, 1 failed')
-        sys.exit(1)
-    for left in glob.glob(os.path.join(GUEST_DIR, 'nvme_*')):
-        if not os.path.exists(f'/proc/{left.rsplit("_", 1)[1]}'):
-            shutil.rmtree(left, ignore_errors=True)
-    work_dir = os.path.join(GUEST_DIR, f'nvme_{os.getpid()}')
-    os.makedirs(work_dir)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    check_machine()
+    work_dir = make_work_dir('nvme')
     try:
-        lines = run(work_dir, os.path.join(GUEST_DIR, 'vmlinuz'), init)
+        lines = run(work_dir, os.path.join(GUEST_DIR, 'vmlinuz'), os.path.join(GUEST_DIR, 'init'))
     finally:
         shutil.rmtree(work_dir, ignore_errors=True)
     passed, failed = judge(lines)

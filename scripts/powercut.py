@@ -18,19 +18,15 @@ import argparse
 import os
 import random
 import shutil
-import signal
-import subprocess
 import sys
 import time
 
 sys.dont_write_bytecode = True
 # pylint: disable=wrong-import-position
-from powercut_guest import (FS_BYTES, QEMU, Guest, copy_image, disk_arguments, make_image,
-                            make_initramfs, remove)
+from powercut_guest import (FS_BYTES, GUEST_DIR, Guest, check_machine, copy_image, disk_arguments,
+                            make_image, make_initramfs, make_work_dir, remove)
 from powercut_replay import WriteLog, cut_disk, random_point
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-GUEST_DIR = os.path.join(ROOT, 'build', 'guest')
 KINDS = ('reset', 'kill', 'log')
 MODES = ('none', 'group', 'every')
 # A new store is made after this many loads: buckets and ledger have no room for many more.
@@ -246,43 +242,17 @@ def parse_arguments():
     return config
 
 
-def skip(why):
-    print(f'skipped: {why}')
-    sys.exit(77)
-
-
 def main():
     config = parse_arguments()
-    # mkfs lies here, outside the PATH of ordinary users.
-    os.environ['PATH'] += ':/usr/sbin:/sbin'
-    for program in (QEMU, 'mkfs.ext4'):
-        if shutil.which(program) is None:
-            skip(f'{program} is missing')
-    kernel = os.path.join(GUEST_DIR, 'vmlinuz')
-    fetched = subprocess.run([os.path.join(ROOT, 'scripts', 'guest_kernel.sh')],
-                             stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-                             check=False)
-    if fetched.returncode != 0:
-        skip(fetched.stderr.strip().replace('\n', '; '))
-    init = os.path.join(GUEST_DIR, 'init')
-    if not os.path.exists(init):
-        print(f'{init} was not built\n0 passed, 1 failed')
-        sys.exit(1)
-
-    # Files that killed runs have left.
-    for name in os.listdir(GUEST_DIR):
-        if name.startswith('run_') and not os.path.exists(f'/proc/{name[4:]}'):
-            shutil.rmtree(os.path.join(GUEST_DIR, name), ignore_errors=True)
-    work_dir = os.path.join(GUEST_DIR, f'run_{os.getpid()}')
-    os.makedirs(work_dir)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    check_machine()
+    work_dir = make_work_dir('run')
     print(f'seed {config.seed}', flush=True)
     began = time.monotonic()
     trial = None
     try:
         initramfs = os.path.join(work_dir, 'initramfs.gz')
-        make_initramfs(init, initramfs)
-        trial = Trial(config, work_dir, kernel, initramfs)
+        make_initramfs(os.path.join(GUEST_DIR, 'init'), initramfs)
+        trial = Trial(config, work_dir, os.path.join(GUEST_DIR, 'vmlinuz'), initramfs)
         trial.run()
     finally:
         if trial:

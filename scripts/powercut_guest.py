@@ -1,13 +1,16 @@
 """QEMU guests: their disks, the initial file system, one boot and how it ends.
 
-powercut.py, nvme_guest.py and numa_guest.py decide what passes. Guests run under software emulation,
-which behaves alike on every host and is slow enough that cuts fall into the middle of operations.
+powercut.py, nvme_guest.py and numa_guest.py decide what passes. Guests run under software
+emulation, which behaves alike on every host and is slow enough that cuts fall into the middle of
+operations.
 """
 
 import gzip
 import os
+import shutil
 import signal
 import subprocess
+import sys
 import threading
 import time
 
@@ -15,6 +18,51 @@ FS_BYTES = 384 << 20
 LEDGER_BYTES = 1 << 20
 BLOCK_BYTES = 4096
 QEMU = 'qemu-system-x86_64'
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+GUEST_DIR = os.path.join(ROOT, 'build', 'guest')
+
+
+def skip(why):
+    print(f'skipped: {why}')
+    sys.exit(77)
+
+
+def check_machine(programs=(), built=()):
+    """Ends the program where its guests cannot run.
+
+    Every guest needs QEMU, mkfs.ext4, a kernel and build/guest/init. `programs` are further ones of
+    this machine, `built` further files of this project.
+    """
+    # mkfs lies here, outside the PATH of ordinary users.
+    os.environ['PATH'] += ':/usr/sbin:/sbin'
+    for program in (QEMU, 'mkfs.ext4', *programs):
+        if shutil.which(program) is None:
+            skip(f'{program} is missing')
+    fetched = subprocess.run([os.path.join(ROOT, 'scripts', 'guest_kernel.sh')],
+                             stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                             check=False)
+    if fetched.returncode != 0:
+        skip(fetched.stderr.strip().replace('\n', '; '))
+    for name in ('build/guest/init', *built):
+        if not os.path.exists(os.path.join(ROOT, name)):
+            print(f'{name} was not built\n0 passed, 1 failed')
+            sys.exit(1)
+
+
+def make_work_dir(prefix):
+    """A directory of this process in build/guest, which the caller removes.
+
+    Removes the directories with this prefix that killed programs have left. From now on SIGTERM
+    raises SystemExit, so that the caller's `finally` runs.
+    """
+    for name in os.listdir(GUEST_DIR):
+        pid = name.removeprefix(f'{prefix}_')
+        if pid != name and not os.path.exists(f'/proc/{pid}'):
+            shutil.rmtree(os.path.join(GUEST_DIR, name), ignore_errors=True)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    work_dir = os.path.join(GUEST_DIR, f'{prefix}_{os.getpid()}')
+    os.makedirs(work_dir)
+    return work_dir
 
 
 def copy_image(source, target):

@@ -2,11 +2,12 @@
 // of the race on each node. `numa copy` makes one of the copies that such instances run.
 #include <CLI/CLI.hpp>
 
+#include "harness/numa/copy_command.h"
 #include "harness/numa/race_command.h"
 #include "harness/numa/report_command.h"
 
 int main(int argc, char** argv) {
-  CLI::App app("NUMA nodes: where memory lies, and a race with one instance a node.");
+  CLI::App app("NUMA nodes: where memory lies, and a race with one instance per node.");
   app.require_subcommand(1);
   harness::ReportFlags report_flags;
   const CLI::App* const report = harness::AddReportCommand(&app, &report_flags);

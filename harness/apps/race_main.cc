@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "harness/data/value_maker.h"
+#include "harness/load/numa_flag.h"
+#include "harness/load/race_space.h"
 #include "harness/load/store_basics.h"
 #include "harness/measure/result_file.h"
 #include "harness/measure/table.h"
@@ -66,7 +68,7 @@ void AddFlags(RaceFlags* flags, CLI::App* app) {
                   "records per thread; by default 20000, or what fits the disk")
       ->check(CLI::Range(uint64_t{1}, kMaxRecordsPerThread));
   app->add_option("--keys", flags->keys, "uniform, sequential, zipfian or onebucket")
-      ->check(CLI::IsMember({"uniform", "sequential", "zipfian", "onebucket"}))
+      ->check(CLI::IsMember(KeyShapeNames()))
       ->capture_default_str();
   app->add_option("--phases", flags->phases, "which of write,read,mixed,range")
       ->delimiter(',')
@@ -189,12 +191,14 @@ std::string Save(const RaceFlags& flags, const RaceConfig& config,
   return {};
 }
 
-// What the flags say in words that the configuration has as numbers. Empty, or which is wrong.
-std::string Translate(const RaceFlags& flags, RaceConfig* config) {
+// Parses the flags that are texts into *config. Returns an empty string or what is wrong.
+std::string ParseTextFlags(const RaceFlags& flags, RaceConfig* config) {
   config->keys = *ParseKeyShape(flags.keys);
   if (flags.gate.size() == 2) config->gate = {.in = flags.gate[0], .out = flags.gate[1]};
   const std::optional<engine_race::NumaOptions> numa = ParseNuma(flags.numa);
-  if (!numa) return "--numa " + flags.numa + " is none of its values";
+  if (!numa) {
+    return "--numa " + flags.numa + ": give none, interleave, interleave:NODES or bind:NODES";
+  }
   engine_race::numa::Topology topology;
   const engine_race::Status read =
       engine_race::numa::ReadTopology(engine_race::numa::kSysfsRoot, &topology);
@@ -220,7 +224,7 @@ std::string Translate(const RaceFlags& flags, RaceConfig* config) {
 
 int Race(RaceFlags flags) {
   RaceConfig config = flags.config;
-  const std::string bad_flag = Translate(flags, &config);
+  const std::string bad_flag = ParseTextFlags(flags, &config);
   if (!bad_flag.empty()) return Refuse(bad_flag);
   // A launcher that is killed cannot stop its instances any more.
   if (config.gate.out >= 0) ::prctl(PR_SET_PDEATHSIG, SIGTERM);

@@ -29,7 +29,7 @@ constexpr ClaimTarget kTargets[] = {{kTextShared, ""},     {kTextCopies, "= 1.0"
                                     {kTextRemap, "= 1.0"}, {kAnonymous, ">= 0.99"},
                                     {kNodes, ">= 8"},      {kCost, "<= 0.02"}};
 
-// Of what bin/race and bin/numa race each write: the phases of all instances.
+// The figures of each phase: sums of `numa race`, or engine results of `race`.
 std::vector<nlohmann::json> PhasesOf(const nlohmann::json& figures) {
   if (figures.contains("sums")) return figures.at("sums");
   std::vector<nlohmann::json> phases;
@@ -126,14 +126,14 @@ bool BenchNuma::RunOne(std::vector<std::string> command, Took* took) {
 
 void BenchNuma::CompareLauncher() {
   Took plain;
-  Took fixed;
+  Took static_alone;
   Took launched;
   const std::vector<Turn> turns = {
       [&] {
         return RunOne({config_.programs + "/race", "--no-fio"}, &plain);
       },
       [&] {
-        return RunOne({config_.programs + "/race_static", "--no-fio"}, &fixed);
+        return RunOne({config_.programs + "/race_static", "--no-fio"}, &static_alone);
       },
       [&] {
         return RunOne({config_.programs + "/numa", "race", "--groups", "1"}, &launched);
@@ -142,17 +142,17 @@ void BenchNuma::CompareLauncher() {
     rounds_.Note(kCost, launched.phase_seconds / plain.phase_seconds - 1);
     // The launcher runs the program that is linked statically.
     rounds_.Note("phases, with the launcher over the same program alone",
-                 launched.phase_seconds / fixed.phase_seconds);
+                 launched.phase_seconds / static_alone.phase_seconds);
     rounds_.Note("phases, linked statically over dynamically",
-                 fixed.phase_seconds / plain.phase_seconds);
+                 static_alone.phase_seconds / plain.phase_seconds);
     rounds_.Note("CPU time of the phases, with the launcher over without",
-                 launched.cpu_seconds / fixed.cpu_seconds);
+                 launched.cpu_seconds / static_alone.cpu_seconds);
     rounds_.Note("whole command, with the launcher over without",
-                 launched.whole_seconds / fixed.whole_seconds);
+                 launched.whole_seconds / static_alone.whole_seconds);
     rounds_.Note("phases with the launcher, s", launched.phase_seconds);
-    rounds_.Note("phases without, s", fixed.phase_seconds);
+    rounds_.Note("phases without, s", static_alone.phase_seconds);
     std::fprintf(stderr, "round %u: phases %.2f s with the launcher, %.2f s without\n", round + 1,
-                 launched.phase_seconds, fixed.phase_seconds);
+                 launched.phase_seconds, static_alone.phase_seconds);
   });
 }
 

@@ -1,8 +1,8 @@
 // The measured claims about NUMA nodes. Guests with several nodes show where text and memory of
 // instances lie. A machine with one node shows the cost of the launcher.
 //
-// Shares come from the file that scripts/numa_guest.py has left. The cost compares pairs of whole
-// races next to each other, in every other round the other way round. One thread at a time.
+// Shares come from the file that scripts/numa_guest.py has left. The cost compares races that run
+// after each other. Every other round reverses their order. One thread at a time.
 #ifndef HARNESS_CLAIMS_BENCH_NUMA_H_
 #define HARNESS_CLAIMS_BENCH_NUMA_H_
 
@@ -25,9 +25,9 @@ struct NumaBenchConfig {
   uint64_t seed = 1;
 };
 
-// The least shares of all guests.
+// The least shares of all guests; text_shared is a mean.
 struct GuestShares {
-  uint32_t node_count = 0;  // of the largest in which nothing but shares can have failed
+  uint32_t node_count = 0;  // of the largest guest that ended and ran all races
   double text_shared = 0;   // the mean of the later instances of a shared program
   double text_copies = 1;
   double text_remap = 1;

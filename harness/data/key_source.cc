@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <vector>
 
+#include "engine_race/base/key.h"
 #include "harness/data/mix.h"
 
 namespace harness {
@@ -65,6 +66,12 @@ std::string_view KeyShapeName(KeyShape shape) {
   return "unknown";
 }
 
+std::vector<std::string> KeyShapeNames() {
+  std::vector<std::string> names;
+  for (const ShapeName& entry : kShapeNames) names.emplace_back(entry.name);
+  return names;
+}
+
 std::optional<KeyShape> ParseKeyShape(std::string_view name) {
   for (const ShapeName& entry : kShapeNames) {
     if (entry.name == name) return entry.shape;
@@ -82,11 +89,7 @@ std::optional<engine_race::KeyRange> ParseKeyRange(std::string_view text) {
 }
 
 std::string KeyRangeText(const engine_race::KeyRange& range) {
-  char text[64];
-  std::snprintf(text, sizeof(text), "0x%016llx:0x%016llx",
-                static_cast<unsigned long long>(range.first),
-                static_cast<unsigned long long>(range.last));
-  return text;
+  return engine_race::HexKey(range.first) + ":" + engine_race::HexKey(range.last);
 }
 
 ZipfRanks::ZipfRanks(uint64_t rank_count)

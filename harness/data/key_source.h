@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "engine_race/base/key_range.h"
 
@@ -27,6 +28,8 @@ enum class KeyShape {
 std::string KeyFailure(uint64_t key, const std::string& what);
 
 std::string_view KeyShapeName(KeyShape shape);
+// Of all shapes.
+std::vector<std::string> KeyShapeNames();
 std::optional<KeyShape> ParseKeyShape(std::string_view name);
 
 // "0x4000:0x7fff", in hexadecimal or decimal, both ends included; nullopt for any other text and

@@ -28,39 +28,4 @@ uint64_t StoreBytes(uint64_t record_count) {
   return record_count * kRecordBytes + kStagingBytes;
 }
 
-uint64_t RaceBytes(uint64_t record_count, bool has_write, bool has_mixed) {
-  // A mixed phase overwrites about half as many records as there are, and what it overwrites keeps
-  // its place. Chance decides how many, so all of them are counted.
-  const uint64_t mixed_bytes = has_mixed ? record_count * engine_race::kValueBytes : 0;
-  return (has_write ? StoreBytes(record_count) : 0) + mixed_bytes;
-}
-
-std::optional<engine_race::NumaOptions> ParseNuma(std::string_view text) {
-  using engine_race::NumaMode;
-  const std::string_view mode = text.substr(0, text.find(':'));
-  engine_race::NumaOptions numa;
-  numa.mode = mode == "bind"         ? NumaMode::kBind
-              : mode == "interleave" ? NumaMode::kInterleave
-                                     : NumaMode::kNone;
-  if (numa.mode == NumaMode::kNone) return text == "none" ? std::optional(numa) : std::nullopt;
-  // Without nodes memory can be spread over all of them, but bound to none.
-  if (mode.size() == text.size()) {
-    return numa.mode == NumaMode::kInterleave ? std::optional(numa) : std::nullopt;
-  }
-  if (!engine_race::numa::ParseList(text.substr(mode.size() + 1), engine_race::numa::kMaxNodeCount,
-                                    &numa.nodes) ||
-      numa.nodes.empty()) {
-    return std::nullopt;
-  }
-  return numa;
-}
-
-std::optional<uint32_t> MissingNode(const engine_race::NumaOptions& numa,
-                                    const engine_race::numa::Topology& topology) {
-  for (const uint32_t node : numa.nodes) {
-    if (topology.Find(node) == nullptr) return node;
-  }
-  return std::nullopt;
-}
-
 }  // namespace harness

@@ -58,15 +58,15 @@ InstanceProcess::~InstanceProcess() {
 Status InstanceProcess::Start(const std::vector<std::string>& args, const std::string& log_path) {
   UniqueFd its_in;
   UniqueFd its_out;
-  ENGINE_RACE_RETURN_IF_ERROR(MakePipe(&its_in, &say_));
-  ENGINE_RACE_RETURN_IF_ERROR(MakePipe(&hear_, &its_out));
-  ::fcntl(hear_.get(), F_SETFL, O_NONBLOCK);
+  ENGINE_RACE_RETURN_IF_ERROR(MakePipe(&its_in, &answers_));
+  ENGINE_RACE_RETURN_IF_ERROR(MakePipe(&gate_, &its_out));
+  ::fcntl(gate_.get(), F_SETFL, O_NONBLOCK);
   SpawnActions spawn;
   ::posix_spawn_file_actions_addopen(&spawn.actions, STDOUT_FILENO, log_path.c_str(),
                                      O_WRONLY | O_CREAT | O_TRUNC, 0600);
   ::posix_spawn_file_actions_adddup2(&spawn.actions, STDOUT_FILENO, STDERR_FILENO);
-  ::posix_spawn_file_actions_adddup2(&spawn.actions, its_in.get(), kHearFd);
-  ::posix_spawn_file_actions_adddup2(&spawn.actions, its_out.get(), kSayFd);
+  ::posix_spawn_file_actions_adddup2(&spawn.actions, its_in.get(), kGateInFd);
+  ::posix_spawn_file_actions_adddup2(&spawn.actions, its_out.get(), kGateOutFd);
   // The launcher ignores this signal, which its children would inherit.
   sigset_t defaults;
   ::sigemptyset(&defaults);
@@ -85,14 +85,14 @@ Status InstanceProcess::Start(const std::vector<std::string>& args, const std::s
   return Status::FromErrno("start " + args[0], refused);
 }
 
-bool InstanceProcess::Hear() {
+bool InstanceProcess::ReadGate() {
   char buffer[4096];
   for (;;) {
-    const ssize_t got = ::read(hear_.get(), buffer, sizeof(buffer));
+    const ssize_t got = ::read(gate_.get(), buffer, sizeof(buffer));
     if (got > 0) {
-      heard_.append(buffer, static_cast<size_t>(got));
+      lines_.append(buffer, static_cast<size_t>(got));
     } else if (got == 0) {
-      return heard_.find('\n') != std::string::npos;
+      return lines_.find('\n') != std::string::npos;
     } else if (errno != EINTR) {
       return errno == EAGAIN;
     }
@@ -100,17 +100,17 @@ bool InstanceProcess::Hear() {
 }
 
 std::optional<std::string> InstanceProcess::TakeLine() {
-  const size_t end = heard_.find('\n');
+  const size_t end = lines_.find('\n');
   if (end == std::string::npos) return std::nullopt;
-  std::string line = heard_.substr(0, end);
-  heard_.erase(0, end + 1);
+  std::string line = lines_.substr(0, end);
+  lines_.erase(0, end + 1);
   return line;
 }
 
-bool InstanceProcess::Answer() { return ::write(say_.get(), "go\n", 3) == 3; }
+bool InstanceProcess::Answer() { return ::write(answers_.get(), "go\n", 3) == 3; }
 
 void InstanceProcess::Stop() {
-  say_.Reset();
+  answers_.Reset();
   if (pid_ > 0 && !exit_code_) ::kill(-pid_, SIGTERM);
 }
 
@@ -133,7 +133,7 @@ bool InstanceProcess::Reap(int wait_options) {
       ended.si_pid != pid_) {
     return false;
   }
-  // What it has started and left behind. Until it is reaped its number can be no other group's.
+  // Ends the children that it left behind. Its group's number stays taken until waitpid.
   ::kill(-pid_, SIGKILL);
   int status = 0;
   if (::waitpid(pid_, &status, 0) != pid_) return false;

@@ -18,8 +18,8 @@ namespace harness {
 class InstanceProcess {
  public:
   // The descriptors under which the process finds its ends of the pipes.
-  static constexpr int kHearFd = 3;
-  static constexpr int kSayFd = 4;
+  static constexpr int kGateInFd = 3;
+  static constexpr int kGateOutFd = 4;
 
   InstanceProcess() = default;
   InstanceProcess(const InstanceProcess&) = delete;
@@ -31,9 +31,9 @@ class InstanceProcess {
   engine_race::Status Start(const std::vector<std::string>& args, const std::string& log_path);
 
   // To poll for lines.
-  int hear_fd() const { return hear_.get(); }
+  int gate_fd() const { return gate_.get(); }
   // Takes what the pipe has. False when the other end has been closed and no whole line is left.
-  bool Hear();
+  bool ReadGate();
   // The first line that has not been taken yet.
   std::optional<std::string> TakeLine();
   // Lets it go on; false when it has gone.
@@ -53,9 +53,11 @@ class InstanceProcess {
 
   pid_t pid_ = 0;
   std::optional<int> exit_code_;
-  engine_race::UniqueFd hear_;
-  engine_race::UniqueFd say_;
-  std::string heard_;
+  // The launcher's ends: of what the process writes, and of what it reads.
+  engine_race::UniqueFd gate_;
+  engine_race::UniqueFd answers_;
+  // Of the gate, the lines that TakeLine has not returned.
+  std::string lines_;
 };
 
 }  // namespace harness

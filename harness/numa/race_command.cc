@@ -1,7 +1,6 @@
 #include "harness/numa/race_command.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -14,14 +13,15 @@
 #include <optional>
 
 #include "harness/data/key_source.h"
-#include "harness/load/store_basics.h"
+#include "harness/load/numa_flag.h"
+#include "harness/load/race_space.h"
 #include "harness/measure/result_file.h"
 #include "harness/numa/race_report.h"
 #include "harness/numa/race_run.h"
-#include "harness/numa/text_copy.h"
 #include "harness/system/child_process.h"
 #include "harness/system/disk.h"
 #include "harness/system/machine.h"
+#include "harness/system/work_dir.h"
 
 namespace harness {
 namespace {
@@ -39,38 +39,14 @@ int Refuse(const std::string& why, int exit_code = 2) {
   return exit_code;
 }
 
-// A fresh directory here, which is removed with all that is in it.
-class FreshDir {
- public:
-  FreshDir() = default;
-  FreshDir(const FreshDir&) = delete;
-  FreshDir& operator=(const FreshDir&) = delete;
-  ~FreshDir() {
-    std::error_code ignored;
-    if (!path_.empty()) fs::remove_all(path_, ignored);
-  }
-
-  Status Make() {
-    std::string name = "numa-race.XXXXXX";
-    if (::mkdtemp(name.data()) == nullptr) {
-      return Status::FromErrno("make a directory here", errno);
-    }
-    path_ = name;
-    return Status::Ok();
-  }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
-
 // Linked statically where it was built so.
 std::string DefaultProgram(TextMode text) {
   const fs::path beside = fs::path(SelfPath()).parent_path();
-  const fs::path fixed = beside / "race_static";
+  const fs::path static_program = beside / "race_static";
   std::error_code ignored;
-  return fs::exists(fixed, ignored) || text == TextMode::kCopies ? fixed.string()
-                                                                 : (beside / "race").string();
+  return fs::exists(static_program, ignored) || text == TextMode::kCopies
+             ? static_program.string()
+             : (beside / "race").string();
 }
 
 TextMode TextModeOf(const NumaRaceFlags& flags) {
@@ -178,7 +154,7 @@ bool CanBeWritten(const std::string& path) {
 // Empty, or why the stores cannot put their memory there.
 std::string WhyNoNuma(const std::string& text, const Topology& topology) {
   const std::optional<engine_race::NumaOptions> numa = ParseNuma(text);
-  if (!numa) return "--numa " + text + " is none of its values";
+  if (!numa) return "--numa " + text + ": give none, interleave, interleave:NODES or bind:NODES";
   const std::optional<uint32_t> missing = MissingNode(*numa, topology);
   return missing ? "--numa " + text + ": there is no node " + std::to_string(*missing) : "";
 }
@@ -189,10 +165,6 @@ std::string WhyNot(const std::vector<InstancePlan>& plans, const NumaRaceFlags& 
   std::error_code ignored;
   if (!fs::is_regular_file(settings.program, ignored)) {
     return "there is no " + settings.program + ": `make bin/race_static` builds one";
-  }
-  if (settings.text == TextMode::kCopies) {
-    const Status is_static = CheckStaticProgram(settings.program);
-    if (!is_static.ok()) return is_static.message();
   }
   if (flags.memory_limit_bytes < engine_race::kMinMemoryBudgetBytes) {
     return "the memory budget of an instance is below " +
@@ -242,8 +214,8 @@ int RunPlanned(const NumaRaceFlags& flags, const RaceSettings& settings,
   if (!ran.ok()) return Refuse(ran.message(), 1);
   const std::string text = RaceText(run.results());
   std::printf("%s", text.c_str());
-  if (!run.word().empty()) std::printf("%s\n", run.word().c_str());
-  nlohmann::json json = RaceJson(run.results(), settings.text, topology, run.word());
+  if (!run.note().empty()) std::printf("%s\n", run.note().c_str());
+  nlohmann::json json = RaceJson(run.results(), settings.text, topology, run.note());
   json["machine"] = DescribeMachine(plans.front().dir);
   const bool has_table = SaveText(text, flags.table_path);
   const bool has_json = SaveJson(json, flags.json_path);
@@ -256,9 +228,9 @@ int RunPlanned(const NumaRaceFlags& flags, const RaceSettings& settings,
 
 CLI::App* AddRaceCommand(CLI::App* app, NumaRaceFlags* flags) {
   CLI::App* const race = app->add_subcommand(
-      "race", "one instance of bin/race a node, with text and memory of that node, all together");
+      "race", "one instance of bin/race per node, with text and memory of that node, all together");
   race->add_option("--groups", flags->request.group_count,
-                   "as many instances, on groups of near nodes; by default one a node")
+                   "as many instances, on groups of near nodes; by default one per node")
       ->check(CLI::PositiveNumber);
   race->add_option("--nodes", flags->request.groups,
                    "the nodes of each instance by hand: --nodes 0-1 2-3");
@@ -286,7 +258,7 @@ CLI::App* AddRaceCommand(CLI::App* app, NumaRaceFlags* flags) {
                    "memory budget of each instance; by default 2G for all together")
       ->transform(CLI::AsSizeValue(false));
   race->add_option("--keys", flags->keys, "uniform, sequential, zipfian or onebucket")
-      ->check(CLI::IsMember({"uniform", "sequential", "zipfian", "onebucket"}))
+      ->check(CLI::IsMember(KeyShapeNames()))
       ->capture_default_str();
   race->add_option("--phases", flags->phases, "which of write,read,mixed,range")
       ->delimiter(',')
@@ -305,10 +277,10 @@ int RunNumaRace(NumaRaceFlags flags) {
   Allowed allowed;
   const Status read = ReadMachine(&topology, &allowed);
   if (!read.ok()) return Refuse(read.message());
-  FreshDir fresh;
+  WorkDir fresh;
   if (flags.dir.empty() && flags.request.dirs.empty()) {
-    const Status made = fresh.Make();
-    if (!made.ok()) return Refuse(made.message());
+    std::string error;
+    if (!fresh.Prepare("", &error)) return Refuse(error);
     flags.dir = fresh.path();
   }
   std::error_code failed;
@@ -325,29 +297,11 @@ int RunNumaRace(NumaRaceFlags flags) {
   if (!why_not.empty()) return Refuse(why_not);
   CatchInterrupts();
   PrintPlan(plans, settings, topology);
-  return RunPlanned(flags, settings, plans, topology);
-}
-
-CLI::App* AddCopyCommand(CLI::App* app, CopyFlags* flags) {
-  CLI::App* const copy = app->add_subcommand(
-      "copy", "a copy of a program with its pages on NUMA nodes; run it bound to them by numactl");
-  copy->add_option("source", flags->source, "the program")->required();
-  copy->add_option("target", flags->target, "its copy, which is replaced")->required();
-  copy->add_option("nodes", flags->nodes, "where its pages must lie, such as 0-1")->required();
-  return copy;
-}
-
-int RunCopy(const CopyFlags& flags) {
-  std::vector<uint32_t> nodes;
-  if (!engine_race::numa::ParseList(flags.nodes, engine_race::numa::kMaxNodeCount, &nodes)) {
-    return Refuse(flags.nodes + " is no list of nodes");
+  const int exit_code = RunPlanned(flags, settings, plans, topology);
+  if (!fresh.path().empty()) {
+    for (const InstancePlan& plan : plans) fs::remove_all(plan.dir, failed);
   }
-  Status status = CopyProgram(flags.source, flags.target);
-  if (status.ok()) status = PlaceInCache(flags.target, nodes);
-  // Without NUMA in the kernel there is no other place where the pages could lie.
-  if (status.ok() || status.code() == engine_race::Code::kNotSupported) return 0;
-  std::printf("%s", status.message().c_str());
-  return 1;
+  return exit_code;
 }
 
 }  // namespace harness

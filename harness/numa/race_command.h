@@ -1,4 +1,4 @@
-// `bin/numa race`: one instance of the race a node or a group of near nodes, all of them together.
+// `bin/numa race`: one instance of the race per node or per group of near nodes, all together.
 //
 // Called once, from main.
 #ifndef HARNESS_NUMA_RACE_COMMAND_H_
@@ -33,19 +33,9 @@ struct NumaRaceFlags {
   std::string json_path;
 };
 
-// `bin/numa copy`, which `bin/numa race` runs bound to the nodes of an instance.
-struct CopyFlags {
-  std::string source;
-  std::string target;
-  std::string nodes;
-};
-
 CLI::App* AddRaceCommand(CLI::App* app, NumaRaceFlags* flags);
 // The exit code: 0, 1 when an instance failed, 2 when the race could not begin, 130 interrupted.
 int RunNumaRace(NumaRaceFlags flags);
-
-CLI::App* AddCopyCommand(CLI::App* app, CopyFlags* flags);
-int RunCopy(const CopyFlags& flags);
 
 }  // namespace harness
 

@@ -8,7 +8,7 @@
 
 #include "harness/data/key_source.h"
 #include "harness/numa/near_nodes.h"
-#include "harness/numa/placement.h"
+#include "harness/numa/process_memory.h"
 
 namespace harness {
 namespace {
@@ -22,20 +22,6 @@ using engine_race::numa::Topology;
 using Groups = std::vector<std::vector<uint32_t>>;
 
 constexpr uint64_t kLastKey = ~uint64_t{0};
-
-bool Holds(const std::vector<uint32_t>& ascending, uint32_t number) {
-  return std::binary_search(ascending.begin(), ascending.end(), number);
-}
-
-// The machine as far as this process may use it: a container may have a part of it.
-Topology AllowedPart(const Topology& topology, const Allowed& allowed) {
-  Topology part = topology;
-  for (Node& node : part.nodes) {
-    std::erase_if(node.cpus, [&](uint32_t cpu) { return !Holds(allowed.cpus, cpu); });
-    if (!Holds(allowed.nodes, node.id)) node.memory_bytes = 0;
-  }
-  return part;
-}
 
 Status ParseGroups(const std::vector<std::string>& lists, const Topology& topology,
                    Groups* groups) {

@@ -29,11 +29,11 @@ std::vector<std::string> RowOf(const InstanceResult& result, const InstancePhase
       Fixed(busy * 100, 0),
       Fixed(CpuShare(phase, sum) * 100, 1),
       Fixed(busy * 100 / std::max(1u, result.plan.cpu_count), 0)};
-  if (phase.placement.empty()) {
+  if (!phase.placement) {
     cells.insert(cells.end(), {"-", "-", "-", "-"});
     return cells;
   }
-  const PlacementSummary& placement = phase.placement.front();
+  const PlacementSummary& placement = *phase.placement;
   for (const MemoryKind kind : {MemoryKind::kCode, MemoryKind::kHeap, MemoryKind::kAnonymous}) {
     cells.push_back(ShareText(placement.Of(kind).local_share));
   }
@@ -54,8 +54,8 @@ nlohmann::json JsonOf(const InstancePhase& phase, const PhaseSum& sum, const Top
                          {"pass_seconds", phase.pass_seconds},
                          {"bytes", phase.bytes}};
   json["placement"] = nullptr;
-  if (!phase.placement.empty()) {
-    json["placement"] = PlacementJson(phase.placement, topology).at("processes").at(0);
+  if (phase.placement) {
+    json["placement"] = PlacementJson({*phase.placement}, topology).at("processes").at(0);
   }
   return json;
 }
@@ -81,8 +81,8 @@ std::optional<double> LeastLocalShare(const std::vector<InstanceResult>& results
   std::optional<double> least;
   for (const InstanceResult& result : results) {
     for (const InstancePhase& phase : result.phases) {
-      if (phase.placement.empty()) return std::nullopt;
-      const std::optional<double> share = phase.placement.front().Of(kind).local_share;
+      if (!phase.placement) return std::nullopt;
+      const std::optional<double> share = phase.placement->Of(kind).local_share;
       if (share) least = std::min(least.value_or(1), *share);
     }
   }
@@ -107,7 +107,7 @@ std::string RaceText(const std::vector<InstanceResult>& results) {
 }
 
 nlohmann::json RaceJson(const std::vector<InstanceResult>& results, TextMode text,
-                        const Topology& topology, const std::string& word) {
+                        const Topology& topology, const std::string& note) {
   nlohmann::json instances = nlohmann::json::array();
   for (const InstanceResult& result : results) {
     nlohmann::json phases = nlohmann::json::array();
@@ -134,7 +134,7 @@ nlohmann::json RaceJson(const std::vector<InstanceResult>& results, TextMode tex
   nlohmann::json json = PlacementJson({}, topology);
   json.erase("processes");
   json["text"] = TextModeName(text);
-  json["word"] = word;
+  json["note"] = note;
   json["instances"] = instances;
   json["sums"] = sums;
   const auto share = [&](MemoryKind kind) -> nlohmann::json {

@@ -35,7 +35,7 @@ std::optional<double> LeastLocalShare(const std::vector<InstanceResult>& results
 // A table a phase: the instances one by one, then all of them.
 std::string RaceText(const std::vector<InstanceResult>& results);
 nlohmann::json RaceJson(const std::vector<InstanceResult>& results, TextMode text,
-                        const engine_race::numa::Topology& topology, const std::string& word);
+                        const engine_race::numa::Topology& topology, const std::string& note);
 
 }  // namespace harness
 

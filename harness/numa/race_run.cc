@@ -131,7 +131,7 @@ Status RaceRun::CheckBinding() {
       return Status::NotSupported(instance->plan.Name() + " cannot be bound: " + why);
     }
     is_bound_ = false;
-    word_ = "the instance is not bound to nodes: " + why;
+    note_ = "the instance is not bound to nodes: " + why;
   }
   return Status::Ok();
 }
@@ -151,8 +151,9 @@ Status RaceRun::CopyText() {
     if (Interrupted()) return Status::IOError("interrupted");
     instance->made_program = copied.started && copied.exit_code == 0;
     if (instance->made_program) continue;
+    const std::string why = copied.output.substr(0, copied.output.find_last_not_of('\n') + 1);
     return Status::IOError(instance->plan.Name() + ": the program could not be copied" +
-                           (copied.output.empty() ? "" : ": " + copied.output));
+                           (why.empty() ? "" : ": " + why));
   }
   return Status::Ok();
 }
@@ -176,19 +177,19 @@ Status RaceRun::Prepare() {
 Status RaceRun::StartInstance(Instance* instance) {
   std::string phases;
   for (const std::string& phase : settings_.phases) phases += (phases.empty() ? "" : ",") + phase;
-  std::vector<std::string> command = {
-      instance->program,
-      "--no-fio",
-      "--dir",
-      instance->plan.dir + "/store",
-      "--key-range",
-      KeyRangeText(instance->plan.keys),
-      "--phases",
-      phases,
-      "--json",
-      JsonPath(instance->plan),
-      "--gate",
-      std::to_string(InstanceProcess::kHearFd) + "," + std::to_string(InstanceProcess::kSayFd)};
+  std::vector<std::string> command = {instance->program,
+                                      "--no-fio",
+                                      "--dir",
+                                      instance->plan.dir + "/store",
+                                      "--key-range",
+                                      KeyRangeText(instance->plan.keys),
+                                      "--phases",
+                                      phases,
+                                      "--json",
+                                      JsonPath(instance->plan),
+                                      "--gate",
+                                      std::to_string(InstanceProcess::kGateInFd) + "," +
+                                          std::to_string(InstanceProcess::kGateOutFd)};
   if (settings_.text == TextMode::kRemap) command.push_back("--own-text");
   command.insert(command.end(), settings_.race_flags.begin(), settings_.race_flags.end());
   const std::string log_path = LogPath(instance->plan);
@@ -212,15 +213,15 @@ Status RaceRun::AwaitAll(const std::vector<Instance*>& instances, const std::str
     std::vector<pollfd> polled;
     polled.reserve(instances.size());
     for (Instance* instance : instances) {
-      polled.push_back({.fd = instance->process.hear_fd(), .events = POLLIN, .revents = 0});
+      polled.push_back({.fd = instance->process.gate_fd(), .events = POLLIN, .revents = 0});
     }
     if (::poll(polled.data(), polled.size(), kPollMs) < 0 && errno != EINTR) {
       return Status::FromErrno("poll", errno);
     }
     if (Interrupted()) return Status::IOError("interrupted");
     for (size_t i = 0; i < instances.size(); ++i) {
-      // Also of those that wait already: one that ends now has failed.
-      if (!instances[i]->process.Hear()) {
+      // Instances that wait are polled too: one that ends while it waits has failed.
+      if (!instances[i]->process.ReadGate()) {
         return Failed(instances[i], "ended" + CodeOf(&instances[i]->process) + " before " + stage);
       }
       const std::optional<std::string> line =
@@ -247,14 +248,14 @@ void RaceRun::ReadPlacements(const std::string& phase, const std::vector<std::st
     InstancePhase& result = results_[i].phases.emplace_back();
     result.name = phase;
     if (!settings_.reports_placement) continue;
-    Placement placement;
+    ProcessMemory memory;
     const Status read =
-        ReadPlacement(engine_race::numa::kProcRoot, std::strtoll(pids[i].c_str(), nullptr, 10),
-                      topology_, instances_[i]->plan.memory_nodes, &placement);
+        ReadProcessMemory(engine_race::numa::kProcRoot, std::strtoll(pids[i].c_str(), nullptr, 10),
+                          topology_, instances_[i]->plan.memory_nodes, &memory);
     if (read.ok()) {
-      result.placement = {Summarize(placement, topology_)};
-    } else if (word_.empty()) {
-      word_ = "where memory lies is not known: " + read.ToString();
+      result.placement = Summarize(memory, topology_);
+    } else if (note_.empty()) {
+      note_ = "where memory lies is not known: " + read.ToString();
     }
   }
 }
@@ -300,8 +301,8 @@ Status RaceRun::CollectResults() {
 
 Status RaceRun::Run() {
   ::signal(SIGPIPE, SIG_IGN);
-  // The first one alone, until it is about to begin: whatever of the program is not in the page
-  // cache yet gets there under its policy.
+  // The first instance starts alone: pages of the program that are not cached enter the cache under
+  // its policy.
   std::vector<std::string> lines;
   ENGINE_RACE_RETURN_IF_ERROR(StartInstance(instances_.front().get()));
   ENGINE_RACE_RETURN_IF_ERROR(AwaitAll({instances_.front().get()}, "ready", &lines));

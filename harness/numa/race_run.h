@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -54,8 +55,8 @@ struct InstancePhase {
   // Of a range: the two passes.
   std::vector<double> pass_seconds;
   uint64_t bytes = 0;
-  // Of the moment when all of its memory was in use; none when that could not be read.
-  std::vector<PlacementSummary> placement;
+  // Read at the phase's "done" line; none when it could not be read.
+  std::optional<PlacementSummary> placement;
 };
 
 struct InstanceResult {
@@ -73,13 +74,13 @@ class RaceRun {
   ~RaceRun();
 
   // Checks that the instances can be bound, takes their directories and makes copies; starts none.
-  // Where processes cannot be bound, a single instance runs unbound, and word() says so.
+  // Where processes cannot be bound, a single instance runs unbound, and note() says so.
   engine_race::Status Prepare();
   // Runs all phases of all instances. No instance touches an old store before all have checked
   // their flags and directories. A failure names the instance.
   engine_race::Status Run();
   // Names a binding or report that was left out, and the reason; empty when there is none.
-  const std::string& word() const { return word_; }
+  const std::string& note() const { return note_; }
   // In the order of the plans.
   const std::vector<InstanceResult>& results() const { return results_; }
 
@@ -114,7 +115,7 @@ class RaceRun {
   const RaceSettings settings_;
   const engine_race::numa::Topology topology_;
   bool is_bound_ = true;
-  std::string word_;
+  std::string note_;
   InstanceDirs dirs_;
   std::vector<std::unique_ptr<Instance>> instances_;
   std::vector<InstanceResult> results_;

@@ -23,8 +23,8 @@ std::string MebibyteText(uint64_t bytes) { return Fixed(static_cast<double>(byte
 
 std::string Heading(const PlacementSummary& process) {
   std::string text = std::to_string(process.pid) + " " + process.name;
-  text += process.is_bound ? ", local nodes " + FormatList(process.local_nodes)
-                           : ", not bound: every node with CPUs is local";
+  text += std::string(process.is_bound ? "" : ", not bound") + ", local nodes " +
+          FormatList(process.local_nodes);
   if (process.huge_code_bytes > 0) {
     text += ", " + MebibyteText(process.huge_code_bytes) + " MiB of code on huge pages";
   }
@@ -99,21 +99,21 @@ PlacementSummary SummaryOf(const nlohmann::json& json) {
 
 }  // namespace
 
-PlacementSummary Summarize(const Placement& placement, const Topology& topology) {
+PlacementSummary Summarize(const ProcessMemory& memory, const Topology& topology) {
   PlacementSummary process;
-  process.pid = placement.pid;
-  process.name = placement.name;
-  process.local_nodes = placement.local_nodes;
-  process.is_bound = placement.is_bound;
-  process.huge_code_bytes = placement.huge_code_bytes;
-  process.bytes_by_policy = placement.bytes_by_policy;
-  process.bytes_by_file = placement.bytes_by_file;
-  process.threads_by_cpus = placement.threads_by_cpus;
+  process.pid = memory.pid;
+  process.name = memory.name;
+  process.local_nodes = memory.local_nodes;
+  process.is_bound = memory.is_bound;
+  process.huge_code_bytes = memory.huge_code_bytes;
+  process.bytes_by_policy = memory.bytes_by_policy;
+  process.bytes_by_file = memory.bytes_by_file;
+  process.threads_by_cpus = memory.threads_by_cpus;
   for (size_t kind = 0; kind <= kAll; ++kind) {
     PlacementSummary::Kind& row = process.kinds[kind];
-    row.bytes = kind == kAll ? placement.Total() : placement.bytes[kind];
-    row.local_share = ShareOn(row.bytes, placement.local_nodes);
-    row.distance = WeightedDistance(row.bytes, placement.cpus, topology);
+    row.bytes = kind == kAll ? memory.Total() : memory.bytes[kind];
+    row.local_share = ShareOn(row.bytes, memory.local_nodes);
+    row.distance = WeightedDistance(row.bytes, memory.cpus, topology);
   }
   return process;
 }

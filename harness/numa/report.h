@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "harness/numa/placement.h"
+#include "harness/numa/process_memory.h"
 
 namespace harness {
 
@@ -39,7 +39,8 @@ struct PlacementSummary {
   const Kind& All() const { return kinds.back(); }
 };
 
-PlacementSummary Summarize(const Placement& placement, const engine_race::numa::Topology& topology);
+PlacementSummary Summarize(const ProcessMemory& memory,
+                           const engine_race::numa::Topology& topology);
 
 // In percent; "-" for none.
 std::string ShareText(const std::optional<double>& share);

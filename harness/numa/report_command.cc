@@ -8,7 +8,7 @@
 
 #include "engine_race/numa/topology.h"
 #include "harness/measure/result_file.h"
-#include "harness/numa/placement.h"
+#include "harness/numa/process_memory.h"
 #include "harness/numa/report.h"
 
 namespace harness {
@@ -69,11 +69,11 @@ int RunReport(const ReportFlags& flags) {
   }
   std::vector<PlacementSummary> processes;
   for (const int64_t pid : flags.pids) {
-    Placement placement;
+    ProcessMemory memory;
     const Status status =
-        ReadPlacement(engine_race::numa::kProcRoot, pid, topology, nodes, &placement);
+        ReadProcessMemory(engine_race::numa::kProcRoot, pid, topology, nodes, &memory);
     if (!status.ok()) return Refuse(status.ToString(), 1);
-    processes.push_back(Summarize(placement, topology));
+    processes.push_back(Summarize(memory, topology));
   }
   std::printf("%s\n%s", TopologyText(topology).c_str(), PlacementText(processes).c_str());
   if (!flags.before_path.empty()) std::printf("%s", CompareText(before, processes).c_str());

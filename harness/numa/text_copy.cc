@@ -13,14 +13,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <memory>
 
 #include "engine_race/base/memory.h"
 #include "engine_race/base/sys.h"
 #include "engine_race/numa/topology.h"
-#include "harness/numa/placement.h"
+#include "harness/numa/process_memory.h"
 
 namespace harness {
 namespace {
@@ -161,14 +159,9 @@ Status CachedPages(const std::string& path, NodeBytes* bytes) {
   for (uint64_t i = 0; i < size; i += page_bytes) {
     static_cast<void>(static_cast<const volatile char*>(data)[i]);
   }
-  std::ifstream file("/proc/self/numa_maps");
-  if (!file) return Status::NotSupported("this kernel has no /proc/self/numa_maps");
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  size_t bad_line = 0;
-  const auto mappings = ParseNumaMaps(text, &bad_line);
-  if (!mappings)
-    return Status::IOError("/proc/self/numa_maps cannot be read: line " + std::to_string(bad_line));
-  for (const NumaMapping& mapping : *mappings) {
+  std::vector<NumaMapping> mappings;
+  ENGINE_RACE_RETURN_IF_ERROR(ReadNumaMaps("/proc/self/numa_maps", &mappings));
+  for (const NumaMapping& mapping : mappings) {
     if (mapping.start == reinterpret_cast<uint64_t>(data)) *bytes = mapping.bytes;
   }
   const uint64_t page_count = (size + page_bytes - 1) / page_bytes;

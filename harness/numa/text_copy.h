@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "engine_race/base/status.h"
-#include "harness/numa/memory_maps.h"
+#include "harness/system/memory_maps.h"
 
 namespace harness {
 

@@ -50,7 +50,7 @@ void from_json(const nlohmann::json& json, RaceConfig& config) {
   json.at("memory_budget_bytes").get_to(config.memory_budget_bytes);
   json.at("value_group_bytes").get_to(config.value_group_bytes);
   json.at("checks_ranged_values").get_to(config.checks_ranged_values);
-  // A store's note from before there were these has none of them.
+  // Notes of older builds lack these fields.
   config.key_range.first = json.value("key_first", config.key_range.first);
   config.key_range.last = json.value("key_last", config.key_range.last);
   config.numa.mode = json.value("numa_mode", config.numa.mode);
@@ -138,7 +138,7 @@ std::optional<RaceConfig> ParseConfig(const std::string& text) { return Parsed<R
 void from_json(const nlohmann::json& json, PhaseOrder& order) {
   json.at("phase").get_to(order.phase);
   json.at("config").get_to(order.config);
-  // Descriptors mean something to this process alone, so no other text has them.
+  // Descriptors are inherited by the phase's process, so a note on disk must not have them.
   json.at("gate_in").get_to(order.config.gate.in);
   json.at("gate_out").get_to(order.config.gate.out);
 }

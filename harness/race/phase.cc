@@ -28,7 +28,7 @@ class PhaseClock {
   PhaseClock() : cpu_before_(CpuSeconds()), start_ns_(NowNs()) {}
   uint64_t start_ns() const { return start_ns_; }
   void Opened() { opened_ns_ = NowNs(); }
-  // All is done that the phase is for. What passes until Closing is not counted.
+  // The work is done. The wait for other instances until Closing is not counted.
   void Done() {
     done_ns_ = NowNs();
     cpu_done_ = CpuSeconds();
@@ -130,8 +130,7 @@ void ReadRecords(const Worker& w) {
   }
 }
 
-// What is overwritten gets a value that one of the records of its key has, so that every reader can
-// tell it, now and in later phases.
+// An overwrite writes the value of record `index`, so that later phases can check it.
 void MixRecords(const Worker& w) {
   alignas(64) char written[kValueSize];
   std::string value;
@@ -139,7 +138,7 @@ void MixRecords(const Worker& w) {
     const uint64_t draw = DrawAt(w, kMixedStream, i);
     const uint64_t index = AsBelow(draw, w.keys.record_count());
     const uint64_t key = w.keys.KeyAt(index);
-    // The index depends on the high bits.
+    // The high bits chose the index. The lowest bit chooses between read and write.
     const std::string fault =
         draw % 2 == 0 ? ReadOne(w, key, &value) : WriteOne(w, key, index, written);
     if (!fault.empty()) return w.failures->Note(KeyFailure(key, fault));
@@ -147,7 +146,7 @@ void MixRecords(const Worker& w) {
   }
 }
 
-// Said when everything is in memory that the phase needs: the moment to look at where it lies.
+// The launcher reads numa_maps after this line, while the phase's memory is in use.
 std::string DoneLine(Phase phase) {
   return std::string("done ") + PhaseName(phase) + " " + std::to_string(::getpid());
 }

@@ -10,11 +10,12 @@
 #include <sys/mman.h>
 
 #include <cstdint>
-#include <cstdio>
 #include <cstring>
-#include <memory>
 #include <string>
 #include <vector>
+
+#include "engine_race/base/text_file.h"
+#include "harness/system/memory_maps.h"
 
 namespace harness {
 namespace {
@@ -32,8 +33,7 @@ struct TextRange {
   uintptr_t next_start = ~uintptr_t{0};
 
   size_t size() const { return end - start; }
-  // What the copy takes: up to the end of the last huge page, where nothing lies behind the text. A
-  // program that is linked for it has no text on small pages then.
+  // Rounded up to whole huge pages if the text begins at one and no mapping lies in the rest.
   size_t copy_size() const {
     const uintptr_t rounded = (end + kHugePageBytes - 1) / kHugePageBytes * kHugePageBytes;
     const bool has_whole_pages = start % kHugePageBytes == 0 && rounded <= next_start;
@@ -42,33 +42,29 @@ struct TextRange {
 };
 
 Status ListTexts(std::vector<TextRange>* texts) {
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> maps(std::fopen("/proc/self/maps", "re"),
-                                                             &std::fclose);
-  if (maps == nullptr) return Status::FromErrno("open /proc/self/maps", errno);
-  char line[8192];
-  bool is_behind_text = false;
-  while (std::fgets(line, sizeof(line), maps.get()) != nullptr) {
-    unsigned long start = 0;
-    unsigned long end = 0;
-    unsigned long inode = 0;
-    char may[8] = {};
-    int path_at = 0;
-    const int fields =
-        std::sscanf(line, "%lx-%lx %7s %*s %*s %lu %n", &start, &end, may, &inode, &path_at);
-    if (fields < 4) continue;
-    if (is_behind_text) texts->back().next_start = start;
-    is_behind_text = may[2] == 'x' && inode != 0;
-    if (!is_behind_text) continue;
-    line[std::strcspn(line, "\n")] = '\0';
-    texts->push_back({.start = start, .end = end, .path = line + path_at});
-    // The copy cannot be written to, and a program with such text may do so.
-    if (may[1] == 'w') return Status::NotSupported(texts->back().path + " is writable");
-    if (may[0] != 'r') return Status::NotSupported(texts->back().path + " cannot be read");
+  constexpr char kMaps[] = "/proc/self/maps";
+  const std::string text = engine_race::ReadTextFile(kMaps);
+  // Every process has mappings.
+  if (text.empty()) return Status::IOError(std::string(kMaps) + " cannot be read");
+  size_t bad_line = 0;
+  const auto mappings = ParseMaps(text, &bad_line);
+  if (!mappings) {
+    return Status::IOError(std::string(kMaps) + ": line " + std::to_string(bad_line) +
+                           " cannot be parsed");
+  }
+  for (size_t i = 0; i < mappings->size(); ++i) {
+    const Mapping& mapping = (*mappings)[i];
+    if (!mapping.executable || !mapping.HasFile()) continue;
+    // Moved text is read-only, so a program that writes to its text would crash.
+    if (mapping.writable) return Status::NotSupported(mapping.path + " is writable");
+    if (!mapping.readable) return Status::NotSupported(mapping.path + " cannot be read");
+    texts->push_back({.start = mapping.start, .end = mapping.end, .path = mapping.path});
+    if (i + 1 < mappings->size()) texts->back().next_start = (*mappings)[i + 1].start;
   }
   return Status::Ok();
 }
 
-// Address space that was reserved for a copy; what is still there is given back.
+// Address space for a copy. The destructor unmaps what mremap did not move.
 class Reserve {
  public:
   explicit Reserve(size_t size_bytes)

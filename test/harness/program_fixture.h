@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine_race/numa/topology.h"
 #include "harness/system/child_process.h"
 #include "test/test_util.h"
 
@@ -21,6 +22,13 @@ namespace harness {
 inline std::string ProgramPath(const std::string& name) {
   const char* bin_dir = std::getenv("ENGINE_BIN_DIR");
   return bin_dir == nullptr ? std::string() : std::string(bin_dir) + "/" + name;
+}
+
+// Whether programs know the machine's nodes, so that they refuse one that is missing.
+inline bool KernelShowsNodes() {
+  engine_race::numa::Topology topology;
+  return engine_race::numa::ReadTopology(engine_race::numa::kSysfsRoot, &topology).ok() &&
+         topology.from_kernel;
 }
 
 // Runs `bin/lab COMMAND` and reads the report that it writes.

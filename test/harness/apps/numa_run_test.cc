@@ -287,6 +287,14 @@ TEST_F(NumaRunTest, CopiesOfAProgramThatIsNotStaticAreRefused) {
   EXPECT_EQ(prepared.code(), engine_race::Code::kNotSupported) << prepared.message();
 }
 
+TEST_F(NumaRunTest, AProgramThatCannotBeCopiedIsReported) {
+  settings_.program = temp_.Join("none");
+  RaceRun run(settings_, Plans(1), topology_);
+  const std::string why = run.Prepare().message();
+  EXPECT_NE(why.find("the program could not be copied: numa copy: "), std::string::npos) << why;
+  EXPECT_FALSE(why.ends_with('\n')) << why;
+}
+
 TEST_F(NumaRunTest, OnlyASingleInstanceGoesOnUnbound) {
   Program(R"(
 for phase in write read; do gate "start $phase"; gate "done $phase $$"; done
@@ -303,8 +311,8 @@ report 1
   RaceRun one(settings_, Plans(1), topology_);
   const Status prepared = one.Prepare();
   ASSERT_TRUE(prepared.ok()) << prepared.message();
-  EXPECT_NE(one.word().find("not bound to nodes: numactl cannot bind"), std::string::npos)
-      << one.word();
+  EXPECT_NE(one.note().find("not bound to nodes: numactl cannot bind"), std::string::npos)
+      << one.note();
   const Status ran = one.Run();
   EXPECT_TRUE(ran.ok()) << ran.message();
 }

@@ -14,7 +14,7 @@ InstanceResult ResultOf(double cpu_seconds, std::optional<double> code_local,
   phase.name = "read";
   phase.seconds = 2;
   phase.cpu_seconds = cpu_seconds;
-  PlacementSummary& placement = phase.placement.emplace_back();
+  PlacementSummary& placement = phase.placement.emplace();
   placement.kinds[static_cast<size_t>(MemoryKind::kCode)].local_share = code_local;
   placement.kinds[static_cast<size_t>(MemoryKind::kHeap)].local_share = heap_local;
   return result;
@@ -26,7 +26,7 @@ TEST(RaceReportTest, LeastShareIsOfWhatIsKnown) {
   EXPECT_EQ(LeastLocalShare(results, MemoryKind::kHeap), 1.0);
   EXPECT_FALSE(LeastLocalShare(results, MemoryKind::kStacks).has_value());
   // A phase without a placement may have had anything.
-  results[0].phases[0].placement.clear();
+  results[0].phases[0].placement.reset();
   EXPECT_FALSE(LeastLocalShare(results, MemoryKind::kCode).has_value());
 }
 

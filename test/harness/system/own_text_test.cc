@@ -1,13 +1,13 @@
 #include "harness/system/own_text.h"
 
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <cmath>
-#include <fstream>
-#include <sstream>
 #include <string>
+
+#include "engine_race/base/text_file.h"
+#include "harness/system/memory_maps.h"
+#include "test/e2e/engine_fixture.h"
 
 namespace harness {
 namespace {
@@ -20,14 +20,12 @@ struct Texts {
 
 Texts ListTexts() {
   Texts texts;
-  std::ifstream maps("/proc/self/maps");
-  for (std::string line; std::getline(maps, line);) {
-    std::istringstream fields(line);
-    std::string addresses, may, offset, device, path;
-    uint64_t inode = 0;
-    fields >> addresses >> may >> offset >> device >> inode >> path;
-    if (may.size() < 3 || may[2] != 'x' || path.starts_with("[")) continue;
-    ++(inode == 0 ? texts.anonymous : texts.of_files);
+  size_t bad_line = 0;
+  const auto mappings = ParseMaps(engine_race::ReadTextFile("/proc/self/maps"), &bad_line);
+  if (!mappings) return texts;
+  for (const Mapping& mapping : *mappings) {
+    if (!mapping.executable || mapping.path.starts_with("[")) continue;
+    ++(mapping.HasFile() ? texts.of_files : texts.anonymous);
   }
   return texts;
 }
@@ -53,13 +51,7 @@ int MoveAndLook() {
 }
 
 TEST(OwnTextTest, AllTextMovesAndGoesOnWorking) {
-  const pid_t child = ::fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) ::_exit(MoveAndLook());
-  int status = 0;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  ASSERT_TRUE(WIFEXITED(status)) << "signal " << WTERMSIG(status);
-  EXPECT_EQ(WEXITSTATUS(status), 0);
+  EXPECT_EQ(engine_race::test::InChild(MoveAndLook), 0);
 }
 
 }  // namespace

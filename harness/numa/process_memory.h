@@ -3,9 +3,10 @@
 // Five kinds. Code is what may be executed: files, shared libraries among them, and anonymous
 // memory that text was moved to. The heap is what the break has. Large blocks of
 // malloc and its arenas of other threads are anonymous memory, as is all else that is of no file.
-// The others are mapped files and stacks. Plain values and pure functions, but for ReadPlacement.
-#ifndef HARNESS_NUMA_PLACEMENT_H_
-#define HARNESS_NUMA_PLACEMENT_H_
+// The others are mapped files and stacks. Plain values and pure functions, but for ReadNumaMaps and
+// ReadProcessMemory.
+#ifndef HARNESS_NUMA_PROCESS_MEMORY_H_
+#define HARNESS_NUMA_PROCESS_MEMORY_H_
 
 #include <array>
 #include <cstdint>
@@ -16,7 +17,7 @@
 
 #include "engine_race/base/status.h"
 #include "engine_race/numa/topology.h"
-#include "harness/numa/memory_maps.h"
+#include "harness/system/memory_maps.h"
 
 namespace harness {
 
@@ -26,7 +27,7 @@ inline constexpr std::array<MemoryKind, 5> kMemoryKinds = {MemoryKind::kCode, Me
                                                            MemoryKind::kFiles, MemoryKind::kStacks};
 const char* MemoryKindName(MemoryKind kind);
 
-struct Placement {
+struct ProcessMemory {
   int64_t pid = 0;
   // The command's name.
   std::string name;
@@ -63,7 +64,7 @@ double WeightedDistance(const NodeBytes& bytes, const std::vector<uint32_t>& cpu
 // Sorts the memory by kind. The two lists may be of different moments: a mapping that only
 // `numa_mappings` has is sorted by its line there alone.
 void SortByKind(const std::vector<NumaMapping>& numa_mappings, const std::vector<Mapping>& mappings,
-                Placement* placement);
+                ProcessMemory* memory);
 
 // The nodes on which at least one of the CPUs lies, ascending.
 std::vector<uint32_t> NodesOfCpus(const std::vector<uint32_t>& cpus,
@@ -73,13 +74,23 @@ std::vector<uint32_t> NodesOfCpus(const std::vector<uint32_t>& cpus,
 std::optional<uint32_t> NearestMemory(const engine_race::numa::Topology& topology,
                                       const std::vector<uint32_t>& nodes);
 
+// The machine as far as a process may use it, in a container as well. Other CPUs are left out, and
+// other nodes have no memory.
+engine_race::numa::Topology AllowedPart(const engine_race::numa::Topology& topology,
+                                        const engine_race::numa::Allowed& allowed);
+
+// Of the file `path`, a numa_maps of /proc. kNotSupported when there is none: the kernel has no
+// NUMA. kIOError when it cannot be read or parsed.
+engine_race::Status ReadNumaMaps(const std::string& path, std::vector<NumaMapping>* mappings);
+
 // Of the process in `proc_root`, "/proc". `local_nodes`, unless empty, replaces those that its CPUs
 // lie on. kNotFound when there is no such process, kNotSupported when the kernel has no NUMA,
 // kIOError when its files cannot be read or parsed.
-engine_race::Status ReadPlacement(const std::string& proc_root, int64_t pid,
-                                  const engine_race::numa::Topology& topology,
-                                  const std::vector<uint32_t>& local_nodes, Placement* placement);
+engine_race::Status ReadProcessMemory(const std::string& proc_root, int64_t pid,
+                                      const engine_race::numa::Topology& topology,
+                                      const std::vector<uint32_t>& local_nodes,
+                                      ProcessMemory* memory);
 
 }  // namespace harness
 
-#endif  // HARNESS_NUMA_PLACEMENT_H_
+#endif  // HARNESS_NUMA_PROCESS_MEMORY_H_

@@ -1,4 +1,4 @@
-#include "harness/load/store_basics.h"
+#include "harness/load/numa_flag.h"
 
 #include <gtest/gtest.h>
 
@@ -7,17 +7,7 @@ namespace {
 
 using engine_race::NumaMode;
 
-TEST(StoreBasicsTest, RaceBytesCountWhatThePhasesWrite) {
-  EXPECT_EQ(RaceBytes(1000, false, false), 0u);
-  EXPECT_EQ(RaceBytes(1000, true, false), StoreBytes(1000));
-  EXPECT_EQ(RaceBytes(1000, false, true), 1000u * 4096);
-  EXPECT_EQ(RaceBytes(1000, true, true), StoreBytes(1000) + 1000 * 4096);
-  // With the most records and threads the sum is still a sum.
-  EXPECT_GT(RaceBytes(4096 * kMaxRecordsPerThread, true, true),
-            RaceBytes(4096 * kMaxRecordsPerThread, true, false));
-}
-
-TEST(StoreBasicsTest, ParsesModesAndNodes) {
+TEST(NumaFlagTest, ParsesModesAndNodes) {
   EXPECT_EQ(ParseNuma("none")->mode, NumaMode::kNone);
   EXPECT_EQ(ParseNuma("interleave")->mode, NumaMode::kInterleave);
   EXPECT_TRUE(ParseNuma("interleave")->nodes.empty());
@@ -30,12 +20,16 @@ TEST(StoreBasicsTest, ParsesModesAndNodes) {
   }
 }
 
-TEST(StoreBasicsTest, FindsANodeThatIsNotThere) {
+TEST(NumaFlagTest, FindsANodeThatIsNotThere) {
   engine_race::numa::Topology topology;
+  topology.from_kernel = true;
   topology.nodes = {{0, {}, 0, {}}, {2, {}, 0, {}}};
   EXPECT_FALSE(MissingNode(*ParseNuma("bind:0,2"), topology).has_value());
   EXPECT_EQ(MissingNode(*ParseNuma("bind:0-2"), topology), 1u);
   EXPECT_FALSE(MissingNode(*ParseNuma("none"), topology).has_value());
+  // Without the kernel's word the store decides.
+  topology.from_kernel = false;
+  EXPECT_FALSE(MissingNode(*ParseNuma("bind:0-2"), topology).has_value());
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "harness/numa/memory_maps.h"
+#include "harness/system/memory_maps.h"
 
 #include <gtest/gtest.h>
 

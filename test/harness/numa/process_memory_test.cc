@@ -1,4 +1,4 @@
-#include "harness/numa/placement.h"
+#include "harness/numa/process_memory.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -25,14 +25,14 @@ Topology ThreeNodes() {
   return topology;
 }
 
-Placement Sorted(const std::string& numa_text, const std::string& maps_text) {
+ProcessMemory Sorted(const std::string& numa_text, const std::string& maps_text) {
   size_t bad_line = 0;
   const auto numa_mappings = ParseNumaMaps(numa_text, &bad_line);
   const auto mappings = ParseMaps(maps_text, &bad_line);
   EXPECT_TRUE(numa_mappings.has_value() && mappings.has_value()) << bad_line;
-  Placement placement;
-  if (numa_mappings && mappings) SortByKind(*numa_mappings, *mappings, &placement);
-  return placement;
+  ProcessMemory memory;
+  if (numa_mappings && mappings) SortByKind(*numa_mappings, *mappings, &memory);
+  return memory;
 }
 
 constexpr char kProcessNumaMaps[] =
@@ -60,33 +60,33 @@ constexpr char kProcessMaps[] =
     "AnonHugePages:      2048 kB\n"
     "7ffc00000000-7ffc00080000 rw-p 00000000 00:00 0     [stack]\n";
 
-TEST(PlacementTest, SortsMemoryByKind) {
-  const Placement placement = Sorted(kProcessNumaMaps, kProcessMaps);
+TEST(ProcessMemoryTest, SortsMemoryByKind) {
+  const ProcessMemory memory = Sorted(kProcessNumaMaps, kProcessMaps);
   // The program's text, a library's, and text that was moved to anonymous memory.
-  EXPECT_EQ(placement.Of(MemoryKind::kCode), (NodeBytes{{0, 10 * 4096}, {2, 1025 * 4096}}));
-  EXPECT_EQ(placement.huge_code_bytes, 2u << 20);
-  EXPECT_EQ(placement.Of(MemoryKind::kHeap), (NodeBytes{{2, 9 * 4096}, {5, 4096}}));
+  EXPECT_EQ(memory.Of(MemoryKind::kCode), (NodeBytes{{0, 10 * 4096}, {2, 1025 * 4096}}));
+  EXPECT_EQ(memory.huge_code_bytes, 2u << 20);
+  EXPECT_EQ(memory.Of(MemoryKind::kHeap), (NodeBytes{{2, 9 * 4096}, {5, 4096}}));
   // Data of the program that was written to.
-  EXPECT_EQ(placement.Of(MemoryKind::kAnonymous), (NodeBytes{{2, 3 * 4096}}));
+  EXPECT_EQ(memory.Of(MemoryKind::kAnonymous), (NodeBytes{{2, 3 * 4096}}));
   // Constants of the program, and two shared files, one of them deleted.
-  EXPECT_EQ(placement.Of(MemoryKind::kFiles), (NodeBytes{{0, 10 * 4096}, {5, 7 * 4096}}));
+  EXPECT_EQ(memory.Of(MemoryKind::kFiles), (NodeBytes{{0, 10 * 4096}, {5, 7 * 4096}}));
   // That of the process, and one of a thread above its guard page.
-  EXPECT_EQ(placement.Of(MemoryKind::kStacks), (NodeBytes{{2, 8 * 4096}}));
-  EXPECT_EQ(SumOf(placement.Total()), (10u + 1025 + 13 + 17 + 8) * 4096);
+  EXPECT_EQ(memory.Of(MemoryKind::kStacks), (NodeBytes{{2, 8 * 4096}}));
+  EXPECT_EQ(SumOf(memory.Total()), (10u + 1025 + 13 + 17 + 8) * 4096);
 }
 
-TEST(PlacementTest, SortsWhatOnlyNumaMapsHasByItsOwnWords) {
-  const Placement placement = Sorted(
+TEST(ProcessMemoryTest, SortsWhatOnlyNumaMapsHasByItsOwnWords) {
+  const ProcessMemory memory = Sorted(
       "00600000 default anon=3 N1=3 kernelpagesize_kB=4\n"
       "00700000 default file=/gone mapped=3 N1=3 kernelpagesize_kB=4\n"
       "00800000 default stack anon=3 N1=3 kernelpagesize_kB=4\n"
       "00900000 default heap anon=5 N1=5 kernelpagesize_kB=4\n",
       "");
-  EXPECT_EQ(SumOf(placement.Of(MemoryKind::kHeap)), 5u * 4096);
-  EXPECT_EQ(SumOf(placement.Of(MemoryKind::kAnonymous)), 3u * 4096);
-  EXPECT_EQ(SumOf(placement.Of(MemoryKind::kFiles)), 3u * 4096);
-  EXPECT_EQ(SumOf(placement.Of(MemoryKind::kStacks)), 3u * 4096);
-  EXPECT_EQ(SumOf(placement.Of(MemoryKind::kCode)), 0u);
+  EXPECT_EQ(SumOf(memory.Of(MemoryKind::kHeap)), 5u * 4096);
+  EXPECT_EQ(SumOf(memory.Of(MemoryKind::kAnonymous)), 3u * 4096);
+  EXPECT_EQ(SumOf(memory.Of(MemoryKind::kFiles)), 3u * 4096);
+  EXPECT_EQ(SumOf(memory.Of(MemoryKind::kStacks)), 3u * 4096);
+  EXPECT_EQ(SumOf(memory.Of(MemoryKind::kCode)), 0u);
 }
 
 TEST(PlacementTest, SortsMemoryOfNoFileByPolicyAndFilesByPath) {
@@ -108,15 +108,15 @@ TEST(PlacementTest, SortsMemoryOfNoFileByPolicyAndFilesByPath) {
 }
 
 // An arena of malloc also touches memory that may not be read, which is larger than a guard page.
-TEST(PlacementTest, TakesOnlyAGuardPageForTheEndOfAStack) {
-  const Placement placement = Sorted("7f0000004000 default anon=3 N1=3 kernelpagesize_kB=4\n",
-                                     "7f0000000000-7f0000004000 ---p 00000000 00:00 0 \n"
-                                     "7f0000004000-7f0000008000 rw-p 00000000 00:00 0 \n");
-  EXPECT_EQ(SumOf(placement.Of(MemoryKind::kStacks)), 0u);
-  EXPECT_EQ(SumOf(placement.Of(MemoryKind::kAnonymous)), 3u * 4096);
+TEST(ProcessMemoryTest, TakesOnlyAGuardPageForTheEndOfAStack) {
+  const ProcessMemory memory = Sorted("7f0000004000 default anon=3 N1=3 kernelpagesize_kB=4\n",
+                                      "7f0000000000-7f0000004000 ---p 00000000 00:00 0 \n"
+                                      "7f0000004000-7f0000008000 rw-p 00000000 00:00 0 \n");
+  EXPECT_EQ(SumOf(memory.Of(MemoryKind::kStacks)), 0u);
+  EXPECT_EQ(SumOf(memory.Of(MemoryKind::kAnonymous)), 3u * 4096);
 }
 
-TEST(PlacementTest, SharesAndDistancesFollowTheNodes) {
+TEST(ProcessMemoryTest, SharesAndDistancesFollowTheNodes) {
   const Topology topology = ThreeNodes();
   const NodeBytes bytes = {{0, 300}, {5, 100}};
   EXPECT_EQ(ShareOn(bytes, {0}), 0.75);
@@ -133,7 +133,7 @@ TEST(PlacementTest, SharesAndDistancesFollowTheNodes) {
   EXPECT_DOUBLE_EQ(WeightedDistance(bytes, {}, topology), 0);
 }
 
-TEST(PlacementTest, NodesOfCpusLeavesUnknownCpusOut) {
+TEST(ProcessMemoryTest, NodesOfCpusLeavesUnknownCpusOut) {
   EXPECT_EQ(NodesOfCpus({3, 1, 99}, ThreeNodes()), (std::vector<uint32_t>{0, 2}));
   EXPECT_TRUE(NodesOfCpus({}, ThreeNodes()).empty());
 }
@@ -147,11 +147,11 @@ class ProcDirTest : public ::testing::Test {
     std::ofstream(path) << text;
   }
   engine_race::Status Read(const std::vector<uint32_t>& nodes = {}) {
-    return ReadPlacement(temp_.path(), 7, ThreeNodes(), nodes, &placement_);
+    return ReadProcessMemory(temp_.path(), 7, ThreeNodes(), nodes, &memory_);
   }
 
   const engine_race::test::TempDir temp_;
-  Placement placement_;
+  ProcessMemory memory_;
 };
 
 TEST_F(ProcDirTest, LocalNodesAreThoseOfTheCpus) {
@@ -159,20 +159,20 @@ TEST_F(ProcDirTest, LocalNodesAreThoseOfTheCpus) {
   Write("numa_maps", kProcessNumaMaps);
   Write("maps", kProcessMaps);
   ASSERT_TRUE(Read().ok());
-  EXPECT_EQ(placement_.name, "race");
-  EXPECT_TRUE(placement_.is_bound);
-  EXPECT_EQ(placement_.cpu_nodes, (std::vector<uint32_t>{2}));
+  EXPECT_EQ(memory_.name, "race");
+  EXPECT_TRUE(memory_.is_bound);
+  EXPECT_EQ(memory_.cpu_nodes, (std::vector<uint32_t>{2}));
   // Node 2 has no memory, and node 0 is nearer to it than node 5.
-  EXPECT_EQ(placement_.local_nodes, (std::vector<uint32_t>{0}));
+  EXPECT_EQ(memory_.local_nodes, (std::vector<uint32_t>{0}));
   Write("status", "Name:\trace\nCpus_allowed_list:\t2-3\nMems_allowed_list:\t5\n");
   ASSERT_TRUE(Read().ok());
-  EXPECT_EQ(placement_.local_nodes, (std::vector<uint32_t>{5}));
+  EXPECT_EQ(memory_.local_nodes, (std::vector<uint32_t>{5}));
   Write("status", "Name:\trace\nCpus_allowed_list:\t1\n");
   ASSERT_TRUE(Read().ok());
-  EXPECT_EQ(placement_.local_nodes, (std::vector<uint32_t>{0}));
-  EXPECT_TRUE(placement_.is_bound);
+  EXPECT_EQ(memory_.local_nodes, (std::vector<uint32_t>{0}));
+  EXPECT_TRUE(memory_.is_bound);
   ASSERT_TRUE(Read({0, 5}).ok());
-  EXPECT_EQ(placement_.local_nodes, (std::vector<uint32_t>{0, 5}));
+  EXPECT_EQ(memory_.local_nodes, (std::vector<uint32_t>{0, 5}));
 }
 
 TEST_F(ProcDirTest, AProcessOnAllCpusIsNotBound) {
@@ -180,10 +180,15 @@ TEST_F(ProcDirTest, AProcessOnAllCpusIsNotBound) {
   Write("numa_maps", "00600000 default anon=3 N0=3 kernelpagesize_kB=4\n");
   Write("maps", "");
   ASSERT_TRUE(Read().ok());
-  EXPECT_FALSE(placement_.is_bound);
-  EXPECT_EQ(placement_.cpu_nodes, (std::vector<uint32_t>{0, 2}));
+  EXPECT_FALSE(memory_.is_bound);
+  EXPECT_EQ(memory_.cpu_nodes, (std::vector<uint32_t>{0, 2}));
   // Those that the machine has.
-  EXPECT_EQ(placement_.cpus, (std::vector<uint32_t>{0, 1, 2, 3}));
+  EXPECT_EQ(memory_.cpus, (std::vector<uint32_t>{0, 1, 2, 3}));
+  // A kernel without lists allows all.
+  Write("status", "Name:\trace\n");
+  ASSERT_TRUE(Read().ok());
+  EXPECT_FALSE(memory_.is_bound);
+  EXPECT_EQ(memory_.cpus, (std::vector<uint32_t>{0, 1, 2, 3}));
 }
 
 TEST_F(ProcDirTest, CountsThreadsByTheirCpus) {
@@ -209,35 +214,32 @@ TEST_F(ProcDirTest, SaysWhatIsMissingOrUnknown) {
   Write("maps", "");
   EXPECT_EQ(Read().code(), engine_race::Code::kIOError);
   EXPECT_NE(Read().message().find("numa_maps: line 2"), std::string::npos) << Read().message();
-  Write("status", "Name:\trace\n");
-  Write("numa_maps", "00600000 default anon=3 N0=3\n");
-  // No list at all means no CPUs, so nothing is local.
-  ASSERT_TRUE(Read().ok()) << Read().ToString();
-  EXPECT_TRUE(placement_.local_nodes.empty());
+  Write("status", "Name:\trace\nCpus_allowed_list:\tmany\n");
+  EXPECT_NE(Read().message().find("7/status"), std::string::npos) << Read().message();
 }
 
 // Whatever this machine is, the test's own text and memory are somewhere.
-TEST(OwnPlacementTest, FindsCodeAndMemoryOfThisProcess) {
+TEST(OwnMemoryTest, FindsCodeAndMemoryOfThisProcess) {
   if (::access("/proc/self/numa_maps", R_OK) != 0) GTEST_SKIP() << "a kernel without NUMA";
   Topology topology;
   ASSERT_TRUE(engine_race::numa::ReadTopology("/sys", &topology).ok());
-  const std::vector<char> memory(8 << 20, 'x');
-  Placement placement;
-  ASSERT_TRUE(ReadPlacement("/proc", ::getpid(), topology, {}, &placement).ok());
-  EXPECT_GT(SumOf(placement.Of(MemoryKind::kCode)), 64u << 10);
-  EXPECT_GE(SumOf(placement.Of(MemoryKind::kAnonymous)), memory.size());
-  EXPECT_GT(SumOf(placement.Of(MemoryKind::kStacks)), 0u);
-  EXPECT_FALSE(placement.name.empty());
+  const std::vector<char> touched(8 << 20, 'x');
+  ProcessMemory memory;
+  ASSERT_TRUE(ReadProcessMemory("/proc", ::getpid(), topology, {}, &memory).ok());
+  EXPECT_GT(SumOf(memory.Of(MemoryKind::kCode)), 64u << 10);
+  EXPECT_GE(SumOf(memory.Of(MemoryKind::kAnonymous)), touched.size());
+  EXPECT_GT(SumOf(memory.Of(MemoryKind::kStacks)), 0u);
+  EXPECT_FALSE(memory.name.empty());
 }
 
 TEST(ReportTest, JsonCarriesEverythingThatIsCompared) {
   const Topology topology = ThreeNodes();
-  Placement placement = Sorted(kProcessNumaMaps, kProcessMaps);
-  placement.pid = 41;
-  placement.name = "race";
-  placement.local_nodes = {2};
-  placement.is_bound = true;
-  const PlacementSummary summary = Summarize(placement, topology);
+  ProcessMemory memory = Sorted(kProcessNumaMaps, kProcessMaps);
+  memory.pid = 41;
+  memory.name = "race";
+  memory.local_nodes = {2};
+  memory.is_bound = true;
+  const PlacementSummary summary = Summarize(memory, topology);
   EXPECT_EQ(summary.Of(MemoryKind::kStacks).local_share, 1.0);
   EXPECT_EQ(summary.Of(MemoryKind::kCode).local_share, 1025.0 / 1035);
   const auto parsed = ParsePlacementJson(PlacementJson({summary}, topology).dump());
@@ -265,10 +267,10 @@ TEST(ReportTest, JsonHasPoliciesFilesAndThreads) {
 
 TEST(ReportTest, TextShowsNodesThatHoldSomethingAndEachKind) {
   const Topology topology = ThreeNodes();
-  Placement placement = Sorted(kProcessNumaMaps, kProcessMaps);
-  placement.local_nodes = {2};
-  placement.is_bound = true;
-  const std::string text = PlacementText({Summarize(placement, topology)});
+  ProcessMemory memory = Sorted(kProcessNumaMaps, kProcessMaps);
+  memory.local_nodes = {2};
+  memory.is_bound = true;
+  const std::string text = PlacementText({Summarize(memory, topology)});
   for (const char* word : {"node 0", "node 2", "node 5", "code", "heap", "anonymous", "files",
                            "stacks", "local nodes 2", "2.00 MiB of code on huge pages"}) {
     EXPECT_NE(text.find(word), std::string::npos) << word << "\n" << text;
@@ -280,13 +282,13 @@ TEST(ReportTest, TextShowsNodesThatHoldSomethingAndEachKind) {
 
 TEST(ReportTest, ComparesReportsOfDifferentLengths) {
   const Topology topology = ThreeNodes();
-  Placement placement = Sorted(kProcessNumaMaps, kProcessMaps);
-  placement.pid = 41;
-  placement.local_nodes = {0};
-  const PlacementSummary before = Summarize(placement, topology);
-  placement.pid = 42;
-  placement.local_nodes = {2};
-  const PlacementSummary after = Summarize(placement, topology);
+  ProcessMemory memory = Sorted(kProcessNumaMaps, kProcessMaps);
+  memory.pid = 41;
+  memory.local_nodes = {0};
+  const PlacementSummary before = Summarize(memory, topology);
+  memory.pid = 42;
+  memory.local_nodes = {2};
+  const PlacementSummary after = Summarize(memory, topology);
   const std::string text = CompareText({before}, {after, after});
   EXPECT_NE(text.find("41, 42 code"), std::string::npos) << text;
   EXPECT_NE(text.find("-, 42 code"), std::string::npos) << text;

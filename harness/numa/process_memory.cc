@@ -1,4 +1,4 @@
-#include "harness/numa/placement.h"
+#include "harness/numa/process_memory.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -15,6 +15,7 @@ namespace harness {
 namespace {
 
 using engine_race::Status;
+using engine_race::numa::Allowed;
 using engine_race::numa::Node;
 using engine_race::numa::Topology;
 
@@ -71,54 +72,38 @@ Status ReadMappings(const std::string& path, const Parse& parse,
   ENGINE_RACE_RETURN_IF_ERROR(ReadText(path, &text));
   size_t bad_line = 0;
   auto parsed = parse(text, &bad_line);
-  if (!parsed) return Status::IOError(path + ": line " + std::to_string(bad_line) + " is unknown");
+  if (!parsed) {
+    return Status::IOError(path + ": line " + std::to_string(bad_line) + " cannot be parsed");
+  }
   *mappings = std::move(*parsed);
   return Status::Ok();
 }
 
-// The node numbers of "Mems_allowed_list", or all where the kernel does not say.
-std::vector<uint32_t> AllowedNodes(const std::string& status_text, const Topology& topology) {
-  std::vector<uint32_t> nodes;
-  const std::optional<std::string> list = StatusField(status_text, "Mems_allowed_list");
-  if (list && engine_race::numa::ParseList(*list, engine_race::numa::kMaxNodeCount, &nodes)) {
-    return nodes;
-  }
-  nodes.clear();
-  for (const Node& node : topology.nodes) nodes.push_back(node.id);
-  return nodes;
+bool Holds(const std::vector<uint32_t>& ascending, uint32_t number) {
+  return std::binary_search(ascending.begin(), ascending.end(), number);
 }
 
-// Which nodes are local to the process, by the CPUs that it may run on.
-Status FindLocalNodes(const std::string& status_text, const Topology& topology,
-                      Placement* placement) {
-  const std::string list = StatusField(status_text, "Cpus_allowed_list").value_or("");
-  std::vector<uint32_t> cpus;
-  constexpr uint32_t kMaxCpuCount = 1 << 20;
-  if (!engine_race::numa::ParseList(list, kMaxCpuCount, &cpus)) {
-    return Status::IOError("Cpus_allowed_list of " + std::to_string(placement->pid) +
-                           " is unknown: " + list);
+// Finds the nodes that are local to the process of `task_dir`, by the CPUs that it may run on.
+Status FindLocalNodes(const std::string& task_dir, const Topology& topology,
+                      ProcessMemory* memory) {
+  Allowed allowed;
+  ENGINE_RACE_RETURN_IF_ERROR(engine_race::numa::ReadAllowed(task_dir, topology, &allowed));
+  const Topology usable = AllowedPart(topology, allowed);
+  memory->cpus.clear();
+  for (const Node& node : usable.nodes) {
+    memory->cpus.insert(memory->cpus.end(), node.cpus.begin(), node.cpus.end());
   }
-  std::erase_if(cpus, [&](uint32_t cpu) { return !topology.NodeOfCpu(cpu); });
-  placement->cpus = cpus;
-  placement->cpu_nodes = NodesOfCpus(cpus, topology);
-  const std::vector<uint32_t> allowed_nodes = AllowedNodes(status_text, topology);
-  Topology usable = topology;
-  for (Node& node : usable.nodes) {
-    if (!std::binary_search(allowed_nodes.begin(), allowed_nodes.end(), node.id)) {
-      node.memory_bytes = 0;
-    }
-  }
+  std::sort(memory->cpus.begin(), memory->cpus.end());
+  memory->cpu_nodes = NodesOfCpus(memory->cpus, topology);
   std::set<uint32_t> local;
-  for (const uint32_t node : placement->cpu_nodes) {
+  for (const uint32_t node : memory->cpu_nodes) {
     local.insert(usable.Find(node)->HasMemory() ? node
                                                 : NearestMemory(usable, {node}).value_or(node));
   }
-  placement->local_nodes.assign(local.begin(), local.end());
-  placement->is_bound =
-      std::any_of(topology.nodes.begin(), topology.nodes.end(), [&](const Node& node) {
-        return !node.cpus.empty() && !std::binary_search(placement->cpu_nodes.begin(),
-                                                         placement->cpu_nodes.end(), node.id);
-      });
+  memory->local_nodes.assign(local.begin(), local.end());
+  memory->is_bound = std::any_of(
+      topology.nodes.begin(), topology.nodes.end(),
+      [&](const Node& node) { return !node.cpus.empty() && !Holds(memory->cpu_nodes, node.id); });
   return Status::Ok();
 }
 
@@ -153,7 +138,7 @@ const char* MemoryKindName(MemoryKind kind) {
   return "unknown";
 }
 
-NodeBytes Placement::Total() const {
+NodeBytes ProcessMemory::Total() const {
   NodeBytes total;
   for (const NodeBytes& kind : bytes) Add(kind, &total);
   return total;
@@ -192,21 +177,21 @@ double WeightedDistance(const NodeBytes& bytes, const std::vector<uint32_t>& cpu
 }
 
 void SortByKind(const std::vector<NumaMapping>& numa_mappings, const std::vector<Mapping>& mappings,
-                Placement* placement) {
-  placement->bytes = {};
-  placement->huge_code_bytes = 0;
-  placement->bytes_by_policy.clear();
-  placement->bytes_by_file.clear();
+                ProcessMemory* memory) {
+  memory->bytes = {};
+  memory->huge_code_bytes = 0;
+  memory->bytes_by_policy.clear();
+  memory->bytes_by_file.clear();
   for (const NumaMapping& numa : numa_mappings) {
     const Mapping* mapping = FindMapping(mappings, numa.start);
     const MemoryKind kind = KindOf(numa, mapping, mappings);
-    Add(numa.bytes, &placement->bytes[static_cast<size_t>(kind)]);
+    Add(numa.bytes, &memory->bytes[static_cast<size_t>(kind)]);
     if (kind == MemoryKind::kCode) {
-      placement->huge_code_bytes += mapping->huge_bytes;
+      memory->huge_code_bytes += mapping->huge_bytes;
     } else if (kind == MemoryKind::kFiles) {
-      Add(numa.bytes, &placement->bytes_by_file[numa.file]);
+      Add(numa.bytes, &memory->bytes_by_file[numa.file]);
     } else {
-      Add(numa.bytes, &placement->bytes_by_policy[numa.policy]);
+      Add(numa.bytes, &memory->bytes_by_policy[numa.policy]);
     }
   }
 }
@@ -235,32 +220,42 @@ std::optional<uint32_t> NearestMemory(const Topology& topology,
   return nearest;
 }
 
-Status ReadPlacement(const std::string& proc_root, int64_t pid, const Topology& topology,
-                     const std::vector<uint32_t>& local_nodes, Placement* placement) {
+Topology AllowedPart(const Topology& topology, const Allowed& allowed) {
+  Topology part = topology;
+  for (Node& node : part.nodes) {
+    std::erase_if(node.cpus, [&](uint32_t cpu) { return !Holds(allowed.cpus, cpu); });
+    if (!Holds(allowed.nodes, node.id)) node.memory_bytes = 0;
+  }
+  return part;
+}
+
+Status ReadNumaMaps(const std::string& path, std::vector<NumaMapping>* mappings) {
+  if (::access(path.c_str(), F_OK) != 0) {
+    return Status::NotSupported(path + " is missing: this kernel has no NUMA");
+  }
+  return ReadMappings(path, ParseNumaMaps, mappings);
+}
+
+Status ReadProcessMemory(const std::string& proc_root, int64_t pid, const Topology& topology,
+                         const std::vector<uint32_t>& local_nodes, ProcessMemory* memory) {
   const std::string dir = proc_root + "/" + std::to_string(pid);
-  placement->pid = pid;
+  memory->pid = pid;
   std::string status_text;
   if (!ReadText(dir + "/status", &status_text).ok()) {
     return Status(engine_race::Code::kNotFound, "there is no process " + std::to_string(pid));
   }
-  placement->name = StatusField(status_text, "Name").value_or("");
-  ENGINE_RACE_RETURN_IF_ERROR(FindLocalNodes(status_text, topology, placement));
-  if (!local_nodes.empty()) {
-    placement->local_nodes = local_nodes;
-    placement->is_bound = true;
-  }
-  if (::access((dir + "/numa_maps").c_str(), F_OK) != 0) {
-    return Status::NotSupported(dir + "/numa_maps is missing: this kernel has no NUMA");
-  }
+  memory->name = StatusField(status_text, "Name").value_or("");
+  ENGINE_RACE_RETURN_IF_ERROR(FindLocalNodes(dir, topology, memory));
+  if (!local_nodes.empty()) memory->local_nodes = local_nodes;
   std::vector<NumaMapping> numa_mappings;
   std::vector<Mapping> mappings;
-  ENGINE_RACE_RETURN_IF_ERROR(ReadMappings(dir + "/numa_maps", ParseNumaMaps, &numa_mappings));
+  ENGINE_RACE_RETURN_IF_ERROR(ReadNumaMaps(dir + "/numa_maps", &numa_mappings));
   // smaps says what lies on huge pages; maps alone does where it is not to be had.
   if (!ReadMappings(dir + "/smaps", ParseMaps, &mappings).ok()) {
     ENGINE_RACE_RETURN_IF_ERROR(ReadMappings(dir + "/maps", ParseMaps, &mappings));
   }
-  SortByKind(numa_mappings, mappings, placement);
-  placement->threads_by_cpus = ThreadsByCpus(dir);
+  SortByKind(numa_mappings, mappings, memory);
+  memory->threads_by_cpus = ThreadsByCpus(dir);
   return Status::Ok();
 }
 

@@ -1,0 +1,35 @@
+#include "harness/load/numa_flag.h"
+
+namespace harness {
+
+std::optional<engine_race::NumaOptions> ParseNuma(std::string_view text) {
+  using engine_race::NumaMode;
+  const std::string_view mode = text.substr(0, text.find(':'));
+  engine_race::NumaOptions numa;
+  numa.mode = mode == "bind"         ? NumaMode::kBind
+              : mode == "interleave" ? NumaMode::kInterleave
+                                     : NumaMode::kNone;
+  if (numa.mode == NumaMode::kNone) return text == "none" ? std::optional(numa) : std::nullopt;
+  // Without nodes memory can be spread over all of them, but bound to none.
+  if (mode.size() == text.size()) {
+    return numa.mode == NumaMode::kInterleave ? std::optional(numa) : std::nullopt;
+  }
+  if (!engine_race::numa::ParseList(text.substr(mode.size() + 1), engine_race::numa::kMaxNodeCount,
+                                    &numa.nodes) ||
+      numa.nodes.empty()) {
+    return std::nullopt;
+  }
+  return numa;
+}
+
+std::optional<uint32_t> MissingNode(const engine_race::NumaOptions& numa,
+                                    const engine_race::numa::Topology& topology) {
+  // The nodes may be there all the same.
+  if (!topology.from_kernel) return std::nullopt;
+  for (const uint32_t node : numa.nodes) {
+    if (topology.Find(node) == nullptr) return node;
+  }
+  return std::nullopt;
+}
+
+}  // namespace harness
