@@ -56,7 +56,7 @@ struct StoreStats {
   uint64_t oldest_view_age_ms = 0;
   uint32_t bucket_count = 0;
   uint64_t bucket_capacity_records = 0;
-  KeyRange key_range;  // that the store takes
+  KeyRange key_range;  // The keys that the store takes.
   // Which back end serves MultiRead, ReadAsync, scans and index builds; before the first read,
   // which tries it, what the options ask for.
   std::string io_backend;
@@ -75,7 +75,7 @@ class Store {
   static Status Open(const Options& options, const std::string& dir, std::unique_ptr<Store>* store);
   ~Store();
 
-  // Of every call: a key that has not 8 bytes, or is outside of Options::key_range, is
+  // In every call a key that is not 8 bytes long, or outside of Options::key_range, is
   // kInvalidArgument.
 
   // The value replaces an older one under the same key. Once Ok, the record outlives the process.
@@ -140,10 +140,10 @@ class Store {
   // Copies the closed store in `from` into `to`, which must be missing or empty, verifying every
   // record on the way. Reports as Verify does. The copy takes space for its records alone, is
   // durable once this is Ok, and has an id of its own. options.paths and stripe_unit_bytes say
-  // where its values lie; the rest of its geometry is the source's, whose a key_range must be. A
-  // failed or interrupted copy leaves no store in `to`, unless only the very last flush fails: then
-  // it is a whole one. kCorruption when something in `from` is bad, kInvalidArgument when `to`
-  // holds anything, kFull without space for all of it.
+  // where its values lie. The rest of its geometry is the source's. A key_range in the options must
+  // be the source's. A failed or interrupted copy leaves no store in `to`, unless only the very
+  // last flush fails: then it is a whole one. kCorruption when something in `from` is bad,
+  // kInvalidArgument when `to` holds anything, kFull without space for all of it.
   static Status Copy(const Options& options, const std::string& from, const std::string& to,
                      VerifyReport* report, const BadRecordFn& on_bad);
 

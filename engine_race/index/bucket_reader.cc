@@ -95,7 +95,7 @@ Status BucketReader::Next(uint32_t* bucket, RawBucket* raw, Status* failure) {
   raw->lost_end = pending.cut.logged_key_watermark;
   raw->codec = context_->log().codec(pending.bucket);
   raw->sequence_bound = pending.cut.sequence_bound;
-  raw->keys = context_->log().geometry().division.KeysOf(pending.bucket);
+  raw->keys = context_->log().geometry().KeysOf(pending.bucket);
   return Status::Ok();
 }
 

@@ -177,7 +177,7 @@ Status BuildContext::RunThreads(uint32_t count,
                                 const std::function<Status(uint32_t worker)>& work) {
   failed_.store(false, std::memory_order_relaxed);
   return RunParallel(count, [&](uint32_t worker) {
-    // The first one is the caller's own thread.
+    // Worker 0 is the caller's own thread.
     if (worker > 0) log_->placement().EnterBuildThread();
     Status status = work(worker);
     if (!status.ok()) failed_.store(true, std::memory_order_relaxed);

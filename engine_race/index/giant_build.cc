@@ -124,7 +124,7 @@ std::vector<KeyRange> GiantBuild::Partition(std::vector<uint64_t> sample) const 
   std::sort(sample.begin(), sample.end());
   const uint64_t wanted = cut_.record_count / context_->limits().partition_records + 1;
   const Geometry& geometry = context_->log().geometry();
-  std::vector<KeyRange> ranges = {geometry.division.KeysOf(bucket_)};
+  std::vector<KeyRange> ranges = {geometry.KeysOf(bucket_)};
   for (uint64_t i = 1; i < wanted && !sample.empty(); ++i) {
     const uint64_t splitter = sample[sample.size() * i / wanted];
     if (splitter <= ranges.back().first) continue;

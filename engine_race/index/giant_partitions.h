@@ -35,7 +35,7 @@ class GiantPartitions {
 
   // For at most `max_partitions` partitions at a time. May throw std::bad_alloc.
   GiantPartitions(size_t max_partitions, uint32_t worker_count);
-  Status Allocate(size_t memory_bytes, const Placement& placement = {});
+  Status Allocate(size_t memory_bytes, const Placement& placement);
 
   // Begins a round with these ranges, ascending and disjoint.
   void Begin(std::span<const KeyRange> ranges);

@@ -81,8 +81,7 @@ Status Index::Build(BucketLog* log, const Options& options, std::unique_ptr<Inde
 
 Status Index::MakeViews() {
   // Before the registry is made, because this may throw and nothing would close the registry.
-  auto pinned = std::make_unique<PinnedBuckets>();
-  pinned->set_placement(&impl_->log->placement());
+  auto pinned = std::make_unique<PinnedBuckets>(impl_->log->placement());
   ViewRegistry* views = nullptr;
   ENGINE_RACE_RETURN_IF_ERROR(ViewRegistry::Create(&views));
   pinned->Watch(views);

@@ -117,7 +117,7 @@ struct PartReplacement {
 // makes up for that. kOutOfMemory.
 Status MergeParts(std::span<const MergeSource> sources, const LiveVersions& live,
                   const FrameSlots& frames, bool keep_tombstones, size_t split_records,
-                  PartReplacement* replacement, const Placement& placement = {});
+                  PartReplacement* replacement, const Placement& placement);
 
 }  // namespace engine_race
 

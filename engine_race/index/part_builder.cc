@@ -174,7 +174,8 @@ size_t PartBuilder::Resolve(const RawBucket& raw, size_t count) {
 Status PartBuilder::MakeOnePart(size_t count, const Distribution& distribution,
                                 BucketIndex::Row* parts) {
   auto part = std::make_unique<Part>();
-  ENGINE_RACE_RETURN_IF_ERROR(SortedRun::Create(count, distribution.table_map, slabs_, &part->run));
+  ENGINE_RACE_RETURN_IF_ERROR(
+      SortedRun::Create(count, distribution.table_map, slabs_, &part->run, slabs_->placement()));
   uint64_t* const keys = part->run.mutable_keys();
   RefWord* const refs = part->run.mutable_refs();
   for (size_t i = 0; i < count; ++i) {
@@ -204,7 +205,8 @@ Status PartBuilder::MakeParts(std::span<const IndexEntry> entries, BucketIndex::
       auto part = std::make_unique<Part>();
       const CellMap map =
           CellMap::Over(from[0].key, from[count - 1].key, SortedRun::CellCountFor(count));
-      ENGINE_RACE_RETURN_IF_ERROR(SortedRun::Create(count, map, slabs_, &part->run));
+      ENGINE_RACE_RETURN_IF_ERROR(
+          SortedRun::Create(count, map, slabs_, &part->run, slabs_->placement()));
       for (size_t i = 0; i < count; ++i) {
         part->run.mutable_keys()[i] = from[i].key;
         part->run.mutable_refs()[i].Store(from[i].ref);

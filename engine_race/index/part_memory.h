@@ -35,7 +35,7 @@ class PartSlice {
 
   // Makes a slice outside any slab, aligned to a cache line. A small one comes from the heap, and
   // a large one is a mapping of its own, at `placement`. kOutOfMemory.
-  static Status Allocate(size_t size_bytes, PartSlice* slice, const Placement& placement = {});
+  static Status Allocate(size_t size_bytes, PartSlice* slice, const Placement& placement);
 
   char* data() const { return data_; }
   // The memory that the slice takes from the system, rounding included.

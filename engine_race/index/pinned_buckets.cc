@@ -63,7 +63,7 @@ void PinnedBuckets::Stop() noexcept {
 }
 
 void PinnedBuckets::Run() noexcept {
-  if (placement_ != nullptr) placement_->EnterBuildThread();
+  placement_.EnterBuildThread();
   while (true) {
     {
       std::unique_lock lock(mutex_);

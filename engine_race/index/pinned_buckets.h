@@ -45,7 +45,8 @@ class PinnedBuckets : public ViewRegistry::Sweeper {
     uint64_t sweep_steps = 0;
   };
 
-  PinnedBuckets() = default;
+  // `placement` is of the sweeping thread, and of memory that merges take. It outlives this object.
+  explicit PinnedBuckets(const numa::StorePlacement& placement) : placement_(placement) {}
   PinnedBuckets(const PinnedBuckets&) = delete;
   PinnedBuckets& operator=(const PinnedBuckets&) = delete;
   // The registry must be closed before a bucket or this object is destroyed.
@@ -57,9 +58,7 @@ class PinnedBuckets : public ViewRegistry::Sweeper {
     views->set_sweeper(this);
   }
 
-  // Of the sweeping thread, and of memory that merges take. Outlives this.
-  void set_placement(const numa::StorePlacement* placement) { placement_ = placement; }
-  Placement memory() const { return placement_ != nullptr ? placement_->memory() : Placement(); }
+  const Placement& memory() const { return placement_.memory(); }
 
   ViewRegistry& views() const { return *views_; }
   uint64_t bytes() const {
@@ -95,7 +94,7 @@ class PinnedBuckets : public ViewRegistry::Sweeper {
   bool FindBucket() noexcept;
   void EndPass() noexcept;
 
-  const numa::StorePlacement* placement_ = nullptr;
+  const numa::StorePlacement& placement_;
   ViewRegistry* views_ = nullptr;
   std::atomic<uint64_t> bytes_{0};
   std::atomic<uint64_t> merged_records_{0};

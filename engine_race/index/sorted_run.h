@@ -148,7 +148,7 @@ class SortedRun {
   // `slabs` the memory is allocated separately, at `placement`. The caller fills keys, refs, and
   // the cells, or calls FillCells.
   static Status Create(size_t key_count, const CellMap& map, SlabAllocator* slabs, SortedRun* run,
-                       const Placement& placement = {});
+                       const Placement& placement);
 
   uint64_t* mutable_keys() { return keys_; }
   RefWord* mutable_refs() { return refs_; }

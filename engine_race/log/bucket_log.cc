@@ -37,7 +37,7 @@ Status BucketLog::OpenPlaced(const Options& options, const std::string& dir,
 
 Status BucketLog::Open(const Options& options, const std::string& dir,
                        std::unique_ptr<BucketLog>* log) {
-  // Before anything is made for a store whose nodes are unknown.
+  // An unknown node is refused before any file is made.
   numa::StorePlacement placement;
   ENGINE_RACE_RETURN_IF_ERROR(numa::StorePlacement::Plan(options, &placement));
   std::unique_ptr<BucketLog> opened;

@@ -35,12 +35,12 @@ inline constexpr char kJournalName[] = "staging_journal";
 inline constexpr uint64_t kManifestMagic = 0x3145434152474e45;  // "ENGRACE1" as bytes
 // Version 4 is of stores that have all keys. Version 5 is of stores that have a part of them:
 // builds that know only version 4 would look for keys in other buckets.
-inline constexpr uint32_t kFormatVersion = 4;
+inline constexpr uint32_t kAllKeysFormatVersion = 4;
 inline constexpr uint32_t kKeyRangeFormatVersion = 5;
 // Version 3 is version 4 but for the lock: opened for writing, such a store becomes version 4.
 inline constexpr uint32_t kFlockFormatVersion = 3;
 inline constexpr bool IsReadable(uint32_t format_version) {
-  return format_version == kFormatVersion || format_version == kKeyRangeFormatVersion ||
+  return format_version == kAllKeysFormatVersion || format_version == kKeyRangeFormatVersion ||
          format_version == kFlockFormatVersion;
 }
 inline constexpr uint32_t kManifestBytes = 4096;

@@ -38,6 +38,7 @@ struct Geometry {
     return bucket;
   }
   bool IsIn(uint32_t bucket, uint64_t key) const { return division.IsIn(bucket, key); }
+  KeyRange KeysOf(uint32_t bucket) const { return division.KeysOf(bucket); }
   uint64_t FirstKeyOf(uint32_t bucket) const { return division.FirstKeyOf(bucket); }
   uint64_t LastKeyOf(uint32_t bucket) const { return division.LastKeyOf(bucket); }
 

@@ -236,7 +236,7 @@ Status Journal::BeginHalf(uint32_t half) {
 }
 
 void Journal::RunCheckpoints() {
-  if (callbacks_.on_thread) callbacks_.on_thread();
+  if (callbacks_.on_thread_start) callbacks_.on_thread_start();
   std::unique_lock<std::mutex> lock(checkpoint_mutex_);
   while (true) {
     checkpoint_changed_.wait(lock, [this] { return stop_ || checkpoint_wanted_; });

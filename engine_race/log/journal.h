@@ -55,7 +55,7 @@ class Journal {
     // Told once of a failure after which nothing may be written until the store is reopened.
     std::function<void(const Status&)> on_failure;
     // Called first by the journal's thread. May be empty.
-    std::function<void()> on_thread;
+    std::function<void()> on_thread_start;
   };
 
   // Begins a new journal of `size_bytes` in the store's directory, made with `file_mode`; what an

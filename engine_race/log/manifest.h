@@ -24,11 +24,12 @@ struct StoreIdentity {
   // As many as geometry.path_count, absolute.
   std::vector<std::string> paths;
   // The format version that was read.
-  uint32_t format_version = format::kFormatVersion;
+  uint32_t format_version = format::kAllKeysFormatVersion;
 
-  // Of the manifest that it is written to: the older of versions 4 and 5 that can say it.
+  // The format version that a manifest is written with: 4 for all keys, 5 for a part.
   uint32_t WrittenVersion() const {
-    return geometry.keys().HasAllKeys() ? format::kFormatVersion : format::kKeyRangeFormatVersion;
+    return geometry.keys().HasAllKeys() ? format::kAllKeysFormatVersion
+                                        : format::kKeyRangeFormatVersion;
   }
 };
 

@@ -44,7 +44,7 @@ Status WritePathMarker(int dir_fd, const StoreIdentity& identity, size_t index, 
   PathMarker marker{};
   marker.magic = format::kMarkerMagic;
   // Markers of stores with a part of the keys are no different.
-  marker.format_version = format::kFormatVersion;
+  marker.format_version = format::kAllKeysFormatVersion;
   marker.path_index = static_cast<uint32_t>(index);
   marker.path_count = static_cast<uint32_t>(identity.paths.size());
   marker.store_id = identity.store_id;

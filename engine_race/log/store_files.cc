@@ -120,7 +120,8 @@ Status RenewManifest(const Options& options, const StoreFiles& files) {
         RenewPathMarkers(files.identity, options.file_mode, files.values.paths()));
     Log(options.log, LogLevel::kInfo,
         "the store goes from format " + std::to_string(files.identity.format_version) + " to " +
-            std::to_string(format::kFormatVersion) + ": older builds do not open it any more");
+            std::to_string(format::kAllKeysFormatVersion) +
+            ": older builds do not open it any more");
     // The lock file's name is durable before a format that needs it.
     ENGINE_RACE_RETURN_IF_ERROR(sys::Fsync(files.directory.get()));
   }

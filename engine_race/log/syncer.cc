@@ -164,7 +164,7 @@ Status Syncer::OpenJournal() {
   Journal::Callbacks callbacks;
   callbacks.checkpoint = [this] { return Checkpoint(); };
   callbacks.on_failure = [this](const Status& status) { writer_.Poison(status); };
-  callbacks.on_thread = [this] { context_.placement.EnterThread(); };
+  callbacks.on_thread_start = [this] { context_.placement.EnterDeviceThread(); };
   const uint32_t batch_records =
       context_.options.sync_mode == SyncMode::kGroup ? format::kJournalBatchRecords : 1;
   return Journal::Open(context_.files.directory.get(), context_.store_id(),

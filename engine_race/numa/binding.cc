@@ -8,6 +8,7 @@
 #include <string>
 #include <system_error>
 #include <thread>
+#include <vector>
 
 #include "engine_race/base/guarded.h"
 #include "engine_race/base/memory.h"
@@ -53,23 +54,6 @@ Status TryPlacement(const Placement& placement) {
   }
   const PolicyScope scope(placement);
   return scope.error() == 0 ? Status::Ok() : Refused("set_mempolicy", scope.error());
-}
-
-Status NodesOfPages(std::span<const void* const> addresses, std::vector<int>* nodes) {
-  nodes->assign(addresses.size(), -1);
-  if (addresses.empty()) return Status::Ok();
-  // Without nodes to move to, the call only asks.
-  if (::syscall(SYS_move_pages, 0, addresses.size(), addresses.data(), nullptr, nodes->data(), 0) !=
-      0) {
-    return Refused("move_pages", errno);
-  }
-  for (int& node : *nodes) node = std::max(node, -1);
-  return Status::Ok();
-}
-
-Status CurrentNode(uint32_t* cpu, uint32_t* node) {
-  if (::syscall(SYS_getcpu, cpu, node, nullptr) != 0) return Refused("getcpu", errno);
-  return Status::Ok();
 }
 
 }  // namespace engine_race::numa

@@ -7,7 +7,6 @@
 
 #include <cstdint>
 #include <span>
-#include <vector>
 
 #include "engine_race/base/placement.h"
 #include "engine_race/base/status.h"
@@ -22,15 +21,8 @@ Status RunOn(std::span<const uint32_t> cpus);
 // thread is left alone: even its present CPUs, set once more, would cost it those that are offline.
 Status TryRunOn();
 
-// Whether memory can be placed so: tried with a page of its own, and with this thread's policy.
+// Tries `placement` with a new page and as this thread's policy. kNotSupported when refused.
 Status TryPlacement(const Placement& placement);
-
-// The node of the page of each address of this process. It is -1 for a page that was never touched
-// or is not mapped.
-Status NodesOfPages(std::span<const void* const> addresses, std::vector<int>* nodes);
-
-// Where the calling thread runs now.
-Status CurrentNode(uint32_t* cpu, uint32_t* node);
 
 }  // namespace engine_race::numa
 

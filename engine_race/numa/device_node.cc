@@ -17,12 +17,12 @@ namespace {
 // Devices of devices that are looked through: a volume on a RAID on a crypt device on a disk.
 constexpr uint32_t kMaxDepth = 8;
 
-// What devices below one another agree on.
-struct Verdict {
+// The node that all devices below one device share, if they agree.
+struct NodeOfDevices {
   std::optional<uint32_t> node;
   bool differ = false;
 
-  void Add(const Verdict& other) {
+  void Add(const NodeOfDevices& other) {
     if (other.differ || (node && other.node && *node != *other.node)) differ = true;
     if (!node) node = other.node;
   }
@@ -53,28 +53,28 @@ std::vector<std::string> NamesIn(const std::string& directory) {
   return names;
 }
 
-Verdict Walk(const std::string& root, const std::string& device, uint32_t depth) {
-  Verdict verdict;
-  if (depth > kMaxDepth || device.empty()) return verdict;
+NodeOfDevices Walk(const std::string& root, const std::string& device, uint32_t depth) {
+  NodeOfDevices found;
+  if (depth > kMaxDepth || device.empty()) return found;
   for (std::string at = device; at.size() > root.size(); at = ParentOf(at)) {
-    verdict.node = ReadNumaNode(at);
-    if (verdict.node) return verdict;
+    found.node = ReadNumaNode(at);
+    if (found.node) return found;
     // RAID, encryption and volumes name the devices that they are made of.
     for (const std::string& name : NamesIn(at + "/slaves")) {
-      verdict.Add(Walk(root, RealPath(at + "/slaves/" + name), depth + 1));
+      found.Add(Walk(root, RealPath(at + "/slaves/" + name), depth + 1));
     }
     // A disk of NVMe multipath lies in a subsystem, which has links to its controllers.
     if (ParentOf(at).ends_with("/nvme-subsystem")) {
       for (const std::string& name : NamesIn(at)) {
         const std::string controller = RealPath(at + '/' + name);
         if (name.starts_with("nvme") && !controller.starts_with(at)) {
-          verdict.Add(Walk(root, controller, depth + 1));
+          found.Add(Walk(root, controller, depth + 1));
         }
       }
     }
-    if (verdict.node || verdict.differ) return verdict;
+    if (found.node || found.differ) return found;
   }
-  return verdict;
+  return found;
 }
 
 }  // namespace
@@ -84,8 +84,8 @@ std::optional<uint32_t> NodeOfDevice(const std::string& sysfs_root, dev_t device
   if (root.empty()) return std::nullopt;
   const std::string entry =
       root + "/dev/block/" + std::to_string(major(device)) + ':' + std::to_string(minor(device));
-  const Verdict verdict = Walk(root, RealPath(entry), 0);
-  return verdict.differ ? std::nullopt : verdict.node;
+  const NodeOfDevices found = Walk(root, RealPath(entry), 0);
+  return found.differ ? std::nullopt : found.node;
 }
 
 }  // namespace engine_race::numa

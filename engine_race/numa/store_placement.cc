@@ -61,7 +61,7 @@ Status StorePlacement::Plan(const Options& options, const Roots& roots, StorePla
     if (read.ok()) {
       ENGINE_RACE_RETURN_IF_ERROR(CheckNodes(planned.nodes_, planned.topology_));
       if (planned.nodes_.empty()) planned.nodes_ = IdsOf(planned.topology_);
-      read = ReadAllowed(roots.proc, planned.topology_, &planned.allowed_);
+      read = ReadAllowed(roots.proc + "/thread-self", planned.topology_, &planned.allowed_);
     }
     if (read.ok()) {
       planned.PlaceMemory(options);
@@ -144,7 +144,7 @@ std::vector<uint32_t> StorePlacement::CpusOf(std::span<const uint32_t> nodes) co
 }
 
 void StorePlacement::PlaceThreads(std::span<const dev_t> devices, const LogFn& log) {
-  thread_cpus_.clear();
+  device_thread_cpus_.clear();
   build_cpus_.clear();
   if (mode_ == NumaMode::kNone) return;
   const std::vector<uint32_t> nodes = NodesOfThreads(devices);
@@ -165,7 +165,7 @@ void StorePlacement::PlaceThreads(std::span<const dev_t> devices, const LogFn& l
         "numa: threads run wherever the kernel puts them: " + tried.ToString());
     return;
   }
-  thread_cpus_ = std::move(cpus);
+  device_thread_cpus_ = std::move(cpus);
   build_cpus_ = std::move(named_cpus);
 }
 

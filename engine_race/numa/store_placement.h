@@ -44,8 +44,8 @@ class StorePlacement {
   // Leaves everything alone.
   StorePlacement() = default;
 
-  // Plans all that needs no store. kInvalidArgument, naming it, for a node that the machine does
-  // not have. Where the kernel shows no nodes, nothing is placed, and the log says so.
+  // Plans all that needs no store. kInvalidArgument, with the node's number, for a node that the
+  // machine does not have. Where the kernel shows no nodes, nothing is placed, and the log says so.
   static Status Plan(const Options& options, const Roots& roots, StorePlacement* placement);
   static Status Plan(const Options& options, StorePlacement* placement) {
     return Plan(options, Roots(), placement);
@@ -54,17 +54,17 @@ class StorePlacement {
   void PlaceThreads(std::span<const dev_t> devices, const LogFn& log);
 
   const Placement& memory() const { return memory_; }
-  // Empty: threads run where the threads that started them do.
-  const std::vector<uint32_t>& thread_cpus() const { return thread_cpus_; }
-  // Those of threads that work in the index. Empty as above.
+  // Empty: the store's threads inherit the CPUs of the threads that start them.
+  const std::vector<uint32_t>& device_thread_cpus() const { return device_thread_cpus_; }
+  // The CPUs of threads that build and sweep the index; empty as above.
   const std::vector<uint32_t>& build_cpus() const { return build_cpus_; }
-  // `count` threads, chosen by the CPUs of the opening thread, on `cpus`: no more than these are.
+  // At most one thread per CPU of `cpus`; `count` when `cpus` is empty.
   static uint32_t LimitTo(const std::vector<uint32_t>& cpus, uint32_t count) {
     return cpus.empty() ? count : std::min(count, static_cast<uint32_t>(cpus.size()));
   }
 
   // Called when it begins by each of the store's own threads that read or write the devices.
-  void EnterThread() const noexcept { Enter(thread_cpus_); }
+  void EnterDeviceThread() const noexcept { Enter(device_thread_cpus_); }
   // Called when it begins by each of the store's own threads that work in the index.
   void EnterBuildThread() const noexcept { Enter(build_cpus_); }
 
@@ -82,7 +82,7 @@ class StorePlacement {
   // Those named, or with none named all.
   std::vector<uint32_t> nodes_;
   Placement memory_;
-  std::vector<uint32_t> thread_cpus_;
+  std::vector<uint32_t> device_thread_cpus_;
   std::vector<uint32_t> build_cpus_;
 };
 

@@ -31,7 +31,7 @@ bool ParseNumber(std::string_view text, uint64_t* number) {
 
 Status BadFile(const std::string& path, std::string_view text) {
   constexpr size_t kShownBytes = 80;
-  return Status::IOError(path + " makes no sense: '" + std::string(text.substr(0, kShownBytes)) +
+  return Status::IOError(path + " cannot be parsed: '" + std::string(text.substr(0, kShownBytes)) +
                          "'");
 }
 
@@ -198,14 +198,14 @@ Status ReadTopology(const std::string& sysfs_root, Topology* topology) {
   return Status::Ok();
 }
 
-Status ReadAllowed(const std::string& proc_root, const Topology& topology, Allowed* allowed) {
+Status ReadAllowed(const std::string& task_dir, const Topology& topology, Allowed* allowed) {
   Allowed read;
   for (const Node& node : topology.nodes) {
     read.nodes.push_back(node.id);
     read.cpus.insert(read.cpus.end(), node.cpus.begin(), node.cpus.end());
   }
   std::sort(read.cpus.begin(), read.cpus.end());
-  const std::string path = proc_root + "/thread-self/status";
+  const std::string path = task_dir + "/status";
   const std::string status = ReadTextFile(path);
   ENGINE_RACE_RETURN_IF_ERROR(
       ReadAllowedList(path, status, "Cpus_allowed_list:", kMaxCpuCount, &read.cpus));

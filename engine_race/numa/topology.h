@@ -70,19 +70,13 @@ std::string FormatList(const std::vector<uint32_t>& numbers);
 // kIOError, naming the file, when files are there but cannot be read or parsed.
 Status ReadTopology(const std::string& sysfs_root, Topology* topology);
 
-// Of the calling thread, from `proc_root`/thread-self/status. Where the file says nothing, all CPUs
-// and nodes of `topology` are allowed.
-Status ReadAllowed(const std::string& proc_root, const Topology& topology, Allowed* allowed);
+// Of the thread or process whose directory in /proc this is, from its file "status". Where the file
+// says nothing, all CPUs and nodes of `topology` are allowed.
+Status ReadAllowed(const std::string& task_dir, const Topology& topology, Allowed* allowed);
 
 // The node of a block device, by its number. Nullopt: the kernel does not know it, the device lies
 // on several nodes (as RAID may), or `device` is no block device (as of tmpfs).
 std::optional<uint32_t> NodeOfDevice(const std::string& sysfs_root, dev_t device);
-
-// The nodes that have CPUs, in `group_count` groups of near nodes whose sizes differ by one at
-// most. Each group ascends, and groups are in order of their first nodes. A node without CPUs joins
-// the nearest group. kInvalidArgument when there are fewer nodes with CPUs than groups.
-Status GroupNearNodes(const Topology& topology, uint32_t group_count,
-                      std::vector<std::vector<uint32_t>>* groups);
 
 }  // namespace engine_race::numa
 

@@ -31,7 +31,7 @@ class ChunkCache {
   static constexpr uint32_t kBookedBytes = kBufferBytes + kEntryBytes;
 
   // `share` may be null: all buffers may be used.
-  Status Allocate(uint32_t buffer_count, MemoryShare* share, const Placement& placement = {});
+  Status Allocate(uint32_t buffer_count, MemoryShare* share, const Placement& placement);
 
   // An empty chunk, not in the map. std::bad_alloc.
   Chunk* NewChunk();

@@ -63,7 +63,7 @@ bool Coordinator::Start() {
 
 void Coordinator::Run() {
   // Before the queue of reads is used: back ends' own threads inherit where this one runs.
-  context_->log.placement().EnterThread();
+  context_->log.placement().EnterDeviceThread();
   std::unique_lock lock(mutex_);
   while (!stop_) {
     woken_ = false;

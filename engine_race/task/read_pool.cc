@@ -37,7 +37,7 @@ class ReadPool::Source final : public ReadSource {
         if (job->posted != nullptr) ++posted_in_flight_;
         return true;
       }
-      // Keys of posted reads were looked at when they were posted.
+      // Store::ReadAsync has checked the keys of posted reads.
       ENGINE_RACE_ASSERT(job->posted == nullptr);
       pool_->Answer(*job, CheckKeyOf(keys_, job->batch->key(job->index)));
     }
@@ -97,10 +97,11 @@ ReadPool::ReadPool(const PointReader& reader, const Options& options, std::vecto
     idle_.push_back(workers_.back().get());
   }
   // Callers run workers, too, wherever they are: only the pool's own threads are bound.
-  max_threads_ = options.worker_count != 0
-                     ? count
-                     : numa::StorePlacement::LimitTo(reader_.placement().thread_cpus(), count);
-  threads_.reserve(max_threads_);
+  max_thread_count_ =
+      options.worker_count != 0
+          ? count
+          : numa::StorePlacement::LimitTo(reader_.placement().device_thread_cpus(), count);
+  threads_.reserve(max_thread_count_);
 }
 
 ReadPool::~ReadPool() { Close(); }
@@ -208,7 +209,7 @@ void ReadPool::WakeThread() noexcept {
 }
 
 bool ReadPool::StartThread() noexcept {
-  if (closing_ || threads_.size() == max_threads_) return false;
+  if (closing_ || threads_.size() == max_thread_count_) return false;
   try {
     threads_.emplace_back([this] { RunThread(); });
     return true;
@@ -218,7 +219,7 @@ bool ReadPool::StartThread() noexcept {
 }
 
 void ReadPool::RunThread() noexcept {
-  reader_.placement().EnterThread();
+  reader_.placement().EnterDeviceThread();
   std::unique_lock<std::mutex> lock(mutex_);
   while (true) {
     ++resting_thread_count_;

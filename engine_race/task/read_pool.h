@@ -96,7 +96,7 @@ class ReadPool {
   PostedList deferred_;
   std::condition_variable thread_needed_;
   std::vector<std::thread> threads_;
-  uint32_t max_threads_ = 0;
+  uint32_t max_thread_count_ = 0;
   uint32_t resting_thread_count_ = 0;
   bool closing_ = false;
   // Lets threads skip the mutex while nothing is deferred. A relaxed hint.

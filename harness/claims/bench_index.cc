@@ -169,7 +169,7 @@ Status IndexBench::BuildParts(double* seconds, uint64_t* memory_bytes) {
       raw.entries = {entries + first_entries_[b], first_entries_[b + 1] - first_entries_[b]};
       raw.codec = log_->codec(b);
       raw.sequence_bound = raw.entries.size();
-      raw.keys = geometry.division.KeysOf(b);
+      raw.keys = geometry.KeysOf(b);
       if (!builder.Build(raw, &built[b]).ok() || !built[b].damaged_slots.empty()) {
         return failures.Note("a bucket could not be built");
       }

@@ -198,7 +198,8 @@ std::string WhyNot(const std::vector<InstancePlan>& plans, const NumaRaceFlags& 
 Status ReadMachine(Topology* topology, Allowed* allowed) {
   ENGINE_RACE_RETURN_IF_ERROR(
       engine_race::numa::ReadTopology(engine_race::numa::kSysfsRoot, topology));
-  return engine_race::numa::ReadAllowed(engine_race::numa::kProcRoot, *topology, allowed);
+  return engine_race::numa::ReadAllowed(std::string(engine_race::numa::kProcRoot) + "/thread-self",
+                                        *topology, allowed);
 }
 
 void PrintPlan(const std::vector<InstancePlan>& plans, const RaceSettings& settings,

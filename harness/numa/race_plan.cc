@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "harness/data/key_source.h"
+#include "harness/numa/near_nodes.h"
 #include "harness/numa/placement.h"
 
 namespace harness {
@@ -183,7 +184,7 @@ Status PlanRace(const RaceRequest& request, const Topology& topology, const Allo
   } else {
     const uint32_t count =
         request.group_count == 0 ? CountNodesWithCpus(usable) : request.group_count;
-    ENGINE_RACE_RETURN_IF_ERROR(engine_race::numa::GroupNearNodes(usable, count, &groups));
+    ENGINE_RACE_RETURN_IF_ERROR(GroupNearNodes(usable, count, &groups));
   }
   instances->assign(groups.size(), {});
   for (uint32_t i = 0; i < groups.size(); ++i) {

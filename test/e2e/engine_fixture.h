@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -166,6 +167,17 @@ class LogLines {
   std::vector<std::string> lines() const {
     const std::lock_guard<std::mutex> lock(mutex_);
     return lines_;
+  }
+  // Whether a line has these words.
+  bool Said(std::string_view words) const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return std::any_of(lines_.begin(), lines_.end(), [words](const std::string& line) {
+      return line.find(words) != std::string::npos;
+    });
+  }
+  void Clear() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    lines_.clear();
   }
 
  private:

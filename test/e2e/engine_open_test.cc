@@ -245,7 +245,7 @@ TEST_F(EngineOpenTest, OtherFormatVersionIsNotSupported) {
   });
   ExpectRefused(kNotSupported);
   EditManifestSoundly(
-      [](format::Manifest* manifest) { manifest->format_version = format::kFormatVersion; });
+      [](format::Manifest* manifest) { manifest->format_version = format::kAllKeysFormatVersion; });
   ExpectUnharmed();
 }
 

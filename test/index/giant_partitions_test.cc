@@ -20,7 +20,7 @@ std::map<uint64_t, uint64_t> RouteAll(const std::vector<RoutedEntry>& entries,
                                       int* round_count) {
   GiantPartitions partitions(at_once, kWorkers);
   // The smallest buffers that are possible.
-  EXPECT_TRUE(partitions.Allocate(1).ok());
+  EXPECT_TRUE(partitions.Allocate(1, Placement()).ok());
   std::map<uint64_t, uint64_t> newest;
   *round_count = 0;
   while (!ranges.empty() && *round_count < 1000) {

@@ -58,14 +58,14 @@ TEST(PartMemoryTest, LargerThanASlabGetsItsOwn) {
 
 TEST(PartMemoryTest, RefusedMemoryIsAStatus) {
   PartSlice slice;
-  EXPECT_EQ(PartSlice::Allocate(size_t{1} << 60, &slice).code(), Code::kOutOfMemory);
+  EXPECT_EQ(PartSlice::Allocate(size_t{1} << 60, &slice, Placement()).code(), Code::kOutOfMemory);
   EXPECT_EQ(slice.data(), nullptr);
 }
 
 TEST(PartMemoryTest, MovedSliceIsFreedOnce) {
   for (const size_t size : {size_t{100}, size_t{1} << 20}) {
     PartSlice a;
-    ASSERT_TRUE(PartSlice::Allocate(size, &a).ok());
+    ASSERT_TRUE(PartSlice::Allocate(size, &a, Placement()).ok());
     char* const data = a.data();
     PartSlice b(std::move(a));
     PartSlice c;

@@ -18,7 +18,7 @@ std::unique_ptr<Part> PartWith(const std::vector<uint64_t>& keys) {
   auto part = std::make_unique<Part>();
   const CellMap map =
       CellMap::Over(keys.front(), keys.back(), SortedRun::CellCountFor(keys.size()));
-  EXPECT_TRUE(SortedRun::Create(keys.size(), map, nullptr, &part->run).ok());
+  EXPECT_TRUE(SortedRun::Create(keys.size(), map, nullptr, &part->run, Placement()).ok());
   for (size_t i = 0; i < keys.size(); ++i) {
     part->run.mutable_keys()[i] = keys[i];
     part->run.mutable_refs()[i].Store(ValueRef(static_cast<uint32_t>(keys[i]), 0, false));

@@ -38,7 +38,8 @@ std::unique_ptr<Part> MakePart(const std::vector<KeyRecord>& older,
 Status MergeOne(const Part& part, const LiveVersions& live, const FrameSlots& frames,
                 bool keep_tombstones, size_t split_records, PartReplacement* replacement) {
   const MergeSource source = {&part, part.history};
-  return MergeParts({&source, 1}, live, frames, keep_tombstones, split_records, replacement);
+  return MergeParts({&source, 1}, live, frames, keep_tombstones, split_records, replacement,
+                    Placement());
 }
 
 std::vector<IndexEntry> EntriesOf(const PartReplacement& replacement) {

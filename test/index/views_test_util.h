@@ -15,6 +15,7 @@
 #include "engine_race/index/part_builder.h"
 #include "engine_race/index/pinned_buckets.h"
 #include "engine_race/index/views.h"
+#include "engine_race/numa/store_placement.h"
 #include "test/eventually.h"
 #include "test/index/index_test_util.h"
 
@@ -72,7 +73,8 @@ class WatchedBuckets {
 
  private:
   ViewRegistry* views_ = nullptr;
-  PinnedBuckets pinned_;
+  numa::StorePlacement placement_;
+  PinnedBuckets pinned_{placement_};
   std::unique_ptr<BucketIndex[]> buckets_;
   const size_t split_keys_;
 };

@@ -92,7 +92,7 @@ TEST_F(ManifestTest, WhatThisBuildCannotServeIsNotSupported) {
   Rewrite([](format::Manifest* m) { m->format_version = format::kKeyRangeFormatVersion + 1; });
   EXPECT_EQ(ReadCode(), Code::kNotSupported);
   Rewrite([](format::Manifest* m) {
-    m->format_version = format::kFormatVersion;
+    m->format_version = format::kAllKeysFormatVersion;
     m->value_bytes = 8192;
   });
   EXPECT_EQ(ReadCode(), Code::kNotSupported);
@@ -182,7 +182,7 @@ TEST_F(KeyRangeManifestTest, KeysTakeTheirRoomFromTheNames) {
   identity_.geometry.Divide({5, 77});
   EXPECT_TRUE(fits(3992));
   EXPECT_FALSE(fits(3993));
-  fits(3992);
+  identity_.paths = {"/" + std::string(3990, 'x')};
   Write({5, 77});
   EXPECT_EQ(ReadKeys(5), (KeyRange{5, 77}));
 }

@@ -3,10 +3,8 @@
 
 #include <gtest/gtest.h>
 #include <linux/mempolicy.h>
-#include <sys/syscall.h>
-#include <unistd.h>
+#include <sched.h>
 
-#include <array>
 #include <map>
 #include <thread>
 
@@ -14,36 +12,22 @@
 #include "engine_race/base/memory.h"
 #include "engine_race/base/parallel.h"
 #include "engine_race/numa/topology.h"
+#include "test/numa/numa_test_util.h"
 
 namespace engine_race::numa {
 namespace {
 
+using test::CanPlace;
+using test::Policy;
+using test::PolicyOf;
 using Ids = std::vector<uint32_t>;
-
-struct Policy {
-  int mode = -1;
-  unsigned long first_nodes = 0;
-  bool operator==(const Policy&) const = default;
-};
-
-// Of the pages at an address or, when that is null, of this thread.
-Policy PolicyOf(const void* address) {
-  Policy policy;
-  std::array<unsigned long, 16> mask = {};
-  EXPECT_EQ(::syscall(SYS_get_mempolicy, &policy.mode, mask.data(), 1025UL, address,
-                      address != nullptr ? MPOL_F_ADDR : 0UL),
-            0);
-  policy.first_nodes = mask[0];
-  return policy;
-}
 
 const Policy kDefault = {MPOL_DEFAULT, 0};
 
 class BindingTest : public testing::Test {
  protected:
   void SetUp() override {
-    const Status tried = TryPlacement(Bound());
-    if (!tried.ok()) GTEST_SKIP() << "memory cannot be placed here: " << tried.ToString();
+    if (!CanPlace()) GTEST_SKIP() << "memory cannot be placed here";
   }
   static Placement Bound() {
     const Ids nodes = {0};
@@ -150,19 +134,6 @@ TEST_F(BindingTest, ANodeThatIsNotThereIsRefused) {
   region.data()[0] = 1;
 }
 
-TEST_F(BindingTest, PagesHaveNodesOnceTheyAreTouched) {
-  Region region;
-  ASSERT_TRUE(Region::Allocate(2 * 4096, false, &region, Bound()).ok());
-  region.data()[0] = 1;
-  const void* const pages[] = {region.data(), region.data() + 4096};
-  std::vector<int> nodes;
-  const Status status = NodesOfPages(pages, &nodes);
-  ASSERT_TRUE(status.ok()) << status.ToString();
-  EXPECT_EQ(nodes, (std::vector<int>{0, -1}));
-  EXPECT_TRUE(NodesOfPages({}, &nodes).ok());
-  EXPECT_TRUE(nodes.empty());
-}
-
 TEST(RunOnTest, ThreadsAndThoseTheyStartStayThere) {
   const Ids all = AvailableCpus();
   ASSERT_FALSE(all.empty());
@@ -172,10 +143,7 @@ TEST(RunOnTest, ThreadsAndThoseTheyStartStayThere) {
     EXPECT_TRUE(RunOn(Ids{all.back()}).ok());
     own = AvailableCpus();
     std::thread([&] { started = AvailableCpus(); }).join();
-    uint32_t cpu = 0;
-    uint32_t node = 0;
-    EXPECT_TRUE(CurrentNode(&cpu, &node).ok());
-    EXPECT_EQ(cpu, all.back());
+    EXPECT_EQ(static_cast<uint32_t>(::sched_getcpu()), all.back());
   }).join();
   EXPECT_EQ(own, Ids{all.back()});
   EXPECT_EQ(started, Ids{all.back()});

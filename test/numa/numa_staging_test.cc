@@ -3,10 +3,7 @@
 #include <gtest/gtest.h>
 #include <linux/mempolicy.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <map>
 #include <mutex>
@@ -15,10 +12,9 @@
 #include <utility>
 
 #include "engine_race/log/format.h"
-#include "engine_race/numa/binding.h"
-#include "engine_race/numa/topology.h"
 #include "test/e2e/engine_fixture.h"
 #include "test/faults/system_calls.h"
+#include "test/numa/numa_test_util.h"
 
 namespace engine_race::test {
 namespace {
@@ -26,13 +22,6 @@ namespace {
 #ifndef MADV_POPULATE_WRITE
 constexpr int MADV_POPULATE_WRITE = 23;
 #endif
-
-bool IsBoundToNodeZero() {
-  int mode = -1;
-  std::array<unsigned long, 16> mask = {};
-  return ::syscall(SYS_get_mempolicy, &mode, mask.data(), 1025UL, nullptr, 0UL) == 0 &&
-         mode == MPOL_BIND && mask[0] == 1;
-}
 
 // Counts the calls that take pages of staging into the page cache, and those of them by threads
 // that are not bound to node 0.
@@ -102,7 +91,7 @@ class StagingWatch : public SystemCallHook {
     TakesNew(path, offset, size);
   }
   void Count(int* counter) {
-    const bool is_bound = IsBoundToNodeZero();
+    const bool is_bound = PolicyOf(nullptr) == Policy{MPOL_BIND, 1};
     const std::lock_guard<std::mutex> lock(mutex_);
     ++*counter;
     unplaced_count_ += is_bound ? 0 : 1;
@@ -131,26 +120,14 @@ class StagingWatch : public SystemCallHook {
 class NumaStagingTest : public testing::Test {
  protected:
   void SetUp() override {
-    const std::vector<uint32_t> nodes = {0};
-    const Placement bound(Placement::Mode::kBind, nodes);
-    numa::Topology topology;
-    if (!numa::ReadTopology(numa::kSysfsRoot, &topology).ok() || !topology.from_kernel ||
-        !numa::TryPlacement(bound).ok()) {
-      GTEST_SKIP() << "memory cannot be placed here";
-    }
+    if (!CanPlace()) GTEST_SKIP() << "memory cannot be placed here";
   }
 
   // A store that is made and opened `opening_count` times, with 500 writes each.
   static void Run(StagingMode mode, uint32_t opening_count, StagingWatch* watch, bool* is_mapped) {
     const TempDir dir(FastParent());
-    Options options;
-    options.bucket_count = 16;
-    options.file_count = 2;
-    options.bucket_capacity_records = 65536;
-    options.io_backend = IoBackend::kPsync;
-    options.journal_bytes = kMinJournalBytes;
+    Options options = BoundTo(0);
     options.staging_mode = mode;
-    options.numa = {NumaMode::kBind, {0}};
     *is_mapped = true;
     options.log = [is_mapped](LogLevel, std::string_view line) {
       if (line.find("staged with pwrite") != std::string_view::npos) *is_mapped = false;

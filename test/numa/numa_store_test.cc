@@ -7,7 +7,6 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
-#include <array>
 #include <cerrno>
 #include <condition_variable>
 #include <filesystem>
@@ -15,28 +14,16 @@
 #include <set>
 
 #include "engine_race/base/parallel.h"
-#include "engine_race/numa/binding.h"
 #include "engine_race/numa/topology.h"
 #include "test/e2e/engine_fixture.h"
 #include "test/faults/system_calls.h"
 #include "test/numa/made_up_machine.h"
+#include "test/numa/numa_test_util.h"
 
 namespace engine_race::test {
 namespace {
 
 namespace fs = std::filesystem;
-
-Options BoundTo(uint32_t node) {
-  Options options;
-  options.bucket_count = 16;
-  options.file_count = 2;
-  options.bucket_capacity_records = 65536;
-  options.memory_budget_bytes = uint64_t{256} << 20;
-  options.io_backend = IoBackend::kPsync;
-  options.journal_bytes = kMinJournalBytes;
-  options.numa = {NumaMode::kBind, {node}};
-  return options;
-}
 
 uint64_t NthKey(uint64_t i) { return i * 0x9e3779b97f4a7c15; }
 
@@ -57,17 +44,6 @@ uint64_t PagesUnder(const std::string& policy) {
     if (at != std::string::npos) pages += std::stoull(line.substr(at + 6));
   }
   return pages;
-}
-
-bool HasNodes() {
-  numa::Topology topology;
-  return numa::ReadTopology(numa::kSysfsRoot, &topology).ok() && topology.from_kernel;
-}
-
-bool CanPlace() {
-  const std::vector<uint32_t> nodes = {0};
-  return HasNodes() && numa::TryPlacement(Placement(Placement::Mode::kBind, nodes)).ok() &&
-         fs::exists("/proc/self/numa_maps");
 }
 
 TEST(NumaStoreTest, AnUnknownNodeMakesNothing) {
@@ -270,21 +246,14 @@ TEST(NumaStoreTest, ItsThreadsRunOnTheNode) {
   EXPECT_EQ(CpusOfTask("/proc/thread-self"), own_cpus) << "the caller's thread is left alone";
 }
 
-// As containers do it: the calls of placement give EPERM, but for move_pages, which is unknown.
+// As containers do it: the calls of placement give EPERM.
 bool ForbidPlacement() {
-  const auto refuse = [](uint32_t number, uint32_t error) {
-    return std::array<sock_filter, 2>{{BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1),
-                                       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | error)}};
-  };
   std::vector<sock_filter> program = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr))};
-  for (const auto& [number, error] :
-       std::initializer_list<std::pair<uint32_t, uint32_t>>{{SYS_mbind, EPERM},
-                                                            {SYS_set_mempolicy, EPERM},
-                                                            {SYS_get_mempolicy, EPERM},
-                                                            {SYS_sched_setaffinity, EPERM},
-                                                            {SYS_move_pages, ENOSYS}}) {
-    for (const sock_filter& step : refuse(number, error)) program.push_back(step);
+  for (const uint32_t number :
+       {SYS_mbind, SYS_set_mempolicy, SYS_get_mempolicy, SYS_sched_setaffinity}) {
+    program.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1));
+    program.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM));
   }
   program.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
   const sock_fprog filter = {static_cast<unsigned short>(program.size()), program.data()};
@@ -313,18 +282,9 @@ TEST(NumaStoreTest, AContainerThatForbidsPlacementIsSaid) {
     if (store == nullptr) return 1;
     Fill(store.get(), 500);
     if (RangeOf(store.get(), "", "").size() != 500) return 2;
-    std::vector<int> nodes;
-    const void* const page = &nodes;
-    if (numa::NodesOfPages({&page, 1}, &nodes).code() != Code::kNotSupported) return 3;
-    const auto said = [&log](const std::string& words) {
-      for (const std::string& line : log.lines()) {
-        if (line.find(words) != std::string::npos) return true;
-      }
-      return false;
-    };
-    if (!said("mbind: Operation not permitted")) return 4;
-    if (!said("sched_setaffinity: Operation not permitted")) return 5;
-    return ::testing::Test::HasFailure() ? 6 : 0;
+    if (!log.Said("mbind: Operation not permitted")) return 3;
+    if (!log.Said("sched_setaffinity: Operation not permitted")) return 4;
+    return ::testing::Test::HasFailure() ? 5 : 0;
   });
   if (exit_code == kNoFilter) GTEST_SKIP() << "no filter of system calls can be had here";
   EXPECT_EQ(exit_code, 0);

@@ -4,17 +4,18 @@
 #include <gtest/gtest.h>
 #include <sys/sysmacros.h>
 
-#include <algorithm>
 #include <string>
 #include <thread>
 
 #include "engine_race/base/parallel.h"
 #include "engine_race/numa/binding.h"
+#include "test/e2e/engine_fixture.h"
 #include "test/numa/made_up_machine.h"
 
 namespace engine_race::numa {
 namespace {
 
+using test::LogLines;
 using test::MadeUpMachine;
 using Ids = std::vector<uint32_t>;
 
@@ -44,38 +45,29 @@ class StorePlacementTest : public testing::Test {
   }
 
   Status Plan(NumaMode mode, const Ids& nodes, const std::vector<dev_t>& devices = {}) {
-    lines_.clear();
+    log_.Clear();
     Options options;
     options.numa = {mode, nodes};
     options.memory_budget_bytes = budget_bytes_;
-    options.log = [this](LogLevel, std::string_view line) { lines_.emplace_back(line); };
+    options.log = log_.Callback();
     const Status planned =
         StorePlacement::Plan(options, {machine_.root(), machine_.root()}, &placement_);
     if (planned.ok()) placement_.PlaceThreads(devices, options.log);
     return planned;
   }
-  bool Said(const std::string& words) const {
-    return std::any_of(lines_.begin(), lines_.end(), [&words](const std::string& line) {
-      return line.find(words) != std::string::npos;
-    });
-  }
-  std::string lines() const {
-    std::string all;
-    for (const std::string& line : lines_) all += line + "\n";
-    return all;
-  }
+  std::string lines() const { return testing::PrintToString(log_.lines()); }
 
   uint64_t budget_bytes_ = 1000 << 10;
   MadeUpMachine machine_;
   StorePlacement placement_;
-  std::vector<std::string> lines_;
+  LogLines log_;
 };
 
 TEST_F(StorePlacementTest, NoneLeavesAllAlone) {
   ASSERT_TRUE(Plan(NumaMode::kNone, {}, {makedev(259, 1)}).ok());
   EXPECT_TRUE(placement_.memory().anywhere());
-  EXPECT_TRUE(placement_.thread_cpus().empty());
-  EXPECT_TRUE(lines_.empty()) << lines();
+  EXPECT_TRUE(placement_.device_thread_cpus().empty());
+  EXPECT_TRUE(log_.lines().empty()) << lines();
 }
 
 TEST_F(StorePlacementTest, AnUnknownNodeIsNamed) {
@@ -90,17 +82,17 @@ TEST_F(StorePlacementTest, AnUnknownNodeIsNamed) {
 TEST_F(StorePlacementTest, AKernelThatShowsNoNodesIsSaid) {
   const MadeUpMachine without_nodes;
   for (const NumaMode mode : {NumaMode::kBind, NumaMode::kInterleave}) {
-    lines_.clear();
+    log_.Clear();
     Options options;
     options.numa = {mode, {1}};
-    options.log = [this](LogLevel, std::string_view line) { lines_.emplace_back(line); };
+    options.log = log_.Callback();
     const Status planned =
         StorePlacement::Plan(options, {without_nodes.root(), without_nodes.root()}, &placement_);
     ASSERT_TRUE(planned.ok()) << planned.ToString();
     placement_.PlaceThreads({}, options.log);
-    EXPECT_TRUE(Said("no NUMA nodes")) << lines();
+    EXPECT_TRUE(log_.Said("no NUMA nodes")) << lines();
     EXPECT_TRUE(placement_.memory().anywhere());
-    EXPECT_TRUE(placement_.thread_cpus().empty());
+    EXPECT_TRUE(placement_.device_thread_cpus().empty());
   }
 }
 
@@ -108,44 +100,44 @@ TEST_F(StorePlacementTest, NodesWithTooLittleMemoryAreSaid) {
   // 1000 KiB a node.
   budget_bytes_ = 2000 << 10;
   ASSERT_TRUE(Plan(NumaMode::kBind, {0}).ok());
-  EXPECT_TRUE(Said("memory_budget_bytes")) << lines();
+  EXPECT_TRUE(log_.Said("memory_budget_bytes")) << lines();
   ASSERT_TRUE(Plan(NumaMode::kBind, {0, 1}).ok());
-  EXPECT_FALSE(Said("memory_budget_bytes")) << lines();
+  EXPECT_FALSE(log_.Said("memory_budget_bytes")) << lines();
   // Pages of other nodes serve where those of one are used up.
   ASSERT_TRUE(Plan(NumaMode::kInterleave, {0}).ok());
-  EXPECT_FALSE(Said("memory_budget_bytes")) << lines();
+  EXPECT_FALSE(log_.Said("memory_budget_bytes")) << lines();
 }
 
 TEST_F(StorePlacementTest, ThreadsRunNearTheDevices) {
   ASSERT_TRUE(Plan(NumaMode::kInterleave, {}, {makedev(259, 1)}).ok());
-  EXPECT_EQ(placement_.thread_cpus(), Ids{2});
+  EXPECT_EQ(placement_.device_thread_cpus(), Ids{2});
   ASSERT_TRUE(Plan(NumaMode::kInterleave, {}, {makedev(259, 5), makedev(259, 1)}).ok());
-  EXPECT_EQ(placement_.thread_cpus(), (Ids{2, 3}));
+  EXPECT_EQ(placement_.device_thread_cpus(), (Ids{2, 3}));
   // Nothing is known of the device, or its node has no CPUs.
   for (const uint32_t number : {0, 2}) {
     ASSERT_TRUE(Plan(NumaMode::kInterleave, {}, {makedev(259, number)}).ok());
-    EXPECT_TRUE(placement_.thread_cpus().empty());
+    EXPECT_TRUE(placement_.device_thread_cpus().empty());
   }
 }
 
 TEST_F(StorePlacementTest, BoundThreadsStayOnTheNodes) {
   ASSERT_TRUE(Plan(NumaMode::kBind, {0}, {makedev(259, 1)}).ok());
-  EXPECT_EQ(placement_.thread_cpus(), (Ids{0, 1})) << "the device is elsewhere";
+  EXPECT_EQ(placement_.device_thread_cpus(), (Ids{0, 1})) << "the device is elsewhere";
   ASSERT_TRUE(Plan(NumaMode::kBind, {1, 0}, {makedev(259, 1)}).ok());
-  EXPECT_EQ(placement_.thread_cpus(), Ids{2}) << "the device is on one of the nodes";
+  EXPECT_EQ(placement_.device_thread_cpus(), Ids{2}) << "the device is on one of the nodes";
   ASSERT_TRUE(Plan(NumaMode::kBind, {0, 2, 0}, {makedev(259, 2)}).ok());
-  EXPECT_EQ(placement_.thread_cpus(), (Ids{0, 1})) << "the device's node has no CPUs";
+  EXPECT_EQ(placement_.device_thread_cpus(), (Ids{0, 1})) << "the device's node has no CPUs";
   ASSERT_TRUE(Plan(NumaMode::kBind, {2}, {}).ok());
-  EXPECT_TRUE(placement_.thread_cpus().empty());
-  EXPECT_TRUE(Said("no CPU of node 2")) << lines();
+  EXPECT_TRUE(placement_.device_thread_cpus().empty());
+  EXPECT_TRUE(log_.Said("no CPU of node 2")) << lines();
 }
 
 TEST_F(StorePlacementTest, BuildersRunOnAllNamedNodes) {
   ASSERT_TRUE(Plan(NumaMode::kBind, {0, 1}, {makedev(259, 1)}).ok());
-  EXPECT_EQ(placement_.thread_cpus(), Ids{2});
+  EXPECT_EQ(placement_.device_thread_cpus(), Ids{2});
   EXPECT_EQ(placement_.build_cpus(), (Ids{0, 1, 2}));
   ASSERT_TRUE(Plan(NumaMode::kInterleave, {}, {makedev(259, 1)}).ok());
-  EXPECT_EQ(placement_.thread_cpus(), Ids{2});
+  EXPECT_EQ(placement_.device_thread_cpus(), Ids{2});
   EXPECT_TRUE(placement_.build_cpus().empty()) << "no node is named";
   ASSERT_TRUE(Plan(NumaMode::kNone, {}, {makedev(259, 1)}).ok());
   EXPECT_TRUE(placement_.build_cpus().empty());
@@ -157,30 +149,30 @@ TEST_F(StorePlacementTest, BuildersRunOnAllNamedNodes) {
 TEST_F(StorePlacementTest, ThreadsTakeAllowedCpusAlone) {
   Allow("1-3", "0-2,5");
   ASSERT_TRUE(Plan(NumaMode::kBind, {0}, {}).ok());
-  EXPECT_EQ(placement_.thread_cpus(), Ids{1});
+  EXPECT_EQ(placement_.device_thread_cpus(), Ids{1});
   Allow("0-1", "0-2,5");
   ASSERT_TRUE(Plan(NumaMode::kBind, {0}, {}).ok());
-  EXPECT_TRUE(placement_.thread_cpus().empty()) << "there is nothing else";
+  EXPECT_TRUE(placement_.device_thread_cpus().empty()) << "there is nothing else";
   ASSERT_TRUE(Plan(NumaMode::kBind, {1}, {}).ok());
-  EXPECT_TRUE(placement_.thread_cpus().empty());
-  EXPECT_TRUE(Said("no CPU of node 1")) << lines();
+  EXPECT_TRUE(placement_.device_thread_cpus().empty());
+  EXPECT_TRUE(log_.Said("no CPU of node 1")) << lines();
 }
 
 TEST_F(StorePlacementTest, OfflineCpusBindNoThread) {
   Allow("0-7", "0-2,5");
   ASSERT_TRUE(Plan(NumaMode::kBind, {0, 1, 2, 5}).ok());
-  EXPECT_TRUE(placement_.thread_cpus().empty()) << "the nodes have all CPUs that are online";
+  EXPECT_TRUE(placement_.device_thread_cpus().empty()) << "the nodes have all CPUs that are online";
 }
 
 TEST_F(StorePlacementTest, MemoryLiesOnAllowedNodesThatHaveIt) {
   ASSERT_TRUE(Plan(NumaMode::kBind, {5}, {}).ok());
   EXPECT_TRUE(placement_.memory().anywhere());
-  EXPECT_TRUE(Said("no memory on node 5")) << lines();
-  EXPECT_EQ(placement_.thread_cpus(), Ids{3}) << "threads are bound all the same";
+  EXPECT_TRUE(log_.Said("no memory on node 5")) << lines();
+  EXPECT_EQ(placement_.device_thread_cpus(), Ids{3}) << "threads are bound all the same";
   Allow("0-3", "1");
   ASSERT_TRUE(Plan(NumaMode::kBind, {0}, {}).ok());
   EXPECT_TRUE(placement_.memory().anywhere());
-  EXPECT_TRUE(Said("may not use the memory of node 0")) << lines();
+  EXPECT_TRUE(log_.Said("may not use the memory of node 0")) << lines();
 }
 
 TEST_F(StorePlacementTest, WhatTheKernelRefusesIsSaid) {
@@ -194,28 +186,26 @@ TEST_F(StorePlacementTest, WhatTheKernelRefusesIsSaid) {
   Allow("0-3", "0-2,5,1000");
   ASSERT_TRUE(Plan(NumaMode::kBind, {1000}, {}).ok());
   EXPECT_TRUE(placement_.memory().anywhere());
-  EXPECT_TRUE(Said("wherever the kernel puts it: ")) << lines();
+  EXPECT_TRUE(log_.Said("wherever the kernel puts it: ")) << lines();
 }
 
 TEST_F(StorePlacementTest, FilesThatMakeNoSenseAreSaid) {
   machine_.Write("devices/system/node/node1/cpulist", "nonsense\n");
   ASSERT_TRUE(Plan(NumaMode::kBind, {0}, {makedev(259, 1)}).ok());
   EXPECT_TRUE(placement_.memory().anywhere());
-  EXPECT_TRUE(placement_.thread_cpus().empty());
-  EXPECT_TRUE(Said("node1/cpulist")) << lines();
+  EXPECT_TRUE(placement_.device_thread_cpus().empty());
+  EXPECT_TRUE(log_.Said("node1/cpulist")) << lines();
 }
 
 TEST_F(StorePlacementTest, OneNodeIsSaid) {
   const MadeUpMachine one;
   one.SetOnline("0");
   one.AddNode(0, "0-1", 1000, "10");
-  std::vector<std::string> lines;
   Options options;
   options.numa = {NumaMode::kInterleave, {}};
-  options.log = [&lines](LogLevel, std::string_view line) { lines.emplace_back(line); };
+  options.log = log_.Callback();
   ASSERT_TRUE(StorePlacement::Plan(options, {one.root(), one.root()}, &placement_).ok());
-  ASSERT_FALSE(lines.empty());
-  EXPECT_NE(lines[0].find("one node"), std::string::npos) << lines[0];
+  EXPECT_TRUE(log_.Said("one node")) << lines();
 }
 
 TEST_F(StorePlacementTest, AThreadEntersItsCpus) {
@@ -228,7 +218,7 @@ TEST_F(StorePlacementTest, AThreadEntersItsCpus) {
   Ids entered;
   Ids build_entered;
   std::thread([&] {
-    placement_.EnterThread();
+    placement_.EnterDeviceThread();
     entered = AvailableCpus();
   }).join();
   std::thread([&] {

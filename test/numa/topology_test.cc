@@ -19,7 +19,6 @@ namespace {
 
 using test::MadeUpMachine;
 using Ids = std::vector<uint32_t>;
-using Groups = std::vector<Ids>;
 
 // Nodes 0, 1, 4 and 6: 1 has no CPUs, 4 no memory; 0 and 4 are near each other.
 void DescribeSparse(const MadeUpMachine& machine) {
@@ -165,7 +164,7 @@ TEST(NumaAllowedTest, SaysWhatTheProcessMayUse) {
       "Name:\tx\nCpus_allowed:\t1f\nCpus_allowed_list:\t0-1,4\n"
       "Mems_allowed:\t00000000,00000041\nMems_allowed_list:\t0,6\nvoluntary: 1\n");
   Allowed allowed;
-  ASSERT_TRUE(ReadAllowed(machine.root(), Read(machine), &allowed).ok());
+  ASSERT_TRUE(ReadAllowed(machine.root() + "/thread-self", Read(machine), &allowed).ok());
   EXPECT_EQ(allowed.cpus, (Ids{0, 1, 4}));
   EXPECT_EQ(allowed.nodes, (Ids{0, 6}));
 }
@@ -174,11 +173,12 @@ TEST(NumaAllowedTest, WithoutWordsEverythingIsAllowed) {
   const MadeUpMachine machine;
   DescribeSparse(machine);
   Allowed allowed;
-  ASSERT_TRUE(ReadAllowed(machine.root(), Read(machine), &allowed).ok());
+  ASSERT_TRUE(ReadAllowed(machine.root() + "/thread-self", Read(machine), &allowed).ok());
   EXPECT_EQ(allowed.cpus, (Ids{0, 1, 2, 3, 4, 5, 6, 7, 8}));
   EXPECT_EQ(allowed.nodes, (Ids{0, 1, 4, 6}));
   machine.SetStatus("Mems_allowed_list:\tall\n");
-  EXPECT_EQ(ReadAllowed(machine.root(), Read(machine), &allowed).code(), Code::kIOError);
+  EXPECT_EQ(ReadAllowed(machine.root() + "/thread-self", Read(machine), &allowed).code(),
+            Code::kIOError);
 }
 
 TEST(NumaAllowedTest, AThreadHasCpusOfItsOwn) {
@@ -189,7 +189,7 @@ TEST(NumaAllowedTest, AThreadHasCpusOfItsOwn) {
   Allowed allowed;
   std::thread([&] {
     ASSERT_TRUE(RunOn(Ids{all.back()}).ok());
-    ASSERT_TRUE(ReadAllowed(kProcRoot, topology, &allowed).ok());
+    ASSERT_TRUE(ReadAllowed(std::string(kProcRoot) + "/thread-self", topology, &allowed).ok());
   }).join();
   EXPECT_EQ(allowed.cpus, Ids{all.back()}) << "those of the process's first thread";
 }
@@ -244,37 +244,6 @@ TEST(NumaDeviceTest, MultipathLiesWhereAllItsControllersDo) {
   machine.Link(subsystem + "/nvme0", "devices/pci0/0000:01:00.0/nvme/nvme0");
   machine.Link(subsystem + "/nvme1", "devices/pci1/0000:81:00.0/nvme/nvme1");
   EXPECT_EQ(NodeOfDevice(machine.root(), makedev(259, 0)), 3u);
-}
-
-TEST(NumaGroupsTest, PairsAreNearNodes) {
-  const MadeUpMachine machine;
-  machine.SetOnline("0-3");
-  // 0 is near 2, and 1 is near 3.
-  machine.AddNode(0, "0", 1, "10 40 12 40");
-  machine.AddNode(1, "1", 1, "40 10 40 12");
-  machine.AddNode(2, "2", 1, "12 40 10 40");
-  machine.AddNode(3, "3", 1, "40 12 40 10");
-  const Topology topology = Read(machine);
-  Groups groups;
-  ASSERT_TRUE(GroupNearNodes(topology, 2, &groups).ok());
-  EXPECT_EQ(groups, (Groups{{0, 2}, {1, 3}}));
-  ASSERT_TRUE(GroupNearNodes(topology, 4, &groups).ok());
-  EXPECT_EQ(groups, (Groups{{0}, {1}, {2}, {3}}));
-  ASSERT_TRUE(GroupNearNodes(topology, 3, &groups).ok());
-  EXPECT_EQ(groups, (Groups{{0, 2}, {1}, {3}}));
-  ASSERT_TRUE(GroupNearNodes(topology, 1, &groups).ok());
-  EXPECT_EQ(groups, (Groups{{0, 1, 2, 3}}));
-  for (const uint32_t bad : {0, 5}) {
-    EXPECT_EQ(GroupNearNodes(topology, bad, &groups).code(), Code::kInvalidArgument);
-  }
-}
-
-TEST(NumaGroupsTest, MemoryAloneJoinsTheNearestGroup) {
-  const MadeUpMachine machine;
-  DescribeSparse(machine);
-  Groups groups;
-  ASSERT_TRUE(GroupNearNodes(Read(machine), 2, &groups).ok());
-  EXPECT_EQ(groups, (Groups{{0, 4}, {1, 6}}));
 }
 
 }  // namespace

@@ -11,7 +11,7 @@ namespace {
 // Chunk i covers the keys [100 i, 100 i + 99] and takes one buffer; there are eight buffers.
 class ChunkCacheTest : public ::testing::Test {
  protected:
-  void SetUp() override { ASSERT_TRUE(cache_.Allocate(8, nullptr).ok()); }
+  void SetUp() override { ASSERT_TRUE(cache_.Allocate(8, nullptr, Placement()).ok()); }
 
   Chunk* Add(uint64_t number, uint32_t buffer_count = 1) {
     Chunk* chunk = cache_.NewChunk();

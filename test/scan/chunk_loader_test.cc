@@ -44,7 +44,7 @@ class ChunkLoaderTest : public ::testing::Test {
     options.io_backend = backend;
     context_ = std::make_unique<ScanContext>(*store_->log, *store_->index, options, RangeTuning());
     cache_ = std::make_unique<ChunkCache>();
-    ASSERT_TRUE(cache_->Allocate(kBuffers, /*share=*/nullptr).ok());
+    ASSERT_TRUE(cache_->Allocate(kBuffers, /*share=*/nullptr, Placement()).ok());
     loader_ = std::make_unique<ChunkLoader>(context_.get(), cache_->pool());
   }
   ~ChunkLoaderTest() override { loader_.reset(); }

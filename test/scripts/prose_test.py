@@ -87,10 +87,10 @@ class Docs(unittest.TestCase):
 
     def test_commands(self):
         for span in ("make race RACE_ARGS='--dir D --num N'", "make && bin/race --num 3",
-                     "GLIBC=1 make check", "scripts/mutants.py --check"):
+                     "GLIBC=1 make check", "scripts/mutants.py --check", "make bin/numa"):
             self.assertEqual(self.faults(span), [], span)
         for span in ("make raze", "bin/rice", "make race && make raze", "bin/race --no-such-flag",
-                     "bin/race nosuchword", "scripts/mutant.py"):
+                     "bin/race nosuchword", "scripts/mutant.py", "make bin/rice"):
             self.assertEqual(len(self.faults(span)), 1, span)
 
     def test_names_of_the_code(self):

@@ -1,13 +1,18 @@
 // Groups are filled one after the other. A group begins with the first node that is left, and takes
 // the node whose distances to the group's nodes add up to the least, until it is full. Firmware
 // tables are regular (sockets of equal size), and there this finds the sockets.
+#include "harness/numa/near_nodes.h"
+
 #include <algorithm>
 #include <string>
+#include <utility>
 
-#include "engine_race/numa/topology.h"
-
-namespace engine_race::numa {
+namespace harness {
 namespace {
+
+using engine_race::Status;
+using engine_race::numa::Node;
+using engine_race::numa::Topology;
 
 // Both ways: the tables need not be symmetric.
 uint64_t DistanceToGroup(const Topology& topology, uint32_t id,
@@ -73,4 +78,4 @@ Status GroupNearNodes(const Topology& topology, uint32_t group_count,
   return Status::Ok();
 }
 
-}  // namespace engine_race::numa
+}  // namespace harness
