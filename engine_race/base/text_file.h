@@ -12,7 +12,7 @@ namespace engine_race {
 // naming the file, when it cannot be read. Thread-safe.
 Status TryReadTextFile(const std::string& path, std::string* text);
 
-// The same contents; empty also when the file cannot be read.
+// As TryReadTextFile, but empty also when the file cannot be read.
 std::string ReadTextFile(const std::string& path);
 
 }  // namespace engine_race

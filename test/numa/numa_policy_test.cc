@@ -1,7 +1,7 @@
 // Which policy threads have when a store allocates from the heap, takes in pages of staging or
 // calls the log callback.
-#include <gtest/gtest.h>
 #include <fcntl.h>
+#include <gtest/gtest.h>
 #include <linux/magic.h>
 #include <sys/mman.h>
 #include <sys/vfs.h>
