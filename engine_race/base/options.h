@@ -168,9 +168,12 @@ struct Options {
   // False: opening a directory without a store is kNotFound.
   bool create_if_missing = true;
   // A node that the machine does not have is kInvalidArgument. The store does without
-  // whatever the kernel or a container refuses, with a warning in the log.
+  // whatever the kernel or a container refuses, with a warning in the log. Threads are
+  // bound to CPUs that the thread which opens the store may use.
   NumaOptions numa;
-  // Null: nothing is logged. The library never prints.
+  // Null: nothing is logged. The library never prints. With `numa` the library may call it under
+  // the store's memory policy while the store opens. A thread that the function starts then
+  // inherits the policy.
   LogFn log;
 };
 

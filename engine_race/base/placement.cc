@@ -80,7 +80,8 @@ void PolicyScope::Enter(const Placement& placement) noexcept {
       ::syscall(SYS_get_mempolicy, &old_mode_, old_mask_.data(), kMaskBits, nullptr, 0UL) == 0;
   const bool as_wanted =
       known && old_mode_ == placement.KernelMode() && old_mask_ == placement.mask_;
-  if (known && (as_wanted || Interleaves(old_mode_))) {
+  const bool may_stay = placement.mode_ != Placement::Mode::kBind && Interleaves(old_mode_);
+  if (known && (as_wanted || may_stay)) {
     errno = before;
     return;
   }

@@ -56,8 +56,9 @@ class Placement {
 // While it lives, pages that this thread touches first lie where `placement` says. That holds for
 // pages of files in the page cache, too: for these Apply does nothing.
 //
-// A thread whose own policy interleaves keeps that one: every change of it would begin the thread's
-// interleaving again at the first node. Threads that are started meanwhile inherit the policy.
+// A thread whose own policy interleaves keeps that policy, unless `placement` binds: each change
+// would restart the thread's interleaving at the first node. Threads that this thread starts
+// meanwhile inherit the policy.
 class PolicyScope {
  public:
   explicit PolicyScope(const Placement& placement) noexcept {

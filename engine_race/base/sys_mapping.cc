@@ -47,4 +47,10 @@ Status PopulateForStores(void* begin, size_t size, bool* populated) {
   return Status::FromErrno("madvise", errno);
 }
 
+void AdviseNoReadAhead(int fd, void* begin, size_t size) {
+  // Faults heed the advice for the mapping, reads that for the file.
+  static_cast<void>(::madvise(begin, size, MADV_RANDOM));
+  static_cast<void>(::posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM));
+}
+
 }  // namespace engine_race::sys

@@ -27,6 +27,10 @@ Status UnshareRange(int fd, uint64_t offset, uint64_t size);
 // nothing before Linux 5.14: *populated is then false.
 Status PopulateForStores(void* begin, size_t size, bool* populated);
 
+// Keeps the kernel from reading ahead and around what is touched or read: `begin` is the mapping,
+// `size` bytes long, of the file. Advice only.
+void AdviseNoReadAhead(int fd, void* begin, size_t size);
+
 }  // namespace engine_race::sys
 
 #endif  // ENGINE_RACE_BASE_SYS_MAPPING_H_

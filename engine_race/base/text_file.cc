@@ -2,6 +2,10 @@
 
 #include <fcntl.h>
 
+#include <cerrno>
+#include <utility>
+
+#include "engine_race/base/retry.h"
 #include "engine_race/base/sys.h"
 
 namespace engine_race {
@@ -11,21 +15,38 @@ namespace {
 constexpr size_t kMaxFileBytes = size_t{4} << 20;
 constexpr size_t kStepBytes = 4096;
 
+Status CannotRead(const std::string& path, const Status& why) {
+  return Status::IOError(path + " cannot be read: " + why.message());
+}
+
 }  // namespace
 
-std::string ReadTextFile(const std::string& path) {
-  UniqueFd fd;
-  if (!sys::OpenAt(AT_FDCWD, path, O_RDONLY, 0, &fd).ok()) return {};
+Status TryReadTextFile(const std::string& path, std::string* text) {
+  text->clear();
+  const int opened =
+      sys::Retry([&] { return ::openat(AT_FDCWD, path.c_str(), O_RDONLY | O_CLOEXEC); });
+  if (opened < 0) {
+    if (errno == ENOENT || errno == ENOTDIR) return Status::Ok();
+    return CannotRead(path, Status::FromErrno("open", errno));
+  }
+  const UniqueFd fd(opened);
   std::string bytes;
   while (bytes.size() < kMaxFileBytes) {
     const size_t begin = bytes.size();
     bytes.resize(begin + kStepBytes);
     size_t read_bytes = 0;
-    if (!sys::Pread(fd.get(), &bytes[begin], kStepBytes, begin, &read_bytes).ok()) return {};
+    const Status read = sys::Pread(fd.get(), &bytes[begin], kStepBytes, begin, &read_bytes);
+    if (!read.ok()) return CannotRead(path, read);
     bytes.resize(begin + read_bytes);
     if (read_bytes < kStepBytes) break;
   }
-  return bytes;
+  *text = std::move(bytes);
+  return Status::Ok();
+}
+
+std::string ReadTextFile(const std::string& path) {
+  std::string text;
+  return TryReadTextFile(path, &text).ok() ? text : std::string();
 }
 
 }  // namespace engine_race

@@ -4,9 +4,15 @@
 
 #include <string>
 
+#include "engine_race/base/status.h"
+
 namespace engine_race {
 
-// The contents of a file, its first 4 MiB at most; empty when it cannot be read. Thread-safe.
+// The contents of a file, its first 4 MiB at most; empty when there is no such file. kIOError,
+// naming the file, when it cannot be read. Thread-safe.
+Status TryReadTextFile(const std::string& path, std::string* text);
+
+// As TryReadTextFile, but empty also when the file cannot be read.
 std::string ReadTextFile(const std::string& path);
 
 }  // namespace engine_race

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "engine_race/base/placement.h"
 #include "engine_race/index/bucket_index.h"
 #include "engine_race/index/build.h"
 #include "engine_race/index/pinned_buckets.h"
@@ -61,7 +62,11 @@ Index::~Index() {
 Status Index::Build(BucketLog* log, const Options& options, std::unique_ptr<Index>* index) {
   try {
     std::unique_ptr<Index> built(new Index());
-    built->impl_ = std::make_unique<Impl>(log, options);
+    {
+      // Lookups read the array of buckets, which comes from the heap.
+      const PolicyScope scope(log->placement().memory());
+      built->impl_ = std::make_unique<Impl>(log, options);
+    }
     ENGINE_RACE_RETURN_IF_ERROR(built->MakeViews());
     BuildContext context(log, built.get(), options, BuildLimits::For(options),
                          {built->impl_->buckets.get(), built->impl_->geometry.bucket_count},

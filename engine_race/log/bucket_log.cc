@@ -16,17 +16,18 @@ BucketLog::BucketLog(const Options& options, StoreFiles files,
       reader_(&context_),
       syncer_(&context_, &writer_, &groups_) {}
 
-// Opens and recovers the log under the store's memory policy, because pages of counts and staged
-// records enter the page cache here.
+// Recovers the log under the store's memory policy, because pages of counts and staged records
+// enter the page cache there. The opening of files logs what it finds, so it keeps the caller's
+// policy.
 Status BucketLog::OpenPlaced(const Options& options, const std::string& dir,
                              numa::StorePlacement* placement, std::unique_ptr<BucketLog>* log) {
-  const PolicyScope scope(placement->memory());
   StoreFiles files;
-  ENGINE_RACE_RETURN_IF_ERROR(OpenStoreFiles(options, dir, &files));
+  ENGINE_RACE_RETURN_IF_ERROR(OpenStoreFiles(options, dir, &files, placement->memory()));
   std::vector<dev_t> devices;
   ENGINE_RACE_RETURN_IF_ERROR(DevicesOf(files, &devices));
   placement->PlaceThreads(devices, options.log);
   std::unique_ptr<BucketLog> opened(new BucketLog(options, std::move(files), *placement));
+  const PolicyScope scope(placement->memory());
   opened->context_.staging.Start(options.staging_mode, options.log, placement->memory());
   Recovery recovery(&opened->context_, &opened->writer_, &opened->groups_);
   ENGINE_RACE_RETURN_IF_ERROR(recovery.Run());

@@ -30,19 +30,21 @@ Status FillWithZeros(const io::File& file, uint64_t size_bytes) {
 }  // namespace
 
 Status Journal::Open(int dir_fd, uint64_t store_id, uint64_t size_bytes, mode_t file_mode,
-                     uint32_t batch_records, Callbacks callbacks,
+                     uint32_t batch_records, const Placement& memory, Callbacks callbacks,
                      std::unique_ptr<Journal>* journal) {
   std::unique_ptr<Journal> opened(new Journal(store_id, size_bytes / format::kJournalHalves,
                                               batch_records, std::move(callbacks)));
-  ENGINE_RACE_RETURN_IF_ERROR(opened->Prepare(dir_fd, size_bytes, file_mode));
+  ENGINE_RACE_RETURN_IF_ERROR(opened->Prepare(dir_fd, size_bytes, file_mode, memory));
   *journal = std::move(opened);
   return Status::Ok();
 }
 
-Status Journal::Prepare(int dir_fd, uint64_t size_bytes, mode_t file_mode) {
+Status Journal::Prepare(int dir_fd, uint64_t size_bytes, mode_t file_mode,
+                        const Placement& memory) {
   taken_.reserve(batch_records_);
-  ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(
-      uint64_t{format::kJournalBlockBytes} * (1 + batch_records_), /*huge_pages=*/false, &buffer_));
+  ENGINE_RACE_RETURN_IF_ERROR(
+      Region::Allocate(uint64_t{format::kJournalBlockBytes} * (1 + batch_records_),
+                       /*huge_pages=*/false, &buffer_, memory));
   ENGINE_RACE_RETURN_IF_ERROR(io::File::Open(dir_fd, format::kJournalName, io::Access::kCreate,
                                              io::Caching::kDirect, &file_, file_mode));
   uint64_t found_bytes = 0;

@@ -28,6 +28,7 @@
 #include <vector>
 
 #include "engine_race/base/memory.h"
+#include "engine_race/base/placement.h"
 #include "engine_race/base/status.h"
 #include "engine_race/io/file.h"
 #include "engine_race/log/format.h"
@@ -58,9 +59,10 @@ class Journal {
   };
 
   // Begins a new journal of `size_bytes` in the store's directory, made with `file_mode`; what an
-  // earlier one held must be durable in the logs. Batches take at most `batch_records` records.
+  // earlier one held must be durable in the logs. Batches take at most `batch_records` records, and
+  // their buffer lies as `memory` says.
   static Status Open(int dir_fd, uint64_t store_id, uint64_t size_bytes, mode_t file_mode,
-                     uint32_t batch_records, Callbacks callbacks,
+                     uint32_t batch_records, const Placement& memory, Callbacks callbacks,
                      std::unique_ptr<Journal>* journal);
   // Nobody may wait any more.
   ~Journal();
@@ -83,7 +85,7 @@ class Journal {
         batch_records_(batch_records),
         callbacks_(std::move(callbacks)) {}
 
-  Status Prepare(int dir_fd, uint64_t size_bytes, mode_t file_mode);
+  Status Prepare(int dir_fd, uint64_t size_bytes, mode_t file_mode, const Placement& memory);
   std::atomic<uint32_t>& DoneWord(uint32_t batch) { return done_[batch % kDoneWords]; }
   void AwaitDone(uint32_t batch);
   void LeadBatch(uint32_t batch);

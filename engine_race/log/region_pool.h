@@ -13,6 +13,7 @@
 
 #include "engine_race/base/assert.h"
 #include "engine_race/base/memory.h"
+#include "engine_race/base/placement.h"
 #include "engine_race/base/status.h"
 
 namespace engine_race {
@@ -43,8 +44,9 @@ class RegionPool {
     free_.reserve(kept_count);
   }
 
-  // Puts a region of unspecified content into an empty lease. kOutOfMemory.
-  Status Take(Lease* lease) {
+  // Puts a region of unspecified content into an empty lease. A new region lies as `placement`
+  // says. kOutOfMemory.
+  Status Take(const Placement& placement, Lease* lease) {
     ENGINE_RACE_ASSERT(lease->pool_ == nullptr);
     {
       const std::lock_guard<std::mutex> lock(mutex_);
@@ -57,7 +59,7 @@ class RegionPool {
       }
     }
     ENGINE_RACE_RETURN_IF_ERROR(
-        Region::Allocate(region_bytes_, /*huge_pages=*/false, &lease->region_));
+        Region::Allocate(region_bytes_, /*huge_pages=*/false, &lease->region_, placement));
     lease->pool_ = this;
     return Status::Ok();
   }

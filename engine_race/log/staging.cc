@@ -90,6 +90,12 @@ void Staging::Start(StagingMode mode, const LogFn& log, const Placement& placeme
   mapped_ = mapped.ok();
   if (mapped_) {
     populated_.resize(geometry_.bucket_count);
+    if (placement_.anywhere()) return;
+    // Read-around would take in pages of other buckets, under the policy of the one that is stored
+    // into.
+    for (const Area* area : {&keys_, &values_}) {
+      sys::AdviseNoReadAhead(area->file.fd(), area->mapping.data(), area->mapping.size());
+    }
     return;
   }
   for (Area* area : {&counts_, &keys_, &values_}) area->mapping.Reset();
@@ -158,8 +164,9 @@ BucketState Staging::Decode(uint32_t bucket, const format::BucketCounts& line) c
 // Populates the pages of a place from `offset` on, where the next record goes. The kernel may have
 // taken away pages that the place had populated before: one call for the whole group tries them
 // again. The number of other pages doubles while the group fills. So there are few calls, and yet a
-// group that stays small takes little memory. Where pages are placed, each call also changes the
-// thread's policy. So one call populates the whole group.
+// group that stays small populates few pages. Without a placement the kernel reads around each
+// page, as far as its read-ahead goes, so neighbouring pages enter the page cache too. Where pages
+// are placed, each call also changes the thread's policy. So one call populates the whole group.
 Status Staging::PopulateAt(const Area& area, uint32_t bucket, uint64_t place_offset,
                            uint64_t offset, uint32_t* reached_bytes, uint64_t* end_bytes) const {
   const uint64_t begin = offset / kPageBytes * kPageBytes;
@@ -296,7 +303,7 @@ Status Staging::FullGroup(const Area& area, uint64_t offset, RegionPool::Lease* 
     *group = area.mapping.data() + offset;
     return Status::Ok();
   }
-  ENGINE_RACE_RETURN_IF_ERROR(group_buffers_.Take(buffer));
+  ENGINE_RACE_RETURN_IF_ERROR(group_buffers_.Take(placement_, buffer));
   *group = buffer->data();
   return area.file.Read(buffer->data(), area.group_bytes, offset);
 }

@@ -136,7 +136,8 @@ std::vector<ValuePath> OwnDirectory() {
   return paths;
 }
 
-Status OpenStoreFiles(const Options& options, const std::string& dir, StoreFiles* files) {
+Status OpenStoreFiles(const Options& options, const std::string& dir, StoreFiles* files,
+                      const Placement& memory) {
   if (options.create_if_missing) {
     bool exists = false;
     ENGINE_RACE_RETURN_IF_ERROR(sys::Exists(AT_FDCWD, dir, &exists));
@@ -156,7 +157,11 @@ Status OpenStoreFiles(const Options& options, const std::string& dir, StoreFiles
   }
   const Status found = LockToWrite(options, files);
   if (found.code() == Code::kNotFound) {
-    ENGINE_RACE_RETURN_IF_ERROR(CreateStore(options, dir, WriteEmptyCounts, files));
+    const auto fill = [&memory](const StoreFiles& made) {
+      const PolicyScope scope(memory);
+      return WriteEmptyCounts(made);
+    };
+    ENGINE_RACE_RETURN_IF_ERROR(CreateStore(options, dir, fill, files));
   } else {
     ENGINE_RACE_RETURN_IF_ERROR(found);
     bool moved = false;

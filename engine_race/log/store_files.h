@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "engine_race/base/options.h"
+#include "engine_race/base/placement.h"
 #include "engine_race/base/status.h"
 #include "engine_race/base/sys.h"
 #include "engine_race/io/file.h"
@@ -42,8 +43,10 @@ std::vector<ValuePath> OwnDirectory();
 // Locks `dir` and opens the store there, or makes a new one where nothing is. A directory with
 // records but no manifest is kCorruption, never a fresh store. The manifest is written anew where
 // options.paths are the store's own that have moved, or where the store is of an older format. A
-// refused opening leaves nothing behind but directories that were made for it.
-Status OpenStoreFiles(const Options& options, const std::string& dir, StoreFiles* files);
+// refused opening leaves nothing behind but directories that were made for it. The counts of a new
+// store enter the page cache as `memory` says.
+Status OpenStoreFiles(const Options& options, const std::string& dir, StoreFiles* files,
+                      const Placement& memory = {});
 
 // Writes what a new store is to hold.
 using FillFn = std::function<Status(const StoreFiles& files)>;

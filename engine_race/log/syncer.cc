@@ -127,7 +127,7 @@ Status Syncer::WritePartialGroup(uint32_t index, LaneKind kind, uint64_t target,
     Region staged;
     ENGINE_RACE_RETURN_IF_ERROR(
         Region::Allocate(values ? count * kValueBytes : page_count * kIoAlignment,
-                         /*huge_pages=*/false, &staged));
+                         /*huge_pages=*/false, &staged, context_.placement.memory()));
     if (values) {
       ENGINE_RACE_RETURN_IF_ERROR(
           context_.staging.ReadValues(index, place, begin_in_group, count, staged.data()));
@@ -169,7 +169,7 @@ Status Syncer::OpenJournal() {
       context_.options.sync_mode == SyncMode::kGroup ? format::kJournalBatchRecords : 1;
   return Journal::Open(context_.files.directory.get(), context_.store_id(),
                        context_.options.journal_bytes, context_.options.file_mode, batch_records,
-                       std::move(callbacks), &journal_);
+                       context_.placement.memory(), std::move(callbacks), &journal_);
 }
 
 void Syncer::Close() noexcept {

@@ -37,6 +37,16 @@ void MakeAscending(std::vector<uint32_t>* numbers) {
   numbers->erase(std::unique(numbers->begin(), numbers->end()), numbers->end());
 }
 
+std::vector<uint32_t> OnlineCpusOf(const Topology& topology, std::span<const uint32_t> nodes) {
+  std::vector<uint32_t> cpus;
+  for (const uint32_t id : nodes) {
+    const Node& node = *topology.Find(id);
+    cpus.insert(cpus.end(), node.cpus.begin(), node.cpus.end());
+  }
+  MakeAscending(&cpus);
+  return cpus;
+}
+
 Status CheckNodes(const std::vector<uint32_t>& nodes, const Topology& topology) {
   const std::vector<uint32_t> unknown = Missing(nodes, IdsOf(topology));
   if (unknown.empty()) return Status::Ok();
@@ -121,11 +131,18 @@ void StorePlacement::WarnOfLittleMemory(std::span<const uint32_t> nodes,
           ": the kernel may end the process for want of memory");
 }
 
-std::vector<uint32_t> StorePlacement::NodesOfThreads(std::span<const dev_t> devices) const {
+std::vector<uint32_t> StorePlacement::NodesOfThreads(std::span<const dev_t> devices,
+                                                     const LogFn& log) const {
   std::vector<uint32_t> near;
   for (const dev_t device : devices) {
     const std::optional<uint32_t> node = NodeOfDevice(roots_.sysfs, device);
     if (node) near.push_back(*node);
+  }
+  const size_t unknown_count = devices.size() - near.size();
+  if (unknown_count > 0 && topology_.nodes.size() > 1) {
+    Log(log, LogLevel::kInfo,
+        "numa: the kernel names no node for " + std::to_string(unknown_count) + " of " +
+            std::to_string(devices.size()) + " devices: no thread is placed by these");
   }
   MakeAscending(&near);
   near = Common(near, nodes_);
@@ -134,31 +151,36 @@ std::vector<uint32_t> StorePlacement::NodesOfThreads(std::span<const dev_t> devi
 }
 
 std::vector<uint32_t> StorePlacement::CpusOf(std::span<const uint32_t> nodes) const {
-  std::vector<uint32_t> cpus;
-  for (const uint32_t id : nodes) {
-    const Node& node = *topology_.Find(id);
-    cpus.insert(cpus.end(), node.cpus.begin(), node.cpus.end());
-  }
-  MakeAscending(&cpus);
-  return Common(cpus, allowed_.cpus);
+  return Common(OnlineCpusOf(topology_, nodes), allowed_.cpus);
 }
 
 void StorePlacement::PlaceThreads(std::span<const dev_t> devices, const LogFn& log) {
   device_thread_cpus_.clear();
   build_cpus_.clear();
   if (mode_ == NumaMode::kNone) return;
-  const std::vector<uint32_t> nodes = NodesOfThreads(devices);
+  const std::vector<uint32_t> nodes = NodesOfThreads(devices, log);
   std::vector<uint32_t> cpus = CpusOf(nodes);
   std::vector<uint32_t> named_cpus = CpusOf(nodes_);
   if (cpus.empty() && mode_ == NumaMode::kBind) {
     Log(log, LogLevel::kWarning,
-        "numa: the process may use no CPU of node " + FormatList(nodes) +
+        "numa: the opening thread may use no CPU of node " + FormatList(nodes) +
             ": threads run wherever the kernel puts them");
   }
   // The allowed CPUs may include some that are offline.
   const std::vector<uint32_t> all_cpus = CpusOf(IdsOf(topology_));
-  if (cpus == all_cpus) cpus.clear();
-  if (named_cpus == all_cpus) named_cpus.clear();
+  const auto clear_if_all = [&](std::vector<uint32_t>* list, const std::vector<uint32_t>& of) {
+    if (*list != all_cpus) return false;
+    list->clear();
+    return OnlineCpusOf(topology_, of).size() > all_cpus.size();
+  };
+  const bool few_cpus = clear_if_all(&cpus, nodes);
+  const bool few_named_cpus = clear_if_all(&named_cpus, nodes_);
+  if (few_cpus || few_named_cpus) {
+    Log(log, LogLevel::kInfo,
+        "numa: the opening thread may use only CPU " + FormatList(all_cpus) + ", node " +
+            FormatList(few_cpus ? nodes : nodes_) +
+            " has more: threads inherit the CPUs of the threads that start them");
+  }
   if (cpus.empty() && named_cpus.empty()) return;
   if (const Status tried = TryRunOn(); !tried.ok()) {
     Log(log, LogLevel::kWarning,

@@ -1,16 +1,19 @@
 // Where one store's memory lies and where its own threads run, as Options::numa asks for it.
 //
 // With kNone everything is left alone. With kInterleave memory is spread over the nodes, page by
-// page. With kBind it lies on the nodes that are named. Of several nodes, each page lies on the one
-// that is nearest to the thread that touches it first. This is the memory of the index, of staging,
-// of hot values, and of the buffers of ranges, iterators and workers. Arrays of the index below 64
-// KiB come from the heap and are not placed. Pages of staging that the page cache has stay there.
+// page. With kBind it lies on the nodes that are named, and nowhere else. Of several nodes, each
+// page lies on the one that is nearest to the thread that touches it first.
+//
+// Placed are the index, staging, hot values, and the buffers of ranges, workers, groups and the
+// journal. The windows of iterators that read ahead are placed too. docs/architecture.md lists what
+// is not placed.
 //
 // The store's own threads that load ranges, run ReadAsync and make checkpoints run on the CPUs of
-// the nodes that the store's devices hang on. With kBind these are nodes among those named, or else
-// all that are named. The threads that build and sweep the index run on the CPUs of all named
-// nodes. The callers' threads run where they do. The functions that callers give to ReadAsync run
-// on the store's threads.
+// the nodes that the store's devices hang on. The kernel does not name such nodes for every file
+// system. With kBind these are nodes among those named, or else all that are named. The threads
+// that build and sweep the index run on the CPUs of all named nodes. Callers' threads run where
+// they do, also while they build the index. The functions that callers give to ReadAsync run on the
+// store's threads. The CPUs are those that the thread which opens the store may use.
 //
 // The store does without whatever it cannot have, as with kNone, and says so in the log.
 //
@@ -72,7 +75,7 @@ class StorePlacement {
   void PlaceMemory(const Options& options);
   void WarnOfLittleMemory(std::span<const uint32_t> nodes, const Options& options) const;
   static void Enter(const std::vector<uint32_t>& cpus) noexcept;
-  std::vector<uint32_t> NodesOfThreads(std::span<const dev_t> devices) const;
+  std::vector<uint32_t> NodesOfThreads(std::span<const dev_t> devices, const LogFn& log) const;
   std::vector<uint32_t> CpusOf(std::span<const uint32_t> nodes) const;
 
   NumaMode mode_ = NumaMode::kNone;

@@ -37,7 +37,8 @@ Status BadFile(const std::string& path, std::string_view text) {
 
 // An absent file is an empty list.
 Status ReadList(const std::string& path, uint32_t limit, std::vector<uint32_t>* numbers) {
-  const std::string text = ReadTextFile(path);
+  std::string text;
+  ENGINE_RACE_RETURN_IF_ERROR(TryReadTextFile(path, &text));
   return ParseList(text, limit, numbers) ? Status::Ok() : BadFile(path, text);
 }
 
@@ -56,7 +57,8 @@ std::string_view AfterLabel(std::string_view text, std::string_view label) {
 // "Node 0 MemTotal:       24684096 kB" among other lines; an absent file is no memory.
 Status ReadMemoryBytes(const std::string& path, uint64_t* bytes) {
   *bytes = 0;
-  const std::string text = ReadTextFile(path);
+  std::string text;
+  ENGINE_RACE_RETURN_IF_ERROR(TryReadTextFile(path, &text));
   if (text.empty()) return Status::Ok();
   const std::string_view total = AfterLabel(text, "MemTotal:");
   uint64_t kilobytes = 0;
@@ -74,7 +76,8 @@ Status ReadDistances(const std::string& path, size_t own_index, size_t count,
                      std::vector<uint32_t>* distances) {
   distances->assign(count, kRemoteDistance);
   (*distances)[own_index] = kLocalDistance;
-  const std::string text = ReadTextFile(path);
+  std::string text;
+  ENGINE_RACE_RETURN_IF_ERROR(TryReadTextFile(path, &text));
   std::string_view rest = Trim(text);
   if (rest.empty()) return Status::Ok();
   for (size_t i = 0; i < count; ++i) {

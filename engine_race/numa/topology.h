@@ -67,7 +67,7 @@ struct Allowed {
 // The inverse: "0-3,8". The numbers are ascending and distinct.
 std::string FormatList(const std::vector<uint32_t>& numbers);
 
-// kIOError, naming the file, when files are there but say nothing that makes sense.
+// kIOError, naming the file, when files are there but cannot be read or parsed.
 Status ReadTopology(const std::string& sysfs_root, Topology* topology);
 
 // Of the thread or process whose directory in /proc this is, from its file "status". Where the file

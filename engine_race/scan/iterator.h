@@ -27,7 +27,8 @@ namespace engine_race {
 struct IteratorOptions {
   // Null: the latest state, as of the iterator's making. Need not outlive the call.
   const Snapshot* snapshot = nullptr;
-  // Keys in [lower_bound, upper_bound); empty means open on its side. Copied.
+  // Keys in [lower_bound, upper_bound); empty means open on its side. Bounds, and the keys of
+  // seeks, are clipped to Options::key_range. Copied.
   std::string_view lower_bound;
   std::string_view upper_bound;
   // How many values value() reads at once: those that the walk will come to next, kept in memory.

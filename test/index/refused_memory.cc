@@ -9,10 +9,12 @@ namespace {
 
 // The requests until one is refused, counted down to zero. Below zero none is refused.
 thread_local int64_t requests_left = -1;
+thread_local void (*watch_request)(size_t size) = nullptr;
 
 bool Refused() { return requests_left >= 0 && requests_left-- == 0; }
 
 void* Allocate(size_t size, size_t alignment) {
+  if (watch_request != nullptr) watch_request(size);
   if (Refused()) return nullptr;
   if (alignment <= alignof(std::max_align_t)) return std::malloc(size == 0 ? 1 : size);
   return std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
@@ -31,6 +33,9 @@ RefuseMemory::RefuseMemory(uint64_t passed_count) {
 }
 RefuseMemory::~RefuseMemory() { requests_left = -1; }
 bool RefuseMemory::refused() const { return requests_left < 0; }
+
+WatchMemory::WatchMemory(void (*watch)(size_t size)) { watch_request = watch; }
+WatchMemory::~WatchMemory() { watch_request = nullptr; }
 
 }  // namespace engine_race::test
 

@@ -1,7 +1,8 @@
-// Refuses one request for memory that the calling thread makes of operator new.
+// Refuses one request for memory that the calling thread makes of operator new, or watches all.
 #ifndef TEST_INDEX_REFUSED_MEMORY_H_
 #define TEST_INDEX_REFUSED_MEMORY_H_
 
+#include <cstddef>
 #include <cstdint>
 
 namespace engine_race::test {
@@ -16,6 +17,15 @@ class RefuseMemory {
 
   // Whether a request was refused.
   bool refused() const;
+};
+
+// While it lives, `watch` hears of each request of this thread. It must not make requests itself.
+class WatchMemory {
+ public:
+  explicit WatchMemory(void (*watch)(size_t size));
+  WatchMemory(const WatchMemory&) = delete;
+  WatchMemory& operator=(const WatchMemory&) = delete;
+  ~WatchMemory();
 };
 
 }  // namespace engine_race::test

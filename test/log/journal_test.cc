@@ -32,8 +32,9 @@ class JournalTest : public ::testing::Test {
       return checkpoint_answer_;
     };
     callbacks.on_failure = [this](const Status&) { ++failure_count_; };
-    const Status opened = Journal::Open(directory_.get(), kStoreId, kMinJournalBytes, 0600,
-                                        batch_records, std::move(callbacks), &journal_);
+    const Status opened =
+        Journal::Open(directory_.get(), kStoreId, kMinJournalBytes, 0600, batch_records,
+                      Placement(), std::move(callbacks), &journal_);
     ASSERT_TRUE(opened.ok()) << opened.ToString();
   }
 

@@ -13,8 +13,8 @@ TEST(RegionPoolTest, HoldersHaveRegionsOfTheirOwn) {
   RegionPool pool(kRegionBytes, 1);
   RegionPool::Lease a;
   RegionPool::Lease b;
-  ASSERT_TRUE(pool.Take(&a).ok());
-  ASSERT_TRUE(pool.Take(&b).ok());
+  ASSERT_TRUE(pool.Take(Placement(), &a).ok());
+  ASSERT_TRUE(pool.Take(Placement(), &b).ok());
   EXPECT_NE(a.data(), b.data());
   std::memset(a.data(), 'a', kRegionBytes);
   std::memset(b.data(), 'b', kRegionBytes);
@@ -26,12 +26,12 @@ TEST(RegionPoolTest, WhatIsGivenBackIsUsedAgain) {
   const char* first = nullptr;
   {
     RegionPool::Lease lease;
-    ASSERT_TRUE(pool.Take(&lease).ok());
+    ASSERT_TRUE(pool.Take(Placement(), &lease).ok());
     first = lease.data();
     lease.data()[0] = 'x';
   }
   RegionPool::Lease lease;
-  ASSERT_TRUE(pool.Take(&lease).ok());
+  ASSERT_TRUE(pool.Take(Placement(), &lease).ok());
   EXPECT_EQ(lease.data(), first);
   // Memory given back to the system would come back as zeros.
   EXPECT_EQ(lease.data()[0], 'x');
@@ -42,14 +42,14 @@ TEST(RegionPoolTest, NoMoreAreKeptThanAsked) {
   {
     RegionPool::Lease a;
     RegionPool::Lease b;
-    ASSERT_TRUE(pool.Take(&a).ok());
-    ASSERT_TRUE(pool.Take(&b).ok());
+    ASSERT_TRUE(pool.Take(Placement(), &a).ok());
+    ASSERT_TRUE(pool.Take(Placement(), &b).ok());
     a.data()[0] = b.data()[0] = 'x';
   }
   RegionPool::Lease kept;
   RegionPool::Lease fresh;
-  ASSERT_TRUE(pool.Take(&kept).ok());
-  ASSERT_TRUE(pool.Take(&fresh).ok());
+  ASSERT_TRUE(pool.Take(Placement(), &kept).ok());
+  ASSERT_TRUE(pool.Take(Placement(), &fresh).ok());
   EXPECT_EQ(kept.data()[0], 'x');
   EXPECT_EQ(fresh.data()[0], 0);
 }

@@ -77,11 +77,21 @@ TEST_F(BindingTest, AScopeGivesThePolicyBack) {
   EXPECT_EQ(PolicyOf(nullptr), kDefault);
 }
 
-TEST_F(BindingTest, AThreadThatInterleavesIsLeftAlone) {
+TEST_F(BindingTest, AThreadThatInterleavesIsOnlyBound) {
   {
     const PolicyScope interleaved(Interleaved());
-    const PolicyScope bound(Bound());
-    EXPECT_EQ(bound.error(), 0);
+    {
+      const PolicyScope preferred(Interleaved().OnOneNode(0));
+      EXPECT_EQ(preferred.error(), 0);
+      EXPECT_EQ(PolicyOf(nullptr), (Policy{MPOL_INTERLEAVE, 1}));
+      const PolicyScope bound(Bound());
+      EXPECT_EQ(bound.error(), 0);
+      EXPECT_EQ(PolicyOf(nullptr), (Policy{MPOL_BIND, 1}));
+    }
+    EXPECT_EQ(PolicyOf(nullptr), (Policy{MPOL_INTERLEAVE, 1}));
+    const Ids nodes = {Placement::kMaxNodeCount - 1};
+    const PolicyScope absent(Placement(Placement::Mode::kBind, nodes));
+    EXPECT_NE(absent.error(), 0);
     EXPECT_EQ(PolicyOf(nullptr), (Policy{MPOL_INTERLEAVE, 1}));
   }
   EXPECT_EQ(PolicyOf(nullptr), kDefault);

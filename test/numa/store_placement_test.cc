@@ -113,11 +113,16 @@ TEST_F(StorePlacementTest, ThreadsRunNearTheDevices) {
   EXPECT_EQ(placement_.device_thread_cpus(), Ids{2});
   ASSERT_TRUE(Plan(NumaMode::kInterleave, {}, {makedev(259, 5), makedev(259, 1)}).ok());
   EXPECT_EQ(placement_.device_thread_cpus(), (Ids{2, 3}));
+  EXPECT_FALSE(log_.Said("names no node")) << lines();
   // Nothing is known of the device, or its node has no CPUs.
   for (const uint32_t number : {0, 2}) {
     ASSERT_TRUE(Plan(NumaMode::kInterleave, {}, {makedev(259, number)}).ok());
     EXPECT_TRUE(placement_.device_thread_cpus().empty());
+    EXPECT_EQ(log_.Said("names no node for 1 of 1 devices"), number == 0) << lines();
   }
+  ASSERT_TRUE(Plan(NumaMode::kBind, {0, 1}, {makedev(259, 0), makedev(259, 1)}).ok());
+  EXPECT_EQ(placement_.device_thread_cpus(), Ids{2});
+  EXPECT_TRUE(log_.Said("names no node for 1 of 2 devices")) << lines();
 }
 
 TEST_F(StorePlacementTest, BoundThreadsStayOnTheNodes) {
@@ -153,9 +158,20 @@ TEST_F(StorePlacementTest, ThreadsTakeAllowedCpusAlone) {
   Allow("0-1", "0-2,5");
   ASSERT_TRUE(Plan(NumaMode::kBind, {0}, {}).ok());
   EXPECT_TRUE(placement_.device_thread_cpus().empty()) << "there is nothing else";
+  EXPECT_FALSE(log_.Said("may use only")) << lines();
   ASSERT_TRUE(Plan(NumaMode::kBind, {1}, {}).ok());
   EXPECT_TRUE(placement_.device_thread_cpus().empty());
-  EXPECT_TRUE(log_.Said("no CPU of node 1")) << lines();
+  EXPECT_TRUE(log_.Said("opening thread may use no CPU of node 1")) << lines();
+}
+
+TEST_F(StorePlacementTest, AnOpeningThreadWithFewCpusIsSaid) {
+  Allow("0", "0-2,5");
+  ASSERT_TRUE(Plan(NumaMode::kBind, {0}, {}).ok());
+  EXPECT_TRUE(placement_.device_thread_cpus().empty());
+  EXPECT_TRUE(placement_.build_cpus().empty());
+  EXPECT_TRUE(log_.Said("may use only CPU 0, node 0 has more")) << lines();
+  ASSERT_TRUE(Plan(NumaMode::kInterleave, {}, {}).ok());
+  EXPECT_TRUE(log_.Said("may use only CPU 0, node 0-2,5 has more")) << lines();
 }
 
 TEST_F(StorePlacementTest, OfflineCpusBindNoThread) {

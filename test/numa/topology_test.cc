@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <sys/sysmacros.h>
 
+#include <filesystem>
 #include <string>
 #include <thread>
 #include <vector>
@@ -130,6 +131,22 @@ TEST(NumaTopologyTest, FilesThatMakeNoSenseAreNamed) {
     const Status status = ReadTopology(machine.root(), &topology);
     EXPECT_EQ(status.code(), Code::kIOError) << bad.file << ": " << bad.text;
     EXPECT_NE(status.message().find(bad.file), std::string::npos) << status.message();
+  }
+}
+
+TEST(NumaTopologyTest, FilesThatCannotBeReadAreNotAbsent) {
+  for (const char* file : {"online", "node0/cpulist", "node0/meminfo", "node0/distance"}) {
+    const MadeUpMachine machine;
+    machine.SetOnline("0");
+    machine.AddNode(0, "0", 1, "10");
+    // Nobody can read a directory as a file, not even root.
+    const std::string path = std::string("devices/system/node/") + file;
+    std::filesystem::remove(machine.root() + "/" + path);
+    machine.Write(path + "/entry", "");
+    Topology topology;
+    const Status status = ReadTopology(machine.root(), &topology);
+    EXPECT_EQ(status.code(), Code::kIOError) << file;
+    EXPECT_NE(status.message().find(path), std::string::npos) << status.message();
   }
 }
 
