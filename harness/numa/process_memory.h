@@ -37,7 +37,7 @@ struct ProcessMemory {
   // The nodes whose memory is near to them, or those that the caller named; ascending. A node of
   // CPUs that has no memory of its own has the nearest node that does.
   std::vector<uint32_t> local_nodes;
-  // False: it may run on every node that has CPUs, so all of its memory counts as local.
+  // False: it may run on every node that has CPUs.
   bool is_bound = false;
   // By kind, in the order of kMemoryKinds.
   std::array<NodeBytes, kMemoryKinds.size()> bytes;

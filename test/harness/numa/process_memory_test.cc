@@ -230,6 +230,11 @@ TEST(OwnMemoryTest, FindsCodeAndMemoryOfThisProcess) {
   EXPECT_GE(SumOf(memory.Of(MemoryKind::kAnonymous)), touched.size());
   EXPECT_GT(SumOf(memory.Of(MemoryKind::kStacks)), 0u);
   EXPECT_FALSE(memory.name.empty());
+  const std::vector<uint32_t> first = {topology.nodes.front().id};
+  ProcessMemory of_first;
+  ASSERT_TRUE(ReadProcessMemory("/proc", ::getpid(), topology, first, &of_first).ok());
+  EXPECT_EQ(of_first.local_nodes, first);
+  EXPECT_EQ(of_first.is_bound, memory.is_bound) << "naming nodes binds nothing";
 }
 
 TEST(ReportTest, JsonCarriesEverythingThatIsCompared) {
@@ -253,9 +258,9 @@ TEST(ReportTest, JsonCarriesEverythingThatIsCompared) {
 
 TEST(ReportTest, JsonHasPoliciesFilesAndThreads) {
   const Topology topology = ThreeNodes();
-  Placement placement = Sorted(kProcessNumaMaps, kProcessMaps);
-  placement.threads_by_cpus = {{"0-3", 1}, {"2-3", 2}};
-  const nlohmann::json json = PlacementJson({Summarize(placement, topology)}, topology);
+  ProcessMemory memory = Sorted(kProcessNumaMaps, kProcessMaps);
+  memory.threads_by_cpus = {{"0-3", 1}, {"2-3", 2}};
+  const nlohmann::json json = PlacementJson({Summarize(memory, topology)}, topology);
   const nlohmann::json& process = json.at("processes").at(0);
   // The heap, written data and two stacks.
   EXPECT_EQ(process.at("policies"),
