@@ -89,8 +89,8 @@ TEST(ProcessMemoryTest, SortsWhatOnlyNumaMapsHasByItsOwnWords) {
   EXPECT_EQ(SumOf(memory.Of(MemoryKind::kCode)), 0u);
 }
 
-TEST(PlacementTest, SortsMemoryOfNoFileByPolicyAndFilesByPath) {
-  const Placement placement = Sorted(
+TEST(ProcessMemoryTest, SortsMemoryOfNoFileByPolicyAndFilesByPath) {
+  const ProcessMemory memory = Sorted(
       "00500000 default file=/bin/race mapped=2 N0=2 kernelpagesize_kB=4\n"
       "00600000 default file=/bin/race mapped=1 N2=1 kernelpagesize_kB=4\n"
       "00700000 default heap anon=5 N0=5 kernelpagesize_kB=4\n"
@@ -99,10 +99,10 @@ TEST(PlacementTest, SortsMemoryOfNoFileByPolicyAndFilesByPath) {
       "00a00000 bind:2 file=/store/staging mapped=7 N5=7 kernelpagesize_kB=4\n"
       "00b00000 default stack anon=1 N0=1 kernelpagesize_kB=4\n",
       "");
-  EXPECT_EQ(placement.bytes_by_policy,
+  EXPECT_EQ(memory.bytes_by_policy,
             (std::map<std::string, NodeBytes>{{"default", {{0, 6 * 4096}}},
                                               {"bind:2", {{0, 4096}, {2, 6 * 4096}}}}));
-  EXPECT_EQ(placement.bytes_by_file,
+  EXPECT_EQ(memory.bytes_by_file,
             (std::map<std::string, NodeBytes>{{"/bin/race", {{0, 2 * 4096}, {2, 4096}}},
                                               {"/store/staging", {{5, 7 * 4096}}}}));
 }
@@ -196,14 +196,14 @@ TEST_F(ProcDirTest, CountsThreadsByTheirCpus) {
   Write("numa_maps", "00600000 default anon=3 N0=3 kernelpagesize_kB=4\n");
   Write("maps", "");
   ASSERT_TRUE(Read().ok());
-  EXPECT_TRUE(placement_.threads_by_cpus.empty());
+  EXPECT_TRUE(memory_.threads_by_cpus.empty());
   Write("task/7/status", "Name:\trace\nCpus_allowed_list:\t0-3\n");
   Write("task/8/status", "Name:\trace\nCpus_allowed_list:\t2-3\n");
   Write("task/9/status", "Name:\trace\nCpus_allowed_list:\t2-3\n");
   // One that has just ended.
   Write("task/10/stat", "");
   ASSERT_TRUE(Read().ok());
-  EXPECT_EQ(placement_.threads_by_cpus, (std::map<std::string, uint32_t>{{"0-3", 1}, {"2-3", 2}}));
+  EXPECT_EQ(memory_.threads_by_cpus, (std::map<std::string, uint32_t>{{"0-3", 1}, {"2-3", 2}}));
 }
 
 TEST_F(ProcDirTest, SaysWhatIsMissingOrUnknown) {
