@@ -404,10 +404,10 @@ build-fuzz:
 ifeq ($(FLAVOUR),release)
 $(test_rooms:%=test-%):
 	+$(submake) FLAVOUR=checked $@ TEST='$(TEST)'
-	$(if $(TEST),,$(guests_of_$@))
-guests_of_test-numa = scripts/setup.sh guest || echo 'test-numa: going on without guests'$(newline)\
-	+$(submake) numa-guests-built$(newline)\
-	scripts/run_tests.sh numa
+	$(if $(guests_of_$@),scripts/setup.sh guest || echo '$@: going on without guests')
+	+$(if $(guests_of_$@),$(submake) $(guests_of_$@)-built)
+	$(if $(guests_of_$@),scripts/run_tests.sh numa)
+guests_of_test-numa = $(if $(TEST),,numa-guests)
 else
 $(test_rooms:%=test-%): test-%: $(BUILD)/tests/%
 	@$< --gtest_list_tests --gtest_filter='*$(TEST)*' | grep -q . || { echo 'no test of $* has a name with $(TEST)' >&2; exit 1; }

@@ -129,6 +129,13 @@ def parse_flags():
         parser.error('one of --dir and --dirs is needed')
     if flags.rounds < 2:
         parser.error('two rounds at least: the first one does not count')
+    if not set(flags.text.split(',')) <= {'shared', 'copies', 'remap'}:
+        parser.error('--text takes shared, copies and remap')
+    if flags.json:
+        try:
+            open(flags.json, 'a', encoding='utf-8').close()
+        except OSError as error:
+            parser.error(f'--json {flags.json}: {error.strerror}')
     return flags
 
 

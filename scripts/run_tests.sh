@@ -188,4 +188,4 @@ if [ $skipped = 0 ]; then
 else
   echo "$passed passed, $failed failed, $skipped skipped"
 fi
-[ $failed = 0 ] && [ $passed != 0 ]
+[ $failed = 0 ] && [ $((passed + skipped)) != 0 ]

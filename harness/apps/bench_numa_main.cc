@@ -13,6 +13,8 @@
 namespace harness {
 namespace {
 
+namespace fs = std::filesystem;
+
 constexpr char kProgram[] = "bench_numa";
 
 int Bench(NumaBenchConfig config, const std::string& parent, const std::string& json_path,
@@ -21,7 +23,16 @@ int Bench(NumaBenchConfig config, const std::string& parent, const std::string& 
   const TmpfsDir dir(parent, StoreBytes(record_count) + (uint64_t{256} << 20));
   if (dir.path().empty()) return RefuseBench(kProgram, "no room in " + parent);
   config.dir = dir.path();
-  config.programs = std::filesystem::path(SelfPath()).parent_path().string();
+  // All from memory, so that no side reads its program from the disk again after the page cache was
+  // dropped.
+  config.programs = dir.path() + "/programs";
+  const fs::path built = fs::path(SelfPath()).parent_path();
+  std::error_code failed;
+  fs::create_directory(config.programs, failed);
+  for (const char* program : {"race", "race_static", "numa"}) {
+    if (!failed) fs::copy_file(built / program, config.programs + "/" + program, failed);
+    if (failed) return RefuseBench(kProgram, std::string(program) + ": " + failed.message());
+  }
   CatchInterrupts();
   BenchNuma bench(config);
   if (!guests_path.empty()) bench.AddGuests(guests_path);

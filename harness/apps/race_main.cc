@@ -1,5 +1,8 @@
 // The race: write, read, range twice, and on demand reads mixed with writes. Each phase is a
 // process of its own on the same directory, and is compared with the rates of the device.
+#include <signal.h>
+#include <sys/prctl.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
@@ -12,6 +15,7 @@
 #include "harness/measure/result_file.h"
 #include "harness/measure/table.h"
 #include "harness/race/dir.h"
+#include "harness/race/gate.h"
 #include "harness/race/json.h"
 #include "harness/race/phase.h"
 #include "harness/race/process.h"
@@ -202,6 +206,9 @@ std::string Translate(const RaceFlags& flags, RaceConfig* config) {
     if (!range) return "--key-range " + flags.key_range + " is no FIRST:LAST, or LAST comes first";
     config->key_range = *range;
   }
+  if (config->memory_budget_bytes < engine_race::kMinMemoryBudgetBytes) {
+    return "--memory-limit is below " + std::to_string(engine_race::kMinMemoryBudgetBytes);
+  }
   // Each thread writes one record at least.
   const uint64_t least_count =
       config->thread_count * std::max(uint64_t{1}, flags.records_per_thread);
@@ -215,17 +222,19 @@ int Race(RaceFlags flags) {
   RaceConfig config = flags.config;
   const std::string bad_flag = Translate(flags, &config);
   if (!bad_flag.empty()) return Refuse(bad_flag);
+  // A launcher that is killed cannot stop its instances any more.
+  if (config.gate.out >= 0) ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   RaceDir dir;
   std::string error;
   if (!dir.Prepare(flags.dir, &error)) return Refuse(error);
   config.dir = dir.path();
   const bool has_fio = !flags.without_fio && FioRunner::Available();
-  if (flags.Has(Phase::kWrite)) {
-    // An earlier race's store makes room for the new one.
-    if (dir.ReadNote()) dir.RemoveStore();
-  } else if (!AdoptStore(dir, config, &flags.records_per_thread, &error)) {
+  if (!flags.Has(Phase::kWrite) && !AdoptStore(dir, config, &flags.records_per_thread, &error)) {
     return Refuse(error);
   }
+  if (!PassGate(config.gate, "ready")) return Refuse("the other instances have stopped");
+  // An earlier race's store makes room for the new one.
+  if (flags.Has(Phase::kWrite) && dir.ReadNote()) dir.RemoveStore();
   std::printf("race: %s, %s\n", dir.path().c_str(), FileSystemName(dir.path()).c_str());
   if (!FitRecords(flags, has_fio, FreeBytes(dir.path()), &config)) {
     return Refuse("not enough space: choose another --dir or a smaller --num");

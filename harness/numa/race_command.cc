@@ -167,6 +167,14 @@ std::string WhyNoInstance(const InstancePlan& plan, const NumaRaceFlags& flags) 
   return {};
 }
 
+bool CanBeWritten(const std::string& path) {
+  std::error_code ignored;
+  if (fs::is_directory(path, ignored)) return false;
+  if (fs::exists(path, ignored)) return ::access(path.c_str(), W_OK) == 0;
+  const fs::path parent = fs::path(path).parent_path();
+  return ::access(parent.empty() ? "." : parent.c_str(), W_OK | X_OK) == 0;
+}
+
 // Empty, or why the stores cannot put their memory there.
 std::string WhyNoNuma(const std::string& text, const Topology& topology) {
   const std::optional<engine_race::NumaOptions> numa = ParseNuma(text);
@@ -186,8 +194,15 @@ std::string WhyNot(const std::vector<InstancePlan>& plans, const NumaRaceFlags& 
     const Status is_static = CheckStaticProgram(settings.program);
     if (!is_static.ok()) return is_static.message();
   }
+  if (flags.memory_limit_bytes < engine_race::kMinMemoryBudgetBytes) {
+    return "the memory budget of an instance is below " +
+           std::to_string(engine_race::kMinMemoryBudgetBytes) + " bytes: see --memory-limit";
+  }
   std::string why = WhyNoNuma(flags.numa, topology);
   if (!why.empty()) return why;
+  for (const std::string& path : {flags.table_path, flags.json_path}) {
+    if (!path.empty() && !CanBeWritten(path)) return "cannot write " + path;
+  }
   for (const InstancePlan& plan : plans) {
     why = WhyNoInstance(plan, flags);
     if (!why.empty()) return why;
@@ -230,8 +245,10 @@ int RunPlanned(const NumaRaceFlags& flags, const RaceSettings& settings,
   if (!run.word().empty()) std::printf("%s\n", run.word().c_str());
   nlohmann::json json = RaceJson(run.results(), settings.text, topology, run.word());
   json["machine"] = DescribeMachine(plans.front().dir);
-  if (!SaveText(text, flags.table_path)) return Refuse("cannot write " + flags.table_path, 1);
-  if (!SaveJson(json, flags.json_path)) return Refuse("cannot write " + flags.json_path, 1);
+  const bool has_table = SaveText(text, flags.table_path);
+  const bool has_json = SaveJson(json, flags.json_path);
+  if (!has_table) return Refuse("cannot write " + flags.table_path, 1);
+  if (!has_json) return Refuse("cannot write " + flags.json_path, 1);
   return 0;
 }
 

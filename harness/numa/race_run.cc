@@ -42,6 +42,30 @@ std::string TailOf(const std::string& path) {
   return text.size() <= kTailBytes ? text : "..." + text.substr(text.size() - kTailBytes);
 }
 
+// The exit code of a process that has closed its pipe, in words; empty if it goes on running.
+std::string CodeOf(InstanceProcess* process) {
+  const auto end = std::chrono::steady_clock::now() + kStopPatience;
+  while (process->IsRunning()) {
+    if (std::chrono::steady_clock::now() >= end) return "";
+    std::this_thread::sleep_for(kEndStep);
+  }
+  return " with code " + std::to_string(process->Wait());
+}
+
+// Throws what the JSON library throws when a figure is missing.
+void TakeFigures(const nlohmann::json& engine, InstancePhase* result) {
+  result->seconds = engine.at("seconds").get<double>();
+  result->cpu_seconds = engine.at("cpu_seconds").get<double>();
+  result->record_count = engine.at("record_count").get<uint64_t>();
+  result->mean_ns = engine.value("mean_ns", 0.0);
+  result->p50_ns = engine.value("p50_ns", uint64_t{0});
+  result->p99_ns = engine.value("p99_ns", uint64_t{0});
+  result->bytes = result->record_count * kValueSize;
+  if (result->name != "range") return;
+  result->pass_seconds = engine.at("pass_seconds").get<std::vector<double>>();
+  result->bytes *= result->pass_seconds.size();
+}
+
 }  // namespace
 
 const char* TextModeName(TextMode mode) {
@@ -74,7 +98,7 @@ RaceRun::~RaceRun() {
   StopAll();
   std::error_code ignored;
   for (const auto& instance : instances_) {
-    if (instance->program == ProgramPath(instance->plan)) fs::remove(instance->program, ignored);
+    if (instance->made_program) fs::remove(instance->program, ignored);
   }
 }
 
@@ -125,7 +149,8 @@ Status RaceRun::CopyText() {
         RunChild(Bound(instance->plan, {settings_.launcher, "copy", settings_.program,
                                         instance->program, FormatList(nodes)}));
     if (Interrupted()) return Status::IOError("interrupted");
-    if (copied.started && copied.exit_code == 0) continue;
+    instance->made_program = copied.started && copied.exit_code == 0;
+    if (instance->made_program) continue;
     return Status::IOError(instance->plan.Name() + ": the program could not be copied" +
                            (copied.output.empty() ? "" : ": " + copied.output));
   }
@@ -195,7 +220,9 @@ Status RaceRun::AwaitAll(const std::vector<Instance*>& instances, const std::str
     if (Interrupted()) return Status::IOError("interrupted");
     for (size_t i = 0; i < instances.size(); ++i) {
       // Also of those that wait already: one that ends now has failed.
-      if (!instances[i]->process.Hear()) return Failed(instances[i], "ended before " + stage);
+      if (!instances[i]->process.Hear()) {
+        return Failed(instances[i], "ended" + CodeOf(&instances[i]->process) + " before " + stage);
+      }
       const std::optional<std::string> line =
           is_here[i] ? std::nullopt : instances[i]->process.TakeLine();
       if (!line) continue;
@@ -235,10 +262,7 @@ void RaceRun::ReadPlacements(const std::string& phase, const std::vector<std::st
 Status RaceRun::RunPhases() {
   std::vector<std::string> lines;
   for (const std::string& phase : settings_.phases) {
-    // Those of the first phase have been heard.
-    if (phase != settings_.phases.front()) {
-      ENGINE_RACE_RETURN_IF_ERROR(AwaitAll(All(), "start " + phase, &lines));
-    }
+    ENGINE_RACE_RETURN_IF_ERROR(AwaitAll(All(), "start " + phase, &lines));
     ENGINE_RACE_RETURN_IF_ERROR(AnswerAll());
     ENGINE_RACE_RETURN_IF_ERROR(AwaitAll(All(), "done " + phase + " ", &lines));
     ReadPlacements(phase, lines);
@@ -263,19 +287,12 @@ Status RaceRun::CollectResults() {
     std::ifstream file(JsonPath(instance->plan));
     const nlohmann::json report = nlohmann::json::parse(file, nullptr, false);
     if (!report.is_object()) return Failed(instance, "left no report");
-    for (size_t p = 0; p < results_[i].phases.size(); ++p) {
-      InstancePhase& result = results_[i].phases[p];
-      const nlohmann::json& engine = report.at("phases").at(p).at("engine");
-      result.seconds = engine.at("seconds").get<double>();
-      result.cpu_seconds = engine.at("cpu_seconds").get<double>();
-      result.record_count = engine.at("record_count").get<uint64_t>();
-      result.mean_ns = engine.value("mean_ns", 0.0);
-      result.p50_ns = engine.value("p50_ns", uint64_t{0});
-      result.p99_ns = engine.value("p99_ns", uint64_t{0});
-      result.bytes = result.record_count * kValueSize;
-      if (result.name != "range") continue;
-      result.pass_seconds = engine.at("pass_seconds").get<std::vector<double>>();
-      result.bytes *= result.pass_seconds.size();
+    try {
+      for (size_t p = 0; p < results_[i].phases.size(); ++p) {
+        TakeFigures(report.at("phases").at(p).at("engine"), &results_[i].phases[p]);
+      }
+    } catch (const nlohmann::json::exception& error) {
+      return Failed(instance, "left a report without its figures, " + std::string(error.what()));
     }
   }
   return Status::Ok();
@@ -286,13 +303,13 @@ Status RaceRun::Run() {
   // The first one alone, until it is about to begin: whatever of the program is not in the page
   // cache yet gets there under its policy.
   std::vector<std::string> lines;
-  const std::string first_stage = "start " + settings_.phases.front();
   ENGINE_RACE_RETURN_IF_ERROR(StartInstance(instances_.front().get()));
-  ENGINE_RACE_RETURN_IF_ERROR(AwaitAll({instances_.front().get()}, first_stage, &lines));
+  ENGINE_RACE_RETURN_IF_ERROR(AwaitAll({instances_.front().get()}, "ready", &lines));
   std::vector<Instance*> others = All();
   others.erase(others.begin());
   for (Instance* instance : others) ENGINE_RACE_RETURN_IF_ERROR(StartInstance(instance));
-  ENGINE_RACE_RETURN_IF_ERROR(AwaitAll(others, first_stage, &lines));
+  ENGINE_RACE_RETURN_IF_ERROR(AwaitAll(others, "ready", &lines));
+  ENGINE_RACE_RETURN_IF_ERROR(AnswerAll());
   ENGINE_RACE_RETURN_IF_ERROR(RunPhases());
   return CollectResults();
 }

@@ -75,7 +75,8 @@ class RaceRun {
   // Checks that the instances can be bound, takes their directories and makes copies; starts none.
   // Where processes cannot be bound, a single instance runs unbound, and word() says so.
   engine_race::Status Prepare();
-  // Runs all phases of all instances. A failure names the instance.
+  // Runs all phases of all instances. No instance touches an old store before all have checked
+  // their flags and directories. A failure names the instance.
   engine_race::Status Run();
   // Names a binding or report that was left out, and the reason; empty when there is none.
   const std::string& word() const { return word_; }
@@ -87,6 +88,8 @@ class RaceRun {
     InstancePlan plan;
     // The program that it runs.
     std::string program;
+    // Whether that is a copy that this run has made.
+    bool made_program = false;
     InstanceProcess process;
   };
 

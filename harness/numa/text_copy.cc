@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <iterator>
@@ -58,14 +59,10 @@ Status CheckNewInode(int source, int target, const std::string& path) {
   return Status::InvalidArgument(path + " is no file of its own: it shares an inode");
 }
 
-// A new file with this name, and not one that is there already.
-Status WriteCopy(int from, mode_t mode, const std::string& path) {
-  ENGINE_RACE_RETURN_IF_ERROR(sys::Unlink(AT_FDCWD, path));
-  UniqueFd to;
-  ENGINE_RACE_RETURN_IF_ERROR(sys::OpenAt(AT_FDCWD, path, O_RDWR | O_CREAT | O_EXCL, 0700, &to));
-  ENGINE_RACE_RETURN_IF_ERROR(CopyBytes(from, to.get()));
-  if (::fchmod(to.get(), mode) != 0) return Status::FromErrno("fchmod " + path, errno);
-  return CheckNewInode(from, to.get(), path);
+Status WriteCopy(int from, mode_t mode, int to, const std::string& path) {
+  ENGINE_RACE_RETURN_IF_ERROR(CopyBytes(from, to));
+  if (::fchmod(to, mode) != 0) return Status::FromErrno("fchmod " + path, errno);
+  return CheckNewInode(from, to, path);
 }
 
 }  // namespace
@@ -134,8 +131,10 @@ Status CopyProgram(const std::string& source, const std::string& target) {
   if (same) return Status::InvalidArgument(target + " is the program that is to be copied");
   old.Reset();
   // The target stays as it was until all checks have passed.
-  const std::string unfinished = target + ".new";
-  Status status = WriteCopy(from.get(), info.st_mode & 0777, unfinished);
+  std::string unfinished = target + ".XXXXXX";
+  const UniqueFd to(::mkostemp(unfinished.data(), O_CLOEXEC));
+  if (to.get() < 0) return Status::FromErrno("make a copy beside " + target, errno);
+  Status status = WriteCopy(from.get(), info.st_mode & 0777, to.get(), unfinished);
   if (status.ok()) status = CheckOwnExtents(unfinished);
   if (status.ok()) status = sys::Rename(AT_FDCWD, unfinished, target);
   // What is wrong with the copy matters more than a copy that cannot be removed.

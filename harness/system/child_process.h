@@ -26,8 +26,8 @@ ChildResult RunChild(const std::vector<std::string>& args);
 // The path of the program that is running.
 std::string SelfPath();
 
-// From now on SIGINT and SIGTERM end the running child instead of this process, which then cleans
-// up after itself.
+// From now on SIGINT, SIGTERM and SIGHUP end the running child instead of this process, which then
+// cleans up after itself. A SIGHUP that is ignored stays so.
 void CatchInterrupts();
 bool Interrupted();
 

@@ -34,7 +34,7 @@ struct LogParts {
         writer(&context),
         groups(&context, &writer),
         reader(&context) {
-    context.staging.Start(options.staging_mode, options.log);
+    context.staging.Start(options.staging_mode, options.log, context.placement.memory());
     const Status recovered = Recovery(&context, &writer, &groups).Run();
     EXPECT_TRUE(recovered.ok()) << recovered.ToString();
   }

@@ -89,9 +89,9 @@ class NumaRunTest : public ::testing::Test {
             phases};
   }
 
-  void Program(const std::string& body) {
+  void Program(const std::string& body, const std::string& before_ready = "") {
     settings_.program = temp_.Join("program");
-    std::ofstream(settings_.program) << kPreamble << body;
+    std::ofstream(settings_.program) << kPreamble << before_ready << "gate ready\n" << body;
     fs::permissions(settings_.program, fs::perms::owner_all);
   }
 
@@ -159,14 +159,13 @@ report $number
 // The pages of a shared program must have come under the first instance's policy.
 TEST_F(NumaRunTest, TheFirstInstanceIsThereBeforeTheOthersStart) {
   Program(R"(
+for phase in write read; do gate "start $phase"; gate "done $phase $$"; done
+report 1
+)",
+          R"(
 # Others that start beside it would come first.
 if [ $number = 0 ]; then sleep 0.3; fi
 note starts
-gate "start write"
-gate "done write $$"
-gate "start read"
-gate "done read $$"
-report 1
 )");
   RaceRun run(settings_, Plans(3), topology_);
   ASSERT_TRUE(run.Prepare().ok());
@@ -235,8 +234,36 @@ TEST_F(NumaRunTest, AStoreThatLostItsRecordsStopsTheRaceInThatPhase) {
   const Status ran = run.Run();
   ASSERT_FALSE(ran.ok());
   EXPECT_NE(ran.message().find("instance 1 (nodes"), std::string::npos) << ran.message();
-  EXPECT_NE(ran.message().find("ended before done read"), std::string::npos) << ran.message();
+  EXPECT_NE(ran.message().find("ended with code 1 before done read"), std::string::npos)
+      << ran.message();
   EXPECT_NE(ran.message().find("read FAILED"), std::string::npos) << ran.message();
+}
+
+TEST_F(NumaRunTest, AForeignFileOfOneInstanceLeavesTheOldStoresOfAll) {
+  settings_.program = ProgramPath("race");
+  settings_.race_flags = {"--threads", "2", "--num", "200", "--memory-limit", "64M"};
+  settings_.phases = {"write"};
+  for (const bool is_foreign : {false, true}) {
+    if (is_foreign) std::ofstream(temp_.Join("instance_1/store/thesis.txt")) << "x";
+    RaceRun run(settings_, Plans(2), topology_);
+    ASSERT_TRUE(run.Prepare().ok());
+    const Status ran = run.Run();
+    EXPECT_EQ(ran.ok(), !is_foreign) << ran.message();
+    EXPECT_EQ(ran.message().find("thesis.txt") != std::string::npos, is_foreign);
+    EXPECT_TRUE(fs::exists(temp_.Join("instance_0/store/manifest")));
+  }
+}
+
+TEST_F(NumaRunTest, AReportWithoutItsFiguresIsAFailure) {
+  Program(R"(
+for phase in write read; do gate "start $phase"; gate "done $phase $$"; done
+echo '{"phases": []}' > "$json"
+)");
+  RaceRun run(settings_, Plans(1), topology_);
+  ASSERT_TRUE(run.Prepare().ok());
+  const Status ran = run.Run();
+  EXPECT_NE(ran.message().find("instance 0 (nodes"), std::string::npos) << ran.message();
+  EXPECT_NE(ran.message().find("without its figures"), std::string::npos) << ran.message();
 }
 
 TEST_F(NumaRunTest, AnInstanceThatTalksNonsenseHasFailed) {

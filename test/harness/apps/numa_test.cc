@@ -1,5 +1,7 @@
 // bin/numa as a whole, on whatever machine this is: usually one node.
 #include <gtest/gtest.h>
+#include <linux/capability.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -9,6 +11,7 @@
 #include <vector>
 
 #include "harness/numa/instance_dirs.h"
+#include "test/e2e/engine_fixture.h"
 #include "test/harness/program_fixture.h"
 #include "test/test_util.h"
 
@@ -104,6 +107,11 @@ TEST_F(NumaProgramTest, RunsACopyOfTheProgram) {
   std::ofstream(dir_ + "/instance_0/store/thesis.txt") << "x";
   EXPECT_EQ(Race({"--groups", "1"}).exit_code, 1);
   EXPECT_TRUE(fs::exists(dir_ + "/instance_0/store/thesis.txt"));
+  // A program in the place of the copy is no copy that the launcher may remove.
+  const std::string program = dir_ + "/instance_0/instance_race";
+  fs::copy_file(ProgramPath("race_static"), program);
+  EXPECT_EQ(Race({"--groups", "1", "--binary", program}).exit_code, 2);
+  EXPECT_TRUE(fs::exists(program));
 }
 #endif
 
@@ -127,6 +135,12 @@ TEST_F(NumaProgramTest, WhatIsWrongIsSaidBeforeAnythingIsMade) {
     EXPECT_FALSE(fs::exists(dir_)) << flags[1];
     EXPECT_FALSE(fs::exists(json())) << flags[1];
   }
+  EXPECT_EQ(Race({"--groups", "1", "--text", "shared", "--memory-limit", "1K"}).exit_code, 2);
+  for (const char* flag : {"--json", "--table"}) {
+    const std::string missing_dir = temp_.Join("none/figures");
+    EXPECT_EQ(Numa({"race", "--text", "shared", "--dir", dir_, flag, missing_dir}).exit_code, 2);
+    EXPECT_EQ(Numa({"race", "--text", "shared", "--dir", dir_, flag, temp_.path()}).exit_code, 2);
+  }
   EXPECT_EQ(Numa({"race", "--dir", dir_, "--num", "10000000000"}).exit_code, 2);
   EXPECT_FALSE(fs::exists(dir_));
   // 4096 bytes each would be 0 modulo 2^64.
@@ -135,11 +149,16 @@ TEST_F(NumaProgramTest, WhatIsWrongIsSaidBeforeAnythingIsMade) {
 }
 
 TEST_F(NumaProgramTest, ADirectoryThatCannotBeWrittenIsRefused) {
-  if (::geteuid() == 0) GTEST_SKIP() << "root may write everywhere";
   fs::create_directory(dir_);
   fs::permissions(dir_, fs::perms::owner_read | fs::perms::owner_exec);
-  EXPECT_EQ(Numa({"race", "--groups", "1", "--text", "shared", "--dirs", dir_}).exit_code, 2);
-  EXPECT_EQ(Numa({"race", "--groups", "1", "--text", "shared", "--dir", dir_}).exit_code, 2);
+  for (const std::string flag : {"--dirs", "--dir"}) {
+    const int exit_code = engine_race::test::InChild([&] {
+      // Root may write everywhere only by this capability, which its programs no longer get.
+      if (::geteuid() == 0 && ::prctl(PR_CAPBSET_DROP, CAP_DAC_OVERRIDE, 0, 0, 0) != 0) return 100;
+      return Numa({"race", "--groups", "1", "--text", "shared", flag, dir_}).exit_code;
+    });
+    EXPECT_EQ(exit_code, 2) << flag;
+  }
   EXPECT_TRUE(fs::is_empty(dir_));
 }
 
