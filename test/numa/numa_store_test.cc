@@ -118,6 +118,25 @@ TEST(NumaStoreTest, MemoryLiesOnTheNode) {
   EXPECT_EQ(PagesUnder(kBound), 0u);
 }
 
+// The buffers that groups and batches are written from.
+TEST(NumaStoreTest, BuffersOfWritesLieOnTheNode) {
+  if (!CanPlace()) GTEST_SKIP() << "memory cannot be placed here";
+  Options written = BoundTo(0);
+  written.staging_mode = StagingMode::kWritten;
+  Options durable = BoundTo(0);
+  durable.sync_mode = SyncMode::kEveryWrite;
+  for (const auto& [options, least_pages] :
+       {std::pair(written, written.value_group_bytes / 4096), std::pair(durable, 2U)}) {
+    const TempDir dir(FastParent());
+    const auto store = OpenStore(dir.path(), options);
+    ASSERT_NE(store, nullptr);
+    Growth growth;
+    // Some bucket has a full group then.
+    Fill(store.get(), 1000);
+    growth.ExpectMore("the buffers of writes", least_pages);
+  }
+}
+
 TEST(NumaStoreTest, FramesLieOnTheNode) {
   if (!CanPlace()) GTEST_SKIP() << "memory cannot be placed here";
   const TempDir dir(FastParent());
