@@ -1,10 +1,6 @@
 // Whole stores with Options::numa: where their memory lies, where their threads run, and that they
 // work where nothing can be placed.
 #include <gtest/gtest.h>
-#include <linux/audit.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 
 #include <cerrno>
@@ -17,6 +13,7 @@
 #include "engine_race/numa/topology.h"
 #include "test/e2e/engine_fixture.h"
 #include "test/faults/system_calls.h"
+#include "test/forbidden_calls.h"
 #include "test/numa/made_up_machine.h"
 #include "test/numa/numa_test_util.h"
 
@@ -265,21 +262,6 @@ TEST(NumaStoreTest, ItsThreadsRunOnTheNode) {
   EXPECT_EQ(CpusOfTask("/proc/thread-self"), own_cpus) << "the caller's thread is left alone";
 }
 
-// As containers do it: the calls of placement give EPERM.
-bool ForbidPlacement() {
-  std::vector<sock_filter> program = {
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr))};
-  for (const uint32_t number :
-       {SYS_mbind, SYS_set_mempolicy, SYS_get_mempolicy, SYS_sched_setaffinity}) {
-    program.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1));
-    program.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM));
-  }
-  program.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
-  const sock_fprog filter = {static_cast<unsigned short>(program.size()), program.data()};
-  return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-         ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
-}
-
 TEST(NumaStoreTest, AContainerThatForbidsPlacementIsSaid) {
   const std::vector<uint32_t> cpus = AvailableCpus();
   const MadeUpMachine machine;
@@ -291,7 +273,9 @@ TEST(NumaStoreTest, AContainerThatForbidsPlacementIsSaid) {
   const TempDir dir(FastParent());
   constexpr int kNoFilter = 77;
   const int exit_code = InChild([&] {
-    if (!ForbidPlacement()) return kNoFilter;
+    if (!ForbidCalls({SYS_mbind, SYS_set_mempolicy, SYS_get_mempolicy, SYS_sched_setaffinity})) {
+      return kNoFilter;
+    }
     OtherMachine hook(machine);
     const ScopedHook scope(&hook);
     LogLines log;

@@ -62,6 +62,11 @@ class JudgeTest(unittest.TestCase):
         self.assertEqual(result['races']['copies']['code_local'], 0)
         self.assertEqual(result['races']['copies']['anonymous_local'], 0)
 
+    def test_shared_text_away_from_the_first_node_fails(self):
+        judge, result = self.judged(lines_of({**GOOD, 'shared': figures([0, 1], [0, 1])}))
+        self.assertEqual(judge.failed, 1)
+        self.assertEqual(result['races']['shared']['code_local_mean'], 1)
+
     def test_what_cannot_be_read_is_a_failure_and_no_exception(self):
         for bad in ('{"instances": [', '[]', '7', '{}', '{"instances": []}',
                     '{"instances": [{}]}', figures([0, 1], [0, 1], count=0)):

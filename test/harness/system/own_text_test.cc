@@ -8,6 +8,7 @@
 #include "engine_race/base/text_file.h"
 #include "harness/system/memory_maps.h"
 #include "test/e2e/engine_fixture.h"
+#include "test/forbidden_calls.h"
 
 namespace harness {
 namespace {
@@ -52,6 +53,18 @@ int MoveAndLook() {
 
 TEST(OwnTextTest, AllTextMovesAndGoesOnWorking) {
   EXPECT_EQ(engine_race::test::InChild(MoveAndLook), 0);
+}
+
+TEST(OwnTextTest, ASystemThatForbidsItIsSaidAndNothingMoves) {
+  constexpr int kNoFilter = 77;
+  const int exit_code = engine_race::test::InChild([] {
+    const Texts before = ListTexts();
+    if (!engine_race::test::ForbidCalls({SYS_mprotect})) return kNoFilter;
+    if (MoveTextToOwnMemory().code() != engine_race::Code::kNotSupported) return 1;
+    return ListTexts().of_files == before.of_files ? 0 : 2;
+  });
+  if (exit_code == kNoFilter) GTEST_SKIP() << "no filter of system calls can be had here";
+  EXPECT_EQ(exit_code, 0);
 }
 
 }  // namespace
