@@ -68,6 +68,7 @@ std::string_view KeyShapeName(KeyShape shape) {
 
 std::vector<std::string> KeyShapeNames() {
   std::vector<std::string> names;
+  names.reserve(std::size(kShapeNames));
   for (const ShapeName& entry : kShapeNames) names.emplace_back(entry.name);
   return names;
 }
