@@ -195,16 +195,11 @@ std::string Save(const RaceFlags& flags, const RaceConfig& config,
 std::string ParseTextFlags(const RaceFlags& flags, RaceConfig* config) {
   config->keys = *ParseKeyShape(flags.keys);
   if (flags.gate.size() == 2) config->gate = {.in = flags.gate[0], .out = flags.gate[1]};
-  const std::optional<engine_race::NumaOptions> numa = ParseNuma(flags.numa);
-  if (!numa) {
-    return "--numa " + flags.numa + ": give none, interleave, interleave:NODES or bind:NODES";
-  }
   engine_race::numa::Topology topology;
-  const engine_race::Status read =
-      engine_race::numa::ReadTopology(engine_race::numa::kSysfsRoot, &topology);
-  const std::optional<uint32_t> missing = read.ok() ? MissingNode(*numa, topology) : std::nullopt;
-  if (missing) return "--numa " + flags.numa + ": there is no node " + std::to_string(*missing);
-  config->numa = *numa;
+  // Without a topology the store says what it does without.
+  static_cast<void>(engine_race::numa::ReadTopology(engine_race::numa::kSysfsRoot, &topology));
+  const std::string bad_numa = ParseNumaFlag(flags.numa, topology, &config->numa);
+  if (!bad_numa.empty()) return bad_numa;
   if (!flags.key_range.empty()) {
     const std::optional<engine_race::KeyRange> range = ParseKeyRange(flags.key_range);
     if (!range) return "--key-range " + flags.key_range + " is no FIRST:LAST, or LAST comes first";

@@ -145,14 +145,15 @@ void BenchNuma::CompareLauncher() {
                  launched.phase_seconds / static_alone.phase_seconds);
     rounds_.Note("phases, linked statically over dynamically",
                  static_alone.phase_seconds / plain.phase_seconds);
-    rounds_.Note("CPU time of the phases, with the launcher over without",
+    rounds_.Note("CPU time of the phases, with the launcher over the same program alone",
                  launched.cpu_seconds / static_alone.cpu_seconds);
-    rounds_.Note("whole command, with the launcher over without",
+    rounds_.Note("whole command, with the launcher over the same program alone",
                  launched.whole_seconds / static_alone.whole_seconds);
     rounds_.Note("phases with the launcher, s", launched.phase_seconds);
-    rounds_.Note("phases without, s", static_alone.phase_seconds);
-    std::fprintf(stderr, "round %u: phases %.2f s with the launcher, %.2f s without\n", round + 1,
-                 launched.phase_seconds, static_alone.phase_seconds);
+    rounds_.Note("phases of the same program alone, s", static_alone.phase_seconds);
+    rounds_.Note("phases of bin/race, s", plain.phase_seconds);
+    std::fprintf(stderr, "round %u: phases %.2f s with the launcher, %.2f s of bin/race\n",
+                 round + 1, launched.phase_seconds, plain.phase_seconds);
   });
 }
 

@@ -22,14 +22,19 @@ std::optional<engine_race::NumaOptions> ParseNuma(std::string_view text) {
   return numa;
 }
 
-std::optional<uint32_t> MissingNode(const engine_race::NumaOptions& numa,
-                                    const engine_race::numa::Topology& topology) {
-  // The nodes may be there all the same.
-  if (!topology.from_kernel) return std::nullopt;
-  for (const uint32_t node : numa.nodes) {
-    if (topology.Find(node) == nullptr) return node;
+std::string ParseNumaFlag(std::string_view text, const engine_race::numa::Topology& topology,
+                          engine_race::NumaOptions* numa) {
+  const std::string flag = "--numa " + std::string(text) + ": ";
+  const std::optional<engine_race::NumaOptions> parsed = ParseNuma(text);
+  if (!parsed) return flag + "give none, interleave, interleave:NODES or bind:NODES";
+  for (const uint32_t node : parsed->nodes) {
+    // Where the kernel shows no nodes, they may be there all the same.
+    if (topology.from_kernel && topology.Find(node) == nullptr) {
+      return flag + "there is no node " + std::to_string(node);
+    }
   }
-  return std::nullopt;
+  *numa = *parsed;
+  return {};
 }
 
 }  // namespace harness

@@ -4,8 +4,8 @@
 #ifndef HARNESS_LOAD_NUMA_FLAG_H_
 #define HARNESS_LOAD_NUMA_FLAG_H_
 
-#include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "engine_race/base/options.h"
@@ -15,10 +15,10 @@ namespace harness {
 
 // "none", "interleave", "interleave:0,2-3" or "bind:0,2-3"; nullopt for any other text.
 std::optional<engine_race::NumaOptions> ParseNuma(std::string_view text);
-// The first of its nodes that the machine does not have. Nullopt where the kernel shows no nodes:
-// there the store does without what cannot be had.
-std::optional<uint32_t> MissingNode(const engine_race::NumaOptions& numa,
-                                    const engine_race::numa::Topology& topology);
+// Parses the flag into *numa. Returns an empty string or what is wrong: another text, or a node
+// that the machine does not have. Where the kernel shows no nodes, the store does without them.
+std::string ParseNumaFlag(std::string_view text, const engine_race::numa::Topology& topology,
+                          engine_race::NumaOptions* numa);
 
 }  // namespace harness
 

@@ -10,7 +10,6 @@
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <optional>
 
 #include "harness/data/key_source.h"
 #include "harness/load/numa_flag.h"
@@ -151,14 +150,6 @@ bool CanBeWritten(const std::string& path) {
   return ::access(parent.empty() ? "." : parent.c_str(), W_OK | X_OK) == 0;
 }
 
-// Empty, or why the stores cannot put their memory there.
-std::string WhyNoNuma(const std::string& text, const Topology& topology) {
-  const std::optional<engine_race::NumaOptions> numa = ParseNuma(text);
-  if (!numa) return "--numa " + text + ": give none, interleave, interleave:NODES or bind:NODES";
-  const std::optional<uint32_t> missing = MissingNode(*numa, topology);
-  return missing ? "--numa " + text + ": there is no node " + std::to_string(*missing) : "";
-}
-
 // Empty, or why the race cannot begin. Makes nothing and removes nothing.
 std::string WhyNot(const std::vector<InstancePlan>& plans, const NumaRaceFlags& flags,
                    const RaceSettings& settings, const Topology& topology) {
@@ -170,7 +161,8 @@ std::string WhyNot(const std::vector<InstancePlan>& plans, const NumaRaceFlags& 
     return "the memory budget of an instance is below " +
            std::to_string(engine_race::kMinMemoryBudgetBytes) + " bytes: see --memory-limit";
   }
-  std::string why = WhyNoNuma(flags.numa, topology);
+  engine_race::NumaOptions numa;
+  std::string why = ParseNumaFlag(flags.numa, topology, &numa);
   if (!why.empty()) return why;
   for (const std::string& path : {flags.table_path, flags.json_path}) {
     if (!path.empty() && !CanBeWritten(path)) return "cannot write " + path;

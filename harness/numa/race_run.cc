@@ -42,13 +42,17 @@ std::string TailOf(const std::string& path) {
   return text.size() <= kTailBytes ? text : "..." + text.substr(text.size() - kTailBytes);
 }
 
-// The exit code of a process that has closed its pipe, in words; empty if it goes on running.
-std::string CodeOf(InstanceProcess* process) {
-  const auto end = std::chrono::steady_clock::now() + kStopPatience;
+bool EndsBy(std::chrono::steady_clock::time_point end, InstanceProcess* process) {
   while (process->IsRunning()) {
-    if (std::chrono::steady_clock::now() >= end) return "";
+    if (std::chrono::steady_clock::now() >= end) return false;
     std::this_thread::sleep_for(kEndStep);
   }
+  return true;
+}
+
+// The exit code of a process that has closed its pipe, in words; empty if it goes on running.
+std::string CodeOf(InstanceProcess* process) {
+  if (!EndsBy(std::chrono::steady_clock::now() + kStopPatience, process)) return "";
   return " with code " + std::to_string(process->Wait());
 }
 
@@ -319,10 +323,7 @@ void RaceRun::StopAll() {
   for (const auto& instance : instances_) instance->process.Stop();
   const auto end = std::chrono::steady_clock::now() + kStopPatience;
   for (const auto& instance : instances_) {
-    while (instance->process.IsRunning() && std::chrono::steady_clock::now() < end) {
-      std::this_thread::sleep_for(kEndStep);
-    }
-    instance->process.Kill();
+    if (!EndsBy(end, &instance->process)) instance->process.Kill();
   }
 }
 

@@ -8,7 +8,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -16,6 +15,7 @@
 #include "engine_race/log/format.h"
 #include "test/e2e/engine_fixture.h"
 #include "test/e2e/small_disk.h"
+#include "test/faults/no_populate.h"
 #include "test/faults/system_calls.h"
 
 namespace engine_race::test {
@@ -107,18 +107,6 @@ Options LargeGroups() {
   options.value_group_bytes = kMaxValueGroupBytes;
   return options;
 }
-
-// A kernel before Linux 5.14, in which no page can be tried.
-class NoPopulate : public SystemCallHook {
- public:
-  long OnCall(SystemCall* call) override {
-    if (call->kind != CallKind::kMadvise || call->flags != MADV_POPULATE_WRITE) {
-      return call->Proceed();
-    }
-    errno = EINVAL;
-    return -1;
-  }
-};
 
 class CopyOnXfsTest : public ::testing::TestWithParam<bool> {};
 

@@ -6,7 +6,6 @@
 #include <sys/mman.h>
 #include <sys/vfs.h>
 
-#include <cerrno>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -17,16 +16,13 @@
 #include "engine_race/index/bucket_index.h"
 #include "engine_race/log/format.h"
 #include "test/e2e/engine_fixture.h"
+#include "test/faults/no_populate.h"
 #include "test/faults/system_calls.h"
 #include "test/index/refused_memory.h"
 #include "test/numa/numa_test_util.h"
 
 namespace engine_race::test {
 namespace {
-
-#ifndef MADV_POPULATE_WRITE
-constexpr int MADV_POPULATE_WRITE = 23;
-#endif
 
 class NumaPolicyTest : public testing::Test {
  protected:
@@ -79,18 +75,6 @@ TEST_F(NumaPolicyTest, FilesAreReportedUnderTheCallersPolicy) {
   ASSERT_NE(OpenStore(dir.path(), options), nullptr);
   EXPECT_EQ(line_count, 1);
 }
-
-// A kernel before Linux 5.14.
-class NoPopulate : public SystemCallHook {
- public:
-  long OnCall(SystemCall* call) override {
-    if (call->kind != CallKind::kMadvise || call->flags != MADV_POPULATE_WRITE) {
-      return call->Proceed();
-    }
-    errno = EINVAL;
-    return -1;
-  }
-};
 
 // How many pages of a file the page cache has.
 uint64_t CachedPages(const std::string& path) {

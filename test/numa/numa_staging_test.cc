@@ -19,10 +19,6 @@
 namespace engine_race::test {
 namespace {
 
-#ifndef MADV_POPULATE_WRITE
-constexpr int MADV_POPULATE_WRITE = 23;
-#endif
-
 // Counts the calls that take pages of staging into the page cache, and those of them by threads
 // that are not bound to node 0.
 class StagingWatch : public SystemCallHook {

@@ -24,12 +24,17 @@ TEST(NumaFlagTest, FindsANodeThatIsNotThere) {
   engine_race::numa::Topology topology;
   topology.from_kernel = true;
   topology.nodes = {{0, {}, 0, {}}, {2, {}, 0, {}}};
-  EXPECT_FALSE(MissingNode(*ParseNuma("bind:0,2"), topology).has_value());
-  EXPECT_EQ(MissingNode(*ParseNuma("bind:0-2"), topology), 1u);
-  EXPECT_FALSE(MissingNode(*ParseNuma("none"), topology).has_value());
+  engine_race::NumaOptions numa;
+  EXPECT_EQ(ParseNumaFlag("bind:0,2", topology, &numa), "");
+  EXPECT_EQ(numa.nodes, (std::vector<uint32_t>{0, 2}));
+  EXPECT_EQ(ParseNumaFlag("bind:0-2", topology, &numa), "--numa bind:0-2: there is no node 1");
+  EXPECT_EQ(numa.nodes, (std::vector<uint32_t>{0, 2})) << "a wrong flag changes nothing";
+  EXPECT_EQ(ParseNumaFlag("none", topology, &numa), "");
+  EXPECT_EQ(numa.mode, NumaMode::kNone);
+  EXPECT_NE(ParseNumaFlag("nonsense", topology, &numa), "");
   // Without the kernel's word the store decides.
   topology.from_kernel = false;
-  EXPECT_FALSE(MissingNode(*ParseNuma("bind:0-2"), topology).has_value());
+  EXPECT_EQ(ParseNumaFlag("bind:0-2", topology, &numa), "");
 }
 
 }  // namespace
