@@ -15,10 +15,10 @@
 #include <utility>
 
 #include "engine_race/base/assert.h"
+#include "engine_race/base/lower_bound.h"
 #include "engine_race/base/status.h"
 #include "engine_race/index/index.h"
 #include "engine_race/index/live_versions.h"
-#include "engine_race/index/lower_bound.h"
 #include "engine_race/index/ref_word.h"
 
 namespace engine_race {

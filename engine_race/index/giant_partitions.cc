@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "engine_race/index/lower_bound.h"
+#include "engine_race/base/lower_bound.h"
 #include "engine_race/index/newest.h"
 
 namespace engine_race {

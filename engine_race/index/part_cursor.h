@@ -10,8 +10,8 @@
 #include <cstdint>
 
 #include "engine_race/base/assert.h"
+#include "engine_race/base/lower_bound.h"
 #include "engine_race/index/index.h"
-#include "engine_race/index/lower_bound.h"
 #include "engine_race/index/part.h"
 
 namespace engine_race {

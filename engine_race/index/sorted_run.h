@@ -17,11 +17,11 @@
 #include <span>
 
 #include "engine_race/base/assert.h"
+#include "engine_race/base/key_scan.h"
+#include "engine_race/base/lower_bound.h"
 #include "engine_race/base/status.h"
 #include "engine_race/index/cell_map.h"
 #include "engine_race/index/index.h"
-#include "engine_race/index/key_scan.h"
-#include "engine_race/index/lower_bound.h"
 #include "engine_race/index/part_memory.h"
 #include "engine_race/index/ref_word.h"
 

@@ -14,7 +14,7 @@
 
 #include "engine_race/base/checksum.h"
 #include "engine_race/base/key.h"
-#include "engine_race/index/lower_bound.h"
+#include "engine_race/base/lower_bound.h"
 #include "engine_race/log/entry_codec.h"
 #include "engine_race/store.h"
 #include "harness/data/key_source.h"

@@ -7,8 +7,8 @@
 //
 // Pure, thread-safe. Not inlined, so that every search of the engine runs the code that the test
 // reads.
-#ifndef ENGINE_RACE_INDEX_LOWER_BOUND_H_
-#define ENGINE_RACE_INDEX_LOWER_BOUND_H_
+#ifndef ENGINE_RACE_BASE_LOWER_BOUND_H_
+#define ENGINE_RACE_BASE_LOWER_BOUND_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -20,4 +20,4 @@ size_t LowerBound(const uint64_t* keys, size_t count, uint64_t key);
 
 }  // namespace engine_race
 
-#endif  // ENGINE_RACE_INDEX_LOWER_BOUND_H_
+#endif  // ENGINE_RACE_BASE_LOWER_BOUND_H_

@@ -1,4 +1,4 @@
-#include "engine_race/index/lower_bound.h"
+#include "engine_race/base/lower_bound.h"
 
 #include <gtest/gtest.h>
 
