@@ -201,6 +201,98 @@ inline constexpr uint64_t kJournalBatchBytes =
     uint64_t{kJournalBlockBytes} * (1 + kJournalBatchRecords);
 static_assert(kJournalBatchBytes <= kMinJournalBytes / kJournalHalves, "a batch fits a half");
 
+// The index on disk: extents of blocks, and a root that names them. All of it can be made again
+// from the key logs, and nothing acknowledged depends on it. A root holds a header, the coverage of
+// each bucket, and the extents, bucket by bucket in order of key. It is zero up to a whole page.
+inline constexpr char kIndexRootName[] = "key_index_root";
+inline constexpr char kIndexRootTempName[] = "key_index_root.new";
+// Numbered like the other files: "key_index_00".
+inline constexpr char kIndexFilePrefix[] = "key_index_";
+inline constexpr uint32_t kIndexFileCount = 4;
+inline constexpr uint64_t kIndexRootMagic = 0x544f4f5245434152;  // "RACEROOT" as bytes
+inline constexpr uint32_t kIndexRootVersion = 1;
+
+struct IndexRootHeader {
+  uint64_t magic;
+  uint32_t root_version;
+  uint32_t bucket_count;
+  uint64_t store_id;
+  // Random, another one for each root that is written.
+  uint64_t root_id;
+  uint32_t extent_count;
+  uint32_t file_count;
+  uint64_t reserved[2];  // zero
+  // Hash64 of the extents. Its seed is the Hash64 of the header's fields above, seeded with
+  // kIndexRootMagic. The coverage is left out: recovery may void a part of it in place.
+  uint64_t checksum;
+};
+static_assert(sizeof(IndexRootHeader) == 64);
+
+// The extents of a bucket, together with its records from `record_count` to `end_count`, by
+// sequence number, have the newest record below `end_count` of each key. They have no record from
+// `end_count` on. `check` is a hash of root, bucket, both counts and the key entry of the record
+// before `end_count`. All zero: the bucket is not covered.
+struct IndexCoverage {
+  uint64_t record_count;
+  uint64_t end_count;
+  uint64_t check;
+};
+static_assert(sizeof(IndexCoverage) == 24);
+
+// One extent: the keys of one part, ascending, tombstones left out.
+struct IndexExtent {
+  uint64_t first_key;
+  uint64_t last_key;
+  uint64_t generation;
+  uint32_t place;
+  uint32_t record_count;
+  uint32_t bucket;
+  uint32_t reserved;  // zero
+};
+static_assert(sizeof(IndexExtent) == 40);
+
+// An extent lies in file `place % kIndexFileCount`, at kIndexExtentBytes * (place /
+// kIndexFileCount). Its first block has the first keys of the other blocks. Those hold the records,
+// in order.
+inline constexpr uint32_t kIndexExtentBytes = 2 * 1024 * 1024;
+inline constexpr uint32_t kIndexBlockBytes = 4096;
+inline constexpr uint32_t kIndexExtentBlocks = kIndexExtentBytes / kIndexBlockBytes;
+
+// Seed of a block's checksum: store id, generation, place and the block's number in its extent.
+struct IndexBlockHeader {
+  uint64_t checksum;      // Hash64 of the block behind this field
+  uint32_t record_count;  // of the first block: how many blocks hold records
+  uint32_t block_number;
+};
+static_assert(sizeof(IndexBlockHeader) == 16);
+inline constexpr uint32_t kIndexBlockRecords =
+    (kIndexBlockBytes - sizeof(IndexBlockHeader)) / (2 * sizeof(uint64_t));
+inline constexpr uint32_t kIndexFences = kIndexExtentBlocks - 2;
+static_assert(sizeof(IndexBlockHeader) + kIndexFences * sizeof(uint64_t) == kIndexBlockBytes);
+
+// A block of records: `keys` ascending, and beside each key its word: slot, value checksum.
+struct IndexRecordBlock {
+  IndexBlockHeader header;
+  uint64_t keys[kIndexBlockRecords];
+  uint64_t words[kIndexBlockRecords];
+};
+static_assert(sizeof(IndexRecordBlock) == kIndexBlockBytes);
+// The first block of an extent: the first key of each block of records.
+struct IndexFenceBlock {
+  IndexBlockHeader header;
+  uint64_t first_keys[kIndexFences];
+};
+static_assert(sizeof(IndexFenceBlock) == kIndexBlockBytes);
+inline constexpr uint32_t kIndexExtentRecords = kIndexFences * kIndexBlockRecords;
+// How many blocks of records so many records take.
+inline constexpr uint32_t IndexBlocksOf(uint64_t record_count) {
+  return static_cast<uint32_t>((record_count + kIndexBlockRecords - 1) / kIndexBlockRecords);
+}
+// The bytes of their extent, with its block of fences.
+inline constexpr uint64_t IndexExtentBytesOf(uint64_t record_count) {
+  return (uint64_t{IndexBlocksOf(record_count)} + 1) * kIndexBlockBytes;
+}
+
 }  // namespace engine_race::format
 
 #endif  // ENGINE_RACE_LOG_FORMAT_H_

@@ -1,0 +1,270 @@
+#include "engine_race/l1/extent_store.h"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+#include <utility>
+
+#include "engine_race/base/assert.h"
+#include "engine_race/base/checksum.h"
+#include "engine_race/base/guarded.h"
+#include "engine_race/base/sys.h"
+#include "engine_race/log/planned_files.h"
+
+namespace engine_race::l1 {
+
+using format::IndexBlockHeader;
+using format::kIndexBlockBytes;
+using format::kIndexExtentBytes;
+using format::kIndexFileCount;
+
+namespace {
+
+constexpr uint64_t kGenerationSalt = 0x9e3779b97f4a7c15;
+constexpr uint64_t kBlockSalt = 0xc2b2ae3d27d4eb4f;
+
+uint64_t SeedOf(uint64_t store_id, const ExtentId& id, uint32_t block) {
+  const uint64_t of_extent = MixWords(store_id ^ kBlockSalt, id.generation ^ kGenerationSalt);
+  return MixWords(of_extent ^ kGenerationSalt, (uint64_t{id.place} << 32 | block) ^ kBlockSalt);
+}
+
+uint64_t ChecksumOf(uint64_t seed, const char* block) {
+  constexpr size_t kSkippedBytes = sizeof(IndexBlockHeader::checksum);
+  static_assert(offsetof(IndexBlockHeader, checksum) == 0);
+  return Hash64(block + kSkippedBytes, kIndexBlockBytes - kSkippedBytes, seed);
+}
+
+uint64_t OffsetOf(uint32_t place) { return uint64_t{place} / kIndexFileCount * kIndexExtentBytes; }
+
+std::string NameOf(uint32_t file) { return NumberedName(format::kIndexFilePrefix, file); }
+
+// With the block of fences.
+uint32_t BlocksFor(uint32_t record_count) { return 1 + format::IndexBlocksOf(record_count); }
+
+}  // namespace
+
+ExtentStore::ExtentStore(int dir_fd, uint64_t store_id, mode_t file_mode, bool writable,
+                         uint64_t generation)
+    : dir_fd_(dir_fd),
+      store_id_(store_id),
+      file_mode_(file_mode),
+      writable_(writable),
+      next_generation_(generation) {}
+
+Status ExtentStore::Open(int dir_fd, uint64_t store_id, mode_t file_mode, bool writable,
+                         std::unique_ptr<ExtentStore>* store) {
+  uint64_t generation = 0;
+  ENGINE_RACE_RETURN_IF_ERROR(Guarded([&] { return sys::RandomWord(&generation); }));
+  store->reset(new (std::nothrow) ExtentStore(dir_fd, store_id, file_mode, writable, generation));
+  return *store != nullptr ? Status::Ok() : RefusedMemory("no memory for the index files");
+}
+
+Status ExtentStore::OpenFile(uint32_t number, io::Access access) {
+  io::File& file = files_[number].file;
+  if (file.valid()) return Status::Ok();
+  return io::File::Open(dir_fd_, NameOf(number), access, io::Caching::kDirect, &file, file_mode_);
+}
+
+Status ExtentStore::Reserve(std::span<const format::IndexExtent> extents) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  ENGINE_RACE_ASSERT(used_bytes() == 0);
+  const Status status = Guarded([&] { return ReserveLocked(extents); });
+  if (!status.ok()) {
+    place_block_counts_.clear();
+    used_bytes_.store(0, std::memory_order_relaxed);
+  } else if (writable_) {
+    // The space of others' extents costs nothing but itself: their removal may fail.
+    for (uint32_t i = 0; i < kIndexFileCount; ++i) {
+      static_cast<void>(Guarded([&] { return DropUnnamed(i); }));
+    }
+  }
+  lowest_free_ = 0;
+  return status;
+}
+
+Status ExtentStore::ReserveLocked(std::span<const format::IndexExtent> extents) {
+  std::array<uint64_t, kIndexFileCount> file_bytes{};
+  std::array<bool, kIndexFileCount> measured{};
+  for (const format::IndexExtent& extent : extents) {
+    ENGINE_RACE_ASSERT(extent.place < kMaxExtentPlaces);
+    ENGINE_RACE_ASSERT(extent.record_count > 0 &&
+                       extent.record_count <= format::kIndexExtentRecords);
+    const uint32_t number = extent.place % kIndexFileCount;
+    if (!std::exchange(measured[number], true)) {
+      bool exists = false;
+      ENGINE_RACE_RETURN_IF_ERROR(sys::Exists(dir_fd_, NameOf(number), &exists));
+      if (!exists) return Status::Corruption(NameOf(number) + " is missing");
+      ENGINE_RACE_RETURN_IF_ERROR(
+          OpenFile(number, writable_ ? io::Access::kReadWrite : io::Access::kRead));
+      ENGINE_RACE_RETURN_IF_ERROR(files_[number].file.Size(&file_bytes[number]));
+    }
+    const uint32_t blocks = BlocksFor(extent.record_count);
+    if (OffsetOf(extent.place) + uint64_t{blocks} * kIndexBlockBytes > file_bytes[number]) {
+      return Status::Corruption(NameOf(number) + ": the extent at place " +
+                                std::to_string(extent.place) + " lies behind its end");
+    }
+    if (extent.place >= place_block_counts_.size()) place_block_counts_.resize(extent.place + 1);
+    Occupy(extent.place, blocks);
+  }
+  return Status::Ok();
+}
+
+Status ExtentStore::DropUnnamed(uint32_t number) {
+  bool exists = false;
+  ENGINE_RACE_RETURN_IF_ERROR(sys::Exists(dir_fd_, NameOf(number), &exists));
+  if (!exists) return Status::Ok();
+  ENGINE_RACE_RETURN_IF_ERROR(OpenFile(number, io::Access::kReadWrite));
+  const io::File& file = files_[number].file;
+  // Everything from here to the next named place is nobody's.
+  uint64_t unnamed_begin = 0;
+  bool supported = true;
+  for (uint32_t place = number; place < place_block_counts_.size(); place += kIndexFileCount) {
+    if (place_block_counts_[place] == 0) continue;
+    if (supported) {
+      ENGINE_RACE_RETURN_IF_ERROR(file.Punch(unnamed_begin, OffsetOf(place), &supported));
+    }
+    unnamed_begin = OffsetOf(place) + kIndexExtentBytes;
+  }
+  uint64_t file_bytes = 0;
+  ENGINE_RACE_RETURN_IF_ERROR(file.Size(&file_bytes));
+  return file_bytes > unnamed_begin ? file.Truncate(unnamed_begin) : Status::Ok();
+}
+
+void ExtentStore::Occupy(uint32_t place, uint32_t block_count) {
+  ENGINE_RACE_ASSERT(place_block_counts_[place] == 0 && block_count > 1);
+  place_block_counts_[place] = static_cast<uint16_t>(block_count);
+  used_bytes_.fetch_add(uint64_t{block_count} * kIndexBlockBytes, std::memory_order_relaxed);
+}
+
+Status ExtentStore::TakePlace(uint32_t block_count, uint32_t* place) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  uint32_t free = lowest_free_;
+  while (free < place_block_counts_.size() && place_block_counts_[free] != 0) ++free;
+  lowest_free_ = free;
+  if (free == kMaxExtentPlaces) return Status::Full("the index files have no place left");
+  IndexFile& file = files_[free % kIndexFileCount];
+  if (!file.file.valid()) {
+    ENGINE_RACE_RETURN_IF_ERROR(OpenFile(free % kIndexFileCount, io::Access::kCreate));
+    unsynced_names_ = true;
+  }
+  if (free == place_block_counts_.size()) place_block_counts_.push_back(0);
+  Occupy(free, block_count);
+  *place = free;
+  return Status::Ok();
+}
+
+void ExtentStore::GiveBack(uint32_t place, uint32_t block_count) noexcept {
+  const uint64_t begin = OffsetOf(place);
+  const uint64_t bytes = uint64_t{block_count} * kIndexBlockBytes;
+  // While the place still counts as taken, so that no new extent is punched out. A failure costs
+  // space, and no more than that.
+  static_cast<void>(Guarded([&] {
+    bool supported = false;
+    return files_[place % kIndexFileCount].file.Punch(begin, begin + bytes, &supported);
+  }));
+  const std::lock_guard<std::mutex> lock(mutex_);
+  ENGINE_RACE_ASSERT(place_block_counts_[place] == block_count);
+  place_block_counts_[place] = 0;
+  lowest_free_ = std::min(lowest_free_, place);
+  used_bytes_.fetch_sub(bytes, std::memory_order_relaxed);
+}
+
+Status ExtentStore::Write(ExtentImage* image, ExtentId* id) {
+  ENGINE_RACE_ASSERT(writable_ && image->finished());
+  const uint32_t block_count = image->block_count() + 1;
+  ExtentId taken;
+  ENGINE_RACE_RETURN_IF_ERROR(Guarded([&] { return TakePlace(block_count, &taken.place); }));
+  // Only ever counted: nothing is published by it.
+  do {
+    taken.generation = next_generation_.fetch_add(1, std::memory_order_relaxed);
+  } while (!taken.valid());
+  for (uint32_t number = 0; number < block_count; ++number) {
+    char* const block = image->data() + size_t{number} * kIndexBlockBytes;
+    const uint64_t checksum = ChecksumOf(SeedOf(store_id_, taken, number), block);
+    std::memcpy(block, &checksum, sizeof(checksum));
+  }
+  const io::File& file = files_[taken.place % kIndexFileCount].file;
+  Status status = Guarded(
+      [&] { return file.Write(image->data(), image->size_bytes(), OffsetOf(taken.place)); });
+  if (!status.ok()) {
+    GiveBack(taken.place, block_count);
+    return status;
+  }
+  written_bytes_.fetch_add(image->size_bytes(), std::memory_order_relaxed);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  files_[taken.place % kIndexFileCount].unsynced = true;
+  *id = taken;
+  return Status::Ok();
+}
+
+void ExtentStore::Free(const ExtentId& id) noexcept {
+  uint32_t block_count = 0;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    ENGINE_RACE_ASSERT(writable_ && id.valid() && id.place < place_block_counts_.size());
+    block_count = place_block_counts_[id.place];
+  }
+  ENGINE_RACE_ASSERT(block_count > 0);
+  GiveBack(id.place, block_count);
+}
+
+ExtentStore::Location ExtentStore::Locate(const ExtentId& id, uint32_t block) const {
+  const io::File& file = files_[id.place % kIndexFileCount].file;
+  ENGINE_RACE_ASSERT(id.valid() && block <= format::kIndexFences && file.valid());
+  return {&file, OffsetOf(id.place) + uint64_t{block} * kIndexBlockBytes};
+}
+
+bool ExtentStore::IsWhole(const ExtentId& id, uint32_t block, const char* data) const {
+  IndexBlockHeader header;
+  std::memcpy(&header, data, sizeof(header));
+  const uint32_t most = block == 0 ? format::kIndexFences : format::kIndexBlockRecords;
+  return header.block_number == block && header.record_count > 0 && header.record_count <= most &&
+         header.checksum == ChecksumOf(SeedOf(store_id_, id, block), data);
+}
+
+Status ExtentStore::ReadBlocks(const ExtentId& id, uint32_t first_block, uint32_t block_count,
+                               char* data) const {
+  ENGINE_RACE_ASSERT(block_count > 0 && first_block <= format::kIndexFences &&
+                     block_count <= format::kIndexFences + 1 - first_block);
+  const Location location = Locate(id, first_block);
+  return Guarded([&] {
+    ENGINE_RACE_RETURN_IF_ERROR(
+        location.file->Read(data, size_t{block_count} * kIndexBlockBytes, location.offset));
+    for (uint32_t i = 0; i < block_count; ++i) {
+      if (IsWhole(id, first_block + i, data + size_t{i} * kIndexBlockBytes)) continue;
+      return Status::Corruption(location.file->name() + ": block " +
+                                std::to_string(first_block + i) + " of the extent at place " +
+                                std::to_string(id.place) + " is damaged, or of another extent");
+    }
+    return Status::Ok();
+  });
+}
+
+Status ExtentStore::Sync() {
+  // A thread that finds nothing to sync must not return before another thread's sync has ended.
+  const std::lock_guard<std::mutex> sync_lock(sync_mutex_);
+  for (IndexFile& file : files_) {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (!std::exchange(file.unsynced, false)) continue;
+    }
+    Status status = Guarded([&] { return file.file.DataSync(); });
+    if (!status.ok()) {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      file.unsynced = true;
+      return status;
+    }
+  }
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!std::exchange(unsynced_names_, false)) return Status::Ok();
+  }
+  Status status = Guarded([&] { return sys::Fsync(dir_fd_); });
+  if (!status.ok()) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    unsynced_names_ = true;
+  }
+  return status;
+}
+
+}  // namespace engine_race::l1
