@@ -75,9 +75,8 @@ library_missing := $(call missing_headers,xxhash.h liburing.h)
 
 # Kernels for newer CPUs come last: when several objects have the same inline function, the linker
 # keeps the first copy. That copy must run on every CPU.
+kernels_last = $(filter-out %_avx2.o %_avx512.o,$(1)) $(filter %_avx2.o,$(1)) $(filter %_avx512.o,$(1))
 library_sources := $(sort $(wildcard engine_race/*.cc engine_race/*/*.cc))
-library_sources := $(filter-out %_avx2.cc %_avx512.cc,$(library_sources)) \
-                   $(filter %_avx2.cc,$(library_sources)) $(filter %_avx512.cc,$(library_sources))
 main_sources := $(sort $(wildcard harness/apps/*_main.cc))
 guest_sources := $(sort $(wildcard harness/guest/*.cc))
 harness_sources := $(sort $(filter-out $(main_sources) $(guest_sources), \
@@ -89,7 +88,7 @@ headers := $(sort $(shell find include engine_race harness test -name '*.h'))
 sources := $(library_sources) $(harness_sources) $(main_sources) $(test_sources)
 
 objects = $(addprefix $(BUILD)/,$(1:.cc=.o))
-library_objects := $(call objects,$(library_sources))
+library_objects := $(call kernels_last,$(call objects,$(library_sources)))
 
 include harness/programs.mk
 include test/rooms.mk
@@ -108,7 +107,7 @@ jobs = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc))
 submake = $(MAKE) --no-print-directory $(jobs)
 
 .PHONY: all library programs tests quick-tests guest race test test-all test-rest fuzz check bench bench-race \
-        bench-safety bench-io bench-scan bench-l1 bench-numa flame mutants soak crash powercut \
+        bench-safety bench-io bench-scan bench-l1 bench-index bench-numa flame mutants soak crash powercut \
         nvme-guest numa-guests \
         asan tsan format clean help FORCE
 .SECONDARY:
@@ -130,7 +129,8 @@ race:  ## installs, builds and runs the three-phase race; RACE_ARGS='--dir D --n
 # The test programs, as arguments of scripts/run_tests.sh, the longest runs first.
 in_two = $(1):1/2 $(1):2/2
 core_runs := $(call in_two,checked/e2e) $(patsubst %,checked/%,$(filter-out e2e,$(quick_test_rooms))) asan/core
-other_runs := $(long_test_rooms:%=checked/%) $(call in_two,tsan/core) $(call in_two,asan/rest) \
+paged_runs := $(patsubst %,checked/%+paged,e2e faults power)
+other_runs := $(long_test_rooms:%=checked/%) $(paged_runs) $(call in_two,tsan/core) $(call in_two,asan/rest) \
               $(call in_two,tsan/rest) judges fuzz powercut nvme numa
 
 test:  ## installs, builds and runs the engine's tests: assertions, kill trials, a core under ASan
@@ -167,9 +167,8 @@ check:  ## format, lint, headers, layers, house rules, prose, scripts and a tiny
 	  check-format check-headers check-layers check-house check-prose check-scripts check-mutants check-lint \
 	  check-bench
 
-bench: $(BIN)/bench_micro $(BIN)/bench_index  ## the micro-benchmarks and the index benchmark
+bench: $(BIN)/bench_micro  ## the micro-benchmarks
 	$(BIN)/bench_micro
-	$(BIN)/bench_index
 
 bench-race: $(BENCHES)  ## the measured claims, into out/bench-race.json; about ten minutes
 	mkdir -p out
@@ -198,6 +197,13 @@ bench-l1:  ## lookups in memory step by step, beside RocksDB, into out/bench-l1.
 	+$(submake) $(BIN)/bench_l1
 	mkdir -p out
 	$(BIN)/bench_l1 --json out/bench-l1.json $(BENCH_L1_ARGS)
+
+bench-index:  ## the index on disk and in memory, beside RocksDB, into out/bench-index.json; forty minutes
+	scripts/setup.sh race
+	scripts/setup.sh rocksdb || echo "bench-index: going on without RocksDB"
+	+$(submake) $(BIN)/bench_index
+	mkdir -p out
+	$(BIN)/bench_index --json out/bench-index.json $(BENCH_INDEX_ARGS)
 
 bench-numa:  ## where text and memory of instances lie, and what one costs, into out/bench-numa.json
 	scripts/setup.sh race
@@ -329,8 +335,8 @@ define program_rule
 $(BIN)/$(1) $(BIN)/$(1)_static: $(call objects,harness/apps/$(1)_main.cc $(call sources_of,$(parts_$(1))))
 endef
 $(foreach program,$(notdir $(PROGRAMS)),$(eval $(call program_rule,$(program))))
-# The library's objects come last, and in their order.
-linked_objects = $(filter-out $(library_objects),$(filter %.o,$^)) $(library_objects)
+# The library's objects come behind the program's.
+linked_objects = $(call kernels_last,$(filter-out $(library_objects),$(filter %.o,$^)) $(library_objects))
 $(PROGRAMS): $(BIN)/%: $(library_objects) $(BUILD)/sources.txt
 	@mkdir -p $(@D)
 	@echo "$(call step,link $@)"

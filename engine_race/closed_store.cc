@@ -2,8 +2,8 @@
 #include <string>
 
 #include "engine_race/base/guarded.h"
+#include "engine_race/index/verify_index.h"
 #include "engine_race/log/copy.h"
-#include "engine_race/log/verify.h"
 #include "engine_race/store.h"
 
 namespace engine_race {
@@ -12,8 +12,8 @@ Status Store::Verify(const Options& options, const std::string& dir, VerifyRepor
                      const BadRecordFn& on_bad) {
   if (report == nullptr) return Status::InvalidArgument("the report to fill is null");
   *report = VerifyReport();
-  const Status verified =
-      Guarded([&] { return VerifyStore(dir, report, on_bad, options.paths, options.key_range); });
+  const Status verified = Guarded(
+      [&] { return VerifyStoreAndIndex(dir, report, on_bad, options.paths, options.key_range); });
   if (!verified.ok()) {
     Log(options.log, LogLevel::kError, "verify " + dir + ": " + verified.ToString());
   }

@@ -10,16 +10,22 @@
 
 namespace engine_race {
 
-MemoryBudget::MemoryBudget(const Options& options, const BucketLog& log, const Index& index)
-    : budget_bytes_(options.memory_budget_bytes), log_(log), index_(index) {
+MemoryBudget::MemoryBudget(const Options& options, const BucketLog& log)
+    : budget_bytes_(options.memory_budget_bytes), log_(log) {
   const Geometry& geometry = log.geometry();
   staging_bytes_ = geometry.staging_base_values_bytes() + geometry.staging_keys_bytes();
   fixed_bytes_ = budget_bytes_ / 20 + ReadPool::MaxMemoryBytes(options);
-  const uint64_t scan_bytes = std::max(RestBytes(), MemoryShares::kLeastRangeBytes);
+}
+
+void MemoryBudget::SetIndex(const Options& options, const Index& index) {
+  const uint64_t index_bytes = index.memory_bytes();
+  const uint64_t rest_bytes = RestBytes();
+  const uint64_t scan_bytes = std::max(rest_bytes > index_bytes ? rest_bytes - index_bytes : 0,
+                                       MemoryShares::kLeastRangeBytes);
   iterator_window_bytes_ = IteratorPool::WindowBytes(scan_bytes);
   range_window_bytes_ = RangeReader::WindowBytes(scan_bytes);
-  fixed_bytes_ += iterator_window_bytes_ + range_window_bytes_;
-  const uint64_t index_bytes = index.memory_bytes();
+  // Release: with the sizes of the windows. Pairs with the acquire in RestBytes.
+  index_.store(&index, std::memory_order_release);
   if (index_bytes > budget_bytes_) {
     Log(options.log, LogLevel::kWarning,
         "the index takes " + std::to_string(index_bytes) +
@@ -27,9 +33,23 @@ MemoryBudget::MemoryBudget(const Options& options, const BucketLog& log, const I
   }
 }
 
+uint64_t MemoryBudget::FirstTakenBytes() const noexcept {
+  return fixed_bytes_ + std::max(staging_bytes_, log_.memory_bytes());
+}
+
+uint64_t MemoryBudget::IndexLimitBytes() const noexcept {
+  const uint64_t taken_bytes = FirstTakenBytes();
+  const uint64_t left_bytes = budget_bytes_ > taken_bytes ? budget_bytes_ - taken_bytes : 0;
+  return std::max(left_bytes / 4 * 3, budget_bytes_ / kLeastIndexFraction);
+}
+
 uint64_t MemoryBudget::RestBytes() const noexcept {
-  const uint64_t staging_bytes = std::max(staging_bytes_, log_.memory_bytes());
-  const uint64_t taken_bytes = fixed_bytes_ + staging_bytes + index_.memory_bytes();
+  uint64_t taken_bytes = FirstTakenBytes();
+  // Acquire: pairs with the release in SetIndex.
+  const Index* const index = index_.load(std::memory_order_acquire);
+  if (index != nullptr) {
+    taken_bytes += index->memory_bytes() + iterator_window_bytes_ + range_window_bytes_;
+  }
   return budget_bytes_ > taken_bytes ? budget_bytes_ - taken_bytes : 0;
 }
 

@@ -1,4 +1,5 @@
-// How much of the memory budget is left for hot values and for the buffers of ranges.
+// How much of the memory budget the index may take, and how much is left for frames and for the
+// buffers of ranges.
 //
 // Everything else comes first. The index, and staging beyond its usual places, are counted as of
 // now. The other parts can neither be refused nor taken back, so they are counted at their most.
@@ -7,10 +8,11 @@
 // rest: stacks, bounce buffers and the allocator. It also covers growth of the index while others
 // give memory back for it.
 //
-// Thread safety: const calls from any thread.
+// Thread safety: const calls from any thread, also beside SetIndex.
 #ifndef ENGINE_RACE_MEMORY_BUDGET_H_
 #define ENGINE_RACE_MEMORY_BUDGET_H_
 
+#include <atomic>
 #include <cstdint>
 
 #include "engine_race/base/options.h"
@@ -21,24 +23,38 @@ namespace engine_race {
 
 class MemoryBudget {
  public:
-  // The log and the index outlive it.
-  MemoryBudget(const Options& options, const BucketLog& log, const Index& index);
+  // The log outlives it.
+  MemoryBudget(const Options& options, const BucketLog& log);
 
+  // Counts the index from here on, and the windows of scans, whose sizes depend on it. To be called
+  // once. The index lives as long as any call is made.
+  void SetIndex(const Options& options, const Index& index);
+
+  // 0 before SetIndex, both.
   // Windows of iterators and of ranges at snapshots.
   uint64_t iterator_window_bytes() const { return iterator_window_bytes_; }
   // Windows of ranges over the latest state.
   uint64_t range_window_bytes() const { return range_window_bytes_; }
+  // The bytes that the index may take in memory. The rest is left to frames and ranges.
+  uint64_t IndexLimitBytes() const noexcept;
   // The bytes that are left, as of now; 0 when the others take more than there is. A few loads.
   uint64_t RestBytes() const noexcept;
 
  private:
+  // The index may take three quarters of what is not taken before it, and an eighth of the budget
+  // in any case.
+  static constexpr uint64_t kLeastIndexFraction = 8;
+
+  // Of the log and the workers.
+  uint64_t FirstTakenBytes() const noexcept;
+
   const uint64_t budget_bytes_;
   const BucketLog& log_;
-  const Index& index_;
   uint64_t staging_bytes_ = 0;
-  uint64_t fixed_bytes_ = 0;  // all but staging and the index
+  uint64_t fixed_bytes_ = 0;  // all but staging, the index and windows
   uint64_t iterator_window_bytes_ = 0;
   uint64_t range_window_bytes_ = 0;
+  std::atomic<const Index*> index_{nullptr};
 };
 
 }  // namespace engine_race

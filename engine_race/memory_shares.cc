@@ -11,10 +11,10 @@ uint64_t Less(uint64_t from, uint64_t bytes) { return from > bytes ? from - byte
 
 }  // namespace
 
-MemoryShares::MemoryShares(RestFn rest, uint64_t max_hot_bytes)
+MemoryShares::MemoryShares(RestFn rest)
     : rest_(std::move(rest)),
-      hot_values_(this, &ranges_, 0, max_hot_bytes),
-      ranges_(this, &hot_values_, kLeastRangeBytes, ~uint64_t{0}) {
+      frames_(this, &ranges_, 0),
+      ranges_(this, &frames_, kLeastRangeBytes) {
   // Relaxed: no other thread knows the shares yet.
   settled_rest_.store(rest_(), std::memory_order_relaxed);
 }
@@ -26,7 +26,7 @@ void MemoryShares::Settle() noexcept {
   // during the work settles it again.
   if (settled_rest_.load(std::memory_order_relaxed) == rest) return;
   settled_rest_.store(rest, std::memory_order_relaxed);
-  hot_values_.Settle();
+  frames_.Settle();
   ranges_.Settle();
 }
 
@@ -35,12 +35,12 @@ void MemoryShares::Settle() noexcept {
 uint64_t MemoryShares::Share::LeastOf(uint64_t rest_bytes) const noexcept {
   const uint64_t eighth =
       std::min(rest_bytes / kLeastFraction, Less(rest_bytes, other_.min_bytes_));
-  return std::min(std::max(eighth, min_bytes_), max_bytes_);
+  return std::max(eighth, min_bytes_);
 }
 
 uint64_t MemoryShares::Share::LimitOf(uint64_t rest_bytes) const noexcept {
   const uint64_t others_bytes = std::max(other_.booked(), other_.LeastOf(rest_bytes));
-  return std::min(std::max(Less(rest_bytes, others_bytes), LeastOf(rest_bytes)), max_bytes_);
+  return std::max(Less(rest_bytes, others_bytes), LeastOf(rest_bytes));
 }
 
 bool MemoryShares::Share::Book(uint64_t bytes) noexcept {
@@ -57,7 +57,6 @@ void MemoryShares::Share::Cancel(uint64_t bytes) noexcept {
 
 bool MemoryShares::Share::Want(uint64_t bytes) noexcept {
   if (HasRoomFor(bytes)) return true;
-  if (booked() + bytes > max_bytes_) return false;
   const uint64_t rest = shares_.rest_();
   const uint64_t others_bytes = other_.booked();
   const uint64_t others_least = other_.LeastOf(rest);

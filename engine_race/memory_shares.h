@@ -1,13 +1,15 @@
-// How hot values and the chunks of ranges divide the memory that everything else leaves them.
+// How frames and the chunks of ranges divide the memory that everything else leaves them. Frames
+// hold blocks of the index and hot values.
 //
 // Each user books memory before it takes it, first come first served. An eighth of the rest is kept
-// for each, and at least 8 MiB for ranges. When the rest falls because the index grows, hot values
-// give memory back first, down to their eighth, and then ranges do.
+// for each, and at least 8 MiB for ranges, and for frames at least what KeepForFrames says. When
+// the rest falls because the index grows, frames give memory back first, down to their eighth, and
+// then ranges do.
 //
 // Idle memory moves. A user that cannot grow says how much more it wants. The other user lies idle
 // once such wants come to an eighth of the rest without a use of its memory. It then gives up what
 // is wanted, until its memory is used again or it has no more than its eighth. A use is a hit or an
-// admission of hot values, or a chunk that a scan takes; no clock is looked at.
+// admission of frames, or a chunk that a scan takes; no clock is looked at.
 //
 // Thread safety: every call from any thread. The functions that the users call hold no lock while
 // another user is called.
@@ -33,13 +35,16 @@ class MemoryShares {
   // The memory to be divided, as of now; called by any thread, does not wait.
   using RestFn = std::function<uint64_t()>;
 
-  // Hot values never book more than `max_hot_bytes`; 0: they have no share.
-  MemoryShares(RestFn rest, uint64_t max_hot_bytes);
+  explicit MemoryShares(RestFn rest);
 
-  MemoryShare* hot_values() { return &hot_values_; }
+  // At least `bytes` are kept for frames from here on, whatever is left; before, nothing. To be
+  // called before other threads know the shares.
+  void KeepForFrames(uint64_t bytes) { frames_.set_min_bytes(bytes); }
+
+  MemoryShare* frames() { return &frames_; }
   MemoryShare* ranges() { return &ranges_; }
   // The user that is asked to give memory back. It outlives every other call.
-  void SetHotValueUser(MemoryUser* user) { hot_values_.SetUser(user); }
+  void SetFrameUser(MemoryUser* user) { frames_.SetUser(user); }
   void SetRangeUser(MemoryUser* user) { ranges_.SetUser(user); }
 
   // Whether the rest has changed since Settle was last called: for callers that make it smaller.
@@ -59,14 +64,15 @@ class MemoryShares {
  private:
   class Share final : public MemoryShare {
    public:
-    Share(MemoryShares* shares, Share* other, uint64_t min_bytes, uint64_t max_bytes)
-        : shares_(*shares), other_(*other), min_bytes_(min_bytes), max_bytes_(max_bytes) {}
+    Share(MemoryShares* shares, Share* other, uint64_t min_bytes)
+        : shares_(*shares), other_(*other), min_bytes_(min_bytes) {}
 
     uint64_t LimitBytes() const noexcept override { return LimitOf(shares_.rest_()); }
     bool Book(uint64_t bytes) noexcept override;
     void Cancel(uint64_t bytes) noexcept override;
     bool Want(uint64_t bytes) noexcept override;
 
+    void set_min_bytes(uint64_t bytes) { min_bytes_ = bytes; }
     // Release: pairs with the acquires in Want and Settle, which call the user.
     void SetUser(MemoryUser* user) { user_.store(user, std::memory_order_release); }
     // Has the user give up what is above the limit.
@@ -83,8 +89,7 @@ class MemoryShares {
 
     MemoryShares& shares_;
     Share& other_;
-    const uint64_t min_bytes_;
-    const uint64_t max_bytes_;
+    uint64_t min_bytes_;
     std::atomic<MemoryUser*> user_{nullptr};
     std::atomic<uint64_t> booked_bytes_{0};
     // Under the mutex: the bytes that were wanted since the other share was last used.
@@ -96,7 +101,7 @@ class MemoryShares {
   mutable std::mutex mutex_;
   std::mutex settle_mutex_;
   std::atomic<uint64_t> settled_rest_{0};
-  Share hot_values_;
+  Share frames_;
   Share ranges_;
 };
 

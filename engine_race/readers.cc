@@ -3,20 +3,30 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine_race/base/guarded.h"
 #include "engine_race/io/backend_probe.h"
 #include "engine_race/store.h"
 
 namespace engine_race {
 namespace {
 
-void AddFrames(const ValueFrames& frames, StoreStats* stats) {
-  const ValueFrameStats own = frames.Stats();
-  stats->frame_memory_bytes = own.memory_bytes;
-  stats->frame_limit_bytes = own.limit_bytes;
-  stats->frame_hit_count = own.hit_count;
-  stats->frame_miss_count = own.miss_count;
-  stats->frame_admission_count = own.admission_count;
-  stats->frame_eviction_count = own.eviction_count;
+// So many frames can always be used, whatever the budget leaves: lookups need blocks.
+constexpr uint32_t kLeastFrames = 64;
+
+void AddFrames(l1::FrameCache* frames, StoreStats* stats) {
+  const l1::EpochManager::Counts counts = frames->epochs().TakeCounts();
+  const l1::FramePool& pool = frames->pool();
+  constexpr uint64_t kFrameBytes = l1::FrameCache::kFrameBytes;
+  stats->frame_memory_bytes = frames->memory_bytes();
+  stats->frame_limit_bytes = frames->limit_bytes();
+  stats->frame_value_bytes = pool.used_count(l1::FrameKind::kValue) * kFrameBytes;
+  stats->frame_block_bytes = pool.used_count(l1::FrameKind::kBlock) * kFrameBytes;
+  stats->frame_hit_count = counts.value_hits;
+  stats->frame_miss_count = counts.value_misses;
+  stats->frame_admission_count = frames->admission_count(l1::FrameKind::kValue);
+  stats->frame_eviction_count = pool.eviction_count(l1::FrameKind::kValue);
+  stats->block_hit_count = counts.block_hits;
+  stats->block_miss_count = counts.block_misses;
 }
 
 }  // namespace
@@ -27,12 +37,16 @@ Status Readers::Make(Set** set) {
     auto made = std::make_unique<Set>();
     made->options = options_;
     ENGINE_RACE_RETURN_IF_ERROR(ChooseBackend(&made->options));
-    ENGINE_RACE_RETURN_IF_ERROR(Index::Build(&log_, made->options, &made->index));
-    made->budget = std::make_unique<MemoryBudget>(made->options, log_, *made->index);
+    made->budget = std::make_unique<MemoryBudget>(made->options, log_);
     const MemoryBudget* const budget = made->budget.get();
-    made->shares = std::make_unique<MemoryShares>([budget] { return budget->RestBytes(); },
-                                                  options_.hot_value_bytes);
-    MakeFrames(made.get());
+    made->shares = std::make_unique<MemoryShares>([budget] { return budget->RestBytes(); });
+    MakeFrameCache(made.get());
+    ENGINE_RACE_RETURN_IF_ERROR(Index::Build(&log_, made->options, &made->index,
+                                             made->frame_cache.get(),
+                                             [budget] { return budget->IndexLimitBytes(); }));
+    made->budget->SetIndex(made->options, *made->index);
+    made->shares->Settle();
+    MakeValueFrames(made.get());
     ValueFrames* const frames = made->frames.get();
     made->points =
         std::make_unique<PointReader>(log_, *made->index, frames, options_.verify_checksums);
@@ -61,13 +75,26 @@ Status Readers::ChooseBackend(Options* reading) const {
 }
 
 // Without frames everything works, from the log.
-void Readers::MakeFrames(Set* set) const {
-  MemoryShare* const share = set->shares->hot_values();
-  const Status made = ValueFrames::Create(set->index.get(), share->LimitBytes(), share,
-                                          &set->frames, log_.placement().memory());
-  if (made.ok()) {
-    set->shares->SetHotValueUser(set->frames.get());
-  } else {
+void Readers::MakeFrameCache(Set* set) const {
+  set->shares->KeepForFrames(l1::FrameCache::BytesFor(kLeastFrames));
+  MemoryShare* const share = set->shares->frames();
+  const Status made = l1::FrameCache::Create(share->LimitBytes(), share, &set->frame_cache,
+                                             log_.placement().memory());
+  if (!made.ok()) {
+    Log(options_.log, LogLevel::kWarning, "nothing is kept in frames: " + made.ToString());
+  } else if (set->frame_cache != nullptr) {
+    const l1::FrameCache& frames = *set->frame_cache;
+    const uint32_t least = std::min(frames.frame_count(), kLeastFrames);
+    set->shares->KeepForFrames(frames.BytesInUse(least));
+    set->shares->SetFrameUser(set->frame_cache.get());
+  }
+}
+
+void Readers::MakeValueFrames(Set* set) const {
+  if (set->frame_cache == nullptr) return;
+  const Status made = ValueFrames::Create(set->index.get(), set->frame_cache.get(),
+                                          options_.hot_value_bytes, &set->frames);
+  if (!made.ok()) {
     Log(options_.log, LogLevel::kWarning, "no value is kept in memory: " + made.ToString());
   }
 }
@@ -98,8 +125,26 @@ std::vector<int> Readers::ValueFileDescriptors() const {
   return descriptors;
 }
 
-void Readers::FinishReads() {
-  if (set_ != nullptr) set_->pool->Close();
+void Readers::Finish() {
+  if (set_ == nullptr) return;
+  set_->pool->Close();
+  ReportUnsaved(Guarded([&] { return set_->index->Close(options_.index_close_bytes); }));
+}
+
+// Nothing depends on the index on disk.
+void Readers::ReportUnsaved(const Status& saved) const noexcept {
+  if (saved.ok()) return;
+  (void)Guarded([&] {
+    Log(options_.log, LogLevel::kWarning, "the index was not written: " + saved.ToString());
+    return Status::Ok();
+  });
+}
+
+void Readers::SaveIndexAfterSync() noexcept {
+  // Acquire pairs with the release in Make.
+  const Set* const made = ready_.load(std::memory_order_acquire);
+  if (made == nullptr || options_.index_sync_bytes == 0) return;
+  ReportUnsaved(Guarded([&] { return made->index->SaveIfCheap(options_.index_sync_bytes); }));
 }
 
 void Readers::AddTo(StoreStats* stats) const {
@@ -109,11 +154,13 @@ void Readers::AddTo(StoreStats* stats) const {
   // Together, so that what one user has given to another is not counted twice.
   const std::unique_lock<std::mutex> held = made->shares->HoldBookings();
   stats->index_memory_bytes = made->index->memory_bytes();
+  stats->index_written_bytes = made->index->written_bytes();
+  stats->index_disk_bytes = made->index->disk_bytes();
   // Acquire pairs with the release in MakeRanges.
   if (const RangeReader* const ranges = ready_ranges_.load(std::memory_order_acquire)) {
     stats->range_memory_bytes = ranges->memory_bytes();
   }
-  if (made->frames != nullptr) AddFrames(*made->frames, stats);
+  if (made->frame_cache != nullptr) AddFrames(made->frame_cache.get(), stats);
   stats->task_memory_bytes = made->pool->memory_bytes();
   stats->iterator_memory_bytes = made->iterators->memory_bytes();
   const ViewRegistry::Census views = made->index->views().TakeCensus();

@@ -1,9 +1,8 @@
 // The readers of a store: the index and all that needs it, made by the first call that reads.
 //
-// A store that is only written to never pays for an index. The first read makes the index, the
-// memory shares, the frames of hot values, the point reader, the pool of workers and the iterators.
-// The first range over the latest state makes the range reader. After a failure the next call tries
-// again.
+// A store that is only written to never pays for an index. The first read makes the memory shares,
+// the frames, the index, the point reader, the pool of workers and the iterators. The first range
+// over the latest state makes the range reader. After a failure the next call tries again.
 //
 // Owner of all that it makes. Thread safety: every call from any thread, except for the destructor.
 // Invariant: a reader that Ensure has given out stays until the destructor.
@@ -36,9 +35,10 @@ class Readers {
   // Made together, in this order: each works with those before it.
   struct Set {
     Options options;  // with the back end that reads
-    std::unique_ptr<Index> index;
     std::unique_ptr<MemoryBudget> budget;
     std::unique_ptr<MemoryShares> shares;
+    std::unique_ptr<l1::FrameCache> frame_cache;  // null: there are no frames
+    std::unique_ptr<Index> index;
     std::unique_ptr<ValueFrames> frames;  // null: no value is kept in memory
     std::unique_ptr<RangeReader> ranges;  // made by the first range
     std::unique_ptr<PointReader> points;
@@ -75,11 +75,15 @@ class Readers {
     const Set* const made = ready_.load(std::memory_order_acquire);
     if (made != nullptr && made->shares->RestHasChanged()) [[unlikely]] {
       made->shares->Settle();
+      made->index->CheckMemory();
     }
   }
 
-  // Waits for the reads that were posted; later ones are refused. While no other call is under way.
-  void FinishReads();
+  // Waits for the reads that were posted; later ones are refused. Then writes the index, as the
+  // options say. While no other call is under way.
+  void Finish();
+  // Writes the index after a Sync, if that is cheap.
+  void SaveIndexAfterSync() noexcept;
 
   // Adds what the readers take and do, when there are any.
   void AddTo(StoreStats* stats) const;
@@ -87,8 +91,10 @@ class Readers {
  private:
   Status Make(Set** set);
   Status MakeRanges(RangeReader** ranges);
+  void ReportUnsaved(const Status& saved) const noexcept;
   Status ChooseBackend(Options* reading) const;
-  void MakeFrames(Set* set) const;
+  void MakeFrameCache(Set* set) const;
+  void MakeValueFrames(Set* set) const;
   std::vector<int> ValueFileDescriptors() const;
 
   const Options& options_;

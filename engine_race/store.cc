@@ -123,7 +123,7 @@ Store::Store() = default;
 
 // Callbacks of reads may call the store until the last callback has returned.
 Store::~Store() {
-  if (impl_ != nullptr && impl_->readers) impl_->readers->FinishReads();
+  if (impl_ != nullptr && impl_->readers) impl_->readers->Finish();
 }
 
 Status Store::Open(const Options& options, const std::string& dir, std::unique_ptr<Store>* store) {
@@ -186,15 +186,15 @@ Status Store::Range(const Snapshot& snapshot, std::string_view lower, std::strin
 }
 
 Status Store::Sync() {
-  return impl_->Report(Guarded([&] { return impl_->log->Sync(); }));
+  const Status synced = impl_->Report(Guarded([&] { return impl_->log->Sync(); }));
+  if (synced.ok()) impl_->readers->SaveIndexAfterSync();
+  return synced;
 }
 
 StoreStats Store::Stats() const {
   StoreStats stats;
   const Geometry& geometry = impl_->log->geometry();
-  for (uint32_t bucket = 0; bucket < geometry.bucket_count; ++bucket) {
-    stats.record_count += impl_->log->RecordCount(bucket);
-  }
+  stats.record_count = impl_->log->RecordCount();
   for (uint32_t bucket = 0; bucket < geometry.bucket_count; ++bucket) {
     stats.synced_record_count += impl_->log->SyncedWatermark(bucket);
   }

@@ -35,19 +35,31 @@ struct StoreStats {
   uint64_t durable_write_count = 0;
   uint64_t log_memory_bytes = 0;
   uint64_t index_memory_bytes = 0;  // 0 before the first read or range
+  // Of the index on disk: bytes of extents that this opening has written, and bytes of extents in
+  // use.
+  uint64_t index_written_bytes = 0;
+  uint64_t index_disk_bytes = 0;
   uint64_t range_memory_bytes = 0;
   uint64_t task_memory_bytes = 0;  // of the workers: rings, buffers, tasks
   // Of values that iterators read ahead and ranges at snapshots, and of released iterators that
   // wait to be used again.
   uint64_t iterator_memory_bytes = 0;
-  // Hot values: the memory that they take and may take. Then reads of single records that found
-  // their value in a frame, reads that did not, admissions and evictions.
+  // Frames of index blocks and hot values: the memory that they take with all descriptions, and may
+  // take. Of that, the frames that hold values and those that hold blocks.
   uint64_t frame_memory_bytes = 0;
   uint64_t frame_limit_bytes = 0;
+  uint64_t frame_value_bytes = 0;
+  uint64_t frame_block_bytes = 0;
+  // Hot values: reads of single records that found their value in a frame, reads that did not,
+  // admissions and evictions.
   uint64_t frame_hit_count = 0;
   uint64_t frame_miss_count = 0;
   uint64_t frame_admission_count = 0;
   uint64_t frame_eviction_count = 0;
+  // Blocks of the index: lookups that found theirs in a frame, and blocks that lookups read. Walks
+  // over keys count in neither.
+  uint64_t block_hit_count = 0;
+  uint64_t block_miss_count = 0;
   uint64_t memory_budget_bytes = 0;
   // Snapshots and iterators that are held, and what they pin: memory, part of the index's, of
   // superseded records that one of them can still see.
@@ -73,6 +85,7 @@ class Store {
   // damaged or foreign manifest. kInvalidArgument for options out of their range, and for a
   // key_range that is not the store's.
   static Status Open(const Options& options, const std::string& dir, std::unique_ptr<Store>* store);
+  // Waits for reads that were started, and writes the index: see Options::index_close_bytes.
   ~Store();
 
   // In every call a key that is not 8 bytes long, or outside of Options::key_range, is
@@ -107,6 +120,7 @@ class Store {
 
   // Once Ok, writes acknowledged before the call outlive a power loss, in any sync mode. kFull
   // changes nothing, after kIOError writes fail until reopening, kCorruption: records were lost.
+  // May also write the index: see Options::index_sync_bytes. A failure of that is only logged.
   Status Sync();
 
   // Visits [lower, upper) in ascending order of key. An empty bound is open on its side. Bounds
@@ -130,10 +144,11 @@ class Store {
 
   StoreStats Stats() const;
 
-  // Reads every record of the closed store in `dir` and compares it with its checksums. Calls
-  // `on_bad`, which may be empty and must not throw, for each bad one. Changes nothing. Ok when all
-  // is well, kCorruption when something is bad, anything else when the store could not be read to
-  // its end. A key_range in the options must be the store's.
+  // Reads every record of the closed store in `dir`, and compares it with its checksums, and the
+  // index on disk with the key logs. Calls `on_bad`, which may be empty and must not throw, for
+  // each bad one. Changes nothing. Ok when all is well, kCorruption when something is bad, anything
+  // else when the store could not be read to its end. A key_range in the options must be the
+  // store's.
   static Status Verify(const Options& options, const std::string& dir, VerifyReport* report,
                        const BadRecordFn& on_bad);
 

@@ -16,7 +16,11 @@ parts_lab := system measure data load lab experiments/io experiments/l1
 parts_crash := crash
 parts_numa := system measure/result_file measure/table data $(race_flags) numa
 parts_bench_micro := data
-parts_bench_index := system measure load/fill_keys claims/bench_end claims/bench_index
+# The engine's index beside flat arrays.
+index_lookups := lab/flat_index lab/index_finds
+index_claims := $(patsubst harness/%.cc,%,$(wildcard harness/claims/index_*.cc))
+parts_bench_index := system measure data load race $(index_lookups) $(call rocks,rocks_records) \
+                     claims/bench_end claims/bench_index $(index_claims)
 parts_bench_io := system measure data load claims/bench_end claims/bench_io
 parts_bench_l1 := system measure data load lab \
                   $(addprefix experiments/l1/,engine rounds shards steps tables) \
@@ -43,6 +47,7 @@ sources_of = $(foreach part,$(1),$(call sources_of_part,$(part)))
 link_lab := -lboost_context
 link_bench_micro := -lbenchmark
 link_bench_scan := $(if $(rocks_library),-lrocksdb)
+link_bench_index := $(if $(rocks_library),-lrocksdb)
 link_bench_l1 := $(if $(rocks_library),-lrocksdb)
 
 # Headers that programs need besides the library's: those of all programs, then those of single ones.

@@ -1,11 +1,12 @@
 #!/bin/bash
 # Runs built tests and adds up their results: the last line is "N passed, N failed[, N skipped]".
 #
-#   scripts/run_tests.sh [FLAVOUR/PROGRAM[:I/N]|judges|fuzz|powercut|nvme|numa]...
+#   scripts/run_tests.sh [FLAVOUR/PROGRAM[:I/N][+paged]|judges|fuzz|powercut|nvme|numa]...
 #
 # FLAVOUR/PROGRAM is build/FLAVOUR/tests/PROGRAM: checked/log are the tests of the log with
 # assertions, asan/core those of the core under AddressSanitizer. :I/N is the I-th of N equal parts
-# of its tests, so that a long program does not run alone at the end.
+# of its tests, so that a long program does not run alone at the end. +paged runs them with indexes
+# that are larger than their memory.
 #
 # There are as many runs at once as CPUs, and the result of each is printed when it ends. A test
 # program that crashes, hangs or leaves no report counts as one failed test. So does a sanitizer's
@@ -38,9 +39,11 @@ attribute() {  # a number in the root element of a report
 }
 
 run_gtest() {  # flavour, program, filter, program to run it with
-  local flavour=$1 name=$1/$2 filter=$3 build=build/$1 program=build/$1/tests/${2%%:*}
-  local part=1/1 base=$program
-  if [[ $2 == *:*/* ]]; then part=${2#*:} base=$program.${part%/*}; fi
+  local flavour=$1 name=$1/$2 filter=$3 build=build/$1 run=${2%+paged} paged=0
+  local program=$build/tests/${run%%:*} part=1/1
+  local base=$program
+  if [[ $run == *:*/* ]]; then part=${run#*:} base=$program.${part%/*}; fi
+  if [ "$run" != "$2" ]; then paged=1 base=$base.paged; fi
   shift 3
   local report=$base.xml log=$base.log
   local bin_dir=$PWD/$build/bin began=$SECONDS status tests good bad omitted
@@ -52,7 +55,7 @@ run_gtest() {  # flavour, program, filter, program to run it with
     return
   fi
   GTEST_SHARD_INDEX=$((${part%/*} - 1)) GTEST_TOTAL_SHARDS=${part#*/} \
-    ENGINE_BIN_DIR=$bin_dir timeout -k 10 "$timeout_s" "$@" "$program" \
+    ENGINE_BIN_DIR=$bin_dir ENGINE_PAGED_INDEX=$paged timeout -k 10 "$timeout_s" "$@" "$program" \
     --gtest_filter="$filter" --gtest_output="xml:$report" > "$log" 2>&1 < /dev/null
   status=$?
 

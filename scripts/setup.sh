@@ -64,7 +64,7 @@ plot_needs='
 /usr/lib/python3*/dist-packages/matplotlib  python3-matplotlib
 '
 
-# The opponent of bin/bench_scan and bin/bench_l1.
+# The opponent of bin/bench_scan, bin/bench_l1 and bin/bench_index.
 rocksdb_needs='
 rocksdb/db.h             librocksdb-dev
 '

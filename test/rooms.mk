@@ -15,11 +15,12 @@ test_parts_system := system
 test_parts_measure := system measure
 test_parts_data := data
 test_parts_load := system measure data load
-test_parts_lab := lab
+test_parts_lab := system measure data load lab
 test_parts_race := system measure data load/store_basics race
 test_parts_crash := crash
 test_parts_numa := system measure data $(race_flags) numa
-test_parts_claims := system measure data load race $(visit_claims) claims/scan_written claims/bench_numa
+test_parts_claims := system measure data load race $(visit_claims) claims/scan_written \
+                     claims/bench_numa $(index_lookups) $(index_claims)
 test_parts_experiments := $(parts_lab)
 test_parts_apps := $(parts_numa)
 test_programs_e2e := crash

@@ -8,6 +8,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <cstdlib>
@@ -55,6 +56,19 @@ inline std::filesystem::path FastParent() {
 inline uint64_t FromEnvironment(const char* name, uint64_t otherwise) {
   const char* const text = std::getenv(name);
   return text == nullptr ? otherwise : std::strtoull(text, nullptr, 0);
+}
+
+// Whether ENGINE_PAGED_INDEX=1 in the environment asks for indexes larger than their memory.
+inline bool IsPagedRun() { return FromEnvironment("ENGINE_PAGED_INDEX", 0) != 0; }
+
+// The options that a store of a test is opened with. In a paged run no run of the index stays in
+// memory, and the budget is the least. Extents and roots are written as often as can be.
+inline Options AsRun(Options options) {
+  if (!IsPagedRun()) return options;
+  options.index_memory_bytes = 0;
+  options.index_idle_ms = 1;
+  options.memory_budget_bytes = std::min(options.memory_budget_bytes, kMinMemoryBudgetBytes);
+  return options;
 }
 
 // A fresh directory below $TMPDIR, or where it is told, removed with everything in it when the

@@ -84,6 +84,10 @@ Status ValidateOptions(const Options& options) {
     ENGINE_RACE_RETURN_IF_ERROR(
         CheckRange("hot_value_bytes", options.hot_value_bytes, 0, options.memory_budget_bytes));
   }
+  if (options.index_memory_bytes != kAutoIndexMemoryBytes) {
+    ENGINE_RACE_RETURN_IF_ERROR(CheckRange("index_memory_bytes", options.index_memory_bytes, 0,
+                                           options.memory_budget_bytes));
+  }
   ENGINE_RACE_RETURN_IF_ERROR(
       CheckRange("journal_bytes", options.journal_bytes, kMinJournalBytes, kMaxJournalBytes));
   if (options.journal_bytes % kJournalStepBytes != 0) {

@@ -40,6 +40,8 @@ inline constexpr uint64_t kMaxJournalBytes = uint64_t{4} << 30;
 
 // Of Options::hot_value_bytes: what the rest of the budget leaves.
 inline constexpr uint64_t kAutoHotValueBytes = ~uint64_t{0};
+// Of Options::index_memory_bytes: as much as the budget allows.
+inline constexpr uint64_t kAutoIndexMemoryBytes = ~uint64_t{0};
 
 enum class LogLevel { kInfo, kWarning, kError };
 
@@ -128,18 +130,33 @@ struct Options {
 
   // Tuning of this opening.
 
-  // For everything: index, range buffers, staging, hot values. At least 16 MiB. The index is built
-  // even when it alone needs more; a warning goes to the log then.
+  // For everything: index, range buffers, staging, hot values. At least 16 MiB. The index is paged
+  // where it does not fit. It takes more than its share only while it cannot be written to disk; a
+  // warning goes to the log then.
   uint64_t memory_budget_bytes = uint64_t{2} << 30;
   // Memory for values that are read again and again, as part of the budget; taken as it is used. At
   // most the budget. 0: every read of a value that is in its log goes to the disk.
   //
-  // Hot values and ranges divide what index, staging and workers leave, first come first served. An
-  // eighth is kept for each, and at least 8 MiB for ranges. Both give memory back as the index
-  // grows, hot values first. When one of them wants an eighth more and the other's memory lay idle
-  // meanwhile, the idle memory moves.
+  // Frames and ranges divide what index, staging and workers leave, first come first served. Frames
+  // hold values and blocks of the index. An eighth is kept for each, and at least 8 MiB for ranges
+  // and 64 frames. Both give memory back as the index grows, frames first. When one of them wants
+  // an eighth more and the other's memory lay idle meanwhile, the idle memory moves.
   uint64_t hot_value_bytes = kAutoHotValueBytes;
-  // Threads that build the index; 0 means one per available CPU.
+  // The index is kept flat, which means whole and in memory, while it takes at most this, as part
+  // of the budget. Otherwise it is paged as a whole: its blocks are read from the index on disk
+  // through frames. At most the budget. 0: always paged.
+  uint64_t index_memory_bytes = kAutoIndexMemoryBytes;
+  // Closing the store writes at most so many bytes of the index that are not on disk yet. The next
+  // opening builds the rest from the key logs. 0: closing writes none of the index.
+  uint64_t index_close_bytes = uint64_t{4} << 30;
+  // Sync writes the index to disk when at most so many bytes of it are to be written. The values
+  // that were written since it last did must take 20 times as many bytes. 0: never.
+  uint64_t index_sync_bytes = uint64_t{64} << 20;
+  // The index is written to disk when the process has stored nothing, and done less than 1 MiB of
+  // I/O, for so many milliseconds. 0: never.
+  uint32_t index_idle_ms = 1000;
+  // Threads that build the index. 0 means one per available CPU, or two where the index does not
+  // fit its memory. Up to 16 more open it from disk first.
   uint32_t build_thread_count = 0;
   IoBackend io_backend = IoBackend::kAuto;
   // Of io_uring, for devices and machines that gain by them. iopoll: the kernel polls for

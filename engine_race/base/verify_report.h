@@ -24,6 +24,10 @@ struct VerifyReport {
   uint64_t bad_count = 0;
   // Records that the next opening will cut off: unsynced ones that a power loss has taken.
   uint64_t lost_tail_count = 0;
+  // Of the index on disk: records that were compared with the key logs, and buckets whose extents
+  // cannot be used. The next opening builds those from the key logs.
+  uint64_t index_record_count = 0;
+  uint64_t index_unusable_bucket_count = 0;
 };
 
 using BadRecordFn = std::function<void(const BadRecord&)>;

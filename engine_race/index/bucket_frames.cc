@@ -11,7 +11,7 @@ bool BucketIndex::Swizzle(uint64_t key, ValueRef ref, uint32_t frame) noexcept {
   ENGINE_RACE_ASSERT(!ref.hot());
   const std::shared_lock lock(lock_);
   if (damaged_ || unread_ || ref.tombstone()) return false;
-  RefWord* const word = row_.Locate(key);
+  RefWord* const word = row_.Locate(key, Access(nullptr));
   return word != nullptr && word->Exchange(&ref, ref.InFrame(frame));
 }
 
@@ -19,7 +19,7 @@ Index::Unswizzled BucketIndex::Unswizzle(uint64_t key, uint32_t frame, bool only
   using Unswizzled = Index::Unswizzled;
   const std::shared_lock lock(lock_);
   bool newest = false;
-  RefWord* const word = row_.LocateFrame(key, frame, &newest);
+  RefWord* const word = row_.LocateFrame(key, frame, Access(nullptr), &newest);
   if (word == nullptr) return Unswizzled::kOrphaned;
   // Only the caller may make this word lead elsewhere, so only the cooling bit can change
   // meanwhile.
@@ -35,7 +35,7 @@ Index::Unswizzled BucketIndex::Unswizzle(uint64_t key, uint32_t frame, bool only
 bool BucketIndex::Mark(uint64_t key, uint32_t frame, bool cooling) noexcept {
   const std::shared_lock lock(lock_);
   bool newest = false;
-  RefWord* const word = row_.LocateFrame(key, frame, &newest);
+  RefWord* const word = row_.LocateFrame(key, frame, Access(nullptr), &newest);
   if (word == nullptr || !newest) return false;
   ValueRef seen = word->Load();
   // The frame may have been evicted before a late reader heats it.

@@ -10,13 +10,15 @@
 #include <utility>
 
 #include "engine_race/base/assert.h"
+#include "engine_race/index/bucket_index.h"
 
 namespace engine_race {
-namespace {
 
-Status NoMemory() { return Status::OutOfMemory("index: no memory for new records"); }
-
-}  // namespace
+void BucketGrowth::Bucket::CountRuns(RunCounts now, RunCounts before) const noexcept {
+  if (shared == nullptr || shared->paging() == nullptr) return;
+  if (!may_be_paged) now.flat_run_count = before.flat_run_count = 0;
+  shared->paging()->CountRuns(now, before);
+}
 
 size_t BucketGrowth::Put(const PartRow& row, size_t index, uint64_t key, ValueRef ref,
                          const ViewRegistry::WriteStamp& stamp) noexcept {
@@ -47,11 +49,17 @@ Status BucketGrowth::MakeRoom(const Bucket& bucket) {
   if (spare_.capacity() == 0) ENGINE_RACE_RETURN_IF_ERROR(Delta::Create(kFirstDelta, &spare_));
   if (full_part_ == kNoPart) return Status::Ok();
   const size_t index = full_part_;
+  const Part& part = bucket.row.part(index);
   if (!DropUnseen(bucket, index)) {
-    const uint32_t limit = DeltaLimit(SourceOf(bucket, index).record_count());
-    ENGINE_RACE_RETURN_IF_ERROR(bucket.row.part(index).delta.capacity() < limit
-                                    ? GrowDelta(bucket, index, limit)
-                                    : Merge(bucket, index));
+    const uint32_t capacity = part.delta.capacity();
+    if (part.is_paged()) {
+      ENGINE_RACE_RETURN_IF_ERROR(MakeRoomInPaged(bucket, index));
+    } else if (const uint32_t limit = DeltaLimit(SourceOf(bucket, index).record_count());
+               capacity < limit || bucket.is_claimed) {
+      ENGINE_RACE_RETURN_IF_ERROR(GrowDelta(bucket, index, std::max(limit, capacity * 2)));
+    } else {
+      ENGINE_RACE_RETURN_IF_ERROR(Merge(bucket, index));
+    }
   }
   full_part_ = kNoPart;
   ENGINE_RACE_ASSERT(HasRoom(bucket.row));
@@ -62,10 +70,10 @@ Status BucketGrowth::MakeRoom(const Bucket& bucket) {
 // room. So short views beside a key that is often overwritten cost no merge.
 bool BucketGrowth::DropUnseen(const Bucket& bucket, size_t index) {
   Delta& delta = bucket.row.part(index).delta;
-  if (bucket.pinned == nullptr || delta.superseded_count() < delta.capacity() / kDroppedFraction) {
+  if (bucket.shared == nullptr || delta.superseded_count() < delta.capacity() / kDroppedFraction) {
     return false;
   }
-  const LiveVersions live = bucket.pinned->views().Live();
+  const LiveVersions live = bucket.shared->views().Live();
   const std::lock_guard lock(bucket.lock);
   delta.DropUnseen(live);
   return delta.count() <= delta.capacity() - delta.capacity() / kDroppedFraction;
@@ -87,26 +95,55 @@ Status BucketGrowth::GrowDelta(const Bucket& bucket, size_t index, uint32_t limi
   return Status::Ok();
 }
 
+// Deltas of paged parts are merged by the keeper. Where it cannot keep up, the writer merges.
+Status BucketGrowth::MakeRoomInPaged(const Bucket& bucket, size_t index) {
+  const Part& part = bucket.row.part(index);
+  const uint32_t capacity = part.delta.capacity();
+  const uint32_t limit = PagedDeltaLimit(part.run_count());
+  if (capacity < limit) return GrowDelta(bucket, index, limit);
+  Paging* const paging = bucket.shared->paging();
+  const bool keeper_is_late = capacity >= kLateFactor * limit && !bucket.is_claimed;
+  if (keeper_is_late && paging->writer_merges().try_acquire()) {
+    const Status merged = bucket.index->MergeOne(index);
+    paging->writer_merges().release();
+    if (merged.ok()) return Status::Ok();
+  }
+  // Where too many writers merge, or an extent cannot be read or written, the write must not fail.
+  // The keeper finds out which.
+  paging->Ask(bucket.index, Paging::Work::kMerge);
+  return GrowDelta(bucket, index, capacity * 2);
+}
+
+void BucketGrowth::FindFull(const PartRow& row) noexcept {
+  full_part_ = kNoPart;
+  for (size_t i = 0; i < row.size(); ++i) {
+    const Delta& delta = row.part(i).delta;
+    if (delta.capacity() > 0 && delta.full()) full_part_ = static_cast<uint32_t>(i);
+  }
+}
+
 MergeSource BucketGrowth::SourceOf(const Bucket& bucket, size_t index) {
   // A sweep may exchange the history.
   const std::shared_lock lock(bucket.lock);
   const Part& part = bucket.row.part(index);
-  return {&part, part.history};
+  return {&part.run, &part.delta, part.history};
 }
 
 // A neighbour that should be merged with the part at `index`; `index` if there is none. Otherwise
 // parts that were split because of their history would stay small for ever.
-size_t BucketGrowth::NeighbourOf(const Bucket& bucket, size_t index, const MergeSource& source) {
+size_t BucketGrowth::NeighbourOf(const Bucket& bucket, size_t index,
+                                 const MergeSource& source) const {
   const auto fits = [&](size_t neighbour) {
+    if (bucket.row.part(neighbour).is_paged()) return false;
     const size_t count = SourceOf(bucket, neighbour).record_count() + source.record_count();
-    return count + source.part->delta.count() <= bucket.split_keys / 2;
+    return count + source.delta->count() <= split_keys_ / 2;
   };
   if (index + 1 < bucket.row.size() && fits(index + 1)) return index + 1;
   return index > 0 && fits(index - 1) ? index - 1 : index;
 }
 
-Status BucketGrowth::Merge(const Bucket& bucket, size_t index) {
-  PinnedBuckets* const pinned = bucket.pinned;
+Status BucketGrowth::Merge(const Bucket& bucket, size_t index) const {
+  BucketShared* const shared = bucket.shared;
   const MergeSource source = SourceOf(bucket, index);
   const size_t neighbour = NeighbourOf(bucket, index, source);
   const size_t first = std::min(index, neighbour);
@@ -114,31 +151,34 @@ Status BucketGrowth::Merge(const Bucket& bucket, size_t index) {
   const std::array<MergeSource, 2> sources = {SourceOf(bucket, first),
                                               SourceOf(bucket, first + count - 1)};
   LiveVersions live;
-  if (pinned != nullptr) live = pinned->views().Live();
+  if (shared != nullptr) live = shared->views().Live();
   PartReplacement replacement;
   ENGINE_RACE_RETURN_IF_ERROR(MergeParts(std::span(sources).first(count), live, bucket.frames,
-                                         bucket.keeps_tombstones, bucket.split_keys, &replacement,
-                                         pinned != nullptr ? pinned->memory() : Placement()));
-  if (pinned != nullptr) pinned->CountMerge(replacement.record_count);
-  bool keeps_history = false;
-  for (const auto& part : replacement.parts) keeps_history |= part->history != nullptr;
-  // Without `pinned` there are no views, and so there is no history.
-  ENGINE_RACE_ASSERT(!keeps_history || pinned != nullptr);
+                                         bucket.keeps_tombstones, split_keys_, &replacement,
+                                         shared != nullptr ? shared->memory() : Placement()));
+  if (shared != nullptr) shared->CountMerge(replacement.record_count);
+  const bool keeps_history = replacement.keeps_history();
+  // Without `shared` there are no views, and so there is no history.
+  ENGINE_RACE_ASSERT(!keeps_history || shared != nullptr);
   try {
-    Replace(bucket, first, count, std::move(replacement));
+    PartRow replaced;
+    Replace(bucket, first, count, std::move(replacement), &replaced, [](const Delta&) {});
   } catch (const std::bad_alloc&) {
     return NoMemory();
   }
-  if (keeps_history) {
-    pinned->Add(bucket.link);
-    // A view that was released before Add requested no sweep.
-    if (pinned->views().Oldest() != live.oldest()) pinned->RequestSweep();
-  }
+  if (keeps_history) SweepHistory(bucket, live);
   return Status::Ok();
 }
 
+void BucketGrowth::SweepHistory(const Bucket& bucket, const LiveVersions& live) noexcept {
+  bucket.shared->Add(bucket.link);
+  // A view that was released before Add requested no sweep.
+  if (bucket.shared->views().Oldest() != live.oldest()) bucket.shared->RequestSweep();
+}
+
 void BucketGrowth::Replace(const Bucket& bucket, size_t index, size_t count,
-                           PartReplacement replacement) {
+                           PartReplacement replacement, PartRow* replaced,
+                           FunctionRef<void(const Delta& old)> finish) {
   PartRow& row = bucket.row;
   if (replacement.parts.empty() && !replacement.keeps_old_run && row.size() == count) {
     replacement.parts.push_back(std::make_unique<Part>());
@@ -150,16 +190,19 @@ void BucketGrowth::Replace(const Bucket& bucket, size_t index, size_t count,
     fresh_history_bytes += part->history_bytes();
     fresh_bytes += part->memory_bytes() - part->history_bytes();
   }
-  PartRow room = row.MakeRoom(index, count, replacement);
+  *replaced = row.MakeRoom(index, count, replacement);
   // Once before the lock is taken, so that little is left to do under it.
   replacement.CopyHotWordsAgain(bucket.frames);
   Delta merged;
 
-  // The replaced parts end in `merged` and `room`, and are freed after the lock is released.
+  // Freed after the lock is released.
   const std::lock_guard lock(bucket.lock);
   replacement.CopyHotWordsAgain(bucket.frames);
   size_t gone_history_bytes = 0;
   uint64_t gone_bytes = 0;
+  RunCounts fresh_runs;
+  RunCounts gone_runs;
+  for (const auto& part : replacement.parts) fresh_runs.Add(*part);
   if (replacement.keeps_old_run) {
     std::swap(row.part(index).delta, merged);
     gone_bytes = merged.memory_bytes();
@@ -167,11 +210,15 @@ void BucketGrowth::Replace(const Bucket& bucket, size_t index, size_t count,
     for (size_t i = index; i < index + count; ++i) {
       gone_history_bytes += row.part(i).history_bytes();
       gone_bytes += row.part(i).memory_bytes() - row.part(i).history_bytes();
+      gone_runs.Add(row.part(i));
     }
   }
-  row.Replace(index, count, &replacement, &room);
-  if (bucket.pinned != nullptr) bucket.pinned->CountBytes(fresh_history_bytes, gone_history_bytes);
-  bucket.CountBytes(fresh_bytes + row.own_bytes(), gone_bytes + room.own_bytes());
+  row.Replace(index, count, &replacement, replaced);
+  if (bucket.shared != nullptr) bucket.shared->CountBytes(fresh_history_bytes, gone_history_bytes);
+  bucket.CountBytes(fresh_bytes + row.own_bytes(), gone_bytes + replaced->own_bytes());
+  bucket.CountRuns(fresh_runs, gone_runs);
+  // A row that was replaced keeps its parts in their places.
+  finish(replacement.keeps_old_run ? merged : replaced->part(index).delta);
 }
 
 }  // namespace engine_race

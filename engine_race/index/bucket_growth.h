@@ -8,11 +8,12 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "engine_race/base/function_ref.h"
 #include "engine_race/base/status.h"
+#include "engine_race/index/bucket_shared.h"
 #include "engine_race/index/delta.h"
 #include "engine_race/index/frame_slots.h"
 #include "engine_race/index/part_row.h"
-#include "engine_race/index/pinned_buckets.h"
 #include "engine_race/index/read_write_lock.h"
 #include "engine_race/index/views.h"
 
@@ -25,15 +26,26 @@ class BucketGrowth {
     ReadWriteLock& lock;
     PartRow& row;
     const FrameSlots& frames;
-    PinnedBuckets* pinned;  // null: nothing is kept for views, nor counted
-    PinnedLink* link;
-    size_t split_keys;
+    BucketShared* shared;  // null: nothing is kept for views, nor counted
+    SweepLink* link;
     bool keeps_tombstones;
+    bool is_claimed;  // another thread moves runs: they must stay as they are
+    bool may_be_paged;
+    BucketIndex* index;
 
     void CountBytes(uint64_t now, uint64_t before) const noexcept {
-      if (pinned != nullptr) pinned->part_bytes().Change(now, before);
+      if (shared != nullptr) shared->part_bytes().Change(now, before);
     }
+    // Flat runs count only where they may be paged.
+    void CountRuns(RunCounts now, RunCounts before) const noexcept;
   };
+
+  // A part of more keys is split. The records that it keeps for views count as keys. So a merge or
+  // a step of a sweep copies no more records than this, the new ones, and one for each live view.
+  static constexpr uint32_t kSplitKeys = uint32_t{125} << 10;
+  static_assert(kSplitKeys <= format::kIndexExtentRecords, "a part fits an extent");
+  uint32_t split_keys() const { return split_keys_; }
+  void set_split_keys(uint32_t split_keys) { split_keys_ = split_keys; }
 
   // Whether there is room for one more record in every part of `row`.
   bool HasRoom(const PartRow& row) const {
@@ -41,10 +53,24 @@ class BucketGrowth {
   }
   // Makes HasRoom true. kOutOfMemory.
   Status MakeRoom(const Bucket& bucket);
+  // Merges the delta of a flat part, and perhaps a neighbour. kOutOfMemory.
+  Status Merge(const Bucket& bucket, size_t index) const;
+  // Looks for the full delta of a row that another thread has changed. With the bucket's lock held.
+  void FindFull(const PartRow& row) noexcept;
   // Puts a record into row.part(index), which must have room. Returns by how many bytes the delta
   // of that part has grown. With the bucket's lock held.
   size_t Put(const PartRow& row, size_t index, uint64_t key, ValueRef ref,
              const ViewRegistry::WriteStamp& stamp) noexcept;
+  // Puts the parts of `replacement` in the place of `count` parts from `index` on. The parts that
+  // were replaced end in *replaced, to be freed without locks. Calls finish(delta) under the lock,
+  // with the delta of the first part that was replaced. May throw std::bad_alloc; nothing was done
+  // then.
+  static void Replace(const Bucket& bucket, size_t index, size_t count, PartReplacement replacement,
+                      PartRow* replaced, FunctionRef<void(const Delta& old)> finish);
+  // Has the history of the bucket swept. To be called after a merge that saw the views `live` and
+  // left history in the bucket.
+  static void SweepHistory(const Bucket& bucket, const LiveVersions& live) noexcept;
+  static Status NoMemory() { return Status::OutOfMemory("index: no memory for new records"); }
   void Forget() {
     spare_ = Delta();
     full_part_ = kNoPart;
@@ -55,25 +81,23 @@ class BucketGrowth {
   // The capacity of a new delta, and the factor by which it grows until it reaches its limit.
   static constexpr uint32_t kFirstDelta = 16;
   static constexpr uint32_t kDeltaGrowth = 4;
+  // A full delta of a paged part grows to so many times its limit while the keeper merges others.
+  static constexpr uint32_t kLateFactor = 4;
   // A full delta is not grown or merged if it can drop this part of its records, which no view
   // shows.
   static constexpr uint32_t kDroppedFraction = 4;
 
   // The part at `index` of the bucket's row, with its current history.
   static MergeSource SourceOf(const Bucket& bucket, size_t index);
-  static size_t NeighbourOf(const Bucket& bucket, size_t index, const MergeSource& source);
+  size_t NeighbourOf(const Bucket& bucket, size_t index, const MergeSource& source) const;
   static bool DropUnseen(const Bucket& bucket, size_t index);
   static Status GrowDelta(const Bucket& bucket, size_t index, uint32_t limit);
-  static Status Merge(const Bucket& bucket, size_t index);
-  // Puts the parts of `replacement` in the place of `count` parts from `index` on. May throw
-  // std::bad_alloc.
-  static void Replace(const Bucket& bucket, size_t index, size_t count,
-                      PartReplacement replacement);
-
+  static Status MakeRoomInPaged(const Bucket& bucket, size_t index);
   // An empty delta, for the next part that gets its first new record.
   Delta spare_;
   // The part whose delta the last record filled.
   uint32_t full_part_ = kNoPart;
+  uint32_t split_keys_ = kSplitKeys;
 };
 
 }  // namespace engine_race

@@ -9,11 +9,6 @@
 #include "engine_race/base/assert.h"
 
 namespace engine_race {
-namespace {
-
-Status NoMemory() { return Status::OutOfMemory("index: no memory for new records"); }
-
-}  // namespace
 
 void BucketIndex::Expect() noexcept {
   // Relaxed: the log's bucket lock, taken by CutBucket, orders it before the first record.
@@ -23,12 +18,11 @@ void BucketIndex::Expect() noexcept {
 void BucketIndex::Forget() {
   PartRow forgotten;
   SwapRow(&forgotten);
-  // Without pinned_ there are no views, and so there is no history.
-  if (pinned_ != nullptr) pinned_->CountBytes(0, forgotten.history_bytes());
+  // Without shared_ there are no views, and so there is no history.
+  if (shared_ != nullptr) shared_->CountBytes(0, forgotten.history_bytes());
   std::lock_guard lock(lock_);
-  unchanged_.store(false, std::memory_order_relaxed);
-  first_run_ = RunView();
-  first_run_mapping_.reset();
+  // Sequentially consistent: pairs with UnchangedRun. The run's addresses stay readable.
+  unchanged_.store(false, std::memory_order_seq_cst);
   FreeNoted();
   growth_.Forget();
   damaged_ = false;
@@ -36,13 +30,33 @@ void BucketIndex::Forget() {
   state_.store(State::kEmpty, std::memory_order_relaxed);
 }
 
+// Lets readers use the run without the lock, if nothing else belongs to the bucket. Only once: a
+// reader of the first such run may not have noticed yet that the run is gone.
+void BucketIndex::TryUnchanged() noexcept {
+  const std::lock_guard lock(lock_);
+  // In a damaged bucket, or in one that is hidden from older views, readers must look at the flags.
+  if (damaged_ || was_unread_ || first_run_mapping_ != nullptr || row_.size() != 1) return;
+  const Part& part = row_.part(0);
+  if (part.run.mapping() == nullptr || part.delta.count() > 0 || part.history != nullptr) return;
+  first_run_ = part.run.view();
+  first_run_mapping_ = part.run.mapping();
+  // Release: pairs with the load in UnchangedRun, whose reader uses first_run_.
+  unchanged_.store(true, std::memory_order_release);
+}
+
+void BucketIndex::EnterFrames(EpochGuard* guard) const {
+  l1::FrameCache* const cache = paging() == nullptr ? nullptr : paging()->blocks().cache();
+  if (cache != nullptr) guard->emplace(cache->epochs());
+}
+
 void BucketIndex::SwapRow(PartRow* row) noexcept {
   const std::lock_guard lock(lock_);
   row_.Swap(row);
-  if (pinned_ != nullptr) pinned_->part_bytes().Change(row_.memory_bytes(), row->memory_bytes());
+  if (shared_ != nullptr) shared_->part_bytes().Change(row_.memory_bytes(), row->memory_bytes());
+  ForGrowth().CountRuns(row_.run_counts(), row->run_counts());
 }
 
-Status BucketIndex::Install(Row parts, bool damaged) {
+Status BucketIndex::Install(Row parts, bool damaged, std::span<const IndexEntry> tail) {
   try {
     {
       std::lock_guard lock(lock_);
@@ -50,14 +64,11 @@ Status BucketIndex::Install(Row parts, bool damaged) {
     }
     // A damaged bucket, or one that was unread, is never unchanged_: its readers must look at the
     // flags under the lock.
-    if (!damaged && !unread_ && parts.size() == 1 && parts[0]->run.mapping() != nullptr) {
-      first_run_ = parts[0]->run.view();
-      first_run_mapping_ = parts[0]->run.mapping();
-      // Relaxed: no reader knows the index yet.
-      unchanged_.store(true, std::memory_order_relaxed);
-    }
     PartRow row(std::move(parts));
     SwapRow(&row);
+    TryUnchanged();
+    // Records that are noted were appended after those of the tail.
+    ENGINE_RACE_RETURN_IF_ERROR(AddAll(tail));
     std::vector<IndexEntry> batch;
     bool has_room = false;
     while (true) {
@@ -75,16 +86,21 @@ Status BucketIndex::Install(Row parts, bool damaged) {
         batch = noted_;
         noted_.clear();
       }
-      for (const IndexEntry& entry : batch) {
-        ENGINE_RACE_RETURN_IF_ERROR(growth_.MakeRoom(ForGrowth()));
-        Add(entry.key, entry.ref);
-      }
+      ENGINE_RACE_RETURN_IF_ERROR(AddAll(batch));
       ENGINE_RACE_RETURN_IF_ERROR(growth_.MakeRoom(ForGrowth()));
       has_room = true;
     }
   } catch (const std::bad_alloc&) {
-    return NoMemory();
+    return BucketGrowth::NoMemory();
   }
+}
+
+Status BucketIndex::AddAll(std::span<const IndexEntry> entries) {
+  for (const IndexEntry& entry : entries) {
+    ENGINE_RACE_RETURN_IF_ERROR(growth_.MakeRoom(ForGrowth()));
+    Add(entry.key, entry.ref);
+  }
+  return Status::Ok();
 }
 
 void BucketIndex::Admit() noexcept {
@@ -106,7 +122,7 @@ Status BucketIndex::Prepare() {
 }
 
 BucketGrowth::Bucket BucketIndex::ForGrowth() noexcept {
-  return {lock_, row_, frames_, pinned_, &pinned_link_, split_keys_, damaged_};
+  return {lock_, row_, frames_, shared_, &sweep_link_, damaged_, claimed_, may_be_paged(), this};
 }
 
 void BucketIndex::FreeNoted() noexcept {
@@ -121,7 +137,7 @@ Status BucketIndex::ReserveNoted() {
   try {
     noted_.reserve(std::max<size_t>(64, noted_.size() * 2));
   } catch (const std::bad_alloc&) {
-    return NoMemory();
+    return BucketGrowth::NoMemory();
   }
   ForGrowth().CountBytes(noted_.capacity() * sizeof(IndexEntry), capacity * sizeof(IndexEntry));
   return Status::Ok();
@@ -155,7 +171,7 @@ void BucketIndex::Add(uint64_t key, ValueRef ref) noexcept {
     unchanged_.store(false, std::memory_order_seq_cst);
   }
   ViewRegistry::WriteStamp stamp;
-  if (pinned_ != nullptr) stamp = pinned_->views().StampWrite();
+  if (shared_ != nullptr) stamp = shared_->views().StampWrite();
   const size_t more_bytes = growth_.Put(row_, index, key, ref, stamp);
   if (more_bytes != 0) ForGrowth().CountBytes(more_bytes, 0);
 }
@@ -165,71 +181,98 @@ Code BucketIndex::CodeOf(bool found, ValueRef ref) const {
   return damaged_ ? Code::kCorruption : Code::kNotFound;
 }
 
-Code BucketIndex::Find(uint64_t key, ValueRef* ref) const {
+void BucketIndex::PrefetchCell(uint64_t key) const {
+  if (unchanged().PrefetchCell(key)) return;
+  const std::shared_lock lock(lock_);
+  if (!row_.empty()) row_.part(row_.PartOf(key)).run.view().PrefetchCell(key);
+}
+
+void BucketIndex::PrefetchGuess(uint64_t key) const {
+  if (unchanged().PrefetchGuess(key)) return;
+  const std::shared_lock lock(lock_);
+  if (!row_.empty()) {
+    row_.part(row_.PartOf(key)).run.view().PrefetchGuess(key, [] { return true; });
+  }
+}
+
+Code BucketIndex::Find(uint64_t key, ValueRef* ref, BlockLookup* lookup) const {
+  EpochGuard guard;
+  EnterFrames(&guard);
   const std::shared_lock lock(lock_);
   if (unread_) return Code::kIOError;
-  const RefWord* const word = row_.Locate(key);
+  const RefWord* const word = row_.Locate(key, Access(lookup));
+  if (guard && lookup != nullptr && lookup->TakeHit()) guard->CountBlockHit();
   if (word != nullptr) *ref = frames_.SlotOf(*word);
-  return CodeOf(word != nullptr, *ref);
+  return CodeOf(word != nullptr, *ref, lookup);
 }
 
-Code BucketIndex::FindHot(uint64_t key, ValueRef* ref) const {
+Code BucketIndex::FindHot(uint64_t key, ValueRef* ref, BlockLookup* lookup) const {
   const std::shared_lock lock(lock_);
   if (unread_) return Code::kIOError;
-  const RefWord* const word = row_.Locate(key);
+  const RefWord* const word = row_.Locate(key, Access(lookup));
   if (word != nullptr) *ref = word->Load();
-  return CodeOf(word != nullptr, *ref);
+  return CodeOf(word != nullptr, *ref, lookup);
 }
 
-Code BucketIndex::FindAt(uint64_t key, uint64_t version, ValueRef* ref) const {
+Code BucketIndex::FindAt(uint64_t key, uint64_t version, ValueRef* ref, BlockLookup* lookup) const {
   const auto read = [this](const RefWord& word) { return frames_.SlotOf(word); };
+  EpochGuard guard;
+  EnterFrames(&guard);
   const std::shared_lock lock(lock_);
   if (unread_) return Code::kIOError;
-  const bool found = row_.FindAt(key, version, read, ref);
-  return CodeOf(found, *ref);
+  const bool found = row_.FindAt(key, version, Access(lookup), read, ref);
+  if (guard && lookup != nullptr && lookup->TakeHit()) guard->CountBlockHit();
+  return CodeOf(found, *ref, lookup);
 }
 
-Code BucketIndex::FindHotAt(uint64_t key, uint64_t version, ValueRef* ref) const {
+Code BucketIndex::FindHotAt(uint64_t key, uint64_t version, ValueRef* ref,
+                            BlockLookup* lookup) const {
   const auto read = [](const RefWord& word) { return word.Load(); };
   const std::shared_lock lock(lock_);
   if (unread_) return Code::kIOError;
-  const bool found = row_.FindAt(key, version, read, ref);
-  return CodeOf(found, *ref);
+  const bool found = row_.FindAt(key, version, Access(lookup), read, ref);
+  return CodeOf(found, *ref, lookup);
 }
 
-Code BucketIndex::Collect(uint64_t first_key, uint64_t last_key, size_t max_entries,
-                          std::vector<IndexEntry>* entries, bool* complete,
-                          uint64_t version) const {
-  *complete = true;
+// Calls walk(row, walk) under the lock. kOutOfMemory, and all that a walk over keys answers.
+template <typename WalkFn>
+Code BucketIndex::WalkKeys(uint64_t first_key, uint64_t last_key, uint64_t version,
+                           RunSlices* slices, const WalkFn& walk) const {
+  EpochGuard guard;
+  EnterFrames(&guard);
   const std::shared_lock lock(lock_);
   if (unread_) return Code::kIOError;
   if (damaged_) return Code::kCorruption;
   try {
-    *complete = row_.Collect(first_key, last_key, version, frames_, max_entries, entries);
+    const PartRow::Walk over = {first_key, last_key, version, frames_, Access(nullptr).frames,
+                                slices};
+    return walk(over) ? Code::kOk : Code::kIncomplete;
   } catch (const std::bad_alloc&) {
     return Code::kOutOfMemory;
   }
-  return Code::kOk;
+}
+
+Code BucketIndex::Collect(uint64_t first_key, uint64_t last_key, size_t max_entries,
+                          std::vector<IndexEntry>* entries, bool* complete, uint64_t version,
+                          RunSlices* slices) const {
+  *complete = true;
+  return WalkKeys(first_key, last_key, version, slices, [&](const PartRow::Walk& walk) {
+    return row_.Collect(walk, max_entries, entries, complete);
+  });
 }
 
 Code BucketIndex::FirstKeys(uint64_t first_key, uint64_t last_key, uint64_t version,
-                            std::span<uint64_t> keys, size_t* count) const {
+                            std::span<uint64_t> keys, size_t* count, RunSlices* slices) const {
   *count = 0;
-  const std::shared_lock lock(lock_);
-  if (unread_) return Code::kIOError;
-  if (damaged_) return Code::kCorruption;
-  *count = row_.FirstKeys(first_key, last_key, version, frames_, keys);
-  return Code::kOk;
+  return WalkKeys(first_key, last_key, version, slices,
+                  [&](const PartRow::Walk& walk) { return row_.FirstKeys(walk, keys, count); });
 }
 
 Code BucketIndex::LastKeys(uint64_t first_key, uint64_t last_key, uint64_t version,
-                           std::span<uint64_t> keys, size_t* count) const {
+                           std::span<uint64_t> keys, size_t* count, RunSlices* slices) const {
   *count = 0;
-  const std::shared_lock lock(lock_);
-  if (unread_) return Code::kIOError;
-  if (damaged_) return Code::kCorruption;
-  *count = row_.LastKeys(first_key, last_key, version, frames_, keys);
-  return Code::kOk;
+  return WalkKeys(first_key, last_key, version, slices,
+                  [&](const PartRow::Walk& walk) { return row_.LastKeys(walk, keys, count); });
 }
 
 uint64_t BucketIndex::EstimateCount(uint64_t first_key, uint64_t last_key) const {
@@ -279,7 +322,7 @@ BucketIndex::SweptPart BucketIndex::SweepPart(uint64_t* key, const LiveVersions&
   // requests a sweep itself.
   part.is_left = now.history == history && swept != nullptr;
   if (now.history != history) return part;
-  pinned_->CountBytes(swept == nullptr ? 0 : swept->memory_bytes(), history->memory_bytes());
+  shared_->CountBytes(swept == nullptr ? 0 : swept->memory_bytes(), history->memory_bytes());
   now.history = std::move(swept);
   return part;
 }

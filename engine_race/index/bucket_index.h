@@ -21,33 +21,38 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
+#include "engine_race/base/function_ref.h"
 #include "engine_race/base/status.h"
+#include "engine_race/index/block_lookup.h"
 #include "engine_race/index/bucket_growth.h"
+#include "engine_race/index/bucket_shared.h"
 #include "engine_race/index/frame_slots.h"
 #include "engine_race/index/index.h"
+#include "engine_race/index/paging.h"
 #include "engine_race/index/part_row.h"
-#include "engine_race/index/pinned_buckets.h"
 #include "engine_race/index/read_write_lock.h"
+#include "engine_race/index/run_slices.h"
 #include "engine_race/index/unchanged_run.h"
+#include "engine_race/l1/epoch.h"
+#include "engine_race/l1/extent_image.h"
 
 namespace engine_race {
 
 class alignas(64) BucketIndex {
  public:
-  // A part of more keys is split. The records that it keeps for views count as keys. So a merge or
-  // a step of a sweep copies no more records than this, the new ones, and one for each live view.
-  static constexpr uint32_t kSplitKeys = uint32_t{128} << 10;
+  static constexpr uint32_t kSplitKeys = BucketGrowth::kSplitKeys;
   using Row = PartRow::Parts;
 
   // To be called before anything else. For tests.
-  void set_split_keys(uint32_t split_keys) { split_keys_ = split_keys; }
+  void set_split_keys(uint32_t split_keys) { growth_.set_split_keys(split_keys); }
   // Without it the bucket keeps nothing for views and counts no memory. It must outlive the bucket.
-  void set_pinned(PinnedBuckets* pinned) {
-    pinned_ = pinned;
-    pinned_link_.bucket = this;
+  void set_shared(BucketShared* shared) {
+    shared_ = shared;
+    sweep_link_.bucket = this;
   }
   // See Index::SetFrameSlots.
   void set_frame_slots(const std::atomic<uint32_t>* slots) { frames_.set_slots(slots); }
@@ -59,39 +64,48 @@ class alignas(64) BucketIndex {
   // Says that the bucket's counts are damaged: every lookup answers kCorruption.
   void MarkUnreadable() noexcept { damaged_ = true; }
   // Says that the bucket is unread. To be called before readers know the index.
-  void MarkUnread() noexcept { unread_ = true; }
+  void MarkUnread() noexcept { unread_ = was_unread_ = true; }
   // Ends the unread state, after Install. Records that were appended before have no stamps.
   void Admit() noexcept;
-  // Takes over the parts that were built from the cut: ascending and disjoint, none of them empty.
-  // `damaged`: see the top of this file. kOutOfMemory.
-  Status Install(Row parts, bool damaged);
+  // Takes over parts that were built or restored: ascending and disjoint, none of them empty.
+  // `damaged`: see the top of this file. `tail`: records that came after the ones in the parts, in
+  // order. kOutOfMemory.
+  Status Install(Row parts, bool damaged, std::span<const IndexEntry> tail = {});
 
   // Answers the lookups below while nothing has been appended, which is the usual case.
   [[gnu::always_inline]] UnchangedRun unchanged() const { return {unchanged_, first_run_}; }
+  // See RunView. Nothing is fetched if the run of `key` is paged.
+  void PrefetchCell(uint64_t key) const;
+  void PrefetchGuess(uint64_t key) const;
+
   // The newest record of `key`. kOk, kNotFound, kCorruption or, in an unread bucket, kIOError.
-  Code Find(uint64_t key, ValueRef* ref) const;
+  // kIncomplete: `lookup` wants a block. Without a lookup a record is found only if its block lies
+  // in memory.
+  Code Find(uint64_t key, ValueRef* ref, BlockLookup* lookup = nullptr) const;
   // Finds the record of `key` that a view of `version` shows.
-  Code FindAt(uint64_t key, uint64_t version, ValueRef* ref) const;
+  Code FindAt(uint64_t key, uint64_t version, ValueRef* ref, BlockLookup* lookup = nullptr) const;
   // For frames; see Index.
-  Code FindHot(uint64_t key, ValueRef* ref) const;
-  Code FindHotAt(uint64_t key, uint64_t version, ValueRef* ref) const;
+  Code FindHot(uint64_t key, ValueRef* ref, BlockLookup* lookup = nullptr) const;
+  Code FindHotAt(uint64_t key, uint64_t version, ValueRef* ref,
+                 BlockLookup* lookup = nullptr) const;
   bool Swizzle(uint64_t key, ValueRef ref, uint32_t frame) noexcept;
   Index::Unswizzled Unswizzle(uint64_t key, uint32_t frame, bool only_cooling) noexcept;
   bool Cool(uint64_t key, uint32_t frame) noexcept { return Mark(key, frame, true); }
   bool Heat(uint64_t key, uint32_t frame) noexcept { return Mark(key, frame, false); }
 
-  // See Index.
+  // See Index. kIncomplete: slices->Load comes first. Only a bucket without paged parts can do
+  // without slices.
   Code Collect(uint64_t first_key, uint64_t last_key, size_t max_entries,
-               std::vector<IndexEntry>* entries, bool* complete,
-               uint64_t version = kLatestVersion) const;
+               std::vector<IndexEntry>* entries, bool* complete, uint64_t version = kLatestVersion,
+               RunSlices* slices = nullptr) const;
   // FirstKeys gives the lowest keys that a view of `version` shows in [first_key, last_key], at the
   // beginning of `keys`. LastKeys gives the highest ones, at the end of `keys`. Both are ascending.
   // *count is how many they found; fewer than keys.size() only when there are no more. kCorruption
   // for a damaged bucket.
   Code FirstKeys(uint64_t first_key, uint64_t last_key, uint64_t version, std::span<uint64_t> keys,
-                 size_t* count) const;
+                 size_t* count, RunSlices* slices = nullptr) const;
   Code LastKeys(uint64_t first_key, uint64_t last_key, uint64_t version, std::span<uint64_t> keys,
-                size_t* count) const;
+                size_t* count, RunSlices* slices = nullptr) const;
   uint64_t EstimateCount(uint64_t first_key, uint64_t last_key) const;
   // Measured by a walk over the parts.
   uint64_t memory_bytes() const;
@@ -110,9 +124,86 @@ class alignas(64) BucketIndex {
   };
   SweptPart SweepPart(uint64_t* key, const LiveVersions& live) noexcept;
 
+  // Paging. A thread that moves runs between memory and disk claims the bucket first. Until it
+  // releases it, writers add records to deltas and leave the runs alone.
+
+  // Both are called under the log's lock of the bucket. Claim is false when the bucket is claimed,
+  // or has no runs of its own now.
+  bool Claim() noexcept;
+  void Release() noexcept;
+  // The calls below need the bucket claimed. A failure leaves the bucket as it was.
+
+  // Writes runs that are not on disk to extents. With `pages_out`, those that lie flat become
+  // paged.
+  Status WriteRuns(l1::ExtentImage* image, bool pages_out);
+  // Makes paged runs flat.
+  Status Flatten(SlabAllocator* slabs);
+  // Runs the given function under the log's lock of the bucket.
+  using LockedFn = FunctionRef<void(FunctionRef<void()>)>;
+  // Merges the deltas of the paged parts that have many records, or have at least `min_records`,
+  // and writes new extents.
+  Status MergePaged(uint32_t min_records, l1::ExtentImage* image, LockedFn locked);
+  // Merges the deltas of the flat parts, each under the log's lock of the bucket.
+  Status MergeFlat(LockedFn locked);
+  // Merges the delta of one paged part. For a writer, which holds the log's lock of the bucket. The
+  // bucket is not claimed.
+  Status MergeOne(size_t index);
+  // Whether its runs may leave memory. Damaged buckets keep tombstones, which extents do not have.
+  // A bucket whose extents were lost twice would be lost again.
+  bool may_be_paged() const { return !damaged_ && lost_count_ < kMaxLosses; }
+  // The slot of the first record that lies in a delta, or `record_count`. Under the log's lock of
+  // the bucket.
+  uint64_t FirstDeltaSlot(uint64_t record_count) const;
+  // Describes the bucket for a root. False unless every run lies in an extent. *first_slot is the
+  // slot of the first record that is in no extent, or `record_count`. Under the log's lock.
+  bool Describe(uint64_t record_count, std::vector<format::IndexExtent>* extents,
+                uint64_t* first_slot) const;
+  // The bytes that WriteRuns would write.
+  uint64_t UnwrittenBytes() const;
+  // Whether an extent of the bucket could not be read.
+  bool is_extent_lost() const { return extent_lost_.load(std::memory_order_relaxed); }
+  // Makes the bucket unread, because an extent cannot be read. Records still come in.
+  void HideLost() noexcept;
+  // Drops everything. After HideLost, when no record comes in any more.
+  void Lose() noexcept;
+
+  // Whether a run lies in that extent alone.
+  bool HasExtent(const l1::ExtentId& extent) const;
+  // Makes a frame with a block of that extent reachable. Under the mutex of the frames' pool.
+  bool SwizzleBlock(uint64_t key, const l1::ExtentId& extent, uint32_t block,
+                    uint32_t frame) noexcept;
+  // Counts a block of the run of `key` that was in no frame. True once in a few times: the run is
+  // worth being made flat.
+  bool CountsToFlatten(uint64_t key) const;
+
  private:
+  static constexpr int kMaxLosses = 2;
   enum class State : uint8_t { kEmpty, kExpecting, kInstalled };
 
+  using EpochGuard = std::optional<l1::EpochManager::Guard>;
+
+  Paging* paging() const { return shared_ == nullptr ? nullptr : shared_->paging(); }
+  BlockAccess Access(BlockLookup* lookup) const {
+    return {paging() == nullptr ? nullptr : &paging()->blocks(), lookup};
+  }
+  // Enters the epoch of the frames. Before the lock is taken, as readers of hot values do.
+  void EnterFrames(EpochGuard* guard) const;
+  template <typename WalkFn>
+  Code WalkKeys(uint64_t first_key, uint64_t last_key, uint64_t version, RunSlices* slices,
+                const WalkFn& walk) const;
+  Code CodeOf(bool found, ValueRef ref, const BlockLookup* lookup) const {
+    return !found && lookup != nullptr && lookup->is_wanting() ? Code::kIncomplete
+                                                               : CodeOf(found, ref);
+  }
+  Status AddAll(std::span<const IndexEntry> entries);
+  void TryUnchanged() noexcept;
+  void PageOut(Part* part) noexcept;
+  Status ReadExtent(const Part& part, SlabAllocator* slabs, SortedRun* run);
+  Status MergePart(size_t index, l1::ExtentImage* image, LockedFn locked);
+  Status ReplaceMerged(size_t index, PartReplacement replacement, const Delta& taken,
+                       PartRow* replaced);
+  // The run of the part that `key` belongs to, if it is paged. With the lock.
+  const PagedRun* PagedRunOf(uint64_t key) const;
   bool Mark(uint64_t key, uint32_t frame, bool cooling) noexcept;
   void Add(uint64_t key, ValueRef ref) noexcept;
   // Exchanges the row under the lock and gives the old one back in *row.
@@ -123,23 +214,29 @@ class alignas(64) BucketIndex {
   Code CodeOf(bool found, ValueRef ref) const;
 
   // A lookup usually needs only the first cache line of the bucket.
-  std::atomic<bool> unchanged_{false};  // since Install; never true again once it was false
+  // Set by Install or Flatten, once. False after a record came.
+  std::atomic<bool> unchanged_{false};
   // Both change under the lock once readers know the index.
   bool damaged_ = false;
   bool unread_ = false;
+  bool was_unread_ = false;  // at any time
   mutable ReadWriteLock lock_;
   RunView first_run_;                                // set by Install for good
   std::shared_ptr<const Region> first_run_mapping_;  // keeps its addresses readable
 
   std::atomic<State> state_{State::kEmpty};  // stored under the lock; Prepare looks without
-  bool promised_ = false;  // room in noted_ for a record that may come after Install
-  uint32_t split_keys_ = kSplitKeys;
+  bool promised_ = false;                 // room in noted_ for a record that may come after Install
+  bool claimed_ = false;                  // under the log's lock of the bucket
+  std::atomic<bool> extent_lost_{false};  // relaxed: the thread that sets it loads it
+  // Calls of Lose, kMaxLosses at most. Changes under the lock, while the bucket is claimed and
+  // no record comes in.
+  uint8_t lost_count_ = 0;
   PartRow row_;
   std::vector<IndexEntry> noted_;  // records between Expect and Install
   BucketGrowth growth_;
   FrameSlots frames_;
-  PinnedBuckets* pinned_ = nullptr;
-  PinnedLink pinned_link_;
+  BucketShared* shared_ = nullptr;
+  SweepLink sweep_link_;
 };
 
 // The size is a power of two, so that a lookup finds its bucket with a shift.

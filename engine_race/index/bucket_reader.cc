@@ -15,7 +15,12 @@ uint64_t TagOf(uint32_t pending, uint64_t piece) { return (piece << 8) | pending
 }  // namespace
 
 Status BucketReader::Init() {
-  pending_.resize(std::clamp<uint32_t>(context_->limits().window_buckets, 1, 255));
+  const BuildLimits& limits = context_->limits();
+  const uint64_t bucket_bytes =
+      context_->log().RecordCount() / context_->bucket_count() * kEntryBytes + 1;
+  const uint64_t window = std::min<uint64_t>(
+      limits.window_buckets, std::max<uint64_t>(limits.window_bytes / bucket_bytes, 2));
+  pending_.resize(std::clamp<uint64_t>(window, 1, 255));
   return io::ReadQueue::CreateOrNextBest({context_->options().io_backend, kMaxQueueDepth}, &queue_);
 }
 
@@ -23,7 +28,7 @@ Status BucketReader::Start(uint32_t bucket) {
   const auto index = static_cast<uint32_t>((oldest_ + used_) % pending_.size());
   Pending& pending = pending_[index];
   pending.bucket = bucket;
-  pending.failure = context_->Cut(bucket, &pending.cut);
+  pending.failure = context_->Cut(bucket, /*first_slot=*/0, &pending.cut);
   if (pending.failure.code() == Code::kIOError) {
     // The staged entries cannot be read: Next returns the failure.
     ++used_;

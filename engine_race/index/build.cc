@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine_race/base/guarded.h"
 #include "engine_race/base/parallel.h"
 #include "engine_race/index/bucket_reader.h"
 #include "engine_race/index/giant_build.h"
@@ -20,16 +21,18 @@ constexpr size_t kMaxReportedSlots = 16;
 // Slabs of this size waste little at their ends, and there are few of them.
 constexpr uint64_t kMaxSlabBytes = uint64_t{64} << 20;
 constexpr uint64_t kMinSlabBytes = uint64_t{256} << 10;
-constexpr uint64_t kIndexBytesPerRecord = 17;
+// Of a bucket that one thread builds: two buckets' entries, and those that are sorted.
+constexpr uint64_t kBuildBytesPerRecord = 50;
+constexpr uint64_t kLeastGiantRecords = uint64_t{16} << 10;
 
 uint64_t SlabBytes(uint64_t record_count) {
-  return std::clamp(record_count * kIndexBytesPerRecord, kMinSlabBytes, kMaxSlabBytes);
+  return std::clamp(record_count * SortedRun::kBytesPerRecord, kMinSlabBytes, kMaxSlabBytes);
 }
 
 // Builds and installs the oldest bucket of the reader. *failure: the bucket's own log cannot be
 // read.
 Status BuildNext(BuildContext* context, BucketReader* reader, PartBuilder* builder,
-                 uint32_t* bucket, Status* failure) {
+                 l1::ExtentImage* image, uint32_t* bucket, Status* failure) {
   RawBucket raw;
   ENGINE_RACE_RETURN_IF_ERROR(reader->Next(bucket, &raw, failure));
   if (!failure->ok()) {
@@ -41,6 +44,7 @@ Status BuildNext(BuildContext* context, BucketReader* reader, PartBuilder* build
   const bool damaged = !built.damaged_slots.empty();
   if (damaged) context->ReportDamage(*bucket, built.damaged_slots, built.damaged_slots.size());
   reader->Finish();
+  if (!damaged) context->PageFresh(built.parts, /*other_bytes=*/0, image);
   return context->bucket(*bucket).Install(std::move(built.parts), damaged);
 }
 
@@ -65,6 +69,7 @@ class SmallBuckets {
     SlabAllocator slabs(slab_bytes_, context_->log().placement().memory());
     PartBuilder builder(&slabs, context_->limits().split_keys);
     BucketReader reader(context_);
+    l1::ExtentImage image;
     ENGINE_RACE_RETURN_IF_ERROR(reader.Init());
     while (true) {
       while (!reader.full() && !context_->failed()) {
@@ -75,7 +80,8 @@ class SmallBuckets {
       if (reader.empty() || context_->failed()) return Status::Ok();
       uint32_t bucket = 0;
       Status failure;
-      ENGINE_RACE_RETURN_IF_ERROR(BuildNext(context_, &reader, &builder, &bucket, &failure));
+      ENGINE_RACE_RETURN_IF_ERROR(
+          BuildNext(context_, &reader, &builder, &image, &bucket, &failure));
       if (!failure.ok()) context_->LeaveOut(bucket, failure);
     }
   }
@@ -86,6 +92,7 @@ class SmallBuckets {
       // Relaxed: each bucket must only be handed out once.
       const uint32_t bucket = next_.fetch_add(1, std::memory_order_relaxed);
       if (bucket >= context_->bucket_count()) return context_->bucket_count();
+      if (context_->is_restored(bucket)) continue;
       if (context_->log().BucketDamaged(bucket)) {
         context_->bucket(bucket).MarkUnreadable();
       } else if (context_->log().RecordCount(bucket) > context_->limits().giant_records) {
@@ -124,30 +131,46 @@ Status ReadAndInstall(BuildContext* context, uint32_t bucket) {
   SlabAllocator slabs(SlabBytes(record_count), context->log().placement().memory());
   PartBuilder builder(&slabs, context->limits().split_keys);
   BucketReader reader(context);
+  l1::ExtentImage image;
   ENGINE_RACE_RETURN_IF_ERROR(reader.Init());
   ENGINE_RACE_RETURN_IF_ERROR(reader.Start(bucket));
   Status failure;
-  ENGINE_RACE_RETURN_IF_ERROR(BuildNext(context, &reader, &builder, &bucket, &failure));
+  ENGINE_RACE_RETURN_IF_ERROR(BuildNext(context, &reader, &builder, &image, &bucket, &failure));
   return failure;
 }
 
 }  // namespace
 
-BuildLimits BuildLimits::For(const Options& options) {
+BuildLimits BuildLimits::For(const Options& options, uint32_t thread_count) {
   BuildLimits limits;
   limits.giant_memory_bytes = std::min(limits.giant_memory_bytes, options.memory_budget_bytes / 4);
+  const uint64_t thread_bytes = limits.giant_memory_bytes / thread_count;
+  limits.giant_records =
+      std::clamp(thread_bytes / kBuildBytesPerRecord, kLeastGiantRecords, limits.giant_records);
+  limits.window_bytes = std::min(limits.window_bytes, thread_bytes / 2);
   return limits;
 }
 
-uint32_t BuildContext::thread_count() const {
-  if (options_.build_thread_count != 0) return options_.build_thread_count;
-  return numa::StorePlacement::LimitTo(log_->placement().build_cpus(), AvailableCpuCount());
+uint32_t BuildThreadCount(const BucketLog& log, const Options& options, bool writes_extents) {
+  if (options.build_thread_count != 0) return options.build_thread_count;
+  const uint32_t count =
+      numa::StorePlacement::LimitTo(log.placement().build_cpus(), AvailableCpuCount());
+  return writes_extents ? std::min(2 * count, kMaxBuildThreadCount) : count;
 }
 
-Status BuildContext::Cut(uint32_t bucket, BucketCut* cut) {
+Status BuildContext::Cut(uint32_t bucket, uint64_t first_slot, BucketCut* cut) {
   buckets_[bucket].set_split_keys(limits_.split_keys);
   buckets_[bucket].Expect();
-  return log_->CutBucket(bucket, listener_, cut);
+  return log_->CutBucket(bucket, first_slot, listener_, cut);
+}
+
+void BuildContext::PageFresh(std::span<const std::unique_ptr<Part>> parts, uint64_t other_bytes,
+                             l1::ExtentImage* image) {
+  if (paging_ == nullptr || cannot_page_.load(std::memory_order_relaxed)) return;
+  const Status status = Guarded([&] { return paging_->PageFresh(parts, other_bytes, image); });
+  // The index then takes more memory than it should.
+  if (status.ok() || cannot_page_.exchange(true, std::memory_order_relaxed)) return;
+  Log(options_.log, LogLevel::kWarning, "the index stays in memory: " + status.ToString());
 }
 
 void BuildContext::Undo() {

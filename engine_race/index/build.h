@@ -1,4 +1,4 @@
-// Building every bucket's index from its key log, with several threads.
+// Building the index of every bucket that was not restored, from its key log, with several threads.
 //
 // Each thread takes one bucket after another. It keeps the reads of its next buckets in flight
 // while it sorts the current one. Buckets that are too large for one thread come last, one by one,
@@ -13,56 +13,78 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <span>
+#include <vector>
 
 #include "engine_race/base/options.h"
 #include "engine_race/base/status.h"
 #include "engine_race/index/bucket_index.h"
+#include "engine_race/index/paging.h"
 #include "engine_race/index/unread_buckets.h"
+#include "engine_race/l1/extent_image.h"
 #include "engine_race/log/bucket_log.h"
 
 namespace engine_race {
 
 // Sizes that tests make small.
 struct BuildLimits {
-  // Buckets with more records are giants.
-  uint64_t giant_records = uint64_t{256} << 10;
+  // Buckets with more records are giants. A thread sorts a smaller one in about 50 bytes a record.
+  uint64_t giant_records = uint64_t{2} << 20;
   size_t split_keys = BucketIndex::kSplitKeys;
   // Key logs are read in pieces of this size, a multiple of kIoAlignment.
   uint32_t piece_bytes = 1 << 20;
-  // A thread reads this many buckets ahead.
+  // A thread reads at most this many buckets ahead, and no more than these bytes if that is two.
   uint32_t window_buckets = 6;
+  uint64_t window_bytes = uint64_t{64} << 20;
   // A giant is cut into parts of about this many records.
   uint64_t partition_records = uint64_t{96} << 10;
   // The memory for sorting a giant, beside the index itself.
   uint64_t giant_memory_bytes = uint64_t{256} << 20;
 
-  static BuildLimits For(const Options& options);
+  static BuildLimits For(const Options& options, uint32_t thread_count);
 };
+
+// How many threads build an index. Threads that write what they build wait half of their time, so
+// there are twice as many of them.
+uint32_t BuildThreadCount(const BucketLog& log, const Options& options, bool writes_extents);
 
 // The state that the threads of one build share. Thread-safe.
 class BuildContext {
  public:
   // All arguments outlive the context. `buckets` has one BucketIndex for each bucket of the log.
   BuildContext(BucketLog* log, AppendListener* listener, const Options& options,
-               const BuildLimits& limits, std::span<BucketIndex> buckets, UnreadBuckets* unread)
-      : log_(log),
+               const BuildLimits& limits, uint32_t thread_count, std::span<BucketIndex> buckets,
+               UnreadBuckets* unread)
+      : thread_count_(thread_count),
+        log_(log),
         listener_(listener),
         options_(options),
         limits_(limits),
         buckets_(buckets),
-        unread_(unread) {}
+        unread_(unread),
+        is_restored_(buckets.size()) {}
 
   BucketLog& log() const { return *log_; }
   const Options& options() const { return options_; }
   const BuildLimits& limits() const { return limits_; }
   BucketIndex& bucket(uint32_t index) const { return buckets_[index]; }
   uint32_t bucket_count() const { return static_cast<uint32_t>(buckets_.size()); }
-  uint32_t thread_count() const;
+  uint32_t thread_count() const { return thread_count_; }
 
   // Cuts the bucket in the log. From here on the log reports its new records to the listener.
-  Status Cut(uint32_t bucket, BucketCut* cut);
+  // Records below `first_slot` are known already.
+  Status Cut(uint32_t bucket, uint64_t first_slot, BucketCut* cut);
+  // A restored bucket is not built.
+  void MarkRestored(uint32_t bucket) { is_restored_[bucket] = 1; }
+  bool is_restored(uint32_t bucket) const { return is_restored_[bucket] != 0; }
+  // Without it nothing is paged. It outlives the context.
+  void set_paging(Paging* paging) { paging_ = paging; }
+  // Writes parts that are not installed yet to extents if the index does not fit its memory.
+  // `other_bytes` is what other parts of that kind take. `image` is the calling thread's own.
+  void PageFresh(std::span<const std::unique_ptr<Part>> parts, uint64_t other_bytes,
+                 l1::ExtentImage* image);
   // Detaches the listener from every bucket and empties the buckets.
   void Undo();
   // Detaches the listener from one bucket and empties that bucket.
@@ -82,6 +104,7 @@ class BuildContext {
   void ReportDamage(uint32_t bucket, std::span<const uint32_t> slots, uint64_t total) const;
 
  private:
+  const uint32_t thread_count_;
   BucketLog* const log_;
   AppendListener* const listener_;
   const Options& options_;
@@ -89,6 +112,10 @@ class BuildContext {
   const std::span<BucketIndex> buckets_;
   std::mutex unread_mutex_;
   UnreadBuckets* const unread_;  // under unread_mutex_
+  // A byte each: threads mark different buckets.
+  std::vector<uint8_t> is_restored_;
+  Paging* paging_ = nullptr;
+  std::atomic<bool> cannot_page_{false};  // relaxed: a hint
   // Relaxed everywhere: only a hint.
   std::atomic<bool> failed_{false};
 };

@@ -17,6 +17,7 @@
 #include "engine_race/base/assert.h"
 #include "engine_race/base/lower_bound.h"
 #include "engine_race/base/status.h"
+#include "engine_race/index/frame_slots.h"
 #include "engine_race/index/index.h"
 #include "engine_race/index/live_versions.h"
 #include "engine_race/index/ref_word.h"
@@ -60,6 +61,23 @@ class Delta {
     std::memcpy(keys_.get(), other.keys_.get(), count_ * sizeof(uint64_t));
     std::memcpy(refs_.get(), other.refs_.get(), count_ * sizeof(RefWord));
     std::memcpy(stamps_.get(), other.stamps_.get(), count_ * sizeof(uint64_t));
+  }
+
+  // Makes *copy a copy with slots instead of frames. Readers and swizzles may go on. kOutOfMemory.
+  Status CopySlots(const FrameSlots& slots, Delta* copy) const {
+    ENGINE_RACE_RETURN_IF_ERROR(Create(count_, copy));
+    for (uint32_t i = 0; i < count_; ++i) {
+      copy->Append(keys_[i], slots.SlotOf(refs_[i]), stamps_[i]);
+    }
+    return Status::Ok();
+  }
+  // Adds a record behind all others: in the order of keys, and the newest of a key first.
+  void Append(uint64_t key, ValueRef ref, uint64_t stamp) {
+    ENGINE_RACE_ASSERT(count_ < capacity_ && (count_ == 0 || keys_[count_ - 1] <= key));
+    superseded_count_ += count_ > 0 && keys_[count_ - 1] == key;
+    keys_[count_] = key;
+    refs_[count_].Store(ref);
+    stamps_[count_++] = stamp;
   }
 
   // Adds a record that is newer than all records here, stamped with `version`. `watched`: a view

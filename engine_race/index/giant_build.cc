@@ -38,7 +38,7 @@ class GiantBuild {
   }
 
   Status Run() {
-    ENGINE_RACE_RETURN_IF_ERROR(context_->Cut(bucket_, &cut_));
+    ENGINE_RACE_RETURN_IF_ERROR(context_->Cut(bucket_, /*first_slot=*/0, &cut_));
     std::vector<uint64_t> sample;
     ENGINE_RACE_RETURN_IF_ERROR(TakeSample(&sample));
     const std::vector<KeyRange> ranges = Partition(std::move(sample));
@@ -82,6 +82,7 @@ class GiantBuild {
   uint32_t workers_ = 1;
   BucketCut cut_;
   std::vector<std::unique_ptr<SlabAllocator>> slabs_;  // one a worker
+  std::atomic<uint64_t> finished_bytes_{0};            // of parts that are not installed yet
 
   std::mutex mutex_;  // guards the members below while threads run
   std::vector<Finished> finished_;
@@ -136,6 +137,7 @@ std::vector<KeyRange> GiantBuild::Partition(std::vector<uint64_t> sample) const 
 
 Status GiantBuild::RunRounds(std::vector<KeyRange> ranges) {
   finished_.clear();
+  finished_bytes_ = 0;
   const BuildLimits& limits = context_->limits();
   const uint64_t memory = limits.giant_memory_bytes / 4 * 3;
   // A quarter more than the expected size, because a sample is not exact.
@@ -192,6 +194,7 @@ Status GiantBuild::SortRound(GiantPartitions* partitions) {
   std::atomic<size_t> next{0};
   return context_->RunThreads(workers_, [&](uint32_t worker) {
     PartBuilder builder(slabs_[worker].get(), context_->limits().split_keys);
+    l1::ExtentImage image;
     std::vector<IndexEntry> entries;
     while (!context_->failed()) {
       // Relaxed: each partition must only be handed out once.
@@ -203,6 +206,12 @@ Status GiantBuild::SortRound(GiantPartitions* partitions) {
       }
       BucketIndex::Row parts;
       ENGINE_RACE_RETURN_IF_ERROR(builder.MakeParts(entries, &parts));
+      // Relaxed, here and below: an estimate.
+      const uint64_t others = finished_bytes_.load(std::memory_order_relaxed);
+      if (!damaged_) context_->PageFresh(parts, others, &image);
+      for (const auto& part : parts) {
+        finished_bytes_.fetch_add(part->memory_bytes(), std::memory_order_relaxed);
+      }
       const std::lock_guard lock(mutex_);
       finished_.push_back({partitions->range(partition).first, std::move(parts)});
     }

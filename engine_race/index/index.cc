@@ -1,33 +1,16 @@
 #include "engine_race/index/index.h"
 
 #include <algorithm>
-#include <new>
 #include <string>
 #include <utility>
 
+#include "engine_race/base/guarded.h"
 #include "engine_race/base/placement.h"
-#include "engine_race/index/bucket_index.h"
 #include "engine_race/index/build.h"
-#include "engine_race/index/pinned_buckets.h"
+#include "engine_race/index/index_impl.h"
+#include "engine_race/index/index_restore.h"
 
 namespace engine_race {
-
-struct Index::Impl {
-  Impl(BucketLog* l, const Options& o)
-      : log(l),
-        options(o),
-        geometry(l->geometry()),
-        buckets(std::make_unique<BucketIndex[]>(geometry.bucket_count)) {}
-
-  uint32_t BucketOf(uint64_t key) const { return geometry.BucketOf(key); }
-
-  BucketLog* const log;
-  const Options options;
-  const Geometry geometry;
-  const std::unique_ptr<BucketIndex[]> buckets;
-  std::unique_ptr<PinnedBuckets> pinned;
-  UnreadBuckets unread;
-};
 
 namespace {
 
@@ -55,49 +38,86 @@ Index::Index() = default;
 
 Index::~Index() {
   if (impl_ == nullptr) return;
+  if (impl_->keeper != nullptr) impl_->keeper->Stop();
   for (uint32_t b = 0; b < impl_->geometry.bucket_count; ++b) impl_->log->DetachListener(b);
-  if (impl_->pinned != nullptr) impl_->pinned->views().Close();
+  if (impl_->shared != nullptr) impl_->shared->views().Close();
 }
 
-Status Index::Build(BucketLog* log, const Options& options, std::unique_ptr<Index>* index) {
-  try {
+Status Index::Build(BucketLog* log, const Options& options, std::unique_ptr<Index>* index,
+                    l1::FrameCache* frames, std::function<uint64_t()> limit) {
+  return Guarded([&] {
     std::unique_ptr<Index> built(new Index());
     {
       // Lookups read the array of buckets, which comes from the heap.
       const PolicyScope scope(log->placement().memory());
-      built->impl_ = std::make_unique<Impl>(log, options);
+      built->impl_ = std::make_unique<Impl>(log, options, frames);
     }
+    Impl& impl = *built->impl_;
     ENGINE_RACE_RETURN_IF_ERROR(built->MakeViews());
-    BuildContext context(log, built.get(), options, BuildLimits::For(options),
-                         {built->impl_->buckets.get(), built->impl_->geometry.bucket_count},
-                         &built->impl_->unread);
+    ENGINE_RACE_RETURN_IF_ERROR(built->MakePaging(std::move(limit)));
+    const uint32_t threads =
+        BuildThreadCount(*log, options, impl.paging->WouldPage(log->RecordCount()));
+    BuildContext context(log, built.get(), options, BuildLimits::For(options, threads), threads,
+                         impl.all(), &impl.unread);
+    context.set_paging(impl.paging.get());
+    l1::IndexRoot root;
+    const Status restored =
+        Guarded([&] { return RestoreIndex(&context, impl.paging.get(), &root); });
+    if (!restored.ok()) context.Undo();
+    ENGINE_RACE_RETURN_IF_ERROR(restored);
     ENGINE_RACE_RETURN_IF_ERROR(BuildAllBuckets(&context));
+    // Only now, so that a build that fails has the buckets for itself.
+    impl.roots = std::make_unique<RootWriter>(log, impl.options.file_mode, impl.all(),
+                                              impl.paging.get(), std::move(root));
+    impl.keeper = std::make_unique<IndexKeeper>(
+        log, impl.options, impl.all(), impl.paging.get(), impl.roots.get(),
+        [index = built.get()](uint32_t bucket, const Status& why) {
+          const BucketIndex& lost = index->impl_->buckets[bucket];
+          index->Lose(bucket, why, [&lost] { return lost.is_extent_lost(); });
+        });
+    const bool has_work = impl.paging->HasRunsToPage() || impl.paging->has_requests();
+    if (options.index_idle_ms != 0 || has_work) impl.keeper->Wake();
     *index = std::move(built);
     return Status::Ok();
-  } catch (const std::bad_alloc&) {
-    return Status::OutOfMemory("index: no memory to build it");
-  }
+  });
 }
+
+Status Index::MakePaging(std::function<uint64_t()> limit) {
+  BucketLog& log = *impl_->log;
+  std::unique_ptr<l1::ExtentStore> store;
+  ENGINE_RACE_RETURN_IF_ERROR(l1::ExtentStore::Open(
+      log.directory_fd(), log.store_id(), impl_->options.file_mode, /*writable=*/true, &store));
+  if (!limit) limit = [] { return kAutoIndexMemoryBytes; };
+  impl_->paging =
+      std::make_unique<Paging>(impl_->frames, std::move(store), std::move(limit),
+                               impl_->options.index_memory_bytes, impl_->shared->part_bytes());
+  impl_->shared->set_paging(impl_->paging.get());
+  return Status::Ok();
+}
+
+l1::FrameCache* Index::frames() const { return impl_->frames; }
 
 Status Index::MakeViews() {
   // Before the registry is made, because this may throw and nothing would close the registry.
-  auto pinned = std::make_unique<PinnedBuckets>(impl_->log->placement());
+  auto shared = std::make_unique<BucketShared>(impl_->log->placement());
   ViewRegistry* views = nullptr;
   ENGINE_RACE_RETURN_IF_ERROR(ViewRegistry::Create(&views));
-  pinned->Watch(views);
+  shared->Watch(views);
   for (uint32_t b = 0; b < impl_->geometry.bucket_count; ++b) {
-    impl_->buckets[b].set_pinned(pinned.get());
+    impl_->buckets[b].set_shared(shared.get());
   }
-  impl_->pinned = std::move(pinned);
+  impl_->shared = std::move(shared);
   return Status::Ok();
 }
 
 Status Index::Load(uint32_t bucket) const {
-  return impl_->unread.Load(bucket, [this, bucket](uint64_t record_count) {
+  const Status status = impl_->unread.Load(bucket, [this, bucket](uint64_t record_count) {
     const Options& options = impl_->options;
     // The cast is sound: the index is the log's listener, and Build had it as non-const.
-    BuildContext context(impl_->log, const_cast<Index*>(this), options, BuildLimits::For(options),
+    BuildContext context(impl_->log, const_cast<Index*>(this), options,
+                         BuildLimits::For(options, /*thread_count=*/1), /*thread_count=*/1,
                          {impl_->buckets.get(), impl_->geometry.bucket_count}, &impl_->unread);
+    // Flat: the keeper pages it when memory asks for it.
     ENGINE_RACE_RETURN_IF_ERROR(BuildBucket(&context, bucket));
     // From here on the listener is told of each append. Views of the new version come later.
     if (impl_->log->RecordCount(bucket) != record_count) {
@@ -106,6 +126,8 @@ Status Index::Load(uint32_t bucket) const {
     impl_->buckets[bucket].Admit();
     return Status::Ok();
   });
+  impl_->paging->FitFrames();
+  return status;
 }
 
 template <typename Lookup>
@@ -121,26 +143,29 @@ Status Index::Answer(uint32_t bucket, uint64_t version, const Lookup& lookup) co
   return ToStatus(code, bucket);
 }
 
-Status Index::Find(uint64_t key, ValueRef* ref) const {
+Status Index::Find(uint64_t key, ValueRef* ref, BlockLookup* lookup) const {
   if (impl_->buckets[impl_->BucketOf(key)].unchanged().Find(key, ref)) [[likely]] {
     return Status::Ok();
   }
-  return FindSlowly(key, ref);
+  return FindSlowly(key, ref, lookup);
 }
 
 // Not inlined, so that Find needs no registers saved.
-__attribute__((noinline)) Status Index::FindSlowly(uint64_t key, ValueRef* ref) const {
+__attribute__((noinline)) Status Index::FindSlowly(uint64_t key, ValueRef* ref,
+                                                   BlockLookup* lookup) const {
   const uint32_t bucket = impl_->BucketOf(key);
-  return Answer(bucket, kLatestVersion, [&] { return impl_->buckets[bucket].Find(key, ref); });
+  return Answer(bucket, kLatestVersion,
+                [&] { return impl_->buckets[bucket].Find(key, ref, lookup); });
 }
 
-Status Index::FindAt(uint64_t key, uint64_t version, ValueRef* ref) const {
+Status Index::FindAt(uint64_t key, uint64_t version, ValueRef* ref, BlockLookup* lookup) const {
   const uint32_t bucket = impl_->BucketOf(key);
   // A bucket that nothing was appended to looks the same at every version.
   if (impl_->buckets[bucket].unchanged().Find(key, ref)) [[likely]] {
     return Status::Ok();
   }
-  return Answer(bucket, version, [&] { return impl_->buckets[bucket].FindAt(key, version, ref); });
+  return Answer(bucket, version,
+                [&] { return impl_->buckets[bucket].FindAt(key, version, ref, lookup); });
 }
 
 void Index::SetFrameSlots(const std::atomic<uint32_t>* slots) {
@@ -149,26 +174,34 @@ void Index::SetFrameSlots(const std::atomic<uint32_t>* slots) {
   }
 }
 
-Status Index::FindHot(uint64_t key, ValueRef* ref) const {
+void Index::Prefetch(std::span<const uint64_t> keys) const {
+  if (!impl_->paging->has_flat_runs()) return;
+  for (const uint64_t key : keys) __builtin_prefetch(&impl_->buckets[impl_->BucketOf(key)]);
+  for (const uint64_t key : keys) impl_->buckets[impl_->BucketOf(key)].PrefetchCell(key);
+  for (const uint64_t key : keys) impl_->buckets[impl_->BucketOf(key)].PrefetchGuess(key);
+}
+
+Status Index::FindHot(uint64_t key, ValueRef* ref, BlockLookup* lookup) const {
   if (impl_->buckets[impl_->BucketOf(key)].unchanged().FindHot(key, ref)) [[likely]] {
     return Status::Ok();
   }
-  return FindHotSlowly(key, ref);
+  return FindHotSlowly(key, ref, lookup);
 }
 
 // Not inlined, like FindSlowly.
-__attribute__((noinline)) Status Index::FindHotSlowly(uint64_t key, ValueRef* ref) const {
+__attribute__((noinline)) Status Index::FindHotSlowly(uint64_t key, ValueRef* ref,
+                                                      BlockLookup* lookup) const {
   const uint32_t bucket = impl_->BucketOf(key);
-  return ToStatus(impl_->buckets[bucket].FindHot(key, ref), bucket);
+  return ToStatus(impl_->buckets[bucket].FindHot(key, ref, lookup), bucket);
 }
 
-Status Index::FindHotAt(uint64_t key, uint64_t version, ValueRef* ref) const {
+Status Index::FindHotAt(uint64_t key, uint64_t version, ValueRef* ref, BlockLookup* lookup) const {
   const uint32_t bucket = impl_->BucketOf(key);
   // See FindAt.
   if (impl_->buckets[bucket].unchanged().FindHot(key, ref)) [[likely]] {
     return Status::Ok();
   }
-  const Code code = impl_->buckets[bucket].FindHotAt(key, version, ref);
+  const Code code = impl_->buckets[bucket].FindHotAt(key, version, ref, lookup);
   return ToStatus(impl_->unread.IsHidden(bucket, version) ? Code::kIOError : code, bucket);
 }
 
@@ -188,11 +221,31 @@ bool Index::Heat(uint64_t key, uint32_t frame) noexcept {
   return impl_->buckets[impl_->BucketOf(key)].Heat(key, frame);
 }
 
+template <typename WalkFn>
+Status Index::AnswerWalk(uint32_t bucket, uint64_t version, const WalkFn& walk) const {
+  RunSlices slices;
+  return Answer(bucket, version, [&] {
+    while (true) {
+      const Code code = walk(&slices);
+      if (code != Code::kIncomplete) return code;
+      const l1::ExtentId extent = slices.extent();
+      const uint64_t record_count = impl_->log->RecordCount(bucket);
+      const Status status =
+          Guarded([&] { return slices.Load(impl_->paging->store(), record_count); });
+      if (status.code() == Code::kOutOfMemory) return Code::kOutOfMemory;
+      // A run that was merged meanwhile lies elsewhere: the walk begins anew.
+      if (!status.ok()) {
+        Lose(bucket, status, [&] { return impl_->buckets[bucket].HasExtent(extent); });
+      }
+    }
+  });
+}
+
 Status Index::Collect(uint32_t bucket, uint64_t first_key, uint64_t last_key, size_t max_entries,
                       std::vector<IndexEntry>* entries, bool* complete, uint64_t version) const {
-  return Answer(bucket, version, [&] {
+  return AnswerWalk(bucket, version, [&](RunSlices* slices) {
     return impl_->buckets[bucket].Collect(first_key, last_key, max_entries, entries, complete,
-                                          version);
+                                          version, slices);
   });
 }
 
@@ -214,9 +267,9 @@ __attribute__((noinline)) Status Index::FirstKeysSlowly(uint64_t first_key, uint
   const uint32_t last_bucket = impl_->BucketOf(last_key);
   for (uint32_t b = impl_->BucketOf(first_key); b <= last_bucket; ++b) {
     size_t added = 0;
-    const Status status = Answer(b, version, [&] {
-      return impl_->buckets[b].FirstKeys(first_key, last_key, version, keys.subspan(*count),
-                                         &added);
+    const Status status = AnswerWalk(b, version, [&](RunSlices* slices) {
+      return impl_->buckets[b].FirstKeys(first_key, last_key, version, keys.subspan(*count), &added,
+                                         slices);
     });
     if (!status.ok()) return *count > 0 ? Status::Ok() : status;
     *count += added;
@@ -245,8 +298,9 @@ __attribute__((noinline)) Status Index::LastKeysSlowly(uint64_t first_key, uint6
   const uint32_t first_bucket = impl_->BucketOf(first_key);
   for (uint32_t b = impl_->BucketOf(last_key) + 1; b-- > first_bucket && free > 0;) {
     size_t added = 0;
-    Status found = Answer(b, version, [&] {
-      return impl_->buckets[b].LastKeys(first_key, last_key, version, keys.first(free), &added);
+    Status found = AnswerWalk(b, version, [&](RunSlices* slices) {
+      return impl_->buckets[b].LastKeys(first_key, last_key, version, keys.first(free), &added,
+                                        slices);
     });
     if (!found.ok()) {
       if (free == keys.size()) status = std::move(found);
@@ -265,7 +319,7 @@ uint64_t Index::EstimateCount(uint32_t bucket, uint64_t first_key, uint64_t last
 
 uint64_t Index::memory_bytes() const noexcept {
   return sizeof(*this) + sizeof(Impl) + impl_->geometry.bucket_count * sizeof(BucketIndex) +
-         impl_->pinned->part_bytes().bytes() + impl_->pinned->bytes();
+         impl_->shared->part_bytes().bytes() + impl_->shared->bytes();
 }
 
 uint64_t Index::WalkMemoryBytes() const {
@@ -276,9 +330,27 @@ uint64_t Index::WalkMemoryBytes() const {
   return bytes;
 }
 
-uint64_t Index::pinned_bytes() const { return impl_->pinned->bytes(); }
+uint64_t Index::pinned_bytes() const { return impl_->shared->bytes(); }
 
-ViewRegistry& Index::views() const { return impl_->pinned->views(); }
+ViewRegistry& Index::views() const { return impl_->shared->views(); }
+
+Status Index::Save(uint64_t max_bytes) {
+  return impl_->keeper->Save(max_bytes, /*only_extents=*/false);
+}
+
+Status Index::Close(uint64_t max_bytes) {
+  impl_->keeper->Stop();
+  return max_bytes == 0 ? Status::Ok() : Save(max_bytes);
+}
+
+Status Index::SaveIfCheap(uint64_t max_bytes) { return impl_->keeper->SaveIfCheap(max_bytes); }
+
+void Index::CheckMemory() noexcept {
+  if (impl_->paging->HasRunsToPage() || impl_->paging->HasLargeDeltas()) impl_->keeper->Wake();
+}
+
+uint64_t Index::written_bytes() const { return impl_->paging->store().written_bytes(); }
+uint64_t Index::disk_bytes() const { return impl_->paging->store().used_bytes(); }
 
 Status Index::Prepare(uint32_t bucket) { return impl_->buckets[bucket].Prepare(); }
 

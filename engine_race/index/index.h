@@ -1,11 +1,15 @@
 // The index: from each live key to the slot of its value. The room's front page.
 //
-// Each bucket is a row of parts in key order. A part is a sorted, immutable array of keys, an array
-// of references beside it, and a small sorted delta of newer writes.
+// Each bucket is a row of parts in key order. A part is a sorted run that never changes, flat in
+// memory or on disk, and a small sorted delta of newer writes.
 //
-// The first read or range builds the index from the key logs, in parallel. From then on the log
-// reports every new record. Readers of a bucket share its lock only with the writers of that
-// bucket. They take no lock until something is written to the bucket.
+// The first read or range opens the index from its extents on disk. It builds the rest from the key
+// logs, in parallel. From then on the log reports every new record. Readers of a bucket share its
+// lock only with the writers of that bucket. They take no lock until something is written to the
+// bucket.
+//
+// An index that does not fit its memory is paged: see paging.h. A lookup may then need blocks from
+// disk. The calls with a BlockLookup never wait; they say which block they need.
 //
 // Thread safety: every const call from any thread, beside the log's appends.
 #ifndef ENGINE_RACE_INDEX_INDEX_H_
@@ -13,38 +17,77 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
 
+#include "engine_race/base/function_ref.h"
 #include "engine_race/base/options.h"
 #include "engine_race/base/status.h"
+#include "engine_race/index/block_lookup.h"
 #include "engine_race/index/value_ref.h"
 #include "engine_race/index/views.h"
+#include "engine_race/io/read_queue.h"
+#include "engine_race/l1/frame_cache.h"
 #include "engine_race/log/bucket_log.h"
 
 namespace engine_race {
 
 class Index : public AppendListener {
  public:
-  // Reads every key log, and is told of every append from then on. The index also has the records
-  // that were appended meanwhile. The log must outlive the index. After a failure nothing stays
+  // Opens the index from its extents on disk, and builds the buckets that they do not cover from
+  // their key logs. From then on the log reports every append. The index also has the records that
+  // were appended meanwhile. The log must outlive the index. After a failure nothing stays
   // registered with the log.
   //
   // A bucket whose key log cannot be read does not fail the build; it is left out. Each call below
   // that needs the bucket tries to read it again and answers kIOError while that fails: see
   // unread_buckets.h.
-  static Status Build(BucketLog* log, const Options& options, std::unique_ptr<Index>* index);
+  //
+  // `frames` may be null: then there are no frames. It outlives the index.
+  //
+  // `limit` gives the bytes that the index may take in memory as of now; without it there is none.
+  // A flat index takes at most Options::index_memory_bytes.
+  static Status Build(BucketLog* log, const Options& options, std::unique_ptr<Index>* index,
+                      l1::FrameCache* frames = nullptr, std::function<uint64_t()> limit = nullptr);
   ~Index() override;
 
   // The newest record of `key`. kNotFound when there is none or it is a tombstone. kCorruption when
   // a damaged entry of the bucket may have been newer, or the bucket's counts are damaged.
-  Status Find(uint64_t key, ValueRef* ref) const;
+  // kIncomplete when a block must be read first: see BlockLookup.
+  Status Find(uint64_t key, ValueRef* ref, BlockLookup* lookup) const;
 
   // The record of `key` that a view of `version` shows. Like all calls with a version it may also
   // answer kIOError. That is so if the key's bucket was read after the view was taken, and has
   // changed meanwhile.
-  Status FindAt(uint64_t key, uint64_t version, ValueRef* ref) const;
+  Status FindAt(uint64_t key, uint64_t version, ValueRef* ref, BlockLookup* lookup) const;
+
+  // Where the block lies that the lookup wants, and the buffer of format::kIndexBlockBytes, aligned
+  // to kIoAlignment, that it is to be read into.
+  io::ReadRequest RequestFor(const BlockLookup& lookup, char* buffer) const;
+  // Takes the block that was read for the lookup of `key`, and offers it to the frames. Without
+  // `is_read` it reads the block first, waiting for it. The buffer is needed as long as the lookup.
+  // If the block cannot be read, its bucket is read from the key log by the call that repeats the
+  // lookup. Not from inside the epoch. kOutOfMemory: the lookup is to be given up.
+  Status Accept(uint64_t key, char* buffer, bool is_read, BlockLookup* lookup) const noexcept;
+
+  // Calls find(&lookup) until no block is wanted any more, and reads the blocks, waiting for each.
+  template <typename FindFn>
+  Status Await(uint64_t key, const FindFn& find) const {
+    BlockLookup lookup;
+    Status status = find(&lookup);
+    if (status.code() != Code::kIncomplete) [[likely]] {
+      return status;
+    }
+    return AwaitBlocks(key, &lookup, [&] { return find(&lookup); });
+  }
+  Status Find(uint64_t key, ValueRef* ref) const {
+    return Await(key, [&](BlockLookup* lookup) { return Find(key, ref, lookup); });
+  }
+  Status FindAt(uint64_t key, uint64_t version, ValueRef* ref) const {
+    return Await(key, [&](BlockLookup* lookup) { return FindAt(key, version, ref, lookup); });
+  }
 
   // Appends the records of `bucket` that a view of `version` shows with keys in [first_key,
   // last_key] to *entries, in ascending order. Stops when *entries holds max_entries. *complete is
@@ -78,8 +121,11 @@ class Index : public AppendListener {
   // at after Unswizzle in the same order. So no reader that enters later finds the frame, even if
   // its record has been superseded meanwhile. These calls do not read a bucket that was left out. A
   // caller that gets kIOError leaves the epoch, calls Load, and tries once more.
-  Status FindHot(uint64_t key, ValueRef* ref) const;
-  Status FindHotAt(uint64_t key, uint64_t version, ValueRef* ref) const;
+  Status FindHot(uint64_t key, ValueRef* ref, BlockLookup* lookup) const;
+  Status FindHotAt(uint64_t key, uint64_t version, ValueRef* ref, BlockLookup* lookup) const;
+  // Fetches into the caches what lookups of these keys read in flat runs, a level at a time.
+  // Lookups that follow at once then wait for memory together.
+  void Prefetch(std::span<const uint64_t> keys) const;
   // Reads the bucket if it was left out. Ok when it is in the index.
   Status Load(uint32_t bucket) const;
 
@@ -109,8 +155,25 @@ class Index : public AppendListener {
   // The part of memory_bytes() for superseded records that views may show; 0 without views. Deltas
   // may hold more of them, in memory that they have anyway.
   uint64_t pinned_bytes() const;
+  // The frames that Build was given; null if there are none.
+  l1::FrameCache* frames() const;
   // The registry of the views of this index. It may outlive the index.
   ViewRegistry& views() const;
+
+  // The index on disk.
+
+  // Writes runs that are not on disk, at most `max_bytes`, and a root. kFull, kIOError,
+  // kOutOfMemory.
+  Status Save(uint64_t max_bytes);
+  // See IndexKeeper.
+  Status SaveIfCheap(uint64_t max_bytes);
+  // Ends the work of other threads, and saves. 0 bytes: saves nothing. While no other call is made.
+  Status Close(uint64_t max_bytes);
+  // Has runs paged by another thread if the index takes more memory than it may. A few loads.
+  void CheckMemory() noexcept;
+  // The bytes of extents that were written by this opening, and that are in use.
+  uint64_t written_bytes() const;
+  uint64_t disk_bytes() const;
 
   // The calls of AppendListener.
   Status Prepare(uint32_t bucket) override;
@@ -122,8 +185,17 @@ class Index : public AppendListener {
   // Calls lookup(), and once more after Load if the bucket was unread.
   template <typename Lookup>
   Status Answer(uint32_t bucket, uint64_t version, const Lookup& lookup) const;
-  Status FindSlowly(uint64_t key, ValueRef* ref) const;
-  Status FindHotSlowly(uint64_t key, ValueRef* ref) const;
+  // Calls walk(&slices), and reads what it wants in between.
+  template <typename WalkFn>
+  Status AnswerWalk(uint32_t bucket, uint64_t version, const WalkFn& walk) const;
+  Status TakeBlock(uint64_t key, char* buffer, bool is_read, BlockLookup* lookup) const;
+  Status AwaitBlocks(uint64_t key, BlockLookup* lookup, FunctionRef<Status()> find) const;
+  Status MakePaging(std::function<uint64_t()> limit);
+  // Drops a bucket, an extent of which cannot be read, if is_bad() still says so when no other
+  // thread moves its runs. The next call that needs the bucket reads its log.
+  void Lose(uint32_t bucket, const Status& why, FunctionRef<bool()> is_bad) const;
+  Status FindSlowly(uint64_t key, ValueRef* ref, BlockLookup* lookup) const;
+  Status FindHotSlowly(uint64_t key, ValueRef* ref, BlockLookup* lookup) const;
   Status FirstKeysSlowly(uint64_t first_key, uint64_t last_key, uint64_t version,
                          std::span<uint64_t> keys, size_t* count) const;
   Status LastKeysSlowly(uint64_t first_key, uint64_t last_key, uint64_t version,

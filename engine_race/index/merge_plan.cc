@@ -8,8 +8,8 @@ MergePlan::MergePlan(std::span<const MergeSource> sources, bool only_deltas, boo
     : keep_tombstones_(keep_tombstones) {
   stretches_.reserve(sources.size());
   for (const MergeSource& source : sources) {
-    stretches_.push_back({only_deltas ? no_run_ : source.part->run,
-                          source.part->delta,
+    stretches_.push_back({only_deltas ? no_run_ : *source.run,
+                          *source.delta,
                           only_deltas ? nullptr : source.history.get(),
                           {}});
     FindChanges(&stretches_.back());

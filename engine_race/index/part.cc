@@ -65,59 +65,50 @@ struct Share {
   size_t undo_count = 0;
 };
 
-// Finds the key that about half of a merge's keys and undo records are below.
-class MiddleFinder {
+// Divides a merged sequence of keys and undo records into shares of about the same size. All
+// records of one key are in one share.
+class ShareMaker {
  public:
-  explicit MiddleFinder(size_t record_count) : half_(record_count / 2) {}
+  ShareMaker(uint64_t first_key, size_t share_records)
+      : share_records_(share_records), shares_{{first_key, 0, 0}} {}
 
-  void Find(const MergePlan& plan, std::span<const UndoRecord> undo) {
+  void Divide(const MergePlan& plan, std::span<const UndoRecord> undo) {
     size_t at = 0;
     plan.Emit([&](const uint64_t* keys, const RefWord*, size_t count) {
-      for (size_t i = 0; i < count && !is_found_; ++i) {
-        for (; at < undo.size() && undo[at].key < keys[i]; ++at) {
-          Pass(undo[at].key, &left_.undo_count);
-        }
-        Pass(keys[i], &left_.live_count);
+      for (size_t i = 0; i < count; ++i) {
+        for (; at < undo.size() && undo[at].key < keys[i]; ++at) ++Of(undo[at].key)->undo_count;
+        ++Of(keys[i])->live_count;
       }
     });
-    for (; at < undo.size() && !is_found_; ++at) Pass(undo[at].key, &left_.undo_count);
+    for (; at < undo.size(); ++at) ++Of(undo[at].key)->undo_count;
   }
-
-  // False when all records from the middle on are of one key.
-  bool is_found() const { return is_found_; }
-  uint64_t key() const { return last_key_; }
-  // How many keys and undo records lie below the middle.
-  const Share& left() const { return left_; }
+  std::vector<Share> Take() { return std::move(shares_); }
 
  private:
-  void Pass(uint64_t key, size_t* counter) {
-    if (is_found_) return;
-    is_found_ = passed_ >= half_ && key > last_key_;
+  // The share that the next record belongs to.
+  Share* Of(uint64_t key) {
+    const Share& last = shares_.back();
+    if (last.live_count + last.undo_count >= share_records_ && key > last_key_) {
+      shares_.push_back({key, 0, 0});
+    }
     last_key_ = key;
-    ++passed_;
-    if (!is_found_) ++*counter;
+    return &shares_.back();
   }
 
-  const size_t half_;
-  size_t passed_ = 0;
+  const size_t share_records_;
   uint64_t last_key_ = 0;
-  bool is_found_ = false;
-  Share left_;
+  std::vector<Share> shares_;
 };
 
-// Divides a merge into one share, or into two that are not empty.
+// Divides a merge into shares of at most `split_records`, unless a key has more by itself.
 std::vector<Share> MakeShares(const MergePlan& plan, std::span<const UndoRecord> undo,
                               uint64_t first_key, size_t split_records) {
   const size_t count = plan.live_count() + undo.size();
   if (count <= split_records) return {{first_key, plan.live_count(), undo.size()}};
-  MiddleFinder middle(count);
-  middle.Find(plan, undo);
-  if (!middle.is_found()) return {{first_key, plan.live_count(), undo.size()}};
-  const Share& left = middle.left();
-  ENGINE_RACE_ASSERT(left.live_count <= plan.live_count() && left.undo_count <= undo.size());
-  ENGINE_RACE_ASSERT(left.live_count + left.undo_count > 0);
-  return {{first_key, left.live_count, left.undo_count},
-          {middle.key(), plan.live_count() - left.live_count, undo.size() - left.undo_count}};
+  const size_t share_count = (count + split_records - 1) / split_records;
+  ShareMaker maker(first_key, (count + share_count - 1) / share_count);
+  maker.Divide(plan, undo);
+  return maker.Take();
 }
 
 Status MakeRuns(const MergePlan& plan, std::span<const Share> shares, const Placement& placement,
@@ -184,20 +175,21 @@ void MakeHistories(std::vector<UndoRecord> undo, std::span<const Share> shares,
 // Whether a merge into one part would exceed the limit of records.
 bool WouldOverflow(std::span<const MergeSource> sources, size_t split_records) {
   return sources.size() == 1 &&
-         sources[0].record_count() + sources[0].part->delta.count() > split_records;
+         sources[0].record_count() + sources[0].delta->count() > split_records;
 }
 
 // Whether all new keys lie above all old keys.
 bool OnlyAppends(const MergeSource& source) {
-  const uint64_t first_new_key = source.part->delta.keys()[0];
-  const SortedRun& run = source.part->run;
+  const uint64_t first_new_key = source.delta->keys()[0];
+  const SortedRun& run = *source.run;
   return run.count() > 0 && first_new_key > run.max_key() &&
          (source.history == nullptr || first_new_key > source.history->max_key());
 }
 
 }  // namespace
 
-RefWord* Part::LocateFrame(uint64_t key, uint32_t frame, bool* newest) const {
+RefWord* Part::LocateFrame(uint64_t key, uint32_t frame, const BlockAccess& access,
+                           bool* newest) const {
   const auto leads_there = [frame](const RefWord& word) {
     const ValueRef ref = word.Load();
     return ref.hot() && ref.frame() == frame;
@@ -207,7 +199,7 @@ RefWord* Part::LocateFrame(uint64_t key, uint32_t frame, bool* newest) const {
     if (leads_there(delta.refs()[i])) return &delta.refs()[i];
     *newest = false;
   }
-  RefWord* const word = run.Locate(key);
+  RefWord* const word = LocateInRun(key, access);
   return word != nullptr && leads_there(*word) ? word : nullptr;
 }
 
@@ -224,6 +216,10 @@ uint32_t DeltaLimit(size_t record_count) {
   return std::clamp(2 * root, kMinDeltaLimit, kMaxDeltaLimit);
 }
 
+uint32_t PagedDeltaLimit(size_t record_count) {
+  return std::max<uint32_t>(DeltaLimit(record_count), static_cast<uint32_t>(record_count / 10));
+}
+
 Status MergeParts(std::span<const MergeSource> sources, const LiveVersions& live,
                   const FrameSlots& frames, bool keep_tombstones, size_t split_records,
                   PartReplacement* replacement, const Placement& placement) {
@@ -238,7 +234,7 @@ Status MergeParts(std::span<const MergeSource> sources, const LiveVersions& live
     replacement->record_count = plan.live_count() + undo.size();
     if (replacement->record_count == 0) return Status::Ok();
     // Unless the old run stays, the first new part begins where the sources did.
-    const uint64_t first_key = keeps_old ? sources[0].part->delta.keys()[0] : 0;
+    const uint64_t first_key = keeps_old ? sources[0].delta->keys()[0] : 0;
     const std::vector<Share> shares = MakeShares(plan, undo, first_key, split_records);
     std::vector<SortedRun> runs;
     ENGINE_RACE_RETURN_IF_ERROR(MakeRuns(plan, shares, placement, &runs, &replacement->hot_words));

@@ -1,11 +1,12 @@
 // A part: all that the index keeps of one stretch of a bucket's keys. It has a sorted run that
 // never changes, a delta of newer records, and a history of superseded records that live views may
-// show.
+// show. The run lies flat in memory, in an extent on disk, or in both.
 //
 // Thread safety: const calls from any thread, while nothing changes the delta.
 #ifndef ENGINE_RACE_INDEX_PART_H_
 #define ENGINE_RACE_INDEX_PART_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -18,31 +19,41 @@
 #include "engine_race/index/history.h"
 #include "engine_race/index/index.h"
 #include "engine_race/index/live_versions.h"
+#include "engine_race/index/paged_run.h"
 #include "engine_race/index/ref_word.h"
 #include "engine_race/index/sorted_run.h"
 
 namespace engine_race {
 
 struct alignas(64) Part {
-  SortedRun run;
+  SortedRun run;  // empty if the part is paged
   Delta delta;
   // Null when it would be empty. A sweep may replace it under the lock of the bucket's index.
   std::shared_ptr<const History> history;
+  // Where the run lies on disk; null if it was not written.
+  PagedRunPtr extent;
+
+  // Whether the run lies on disk alone.
+  bool is_paged() const { return extent != nullptr && run.count() == 0; }
+  size_t run_count() const { return is_paged() ? extent->record_count : run.count(); }
+  // Not of a part without a run.
+  uint64_t min_run_key() const { return is_paged() ? extent->min_key : run.min_key(); }
 
   // The word of the newest record of `key`, tombstones included: from the delta, else from the run.
-  // Null when there is none.
-  RefWord* Locate(uint64_t key) const {
+  // Null when there is none, or when the lookup wants a block.
+  RefWord* Locate(uint64_t key, const BlockAccess& access) const {
     RefWord* const word = delta.count() == 0 ? nullptr : delta.Locate(key);
-    return word != nullptr ? word : run.Locate(key);
+    return word != nullptr ? word : LocateInRun(key, access);
   }
   // The record of `key` at `version`, from the history or from read(word). Also true where the key
-  // is known not to have existed: see ValueRef::None.
+  // is known not to have existed: see ValueRef::None. False also when the lookup wants a block.
   template <typename ReadFn>
-  bool FindAt(uint64_t key, uint64_t version, const ReadFn& read, ValueRef* ref) const {
+  bool FindAt(uint64_t key, uint64_t version, const BlockAccess& access, const ReadFn& read,
+              ValueRef* ref) const {
     const RefWord* word = delta.count() == 0 ? nullptr : delta.Locate(key, version);
     if (word == nullptr) {
       if (history != nullptr && history->Find(key, version, ref)) return true;
-      word = run.Locate(key);
+      word = LocateInRun(key, access);
     }
     if (word == nullptr) return false;
     *ref = read(*word);
@@ -51,27 +62,59 @@ struct alignas(64) Part {
 
   // The word that leads to `frame`, which holds a value of `key`; null when there is none. *newest:
   // whether that word is of the key's newest record. With the bucket locked.
-  RefWord* LocateFrame(uint64_t key, uint32_t frame, bool* newest) const;
+  RefWord* LocateFrame(uint64_t key, uint32_t frame, const BlockAccess& access, bool* newest) const;
 
   size_t history_bytes() const { return history == nullptr ? 0 : history->memory_bytes(); }
   size_t memory_bytes() const {
-    return sizeof(Part) + run.memory_bytes() + delta.memory_bytes() + history_bytes();
+    return sizeof(Part) + run.memory_bytes() + delta.memory_bytes() + history_bytes() +
+           (extent == nullptr ? 0 : sizeof(PagedRun));
+  }
+
+ private:
+  RefWord* LocateInRun(uint64_t key, const BlockAccess& access) const {
+    if (!is_paged()) [[likely]] {
+      return run.Locate(key);
+    }
+    return extent->Locate(key, *access.frames, access.lookup);
   }
 };
+
+// Of some parts: how many runs lie flat in memory, and how many records lie on disk alone.
+struct RunCounts {
+  uint64_t flat_run_count = 0;
+  uint64_t paged_record_count = 0;
+
+  void Add(const Part& part) {
+    flat_run_count += part.run.count() > 0;
+    paged_record_count += part.is_paged() ? part.extent->record_count : 0;
+  }
+};
+
+inline RunCounts CountsOf(const Part& part) {
+  RunCounts counts;
+  counts.Add(part);
+  return counts;
+}
 
 // How many records the delta of a part may have if its run and history have `record_count` records.
 // A merge copies the part, so each record costs about record_count / limit copied records. But each
 // lookup searches the delta first.
 uint32_t DeltaLimit(size_t record_count);
+// The limit of a paged part's delta. A merge writes its whole extent, so the delta takes a tenth of
+// its records: that is a twenty-fifth of the bytes of their values.
+uint32_t PagedDeltaLimit(size_t record_count);
 
-// A part to be merged, and its history, which a sweep may replace in the part meanwhile.
+// The sources of a merge: a run, a delta, and a history, which a sweep may replace in the part
+// meanwhile.
 struct MergeSource {
-  const Part* part = nullptr;
+  // Of the part, or read from its extent.
+  const SortedRun* run = nullptr;
+  const Delta* delta = nullptr;
   std::shared_ptr<const History> history;
 
   // The records of the run and the history, without the delta.
   size_t record_count() const {
-    return part->run.count() + (history == nullptr ? 0 : history->records().size());
+    return run->count() + (history == nullptr ? 0 : history->records().size());
   }
 };
 
@@ -87,6 +130,12 @@ struct PartReplacement {
   // word was unswizzled since the copy. A word that was swizzled after the copy leads to its slot
   // in the new part, and its frame becomes an orphan.
   void CopyHotWordsAgain(const FrameSlots& frames) noexcept;
+
+  // Whether one of `parts` has a history.
+  bool keeps_history() const {
+    return std::any_of(parts.begin(), parts.end(),
+                       [](const auto& part) { return part->history != nullptr; });
+  }
 
   // True: the old part keeps its run and gets an empty delta, and `parts` follow it. False: `parts`
   // replace it.

@@ -1,9 +1,10 @@
 // Builds the parts of a bucket from its key log: decodes, checks and sorts the entries and keeps
-// the newest of each key. All of it fits the cache of one thread.
+// the newest of each key.
 //
 // One counting pass and one distribution pass spread the keys over the cells of a radix table. Only
 // a handful of keys in each cell is left to sort. The counts are the radix table that lookups use.
-// This is four to five times as fast as sorting by comparisons.
+// This is four to five times as fast as sorting by comparisons. Buckets that do not fit the cache
+// are first cut into stretches of keys that do, by one more pass of both.
 //
 // Thread safety: one thread at a time for each builder. A builder keeps its scratch memory for the
 // next bucket.
@@ -57,38 +58,52 @@ class PartBuilder {
   explicit PartBuilder(SlabAllocator* slabs, size_t split_keys = BucketIndex::kSplitKeys)
       : slabs_(slabs), split_keys_(split_keys) {}
 
-  // For buckets that fit in memory. Fast up to some hundred thousand records. kOutOfMemory.
+  // For buckets that fit in memory. kOutOfMemory.
   Status Build(const RawBucket& raw, BuiltParts* built);
 
   // Cuts ascending, distinct entries into parts and appends them to *parts.
   Status MakeParts(std::span<const IndexEntry> entries, BucketIndex::Row* parts);
 
  private:
-  // The result of the distribution passes, beside entries_.
+  // Entries that were distributed over cells, and the memory for them.
   struct Distribution {
-    CellMap table_map;   // the map of the part's radix table
-    uint32_t fine_bits;  // the distribution ran on this many more bits
-    size_t largest_cell;
-    size_t damaged_count;
-    size_t tombstone_count;
+    CellMap table_map;       // the map of the part's radix table
+    uint32_t fine_bits = 0;  // the distribution ran on this many more bits
+    size_t cell_count = 0;
+    size_t largest_cell = 0;
+    size_t count = 0;
+    IndexEntry* entries = nullptr;
+    // cells[c] is the end of cell c.
+    uint32_t* cells = nullptr;
+    Region entry_memory;
+    Region cell_memory;
+  };
+  // Of the decoded entries: how many are intact, and how many are tombstones.
+  struct EntryCounts {
+    size_t intact_count = 0;
+    size_t tombstone_count = 0;
   };
 
-  Status Reserve(size_t entry_count, size_t cell_count);
-  Status Distribute(const RawBucket& raw, Distribution* distribution);
+  Status Reserve(size_t entry_count, size_t cell_count, Distribution* to);
+  // Makes room for cells of a few keys each over [min_key, max_key].
+  Status Prepare(uint64_t min_key, uint64_t max_key, size_t count, Distribution* to);
+  // Decodes the entries of the bucket and distributes them.
+  static EntryCounts Distribute(const RawBucket& raw, Distribution* to);
   // Sorts within the cells. Returns how many entries have the key of their predecessor.
-  size_t SortCells(size_t count, const Distribution& distribution);
+  static size_t SortCells(const Distribution& distribution);
   // Keeps the newest record of each key unless it is a tombstone. Returns how many are left.
-  size_t Resolve(const RawBucket& raw, size_t count);
-  Status MakeOnePart(size_t count, const Distribution& distribution, BucketIndex::Row* parts);
+  static size_t Resolve(const RawBucket& raw, const Distribution& distribution);
+  Status BuildStretches(const RawBucket& raw, BuiltParts* built);
+  // Makes parts of entries that are distributed, but not sorted yet.
+  Status Finish(const RawBucket& raw, bool has_tombstones, const Distribution& distribution,
+                BucketIndex::Row* parts);
+  Status MakeOnePart(const Distribution& distribution, BucketIndex::Row* parts);
   Status BuildDamaged(const RawBucket& raw, BuiltParts* built);
 
   SlabAllocator* const slabs_;
   const size_t split_keys_;
-  Region entry_memory_;
-  Region cell_memory_;
-  IndexEntry* entries_ = nullptr;
-  // After the distribution cells_[c] is the end of cell c.
-  uint32_t* cells_ = nullptr;
+  Distribution stretches_;  // of a bucket that does not fit the cache
+  Distribution cells_;
 };
 
 }  // namespace engine_race

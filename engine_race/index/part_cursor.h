@@ -13,6 +13,7 @@
 #include "engine_race/base/lower_bound.h"
 #include "engine_race/index/index.h"
 #include "engine_race/index/part.h"
+#include "engine_race/index/run_slices.h"
 
 namespace engine_race {
 
@@ -25,16 +26,27 @@ inline size_t UpperRank(const SortedRun& run, uint64_t key) {
   return key == ~uint64_t{0} ? run.count() : run.Rank(key + 1);
 }
 
-// The live records of a part at one version, with keys in [first_key, last_key].
+// The keys of [first_key, last_key] in a run, or in a stretch of one.
+inline RunSpan SpanOf(const SortedRun& run, uint64_t first_key, uint64_t last_key) {
+  const size_t begin = run.Rank(first_key);
+  return {run.keys() + begin, run.refs() + begin, UpperRank(run, last_key) - begin};
+}
+inline RunSpan SpanOf(const RunSpan& run, uint64_t first_key, uint64_t last_key) {
+  const size_t begin = LowerBound(run.keys, run.count, first_key);
+  return {run.keys + begin, run.refs + begin, UpperRank(run.keys, run.count, last_key) - begin};
+}
+
+// The live records of a part at one version, with keys in [first_key, last_key]. `run` has those of
+// the part's run.
 class PartCursor {
  public:
-  PartCursor(const Part& part, const FrameSlots& frames, uint64_t first_key, uint64_t last_key,
-             uint64_t version)
+  PartCursor(const Part& part, const RunSpan& run, const FrameSlots& frames, uint64_t first_key,
+             uint64_t last_key, uint64_t version)
       : part_(part),
+        span_(run),
         frames_(frames),
         version_(version),
-        run_(part.run.Rank(first_key)),
-        run_end_(UpperRank(part.run, last_key)),
+        run_end_(run.count),
         delta_(part.delta.Rank(first_key)),
         delta_end_(UpperRank(part.delta.keys(), part.delta.count(), last_key)) {
     ENGINE_RACE_ASSERT(first_key <= last_key);
@@ -54,7 +66,7 @@ class PartCursor {
       if (NextChanged(entry)) return true;
     }
     if (run_ == run_end_) return false;
-    *entry = {part_.run.keys()[run_], RunRef(run_)};
+    *entry = {span_.keys[run_], RunRef(run_)};
     ++run_;
     return true;
   }
@@ -66,7 +78,7 @@ class PartCursor {
     }
     if (run_ == run_end_) return false;
     --run_end_;
-    *entry = {part_.run.keys()[run_end_], RunRef(run_end_)};
+    *entry = {span_.keys[run_end_], RunRef(run_end_)};
     return true;
   }
 
@@ -77,11 +89,11 @@ class PartCursor {
     uint64_t key = ~uint64_t{0};
     if (delta_ < delta_end_) key = delta.keys()[delta_];
     if (history_ < history_end_) key = std::min(key, undo_[history_].key);
-    if (run_ < run_end_) key = std::min(key, part_.run.keys()[run_]);
+    if (run_ < run_end_) key = std::min(key, span_.keys[run_]);
     // The run has the oldest record. An undo record that fits replaces it, and a record of the
     // delta that fits replaces both.
     ValueRef ref = ValueRef::None();
-    if (run_ < run_end_ && part_.run.keys()[run_] == key) ref = RunRef(run_++);
+    if (run_ < run_end_ && span_.keys[run_] == key) ref = RunRef(run_++);
     bool found = false;
     for (; history_ < history_end_ && undo_[history_].key == key; ++history_) {
       if (found || undo_[history_].superseded_at <= version_) continue;
@@ -104,9 +116,9 @@ class PartCursor {
     uint64_t key = 0;
     if (delta_ < delta_end_) key = delta.keys()[delta_end_ - 1];
     if (history_ < history_end_) key = std::max(key, undo_[history_end_ - 1].key);
-    if (run_ < run_end_) key = std::max(key, part_.run.keys()[run_end_ - 1]);
+    if (run_ < run_end_) key = std::max(key, span_.keys[run_end_ - 1]);
     ValueRef ref = ValueRef::None();
-    if (run_ < run_end_ && part_.run.keys()[run_end_ - 1] == key) ref = RunRef(--run_end_);
+    if (run_ < run_end_ && span_.keys[run_end_ - 1] == key) ref = RunRef(--run_end_);
     // Undo records and records of the delta come newest first here, so the last one that fits
     // counts.
     for (; history_ < history_end_ && undo_[history_end_ - 1].key == key; --history_end_) {
@@ -122,13 +134,14 @@ class PartCursor {
     return !ref.tombstone();
   }
 
-  ValueRef RunRef(size_t rank) const { return frames_.SlotOf(part_.run.refs()[rank]); }
+  ValueRef RunRef(size_t rank) const { return frames_.SlotOf(span_.refs[rank]); }
 
   const Part& part_;
+  const RunSpan span_;
   const FrameSlots& frames_;
   const uint64_t version_;
   // The records that are left of each source: [begin, end).
-  size_t run_;
+  size_t run_ = 0;
   size_t run_end_;
   size_t delta_;
   size_t delta_end_;

@@ -11,7 +11,7 @@ namespace engine_race {
 
 PartRow::PartRow(Parts parts) {
   bounds_.reserve(parts.size());
-  for (const auto& part : parts) bounds_.push_back(part->run.min_key());
+  for (const auto& part : parts) bounds_.push_back(part->min_run_key());
   parts_ = std::move(parts);
   ENGINE_RACE_ASSERT(IsConsistent());
 }
@@ -37,53 +37,103 @@ size_t PartRow::PartOf(uint64_t key) const {
   return index;
 }
 
-bool PartRow::Collect(uint64_t first_key, uint64_t last_key, uint64_t version,
-                      const FrameSlots& frames, size_t max_entries,
-                      std::vector<IndexEntry>* entries) const {
-  if (empty() || first_key > last_key) return true;
-  const size_t end = PartOf(last_key);
-  for (size_t i = PartOf(first_key); i <= end; ++i) {
-    PartCursor cursor(*parts_[i], frames, first_key, last_key, version);
-    IndexEntry entry;
-    while (cursor.Next(&entry)) {
-      if (entries->size() >= max_entries) return false;
-      ENGINE_RACE_ASSERT(entry.key >= first_key && entry.key <= last_key);
-      entries->push_back(entry);
+namespace {
+
+// The stretch of a part's run that a walk needs next. False: it must be read first.
+bool FindSpan(const Part& part, const PartRow::Walk& walk, WantedKeys* wanted, RunSpan* span) {
+  if (!part.is_paged()) {
+    *span = SpanOf(part.run, wanted->first, wanted->last);
+    return true;
+  }
+  ENGINE_RACE_ASSERT(walk.slices != nullptr && walk.blocks != nullptr);
+  if (!walk.slices->Find(*part.extent, *walk.blocks, walk.slots, wanted, span)) return false;
+  *span = SpanOf(*span, wanted->first, wanted->last);
+  return true;
+}
+
+}  // namespace
+
+template <typename VisitFn>
+bool PartRow::WalkForward(const Walk& walk, size_t max_count, const VisitFn& visit) const {
+  if (empty() || walk.first_key > walk.last_key) return true;
+  const size_t end = PartOf(walk.last_key);
+  for (size_t i = PartOf(walk.first_key); i <= end; ++i) {
+    WantedKeys wanted = {walk.first_key, walk.last_key, max_count, /*from_back=*/false};
+    while (true) {
+      RunSpan span;
+      if (!FindSpan(*parts_[i], walk, &wanted, &span)) return false;
+      PartCursor cursor(*parts_[i], span, walk.slots, wanted.first, wanted.last, walk.version);
+      if (!visit(&cursor)) return true;
+      if (wanted.last == walk.last_key) break;
+      wanted = {wanted.last + 1, walk.last_key, max_count, /*from_back=*/false};
     }
   }
   return true;
 }
 
-size_t PartRow::FirstKeys(uint64_t first_key, uint64_t last_key, uint64_t version,
-                          const FrameSlots& frames, std::span<uint64_t> keys) const {
-  if (empty() || first_key > last_key) return 0;
-  size_t count = 0;
-  const size_t end = PartOf(last_key);
-  for (size_t i = PartOf(first_key); i <= end && count < keys.size(); ++i) {
-    PartCursor cursor(*parts_[i], frames, first_key, last_key, version);
-    IndexEntry entry;
-    while (count < keys.size() && cursor.Next(&entry)) {
-      ENGINE_RACE_ASSERT(count == 0 || keys[count - 1] < entry.key);
-      keys[count++] = entry.key;
+template <typename VisitFn>
+bool PartRow::WalkBackward(const Walk& walk, size_t max_count, const VisitFn& visit) const {
+  if (empty() || walk.first_key > walk.last_key) return true;
+  const size_t begin = PartOf(walk.first_key);
+  for (size_t i = PartOf(walk.last_key) + 1; i-- > begin;) {
+    WantedKeys wanted = {walk.first_key, walk.last_key, max_count, /*from_back=*/true};
+    while (true) {
+      RunSpan span;
+      if (!FindSpan(*parts_[i], walk, &wanted, &span)) return false;
+      PartCursor cursor(*parts_[i], span, walk.slots, wanted.first, wanted.last, walk.version);
+      if (!visit(&cursor)) return true;
+      if (wanted.first == walk.first_key) break;
+      wanted = {walk.first_key, wanted.first - 1, max_count, /*from_back=*/true};
     }
   }
-  return count;
+  return true;
 }
 
-size_t PartRow::LastKeys(uint64_t first_key, uint64_t last_key, uint64_t version,
-                         const FrameSlots& frames, std::span<uint64_t> keys) const {
-  if (empty() || first_key > last_key) return 0;
-  size_t free = keys.size();
-  const size_t begin = PartOf(first_key);
-  for (size_t i = PartOf(last_key) + 1; i-- > begin && free > 0;) {
-    PartCursor cursor(*parts_[i], frames, first_key, last_key, version);
+bool PartRow::Collect(const Walk& walk, size_t max_entries, std::vector<IndexEntry>* entries,
+                      bool* complete) const {
+  *complete = true;
+  const size_t before = entries->size();
+  const size_t most = max_entries > before ? max_entries - before : 0;
+  const bool walked = WalkForward(walk, most, [&](PartCursor* cursor) {
     IndexEntry entry;
-    while (free > 0 && cursor.Previous(&entry)) {
+    while (cursor->Next(&entry)) {
+      if (entries->size() >= max_entries) {
+        *complete = false;
+        return false;
+      }
+      ENGINE_RACE_ASSERT(entry.key >= walk.first_key && entry.key <= walk.last_key);
+      entries->push_back(entry);
+    }
+    return true;
+  });
+  if (!walked) entries->resize(before);
+  return walked;
+}
+
+bool PartRow::FirstKeys(const Walk& walk, std::span<uint64_t> keys, size_t* count) const {
+  *count = 0;
+  return WalkForward(walk, keys.size(), [&](PartCursor* cursor) {
+    IndexEntry entry;
+    while (*count < keys.size() && cursor->Next(&entry)) {
+      ENGINE_RACE_ASSERT(*count == 0 || keys[*count - 1] < entry.key);
+      keys[(*count)++] = entry.key;
+    }
+    return *count < keys.size();
+  });
+}
+
+bool PartRow::LastKeys(const Walk& walk, std::span<uint64_t> keys, size_t* count) const {
+  size_t free = keys.size();
+  const bool walked = WalkBackward(walk, keys.size(), [&](PartCursor* cursor) {
+    IndexEntry entry;
+    while (free > 0 && cursor->Previous(&entry)) {
       ENGINE_RACE_ASSERT(free == keys.size() || entry.key < keys[free]);
       keys[--free] = entry.key;
     }
-  }
-  return keys.size() - free;
+    return free > 0;
+  });
+  *count = keys.size() - free;
+  return walked;
 }
 
 uint64_t PartRow::EstimateCount(uint64_t first_key, uint64_t last_key) const {
@@ -92,7 +142,8 @@ uint64_t PartRow::EstimateCount(uint64_t first_key, uint64_t last_key) const {
   const size_t end = PartOf(last_key);
   for (size_t i = PartOf(first_key); i <= end; ++i) {
     const Part& part = *parts_[i];
-    count += UpperRank(part.run, last_key) - part.run.Rank(first_key);
+    count += part.is_paged() ? part.extent->EstimateCount(first_key, last_key)
+                             : SpanOf(part.run, first_key, last_key).count;
     count +=
         UpperRank(part.delta.keys(), part.delta.count(), last_key) - part.delta.Rank(first_key);
   }
@@ -109,6 +160,12 @@ uint64_t PartRow::history_bytes() const {
   uint64_t bytes = 0;
   for (const auto& part : parts_) bytes += part->history_bytes();
   return bytes;
+}
+
+RunCounts PartRow::run_counts() const {
+  RunCounts counts;
+  for (const auto& part : parts_) counts.Add(*part);
+  return counts;
 }
 
 PartRow PartRow::MakeRoom(size_t index, size_t count, const PartReplacement& by) const {

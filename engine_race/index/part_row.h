@@ -14,6 +14,7 @@
 #include "engine_race/index/frame_slots.h"
 #include "engine_race/index/index.h"
 #include "engine_race/index/part.h"
+#include "engine_race/index/run_slices.h"
 
 namespace engine_race {
 
@@ -39,23 +40,34 @@ class PartRow {
   uint64_t first_key(size_t index) const { return bounds_[index]; }
 
   // The calls of Part, on the part that `key` belongs to.
-  RefWord* Locate(uint64_t key) const { return empty() ? nullptr : part(PartOf(key)).Locate(key); }
-  RefWord* LocateFrame(uint64_t key, uint32_t frame, bool* newest) const {
-    return empty() ? nullptr : part(PartOf(key)).LocateFrame(key, frame, newest);
+  RefWord* Locate(uint64_t key, const BlockAccess& access) const {
+    return empty() ? nullptr : part(PartOf(key)).Locate(key, access);
+  }
+  RefWord* LocateFrame(uint64_t key, uint32_t frame, const BlockAccess& access,
+                       bool* newest) const {
+    return empty() ? nullptr : part(PartOf(key)).LocateFrame(key, frame, access, newest);
   }
   template <typename ReadFn>
-  bool FindAt(uint64_t key, uint64_t version, const ReadFn& read, ValueRef* ref) const {
-    return !empty() && part(PartOf(key)).FindAt(key, version, read, ref);
+  bool FindAt(uint64_t key, uint64_t version, const BlockAccess& access, const ReadFn& read,
+              ValueRef* ref) const {
+    return !empty() && part(PartOf(key)).FindAt(key, version, access, read, ref);
   }
 
-  // The calls of BucketIndex. Collect is false when it stopped at the limit; it may throw
-  // std::bad_alloc.
-  bool Collect(uint64_t first_key, uint64_t last_key, uint64_t version, const FrameSlots& frames,
-               size_t max_entries, std::vector<IndexEntry>* entries) const;
-  size_t FirstKeys(uint64_t first_key, uint64_t last_key, uint64_t version,
-                   const FrameSlots& frames, std::span<uint64_t> keys) const;
-  size_t LastKeys(uint64_t first_key, uint64_t last_key, uint64_t version, const FrameSlots& frames,
-                  std::span<uint64_t> keys) const;
+  // The keys, the version and the memory of one walk.
+  struct Walk {
+    uint64_t first_key;
+    uint64_t last_key;
+    uint64_t version;
+    const FrameSlots& slots;
+    const BlockFrames* blocks;
+    RunSlices* slices;
+  };
+  // The calls of BucketIndex. False: a paged run needs slices->Load first, and nothing was found.
+  // *complete of Collect is false when it stopped at the limit. They may throw std::bad_alloc.
+  bool Collect(const Walk& walk, size_t max_entries, std::vector<IndexEntry>* entries,
+               bool* complete) const;
+  bool FirstKeys(const Walk& walk, std::span<uint64_t> keys, size_t* count) const;
+  bool LastKeys(const Walk& walk, std::span<uint64_t> keys, size_t* count) const;
   uint64_t EstimateCount(uint64_t first_key, uint64_t last_key) const;
 
   // The memory of the row itself; of the row and its parts without their histories; of the
@@ -65,6 +77,7 @@ class PartRow {
   }
   uint64_t memory_bytes() const;
   uint64_t history_bytes() const;
+  RunCounts run_counts() const;
 
   void Swap(PartRow* other) noexcept {
     parts_.swap(other->parts_);
@@ -78,6 +91,12 @@ class PartRow {
 
  private:
   bool IsConsistent() const;
+  // Calls visit(cursor) for the stretches of the walk in order, until it answers false, or from the
+  // back. `max_count` is how many records the walk takes at most. False: see Collect.
+  template <typename VisitFn>
+  bool WalkForward(const Walk& walk, size_t max_count, const VisitFn& visit) const;
+  template <typename VisitFn>
+  bool WalkBackward(const Walk& walk, size_t max_count, const VisitFn& visit) const;
 
   // bounds_[i] is the smallest key that belongs to parts_[i]. bounds_[0] counts as zero.
   std::vector<uint64_t> bounds_;

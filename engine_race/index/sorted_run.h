@@ -56,6 +56,22 @@ class RunView {
     return true;
   }
 
+  // PrefetchCell fetches the key's cell of the radix table. PrefetchGuess, called once that is
+  // there, fetches the keys around the guess and their references. Nothing is fetched for a key
+  // that the map does not contain.
+  void PrefetchCell(uint64_t key) const {
+    if (map_.Contains(key)) __builtin_prefetch(cells_ + map_.Of(key));
+  }
+  template <typename StillValidFn>
+  void PrefetchGuess(uint64_t key, const StillValidFn& still_valid) const {
+    Guess guess;
+    if (!GuessAt(key, &guess, still_valid)) return;
+    const uint64_t* const window = keys_ + guess.window();
+    __builtin_prefetch(window);
+    __builtin_prefetch(window + kScanKeyCount - 1);
+    __builtin_prefetch(refs_ + guess.rank);
+  }
+
   // How many keys are below `key`, searched where an evenly spread key would be, else in its whole
   // cell. False when the map does not contain the key, or `still_valid` says no. If the run's
   // memory is given back later, the rank may be wrong, but it is below count() + kScanKeyCount.
@@ -138,6 +154,8 @@ class SortedRun {
   // With so many keys in a cell the radix table takes a quarter of a byte a key. So the caches hold
   // more of it.
   static constexpr uint32_t kKeysPerCell = 16;
+  // The memory of a record, about: key, reference, and its part of the table.
+  static constexpr uint64_t kBytesPerRecord = 17;
   static uint32_t CellCountFor(size_t key_count) {
     return static_cast<uint32_t>(key_count / kKeysPerCell + 1);
   }

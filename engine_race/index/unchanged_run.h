@@ -1,5 +1,6 @@
-// Lookups without the bucket's lock, in a bucket that still has only the run that Install brought.
-// Taking the lock changes a shared counter twice, which would cost a quarter of a lookup.
+// Lookups without the bucket's lock, in a bucket that still has only the run that Install or
+// Flatten brought. Taking the lock changes a shared counter twice, which would cost a quarter of a
+// lookup.
 //
 // They work until a record is appended to the bucket; a flag says so. The run is immutable and its
 // addresses stay mapped. If the run is merged during a lookup, its memory may be given back and
@@ -43,6 +44,18 @@ class UnchangedRun {
   }
   [[gnu::always_inline]] bool FindHot(uint64_t key, ValueRef* ref) const {
     return Load(key, ref) && !ref->tombstone();
+  }
+
+  // See RunView. False, and nothing is fetched, unless the run is all that the bucket has.
+  bool PrefetchCell(uint64_t key) const {
+    if (!IsUnchanged()) return false;
+    run_.PrefetchCell(key);
+    return true;
+  }
+  bool PrefetchGuess(uint64_t key) const {
+    if (!IsUnchanged()) return false;
+    run_.PrefetchGuess(key, [this] { return IsStillUnchanged(); });
+    return true;
   }
 
   // As BucketIndex::FirstKeys and LastKeys. Also false when the range of keys reaches into another

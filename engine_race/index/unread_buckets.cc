@@ -19,17 +19,41 @@ std::chrono::milliseconds UnreadBuckets::PauseAfter(uint32_t failure_count) {
 }
 
 void UnreadBuckets::Add(uint32_t bucket, uint64_t record_count, const Status& failure) {
+  const std::lock_guard lock(entries_mutex_);
   Entry& entry = entries_[bucket];
   entry.record_count = record_count;
   entry.failure = failure;
+  has_entries_.store(true, std::memory_order_relaxed);
+}
+
+void UnreadBuckets::AddLost(uint32_t bucket, const Status& failure, FunctionRef<void()> drop) {
+  Entry* entry = nullptr;
+  {
+    const std::lock_guard lock(entries_mutex_);
+    entry = &entries_[bucket];
+    has_entries_.store(true, std::memory_order_relaxed);
+  }
+  const std::lock_guard lock(entry->mutex);
+  entry->failure = failure;
+  drop();
+  entry->record_count = kUnknownCount;
+  entry->is_told = true;
+  entry->is_read = false;
+  entry->next_attempt = {};
+}
+
+UnreadBuckets::Entry* UnreadBuckets::Find(uint32_t bucket) const {
+  const std::shared_lock lock(entries_mutex_);
+  const auto found = entries_.find(bucket);
+  return found == entries_.end() ? nullptr : &found->second;
 }
 
 Status UnreadBuckets::Load(uint32_t bucket,
                            const std::function<Status(uint64_t record_count)>& read) {
-  const auto found = entries_.find(bucket);
-  // The build did not leave this bucket out.
-  if (found == entries_.end()) return Status::Ok();
-  Entry& entry = found->second;
+  Entry* const found = Find(bucket);
+  // The index has this bucket.
+  if (found == nullptr) return Status::Ok();
+  Entry& entry = *found;
   // Relaxed, everywhere: only a later attempt matters, and the mutex shows that.
   const uint32_t attempts_before = entry.attempt_count.load(std::memory_order_relaxed);
   const std::lock_guard lock(entry.mutex);
@@ -49,13 +73,12 @@ Status UnreadBuckets::Load(uint32_t bucket,
 }
 
 void UnreadBuckets::HideFromOlder(uint32_t bucket, uint64_t version) {
-  entries_.at(bucket).first_version.store(version, std::memory_order_relaxed);
+  Find(bucket)->first_version.store(version, std::memory_order_relaxed);
 }
 
 bool UnreadBuckets::IsAmongHidden(uint32_t bucket, uint64_t version) const {
-  const auto found = entries_.find(bucket);
-  return found != entries_.end() &&
-         version < found->second.first_version.load(std::memory_order_relaxed);
+  const Entry* const found = Find(bucket);
+  return found != nullptr && version < found->first_version.load(std::memory_order_relaxed);
 }
 
 }  // namespace engine_race

@@ -1,5 +1,5 @@
-// The buckets that an index was built without because their key logs could not be read, and when
-// each of them is tried again.
+// The buckets that an index has to do without, and when each of them is tried again. Either the
+// build could not read their key logs, or an extent of theirs could not be read later.
 //
 // The build reports each of them to the log callback. The first call that needs a bucket gets the
 // error of the build. The next call tries to read the bucket again, because the fault may have
@@ -12,7 +12,7 @@
 // Records that were appended to a bucket before it was read have no stamps. If there are any, the
 // bucket is hidden from the views that were taken before it was read: see HideFromOlder.
 //
-// Thread safety: every call from any thread, except Add, which comes before the others.
+// Thread safety: every call from any thread.
 #ifndef ENGINE_RACE_INDEX_UNREAD_BUCKETS_H_
 #define ENGINE_RACE_INDEX_UNREAD_BUCKETS_H_
 
@@ -22,15 +22,25 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <shared_mutex>
 
+#include "engine_race/base/function_ref.h"
 #include "engine_race/base/status.h"
 
 namespace engine_race {
 
 class UnreadBuckets {
  public:
+  // In place of a count of records: the bucket is hidden from older views whatever it holds.
+  static constexpr uint64_t kUnknownCount = ~uint64_t{0};
+
   // Adds a bucket that held `record_count` records when it was left out. May throw std::bad_alloc.
   void Add(uint32_t bucket, uint64_t record_count, const Status& failure);
+
+  // Adds a bucket that was in the index, or adds it again. drop() takes it out of the index; no
+  // thread reads the bucket meanwhile. The next call reads it at once. Its records have no stamps
+  // any more, so older views may not see it. May throw std::bad_alloc before it drops the bucket.
+  void AddLost(uint32_t bucket, const Status& failure, FunctionRef<void()> drop);
 
   // Ok if the bucket has been read, by `read(record_count)` in this call or in an earlier one.
   // Otherwise the failure of the last attempt, the first of which was the build.
@@ -42,7 +52,8 @@ class UnreadBuckets {
   // Whether a view of `version` may not see the bucket. For a lookup that has found the bucket
   // admitted.
   bool IsHidden(uint32_t bucket, uint64_t version) const {
-    return !entries_.empty() && IsAmongHidden(bucket, version);
+    // Relaxed: the bucket's lock orders it.
+    return has_entries_.load(std::memory_order_relaxed) && IsAmongHidden(bucket, version);
   }
 
   // The pause after `failure_count` failures in a row.
@@ -63,8 +74,12 @@ class UnreadBuckets {
     std::atomic<uint64_t> first_version{0};
   };
   bool IsAmongHidden(uint32_t bucket, uint64_t version) const;
+  // Null when the bucket was never added. Entries stay where they are.
+  Entry* Find(uint32_t bucket) const;
 
-  std::map<uint32_t, Entry> entries_;
+  mutable std::shared_mutex entries_mutex_;
+  mutable std::map<uint32_t, Entry> entries_;  // under entries_mutex_
+  std::atomic<bool> has_entries_{false};
 };
 
 }  // namespace engine_race

@@ -58,6 +58,19 @@ class ValueRef {
   }
   bool none() const { return (word_ & kNoneBit) != 0; }
 
+  // As extents keep it. Not of a hot reference.
+  uint64_t word() const {
+    ENGINE_RACE_ASSERT(!hot());
+    return word_;
+  }
+  // Whether a word of an extent can be that of a record: it leads to a slot.
+  static bool IsSlotWord(uint64_t word) { return word < kTombstoneBit; }
+  static ValueRef FromWord(uint64_t word) {
+    ValueRef ref;
+    ref.word_ = word;
+    return ref;
+  }
+
   friend bool operator==(ValueRef a, ValueRef b) { return a.word_ == b.word_; }
 
  private:
@@ -67,12 +80,6 @@ class ValueRef {
   static_assert(format::kSlotBits == Swip::kNumberBits);
   static_assert(kTombstoneBit < kNoneBit);
   static_assert((kNoneBit & Swip::kTagMask) == 0);
-
-  static ValueRef FromWord(uint64_t word) {
-    ValueRef ref;
-    ref.word_ = word;
-    return ref;
-  }
 
   uint64_t word_ = 0;
 };

@@ -76,8 +76,10 @@ EpochManager::Counts EpochManager::TakeCounts() const {
   Counts counts;
   for (uint32_t i = 0; i < kLineCount; ++i) {
     // Relaxed: a statistic.
-    counts.hits += lines_[i].hits.load(std::memory_order_relaxed);
-    counts.misses += lines_[i].misses.load(std::memory_order_relaxed);
+    counts.value_hits += lines_[i].value_hits.load(std::memory_order_relaxed);
+    counts.value_misses += lines_[i].value_misses.load(std::memory_order_relaxed);
+    counts.block_hits += lines_[i].block_hits.load(std::memory_order_relaxed);
+    counts.block_misses += lines_[i].block_misses.load(std::memory_order_relaxed);
   }
   return counts;
 }

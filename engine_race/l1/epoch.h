@@ -38,8 +38,10 @@ class EpochManager {
   struct alignas(64) ReaderLine {
     std::atomic<uint64_t> entered{kOutside};
     // Counted by the thread that is inside.
-    std::atomic<uint64_t> hits{0};
-    std::atomic<uint64_t> misses{0};
+    std::atomic<uint64_t> value_hits{0};
+    std::atomic<uint64_t> value_misses{0};
+    std::atomic<uint64_t> block_hits{0};
+    std::atomic<uint64_t> block_misses{0};
   };
 
  public:
@@ -59,8 +61,10 @@ class EpochManager {
       line_.entered.store(kOutside, std::memory_order_release);
     }
 
-    void CountHit() { CountOne(&line_.hits); }
-    void CountMiss() { CountOne(&line_.misses); }
+    void CountHit() { CountOne(&line_.value_hits); }
+    void CountMiss() { CountOne(&line_.value_misses); }
+    void CountBlockHit() { CountOne(&line_.block_hits); }
+    void CountBlockMiss() { CountOne(&line_.block_misses); }
 
    private:
     // Relaxed: no other thread counts in this line. TakeCounts may miss the last counts.
@@ -79,8 +83,10 @@ class EpochManager {
 
   // The sums of all lines.
   struct Counts {
-    uint64_t hits = 0;
-    uint64_t misses = 0;
+    uint64_t value_hits = 0;  // values that were found in a frame
+    uint64_t value_misses = 0;
+    uint64_t block_hits = 0;
+    uint64_t block_misses = 0;
   };
   Counts TakeCounts() const;
 

@@ -10,8 +10,9 @@ void FrameEvictor::Admit(uint32_t frame) {
   FrameInfo& own = frames_.info(frame);
   ENGINE_RACE_ASSERT(own.state == State::kTaken);
   own.state = State::kHot;
-  ++used_count_;
-  ENGINE_RACE_ASSERT(used_count_ + retired_.count() <= frames_.touched_count());
+  uint32_t& used_count = used_counts_[static_cast<size_t>(own.kind)];
+  ++used_count;
+  ENGINE_RACE_ASSERT(used_count + retired_.count() <= frames_.touched_count());
 }
 
 void FrameEvictor::CoolSome() {
@@ -43,7 +44,7 @@ FrameOwner::Cooled FrameEvictor::Cool(uint32_t frame) {
   FrameInfo& own = frames_.info(frame);
   // Relaxed: eviction checks this again.
   const bool has_children = own.child_count.load(std::memory_order_relaxed) != 0;
-  return has_children ? FrameOwner::Cooled::kInUse : owner_.Cool(frame, &own);
+  return has_children ? FrameOwner::Cooled::kInUse : owners_.Of(own).Cool(frame, &own);
 }
 
 uint32_t FrameEvictor::FindVictim() {
@@ -51,7 +52,8 @@ uint32_t FrameEvictor::FindVictim() {
     CoolSome();
     const uint32_t frame = cooling_.first();
     if (frame == kNoFrame) break;
-    if (!owner_.WasHeated(frame, &frames_.info(frame))) return frame;
+    FrameInfo& own = frames_.info(frame);
+    if (!owners_.Of(own).WasHeated(frame, &own)) return frame;
     Spare(frame);
   }
   return kNoFrame;
@@ -72,7 +74,7 @@ bool FrameEvictor::Evict(uint32_t frame, bool only_cooling) {
   FrameInfo& own = frames_.info(frame);
   ENGINE_RACE_ASSERT(own.state == State::kHot || own.state == State::kCooling);
   if (!own.Close()) return false;
-  if (!owner_.Unswizzle(frame, &own, only_cooling)) {
+  if (!owners_.Of(own).Unswizzle(frame, &own, only_cooling)) {
     own.Reopen();
     return false;
   }
@@ -85,9 +87,10 @@ bool FrameEvictor::Evict(uint32_t frame, bool only_cooling) {
   if (own.state == State::kCooling) cooling_.Remove(frame, State::kHot);
   retired_.Append(frame);
   own.retired_epoch = epochs_.Retire();
-  ENGINE_RACE_ASSERT(used_count_ > 0);
-  --used_count_;
-  evictions_.fetch_add(1, std::memory_order_relaxed);  // a statistic
+  const auto kind = static_cast<size_t>(own.kind);
+  ENGINE_RACE_ASSERT(used_counts_[kind] > 0);
+  --used_counts_[kind];
+  evictions_[kind].fetch_add(1, std::memory_order_relaxed);  // a statistic
   return true;
 }
 
@@ -99,7 +102,7 @@ void FrameEvictor::Reclaim(FunctionRef<void(uint32_t)> free) {
     FrameInfo& own = frames_.info(frame);
     if (own.retired_epoch >= safe) break;
     retired_.Remove(frame, State::kTaken);
-    owner_.Release(frame, &own);
+    owners_.Release(frame, &own);
     own.Reopen();
     free(frame);
   }

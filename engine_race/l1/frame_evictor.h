@@ -10,7 +10,9 @@
 #ifndef ENGINE_RACE_L1_FRAME_EVICTOR_H_
 #define ENGINE_RACE_L1_FRAME_EVICTOR_H_
 
+#include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 
 #include "engine_race/base/function_ref.h"
@@ -27,8 +29,8 @@ class FrameEvictor {
   static constexpr uint32_t kMaxSteps = 64;
 
   // All arguments outlive it.
-  FrameEvictor(const FrameMemory* frames, EpochManager* epochs, FrameOwner* owner)
-      : frames_(*frames), epochs_(*epochs), owner_(*owner) {}
+  FrameEvictor(const FrameMemory* frames, EpochManager* epochs, const FrameOwners* owners)
+      : frames_(*frames), epochs_(*epochs), owners_(*owners) {}
 
   // A taken frame becomes hot.
   void Admit(uint32_t frame);
@@ -53,11 +55,11 @@ class FrameEvictor {
   void Reclaim(FunctionRef<void(uint32_t)> free);
   // Evicted frames that may still have readers.
   uint32_t retired_count() const { return retired_.count(); }
-  // Frames that can be reached.
-  uint32_t used_count() const { return used_count_; }
+  // Frames of a kind that can be reached.
+  uint32_t used_count(FrameKind kind) const { return used_counts_[static_cast<size_t>(kind)]; }
   // From any thread.
-  uint64_t eviction_count() const {
-    return evictions_.load(std::memory_order_relaxed);  // a statistic
+  uint64_t eviction_count(FrameKind kind) const {
+    return evictions_[static_cast<size_t>(kind)].load(std::memory_order_relaxed);  // a statistic
   }
 
  private:
@@ -70,12 +72,12 @@ class FrameEvictor {
 
   const FrameMemory& frames_;
   EpochManager& epochs_;
-  FrameOwner& owner_;
+  const FrameOwners& owners_;
   FrameList cooling_{&frames_, State::kCooling};
   FrameList retired_{&frames_, State::kRetired};
-  uint32_t used_count_ = 0;
+  std::array<uint32_t, kFrameKindCount> used_counts_{};
   uint32_t hand_ = 0;
-  std::atomic<uint64_t> evictions_{0};
+  std::array<std::atomic<uint64_t>, kFrameKindCount> evictions_{};
 };
 
 }  // namespace engine_race::l1

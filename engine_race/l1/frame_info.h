@@ -1,11 +1,13 @@
 // The description of a frame in its pool. It is never on disk.
 //
 // The owner writes its own fields while the frame is taken, before the frame can be reached. Any
-// thread counts children. The pool's fields change under the pool's mutex.
+// thread counts children. The pool writes the kind when the frame is taken. The pool's own fields
+// change under the pool's mutex.
 #ifndef ENGINE_RACE_L1_FRAME_INFO_H_
 #define ENGINE_RACE_L1_FRAME_INFO_H_
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 
@@ -14,6 +16,10 @@
 namespace engine_race::l1 {
 
 inline constexpr uint32_t kNoFrame = ~uint32_t{0};
+
+// The kind of content of a frame. Each kind has an owner of its own.
+enum class FrameKind : uint8_t { kBlock, kValue };
+inline constexpr size_t kFrameKindCount = 2;
 
 struct alignas(64) FrameInfo {
   // In place of a count of children: the frame is being evicted and gets no more children.
@@ -25,11 +31,13 @@ struct alignas(64) FrameInfo {
   uint32_t place = 0;
   // The frame that holds `parent` and counts this frame among its children; kNoFrame for none.
   uint32_t parent_frame = kNoFrame;
-  // For the owner, to tell its frames apart.
+  // Tells the owner's frames apart. In a FrameCache it is the number under which the sketch counts
+  // uses.
   uint64_t tag = 0;
   // The number of hot frames that are reached through this one. If it is not 0, the frame is not
   // evicted.
   std::atomic<uint32_t> child_count{0};
+  FrameKind kind = FrameKind::kBlock;
   // The swips to the blocks that are reached through this frame; null for a leaf.
   std::unique_ptr<std::atomic<uint64_t>[]> children;
 

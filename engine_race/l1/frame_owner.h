@@ -2,14 +2,16 @@
 #ifndef ENGINE_RACE_L1_FRAME_OWNER_H_
 #define ENGINE_RACE_L1_FRAME_OWNER_H_
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 
 #include "engine_race/l1/frame_info.h"
 
 namespace engine_race::l1 {
 
-// Called under the pool's mutex, for frames that were installed. Release is also called without the
-// mutex, for a frame that was taken and is given back.
+// One for each kind of frame. Called under the pool's mutex, for frames that were installed.
+// Release is also called without the mutex, for a frame that was taken and is given back.
 class FrameOwner {
  public:
   enum class Cooled {
@@ -19,6 +21,9 @@ class FrameOwner {
   };
   // Sets the cooling bit in the frame's swip.
   virtual Cooled Cool(uint32_t frame, FrameInfo* info) noexcept = 0;
+  // Whether no record or part that may be read leads to the frame any more. Such a frame is worth
+  // nothing, however often its content was used.
+  virtual bool IsOrphan(uint32_t /*frame*/, FrameInfo* /*info*/) noexcept { return false; }
   // Whether a reader has cleared the cooling bit.
   virtual bool WasHeated(uint32_t frame, FrameInfo* info) noexcept = 0;
   // Makes the frame's swip lead to disk again, so that no later reader finds the frame. False if
@@ -30,6 +35,25 @@ class FrameOwner {
 
  protected:
   ~FrameOwner() = default;
+};
+
+// The owners of a pool's frames, one for each kind.
+class FrameOwners {
+ public:
+  void Set(FrameKind kind, FrameOwner* owner) { owners_[static_cast<size_t>(kind)] = owner; }
+  FrameOwner& Of(const FrameInfo& info) const {
+    FrameOwner* const owner = owners_[static_cast<size_t>(info.kind)];
+    ENGINE_RACE_ASSERT(owner != nullptr);
+    return *owner;
+  }
+  // Nobody keeps anything for a frame whose owner was removed or never set.
+  void Release(uint32_t frame, FrameInfo* info) const {
+    FrameOwner* const owner = owners_[static_cast<size_t>(info->kind)];
+    if (owner != nullptr) owner->Release(frame, info);
+  }
+
+ private:
+  std::array<FrameOwner*, kFrameKindCount> owners_{};
 };
 
 }  // namespace engine_race::l1

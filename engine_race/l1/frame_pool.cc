@@ -6,14 +6,14 @@
 #include <utility>
 
 #include "engine_race/base/assert.h"
+#include "engine_race/base/swip.h"
 
 namespace engine_race::l1 {
 
 Status FramePool::Create(size_t frame_bytes, uint32_t frame_count, EpochManager* epochs,
-                         FrameOwner* owner, std::unique_ptr<FramePool>* pool,
-                         const Placement& placement) {
+                         std::unique_ptr<FramePool>* pool, const Placement& placement) {
   try {
-    std::unique_ptr<FramePool> made(new FramePool(epochs, owner));
+    std::unique_ptr<FramePool> made(new FramePool(epochs));
     ENGINE_RACE_RETURN_IF_ERROR(made->frames_.Allocate(frame_bytes, frame_count, placement));
     made->limit_ = frame_count;
     made->CountSpare();
@@ -24,18 +24,42 @@ Status FramePool::Create(size_t frame_bytes, uint32_t frame_count, EpochManager*
   }
 }
 
-uint32_t FramePool::Take() {
+void FramePool::SetOwner(FrameKind kind, FrameOwner* owner, uint32_t max_count) {
+  ENGINE_RACE_ASSERT(owner != nullptr);
+  const std::lock_guard lock(mutex_);
+  owners_.Set(kind, owner);
+  max_counts_[static_cast<size_t>(kind)] = max_count;
+}
+
+void FramePool::RemoveOwner(FrameKind kind) noexcept {
+  const auto evict = [&](uint32_t frame) {
+    const State state = info(frame).state;
+    const bool installed = state == State::kHot || state == State::kCooling;
+    return !installed || info(frame).kind != kind || evictor_.Evict(frame, /*only_cooling=*/false);
+  };
+  // Each pass evicts the frames through which no others are reached any more.
+  for (uint32_t pass = 0; pass <= kMaxDepth; ++pass) {
+    if (ForEach(0, touched_count(), evict)) break;
+  }
+  const std::lock_guard lock(mutex_);
+  Reclaim();
+  CountSpare();
+  ENGINE_RACE_ASSERT(evictor_.used_count(kind) == 0);
+  owners_.Set(kind, nullptr);
+}
+
+uint32_t FramePool::Take(FrameKind kind) {
   for (uint32_t i = 0; i < kPatience; ++i) {
     {
       const std::lock_guard lock(mutex_);
-      uint32_t frame = TakeFree();
+      uint32_t frame = TakeFree(kind);
       if (frame != kNoFrame) return frame;
       // Evicts several frames before one look at the readers, which frees them all. If they wait
       // for readers, evicts another one now and then, which may have none.
       while (evictor_.retired_count() < BatchSize() && evictor_.EvictVictim()) {
       }
       if (i % kStuckTries == kStuckTries - 1) evictor_.EvictVictim();
-      frame = TakeFree();
+      frame = TakeFree(kind);
       if (frame != kNoFrame) return frame;
     }
     // The evicted frames wait for readers, which never stay inside for long.
@@ -44,7 +68,9 @@ uint32_t FramePool::Take() {
   return kNoFrame;
 }
 
-uint32_t FramePool::TakeFree() {
+uint32_t FramePool::TakeFree(FrameKind kind) {
+  if (left_count(kind) == 0) Reclaim();
+  if (left_count(kind) == 0) return kNoFrame;
   if (free_.count() == 0 && frames_.touched_count() >= limit_) Reclaim();
   uint32_t frame = free_.first();
   if (frame != kNoFrame) {
@@ -56,27 +82,36 @@ uint32_t FramePool::TakeFree() {
     ENGINE_RACE_ASSERT(own.state == State::kOutside && own.children == nullptr);
     own.state = State::kTaken;
   }
+  if (frame != kNoFrame) {
+    info(frame).kind = kind;
+    CountHeld(kind, 1);
+  }
   CountSpare();
   return frame;
 }
 
-uint32_t FramePool::TakeInExchange(uint32_t reserve, FunctionRef<bool(uint32_t)> agrees) noexcept {
+uint32_t FramePool::TakeInExchange(FrameKind kind, uint32_t reserve,
+                                   FunctionRef<bool(uint32_t)> agrees) noexcept {
   const std::lock_guard lock(mutex_);
-  // Several frames at once, because each call looks at every reader.
-  if (spare_count() <= reserve && evictor_.retired_count() >= BatchSize()) Reclaim();
-  if (spare_count() <= reserve) {
+  const auto is_full = [&] { return spare_count() <= reserve || left_count(kind) == 0; };
+  // Several frames at once, because each call looks at every reader. At the limit of a kind, one
+  // frame may be all that is needed.
+  const uint32_t batch_size = left_count(kind) == 0 ? 1 : BatchSize();
+  if (is_full() && evictor_.retired_count() >= batch_size) Reclaim();
+  if (is_full()) {
     const uint32_t victim = evictor_.FindVictim();
     if (victim == kNoFrame) return kNoFrame;
-    if (!agrees(victim)) {
+    const bool makes_room = left_count(kind) != 0 || info(victim).kind == kind;
+    if (!makes_room || !agrees(victim)) {
       evictor_.Spare(victim);
       return kNoFrame;
     }
     // Evicts no more frames while readers keep the evicted ones from being used again.
-    if (evictor_.retired_count() > reserve + BatchSize() || !evictor_.EvictVictim()) {
-      return kNoFrame;
-    }
+    const uint32_t max_retired =
+        left_count(kind) == 0 ? max_count(kind) / kBatchFraction : reserve + BatchSize();
+    if (evictor_.retired_count() > max_retired || !evictor_.EvictVictim()) return kNoFrame;
   }
-  return TakeFree();
+  return TakeFree(kind);
 }
 
 bool FramePool::LookAtVictim(FunctionRef<void(uint32_t)> look) noexcept {
@@ -87,7 +122,7 @@ bool FramePool::LookAtVictim(FunctionRef<void(uint32_t)> look) noexcept {
 }
 
 void FramePool::GiveBack(uint32_t frame) noexcept {
-  owner_.Release(frame, &info(frame));
+  owners_.Release(frame, &info(frame));
   const std::lock_guard lock(mutex_);
   Free(frame);
 }
@@ -96,6 +131,7 @@ void FramePool::Free(uint32_t frame) {
   ENGINE_RACE_ASSERT(info(frame).state == State::kTaken);
   // Relaxed: nobody else knows the frame.
   ENGINE_RACE_ASSERT(info(frame).child_count.load(std::memory_order_relaxed) == 0);
+  CountHeld(info(frame).kind, -1);
   if (frame < limit_) {
     free_.Append(frame);
   } else {
@@ -111,11 +147,22 @@ void FramePool::CountSpare() {
                      std::memory_order_relaxed);
 }
 
+// Under mutex_, so that no change is lost.
+void FramePool::CountHeld(FrameKind kind, int32_t more) {
+  std::atomic<uint32_t>& count = held_counts_[static_cast<size_t>(kind)];
+  // Relaxed, both: other threads take it for a hint.
+  const uint32_t held = count.load(std::memory_order_relaxed) + static_cast<uint32_t>(more);
+  ENGINE_RACE_ASSERT(held <= frames_.frame_count());
+  count.store(held, std::memory_order_relaxed);
+}
+
 bool FramePool::Install(uint32_t frame, FunctionRef<bool()> swizzle) {
   const std::lock_guard lock(mutex_);
   ENGINE_RACE_ASSERT(info(frame).state == State::kTaken);
-  if (frame >= limit_ || !swizzle()) return false;
+  if (IsBeyondLimit(frame) || !swizzle()) return false;
   evictor_.Admit(frame);
+  // Only swizzle() knows the frame's parent, which may lie beyond the limit.
+  if (IsBeyondLimit(frame)) evictor_.Evict(frame, /*only_cooling=*/false);
   // Frames are cooled before they are needed, so that readers have time to heat them.
   if (spare_count() < evictor_.wanted_cooling_count()) evictor_.CoolSome();
   return true;
@@ -126,6 +173,19 @@ bool FramePool::Remove(uint32_t frame) noexcept {
   const State state = info(frame).state;
   const bool installed = state == State::kHot || state == State::kCooling;
   return installed && evictor_.Evict(frame, /*only_cooling=*/false);
+}
+
+void FramePool::RemoveTree(const std::atomic<uint64_t>& swip, uint32_t child_count) noexcept {
+  const std::lock_guard lock(mutex_);
+  // Relaxed, both: swips become hot and cold under the mutex.
+  const Swip root(swip.load(std::memory_order_relaxed));
+  if (!root.hot()) return;
+  const FrameInfo& own = info(root.number());
+  for (uint32_t i = 0; i < child_count; ++i) {
+    const Swip child(own.children[i].load(std::memory_order_relaxed));
+    if (child.hot()) evictor_.Evict(child.number(), /*only_cooling=*/false);
+  }
+  evictor_.Evict(root.number(), /*only_cooling=*/false);
 }
 
 void FramePool::Reclaim() {
@@ -153,11 +213,13 @@ void FramePool::SetLimit(uint32_t limit) noexcept {
     touched_count = frames_.touched_count();
     CountSpare();
   }
-  // No frame at or above the limit is touched any more, so these are all.
-  for (uint32_t begin = limit; begin < touched_count; begin += kMaxSteps) {
-    const std::lock_guard lock(mutex_);
-    const uint32_t end = std::min(touched_count, begin + kMaxSteps);
-    for (uint32_t frame = begin; frame < end; ++frame) Empty(frame);
+  // No frame at or above the limit is touched any more, so these are all. Frames below the limit
+  // are looked at only if some are reached through these. Then each pass evicts those through which
+  // no others are reached any more.
+  const auto empty = [this](uint32_t frame) { return Empty(frame); };
+  bool done = ForEach(std::min(limit, touched_count), touched_count, empty);
+  for (uint32_t pass = 0; pass < kMaxDepth && !done; ++pass) {
+    done = ForEach(0, touched_count, empty);
   }
   if (limit < touched_count) DropTail(limit);
 }
@@ -170,19 +232,36 @@ void FramePool::Grow(uint32_t old_limit) {
   }
 }
 
-void FramePool::Empty(uint32_t frame) {
-  ENGINE_RACE_ASSERT(frame >= limit_);
+bool FramePool::ForEach(uint32_t begin, uint32_t end, FunctionRef<bool(uint32_t)> done) {
+  bool all = true;
+  for (; begin < end; begin += kMaxSteps) {
+    const std::lock_guard lock(mutex_);
+    const uint32_t count = std::min(end - begin, kMaxSteps);
+    for (uint32_t frame = begin; frame < begin + count; ++frame) all = done(frame) && all;
+  }
+  return all;
+}
+
+// Whether the frame, or one through which it is reached, lies at or above the limit. For a frame
+// that is described.
+bool FramePool::IsBeyondLimit(uint32_t frame) const {
+  for (; frame < limit_; frame = info(frame).parent_frame) continue;
+  return frame != kNoFrame;
+}
+
+// False if the frame must be evicted for the limit, but other frames are reached through it.
+bool FramePool::Empty(uint32_t frame) {
   switch (info(frame).state) {
     case State::kFree:
+      if (frame < limit_) return true;
       free_.Remove(frame, State::kOutside);
       CountSpare();
-      break;
+      return true;
     case State::kHot:
     case State::kCooling:
-      evictor_.Evict(frame, /*only_cooling=*/false);
-      break;
+      return !IsBeyondLimit(frame) || evictor_.Evict(frame, /*only_cooling=*/false);
     default:
-      break;
+      return true;
   }
 }
 
@@ -214,7 +293,12 @@ uint32_t FramePool::limit() const {
 
 uint32_t FramePool::used_count() const {
   const std::lock_guard lock(mutex_);
-  return evictor_.used_count();
+  return evictor_.used_count(FrameKind::kBlock) + evictor_.used_count(FrameKind::kValue);
+}
+
+uint32_t FramePool::used_count(FrameKind kind) const {
+  const std::lock_guard lock(mutex_);
+  return evictor_.used_count(kind);
 }
 
 uint32_t FramePool::touched_count() const {

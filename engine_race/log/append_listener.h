@@ -6,6 +6,7 @@
 #ifndef ENGINE_RACE_LOG_APPEND_LISTENER_H_
 #define ENGINE_RACE_LOG_APPEND_LISTENER_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -25,12 +26,18 @@ class AppendListener {
   virtual void OnAppend(uint32_t bucket, const KeyRecord& record) noexcept = 0;
 };
 
-// The content of one bucket when it was cut.
+// The content of one bucket, from first_slot on, when it was cut.
 struct BucketCut {
+  // The staged entries begin here. Entries [first_slot, first_staged()) are to be read from the key
+  // log.
+  uint64_t first_staged() const { return std::max(first_slot, logged_key_watermark); }
+
+  // The index has the records below this.
+  uint64_t first_slot = 0;
   uint64_t record_count = 0;
-  // Entries [0, logged_key_watermark) are to be read from the key log.
+  // Entries below this are in the key log.
   uint64_t logged_key_watermark = 0;
-  // Entries [logged_key_watermark, record_count).
+  // Entries [first_staged(), record_count).
   std::vector<format::KeyEntry> staged_keys;
   // Sequence numbers of the bucket are below this.
   uint64_t sequence_bound = 0;

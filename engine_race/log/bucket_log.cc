@@ -51,6 +51,12 @@ Status BucketLog::Open(const Options& options, const std::string& dir,
   return Status::Ok();
 }
 
+uint64_t BucketLog::RecordCount() const {
+  uint64_t count = 0;
+  for (uint32_t b = 0; b < geometry().bucket_count; ++b) count += RecordCount(b);
+  return count;
+}
+
 Status BucketLog::Append(uint64_t key, const char* value) {
   const uint32_t bucket = geometry().BucketOf(key);
   ENGINE_RACE_RETURN_IF_ERROR(groups_.BeginAppend(bucket));

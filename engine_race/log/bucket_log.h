@@ -24,6 +24,7 @@
 #include <memory>
 #include <string>
 
+#include "engine_race/base/function_ref.h"
 #include "engine_race/base/options.h"
 #include "engine_race/base/status.h"
 #include "engine_race/log/append_listener.h"
@@ -48,6 +49,8 @@ class BucketLog {
   // Of the store's memory and threads.
   const numa::StorePlacement& placement() const { return context_.placement; }
   uint64_t store_id() const { return context_.store_id(); }
+  // Of the store's own directory.
+  int directory_fd() const { return context_.files.directory.get(); }
   EntryCodec codec(uint32_t bucket) const { return context_.codec(bucket); }
 
   // Appends one record; `value` is null for a tombstone. kFull, kIOError, kCorruption (the
@@ -61,14 +64,23 @@ class BucketLog {
   Status Sync() { return syncer_.Sync(); }
 
   // Hands the bucket's state over to `listener`, which hears of every later record until it is
-  // detached. One listener a bucket.
-  Status CutBucket(uint32_t bucket, AppendListener* listener, BucketCut* cut) {
-    return reader_.CutBucket(bucket, listener, cut);
+  // detached. One listener a bucket. The index has the records below `first_slot` already: none of
+  // them is read. kInvalidArgument when the bucket has fewer records than that.
+  Status CutBucket(uint32_t bucket, uint64_t first_slot, AppendListener* listener, BucketCut* cut) {
+    return reader_.CutBucket(bucket, first_slot, listener, cut);
   }
   void DetachListener(uint32_t bucket) { reader_.DetachListener(bucket); }
+  // Runs `function` while no writer appends to the bucket: neither Prepare nor OnAppend of its
+  // listener runs meanwhile. Lock order: the bucket's lock first, then the locks that a listener
+  // takes. So `function` calls nothing of the log, and the caller holds no lock of a listener.
+  void WithBucketLocked(uint32_t bucket, FunctionRef<void()> function) const {
+    reader_.WithBucketLocked(bucket, function);
+  }
 
   // Records acknowledged so far, overwritten ones and tombstones included.
   uint64_t RecordCount(uint32_t bucket) const { return context_.buckets[bucket].RecordCount(); }
+  // The sum over all buckets.
+  uint64_t RecordCount() const;
   // Slots below this have their values in the value log for good. Higher slots may have them there
   // too.
   uint64_t LoggedValueWatermark(uint32_t bucket) const {
@@ -94,6 +106,11 @@ class BucketLog {
   // kIoAlignment). Not verified.
   Status ReadValue(uint32_t bucket, uint64_t slot, char* buffer) const {
     return reader_.ReadValue(bucket, slot, buffer);
+  }
+  // Reads the key entry of an acknowledged slot, staged or not. Not verified. kInvalidArgument for
+  // a slot that the bucket does not have.
+  Status ReadKeyEntry(uint32_t bucket, uint64_t slot, format::KeyEntry* entry) const {
+    return reader_.ReadKeyEntry(bucket, slot, entry);
   }
   // CorruptValue is the status for a value that differs from its checksum. LostValue is the status
   // for a value whose location on a device is lost. Both name file, bucket and slot.

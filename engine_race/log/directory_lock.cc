@@ -21,9 +21,7 @@ Status Named(const Status& status) {
 // made one and failed afterwards; the store would not open again without its lock file.
 bool NeedsLockFile(int dir_fd) {
   StoreIdentity identity;
-  if (ReadManifest(dir_fd, &identity).ok()) {
-    return identity.format_version != format::kFlockFormatVersion;
-  }
+  if (ReadManifest(dir_fd, &identity).ok()) return !identity.HasFlock();
   format::PathMarker marker;
   return ReadPathMarker(dir_fd, &marker).ok() &&
          marker.format_version != format::kFlockFormatVersion;

@@ -33,15 +33,22 @@ inline constexpr char kJournalName[] = "staging_journal";
 
 // Manifest.
 inline constexpr uint64_t kManifestMagic = 0x3145434152474e45;  // "ENGRACE1" as bytes
-// Version 4 is of stores that have all keys. Version 5 is of stores that have a part of them:
-// builds that know only version 4 would look for keys in other buckets.
-inline constexpr uint32_t kAllKeysFormatVersion = 4;
-inline constexpr uint32_t kKeyRangeFormatVersion = 5;
-// Version 3 is version 4 but for the lock: opened for writing, such a store becomes version 4.
+// Version 6 is of stores that have all keys, version 7 of stores that have a part of them. Builds
+// that know only stores of all keys would look for keys in other buckets.
+inline constexpr uint32_t kAllKeysFormatVersion = 6;
+inline constexpr uint32_t kKeyRangeFormatVersion = 7;
+// Versions 4 and 5 are 6 and 7 without an index on disk. Builds that know only these would cut a
+// log and leave the index's coverage as it was. Opened for writing, such a store becomes 6 or 7.
+inline constexpr uint32_t kNoIndexKeyRangeFormatVersion = 5;
+// Version 3 is version 4 but for the lock.
 inline constexpr uint32_t kFlockFormatVersion = 3;
 inline constexpr bool IsReadable(uint32_t format_version) {
-  return format_version == kAllKeysFormatVersion || format_version == kKeyRangeFormatVersion ||
-         format_version == kFlockFormatVersion;
+  return format_version >= kFlockFormatVersion && format_version <= kKeyRangeFormatVersion;
+}
+// Whether manifests of this version name the store's keys.
+inline constexpr bool NamesKeys(uint32_t format_version) {
+  return format_version == kKeyRangeFormatVersion ||
+         format_version == kNoIndexKeyRangeFormatVersion;
 }
 inline constexpr uint32_t kManifestBytes = 4096;
 
@@ -79,7 +86,8 @@ struct ManifestPaths {
 static_assert(sizeof(Manifest) + sizeof(ManifestPaths) == kManifestBytes);
 static_assert(offsetof(ManifestPaths, checksum) == 4024);
 
-// In version 5 the last bytes of `names` are the store's keys, and names have the bytes before.
+// In versions 5 and 7 the last bytes of `names` are the store's keys, and names have the bytes
+// before.
 struct ManifestKeys {
   uint64_t first;
   uint64_t last;
@@ -90,6 +98,8 @@ static_assert(kMaxPathCount * 2 <= kKeyRangePathNamesBytes);
 
 // Marker of a path.
 inline constexpr uint64_t kMarkerMagic = 0x4854415045434152;  // "RACEPATH" as bytes
+// Markers are the same in all stores from version 4 on.
+inline constexpr uint32_t kMarkerFormatVersion = 4;
 struct PathMarker {
   uint64_t magic;
   uint32_t format_version;

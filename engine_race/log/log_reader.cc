@@ -35,24 +35,31 @@ Status LogReader::ReadValue(uint32_t number, uint64_t slot, char* buffer) const 
   return location.file->Read(buffer, kValueBytes, location.offset);
 }
 
-Status LogReader::CutBucket(uint32_t number, AppendListener* listener, BucketCut* cut) const {
+Status LogReader::CutBucket(uint32_t number, uint64_t first_slot, AppendListener* listener,
+                            BucketCut* cut) const {
   Bucket& bucket = context_.buckets[number];
   if (bucket.damaged) return context_.DamagedCounts(number);
   const std::lock_guard<std::mutex> lock(bucket.mutex);
   ENGINE_RACE_ASSERT(bucket.keys.watermark() <= bucket.record_count);
+  if (first_slot > bucket.record_count) return NoSuchSlot(number, first_slot);
+  cut->first_slot = first_slot;
   cut->record_count = bucket.record_count;
   cut->logged_key_watermark = bucket.keys.watermark();
   cut->sequence_bound = bucket.record_count;
-  cut->staged_keys.resize(bucket.record_count - bucket.keys.watermark());
-  for (uint64_t done = 0; done < cut->staged_keys.size();) {
-    const uint64_t count =
-        std::min<uint64_t>(bucket.keys.group_records(), cut->staged_keys.size() - done);
-    const uint32_t place = bucket.keys.PlaceOf(bucket.keys.watermark() + done);
+  cut->staged_keys.resize(bucket.record_count - cut->first_staged());
+  const uint64_t group_records = bucket.keys.group_records();
+  for (uint64_t slot = cut->first_staged(); slot < bucket.record_count;) {
+    const uint64_t index = bucket.keys.IndexOf(slot);
+    const uint64_t count = std::min(group_records - index, bucket.record_count - slot);
     ENGINE_RACE_RETURN_IF_ERROR(
-        context_.staging.ReadKeys(number, place, 0, count, cut->staged_keys.data() + done));
-    done += count;
+        context_.staging.ReadKeys(number, bucket.keys.PlaceOf(slot), index, count,
+                                  cut->staged_keys.data() + (slot - cut->first_staged())));
+    slot += count;
   }
-  ENGINE_RACE_RETURN_IF_ERROR(MendStagedKeys(number, cut));
+  for (uint64_t slot = cut->first_staged(); slot < bucket.synced_watermark; ++slot) {
+    ENGINE_RACE_RETURN_IF_ERROR(
+        MendStagedKey(number, slot, &cut->staged_keys[slot - cut->first_staged()]));
+  }
   bucket.listener = listener;
   return Status::Ok();
 }
@@ -63,27 +70,54 @@ void LogReader::DetachListener(uint32_t number) const {
   bucket.listener = nullptr;
 }
 
-// For a bucket that has taken no record yet. A lost page cache may have left anything in staging.
-// So synced entries that do not verify there are taken from the key log.
-Status LogReader::MendStagedKeys(uint32_t number, BucketCut* cut) const {
-  const Bucket& bucket = context_.buckets[number];
-  if (bucket.staging_verified) return Status::Ok();
-  ENGINE_RACE_ASSERT(bucket.synced_watermark <= cut->record_count);
-  const EntryCodec codec = context_.codec(number);
-  Region page;
-  for (uint64_t slot = cut->logged_key_watermark; slot < bucket.synced_watermark; ++slot) {
-    format::KeyEntry& entry = cut->staged_keys[slot - cut->logged_key_watermark];
-    KeyRecord record;
-    if (codec.Decode(entry, static_cast<uint32_t>(slot), slot + 1, &record)) continue;
-    const uint64_t offset = context_.geometry().KeyOffset(number, slot);
-    if (page.data() == nullptr) {
-      ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(kIoAlignment, /*huge_pages=*/false, &page));
+Status LogReader::ReadKeyEntry(uint32_t number, uint64_t slot, format::KeyEntry* entry) const {
+  Bucket& bucket = context_.buckets[number];
+  if (bucket.damaged) return context_.DamagedCounts(number);
+  {
+    const std::lock_guard<std::mutex> lock(bucket.mutex);
+    if (slot >= bucket.record_count) return NoSuchSlot(number, slot);
+    if (slot >= bucket.keys.watermark()) {
+      ENGINE_RACE_RETURN_IF_ERROR(context_.staging.ReadKeys(number, bucket.keys.PlaceOf(slot),
+                                                            bucket.keys.IndexOf(slot), 1, entry));
+      return MendStagedKey(number, slot, entry);
     }
-    ENGINE_RACE_RETURN_IF_ERROR(context_.files.KeyFile(number).Read(
-        page.data(), kIoAlignment, offset / kIoAlignment * kIoAlignment));
-    std::memcpy(&entry, page.data() + offset % kIoAlignment, sizeof(entry));
   }
+  // The watermark never falls, and nothing below it is written again.
+  return ReadLoggedKey(number, slot, entry);
+}
+
+Status LogReader::ReadLoggedKey(uint32_t number, uint64_t slot, format::KeyEntry* entry) const {
+  const uint64_t offset = context_.geometry().KeyOffset(number, slot);
+  Region page;
+  ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(kIoAlignment, /*huge_pages=*/false, &page));
+  ENGINE_RACE_RETURN_IF_ERROR(context_.files.KeyFile(number).Read(
+      page.data(), kIoAlignment, offset / kIoAlignment * kIoAlignment));
+  std::memcpy(entry, page.data() + offset % kIoAlignment, sizeof(*entry));
   return Status::Ok();
+}
+
+// Until a bucket takes its first record in this opening, a lost page cache may have left anything
+// in staging. So a synced entry that does not verify there is taken from the key log. Under the
+// bucket's lock.
+Status LogReader::MendStagedKey(uint32_t number, uint64_t slot, format::KeyEntry* entry) const {
+  const Bucket& bucket = context_.buckets[number];
+  ENGINE_RACE_ASSERT(bucket.synced_watermark <= bucket.record_count);
+  if (bucket.staging_verified || slot >= bucket.synced_watermark) return Status::Ok();
+  KeyRecord record;
+  if (context_.codec(number).Decode(*entry, static_cast<uint32_t>(slot), slot + 1, &record)) {
+    return Status::Ok();
+  }
+  return ReadLoggedKey(number, slot, entry);
+}
+
+Status LogReader::NoSuchSlot(uint32_t number, uint64_t slot) const {
+  return Status::InvalidArgument("bucket " + std::to_string(number) + " has no slot " +
+                                 std::to_string(slot) + " yet");
+}
+
+void LogReader::WithBucketLocked(uint32_t number, FunctionRef<void()> function) const {
+  const std::lock_guard<std::mutex> lock(context_.buckets[number].mutex);
+  function();
 }
 
 std::string LogReader::NameOfValue(uint32_t bucket, uint64_t slot) const {

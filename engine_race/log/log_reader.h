@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <string>
 
+#include "engine_race/base/function_ref.h"
 #include "engine_race/base/status.h"
 #include "engine_race/log/append_listener.h"
 #include "engine_race/log/log_context.h"
@@ -23,13 +24,18 @@ class LogReader {
 
   // The calls of the same names in bucket_log.h say what these do.
   Status ReadValue(uint32_t bucket, uint64_t slot, char* buffer) const;
-  Status CutBucket(uint32_t bucket, AppendListener* listener, BucketCut* cut) const;
+  Status CutBucket(uint32_t bucket, uint64_t first_slot, AppendListener* listener,
+                   BucketCut* cut) const;
   void DetachListener(uint32_t bucket) const;
+  Status ReadKeyEntry(uint32_t bucket, uint64_t slot, format::KeyEntry* entry) const;
+  void WithBucketLocked(uint32_t bucket, FunctionRef<void()> function) const;
   Status CorruptValue(uint32_t bucket, uint64_t slot) const;
   Status LostValue(uint32_t bucket, uint64_t slot) const;
 
  private:
-  Status MendStagedKeys(uint32_t bucket, BucketCut* cut) const;
+  Status ReadLoggedKey(uint32_t bucket, uint64_t slot, format::KeyEntry* entry) const;
+  Status MendStagedKey(uint32_t bucket, uint64_t slot, format::KeyEntry* entry) const;
+  Status NoSuchSlot(uint32_t bucket, uint64_t slot) const;
   std::string NameOfValue(uint32_t bucket, uint64_t slot) const;
 
   LogContext& context_;

@@ -27,20 +27,20 @@ uint64_t ChecksumOf(const ManifestPaths& paths, uint64_t store_id) {
 }
 
 uint32_t NamesBytes(uint32_t format_version) {
-  return format_version == format::kKeyRangeFormatVersion ? format::kKeyRangePathNamesBytes
-                                                          : format::kPathNamesBytes;
+  return format::NamesKeys(format_version) ? format::kKeyRangePathNamesBytes
+                                           : format::kPathNamesBytes;
 }
 
 // After CheckGeometry, which the division needs.
 Status ParseKeys(const ManifestPaths& paths, StoreIdentity* identity) {
   KeyRange keys;
-  if (identity->format_version == format::kKeyRangeFormatVersion) {
+  if (format::NamesKeys(identity->format_version)) {
     format::ManifestKeys stored;
     std::memcpy(&stored, paths.names + format::kKeyRangePathNamesBytes, sizeof(stored));
     keys = {stored.first, stored.last};
     if (keys.empty()) return Status::Corruption("manifest: it names no keys");
     if (keys.HasAllKeys()) {
-      return Status::Corruption("manifest: it names all keys, which version 5 never does");
+      return Status::Corruption("manifest: it names all keys, where it must name a part");
     }
   }
   identity->geometry.Divide(keys);
@@ -156,7 +156,7 @@ Status WriteTo(int dir_fd, const char* name, const StoreIdentity& identity, mode
   paths.stripe_unit_bytes = geometry.stripe_unit_bytes;
   paths.path_count = geometry.path_count;
   ENGINE_RACE_RETURN_IF_ERROR(PutNames(identity, &paths));
-  if (manifest.format_version == format::kKeyRangeFormatVersion) {
+  if (format::NamesKeys(manifest.format_version)) {
     const format::ManifestKeys keys = {geometry.keys().first, geometry.keys().last};
     std::memcpy(paths.names + format::kKeyRangePathNamesBytes, &keys, sizeof(keys));
   }

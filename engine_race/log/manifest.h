@@ -26,11 +26,13 @@ struct StoreIdentity {
   // The format version that was read.
   uint32_t format_version = format::kAllKeysFormatVersion;
 
-  // The format version that a manifest is written with: 4 for all keys, 5 for a part.
+  // The format version that a manifest is written with.
   uint32_t WrittenVersion() const {
     return geometry.keys().HasAllKeys() ? format::kAllKeysFormatVersion
                                         : format::kKeyRangeFormatVersion;
   }
+  // Whether the store is locked as builds of version 3 lock it.
+  bool HasFlock() const { return format_version == format::kFlockFormatVersion; }
 };
 
 // kNotFound when there is none; kCorruption for a truncated, damaged or foreign one; kNotSupported

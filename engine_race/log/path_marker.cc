@@ -33,7 +33,8 @@ Status ReadPathMarker(int dir_fd, PathMarker* marker) {
   if (marker->magic != format::kMarkerMagic || marker->checksum != ChecksumOf(*marker)) {
     return Status::Corruption(name + ": its checksum does not match");
   }
-  if (!format::IsReadable(marker->format_version)) {
+  if (marker->format_version != format::kMarkerFormatVersion &&
+      marker->format_version != format::kFlockFormatVersion) {
     return Status::NotSupported(name + ": format version " +
                                 std::to_string(marker->format_version));
   }
@@ -43,8 +44,7 @@ Status ReadPathMarker(int dir_fd, PathMarker* marker) {
 Status WritePathMarker(int dir_fd, const StoreIdentity& identity, size_t index, mode_t file_mode) {
   PathMarker marker{};
   marker.magic = format::kMarkerMagic;
-  // Markers of stores with a part of the keys are no different.
-  marker.format_version = format::kAllKeysFormatVersion;
+  marker.format_version = format::kMarkerFormatVersion;
   marker.path_index = static_cast<uint32_t>(index);
   marker.path_count = static_cast<uint32_t>(identity.paths.size());
   marker.store_id = identity.store_id;

@@ -9,6 +9,7 @@
 #include "engine_race/base/assert.h"
 #include "engine_race/base/memory.h"
 #include "engine_race/base/round_up.h"
+#include "engine_race/log/index_coverage.h"
 #include "engine_race/log/key_log_cut.h"
 #include "engine_race/log/logged_state.h"
 #include "engine_race/log/parallel_work.h"
@@ -162,13 +163,22 @@ Status PowerRecovery::RepairLogs(const std::vector<BucketState>& states,
     return repair.Finish();
   }));
   ENGINE_RACE_RETURN_IF_ERROR(writer_.FlushLogs());
+  // The journal may be all that shows the doubt. Once it has gone, the counts must show it until
+  // they are set. One bucket's do.
+  if (!buckets.empty()) {
+    ENGINE_RACE_RETURN_IF_ERROR(context_.staging.ReserveCounts());
+    ENGINE_RACE_RETURN_IF_ERROR(
+        context_.staging.PublishWord(buckets.front(), format::WordKind::kPageCache, /*payload=*/0));
+    ENGINE_RACE_RETURN_IF_ERROR(writer_.Flush(context_.files.counts));
+  }
   return JournalReplay::Erase(context_.files.directory.get());
 }
 
-// Makes the cuts durable and writes the counts anew.
+// Makes the cuts durable, to the index as well, and writes the counts anew.
 Status PowerRecovery::SettleTails(uint32_t page_cache_id, const std::vector<uint32_t>& doubtful,
                                   const std::vector<uint64_t>& cuts,
                                   std::vector<BucketState>* states) {
+  ENGINE_RACE_RETURN_IF_ERROR(VoidCoverage(context_.files, doubtful, cuts));
   ENGINE_RACE_RETURN_IF_ERROR(
       CutKeyLogs({doubtful, cuts, *states}, context_.options.file_mode, &context_.files));
   ENGINE_RACE_RETURN_IF_ERROR(ForEachBucket(doubtful, [&](uint32_t index) {

@@ -2,9 +2,10 @@
 //
 // Nothing past a bucket's synced watermark is trusted then. A record past it is written to the logs
 // if it verifies, from wherever a copy of it survived. The bucket ends at the first slot without
-// such a record. Entries that may lie behind that end are made unreadable: a later power loss could
-// bring them back among records written since. Only then, and durably, the counts are set. Until
-// they are, doing all of this again gives the same result.
+// such a record. The index's coverage past that end is voided. Entries that may lie behind the end
+// are made unreadable: a later power loss could bring them back among records written since. Only
+// then, and durably, the counts are set. Until they are, doing all of this again gives the same
+// result.
 //
 // Thread safety: none; runs before any other thread knows the log, with worker threads of its own.
 #ifndef ENGINE_RACE_LOG_POWER_RECOVERY_H_

@@ -7,6 +7,7 @@
 #include "engine_race/base/assert.h"
 #include "engine_race/base/memory.h"
 #include "engine_race/log/doubt.h"
+#include "engine_race/log/index_coverage.h"
 #include "engine_race/log/page_cache.h"
 #include "engine_race/log/parallel_work.h"
 #include "engine_race/log/power_recovery.h"
@@ -23,6 +24,7 @@ Status Recovery::Run() {
   if (doubt == nullptr && looked.ok()) {
     looked = CompareWithJournal(context_.files, context_.staging, journal, states, &doubt);
   }
+  if (doubt == nullptr && looked.ok()) looked = CompareWithCoverage(context_.files, states, &doubt);
   if (doubt == nullptr) {
     for (uint32_t index = 0; index < states.size(); ++index) AdoptState(index, states[index]);
     if (looked.ok()) looked = CheckStagingToWrite(&doubt);

@@ -43,7 +43,9 @@ Status ProbeCapacity(const Options& options, int dir_fd, Geometry* geometry) {
   return Status::Ok();
 }
 
+// The files of an index are no records: they are made from the logs, and are worth nothing without.
 bool IsLogOrStaging(const std::string& name) {
+  if (name.starts_with(format::kIndexFilePrefix)) return false;
   return name.starts_with(format::kKeyFilePrefix) || name.starts_with(format::kValueFilePrefix) ||
          name == format::kStagingKeysName || name == format::kStagingValuesName ||
          name == format::kJournalName;

@@ -57,7 +57,7 @@ Status OpenExisting(const Options& options, io::Access access, StoreFiles* files
 }
 
 bool IsOld(const StoreIdentity& identity) {
-  return identity.format_version == format::kFlockFormatVersion;
+  return identity.format_version != identity.WrittenVersion();
 }
 
 // Some process may have the store open under a lock of the removed file; a new file would not show
@@ -73,21 +73,21 @@ Status RequireLockFile(int dir_fd) {
   const Status found = ReadManifest(dir_fd, &identity);
   if (found.code() == Code::kNotFound) return Status::Ok();
   ENGINE_RACE_RETURN_IF_ERROR(found);
-  if (IsOld(identity)) return Status::Ok();
+  if (identity.HasFlock()) return Status::Ok();
   bool exists = false;
   ENGINE_RACE_RETURN_IF_ERROR(sys::Exists(dir_fd, format::kLockName, &exists));
   return exists ? Status::Ok() : LockIsMissing();
 }
 
 // Takes the lock and reads the manifest under it. An older build may be at work where there is no
-// store yet, or an old one.
+// store yet, or one of version 3.
 Status LockToWrite(const Options& options, StoreFiles* files) {
   const int dir_fd = files->directory.get();
   ENGINE_RACE_RETURN_IF_ERROR(RequireLockFile(dir_fd));
   ENGINE_RACE_RETURN_IF_ERROR(DirectoryLock::TakeToWrite(dir_fd, options.file_mode, &files->lock));
   const Status found = ReadManifest(dir_fd, &files->identity);
   const bool missing = found.code() == Code::kNotFound;
-  if (!missing && (!found.ok() || !IsOld(files->identity))) return found;
+  if (!missing && (!found.ok() || !files->identity.HasFlock())) return found;
   ENGINE_RACE_RETURN_IF_ERROR(files->lock.TakeFlock(dir_fd, sys::LockKind::kExclusive));
   return ReadManifest(dir_fd, &files->identity);
 }
@@ -99,29 +99,31 @@ Status LockToRead(StoreFiles* files) {
   if (!locked.ok() && locked.code() != Code::kNotFound) return locked;
   ENGINE_RACE_RETURN_IF_ERROR(ReadManifest(dir_fd, &files->identity));
   // The store may have been made in between.
-  if (!locked.ok() && !IsOld(files->identity)) {
+  if (!locked.ok() && !files->identity.HasFlock()) {
     locked = DirectoryLock::TakeToRead(dir_fd, &files->lock);
   }
   const bool unlocked = locked.code() == Code::kNotFound;
   if (!locked.ok() && !unlocked) return locked;
-  if (IsOld(files->identity)) {
+  if (files->identity.HasFlock()) {
     ENGINE_RACE_RETURN_IF_ERROR(files->lock.TakeFlock(dir_fd, sys::LockKind::kShared));
     ENGINE_RACE_RETURN_IF_ERROR(ReadManifest(dir_fd, &files->identity));
   }
-  if (!unlocked || IsOld(files->identity)) return Status::Ok();
+  if (!unlocked || files->identity.HasFlock()) return Status::Ok();
   return LockIsMissing();
 }
 
-// Writes anew what names the store's places and format. The manifest comes last: until then older
-// builds are kept out by the flock.
+// Writes anew what names the store's places and format. The manifest comes last: until then builds
+// of version 3 are kept out by the flock.
 Status RenewManifest(const Options& options, const StoreFiles& files) {
   if (IsOld(files.identity)) {
-    ENGINE_RACE_RETURN_IF_ERROR(
-        RenewPathMarkers(files.identity, options.file_mode, files.values.paths()));
     Log(options.log, LogLevel::kInfo,
         "the store goes from format " + std::to_string(files.identity.format_version) + " to " +
-            std::to_string(format::kAllKeysFormatVersion) +
+            std::to_string(files.identity.WrittenVersion()) +
             ": older builds do not open it any more");
+  }
+  if (files.identity.HasFlock()) {
+    ENGINE_RACE_RETURN_IF_ERROR(
+        RenewPathMarkers(files.identity, options.file_mode, files.values.paths()));
     // The lock file's name is durable before a format that needs it.
     ENGINE_RACE_RETURN_IF_ERROR(sys::Fsync(files.directory.get()));
   }

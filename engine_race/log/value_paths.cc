@@ -211,7 +211,7 @@ Status OpenValuePaths(int store_dir_fd, const std::vector<std::string>& given, b
   PathOpening how;
   how.store_dir_fd = store_dir_fd;
   how.read_only = read_only;
-  how.flock = identity->format_version == format::kFlockFormatVersion;
+  how.flock = identity->HasFlock();
   how.file_mode = file_mode;
   *moved = false;
   paths->clear();

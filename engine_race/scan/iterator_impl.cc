@@ -283,20 +283,25 @@ Status Iterator::Impl::ReadAhead(uint64_t key) {
   }
   uint32_t entry = 0;
   if (!window_->Find(key, &entry)) {
-    uint32_t room = 0;
-    ENGINE_RACE_RETURN_IF_ERROR(window_->Reserve(&room));
-    uint64_t keys[WindowPool::kWindowRecords];
-    const std::span<uint64_t> wanted(keys, std::min(room, prefetch_records_));
-    size_t count = 0;
     ENGINE_RACE_RETURN_IF_ERROR(
-        walks_backwards_ ? index_->LastKeys(range_.first, key, view_.version, wanted, &count)
-                         : index_->FirstKeys(key, range_.last, view_.version, wanted, &count));
-    ENGINE_RACE_RETURN_IF_ERROR(window_->ReadKeys(wanted.first(count), view_.version));
+        walks_backwards_ ? ReadWindowUpTo(key)
+                         : window_->Read(key, range_.last, view_.version, prefetch_records_));
     if (!window_->Find(key, &entry)) return ReadAlone(key);
   }
   Status status = window_->Value(entry, &value_);
   // Perhaps only a neighbour of its read could not be read.
   return status.code() == Code::kIOError ? ReadAlone(key) : std::move(status);
+}
+
+// Reads the records before `key` and that of `key`, which ends the window.
+Status Iterator::Impl::ReadWindowUpTo(uint64_t key) {
+  uint32_t room = 0;
+  ENGINE_RACE_RETURN_IF_ERROR(window_->Reserve(&room));
+  uint64_t keys[WindowPool::kWindowRecords];
+  const std::span<uint64_t> wanted(keys, std::min(room, prefetch_records_));
+  size_t count = 0;
+  ENGINE_RACE_RETURN_IF_ERROR(index_->LastKeys(range_.first, key, view_.version, wanted, &count));
+  return count == 0 ? Status::Ok() : window_->Read(keys[0], key, view_.version);
 }
 
 }  // namespace engine_race

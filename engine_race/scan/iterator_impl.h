@@ -74,6 +74,7 @@ class Iterator::Impl {
   Status ReadValue(uint64_t key);
   Status ReadAlone(uint64_t key);
   Status ReadAhead(uint64_t key);
+  Status ReadWindowUpTo(uint64_t key);
 
   IteratorPool* const pool_;
   // Mutable, because only a look at it finds that the store is closed.

@@ -122,11 +122,13 @@ uint64_t WindowReader::memory_bytes() const {
          completions_.capacity() * sizeof(io::ReadCompletion);
 }
 
-Status WindowReader::Read(uint64_t first_key, uint64_t last_key, uint64_t version) {
+Status WindowReader::Read(uint64_t first_key, uint64_t last_key, uint64_t version,
+                          uint32_t max_records) {
+  ENGINE_RACE_ASSERT(max_records > 0);
   Clear();
   try {
     ENGINE_RACE_RETURN_IF_ERROR(pool_->TakeWindow(&window_));
-    Collect(first_key, last_key, version);
+    Collect(first_key, last_key, version, std::min(max_records, window_.record_count));
     Plan();
     return ReadPlanned();
   } catch (const std::bad_alloc&) {
@@ -141,55 +143,26 @@ Status WindowReader::Reserve(uint32_t* record_count) {
   return Status::Ok();
 }
 
-Status WindowReader::ReadKeys(std::span<const uint64_t> keys, uint64_t version) {
-  ENGINE_RACE_ASSERT(keys.size() <= window_.record_count);
-  ENGINE_RACE_ASSERT(std::is_sorted(keys.begin(), keys.end()));
-  Clear();
-  try {
-    ENGINE_RACE_RETURN_IF_ERROR(CollectKeys(keys, version));
-    Plan();
-    return ReadPlanned();
-  } catch (const std::bad_alloc&) {
-    return Status::OutOfMemory("scan window");
-  }
-}
-
-void WindowReader::Collect(uint64_t first_key, uint64_t last_key, uint64_t version) {
+void WindowReader::Collect(uint64_t first_key, uint64_t last_key, uint64_t version,
+                           uint32_t max_records) {
   const Geometry& geometry = context_->log.geometry();
-  entries_.reserve(window_.record_count);
+  entries_.reserve(max_records);
   while (true) {
     const uint32_t bucket = geometry.BucketOf(first_key);
     const uint64_t last_in_bucket = std::min(last_key, geometry.LastKeyOf(bucket));
     const size_t before = entries_.size();
     bool whole = false;
-    collect_status_ = context_->index.Collect(bucket, first_key, last_in_bucket,
-                                              window_.record_count, &entries_, &whole, version);
+    collect_status_ = context_->index.Collect(bucket, first_key, last_in_bucket, max_records,
+                                              &entries_, &whole, version);
     if (!collect_status_.ok()) entries_.resize(before);
     if (entries_.size() > before) segments_.push_back({bucket, static_cast<uint32_t>(before)});
     if (!collect_status_.ok()) return;
     const uint64_t reached = whole ? last_in_bucket : entries_.back().key;
     complete_ = reached == last_key;
     next_key_ = complete_ ? last_key : reached + 1;
-    if (complete_ || entries_.size() >= window_.record_count) return;
+    if (complete_ || entries_.size() >= max_records) return;
     first_key = next_key_;
   }
-}
-
-Status WindowReader::CollectKeys(std::span<const uint64_t> keys, uint64_t version) {
-  const Geometry& geometry = context_->log.geometry();
-  entries_.reserve(keys.size());
-  for (const uint64_t key : keys) {
-    IndexEntry entry;
-    entry.key = key;
-    collect_status_ = context_->index.FindAt(key, version, &entry.ref);
-    if (!collect_status_.ok()) break;
-    const uint32_t bucket = geometry.BucketOf(key);
-    if (segments_.empty() || segments_.back().bucket != bucket) {
-      segments_.push_back({bucket, static_cast<uint32_t>(entries_.size())});
-    }
-    entries_.push_back(entry);
-  }
-  return entries_.empty() ? std::move(collect_status_) : Status::Ok();
 }
 
 void WindowReader::Plan() {

@@ -15,7 +15,6 @@
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <span>
 #include <vector>
 
 #include "engine_race/base/buffer_pool.h"
@@ -72,16 +71,14 @@ class WindowReader {
   WindowReader(const WindowReader&) = delete;
   WindowReader& operator=(const WindowReader&) = delete;
 
-  // Reads the first records of [first_key, last_key] that a view of `version` shows, as many as a
-  // window holds. next_key() is where to go on, or complete() says that there are no more.
-  Status Read(uint64_t first_key, uint64_t last_key, uint64_t version = kLatestVersion);
+  // Reads the first records of [first_key, last_key] that a view of `version` shows. They are as
+  // many as a window holds, and at most `max_records`, which is not 0. next_key() is where to go
+  // on, or complete() says that there are no more.
+  Status Read(uint64_t first_key, uint64_t last_key, uint64_t version = kLatestVersion,
+              uint32_t max_records = WindowPool::kWindowRecords);
 
   // Makes sure of a window and says how many records it holds.
   Status Reserve(uint32_t* record_count);
-  // Reads the records of `keys`, ascending, as a view of `version` shows them, up to the first that
-  // cannot be found. Returns that record's error only when there are none before it. No more keys
-  // than Reserve said.
-  Status ReadKeys(std::span<const uint64_t> keys, uint64_t version);
 
   // Which of the records read is that of `key`.
   bool Find(uint64_t key, uint32_t* entry) const;
@@ -114,8 +111,7 @@ class WindowReader {
   uint64_t next_key() const { return next_key_; }
 
  private:
-  void Collect(uint64_t first_key, uint64_t last_key, uint64_t version);
-  Status CollectKeys(std::span<const uint64_t> keys, uint64_t version);
+  void Collect(uint64_t first_key, uint64_t last_key, uint64_t version, uint32_t max_records);
   void Plan();
   Status ReadPlanned();
   Status ReadOverlapped(io::ReadQueue* queue);

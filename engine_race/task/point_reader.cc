@@ -9,7 +9,8 @@ namespace engine_race {
 
 Status PointReader::Read(uint64_t key, std::string* value) const {
   Found found;
-  ENGINE_RACE_RETURN_IF_ERROR(Find(key, &found, value));
+  ENGINE_RACE_RETURN_IF_ERROR(
+      index_.Await(key, [&](BlockLookup* lookup) { return Find(key, &found, lookup, value); }));
   return found.delivered ? Status::Ok() : ReadFromLog(key, found, value);
 }
 
@@ -38,11 +39,13 @@ Status PointReader::ReadAt(uint64_t key, uint64_t version, char* buffer) const {
   Found found;
   found.bucket = log_.geometry().BucketOf(key);
   if (frames_ != nullptr) {
-    const auto find = [&] {
-      return frames_->FindAt(key, version, &found.ref, &found.delivered,
-                             [buffer](const char* hot) { std::memcpy(buffer, hot, kValueBytes); });
+    const auto find = [&](BlockLookup* lookup) {
+      const auto copy = [buffer](const char* hot) { std::memcpy(buffer, hot, kValueBytes); };
+      return FindLoaded(found.bucket, [&] {
+        return frames_->FindAt(key, version, &found.ref, &found.delivered, lookup, copy);
+      });
     };
-    ENGINE_RACE_RETURN_IF_ERROR(FindLoaded(found.bucket, find));
+    ENGINE_RACE_RETURN_IF_ERROR(index_.Await(key, find));
     if (found.delivered) return Status::Ok();
   } else {
     ENGINE_RACE_RETURN_IF_ERROR(index_.FindAt(key, version, &found.ref));
@@ -51,18 +54,19 @@ Status PointReader::ReadAt(uint64_t key, uint64_t version, char* buffer) const {
   return Verify(found, buffer);
 }
 
-Status PointReader::Find(uint64_t key, Found* found, std::string* value) const {
+Status PointReader::Find(uint64_t key, Found* found, BlockLookup* lookup,
+                         std::string* value) const {
   found->delivered = false;
   if (frames_ != nullptr) {
     // Copied here, because the frame may be used for another value as soon as Find returns.
     const auto find = [&] {
-      return frames_->Find(key, &found->ref, &found->delivered,
+      return frames_->Find(key, &found->ref, &found->delivered, lookup,
                            [value](const char* hot) { value->assign(hot, kValueBytes); });
     };
     ENGINE_RACE_RETURN_IF_ERROR(FindLoaded(log_.geometry().BucketOf(key), find));
     if (found->delivered) return Status::Ok();
   } else {
-    ENGINE_RACE_RETURN_IF_ERROR(index_.Find(key, &found->ref));
+    ENGINE_RACE_RETURN_IF_ERROR(index_.Find(key, &found->ref, lookup));
   }
   found->bucket = log_.geometry().BucketOf(key);
   found->staged = found->ref.slot() >= log_.LoggedValueWatermark(found->bucket);

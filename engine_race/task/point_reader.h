@@ -9,6 +9,7 @@
 #define ENGINE_RACE_TASK_POINT_READER_H_
 
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "engine_race/hot/value_frames.h"
@@ -29,6 +30,7 @@ class PointReader {
   const KeyRange& keys() const { return log_.geometry().keys(); }
 
   const numa::StorePlacement& placement() const { return log_.placement(); }
+  const Index& index() const { return index_; }
 
   // Reads the newest value. Blocks, and takes about 8 KiB of stack. On failure *value is unchanged.
   Status Read(uint64_t key, std::string* value) const;
@@ -43,8 +45,9 @@ class PointReader {
     bool delivered = false;  // there is nothing left to be done
   };
   // The steps of a read, for tasks. Find finds the newest value of `key`: kNotFound, kCorruption.
-  // If it is in a frame, it is put into *value at once.
-  Status Find(uint64_t key, Found* found, std::string* value) const;
+  // If it is in a frame, it is put into *value at once. kIncomplete: the lookup wants a block. Read
+  // it with index().RequestFor(lookup, buffer), hand it to index().Accept, and call Find again.
+  Status Find(uint64_t key, Found* found, BlockLookup* lookup, std::string* value) const;
   // The request for a value that is neither delivered nor staged.
   io::ReadRequest RequestFor(const Found& found, char* buffer) const;
   // Turns the completion of the request into a status.
@@ -55,9 +58,6 @@ class PointReader {
   }
   // Verifies the value in `buffer`, copies it to *value, and offers it to the frames.
   Status Deliver(uint64_t key, const Found& found, const char* buffer, std::string* value) const;
-
-  // Null when there are no frames.
-  ValueFrames* frames() const { return frames_; }
 
  private:
   template <typename FindFn>

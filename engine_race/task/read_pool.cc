@@ -1,5 +1,6 @@
 #include "engine_race/task/read_pool.h"
 
+#include <array>
 #include <exception>
 #include <new>
 #include <utility>
@@ -31,7 +32,7 @@ class ReadPool::Source final : public ReadSource {
   Source(ReadPool* pool, ReadBatch* own) : pool_(pool), keys_(pool->reader_.keys()), own_(own) {}
 
   bool Next(ReadJob* job) noexcept override {
-    while (!turn_.empty() || TakeTurn()) {
+    while (!turn_.empty() || BeginTurn()) {
       *job = turn_.Pop();
       if (job->value != nullptr && keys_.Contains(job->key)) [[likely]] {
         if (job->posted != nullptr) ++posted_in_flight_;
@@ -63,6 +64,16 @@ class ReadPool::Source final : public ReadSource {
   }
 
  private:
+  bool BeginTurn() noexcept {
+    if (!TakeTurn()) return false;
+    std::array<uint64_t, ReadTurns::kTurnJobs> keys;
+    size_t count = 0;
+    turn_.ForEachKey([&](uint64_t key) {
+      if (keys_.Contains(key)) keys[count++] = key;
+    });
+    pool_->reader_.index().Prefetch({keys.data(), count});
+    return true;
+  }
   bool TakeTurn() noexcept {
     if (own_ == nullptr) {
       pool_->CallDeferred();

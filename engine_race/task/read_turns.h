@@ -32,6 +32,15 @@ class Turn {
   bool empty() const { return next_ == end_ && posted_ == nullptr; }
   // The next job. The turn must not be empty.
   ReadJob Pop() noexcept;
+  // Calls visit(key) for the jobs that are left, except for keys of a wrong size.
+  template <typename VisitFn>
+  void ForEachKey(const VisitFn& visit) const {
+    for (size_t i = next_; i < end_; ++i) {
+      const ReadJob job = batch_->JobOf(i);
+      if (job.value != nullptr) visit(job.key);
+    }
+    for (const PostedRead* read = posted_; read != nullptr; read = read->next) visit(read->key);
+  }
 
  private:
   friend class ReadTurns;

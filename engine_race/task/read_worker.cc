@@ -94,13 +94,13 @@ void ReadWorker::NoteFailedRing() noexcept {
 
 // Evicts a few frames while reads are in flight, so that no admission has to wait for readers.
 void ReadWorker::EvictAhead() noexcept {
-  ValueFrames* const frames = reader_.frames();
+  l1::FrameCache* const frames = reader_.index().frames();
   if (frames == nullptr || !frames->RunsLow()) return;
   // If memory is refused, an admission evicts for itself.
   (void)scheduler_->Spawn(EvictSome(*scheduler_, *frames));
 }
 
-Task ReadWorker::EvictSome(Scheduler&, ValueFrames& frames) {
+Task ReadWorker::EvictSome(Scheduler&, l1::FrameCache& frames) {
   frames.EvictSome();
   co_return;
 }
@@ -116,7 +116,14 @@ Task ReadWorker::ReadMany(Scheduler& scheduler, ReadWorker& worker, ReadJob job)
   uint32_t hot_row = 0;
   do {
     PointReader::Found found;
-    Status status = worker.Begin(job, &found, buffer);
+    BlockLookup lookup;
+    Status status = worker.Begin(job, &found, &lookup, buffer);
+    while (status.code() == Code::kIncomplete) {
+      const io::ReadCompletion read =
+          co_await scheduler.Read(worker.reader_.index().RequestFor(lookup, buffer));
+      status = worker.Accept(job, read, buffer, &lookup);
+      if (status.ok()) status = worker.Begin(job, &found, &lookup, buffer);
+    }
     if (status.ok()) {
       io::ReadCompletion completion;
       completion.read_bytes = kValueBytes;
@@ -131,12 +138,19 @@ Task ReadWorker::ReadMany(Scheduler& scheduler, ReadWorker& worker, ReadJob job)
   worker.buffers_.GiveOne(number);
 }
 
-Status ReadWorker::Begin(const ReadJob& job, PointReader::Found* found,
+Status ReadWorker::Begin(const ReadJob& job, PointReader::Found* found, BlockLookup* lookup,
                          char* buffer) const noexcept {
   return Guarded([&] {
-    ENGINE_RACE_RETURN_IF_ERROR(reader_.Find(job.key, found, job.value));
+    ENGINE_RACE_RETURN_IF_ERROR(reader_.Find(job.key, found, lookup, job.value));
     return found->staged ? reader_.ReadBlocking(*found, buffer) : Status::Ok();
   });
+}
+
+Status ReadWorker::Accept(const ReadJob& job, const io::ReadCompletion& completion, char* buffer,
+                          BlockLookup* lookup) const noexcept {
+  // The queue may have failed, or may not work for this file: that says nothing about the block.
+  const bool is_read = completion.error == 0 && completion.read_bytes == format::kIndexBlockBytes;
+  return reader_.index().Accept(job.key, buffer, is_read, lookup);
 }
 
 Status ReadWorker::End(const ReadJob& job, const PointReader::Found& found,

@@ -44,13 +44,16 @@ class ReadWorker {
   static constexpr uint32_t kMaxHotRow = 32;
 
   static Task ReadMany(Scheduler& scheduler, ReadWorker& worker, ReadJob job);
-  static Task EvictSome(Scheduler& scheduler, ValueFrames& frames);
+  static Task EvictSome(Scheduler& scheduler, l1::FrameCache& frames);
   void EvictAhead() noexcept;
   Status Prepare();
   enum class Outcome { kDone, kHandedOver, kRingFailed };
   Outcome RunTasks() noexcept;
   void NoteFailedRing() noexcept;
-  Status Begin(const ReadJob& job, PointReader::Found* found, char* buffer) const noexcept;
+  Status Begin(const ReadJob& job, PointReader::Found* found, BlockLookup* lookup,
+               char* buffer) const noexcept;
+  Status Accept(const ReadJob& job, const io::ReadCompletion& completion, char* buffer,
+                BlockLookup* lookup) const noexcept;
   Status End(const ReadJob& job, const PointReader::Found& found,
              const io::ReadCompletion& completion, char* buffer) const noexcept;
   void RunBlocking() noexcept;

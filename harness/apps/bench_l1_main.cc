@@ -40,7 +40,7 @@ void AddFlags(L1Flags* flags, CLI::App* app) {
       ->check(CLI::IsMember({8, 16, 32}))
       ->capture_default_str();
   app->add_option("--payload-bytes", config.shape.payload_bytes)
-      ->check(CLI::Range(engine_race::l1::kMinPayloadBytes, engine_race::l1::kMaxPayloadBytes))
+      ->check(CLI::Range(harness::kMinPayloadBytes, harness::kMaxPayloadBytes))
       ->capture_default_str();
   app->add_option("--threads", config.thread_count, "of the cumulative claims")
       ->check(CLI::Range(1u, 1024u))

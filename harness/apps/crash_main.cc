@@ -62,6 +62,9 @@ void AddFlags(CLI::App& app, Flags* flags) {
   app.add_flag_callback(
       "--tiny", [&config] { config.geometry = GeometryChoice::kTiny; },
       "only stores with few buckets and groups of 4 to 16 KiB");
+  app.add_flag_callback(
+      "--paged", [&config] { config.index = IndexChoice::kPaged; },
+      "every index is larger than its memory");
 }
 
 void PrepareDir(Flags* flags) {
@@ -92,6 +95,7 @@ nlohmann::json ToJson(const TrialConfig& config, const TrialSummary& summary, do
           {"stores", summary.store_count},
           {"writer_kills", KillsByPhase(summary.writer_kill_counts)},
           {"recovery_kills", KillsByPhase(summary.recovery_kill_counts)},
+          {"killed_root_writers", summary.killed_root_writer_count},
           {"clean_exits", summary.clean_exit_count},
           {"second_openers_refused", summary.second_opener_count},
           {"acknowledged_writes", summary.acknowledged_count},
@@ -104,8 +108,8 @@ nlohmann::json ToJson(const TrialConfig& config, const TrialSummary& summary, do
 void PrintSummary(const nlohmann::json& summary) {
   std::printf("\n%-24s %s\n", "cycles", summary["cycles"].dump().c_str());
   for (const char* name :
-       {"stores", "writer_kills", "recovery_kills", "clean_exits", "second_openers_refused",
-        "acknowledged_writes", "records_checked", "violations"}) {
+       {"stores", "writer_kills", "recovery_kills", "killed_root_writers", "clean_exits",
+        "second_openers_refused", "acknowledged_writes", "records_checked", "violations"}) {
     std::printf("%-24s %s\n", name, summary[name].dump().c_str());
   }
   std::printf("%-24s %.1f\n", "seconds", summary["seconds"].get<double>());

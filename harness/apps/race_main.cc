@@ -42,6 +42,7 @@ struct RaceFlags {
   std::string table_path;
   std::string json_path;
   bool without_fio = false;
+  bool without_index_files = false;
   std::string key_range;
   std::vector<int> gate;
   std::string numa = "none";
@@ -96,6 +97,8 @@ void AddFlags(RaceFlags* flags, CLI::App* app) {
       ->capture_default_str();
   app->add_option("--table", flags->table_path, "also write the table into this file")->take_last();
   app->add_option("--json", flags->json_path, "also write all figures into this file")->take_last();
+  app->add_flag("--no-index-files", flags->without_index_files,
+                "do not write the index to disk, unless memory asks for it");
   app->add_flag("--no-fio", flags->without_fio, "do not measure the device");
 }
 
@@ -194,6 +197,7 @@ std::string Save(const RaceFlags& flags, const RaceConfig& config,
 // Parses the flags that are texts into *config. Returns an empty string or what is wrong.
 std::string ParseTextFlags(const RaceFlags& flags, RaceConfig* config) {
   config->keys = *ParseKeyShape(flags.keys);
+  config->writes_index = !flags.without_index_files;
   if (flags.gate.size() == 2) config->gate = {.in = flags.gate[0], .out = flags.gate[1]};
   engine_race::numa::Topology topology;
   // Without a topology the store says what it does without.

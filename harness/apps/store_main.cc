@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "engine_race/base/key.h"
+#include "engine_race/l1/index_root.h"
 #include "engine_race/log/page_cache.h"
 #include "engine_race/log/staging.h"
 #include "engine_race/log/store_files.h"
@@ -25,6 +26,7 @@ namespace {
 using engine_race::BucketState;
 using engine_race::Status;
 using engine_race::StoreFiles;
+using engine_race::l1::IndexRoot;
 
 int Refuse(const char* what, const std::string& dir, const Status& status) {
   const std::string why =
@@ -117,17 +119,54 @@ void PrintFill(const std::vector<BucketState>& states) {
   }
 }
 
-void PrintBuckets(const std::vector<BucketState>& states) {
-  Table table({"bucket", "records", "synced", "values in log", "keys in log"});
+// How much of the store the index on disk covers, as its root says.
+void PrintIndex(const Status& loaded, const IndexRoot& root,
+                const std::vector<BucketState>& states) {
+  if (!loaded.ok()) {
+    const bool is_missing = loaded.code() == engine_race::Code::kNotFound;
+    std::printf("index on disk    %s\n", is_missing ? "none" : loaded.ToString().c_str());
+    return;
+  }
+  uint64_t covered_count = 0;
+  uint64_t bucket_count = 0;
+  uint64_t key_count = 0;
+  uint64_t bytes = 0;
   for (size_t bucket = 0; bucket < states.size(); ++bucket) {
+    covered_count += root.coverages[bucket].record_count;
+    bucket_count += root.coverages[bucket].record_count > 0;
+  }
+  for (const auto& extent : root.extents) {
+    key_count += extent.record_count;
+    bytes += engine_race::format::IndexExtentBytesOf(extent.record_count);
+  }
+  std::printf("index on disk    %zu extents, %" PRIu64 " keys, %" PRIu64 " bytes\n",
+              root.extents.size(), key_count, bytes);
+  std::printf("                 covers %" PRIu64 " records of %" PRIu64 " buckets\n", covered_count,
+              bucket_count);
+}
+
+void PrintBuckets(const std::vector<BucketState>& states, const IndexRoot& root) {
+  Table table({"bucket", "records", "synced", "values in log", "keys in log", "extents",
+               "keys in them", "covered"});
+  for (uint32_t bucket = 0; bucket < states.size(); ++bucket) {
     const BucketState& state = states[bucket];
     if (state.damaged) {
-      table.AddRow({Count(bucket), "damaged", "", "", ""});
-    } else if (state.record_count > 0) {
-      table.AddRow({Count(bucket), Count(state.record_count), Count(state.synced_watermark),
-                    Count(std::max(state.logged_value_watermark, state.synced_watermark)),
-                    Count(std::max(state.logged_key_watermark, state.synced_watermark))});
+      table.AddRow({Count(bucket), "damaged", "", "", "", "", "", ""});
+      continue;
     }
+    if (state.record_count == 0) continue;
+    const bool has_root = !root.coverages.empty();
+    uint64_t key_count = 0;
+    uint64_t extent_count = 0;
+    for (const auto& extent : root.ExtentsOf(bucket)) {
+      key_count += extent.record_count;
+      ++extent_count;
+    }
+    table.AddRow({Count(bucket), Count(state.record_count), Count(state.synced_watermark),
+                  Count(std::max(state.logged_value_watermark, state.synced_watermark)),
+                  Count(std::max(state.logged_key_watermark, state.synced_watermark)),
+                  Count(extent_count), Count(key_count),
+                  Count(has_root ? root.coverages[bucket].record_count : 0)});
   }
   std::printf("\n%s", table.ToString().c_str());
 }
@@ -154,6 +193,13 @@ int ReadAll(const char* what, const char* done, const std::string& dir,
               status.ok() ? done : "looked at", seconds, report.bad_count);
   if (report.lost_tail_count > 0) {
     std::printf("; %" PRIu64 " unsynced ones lost with a page cache", report.lost_tail_count);
+  }
+  if (report.index_record_count > 0) {
+    std::printf("; %" PRIu64 " records of the index compared", report.index_record_count);
+  }
+  if (report.index_unusable_bucket_count > 0) {
+    std::printf("; the index of %" PRIu64 " buckets will be built again",
+                report.index_unusable_bucket_count);
   }
   std::printf("\n");
   return status.ok() ? 0 : status.code() == engine_race::Code::kCorruption ? 1 : 2;
@@ -195,7 +241,11 @@ int Dump(const std::string& dir, bool every_bucket) {
   PrintManifest(files);
   PrintTotals(files, states);
   PrintFill(states);
-  if (every_bucket) PrintBuckets(states);
+  IndexRoot root;
+  const Status loaded = engine_race::l1::LoadIndexRoot(
+      files.directory.get(), files.identity.store_id, files.identity.geometry.bucket_count, &root);
+  PrintIndex(loaded, root, states);
+  if (every_bucket) PrintBuckets(states, root);
   return 0;
 }
 
@@ -206,8 +256,8 @@ int main(int argc, char** argv) {
   CLI::App app("Verifies, copies or dumps a closed store, which stays as it is.");
   app.require_subcommand(1);
   std::string dir;
-  CLI::App* const verify =
-      app.add_subcommand("verify", "compare every record of a store with its checksums");
+  CLI::App* const verify = app.add_subcommand(
+      "verify", "compare every record with its checksums, and the index with the key logs");
   verify->add_option("DIR", dir, "the store")->required();
   std::string copy_dir;
   std::vector<std::string> copy_paths;
@@ -218,7 +268,8 @@ int main(int argc, char** argv) {
                    "directories or devices for the values; by default DST itself")
       ->delimiter(',');
   bool every_bucket = false;
-  CLI::App* const dump = app.add_subcommand("dump", "print a store's manifest, fill and skew");
+  CLI::App* const dump =
+      app.add_subcommand("dump", "print a store's manifest, fill, skew and index");
   dump->add_option("DIR", dir, "the store")->required();
   dump->add_flag("--buckets", every_bucket, "and a line for each bucket");
   CLI11_PARSE(app, argc, argv);

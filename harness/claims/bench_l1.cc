@@ -12,8 +12,8 @@
 namespace harness {
 namespace {
 
-using engine_race::l1::BestNodeSearch;
-using engine_race::l1::NodeSearchName;
+using lab::BestNodeSearch;
+using lab::NodeSearchName;
 
 constexpr char kEncoding[] = "encoding_simd_gain";
 constexpr char kSwizzle[] = "swizzle_gain";

@@ -32,7 +32,7 @@ struct L1BenchConfig {
   std::string tmpfs_dir;  // empty: the parts that need it fail
   uint64_t record_count = 20000000;
   uint32_t table_count = 32;
-  engine_race::l1::TableShape shape;
+  harness::TableShape shape;
   // One thread for each CPU suits the machine best.
   uint32_t thread_count = 1;
   L1RoundsShape rounds;

@@ -21,6 +21,16 @@ void MakeTiny(Rng& rng, Options* geometry) {
   geometry->bucket_capacity_records = uint64_t{1} << Uniform(rng, 20, 26);
 }
 
+// No run of the index stays in memory. Extents and roots are written all the time, by Sync and by
+// closing alone, or only where memory asks for it.
+void PageIndex(Rng& rng, Options* options) {
+  options->index_memory_bytes = 0;
+  options->memory_budget_bytes = kMinMemoryBudgetBytes;
+  options->index_idle_ms = Chance(rng, 0.6) ? 1 : 0;
+  if (Chance(rng, 0.2)) options->index_sync_bytes = 0;
+  if (Chance(rng, 0.2)) options->index_close_bytes = 0;
+}
+
 }  // namespace
 
 uint64_t Uniform(Rng& rng, uint64_t low, uint64_t high) {
@@ -36,8 +46,10 @@ uint64_t LogUniform(Rng& rng, uint64_t low, uint64_t high) {
 
 bool Chance(Rng& rng, double probability) { return std::bernoulli_distribution(probability)(rng); }
 
-Shape MakeShape(Rng& rng, KeyChoice keys, GeometryChoice geometry, uint32_t max_key_count) {
+Shape MakeShape(Rng& rng, KeyChoice keys, GeometryChoice geometry, IndexChoice index,
+                uint32_t max_key_count) {
   Shape shape;
+  shape.index = index;
   shape.seed = rng();
   shape.key_count =
       static_cast<uint32_t>(LogUniform(rng, std::min<uint32_t>(64, max_key_count), max_key_count));
@@ -80,6 +92,7 @@ Options DrawOptions(const Shape& shape, Rng& rng) {
   options.sync_on_close = Chance(rng, 0.3);
   options.journal_bytes = kMinJournalBytes;
   if (Chance(rng, 0.3)) options.staging_mode = StagingMode::kWritten;
+  if (shape.index == IndexChoice::kPaged || Chance(rng, 0.3)) PageIndex(rng, &options);
   return options;
 }
 

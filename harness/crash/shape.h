@@ -23,6 +23,8 @@ bool Chance(Rng& rng, double probability);
 
 enum class KeyChoice { kUniform, kSkewed, kBoth };
 enum class GeometryChoice { kTiny, kMixed };
+// Of the index: paged in every opening, or in some.
+enum class IndexChoice { kPaged, kMixed };
 
 struct Shape {
   uint64_t seed = 0;
@@ -33,13 +35,15 @@ struct Shape {
   bool sequential = false;
   uint32_t hot_key_count = 0;
   uint32_t delete_permille = 0;
+  IndexChoice index = IndexChoice::kMixed;
   // Only the geometry; DrawOptions chooses the rest anew for each opening.
   Options geometry;
 
   std::string ToString() const;
 };
 
-Shape MakeShape(Rng& rng, KeyChoice keys, GeometryChoice geometry, uint32_t max_key_count);
+Shape MakeShape(Rng& rng, KeyChoice keys, GeometryChoice geometry, IndexChoice index,
+                uint32_t max_key_count);
 
 // Key number `index` of the shape.
 uint64_t KeyAt(const Shape& shape, uint32_t index);
@@ -47,7 +51,8 @@ uint64_t KeyAt(const Shape& shape, uint32_t index);
 // Draws the key that a writer writes next.
 uint32_t PickKey(const Shape& shape, Rng& rng);
 
-// The shape's geometry with tuning drawn for one opening: budget, backend, verification, syncs.
+// The shape's geometry with tuning drawn for one opening: budget, backend, verification, syncs, and
+// whether the index is paged.
 Options DrawOptions(const Shape& shape, Rng& rng);
 
 }  // namespace engine_race::crash

@@ -1,9 +1,11 @@
 #include "harness/crash/trial.h"
+#include "engine_race/log/format.h"
 #include "harness/data/mix.h"
 
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -41,6 +43,12 @@ pid_t Wait(pid_t pid, int options, int* status) {
   return result;
 }
 
+// 0: there is no such file.
+uint64_t InodeOf(const std::string& path) {
+  struct stat file;
+  return ::stat(path.c_str(), &file) == 0 ? file.st_ino : 0;
+}
+
 void Pause(uint64_t us) {
   const auto end = Clock::now() + std::chrono::microseconds(us);
   if (std::chrono::microseconds(us) >= kShortestSleep) {
@@ -58,7 +66,7 @@ CrashTrial::CrashTrial(const TrialConfig& config)
 void CrashTrial::StartStore() {
   RemoveStore();
   Rng rng(harness::Mix64(~config_.seed + summary_.store_count));
-  shape_ = MakeShape(rng, config_.keys, config_.geometry, config_.max_key_count);
+  shape_ = MakeShape(rng, config_.keys, config_.geometry, config_.index, config_.max_key_count);
   oracle_.Reset(shape_);
   store_cycle_count_ = 0;
   store_dir_ = config_.dir + "/store_" + std::to_string(summary_.store_count++);
@@ -194,6 +202,7 @@ bool CrashTrial::AwaitPhase(pid_t pid, Phase phase, int* wait_status) {
 void CrashTrial::RunChild(const char* role, ChildMain child_main, const ChildPlan& plan,
                           const KillPlan& kill, std::array<uint32_t, kPhaseCount>* kill_counts) {
   last_role_ = role;
+  const uint64_t root_inode = InodeOf(store_dir_ + "/" + format::kIndexRootName);
   report_.SetPhase(Phase::kStart);
   const pid_t pid = Fork(child_main, plan);
   int wait_status = 0;
@@ -210,6 +219,8 @@ void CrashTrial::RunChild(const char* role, ChildMain child_main, const ChildPla
   const bool killed = WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGKILL;
   if (killed && kill.kill) {
     ++(*kill_counts)[static_cast<size_t>(phase)];
+    const bool has_new_root = InodeOf(store_dir_ + "/" + format::kIndexRootName) != root_inode;
+    if (phase < Phase::kClose && has_new_root) ++summary_.killed_root_writer_count;
   } else if (WIFSIGNALED(wait_status) && !(killed && report_.violation_count() > 0)) {
     report_.AddViolation(std::string("the ") + role + " died of signal " +
                          ::strsignal(WTERMSIG(wait_status)) + " in " + PhaseName(phase));

@@ -33,6 +33,7 @@ struct TrialConfig {
   uint64_t max_store_bytes = 0;
   KeyChoice keys = KeyChoice::kBoth;
   GeometryChoice geometry = GeometryChoice::kMixed;
+  IndexChoice index = IndexChoice::kMixed;
 };
 
 struct TrialSummary {
@@ -41,6 +42,8 @@ struct TrialSummary {
   // Kills of writers, by the phase in which the child was.
   std::array<uint32_t, kPhaseCount> writer_kill_counts = {};
   std::array<uint32_t, kPhaseCount> recovery_kill_counts = {};
+  // Writers that had replaced the root of the index, and were killed before they closed the store.
+  uint32_t killed_root_writer_count = 0;
   // Children that ended before their kill, or that were not to be killed.
   uint32_t clean_exit_count = 0;
   uint32_t second_opener_count = 0;

@@ -54,6 +54,8 @@ class BlockCache {
     void Reset() {
       if (entry_ != nullptr) cache_->Release(std::exchange(entry_, nullptr));
     }
+    // False if the cache did not have the entry.
+    bool holds() const { return entry_ != nullptr; }
     const char* data() const { return entry_->data; }
 
    private:

@@ -8,6 +8,8 @@
 #include <optional>
 
 #include "harness/lab/block_view.h"
+#include "harness/lab/node_search.h"
+#include "harness/lab/tree_block.h"
 
 namespace lab {
 

@@ -8,8 +8,10 @@
 
 #include "harness/lab/encoding.h"
 #include "harness/lab/engine_names.h"
+#include "harness/lab/node_search.h"
 #include "harness/lab/restart_block.h"
 #include "harness/lab/square_block.h"
+#include "harness/lab/tree_block.h"
 
 namespace lab {
 

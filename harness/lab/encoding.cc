@@ -31,7 +31,7 @@ const BlockEncoding& BlocksIn(Encoding encoding) {
     case Encoding::kTree:
       break;
   }
-  return engine_race::l1::kTreeEncoding;
+  return lab::kTreeEncoding;
 }
 
 Status EncodingOf(const ExtentFile& file, Encoding* encoding) {

@@ -7,7 +7,10 @@
 
 #include <cstdint>
 
+#include "harness/lab/block_builder.h"
 #include "harness/lab/engine_names.h"
+#include "harness/lab/extent_file.h"
+#include "harness/lab/tree_block.h"
 
 namespace lab {
 
@@ -15,7 +18,7 @@ namespace lab {
 enum class Encoding : uint8_t {
   kRestart = 1,  // prefix compression with restart points: the baseline
   kSquare = 2,   // a tree of two levels, whose fanout is the square root of the number of runs
-  kTree = engine_race::l1::kTreeEncoding.number,
+  kTree = lab::kTreeEncoding.number,
 };
 
 const BlockEncoding& BlocksIn(Encoding encoding);

@@ -14,6 +14,8 @@
 #include <cstring>
 #include <vector>
 
+#include "harness/lab/block_builder.h"
+#include "harness/lab/block_shape.h"
 #include "harness/lab/encoding.h"
 #include "harness/lab/engine_names.h"
 

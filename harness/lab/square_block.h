@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "harness/lab/block_builder.h"
 #include "harness/lab/encoding.h"
 #include "harness/lab/engine_names.h"
 

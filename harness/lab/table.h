@@ -20,8 +20,11 @@
 #include <string>
 
 #include "harness/lab/block_cache.h"
+#include "harness/lab/block_shape.h"
 #include "harness/lab/block_view.h"
 #include "harness/lab/engine_names.h"
+#include "harness/lab/extent_file.h"
+#include "harness/lab/node_search.h"
 #include "harness/lab/table_frames.h"
 
 namespace lab {

@@ -3,6 +3,8 @@
 #include <thread>
 #include <utility>
 
+#include "harness/lab/block_shape.h"
+
 namespace lab {
 
 namespace {
@@ -21,8 +23,8 @@ Status TableFrames::Create(uint32_t frame_count, EpochManager* epochs,
     std::unique_ptr<TableFrames> made(new TableFrames);
     ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(sizeof(ReaderCount) * frame_count,
                                                  /*huge_pages=*/false, &made->count_memory_));
-    ENGINE_RACE_RETURN_IF_ERROR(
-        FramePool::Create(kBlockBytes, frame_count, epochs, &made->owner_, &made->pool_));
+    ENGINE_RACE_RETURN_IF_ERROR(FramePool::Create(kBlockBytes, frame_count, epochs, &made->pool_));
+    made->pool_->SetOwner(FrameKind::kBlock, &made->owner_);
     *frames = std::move(made);
     return Status::Ok();
   });

@@ -8,6 +8,7 @@
 #include <string>
 #include <thread>
 
+#include "engine_race/base/assert.h"
 #include "engine_race/base/parallel.h"
 #include "harness/data/mix.h"
 #include "harness/system/process_stats.h"
@@ -37,7 +38,7 @@ void FillWith(uint64_t word, uint64_t stream, char* bytes, uint32_t size) {
 }
 
 uint64_t PayloadWordOf(const L1Records& records, uint64_t word) {
-  char payload[engine_race::l1::kMaxPayloadBytes];
+  char payload[kMaxPayloadBytes];
   records.FillPayload(word, payload);
   return PayloadWord(payload);
 }
@@ -96,6 +97,16 @@ L1Lookups::L1Lookups(const L1Records& records, const L1Draw& draw)
     sums_[i / kChunk] += PayloadWordOf(records, words[i]);
   }
   if (draw.next_count > 0) SumWithNext(records, draw.next_count, words);
+}
+
+L1Lookups::L1Lookups(std::span<const uint64_t> keys, std::span<const uint64_t> values)
+    : key_bytes_(sizeof(uint64_t)),
+      keys_(keys.size_bytes()),
+      tables_(keys.size()),
+      sums_(keys.size() / kChunk) {
+  ENGINE_RACE_ASSERT(keys.size() % kChunk == 0 && keys.size() == values.size());
+  std::memcpy(keys_.data(), keys.data(), keys.size_bytes());
+  for (size_t i = 0; i < values.size(); ++i) sums_[i / kChunk] += values[i];
 }
 
 void L1Lookups::SumWithNext(const L1Records& records, uint32_t next_count,

@@ -13,16 +13,17 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <vector>
 
 #include "engine_race/base/status.h"
-#include "engine_race/l1/table_shape.h"
+#include "harness/data/table_shape.h"
 #include "harness/measure/timed.h"
 
 namespace harness {
 
 struct L1Records {
-  engine_race::l1::TableShape shape;
+  TableShape shape;
   uint32_t table_count = 32;
   uint64_t records_per_table = 0;
   uint64_t seed = 1;
@@ -62,6 +63,9 @@ class L1Lookups {
   static constexpr uint32_t kChunk = 256;
 
   L1Lookups(const L1Records& records, const L1Draw& draw);
+  // Lookups of keys that are words of eight bytes, all in table 0. A chunk's sum is that of its
+  // `values`, one for each key. The number of keys is a multiple of kChunk.
+  L1Lookups(std::span<const uint64_t> keys, std::span<const uint64_t> values);
 
   uint64_t chunk_count() const { return sums_.size(); }
   L1Chunk chunk(uint64_t index) const {

@@ -19,8 +19,6 @@ namespace harness {
 namespace {
 
 using engine_race::Status;
-using engine_race::l1::kMaxKeyBytes;
-using engine_race::l1::kMaxPayloadBytes;
 
 constexpr size_t kBlockBytes = 4096;
 // The bytes of a key that a plain table hashes; two keys hardly ever share this many.

@@ -38,7 +38,8 @@ void to_json(nlohmann::json& json, const RaceConfig& config) {
           {"checks_ranged_values", config.checks_ranged_values},
           {"numa_mode", config.numa.mode},
           {"numa_nodes", config.numa.nodes},
-          {"moves_text", config.moves_text}};
+          {"moves_text", config.moves_text},
+          {"writes_index", config.writes_index}};
 }
 
 void from_json(const nlohmann::json& json, RaceConfig& config) {
@@ -56,6 +57,7 @@ void from_json(const nlohmann::json& json, RaceConfig& config) {
   config.numa.mode = json.value("numa_mode", config.numa.mode);
   config.numa.nodes = json.value("numa_nodes", config.numa.nodes);
   config.moves_text = json.value("moves_text", config.moves_text);
+  config.writes_index = json.value("writes_index", config.writes_index);
 }
 
 void to_json(nlohmann::json& json, const PhaseResult& result) {

@@ -40,6 +40,8 @@ struct RaceConfig {
   engine_race::NumaOptions numa;
   // Moves the text of each phase's process to memory of its own node before the phase begins.
   bool moves_text = false;
+  // False: no phase writes the index to disk unless memory asks for it.
+  bool writes_index = true;
   // Where phases of several instances wait for each other; see gate.h.
   GateFds gate;
 

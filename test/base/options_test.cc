@@ -30,6 +30,9 @@ TEST(OptionsTest, EachFieldOutOfRangeIsNamed) {
       {"value_group_bytes", [](Options* o) { o->value_group_bytes = 12288; }},
       {"key_group_bytes", [](Options* o) { o->key_group_bytes = 128 << 10; }},
       {"memory_budget_bytes", [](Options* o) { o->memory_budget_bytes = 1 << 20; }},
+      {"index_memory_bytes",
+       [](Options* o) { o->index_memory_bytes = o->memory_budget_bytes + 1; }},
+      {"index_memory_bytes", [](Options* o) { o->index_memory_bytes = kAutoIndexMemoryBytes - 1; }},
       {"build_thread_count", [](Options* o) { o->build_thread_count = 5000; }},
       {"directory_mode", [](Options* o) { o->directory_mode = 0600; }},
       {"directory_mode", [](Options* o) { o->directory_mode = 02700; }},
@@ -71,6 +74,17 @@ TEST(OptionsTest, SmallestGeometryIsValid) {
   options.key_group_bytes = 4096;
   options.bucket_capacity_records = 256;
   EXPECT_TRUE(ValidateOptions(options).ok());
+}
+
+TEST(OptionsTest, TheIndexMayHaveAllOfTheBudgetOrNoneAndNeverBeWritten) {
+  Options options;
+  options.index_close_bytes = 0;
+  options.index_sync_bytes = 0;
+  options.index_idle_ms = 0;
+  for (const uint64_t bytes : {uint64_t{0}, options.memory_budget_bytes, kAutoIndexMemoryBytes}) {
+    options.index_memory_bytes = bytes;
+    EXPECT_TRUE(ValidateOptions(options).ok()) << bytes;
+  }
 }
 
 }  // namespace

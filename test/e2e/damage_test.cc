@@ -166,7 +166,7 @@ std::string DamageTest::RunCase(uint64_t seed, Tally* tally) {
     // The first one's writes may have put the store in doubt.
     if (opening == 2 && !new_boot) damager.InstructOfDoubt(&judge);
     std::unique_ptr<Store> store;
-    const Status opened = Store::Open(options, store_, &store);
+    const Status opened = Store::Open(AsRun(options), store_, &store);
     if (!opened.ok()) {
       tally->refused += opening == 1;
       if (opening == 1 && verified.ok()) complaint = "Verify saw nothing: " + opened.ToString();
@@ -293,6 +293,8 @@ TEST_F(DamageTest, NoFileButAnotherThingInItsPlace) {
                                     {Kind::kSymlink, "."},         {Kind::kSymlink, "nowhere"}};
   const BaseStore& base = *bases_.front();
   for (const auto& [name, node] : base.image.nodes) {
+    // The extents of an index are looked at when it is read.
+    if (name.starts_with("key_index_0")) continue;
     for (const StoreImage::Node& kind : kinds) {
       StoreImage image = base.image;
       image.nodes[name] = kind;
@@ -301,7 +303,7 @@ TEST_F(DamageTest, NoFileButAnotherThingInItsPlace) {
                    kind.bytes);
       ::alarm(kHangSeconds);
       std::unique_ptr<Store> store;
-      const Status status = Store::Open(Options(), store_, &store);
+      const Status status = Store::Open(AsRun(Options()), store_, &store);
       EXPECT_TRUE(status.code() == Code::kCorruption || status.code() == Code::kIOError)
           << status.ToString();
       EXPECT_TRUE(SameFiles(image)) << "something has changed";

@@ -25,6 +25,20 @@ uint64_t ScaledInto(const KeyRange& keys, uint64_t number) {
   return keys.HasAllKeys() ? number : keys.first + static_cast<uint64_t>(product >> 64);
 }
 
+// Opens the store once more for a read, which builds the index, and closes it with a root.
+void WriteIndex(const BaseShape& shape, const std::string& dir) {
+  std::unique_ptr<Store> store;
+  Require(Store::Open(AsRun(shape.options), dir, &store), "opening a base store");
+  std::string value;
+  const uint64_t key = ScaledInto(GeometryFrom(shape.options).keys(), 1);
+  const Status read = store->Read(KeyOf(key), &value);
+  if (read.code() != Code::kNotFound) Require(read, "reading a base store");
+  store.reset();
+  if (!std::filesystem::exists(dir + "/" + format::kIndexRootName)) {
+    throw std::runtime_error("a base store has no root of its index");
+  }
+}
+
 }  // namespace
 
 BaseStore::BaseStore(const BaseShape& shape, const std::string& dir)
@@ -51,7 +65,7 @@ StoreImage BaseStore::Make(const BaseShape& shape, const std::string& dir, uint6
   Rng rng(seed);
   StoreTruth written(GeometryFrom(shape.options));
   std::unique_ptr<Store> store;
-  Require(Store::Open(shape.options, dir, &store), "making a base store");
+  Require(Store::Open(AsRun(shape.options), dir, &store), "making a base store");
   for (uint32_t i = 0; i < shape.record_count; ++i) {
     if (i + shape.unsynced_count == shape.record_count) {
       Require(store->Sync(), "Sync of a base store");
@@ -67,7 +81,10 @@ StoreImage BaseStore::Make(const BaseShape& shape, const std::string& dir, uint6
     if (keep && i % (shape.record_count / kOlderStates) == 7)
       older.push_back(StoreImage::Load(dir));
   }
-  if (!shape.killed) store.reset();
+  if (!shape.killed) {
+    store.reset();
+    if (IsPagedRun()) WriteIndex(shape, dir);
+  }
   StoreImage made = StoreImage::Load(dir);
   if (keep) truth = written;
   return made;
@@ -183,8 +200,11 @@ void Damager::Overwrite(const Extent& extent, const std::string& bytes) {
   if (file.compare(extent.offset, size, bytes, 0, size) == 0) return;
   file.replace(extent.offset, size, bytes, 0, size);
   if (extent.file.starts_with("staging_")) staging_touched_ = true;
+  const bool is_index = extent.file.starts_with("key_index_");
   Say(extent.file + " at " + std::to_string(extent.offset) + ", " + std::to_string(size) +
       " bytes");
+  // Nothing depends on it.
+  if (is_index) return;
   for (uint64_t done = 0; done < size; ++done) {
     const int64_t bucket = base_.layout.BucketAt(extent.file, extent.offset + done);
     if (bucket < 0) {

@@ -46,7 +46,7 @@ class DeviceStoreTest : public testing::Test {
     options_.paths = {first_.path(), second_.path()};
   }
 
-  Status Open() { return Store::Open(options_, Dir(), &store_); }
+  Status Open() { return Store::Open(AsRun(options_), Dir(), &store_); }
   // Of a store that opens: nothing else may fail.
   void MustOpen() {
     const Status status = Open();

@@ -43,7 +43,7 @@ uint64_t NthKey(uint64_t i) { return (i + 1) * 0x9e3779b97f4a7c15; }
 [[noreturn]] void WriteUntilKilled(const Options& options, const std::string& dir, uint64_t begin,
                                    std::atomic<uint64_t>* acknowledged) {
   std::unique_ptr<Store> store;
-  if (!Store::Open(options, dir, &store).ok()) _exit(1);
+  if (!Store::Open(AsRun(options), dir, &store).ok()) _exit(1);
   std::thread([&store] { ReadForEver(store.get()); }).detach();
   for (uint64_t i = begin;; ++i) {
     if (!store->Write(KeyOf(NthKey(i)), ValueOf(NthKey(i), 1)).ok()) _exit(2);
@@ -89,7 +89,7 @@ TEST(DeviceKillTest, WhatWasAcknowledgedIsThere) {
     EXPECT_TRUE(verified.ok()) << verified.ToString();
     EXPECT_LE(report.record_count - count, round + 1) << "one write may have been under way";
     std::unique_ptr<Store> store;
-    const Status opened = Store::Open(options, dir.Join("store"), &store);
+    const Status opened = Store::Open(AsRun(options), dir.Join("store"), &store);
     ASSERT_TRUE(opened.ok()) << opened.ToString();
     std::string value;
     for (uint64_t i = 0; i < count; ++i) {

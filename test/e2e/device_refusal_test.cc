@@ -154,10 +154,10 @@ TEST_F(DeviceRefusalTest, AnotherStoresDeviceIsRefused) {
   Write(0, 100, 1);
   Options other = options_;
   std::unique_ptr<Store> second_store;
-  EXPECT_EQ(Store::Open(other, dir_.Join("other"), &second_store).code(), Code::kIOError)
+  EXPECT_EQ(Store::Open(AsRun(other), dir_.Join("other"), &second_store).code(), Code::kIOError)
       << "it is open";
   store_.reset();
-  Status status = Store::Open(other, dir_.Join("other"), &second_store);
+  Status status = Store::Open(AsRun(other), dir_.Join("other"), &second_store);
   EXPECT_EQ(status.code(), Code::kInvalidArgument);
   EXPECT_NE(status.message().find("another store"), std::string::npos) << status.ToString();
   MustOpen();
@@ -165,7 +165,7 @@ TEST_F(DeviceRefusalTest, AnotherStoresDeviceIsRefused) {
   // Taken away from it, they are no longer its own.
   store_.reset();
   other.overwrite_devices = true;
-  ASSERT_TRUE(Store::Open(other, dir_.Join("other"), &second_store).ok());
+  ASSERT_TRUE(Store::Open(AsRun(other), dir_.Join("other"), &second_store).ok());
   second_store.reset();
   ExpectRefusal(Code::kCorruption, "another store");
 }

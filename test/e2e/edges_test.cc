@@ -204,7 +204,7 @@ int RefusedClearly(const std::string& dir) {
   Options options;
   options.log = log.Callback();
   std::unique_ptr<Store> store;
-  const Status status = Store::Open(options, dir, &store);
+  const Status status = Store::Open(AsRun(options), dir, &store);
   if (status.code() != Code::kIOError || status.message().empty()) return 1;
   return log.lines().empty() ? 2 : 0;
 }
@@ -264,7 +264,7 @@ int WorkWithFewFds(const std::string& dir, bool make) {
     const std::string store_dir = make ? dir + std::to_string(limit) : dir;
     if (!LimitFds(limit)) return 2;
     std::unique_ptr<Store> store;
-    const Status opened = Store::Open(TinyOptions(), store_dir, &store);
+    const Status opened = Store::Open(AsRun(TinyOptions()), store_dir, &store);
     Status written;
     if (opened.ok()) {
       ++opened_count;
@@ -278,7 +278,7 @@ int WorkWithFewFds(const std::string& dir, bool make) {
     if (!written.ok() && (written.code() != Code::kIOError || written.message().empty())) return 5;
     if (OpenFdCount() != fd_count) return 6;
     // What was refused half-way is no obstacle.
-    if (!Store::Open(TinyOptions(), store_dir, &store).ok()) return 7;
+    if (!Store::Open(AsRun(TinyOptions()), store_dir, &store).ok()) return 7;
     std::string value;
     const Status read = store->Read(KeyOf(NthKey(0)), &value);
     const bool must_be_there = !make || (opened.ok() && written.ok());
@@ -302,7 +302,7 @@ TEST_F(EdgesOfAProcessTest, FewFileDescriptorsToMakeAStore) {
 TEST_F(EdgesOfAProcessTest, NoFileDescriptorsLeftForAnOpenStore) {
   EXPECT_EQ(InChild([&] {
               std::unique_ptr<Store> store;
-              if (!Store::Open(Options(), store_, &store).ok()) return 1;
+              if (!Store::Open(AsRun(Options()), store_, &store).ok()) return 1;
               if (!LimitFds(1)) return 2;
               const auto right_or_clear = [](const Status& status) {
                 return status.ok() || status.code() == Code::kIOError ||

@@ -230,7 +230,7 @@ TEST(StoreContractTest, OptionsOutOfRangeAreRefused) {
     Options options = TinyOptions();
     change(&options);
     std::unique_ptr<Store> store;
-    const Status status = Store::Open(options, dir.Join("store"), &store);
+    const Status status = Store::Open(AsRun(options), dir.Join("store"), &store);
     EXPECT_EQ(store, nullptr);
     return status.code() == Code::kInvalidArgument && !status.message().empty();
   };
@@ -249,14 +249,14 @@ TEST(StoreContractTest, NothingIsMadeWhenNotAskedTo) {
   Options options;
   options.create_if_missing = false;
   std::unique_ptr<Store> store;
-  EXPECT_EQ(Store::Open(options, dir.path(), &store).code(), Code::kNotFound);
+  EXPECT_EQ(Store::Open(AsRun(options), dir.path(), &store).code(), Code::kNotFound);
   EXPECT_EQ(store, nullptr);
   EXPECT_TRUE(std::filesystem::is_empty(dir.path()));
 }
 
 TEST(StoreContractTest, NullStorePointerIsRefused) {
   TempDir dir;
-  EXPECT_EQ(Store::Open(Options(), dir.path(), nullptr).code(), Code::kInvalidArgument);
+  EXPECT_EQ(Store::Open(AsRun(Options()), dir.path(), nullptr).code(), Code::kInvalidArgument);
 }
 
 }  // namespace

@@ -16,14 +16,15 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <thread>
 #include <vector>
 
+#include "engine_race/engine_race.h"
 #include "engine_race/store.h"
 #include "include/engine.h"
+#include "test/log_lines.h"
 #include "test/test_util.h"
 
 namespace engine_race::test {
@@ -32,18 +33,24 @@ using polar_race::Engine;
 using polar_race::PolarString;
 using polar_race::RetCode;
 
+inline std::unique_ptr<Store> OpenStore(const std::string& dir, const Options& options = {}) {
+  std::unique_ptr<Store> store;
+  const Status status = Store::Open(AsRun(options), dir, &store);
+  EXPECT_TRUE(status.ok()) << status.ToString();
+  return store;
+}
+
 // Null, with a failed expectation, when the engine does not open.
 inline std::unique_ptr<Engine> OpenEngine(const std::string& dir) {
+  if (IsPagedRun()) {
+    // The contest's interface takes no options.
+    std::unique_ptr<Store> store = OpenStore(dir);
+    if (store == nullptr) return nullptr;
+    return std::make_unique<polar_race::EngineRace>(store.release());
+  }
   Engine* engine = nullptr;
   EXPECT_EQ(Engine::Open(dir, &engine), polar_race::kSucc) << dir;
   return std::unique_ptr<Engine>(engine);
-}
-
-inline std::unique_ptr<Store> OpenStore(const std::string& dir, const Options& options = {}) {
-  std::unique_ptr<Store> store;
-  const Status status = Store::Open(options, dir, &store);
-  EXPECT_TRUE(status.ok()) << status.ToString();
-  return store;
 }
 
 // Four buckets and groups of two values: halves turn over with every few records.
@@ -154,36 +161,6 @@ inline int InChild(const std::function<int()>& run) {
   EXPECT_EQ(::waitpid(pid, &status, 0), pid);
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1 - WTERMSIG(status);
 }
-
-// Collects what the engine logs. Outlives the store that is opened with its options.
-class LogLines {
- public:
-  LogFn Callback() {
-    return [this](LogLevel, std::string_view message) {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      lines_.emplace_back(message);
-    };
-  }
-  std::vector<std::string> lines() const {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    return lines_;
-  }
-  // Whether a line has these words.
-  bool Said(std::string_view words) const {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    return std::any_of(lines_.begin(), lines_.end(), [words](const std::string& line) {
-      return line.find(words) != std::string::npos;
-    });
-  }
-  void Clear() {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    lines_.clear();
-  }
-
- private:
-  mutable std::mutex mutex_;
-  std::vector<std::string> lines_;
-};
 
 }  // namespace engine_race::test
 

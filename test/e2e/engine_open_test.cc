@@ -56,7 +56,7 @@ class EngineOpenTest : public ::testing::Test {
     Options options;
     options.log = log.Callback();
     std::unique_ptr<Store> store;
-    const Status status = Store::Open(options, store_, &store);
+    const Status status = Store::Open(AsRun(options), store_, &store);
     EXPECT_EQ(static_cast<int>(status.code()), static_cast<int>(code)) << status.ToString();
     EXPECT_EQ(store, nullptr);
     EXPECT_FALSE(status.message().empty());
@@ -203,7 +203,7 @@ class EngineOpenUnprivilegedTest : public EngineOpenTest {
       Options options;
       options.log = log.Callback();
       std::unique_ptr<Store> store;
-      const Status status = Store::Open(options, store_, &store);
+      const Status status = Store::Open(AsRun(options), store_, &store);
       if (status.code() != Code::kIOError) return 11;
       return log.lines().empty() ? 12 : 0;
     });

@@ -73,7 +73,7 @@ TEST_P(FullDiskTest, NoRoomToMakeAStore) {
   Books books;
   {
     std::unique_ptr<Store> store;
-    const Status status = Store::Open(SmallGroups(), disk.StoreDir(), &store);
+    const Status status = Store::Open(AsRun(SmallGroups()), disk.StoreDir(), &store);
     // An empty store may fit into what is left, but then its first write does not.
     if (status.ok()) {
       EXPECT_FALSE(books.Write(store.get(), 0));
@@ -119,7 +119,7 @@ TEST_P(FullDiskTest, SparselyCopiedStagingIsNoBusError) {
   // A signal must end only the child.
   EXPECT_EQ(InChild([&] {
               std::unique_ptr<Store> store;
-              if (const Status opened = Store::Open(Options(), disk.StoreDir(), &store);
+              if (const Status opened = Store::Open(AsRun(Options()), disk.StoreDir(), &store);
                   !opened.ok()) {
                 return opened.code() == Code::kFull ? 0 : 1;
               }
@@ -156,7 +156,7 @@ TEST(FileSizeLimitTest, StoreIsNotMadeUnderASmallLimit) {
   EXPECT_EQ(InChild([&] {
               if (!LimitFileSize(kMib)) return 1;
               std::unique_ptr<Store> store;
-              const Status status = Store::Open(Options(), store_dir, &store);
+              const Status status = Store::Open(AsRun(Options()), store_dir, &store);
               return status.code() == Code::kFull && !status.message().empty() ? 0 : 2;
             }),
             0);
@@ -173,7 +173,7 @@ TEST(FileSizeLimitTest, WritesUnderASmallLimitAreRefusedAndGoOnWithoutIt) {
   const std::string store_dir = dir.Join("store");
   EXPECT_EQ(InChild([&] {
               std::unique_ptr<Store> store;
-              if (!Store::Open(SmallGroups(), store_dir, &store).ok()) return 1;
+              if (!Store::Open(AsRun(SmallGroups()), store_dir, &store).ok()) return 1;
               const auto write = [&store](uint64_t i) {
                 return store->Write(KeyOf(NthKey(i)), ValueOf(NthKey(i), 1));
               };
@@ -218,7 +218,7 @@ TEST(FileSizeLimitTest, StoreIsReadUnderASmallLimit) {
   EXPECT_EQ(InChild([&] {
               if (!LimitFileSize(4096)) return 1;
               std::unique_ptr<Store> store;
-              if (!Store::Open(Options(), dir.path(), &store).ok()) return 2;
+              if (!Store::Open(AsRun(Options()), dir.path(), &store).ok()) return 2;
               for (uint64_t i = 0; i < 1000; ++i) {
                 std::string value;
                 if (!store->Read(KeyOf(NthKey(i)), &value).ok()) return 3;

@@ -231,7 +231,7 @@ TEST(KeyRangeTest, ReopeningTakesTheManifestsRange) {
   const KeyRange others[] = {{10, 21}, {9, 20}, {11, 20}, {10, 19}, {0, kMax}};
   for (const KeyRange& other : others) {
     std::unique_ptr<Store> store;
-    const Status status = Store::Open(Part(other.first, other.last), dir.path(), &store);
+    const Status status = Store::Open(AsRun(Part(other.first, other.last)), dir.path(), &store);
     EXPECT_EQ(status.code(), Code::kInvalidArgument) << status.ToString();
     EXPECT_NE(status.message().find("from 0x000000000000000a to 0x0000000000000014"),
               std::string::npos)
@@ -245,14 +245,16 @@ TEST(KeyRangeTest, AStoreOfAllKeysStaysOne) {
   const TempDir dir(FastParent());
   { ASSERT_TRUE(Put(OpenStore(dir.path(), TinyOptions()).get(), kMax, 1).ok()); }
   std::unique_ptr<Store> store;
-  EXPECT_EQ(Store::Open(Part(0, kMax - 1), dir.path(), &store).code(), Code::kInvalidArgument);
+  EXPECT_EQ(Store::Open(AsRun(Part(0, kMax - 1)), dir.path(), &store).code(),
+            Code::kInvalidArgument);
   ExpectHolds(OpenStore(dir.path(), Part(0, kMax)).get(), {{kMax, 1}});
 }
 
 TEST(KeyRangeTest, AnImpossibleRangeMakesNothing) {
   const TempDir dir(FastParent());
   std::unique_ptr<Store> store;
-  EXPECT_EQ(Store::Open(Part(2, 1), dir.Join("store"), &store).code(), Code::kInvalidArgument);
+  EXPECT_EQ(Store::Open(AsRun(Part(2, 1)), dir.Join("store"), &store).code(),
+            Code::kInvalidArgument);
   EXPECT_FALSE(std::filesystem::exists(dir.Join("store")));
 }
 

@@ -60,12 +60,13 @@ class User final : public MemoryUser {
 
 class MemorySharesTest : public ::testing::Test {
  protected:
-  MemorySharesTest() { Make(~uint64_t{0}); }
-  void Make(uint64_t max_hot_bytes) {
-    shares_ = std::make_unique<MemoryShares>([this] { return rest_.load(); }, max_hot_bytes);
-    hot_ = std::make_unique<User>(shares_->hot_values());
+  MemorySharesTest() { Make(); }
+  void Make(uint64_t kept_bytes = 0) {
+    shares_ = std::make_unique<MemoryShares>([this] { return rest_.load(); });
+    shares_->KeepForFrames(kept_bytes);
+    frames_ = std::make_unique<User>(shares_->frames());
     ranges_ = std::make_unique<User>(shares_->ranges());
-    shares_->SetHotValueUser(hot_.get());
+    shares_->SetFrameUser(frames_.get());
     shares_->SetRangeUser(ranges_.get());
   }
   void SetRest(uint64_t bytes) {
@@ -77,88 +78,90 @@ class MemorySharesTest : public ::testing::Test {
 
   std::atomic<uint64_t> rest_{160 * kMiB};
   std::unique_ptr<MemoryShares> shares_;
-  std::unique_ptr<User> hot_;
+  std::unique_ptr<User> frames_;
   std::unique_ptr<User> ranges_;
 };
 
 TEST_F(MemorySharesTest, TheFirstTakesAllButAnEighth) {
   ranges_->TakeAll();
   EXPECT_EQ(ranges_->held_bytes(), 140 * kMiB);
-  hot_->TakeAll();
-  EXPECT_EQ(hot_->held_bytes(), 20 * kMiB);
-  Make(~uint64_t{0});
-  hot_->TakeAll();
-  EXPECT_EQ(hot_->held_bytes(), 140 * kMiB);
+  frames_->TakeAll();
+  EXPECT_EQ(frames_->held_bytes(), 20 * kMiB);
+  Make();
+  frames_->TakeAll();
+  EXPECT_EQ(frames_->held_bytes(), 140 * kMiB);
   ranges_->TakeAll();
   EXPECT_EQ(ranges_->held_bytes(), 20 * kMiB);
 }
 
 TEST_F(MemorySharesTest, WhatOneDoesNotUseTheOtherOneGets) {
-  ASSERT_TRUE(hot_->Take(50 * kMiB));
+  ASSERT_TRUE(frames_->Take(50 * kMiB));
   ranges_->TakeAll();
   EXPECT_EQ(ranges_->held_bytes(), 110 * kMiB);
-  EXPECT_FALSE(hot_->Take(1));
+  EXPECT_FALSE(frames_->Take(1));
   ranges_->ShrinkTo(50 * kMiB);
-  EXPECT_EQ(shares_->hot_values()->LimitBytes(), 110 * kMiB);
-  hot_->TakeAll();
-  EXPECT_EQ(hot_->held_bytes(), 110 * kMiB);
+  EXPECT_EQ(shares_->frames()->LimitBytes(), 110 * kMiB);
+  frames_->TakeAll();
+  EXPECT_EQ(frames_->held_bytes(), 110 * kMiB);
 }
 
-TEST_F(MemorySharesTest, HotValuesHaveALimitOfTheirOwn) {
-  Make(3 * kMiB);
+TEST_F(MemorySharesTest, WhatIsKeptForFramesIsAlwaysThere) {
+  Make(kMiB);
   ranges_->TakeAll();
-  EXPECT_EQ(ranges_->held_bytes(), 157 * kMiB);
-  hot_->TakeAll();
-  EXPECT_EQ(hot_->held_bytes(), 3 * kMiB);
-  EXPECT_EQ(hot_->WantBlock(10000), 10000u);
-  EXPECT_EQ(ranges_->held_bytes(), 157 * kMiB);
-  Make(0);
-  ranges_->TakeAll();
-  EXPECT_EQ(ranges_->held_bytes(), 160 * kMiB);
-  EXPECT_FALSE(hot_->Take(1));
+  EXPECT_EQ(ranges_->held_bytes(), 140 * kMiB);
+  SetRest(2 * kMiB);
+  EXPECT_EQ(ranges_->held_bytes(), 8 * kMiB);
+  for (const uint64_t rest : {2 * kMiB, uint64_t{0}}) {
+    rest_ = rest;
+    EXPECT_EQ(shares_->frames()->LimitBytes(), kMiB);
+    frames_->TakeAll();
+    EXPECT_EQ(frames_->held_bytes(), kMiB);
+    shares_->Settle();
+    EXPECT_EQ(frames_->held_bytes(), kMiB);
+  }
 }
 
-// In small budgets ranges keep 8 MiB, and hot values an eighth of what there is beyond.
+// In small budgets ranges keep 8 MiB, and frames an eighth of what there is beyond.
 TEST_F(MemorySharesTest, RangesAlwaysHaveTheirLeast) {
   for (const uint64_t rest : {16 * kMiB, 8 * kMiB + kBlock, 8 * kMiB, 3 * kMiB, uint64_t{0}}) {
     rest_ = rest;
-    Make(~uint64_t{0});
-    hot_->TakeAll();
-    EXPECT_EQ(hot_->held_bytes(), rest < 8 * kMiB ? 0 : rest - 8 * kMiB);
+    Make();
+    frames_->TakeAll();
+    EXPECT_EQ(frames_->held_bytes(), rest < 8 * kMiB ? 0 : rest - 8 * kMiB);
     ranges_->TakeAll();
     EXPECT_EQ(ranges_->held_bytes(), 8 * kMiB);
   }
 }
 
-TEST_F(MemorySharesTest, AGrowingIndexTakesFromHotValuesFirst) {
-  hot_->TakeAll();
+TEST_F(MemorySharesTest, AGrowingIndexTakesFromFramesFirst) {
+  frames_->TakeAll();
   ranges_->TakeAll();
   SetRest(100 * kMiB);
   EXPECT_EQ(ranges_->held_bytes(), 20 * kMiB);
-  EXPECT_EQ(hot_->held_bytes(), 80 * kMiB);
+  EXPECT_EQ(frames_->held_bytes(), 80 * kMiB);
   // Down to an eighth; ranges pay for the rest.
-  hot_->ShrinkTo(0);
+  frames_->ShrinkTo(0);
   ranges_->TakeAll();
-  hot_->TakeAll();
-  EXPECT_EQ(hot_->held_bytes(), 12 * kMiB + kMiB / 2);
+  frames_->TakeAll();
+  EXPECT_EQ(frames_->held_bytes(), 12 * kMiB + kMiB / 2);
   SetRest(64 * kMiB);
-  EXPECT_EQ(hot_->held_bytes(), 8 * kMiB);
+  EXPECT_EQ(frames_->held_bytes(), 8 * kMiB);
   EXPECT_EQ(ranges_->held_bytes(), 56 * kMiB);
   // What cannot be given now is asked for again when the rest changes next.
   ranges_->Pin(true);
   SetRest(32 * kMiB);
   EXPECT_EQ(ranges_->held_bytes(), 56 * kMiB);
-  EXPECT_EQ(hot_->held_bytes(), 4 * kMiB);
+  EXPECT_EQ(frames_->held_bytes(), 4 * kMiB);
   ranges_->Pin(false);
   SetRest(32 * kMiB - 1);
-  EXPECT_LE(ranges_->held_bytes() + hot_->held_bytes(), 32 * kMiB);
+  EXPECT_LE(ranges_->held_bytes() + frames_->held_bytes(), 32 * kMiB);
 }
 
 TEST_F(MemorySharesTest, WhatLiesIdleYieldsDownToItsEighth) {
   for (const bool ranges_first : {true, false}) {
-    Make(~uint64_t{0});
-    User* const first = ranges_first ? ranges_.get() : hot_.get();
-    User* const second = ranges_first ? hot_.get() : ranges_.get();
+    Make();
+    User* const first = ranges_first ? ranges_.get() : frames_.get();
+    User* const second = ranges_first ? frames_.get() : ranges_.get();
     first->Use();
     first->TakeAll();
     second->TakeAll();
@@ -178,23 +181,23 @@ TEST_F(MemorySharesTest, WhatLiesIdleYieldsDownToItsEighth) {
 
 TEST_F(MemorySharesTest, WhatIsUsedDoesNotYield) {
   ranges_->TakeAll();
-  hot_->TakeAll();
+  frames_->TakeAll();
   for (int i = 0; i < 1000; ++i) {
     if (i % 50 == 0) ranges_->Use();
-    ASSERT_EQ(hot_->WantBlock(1), 1u);
+    ASSERT_EQ(frames_->WantBlock(1), 1u);
   }
   EXPECT_EQ(ranges_->held_bytes(), 140 * kMiB);
   // The ranges yield now; a single use of them ends that.
-  EXPECT_LT(hot_->WantBlock(1000), 1000u);
+  EXPECT_LT(frames_->WantBlock(1000), 1000u);
   ranges_->Use();
-  EXPECT_TRUE(hot_->Take(kBlock));
-  EXPECT_EQ(hot_->WantBlock(1), 1u);
+  EXPECT_TRUE(frames_->Take(kBlock));
+  EXPECT_EQ(frames_->WantBlock(1), 1u);
 }
 
 TEST_F(MemorySharesTest, NobodyToAskIsNobodyToYield) {
-  shares_ = std::make_unique<MemoryShares>([this] { return rest_.load(); }, ~uint64_t{0});
+  shares_ = std::make_unique<MemoryShares>([this] { return rest_.load(); });
   ASSERT_TRUE(shares_->ranges()->Book(140 * kMiB));
-  EXPECT_FALSE(shares_->hot_values()->Want(100 * kMiB));
+  EXPECT_FALSE(shares_->frames()->Want(100 * kMiB));
   rest_ = 10 * kMiB;
   shares_->Settle();
 }
@@ -205,8 +208,8 @@ TEST_F(MemorySharesTest, BookingsNeverExceedTheRest) {
   const uint64_t rounds = Sized(40000, 4000);
   std::atomic<bool> stop{false};
   std::vector<std::thread> threads;
-  for (User* const user : {hot_.get(), ranges_.get()}) {
-    MemoryShare* const share = user == hot_.get() ? shares_->hot_values() : shares_->ranges();
+  for (User* const user : {frames_.get(), ranges_.get()}) {
+    MemoryShare* const share = user == frames_.get() ? shares_->frames() : shares_->ranges();
     for (uint64_t t = 0; t < 2; ++t) {
       threads.emplace_back([&, user, share] {
         for (uint64_t i = 0; i < rounds; ++i) {
@@ -220,14 +223,14 @@ TEST_F(MemorySharesTest, BookingsNeverExceedTheRest) {
   std::thread checker([&] {
     while (!stop) {
       const auto held = shares_->HoldBookings();
-      ASSERT_LE(hot_->held_bytes() + ranges_->held_bytes(), 160 * kMiB);
+      ASSERT_LE(frames_->held_bytes() + ranges_->held_bytes(), 160 * kMiB);
     }
   });
   for (std::thread& thread : threads) thread.join();
   stop = true;
   checker.join();
   SetRest(50 * kMiB);
-  EXPECT_LE(hot_->held_bytes() + ranges_->held_bytes(), 50 * kMiB);
+  EXPECT_LE(frames_->held_bytes() + ranges_->held_bytes(), 50 * kMiB);
 }
 
 }  // namespace

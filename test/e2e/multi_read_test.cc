@@ -46,7 +46,7 @@ class MultiReadTest : public ::testing::TestWithParam<IoBackend> {
       if (level == LogLevel::kError) errors_.emplace_back(message);
     };
     store_.reset();
-    ASSERT_TRUE(Store::Open(options, dir_.path(), &store_).ok());
+    ASSERT_TRUE(Store::Open(AsRun(options), dir_.path(), &store_).ok());
   }
 
   void Fill(uint64_t count) {

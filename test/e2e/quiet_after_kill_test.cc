@@ -42,7 +42,7 @@ Options LargeGroups() {
 // Writes to every bucket until it is killed.
 [[noreturn]] void WriteForever(const std::string& dir) {
   std::unique_ptr<Store> store;
-  if (!Store::Open(LargeGroups(), dir, &store).ok()) ::syscall(SYS_exit_group, 1);
+  if (!Store::Open(AsRun(LargeGroups()), dir, &store).ok()) ::syscall(SYS_exit_group, 1);
   RunThreads(kThreadCount, [&store](uint32_t thread) {
     const std::string value = ValueOf(thread, 1);
     for (uint64_t i = 0;; ++i) {

@@ -91,10 +91,10 @@ TEST_F(ReadersTest, ThreadsThatAskAtOnceAreGivenTheSameReaders) {
 }
 
 TEST_F(ReadersTest, FinishedReadersRefusePostedReads) {
-  readers_->FinishReads();  // there are none
+  readers_->Finish();  // there are none
   Readers::Set* set = nullptr;
   ASSERT_TRUE(readers_->Ensure(&set).ok());
-  readers_->FinishReads();
+  readers_->Finish();
   auto read = std::make_unique<PostedRead>();
   std::string value;
   read->value = &value;

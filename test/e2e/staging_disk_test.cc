@@ -46,7 +46,7 @@ int WriteSome(Store* store, uint64_t first, uint64_t count, uint64_t version, bo
 // Writes [0, kKeys) with room, then more on a full disk, then again with room.
 int LiveThroughAFullDisk(SmallDisk* disk, bool* was_refused) {
   std::unique_ptr<Store> store;
-  if (!Store::Open(SmallGroups(), disk->StoreDir(), &store).ok()) return 10;
+  if (!Store::Open(AsRun(SmallGroups()), disk->StoreDir(), &store).ok()) return 10;
   bool refused = false;
   if (WriteSome(store.get(), 0, kKeys, 1, &refused) != 0 || refused) return 11;
   disk->AddBallast(8 * kDiskBytes);
@@ -54,7 +54,7 @@ int LiveThroughAFullDisk(SmallDisk* disk, bool* was_refused) {
   disk->DropBallast();
   if (WriteSome(store.get(), 0, kKeys, 2, &refused) != 0 || refused) return 13;
   store.reset();
-  if (!Store::Open(Options(), disk->StoreDir(), &store).ok()) return 14;
+  if (!Store::Open(AsRun(Options()), disk->StoreDir(), &store).ok()) return 14;
   for (uint64_t i = 0; i < kKeys; ++i) {
     std::string value;
     if (!store->Read(KeyOf(NthKey(i)), &value).ok() || value != ValueOf(NthKey(i), 2)) return 15;
@@ -118,7 +118,7 @@ TEST_P(CopyOnXfsTest, NoSignalInACopyThatSharesItsBlocks) {
   if (!disk.mounted()) GTEST_SKIP() << "no XFS could be mounted here: needs root";
   ASSERT_EQ(InChild([&disk] {
               std::unique_ptr<Store> store;
-              if (!Store::Open(LargeGroups(), disk.StoreDir(), &store).ok()) return 1;
+              if (!Store::Open(AsRun(LargeGroups()), disk.StoreDir(), &store).ok()) return 1;
               bool refused = false;
               if (WriteSome(store.get(), 0, kKeys, 1, &refused) != 0 || refused) return 2;
               return store->Stats().staging_mapped ? 0 : 3;
@@ -132,7 +132,7 @@ TEST_P(CopyOnXfsTest, NoSignalInACopyThatSharesItsBlocks) {
   ASSERT_TRUE(Clone(disk.StoreDir(), copy));
   EXPECT_EQ(InChild([&disk, &copy] {
               std::unique_ptr<Store> store;
-              if (!Store::Open(Options(), copy, &store).ok()) return 1;
+              if (!Store::Open(AsRun(Options()), copy, &store).ok()) return 1;
               // While there is room: a full XFS refuses to reserve even what is there.
               bool refused = false;
               if (WriteSome(store.get(), 0, 1, 1, &refused) != 0 || refused) return 2;

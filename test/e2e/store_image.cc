@@ -108,7 +108,7 @@ StoreLayout::StoreLayout(const StoreImage& image) : image_(image) {
   geometry_.value_group_bytes = manifest.value_group_bytes;
   geometry_.key_group_bytes = manifest.key_group_bytes;
   KeyRange keys;
-  if (manifest.format_version == format::kKeyRangeFormatVersion) {
+  if (format::NamesKeys(manifest.format_version)) {
     constexpr size_t kOffset =
         sizeof(manifest) + offsetof(format::ManifestPaths, names) + format::kKeyRangePathNamesBytes;
     format::ManifestKeys stored;

@@ -137,7 +137,7 @@ TEST_P(StripedStoreTest, OutlivesItsProcess) {
     const uint64_t kill_at = done->load() + 500 + 37 * static_cast<uint64_t>(life);
     const int end = InChild([&] {
       std::unique_ptr<Store> store;
-      if (!Store::Open(options, store_dir(), &store).ok()) return 1;
+      if (!Store::Open(AsRun(options), store_dir(), &store).ok()) return 1;
       std::thread killer([&] {
         while (done->load() < kill_at) std::this_thread::yield();
         ::kill(::getpid(), SIGKILL);

@@ -84,7 +84,7 @@ bool RunSteps(const Options& options, const std::string& dir, const std::vector<
     Status status;
     switch (step.kind) {
       case Step::Kind::kOpen:
-        status = Store::Open(options, dir, &store);
+        status = Store::Open(AsRun(options), dir, &store);
         break;
       case Step::Kind::kWrite:
         status = store->Write(KeyOf(step.key), ValueOf(step.key, step.version));
@@ -178,7 +178,7 @@ class CrashPointsTest : public ::testing::TestWithParam<Case> {
     BootIdHook boot(boot_id_, &death);
     return InChildUnder(HookOfBoot(&boot, &death), [&] {
       std::unique_ptr<Store> store;
-      const bool opened = Store::Open(OptionsIn(copy_), copy_, &store).ok();
+      const bool opened = Store::Open(AsRun(OptionsIn(copy_)), copy_, &store).ok();
       store.reset();
       return opened;
     });
@@ -218,7 +218,7 @@ class CrashPointsTest : public ::testing::TestWithParam<Case> {
     {
       const ScopedHook scope(HookOfBoot(&boot, &counter));
       std::unique_ptr<Store> store;
-      const Status opened = Store::Open(OptionsIn(dir), dir, &store);
+      const Status opened = Store::Open(AsRun(OptionsIn(dir)), dir, &store);
       EXPECT_TRUE(opened.ok()) << opened.ToString();
       if (call_count != nullptr) *call_count = counter.call_count();
       if (opened.ok()) contents = ReadContents(store.get(), steps_, &problem);
@@ -256,7 +256,7 @@ class CrashPointsTest : public ::testing::TestWithParam<Case> {
   // The store goes on from what was recovered, and keeps it.
   void ExpectUsable(const std::string& dir, Contents contents) {
     std::unique_ptr<Store> store;
-    ASSERT_TRUE(Store::Open(OptionsIn(dir), dir, &store).ok());
+    ASSERT_TRUE(Store::Open(AsRun(OptionsIn(dir)), dir, &store).ok());
     for (uint64_t key = 0; key < 6; ++key) {
       ASSERT_TRUE(store->Write(KeyOf(key), ValueOf(key, 5000 + key)).ok());
       contents[key] = 5000 + key;

@@ -11,6 +11,8 @@
 #include <cstring>
 #include <utility>
 
+#include "engine_race/log/format.h"
+
 namespace engine_race::test {
 namespace {
 
@@ -74,6 +76,11 @@ FaultPlan::FaultPlan(std::string dir, Fault fault, uint64_t nth, Repeat repeat)
 CallKind FaultPlan::kind() const {
   const std::lock_guard<std::mutex> lock(mutex_);
   return kind_;
+}
+
+bool FaultPlan::on_index() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return path_.substr(path_.rfind('/') + 1).starts_with(format::kIndexFilePrefix);
 }
 
 bool FaultPlan::on_file() const {

@@ -70,6 +70,8 @@ class FaultPlan : public SystemCallHook {
   CallKind kind() const;
   // Not memory, random numbers, a libaio context or a ring.
   bool on_file() const;
+  // Whether it was on a file of the index on disk.
+  bool on_index() const;
   // For a test's message: which fault, where.
   std::string ToString() const;
   // Whether one of the calls that failed was a flush: while a checkpoint runs beside the writers it

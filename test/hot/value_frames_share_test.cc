@@ -8,34 +8,16 @@
 
 #include "engine_race/hot/value_frames.h"
 #include "engine_race/log/bucket_log.h"
+#include "test/fake_memory_share.h"
 #include "test/test_util.h"
 
 namespace engine_race::test {
 namespace {
 
-class FakeShare final : public MemoryShare {
- public:
-  uint64_t LimitBytes() const noexcept override { return limit_bytes; }
-  bool Book(uint64_t bytes) noexcept override {
-    if (booked_bytes + bytes > limit_bytes) return false;
-    booked_bytes += bytes;
-    return true;
-  }
-  void Cancel(uint64_t bytes) noexcept override { booked_bytes -= bytes; }
-  bool Want(uint64_t bytes) noexcept override {
-    ++wants;
-    limit_bytes += yielded_bytes;
-    return booked_bytes + bytes <= limit_bytes;
-  }
-
-  uint64_t limit_bytes = 0;
-  uint64_t booked_bytes = 0;
-  uint64_t wants = 0;
-  uint64_t yielded_bytes = 0;  // by each call of Want
-};
-
 class ValueFramesShareTest : public ::testing::Test {
  protected:
+  // Never used: the index is flat.
+  BlockLookup lookup_;
   static constexpr uint32_t kFrames = 200;
 
   ValueFramesShareTest() {
@@ -52,31 +34,37 @@ class ValueFramesShareTest : public ::testing::Test {
   // Room for at most kFrames frames, and for `now` of them at present.
   void Make(uint32_t now) {
     share_.limit_bytes = BytesFor(now);
+    MakeFrames(kFrames);
+  }
+  void MakeFrames(uint32_t frame_count, uint64_t max_value_bytes = ~uint64_t{0}) {
     const Status made =
-        ValueFrames::Create(index_.get(), ValueFrames::BytesFor(kFrames), &share_, &frames_);
+        l1::FrameCache::Create(l1::FrameCache::BytesFor(frame_count), &share_, &cache_);
     ASSERT_TRUE(made.ok()) << made.ToString();
+    ASSERT_NE(cache_, nullptr);
+    ASSERT_TRUE(ValueFrames::Create(index_.get(), cache_.get(), max_value_bytes, &frames_).ok());
     ASSERT_NE(frames_, nullptr);
   }
   static uint64_t BytesFor(uint32_t count) {
-    return ValueFrames::BytesFor(kFrames) - uint64_t{kFrames - count} * kValueBytes;
+    return l1::FrameCache::BytesFor(kFrames) - uint64_t{kFrames - count} * kValueBytes;
   }
   void Offer(uint64_t begin, uint64_t end, int times) {
     for (int t = 0; t < times; ++t) {
       for (uint64_t i = begin; i < end; ++i) {
         ValueRef ref;
         bool hot = false;
-        ASSERT_TRUE(frames_->Find(i << 50, &ref, &hot, [](const char*) {}).ok());
+        ASSERT_TRUE(frames_->Find(i << 50, &ref, &hot, &lookup_, [](const char*) {}).ok());
         if (!hot) frames_->Offer(i << 50, ref, ValueOf(i << 50, 1).data());
       }
-      ASSERT_LE(frames_->memory_bytes(), share_.booked_bytes);
+      ASSERT_LE(cache_->memory_bytes(), share_.booked_bytes);
     }
   }
-  uint64_t value_count() const { return frames_->Stats().value_count; }
+  uint64_t value_count() const { return cache_->pool().used_count(l1::FrameKind::kValue); }
 
   TempDir dir_{FastParent()};
   std::unique_ptr<BucketLog> log_;
+  FakeMemoryShare share_;
+  std::unique_ptr<l1::FrameCache> cache_;
   std::unique_ptr<Index> index_;
-  FakeShare share_;
   std::unique_ptr<ValueFrames> frames_;
 };
 
@@ -88,11 +76,12 @@ TEST_F(ValueFramesShareTest, WhatIsNotUsedIsNotBooked) {
   Offer(0, 100, 1);
   EXPECT_EQ(value_count(), 100u);
   EXPECT_EQ(share_.booked_bytes, BytesFor(128));
-  EXPECT_EQ(frames_->Stats().limit_bytes, BytesFor(kFrames));
+  EXPECT_EQ(cache_->limit_bytes(), BytesFor(kFrames));
   Offer(0, 2 * kFrames, 4);
   EXPECT_EQ(share_.booked_bytes, BytesFor(kFrames));
   EXPECT_GE(value_count(), 190u);
   frames_.reset();
+  cache_.reset();
   EXPECT_EQ(share_.booked_bytes, 0u);
 }
 
@@ -124,20 +113,21 @@ TEST_F(ValueFramesShareTest, WhatIsGivenBackIsFree) {
   Make(kFrames);
   Offer(0, kFrames, 3);
   share_.limit_bytes = BytesFor(100);
-  frames_->ShrinkTo(BytesFor(100));
+  cache_->ShrinkTo(BytesFor(100));
   EXPECT_LE(share_.booked_bytes, BytesFor(100));
   EXPECT_GE(share_.booked_bytes, BytesFor(100 - 64));
-  EXPECT_LE(frames_->memory_bytes(), share_.booked_bytes);
+  EXPECT_LE(cache_->memory_bytes(), share_.booked_bytes);
   EXPECT_GE(value_count(), 30u);
-  frames_->ShrinkTo(BytesFor(kFrames));
+  cache_->ShrinkTo(BytesFor(kFrames));
   EXPECT_GE(share_.booked_bytes, BytesFor(100 - 64));
-  frames_->ShrinkTo(0);
+  cache_->ShrinkTo(0);
   EXPECT_EQ(share_.booked_bytes, BytesFor(0));
   EXPECT_EQ(value_count(), 0u);
   share_.limit_bytes = BytesFor(kFrames);
   Offer(0, kFrames, 3);
   EXPECT_GE(value_count(), 190u);
-  EXPECT_EQ(frames_->UseCount(), frames_->Stats().hit_count + frames_->Stats().admission_count);
+  EXPECT_EQ(cache_->UseCount(), cache_->epochs().TakeCounts().value_hits +
+                                    cache_->admission_count(l1::FrameKind::kValue));
 }
 
 // As while an index grows: the limit falls by one frame at a time, and values that are read are
@@ -145,16 +135,16 @@ TEST_F(ValueFramesShareTest, WhatIsGivenBackIsFree) {
 TEST_F(ValueFramesShareTest, ALimitThatFallsSlowlyEvictsInProportion) {
   Make(kFrames);
   Offer(0, kFrames, 3);
-  const uint64_t before = frames_->Stats().eviction_count;
+  const uint64_t before = cache_->pool().eviction_count(l1::FrameKind::kValue);
   constexpr uint32_t kFallen = 60;
   for (uint32_t count = kFrames - 1; count >= kFrames - kFallen; --count) {
     share_.limit_bytes = BytesFor(count);
-    if (share_.booked_bytes > share_.limit_bytes) frames_->ShrinkTo(share_.limit_bytes);
+    if (share_.booked_bytes > share_.limit_bytes) cache_->ShrinkTo(share_.limit_bytes);
     Offer(0, kFrames, 1);
     ASSERT_LE(share_.booked_bytes, share_.limit_bytes);
   }
   // Values that are read as often as others may evict these too.
-  EXPECT_LE(frames_->Stats().eviction_count - before, 5 * kFallen);
+  EXPECT_LE(cache_->pool().eviction_count(l1::FrameKind::kValue) - before, 5 * kFallen);
   share_.limit_bytes = BytesFor(kFrames);
   Offer(0, kFrames, 3);
   EXPECT_GE(value_count(), 190u) << "a whole step is booked again";
@@ -162,15 +152,14 @@ TEST_F(ValueFramesShareTest, ALimitThatFallsSlowlyEvictsInProportion) {
 
 TEST_F(ValueFramesShareTest, FewerFramesThanAStepGrowAgain) {
   constexpr uint32_t kFew = 40;
-  share_.limit_bytes = ValueFrames::BytesFor(kFew);
-  ASSERT_TRUE(
-      ValueFrames::Create(index_.get(), ValueFrames::BytesFor(kFew), &share_, &frames_).ok());
+  share_.limit_bytes = l1::FrameCache::BytesFor(kFew);
+  MakeFrames(kFew);
   Offer(0, kFew, 3);
   EXPECT_GE(value_count(), kFew - 5);
   share_.limit_bytes -= (kFew / 2) * kValueBytes;
-  frames_->ShrinkTo(share_.limit_bytes);
+  cache_->ShrinkTo(share_.limit_bytes);
   EXPECT_LE(value_count(), kFew / 2);
-  share_.limit_bytes = ValueFrames::BytesFor(kFew);
+  share_.limit_bytes = l1::FrameCache::BytesFor(kFew);
   Offer(0, kFew, 3);
   EXPECT_GE(value_count(), kFew - 5);
 }
@@ -182,21 +171,36 @@ TEST_F(ValueFramesShareTest, WhatIsReadStaysBooked) {
   Offer(0, 100, 3);
   ValueRef ref;
   bool hot = false;
-  const Status found = frames_->Find(0, &ref, &hot, [&](const char*) {
-    frames_->ShrinkTo(0);
-    EXPECT_LE(frames_->memory_bytes(), share_.booked_bytes);
+  const Status found = frames_->Find(0, &ref, &hot, &lookup_, [&](const char*) {
+    cache_->ShrinkTo(0);
+    EXPECT_LE(cache_->memory_bytes(), share_.booked_bytes);
     EXPECT_GT(share_.booked_bytes, BytesFor(0));
   });
   ASSERT_TRUE(found.ok() && hot);
-  frames_->ShrinkTo(0);
+  cache_->ShrinkTo(0);
   EXPECT_EQ(share_.booked_bytes, BytesFor(0));
+}
+
+// Values have a limit of their own, although more frames are free.
+TEST_F(ValueFramesShareTest, ValuesTakeNoMoreThanTheirLimit) {
+  share_.limit_bytes = BytesFor(kFrames);
+  MakeFrames(kFrames, 8 * l1::FrameCache::kBytesWithDescription);
+  Offer(0, 8, 2);
+  EXPECT_EQ(value_count(), 8u);
+  Offer(0, 2 * kFrames, 3);
+  EXPECT_EQ(value_count(), 8u);
+  EXPECT_EQ(value_count(), 8u);
+  // Others are admitted in exchange, when they are read more often.
+  Offer(100, 108, 40);
+  EXPECT_EQ(value_count(), 8u);
+  EXPECT_GT(cache_->pool().eviction_count(l1::FrameKind::kValue), 4u);
+  EXPECT_EQ(share_.booked_bytes, BytesFor(64));
 }
 
 TEST_F(ValueFramesShareTest, NoRoomToDescribeThemIsNoFrames) {
   share_.limit_bytes = BytesFor(0) - 1;
-  ASSERT_TRUE(
-      ValueFrames::Create(index_.get(), ValueFrames::BytesFor(kFrames), &share_, &frames_).ok());
-  EXPECT_EQ(frames_, nullptr);
+  ASSERT_TRUE(l1::FrameCache::Create(l1::FrameCache::BytesFor(kFrames), &share_, &cache_).ok());
+  EXPECT_EQ(cache_, nullptr);
   EXPECT_EQ(share_.booked_bytes, 0u);
 }
 

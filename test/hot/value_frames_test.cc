@@ -22,6 +22,8 @@ uint64_t NthKey(uint64_t i) { return (i + 1) << 50; }
 
 class ValueFramesTest : public ::testing::Test {
  protected:
+  // Never used: the index is flat.
+  BlockLookup lookup_;
   ValueFramesTest() {
     Options options;
     options.bucket_count = 4;
@@ -37,11 +39,11 @@ class ValueFramesTest : public ::testing::Test {
     for (uint64_t i = 0; i < key_count; ++i) Write(NthKey(i), 1);
     ASSERT_TRUE(Index::Build(log_.get(), options_, &index_).ok());
   }
-  void Make(uint32_t frame_count) {
+  void Make(uint32_t frame_count, uint64_t max_value_bytes = ~uint64_t{0}) {
     ASSERT_TRUE(
-        ValueFrames::Create(index_.get(), ValueFrames::BytesFor(frame_count), nullptr, &frames_)
-            .ok());
-    ASSERT_NE(frames_, nullptr);
+        l1::FrameCache::Create(l1::FrameCache::BytesFor(frame_count), nullptr, &cache_).ok());
+    ASSERT_NE(cache_, nullptr);
+    ASSERT_TRUE(ValueFrames::Create(index_.get(), cache_.get(), max_value_bytes, &frames_).ok());
   }
   void Write(uint64_t key, uint64_t version) {
     ASSERT_TRUE(log_->Append(key, ValueOf(key, version).data()).ok());
@@ -53,8 +55,8 @@ class ValueFramesTest : public ::testing::Test {
     std::string value;
     ValueRef ref;
     *hot = false;
-    const Status status =
-        frames_->Find(key, &ref, hot, [&](const char* found) { value.assign(found, kValueBytes); });
+    const Status status = frames_->Find(
+        key, &ref, hot, &lookup_, [&](const char* found) { value.assign(found, kValueBytes); });
     if (status.code() == Code::kNotFound) return 0;
     EXPECT_TRUE(status.ok()) << status.ToString();
     if (!*hot) {
@@ -71,7 +73,7 @@ class ValueFramesTest : public ::testing::Test {
   bool IsHot(uint64_t key) {
     ValueRef ref;
     const l1::EpochManager::Guard guard(epochs_);
-    return index_->FindHot(key, &ref).ok() && ref.hot();
+    return index_->FindHot(key, &ref, &lookup_).ok() && ref.hot();
   }
   void ReadTimes(uint64_t key, int times) {
     bool hot;
@@ -87,6 +89,7 @@ class ValueFramesTest : public ::testing::Test {
   Options options_;
   l1::EpochManager epochs_;  // for looking at words only
   std::unique_ptr<BucketLog> log_;
+  std::unique_ptr<l1::FrameCache> cache_;
   std::unique_ptr<Index> index_;
   std::unique_ptr<ValueFrames> frames_;
 };
@@ -102,29 +105,28 @@ TEST_F(ValueFramesTest, WhatIsReadTwiceIsHot) {
   EXPECT_TRUE(IsHot(NthKey(3)));
   EXPECT_EQ(Read(NthKey(3), &hot), 1u);
   EXPECT_TRUE(hot);
-  const ValueFrameStats stats = frames_->Stats();
-  EXPECT_EQ(stats.value_count, 1u);
-  EXPECT_EQ(stats.hit_count, 1u);
-  EXPECT_EQ(stats.miss_count, 2u);
-  EXPECT_EQ(stats.admission_count, 1u);
-  EXPECT_EQ(stats.eviction_count, 0u);
+  const l1::EpochManager::Counts counts = cache_->epochs().TakeCounts();
+  EXPECT_EQ(counts.value_hits, 1u);
+  EXPECT_EQ(counts.value_misses, 2u);
+  EXPECT_EQ(cache_->pool().used_count(l1::FrameKind::kValue), 1u);
+  EXPECT_EQ(cache_->admission_count(l1::FrameKind::kValue), 1u);
+  EXPECT_EQ(cache_->pool().eviction_count(l1::FrameKind::kValue), 0u);
   // A lookup for readers outside the epoch still gives a slot.
   ValueRef ref;
   ASSERT_TRUE(index_->Find(NthKey(3), &ref).ok());
   EXPECT_FALSE(ref.hot());
-  EXPECT_EQ(frames_->Find(77, &ref, &hot, [](const char*) {}).code(), Code::kNotFound);
+  EXPECT_EQ(frames_->Find(77, &ref, &hot, &lookup_, [](const char*) {}).code(), Code::kNotFound);
 }
 
 TEST_F(ValueFramesTest, NoRoomForAFrameIsNoFrames) {
   Fill(1);
-  ASSERT_TRUE(
-      ValueFrames::Create(index_.get(), ValueFrames::BytesFor(1) - 1, nullptr, &frames_).ok());
+  Make(1, l1::FrameCache::kBytesWithDescription - 1);
   EXPECT_EQ(frames_, nullptr);
-  ASSERT_TRUE(ValueFrames::Create(index_.get(), ValueFrames::BytesFor(1), nullptr, &frames_).ok());
+  Make(1, l1::FrameCache::kBytesWithDescription);
   ASSERT_NE(frames_, nullptr);
   ReadTimes(NthKey(0), 3);
   EXPECT_TRUE(IsHot(NthKey(0)));
-  EXPECT_LE(frames_->memory_bytes(), ValueFrames::BytesFor(1));
+  EXPECT_LE(cache_->memory_bytes(), l1::FrameCache::BytesFor(1));
 }
 
 TEST_F(ValueFramesTest, OneFrameGoesToWhatIsReadMost) {
@@ -138,7 +140,7 @@ TEST_F(ValueFramesTest, OneFrameGoesToWhatIsReadMost) {
   ReadTimes(NthKey(1), 4);
   EXPECT_TRUE(IsHot(NthKey(1)));
   EXPECT_FALSE(IsHot(NthKey(0)));
-  EXPECT_EQ(frames_->Stats().eviction_count, 1u);
+  EXPECT_EQ(cache_->pool().eviction_count(l1::FrameKind::kValue), 1u);
 }
 
 TEST_F(ValueFramesTest, AWriteIsSeenAtOnceAndItsFrameGoes) {
@@ -166,7 +168,7 @@ TEST_F(ValueFramesTest, AWriteIsSeenAtOnceAndItsFrameGoes) {
     EXPECT_TRUE(IsHot(NthKey(i))) << i;
   }
   EXPECT_EQ(HotCount(40), 16u);
-  EXPECT_EQ(frames_->Stats().eviction_count, 2u);
+  EXPECT_EQ(cache_->pool().eviction_count(l1::FrameKind::kValue), 2u);
 }
 
 // A value that was read before a write must not be admitted for the record of that write.
@@ -180,7 +182,7 @@ TEST_F(ValueFramesTest, AnOfferThatComesLateIsRefused) {
   const std::string old = ValueOf(key, 1);
   Write(key, 2);
   for (int i = 0; i < 5; ++i) frames_->Offer(key, ref, old.data());
-  EXPECT_EQ(frames_->Stats().admission_count, 0u);
+  EXPECT_EQ(cache_->admission_count(l1::FrameKind::kValue), 0u);
   bool hot;
   EXPECT_EQ(Read(key, &hot), 2u);
   // The frame of the refused value was given back.
@@ -196,8 +198,8 @@ TEST_F(ValueFramesTest, TheSecondOfTwoOffersIsRefused) {
   ASSERT_TRUE(index_->Find(key, &ref).ok());
   const std::string value = ValueOf(key, 1);
   for (int i = 0; i < 5; ++i) frames_->Offer(key, ref, value.data());
-  EXPECT_EQ(frames_->Stats().admission_count, 1u);
-  EXPECT_EQ(frames_->Stats().value_count, 1u);
+  EXPECT_EQ(cache_->admission_count(l1::FrameKind::kValue), 1u);
+  EXPECT_EQ(cache_->pool().used_count(l1::FrameKind::kValue), 1u);
 }
 
 TEST_F(ValueFramesTest, WhatDoesNotMatchItsChecksumIsRefused) {
@@ -209,7 +211,7 @@ TEST_F(ValueFramesTest, WhatDoesNotMatchItsChecksumIsRefused) {
   damaged[1000] ^= 1;
   for (int i = 0; i < 5; ++i) frames_->Offer(NthKey(2), ref, damaged.data());
   EXPECT_FALSE(IsHot(NthKey(2)));
-  EXPECT_EQ(frames_->Stats().value_count, 0u);
+  EXPECT_EQ(cache_->pool().used_count(l1::FrameKind::kValue), 0u);
 }
 
 TEST_F(ValueFramesTest, AViewSeesTheOldValueWhileItIsHot) {
@@ -224,9 +226,9 @@ TEST_F(ValueFramesTest, AViewSeesTheOldValueWhileItIsHot) {
     ValueRef ref;
     bool hot = false;
     std::string value;
-    const Status status = frames_->FindAt(key, view.version, &ref, &hot, [&](const char* found) {
-      value.assign(found, kValueBytes);
-    });
+    const Status status =
+        frames_->FindAt(key, view.version, &ref, &hot, &lookup_,
+                        [&](const char* found) { value.assign(found, kValueBytes); });
     EXPECT_TRUE(status.ok()) << status.ToString();
     if (!hot) {
       alignas(kIoAlignment) char buffer[kValueBytes];
@@ -242,7 +244,7 @@ TEST_F(ValueFramesTest, AViewSeesTheOldValueWhileItIsHot) {
   EXPECT_EQ(Read(key, &hot), 2u);
   ReadTimes(key, 5);
   EXPECT_EQ(old_version(), 1u);
-  frames_->SetLimit(0);
+  cache_->SetLimit(0);
   EXPECT_EQ(old_version(), 1u);
   EXPECT_EQ(Read(key, &hot), 2u);
   EXPECT_FALSE(hot);
@@ -255,22 +257,22 @@ TEST_F(ValueFramesTest, LimitsAreKeptDownToNothing) {
   // All but the reserve.
   for (uint64_t i = 0; i < 32; ++i) ReadTimes(NthKey(i), 4);
   EXPECT_EQ(HotCount(64), 31u);
-  const uint64_t full_bytes = frames_->memory_bytes();
-  EXPECT_LE(full_bytes, ValueFrames::BytesFor(32));
+  const uint64_t full_bytes = cache_->memory_bytes();
+  EXPECT_LE(full_bytes, l1::FrameCache::BytesFor(32));
   for (const uint32_t count : {20u, 1u, 0u}) {
-    const uint64_t limit_bytes = ValueFrames::BytesFor(32) - uint64_t{32 - count} * kValueBytes;
-    frames_->SetLimit(limit_bytes);
+    const uint64_t limit_bytes = l1::FrameCache::BytesFor(32) - uint64_t{32 - count} * kValueBytes;
+    cache_->SetLimit(limit_bytes);
     // A frame that was free may be among those that are left.
     EXPECT_LE(HotCount(64), count);
     EXPECT_GE(HotCount(64) + 1, count);
-    EXPECT_LE(frames_->Stats().value_count, count);
-    EXPECT_LE(frames_->memory_bytes(), limit_bytes);
+    EXPECT_LE(cache_->pool().used_count(l1::FrameKind::kValue), count);
+    EXPECT_LE(cache_->memory_bytes(), limit_bytes);
     for (uint64_t i = 0; i < 64; ++i) ReadTimes(NthKey(i), 3);
     EXPECT_LE(HotCount(64), count);
   }
-  frames_->SetLimit(0);
+  cache_->SetLimit(0);
   ReadTimes(NthKey(1), 5);
-  frames_->SetLimit(ValueFrames::BytesFor(32));
+  cache_->SetLimit(l1::FrameCache::BytesFor(32));
   // All but the reserve.
   for (uint64_t i = 0; i < 32; ++i) ReadTimes(NthKey(i), 4);
   EXPECT_EQ(HotCount(64), 31u);
@@ -298,10 +300,10 @@ TEST_F(ValueFramesTest, APassOverEverythingWashesNothingOut) {
   }
   const uint64_t before = HotCount(100);
   EXPECT_GE(before, 95u);
-  const uint64_t admissions = frames_->Stats().admission_count;
+  const uint64_t admissions = cache_->admission_count(l1::FrameKind::kValue);
   for (uint64_t i = 100; i < kKeys; ++i) ReadTimes(NthKey(i), 1);
   EXPECT_GE(HotCount(100), before * 9 / 10);
-  EXPECT_LE(frames_->Stats().admission_count - admissions, 40u);
+  EXPECT_LE(cache_->admission_count(l1::FrameKind::kValue) - admissions, 40u);
   // Keys that are read from then on are admitted in the end.
   for (int round = 0; round < 60; ++round) {
     for (uint64_t i = 500; i < 600; ++i) ReadTimes(NthKey(i), 1);
@@ -315,13 +317,13 @@ TEST_F(ValueFramesTest, EvictionAheadLeavesTheReserve) {
   Fill(400);
   Make(128);
   for (uint64_t i = 0; i < 128; ++i) ReadTimes(NthKey(i), 3);
-  EXPECT_EQ(frames_->Stats().value_count, 124u);
+  EXPECT_EQ(cache_->pool().used_count(l1::FrameKind::kValue), 124u);
   // Admissions use the reserve while evicted frames wait for readers.
   for (uint64_t i = 200; i < 203; ++i) ReadTimes(NthKey(i), 8);
-  EXPECT_TRUE(frames_->RunsLow());
-  EXPECT_FALSE(frames_->EvictSome());
-  EXPECT_FALSE(frames_->RunsLow());
-  EXPECT_EQ(frames_->Stats().value_count, 124u);
+  EXPECT_TRUE(cache_->RunsLow());
+  EXPECT_FALSE(cache_->EvictSome());
+  EXPECT_FALSE(cache_->RunsLow());
+  EXPECT_EQ(cache_->pool().used_count(l1::FrameKind::kValue), 124u);
 }
 
 // If use() throws, the reader still leaves the epoch, and frames can be used again.
@@ -332,7 +334,8 @@ TEST_F(ValueFramesTest, AThrowingUseLeavesTheEpoch) {
   ValueRef ref;
   bool hot = false;
   const Status status = Guarded([&] {
-    return frames_->Find(NthKey(0), &ref, &hot, [](const char*) { throw std::bad_alloc(); });
+    return frames_->Find(NthKey(0), &ref, &hot, &lookup_,
+                         [](const char*) { throw std::bad_alloc(); });
   });
   EXPECT_EQ(status.code(), Code::kOutOfMemory);
   ReadTimes(NthKey(1), 8);
@@ -374,8 +377,8 @@ TEST_F(ValueFramesTest, ReadersBesideWritersBesideEviction) {
   std::thread resizer([&] {
     std::mt19937_64 random(78);
     while (!stop.load()) {
-      frames_->SetLimit(ValueFrames::BytesFor(24) - random() % 25 * kValueBytes);
-      frames_->EvictSome();
+      cache_->SetLimit(l1::FrameCache::BytesFor(24) - random() % 25 * kValueBytes);
+      cache_->EvictSome();
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
   });
@@ -383,9 +386,8 @@ TEST_F(ValueFramesTest, ReadersBesideWritersBesideEviction) {
   stop = true;
   writer.join();
   resizer.join();
-  const ValueFrameStats stats = frames_->Stats();
-  EXPECT_GT(stats.hit_count, 0u);
-  EXPECT_GT(stats.admission_count, 0u);
+  EXPECT_GT(cache_->epochs().TakeCounts().value_hits, 0u);
+  EXPECT_GT(cache_->admission_count(l1::FrameKind::kValue), 0u);
   frames_.reset();
   EXPECT_EQ(HotCount(kKeys), 0u);
 }

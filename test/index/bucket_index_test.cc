@@ -238,6 +238,34 @@ TEST(BucketIndexTest, ForgottenBucketIsEmptyAndCanBeBuiltAgain) {
   }
 }
 
+TEST(BucketIndexTest, ALostBucketIsUnreadAtOnceAndStaysInMemoryTheSecondTime) {
+  const std::vector<KeyRecord> records = MakeRecords(Shape::kSequential, 1000, Order::kAlong);
+  ViewRegistry* views = nullptr;
+  ASSERT_TRUE(ViewRegistry::Create(&views).ok());
+  const numa::StorePlacement placement;
+  BucketShared shared(placement);
+  shared.Watch(views);
+  {
+    BucketIndex index;
+    index.set_shared(&shared);
+    for (const bool is_first : {true, false}) {
+      EXPECT_TRUE(index.may_be_paged());
+      index.Expect();
+      ASSERT_TRUE(index.Install(RowOf(records), false).ok());
+      index.Admit();
+      ValueRef ref;
+      ASSERT_EQ(index.Find(records[5].key, &ref), Code::kOk);
+      index.HideLost();
+      // Records may still come in here, and readers must not find older ones.
+      EXPECT_EQ(index.Find(records[5].key, &ref), Code::kIOError);
+      EXPECT_FALSE(index.unchanged().Find(records[5].key, &ref));
+      index.Lose();
+      EXPECT_EQ(index.may_be_paged(), is_first);
+    }
+  }
+  views->Close();
+}
+
 TEST(BucketIndexTest, MemoryIsCounted) {
   const std::vector<KeyRecord> records = MakeRecords(Shape::kSequential, 20000, Order::kAlong);
   BucketIndex index;

@@ -120,7 +120,7 @@ class Play {
   void ReleaseAll() {
     for (Watched& each : watched_) ViewRegistry::Release(&each.view);
     watched_.clear();
-    test::ExpectNothingPinned(buckets_.pinned());
+    test::ExpectNothingPinned(buckets_.shared());
   }
 
  private:
@@ -170,12 +170,12 @@ TEST(BucketViewsTest, AppendedAndDeletedKeysStayShown) {
     if (key % 500 == 250) views.emplace_back(buckets.Take(), shown);
   }
   for (uint64_t key = 0; key < 200; ++key) buckets.Write(key * 15, slot++, true);
-  EXPECT_GT(buckets.pinned().bytes(), kCount * sizeof(UndoRecord) / 2);
+  EXPECT_GT(buckets.shared().bytes(), kCount * sizeof(UndoRecord) / 2);
   for (const auto& [view, wanted] : views) {
     ASSERT_NO_FATAL_FAILURE(ExpectShows(buckets.bucket(), view.version, wanted, kCount));
   }
   for (auto& [view, wanted] : views) ViewRegistry::Release(&view);
-  test::ExpectNothingPinned(buckets.pinned());
+  test::ExpectNothingPinned(buckets.shared());
 }
 
 // Deleted keys stay in the history of a part. Keys that are appended in their place must not go to
@@ -238,11 +238,11 @@ TEST(BucketViewsTest, HeldViewPinsOneRecordAKey) {
   for (uint64_t i = 0; i < writes; ++i) {
     buckets.Write(random() % kKeys, static_cast<uint32_t>(kKeys + i), random() % 5 == 0);
   }
-  EXPECT_LE(buckets.pinned().bytes(), kKeys * sizeof(UndoRecord) * 9 / 8 + sizeof(History));
-  EXPECT_GT(buckets.pinned().bytes(), kKeys / 2 * sizeof(UndoRecord));
+  EXPECT_LE(buckets.shared().bytes(), kKeys * sizeof(UndoRecord) * 9 / 8 + sizeof(History));
+  EXPECT_GT(buckets.shared().bytes(), kKeys / 2 * sizeof(UndoRecord));
   ASSERT_NO_FATAL_FAILURE(ExpectShows(buckets.bucket(), view.version, shown, kKeys));
   ViewRegistry::Release(&view);
-  test::ExpectNothingPinned(buckets.pinned());
+  test::ExpectNothingPinned(buckets.shared());
   // The bounds of what a view may pin, and of a delta's memory.
   EXPECT_LE(buckets.bucket().memory_bytes(), before + 24 * 1024);
 }
@@ -268,13 +268,13 @@ TEST(BucketViewsTest, ShortViewsBesideAnOldOnePinNothingForLong) {
     // A hot key among others.
     buckets.Write(i % 2 == 0 ? 7 : random() % kKeys, slot++);
     ViewRegistry::Release(&brief);
-    most = std::max(most, buckets.pinned().bytes());
+    most = std::max(most, buckets.shared().bytes());
   }
   EXPECT_LE(most, kKeys * sizeof(UndoRecord) * 9 / 8 + sizeof(History));
   EXPECT_LT(buckets.bucket().memory_bytes(), 100 * kKeys + (64 << 10));
   ASSERT_NO_FATAL_FAILURE(ExpectShows(buckets.bucket(), old.version, shown, kKeys));
   ViewRegistry::Release(&old);
-  test::ExpectNothingPinned(buckets.pinned());
+  test::ExpectNothingPinned(buckets.shared());
 }
 
 TEST(BucketViewsTest, DamagedBucketKnowsNoMoreInThePast) {
@@ -349,7 +349,7 @@ TEST(BucketViewsTest, FirstRecordOfABucketAndAView) {
   writer.join();
   EXPECT_EQ(wrong, 0U);
   for (View& view : views) ViewRegistry::Release(&view);
-  test::ExpectNothingPinned(buckets.pinned());
+  test::ExpectNothingPinned(buckets.shared());
 }
 }  // namespace
 }  // namespace engine_race

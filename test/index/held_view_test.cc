@@ -39,9 +39,9 @@ class Churned {
   static uint64_t KeyOf(uint64_t i) { return i * 1000; }
 
   void Write(uint64_t key, bool tombstone) {
-    const uint64_t before = buckets_.pinned().work().merged_records;
+    const uint64_t before = buckets_.shared().work().merged_records;
     buckets_.Write(key, slot_, tombstone);
-    most_copied_ = std::max(most_copied_, buckets_.pinned().work().merged_records - before);
+    most_copied_ = std::max(most_copied_, buckets_.shared().work().merged_records - before);
     if (tombstone) {
       now_.erase(key);
     } else {
@@ -63,7 +63,7 @@ class Churned {
 
   WatchedBuckets& buckets() { return buckets_; }
   const KeyMap& now() const { return now_; }
-  uint64_t pinned_bytes() { return buckets_.pinned().bytes(); }
+  uint64_t pinned_bytes() { return buckets_.shared().bytes(); }
   uint64_t most_copied() const { return most_copied_; }
 
  private:
@@ -96,7 +96,7 @@ TEST(HeldViewTest, NewKeysThatComeAndGoPinNothing) {
     ASSERT_NO_FATAL_FAILURE(churned.ExpectShows(view.version, shown));
     ASSERT_NO_FATAL_FAILURE(churned.ExpectShowsNow());
     ViewRegistry::Release(&view);
-    test::ExpectNothingPinned(churned.buckets().pinned());
+    test::ExpectNothingPinned(churned.buckets().shared());
   }
 }
 
@@ -150,7 +150,7 @@ TEST(HeldViewTest, OverwritesPinOneRecordAKeyAndCopyNoMoreThanAPart) {
   }
   ASSERT_NO_FATAL_FAILURE(churned.ExpectShowsNow());
   for (auto& [view, shown] : views) ViewRegistry::Release(&view);
-  test::ExpectNothingPinned(churned.buckets().pinned());
+  test::ExpectNothingPinned(churned.buckets().shared());
   ASSERT_NO_FATAL_FAILURE(churned.ExpectShowsNow());
 }
 
@@ -176,7 +176,7 @@ TEST(HeldViewTest, PartsOfHistoryAlone) {
   ASSERT_NO_FATAL_FAILURE(churned.ExpectShows(view.version, shown));
   ASSERT_NO_FATAL_FAILURE(churned.ExpectShowsNow());
   ViewRegistry::Release(&view);
-  test::ExpectNothingPinned(churned.buckets().pinned());
+  test::ExpectNothingPinned(churned.buckets().shared());
 }
 
 // One key with more superseded records than a part may have stays in one part. Its neighbours do
@@ -199,14 +199,14 @@ TEST(HeldViewTest, OneKeyOfVeryManyViews) {
     ASSERT_EQ(ref.slot(), slot);
   }
   std::mt19937_64 random(5);
-  const uint64_t before = churned.buckets().pinned().work().merged_records;
+  const uint64_t before = churned.buckets().shared().work().merged_records;
   const uint64_t writes = 2000;
   for (uint64_t i = 0; i < writes; ++i) churned.Write(Churned::KeyOf(random() % 500), false);
-  EXPECT_LE(churned.buckets().pinned().work().merged_records - before, writes * count / 8);
+  EXPECT_LE(churned.buckets().shared().work().merged_records - before, writes * count / 8);
   ASSERT_NO_FATAL_FAILURE(churned.ExpectShowsNow());
   // The youngest view first: each release of the oldest one looks at all others.
   for (; !views.empty(); views.pop_back()) ViewRegistry::Release(&views.back().first);
-  test::ExpectNothingPinned(churned.buckets().pinned());
+  test::ExpectNothingPinned(churned.buckets().shared());
 }
 
 // Parts that were split because of their history are merged again.
@@ -225,7 +225,7 @@ TEST(HeldViewTest, SplitPartsBecomeFewAgain) {
   }
   EXPECT_LE(churned.most_copied(), kMostCopied);
   for (View& view : views) ViewRegistry::Release(&view);
-  test::ExpectNothingPinned(churned.buckets().pinned());
+  test::ExpectNothingPinned(churned.buckets().shared());
   for (int round = 0; round < 3; ++round) overwrite_all(&churned);
   ASSERT_NO_FATAL_FAILURE(churned.ExpectShowsNow());
   EXPECT_LE(churned.buckets().bucket().memory_bytes(),

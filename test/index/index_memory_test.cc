@@ -45,7 +45,7 @@ TEST(IndexMemoryTest, TheCountOfBucketsIsWhatAWalkFinds) {
       const auto is_same = [&] {
         uint64_t walked = 0;
         for (size_t b = 0; b < kBuckets; ++b) walked += buckets.bucket(b).memory_bytes();
-        return walked == buckets.pinned().part_bytes().bytes() + buckets.pinned().bytes() +
+        return walked == buckets.shared().part_bytes().bytes() + buckets.shared().bytes() +
                              kBuckets * sizeof(BucketIndex);
       };
       ASSERT_TRUE(test::Eventually(is_same)) << when << ", seed " << seed;
@@ -75,7 +75,7 @@ TEST(IndexMemoryTest, TheCountOfBucketsIsWhatAWalkFinds) {
     expect_same("without views");
     for (size_t b = 0; b < kBuckets; ++b) buckets.bucket(b).Forget();
     expect_same("forgotten");
-    EXPECT_EQ(buckets.pinned().part_bytes().bytes(), 0u);
+    EXPECT_EQ(buckets.shared().part_bytes().bytes(), 0u);
   }
 }
 
@@ -91,7 +91,7 @@ TEST(IndexMemoryTest, WhatIsRefusedIsNotCounted) {
       }
       buckets.Write(slot * 7 % 1000, slot);
     }
-    const uint64_t counted = buckets.pinned().part_bytes().bytes() + sizeof(BucketIndex);
+    const uint64_t counted = buckets.shared().part_bytes().bytes() + sizeof(BucketIndex);
     EXPECT_EQ(counted, buckets.bucket().memory_bytes()) << passed;
   }
 }

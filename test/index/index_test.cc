@@ -9,7 +9,6 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <random>
 #include <string>
 #include <thread>
@@ -19,6 +18,7 @@
 #include "engine_race/index/build.h"
 #include "harness/load/fill_keys.h"
 #include "test/index/index_test_util.h"
+#include "test/log_lines.h"
 #include "test/test_util.h"
 
 namespace engine_race {
@@ -76,8 +76,8 @@ class TestIndex : public AppendListener {
   TestIndex(BucketLog* log, const Options& options, const BuildLimits& limits)
       : options_(options),
         buckets_(std::make_unique<BucketIndex[]>(log->geometry().bucket_count)),
-        context_(log, this, options_, limits, {buckets_.get(), log->geometry().bucket_count},
-                 &unread_) {}
+        context_(log, this, options_, limits, options.build_thread_count,
+                 {buckets_.get(), log->geometry().bucket_count}, &unread_) {}
 
   Status Build() { return BuildAllBuckets(&context_); }
   Status BuildAgain(uint32_t bucket) {
@@ -119,21 +119,6 @@ void OverwriteEntry(const std::string& dir, uint64_t slot, format::KeyEntry entr
       sys::OpenAt(AT_FDCWD, dir + "/" + format::kKeyFilePrefix + "00", O_WRONLY, 0, &fd).ok());
   ASSERT_TRUE(sys::PwriteFull(fd.get(), &entry, sizeof(entry), slot * sizeof(entry)).ok());
 }
-
-class LogCapture {
- public:
-  LogFn fn() {
-    return [this](LogLevel, std::string_view message) {
-      const std::lock_guard lock(mutex_);
-      text_ += std::string(message) + "\n";
-    };
-  }
-  std::string text() const { return text_; }
-
- private:
-  std::mutex mutex_;
-  std::string text_;
-};
 
 TEST(IndexTest, BuildsFromFilledLogsAndStagedEntries) {
   TempDir dir;
@@ -254,9 +239,9 @@ TEST(IndexTest, DamagedEntriesAreReportedAndNeverBecomeNotFound) {
       lost = std::max(lost, records[slot].sequence);
     }
     const std::unique_ptr<BucketLog> log = OpenLog(OneBucket(), dir.path());
-    LogCapture capture;
+    test::LogLines capture;
     Options options = OneBucket();
-    options.log = capture.fn();
+    options.log = capture.Callback();
     BuildLimits limits = GiantLimits();
     limits.giant_records = giant_records;
     TestIndex index(log.get(), options, limits);

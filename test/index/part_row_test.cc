@@ -33,9 +33,17 @@ PartRow RowWith(std::initializer_list<std::vector<uint64_t>> parts) {
   return PartRow(std::move(made));
 }
 
+// A walk over parts that are not paged and lead to no frame.
+PartRow::Walk Over(uint64_t first_key, uint64_t last_key) {
+  static const FrameSlots slots;
+  return {first_key, last_key, kLatestVersion, slots, nullptr, nullptr};
+}
+
 std::vector<uint64_t> KeysOf(const PartRow& row) {
   std::vector<uint64_t> keys(100);
-  keys.resize(row.FirstKeys(0, kLast, kLatestVersion, FrameSlots(), keys));
+  size_t count = 0;
+  EXPECT_TRUE(row.FirstKeys(Over(0, kLast), keys, &count));
+  keys.resize(count);
   return keys;
 }
 
@@ -65,29 +73,35 @@ TEST(PartRowTest, EveryKeyBelongsToThePartThatBeginsAtOrBelowIt) {
 TEST(PartRowTest, LookupsFindARecordInItsPartAlone) {
   const PartRow row = RowWith({{10, 15}, {20, 25}});
   for (const uint64_t key : {10, 15, 20, 25}) {
-    const RefWord* const word = row.Locate(key);
+    const RefWord* const word = row.Locate(key, {});
     ASSERT_NE(word, nullptr) << key;
     EXPECT_EQ(word->Load().slot(), key);
   }
-  EXPECT_EQ(row.Locate(17), nullptr);
-  EXPECT_EQ(PartRow().Locate(10), nullptr);
-  EXPECT_EQ(PartRow::OfNothing().Locate(10), nullptr);
+  EXPECT_EQ(row.Locate(17, {}), nullptr);
+  EXPECT_EQ(PartRow().Locate(10, {}), nullptr);
+  EXPECT_EQ(PartRow::OfNothing().Locate(10, {}), nullptr);
 }
 
 TEST(PartRowTest, WalksGoOnFromPartToPart) {
   const PartRow row = RowWith({{10, 15}, {20, 25}, {30, 35}});
-  const FrameSlots frames;
   std::vector<uint64_t> keys(3);
-  ASSERT_EQ(row.FirstKeys(12, kLast, kLatestVersion, frames, keys), 3u);
+  size_t count = 0;
+  ASSERT_TRUE(row.FirstKeys(Over(12, kLast), keys, &count));
+  ASSERT_EQ(count, 3u);
   EXPECT_EQ(keys, (std::vector<uint64_t>{15, 20, 25}));
-  ASSERT_EQ(row.LastKeys(0, 31, kLatestVersion, frames, keys), 3u);
+  ASSERT_TRUE(row.LastKeys(Over(0, 31), keys, &count));
+  ASSERT_EQ(count, 3u);
   EXPECT_EQ(keys, (std::vector<uint64_t>{20, 25, 30}));
-  ASSERT_EQ(row.LastKeys(24, 29, kLatestVersion, frames, keys), 1u);
+  ASSERT_TRUE(row.LastKeys(Over(24, 29), keys, &count));
+  ASSERT_EQ(count, 1u);
   EXPECT_EQ(keys[2], 25u);
   std::vector<IndexEntry> entries;
-  EXPECT_FALSE(row.Collect(0, kLast, kLatestVersion, frames, 4, &entries));
+  bool complete = true;
+  EXPECT_TRUE(row.Collect(Over(0, kLast), 4, &entries, &complete));
+  EXPECT_FALSE(complete);
   EXPECT_EQ(entries.size(), 4u);
-  EXPECT_TRUE(row.Collect(30, 35, kLatestVersion, frames, 6, &entries));
+  EXPECT_TRUE(row.Collect(Over(30, 35), 6, &entries, &complete));
+  EXPECT_TRUE(complete);
   EXPECT_EQ(entries.size(), 6u);
   EXPECT_EQ(row.EstimateCount(15, 30), 4u);
   EXPECT_EQ(row.EstimateCount(30, 15), 0u);

@@ -37,7 +37,7 @@ std::unique_ptr<Part> MakePart(const std::vector<KeyRecord>& older,
 
 Status MergeOne(const Part& part, const LiveVersions& live, const FrameSlots& frames,
                 bool keep_tombstones, size_t split_records, PartReplacement* replacement) {
-  const MergeSource source = {&part, part.history};
+  const MergeSource source = {&part.run, &part.delta, part.history};
   return MergeParts({&source, 1}, live, frames, keep_tombstones, split_records, replacement,
                     Placement());
 }
@@ -78,20 +78,26 @@ TEST(PartTest, MergesRandomDeltas) {
   }
 }
 
-TEST(PartTest, SplitsInTwoWhenLarge) {
+TEST(PartTest, SplitsEvenlyWhenLarge) {
   std::vector<KeyRecord> older;
   for (uint64_t i = 0; i < 1000; ++i) older.push_back(Record(i * 3, i));
   std::vector<KeyRecord> newer;
   for (uint64_t i = 0; i < 100; ++i) newer.push_back(Record(i * 7 + 1, 1000 + i));
   const std::unique_ptr<Part> part = MakePart(older, newer);
   PartReplacement replacement;
-  ASSERT_TRUE(MergeOne(*part, LiveVersions(), FrameSlots(), false, 1000, &replacement).ok());
-  ASSERT_EQ(replacement.parts.size(), 2U);
-  const size_t total = replacement.parts[0]->run.count() + replacement.parts[1]->run.count();
-  EXPECT_EQ(replacement.parts[0]->run.count(), total / 2);
   Model model(older);
   for (const KeyRecord& record : newer) model.Add(record);
-  ExpectSameEntries(EntriesOf(replacement), model.Entries());
+  for (const size_t limit : {1000, 300, 17}) {
+    SCOPED_TRACE(limit);
+    ASSERT_TRUE(MergeOne(*part, LiveVersions(), FrameSlots(), false, limit, &replacement).ok());
+    const size_t total = model.Entries().size();
+    ASSERT_EQ(replacement.parts.size(), (total + limit - 1) / limit);
+    const size_t share = (total + replacement.parts.size() - 1) / replacement.parts.size();
+    for (size_t i = 0; i + 1 < replacement.parts.size(); ++i) {
+      EXPECT_EQ(replacement.parts[i]->run.count(), share);
+    }
+    ExpectSameEntries(EntriesOf(replacement), model.Entries());
+  }
 }
 
 TEST(PartTest, AppendedKeysLeaveAFullRunAlone) {
@@ -114,7 +120,7 @@ TEST(PartTest, EvictionsDuringAMergeAreCaughtUpWith) {
   FrameSlots frames;
   frames.set_slots(slots.data());
   const auto swizzle = [&](uint64_t key, uint32_t frame) {
-    RefWord* const word = part->Locate(key);
+    RefWord* const word = part->Locate(key, {});
     ValueRef ref = word->Load();
     slots[frame] = ref.slot();
     ASSERT_TRUE(word->Exchange(&ref, ref.InFrame(frame)));
@@ -125,19 +131,21 @@ TEST(PartTest, EvictionsDuringAMergeAreCaughtUpWith) {
   ASSERT_TRUE(MergeOne(*part, LiveVersions(), frames, false, kNoSplit, &replacement).ok());
   ASSERT_EQ(replacement.parts.size(), 1U);
   const Part& merged = *replacement.parts[0];
-  EXPECT_EQ(merged.Locate(10)->Load(), part->Locate(10)->Load());
-  EXPECT_EQ(merged.Locate(40)->Load(), part->Locate(40)->Load());
+  EXPECT_EQ(merged.Locate(10, {})->Load(), part->Locate(10, {})->Load());
+  EXPECT_EQ(merged.Locate(40, {})->Load(), part->Locate(40, {})->Load());
   swizzle(30, 3);
   replacement.CopyHotWordsAgain(frames);
-  EXPECT_EQ(merged.Locate(40)->Load(), part->Locate(40)->Load()) << "nothing to catch up with";
+  EXPECT_EQ(merged.Locate(40, {})->Load(), part->Locate(40, {})->Load())
+      << "nothing to catch up with";
 
-  part->Locate(40)->Store(frames.SlotOf(*part->Locate(40)));
+  part->Locate(40, {})->Store(frames.SlotOf(*part->Locate(40, {})));
   frames.CountUnswizzle();
   replacement.CopyHotWordsAgain(frames);
-  EXPECT_EQ(merged.Locate(10)->Load(), part->Locate(10)->Load());
-  EXPECT_EQ(merged.Locate(40)->Load(), ValueRef(3, 40, false));
-  EXPECT_EQ(merged.Locate(30)->Load(), ValueRef(2, 30, false)) << "in its slot, if not in a frame";
-  EXPECT_EQ(merged.Locate(20)->Load(), ValueRef(4, 20, false));
+  EXPECT_EQ(merged.Locate(10, {})->Load(), part->Locate(10, {})->Load());
+  EXPECT_EQ(merged.Locate(40, {})->Load(), ValueRef(3, 40, false));
+  EXPECT_EQ(merged.Locate(30, {})->Load(), ValueRef(2, 30, false))
+      << "in its slot, if not in a frame";
+  EXPECT_EQ(merged.Locate(20, {})->Load(), ValueRef(4, 20, false));
 }
 
 TEST(PartTest, TombstonesForEverythingLeaveNoPart) {

@@ -206,7 +206,8 @@ TEST_F(UnreadBucketsTest, AViewFromBeforeDoesNotSeeAChangedBucket) {
   size_t count = 0;
   ValueRef ref;
   EXPECT_EQ(FindAt(kBad, 0, before.version).code(), Code::kIOError);
-  EXPECT_EQ(index_->FindHotAt(Key(kBad, 0), before.version, &ref).code(), Code::kIOError);
+  BlockLookup lookup;
+  EXPECT_EQ(index_->FindHotAt(Key(kBad, 0), before.version, &ref, &lookup).code(), Code::kIOError);
   EXPECT_EQ(Collect(kBad, before.version, &count).code(), Code::kIOError);
   EXPECT_TRUE(FindAt(0, 0, before.version).ok());
   EXPECT_TRUE(FindAt(kBad, kRecords, after.version).ok());

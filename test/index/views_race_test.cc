@@ -87,7 +87,7 @@ TEST(ViewsRaceTest, ViewsCutAllBucketsAtOnce) {
   stop = true;
   for (std::thread& reader : readers) reader.join();
   EXPECT_EQ(wrong, 0U);
-  test::ExpectNothingPinned(buckets.pinned());
+  test::ExpectNothingPinned(buckets.shared());
 }
 
 }  // namespace

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "engine_race/index/bucket_index.h"
+#include "engine_race/index/bucket_shared.h"
 #include "engine_race/index/part_builder.h"
-#include "engine_race/index/pinned_buckets.h"
 #include "engine_race/index/views.h"
 #include "engine_race/numa/store_placement.h"
 #include "test/eventually.h"
@@ -33,8 +33,8 @@ inline BucketIndex::Row RowOf(const std::vector<KeyRecord>& records, size_t spli
 }
 
 // Waits until the sweep's thread has freed all that was kept for views.
-inline void ExpectNothingPinned(const PinnedBuckets& pinned) {
-  EXPECT_TRUE(Eventually([&pinned] { return pinned.bytes() == 0; })) << pinned.bytes();
+inline void ExpectNothingPinned(const BucketShared& shared) {
+  EXPECT_TRUE(Eventually([&shared] { return shared.bytes() == 0; })) << shared.bytes();
 }
 
 // Some buckets with one registry of views. The first record of a bucket has slot 0.
@@ -43,10 +43,10 @@ class WatchedBuckets {
   explicit WatchedBuckets(size_t count, size_t split_keys = BucketIndex::kSplitKeys)
       : buckets_(std::make_unique<BucketIndex[]>(count)), split_keys_(split_keys) {
     EXPECT_TRUE(ViewRegistry::Create(&views_).ok());
-    pinned_.Watch(views_);
+    shared_.Watch(views_);
     for (size_t i = 0; i < count; ++i) {
       buckets_[i].set_split_keys(split_keys);
-      buckets_[i].set_pinned(&pinned_);
+      buckets_[i].set_shared(&shared_);
       buckets_[i].Expect();
     }
   }
@@ -69,12 +69,12 @@ class WatchedBuckets {
 
   BucketIndex& bucket(size_t index = 0) { return buckets_[index]; }
   ViewRegistry& views() { return *views_; }
-  PinnedBuckets& pinned() { return pinned_; }
+  BucketShared& shared() { return shared_; }
 
  private:
   ViewRegistry* views_ = nullptr;
   numa::StorePlacement placement_;
-  PinnedBuckets pinned_{placement_};
+  BucketShared shared_{placement_};
   std::unique_ptr<BucketIndex[]> buckets_;
   const size_t split_keys_;
 };

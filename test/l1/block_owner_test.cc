@@ -13,6 +13,7 @@ namespace {
 using l1::BlockOwner;
 using l1::EpochManager;
 using l1::FrameInfo;
+using l1::FrameKind;
 using l1::FramePool;
 using l1::kNoFrame;
 
@@ -23,7 +24,8 @@ constexpr uint64_t kOwnerBits = uint64_t{5} << 40;
 class BlockOwnerTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    ASSERT_TRUE(FramePool::Create(4096, 40, &epochs_, &owner_, &pool_).ok());
+    ASSERT_TRUE(FramePool::Create(4096, 40, &epochs_, &pool_).ok());
+    pool_->SetOwner(FrameKind::kBlock, &owner_);
     parent_ = Install(kNoFrame, 0, &root_);
     pool_->info(parent_).children = std::make_unique<std::atomic<uint64_t>[]>(kChildren);
     for (uint32_t i = 0; i < kChildren; ++i) {

@@ -56,8 +56,8 @@ TEST(EpochTest, GuardsCountWithoutLosingAny) {
     });
   }
   for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(epochs.TakeCounts().hits, kThreads * kRounds);
-  EXPECT_EQ(epochs.TakeCounts().misses, kThreads * kRounds / 4);
+  EXPECT_EQ(epochs.TakeCounts().value_hits, kThreads * kRounds);
+  EXPECT_EQ(epochs.TakeCounts().value_misses, kThreads * kRounds / 4);
 }
 
 // More guards at once than the manager has lines: the last ones wait until others leave.
@@ -79,7 +79,7 @@ TEST(EpochTest, MoreThreadsThanSlotsTakeTurns) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(inside.load(), 0u);
-  EXPECT_EQ(epochs.TakeCounts().hits, kThreads * 20);
+  EXPECT_EQ(epochs.TakeCounts().value_hits, kThreads * 20);
   const uint64_t last = epochs.Retire();
   EXPECT_LT(last, epochs.SafeBelow());
 }

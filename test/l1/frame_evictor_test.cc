@@ -13,6 +13,7 @@ namespace {
 
 using l1::EpochManager;
 using l1::FrameInfo;
+using l1::FrameKind;
 using l1::FrameOwner;
 using l1::FramePool;
 using l1::kNoFrame;
@@ -47,7 +48,8 @@ class NotingOwner final : public FrameOwner {
 class FrameEvictorTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    ASSERT_TRUE(FramePool::Create(4096, NotingOwner::kFrames, &epochs_, &owner_, &pool_).ok());
+    ASSERT_TRUE(FramePool::Create(4096, NotingOwner::kFrames, &epochs_, &pool_).ok());
+    pool_->SetOwner(FrameKind::kBlock, &owner_);
     for (uint32_t i = 0; i < NotingOwner::kFrames; ++i) {
       ASSERT_EQ(pool_->Take(), i);
       ASSERT_TRUE(pool_->Install(i, [] { return true; }));

@@ -21,6 +21,7 @@ namespace {
 using l1::BlockOwner;
 using l1::EpochManager;
 using l1::FrameInfo;
+using l1::FrameKind;
 using l1::FramePool;
 
 constexpr size_t kFrameBytes = 4096;
@@ -30,7 +31,8 @@ constexpr uint64_t kOwnerBits = uint64_t{5} << 40;
 class FramePoolTest : public ::testing::Test {
  protected:
   void Make(uint32_t frame_count, uint32_t page_count = 64) {
-    ASSERT_TRUE(FramePool::Create(kFrameBytes, frame_count, &epochs_, &owner_, &pool_).ok());
+    ASSERT_TRUE(FramePool::Create(kFrameBytes, frame_count, &epochs_, &pool_).ok());
+    pool_->SetOwner(FrameKind::kBlock, &owner_);
     pages_ = std::make_unique<std::atomic<uint64_t>[]>(page_count);
     for (uint32_t i = 0; i < page_count; ++i) pages_[i] = i | kOwnerBits;
   }
@@ -155,13 +157,14 @@ TEST_F(FramePoolTest, FramesAreTakenInExchangeOnlyWithConsent) {
   const auto never = [](uint32_t) { return false; };
   const auto always = [](uint32_t) { return true; };
   for (uint32_t page = 0; page < 4; ++page) {
-    const uint32_t frame = pool_->TakeInExchange(0, never);  // free ones are nobody's
+    const uint32_t frame =
+        pool_->TakeInExchange(FrameKind::kBlock, 0, never);  // free ones are nobody's
     ASSERT_NE(frame, FramePool::kNoFrame);
     ASSERT_TRUE(Install(frame, page));
   }
   uint32_t first = FramePool::kNoFrame;
   uint32_t second = FramePool::kNoFrame;
-  EXPECT_EQ(pool_->TakeInExchange(0,
+  EXPECT_EQ(pool_->TakeInExchange(FrameKind::kBlock, 0,
                                   [&](uint32_t frame) {
                                     first = frame;
                                     return false;
@@ -170,13 +173,13 @@ TEST_F(FramePoolTest, FramesAreTakenInExchangeOnlyWithConsent) {
   EXPECT_EQ(pool_->eviction_count(), 0u);
   ASSERT_TRUE(pool_->LookAtVictim([&](uint32_t frame) { second = frame; }));
   EXPECT_NE(first, FramePool::kNoFrame);
-  EXPECT_EQ(pool_->TakeInExchange(0, always), second);
+  EXPECT_EQ(pool_->TakeInExchange(FrameKind::kBlock, 0, always), second);
   EXPECT_FALSE(At(second).hot());
   // With a reserve, victims must be agreed to while there still are free frames.
   pool_->GiveBack(second);
   EXPECT_EQ(pool_->spare_count(), 1u);
-  EXPECT_EQ(pool_->TakeInExchange(1, never), FramePool::kNoFrame);
-  EXPECT_NE(pool_->TakeInExchange(1, always), FramePool::kNoFrame);
+  EXPECT_EQ(pool_->TakeInExchange(FrameKind::kBlock, 1, never), FramePool::kNoFrame);
+  EXPECT_NE(pool_->TakeInExchange(FrameKind::kBlock, 1, always), FramePool::kNoFrame);
 }
 
 TEST_F(FramePoolTest, WhoIsHeatedIsNoVictimAnyMore) {
@@ -272,7 +275,8 @@ class TagOwner final : public l1::FrameOwner {
 
 TEST_F(FramePoolTest, WhatIsSupersededGoesWhenTheHandMeetsIt) {
   TagOwner owner;
-  ASSERT_TRUE(FramePool::Create(kFrameBytes, 16, &epochs_, &owner, &pool_).ok());
+  ASSERT_TRUE(FramePool::Create(kFrameBytes, 16, &epochs_, &pool_).ok());
+  pool_->SetOwner(FrameKind::kBlock, &owner);
   for (int i = 0; i < 16; ++i) {
     const uint32_t frame = pool_->Take();
     ASSERT_TRUE(pool_->Install(frame, [] { return true; }));
@@ -280,7 +284,8 @@ TEST_F(FramePoolTest, WhatIsSupersededGoesWhenTheHandMeetsIt) {
   owner.gone[0] = owner.gone[1] = true;
   // Only the two orphans are evicted, and the caller gives their frames back.
   for (int i = 0; i < 32; ++i) {
-    const uint32_t frame = pool_->TakeInExchange(0, [](uint32_t) { return false; });
+    const uint32_t frame =
+        pool_->TakeInExchange(FrameKind::kBlock, 0, [](uint32_t) { return false; });
     if (frame != FramePool::kNoFrame) pool_->GiveBack(frame);
   }
   EXPECT_EQ(pool_->eviction_count(), 2u);

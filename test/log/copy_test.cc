@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <memory>
 #include <string>
@@ -133,6 +134,18 @@ TEST_F(CopyTest, ACopyOfACopyThatWasNeverOpenedIsTheSame) {
   ASSERT_TRUE(Copy().ok());
   ASSERT_TRUE(CopyStore({}, copy(), dir_.Join("second"), &report_, {}).ok());
   ExpectEqual(dir_.Join("second"), kRecordCount);
+}
+
+TEST_F(CopyTest, TheIndexIsNotCopied) {
+  Fill(TinyOptions());
+  for (const char* name : {"key_index_root", "key_index_00", "key_index_03"}) {
+    std::ofstream(source() + "/" + name) << "derived";
+  }
+  ASSERT_TRUE(Copy().ok());
+  ExpectEqual(copy(), kRecordCount);
+  for (const fs::directory_entry& entry : fs::directory_iterator(copy())) {
+    EXPECT_FALSE(entry.path().filename().string().starts_with("key_index")) << entry.path();
+  }
 }
 
 TEST_F(CopyTest, AnEmptyStoreAndOneWithAllRecordsInOneBucket) {

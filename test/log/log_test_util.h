@@ -72,7 +72,7 @@ inline std::vector<KeyRecord> RecordsOf(BucketLog* log, uint32_t bucket) {
   NullListener listener;
   BucketCut cut;
   std::vector<KeyRecord> records;
-  const Status status = log->CutBucket(bucket, &listener, &cut);
+  const Status status = log->CutBucket(bucket, /*first_slot=*/0, &listener, &cut);
   EXPECT_TRUE(status.ok()) << status.ToString();
   log->DetachListener(bucket);
   Region keys;

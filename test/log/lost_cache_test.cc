@@ -69,6 +69,36 @@ TEST_F(LostCacheTest, TheJournalBringsBackWhatIsNotWhereTheCountsSay) {
   }
 }
 
+// Fails every write to the staged keys. Recovery stages them anew once the journal has gone.
+class FailingStaging : public SystemCallHook {
+ public:
+  long OnCall(SystemCall* call) override {
+    if (call->kind != CallKind::kPwrite) return call->Proceed();
+    if (PathOf(*call).find("staging_keys") == std::string::npos) return call->Proceed();
+    ++fail_count_;
+    errno = EIO;
+    return -1;
+  }
+  int fail_count() const { return fail_count_; }
+
+ private:
+  std::atomic<int> fail_count_{0};
+};
+
+TEST_F(LostCacheTest, ARecoveryThatEndsAfterTheJournalHasGoneIsDoneAgain) {
+  Make(0, 10, SyncMode::kEveryWrite);
+  Set(format::WordKind::kRecords, 6);
+  Set(format::WordKind::kLoggedValues, 4);
+  {
+    FailingStaging failing;
+    const ScopedHook hook(&failing);
+    std::unique_ptr<BucketLog> log;
+    EXPECT_FALSE(BucketLog::Open(TinyOptions(SyncMode::kNone), dir_.path(), &log).ok());
+    EXPECT_GT(failing.fail_count(), 0);
+  }
+  ExpectHoldsExactly(Open().get(), 10);
+}
+
 TEST_F(LostCacheTest, OneBucketWithoutAPageCachePutsAllInDoubt) {
   Make(5, 7);
   LoseStaging(dir_.path());

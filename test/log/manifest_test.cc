@@ -102,8 +102,10 @@ TEST_F(ManifestTest, WhatThisBuildCannotServeIsNotSupported) {
   EXPECT_EQ(ReadCode(), Code::kNotSupported);
   Rewrite([](format::Manifest* m) { m->value_places = format::kValuePlaces; });
   EXPECT_EQ(ReadCode(), Code::kOk);
-  Rewrite([](format::Manifest* m) { m->format_version = format::kFlockFormatVersion; });
-  EXPECT_EQ(ReadCode(), Code::kOk);
+  for (const uint32_t version : {4, 3}) {
+    Rewrite([version](format::Manifest* m) { m->format_version = version; });
+    EXPECT_EQ(ReadCode(), Code::kOk) << version;
+  }
   Rewrite([](format::Manifest* m) { m->format_version = 2; });
   EXPECT_EQ(ReadCode(), Code::kNotSupported);
 }
@@ -131,22 +133,25 @@ class KeyRangeManifestTest : public ManifestTest {
   }
 };
 
-TEST_F(KeyRangeManifestTest, APartOfTheKeysIsVersion5) {
+TEST_F(KeyRangeManifestTest, APartOfTheKeysIsVersion7) {
   for (const KeyRange& keys :
        {KeyRange{5, 77}, KeyRange{0, 0}, KeyRange{~uint64_t{0}, ~uint64_t{0}},
         KeyRange{1, ~uint64_t{0}}, KeyRange{0, ~uint64_t{0} - 1}}) {
     Write(keys);
-    EXPECT_EQ(ReadKeys(5), keys);
+    EXPECT_EQ(ReadKeys(7), keys);
     EXPECT_EQ(WordAt(4072), keys.first);
     EXPECT_EQ(WordAt(4080), keys.last);
+    Rewrite([](format::Manifest* m) { m->format_version = 5; });
+    EXPECT_EQ(ReadKeys(5), keys);
   }
 }
 
-// So that builds that know no version but 4 go on opening these.
-TEST_F(KeyRangeManifestTest, AllKeysAreVersion4) {
-  EXPECT_EQ(ReadKeys(4), KeyRange());
-  Rewrite([](format::Manifest* m) { m->format_version = format::kFlockFormatVersion; });
-  EXPECT_EQ(ReadKeys(3), KeyRange());
+TEST_F(KeyRangeManifestTest, AllKeysAreVersion6) {
+  EXPECT_EQ(ReadKeys(6), KeyRange());
+  for (const uint32_t version : {4, 3}) {
+    Rewrite([version](format::Manifest* m) { m->format_version = version; });
+    EXPECT_EQ(ReadKeys(version), KeyRange());
+  }
   EXPECT_EQ(WordAt(4080), 0u);
 }
 
@@ -184,7 +189,7 @@ TEST_F(KeyRangeManifestTest, KeysTakeTheirRoomFromTheNames) {
   EXPECT_FALSE(fits(3993));
   identity_.paths = {"/" + std::string(3990, 'x')};
   Write({5, 77});
-  EXPECT_EQ(ReadKeys(5), (KeyRange{5, 77}));
+  EXPECT_EQ(ReadKeys(7), (KeyRange{5, 77}));
 }
 
 TEST_F(ManifestTest, PathsThatCannotBeAreRefused) {

@@ -1,4 +1,4 @@
-// Stores of format 3, whose lock is the flock of their directories, and their upgrade.
+// Stores of older formats and their upgrade. The lock of format 3 is the flock of its directories.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,24 +18,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class OldStoreTest : public test::StoreFilesTest {
+class StoreVersionTest : public test::StoreFilesTest {
  protected:
-  void SetUp() override {
-    Make(Striped());
-    SetVersion<format::Manifest>(Join("manifest"), format::kManifestMagic);
-    for (const char* path : {"a", "b"}) {
-      SetVersion<format::PathMarker>(dir_.Join(path) + "/manifest_path", format::kMarkerMagic);
-      fs::remove(dir_.Join(path) + "/manifest_lock");
-    }
-    fs::remove(Join("manifest_lock"));
-    ASSERT_EQ(Version(), 3u);
-  }
-
   template <typename Page>
-  void SetVersion(const std::string& path, uint64_t seed) {
+  void SetVersion(const std::string& path, uint64_t seed, uint32_t version) {
     Page page;
     std::ifstream(path, std::ios::binary).read(reinterpret_cast<char*>(&page), sizeof(page));
-    page.format_version = format::kFlockFormatVersion;
+    page.format_version = version;
     page.checksum = Hash64(&page, offsetof(Page, checksum), seed);
     test::Overwrite(path, &page, sizeof(page), 0);
   }
@@ -53,6 +42,21 @@ class OldStoreTest : public test::StoreFilesTest {
     EXPECT_TRUE(ReadPathMarker(fd.get(), &marker).ok());
     return marker.format_version;
   }
+};
+
+class OldStoreTest : public StoreVersionTest {
+ protected:
+  void SetUp() override {
+    Make(Striped());
+    SetVersion<format::Manifest>(Join("manifest"), format::kManifestMagic, 3);
+    for (const char* path : {"a", "b"}) {
+      SetVersion<format::PathMarker>(dir_.Join(path) + "/manifest_path", format::kMarkerMagic, 3);
+      fs::remove(dir_.Join(path) + "/manifest_lock");
+    }
+    fs::remove(Join("manifest_lock"));
+    ASSERT_EQ(Version(), 3u);
+  }
+
   // Locks a directory as a build of format 3 does; invalid when it is locked already.
   UniqueFd OldLock(const std::string& dir) const {
     UniqueFd fd;
@@ -73,11 +77,11 @@ TEST_F(OldStoreTest, BecomesANewOne) {
     ASSERT_TRUE(opened.ok()) << opened.ToString();
     EXPECT_TRUE(OldLock(Dir()).valid()) << "the flock is needed no more";
   }
-  EXPECT_EQ(Version(), 4u);
+  EXPECT_EQ(Version(), 6u);
   EXPECT_EQ(MarkerVersion("a"), 4u);
   EXPECT_EQ(MarkerVersion("b"), 4u);
   EXPECT_TRUE(std::any_of(lines.begin(), lines.end(), [](const std::string& line) {
-    return line.find("from format 3 to 4") != std::string::npos;
+    return line.find("from format 3 to 6") != std::string::npos;
   }));
   for (const std::string& dir : {Dir(), dir_.Join("a"), dir_.Join("b")}) {
     EXPECT_TRUE(fs::exists(dir + "/manifest_lock"));
@@ -92,7 +96,7 @@ TEST_F(OldStoreTest, HasAllKeys) {
   EXPECT_EQ(Version(), 3u) << "what is refused stays as it was";
   options.key_range = KeyRange();
   EXPECT_EQ(Open(options).code(), Code::kOk);
-  EXPECT_EQ(Version(), 4u);
+  EXPECT_EQ(Version(), 6u);
 }
 
 TEST_F(OldStoreTest, IsRefusedWhileAnOldBuildHasIt) {
@@ -145,7 +149,7 @@ TEST_F(OldStoreTest, AnInterruptedUpgradeIsGoneOnWith) {
   ASSERT_TRUE(sys::OpenDirectory(dir_.Join("a"), false, &fd).ok());
   ASSERT_TRUE(WritePathMarker(fd.get(), identity, 0, 0600).ok());
   Make(Striped());
-  EXPECT_EQ(Version(), 4u);
+  EXPECT_EQ(Version(), 6u);
   EXPECT_EQ(MarkerVersion("b"), 4u);
 }
 
@@ -159,6 +163,43 @@ TEST_F(OldStoreTest, AnOldBuildAndThisOneDoNotMakeAStoreAtOnce) {
     EXPECT_TRUE(fs::is_empty(Dir()));
   }
   Make();
+}
+
+// Versions 4 and 5 are 6 and 7 without an index on disk.
+TEST_F(StoreVersionTest, StoresOfBeforeTheIndexAreBroughtUpByWriters) {
+  const auto set_version = [this](uint32_t version) {
+    SetVersion<format::Manifest>(Join("manifest"), format::kManifestMagic, version);
+  };
+  Make(Striped());
+  ASSERT_EQ(Version(), 6u);
+  set_version(4);
+  EXPECT_TRUE(OpenToRead().ok());
+  EXPECT_EQ(Version(), 4u) << "a reader leaves it as it is";
+  const auto marker = fs::last_write_time(dir_.Join("a") + "/manifest_path");
+  Make(Striped());
+  EXPECT_EQ(Version(), 6u);
+  EXPECT_EQ(fs::last_write_time(dir_.Join("a") + "/manifest_path"), marker);
+
+  Options options = Striped();
+  options.key_range = {0, 1000};
+  for (const std::string& path : {Dir(), dir_.Join("a"), dir_.Join("b")}) fs::remove_all(path);
+  Make(options);
+  ASSERT_EQ(Version(), 7u);
+  set_version(5);
+  EXPECT_TRUE(OpenToRead().ok());
+  EXPECT_EQ(Version(), 5u);
+  Make(options);
+  EXPECT_EQ(Version(), 7u);
+}
+
+// The lock file tells version 4 from version 3.
+TEST_F(StoreVersionTest, AStoreOfBeforeTheIndexNeedsItsLockFile) {
+  Make();
+  SetVersion<format::Manifest>(Join("manifest"), format::kManifestMagic, 4);
+  fs::remove(Join("manifest_lock"));
+  EXPECT_EQ(Open(Options()).code(), Code::kCorruption);
+  EXPECT_EQ(OpenToRead().code(), Code::kCorruption);
+  EXPECT_EQ(Version(), 4u);
 }
 
 }  // namespace

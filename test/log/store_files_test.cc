@@ -80,6 +80,21 @@ TEST(StoreFilesTest, RecordsWithoutManifestAreCorruption) {
   EXPECT_EQ(OpenCode(test::TinyOptions(), dir.path()), Code::kCorruption);
 }
 
+// The index is made from the logs, so nothing is lost with it. Its root names the store that was.
+TEST(StoreFilesTest, AnIndexWithoutAManifestIsInNobodysWay) {
+  test::TempDir dir;
+  const std::string page(4096, 'i');
+  for (const char* name : {"key_index_root", "key_index_root.new", "key_index_00"}) {
+    std::ofstream(dir.Join(name)) << page;
+  }
+  EXPECT_EQ(OpenCode(test::TinyOptions(), dir.path()), Code::kOk);
+  EXPECT_EQ(OpenCode(test::TinyOptions(), dir.path()), Code::kOk);
+  // Beside records it changes nothing.
+  fs::remove(dir.Join("manifest"));
+  test::Overwrite(dir.Join("key_00"), page.data(), page.size(), 0);
+  EXPECT_EQ(OpenCode(test::TinyOptions(), dir.path()), Code::kCorruption);
+}
+
 TEST(StoreFilesTest, MissingAndTruncatedFilesAreCorruption) {
   for (const char* name : {"key_01", "value_00", "staging_counts", "staging_keys"}) {
     test::TempDir dir;

@@ -213,7 +213,7 @@ TEST_F(PowerCasesTest, AFlushThatFailsInRecoveryLeavesItToTheNextOpening) {
     uint64_t flushes = 0;
     machine->disk()->fails_flush = [&](const std::string&) { return flushes++ == n; };
     std::unique_ptr<Store> store;
-    const Status status = Store::Open(OneBucket(), first, &store);
+    const Status status = Store::Open(AsRun(OneBucket()), first, &store);
     const bool failed = flushes > n;
     EXPECT_EQ(status.ok(), !failed || store != nullptr) << status.ToString();
     store.reset();

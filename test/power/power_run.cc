@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "engine_race/log/format.h"
 #include "test/test_util.h"
 
 namespace engine_race::test {
@@ -80,9 +81,11 @@ bool PowerRun::Live(State state) {
   }
   if (goes_on) TakeStates(&disk, phase, losses);
   std::atomic<uint64_t> flushes_left{phase.failing_flush};
-  disk.fails_flush = [&](const std::string&) {
+  disk.fails_flush = [&](const std::string& name) {
     if (!flushes_may_fail_ || phase.failing_flush == 0 || flushes_left-- != 1) return false;
-    flush_has_failed_ = true;
+    // The index on disk is derived: the store does without it.
+    const std::string file = name.substr(name.rfind('/') + 1);
+    if (!file.starts_with(format::kIndexFilePrefix)) flush_has_failed_ = true;
     return true;
   };
   const ScopedHook hook(&disk);
@@ -157,7 +160,7 @@ void PowerRun::TakeState(PowerDisk* disk, const std::string& event, uint32_t los
 
 bool PowerRun::Open(const std::string& dir, const Options& options) {
   sync_mode_ = options.sync_mode;
-  const Status status = Store::Open(PathsIn(dir, options), dir, &store_);
+  const Status status = Store::Open(AsRun(PathsIn(dir, options)), dir, &store_);
   return status.ok() || Fail("open: " + status.ToString());
 }
 

@@ -48,8 +48,8 @@ class RangeMemoryTest : public ::testing::Test {
 
   RangeMemoryTest()
       : store_(64, FastParent()),
-        shares_([this] { return rest_.load(); }, ~uint64_t{0}),
-        other_(shares_.hot_values()) {
+        shares_([this] { return rest_.load(); }),
+        other_(shares_.frames()) {
     store_.Fill(kRecords);
     store_.OpenReader();
     store_.reader.reset();
@@ -58,7 +58,7 @@ class RangeMemoryTest : public ::testing::Test {
     store_.reader = std::make_unique<RangeReader>(*store_.log, *store_.index, store_.options,
                                                   64 * kMiB, tuning, shares_.ranges());
     shares_.SetRangeUser(store_.reader.get());
-    shares_.SetHotValueUser(&other_);
+    shares_.SetFrameUser(&other_);
     ExpectWithinRest();
   }
   // The reader books with what is destroyed before it.
@@ -128,10 +128,10 @@ TEST_F(RangeMemoryTest, TheOtherOneGetsWhatLiesIdle) {
   while (other_.Take(kMiB / 4)) continue;
   // An eighth, and what is too little for another chunk.
   EXPECT_LE(other_.held_bytes(), 7 * kMiB);
-  for (; wanted < 100 && !shares_.hot_values()->Want(kMiB / 4); ++wanted) continue;
+  for (; wanted < 100 && !shares_.frames()->Want(kMiB / 4); ++wanted) continue;
   // An eighth of the rest.
   EXPECT_LE(wanted, 14u);
-  while (shares_.hot_values()->Want(kMiB / 4)) {
+  while (shares_.frames()->Want(kMiB / 4)) {
     ASSERT_TRUE(other_.Take(kMiB / 4));
     ExpectWithinRest();
   }
@@ -172,7 +172,7 @@ TEST_F(RangeMemoryTest, ScansGoOnWhileTheShareMoves) {
       const Status status = store_.Scan(0, ~uint64_t{0}, [&](uint64_t key, const char* value) {
         visitor(key, value);
         if (thread != 0 || ++count % 500 != 0) return;
-        if (!other_.Take(kMiB) && shares_.hot_values()->Want(kMiB)) other_.Take(kMiB);
+        if (!other_.Take(kMiB) && shares_.frames()->Want(kMiB)) other_.Take(kMiB);
         SetRest((count % 1000 == 0 ? 24 : 12) * kMiB);
         if (count % 3000 == 0) other_.ShrinkTo(2 * kMiB);
       });

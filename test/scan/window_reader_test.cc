@@ -88,14 +88,12 @@ TEST_F(WindowReaderTest, WithoutAWindowOfThePoolItReadsAFewRecordsAtATime) {
   EXPECT_EQ(third.record_count(), WindowPool::kWindowRecords) << "the window is free again";
 }
 
-TEST_F(WindowReaderTest, ReadsTheKeysThatItIsGivenAndFindsThem) {
+TEST_F(WindowReaderTest, FindsWhatItHasRead) {
   WindowReader reader(context_.get(), pool_.get());
-  uint32_t room = 0;
-  ASSERT_TRUE(reader.Reserve(&room).ok());
-  EXPECT_EQ(room, WindowPool::kWindowRecords);
-  const std::vector<uint64_t> keys = {3, 9, KeyIn(2, 5), KeyIn(2, kEach)};
-  ASSERT_TRUE(reader.ReadKeys(keys, kLatestVersion).ok());
-  for (const uint64_t key : keys) {
+  ASSERT_TRUE(reader.Read(3, kLastKey, kLatestVersion, /*max_records=*/5).ok());
+  EXPECT_EQ(reader.record_count(), 5u);
+  EXPECT_EQ(reader.next_key(), 8u);
+  for (uint64_t key = 3; key < 8; ++key) {
     uint32_t entry = 0;
     ASSERT_TRUE(reader.Find(key, &entry));
     const char* value = nullptr;
@@ -103,20 +101,9 @@ TEST_F(WindowReaderTest, ReadsTheKeysThatItIsGivenAndFindsThem) {
     EXPECT_EQ(std::string(value, kValueBytes), ValueOf(key, 1));
   }
   uint32_t entry = 0;
-  EXPECT_FALSE(reader.Find(4, &entry));
+  EXPECT_FALSE(reader.Find(8, &entry));
   reader.Clear();
   EXPECT_FALSE(reader.Find(3, &entry));
-}
-
-TEST_F(WindowReaderTest, AKeyThatIsNotThereEndsTheReadingOrIsItsAnswer) {
-  WindowReader reader(context_.get(), pool_.get());
-  uint32_t room = 0;
-  ASSERT_TRUE(reader.Reserve(&room).ok());
-  const std::vector<uint64_t> some = {3, kEach + 1, KeyIn(1, 1)};
-  EXPECT_TRUE(reader.ReadKeys(some, kLatestVersion).ok());
-  EXPECT_EQ(reader.record_count(), 1u);
-  const std::vector<uint64_t> none = {kEach + 1};
-  EXPECT_EQ(reader.ReadKeys(none, kLatestVersion).code(), Code::kNotFound);
 }
 
 TEST_F(WindowReaderTest, ValuesThatCannotBeReadFailAloneAndStagedOnesDoNot) {

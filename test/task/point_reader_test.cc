@@ -17,6 +17,8 @@ constexpr uint64_t kRecords = 6;
 // One bucket: keys 0 to 3 are flushed, 4 and 5 staged.
 class PointReaderTest : public ::testing::Test {
  protected:
+  // Never used: the index is flat.
+  BlockLookup lookup_;
   PointReaderTest() {
     options_ = TinyOptions();
     options_.bucket_count = options_.file_count = 1;
@@ -83,13 +85,13 @@ TEST_F(PointReaderTest, ReadsWhatAViewShows) {
 TEST_F(PointReaderTest, ThePartsMakeUpARead) {
   PointReader::Found found;
   std::string value;
-  ASSERT_TRUE(reader_->Find(5, &found, &value).ok());
+  ASSERT_TRUE(reader_->Find(5, &found, &lookup_, &value).ok());
   EXPECT_TRUE(found.staged);
   ASSERT_TRUE(reader_->ReadBlocking(found, buffer_.data()).ok());
   ASSERT_TRUE(reader_->Deliver(5, found, buffer_.data(), &value).ok());
   EXPECT_EQ(value, ValueOf(5, 1));
 
-  ASSERT_TRUE(reader_->Find(3, &found, &value).ok());
+  ASSERT_TRUE(reader_->Find(3, &found, &lookup_, &value).ok());
   EXPECT_FALSE(found.staged);
   EXPECT_FALSE(found.delivered);
   const io::ReadRequest request = reader_->RequestFor(found, buffer_.data());
@@ -107,7 +109,7 @@ TEST_F(PointReaderTest, ThePartsMakeUpARead) {
 TEST_F(PointReaderTest, ARequestThatFailedOrCameOutShortIsAnIOErrorThatNamesTheFile) {
   PointReader::Found found;
   std::string value;
-  ASSERT_TRUE(reader_->Find(3, &found, &value).ok());
+  ASSERT_TRUE(reader_->Find(3, &found, &lookup_, &value).ok());
   io::ReadCompletion failed;
   failed.error = EIO;
   EXPECT_EQ(reader_->Check(found, failed).code(), Code::kIOError);

@@ -9,11 +9,13 @@
 #include <functional>
 #include <latch>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
 #include <vector>
 
+#include "engine_race/base/guarded.h"
 #include "engine_race/index/index.h"
 #include "engine_race/log/bucket_log.h"
 #include "engine_race/task/point_reader.h"
@@ -232,6 +234,64 @@ TEST_F(ReadPoolTest, AReadIsDoneAtOnceWhereAThreadIsRefused) {
     }
     while (!done) std::this_thread::yield();
     EXPECT_TRUE(value == ValueOf(0, 1));
+  }
+}
+
+// Fails reads of extents. After each, one request for memory of its thread is refused.
+class FailingBlocks : public SystemCallHook {
+ public:
+  explicit FailingBlocks(uint64_t passed_count) : passed_count_(passed_count) {}
+  long OnCall(SystemCall* call) override {
+    const bool is_block =
+        call->kind == CallKind::kPread && PathOf(*call).find("/key_index_") != std::string::npos;
+    // A loop that might not end is ended.
+    if (!is_block || ++read_count > kMaxReads) return call->Proceed();
+    refuse_.emplace(passed_count_);
+    errno = EIO;
+    return -1;
+  }
+  static constexpr uint64_t kMaxReads = 100;
+  std::atomic<uint64_t> read_count{0};
+
+ private:
+  const uint64_t passed_count_;
+  std::optional<RefuseMemory> refuse_;
+};
+
+TEST_F(ReadPoolTest, ABlockThatCannotBeReadWithoutMemoryEndsTheRead) {
+  options_.index_memory_bytes = 0;
+  options_.index_idle_ms = 0;
+  const std::string key = KeyOf(0);
+  const std::string_view keys[] = {key};
+  std::string values[1];
+  for (const bool by_task : {true, false}) {
+    bool was_refused = false;
+    Status status(Code::kOutOfMemory, {});
+    for (uint64_t passed_count = 0; !status.ok(); ++passed_count) {
+      SCOPED_TRACE(passed_count);
+      ASSERT_LT(passed_count, 1000u);
+      pool_.reset();
+      index_.reset();
+      log_.reset();
+      ASSERT_NO_FATAL_FAILURE(Open(1));
+      std::vector<Status> statuses(1);
+      FailingBlocks failing(passed_count);
+      {
+        const ScopedHook hook(&failing);
+        if (by_task) {
+          pool_->MultiRead(keys, values, statuses);
+          status = statuses[0];
+        } else {
+          status = Guarded([&] { return reader_->Read(0, &values[0]); });
+        }
+      }
+      EXPECT_GT(failing.read_count, 0u);
+      EXPECT_LT(failing.read_count, 10u) << "the read began again and again";
+      EXPECT_TRUE(status.ok() || status.code() == Code::kOutOfMemory) << status.ToString();
+      was_refused |= !status.ok();
+    }
+    EXPECT_TRUE(was_refused);
+    EXPECT_TRUE(values[0] == ValueOf(0, 1));
   }
 }
 

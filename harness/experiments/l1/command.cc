@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "engine_race/base/parallel.h"
+#include "harness/experiments/l1/index_race.h"
 #include "harness/measure/result_file.h"
 #include "harness/system/child_process.h"
 #include "harness/system/disk.h"
@@ -20,6 +21,8 @@ namespace {
 using engine_race::Status;
 
 constexpr uint64_t kMostRecordsPerTable = 20000000;
+// Of the engine's index: as many as its bench has.
+constexpr uint64_t kMostIndexKeys = 64000000;
 
 int Refuse(const std::string& why) {
   std::fprintf(stderr, "lab l1: %s\n", why.c_str());
@@ -123,12 +126,31 @@ int RunAsChild(const L1RaceFlags& flags) {
   return 1;
 }
 
+// The lookups of the engine's index, with as many keys as fit and at most as many as the tables
+// have records.
+Status CompareIndex(const L1RaceConfig& config, Experiments* tables) {
+  const uint64_t fitting = std::min(FreeMemoryBytes() / 2 / kL1IndexBytesPerKey,
+                                    FreeBytes(config.dir) / 2 / kL1IndexDiskBytesPerKey);
+  L1IndexConfig index;
+  index.dir = config.dir;
+  index.key_count = std::min({config.records.record_count(), fitting, kMostIndexKeys});
+  index.thread_counts = config.thread_counts;
+  index.rounds = config.rounds;
+  index.lookup_count = config.lookup_count;
+  index.seed = config.records.seed;
+  if (index.key_count == 0) return Status::OutOfMemory("no room for an index of a single key");
+  L1IndexRace race(index);
+  ENGINE_RACE_RETURN_IF_ERROR(race.Prepare());
+  return race.Compare(tables);
+}
+
 int Race(const L1RaceFlags& flags, const L1RaceConfig& config) {
   CatchInterrupts();
   Experiments tables;
   L1Race race(config);
   Status status = race.Steps(&tables);
   if (status.ok() && flags.sweeps) status = race.Sweep(&tables);
+  if (status.ok() && !Interrupted()) status = CompareIndex(config, &tables);
   for (const Experiment& table : tables) std::printf("%s", ExperimentText(table).c_str());
   std::fflush(stdout);
   if (!status.ok()) std::printf("FAILED: %s\n", status.ToString().c_str());
@@ -174,7 +196,7 @@ CLI::App* AddL1Command(CLI::App* app, L1RaceFlags* flags) {
       ->check(CLI::IsMember({8, 16, 32}))
       ->capture_default_str();
   l1->add_option("--payload-bytes", config.records.shape.payload_bytes)
-      ->check(CLI::Range(engine_race::l1::kMinPayloadBytes, engine_race::l1::kMaxPayloadBytes))
+      ->check(CLI::Range(kMinPayloadBytes, kMaxPayloadBytes))
       ->capture_default_str();
   l1->add_option("--threads", config.thread_counts, "as in 1,2,4")
       ->delimiter(',')

@@ -6,16 +6,16 @@
 #include <string>
 #include <vector>
 
-#include "engine_race/l1/extent_file.h"
 #include "harness/data/mix.h"
+#include "harness/lab/extent_file.h"
 
 namespace harness {
 
 using engine_race::Status;
-using engine_race::l1::ExtentFile;
-using engine_race::l1::kBlockBytes;
 using lab::CoreShards;
 using lab::CoreShardsOptions;
+using lab::ExtentFile;
+using lab::kBlockBytes;
 using lab::ShardClient;
 using lab::ShardGet;
 
@@ -29,7 +29,7 @@ constexpr char kClients[] = "sharing nothing, clients ask workers";
 // Answers chunks by gets, with memory that is reused, and sums the payloads.
 class ChunkGets {
  public:
-  explicit ChunkGets(const engine_race::l1::TableShape& shape)
+  explicit ChunkGets(const harness::TableShape& shape)
       : shape_(shape),
         gets_(L1Lookups::kChunk),
         payloads_(size_t{L1Lookups::kChunk} * shape.payload_bytes) {}
@@ -49,7 +49,7 @@ class ChunkGets {
   }
 
  private:
-  const engine_race::l1::TableShape shape_;
+  const harness::TableShape shape_;
   std::vector<ShardGet> gets_;
   std::vector<char> payloads_;
 };
@@ -107,7 +107,7 @@ Status L1Shards::WarmShards() {
 MakeL1Answer L1Shards::ByClients() {
   return [this]() -> L1Answer {
     struct Own {
-      explicit Own(const engine_race::l1::TableShape& shape) : gets(shape) {}
+      explicit Own(const harness::TableShape& shape) : gets(shape) {}
       std::unique_ptr<ShardClient> client;
       ChunkGets gets;
       Status status;

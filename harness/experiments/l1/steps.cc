@@ -5,9 +5,9 @@
 
 namespace harness {
 
-using engine_race::l1::NodeSearch;
-using engine_race::l1::NodeSearchKernel;
 using lab::Encoding;
+using lab::NodeSearch;
+using lab::NodeSearchKernel;
 using lab::Protection;
 using lab::Reach;
 using lab::TableOptions;

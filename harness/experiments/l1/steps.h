@@ -8,8 +8,8 @@
 #include <span>
 #include <string_view>
 
-#include "engine_race/l1/node_search.h"
-#include "engine_race/l1/table_shape.h"
+#include "harness/lab/block_shape.h"
+#include "harness/lab/node_search.h"
 #include "harness/lab/table.h"
 
 namespace harness {
@@ -25,7 +25,7 @@ struct L1Step {
   lab::Protection protection = lab::Protection::kEpoch;
   // False: the best search on this CPU. True: `search`.
   bool has_search = false;
-  engine_race::l1::NodeSearch search = engine_race::l1::NodeSearch::kEarlyExit;
+  lab::NodeSearch search = lab::NodeSearch::kEarlyExit;
 
   // Whether this CPU has the step's instructions.
   bool available() const;

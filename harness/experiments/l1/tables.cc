@@ -6,18 +6,16 @@
 #include <array>
 #include <utility>
 
-#include "engine_race/l1/extent_file.h"
+#include "harness/lab/extent_file.h"
 
 namespace harness {
 
 using engine_race::Status;
-using engine_race::l1::ExtentFile;
-using engine_race::l1::ExtentFileBuilder;
-using engine_race::l1::kBlockBytes;
-using engine_race::l1::kMaxKeyBytes;
-using engine_race::l1::kMaxPayloadBytes;
 using lab::BlockCache;
 using lab::Encoding;
+using lab::ExtentFile;
+using lab::ExtentFileBuilder;
+using lab::kBlockBytes;
 
 namespace {
 

@@ -157,7 +157,8 @@ TEST_F(CrashOracleTest, RanksFollowTheKeys) {
 TEST(CrashShapeTest, EverySeedGivesDistinctKeysAndValidOptions) {
   for (uint64_t seed = 0; seed < 200; ++seed) {
     Rng rng(seed);
-    const Shape shape = MakeShape(rng, KeyChoice::kBoth, GeometryChoice::kMixed, 2000);
+    const Shape shape =
+        MakeShape(rng, KeyChoice::kBoth, GeometryChoice::kMixed, IndexChoice::kMixed, 2000);
     std::set<uint64_t> keys;
     for (uint32_t i = 0; i < shape.key_count; ++i) keys.insert(KeyAt(shape, i));
     EXPECT_EQ(keys.size(), shape.key_count) << shape.ToString();

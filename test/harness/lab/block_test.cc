@@ -8,22 +8,22 @@
 #include <vector>
 
 #include "engine_race/base/memory.h"
-#include "engine_race/l1/block_builder.h"
+#include "harness/lab/block_builder.h"
 #include "harness/lab/block_cursor.h"
 #include "harness/lab/block_view.h"
 #include "test/harness/lab/encodings.h"
-#include "test/l1/table_test_util.h"
+#include "test/harness/lab/table_test_util.h"
 
 namespace engine_race::test {
 namespace {
 
-using l1::BlockBuilder;
-using l1::kBlockBodyBytes;
-using l1::kBlockBytes;
-using l1::NodeSearch;
-using l1::TableShape;
+using ::harness::TableShape;
+using ::lab::BlockBuilder;
 using lab::BlockCursor;
 using lab::Encoding;
+using ::lab::kBlockBodyBytes;
+using ::lab::kBlockBytes;
+using ::lab::NodeSearch;
 
 class BlockTest : public ::testing::TestWithParam<Encoding> {
  protected:
@@ -31,8 +31,8 @@ class BlockTest : public ::testing::TestWithParam<Encoding> {
     ASSERT_TRUE(Region::Allocate(kBlockBytes, /*huge_pages=*/false, &region_).ok());
     for (const NodeSearch search : {NodeSearch::kEarlyExit, NodeSearch::kBranchless,
                                     NodeSearch::kAvx2, NodeSearch::kAvx512}) {
-      if (l1::NodeSearchKernel(search) != nullptr) {
-        searches_.push_back(l1::NodeSearchKernel(search));
+      if (::lab::NodeSearchKernel(search) != nullptr) {
+        searches_.push_back(::lab::NodeSearchKernel(search));
       }
     }
   }
@@ -57,7 +57,7 @@ class BlockTest : public ::testing::TestWithParam<Encoding> {
     for (const std::string& probe : Probes(held, shape.key_bytes, 200, random)) {
       const auto at = held.lower_bound(probe);
       const auto rank = static_cast<uint32_t>(std::distance(held.begin(), at));
-      for (const l1::NodeSearchFn search : searches_) {
+      for (const ::lab::NodeSearchFn search : searches_) {
         ASSERT_EQ(lab::LowerBoundInBlock(GetParam(), block(), probe.data(), search), rank);
         const char* found = lab::FindInBlock(GetParam(), block(), probe.data(), search);
         ASSERT_EQ(found != nullptr, at != held.end() && at->first == probe);
@@ -96,7 +96,7 @@ class BlockTest : public ::testing::TestWithParam<Encoding> {
   const char* block() const { return region_.data(); }
 
   Region region_;
-  std::vector<l1::NodeSearchFn> searches_;
+  std::vector<::lab::NodeSearchFn> searches_;
 };
 
 TEST_P(BlockTest, HoldsWhatAMapHoldsForEveryShapeAndKindOfKey) {
@@ -137,7 +137,7 @@ TEST_P(BlockTest, IsFullWhenNothingMoreFits) {
     const TableShape shape = {16, payload_bytes};
     const Records held = Fill(shape, RandomRecords(KeyKind::kRandom, shape, 2500, &random));
     // A tree's nodes take some space; the rest, but for a record or two, is records.
-    const size_t least_bytes = kBlockBodyBytes - sizeof(l1::NodeWords) - 256;
+    const size_t least_bytes = kBlockBodyBytes - sizeof(::lab::NodeWords) - 256;
     EXPECT_GE(held.size() * (shape.record_bytes() + 1), least_bytes) << payload_bytes;
   }
 }

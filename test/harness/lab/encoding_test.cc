@@ -9,29 +9,29 @@
 #include "harness/lab/block_cache.h"
 #include "harness/lab/table.h"
 #include "test/harness/lab/encodings.h"
-#include "test/l1/table_test_util.h"
+#include "test/harness/lab/table_test_util.h"
 
 namespace engine_race::test {
 namespace {
 
-constexpr l1::TableShape kShape = {16, 24};
+constexpr ::harness::TableShape kShape = {16, 24};
 
 class EncodingTest : public ::testing::Test {
  protected:
-  Status Build(const l1::BlockEncoding& encoding) {
+  Status Build(const ::lab::BlockEncoding& encoding) {
     std::mt19937_64 random(1);
     const Records records = RandomRecords(KeyKind::kRandom, kShape, 2000, &random);
     return dir_.Build("t", kShape, encoding, records);
   }
 
   TableDir dir_;
-  std::unique_ptr<l1::ExtentFile> file_;
+  std::unique_ptr<::lab::ExtentFile> file_;
 };
 
 TEST_F(EncodingTest, AFileSaysWhichOneItHas) {
   for (const lab::Encoding encoding : kEncodings) {
     ASSERT_TRUE(Build(lab::BlocksIn(encoding)).ok());
-    ASSERT_TRUE(l1::ExtentFile::Open(dir_.fd(), "t", &file_).ok());
+    ASSERT_TRUE(::lab::ExtentFile::Open(dir_.fd(), "t", &file_).ok());
     lab::Encoding found = {};
     ASSERT_TRUE(lab::EncodingOf(*file_, &found).ok());
     EXPECT_EQ(found, encoding);
@@ -39,8 +39,8 @@ TEST_F(EncodingTest, AFileSaysWhichOneItHas) {
 }
 
 TEST_F(EncodingTest, AnUnknownOneIsNotReadAsAnother) {
-  ASSERT_TRUE(Build({9, l1::kTreeEncoding.make_builder}).ok());
-  ASSERT_TRUE(l1::ExtentFile::Open(dir_.fd(), "t", &file_).ok());
+  ASSERT_TRUE(Build({9, ::lab::kTreeEncoding.make_builder}).ok());
+  ASSERT_TRUE(::lab::ExtentFile::Open(dir_.fd(), "t", &file_).ok());
   lab::Encoding found = {};
   EXPECT_EQ(lab::EncodingOf(*file_, &found).code(), Code::kNotSupported);
   lab::BlockCache cache(1 << 20);

@@ -17,15 +17,15 @@
 #include <vector>
 
 #include "engine_race/base/sys.h"
-#include "engine_race/l1/extent_file.h"
 #include "harness/lab/core_shards.h"
+#include "harness/lab/extent_file.h"
 #include "test/test_util.h"
 
 namespace engine_race::test {
 
 struct KnownTable {
   std::string name;
-  l1::TableShape shape;
+  ::harness::TableShape shape;
   std::map<std::string, std::string> records;
   std::vector<std::string> keys;  // of records, in order
 };
@@ -36,7 +36,7 @@ inline std::string RandomBytes(std::mt19937_64* random, uint32_t count) {
   return bytes;
 }
 
-inline KnownTable MakeTable(int dir_fd, const std::string& name, const l1::TableShape& shape,
+inline KnownTable MakeTable(int dir_fd, const std::string& name, const ::harness::TableShape& shape,
                             uint32_t record_count, uint64_t seed) {
   KnownTable table{name, shape, {}, {}};
   std::mt19937_64 random(seed);
@@ -44,9 +44,9 @@ inline KnownTable MakeTable(int dir_fd, const std::string& name, const l1::Table
     table.records.emplace(RandomBytes(&random, shape.key_bytes),
                           RandomBytes(&random, shape.payload_bytes));
   }
-  std::unique_ptr<l1::ExtentFileBuilder> builder;
+  std::unique_ptr<::lab::ExtentFileBuilder> builder;
   const Status created =
-      l1::ExtentFileBuilder::Create(dir_fd, name, shape, l1::kTreeEncoding, &builder);
+      ::lab::ExtentFileBuilder::Create(dir_fd, name, shape, ::lab::kTreeEncoding, &builder);
   EXPECT_TRUE(created.ok()) << created.ToString();
   for (const auto& [key, payload] : table.records) {
     table.keys.push_back(key);
@@ -126,7 +126,7 @@ class ShardsTest : public ::testing::Test {
     ASSERT_TRUE(dir_.valid());
   }
   void MakeTables(uint32_t count, uint32_t record_count) {
-    const l1::TableShape shapes[] = {{16, 8}, {8, 40}, {32, 256}, {16, 100}};
+    const ::harness::TableShape shapes[] = {{16, 8}, {8, 40}, {32, 256}, {16, 100}};
     for (uint32_t i = 0; i < count; ++i) {
       tables_.push_back(
           MakeTable(dir_.get(), "table" + std::to_string(i), shapes[i % 4], record_count, 100 + i));

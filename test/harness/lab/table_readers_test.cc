@@ -25,7 +25,7 @@ TEST_P(L1TableReadersTest, ReadersFindEverythingWhileBlocksComeAndGo) {
   std::mt19937_64 random(7);
   const TableDir dir;
   const Records records = RandomRecords(KeyKind::kRandom, kLarge, 16000, &random);
-  ASSERT_TRUE(dir.Build("t", kLarge, l1::kTreeEncoding, records).ok());
+  ASSERT_TRUE(dir.Build("t", kLarge, ::lab::kTreeEncoding, records).ok());
   std::vector<std::string> keys;
   for (const auto& [key, payload] : records) keys.push_back(key);
   for (const uint32_t block_count : {3, 40, 200}) {

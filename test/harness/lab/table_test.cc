@@ -16,11 +16,11 @@
 namespace engine_race::test {
 namespace {
 
+using ::harness::TableShape;
 using l1::EpochManager;
-using l1::kBlockBytes;
-using l1::TableShape;
 using lab::BlockCache;
 using lab::Encoding;
+using ::lab::kBlockBytes;
 using lab::Reach;
 using lab::Table;
 using lab::TableFrames;
@@ -121,10 +121,10 @@ TEST_P(L1TableTest, DamageIsCorruptionAndNeverWrongBytes) {
   const Records records = RandomRecords(KeyKind::kRandom, kLarge, 9000, &random);
   ASSERT_TRUE(dir_.Build("t", kLarge, lab::BlocksIn(encoding()), records).ok());
   const UniqueFd file(::open(dir_.Join("t").c_str(), O_RDWR));
-  const uint64_t extent_bytes = l1::kExtentBytes;
+  const uint64_t extent_bytes = ::lab::kExtentBytes;
   for (int i = 0; i < 12; ++i) {
     // Of the first extent, the index now and then.
-    const uint64_t block = i % 4 == 0 ? 0 : random() % l1::kBlocksPerExtent;
+    const uint64_t block = i % 4 == 0 ? 0 : random() % ::lab::kBlocksPerExtent;
     const uint64_t offset = kBlockBytes * (block + 1) + random() % kBlockBytes;
     ASSERT_LT(offset, kBlockBytes + extent_bytes);
     uint8_t byte;
@@ -199,7 +199,7 @@ INSTANTIATE_TEST_SUITE_P(L1, L1TableTest,
 
 TEST(L1TableOptionsTest, ContradictionsAreRefused) {
   const TableDir dir;
-  ASSERT_TRUE(dir.Build("t", kLarge, l1::kTreeEncoding, {}).ok());
+  ASSERT_TRUE(dir.Build("t", kLarge, ::lab::kTreeEncoding, {}).ok());
   Memory memory(2);
   std::unique_ptr<Table> table;
   for (int bits = 0; bits < 8; ++bits) {
@@ -231,7 +231,7 @@ TEST(L1TableOptionsTest, TheCacheAloneIsEnough) {
   const TableDir dir;
   std::mt19937_64 random(7);
   const Records records = RandomRecords(KeyKind::kRandom, kLarge, 3000, &random);
-  ASSERT_TRUE(dir.Build("t", kLarge, l1::kTreeEncoding, records).ok());
+  ASSERT_TRUE(dir.Build("t", kLarge, ::lab::kTreeEncoding, records).ok());
   BlockCache cache(size_t{1} << 20);
   for (const Way way : {Way::kAllCached, Way::kExtentsByPointer}) {
     std::unique_ptr<Table> table;

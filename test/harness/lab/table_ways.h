@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "harness/lab/table.h"
-#include "test/l1/table_test_util.h"
+#include "test/harness/lab/table_test_util.h"
 
 namespace engine_race::test {
 
@@ -54,7 +54,7 @@ class Memory {
 };
 
 // The shape makes extents of few records, so that small tables have several.
-inline constexpr l1::TableShape kLarge = {16, 256};
+inline constexpr ::harness::TableShape kLarge = {16, 256};
 
 inline void ExpectGet(const lab::Table& table, const Records& records, const std::string& key) {
   std::string payload(table.file().shape().payload_bytes, '?');
@@ -68,7 +68,7 @@ inline void ExpectGet(const lab::Table& table, const Records& records, const std
 
 inline void ExpectGetAll(const lab::Table& table, const Records& records,
                          const std::vector<std::string>& keys) {
-  const l1::TableShape shape = table.file().shape();
+  const ::harness::TableShape shape = table.file().shape();
   std::string joined;
   for (const std::string& key : keys) joined += key;
   std::string payloads(keys.size() * shape.payload_bytes, '?');
@@ -85,7 +85,7 @@ inline void ExpectGetAll(const lab::Table& table, const Records& records,
 
 inline void ExpectWalk(const lab::Table& table, const Records& records, const std::string& from,
                        size_t steps) {
-  const l1::TableShape shape = table.file().shape();
+  const ::harness::TableShape shape = table.file().shape();
   lab::Table::Cursor cursor(&table);
   EXPECT_FALSE(cursor.valid());
   cursor.Seek(from.data());

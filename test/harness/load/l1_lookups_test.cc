@@ -9,6 +9,7 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace harness {
 namespace {
@@ -223,6 +224,25 @@ TEST(ForEachOnThreadsTest, DoesEachOnceAndTellsOfAFailure) {
           .code(),
       engine_race::Code::kNotFound);
   EXPECT_TRUE(ForEachOnThreads(0, [](uint32_t) { return Status::NotFound(); }).ok());
+}
+
+TEST(L1LookupsTest, KeysOfWordsHaveTheSumsOfTheirValues) {
+  std::vector<uint64_t> keys(2 * L1Lookups::kChunk);
+  std::vector<uint64_t> values(keys.size());
+  for (size_t i = 0; i < keys.size(); ++i) {
+    keys[i] = ~uint64_t{i};
+    values[i] = i < L1Lookups::kChunk ? 1 : 1000;
+  }
+  const L1Lookups lookups(keys, values);
+  ASSERT_EQ(lookups.chunk_count(), 2u);
+  for (uint64_t at = 0; at < 2; ++at) {
+    const L1Chunk chunk = lookups.chunk(at);
+    EXPECT_EQ(chunk.sum, L1Lookups::kChunk * (at == 0 ? 1 : 1000));
+    EXPECT_EQ(std::memcmp(chunk.keys, keys.data() + at * L1Lookups::kChunk,
+                          L1Lookups::kChunk * sizeof(uint64_t)),
+              0);
+    EXPECT_EQ(chunk.tables[L1Lookups::kChunk - 1], 0);
+  }
 }
 
 }  // namespace

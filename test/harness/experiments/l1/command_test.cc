@@ -78,7 +78,7 @@ TEST_F(L1ProgramTest, MeasuresEveryStepWithEveryThreadCount) {
   EXPECT_EQ(report["config"]["threads"], (std::vector<int>{1, 3}));
   std::map<int, nlohmann::json> tables;
   for (const auto& table : report["experiments"]) tables[table["number"]] = table;
-  ASSERT_EQ(tables.size(), 4u);
+  ASSERT_EQ(tables.size(), 5u);
   for (const auto& [number, table] : tables) {
     ASSERT_FALSE(table["rows"].empty()) << number;
     // The rows have the figures that the plots draw.
@@ -98,6 +98,12 @@ TEST_F(L1ProgramTest, MeasuresEveryStepWithEveryThreadCount) {
   for (const char* step : {"baseline", "square", "tree", "extents by pointer", "indexes by pointer",
                            "swizzled", "swizzled, batched", "sharing nothing"}) {
     EXPECT_EQ(steps[step], (std::set<int>{1, 3})) << step;
+  }
+  std::map<std::string, std::set<int>> lookups;
+  for (const auto& row : tables[5]["rows"]) lookups[row["step"]].insert(int{row["threads"]});
+  for (const char* step : {"blocks through the cache", "blocks by pointer, binary search", "paged",
+                           "paged, batched", "flat", "flat arrays, batched"}) {
+    EXPECT_EQ(lookups[step], (std::set<int>{1, 3})) << step;
   }
   EXPECT_EQ(tables[2]["rows"].size(), 6u);
   EXPECT_EQ(tables[4]["rows"].size(), 4u);

@@ -1,0 +1,139 @@
+#include "engine_race/index/block_frames.h"
+
+#include <cstring>
+#include <new>
+
+#include "engine_race/base/assert.h"
+#include "engine_race/base/checksum.h"
+#include "engine_race/base/swip.h"
+#include "engine_race/l1/key_block.h"
+
+namespace engine_race {
+
+namespace {
+
+// The number under which the sketch counts the uses of a block.
+uint64_t IdOf(const l1::ExtentId& extent, uint32_t block) {
+  return MixWords(extent.generation, uint64_t{block} + 1);
+}
+
+// The frame that a swip leads to, if it is hot. Clears the cooling bit: the frame is being used.
+bool FrameOf(std::atomic<uint64_t>* swip, uint32_t* frame) {
+  // Sequentially consistent: pairs with BlockOwner::Unswizzle. Either this reader sees that the
+  // frame is gone, or the evictor sees the reader inside the epoch. Also acquire: pairs with the
+  // release of the exchange in Swizzle.
+  const Swip seen(swip->load(std::memory_order_seq_cst));
+  if (!seen.hot()) return false;
+  if (seen.cooling()) [[unlikely]] {
+    l1::BlockOwner::Heat(swip, seen);
+  }
+  *frame = seen.number();
+  return true;
+}
+
+}  // namespace
+
+BlockFrames::BlockFrames(l1::FrameCache* cache) : cache_(cache) {
+  if (cache_ != nullptr) cache_->SetOwner(l1::FrameKind::kBlock, this);
+}
+
+BlockFrames::~BlockFrames() {
+  if (cache_ != nullptr) cache_->RemoveOwner(l1::FrameKind::kBlock);
+}
+
+BlockFrames::Fences BlockFrames::FencesOf(const PagedRun& run) const {
+  Fences fences;
+  if (FrameOf(&run.fences, &fences.frame)) fences.data = cache_->data(fences.frame);
+  return fences;
+}
+
+const char* BlockFrames::BlockOf(const Fences& fences, uint32_t block) const {
+  ENGINE_RACE_ASSERT(block > 0 && block <= l1::FenceBlock(fences.data).block_count());
+  uint32_t frame = 0;
+  std::atomic<uint64_t>* const swip = &cache_->info(fences.frame).children[block - 1];
+  return FrameOf(swip, &frame) ? cache_->data(frame) : nullptr;
+}
+
+void BlockFrames::Offer(const l1::ExtentId& extent, uint32_t block, const char* data,
+                        FunctionRef<bool(uint32_t frame)> swizzle) noexcept {
+  if (cache_ == nullptr) return;
+  const uint64_t id = IdOf(extent, block);
+  const uint32_t frame = cache_->TakeFor(l1::FrameKind::kBlock, id, cache_->Note(id));
+  if (frame == l1::kNoFrame) return;
+  std::memcpy(cache_->data(frame), data, format::kIndexBlockBytes);
+  l1::FrameInfo& info = cache_->info(frame);
+  if (block == 0) {
+    const uint32_t count = l1::FenceBlock(data).block_count();
+    info.children.reset(new (std::nothrow) std::atomic<uint64_t>[count]());
+  }
+  const bool can_install = block > 0 || info.children != nullptr;
+  if (!can_install || !cache_->Install(frame, [&] { return swizzle(frame); })) {
+    cache_->GiveBack(frame);
+  }
+}
+
+bool BlockFrames::Swizzle(const PagedRun& run, uint32_t block, uint32_t frame) noexcept {
+  l1::FrameInfo& info = cache_->info(frame);
+  info.parent = &run.fences;
+  info.parent_frame = l1::kNoFrame;
+  if (block == 0) {
+    // The root gave the run another number of records than its extent has. Searches would find
+    // blocks that the run does not have.
+    if (l1::FenceBlock(cache_->data(frame)).block_count() != run.block_count()) return false;
+  } else {
+    // Relaxed: swips become hot and cold under the pool's mutex only.
+    const Swip fences(run.fences.load(std::memory_order_relaxed));
+    if (!fences.hot()) return false;
+    l1::FrameInfo& parent = cache_->info(fences.number());
+    info.parent = &parent.children[block - 1];
+    if (Swip(info.parent->load(std::memory_order_relaxed)).hot() || !parent.AddChild()) {
+      return false;
+    }
+    info.parent_frame = fences.number();
+  }
+  uint64_t word = info.parent->load(std::memory_order_relaxed);
+  if (Swip(word).hot()) return false;
+  // Release: the frame was filled before its number is stored. Pairs with the load in FrameOf. No
+  // other thread stores here: all hold the pool's mutex.
+  const bool stored = info.parent->compare_exchange_strong(
+      word, Swip(word).In(frame).word(), std::memory_order_release, std::memory_order_relaxed);
+  ENGINE_RACE_ASSERT(stored);
+  return stored;
+}
+
+void BlockFrames::Evict(const PagedRun& run) noexcept {
+  if (cache_ != nullptr) cache_->pool().RemoveTree(run.fences, run.block_count());
+}
+
+void BlockFrames::FitLimit() noexcept {
+  if (cache_ != nullptr) cache_->ShrinkTo(cache_->limit_bytes());
+}
+
+bool BlockFrames::HasHotWords(uint32_t frame, const l1::FrameInfo& info) const noexcept {
+  if (info.children != nullptr) return false;
+  const l1::RecordBlock block(cache_->data(frame));
+  const auto* const words = reinterpret_cast<const RefWord*>(block.words());
+  for (uint32_t i = 0; i < block.count(); ++i) {
+    if (words[i].Load().hot()) return true;
+  }
+  return false;
+}
+
+l1::FrameOwner::Cooled BlockFrames::Cool(uint32_t frame, l1::FrameInfo* info) noexcept {
+  return HasHotWords(frame, *info) ? Cooled::kInUse : blocks_.Cool(frame, info);
+}
+
+bool BlockFrames::WasHeated(uint32_t frame, l1::FrameInfo* info) noexcept {
+  return HasHotWords(frame, *info) || blocks_.WasHeated(frame, info);
+}
+
+bool BlockFrames::Unswizzle(uint32_t frame, l1::FrameInfo* info, bool only_cooling) noexcept {
+  if (only_cooling && HasHotWords(frame, *info)) return false;
+  return blocks_.Unswizzle(frame, info, only_cooling);
+}
+
+void BlockFrames::Release(uint32_t frame, l1::FrameInfo* info) noexcept {
+  blocks_.Release(frame, info);
+}
+
+}  // namespace engine_race

@@ -1,0 +1,317 @@
+// Paging of a bucket: moves its runs between memory and extents, and merges the deltas of paged
+// parts. A bucket is claimed meanwhile: its parts stay where they are, and only deltas change.
+#include <algorithm>
+#include <mutex>
+#include <new>
+#include <shared_mutex>
+#include <utility>
+
+#include "engine_race/base/assert.h"
+#include "engine_race/index/bucket_index.h"
+#include "engine_race/index/run_extent.h"
+
+namespace engine_race {
+namespace {
+
+// After so many misses in one run its bucket is made flat, if the index fits its memory.
+constexpr uint32_t kMissesToFlatten = 4;
+
+// Calls visit(i) for each record of the delta `now` that its copy `earlier` does not have.
+template <typename VisitFn>
+void ForEachLater(const Delta& now, const Delta& earlier, const FrameSlots& slots,
+                  const VisitFn& visit) {
+  uint32_t at = 0;
+  const auto precedes = [&](uint32_t i) {
+    const uint64_t key = earlier.keys()[at];
+    if (key != now.keys()[i]) return key < now.keys()[i];
+    // The newest record of a key comes first.
+    return earlier.stamps()[at] > now.stamps()[i];
+  };
+  for (uint32_t i = 0; i < now.count(); ++i) {
+    while (at < earlier.count() && precedes(i)) ++at;
+    const bool is_there = at < earlier.count() && earlier.keys()[at] == now.keys()[i] &&
+                          earlier.stamps()[at] == now.stamps()[i] &&
+                          earlier.refs()[at].Load() == slots.SlotOf(now.refs()[i]);
+    if (!is_there) visit(i);
+  }
+}
+
+}  // namespace
+
+bool BucketIndex::Claim() noexcept {
+  // Relaxed: the log's lock of the bucket orders it.
+  // Damaged buckets keep tombstones, which extents do not have.
+  // The first record of an empty bucket brings it a row, claimed or not.
+  const bool is_fit =
+      state_.load(std::memory_order_relaxed) == State::kInstalled && !damaged_ && !row_.empty();
+  if (claimed_ || !is_fit) return false;
+  claimed_ = true;
+  return true;
+}
+
+void BucketIndex::Release() noexcept {
+  ENGINE_RACE_ASSERT(claimed_);
+  claimed_ = false;
+}
+
+Status BucketIndex::WriteRuns(l1::ExtentImage* image, bool pages_out) {
+  for (size_t i = 0; i < row_.size(); ++i) {
+    Part& part = row_.part(i);
+    if (part.run.count() == 0) continue;
+    if (part.extent == nullptr) {
+      l1::ExtentId id;
+      ENGINE_RACE_RETURN_IF_ERROR(WriteRun(part.run, frames_, &paging()->store(), image, &id));
+      PagedRunPtr extent;
+      ENGINE_RACE_RETURN_IF_ERROR(paging()->AdoptWritten(id, part.run, &extent));
+      const std::lock_guard lock(lock_);
+      part.extent = std::move(extent);
+      shared_->part_bytes().Change(sizeof(PagedRun), 0);
+    }
+    if (pages_out) PageOut(&part);
+  }
+  return Status::Ok();
+}
+
+void BucketIndex::PageOut(Part* part) noexcept {
+  SortedRun gone;
+  const std::lock_guard lock(lock_);
+  const RunCounts before = CountsOf(*part);
+  // Sequentially consistent: pairs with UnchangedRun. It comes before the run's memory is freed.
+  unchanged_.store(false, std::memory_order_seq_cst);
+  gone = std::move(part->run);
+  part->run = SortedRun();
+  ForGrowth().CountRuns(CountsOf(*part), before);
+  shared_->part_bytes().Change(0, gone.memory_bytes());
+}
+
+Status BucketIndex::ReadExtent(const Part& part, SlabAllocator* slabs, SortedRun* run) {
+  Status status = ReadRun(*part.extent, paging()->store(), slabs, shared_->memory(), run);
+  if (status.code() == Code::kCorruption || status.code() == Code::kIOError) {
+    extent_lost_.store(true, std::memory_order_relaxed);
+  }
+  return status;
+}
+
+Status BucketIndex::Flatten(SlabAllocator* slabs) {
+  for (size_t i = 0; i < row_.size(); ++i) {
+    Part& part = row_.part(i);
+    if (!part.is_paged()) continue;
+    SortedRun run;
+    ENGINE_RACE_RETURN_IF_ERROR(ReadExtent(part, slabs, &run));
+    {
+      const std::lock_guard lock(lock_);
+      const RunCounts before = CountsOf(part);
+      shared_->part_bytes().Change(run.memory_bytes(), 0);
+      part.run = std::move(run);
+      ForGrowth().CountRuns(CountsOf(part), before);
+    }
+    // Hot values that were reached through the blocks are orphans from here on.
+    paging()->blocks().Evict(*part.extent);
+  }
+  TryUnchanged();
+  return Status::Ok();
+}
+
+Status BucketIndex::MergePaged(uint32_t min_records, l1::ExtentImage* image, LockedFn locked) {
+  const auto wants_merge = [&](size_t index) {
+    const std::shared_lock lock(lock_);
+    const Part& part = row_.part(index);
+    return part.is_paged() && part.delta.count() > 0 &&
+           part.delta.count() >= std::min(min_records, PagedDeltaLimit(part.run_count()));
+  };
+  // From the back, because a merge may put two parts in the place of one.
+  for (size_t i = row_.size(); i-- > 0;) {
+    if (wants_merge(i)) ENGINE_RACE_RETURN_IF_ERROR(MergePart(i, image, locked));
+  }
+  return Status::Ok();
+}
+
+Status BucketIndex::MergeFlat(LockedFn locked) {
+  Status status;
+  // From the back: a merge may take the part before it along.
+  for (size_t i = row_.size(); i-- > 0 && status.ok();) {
+    locked([&] {
+      if (i >= row_.size() || row_.part(i).is_paged() || row_.part(i).delta.count() == 0) return;
+      status = growth_.Merge(ForGrowth(), i);
+      const std::lock_guard lock(lock_);
+      growth_.FindFull(row_);
+    });
+  }
+  return status;
+}
+
+Status BucketIndex::MergeOne(size_t index) {
+  l1::ExtentImage image;
+  ENGINE_RACE_RETURN_IF_ERROR(l1::ExtentImage::Create(&image));
+  // The caller holds the log's lock of the bucket.
+  return MergePart(index, &image, [](FunctionRef<void()> work) { work(); });
+}
+
+Status BucketIndex::MergePart(size_t index, l1::ExtentImage* image, LockedFn locked) {
+  const Part& part = row_.part(index);
+  const Placement& memory = shared_->memory();
+  SortedRun run;
+  ENGINE_RACE_RETURN_IF_ERROR(ReadExtent(part, nullptr, &run));
+  Delta taken;
+  MergeSource source;
+  {
+    const std::shared_lock lock(lock_);
+    ENGINE_RACE_RETURN_IF_ERROR(part.delta.CopySlots(frames_, &taken));
+    source = {&run, &taken, part.history};
+  }
+  // After the delta was copied: later views show none of what the merge drops.
+  const LiveVersions live = shared_->views().Live();
+  PartReplacement replacement;
+  ENGINE_RACE_RETURN_IF_ERROR(MergeParts({&source, 1}, live, frames_, /*keep_tombstones=*/false,
+                                         growth_.split_keys(), &replacement, memory));
+  run = SortedRun();
+  shared_->CountMerge(replacement.record_count);
+  const bool keeps_history = replacement.keeps_history();
+  for (const auto& fresh : replacement.parts) {
+    if (fresh->run.count() == 0) continue;
+    l1::ExtentId id;
+    ENGINE_RACE_RETURN_IF_ERROR(WriteRun(fresh->run, frames_, &paging()->store(), image, &id));
+    ENGINE_RACE_RETURN_IF_ERROR(paging()->AdoptWritten(id, fresh->run, &fresh->extent));
+    fresh->run = SortedRun();
+  }
+  // What was replaced is freed without locks.
+  PartRow replaced;
+  Status status;
+  locked([&] { status = ReplaceMerged(index, std::move(replacement), taken, &replaced); });
+  if (status.ok() && keeps_history) BucketGrowth::SweepHistory(ForGrowth(), live);
+  return status;
+}
+
+// Puts the merged parts in place of the old one. Records that came since the copy `taken` go into
+// their deltas. Under the log's lock of the bucket.
+Status BucketIndex::ReplaceMerged(size_t index, PartReplacement replacement, const Delta& taken,
+                                  PartRow* replaced) {
+  const Delta& delta = row_.part(index).delta;
+  size_t later_count = 0;
+  ForEachLater(delta, taken, frames_, [&](uint32_t) { ++later_count; });
+  try {
+    if (replacement.parts.empty() && !replacement.keeps_old_run) {
+      // An empty part keeps the keys of the old one, and takes its later records.
+      replacement.parts.push_back(std::make_unique<Part>());
+      replacement.first_keys.push_back(0);
+    }
+    std::vector<Delta> deltas(replacement.parts.size() + (replacement.keeps_old_run ? 1 : 0));
+    for (Delta& each : deltas) {
+      if (later_count == 0) break;
+      ENGINE_RACE_RETURN_IF_ERROR(
+          Delta::Create(static_cast<uint32_t>(later_count + later_count / 4 + 16), &each));
+    }
+    BucketGrowth::Replace(
+        ForGrowth(), index, 1, std::move(replacement), replaced, [&](const Delta& old) {
+          // Words may have been swizzled since they were counted, but no record has come.
+          ForEachLater(old, taken, frames_, [&](uint32_t i) {
+            const size_t target = row_.PartOf(old.keys()[i]);
+            ENGINE_RACE_ASSERT(target >= index && target - index < deltas.size());
+            deltas[target - index].Append(old.keys()[i], old.refs()[i].Load(), old.stamps()[i]);
+          });
+          for (size_t i = 0; i < deltas.size(); ++i) {
+            if (deltas[i].count() == 0) continue;
+            shared_->part_bytes().Change(deltas[i].memory_bytes(), 0);
+            row_.part(index + i).delta = std::move(deltas[i]);
+          }
+          growth_.FindFull(row_);
+        });
+  } catch (const std::bad_alloc&) {
+    return Status::OutOfMemory("index: no memory for merged parts");
+  }
+  return Status::Ok();
+}
+
+uint64_t BucketIndex::FirstDeltaSlot(uint64_t record_count) const {
+  uint64_t slot = record_count;
+  const std::shared_lock lock(lock_);
+  for (size_t i = 0; i < row_.size(); ++i) {
+    const Delta& delta = row_.part(i).delta;
+    for (uint32_t j = 0; j < delta.count(); ++j) {
+      slot = std::min<uint64_t>(slot, frames_.SlotOf(delta.refs()[j]).slot());
+    }
+  }
+  return slot;
+}
+
+bool BucketIndex::Describe(uint64_t record_count, std::vector<format::IndexExtent>* extents,
+                           uint64_t* first_slot) const {
+  *first_slot = FirstDeltaSlot(record_count);
+  const std::shared_lock lock(lock_);
+  if (state_.load(std::memory_order_relaxed) != State::kInstalled || damaged_ || unread_) {
+    return false;
+  }
+  for (size_t i = 0; i < row_.size(); ++i) {
+    const Part& part = row_.part(i);
+    if (part.run.count() > 0 && part.extent == nullptr) return false;
+    if (part.extent == nullptr) continue;
+    const PagedRun& run = *part.extent;
+    extents->push_back(
+        {run.min_key, run.max_key, run.id.generation, run.id.place, run.record_count, 0, 0});
+  }
+  return true;
+}
+
+uint64_t BucketIndex::UnwrittenBytes() const {
+  const std::shared_lock lock(lock_);
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < row_.size() && !damaged_; ++i) {
+    const Part& part = row_.part(i);
+    if (part.extent != nullptr || part.run.count() == 0) continue;
+    bytes += format::IndexExtentBytesOf(part.run.count());
+  }
+  return bytes;
+}
+
+void BucketIndex::HideLost() noexcept {
+  const std::lock_guard lock(lock_);
+  unread_ = was_unread_ = true;
+  // Sequentially consistent: pairs with UnchangedRun.
+  unchanged_.store(false, std::memory_order_seq_cst);
+}
+
+void BucketIndex::Lose() noexcept {
+  ENGINE_RACE_ASSERT(unread_);
+  PartRow lost;
+  SwapRow(&lost);
+  shared_->CountBytes(0, lost.history_bytes());
+  const std::lock_guard lock(lock_);
+  lost_count_ = static_cast<uint8_t>(std::min(lost_count_ + 1, kMaxLosses));
+  FreeNoted();
+  growth_.Forget();
+  extent_lost_.store(false, std::memory_order_relaxed);
+  // Relaxed: the log's lock of the bucket orders it before the next record.
+  state_.store(State::kEmpty, std::memory_order_relaxed);
+}
+
+bool BucketIndex::HasExtent(const l1::ExtentId& extent) const {
+  const std::shared_lock lock(lock_);
+  for (size_t i = 0; i < row_.size(); ++i) {
+    if (row_.part(i).is_paged() && row_.part(i).extent->id == extent) return true;
+  }
+  return false;
+}
+
+const PagedRun* BucketIndex::PagedRunOf(uint64_t key) const {
+  if (row_.empty()) return nullptr;
+  const Part& part = row_.part(row_.PartOf(key));
+  return part.is_paged() ? part.extent.get() : nullptr;
+}
+
+bool BucketIndex::SwizzleBlock(uint64_t key, const l1::ExtentId& extent, uint32_t block,
+                               uint32_t frame) noexcept {
+  const std::shared_lock lock(lock_);
+  const PagedRun* const run = PagedRunOf(key);
+  return run != nullptr && run->id == extent && paging()->blocks().Swizzle(*run, block, frame);
+}
+
+bool BucketIndex::CountsToFlatten(uint64_t key) const {
+  const std::shared_lock lock(lock_);
+  const PagedRun* const run = PagedRunOf(key);
+  // Relaxed: a hint.
+  return run != nullptr &&
+         run->miss_count.fetch_add(1, std::memory_order_relaxed) % kMissesToFlatten ==
+             kMissesToFlatten - 1;
+}
+
+}  // namespace engine_race

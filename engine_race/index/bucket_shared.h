@@ -1,0 +1,132 @@
+// The state that all buckets of an index share: their views, counts of their memory, and Paging.
+// It also lists the buckets that keep history for views, and sweeps history that no view needs.
+//
+// A sweep is a pass over the listed buckets, in steps. Each step looks at one part of one bucket. A
+// write or a release of the oldest view only requests a pass. The first request starts a thread,
+// which takes steps until no request is left. If the system refuses the thread, each request takes
+// one step.
+//
+// No lock is held between two steps. A step excludes the readers and writers of its bucket only
+// while it exchanges a history.
+//
+// Thread safety: every call from any thread, except Watch.
+#ifndef ENGINE_RACE_INDEX_BUCKET_SHARED_H_
+#define ENGINE_RACE_INDEX_BUCKET_SHARED_H_
+
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <thread>
+
+#include "engine_race/index/byte_count.h"
+#include "engine_race/index/live_versions.h"
+#include "engine_race/index/views.h"
+#include "engine_race/numa/store_placement.h"
+
+namespace engine_race {
+
+class BucketIndex;
+class Paging;
+
+// A bucket's link in the list.
+struct SweepLink {
+  BucketIndex* bucket = nullptr;
+  SweepLink* next = nullptr;  // under the list's mutex
+  bool is_listed = false;     // likewise
+};
+
+class BucketShared : public ViewRegistry::Sweeper {
+ public:
+  // Counts the work of merges and sweeps so far, for the statistics.
+  struct Work {
+    uint64_t merged_records = 0;  // keys and undo records that merges have written
+    uint64_t swept_records = 0;   // undo records that sweeps have looked at
+    uint64_t sweep_steps = 0;
+  };
+
+  // `placement` is of the sweeping thread, and of memory that merges take. It outlives this object.
+  explicit BucketShared(const numa::StorePlacement& placement) : placement_(placement) {}
+  BucketShared(const BucketShared&) = delete;
+  BucketShared& operator=(const BucketShared&) = delete;
+  // The registry must be closed before a bucket or this object is destroyed.
+  ~BucketShared() { Stop(); }
+
+  // To be called before anything else.
+  void Watch(ViewRegistry* views) {
+    views_ = views;
+    views->set_sweeper(this);
+  }
+
+  // The state that buckets share to page; null: they never page. To be called before anything else,
+  // too.
+  void set_paging(Paging* paging) { paging_ = paging; }
+  Paging* paging() const { return paging_; }
+
+  const Placement& memory() const { return placement_.memory(); }
+
+  ViewRegistry& views() const { return *views_; }
+  uint64_t bytes() const {
+    // Relaxed: a statistic.
+    return bytes_.load(std::memory_order_relaxed);
+  }
+  Work work() const;
+
+  // Counts that the history of a bucket takes `now` bytes and took `before` bytes.
+  void CountBytes(size_t now, size_t before) noexcept {
+    // Relaxed: a statistic. The difference wraps around when it is negative.
+    bytes_.fetch_add(uint64_t{now} - before, std::memory_order_relaxed);
+  }
+  void CountMerge(size_t record_count) noexcept {
+    // Relaxed: a statistic.
+    merged_records_.fetch_add(record_count, std::memory_order_relaxed);
+  }
+  // The memory of the parts without their histories.
+  ByteCount& part_bytes() { return part_bytes_; }
+  // Lists the link's bucket, which has history.
+  void Add(SweepLink* link) noexcept;
+
+  void RequestSweep() noexcept override;
+  void Stop() noexcept override;
+
+ private:
+  // The sweeping thread runs this.
+  void Run() noexcept;
+  bool StartThread() noexcept;  // under mutex_
+  // Takes one step. One thread at a time: under step_mutex_.
+  void Step() noexcept;
+  void BeginPass() noexcept;
+  bool FindBucket() noexcept;
+  void EndPass() noexcept;
+
+  const numa::StorePlacement& placement_;
+  ViewRegistry* views_ = nullptr;
+  Paging* paging_ = nullptr;
+  std::atomic<uint64_t> bytes_{0};
+  std::atomic<uint64_t> merged_records_{0};
+  std::atomic<uint64_t> swept_records_{0};
+  std::atomic<uint64_t> sweep_steps_{0};
+
+  ByteCount part_bytes_;
+  std::mutex mutex_;
+  SweepLink* first_ = nullptr;  // here and below: under mutex_
+  uint64_t requested_ = 0;      // passes that were asked for
+  uint64_t served_ = 0;         // of them, those made before a finished pass began
+  bool is_stopping_ = false;
+  std::condition_variable wake_;
+  std::thread thread_;
+
+  std::mutex step_mutex_;
+  bool is_sweeping_ = false;  // here and below: under step_mutex_, the pass under way
+  uint64_t pass_request_ = 0;
+  LiveVersions live_;
+  SweepLink* left_ = nullptr;  // its buckets not yet begun; links are under mutex_ too
+  SweepLink* swept_ = nullptr;
+  uint64_t next_key_ = 0;
+  bool keeps_history_ = false;
+};
+
+}  // namespace engine_race
+
+#endif  // ENGINE_RACE_INDEX_BUCKET_SHARED_H_

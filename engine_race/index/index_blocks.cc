@@ -1,0 +1,95 @@
+// Blocks of paged runs: where a lookup reads them, what it does with them, and what happens when
+// one cannot be read.
+#include <chrono>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "engine_race/base/assert.h"
+#include "engine_race/base/guarded.h"
+#include "engine_race/index/bucket_claim.h"
+#include "engine_race/index/build.h"
+#include "engine_race/index/index_impl.h"
+#include "engine_race/index/run_extent.h"
+
+namespace engine_race {
+
+void Index::Lose(uint32_t bucket, const Status& why, FunctionRef<bool()> is_bad) const {
+  const std::lock_guard lock(impl_->lose_mutex);
+  BucketIndex& index = impl_->buckets[bucket];
+  const Status status = BuildContext::UnreadStatus(bucket, why);
+  std::optional<BucketClaim> claim;
+  // Another thread may be moving the bucket's runs, or may have dropped it just now.
+  while (is_bad() && !claim.emplace(*impl_->log, bucket, &index).held()) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  if (!is_bad()) return;
+  impl_->unread.AddLost(bucket, status, [&] {
+    // First of all: a reader must not find the old record of a key that is written from here on.
+    index.HideLost();
+    impl_->log->DetachListener(bucket);
+    index.Lose();
+    claim.reset();
+    impl_->roots->Forget(bucket);
+  });
+  Log(impl_->options.log, LogLevel::kWarning,
+      status.ToString() + "; it is built again from its key log");
+}
+
+io::ReadRequest Index::RequestFor(const BlockLookup& lookup, char* buffer) const {
+  ENGINE_RACE_ASSERT(lookup.is_wanting());
+  const auto location = impl_->paging->store().Locate(lookup.extent(), lookup.block());
+  io::ReadRequest request;
+  request.fd = location.file->fd();
+  request.size_bytes = format::kIndexBlockBytes;
+  request.offset = location.offset;
+  request.buffer = buffer;
+  return request;
+}
+
+Status Index::Accept(uint64_t key, char* buffer, bool is_read, BlockLookup* lookup) const noexcept {
+  return Guarded([&] { return TakeBlock(key, buffer, is_read, lookup); });
+}
+
+Status Index::TakeBlock(uint64_t key, char* buffer, bool is_read, BlockLookup* lookup) const {
+  const uint32_t bucket = impl_->BucketOf(key);
+  BucketIndex& index = impl_->buckets[bucket];
+  Paging& paging = *impl_->paging;
+  const l1::ExtentId extent = lookup->extent();
+  const uint32_t block = lookup->block();
+  if (!is_read) {
+    const auto location = paging.store().Locate(extent, block);
+    is_read = location.file->Read(buffer, format::kIndexBlockBytes, location.offset).ok();
+  }
+  const KeyRange keys = impl_->geometry.KeysOf(bucket);
+  const bool is_good =
+      is_read && paging.store().IsWhole(extent, block, buffer) &&
+      IsSoundBlock(block, buffer, {keys.first, keys.last}, impl_->log->RecordCount(bucket));
+  if (!is_good) {
+    // A run that was merged meanwhile lies elsewhere, and its place may have been used again.
+    Lose(bucket,
+         Status::Corruption("key_index: block " + std::to_string(block) + " at place " +
+                            std::to_string(extent.place) + " cannot be read"),
+         [&] { return index.HasExtent(extent); });
+    lookup->Reset();
+    return Status::Ok();
+  }
+  lookup->Hold(buffer);
+  if (impl_->frames != nullptr) l1::EpochManager::Guard(impl_->frames->epochs()).CountBlockMiss();
+  paging.blocks().Offer(extent, block, buffer, [&](uint32_t frame) {
+    return index.SwizzleBlock(key, extent, block, frame);
+  });
+  if (index.CountsToFlatten(key) && paging.MayFlatten()) paging.Ask(&index, Paging::Work::kFlatten);
+  return Status::Ok();
+}
+
+Status Index::AwaitBlocks(uint64_t key, BlockLookup* lookup, FunctionRef<Status()> find) const {
+  alignas(kIoAlignment) char buffer[format::kIndexBlockBytes];
+  while (true) {
+    ENGINE_RACE_RETURN_IF_ERROR(Accept(key, buffer, /*is_read=*/false, lookup));
+    Status status = find();
+    if (status.code() != Code::kIncomplete) return status;
+  }
+}
+
+}  // namespace engine_race

@@ -1,0 +1,48 @@
+// The members of Index: its buckets, and all that they share. For the room's own files.
+#ifndef ENGINE_RACE_INDEX_INDEX_IMPL_H_
+#define ENGINE_RACE_INDEX_INDEX_IMPL_H_
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+
+#include "engine_race/index/bucket_index.h"
+#include "engine_race/index/bucket_shared.h"
+#include "engine_race/index/index.h"
+#include "engine_race/index/index_keeper.h"
+#include "engine_race/index/paging.h"
+#include "engine_race/index/root_writer.h"
+#include "engine_race/index/unread_buckets.h"
+
+namespace engine_race {
+
+struct Index::Impl {
+  Impl(BucketLog* l, const Options& o, l1::FrameCache* f)
+      : log(l),
+        options(o),
+        geometry(l->geometry()),
+        frames(f),
+        buckets(std::make_unique<BucketIndex[]>(geometry.bucket_count)) {}
+
+  uint32_t BucketOf(uint64_t key) const { return geometry.BucketOf(key); }
+  std::span<BucketIndex> all() const { return {buckets.get(), geometry.bucket_count}; }
+
+  BucketLog* const log;
+  const Options options;
+  const Geometry geometry;
+  l1::FrameCache* const frames;  // may be null
+  std::unique_ptr<BucketShared> shared;
+  // Before the buckets, whose runs it takes back.
+  std::unique_ptr<Paging> paging;
+  const std::unique_ptr<BucketIndex[]> buckets;
+  UnreadBuckets unread;
+  std::mutex lose_mutex;
+  std::unique_ptr<RootWriter> roots;
+  // Last: its thread works on all of them.
+  std::unique_ptr<IndexKeeper> keeper;
+};
+
+}  // namespace engine_race
+
+#endif  // ENGINE_RACE_INDEX_INDEX_IMPL_H_

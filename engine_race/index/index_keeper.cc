@@ -1,0 +1,295 @@
+#include "engine_race/index/index_keeper.h"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <chrono>
+#include <system_error>
+#include <utility>
+
+#include "engine_race/base/assert.h"
+#include "engine_race/base/guarded.h"
+#include "engine_race/index/bucket_claim.h"
+#include "engine_race/index/index_restore.h"
+
+namespace engine_race {
+namespace {
+
+// Runs that are made flat take their memory in slabs of this size.
+constexpr size_t kSlabBytes = size_t{4} << 20;
+// The sizes of deltas that are merged early, from the largest to the smallest.
+constexpr uint32_t kLargeDeltaRecords = 4096;
+constexpr uint32_t kSmallDeltaRecords = 64;
+// A root is written when so many extents wait to be used again or are named by none, or a part of
+// all extents.
+constexpr uint64_t kMinWaitingExtents = 8;
+constexpr uint64_t kWaitingFraction = 4;
+// A bucket whose extents would have fewer bytes is not written: its key log is read as fast.
+constexpr uint64_t kMinSavedBytes = 8 * format::kIndexBlockBytes;
+// Sync saves the index when so many times its bytes were written as values since it did last.
+constexpr uint64_t kCheapFactor = 20;
+// A process with less I/O than this between two looks at it is idle. In blocks of 512 bytes.
+constexpr uint64_t kIdleIoBlocks = 2048;
+
+// The I/O of the process so far, in blocks of 512 bytes.
+uint64_t ProcessIoBlocks() {
+  rusage usage;
+  if (::getrusage(RUSAGE_SELF, &usage) != 0) return 0;
+  return static_cast<uint64_t>(usage.ru_inblock) + static_cast<uint64_t>(usage.ru_oublock);
+}
+
+}  // namespace
+
+IndexKeeper::IndexKeeper(BucketLog* log, const Options& options, std::span<BucketIndex> buckets,
+                         Paging* paging, RootWriter* roots, LoseFn lose)
+    : log_(*log),
+      options_(options),
+      buckets_(buckets),
+      paging_(*paging),
+      roots_(*roots),
+      lose_(std::move(lose)) {
+  saved_count_.store(log->RecordCount(), std::memory_order_relaxed);
+  paging_.set_wake([this] { Wake(); });
+}
+
+void IndexKeeper::Wake() noexcept {
+  const std::lock_guard lock(mutex_);
+  is_asked_ = true;
+  if (is_stopping_) return;
+  if (!thread_.joinable()) {
+    // A thread that is refused is asked for again by the next call.
+    (void)Guarded([this] {
+      try {
+        thread_ = std::thread([this] { Run(); });
+      } catch (const std::system_error&) {
+      }
+      return Status::Ok();
+    });
+  }
+  wake_.notify_one();
+}
+
+void IndexKeeper::Stop() noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    is_stopping_ = true;
+  }
+  wake_.notify_one();
+  if (thread_.joinable()) thread_.join();
+}
+
+void IndexKeeper::Run() noexcept {
+  log_.placement().EnterDeviceThread();
+  while (true) {
+    bool is_asked = false;
+    {
+      std::unique_lock lock(mutex_);
+      const auto is_needed = [this] { return is_asked_ || is_stopping_; };
+      if (options_.index_idle_ms == 0) {
+        wake_.wait(lock, is_needed);
+      } else {
+        wake_.wait_for(lock, std::chrono::milliseconds(options_.index_idle_ms), is_needed);
+      }
+      if (is_stopping_) return;
+      is_asked = std::exchange(is_asked_, false);
+    }
+    const Status status = Guarded([&] {
+      Step();
+      if (!is_asked && IsIdle()) SaveWhenIdle();
+      return Status::Ok();
+    });
+    Report(status);
+  }
+}
+
+bool IndexKeeper::IsStopping() {
+  const std::lock_guard lock(mutex_);
+  return is_stopping_;
+}
+
+// A few writes a second are not idle: what is merged for them would be written again each time.
+bool IndexKeeper::IsIdle() {
+  const uint64_t io = ProcessIoBlocks();
+  const uint64_t record_count = log_.RecordCount();
+  const bool has_appended = record_count != std::exchange(seen_record_count_, record_count);
+  return io - std::exchange(seen_io_blocks_, io) < kIdleIoBlocks && !has_appended;
+}
+
+void IndexKeeper::Report(const Status& status) {
+  if (status.ok()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    if (std::exchange(has_reported_, true)) return;
+  }
+  // Without memory for the message nothing is said.
+  (void)Guarded([&] {
+    Log(options_.log, LogLevel::kWarning,
+        "work on the index on disk failed and will be tried again: " + status.ToString());
+    return Status::Ok();
+  });
+}
+
+void IndexKeeper::Step() {
+  for (const Paging::Request& request : paging_.TakeRequests()) {
+    if (IsStopping()) return;
+    Serve(request);
+  }
+  if (paging_.HasRunsToPage()) PageAll();
+  if (paging_.HasLargeDeltas()) MergeLargeDeltas();
+  const uint64_t used = paging_.store().used_bytes() / format::kIndexExtentBytes;
+  const uint64_t changed = std::max(paging_.waiting_count(), paging_.unnamed_count());
+  if (changed > std::max(kMinWaitingExtents, used / kWaitingFraction)) {
+    Report(roots_.Commit(/*only_extents=*/true));
+  }
+}
+
+template <typename WorkFn>
+bool IndexKeeper::WithClaimed(uint32_t bucket, const WorkFn& work, Status* status) {
+  BucketIndex& index = buckets_[bucket];
+  {
+    const BucketClaim claim(log_, bucket, &index);
+    if (!claim.held()) return false;
+    *status = Guarded([&] { return work(index); });
+  }
+  if (status->code() == Code::kCorruption || status->code() == Code::kIOError) {
+    // A failed write says nothing about the bucket. After a failed read its extents are of no use.
+    if (index.is_extent_lost()) lose_(bucket, *status);
+  }
+  return true;
+}
+
+void IndexKeeper::Serve(const Paging::Request& request) {
+  const auto bucket = static_cast<uint32_t>(request.bucket - buckets_.data());
+  if (request.work == Paging::Work::kMerge) return Merge(bucket, ~uint32_t{0});
+  if (!paging_.MayFlatten()) return;
+  Status status;
+  SlabAllocator slabs(kSlabBytes, log_.placement().memory());
+  WithClaimed(
+      bucket, [&](BucketIndex& index) { return index.Flatten(&slabs); }, &status);
+  paging_.FitFrames();
+  Report(status);
+}
+
+void IndexKeeper::Merge(uint32_t bucket, uint32_t min_records) {
+  if (image_.data() == nullptr && !l1::ExtentImage::Create(&image_).ok()) return;
+  const auto locked = [&](FunctionRef<void()> work) { log_.WithBucketLocked(bucket, work); };
+  Status status;
+  WithClaimed(
+      bucket, [&](BucketIndex& index) { return index.MergePaged(min_records, &image_, locked); },
+      &status);
+  Report(status);
+}
+
+void IndexKeeper::PageAll() {
+  if (image_.data() == nullptr && !l1::ExtentImage::Create(&image_).ok()) return;
+  for (uint32_t b = 0; b < buckets_.size() && paging_.MustPage(); ++b) {
+    if (!buckets_[b].may_be_paged()) continue;
+    Status status;
+    WithClaimed(
+        b, [&](BucketIndex& index) { return index.WriteRuns(&image_, /*pages_out=*/true); },
+        &status);
+    if (!status.ok()) return Report(status);
+    if (IsStopping()) return;
+  }
+  Report(roots_.Commit(/*only_extents=*/true));
+}
+
+uint64_t IndexKeeper::UnwrittenBytesOf(uint32_t bucket) const {
+  const uint64_t bytes = buckets_[bucket].UnwrittenBytes();
+  return bytes < kMinSavedBytes ? 0 : bytes;
+}
+
+uint64_t IndexKeeper::UnwrittenBytes() const {
+  uint64_t bytes = 0;
+  for (uint32_t b = 0; b < buckets_.size(); ++b) bytes += UnwrittenBytesOf(b);
+  return bytes;
+}
+
+void IndexKeeper::MergeLongTails(uint64_t max_bytes, FunctionRef<bool()> must_stop) {
+  const uint64_t written_bytes = paging_.store().written_bytes();
+  l1::ExtentImage image;
+  for (uint32_t b = 0; b < buckets_.size() && !must_stop(); ++b) {
+    if (paging_.store().written_bytes() - written_bytes > max_bytes) return;
+    const auto locked = [&](FunctionRef<void()> work) { log_.WithBucketLocked(b, work); };
+    const auto merge = [&](BucketIndex& index) {
+      bool is_long = false;
+      locked([&] {
+        const uint64_t record_count = log_.RecordCount(b);
+        const uint64_t covered_count = index.FirstDeltaSlot(record_count);
+        is_long = record_count - covered_count > MaxTail(covered_count);
+      });
+      if (!is_long) return Status::Ok();
+      ENGINE_RACE_RETURN_IF_ERROR(index.MergeFlat(locked));
+      if (image.data() == nullptr) ENGINE_RACE_RETURN_IF_ERROR(l1::ExtentImage::Create(&image));
+      return index.MergePaged(1, &image, locked);
+    };
+    Status status;
+    WithClaimed(b, merge, &status);
+    Report(status);
+  }
+}
+
+Status IndexKeeper::WriteRuns(uint64_t max_bytes, FunctionRef<bool()> must_stop) {
+  l1::ExtentImage image;
+  uint64_t bytes = 0;
+  for (uint32_t b = 0; b < buckets_.size() && !must_stop(); ++b) {
+    const uint64_t unwritten = UnwrittenBytesOf(b);
+    if (unwritten == 0 || bytes + unwritten > max_bytes) continue;
+    if (image.data() == nullptr) ENGINE_RACE_RETURN_IF_ERROR(l1::ExtentImage::Create(&image));
+    Status status;
+    WithClaimed(
+        b, [&](BucketIndex& index) { return index.WriteRuns(&image, /*pages_out=*/false); },
+        &status);
+    ENGINE_RACE_RETURN_IF_ERROR(status);
+    bytes += unwritten;
+  }
+  return Status::Ok();
+}
+
+Status IndexKeeper::Save(uint64_t max_bytes, bool only_extents) {
+  const auto never = [] { return false; };
+  MergeLongTails(max_bytes, never);
+  const Status written = WriteRuns(max_bytes, never);
+  // A root names what was written before a failure.
+  const Status committed = roots_.Commit(only_extents);
+  return written.ok() ? committed : written;
+}
+
+Status IndexKeeper::SaveIfCheap(uint64_t max_bytes) {
+  const uint64_t unwritten = UnwrittenBytes();
+  const bool is_named = unwritten == 0 && paging_.unnamed_count() == 0;
+  if (is_named || unwritten > max_bytes) return Status::Ok();
+  const uint64_t record_count = log_.RecordCount();
+  // Relaxed: two threads that save at once do no harm.
+  const uint64_t saved_count = saved_count_.load(std::memory_order_relaxed);
+  const uint64_t extent_count = paging_.store().used_bytes() / format::kIndexExtentBytes;
+  const uint64_t root_bytes =
+      buckets_.size() * sizeof(format::IndexCoverage) + extent_count * sizeof(format::IndexExtent);
+  const uint64_t value_bytes = (record_count - saved_count) * kValueBytes;
+  if (value_bytes < kCheapFactor * (unwritten + root_bytes)) return Status::Ok();
+  saved_count_.store(record_count, std::memory_order_relaxed);
+  return Save(max_bytes, /*only_extents=*/true);
+}
+
+void IndexKeeper::SaveWhenIdle() {
+  if (UnwrittenBytes() == 0 && paging_.unnamed_count() == 0) return;
+  const auto must_stop = [this] { return IsStopping(); };
+  MergeLongTails(~uint64_t{0}, must_stop);
+  Status status = WriteRuns(~uint64_t{0}, must_stop);
+  if (status.ok() && !IsStopping()) status = roots_.Commit(/*only_extents=*/true);
+  Report(status);
+}
+
+// Deltas may be as large as a tenth of their runs. Where all of them together take more than the
+// index may, smaller ones are merged as well.
+void IndexKeeper::MergeLargeDeltas() {
+  for (uint32_t min_records = kLargeDeltaRecords; min_records >= kSmallDeltaRecords;
+       min_records /= 2) {
+    for (uint32_t b = 0; b < buckets_.size() && paging_.HasLargeDeltas(); ++b) {
+      if (IsStopping()) return;
+      Merge(b, min_records);
+    }
+  }
+}
+
+}  // namespace engine_race

@@ -1,0 +1,212 @@
+#include "engine_race/index/index_restore.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "engine_race/base/guarded.h"
+#include "engine_race/base/memory.h"
+#include "engine_race/base/parallel.h"
+#include "engine_race/base/round_up.h"
+#include "engine_race/index/bucket_claim.h"
+#include "engine_race/log/index_coverage.h"
+
+namespace engine_race {
+namespace {
+
+// Threads wait for reads of single pages here, so there are more of them than CPUs.
+constexpr uint32_t kRestoreThreads = 16;
+// Tails are held in memory: 32 bytes a record, in as many threads.
+constexpr uint64_t kMinTail = 4096;
+constexpr uint64_t kMaxTail = 128 << 10;
+constexpr uint64_t kTailFraction = 4;
+// While the index exceeds its memory, deltas with so many records are merged at once.
+constexpr uint32_t kMergedDelta = 64;
+constexpr uint64_t kEntryBytes = sizeof(format::KeyEntry);
+
+class Restore {
+ public:
+  Restore(BuildContext* context, Paging* paging, l1::IndexRoot* root)
+      : context_(*context), paging_(*paging), root_(*root) {}
+
+  Status Run() {
+    std::atomic<uint32_t> next{0};
+    const Status status =
+        RunParallel(std::min(kRestoreThreads, context_.bucket_count()), [&](uint32_t worker) {
+          if (worker > 0) context_.log().placement().EnterBuildThread();
+          // Relaxed: each bucket must only be handed out once.
+          const auto take = [&] { return next.fetch_add(1, std::memory_order_relaxed); };
+          for (uint32_t b = take(); b < context_.bucket_count(); b = take()) {
+            ENGINE_RACE_RETURN_IF_ERROR(RestoreOne(b));
+          }
+          return Status::Ok();
+        });
+    ENGINE_RACE_RETURN_IF_ERROR(status);
+    Report();
+    return Status::Ok();
+  }
+
+ private:
+  Status RestoreOne(uint32_t bucket);
+  // False: the bucket is to be built.
+  bool Holds(uint32_t bucket) const;
+  Status Install(uint32_t bucket, const BucketCut& cut, bool* restored);
+  Status ReadTail(uint32_t bucket, const BucketCut& cut, std::vector<IndexEntry>* tail,
+                  bool* is_good) const;
+  void MergeTail(uint32_t bucket);
+  void Report() const;
+
+  BuildContext& context_;
+  Paging& paging_;
+  l1::IndexRoot& root_;
+  std::atomic<uint32_t> refused_{0};
+};
+
+bool Restore::Holds(uint32_t bucket) const {
+  const BucketLog& log = context_.log();
+  const format::IndexCoverage& coverage = root_.coverages[bucket];
+  const uint64_t record_count = log.RecordCount(bucket);
+  if (coverage.record_count > record_count || log.BucketDamaged(bucket)) return false;
+  const uint64_t tail = record_count - coverage.record_count;
+  if (tail > MaxTail(coverage.record_count)) return false;
+  const auto read_entry = [&](uint64_t slot, format::KeyEntry* entry) {
+    return log.ReadKeyEntry(bucket, slot, entry).ok();
+  };
+  return CoverageHolds(log.store_id(), root_.root_id, bucket, coverage, record_count, read_entry);
+}
+
+Status Restore::RestoreOne(uint32_t bucket) {
+  bool restored = false;
+  if (Holds(bucket)) {
+    BucketCut cut;
+    const Status is_cut = context_.Cut(bucket, root_.coverages[bucket].record_count, &cut);
+    if (is_cut.ok()) {
+      ENGINE_RACE_RETURN_IF_ERROR(Install(bucket, cut, &restored));
+    } else if (is_cut.code() == Code::kOutOfMemory) {
+      return is_cut;
+    }
+    if (!restored) context_.Undo(bucket);
+  }
+  if (restored) {
+    context_.MarkRestored(bucket);
+    return Status::Ok();
+  }
+  root_.coverages[bucket] = {};
+  if (!root_.ExtentsOf(bucket).empty()) refused_.fetch_add(1, std::memory_order_relaxed);
+  // Their places are used again once a root is written that does not name the extents.
+  for (const format::IndexExtent& extent : root_.ExtentsOf(bucket)) {
+    PagedRunPtr unused;
+    ENGINE_RACE_RETURN_IF_ERROR(paging_.AdoptNamed(extent, &unused));
+  }
+  return Status::Ok();
+}
+
+// Merges the tail that came into deltas. They wait for the keeper if that fails.
+void Restore::MergeTail(uint32_t bucket) {
+  BucketIndex& index = context_.bucket(bucket);
+  const auto locked = [&](FunctionRef<void()> work) {
+    context_.log().WithBucketLocked(bucket, work);
+  };
+  const BucketClaim claim(context_.log(), bucket, &index);
+  if (!claim.held()) return;
+  (void)Guarded([&] {
+    l1::ExtentImage image;
+    ENGINE_RACE_RETURN_IF_ERROR(l1::ExtentImage::Create(&image));
+    return index.MergePaged(kMergedDelta, &image, locked);
+  });
+}
+
+Status Restore::Install(uint32_t bucket, const BucketCut& cut, bool* restored) {
+  std::vector<IndexEntry> tail;
+  bool is_good = true;
+  ENGINE_RACE_RETURN_IF_ERROR(ReadTail(bucket, cut, &tail, &is_good));
+  if (!is_good) return Status::Ok();
+  BucketIndex::Row parts;
+  for (const format::IndexExtent& extent : root_.ExtentsOf(bucket)) {
+    parts.push_back(std::make_unique<Part>());
+    ENGINE_RACE_RETURN_IF_ERROR(paging_.AdoptNamed(extent, &parts.back()->extent));
+  }
+  *restored = true;
+  ENGINE_RACE_RETURN_IF_ERROR(
+      context_.bucket(bucket).Install(std::move(parts), /*damaged=*/false, tail));
+  if (paging_.HasLargeDeltas()) MergeTail(bucket);
+  return Status::Ok();
+}
+
+// *is_good: every entry is intact. Which keys a damaged entry may hide, only a build from the whole
+// key log finds out.
+Status Restore::ReadTail(uint32_t bucket, const BucketCut& cut, std::vector<IndexEntry>* tail,
+                         bool* is_good) const {
+  const BucketLog& log = context_.log();
+  const uint64_t covered = cut.first_slot;
+  const EntryCodec codec = log.codec(bucket);
+  const KeyRange keys = log.geometry().KeysOf(bucket);
+  tail->reserve(cut.record_count - covered);
+  const auto add = [&](const format::KeyEntry& entry, uint64_t slot) {
+    KeyRecord record;
+    *is_good = *is_good &&
+               codec.Decode(entry, static_cast<uint32_t>(slot), cut.sequence_bound, &record) &&
+               keys.Contains(record.key);
+    tail->push_back({record.key, ValueRef(record.slot, record.value_checksum, record.tombstone)});
+  };
+  if (covered < cut.logged_key_watermark) {
+    const uint64_t per_page = kIoAlignment / kEntryBytes;
+    const uint64_t first = covered / per_page * per_page;
+    const uint64_t bytes = (cut.logged_key_watermark - first) * kEntryBytes;
+    Region memory;
+    ENGINE_RACE_RETURN_IF_ERROR(
+        Region::Allocate(RoundUp(bytes, kIoAlignment), /*huge_pages=*/false, &memory));
+    if (!log.KeyFile(bucket).Read(memory.data(), bytes, log.KeyOffset(bucket, first)).ok()) {
+      *is_good = false;
+      return Status::Ok();
+    }
+    const auto* const entries = reinterpret_cast<const format::KeyEntry*>(memory.data());
+    for (uint64_t slot = covered; slot < cut.logged_key_watermark && *is_good; ++slot) {
+      add(entries[slot - first], slot);
+    }
+  }
+  for (size_t i = 0; i < cut.staged_keys.size() && *is_good; ++i) {
+    add(cut.staged_keys[i], cut.first_staged() + i);
+  }
+  return Status::Ok();
+}
+
+void Restore::Report() const {
+  const uint32_t refused = refused_.load(std::memory_order_relaxed);
+  if (refused == 0) return;
+  Log(context_.options().log, LogLevel::kInfo,
+      "the index on disk does not cover " + std::to_string(refused) +
+          " buckets as they are now: they are built from their key logs");
+}
+
+}  // namespace
+
+uint64_t MaxTail(uint64_t covered_count) {
+  return std::clamp(covered_count / kTailFraction, kMinTail, kMaxTail);
+}
+
+Status RestoreIndex(BuildContext* context, Paging* paging, l1::IndexRoot* root) {
+  const BucketLog& log = context->log();
+  Status status =
+      l1::LoadIndexRoot(log.directory_fd(), log.store_id(), context->bucket_count(), root);
+  if (status.ok()) status = paging->store().Reserve(root->extents);
+  if (status.ok()) {
+    paging->BeginCommit();
+    paging->EndCommit(root);
+    return Restore(context, paging, root).Run();
+  }
+  *root = l1::IndexRoot();
+  root->coverages.resize(context->bucket_count());
+  if (status.code() != Code::kNotFound) {
+    Log(context->options().log, LogLevel::kWarning,
+        "the index is built from the key logs: " + status.ToString());
+    // Its extents are about to be overwritten.
+    status = l1::RemoveIndexRoot(log.directory_fd());
+    if (!status.ok()) Log(context->options().log, LogLevel::kWarning, status.ToString());
+  }
+  return paging->store().Reserve({});
+}
+
+}  // namespace engine_race

@@ -1,0 +1,146 @@
+#include "engine_race/index/paging.h"
+
+#include <algorithm>
+#include <new>
+#include <utility>
+
+#include "engine_race/base/assert.h"
+#include "engine_race/base/guarded.h"
+#include "engine_race/index/run_extent.h"
+
+namespace engine_race {
+
+void PagedRunDeleter::operator()(PagedRun* run) const noexcept {
+  run->owner->Discard(std::unique_ptr<PagedRun>(run));
+}
+
+Status Paging::AdoptWritten(const l1::ExtentId& id, const SortedRun& written, PagedRunPtr* run) {
+  const Status adopted = AdoptNamed({written.min_key(), written.max_key(), id.generation, id.place,
+                                     static_cast<uint32_t>(written.count()), 0, 0},
+                                    run);
+  if (adopted.ok()) {
+    unnamed_count_.fetch_add(1, std::memory_order_relaxed);
+  } else {
+    store_->Free(id);
+  }
+  return adopted;
+}
+
+Status Paging::AdoptNamed(const format::IndexExtent& extent, PagedRunPtr* run) {
+  run->reset(new (std::nothrow) PagedRun);
+  if (*run == nullptr) return Status::OutOfMemory("index: no memory for an extent's description");
+  (*run)->id = {extent.generation, extent.place};
+  (*run)->record_count = extent.record_count;
+  (*run)->min_key = extent.first_key;
+  (*run)->max_key = extent.last_key;
+  (*run)->owner = this;
+  return Status::Ok();
+}
+
+Status Paging::PageFresh(std::span<const std::unique_ptr<Part>> parts, uint64_t other_bytes,
+                         l1::ExtentImage* image) {
+  uint64_t bytes = other_bytes;
+  for (const auto& part : parts) bytes += part->memory_bytes();
+  if (FlatBytes() + bytes <= FlatLimit()) return Status::Ok();
+  if (image->data() == nullptr) ENGINE_RACE_RETURN_IF_ERROR(l1::ExtentImage::Create(image));
+  // No word leads to a frame yet.
+  const FrameSlots no_frames;
+  for (const auto& part : parts) {
+    if (part->run.count() == 0) continue;
+    l1::ExtentId id;
+    ENGINE_RACE_RETURN_IF_ERROR(WriteRun(part->run, no_frames, store_.get(), image, &id));
+    ENGINE_RACE_RETURN_IF_ERROR(AdoptWritten(id, part->run, &part->extent));
+    part->run = SortedRun();
+  }
+  return Status::Ok();
+}
+
+void Paging::Discard(std::unique_ptr<PagedRun> run) noexcept {
+  blocks_.Evict(*run);
+  {
+    const std::lock_guard lock(mutex_);
+    if (is_committing_ || IsNamed(run->id)) {
+      // If memory is refused, the place stays in use until the store is opened again.
+      (void)Guarded([&] {
+        waiting_.push_back(run->id);
+        return Status::Ok();
+      });
+      return;
+    }
+  }
+  store_->Free(run->id);
+}
+
+bool Paging::IsNamed(const l1::ExtentId& id) const {
+  const auto found = named_.find(id.place);
+  return found != named_.end() && found->second == id.generation;
+}
+
+void Paging::BeginCommit() noexcept {
+  const std::lock_guard lock(mutex_);
+  is_committing_ = true;
+  unnamed_count_.store(0, std::memory_order_relaxed);
+}
+
+void Paging::EndCommit(const l1::IndexRoot* root) noexcept {
+  std::unordered_map<uint32_t, uint64_t> named;
+  const Status listed = Guarded([&] {
+    if (root == nullptr) return Status::Ok();
+    named.reserve(root->extents.size());
+    for (const format::IndexExtent& extent : root->extents) {
+      named.emplace(extent.place, extent.generation);
+    }
+    return Status::Ok();
+  });
+  std::vector<l1::ExtentId> freed;
+  {
+    const std::lock_guard lock(mutex_);
+    ENGINE_RACE_ASSERT(is_committing_);
+    // Without memory for the list nothing is known of the new root: no extent is used again.
+    is_committing_ = !listed.ok();
+    if (is_committing_) return;
+    if (root != nullptr) named_.swap(named);
+    const auto still_named = std::partition(waiting_.begin(), waiting_.end(),
+                                            [this](const l1::ExtentId& id) { return IsNamed(id); });
+    // Without memory they wait for the next root.
+    const Status moved = Guarded([&] {
+      freed.assign(still_named, waiting_.end());
+      return Status::Ok();
+    });
+    if (moved.ok()) waiting_.erase(still_named, waiting_.end());
+  }
+  for (const l1::ExtentId& id : freed) store_->Free(id);
+}
+
+uint64_t Paging::waiting_count() const {
+  const std::lock_guard lock(mutex_);
+  return waiting_.size();
+}
+
+void Paging::Ask(BucketIndex* bucket, Work work) noexcept {
+  std::function<void()> wake;
+  (void)Guarded([&] {
+    const std::lock_guard lock(mutex_);
+    if (requests_.size() < kMaxRequests) requests_.push_back({bucket, work});
+    wake = wake_;
+    return Status::Ok();
+  });
+  if (wake) wake();
+}
+
+bool Paging::has_requests() const {
+  const std::lock_guard lock(mutex_);
+  return !requests_.empty();
+}
+
+std::vector<Paging::Request> Paging::TakeRequests() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(requests_, {});
+}
+
+void Paging::set_wake(std::function<void()> wake) {
+  const std::lock_guard lock(mutex_);
+  wake_ = std::move(wake);
+}
+
+}  // namespace engine_race

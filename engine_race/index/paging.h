@@ -1,0 +1,162 @@
+// The state that the buckets of one index share in order to page. That is the frames of blocks, the
+// extents on disk, the limit of memory, and the requests to the keeper.
+//
+// An index that fits its memory is kept flat. One that does not is paged as a whole: its runs lie
+// in extents, and frames keep the blocks that are used.
+//
+// Thread safety: every call from any thread.
+#ifndef ENGINE_RACE_INDEX_PAGING_H_
+#define ENGINE_RACE_INDEX_PAGING_H_
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <semaphore>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "engine_race/base/status.h"
+#include "engine_race/index/block_frames.h"
+#include "engine_race/index/byte_count.h"
+#include "engine_race/index/paged_run.h"
+#include "engine_race/index/part.h"
+#include "engine_race/l1/extent_image.h"
+#include "engine_race/l1/extent_store.h"
+#include "engine_race/l1/index_root.h"
+
+namespace engine_race {
+
+class BucketIndex;
+
+class Paging {
+ public:
+  // The bytes that the index may take in memory, as of now.
+  using LimitFn = std::function<uint64_t()>;
+
+  // A flat index may take `max_flat_bytes` at most. `cache` may be null. `part_bytes` counts the
+  // memory of all parts. Both outlive it.
+  Paging(l1::FrameCache* cache, std::unique_ptr<l1::ExtentStore> store, LimitFn limit,
+         uint64_t max_flat_bytes, const ByteCount& part_bytes)
+      : blocks_(cache),
+        store_(std::move(store)),
+        limit_(std::move(limit)),
+        max_flat_bytes_(max_flat_bytes),
+        part_bytes_(part_bytes) {}
+
+  BlockFrames& blocks() { return blocks_; }
+  l1::ExtentStore& store() { return *store_; }
+
+  // Memory.
+
+  // Whether the index would not fit its memory if every run were flat. The keeper then pages all
+  // flat runs.
+  bool MustPage() const { return FlatBytes() > FlatLimit(); }
+  // Whether an index of so many records would not fit.
+  bool WouldPage(uint64_t record_count) const {
+    return record_count * kFlatBytesPerRecord > FlatLimit();
+  }
+  // Whether all runs would fit if they were flat, with an eighth to spare for deltas. Without the
+  // eighth an index at its limit would be paged and made flat again and again.
+  bool MayFlatten() const { return FlatBytes() + FlatBytes() / 8 <= FlatLimit(); }
+  // Whether there is something to be paged.
+  bool HasRunsToPage() const { return MustPage() && has_flat_runs(); }
+  // Whether what cannot be paged, which is mostly deltas, takes more than the index may.
+  bool HasLargeDeltas() const { return !has_flat_runs() && part_bytes_.bytes() > limit_(); }
+  bool has_flat_runs() const { return flat_run_count_.load(std::memory_order_relaxed) > 0; }
+  // Counts runs that are there now and were there before. Relaxed: decisions are taken again and
+  // again. The differences wrap around when they are negative.
+  void CountRuns(const RunCounts& now, const RunCounts& before) noexcept {
+    flat_run_count_.fetch_add(now.flat_run_count - before.flat_run_count,
+                              std::memory_order_relaxed);
+    paged_record_count_.fetch_add(now.paged_record_count - before.paged_record_count,
+                                  std::memory_order_relaxed);
+  }
+
+  // Evicts frames that memory has no room for, after a bucket took memory that they may have booked
+  // before.
+  void FitFrames() noexcept { blocks_.FitLimit(); }
+
+  // Extents.
+
+  // A run for an extent that was just written. kOutOfMemory; then the extent is free again.
+  Status AdoptWritten(const l1::ExtentId& id, const SortedRun& written, PagedRunPtr* run);
+  // Writes the runs of parts that no bucket has yet, if the index does not fit its memory with them
+  // and `other_bytes` more. After a failure the runs that are not written stay flat. *image is made
+  // when it is first needed.
+  Status PageFresh(std::span<const std::unique_ptr<Part>> parts, uint64_t other_bytes,
+                   l1::ExtentImage* image);
+  // A run for an extent that the root names. kOutOfMemory.
+  Status AdoptNamed(const format::IndexExtent& extent, PagedRunPtr* run);
+  // Evicts the frames of a run that no part has any more. Its extent is used again as soon as no
+  // root on disk names it.
+  void Discard(std::unique_ptr<PagedRun> run) noexcept;
+  // From BeginCommit until EndCommit no place is used again, because the next root may name its
+  // extent. One thread at a time. `root` of EndCommit is the root on disk from then on. Null: it is
+  // still the one before.
+  void BeginCommit() noexcept;
+  void EndCommit(const l1::IndexRoot* root) noexcept;
+  // How many extents wait because only the root on disk names them.
+  uint64_t waiting_count() const;
+  // How many extents were adopted since the last root was begun.
+  uint64_t unnamed_count() const { return unnamed_count_.load(std::memory_order_relaxed); }
+
+  // How many writers may merge parts for themselves at the same time. Each takes some MiB.
+  std::counting_semaphore<>& writer_merges() { return writer_merges_; }
+
+  // Requests to the keeper.
+
+  enum class Work { kMerge, kFlatten };
+  struct Request {
+    BucketIndex* bucket;
+    Work work;
+  };
+  // Asks the keeper for work on a bucket. A request for which memory is refused is dropped: a later
+  // write or miss asks again.
+  void Ask(BucketIndex* bucket, Work work) noexcept;
+  bool has_requests() const;
+  // Takes all requests.
+  std::vector<Request> TakeRequests();
+  // Sets the function that wakes the keeper. It must not wait.
+  void set_wake(std::function<void()> wake);
+
+ private:
+  static constexpr size_t kMaxRequests = 4096;
+  static constexpr ptrdiff_t kWriterMerges = 4;
+  // The memory of a flat record.
+  static constexpr uint64_t kFlatBytesPerRecord = SortedRun::kBytesPerRecord;
+  uint64_t FlatLimit() const { return std::min(limit_(), max_flat_bytes_); }
+  // The memory of the index if every run were flat.
+  uint64_t FlatBytes() const {
+    return part_bytes_.bytes() +
+           paged_record_count_.load(std::memory_order_relaxed) * kFlatBytesPerRecord;
+  }
+  bool IsNamed(const l1::ExtentId& id) const;  // under mutex_
+
+  BlockFrames blocks_;
+  const std::unique_ptr<l1::ExtentStore> store_;
+  const LimitFn limit_;
+  const uint64_t max_flat_bytes_;
+  const ByteCount& part_bytes_;
+  std::atomic<uint64_t> paged_record_count_{0};
+  std::atomic<uint64_t> flat_run_count_{0};
+  // Relaxed: a reason to write a root, and no more.
+  std::atomic<uint64_t> unnamed_count_{0};
+  std::counting_semaphore<> writer_merges_{kWriterMerges};
+
+  mutable std::mutex mutex_;
+  // Under mutex_: the extents that the root on disk names, by place, with their generations.
+  std::unordered_map<uint32_t, uint64_t> named_;
+  bool is_committing_ = false;
+  // Extents that only the root on disk may still name.
+  std::vector<l1::ExtentId> waiting_;
+  std::vector<Request> requests_;
+  std::function<void()> wake_;
+};
+
+}  // namespace engine_race
+
+#endif  // ENGINE_RACE_INDEX_PAGING_H_

@@ -1,0 +1,147 @@
+#include "engine_race/index/run_slices.h"
+
+#include <algorithm>
+#include <string>
+
+#include "engine_race/base/assert.h"
+#include "engine_race/index/block_frames.h"
+#include "engine_race/index/run_extent.h"
+#include "engine_race/l1/key_block.h"
+
+namespace engine_race {
+
+namespace {
+
+constexpr uint32_t kBlockRecords = format::kIndexBlockRecords;
+
+// The number of the only block that can hold `key`, or 1.
+uint32_t BlockOf(const std::vector<uint64_t>& first_keys, uint64_t key) {
+  const auto above = std::upper_bound(first_keys.begin(), first_keys.end(), key);
+  return std::max<uint32_t>(1, static_cast<uint32_t>(above - first_keys.begin()));
+}
+
+// Appends the keys of a block, and read(word) for each of its words.
+template <typename ReadFn, typename Slice>
+void AddBlock(const char* data, const ReadFn& read, Slice* slice) {
+  const l1::RecordBlock block(data);
+  const auto* const words = reinterpret_cast<const RefWord*>(block.words());
+  slice->keys.insert(slice->keys.end(), block.keys(), block.keys() + block.count());
+  for (uint32_t i = 0; i < block.count(); ++i) {
+    slice->refs.emplace_back();
+    slice->refs.back().Store(read(words[i]));
+  }
+}
+
+}  // namespace
+
+const std::vector<uint64_t>* RunSlices::FencesOf(const PagedRun& run, const BlockFrames& frames) {
+  for (const Fences& each : fences_) {
+    if (each.extent == run.id) return &each.first_keys;
+  }
+  const BlockFrames::Fences hot = frames.FencesOf(run);
+  if (hot.data == nullptr) return nullptr;
+  const l1::FenceBlock block(hot.data);
+  fences_.push_back({run.id, {block.first_keys(), block.first_keys() + block.block_count()}});
+  return &fences_.back().first_keys;
+}
+
+const RunSlices::Slice* RunSlices::SliceOf(const PagedRun& run, uint32_t first_block,
+                                           uint32_t block_count) const {
+  for (const Slice& each : slices_) {
+    if (each.extent == run.id && each.first_block <= first_block &&
+        each.first_block + each.block_count >= first_block + block_count) {
+      return &each;
+    }
+  }
+  return nullptr;
+}
+
+bool RunSlices::Find(const PagedRun& run, const BlockFrames& frames, const FrameSlots& slots,
+                     WantedKeys* wanted, RunSpan* span) {
+  *span = RunSpan();
+  if (wanted->last < run.min_key || wanted->first > run.max_key) return true;
+  const std::vector<uint64_t>* const first_keys = FencesOf(run, frames);
+  if (first_keys == nullptr) {
+    wanted_ = {run.id, 0, 1, {run.min_key, run.max_key}};
+    return false;
+  }
+  uint32_t first = BlockOf(*first_keys, wanted->first);
+  uint32_t last = BlockOf(*first_keys, wanted->last);
+  // One more block, because the walk begins inside the first.
+  const size_t most = std::min<size_t>(wanted->max_count, run.record_count) / kBlockRecords + 2;
+  if (last - first >= most) {
+    if (wanted->from_back) {
+      first = last - static_cast<uint32_t>(most) + 1;
+      wanted->first = (*first_keys)[first - 1];
+    } else {
+      last = first + static_cast<uint32_t>(most) - 1;
+      wanted->last = (*first_keys)[last] - 1;
+    }
+  }
+  const Wanted blocks = {run.id, first, last - first + 1, {run.min_key, run.max_key}};
+  const Slice* slice = SliceOf(run, first, blocks.block_count);
+  if (slice == nullptr && CopyFromFrames(run, frames, slots, blocks)) slice = &slices_.back();
+  if (slice == nullptr) {
+    wanted_ = blocks;
+    return false;
+  }
+  *span = {slice->keys.data(), slice->refs.data(), slice->keys.size()};
+  return true;
+}
+
+bool RunSlices::CopyFromFrames(const PagedRun& run, const BlockFrames& frames,
+                               const FrameSlots& slots, const Wanted& wanted) {
+  const BlockFrames::Fences fences = frames.FencesOf(run);
+  if (fences.data == nullptr) return false;
+  std::vector<const char*> blocks;
+  for (uint32_t i = 0; i < wanted.block_count; ++i) {
+    const char* const block = frames.BlockOf(fences, wanted.first_block + i);
+    if (block == nullptr) return false;
+    blocks.push_back(block);
+  }
+  Slice slice{run.id, wanted.first_block, wanted.block_count, {}, {}};
+  // With slots: a copy of a word that leads to a frame would not learn of the eviction.
+  const auto slot_of = [&slots](const RefWord& word) { return slots.SlotOf(word); };
+  for (const char* const block : blocks) AddBlock(block, slot_of, &slice);
+  slices_.push_back(std::move(slice));
+  return true;
+}
+
+Status RunSlices::Load(const l1::ExtentStore& store, uint64_t record_count) {
+  ENGINE_RACE_ASSERT(is_wanting());
+  const Wanted wanted = std::exchange(wanted_, Wanted());
+  Region memory;
+  ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(
+      size_t{wanted.block_count} * format::kIndexBlockBytes, /*huge_pages=*/false, &memory));
+  ENGINE_RACE_RETURN_IF_ERROR(
+      store.ReadBlocks(wanted.extent, wanted.first_block, wanted.block_count, memory.data()));
+  l1::KeyBounds keys = wanted.keys;
+  for (uint32_t i = 0; i < wanted.block_count; ++i) {
+    const char* const data = memory.data() + size_t{i} * format::kIndexBlockBytes;
+    const uint32_t block = wanted.first_block + i;
+    if (!IsSoundBlock(block, data, keys, record_count)) {
+      return Status::Corruption("key_index: block " + std::to_string(block) + " at place " +
+                                std::to_string(wanted.extent.place) + " is no block of an index");
+    }
+    // The next block's keys come after these.
+    if (block > 0) keys.first = l1::RecordBlock(data).bounds().last;
+  }
+  if (wanted.first_block == 0) {
+    const l1::FenceBlock block(memory.data());
+    fences_.push_back(
+        {wanted.extent, {block.first_keys(), block.first_keys() + block.block_count()}});
+    return Status::Ok();
+  }
+  Slice slice{wanted.extent, wanted.first_block, wanted.block_count, {}, {}};
+  slice.keys.reserve(size_t{wanted.block_count} * kBlockRecords);
+  slice.refs.reserve(slice.keys.capacity());
+  for (uint32_t i = 0; i < wanted.block_count; ++i) {
+    const char* const data = memory.data() + size_t{i} * format::kIndexBlockBytes;
+    AddBlock(
+        data, [](const RefWord& word) { return word.Load(); }, &slice);
+  }
+  slices_.push_back(std::move(slice));
+  return Status::Ok();
+}
+
+}  // namespace engine_race

@@ -1,0 +1,89 @@
+// Stretches of paged runs, read for one call that walks over keys.
+//
+// The walk runs under the lock of its bucket and must not wait. Where it comes to a paged run, it
+// asks for the stretch that it needs. If the blocks lie in frames they are copied at once.
+// Otherwise the walk ends, the caller calls Load without locks, and the walk begins anew. Each
+// stretch that was read stays here, so each attempt gets further. A run that was merged meanwhile
+// lies in another extent, and its stretches are read again.
+//
+// One thread. May throw std::bad_alloc.
+#ifndef ENGINE_RACE_INDEX_RUN_SLICES_H_
+#define ENGINE_RACE_INDEX_RUN_SLICES_H_
+
+#include <cstdint>
+#include <list>
+#include <span>
+#include <vector>
+
+#include "engine_race/base/memory.h"
+#include "engine_race/base/status.h"
+#include "engine_race/index/frame_slots.h"
+#include "engine_race/index/paged_run.h"
+#include "engine_race/l1/extent_store.h"
+
+namespace engine_race {
+
+// Keys and words of a run, or of a stretch of it.
+struct RunSpan {
+  const uint64_t* keys = nullptr;
+  const RefWord* refs = nullptr;
+  size_t count = 0;
+};
+
+// The keys that a walk needs, and from which end.
+struct WantedKeys {
+  uint64_t first = 0;
+  uint64_t last = 0;
+  // How many keys the walk takes at most.
+  size_t max_count = 0;
+  bool from_back = false;
+};
+
+class RunSlices {
+ public:
+  // A stretch of `run` that begins at wanted.first, or ends at wanted.last when the walk comes from
+  // the back. Narrows *wanted to the keys that the stretch has all of. False: call Load first.
+  bool Find(const PagedRun& run, const BlockFrames& frames, const FrameSlots& slots,
+            WantedKeys* wanted, RunSpan* span);
+
+  // Whether Find has answered false since the last Load.
+  bool is_wanting() const { return wanted_.extent.valid(); }
+  const l1::ExtentId& extent() const { return wanted_.extent; }
+  // Reads what Find wanted, of a bucket with `record_count` records. kCorruption, kIOError: the
+  // extent cannot be read.
+  Status Load(const l1::ExtentStore& store, uint64_t record_count);
+
+ private:
+  // Blocks [first_block, first_block + block_count) of an extent, without their headers.
+  struct Slice {
+    l1::ExtentId extent;
+    uint32_t first_block = 0;
+    uint32_t block_count = 0;
+    std::vector<uint64_t> keys;
+    std::vector<RefWord> refs;
+  };
+  // The blocks that Load reads: the first block of an extent, or a stretch of its others.
+  struct Wanted {
+    l1::ExtentId extent;
+    uint32_t first_block = 0;
+    uint32_t block_count = 0;
+    l1::KeyBounds keys = {0, 0};  // of the whole run
+  };
+  struct Fences {
+    l1::ExtentId extent;
+    std::vector<uint64_t> first_keys;
+  };
+
+  const std::vector<uint64_t>* FencesOf(const PagedRun& run, const BlockFrames& frames);
+  const Slice* SliceOf(const PagedRun& run, uint32_t first_block, uint32_t block_count) const;
+  bool CopyFromFrames(const PagedRun& run, const BlockFrames& frames, const FrameSlots& slots,
+                      const Wanted& wanted);
+
+  std::list<Fences> fences_;
+  std::list<Slice> slices_;
+  Wanted wanted_;
+};
+
+}  // namespace engine_race
+
+#endif  // ENGINE_RACE_INDEX_RUN_SLICES_H_

@@ -1,0 +1,208 @@
+#include "engine_race/l1/frame_cache.h"
+
+#include <algorithm>
+
+#include "engine_race/base/assert.h"
+#include "engine_race/base/guarded.h"
+#include "engine_race/base/swip.h"
+
+namespace engine_race::l1 {
+
+namespace {
+
+// The memory of a frame's description, beside its 4 KiB.
+constexpr uint64_t kDescriptionBytes = sizeof(FrameInfo) + sizeof(std::atomic<uint32_t>);
+// The part of the frames that is kept free when all others are in use, and its upper limit.
+constexpr uint32_t kReserveFraction = 32;
+constexpr uint32_t kMaxReserve = 64;
+
+}  // namespace
+
+uint64_t FrameCache::FixedBytes(uint32_t max_count) {
+  return sizeof(FrameCache) + EpochManager::MemoryBytes() +
+         FrequencySketch::MemoryBytes(max_count) + max_count * kDescriptionBytes;
+}
+
+uint64_t FrameCache::BytesFor(uint32_t frame_count) {
+  return FixedBytes(frame_count) + uint64_t{frame_count} * kFrameBytes;
+}
+
+Status FrameCache::Create(uint64_t max_bytes, MemoryShare* share,
+                          std::unique_ptr<FrameCache>* cache, const Placement& placement) {
+  cache->reset();
+  // As many frames as fit together with their descriptions.
+  auto count = static_cast<uint32_t>(
+      std::min<uint64_t>(max_bytes / kBytesWithDescription, Swip::kNumberMask));
+  while (count > 0 && BytesFor(count) > max_bytes) --count;
+  if (count == 0) return Status::Ok();
+  return Guarded([&] {
+    std::unique_ptr<FrameCache> made(new FrameCache(share));
+    ENGINE_RACE_RETURN_IF_ERROR(made->sketch_.Allocate(count, placement));
+    ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(count * sizeof(std::atomic<uint32_t>),
+                                                 /*huge_pages=*/false, &made->word_memory_,
+                                                 placement));
+    ENGINE_RACE_RETURN_IF_ERROR(
+        FramePool::Create(kFrameBytes, count, &made->epochs_, &made->pool_, placement));
+    if (share != nullptr && !share->Book(FixedBytes(count))) return Status::Ok();
+    made->SetLimit(share != nullptr ? FixedBytes(count) : max_bytes);
+    *cache = std::move(made);
+    return Status::Ok();
+  });
+}
+
+FrameCache::~FrameCache() {
+  // Relaxed: no other thread uses the frames.
+  if (share_ != nullptr) share_->Cancel(booked_bytes_.load(std::memory_order_relaxed));
+}
+
+uint32_t FrameCache::CountFor(uint64_t limit_bytes) const {
+  const uint64_t fixed_bytes = FixedBytes(pool_->frame_count());
+  if (limit_bytes < fixed_bytes) return 0;
+  return static_cast<uint32_t>(
+      std::min<uint64_t>((limit_bytes - fixed_bytes) / kFrameBytes, pool_->frame_count()));
+}
+
+void FrameCache::SetLimit(uint64_t limit_bytes) noexcept {
+  const std::lock_guard lock(limit_mutex_);
+  booked_bytes_.store(limit_bytes, std::memory_order_relaxed);
+  ApplyBooked();
+}
+
+void FrameCache::ApplyBooked() noexcept {
+  // The hints come first, so that no thread fills frames that are about to be evicted.
+  UpdateHints();
+  // Relaxed: under limit_mutex_.
+  pool_->SetLimit(CountFor(booked_bytes_.load(std::memory_order_relaxed)));
+}
+
+// The hints assume that all memory that can be booked will be booked.
+void FrameCache::UpdateHints() noexcept {
+  // Relaxed, all: under limit_mutex_, or hints. Stored only when they change, because every hit
+  // reads them.
+  const uint32_t count = CountFor(booked_bytes_.load(std::memory_order_relaxed));
+  const uint32_t limit_count =
+      share_ == nullptr ? count : std::max(count, CountFor(share_->LimitBytes()));
+  const int64_t scarce_count =
+      int64_t{limit_count / kScarceFraction} - int64_t{limit_count - count};
+  if (scarce_count_.load(std::memory_order_relaxed) != scarce_count) {
+    scarce_count_.store(scarce_count, std::memory_order_relaxed);
+  }
+  const uint32_t reserve =
+      limit_count > count ? 0 : std::min(count / kReserveFraction, kMaxReserve);
+  if (reserve_.load(std::memory_order_relaxed) != reserve) {
+    reserve_.store(reserve, std::memory_order_relaxed);
+  }
+}
+
+bool FrameCache::Grow() noexcept {
+  // If another thread is growing or shrinking the frames, this one does nothing.
+  const std::unique_lock lock(limit_mutex_, std::try_to_lock);
+  if (!lock.owns_lock()) return false;
+  // Relaxed: under limit_mutex_.
+  const uint64_t booked = booked_bytes_.load(std::memory_order_relaxed);
+  const uint64_t limit = std::min(share_->LimitBytes(), BytesFor(pool_->frame_count()));
+  const uint64_t more = limit > booked ? (limit - booked) / kFrameBytes : 0;
+  const uint64_t bytes = std::min(more, kFramesPerStep) * kFrameBytes;
+  const bool grows =
+      bytes >= least_growth_bytes_.load(std::memory_order_relaxed) && share_->Book(bytes);
+  if (grows) {
+    booked_bytes_.store(booked + bytes, std::memory_order_relaxed);
+    least_growth_bytes_.store(kFrameBytes, std::memory_order_relaxed);
+    ApplyBooked();
+  } else {
+    UpdateHints();
+  }
+  return grows;
+}
+
+void FrameCache::ShrinkTo(uint64_t bytes) noexcept {
+  const std::lock_guard lock(limit_mutex_);
+  // Relaxed, all: under limit_mutex_.
+  const uint64_t booked = booked_bytes_.load(std::memory_order_relaxed);
+  if (booked <= bytes) return;
+  const uint64_t fixed_bytes = FixedBytes(pool_->frame_count());
+  const uint64_t steps = CountFor(bytes) / kFramesPerStep;
+  booked_bytes_.store(fixed_bytes + steps * kFramesPerStep * kFrameBytes,
+                      std::memory_order_relaxed);
+  ApplyBooked();
+  // Frames that could not be emptied stay booked.
+  const uint64_t used_bytes = fixed_bytes + uint64_t{pool_->touched_count()} * kFrameBytes;
+  const uint64_t left =
+      std::clamp(used_bytes, booked_bytes_.load(std::memory_order_relaxed), booked);
+  ENGINE_RACE_ASSERT(left >= fixed_bytes && left <= booked);
+  booked_bytes_.store(left, std::memory_order_relaxed);
+  // A whole step, or the memory of all missing frames if that is less.
+  const uint64_t missing = BytesFor(pool_->frame_count()) - left;
+  least_growth_bytes_.store(
+      std::min(kFramesPerStep * kFrameBytes, std::max<uint64_t>(missing, kFrameBytes)),
+      std::memory_order_relaxed);
+  if (left < booked) share_->Cancel(booked - left);
+}
+
+uint64_t FrameCache::UseCount() const noexcept {
+  const EpochManager::Counts counts = epochs_.TakeCounts();
+  return counts.value_hits + counts.block_hits + admission_count(FrameKind::kBlock) +
+         admission_count(FrameKind::kValue);
+}
+
+// A cheap test that refuses most offers. threshold_ is out of date when nothing has been admitted
+// for long, so one in a few offers passes in any case.
+bool FrameCache::IsWorthATry(FrameKind kind, uint32_t frequency) noexcept {
+  // Relaxed, all: hints.
+  if (HasRoomFor(kind) || frequency > threshold_.load(std::memory_order_relaxed) + kMargin) {
+    return true;
+  }
+  return refusals_.fetch_add(1, std::memory_order_relaxed) % kRefusals == 0;
+}
+
+// How often the frame's content was used lately; 0 for an orphan.
+uint32_t FrameCache::WorthOf(uint32_t frame) const noexcept {
+  return pool_->IsOrphan(frame) ? 0 : sketch_.Estimate(pool_->info(frame).tag);
+}
+
+uint32_t FrameCache::TakeFor(FrameKind kind, uint64_t id, uint32_t frequency) noexcept {
+  // Relaxed: a hint. More memory is of no use if no more frames may be of the kind.
+  if (share_ != nullptr && is_full() && pool_->left_count(kind) != 0 && !Grow() &&
+      share_->Want(least_growth_bytes_.load(std::memory_order_relaxed))) {
+    Grow();
+  }
+  if (!IsWorthATry(kind, frequency)) return kNoFrame;
+  const bool had_room = HasRoomFor(kind);
+  const uint32_t frame = pool_->TakeInExchange(
+      kind, reserve(), [&](uint32_t victim) { return WorthOf(victim) + kMargin < frequency; });
+  if (!had_room) {
+    pool_->LookAtVictim([&](uint32_t victim) {
+      // Relaxed: a hint.
+      threshold_.store(WorthOf(victim), std::memory_order_relaxed);
+    });
+  }
+  if (frame == kNoFrame) return kNoFrame;
+  ENGINE_RACE_ASSERT(frame < frame_count());
+  FrameInfo& own = info(frame);
+  ENGINE_RACE_ASSERT(own.kind == kind && own.children == nullptr);
+  own.parent = nullptr;
+  own.place = 0;
+  own.parent_frame = kNoFrame;
+  own.tag = id;
+  return frame;
+}
+
+bool FrameCache::Install(uint32_t frame, FunctionRef<bool()> swizzle) {
+  const auto kind = static_cast<size_t>(info(frame).kind);
+  if (!pool_->Install(frame, swizzle)) return false;
+  admissions_[kind].fetch_add(1, std::memory_order_relaxed);  // a statistic
+  return true;
+}
+
+uint64_t FrameCache::memory_bytes() const {
+  // The arrays of words and of the sketch are counted whole.
+  return sizeof(*this) + EpochManager::MemoryBytes() + sketch_.memory_bytes() +
+         frame_count() * sizeof(std::atomic<uint32_t>) + pool_->memory_bytes();
+}
+
+uint64_t FrameCache::limit_bytes() const {
+  // Relaxed: a statistic.
+  return share_ != nullptr ? share_->LimitBytes() : booked_bytes_.load(std::memory_order_relaxed);
+}
+
+}  // namespace engine_race::l1

@@ -1,0 +1,224 @@
+#include "harness/experiments/l1/index_race.h"
+
+#include <algorithm>
+#include <bit>
+#include <filesystem>
+#include <system_error>
+
+#include "engine_race/log/format.h"
+#include "harness/data/mix.h"
+#include "harness/lab/index_finds.h"
+#include "harness/lab/node_search.h"
+#include "harness/load/fill_keys.h"
+#include "harness/load/index_keys.h"
+#include "harness/load/store_basics.h"
+#include "harness/system/child_process.h"
+
+namespace harness {
+
+using engine_race::BucketLog;
+using engine_race::Index;
+using engine_race::Options;
+using engine_race::Status;
+using engine_race::ValueRef;
+using engine_race::l1::EpochManager;
+using engine_race::l1::FrameCache;
+using lab::FlatIndex;
+using lab::NodeSearch;
+
+namespace {
+
+constexpr char kCached[] = "blocks through the cache";
+constexpr char kByPointer[] = "blocks by pointer";
+// About as many as the engine has in a bucket of the default geometry with 64 million keys.
+constexpr uint64_t kBucketKeys = uint64_t{1} << 16;
+
+Options OptionsOf(const L1IndexConfig& config) {
+  Options options = QuietOptions();
+  const auto wanted = std::bit_floor(std::max<uint64_t>(config.key_count / kBucketKeys, 1));
+  options.bucket_count = static_cast<uint32_t>(std::min<uint64_t>(wanted, 1024));
+  options.file_count = std::min(options.file_count, options.bucket_count);
+  // All of the index fits, and no thread works on it by itself.
+  options.memory_budget_bytes = std::max(options.memory_budget_bytes, config.key_count * 40);
+  options.index_idle_ms = 0;
+  return options;
+}
+
+// Calls find for batches of keys.
+L1IndexRace::FindKeys InBatches(L1IndexRace::FindKeys find) {
+  return [find = std::move(find)](std::span<const uint64_t> keys, uint64_t* slot_sum) {
+    for (size_t i = 0; i < keys.size(); i += FlatIndex::kBatchKeys) {
+      const size_t count = std::min(FlatIndex::kBatchKeys, keys.size() - i);
+      ENGINE_RACE_RETURN_IF_ERROR(find(keys.subspan(i, count), slot_sum));
+    }
+    return Status::Ok();
+  };
+}
+
+std::string NameOf(const std::string& variant, uint32_t threads) {
+  return variant + ", " + std::to_string(threads);
+}
+
+}  // namespace
+
+L1IndexRace::L1IndexRace(const L1IndexConfig& config)
+    : config_(config), options_(OptionsOf(config)) {}
+
+L1IndexRace::~L1IndexRace() {
+  for (Opened* const opened : {&flat_, &paged_}) {
+    opened->index.reset();
+    opened->frames.reset();
+    opened->log.reset();
+  }
+  std::error_code ignored;
+  for (const char* const name : {"flat", "paged"}) {
+    std::filesystem::remove_all(DirOf(name), ignored);
+  }
+}
+
+Status L1IndexRace::Prepare() {
+  for (const auto step : {&L1IndexRace::MakeFlat, &L1IndexRace::MakePaged, &L1IndexRace::Warm}) {
+    ENGINE_RACE_RETURN_IF_ERROR((this->*step)());
+    if (Interrupted()) return Status::Ok();
+  }
+  DrawLookups();
+  AddVariants();
+  return Status::Ok();
+}
+
+Status L1IndexRace::MakeStore(const std::string& dir, const Options& options, Opened* opened) {
+  ENGINE_RACE_RETURN_IF_ERROR(FillKeyLogs(options, dir, config_.key_count, config_.seed));
+  return BucketLog::Open(options, dir, &opened->log);
+}
+
+Status L1IndexRace::MakeFlat() {
+  ENGINE_RACE_RETURN_IF_ERROR(MakeStore(DirOf("flat"), options_, &flat_));
+  ENGINE_RACE_RETURN_IF_ERROR(lab::MakeFlatIndex(flat_.log.get(), &arrays_));
+  return Index::Build(flat_.log.get(), options_, &flat_.index);
+}
+
+Status L1IndexRace::MakePaged() {
+  Options options = options_;
+  options.index_memory_bytes = 0;
+  ENGINE_RACE_RETURN_IF_ERROR(MakeStore(DirOf("paged"), options, &paged_));
+  // A frame for each block, and some to spare: none is ever evicted.
+  const uint64_t blocks = config_.key_count / engine_race::format::kIndexBlockRecords;
+  const auto frames = static_cast<uint32_t>(blocks * 5 / 4 + 4 * options.bucket_count + 1024);
+  ENGINE_RACE_RETURN_IF_ERROR(
+      FrameCache::Create(FrameCache::BytesFor(frames), /*share=*/nullptr, &paged_.frames));
+  ENGINE_RACE_RETURN_IF_ERROR(
+      Index::Build(paged_.log.get(), options, &paged_.index, paged_.frames.get()));
+  // The root names the extents, from which the lab reads the same blocks.
+  ENGINE_RACE_RETURN_IF_ERROR(paged_.index->Save(~uint64_t{0}));
+  return lab::ExtentBlocks::Load(*paged_.log, &blocks_);
+}
+
+Status L1IndexRace::Warm() {
+  return ForEachOnThreads(options_.bucket_count, [this](uint32_t bucket) {
+    for (uint64_t slot = 0; slot < paged_.log->RecordCount(bucket); ++slot) {
+      ValueRef ref;
+      ENGINE_RACE_RETURN_IF_ERROR(
+          paged_.index->Find(FilledKey(paged_.log->geometry(), bucket, slot, config_.seed), &ref));
+    }
+    return Status::Ok();
+  });
+}
+
+void L1IndexRace::DrawLookups() {
+  const IndexKeys drawn(options_, config_.key_count, config_.seed);
+  const uint64_t count =
+      std::max<uint64_t>(config_.lookup_count / L1Lookups::kChunk, 1) * L1Lookups::kChunk;
+  std::vector<uint64_t> keys(count);
+  std::vector<uint64_t> slots(count);
+  for (uint64_t i = 0; i < count; ++i) {
+    const IndexKeys::Place place = drawn.Present(MixAt(config_.seed, i));
+    keys[i] = place.key;
+    slots[i] = place.slot;
+  }
+  lookups_ = std::make_unique<L1Lookups>(keys, slots);
+}
+
+void L1IndexRace::AddVariants() {
+  using Keys = std::span<const uint64_t>;
+  variants_.push_back(
+      {kCached, [this](Keys keys, uint64_t* sum) { return blocks_->FindInCache(keys, sum); }});
+  variants_.push_back(
+      {kByPointer, [this](Keys keys, uint64_t* sum) { return blocks_->FindByPointer(keys, sum); }});
+  variants_.push_back(
+      {std::string(kByPointer) + ", binary search",
+       [this](Keys keys, uint64_t* sum) { return blocks_->FindByHalving(keys, sum); }});
+  for (const NodeSearch search :
+       {NodeSearch::kEarlyExit, NodeSearch::kBranchless, NodeSearch::kAvx2, NodeSearch::kAvx512}) {
+    const lab::NodeSearchFn kernel = lab::NodeSearchKernel(search);
+    if (kernel == nullptr) continue;
+    variants_.push_back({std::string(kByPointer) + ", tree, " + lab::NodeSearchName(search),
+                         [this, kernel](Keys keys, uint64_t* sum) {
+                           return blocks_->FindByNodes(kernel, keys, sum);
+                         }});
+  }
+  const auto add_index = [this](const std::string& name, const Index* index, EpochManager* epochs) {
+    variants_.push_back({name, [index, epochs](Keys keys, uint64_t* sum) {
+                           return lab::FindEach(*index, epochs, keys, sum);
+                         }});
+    variants_.push_back({name + ", batched", InBatches([index, epochs](Keys keys, uint64_t* sum) {
+                           return lab::FindTogether(*index, epochs, keys, sum);
+                         })});
+  };
+  add_index("paged", paged_.index.get(), &paged_.frames->epochs());
+  add_index("flat", flat_.index.get(), &flat_epochs_);
+  variants_.push_back({"flat arrays", [this](Keys keys, uint64_t* sum) {
+                         return lab::FindEach(*arrays_, keys, sum);
+                       }});
+  variants_.push_back({"flat arrays, batched", InBatches([this](Keys keys, uint64_t* sum) {
+                         return lab::FindTogether(*arrays_, keys, sum);
+                       })});
+}
+
+Status L1IndexRace::Compare(Experiments* tables) {
+  if (Interrupted()) return Status::Ok();
+  std::vector<L1Contender> contenders;
+  for (const Variant& variant : variants_) {
+    const MakeL1Answer answer = [&variant] {
+      return [&find = variant.find](const L1Chunk& chunk, uint64_t* sum) {
+        return find({reinterpret_cast<const uint64_t*>(chunk.keys), L1Lookups::kChunk}, sum);
+      };
+    };
+    for (const uint32_t threads : config_.thread_counts) {
+      contenders.push_back({NameOf(variant.name, threads), lookups_.get(), threads, answer});
+    }
+  }
+  ClaimRounds rates({});
+  ENGINE_RACE_RETURN_IF_ERROR(RunL1Rounds(config_.rounds, contenders, {}, &rates));
+  if (!Interrupted()) tables->push_back(Table(rates));
+  return Status::Ok();
+}
+
+Experiment L1IndexRace::Table(const ClaimRounds& rates) const {
+  Experiment table;
+  table.number = 5;
+  table.name = "the engine's index";
+  table.question = "What does each step of the engine's own lookups gain?";
+  table.unit = "a lookup of a key of 8 bytes: its slot";
+  table.medium = "memory";
+  table.notes = {std::to_string(config_.key_count) + " keys in " +
+                     std::to_string(options_.bucket_count) + " buckets, " +
+                     std::to_string(blocks_->block_count()) + " blocks, nothing written beside",
+                 "batched: " + std::to_string(FlatIndex::kBatchKeys) + " keys at a time"};
+  table.plot = {"steps", "step", {"threads"}, {"over_baseline"}};
+  const auto rate_of = [&](const std::string& name, uint32_t threads) {
+    return rates.Median(L1Figure(NameOf(name, threads)));
+  };
+  for (const Variant& variant : variants_) {
+    for (const uint32_t threads : config_.thread_counts) {
+      const double rate = rate_of(variant.name, threads);
+      table.rows.push_back({{"step", variant.name},
+                            {"threads", threads},
+                            {"lookups_per_second", rate},
+                            {"lookup_ns", threads * 1e9 / rate},
+                            {"over_baseline", rate / rate_of(kCached, threads)}});
+    }
+  }
+  return table;
+}
+
+}  // namespace harness

@@ -1,0 +1,107 @@
+// `bin/lab l1`: the lookups of the engine's own index, with variants in single places, as a table
+// of rows.
+//
+// All variants have the same keys of eight bytes and find the same records, and all of them are in
+// memory. Two indexes of the engine are open: one is flat, the other paged with a frame for every
+// block. The blocks that the lab reaches in other ways are those of the paged index's extents.
+// Contenders alternate in rounds.
+//
+// Not thread-safe.
+#ifndef HARNESS_EXPERIMENTS_L1_INDEX_RACE_H_
+#define HARNESS_EXPERIMENTS_L1_INDEX_RACE_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine_race/base/options.h"
+#include "engine_race/base/status.h"
+#include "engine_race/index/index.h"
+#include "engine_race/l1/epoch.h"
+#include "engine_race/l1/frame_cache.h"
+#include "engine_race/log/bucket_log.h"
+#include "harness/experiments/l1/rounds.h"
+#include "harness/lab/extent_blocks.h"
+#include "harness/lab/flat_index.h"
+#include "harness/load/l1_lookups.h"
+#include "harness/measure/report.h"
+
+namespace harness {
+
+struct L1IndexConfig {
+  std::string dir;  // existing and writable; stores are made below it and removed
+  uint64_t key_count = 0;
+  std::vector<uint32_t> thread_counts = {1, 2, 4};
+  L1RoundsShape rounds{3, 1.0, 0.2, 1};
+  uint64_t lookup_count = uint64_t{1} << 22;  // drawn beforehand
+  uint64_t seed = 1;
+};
+
+// The most memory that the indexes and the blocks take for a key, and the most that their stores
+// take on disk.
+inline constexpr uint64_t kL1IndexBytesPerKey = 110;
+inline constexpr uint64_t kL1IndexDiskBytesPerKey = 64;
+
+class L1IndexRace {
+ public:
+  explicit L1IndexRace(const L1IndexConfig& config);
+  ~L1IndexRace();
+  L1IndexRace(const L1IndexRace&) = delete;
+  L1IndexRace& operator=(const L1IndexRace&) = delete;
+
+  // Makes the stores and opens all variants. Ends early, without variants, when the user
+  // interrupts.
+  engine_race::Status Prepare();
+  // Measures all variants, and appends the table.
+  engine_race::Status Compare(Experiments* tables);
+
+  // Looks up all keys and adds their slots to *slot_sum.
+  using FindKeys =
+      std::function<engine_race::Status(std::span<const uint64_t> keys, uint64_t* slot_sum)>;
+  struct Variant {
+    std::string name;
+    FindKeys find;
+  };
+  // In the order of the table. After Prepare.
+  const std::vector<Variant>& variants() const { return variants_; }
+  // The drawn lookups. After Prepare.
+  const L1Lookups& lookups() const { return *lookups_; }
+
+ private:
+  using Status = engine_race::Status;
+
+  // A store with the keys, and an index over it.
+  struct Opened {
+    std::unique_ptr<engine_race::BucketLog> log;
+    std::unique_ptr<engine_race::l1::FrameCache> frames;
+    std::unique_ptr<engine_race::Index> index;
+  };
+
+  std::string DirOf(const char* name) const { return config_.dir + "/index-" + name; }
+  Status MakeStore(const std::string& dir, const engine_race::Options& options, Opened* opened);
+  Status MakeFlat();
+  Status MakePaged();
+  // Looks up every key, so that every block of the paged index is in a frame.
+  Status Warm();
+  void DrawLookups();
+  void AddVariants();
+  Experiment Table(const ClaimRounds& rates) const;
+
+  const L1IndexConfig config_;
+  const engine_race::Options options_;
+  std::unique_ptr<lab::FlatIndex> arrays_;
+  Opened flat_;
+  Opened paged_;
+  std::unique_ptr<lab::ExtentBlocks> blocks_;
+  // Of the flat index, which has no frames.
+  engine_race::l1::EpochManager flat_epochs_;
+  std::unique_ptr<L1Lookups> lookups_;
+  std::vector<Variant> variants_;
+};
+
+}  // namespace harness
+
+#endif  // HARNESS_EXPERIMENTS_L1_INDEX_RACE_H_

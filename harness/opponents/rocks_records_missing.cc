@@ -1,0 +1,7 @@
+#include "harness/opponents/rocks_records.h"
+
+namespace harness {
+
+MakeRocksRecordsFn RocksRecordsMaker() { return nullptr; }
+
+}  // namespace harness

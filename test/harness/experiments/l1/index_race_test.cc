@@ -1,0 +1,76 @@
+// The variants of the engine's lookups: all of them find the same records.
+#include "harness/experiments/l1/index_race.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <set>
+#include <string>
+
+#include "test/test_util.h"
+
+namespace harness {
+namespace {
+
+using engine_race::Code;
+using engine_race::Status;
+
+class L1IndexRaceTest : public ::testing::Test {
+ protected:
+  L1IndexRaceTest() {
+    config_.dir = dir_.path();
+    config_.key_count = 150000;  // two buckets
+    config_.thread_counts = {1, 2};
+    config_.rounds = {1, 0.002, 0.002, 1};
+    config_.lookup_count = 8 * L1Lookups::kChunk;
+  }
+
+  engine_race::test::TempDir dir_{engine_race::test::FastParent()};
+  L1IndexConfig config_;
+};
+
+TEST_F(L1IndexRaceTest, EveryVariantFindsTheSameRecords) {
+  L1IndexRace race(config_);
+  const Status prepared = race.Prepare();
+  ASSERT_TRUE(prepared.ok()) << prepared.ToString();
+  const L1Lookups& lookups = race.lookups();
+  ASSERT_EQ(lookups.chunk_count(), 8u);
+  for (const L1IndexRace::Variant& variant : race.variants()) {
+    for (uint64_t i = 0; i < lookups.chunk_count(); ++i) {
+      const L1Chunk chunk = lookups.chunk(i);
+      const std::span keys(reinterpret_cast<const uint64_t*>(chunk.keys), L1Lookups::kChunk);
+      uint64_t sum = 0;
+      const Status found = variant.find(keys, &sum);
+      ASSERT_TRUE(found.ok()) << variant.name << ": " << found.ToString();
+      EXPECT_EQ(sum, chunk.sum) << variant.name;
+    }
+    const uint64_t absent = 0;
+    uint64_t sum = 0;
+    EXPECT_EQ(variant.find({&absent, 1}, &sum).code(), Code::kNotFound) << variant.name;
+  }
+}
+
+TEST_F(L1IndexRaceTest, MeasuresEveryVariantAndRemovesItsStores) {
+  Experiments tables;
+  std::set<std::string> names;
+  {
+    L1IndexRace race(config_);
+    ASSERT_TRUE(race.Prepare().ok());
+    const Status compared = race.Compare(&tables);
+    ASSERT_TRUE(compared.ok()) << compared.ToString();
+    for (const L1IndexRace::Variant& variant : race.variants()) names.insert(variant.name);
+  }
+  ASSERT_EQ(tables.size(), 1u);
+  std::set<std::string> measured;
+  for (const ResultRow& row : tables[0].rows) {
+    measured.insert(row["step"]);
+    EXPECT_GT(double{row["lookups_per_second"]}, 0) << row;
+    EXPECT_GT(double{row["over_baseline"]}, 0) << row;
+  }
+  EXPECT_EQ(measured, names);
+  EXPECT_EQ(tables[0].rows.size(), 2 * names.size());
+  EXPECT_TRUE(std::filesystem::is_empty(config_.dir));
+}
+
+}  // namespace
+}  // namespace harness

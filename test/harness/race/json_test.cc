@@ -1,0 +1,35 @@
+#include "harness/race/json.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+namespace harness {
+namespace {
+
+TEST(RaceJsonTest, APhaseLearnsWhetherTheIndexIsWritten) {
+  for (const bool writes_index : {false, true}) {
+    RaceConfig config;
+    config.dir = "/store";
+    config.writes_index = writes_index;
+    const auto order = ParseOrder(OrderText({Phase::kRange, config}));
+    ASSERT_TRUE(order.has_value());
+    EXPECT_EQ(order->phase, Phase::kRange);
+    EXPECT_EQ(order->config.dir, "/store");
+    EXPECT_EQ(order->config.writes_index, writes_index);
+  }
+}
+
+TEST(RaceJsonTest, ANoteOfAnOlderBuildHasTheDefaults) {
+  nlohmann::json note = nlohmann::json::parse(ConfigText(RaceConfig()));
+  note.erase("writes_index");
+  note.erase("numa_mode");
+  note["seed"] = 7;
+  const auto config = ParseConfig(note.dump());
+  ASSERT_TRUE(config.has_value());
+  EXPECT_TRUE(config->writes_index);
+  EXPECT_EQ(config->seed, 7u);
+}
+
+}  // namespace
+}  // namespace harness
