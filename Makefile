@@ -464,8 +464,7 @@ check-lint: $(patsubst %.cc,$(BUILD)/%.lint,$(library_sources) $(main_sources) $
                            $(filter-out $(unbuilt_sources),$(harness_sources)))
 $(BUILD)/%.lint: %.cc $(BUILD)/%.o .clang-tidy
 	@echo lint $<
-	@$(CLANG_TIDY) --quiet $< -- -std=c++20 -I. -march=x86-64-v2 $(call own_flags,$<) 2> $@.err \
-	  || { cat $@.err; exit 1; }
+	@scripts/lint.sh $(CLANG_TIDY) $(CLANGXX) $< -std=c++20 -I. -march=x86-64-v2 $(call own_flags,$<)
 	@touch $@
 
 check-bench: $(BENCHES) $(BIN)/profile $(BIN)/race $(BIN)/numa $(BIN)/race_static
