@@ -141,16 +141,28 @@ Status ExtentStore::TakePlace(uint32_t block_count, uint32_t* place) {
   uint32_t free = lowest_free_;
   while (free < place_block_counts_.size() && place_block_counts_[free] != 0) ++free;
   lowest_free_ = free;
-  if (free == kMaxExtentPlaces) return Status::Full("the index files have no place left");
+  if (free == kMaxExtentPlaces) {
+    // Places that were skipped are tried again.
+    lowest_free_ = 0;
+    return Status::Full("the index files have no place left");
+  }
   IndexFile& file = files_[free % kIndexFileCount];
+  if (free >= place_block_counts_.size()) place_block_counts_.resize(free + 1);
   if (!file.file.valid()) {
-    ENGINE_RACE_RETURN_IF_ERROR(OpenFile(free % kIndexFileCount, io::Access::kCreate));
+    const Status opened = OpenFile(free % kIndexFileCount, io::Access::kCreate);
+    if (!opened.ok()) {
+      SkipPlace(free, opened);
+      return opened;
+    }
     unsynced_names_ = true;
   }
-  if (free == place_block_counts_.size()) place_block_counts_.push_back(0);
   Occupy(free, block_count);
   *place = free;
   return Status::Ok();
+}
+
+void ExtentStore::SkipPlace(uint32_t place, const Status& why) noexcept {
+  if (why.code() != Code::kFull && lowest_free_ == place) lowest_free_ = place + 1;
 }
 
 void ExtentStore::GiveBack(uint32_t place, uint32_t block_count) noexcept {
@@ -188,6 +200,8 @@ Status ExtentStore::Write(ExtentImage* image, ExtentId* id) {
       [&] { return file.Write(image->data(), image->size_bytes(), OffsetOf(taken.place)); });
   if (!status.ok()) {
     GiveBack(taken.place, block_count);
+    const std::lock_guard<std::mutex> lock(mutex_);
+    SkipPlace(taken.place, status);
     return status;
   }
   written_bytes_.fetch_add(image->size_bytes(), std::memory_order_relaxed);

@@ -91,6 +91,9 @@ class ExtentStore {
   void Occupy(uint32_t place, uint32_t block_count);  // under mutex_
 
   Status TakePlace(uint32_t block_count, uint32_t* place);
+  // Lets the next search begin behind a place that could not be written, unless the disk is full.
+  // One bad sector must not be all that is tried. Under mutex_.
+  void SkipPlace(uint32_t place, const Status& why) noexcept;
   void GiveBack(uint32_t place, uint32_t block_count) noexcept;
 
   const int dir_fd_;
@@ -102,7 +105,7 @@ class ExtentStore {
   std::mutex mutex_;
   // Of each place, under mutex_: how many blocks its extent has with that of the fences; 0: free.
   std::vector<uint16_t> place_block_counts_;
-  uint32_t lowest_free_ = 0;     // under mutex_: no place below it is free
+  uint32_t lowest_free_ = 0;     // under mutex_: where the search for a free place begins
   bool unsynced_names_ = false;  // under mutex_
   std::atomic<uint64_t> next_generation_;
   // Counters that others only look at: relaxed.

@@ -75,7 +75,7 @@ TEST_F(ExtentStoreFaultTest, AFailedWriteLeavesThePlaceFree) {
   const struct {
     int error;
     Code code;
-  } kFailures[] = {{ENOSPC, Code::kFull}, {EDQUOT, Code::kFull}, {EIO, Code::kIOError}};
+  } kFailures[] = {{ENOSPC, Code::kFull}, {EDQUOT, Code::kFull}};
   Put(1), Put(2);
   for (const auto& failure : kFailures) {
     FailCalls refuse(CallKind::kPwrite, failure.error, "key_index_02");
@@ -92,6 +92,33 @@ TEST_F(ExtentStoreFaultTest, AFailedWriteLeavesThePlaceFree) {
     ExpectHolds(id, 9);
     store_->Free(id);
   }
+}
+
+// Otherwise one bad sector would be all that is ever tried.
+TEST_F(ExtentStoreFaultTest, APlaceThatCannotBeWrittenIsSkipped) {
+  const ExtentId first = Put(1);
+  Put(2);
+  FailCalls refuse(CallKind::kPwrite, EIO, "key_index_02");
+  const ScopedHook hook(&refuse);
+  ExtentId id;
+  EXPECT_EQ(TryPut(&id).code(), Code::kIOError);
+  EXPECT_EQ(store_->used_bytes(), 2u * 5 * 4096);
+  id = Put(9);
+  EXPECT_EQ(id.place, 3u);
+  ExpectHolds(id, 9);
+  // It is tried again once another place was freed.
+  store_->Free(first);
+  EXPECT_EQ(Put(3).place, first.place);
+  refuse.failing = false;
+  EXPECT_EQ(Put(4).place, 2u);
+}
+
+TEST_F(ExtentStoreFaultTest, AFileThatCannotBeOpenedIsSkipped) {
+  std::filesystem::create_directory(dir_.Join(kFirstFile));
+  ExtentId id;
+  EXPECT_FALSE(TryPut(&id).ok());
+  EXPECT_EQ(Put(1).place, 1u);
+  EXPECT_EQ(Put(2).place, 2u);
 }
 
 TEST_F(ExtentStoreFaultTest, TheLimitOnFileSizesIsFullAndNoSignal) {
