@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "engine_race/base/assert.h"
+#include "engine_race/base/guarded.h"
 #include "engine_race/index/bucket_index.h"
 
 namespace engine_race {
@@ -52,9 +53,17 @@ Status BucketGrowth::MakeRoom(const Bucket& bucket) {
   const Part& part = bucket.row.part(index);
   if (!DropUnseen(bucket, index)) {
     const uint32_t capacity = part.delta.capacity();
-    if (part.is_paged()) {
-      ENGINE_RACE_RETURN_IF_ERROR(MakeRoomInPaged(bucket, index));
-    } else if (const uint32_t limit = DeltaLimit(SourceOf(bucket, index).record_count());
+    size_t record_count = 0;
+    bool is_paged = false;
+    {
+      // The keeper may be moving the run.
+      const std::shared_lock lock(bucket.lock);
+      is_paged = part.is_paged();
+      record_count = is_paged ? part.run_count() : SourceOf(part).record_count();
+    }
+    if (is_paged) {
+      ENGINE_RACE_RETURN_IF_ERROR(MakeRoomInPaged(bucket, index, PagedDeltaLimit(record_count)));
+    } else if (const uint32_t limit = DeltaLimit(record_count);
                capacity < limit || bucket.is_claimed) {
       ENGINE_RACE_RETURN_IF_ERROR(GrowDelta(bucket, index, std::max(limit, capacity * 2)));
     } else {
@@ -96,15 +105,14 @@ Status BucketGrowth::GrowDelta(const Bucket& bucket, size_t index, uint32_t limi
 }
 
 // Deltas of paged parts are merged by the keeper. Where it cannot keep up, the writer merges.
-Status BucketGrowth::MakeRoomInPaged(const Bucket& bucket, size_t index) {
-  const Part& part = bucket.row.part(index);
-  const uint32_t capacity = part.delta.capacity();
-  const uint32_t limit = PagedDeltaLimit(part.run_count());
-  if (capacity < limit) return GrowDelta(bucket, index, limit);
+Status BucketGrowth::MakeRoomInPaged(const Bucket& bucket, size_t index, uint32_t limit) {
+  const uint32_t capacity = bucket.row.part(index).delta.capacity();
   Paging* const paging = bucket.shared->paging();
-  const bool keeper_is_late = capacity >= kLateFactor * limit && !bucket.is_claimed;
-  if (keeper_is_late && paging->writer_merges().try_acquire()) {
-    const Status merged = bucket.index->MergeOne(index);
+  const bool memory_is_gone = capacity >= kHurriedDelta && paging->HasLargeDeltas();
+  if (capacity < limit && !memory_is_gone) return GrowDelta(bucket, index, limit);
+  const bool keeper_is_late = capacity >= kLateFactor * limit || memory_is_gone;
+  if (keeper_is_late && !bucket.is_claimed && paging->writer_merges().try_acquire()) {
+    const Status merged = Guarded([&] { return bucket.index->MergeOne(index); });
     paging->writer_merges().release();
     if (merged.ok()) return Status::Ok();
   }
@@ -125,8 +133,7 @@ void BucketGrowth::FindFull(const PartRow& row) noexcept {
 MergeSource BucketGrowth::SourceOf(const Bucket& bucket, size_t index) {
   // A sweep may exchange the history.
   const std::shared_lock lock(bucket.lock);
-  const Part& part = bucket.row.part(index);
-  return {&part.run, &part.delta, part.history};
+  return SourceOf(bucket.row.part(index));
 }
 
 // A neighbour that should be merged with the part at `index`; `index` if there is none. Otherwise

@@ -83,16 +83,20 @@ class BucketGrowth {
   static constexpr uint32_t kDeltaGrowth = 4;
   // A full delta of a paged part grows to so many times its limit while the keeper merges others.
   static constexpr uint32_t kLateFactor = 4;
+  // One of this capacity is merged by its writer while deltas take more memory than the index may.
+  static constexpr uint32_t kHurriedDelta = 512;
   // A full delta is not grown or merged if it can drop this part of its records, which no view
   // shows.
   static constexpr uint32_t kDroppedFraction = 4;
 
   // The part at `index` of the bucket's row, with its current history.
   static MergeSource SourceOf(const Bucket& bucket, size_t index);
+  static MergeSource SourceOf(const Part& part) { return {&part.run, &part.delta, part.history}; }
   size_t NeighbourOf(const Bucket& bucket, size_t index, const MergeSource& source) const;
   static bool DropUnseen(const Bucket& bucket, size_t index);
   static Status GrowDelta(const Bucket& bucket, size_t index, uint32_t limit);
-  static Status MakeRoomInPaged(const Bucket& bucket, size_t index);
+  // `limit`: the records that the delta should have at most.
+  static Status MakeRoomInPaged(const Bucket& bucket, size_t index, uint32_t limit);
   // An empty delta, for the next part that gets its first new record.
   Delta spare_;
   // The part whose delta the last record filled.

@@ -45,6 +45,8 @@ namespace engine_race {
 class alignas(64) BucketIndex {
  public:
   static constexpr uint32_t kSplitKeys = BucketGrowth::kSplitKeys;
+  // A bucket whose extents were lost so often stays in memory.
+  static constexpr int kMaxLosses = 2;
   using Row = PartRow::Parts;
 
   // To be called before anything else. For tests.
@@ -158,9 +160,11 @@ class alignas(64) BucketIndex {
   // slot of the first record that is in no extent, or `record_count`. Under the log's lock.
   bool Describe(uint64_t record_count, std::vector<format::IndexExtent>* extents,
                 uint64_t* first_slot) const;
+  // The bytes that MergePaged would write for all parts.
+  uint64_t MergedBytes() const;
   // The bytes that WriteRuns would write.
   uint64_t UnwrittenBytes() const;
-  // Whether an extent of the bucket could not be read.
+  // Whether the last extent of the bucket that was read whole could not be read.
   bool is_extent_lost() const { return extent_lost_.load(std::memory_order_relaxed); }
   // Makes the bucket unread, because an extent cannot be read. Records still come in.
   void HideLost() noexcept;
@@ -177,7 +181,6 @@ class alignas(64) BucketIndex {
   bool CountsToFlatten(uint64_t key) const;
 
  private:
-  static constexpr int kMaxLosses = 2;
   enum class State : uint8_t { kEmpty, kExpecting, kInstalled };
 
   using EpochGuard = std::optional<l1::EpochManager::Guard>;
@@ -204,6 +207,7 @@ class alignas(64) BucketIndex {
                        PartRow* replaced);
   // The run of the part that `key` belongs to, if it is paged. With the lock.
   const PagedRun* PagedRunOf(uint64_t key) const;
+  uint64_t FirstDeltaSlotLocked(uint64_t record_count) const;  // with the lock
   bool Mark(uint64_t key, uint32_t frame, bool cooling) noexcept;
   void Add(uint64_t key, ValueRef ref) noexcept;
   // Exchanges the row under the lock and gives the old one back in *row.

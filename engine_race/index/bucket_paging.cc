@@ -39,14 +39,15 @@ void ForEachLater(const Delta& now, const Delta& earlier, const FrameSlots& slot
 }  // namespace
 
 bool BucketIndex::Claim() noexcept {
+  // First of all: the bucket's state may change while another thread has it claimed.
+  if (claimed_) return false;
   // Relaxed: the log's lock of the bucket orders it.
   // Damaged buckets keep tombstones, which extents do not have.
   // The first record of an empty bucket brings it a row, claimed or not.
   const bool is_fit =
       state_.load(std::memory_order_relaxed) == State::kInstalled && !damaged_ && !row_.empty();
-  if (claimed_ || !is_fit) return false;
-  claimed_ = true;
-  return true;
+  claimed_ = is_fit;
+  return is_fit;
 }
 
 void BucketIndex::Release() noexcept {
@@ -86,9 +87,8 @@ void BucketIndex::PageOut(Part* part) noexcept {
 
 Status BucketIndex::ReadExtent(const Part& part, SlabAllocator* slabs, SortedRun* run) {
   Status status = ReadRun(*part.extent, paging()->store(), slabs, shared_->memory(), run);
-  if (status.code() == Code::kCorruption || status.code() == Code::kIOError) {
-    extent_lost_.store(true, std::memory_order_relaxed);
-  }
+  extent_lost_.store(status.code() == Code::kCorruption || status.code() == Code::kIOError,
+                     std::memory_order_relaxed);
   return status;
 }
 
@@ -223,8 +223,12 @@ Status BucketIndex::ReplaceMerged(size_t index, PartReplacement replacement, con
 }
 
 uint64_t BucketIndex::FirstDeltaSlot(uint64_t record_count) const {
-  uint64_t slot = record_count;
   const std::shared_lock lock(lock_);
+  return FirstDeltaSlotLocked(record_count);
+}
+
+uint64_t BucketIndex::FirstDeltaSlotLocked(uint64_t record_count) const {
+  uint64_t slot = record_count;
   for (size_t i = 0; i < row_.size(); ++i) {
     const Delta& delta = row_.part(i).delta;
     for (uint32_t j = 0; j < delta.count(); ++j) {
@@ -236,7 +240,7 @@ uint64_t BucketIndex::FirstDeltaSlot(uint64_t record_count) const {
 
 bool BucketIndex::Describe(uint64_t record_count, std::vector<format::IndexExtent>* extents,
                            uint64_t* first_slot) const {
-  *first_slot = FirstDeltaSlot(record_count);
+  // One hold for all of it: Install ends without the log's lock, and brings records into deltas.
   const std::shared_lock lock(lock_);
   if (state_.load(std::memory_order_relaxed) != State::kInstalled || damaged_ || unread_) {
     return false;
@@ -249,7 +253,19 @@ bool BucketIndex::Describe(uint64_t record_count, std::vector<format::IndexExten
     extents->push_back(
         {run.min_key, run.max_key, run.id.generation, run.id.place, run.record_count, 0, 0});
   }
+  *first_slot = FirstDeltaSlotLocked(record_count);
   return true;
+}
+
+uint64_t BucketIndex::MergedBytes() const {
+  const std::shared_lock lock(lock_);
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < row_.size(); ++i) {
+    const Part& part = row_.part(i);
+    if (!part.is_paged() || part.delta.count() == 0) continue;
+    bytes += format::IndexExtentBytesOf(part.run_count() + part.delta.count());
+  }
+  return bytes;
 }
 
 uint64_t BucketIndex::UnwrittenBytes() const {

@@ -117,7 +117,7 @@ Status Index::Load(uint32_t bucket) const {
     BuildContext context(impl_->log, const_cast<Index*>(this), options,
                          BuildLimits::For(options, /*thread_count=*/1), /*thread_count=*/1,
                          {impl_->buckets.get(), impl_->geometry.bucket_count}, &impl_->unread);
-    // Flat: the keeper pages it when memory asks for it.
+    if (impl_->buckets[bucket].may_be_paged()) context.set_paging(impl_->paging.get());
     ENGINE_RACE_RETURN_IF_ERROR(BuildBucket(&context, bucket));
     // From here on the listener is told of each append. Views of the new version come later.
     if (impl_->log->RecordCount(bucket) != record_count) {
@@ -127,16 +127,18 @@ Status Index::Load(uint32_t bucket) const {
     return Status::Ok();
   });
   impl_->paging->FitFrames();
+  if (impl_->paging->HasRunsToPage()) impl_->keeper->Wake();
   return status;
 }
 
 template <typename Lookup>
 Status Index::Answer(uint32_t bucket, uint64_t version, const Lookup& lookup) const {
   Code code = lookup();
-  if (code == Code::kIOError) [[unlikely]] {
-    ENGINE_RACE_RETURN_IF_ERROR(Load(bucket));
-    code = lookup();
-  }
+  // What was read again may be paged again, and lost again.
+  for (int i = 0; i <= BucketIndex::kMaxLosses && code == Code::kIOError; ++i) [[unlikely]] {
+      ENGINE_RACE_RETURN_IF_ERROR(Load(bucket));
+      code = lookup();
+    }
   if (impl_->unread.IsHidden(bucket, version)) [[unlikely]] {
     code = Code::kIOError;
   }

@@ -13,6 +13,11 @@
 #include "engine_race/index/run_extent.h"
 
 namespace engine_race {
+namespace {
+
+constexpr int kReadAttempts = 2;
+
+}  // namespace
 
 void Index::Lose(uint32_t bucket, const Status& why, FunctionRef<bool()> is_bad) const {
   const std::lock_guard lock(impl_->lose_mutex);
@@ -57,15 +62,20 @@ Status Index::TakeBlock(uint64_t key, char* buffer, bool is_read, BlockLookup* l
   Paging& paging = *impl_->paging;
   const l1::ExtentId extent = lookup->extent();
   const uint32_t block = lookup->block();
-  if (!is_read) {
-    const auto location = paging.store().Locate(extent, block);
-    is_read = location.file->Read(buffer, format::kIndexBlockBytes, location.offset).ok();
-  }
   const KeyRange keys = impl_->geometry.KeysOf(bucket);
-  const bool is_good =
-      is_read && paging.store().IsWhole(extent, block, buffer) &&
-      IsSoundBlock(block, buffer, {keys.first, keys.last}, impl_->log->RecordCount(bucket));
-  if (!is_good) {
+  const auto is_good = [&] {
+    return paging.store().IsWhole(extent, block, buffer) &&
+           IsSoundBlock(block, buffer, {keys.first, keys.last}, impl_->log->RecordCount(bucket));
+  };
+  bool is_taken = is_read && is_good();
+  // A read that failed once may succeed, and costs less than a build of the bucket.
+  for (int i = 0; i < kReadAttempts && !is_taken; ++i) {
+    const auto location = paging.store().Locate(extent, block);
+    const Status status = location.file->Read(buffer, format::kIndexBlockBytes, location.offset);
+    if (status.code() == Code::kOutOfMemory) return status;
+    is_taken = status.ok() && is_good();
+  }
+  if (!is_taken) {
     // A run that was merged meanwhile lies elsewhere, and its place may have been used again.
     Lose(bucket,
          Status::Corruption("key_index: block " + std::to_string(block) + " at place " +

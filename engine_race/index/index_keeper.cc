@@ -137,10 +137,16 @@ void IndexKeeper::Step() {
   if (paging_.HasRunsToPage()) PageAll();
   if (paging_.HasLargeDeltas()) MergeLargeDeltas();
   const uint64_t used = paging_.store().used_bytes() / format::kIndexExtentBytes;
-  const uint64_t changed = std::max(paging_.waiting_count(), paging_.unnamed_count());
-  if (changed > std::max(kMinWaitingExtents, used / kWaitingFraction)) {
+  const auto changed_count = [this] {
+    return std::max(paging_.waiting_count(), paging_.unnamed_count());
+  };
+  // What a root did not help with waits for more to come.
+  const uint64_t enough = std::max(kMinWaitingExtents, used / kWaitingFraction);
+  if (changed_count() > enough + left_count_) {
     Report(roots_.Commit(/*only_extents=*/true));
+    left_count_ = changed_count();
   }
+  left_count_ = std::min(left_count_, changed_count());
 }
 
 template <typename WorkFn>
@@ -183,11 +189,11 @@ void IndexKeeper::Merge(uint32_t bucket, uint32_t min_records) {
 void IndexKeeper::PageAll() {
   if (image_.data() == nullptr && !l1::ExtentImage::Create(&image_).ok()) return;
   for (uint32_t b = 0; b < buckets_.size() && paging_.MustPage(); ++b) {
-    if (!buckets_[b].may_be_paged()) continue;
+    const auto page = [&](BucketIndex& index) {
+      return index.may_be_paged() ? index.WriteRuns(&image_, /*pages_out=*/true) : Status::Ok();
+    };
     Status status;
-    WithClaimed(
-        b, [&](BucketIndex& index) { return index.WriteRuns(&image_, /*pages_out=*/true); },
-        &status);
+    WithClaimed(b, page, &status);
     if (!status.ok()) return Report(status);
     if (IsStopping()) return;
   }
@@ -206,10 +212,9 @@ uint64_t IndexKeeper::UnwrittenBytes() const {
 }
 
 void IndexKeeper::MergeLongTails(uint64_t max_bytes, FunctionRef<bool()> must_stop) {
-  const uint64_t written_bytes = paging_.store().written_bytes();
+  const uint64_t bytes_before = paging_.store().written_bytes();
   l1::ExtentImage image;
   for (uint32_t b = 0; b < buckets_.size() && !must_stop(); ++b) {
-    if (paging_.store().written_bytes() - written_bytes > max_bytes) return;
     const auto locked = [&](FunctionRef<void()> work) { log_.WithBucketLocked(b, work); };
     const auto merge = [&](BucketIndex& index) {
       bool is_long = false;
@@ -218,7 +223,8 @@ void IndexKeeper::MergeLongTails(uint64_t max_bytes, FunctionRef<bool()> must_st
         const uint64_t covered_count = index.FirstDeltaSlot(record_count);
         is_long = record_count - covered_count > MaxTail(covered_count);
       });
-      if (!is_long) return Status::Ok();
+      const uint64_t written = paging_.store().written_bytes() - bytes_before;
+      if (!is_long || written + index.MergedBytes() > max_bytes) return Status::Ok();
       ENGINE_RACE_RETURN_IF_ERROR(index.MergeFlat(locked));
       if (image.data() == nullptr) ENGINE_RACE_RETURN_IF_ERROR(l1::ExtentImage::Create(&image));
       return index.MergePaged(1, &image, locked);
@@ -290,6 +296,7 @@ void IndexKeeper::MergeLargeDeltas() {
       Merge(b, min_records);
     }
   }
+  if (paging_.HasLargeDeltas()) paging_.NoteMerged();
 }
 
 }  // namespace engine_race

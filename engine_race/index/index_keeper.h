@@ -65,7 +65,7 @@ class IndexKeeper {
   uint64_t UnwrittenBytes() const;
   uint64_t UnwrittenBytesOf(uint32_t bucket) const;
   // Merges the deltas of buckets that an opening would build because their tails are too long.
-  // Until `must_stop` says so or max_bytes are written.
+  // Leaves out buckets that would exceed max_bytes. Until `must_stop` says so.
   void MergeLongTails(uint64_t max_bytes, FunctionRef<bool()> must_stop);
   // Writes runs until `must_stop` says so or max_bytes are written.
   Status WriteRuns(uint64_t max_bytes, FunctionRef<bool()> must_stop);
@@ -102,6 +102,8 @@ class IndexKeeper {
   l1::ExtentImage image_;
   uint64_t seen_io_blocks_ = 0;
   uint64_t seen_record_count_ = 0;
+  // Extents that the last root left waiting or unnamed.
+  uint64_t left_count_ = 0;
 };
 
 }  // namespace engine_race

@@ -111,11 +111,14 @@ void Restore::MergeTail(uint32_t bucket) {
   };
   const BucketClaim claim(context_.log(), bucket, &index);
   if (!claim.held()) return;
+  // As many merges at once as writers may run. The keeper does the rest.
+  if (!paging_.writer_merges().try_acquire()) return;
   (void)Guarded([&] {
     l1::ExtentImage image;
     ENGINE_RACE_RETURN_IF_ERROR(l1::ExtentImage::Create(&image));
     return index.MergePaged(kMergedDelta, &image, locked);
   });
+  paging_.writer_merges().release();
 }
 
 Status Restore::Install(uint32_t bucket, const BucketCut& cut, bool* restored) {
@@ -194,9 +197,11 @@ Status RestoreIndex(BuildContext* context, Paging* paging, l1::IndexRoot* root) 
   if (status.ok()) status = paging->store().Reserve(root->extents);
   if (status.ok()) {
     paging->BeginCommit();
-    paging->EndCommit(root);
+    paging->EndCommit(Paging::CommitEnd::kStored, *root);
     return Restore(context, paging, root).Run();
   }
+  // Memory may be there when the index is built the next time.
+  if (status.code() == Code::kOutOfMemory) return status;
   *root = l1::IndexRoot();
   root->coverages.resize(context->bucket_count());
   if (status.code() != Code::kNotFound) {

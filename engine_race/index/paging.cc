@@ -59,7 +59,7 @@ void Paging::Discard(std::unique_ptr<PagedRun> run) noexcept {
   blocks_.Evict(*run);
   {
     const std::lock_guard lock(mutex_);
-    if (is_committing_ || IsNamed(run->id)) {
+    if (is_committing_ || is_in_doubt_ || IsNamed(run->id)) {
       // If memory is refused, the place stays in use until the store is opened again.
       (void)Guarded([&] {
         waiting_.push_back(run->id);
@@ -79,27 +79,34 @@ bool Paging::IsNamed(const l1::ExtentId& id) const {
 void Paging::BeginCommit() noexcept {
   const std::lock_guard lock(mutex_);
   is_committing_ = true;
-  unnamed_count_.store(0, std::memory_order_relaxed);
+  begun_count_ = unnamed_count_.exchange(0, std::memory_order_relaxed);
 }
 
-void Paging::EndCommit(const l1::IndexRoot* root) noexcept {
+void Paging::EndCommit(CommitEnd end, const l1::IndexRoot& root) noexcept {
   std::unordered_map<uint32_t, uint64_t> named;
-  const Status listed = Guarded([&] {
-    if (root == nullptr) return Status::Ok();
-    named.reserve(root->extents.size());
-    for (const format::IndexExtent& extent : root->extents) {
-      named.emplace(extent.place, extent.generation);
-    }
-    return Status::Ok();
-  });
+  if (end == CommitEnd::kStored) {
+    const Status listed = Guarded([&] {
+      named.reserve(root.extents.size());
+      for (const format::IndexExtent& extent : root.extents) {
+        named.emplace(extent.place, extent.generation);
+      }
+      return Status::Ok();
+    });
+    if (!listed.ok()) end = CommitEnd::kInDoubt;
+  }
   std::vector<l1::ExtentId> freed;
   {
     const std::lock_guard lock(mutex_);
     ENGINE_RACE_ASSERT(is_committing_);
-    // Without memory for the list nothing is known of the new root: no extent is used again.
-    is_committing_ = !listed.ok();
-    if (is_committing_) return;
-    if (root != nullptr) named_.swap(named);
+    is_committing_ = false;
+    if (end == CommitEnd::kStored) {
+      is_in_doubt_ = false;
+      named_.swap(named);
+    } else if (end != CommitEnd::kNotMade) {
+      is_in_doubt_ |= end == CommitEnd::kInDoubt;
+      unnamed_count_.fetch_add(begun_count_, std::memory_order_relaxed);
+    }
+    if (is_in_doubt_) return;
     const auto still_named = std::partition(waiting_.begin(), waiting_.end(),
                                             [this](const l1::ExtentId& id) { return IsNamed(id); });
     // Without memory they wait for the next root.
@@ -110,6 +117,11 @@ void Paging::EndCommit(const l1::IndexRoot* root) noexcept {
     if (moved.ok()) waiting_.erase(still_named, waiting_.end());
   }
   for (const l1::ExtentId& id : freed) store_->Free(id);
+}
+
+bool Paging::is_in_doubt() const {
+  const std::lock_guard lock(mutex_);
+  return is_in_doubt_;
 }
 
 uint64_t Paging::waiting_count() const {

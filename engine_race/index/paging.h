@@ -65,7 +65,18 @@ class Paging {
   // Whether there is something to be paged.
   bool HasRunsToPage() const { return MustPage() && has_flat_runs(); }
   // Whether what cannot be paged, which is mostly deltas, takes more than the index may.
-  bool HasLargeDeltas() const { return !has_flat_runs() && part_bytes_.bytes() > limit_(); }
+  bool HasLargeDeltas() const {
+    if (has_flat_runs()) return false;
+    const uint64_t bytes = part_bytes_.bytes();
+    // Relaxed: a hint.
+    const uint64_t merged = merged_bytes_.load(std::memory_order_relaxed);
+    return bytes > merged + merged / 8 && bytes > limit_();
+  }
+  // Says that all deltas were merged. If the index still takes more than it may, other things than
+  // deltas do: HasLargeDeltas is false until there is an eighth more.
+  void NoteMerged() noexcept {
+    merged_bytes_.store(part_bytes_.bytes(), std::memory_order_relaxed);
+  }
   bool has_flat_runs() const { return flat_run_count_.load(std::memory_order_relaxed) > 0; }
   // Counts runs that are there now and were there before. Relaxed: decisions are taken again and
   // again. The differences wrap around when they are negative.
@@ -95,13 +106,20 @@ class Paging {
   // root on disk names it.
   void Discard(std::unique_ptr<PagedRun> run) noexcept;
   // From BeginCommit until EndCommit no place is used again, because the next root may name its
-  // extent. One thread at a time. `root` of EndCommit is the root on disk from then on. Null: it is
-  // still the one before.
+  // extent. One thread at a time.
+  enum class CommitEnd {
+    kStored,   // the new root is the one on disk
+    kNotMade,  // the root on disk says the same as the new one would
+    kFailed,   // the root on disk is the one before
+    kInDoubt,  // it is either of them; no place is used again until a root is stored
+  };
   void BeginCommit() noexcept;
-  void EndCommit(const l1::IndexRoot* root) noexcept;
+  void EndCommit(CommitEnd end, const l1::IndexRoot& root) noexcept;
+  // Whether it is not known which root is on disk.
+  bool is_in_doubt() const;
   // How many extents wait because only the root on disk names them.
   uint64_t waiting_count() const;
-  // How many extents were adopted since the last root was begun.
+  // How many extents were adopted since the last root was begun that did not fail.
   uint64_t unnamed_count() const { return unnamed_count_.load(std::memory_order_relaxed); }
 
   // How many writers may merge parts for themselves at the same time. Each takes some MiB.
@@ -145,12 +163,15 @@ class Paging {
   std::atomic<uint64_t> flat_run_count_{0};
   // Relaxed: a reason to write a root, and no more.
   std::atomic<uint64_t> unnamed_count_{0};
+  std::atomic<uint64_t> merged_bytes_{0};
   std::counting_semaphore<> writer_merges_{kWriterMerges};
 
   mutable std::mutex mutex_;
   // Under mutex_: the extents that the root on disk names, by place, with their generations.
   std::unordered_map<uint32_t, uint64_t> named_;
   bool is_committing_ = false;
+  bool is_in_doubt_ = false;
+  uint64_t begun_count_ = 0;  // unnamed_count_ when the commit began
   // Extents that only the root on disk may still name.
   std::vector<l1::ExtentId> waiting_;
   std::vector<Request> requests_;

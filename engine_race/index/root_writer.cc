@@ -50,6 +50,7 @@ Status RootWriter::Commit(bool only_extents) {
   const std::lock_guard lock(commit_mutex_);
   l1::IndexRoot next;
   bool is_same = false;
+  bool is_replaced = false;
   paging_.BeginCommit();
   const Status stored = Guarded([&] {
     ENGINE_RACE_RETURN_IF_ERROR(sys::RandomWord(&next.root_id));
@@ -57,14 +58,17 @@ Status RootWriter::Commit(bool only_extents) {
     for (uint32_t b = 0; b < buckets_.size(); ++b) {
       ENGINE_RACE_RETURN_IF_ERROR(DescribeBucket(b, root_, &next));
     }
-    is_same = IsSame(next, root_, only_extents);
+    is_same = !paging_.is_in_doubt() && IsSame(next, root_, only_extents);
     if (is_same) return Status::Ok();
     ENGINE_RACE_RETURN_IF_ERROR(paging_.store().Sync());
-    return l1::StoreIndexRoot(log_.directory_fd(), log_.store_id(), file_mode_, next);
+    return l1::StoreIndexRoot(log_.directory_fd(), log_.store_id(), file_mode_, next, &is_replaced);
   });
-  const bool is_new = stored.ok() && !is_same;
-  paging_.EndCommit(is_new ? &next : nullptr);
-  if (is_new) root_ = std::move(next);
+  using End = Paging::CommitEnd;
+  const End end = stored.ok()   ? (is_same ? End::kNotMade : End::kStored)
+                  : is_replaced ? End::kInDoubt
+                                : End::kFailed;
+  paging_.EndCommit(end, next);
+  if (end == End::kStored) root_ = std::move(next);
   return stored;
 }
 

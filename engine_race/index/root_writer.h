@@ -32,7 +32,8 @@ class RootWriter {
 
   // Flushes the extents and writes a root that names them, durably. Writes nothing if it would say
   // the same as the root on disk. With `only_extents` also if it would name the same extents, and
-  // no coverage has shrunk. kFull, kIOError, kOutOfMemory: the root on disk is the one before.
+  // no coverage has shrunk. kFull, kIOError, kOutOfMemory: the root on disk is the one before, or
+  // the new one, not durable.
   Status Commit(bool only_extents);
   // Has the next root name no extents of the bucket, unless they are new ones.
   void Forget(uint32_t bucket);

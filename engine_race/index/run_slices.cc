@@ -119,7 +119,8 @@ Status RunSlices::Load(const l1::ExtentStore& store, uint64_t record_count) {
   for (uint32_t i = 0; i < wanted.block_count; ++i) {
     const char* const data = memory.data() + size_t{i} * format::kIndexBlockBytes;
     const uint32_t block = wanted.first_block + i;
-    if (!IsSoundBlock(block, data, keys, record_count)) {
+    const bool follows = i == 0 || l1::RecordBlock(data).keys()[0] > keys.first;
+    if (!IsSoundBlock(block, data, keys, record_count) || !follows) {
       return Status::Corruption("key_index: block " + std::to_string(block) + " at place " +
                                 std::to_string(wanted.extent.place) + " is no block of an index");
     }

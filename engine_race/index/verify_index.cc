@@ -24,7 +24,7 @@ struct IndexFiles {
   l1::IndexRoot root;
   std::unique_ptr<l1::ExtentStore> extents;
   BadRecordFn on_bad;
-  std::mutex mutex;  // around on_bad and the counts
+  std::mutex mutex;  // around the counts
   uint64_t record_count = 0;
   uint64_t unusable_count = 0;
   uint64_t bad_count = 0;
@@ -39,16 +39,16 @@ class Comparison final : public RecordSink {
  public:
   Comparison(const StoreFiles& files, IndexFiles* index) : files_(files), index_(*index) {}
 
-  Status Take(uint32_t /*bucket*/, const KeyRecord& record, const char* /*value*/) override {
-    records_.push_back(record);
+  Status Take(uint32_t bucket, const KeyRecord& record, const char* /*value*/) override {
+    if (IsInRoot(bucket)) records_.push_back(record);
     return Status::Ok();
   }
 
   Status Finish(uint32_t bucket, uint64_t record_count) override {
-    const std::vector<KeyRecord> records = std::exchange(records_, {});
+    std::vector<KeyRecord> records = std::exchange(records_, {});
     const auto extents = index_.root.ExtentsOf(bucket);
     const format::IndexCoverage& coverage = index_.root.coverages[bucket];
-    if (coverage.record_count == 0 && extents.empty()) return Status::Ok();
+    if (!IsInRoot(bucket)) return Status::Ok();
     std::vector<IndexEntry> entries;
     const bool is_usable = records.size() == record_count && Holds(bucket, coverage, records) &&
                            ReadExtents(extents, record_count, &entries);
@@ -57,11 +57,14 @@ class Comparison final : public RecordSink {
       ++index_.unusable_count;
       return Status::Ok();
     }
-    Compare(bucket, coverage, records, entries);
+    Compare(bucket, coverage, std::move(records), entries);
     return Status::Ok();
   }
 
  private:
+  bool IsInRoot(uint32_t bucket) const {
+    return index_.root.coverages[bucket].record_count > 0 || !index_.root.ExtentsOf(bucket).empty();
+  }
   bool Holds(uint32_t bucket, const format::IndexCoverage& coverage,
              const std::vector<KeyRecord>& records) const {
     const uint64_t store_id = files_.identity.store_id;
@@ -148,16 +151,27 @@ void Comparison::Compare(uint32_t bucket, const format::IndexCoverage& coverage,
 }
 
 void Comparison::AddBad(uint32_t bucket, uint64_t slot, const char* what) {
-  const std::lock_guard lock(index_.mutex);
-  ++index_.bad_count;
+  {
+    const std::lock_guard lock(index_.mutex);
+    ++index_.bad_count;
+  }
   if (index_.on_bad) index_.on_bad({format::kIndexFilePrefix, bucket, slot, what});
 }
 
 }  // namespace
 
-Status VerifyStoreAndIndex(const std::string& dir, VerifyReport* report, const BadRecordFn& on_bad,
+Status VerifyStoreAndIndex(const std::string& dir, VerifyReport* report, const BadRecordFn& tell,
                            const std::vector<std::string>& paths,
                            const std::optional<KeyRange>& key_range) {
+  // Threads find bad records in the logs and in the index; the caller hears of one at a time.
+  std::mutex tell_mutex;
+  BadRecordFn on_bad;
+  if (tell) {
+    on_bad = [&](const BadRecord& bad) {
+      const std::lock_guard lock(tell_mutex);
+      tell(bad);
+    };
+  }
   StoreFiles files;
   ENGINE_RACE_RETURN_IF_ERROR(OpenStoreFilesToRead(dir, &files, paths, key_range));
   ENGINE_RACE_RETURN_IF_ERROR(CheckRootFile(files));

@@ -171,7 +171,9 @@ Status LoadIndexRoot(int dir_fd, uint64_t store_id, uint32_t bucket_count, Index
   return status;
 }
 
-Status StoreIndexRoot(int dir_fd, uint64_t store_id, mode_t file_mode, const IndexRoot& root) {
+Status StoreIndexRoot(int dir_fd, uint64_t store_id, mode_t file_mode, const IndexRoot& root,
+                      bool* is_replaced) {
+  *is_replaced = false;
   return Guarded([&] {
     ENGINE_RACE_ASSERT(
         CheckExtents(root.extents, static_cast<uint32_t>(root.coverages.size())).ok());
@@ -184,6 +186,7 @@ Status StoreIndexRoot(int dir_fd, uint64_t store_id, mode_t file_mode, const Ind
       static_cast<void>(sys::Unlink(dir_fd, format::kIndexRootTempName));
       return status;
     }
+    *is_replaced = true;
     return sys::Fsync(dir_fd);
   });
 }

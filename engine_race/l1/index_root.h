@@ -38,9 +38,10 @@ struct IndexRoot {
 Status LoadIndexRoot(int dir_fd, uint64_t store_id, uint32_t bucket_count, IndexRoot* root);
 
 // Replaces the root, or makes the first. The extents must be durable before. root.root_id is one
-// that no root of the store had. kFull, kIOError: the old root is still there, or already the new
-// one.
-Status StoreIndexRoot(int dir_fd, uint64_t store_id, mode_t file_mode, const IndexRoot& root);
+// that no root of the store had. kFull, kIOError: the old root is still there, or with *is_replaced
+// either of them, because the new one may not be durable.
+Status StoreIndexRoot(int dir_fd, uint64_t store_id, mode_t file_mode, const IndexRoot& root,
+                      bool* is_replaced);
 
 // Removes the root durably. A missing one is no error.
 Status RemoveIndexRoot(int dir_fd);

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <limits>
 #include <string>
 
 #include "engine_race/base/memory.h"
@@ -17,7 +18,7 @@ class FailIndexCalls final : public SystemCallHook {
   FailIndexCalls(CallKind kind, int error) : kind_(kind), error_(error) {}
   long OnCall(SystemCall* call) override {
     const bool is_meant = is_failing && call->kind == kind_ && IsIndexFile(PathOf(*call));
-    if (!is_meant) return call->Proceed();
+    if (!is_meant || count >= limit) return call->Proceed();
     ++count;
     if (error_ == 0) {
       call->size = call->size > kIoAlignment ? kIoAlignment : 0;
@@ -29,6 +30,8 @@ class FailIndexCalls final : public SystemCallHook {
 
   std::atomic<bool> is_failing{true};
   std::atomic<int> count{0};
+  // No call fails after so many.
+  std::atomic<int> limit{std::numeric_limits<int>::max()};
 
  private:
   static bool IsIndexFile(const std::string& path) {

@@ -259,6 +259,33 @@ TEST_F(PagedRecoveryTest, ExtentsThatCannotBeReadAreBuiltAgain) {
   }
 }
 
+// A device that fails now and then costs a second read, and no bucket.
+TEST_F(PagedRecoveryTest, ABlockThatCannotBeReadOnceIsReadAgain) {
+  ASSERT_NO_FATAL_FAILURE(FillAndClose());
+  messages_.Clear();
+  Open();
+  FailIndexCalls refuse(CallKind::kPread, EIO);
+  refuse.limit = 1;
+  const ScopedHook hook(&refuse);
+  ExpectFinds(97);
+  EXPECT_GT(refuse.count, 0);
+  EXPECT_EQ(messages_.text(), "");
+}
+
+TEST_F(PagedRecoveryTest, ALostBucketComesBackPaged) {
+  ASSERT_NO_FATAL_FAILURE(FillAndClose());
+  Open();
+  const uint64_t paged_bytes = index_->memory_bytes();
+  FailIndexCalls refuse(CallKind::kPread, EIO);
+  {
+    const ScopedHook hook(&refuse);
+    refuse.limit = 2;
+    ExpectFinds(97);
+  }
+  EXPECT_TRUE(messages_.Said("built again")) << messages_.text();
+  EXPECT_LT(index_->memory_bytes(), paged_bytes + kKeys);
+}
+
 // Other threads than the one that makes it write some records when they write an extent.
 class WriteBesideExtents final : public SystemCallHook {
  public:
@@ -333,46 +360,6 @@ TEST_F(PagedRecoveryTest, AnIdleStoreGetsARootOfWhatItsBuildWrote) {
   ASSERT_NO_FATAL_FAILURE(Fill(kKeys));
   EXPECT_TRUE(Eventually([&] { return fs::exists(Root()); }));
 }
-
-// A record that stays in a delta would end the coverage there, however many follow.
-class ColdRecordTest : public PagedRecoveryTest, public ::testing::WithParamInterface<bool> {};
-
-TEST_P(ColdRecordTest, ARecordThatNobodyWritesAgainDoesNotHideTheOnesBehindIt) {
-  options_.index_memory_bytes = GetParam() ? kAutoIndexMemoryBytes : 0;
-  ASSERT_NO_FATAL_FAILURE(Fill(kKeys));
-  ASSERT_NO_FATAL_FAILURE(Write(newest_.begin()->first));
-  const uint64_t hot_key = std::next(newest_.begin())->first;
-  for (int i = 0; i < 15000; ++i) ASSERT_NO_FATAL_FAILURE(Write(hot_key));
-  ASSERT_NO_FATAL_FAILURE(SaveAndClose());
-  messages_.Clear();
-  Open();
-  EXPECT_EQ(messages_.text(), "") << "it was built again";
-  ExpectFinds(7);
-}
-
-// A Sync, a close and the keeper may save at the same time.
-TEST_P(ColdRecordTest, SeveralThreadsSaveAtOnce) {
-  options_.index_memory_bytes = GetParam() ? kAutoIndexMemoryBytes : 0;
-  ASSERT_NO_FATAL_FAILURE(Fill(kKeys));
-  ASSERT_NO_FATAL_FAILURE(Write(newest_.begin()->first));
-  const uint64_t hot_key = std::next(newest_.begin())->first;
-  for (int i = 0; i < 15000; ++i) ASSERT_NO_FATAL_FAILURE(Write(hot_key));
-  std::vector<std::thread> savers;
-  std::atomic<int> failed{0};
-  for (int i = 0; i < 4; ++i) {
-    savers.emplace_back([&] { failed += !index_->Save(~uint64_t{0}).ok(); });
-  }
-  for (std::thread& saver : savers) saver.join();
-  EXPECT_EQ(failed, 0);
-  ExpectFinds(7);
-  ASSERT_NO_FATAL_FAILURE(SaveAndClose());
-  messages_.Clear();
-  Open();
-  EXPECT_EQ(messages_.text(), "") << "it was built again";
-  ExpectFinds(7);
-}
-
-INSTANTIATE_TEST_SUITE_P(Flat, ColdRecordTest, ::testing::Bool());
 
 }  // namespace
 }  // namespace engine_race::test

@@ -9,12 +9,15 @@
 #include <utility>
 
 #include "engine_race/index/byte_count.h"
+#include "engine_race/index/sorted_run.h"
 #include "engine_race/l1/extent_store.h"
 #include "engine_race/l1/index_root.h"
 #include "test/l1/extent_test_util.h"
 
 namespace engine_race::test {
 namespace {
+
+using CommitEnd = Paging::CommitEnd;
 
 class PagingTest : public ::testing::Test {
  protected:
@@ -43,9 +46,9 @@ class PagingTest : public ::testing::Test {
     EXPECT_TRUE(paging_->AdoptNamed(extent.named, &extent.run).ok());
     return extent;
   }
-  void Commit(const l1::IndexRoot* root) {
+  void Commit(const l1::IndexRoot& root, CommitEnd end = CommitEnd::kStored) {
     paging_->BeginCommit();
-    paging_->EndCommit(root);
+    paging_->EndCommit(end, root);
   }
   uint64_t used_bytes() { return paging_->store().used_bytes(); }
 
@@ -65,15 +68,17 @@ TEST_F(PagingTest, AnExtentThatTheRootNamesWaitsForTheNextRoot) {
   Extent extent = Write();
   l1::IndexRoot root;
   root.extents = {extent.named};
-  Commit(&root);
+  Commit(root);
   extent.run.reset();
   EXPECT_GT(used_bytes(), 0u);
   EXPECT_EQ(paging_->waiting_count(), 1u);
   // A root that was not stored changes nothing.
-  Commit(nullptr);
-  EXPECT_GT(used_bytes(), 0u);
   const l1::IndexRoot none;
-  Commit(&none);
+  for (const CommitEnd end : {CommitEnd::kFailed, CommitEnd::kNotMade}) {
+    Commit(none, end);
+    EXPECT_GT(used_bytes(), 0u);
+  }
+  Commit(none);
   EXPECT_EQ(used_bytes(), 0u);
   EXPECT_EQ(paging_->waiting_count(), 0u);
 }
@@ -86,10 +91,10 @@ TEST_F(PagingTest, AnExtentThatTheComingRootNamesStays) {
   // Merged away after the root named it, and before the root is on disk.
   extent.run.reset();
   EXPECT_GT(used_bytes(), 0u);
-  paging_->EndCommit(&root);
+  paging_->EndCommit(CommitEnd::kStored, root);
   EXPECT_GT(used_bytes(), 0u);
   const l1::IndexRoot none;
-  Commit(&none);
+  Commit(none);
   EXPECT_EQ(used_bytes(), 0u);
 }
 
@@ -99,8 +104,57 @@ TEST_F(PagingTest, AnExtentThatTheComingRootDoesNotNameGoesWithTheCommit) {
   extent.run.reset();
   EXPECT_GT(used_bytes(), 0u);
   const l1::IndexRoot none;
-  paging_->EndCommit(&none);
+  paging_->EndCommit(CommitEnd::kStored, none);
   EXPECT_EQ(used_bytes(), 0u);
+}
+
+// Either of two roots may be on disk. Both of them keep their extents.
+TEST_F(PagingTest, AfterACommitInDoubtNoPlaceIsUsedAgainUntilARootIsStored) {
+  Extent extent = Write();
+  l1::IndexRoot root;
+  root.extents = {extent.named};
+  Commit(root, CommitEnd::kInDoubt);
+  EXPECT_TRUE(paging_->is_in_doubt());
+  extent.run.reset();
+  const l1::IndexRoot none;
+  for (const CommitEnd end : {CommitEnd::kFailed, CommitEnd::kNotMade}) {
+    Commit(none, end);
+    EXPECT_GT(used_bytes(), 0u);
+  }
+  Commit(none);
+  EXPECT_FALSE(paging_->is_in_doubt());
+  EXPECT_EQ(used_bytes(), 0u);
+}
+
+TEST_F(PagingTest, ExtentsOfACommitThatFailedStillWantARoot) {
+  const l1::IndexRoot none;
+  for (const CommitEnd end : {CommitEnd::kFailed, CommitEnd::kInDoubt, CommitEnd::kStored}) {
+    l1::ExtentImage image;
+    ASSERT_TRUE(l1::ExtentImage::Create(&image).ok());
+    Lay(EvenKeys(1, 2, 300), &image);
+    l1::ExtentId id;
+    ASSERT_TRUE(paging_->store().Write(&image, &id).ok());
+    SortedRun run;
+    const CellMap map = CellMap::Over(1, 599, SortedRun::CellCountFor(300));
+    ASSERT_TRUE(SortedRun::Create(300, map, nullptr, &run, Placement()).ok());
+    for (uint64_t i = 0; i < 300; ++i) run.mutable_keys()[i] = 1 + 2 * i;
+    PagedRunPtr adopted;
+    ASSERT_TRUE(paging_->AdoptWritten(id, run, &adopted).ok());
+    Commit(none, end);
+    EXPECT_EQ(paging_->unnamed_count() > 0, end != CommitEnd::kStored);
+  }
+}
+
+// Otherwise the keeper would write a part anew for each few records, without end.
+TEST_F(PagingTest, WhatMergingDoesNotFreeIsNoReasonToMerge) {
+  part_bytes_.Change(80 << 20, 0);
+  EXPECT_TRUE(paging_->HasLargeDeltas());
+  paging_->NoteMerged();
+  EXPECT_FALSE(paging_->HasLargeDeltas());
+  part_bytes_.Change(9 << 20, 0);
+  EXPECT_FALSE(paging_->HasLargeDeltas());
+  part_bytes_.Change(2 << 20, 0);
+  EXPECT_TRUE(paging_->HasLargeDeltas());
 }
 
 }  // namespace

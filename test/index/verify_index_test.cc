@@ -82,7 +82,10 @@ class VerifyIndexTest : public PagedIndexFixture {
     extent.last_key = image.last_key();
     extent.record_count = image.record_count();
     // The checks of the coverages hold for this root alone.
-    ASSERT_TRUE(l1::StoreIndexRoot(files.fd.get(), store_id_, options_.file_mode, files.root).ok());
+    bool is_replaced = false;
+    ASSERT_TRUE(
+        l1::StoreIndexRoot(files.fd.get(), store_id_, options_.file_mode, files.root, &is_replaced)
+            .ok());
   }
 
   void ForgeSlot() {

@@ -55,7 +55,7 @@ class IndexRootTest : public testing::Test {
     return l1::LoadIndexRoot(dir_.fd(), store_id, buckets, root);
   }
   Status Store(const IndexRoot& root) {
-    return l1::StoreIndexRoot(dir_.fd(), kExtentStoreId, 0640, root);
+    return l1::StoreIndexRoot(dir_.fd(), kExtentStoreId, 0640, root, &is_replaced_);
   }
   void ExpectLoads(const IndexRoot& expected) {
     IndexRoot root;
@@ -114,6 +114,7 @@ class IndexRootTest : public testing::Test {
   }
 
   const OpenDir dir_{FastParent()};
+  bool is_replaced_ = false;  // by the last Store
 };
 
 TEST_F(IndexRootTest, IsLoadedAsItWasStored) {
@@ -312,6 +313,7 @@ TEST_F(IndexRootTest, AFailureAtAnyStepLeavesTheOldRootOrTheNew) {
       EXPECT_EQ(Store(next).code(), failing < 4 ? Code::kFull : Code::kIOError);
     }
     EXPECT_FALSE(dir_.Has(format::kIndexRootTempName));
+    EXPECT_EQ(is_replaced_, failing == 6);
     ExpectLoads(failing < 6 ? SampleRoot() : next);
   }
 }
