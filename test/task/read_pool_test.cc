@@ -3,9 +3,13 @@
 #include "engine_race/task/read_pool.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <cerrno>
+#include <climits>
+#include <cstdio>
 #include <functional>
 #include <latch>
 #include <memory>
@@ -242,8 +246,7 @@ class FailingBlocks : public SystemCallHook {
  public:
   explicit FailingBlocks(uint64_t passed_count) : passed_count_(passed_count) {}
   long OnCall(SystemCall* call) override {
-    const bool is_block =
-        call->kind == CallKind::kPread && PathOf(*call).find("/key_index_") != std::string::npos;
+    const bool is_block = call->kind == CallKind::kPread && IsIndexFile(call->fd);
     // A loop that might not end is ended.
     if (!is_block || ++read_count > kMaxReads) return call->Proceed();
     refuse_.emplace(passed_count_);
@@ -254,6 +257,16 @@ class FailingBlocks : public SystemCallHook {
   std::atomic<uint64_t> read_count{0};
 
  private:
+  // Without memory of operator new, which may be refused to this thread.
+  static bool IsIndexFile(int fd) {
+    std::array<char, 64> link;
+    std::snprintf(link.data(), link.size(), "/proc/self/fd/%d", fd);
+    std::array<char, PATH_MAX> path;
+    const ssize_t length = ::readlink(link.data(), path.data(), path.size());
+    const std::string_view name(path.data(), length > 0 ? static_cast<size_t>(length) : 0);
+    return name.find("/key_index_") != std::string_view::npos;
+  }
+
   const uint64_t passed_count_;
   std::optional<RefuseMemory> refuse_;
 };
