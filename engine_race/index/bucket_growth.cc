@@ -104,11 +104,14 @@ Status BucketGrowth::GrowDelta(const Bucket& bucket, size_t index, uint32_t limi
   return Status::Ok();
 }
 
-// Deltas of paged parts are merged by the keeper. Where it cannot keep up, the writer merges.
+// Deltas of paged parts are merged by the keeper. Where it cannot keep up, or memory is
+// gone, the writer merges.
 Status BucketGrowth::MakeRoomInPaged(const Bucket& bucket, size_t index, uint32_t limit) {
   const uint32_t capacity = bucket.row.part(index).delta.capacity();
   Paging* const paging = bucket.shared->paging();
-  const bool memory_is_gone = capacity >= kHurriedDelta && paging->HasLargeDeltas();
+  // What an opening brings into deltas is merged at once afterwards.
+  const bool memory_is_gone =
+      capacity >= kHurriedDelta && bucket.index->is_installed() && paging->HasLargeDeltas();
   if (capacity < limit && !memory_is_gone) return GrowDelta(bucket, index, limit);
   const bool keeper_is_late = capacity >= kLateFactor * limit || memory_is_gone;
   if (keeper_is_late && !bucket.is_claimed && paging->writer_merges().try_acquire()) {

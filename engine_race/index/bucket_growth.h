@@ -84,7 +84,7 @@ class BucketGrowth {
   // A full delta of a paged part grows to so many times its limit while the keeper merges others.
   static constexpr uint32_t kLateFactor = 4;
   // One of this capacity is merged by its writer while deltas take more memory than the index may.
-  static constexpr uint32_t kHurriedDelta = 512;
+  static constexpr uint32_t kHurriedDelta = 1024;
   // A full delta is not grown or merged if it can drop this part of its records, which no view
   // shows.
   static constexpr uint32_t kDroppedFraction = 4;

@@ -147,11 +147,13 @@ class alignas(64) BucketIndex {
   Status MergePaged(uint32_t min_records, l1::ExtentImage* image, LockedFn locked);
   // Merges the deltas of the flat parts, each under the log's lock of the bucket.
   Status MergeFlat(LockedFn locked);
-  // Merges the delta of one paged part. For a writer, which holds the log's lock of the bucket. The
-  // bucket is not claimed.
+  // Merges the delta of one paged part of a bucket that is not claimed. For a writer, which holds
+  // the log's lock of the bucket, or for Install, beside which no other thread moves runs.
   Status MergeOne(size_t index);
   // Whether its runs may leave memory. Damaged buckets keep tombstones, which extents do not have.
   // A bucket whose extents were lost twice would be lost again.
+  // Whether Install has ended. Relaxed: a hint.
+  bool is_installed() const { return state_.load(std::memory_order_relaxed) == State::kInstalled; }
   bool may_be_paged() const { return !damaged_ && lost_count_ < kMaxLosses; }
   // The slot of the first record that lies in a delta, or `record_count`. Under the log's lock of
   // the bucket.
@@ -231,7 +233,7 @@ class alignas(64) BucketIndex {
   std::atomic<State> state_{State::kEmpty};  // stored under the lock; Prepare looks without
   bool promised_ = false;                 // room in noted_ for a record that may come after Install
   bool claimed_ = false;                  // under the log's lock of the bucket
-  std::atomic<bool> extent_lost_{false};  // relaxed: the thread that sets it loads it
+  std::atomic<bool> extent_lost_{false};  // relaxed: a hint
   // Calls of Lose, kMaxLosses at most. Changes under the lock, while the bucket is claimed and
   // no record comes in.
   uint8_t lost_count_ = 0;

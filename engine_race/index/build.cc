@@ -170,7 +170,7 @@ void BuildContext::PageFresh(std::span<const std::unique_ptr<Part>> parts, uint6
   const Status status = Guarded([&] { return paging_->PageFresh(parts, other_bytes, image); });
   // The index then takes more memory than it should.
   if (status.ok() || cannot_page_.exchange(true, std::memory_order_relaxed)) return;
-  Log(options_.log, LogLevel::kWarning, "the index stays in memory: " + status.ToString());
+  Log(options_.log, LogLevel::kWarning, "runs of the index stay in memory: " + status.ToString());
 }
 
 void BuildContext::Undo() {

@@ -75,7 +75,8 @@ Status Index::Build(BucketLog* log, const Options& options, std::unique_ptr<Inde
           const BucketIndex& lost = index->impl_->buckets[bucket];
           index->Lose(bucket, why, [&lost] { return lost.is_extent_lost(); });
         });
-    const bool has_work = impl.paging->HasRunsToPage() || impl.paging->has_requests();
+    const bool has_work = impl.paging->HasRunsToPage() || impl.paging->HasLargeDeltas() ||
+                          impl.paging->has_requests();
     if (options.index_idle_ms != 0 || has_work) impl.keeper->Wake();
     *index = std::move(built);
     return Status::Ok();
@@ -131,14 +132,15 @@ Status Index::Load(uint32_t bucket) const {
   return status;
 }
 
+static_assert(Index::kMaxLoads > BucketIndex::kMaxLosses, "the last load leaves the bucket flat");
+
 template <typename Lookup>
 Status Index::Answer(uint32_t bucket, uint64_t version, const Lookup& lookup) const {
   Code code = lookup();
-  // What was read again may be paged again, and lost again.
-  for (int i = 0; i <= BucketIndex::kMaxLosses && code == Code::kIOError; ++i) [[unlikely]] {
-      ENGINE_RACE_RETURN_IF_ERROR(Load(bucket));
-      code = lookup();
-    }
+  for (int i = 0; code == Code::kIOError && i < kMaxLoads; ++i) {
+    ENGINE_RACE_RETURN_IF_ERROR(Load(bucket));
+    code = lookup();
+  }
   if (impl_->unread.IsHidden(bucket, version)) [[unlikely]] {
     code = Code::kIOError;
   }

@@ -67,9 +67,10 @@ class Index : public AppendListener {
   // to kIoAlignment, that it is to be read into.
   io::ReadRequest RequestFor(const BlockLookup& lookup, char* buffer) const;
   // Takes the block that was read for the lookup of `key`, and offers it to the frames. Without
-  // `is_read` it reads the block first, waiting for it. The buffer is needed as long as the lookup.
-  // If the block cannot be read, its bucket is read from the key log by the call that repeats the
-  // lookup. Not from inside the epoch. kOutOfMemory: the lookup is to be given up.
+  // `is_read`, or if the block is not whole, it reads the block, waiting for it. The buffer is
+  // needed as long as the lookup. If the block cannot be read, its bucket is read from the key log
+  // by the call that repeats the lookup. Not from inside the epoch. kOutOfMemory: the lookup is to
+  // be given up.
   Status Accept(uint64_t key, char* buffer, bool is_read, BlockLookup* lookup) const noexcept;
 
   // Calls find(&lookup) until no block is wanted any more, and reads the blocks, waiting for each.
@@ -120,7 +121,9 @@ class Index : public AppendListener {
   // the epoch of the frames. It enters by a sequentially consistent change, which the evictor looks
   // at after Unswizzle in the same order. So no reader that enters later finds the frame, even if
   // its record has been superseded meanwhile. These calls do not read a bucket that was left out. A
-  // caller that gets kIOError leaves the epoch, calls Load, and tries once more.
+  // caller that gets kIOError leaves the epoch, calls Load, and tries again, kMaxLoads times at
+  // most. A bucket that was read again may be paged, and its extent lost.
+  static constexpr int kMaxLoads = 3;
   Status FindHot(uint64_t key, ValueRef* ref, BlockLookup* lookup) const;
   Status FindHotAt(uint64_t key, uint64_t version, ValueRef* ref, BlockLookup* lookup) const;
   // Fetches into the caches what lookups of these keys read in flat runs, a level at a time.
@@ -169,7 +172,8 @@ class Index : public AppendListener {
   Status SaveIfCheap(uint64_t max_bytes);
   // Ends the work of other threads, and saves. 0 bytes: saves nothing. While no other call is made.
   Status Close(uint64_t max_bytes);
-  // Has runs paged by another thread if the index takes more memory than it may. A few loads.
+  // Has runs paged, or deltas merged, by another thread if the index takes more memory than it may.
+  // A few loads.
   void CheckMemory() noexcept;
   // The bytes of extents that were written by this opening, and that are in use.
   uint64_t written_bytes() const;

@@ -15,6 +15,7 @@
 namespace engine_race {
 namespace {
 
+// Blocking reads of a block, after the caller's own, before its bucket is lost.
 constexpr int kReadAttempts = 2;
 
 }  // namespace
@@ -69,7 +70,7 @@ Status Index::TakeBlock(uint64_t key, char* buffer, bool is_read, BlockLookup* l
   };
   bool is_taken = is_read && is_good();
   // A read that failed once may succeed, and costs less than a build of the bucket.
-  for (int i = 0; i < kReadAttempts && !is_taken; ++i) {
+  for (int i = 0; i < kReadAttempts && !is_taken && index.HasExtent(extent); ++i) {
     const auto location = paging.store().Locate(extent, block);
     const Status status = location.file->Read(buffer, format::kIndexBlockBytes, location.offset);
     if (status.code() == Code::kOutOfMemory) return status;

@@ -143,10 +143,12 @@ void IndexKeeper::Step() {
   // What a root did not help with waits for more to come.
   const uint64_t enough = std::max(kMinWaitingExtents, used / kWaitingFraction);
   if (changed_count() > enough + left_count_) {
-    Report(roots_.Commit(/*only_extents=*/true));
-    left_count_ = changed_count();
+    const Status committed = roots_.Commit(/*only_extents=*/true);
+    if (committed.ok()) left_count_ = changed_count();
+    Report(committed);
   }
   left_count_ = std::min(left_count_, changed_count());
+  paging_.LowerMerged();
 }
 
 template <typename WorkFn>
@@ -166,7 +168,10 @@ bool IndexKeeper::WithClaimed(uint32_t bucket, const WorkFn& work, Status* statu
 
 void IndexKeeper::Serve(const Paging::Request& request) {
   const auto bucket = static_cast<uint32_t>(request.bucket - buckets_.data());
-  if (request.work == Paging::Work::kMerge) return Merge(bucket, ~uint32_t{0});
+  if (request.work == Paging::Work::kMerge) {
+    Merge(bucket, ~uint32_t{0});
+    return;
+  }
   if (!paging_.MayFlatten()) return;
   Status status;
   SlabAllocator slabs(kSlabBytes, log_.placement().memory());
@@ -176,14 +181,15 @@ void IndexKeeper::Serve(const Paging::Request& request) {
   Report(status);
 }
 
-void IndexKeeper::Merge(uint32_t bucket, uint32_t min_records) {
-  if (image_.data() == nullptr && !l1::ExtentImage::Create(&image_).ok()) return;
+bool IndexKeeper::Merge(uint32_t bucket, uint32_t min_records) {
+  if (image_.data() == nullptr && !l1::ExtentImage::Create(&image_).ok()) return false;
   const auto locked = [&](FunctionRef<void()> work) { log_.WithBucketLocked(bucket, work); };
   Status status;
-  WithClaimed(
+  const bool is_claimed = WithClaimed(
       bucket, [&](BucketIndex& index) { return index.MergePaged(min_records, &image_, locked); },
       &status);
   Report(status);
+  return is_claimed && status.ok();
 }
 
 void IndexKeeper::PageAll() {
@@ -254,8 +260,10 @@ Status IndexKeeper::WriteRuns(uint64_t max_bytes, FunctionRef<bool()> must_stop)
 
 Status IndexKeeper::Save(uint64_t max_bytes, bool only_extents) {
   const auto never = [] { return false; };
+  const uint64_t bytes_before = paging_.store().written_bytes();
   MergeLongTails(max_bytes, never);
-  const Status written = WriteRuns(max_bytes, never);
+  const uint64_t merged_bytes = paging_.store().written_bytes() - bytes_before;
+  const Status written = WriteRuns(max_bytes - std::min(merged_bytes, max_bytes), never);
   // A root names what was written before a failure.
   const Status committed = roots_.Commit(only_extents);
   return written.ok() ? committed : written;
@@ -281,22 +289,24 @@ void IndexKeeper::SaveWhenIdle() {
   if (UnwrittenBytes() == 0 && paging_.unnamed_count() == 0) return;
   const auto must_stop = [this] { return IsStopping(); };
   MergeLongTails(~uint64_t{0}, must_stop);
-  Status status = WriteRuns(~uint64_t{0}, must_stop);
-  if (status.ok() && !IsStopping()) status = roots_.Commit(/*only_extents=*/true);
-  Report(status);
+  Report(WriteRuns(~uint64_t{0}, must_stop));
+  // A root names what was written before a failure.
+  if (!IsStopping()) Report(roots_.Commit(/*only_extents=*/true));
 }
 
 // Deltas may be as large as a tenth of their runs. Where all of them together take more than the
 // index may, smaller ones are merged as well.
 void IndexKeeper::MergeLargeDeltas() {
+  bool are_merged = true;
   for (uint32_t min_records = kLargeDeltaRecords; min_records >= kSmallDeltaRecords;
        min_records /= 2) {
     for (uint32_t b = 0; b < buckets_.size() && paging_.HasLargeDeltas(); ++b) {
       if (IsStopping()) return;
-      Merge(b, min_records);
+      // An empty bucket has nothing to merge, and cannot be claimed.
+      are_merged &= Merge(b, min_records) || buckets_[b].MergedBytes() == 0;
     }
   }
-  if (paging_.HasLargeDeltas()) paging_.NoteMerged();
+  if (are_merged && paging_.HasLargeDeltas()) paging_.NoteMerged();
 }
 
 }  // namespace engine_race

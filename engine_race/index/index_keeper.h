@@ -65,7 +65,7 @@ class IndexKeeper {
   uint64_t UnwrittenBytes() const;
   uint64_t UnwrittenBytesOf(uint32_t bucket) const;
   // Merges the deltas of buckets that an opening would build because their tails are too long.
-  // Leaves out buckets that would exceed max_bytes. Until `must_stop` says so.
+  // Leaves out buckets that would exceed max_bytes. Stops when `must_stop` says so.
   void MergeLongTails(uint64_t max_bytes, FunctionRef<bool()> must_stop);
   // Writes runs until `must_stop` says so or max_bytes are written.
   Status WriteRuns(uint64_t max_bytes, FunctionRef<bool()> must_stop);
@@ -74,7 +74,8 @@ class IndexKeeper {
   void Run() noexcept;
   void Step();
   void Serve(const Paging::Request& request);
-  void Merge(uint32_t bucket, uint32_t min_records);
+  // False if the bucket cannot be claimed now, or a merge failed.
+  bool Merge(uint32_t bucket, uint32_t min_records);
   void PageAll();
   bool IsStopping();
   bool IsIdle();

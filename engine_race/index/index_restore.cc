@@ -105,15 +105,15 @@ Status Restore::RestoreOne(uint32_t bucket) {
 
 // Merges the tail that came into deltas. They wait for the keeper if that fails.
 void Restore::MergeTail(uint32_t bucket) {
-  BucketIndex& index = context_.bucket(bucket);
-  const auto locked = [&](FunctionRef<void()> work) {
-    context_.log().WithBucketLocked(bucket, work);
-  };
-  const BucketClaim claim(context_.log(), bucket, &index);
-  if (!claim.held()) return;
-  // As many merges at once as writers may run. The keeper does the rest.
-  if (!paging_.writer_merges().try_acquire()) return;
+  // As many merges at once as writers may run, because each takes some MiB.
+  paging_.writer_merges().acquire();
   (void)Guarded([&] {
+    BucketIndex& index = context_.bucket(bucket);
+    const BucketClaim claim(context_.log(), bucket, &index);
+    if (!claim.held()) return Status::Ok();
+    const auto locked = [&](FunctionRef<void()> work) {
+      context_.log().WithBucketLocked(bucket, work);
+    };
     l1::ExtentImage image;
     ENGINE_RACE_RETURN_IF_ERROR(l1::ExtentImage::Create(&image));
     return index.MergePaged(kMergedDelta, &image, locked);

@@ -72,10 +72,14 @@ class Paging {
     const uint64_t merged = merged_bytes_.load(std::memory_order_relaxed);
     return bytes > merged + merged / 8 && bytes > limit_();
   }
-  // Says that all deltas were merged. If the index still takes more than it may, other things than
-  // deltas do: HasLargeDeltas is false until there is an eighth more.
+  // Says that every delta that could be merged was. If the index still takes more than it may,
+  // other things than deltas do: HasLargeDeltas is false until there is an eighth more.
   void NoteMerged() noexcept {
     merged_bytes_.store(part_bytes_.bytes(), std::memory_order_relaxed);
+  }
+  // Lowers the mark of NoteMerged to what the index takes now. For the thread that sets it.
+  void LowerMerged() noexcept {
+    if (part_bytes_.bytes() < merged_bytes_.load(std::memory_order_relaxed)) NoteMerged();
   }
   bool has_flat_runs() const { return flat_run_count_.load(std::memory_order_relaxed) > 0; }
   // Counts runs that are there now and were there before. Relaxed: decisions are taken again and
@@ -105,21 +109,21 @@ class Paging {
   // Evicts the frames of a run that no part has any more. Its extent is used again as soon as no
   // root on disk names it.
   void Discard(std::unique_ptr<PagedRun> run) noexcept;
-  // From BeginCommit until EndCommit no place is used again, because the next root may name its
-  // extent. One thread at a time.
   enum class CommitEnd {
     kStored,   // the new root is the one on disk
     kNotMade,  // the root on disk says the same as the new one would
     kFailed,   // the root on disk is the one before
     kInDoubt,  // it is either of them; no place is used again until a root is stored
   };
+  // From BeginCommit until EndCommit no place is used again, because the next root may name its
+  // extent. One thread at a time.
   void BeginCommit() noexcept;
   void EndCommit(CommitEnd end, const l1::IndexRoot& root) noexcept;
   // Whether it is not known which root is on disk.
   bool is_in_doubt() const;
   // How many extents wait because only the root on disk names them.
   uint64_t waiting_count() const;
-  // How many extents were adopted since the last root was begun that did not fail.
+  // How many extents were adopted since the last commit began that did not fail.
   uint64_t unnamed_count() const { return unnamed_count_.load(std::memory_order_relaxed); }
 
   // How many writers may merge parts for themselves at the same time. Each takes some MiB.

@@ -31,9 +31,9 @@ class RootWriter {
   RootWriter& operator=(const RootWriter&) = delete;
 
   // Flushes the extents and writes a root that names them, durably. Writes nothing if it would say
-  // the same as the root on disk. With `only_extents` also if it would name the same extents, and
-  // no coverage has shrunk. kFull, kIOError, kOutOfMemory: the root on disk is the one before, or
-  // the new one, not durable.
+  // the same as the root on disk, unless it is in doubt which that is. With `only_extents` also if
+  // it would name the same extents, and no coverage has shrunk. kFull, kIOError, kOutOfMemory: the
+  // root on disk is the one before, or the new one, not durable.
   Status Commit(bool only_extents);
   // Has the next root name no extents of the bucket, unless they are new ones.
   void Forget(uint32_t bucket);
@@ -47,7 +47,8 @@ class RootWriter {
   Paging& paging_;
 
   std::mutex commit_mutex_;
-  // Under commit_mutex_: the root on disk, and the last entry that it covers of each bucket.
+  // Under commit_mutex_: the last root that was stored, and the last entry that it covers of each
+  // bucket.
   l1::IndexRoot root_;
   std::vector<format::KeyEntry> last_entries_;
   // entry_end_counts_[b]: the end count whose last entry is last_entries_[b]; 0: none was read.

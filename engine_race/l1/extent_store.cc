@@ -38,6 +38,14 @@ uint64_t OffsetOf(uint32_t place) { return uint64_t{place} / kIndexFileCount * k
 
 std::string NameOf(uint32_t file) { return NumberedName(format::kIndexFilePrefix, file); }
 
+// A place that cannot be written, or whose file cannot, must not be all that is tried.
+constexpr int kWriteAttempts = 8;
+
+// Whether a failed write says something about its place alone.
+bool IsOfPlace(const Status& failure) {
+  return failure.code() != Code::kFull && failure.code() != Code::kOutOfMemory;
+}
+
 // With the block of fences.
 uint32_t BlocksFor(uint32_t record_count) { return 1 + format::IndexBlocksOf(record_count); }
 
@@ -162,7 +170,7 @@ Status ExtentStore::TakePlace(uint32_t block_count, uint32_t* place) {
 }
 
 void ExtentStore::SkipPlace(uint32_t place, const Status& why) noexcept {
-  if (why.code() != Code::kFull && lowest_free_ == place) lowest_free_ = place + 1;
+  if (IsOfPlace(why) && lowest_free_ == place) lowest_free_ = place + 1;
 }
 
 void ExtentStore::GiveBack(uint32_t place, uint32_t block_count) noexcept {
@@ -183,6 +191,15 @@ void ExtentStore::GiveBack(uint32_t place, uint32_t block_count) noexcept {
 
 Status ExtentStore::Write(ExtentImage* image, ExtentId* id) {
   ENGINE_RACE_ASSERT(writable_ && image->finished());
+  Status status;
+  for (int i = 0; i < kWriteAttempts; ++i) {
+    status = WriteOnce(image, id);
+    if (status.ok() || !IsOfPlace(status)) break;
+  }
+  return status;
+}
+
+Status ExtentStore::WriteOnce(ExtentImage* image, ExtentId* id) {
   const uint32_t block_count = image->block_count() + 1;
   ExtentId taken;
   ENGINE_RACE_RETURN_IF_ERROR(Guarded([&] { return TakePlace(block_count, &taken.place); }));
@@ -240,18 +257,24 @@ Status ExtentStore::ReadBlocks(const ExtentId& id, uint32_t first_block, uint32_
                                char* data) const {
   ENGINE_RACE_ASSERT(block_count > 0 && first_block <= format::kIndexFences &&
                      block_count <= format::kIndexFences + 1 - first_block);
+  const auto read = [&] { return ReadOnce(id, first_block, block_count, data); };
+  const Status status = Guarded(read);
+  // A read that failed once may succeed, and costs less than what the extents stand for.
+  return status.ok() || status.code() == Code::kOutOfMemory ? status : Guarded(read);
+}
+
+Status ExtentStore::ReadOnce(const ExtentId& id, uint32_t first_block, uint32_t block_count,
+                             char* data) const {
   const Location location = Locate(id, first_block);
-  return Guarded([&] {
-    ENGINE_RACE_RETURN_IF_ERROR(
-        location.file->Read(data, size_t{block_count} * kIndexBlockBytes, location.offset));
-    for (uint32_t i = 0; i < block_count; ++i) {
-      if (IsWhole(id, first_block + i, data + size_t{i} * kIndexBlockBytes)) continue;
-      return Status::Corruption(location.file->name() + ": block " +
-                                std::to_string(first_block + i) + " of the extent at place " +
-                                std::to_string(id.place) + " is damaged, or of another extent");
-    }
-    return Status::Ok();
-  });
+  ENGINE_RACE_RETURN_IF_ERROR(
+      location.file->Read(data, size_t{block_count} * kIndexBlockBytes, location.offset));
+  for (uint32_t i = 0; i < block_count; ++i) {
+    if (IsWhole(id, first_block + i, data + size_t{i} * kIndexBlockBytes)) continue;
+    return Status::Corruption(location.file->name() + ": block " + std::to_string(first_block + i) +
+                              " of the extent at place " + std::to_string(id.place) +
+                              " is damaged, or of another extent");
+  }
+  return Status::Ok();
 }
 
 Status ExtentStore::Sync() {

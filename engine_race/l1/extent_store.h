@@ -91,8 +91,9 @@ class ExtentStore {
   void Occupy(uint32_t place, uint32_t block_count);  // under mutex_
 
   Status TakePlace(uint32_t block_count, uint32_t* place);
-  // Lets the next search begin behind a place that could not be written, unless the disk is full.
-  // One bad sector must not be all that is tried. Under mutex_.
+  Status WriteOnce(ExtentImage* image, ExtentId* id);
+  Status ReadOnce(const ExtentId& id, uint32_t first_block, uint32_t block_count, char* data) const;
+  // Lets the next search begin behind a place that could not be written. Under mutex_.
   void SkipPlace(uint32_t place, const Status& why) noexcept;
   void GiveBack(uint32_t place, uint32_t block_count) noexcept;
 

@@ -28,11 +28,11 @@ __attribute__((noinline)) Status PointReader::ReadFromLog(uint64_t key, const Fo
 template <typename FindFn>
 Status PointReader::FindLoaded(uint32_t bucket, const FindFn& find) const {
   Status status = find();
-  if (status.code() != Code::kIOError) [[likely]] {
-    return status;
+  for (int i = 0; status.code() == Code::kIOError && i < Index::kMaxLoads; ++i) {
+    ENGINE_RACE_RETURN_IF_ERROR(index_.Load(bucket));
+    status = find();
   }
-  ENGINE_RACE_RETURN_IF_ERROR(index_.Load(bucket));
-  return find();
+  return status;
 }
 
 Status PointReader::ReadAt(uint64_t key, uint64_t version, char* buffer) const {
