@@ -54,9 +54,10 @@ class ValueFramesTest : public ::testing::Test {
   uint64_t Read(uint64_t key, bool* hot) {
     std::string value;
     ValueRef ref;
+    BlockLookup lookup;
     *hot = false;
     const Status status = frames_->Find(
-        key, &ref, hot, &lookup_, [&](const char* found) { value.assign(found, kValueBytes); });
+        key, &ref, hot, &lookup, [&](const char* found) { value.assign(found, kValueBytes); });
     if (status.code() == Code::kNotFound) return 0;
     EXPECT_TRUE(status.ok()) << status.ToString();
     if (!*hot) {
