@@ -34,9 +34,10 @@ class ValueFrames final {
 
   // Finds the newest value of `key`. If it is in a frame, calls use(const char* value) and sets
   // *hot. Otherwise *ref is the slot to read. Fails like Index::Find, also with kIncomplete. `use`
-  // must not wait for anything; it may throw.
+  // must not wait for anything; it may throw. `window` is as for Index::Find.
   template <typename UseFn>
-  Status Find(uint64_t key, ValueRef* ref, bool* hot, BlockLookup* lookup, const UseFn& use);
+  Status Find(uint64_t key, ValueRef* ref, bool* hot, BlockLookup* lookup, const UseFn& use,
+              const RunWindow& window = {});
   // Finds the value that a view of `version` shows. It does not count as a read of the key and
   // heats no frame, because scans read so.
   template <typename UseFn>
@@ -82,13 +83,13 @@ class ValueFrames final {
 
 template <typename UseFn>
 Status ValueFrames::Find(uint64_t key, ValueRef* ref, bool* hot, BlockLookup* lookup,
-                         const UseFn& use) {
+                         const UseFn& use, const RunWindow& window) {
   // If reads from frames are noted too, the sketch's line is fetched before all else.
   const bool scarce = cache_.AreScarce(l1::FrameKind::kValue);
   if (scarce) cache_.Prefetch(key);
   {
     l1::EpochManager::Guard guard(cache_.epochs());
-    Status status = index_.FindHot(key, ref, lookup);
+    Status status = index_.FindHot(key, ref, lookup, window);
     if (lookup->TakeHit()) guard.CountBlockHit();
     *hot = status.ok() && ref->hot();
     if (!*hot) {

@@ -21,7 +21,7 @@ void BucketIndex::Forget() {
   // Without shared_ there are no views, and so there is no history.
   if (shared_ != nullptr) shared_->CountBytes(0, forgotten.history_bytes());
   std::lock_guard lock(lock_);
-  // Sequentially consistent: pairs with UnchangedRun. The run's addresses stay readable.
+  // Sequentially consistent: pairs with UnchangedRuns. The runs' addresses stay readable.
   unchanged_.store(false, std::memory_order_seq_cst);
   FreeNoted();
   growth_.Forget();
@@ -30,17 +30,28 @@ void BucketIndex::Forget() {
   state_.store(State::kEmpty, std::memory_order_relaxed);
 }
 
-// Lets readers use the run without the lock, if nothing else belongs to the bucket. Only once: a
-// reader of the first such run may not have noticed yet that the run is gone.
+// Lets readers use the runs without the lock, if nothing else belongs to the bucket. Only once: a
+// reader of the first such runs may not have noticed yet that they are gone.
 void BucketIndex::TryUnchanged() noexcept {
+  if (flat_runs_ != nullptr) return;
+  std::unique_ptr<const FlatRuns> runs;
+  try {
+    runs = FlatRuns::Of(row_);
+  } catch (const std::bad_alloc&) {
+    // Readers take the lock.
+  }
+  if (runs == nullptr) return;
   const std::lock_guard lock(lock_);
   // In a damaged bucket, or in one that is hidden from older views, readers must look at the flags.
-  if (damaged_ || was_unread_ || first_run_mapping_ != nullptr || row_.size() != 1) return;
-  const Part& part = row_.part(0);
-  if (part.run.mapping() == nullptr || part.delta.count() > 0 || part.history != nullptr) return;
-  first_run_ = part.run.view();
-  first_run_mapping_ = part.run.mapping();
-  // Release: pairs with the load in UnchangedRun, whose reader uses first_run_.
+  if (damaged_ || was_unread_) return;
+  for (size_t i = 0; i < row_.size(); ++i) {
+    const Part& part = row_.part(i);
+    if (part.delta.count() > 0 || part.history != nullptr) return;
+  }
+  if (shared_ != nullptr) shared_->part_bytes().Change(runs->memory_bytes(), 0);
+  first_run_ = runs->first();
+  flat_runs_ = std::move(runs);
+  // Release: pairs with the load in UnchangedRuns, whose reader uses first_run_ and flat_runs_.
   unchanged_.store(true, std::memory_order_release);
 }
 
@@ -164,7 +175,7 @@ void BucketIndex::Add(uint64_t key, ValueRef ref) noexcept {
   ENGINE_RACE_ASSERT(growth_.HasRoom(row_));
   const size_t index = row_.PartOf(key);
   const std::lock_guard lock(lock_);
-  // Relaxed: only this thread changes it. Sequentially consistent: pairs with UnchangedRun. The
+  // Relaxed: only this thread changes it. Sequentially consistent: pairs with UnchangedRuns. The
   // store comes before the load of the version, before the record is acknowledged, and before a
   // merge gives the run's memory back.
   if (unchanged_.load(std::memory_order_relaxed)) {
@@ -182,20 +193,24 @@ Code BucketIndex::CodeOf(bool found, ValueRef ref) const {
 }
 
 void BucketIndex::PrefetchCell(uint64_t key) const {
-  if (unchanged().PrefetchCell(key)) return;
   const std::shared_lock lock(lock_);
-  if (!row_.empty()) row_.part(row_.PartOf(key)).run.view().PrefetchCell(key);
+  CellMap::Position position;
+  if (!row_.empty()) row_.part(row_.PartOf(key)).run.view().PrefetchCell(key, &position);
 }
 
-void BucketIndex::PrefetchGuess(uint64_t key) const {
-  if (unchanged().PrefetchGuess(key)) return;
+void BucketIndex::PrefetchWindow(uint64_t key) const {
   const std::shared_lock lock(lock_);
-  if (!row_.empty()) {
-    row_.part(row_.PartOf(key)).run.view().PrefetchGuess(key, [] { return true; });
+  if (row_.empty()) return;
+  const RunView& run = row_.part(row_.PartOf(key)).run.view();
+  CellMap::Position position;
+  RunWindow window;
+  if (run.PrefetchCell(key, &position)) {
+    run.PrefetchWindow(position, &window, [] { return true; });
   }
 }
 
 Code BucketIndex::Find(uint64_t key, ValueRef* ref, BlockLookup* lookup) const {
+  if (unchanged().FindInCell(key, ref)) return Code::kOk;
   EpochGuard guard;
   EnterFrames(&guard);
   const std::shared_lock lock(lock_);
@@ -207,6 +222,7 @@ Code BucketIndex::Find(uint64_t key, ValueRef* ref, BlockLookup* lookup) const {
 }
 
 Code BucketIndex::FindHot(uint64_t key, ValueRef* ref, BlockLookup* lookup) const {
+  if (unchanged().FindHotInCell(key, ref)) return Code::kOk;
   const std::shared_lock lock(lock_);
   if (unread_) return Code::kIOError;
   const RefWord* const word = row_.Locate(key, Access(lookup));
@@ -284,7 +300,7 @@ uint64_t BucketIndex::memory_bytes() const {
   const std::shared_lock lock(lock_);
   // The spare delta is not counted: only the mutator may look at it, and it is small.
   return sizeof(*this) + noted_.capacity() * sizeof(IndexEntry) + row_.memory_bytes() +
-         row_.history_bytes();
+         row_.history_bytes() + (flat_runs_ == nullptr ? 0 : flat_runs_->memory_bytes());
 }
 
 BucketIndex::SweptPart BucketIndex::SweepPart(uint64_t* key, const LiveVersions& live) noexcept {

@@ -12,7 +12,7 @@
 // A damaged bucket holds only the records that are provably the newest of their keys, tombstones
 // included. Any other key may have been lost.
 //
-// Readers take the bucket's lock, except while nothing has been appended: see UnchangedRun. They
+// Readers take the bucket's lock, except while nothing has been appended: see UnchangedRuns. They
 // read a PartRow; BucketGrowth adds records to it.
 // Thread safety: const calls from any thread, beside one mutator and one sweep of the history.
 #ifndef ENGINE_RACE_INDEX_BUCKET_INDEX_H_
@@ -30,13 +30,14 @@
 #include "engine_race/index/block_lookup.h"
 #include "engine_race/index/bucket_growth.h"
 #include "engine_race/index/bucket_shared.h"
+#include "engine_race/index/flat_runs.h"
 #include "engine_race/index/frame_slots.h"
 #include "engine_race/index/index.h"
 #include "engine_race/index/paging.h"
 #include "engine_race/index/part_row.h"
 #include "engine_race/index/read_write_lock.h"
 #include "engine_race/index/run_slices.h"
-#include "engine_race/index/unchanged_run.h"
+#include "engine_race/index/unchanged_runs.h"
 #include "engine_race/l1/epoch.h"
 #include "engine_race/l1/extent_image.h"
 
@@ -75,10 +76,12 @@ class alignas(64) BucketIndex {
   Status Install(Row parts, bool damaged, std::span<const IndexEntry> tail = {});
 
   // Answers the lookups below while nothing has been appended, which is the usual case.
-  [[gnu::always_inline]] UnchangedRun unchanged() const { return {unchanged_, first_run_}; }
-  // See RunView. Nothing is fetched if the run of `key` is paged.
+  [[gnu::always_inline]] UnchangedRuns unchanged() const {
+    return {unchanged_, first_run_, flat_runs_};
+  }
+  // Fetches into the caches what a lookup of `key` reads in its flat run: see RunView.
   void PrefetchCell(uint64_t key) const;
-  void PrefetchGuess(uint64_t key) const;
+  void PrefetchWindow(uint64_t key) const;
 
   // The newest record of `key`. kOk, kNotFound, kCorruption or, in an unread bucket, kIOError.
   // kIncomplete: `lookup` wants a block. Without a lookup a record is found only if its block lies
@@ -227,10 +230,10 @@ class alignas(64) BucketIndex {
   bool unread_ = false;
   bool was_unread_ = false;  // at any time
   mutable ReadWriteLock lock_;
-  RunView first_run_;                                // set by Install for good
-  std::shared_ptr<const Region> first_run_mapping_;  // keeps its addresses readable
+  RunView first_run_;  // of flat_runs_
 
-  std::atomic<State> state_{State::kEmpty};  // stored under the lock; Prepare looks without
+  std::unique_ptr<const FlatRuns> flat_runs_;  // set at most once
+  std::atomic<State> state_{State::kEmpty};    // stored under the lock; Prepare looks without
   bool promised_ = false;                 // room in noted_ for a record that may come after Install
   bool claimed_ = false;                  // under the log's lock of the bucket
   std::atomic<bool> extent_lost_{false};  // relaxed: a hint

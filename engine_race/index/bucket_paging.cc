@@ -77,7 +77,7 @@ void BucketIndex::PageOut(Part* part) noexcept {
   SortedRun gone;
   const std::lock_guard lock(lock_);
   const RunCounts before = CountsOf(*part);
-  // Sequentially consistent: pairs with UnchangedRun. It comes before the run's memory is freed.
+  // Sequentially consistent: pairs with UnchangedRuns. It comes before the run's memory is freed.
   unchanged_.store(false, std::memory_order_seq_cst);
   gone = std::move(part->run);
   part->run = SortedRun();
@@ -282,7 +282,7 @@ uint64_t BucketIndex::UnwrittenBytes() const {
 void BucketIndex::HideLost() noexcept {
   const std::lock_guard lock(lock_);
   unread_ = was_unread_ = true;
-  // Sequentially consistent: pairs with UnchangedRun.
+  // Sequentially consistent: pairs with UnchangedRuns.
   unchanged_.store(false, std::memory_order_seq_cst);
 }
 

@@ -147,8 +147,9 @@ Status Index::Answer(uint32_t bucket, uint64_t version, const Lookup& lookup) co
   return ToStatus(code, bucket);
 }
 
-Status Index::Find(uint64_t key, ValueRef* ref, BlockLookup* lookup) const {
-  if (impl_->buckets[impl_->BucketOf(key)].unchanged().Find(key, ref)) [[likely]] {
+Status Index::Find(uint64_t key, ValueRef* ref, BlockLookup* lookup,
+                   const RunWindow& window) const {
+  if (impl_->buckets[impl_->BucketOf(key)].unchanged().Find(key, ref, window)) [[likely]] {
     return Status::Ok();
   }
   return FindSlowly(key, ref, lookup);
@@ -178,15 +179,9 @@ void Index::SetFrameSlots(const std::atomic<uint32_t>* slots) {
   }
 }
 
-void Index::Prefetch(std::span<const uint64_t> keys) const {
-  if (!impl_->paging->has_flat_runs()) return;
-  for (const uint64_t key : keys) __builtin_prefetch(&impl_->buckets[impl_->BucketOf(key)]);
-  for (const uint64_t key : keys) impl_->buckets[impl_->BucketOf(key)].PrefetchCell(key);
-  for (const uint64_t key : keys) impl_->buckets[impl_->BucketOf(key)].PrefetchGuess(key);
-}
-
-Status Index::FindHot(uint64_t key, ValueRef* ref, BlockLookup* lookup) const {
-  if (impl_->buckets[impl_->BucketOf(key)].unchanged().FindHot(key, ref)) [[likely]] {
+Status Index::FindHot(uint64_t key, ValueRef* ref, BlockLookup* lookup,
+                      const RunWindow& window) const {
+  if (impl_->buckets[impl_->BucketOf(key)].unchanged().FindHot(key, ref, window)) [[likely]] {
     return Status::Ok();
   }
   return FindHotSlowly(key, ref, lookup);

@@ -26,6 +26,7 @@
 #include "engine_race/base/options.h"
 #include "engine_race/base/status.h"
 #include "engine_race/index/block_lookup.h"
+#include "engine_race/index/run_window.h"
 #include "engine_race/index/value_ref.h"
 #include "engine_race/index/views.h"
 #include "engine_race/io/read_queue.h"
@@ -56,7 +57,8 @@ class Index : public AppendListener {
   // The newest record of `key`. kNotFound when there is none or it is a tombstone. kCorruption when
   // a damaged entry of the bucket may have been newer, or the bucket's counts are damaged.
   // kIncomplete when a block must be read first: see BlockLookup.
-  Status Find(uint64_t key, ValueRef* ref, BlockLookup* lookup) const;
+  // `window` is the key's own, from Prefetch.
+  Status Find(uint64_t key, ValueRef* ref, BlockLookup* lookup, const RunWindow& window = {}) const;
 
   // The record of `key` that a view of `version` shows. Like all calls with a version it may also
   // answer kIOError. That is so if the key's bucket was read after the view was taken, and has
@@ -124,11 +126,13 @@ class Index : public AppendListener {
   // caller that gets kIOError leaves the epoch, calls Load, and tries again, kMaxLoads times at
   // most. A bucket that was read again may be paged, and its extent lost.
   static constexpr int kMaxLoads = 3;
-  Status FindHot(uint64_t key, ValueRef* ref, BlockLookup* lookup) const;
+  Status FindHot(uint64_t key, ValueRef* ref, BlockLookup* lookup,
+                 const RunWindow& window = {}) const;
   Status FindHotAt(uint64_t key, uint64_t version, ValueRef* ref, BlockLookup* lookup) const;
-  // Fetches into the caches what lookups of these keys read in flat runs, a level at a time.
-  // Lookups that follow at once then wait for memory together.
-  void Prefetch(std::span<const uint64_t> keys) const;
+  // Fetches into the caches what lookups of these keys read in flat runs, a level at a time, and
+  // gives each lookup its window. Lookups that follow at once then wait for memory together. There
+  // are as many windows as keys; they can be used as long as the index lives.
+  void Prefetch(std::span<const uint64_t> keys, std::span<RunWindow> windows) const;
   // Reads the bucket if it was left out. Ok when it is in the index.
   Status Load(uint32_t bucket) const;
 
@@ -194,6 +198,9 @@ class Index : public AppendListener {
   Status AnswerWalk(uint32_t bucket, uint64_t version, const WalkFn& walk) const;
   Status TakeBlock(uint64_t key, char* buffer, bool is_read, BlockLookup* lookup) const;
   Status AwaitBlocks(uint64_t key, BlockLookup* lookup, FunctionRef<Status()> find) const;
+  // Prefetch waits for memory so many lookups at once.
+  static constexpr size_t kPrefetchedAtOnce = 64;
+  void PrefetchSome(std::span<const uint64_t> keys, std::span<RunWindow> windows) const;
   Status MakePaging(std::function<uint64_t()> limit);
   // Drops a bucket, an extent of which cannot be read, if is_bad() still says so when no other
   // thread moves its runs. The next call that needs the bucket reads its log.

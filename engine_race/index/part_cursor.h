@@ -17,11 +17,6 @@
 
 namespace engine_race {
 
-// How many of the `count` ascending keys are at or below `key`.
-inline size_t UpperRank(const uint64_t* keys, size_t count, uint64_t key) {
-  return key == ~uint64_t{0} ? count : LowerBound(keys, count, key + 1);
-}
-
 inline size_t UpperRank(const SortedRun& run, uint64_t key) {
   return key == ~uint64_t{0} ? run.count() : run.Rank(key + 1);
 }

@@ -24,6 +24,7 @@
 #include "engine_race/index/index.h"
 #include "engine_race/index/part_memory.h"
 #include "engine_race/index/ref_word.h"
+#include "engine_race/index/run_window.h"
 
 namespace engine_race {
 
@@ -47,29 +48,66 @@ class RunView {
     if (!GuessAt(key, &guess, still_valid)) return false;
     // The reference lies near the guess. Fetched now, it does not wait for the keys.
     __builtin_prefetch(refs_ + guess.rank);
-    const size_t window = guess.window();
-    const size_t rank = window + CountBelow(keys_ + window, key);
-    if (keys_[rank] != key) [[unlikely]] {
-      return false;
-    }
+    return LocateIn(WindowOf(guess), key, word);
+  }
+
+  // Searches the whole cell of the key. Otherwise like LocateNearGuess.
+  template <typename StillValidFn>
+  bool LocateInCell(uint64_t key, RefWord** word, const StillValidFn& still_valid) const {
+    Guess guess;
+    if (!GuessAt(key, &guess, still_valid)) return false;
+    const size_t rank = guess.begin + LowerBound(keys_ + guess.begin, guess.size, key);
+    if (keys_[rank] != key) return false;
     *word = refs_ + rank;
     return true;
   }
 
-  // PrefetchCell fetches the key's cell of the radix table. PrefetchGuess, called once that is
-  // there, fetches the keys around the guess and their references. Nothing is fetched for a key
-  // that the map does not contain.
-  void PrefetchCell(uint64_t key) const {
-    if (map_.Contains(key)) __builtin_prefetch(cells_ + map_.Of(key));
+  // A lookup in steps. Each fetches what the next one reads, so that the steps of many lookups can
+  // wait for memory together. LocateIn is the last one.
+
+  // False when the map does not contain the key.
+  bool PrefetchCell(uint64_t key, CellMap::Position* position) const {
+    if (!map_.Contains(key)) return false;
+    *position = map_.PositionOf(key);
+    __builtin_prefetch(cells_ + position->cell);
+    return true;
   }
+  // Gives the window, and among how many keys from its first one on the key is looked for. They are
+  // kScanKeyCount where an evenly spread key would be, or the whole of a wide cell. 0, and no
+  // window, when `still_valid` says no.
   template <typename StillValidFn>
-  void PrefetchGuess(uint64_t key, const StillValidFn& still_valid) const {
+  uint32_t PrefetchWindow(const CellMap::Position& position, RunWindow* window,
+                          const StillValidFn& still_valid) const {
     Guess guess;
-    if (!GuessAt(key, &guess, still_valid)) return;
-    const uint64_t* const window = keys_ + guess.window();
-    __builtin_prefetch(window);
-    __builtin_prefetch(window + kScanKeyCount - 1);
+    if (!GuessAt(position, &guess, still_valid)) return 0;
+    if (guess.size > kWideCellKeys) [[unlikely]] {
+      *window = {keys_ + guess.begin, refs_ + guess.begin};
+      __builtin_prefetch(window->keys + guess.size / 2 - 1);
+      return guess.size;
+    }
+    *window = WindowOf(guess);
+    __builtin_prefetch(window->keys);
+    __builtin_prefetch(window->keys + kScanKeyCount - 1);
     __builtin_prefetch(refs_ + guess.rank);
+    return kScanKeyCount;
+  }
+  // Halves that number; to be repeated until it is at most kScanKeyCount.
+  static uint32_t Narrow(uint64_t key, uint32_t width, RunWindow* window) {
+    const uint32_t half = width / 2;
+    const uint32_t passed = window->keys[half - 1] < key ? half : 0;
+    *window = {window->keys + passed, window->refs + passed};
+    const uint32_t rest = width - half;
+    __builtin_prefetch(window->keys + rest / 2 - 1);
+    if (rest <= kScanKeyCount) __builtin_prefetch(window->refs + rest / 2);
+    return rest;
+  }
+  static bool LocateIn(const RunWindow& window, uint64_t key, RefWord** word) {
+    const size_t below = CountBelow(window.keys, key);
+    if (window.keys[below] != key) [[unlikely]] {
+      return false;
+    }
+    *word = window.refs + below;
+    return true;
   }
 
   // How many keys are below `key`, searched where an evenly spread key would be, else in its whole
@@ -116,6 +154,8 @@ class RunView {
 
  private:
   static constexpr size_t kCopiedAtOnce = 8;
+  // In a cell of more keys they are not spread evenly.
+  static constexpr uint32_t kWideCellKeys = 32;
 
   // Where an evenly spread key would be, and the cell that it would be in.
   struct Guess {
@@ -127,12 +167,20 @@ class RunView {
     size_t window() const { return rank > kScanKeyCount / 2 ? rank - kScanKeyCount / 2 : 0; }
   };
 
+  RunWindow WindowOf(const Guess& guess) const {
+    const size_t begin = guess.window();
+    return {keys_ + begin, refs_ + begin};
+  }
+
   // False when the map does not contain the key, or when `still_valid` says no.
   template <typename StillValidFn>
   [[gnu::always_inline]] bool GuessAt(uint64_t key, Guess* guess,
                                       const StillValidFn& still_valid) const {
-    if (!map_.Contains(key)) return false;
-    const CellMap::Position position = map_.PositionOf(key);
+    return map_.Contains(key) && GuessAt(map_.PositionOf(key), guess, still_valid);
+  }
+  template <typename StillValidFn>
+  [[gnu::always_inline]] bool GuessAt(const CellMap::Position& position, Guess* guess,
+                                      const StillValidFn& still_valid) const {
     guess->begin = cells_[position.cell];
     guess->size = cells_[position.cell + 1] - guess->begin;
     if (!still_valid()) [[unlikely]] {

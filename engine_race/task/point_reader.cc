@@ -54,19 +54,19 @@ Status PointReader::ReadAt(uint64_t key, uint64_t version, char* buffer) const {
   return Verify(found, buffer);
 }
 
-Status PointReader::Find(uint64_t key, Found* found, BlockLookup* lookup,
-                         std::string* value) const {
+Status PointReader::Find(uint64_t key, Found* found, BlockLookup* lookup, std::string* value,
+                         const RunWindow& window) const {
   found->delivered = false;
   if (frames_ != nullptr) {
     // Copied here, because the frame may be used for another value as soon as Find returns.
     const auto find = [&] {
-      return frames_->Find(key, &found->ref, &found->delivered, lookup,
-                           [value](const char* hot) { value->assign(hot, kValueBytes); });
+      const auto use = [value](const char* hot) { value->assign(hot, kValueBytes); };
+      return frames_->Find(key, &found->ref, &found->delivered, lookup, use, window);
     };
     ENGINE_RACE_RETURN_IF_ERROR(FindLoaded(log_.geometry().BucketOf(key), find));
     if (found->delivered) return Status::Ok();
   } else {
-    ENGINE_RACE_RETURN_IF_ERROR(index_.Find(key, &found->ref, lookup));
+    ENGINE_RACE_RETURN_IF_ERROR(index_.Find(key, &found->ref, lookup, window));
   }
   found->bucket = log_.geometry().BucketOf(key);
   found->staged = found->ref.slot() >= log_.LoggedValueWatermark(found->bucket);

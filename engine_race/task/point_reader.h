@@ -47,7 +47,9 @@ class PointReader {
   // The steps of a read, for tasks. Find finds the newest value of `key`: kNotFound, kCorruption.
   // If it is in a frame, it is put into *value at once. kIncomplete: the lookup wants a block. Read
   // it with index().RequestFor(lookup, buffer), hand it to index().Accept, and call Find again.
-  Status Find(uint64_t key, Found* found, BlockLookup* lookup, std::string* value) const;
+  // `window` is as for Index::Find.
+  Status Find(uint64_t key, Found* found, BlockLookup* lookup, std::string* value,
+              const RunWindow& window = {}) const;
   // The request for a value that is neither delivered nor staged.
   io::ReadRequest RequestFor(const Found& found, char* buffer) const;
   // Turns the completion of the request into a status.

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "engine_race/base/status.h"
+#include "engine_race/index/run_window.h"
 
 namespace engine_race {
 
@@ -30,6 +31,7 @@ struct ReadJob {
   ReadBatch* batch = nullptr;
   size_t index = 0;
   PostedRead* posted = nullptr;  // owned by the job
+  RunWindow window;              // where its lookup begins
 };
 
 class ReadWorker;

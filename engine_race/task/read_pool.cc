@@ -36,6 +36,7 @@ class ReadPool::Source final : public ReadSource {
       *job = turn_.Pop();
       if (job->value != nullptr && keys_.Contains(job->key)) [[likely]] {
         if (job->posted != nullptr) ++posted_in_flight_;
+        job->window = windows_[next_window_++];
         return true;
       }
       // Store::ReadAsync has checked the keys of posted reads.
@@ -71,7 +72,8 @@ class ReadPool::Source final : public ReadSource {
     turn_.ForEachKey([&](uint64_t key) {
       if (keys_.Contains(key)) keys[count++] = key;
     });
-    pool_->reader_.index().Prefetch({keys.data(), count});
+    pool_->reader_.index().Prefetch({keys.data(), count}, windows_);
+    next_window_ = 0;
     return true;
   }
   bool TakeTurn() noexcept {
@@ -92,6 +94,9 @@ class ReadPool::Source final : public ReadSource {
   const KeyRange keys_;
   ReadBatch* const own_;
   Turn turn_;
+  // Of the turn's jobs, except for those whose keys are not looked up.
+  std::array<RunWindow, ReadTurns::kTurnJobs> windows_;
+  size_t next_window_ = 0;
   // At first the ring has its turn, because the worker's last turn may have been for its former
   // owner's batch.
   bool own_is_next_ = false;

@@ -141,7 +141,7 @@ Task ReadWorker::ReadMany(Scheduler& scheduler, ReadWorker& worker, ReadJob job)
 Status ReadWorker::Begin(const ReadJob& job, PointReader::Found* found, BlockLookup* lookup,
                          char* buffer) const noexcept {
   return Guarded([&] {
-    ENGINE_RACE_RETURN_IF_ERROR(reader_.Find(job.key, found, lookup, job.value));
+    ENGINE_RACE_RETURN_IF_ERROR(reader_.Find(job.key, found, lookup, job.value, job.window));
     return found->staged ? reader_.ReadBlocking(*found, buffer) : Status::Ok();
   });
 }

@@ -15,6 +15,7 @@ using engine_race::Code;
 using engine_race::Index;
 using engine_race::IndexEntry;
 using engine_race::KeyRecord;
+using engine_race::RunWindow;
 using engine_race::Status;
 using engine_race::ValueRef;
 using engine_race::l1::EpochManager;
@@ -59,11 +60,12 @@ Status FindEach(const Index& index, EpochManager* epochs, std::span<const uint64
 Status FindTogether(const Index& index, EpochManager* epochs, std::span<const uint64_t> keys,
                     uint64_t* slot_sum) {
   const EpochManager::Guard guard(*epochs);
-  index.Prefetch(keys);
-  for (const uint64_t key : keys) {
+  std::array<RunWindow, FlatIndex::kBatchKeys> windows;
+  index.Prefetch(keys, windows);
+  for (size_t i = 0; i < keys.size(); ++i) {
     ValueRef ref;
     BlockLookup lookup;
-    ENGINE_RACE_RETURN_IF_ERROR(index.FindHot(key, &ref, &lookup));
+    ENGINE_RACE_RETURN_IF_ERROR(index.FindHot(keys[i], &ref, &lookup, windows[i]));
     *slot_sum += ref.slot();
   }
   return Status::Ok();

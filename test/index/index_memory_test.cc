@@ -75,7 +75,9 @@ TEST(IndexMemoryTest, TheCountOfBucketsIsWhatAWalkFinds) {
     expect_same("without views");
     for (size_t b = 0; b < kBuckets; ++b) buckets.bucket(b).Forget();
     expect_same("forgotten");
-    EXPECT_EQ(buckets.shared().part_bytes().bytes(), 0u);
+    // Only the lists of the first runs are left, which readers without the lock may look at.
+    constexpr uint64_t kListBytes = 1024;
+    EXPECT_LT(buckets.shared().part_bytes().bytes(), kBuckets * kListBytes);
   }
 }
 

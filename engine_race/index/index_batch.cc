@@ -1,0 +1,58 @@
+// Lookups of many keys, a step of all of them at a time.
+#include <algorithm>
+#include <array>
+
+#include "engine_race/base/assert.h"
+#include "engine_race/base/key_scan.h"
+#include "engine_race/index/index.h"
+#include "engine_race/index/index_impl.h"
+
+namespace engine_race {
+
+void Index::Prefetch(std::span<const uint64_t> keys, std::span<RunWindow> windows) const {
+  ENGINE_RACE_ASSERT(windows.size() >= keys.size());
+  std::fill_n(windows.begin(), keys.size(), RunWindow());
+  if (!impl_->paging->has_flat_runs()) return;
+  for (size_t begin = 0; begin < keys.size(); begin += kPrefetchedAtOnce) {
+    const size_t count = std::min(keys.size() - begin, kPrefetchedAtOnce);
+    PrefetchSome(keys.subspan(begin, count), windows.subspan(begin, count));
+  }
+}
+
+void Index::PrefetchSome(std::span<const uint64_t> keys, std::span<RunWindow> windows) const {
+  struct Place {
+    const RunView* run;
+    CellMap::Position position;
+    uint32_t width = 0;
+  };
+  std::array<Place, kPrefetchedAtOnce> places;
+  for (size_t i = 0; i < keys.size(); ++i) {
+    const BucketIndex& bucket = impl_->buckets[impl_->BucketOf(keys[i])];
+    places[i].run = bucket.unchanged().PrefetchCell(keys[i], &places[i].position);
+    if (places[i].run == nullptr) [[unlikely]] {
+      bucket.PrefetchCell(keys[i]);
+    }
+  }
+  bool is_wide = false;
+  for (size_t i = 0; i < keys.size(); ++i) {
+    const BucketIndex& bucket = impl_->buckets[impl_->BucketOf(keys[i])];
+    if (places[i].run == nullptr) [[unlikely]] {
+      bucket.PrefetchWindow(keys[i]);
+    } else {
+      Place& place = places[i];
+      place.width = bucket.unchanged().PrefetchWindow(*place.run, place.position, &windows[i]);
+      is_wide |= place.width > kScanKeyCount;
+    }
+  }
+  while (is_wide) {
+    is_wide = false;
+    for (size_t i = 0; i < keys.size(); ++i) {
+      uint32_t& width = places[i].width;
+      if (width <= kScanKeyCount) continue;
+      width = RunView::Narrow(keys[i], width, &windows[i]);
+      is_wide |= width > kScanKeyCount;
+    }
+  }
+}
+
+}  // namespace engine_race

@@ -1,0 +1,156 @@
+// Lookups in batches: their windows lead to the records that single lookups find, in runs of every
+// shape, in buckets of one run and of several, and after a bucket has changed.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <random>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine_race/index/bucket_index.h"
+#include "engine_race/index/index.h"
+#include "engine_race/index/sorted_run.h"
+#include "harness/load/fill_keys.h"
+#include "test/index/index_test_util.h"
+#include "test/test_util.h"
+
+namespace engine_race {
+namespace {
+
+using test::MakeRecords;
+using test::Model;
+using test::Order;
+using test::Shape;
+using test::TempDir;
+
+Options OneBucket() {
+  Options options;
+  options.bucket_count = 1;
+  options.file_count = 1;
+  options.bucket_capacity_records = 1 << 20;
+  options.build_thread_count = 2;
+  return options;
+}
+
+// A store of one bucket that holds `records` without values, and its index.
+class IndexBatchTest : public testing::Test {
+ protected:
+  void Make(std::vector<KeyRecord> records) {
+    index_.reset();
+    log_.reset();
+    dir_ = std::make_unique<TempDir>();
+    for (KeyRecord& record : records) {
+      if (!record.tombstone) record.value_checksum = kChecksum;
+    }
+    const auto record_of = [&](uint32_t, uint32_t slot) { return records[slot]; };
+    Status status = harness::WriteKeyLogs(OneBucket(), dir_->path(), {records.size()}, record_of);
+    ASSERT_TRUE(status.ok()) << status.ToString();
+    status = BucketLog::Open(OneBucket(), dir_->path(), &log_);
+    ASSERT_TRUE(status.ok()) << status.ToString();
+    status = Index::Build(log_.get(), OneBucket(), &index_);
+    ASSERT_TRUE(status.ok()) << status.ToString();
+    model_ = Model(records);
+  }
+
+  // The model's keys and keys beside them, shuffled.
+  std::vector<uint64_t> Keys() const {
+    std::vector<uint64_t> keys;
+    for (const auto& [key, record] : model_.newest()) {
+      keys.push_back(key);
+      if (key % 8 == 0) keys.push_back(key + 1);
+    }
+    std::shuffle(keys.begin(), keys.end(), std::mt19937_64(3));
+    return keys;
+  }
+
+  void ExpectFinds(uint64_t key, const RunWindow& window) const {
+    const auto at = model_.newest().find(key);
+    const bool is_there = at != model_.newest().end() && !at->second.tombstone;
+    ValueRef ref;
+    BlockLookup lookup;
+    ASSERT_EQ(index_->FindHot(key, &ref, &lookup, window).ok(), is_there) << key;
+    if (is_there) {
+      ASSERT_EQ(ref.slot(), at->second.slot) << key;
+    }
+    ref = ValueRef();
+    ASSERT_EQ(index_->Find(key, &ref, &lookup, window).ok(), is_there) << key;
+    if (is_there) {
+      ASSERT_EQ(ref.slot(), at->second.slot) << key;
+    }
+  }
+
+  static constexpr uint32_t kChecksum = 0x1234;
+
+  std::unique_ptr<TempDir> dir_;
+  std::unique_ptr<BucketLog> log_;
+  std::unique_ptr<Index> index_;
+  Model model_;
+};
+
+TEST_F(IndexBatchTest, FindWhatTheBucketHolds) {
+  const uint32_t count = BucketIndex::kSplitKeys * 2 + 1024;
+  for (const Shape shape : test::AllShapes()) {
+    SCOPED_TRACE(test::NameOf(shape));
+    ASSERT_NO_FATAL_FAILURE(Make(MakeRecords(shape, count, Order::kAlong)));
+    const std::vector<uint64_t> keys = Keys();
+    std::mt19937_64 random(5);
+    size_t record_count = 0;
+    size_t led_count = 0;
+    for (size_t begin = 0; begin < keys.size();) {
+      const size_t batch = std::min<size_t>(keys.size() - begin, 1 + random() % 150);
+      const std::span<const uint64_t> some(&keys[begin], batch);
+      std::vector<RunWindow> windows(batch);
+      index_->Prefetch(some, windows);
+      for (size_t i = 0; i < batch; ++i) {
+        ASSERT_NO_FATAL_FAILURE(ExpectFinds(some[i], windows[i]));
+        if (model_.newest().count(some[i]) == 0) continue;
+        ++record_count;
+        RefWord* word = nullptr;
+        led_count += windows[i].keys != nullptr && RunView::LocateIn(windows[i], some[i], &word);
+      }
+      begin += batch;
+    }
+    // Tombstones are in no run. Elsewhere hardly a key lies outside its window.
+    if (shape != Shape::kTombstones) {
+      EXPECT_GE(led_count, record_count - record_count / 20);
+    }
+  }
+}
+
+TEST_F(IndexBatchTest, NoBatchNeedsNoWindow) {
+  ASSERT_NO_FATAL_FAILURE(Make(MakeRecords(Shape::kUniform, 1024, Order::kAlong)));
+  index_->Prefetch({}, {});
+  for (const uint64_t key : Keys()) ASSERT_NO_FATAL_FAILURE(ExpectFinds(key, RunWindow()));
+}
+
+// Windows lead to the runs that were there. They are left alone once a record was appended, also
+// when the runs' memory is gone.
+TEST_F(IndexBatchTest, OldWindowsFindNewRecords) {
+  const uint32_t count = BucketIndex::kSplitKeys * 2 + 1024;
+  std::vector<KeyRecord> records = MakeRecords(Shape::kUniform, count, Order::kAlong);
+  ASSERT_NO_FATAL_FAILURE(Make(records));
+  std::vector<uint64_t> keys = Keys();
+  keys.resize(test::Sized(40000, 8000));
+  std::vector<RunWindow> windows(keys.size());
+  index_->Prefetch(keys, windows);
+  const std::string value = test::ValueOf(1, 1);
+  KeyRecord record;
+  for (size_t i = 0; i < keys.size(); ++i) {
+    record.key = keys[i];
+    record.slot = count + static_cast<uint32_t>(i);
+    record.sequence = record.slot;
+    ASSERT_TRUE(log_->Append(record.key, value.data()).ok());
+    model_.Add(record);
+    ASSERT_NO_FATAL_FAILURE(ExpectFinds(keys[i], windows[i]));
+    ASSERT_NO_FATAL_FAILURE(ExpectFinds(keys[i / 2], windows[i / 2]));
+  }
+  for (size_t i = 0; i < keys.size(); ++i) {
+    ASSERT_NO_FATAL_FAILURE(ExpectFinds(keys[i], windows[i]));
+  }
+}
+
+}  // namespace
+}  // namespace engine_race
