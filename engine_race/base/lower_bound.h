@@ -17,7 +17,7 @@ namespace engine_race {
 
 // How many of the ascending keys[0, count) are below `key`.
 size_t LowerBound(const uint64_t* keys, size_t count, uint64_t key);
-// How many of them are at most `key`.
+// How many of the ascending keys[0, count) are at most `key`.
 inline size_t UpperRank(const uint64_t* keys, size_t count, uint64_t key) {
   return key == ~uint64_t{0} ? count : LowerBound(keys, count, key + 1);
 }

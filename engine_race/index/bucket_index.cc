@@ -36,6 +36,7 @@ void BucketIndex::TryUnchanged() noexcept {
   if (flat_runs_ != nullptr) return;
   std::unique_ptr<const FlatRuns> runs;
   try {
+    // Without the lock: no other thread moves runs meanwhile.
     runs = FlatRuns::Of(row_);
   } catch (const std::bad_alloc&) {
     // Readers take the lock.
@@ -49,7 +50,7 @@ void BucketIndex::TryUnchanged() noexcept {
     if (part.delta.count() > 0 || part.history != nullptr) return;
   }
   if (shared_ != nullptr) shared_->part_bytes().Change(runs->memory_bytes(), 0);
-  first_run_ = runs->first();
+  first_run_ = row_.part(0).run.view();
   flat_runs_ = std::move(runs);
   // Release: pairs with the load in UnchangedRuns, whose reader uses first_run_ and flat_runs_.
   unchanged_.store(true, std::memory_order_release);

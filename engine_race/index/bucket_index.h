@@ -79,7 +79,8 @@ class alignas(64) BucketIndex {
   [[gnu::always_inline]] UnchangedRuns unchanged() const {
     return {unchanged_, first_run_, flat_runs_};
   }
-  // Fetches into the caches what a lookup of `key` reads in its flat run: see RunView.
+  // Two steps under the lock, for a key that unchanged() has no run of: see RunView. They give no
+  // window, because the run may be merged.
   void PrefetchCell(uint64_t key) const;
   void PrefetchWindow(uint64_t key) const;
 
@@ -230,7 +231,7 @@ class alignas(64) BucketIndex {
   bool unread_ = false;
   bool was_unread_ = false;  // at any time
   mutable ReadWriteLock lock_;
-  RunView first_run_;  // of flat_runs_
+  RunView first_run_;  // a copy, valid once flat_runs_ is set
 
   std::unique_ptr<const FlatRuns> flat_runs_;  // set at most once
   std::atomic<State> state_{State::kEmpty};    // stored under the lock; Prepare looks without

@@ -23,18 +23,17 @@ class FlatRuns {
   // Null unless each part of the row has a run in a slab. May throw std::bad_alloc.
   static std::unique_ptr<const FlatRuns> Of(const PartRow& row);
 
-  const RunView& first() const { return first_; }
-  // The run that `key` belongs to if it is not the first one's; null when there is none.
-  const RunView* Behind(uint64_t key) const {
+  // Of the runs but the first, the last one whose first key is at most `key`; null if there is
+  // none.
+  const RunView* LaterRun(uint64_t key) const {
     const size_t index = UpperRank(first_keys_.data(), first_keys_.size(), key);
-    return index == 0 ? nullptr : &more_[index - 1];
+    return index == 0 ? nullptr : &later_[index - 1];
   }
   size_t memory_bytes() const;
 
  private:
-  RunView first_;
-  std::vector<uint64_t> first_keys_;  // of more_
-  std::vector<RunView> more_;
+  std::vector<uint64_t> first_keys_;  // of later_
+  std::vector<RunView> later_;
   std::vector<std::shared_ptr<const Region>> mappings_;  // of all
 };
 

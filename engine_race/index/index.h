@@ -130,8 +130,9 @@ class Index : public AppendListener {
                  const RunWindow& window = {}) const;
   Status FindHotAt(uint64_t key, uint64_t version, ValueRef* ref, BlockLookup* lookup) const;
   // Fetches into the caches what lookups of these keys read in flat runs, a level at a time, and
-  // gives each lookup its window. Lookups that follow at once then wait for memory together. There
-  // are as many windows as keys; they can be used as long as the index lives.
+  // sets windows[i] for keys[i]. Lookups that follow at once then wait for memory together. There
+  // are at least as many windows as keys. A window may be used as long as the index lives; lookups
+  // ignore it once its bucket has changed.
   void Prefetch(std::span<const uint64_t> keys, std::span<RunWindow> windows) const;
   // Reads the bucket if it was left out. Ok when it is in the index.
   Status Load(uint32_t bucket) const;
@@ -198,8 +199,7 @@ class Index : public AppendListener {
   Status AnswerWalk(uint32_t bucket, uint64_t version, const WalkFn& walk) const;
   Status TakeBlock(uint64_t key, char* buffer, bool is_read, BlockLookup* lookup) const;
   Status AwaitBlocks(uint64_t key, BlockLookup* lookup, FunctionRef<Status()> find) const;
-  // Prefetch waits for memory so many lookups at once.
-  static constexpr size_t kPrefetchedAtOnce = 64;
+  // At most kPrefetchedAtOnce keys.
   void PrefetchSome(std::span<const uint64_t> keys, std::span<RunWindow> windows) const;
   Status MakePaging(std::function<uint64_t()> limit);
   // Drops a bucket, an extent of which cannot be read, if is_bad() still says so when no other

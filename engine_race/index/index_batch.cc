@@ -1,4 +1,4 @@
-// Lookups of many keys, a step of all of them at a time.
+// Index::Prefetch: takes each step of a lookup for many keys before the next step.
 #include <algorithm>
 #include <array>
 
@@ -8,6 +8,12 @@
 #include "engine_race/index/index_impl.h"
 
 namespace engine_race {
+namespace {
+
+// Keys that take the steps together.
+constexpr size_t kPrefetchedAtOnce = 64;
+
+}  // namespace
 
 void Index::Prefetch(std::span<const uint64_t> keys, std::span<RunWindow> windows) const {
   ENGINE_RACE_ASSERT(windows.size() >= keys.size());
@@ -21,25 +27,25 @@ void Index::Prefetch(std::span<const uint64_t> keys, std::span<RunWindow> window
 
 void Index::PrefetchSome(std::span<const uint64_t> keys, std::span<RunWindow> windows) const {
   struct Place {
-    const RunView* run;
+    const RunView* run = nullptr;
     CellMap::Position position;
     uint32_t width = 0;
+    bool is_locked = false;
   };
   std::array<Place, kPrefetchedAtOnce> places;
   for (size_t i = 0; i < keys.size(); ++i) {
     const BucketIndex& bucket = impl_->buckets[impl_->BucketOf(keys[i])];
-    places[i].run = bucket.unchanged().PrefetchCell(keys[i], &places[i].position);
-    if (places[i].run == nullptr) [[unlikely]] {
-      bucket.PrefetchCell(keys[i]);
-    }
+    Place& place = places[i];
+    place.is_locked = !bucket.unchanged().PrefetchCell(keys[i], &place.run, &place.position);
+    if (place.is_locked) bucket.PrefetchCell(keys[i]);
   }
   bool is_wide = false;
   for (size_t i = 0; i < keys.size(); ++i) {
     const BucketIndex& bucket = impl_->buckets[impl_->BucketOf(keys[i])];
-    if (places[i].run == nullptr) [[unlikely]] {
+    Place& place = places[i];
+    if (place.is_locked) {
       bucket.PrefetchWindow(keys[i]);
-    } else {
-      Place& place = places[i];
+    } else if (place.run != nullptr) {
       place.width = bucket.unchanged().PrefetchWindow(*place.run, place.position, &windows[i]);
       is_wide |= place.width > kScanKeyCount;
     }

@@ -1,6 +1,5 @@
-// Where an evenly spread key would lie in a flat run: a few keys of the run and their references.
-//
-// Index::Prefetch gives a window for each key, and the lookup of that key begins there. A value.
+// kScanKeyCount keys of a flat run, and their references, among which a lookup first looks for its
+// key. Index::Prefetch gives a window for each key. A value.
 #ifndef ENGINE_RACE_INDEX_RUN_WINDOW_H_
 #define ENGINE_RACE_INDEX_RUN_WINDOW_H_
 
@@ -11,7 +10,7 @@ namespace engine_race {
 class RefWord;
 
 struct RunWindow {
-  // Null: the lookup begins anew.
+  // Null: there is no window, and the lookup begins at the radix table.
   const uint64_t* keys = nullptr;
   RefWord* refs = nullptr;
 };

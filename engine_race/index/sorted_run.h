@@ -72,9 +72,8 @@ class RunView {
     __builtin_prefetch(cells_ + position->cell);
     return true;
   }
-  // Gives the window, and among how many keys from its first one on the key is looked for. They are
-  // kScanKeyCount where an evenly spread key would be, or the whole of a wide cell. 0, and no
-  // window, when `still_valid` says no.
+  // Sets *window and gives its width in keys: kScanKeyCount around the guess, or the whole cell if
+  // that has more than kWideCellKeys. 0, and no window, when `still_valid` says no.
   template <typename StillValidFn>
   uint32_t PrefetchWindow(const CellMap::Position& position, RunWindow* window,
                           const StillValidFn& still_valid) const {
@@ -91,7 +90,9 @@ class RunView {
     __builtin_prefetch(refs_ + guess.rank);
     return kScanKeyCount;
   }
-  // Halves that number; to be repeated until it is at most kScanKeyCount.
+  // Narrows the window to the half that the key belongs to, and gives the new width. To be repeated
+  // until it is at most kScanKeyCount. Needs no `still_valid`: memory that was given back reads as
+  // zeros, and the window stays inside its cell.
   static uint32_t Narrow(uint64_t key, uint32_t width, RunWindow* window) {
     const uint32_t half = width / 2;
     const uint32_t passed = window->keys[half - 1] < key ? half : 0;
@@ -101,6 +102,7 @@ class RunView {
     if (rest <= kScanKeyCount) __builtin_prefetch(window->refs + rest / 2);
     return rest;
   }
+  // True when the key is in the window, with its word.
   static bool LocateIn(const RunWindow& window, uint64_t key, RefWord** word) {
     const size_t below = CountBelow(window.keys, key);
     if (window.keys[below] != key) [[unlikely]] {
@@ -117,7 +119,7 @@ class RunView {
   bool RankQuickly(uint64_t key, size_t* rank, const StillValidFn& still_valid) const {
     Guess guess;
     if (!GuessAt(key, &guess, still_valid)) return false;
-    const size_t window = guess.window();
+    const size_t window = guess.window_begin();
     // The caller reads the keys behind the rank next. Fetched now, they do not wait for the rank.
     __builtin_prefetch(keys_ + guess.rank + kScanKeyCount);
     const size_t near = window + CountBelow(keys_ + window, key);
@@ -164,11 +166,11 @@ class RunView {
     size_t rank;
 
     // The first of the kScanKeyCount keys around the guess.
-    size_t window() const { return rank > kScanKeyCount / 2 ? rank - kScanKeyCount / 2 : 0; }
+    size_t window_begin() const { return rank > kScanKeyCount / 2 ? rank - kScanKeyCount / 2 : 0; }
   };
 
   RunWindow WindowOf(const Guess& guess) const {
-    const size_t begin = guess.window();
+    const size_t begin = guess.window_begin();
     return {keys_ + begin, refs_ + begin};
   }
 

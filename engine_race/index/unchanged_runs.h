@@ -43,8 +43,8 @@ class UnchangedRuns {
                                        const std::unique_ptr<const FlatRuns>& all)
       : unchanged_(unchanged), first_(first), all_(all) {}
 
-  // As BucketIndex::Find and FindHot. They look where an evenly spread key would be, and begin at
-  // the window if there is one.
+  // As BucketIndex::Find and FindHot. They look in the window if there is one, else where an evenly
+  // spread key would be, and nowhere else.
   [[gnu::always_inline]] bool Find(uint64_t key, ValueRef* ref,
                                    const RunWindow& window = {}) const {
     return Load(key, window, ref) && ref->leads_to_slot();
@@ -61,11 +61,13 @@ class UnchangedRuns {
     return LoadFromCell(key, ref) && !ref->tombstone();
   }
 
-  // The steps of a lookup among many: see RunView. PrefetchCell gives the run that can have the
-  // key; null, and nothing is fetched, when there is none.
-  const RunView* PrefetchCell(uint64_t key, CellMap::Position* position) const {
-    const RunView* const run = IsUnchanged() ? RunOf(key) : nullptr;
-    return run != nullptr && run->PrefetchCell(key, position) ? run : nullptr;
+  // The steps of a lookup among many: see RunView. PrefetchCell is false when the bucket has
+  // changed. *run can have the key; null, and nothing is fetched, when there is none.
+  bool PrefetchCell(uint64_t key, const RunView** run, CellMap::Position* position) const {
+    if (!IsUnchanged()) return false;
+    *run = RunOf(key);
+    if (*run != nullptr && !(*run)->PrefetchCell(key, position)) *run = nullptr;
+    return true;
   }
   uint32_t PrefetchWindow(const RunView& run, const CellMap::Position& position,
                           RunWindow* window) const {
@@ -82,7 +84,7 @@ class UnchangedRuns {
     size_t rank;
     const bool found = run->RankQuickly(first_key, &rank, [this] { return IsStillUnchanged(); });
     size_t taken = keys.size();
-    if (!found || run->count() - rank < taken) return false;
+    if (!found || rank > run->count() || run->count() - rank < taken) return false;
     run->CopyKeys(rank, keys);
     if (!IsStillUnchanged()) return false;
     while (taken > 0 && keys[taken - 1] > last_key) --taken;
@@ -109,27 +111,28 @@ class UnchangedRuns {
     if (first_.map().Contains(key)) [[likely]] {
       return &first_;
     }
-    return all_->Behind(key);
+    return all_->LaterRun(key);
   }
   // Load and LoadFromCell load the word of `key`.
   [[gnu::always_inline]] bool Load(uint64_t key, const RunWindow& window, ValueRef* ref) const {
-    if (!IsUnchanged()) return false;
-    RefWord* word;
-    if (!Locate(key, window, &word)) return false;
-    *ref = word->Load();
-    return IsStillUnchanged();
-  }
-  [[gnu::always_inline]] bool Locate(uint64_t key, const RunWindow& window, RefWord** word) const {
-    if (window.keys != nullptr) return RunView::LocateIn(window, key, word);
-    const RunView* const run = RunOf(key);
-    return run != nullptr && run->LocateNearGuess(key, word, [this] { return IsStillUnchanged(); });
+    return LoadBy(ref, [&](RefWord** word) {
+      if (window.keys != nullptr) return RunView::LocateIn(window, key, word);
+      const RunView* const run = RunOf(key);
+      const auto still_valid = [this] { return IsStillUnchanged(); };
+      return run != nullptr && run->LocateNearGuess(key, word, still_valid);
+    });
   }
   bool LoadFromCell(uint64_t key, ValueRef* ref) const {
-    const RunView* const run = IsUnchanged() ? RunOf(key) : nullptr;
+    return LoadBy(ref, [&](RefWord** word) {
+      const RunView* const run = RunOf(key);
+      const auto still_valid = [this] { return IsStillUnchanged(); };
+      return run != nullptr && run->LocateInCell(key, word, still_valid);
+    });
+  }
+  template <typename LocateFn>
+  [[gnu::always_inline]] bool LoadBy(ValueRef* ref, const LocateFn& locate) const {
     RefWord* word;
-    if (run == nullptr || !run->LocateInCell(key, &word, [this] { return IsStillUnchanged(); })) {
-      return false;
-    }
+    if (!IsUnchanged() || !locate(&word)) return false;
     *ref = word->Load();
     return IsStillUnchanged();
   }

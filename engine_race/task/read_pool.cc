@@ -36,6 +36,7 @@ class ReadPool::Source final : public ReadSource {
       *job = turn_.Pop();
       if (job->value != nullptr && keys_.Contains(job->key)) [[likely]] {
         if (job->posted != nullptr) ++posted_in_flight_;
+        ENGINE_RACE_ASSERT(next_window_ < windows_.size());
         job->window = windows_[next_window_++];
         return true;
       }
@@ -94,7 +95,8 @@ class ReadPool::Source final : public ReadSource {
   const KeyRange keys_;
   ReadBatch* const own_;
   Turn turn_;
-  // Of the turn's jobs, except for those whose keys are not looked up.
+  // windows_[i] is for the i-th key of the turn that is looked up. Next and BeginTurn leave out the
+  // same jobs.
   std::array<RunWindow, ReadTurns::kTurnJobs> windows_;
   size_t next_window_ = 0;
   // At first the ring has its turn, because the worker's last turn may have been for its former

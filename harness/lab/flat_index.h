@@ -3,8 +3,8 @@
 //
 // Nothing is added or evicted once lookups begin. A lookup pays for its search and for the reader's
 // entry into an epoch. It also takes the bucket's lock, shared, if the bucket has several runs or
-// the key does not lie where even spreading would put it. Runs have the size that the engine gives
-// them.
+// the key does not lie where even spreading would put it. The engine's index did so while it was
+// flat arrays alone; now it needs no lock there. Runs have the size that the engine gives them.
 //
 // Thread safety: AddBucket from one thread, before all lookups. Lookups from any thread.
 #ifndef HARNESS_LAB_FLAT_INDEX_H_
