@@ -4,6 +4,9 @@
 // Thread safety: every call from any number of threads, except the destructor, which closes the
 // store. No other call may be under way then, and none of an iterator or a snapshot. Iterators and
 // snapshots may outlive the store: see scan/iterator.h and scan/snapshot.h.
+//
+// A store belongs to the process that opened it. In a forked child reads and writes are
+// kInvalidArgument, and the destructor frees nothing.
 #ifndef ENGINE_RACE_STORE_H_
 #define ENGINE_RACE_STORE_H_
 
@@ -108,6 +111,12 @@ class Store {
   Status MultiRead(std::span<const std::string_view> keys, std::span<std::string> values,
                    std::span<Status> statuses);
 
+  // Read and MultiRead into memory of the caller: 4096 bytes for each value, one after another. A
+  // key is the number that its bytes are, read big-endian. A value that is not read is left as it
+  // was. kInvalidArgument when there are fewer codes than keys.
+  Status ReadInto(uint64_t key, char* value);
+  Status MultiReadInto(std::span<const uint64_t> keys, char* values, std::span<Code> codes);
+
   // Starts a Read and returns. `done` is called once with its result, after which *value may be
   // used. Both must live until then. One of the store's workers calls `done`, or ReadAsync itself
   // before it returns when no thread can be had. With Options::numa the worker's thread, and
@@ -117,6 +126,9 @@ class Store {
   // Until it returns only `done` functions may call ReadAsync, and are refused with
   // kInvalidArgument.
   Status ReadAsync(std::string_view key, std::string* value, ReadDoneFn done);
+
+  // ReadAsync into 4096 bytes of the caller.
+  Status ReadAsyncInto(uint64_t key, char* value, ReadDoneFn done);
 
   // Once Ok, writes acknowledged before the call outlive a power loss, in any sync mode. kFull
   // changes nothing, after kIOError writes fail until reopening, kCorruption: records were lost.
@@ -139,6 +151,7 @@ class Store {
   // Read and Range of what a snapshot shows; kInvalidArgument when it is not taken or another
   // store's. Such a Range reads for itself, without a part in the pass that others share.
   Status Read(const Snapshot& snapshot, std::string_view key, std::string* value);
+  Status ReadInto(const Snapshot& snapshot, uint64_t key, char* value);
   Status Range(const Snapshot& snapshot, std::string_view lower, std::string_view upper,
                const VisitFn& visit);
 

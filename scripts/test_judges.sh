@@ -34,7 +34,7 @@ judge() {  # name, standard, further flags
 # Every visible symbol of the archive must belong to the public interface and be strongly defined.
 public_names='polar_race::Engine::Open|polar_race::EngineRace::'
 public_names+='|(vtable|typeinfo|typeinfo name) for polar_race::EngineRace$'
-public_names+='|engine_race::Store::(Open|Write|Delete|Read|MultiRead|ReadAsync|Range|GetSnapshot|NewIterator|Sync|Verify|Copy|Stats|~Store)\('
+public_names+='|engine_race::Store::(Open|Write|Delete|Read|ReadInto|MultiRead|MultiReadInto|ReadAsync|ReadAsyncInto|Range|GetSnapshot|NewIterator|Sync|Verify|Copy|Stats|~Store)\('
 public_names+='|engine_race::Snapshot::ReleaseView\('
 public_names+='|engine_race::Iterator::(Seek|SeekForPrev|SeekToFirst|SeekToLast|NextBatch|PrevBatch|value|status)\('
 public_names+='|engine_race::Iterator::(Refresh|RefreshKeepPosition|ReleaseImpl)\('

@@ -27,6 +27,16 @@ inline void EncodeKey(uint64_t key, char* bytes) {
   std::memcpy(bytes, &word, sizeof(word));
 }
 
+// The bytes of a key.
+class KeyBytes {
+ public:
+  explicit KeyBytes(uint64_t key) { EncodeKey(key, bytes_); }
+  std::string_view view() const { return {bytes_, sizeof(bytes_)}; }
+
+ private:
+  char bytes_[kKeyBytes];
+};
+
 inline bool IsKey(std::string_view key) { return key.size() == kKeyBytes && key.data() != nullptr; }
 
 // kInvalidArgument when `key` has not kKeyBytes bytes, without words where there is no memory for

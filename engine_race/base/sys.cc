@@ -37,6 +37,15 @@ namespace {
 
 constexpr char kLockHeld[] = "the store is open elsewhere: its lock is held";
 
+// Sets or ends the open-file-description lock of a whole file. 0, or -1 with errno.
+int SetFileLock(int fd, short type) {  // NOLINT(google-runtime-int): the member's type
+  // From offset 0, of length 0: all of the file, however it grows.
+  struct flock lock = {};
+  lock.l_type = type;
+  lock.l_whence = SEEK_SET;
+  return Retry([&] { return ::fcntl(fd, F_OFD_SETLK, &lock); });
+}
+
 }  // namespace
 
 Status OpenAt(int dir_fd, const std::string& name, int flags, mode_t mode, UniqueFd* fd,
@@ -259,11 +268,7 @@ Status RandomWord(uint64_t* word) {
 }
 
 Status LockFile(int fd, LockKind kind) {
-  // From offset 0, of length 0: all of the file, however it grows.
-  struct flock lock = {};
-  lock.l_type = kind == LockKind::kShared ? F_RDLCK : F_WRLCK;
-  lock.l_whence = SEEK_SET;
-  if (Retry([&] { return ::fcntl(fd, F_OFD_SETLK, &lock); }) == 0) return Status::Ok();
+  if (SetFileLock(fd, kind == LockKind::kShared ? F_RDLCK : F_WRLCK) == 0) return Status::Ok();
   switch (errno) {
     case EAGAIN:
     case EACCES:
@@ -280,6 +285,8 @@ Status LockFile(int fd, LockKind kind) {
       return Status::FromErrno("fcntl F_OFD_SETLK", errno);
   }
 }
+
+void UnlockFile(int fd) { static_cast<void>(SetFileLock(fd, F_UNLCK)); }
 
 Status Flock(int fd, LockKind kind, bool* supported) {
   *supported = true;
@@ -298,6 +305,10 @@ Status Flock(int fd, LockKind kind, bool* supported) {
     default:
       return Status::FromErrno("flock", errno);
   }
+}
+
+void Unflock(int fd) {
+  static_cast<void>(Retry([&] { return ::flock(fd, LOCK_UN); }));
 }
 
 Status CheckFileSizeLimit(uint64_t size_bytes) {

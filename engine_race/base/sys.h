@@ -106,9 +106,14 @@ enum class LockKind { kShared, kExclusive };
 // when somebody else's lock is in the way, kNotSupported where the kernel or the file system has no
 // such locks.
 Status LockFile(int fd, LockKind kind);
+// Ends the lock, although forked children have descriptors of this open. Nothing happens where
+// there is no lock.
+void UnlockFile(int fd);
 // The flock of an open file or directory. kIOError when it is held; *supported is false, and
 // nothing has happened, where nobody can take it.
 Status Flock(int fd, LockKind kind, bool* supported);
+// UnlockFile for a flock.
+void Unflock(int fd);
 // kFull when a file may not grow to `size_bytes` under this process's RLIMIT_FSIZE.
 Status CheckFileSizeLimit(uint64_t size_bytes);
 

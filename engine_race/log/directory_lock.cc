@@ -1,6 +1,7 @@
 #include "engine_race/log/directory_lock.h"
 
 #include <fcntl.h>
+#include <unistd.h>
 
 #include <utility>
 
@@ -29,19 +30,27 @@ bool NeedsLockFile(int dir_fd) {
 
 }  // namespace
 
+bool DirectoryLock::TakenHere() const { return owner_ == ::getpid(); }
+
 DirectoryLock::~DirectoryLock() {
-  if (!made_in_.valid()) return;
-  // While it is still locked. A file that cannot be removed does no harm.
-  static_cast<void>(Guarded([this] {
-    return NeedsLockFile(made_in_.get()) ? Status::Ok()
-                                         : sys::Unlink(made_in_.get(), format::kLockName);
-  }));
+  if (!TakenHere()) return;
+  if (made_in_.valid()) {
+    // While it is still locked. A file that cannot be removed does no harm.
+    static_cast<void>(Guarded([this] {
+      return NeedsLockFile(made_in_.get()) ? Status::Ok()
+                                           : sys::Unlink(made_in_.get(), format::kLockName);
+    }));
+  }
+  // Closing a descriptor alone would leave the lock to forked children.
+  if (file_.fd() >= 0) sys::UnlockFile(file_.fd());
+  if (flocked_.valid()) sys::Unflock(flocked_.get());
 }
 
 DirectoryLock& DirectoryLock::operator=(DirectoryLock&& other) noexcept {
   const DirectoryLock former(std::move(*this));
   flocked_ = std::move(other.flocked_);
   file_ = std::move(other.file_);
+  owner_ = other.owner_;
   made_in_ = std::move(other.made_in_);
   return *this;
 }
@@ -66,6 +75,7 @@ Status DirectoryLock::TakeToWrite(int dir_fd, mode_t file_mode, DirectoryLock* l
     ENGINE_RACE_RETURN_IF_ERROR(sys::NamesFile(dir_fd, format::kLockName, file.fd(), &same));
     if (!same) continue;
     lock->file_ = std::move(file);
+    lock->owner_ = ::getpid();
     if (!exists) lock->made_in_ = std::move(directory);
     return Status::Ok();
   }
@@ -85,6 +95,7 @@ Status DirectoryLock::TakeToRead(int dir_fd, DirectoryLock* lock) {
   ENGINE_RACE_RETURN_IF_ERROR(sys::NamesFile(dir_fd, format::kLockName, file.fd(), &same));
   if (!same) return Status::IOError("manifest_lock was removed: the store is opened elsewhere");
   lock->file_ = std::move(file);
+  lock->owner_ = ::getpid();
   return Status::Ok();
 }
 
@@ -94,11 +105,13 @@ Status DirectoryLock::TakeFlock(int dir_fd, sys::LockKind kind) {
   ENGINE_RACE_RETURN_IF_ERROR(sys::OpenAt(dir_fd, ".", O_RDONLY | O_DIRECTORY, 0, &opened));
   ENGINE_RACE_RETURN_IF_ERROR(sys::Flock(opened.get(), kind, &supported));
   flocked_ = std::move(opened);
+  owner_ = ::getpid();
   return Status::Ok();
 }
 
 void DirectoryLock::Settle() {
   made_in_.Reset();
+  if (flocked_.valid()) sys::Unflock(flocked_.get());
   flocked_.Reset();
 }
 

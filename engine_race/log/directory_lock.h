@@ -1,9 +1,10 @@
 // The lock of a directory that a store keeps files in: its own, and each of its paths.
 //
 // It is an open-file-description lock of the whole of `manifest_lock`, an empty file that is never
-// renamed. The kernel drops it when the last descriptor of this opening is closed. That is at the
-// end of the process at the latest, or of the last child that was forked with a descriptor. Other
-// opens of the file in the same process neither share nor end it.
+// renamed. The destructor drops it, in the process that took it. Children that were forked
+// meanwhile have descriptors of the same opening: they can neither keep the lock longer nor drop
+// it. When the process dies first, the kernel drops the lock with the last of these descriptors.
+// Other opens of the file in the same process neither share nor end it.
 //
 // Builds up to format 3 know only the flock of the directory. They refuse a store of a newer format
 // by that format. While there is no store, or one of an old format, this lock holds the flock as
@@ -28,7 +29,7 @@ class DirectoryLock {
   DirectoryLock() = default;
   DirectoryLock(DirectoryLock&&) noexcept = default;
   DirectoryLock& operator=(DirectoryLock&& other) noexcept;
-  // Removes the lock file if this lock has made it and was never settled.
+  // Drops the lock. Removes the lock file first, if this lock has made it and was never settled.
   ~DirectoryLock();
 
   // For a store that writes: nobody else may have the directory locked. The lock file is made where
@@ -45,8 +46,12 @@ class DirectoryLock {
   void Settle();
 
  private:
+  bool TakenHere() const;
+
   UniqueFd flocked_;
   io::File file_;
+  // The process that took the lock.
+  pid_t owner_ = 0;
   // The directory, if this lock has made the file there and is to remove it.
   UniqueFd made_in_;
 };

@@ -7,7 +7,7 @@
 
 namespace engine_race {
 
-Status PointReader::Read(uint64_t key, std::string* value) const {
+Status PointReader::Read(uint64_t key, ValueSink value) const {
   Found found;
   ENGINE_RACE_RETURN_IF_ERROR(
       index_.Await(key, [&](BlockLookup* lookup) { return Find(key, &found, lookup, value); }));
@@ -16,7 +16,7 @@ Status PointReader::Read(uint64_t key, std::string* value) const {
 
 // Not inlined, so that a read from a frame does not pay for the buffer.
 __attribute__((noinline)) Status PointReader::ReadFromLog(uint64_t key, const Found& found,
-                                                          std::string* value) const {
+                                                          ValueSink value) const {
   // On the stack: a pool of buffers that all threads share would cost more than copying the value.
   alignas(kIoAlignment) char buffer[kValueBytes];
   ENGINE_RACE_RETURN_IF_ERROR(log_.ReadValue(found.bucket, found.ref.slot(), buffer));
@@ -54,13 +54,13 @@ Status PointReader::ReadAt(uint64_t key, uint64_t version, char* buffer) const {
   return Verify(found, buffer);
 }
 
-Status PointReader::Find(uint64_t key, Found* found, BlockLookup* lookup, std::string* value,
+Status PointReader::Find(uint64_t key, Found* found, BlockLookup* lookup, ValueSink value,
                          const RunWindow& window) const {
   found->delivered = false;
   if (frames_ != nullptr) {
     // Copied here, because the frame may be used for another value as soon as Find returns.
     const auto find = [&] {
-      const auto use = [value](const char* hot) { value->assign(hot, kValueBytes); };
+      const auto use = [value](const char* hot) { value.Put(hot); };
       return frames_->Find(key, &found->ref, &found->delivered, lookup, use, window);
     };
     ENGINE_RACE_RETURN_IF_ERROR(FindLoaded(log_.geometry().BucketOf(key), find));
@@ -99,12 +99,12 @@ Status PointReader::Verify(const Found& found, const char* buffer) const {
 }
 
 Status PointReader::Deliver(uint64_t key, const Found& found, const char* buffer,
-                            std::string* value) const {
+                            ValueSink value) const {
   // A staged value is in memory anyway.
   const bool offers = frames_ != nullptr && !found.staged;
   if (offers) frames_->PrepareOffer(key);
   ENGINE_RACE_RETURN_IF_ERROR(Verify(found, buffer));
-  value->assign(buffer, kValueBytes);
+  value.Put(buffer);
   if (offers) frames_->Offer(key, found.ref, buffer);
   return Status::Ok();
 }

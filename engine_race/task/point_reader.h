@@ -10,8 +10,8 @@
 
 #include <cstdint>
 #include <span>
-#include <string>
 
+#include "engine_race/base/value_sink.h"
 #include "engine_race/hot/value_frames.h"
 #include "engine_race/index/index.h"
 #include "engine_race/io/read_queue.h"
@@ -32,8 +32,9 @@ class PointReader {
   const numa::StorePlacement& placement() const { return log_.placement(); }
   const Index& index() const { return index_; }
 
-  // Reads the newest value. Blocks, and takes about 8 KiB of stack. On failure *value is unchanged.
-  Status Read(uint64_t key, std::string* value) const;
+  // Reads the newest value. Blocks, and takes about 8 KiB of stack. On failure `value` is
+  // unchanged.
+  Status Read(uint64_t key, ValueSink value) const;
   // Reads the value that a view of `version` shows. `buffer` has kValueBytes, aligned to
   // kIoAlignment, and may be written to on failure. Reads from frames, but offers nothing to them.
   Status ReadAt(uint64_t key, uint64_t version, char* buffer) const;
@@ -45,10 +46,10 @@ class PointReader {
     bool delivered = false;  // there is nothing left to be done
   };
   // The steps of a read, for tasks. Find finds the newest value of `key`: kNotFound, kCorruption.
-  // If it is in a frame, it is put into *value at once. kIncomplete: the lookup wants a block. Read
-  // it with index().RequestFor(lookup, buffer), hand it to index().Accept, and call Find again.
-  // `window` is as for Index::Find.
-  Status Find(uint64_t key, Found* found, BlockLookup* lookup, std::string* value,
+  // If it is in a frame, it is put into `value` at once. kIncomplete: the lookup wants a block.
+  // Read it with index().RequestFor(lookup, buffer), hand it to index().Accept, and call Find
+  // again. `window` is as for Index::Find.
+  Status Find(uint64_t key, Found* found, BlockLookup* lookup, ValueSink value,
               const RunWindow& window = {}) const;
   // The request for a value that is neither delivered nor staged.
   io::ReadRequest RequestFor(const Found& found, char* buffer) const;
@@ -58,13 +59,13 @@ class PointReader {
   Status ReadBlocking(const Found& found, char* buffer) const {
     return log_.ReadValue(found.bucket, found.ref.slot(), buffer);
   }
-  // Verifies the value in `buffer`, copies it to *value, and offers it to the frames.
-  Status Deliver(uint64_t key, const Found& found, const char* buffer, std::string* value) const;
+  // Verifies the value in `buffer`, copies it to `value`, and offers it to the frames.
+  Status Deliver(uint64_t key, const Found& found, const char* buffer, ValueSink value) const;
 
  private:
   template <typename FindFn>
   Status FindLoaded(uint32_t bucket, const FindFn& find) const;
-  Status ReadFromLog(uint64_t key, const Found& found, std::string* value) const;
+  Status ReadFromLog(uint64_t key, const Found& found, ValueSink value) const;
   Status Verify(const Found& found, const char* buffer) const;
 
   const BucketLog& log_;

@@ -5,9 +5,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <string>
 
 #include "engine_race/base/status.h"
+#include "engine_race/base/value_sink.h"
 #include "engine_race/index/run_window.h"
 
 namespace engine_race {
@@ -17,7 +17,7 @@ class ReadBatch;
 // A read whose result goes to a function.
 struct PostedRead {
   uint64_t key = 0;
-  std::string* value = nullptr;
+  ValueSink value;
   std::function<void(const Status&)> done;
   // For the pool: the result once it is known, and the next read of a list.
   Status status;
@@ -27,7 +27,7 @@ struct PostedRead {
 // Either a key of a batch, or a posted read.
 struct ReadJob {
   uint64_t key = 0;
-  std::string* value = nullptr;
+  ValueSink value;  // not set: the key is refused
   ReadBatch* batch = nullptr;
   size_t index = 0;
   PostedRead* posted = nullptr;  // owned by the job

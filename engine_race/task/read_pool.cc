@@ -34,7 +34,7 @@ class ReadPool::Source final : public ReadSource {
   bool Next(ReadJob* job) noexcept override {
     while (!turn_.empty() || BeginTurn()) {
       *job = turn_.Pop();
-      if (job->value != nullptr && keys_.Contains(job->key)) [[likely]] {
+      if (job->value.is_set() && keys_.Contains(job->key)) [[likely]] {
         if (job->posted != nullptr) ++posted_in_flight_;
         ENGINE_RACE_ASSERT(next_window_ < windows_.size());
         job->window = windows_[next_window_++];
@@ -42,7 +42,7 @@ class ReadPool::Source final : public ReadSource {
       }
       // Store::ReadAsync has checked the keys of posted reads.
       ENGINE_RACE_ASSERT(job->posted == nullptr);
-      pool_->Answer(*job, CheckKeyOf(keys_, job->batch->key(job->index)));
+      pool_->Answer(*job, job->batch->CheckKey(keys_, job->index));
     }
     return false;
   }
@@ -179,21 +179,32 @@ void ReadPool::MultiRead(std::span<const std::string_view> keys, std::span<std::
                          std::span<Status> statuses) {
   if (keys.empty()) return;
   ReadBatch batch(keys, values, statuses);
+  RunBatch(&batch);
+}
+
+void ReadPool::MultiRead(std::span<const uint64_t> keys, char* rows, std::span<Code> codes) {
+  if (keys.empty()) return;
+  ReadBatch batch(keys, rows, codes);
+  RunBatch(&batch);
+}
+
+// Waits until every key of the batch is answered.
+void ReadPool::RunBatch(ReadBatch* batch) {
   std::unique_lock<std::mutex> lock(mutex_);
-  batch.granted = TakeIdle();
-  if (batch.granted == nullptr) {
-    turns_.Add(&batch);
-    batch.changed.wait(lock, [&batch] { return batch.granted != nullptr || batch.finished; });
+  batch->granted = TakeIdle();
+  if (batch->granted == nullptr) {
+    turns_.Add(batch);
+    batch->changed.wait(lock, [batch] { return batch->granted != nullptr || batch->finished; });
   }
-  if (batch.granted != nullptr) {
+  if (batch->granted != nullptr) {
     lock.unlock();
-    Source source(this, &batch);
-    const bool is_held = batch.granted->Run(&source);
+    Source source(this, batch);
+    const bool is_held = batch->granted->Run(&source);
     lock.lock();
-    if (is_held) GiveBack(batch.granted);
+    if (is_held) GiveBack(batch->granted);
   }
   // Another worker may still be reading some of its keys.
-  batch.changed.wait(lock, [&batch] { return batch.finished; });
+  batch->changed.wait(lock, [batch] { return batch->finished; });
 }
 
 Status ReadPool::Post(std::unique_ptr<PostedRead> read) {

@@ -45,9 +45,10 @@ class ReadPool {
   // Closes the pool.
   ~ReadPool();
 
-  // Store::MultiRead, after the sizes were checked.
+  // Store::MultiRead and MultiReadInto, after the sizes were checked.
   void MultiRead(std::span<const std::string_view> keys, std::span<std::string> values,
                  std::span<Status> statuses);
+  void MultiRead(std::span<const uint64_t> keys, char* rows, std::span<Code> codes);
   // Store::ReadAsync, after the arguments were checked. kInvalidArgument, and nothing is read, once
   // the pool is being closed.
   Status Post(std::unique_ptr<PostedRead> read);
@@ -81,6 +82,7 @@ class ReadPool {
   void CallDone(std::unique_ptr<PostedRead> read, const Status& status) noexcept;
   void Defer(PostedRead* read, Status status) noexcept;
   void CallDeferred() noexcept;
+  void RunBatch(ReadBatch* batch);
   void RunThread() noexcept;
   void Report(const Status& status) const noexcept;
 

@@ -37,7 +37,7 @@ class Turn {
   void ForEachKey(const VisitFn& visit) const {
     for (size_t i = next_; i < end_; ++i) {
       const ReadJob job = batch_->JobOf(i);
-      if (job.value != nullptr) visit(job.key);
+      if (job.value.is_set()) visit(job.key);
     }
     for (const PostedRead* read = posted_; read != nullptr; read = read->next) visit(read->key);
   }

@@ -10,6 +10,8 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <optional>
+#include <utility>
 
 #include "engine_race/log/format.h"
 #include "test/faults/system_calls.h"
@@ -84,29 +86,56 @@ TEST_F(DirectoryLockTest, IsKeptWhenTheFileIsOpenedAndClosedElsewhere) {
   EXPECT_EQ(WriteCode(), Code::kIOError);
 }
 
-// A child that was forked while the store was open shares the lock.
-TEST_F(DirectoryLockTest, AForkedChildHoldsItToItsEnd) {
-  MakeFile();
-  std::array<int, 2> pipe_fds;
-  ASSERT_EQ(::pipe2(pipe_fds.data(), O_CLOEXEC), 0);
-  pid_t child = 0;
-  {
-    DirectoryLock lock;
-    ASSERT_TRUE(Write(&lock).ok());
-    child = ::fork();
-    if (child == 0) {
-      ::close(pipe_fds[1]);
-      char byte = 0;
-      static_cast<void>(::read(pipe_fds[0], &byte, 1));  // to the end of the pipe
+// Forks a child that runs `in_child`, and lives on until the object's end.
+class ForkedChild {
+ public:
+  template <typename Work>
+  explicit ForkedChild(const Work& in_child) {
+    std::array<int, 2> started;
+    EXPECT_EQ(::pipe2(lives_.data(), O_CLOEXEC), 0);
+    EXPECT_EQ(::pipe2(started.data(), O_CLOEXEC), 0);
+    child_ = ::fork();
+    char byte = 0;
+    if (child_ == 0) {
+      ::close(lives_[1]);
+      in_child();
+      static_cast<void>(::write(started[1], &byte, 1));
+      static_cast<void>(::read(lives_[0], &byte, 1));  // to the end of the pipe
       ::_exit(0);
     }
+    EXPECT_GT(child_, 0);
+    EXPECT_EQ(::read(started[0], &byte, 1), 1);
+    for (const int fd : started) ::close(fd);
   }
-  ASSERT_GT(child, 0);
+  ForkedChild(const ForkedChild&) = delete;
+  ForkedChild& operator=(const ForkedChild&) = delete;
+  ~ForkedChild() {
+    ::close(lives_[1]);
+    EXPECT_EQ(::waitpid(child_, nullptr, 0), child_);
+    ::close(lives_[0]);
+  }
+
+ private:
+  std::array<int, 2> lives_;
+  pid_t child_ = 0;
+};
+
+TEST_F(DirectoryLockTest, AForkedChildKeepsItNoLongerThanItsOwner) {
+  MakeFile();
+  std::optional<DirectoryLock> lock(std::in_place);
+  ASSERT_TRUE(Write(&*lock).ok());
+  const ForkedChild child([] {});
   EXPECT_EQ(WriteCode(), Code::kIOError);
-  ::close(pipe_fds[1]);
-  EXPECT_EQ(::waitpid(child, nullptr, 0), child);
+  lock.reset();
   EXPECT_EQ(WriteCode(), Code::kOk);
-  ::close(pipe_fds[0]);
+}
+
+TEST_F(DirectoryLockTest, AForkedChildDoesNotDropItsOwnersLock) {
+  std::optional<DirectoryLock> lock(std::in_place);
+  ASSERT_TRUE(Write(&*lock).ok());
+  const ForkedChild child([&] { lock.reset(); });
+  EXPECT_TRUE(fs::exists(File()));
+  EXPECT_EQ(WriteCode(), Code::kIOError);
 }
 
 TEST_F(DirectoryLockTest, AProcessThatIsKilledGivesItBack) {

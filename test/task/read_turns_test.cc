@@ -97,7 +97,7 @@ TEST_F(ReadTurnsTest, EveryJobIsGivenOnceAndPostedReadsInOrder) {
   Turn turn;
   while (turns_.Take(&turn)) {
     for (const ReadJob& job : JobsOf(&turn)) {
-      ASSERT_NE(job.value, nullptr);
+      ASSERT_TRUE(job.value.is_set());
       if (job.batch == nullptr) {
         ASSERT_EQ(job.posted->key, next_posted++);
       } else {
