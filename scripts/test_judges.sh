@@ -5,22 +5,35 @@ set -uo pipefail
 cd "$(dirname "$0")/.."
 archive=lib/libengine.a
 out=build/judges
-passed=0 failed=0
+. scripts/cases.sh
 mkdir -p $out
 
-pass() { echo "ok $1"; passed=$((passed + 1)); }
-fail() { echo "FAILED $1"; failed=$((failed + 1)); }
-
 judge() {  # name, standard, further flags
-  local name=$1 standard=$2 output status
+  local name=$1 standard=$2
   shift 2
   # The command line of the judges, except for the program's path.
-  if ! g++ "-std=$standard" -I. "$@" "test/judges/$name.cc" -Llib -lengine -lpthread -lrt \
+  if g++ "-std=$standard" -I. "$@" "test/judges/$name.cc" -Llib -lengine -lpthread -lrt \
       -o "$out/$name"; then
+    pass "$name links as $standard"
+    run_judge "$name"
+  else
     fail "$name links as $standard"
-    return
   fi
-  pass "$name links as $standard"
+}
+
+# A program of C links what the archive needs of C++ by itself.
+judge_c() {  # name
+  if gcc -std=c99 -pedantic -Wall -Wextra -Werror -D_DEFAULT_SOURCE -Iinclude "test/judges/$1.c" \
+      -Llib -lengine -lstdc++ -lpthread -lrt -lm -o "$out/$1"; then
+    pass "$1 links as c99"
+    run_judge "$1"
+  else
+    fail "$1 links as c99"
+  fi
+}
+
+run_judge() {  # name
+  local name=$1 output status
   output=$(timeout -k 10 300 "$out/$name" 2>&1)
   status=$?
   echo "$output"
@@ -35,6 +48,7 @@ judge() {  # name, standard, further flags
 public_names='polar_race::Engine::Open|polar_race::EngineRace::'
 public_names+='|(vtable|typeinfo|typeinfo name) for polar_race::EngineRace$'
 public_names+='|engine_race::Store::(Open|Write|Delete|Read|ReadInto|MultiRead|MultiReadInto|ReadAsync|ReadAsyncInto|Range|GetSnapshot|NewIterator|Sync|Verify|Copy|Stats|~Store)\('
+public_names+='|engine_race_[a-z_]+$'
 public_names+='|engine_race::Snapshot::ReleaseView\('
 public_names+='|engine_race::Iterator::(Seek|SeekForPrev|SeekToFirst|SeekToLast|NextBatch|PrevBatch|value|status)\('
 public_names+='|engine_race::Iterator::(Refresh|RefreshKeepPosition|ReleaseImpl)\('
@@ -127,6 +141,6 @@ else
   judge contest_judge c++11
   judge clashing_judge c++11
   judge store_judge c++20
+  judge_c c_program
 fi
-echo "$passed passed, $failed failed"
-[ $failed = 0 ]
+finish

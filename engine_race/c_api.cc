@@ -1,0 +1,290 @@
+#include "include/engine_race_c.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "engine_race/base/guarded.h"
+#include "engine_race/base/key.h"
+#include "engine_race/base/named_options.h"
+#include "engine_race/c_handles.h"
+#include "engine_race/store.h"
+
+using engine_race::Code;
+using engine_race::Guarded;
+using engine_race::KeyBytes;
+using engine_race::kValueBytes;
+using engine_race::Options;
+using engine_race::Status;
+using engine_race::Store;
+using engine_race::c_api::Answer;
+using engine_race::c_api::BadArgument;
+using engine_race::c_api::CopyText;
+using engine_race::c_api::IsStructSize;
+using engine_race::c_api::NullArgument;
+
+namespace {
+
+static_assert(ENGINE_RACE_KEY_BYTES == engine_race::kKeyBytes);
+static_assert(ENGINE_RACE_VALUE_BYTES == kValueBytes);
+static_assert(static_cast<int>(Code::kOk) == ENGINE_RACE_OK);
+static_assert(static_cast<int>(Code::kNotFound) == ENGINE_RACE_NOT_FOUND);
+static_assert(static_cast<int>(Code::kCorruption) == ENGINE_RACE_CORRUPTION);
+static_assert(static_cast<int>(Code::kNotSupported) == ENGINE_RACE_NOT_SUPPORTED);
+static_assert(static_cast<int>(Code::kInvalidArgument) == ENGINE_RACE_INVALID_ARGUMENT);
+static_assert(static_cast<int>(Code::kIOError) == ENGINE_RACE_IO_ERROR);
+static_assert(static_cast<int>(Code::kIncomplete) == ENGINE_RACE_INCOMPLETE);
+static_assert(static_cast<int>(Code::kTimedOut) == ENGINE_RACE_TIMED_OUT);
+static_assert(static_cast<int>(Code::kFull) == ENGINE_RACE_FULL);
+static_assert(static_cast<int>(Code::kOutOfMemory) == ENGINE_RACE_OUT_OF_MEMORY);
+static_assert(static_cast<int>(engine_race::LogLevel::kInfo) == 0);
+static_assert(static_cast<int>(engine_race::LogLevel::kWarning) == 1);
+static_assert(static_cast<int>(engine_race::LogLevel::kError) == 2);
+
+constexpr size_t kMessageBytes = 1024;
+
+// Of the thread's last failure, cut off where it is longer.
+thread_local char error_message[kMessageBytes] = "";
+
+void KeepMessage(std::string_view from, char (&to)[kMessageBytes]) {
+  const size_t size = std::min(from.size(), kMessageBytes - 1);
+  std::memcpy(to, from.data(), size);
+  to[size] = '\0';
+}
+
+Options OptionsOf(const engine_race_options* options) {
+  return options == nullptr ? Options() : options->options;
+}
+
+// As of version 0.9; no padding.
+constexpr size_t kReportBytes = 6 * sizeof(uint64_t);
+static_assert(sizeof(engine_race_report) == kReportBytes);
+
+// Calls check(&found) and copies what it found. `report` may be null.
+template <typename CheckFn>
+int Report(engine_race_report* report, const CheckFn& check) {
+  if (report != nullptr && !IsStructSize(report->struct_bytes, kReportBytes)) {
+    return BadArgument("struct_bytes of the report is not its size");
+  }
+  engine_race::VerifyReport found;
+  const Status status = Guarded([&] { return check(&found); });
+  if (report != nullptr) {
+    const size_t struct_bytes = report->struct_bytes;
+    // Members that a newer header has are 0.
+    std::memset(report, 0, struct_bytes);
+    *report = {struct_bytes,          found.record_count,       found.bad_count,
+               found.lost_tail_count, found.index_record_count, found.index_unusable_bucket_count};
+  }
+  return Answer(status);
+}
+
+}  // namespace
+
+namespace engine_race::c_api {
+
+int Answer(const Status& status) {
+  if (!status.ok()) KeepMessage(status.message(), error_message);
+  return static_cast<int>(status.code());
+}
+
+int BadArgument(const char* why) {
+  KeepMessage(why, error_message);
+  return ENGINE_RACE_INVALID_ARGUMENT;
+}
+
+int NullArgument() { return BadArgument("a null argument"); }
+
+Status CopyText(const std::string& text, char** copy) {
+  *copy = strdup(text.c_str());
+  return *copy == nullptr ? RefusedMemory("memory was refused") : Status::Ok();
+}
+
+bool IsStructSize(size_t struct_bytes, size_t first_bytes) {
+  constexpr size_t kMostBytes = 4096;
+  return struct_bytes >= first_bytes && struct_bytes <= kMostBytes;
+}
+
+}  // namespace engine_race::c_api
+
+extern "C" {
+
+#define ENGINE_RACE_TEXT_OF(number) #number
+#define ENGINE_RACE_TEXT(number) ENGINE_RACE_TEXT_OF(number)
+
+const char* engine_race_version(void) {
+  return ENGINE_RACE_TEXT(ENGINE_RACE_VERSION_MAJOR) "." ENGINE_RACE_TEXT(
+      ENGINE_RACE_VERSION_MINOR) "." ENGINE_RACE_TEXT(ENGINE_RACE_VERSION_PATCH);
+}
+
+const char* engine_race_code_name(int code) {
+  if (code < ENGINE_RACE_OK || code > ENGINE_RACE_OUT_OF_MEMORY) return "unknown code";
+  // The names are literals.
+  return engine_race::CodeName(static_cast<Code>(code)).data();
+}
+
+const char* engine_race_error_message(void) { return error_message; }
+
+void engine_race_free(void* memory) { free(memory); }
+
+uint64_t engine_race_key(const void* key_bytes) {
+  return engine_race::DecodeKey(static_cast<const char*>(key_bytes));
+}
+
+void engine_race_key_bytes(uint64_t key, void* key_bytes) {
+  engine_race::EncodeKey(key, static_cast<char*>(key_bytes));
+}
+
+engine_race_options* engine_race_options_create(void) {
+  engine_race_options* made = nullptr;
+  (void)Guarded([&] {
+    made = new engine_race_options;
+    return Status::Ok();
+  });
+  return made;
+}
+
+void engine_race_options_destroy(engine_race_options* options) { delete options; }
+
+const char* engine_race_option_name(size_t index) {
+  if (index >= engine_race::NamedOptionCount()) return nullptr;
+  // The names are literals.
+  return engine_race::OptionName(index).data();
+}
+
+int engine_race_options_set(engine_race_options* options, const char* name, const char* value) {
+  if (options == nullptr || name == nullptr || value == nullptr) return NullArgument();
+  return Answer(Guarded([&] { return engine_race::SetOption(name, value, &options->options); }));
+}
+
+int engine_race_options_get(const engine_race_options* options, const char* name, char** value) {
+  if (options == nullptr || name == nullptr || value == nullptr) return NullArgument();
+  *value = nullptr;
+  return Answer(Guarded([&] {
+    std::string text;
+    ENGINE_RACE_RETURN_IF_ERROR(engine_race::GetOption(name, options->options, &text));
+    return CopyText(text, value);
+  }));
+}
+
+int engine_race_options_set_log(engine_race_options* options, engine_race_log_fn log,
+                                void* argument) {
+  if (options == nullptr) return NullArgument();
+  return Answer(Guarded([&] {
+    options->options.log = nullptr;
+    if (log == nullptr) return Status::Ok();
+    options->options.log = [log, argument](engine_race::LogLevel level, std::string_view message) {
+      char text[kMessageBytes];
+      KeepMessage(message, text);
+      log(argument, static_cast<int>(level), text);
+    };
+    return Status::Ok();
+  }));
+}
+
+int engine_race_open(const char* directory, const engine_race_options* options,
+                     engine_race_store** store) {
+  if (store == nullptr) return NullArgument();
+  *store = nullptr;
+  if (directory == nullptr) return NullArgument();
+  return Answer(Guarded([&] {
+    auto made = std::make_unique<engine_race_store>();
+    ENGINE_RACE_RETURN_IF_ERROR(Store::Open(OptionsOf(options), directory, &made->store));
+    *made->living = made->store.get();
+    *store = made.release();
+    return Status::Ok();
+  }));
+}
+
+void engine_race_close(engine_race_store* store) { delete store; }
+
+int engine_race_write(engine_race_store* store, uint64_t key, const void* value) {
+  if (store == nullptr || value == nullptr) return NullArgument();
+  const std::string_view bytes(static_cast<const char*>(value), kValueBytes);
+  return Answer(Guarded([&] { return store->store->Write(KeyBytes(key).view(), bytes); }));
+}
+
+int engine_race_delete(engine_race_store* store, uint64_t key) {
+  if (store == nullptr) return NullArgument();
+  return Answer(Guarded([&] { return store->store->Delete(KeyBytes(key).view()); }));
+}
+
+int engine_race_read(engine_race_store* store, uint64_t key, void* value) {
+  if (store == nullptr || value == nullptr) return NullArgument();
+  return Answer(Guarded([&] { return store->store->ReadInto(key, static_cast<char*>(value)); }));
+}
+
+int engine_race_write_many(engine_race_store* store, size_t count, const uint64_t* keys,
+                           const void* values, size_t* written) {
+  if (written != nullptr) *written = 0;
+  if (store == nullptr) return NullArgument();
+  if (count > 0 && (keys == nullptr || values == nullptr)) return NullArgument();
+  const char* const rows = static_cast<const char*>(values);
+  for (size_t i = 0; i < count; ++i) {
+    const int code = engine_race_write(store, keys[i], rows + i * kValueBytes);
+    if (code != ENGINE_RACE_OK) return code;
+    if (written != nullptr) *written = i + 1;
+  }
+  return ENGINE_RACE_OK;
+}
+
+int engine_race_delete_many(engine_race_store* store, size_t count, const uint64_t* keys,
+                            size_t* deleted) {
+  if (deleted != nullptr) *deleted = 0;
+  if (store == nullptr || (count > 0 && keys == nullptr)) return NullArgument();
+  for (size_t i = 0; i < count; ++i) {
+    const int code = engine_race_delete(store, keys[i]);
+    if (code != ENGINE_RACE_OK) return code;
+    if (deleted != nullptr) *deleted = i + 1;
+  }
+  return ENGINE_RACE_OK;
+}
+
+int engine_race_read_many(engine_race_store* store, size_t count, const uint64_t* keys,
+                          void* values, int* codes) {
+  if (store == nullptr) return NullArgument();
+  if (count > 0 && (keys == nullptr || values == nullptr || codes == nullptr)) {
+    return NullArgument();
+  }
+  static_assert(sizeof(Code) == sizeof(int));
+  const std::span<Code> answers(reinterpret_cast<Code*>(codes), count);
+  return Answer(Guarded([&] {
+    return store->store->MultiReadInto({keys, count}, static_cast<char*>(values), answers);
+  }));
+}
+
+int engine_race_read_async(engine_race_store* store, uint64_t key, void* value,
+                           engine_race_done_fn done, void* argument) {
+  if (store == nullptr || value == nullptr || done == nullptr) return NullArgument();
+  return Answer(Guarded([&] {
+    return store->store->ReadAsyncInto(
+        key, static_cast<char*>(value),
+        [done, argument](const Status& status) { done(argument, Answer(status)); });
+  }));
+}
+
+int engine_race_sync(engine_race_store* store) {
+  if (store == nullptr) return NullArgument();
+  return Answer(Guarded([&] { return store->store->Sync(); }));
+}
+
+int engine_race_verify(const char* directory, const engine_race_options* options,
+                       engine_race_report* report) {
+  if (directory == nullptr) return NullArgument();
+  return Report(report, [&](engine_race::VerifyReport* found) {
+    return Store::Verify(OptionsOf(options), directory, found, {});
+  });
+}
+
+int engine_race_copy(const char* from, const char* to, const engine_race_options* options,
+                     engine_race_report* report) {
+  if (from == nullptr || to == nullptr) return NullArgument();
+  return Report(report, [&](engine_race::VerifyReport* found) {
+    return Store::Copy(OptionsOf(options), from, to, found, {});
+  });
+}
+
+}  // extern "C"

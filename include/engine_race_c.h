@@ -1,0 +1,234 @@
+/* The C API: a store of 8-byte keys and 4 KiB values, from C99 and from every language that can
+ * call C. Start reading here.
+ *
+ * A key is given as the number that its 8 bytes are, read big-endian, so that numbers and bytes
+ * have one order. engine_race_key and engine_race_key_bytes go from one to the other. A value is
+ * ENGINE_RACE_VALUE_BYTES of the caller's memory, of any alignment.
+ *
+ * Every call that can fail returns a code. engine_race_error_message describes the calling thread's
+ * last failure. No call prints, exits or lets a C++ exception out. A null handle, or null where
+ * memory is needed, is ENGINE_RACE_INVALID_ARGUMENT. So is a key outside the store's key_range.
+ * Besides the codes that a call names, it may answer ENGINE_RACE_OUT_OF_MEMORY.
+ *
+ * Memory that is given to a call may not change while the call runs, except by the call.
+ *
+ * Threads: every call of a store from any number of threads, except engine_race_close. While it
+ * runs no other call of the store may run, and none of its iterators and snapshots, not even the
+ * one that frees them. Iterators and snapshots may outlive the store: their calls answer
+ * ENGINE_RACE_INVALID_ARGUMENT then. A snapshot can be read from any number of threads, an iterator
+ * by one at a time. A thread may not be cancelled inside a call.
+ *
+ * Forks: handles belong to the process that made them. In a forked child reads and writes of a
+ * store are ENGINE_RACE_INVALID_ARGUMENT, and engine_race_close frees nothing. The child may not
+ * use iterators and snapshots of its parent, nor free them.
+ *
+ * Functions of the caller (log, done, visit) must return: no longjmp, no C++ exception and no end
+ * of the thread may leave them. None may close the store.
+ *
+ * Structures begin with their size, which the caller sets: {.struct_bytes = sizeof(...)}. So a
+ * program works with a newer library whose structures are longer. They have no padding.
+ */
+#ifndef ENGINE_RACE_C_H_
+#define ENGINE_RACE_C_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Programs that were built with a header of the same major number, and a lower or the same minor
+ * number, run with this library. Versions 0.x hold to that, too. */
+#define ENGINE_RACE_VERSION_MAJOR 0
+#define ENGINE_RACE_VERSION_MINOR 9
+#define ENGINE_RACE_VERSION_PATCH 0
+
+#define ENGINE_RACE_KEY_BYTES 8
+#define ENGINE_RACE_VALUE_BYTES 4096
+
+typedef enum engine_race_code {
+  ENGINE_RACE_OK = 0,
+  ENGINE_RACE_NOT_FOUND = 1,
+  ENGINE_RACE_CORRUPTION = 2,
+  ENGINE_RACE_NOT_SUPPORTED = 3,
+  ENGINE_RACE_INVALID_ARGUMENT = 4,
+  ENGINE_RACE_IO_ERROR = 5,
+  ENGINE_RACE_INCOMPLETE = 6,
+  ENGINE_RACE_TIMED_OUT = 7,
+  ENGINE_RACE_FULL = 8,
+  ENGINE_RACE_OUT_OF_MEMORY = 9
+} engine_race_code;
+
+typedef struct engine_race_store engine_race_store;
+typedef struct engine_race_options engine_race_options;
+typedef struct engine_race_snapshot engine_race_snapshot;
+typedef struct engine_race_iterator engine_race_iterator;
+
+/* "0.9.0": of the library, which may be newer than the header. */
+const char* engine_race_version(void);
+/* "kNotFound"; "unknown code" for a number that is no code. */
+const char* engine_race_code_name(int code);
+/* One line about the last call of this thread that failed; empty if there is no more to say than
+ * the code. Good until the thread's next failure. Never null. */
+const char* engine_race_error_message(void);
+/* Frees a text that a call of this library gave. Null is fine. */
+void engine_race_free(void* memory);
+
+/* From 8 bytes to the key and back. */
+uint64_t engine_race_key(const void* key_bytes);
+void engine_race_key_bytes(uint64_t key, void* key_bytes);
+
+/* Options. Their names, values and defaults are those of Options in engine_race/base/options.h. */
+
+/* Null when memory is refused. */
+engine_race_options* engine_race_options_create(void);
+void engine_race_options_destroy(engine_race_options* options);
+/* The name of the option with that number; null behind the last one. */
+const char* engine_race_option_name(size_t index);
+/* Sets an option from a text: "2147483648", "2g", "true", "io_uring", "0700" for modes of files,
+ * "/a:/b" for paths, in which \: is a colon and \\ a backslash. INVALID_ARGUMENT for an unknown
+ * name and for a text that does not parse. engine_race_open checks the ranges of values. */
+int engine_race_options_set(engine_race_options* options, const char* name, const char* value);
+/* *value is a text for engine_race_free. */
+int engine_race_options_get(const engine_race_options* options, const char* name, char** value);
+/* `log` is called with 0, 1 or 2 for information, warnings and errors, and with a message. Any
+ * thread may call it, also while the store holds locks: it must not call the store. Null: nothing
+ * is logged, which is the default. */
+typedef void (*engine_race_log_fn)(void* argument, int level, const char* message);
+int engine_race_options_set_log(engine_race_options* options, engine_race_log_fn log,
+                                void* argument);
+
+/* Stores. */
+
+/* Opens the store in `directory`, made when missing. Options may be null, and may be destroyed
+ * afterwards. IO_ERROR when another opener holds the store. *store is null after a failure. */
+int engine_race_open(const char* directory, const engine_race_options* options,
+                     engine_race_store** store);
+/* Waits for reads that were started, and frees the store. Null is fine. */
+void engine_race_close(engine_race_store* store);
+
+/* Once OK, the record outlives the process, however it ends. FULL, IO_ERROR, CORRUPTION. */
+int engine_race_write(engine_race_store* store, uint64_t key, const void* value);
+/* Deleting what is not there succeeds. */
+int engine_race_delete(engine_race_store* store, uint64_t key);
+/* On failure `value` is left as it was. NOT_FOUND, CORRUPTION, IO_ERROR. */
+int engine_race_read(engine_race_store* store, uint64_t key, void* value);
+
+/* Many records in one call: keys[i] goes with the value at values + i * 4096. */
+
+/* Writes in order and stops at the first failure, which it returns. *written, if not null, is how
+ * many records were written before. */
+int engine_race_write_many(engine_race_store* store, size_t count, const uint64_t* keys,
+                           const void* values, size_t* written);
+int engine_race_delete_many(engine_race_store* store, size_t count, const uint64_t* keys,
+                            size_t* deleted);
+/* Keeps many reads in flight. codes[i] is what engine_race_read would answer for keys[i]. Values
+ * that are not read are left as they were. Fails as a whole only if nothing was read. */
+int engine_race_read_many(engine_race_store* store, size_t count, const uint64_t* keys,
+                          void* values, int* codes);
+
+/* Starts a read and returns. `done` is called once with the code, by a thread of the store or
+ * before this returns; it may not block. It may call the store. `value` must live until then. After
+ * a failure of this call itself `done` is not called. */
+typedef void (*engine_race_done_fn)(void* argument, int code);
+int engine_race_read_async(engine_race_store* store, uint64_t key, void* value,
+                           engine_race_done_fn done, void* argument);
+
+/* Once OK, writes that were acknowledged before outlive a power loss. */
+int engine_race_sync(engine_race_store* store);
+
+/* Visits the records from *lower on and below *upper in ascending order of key. A null bound is
+ * open on its side. `value` is good during the call. A visitor that answers other than 0 ends the
+ * walk, which is OK then. It may call the store. */
+typedef int (*engine_race_visit_fn)(void* argument, uint64_t key, const void* value);
+int engine_race_range(engine_race_store* store, const uint64_t* lower, const uint64_t* upper,
+                      engine_race_visit_fn visit, void* argument);
+
+/* Snapshots: a state of the store that stays readable while writers go on. */
+
+int engine_race_snapshot_take(engine_race_store* store, engine_race_snapshot** snapshot);
+void engine_race_snapshot_release(engine_race_snapshot* snapshot);
+int engine_race_snapshot_read(const engine_race_snapshot* snapshot, uint64_t key, void* value);
+int engine_race_snapshot_range(const engine_race_snapshot* snapshot, const uint64_t* lower,
+                               const uint64_t* upper, engine_race_visit_fn visit, void* argument);
+
+/* Iterators: walks in order of key, both ways, at one state of the store. */
+
+typedef struct engine_race_iterator_options {
+  size_t struct_bytes;                  /* sizeof(engine_race_iterator_options) */
+  const engine_race_snapshot* snapshot; /* null: the latest state */
+  const uint64_t* lower;                /* null: open; the bound itself is included */
+  const uint64_t* upper;                /* null: open; the bound itself is not included */
+  uint64_t prefetch_records;            /* values that are read ahead, at most 64; 0: none */
+  uint64_t refresh_every_steps;         /* moves on to the latest state so often; 0: never */
+} engine_race_iterator_options;
+
+/* Options may be null. It stands at no record until the first seek. */
+int engine_race_iterator_create(engine_race_store* store,
+                                const engine_race_iterator_options* options,
+                                engine_race_iterator** iterator);
+void engine_race_iterator_destroy(engine_race_iterator* iterator);
+/* 1 when it stands at a record. 0 behind the last one and after a failure. */
+int engine_race_iterator_valid(const engine_race_iterator* iterator);
+/* OK, or what ended the walk. The next seek clears it. */
+int engine_race_iterator_status(const engine_race_iterator* iterator);
+void engine_race_iterator_seek_to_first(engine_race_iterator* iterator);
+void engine_race_iterator_seek_to_last(engine_race_iterator* iterator);
+/* To the first record at or after `key`; to the last one at or before it. */
+void engine_race_iterator_seek(engine_race_iterator* iterator, uint64_t key);
+void engine_race_iterator_seek_for_prev(engine_race_iterator* iterator, uint64_t key);
+/* They do nothing unless it stands at a record. */
+void engine_race_iterator_next(engine_race_iterator* iterator);
+void engine_race_iterator_prev(engine_race_iterator* iterator);
+/* 0 where it stands at no record. */
+uint64_t engine_race_iterator_key(const engine_race_iterator* iterator);
+/* 4096 bytes, good until the iterator is used again. Null where it stands at no record, and when
+ * the value cannot be read: the iterator is not valid then. */
+const void* engine_race_iterator_value(engine_race_iterator* iterator);
+/* Takes up to `count` records from where it stands, in ascending order, and moves behind them.
+ * `values` may be null. *taken is how many there were; fewer than `count` only at the end of the
+ * walk and after a failure. */
+int engine_race_iterator_take(engine_race_iterator* iterator, size_t count, uint64_t* keys,
+                              void* values, size_t* taken);
+/* Moves on to the latest state. It stands at no record then. */
+int engine_race_iterator_refresh(engine_race_iterator* iterator);
+
+/* Counters of a store, each a number with a name: those of StoreStats in engine_race/store.h. */
+
+/* The name of the counter with that number; null behind the last one. */
+const char* engine_race_stat_name(size_t index);
+/* Copies the first `count` of them into `values`, in the order of their numbers: a counter keeps
+ * its number for ever. *given is how many were copied, less than `count` where there are no more.
+ */
+int engine_race_stats(engine_race_store* store, uint64_t* values, size_t count, size_t* given);
+/* What a store says of itself in words; *text is for engine_race_free. Names: "io_backend" and
+ * "write_backend", "key_range" (the keys that it takes, "first-last"). INVALID_ARGUMENT for an
+ * unknown name. */
+int engine_race_property(engine_race_store* store, const char* name, char** text);
+
+/* Closed stores. Options may be null. */
+
+typedef struct engine_race_report {
+  size_t struct_bytes;   /* sizeof(engine_race_report) */
+  uint64_t record_count; /* read, overwritten records and deletions included */
+  uint64_t bad_count;
+  uint64_t lost_tail_count; /* that the next opening cuts off: a power loss has taken them */
+  /* Of the index on disk: records that were compared, and buckets that must be built anew. */
+  uint64_t index_record_count;
+  uint64_t index_unusable_bucket_count;
+} engine_race_report;
+
+/* Reads every record and compares it with its checksums. CORRUPTION when something is bad. The
+ * report may be null. */
+int engine_race_verify(const char* directory, const engine_race_options* options,
+                       engine_race_report* report);
+/* Copies a store into a directory that is missing or empty, and verifies it on the way. */
+int engine_race_copy(const char* from, const char* to, const engine_race_options* options,
+                     engine_race_report* report);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* ENGINE_RACE_C_H_ */

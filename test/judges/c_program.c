@@ -1,0 +1,539 @@
+/* Every call of the C API, from C99, linked with the archive as a stranger would. Prints a line for
+ * each case, "ok" or "FAILED" and its name. */
+#include <engine_race_c.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int failed_checks = 0;
+static char directory[256];
+
+static int check(int holds, const char* what, int line) {
+  if (!holds && failed_checks++ < 10) {
+    printf("%s:%d: not so: %s; %s\n", __FILE__, line, what, engine_race_error_message());
+  }
+  return holds;
+}
+#define CHECK(expression) check((expression) != 0, #expression, __LINE__)
+
+/* A bijection, so that keys fall into every bucket. */
+static uint64_t key_of(uint64_t number) { return number * 0x9e3779b97f4a7c15ull; }
+
+static void fill(unsigned char* value, uint64_t number, int version) {
+  size_t i;
+  for (i = 0; i < ENGINE_RACE_VALUE_BYTES; ++i) {
+    value[i] = (unsigned char)(number * 31 + i * 7 + (uint64_t)version * 13 + (i >> 8));
+  }
+}
+
+static int has(const unsigned char* value, uint64_t number, int version) {
+  unsigned char wanted[ENGINE_RACE_VALUE_BYTES];
+  fill(wanted, number, version);
+  return memcmp(value, wanted, sizeof(wanted)) == 0;
+}
+
+static engine_race_store* open_store(void) {
+  engine_race_store* store = NULL;
+  engine_race_options* options = engine_race_options_create();
+  CHECK(options != NULL);
+  CHECK(engine_race_options_set(options, "bucket_count", "16") == ENGINE_RACE_OK);
+  CHECK(engine_race_options_set(options, "file_count", "4") == ENGINE_RACE_OK);
+  CHECK(engine_race_options_set(options, "memory_budget_bytes", "64m") == ENGINE_RACE_OK);
+  CHECK(engine_race_open(directory, options, &store) == ENGINE_RACE_OK);
+  CHECK(store != NULL);
+  engine_race_options_destroy(options);
+  return store;
+}
+
+/* Removes the store and all that is in its directory. */
+static void remove_store(void) {
+  char command[300];
+  snprintf(command, sizeof(command), "rm -rf '%s'", directory);
+  CHECK(system(command) == 0);
+}
+
+enum { kRecords = 1000 };
+
+static void write_all(engine_race_store* store, int version) {
+  unsigned char value[ENGINE_RACE_VALUE_BYTES];
+  uint64_t i;
+  for (i = 0; i < kRecords; ++i) {
+    fill(value, i, version);
+    CHECK(engine_race_write(store, key_of(i), value) == ENGINE_RACE_OK);
+  }
+}
+
+static void case_codes_and_keys(void) {
+  const unsigned char bytes[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+  unsigned char back[8];
+  CHECK(strcmp(engine_race_code_name(ENGINE_RACE_OK), "kSucc") == 0);
+  CHECK(strcmp(engine_race_code_name(ENGINE_RACE_OUT_OF_MEMORY), "kOutOfMemory") == 0);
+  CHECK(strncmp(engine_race_version(), "0.9.", 4) == 0);
+  CHECK(strcmp(engine_race_code_name(10), "unknown code") == 0);
+  CHECK(strcmp(engine_race_code_name(-1), "unknown code") == 0);
+  CHECK(engine_race_key(bytes) == 0x0102030405060708ull);
+  engine_race_key_bytes(0x0102030405060708ull, back);
+  CHECK(memcmp(bytes, back, sizeof(bytes)) == 0);
+  engine_race_free(NULL);
+}
+
+static void case_options(void) {
+  engine_race_options* options = engine_race_options_create();
+  char* value = NULL;
+  size_t count = 0;
+  CHECK(options != NULL);
+  while (engine_race_option_name(count) != NULL) {
+    CHECK(engine_race_options_get(options, engine_race_option_name(count), &value) ==
+          ENGINE_RACE_OK);
+    CHECK(engine_race_options_set(options, engine_race_option_name(count), value) ==
+          ENGINE_RACE_OK);
+    engine_race_free(value);
+    ++count;
+  }
+  CHECK(count > 20);
+  CHECK(engine_race_options_set(options, "memory_budget_bytes", "3g") == ENGINE_RACE_OK);
+  CHECK(engine_race_options_get(options, "memory_budget_bytes", &value) == ENGINE_RACE_OK);
+  CHECK(strcmp(value, "3221225472") == 0);
+  engine_race_free(value);
+  CHECK(engine_race_options_set(options, "no_such_option", "1") == ENGINE_RACE_INVALID_ARGUMENT);
+  CHECK(strstr(engine_race_error_message(), "no_such_option") != NULL);
+  CHECK(engine_race_options_set(options, "bucket_count", "many") == ENGINE_RACE_INVALID_ARGUMENT);
+  CHECK(engine_race_options_set(NULL, "bucket_count", "1") == ENGINE_RACE_INVALID_ARGUMENT);
+  CHECK(engine_race_options_set(options, NULL, "1") == ENGINE_RACE_INVALID_ARGUMENT);
+  CHECK(engine_race_options_get(options, "bucket_count", NULL) == ENGINE_RACE_INVALID_ARGUMENT);
+  engine_race_options_destroy(options);
+  engine_race_options_destroy(NULL);
+}
+
+struct logged {
+  int count;
+  int worst;
+  char last[256];
+};
+
+static void note_log(void* argument, int level, const char* message) {
+  struct logged* logged = argument;
+  ++logged->count;
+  if (level > logged->worst) logged->worst = level;
+  snprintf(logged->last, sizeof(logged->last), "%s", message);
+}
+
+static void case_failures_are_told(void) {
+  engine_race_options* options = engine_race_options_create();
+  engine_race_store* store = NULL;
+  struct logged logged = {0, 0, ""};
+  CHECK(engine_race_options_set_log(options, note_log, &logged) == ENGINE_RACE_OK);
+  CHECK(engine_race_options_set(options, "create_if_missing", "false") == ENGINE_RACE_OK);
+  CHECK(engine_race_open(directory, options, &store) == ENGINE_RACE_NOT_FOUND);
+  CHECK(store == NULL);
+  CHECK(engine_race_options_set(options, "bucket_count", "3") == ENGINE_RACE_OK);
+  CHECK(engine_race_open(directory, options, &store) == ENGINE_RACE_INVALID_ARGUMENT);
+  CHECK(strstr(engine_race_error_message(), "bucket_count") != NULL);
+  CHECK(logged.count > 0 && logged.worst == 2);
+  CHECK(strstr(logged.last, "bucket_count") != NULL);
+  CHECK(engine_race_options_set_log(options, NULL, NULL) == ENGINE_RACE_OK);
+  CHECK(engine_race_options_set_log(NULL, note_log, NULL) == ENGINE_RACE_INVALID_ARGUMENT);
+  CHECK(engine_race_open(NULL, NULL, &store) == ENGINE_RACE_INVALID_ARGUMENT);
+  CHECK(engine_race_open(directory, NULL, NULL) == ENGINE_RACE_INVALID_ARGUMENT);
+  engine_race_options_destroy(options);
+  store = open_store();
+  {
+    engine_race_store* second = store;
+    CHECK(engine_race_open(directory, NULL, &second) == ENGINE_RACE_IO_ERROR);
+    CHECK(second == NULL);
+  }
+  engine_race_close(store);
+  engine_race_close(NULL);
+}
+
+static void case_records(void) {
+  unsigned char value[ENGINE_RACE_VALUE_BYTES];
+  uint64_t i;
+  engine_race_store* store = open_store();
+  write_all(store, 1);
+  for (i = 0; i < kRecords; ++i) {
+    CHECK(engine_race_read(store, key_of(i), value) == ENGINE_RACE_OK && has(value, i, 1));
+  }
+  memset(value, 7, sizeof(value));
+  CHECK(engine_race_read(store, key_of(kRecords), value) == ENGINE_RACE_NOT_FOUND);
+  CHECK(value[0] == 7 && value[ENGINE_RACE_VALUE_BYTES - 1] == 7);
+  CHECK(engine_race_delete(store, key_of(5)) == ENGINE_RACE_OK);
+  CHECK(engine_race_delete(store, key_of(kRecords)) == ENGINE_RACE_OK);
+  CHECK(engine_race_read(store, key_of(5), value) == ENGINE_RACE_NOT_FOUND);
+  CHECK(engine_race_sync(store) == ENGINE_RACE_OK);
+  engine_race_close(store);
+  /* It is all there after reopening, with the keys at both ends. */
+  store = open_store();
+  CHECK(engine_race_read(store, key_of(6), value) == ENGINE_RACE_OK && has(value, 6, 1));
+  CHECK(engine_race_read(store, key_of(5), value) == ENGINE_RACE_NOT_FOUND);
+  fill(value, 77, 3);
+  CHECK(engine_race_write(store, 0, value) == ENGINE_RACE_OK);
+  CHECK(engine_race_write(store, UINT64_MAX, value) == ENGINE_RACE_OK);
+  memset(value, 0, sizeof(value));
+  CHECK(engine_race_read(store, UINT64_MAX, value) == ENGINE_RACE_OK && has(value, 77, 3));
+  engine_race_close(store);
+  CHECK(engine_race_write(NULL, 0, value) == ENGINE_RACE_INVALID_ARGUMENT);
+  CHECK(engine_race_read(NULL, 0, value) == ENGINE_RACE_INVALID_ARGUMENT);
+}
+
+static void case_many(void) {
+  engine_race_store* store = open_store();
+  uint64_t keys[kRecords + 1];
+  int codes[kRecords + 1];
+  unsigned char* rows = malloc((kRecords + 1) * (size_t)ENGINE_RACE_VALUE_BYTES);
+  size_t done = 99;
+  uint64_t i;
+  CHECK(rows != NULL);
+  for (i = 0; i <= kRecords; ++i) {
+    keys[i] = key_of(i);
+    fill(rows + i * ENGINE_RACE_VALUE_BYTES, i, 4);
+  }
+  CHECK(engine_race_write_many(store, kRecords, keys, rows, &done) == ENGINE_RACE_OK);
+  CHECK(done == kRecords);
+  memset(rows, 9, (kRecords + 1) * (size_t)ENGINE_RACE_VALUE_BYTES);
+  CHECK(engine_race_read_many(store, kRecords + 1, keys, rows, codes) == ENGINE_RACE_OK);
+  for (i = 0; i < kRecords; ++i) {
+    CHECK(codes[i] == ENGINE_RACE_OK && has(rows + i * ENGINE_RACE_VALUE_BYTES, i, 4));
+  }
+  CHECK(codes[kRecords] == ENGINE_RACE_NOT_FOUND);
+  CHECK(rows[kRecords * (size_t)ENGINE_RACE_VALUE_BYTES] == 9);
+  CHECK(engine_race_read_many(store, 0, NULL, NULL, NULL) == ENGINE_RACE_OK);
+  CHECK(engine_race_read_many(store, 1, keys, rows, NULL) == ENGINE_RACE_INVALID_ARGUMENT);
+  CHECK(engine_race_read_many(store, 1, NULL, rows, codes) == ENGINE_RACE_INVALID_ARGUMENT);
+  CHECK(engine_race_write_many(store, 1, keys, NULL, &done) == ENGINE_RACE_INVALID_ARGUMENT);
+  CHECK(done == 0);
+  CHECK(engine_race_delete_many(store, 10, keys, &done) == ENGINE_RACE_OK && done == 10);
+  CHECK(engine_race_read_many(store, 11, keys, rows, codes) == ENGINE_RACE_OK);
+  CHECK(codes[9] == ENGINE_RACE_NOT_FOUND && codes[10] == ENGINE_RACE_OK);
+  free(rows);
+  engine_race_close(store);
+}
+
+static void note_code(void* argument, int code) { *(volatile int*)argument = code; }
+
+static void case_async(void) {
+  engine_race_store* store = open_store();
+  unsigned char value[ENGINE_RACE_VALUE_BYTES];
+  unsigned char other[ENGINE_RACE_VALUE_BYTES];
+  volatile int found = -1;
+  volatile int missing = -1;
+  write_all(store, 2);
+  CHECK(engine_race_read_async(store, key_of(3), value, note_code, (void*)&found) ==
+        ENGINE_RACE_OK);
+  CHECK(engine_race_read_async(store, key_of(kRecords), other, note_code, (void*)&missing) ==
+        ENGINE_RACE_OK);
+  CHECK(engine_race_read_async(store, 0, value, NULL, NULL) == ENGINE_RACE_INVALID_ARGUMENT);
+  /* Waits for both. */
+  engine_race_close(store);
+  CHECK(found == ENGINE_RACE_OK && has(value, 3, 2));
+  CHECK(missing == ENGINE_RACE_NOT_FOUND);
+}
+
+struct walk {
+  uint64_t count;
+  uint64_t last;
+  uint64_t stop_after;
+  int in_order;
+};
+
+static int visit(void* argument, uint64_t key, const void* value) {
+  struct walk* walk = argument;
+  if (walk->count > 0 && key <= walk->last) walk->in_order = 0;
+  walk->last = key;
+  ++walk->count;
+  (void)value;
+  return walk->count == walk->stop_after;
+}
+
+static uint64_t count_of(engine_race_store* store, const engine_race_snapshot* snapshot,
+                         const uint64_t* lower, const uint64_t* upper, uint64_t stop_after) {
+  struct walk walk = {0, 0, 0, 1};
+  walk.stop_after = stop_after;
+  CHECK((snapshot == NULL
+             ? engine_race_range(store, lower, upper, visit, &walk)
+             : engine_race_snapshot_range(snapshot, lower, upper, visit, &walk)) == ENGINE_RACE_OK);
+  CHECK(walk.in_order);
+  return walk.count;
+}
+
+static void case_ranges_and_snapshots(void) {
+  engine_race_store* store = open_store();
+  engine_race_snapshot* snapshot = NULL;
+  unsigned char value[ENGINE_RACE_VALUE_BYTES];
+  const uint64_t middle = (uint64_t)1 << 63;
+  struct walk unused = {0, 0, 0, 1};
+  uint64_t below;
+  write_all(store, 1);
+  CHECK(engine_race_snapshot_take(store, &snapshot) == ENGINE_RACE_OK);
+  write_all(store, 2);
+  CHECK(engine_race_delete(store, key_of(1)) == ENGINE_RACE_OK);
+  CHECK(count_of(store, NULL, NULL, NULL, 0) == kRecords - 1);
+  CHECK(count_of(store, snapshot, NULL, NULL, 0) == kRecords);
+  below = count_of(store, snapshot, NULL, &middle, 0);
+  CHECK(below > 0 && below < kRecords);
+  CHECK(below + count_of(store, snapshot, &middle, NULL, 0) == kRecords);
+  CHECK(count_of(store, NULL, NULL, NULL, 7) == 7);
+  CHECK(count_of(store, snapshot, NULL, NULL, 7) == 7);
+  CHECK(engine_race_snapshot_read(snapshot, key_of(1), value) == ENGINE_RACE_OK);
+  CHECK(has(value, 1, 1));
+  CHECK(engine_race_read(store, key_of(2), value) == ENGINE_RACE_OK && has(value, 2, 2));
+  CHECK(engine_race_range(store, NULL, NULL, NULL, NULL) == ENGINE_RACE_INVALID_ARGUMENT);
+  CHECK(engine_race_snapshot_read(NULL, 0, value) == ENGINE_RACE_INVALID_ARGUMENT);
+  CHECK(engine_race_snapshot_take(NULL, &snapshot) == ENGINE_RACE_INVALID_ARGUMENT);
+  CHECK(snapshot == NULL);
+  CHECK(engine_race_snapshot_take(store, &snapshot) == ENGINE_RACE_OK);
+  engine_race_close(store);
+  /* It may outlive its store. */
+  CHECK(engine_race_snapshot_read(snapshot, key_of(2), value) == ENGINE_RACE_INVALID_ARGUMENT);
+  CHECK(engine_race_snapshot_range(snapshot, NULL, NULL, visit, &unused) ==
+        ENGINE_RACE_INVALID_ARGUMENT);
+  CHECK(unused.count == 0);
+  engine_race_snapshot_release(snapshot);
+  engine_race_snapshot_release(NULL);
+}
+
+static void case_iterators(void) {
+  engine_race_store* store = open_store();
+  engine_race_iterator* iterator = NULL;
+  /* As of a newer library: one more option behind those that this one knows. */
+  struct {
+    engine_race_iterator_options known;
+    uint64_t later;
+  } newer = {{sizeof(newer), NULL, NULL, NULL, 0, 0}, 1};
+  const uint64_t upper = (uint64_t)3 << 62;
+  engine_race_snapshot* snapshot = NULL;
+  engine_race_iterator_options options = {0, NULL, NULL, NULL, 0, 0};
+  const uint64_t lower = (uint64_t)1 << 62;
+  uint64_t keys[64];
+  unsigned char* rows = malloc(64 * (size_t)ENGINE_RACE_VALUE_BYTES);
+  size_t taken = 0;
+  uint64_t count = 0;
+  uint64_t last = 0;
+  int forwards = 1;
+  write_all(store, 1);
+  CHECK(engine_race_iterator_create(store, NULL, &iterator) == ENGINE_RACE_OK);
+  CHECK(!engine_race_iterator_valid(iterator));
+  CHECK(engine_race_iterator_value(iterator) == NULL);
+  for (engine_race_iterator_seek_to_first(iterator); engine_race_iterator_valid(iterator);
+       engine_race_iterator_next(iterator)) {
+    const uint64_t key = engine_race_iterator_key(iterator);
+    if (count > 0 && key <= last) forwards = 0;
+    last = key;
+    ++count;
+  }
+  CHECK(forwards && count == kRecords);
+  CHECK(engine_race_iterator_status(iterator) == ENGINE_RACE_OK);
+  engine_race_iterator_seek_to_last(iterator);
+  CHECK(engine_race_iterator_key(iterator) == last);
+  engine_race_iterator_prev(iterator);
+  CHECK(engine_race_iterator_key(iterator) < last);
+  engine_race_iterator_seek(iterator, key_of(3));
+  CHECK(engine_race_iterator_key(iterator) == key_of(3));
+  CHECK(has(engine_race_iterator_value(iterator), 3, 1));
+  engine_race_iterator_seek_for_prev(iterator, key_of(3) - 1);
+  CHECK(engine_race_iterator_key(iterator) < key_of(3));
+  CHECK(engine_race_iterator_refresh(iterator) == ENGINE_RACE_OK);
+  CHECK(!engine_race_iterator_valid(iterator));
+  engine_race_iterator_destroy(iterator);
+
+  CHECK(engine_race_iterator_create(store, &options, &iterator) == ENGINE_RACE_INVALID_ARGUMENT);
+  CHECK(iterator == NULL);
+  CHECK(engine_race_iterator_create(store, &newer.known, &iterator) == ENGINE_RACE_NOT_SUPPORTED);
+  newer.later = 0;
+  CHECK(engine_race_iterator_create(store, &newer.known, &iterator) == ENGINE_RACE_OK);
+  engine_race_iterator_destroy(iterator);
+  options.struct_bytes = sizeof(options) - 1;
+  CHECK(engine_race_iterator_create(store, &options, &iterator) == ENGINE_RACE_INVALID_ARGUMENT);
+  options.struct_bytes = SIZE_MAX;
+  CHECK(engine_race_iterator_create(store, &options, &iterator) == ENGINE_RACE_INVALID_ARGUMENT);
+  options.struct_bytes = sizeof(options);
+  /* A snapshot, both bounds, and an iterator that moves on. */
+  CHECK(engine_race_snapshot_take(store, &snapshot) == ENGINE_RACE_OK);
+  CHECK(engine_race_delete(store, key_of(3)) == ENGINE_RACE_OK);
+  options.snapshot = snapshot;
+  CHECK(engine_race_iterator_create(store, &options, &iterator) == ENGINE_RACE_OK);
+  engine_race_iterator_seek(iterator, key_of(3));
+  CHECK(engine_race_iterator_key(iterator) == key_of(3));
+  engine_race_iterator_destroy(iterator);
+  engine_race_snapshot_release(snapshot);
+  fill(rows, 3, 1);
+  CHECK(engine_race_write(store, key_of(3), rows) == ENGINE_RACE_OK);
+  options.snapshot = NULL;
+  options.upper = &upper;
+  CHECK(engine_race_iterator_create(store, &options, &iterator) == ENGINE_RACE_OK);
+  engine_race_iterator_seek_to_last(iterator);
+  CHECK(engine_race_iterator_valid(iterator) && engine_race_iterator_key(iterator) < upper);
+  engine_race_iterator_destroy(iterator);
+  options.upper = NULL;
+  options.refresh_every_steps = 1;
+  CHECK(engine_race_iterator_create(store, &options, &iterator) == ENGINE_RACE_OK);
+  engine_race_iterator_seek_to_first(iterator);
+  CHECK(engine_race_write(store, UINT64_MAX, rows) == ENGINE_RACE_OK);
+  for (last = 0; engine_race_iterator_valid(iterator); engine_race_iterator_next(iterator)) {
+    last = engine_race_iterator_key(iterator);
+  }
+  CHECK(last == UINT64_MAX);
+  CHECK(engine_race_delete(store, UINT64_MAX) == ENGINE_RACE_OK);
+  engine_race_iterator_destroy(iterator);
+  options.refresh_every_steps = 0;
+  options.lower = &lower;
+  options.prefetch_records = 16;
+  CHECK(engine_race_iterator_create(store, &options, &iterator) == ENGINE_RACE_OK);
+  engine_race_iterator_seek_to_first(iterator);
+  CHECK(engine_race_iterator_key(iterator) >= lower);
+  count = 0;
+  do {
+    size_t i;
+    CHECK(engine_race_iterator_take(iterator, 64, keys, rows, &taken) == ENGINE_RACE_OK);
+    for (i = 0; i < taken; ++i) {
+      /* The multiplication is undone by the factor's inverse. */
+      const uint64_t number = keys[i] * 0xf1de83e19937733dull;
+      CHECK(number < kRecords && has(rows + i * ENGINE_RACE_VALUE_BYTES, number, 1));
+    }
+    count += taken;
+  } while (taken == 64);
+  CHECK(count == count_of(store, NULL, &lower, NULL, 0));
+  engine_race_iterator_seek_to_first(iterator);
+  CHECK(engine_race_iterator_take(iterator, 3, keys, NULL, &taken) == ENGINE_RACE_OK && taken == 3);
+  CHECK(engine_race_iterator_take(NULL, 3, keys, NULL, &taken) == ENGINE_RACE_INVALID_ARGUMENT);
+  CHECK(taken == 0);
+  /* It may outlive its store. */
+  engine_race_close(store);
+  engine_race_iterator_seek_to_first(iterator);
+  CHECK(!engine_race_iterator_valid(iterator));
+  CHECK(engine_race_iterator_status(iterator) == ENGINE_RACE_INVALID_ARGUMENT);
+  engine_race_iterator_destroy(iterator);
+  engine_race_iterator_destroy(NULL);
+  CHECK(!engine_race_iterator_valid(NULL));
+  free(rows);
+}
+
+/* The counters of version 0.9: their numbers never change. */
+static const char* const counters[] = {
+    "record_count",
+    "synced_record_count",
+    "flush_count",
+    "durable_write_count",
+    "log_memory_bytes",
+    "index_memory_bytes",
+    "index_written_bytes",
+    "index_disk_bytes",
+    "range_memory_bytes",
+    "task_memory_bytes",
+    "iterator_memory_bytes",
+    "frame_memory_bytes",
+    "frame_limit_bytes",
+    "frame_value_bytes",
+    "frame_block_bytes",
+    "frame_hit_count",
+    "frame_miss_count",
+    "frame_admission_count",
+    "frame_eviction_count",
+    "block_hit_count",
+    "block_miss_count",
+    "memory_budget_bytes",
+    "view_count",
+    "view_pinned_bytes",
+    "oldest_view_age_ms",
+    "bucket_count",
+    "bucket_capacity_records",
+    "staging_mapped",
+    "path_count",
+};
+
+static void case_stats(void) {
+  engine_race_store* store = open_store();
+  uint64_t values[64];
+  size_t given = 0;
+  size_t i;
+  char* text = NULL;
+  int found = 0;
+  write_all(store, 1);
+  CHECK(engine_race_stats(store, values, 64, &given) == ENGINE_RACE_OK);
+  CHECK(given >= sizeof(counters) / sizeof(counters[0]) && engine_race_stat_name(given) == NULL);
+  for (i = 0; i < sizeof(counters) / sizeof(counters[0]); ++i) {
+    CHECK(strcmp(engine_race_stat_name(i), counters[i]) == 0);
+  }
+  for (i = 0; i < given; ++i) {
+    if (strcmp(engine_race_stat_name(i), "record_count") == 0) found = values[i] == kRecords;
+  }
+  CHECK(found);
+  CHECK(engine_race_stats(store, values, 3, &given) == ENGINE_RACE_OK && given == 3);
+  CHECK(engine_race_stats(NULL, values, 3, &given) == ENGINE_RACE_INVALID_ARGUMENT);
+  CHECK(engine_race_property(store, "key_range", &text) == ENGINE_RACE_OK);
+  CHECK(strcmp(text, "0-18446744073709551615") == 0);
+  engine_race_free(text);
+  CHECK(engine_race_property(store, "write_backend", &text) == ENGINE_RACE_OK && text[0] != 0);
+  engine_race_free(text);
+  CHECK(engine_race_property(store, "io_backend", &text) == ENGINE_RACE_OK && text[0] != 0);
+  engine_race_free(text);
+  CHECK(engine_race_property(store, "colour", &text) == ENGINE_RACE_INVALID_ARGUMENT);
+  CHECK(text == NULL && strstr(engine_race_error_message(), "colour") != NULL);
+  CHECK(engine_race_property(store, NULL, &text) == ENGINE_RACE_INVALID_ARGUMENT);
+  CHECK(engine_race_property(store, "io_backend", NULL) == ENGINE_RACE_INVALID_ARGUMENT);
+  engine_race_close(store);
+}
+
+static void case_closed_stores(void) {
+  engine_race_store* store = open_store();
+  engine_race_report report;
+  struct {
+    engine_race_report known;
+    uint64_t later;
+  } newer;
+  char copy[300];
+  char kept[256];
+  unsigned char value[ENGINE_RACE_VALUE_BYTES];
+  write_all(store, 1);
+  engine_race_close(store);
+  memset(&report, 0, sizeof(report));
+  CHECK(engine_race_verify(directory, NULL, &report) == ENGINE_RACE_INVALID_ARGUMENT);
+  report.struct_bytes = sizeof(report) - 8;
+  CHECK(engine_race_verify(directory, NULL, &report) == ENGINE_RACE_INVALID_ARGUMENT);
+  /* As of a newer header, which has one more count. */
+  memset(&newer, 255, sizeof(newer));
+  newer.known.struct_bytes = sizeof(newer);
+  CHECK(engine_race_verify(directory, NULL, &newer.known) == ENGINE_RACE_OK);
+  CHECK(newer.known.record_count == kRecords && newer.later == 0);
+  report.struct_bytes = sizeof(report);
+  CHECK(engine_race_verify(directory, NULL, &report) == ENGINE_RACE_OK);
+  CHECK(report.record_count == kRecords && report.bad_count == 0);
+  CHECK(report.struct_bytes == sizeof(report));
+  snprintf(copy, sizeof(copy), "%s-copy", directory);
+  CHECK(engine_race_copy(directory, copy, NULL, NULL) == ENGINE_RACE_OK);
+  CHECK(engine_race_verify("/nowhere/at/all", NULL, NULL) != ENGINE_RACE_OK);
+  CHECK(engine_race_copy(NULL, copy, NULL, NULL) == ENGINE_RACE_INVALID_ARGUMENT);
+  strcpy(kept, directory);
+  snprintf(directory, sizeof(directory), "%.240s-copy", kept);
+  store = open_store();
+  CHECK(engine_race_read(store, key_of(9), value) == ENGINE_RACE_OK && has(value, 9, 1));
+  engine_race_close(store);
+  remove_store();
+  strcpy(directory, kept);
+}
+
+static void run(const char* name, void (*work)(void)) {
+  const int before = failed_checks;
+  work();
+  remove_store();
+  printf("%s %s\n", failed_checks == before ? "ok" : "FAILED", name);
+}
+
+int main(void) {
+  char base[] = "/tmp/engine_race_c_XXXXXX";
+  if (mkdtemp(base) == NULL) return 1;
+  snprintf(directory, sizeof(directory), "%s/store", base);
+  run("codes and keys", case_codes_and_keys);
+  run("options", case_options);
+  run("failures are told", case_failures_are_told);
+  run("records", case_records);
+  run("many records in one call", case_many);
+  run("reads that are started", case_async);
+  run("ranges and snapshots", case_ranges_and_snapshots);
+  run("iterators", case_iterators);
+  run("stats", case_stats);
+  run("closed stores", case_closed_stores);
+  rmdir(base);
+  return failed_checks != 0;
+}
