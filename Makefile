@@ -131,7 +131,7 @@ in_two = $(1):1/2 $(1):2/2
 core_runs := $(call in_two,checked/e2e) $(patsubst %,checked/%,$(filter-out e2e,$(quick_test_rooms))) asan/core
 paged_runs := $(patsubst %,checked/%+paged,e2e faults power)
 other_runs := $(long_test_rooms:%=checked/%) $(paged_runs) $(call in_two,tsan/core) $(call in_two,asan/rest) \
-              $(call in_two,tsan/rest) judges fuzz powercut nvme numa
+              $(call in_two,tsan/rest) judges package fuzz powercut nvme numa
 
 test:  ## installs, builds and runs the engine's tests: assertions, kill trials, a core under ASan
 	scripts/setup.sh test
@@ -141,6 +141,7 @@ test:  ## installs, builds and runs the engine's tests: assertions, kill trials,
 test-all:  ## every test: also faults, power losses, programs, ASan, TSan, judges, fuzzer, guests
 	scripts/setup.sh check
 	scripts/setup.sh guest || echo 'test-all: going on without guests'
+	scripts/setup.sh package || echo 'test-all: going on without packages'
 	+$(submake) -k build-core
 	+$(submake) -k build-rest
 	scripts/run_tests.sh $(core_runs) $(other_runs)
@@ -148,6 +149,7 @@ test-all:  ## every test: also faults, power losses, programs, ASan, TSan, judge
 test-rest:  ## what `make test-all` runs and `make test` does not
 	scripts/setup.sh check
 	scripts/setup.sh guest || echo 'test-rest: going on without guests'
+	scripts/setup.sh package || echo 'test-rest: going on without packages'
 	+$(submake) -k build-rest
 	scripts/run_tests.sh $(other_runs)
 
@@ -255,7 +257,7 @@ clean:  ## removes what was built
 	rm -rf build bin lib
 
 help:  ## this list
-	@awk -F ':.*##' '/^[a-z0-9-]+[a-z0-9 -]*:.*##/ {printf "%-12s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*##' '/^[a-z0-9-]+[a-z0-9 -]*:.*##/ {printf "%-12s %s\n", $$1, $$2}' $(filter %Makefile %package.mk,$(MAKEFILE_LIST))
 	@echo 'test-ROOM    the tests of one room, or those of a name: make test-log TEST=Recovery'
 	@echo '             rooms: $(test_rooms)'
 	@echo 'compile_commands.json  for editors and other tools'
@@ -389,6 +391,8 @@ $(LIBRARY): $(BUILD)/engine_whole.o engine_race/public_symbols.txt
 	$(quiet)objcopy --wildcard --keep-global-symbols=engine_race/public_symbols.txt $< $(BUILD)/libengine.o
 	$(quiet)rm -f $@
 	$(quiet)$(AR) crsD $@ $(BUILD)/libengine.o
+
+include scripts/package/package.mk
 
 # Tests, by flavour. Tests that run programs find them through ENGINE_BIN_DIR.
 

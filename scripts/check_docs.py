@@ -16,7 +16,8 @@ import prose
 MAX_README_LINES = 150
 GLOSSARY = "docs/glossary.md"
 FIGURES = "docs/figures.md"
-ROOMS = ("engine_race/", "include/", "harness/", "test/", "scripts/", "docs/")
+ROOMS = ("engine_race/", "include/", "harness/", "test/", "scripts/", "docs/", "python/")
+MAKEFILES = ("Makefile", "scripts/package/package.mk")
 BUILT = ("build/", "out/", "bin/", "lib/")
 
 
@@ -34,7 +35,7 @@ class Tree:
         self.folders = {name[:i] for name in self.files for i, c in enumerate(name) if c == "/"}
         self.base_names = {name.rsplit("/", 1)[-1] for name in self.files}
         # $(ROOMS:%=test-%) makes targets of the form test-%.
-        makefile = re.sub(r"\$\(\w+:%=([^)]*)\)", r"\1", self.read("Makefile"))
+        makefile = re.sub(r"\$\(\w+:%=([^)]*)\)", r"\1", "\n".join(map(self.read, MAKEFILES)))
         self.targets = set()
         for line in makefile.split("\n"):
             found = re.match(r"([\w%$().:,/ -]+?):(?!=)", line)
@@ -46,7 +47,7 @@ class Tree:
         self.code = "\n".join(self.read(name) for name in sorted(self.files)
                               if (name.endswith((".h", ".cc", ".sh", ".py"))
                                   and not name.startswith("test/scripts/"))
-                              or name in ("Makefile", "scripts/plot", "scripts/flame"))
+                              or name in (*MAKEFILES, "scripts/plot", "scripts/flame"))
         self.flags = set(re.findall(r"--[a-z][\w-]*", self.code))
         self.words = set(re.findall(r"[\w-]+", self.code))
         self.anchors = {

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Runs built tests and adds up their results: the last line is "N passed, N failed[, N skipped]".
 #
-#   scripts/run_tests.sh [FLAVOUR/PROGRAM[:I/N][+paged]|judges|fuzz|powercut|nvme|numa]...
+#   scripts/run_tests.sh [FLAVOUR/PROGRAM[:I/N][+paged]|judges|package|fuzz|powercut|nvme|numa]...
 #
 # FLAVOUR/PROGRAM is build/FLAVOUR/tests/PROGRAM: checked/log are the tests of the log with
 # assertions, asan/core those of the core under AddressSanitizer. :I/N is the I-th of N equal parts
@@ -80,19 +80,6 @@ run_gtest() {  # flavour, program, filter, program to run it with
   summarise "$name" "$good" "$bad" "$omitted" $((SECONDS - began))
 }
 
-run_judges() {
-  local began=$SECONDS output summary
-  output=$(scripts/test_judges.sh 2>&1 < /dev/null)
-  summary=$(tail -n 1 <<< "$output")
-  if [[ $summary =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed$ ]]; then
-    [ "${BASH_REMATCH[2]}" = 0 ] || echo "$output"
-    summarise judges "${BASH_REMATCH[1]}" "${BASH_REMATCH[2]}" 0 $((SECONDS - began))
-  else
-    echo "$output"
-    summarise judges 0 1 0 $((SECONDS - began))
-  fi
-}
-
 # The corpus has the inputs that earlier runs found; the first run begins without any.
 run_fuzz() {
   local began=$SECONDS program=build/fuzz/open_fuzz corpus=build/fuzz/corpus log=build/fuzz/fuzz.log
@@ -113,13 +100,13 @@ run_fuzz() {
   fi
 }
 
-run_guests() {  # name, the script that boots them and its arguments
+run_script() {  # name, the script and its arguments
   local name=$1 began=$SECONDS output summary
   shift
-  if command -v python3 > /dev/null; then
-    output=$(timeout -k 10 "$timeout_s" "$@" 2>&1 < /dev/null)
-  else
+  if [[ $1 == *.py ]] && ! command -v python3 > /dev/null; then
     output='skipped: python3 is missing'
+  else
+    output=$(timeout -k 10 "$timeout_s" "$@" 2>&1 < /dev/null)
   fi
   summary=$(tail -n 1 <<< "$output")
   if [[ $summary =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed$ ]]; then
@@ -136,11 +123,12 @@ run_guests() {  # name, the script that boots them and its arguments
 
 start() {
   case $1 in
-    judges) run_judges ;;
+    judges) run_script judges scripts/test_judges.sh ;;
+    package) run_script package scripts/test_package.sh ;;
     fuzz) run_fuzz ;;
-    powercut) run_guests powercut scripts/powercut.py --rounds 8 --seed 1 ;;
-    nvme) run_guests nvme scripts/nvme_guest.py ;;
-    numa) run_guests numa scripts/numa_guest.py ;;
+    powercut) run_script powercut scripts/powercut.py --rounds 8 --seed 1 ;;
+    nvme) run_script nvme scripts/nvme_guest.py ;;
+    numa) run_script numa scripts/numa_guest.py ;;
     checked/* | release/*) run_gtest "${1%%/*}" "${1#*/}" "$test_filter" ;;
     *) run_gtest "${1%%/*}" "${1#*/}" "$sanitizer_filter" "${fixed_addresses[@]}" ;;
   esac
@@ -148,8 +136,8 @@ start() {
 
 for run in "$@"; do
   case $run in
-    */?* | judges | fuzz | powercut | nvme | numa) ;;
-    *) echo "usage: $0 [FLAVOUR/PROGRAM|judges|fuzz|powercut|nvme|numa]..." >&2; exit 2 ;;
+    */?* | judges | package | fuzz | powercut | nvme | numa) ;;
+    *) echo "usage: $0 [FLAVOUR/PROGRAM|judges|package|fuzz|powercut|nvme|numa]..." >&2; exit 2 ;;
   esac
 done
 

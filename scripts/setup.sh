@@ -1,7 +1,7 @@
 #!/bin/bash
 # Installs what a goal of the Makefile needs and this machine lacks, on Debian and Ubuntu.
 #
-#   scripts/setup.sh [race|test|mutants|check|guest|plot|rocksdb|flame|l1|ci|all]
+#   scripts/setup.sh [race|test|mutants|check|guest|plot|rocksdb|deb|package|flame|l1|ci|all]
 #
 # When nothing is missing it does nothing, fast, and needs neither the network nor any rights.
 set -euo pipefail
@@ -64,6 +64,20 @@ plot_needs='
 /usr/lib/python3*/dist-packages/matplotlib  python3-matplotlib
 '
 
+deb_needs='
+g++                      g++
+ld                       binutils
+xxhash.h                 libxxhash-dev
+liburing.h               liburing-dev
+dpkg-shlibdeps           dpkg-dev
+'
+# For tests of what is installed and packed.
+package_needs="$deb_needs"'
+cmake                    cmake
+pkg-config               pkg-config
+lintian                  lintian
+'
+
 # The opponent of bin/bench_scan, bin/bench_l1 and bin/bench_index.
 rocksdb_needs='
 rocksdb/db.h             librocksdb-dev
@@ -74,7 +88,7 @@ flame_needs='
 perf                     linux-perf linux-tools-generic
 '
 # For .ci/run alone: it compiles the opponents too.
-ci_needs="$rocksdb_needs"'
+ci_needs="$rocksdb_needs$package_needs"'
 ccache                   ccache
 '
 # Optional tools of bin/lab l1: they count, sample and draw.
@@ -89,11 +103,13 @@ case "${1:-all}" in
   guest) needs=$guest_needs ;;
   plot) needs=$plot_needs ;;
   rocksdb) needs=$rocksdb_needs ;;
+  deb) needs=$deb_needs ;;
+  package) needs=$package_needs ;;
   flame) needs=$flame_needs ;;
   l1) needs=$l1_needs ;;
   ci) needs=$ci_needs ;;
-  all) needs=$check_needs$guest_needs$rocksdb_needs$l1_needs ;;
-  *) echo "usage: $0 [race|test|mutants|check|guest|plot|rocksdb|flame|l1|ci|all]" >&2; exit 2 ;;
+  all) needs=$check_needs$guest_needs$rocksdb_needs$package_needs$l1_needs ;;
+  *) echo "usage: $0 [race|test|mutants|check|guest|plot|rocksdb|deb|package|flame|l1|ci|all]" >&2; exit 2 ;;
 esac
 
 is_there() {  # a comma-separated list of probes, any of which will do

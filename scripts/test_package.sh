@@ -1,0 +1,210 @@
+#!/bin/bash
+# Installs into a directory of its own, and uses what is there as strangers do: from C, from C++, as
+# a judge, through pkg-config and through CMake. Makes the Debian packages and looks into them. The
+# last line is "N passed, N failed".
+set -uo pipefail
+cd "$(dirname "$0")/.."
+. scripts/cases.sh
+
+for tool in cmake pkg-config lintian dpkg-shlibdeps; do
+  if ! command -v $tool > /dev/null; then
+    echo "skipped: $tool is missing; scripts/setup.sh package brings it"
+    exit
+  fi
+done
+
+root=$PWD
+out=$root/build/package
+staged=$out/staged
+prefix=/opt/engine_race
+rm -rf "$out"
+mkdir -p "$out"
+
+in_staged() { PKG_CONFIG_PATH=$staged$prefix/lib/pkgconfig PKG_CONFIG_SYSROOT_DIR=$staged "$@"; }
+flags_of() { in_staged pkg-config "$@"; }
+# The libraries of a program, in one piece: grep may leave a pipe early, which fails it.
+links_with() {  # program, text
+  local linked
+  linked=$(ldd "$1") && grep -qF "$2" <<< "$linked"
+}
+
+installs() {
+  umask 077
+  make --no-print-directory install DESTDIR="$staged" PREFIX=$prefix > "$out/install.log" 2>&1 ||
+    { tail "$out/install.log"; return 1; }
+}
+
+# Every other user may read what was installed, and nothing names the place where it was staged.
+readable_and_clean() {
+  [ -z "$(find "$staged$prefix" ! -type l ! -perm -o=r)" ] &&
+    [ -z "$(find "$staged$prefix" -type d ! -perm -o=x)" ] &&
+    ! grep -rlF "$staged" "$staged" --include='*.pc' --include='*.cmake' &&
+    [ "$(flags_of --cflags engine_race | xargs)" = "-I$staged$prefix/include" ]
+}
+
+shared_library_shows_c_only() {
+  local library=$staged$prefix/lib/libengine_race.so
+  local shown wanted dynamic
+  shown=$(nm -D --defined-only "$library" | awk '$2 != "A" {print $3}' | sed 's/@.*//' | LC_ALL=C sort)
+  wanted=$(grep -oE '\bengine_race_[a-z_]+\(' include/engine_race_c.h | tr -d '(' | LC_ALL=C sort -u)
+  dynamic=$(readelf -d "$library")
+  [ "$shown" = "$wanted" ] && [ -n "$wanted" ] &&
+    grep -q 'SONAME.*\[libengine_race.so.0\]' <<< "$dynamic" &&
+    ! grep -q 'NEEDED.*libstdc++' <<< "$dynamic"
+}
+
+runs() { timeout -k 10 300 "$@" > "$out/run.log" 2>&1 || { tail -n 20 "$out/run.log"; return 1; }; }
+
+c_strict='-std=c99 -pedantic -Wall -Wextra -Werror -D_DEFAULT_SOURCE'
+
+c_program_shared() {
+  gcc $c_strict test/judges/c_program.c $(flags_of --cflags --libs engine_race) -o "$out/c_shared" &&
+    LD_LIBRARY_PATH=$staged$prefix/lib runs "$out/c_shared" &&
+    LD_LIBRARY_PATH=$staged$prefix/lib links_with "$out/c_shared" "$staged"
+}
+
+c_program_archive() {
+  gcc $c_strict test/judges/c_program.c $(flags_of --cflags --libs engine_race-static) -o "$out/c_static" &&
+    runs "$out/c_static" && ! links_with "$out/c_static" engine_race
+}
+
+# Of a program without shared libraries pkg-config gives the private libraries, too.
+c_program_all_static() {
+  gcc -static $c_strict test/judges/c_program.c $(flags_of --static --cflags --libs engine_race) \
+    -o "$out/c_all_static" 2> "$out/link.log" && runs "$out/c_all_static"
+}
+
+# Without debug information of its own, an embedded engine adds less than 2 MB.
+small_when_embedded() {
+  local with without
+  echo 'int main(void) { return 0; }' > "$out/empty.c"
+  gcc "$out/empty.c" -lstdc++ -lm -lpthread -lrt -o "$out/empty" || return
+  with=$(stat -c %s "$out/c_static") without=$(stat -c %s "$out/empty")
+  echo "an embedded engine adds $((with - without)) bytes; the shared library has" \
+       "$(stat -Lc %s "$staged$prefix/lib/libengine_race.so")"
+  [ $((with - without)) -lt 2000000 ] &&
+    [ "$(stat -Lc %s "$staged$prefix/lib/libengine_race.so")" -lt 2000000 ]
+}
+
+# The judges' own helpers lie in the checkout; headers of the engine may come from the staged tree
+# alone.
+judge_sources() {
+  rm -rf "$out/judge"
+  mkdir -p "$out/judge/test"
+  cp -r test/judges "$out/judge/test/"
+}
+
+cxx11_judge() {
+  local contest
+  contest=$staged$(in_staged pkg-config --variable=contest_includedir engine_race-static)
+  contest=${contest/#$staged$staged/$staged}
+  g++ -std=c++11 -I"$out/judge" -I"$contest" "$out/judge/test/judges/contest_judge.cc" \
+    $(flags_of --cflags --libs engine_race-static) -o "$out/contest_judge" && runs "$out/contest_judge"
+}
+
+cxx20_program() {
+  g++ -std=c++20 -I"$out/judge" "$out/judge/test/judges/store_judge.cc" \
+    $(flags_of --cflags --libs engine_race-static) -o "$out/store_judge" && runs "$out/store_judge"
+}
+
+cmake_project() {
+  local project=$out/cmake
+  mkdir -p "$project"
+  cat > "$project/CMakeLists.txt" <<END
+cmake_minimum_required(VERSION 3.16)
+project(user C CXX)
+find_package(engine_race $1 REQUIRED)
+find_package(engine_race REQUIRED)
+add_executable(with_shared $root/test/judges/c_program.c)
+target_link_libraries(with_shared engine_race::engine_race)
+add_executable(with_archive $out/judge/test/judges/store_judge.cc)
+target_compile_features(with_archive PRIVATE cxx_std_20)
+target_include_directories(with_archive PRIVATE $out/judge)
+target_link_libraries(with_archive engine_race::static)
+add_executable(judge $out/judge/test/judges/contest_judge.cc)
+target_include_directories(judge PRIVATE $out/judge)
+target_link_libraries(judge engine_race::contest)
+END
+  rm -rf "$project/build"
+  cmake -S "$project" -B "$project/build" -DCMAKE_PREFIX_PATH="$2" > "$out/cmake.log" 2>&1
+}
+
+cmake_builds() {
+  cmake_project 0.9 "$staged$prefix" && cmake --build "$out/cmake/build" >> "$out/cmake.log" 2>&1 ||
+    { tail -n 20 "$out/cmake.log"; return 1; }
+  runs "$out/cmake/build/with_shared" && runs "$out/cmake/build/with_archive" && runs "$out/cmake/build/judge"
+}
+
+cmake_refuses_versions() {
+  local version
+  for version in 0.99 1.0 0.1...0.5 0.1...'<'0.9.0 1.0...2.0 '0.8 EXACT'; do
+    if cmake_project "$version" "$staged$prefix" || ! grep -q 'not accepted' "$out/cmake.log"; then
+      echo "version $version"
+      return 1
+    fi
+  done
+  for version in 0.1 0.9.0 0.9...0.99 0.1...0.9.0 '0.9.0 EXACT'; do
+    cmake_project "$version" "$staged$prefix" || { echo "version $version"; return 1; }
+  done
+}
+
+# The tree works where it was moved to.
+moved_tree_works() {
+  local moved=$out/moved
+  rm -rf "$moved"
+  cp -a "$staged$prefix" "$moved"
+  gcc test/judges/c_program.c -o "$out/c_moved" \
+      $(PKG_CONFIG_PATH=$moved/lib/pkgconfig pkg-config --define-prefix --cflags --libs engine_race) &&
+    LD_LIBRARY_PATH=$moved/lib runs "$out/c_moved" &&
+    cmake_project 0.9 "$moved" && cmake --build "$out/cmake/build" --target with_shared > "$out/cmake.log" 2>&1 &&
+    links_with "$out/cmake/build/with_shared" "$moved"
+}
+
+# As on systems where /lib is a symlink.
+found_behind_symlink() {
+  local linked=$out/linked
+  mkdir -p "$linked/lib"
+  ln -sfn "$staged$prefix/lib/cmake" "$linked/lib/cmake"
+  cmake_project 0.9 "$linked" && cmake --build "$out/cmake/build" --target with_shared > "$out/cmake.log" 2>&1
+}
+
+debian_packages() {
+  local version
+  make --no-print-directory deb > "$out/deb.log" 2>&1 || { tail "$out/deb.log"; return 1; }
+  version=$(cat build/deb/version)
+  lintian -I --fail-on error,warning,info out/libengine-race0_"$version"_*.deb \
+    out/libengine-race-dev_"$version"_*.deb > "$out/lintian.log" 2>&1 ||
+    { cat "$out/lintian.log"; return 1; }
+}
+
+packages_work_unpacked() {
+  local version tree=$out/debs libdir
+  version=$(cat build/deb/version)
+  libdir=$tree/usr/lib/$(dpkg-architecture -qDEB_HOST_MULTIARCH)
+  rm -rf "$tree"
+  dpkg-deb -x out/libengine-race0_"$version"_*.deb "$tree" &&
+    dpkg-deb -x out/libengine-race-dev_"$version"_*.deb "$tree" &&
+    grep -q 'libc6 (>= 2' <<< "$(dpkg-deb -f out/libengine-race0_"$version"_*.deb Depends)" &&
+    grep -q '^ engine_race_open@ENGINE_RACE_0.9 0.9$' "build/deb/libengine-race0/DEBIAN/symbols" &&
+    gcc test/judges/c_program.c -o "$out/c_deb" \
+      $(PKG_CONFIG_PATH=$libdir/pkgconfig PKG_CONFIG_SYSROOT_DIR=$tree pkg-config --cflags --libs engine_race) &&
+    LD_LIBRARY_PATH=$libdir runs "$out/c_deb"
+}
+
+judge_sources
+check "make install" installs
+check "what is installed is readable, and names no staging directory" readable_and_clean
+check "the shared library shows the C API alone" shared_library_shows_c_only
+check "a C program with the shared library" c_program_shared
+check "a C program with the archive" c_program_archive
+check "a C program without shared libraries" c_program_all_static
+check "an embedded engine is small" small_when_embedded
+check "a judge of C++11" cxx11_judge
+check "a program of C++20" cxx20_program
+check "a CMake project" cmake_builds
+check "CMake refuses versions that do not fit" cmake_refuses_versions
+check "a moved tree" moved_tree_works
+check "a tree behind a symlink" found_behind_symlink
+check "Debian packages that lintian accepts" debian_packages
+check "Debian packages work" packages_work_unpacked
+finish
