@@ -1,0 +1,356 @@
+"""Charts as SVG: bars in panels, lines, histograms and ratios beside one.
+
+Each function draws onto a canvas of any width, so a page has a wide and a narrow picture of the
+same chart. Elements of the class "mark" stand for numbers of the input; the test in the browser
+looks at them.
+"""
+import dataclasses
+import math
+
+from . import look, scales
+from .markup import element, fit, number, text_width, to_text
+
+WIDE, NARROW = 720, 340
+PAD = 8
+ROW = 20
+
+
+@dataclasses.dataclass
+class Bar:
+    label: str
+    colour: int
+    value: float
+    low: float = None
+    high: float = None
+    unfinished: bool = False
+    tip: str = ""
+
+
+@dataclasses.dataclass
+class Level:
+    """A line across a chart, such as what the device allows."""
+    label: str
+    value: float
+
+
+@dataclasses.dataclass
+class Panel:
+    name: str
+    bars: list
+    levels: list
+
+
+@dataclasses.dataclass
+class Series:
+    label: str
+    colour: int
+    points: list  # [(x, y)]
+    tip: str = ""
+    unfinished: bool = False
+
+
+@dataclasses.dataclass
+class Ratio:
+    name: str
+    value: float
+    note: str
+
+
+class Canvas:
+    """An SVG picture that grows downward. `y` is where the next thing goes."""
+
+    def __init__(self, slug, title, desc, width):
+        self.width = width
+        self.y = PAD
+        variant = "wide" if width >= WIDE else "narrow"
+        names = [f"{slug}-{variant}-title", f"{slug}-{variant}-desc"]
+        self.root = element(None, "svg", xmlns="http://www.w3.org/2000/svg", role="img",
+                            aria_labelledby=" ".join(names), class_=f"chart {variant}")
+        element(self.root, "title", title, id=names[0])
+        element(self.root, "desc", desc, id=names[1])
+        self.plate = element(self.root, "rect", class_="plate", width=width)
+
+    def text(self, x, y, text, class_=None, anchor=None):
+        element(self.root, "text", text, x=x, y=y, class_=class_, text_anchor=anchor)
+
+    def line(self, x1, y1, x2, y2, class_):
+        element(self.root, "line", x1=x1, y1=y1, x2=x2, y2=y2, class_=class_)
+
+    def mark(self, tag, tip, class_, **attributes):
+        """A mark with a title, which browsers show to a resting pointer."""
+        made = element(self.root, tag, class_=f"mark {class_}", **attributes)
+        if tip:
+            element(made, "title", tip)
+
+    def legend(self, entries):
+        """[(label, class of its sample)], in as many lines as they need."""
+        x = PAD
+        for label, class_ in entries:
+            shown = fit(label, self.width - 2 * PAD - 30)
+            width = 26 + text_width(shown) + 12
+            if x > PAD and x + width > self.width:
+                x, self.y = PAD, self.y + ROW
+            if class_.startswith("s"):
+                self.line(x, self.y + 8, x + 20, self.y + 8, f"line {class_}")
+            else:
+                self.line(x, self.y + 8, x + 20, self.y + 8, class_)
+            self.text(x + 26, self.y + 12, shown)
+            x += width
+        self.y += ROW + 4
+
+    def finish(self):
+        height = self.y + PAD
+        self.root.set("viewBox", f"0 0 {number(self.width)} {number(height)}")
+        self.root.set("width", number(self.width))
+        self.root.set("height", number(height))
+        self.plate.set("height", number(height))
+        return self.root
+
+
+def labels_that_fit(places, texts, room):
+    """Indices of ticks whose texts do not touch each other, centred at `places`."""
+    kept, end = [], -1e9
+    for i, (place, text) in enumerate(zip(places, texts)):
+        half = text_width(text, 11) / 2
+        if place - half >= max(end + 4, 0) and place + half <= room:
+            kept.append(i)
+            end = place + half
+    return kept
+
+
+def draw_ticks_below(canvas, axis, most, top, bottom, show):
+    """Lines from `top` to `bottom` and numbers below them."""
+    found = axis.ticks(most)
+    places, texts = [axis.place(tick) for tick in found], [show(tick) for tick in found]
+    kept = labels_that_fit(places, texts, canvas.width)
+    for i, place in enumerate(places):
+        canvas.line(place, top, place, bottom, "rule")
+        if i in kept:
+            canvas.text(place, bottom + 13, texts[i], "quiet small", "middle")
+
+
+BEYOND = 3  # a level this many times above all bars is not drawn, but only named
+
+
+def is_drawn(level, top):
+    return level.value <= BEYOND * top
+
+
+def level_text(level, show, drawn):
+    return f"{level.label}: {show(level.value)}" + ("" if drawn else ", beyond the axis")
+
+
+def bar_panels(canvas, panels, show):
+    """Bars from the left, one panel below the other, each with an axis of its own from zero."""
+    share = 0.34 if canvas.width < WIDE else 0.3
+    widest = max(text_width(bar.label) for panel in panels for bar in panel.bars)
+    left = PAD + min(widest, share * canvas.width) + 8
+    right = canvas.width - PAD - 64
+    any_unfinished = False
+    for panel in panels:
+        top = max([max(bar.value, bar.high or 0) for bar in panel.bars]) or 1
+        drawn = [level for level in panel.levels if is_drawn(level, top)]
+        axis = scales.Linear(0, max([top] + [level.value for level in drawn]), left, right)
+        canvas.text(PAD, canvas.y + 14, fit(panel.name, canvas.width - 2 * PAD), "head")
+        canvas.y += ROW
+        for level in panel.levels:
+            canvas.line(PAD, canvas.y + 8, PAD + 20, canvas.y + 8, "limit")
+            canvas.text(PAD + 26, canvas.y + 12,
+                        fit(level_text(level, show, level in drawn), canvas.width - 50, 11),
+                        "quiet small")
+            canvas.y += ROW - 3
+        begin, end = canvas.y + 2, canvas.y + 2 + ROW * len(panel.bars)
+        draw_ticks_below(canvas, axis, 4, begin, end, show)
+        for bar in panel.bars:
+            draw_bar(canvas, bar, axis, left, right, show)
+            any_unfinished |= bar.unfinished
+            canvas.y += ROW
+        for level in drawn:
+            canvas.line(axis.place(level.value), begin, axis.place(level.value), end, "limit")
+        canvas.line(left, begin, left, end, "axis")
+        canvas.y = end + ROW + 6
+    if any_unfinished:
+        canvas.text(PAD, canvas.y + 8, fit("† did not finish: its rate when its time was over",
+                                           canvas.width - 2 * PAD, 11), "quiet small")
+        canvas.y += ROW
+
+
+def draw_bar(canvas, bar, axis, left, right, show):
+    y = canvas.y + 2
+    canvas.text(left - 6, y + 14, fit(bar.label, left - 6 - PAD), None, "end")
+    class_ = f"s{bar.colour}" + (" unfinished" if bar.unfinished else "")
+    canvas.mark("rect", bar.tip, class_, x=left, y=y + 4,
+                width=max(axis.place(bar.value) - left, 1.0), height=ROW - 8)
+    if bar.low is not None and bar.high is not None and bar.low < bar.high:
+        low, high = axis.place(bar.low), axis.place(bar.high)
+        canvas.line(low, y + ROW / 2, high, y + ROW / 2, "whisker")
+        for x in (low, high):
+            canvas.line(x, y + 6, x, y + ROW - 6, "whisker")
+    canvas.text(right + 8, y + 14, show(bar.value) + (" †" if bar.unfinished else ""))
+
+
+@dataclasses.dataclass
+class Plot:
+    """The axes of a chart of lines. `names` are the places of the x axis where it has no numbers."""
+    x_title: str
+    y_title: str
+    show_x: object
+    show_y: object
+    names: list = None
+    log_y: bool = False
+
+
+def line_chart(canvas, plot, series, levels):
+    highest = max(y for one in series for _, y in one.points)
+    drawn = [level for level in levels if is_drawn(level, highest or 1)]
+    entries = list(dict.fromkeys(
+        (one.label + (" (did not finish)" if one.unfinished else ""), f"s{one.colour}")
+        for one in series))
+    entries += [(level_text(level, plot.show_y, level in drawn), "limit") for level in levels]
+    canvas.legend(entries)
+    canvas.text(PAD, canvas.y + 12, fit(plot.y_title, canvas.width - 2 * PAD), "quiet")
+    canvas.y += ROW
+    top, bottom = canvas.y + 4, canvas.y + 4 + (230 if canvas.width >= WIDE else 200)
+    if plot.log_y:
+        y_axis = scales.Log(min(y for one in series for _, y in one.points), highest, bottom, top)
+    else:
+        y_axis = scales.Linear(0, max([highest] + [level.value for level in drawn]) * 1.05,
+                               bottom, top)
+    found = y_axis.ticks(6)
+    left = PAD + max(text_width(plot.show_y(tick), 11) for tick in found) + 8
+    right = canvas.width - PAD - 8
+    for tick in found:
+        canvas.line(left, y_axis.place(tick), right, y_axis.place(tick), "rule")
+        canvas.text(left - 6, y_axis.place(tick) + 4, plot.show_y(tick), "quiet small", "end")
+    if plot.names:
+        step = (right - left) / len(plot.names)
+
+        def place_x(x):
+            return left + step * (x + 0.5)
+        places = [place_x(i) for i in range(len(plot.names))]
+        for i in labels_that_fit(places, plot.names, canvas.width):
+            canvas.text(places[i], bottom + 15, plot.names[i], "quiet small", "middle")
+    else:
+        x_axis = scales.Linear(min(0, min(x for one in series for x, _ in one.points)),
+                               max(x for one in series for x, _ in one.points), left, right)
+        place_x = x_axis.place
+        draw_ticks_below(canvas, x_axis, 6 if canvas.width >= WIDE else 4, top, bottom, plot.show_x)
+    for level in drawn:
+        canvas.line(left, y_axis.place(level.value), right, y_axis.place(level.value), "limit")
+    canvas.line(left, bottom, right, bottom, "axis")
+    for one in series:
+        draw_series(canvas, one, [(place_x(x), y_axis.place(y)) for x, y in one.points])
+    canvas.y = bottom + ROW
+    if plot.x_title:
+        canvas.text((left + right) / 2, canvas.y + 10, plot.x_title, "quiet small", "middle")
+        canvas.y += ROW - 4
+
+
+MARKED_POINTS = 24  # longer lines have no mark at each of their points
+
+
+def draw_series(canvas, series, places):
+    if len(places) > 1:
+        canvas.mark("polyline", series.tip, f"line s{series.colour}",
+                    points=" ".join(f"{number(x)},{number(y)}" for x, y in places))
+    marked = places if len(places) <= MARKED_POINTS else []
+    for x, y in marked:
+        draw_point(canvas, x, y, series)
+    if series.unfinished:
+        x, y = places[-1]
+        canvas.mark("path", series.tip, f"s{series.colour}", stroke_width=2,
+                    d=f"M{number(x - 5)},{number(y - 5)} l10,10 m0,-10 l-10,10")
+
+
+def draw_point(canvas, x, y, series):
+    """A circle, a square, a triangle or a diamond, by the colour."""
+    class_ = f"s{series.colour}"
+    shape = series.colour % 4
+    if shape == 0:
+        canvas.mark("circle", series.tip, class_, cx=x, cy=y, r=3.5)
+    elif shape == 1:
+        canvas.mark("rect", series.tip, class_, x=x - 3, y=y - 3, width=6, height=6)
+    else:
+        path = "M{0},{1} l4,7 l-8,0 z" if shape == 2 else "M{0},{1} l4.5,4.5 l-4.5,4.5 l-4.5,-4.5 z"
+        canvas.mark("path", series.tip, class_,
+                    d=path.format(number(x), number(y - (4 if shape == 2 else 4.5))))
+
+
+def histogram(canvas, bins, x_title, y_title):
+    """[(from, to, how many)], the bins next to each other, all of a width."""
+    canvas.text(PAD, canvas.y + 12, fit(y_title, canvas.width - 2 * PAD), "quiet")
+    canvas.y += ROW
+    top, bottom = canvas.y + 4, canvas.y + 204
+    y_axis = scales.Linear(0, max(held for _, _, held in bins) * 1.05, bottom, top)
+    found = y_axis.ticks(5)
+    left = PAD + max(text_width(scales.count(tick), 11) for tick in found) + 8
+    right = canvas.width - PAD - 8
+    for tick in found:
+        canvas.line(left, y_axis.place(tick), right, y_axis.place(tick), "rule")
+        canvas.text(left - 6, y_axis.place(tick) + 4, scales.count(tick), "quiet small", "end")
+    x_axis = scales.Linear(bins[0][0], bins[-1][1], left, right)
+    draw_ticks_below(canvas, x_axis, 6 if canvas.width >= WIDE else 4, bottom, bottom + 4,
+                     scales.count)
+    for begin, end, held in bins:
+        if held == 0:
+            continue
+        x = x_axis.place(begin)
+        width = max(x_axis.place(end) - x - 1, 1.0)
+        y = min(y_axis.place(held), bottom - 1)
+        canvas.mark("rect", f"{begin:g} to below {end:g}: {held}", "s0", x=x, y=y, width=width,
+                    height=bottom - y)
+    canvas.line(left, bottom, right, bottom, "axis")
+    canvas.y = bottom + ROW
+    canvas.text((left + right) / 2, canvas.y + 10, fit(x_title, canvas.width - 2 * PAD, 11),
+                "quiet small", "middle")
+    canvas.y += ROW - 4
+
+
+RATIO_ENDS = 0.2, 32.0
+RATIO_TICKS = (0.25, 0.5, 1, 2, 4, 8, 16)
+
+
+def place_ratio(value, left, right):
+    """The position of a ratio on its axis, which is logarithmic."""
+    low, top = RATIO_ENDS
+    value = min(max(value, low), top)
+    return left + (right - left) * (math.log(value / low) / math.log(top / low))
+
+
+def ratio_chart(canvas, sections, one):
+    """[(heading, [Ratio])]: a bar to the right of the line is better than what `one` names, and
+    one to the left is worse. Bars end at the ends of the axis, and the note has the number."""
+    rows = [row for _, rows in sections for row in rows]
+    left = PAD + min(max(text_width(row.name) for row in rows), 0.35 * canvas.width) + 8
+    room = min(max(text_width(row.note) for row in rows), 0.3 * canvas.width)
+    right = canvas.width - PAD - room - 8
+    shown = [one if tick == 1 else f"{tick:g} ×" for tick in RATIO_TICKS]
+    places = [place_ratio(tick, left, right) for tick in RATIO_TICKS]
+    middle = RATIO_TICKS.index(1)
+    top = canvas.y + ROW
+    bottom = top + ROW * len(rows) + sum(ROW + 4 for heading, _ in sections if heading)
+    kept = labels_that_fit(places[middle:], shown[middle:], canvas.width)
+    kept = [middle + i for i in kept] + [i for i in range(middle) if canvas.width >= WIDE]
+    for i, place in enumerate(places):
+        canvas.line(place, top - 4, place, bottom, "axis" if i == middle else "rule")
+        if i in kept:
+            canvas.text(place, top - 8, shown[i], "quiet small", "middle")
+    canvas.y = top
+    for heading, section in sections:
+        if heading:
+            canvas.text(PAD, canvas.y + 18, fit(heading, canvas.width - 2 * PAD), "head")
+            canvas.y += ROW + 4
+        for row in section:
+            begin, end = sorted((places[middle], place_ratio(row.value, left, right)))
+            canvas.text(left - 6, canvas.y + 14, fit(row.name, left - 6 - PAD), None, "end")
+            canvas.mark("rect", f"{row.name}: {row.note}", "good" if row.value >= 1 else "bad",
+                        x=begin, y=canvas.y + 4, width=max(end - begin, 1.5), height=ROW - 8)
+            canvas.text(right + 8, canvas.y + 14, fit(row.note, room))
+            canvas.y += ROW
+    canvas.y = bottom
+
+
+def stand_alone(root):
+    """The text of an SVG file that needs no page around it."""
+    root.insert(2, element(None, "style", look.svg_style()))
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + to_text(root) + "\n"

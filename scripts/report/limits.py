@@ -1,0 +1,40 @@
+"""What the device allows, in operations a second, for each phase of a file.
+
+A file has the rates of three kinds of requests, measured by fio. A phase whose operations are such
+requests has a limit: random reads, sequential reads, or sequential writes. Other phases have none.
+"""
+import re
+
+from .model import MAX_NUMBER, median
+
+RANDOM_READS = {"read", "readrandom", "multireadrandom", "ycsbc"}
+SEQUENTIAL_READS = {"range", "readseq", "readreverse"}
+SEQUENTIAL_WRITES = {"write", "fillseq", "fillrandom", "overwrite"}
+
+
+def bytes_of_operation(source, phase):
+    """Bytes that an operation of the phase moves, by its runs or by the size of values."""
+    sizes = [run.bytes / run.operations for run in source.runs
+             if run.phase == phase and run.bytes and run.operations]
+    return median(sizes) if sizes else source.value_bytes
+
+
+def limit_of(source, phase):
+    if phase in source.phase_limits:
+        return source.phase_limits[phase]
+    name = re.sub(r"[^a-z]", "", phase.lower())
+    if name in RANDOM_READS:
+        return source.floor.get("random_read_ops_per_s")
+    for names, field in ((SEQUENTIAL_READS, "sequential_read_bytes_per_s"),
+                         (SEQUENTIAL_WRITES, "sequential_write_bytes_per_s")):
+        rate = source.floor.get(field)
+        size = bytes_of_operation(source, phase) if name in names else None
+        if rate and size and rate / MAX_NUMBER < size:
+            return rate / size
+    return None
+
+
+def limits_of(source):
+    """{phase: operations a second}"""
+    phases = dict.fromkeys(phase for _, phase in source.rates)
+    return {phase: limit for phase in phases for limit in [limit_of(source, phase)] if limit}
