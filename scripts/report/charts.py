@@ -10,7 +10,7 @@ import math
 from . import look, scales
 from .markup import element, fit, number, text_width, to_text
 
-WIDE, NARROW = 720, 340
+WIDE, NARROW = 640, 300
 PAD = 8
 ROW = 20
 
@@ -141,12 +141,13 @@ def level_text(level, show, drawn):
 
 
 def bar_panels(canvas, panels, show):
-    """Bars from the left, one panel below the other, each with an axis of its own from zero."""
-    share = 0.34 if canvas.width < WIDE else 0.3
+    """Bars from the left, one panel below the other, each with an axis of its own from zero. Names
+    that are too long for the space beside the bars stand above them."""
     widest = max(text_width(bar.label) for panel in panels for bar in panel.bars)
-    left = PAD + min(widest, share * canvas.width) + 8
+    above = canvas.width < WIDE and widest > 0.34 * canvas.width
+    left = PAD if above else PAD + min(widest, 0.34 * canvas.width) + 8
     right = canvas.width - PAD - 64
-    any_unfinished = False
+    row = ROW * 2 - 4 if above else ROW
     for panel in panels:
         top = max([max(bar.value, bar.high or 0) for bar in panel.bars]) or 1
         drawn = [level for level in panel.levels if is_drawn(level, top)]
@@ -159,34 +160,36 @@ def bar_panels(canvas, panels, show):
                         fit(level_text(level, show, level in drawn), canvas.width - 50, 11),
                         "quiet small")
             canvas.y += ROW - 3
-        begin, end = canvas.y + 2, canvas.y + 2 + ROW * len(panel.bars)
+        begin, end = canvas.y + 2, canvas.y + 2 + row * len(panel.bars)
         draw_ticks_below(canvas, axis, 4, begin, end, show)
         for bar in panel.bars:
-            draw_bar(canvas, bar, axis, left, right, show)
-            any_unfinished |= bar.unfinished
-            canvas.y += ROW
+            if above:
+                canvas.text(PAD + 3, canvas.y + 15, fit(bar.label, canvas.width - 2 * PAD))
+            else:
+                canvas.text(left - 6, canvas.y + 16, fit(bar.label, left - 6 - PAD), None, "end")
+            canvas.y += row
+            draw_bar(canvas, bar, axis, canvas.y - ROW + 2, show)
         for level in drawn:
             canvas.line(axis.place(level.value), begin, axis.place(level.value), end, "limit")
         canvas.line(left, begin, left, end, "axis")
         canvas.y = end + ROW + 6
-    if any_unfinished:
+    if any(bar.unfinished for panel in panels for bar in panel.bars):
         canvas.text(PAD, canvas.y + 8, fit("† did not finish: its rate when its time was over",
                                            canvas.width - 2 * PAD, 11), "quiet small")
         canvas.y += ROW
 
 
-def draw_bar(canvas, bar, axis, left, right, show):
-    y = canvas.y + 2
-    canvas.text(left - 6, y + 14, fit(bar.label, left - 6 - PAD), None, "end")
+def draw_bar(canvas, bar, axis, y, show):
+    """The bar, its whisker and its number; `y` is the top of its row."""
     class_ = f"s{bar.colour}" + (" unfinished" if bar.unfinished else "")
-    canvas.mark("rect", bar.tip, class_, x=left, y=y + 4,
-                width=max(axis.place(bar.value) - left, 1.0), height=ROW - 8)
+    canvas.mark("rect", bar.tip, class_, x=axis.begin, y=y + 4,
+                width=max(axis.place(bar.value) - axis.begin, 1.0), height=ROW - 8)
     if bar.low is not None and bar.high is not None and bar.low < bar.high:
         low, high = axis.place(bar.low), axis.place(bar.high)
         canvas.line(low, y + ROW / 2, high, y + ROW / 2, "whisker")
         for x in (low, high):
             canvas.line(x, y + 6, x, y + ROW - 6, "whisker")
-    canvas.text(right + 8, y + 14, show(bar.value) + (" †" if bar.unfinished else ""))
+    canvas.text(axis.end + 8, y + 14, show(bar.value) + (" †" if bar.unfinished else ""))
 
 
 @dataclasses.dataclass
@@ -239,23 +242,21 @@ def line_chart(canvas, plot, series, levels):
         canvas.line(left, y_axis.place(level.value), right, y_axis.place(level.value), "limit")
     canvas.line(left, bottom, right, bottom, "axis")
     for one in series:
-        draw_series(canvas, one, [(place_x(x), y_axis.place(y)) for x, y in one.points])
+        draw_series(canvas, one, [(place_x(x), y_axis.place(y)) for x, y in one.points],
+                    marks_points=bool(plot.names) or len(one.points) < 3)
     canvas.y = bottom + ROW
     if plot.x_title:
         canvas.text((left + right) / 2, canvas.y + 10, plot.x_title, "quiet small", "middle")
         canvas.y += ROW - 4
 
 
-MARKED_POINTS = 24  # longer lines have no mark at each of their points
-
-
-def draw_series(canvas, series, places):
+def draw_series(canvas, series, places, marks_points):
     if len(places) > 1:
         canvas.mark("polyline", series.tip, f"line s{series.colour}",
                     points=" ".join(f"{number(x)},{number(y)}" for x, y in places))
-    marked = places if len(places) <= MARKED_POINTS else []
-    for x, y in marked:
-        draw_point(canvas, x, y, series)
+    if marks_points:
+        for x, y in places:
+            draw_point(canvas, x, y, series)
     if series.unfinished:
         x, y = places[-1]
         canvas.mark("path", series.tip, f"s{series.colour}", stroke_width=2,
@@ -306,47 +307,76 @@ def histogram(canvas, bins, x_title, y_title):
     canvas.y += ROW - 4
 
 
-RATIO_ENDS = 0.2, 32.0
-RATIO_TICKS = (0.25, 0.5, 1, 2, 4, 8, 16)
+RATIO_POWERS = -4, 5  # of two: a bar of a ratio beyond them ends at the end of the axis
 
 
-def place_ratio(value, left, right):
-    """The position of a ratio on its axis, which is logarithmic."""
-    low, top = RATIO_ENDS
-    value = min(max(value, low), top)
-    return left + (right - left) * (math.log(value / low) / math.log(top / low))
+class RatioAxis:
+    """A logarithmic axis around one that is long enough for the ratios."""
+
+    def __init__(self, values, begin, end):
+        low, top = RATIO_POWERS
+        powers = [math.log2(value) for value in values] + [-1, 1]
+        self.low = max(low, math.floor(min(powers)))
+        self.top = min(top, math.ceil(max(powers)))
+        self.begin, self.end = begin, end
+
+    def place(self, value):
+        power = min(max(math.log2(value), self.low), self.top)
+        return self.begin + (self.end - self.begin) * (power - self.low) / (self.top - self.low)
+
+    def ticks(self):
+        return [2.0 ** power for power in range(self.low, self.top + 1)]
 
 
-def ratio_chart(canvas, sections, one):
-    """[(heading, [Ratio])]: a bar to the right of the line is better than what `one` names, and
-    one to the left is worse. Bars end at the ends of the axis, and the note has the number."""
-    rows = [row for _, rows in sections for row in rows]
-    left = PAD + min(max(text_width(row.name) for row in rows), 0.35 * canvas.width) + 8
-    room = min(max(text_width(row.note) for row in rows), 0.3 * canvas.width)
-    right = canvas.width - PAD - room - 8
-    shown = [one if tick == 1 else f"{tick:g} ×" for tick in RATIO_TICKS]
-    places = [place_ratio(tick, left, right) for tick in RATIO_TICKS]
-    middle = RATIO_TICKS.index(1)
-    top = canvas.y + ROW
-    bottom = top + ROW * len(rows) + sum(ROW + 4 for heading, _ in sections if heading)
-    kept = labels_that_fit(places[middle:], shown[middle:], canvas.width)
-    kept = [middle + i for i in kept] + [i for i in range(middle) if canvas.width >= WIDE]
+def draw_ratio_ticks(canvas, axis, top, bottom, one):
+    """Lines with their numbers above; `one` takes the place of the number 1."""
+    ticks = axis.ticks()
+    shown = [one if tick == 1 else f"{tick:g} ×" for tick in ticks]
+    places = [axis.place(tick) for tick in ticks]
+    middle = ticks.index(1)
+    # Numbers are kept from the middle outwards, so that `one` is always shown.
+    right = labels_that_fit(places[middle:], shown[middle:], canvas.width)
+    mirrored = [canvas.width - place for place in places[middle::-1]]
+    left = labels_that_fit(mirrored, shown[middle::-1], canvas.width)
+    kept = {middle + i for i in right} | {middle - i for i in left}
     for i, place in enumerate(places):
         canvas.line(place, top - 4, place, bottom, "axis" if i == middle else "rule")
         if i in kept:
             canvas.text(place, top - 8, shown[i], "quiet small", "middle")
-    canvas.y = top
+
+
+def ratio_chart(canvas, sections, one):
+    """[(heading, [Ratio])]: a bar to the right of the line is better than what `one` names, and
+    one to the left is worse. On a narrow canvas names and notes stand above the bars."""
+    rows = [row for _, rows in sections for row in rows]
+    above = canvas.width < WIDE
+    left = PAD + min(max(text_width(row.name) for row in rows), 0.35 * canvas.width) + 8
+    room = min(max(text_width(row.note) for row in rows), (0.6 if above else 0.3) * canvas.width)
+    note_x = canvas.width - PAD - room
+    if above:
+        axis = RatioAxis([row.value for row in rows], PAD + 12, canvas.width - PAD - 12)
+    else:
+        axis = RatioAxis([row.value for row in rows], left + 4, note_x - 16)
+    height = ROW * 2 - 4 if above else ROW
+    canvas.y += ROW
+    top = canvas.y
+    bottom = top + height * len(rows) + sum(ROW + 4 for heading, _ in sections if heading)
+    draw_ratio_ticks(canvas, axis, top, bottom, one)
     for heading, section in sections:
         if heading:
             canvas.text(PAD, canvas.y + 18, fit(heading, canvas.width - 2 * PAD), "head")
             canvas.y += ROW + 4
         for row in section:
-            begin, end = sorted((places[middle], place_ratio(row.value, left, right)))
-            canvas.text(left - 6, canvas.y + 14, fit(row.name, left - 6 - PAD), None, "end")
+            if above:
+                canvas.text(PAD, canvas.y + 15, fit(row.name, note_x - 2 * PAD))
+                canvas.text(canvas.width - PAD, canvas.y + 15, fit(row.note, room), None, "end")
+            else:
+                canvas.text(left - 6, canvas.y + 14, fit(row.name, left - 6 - PAD), None, "end")
+                canvas.text(note_x, canvas.y + 14, fit(row.note, room))
+            canvas.y += height
+            begin, end = sorted((axis.place(1), axis.place(row.value)))
             canvas.mark("rect", f"{row.name}: {row.note}", "good" if row.value >= 1 else "bad",
-                        x=begin, y=canvas.y + 4, width=max(end - begin, 1.5), height=ROW - 8)
-            canvas.text(right + 8, canvas.y + 14, fit(row.note, room))
-            canvas.y += ROW
+                        x=begin, y=canvas.y - ROW + 4, width=max(end - begin, 1.5), height=ROW - 8)
     canvas.y = bottom
 
 

@@ -55,7 +55,7 @@ a {{ color: $s0; }}
 a:focus-visible, .scroll:focus-visible, summary:focus-visible {{ outline: 2px solid $s0; }}
 figcaption, .quiet {{ color: $quiet; font-size: 13px; }}
 .cards {{ display: grid; gap: 16px; margin-top: 12px;
-  grid-template-columns: repeat(auto-fit, minmax(min(100%, 540px), 1fr)); }}
+  grid-template-columns: repeat(auto-fit, minmax(min(100%, 600px), 1fr)); }}
 .card {{ margin: 0; padding: 16px; min-width: 0; background: $surface; border: 1px solid $rule;
   border-radius: 8px; }}
 .card.full {{ grid-column: 1 / -1; }}
@@ -71,6 +71,12 @@ th, td {{ padding: 3px 12px 3px 0; text-align: right; white-space: nowrap;
 th {{ font-weight: 600; vertical-align: bottom; }}
 th.words, td.words {{ text-align: left; }}
 td.words.long {{ white-space: normal; min-width: 20ch; max-width: 70ch; overflow-wrap: anywhere; }}
+@media (min-width: 1200px) {{
+  .card.full:has(.chart) {{ display: grid; column-gap: 24px; align-items: start;
+    grid-template-columns: minmax(0, 780px) minmax(0, 1fr); grid-template-rows: auto auto 1fr; }}
+  .card.full h3 {{ grid-column: 1 / -1; }}
+  .card.full details {{ grid-column: 2; grid-row: 2 / 4; min-width: 0; }}
+}}
 @media (max-width: 640px) {{
   .chart.wide {{ display: none; }}
   .chart.narrow {{ display: block; }}

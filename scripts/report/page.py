@@ -38,7 +38,7 @@ def add_chart(parent, chart):
     for width in (charts.WIDE, charts.NARROW):
         figure.append(chart.picture(width))
     element(figure, "figcaption", chart.desc)
-    details = element(figure, "details")
+    details = element(figure, "details", open="" if chart.full else None)
     element(details, "summary", "The figures as a table")
     add_table(details, chart.table, f"Figures: {chart.title}")
 

@@ -45,9 +45,10 @@ def read_phase(source, fields, config):
             run.bytes = bytes_per_s * seconds
             if device and bytes_per_s * MAX_NUMBER > device:
                 source.phase_limits[name] = run.rate * (device / bytes_per_s)
+        # The passes of a range share one process, so its CPU time belongs to none of them.
         if i == 0:
-            # A range's two passes share one process.
             run.rss_peak_bytes = engine.number("peak_rss_bytes")
+        if len(passes) == 1:
             run.cpu_s = engine.number("cpu_seconds")
         for percentile in ("p50", "p99", "p999", "max", "mean"):
             value = engine.number(f"{percentile}_ns")

@@ -1,0 +1,153 @@
+"""A headless Chromium that is driven through a pair of pipes, by messages of the DevTools protocol."""
+import base64
+import fcntl
+import json
+import os
+import pathlib
+import select
+import shutil
+import subprocess
+import tempfile
+import time
+
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
+         "--hide-scrollbars", "--disable-background-networking", "--disable-component-update",
+         "--disable-extensions", "--remote-debugging-pipe")
+
+
+def program():
+    """The path of the browser, or nothing where none is installed."""
+    return next((path for name in NAMES for path in [shutil.which(name)] if path), None)
+
+
+class BrowserFailed(Exception):
+    pass
+
+
+class Chromium:
+    """One browser with one page. Its complaints on the console are in `complaints`."""
+
+    def __init__(self, timeout_s=60):
+        self.timeout_s = timeout_s
+        self.folder = tempfile.TemporaryDirectory(prefix="report-chromium-",
+                                                  ignore_cleanup_errors=True)
+        self.log = open(os.path.join(self.folder.name, "log"), "w+b")
+        self.last_id = 0
+        self.held = b""
+        self.complaints = []
+        self.events = []
+        to_browser, self.writer = os.pipe()
+        self.reader, from_browser = os.pipe()
+
+        def take_pipes():
+            # The browser reads descriptor 3 and writes descriptor 4.
+            ends = [fcntl.fcntl(fd, fcntl.F_DUPFD, 10) for fd in (to_browser, from_browser)]
+            os.dup2(ends[0], 3)
+            os.dup2(ends[1], 4)
+
+        self.process = subprocess.Popen(
+            [program(), *FLAGS, f"--user-data-dir={self.folder.name}/profile", "about:blank"],
+            stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, pass_fds=(3, 4),
+            preexec_fn=take_pipes)
+        os.close(to_browser)
+        os.close(from_browser)
+        self.session = None
+        try:
+            target = self.call("Target.createTarget", url="about:blank")["targetId"]
+            self.session = self.call("Target.attachToTarget", targetId=target,
+                                     flatten=True)["sessionId"]
+            for domain in ("Page", "Runtime", "Log"):
+                self.call(f"{domain}.enable")
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self):
+        os.close(self.writer)
+        os.close(self.reader)
+        self.process.terminate()
+        try:
+            self.process.wait(10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.log.close()
+        self.folder.cleanup()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def why(self, what):
+        self.log.seek(0)
+        end = self.log.read()[-2000:].decode(errors="replace")
+        return BrowserFailed(f"{what}; the end of the browser's log:\n{end}")
+
+    def message(self, deadline):
+        """The next message of the browser."""
+        while b"\0" not in self.held:
+            ready, _, _ = select.select([self.reader], [], [], max(0.0, deadline - time.monotonic()))
+            if not ready:
+                raise self.why(f"no answer within {self.timeout_s} s")
+            chunk = os.read(self.reader, 1 << 20)
+            if not chunk:
+                raise self.why("the browser ended")
+            self.held += chunk
+        text, self.held = self.held.split(b"\0", 1)
+        return json.loads(text)
+
+    def note(self, message):
+        method, held = message.get("method"), message.get("params", {})
+        if method == "Log.entryAdded" and held["entry"]["level"] in ("error", "warning"):
+            self.complaints.append(held["entry"]["text"])
+        elif method == "Runtime.consoleAPICalled" and held["type"] in ("error", "warning", "assert"):
+            self.complaints.append(" ".join(str(a.get("value")) for a in held["args"]))
+        elif method == "Runtime.exceptionThrown":
+            self.complaints.append(held["exceptionDetails"]["text"])
+        elif method:
+            self.events.append(method)
+
+    def call(self, method, **parameters):
+        self.last_id += 1
+        request = {"id": self.last_id, "method": method, "params": parameters}
+        if self.session:
+            request["sessionId"] = self.session
+        os.write(self.writer, json.dumps(request).encode() + b"\0")
+        deadline = time.monotonic() + self.timeout_s
+        while True:
+            message = self.message(deadline)
+            if message.get("id") != self.last_id:
+                self.note(message)
+            elif "error" in message:
+                raise self.why(f"{method}: {message['error'].get('message')}")
+            else:
+                return message["result"]
+
+    def open(self, path, width, height, dark):
+        """Shows a file in a window of this size, in light or dark."""
+        self.complaints.clear()
+        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height,
+                  deviceScaleFactor=1, mobile=False)
+        scheme = "dark" if dark else "light"
+        self.call("Emulation.setEmulatedMedia",
+                  features=[{"name": "prefers-color-scheme", "value": scheme}])
+        self.events.clear()
+        answer = self.call("Page.navigate", url=pathlib.Path(path).resolve().as_uri())
+        if answer.get("errorText"):
+            raise self.why(f"{path}: {answer['errorText']}")
+        deadline = time.monotonic() + self.timeout_s
+        while "Page.loadEventFired" not in self.events:
+            self.note(self.message(deadline))
+
+    def evaluate(self, script):
+        answer = self.call("Runtime.evaluate", expression=script, returnByValue=True)
+        if "exceptionDetails" in answer:
+            raise self.why(f"the script failed: {answer['exceptionDetails']}")
+        return answer["result"].get("value")
+
+    def screenshot(self, path):
+        data = self.call("Page.captureScreenshot", captureBeyondViewport=True)["data"]
+        pathlib.Path(path).write_bytes(base64.b64decode(data))
