@@ -95,6 +95,7 @@ include test/rooms.mk
 
 GUEST_INIT := build/guest/init
 BENCHES := $(filter $(BIN)/bench_%,$(PROGRAMS))
+report_program := $(if $(shell command -v python3),$(BIN)/report)
 quiet := $(if $(V),,@)
 define newline
 
@@ -106,7 +107,7 @@ endef
 jobs = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc))
 submake = $(MAKE) --no-print-directory $(jobs)
 
-.PHONY: all library programs tests quick-tests guest race test test-all test-rest fuzz check bench bench-race \
+.PHONY: all library programs tests quick-tests guest race test test-all test-rest test-report fuzz check bench bench-race \
         bench-safety bench-io bench-scan bench-l1 bench-index bench-numa flame mutants soak crash powercut \
         nvme-guest numa-guests \
         asan tsan format clean help FORCE
@@ -115,8 +116,9 @@ submake = $(MAKE) --no-print-directory $(jobs)
 
 all: library programs  ## the library and the programs
 library: $(LIBRARY)    ## lib/libengine.a
-programs: $(filter-out $(left_out),$(PROGRAMS))  ## the programs in bin/, as far as their libraries are here
+programs: $(filter-out $(left_out),$(PROGRAMS)) $(report_program)  ## the programs in bin/, as far as their libraries are here
 	$(foreach program,$(left_out),@echo 'left out $(program): there is no $(call missing_for,$(program))'$(newline))
+	$(if $(report_program),,@echo 'left out $(BIN)/report: there is no python3')
 	$(if $(left_out),@echo 'scripts/setup.sh test installs all that programs need')
 tests: $(test_programs)
 quick-tests: $(addprefix $(BUILD)/tests/,$(quick_test_rooms)) $(call room_programs,$(quick_test_rooms))
@@ -131,7 +133,7 @@ in_two = $(1):1/2 $(1):2/2
 core_runs := $(call in_two,checked/e2e) $(patsubst %,checked/%,$(filter-out e2e,$(quick_test_rooms))) asan/core
 paged_runs := $(patsubst %,checked/%+paged,e2e faults power)
 other_runs := $(long_test_rooms:%=checked/%) $(paged_runs) $(call in_two,tsan/core) $(call in_two,asan/rest) \
-              $(call in_two,tsan/rest) judges package fuzz powercut nvme numa
+              $(call in_two,tsan/rest) judges package fuzz powercut nvme numa report
 
 test:  ## installs, builds and runs the engine's tests: assertions, kill trials, a core under ASan
 	scripts/setup.sh test
@@ -142,6 +144,7 @@ test-all:  ## every test: also faults, power losses, programs, ASan, TSan, judge
 	scripts/setup.sh check
 	scripts/setup.sh guest || echo 'test-all: going on without guests'
 	scripts/setup.sh package || echo 'test-all: going on without packages'
+	scripts/setup.sh browser || echo 'test-all: going on without a browser'
 	+$(submake) -k build-core
 	+$(submake) -k build-rest
 	scripts/run_tests.sh $(core_runs) $(other_runs)
@@ -150,8 +153,15 @@ test-rest:  ## what `make test-all` runs and `make test` does not
 	scripts/setup.sh check
 	scripts/setup.sh guest || echo 'test-rest: going on without guests'
 	scripts/setup.sh package || echo 'test-rest: going on without packages'
+	scripts/setup.sh browser || echo 'test-rest: going on without a browser'
 	+$(submake) -k build-rest
 	scripts/run_tests.sh $(other_runs)
+
+test-report:  ## installs Chromium and looks at the pages and charts of bin/report in it
+	scripts/setup.sh browser
+	+$(submake) $(BIN)/report
+	test/scripts/report_test.py
+	scripts/run_tests.sh report
 
 asan tsan:  ## the tests under one sanitizer
 	scripts/setup.sh test
@@ -351,6 +361,14 @@ $(STATIC_PROGRAMS): $(BIN)/%_static: $(library_objects) $(BUILD)/sources.txt
 	@mkdir -p $(@D)
 	@echo "$(call step,link $@)"
 	$(quiet)$(CXX) $(static_flags) $(LDFLAGS) $(linked_objects) $(THIRD_PARTY_ARCHIVES) $(LDLIBS) -o $@
+# A program in Python is an archive that python3 runs, in one file that may lie anywhere.
+report_sources := $(sort $(wildcard scripts/report/*.py))
+REPORT_PYTHON ?= /usr/bin/env python3
+$(BIN)/report: $(report_sources)
+	@mkdir -p $(@D)
+	@echo "$(call step,pack $@)"
+	$(quiet)rm -rf $(BUILD)/report && mkdir -p $(BUILD)/report/report && cp $^ $(BUILD)/report/report/
+	$(quiet)python3 -m zipapp $(BUILD)/report -m report.cli:run -p '$(REPORT_PYTHON)' -o $@ && chmod 755 $@
 # Only bin/bench_safety can leave out the checksums of values, to measure their cost.
 $(BIN)/bench_safety: LDFLAGS += -Wl,--wrap=_ZN11engine_race9HashValueEPKv
 
@@ -445,8 +463,9 @@ check-prose:
 	scripts/check_docs.py
 	scripts/chart_figures.py --check
 
-check-scripts:
+check-scripts: $(report_program)
 	test/scripts/numa_guest_test.py
+	test/scripts/report_test.py
 
 check-mutants:
 	scripts/mutants.py --check

@@ -102,8 +102,8 @@ def faults_of_command(words, tree):
             if not tree.has_target(re.sub(r"[A-Z]+", "x", word)):
                 yield f"there is no make target {word}"
     elif program.startswith("bin/"):
-        main = f"harness/apps/{program[4:]}_main.cc"
-        if not tree.has_path(main):
+        mains = (f"harness/apps/{program[4:]}_main.cc", f"scripts/{program[4:]}/cli.py")
+        if not any(tree.has_path(main) for main in mains):
             yield f"there is no program {program}"
         elif len(words) > 1 and re.fullmatch(r"[a-z]+", words[1]):
             if f'"{words[1]}"' not in tree.code:

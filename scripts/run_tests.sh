@@ -1,7 +1,7 @@
 #!/bin/bash
 # Runs built tests and adds up their results: the last line is "N passed, N failed[, N skipped]".
 #
-#   scripts/run_tests.sh [FLAVOUR/PROGRAM[:I/N][+paged]|judges|package|fuzz|powercut|nvme|numa]...
+#   scripts/run_tests.sh [FLAVOUR/PROGRAM[:I/N][+paged]|judges|package|fuzz|powercut|nvme|numa|report]...
 #
 # FLAVOUR/PROGRAM is build/FLAVOUR/tests/PROGRAM: checked/log are the tests of the log with
 # assertions, asan/core those of the core under AddressSanitizer. :I/N is the I-th of N equal parts
@@ -129,6 +129,7 @@ start() {
     powercut) run_script powercut scripts/powercut.py --rounds 8 --seed 1 ;;
     nvme) run_script nvme scripts/nvme_guest.py ;;
     numa) run_script numa scripts/numa_guest.py ;;
+    report) run_script report test/scripts/report_browser_test.py ;;
     checked/* | release/*) run_gtest "${1%%/*}" "${1#*/}" "$test_filter" ;;
     *) run_gtest "${1%%/*}" "${1#*/}" "$sanitizer_filter" "${fixed_addresses[@]}" ;;
   esac
@@ -136,8 +137,8 @@ start() {
 
 for run in "$@"; do
   case $run in
-    */?* | judges | package | fuzz | powercut | nvme | numa) ;;
-    *) echo "usage: $0 [FLAVOUR/PROGRAM|judges|package|fuzz|powercut|nvme|numa]..." >&2; exit 2 ;;
+    */?* | judges | package | fuzz | powercut | nvme | numa | report) ;;
+    *) echo "usage: $0 [FLAVOUR/PROGRAM|judges|package|fuzz|powercut|nvme|numa|report]..." >&2; exit 2 ;;
   esac
 done
 

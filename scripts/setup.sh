@@ -1,7 +1,7 @@
 #!/bin/bash
 # Installs what a goal of the Makefile needs and this machine lacks, on Debian and Ubuntu.
 #
-#   scripts/setup.sh [race|test|mutants|check|guest|plot|rocksdb|deb|package|flame|l1|ci|all]
+#   scripts/setup.sh [race|test|mutants|check|guest|plot|rocksdb|deb|package|flame|l1|browser|ci|all]
 #
 # When nothing is missing it does nothing, fast, and needs neither the network nor any rights.
 set -euo pipefail
@@ -87,6 +87,12 @@ flame_needs='
 /usr/bin/python3         python3
 perf                     linux-perf linux-tools-generic
 '
+# For the test that looks at the pages of bin/report. Without a font text has no size.
+browser_needs='
+python3                  python3
+chromium,chromium-browser,google-chrome  chromium
+/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf  fonts-dejavu-core
+'
 # For .ci/run alone: it compiles the opponents too.
 ci_needs="$rocksdb_needs$package_needs"'
 ccache                   ccache
@@ -107,9 +113,10 @@ case "${1:-all}" in
   package) needs=$package_needs ;;
   flame) needs=$flame_needs ;;
   l1) needs=$l1_needs ;;
+  browser) needs=$browser_needs ;;
   ci) needs=$ci_needs ;;
   all) needs=$check_needs$guest_needs$rocksdb_needs$package_needs$l1_needs ;;
-  *) echo "usage: $0 [race|test|mutants|check|guest|plot|rocksdb|deb|package|flame|l1|ci|all]" >&2; exit 2 ;;
+  *) echo "usage: $0 [race|test|mutants|check|guest|plot|rocksdb|deb|package|flame|l1|browser|ci|all]" >&2; exit 2 ;;
 esac
 
 is_there() {  # a comma-separated list of probes, any of which will do

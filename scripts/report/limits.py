@@ -5,7 +5,7 @@ requests has a limit: random reads, sequential reads, or sequential writes. Othe
 """
 import re
 
-from .model import MAX_NUMBER, median
+from .model import median, rate_of
 
 RANDOM_READS = {"read", "readrandom", "multireadrandom", "ycsbc"}
 SEQUENTIAL_READS = {"range", "readseq", "readreverse"}
@@ -27,10 +27,9 @@ def limit_of(source, phase):
         return source.floor.get("random_read_ops_per_s")
     for names, field in ((SEQUENTIAL_READS, "sequential_read_bytes_per_s"),
                          (SEQUENTIAL_WRITES, "sequential_write_bytes_per_s")):
-        rate = source.floor.get(field)
-        size = bytes_of_operation(source, phase) if name in names else None
-        if rate and size and rate / MAX_NUMBER < size:
-            return rate / size
+        if name in names:
+            # Bytes a second over bytes of an operation.
+            return rate_of(source.floor.get(field), bytes_of_operation(source, phase))
     return None
 
 

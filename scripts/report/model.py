@@ -9,7 +9,7 @@ import math
 
 from .markup import safe_text
 
-MAX_NUMBER = 1e21
+MIN_NUMBER, MAX_NUMBER = 1e-15, 1e21  # of those that are not zero
 MAX_NOTES = 50
 PERCENTILES = ("p50", "p90", "p99", "p999", "p9999", "max")
 
@@ -138,7 +138,16 @@ def why_no_number(value):
         return "is negative"
     if value > MAX_NUMBER:
         return "is too large"
+    if 0 < value < MIN_NUMBER:
+        return "is too small"
     return None
+
+
+def rate_of(operations, seconds):
+    """Operations a second, or nothing where that is no number that can be shown."""
+    if operations is None or not seconds or why_no_number(operations / seconds):
+        return None
+    return operations / seconds
 
 
 MAX_FLAT = 200  # names of one object that are shown

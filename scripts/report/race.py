@@ -1,6 +1,6 @@
 """The JSON of bin/race: its phases become runs of one store, and fio's rates beside them limits."""
 from .markup import safe_text
-from .model import MAX_NUMBER, Fields, Run, rates_of
+from .model import Fields, Run, rate_of, rates_of, why_no_number
 
 STORE = "engine_race"
 
@@ -36,15 +36,17 @@ def read_phase(source, fields, config):
         passes = [(phase, engine.number("seconds"), fields.number("bytes_per_second"))]
     device = device_rate(fields)
     for i, (name, seconds, bytes_per_s) in enumerate(passes):
-        if not seconds or count / seconds > MAX_NUMBER:
-            source.note(fields.where, f"{name}: took no time; left out")
+        rate = rate_of(count, seconds)
+        if rate is None:
+            source.note(fields.where, f"{name}: has no rate; left out")
             continue
-        run = Run(STORE, name, count / seconds, operations=count, seconds=seconds, finished=ok,
+        run = Run(STORE, name, rate, operations=count, seconds=seconds, finished=ok,
                   threads=config.number("threads"))
         if bytes_per_s:
             run.bytes = bytes_per_s * seconds
-            if device and bytes_per_s * MAX_NUMBER > device:
-                source.phase_limits[name] = run.rate * (device / bytes_per_s)
+            limit = run.rate * (device / bytes_per_s) if device else None
+            if limit and not why_no_number(limit):
+                source.phase_limits[name] = limit
         # The passes of a range share one process, so its CPU time belongs to none of them.
         if i == 0:
             run.rss_peak_bytes = engine.number("peak_rss_bytes")

@@ -6,7 +6,7 @@ import os
 
 from . import race
 from .markup import safe_text
-from .model import (MAX_FLAT, MAX_NUMBER, PERCENTILES, Fields, Rate, Run, Source, flat_texts,
+from .model import (MAX_FLAT, PERCENTILES, Fields, Rate, Run, Source, flat_texts, rate_of,
                     rates_of, why_no_number)
 
 MAX_FILE_BYTES = 256 << 20
@@ -46,9 +46,9 @@ def read_run(fields):
         return None
     operations, seconds = fields.number("operations"), fields.number("seconds")
     rate = fields.number("operations_per_s")
-    if rate is None and operations is not None and seconds:
-        rate = operations / seconds
-    if rate is None or rate > MAX_NUMBER:
+    if rate is None:
+        rate = rate_of(operations, seconds)
+    if rate is None:
         fields.source.note(fields.where, f"{store}, {phase}: has no rate; left out")
         return None
     cpu = [part for part in (fields.number("cpu_user_s"), fields.number("cpu_system_s"))

@@ -61,11 +61,11 @@ def digits(value):
 
 def with_units(value, units, step):
     """The number in the largest unit that leaves at least one before the point."""
-    i = 0
-    while i + 1 < len(units) and abs(value) >= 0.9995 * step:
-        value /= step
+    scaled, i = value, 0
+    while i + 1 < len(units) and scaled >= 0.9995 * step:
+        scaled /= step
         i += 1
-    return f"{value:.3g}" if abs(value) >= 1e6 else digits(value) + units[i]
+    return f"{value:.3g}{units[0]}" if scaled >= 1e6 else digits(scaled) + units[i]
 
 
 def count(value):

@@ -1,0 +1,539 @@
+#!/usr/bin/env python3
+"""Tests of bin/report without a browser: charts and pages are parsed as XML, and bad input is
+refused or left out."""
+import contextlib
+import copy
+import io
+import json
+import math
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+import xml.etree.ElementTree as ElementTree
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "scripts"))
+
+from report import charts, cli, gallery, limits, look, markup, model, reading, scales  # noqa: E402
+from report.page import page  # noqa: E402
+
+SAMPLES = ROOT / "test" / "scripts" / "report"
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def sample(name):
+    return json.loads((SAMPLES / f"{name}.json").read_text(encoding="utf-8"))
+
+
+class Files(unittest.TestCase):
+    """Tests that need a directory."""
+
+    def setUp(self):
+        holder = tempfile.TemporaryDirectory()
+        self.addCleanup(holder.cleanup)
+        self.dir = pathlib.Path(holder.name)
+
+    def file(self, held, name="some.json"):
+        path = self.dir / name
+        path.write_text(held if isinstance(held, str) else json.dumps(held), encoding="utf-8")
+        return str(path)
+
+    def source(self, held):
+        return reading.read(self.file(held), "some")
+
+    def run_main(self, *arguments):
+        """(exit code, standard output, standard error)"""
+        out, err = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            try:
+                code = cli.main([str(argument) for argument in arguments])
+            except SystemExit as ended:
+                code = ended.code
+        return code, out.getvalue(), err.getvalue()
+
+
+def page_of(*sources):
+    entrants = gallery.Entrants(list(sources))
+    return page("Some", list(sources), entrants, gallery.sections_of(entrants))
+
+
+def charts_of(*sources):
+    return {chart.slug: chart for section in gallery.sections_of(gallery.Entrants(list(sources)))
+            for chart in section.charts}
+
+
+def marks_of(root, tag=None):
+    return [node for node in root.iter() if "mark" in node.get("class", "").split()
+            and tag in (None, node.tag)]
+
+
+def run_of(**fields):
+    held = {"store": "a", "phase": "read", "round": 0, "threads": 1, "operations": 1000,
+            "bytes": 4096000, "seconds": 2.0, "operations_per_s": 500.0, "finished": True}
+    held.update(fields)
+    return held
+
+
+def result_of(*runs, **fields):
+    return {"kind": "bench", "machine": {}, "config": {}, "runs": list(runs), **fields}
+
+
+class Scales(unittest.TestCase):
+    def test_ticks_are_round_and_cover_the_axis(self):
+        self.assertEqual(scales.ticks(100, 5), [0, 20, 40, 60, 80, 100])
+        self.assertEqual(scales.ticks(0, 5), [0])
+        for top in (1e-9, 0.3, 7, 99, 1234567, 1e21):
+            found = scales.ticks(top, 5)
+            self.assertTrue(2 <= len(found) <= 6, (top, found))
+            self.assertLessEqual(found[-1], top * (1 + 1e-9))
+            self.assertGreater(found[-1], top * 0.59)
+
+    def test_a_linear_axis_places_in_proportion_and_stays_within(self):
+        axis = scales.Linear(0, 200, 10, 110)
+        self.assertEqual([axis.place(x) for x in (0, 50, 200, 400)], [10, 35, 110, 110])
+
+    def test_a_decade_of_a_log_axis_has_one_length(self):
+        axis = scales.Log(3, 2000, 400, 0)
+        self.assertEqual((axis.low, axis.top), (0, 4))
+        self.assertAlmostEqual(axis.place(10) - axis.place(100), 100)
+        self.assertEqual(axis.ticks(6), [1, 10, 100, 1000, 10000])
+        self.assertEqual(scales.Log(10, 10, 0, 1).top, 2)
+
+    def test_numbers_have_three_digits_and_a_unit(self):
+        for value, shown in ((0, "0"), (999.4, "999"), (999.6, "1k"), (71234, "71.2k"),
+                             (1.5e6, "1.5M"), (0.25, "0.25"), (3e25, "3e+25")):
+            self.assertEqual(scales.count(value), shown)
+        self.assertEqual(scales.bytes_(1536 << 20), "1.5 GiB")
+        self.assertEqual(scales.duration_ns(4287), "4.29 us")
+        self.assertLess(len(scales.duration_ns(1e-300)), 20)
+
+
+class Look(unittest.TestCase):
+    @staticmethod
+    def contrast(a, b):
+        def luminance(colour):
+            parts = [int(colour[i:i + 2], 16) / 255 for i in (1, 3, 5)]
+            r, g, b = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+            return 0.2126 * r + 0.7152 * g + 0.0722 * b
+        low, high = sorted((luminance(a), luminance(b)))
+        return (high + 0.05) / (low + 0.05)
+
+    def test_colours_have_contrast_in_light_and_dark(self):
+        self.assertEqual(look.LIGHT.keys(), look.DARK.keys())
+        for colours in (look.LIGHT, look.DARK):
+            for name in ("text", "quiet"):
+                for ground in ("surface", "page"):
+                    self.assertGreaterEqual(self.contrast(colours[name], colours[ground]), 4.5)
+            for name in ["good", "bad"] + [f"s{i}" for i in range(look.SERIES)]:
+                self.assertGreaterEqual(self.contrast(colours[name], colours["surface"]), 3, name)
+
+    def test_an_svg_file_has_colours_and_a_page_has_variables(self):
+        self.assertNotRegex(look.svg_style(), r"var\(|\$")
+        self.assertIn(look.DARK["s0"], look.svg_style())
+        self.assertNotIn("$", look.page_style())
+        self.assertNotRegex(look.page_style(), "[<>&]")
+
+
+class Markup(unittest.TestCase):
+    def test_text_of_the_input_is_safe(self):
+        self.assertEqual(markup.safe_text("a\0b\u202ec\ud800d"), "a\ufffdb\ufffdc\ufffdd")
+        self.assertEqual(len(markup.safe_text("x" * 5000)), markup.MAX_TEXT)
+        self.assertEqual(markup.to_text(markup.element(None, "p", "<b>&", title='"')),
+                         '<p title="&quot;">&lt;b&gt;&amp;</p>')
+
+    def test_text_is_cut_to_the_space(self):
+        self.assertEqual(markup.fit("some text", 1000), "some text")
+        cut = markup.fit("some text that is long", 60)
+        self.assertTrue(cut.startswith("some") and cut.endswith("…"))
+        self.assertLessEqual(markup.text_width(cut), 60)
+
+
+class Charts(unittest.TestCase):
+    @staticmethod
+    def drawn(draw, *arguments, width=charts.WIDE):
+        canvas = charts.Canvas("some", "Title", "About it.", width)
+        draw(canvas, *arguments)
+        return ElementTree.fromstring(charts.stand_alone(canvas.finish()))
+
+    def test_bars_are_in_proportion_with_whiskers_and_levels(self):
+        panel = charts.Panel("read", [charts.Bar("a", 0, 100, 80, 120),
+                                      charts.Bar("b", 1, 50, 50, 50, unfinished=True)],
+                             [charts.Level("device", 150), charts.Level("far", 1000)])
+        root = self.drawn(charts.bar_panels, [panel], scales.count)
+        a, b = marks_of(root, SVG + "rect")
+        self.assertAlmostEqual(float(a.get("width")) / float(b.get("width")), 2, places=2)
+        self.assertIn("unfinished", b.get("class"))
+        lines = [node.get("class") for node in root.iter(SVG + "line")]
+        self.assertEqual(lines.count("whisker"), 3)
+        # Both levels are named, and the one that is far away is not drawn.
+        self.assertEqual(lines.count("limit"), 3)
+        texts = [node.text for node in root.iter(SVG + "text")]
+        self.assertIn("far: 1k, beyond the axis", texts)
+        self.assertIn("50 †", texts)
+
+    def test_a_line_goes_through_its_points(self):
+        plot = charts.Plot("s", "ops", scales.count, scales.count)
+        root = self.drawn(charts.line_chart, plot,
+                          [charts.Series("a", 0, [(0, 0), (5, 50), (10, 100)], unfinished=True)], [])
+        line, cross = marks_of(root)
+        points = [tuple(map(float, pair.split(","))) for pair in line.get("points").split()]
+        self.assertAlmostEqual(points[1][0], (points[0][0] + points[2][0]) / 2, places=1)
+        self.assertAlmostEqual(points[1][1], (points[0][1] + points[2][1]) / 2, places=1)
+        self.assertGreater(points[0][1], points[2][1])
+        self.assertEqual(cross.tag, SVG + "path")
+
+    def test_one_point_is_a_mark(self):
+        plot = charts.Plot("s", "ops", scales.count, scales.count)
+        root = self.drawn(charts.line_chart, plot, [charts.Series("a", 0, [(1, 7)])], [])
+        self.assertEqual([node.tag for node in marks_of(root)], [SVG + "circle"])
+
+    def test_latencies_stand_on_a_logarithmic_axis(self):
+        plot = charts.Plot("", "latency", None, scales.duration_ns, ["a", "b", "c"], log_y=True)
+        root = self.drawn(charts.line_chart, plot,
+                          [charts.Series("a", 0, [(0, 10), (1, 100), (2, 1000)])], [])
+        ys = [float(pair.split(",")[1]) for pair in marks_of(root)[0].get("points").split()]
+        self.assertAlmostEqual(ys[0] - ys[1], ys[1] - ys[2], places=1)
+
+    def test_better_ratios_lie_to_the_right(self):
+        rows = [charts.Ratio("a", 4, "4"), charts.Ratio("b", 0.5, "0.5"), charts.Ratio("c", 1e9, "")]
+        root = self.drawn(charts.ratio_chart, [("Some", rows)], "aim")
+        a, b, c = marks_of(root)
+        self.assertIn("good", a.get("class"))
+        self.assertIn("bad", b.get("class"))
+        self.assertAlmostEqual(float(a.get("width")), 2 * float(b.get("width")), places=1)
+        self.assertAlmostEqual(float(b.get("x")) + float(b.get("width")), float(a.get("x")), 1)
+        self.assertLess(float(c.get("x")) + float(c.get("width")), charts.WIDE)
+
+    def test_a_histogram_has_a_bar_for_each_bin_that_is_not_empty(self):
+        root = self.drawn(charts.histogram, [(0, 10, 4), (10, 20, 0), (20, 30, 2)], "x", "y")
+        first, last = marks_of(root)
+        self.assertAlmostEqual(float(first.get("height")), 2 * float(last.get("height")), places=1)
+
+
+class Gallery(Files):
+    def test_bins_hold_all_values(self):
+        for values in ([5], [0, 0, 0], list(range(1000)), [1, 10 ** 20], [7.5, 7.6]):
+            bins = gallery.bins_of(values)
+            self.assertEqual(sum(held for _, _, held in bins), len(values))
+            self.assertLessEqual(len(bins), gallery.MAX_BINS + 1)
+            self.assertTrue(bins[0][0] <= min(values) and max(values) < bins[-1][1] or
+                            max(values) == 10 ** 20)
+
+    def test_a_thinned_line_counts_the_same_operations(self):
+        points = [(float(i + 1), float(i % 7)) for i in range(1000)]
+        thin = gallery.thinned(points)
+        self.assertLessEqual(len(thin), gallery.MAX_LINE_POINTS)
+        before, done = 0.0, 0.0
+        for at, rate in thin:
+            done += rate * (at - before)
+            before = at
+        self.assertAlmostEqual(done, sum(rate for _, rate in points))
+
+    def test_each_kind_of_chart_comes_from_its_fields(self):
+        found = charts_of(self.source(sample("compare")))
+        for slug in ("best-peer", "throughput", "timeline-write", "latency-read",
+                     "write-amplification", "space-amplification", "peak-memory",
+                     "cpu-time-of-an-operation", "bucket-fill"):
+            self.assertIn(slug, found)
+        bare = charts_of(self.source(result_of(run_of())))
+        self.assertEqual(list(bare), ["throughput"])
+
+    def test_the_best_peer_is_the_fastest_other_store_of_the_phase(self):
+        held = result_of(run_of(store="engine_race", operations_per_s=300.0),
+                         run_of(store="b", operations_per_s=100.0),
+                         run_of(store="c", operations_per_s=200.0, finished=False))
+        table = charts_of(self.source(held))["best-peer"].table
+        self.assertEqual(table.rows, [["read", "1.5", "c, did not finish", "300", "200"]])
+
+    def test_the_engine_comes_first_and_keeps_its_colour(self):
+        held = result_of(run_of(store="b"), run_of(store="engine_race"))
+        self.assertEqual(list(gallery.Entrants([self.source(held)]).colours.values()), [0, 1])
+        self.assertEqual(list(gallery.Entrants([self.source(held)]).labels.values()),
+                         ["engine_race", "b"])
+
+    def test_stores_beyond_the_colours_are_named(self):
+        held = result_of(*[run_of(store=f"store{i}") for i in range(20)])
+        self.assertIn("Charts show the first 8 stores", page_of(self.source(held)))
+
+    def test_names_of_charts_differ(self):
+        slugs = gallery.Slugs()
+        self.assertEqual([slugs.of("a", "b"), slugs.of("a/b"), slugs.of("🙂"), slugs.of("../..")],
+                         ["a-b", "a-b-2", "chart", "chart-2"])
+
+
+class Reading(Files):
+    def test_samples_are_read_without_notes(self):
+        for name in ("bench", "compare", "race"):
+            source = reading.read(str(SAMPLES / f"{name}.json"), name)
+            self.assertEqual((source.kind, source.notes), (name, []))
+
+    def test_a_point_of_a_timeline_is_a_rate_since_the_point_before(self):
+        held = run_of(timeline=[{"s": 1.0, "operations": 50}, {"s": 1.5, "operations": 50}])
+        self.assertEqual(self.source(result_of(held)).runs[0].timeline, [(1.0, 50), (1.5, 100)])
+
+    def test_the_summary_counts_and_a_contradiction_is_noted(self):
+        entry = {"store": "a", "phase": "read", "finished": False,
+                 "operations_per_s": {"median": 900, "min": 800, "max": 1000}}
+        source = self.source(result_of(run_of(), summary=[entry]))
+        self.assertEqual(source.rates["a", "read"], model.Rate(900, 800, 1000, False))
+        self.assertIn("another median", source.notes[0])
+
+    def test_rates_come_from_rounds_without_a_summary(self):
+        source = self.source(result_of(run_of(operations_per_s=10), run_of(operations_per_s=40),
+                                       run_of(operations_per_s=20, finished=False)))
+        self.assertEqual(source.rates["a", "read"], model.Rate(20, 10, 40, False))
+
+    def test_limits_are_in_operations_of_the_phase(self):
+        floor = {"random_read_ops_per_s": 7.0, "sequential_read_bytes_per_s": 8192.0,
+                 "sequential_write_bytes_per_s": 40960.0}
+        runs = [run_of(phase=phase) for phase in ("read", "YCSB-C", "readseq", "fillseq", "ycsba")]
+        source = self.source(result_of(*runs, floor=floor))
+        self.assertEqual(limits.limits_of(source),
+                         {"read": 7.0, "YCSB-C": 7.0, "readseq": 2.0, "fillseq": 10.0})
+
+    def test_a_race_has_fio_beside_each_phase(self):
+        held = sample("race")
+        source = self.source(held)
+        self.assertEqual([phase for _, phase in source.rates],
+                         ["write", "read", "range, pass 1", "range, pass 2"])
+        for phase, run in zip(held["phases"], source.runs):
+            fraction = phase.get("fraction_of_device", phase.get("pass1_fraction_of_device"))
+            self.assertAlmostEqual(run.rate / limits.limits_of(source)[run.phase], fraction)
+
+    def test_a_failed_phase_is_marked(self):
+        held = sample("race")
+        held["phases"][1]["engine"].update(ok=False, error="the disk is <gone>")
+        source = self.source(held)
+        self.assertFalse(source.rates["engine_race", "read"].finished)
+        self.assertIn("read: failed: the disk is <gone>", source.notes[0])
+
+    def test_files_that_are_no_results_are_refused(self):
+        for held in ("", "{", "[]", "3", '"kind"', "{}", '{"kind": "bench"}', '{"kind": ["bench"]}',
+                     '{"kind": "race", "runs": []}', '{"phases": 3}', '{"phases": [3, null, []]}',
+                     '{"kind": "bench", "runs": {}}', "[" * 100000, "\ufeff{}", "9" * 5000,
+                     result_of(run_of(operations_per_s=-1, operations=None))):
+            with self.assertRaises(reading.BadInput, msg=str(held)[:40]):
+                self.source(held)
+
+    def test_files_that_cannot_be_read_are_refused(self):
+        binary = self.dir / "binary.json"
+        binary.write_bytes(b"\xff\xfe\x00")
+        for path in (self.dir / "none.json", self.dir, binary):
+            with self.assertRaises(reading.BadInput):
+                reading.read(str(path), "some")
+
+
+# What fields of a hostile file may hold.
+HOSTILE = (None, True, -1, 0, 1e-320, 1e-15, 1e21, math.nan, 10 ** 400, "",
+           "</style><script>alert(1)</script>", "\0\ud800\u202e]]>" + "x" * 5000,
+           {"a": {"a": {"a": {"a": {"a": {}}}}}}, [None, -1, {}, []])
+
+
+def places_in(held, place=()):
+    """Every place in a JSON value, but of each list only its first."""
+    yield place
+    if isinstance(held, dict):
+        for name, inner in held.items():
+            yield from places_in(inner, place + (name,))
+    elif isinstance(held, list):
+        for i, inner in enumerate(held[:1]):
+            yield from places_in(inner, place + (i,))
+
+
+def replaced(held, place, value):
+    made = copy.deepcopy(held)
+    if not place:
+        return value
+    inner = made
+    for step in place[:-1]:
+        inner = inner[step]
+    inner[place[-1]] = value
+    return made
+
+
+def small(name):
+    """A sample with few runs, so that pages are made fast."""
+    held = sample(name)
+    if "runs" in held:
+        held["runs"] = held["runs"][:2]
+        for run in held["runs"]:
+            run["timeline"] = run["timeline"][:2]
+        held["summary"] = held["summary"][:2]
+        held["bucket_fill"] = held["bucket_fill"][:8]
+        for name in ("machine", "config", "stores", "claims"):
+            held[name] = dict(list(held[name].items())[-2:])
+    else:
+        held["phases"] = held["phases"][:2]
+    return held
+
+
+class Hostile(Files):
+    def check_page(self, source):
+        text = page_of(source)
+        root = ElementTree.fromstring(text)
+        self.assertEqual([node for node in root.iter() if node.tag == "script"], [])
+        self.assertNotRegex(text, r'="[^"]*\b(nan|inf)\b[^"]*"')
+        for node in marks_of(root):
+            for name in ("x", "y", "width", "height", "cx", "cy"):
+                self.assertTrue(-1 <= float(node.get(name, 0)) <= 20000, (name, node.attrib))
+
+    def test_any_field_may_hold_anything(self):
+        for name in ("compare", "race"):
+            held = small(name)
+            self.check_page(self.source(held))
+            for place in places_in(held):
+                for value in HOSTILE:
+                    with self.subTest(name=name, place=place, value=str(value)[:40]):
+                        try:
+                            source = self.source(json.dumps(replaced(held, place, value)))
+                        except reading.BadInput:
+                            continue
+                        self.check_page(source)
+
+    def test_any_field_may_be_absent(self):
+        for name in ("compare", "race"):
+            held = small(name)
+            for place in places_in(held):
+                if not place or not isinstance(place[-1], str):
+                    continue
+                made = copy.deepcopy(held)
+                inner = made
+                for step in place[:-1]:
+                    inner = inner[step]
+                del inner[place[-1]]
+                with self.subTest(name=name, place=place):
+                    try:
+                        source = self.source(made)
+                    except reading.BadInput:
+                        self.assertIn(place[-1], ("kind", "phases"))
+                        continue
+                    self.check_page(source)
+
+    def test_what_is_left_out_is_noted(self):
+        for field, value, note in (("operations", "many", "runs[1].operations: is no number"),
+                                   ("seconds", -1, "runs[1].seconds: is negative"),
+                                   ("rss_peak_bytes", math.nan, "is no finite number"),
+                                   ("bytes", 1e30, "is too large"),
+                                   ("finished", 1, "is neither true nor false"),
+                                   ("store", 7, "runs[1].store: is no text"),
+                                   ("latency_ns", 3, "runs[1].latency_ns: is no object"),
+                                   ("timeline", {}, "runs[1].timeline: is no list"),
+                                   ("timeline", [{"s": 1}], "timeline[0]: has no time")):
+            source = self.source(result_of(run_of(), run_of(**{field: value})))
+            self.assertTrue(any(note in held for held in source.notes), (note, source.notes))
+            self.assertIn("Notes on the input", page_of(source))
+
+    def test_notes_end(self):
+        source = self.source(result_of(run_of(), *[3] * 500))
+        self.assertEqual((len(source.notes), source.left_out > 400), (model.MAX_NOTES, True))
+
+
+class Page(Files):
+    def test_the_page_is_whole_by_itself(self):
+        sources = [reading.read(str(SAMPLES / f"{name}.json"), name)
+                   for name in ("bench", "compare", "race")]
+        text = page_of(*sources)
+        root = ElementTree.fromstring(text)
+        for node in root.iter():
+            self.assertNotIn(node.tag, ("script", "link", "img", "iframe", "object"))
+            for name, value in node.attrib.items():
+                self.assertFalse(name in ("src", "href") and not value.startswith("#"), value)
+        self.assertNotRegex(text, r"url\(|@import|https?://(?!www\.w3\.org/2000/svg)")
+        ids = [node.get("id") for node in root.iter() if node.get("id")]
+        self.assertEqual(len(ids), len(set(ids)))
+        for node in root.iter("a"):
+            self.assertIn(node.get("href")[1:], ids)
+
+    def test_each_chart_has_a_title_a_description_and_a_table(self):
+        root = ElementTree.fromstring(page_of(reading.read(str(SAMPLES / "compare.json"), "some")))
+        figures = list(root.iter("figure"))
+        self.assertGreater(len(figures), 10)
+        for figure in figures:
+            pictures = list(figure.iter(SVG + "svg"))
+            self.assertEqual(len(pictures), 2)
+            for picture in pictures:
+                ids = [picture.find(SVG + "title").get("id"), picture.find(SVG + "desc").get("id")]
+                self.assertEqual(picture.get("aria-labelledby"), " ".join(ids))
+                self.assertTrue(marks_of(picture))
+            self.assertTrue(list(figure.iter("td")))
+
+    def test_figures_of_the_file_are_on_the_page(self):
+        text = page_of(self.source(result_of(
+            run_of(operations_per_s=12345.0, rss_peak_bytes=3 << 30, write_amplification=1.07,
+                   latency_ns={"p99": 4287}), claims={"some_claim": 5.25})))
+        for shown in ("12.3k", "3 GiB", "1.07", "4.29 us", "some_claim", "5.25"):
+            self.assertIn(shown, text)
+
+    def test_markup_in_names_is_text(self):
+        name = "<b>bold</b>&amp;"
+        held = result_of(run_of(store=name, phase='"><i>'), machine={"<u>": "<u>"},
+                         stores={name: {"<s>": "<s>"}}, claims={"<em>": 1})
+        root = ElementTree.fromstring(page_of(self.source(held)))
+        self.assertEqual([node.tag for node in root.iter() if node.tag in ("b", "i", "u", "s", "em")],
+                         [])
+        self.assertIn(name, [node.text for node in root.iter("td")])
+
+
+class Command(Files):
+    def test_a_page_and_charts_are_written(self):
+        path, folder = self.dir / "page.html", self.dir / "charts"
+        code, out, err = self.run_main(SAMPLES / "compare.json", SAMPLES / "race.json", "-o", path,
+                                       "--svg", folder, "--title", "A <title>")
+        self.assertEqual((code, err), (0, ""))
+        self.assertEqual(out.splitlines()[-1], str(path))
+        self.assertEqual(ElementTree.parse(path).find("head/title").text, "A <title>")
+        self.assertEqual(path.stat().st_mode & 0o111, 0)
+        files = sorted(folder.iterdir())
+        self.assertEqual(sorted(out.splitlines()[:-1]), [str(file) for file in files])
+        for file in files:
+            self.assertTrue(marks_of(ElementTree.parse(file).getroot()), file)
+
+    def test_files_of_the_same_name_are_told_apart(self):
+        names = cli.names_of(["a/run.json", "b/run.json", "run", "x" * 500, "y\n.json"])
+        self.assertEqual(names[:3], ["run", "run 2", "run 3"])
+        self.assertEqual(len(set(names)), 5)
+        self.assertTrue(all(len(name) <= cli.MAX_NAME and name.isprintable() for name in names))
+
+    def test_bad_input_ends_with_a_message_and_writes_nothing(self):
+        bad, page_path = self.file("{"), self.dir / "page.html"
+        code, out, err = self.run_main(SAMPLES / "race.json", bad, "-o", page_path)
+        self.assertEqual((code, out), (1, ""))
+        self.assertIn(f"report: {bad}: is no JSON", err)
+        self.assertFalse(page_path.exists())
+
+    def test_output_that_cannot_be_written(self):
+        file = self.file(sample("race"))
+        for arguments in (["-o", self.dir / "no" / "page.html"], ["--svg", file], ["-o", file],
+                          ["-o", self.dir]):
+            code, _, err = self.run_main(file, *arguments)
+            self.assertEqual((code, err.startswith("report: ")), (1, True), arguments)
+        self.assertEqual(json.loads(pathlib.Path(file).read_text()), sample("race"))
+        self.assertEqual([path.name for path in self.dir.iterdir()], ["some.json"])
+
+    def test_wrong_command_lines(self):
+        for arguments in ([], ["some.json"], ["-o", "x"], ["some.json", "-o", "x", "--frob"]):
+            self.assertEqual(self.run_main(*arguments)[0], 2, arguments)
+        self.assertEqual(self.run_main("--help")[0], 0)
+
+    def test_notes_are_told(self):
+        code, _, err = self.run_main(self.file(result_of(run_of(), 3)), "-o", self.dir / "p.html")
+        self.assertEqual(code, 0)
+        self.assertIn("runs[1]: is no object", err)
+
+    @unittest.skipUnless((ROOT / "bin" / "report").exists(), "bin/report was not built")
+    def test_the_packed_program_writes_the_same_page(self):
+        packed, plain = self.dir / "packed.html", self.dir / "plain.html"
+        moved = self.dir / "moved"
+        moved.write_bytes((ROOT / "bin" / "report").read_bytes())
+        moved.chmod(0o755)
+        subprocess.run([moved, SAMPLES / "bench.json", "-o", packed], check=True, cwd=self.dir,
+                       stdout=subprocess.DEVNULL, env={"PATH": os.environ["PATH"]})
+        self.run_main(SAMPLES / "bench.json", "-o", plain)
+        self.assertEqual(packed.read_text(), plain.read_text())
+
+
+if __name__ == "__main__":
+    unittest.main()
