@@ -76,7 +76,8 @@ class Fields:
     def __init__(self, source, value, where):
         self.source, self.where = source, where
         self.value = value
-        if not isinstance(value, dict):
+        self.is_object = isinstance(value, dict)
+        if not self.is_object:
             source.note(where, "is no object; left out")
             self.value = {}
 

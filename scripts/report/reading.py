@@ -75,7 +75,7 @@ def read_timeline(fields):
         point = Fields(fields.source, held, f"{fields.where}.timeline[{i}]")
         at, operations = point.number("s"), point.number("operations")
         if at is None or operations is None:
-            if isinstance(held, dict):
+            if point.is_object:
                 fields.source.note(point.where, "has no time or no operations; left out")
         elif at - before < 1e-6:
             fields.source.note(point.where, "is not later than the point before it; left out")
@@ -109,7 +109,8 @@ def read_rates(source, fields):
 def read_result(source, fields):
     """A file of bin/bench or bin/compare."""
     for i, held in enumerate(fields.list("runs", MAX_RUNS)):
-        run = read_run(Fields(source, held, f"runs[{i}]"))
+        run_fields = Fields(source, held, f"runs[{i}]")
+        run = read_run(run_fields) if run_fields.is_object else None
         if run is not None:
             source.runs.append(run)
     read_rates(source, fields)

@@ -53,8 +53,8 @@ def digits(value):
     """Three significant digits, without zeros behind the point."""
     if value == 0:
         return "0"
-    if abs(value) < 1e-3:
-        return f"{value:.2g}"
+    if abs(value) < 1e-3 or abs(value) >= 1e6:
+        return f"{value:.3g}"
     shown = f"{value:.{max(0, 2 - math.floor(math.log10(abs(value))))}f}"
     return shown.rstrip("0").rstrip(".") if "." in shown else shown
 
@@ -65,7 +65,7 @@ def with_units(value, units, step):
     while i + 1 < len(units) and scaled >= 0.9995 * step:
         scaled /= step
         i += 1
-    return f"{value:.3g}{units[0]}" if scaled >= 1e6 else digits(scaled) + units[i]
+    return digits(value) + units[0] if scaled >= 1e6 else digits(scaled) + units[i]
 
 
 def count(value):
@@ -90,4 +90,4 @@ def seconds(value):
 
 def ratio(value):
     """1.25"""
-    return f"{value:.3g}" if abs(value) >= 1e5 else digits(value)
+    return digits(value)

@@ -1,14 +1,17 @@
 """A headless Chromium that is driven through a pair of pipes, by messages of the DevTools protocol."""
 import base64
+import collections
 import fcntl
 import json
 import os
 import pathlib
 import select
 import shutil
+import struct
 import subprocess
 import tempfile
 import time
+import zlib
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
@@ -23,6 +26,46 @@ def program():
 
 class BrowserFailed(Exception):
     pass
+
+
+def pixels_of(png):
+    """Yields (red, green, blue) of each pixel of a PNG of 8 bits a channel without interlacing."""
+    width, height, depth, kind = struct.unpack(">IIBB", png[16:26])
+    size = {2: 3, 6: 4}[kind]  # bytes of a pixel, without and with opacity
+    assert depth == 8 and png[28] == 0
+    data, at = b"", 8
+    while at < len(png):
+        length, name = struct.unpack(">I4s", png[at:at + 8])
+        if name == b"IDAT":
+            data += png[at + 8:at + 8 + length]
+        at += 12 + length
+    lines = memoryview(zlib.decompress(data))
+    before = bytearray(width * size)
+    for y in range(height):
+        line = lines[y * (width * size + 1):(y + 1) * (width * size + 1)]
+        before = unfiltered(line[0], bytearray(line[1:]), before, size)
+        for x in range(0, width * size, size):
+            yield before[x], before[x + 1], before[x + 2]
+
+
+def unfiltered(kind, line, above, size):
+    """A line of a PNG whose bytes are differences to their neighbours, by the kind of its filter."""
+    for x in range(len(line)):
+        left = line[x - size] if x >= size else 0
+        corner = above[x - size] if x >= size else 0
+        if kind == 1:
+            near = left
+        elif kind == 2:
+            near = above[x]
+        elif kind == 3:
+            near = (left + above[x]) // 2
+        elif kind == 4:
+            guess = left + above[x] - corner
+            near = min((left, above[x], corner), key=lambda held: abs(guess - held))
+        else:
+            near = 0
+        line[x] = (line[x] + near) & 255
+    return line
 
 
 class Chromium:
@@ -74,12 +117,6 @@ class Chromium:
             self.process.wait()
         self.log.close()
         self.folder.cleanup()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.close()
 
     def why(self, what):
         self.log.seek(0)
@@ -148,6 +185,14 @@ class Chromium:
             raise self.why(f"the script failed: {answer['exceptionDetails']}")
         return answer["result"].get("value")
 
+    def picture(self):
+        """The whole page as PNG."""
+        held = self.call("Page.captureScreenshot", captureBeyondViewport=True)["data"]
+        return base64.b64decode(held)
+
     def screenshot(self, path):
-        data = self.call("Page.captureScreenshot", captureBeyondViewport=True)["data"]
-        pathlib.Path(path).write_bytes(base64.b64decode(data))
+        pathlib.Path(path).write_bytes(self.picture())
+
+    def colours(self):
+        """{(red, green, blue): pixels} of the page as it is painted."""
+        return dict(collections.Counter(pixels_of(self.picture())))

@@ -1,0 +1,221 @@
+#!/usr/bin/env python3
+"""Looks at the pages and charts of bin/report in headless Chromium, in several windows, in light and
+in dark: no chart is empty, nothing overflows or is faint, and the console has no complaint.
+
+    test/scripts/report_browser_test.py [--pictures DIR]
+
+report_look.js does the looking. Pages that are broken on purpose show that each fault is found. The
+last line is "N passed, N failed", or says why the tests were skipped. --pictures keeps a picture of
+each page in each window.
+"""
+import contextlib
+import io
+import pathlib
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "scripts"))
+sys.path.insert(0, str(ROOT / "test" / "scripts"))
+
+import chromium  # noqa: E402
+from report import cli  # noqa: E402
+
+SAMPLES = ROOT / "test" / "scripts" / "report"
+LOOK = (ROOT / "test" / "scripts" / "report_look.js").read_text(encoding="utf-8")
+# A phone, the widths around which the layout changes, and a desktop.
+WIDTHS = (360, 640, 641, 1000, 1199, 1260, 1400)
+WORLDS = {"bench": ["bench"], "compare": ["compare"], "race": ["race"], "hostile": ["hostile"],
+          "together": ["compare", "bench", "race"], "all": ["hostile", "race", "compare", "bench"]}
+pictures = None
+
+
+class InBrowser(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        holder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(holder.cleanup)
+        cls.dir = pathlib.Path(holder.name)
+        cls.browser = chromium.Chromium()
+        cls.addClassCleanup(cls.browser.close)
+
+    @classmethod
+    def made(cls, world):
+        """The page of a world, whose charts lie in a folder beside it."""
+        path = cls.dir / f"{world}.html"
+        if not path.exists():
+            files = [str(SAMPLES / f"{name}.json") for name in WORLDS[world]]
+            said = io.StringIO()
+            with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+                code = cli.main(files + ["-o", str(path), "--svg", str(cls.dir / world)])
+            assert code == 0, said.getvalue()
+        return path
+
+    def faults(self, path, width=1000, dark=False):
+        """What is wrong with the page or chart, in this window."""
+        self.browser.open(path, width, 900, dark)
+        faults = self.browser.evaluate(LOOK)
+        return faults + [f"console: {text}" for text in self.browser.complaints]
+
+    def check(self, path, width, dark):
+        scheme = "dark" if dark else "light"
+        with self.subTest(path=path.name, width=width, scheme=scheme):
+            self.assertEqual(self.faults(path, width, dark), [])
+            if pictures:
+                self.browser.screenshot(pictures / f"{path.stem}-{width}-{scheme}.png")
+
+
+class Pages(InBrowser):
+    """A test for each world: see below."""
+
+    def check_world(self, world):
+        path = self.made(world)
+        for width in WIDTHS:
+            for dark in (False, True):
+                self.check(path, width, dark)
+
+
+class Files(InBrowser):
+    def check_world(self, world):
+        self.made(world)
+        files = sorted((self.dir / world).iterdir())
+        self.assertTrue(files)
+        for path in files:
+            for dark in (False, True):
+                self.check(path, 1000, dark)
+
+    def test_the_chart_of_the_figures(self):
+        for dark in (False, True):
+            self.check(ROOT / "docs" / "figures.svg", 1000, dark)
+
+
+for one in WORLDS:
+    setattr(Pages, f"test_{one}", lambda self, world=one: self.check_world(world))
+    if len(WORLDS[one]) == 1:
+        setattr(Files, f"test_{one}", lambda self, world=one: self.check_world(world))
+
+
+class Schemes(InBrowser):
+    def test_light_and_dark_differ(self):
+        path = self.made("bench")
+        grounds = []
+        for dark in (False, True):
+            self.browser.open(path, 1000, 900, dark)
+            grounds.append(self.browser.evaluate(
+                "[getComputedStyle(document.body).backgroundColor,"
+                " getComputedStyle(document.querySelector('.plate')).fill,"
+                " getComputedStyle(document.querySelector('.mark')).fill]"))
+        for light, dark in zip(*grounds):
+            self.assertNotEqual(light, dark)
+
+    def test_marks_are_painted(self):
+        """Pixels have the colours of the marks, so nothing lies over them."""
+        self.made("compare")
+        for name in ("throughput", "timeline-read", "latency-read", "bucket-fill", "best-peer"):
+            self.browser.open(self.dir / "compare" / f"{name}.svg", 700, 900, False)
+            colours = self.browser.evaluate(
+                "[...new Set([...document.querySelectorAll('.mark:not(.unfinished)')].map((mark) =>"
+                " { const style = getComputedStyle(mark);"
+                "   return style.fill === 'none' ? style.stroke : style.fill; }))]")
+            self.assertTrue(colours)
+            painted = self.browser.colours()
+            for colour in colours:
+                rgb = tuple(int(part) for part in colour[4:-1].split(","))
+                self.assertGreater(painted.get(rgb, 0), 10, f"{name}: {colour}")
+
+
+class BrokenPages(InBrowser):
+    """Each fault that report_look.js looks for, put into a good page."""
+
+    def faults_after(self, old, new, width=1000, count=1, file=None):
+        path = self.made("compare") if file is None else self.dir / "compare" / file
+        text = path.read_text(encoding="utf-8")
+        self.assertIn(old, text)
+        broken = self.dir / f"broken{path.suffix}"
+        broken.write_text(text.replace(old, new, count), encoding="utf-8")
+        return "\n".join(self.faults(broken, width))
+
+    def test_the_page_is_good_before(self):
+        self.assertEqual(self.faults(self.made("compare")), [])
+
+    def test_an_empty_chart(self):
+        self.assertIn("is empty", self.faults_after('class="mark ', 'class="', count=-1))
+        self.assertIn("is empty", self.faults_after('class="mark ', 'class="', count=-1,
+                                                    file="throughput.svg"))
+
+    def test_marks_without_size_colour_or_visibility(self):
+        self.assertIn("has no size", self.faults_after('class="mark s0"',
+                                                       'class="mark s0" transform="scale(0)"'))
+        self.assertIn("has no colour", self.faults_after(".s0 { fill: var(--s0); stroke: var(--s0)",
+                                                         ".s0 { fill: none; stroke: none"))
+        self.assertIn("is faint", self.faults_after(".s0 { fill: var(--s0)",
+                                                    ".s0 { fill: var(--surface)"))
+        self.assertIn("is hidden", self.faults_after(".s0 {", ".s0 { visibility: hidden;"))
+        self.assertIn("lies outside", self.faults_after('class="mark s0"',
+                                                        'class="mark s0" transform="scale(50)"'))
+
+    def test_no_chart_at_all(self):
+        self.assertIn("has no chart", self.faults_after("figure", "div", count=-1))
+        self.assertIn("shows 0 pictures", self.faults_after("display: block; width: 100%",
+                                                            "display: none; width: 100%"))
+
+    def test_an_overflow_of_the_page(self):
+        wide = '<div style="width: 3000px">wide</div></body>'
+        self.assertIn("wide in a window of 1000", self.faults_after("</body>", wide))
+        self.assertIn("wide in a window of 360", self.faults_after("overflow-x: auto", "color: inherit",
+                                                                   width=360))
+
+    def test_text_that_leaves_its_chart_or_overlaps(self):
+        long = "<text x=\"500\" y=\"20\">" + "long " * 20 + "</text></svg>"
+        self.assertIn("lies outside", self.faults_after("</svg>", long))
+        twice = '<text x="20" y="50">one</text><text x="24" y="52">two</text></svg>'
+        self.assertIn("overlap", self.faults_after("</svg>", twice))
+
+    def test_text_that_is_small_or_faint(self):
+        self.assertIn("is too small", self.faults_after("font-size: 12px", "font-size: 7px"))
+        self.assertIn("is faint", self.faults_after("svg text.quiet { fill: var(--quiet)",
+                                                    "svg text.quiet { fill: var(--rule)"))
+        self.assertIn("is faint", self.faults_after("figcaption, .quiet { color: var(--quiet)",
+                                                    "figcaption, .quiet { color: var(--rule)"))
+
+    def test_a_chart_without_table_or_name(self):
+        self.assertIn("has no table", self.faults_after("td", "div", count=-1))
+        self.assertIn("no one id", self.faults_after('id="throughput-wide-title"', ""))
+
+    def test_complaints_on_the_console(self):
+        self.assertIn("console: ", self.faults_after('class="mark s0"', 'class="mark s0" rx="NaN"'))
+        self.assertIn("console: ", self.faults_after("<main>", '<main><img src="none.png"></img>'))
+        policy = "default-src 'none'; "
+        script = "<script>{}</script></body>"
+        self.assertIn("console: ", self.faults_after("</body>", script.format("1")))
+        path = self.made("compare")
+        text = path.read_text(encoding="utf-8").replace(policy, "")
+        broken = self.dir / "script.html"
+        for code, said in (("console.error('some ' + 'words')", "console: some words"),
+                           ("throw new Error('x')", "console: Uncaught")):
+            broken.write_text(text.replace("</body>", script.format(code)), encoding="utf-8")
+            self.assertIn(said, "\n".join(self.faults(broken)))
+
+
+def main(arguments):
+    global pictures
+    if chromium.program() is None:
+        print("skipped: chromium is missing; scripts/setup.sh browser installs it")
+        return 0
+    if arguments[:1] == ["--pictures"] and len(arguments) == 2:
+        pictures = pathlib.Path(arguments[1])
+        pictures.mkdir(parents=True, exist_ok=True)
+    elif arguments:
+        print(__doc__, file=sys.stderr)
+        return 2
+    suite = unittest.defaultTestLoader.loadTestsFromModule(sys.modules["__main__"])
+    result = unittest.TextTestRunner(verbosity=2).run(suite)
+    # A test may fail in several of its windows.
+    bad = len({str(getattr(test, "test_case", test)) for test, _ in result.failures + result.errors})
+    print(f"{result.testsRun - bad} passed, {bad} failed")
+    return 1 if bad or result.testsRun == 0 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
