@@ -194,7 +194,7 @@ def draw_bar(canvas, bar, axis, y, show):
 
 @dataclasses.dataclass
 class Plot:
-    """The axes of a chart of lines. `names` are the places of the x axis where it has no numbers."""
+    """The axes of a chart of lines. Where x is no number, `names` are the places of its axis."""
     x_title: str
     y_title: str
     show_x: object

@@ -106,7 +106,8 @@ def rate_chart(entrants, slugs):
                 continue
             tip = (f"{label}, {phase}: {scales.count(rate.median)} operations/s, "
                    f"{scales.count(rate.low)} to {scales.count(rate.high)}")
-            bars.append(Bar(label, colour, rate.median, rate.low, rate.high, not rate.finished, tip))
+            bars.append(Bar(label, colour, rate.median, rate.low, rate.high, not rate.finished,
+                            tip))
         panels.append(Panel(phase, bars, levels))
     for phase in entrants.phases:
         for source in entrants.sources:
@@ -150,7 +151,8 @@ def peer_charts(entrants, slugs):
                         f"Operations a second of {ENGINE} over those of the best other store of "
                         "each phase, on a logarithmic axis. A bar to the right is faster than the "
                         "peer, one to the left is slower.",
-                        lambda canvas, held=ratios: charts.ratio_chart(canvas, [("", held)], "equal"),
+                        lambda canvas, held=ratios: charts.ratio_chart(canvas, [("", held)],
+                                                                       "equal"),
                         Table(["phase", "ratio", "best peer", f"{ENGINE}, ops/s", "peer, ops/s"],
                               rows), full=True)
 

@@ -8,8 +8,8 @@ import re
 from .model import median, rate_of
 
 RANDOM_READS = {"read", "readrandom", "multireadrandom", "ycsbc"}
-SEQUENTIAL_READS = {"range", "readseq", "readreverse"}
-SEQUENTIAL_WRITES = {"write", "fillseq", "fillrandom", "overwrite"}
+SEQUENTIAL_READS = {"range", "readseq", "readreverse", "scanall"}
+SEQUENTIAL_WRITES = {"write", "fillseq", "fillrandom", "filluniquerandom", "overwrite", "ycsbload"}
 
 
 def bytes_of_operation(source, phase):

@@ -35,11 +35,14 @@ def to_text(root):
     return ElementTree.tostring(root, encoding="unicode", short_empty_elements=False)
 
 
+UNSAFE = ("Cc", "Cf", "Cs", "Cn")  # categories of Unicode
+
+
 def safe_text(value, limit=MAX_TEXT):
     """A text of the input without control characters, unpaired surrogates and marks that change
-    the direction of writing. XML allows no control characters, and the others would break a page."""
-    kept = "".join("\N{REPLACEMENT CHARACTER}" if unicodedata.category(c) in ("Cc", "Cf", "Cs", "Cn")
-                   else c for c in value[:limit + 1])
+    the direction of writing. XML allows no control characters, and the others break a page."""
+    kept = "".join("\N{REPLACEMENT CHARACTER}" if unicodedata.category(c) in UNSAFE else c
+                   for c in value[:limit + 1])
     return kept if len(kept) <= limit else kept[:limit - 1] + "…"
 
 

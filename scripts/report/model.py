@@ -24,6 +24,8 @@ class Run:
     operations: float = None
     bytes: float = None
     seconds: float = None
+    open_s: float = None
+    close_s: float = None
     finished: bool = True
     latency_ns: dict = dataclasses.field(default_factory=dict)
     timeline: list = dataclasses.field(default_factory=list)  # [(seconds, operations a second)]
@@ -59,7 +61,8 @@ class Source:
     memory_limit_bytes: float = None
     value_bytes: float = None
     bucket_fill: list = dataclasses.field(default_factory=list)
-    claims: list = dataclasses.field(default_factory=list)  # [(name, text)]
+    claims: list = dataclasses.field(default_factory=list)  # [(name, figure, its two quartiles)]
+    floor_jobs: list = dataclasses.field(default_factory=list)
     notes: list = dataclasses.field(default_factory=list)
     left_out: int = 0  # notes beyond MAX_NOTES
 
@@ -155,8 +158,12 @@ MAX_FLAT = 200  # names of one object that are shown
 
 
 def flat_texts(value, name="", depth=0):
-    """(name, text) of each leaf of an object; names of inner objects stand in front, with a point."""
-    if isinstance(value, dict) and depth < 4:
+    """(name, text) of each leaf of an object, with the names of inner objects in front."""
+    if isinstance(value, dict) and value.keys() == {"value", "why"} and all(
+            isinstance(held, (str, int, float)) for held in value.values()):
+        # How a peer was set up, and the reason.
+        yield name, safe_text(f"{plain(value['value'])}: {plain(value['why'])}", 400)
+    elif isinstance(value, dict) and depth < 4:
         for key, held in list(value.items())[:MAX_FLAT]:
             key = safe_text(key)
             yield from flat_texts(held, f"{name}.{key}" if name else key, depth + 1)

@@ -52,7 +52,8 @@ def run_rows(sources):
         for run in source.runs:
             yield [source.name, run.store, run.phase, str(run.round),
                    optional(run.threads, scales.count), optional(run.operations, scales.count),
-                   optional(run.seconds, scales.seconds), scales.count(run.rate),
+                   optional(run.seconds, scales.seconds), optional(run.open_s, scales.seconds),
+                   optional(run.close_s, scales.seconds), scales.count(run.rate),
                    "yes" if run.finished else "no",
                    optional(run.latency_ns.get("mean"), scales.duration_ns),
                    optional(run.latency_ns.get("p99"), scales.duration_ns),
@@ -64,9 +65,9 @@ def run_rows(sources):
                    optional(run.space_amplification, scales.ratio)]
 
 
-RUN_HEADS = ["file", "store", "phase", "round", "threads", "operations", "time", "ops/s",
-             "finished", "mean", "P99", "CPU time", "peak memory", "device read", "device written",
-             "write ampl.", "space ampl."]
+RUN_HEADS = ["file", "store", "phase", "round", "threads", "operations", "time", "open", "close",
+             "ops/s", "finished", "mean", "P99", "CPU time", "peak memory", "device read",
+             "device written", "write ampl.", "space ampl."]
 FLOORS = (("random_read_ops_per_s", "random reads", "/s", scales.count),
           ("sequential_read_bytes_per_s", "sequential reads", "/s", scales.bytes_),
           ("sequential_write_bytes_per_s", "sequential writes", "/s", scales.bytes_))
@@ -78,6 +79,7 @@ def settings_of(source):
              if field in source.floor]
     yield "Machine", source.machine
     yield "Device by itself, measured in the run", floor
+    yield "What measured the device", source.floor_jobs
     yield "Flags", source.config
     for store, settings in source.stores:
         yield f"Settings of {store}", settings
@@ -100,7 +102,10 @@ def add_tables(main, nav, sources):
             card = element(cards, "div", class_="card")
             if several:
                 element(card, "h3", source.name)
-            add_table(card, Table(["claim", "measured"], source.claims), "Claims")
+            rows = [[name, figure, optional(low, scales.ratio), optional(top, scales.ratio)]
+                    for name, figure, low, top in source.claims]
+            add_table(card, Table(["claim", "measured", "lower quartile", "upper quartile"], rows),
+                      "Claims")
     rows = list(run_rows(sources))
     if rows:
         section = add_section(main, nav, "runs", "Every run")

@@ -57,8 +57,8 @@ def read_run(fields):
               round=int(fields.number("round") or 0), threads=fields.number("threads"),
               bytes=fields.number("bytes"), finished=fields.flag("finished", True),
               cpu_s=sum(cpu) if cpu else None)
-    for name in ("rss_peak_bytes", "device_read_bytes", "device_written_bytes",
-                 "write_amplification", "space_amplification"):
+    for name in ("open_s", "close_s", "rss_peak_bytes", "device_read_bytes",
+                 "device_written_bytes", "write_amplification", "space_amplification"):
         setattr(run, name, fields.number(name))
     latency = fields.object("latency_ns")
     run.latency_ns = {name: value for name in PERCENTILES + ("mean",)
@@ -82,7 +82,20 @@ def read_timeline(fields):
         else:
             points.append((at, operations / (at - before)))
             before = at
-    return points
+    return with_whole_end(points)
+
+
+def with_whole_end(points):
+    """Joins a short last interval to the one before it. A run ends within a second, and the rate of
+    its last milliseconds would be noise."""
+    if len(points) < 2:
+        return points
+    begin = points[-3][0] if len(points) > 2 else 0.0
+    (middle, rate), (end, last_rate) = points[-2:]
+    if end - middle >= 0.5 * (middle - begin):
+        return points
+    done = rate * (middle - begin) + last_rate * (end - middle)
+    return points[:-2] + [(end, done / (end - begin))]
 
 
 def read_rates(source, fields):
@@ -129,7 +142,23 @@ def read_result(source, fields):
             source.note(f"bucket_fill[{i}]", why + "; left out")
         else:
             source.bucket_fill.append(held)
-    source.claims = fields.texts("claims")
+    read_claims(source, fields)
+    source.floor_jobs = fields.texts("floor_jobs")
+    for name, why in (("missing_stores", "did not take part"), ("errors", "")):
+        for held in fields.list(name, MAX_RUNS):
+            if isinstance(held, str) and held:
+                source.note(name, f"{safe_text(held, 400)} {why}".strip())
+
+
+def read_claims(source, fields):
+    """Takes the claims and, where the file has them, the quartiles of their rounds."""
+    figures = fields.object("figures")
+    for name, figure in fields.texts("claims"):
+        quartiles = [None, None]
+        if name in figures.value:
+            rounds = figures.object(name)
+            quartiles = [rounds.number("lower_quartile"), rounds.number("upper_quartile")]
+        source.claims.append((name, figure, *quartiles))
 
 
 def read(path, name):

@@ -1,4 +1,4 @@
-"""A headless Chromium that is driven through a pair of pipes, by messages of the DevTools protocol."""
+"""A headless Chromium, driven through a pair of pipes by messages of the DevTools protocol."""
 import base64
 import collections
 import fcntl
@@ -22,6 +22,9 @@ FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage
 def program():
     """The path of the browser, or nothing where none is installed."""
     return next((path for name in NAMES for path in [shutil.which(name)] if path), None)
+
+
+CONSOLE_COMPLAINTS = ("error", "warning", "assert")
 
 
 class BrowserFailed(Exception):
@@ -49,7 +52,7 @@ def pixels_of(png):
 
 
 def unfiltered(kind, line, above, size):
-    """A line of a PNG whose bytes are differences to their neighbours, by the kind of its filter."""
+    """A line of a PNG, whose bytes are differences to neighbours that the kind of filter names."""
     for x in range(len(line)):
         left = line[x - size] if x >= size else 0
         corner = above[x - size] if x >= size else 0
@@ -71,7 +74,7 @@ def unfiltered(kind, line, above, size):
 class Chromium:
     """One browser with one page. Its complaints on the console are in `complaints`."""
 
-    def __init__(self, timeout_s=60):
+    def __init__(self, timeout_s=300):
         self.timeout_s = timeout_s
         self.folder = tempfile.TemporaryDirectory(prefix="report-chromium-",
                                                   ignore_cleanup_errors=True)
@@ -126,7 +129,8 @@ class Chromium:
     def message(self, deadline):
         """The next message of the browser."""
         while b"\0" not in self.held:
-            ready, _, _ = select.select([self.reader], [], [], max(0.0, deadline - time.monotonic()))
+            left_s = max(0.0, deadline - time.monotonic())
+            ready, _, _ = select.select([self.reader], [], [], left_s)
             if not ready:
                 raise self.why(f"no answer within {self.timeout_s} s")
             chunk = os.read(self.reader, 1 << 20)
@@ -140,7 +144,7 @@ class Chromium:
         method, held = message.get("method"), message.get("params", {})
         if method == "Log.entryAdded" and held["entry"]["level"] in ("error", "warning"):
             self.complaints.append(held["entry"]["text"])
-        elif method == "Runtime.consoleAPICalled" and held["type"] in ("error", "warning", "assert"):
+        elif method == "Runtime.consoleAPICalled" and held["type"] in CONSOLE_COMPLAINTS:
             self.complaints.append(" ".join(str(a.get("value")) for a in held["args"]))
         elif method == "Runtime.exceptionThrown":
             self.complaints.append(held["exceptionDetails"]["text"])

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Looks at the pages and charts of bin/report in headless Chromium, in several windows, in light and
-in dark: no chart is empty, nothing overflows or is faint, and the console has no complaint.
+"""Looks at the pages and charts of bin/report in headless Chromium, in several windows, light and
+dark: no chart is empty, nothing overflows or is faint, and the console has no complaint.
 
     test/scripts/report_browser_test.py [--pictures DIR]
 
@@ -163,8 +163,8 @@ class BrokenPages(InBrowser):
     def test_an_overflow_of_the_page(self):
         wide = '<div style="width: 3000px">wide</div></body>'
         self.assertIn("wide in a window of 1000", self.faults_after("</body>", wide))
-        self.assertIn("wide in a window of 360", self.faults_after("overflow-x: auto", "color: inherit",
-                                                                   width=360))
+        self.assertIn("wide in a window of 360", self.faults_after("overflow-x: auto",
+                                                                   "color: inherit", width=360))
 
     def test_text_that_leaves_its_chart_or_overlaps(self):
         long = "<text x=\"500\" y=\"20\">" + "long " * 20 + "</text></svg>"
@@ -212,7 +212,8 @@ def main(arguments):
     suite = unittest.defaultTestLoader.loadTestsFromModule(sys.modules["__main__"])
     result = unittest.TextTestRunner(verbosity=2).run(suite)
     # A test may fail in several of its windows.
-    bad = len({str(getattr(test, "test_case", test)) for test, _ in result.failures + result.errors})
+    failed = [test for test, _ in result.failures + result.errors]
+    bad = len({str(getattr(test, "test_case", test)) for test in failed})
     print(f"{result.testsRun - bad} passed, {bad} failed")
     return 1 if bad or result.testsRun == 0 else 0
 

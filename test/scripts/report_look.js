@@ -42,7 +42,9 @@
       const style = getComputedStyle(mark);
       const colour = isClear(style.fill) || mark.classList.contains('unfinished') ? style.stroke
                                                                                   : style.fill;
-      if (style.visibility !== 'visible' || Number(style.opacity) < 1) say(where, 'a mark is hidden');
+      if (style.visibility !== 'visible' || Number(style.opacity) < 1) {
+        say(where, 'a mark is hidden');
+      }
       if (isClear(colour)) say(where, `a mark has no colour: ${mark.outerHTML}`);
       else if (contrast(colour, plate) < 3) say(where, `a mark of ${colour} on ${plate} is faint`);
     }

@@ -176,8 +176,8 @@ class Charts(unittest.TestCase):
 
     def test_a_line_goes_through_its_points(self):
         plot = charts.Plot("s", "ops", scales.count, scales.count)
-        root = self.drawn(charts.line_chart, plot,
-                          [charts.Series("a", 0, [(0, 0), (5, 50), (10, 100)], unfinished=True)], [])
+        series = charts.Series("a", 0, [(0, 0), (5, 50), (10, 100)], unfinished=True)
+        root = self.drawn(charts.line_chart, plot, [series], [])
         line, cross = marks_of(root)
         points = [tuple(map(float, pair.split(","))) for pair in line.get("points").split()]
         self.assertAlmostEqual(points[1][0], (points[0][0] + points[2][0]) / 2, places=1)
@@ -198,7 +198,8 @@ class Charts(unittest.TestCase):
         self.assertAlmostEqual(ys[0] - ys[1], ys[1] - ys[2], places=1)
 
     def test_better_ratios_lie_to_the_right(self):
-        rows = [charts.Ratio("a", 4, "4"), charts.Ratio("b", 0.5, "0.5"), charts.Ratio("c", 1e9, "")]
+        rows = [charts.Ratio("a", 4, "4"), charts.Ratio("b", 0.5, "0.5"),
+                charts.Ratio("c", 1e9, "")]
         root = self.drawn(charts.ratio_chart, [("Some", rows)], "aim")
         a, b, c = marks_of(root)
         self.assertIn("good", a.get("class"))
@@ -273,6 +274,30 @@ class Reading(Files):
     def test_a_point_of_a_timeline_is_a_rate_since_the_point_before(self):
         held = run_of(timeline=[{"s": 1.0, "operations": 50}, {"s": 1.5, "operations": 50}])
         self.assertEqual(self.source(result_of(held)).runs[0].timeline, [(1.0, 50), (1.5, 100)])
+
+    def test_a_short_last_interval_is_no_point_of_its_own(self):
+        points = [{"s": 1.0, "operations": 50}, {"s": 2.0, "operations": 60},
+                  {"s": 2.5, "operations": 0}]
+        self.assertEqual(len(self.source(result_of(run_of(timeline=points))).runs[0].timeline), 3)
+        points[2]["s"] = 2.25
+        self.assertEqual(self.source(result_of(run_of(timeline=points))).runs[0].timeline,
+                         [(1.0, 50), (2.25, 48)])
+        self.assertEqual(self.source(result_of(run_of(timeline=points[:1]))).runs[0].timeline,
+                         [(1.0, 50)])
+
+    def test_claims_have_their_quartiles(self):
+        source = self.source(result_of(run_of(), claims={"a": 2.5, "b": 1}, figures={
+            "a": {"median": 2.5, "lower_quartile": 2.25, "upper_quartile": 3.75}}))
+        self.assertEqual(source.claims, [("a", "2.5", 2.25, 3.75), ("b", "1", None, None)])
+        self.assertIn("3.75", page_of(source))
+
+    def test_missing_stores_errors_and_reasons_are_shown(self):
+        text = page_of(self.source(result_of(
+            run_of(), missing_stores=["lmdb"], errors=["b, read: <ended> with 9"],
+            stores={"a": {"size": {"value": 4096, "why": "the default"}}})))
+        for shown in ("missing_stores: lmdb did not take part", "b, read: &lt;ended&gt; with 9",
+                      "4096: the default"):
+            self.assertIn(shown, text)
 
     def test_the_summary_counts_and_a_contradiction_is_noted(self):
         entry = {"store": "a", "phase": "read", "finished": False,
@@ -472,8 +497,8 @@ class Page(Files):
         held = result_of(run_of(store=name, phase='"><i>'), machine={"<u>": "<u>"},
                          stores={name: {"<s>": "<s>"}}, claims={"<em>": 1})
         root = ElementTree.fromstring(page_of(self.source(held)))
-        self.assertEqual([node.tag for node in root.iter() if node.tag in ("b", "i", "u", "s", "em")],
-                         [])
+        tags = {node.tag for node in root.iter()}
+        self.assertEqual(tags & {"b", "i", "u", "s", "em"}, set())
         self.assertIn(name, [node.text for node in root.iter("td")])
 
 
