@@ -141,8 +141,10 @@ def peer_charts(entrants, slugs):
                 continue
             rate, best = max(peers)
             ratio = ours.median / rate
-            ratios.append(Ratio(phase, ratio, f"{scales.ratio(ratio)} × {best}"))
-            mark = "" if source.rates[best, phase].finished else ", did not finish"
+            finished = source.rates[best, phase].finished
+            ratios.append(Ratio(phase, ratio,
+                                f"{scales.ratio(ratio)} × {best}" + ("" if finished else " †")))
+            mark = "" if finished else ", did not finish"
             rows.append([phase, scales.ratio(ratio), best + mark, scales.count(ours.median),
                          scales.count(rate)])
         if ratios:
@@ -150,7 +152,8 @@ def peer_charts(entrants, slugs):
             yield Chart(slugs.of("best peer", several), f"{ENGINE} over the best peer{several}",
                         f"Operations a second of {ENGINE} over those of the best other store of "
                         "each phase, on a logarithmic axis. A bar to the right is faster than the "
-                        "peer, one to the left is slower.",
+                        "peer, one to the left is slower. A peer with † did not finish and counts "
+                        "by the rate that it reached.",
                         lambda canvas, held=ratios: charts.ratio_chart(canvas, [("", held)],
                                                                        "equal"),
                         Table(["phase", "ratio", "best peer", f"{ENGINE}, ops/s", "peer, ops/s"],
@@ -177,11 +180,13 @@ def thinned(points):
 
 def timeline_chart(entrants, phase, slugs):
     series, rows = [], []
+    longest = 0
     for source, store, label, colour in entrants.drawn():
         for run in entrants.runs_of(source, store, phase):
             if not run.timeline:
                 continue
             rates = [rate for _, rate in run.timeline]
+            longest = max(longest, len(rates))
             series.append(Series(label, colour, thinned(run.timeline),
                                  f"{label}, round {run.round}", not run.finished))
             rows.append([label, str(run.round), scales.seconds(run.timeline[-1][0]),
@@ -191,9 +196,10 @@ def timeline_chart(entrants, phase, slugs):
     if not series:
         return None
     levels = list(entrants.levels(phase))
+    thinning = " Long lines are means over several seconds." if longest > MAX_LINE_POINTS else ""
     plot = Plot("seconds", "operations/s", scales.count, scales.count)
     return Chart(slugs.of("timeline", phase), f"{phase}: operations/s over time",
-                 "A line is a round. A cross ends a round that did not finish.",
+                 "A line is a round. A cross ends a round that did not finish." + thinning,
                  lambda canvas: charts.line_chart(canvas, plot, series, levels),
                  Table(["store", "round", "length", "first", "least", "median", "most", "last"],
                        rows))

@@ -1,5 +1,4 @@
 """The JSON of bin/race: its phases become runs of one store, and fio's rates beside them limits."""
-from .markup import safe_text
 from .model import Fields, Run, rate_of, rates_of, why_no_number
 
 STORE = "engine_race"
@@ -26,7 +25,7 @@ def read_phase(source, fields, config):
         return
     ok = engine.flag("ok", True)
     if engine.value.get("error"):
-        source.note(fields.where, f"{phase}: failed: {engine.text('error')}")
+        source.note(fields.where, f"{phase}: failed: {engine.text('error') or 'for no reason'}")
     passes = []
     for i, seconds in enumerate(engine.list("pass_seconds", 16)):
         pass_fields = Fields(source, {"seconds": seconds}, f"{fields.where}.pass_seconds[{i}]")
