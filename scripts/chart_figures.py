@@ -52,7 +52,8 @@ def claims():
 def draw(sections):
     canvas = charts.Canvas("figures", "Each claim beside its aim",
                            "A bar to the right of the line is a claim beyond its aim, one to the "
-                           "left is a claim that fell short. The axis is logarithmic.", WIDTH)
+                           "left is a claim that fell short. The axis is logarithmic.", WIDTH,
+                           shows_title=True)
     charts.ratio_chart(canvas, sections, "aim")
     return charts.stand_alone(canvas.finish())
 

@@ -57,9 +57,10 @@ class Ratio:
 
 
 class Canvas:
-    """An SVG picture that grows downward. `y` is where the next thing goes."""
+    """An SVG picture that grows downward. `y` is where the next thing goes. One that stands alone
+    shows its title; on a page the title stands above it."""
 
-    def __init__(self, slug, title, desc, width):
+    def __init__(self, slug, title, desc, width, shows_title=False):
         self.width = width
         self.y = PAD
         variant = "wide" if width >= WIDE else "narrow"
@@ -69,6 +70,9 @@ class Canvas:
         element(self.root, "title", title, id=names[0])
         element(self.root, "desc", desc, id=names[1])
         self.plate = element(self.root, "rect", class_="plate", width=width)
+        if shows_title:
+            self.text(PAD, self.y + 14, fit(title, width - 2 * PAD, 14), "head title")
+            self.y += ROW + 6
 
     def text(self, x, y, text, class_=None, anchor=None):
         element(self.root, "text", text, x=x, y=y, class_=class_, text_anchor=anchor)

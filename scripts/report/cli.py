@@ -78,7 +78,7 @@ def write_svgs(folder, sections):
     for section in sections:
         for chart in section.charts:
             path = os.path.join(folder, chart.slug + ".svg")
-            write(path, charts.stand_alone(chart.picture(charts.WIDE)))
+            write(path, charts.stand_alone(chart.picture(charts.WIDE, shows_title=True)))
             print(path)
 
 

@@ -29,8 +29,8 @@ class Chart:
     table: Table
     full: bool = False  # takes the whole width of a page
 
-    def picture(self, width):
-        canvas = Canvas(self.slug, self.title, self.desc, width)
+    def picture(self, width, shows_title=False):
+        canvas = Canvas(self.slug, self.title, self.desc, width, shows_title)
         self.draw(canvas)
         return canvas.finish()
 

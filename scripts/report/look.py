@@ -29,6 +29,7 @@ svg text {{ font-family: {FONTS}; font-size: 12px; fill: $text; }}
 svg text.quiet {{ fill: $quiet; }}
 svg text.small {{ font-size: 11px; }}
 svg text.head {{ font-weight: 600; }}
+svg text.title {{ font-size: 14px; }}
 .plate {{ fill: $surface; }}
 .rule {{ stroke: $rule; }}
 .axis {{ stroke: $axis; }}
@@ -92,10 +93,9 @@ def with_colours(rules, colours):
 
 def svg_style():
     """The style sheet of an SVG file that stands alone."""
-    coloured = [line for line in CHART_RULES.split("\n") if "$" in line]
-    dark = with_colours("\n".join(coloured), DARK)
-    return (with_colours(CHART_RULES, LIGHT)
-            + "\n@media (prefers-color-scheme: dark) {\n" + dark + "\n}\n")
+    # Rules of dark come in full and in order, because later rules win.
+    return (with_colours(CHART_RULES, LIGHT) + "\n@media (prefers-color-scheme: dark) {"
+            + with_colours(CHART_RULES, DARK) + "\n}\n")
 
 
 def page_style():

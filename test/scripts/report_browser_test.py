@@ -151,6 +151,7 @@ class BrokenPages(InBrowser):
                                                          ".s0 { fill: none; stroke: none"))
         self.assertIn("is faint", self.faults_after(".s0 { fill: var(--s0)",
                                                     ".s0 { fill: var(--surface)"))
+        self.assertIn("a line is filled", self.faults_after(".line { fill: none;", ".line {"))
         self.assertIn("is hidden", self.faults_after(".s0 {", ".s0 { visibility: hidden;"))
         self.assertIn("lies outside", self.faults_after('class="mark s0"',
                                                         'class="mark s0" transform="scale(50)"'))

@@ -45,6 +45,7 @@
       if (style.visibility !== 'visible' || Number(style.opacity) < 1) {
         say(where, 'a mark is hidden');
       }
+      if (mark.classList.contains('line') && !isClear(style.fill)) say(where, 'a line is filled');
       if (isClear(colour)) say(where, `a mark has no colour: ${mark.outerHTML}`);
       else if (contrast(colour, plate) < 3) say(where, `a mark of ${colour} on ${plate} is faint`);
     }
