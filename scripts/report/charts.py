@@ -311,7 +311,7 @@ def histogram(canvas, bins, x_title, y_title):
     canvas.y += ROW - 4
 
 
-RATIO_POWERS = -4, 5  # of two: a bar of a ratio beyond them ends at the end of the axis
+RATIO_POWERS = -6, 7  # of two: a bar of a ratio beyond them ends at the end of the axis
 
 
 class RatioAxis:
@@ -335,9 +335,10 @@ class RatioAxis:
 def draw_ratio_ticks(canvas, axis, top, bottom, one):
     """Lines with their numbers above; `one` takes the place of the number 1."""
     ticks = axis.ticks()
-    shown = [one if tick == 1 else f"{tick:g} ×" for tick in ticks]
+    shown = [f"{tick:g} ×" if tick > 1 else f"1/{1 / tick:g} ×" for tick in ticks]
     places = [axis.place(tick) for tick in ticks]
     middle = ticks.index(1)
+    shown[middle] = one
     # Numbers are kept from the middle outwards, so that `one` is always shown.
     right = labels_that_fit(places[middle:], shown[middle:], canvas.width)
     mirrored = [canvas.width - place for place in places[middle::-1]]

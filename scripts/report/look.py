@@ -74,7 +74,7 @@ th.words, td.words {{ text-align: left; }}
 td.words.long {{ white-space: normal; min-width: 20ch; max-width: 70ch; overflow-wrap: anywhere; }}
 @media (min-width: 1200px) {{
   .card.full:has(.chart) {{ display: grid; column-gap: 24px; align-items: start;
-    grid-template-columns: minmax(0, 780px) minmax(0, 1fr); grid-template-rows: auto auto 1fr; }}
+    grid-template-columns: minmax(0, 700px) minmax(0, 1fr); grid-template-rows: auto auto 1fr; }}
   .card.full h3 {{ grid-column: 1 / -1; }}
   .card.full details {{ grid-column: 2; grid-row: 2 / 4; min-width: 0; }}
 }}

@@ -167,7 +167,7 @@ def flat_texts(value, name="", depth=0):
         for key, held in list(value.items())[:MAX_FLAT]:
             key = safe_text(key)
             yield from flat_texts(held, f"{name}.{key}" if name else key, depth + 1)
-    elif isinstance(value, (str, int, float)) and not isinstance(value, bool):
+    elif isinstance(value, (str, int, float)):
         yield name, safe_text(plain(value), 400)
     elif value is not None:
         try:
@@ -180,6 +180,8 @@ def plain(value):
     """A value of the input as it was written, as nearly as possible."""
     if isinstance(value, str):
         return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
     if isinstance(value, float):
         return f"{value:.6g}"
     return str(value) if abs(value) < 10 ** 30 else "a number of more than 30 digits"

@@ -294,9 +294,10 @@ class Reading(Files):
     def test_missing_stores_errors_and_reasons_are_shown(self):
         text = page_of(self.source(result_of(
             run_of(), missing_stores=["lmdb"], errors=["b, read: <ended> with 9"],
-            stores={"a": {"size": {"value": 4096, "why": "the default"}}})))
+            stores={"a": {"size": {"value": 4096, "why": "the default"},
+                          "log": {"value": True, "why": "for kill -9"}}})))
         for shown in ("missing_stores: lmdb did not take part", "b, read: &lt;ended&gt; with 9",
-                      "4096: the default"):
+                      "4096: the default", "true: for kill -9"):
             self.assertIn(shown, text)
 
     def test_the_summary_counts_and_a_contradiction_is_noted(self):
