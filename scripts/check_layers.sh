@@ -13,9 +13,9 @@ grep -rnE '^[[:space:]]*#[[:space:]]*include[[:space:]]*"' --include='*.h' --inc
   BEGIN {
     # From the bottom up; rooms with a comma between them are siblings.
     count = split("base numa io log l1 index hot task scan door " \
-                  "harness/system harness/measure harness/data harness/load harness/lab " \
-                  "harness/opponents,harness/race,harness/crash,harness/guest,harness/numa," \
-                  "harness/experiments/io,harness/experiments/l1 harness/claims harness/apps",
+                  "harness/system harness/measure harness/data harness/load harness/lab harness/kv " \
+                  "harness/opponents,harness/race,harness/bench,harness/crash,harness/guest,harness/numa," \
+                  "harness/experiments/io,harness/experiments/l1 harness/claims,harness/compare harness/apps",
                   floors, " ")
     for (i = 1; i <= count; ++i) {
       room_count = split(floors[i], rooms, ",")

@@ -1,0 +1,79 @@
+// One interface for every store that the benchmarks run over: this engine and its peers.
+//
+// Keys are the numbers that 8 big-endian bytes are, so every store that compares bytes has their
+// order. Values are kValueBytes of the caller's memory. All calls but Close may run on any number
+// of threads at once.
+#ifndef HARNESS_KV_KV_STORE_H_
+#define HARNESS_KV_KV_STORE_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <span>
+#include <string>
+
+#include "engine_race/base/function_ref.h"
+#include "engine_race/base/status.h"
+
+namespace harness {
+
+// A position in order of key, for one thread at a time. It sees a state of the store that is at
+// least as new as its last seek or its making.
+class KvCursor {
+ public:
+  virtual ~KvCursor() = default;
+
+  virtual void SeekToFirst() = 0;
+  virtual void SeekToLast() = 0;
+  virtual void Seek(uint64_t key) = 0;  // to the first record at or after `key`
+  virtual void Next() = 0;
+  virtual void Prev() = 0;
+  virtual bool Valid() = 0;
+  virtual uint64_t Key() = 0;
+  // kValueBytes, good until the cursor moves; null after a failure.
+  virtual const char* Value() = 0;
+  // OK, or what ended the walk.
+  virtual engine_race::Status Error() = 0;
+};
+
+class KvStore {
+ public:
+  using VisitFn = engine_race::FunctionRef<void(uint64_t key, const char* value)>;
+
+  virtual ~KvStore() = default;
+
+  virtual engine_race::Status Put(uint64_t key, const char* value) = 0;
+  virtual engine_race::Status Delete(uint64_t key) = 0;
+  // kNotFound for a key that is not there.
+  virtual engine_race::Status Get(uint64_t key, char* value) = 0;
+  // values[i * kValueBytes] and codes[i] go with keys[i].
+  virtual engine_race::Status MultiGet(std::span<const uint64_t> keys, char* values,
+                                       std::span<engine_race::Code> codes) = 0;
+  // Visits every record in order, as fast as the store can while other threads do the same.
+  virtual engine_race::Status ScanAll(VisitFn visit) = 0;
+  virtual engine_race::Status NewCursor(std::unique_ptr<KvCursor>* cursor) = 0;
+  // Once OK, what was written before outlives a power loss.
+  virtual engine_race::Status Sync() = 0;
+  // Ends background work, and frees the store: no other call may follow.
+  virtual engine_race::Status Close() = 0;
+  // Version and every setting that is not the store's default, with its reason.
+  virtual nlohmann::json Describe() const = 0;
+};
+
+// How a store is opened. `memory_budget_bytes` covers caches and buffers of the store.
+struct KvOptions {
+  std::string dir;
+  uint64_t memory_budget_bytes = 0;
+  uint32_t thread_count = 1;  // callers at once
+};
+
+struct KvStoreKind {
+  std::string name;  // "engine_race", "rocksdb", "leveldb", "lmdb", "wiredtiger"
+  // Makes the store, or opens what is there.
+  std::function<engine_race::Status(const KvOptions& options, std::unique_ptr<KvStore>* store)> open;
+};
+
+}  // namespace harness
+
+#endif  // HARNESS_KV_KV_STORE_H_
