@@ -50,7 +50,8 @@ class KvStore {
   // values[i * kValueBytes] and codes[i] go with keys[i].
   virtual engine_race::Status MultiGet(std::span<const uint64_t> keys, char* values,
                                        std::span<engine_race::Code> codes) = 0;
-  // Visits every record in order, as fast as the store can while other threads do the same.
+  // Visits every record in order, as fast as the store can while other threads do the same. An
+  // exception of `visit` ends the scan and reaches the caller.
   virtual engine_race::Status ScanAll(VisitFn visit) = 0;
   virtual engine_race::Status NewCursor(std::unique_ptr<KvCursor>* cursor) = 0;
   // Once OK, what was written before outlives a power loss.
@@ -59,6 +60,8 @@ class KvStore {
   virtual engine_race::Status Close() = 0;
   // Version and every setting that is not the store's default, with its reason.
   virtual nlohmann::json Describe() const = 0;
+  // The store's own counters as lines of text; empty for a store that has none.
+  virtual std::string Statistics() const { return {}; }
 };
 
 // How a store is opened. `memory_budget_bytes` covers caches and buffers of the store.
