@@ -1,0 +1,151 @@
+// The benchmarks by name, and the call that runs one of them over any store.
+//
+// Names and meanings are those of RocksDB's db_bench, of sysbench's select_random_ranges and of
+// YCSB's core workloads. docs/bench.md has what each of them does. Record `number` of a store has
+// the key KeyOfNumber(config, number). Its value is ValueMaker's for kBenchValueSeed, so every
+// store that a benchmark has filled serves every other run.
+//
+// RunBenchmark is not thread-safe. It starts config.thread_count threads, or one more.
+#ifndef HARNESS_BENCH_BENCHMARK_H_
+#define HARNESS_BENCH_BENCHMARK_H_
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine_race/base/status.h"
+#include "harness/kv/kv_store.h"
+#include "harness/measure/histogram.h"
+
+namespace harness {
+
+// Seed of ValueMaker: of every value that a benchmark writes or checks.
+inline constexpr uint64_t kBenchValueSeed = 17;
+// A key and its value.
+inline constexpr uint64_t kBenchRecordBytes = 8 + 4096;
+
+// Which records YCSB's workloads take.
+enum class Distribution {
+  kUniform,
+  kZipfian,  // exponent 0.99, frequent records scattered over the store
+  kLatest,   // exponent 0.99, the newest record is the most frequent
+};
+
+// The keys of records 0, 1, 2, ... of all benchmarks but YCSB's, whose keys are always hashed.
+enum class KeyLayout {
+  kDense,   // 0, 1, 2, ..., as db_bench has them
+  kSpread,  // evenly over all 64-bit keys, in order of their number
+};
+
+struct BenchConfig {
+  std::string benchmark;
+  // Records of the store: what a fill or another write benchmark writes, all threads together.
+  uint64_t num = 1000000;
+  // Operations of each thread in the other benchmarks; 0: `num`.
+  uint64_t reads = 0;
+  uint32_t thread_count = 1;
+  // When not 0, a benchmark without an end of its own runs for this long instead of for a count.
+  double duration_seconds = 0;
+  // When not 0, a run that takes longer is ended, and is not `finished`.
+  double time_limit_seconds = 0;
+  uint64_t seed = 1;
+  KeyLayout key_layout = KeyLayout::kDense;
+  uint32_t seek_nexts = 0;    // steps after each seek of seekrandom
+  uint32_t batch_size = 128;  // keys of a call of multireadrandom
+  // Keys of a range; 0: 5 in select_random_ranges, 1 to 100 in ycsbe. In ycsbe it is the most.
+  uint32_t range_size = 0;
+  // Operations a second of all threads; 0: as fast as they can. Latencies then count from the time
+  // at which an operation should have begun.
+  double rate = 0;
+  // Of YCSB; without a value each workload has its own.
+  std::optional<Distribution> distribution;
+  // Every value that is read must be one that a benchmark wrote under its key.
+  bool checks_values = true;
+  // Called about once a second by a thread of the run, with the seconds since its beginning and the
+  // operations done by then.
+  std::function<void(double seconds, uint64_t operations)> on_second;
+};
+
+enum class OperationKind { kRead, kWrite, kDelete, kSeek, kScan, kReadModifyWrite };
+inline constexpr size_t kOperationKindCount = 6;
+// "read", "write", ...
+std::string_view OperationKindName(OperationKind kind);
+
+struct BenchSecond {
+  double seconds = 0;       // from the beginning to the end of this second
+  uint64_t operations = 0;  // within it
+};
+
+struct BenchResult {
+  std::string benchmark;
+  uint32_t thread_count = 0;
+  uint64_t operations = 0;
+  // Keys and values that the operations read or wrote.
+  uint64_t bytes = 0;
+  // Keys and values given to the store, those of a background writer included.
+  uint64_t written_bytes = 0;
+  // Lookups, and those of them that found a record.
+  uint64_t lookup_count = 0;
+  uint64_t found_count = 0;
+  double seconds = 0;
+  // The time of each thread, added up.
+  double thread_seconds = 0;
+  // False when the time limit, an interrupt or a failure ended the run.
+  bool finished = false;
+  double cpu_user_seconds = 0;
+  double cpu_system_seconds = 0;
+  // Of calls, by OperationKind; a call of multireadrandom is a batch. A run of scanall has none.
+  std::array<Histogram, kOperationKindCount> latencies;
+  std::vector<BenchSecond> timeline;
+  // Calls by thread; the last is a background writer's. ReplayWrites needs them.
+  std::vector<uint64_t> thread_calls;
+  // Records of YCSB in the store at the end, when it was one of YCSB's.
+  uint64_t ycsb_record_count = 0;
+
+  double OperationsPerSecond() const {
+    return seconds > 0 ? static_cast<double>(operations) / seconds : 0;
+  }
+  // Of all kinds.
+  Histogram Latency() const;
+};
+
+// What is known about a benchmark before it runs.
+struct BenchTraits {
+  std::string_view name;
+  bool is_fill = false;  // begins with a fresh store
+  bool writes = false;
+  bool is_ycsb = false;     // its records are those of ycsbload
+  bool writes_num = false;  // its `num` operations are divided over the threads
+  bool has_end = false;     // ends by itself: a duration does not apply
+};
+
+// Null for a name that is none.
+const BenchTraits* FindBenchmark(std::string_view name);
+std::vector<std::string> BenchmarkNames();
+
+// The key of a record of a benchmark that is not YCSB's; number < config.num.
+uint64_t KeyOfNumber(const BenchConfig& config, uint64_t number);
+// A key that no such record has.
+uint64_t MissingKey(const BenchConfig& config, uint64_t number);
+// The key of a record of YCSB.
+uint64_t YcsbKey(uint64_t number);
+
+// Whether the store has the records that ycsbload writes, as its first and its last one tell.
+engine_race::Status HasYcsbRecords(const BenchConfig& config, KvStore* store, bool* has);
+
+// Runs config.benchmark over an open store. Also after a failure *result has what was done.
+// kInvalidArgument for a benchmark that is none, kIncomplete when the user has interrupted (see
+// CatchInterrupts), kCorruption for a value that is not the one written, else the store's failure.
+engine_race::Status RunBenchmark(const BenchConfig& config, KvStore* store, BenchResult* result);
+
+// Calls `visit` for each record that the run of a benchmark outside of YCSB has written or deleted.
+void ReplayWrites(const BenchConfig& config, const BenchResult& result,
+                  const std::function<void(uint64_t number, bool deleted)>& visit);
+
+}  // namespace harness
+
+#endif  // HARNESS_BENCH_BENCHMARK_H_
