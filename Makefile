@@ -65,7 +65,8 @@ avx512_flags := -mavx2 -mavx512f -mavx512bw -mavx512vl
 # The flags of one source besides CXXFLAGS.
 own_flags = $(if $(filter %_avx2.cc,$(1)),$(avx2_flags))$(if $(filter %_avx512.cc,$(1)),$(avx512_flags)) \
             $(if $(filter test/%,$(1)),$(test_flags_$(FLAVOUR))) \
-            $(if $(filter $(unmeasured_sources),$(1)),-O1)
+            $(if $(filter $(unmeasured_sources),$(1)),-O1) \
+            $(if $(filter harness/bench/git_hash.cc,$(1)),-DENGINE_RACE_GIT_HASH=$(git_hash_text))
 
 # Directories in which a library's headers are sought, to decide what can be built here.
 INCLUDE_DIRS := /usr/include /usr/local/include
@@ -322,14 +323,18 @@ compiler_id := $(shell stat -Lc '%s %Y' "$$($(CXX) -print-prog-name=cc1plus)" 2>
 flags_text := $(CXX) $(compiler_id) $(CXXFLAGS) $(avx2_flags) $(avx512_flags) $(test_flags_$(FLAVOUR)) \
               $(no_optimiser_warnings) $(unmeasured_sources)
 sources_text := $(sources) $(THIRD_PARTY_ARCHIVES)
+# Only one source has it, so a commit makes little compile again.
+git_hash_text := $(or $(shell git describe --always --dirty --abbrev=40 --exclude='*' 2> /dev/null),unknown)
+$(call objects,harness/bench/git_hash.cc): $(BUILD)/git_hash.txt
 write_if_changed = $(shell mkdir -p $(BUILD); printf '%s\n' '$($(1)_text)' | cmp -s - $(BUILD)/$(1).txt \
                            || printf '%s\n' '$($(1)_text)' > $(BUILD)/$(1).txt)
 ifeq ($(findstring n,$(filter-out --%,$(firstword -$(MAKEFLAGS)))),)
 $(call write_if_changed,flags)
 $(call write_if_changed,sources)
+$(call write_if_changed,git_hash)
 endif
 # For goals behind `clean`.
-$(BUILD)/flags.txt $(BUILD)/sources.txt:
+$(BUILD)/flags.txt $(BUILD)/sources.txt $(BUILD)/git_hash.txt:
 	@:$(call write_if_changed,$(basename $(@F)))
 
 define compile_command

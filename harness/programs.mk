@@ -15,6 +15,10 @@ parts_store := measure/table
 parts_lab := system measure data load lab experiments/io experiments/l1
 parts_crash := crash
 parts_numa := system measure/result_file measure/table data $(race_flags) numa
+# The benchmarks over any store, and this engine as one.
+bench_parts := system $(addprefix measure/,histogram progress result_file timed) data \
+               load/store_basics kv/engine_store bench
+parts_bench := $(bench_parts)
 parts_bench_micro := data
 # The engine's index beside flat arrays.
 index_lookups := lab/flat_index lab/index_finds

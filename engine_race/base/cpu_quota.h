@@ -8,15 +8,12 @@
 #define ENGINE_RACE_BASE_CPU_QUOTA_H_
 
 #include <cstdint>
-#include <functional>
-#include <string>
+
+#include "engine_race/base/control_groups.h"
 
 namespace engine_race {
 
 inline constexpr uint32_t kNoCpuQuota = ~uint32_t{0};
-
-// The contents of a file; empty when it cannot be read.
-using FileReaderFn = std::function<std::string(const std::string& path)>;
 
 // The least quota of the process's groups and of all visible groups above them, in CPUs, rounded
 // up. Cgroup v2 has it in "cpu.max", v1 in "cpu.cfs_quota_us" and "cpu.cfs_period_us". kNoCpuQuota

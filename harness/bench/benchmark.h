@@ -123,9 +123,17 @@ struct BenchTraits {
   bool has_end = false;     // ends by itself: a duration does not apply
 };
 
+// The most records of a run.
+inline constexpr uint64_t kMaxBenchRecords = uint64_t{1} << 40;
+
 // Null for a name that is none.
 const BenchTraits* FindBenchmark(std::string_view name);
 std::vector<std::string> BenchmarkNames();
+
+// config.reads, or what stands for it.
+inline uint64_t ReadsOfThread(const BenchConfig& config) {
+  return config.reads == 0 ? config.num : config.reads;
+}
 
 // The key of a record of a benchmark that is not YCSB's; number < config.num.
 uint64_t KeyOfNumber(const BenchConfig& config, uint64_t number);

@@ -4,7 +4,9 @@
 #ifndef HARNESS_KV_ENGINE_STORE_H_
 #define HARNESS_KV_ENGINE_STORE_H_
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "engine_race/base/options.h"
 #include "engine_race/store.h"
@@ -17,6 +19,10 @@ namespace harness {
 KvStoreKind EngineStoreKind(const engine_race::Options& options);
 // With QuietOptions.
 KvStoreKind EngineStoreKind();
+
+// How many records were written to each bucket of the closed store in `dir`, overwritten ones and
+// tombstones included. Stateless; a status of the store that could not be read.
+engine_race::Status EngineBucketFill(const std::string& dir, std::vector<uint64_t>* counts);
 
 // The counters as lines "name  value".
 std::string EngineStatsText(const engine_race::StoreStats& stats);

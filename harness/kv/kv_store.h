@@ -74,7 +74,8 @@ struct KvOptions {
 struct KvStoreKind {
   std::string name;  // "engine_race", "rocksdb", "leveldb", "lmdb", "wiredtiger"
   // Makes the store, or opens what is there.
-  std::function<engine_race::Status(const KvOptions& options, std::unique_ptr<KvStore>* store)> open;
+  std::function<engine_race::Status(const KvOptions& options, std::unique_ptr<KvStore>* store)>
+      open;
 };
 
 }  // namespace harness

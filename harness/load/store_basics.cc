@@ -1,7 +1,13 @@
 #include "harness/load/store_basics.h"
 
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
 #include <cstdio>
+#include <filesystem>
 #include <string_view>
+#include <system_error>
 
 #include "engine_race/base/key.h"
 
@@ -26,6 +32,23 @@ uint64_t StoreBytes(uint64_t record_count) {
   constexpr uint64_t kRecordBytes = 4096 + 16;
   constexpr uint64_t kStagingBytes = uint64_t{512} << 20;
   return record_count * kRecordBytes + kStagingBytes;
+}
+
+bool IsStoreFile(const std::string& name) {
+  constexpr std::array<std::string_view, 4> kPrefixes = {"manifest", "key_", "value_", "staging_"};
+  return std::any_of(kPrefixes.begin(), kPrefixes.end(),
+                     [&](std::string_view prefix) { return name.starts_with(prefix); });
+}
+
+void RemoveStoreFiles(const std::string& dir) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(dir, error)) {
+    if (entry.is_regular_file(error) && IsStoreFile(entry.path().filename().string())) {
+      fs::remove(entry.path(), error);
+    }
+  }
+  sync();
 }
 
 }  // namespace harness

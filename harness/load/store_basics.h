@@ -1,6 +1,6 @@
-// Helpers of every load: options that keep a store quiet, the bytes of a key, space on disk.
+// Helpers of every load: options that keep a store quiet, the bytes of a key, a store's files.
 //
-// Pure functions.
+// Stateless.
 #ifndef HARNESS_LOAD_STORE_BASICS_H_
 #define HARNESS_LOAD_STORE_BASICS_H_
 
@@ -18,6 +18,11 @@ std::string KeyBytesOf(uint64_t key);
 
 // The most space that a store of this many records takes on disk, staging included.
 uint64_t StoreBytes(uint64_t record_count);
+
+// Whether a file of the engine has such a name.
+bool IsStoreFile(const std::string& name);
+// Removes such files directly in `dir`, and syncs, so that the next writer does not pay for it.
+void RemoveStoreFiles(const std::string& dir);
 
 }  // namespace harness
 

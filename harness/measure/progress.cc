@@ -42,10 +42,12 @@ std::string ProgressText(const std::string& label, uint64_t done, uint64_t total
   return line;
 }
 
-Progress::Progress(std::string label, uint64_t total, uint64_t bytes_each, uint32_t slot_count)
+Progress::Progress(std::string label, uint64_t total, uint64_t bytes_each, uint32_t slot_count,
+                   double limit_seconds)
     : label_(std::move(label)),
       total_(total),
       bytes_each_(bytes_each),
+      limit_seconds_(limit_seconds),
       start_ns_(NowNs()),
       slots_(slot_count) {
   if (!StandardErrorIsTerminal()) return;
@@ -75,8 +77,14 @@ uint64_t Progress::Done() const {
 }
 
 void Progress::Show() const {
-  Paint(
-      ProgressText(label_, std::min(Done(), total_), total_, bytes_each_, SecondsSince(start_ns_)));
+  const double seconds = SecondsSince(start_ns_);
+  const uint64_t done = Done();
+  uint64_t total = total_;
+  if (limit_seconds_ > 0) {
+    const double share = std::clamp(seconds / limit_seconds_, 1e-9, 1.0);
+    total = static_cast<uint64_t>(static_cast<double>(done) / share);
+  }
+  Paint(ProgressText(label_, std::min(done, total), total, bytes_each_, seconds));
 }
 
 StatusLine::StatusLine(const std::string& text) {

@@ -1,7 +1,7 @@
 // A live line on a terminal: progress, rate and remaining time. In a pipe it prints nothing.
 //
-// Writes to standard error. Thread safety: any thread calls Add, each with a slot of its own. Only
-// the owner makes the other calls.
+// Writes to standard error. Thread safety: any thread calls Add, each with a slot of its own, and
+// Done. Only the owner makes the other calls.
 #ifndef HARNESS_MEASURE_PROGRESS_H_
 #define HARNESS_MEASURE_PROGRESS_H_
 
@@ -17,8 +17,10 @@ bool StandardErrorIsTerminal();
 
 class Progress {
  public:
-  // `total` is in the units of Add, each of `bytes_each` bytes.
-  Progress(std::string label, uint64_t total, uint64_t bytes_each, uint32_t slot_count);
+  // `total` is in the units of Add, each of `bytes_each` bytes. With `limit_seconds` the work ends
+  // when that time is up, and `total` is ignored.
+  Progress(std::string label, uint64_t total, uint64_t bytes_each, uint32_t slot_count,
+           double limit_seconds = 0);
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
   // Clears the line.
@@ -30,17 +32,20 @@ class Progress {
     done.store(done.load(std::memory_order_relaxed) + count, std::memory_order_relaxed);
   }
 
+  // The sum of all slots. Any thread may call it.
+  uint64_t Done() const;
+
  private:
   struct alignas(64) Slot {
     std::atomic<uint64_t> done{0};
   };
 
   void Show() const;
-  uint64_t Done() const;
 
   std::string label_;
   uint64_t total_;
   uint64_t bytes_each_;
+  double limit_seconds_;
   uint64_t start_ns_;
   std::vector<Slot> slots_;
   std::jthread painter_;

@@ -2,13 +2,12 @@
 
 #include <unistd.h>
 
-#include <array>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <string_view>
 #include <system_error>
 
+#include "harness/load/store_basics.h"
 #include "harness/race/json.h"
 
 namespace harness {
@@ -18,16 +17,11 @@ namespace fs = std::filesystem;
 
 constexpr char kNoteName[] = "race.json";
 
-// File names of the engine and of the runs beside it; nothing else is ever removed.
-constexpr std::array<std::string_view, 5> kOurPrefixes = {"manifest", "key_", "value_", "staging_",
-                                                          "fio-"};
+constexpr char kFioPrefix[] = "fio-";
 
+// Files of the engine and of the runs beside it; nothing else is ever removed.
 bool IsOurs(const std::string& name) {
-  if (name == kNoteName) return true;
-  for (const std::string_view prefix : kOurPrefixes) {
-    if (name.starts_with(prefix)) return true;
-  }
-  return false;
+  return name == kNoteName || name.starts_with(kFioPrefix) || IsStoreFile(name);
 }
 
 }  // namespace

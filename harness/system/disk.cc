@@ -4,8 +4,10 @@
 #include <sys/statvfs.h>
 #include <sys/sysmacros.h>
 
+#include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <system_error>
 
 namespace harness {
 
@@ -13,6 +15,21 @@ uint64_t FreeBytes(const std::string& dir) {
   struct statvfs stats = {};
   if (statvfs(dir.c_str(), &stats) != 0) return 0;
   return uint64_t{stats.f_bavail} * stats.f_frsize;
+}
+
+uint64_t AllocatedBytes(const std::string& dir) {
+  namespace fs = std::filesystem;
+  constexpr uint64_t kBlockBytes = 512;  // of st_blocks, on every file system
+  uint64_t bytes = 0;
+  std::error_code error;
+  for (fs::recursive_directory_iterator at(dir, error), end; !error && at != end;
+       at.increment(error)) {
+    struct stat info = {};
+    if (lstat(at->path().c_str(), &info) == 0 && S_ISREG(info.st_mode)) {
+      bytes += static_cast<uint64_t>(info.st_blocks) * kBlockBytes;
+    }
+  }
+  return bytes;
 }
 
 std::string FileSystemName(const std::string& dir) {

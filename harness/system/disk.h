@@ -12,6 +12,10 @@ namespace harness {
 // Bytes that may still be written to the file system of `dir`; 0 when it cannot be asked.
 uint64_t FreeBytes(const std::string& dir);
 
+// Bytes that the files in and below `dir` take on disk, holes left out. Files that are gone before
+// they are looked at count nothing.
+uint64_t AllocatedBytes(const std::string& dir);
+
 // "ext4 on /dev/vda", as far as /proc/self/mountinfo tells.
 std::string FileSystemName(const std::string& dir);
 

@@ -8,13 +8,18 @@
 
 namespace harness {
 
-double CpuSeconds() {
+CpuTimes ProcessCpuTimes() {
   rusage usage = {};
-  if (getrusage(RUSAGE_SELF, &usage) != 0) return 0;
+  if (getrusage(RUSAGE_SELF, &usage) != 0) return {};
   const auto seconds = [](const timeval& t) {
     return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) * 1e-6;
   };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+  return {seconds(usage.ru_utime), seconds(usage.ru_stime)};
+}
+
+double CpuSeconds() {
+  const CpuTimes times = ProcessCpuTimes();
+  return times.user_seconds + times.system_seconds;
 }
 
 uint64_t ThreadCpuNs() {
@@ -33,6 +38,12 @@ uint64_t PeakRssBytes() {
     return kib * 1024;
   }
   return 0;
+}
+
+bool ResetPeakRss() {
+  std::ofstream file("/proc/self/clear_refs");
+  file << "5" << std::flush;
+  return file.good();
 }
 
 }  // namespace harness

@@ -19,7 +19,13 @@ inline double SecondsSince(uint64_t start_ns) {
   return static_cast<double>(NowNs() - start_ns) * 1e-9;
 }
 
-// User and system time of all threads since the process began.
+// Of all threads since the process began.
+struct CpuTimes {
+  double user_seconds = 0;
+  double system_seconds = 0;
+};
+CpuTimes ProcessCpuTimes();
+// Both together.
 double CpuSeconds();
 
 // User and system time of the calling thread.
@@ -27,6 +33,8 @@ uint64_t ThreadCpuNs();
 
 // VmHWM: the most memory that was resident at once. 0 when /proc does not report it.
 uint64_t PeakRssBytes();
+// Begins VmHWM anew with what is resident now. False where the kernel does not allow it.
+bool ResetPeakRss();
 
 }  // namespace harness
 

@@ -1,0 +1,243 @@
+// Benchmarks that speak db_bench's language, sysbench's select_random_ranges and YCSB's workloads.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine_race/base/named_options.h"
+#include "harness/bench/session.h"
+#include "harness/load/store_basics.h"
+#include "harness/measure/result_file.h"
+#include "harness/system/child_process.h"
+#include "harness/system/disk.h"
+
+namespace harness {
+namespace {
+
+using engine_race::Code;
+using engine_race::Status;
+
+const std::map<std::string, Distribution> kDistributions = {{"uniform", Distribution::kUniform},
+                                                            {"zipfian", Distribution::kZipfian},
+                                                            {"latest", Distribution::kLatest}};
+const std::map<std::string, KeyLayout> kLayouts = {{"dense", KeyLayout::kDense},
+                                                   {"spread", KeyLayout::kSpread}};
+
+struct BenchFlags {
+  SessionPlan plan;
+  std::string db;
+  uint32_t key_size = 8;
+  uint32_t value_size = 4096;
+  std::string distribution;
+  std::string keys = "dense";
+  // "name=value"
+  std::vector<std::string> options;
+  std::string json_path;
+  std::string csv_path;
+};
+
+int Refuse(const std::string& why) {
+  std::fprintf(stderr, "bench: %s\n", why.c_str());
+  return 2;
+}
+
+template <typename Value>
+std::vector<std::string> NamesOf(const std::map<std::string, Value>& values) {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : values) names.push_back(name);
+  return names;
+}
+
+void AddWorkFlags(BenchFlags* flags, CLI::App* app) {
+  BenchConfig* const config = &flags->plan.config;
+  flags->plan.steps = {"fillrandom", "readrandom"};
+  app->add_option("--benchmarks", flags->plan.steps,
+                  "what to run, in this order, with commas between; see docs/bench.md")
+      ->delimiter(',')
+      ->capture_default_str();
+  app->add_option("--num", config->num, "records of the store, and writes of all threads together")
+      ->check(CLI::Range(uint64_t{1}, kMaxBenchRecords))
+      ->capture_default_str();
+  app->add_option("--reads", config->reads, "reads of each thread; 0: as many as --num")
+      ->capture_default_str();
+  app->add_option("--threads", config->thread_count, "threads of every benchmark")
+      ->check(CLI::Range(1u, 4096u))
+      ->capture_default_str();
+  app->add_option("--duration", config->duration_seconds,
+                  "run for so many seconds instead of a count, where a benchmark has no end")
+      ->check(CLI::NonNegativeNumber);
+  app->add_option("--time_limit", config->time_limit_seconds,
+                  "end a benchmark that takes more seconds, and mark it as not finished")
+      ->check(CLI::NonNegativeNumber);
+  app->add_option("--seed", config->seed, "seed of the keys that are drawn")->capture_default_str();
+  app->add_option("--key_size", flags->key_size, "8: the engine has no other keys")
+      ->capture_default_str();
+  app->add_option("--value_size", flags->value_size, "4096: the engine has no other values")
+      ->capture_default_str();
+  app->add_option("--keys", flags->keys,
+                  "dense: the keys 0, 1, 2, ...; spread: as many keys evenly over all 64-bit keys")
+      ->check(CLI::IsMember(NamesOf(kLayouts)))
+      ->capture_default_str();
+  app->add_option("--seek_nexts", config->seek_nexts, "steps after each seek of seekrandom")
+      ->capture_default_str();
+  app->add_option("--batch_size", config->batch_size, "keys of a call of multireadrandom")
+      ->check(CLI::Range(1u, 1u << 20))
+      ->capture_default_str();
+  app->add_option("--range_size", config->range_size,
+                  "keys of a range: 5 in select_random_ranges, at most 100 in ycsbe");
+  app->add_option("--rate", config->rate,
+                  "operations a second of all threads; latencies count from the intended start")
+      ->check(CLI::NonNegativeNumber);
+  app->add_option("--distribution", flags->distribution,
+                  "of YCSB's records: uniform, zipfian or latest; by default the workload's own")
+      ->check(CLI::IsMember(NamesOf(kDistributions)));
+  app->add_option("--check_values", config->checks_values,
+                  "whether a value that no benchmark wrote is an error")
+      ->capture_default_str();
+}
+
+void AddStoreFlags(BenchFlags* flags, CLI::App* app) {
+  app->add_option("--db", flags->plan.db,
+                  "directory of the store; by default a fresh one here, removed at the end");
+  app->add_flag("--use_existing_db", flags->plan.use_existing_db,
+                "take the store in --db as it is, and skip benchmarks that need a fresh one");
+  app->add_option("--options", flags->options,
+                  "NAME=VALUE, an option of the engine; may be given several times");
+}
+
+void AddReportFlags(BenchFlags* flags, CLI::App* app) {
+  app->add_flag("--histogram", flags->plan.histogram, "print percentiles of latencies");
+  app->add_flag("--statistics", flags->plan.statistics,
+                "print the engine's counters after each benchmark");
+  flags->plan.report_file = "report.csv";
+  app->add_option("--report_interval_seconds", flags->plan.report_interval_seconds,
+                  "write a line of --report_file so often; 0: never")
+      ->capture_default_str();
+  app->add_option("--report_file", flags->plan.report_file, "operations by interval, as CSV")
+      ->capture_default_str();
+  app->add_option("--json", flags->json_path, "also write all figures into this file")->take_last();
+  app->add_option("--csv", flags->csv_path, "also write a line for each benchmark into this file")
+      ->take_last();
+}
+
+// The most records that the store takes space for at once, as far as counts tell.
+uint64_t MostRecords(const SessionPlan& plan) {
+  uint64_t records = 0;
+  uint64_t most = 0;
+  for (const std::string& step : plan.steps) {
+    const BenchTraits* const traits = FindBenchmark(step);
+    if (traits == nullptr) continue;
+    if (traits->is_fill) records = 0;
+    // A workload of YCSB loads its records when they are missing.
+    if (traits->writes_num || (traits->is_ycsb && records == 0)) records += plan.config.num;
+    most = std::max(most, records);
+  }
+  return most;
+}
+
+// Completes the plan. Returns an empty string or what is wrong.
+std::string ParseFlags(BenchFlags* flags) {
+  SessionPlan* const plan = &flags->plan;
+  for (const std::string& step : plan->steps) {
+    if (IsBenchStep(step)) continue;
+    std::string why = "there is no benchmark '" + step + "'; there are";
+    for (const std::string& name : BenchmarkNames()) why += " " + name;
+    return why + " stats sync";
+  }
+  if (flags->key_size != engine_race::kKeyBytes) {
+    return "--key_size is " + std::to_string(flags->key_size) + ", but keys have 8 bytes here";
+  }
+  if (flags->value_size != engine_race::kValueBytes) {
+    return "--value_size is " + std::to_string(flags->value_size) +
+           ", but values have 4096 bytes here";
+  }
+  plan->config.key_layout = kLayouts.at(flags->keys);
+  if (!flags->distribution.empty()) {
+    plan->config.distribution = kDistributions.at(flags->distribution);
+  }
+  plan->options = QuietOptions();
+  for (const std::string& option : flags->options) {
+    const size_t equals = option.find('=');
+    if (equals == std::string::npos) return "--options " + option + " is no NAME=VALUE";
+    const Status status =
+        engine_race::SetOption(option.substr(0, equals), option.substr(equals + 1), &plan->options);
+    if (!status.ok()) return "--options " + option + ": " + status.message();
+  }
+  const Status valid = engine_race::ValidateOptions(plan->options);
+  return valid.ok() ? std::string() : "--options: " + valid.message();
+}
+
+// The flags as they were understood.
+nlohmann::json ConfigJson(const BenchFlags& flags) {
+  const SessionPlan& plan = flags.plan;
+  const BenchConfig& config = plan.config;
+  return {{"benchmarks", plan.steps},
+          {"db", plan.db},
+          {"num", config.num},
+          {"reads", config.reads},
+          {"threads", config.thread_count},
+          {"duration", config.duration_seconds},
+          {"time_limit", config.time_limit_seconds},
+          {"seed", config.seed},
+          {"key_size", flags.key_size},
+          {"value_size", flags.value_size},
+          {"keys", flags.keys},
+          {"seek_nexts", config.seek_nexts},
+          {"batch_size", config.batch_size},
+          {"range_size", config.range_size},
+          {"rate", config.rate},
+          {"distribution", flags.distribution},
+          {"check_values", config.checks_values},
+          {"use_existing_db", plan.use_existing_db},
+          {"options", flags.options}};
+}
+
+// Returns the path that could not be written, or nothing.
+std::string Save(const BenchFlags& flags, const BenchSession& session) {
+  nlohmann::json json = session.ToJson();
+  json["config"] = ConfigJson(flags);
+  if (!SaveJson(json, flags.json_path)) return flags.json_path;
+  return SaveText(RunsCsv(json["runs"]), flags.csv_path) ? std::string() : flags.csv_path;
+}
+
+int Bench(BenchFlags flags) {
+  const std::string bad_flag = ParseFlags(&flags);
+  if (!bad_flag.empty()) return Refuse(bad_flag);
+  if (!flags.plan.use_existing_db) {
+    // A store that lies there makes room for the new one.
+    const std::string near = flags.plan.db.empty() ? "." : flags.plan.db;
+    const uint64_t free_bytes = FreeBytes(near) + AllocatedBytes(flags.plan.db);
+    const uint64_t needed_bytes = StoreBytes(MostRecords(flags.plan));
+    if (free_bytes > 0 && needed_bytes > free_bytes) {
+      return Refuse("not enough space: " + std::to_string(needed_bytes) + " bytes are needed, " +
+                    std::to_string(free_bytes) + " are free");
+    }
+  }
+  CatchInterrupts();
+  BenchSession session(flags.plan);
+  const Status status = session.Run();
+  if (!status.ok() && !Interrupted()) {
+    std::fprintf(stderr, "bench: %s\n", status.ToString().c_str());
+    if (status.code() == Code::kInvalidArgument) return 2;
+  }
+  const std::string unwritten = Save(flags, session);
+  if (!unwritten.empty()) return Refuse("cannot write " + unwritten);
+  if (Interrupted()) return 130;
+  return status.ok() ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace harness
+
+int main(int argc, char** argv) {
+  harness::BenchFlags flags;
+  CLI::App app("Benchmarks of the engine: db_bench's, sysbench's select_random_ranges and YCSB's.");
+  harness::AddWorkFlags(&flags, &app);
+  harness::AddStoreFlags(&flags, &app);
+  harness::AddReportFlags(&flags, &app);
+  CLI11_PARSE(app, argc, argv);
+  return harness::Bench(flags);
+}

@@ -1,0 +1,115 @@
+#include "harness/bench/benchmark.h"
+
+#include <algorithm>
+
+#include "harness/bench/load.h"
+#include "harness/data/mix.h"
+
+namespace harness {
+namespace {
+
+using engine_race::Code;
+using engine_race::Status;
+
+constexpr std::array<BenchTraits, 21> kBenchmarks = {{
+    {.name = "fillseq", .is_fill = true, .writes = true, .writes_num = true, .has_end = true},
+    {.name = "filluniquerandom",
+     .is_fill = true,
+     .writes = true,
+     .writes_num = true,
+     .has_end = true},
+    {.name = "fillrandom", .is_fill = true, .writes = true, .writes_num = true},
+    {.name = "overwrite", .writes = true, .writes_num = true},
+    {.name = "deleterandom", .writes = true, .writes_num = true},
+    {.name = "readrandom"},
+    {.name = "readmissing"},
+    {.name = "readseq", .has_end = true},
+    {.name = "readreverse", .has_end = true},
+    {.name = "scanall", .has_end = true},
+    {.name = "seekrandom"},
+    {.name = "readwhilewriting", .writes = true},
+    {.name = "multireadrandom"},
+    {.name = "select_random_ranges"},
+    {.name = "ycsbload",
+     .is_fill = true,
+     .writes = true,
+     .is_ycsb = true,
+     .writes_num = true,
+     .has_end = true},
+    {.name = "ycsba", .writes = true, .is_ycsb = true},
+    {.name = "ycsbb", .writes = true, .is_ycsb = true},
+    {.name = "ycsbc", .is_ycsb = true},
+    {.name = "ycsbd", .writes = true, .is_ycsb = true},
+    {.name = "ycsbe", .writes = true, .is_ycsb = true},
+    {.name = "ycsbf", .writes = true, .is_ycsb = true},
+}};
+
+constexpr std::array<std::string_view, kOperationKindCount> kKindNames = {
+    "read", "write", "delete", "seek", "scan", "read-modify-write"};
+
+// How far neighbouring keys lie apart.
+uint64_t Stride(const BenchConfig& config) {
+  return config.key_layout == KeyLayout::kDense ? 1 : ~uint64_t{0} / config.num;
+}
+
+}  // namespace
+
+std::string_view OperationKindName(OperationKind kind) {
+  return kKindNames[static_cast<size_t>(kind)];
+}
+
+Histogram BenchResult::Latency() const {
+  Histogram all;
+  for (const Histogram& one : latencies) all.Merge(one);
+  return all;
+}
+
+const BenchTraits* FindBenchmark(std::string_view name) {
+  const auto* const found = std::find_if(kBenchmarks.begin(), kBenchmarks.end(),
+                                         [&](const BenchTraits& one) { return one.name == name; });
+  return found == kBenchmarks.end() ? nullptr : found;
+}
+
+std::vector<std::string> BenchmarkNames() {
+  std::vector<std::string> names;
+  names.reserve(kBenchmarks.size());
+  for (const BenchTraits& one : kBenchmarks) names.emplace_back(one.name);
+  return names;
+}
+
+uint64_t KeyOfNumber(const BenchConfig& config, uint64_t number) { return number * Stride(config); }
+
+uint64_t MissingKey(const BenchConfig& config, uint64_t number) {
+  const uint64_t stride = Stride(config);
+  return stride == 1 ? config.num + number : number * stride + stride / 2;
+}
+
+uint64_t YcsbKey(uint64_t number) { return Mix64(number); }
+
+Status HasYcsbRecords(const BenchConfig& config, KvStore* store, bool* has) {
+  std::vector<char> value(kValueSize);
+  for (const uint64_t number : {uint64_t{0}, config.num - 1}) {
+    const Status status = store->Get(YcsbKey(number), value.data());
+    *has = status.ok();
+    if (status.code() == Code::kNotFound) return Status::Ok();
+    if (!status.ok()) return status;
+  }
+  return Status::Ok();
+}
+
+void ReplayWrites(const BenchConfig& config, const BenchResult& result,
+                  const std::function<void(uint64_t number, bool deleted)>& visit) {
+  const BenchTraits* const traits = FindBenchmark(config.benchmark);
+  if (traits == nullptr || !traits->writes || traits->is_ycsb) return;
+  const bool deleted = config.benchmark == "deleterandom";
+  for (uint32_t thread = 0; thread < result.thread_calls.size(); ++thread) {
+    // Only the background writer writes when the others read.
+    if (!traits->writes_num && thread != config.thread_count) continue;
+    const WriteDraw draw(config, WriteOrderOf(config.benchmark), thread);
+    for (uint64_t call = 0; call < result.thread_calls[thread]; ++call) {
+      visit(draw.NumberAt(call), deleted);
+    }
+  }
+}
+
+}  // namespace harness

@@ -1,0 +1,105 @@
+// Which record each call of a benchmark takes: pure functions of seed, benchmark, thread and call.
+//
+// Nothing is stored, so a run's writes can be computed again. AckedCounter is thread-safe; the
+// others are immutable.
+#ifndef HARNESS_BENCH_DRAWS_H_
+#define HARNESS_BENCH_DRAWS_H_
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <vector>
+
+#include "harness/bench/benchmark.h"
+#include "harness/data/key_source.h"
+#include "harness/data/mix.h"
+#include "harness/data/record_draw.h"
+
+namespace harness {
+
+// The random words of one thread of a run.
+class WordStream {
+ public:
+  WordStream(const BenchConfig& config, uint32_t thread);
+  uint64_t At(uint64_t index) const { return MixAt(seed_, index); }
+
+ private:
+  uint64_t seed_;
+};
+
+// How a benchmark that writes goes over the records.
+enum class WriteOrder {
+  kSequential,  // the threads take turns
+  kUnique,      // each record once, in random order
+  kRandom,      // drawn anew for each call, so records repeat
+};
+
+class WriteDraw {
+ public:
+  WriteDraw(const BenchConfig& config, WriteOrder order, uint32_t thread)
+      : config_(config), order_(order), thread_(thread), words_(config, thread) {}
+
+  // The number of the record that this call writes. With kRandom any call will do, else it must be
+  // below ShareOf.
+  uint64_t NumberAt(uint64_t call) const;
+
+ private:
+  const BenchConfig& config_;
+  const WriteOrder order_;
+  const uint32_t thread_;
+  const WordStream words_;
+};
+
+// How many of `total` calls are those of this thread.
+inline uint64_t ShareOf(uint64_t total, uint32_t thread, uint32_t thread_count) {
+  return total / thread_count + (thread < total % thread_count ? 1 : 0);
+}
+
+// The records of YCSB that exist: those that were inserted, and all before them.
+class AckedCounter {
+ public:
+  explicit AckedCounter(uint64_t count) : next_(count), acked_(count), done_(kWindow) {}
+
+  // The number of a record to insert.
+  uint64_t Claim() {
+    // Relaxed: numbers need only be distinct.
+    return next_.fetch_add(1, std::memory_order_relaxed);
+  }
+  // The record is in the store.
+  void Ack(uint64_t number);
+  // All records below this number are in the store.
+  uint64_t count() const {
+    // Acquire: pairs with the release in Ack, so that a read finds the records.
+    return acked_.load(std::memory_order_acquire);
+  }
+
+ private:
+  // At most so many inserts are under way at once.
+  static constexpr uint64_t kWindow = 1 << 16;
+
+  std::atomic<uint64_t> next_;
+  std::atomic<uint64_t> acked_;
+  std::mutex mutex_;
+  std::vector<bool> done_;  // under the mutex
+};
+
+// Draws records of YCSB.
+class YcsbDraw {
+ public:
+  // Zipf's law is over `num` records. Records that were inserted later are drawn uniformly or as
+  // the latest ones; a scattered Zipf draw takes the first `num` alone.
+  YcsbDraw(Distribution distribution, uint64_t num)
+      : distribution_(distribution), scattered_(DrawShape::kZipfian, num), ranks_(num) {}
+
+  // The record that the random `word` selects of `count`.
+  uint64_t NumberFrom(uint64_t word, uint64_t count) const;
+
+ private:
+  const Distribution distribution_;
+  const RecordDraw scattered_;
+  const ZipfRanks ranks_;
+};
+
+}  // namespace harness
+
+#endif  // HARNESS_BENCH_DRAWS_H_

@@ -1,0 +1,14 @@
+#include "harness/bench/git_hash.h"
+
+// The Makefile defines it, without quotation marks, for this file alone.
+#ifndef ENGINE_RACE_GIT_HASH
+#define ENGINE_RACE_GIT_HASH unknown
+#endif
+#define ENGINE_RACE_TEXT_OF(word) #word
+#define ENGINE_RACE_TEXT(word) ENGINE_RACE_TEXT_OF(word)
+
+namespace harness {
+
+std::string GitHash() { return ENGINE_RACE_TEXT(ENGINE_RACE_GIT_HASH); }
+
+}  // namespace harness

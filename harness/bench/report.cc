@@ -1,0 +1,210 @@
+#include "harness/bench/report.h"
+
+#include <algorithm>
+#include <array>
+#include <cinttypes>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "harness/bench/git_hash.h"
+#include "harness/measure/median.h"
+#include "harness/system/machine.h"
+#include "harness/system/memory_limit.h"
+#include "harness/system/process_stats.h"
+
+namespace harness {
+namespace {
+
+template <typename... Args>
+std::string Text(const char* format, Args... args) {
+  char text[512];
+  std::snprintf(text, sizeof(text), format, args...);
+  return text;
+}
+
+double Micros(uint64_t ns) { return static_cast<double>(ns) * 1e-3; }
+
+nlohmann::json LatencyJson(const Histogram& latency) {
+  return {{"mean", latency.mean()},
+          {"p50", latency.Percentile(0.5)},
+          {"p90", latency.Percentile(0.9)},
+          {"p99", latency.Percentile(0.99)},
+          {"p999", latency.Percentile(0.999)},
+          {"p9999", latency.Percentile(0.9999)},
+          {"max", latency.max()}};
+}
+
+template <typename Value>
+nlohmann::json OrNull(const std::optional<Value>& value) {
+  return value ? nlohmann::json(*value) : nlohmann::json();
+}
+
+// Null and what is missing are empty; texts have neither commas nor quotation marks.
+std::string CsvCell(const nlohmann::json& value) {
+  if (value.is_null()) return {};
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+}  // namespace
+
+void CostMeter::Start() {
+  // A kernel that refuses leaves the peak of the whole process.
+  static_cast<void>(ResetPeakRss());
+  before_ = device_.Read();
+}
+
+RunCosts CostMeter::Stop(uint64_t written_bytes) const {
+  RunCosts costs;
+  costs.rss_peak_bytes = PeakRssBytes();
+  const std::optional<DeviceBytes> after = device_.Read();
+  if (!before_ || !after) return costs;
+  costs.device = DeviceBytes{after->read - before_->read, after->written - before_->written};
+  if (written_bytes > 0) {
+    costs.write_amplification =
+        static_cast<double>(costs.device->written) / static_cast<double>(written_bytes);
+  }
+  return costs;
+}
+
+std::string BenchLine(const BenchResult& result) {
+  const double operations = static_cast<double>(std::max<uint64_t>(result.operations, 1));
+  std::string line =
+      Text("%-12s : %11.3f micros/op %.0f ops/sec %.3f seconds %" PRIu64 " operations;",
+           result.benchmark.c_str(), result.thread_seconds * 1e6 / operations,
+           result.OperationsPerSecond(), result.seconds, result.operations);
+  if (result.bytes > 0 && result.seconds > 0) {
+    line += Text(" %6.1f MB/s", static_cast<double>(result.bytes) * 0x1p-20 / result.seconds);
+  }
+  if (result.lookup_count > 0) {
+    line += Text(" (%" PRIu64 " of %" PRIu64 " found)", result.found_count, result.lookup_count);
+  }
+  if (!result.finished) line += " (not finished)";
+  return line + "\n";
+}
+
+std::string SkippedLine(const std::string& benchmark) {
+  return Text("%-12s : skipped (--use_existing_db is true)\n", benchmark.c_str());
+}
+
+std::string PercentileText(const BenchResult& result) {
+  std::string text;
+  for (size_t i = 0; i < kOperationKindCount; ++i) {
+    const Histogram& latency = result.latencies[i];
+    if (latency.count() == 0) continue;
+    text +=
+        "Microseconds per " + std::string(OperationKindName(static_cast<OperationKind>(i))) + ":\n";
+    text += Text("Count: %" PRIu64 " Average: %.4f\n", latency.count(), latency.mean() * 1e-3);
+    text +=
+        Text("Median: %.4f  Max: %.2f\n", Micros(latency.Percentile(0.5)), Micros(latency.max()));
+    text += Text("Percentiles: P50: %.2f P75: %.2f P99: %.2f P99.9: %.2f P99.99: %.2f\n",
+                 Micros(latency.Percentile(0.5)), Micros(latency.Percentile(0.75)),
+                 Micros(latency.Percentile(0.99)), Micros(latency.Percentile(0.999)),
+                 Micros(latency.Percentile(0.9999)));
+    text += "------------------------------------------------------\n";
+  }
+  return text;
+}
+
+nlohmann::json MachineJson(const std::string& dir) {
+  const DeviceIo device(dir);
+  nlohmann::json machine = DescribeMachine(dir);
+  machine["git_hash"] = GitHash();
+  machine["device"] = device.device().empty() ? nlohmann::json() : nlohmann::json(device.device());
+  machine["device_bytes_from"] = device.source();
+  machine["memory_limit_bytes"] = OrNull(MemoryLimitBytes());
+  return machine;
+}
+
+nlohmann::json RunJson(const std::string& store, uint32_t round, const BenchResult& result,
+                       const RunCosts& costs) {
+  nlohmann::json run = {{"store", store},
+                        {"phase", result.benchmark},
+                        {"round", round},
+                        {"threads", result.thread_count},
+                        {"operations", result.operations},
+                        {"bytes", result.bytes},
+                        {"seconds", result.seconds},
+                        {"operations_per_s", result.OperationsPerSecond()},
+                        {"finished", result.finished},
+                        {"cpu_user_s", result.cpu_user_seconds},
+                        {"cpu_system_s", result.cpu_system_seconds},
+                        {"rss_peak_bytes", costs.rss_peak_bytes},
+                        {"device_read_bytes", nullptr},
+                        {"device_written_bytes", nullptr},
+                        {"write_amplification", OrNull(costs.write_amplification)},
+                        {"space_amplification", OrNull(costs.space_amplification)}};
+  if (costs.device) {
+    run["device_read_bytes"] = costs.device->read;
+    run["device_written_bytes"] = costs.device->written;
+  }
+  const Histogram latency = result.Latency();
+  if (latency.count() > 0) run["latency_ns"] = LatencyJson(latency);
+  run["timeline"] = nlohmann::json::array();
+  for (const BenchSecond& second : result.timeline) {
+    run["timeline"].push_back({{"s", second.seconds}, {"operations", second.operations}});
+  }
+  return run;
+}
+
+nlohmann::json SummaryJson(const nlohmann::json& runs) {
+  nlohmann::json summary = nlohmann::json::array();
+  for (const nlohmann::json& first : runs) {
+    const auto is_same = [&](const nlohmann::json& other) {
+      return other["store"] == first["store"] && other["phase"] == first["phase"];
+    };
+    if (std::any_of(summary.begin(), summary.end(), is_same)) continue;
+    std::vector<double> rates;
+    bool finished = true;
+    for (const nlohmann::json& run : runs) {
+      if (!is_same(run)) continue;
+      rates.push_back(run["operations_per_s"]);
+      finished = finished && run["finished"].get<bool>();
+    }
+    const auto [least, most] = std::minmax_element(rates.begin(), rates.end());
+    summary.push_back(
+        {{"store", first["store"]},
+         {"phase", first["phase"]},
+         {"operations_per_s", {{"median", MedianOf(rates)}, {"min", *least}, {"max", *most}}},
+         {"finished", finished}});
+  }
+  return summary;
+}
+
+std::string RunsCsv(const nlohmann::json& runs) {
+  constexpr std::array kColumns = {"store",
+                                   "phase",
+                                   "round",
+                                   "threads",
+                                   "operations",
+                                   "bytes",
+                                   "seconds",
+                                   "operations_per_s",
+                                   "finished",
+                                   "cpu_user_s",
+                                   "cpu_system_s",
+                                   "rss_peak_bytes",
+                                   "device_read_bytes",
+                                   "device_written_bytes",
+                                   "write_amplification",
+                                   "space_amplification"};
+  constexpr std::array kLatencies = {"mean", "p50", "p90", "p99", "p999", "p9999", "max"};
+  std::string csv;
+  for (const char* const column : kColumns) csv.append(csv.empty() ? "" : ",").append(column);
+  for (const char* const name : kLatencies) csv.append(",").append(name).append("_ns");
+  csv += '\n';
+  for (const nlohmann::json& run : runs) {
+    const nlohmann::json latency = run.value("latency_ns", nlohmann::json::object());
+    std::string line;
+    for (const char* const column : kColumns) {
+      line.append(line.empty() ? "" : ",").append(CsvCell(run[column]));
+    }
+    for (const char* const name : kLatencies) {
+      line.append(",").append(CsvCell(latency.value(name, nlohmann::json())));
+    }
+    csv += line + "\n";
+  }
+  return csv;
+}
+
+}  // namespace harness

@@ -1,0 +1,64 @@
+// What a run of a benchmark has cost, and its figures as text, JSON and CSV.
+//
+// The JSON's shape is that of docs/bench.md, for single stores and for comparisons. Pure functions,
+// but for CostMeter, which is not thread-safe.
+#ifndef HARNESS_BENCH_REPORT_H_
+#define HARNESS_BENCH_REPORT_H_
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+
+#include "harness/bench/benchmark.h"
+#include "harness/system/device_io.h"
+
+namespace harness {
+
+struct RunCosts {
+  // Of the whole device, see DeviceIo.
+  std::optional<DeviceBytes> device;
+  uint64_t rss_peak_bytes = 0;
+  // Nothing where it is not known.
+  std::optional<double> write_amplification;
+  std::optional<double> space_amplification;
+};
+
+// Measures what happens between two calls.
+class CostMeter {
+ public:
+  // `dir` lies on the device.
+  explicit CostMeter(const std::string& dir) : device_(dir) {}
+
+  void Start();
+  // `written_bytes` are keys and values given to the store; 0: there is no write amplification.
+  RunCosts Stop(uint64_t written_bytes) const;
+
+  const DeviceIo& device() const { return device_; }
+
+ private:
+  const DeviceIo device_;
+  std::optional<DeviceBytes> before_;
+};
+
+// db_bench's line: "fillrandom   :      12.345 micros/op 81004 ops/sec 12.345 seconds 1000000
+// operations;  317.2 MB/s", where an MB is 2^20 bytes.
+std::string BenchLine(const BenchResult& result);
+// "fillrandom   : skipped (--use_existing_db is true)"
+std::string SkippedLine(const std::string& benchmark);
+// db_bench's percentiles in microseconds, for each kind of call.
+std::string PercentileText(const BenchResult& result);
+
+// {"cpu", "kernel", ..., "git_hash", "device", "device_bytes_from", "memory_limit_bytes"}
+nlohmann::json MachineJson(const std::string& dir);
+// An element of "runs".
+nlohmann::json RunJson(const std::string& store, uint32_t round, const BenchResult& result,
+                       const RunCosts& costs);
+// "summary" of these "runs": an element for each store and phase, in the order of the first runs.
+nlohmann::json SummaryJson(const nlohmann::json& runs);
+// The runs as lines of CSV below a line of names.
+std::string RunsCsv(const nlohmann::json& runs);
+
+}  // namespace harness
+
+#endif  // HARNESS_BENCH_REPORT_H_

@@ -1,0 +1,220 @@
+#include "harness/bench/session.h"
+
+#include <algorithm>
+#include <cinttypes>
+#include <cstdio>
+
+#include "harness/kv/engine_store.h"
+#include "harness/system/process_stats.h"
+
+namespace harness {
+namespace {
+
+using engine_race::Code;
+using engine_race::Status;
+
+void Print(const std::string& text) {
+  std::fputs(text.c_str(), stdout);
+  std::fflush(stdout);
+}
+
+}  // namespace
+
+bool IsBenchStep(const std::string& name) {
+  return name == "stats" || name == "sync" || FindBenchmark(name) != nullptr;
+}
+
+void LiveRecords::Clear() {
+  live_.clear();
+  count_ = 0;
+  ycsb_count_ = 0;
+}
+
+void LiveRecords::Note(const BenchConfig& config, const BenchResult& result) {
+  ycsb_count_ = std::max(ycsb_count_, result.ycsb_record_count);
+  ReplayWrites(config, result, [&](uint64_t number, bool deleted) {
+    if (live_.empty()) live_.resize(config.num);
+    if (live_[number] != deleted) return;
+    live_[number] = !deleted;
+    count_ += deleted ? -1 : 1;
+  });
+}
+
+Status BenchSession::Run() {
+  ENGINE_RACE_RETURN_IF_ERROR(Prepare());
+  ENGINE_RACE_RETURN_IF_ERROR(Open());
+  PrintHead();
+  Status status;
+  for (const std::string& step : plan_.steps) {
+    status = RunStep(step);
+    if (!status.ok()) break;
+  }
+  const Status closed = Close();
+  return status.ok() ? closed : status;
+}
+
+Status BenchSession::Prepare() {
+  std::string error;
+  const bool ready = plan_.use_existing_db ? dir_.Adopt(plan_.db, &error)
+                                           : dir_.Prepare(plan_.db, plan_.options.paths, &error);
+  if (!ready) return Status::InvalidArgument(error);
+  if (plan_.report_interval_seconds > 0 &&
+      !report_file_.Open(plan_.report_file, plan_.report_interval_seconds)) {
+    return Status::InvalidArgument("cannot write " + plan_.report_file);
+  }
+  machine_ = MachineJson(dir_.path());
+  plan_.options.create_if_missing = !plan_.use_existing_db;
+  const bool has_ycsb =
+      std::any_of(plan_.steps.begin(), plan_.steps.end(),
+                  [](const std::string& name) { return name.starts_with("ycsb"); });
+  // Keys 0, 1, 2, ... of all 64-bit keys would fall into one bucket.
+  if (!plan_.use_existing_db && !plan_.options.key_range && !has_ycsb &&
+      plan_.config.key_layout == KeyLayout::kDense) {
+    // Those that readmissing looks up are among them.
+    plan_.options.key_range = engine_race::KeyRange{0, 2 * plan_.config.num - 1};
+  }
+  kind_ = EngineStoreKind(plan_.options);
+  if (!plan_.use_existing_db && !dir_.Empty(&error)) return Status::IOError(error);
+  return Status::Ok();
+}
+
+Status BenchSession::Open() {
+  KvOptions options;
+  options.dir = dir_.path();
+  options.thread_count = plan_.config.thread_count;
+  ENGINE_RACE_RETURN_IF_ERROR(kind_.open(options, &store_));
+  store_is_empty_ = !plan_.use_existing_db;
+  description_ = store_->Describe();
+  return Status::Ok();
+}
+
+Status BenchSession::Close() {
+  if (store_ == nullptr) return Status::Ok();
+  const Status status = store_->Close();
+  store_.reset();
+  if (!status.ok()) return status;
+  return EngineBucketFill(dir_.path(), &bucket_fill_);
+}
+
+Status BenchSession::StartFresh() {
+  if (store_is_empty_) return Status::Ok();
+  ENGINE_RACE_RETURN_IF_ERROR(store_->Close());
+  store_.reset();
+  live_.Clear();
+  std::string error;
+  if (!dir_.Empty(&error)) return Status::IOError(error);
+  return Open();
+}
+
+Status BenchSession::RunStep(const std::string& name) {
+  if (name == "stats") {
+    Print(store_->Statistics());
+    return Status::Ok();
+  }
+  if (name == "sync") return RunSync();
+  const BenchTraits& traits = *FindBenchmark(name);
+  if (traits.is_fill && plan_.use_existing_db) {
+    Print(SkippedLine(name));
+    return Status::Ok();
+  }
+  if (traits.is_fill) ENGINE_RACE_RETURN_IF_ERROR(StartFresh());
+  if (traits.is_ycsb && !traits.is_fill) ENGINE_RACE_RETURN_IF_ERROR(LoadYcsb());
+  return Measure(name);
+}
+
+Status BenchSession::RunSync() {
+  BenchResult result;
+  result.benchmark = "sync";
+  result.thread_count = 1;
+  CostMeter meter(dir_.path());
+  meter.Start();
+  const CpuTimes before = ProcessCpuTimes();
+  const uint64_t begin_ns = NowNs();
+  ENGINE_RACE_RETURN_IF_ERROR(store_->Sync());
+  const uint64_t ns = NowNs() - begin_ns;
+  const CpuTimes after = ProcessCpuTimes();
+  result.operations = 1;
+  result.seconds = result.thread_seconds = static_cast<double>(ns) * 1e-9;
+  result.finished = true;
+  result.cpu_user_seconds = after.user_seconds - before.user_seconds;
+  result.cpu_system_seconds = after.system_seconds - before.system_seconds;
+  Note(result, meter.Stop(0));
+  return Status::Ok();
+}
+
+Status BenchSession::LoadYcsb() {
+  bool has = false;
+  ENGINE_RACE_RETURN_IF_ERROR(HasYcsbRecords(plan_.config, store_.get(), &has));
+  if (has) return Status::Ok();
+  if (plan_.use_existing_db) {
+    return Status::InvalidArgument("the store in " + dir_.path() + " does not have the " +
+                                   std::to_string(plan_.config.num) + " records of ycsbload");
+  }
+  return Measure("ycsbload");
+}
+
+Status BenchSession::Measure(const std::string& benchmark) {
+  const BenchTraits& traits = *FindBenchmark(benchmark);
+  BenchConfig config = plan_.config;
+  config.benchmark = benchmark;
+  if (plan_.report_interval_seconds > 0) {
+    report_file_.BeginRun();
+    config.on_second = [this](double seconds, uint64_t operations) {
+      report_file_.NoteSecond(seconds, operations);
+    };
+  }
+  BenchResult result;
+  CostMeter meter(dir_.path());
+  meter.Start();
+  if (traits.writes) store_is_empty_ = false;
+  Status status = RunBenchmark(config, store_.get(), &result);
+  // What the run has written counts when it is on the device. The clock has stopped before.
+  if (status.ok() && traits.writes) status = store_->Sync();
+  // A deletion writes no value to compare with.
+  RunCosts costs = meter.Stop(benchmark == "deleterandom" ? 0 : result.written_bytes);
+  if (!plan_.use_existing_db) {
+    live_.Note(config, result);
+    if (live_.count() > 0) {
+      costs.space_amplification = static_cast<double>(dir_.AllocatedBytes()) /
+                                  static_cast<double>(live_.count() * kBenchRecordBytes);
+    }
+  }
+  Note(result, costs);
+  if (!status.ok()) return Status(status.code(), benchmark + ": " + status.message());
+  return Status::Ok();
+}
+
+void BenchSession::Note(const BenchResult& result, const RunCosts& costs) {
+  Print(BenchLine(result));
+  if (plan_.histogram) Print(PercentileText(result));
+  if (plan_.statistics) Print("STATISTICS:\n" + store_->Statistics() + "\n");
+  uint32_t round = 0;
+  for (const nlohmann::json& run : runs_) round += run["phase"] == result.benchmark ? 1 : 0;
+  runs_.push_back(RunJson(kind_.name, round, result, costs));
+}
+
+void BenchSession::PrintHead() const {
+  const BenchConfig& config = plan_.config;
+  std::printf("engine_race: version %s\n", description_["version"].get<std::string>().c_str());
+  std::printf("Store:      %s, %s\n", dir_.path().c_str(),
+              machine_["file_system"].get<std::string>().c_str());
+  std::printf("Options:    %s\n", description_["options"].dump().c_str());
+  std::printf("Keys:       8 bytes each\nValues:     4096 bytes each\n");
+  std::printf("Entries:    %" PRIu64 "\nThreads:    %u\n", config.num, config.thread_count);
+  std::printf("RawSize:    %.1f MB\n",
+              static_cast<double>(config.num * kBenchRecordBytes) * 0x1p-20);
+  std::printf("------------------------------------------------\n");
+  std::fflush(stdout);
+}
+
+nlohmann::json BenchSession::ToJson() const {
+  nlohmann::json json = {{"kind", "bench"},
+                         {"machine", machine_},
+                         {"runs", runs_},
+                         {"stores", {{kind_.name, description_}}},
+                         {"summary", SummaryJson(runs_)}};
+  if (!bucket_fill_.empty()) json["bucket_fill"] = bucket_fill_;
+  return json;
+}
+
+}  // namespace harness

@@ -1,0 +1,95 @@
+// The steps of `bin/bench --benchmarks=...` over one store of this engine, with what they print.
+//
+// Not thread-safe. Prints to standard output, errors to standard error.
+#ifndef HARNESS_BENCH_SESSION_H_
+#define HARNESS_BENCH_SESSION_H_
+
+#include <cstdint>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine_race/base/options.h"
+#include "engine_race/base/status.h"
+#include "harness/bench/benchmark.h"
+#include "harness/bench/report.h"
+#include "harness/bench/report_file.h"
+#include "harness/bench/store_dir.h"
+#include "harness/kv/kv_store.h"
+
+namespace harness {
+
+struct SessionPlan {
+  // Benchmarks, "stats" and "sync".
+  std::vector<std::string> steps;
+  // Of all of them; `benchmark` and `on_second` are the session's.
+  BenchConfig config;
+  std::string db;
+  engine_race::Options options;
+  bool use_existing_db = false;
+  bool histogram = false;
+  bool statistics = false;
+  // 0: no report file.
+  uint32_t report_interval_seconds = 0;
+  std::string report_file;
+};
+
+// Whether a name may be a step.
+bool IsBenchStep(const std::string& name);
+
+// The records that runs have left in a store that was empty at first.
+class LiveRecords {
+ public:
+  void Clear();
+  void Note(const BenchConfig& config, const BenchResult& result);
+  uint64_t count() const { return count_ + ycsb_count_; }
+
+ private:
+  std::vector<bool> live_;
+  uint64_t count_ = 0;
+  uint64_t ycsb_count_ = 0;
+};
+
+class BenchSession {
+ public:
+  explicit BenchSession(SessionPlan plan) : plan_(std::move(plan)) {}
+
+  // Runs the steps until one fails. kIncomplete when the user has interrupted. kInvalidArgument
+  // and kNotFound when the flags do not fit the directory; then nothing was done to it.
+  engine_race::Status Run();
+  // Of the runs so far, in the shape of docs/bench.md, but for "config".
+  nlohmann::json ToJson() const;
+
+ private:
+  engine_race::Status Prepare();
+  engine_race::Status Open();
+  engine_race::Status Close();
+  // Begins with an empty store unless it is empty already.
+  engine_race::Status StartFresh();
+  engine_race::Status RunStep(const std::string& name);
+  engine_race::Status RunSync();
+  // Runs ycsbload where its records are missing.
+  engine_race::Status LoadYcsb();
+  engine_race::Status Measure(const std::string& benchmark);
+  void Note(const BenchResult& result, const RunCosts& costs);
+  void PrintHead() const;
+
+  SessionPlan plan_;
+  StoreDir dir_;
+  KvStoreKind kind_;
+  std::unique_ptr<KvStore> store_;
+  // Nothing was written since it was made.
+  bool store_is_empty_ = false;
+  LiveRecords live_;
+  ReportFile report_file_;
+  nlohmann::json description_;
+  nlohmann::json machine_;
+  nlohmann::json runs_ = nlohmann::json::array();
+  std::vector<uint64_t> bucket_fill_;
+};
+
+}  // namespace harness
+
+#endif  // HARNESS_BENCH_SESSION_H_

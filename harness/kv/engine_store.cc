@@ -1,0 +1,246 @@
+#include "harness/kv/engine_store.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <utility>
+
+#include "engine_race/base/key.h"
+#include "engine_race/base/named_options.h"
+#include "engine_race/log/staging.h"
+#include "engine_race/log/store_files.h"
+#include "harness/load/store_basics.h"
+#include "include/engine_race_c.h"
+
+namespace harness {
+namespace {
+
+using engine_race::Code;
+using engine_race::Iterator;
+using engine_race::KeyBytes;
+using engine_race::Options;
+using engine_race::Status;
+using engine_race::Store;
+using engine_race::StoreStats;
+
+// After so many values in a row a walk is a long one, and values are read ahead.
+constexpr uint32_t kValuesBeforePrefetch = 4;
+constexpr uint32_t kPrefetchRecords = 64;
+
+class EngineCursor final : public KvCursor {
+ public:
+  explicit EngineCursor(Store* store) : store_(store) {}
+
+  Status Open() { return store_->NewIterator({}, &near_); }
+
+  void SeekToFirst() override {
+    if (Restart()) near_.SeekToFirst();
+  }
+  void SeekToLast() override {
+    if (Restart()) near_.SeekToLast();
+  }
+  void Seek(uint64_t key) override {
+    if (Restart()) near_.Seek(KeyBytes(key).view());
+  }
+  void Next() override {
+    backwards_ = false;
+    at_->Next();
+  }
+  void Prev() override {
+    backwards_ = true;
+    at_->Prev();
+  }
+  bool Valid() override { return failure_.ok() && at_->Valid(); }
+  uint64_t Key() override { return engine_race::DecodeKey(at_->key().data()); }
+
+  const char* Value() override {
+    if (at_ == &near_ && ++value_count_ > kValuesBeforePrefetch) ReadAhead();
+    if (!Valid()) return nullptr;
+    const std::string_view value = at_->value();
+    return value.empty() ? nullptr : value.data();
+  }
+
+  Status Error() override { return failure_.ok() ? at_->status() : failure_; }
+
+ private:
+  // Moves to the latest state and away from the iterator that reads ahead.
+  bool Restart() {
+    at_ = &near_;
+    value_count_ = 0;
+    backwards_ = false;
+    failure_ = near_.Refresh();
+    return failure_.ok();
+  }
+
+  // Goes on at the same key with an iterator that reads values ahead. When another thread has
+  // deleted this record meanwhile, the walk goes on at the next one.
+  void ReadAhead() {
+    if (!near_.Valid()) return;
+    const KeyBytes key(Key());
+    if (has_far_) {
+      failure_ = far_.Refresh();
+    } else {
+      engine_race::IteratorOptions options;
+      options.prefetch_records = kPrefetchRecords;
+      failure_ = store_->NewIterator(options, &far_);
+    }
+    if (!failure_.ok()) return;
+    has_far_ = true;
+    if (backwards_) {
+      far_.SeekForPrev(key.view());
+    } else {
+      far_.Seek(key.view());
+    }
+    at_ = &far_;
+  }
+
+  Store* const store_;
+  Iterator near_;
+  Iterator far_;
+  bool has_far_ = false;
+  Iterator* at_ = &near_;
+  uint32_t value_count_ = 0;
+  bool backwards_ = false;
+  Status failure_;
+};
+
+// "name": "value" of every option that is not the default one.
+nlohmann::json ChangedOptions(const Options& options) {
+  nlohmann::json changed = nlohmann::json::object();
+  const Options defaults;
+  for (size_t i = 0; i < engine_race::NamedOptionCount(); ++i) {
+    const std::string_view name = engine_race::OptionName(i);
+    std::string value;
+    std::string usual;
+    if (!engine_race::GetOption(name, options, &value).ok()) continue;
+    const bool has_usual = engine_race::GetOption(name, defaults, &usual).ok();
+    if (!has_usual || value != usual) changed[std::string(name)] = value;
+  }
+  return changed;
+}
+
+class EngineStore final : public KvStore {
+ public:
+  EngineStore(const Options& options, std::unique_ptr<Store> store)
+      : options_(options), store_(std::move(store)) {}
+
+  Status Put(uint64_t key, const char* value) override {
+    return store_->Write(KeyBytes(key).view(), {value, engine_race::kValueBytes});
+  }
+  Status Delete(uint64_t key) override { return store_->Delete(KeyBytes(key).view()); }
+  Status Get(uint64_t key, char* value) override { return store_->ReadInto(key, value); }
+
+  Status MultiGet(std::span<const uint64_t> keys, char* values, std::span<Code> codes) override {
+    return store_->MultiReadInto(keys, values, codes);
+  }
+
+  Status ScanAll(VisitFn visit) override {
+    return store_->Range({}, {}, [&](std::string_view key, std::string_view value) {
+      visit(engine_race::DecodeKey(key.data()), value.data());
+    });
+  }
+
+  Status NewCursor(std::unique_ptr<KvCursor>* cursor) override {
+    auto made = std::make_unique<EngineCursor>(store_.get());
+    ENGINE_RACE_RETURN_IF_ERROR(made->Open());
+    *cursor = std::move(made);
+    return Status::Ok();
+  }
+
+  Status Sync() override { return store_->Sync(); }
+
+  Status Close() override {
+    store_.reset();
+    return Status::Ok();
+  }
+
+  nlohmann::json Describe() const override {
+    return {{"version", engine_race_version()}, {"options", ChangedOptions(options_)}};
+  }
+
+  std::string Statistics() const override { return EngineStatsText(store_->Stats()); }
+
+ private:
+  const Options options_;
+  std::unique_ptr<Store> store_;
+};
+
+struct StatLine {
+  const char* name;
+  uint64_t StoreStats::*value;
+};
+
+constexpr StatLine kStatLines[] = {
+    {"record_count", &StoreStats::record_count},
+    {"synced_record_count", &StoreStats::synced_record_count},
+    {"flush_count", &StoreStats::flush_count},
+    {"durable_write_count", &StoreStats::durable_write_count},
+    {"log_memory_bytes", &StoreStats::log_memory_bytes},
+    {"index_memory_bytes", &StoreStats::index_memory_bytes},
+    {"index_written_bytes", &StoreStats::index_written_bytes},
+    {"index_disk_bytes", &StoreStats::index_disk_bytes},
+    {"range_memory_bytes", &StoreStats::range_memory_bytes},
+    {"task_memory_bytes", &StoreStats::task_memory_bytes},
+    {"iterator_memory_bytes", &StoreStats::iterator_memory_bytes},
+    {"frame_memory_bytes", &StoreStats::frame_memory_bytes},
+    {"frame_limit_bytes", &StoreStats::frame_limit_bytes},
+    {"frame_value_bytes", &StoreStats::frame_value_bytes},
+    {"frame_block_bytes", &StoreStats::frame_block_bytes},
+    {"frame_hit_count", &StoreStats::frame_hit_count},
+    {"frame_miss_count", &StoreStats::frame_miss_count},
+    {"frame_admission_count", &StoreStats::frame_admission_count},
+    {"frame_eviction_count", &StoreStats::frame_eviction_count},
+    {"block_hit_count", &StoreStats::block_hit_count},
+    {"block_miss_count", &StoreStats::block_miss_count},
+    {"memory_budget_bytes", &StoreStats::memory_budget_bytes},
+    {"view_count", &StoreStats::view_count},
+    {"view_pinned_bytes", &StoreStats::view_pinned_bytes},
+    {"bucket_capacity_records", &StoreStats::bucket_capacity_records},
+};
+
+void AddLine(std::string_view name, std::string_view value, std::string* text) {
+  constexpr size_t kNameWidth = 26;
+  text->append(name).append(kNameWidth - std::min(name.size(), kNameWidth - 1), ' ');
+  text->append(value).append("\n");
+}
+
+}  // namespace
+
+std::string EngineStatsText(const StoreStats& stats) {
+  std::string text;
+  for (const StatLine& line : kStatLines) {
+    AddLine(line.name, std::to_string(stats.*line.value), &text);
+  }
+  AddLine("bucket_count", std::to_string(stats.bucket_count), &text);
+  AddLine("path_count", std::to_string(stats.path_count), &text);
+  AddLine("io_backend", stats.io_backend, &text);
+  AddLine("write_backend", stats.write_backend, &text);
+  AddLine("staging_mapped", stats.staging_mapped ? "true" : "false", &text);
+  return text;
+}
+
+Status EngineBucketFill(const std::string& dir, std::vector<uint64_t>* counts) {
+  engine_race::StoreFiles files;
+  ENGINE_RACE_RETURN_IF_ERROR(engine_race::OpenStoreFilesToRead(dir, &files));
+  std::vector<engine_race::BucketState> states;
+  ENGINE_RACE_RETURN_IF_ERROR(engine_race::Staging(files).ReadCounts(&states));
+  counts->clear();
+  for (const engine_race::BucketState& state : states) counts->push_back(state.record_count);
+  return Status::Ok();
+}
+
+KvStoreKind EngineStoreKind(const Options& options) {
+  const auto open = [options](const KvOptions& wanted, std::unique_ptr<KvStore>* store) {
+    Options own = options;
+    if (wanted.memory_budget_bytes != 0) own.memory_budget_bytes = wanted.memory_budget_bytes;
+    std::unique_ptr<Store> opened;
+    ENGINE_RACE_RETURN_IF_ERROR(Store::Open(own, wanted.dir, &opened));
+    *store = std::make_unique<EngineStore>(own, std::move(opened));
+    return Status::Ok();
+  };
+  return {"engine_race", open};
+}
+
+KvStoreKind EngineStoreKind() { return EngineStoreKind(QuietOptions()); }
+
+}  // namespace harness

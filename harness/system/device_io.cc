@@ -1,0 +1,64 @@
+#include "harness/system/device_io.h"
+
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include <array>
+#include <filesystem>
+#include <sstream>
+#include <system_error>
+
+#include "engine_race/base/text_file.h"
+
+namespace harness {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kProcessFile[] = "/proc/self/io";
+constexpr uint64_t kSectorBytes = 512;
+
+}  // namespace
+
+DeviceIo::DeviceIo(const std::string& dir) : source_(kProcessFile) {
+  struct stat info = {};
+  if (stat(dir.c_str(), &info) != 0) return;
+  const fs::path block = "/sys/dev/block/" + std::to_string(major(info.st_dev)) + ":" +
+                         std::to_string(minor(info.st_dev));
+  std::error_code error;
+  const fs::path target = fs::canonical(block, error);
+  if (error || !fs::exists(block / "stat", error)) return;
+  device_ = target.filename().string();
+  source_ = (block / "stat").string();
+}
+
+std::optional<DeviceBytes> DeviceIo::Read() const {
+  const std::string text = engine_race::ReadTextFile(source_);
+  return source_ == kProcessFile ? ParseProcessIo(text) : ParseBlockStat(text);
+}
+
+std::optional<DeviceBytes> ParseBlockStat(const std::string& text) {
+  // Requests, merged requests, sectors and milliseconds of reads, then those of writes.
+  std::array<uint64_t, 7> fields = {};
+  std::istringstream stream(text);
+  for (uint64_t& field : fields) {
+    if (!(stream >> field)) return std::nullopt;
+  }
+  return DeviceBytes{fields[2] * kSectorBytes, fields[6] * kSectorBytes};
+}
+
+std::optional<DeviceBytes> ParseProcessIo(const std::string& text) {
+  std::istringstream stream(text);
+  std::optional<uint64_t> read;
+  std::optional<uint64_t> written;
+  std::string name;
+  uint64_t count = 0;
+  while (stream >> name >> count) {
+    if (name == "read_bytes:") read = count;
+    if (name == "write_bytes:") written = count;
+  }
+  if (!read || !written) return std::nullopt;
+  return DeviceBytes{*read, *written};
+}
+
+}  // namespace harness
