@@ -42,7 +42,7 @@ parts_profile := system measure data load race $(visit_claims) claims/bench_end 
 # compilation, and they contain no measured code.
 unmeasured_sources := $(filter-out harness/apps/bench_micro_main.cc harness/apps/bench_safety_main.cc, \
                                    $(main_sources)) \
-                      $(addprefix harness/,race/json.cc system/machine.cc system/fio_runner.cc \
+                      $(addprefix harness/,race/json.cc bench/report.cc bench/session.cc system/machine.cc system/fio_runner.cc \
                                            system/device_rates.cc measure/result_file.cc \
                                            measure/report.cc measure/claim_rounds.cc)
 sources_of_part = $(or $(wildcard harness/$(1).cc),$(sort $(wildcard harness/$(1)/*.cc)), \

@@ -2,9 +2,11 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "engine_race/base/named_options.h"
@@ -112,6 +114,8 @@ void AddReportFlags(BenchFlags* flags, CLI::App* app) {
   app->add_flag("--histogram", flags->plan.histogram, "print percentiles of latencies");
   app->add_flag("--statistics", flags->plan.statistics,
                 "print the engine's counters after each benchmark");
+  app->add_flag("--fio", flags->plan.measures_floor,
+                "measure the device with fio first, for --json");
   flags->plan.report_file = "report.csv";
   app->add_option("--report_interval_seconds", flags->plan.report_interval_seconds,
                   "write a line of --report_file so often; 0: never")
@@ -136,6 +140,16 @@ uint64_t MostRecords(const SessionPlan& plan) {
     most = std::max(most, records);
   }
   return most;
+}
+
+// Of the directory, or of the one that it will be made in.
+uint64_t FreeBytesNear(const std::string& dir) {
+  std::error_code error;
+  std::filesystem::path near = std::filesystem::absolute(dir.empty() ? "." : dir, error);
+  while (!std::filesystem::exists(near, error) && near.has_relative_path()) {
+    near = near.parent_path();
+  }
+  return FreeBytes(near.string());
 }
 
 // Completes the plan. Returns an empty string or what is wrong.
@@ -208,10 +222,9 @@ int Bench(BenchFlags flags) {
   if (!bad_flag.empty()) return Refuse(bad_flag);
   if (!flags.plan.use_existing_db) {
     // A store that lies there makes room for the new one.
-    const std::string near = flags.plan.db.empty() ? "." : flags.plan.db;
-    const uint64_t free_bytes = FreeBytes(near) + AllocatedBytes(flags.plan.db);
+    const uint64_t free_bytes = FreeBytesNear(flags.plan.db) + AllocatedBytes(flags.plan.db);
     const uint64_t needed_bytes = StoreBytes(MostRecords(flags.plan));
-    if (free_bytes > 0 && needed_bytes > free_bytes) {
+    if (needed_bytes > free_bytes) {
       return Refuse("not enough space: " + std::to_string(needed_bytes) + " bytes are needed, " +
                     std::to_string(free_bytes) + " are free");
     }

@@ -4,6 +4,7 @@
 #include <cinttypes>
 #include <cstdio>
 
+#include "harness/bench/floor.h"
 #include "harness/kv/engine_store.h"
 #include "harness/system/process_stats.h"
 
@@ -45,9 +46,13 @@ Status BenchSession::Run() {
   ENGINE_RACE_RETURN_IF_ERROR(Open());
   PrintHead();
   Status status;
+  if (plan_.measures_floor) {
+    constexpr uint64_t kMostFloorBytes = uint64_t{1} << 30;
+    const uint64_t bytes = std::min(plan_.config.num * engine_race::kValueBytes, kMostFloorBytes);
+    status = MeasureFloor(dir_.path(), bytes, &floor_);
+  }
   for (const std::string& step : plan_.steps) {
-    status = RunStep(step);
-    if (!status.ok()) break;
+    if (status.ok()) status = RunStep(step);
   }
   const Status closed = Close();
   return status.ok() ? closed : status;
@@ -64,15 +69,6 @@ Status BenchSession::Prepare() {
   }
   machine_ = MachineJson(dir_.path());
   plan_.options.create_if_missing = !plan_.use_existing_db;
-  const bool has_ycsb =
-      std::any_of(plan_.steps.begin(), plan_.steps.end(),
-                  [](const std::string& name) { return name.starts_with("ycsb"); });
-  // Keys 0, 1, 2, ... of all 64-bit keys would fall into one bucket.
-  if (!plan_.use_existing_db && !plan_.options.key_range && !has_ycsb &&
-      plan_.config.key_layout == KeyLayout::kDense) {
-    // Those that readmissing looks up are among them.
-    plan_.options.key_range = engine_race::KeyRange{0, 2 * plan_.config.num - 1};
-  }
   kind_ = EngineStoreKind(plan_.options);
   if (!plan_.use_existing_db && !dir_.Empty(&error)) return Status::IOError(error);
   return Status::Ok();
@@ -213,6 +209,7 @@ nlohmann::json BenchSession::ToJson() const {
                          {"runs", runs_},
                          {"stores", {{kind_.name, description_}}},
                          {"summary", SummaryJson(runs_)}};
+  if (!floor_.is_null()) json["floor"] = floor_;
   if (!bucket_fill_.empty()) json["bucket_fill"] = bucket_fill_;
   return json;
 }

@@ -31,6 +31,8 @@ struct SessionPlan {
   bool use_existing_db = false;
   bool histogram = false;
   bool statistics = false;
+  // Measure the device with fio first.
+  bool measures_floor = false;
   // 0: no report file.
   uint32_t report_interval_seconds = 0;
   std::string report_file;
@@ -86,6 +88,7 @@ class BenchSession {
   ReportFile report_file_;
   nlohmann::json description_;
   nlohmann::json machine_;
+  nlohmann::json floor_;
   nlohmann::json runs_ = nlohmann::json::array();
   std::vector<uint64_t> bucket_fill_;
 };

@@ -16,7 +16,10 @@ namespace fs = std::filesystem;
 
 constexpr char kNoteName[] = "bench.json";
 
-bool IsOurs(const std::string& name) { return name == kNoteName || IsStoreFile(name); }
+// fio leaves files when it is killed.
+bool IsOurs(const std::string& name) {
+  return name == kNoteName || name.starts_with("fio-") || IsStoreFile(name);
+}
 
 std::string NoteText(const std::vector<std::string>& value_paths) {
   return nlohmann::json({{"value_paths", value_paths}}).dump() + "\n";

@@ -1,0 +1,254 @@
+// The whole bench program with few records: every benchmark, its reports, and bad flags.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <string>
+#include <vector>
+
+#include "engine_race/store.h"
+#include "harness/bench/benchmark.h"
+#include "test/harness/program_fixture.h"
+#include "test/test_util.h"
+
+namespace harness {
+namespace {
+
+namespace fs = std::filesystem;
+
+class BenchProgramTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    program_ = ProgramPath("bench");
+    if (program_.empty()) GTEST_SKIP() << "ENGINE_BIN_DIR is not set";
+  }
+
+  ChildResult Bench(std::vector<std::string> flags) const {
+    std::vector<std::string> args = {program_,
+                                     "--db=" + dir_,
+                                     "--num=200",
+                                     "--threads=3",
+                                     "--json=" + temp_.Join("bench.json"),
+                                     "--csv=" + temp_.Join("bench.csv")};
+    args.insert(args.end(), flags.begin(), flags.end());
+    return RunChild(args);
+  }
+
+  std::string Text(const std::string& name) const {
+    std::ifstream file(temp_.Join(name));
+    return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  }
+  nlohmann::json Report() const {
+    return nlohmann::json::parse(Text("bench.json"), nullptr, false);
+  }
+
+  // The keys of the store, as the engine itself finds them.
+  std::vector<uint64_t> Keys() const {
+    std::unique_ptr<engine_race::Store> store;
+    EXPECT_TRUE(engine_race::Store::Open({}, dir_, &store).ok());
+    std::vector<uint64_t> keys;
+    if (store == nullptr) return keys;
+    EXPECT_TRUE(store
+                    ->Range({}, {},
+                            [&](std::string_view key, std::string_view) {
+                              keys.push_back(engine_race::DecodeKey(key.data()));
+                            })
+                    .ok());
+    return keys;
+  }
+
+  engine_race::test::TempDir temp_{engine_race::test::FastParent()};
+  const std::string dir_ = temp_.Join("store");
+  std::string program_;
+};
+
+// What db_bench prints, so that scripts for it read it.
+std::regex LineOf(const std::string& benchmark) {
+  return std::regex("(^|\n)" + benchmark +
+                    " *: +[0-9]+\\.[0-9]{3} micros/op [0-9]+ ops/sec [0-9]+\\.[0-9]{3} seconds "
+                    "[0-9]+ operations;( +[0-9]+\\.[0-9] MB/s)?( \\([0-9]+ of [0-9]+ found\\))?\n");
+}
+
+TEST_F(BenchProgramTest, RunsEveryBenchmark) {
+  std::string all = "stats,sync";
+  for (const std::string& name : BenchmarkNames()) all += "," + name;
+  const ChildResult run = Bench({"--benchmarks=" + all});
+  ASSERT_EQ(run.exit_code, 0) << run.output;
+  const nlohmann::json report = Report();
+  ASSERT_TRUE(report.is_object());
+  ASSERT_EQ(report["runs"].size(), BenchmarkNames().size() + 1);
+  for (size_t i = 0; i < BenchmarkNames().size(); ++i) {
+    const std::string& name = BenchmarkNames()[i];
+    EXPECT_TRUE(std::regex_search(run.output, LineOf(name))) << name << "\n" << run.output;
+    EXPECT_EQ(report["runs"][i + 1]["phase"], name);
+    EXPECT_TRUE(report["runs"][i + 1]["finished"]) << name;
+    EXPECT_GT(report["runs"][i + 1]["operations"], 0) << name;
+  }
+}
+
+TEST_F(BenchProgramTest, FillseqWritesTheFirstKeys) {
+  ASSERT_EQ(Bench({"--benchmarks=fillseq"}).exit_code, 0);
+  const std::vector<uint64_t> keys = Keys();
+  ASSERT_EQ(keys.size(), 200u);
+  for (uint64_t i = 0; i < keys.size(); ++i) EXPECT_EQ(keys[i], i);
+}
+
+TEST_F(BenchProgramTest, AFillBeginsWithAFreshStore) {
+  ASSERT_EQ(Bench({"--benchmarks=fillseq,overwrite"}).exit_code, 0);
+  ASSERT_EQ(Bench({"--benchmarks=fillseq", "--num=50"}).exit_code, 0);
+  EXPECT_EQ(Keys().size(), 50u);
+  // Within one program, too.
+  ASSERT_EQ(Bench({"--benchmarks=ycsba,fillseq,readrandom"}).exit_code, 0);
+  EXPECT_EQ(Keys().size(), 200u);
+  EXPECT_EQ(Report()["runs"][3]["operations"], 600);
+}
+
+TEST_F(BenchProgramTest, AnExistingStoreIsKept) {
+  ASSERT_EQ(Bench({"--benchmarks=fillseq", "--keys=spread"}).exit_code, 0);
+  const std::vector<uint64_t> keys = Keys();
+  const ChildResult run =
+      Bench({"--benchmarks=fillseq,readrandom,readseq", "--keys=spread", "--use_existing_db=1"});
+  ASSERT_EQ(run.exit_code, 0) << run.output;
+  EXPECT_NE(run.output.find("fillseq      : skipped (--use_existing_db is true)\n"),
+            std::string::npos)
+      << run.output;
+  EXPECT_NE(run.output.find("(600 of 600 found)"), std::string::npos) << run.output;
+  EXPECT_EQ(Keys(), keys);
+  ASSERT_EQ(Report()["runs"].size(), 2u);
+  // What lay there before is not counted, so the space is not compared with it.
+  EXPECT_TRUE(Report()["runs"][0]["space_amplification"].is_null());
+  // The records of YCSB are other ones.
+  EXPECT_EQ(Bench({"--benchmarks=ycsba", "--use_existing_db"}).exit_code, 2);
+}
+
+TEST_F(BenchProgramTest, JsonHasEveryField) {
+  ASSERT_EQ(Bench({"--benchmarks=fillrandom,readrandom,deleterandom,readrandom"}).exit_code, 0);
+  const nlohmann::json report = Report();
+  EXPECT_EQ(report["kind"], "bench");
+  for (const char* name :
+       {"cpu", "cpu_count", "memory_bytes", "kernel", "file_system", "free_disk_bytes", "git_hash",
+        "device", "device_bytes_from", "memory_limit_bytes"}) {
+    EXPECT_TRUE(report["machine"].contains(name)) << name;
+  }
+  EXPECT_TRUE(std::regex_match(report["machine"]["git_hash"].get<std::string>(),
+                               std::regex("[0-9a-f]{40}(-dirty)?|unknown")));
+  EXPECT_EQ(report["config"]["num"], 200);
+  EXPECT_EQ(report["config"]["benchmarks"].size(), 4u);
+  ASSERT_EQ(report["runs"].size(), 4u);
+  for (const nlohmann::json& run : report["runs"]) {
+    EXPECT_EQ(run["store"], "engine_race");
+    EXPECT_EQ(run["threads"], 3);
+    for (const char* name : {"phase", "round", "operations", "bytes", "seconds", "operations_per_s",
+                             "finished", "latency_ns", "timeline", "cpu_user_s", "cpu_system_s",
+                             "rss_peak_bytes", "device_read_bytes", "device_written_bytes",
+                             "write_amplification", "space_amplification"}) {
+      EXPECT_TRUE(run.contains(name)) << name;
+    }
+    EXPECT_GT(run["rss_peak_bytes"], 0);
+    EXPECT_GT(run["space_amplification"], 0);
+  }
+  EXPECT_TRUE(report["runs"][0]["write_amplification"].is_number());
+  EXPECT_TRUE(report["runs"][1]["write_amplification"].is_null());
+  EXPECT_TRUE(report["runs"][2]["write_amplification"].is_null());
+  EXPECT_EQ(report["runs"][3]["round"], 1);
+  EXPECT_TRUE(report["stores"]["engine_race"].contains("version"));
+  uint64_t record_count = 0;
+  for (const nlohmann::json& count : report["bucket_fill"]) record_count += count.get<uint64_t>();
+  EXPECT_EQ(record_count, 400u);
+  EXPECT_EQ(report["summary"].size(), 3u);
+  // A line of names and one for each run.
+  const std::string csv = Text("bench.csv");
+  EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 5);
+}
+
+TEST_F(BenchProgramTest, ReadmissingFindsNothing) {
+  for (const std::string keys : {"dense", "spread"}) {
+    const ChildResult run = Bench({"--benchmarks=fillseq,readmissing", "--keys=" + keys});
+    ASSERT_EQ(run.exit_code, 0);
+    EXPECT_NE(run.output.find("(0 of 600 found)"), std::string::npos) << run.output;
+  }
+}
+
+TEST_F(BenchProgramTest, PrintsPercentilesAndStatistics) {
+  const ChildResult run =
+      Bench({"--benchmarks=fillseq,ycsba,stats", "--histogram=1", "--statistics=true"});
+  ASSERT_EQ(run.exit_code, 0);
+  EXPECT_NE(run.output.find("Microseconds per write:\n"), std::string::npos);
+  EXPECT_NE(run.output.find("Microseconds per read:\n"), std::string::npos);
+  EXPECT_NE(run.output.find("\nPercentiles: P50: "), std::string::npos);
+  EXPECT_NE(run.output.find("STATISTICS:\nrecord_count              200\n"), std::string::npos);
+  // No progress in a pipe.
+  EXPECT_EQ(run.output.find('\r'), std::string::npos);
+}
+
+TEST_F(BenchProgramTest, WritesAReportFile) {
+  const ChildResult run =
+      Bench({"--benchmarks=fillseq,readrandom", "--duration=2.2", "--report_interval_seconds=1",
+             "--report_file=" + temp_.Join("report.csv")});
+  ASSERT_EQ(run.exit_code, 0);
+  EXPECT_TRUE(std::regex_match(Text("report.csv"),
+                               std::regex("secs_elapsed,interval_qps\n1,[0-9]+\n2,[0-9]+\n")))
+      << Text("report.csv");
+  EXPECT_EQ(Report()["runs"][1]["timeline"].size(), 3u);
+}
+
+TEST_F(BenchProgramTest, ATimeLimitIsMarked) {
+  const ChildResult run =
+      Bench({"--benchmarks=fillseq,readrandom", "--reads=1000000000", "--time_limit=0.2"});
+  ASSERT_EQ(run.exit_code, 0);
+  EXPECT_NE(run.output.find(" (not finished)\n"), std::string::npos) << run.output;
+  EXPECT_FALSE(Report()["runs"][1]["finished"]);
+  EXPECT_FALSE(Report()["summary"][1]["finished"]);
+}
+
+TEST_F(BenchProgramTest, OptionsReachTheEngine) {
+  const ChildResult run = Bench(
+      {"--benchmarks=fillseq", "--options", "bucket_count=64", "--options", "sync_mode=group"});
+  ASSERT_EQ(run.exit_code, 0) << run.output;
+  EXPECT_EQ(Report()["bucket_fill"].size(), 64u);
+  EXPECT_EQ(Report()["stores"]["engine_race"]["options"]["sync_mode"], "group");
+}
+
+TEST_F(BenchProgramTest, BadFlagsAreRefused) {
+  ASSERT_EQ(Bench({"--benchmarks=fillseq"}).exit_code, 0);
+  const std::vector<std::vector<std::string>> wrong = {
+      {"--benchmarks=fillseq,nonsense"},
+      {"--key_size=16"},
+      {"--value_size=100"},
+      {"--options", "nonsense=1"},
+      {"--options", "bucket_count"},
+      {"--options", "bucket_count=3"},
+      {"--report_interval_seconds=1", "--report_file=" + temp_.Join("no/report.csv")},
+      {"--num=1000000000000"},
+      {"--db=" + temp_.Join("missing"), "--use_existing_db"},
+      {"--db=" + temp_.Join("."), "--benchmarks=fillseq"},
+  };
+  for (const auto& flags : wrong) EXPECT_EQ(Bench(flags).exit_code, 2) << flags[0];
+  for (const std::string flag : {"--nonsense", "--num=0", "--threads=0", "--distribution=nonsense",
+                                 "--keys=nonsense", "--duration=-1", "--batch_size=0"}) {
+    EXPECT_GT(Bench({flag}).exit_code, 2) << flag;
+  }
+  // None of them has touched the store.
+  EXPECT_EQ(Keys().size(), 200u);
+  EXPECT_FALSE(fs::exists(temp_.Join("missing")));
+}
+
+TEST_F(BenchProgramTest, DamagedValuesAreAnError) {
+  ASSERT_EQ(Bench({"--benchmarks=fillseq"}).exit_code, 0);
+  {
+    std::unique_ptr<engine_race::Store> store;
+    ASSERT_TRUE(engine_race::Store::Open({}, dir_, &store).ok());
+    const std::string foreign(engine_race::kValueBytes, 'x');
+    ASSERT_TRUE(store->Write(engine_race::KeyBytes(5).view(), foreign).ok());
+  }
+  EXPECT_EQ(Bench({"--benchmarks=readseq", "--use_existing_db"}).exit_code, 1);
+  EXPECT_FALSE(Report()["runs"][0]["finished"]);
+  EXPECT_EQ(Bench({"--benchmarks=readseq", "--use_existing_db", "--check_values=false"}).exit_code,
+            0);
+}
+
+}  // namespace
+}  // namespace harness

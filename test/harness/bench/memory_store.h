@@ -1,0 +1,110 @@
+// A store in memory, for tests of the benchmarks themselves.
+//
+// As thread-safe as KvStore says. Cursors look their record up with each step.
+#ifndef TEST_HARNESS_BENCH_MEMORY_STORE_H_
+#define TEST_HARNESS_BENCH_MEMORY_STORE_H_
+
+#include <atomic>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+
+#include "engine_race/base/options.h"
+#include "harness/kv/kv_store.h"
+
+namespace harness {
+
+class MemoryStore final : public KvStore {
+ public:
+  using Records = std::map<uint64_t, std::string>;
+
+  engine_race::Status Put(uint64_t key, const char* value) override {
+    ++put_count;
+    const std::lock_guard lock(mutex_);
+    records_[key].assign(value, engine_race::kValueBytes);
+    return {};
+  }
+  engine_race::Status Delete(uint64_t key) override {
+    const std::lock_guard lock(mutex_);
+    records_.erase(key);
+    return {};
+  }
+  engine_race::Status Get(uint64_t key, char* value) override {
+    if (before_get) before_get(get_count++);
+    const std::lock_guard lock(mutex_);
+    const auto at = records_.find(key);
+    if (at == records_.end()) return engine_race::Status::NotFound();
+    std::memcpy(value, at->second.data(), at->second.size());
+    return {};
+  }
+  engine_race::Status MultiGet(std::span<const uint64_t> keys, char* values,
+                               std::span<engine_race::Code> codes) override {
+    batch_sizes[keys.size()]++;
+    for (size_t i = 0; i < keys.size(); ++i) {
+      codes[i] = Get(keys[i], values + i * engine_race::kValueBytes).code();
+    }
+    return {};
+  }
+  engine_race::Status ScanAll(VisitFn visit) override {
+    for (const auto& [key, value] : Snapshot()) visit(key, value.data());
+    return {};
+  }
+  engine_race::Status NewCursor(std::unique_ptr<KvCursor>* cursor) override;
+  engine_race::Status Sync() override { return {}; }
+  engine_race::Status Close() override { return {}; }
+  nlohmann::json Describe() const override { return nlohmann::json::object(); }
+
+  Records Snapshot() const {
+    const std::lock_guard lock(mutex_);
+    return records_;
+  }
+
+  // Called with the number of gets before this one.
+  std::function<void(uint64_t)> before_get;
+  std::atomic<uint64_t> get_count = 0;
+  std::atomic<uint64_t> put_count = 0;
+  // How many batches had so many keys; for one thread.
+  std::map<size_t, uint64_t> batch_sizes;
+
+ private:
+  friend class MemoryCursor;
+
+  mutable std::mutex mutex_;
+  Records records_;
+};
+
+class MemoryCursor final : public KvCursor {
+ public:
+  explicit MemoryCursor(const MemoryStore& store) : records_(store.Snapshot()) {}
+
+  void SeekToFirst() override { at_ = records_.begin(); }
+  void SeekToLast() override {
+    at_ = records_.empty() ? records_.end() : std::prev(records_.end());
+  }
+  void Seek(uint64_t key) override { at_ = records_.lower_bound(key); }
+  void Next() override { ++at_; }
+  void Prev() override { at_ = at_ == records_.begin() ? records_.end() : std::prev(at_); }
+  bool Valid() override { return at_ != records_.end(); }
+  uint64_t Key() override { return at_->first; }
+  const char* Value() override { return at_->second.data(); }
+  engine_race::Status Error() override { return {}; }
+
+ private:
+  const MemoryStore::Records records_;
+  MemoryStore::Records::const_iterator at_ = records_.end();
+};
+
+inline engine_race::Status MemoryStore::NewCursor(std::unique_ptr<KvCursor>* cursor) {
+  *cursor = std::make_unique<MemoryCursor>(*this);
+  return {};
+}
+
+}  // namespace harness
+
+#endif  // TEST_HARNESS_BENCH_MEMORY_STORE_H_

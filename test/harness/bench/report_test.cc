@@ -1,0 +1,170 @@
+// The figures of runs as text, JSON and CSV.
+#include "harness/bench/report.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <regex>
+
+#include "harness/bench/report_file.h"
+#include "test/test_util.h"
+
+namespace harness {
+namespace {
+
+BenchResult SomeResult() {
+  BenchResult result;
+  result.benchmark = "fillrandom";
+  result.thread_count = 2;
+  result.operations = 1000;
+  result.bytes = 1000 * kBenchRecordBytes;
+  result.seconds = 0.5;
+  result.thread_seconds = 1;
+  result.finished = true;
+  for (uint64_t i = 1; i <= 100; ++i) {
+    result.latencies[static_cast<size_t>(OperationKind::kWrite)].Add(i * 1000);
+  }
+  result.timeline = {{0.25, 400}, {0.5, 600}};
+  return result;
+}
+
+TEST(BenchLineTest, IsDbBenchs) {
+  BenchResult result = SomeResult();
+  EXPECT_EQ(BenchLine(result),
+            "fillrandom   :    1000.000 micros/op 2000 ops/sec 0.500 seconds 1000 operations;"
+            "    7.8 MB/s\n");
+  result.lookup_count = 1000;
+  result.found_count = 632;
+  EXPECT_TRUE(BenchLine(result).ends_with("    7.8 MB/s (632 of 1000 found)\n"));
+  result.finished = false;
+  EXPECT_TRUE(BenchLine(result).ends_with(" (not finished)\n"));
+}
+
+TEST(BenchLineTest, NothingDoneIsALineToo) {
+  BenchResult result;
+  result.benchmark = "readseq";
+  EXPECT_TRUE(std::regex_search(BenchLine(result),
+                                std::regex("^readseq      : +0.000 micros/op 0 ops/sec")));
+  EXPECT_EQ(SkippedLine("fillseq"), "fillseq      : skipped (--use_existing_db is true)\n");
+}
+
+TEST(PercentileTextTest, HasALineOfPercentiles) {
+  const std::string text = PercentileText(SomeResult());
+  EXPECT_TRUE(text.starts_with("Microseconds per write:\nCount: 100 Average: 50.5000\n")) << text;
+  std::smatch found;
+  ASSERT_TRUE(std::regex_search(
+      text, found,
+      std::regex(
+          "Percentiles: P50: ([0-9.]+) P75: ([0-9.]+) P99: ([0-9.]+) P99.9: ([0-9.]+) P99.99: "
+          "([0-9.]+)\n")));
+  EXPECT_NEAR(std::stod(found[1]), 50, 1);
+  EXPECT_NEAR(std::stod(found[2]), 75, 2);
+  EXPECT_NEAR(std::stod(found[3]), 99, 2);
+  EXPECT_NEAR(std::stod(found[5]), 100, 2);
+  EXPECT_EQ(PercentileText(BenchResult()), "");
+}
+
+TEST(RunJsonTest, HasEveryField) {
+  RunCosts costs;
+  costs.device = DeviceBytes{10, 8208000};
+  costs.write_amplification = 2;
+  costs.rss_peak_bytes = 77;
+  const nlohmann::json run = RunJson("engine_race", 1, SomeResult(), costs);
+  const nlohmann::json expected = {{"store", "engine_race"},
+                                   {"phase", "fillrandom"},
+                                   {"round", 1},
+                                   {"threads", 2},
+                                   {"operations", 1000},
+                                   {"bytes", 4104000},
+                                   {"seconds", 0.5},
+                                   {"operations_per_s", 2000.0},
+                                   {"finished", true},
+                                   {"cpu_user_s", 0.0},
+                                   {"cpu_system_s", 0.0},
+                                   {"rss_peak_bytes", 77},
+                                   {"device_read_bytes", 10},
+                                   {"device_written_bytes", 8208000},
+                                   {"write_amplification", 2.0},
+                                   {"space_amplification", nullptr}};
+  for (const auto& [name, value] : expected.items()) EXPECT_EQ(run.at(name), value) << name;
+  for (const char* name : {"mean", "p50", "p90", "p99", "p999", "p9999", "max"}) {
+    EXPECT_GT(run["latency_ns"][name], 0) << name;
+  }
+  EXPECT_EQ(run["timeline"][1], nlohmann::json({{"s", 0.5}, {"operations", 600}}));
+}
+
+TEST(RunJsonTest, WhatIsNotKnownIsNull) {
+  const nlohmann::json run = RunJson("engine_race", 0, BenchResult(), {});
+  for (const char* name : {"device_read_bytes", "device_written_bytes", "write_amplification",
+                           "space_amplification"}) {
+    EXPECT_TRUE(run.at(name).is_null()) << name;
+  }
+  EXPECT_FALSE(run.contains("latency_ns"));
+}
+
+TEST(SummaryJsonTest, HasTheMedianOfEachPhase) {
+  nlohmann::json runs = nlohmann::json::array();
+  const auto add = [&](const char* store, const char* phase, double rate, bool finished) {
+    runs.push_back(
+        {{"store", store}, {"phase", phase}, {"operations_per_s", rate}, {"finished", finished}});
+  };
+  add("a", "write", 3, true);
+  add("b", "write", 10, true);
+  add("a", "write", 1, true);
+  add("a", "read", 5, true);
+  add("a", "write", 8, false);
+  const nlohmann::json summary = SummaryJson(runs);
+  ASSERT_EQ(summary.size(), 3u);
+  EXPECT_EQ(summary[0],
+            nlohmann::json({{"store", "a"},
+                            {"phase", "write"},
+                            {"operations_per_s", {{"median", 3.0}, {"min", 1.0}, {"max", 8.0}}},
+                            {"finished", false}}));
+  EXPECT_EQ(summary[1]["store"], "b");
+  EXPECT_EQ(summary[2]["phase"], "read");
+  EXPECT_EQ(summary[2]["finished"], true);
+}
+
+TEST(RunsCsvTest, HasALineForEachRun) {
+  const nlohmann::json runs = {RunJson("engine_race", 0, SomeResult(), {}),
+                               RunJson("engine_race", 0, BenchResult(), {})};
+  const std::string csv = RunsCsv(runs);
+  std::vector<std::string> lines;
+  for (size_t at = 0; at < csv.size();) {
+    const size_t end = csv.find('\n', at);
+    lines.push_back(csv.substr(at, end - at));
+    at = end + 1;
+  }
+  ASSERT_EQ(lines.size(), 3u);
+  const auto commas = [](const std::string& line) {
+    return std::count(line.begin(), line.end(), ',');
+  };
+  EXPECT_TRUE(lines[0].starts_with("store,phase,round,threads,operations,"));
+  EXPECT_TRUE(lines[1].starts_with("engine_race,fillrandom,0,2,1000,4104000,0.5,2000.0,true,"));
+  EXPECT_EQ(commas(lines[0]), commas(lines[1]));
+  EXPECT_EQ(commas(lines[0]), commas(lines[2]));
+  EXPECT_TRUE(lines[2].ends_with(",,,,,,,")) << lines[2];
+}
+
+TEST(ReportFileTest, HasDbBenchsColumns) {
+  const engine_race::test::TempDir temp;
+  const std::string path = temp.Join("report.csv");
+  ReportFile file;
+  ASSERT_TRUE(file.Open(path, 2));
+  file.BeginRun();
+  file.NoteSecond(1.001, 100);
+  file.NoteSecond(2.002, 250);
+  file.NoteSecond(3.001, 300);
+  file.BeginRun();
+  file.NoteSecond(1.001, 50);
+  file.NoteSecond(2.001, 70);
+  std::ifstream in(path);
+  const std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  EXPECT_EQ(text, "secs_elapsed,interval_qps\n2,250\n5,70\n");
+  EXPECT_FALSE(ReportFile().Open(temp.Join("missing/report.csv"), 1));
+}
+
+}  // namespace
+}  // namespace harness

@@ -1,0 +1,294 @@
+// Benchmarks over a store in memory: what they write, read and find, how they end and are timed.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <set>
+#include <thread>
+
+#include "harness/bench/benchmark.h"
+#include "harness/data/value_maker.h"
+#include "test/harness/bench/memory_store.h"
+
+namespace harness {
+namespace {
+
+using engine_race::Code;
+using engine_race::Status;
+
+class RunTest : public ::testing::Test {
+ protected:
+  RunTest() {
+    config_.num = 500;
+    config_.thread_count = 3;
+  }
+
+  BenchResult Run(const std::string& benchmark, Code expected = Code::kOk) {
+    config_.benchmark = benchmark;
+    BenchResult result;
+    const Status status = RunBenchmark(config_, &store_, &result);
+    EXPECT_EQ(status.code(), expected) << benchmark << ": " << status.ToString();
+    return result;
+  }
+
+  std::set<uint64_t> Keys() const {
+    std::set<uint64_t> keys;
+    for (const auto& [key, value] : store_.Snapshot()) keys.insert(key);
+    return keys;
+  }
+
+  BenchConfig config_;
+  MemoryStore store_;
+};
+
+TEST_F(RunTest, FillseqWritesExactlyItsKeys) {
+  const BenchResult result = Run("fillseq");
+  EXPECT_TRUE(result.finished);
+  EXPECT_EQ(result.operations, config_.num);
+  EXPECT_EQ(result.bytes, config_.num * kBenchRecordBytes);
+  EXPECT_EQ(result.written_bytes, result.bytes);
+  EXPECT_EQ(result.Latency().count(), config_.num);
+  const std::set<uint64_t> keys = Keys();
+  ASSERT_EQ(keys.size(), config_.num);
+  EXPECT_EQ(*keys.begin(), 0u);
+  EXPECT_EQ(*keys.rbegin(), config_.num - 1);
+  const ValueMaker values(kBenchValueSeed);
+  for (const auto& [key, value] : store_.Snapshot()) {
+    uint64_t version = 0;
+    EXPECT_TRUE(values.CheckAll(key, value.data(), &version)) << key;
+  }
+}
+
+TEST_F(RunTest, SpreadKeysCoverTheWholeRange) {
+  config_.key_layout = KeyLayout::kSpread;
+  Run("filluniquerandom");
+  const std::set<uint64_t> keys = Keys();
+  EXPECT_EQ(keys.size(), config_.num);
+  EXPECT_GT(*keys.rbegin(), ~uint64_t{0} / 100 * 99);
+  EXPECT_EQ(Run("readmissing").found_count, 0u);
+  EXPECT_EQ(Run("readrandom").found_count, config_.num * 3);
+}
+
+TEST_F(RunTest, FillrandomStaysWithinItsKeys) {
+  EXPECT_EQ(Run("fillrandom").operations, config_.num);
+  EXPECT_LT(*Keys().rbegin(), config_.num);
+  EXPECT_LT(Keys().size(), config_.num);
+}
+
+TEST_F(RunTest, ReadrandomFindsWhatIsThere) {
+  Run("fillseq");
+  const BenchResult result = Run("readrandom");
+  EXPECT_EQ(result.operations, config_.num * 3);
+  EXPECT_EQ(result.lookup_count, result.operations);
+  EXPECT_EQ(result.found_count, result.operations);
+  EXPECT_EQ(result.bytes, result.operations * kBenchRecordBytes);
+  EXPECT_EQ(result.written_bytes, 0u);
+  config_.reads = 7;
+  EXPECT_EQ(Run("readrandom").operations, 21u);
+}
+
+TEST_F(RunTest, ReadmissingFindsNothing) {
+  Run("fillseq");
+  const BenchResult result = Run("readmissing");
+  EXPECT_EQ(result.operations, config_.num * 3);
+  EXPECT_EQ(result.found_count, 0u);
+  EXPECT_EQ(result.bytes, 0u);
+}
+
+TEST_F(RunTest, WalksVisitEveryRecordOnEveryThread) {
+  Run("fillseq");
+  for (const std::string benchmark : {"readseq", "readreverse", "scanall"}) {
+    const BenchResult result = Run(benchmark);
+    EXPECT_TRUE(result.finished) << benchmark;
+    EXPECT_EQ(result.operations, config_.num * 3) << benchmark;
+    EXPECT_EQ(result.bytes, config_.num * 3 * kBenchRecordBytes) << benchmark;
+  }
+  config_.reads = 10;
+  EXPECT_EQ(Run("readseq").operations, 30u);
+}
+
+TEST_F(RunTest, WalksOfAnEmptyStoreFinish) {
+  for (const std::string benchmark : {"readseq", "readreverse", "scanall"}) {
+    const BenchResult result = Run(benchmark);
+    EXPECT_TRUE(result.finished) << benchmark;
+    EXPECT_EQ(result.operations, 0u) << benchmark;
+  }
+}
+
+TEST_F(RunTest, SeekrandomStepsOn) {
+  Run("fillseq");
+  config_.reads = 50;
+  BenchResult result = Run("seekrandom");
+  EXPECT_EQ(result.found_count, 150u);
+  EXPECT_EQ(result.bytes, 150 * kBenchRecordBytes);
+  config_.thread_count = 1;
+  config_.num = 500;
+  config_.seek_nexts = 3;
+  result = Run("seekrandom");
+  // Seeks near the last key have fewer steps.
+  EXPECT_GT(result.bytes, 50 * 3 * kBenchRecordBytes);
+  EXPECT_LE(result.bytes, 50 * 4 * kBenchRecordBytes);
+}
+
+TEST_F(RunTest, MultireadrandomReadsInBatches) {
+  Run("fillseq");
+  config_.thread_count = 1;
+  config_.reads = 100;
+  config_.batch_size = 32;
+  const BenchResult result = Run("multireadrandom");
+  EXPECT_EQ(result.operations, 100u);
+  EXPECT_EQ(result.found_count, 100u);
+  EXPECT_EQ(result.Latency().count(), 4u);
+  EXPECT_EQ(store_.batch_sizes, (std::map<size_t, uint64_t>{{32, 3}, {4, 1}}));
+}
+
+TEST_F(RunTest, RangesHaveTheirSize) {
+  Run("fillseq");
+  config_.reads = 20;
+  const BenchResult result = Run("select_random_ranges");
+  EXPECT_EQ(result.operations, 60u);
+  // Ten ranges of five keys; those at the end of the store are shorter.
+  EXPECT_GT(result.bytes, 60 * 10 * 4 * 8u);
+  EXPECT_LE(result.bytes, 60 * 10 * 5 * 8u);
+  config_.range_size = 20;
+  EXPECT_GT(Run("select_random_ranges").bytes, 60 * 10 * 15 * 8u);
+}
+
+TEST_F(RunTest, TheWriterBesideReadersIsNotCounted) {
+  Run("fillseq");
+  const uint64_t puts_before = store_.put_count;
+  const BenchResult result = Run("readwhilewriting");
+  const uint64_t puts = store_.put_count - puts_before;
+  EXPECT_EQ(result.operations, config_.num * 3);
+  EXPECT_EQ(result.found_count, result.operations);
+  EXPECT_EQ(result.bytes, result.operations * kBenchRecordBytes);
+  EXPECT_EQ(result.written_bytes, puts * kBenchRecordBytes);
+  ASSERT_EQ(result.thread_calls.size(), 4u);
+  EXPECT_EQ(result.thread_calls.back(), puts);
+}
+
+// What is replayed are the records that the store has.
+TEST_F(RunTest, WritesCanBeReplayed) {
+  std::set<uint64_t> live;
+  for (const std::string benchmark :
+       {"fillrandom", "deleterandom", "overwrite", "readwhilewriting", "readrandom"}) {
+    const BenchResult result = Run(benchmark);
+    ReplayWrites(config_, result, [&](uint64_t number, bool deleted) {
+      deleted ? static_cast<void>(live.erase(number)) : static_cast<void>(live.insert(number));
+    });
+    EXPECT_EQ(live, Keys()) << benchmark;
+  }
+}
+
+TEST_F(RunTest, ForeignValuesAreCorruption) {
+  Run("fillseq");
+  const std::string foreign(engine_race::kValueBytes, 'x');
+  ASSERT_TRUE(store_.Put(7, foreign.data()).ok());
+  for (const std::string benchmark : {"readrandom", "readseq", "readreverse", "scanall"}) {
+    config_.checks_values = true;
+    EXPECT_FALSE(Run(benchmark, Code::kCorruption).finished) << benchmark;
+    config_.checks_values = false;
+    EXPECT_TRUE(Run(benchmark).finished) << benchmark;
+  }
+}
+
+TEST_F(RunTest, ATimeLimitEndsARun) {
+  Run("fillseq");
+  store_.before_get = [](uint64_t) { std::this_thread::sleep_for(std::chrono::milliseconds(1)); };
+  config_.time_limit_seconds = 0.1;
+  BenchResult result = Run("readrandom");
+  EXPECT_FALSE(result.finished);
+  EXPECT_GT(result.operations, 0u);
+  EXPECT_LT(result.operations, config_.num * 3);
+  // A duration that is shorter than the limit is no failure.
+  config_.duration_seconds = 0.05;
+  result = Run("readrandom");
+  EXPECT_TRUE(result.finished);
+  EXPECT_GT(result.operations, 0u);
+}
+
+TEST_F(RunTest, ADurationTakesThePlaceOfACount) {
+  Run("fillseq");
+  config_.reads = 1;
+  config_.duration_seconds = 0.2;
+  EXPECT_GT(Run("readrandom").operations, 3u);
+  // Benchmarks with an end have no duration.
+  EXPECT_EQ(Run("fillseq").operations, config_.num);
+}
+
+// One read in the beginning takes 300 ms. The reads that should have begun meanwhile are late, and
+// say so: a quarter of a second and more for some of them.
+TEST_F(RunTest, ARateCountsFromTheIntendedTime) {
+  config_.thread_count = 1;
+  Run("fillseq");
+  config_.reads = 500;
+  const auto slow_reads = [&] {
+    store_.get_count = 0;
+    store_.before_get = [](uint64_t count) {
+      if (count == 10) std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    };
+    const Histogram latency = Run("readrandom").Latency();
+    EXPECT_EQ(latency.count(), 500u);
+    uint64_t slow = 0;
+    while (slow < 500 && latency.Percentile(1 - static_cast<double>(slow + 1) / 500) > 100000000) {
+      ++slow;
+    }
+    return slow;
+  };
+  config_.rate = 1000;
+  EXPECT_GE(slow_reads(), 150u);
+  config_.rate = 0;
+  EXPECT_LE(slow_reads(), 10u);
+}
+
+TEST_F(RunTest, ARateSlowsDown) {
+  Run("fillseq");
+  config_.reads = 20;
+  config_.rate = 300;
+  // The last of 60 reads begins after 59 / 300 seconds.
+  EXPECT_GT(Run("readrandom").seconds, 0.19);
+}
+
+TEST_F(RunTest, SecondsAreToldAndNoted) {
+  Run("fillseq");
+  config_.duration_seconds = 2.2;
+  uint64_t told = 0;
+  uint64_t last = 0;
+  config_.on_second = [&](double seconds, uint64_t operations) {
+    EXPECT_GE(seconds, static_cast<double>(++told));
+    EXPECT_GE(operations, last);
+    last = operations;
+  };
+  const BenchResult result = Run("readrandom");
+  EXPECT_GE(told, 2u);
+  uint64_t sum = 0;
+  for (const BenchSecond& second : result.timeline) sum += second.operations;
+  EXPECT_EQ(sum, result.operations);
+  EXPECT_LE(last, result.operations);
+}
+
+TEST_F(RunTest, BadConfigurationsAreRefused) {
+  Run("nonsense", Code::kInvalidArgument);
+  config_.num = 0;
+  Run("fillseq", Code::kInvalidArgument);
+  config_.num = kMaxBenchRecords + 1;
+  Run("fillseq", Code::kInvalidArgument);
+  config_.num = 1;
+  config_.thread_count = 0;
+  Run("fillseq", Code::kInvalidArgument);
+  config_.thread_count = 1;
+  config_.batch_size = 0;
+  Run("multireadrandom", Code::kInvalidArgument);
+}
+
+TEST(BenchmarkTest, NamesAreFound) {
+  for (const std::string& name : BenchmarkNames()) {
+    const BenchTraits* const traits = FindBenchmark(name);
+    ASSERT_NE(traits, nullptr) << name;
+    EXPECT_EQ(traits->name, name);
+    EXPECT_EQ(traits->is_ycsb, name.starts_with("ycsb")) << name;
+  }
+  EXPECT_EQ(FindBenchmark("fill"), nullptr);
+}
+
+}  // namespace
+}  // namespace harness

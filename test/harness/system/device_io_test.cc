@@ -1,0 +1,114 @@
+// The kernel's counts of a device's bytes, and the memory that control groups allow.
+#include "harness/system/device_io.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <map>
+
+#include "harness/system/disk.h"
+#include "harness/system/memory_limit.h"
+#include "harness/system/process_stats.h"
+#include "test/test_util.h"
+
+namespace harness {
+namespace {
+
+TEST(DeviceIoTest, ParsesABlockDevice) {
+  const auto bytes = ParseBlockStat("  123  4  1000 50  77 8  2000 90 0 100 140 0 0 0 0 5 6\n");
+  ASSERT_TRUE(bytes.has_value());
+  EXPECT_EQ(bytes->read, 512000u);
+  EXPECT_EQ(bytes->written, 1024000u);
+  EXPECT_FALSE(ParseBlockStat("1 2 3").has_value());
+  EXPECT_FALSE(ParseBlockStat("").has_value());
+}
+
+TEST(DeviceIoTest, ParsesAProcess) {
+  const auto bytes = ParseProcessIo(
+      "rchar: 1\nwchar: 2\nsyscr: 3\nsyscw: 4\nread_bytes: 4096\nwrite_bytes: 8192\n"
+      "cancelled_write_bytes: 9\n");
+  ASSERT_TRUE(bytes.has_value());
+  EXPECT_EQ(bytes->read, 4096u);
+  EXPECT_EQ(bytes->written, 8192u);
+  EXPECT_FALSE(ParseProcessIo("rchar: 1\nread_bytes: 5\n").has_value());
+}
+
+TEST(DeviceIoTest, FindsTheDeviceOrTheProcess) {
+  const engine_race::test::TempDir temp;
+  const DeviceIo io(temp.Join("."));
+  EXPECT_EQ(io.device().empty(), io.source() == "/proc/self/io");
+  EXPECT_EQ(DeviceIo("/proc").source(), "/proc/self/io");
+  EXPECT_EQ(DeviceIo(temp.Join("missing")).source(), "/proc/self/io");
+}
+
+TEST(DiskTest, CountsAllocatedBytes) {
+  const engine_race::test::TempDir temp;
+  EXPECT_EQ(AllocatedBytes(temp.Join("missing")), 0u);
+  std::filesystem::create_directory(temp.Join("below"));
+  const std::string path = temp.Join("below/file");
+  const std::string text(100000, 'x');
+  FILE* const file = std::fopen(path.c_str(), "w");
+  ASSERT_NE(file, nullptr);
+  std::fwrite(text.data(), 1, text.size(), file);
+  ASSERT_EQ(fsync(fileno(file)), 0);
+  std::fclose(file);
+  // The hole takes no space.
+  std::filesystem::resize_file(path, uint64_t{1} << 30);
+  EXPECT_GE(AllocatedBytes(temp.Join(".")), text.size());
+  EXPECT_LT(AllocatedBytes(temp.Join(".")), uint64_t{1} << 24);
+}
+
+using Files = std::map<std::string, std::string>;
+
+std::optional<uint64_t> LimitOf(const Files& files) {
+  return MemoryLimitFrom([&](const std::string& path) {
+    const auto at = files.find(path);
+    return at == files.end() ? std::string() : at->second;
+  });
+}
+
+TEST(MemoryLimitTest, TakesTheLeastOfVersion2) {
+  Files files = {{"/proc/self/cgroup", "0::/a/b\n"},
+                 {"/proc/self/mountinfo", "30 23 0:26 / /cg rw - cgroup2 cgroup2 rw\n"},
+                 {"/cg/a/b/memory.max", "max\n"}};
+  EXPECT_FALSE(LimitOf(files).has_value());
+  files["/cg/a/memory.max"] = "2147483648\n";
+  EXPECT_EQ(LimitOf(files), uint64_t{1} << 31);
+  files["/cg/a/b/memory.max"] = "1073741824\n";
+  EXPECT_EQ(LimitOf(files), uint64_t{1} << 30);
+}
+
+TEST(MemoryLimitTest, TakesTheLeastOfVersion1) {
+  Files files = {{"/proc/self/cgroup", "5:cpu:/x\n4:memory:/a\n"},
+                 {"/proc/self/mountinfo",
+                  "35 32 0:31 / /cpu rw - cgroup cgroup rw,cpu\n"
+                  "36 32 0:32 / /mem rw - cgroup cgroup rw,memory\n"},
+                 {"/cpu/x/memory.limit_in_bytes", "1\n"},
+                 {"/mem/memory.limit_in_bytes", "9223372036854771712\n"},
+                 {"/mem/a/memory.limit_in_bytes", "9223372036854771712\n"}};
+  EXPECT_FALSE(LimitOf(files).has_value());
+  files["/mem/a/memory.limit_in_bytes"] = "4096\n";
+  EXPECT_EQ(LimitOf(files), 4096u);
+  EXPECT_FALSE(LimitOf({}).has_value());
+}
+
+TEST(ProcessStatsTest, CpuTimesAddUp) {
+  const CpuTimes before = ProcessCpuTimes();
+  const double both = CpuSeconds();
+  const CpuTimes after = ProcessCpuTimes();
+  EXPECT_LE(before.user_seconds + before.system_seconds, both);
+  EXPECT_GE(after.user_seconds + after.system_seconds, both);
+}
+
+TEST(ProcessStatsTest, ThePeakOfMemoryBeginsAnew) {
+  {
+    std::vector<char> much(uint64_t{64} << 20, 'x');
+    EXPECT_GT(PeakRssBytes(), much.size());
+  }
+  const uint64_t before = PeakRssBytes();
+  if (!ResetPeakRss()) GTEST_SKIP() << "the kernel does not reset the peak";
+  EXPECT_LT(PeakRssBytes(), before);
+}
+
+}  // namespace
+}  // namespace harness
