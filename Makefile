@@ -495,7 +495,7 @@ $(BUILD)/%.lint: %.cc $(BUILD)/%.o .clang-tidy
 	@scripts/lint.sh $(CLANG_TIDY) $(CLANGXX) $< -std=c++20 -I. -march=x86-64-v2 $(call own_flags,$<)
 	@touch $@
 
-check-bench: $(BENCHES) $(BIN)/profile $(BIN)/race $(BIN)/numa $(BIN)/race_static
-	scripts/check_bench.sh $(BENCHES) $(BIN)/profile
+check-bench: $(BENCHES) $(BIN)/bench $(BIN)/profile $(BIN)/race $(BIN)/numa $(BIN)/race_static
+	scripts/check_bench.sh $(BENCHES) $(BIN)/bench $(BIN)/profile
 
 -include $(shell find $(BUILD) -name '*.d' 2> /dev/null)

@@ -6,6 +6,12 @@ for bench in "$@"; do
   case $bench in
     */bench_micro) arguments=--benchmark_min_time=0.01 ;;
     */profile) arguments="all --smoke" ;;
+    */bench)
+      arguments="--num=1000 --reads=200 --threads=2 --benchmarks=fillseq,filluniquerandom,fillrandom"
+      arguments+=,overwrite,readrandom,readmissing,readseq,readreverse,scanall,seekrandom
+      arguments+=,readwhilewriting,multireadrandom,select_random_ranges,deleterandom
+      arguments+=,ycsba,ycsbb,ycsbc,ycsbd,ycsbe,ycsbf,sync,stats
+      ;;
     *) arguments=--smoke ;;
   esac
   began=$SECONDS

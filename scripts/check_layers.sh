@@ -1,8 +1,9 @@
 #!/bin/bash
 # Includes point down. In the library:
 # door > scan > task > hot > index > l1 > log > io > numa > base. In harness/, above the library:
-# apps > claims > siblings > lab > load > data > measure > system. The siblings are opponents, race,
-# crash, guest, numa and the experiments; they do not include each other.
+# apps > claims, compare > siblings > kv > lab > load > data > measure > system. The siblings are
+# opponents, race, bench, crash, guest, numa and the experiments. Siblings do not include each other,
+# nor do claims and compare.
 # The library includes nothing of the harness or the tests, and only its door includes the contest's
 # headers. The harness includes nothing of the tests.
 set -uo pipefail

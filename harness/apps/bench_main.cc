@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <map>
-#include <optional>
+#include <sstream>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -28,9 +28,12 @@ const std::map<std::string, Distribution> kDistributions = {{"uniform", Distribu
 const std::map<std::string, KeyLayout> kLayouts = {{"dense", KeyLayout::kDense},
                                                    {"spread", KeyLayout::kSpread}};
 
+// Of seconds and rates.
+constexpr double kMostNumber = 1e9;
+
 struct BenchFlags {
   SessionPlan plan;
-  std::string db;
+  std::string benchmarks = "fillrandom,readrandom";
   uint32_t key_size = 8;
   uint32_t value_size = 4096;
   std::string distribution;
@@ -55,10 +58,8 @@ std::vector<std::string> NamesOf(const std::map<std::string, Value>& values) {
 
 void AddWorkFlags(BenchFlags* flags, CLI::App* app) {
   BenchConfig* const config = &flags->plan.config;
-  flags->plan.steps = {"fillrandom", "readrandom"};
-  app->add_option("--benchmarks", flags->plan.steps,
+  app->add_option("--benchmarks", flags->benchmarks,
                   "what to run, in this order, with commas between; see docs/bench.md")
-      ->delimiter(',')
       ->capture_default_str();
   app->add_option("--num", config->num, "records of the store, and writes of all threads together")
       ->check(CLI::Range(uint64_t{1}, kMaxBenchRecords))
@@ -70,10 +71,10 @@ void AddWorkFlags(BenchFlags* flags, CLI::App* app) {
       ->capture_default_str();
   app->add_option("--duration", config->duration_seconds,
                   "run for so many seconds instead of a count, where a benchmark has no end")
-      ->check(CLI::NonNegativeNumber);
+      ->check(CLI::Range(0.0, kMostNumber));
   app->add_option("--time_limit", config->time_limit_seconds,
                   "end a benchmark that takes more seconds, and mark it as not finished")
-      ->check(CLI::NonNegativeNumber);
+      ->check(CLI::Range(0.0, kMostNumber));
   app->add_option("--seed", config->seed, "seed of the keys that are drawn")->capture_default_str();
   app->add_option("--key_size", flags->key_size, "8: the engine has no other keys")
       ->capture_default_str();
@@ -92,7 +93,7 @@ void AddWorkFlags(BenchFlags* flags, CLI::App* app) {
                   "keys of a range: 5 in select_random_ranges, at most 100 in ycsbe");
   app->add_option("--rate", config->rate,
                   "operations a second of all threads; latencies count from the intended start")
-      ->check(CLI::NonNegativeNumber);
+      ->check(CLI::Range(0.0, kMostNumber));
   app->add_option("--distribution", flags->distribution,
                   "of YCSB's records: uniform, zipfian or latest; by default the workload's own")
       ->check(CLI::IsMember(NamesOf(kDistributions)));
@@ -107,7 +108,8 @@ void AddStoreFlags(BenchFlags* flags, CLI::App* app) {
   app->add_flag("--use_existing_db", flags->plan.use_existing_db,
                 "take the store in --db as it is, and skip benchmarks that need a fresh one");
   app->add_option("--options", flags->options,
-                  "NAME=VALUE, an option of the engine; may be given several times");
+                  "NAME=VALUE, an option of the engine; may be given several times")
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
 }
 
 void AddReportFlags(BenchFlags* flags, CLI::App* app) {
@@ -122,9 +124,8 @@ void AddReportFlags(BenchFlags* flags, CLI::App* app) {
       ->capture_default_str();
   app->add_option("--report_file", flags->plan.report_file, "operations by interval, as CSV")
       ->capture_default_str();
-  app->add_option("--json", flags->json_path, "also write all figures into this file")->take_last();
-  app->add_option("--csv", flags->csv_path, "also write a line for each benchmark into this file")
-      ->take_last();
+  app->add_option("--json", flags->json_path, "also write all figures into this file");
+  app->add_option("--csv", flags->csv_path, "also write a line for each benchmark into this file");
 }
 
 // The most records that the store takes space for at once, as far as counts tell.
@@ -155,7 +156,11 @@ uint64_t FreeBytesNear(const std::string& dir) {
 // Completes the plan. Returns an empty string or what is wrong.
 std::string ParseFlags(BenchFlags* flags) {
   SessionPlan* const plan = &flags->plan;
-  for (const std::string& step : plan->steps) {
+  std::istringstream names(flags->benchmarks);
+  for (std::string step; std::getline(names, step, ',');) {
+    // As in db_bench, an empty name is none.
+    if (step.empty()) continue;
+    plan->steps.push_back(step);
     if (IsBenchStep(step)) continue;
     std::string why = "there is no benchmark '" + step + "'; there are";
     for (const std::string& name : BenchmarkNames()) why += " " + name;
@@ -232,9 +237,12 @@ int Bench(BenchFlags flags) {
   CatchInterrupts();
   BenchSession session(flags.plan);
   const Status status = session.Run();
+  // Flags that do not fit the directory are found before the first run.
+  if (status.code() == Code::kInvalidArgument && !session.has_runs()) {
+    return Refuse(status.message());
+  }
   if (!status.ok() && !Interrupted()) {
     std::fprintf(stderr, "bench: %s\n", status.ToString().c_str());
-    if (status.code() == Code::kInvalidArgument) return 2;
   }
   const std::string unwritten = Save(flags, session);
   if (!unwritten.empty()) return Refuse("cannot write " + unwritten);
@@ -248,6 +256,8 @@ int Bench(BenchFlags flags) {
 int main(int argc, char** argv) {
   harness::BenchFlags flags;
   CLI::App app("Benchmarks of the engine: db_bench's, sysbench's select_random_ranges and YCSB's.");
+  // As in db_bench, the last one of a flag counts.
+  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   harness::AddWorkFlags(&flags, &app);
   harness::AddStoreFlags(&flags, &app);
   harness::AddReportFlags(&flags, &app);

@@ -113,7 +113,7 @@ struct BenchResult {
   Histogram Latency() const;
 };
 
-// What is known about a benchmark before it runs.
+// The properties of a benchmark that are known before it runs.
 struct BenchTraits {
   std::string_view name;
   bool is_fill = false;  // begins with a fresh store
@@ -146,8 +146,9 @@ uint64_t YcsbKey(uint64_t number);
 engine_race::Status HasYcsbRecords(const BenchConfig& config, KvStore* store, bool* has);
 
 // Runs config.benchmark over an open store. Also after a failure *result has what was done.
-// kInvalidArgument for a benchmark that is none, kIncomplete when the user has interrupted (see
-// CatchInterrupts), kCorruption for a value that is not the one written, else the store's failure.
+// kInvalidArgument for a benchmark that is none or numbers out of range. kIncomplete when the user
+// has interrupted, see CatchInterrupts. kCorruption for a value that no benchmark wrote under its
+// key. kNotFound for a record of YCSB that is missing. Else the store's failure.
 engine_race::Status RunBenchmark(const BenchConfig& config, KvStore* store, BenchResult* result);
 
 // Calls `visit` for each record that the run of a benchmark outside of YCSB has written or deleted.

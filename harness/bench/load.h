@@ -1,6 +1,6 @@
 // The work of one thread of a benchmark, call by call.
 //
-// A load belongs to one thread. What it refers to outlives it.
+// A load belongs to one thread. Everything in its context outlives it.
 #ifndef HARNESS_BENCH_LOAD_H_
 #define HARNESS_BENCH_LOAD_H_
 
@@ -17,7 +17,7 @@
 
 namespace harness {
 
-// What a call has done.
+// The counts of one call.
 struct CallResult {
   OperationKind kind = OperationKind::kRead;
   uint64_t operations = 1;  // 0: nothing was left to do
@@ -60,7 +60,7 @@ std::unique_ptr<Load> MakeBackgroundWriter(const LoadContext& context);
 // A workload of YCSB.
 engine_race::Status MakeYcsbLoad(const LoadContext& context, std::unique_ptr<Load>* load);
 
-// What every load needs: a value to fill or to read into, and the check of what was read.
+// Makes the values that loads write, and checks those that they read.
 class ValueChecks {
  public:
   explicit ValueChecks(bool enabled) : enabled_(enabled), values_(kBenchValueSeed) {}

@@ -1,4 +1,4 @@
-// What a run of a benchmark has cost, and its figures as text, JSON and CSV.
+// The costs of a benchmark's run, and its figures as text, JSON and CSV.
 //
 // The JSON's shape is that of docs/bench.md, for single stores and for comparisons. Pure functions,
 // but for CostMeter, which is not thread-safe.

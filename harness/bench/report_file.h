@@ -1,7 +1,7 @@
 // db_bench's report file: a line for each interval of a run, with the operations done in it.
 //
 // The columns are "secs_elapsed,interval_qps". As in db_bench the second one is a count, whatever
-// the interval, and the end of a run that is no whole interval has no line. Unlike db_bench, all
+// the interval. The end of a run that is no whole interval has no line. Unlike db_bench, all
 // runs of a program share one file: each goes on from the seconds of the one before.
 //
 // Not thread-safe, but calls may come from different threads one after another.

@@ -61,6 +61,7 @@ class BenchSession {
   // Runs the steps until one fails. kIncomplete when the user has interrupted. kInvalidArgument
   // and kNotFound when the flags do not fit the directory; then nothing was done to it.
   engine_race::Status Run();
+  bool has_runs() const { return !runs_.empty(); }
   // Of the runs so far, in the shape of docs/bench.md, but for "config".
   nlohmann::json ToJson() const;
 

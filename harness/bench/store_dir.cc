@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr char kNoteName[] = "bench.json";
+constexpr char kNoteName[] = "bench-store.json";
 
 // fio leaves files when it is killed.
 bool IsOurs(const std::string& name) {
@@ -51,7 +51,7 @@ bool StoreDir::Prepare(const std::string& path, const std::vector<std::string>& 
                        std::string* error) {
   const std::string note = path.empty() ? std::string() : ReadNote(path);
   if (!note.empty() && note != NoteText(value_paths)) {
-    *error = path + " has a store with other value paths: " + note;
+    *error = path + " has a store with other value paths";
     return false;
   }
   for (const std::string& value_path : value_paths) {
