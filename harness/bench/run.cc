@@ -134,8 +134,8 @@ class Run {
         batch_(config.benchmark == "multireadrandom" ? config.batch_size : 1),
         tallies_(config.thread_count + (has_writer_ ? 1 : 0)),
         readers_left_(config.thread_count),
-        progress_(config.benchmark, ExpectedOperations(), kBenchRecordBytes, config.thread_count,
-                  for_a_time_ ? config.duration_seconds : 0),
+        progress_(config.benchmark + " ", ExpectedOperations(), kBenchRecordBytes,
+                  config.thread_count, for_a_time_ ? config.duration_seconds : 0),
         timeline_(progress_, config, &result->timeline) {}
 
   Status Go() {

@@ -82,7 +82,7 @@ void Progress::Show() const {
   uint64_t total = total_;
   if (limit_seconds_ > 0) {
     const double share = std::clamp(seconds / limit_seconds_, 1e-9, 1.0);
-    total = static_cast<uint64_t>(static_cast<double>(done) / share);
+    total = std::max(static_cast<uint64_t>(static_cast<double>(done) / share), uint64_t{1});
   }
   Paint(ProgressText(label_, std::min(done, total), total, bytes_each_, seconds));
 }
