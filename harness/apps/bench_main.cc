@@ -52,7 +52,8 @@ int Refuse(const std::string& why) {
 template <typename Value>
 std::vector<std::string> NamesOf(const std::map<std::string, Value>& values) {
   std::vector<std::string> names;
-  for (const auto& [name, value] : values) names.push_back(name);
+  names.reserve(values.size());
+  for (const auto& entry : values) names.push_back(entry.first);
   return names;
 }
 

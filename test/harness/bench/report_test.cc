@@ -157,12 +157,13 @@ TEST(ReportFileTest, HasDbBenchsColumns) {
   file.NoteSecond(1.001, 100);
   file.NoteSecond(2.002, 250);
   file.NoteSecond(3.001, 300);
+  file.NoteSecond(4.002, 400);
   file.BeginRun();
   file.NoteSecond(1.001, 50);
   file.NoteSecond(2.001, 70);
   std::ifstream in(path);
   const std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-  EXPECT_EQ(text, "secs_elapsed,interval_qps\n2,250\n5,70\n");
+  EXPECT_EQ(text, "secs_elapsed,interval_qps\n2,250\n4,150\n6,70\n");
   EXPECT_FALSE(ReportFile().Open(temp.Join("missing/report.csv"), 1));
 }
 
