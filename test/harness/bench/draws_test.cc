@@ -29,6 +29,7 @@ std::map<uint64_t, uint64_t> Draw(Distribution distribution, uint64_t num, uint6
 
 std::vector<uint64_t> ByFrequency(const std::map<uint64_t, uint64_t>& drawn) {
   std::vector<uint64_t> counts;
+  counts.reserve(drawn.size());
   for (const auto& [number, count] : drawn) counts.push_back(count);
   std::sort(counts.rbegin(), counts.rend());
   return counts;
@@ -107,7 +108,7 @@ TEST(WriteDrawTest, SequentialAndUniqueTakeEachRecordOnce) {
 }
 
 TEST(WriteDrawTest, ThreadsBenchmarksAndSeedsDrawDifferently) {
-  const auto first = [](BenchConfig config, uint32_t thread) {
+  const auto first = [](const BenchConfig& config, uint32_t thread) {
     std::vector<uint64_t> numbers;
     const WriteDraw draw(config, WriteOrder::kRandom, thread);
     for (uint64_t call = 0; call < 20; ++call) numbers.push_back(draw.NumberAt(call));
@@ -139,6 +140,7 @@ TEST(AckedCounterTest, ManyThreadsLoseNothing) {
   constexpr uint64_t kEach = 50000;
   AckedCounter counter(0);
   std::vector<std::jthread> threads;
+  threads.reserve(4);
   for (int i = 0; i < 4; ++i) {
     threads.emplace_back([&counter] {
       for (uint64_t n = 0; n < kEach; ++n) counter.Ack(counter.Claim());
