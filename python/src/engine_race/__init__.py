@@ -1,0 +1,23 @@
+"""A key-value store of 8-byte keys and 4 KiB values.
+
+    import engine_race
+
+    with engine_race.open("/tmp/my-store", memory_budget_bytes="2g") as store:
+        store[7] = bytes(4096)
+        assert store[7] == bytes(4096)
+
+A key is an int from 0 to 2**64 - 1, or the 8 bytes of such a number, big-endian. A value is any
+contiguous buffer of 4096 bytes. The options of `open` are those of the C API.
+"""
+from ._errors import (ClosedError, CorruptionError, EngineRaceError, FullError,
+                      InvalidArgumentError, MissingKeyError, MissingStoreError, OutOfMemoryError,
+                      StoreIOError)
+from ._iterator import Iterator
+from ._library import KEY_BYTES, VALUE_BYTES, version
+from ._options import options
+from ._store import Snapshot, Store, open
+
+__all__ = ["ClosedError", "CorruptionError", "EngineRaceError", "FullError",
+           "InvalidArgumentError", "Iterator", "KEY_BYTES", "MissingKeyError", "MissingStoreError",
+           "OutOfMemoryError", "Snapshot", "Store", "StoreIOError", "VALUE_BYTES", "open",
+           "options", "version"]

@@ -1,0 +1,167 @@
+"""Keys, values and arrays of callers as memory that the engine may read or fill."""
+import operator
+import re
+from array import array
+from typing import Any, Optional, Union
+
+from ._library import KEY_BYTES, VALUE_BYTES, ffi
+
+Key = Union[int, bytes]
+
+_ALL_BITS = (1 << 64) - 1
+_RANGE = "from 0 to 2**64 - 1"
+
+
+def key_of(key: Any) -> int:
+    """A key as a number; bytes are one big-endian."""
+    if type(key) is int:
+        number = key
+    elif isinstance(key, (bytes, bytearray, memoryview)):
+        taken = bytes(key)
+        if len(taken) != KEY_BYTES:
+            raise ValueError(f"a key has {KEY_BYTES} bytes, not {len(taken)}")
+        return int.from_bytes(taken, "big")
+    else:
+        number = _index_of(key, f"a key is an int or {KEY_BYTES} bytes")
+    if not 0 <= number <= _ALL_BITS:
+        raise ValueError(f"a key is {_RANGE}, not {number}")
+    return number
+
+
+def _index_of(number: Any, rule: str) -> int:
+    """An int of any class that stands for one. A bool is none: it is a result put in by mistake."""
+    # That of numpy has another name in its second version.
+    if type(number).__name__ not in ("bool", "bool_"):
+        try:
+            return operator.index(number)
+        except TypeError:
+            pass
+    raise TypeError(f"{rule}, not {type(number).__name__}")
+
+
+def count_of(number: Any, what: str, least: int, most: int) -> int:
+    taken = _index_of(number, f"{what} is an int")
+    if not least <= taken <= most:
+        raise ValueError(f"{what} is from {least} to {most}, not {taken}")
+    return taken
+
+
+def bound_of(key: Optional[Key]) -> Any:
+    return ffi.NULL if key is None else ffi.new("uint64_t*", key_of(key))
+
+
+def _view_of(value: Any, what: str, writable: bool) -> memoryview:
+    """A contiguous view that the engine may use, whatever its items are."""
+    try:
+        view = memoryview(value)
+    except TypeError:
+        raise TypeError(f"{what} is a buffer, not {type(value).__name__}") from None
+    except (ValueError, BufferError) as error:
+        raise TypeError(f"{what} gives no buffer: {error}") from None
+    # Names of fields stand between colons. Items that are references to objects must never be read
+    # as bytes, nor filled.
+    if "O" in re.sub(r":[^:]*:", "", view.format):
+        raise TypeError(f"{what} holds Python objects, not numbers")
+    if not view.c_contiguous:
+        raise ValueError(f"{what} is not contiguous")
+    if writable and view.readonly:
+        raise ValueError(f"{what} is read-only")
+    return view
+
+
+def memory_of(value: Any, wanted_bytes: int, what: str, writable: bool = False) -> Any:
+    """The memory of a contiguous buffer, without a copy. It is held as long as the result lives."""
+    if type(value) is bytes and not writable:
+        view = value
+        size = len(value)
+    else:
+        view = _view_of(value, what, writable)
+        size = view.nbytes
+    if size != wanted_bytes:
+        raise ValueError(f"{what} has {wanted_bytes} bytes, not {size}")
+    return ffi.from_buffer("char[]", view, require_writable=writable)
+
+
+def rows_of(rows: Any, count: int, what: str, writable: bool = False) -> Any:
+    return memory_of(rows, count * VALUE_BYTES, what, writable)
+
+
+def keys_into(keys: Any) -> Any:
+    """The memory of a writable array of uint64, to be filled."""
+    view = _view_of(keys, "keys", writable=True)
+    if view.ndim != 1:
+        raise ValueError(f"keys have one dimension, not {view.ndim}")
+    if view.format not in ("Q", "L", "@Q", "@L", "=Q") or view.itemsize != KEY_BYTES:
+        raise TypeError(f"keys are uint64 in this machine's byte order, not {view.format!r}")
+    return ffi.from_buffer("uint64_t[]", view, require_writable=True)
+
+
+def refuse_overlap(keys: Any, rows: Any) -> None:
+    """Of the keys and rows of one call, given as memory."""
+    first = int(ffi.cast("uintptr_t", keys))
+    row = int(ffi.cast("uintptr_t", rows))
+    if first < row + len(rows) and row < first + len(keys) * KEY_BYTES:
+        raise ValueError("keys and values lie in the same memory")
+
+
+def ids_of(ids: Any) -> Any:
+    """A copy of keys as a buffer of uint64, which nobody else can change."""
+    if isinstance(ids, (str, bytes, bytearray)):
+        raise TypeError(f"ids are a sequence of ints, not {type(ids).__name__}")
+    if isinstance(ids, (array, memoryview)) or hasattr(ids, "__array__"):
+        return _ids_of_array(ids)
+    return _ids_of_sequence(ids)
+
+
+def _ids_of_array(ids: Any) -> Any:
+    import numpy
+
+    given = numpy.asarray(ids)
+    if given.ndim != 1:
+        raise ValueError(f"ids have one dimension, not {given.ndim}")
+    if given.dtype == object:
+        return _ids_of_sequence(given.tolist())
+    if given.dtype.kind == "u":
+        return given.astype(numpy.uint64)
+    if given.dtype.kind != "i":
+        if given.size == 0:
+            return numpy.empty(0, numpy.uint64)
+        raise TypeError(f"ids are integers, not {given.dtype}")
+    taken = given.astype(numpy.int64)
+    if taken.size > 0 and taken.min() < 0:
+        raise ValueError(f"ids are {_RANGE}, not {taken.min()}")
+    return taken.view(numpy.uint64)
+
+
+def _ids_of_sequence(ids: Any) -> Any:
+    """By elements: numpy would make floats of large ints beside small ones."""
+    try:
+        listed = list(ids)
+    except TypeError:
+        raise TypeError(f"ids are a sequence of ints, not {type(ids).__name__}") from None
+    if set(map(type, listed)) <= {int}:
+        try:
+            return array("Q", listed)
+        except OverflowError:
+            pass
+    numbers = [_index_of(number, "ids are ints") for number in listed]
+    for number in numbers:
+        if not 0 <= number <= _ALL_BITS:
+            raise ValueError(f"ids are {_RANGE}, not {number}")
+    return array("Q", numbers)
+
+
+def shares_memory(ids: Any, rows: Any) -> bool:
+    """Whether an array of ids may lie in the memory of rows. A sequence never does."""
+    if not (isinstance(ids, (array, memoryview)) or hasattr(ids, "__array__")):
+        return False
+    import numpy
+
+    return bool(numpy.may_share_memory(numpy.asarray(ids), bytes_in(rows)))
+
+
+def bytes_in(memory: Any) -> Any:
+    """Memory of cffi, which is not empty, as an array of uint8."""
+    import numpy
+
+    return numpy.frombuffer(ffi.buffer(memory), numpy.uint8)

@@ -1,0 +1,107 @@
+"""Exceptions. Each has the code of the C API as `code`, and can be pickled."""
+from typing import Any, Dict, Optional, Tuple, Type
+
+from ._library import lib, text_of
+
+
+class EngineRaceError(Exception):
+    """A call of the store has failed."""
+
+    code: int
+
+    def __init__(self, message: str, code: int) -> None:
+        # OSError and KeyError, which subclasses have as a second base, take a message alone too.
+        super().__init__(message)
+        self.code = code
+
+    def __reduce__(self) -> Tuple[Any, ...]:
+        return type(self), (self.args[0], self.code), self.__dict__
+
+
+class MissingKeyError(EngineRaceError, KeyError):
+    """There is no such key: `key` is its number."""
+
+    key: Optional[int]
+
+    def __init__(self, message: str, code: int, key: Optional[int] = None) -> None:
+        super().__init__(message, code)
+        self.key = key
+
+    def __str__(self) -> str:
+        # A KeyError shows the repr of its message.
+        return Exception.__str__(self)
+
+
+class MissingStoreError(EngineRaceError, FileNotFoundError):
+    """The directory holds no store, and create_if_missing is false."""
+
+
+class CorruptionError(EngineRaceError):
+    """Bytes on disk are damaged."""
+
+
+class FullError(EngineRaceError, OSError):
+    """The disk or a bucket is full."""
+
+
+class StoreIOError(EngineRaceError, OSError):
+    """The system has refused a read or a write, or another process holds the store."""
+
+
+class InvalidArgumentError(EngineRaceError, ValueError):
+    """An option or an argument has a value that it cannot have."""
+
+
+class OutOfMemoryError(EngineRaceError, MemoryError):
+    """The engine was refused memory."""
+
+
+class ClosedError(EngineRaceError, ValueError):
+    """The store, snapshot or iterator is closed, or belongs to the process before a fork."""
+
+    def __init__(self, message: str,
+                 code: int = lib.ENGINE_RACE_INVALID_ARGUMENT) -> None:
+        super().__init__(message, code)
+
+
+_KINDS: Dict[int, Type[EngineRaceError]] = {
+    lib.ENGINE_RACE_NOT_FOUND: MissingKeyError,
+    lib.ENGINE_RACE_CORRUPTION: CorruptionError,
+    lib.ENGINE_RACE_INVALID_ARGUMENT: InvalidArgumentError,
+    lib.ENGINE_RACE_IO_ERROR: StoreIOError,
+    lib.ENGINE_RACE_FULL: FullError,
+    lib.ENGINE_RACE_OUT_OF_MEMORY: OutOfMemoryError,
+}
+
+# Of single records in a call for many: the calling thread's message tells of another failure.
+_REASONS = {
+    lib.ENGINE_RACE_NOT_FOUND: "there is no such key",
+    lib.ENGINE_RACE_CORRUPTION: "the record on disk is damaged",
+    lib.ENGINE_RACE_IO_ERROR: "its value could not be read",
+    lib.ENGINE_RACE_OUT_OF_MEMORY: "memory was refused",
+}
+
+
+def missing_key(key: int) -> MissingKeyError:
+    return MissingKeyError(f"key {key}: there is no such key", lib.ENGINE_RACE_NOT_FOUND, key)
+
+
+def error_of_record(code: int, key: int) -> EngineRaceError:
+    """The exception for one record of a call for many."""
+    if code == lib.ENGINE_RACE_NOT_FOUND:
+        return missing_key(key)
+    reason = _REASONS.get(code) or text_of(lib.engine_race_code_name(code))
+    return _KINDS.get(code, EngineRaceError)(f"key {key}: {reason}", code)
+
+
+def error_of(code: int, about: str = "") -> EngineRaceError:
+    """The exception for a code that the calling thread's last call of the library answered."""
+    message = text_of(lib.engine_race_error_message()) or text_of(lib.engine_race_code_name(code))
+    if about:
+        message = f"{about}: {message}"
+    return _KINDS.get(code, EngineRaceError)(message, code)
+
+
+def check(code: int, about: str = "") -> None:
+    if code != lib.ENGINE_RACE_OK:
+        raise error_of(code, about)

@@ -1,0 +1,182 @@
+"""Ownership of one pointer of the C API: threads share it, and it is freed once.
+
+A signal handler runs in the main thread, between any two steps of Python code. It may raise there,
+as Ctrl-C does, and it may close what that thread is using. So this file has no lock: a handler
+would wait for the very thread that it interrupts. Instead, each step that changes something is one
+operation of a dict, a list or cffi. No handler and no thread can see half of such a step.
+
+- A call puts a token into `_users`, looks at `_closed`, calls, and removes the token. The token is
+  made before the `try`. CPython runs no handler between the call and the removal.
+- `close` sets `_closed` and then looks at `_users`. A call that it does not see there sees
+  `_closed`, and is refused. If calls are running, the last one frees the pointer.
+- cffi's `release` runs a destructor at most once, whichever threads call it.
+
+Snapshots and iterators are children of a store. A child's calls, and its freeing, are calls of the
+store too. So the engine never frees a child beside its store. Closing a store frees its children.
+"""
+import os
+import time
+import weakref
+from threading import get_ident
+from typing import Any, Callable, Dict, List, Optional
+
+# Unlike methods of FFI, its functions are single steps.
+import _cffi_backend
+
+from ._errors import ClosedError
+from ._library import ffi
+
+_POLL_S = 0.001
+
+_handles: "weakref.WeakSet[Handle]" = weakref.WeakSet()
+
+
+class Handle:
+    """A pointer that calls use, its children, and its destructor. All methods are thread-safe."""
+
+    def __init__(self, what: str, free: Callable[[Any], None],
+                 parent: Optional["Handle"] = None) -> None:
+        self._what = what
+        self._free = free
+        self._parent = parent
+        self._pid = os.getpid()
+        self._closed = False
+        # The pointer with its destructor; nothing before `create`. Other lists like it, by id.
+        self._owned: List[Any] = []
+        self._children: Dict[int, List[Any]] = {}
+        # Threads by the tokens of their calls, and of their attempts to free.
+        self._users: Dict[object, int] = {}
+        self._freeing: Dict[object, int] = {}
+        _handles.add(self)
+
+    @property
+    def closed(self) -> bool:
+        return (self._closed or self._pid != os.getpid()
+                or (self._parent is not None and self._parent.closed))
+
+    def create(self, function: Callable[..., int], *arguments: Any) -> int:
+        """Calls function(*arguments, cell), and owns the pointer that is in the cell then.
+
+        For a child this runs in a call of its parent. Answers the code; after a failure this handle
+        is closed.
+        """
+        cell = ffi.new(f"engine_race_{self._what}**")
+        try:
+            if self._parent is not None:
+                self._parent._children[id(self._owned)] = self._owned
+            code = function(*arguments, cell)
+            self._adopt(cell)
+        except BaseException:
+            # A signal handler may raise when the function has just made something.
+            self._adopt(cell)
+            self.close()
+            raise
+        if not self._owned:
+            self.close()
+        return code
+
+    def _adopt(self, cell: Any) -> None:
+        if not self._owned and cell[0] != ffi.NULL:
+            # One step: the pointer is owned with its destructor, or it is not.
+            self._owned.extend(map(_cffi_backend.gcp, (cell[0],), (self._free,)))
+
+    def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """function(pointer, *arguments), unless this handle or its parent is closed."""
+        token, thread, parent = object(), get_ident(), self._parent
+        # Removals stand here, not in a method: a handler may raise where a method begins.
+        try:
+            if parent is not None:
+                parent._users[token] = thread
+            try:
+                self._users[token] = thread
+                self.check_open()
+                return function(self._owned[0], *arguments)
+            finally:
+                self._users.pop(token, None)
+                if self._closed:
+                    self._free_unused()
+        finally:
+            if parent is not None:
+                parent._users.pop(token, None)
+                if parent._closed:
+                    parent._free_unused()
+
+    def check_open(self) -> None:
+        if self._pid != os.getpid():
+            raise ClosedError(f"the {self._what} was opened before a fork, by the parent process")
+        if self._closed:
+            raise ClosedError(f"the {self._what} is closed")
+        if self._parent is not None:
+            self._parent.check_open()
+
+    def close(self) -> None:
+        """Refuses further calls, waits for running ones, and frees the pointer.
+
+        Threads that close at once all wait. A thread that closes during its own call, in a signal
+        handler, does not wait: the end of that call frees the pointer.
+        """
+        self._closed = True
+        try:
+            while not self._free_unused() and not self._is_inside():
+                time.sleep(_POLL_S)
+        except BaseException:
+            self._free_unused()
+            raise
+
+    def _is_inside(self) -> bool:
+        """Whether the calling thread is in the middle of a call."""
+        mine = get_ident()
+        users = list(self._users.values())
+        if self._parent is not None:
+            users += self._parent._users.values()
+        return mine in users
+
+    def _free_unused(self) -> bool:
+        """Frees the pointer of a closed handle unless calls are running; whether it is freed."""
+        if self._pid != os.getpid():
+            return True
+        token, thread, parent = object(), get_ident(), self._parent
+        try:
+            if parent is not None:
+                # From here on the parent frees nothing.
+                parent._users[token] = thread
+            if parent is None or not parent._closed:
+                if self._users:
+                    return False
+                try:
+                    self._freeing[token] = thread
+                    for owned in [*self._children.values(), self._owned]:
+                        for pointer in owned:
+                            _cffi_backend.release(pointer)
+                finally:
+                    self._freeing.pop(token, None)
+                if parent is not None:
+                    parent._children.pop(id(self._owned), None)
+                # Another thread may be in the destructor still.
+                return all(other == thread for other in list(self._freeing.values()))
+        finally:
+            if parent is not None:
+                parent._users.pop(token, None)
+                if parent._closed:
+                    parent._free_unused()
+        # The parent frees its children.
+        return parent._free_unused()
+
+    def disown(self) -> None:
+        """Never frees: for the child of a fork, which has the memory but not the threads."""
+        for owned in [*self._children.values(), self._owned]:
+            for pointer in owned:
+                _cffi_backend.gcp(pointer, None)
+
+    def __del__(self) -> None:
+        # A handler may have raised in __init__.
+        if hasattr(self, "_freeing"):
+            self.close()
+
+
+def _disown_all() -> None:
+    for handle in list(_handles):
+        handle.disown()
+
+
+os.register_at_fork(after_in_child=_disown_all)

@@ -1,0 +1,46 @@
+"""What stores, snapshots and iterators have in common."""
+from types import TracebackType
+from typing import Any, NoReturn, Optional, Type, TypeVar
+
+from ._handle import Handle
+from ._library import VALUE_BYTES, ffi, lib, new_memory
+
+_Self = TypeVar("_Self", bound="Held")
+
+
+class Held:
+    """Something that a `with` statement closes."""
+
+    _handle: Handle
+
+    @property
+    def closed(self) -> bool:
+        """Also when the store of a snapshot or an iterator is closed, and after a fork."""
+        return self._handle.closed
+
+    def close(self) -> None:
+        """Waits for calls that are running. Closing again is fine."""
+        self._handle.close()
+
+    def __enter__(self: _Self) -> _Self:
+        return self
+
+    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
+                 trace: Optional[TracebackType]) -> None:
+        self.close()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(f"a {type(self).__name__} cannot be pickled: it belongs to its process")
+
+
+def new_value() -> Any:
+    return new_memory("char[]", VALUE_BYTES)
+
+
+def bytes_of_value(memory: Any) -> bytes:
+    taken: bytes = ffi.buffer(memory, VALUE_BYTES)[:]
+    return taken
+
+
+OK: int = lib.ENGINE_RACE_OK
+NOT_FOUND: int = lib.ENGINE_RACE_NOT_FOUND

@@ -1,0 +1,254 @@
+"""Iterators, and the scans and blocks that are made of them."""
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any, Callable, Iterator as Iterates, Optional, Tuple
+
+from ._buffers import Key, bound_of, count_of, key_of, keys_into, refuse_overlap, rows_of
+from ._errors import check
+from ._handle import Handle
+from ._held import OK, Held, bytes_of_value
+from ._library import VALUE_BYTES, ffi, lib, new_memory
+
+if TYPE_CHECKING:
+    import numpy
+    from numpy.typing import NDArray
+
+    from ._store import Snapshot, Store
+
+    Block = Tuple[NDArray[numpy.uint64], NDArray[numpy.uint8]]
+
+MAX_PREFETCH_RECORDS = 64
+# A scan takes ever more records at once, so that a short one reads little too much.
+_FIRST_RECORDS = 4
+_MOST_RECORDS = 64
+_KEYS_AT_ONCE = 4096
+
+
+class Iterator(Held):
+    """A walk over the records in order of key, both ways, at the state of the store at its making.
+
+    Threads that use one iterator wait for each other. `valid` says whether it stands at a record;
+    it stands at none until the first seek.
+    """
+
+    def __init__(self, store: Store, lower: Optional[Key], upper: Optional[Key],
+                 snapshot: Optional[Snapshot], prefetch_records: int,
+                 refresh_every_steps: int) -> None:
+        bounds = bound_of(lower), bound_of(upper)
+        wanted = ffi.new("engine_race_iterator_options*")
+        wanted.struct_bytes = ffi.sizeof("engine_race_iterator_options")
+        wanted.lower, wanted.upper = bounds
+        wanted.prefetch_records = count_of(prefetch_records, "prefetch_records", 0,
+                                           MAX_PREFETCH_RECORDS)
+        wanted.refresh_every_steps = count_of(refresh_every_steps, "refresh_every_steps", 0,
+                                              (1 << 64) - 1)
+        # In C an iterator is for one thread. A signal handler of the same thread may come in: it
+        # runs between calls of C.
+        self._lock = threading.RLock()
+        self._store = store
+        self._handle = Handle("iterator", lib.engine_race_iterator_destroy, store._handle)
+
+        def create(pointer: Any) -> int:
+            return self._handle.create(lib.engine_race_iterator_create, pointer, wanted)
+
+        def create_at(at: Any) -> int:
+            wanted.snapshot = at
+            return store._handle.call(create)  # type: ignore[no-any-return]
+
+        if snapshot is None:
+            check(store._handle.call(create))
+        elif snapshot._store is not store:
+            raise ValueError("the snapshot is of another store")
+        else:
+            check(snapshot._handle.call(create_at))
+
+    def _call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        # A lock that another thread held at a fork is never free in the child.
+        self._handle.check_open()
+        with self._lock:
+            return self._handle.call(function, *arguments)
+
+    @property
+    def valid(self) -> bool:
+        """Whether it stands at a record."""
+        return bool(self._call(lib.engine_race_iterator_valid))
+
+    def check(self) -> None:
+        """Raises what ended the walk, if it was not its end."""
+        check(self._call(lib.engine_race_iterator_status))
+
+    def seek_to_first(self) -> None:
+        self._call(lib.engine_race_iterator_seek_to_first)
+
+    def seek_to_last(self) -> None:
+        self._call(lib.engine_race_iterator_seek_to_last)
+
+    def seek(self, key: Key) -> None:
+        """To the first record at or after `key`."""
+        self._call(lib.engine_race_iterator_seek, key_of(key))
+
+    def seek_for_prev(self, key: Key) -> None:
+        """To the last record at or before `key`."""
+        self._call(lib.engine_race_iterator_seek_for_prev, key_of(key))
+
+    def next(self) -> None:
+        self._call(lib.engine_race_iterator_next)
+
+    def prev(self) -> None:
+        self._call(lib.engine_race_iterator_prev)
+
+    @property
+    def key(self) -> int:
+        """Of the record that it stands at; IndexError where it stands at none."""
+        key: int = self._call(_key_at)
+        return key
+
+    @property
+    def value(self) -> bytes:
+        """Of the record that it stands at; IndexError where it stands at none."""
+        return self.item()[1]
+
+    def item(self) -> Tuple[int, bytes]:
+        """Key and value of the record that it stands at; IndexError where it stands at none."""
+        key, value, code = self._call(_record_at)
+        check(code)
+        return key, value
+
+    def take(self, keys: Any, values: Any = None) -> int:
+        """Fills arrays of uint64 keys and of 4096-byte rows with the next records, and moves on.
+
+        Returns how many there were: fewer than len(keys) only at the end of the walk.
+        """
+        into = keys_into(keys)
+        rows = ffi.NULL
+        if values is not None:
+            rows = rows_of(values, len(into), "values", writable=True)
+            refuse_overlap(into, rows)
+        code, taken = self.take_into(len(into), into, rows)
+        check(code)
+        return taken
+
+    def take_into(self, count: int, keys: Any, rows: Any) -> Tuple[int, int]:
+        """The same into memory of cffi. After a failure, the records before it are taken too."""
+        taken = ffi.new("size_t*")
+        code = self._call(lib.engine_race_iterator_take, count, keys, rows, taken)
+        return code, taken[0]
+
+    def refresh(self) -> None:
+        """Moves on to the latest state. It stands at no record then."""
+        check(self._call(lib.engine_race_iterator_refresh))
+
+    def __iter__(self) -> Iterates[Tuple[int, bytes]]:
+        """The records from where it stands on. It moves along."""
+        while self.valid:
+            yield self.item()
+            self.next()
+        self.check()
+
+
+def _key_at(iterator: Any) -> int:
+    if not lib.engine_race_iterator_valid(iterator):
+        raise IndexError("the iterator stands at no record")
+    key: int = lib.engine_race_iterator_key(iterator)
+    return key
+
+
+def _record_at(iterator: Any) -> Tuple[int, bytes, int]:
+    key = _key_at(iterator)
+    value = lib.engine_race_iterator_value(iterator)
+    if value == ffi.NULL:
+        return key, b"", lib.engine_race_iterator_status(iterator)
+    return key, bytes_of_value(value), OK
+
+
+def scan(walk: Iterator, reverse: bool) -> Iterates[Tuple[int, bytes]]:
+    """The records of an iterator's bounds. The iterator closes with the scan."""
+    (walk.seek_to_last if reverse else walk.seek_to_first)()
+    return _records(walk, _take_back if reverse else _take_on)
+
+
+_TakeFn = Callable[[Iterator, int, Any, Any], Tuple[int, int]]
+
+
+def _records(walk: Iterator, take: _TakeFn) -> Iterates[Tuple[int, bytes]]:
+    with walk:
+        keys = new_memory("uint64_t[]", _MOST_RECORDS)
+        rows = new_memory("char[]", _MOST_RECORDS * VALUE_BYTES)
+        view = ffi.buffer(rows)
+        count = _FIRST_RECORDS
+        while True:
+            code, taken = take(walk, count, keys, rows)
+            for i in range(taken):
+                # Not from memory alone: a closed store ends the scan.
+                if walk.closed:
+                    walk.check()
+                yield keys[i], view[i * VALUE_BYTES:(i + 1) * VALUE_BYTES]
+            check(code)
+            if taken < count:
+                return
+            count = min(2 * count, _MOST_RECORDS)
+
+
+def _take_on(walk: Iterator, count: int, keys: Any, rows: Any) -> Tuple[int, int]:
+    return walk.take_into(count, keys, rows)
+
+
+def _take_back(walk: Iterator, count: int, keys: Any, rows: Any) -> Tuple[int, int]:
+    return walk._call(_take_back_into, count, keys, rows)  # type: ignore[no-any-return]
+
+
+def _take_back_into(iterator: Any, count: int, keys: Any, rows: Any) -> Tuple[int, int]:
+    taken = 0
+    while taken < count and lib.engine_race_iterator_valid(iterator):
+        value = lib.engine_race_iterator_value(iterator)
+        if value == ffi.NULL:
+            break
+        ffi.memmove(rows + taken * VALUE_BYTES, value, VALUE_BYTES)
+        keys[taken] = lib.engine_race_iterator_key(iterator)
+        taken += 1
+        lib.engine_race_iterator_prev(iterator)
+    return lib.engine_race_iterator_status(iterator), taken
+
+
+def keys_of(walk: Iterator) -> Iterates[int]:
+    walk.seek_to_first()
+    return _keys(walk)
+
+
+def _keys(walk: Iterator) -> Iterates[int]:
+    with walk:
+        keys = new_memory("uint64_t[]", _KEYS_AT_ONCE)
+        count = _FIRST_RECORDS
+        while True:
+            code, taken = walk.take_into(count, keys, ffi.NULL)
+            for key in ffi.unpack(keys, taken):
+                if walk.closed:
+                    walk.check()
+                yield key
+            check(code)
+            if taken < count:
+                return
+            count = min(2 * count, _KEYS_AT_ONCE)
+
+
+def blocks(walk: Iterator, rows: int) -> Iterates[Block]:
+    """Arrays of keys and rows. The iterator closes with the last one."""
+    walk.seek_to_first()
+    return _blocks(walk, rows)
+
+
+def _blocks(walk: Iterator, rows: int) -> Iterates[Block]:
+    import numpy
+
+    with walk:
+        while True:
+            keys = numpy.empty(rows, numpy.uint64)
+            values = numpy.empty((rows, VALUE_BYTES), numpy.uint8)
+            code, taken = walk.take_into(rows, keys_into(keys),
+                                         rows_of(values, rows, "values", writable=True))
+            if taken > 0:
+                yield keys[:taken], values[:taken]
+            check(code)
+            if taken < rows:
+                return

@@ -1,0 +1,53 @@
+"""The shared library and its C interface, read from the header that C programs include."""
+import pathlib
+import re
+from typing import Any, List
+
+from cffi import FFI
+
+KEY_BYTES = 8
+VALUE_BYTES = 4096
+
+_HERE = pathlib.Path(__file__).resolve().parent
+
+ffi: Any = FFI()
+
+
+def _declarations() -> str:
+    """The header without what only a preprocessor understands."""
+    text = (_HERE / "engine_race_c.h").read_text(encoding="utf-8")
+    text = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
+    text = re.sub(r"^#ifdef __cplusplus.*?^#endif", "", text, flags=re.DOTALL | re.MULTILINE)
+    return "\n".join(line for line in text.split("\n") if not line.startswith("#"))
+
+
+ffi.cdef(_declarations())
+# Calls through it release the interpreter's lock.
+lib: Any = ffi.dlopen(str(_HERE / "libengine_race.so"))
+
+# Memory of the library's side that is not filled with zeros first.
+new_memory: Any = ffi.new_allocator(should_clear_after_alloc=False)
+
+
+def text_of(pointer: Any) -> str:
+    text: bytes = ffi.string(pointer)
+    return text.decode("utf-8", "replace")
+
+
+def version() -> str:
+    """Of the library."""
+    return text_of(lib.engine_race_version())
+
+
+def option_names() -> List[str]:
+    names: List[str] = []
+    while (name := lib.engine_race_option_name(len(names))) != ffi.NULL:
+        names.append(text_of(name))
+    return names
+
+
+def stat_names() -> List[str]:
+    names: List[str] = []
+    while (name := lib.engine_race_stat_name(len(names))) != ffi.NULL:
+        names.append(text_of(name))
+    return names

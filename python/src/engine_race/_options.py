@@ -1,0 +1,67 @@
+"""Options of `open` as the texts that the C API takes."""
+import os
+from typing import Any, Dict, Mapping
+
+from ._errors import OutOfMemoryError, check
+from ._library import ffi, lib, option_names, text_of
+
+
+def c_text(text: Any, what: str) -> bytes:
+    """A str, bytes or path as C has it: without a NUL inside."""
+    encoded = os.fsencode(text)
+    if b"\0" in encoded:
+        raise ValueError(f"{what} has a NUL character in it: {text!r}")
+    return encoded
+
+
+def _path_list(paths: Any, what: str) -> bytes:
+    """Paths with ':' between them. A ':' or '\\' of a path itself has a '\\' before it."""
+    escaped = []
+    try:
+        paths = iter(paths)
+    except TypeError:
+        raise TypeError(f"{what} is a list of paths, not {type(paths).__name__}") from None
+    for path in paths:
+        if not isinstance(path, (str, bytes, os.PathLike)):
+            raise TypeError(f"{what} is a list of paths, and {path!r} is none")
+        escaped.append(c_text(path, what).replace(b"\\", b"\\\\").replace(b":", b"\\:"))
+    return b":".join(escaped)
+
+
+def _text_of_value(name: str, value: Any) -> bytes:
+    what = f"the option {name}"
+    if isinstance(value, (str, bytes)):
+        return c_text(value, what)
+    if name == "paths":
+        return _path_list([value] if isinstance(value, os.PathLike) else value, what)
+    if isinstance(value, bool):
+        return b"true" if value else b"false"
+    if isinstance(value, float) or hasattr(value, "__index__"):
+        return str(value).encode()
+    if isinstance(value, os.PathLike):
+        return c_text(value, what)
+    raise TypeError(f"{what} is text, a number, a bool or None, not {type(value).__name__}")
+
+
+def new_options(options: Mapping[str, Any]) -> Any:
+    """Options of the C API, which free themselves. None stands for the default."""
+    made = ffi.gc(lib.engine_race_options_create(), lib.engine_race_options_destroy)
+    if made == ffi.NULL:
+        raise OutOfMemoryError("memory was refused", lib.ENGINE_RACE_OUT_OF_MEMORY)
+    texts: Dict[bytes, bytes] = {
+        c_text(name, "the name of an option"): _text_of_value(name, value)
+        for name, value in options.items() if value is not None}
+    for name_text, value_text in texts.items():
+        check(lib.engine_race_options_set(made, name_text, value_text))
+    return made
+
+
+def options() -> Dict[str, str]:
+    """The names of all options, with their defaults as text."""
+    made = new_options({})
+    defaults = {}
+    for name in option_names():
+        value = ffi.new("char**")
+        check(lib.engine_race_options_get(made, name.encode(), value))
+        defaults[name] = text_of(ffi.gc(value[0], lib.engine_race_free))
+    return defaults

@@ -1,0 +1,244 @@
+"""Stores and snapshots."""
+from __future__ import annotations
+
+from typing import (TYPE_CHECKING, Any, Dict, Iterator as Iterates, Optional, Tuple, TypeVar, Union,
+                    overload)
+
+from . import _iterator
+from ._buffers import (Key, bytes_in, count_of, ids_of, key_of, memory_of, rows_of,
+                       shares_memory)
+from ._errors import MissingStoreError, check, error_of, error_of_record, missing_key
+from ._handle import Handle
+from ._held import NOT_FOUND, OK, Held, bytes_of_value, new_value
+from ._iterator import Iterator
+from ._library import VALUE_BYTES, ffi, lib, stat_names, text_of
+from ._options import c_text, new_options
+
+if TYPE_CHECKING:
+    import os
+
+    import numpy
+    from numpy.typing import NDArray
+
+    from ._iterator import Block
+
+_Default = TypeVar("_Default")
+_Out = TypeVar("_Out")
+
+
+class _Reader(Held):
+    """Lookups of single keys, and scans."""
+
+    def _read(self, number: int, memory: Any) -> int:
+        raise NotImplementedError
+
+    def _walk(self, lower: Optional[Key], upper: Optional[Key],
+              prefetch_records: int = _iterator.MAX_PREFETCH_RECORDS) -> Iterator:
+        raise NotImplementedError
+
+    @overload
+    def get(self, key: Key) -> Optional[bytes]: ...
+
+    @overload
+    def get(self, key: Key, default: _Default) -> Union[bytes, _Default]: ...
+
+    def get(self, key: Key, default: Any = None) -> Any:
+        """The value, or `default` when there is no such key."""
+        memory = new_value()
+        code = self._read(key_of(key), memory)
+        if code == NOT_FOUND:
+            return default
+        check(code)
+        return bytes_of_value(memory)
+
+    def __getitem__(self, key: Key) -> bytes:
+        memory = new_value()
+        number = key_of(key)
+        code = self._read(number, memory)
+        if code == OK:
+            return bytes_of_value(memory)
+        raise missing_key(number) if code == NOT_FOUND else error_of(code, f"key {number}")
+
+    def read_into(self, key: Key, buffer: Any) -> None:
+        """Reads the value into a writable buffer of 4096 bytes. KeyError leaves it as it was."""
+        number = key_of(key)
+        code = self._read(number, memory_of(buffer, VALUE_BYTES, "a value", writable=True))
+        if code != OK:
+            raise missing_key(number) if code == NOT_FOUND else error_of(code, f"key {number}")
+
+    def __contains__(self, key: Key) -> bool:
+        """Reads the value too."""
+        return self.get(key) is not None
+
+    def scan(self, lower: Optional[Key] = None, upper: Optional[Key] = None,
+             reverse: bool = False) -> Iterates[Tuple[int, bytes]]:
+        """The records from `lower` on and below `upper`, in order of key, as of this call."""
+        return _iterator.scan(self._walk(lower, upper), reverse)
+
+    def __iter__(self) -> Iterates[int]:
+        """The keys in order, as of this call."""
+        return _iterator.keys_of(self._walk(None, None, prefetch_records=0))
+
+
+class Store(_Reader):
+    """An open store. Every method may be called by any number of threads at once.
+
+    `close` waits for calls that are running, and closes the store's snapshots and iterators. A
+    signal handler may close a store that its thread is using: that call ends first.
+    """
+
+    def __init__(self, path: Union[str, bytes, "os.PathLike[str]"], **options: Any) -> None:
+        directory = c_text(path, "the path")
+        self._handle = Handle("store", lib.engine_race_close)
+        code = self._handle.create(lib.engine_race_open, directory, new_options(options))
+        if code == NOT_FOUND:
+            raise MissingStoreError(f"{path!s}: {text_of(lib.engine_race_error_message())}", code)
+        check(code, str(path))
+
+    def _read(self, number: int, memory: Any) -> int:
+        return self._handle.call(  # type: ignore[no-any-return]
+            lib.engine_race_read, number, memory)
+
+    def _walk(self, lower: Optional[Key], upper: Optional[Key],
+              prefetch_records: int = _iterator.MAX_PREFETCH_RECORDS) -> Iterator:
+        return self.iterator(lower, upper, prefetch_records=prefetch_records)
+
+    def put(self, key: Key, value: Any) -> None:
+        """Once this returns, the record outlives the process.
+
+        A value that another thread changes meanwhile may be stored in part, and then reads back as
+        damaged. Copy it first where that can happen.
+        """
+        number = key_of(key)
+        memory = memory_of(value, VALUE_BYTES, "a value")
+        check(self._handle.call(lib.engine_race_write, number, memory), f"key {number}")
+
+    def delete(self, key: Key) -> None:
+        """Deleting what is not there succeeds."""
+        number = key_of(key)
+        check(self._handle.call(lib.engine_race_delete, number), f"key {number}")
+
+    def __setitem__(self, key: Key, value: Any) -> None:
+        self.put(key, value)
+
+    def __delitem__(self, key: Key) -> None:
+        """Unlike that of a dict, it raises no KeyError."""
+        self.delete(key)
+
+    @overload
+    def read_many(self, ids: Any, out: None = None,  # type: ignore[misc]
+                  missing: str = "raise") -> NDArray[numpy.uint8]: ...
+
+    @overload
+    def read_many(self, ids: Any, out: _Out, missing: str = "raise") -> _Out: ...
+
+    def read_many(self, ids: Any, out: Any = None, missing: str = "raise") -> Any:
+        """The values of many keys, as rows of an array of shape (n, 4096) and type uint8.
+
+        One call keeps all reads in flight. `out` is a writable contiguous array of n * 4096 bytes
+        of any type and shape, for example float32 of (n, 1024); it is filled and returned. Giving
+        one and using it again saves the system the work of giving new memory.
+        `missing` says what happens to keys that are not there: "raise" raises KeyError, "zero"
+        gives rows of zeros, "keep" leaves rows of `out` as they were.
+        """
+        import numpy
+
+        if missing not in ("raise", "zero", "keep"):
+            raise ValueError(f'missing is "raise", "zero" or "keep", not {missing!r}')
+        keys = ids_of(ids)
+        count = len(keys)
+        if out is None:
+            empty = numpy.empty if missing == "raise" else numpy.zeros
+            out = empty((count, VALUE_BYTES), numpy.uint8)
+        memory = rows_of(out, count, "out", writable=True)
+        if count > 0 and shares_memory(ids, memory):
+            raise ValueError("ids and out lie in the same memory")
+        codes = numpy.empty(count, numpy.intc)
+        check(self._handle.call(
+            lib.engine_race_read_many, count, ffi.from_buffer("uint64_t[]", keys), memory,
+            ffi.from_buffer("int[]", codes, require_writable=True)))
+        if not codes.any():
+            return out
+        absent = codes == NOT_FOUND
+        wrong = numpy.flatnonzero(codes if missing == "raise" else codes * ~absent)
+        if len(wrong) > 0:
+            raise error_of_record(int(codes[wrong[0]]), int(keys[wrong[0]]))
+        if missing == "zero":
+            bytes_in(memory).reshape(count, VALUE_BYTES)[absent] = 0
+        return out
+
+    def write_many(self, ids: Any, rows: Any) -> None:
+        """Writes many records in one call: `rows` is a contiguous array of n * 4096 bytes.
+
+        Rows that another thread changes meanwhile may be stored in part; see `put`.
+        """
+        keys = ids_of(ids)
+        memory = rows_of(rows, len(keys), "rows")
+        written = ffi.new("size_t*")
+        code = self._handle.call(lib.engine_race_write_many, len(keys),
+                                 ffi.from_buffer("uint64_t[]", keys), memory, written)
+        if code != OK:
+            raise error_of(code, f"after {written[0]} of {len(keys)} records")
+
+    def blocks(self, rows: int = 1024, lower: Optional[Key] = None, upper: Optional[Key] = None,
+               snapshot: Optional[Snapshot] = None) -> Iterates[Block]:
+        """Pairs of an array of keys and one of rows, (n, 4096) of uint8, in order of key."""
+        count = count_of(rows, "rows", 1, (1 << 63) // VALUE_BYTES)
+        return _iterator.blocks(self.iterator(lower, upper, snapshot), count)
+
+    def snapshot(self) -> Snapshot:
+        """A state of the store that stays readable while writers go on."""
+        return Snapshot(self)
+
+    def iterator(self, lower: Optional[Key] = None, upper: Optional[Key] = None,
+                 snapshot: Optional[Snapshot] = None,
+                 prefetch_records: int = _iterator.MAX_PREFETCH_RECORDS,
+                 refresh_every_steps: int = 0) -> Iterator:
+        """A walk from `lower` on and below `upper`, at a snapshot or at the state of this call."""
+        return Iterator(self, lower, upper, snapshot, prefetch_records, refresh_every_steps)
+
+    def sync(self) -> None:
+        """Makes what was written before outlive a power loss."""
+        check(self._handle.call(lib.engine_race_sync))
+
+    def stats(self) -> Dict[str, int]:
+        """Counters by name."""
+        names = stat_names()
+        values = ffi.new("uint64_t[]", len(names))
+        given = ffi.new("size_t*")
+        check(self._handle.call(lib.engine_race_stats, values, len(names), given))
+        return {names[i]: values[i] for i in range(min(given[0], len(names)))}
+
+
+    def property(self, name: str) -> str:
+        """What the store says of itself in words: "io_backend", "write_backend", "key_range"."""
+        text = ffi.new("char**")
+        check(self._handle.call(lib.engine_race_property, c_text(name, "the name"), text))
+        return text_of(ffi.gc(text[0], lib.engine_race_free))
+
+
+class Snapshot(_Reader):
+    """A state of a store. Any number of threads may read at it."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._handle = Handle("snapshot", lib.engine_race_snapshot_release, store._handle)
+        check(store._handle.call(
+            lambda pointer: self._handle.create(lib.engine_race_snapshot_take, pointer)))
+
+    def _read(self, number: int, memory: Any) -> int:
+        return self._handle.call(  # type: ignore[no-any-return]
+            lib.engine_race_snapshot_read, number, memory)
+
+    def _walk(self, lower: Optional[Key], upper: Optional[Key],
+              prefetch_records: int = _iterator.MAX_PREFETCH_RECORDS) -> Iterator:
+        return self._store.iterator(lower, upper, self, prefetch_records)
+
+
+def open(path: Union[str, bytes, "os.PathLike[str]"], **options: Any) -> Store:
+    """Opens the store in a directory, which is made when missing.
+
+    Options are those of the C API, as text, numbers or booleans: memory_budget_bytes="2g". `paths`
+    is a list of paths. None stands for the default.
+    """
+    return Store(path, **options)
