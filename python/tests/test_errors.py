@@ -1,0 +1,101 @@
+"""Exceptions: their classes, codes and texts."""
+import copy
+import os
+import pickle
+
+import pytest
+
+import engine_race
+from conftest import SMALL, value_of
+
+CLASSES = [engine_race.EngineRaceError, engine_race.MissingKeyError, engine_race.MissingStoreError,
+           engine_race.CorruptionError, engine_race.FullError, engine_race.StoreIOError,
+           engine_race.InvalidArgumentError, engine_race.OutOfMemoryError, engine_race.ClosedError]
+
+
+@pytest.mark.parametrize("kind", CLASSES)
+def test_every_class_can_be_pickled(kind):
+    error = kind("what happened", 6)
+    error.note = "mine"
+    for same in (pickle.loads(pickle.dumps(error)), copy.copy(error)):
+        assert type(same) is kind
+        assert (str(same), same.code, same.note) == ("what happened", 6, "mine")
+        assert isinstance(same, engine_race.EngineRaceError)
+
+
+def test_raised_ones_can_be_pickled(store, path):
+    for call in (lambda: store[7], lambda: engine_race.open(path), lambda: store.put(1, b""),
+                 lambda: engine_race.open(path, bucket_count=3)):
+        with pytest.raises(Exception) as raised:
+            call()
+        same = pickle.loads(pickle.dumps(raised.value))
+        assert type(same) is type(raised.value) and str(same) == str(raised.value)
+        assert same.__dict__ == raised.value.__dict__
+    with pytest.raises(KeyError) as raised:
+        store[7]
+    assert pickle.loads(pickle.dumps(raised.value)).key == 7
+
+
+def test_they_are_what_python_calls_them():
+    for kind, of in ((engine_race.MissingKeyError, KeyError),
+                     (engine_race.MissingStoreError, FileNotFoundError),
+                     (engine_race.FullError, OSError), (engine_race.StoreIOError, OSError),
+                     (engine_race.InvalidArgumentError, ValueError),
+                     (engine_race.OutOfMemoryError, MemoryError),
+                     (engine_race.ClosedError, ValueError)):
+        assert issubclass(kind, of) and issubclass(kind, engine_race.EngineRaceError)
+        assert kind.__name__ in engine_race.__all__
+
+
+def test_a_failure_of_many_tells_of_its_own_key(store, path):
+    pytest.importorskip("numpy")
+    store[1] = value_of(1)
+    # Another failure of this thread comes before it.
+    with pytest.raises(engine_race.StoreIOError):
+        engine_race.open(path)
+    with pytest.raises(engine_race.MissingKeyError) as raised:
+        store.read_many([1, 12345])
+    assert str(raised.value) == "key 12345: there is no such key"
+    assert (raised.value.key, raised.value.code) == (12345, 1)
+
+
+def damage(path, value):
+    """Changes a value wherever a file has it; returns in how many places."""
+    found = end = 0
+    with open(path, "r+b") as file:
+        size = os.fstat(file.fileno()).st_size
+        while end < size:
+            try:
+                start = os.lseek(file.fileno(), end, os.SEEK_DATA)
+            except OSError:
+                break
+            end = os.lseek(file.fileno(), start, os.SEEK_HOLE)
+            for at in range(start, end, len(value)):
+                if os.pread(file.fileno(), len(value), at) == value:
+                    os.pwrite(file.fileno(), b"damage", at)
+                    found += 1
+    return found
+
+
+def test_damage_is_told(path):
+    numpy = pytest.importorskip("numpy")
+    with engine_race.open(path, **SMALL) as store:
+        store.write_many(range(200), numpy.full((200, 4096), 7, numpy.uint8))
+    assert sum(damage(file, bytes([7]) * 4096) for file in path.iterdir()) >= 200
+    with engine_race.open(path) as store:
+        for call in (lambda: store[5], lambda: store.get(5), lambda: store.read_many([5]),
+                     lambda: store.read_many([5, 1000], missing="zero"),
+                     lambda: list(store.scan()), lambda: list(store.scan(reverse=True)),
+                     lambda: list(store.blocks(16)), lambda: store.snapshot()[5]):
+            with pytest.raises(engine_race.CorruptionError) as raised:
+                call()
+            assert raised.value.code == 2
+
+
+@pytest.mark.parametrize("make", [lambda store: store, lambda store: store.snapshot(),
+                                  lambda store: store.iterator()])
+def test_handles_cannot_be_pickled(store, make):
+    with pytest.raises(TypeError, match="cannot be pickled"):
+        pickle.dumps(make(store))
+    with pytest.raises(TypeError):
+        copy.copy(make(store))

@@ -1,0 +1,319 @@
+"""Who frees a handle, and when: threads, signal handlers, children and the garbage collector."""
+import dis
+import functools
+import gc
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+
+import engine_race
+from conftest import SMALL, value_of
+from engine_race._handle import Handle
+from engine_race._library import ffi
+
+PACKAGE = pathlib.Path(engine_race.__file__).parent
+# CPython runs handlers of signals behind these instructions alone, since 3.11.
+HANDLERS_RUN_BEHIND = {"RESUME", "CALL", "CALL_KW", "CALL_FUNCTION_EX", "JUMP_BACKWARD"}
+
+
+@functools.lru_cache(maxsize=None)
+def points_of_handlers(code):
+    instructions = list(dis.get_instructions(code))
+    return {after.offset for before, after in zip(instructions, instructions[1:])
+            if before.opname in HANDLERS_RUN_BEHIND}
+
+
+class Handler:
+    """Does something at the n-th point of the package where a signal handler may run."""
+
+    def __init__(self, number, action):
+        self._left, self._action = number, action
+
+    @property
+    def has_run(self):
+        return self._left < 0
+
+    def __enter__(self):
+        sys.settrace(self._enter)
+        return self
+
+    def __exit__(self, *_):
+        sys.settrace(None)
+
+    def _enter(self, frame, _event, _argument):
+        if pathlib.Path(frame.f_code.co_filename).parent != PACKAGE:
+            return None
+        frame.f_trace_opcodes = True
+        return self._step
+
+    def _step(self, frame, event, _argument):
+        if event != "opcode":
+            return self._step
+        if frame.f_lasti in points_of_handlers(frame.f_code):
+            self._left -= 1
+            if self._left == -1:
+                self._action()
+        return self._step
+
+
+def work(path, opened):
+    """Uses everything that has a handle."""
+    with engine_race.open(path, **SMALL) as store:
+        opened.append(store)
+        store[1] = value_of(1)
+        with store.snapshot() as snapshot, store.iterator(snapshot=snapshot) as walk:
+            walk.seek(1)
+            assert walk.item() == (1, value_of(1))
+            assert snapshot[1] == value_of(1)
+        assert list(store.scan()) == [(1, value_of(1))]
+
+
+def at_every_point(path, action_of):
+    """Runs `work` with a handler at its first point, at its second one, and so on."""
+    number = 0
+    while True:
+        opened = []
+        with Handler(number, action_of(opened)) as handler:
+            try:
+                work(path, opened)
+            except (KeyboardInterrupt, engine_race.ClosedError):
+                pass
+        opened.clear()
+        gc.collect()
+        # It is freed, so that the lock is free.
+        with engine_race.open(path, **SMALL) as again:
+            assert again.get(1) in (None, value_of(1))
+        if not handler.has_run:
+            return number
+        number += 1
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="handlers run at other points")
+def test_an_interrupt_at_any_point_frees_everything(path, monkeypatch):
+    # One in a destructor of Python is printed and forgotten.
+    monkeypatch.setattr(sys, "unraisablehook", lambda _: None)
+
+    def interrupt():
+        raise KeyboardInterrupt
+
+    assert at_every_point(path, lambda opened: interrupt) > 100
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="handlers run at other points")
+def test_a_handler_may_close_the_store_at_any_point(path):
+    def close_all(opened):
+        def close():
+            for store in opened:
+                store.close()
+                with pytest.raises(engine_race.ClosedError):
+                    store.get(1)
+        return close
+
+    assert at_every_point(path, close_all) > 100
+
+
+def test_a_handler_closes_the_store_that_its_thread_reads(store):
+    """With a real signal, which arrives while the thread is in the engine."""
+    numpy = pytest.importorskip("numpy")
+    store.write_many(numpy.arange(300), numpy.zeros((300, 4096), numpy.uint8))
+    ids = numpy.arange(300).repeat(20)
+    signal.signal(signal.SIGALRM, lambda *_: store.close())
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.02)
+        with pytest.raises(engine_race.ClosedError):
+            while True:
+                store.read_many(ids)
+    finally:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+
+
+def test_control_c_while_it_waits_to_close(path):
+    """The thread that closes is interrupted. The last call frees the store then."""
+    store = engine_race.open(path, **SMALL)
+    inside, leave = threading.Event(), threading.Event()
+
+    def stay(_pointer):
+        inside.set()
+        leave.wait()
+
+    reader = threading.Thread(target=store._handle.call, args=(stay,))
+    reader.start()
+    inside.wait()
+    threading.Timer(0.05, signal.raise_signal, (signal.SIGINT,)).start()
+    with pytest.raises(KeyboardInterrupt):
+        store.close()
+    with pytest.raises(OSError):
+        engine_race.open(path)
+    leave.set()
+    reader.join()
+    engine_race.open(path, **SMALL).close()
+    store.close()
+
+
+class Fake:
+    """A handle whose destructor is of Python."""
+
+    def __init__(self, what, free, parent=None):
+        self.handle = Handle(what, free, parent)
+
+        def make(cell):
+            cell[0] = ffi.cast(f"engine_race_{what}*", 1)
+            return 0
+
+        if parent is None:
+            self.handle.create(make)
+        else:
+            parent.call(lambda _: self.handle.create(make))
+
+
+def test_a_child_is_never_freed_beside_its_store():
+    freed, frees_child, may_free = [], threading.Event(), threading.Event()
+
+    def free_child(_):
+        frees_child.set()
+        may_free.wait()
+        freed.append("iterator")
+
+    store = Fake("store", lambda _: freed.append("store")).handle
+    child = Fake("iterator", free_child, store).handle
+    closes_child = threading.Thread(target=child.close)
+    closes_child.start()
+    frees_child.wait()
+    closes_store = threading.Thread(target=store.close)
+    closes_store.start()
+    # The thread closes the store, and waits for the child.
+    while not store.closed:
+        pass
+    closes_store.join(0.1)
+    assert freed == [] and closes_store.is_alive()
+    may_free.set()
+    closes_child.join()
+    closes_store.join()
+    assert freed == ["iterator", "store"]
+
+
+def test_every_close_returns_when_it_is_freed():
+    """Also one that comes while another thread is in the destructor."""
+    freed, frees, may_free = [], threading.Event(), threading.Event()
+
+    def free(_):
+        frees.set()
+        may_free.wait()
+        freed.append("store")
+
+    store = Fake("store", free).handle
+    first, second = (threading.Thread(target=store.close) for _ in range(2))
+    first.start()
+    frees.wait()
+    second.start()
+    second.join(0.1)
+    assert second.is_alive()
+    may_free.set()
+    first.join()
+    second.join()
+    assert freed == ["store"]
+
+
+def test_a_store_frees_its_children_first():
+    freed = []
+    store = Fake("store", lambda _: freed.append("store")).handle
+    snapshot = Fake("snapshot", lambda _: freed.append("snapshot"), store).handle
+    iterator = Fake("iterator", lambda _: freed.append("iterator"), store).handle
+    iterator.close()
+    store.close()
+    assert freed == ["iterator", "snapshot", "store"]
+    assert snapshot.closed
+    snapshot.close()
+    store.close()
+    del snapshot, iterator, store
+    gc.collect()
+    assert freed == ["iterator", "snapshot", "store"]
+
+
+def test_threads_close_a_store_and_its_children_at_once(path):
+    for number in range(60):
+        store = engine_race.open(path, **SMALL)
+        store[number] = value_of(number)
+        children = [store.snapshot() for _ in range(3)] + [store.iterator() for _ in range(3)]
+        start = threading.Barrier(8)
+
+        def close(held):
+            start.wait()
+            held.close()
+
+        threads = [threading.Thread(target=close, args=(held,))
+                   for held in [*children, store, store]]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert all(held.closed for held in [*children, store])
+    with engine_race.open(path, **SMALL) as again:
+        assert len(list(again)) == 60
+
+
+def test_what_nobody_holds_is_freed(path):
+    store = engine_race.open(path, **SMALL)
+    store.snapshot()
+    store.iterator()
+    store.scan()
+    gc.collect()
+    assert store.stats()["view_count"] == 0
+    walk = engine_race.open(path.parent / "other", **SMALL).scan()
+    assert list(walk) == []
+    del store
+    gc.collect()
+    engine_race.open(path, **SMALL).close()
+
+
+def test_threads_take_turns_at_an_iterator(store):
+    for number in range(400):
+        store[number] = value_of(number)
+    walk = store.iterator()
+    walk.seek_to_first()
+    inside, most, seen = [], [], []
+
+    def step(_pointer):
+        inside.append(1)
+        most.append(len(inside))
+        seen.append(os.getpid())
+        threading.Event().wait(0.001)
+        inside.pop()
+
+    def run():
+        for _ in range(20):
+            walk._call(step)
+            walk.next()
+
+    threads = [threading.Thread(target=run) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert max(most) == 1 and len(seen) == 80
+    assert walk.key == 80
+
+
+def test_the_interpreter_ends_with_everything_open(path):
+    """With a thread in the middle of a call, too."""
+    program = (
+        "import engine_race, sys, threading, time\n"
+        f"store = engine_race.open(sys.argv[1], **{SMALL})\n"
+        "store[1] = bytes(4096)\n"
+        "snapshot, walk, scan = store.snapshot(), store.iterator(), store.scan()\n"
+        "next(scan)\n"
+        "def read():\n"
+        "    while True: store[1]\n"
+        "threading.Thread(target=read, daemon=True).start()\n"
+        "time.sleep(0.05)\n")
+    ended = subprocess.run([sys.executable, "-c", program, str(path)], timeout=60,
+                           env={**os.environ, "PYTHONPATH": str(PACKAGE.parent)},
+                           capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    with engine_race.open(path) as store:
+        assert store[1] == bytes(4096)

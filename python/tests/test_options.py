@@ -1,0 +1,101 @@
+"""Options of `open`, and paths."""
+import os
+import pathlib
+
+import pytest
+
+import engine_race
+from conftest import SMALL, value_of
+from engine_race._library import ffi, lib, text_of
+from engine_race._options import new_options
+
+
+class Number:
+    def __index__(self):
+        return 128
+
+    def __str__(self):
+        return str(self.__index__())
+
+
+def text_of_option(name, value):
+    made = new_options({name: value})
+    text = ffi.new("char**")
+    assert lib.engine_race_options_get(made, name.encode(), text) == 0
+    return text_of(ffi.gc(text[0], lib.engine_race_free))
+
+
+def test_values_of_every_type():
+    for name, value, text in (("bucket_count", 64, "64"), ("bucket_count", "0x40", "64"),
+                              ("memory_budget_bytes", "64m", str(64 << 20)),
+                              ("verify_checksums", False, "false"),
+                              ("sync_on_close", True, "true"), ("sync_mode", "none", "none"),
+                              ("bucket_count", None, "1024"), ("bucket_count", Number(), "128")):
+        assert text_of_option(name, value) == text
+    for name, value, error in (("bucket_count", [1], TypeError),
+                               ("bucket_count", object(), TypeError),
+                               ("bucket_count", 1.5, ValueError), ("bucket_count", -1, ValueError),
+                               ("bucket_count", True, ValueError),
+                               ("sync_on_close", 1, ValueError), ("paths", 5, TypeError),
+                               ("paths", ["/a", 5], TypeError), ("paths", [None], TypeError)):
+        with pytest.raises(error):
+            new_options({name: value})
+
+
+def test_properties(store):
+    store[1] = value_of(1)
+    assert store[1] == value_of(1)
+    for name in ("io_backend", "write_backend", "key_range"):
+        assert store.property(name)
+    for name, error in (("no_such", ValueError), ("a\0b", ValueError), (5, TypeError)):
+        with pytest.raises(error):
+            store.property(name)
+
+
+def test_a_nul_is_refused(path):
+    for call in (lambda: engine_race.open("/tmp/a\0b"), lambda: engine_race.open(b"/tmp/a\0b"),
+                 lambda: engine_race.open(pathlib.Path("/tmp/a\0b")),
+                 lambda: engine_race.open(path, paths=["/tmp/a\0b"]),
+                 lambda: engine_race.open(path, sync_mode="none\0"),
+                 lambda: engine_race.open(path, **{"sync_mode\0x": "none"})):
+        with pytest.raises(ValueError, match="NUL"):
+            call()
+    with pytest.raises(TypeError):
+        engine_race.open(5)
+    assert not path.exists()
+
+
+def test_paths(path, tmp_path):
+    folders = [tmp_path / "one", str(tmp_path / "two"), os.fsencode(tmp_path / "three")]
+    for folder in folders:
+        os.mkdir(folder)
+    with engine_race.open(path, paths=folders, **SMALL) as store:
+        assert store.stats()["path_count"] == 3
+        for number in range(100):
+            store[number] = value_of(number)
+    assert any(os.scandir(tmp_path / "two"))
+    with engine_race.open(path, paths=None) as store:
+        assert list(store) == list(range(100))
+    (tmp_path / "four").mkdir()
+    with engine_race.open(tmp_path / "alone", paths=tmp_path / "four", **SMALL) as store:
+        assert store.stats()["path_count"] == 1
+
+
+def test_paths_with_colons_and_backslashes(path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    folders = [tmp_path / "pci-0000:00:1f.2", tmp_path / "back\\slash", tmp_path / "both\\:"]
+    for folder in folders:
+        folder.mkdir()
+    with engine_race.open(path, paths=folders, **SMALL) as store:
+        assert store.stats()["path_count"] == 3
+        store[1] = value_of(1)
+    assert sorted(tmp_path.iterdir()) == sorted([*folders, path])
+
+
+def test_bytes_of_paths_that_are_no_text(tmp_path):
+    name = os.fsdecode(os.fsencode(tmp_path) + b"/\xff\xfe")
+    with engine_race.open(name, **SMALL) as store:
+        store[1] = value_of(1)
+    assert os.path.isdir(name)
+    with engine_race.open(os.fsencode(name)) as store:
+        assert store[1] == value_of(1)

@@ -1,0 +1,102 @@
+#!/bin/bash
+# Installs the Python package as users do, and tests what was installed. The last line is
+# "N passed, N failed", or "skipped: " and the reason.
+#
+# It needs no network: cffi, numpy, pytest, setuptools and wheel are those of PYTHON, by default the
+# system's own interpreter.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+. scripts/cases.sh
+root=$PWD
+python=${PYTHON:-/usr/bin/python3}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export PYTHONDONTWRITEBYTECODE=1
+
+missing=
+for module in venv ensurepip pip setuptools wheel cffi numpy pytest; do
+  "$python" -c "import $module" 2> /dev/null || missing+=" $module"
+done
+if [ -n "$missing" ]; then
+  echo "skipped: $python has no$missing; scripts/setup.sh python brings all it needs"
+  exit 0
+fi
+
+runs() { "$@" > "$work/log" 2>&1 || { tail -n 60 "$work/log"; return 1; }; }
+
+new_environment() {
+  "$python" -m venv --system-site-packages "$1" &&
+    "$1/bin/python" -c 'import sys; assert sys.prefix != sys.base_prefix'
+}
+
+# Where it lies, so that no test takes the sources of the checkout for it.
+is_installed_in() {
+  cd "$work" && "$1/bin/python" -c \
+    'import engine_race, sys; assert engine_race.__file__.startswith(sys.argv[1])' "$1"
+}
+
+installs_from_checkout() {
+  new_environment "$work/direct" &&
+    "$work/direct/bin/pip" install --quiet --disable-pip-version-check --no-build-isolation \
+      --no-deps --no-cache-dir ./python &&
+    (is_installed_in "$work/direct")
+}
+
+installs_wheel() {
+  new_environment "$work/env" &&
+    "$work/env/bin/pip" install --quiet --disable-pip-version-check --no-index --no-deps \
+      out/engine_race-*.whl &&
+    (is_installed_in "$work/env")
+}
+
+# Adds the tests of the package to the counts.
+runs_tests() {
+  local report=$work/report.xml tests bad omitted
+  (cd "$work" && timeout -k 10 1200 "$work/env/bin/python" -m pytest -q -p no:cacheprovider \
+    --basetemp "$work/tests" --junit-xml "$report" "$root/python/tests" > "$work/log" 2>&1)
+  attribute() { sed -n "s/.*<testsuite [^>]*\b$1=\"\([0-9]*\)\".*/\1/p" "$report" | head -1; }
+  if [ ! -s "$report" ]; then
+    tail -n 60 "$work/log"
+    fail "pytest ends"
+    return
+  fi
+  tests=$(attribute tests) omitted=$(attribute skipped)
+  bad=$(($(attribute failures) + $(attribute errors)))
+  [ "$bad" = 0 ] || tail -n 80 "$work/log"
+  passed=$((passed + tests - bad - omitted)) failed=$((failed + bad))
+  [ "$omitted" = 0 ] || echo "pytest skipped $omitted"
+}
+
+runs_embeddings() {
+  runs "$work/env/bin/python" python/examples/embeddings.py --dir "$work" --rows 2000 --batch 256 \
+    --seconds 0.1 --rounds 1 --limit 256m --memory 64m --json "$work/embeddings.json" &&
+    "$work/env/bin/python" -c 'import json, sys
+assert json.load(open(sys.argv[1]))["embeddings_vs_memmap"] > 0' "$work/embeddings.json"
+}
+
+measures_read_many() {
+  runs make --no-print-directory bin/multi_read &&
+    runs "$work/env/bin/python" python/benchmarks/read_many.py --dir "$work" --tiny \
+    --json "$work/read_many.json"
+}
+
+check_types() {
+  if ! "$python" -c 'import mypy' 2> /dev/null; then
+    echo "the type hints were not checked: $python has no mypy"
+    return
+  fi
+  check "mypy finds no fault in the type hints" \
+    runs "$python" -m mypy --config-file python/pyproject.toml --cache-dir "$work/mypy" --strict \
+    python/src
+}
+
+check "the package installs from the checkout" installs_from_checkout
+check "the wheel is made" runs scripts/package/make_wheel.sh
+check "the wheel installs" installs_wheel
+if [ $failed = 0 ]; then
+  runs_tests
+  check "the embeddings of the examples are gathered" runs_embeddings
+  check "the benchmark of many reads runs" measures_read_many
+fi
+check_types
+finish
