@@ -36,6 +36,7 @@ parts_bench_numa := system measure data load/store_basics claims/bench_end claim
 visit_claims := $(addprefix claims/,scan_ranges visit_cost visit_floor)
 parts_bench_scan := $(parts_bench_race) $(call rocks,rocks_ranges) $(visit_claims) \
                     claims/bench_scan claims/scan_written
+parts_multi_read := data
 parts_profile := system measure data load race $(visit_claims) claims/bench_end \
                  claims/profile_phases
 # Sources that only read flags and write reports. The optimiser would take half of the time of their

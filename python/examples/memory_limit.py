@@ -1,0 +1,84 @@
+"""A memory cgroup for child processes, whose page cache counts too."""
+import contextlib
+import multiprocessing
+import os
+import pathlib
+import traceback
+
+CGROUPS = pathlib.Path("/sys/fs/cgroup")
+
+
+class MemoryLimit:
+    """A cgroup made for this process, of version 2 or 1, by whichever of the two has memory.
+
+    `why_not` is empty if there is one, and else says why not.
+    """
+
+    def __init__(self, limit_bytes):
+        self.limit_bytes, self.why_not, self._path = limit_bytes, "", None
+        try:
+            self._make()
+        except OSError as error:
+            self.why_not = f"{error.filename or CGROUPS}: {error.strerror}"
+            self.remove()
+
+    def _make(self):
+        own = {}
+        for line in pathlib.Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines():
+            number, controllers, path = line.split(":", 2)
+            own[controllers if number != "0" else "unified"] = path.lstrip("/")
+        name = f"limit.{os.getpid()}"
+        if "memory" in own:
+            self._path = CGROUPS / "memory" / own["memory"] / name
+            self._path.mkdir()
+            self._write("memory.limit_in_bytes", self.limit_bytes)
+        else:
+            above = CGROUPS / own.get("unified", "")
+            if "memory" not in (above / "cgroup.subtree_control").read_text().split():
+                raise PermissionError(1, "gives no memory controller to cgroups below it",
+                                      str(above))
+            self._path = above / name
+            self._path.mkdir()
+            self._write("memory.max", self.limit_bytes)
+            # A limit that swapping gets around would be none.
+            with contextlib.suppress(FileNotFoundError):
+                self._write("memory.swap.max", 0)
+
+    def _write(self, name, value):
+        (self._path / name).write_text(str(value), encoding="utf-8")
+
+    def run(self, function, *arguments):
+        """function(*arguments) in a forked child under the limit; its result."""
+        context = multiprocessing.get_context("fork")
+        receiver, sender = context.Pipe(duplex=False)
+        child = context.Process(target=self._run_child, args=(sender, function, arguments))
+        child.start()
+        sender.close()
+        try:
+            result = receiver.recv()
+        except EOFError:
+            result = None
+        child.join()
+        if result is None:
+            raise RuntimeError(f"the process under the limit ended with code {child.exitcode}")
+        return result
+
+    def _run_child(self, sender, function, arguments):
+        try:
+            if not self.why_not:
+                self._write("cgroup.procs", os.getpid())
+            sender.send(function(*arguments))
+        except BaseException:
+            traceback.print_exc()
+            raise
+
+    def remove(self):
+        if self._path is not None:
+            with contextlib.suppress(OSError):
+                self._path.rmdir()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.remove()
