@@ -1,7 +1,7 @@
 #!/bin/bash
 # Installs what a goal of the Makefile needs and this machine lacks, on Debian and Ubuntu.
 #
-#   scripts/setup.sh [race|test|mutants|check|guest|plot|rocksdb|deb|package|flame|l1|browser|ci|all]
+#   scripts/setup.sh [race|test|mutants|check|guest|plot|rocksdb|deb|package|python|flame|l1|browser|ci|all]
 #
 # When nothing is missing it does nothing, fast, and needs neither the network nor any rights.
 set -euo pipefail
@@ -78,6 +78,27 @@ pkg-config               pkg-config
 lintian                  lintian
 '
 
+# For `make wheel`, and for tests of the wheel, which take the system's own Python.
+python_needs='
+g++                      g++
+ld                       binutils
+xxhash.h                 libxxhash-dev
+liburing.h               liburing-dev
+CLI/CLI.hpp              libcli11-dev
+nlohmann/json.hpp        nlohmann-json3-dev
+/usr/bin/python3         python3
+/usr/lib/python3.*/ensurepip                   python3-venv
+/usr/lib/python3/dist-packages/pip             python3-pip
+/usr/lib/python3/dist-packages/setuptools      python3-setuptools
+/usr/lib/python3/dist-packages/wheel           python3-wheel
+/usr/lib/python3/dist-packages/cffi            python3-cffi
+/usr/lib/python3/dist-packages/numpy           python3-numpy
+/usr/lib/python3/dist-packages/pytest          python3-pytest
+/usr/lib/python3/dist-packages/mypy            python3-mypy
+/usr/lib/python3/dist-packages/lmdb            python3-lmdb
+debootstrap              debootstrap
+'
+
 # The opponent of bin/bench_scan, bin/bench_l1 and bin/bench_index.
 rocksdb_needs='
 rocksdb/db.h             librocksdb-dev
@@ -94,7 +115,7 @@ chromium,chromium-browser,google-chrome  chromium
 /usr/share/fonts/truetype/dejavu/DejaVuSans.ttf  fonts-dejavu-core
 '
 # For .ci/run alone: it compiles the opponents too.
-ci_needs="$rocksdb_needs$package_needs"'
+ci_needs="$rocksdb_needs$package_needs$python_needs"'
 ccache                   ccache
 '
 # Optional tools of bin/lab l1: they count, sample and draw.
@@ -111,12 +132,13 @@ case "${1:-all}" in
   rocksdb) needs=$rocksdb_needs ;;
   deb) needs=$deb_needs ;;
   package) needs=$package_needs ;;
+  python) needs=$python_needs ;;
   flame) needs=$flame_needs ;;
   l1) needs=$l1_needs ;;
   browser) needs=$browser_needs ;;
   ci) needs=$ci_needs ;;
-  all) needs=$check_needs$guest_needs$rocksdb_needs$package_needs$l1_needs ;;
-  *) echo "usage: $0 [race|test|mutants|check|guest|plot|rocksdb|deb|package|flame|l1|browser|ci|all]" >&2; exit 2 ;;
+  all) needs=$check_needs$guest_needs$rocksdb_needs$package_needs$python_needs$l1_needs ;;
+  *) echo "usage: $0 [race|test|mutants|check|guest|plot|rocksdb|deb|package|python|flame|l1|browser|ci|all]" >&2; exit 2 ;;
 esac
 
 is_there() {  # a comma-separated list of probes, any of which will do
