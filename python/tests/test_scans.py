@@ -1,4 +1,5 @@
 """Scans, blocks and iterators: their state, their order, their bounds, and what they refuse."""
+import importlib.util
 import threading
 from array import array
 
@@ -51,11 +52,19 @@ def test_they_show_the_state_at_the_call(filled):
 
 
 def test_scans_that_nobody_ends(filled):
-    begun, fresh = filled.scan(), filled.scan()
-    next(begun)
+    scans = [filled.scan(), filled.scan(reverse=True), iter(filled)]
+    if importlib.util.find_spec("numpy"):
+        scans.append(filled.blocks(4))
+    for found in scans:
+        next(found)
+    fresh = filled.scan()
     assert filled.stats()["view_count"] > 0
-    begun.close()
-    fresh.close()
+    for found in [*scans, fresh]:
+        found.close()
+        assert list(found) == []
+        found.close()
+    with filled.scan() as found:
+        assert next(found)[0] == 0
     assert filled.stats()["view_count"] == 0
 
 

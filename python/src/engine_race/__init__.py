@@ -12,12 +12,12 @@ contiguous buffer of 4096 bytes. The options of `open` are those of the C API.
 from ._errors import (ClosedError, CorruptionError, EngineRaceError, FullError,
                       InvalidArgumentError, MissingKeyError, MissingStoreError, OutOfMemoryError,
                       StoreIOError)
-from ._iterator import Iterator
+from ._iterator import Iterator, Scan
 from ._library import KEY_BYTES, VALUE_BYTES, version
 from ._options import options
 from ._store import Snapshot, Store, open
 
 __all__ = ["ClosedError", "CorruptionError", "EngineRaceError", "FullError",
            "InvalidArgumentError", "Iterator", "KEY_BYTES", "MissingKeyError", "MissingStoreError",
-           "OutOfMemoryError", "Snapshot", "Store", "StoreIOError", "VALUE_BYTES", "open",
+           "OutOfMemoryError", "Scan", "Snapshot", "Store", "StoreIOError", "VALUE_BYTES", "open",
            "options", "version"]

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any, Callable, Iterator as Iterates, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Iterator as Iterates, Optional, Tuple, TypeVar
 
 from ._buffers import Key, bound_of, count_of, key_of, keys_into, refuse_overlap, rows_of
 from ._errors import check
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from ._store import Snapshot, Store
 
     Block = Tuple[NDArray[numpy.uint64], NDArray[numpy.uint8]]
+
+_Found = TypeVar("_Found")
 
 MAX_PREFETCH_RECORDS = 64
 # A scan takes ever more records at once, so that a short one reads little too much.
@@ -162,10 +164,31 @@ def _record_at(iterator: Any) -> Tuple[int, bytes, int]:
     return key, bytes_of_value(value), OK
 
 
-def scan(walk: Iterator, reverse: bool) -> Iterates[Tuple[int, bytes]]:
+class Scan(Iterates[_Found]):
+    """What a scan finds, one by one. It closes at its end, or by `close`, or by `with`."""
+
+    def __init__(self, walk: Iterator, found: Iterates[_Found]) -> None:
+        self._walk, self._found = walk, found
+
+    def __next__(self) -> _Found:
+        return next(self._found)
+
+    def close(self) -> None:
+        """Frees what it holds of the store. It finds nothing more."""
+        self._found = iter(())
+        self._walk.close()
+
+    def __enter__(self) -> Scan[_Found]:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def scan(walk: Iterator, reverse: bool) -> Scan[Tuple[int, bytes]]:
     """The records of an iterator's bounds. The iterator closes with the scan."""
     (walk.seek_to_last if reverse else walk.seek_to_first)()
-    return _records(walk, _take_back if reverse else _take_on)
+    return Scan(walk, _records(walk, _take_back if reverse else _take_on))
 
 
 _TakeFn = Callable[[Iterator, int, Any, Any], Tuple[int, int]]
@@ -211,9 +234,9 @@ def _take_back_into(iterator: Any, count: int, keys: Any, rows: Any) -> Tuple[in
     return lib.engine_race_iterator_status(iterator), taken
 
 
-def keys_of(walk: Iterator) -> Iterates[int]:
+def keys_of(walk: Iterator) -> Scan[int]:
     walk.seek_to_first()
-    return _keys(walk)
+    return Scan(walk, _keys(walk))
 
 
 def _keys(walk: Iterator) -> Iterates[int]:
@@ -232,10 +255,10 @@ def _keys(walk: Iterator) -> Iterates[int]:
             count = min(2 * count, _KEYS_AT_ONCE)
 
 
-def blocks(walk: Iterator, rows: int) -> Iterates[Block]:
+def blocks(walk: Iterator, rows: int) -> Scan[Block]:
     """Arrays of keys and rows. The iterator closes with the last one."""
     walk.seek_to_first()
-    return _blocks(walk, rows)
+    return Scan(walk, _blocks(walk, rows))
 
 
 def _blocks(walk: Iterator, rows: int) -> Iterates[Block]:

@@ -1,8 +1,7 @@
 """Stores and snapshots."""
 from __future__ import annotations
 
-from typing import (TYPE_CHECKING, Any, Dict, Iterator as Iterates, Optional, Tuple, TypeVar, Union,
-                    overload)
+from typing import TYPE_CHECKING, Any, Dict, Optional, Tuple, TypeVar, Union, overload
 
 from . import _iterator
 from ._buffers import (Key, bytes_in, count_of, ids_of, key_of, memory_of, rows_of,
@@ -10,7 +9,7 @@ from ._buffers import (Key, bytes_in, count_of, ids_of, key_of, memory_of, rows_
 from ._errors import MissingStoreError, check, error_of, error_of_record, missing_key
 from ._handle import Handle
 from ._held import NOT_FOUND, OK, Held, bytes_of_value, new_value
-from ._iterator import Iterator
+from ._iterator import Iterator, Scan
 from ._library import VALUE_BYTES, ffi, lib, stat_names, text_of
 from ._options import c_text, new_options
 
@@ -71,11 +70,11 @@ class _Reader(Held):
         return self.get(key) is not None
 
     def scan(self, lower: Optional[Key] = None, upper: Optional[Key] = None,
-             reverse: bool = False) -> Iterates[Tuple[int, bytes]]:
+             reverse: bool = False) -> Scan[Tuple[int, bytes]]:
         """The records from `lower` on and below `upper`, in order of key, as of this call."""
         return _iterator.scan(self._walk(lower, upper), reverse)
 
-    def __iter__(self) -> Iterates[int]:
+    def __iter__(self) -> Scan[int]:
         """The keys in order, as of this call."""
         return _iterator.keys_of(self._walk(None, None, prefetch_records=0))
 
@@ -181,7 +180,7 @@ class Store(_Reader):
             raise error_of(code, f"after {written[0]} of {len(keys)} records")
 
     def blocks(self, rows: int = 1024, lower: Optional[Key] = None, upper: Optional[Key] = None,
-               snapshot: Optional[Snapshot] = None) -> Iterates[Block]:
+               snapshot: Optional[Snapshot] = None) -> Scan[Block]:
         """Pairs of an array of keys and one of rows, (n, 4096) of uint8, in order of key."""
         count = count_of(rows, "rows", 1, (1 << 63) // VALUE_BYTES)
         return _iterator.blocks(self.iterator(lower, upper, snapshot), count)
