@@ -153,7 +153,7 @@ def bytes_of(text):
 
 def parse():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("--dir", default=".", type=pathlib.Path, help="works in a directory in here")
+    parser.add_argument("--dir", default=".", type=pathlib.Path, help="works in a directory here")
     parser.add_argument("--limit", default=1 << 30, type=bytes_of, help="of memory and page cache")
     parser.add_argument("--times", default=4.0, type=float, help="the table is as large as so many "
                         "limits")

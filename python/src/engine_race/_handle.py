@@ -6,7 +6,8 @@ would wait for the very thread that it interrupts. Instead, each step that chang
 operation of a dict, a list or cffi. No handler and no thread can see half of such a step.
 
 - A call puts a token into `_users`, looks at `_closed`, calls, and removes the token. The token is
-  made before the `try`. CPython runs no handler between the call and the removal.
+  made before the `try`. From 3.11 on CPython runs no handler between the call and the removal. In
+  older ones an interrupt in that gap leaves the store open until the process ends.
 - `close` sets `_closed` and then looks at `_users`. A call that it does not see there sees
   `_closed`, and is refused. If calls are running, the last one frees the pointer.
 - cffi's `release` runs a destructor at most once, whichever threads call it.
@@ -171,7 +172,9 @@ class Handle:
     def __del__(self) -> None:
         # A handler may have raised in __init__.
         if hasattr(self, "_freeing"):
-            self.close()
+            # No call of this handle is running, and the parent frees what this cannot.
+            self._closed = True
+            self._free_unused()
 
 
 def _disown_all() -> None:
