@@ -134,7 +134,8 @@ in_two = $(1):1/2 $(1):2/2
 core_runs := $(call in_two,checked/e2e) $(patsubst %,checked/%,$(filter-out e2e,$(quick_test_rooms))) asan/core
 paged_runs := $(patsubst %,checked/%+paged,e2e faults power)
 other_runs := $(long_test_rooms:%=checked/%) $(paged_runs) $(call in_two,tsan/core) $(call in_two,asan/rest) \
-              $(call in_two,tsan/rest) judges package fuzz powercut nvme numa report
+              $(call in_two,tsan/rest) judges package python bare \
+              fuzz powercut nvme numa report
 
 test:  ## installs, builds and runs the engine's tests: assertions, kill trials, a core under ASan
 	scripts/setup.sh test
@@ -145,6 +146,7 @@ test-all:  ## every test: also faults, power losses, programs, ASan, TSan, judge
 	scripts/setup.sh check
 	scripts/setup.sh guest || echo 'test-all: going on without guests'
 	scripts/setup.sh package || echo 'test-all: going on without packages'
+	scripts/setup.sh python || echo 'test-all: going on without Python'
 	scripts/setup.sh browser || echo 'test-all: going on without a browser'
 	+$(submake) -k build-core
 	+$(submake) -k build-rest
@@ -154,6 +156,7 @@ test-rest:  ## what `make test-all` runs and `make test` does not
 	scripts/setup.sh check
 	scripts/setup.sh guest || echo 'test-rest: going on without guests'
 	scripts/setup.sh package || echo 'test-rest: going on without packages'
+	scripts/setup.sh python || echo 'test-rest: going on without Python'
 	scripts/setup.sh browser || echo 'test-rest: going on without a browser'
 	+$(submake) -k build-rest
 	scripts/run_tests.sh $(other_runs)
@@ -423,7 +426,7 @@ include scripts/package/package.mk
 build-core:
 	$(MAKE) --no-print-directory FLAVOUR=checked quick-tests
 	$(MAKE) --no-print-directory FLAVOUR=asan build/asan/tests/core
-build-rest: build-checked build-asan build-tsan build-fuzz library numa-guests-built
+build-rest: build-checked build-asan build-tsan build-fuzz library shared $(BIN)/multi_read numa-guests-built
 build-checked build-asan build-tsan: build-%:
 	$(MAKE) --no-print-directory FLAVOUR=$* tests
 # Without clang and its fuzzer runtime nothing is built, and scripts/run_tests.sh reports the skip.

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Runs built tests and adds up their results: the last line is "N passed, N failed[, N skipped]".
 #
-#   scripts/run_tests.sh [FLAVOUR/PROGRAM[:I/N][+paged]|judges|package|fuzz|powercut|nvme|numa|report]...
+#   scripts/run_tests.sh [FLAVOUR/PROGRAM[:I/N][+paged]|judges|package|python|bare|fuzz|powercut|nvme|numa|report]...
 #
 # FLAVOUR/PROGRAM is build/FLAVOUR/tests/PROGRAM: checked/log are the tests of the log with
 # assertions, asan/core those of the core under AddressSanitizer. :I/N is the I-th of N equal parts
@@ -125,6 +125,8 @@ start() {
   case $1 in
     judges) run_script judges scripts/test_judges.sh ;;
     package) run_script package scripts/test_package.sh ;;
+    python) run_script python scripts/test_python.sh ;;
+    bare) run_script bare scripts/test_bare_debian.sh ;;
     fuzz) run_fuzz ;;
     powercut) run_script powercut scripts/powercut.py --rounds 8 --seed 1 ;;
     nvme) run_script nvme scripts/nvme_guest.py ;;
@@ -137,8 +139,8 @@ start() {
 
 for run in "$@"; do
   case $run in
-    */?* | judges | package | fuzz | powercut | nvme | numa | report) ;;
-    *) echo "usage: $0 [FLAVOUR/PROGRAM|judges|package|fuzz|powercut|nvme|numa|report]..." >&2; exit 2 ;;
+    */?* | judges | package | python | bare | fuzz | powercut | nvme | numa | report) ;;
+    *) echo "usage: $0 [FLAVOUR/PROGRAM|judges|package|python|bare|fuzz|powercut|nvme|numa|report]..." >&2; exit 2 ;;
   esac
 done
 

@@ -62,3 +62,9 @@ deb:  ## Debian packages, in out/
 	scripts/setup.sh deb
 	+$(submake) $(LIBRARY) $(SHARED)
 	scripts/package/make_deb.sh $(VERSION)
+
+.PHONY: wheel
+wheel:  ## the Python package with its library, in out/
+	scripts/setup.sh python
+	+$(submake) $(SHARED)
+	scripts/package/make_wheel.sh
