@@ -12,6 +12,7 @@
 
 #include "engine_race/base/cpu_quota.h"
 #include "engine_race/base/guarded.h"
+#include "engine_race/base/thread_name.h"
 
 namespace engine_race {
 namespace {
@@ -20,7 +21,8 @@ constexpr size_t kWordBits = 8 * sizeof(unsigned long);
 
 }  // namespace
 
-Status RunParallel(uint32_t count, const std::function<Status(uint32_t worker)>& work) {
+Status RunParallel(const char* name, uint32_t count,
+                   const std::function<Status(uint32_t worker)>& work) {
   std::mutex mutex;
   Status first_failure;
   const auto run = [&](uint32_t worker) {
@@ -32,7 +34,9 @@ Status RunParallel(uint32_t count, const std::function<Status(uint32_t worker)>&
   std::vector<std::thread> threads;
   try {
     threads.reserve(count);
-    for (uint32_t worker = 1; worker < count; ++worker) threads.emplace_back(run, worker);
+    for (uint32_t worker = 1; worker < count; ++worker) {
+      threads.push_back(StartThread(name, worker, [&run, worker] { run(worker); }));
+    }
   } catch (const std::exception&) {
     // A thread or its memory was refused: the threads that were started do the work.
   }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "engine_race/base/assert.h"
+#include "engine_race/base/thread_name.h"
 #include "engine_race/index/bucket_index.h"
 
 namespace engine_race {
@@ -44,7 +45,7 @@ void BucketShared::RequestSweep() noexcept {
 bool BucketShared::StartThread() noexcept {
   if (thread_.joinable()) return true;
   try {
-    thread_ = std::thread([this] { Run(); });
+    thread_ = engine_race::StartThread("er-sweep", [this] { Run(); });
   } catch (const std::system_error&) {
     return false;
   } catch (const std::bad_alloc&) {

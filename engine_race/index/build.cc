@@ -199,7 +199,7 @@ void BuildContext::LeaveOut(uint32_t bucket, const Status& why) {
 Status BuildContext::RunThreads(uint32_t count,
                                 const std::function<Status(uint32_t worker)>& work) {
   failed_.store(false, std::memory_order_relaxed);
-  return RunParallel(count, [&](uint32_t worker) {
+  return RunParallel("er-build", count, [&](uint32_t worker) {
     // Worker 0 is the caller's own thread.
     if (worker > 0) log_->placement().EnterBuildThread();
     Status status = work(worker);

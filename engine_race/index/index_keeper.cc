@@ -9,6 +9,7 @@
 
 #include "engine_race/base/assert.h"
 #include "engine_race/base/guarded.h"
+#include "engine_race/base/thread_name.h"
 #include "engine_race/index/bucket_claim.h"
 #include "engine_race/index/index_restore.h"
 
@@ -60,7 +61,7 @@ void IndexKeeper::Wake() noexcept {
     // A thread that is refused is asked for again by the next call.
     (void)Guarded([this] {
       try {
-        thread_ = std::thread([this] { Run(); });
+        thread_ = engine_race::StartThread("er-keeper", [this] { Run(); });
       } catch (const std::system_error&) {
       }
       return Status::Ok();

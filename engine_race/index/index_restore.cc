@@ -33,8 +33,8 @@ class Restore {
 
   Status Run() {
     std::atomic<uint32_t> next{0};
-    const Status status =
-        RunParallel(std::min(kRestoreThreads, context_.bucket_count()), [&](uint32_t worker) {
+    const Status status = RunParallel(
+        "er-restore", std::min(kRestoreThreads, context_.bucket_count()), [&](uint32_t worker) {
           if (worker > 0) context_.log().placement().EnterBuildThread();
           // Relaxed: each bucket must only be handed out once.
           const auto take = [&] { return next.fetch_add(1, std::memory_order_relaxed); };

@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "engine_race/base/thread_name.h"
 #include "engine_race/io/read_queue_backends.h"
 
 namespace engine_race::io {
@@ -64,7 +65,7 @@ void PsyncQueue::StartThreads(uint32_t wanted) {
   wanted = std::min({wanted, depth_, kMaxThreads});
   while (threads_.size() < wanted) {
     try {
-      threads_.emplace_back([this] { Work(); });
+      threads_.push_back(StartThread("er-pread", [this] { Work(); }));
     } catch (const std::exception&) {
       return;
     }

@@ -5,8 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <bitset>
-#include <mutex>
 #include <thread>
 
 #include "engine_race/base/assert.h"
@@ -27,39 +25,11 @@ bool CanFenceAll() {
 // Runs a full fence on every processor that runs a thread of this process.
 bool FenceAll() { return ::syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0; }
 
-// The numbers that threads have, for the whole process.
-constexpr uint32_t kNumbers = 4096;
-constinit std::mutex numbers_mutex;
-constinit std::bitset<kNumbers> numbers;
-
 }  // namespace
-
-constinit thread_local uint32_t EpochManager::thread_number = kNoNumber;
 
 EpochManager::EpochManager()
     : lines_(std::make_unique<ReaderLine[]>(kLineCount)),
       owned_line_count_(CanFenceAll() ? kOwnedLineCount : 0) {}
-
-uint32_t EpochManager::NumberThread() {
-  struct Number {
-    ~Number() { ForgetThread(); }
-  };
-  static thread_local Number until_the_thread_ends;
-  const std::lock_guard lock(numbers_mutex);
-  uint32_t number = 0;
-  while (number + 1 < kNumbers && numbers[number]) ++number;
-  numbers[number] = true;
-  // The last number is shared by all threads that find no free one, and by threads that are about
-  // to end.
-  thread_number = number;
-  return number;
-}
-
-void EpochManager::ForgetThread() {
-  const std::lock_guard lock(numbers_mutex);
-  if (thread_number + 1 < kNumbers) numbers[thread_number] = false;
-  thread_number = kNumbers - 1;
-}
 
 EpochManager::ReaderLine* EpochManager::EnterShared(uint32_t number) {
   const uint32_t count = kLineCount - owned_line_count_;

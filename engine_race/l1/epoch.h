@@ -26,6 +26,7 @@
 #include <memory>
 
 #include "engine_race/base/assert.h"
+#include "engine_race/base/thread_number.h"
 
 namespace engine_race::l1 {
 
@@ -122,18 +123,6 @@ class EpochManager {
     return line->entered.compare_exchange_strong(expected, epoch, std::memory_order_seq_cst,
                                                  std::memory_order_relaxed);
   }
-
-  // The number of the calling thread. No other living thread has it, except the last number.
-  static uint32_t ThreadNumber() {
-    const uint32_t number = thread_number;
-    return number != kNoNumber ? number : NumberThread();
-  }
-  static uint32_t NumberThread();
-  static void ForgetThread();
-
-  static constexpr uint32_t kNoNumber = ~uint32_t{0};
-  // Belongs to the thread and serves all managers of the process.
-  static constinit thread_local uint32_t thread_number;
 
   alignas(64) std::atomic<uint64_t> now_{1};
   const std::unique_ptr<ReaderLine[]> lines_;

@@ -9,6 +9,7 @@
 #include "engine_race/base/checksum.h"
 #include "engine_race/base/guarded.h"
 #include "engine_race/base/sys.h"
+#include "engine_race/base/thread_name.h"
 #include "engine_race/log/failure.h"
 
 namespace engine_race {
@@ -63,7 +64,7 @@ Status Journal::Prepare(int dir_fd, uint64_t size_bytes, mode_t file_mode,
   ENGINE_RACE_RETURN_IF_ERROR(BeginHalf(0));
   // A refused thread throws std::bad_alloc or std::system_error.
   return Guarded([this] {
-    checkpointer_ = std::thread([this] { RunCheckpoints(); });
+    checkpointer_ = StartThread("er-checkpoint", [this] { RunCheckpoints(); });
     return Status::Ok();
   });
 }
@@ -157,7 +158,8 @@ Status Journal::Commit() {
     ENGINE_RACE_ASSERT(offset_ + bytes <= half_bytes_);
     status = file_.Write(buffer_.data(), bytes, half_ * half_bytes_ + offset_);
     if (status.ok()) {
-      // Relaxed, both here and below: statistics.
+      // Relaxed, here and below: statistics.
+      written_bytes_.fetch_add(bytes, std::memory_order_relaxed);
       flush_count_.fetch_add(1, std::memory_order_relaxed);
       status = Guarded([this] { return file_.DataSync(); });
       // For any reason: nobody knows what the device holds now.

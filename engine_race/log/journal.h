@@ -72,9 +72,10 @@ class Journal {
   // kIOError is final.
   Status Await(JournalRequest* request);
 
-  // Relaxed, both: statistics.
+  // Relaxed, all: statistics.
   uint64_t flush_count() const { return flush_count_.load(std::memory_order_relaxed); }
   uint64_t durable_record_count() const { return record_count_.load(std::memory_order_relaxed); }
+  uint64_t written_bytes() const { return written_bytes_.load(std::memory_order_relaxed); }
 
  private:
   static constexpr uint32_t kDoneWords = 64;
@@ -133,6 +134,7 @@ class Journal {
 
   std::atomic<uint64_t> flush_count_{0};
   std::atomic<uint64_t> record_count_{0};
+  std::atomic<uint64_t> written_bytes_{0};
 };
 
 }  // namespace engine_race

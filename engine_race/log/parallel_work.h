@@ -34,7 +34,8 @@ class NumberQueue {
 inline Status RunWorkers(uint32_t count, const std::function<Status(NumberQueue* queue)>& worker) {
   constexpr uint32_t kMaxThreads = 16;
   NumberQueue queue(count);
-  return RunParallel(std::min(kMaxThreads, count), [&](uint32_t) { return worker(&queue); });
+  return RunParallel("er-log", std::min(kMaxThreads, count),
+                     [&](uint32_t) { return worker(&queue); });
 }
 
 // Calls `work` with each number from 0 to count - 1, in parallel as RunWorkers does. After a

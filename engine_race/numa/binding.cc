@@ -13,6 +13,7 @@
 #include "engine_race/base/guarded.h"
 #include "engine_race/base/memory.h"
 #include "engine_race/base/parallel.h"
+#include "engine_race/base/thread_name.h"
 
 namespace engine_race::numa {
 namespace {
@@ -40,7 +41,9 @@ Status RunOn(std::span<const uint32_t> cpus) {
 Status TryRunOn() {
   Status tried;
   ENGINE_RACE_RETURN_IF_ERROR(Guarded([&tried] {
-    std::thread([&tried] { tried = Guarded([] { return RunOn(AvailableCpus()); }); }).join();
+    StartThread("er-numa-try", [&tried] {
+      tried = Guarded([] { return RunOn(AvailableCpus()); });
+    }).join();
     return Status::Ok();
   }));
   return tried;

@@ -5,6 +5,7 @@
 
 #include "engine_race/base/assert.h"
 #include "engine_race/base/guarded.h"
+#include "engine_race/base/thread_name.h"
 
 namespace engine_race {
 
@@ -49,7 +50,7 @@ bool Coordinator::Start() {
     try {
       loaded_.reserve(kMaxLoading);
       board_.ReserveChunks();
-      thread_ = std::thread([this] { Run(); });
+      thread_ = StartThread("er-scan", [this] { Run(); });
     } catch (const std::exception& failure) {
       status = Status::OutOfMemory(failure.what());
     }

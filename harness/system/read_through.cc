@@ -88,7 +88,7 @@ Status ReadThrough(const std::string& dir, uint64_t* read_bytes) {
   const std::vector<Piece> pieces = PiecesOf(dir);
   // Relaxed: joining the threads orders all.
   std::atomic<size_t> next{0};
-  ENGINE_RACE_RETURN_IF_ERROR(engine_race::RunParallel(kThreads, [&](uint32_t) {
+  ENGINE_RACE_RETURN_IF_ERROR(engine_race::RunParallel("read-through", kThreads, [&](uint32_t) {
     engine_race::Region buffer;
     ENGINE_RACE_RETURN_IF_ERROR(
         engine_race::Region::Allocate(kReadBytes, /*huge_pages=*/false, &buffer));

@@ -21,7 +21,7 @@ TEST(ParallelTest, TheWorkIsDoneByThoseThatMemoryIsLeftFor) {
     };
     const std::function<Status(uint32_t)> function = work;
     const test::RefuseMemory refuse(passed_count);
-    EXPECT_TRUE(RunParallel(4, function).ok());
+    EXPECT_TRUE(RunParallel("er-test", 4, function).ok());
     refused = refuse.refused();
     EXPECT_GE(started, 1U);
     EXPECT_EQ(started == 4, !refused) << passed_count;
@@ -30,7 +30,7 @@ TEST(ParallelTest, TheWorkIsDoneByThoseThatMemoryIsLeftFor) {
 
 TEST(ParallelTest, ARefusalThatAnyWorkerThrowsIsAStatus) {
   for (uint32_t thrower = 0; thrower < 2; ++thrower) {
-    const Status status = RunParallel(2, [thrower](uint32_t worker) -> Status {
+    const Status status = RunParallel("er-test", 2, [thrower](uint32_t worker) -> Status {
       if (worker == thrower) throw std::system_error(EAGAIN, std::generic_category());
       return Status::Ok();
     });

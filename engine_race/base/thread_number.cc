@@ -1,0 +1,36 @@
+#include "engine_race/base/thread_number.h"
+
+#include <bitset>
+#include <mutex>
+
+namespace engine_race::thread_number {
+namespace {
+
+// The mutex orders the last use of a number by one thread before its first use by the next.
+constinit std::mutex numbers_mutex;
+constinit std::bitset<kSharedThreadNumber> numbers;
+
+void Forget() {
+  const std::lock_guard lock(numbers_mutex);
+  if (own < kSharedThreadNumber) numbers[own] = false;
+  own = kSharedThreadNumber;
+}
+
+}  // namespace
+
+constinit thread_local uint32_t own = kNone;
+
+uint32_t Assign() {
+  struct UntilTheThreadEnds {
+    ~UntilTheThreadEnds() { Forget(); }
+  };
+  static thread_local UntilTheThreadEnds until_the_thread_ends;
+  const std::lock_guard lock(numbers_mutex);
+  uint32_t number = 0;
+  while (number < kSharedThreadNumber && numbers[number]) ++number;
+  if (number < kSharedThreadNumber) numbers[number] = true;
+  own = number;
+  return number;
+}
+
+}  // namespace engine_race::thread_number
