@@ -5,7 +5,7 @@
 
 #include "engine_race/base/guarded.h"
 #include "engine_race/io/backend_probe.h"
-#include "engine_race/store.h"
+#include "engine_race/store_stats.h"
 
 namespace engine_race {
 namespace {
@@ -50,7 +50,8 @@ Status Readers::Make(Set** set) {
     ValueFrames* const frames = made->frames.get();
     made->points =
         std::make_unique<PointReader>(log_, *made->index, frames, options_.verify_checksums);
-    made->pool = std::make_unique<ReadPool>(*made->points, made->options, ValueFileDescriptors());
+    made->pool =
+        std::make_unique<ReadPool>(*made->points, made->options, ValueFileDescriptors(), stats_);
     made->iterators = std::make_unique<IteratorPool>(log_, *made->index, frames, made->options,
                                                      made->budget->iterator_window_bytes());
     set_ = std::move(made);
@@ -159,9 +160,11 @@ void Readers::AddTo(StoreStats* stats) const {
   // Acquire pairs with the release in MakeRanges.
   if (const RangeReader* const ranges = ready_ranges_.load(std::memory_order_acquire)) {
     stats->range_memory_bytes = ranges->memory_bytes();
+    stats->range_record_count = ranges->visited_count();
   }
   if (made->frame_cache != nullptr) AddFrames(made->frame_cache.get(), stats);
   stats->task_memory_bytes = made->pool->memory_bytes();
+  stats->range_record_count += made->iterators->visited_count();
   stats->iterator_memory_bytes = made->iterators->memory_bytes();
   const ViewRegistry::Census views = made->index->views().TakeCensus();
   stats->view_count = views.count;

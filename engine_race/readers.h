@@ -46,8 +46,9 @@ class Readers {
     std::unique_ptr<IteratorPool> iterators;
   };
 
-  // Both outlive it.
-  Readers(const Options& options, BucketLog* log) : options_(options), log_(*log) {}
+  // All outlive it. `stats` may be null: then nothing is counted.
+  Readers(const Options& options, BucketLog* log, OpStats* stats = nullptr)
+      : options_(options), log_(*log), stats_(stats) {}
 
   // *set: whole. After a failure the next call tries again.
   Status Ensure(Set** set) {
@@ -99,6 +100,7 @@ class Readers {
 
   const Options& options_;
   BucketLog& log_;
+  OpStats* const stats_;
   std::mutex make_mutex_;
   std::unique_ptr<Set> set_;  // under make_mutex_ until ready_ is set
   std::atomic<Set*> ready_{nullptr};

@@ -1,5 +1,7 @@
 #include "engine_race/store.h"
 
+#include <sys/resource.h>
+
 #include <memory>
 #include <optional>
 #include <utility>
@@ -8,16 +10,18 @@
 #include "engine_race/base/guarded.h"
 #include "engine_race/base/key.h"
 #include "engine_race/base/memory.h"
+#include "engine_race/base/op_stats.h"
 #include "engine_race/base/value_sink.h"
 #include "engine_race/io/backend_probe.h"
 #include "engine_race/log/bucket_log.h"
 #include "engine_race/readers.h"
 #include "engine_race/scan/bounds.h"
+#include "engine_race/stats_publisher.h"
 
 namespace engine_race {
 
 struct Store::Impl {
-  explicit Impl(const Options& o) : options(o) {}
+  explicit Impl(const Options& o) : options(o), stats(o.latency_stats), began_ns(MonotonicNs()) {}
 
   // A forked child has neither the threads of the store nor a right to its files, which its parent
   // may have closed meanwhile.
@@ -37,6 +41,7 @@ struct Store::Impl {
     ENGINE_RACE_RETURN_IF_ERROR(CheckProcess());
     ENGINE_RACE_RETURN_IF_ERROR(CheckKeyOf(log->geometry().keys(), key));
     const uint64_t number = DecodeKey(key.data());
+    const LatencyTimer timer(stats.writes);
     ENGINE_RACE_RETURN_IF_ERROR(Guarded([&] { return log->Append(number, value); }));
     readers->MakeRoomForIndex();
     return Status::Ok();
@@ -47,6 +52,7 @@ struct Store::Impl {
     if (!value.is_set()) return Status::InvalidArgument("the value to read into is null");
     Readers::Set* available = nullptr;
     ENGINE_RACE_RETURN_IF_ERROR(EnsureReaders(&available));
+    const LatencyTimer timer(stats.reads);
     return available->points->Read(DecodeKey(key.data()), value);
   }
 
@@ -59,7 +65,11 @@ struct Store::Impl {
     }
     Readers::Set* available = nullptr;
     ENGINE_RACE_RETURN_IF_ERROR(EnsureReaders(&available));
-    available->pool->MultiRead(keys, values.first(keys.size()), statuses.first(keys.size()));
+    {
+      const LatencyTimer timer(stats.multi_reads);
+      available->pool->MultiRead(keys, values.first(keys.size()), statuses.first(keys.size()));
+    }
+    CountKeys(keys.size(), [statuses](size_t i) { return statuses[i].code(); });
     return Status::Ok();
   }
 
@@ -73,7 +83,11 @@ struct Store::Impl {
     }
     Readers::Set* available = nullptr;
     ENGINE_RACE_RETURN_IF_ERROR(EnsureReaders(&available));
-    available->pool->MultiRead(keys, values, codes.first(keys.size()));
+    {
+      const LatencyTimer timer(stats.multi_reads);
+      available->pool->MultiRead(keys, values, codes.first(keys.size()));
+    }
+    CountKeys(keys.size(), [codes](size_t i) { return codes[i]; });
     return Status::Ok();
   }
 
@@ -102,6 +116,7 @@ struct Store::Impl {
       ENGINE_RACE_RETURN_IF_ERROR(CheckProcess());
       return snapshot == nullptr ? readers->EnsureRanges(&shared) : readers->Ensure(&available);
     }));
+    const LatencyTimer timer(stats.ranges);
     // Not guarded: what the visitor throws is the caller's.
     return snapshot == nullptr ? shared->Scan(range.first, range.last, visit)
                                : available->iterators->Scan(*snapshot, range, visit);
@@ -130,6 +145,7 @@ struct Store::Impl {
     Readers::Set* available = nullptr;
     ENGINE_RACE_RETURN_IF_ERROR(EnsureReaders(&available));
     ENGINE_RACE_RETURN_IF_ERROR(available->iterators->CheckSnapshot(snapshot));
+    const LatencyTimer timer(stats.reads);
     alignas(kIoAlignment) char buffer[kValueBytes];
     ENGINE_RACE_RETURN_IF_ERROR(
         available->points->ReadAt(DecodeKey(key.data()), snapshot.view().version, buffer));
@@ -137,19 +153,62 @@ struct Store::Impl {
     return Status::Ok();
   }
 
-  // Every failure but an absent key goes through the log callback as well.
-  Status Report(Status status) const {
-    if (!status.ok() && status.code() != Code::kNotFound) [[unlikely]] {
-      Log(options.log, LogLevel::kError, status.ToString());
+  Status Sync() {
+    ENGINE_RACE_RETURN_IF_ERROR(CheckProcess());
+    const LatencyTimer timer(stats.syncs);
+    return log->Sync();
+  }
+
+  // Counts the keys of a MultiRead by their codes.
+  template <typename CodeOf>
+  void CountKeys(size_t count, const CodeOf& code_of) {
+    uint64_t ok_count = 0;
+    for (size_t i = 0; i < count; ++i) {
+      const Code code = code_of(i);
+      if (code == Code::kOk) [[likely]] {
+        ++ok_count;
+      } else {
+        stats.Count(OpCounter::kMultiReadKeys, code);
+      }
+    }
+    stats.counters.Add(OpCounter::kMultiReadKeys, ok_count);
+  }
+
+  // The end of every call: counts it. Every failure but an absent key goes through the log callback
+  // as well.
+  Status Finish(OpCounter counter, Status status) {
+    if (status.ok()) [[likely]] {
+      stats.counters.Add(counter);
+    } else {
+      stats.Count(counter, status.code());
+      Report(status);
     }
     return status;
   }
+  // Of a call that only starts something: its success is counted when that ends.
+  Status FinishStart(Status status) {
+    if (!status.ok()) [[unlikely]] {
+      stats.counters.AddError(status.code());
+      Report(status);
+    }
+    return status;
+  }
+  __attribute__((noinline)) void Report(const Status& status) const {
+    if (status.code() == Code::kNotFound) return;
+    Log(options.log, LogLevel::kError, status.ToString());
+  }
+
+  void AddCountersTo(StoreStats* to) const;
 
   const Options options;
   ForkMark fork_mark;
+  OpStats stats;
+  const uint64_t began_ns;  // of MonotonicNs
   std::unique_ptr<BucketLog> log;
   // Made once the log is open. Last: the log tells the readers of appends, and they read from it.
   std::optional<Readers> readers;
+  // Null: the store offers its stats to no other process.
+  std::unique_ptr<StatsPublisher> publisher;
 };
 
 Store::Store() = default;
@@ -163,6 +222,7 @@ Store::~Store() {
     static_cast<void>(impl_.release());
     return;
   }
+  impl_->publisher.reset();  // It asks for stats.
   if (impl_->readers) impl_->readers->Finish();
 }
 
@@ -174,7 +234,17 @@ Status Store::Open(const Options& options, const std::string& dir, std::unique_p
     made->impl_ = std::make_unique<Impl>(options);
     ENGINE_RACE_RETURN_IF_ERROR(ForkMark::Make(&made->impl_->fork_mark));
     ENGINE_RACE_RETURN_IF_ERROR(BucketLog::Open(options, dir, &made->impl_->log));
-    made->impl_->readers.emplace(made->impl_->options, made->impl_->log.get());
+    Impl& impl = *made->impl_;
+    impl.readers.emplace(impl.options, impl.log.get(), &impl.stats);
+    if (options.stats_interval_ms != 0) {
+      const Store* const offered = made.get();
+      impl.publisher = StatsPublisher::Start(impl.options, dir, [offered] {
+        PublishedStats published;
+        published.stats = offered->Stats();
+        published.latencies = offered->Latencies();
+        return published;
+      });
+    }
     *store = std::move(made);
     return Status::Ok();
   });
@@ -184,74 +254,81 @@ Status Store::Open(const Options& options, const std::string& dir, std::unique_p
 
 Status Store::Write(std::string_view key, std::string_view value) {
   if (value.size() != kValueBytes || value.data() == nullptr) [[unlikely]] {
-    return impl_->Report(Status::InvalidArgument("a value has " + std::to_string(kValueBytes) +
-                                                 " bytes, not " + std::to_string(value.size())));
+    return impl_->FinishStart(Status::InvalidArgument("a value has " + std::to_string(kValueBytes) +
+                                                      " bytes, not " +
+                                                      std::to_string(value.size())));
   }
-  return impl_->Report(impl_->Append(key, value.data()));
+  return impl_->Finish(OpCounter::kWrites, impl_->Append(key, value.data()));
 }
 
-Status Store::Delete(std::string_view key) { return impl_->Report(impl_->Append(key, nullptr)); }
+Status Store::Delete(std::string_view key) {
+  return impl_->Finish(OpCounter::kDeletes, impl_->Append(key, nullptr));
+}
 
 Status Store::Read(std::string_view key, std::string* value) {
-  return impl_->Report(Guarded([&] { return impl_->Read(key, value); }));
+  return impl_->Finish(OpCounter::kReads, Guarded([&] { return impl_->Read(key, value); }));
 }
 
 Status Store::MultiRead(std::span<const std::string_view> keys, std::span<std::string> values,
                         std::span<Status> statuses) {
-  return impl_->Report(Guarded([&] { return impl_->MultiRead(keys, values, statuses); }));
+  return impl_->Finish(OpCounter::kMultiReads,
+                       Guarded([&] { return impl_->MultiRead(keys, values, statuses); }));
 }
 
 Status Store::ReadInto(uint64_t key, char* value) {
   const KeyBytes bytes(key);
-  return impl_->Report(Guarded([&] { return impl_->Read(bytes.view(), ValueSink(value)); }));
+  return impl_->Finish(OpCounter::kReads,
+                       Guarded([&] { return impl_->Read(bytes.view(), ValueSink(value)); }));
 }
 
 Status Store::MultiReadInto(std::span<const uint64_t> keys, char* values, std::span<Code> codes) {
-  return impl_->Report(Guarded([&] { return impl_->MultiReadInto(keys, values, codes); }));
+  return impl_->Finish(OpCounter::kMultiReads,
+                       Guarded([&] { return impl_->MultiReadInto(keys, values, codes); }));
 }
 
 Status Store::ReadAsync(std::string_view key, std::string* value, ReadDoneFn done) {
-  return impl_->Report(Guarded([&] { return impl_->ReadAsync(key, value, std::move(done)); }));
+  return impl_->FinishStart(Guarded([&] { return impl_->ReadAsync(key, value, std::move(done)); }));
 }
 
 Status Store::ReadAsyncInto(uint64_t key, char* value, ReadDoneFn done) {
   const KeyBytes bytes(key);
-  return impl_->Report(
+  return impl_->FinishStart(
       Guarded([&] { return impl_->ReadAsync(bytes.view(), ValueSink(value), std::move(done)); }));
 }
 
 Status Store::Range(std::string_view lower, std::string_view upper, const VisitFn& visit) {
-  return impl_->Report(impl_->Range(nullptr, lower, upper, visit));
+  return impl_->Finish(OpCounter::kRanges, impl_->Range(nullptr, lower, upper, visit));
 }
 
 Status Store::GetSnapshot(Snapshot* snapshot) {
-  return impl_->Report(Guarded([&] { return impl_->GetSnapshot(snapshot); }));
+  return impl_->Finish(OpCounter::kSnapshots,
+                       Guarded([&] { return impl_->GetSnapshot(snapshot); }));
 }
 
 Status Store::NewIterator(const IteratorOptions& options, Iterator* iterator) {
-  return impl_->Report(Guarded([&] { return impl_->NewIterator(options, iterator); }));
+  return impl_->Finish(OpCounter::kIterators,
+                       Guarded([&] { return impl_->NewIterator(options, iterator); }));
 }
 
 Status Store::Read(const Snapshot& snapshot, std::string_view key, std::string* value) {
-  return impl_->Report(Guarded([&] { return impl_->Read(snapshot, key, value); }));
+  return impl_->Finish(OpCounter::kReads,
+                       Guarded([&] { return impl_->Read(snapshot, key, value); }));
 }
 
 Status Store::ReadInto(const Snapshot& snapshot, uint64_t key, char* value) {
   const KeyBytes bytes(key);
-  return impl_->Report(
-      Guarded([&] { return impl_->Read(snapshot, bytes.view(), ValueSink(value)); }));
+  return impl_->Finish(OpCounter::kReads, Guarded([&] {
+                         return impl_->Read(snapshot, bytes.view(), ValueSink(value));
+                       }));
 }
 
 Status Store::Range(const Snapshot& snapshot, std::string_view lower, std::string_view upper,
                     const VisitFn& visit) {
-  return impl_->Report(impl_->Range(&snapshot, lower, upper, visit));
+  return impl_->Finish(OpCounter::kRanges, impl_->Range(&snapshot, lower, upper, visit));
 }
 
 Status Store::Sync() {
-  const Status synced = impl_->Report(Guarded([&] {
-    ENGINE_RACE_RETURN_IF_ERROR(impl_->CheckProcess());
-    return impl_->log->Sync();
-  }));
+  const Status synced = impl_->Finish(OpCounter::kSyncs, Guarded([&] { return impl_->Sync(); }));
   if (synced.ok()) impl_->readers->SaveIndexAfterSync();
   return synced;
 }
@@ -275,7 +352,53 @@ StoreStats Store::Stats() const {
   stats.bucket_count = geometry.bucket_count;
   stats.key_range = geometry.keys();
   stats.bucket_capacity_records = geometry.bucket_capacity_records;
+  stats.log_written_bytes = impl_->log->written_bytes();
+  impl_->AddCountersTo(&stats);
   return stats;
+}
+
+void Store::Impl::AddCountersTo(StoreStats* to) const {
+  const auto sum = [this](OpCounter counter) { return stats.counters.Sum(counter); };
+  // Before the reads that it is a part of.
+  to->read_not_found_count = sum(OpCounter::kReadsNotFound);
+  to->read_count = sum(OpCounter::kReads);
+  to->multi_read_count = sum(OpCounter::kMultiReads);
+  to->multi_read_key_count = sum(OpCounter::kMultiReadKeys);
+  to->async_read_count = sum(OpCounter::kAsyncReads);
+  to->write_count = sum(OpCounter::kWrites);
+  to->delete_count = sum(OpCounter::kDeletes);
+  to->range_count = sum(OpCounter::kRanges);
+  to->snapshot_count = sum(OpCounter::kSnapshots);
+  to->iterator_count = sum(OpCounter::kIterators);
+  to->sync_count = sum(OpCounter::kSyncs);
+  for (size_t code = 0; code < kCodeCount; ++code) {
+    to->error_counts[code] = stats.counters.Errors(static_cast<Code>(code));
+  }
+  struct rusage usage;
+  if (::getrusage(RUSAGE_SELF, &usage) == 0) {
+    constexpr uint64_t kBlockBytes = 512;
+    to->process_read_bytes = static_cast<uint64_t>(usage.ru_inblock) * kBlockBytes;
+    to->process_written_bytes = static_cast<uint64_t>(usage.ru_oublock) * kBlockBytes;
+  }
+  to->uptime_us = (MonotonicNs() - began_ns) / 1000;
+}
+
+StoreLatencies Store::Latencies() const {
+  StoreLatencies latencies;
+  const auto set = [&latencies](LatencyKind kind, LatencyHistogram histogram) {
+    latencies.kinds[static_cast<size_t>(kind)] = std::move(histogram);
+  };
+  const OpStats& stats = impl_->stats;
+  latencies.measured = impl_->options.latency_stats;
+  set(LatencyKind::kRead, stats.reads.Snapshot());
+  set(LatencyKind::kMultiRead, stats.multi_reads.Snapshot());
+  set(LatencyKind::kAsyncRead, stats.async_reads.Snapshot());
+  set(LatencyKind::kWrite, stats.writes.Snapshot());
+  set(LatencyKind::kRange, stats.ranges.Snapshot());
+  set(LatencyKind::kSync, stats.syncs.Snapshot());
+  set(LatencyKind::kGroupWrite, impl_->log->group_write_latencies());
+  set(LatencyKind::kFlush, impl_->log->flush_latencies());
+  return latencies;
 }
 
 }  // namespace engine_race

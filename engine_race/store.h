@@ -22,6 +22,7 @@
 #include "engine_race/base/verify_report.h"
 #include "engine_race/scan/iterator.h"
 #include "engine_race/scan/snapshot.h"
+#include "engine_race/store_stats.h"
 
 namespace engine_race {
 
@@ -29,57 +30,6 @@ namespace engine_race {
 // call the store; what it throws leaves Range.
 using VisitFn = std::function<void(std::string_view key, std::string_view value)>;
 using ReadDoneFn = std::function<void(const Status& status)>;
-
-struct StoreStats {
-  uint64_t record_count = 0;  // written since creation, overwritten and deleted ones included
-  uint64_t synced_record_count = 0;  // of those, known to outlive power loss
-  // Of this opening: calls of fdatasync, and writes that were acknowledged as durable.
-  uint64_t flush_count = 0;
-  uint64_t durable_write_count = 0;
-  uint64_t log_memory_bytes = 0;
-  uint64_t index_memory_bytes = 0;  // 0 before the first read or range
-  // Of the index on disk: bytes of extents that this opening has written, and bytes of extents in
-  // use.
-  uint64_t index_written_bytes = 0;
-  uint64_t index_disk_bytes = 0;
-  uint64_t range_memory_bytes = 0;
-  uint64_t task_memory_bytes = 0;  // of the workers: rings, buffers, tasks
-  // Of values that iterators read ahead and ranges at snapshots, and of released iterators that
-  // wait to be used again.
-  uint64_t iterator_memory_bytes = 0;
-  // Frames of index blocks and hot values: the memory that they take with all descriptions, and may
-  // take. Of that, the frames that hold values and those that hold blocks.
-  uint64_t frame_memory_bytes = 0;
-  uint64_t frame_limit_bytes = 0;
-  uint64_t frame_value_bytes = 0;
-  uint64_t frame_block_bytes = 0;
-  // Hot values: reads of single records that found their value in a frame, reads that did not,
-  // admissions and evictions.
-  uint64_t frame_hit_count = 0;
-  uint64_t frame_miss_count = 0;
-  uint64_t frame_admission_count = 0;
-  uint64_t frame_eviction_count = 0;
-  // Blocks of the index: lookups that found theirs in a frame, and blocks that lookups read. Walks
-  // over keys count in neither.
-  uint64_t block_hit_count = 0;
-  uint64_t block_miss_count = 0;
-  uint64_t memory_budget_bytes = 0;
-  // Snapshots and iterators that are held, and what they pin: memory, part of the index's, of
-  // superseded records that one of them can still see.
-  uint64_t view_count = 0;
-  uint64_t view_pinned_bytes = 0;
-  uint64_t oldest_view_age_ms = 0;
-  uint32_t bucket_count = 0;
-  uint64_t bucket_capacity_records = 0;
-  KeyRange key_range;  // The keys that the store takes.
-  // Which back end serves MultiRead, ReadAsync, scans and index builds; before the first read,
-  // which tries it, what the options ask for.
-  std::string io_backend;
-  std::string write_backend;  // which one writes the logs
-  // Whether records are staged through a mapping, see Options::staging_mode; else with pwrite.
-  bool staging_mapped = true;
-  uint32_t path_count = 1;  // of paths that the values are striped over
-};
 
 class Store {
  public:
@@ -156,6 +106,8 @@ class Store {
                const VisitFn& visit);
 
   StoreStats Stats() const;
+  // How long the calls of this opening took; empty without Options::latency_stats.
+  StoreLatencies Latencies() const;
 
   // Reads every record of the closed store in `dir`, and compares it with its checksums, and the
   // index on disk with the key logs. Calls `on_bad`, which may be empty and must not throw, for

@@ -253,6 +253,8 @@ constexpr Field kFields[] = {
     ENGINE_RACE_OPTION(cache_iterators),
     ENGINE_RACE_OPTION(journal_bytes),
     ENGINE_RACE_OPTION(verify_checksums),
+    ENGINE_RACE_OPTION(latency_stats),
+    ENGINE_RACE_OPTION(stats_interval_ms),
     ENGINE_RACE_OPTION(create_if_missing),
     ENGINE_RACE_OPTION(numa),
 };

@@ -103,6 +103,10 @@ Status ValidateOptions(const Options& options) {
   if (options.staging_mode != StagingMode::kAuto && options.staging_mode != StagingMode::kWritten) {
     return Status::InvalidArgument("staging_mode is no staging mode");
   }
+  if (options.stats_interval_ms != 0) {
+    ENGINE_RACE_RETURN_IF_ERROR(CheckRange("stats_interval_ms", options.stats_interval_ms,
+                                           kMinStatsIntervalMs, kMaxStatsIntervalMs));
+  }
   ENGINE_RACE_RETURN_IF_ERROR(CheckRange("worker_count", options.worker_count, 0, kMaxWorkerCount));
   ENGINE_RACE_RETURN_IF_ERROR(
       CheckRange("tasks_per_worker", options.tasks_per_worker, 1, kMaxTasksPerWorker));

@@ -5,6 +5,7 @@
 #ifndef ENGINE_RACE_BASE_STATUS_H_
 #define ENGINE_RACE_BASE_STATUS_H_
 
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -24,6 +25,7 @@ enum class Code : int {
   kFull = 8,
   kOutOfMemory = 9,
 };
+inline constexpr size_t kCodeCount = static_cast<size_t>(Code::kOutOfMemory) + 1;
 
 std::string_view CodeName(Code code);
 

@@ -288,6 +288,16 @@ Status LockFile(int fd, LockKind kind) {
 
 void UnlockFile(int fd) { static_cast<void>(SetFileLock(fd, F_UNLCK)); }
 
+Status HasExclusiveLock(int fd, bool* held) {
+  // Asks what would be in the way of a shared lock.
+  struct flock lock = {};
+  lock.l_type = F_RDLCK;
+  lock.l_whence = SEEK_SET;
+  if (::fcntl(fd, F_OFD_GETLK, &lock) != 0) return Status::FromErrno("fcntl F_OFD_GETLK", errno);
+  *held = lock.l_type != F_UNLCK;
+  return Status::Ok();
+}
+
 Status Flock(int fd, LockKind kind, bool* supported) {
   *supported = true;
   const int operation = kind == LockKind::kShared ? LOCK_SH : LOCK_EX;

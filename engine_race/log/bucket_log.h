@@ -136,6 +136,11 @@ class BucketLog {
   // Calls of fdatasync in this opening, and writes that were acknowledged as durable.
   uint64_t flush_count() const { return syncer_.flush_count(); }
   uint64_t durable_write_count() const { return syncer_.durable_write_count(); }
+  // Bytes that this opening has written to the logs and the journal.
+  uint64_t written_bytes() const { return syncer_.written_bytes(); }
+  // Latencies of writes of full groups, and of flushes of log files.
+  LatencyHistogram group_write_latencies() const { return context_.group_writes.Snapshot(); }
+  LatencyHistogram flush_latencies() const { return context_.flushes.Snapshot(); }
 
   // Bytes of mapped staging that this opening holds at most.
   uint64_t memory_bytes() const { return context_.staging.memory_bytes(); }

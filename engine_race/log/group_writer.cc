@@ -165,7 +165,10 @@ Status GroupWriter::WriteIdleGroups(uint32_t index, std::unique_lock<std::mutex>
   while (bucket.FindIdleGroup(&full)) {
     bucket.LaneOf(full.kind).BeginWrite(full.group);
     lock->unlock();
-    Status written = Guarded([&] { return WriteGroup(index, full); });
+    Status written = Guarded([&] {
+      const LatencyTimer timer(context_.group_writes);
+      return WriteGroup(index, full);
+    });
     lock->lock();
     ENGINE_RACE_RETURN_IF_ERROR(FinishWrite(index, full, std::move(written)));
   }

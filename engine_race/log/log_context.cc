@@ -12,7 +12,9 @@ LogContext::LogContext(const Options& the_options, StoreFiles the_files,
       placement(the_placement),
       staging(files),
       buckets(files.identity.geometry.bucket_count),
-      latch(options.log) {}
+      latch(options.log),
+      group_writes(options.latency_stats),
+      flushes(options.latency_stats) {}
 
 Status LogContext::DamagedCounts(uint32_t bucket) const {
   return Status::Corruption(std::string(format::kStagingCountsName) + ": the counts of bucket " +

@@ -6,9 +6,11 @@
 #ifndef ENGINE_RACE_LOG_LOG_CONTEXT_H_
 #define ENGINE_RACE_LOG_LOG_CONTEXT_H_
 
+#include <atomic>
 #include <cstdint>
 #include <vector>
 
+#include "engine_race/base/latency_recorder.h"
 #include "engine_race/base/options.h"
 #include "engine_race/base/status.h"
 #include "engine_race/log/bucket.h"
@@ -42,6 +44,11 @@ struct LogContext {
   Staging staging;
   std::vector<Bucket> buckets;
   WriteLatch latch;
+  // How long writes of full groups and flushes took, where Options::latency_stats asks for it.
+  LatencyRecorder group_writes;
+  LatencyRecorder flushes;
+  // To the logs and the journal. Relaxed: a statistic.
+  std::atomic<uint64_t> written_bytes{0};
 };
 
 }  // namespace engine_race

@@ -49,6 +49,10 @@ class LogWriter {
 
  private:
   Status PoisonUnlessFlushed(const Status& flushed) noexcept;
+  void CountWritten(uint64_t bytes) {
+    // Relaxed: a statistic.
+    context_.written_bytes.fetch_add(bytes, std::memory_order_relaxed);
+  }
 
   LogContext& context_;
   // One flag a log file, the key files before the value files: written to since its last flush.

@@ -200,4 +200,11 @@ uint64_t Syncer::durable_write_count() const {
   return journal == nullptr ? 0 : journal->durable_record_count();
 }
 
+uint64_t Syncer::written_bytes() const {
+  const Journal* const journal = ready_journal_.load(std::memory_order_acquire);
+  // Relaxed: a statistic.
+  return context_.written_bytes.load(std::memory_order_relaxed) +
+         (journal == nullptr ? 0 : journal->written_bytes());
+}
+
 }  // namespace engine_race

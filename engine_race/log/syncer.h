@@ -55,6 +55,7 @@ class Syncer {
   // Calls of fdatasync in this opening, and writes that were acknowledged as durable.
   uint64_t flush_count() const;
   uint64_t durable_write_count() const;
+  uint64_t written_bytes() const;
 
  private:
   Status SyncAll();

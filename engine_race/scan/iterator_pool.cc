@@ -78,10 +78,13 @@ Status IteratorPool::Scan(const Snapshot& snapshot, const KeyRange& range, const
   ENGINE_RACE_RETURN_IF_ERROR(context_.index.views().TakeAt(snapshot.view().version, &view));
   const Snapshot held(view);
   WindowReader window(&context_, &windows_);
+  VisitCounter visited(&context_);
   for (uint64_t first = range.first;; first = window.next_key()) {
     ENGINE_RACE_RETURN_IF_ERROR(window.Read(first, range.last, view.version));
-    ENGINE_RACE_RETURN_IF_ERROR(window.VisitAll(
-        [&visit](uint64_t key, const char* value) { VisitRecord(key, value, visit); }));
+    ENGINE_RACE_RETURN_IF_ERROR(window.VisitAll([&](uint64_t key, const char* value) {
+      visited.CountOne();
+      VisitRecord(key, value, visit);
+    }));
     if (window.complete()) return Status::Ok();
   }
 }

@@ -48,6 +48,11 @@ class IteratorPool {
 
   // Of windows, and of the iterators that wait to be used again.
   uint64_t memory_bytes() const;
+  // Records visited by scans that have ended.
+  uint64_t visited_count() const {
+    // Relaxed: a statistic.
+    return context_.visited_count.load(std::memory_order_relaxed);
+  }
 
  private:
   friend class Iterator;

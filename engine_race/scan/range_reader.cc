@@ -39,7 +39,8 @@ class Session {
       : context_(context),
         coordinator_(coordinator),
         window_(context, windows),
-        scanner_(first_key, last_key, begin) {}
+        scanner_(first_key, last_key, begin),
+        visited_(context) {}
   ~Session() {
     if (shared_) coordinator_->Leave(&scanner_);
   }
@@ -63,6 +64,7 @@ class Session {
   Coordinator* const coordinator_;
   WindowReader window_;
   Scanner scanner_;
+  VisitCounter visited_;
   uint64_t pos_ = scanner_.pos;
   bool shared_ = false;
   bool done_ = false;
@@ -100,6 +102,7 @@ Status Session::VisitChunk(Chunk* chunk, const RecordFn& visit) {
         coordinator_->Condemn(&scanner_);
         return chunk->ErrorOf(*context_, i);
       }
+      visited_.CountOne();
       VisitRecord(chunk->entries[i].key, value, visit);
       // Relaxed: to be seen some time; what goes with it is under the coordinator's mutex.
       if (chunk->recalled.load(std::memory_order_relaxed)) [[unlikely]] {
@@ -115,8 +118,10 @@ Status Session::VisitChunk(Chunk* chunk, const RecordFn& visit) {
 
 Status Session::VisitWindow(const RecordFn& visit) {
   ENGINE_RACE_RETURN_IF_ERROR(window_.Read(pos_, scanner_.last));
-  ENGINE_RACE_RETURN_IF_ERROR(window_.VisitAll(
-      [&visit](uint64_t key, const char* value) { VisitRecord(key, value, visit); }));
+  ENGINE_RACE_RETURN_IF_ERROR(window_.VisitAll([&](uint64_t key, const char* value) {
+    visited_.CountOne();
+    VisitRecord(key, value, visit);
+  }));
   done_ = window_.complete();
   pos_ = window_.next_key();
   return Status::Ok();
@@ -180,6 +185,11 @@ uint64_t RangeReader::memory_bytes() const {
 }
 
 uint64_t RangeReader::read_bytes() const { return impl_->context.read_bytes.load(); }
+
+uint64_t RangeReader::visited_count() const {
+  // Relaxed: a statistic.
+  return impl_->context.visited_count.load(std::memory_order_relaxed);
+}
 
 uint64_t RangeReader::longest_wait_chunks() const {
   return impl_->coordinator.longest_wait_chunks();

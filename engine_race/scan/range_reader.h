@@ -59,6 +59,8 @@ class RangeReader final : public MemoryUser {
   uint64_t memory_bytes() const;
   // Read from the value logs so far.
   uint64_t read_bytes() const;
+  // Records visited by scans that have ended.
+  uint64_t visited_count() const;
   // The most chunks that were loaded while one scan waited for its next one.
   uint64_t longest_wait_chunks() const;
 

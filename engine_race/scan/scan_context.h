@@ -32,6 +32,24 @@ struct ScanContext {
   std::atomic<uint64_t> ticket{0};
   // Read from value files.
   std::atomic<uint64_t> read_bytes{0};
+  // Records that scans have visited, counted as each scan ends.
+  std::atomic<uint64_t> visited_count{0};
+};
+
+// Counts the records that one scan visits, and adds them to the others' when the scan ends.
+class VisitCounter {
+ public:
+  explicit VisitCounter(ScanContext* context) : context_(*context) {}
+  VisitCounter(const VisitCounter&) = delete;
+  VisitCounter& operator=(const VisitCounter&) = delete;
+  // Relaxed: a statistic.
+  ~VisitCounter() { context_.visited_count.fetch_add(count_, std::memory_order_relaxed); }
+
+  void CountOne() { ++count_; }
+
+ private:
+  ScanContext& context_;
+  uint64_t count_ = 0;
 };
 
 // The entries of one bucket in a row of entries: those from first_entry to the next segment's.

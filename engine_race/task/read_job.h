@@ -19,6 +19,7 @@ struct PostedRead {
   uint64_t key = 0;
   ValueSink value;
   std::function<void(const Status&)> done;
+  uint64_t began_ns = 0;  // of MonotonicNs; 0: its latency is not measured
   // For the pool: the result once it is known, and the next read of a list.
   Status status;
   PostedRead* next = nullptr;

@@ -8,6 +8,7 @@
 #include "engine_race/base/assert.h"
 #include "engine_race/base/guarded.h"
 #include "engine_race/base/parallel.h"
+#include "engine_race/base/thread_name.h"
 
 namespace engine_race {
 
@@ -106,8 +107,9 @@ class ReadPool::Source final : public ReadSource {
   uint32_t posted_in_flight_ = 0;
 };
 
-ReadPool::ReadPool(const PointReader& reader, const Options& options, std::vector<int> files)
-    : reader_(reader), options_(options), files_(std::move(files)) {
+ReadPool::ReadPool(const PointReader& reader, const Options& options, std::vector<int> files,
+                   OpStats* stats)
+    : reader_(reader), options_(options), stats_(stats), files_(std::move(files)) {
   const uint32_t count = WorkerCount(options);
   idle_.reserve(count);
   for (uint32_t i = 0; i < count; ++i) {
@@ -208,6 +210,7 @@ void ReadPool::RunBatch(ReadBatch* batch) {
 }
 
 Status ReadPool::Post(std::unique_ptr<PostedRead> read) {
+  if (stats_ != nullptr && stats_->async_reads.on()) read->began_ns = MonotonicNs();
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (closing_) return Status::InvalidArgument("the store is being closed");
@@ -240,7 +243,8 @@ void ReadPool::WakeThread() noexcept {
 bool ReadPool::StartThread() noexcept {
   if (closing_ || threads_.size() == max_thread_count_) return false;
   try {
-    threads_.emplace_back([this] { RunThread(); });
+    const auto number = static_cast<uint32_t>(threads_.size());
+    threads_.push_back(engine_race::StartThread("er-read", number, [this] { RunThread(); }));
     return true;
   } catch (const std::exception&) {
     return false;
@@ -290,7 +294,15 @@ void ReadPool::Answer(const ReadJob& job, Status status) noexcept {
   job.batch->changed.notify_all();
 }
 
+// Before the caller's function is called, so that the caller finds the read counted.
+void ReadPool::Count(const PostedRead& read, Code code) noexcept {
+  if (stats_ == nullptr) return;
+  stats_->Count(OpCounter::kAsyncReads, code);
+  if (read.began_ns != 0) stats_->async_reads.Record(MonotonicNs() - read.began_ns);
+}
+
 void ReadPool::CallDone(std::unique_ptr<PostedRead> read, const Status& status) noexcept {
+  Count(*read, status.code());
   Report(status);
   try {
     read->done(status);

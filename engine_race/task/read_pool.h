@@ -27,6 +27,7 @@
 #include <thread>
 #include <vector>
 
+#include "engine_race/base/op_stats.h"
 #include "engine_race/base/options.h"
 #include "engine_race/base/status.h"
 #include "engine_race/task/point_reader.h"
@@ -40,8 +41,10 @@ namespace engine_race {
 class ReadPool {
  public:
   // All arguments outlive the pool. `options` must name a back end that works here. Failures other
-  // than kNotFound are reported to the log callback.
-  ReadPool(const PointReader& reader, const Options& options, std::vector<int> files);
+  // than kNotFound are reported to the log callback. Posted reads are counted in `stats`, unless
+  // that is null.
+  ReadPool(const PointReader& reader, const Options& options, std::vector<int> files,
+           OpStats* stats = nullptr);
   // Closes the pool.
   ~ReadPool();
 
@@ -80,6 +83,7 @@ class ReadPool {
   bool TakeTurn(Turn* turn) noexcept;
   void Answer(const ReadJob& job, Status status) noexcept;
   void CallDone(std::unique_ptr<PostedRead> read, const Status& status) noexcept;
+  void Count(const PostedRead& read, Code code) noexcept;
   void Defer(PostedRead* read, Status status) noexcept;
   void CallDeferred() noexcept;
   void RunBatch(ReadBatch* batch);
@@ -88,6 +92,7 @@ class ReadPool {
 
   const PointReader& reader_;
   const Options& options_;
+  OpStats* const stats_;
   const std::vector<int> files_;
   std::vector<std::unique_ptr<ReadWorker>> workers_;
 

@@ -1,0 +1,52 @@
+// What a store counts of its calls, and how long they took.
+//
+// Owned by the door; the rooms that serve calls count in it. Thread-safe as its members are.
+#ifndef ENGINE_RACE_BASE_OP_STATS_H_
+#define ENGINE_RACE_BASE_OP_STATS_H_
+
+#include "engine_race/base/latency_recorder.h"
+#include "engine_race/base/op_counters.h"
+#include "engine_race/base/status.h"
+
+namespace engine_race {
+
+struct OpStats {
+  explicit OpStats(bool latencies)
+      : reads(latencies),
+        multi_reads(latencies),
+        async_reads(latencies),
+        writes(latencies),
+        ranges(latencies),
+        syncs(latencies) {}
+
+  // Counts one answer of a call or of a key: kNotFound is an answer to a read, not a failure.
+  void Count(OpCounter counter, Code code) {
+    if (code == Code::kOk) [[likely]] {
+      counters.Add(counter);
+    } else {
+      CountOther(counter, code);
+    }
+  }
+
+  OpCounters counters;
+  LatencyRecorder reads;
+  LatencyRecorder multi_reads;  // whole calls
+  LatencyRecorder async_reads;  // from ReadAsync until the function is called
+  LatencyRecorder writes;       // deletions included
+  LatencyRecorder ranges;
+  LatencyRecorder syncs;
+
+ private:
+  __attribute__((noinline)) void CountOther(OpCounter counter, Code code) {
+    if (code == Code::kNotFound) {
+      counters.Add(counter);
+      counters.Add(OpCounter::kReadsNotFound);
+    } else {
+      counters.AddError(code);
+    }
+  }
+};
+
+}  // namespace engine_race
+
+#endif  // ENGINE_RACE_BASE_OP_STATS_H_

@@ -1,0 +1,42 @@
+// The numbers of StoreStats by name: what each is called in text, in the stats file and in
+// Prometheus, and what it means.
+//
+// Constant; every call from any thread.
+#ifndef ENGINE_RACE_STATS_FIELDS_H_
+#define ENGINE_RACE_STATS_FIELDS_H_
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "engine_race/store_stats.h"
+
+namespace engine_race {
+
+struct StatsField {
+  std::string_view name;  // of the member of StoreStats
+  // Of Prometheus, without the prefix. Fields of one metric differ in the label, and stand one
+  // after another in the table.
+  std::string_view metric;
+  std::string_view label;  // name and value, as in `call="read"`; or empty
+  std::string_view help;   // of the metric; empty but for its first field
+  // What one unit of the number is in Prometheus' base units: seconds, bytes or ones.
+  double unit;
+  uint64_t (*get)(const StoreStats& stats);
+  // Null for a number that is made of others.
+  void (*set)(uint64_t value, StoreStats* stats);
+
+  // A number that only grows while the store is open.
+  bool is_counter() const { return metric.ends_with("_total"); }
+  bool is_bytes() const { return name.ends_with("_bytes"); }
+};
+
+// Every number but those by code, latencies and the key range.
+std::span<const StatsField> StatsFields();
+
+// "read", "multi_read", ..., of every kind in its order.
+std::string_view LatencyKindName(LatencyKind kind);
+
+}  // namespace engine_race
+
+#endif  // ENGINE_RACE_STATS_FIELDS_H_

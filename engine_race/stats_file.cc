@@ -1,0 +1,285 @@
+#include "engine_race/stats_file.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include "engine_race/base/checksum.h"
+#include "engine_race/log/format.h"
+#include "engine_race/stats_fields.h"
+
+namespace engine_race {
+namespace {
+
+constexpr std::string_view kMagic = "engine_race stats 1 ";
+// The magic, the size in 8 and the checksum in 16 hexadecimal digits, a space and a line feed.
+constexpr size_t kHeaderBytes = kMagic.size() + 8 + 1 + 16 + 1;
+constexpr uint64_t kHashSeed = 0x7374617473;
+// Far above any file of stats.
+constexpr uint64_t kMaxFileBytes = uint64_t{4} << 20;
+// How often a reader tries again that saw a write halfway, a millisecond apart.
+constexpr int kMaxTries = 200;
+constexpr std::string_view kLatencyPrefix = "latency.";
+constexpr std::string_view kErrorPrefix = "error.";
+
+std::string Hex(uint64_t value, size_t digits) {
+  std::string text(digits, '0');
+  for (size_t i = digits; i > 0; --i, value >>= 4) text[i - 1] = "0123456789abcdef"[value & 15];
+  return text;
+}
+
+// Takes the part before the separator, or all that is left.
+std::string_view Cut(std::string_view* text, char separator) {
+  const size_t end = text->find(separator);
+  const std::string_view part = text->substr(0, end);
+  text->remove_prefix(end == std::string_view::npos ? text->size() : end + 1);
+  return part;
+}
+
+bool ParseNumber(std::string_view text, uint64_t* value, int base = 10) {
+  const char* const end = text.data() + text.size();
+  const auto [at, error] = std::from_chars(text.data(), end, *value, base);
+  return error == std::errc() && at == end;
+}
+
+void AddLine(std::string_view name, std::string_view value, std::string* text) {
+  text->append(name).append(" ").append(value).append("\n");
+}
+
+// "SUM MAX STEP:COUNT STEP:COUNT ..."
+std::string EncodeHistogram(const LatencyHistogram& histogram) {
+  std::string text = std::to_string(histogram.sum_ns()) + " " + std::to_string(histogram.max_ns());
+  for (size_t step = 0; step < LatencyHistogram::kStepCount; ++step) {
+    const uint64_t count = histogram.CountAt(step);
+    if (count > 0) text += " " + std::to_string(step) + ":" + std::to_string(count);
+  }
+  return text;
+}
+
+bool DecodeHistogram(std::string_view text, LatencyHistogram* histogram) {
+  uint64_t sum_ns = 0;
+  uint64_t max_ns = 0;
+  if (!ParseNumber(Cut(&text, ' '), &sum_ns) || !ParseNumber(Cut(&text, ' '), &max_ns)) {
+    return false;
+  }
+  LatencyHistogram decoded;
+  while (!text.empty()) {
+    std::string_view pair = Cut(&text, ' ');
+    uint64_t step = 0;
+    uint64_t count = 0;
+    if (!ParseNumber(Cut(&pair, ':'), &step) || step >= LatencyHistogram::kStepCount ||
+        !ParseNumber(pair, &count)) {
+      return false;
+    }
+    decoded.AddStep(step, count, 0, 0);
+  }
+  if (sum_ns > 0) decoded.AddStep(0, 0, sum_ns, max_ns);
+  *histogram = std::move(decoded);
+  return true;
+}
+
+bool DecodeLine(std::string_view name, std::string_view value, PublishedStats* published) {
+  StoreStats& stats = published->stats;
+  if (name == "io_backend" || name == "write_backend") {
+    (name == "io_backend" ? stats.io_backend : stats.write_backend) = value;
+    return true;
+  }
+  if (name.starts_with(kLatencyPrefix)) {
+    name.remove_prefix(kLatencyPrefix.size());
+    for (size_t i = 0; i < kLatencyKindCount; ++i) {
+      if (LatencyKindName(static_cast<LatencyKind>(i)) != name) continue;
+      return DecodeHistogram(value, &published->latencies.kinds[i]);
+    }
+    return true;
+  }
+  uint64_t number = 0;
+  const bool is_number = ParseNumber(value, &number);
+  if (name.starts_with(kErrorPrefix)) {
+    uint64_t code = 0;
+    if (!is_number || !ParseNumber(name.substr(kErrorPrefix.size()), &code)) return false;
+    if (code < kCodeCount) stats.error_counts[code] = number;
+    return true;
+  }
+  const std::pair<std::string_view, uint64_t*> own[] = {{"sequence", &published->sequence},
+                                                        {"interval_ms", &published->interval_ms},
+                                                        {"process_id", &published->process_id},
+                                                        {"first_key", &stats.key_range.first},
+                                                        {"last_key", &stats.key_range.last}};
+  for (const auto& [own_name, to] : own) {
+    if (own_name != name) continue;
+    *to = number;
+    return is_number;
+  }
+  if (name == "latencies_measured") {
+    published->latencies.measured = number != 0;
+    return is_number;
+  }
+  for (const StatsField& field : StatsFields()) {
+    if (field.name != name || field.set == nullptr) continue;
+    field.set(number, &stats);
+    return is_number;
+  }
+  return true;
+}
+
+Status Damaged() { return Status::Corruption(std::string(kStatsFileName) + " is damaged"); }
+
+// Whether a process has the store in the directory open for writing.
+Status IsOpenSomewhere(int dir_fd, bool* is_open) {
+  UniqueFd lock;
+  ENGINE_RACE_RETURN_IF_ERROR(
+      sys::OpenAt(dir_fd, format::kLockName, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0, &lock));
+  return sys::HasExclusiveLock(lock.get(), is_open);
+}
+
+}  // namespace
+
+std::string EncodeStats(const PublishedStats& published) {
+  const StoreStats& stats = published.stats;
+  std::string text;
+  const auto add = [&text](std::string_view name, uint64_t value) {
+    AddLine(name, std::to_string(value), &text);
+  };
+  add("sequence", published.sequence);
+  add("interval_ms", published.interval_ms);
+  add("process_id", published.process_id);
+  add("latencies_measured", published.latencies.measured ? 1 : 0);
+  for (const StatsField& field : StatsFields()) {
+    if (field.set != nullptr) add(field.name, field.get(stats));
+  }
+  for (size_t code = 0; code < kCodeCount; ++code) {
+    add(std::string(kErrorPrefix) + std::to_string(code), stats.error_counts[code]);
+  }
+  add("first_key", stats.key_range.first);
+  add("last_key", stats.key_range.last);
+  AddLine("io_backend", stats.io_backend, &text);
+  AddLine("write_backend", stats.write_backend, &text);
+  for (size_t i = 0; i < kLatencyKindCount; ++i) {
+    const LatencyHistogram& histogram = published.latencies.kinds[i];
+    if (histogram.count() == 0) continue;
+    std::string name(kLatencyPrefix);
+    AddLine(name.append(LatencyKindName(static_cast<LatencyKind>(i))), EncodeHistogram(histogram),
+            &text);
+  }
+  const uint64_t hash = Hash64(text.data(), text.size(), kHashSeed);
+  return std::string(kMagic) + Hex(text.size(), 8) + " " + Hex(hash, 16) + "\n" + text;
+}
+
+Status DecodeStats(std::string_view text, PublishedStats* published) {
+  *published = PublishedStats();
+  if (!text.starts_with(kMagic) || text.size() < kHeaderBytes) return Damaged();
+  std::string_view header = text.substr(kMagic.size(), kHeaderBytes - kMagic.size() - 1);
+  uint64_t size_bytes = 0;
+  uint64_t hash = 0;
+  if (!ParseNumber(Cut(&header, ' '), &size_bytes, 16) || !ParseNumber(header, &hash, 16)) {
+    return Damaged();
+  }
+  text.remove_prefix(kHeaderBytes);
+  if (text.size() < size_bytes) return Damaged();
+  // What a longer text has left behind does not count.
+  text = text.substr(0, size_bytes);
+  if (Hash64(text.data(), text.size(), kHashSeed) != hash) return Damaged();
+  while (!text.empty()) {
+    std::string_view line = Cut(&text, '\n');
+    const std::string_view name = Cut(&line, ' ');
+    if (!DecodeLine(name, line, published)) return Damaged();
+  }
+  return Status::Ok();
+}
+
+Status StatsFile::Create(UniqueFd directory, mode_t file_mode, const PublishedStats& first,
+                         StatsFile* file) {
+  StatsFile made;
+  const int dir_fd = directory.get();
+  // What a process left behind that was killed here before.
+  ENGINE_RACE_RETURN_IF_ERROR(sys::Unlink(dir_fd, kStatsTempName));
+  ENGINE_RACE_RETURN_IF_ERROR(sys::OpenAt(
+      dir_fd, kStatsTempName, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, file_mode, &made.file_));
+  // Readers find the name only on a file that is locked and whole.
+  Status status = sys::LockFile(made.file_.get(), sys::LockKind::kExclusive);
+  if (status.ok()) status = made.Write(first);
+  if (status.ok()) status = sys::Rename(dir_fd, kStatsTempName, kStatsFileName);
+  if (!status.ok()) {
+    // The store does without its file in any case.
+    static_cast<void>(sys::Unlink(dir_fd, kStatsTempName).ok());
+    return status;
+  }
+  made.directory_ = std::move(directory);
+  *file = std::move(made);
+  return Status::Ok();
+}
+
+StatsFile::~StatsFile() {
+  if (!directory_.valid()) return;
+  bool is_own = false;
+  // A file that stays is not locked any more, which tells readers that the store has ended.
+  if (sys::NamesFile(directory_.get(), kStatsFileName, file_.get(), &is_own).ok() && is_own) {
+    static_cast<void>(sys::Unlink(directory_.get(), kStatsFileName).ok());
+  }
+}
+
+Status StatsFile::Write(const PublishedStats& published) {
+  const std::string text = EncodeStats(published);
+  return sys::PwriteFull(file_.get(), text.data(), text.size(), 0);
+}
+
+Status StatsReader::Open(const std::string& dir, StatsReader* reader) {
+  UniqueFd directory;
+  const Status opened = sys::OpenDirectory(dir, /*create=*/false, &directory);
+  bool exists = false;
+  if (opened.ok()) {
+    ENGINE_RACE_RETURN_IF_ERROR(sys::Exists(directory.get(), format::kManifestName, &exists));
+  } else if (opened.code() != Code::kNotFound) {
+    return opened;
+  }
+  if (!exists) return Status(Code::kNotFound, "there is no store");
+  ENGINE_RACE_RETURN_IF_ERROR(sys::Exists(directory.get(), kStatsFileName, &exists));
+  bool is_offered = false;
+  if (exists) {
+    // Opening a pipe must not wait for a writer.
+    ENGINE_RACE_RETURN_IF_ERROR(sys::OpenAt(directory.get(), kStatsFileName,
+                                            O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0, &reader->file_));
+    bool is_regular = false;
+    uint64_t link_count = 0;
+    ENGINE_RACE_RETURN_IF_ERROR(sys::RegularFile(reader->file_.get(), &is_regular, &link_count));
+    if (!is_regular) return Status::Corruption(std::string(kStatsFileName) + " is no file");
+    ENGINE_RACE_RETURN_IF_ERROR(sys::HasExclusiveLock(reader->file_.get(), &is_offered));
+  }
+  if (is_offered) return Status::Ok();
+  bool is_open = false;
+  ENGINE_RACE_RETURN_IF_ERROR(IsOpenSomewhere(directory.get(), &is_open));
+  if (!is_open) return Status(Code::kIncomplete, "no process has the store open");
+  return Status::NotSupported(
+      "a process has the store open, but does not offer its stats: open the store with "
+      "Options::stats_interval_ms = 1000 (by name: stats_interval_ms)");
+}
+
+Status StatsReader::Read(PublishedStats* published, bool* has_ended) const {
+  bool is_locked = false;
+  // Before the content is read: so the content of an ended store is its last.
+  ENGINE_RACE_RETURN_IF_ERROR(sys::HasExclusiveLock(file_.get(), &is_locked));
+  *has_ended = !is_locked;
+  Status status;
+  std::string text;
+  for (int i = 0; i < kMaxTries; ++i) {
+    if (i > 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    uint64_t size_bytes = 0;
+    ENGINE_RACE_RETURN_IF_ERROR(sys::FileSize(file_.get(), &size_bytes));
+    if (size_bytes > kMaxFileBytes) return Damaged();
+    text.resize(size_bytes);
+    size_t read_bytes = 0;
+    ENGINE_RACE_RETURN_IF_ERROR(sys::Pread(file_.get(), text.data(), text.size(), 0, &read_bytes));
+    status = DecodeStats(std::string_view(text).substr(0, read_bytes), published);
+    // Nobody writes to the file of an ended store any more.
+    if (status.ok() || *has_ended) break;
+  }
+  return status;
+}
+
+}  // namespace engine_race

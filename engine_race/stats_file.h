@@ -1,0 +1,80 @@
+// The file through which a store offers its stats to other processes.
+//
+// The store makes the file anew when it opens, holds its exclusive lock, writes it again and again
+// in place, and removes it when it closes. The kernel drops the lock when the process ends in any
+// way, so that a reader can tell a file that a killed store has left behind. The store never waits
+// for readers and takes nothing from them.
+//
+// The content is text: a line with the size and the checksum of the rest, then a name and its value
+// a line. A reader ignores names that it does not know. The file is written with pwrite, so a full
+// disk is an error code. A reader that sees a write halfway finds that the checksum fails, and
+// reads again.
+#ifndef ENGINE_RACE_STATS_FILE_H_
+#define ENGINE_RACE_STATS_FILE_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "engine_race/base/status.h"
+#include "engine_race/base/sys.h"
+#include "engine_race/store_stats.h"
+
+namespace engine_race {
+
+inline constexpr char kStatsFileName[] = "stats";
+inline constexpr char kStatsTempName[] = "stats.new";
+
+struct PublishedStats {
+  StoreStats stats;
+  StoreLatencies latencies;
+  uint64_t sequence = 0;  // 1 for what the store wrote first
+  uint64_t interval_ms = 0;
+  uint64_t process_id = 0;  // as the store's process sees itself
+};
+
+// The content of the file. Decode: kCorruption, and *published is anything, for a text that is not
+// whole.
+std::string EncodeStats(const PublishedStats& published);
+Status DecodeStats(std::string_view text, PublishedStats* published);
+
+// The store's side. One thread at a time.
+class StatsFile {
+ public:
+  // Makes the file below the open directory, with `first` in it, in the place of an older one.
+  static Status Create(UniqueFd directory, mode_t file_mode, const PublishedStats& first,
+                       StatsFile* file);
+  StatsFile() = default;
+  StatsFile(StatsFile&&) noexcept = default;
+  StatsFile& operator=(StatsFile&&) noexcept = default;
+  // Removes the file, unless another one has taken its name.
+  ~StatsFile();
+
+  Status Write(const PublishedStats& published);
+
+ private:
+  UniqueFd directory_;
+  UniqueFd file_;
+};
+
+// The reader's side. One thread at a time.
+class StatsReader {
+ public:
+  // kNotFound: there is no store. kNotSupported: a process has the store open and offers no stats.
+  // kIncomplete: no process has it open. Other codes: the file cannot be read. The message says it
+  // to people.
+  static Status Open(const std::string& dir, StatsReader* reader);
+
+  // The newest stats. *has_ended says whether the store had been closed, or its process had ended,
+  // before they were read; they are then the last ones.
+  Status Read(PublishedStats* published, bool* has_ended) const;
+
+ private:
+  UniqueFd file_;
+};
+
+}  // namespace engine_race
+
+#endif  // ENGINE_RACE_STATS_FILE_H_

@@ -1,0 +1,75 @@
+#include "engine_race/stats_publisher.h"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <utility>
+
+#include "engine_race/base/guarded.h"
+#include "engine_race/base/sys.h"
+#include "engine_race/base/thread_name.h"
+
+namespace engine_race {
+
+std::unique_ptr<StatsPublisher> StatsPublisher::Start(const Options& options,
+                                                      const std::string& dir, TakeFn take) {
+  std::unique_ptr<StatsPublisher> publisher;
+  const Status started = Guarded([&] {
+    publisher.reset(new StatsPublisher(options, std::move(take)));
+    ENGINE_RACE_RETURN_IF_ERROR(publisher->MakeFile(dir));
+    publisher->thread_ = StartThread("er-stats", [made = publisher.get()] { made->Run(); });
+    return Status::Ok();
+  });
+  if (started.ok()) return publisher;
+  Log(options.log, LogLevel::kWarning, "the store does not offer its stats: " + started.ToString());
+  return nullptr;
+}
+
+StatsPublisher::~StatsPublisher() {
+  {
+    const std::lock_guard lock(mutex_);
+    is_stopping_ = true;
+  }
+  stopping_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+Status StatsPublisher::MakeFile(const std::string& dir) {
+  UniqueFd directory;
+  ENGINE_RACE_RETURN_IF_ERROR(sys::OpenDirectory(dir, /*create=*/false, &directory));
+  return StatsFile::Create(std::move(directory), options_.file_mode, Take(), &file_);
+}
+
+PublishedStats StatsPublisher::Take() {
+  PublishedStats published = take_();
+  published.sequence = ++sequence_;
+  published.interval_ms = options_.stats_interval_ms;
+  published.process_id = static_cast<uint64_t>(::getpid());
+  return published;
+}
+
+void StatsPublisher::Run() noexcept {
+  bool has_failed = false;
+  std::unique_lock lock(mutex_);
+  const std::chrono::milliseconds interval(options_.stats_interval_ms);
+  auto next = std::chrono::steady_clock::now();
+  while (true) {
+    // The next multiple of the interval: after a long write none is made up for.
+    const auto now = std::chrono::steady_clock::now();
+    next += ((now - next) / interval + 1) * interval;
+    if (stopping_.wait_until(lock, next, [this] { return is_stopping_; })) return;
+    lock.unlock();
+    const Status written = Guarded([this] { return file_.Write(Take()); });
+    // Of failures in a row only the first is reported.
+    if (!written.ok() && !has_failed) {
+      (void)Guarded([&] {
+        Log(options_.log, LogLevel::kWarning, "the stats were not written: " + written.ToString());
+        return Status::Ok();
+      });
+    }
+    has_failed = !written.ok();
+    lock.lock();
+  }
+}
+
+}  // namespace engine_race
