@@ -1,6 +1,6 @@
-// Verifies, copies or describes a closed store.
+// Verifies, copies or describes a closed store, and follows a running one.
 //
-// No command changes the store. Each refuses a store that a process has open for writing.
+// No command changes the store. All but `top` refuse a store that a process has open for writing.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
@@ -18,6 +18,7 @@
 #include "engine_race/log/staging.h"
 #include "engine_race/log/store_files.h"
 #include "engine_race/store.h"
+#include "harness/measure/store_top.h"
 #include "harness/measure/table.h"
 
 namespace harness {
@@ -253,7 +254,7 @@ int Dump(const std::string& dir, bool every_bucket) {
 }  // namespace harness
 
 int main(int argc, char** argv) {
-  CLI::App app("Verifies, copies or dumps a closed store, which stays as it is.");
+  CLI::App app("Verifies, copies or dumps a closed store, and follows a running one.");
   app.require_subcommand(1);
   std::string dir;
   CLI::App* const verify = app.add_subcommand(
@@ -272,8 +273,24 @@ int main(int argc, char** argv) {
       app.add_subcommand("dump", "print a store's manifest, fill, skew and index");
   dump->add_option("DIR", dir, "the store")->required();
   dump->add_flag("--buckets", every_bucket, "and a line for each bucket");
+  CLI::App* const top = app.add_subcommand(
+      "top", "follow a running store that offers its stats: Options::stats_interval_ms");
+  bool once = false;
+  bool json = false;
+  bool prometheus = false;
+  top->add_option("DIR", dir, "the store")->required();
+  top->add_flag("--once", once, "print the next interval and end");
+  CLI::Option* const json_flag = top->add_flag("--json", json, "a line of JSON each time");
+  top->add_flag("--prometheus", prometheus, "print the metrics for Prometheus and end")
+      ->excludes(json_flag);
   CLI11_PARSE(app, argc, argv);
   if (*verify) return harness::Verify(dir);
   if (*copy) return harness::Copy(dir, copy_dir, copy_paths);
+  if (*top) {
+    const harness::TopForm form = prometheus ? harness::TopForm::kPrometheus
+                                  : json     ? harness::TopForm::kJson
+                                             : harness::TopForm::kTable;
+    return harness::RunTop(dir, form, once);
+  }
   return harness::Dump(dir, every_bucket);
 }

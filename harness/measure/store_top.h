@@ -1,0 +1,29 @@
+// `bin/store top`: follows a running store through the stats file that it offers.
+//
+// Neither the store nor other readers notice. One thread.
+#ifndef HARNESS_MEASURE_STORE_TOP_H_
+#define HARNESS_MEASURE_STORE_TOP_H_
+
+#include <string>
+
+#include "engine_race/stats_file.h"
+
+namespace harness {
+
+// What happened between two states of one store's stats: rates, latencies, hit rates, memory.
+std::string TopTable(const std::string& dir, const engine_race::PublishedStats& before,
+                     const engine_race::PublishedStats& now);
+// The same as one line of JSON, with every number of the later state.
+std::string TopJson(const std::string& dir, const engine_race::PublishedStats& before,
+                    const engine_race::PublishedStats& now);
+
+enum class TopForm { kTable, kJson, kPrometheus };
+
+// Prints one form of the stats whenever the store has written them, or once; Prometheus' form
+// always once. Exit codes: 0, 1 when the store has ended meanwhile, 2 when there is nothing to
+// follow.
+int RunTop(const std::string& dir, TopForm form, bool once);
+
+}  // namespace harness
+
+#endif  // HARNESS_MEASURE_STORE_TOP_H_
