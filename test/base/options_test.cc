@@ -34,6 +34,8 @@ TEST(OptionsTest, EachFieldOutOfRangeIsNamed) {
        [](Options* o) { o->index_memory_bytes = o->memory_budget_bytes + 1; }},
       {"index_memory_bytes", [](Options* o) { o->index_memory_bytes = kAutoIndexMemoryBytes - 1; }},
       {"build_thread_count", [](Options* o) { o->build_thread_count = 5000; }},
+      {"stats_interval_ms", [](Options* o) { o->stats_interval_ms = 9; }},
+      {"stats_interval_ms", [](Options* o) { o->stats_interval_ms = 3600 * 1000 + 1; }},
       {"directory_mode", [](Options* o) { o->directory_mode = 0600; }},
       {"directory_mode", [](Options* o) { o->directory_mode = 02700; }},
       {"file_mode", [](Options* o) { o->file_mode = 0400; }},
