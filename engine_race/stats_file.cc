@@ -173,7 +173,9 @@ std::string EncodeStats(const PublishedStats& published) {
 
 Status DecodeStats(std::string_view text, PublishedStats* published) {
   *published = PublishedStats();
-  if (!text.starts_with(kMagic) || text.size() < kHeaderBytes) return Damaged();
+  if (!text.starts_with(kMagic) || text.size() < kHeaderBytes || text[kHeaderBytes - 1] != '\n') {
+    return Damaged();
+  }
   std::string_view header = text.substr(kMagic.size(), kHeaderBytes - kMagic.size() - 1);
   uint64_t size_bytes = 0;
   uint64_t hash = 0;
