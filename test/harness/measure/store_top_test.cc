@@ -1,0 +1,98 @@
+#include "harness/measure/store_top.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+
+namespace harness {
+namespace {
+
+using engine_race::LatencyKind;
+using engine_race::PublishedStats;
+
+PublishedStats Before() {
+  PublishedStats before;
+  before.sequence = 1;
+  before.stats.uptime_us = 1000000;
+  before.stats.read_count = 1000;
+  before.stats.frame_hit_count = 100;
+  before.stats.memory_budget_bytes = 64 << 20;
+  before.latencies.measured = true;
+  before.latencies.kinds[static_cast<size_t>(LatencyKind::kRead)].Add(1000000000);
+  return before;
+}
+
+// Two seconds later.
+PublishedStats Now() {
+  PublishedStats now = Before();
+  now.sequence = 2;
+  now.stats.uptime_us += 2000000;
+  now.stats.read_count += 5000;
+  now.stats.frame_hit_count += 75;
+  now.stats.frame_miss_count += 25;
+  now.stats.log_written_bytes += 6 << 20;
+  now.stats.index_memory_bytes = 3 << 20;
+  now.stats.frame_memory_bytes = 1 << 20;
+  for (int i = 0; i < 99; ++i) {
+    now.latencies.kinds[static_cast<size_t>(LatencyKind::kRead)].Add(20);
+  }
+  return now;
+}
+
+// The words of the line that begins with a word.
+std::string LineOf(const std::string& text, const std::string& first) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with(first + " ")) return line;
+  }
+  return "";
+}
+
+TEST(StoreTopTest, RatesAndLatenciesAreThoseOfTheInterval) {
+  const std::string table = TopTable("somewhere", Before(), Now());
+  std::istringstream read(LineOf(table, "read"));
+  std::string name;
+  double rate = 0;
+  double p50 = -1;
+  double p99 = -1;
+  read >> name >> rate >> p50 >> p99;
+  EXPECT_EQ(rate, 2500) << table;
+  EXPECT_EQ(p50, 0.0) << table;
+  EXPECT_EQ(p99, 0.0) << "the slow read was before the interval:\n" << table;
+  EXPECT_NE(LineOf(table, "hits").find("values 75.0%"), std::string::npos) << table;
+  EXPECT_NE(LineOf(table, "hits").find("index -"), std::string::npos) << table;
+  EXPECT_NE(LineOf(table, "memory").find("4.0 MiB of 64.0 MiB"), std::string::npos) << table;
+  EXPECT_NE(LineOf(table, "written").find("log 3.0 MiB/s"), std::string::npos) << table;
+  EXPECT_EQ(LineOf(table, "errors"), "");
+}
+
+TEST(StoreTopTest, TwoEqualStatesAreNoDivisionByZero) {
+  const PublishedStats same = Before();
+  const std::string table = TopTable("somewhere", same, same);
+  EXPECT_EQ(table.find("nan"), std::string::npos) << table;
+  EXPECT_EQ(table.find("inf"), std::string::npos) << table;
+  const auto json = nlohmann::json::parse(TopJson("somewhere", same, same), nullptr, false);
+  EXPECT_EQ(json["per_second"]["read_count"], 0);
+}
+
+TEST(StoreTopTest, ErrorsAreNamed) {
+  PublishedStats now = Now();
+  now.stats.error_counts[static_cast<size_t>(engine_race::Code::kFull)] = 7;
+  EXPECT_NE(LineOf(TopTable("somewhere", Before(), now), "errors").find("7 kFull"),
+            std::string::npos);
+  const auto json = nlohmann::json::parse(TopJson("somewhere", Before(), now), nullptr, false);
+  EXPECT_EQ(json["errors"]["kFull"], 7);
+  EXPECT_EQ(json["latencies"]["read"]["count"], 99);
+  EXPECT_EQ(json["per_second"]["read_count"], 2500);
+}
+
+TEST(StoreTopTest, JsonTakesNamesOfAnyBytes) {
+  const std::string line = TopJson("a\"\xff\n", Before(), Now());
+  EXPECT_EQ(line.find('\n'), std::string::npos);
+  EXPECT_FALSE(nlohmann::json::parse(line, nullptr, false).is_discarded()) << line;
+}
+
+}  // namespace
+}  // namespace harness
