@@ -20,7 +20,7 @@ struct StatsField {
   std::string_view metric;
   std::string_view label;  // name and value, as in `call="read"`; or empty
   std::string_view help;   // of the metric; empty but for its first field
-  // What one unit of the number is in Prometheus' base units: seconds, bytes or ones.
+  // One unit of the number in Prometheus' base units: seconds, bytes or ones.
   double unit;
   uint64_t (*get)(const StoreStats& stats);
   // Null for a number that is made of others.

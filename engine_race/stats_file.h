@@ -1,8 +1,8 @@
 // The file through which a store offers its stats to other processes.
 //
-// The store makes the file anew when it opens, holds its exclusive lock, writes it again and again
-// in place, and removes it when it closes. The kernel drops the lock when the process ends in any
-// way, so that a reader can tell a file that a killed store has left behind. The store never waits
+// The store makes the file when it opens, writes it again and again in place, and removes it when
+// it closes. It holds the file's exclusive lock, which the kernel drops when the process ends in
+// any way. So a reader can tell a file that a killed store has left behind. The store never waits
 // for readers and takes nothing from them.
 //
 // The content is text: a line with the size and the checksum of the rest, then a name and its value

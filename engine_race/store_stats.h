@@ -1,4 +1,4 @@
-// What a store says of itself: counts, sizes and latencies. Start at StoreStats.
+// Counts, sizes and latencies of an open store. Start at StoreStats.
 //
 // Plain values, a copy of a moment. Numbers of one copy were not all taken at one instant.
 // engine_race/stats_text.h prints them for people and for Prometheus.
@@ -68,7 +68,7 @@ struct StoreStats {
   bool staging_mapped = true;
   uint32_t path_count = 1;  // of paths that the values are striped over
 
-  // What follows counts the calls of this opening that succeeded; a read that finds nothing is one
+  // The counts below are of calls of this opening that succeeded; a read that finds nothing is one
   // of them. A read is a call of Read or ReadInto, of a snapshot too.
   uint64_t read_count = 0;
   uint64_t multi_read_count = 0;      // calls
@@ -86,8 +86,8 @@ struct StoreStats {
   std::array<uint64_t, kCodeCount> error_counts = {};
   // Bytes that this opening has written to the logs and the journal.
   uint64_t log_written_bytes = 0;
-  // What the kernel says of the whole process: bytes that it had read from devices, and written to
-  // them or to the page cache. 0 where the kernel does not tell.
+  // Of the whole process, as the kernel counts them: bytes that it had read from devices, and
+  // written to devices or to the page cache.
   uint64_t process_read_bytes = 0;
   uint64_t process_written_bytes = 0;
   uint64_t uptime_us = 0;  // since the store was opened

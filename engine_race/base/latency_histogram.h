@@ -54,8 +54,8 @@ class LatencyHistogram {
     sum_ns_ += other.sum_ns_;
     max_ns_ = std::max(max_ns_, other.max_ns_);
   }
-  // What was added since `earlier`, an earlier state of this histogram. Of the largest value only
-  // the step is known.
+  // The values that were added since `earlier`, an earlier state of this histogram. Of the largest
+  // of them only the step is known.
   LatencyHistogram Since(const LatencyHistogram& earlier) const {
     LatencyHistogram since;
     for (size_t step = 0; step < counts_.size(); ++step) {

@@ -17,7 +17,7 @@
 
 namespace engine_race {
 
-// What is counted: calls that succeeded, reads that found nothing included.
+// Calls that succeeded, reads that found nothing included.
 enum class OpCounter : uint8_t {
   kReads,          // Read and ReadInto, of snapshots too
   kMultiReads,     // calls

@@ -1,4 +1,4 @@
-// What a store counts of its calls, and how long they took.
+// The counts of a store's calls, and their latencies.
 //
 // Owned by the door; the rooms that serve calls count in it. Thread-safe as its members are.
 #ifndef ENGINE_RACE_BASE_OP_STATS_H_

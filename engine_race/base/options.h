@@ -184,9 +184,9 @@ struct Options {
   uint64_t journal_bytes = uint64_t{256} << 20;
   // Compare every value read or visited with its checksum.
   bool verify_checksums = true;
-  // Measure how long calls take: see Store::Latencies. Off, because looking at the clock twice takes
-  // 45 ns a call. That is more than a tenth of the time of reading a hot value, and less than a
-  // hundredth of reading one from a device. In memory it takes 75 KiB for each CPU, up to eight.
+  // Measure how long calls take: see Store::Latencies. Off, because two looks at the clock take 40
+  // ns a call. That is more than a tenth of the time of reading a hot value, and less than a
+  // hundredth of reading one from a device. Takes 75 KiB of memory for each CPU, up to eight.
   bool latency_stats = false;
   // Every so many milliseconds the store writes its stats to the file `stats` in its directory,
   // which `bin/store top` reads. 10 to an hour; 0: never. Where that fails, the store does without,

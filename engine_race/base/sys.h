@@ -109,8 +109,8 @@ Status LockFile(int fd, LockKind kind);
 // Ends the lock, although forked children have descriptors of this open. Nothing happens where
 // there is no lock.
 void UnlockFile(int fd);
-// Whether somebody holds the exclusive lock of an open file by LockFile. Takes nothing and waits for
-// nobody; `fd` need not be writable.
+// Whether somebody holds the exclusive lock of an open file by LockFile. It takes no lock and does
+// not wait. `fd` need not be writable.
 Status HasExclusiveLock(int fd, bool* held);
 // The flock of an open file or directory. kIOError when it is held; *supported is false, and
 // nothing has happened, where nobody can take it.

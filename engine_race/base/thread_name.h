@@ -13,7 +13,7 @@ namespace engine_race {
 
 // Names the calling thread. A longer name is cut.
 void NameThread(const char* name) noexcept;
-// The same with a number behind the name: "er-read-3". Of a long name and number the end is cut.
+// Names it with a number behind the name: "er-read-3". The end of a longer text is cut.
 void NameThread(const char* name, uint32_t number) noexcept;
 
 // Starts a thread that names itself and then calls `run`. Throws as std::thread does.

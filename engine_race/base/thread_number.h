@@ -20,8 +20,8 @@ uint32_t Assign();
 
 }  // namespace thread_number
 
-// The number of the calling thread, at most kSharedThreadNumber. What one thread did under a number
-// happens before what the next one does under it.
+// The number of the calling thread, at most kSharedThreadNumber. A thread that
+// gets the number of one that has ended sees all that this one did.
 inline uint32_t ThreadNumber() {
   const uint32_t number = thread_number::own;
   return number != thread_number::kNone ? number : thread_number::Assign();

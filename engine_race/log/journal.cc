@@ -158,8 +158,7 @@ Status Journal::Commit() {
     ENGINE_RACE_ASSERT(offset_ + bytes <= half_bytes_);
     status = file_.Write(buffer_.data(), bytes, half_ * half_bytes_ + offset_);
     if (status.ok()) {
-      // Relaxed, here and below: statistics.
-      written_bytes_.fetch_add(bytes, std::memory_order_relaxed);
+      // Relaxed, both here and below: statistics.
       flush_count_.fetch_add(1, std::memory_order_relaxed);
       status = Guarded([this] { return file_.DataSync(); });
       // For any reason: nobody knows what the device holds now.
@@ -169,6 +168,7 @@ Status Journal::Commit() {
       offset_ += bytes;
       ++number_;
       record_count_.fetch_add(taken_.size(), std::memory_order_relaxed);
+      written_bytes_.fetch_add(bytes, std::memory_order_relaxed);
       return status;
     }
   }

@@ -38,9 +38,9 @@ Status LogWriter::WriteValues(uint32_t bucket, uint64_t slot, uint64_t slot_coun
   ENGINE_RACE_ASSERT(slot_count <= location.slot_count);
   ENGINE_RACE_RETURN_IF_ERROR(
       location.file->Write(data, slot_count * kValueBytes, location.offset));
-  CountWritten(slot_count * kValueBytes);
   // After the write: the flush that clears the mark, in FlushLogs, begins after it too.
   dirty_files_[files.key_files.size() + location.file_number].store(true);
+  CountWritten(slot_count * kValueBytes);
   return Status::Ok();
 }
 
@@ -51,9 +51,9 @@ Status LogWriter::WriteKeys(uint32_t bucket, uint64_t slot, uint64_t size_bytes,
   ENGINE_RACE_ASSERT(slot * sizeof(format::KeyEntry) % kIoAlignment == 0);
   ENGINE_RACE_ASSERT(slot * sizeof(format::KeyEntry) + size_bytes <= geometry.key_region_bytes());
   ENGINE_RACE_RETURN_IF_ERROR(file.Write(data, size_bytes, geometry.KeyOffset(bucket, slot)));
-  CountWritten(size_bytes);
   // After the write, as in WriteValues.
   dirty_files_[bucket / geometry.buckets_per_file()].store(true);
+  CountWritten(size_bytes);
   return Status::Ok();
 }
 
@@ -105,9 +105,9 @@ Status LogWriter::FlushLogs() {
 }
 
 Status LogWriter::Flush(const io::File& file) noexcept {
+  const LatencyTimer timer(context_.flushes);
   // Relaxed: a statistic.
   flush_count_.fetch_add(1, std::memory_order_relaxed);
-  const LatencyTimer timer(context_.flushes);
   return PoisonUnlessFlushed(Guarded([&] { return file.DataSync(); }));
 }
 

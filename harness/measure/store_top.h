@@ -10,10 +10,10 @@
 
 namespace harness {
 
-// What happened between two states of one store's stats: rates, latencies, hit rates, memory.
+// Rates, latencies, hit rates and memory, between two states of one store's stats.
 std::string TopTable(const std::string& dir, const engine_race::PublishedStats& before,
                      const engine_race::PublishedStats& now);
-// The same as one line of JSON, with every number of the later state.
+// Rates and latencies as one line of JSON, with every number of the later state.
 std::string TopJson(const std::string& dir, const engine_race::PublishedStats& before,
                     const engine_race::PublishedStats& now);
 
