@@ -15,6 +15,7 @@
 #include "engine_race/base/op_stats.h"
 #include "engine_race/base/thread_name.h"
 #include "engine_race/base/thread_number.h"
+#include "test/test_util.h"
 
 namespace engine_race {
 namespace {
@@ -72,18 +73,18 @@ TEST(ThreadNumberTest, LivingThreadsHaveDifferentNumbersAndKeepThem) {
 
 TEST(ThreadNumberTest, NumbersOfThreadsThatEndedAreGivenAgain) {
   const uint32_t own = ThreadNumber();
-  for (int i = 0; i < 5000; ++i) {
+  for (uint64_t i = 0; i < test::Sized(5000, 300); ++i) {
     uint32_t number = own;
     std::thread([&number] { number = ThreadNumber(); }).join();
     ASSERT_NE(number, own);
-    ASSERT_LT(number, 1000u);
+    ASSERT_LT(number, 100u);
   }
 }
 
 // More threads than there are lines of their own.
 TEST(OpCountersTest, NothingIsLostWhenManyThreadsCount) {
   constexpr uint32_t kThreads = 300;
-  constexpr uint64_t kRounds = 2000;
+  constexpr uint64_t kRounds = test::Sized(2000, 200);
   OpCounters counters;
   for (int i = 0; i < 2; ++i) {
     RunTogether(kThreads, [&counters](uint32_t) {

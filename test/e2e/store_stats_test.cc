@@ -180,7 +180,7 @@ std::set<std::string> EngineThreads() {
 }
 
 TEST(StoreStatsTest, TheThreadsOfAStoreHaveNames) {
-  TempDir dir;
+  TempDir dir(FastParent());  // Each write is flushed.
   Options options = TinyOptions();
   options.sync_mode = SyncMode::kGroup;
   options.io_backend = IoBackend::kPsync;
