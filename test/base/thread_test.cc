@@ -99,6 +99,22 @@ TEST(OpCountersTest, NothingIsLostWhenManyThreadsCount) {
   EXPECT_EQ(counters.Sum(OpCounter::kWrites), 0u);
 }
 
+// Threads whose numbers are above those of lines of their own, 64 apart, count in one line.
+TEST(OpCountersTest, NothingIsLostInALineThatThreadsShare) {
+  constexpr uint64_t kRounds = test::Sized(5000000, 200000);
+  OpCounters counters;
+  std::atomic<uint64_t> sharer_count{0};
+  RunTogether(330, [&](uint32_t) {
+    const uint32_t number = ThreadNumber();
+    if (number < 192 || number % 64 != 5) return;
+    ++sharer_count;
+    while (sharer_count < 2) std::this_thread::yield();
+    for (uint64_t round = 0; round < kRounds; ++round) counters.Add(OpCounter::kReads);
+  });
+  EXPECT_GE(sharer_count, 2u);
+  EXPECT_EQ(counters.Sum(OpCounter::kReads), sharer_count * kRounds);
+}
+
 TEST(OpStatsTest, AnAbsentKeyIsAReadAndAFailureIsNone) {
   OpStats stats(/*latencies=*/false);
   stats.Count(OpCounter::kReads, Code::kOk);
