@@ -184,7 +184,7 @@ struct Options {
   uint64_t journal_bytes = uint64_t{256} << 20;
   // Compare every value read or visited with its checksum.
   bool verify_checksums = true;
-  // Measure how long calls take: see Store::Latencies. Off, because two looks at the clock take 40
+  // Measure how long calls take: see Store::Latencies. Off, because two looks at the clock take 45
   // ns a call. That is more than a tenth of the time of reading a hot value, and less than a
   // hundredth of reading one from a device. Takes 75 KiB of memory for each CPU, up to eight.
   bool latency_stats = false;
