@@ -239,10 +239,7 @@ Status Store::Open(const Options& options, const std::string& dir, std::unique_p
     if (options.stats_interval_ms != 0) {
       const Store* const offered = made.get();
       impl.publisher = StatsPublisher::Start(impl.options, dir, [offered] {
-        PublishedStats published;
-        published.stats = offered->Stats();
-        published.latencies = offered->Latencies();
-        return published;
+        return PublishedStats{offered->Stats(), offered->Latencies()};
       });
     }
     *store = std::move(made);
@@ -276,9 +273,9 @@ Status Store::MultiRead(std::span<const std::string_view> keys, std::span<std::s
 }
 
 Status Store::ReadInto(uint64_t key, char* value) {
-  const KeyBytes bytes(key);
-  return impl_->Finish(OpCounter::kReads,
-                       Guarded([&] { return impl_->Read(bytes.view(), ValueSink(value)); }));
+  return impl_->Finish(OpCounter::kReads, Guarded([&] {
+                         return impl_->Read(KeyBytes(key).view(), ValueSink(value));
+                       }));
 }
 
 Status Store::MultiReadInto(std::span<const uint64_t> keys, char* values, std::span<Code> codes) {
@@ -291,9 +288,8 @@ Status Store::ReadAsync(std::string_view key, std::string* value, ReadDoneFn don
 }
 
 Status Store::ReadAsyncInto(uint64_t key, char* value, ReadDoneFn done) {
-  const KeyBytes bytes(key);
-  return impl_->FinishStart(
-      Guarded([&] { return impl_->ReadAsync(bytes.view(), ValueSink(value), std::move(done)); }));
+  return impl_->FinishStart(Guarded(
+      [&] { return impl_->ReadAsync(KeyBytes(key).view(), ValueSink(value), std::move(done)); }));
 }
 
 Status Store::Range(std::string_view lower, std::string_view upper, const VisitFn& visit) {
@@ -316,9 +312,8 @@ Status Store::Read(const Snapshot& snapshot, std::string_view key, std::string* 
 }
 
 Status Store::ReadInto(const Snapshot& snapshot, uint64_t key, char* value) {
-  const KeyBytes bytes(key);
   return impl_->Finish(OpCounter::kReads, Guarded([&] {
-                         return impl_->Read(snapshot, bytes.view(), ValueSink(value));
+                         return impl_->Read(snapshot, KeyBytes(key).view(), ValueSink(value));
                        }));
 }
 

@@ -194,17 +194,17 @@ int engine_race_iterator_take(engine_race_iterator* iterator, size_t count, uint
 /* Moves on to the latest state. It stands at no record then. */
 int engine_race_iterator_refresh(engine_race_iterator* iterator);
 
-/* Counters of a store, each a number with a name: those of StoreStats in engine_race/store.h. */
+/* Counters of a store, each a number with a name. Their meanings are in engine_race/store_stats.h.
+ * A program looks for the names that it wants: their numbers differ between versions. */
 
 /* The name of the counter with that number; null behind the last one. */
 const char* engine_race_stat_name(size_t index);
-/* Copies the first `count` of them into `values`, in the order of their numbers: a counter keeps
- * its number for ever. *given is how many were copied, less than `count` where there are no more.
- */
+/* Copies the first `count` of them into `values`, in the order of their numbers. *given is how many
+ * were copied, less than `count` where there are no more. */
 int engine_race_stats(engine_race_store* store, uint64_t* values, size_t count, size_t* given);
-/* What a store says of itself in words; *text is for engine_race_free. Names: "io_backend" and
- * "write_backend", "key_range" (the keys that it takes, "first-last"). INVALID_ARGUMENT for an
- * unknown name. */
+/* A text about a store; *text is for engine_race_free. Names: "io_backend" and "write_backend";
+ * "key_range", the keys that it takes, "first-last"; "stats", a line for each counter and latency;
+ * "prometheus", the same in Prometheus' text format. INVALID_ARGUMENT for an unknown name. */
 int engine_race_property(engine_race_store* store, const char* name, char** text);
 
 /* Closed stores. Options may be null. */

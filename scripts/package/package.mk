@@ -33,7 +33,7 @@ fill_in = sed -e 's|@PREFIX@|$(PREFIX)|g' -e 's|@VERSION@|$(VERSION)|g' -e 's|@S
               -e 's|@LIBDIR_FROM_CMAKE@|$(call from_cmake_to,$(LIBDIR))|g' \
               -e 's|@INCLUDEDIR_FROM_CMAKE@|$(call from_cmake_to,$(INCLUDEDIR))|g'
 cxx_headers = $(sort $(filter engine_race/%.h,$(shell $(CXX) -std=c++20 -I. -MM -x c++ engine_race/store.h))) \
-              engine_race/engine_race.h
+              engine_race/engine_race.h engine_race/stats_text.h
 to_libdir := $(DESTDIR)$(LIBDIR)
 to_includedir := $(DESTDIR)$(INCLUDEDIR)
 
