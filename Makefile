@@ -109,7 +109,7 @@ jobs = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc))
 submake = $(MAKE) --no-print-directory $(jobs)
 
 .PHONY: all library programs tests quick-tests guest race test test-all test-rest test-report fuzz check bench bench-race \
-        bench-safety bench-io bench-scan bench-l1 bench-index bench-numa flame mutants soak crash powercut \
+        bench-safety bench-io bench-scan bench-l1 bench-index bench-numa bench-compare flame mutants soak crash powercut \
         nvme-guest numa-guests \
         asan tsan format clean help FORCE
 .SECONDARY:
@@ -230,6 +230,19 @@ bench-numa:  ## where text and memory of instances lie, and what one costs, into
 # The bench reads failures from the JSON, so a failure here must not end the recipe.
 	scripts/numa_guest.py --json out/numa-guests.json || true
 	$(BIN)/bench_numa --json out/bench-numa.json --guests out/numa-guests.json $(BENCH_NUMA_ARGS)
+
+# Programs whose claims bin/compare takes over; each leaves a JSON.
+compare_claims := out/bench-c-api.json
+bench-compare:  ## the engine beside RocksDB, LevelDB, LMDB, WiredTiger, into out/bench-compare.json; two hours
+	scripts/setup.sh race
+	scripts/setup.sh peers || echo "bench-compare: going on without some of the peers"
+	+$(submake) $(BIN)/compare $(BIN)/bench_c_api
+	mkdir -p out
+	rm -f $(compare_claims)
+# The comparison reports a missing JSON, so a failure here must not end the recipe.
+	$(BIN)/bench_c_api --json out/bench-c-api.json || true
+	$(BIN)/compare --dir out/compare-store --json out/bench-compare.json \
+	  $(compare_claims:%=--merge %) $(BENCH_COMPARE_ARGS)
 
 flame: $(BIN)/profile  ## a flame graph, out/flame-PHASE.svg; PHASE=seek, `bin/profile -h` lists them
 	scripts/setup.sh flame
@@ -392,6 +405,7 @@ $(addprefix $(BUILD)/tests/,$(test_rooms) core rest): $(library_objects) $(BUILD
 	$(quiet)$(CXX) $(LDFLAGS) $(WRAPPED_CALLS:%=-Wl,--wrap=%) $(linked_objects) $(THIRD_PARTY_ARCHIVES) \
 	  -lgtest -lgtest_main $(LDLIBS) -o $@
 $(BUILD)/tests/experiments $(BUILD)/tests/rest: LDLIBS += $(link_lab)
+$(BUILD)/tests/opponents $(BUILD)/tests/compare: LDLIBS += $(link_peers)
 
 $(BUILD)/open_fuzz: $(call objects,$(fuzz_sources) $(fuzz_helpers)) $(library_objects)
 	@echo "$(call step,link $@)"
@@ -498,7 +512,7 @@ $(BUILD)/%.lint: %.cc $(BUILD)/%.o .clang-tidy
 	@scripts/lint.sh $(CLANG_TIDY) $(CLANGXX) $< -std=c++20 -I. -march=x86-64-v2 $(call own_flags,$<)
 	@touch $@
 
-check-bench: $(BENCHES) $(BIN)/bench $(BIN)/profile $(BIN)/race $(BIN)/numa $(BIN)/race_static
-	scripts/check_bench.sh $(BENCHES) $(BIN)/bench $(BIN)/profile
+check-bench: $(BENCHES) $(BIN)/bench $(BIN)/compare $(BIN)/profile $(BIN)/race $(BIN)/numa $(BIN)/race_static
+	scripts/check_bench.sh $(BENCHES) $(BIN)/bench $(BIN)/compare $(BIN)/profile
 
 -include $(shell find $(BUILD) -name '*.d' 2> /dev/null)

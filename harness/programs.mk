@@ -4,8 +4,21 @@
 # room without their suffix. When RocksDB is missing, the files *_missing.cc replace the opponents.
 PROGRAMS := $(main_sources:harness/apps/%_main.cc=$(BIN)/%)
 rocks_library := $(call has_header,rocksdb/db.h)
+# The peers of bin/compare, each in harness/opponents/PEER_kv.cc. A peer whose library is missing is not
+# linked; harness/opponents/open_peers.h says how the programs notice. Sanitizers do not see into the
+# libraries, which would cause false reports, so sanitized programs have no peers.
+peers := $(if $(filter asan tsan,$(FLAVOUR)),,rocksdb leveldb lmdb wiredtiger)
+peer_header_rocksdb := rocksdb/db.h
+peer_header_leveldb := leveldb/db.h
+peer_header_lmdb := lmdb.h
+peer_header_wiredtiger := wiredtiger.h
+peers_here := $(foreach peer,$(peers),$(if $(call has_header,$(peer_header_$(peer))),$(peer)))
+peers_missing := $(filter-out $(peers_here),$(peers))
+peer_parts := kv $(addprefix opponents/,peers group_commit $(peers_here:%=%_kv))
+link_peers := $(peers_here:%=-l%)
 # Sources that cannot be compiled here.
-unbuilt_sources := $(if $(rocks_library),,$(filter-out %_missing.cc,$(wildcard harness/opponents/rocks_*.cc)))
+unbuilt_sources := $(if $(rocks_library),,$(filter-out %_missing.cc,$(wildcard harness/opponents/rocks_*.cc))) \
+                   $(foreach peer,$(peers_missing),harness/opponents/$(peer)_kv.cc)
 rocks = $(addprefix opponents/,$(1)$(if $(rocks_library),,_missing))
 # What bin/race and bin/numa race share of the loads.
 race_flags := $(addprefix load/,numa_flag race_space store_basics)
@@ -19,6 +32,8 @@ parts_numa := system measure/result_file measure/table data $(race_flags) numa
 bench_parts := system $(addprefix measure/,histogram progress result_file timed) data \
                load/store_basics kv/engine_store bench
 parts_bench := $(bench_parts)
+parts_bench_c_api := system measure data load/store_basics claims/bench_end claims/bench_c_api
+parts_compare := $(bench_parts) measure $(peer_parts) compare claims/bench_end
 parts_bench_micro := data
 # The engine's index beside flat arrays.
 index_lookups := lab/flat_index lab/index_finds
@@ -49,6 +64,7 @@ unmeasured_sources := $(filter-out harness/apps/bench_micro_main.cc harness/apps
 sources_of_part = $(or $(wildcard harness/$(1).cc),$(sort $(wildcard harness/$(1)/*.cc)), \
                        $(error harness/ has no $(1)))
 sources_of = $(foreach part,$(1),$(call sources_of_part,$(part)))
+link_compare := $(link_peers)
 link_lab := -lboost_context
 link_bench_micro := -lbenchmark
 link_bench_scan := $(if $(rocks_library),-lrocksdb)

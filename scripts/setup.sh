@@ -1,7 +1,7 @@
 #!/bin/bash
 # Installs what a goal of the Makefile needs and this machine lacks, on Debian and Ubuntu.
 #
-#   scripts/setup.sh [race|test|mutants|check|guest|plot|rocksdb|deb|package|python|flame|l1|browser|ci|all]
+#   scripts/setup.sh [race|test|mutants|check|guest|plot|rocksdb|peers|deb|package|python|flame|l1|browser|ci|all]
 #
 # When nothing is missing it does nothing, fast, and needs neither the network nor any rights.
 set -euo pipefail
@@ -103,6 +103,12 @@ debootstrap              debootstrap
 rocksdb_needs='
 rocksdb/db.h             librocksdb-dev
 '
+# The stores that bin/compare runs beside the engine.
+peers_needs="$rocksdb_needs"'
+leveldb/db.h             libleveldb-dev
+lmdb.h                   liblmdb-dev
+wiredtiger.h             libwiredtiger-dev
+'
 # For flame graphs.
 flame_needs='
 /usr/bin/python3         python3
@@ -115,7 +121,7 @@ chromium,chromium-browser,google-chrome  chromium
 /usr/share/fonts/truetype/dejavu/DejaVuSans.ttf  fonts-dejavu-core
 '
 # For .ci/run alone: it compiles the opponents too.
-ci_needs="$rocksdb_needs$package_needs$python_needs"'
+ci_needs="$peers_needs$package_needs$python_needs"'
 ccache                   ccache
 '
 # Optional tools of bin/lab l1: they count, sample and draw.
@@ -130,6 +136,7 @@ case "${1:-all}" in
   guest) needs=$guest_needs ;;
   plot) needs=$plot_needs ;;
   rocksdb) needs=$rocksdb_needs ;;
+  peers) needs=$peers_needs ;;
   deb) needs=$deb_needs ;;
   package) needs=$package_needs ;;
   python) needs=$python_needs ;;
@@ -137,8 +144,8 @@ case "${1:-all}" in
   l1) needs=$l1_needs ;;
   browser) needs=$browser_needs ;;
   ci) needs=$ci_needs ;;
-  all) needs=$check_needs$guest_needs$rocksdb_needs$package_needs$python_needs$l1_needs ;;
-  *) echo "usage: $0 [race|test|mutants|check|guest|plot|rocksdb|deb|package|python|flame|l1|browser|ci|all]" >&2; exit 2 ;;
+  all) needs=$check_needs$guest_needs$peers_needs$package_needs$python_needs$l1_needs ;;
+  *) echo "usage: $0 [race|test|mutants|check|guest|plot|rocksdb|peers|deb|package|python|flame|l1|browser|ci|all]" >&2; exit 2 ;;
 esac
 
 is_there() {  # a comma-separated list of probes, any of which will do

@@ -4,7 +4,7 @@
 # of tests that span them lie in test/, those of harness/ in test/harness/. For each: the parts of
 # harness/ that it links, and the programs that it runs.
 engine_test_rooms := base include numa io log l1 index hot task scan faults power e2e
-harness_test_rooms := system measure data load lab race bench crash numa claims experiments apps
+harness_test_rooms := system measure data load lab opponents race bench crash numa claims compare experiments apps
 # A name that both have is one room of tests.
 test_rooms := $(engine_test_rooms) $(filter-out $(engine_test_rooms),$(harness_test_rooms))
 # The rooms that `make test` leaves to `make test-all`, and those that it runs, the longest first.
@@ -16,16 +16,19 @@ test_parts_measure := system measure
 test_parts_data := data
 test_parts_load := system measure data load
 test_parts_lab := system measure data load lab
+test_parts_opponents := system data load/store_basics $(peer_parts)
 test_parts_race := system measure data load/store_basics race
 test_parts_bench := $(bench_parts)
 test_parts_crash := crash
 test_parts_numa := system measure data $(race_flags) numa
 test_parts_claims := system measure data load race $(visit_claims) claims/scan_written \
                      claims/bench_numa $(index_lookups) $(index_claims)
+test_parts_compare := $(bench_parts) measure $(peer_parts) $(addprefix compare/,order contest report)
 test_parts_experiments := $(parts_lab)
 test_parts_apps := $(parts_numa)
 test_programs_e2e := crash
 test_programs_experiments := lab
+test_programs_compare := compare
 # Sanitized programs cannot be linked statically.
 test_programs_apps := race store numa bench $(if $(filter asan tsan,$(FLAVOUR)),,race_static)
 # What every one of them links: the calls that tests come between, and memory that is refused.

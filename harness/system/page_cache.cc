@@ -46,4 +46,12 @@ std::string DropPageCache(const std::string& dir) {
   return DropWholeCache() ? "drop_caches" : DropEachFile(dir);
 }
 
+bool SyncFileSystem(const std::string& dir) {
+  const int fd = open(dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return false;
+  const bool synced = syncfs(fd) == 0;
+  close(fd);
+  return synced;
+}
+
 }  // namespace harness

@@ -1,4 +1,5 @@
-// Drops the page cache between two phases, so that the next one starts cold.
+// Empties the page cache between two phases: writes it to the device, or drops it, so that the next
+// phase starts cold.
 //
 // Stateless. It acts on the whole machine if it has the rights.
 #ifndef HARNESS_SYSTEM_PAGE_CACHE_H_
@@ -14,6 +15,9 @@ std::string DropPageCache(const std::string& dir);
 
 // The second way alone: for a program that runs beside others, whose cache it must not drop.
 std::string DropFilesOf(const std::string& dir);
+
+// Writes what the page cache has of the file system of `dir` to its device. False on failure.
+bool SyncFileSystem(const std::string& dir);
 
 }  // namespace harness
 

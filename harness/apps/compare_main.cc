@@ -1,0 +1,175 @@
+// The engine beside RocksDB, LevelDB, LMDB and WiredTiger: the contest's phases and benchmarks, in
+// alternating rounds, below one cap on memory. docs/peers.md has the rules.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "engine_race/base/options.h"
+#include "harness/bench/benchmark.h"
+#include "harness/claims/bench_end.h"
+#include "harness/compare/comparison.h"
+#include "harness/compare/process.h"
+#include "harness/opponents/peers.h"
+#include "harness/system/child_process.h"
+#include "harness/system/fio_runner.h"
+#include "harness/system/work_dir.h"
+
+namespace harness {
+namespace {
+
+constexpr char kProgram[] = "compare";
+constexpr double kGiB = 1 << 30;
+
+struct CompareFlags {
+  CompareConfig config;
+  std::string dir;
+  double gib = 8;
+  double memory_gib = 2;
+  double budget_gib = 0;
+  double floor_gib = 1;
+  std::string only;
+  bool no_fio = false;
+  bool smoke = false;
+  std::vector<std::string> merges;
+  std::string json_path;
+};
+
+std::vector<std::string> StoreNames() {
+  std::vector<std::string> names;
+  for (const KvStoreKind& kind : ComparedStores()) names.push_back(kind.name);
+  return names;
+}
+
+void AddFlags(CompareFlags* flags, CLI::App* app) {
+  CompareConfig& config = flags->config;
+  config.stores = StoreNames();
+  config.phases = {kWritePhase, kReadPhase, kRangePhase, kOpenPhase};
+  app->add_option("--dir", flags->dir,
+                  "made when missing; must be empty; by default a fresh one below the current one");
+  app->add_option("--gib", flags->gib, "size of a store's records")->capture_default_str();
+  app->add_option("--threads", config.thread_count)
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  app->add_option("--rounds", config.round_count)
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  app->add_option("--stores", config.stores, "which stores take part")
+      ->delimiter(',')
+      ->check(CLI::IsMember(StoreNames()))
+      ->capture_default_str();
+  app->add_option("--phases", config.phases, "of the contest; the writing is always run")
+      ->delimiter(',')
+      ->check(CLI::IsMember({kWritePhase, kReadPhase, kRangePhase, kOpenPhase}))
+      ->capture_default_str();
+  app->add_option("--benchmarks", config.benchmarks,
+                  "of bin/bench, run after the contest; fills begin with a fresh store")
+      ->delimiter(',')
+      ->check(CLI::IsMember(BenchmarkNames()));
+  app->add_option("--only", flags->only, "run one part alone")
+      ->check(CLI::IsMember({"contest", "benchmarks"}));
+  app->add_option("--phase_seconds", config.phase_seconds,
+                  "a store that takes longer counts by the rate that it reached")
+      ->capture_default_str();
+  app->add_option("--fill_seconds", config.fill_seconds,
+                  "this limit for phases that fill a store; 0: three times as much")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app->add_option("--memory_gib", flags->memory_gib,
+                  "cap on each phase's memory, page cache included; 0: none")
+      ->capture_default_str();
+  app->add_option("--budget_gib", flags->budget_gib,
+                  "what a store is told to take; 0: three quarters of the cap")
+      ->capture_default_str();
+  app->add_option("--seed", config.seed)->capture_default_str();
+  app->add_flag("--dense_keys", config.dense_keys, "keys of benchmarks are 0, 1, 2, ...");
+  app->add_option("--floor_gib", flags->floor_gib, "what fio moves to find the device's rates")
+      ->capture_default_str();
+  app->add_flag("--no_fio", flags->no_fio, "do not measure the device's rates");
+  app->add_option("--merge", flags->merges, "take over the claims of another program's JSON");
+  app->add_option("--json", flags->json_path, "where the figures go; by default nowhere");
+  app->add_flag("--smoke", flags->smoke, "everything once, tiny: no figure means much");
+}
+
+// Turns flags into a configuration. Returns what is wrong with them, or nothing.
+std::string Settle(CompareFlags* flags) {
+  CompareConfig& config = flags->config;
+  if (flags->smoke) {
+    flags->gib = 1.0 / 128;
+    flags->floor_gib = 1.0 / 64;
+    config.round_count = 1;
+    config.phase_seconds = 20;
+    config.thread_count = 4;
+    config.benchmarks = {"fillseq", "readrandom"};
+  }
+  const auto is_size = [](double gib) { return std::isfinite(gib) && gib >= 0 && gib <= 65536; };
+  if (!is_size(flags->gib) || !is_size(flags->memory_gib) || !is_size(flags->budget_gib) ||
+      !is_size(flags->floor_gib)) {
+    return "sizes are numbers of GiB from 0 to 65536";
+  }
+  config.record_count = static_cast<uint64_t>(flags->gib * kGiB / kBenchRecordBytes);
+  if (config.record_count < config.thread_count) {
+    return "--gib " + std::to_string(flags->gib) + " is less than a record for each thread";
+  }
+  if (!(config.phase_seconds > 0) || config.phase_seconds > 1e6) {
+    return "--phase_seconds is not above 0, or above a million";
+  }
+  if (!(config.fill_seconds <= 1e6)) return "--fill_seconds is above a million";
+  config.memory_cap_bytes = static_cast<uint64_t>(flags->memory_gib * kGiB);
+  constexpr uint64_t kLeastCapBytes = uint64_t{64} << 20;
+  if (config.memory_cap_bytes > 0 && config.memory_cap_bytes < kLeastCapBytes) {
+    return "--memory_gib is below 64 MiB";
+  }
+  const double budget_gib = flags->budget_gib > 0   ? flags->budget_gib
+                            : flags->memory_gib > 0 ? flags->memory_gib * 0.75
+                                                    : 1.5;
+  config.memory_budget_bytes = static_cast<uint64_t>(budget_gib * kGiB);
+  if (config.memory_budget_bytes < engine_race::kMinMemoryBudgetBytes) {
+    return "--budget_gib is below " + std::to_string(engine_race::kMinMemoryBudgetBytes) + " bytes";
+  }
+  const bool wants_fio = !flags->no_fio && FioRunner::Available();
+  config.floor_bytes = wants_fio ? static_cast<uint64_t>(flags->floor_gib * kGiB) : 0;
+  if (flags->only == "benchmarks" && config.benchmarks.empty()) {
+    return "--only benchmarks needs --benchmarks";
+  }
+  config.has_contest = flags->only != "benchmarks";
+  if (flags->only == "contest") config.benchmarks.clear();
+  return {};
+}
+
+int Compare(CompareFlags flags) {
+  CompareConfig& config = flags.config;
+  const std::string wrong = Settle(&flags);
+  if (!wrong.empty()) return RefuseBench(kProgram, wrong);
+  WorkDir dir;
+  std::string error;
+  if (!dir.Prepare(flags.dir, &error)) return RefuseBench(kProgram, error);
+  config.dir = dir.path();
+  const std::string no_room = WhyNoRoom(config.dir, NeededBytes(config));
+  if (!no_room.empty()) return RefuseBench(kProgram, no_room);
+  for (const std::string& name : MissingPeers()) {
+    std::fprintf(stderr, "left out %s: its library was missing when this was built; %s\n",
+                 name.c_str(), "scripts/setup.sh peers installs it");
+  }
+  CatchInterrupts();
+  Comparison comparison(config);
+  for (const std::string& path : flags.merges) comparison.Merge(path);
+  comparison.Run();
+  return EndBench(kProgram, comparison.ToTable(), comparison.errors(), comparison.ToJson(),
+                  flags.json_path);
+}
+
+}  // namespace
+}  // namespace harness
+
+int main(int argc, char** argv) {
+  if (const auto code = harness::ComparePhaseMain(argc, argv)) return *code;
+  harness::CompareFlags flags;
+  CLI::App app("Runs the engine and its peers side by side.");
+  harness::AddFlags(&flags, &app);
+  CLI11_PARSE(app, argc, argv);
+  return harness::Compare(std::move(flags));
+}

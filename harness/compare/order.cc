@@ -1,0 +1,34 @@
+#include "harness/compare/order.h"
+
+namespace harness {
+namespace {
+
+template <typename T>
+std::optional<T> Parse(const std::string& text) {
+  const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
+  if (!json.is_object()) return std::nullopt;
+  try {
+    return json.get<T>();
+  } catch (const nlohmann::json::exception&) {
+    return std::nullopt;
+  }
+}
+
+}  // namespace
+
+double CompareAnswer::OperationsPerSecond() const { return Figure("operations_per_s").value_or(0); }
+
+std::optional<double> CompareAnswer::Figure(const char* name) const {
+  if (!run.is_object() || !run.contains(name) || !run[name].is_number()) return std::nullopt;
+  return run[name].get<double>();
+}
+
+std::optional<CompareOrder> ParseCompareOrder(const std::string& text) {
+  return Parse<CompareOrder>(text);
+}
+
+std::optional<CompareAnswer> ParseCompareAnswer(const std::string& text) {
+  return Parse<CompareAnswer>(text);
+}
+
+}  // namespace harness

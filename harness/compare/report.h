@@ -1,0 +1,19 @@
+// A comparison's runs as tables for the terminal: losses beside wins.
+//
+// Pure functions of "runs" as docs/bench.md has them.
+#ifndef HARNESS_COMPARE_REPORT_H_
+#define HARNESS_COMPARE_REPORT_H_
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+namespace harness {
+
+// For each phase a table of its stores: the medians of their rounds, and the spread of the rates.
+std::string PhaseTables(const nlohmann::json& runs);
+// The engine beside the best of the others, phase by phase.
+std::string WinsTable(const nlohmann::json& runs);
+
+}  // namespace harness
+
+#endif  // HARNESS_COMPARE_REPORT_H_

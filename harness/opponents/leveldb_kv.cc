@@ -1,0 +1,143 @@
+// LevelDB, tuned as leveldb/options.h and its doc/index.md advise.
+#include <leveldb/cache.h>
+#include <leveldb/db.h>
+#include <leveldb/filter_policy.h>
+#include <leveldb/options.h>
+#include <leveldb/write_batch.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "harness/opponents/lsm_cursor.h"
+#include "harness/opponents/open_peers.h"
+
+namespace harness {
+namespace {
+
+using engine_race::KeyBytes;
+using engine_race::Status;
+using leveldb::Slice;
+
+constexpr char kName[] = "LevelDB";
+constexpr int kFilterBitsPerKey = 10;
+constexpr uint64_t kMiB = uint64_t{1} << 20;
+constexpr uint64_t kMaxWriteBufferBytes = 64 * kMiB;
+constexpr uint64_t kFileBytes = 16 * kMiB;
+
+class LevelKv final : public KvStore {
+ public:
+  // Cache and filter outlive the database.
+  LevelKv(std::unique_ptr<leveldb::Cache> cache,
+          std::unique_ptr<const leveldb::FilterPolicy> filter)
+      : cache_(std::move(cache)), filter_(std::move(filter)) {}
+
+  Status Open(const KvOptions& kv) {
+    options_.create_if_missing = true;
+    options_.compression = leveldb::kNoCompression;
+    options_.block_cache = cache_.get();
+    options_.filter_policy = filter_.get();
+    options_.write_buffer_size =
+        std::clamp<uint64_t>(kv.memory_budget_bytes / 16, kMiB, kMaxWriteBufferBytes);
+    options_.max_file_size = kFileBytes;
+    cache_bytes_ = CacheBytes(kv.memory_budget_bytes);
+    leveldb::DB* db = nullptr;
+    const leveldb::Status opened = leveldb::DB::Open(options_, kv.dir, &db);
+    db_.reset(db);
+    return FromLsm(kName, opened);
+  }
+
+  // Most tables are mapped, so that the page cache has their blocks. The rest comes through this.
+  static uint64_t CacheBytes(uint64_t budget_bytes) { return budget_bytes / 8; }
+
+  Status Put(uint64_t key, const char* value) override {
+    return FromLsm(kName, db_->Put(write_options_, KeySlice<Slice>(KeyBytes(key)),
+                                   Slice(value, engine_race::kValueBytes)));
+  }
+  Status Delete(uint64_t key) override {
+    return FromLsm(kName, db_->Delete(write_options_, KeySlice<Slice>(KeyBytes(key))));
+  }
+  Status Get(uint64_t key, char* value) override {
+    std::string found;
+    const leveldb::Status status = db_->Get(read_options_, KeySlice<Slice>(KeyBytes(key)), &found);
+    return status.ok() ? CopyValue(kName, found, value) : FromLsm(kName, status);
+  }
+  Status MultiGet(std::span<const uint64_t> keys, char* values,
+                  std::span<engine_race::Code> codes) override {
+    if (codes.size() < keys.size()) return Status::InvalidArgument("fewer codes than keys");
+    for (size_t i = 0; i < keys.size(); ++i) {
+      codes[i] = Get(keys[i], values + i * engine_race::kValueBytes).code();
+    }
+    return Status::Ok();
+  }
+  Status ScanAll(VisitFn visit) override {
+    leveldb::ReadOptions options;
+    options.fill_cache = false;
+    const std::unique_ptr<leveldb::Iterator> iterator(db_->NewIterator(options));
+    return ScanLsm(kName, iterator.get(), visit);
+  }
+  Status NewCursor(std::unique_ptr<KvCursor>* cursor) override {
+    std::unique_ptr<leveldb::Iterator> iterator(db_->NewIterator(read_options_));
+    *cursor = std::make_unique<LsmCursor<leveldb::Iterator, Slice>>(kName, std::move(iterator));
+    return Status::Ok();
+  }
+  // A synchronous write flushes the log, and with it all writes before.
+  Status Sync() override {
+    leveldb::WriteOptions options;
+    options.sync = true;
+    leveldb::WriteBatch nothing;
+    return FromLsm(kName, db_->Write(options, &nothing));
+  }
+  Status Close() override {
+    db_.reset();
+    return Status::Ok();
+  }
+
+  nlohmann::json Describe() const override {
+    const auto why = [](auto value, const char* reason) {
+      return nlohmann::json{{"value", value}, {"why", reason}};
+    };
+    return {
+        {"version",
+         std::to_string(leveldb::kMajorVersion) + "." + std::to_string(leveldb::kMinorVersion)},
+        {"kill -9",
+         "loses no acknowledged write: each goes to the log in the page cache before it "
+         "returns (leveldb/options.h, WriteOptions::sync)"},
+        {"power loss", "loses what was written since the last Sync"},
+        {"compression", why("none", "the values are random bytes")},
+        {"write_buffer_size",
+         why(options_.write_buffer_size,
+             "larger values help bulk loads, two are held at once: leveldb/options.h")},
+        {"max_file_size",
+         why(options_.max_file_size, "a large database is filled: leveldb/options.h")},
+        {"block_size", why(options_.block_size, "the default: a block has one value")},
+        {"block_cache_bytes",
+         why(cache_bytes_, "tables are mapped and read from the page cache, which the cap counts")},
+        {"filter_policy", why("Bloom, 10 bits a key", "doc/index.md, Filters")},
+        {"scan_fill_cache", why(false, "bulk reads: doc/index.md, Cache")}};
+  }
+
+ private:
+  const std::unique_ptr<leveldb::Cache> cache_;
+  const std::unique_ptr<const leveldb::FilterPolicy> filter_;
+  uint64_t cache_bytes_ = 0;
+  leveldb::Options options_;
+  const leveldb::ReadOptions read_options_;
+  const leveldb::WriteOptions write_options_;
+  std::unique_ptr<leveldb::DB> db_;
+};
+
+}  // namespace
+
+Status OpenLevelDb(const KvOptions& options, std::unique_ptr<KvStore>* store) {
+  std::unique_ptr<leveldb::Cache> cache(
+      leveldb::NewLRUCache(LevelKv::CacheBytes(options.memory_budget_bytes)));
+  std::unique_ptr<const leveldb::FilterPolicy> filter(
+      leveldb::NewBloomFilterPolicy(kFilterBitsPerKey));
+  auto opened = std::make_unique<LevelKv>(std::move(cache), std::move(filter));
+  ENGINE_RACE_RETURN_IF_ERROR(opened->Open(options));
+  *store = std::move(opened);
+  return Status::Ok();
+}
+
+}  // namespace harness

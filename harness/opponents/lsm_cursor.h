@@ -1,0 +1,84 @@
+// The code that RocksDB and LevelDB share: they have the same iterators and slices.
+//
+// A cursor belongs to one thread at a time.
+#ifndef HARNESS_OPPONENTS_LSM_CURSOR_H_
+#define HARNESS_OPPONENTS_LSM_CURSOR_H_
+
+#include <cstring>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "engine_race/base/key.h"
+#include "harness/kv/kv_store.h"
+
+namespace harness {
+
+// Slice is that library's; it points into `key`, which outlives it.
+template <typename Slice>
+Slice KeySlice(const engine_race::KeyBytes& key) {
+  return Slice(key.view().data(), key.view().size());
+}
+
+// A status of one of the libraries, in words that begin with `what`.
+template <typename LibraryStatus>
+engine_race::Status FromLsm(const char* what, const LibraryStatus& status) {
+  using engine_race::Status;
+  if (status.ok()) return Status::Ok();
+  if (status.IsNotFound()) return Status::NotFound();
+  const std::string text = std::string(what) + ": " + status.ToString();
+  return status.IsCorruption() ? Status::Corruption(text) : Status::IOError(text);
+}
+
+template <typename Slice>
+engine_race::Status CopyValue(const char* what, const Slice& from, char* to) {
+  if (from.size() != engine_race::kValueBytes) {
+    return engine_race::Status::Corruption(std::string(what) + ": a value of " +
+                                           std::to_string(from.size()) + " bytes");
+  }
+  std::memcpy(to, from.data(), engine_race::kValueBytes);
+  return engine_race::Status::Ok();
+}
+
+template <typename Iterator, typename Slice>
+class LsmCursor final : public KvCursor {
+ public:
+  LsmCursor(const char* what, std::unique_ptr<Iterator> iterator)
+      : what_(what), iterator_(std::move(iterator)) {}
+
+  void SeekToFirst() override { iterator_->SeekToFirst(); }
+  void SeekToLast() override { iterator_->SeekToLast(); }
+  void Seek(uint64_t key) override { iterator_->Seek(KeySlice<Slice>(engine_race::KeyBytes(key))); }
+  void Next() override { iterator_->Next(); }
+  void Prev() override { iterator_->Prev(); }
+  bool Valid() override { return iterator_->Valid(); }
+  uint64_t Key() override { return engine_race::DecodeKey(iterator_->key().data()); }
+  const char* Value() override {
+    const Slice value = iterator_->value();
+    return value.size() == engine_race::kValueBytes ? value.data() : nullptr;
+  }
+  engine_race::Status Error() override { return FromLsm(what_, iterator_->status()); }
+
+ private:
+  const char* const what_;
+  const std::unique_ptr<Iterator> iterator_;
+};
+
+// Visits every record that the iterator finds.
+template <typename Iterator>
+engine_race::Status ScanLsm(const char* what, Iterator* iterator, KvStore::VisitFn visit) {
+  for (iterator->SeekToFirst(); iterator->Valid(); iterator->Next()) {
+    const auto key = iterator->key();
+    const auto value = iterator->value();
+    if (key.size() != engine_race::kKeyBytes || value.size() != engine_race::kValueBytes) {
+      if (!iterator->status().ok()) break;
+      return engine_race::Status::Corruption(std::string(what) + ": a record of another size");
+    }
+    visit(engine_race::DecodeKey(key.data()), value.data());
+  }
+  return FromLsm(what, iterator->status());
+}
+
+}  // namespace harness
+
+#endif  // HARNESS_OPPONENTS_LSM_CURSOR_H_

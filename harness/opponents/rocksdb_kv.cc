@@ -1,0 +1,198 @@
+// RocksDB with blob files and direct I/O, tuned as its wiki and its script of blob benchmarks
+// advise.
+#include <rocksdb/cache.h>
+#include <rocksdb/db.h>
+#include <rocksdb/filter_policy.h>
+#include <rocksdb/options.h>
+#include <rocksdb/table.h>
+#include <rocksdb/version.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <utility>
+#include <vector>
+
+#include "harness/opponents/lsm_cursor.h"
+#include "harness/opponents/open_peers.h"
+
+namespace harness {
+namespace {
+
+using engine_race::KeyBytes;
+using engine_race::Status;
+using rocksdb::Slice;
+
+constexpr char kName[] = "RocksDB";
+constexpr double kFilterBitsPerKey = 10;
+constexpr uint64_t kMiB = uint64_t{1} << 20;
+constexpr int kWriteBufferCount = 4;
+constexpr size_t kScanReadaheadBytes = 2 * kMiB;
+
+// A third of the memory is for write buffers and a third for the cache. The rest is left to tables,
+// iterators and the page cache of the write-ahead log.
+uint64_t WriteBufferBytes(uint64_t budget_bytes) {
+  return std::max<uint64_t>(budget_bytes / 3 / kWriteBufferCount, kMiB);
+}
+uint64_t CacheBytes(uint64_t budget_bytes) { return budget_bytes / 3; }
+
+rocksdb::BlockBasedTableOptions TableOptions(const std::shared_ptr<rocksdb::Cache>& cache) {
+  rocksdb::BlockBasedTableOptions table;
+  table.block_cache = cache;
+  table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(kFilterBitsPerKey, false));
+  table.cache_index_and_filter_blocks = true;
+  table.pin_l0_filter_and_index_blocks_in_cache = true;
+  table.format_version = 5;
+  return table;
+}
+
+rocksdb::Options OptionsOf(const KvOptions& kv, const std::shared_ptr<rocksdb::Cache>& cache,
+                           bool is_new) {
+  rocksdb::Options options;
+  options.create_if_missing = true;
+  options.compression = rocksdb::kNoCompression;
+  options.bottommost_compression = rocksdb::kNoCompression;
+  options.enable_blob_files = true;
+  options.min_blob_size = 0;
+  options.blob_compression_type = rocksdb::kNoCompression;
+  options.blob_cache = cache;
+  options.enable_blob_garbage_collection = !is_new;
+  options.write_buffer_size = WriteBufferBytes(kv.memory_budget_bytes);
+  options.max_write_buffer_number = kWriteBufferCount;
+  options.blob_file_size = options.write_buffer_size;
+  options.target_file_size_base = options.write_buffer_size / engine_race::kValueBytes * 32;
+  options.max_bytes_for_level_base = 8 * options.target_file_size_base;
+  options.use_direct_reads = true;
+  options.use_direct_io_for_flush_and_compaction = true;
+  options.compaction_readahead_size = 2 * kMiB;
+  options.blob_compaction_readahead_size = 2 * kMiB;
+  options.bytes_per_sync = kMiB;
+  options.max_background_jobs = 6;
+  options.level_compaction_dynamic_level_bytes = true;
+  options.compaction_pri = rocksdb::kMinOverlappingRatio;
+  options.enable_pipelined_write = true;
+  options.max_open_files = -1;
+  options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(TableOptions(cache)));
+  return options;
+}
+
+class RocksKv final : public KvStore {
+ public:
+  RocksKv(std::unique_ptr<rocksdb::DB> db, rocksdb::Options options)
+      : db_(std::move(db)), options_(std::move(options)) {}
+
+  Status Put(uint64_t key, const char* value) override {
+    return FromLsm(kName, db_->Put(write_options_, KeySlice<Slice>(KeyBytes(key)),
+                                   Slice(value, engine_race::kValueBytes)));
+  }
+  Status Delete(uint64_t key) override {
+    return FromLsm(kName, db_->Delete(write_options_, KeySlice<Slice>(KeyBytes(key))));
+  }
+  Status Get(uint64_t key, char* value) override {
+    rocksdb::PinnableSlice pinned;
+    const rocksdb::Status status = db_->Get(read_options_, db_->DefaultColumnFamily(),
+                                            KeySlice<Slice>(KeyBytes(key)), &pinned);
+    return status.ok() ? CopyValue(kName, pinned, value) : FromLsm(kName, status);
+  }
+  Status MultiGet(std::span<const uint64_t> keys, char* values,
+                  std::span<engine_race::Code> codes) override {
+    if (codes.size() < keys.size()) return Status::InvalidArgument("fewer codes than keys");
+    std::vector<KeyBytes> bytes(keys.begin(), keys.end());
+    std::vector<Slice> slices;
+    slices.reserve(keys.size());
+    for (const KeyBytes& key : bytes) slices.push_back(KeySlice<Slice>(key));
+    std::vector<rocksdb::PinnableSlice> pinned(keys.size());
+    std::vector<rocksdb::Status> statuses(keys.size());
+    db_->MultiGet(read_options_, db_->DefaultColumnFamily(), slices.size(), slices.data(),
+                  pinned.data(), statuses.data());
+    for (size_t i = 0; i < keys.size(); ++i) {
+      char* const value = values + i * engine_race::kValueBytes;
+      const Status status =
+          statuses[i].ok() ? CopyValue(kName, pinned[i], value) : FromLsm(kName, statuses[i]);
+      codes[i] = status.code();
+    }
+    return Status::Ok();
+  }
+  Status ScanAll(VisitFn visit) override {
+    rocksdb::ReadOptions options;
+    options.fill_cache = false;
+    options.readahead_size = kScanReadaheadBytes;
+    const std::unique_ptr<rocksdb::Iterator> iterator(db_->NewIterator(options));
+    return ScanLsm(kName, iterator.get(), visit);
+  }
+  Status NewCursor(std::unique_ptr<KvCursor>* cursor) override {
+    std::unique_ptr<rocksdb::Iterator> iterator(db_->NewIterator(read_options_));
+    *cursor = std::make_unique<LsmCursor<rocksdb::Iterator, Slice>>(kName, std::move(iterator));
+    return Status::Ok();
+  }
+  Status Sync() override { return FromLsm(kName, db_->SyncWAL()); }
+  Status Close() override {
+    const Status status = FromLsm(kName, db_->Close());
+    db_.reset();
+    return status;
+  }
+
+  nlohmann::json Describe() const override {
+    const auto why = [](auto value, const char* reason) {
+      return nlohmann::json{{"value", value}, {"why", reason}};
+    };
+    return {
+        {"version", std::to_string(ROCKSDB_MAJOR) + "." + std::to_string(ROCKSDB_MINOR) + "." +
+                        std::to_string(ROCKSDB_PATCH)},
+        {"kill -9",
+         "loses no acknowledged write: the write-ahead log is on, and each write goes "
+         "to the page cache before it returns (rocksdb/options.h, WriteOptions::sync)"},
+        {"power loss", "loses what was written since the last Sync"},
+        {"enable_blob_files", why(true, "values are large: wiki/BlobDB")},
+        {"enable_blob_garbage_collection",
+         why(options_.enable_blob_garbage_collection,
+             "off for the first fill, on afterwards: tools/run_blob_bench.sh")},
+        {"compression", why("none", "the values are random bytes")},
+        {"write_buffer_size",
+         why(options_.write_buffer_size,
+             "a quarter of a third of the memory: wiki/Setup-Options-and-Basic-Tuning")},
+        {"max_write_buffer_number", why(options_.max_write_buffer_number, "the other quarters")},
+        {"blob_file_size",
+         why(options_.blob_file_size, "as a write buffer: tools/run_blob_bench.sh")},
+        {"target_file_size_base",
+         why(options_.target_file_size_base,
+             "32 bytes for each value of a write buffer: tools/run_blob_bench.sh")},
+        {"max_bytes_for_level_base",
+         why(options_.max_bytes_for_level_base, "8 target files: tools/run_blob_bench.sh")},
+        {"block_cache_bytes",
+         why(options_.blob_cache->GetCapacity(),
+             "a third of the memory: wiki/Setup-Options-and-Basic-Tuning; blobs share it")},
+        {"use_direct_reads", why(true, "the store caches for itself: wiki/Direct-IO")},
+        {"use_direct_io_for_flush_and_compaction", why(true, "wiki/Direct-IO")},
+        {"compaction_readahead_size",
+         why(options_.compaction_readahead_size, "direct reads have no other: wiki/Direct-IO")},
+        {"bytes_per_sync", why(options_.bytes_per_sync, "wiki/Setup-Options-and-Basic-Tuning")},
+        {"max_background_jobs",
+         why(options_.max_background_jobs, "wiki/Setup-Options-and-Basic-Tuning")},
+        {"filter_policy", why("Bloom, 10 bits a key", "wiki/RocksDB-Bloom-Filter")},
+        {"enable_pipelined_write", why(true, "many writers with a log: wiki/Pipelined-Write")},
+        {"scan_readahead_size",
+         why(kScanReadaheadBytes, "direct reads have no other: wiki/Iterator")}};
+  }
+
+ private:
+  std::unique_ptr<rocksdb::DB> db_;
+  const rocksdb::Options options_;
+  const rocksdb::ReadOptions read_options_;
+  const rocksdb::WriteOptions write_options_;
+};
+
+}  // namespace
+
+Status OpenRocksDb(const KvOptions& options, std::unique_ptr<KvStore>* store) {
+  const bool is_new = !std::filesystem::exists(options.dir + "/CURRENT");
+  const rocksdb::Options rocks_options =
+      OptionsOf(options, rocksdb::NewLRUCache(CacheBytes(options.memory_budget_bytes)), is_new);
+  rocksdb::DB* db = nullptr;
+  const rocksdb::Status opened = rocksdb::DB::Open(rocks_options, options.dir, &db);
+  if (!opened.ok()) return FromLsm(kName, opened);
+  *store = std::make_unique<RocksKv>(std::unique_ptr<rocksdb::DB>(db), rocks_options);
+  return Status::Ok();
+}
+
+}  // namespace harness

@@ -1,0 +1,50 @@
+// A cap on the memory of child processes, the page cache of their files included. The cap is a
+// cgroup of version 1 or 2, whichever this machine has.
+//
+// Not thread-safe.
+#ifndef HARNESS_SYSTEM_MEMORY_CGROUP_H_
+#define HARNESS_SYSTEM_MEMORY_CGROUP_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "engine_race/base/status.h"
+
+namespace harness {
+
+// Where this process's memory cgroup lies, from the texts of /proc/self/mountinfo and
+// /proc/self/cgroup.
+struct MemoryCgroupPlace {
+  bool is_v2 = false;
+  std::string mount;  // where the hierarchy is mounted
+  std::string own;    // this process's group in there, "" for the root
+};
+// Of version 1 if it has the memory controller, else of version 2. Nothing without either.
+std::optional<MemoryCgroupPlace> FindMemoryCgroup(std::string_view mountinfo,
+                                                  std::string_view cgroups);
+
+class MemoryCgroup {
+ public:
+  MemoryCgroup() = default;
+  MemoryCgroup(const MemoryCgroup&) = delete;
+  MemoryCgroup& operator=(const MemoryCgroup&) = delete;
+  // Removes the group, whose processes have ended.
+  ~MemoryCgroup();
+
+  // kNotSupported, with the reason, where groups cannot be made.
+  engine_race::Status Create(uint64_t limit_bytes);
+  // For Join; empty before Create.
+  const std::string& path() const { return path_; }
+
+  // Puts the calling process into the group of this path.
+  static engine_race::Status Join(const std::string& path);
+
+ private:
+  std::string path_;
+};
+
+}  // namespace harness
+
+#endif  // HARNESS_SYSTEM_MEMORY_CGROUP_H_

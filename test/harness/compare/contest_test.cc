@@ -1,0 +1,170 @@
+// The contest's phases over a store in memory: what they count, and what they find wrong.
+#include "harness/compare/contest.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "engine_race/base/options.h"
+
+namespace harness {
+namespace {
+
+using engine_race::Code;
+using engine_race::Status;
+
+// A map with faults.
+class MapStore final : public KvStore {
+ public:
+  Status Put(uint64_t key, const char* value) override {
+    std::this_thread::sleep_for(delay);
+    const std::lock_guard lock(mutex_);
+    if (put_limit > 0 && records_.size() >= put_limit) return Status::Full("no room");
+    records_[key].assign(value, value + engine_race::kValueBytes);
+    return Status::Ok();
+  }
+  Status Delete(uint64_t key) override {
+    const std::lock_guard lock(mutex_);
+    records_.erase(key);
+    return Status::Ok();
+  }
+  Status Get(uint64_t key, char* value) override {
+    const std::lock_guard lock(mutex_);
+    const auto record = records_.find(key);
+    if (record == records_.end()) return Status::NotFound();
+    std::memcpy(value, record->second.data(), engine_race::kValueBytes);
+    return Status::Ok();
+  }
+  Status MultiGet(std::span<const uint64_t>, char*, std::span<Code>) override {
+    return Status::NotSupported("MultiGet");
+  }
+  Status ScanAll(VisitFn visit) override {
+    for (const auto& [key, value] : records_) {
+      std::this_thread::sleep_for(delay);
+      visit(key, value.data());
+    }
+    return Status::Ok();
+  }
+  Status NewCursor(std::unique_ptr<KvCursor>*) override { return Status::NotSupported("cursor"); }
+  Status Sync() override { return Status::Ok(); }
+  Status Close() override { return Status::Ok(); }
+  nlohmann::json Describe() const override { return {}; }
+
+  std::map<uint64_t, std::vector<char>>& records() { return records_; }
+
+  std::chrono::microseconds delay{0};
+  size_t put_limit = 0;
+
+ private:
+  std::mutex mutex_;
+  std::map<uint64_t, std::vector<char>> records_;
+};
+
+class ContestTest : public ::testing::Test {
+ protected:
+  ContestTest() {
+    order_.thread_count = 4;
+    order_.record_count = 1000;
+    order_.phase_seconds = 60;
+  }
+
+  Status Run(const char* phase) {
+    order_.phase = phase;
+    result_ = BenchResult();
+    uint64_t written_count = 0;
+    const Status status = RunContest(order_, &store_, {}, &result_, &written_count);
+    order_.written_count = written_count;
+    return status;
+  }
+  // Operations of the timeline.
+  uint64_t TimelineSum() const {
+    uint64_t sum = 0;
+    for (const BenchSecond& second : result_.timeline) sum += second.operations;
+    return sum;
+  }
+
+  CompareOrder order_;
+  MapStore store_;
+  BenchResult result_;
+};
+
+TEST_F(ContestTest, WritesThenReadsThenRangesTwice) {
+  ASSERT_TRUE(Run(kWritePhase).ok());
+  EXPECT_TRUE(result_.finished);
+  EXPECT_EQ(result_.operations, 1000u);
+  EXPECT_EQ(result_.written_bytes, 1000 * kBenchRecordBytes);
+  EXPECT_EQ(TimelineSum(), 1000u);
+  EXPECT_EQ(order_.written_count, 1000u);
+  EXPECT_EQ(store_.records().size(), 1000u);
+  EXPECT_EQ(result_.Latency().count(), 1000u);
+
+  ASSERT_TRUE(Run(kReadPhase).ok());
+  EXPECT_TRUE(result_.finished);
+  EXPECT_EQ(result_.operations, 1000u);
+  EXPECT_EQ(result_.written_bytes, 0u);
+
+  ASSERT_TRUE(Run(kRangePhase).ok());
+  EXPECT_TRUE(result_.finished);
+  EXPECT_EQ(result_.operations, 1000u * 4 * 2);
+  EXPECT_EQ(TimelineSum(), 1000u * 4 * 2);
+  EXPECT_TRUE(ReadOneRecord(order_, &store_).ok());
+}
+
+TEST_F(ContestTest, WhatWasWrittenWhenTheTimeWasUpIsRead) {
+  store_.delay = std::chrono::microseconds(1000);
+  order_.phase_seconds = 0.1;
+  ASSERT_TRUE(Run(kWritePhase).ok());
+  EXPECT_FALSE(result_.finished);
+  EXPECT_GT(result_.operations, 0u);
+  EXPECT_LT(result_.operations, 1000u);
+  EXPECT_EQ(order_.written_count, result_.operations);
+  EXPECT_EQ(store_.records().size(), result_.operations);
+  store_.delay = {};
+  order_.phase_seconds = 60;
+  ASSERT_TRUE(Run(kReadPhase).ok());
+  EXPECT_TRUE(result_.finished);
+  ASSERT_TRUE(Run(kRangePhase).ok());
+  EXPECT_EQ(result_.operations, order_.written_count * 4 * 2);
+}
+
+TEST_F(ContestTest, ARangeEndsWithItsTime) {
+  ASSERT_TRUE(Run(kWritePhase).ok());
+  store_.delay = std::chrono::microseconds(1000);
+  order_.phase_seconds = 0.1;
+  ASSERT_TRUE(Run(kRangePhase).ok());
+  EXPECT_FALSE(result_.finished);
+  EXPECT_GT(result_.operations, 0u);
+  EXPECT_LT(result_.operations, 1000u * 4 * 2);
+}
+
+TEST_F(ContestTest, FindsWhatIsMissingOrWrong) {
+  ASSERT_TRUE(Run(kWritePhase).ok());
+  auto& records = store_.records();
+  const auto intact = records;
+  records.erase(records.begin());
+  EXPECT_EQ(Run(kRangePhase).code(), Code::kCorruption);
+  EXPECT_FALSE(result_.finished);
+  records = intact;
+  for (auto& [key, value] : records) value[0] ^= 1;
+  EXPECT_EQ(Run(kRangePhase).code(), Code::kCorruption);
+  EXPECT_EQ(Run(kReadPhase).code(), Code::kCorruption);
+  EXPECT_EQ(ReadOneRecord(order_, &store_).code(), Code::kCorruption);
+  records.clear();
+  EXPECT_EQ(Run(kReadPhase).code(), Code::kNotFound);
+}
+
+TEST_F(ContestTest, AFailureEndsThePhase) {
+  store_.put_limit = 100;
+  EXPECT_EQ(Run(kWritePhase).code(), Code::kFull);
+  EXPECT_FALSE(result_.finished);
+  order_.written_count = 0;
+  EXPECT_EQ(Run(kReadPhase).code(), Code::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace harness
