@@ -1,6 +1,8 @@
 """The command line of bin/report."""
 import argparse
+import contextlib
 import os
+import stat
 import sys
 import tempfile
 
@@ -15,8 +17,8 @@ no other file, and as SVG charts. Files given together are shown together."""
 ENDING = """Exit codes: 0, all was written; 1, a file of the input or the output cannot be used;
 2, the command line is wrong."""
 
-
 MAX_NAME = 40  # characters of a file's name that are shown
+MAX_LINKS = 40  # that lead to an output; the kernel follows as many
 
 
 def parsed(arguments):
@@ -25,10 +27,10 @@ def parsed(arguments):
     parser.add_argument("-o", "--output", metavar="PAGE.html", help="write the page here")
     parser.add_argument("--svg", metavar="DIR", help="write each chart into DIR as an SVG file")
     parser.add_argument("--title", help="title of the page")
-    found = parser.parse_args(arguments)
-    if found.output is None and found.svg is None:
+    options = parser.parse_args(arguments)
+    if options.output is None and options.svg is None:
         parser.error("say where to: -o PAGE.html, --svg DIR, or both")
-    return found
+    return options
 
 
 def names_of(paths):
@@ -37,67 +39,92 @@ def names_of(paths):
     for path in paths:
         plain = os.path.basename(path)
         plain = plain[:-len(".json")] if plain.endswith(".json") else plain
-        plain = safe_text(plain, MAX_NAME)
-        name, i = plain, 1
+        name, i = safe_text(plain, MAX_NAME), 1
         while name in names:
             i += 1
-            name = f"{plain} {i}"
+            name = f"{safe_text(plain, MAX_NAME - len(f' {i}'))} {i}"
         names.append(name)
     return names
 
 
-def write(path, text):
-    """Replaces a file as a whole, so that no reader sees a half-written one."""
-    folder = os.path.dirname(path) or "."
+def replaceable(path):
+    """The file to replace for an output, at the end of all links, or None. A device, a pipe and all
+    that lies or leads below /dev or /proc must be opened and written instead: programs hold it
+    open, and a file in its place would not reach them."""
+    for _ in range(MAX_LINKS):
+        path = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
+        if path.startswith(("/dev/", "/proc/")):
+            return None
+        if not os.path.islink(path):
+            return path if os.path.isfile(path) or not os.path.exists(path) else None
+        path = os.path.join(os.path.dirname(path), os.readlink(path))
+    return None
+
+
+def replace(path, text):
+    """Replaces a file as a whole, so that no reader sees a half-written one. A file that was there
+    before keeps its mode and its owner."""
+    descriptor, beside = tempfile.mkstemp(dir=os.path.dirname(path), prefix=".report-")
     try:
-        if os.path.exists(path) and not os.path.isfile(path):
-            # A pipe or a device, which cannot be replaced.
-            with open(path, "w", encoding="utf-8") as file:
-                file.write(text)
-            return
-        made, beside = tempfile.mkstemp(dir=folder, prefix=".report-")
-        try:
-            with os.fdopen(made, "w", encoding="utf-8") as file:
-                file.write(text)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+        if os.path.exists(path):
+            before = os.stat(path)
+            with contextlib.suppress(OSError):  # Only root gives files away.
+                os.chown(beside, before.st_uid, before.st_gid)
+            os.chmod(beside, stat.S_IMODE(before.st_mode))
+        else:
             mask = os.umask(0)
             os.umask(mask)
             os.chmod(beside, 0o666 & ~mask)
-            os.replace(beside, path)
-        except BaseException:
-            os.unlink(beside)
-            raise
+        os.replace(beside, path)
+    except BaseException:
+        os.unlink(beside)
+        raise
+
+
+def write(path, text, inputs):
+    """Writes an output, which must be none of the inputs, and tells its path. Standard output may
+    be the output itself, so the path goes to standard error."""
+    try:
+        for name in inputs:
+            if os.path.exists(path) and os.path.exists(name) and os.path.samefile(path, name):
+                raise BadInput(f"{path}: is also an input; refusing to overwrite it")
+        regular = replaceable(path)
+        if regular is not None:
+            replace(regular, text)
+        else:
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
     except OSError as error:
         raise BadInput(f"{path}: cannot be written: {error.strerror}") from None
+    if os.path.isfile(path):
+        print(path, file=sys.stderr)
 
 
-def write_svgs(folder, sections):
+def write_svgs(folder, sections, inputs):
     try:
         os.makedirs(folder, exist_ok=True)
     except OSError as error:
         raise BadInput(f"{folder}: cannot be made: {error.strerror}") from None
     for section in sections:
         for chart in section.charts:
-            path = os.path.join(folder, chart.slug + ".svg")
-            write(path, charts.stand_alone(chart.picture(charts.WIDE, shows_title=True)))
-            print(path)
+            picture = chart.picture(charts.WIDE, shows_title=True)
+            write(os.path.join(folder, chart.slug + ".svg"), charts.stand_alone(picture), inputs)
 
 
 def main(arguments):
-    asked = parsed(arguments)
+    options = parsed(arguments)
     try:
-        for path in asked.files:
-            if asked.output and os.path.exists(asked.output) and os.path.exists(path) and \
-                    os.path.samefile(asked.output, path):
-                raise BadInput(f"{path}: is to be read and would be overwritten")
-        sources = [read(path, name) for path, name in zip(asked.files, names_of(asked.files))]
+        sources = [read(path, name) for path, name in zip(options.files, names_of(options.files))]
         entrants = Entrants(sources)
         sections = sections_of(entrants)
-        if asked.svg is not None:
-            write_svgs(asked.svg, sections)
-        if asked.output is not None:
-            title = asked.title or "Results: " + ", ".join(source.name for source in sources)
-            write(asked.output, page(safe_text(title), sources, entrants, sections))
-            print(asked.output)
+        if options.svg is not None:
+            write_svgs(options.svg, sections, options.files)
+        if options.output is not None:
+            title = options.title or "Results: " + ", ".join(source.name for source in sources)
+            write(options.output, page(safe_text(title), sources, entrants, sections),
+                  options.files)
     except BadInput as error:
         print(f"report: {error}", file=sys.stderr)
         return 1

@@ -510,19 +510,20 @@ class Command(Files):
         path, folder = self.dir / "page.html", self.dir / "charts"
         code, out, err = self.run_main(SAMPLES / "compare.json", SAMPLES / "race.json", "-o", path,
                                        "--svg", folder, "--title", "A <title>")
-        self.assertEqual((code, err), (0, ""))
-        self.assertEqual(out.splitlines()[-1], str(path))
+        self.assertEqual((code, out), (0, ""))
+        self.assertEqual(err.splitlines()[-1], str(path))
         self.assertEqual(ElementTree.parse(path).find("head/title").text, "A <title>")
         self.assertEqual(path.stat().st_mode & 0o111, 0)
         files = sorted(folder.iterdir())
-        self.assertEqual(sorted(out.splitlines()[:-1]), [str(file) for file in files])
+        self.assertEqual(sorted(err.splitlines()[:-1]), [str(file) for file in files])
         for file in files:
             self.assertTrue(marks_of(ElementTree.parse(file).getroot()), file)
 
     def test_files_of_the_same_name_are_told_apart(self):
-        names = cli.names_of(["a/run.json", "b/run.json", "run", "x" * 500, "y\n.json"])
+        names = cli.names_of(["a/run.json", "b/run.json", "run", "x" * 500, "y\n.json"]
+                             + ["x" * 499] * 10)
         self.assertEqual(names[:3], ["run", "run 2", "run 3"])
-        self.assertEqual(len(set(names)), 5)
+        self.assertEqual(len(set(names)), 15)
         self.assertTrue(all(len(name) <= cli.MAX_NAME and name.isprintable() for name in names))
 
     def test_bad_input_ends_with_a_message_and_writes_nothing(self):
@@ -540,6 +541,62 @@ class Command(Files):
             self.assertEqual((code, err.startswith("report: ")), (1, True), arguments)
         self.assertEqual(json.loads(pathlib.Path(file).read_text()), sample("race"))
         self.assertEqual([path.name for path in self.dir.iterdir()], ["some.json"])
+
+    def test_an_input_is_never_overwritten(self):
+        file = self.file(sample("race"))
+        link = self.dir / "link.html"
+        link.symlink_to(file)
+        (self.dir / "charts").mkdir()
+        (self.dir / "charts" / "throughput.svg").symlink_to(file)
+        for arguments in (["-o", file], ["-o", link], ["--svg", self.dir / "charts"]):
+            code, _, err = self.run_main(file, *arguments)
+            self.assertEqual(code, 1, arguments)
+            self.assertIn("is also an input; refusing to overwrite it", err)
+        self.assertEqual(json.loads(pathlib.Path(file).read_text()), sample("race"))
+
+    def test_a_link_is_written_through_and_the_mode_is_kept(self):
+        page_path, link, far = (self.dir / name for name in ("page.html", "link", "far"))
+        page_path.write_text("before")
+        page_path.chmod(0o640)
+        link.symlink_to("page.html")
+        far.symlink_to(link)
+        before = page_path.stat()
+        code, out, err = self.run_main(SAMPLES / "race.json", "-o", far)
+        self.assertEqual((code, out, err), (0, "", f"{far}\n"))
+        self.assertTrue(link.is_symlink() and far.is_symlink())
+        self.assertTrue(page_path.read_text().startswith("<!DOCTYPE html>"))
+        self.assertEqual(page_path.stat().st_mode, before.st_mode)
+        # The file was replaced as a whole, and nothing is left beside it.
+        self.assertNotEqual(page_path.stat().st_ino, before.st_ino)
+        self.assertEqual(len(list(self.dir.iterdir())), 3)
+        dangling = self.dir / "dangling"
+        dangling.symlink_to("new.html")
+        self.assertEqual(self.run_main(SAMPLES / "race.json", "-o", dangling)[0], 0)
+        self.assertTrue((self.dir / "new.html").is_file() and dangling.is_symlink())
+
+    def test_open_files_devices_and_pipes_are_written_and_not_replaced(self):
+        link = self.dir / "link"
+        with open(self.dir / "open.html", "w+", encoding="utf-8") as file:
+            link.symlink_to(f"/proc/self/fd/{file.fileno()}")
+            self.assertEqual(self.run_main(SAMPLES / "race.json", "-o", link)[0], 0)
+            # The program that holds the file open sees the page.
+            self.assertTrue(file.read().startswith("<!DOCTYPE html>"))
+        self.assertTrue(link.is_symlink())
+        null = self.dir / "null"
+        null.symlink_to("/dev/null")
+        # Written only after this, so that a mistake does not cost the machine its device.
+        for path in ("/dev/null", str(null), "/dev/stdout", "/dev/fd/1", "/dev/shm/page.html"):
+            self.assertIsNone(cli.replaceable(path), path)
+        self.assertEqual(self.run_main(SAMPLES / "race.json", "-o", null), (0, "", ""))
+        pipe = self.dir / "pipe"
+        os.mkfifo(pipe)
+        with subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE) as cat:
+            self.assertEqual(self.run_main(SAMPLES / "race.json", "-o", pipe), (0, "", ""))
+            self.assertTrue(cat.stdout.read().startswith(b"<!DOCTYPE html>"))
+        self.assertTrue(pipe.is_fifo())
+        loop = self.dir / "loop"
+        loop.symlink_to("loop")
+        self.assertIn("cannot be written", self.run_main(SAMPLES / "race.json", "-o", loop)[2])
 
     def test_wrong_command_lines(self):
         for arguments in ([], ["some.json"], ["-o", "x"], ["some.json", "-o", "x", "--frob"]):
