@@ -11,7 +11,7 @@ import pathlib
 import re
 import sys
 
-from report import charts
+from report import charts, ratios
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "docs" / "figures.md"
@@ -45,7 +45,7 @@ def claims():
             if found:
                 name = cells[0].strip("`")
                 name = name if len(machines) == 1 else f"{name}, {machine}"
-                sections[-1][1].append(charts.Ratio(name, found[1], f"{found[0]}, aim {cells[2]}"))
+                sections[-1][1].append(ratios.Ratio(name, found[1], f"{found[0]}, aim {cells[2]}"))
     return [section for section in sections if section[1]]
 
 
@@ -54,7 +54,7 @@ def draw(sections):
                            "A bar to the right of the line is a claim beyond its aim, one to the "
                            "left is a claim that fell short. The axis is logarithmic.", WIDTH,
                            shows_title=True)
-    charts.ratio_chart(canvas, sections, "aim")
+    ratios.ratio_chart(canvas, sections, "aim")
     return charts.stand_alone(canvas.finish())
 
 

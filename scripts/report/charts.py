@@ -1,11 +1,10 @@
-"""Charts as SVG: bars in panels, lines, histograms and ratios beside one.
+"""Charts as SVG: bars in panels, lines and histograms; ratios.py has one more.
 
 Each function draws onto a canvas of any width, so a page has a wide and a narrow picture of the
 same chart. Elements of the class "mark" stand for numbers of the input; the test in the browser
 looks at them.
 """
 import dataclasses
-import math
 
 from . import look, scales
 from .markup import element, fit, number, text_width, to_text
@@ -19,7 +18,7 @@ ROW = 20
 class Bar:
     label: str
     colour: int
-    value: float
+    value: float  # None of a run that failed
     low: float = None
     high: float = None
     unfinished: bool = False
@@ -47,13 +46,6 @@ class Series:
     points: list  # [(x, y)]
     tip: str = ""
     unfinished: bool = False
-
-
-@dataclasses.dataclass
-class Ratio:
-    name: str
-    value: float
-    note: str
 
 
 class Canvas:
@@ -153,7 +145,8 @@ def bar_panels(canvas, panels, show):
     right = canvas.width - PAD - 64
     row = ROW * 2 - 4 if above else ROW
     for panel in panels:
-        top = max([max(bar.value, bar.high or 0) for bar in panel.bars]) or 1
+        top = max([max(bar.value, bar.high or 0) for bar in panel.bars if bar.value is not None],
+                  default=0) or 1
         drawn = [level for level in panel.levels if is_drawn(level, top)]
         axis = scales.Linear(0, max([top] + [level.value for level in drawn]), left, right)
         canvas.text(PAD, canvas.y + 14, fit(panel.name, canvas.width - 2 * PAD), "head")
@@ -165,7 +158,8 @@ def bar_panels(canvas, panels, show):
                         "quiet small")
             canvas.y += ROW - 3
         begin, end = canvas.y + 2, canvas.y + 2 + row * len(panel.bars)
-        draw_ticks_below(canvas, axis, 4, begin, end, show)
+        if any(bar.value is not None for bar in panel.bars):
+            draw_ticks_below(canvas, axis, 4, begin, end, show)
         for bar in panel.bars:
             if above:
                 canvas.text(PAD + 3, canvas.y + 15, fit(bar.label, canvas.width - 2 * PAD))
@@ -178,13 +172,17 @@ def bar_panels(canvas, panels, show):
         canvas.line(left, begin, left, end, "axis")
         canvas.y = end + ROW + 6
     if any(bar.unfinished for panel in panels for bar in panel.bars):
-        canvas.text(PAD, canvas.y + 8, fit("† did not finish: its rate when its time was over",
+        canvas.text(PAD, canvas.y + 8, fit("† did not finish: what it reached in its time",
                                            canvas.width - 2 * PAD, 11), "quiet small")
         canvas.y += ROW
 
 
 def draw_bar(canvas, bar, axis, y, show):
-    """The bar, its whisker and its number; `y` is the top of its row."""
+    """The bar, its whisker and its number; `y` is the top of its row. A failure has a cross."""
+    if bar.value is None:
+        draw_cross(canvas, axis.begin + 12, y + ROW / 2, bar)
+        canvas.text(axis.begin + 24, y + 14, "failed")
+        return
     class_ = f"s{bar.colour}" + (" unfinished" if bar.unfinished else "")
     canvas.mark("rect", bar.tip, class_, x=axis.begin, y=y + 4,
                 width=max(axis.place(bar.value) - axis.begin, 1.0), height=ROW - 8)
@@ -262,9 +260,12 @@ def draw_series(canvas, series, places, marks_points):
         for x, y in places:
             draw_point(canvas, x, y, series)
     if series.unfinished:
-        x, y = places[-1]
-        canvas.mark("path", series.tip, f"s{series.colour}", stroke_width=2,
-                    d=f"M{number(x - 5)},{number(y - 5)} l10,10 m0,-10 l-10,10")
+        draw_cross(canvas, *places[-1], series)
+
+
+def draw_cross(canvas, x, y, entry):
+    canvas.mark("path", entry.tip, f"s{entry.colour}", stroke_width=2,
+                d=f"M{number(x - 5)},{number(y - 5)} l10,10 m0,-10 l-10,10")
 
 
 def draw_point(canvas, x, y, series):
@@ -309,80 +310,6 @@ def histogram(canvas, bins, x_title, y_title):
     canvas.text((left + right) / 2, canvas.y + 10, fit(x_title, canvas.width - 2 * PAD, 11),
                 "quiet small", "middle")
     canvas.y += ROW - 4
-
-
-RATIO_POWERS = -6, 7  # of two: a bar of a ratio beyond them ends at the end of the axis
-
-
-class RatioAxis:
-    """A logarithmic axis around one that is long enough for the ratios."""
-
-    def __init__(self, values, begin, end):
-        low, top = RATIO_POWERS
-        powers = [math.log2(value) for value in values] + [-1, 1]
-        self.low = max(low, math.floor(min(powers)))
-        self.top = min(top, math.ceil(max(powers)))
-        self.begin, self.end = begin, end
-
-    def place(self, value):
-        power = min(max(math.log2(value), self.low), self.top)
-        return self.begin + (self.end - self.begin) * (power - self.low) / (self.top - self.low)
-
-    def ticks(self):
-        return [2.0 ** power for power in range(self.low, self.top + 1)]
-
-
-def draw_ratio_ticks(canvas, axis, top, bottom, one):
-    """Lines with their numbers above; `one` takes the place of the number 1."""
-    ticks = axis.ticks()
-    shown = [f"{tick:g} ×" if tick > 1 else f"1/{1 / tick:g} ×" for tick in ticks]
-    places = [axis.place(tick) for tick in ticks]
-    middle = ticks.index(1)
-    shown[middle] = one
-    # Numbers are kept from the middle outwards, so that `one` is always shown.
-    right = labels_that_fit(places[middle:], shown[middle:], canvas.width)
-    mirrored = [canvas.width - place for place in places[middle::-1]]
-    left = labels_that_fit(mirrored, shown[middle::-1], canvas.width)
-    kept = {middle + i for i in right} | {middle - i for i in left}
-    for i, place in enumerate(places):
-        canvas.line(place, top - 4, place, bottom, "axis" if i == middle else "rule")
-        if i in kept:
-            canvas.text(place, top - 8, shown[i], "quiet small", "middle")
-
-
-def ratio_chart(canvas, sections, one):
-    """[(heading, [Ratio])]: a bar to the right of the line is better than what `one` names, and
-    one to the left is worse. On a narrow canvas names and notes stand above the bars."""
-    rows = [row for _, rows in sections for row in rows]
-    above = canvas.width < WIDE
-    left = PAD + min(max(text_width(row.name) for row in rows), 0.35 * canvas.width) + 8
-    room = min(max(text_width(row.note) for row in rows), (0.6 if above else 0.3) * canvas.width)
-    note_x = canvas.width - PAD - room
-    if above:
-        axis = RatioAxis([row.value for row in rows], PAD + 12, canvas.width - PAD - 12)
-    else:
-        axis = RatioAxis([row.value for row in rows], left + 4, note_x - 16)
-    height = ROW * 2 - 4 if above else ROW
-    canvas.y += ROW
-    top = canvas.y
-    bottom = top + height * len(rows) + sum(ROW + 4 for heading, _ in sections if heading)
-    draw_ratio_ticks(canvas, axis, top, bottom, one)
-    for heading, section in sections:
-        if heading:
-            canvas.text(PAD, canvas.y + 18, fit(heading, canvas.width - 2 * PAD), "head")
-            canvas.y += ROW + 4
-        for row in section:
-            if above:
-                canvas.text(PAD, canvas.y + 15, fit(row.name, note_x - 2 * PAD))
-                canvas.text(canvas.width - PAD, canvas.y + 15, fit(row.note, room), None, "end")
-            else:
-                canvas.text(left - 6, canvas.y + 14, fit(row.name, left - 6 - PAD), None, "end")
-                canvas.text(note_x, canvas.y + 14, fit(row.note, room))
-            canvas.y += height
-            begin, end = sorted((axis.place(1), axis.place(row.value)))
-            canvas.mark("rect", f"{row.name}: {row.note}", "good" if row.value >= 1 else "bad",
-                        x=begin, y=canvas.y - ROW + 4, width=max(end - begin, 1.5), height=ROW - 8)
-    canvas.y = bottom
 
 
 def stand_alone(root):

@@ -2,10 +2,13 @@
 
 A file has the rates of three kinds of requests, measured by fio. A phase whose operations are such
 requests has a limit: random reads, sequential reads, or sequential writes. Other phases have none.
+Threads that scan visit the same records, and a store may read a record once for all of them. So a
+scan has a limit only where one thread does it.
 """
 import re
+import statistics
 
-from .model import median, rate_of
+from .model import rate_of
 
 RANDOM_READS = {"read", "readrandom", "multireadrandom", "ycsbc"}
 SEQUENTIAL_READS = {"range", "readseq", "readreverse", "scanall"}
@@ -16,7 +19,11 @@ def bytes_of_operation(source, phase):
     """Bytes that an operation of the phase moves, by its runs or by the size of values."""
     sizes = [run.bytes / run.operations for run in source.runs
              if run.phase == phase and run.bytes and run.operations]
-    return median(sizes) if sizes else source.value_bytes
+    return statistics.median(sizes) if sizes else source.value_bytes
+
+
+def has_one_thread(source, phase):
+    return {run.threads for run in source.runs if run.phase == phase} == {1}
 
 
 def limit_of(source, phase):
@@ -25,6 +32,8 @@ def limit_of(source, phase):
     name = re.sub(r"[^a-z]", "", phase.lower())
     if name in RANDOM_READS:
         return source.floor.get("random_read_ops_per_s")
+    if name in SEQUENTIAL_READS and not has_one_thread(source, phase):
+        return None
     for names, field in ((SEQUENTIAL_READS, "sequential_read_bytes_per_s"),
                          (SEQUENTIAL_WRITES, "sequential_write_bytes_per_s")):
         if name in names:

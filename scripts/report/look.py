@@ -66,7 +66,6 @@ figcaption, .quiet {{ color: $quiet; font-size: 13px; }}
 .scroll {{ overflow-x: auto; margin-top: 8px; max-width: 100%; }}
 summary {{ cursor: pointer; margin-top: 8px; color: $quiet; font-size: 13px; }}
 table {{ border-collapse: collapse; font-size: 13px; font-variant-numeric: tabular-nums; }}
-caption {{ text-align: left; color: $quiet; }}
 th, td {{ padding: 3px 12px 3px 0; text-align: right; white-space: nowrap;
   border-bottom: 1px solid $rule; }}
 th {{ font-weight: 600; vertical-align: bottom; }}

@@ -6,6 +6,7 @@ note.
 import dataclasses
 import json
 import math
+import statistics
 
 from .markup import safe_text
 
@@ -18,7 +19,7 @@ PERCENTILES = ("p50", "p90", "p99", "p999", "p9999", "max")
 class Run:
     store: str
     phase: str
-    rate: float  # operations a second
+    rate: float  # operations a second; None of a run that failed
     round: int = 0
     threads: float = None
     operations: float = None
@@ -27,6 +28,7 @@ class Run:
     open_s: float = None
     close_s: float = None
     finished: bool = True
+    failure: str = None  # the reason of a run that failed, which has no figures to draw
     latency_ns: dict = dataclasses.field(default_factory=dict)
     timeline: list = dataclasses.field(default_factory=list)  # [(seconds, operations a second)]
     cpu_s: float = None
@@ -62,7 +64,6 @@ class Source:
     value_bytes: float = None
     bucket_fill: list = dataclasses.field(default_factory=list)
     claims: list = dataclasses.field(default_factory=list)  # [(name, figure, its two quartiles)]
-    floor_jobs: list = dataclasses.field(default_factory=list)
     notes: list = dataclasses.field(default_factory=list)
     left_out: int = 0  # notes beyond MAX_NOTES
 
@@ -81,7 +82,7 @@ class Fields:
         self.value = value
         self.is_object = isinstance(value, dict)
         if not self.is_object:
-            source.note(where, "is no object; left out")
+            source.note(where, "is not an object; left out")
             self.value = {}
 
     def complain(self, name, why):
@@ -103,7 +104,7 @@ class Fields:
         if isinstance(value, str) and value.strip():
             return safe_text(value)
         if value is not None:
-            self.complain(name, "is no text" if not isinstance(value, str) else "is empty")
+            self.complain(name, "is not a text" if not isinstance(value, str) else "is empty")
         return None
 
     def flag(self, name, otherwise):
@@ -122,7 +123,7 @@ class Fields:
         if value is None:
             return []
         if not isinstance(value, list):
-            self.complain(name, "is no list")
+            self.complain(name, "is not a list")
             return []
         if len(value) > most:
             self.complain(name, f"has {len(value)} entries, all beyond the first {most}")
@@ -130,14 +131,19 @@ class Fields:
 
     def texts(self, name):
         """All that an object holds, as names and texts."""
-        return list(flat_texts(self.object(name).value))
+        fields = self.object(name)
+        return list(flat_texts(self.source, fields.where, fields.value))
+
+    def items(self):
+        """The names and values of the object, as many as are shown."""
+        return shown_items(self.source, self.where, self.value)
 
 
 def why_no_number(value):
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return "is no number"
+        return "is not a number"
     if isinstance(value, float) and not math.isfinite(value):
-        return "is no finite number"
+        return "is not a finite number"
     if value < 0:
         return "is negative"
     if value > MAX_NUMBER:
@@ -148,7 +154,7 @@ def why_no_number(value):
 
 
 def rate_of(operations, seconds):
-    """Operations a second, or nothing where that is no number that can be shown."""
+    """Operations a second, or nothing where that is not a number that can be shown."""
     if operations is None or not seconds or why_no_number(operations / seconds):
         return None
     return operations / seconds
@@ -157,16 +163,24 @@ def rate_of(operations, seconds):
 MAX_FLAT = 200  # names of one object that are shown
 
 
-def flat_texts(value, name="", depth=0):
+def shown_items(source, where, value):
+    if len(value) > MAX_FLAT:
+        source.note(where, f"has {len(value)} names; those beyond the first {MAX_FLAT} are left "
+                           "out")
+    return list(value.items())[:MAX_FLAT]
+
+
+def flat_texts(source, where, value, name="", depth=0):
     """(name, text) of each leaf of an object, with the names of inner objects in front."""
     if isinstance(value, dict) and value.keys() == {"value", "why"} and all(
-            isinstance(held, (str, int, float)) for held in value.values()):
+            isinstance(part, (str, int, float)) for part in value.values()):
         # How a peer was set up, and the reason.
         yield name, safe_text(f"{plain(value['value'])}: {plain(value['why'])}", 400)
     elif isinstance(value, dict) and depth < 4:
-        for key, held in list(value.items())[:MAX_FLAT]:
+        for key, inner in shown_items(source, f"{where}.{name}" if name else where, value):
             key = safe_text(key)
-            yield from flat_texts(held, f"{name}.{key}" if name else key, depth + 1)
+            yield from flat_texts(source, where, inner, f"{name}.{key}" if name else key,
+                                  depth + 1)
     elif isinstance(value, (str, int, float)):
         yield name, safe_text(plain(value), 400)
     elif value is not None:
@@ -187,21 +201,15 @@ def plain(value):
     return str(value) if abs(value) < 10 ** 30 else "a number of more than 30 digits"
 
 
-def median(values):
-    ordered = sorted(values)
-    middle = len(ordered) // 2
-    if len(ordered) % 2:
-        return ordered[middle]
-    return (ordered[middle - 1] + ordered[middle]) / 2
-
-
 def rates_of(runs):
     """{(store, phase): Rate} of runs, over their rounds."""
     rounds = {}
     for run in runs:
-        rounds.setdefault((run.store, run.phase), []).append(run)
-    made = {}
-    for key, held in rounds.items():
-        rates = [run.rate for run in held]
-        made[key] = Rate(median(rates), min(rates), max(rates), all(run.finished for run in held))
-    return made
+        if run.failure is None:
+            rounds.setdefault((run.store, run.phase), []).append(run)
+    rates = {}
+    for key, of_key in rounds.items():
+        values = [run.rate for run in of_key]
+        rates[key] = Rate(statistics.median(values), min(values), max(values),
+                          all(run.finished for run in of_key))
+    return rates

@@ -47,14 +47,20 @@ def optional(value, show):
     return "–" if value is None else show(value)
 
 
+def finished_text(run):
+    if run.failure is not None:
+        return f"failed: {run.failure}"
+    return "yes" if run.finished else "no"
+
+
 def run_rows(sources):
     for source in sources:
         for run in source.runs:
             yield [source.name, run.store, run.phase, str(run.round),
                    optional(run.threads, scales.count), optional(run.operations, scales.count),
                    optional(run.seconds, scales.seconds), optional(run.open_s, scales.seconds),
-                   optional(run.close_s, scales.seconds), scales.count(run.rate),
-                   "yes" if run.finished else "no",
+                   optional(run.close_s, scales.seconds), optional(run.rate, scales.count),
+                   finished_text(run),
                    optional(run.latency_ns.get("mean"), scales.duration_ns),
                    optional(run.latency_ns.get("p99"), scales.duration_ns),
                    optional(run.cpu_s, scales.seconds),
@@ -79,7 +85,6 @@ def settings_of(source):
              if field in source.floor]
     yield "Machine", source.machine
     yield "Device by itself, measured in the run", floor
-    yield "What measured the device", source.floor_jobs
     yield "Flags", source.config
     for store, settings in source.stores:
         yield f"Settings of {store}", settings

@@ -23,9 +23,16 @@ def read_phase(source, fields, config):
     if phase is None or count is None:
         source.note(fields.where, "has no name or no count of records; left out")
         return
-    ok = engine.flag("ok", True)
-    if engine.value.get("error"):
-        source.note(fields.where, f"{phase}: failed: {engine.text('error') or 'for no reason'}")
+    if not engine.flag("ok", True):
+        # A phase that failed has figures of a part of its work, which say nothing.
+        failure = engine.text("error") or "it gave no reason"
+        source.note(fields.where, f"{phase}: failed: {failure}")
+        source.runs.append(Run(STORE, phase, None, finished=False, failure=failure,
+                               threads=config.number("threads")))
+        return
+    error = engine.text("error") if engine.value.get("error") else None
+    if error:
+        source.note(fields.where, f"{phase}: {error}")
     passes = []
     for i, seconds in enumerate(engine.list("pass_seconds", 16)):
         pass_fields = Fields(source, {"seconds": seconds}, f"{fields.where}.pass_seconds[{i}]")
@@ -39,7 +46,7 @@ def read_phase(source, fields, config):
         if rate is None:
             source.note(fields.where, f"{name}: has no rate; left out")
             continue
-        run = Run(STORE, name, rate, operations=count, seconds=seconds, finished=ok,
+        run = Run(STORE, name, rate, operations=count, seconds=seconds,
                   threads=config.number("threads"))
         if bytes_per_s:
             run.bytes = bytes_per_s * seconds
@@ -60,8 +67,8 @@ def read_phase(source, fields, config):
 
 def read_race(source, fields):
     config = fields.object("config")
-    for i, held in enumerate(fields.list("phases", 1000)):
-        read_phase(source, Fields(source, held, f"phases[{i}]"), config)
+    for i, phase in enumerate(fields.list("phases", 1000)):
+        read_phase(source, Fields(source, phase, f"phases[{i}]"), config)
     source.rates = rates_of(source.runs)
     if fields.flag("ok", True) is False:
         source.note("ok", "the race failed")

@@ -8,6 +8,7 @@ import json
 import math
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -17,7 +18,8 @@ import xml.etree.ElementTree as ElementTree
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "scripts"))
 
-from report import charts, cli, gallery, limits, look, markup, model, reading, scales  # noqa: E402
+from report import charts, cli, gallery, limits, look, markup, model, ratios  # noqa: E402
+from report import reading, scales  # noqa: E402
 from report.page import page  # noqa: E402
 
 SAMPLES = ROOT / "test" / "scripts" / "report"
@@ -198,15 +200,26 @@ class Charts(unittest.TestCase):
         self.assertAlmostEqual(ys[0] - ys[1], ys[1] - ys[2], places=1)
 
     def test_better_ratios_lie_to_the_right(self):
-        rows = [charts.Ratio("a", 4, "4"), charts.Ratio("b", 0.5, "0.5"),
-                charts.Ratio("c", 1e9, "")]
-        root = self.drawn(charts.ratio_chart, [("Some", rows)], "aim")
-        a, b, c = marks_of(root)
+        rows = [ratios.Ratio("a", 4, "4"), ratios.Ratio("b", 0.5, "0.5")]
+        root = self.drawn(ratios.ratio_chart, [("Some", rows)], "aim")
+        a, b = marks_of(root)
         self.assertIn("good", a.get("class"))
         self.assertIn("bad", b.get("class"))
         self.assertAlmostEqual(float(a.get("width")), 2 * float(b.get("width")), places=1)
         self.assertAlmostEqual(float(b.get("x")) + float(b.get("width")), float(a.get("x")), 1)
-        self.assertLess(float(c.get("x")) + float(c.get("width")), charts.WIDE)
+
+    def test_arrows_end_bars_of_ratios_beyond_the_axis(self):
+        rows = [ratios.Ratio(f"{value}", value, "") for value in (1e9, 1 / 64, 1e-9, 128, 129)]
+        for width in (charts.WIDE, charts.NARROW):
+            root = self.drawn(ratios.ratio_chart, [("Some", rows)], "aim", width=width)
+            bars, arrows = marks_of(root, SVG + "rect"), marks_of(root, SVG + "path")
+            self.assertEqual([arrow.find(SVG + "title").text.split(":")[0] for arrow in arrows],
+                             ["1000000000.0", "1e-09", "129"])
+            for arrow, bar in zip(arrows, (bars[0], bars[2], bars[4])):
+                x, step = re.match(r"M([\d.]+),[\d.]+ l(-?\d+),", arrow.get("d")).groups()
+                left, right = float(bar.get("x")), float(bar.get("x")) + float(bar.get("width"))
+                self.assertAlmostEqual(float(x), right if float(step) > 0 else left, places=1)
+                self.assertTrue(0 < float(x) + float(step) < width)
 
     def test_a_histogram_has_a_bar_for_each_bin_that_is_not_empty(self):
         root = self.drawn(charts.histogram, [(0, 10, 4), (10, 20, 0), (20, 30, 2)], "x", "y")
@@ -247,7 +260,51 @@ class Gallery(Files):
                          run_of(store="b", operations_per_s=100.0),
                          run_of(store="c", operations_per_s=200.0, finished=False))
         table = charts_of(self.source(held))["best-peer"].table
-        self.assertEqual(table.rows, [["read", "1.5", "c, did not finish", "300", "200"]])
+        self.assertEqual(table.rows, [["read", "1.5", "c", "300", "200", "yes", "no"]])
+
+    def texts_of(self, chart):
+        return [node.text for node in chart.picture(charts.WIDE).iter("text")]
+
+    def test_an_unfinished_run_is_marked_in_each_chart(self):
+        fields = {"latency_ns": {"p50": 100, "p99": 200}, "rss_peak_bytes": 1 << 20,
+                  "timeline": [{"s": 1, "operations": 5}, {"s": 2, "operations": 5}]}
+        for unfinished, sign in ((("engine_race",), " ‡"), (("b",), " †"),
+                                 (("engine_race", "b"), " ‡ †"), ((), "")):
+            found = charts_of(self.source(result_of(
+                *[run_of(store=store, finished=store not in unfinished, **fields)
+                  for store in ("engine_race", "b")])))
+            self.assertEqual([text for text in self.texts_of(found["best-peer"]) if "×" in text
+                              and text.endswith("b" + sign)], ["1 × b" + sign])
+            self.assertEqual(found["best-peer"].table.rows[0][5:],
+                             ["no" if store in unfinished else "yes"
+                              for store in ("engine_race", "b")])
+            for slug, count in (("throughput", 2), ("peak-memory", 2)):
+                marks = marks_of(found[slug].picture(charts.WIDE))
+                self.assertEqual(["unfinished" in mark.get("class") for mark in marks],
+                                 [store in unfinished for store in ("engine_race", "b")], slug)
+            for slug in ("latency-read", "timeline-read"):
+                texts = self.texts_of(found[slug])
+                for store in ("engine_race", "b"):
+                    shown = store + " (did not finish)" * (store in unfinished)
+                    self.assertEqual(texts.count(shown), 1, (slug, shown))
+            for slug in ("latency-read", "peak-memory"):
+                self.assertEqual([row[-1] for row in found[slug].table.rows],
+                                 ["no" if store in unfinished else "yes"
+                                  for store in ("engine_race", "b")], slug)
+
+    def test_a_chart_of_lines_has_a_bounded_number_of_rounds(self):
+        points = [{"s": 1, "operations": 5}, {"s": 2, "operations": 6}]
+        for count in (gallery.MAX_ROUNDS, gallery.MAX_ROUNDS + 1):
+            runs = [run_of(round=i, timeline=points) for i in range(count)]
+            chart = charts_of(self.source(result_of(*runs)))["timeline-read"]
+            lines = marks_of(chart.picture(charts.WIDE), "polyline")
+            self.assertEqual(len(lines), gallery.MAX_ROUNDS)
+            self.assertEqual(len(chart.table.rows), count)
+            self.assertEqual("first 12 rounds are drawn" in chart.desc, count > 12)
+
+    def test_a_median_over_time_weighs_points_by_their_time(self):
+        self.assertEqual(gallery.median_over_time([(1, 5), (2, 6), (3, 7)]), 6)
+        self.assertEqual(gallery.median_over_time([(1, 5), (2, 6), (9, 0)]), 0)
 
     def test_the_engine_comes_first_and_keeps_its_colour(self):
         held = result_of(run_of(store="b"), run_of(store="engine_race"))
@@ -266,6 +323,17 @@ class Gallery(Files):
 
 
 class Reading(Files):
+    def test_names_beyond_the_first_are_noted(self):
+        many = {f"name{i}": i for i in range(model.MAX_FLAT + 1)}
+        for fields, where in (({"machine": many}, "machine"), ({"config": {"a": many}}, "config.a"),
+                              ({"stores": many}, "stores"), ({"stores": {"a": many}}, "stores.a")):
+            source = self.source(result_of(run_of(), **fields))
+            self.assertEqual(source.notes, [f"{where}: has 201 names; those beyond the first 200 "
+                                            "are left out"])
+            del many["name0"]
+            self.assertEqual(self.source(result_of(run_of(), **fields)).notes, [])
+            many["name0"] = 0
+
     def test_samples_are_read_without_notes(self):
         for name in ("bench", "compare", "race"):
             source = reading.read(str(SAMPLES / f"{name}.json"), name)
@@ -275,15 +343,44 @@ class Reading(Files):
         held = run_of(timeline=[{"s": 1.0, "operations": 50}, {"s": 1.5, "operations": 50}])
         self.assertEqual(self.source(result_of(held)).runs[0].timeline, [(1.0, 50), (1.5, 100)])
 
+    def timeline(self, points, seconds=2.0):
+        return self.source(result_of(run_of(timeline=points, seconds=seconds))).runs[0].timeline
+
     def test_a_short_last_interval_is_no_point_of_its_own(self):
         points = [{"s": 1.0, "operations": 50}, {"s": 2.0, "operations": 60},
                   {"s": 2.5, "operations": 0}]
-        self.assertEqual(len(self.source(result_of(run_of(timeline=points))).runs[0].timeline), 3)
+        self.assertEqual(len(self.timeline(points)), 3)
         points[2]["s"] = 2.25
-        self.assertEqual(self.source(result_of(run_of(timeline=points))).runs[0].timeline,
-                         [(1.0, 50), (2.25, 48)])
-        self.assertEqual(self.source(result_of(run_of(timeline=points[:1]))).runs[0].timeline,
-                         [(1.0, 50)])
+        self.assertEqual(self.timeline(points), [(1.0, 50), (2.25, 48)])
+        self.assertEqual(self.timeline(points[:1]), [(1.0, 50)])
+        # Short beside the usual interval, though not beside the one before it.
+        points = [{"s": 1.0, "operations": 50}, {"s": 2.0, "operations": 50},
+                  {"s": 2.6, "operations": 60}, {"s": 3.0, "operations": 20}]
+        self.assertEqual(self.timeline(points), [(1.0, 50), (2.0, 50), (3.0, 80)])
+
+    def test_a_point_left_out_does_not_lower_the_rate_of_the_next(self):
+        points = [{"s": 1.0, "operations": 50}, {"s": 2.0, "operations": -1},
+                  {"s": 3.0, "operations": 60}, {"operations": 9}, {"s": 5.0, "operations": 70},
+                  {"s": 6.0, "operations": 80}]
+        self.assertEqual(self.timeline(points, seconds=6.0), [(1.0, 50), (3.0, 60), (6.0, 80)])
+
+    def test_a_stall_has_the_rate_0(self):
+        def ends(*seconds):
+            return [{"s": end, "operations": 50} for end in seconds]
+        self.assertEqual(self.timeline(ends(1, 2, 4, 5), seconds=5.0),
+                         [(1, 50), (2, 50), (3, 0), (4, 50), (5, 50)])
+        # Two points of rate 0 bound a stall of any length.
+        self.assertEqual(self.timeline(ends(1, 2, 3, 1e6), seconds=1e6),
+                         [(1, 50), (2, 50), (3, 50), (4, 0), (999999, 0), (1e6, 50)])
+        self.assertEqual(self.timeline(ends(3, 4, 5), seconds=5.0),
+                         [(1, 0), (2, 0), (3, 50), (4, 50), (5, 50)])
+        self.assertEqual(self.timeline(ends(1, 2), seconds=9.0),
+                         [(1, 50), (2, 50), (3, 0), (8, 0), (9, 0)])
+        # No stall: the operations of a second may be noted late.
+        self.assertEqual(self.timeline(ends(1, 2, 3.4, 4), seconds=4.0)[2], (3.4, 50 / 1.4))
+        rates = charts_of(self.source(result_of(run_of(timeline=ends(1, 2, 9), seconds=9.0))))
+        self.assertEqual(rates["timeline-read"].table.rows,
+                         [["a", "0", "9 s", "50", "0", "0", "50", "50"]])
 
     def test_claims_have_their_quartiles(self):
         source = self.source(result_of(run_of(), claims={"a": 2.5, "b": 1}, figures={
@@ -320,6 +417,18 @@ class Reading(Files):
         self.assertEqual(limits.limits_of(source),
                          {"read": 7.0, "YCSB-C": 7.0, "readseq": 2.0, "fillseq": 10.0})
 
+    def test_scans_of_several_threads_have_no_limit(self):
+        # 64 threads count each record 64 times, and the device may read it once.
+        floor = {"sequential_read_bytes_per_s": 8192.0, "sequential_write_bytes_per_s": 40960.0}
+        runs = [run_of(phase=phase, threads=threads) for phase, threads in (
+            ("range", 64), ("readseq", 1), ("readseq", 2), ("scanall", None), ("write", 64))]
+        self.assertEqual(limits.limits_of(self.source(result_of(*runs, floor=floor))),
+                         {"write": 10.0})
+        compared = reading.read(str(SAMPLES / "compare.json"), "some")
+        rate = compared.rates["engine_race", "range"].median
+        self.assertGreater(rate * 4096, 10 * compared.floor["sequential_read_bytes_per_s"])
+        self.assertNotIn("range", limits.limits_of(compared))
+
     def test_a_race_has_fio_beside_each_phase(self):
         held = sample("race")
         source = self.source(held)
@@ -333,8 +442,30 @@ class Reading(Files):
         held = sample("race")
         held["phases"][1]["engine"].update(ok=False, error="the disk is <gone>")
         source = self.source(held)
-        self.assertFalse(source.rates["engine_race", "read"].finished)
+        self.assertNotIn(("engine_race", "read"), source.rates)
         self.assertIn("read: failed: the disk is <gone>", source.notes[0])
+        found = charts_of(source)
+        rows = [row for row in found["throughput"].table.rows if row[0] == "read"]
+        self.assertEqual(rows, [["read", "engine_race", "–", "–", "–", "–",
+                                 "failed: the disk is <gone>"]])
+        self.assertNotIn("latency-read", found)
+        picture = found["throughput"].picture(charts.WIDE)
+        self.assertEqual(len(marks_of(picture, "path")), 1)
+        self.assertEqual(len(marks_of(picture, "rect")), 3)
+        texts = [node.text for node in picture.iter("text")]
+        self.assertEqual((texts.count("failed"), texts.count("read")), (1, 1))
+        self.assertNotIn("†", "".join(texts))
+        # In the chart's two tables and in the notes, but with no rate among all runs.
+        text = page_of(source)
+        self.assertEqual(text.count("failed: the disk is &lt;gone&gt;</td>"), 2)
+
+    def test_a_race_whose_phases_all_failed_has_a_page(self):
+        held = sample("race")
+        for phase in held["phases"]:
+            phase["engine"].update(ok=False, error="")
+        chart = charts_of(self.source(held))["throughput"]
+        self.assertEqual(len(marks_of(chart.picture(charts.NARROW), "path")), 3)
+        self.assertEqual({row[-1] for row in chart.table.rows}, {"failed: it gave no reason"})
 
     def test_files_that_are_no_results_are_refused(self):
         for held in ("", "{", "[]", "3", '"kind"', "{}", '{"kind": "bench"}', '{"kind": ["bench"]}',
@@ -441,15 +572,16 @@ class Hostile(Files):
                     self.check_page(source)
 
     def test_what_is_left_out_is_noted(self):
-        for field, value, note in (("operations", "many", "runs[1].operations: is no number"),
+        for field, value, note in (("operations", "many", "runs[1].operations: is not a number"),
                                    ("seconds", -1, "runs[1].seconds: is negative"),
-                                   ("rss_peak_bytes", math.nan, "is no finite number"),
+                                   ("rss_peak_bytes", math.nan, "is not a finite number"),
                                    ("bytes", 1e30, "is too large"),
                                    ("finished", 1, "is neither true nor false"),
-                                   ("store", 7, "runs[1].store: is no text"),
-                                   ("latency_ns", 3, "runs[1].latency_ns: is no object"),
-                                   ("timeline", {}, "runs[1].timeline: is no list"),
-                                   ("timeline", [{"s": 1}], "timeline[0]: has no time")):
+                                   ("store", 7, "runs[1].store: is not a text"),
+                                   ("latency_ns", 3, "runs[1].latency_ns: is not an object"),
+                                   ("timeline", {}, "runs[1].timeline: is not a list"),
+                                   ("timeline", [{"s": 1}], "timeline[0]: has no operations"),
+                                   ("timeline", [{"operations": 1}], "timeline[0]: has no time")):
             source = self.source(result_of(run_of(), run_of(**{field: value})))
             self.assertTrue(any(note in held for held in source.notes), (note, source.notes))
             self.assertIn("Notes on the input", page_of(source))
@@ -530,7 +662,7 @@ class Command(Files):
         bad, page_path = self.file("{"), self.dir / "page.html"
         code, out, err = self.run_main(SAMPLES / "race.json", bad, "-o", page_path)
         self.assertEqual((code, out), (1, ""))
-        self.assertIn(f"report: {bad}: is no JSON", err)
+        self.assertIn(f"report: {bad}: is not JSON", err)
         self.assertFalse(page_path.exists())
 
     def test_output_that_cannot_be_written(self):
@@ -606,7 +738,7 @@ class Command(Files):
     def test_notes_are_told(self):
         code, _, err = self.run_main(self.file(result_of(run_of(), 3)), "-o", self.dir / "p.html")
         self.assertEqual(code, 0)
-        self.assertIn("runs[1]: is no object", err)
+        self.assertIn("runs[1]: is not an object", err)
 
     @unittest.skipUnless((ROOT / "bin" / "report").exists(), "bin/report was not built")
     def test_the_packed_program_writes_the_same_page(self):
