@@ -342,15 +342,19 @@ sources_text := $(sources) $(THIRD_PARTY_ARCHIVES)
 # Only one source has it, so a commit makes little compile again.
 git_hash_text := $(or $(shell git describe --always --dirty --abbrev=40 --exclude='*' 2> /dev/null),unknown)
 $(call objects,harness/bench/git_hash.cc): $(BUILD)/git_hash.txt
+report_sources := $(sort $(wildcard scripts/report/*.py))
+REPORT_PYTHON ?= /usr/bin/env python3
+report_text = $(REPORT_PYTHON) $(report_sources)
 write_if_changed = $(shell mkdir -p $(BUILD); printf '%s\n' '$($(1)_text)' | cmp -s - $(BUILD)/$(1).txt \
                            || printf '%s\n' '$($(1)_text)' > $(BUILD)/$(1).txt)
 ifeq ($(findstring n,$(filter-out --%,$(firstword -$(MAKEFLAGS)))),)
 $(call write_if_changed,flags)
 $(call write_if_changed,sources)
 $(call write_if_changed,git_hash)
+$(call write_if_changed,report)
 endif
 # For goals behind `clean`.
-$(BUILD)/flags.txt $(BUILD)/sources.txt $(BUILD)/git_hash.txt:
+$(BUILD)/flags.txt $(BUILD)/sources.txt $(BUILD)/git_hash.txt $(BUILD)/report.txt:
 	@:$(call write_if_changed,$(basename $(@F)))
 
 define compile_command
@@ -383,12 +387,10 @@ $(STATIC_PROGRAMS): $(BIN)/%_static: $(library_objects) $(BUILD)/sources.txt
 	@echo "$(call step,link $@)"
 	$(quiet)$(CXX) $(static_flags) $(LDFLAGS) $(linked_objects) $(THIRD_PARTY_ARCHIVES) $(LDLIBS) -o $@
 # A program in Python is an archive that python3 runs, in one file that may lie anywhere.
-report_sources := $(sort $(wildcard scripts/report/*.py))
-REPORT_PYTHON ?= /usr/bin/env python3
-$(BIN)/report: $(report_sources)
+$(BIN)/report: $(report_sources) $(BUILD)/report.txt
 	@mkdir -p $(@D)
 	@echo "$(call step,pack $@)"
-	$(quiet)rm -rf $(BUILD)/report && mkdir -p $(BUILD)/report/report && cp $^ $(BUILD)/report/report/
+	$(quiet)rm -rf $(BUILD)/report && mkdir -p $(BUILD)/report/report && cp $(report_sources) $(BUILD)/report/report/
 	$(quiet)python3 -m zipapp $(BUILD)/report -m report.cli:run -p '$(REPORT_PYTHON)' -o $@ && chmod 755 $@
 # Only bin/bench_safety can leave out the checksums of values, to measure their cost.
 $(BIN)/bench_safety: LDFLAGS += -Wl,--wrap=_ZN11engine_race9HashValueEPKv
@@ -485,7 +487,7 @@ check-prose:
 	scripts/check_docs.py
 	scripts/chart_figures.py --check
 
-check-scripts: $(report_program)
+check-scripts:
 	test/scripts/numa_guest_test.py
 	test/scripts/report_test.py
 

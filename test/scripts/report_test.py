@@ -9,11 +9,13 @@ import math
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
 import unittest
 import xml.etree.ElementTree as ElementTree
+import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "scripts"))
@@ -740,16 +742,47 @@ class Command(Files):
         self.assertEqual(code, 0)
         self.assertIn("runs[1]: is not an object", err)
 
-    @unittest.skipUnless((ROOT / "bin" / "report").exists(), "bin/report was not built")
+
+@unittest.skipUnless(shutil.which("make"), "there is no make")
+class Packed(Files):
+    """bin/report as the Makefile packs it, in a directory of the test."""
+
+    def pack(self, **variables):
+        """Makes the program, and returns its path and the time of its last change."""
+        program = self.dir / "bin" / "report"
+        variables = {"BIN": program.parent, "BUILD": self.dir / "build", **variables}
+        # Not the flags of a make that runs this test.
+        environment = {name: value for name, value in os.environ.items()
+                       if not name.startswith(("MAKE", "MFLAGS"))}
+        subprocess.run(["make", "-C", ROOT, program]
+                       + [f"{name}={value}" for name, value in variables.items()],
+                       check=True, env=environment, stdout=subprocess.DEVNULL)
+        return program, program.stat().st_mtime_ns
+
     def test_the_packed_program_writes_the_same_page(self):
         packed, plain = self.dir / "packed.html", self.dir / "plain.html"
         moved = self.dir / "moved"
-        moved.write_bytes((ROOT / "bin" / "report").read_bytes())
-        moved.chmod(0o755)
+        self.pack()[0].rename(moved)
         subprocess.run([moved, SAMPLES / "bench.json", "-o", packed], check=True, cwd=self.dir,
-                       stdout=subprocess.DEVNULL, env={"PATH": os.environ["PATH"]})
+                       stderr=subprocess.DEVNULL, env={"PATH": os.environ["PATH"]})
         self.run_main(SAMPLES / "bench.json", "-o", plain)
         self.assertEqual(packed.read_text(), plain.read_text())
+
+    def test_it_is_packed_again_for_other_sources_and_another_python(self):
+        program, first = self.pack()
+        self.assertEqual(self.pack()[1], first)
+        with zipfile.ZipFile(program) as archive:
+            self.assertIn("report/race.py", archive.namelist())
+        sources = [f"scripts/report/{path.name}" for path in
+                   sorted((ROOT / "scripts" / "report").glob("*.py")) if path.name != "race.py"]
+        less = {"report_sources": " ".join(sources)}
+        _, second = self.pack(**less)
+        self.assertGreater(second, first)
+        with zipfile.ZipFile(program) as archive:
+            self.assertNotIn("report/race.py", archive.namelist())
+        _, third = self.pack(REPORT_PYTHON="/opt/some python", **less)
+        self.assertGreater(third, second)
+        self.assertTrue(program.read_bytes().startswith(b"#!/opt/some python\n"))
 
 
 if __name__ == "__main__":
