@@ -1,12 +1,14 @@
 """A headless Chromium, driven through a pair of pipes by messages of the DevTools protocol."""
 import base64
 import collections
+import contextlib
 import fcntl
 import json
 import os
 import pathlib
 import select
 import shutil
+import signal
 import struct
 import subprocess
 import tempfile
@@ -25,10 +27,22 @@ def program():
 
 
 CONSOLE_COMPLAINTS = ("error", "warning", "assert")
+START_S = 30  # in which a browser starts
 
 
 class BrowserFailed(Exception):
-    pass
+    """The reason, and the end of the browser's log where it has one."""
+
+
+def started():
+    """(the browser, None), or (None, why there is none). A program of that name may be a stub that
+    only tells how to install the browser."""
+    if program() is None:
+        return None, "chromium is missing; scripts/setup.sh browser installs it"
+    try:
+        return Chromium(), None
+    except (BrowserFailed, OSError) as error:
+        return None, "chromium does not start: " + " | ".join(str(error).split("\n"))
 
 
 def pixels_of(png):
@@ -75,10 +89,9 @@ class Chromium:
     """One browser with one page. Its complaints on the console are in `complaints`."""
 
     def __init__(self, timeout_s=300):
-        self.timeout_s = timeout_s
-        self.folder = tempfile.TemporaryDirectory(prefix="report-chromium-",
-                                                  ignore_cleanup_errors=True)
-        self.log = open(os.path.join(self.folder.name, "log"), "w+b")
+        self.timeout_s = START_S
+        self.folder = tempfile.mkdtemp(prefix="report-chromium-")
+        self.log = open(os.path.join(self.folder, "log"), "w+b")
         self.last_id = 0
         self.held = b""
         self.complaints = []
@@ -92,13 +105,18 @@ class Chromium:
             os.dup2(ends[0], 3)
             os.dup2(ends[1], 4)
 
-        self.process = subprocess.Popen(
-            [program(), *FLAGS, f"--user-data-dir={self.folder.name}/profile", "about:blank"],
-            stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, pass_fds=(3, 4),
-            preexec_fn=take_pipes)
-        os.close(to_browser)
-        os.close(from_browser)
-        self.session = None
+        self.process = self.session = None
+        try:
+            self.process = subprocess.Popen(
+                [program(), *FLAGS, f"--user-data-dir={self.folder}/profile", "about:blank"],
+                stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, pass_fds=(3, 4),
+                preexec_fn=take_pipes, start_new_session=True)
+        except BaseException:
+            self.close()
+            raise
+        finally:
+            os.close(to_browser)
+            os.close(from_browser)
         try:
             target = self.call("Target.createTarget", url="about:blank")["targetId"]
             self.session = self.call("Target.attachToTarget", targetId=target,
@@ -108,18 +126,24 @@ class Chromium:
         except BaseException:
             self.close()
             raise
+        self.timeout_s = timeout_s
 
     def close(self):
         os.close(self.writer)
         os.close(self.reader)
-        self.process.terminate()
-        try:
-            self.process.wait(10)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
+        if self.process is not None:
+            self.process.terminate()
+            try:
+                self.process.wait(10)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+            # A stub is a script, whose children may still run.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)
         self.log.close()
-        self.folder.cleanup()
+        # The browser's last process may still write its profile.
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     def why(self, what):
         self.log.seek(0)
@@ -156,7 +180,10 @@ class Chromium:
         request = {"id": self.last_id, "method": method, "params": parameters}
         if self.session:
             request["sessionId"] = self.session
-        os.write(self.writer, json.dumps(request).encode() + b"\0")
+        try:
+            os.write(self.writer, json.dumps(request).encode() + b"\0")
+        except BrokenPipeError:
+            raise self.why("the browser ended") from None
         deadline = time.monotonic() + self.timeout_s
         while True:
             message = self.message(deadline)
@@ -189,14 +216,15 @@ class Chromium:
             raise self.why(f"the script failed: {answer['exceptionDetails']}")
         return answer["result"].get("value")
 
-    def picture(self):
-        """The whole page as PNG."""
-        held = self.call("Page.captureScreenshot", captureBeyondViewport=True)["data"]
-        return base64.b64decode(held)
+    def picture(self, **clip):
+        """The whole page as PNG, or a part of it: x, y, width, height."""
+        part = {"clip": {**clip, "scale": 1}} if clip else {}
+        answer = self.call("Page.captureScreenshot", captureBeyondViewport=True, **part)
+        return base64.b64decode(answer["data"])
 
     def screenshot(self, path):
         pathlib.Path(path).write_bytes(self.picture())
 
-    def colours(self):
-        """{(red, green, blue): pixels} of the page as it is painted."""
-        return dict(collections.Counter(pixels_of(self.picture())))
+    def colours(self, **clip):
+        """{(red, green, blue): pixels} of a part of the page as it is painted."""
+        return dict(collections.Counter(pixels_of(self.picture(**clip))))

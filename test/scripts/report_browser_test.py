@@ -11,6 +11,7 @@ each page in each window.
 import contextlib
 import io
 import pathlib
+import re
 import sys
 import tempfile
 import unittest
@@ -29,6 +30,21 @@ WIDTHS = (360, 640, 641, 1000, 1199, 1260, 1400)
 WORLDS = {"bench": ["bench"], "compare": ["compare"], "race": ["race"], "hostile": ["hostile"],
           "together": ["compare", "bench", "race"], "all": ["hostile", "race", "compare", "bench"]}
 pictures = None
+browser = None  # one for all tests
+# The colours of all marks, and the part of the picture where the marks lie. Legends lie above it.
+PLOT = """(() => {
+  const marks = [...document.querySelectorAll('.mark')];
+  const boxes = marks.map((mark) => mark.getBoundingClientRect());
+  const x = Math.min(...boxes.map((box) => box.left)), y = Math.min(...boxes.map((box) => box.top));
+  return {
+    colours: [...new Set(marks.filter((mark) => !mark.matches('.unfinished')).map((mark) => {
+      const style = getComputedStyle(mark);
+      return style.fill === 'none' ? style.stroke : style.fill;
+    }))],
+    clip: {x, y, width: Math.max(...boxes.map((box) => box.right)) - x,
+           height: Math.max(...boxes.map((box) => box.bottom)) - y},
+  };
+})()"""
 
 
 class InBrowser(unittest.TestCase):
@@ -37,8 +53,6 @@ class InBrowser(unittest.TestCase):
         holder = tempfile.TemporaryDirectory()
         cls.addClassCleanup(holder.cleanup)
         cls.dir = pathlib.Path(holder.name)
-        cls.browser = chromium.Chromium()
-        cls.addClassCleanup(cls.browser.close)
 
     @classmethod
     def made(cls, world):
@@ -54,16 +68,25 @@ class InBrowser(unittest.TestCase):
 
     def faults(self, path, width=1000, dark=False):
         """What is wrong with the page or chart, in this window."""
-        self.browser.open(path, width, 900, dark)
-        faults = self.browser.evaluate(LOOK)
-        return faults + [f"console: {text}" for text in self.browser.complaints]
+        browser.open(path, width, 900, dark)
+        faults = browser.evaluate(LOOK)
+        return faults + [f"console: {text}" for text in browser.complaints]
+
+    def unpainted(self, path):
+        """Colours of marks that few pixels of the plot have, because something lies over them."""
+        browser.open(path, 700, 900, False)
+        plot = browser.evaluate(PLOT)
+        self.assertTrue(plot["colours"])
+        painted = browser.colours(**plot["clip"])
+        return [colour for colour in plot["colours"]
+                if painted.get(tuple(int(part) for part in colour[4:-1].split(",")), 0) <= 10]
 
     def check(self, path, width, dark):
         scheme = "dark" if dark else "light"
         with self.subTest(path=path.name, width=width, scheme=scheme):
             self.assertEqual(self.faults(path, width, dark), [])
             if pictures:
-                self.browser.screenshot(pictures / f"{path.stem}-{width}-{scheme}.png")
+                browser.screenshot(pictures / f"{path.stem}-{width}-{scheme}.png")
 
 
 class Pages(InBrowser):
@@ -101,8 +124,8 @@ class Schemes(InBrowser):
         path = self.made("bench")
         grounds = []
         for dark in (False, True):
-            self.browser.open(path, 1000, 900, dark)
-            grounds.append(self.browser.evaluate(
+            browser.open(path, 1000, 900, dark)
+            grounds.append(browser.evaluate(
                 "[getComputedStyle(document.body).backgroundColor,"
                 " getComputedStyle(document.querySelector('.plate')).fill,"
                 " getComputedStyle(document.querySelector('.mark')).fill]"))
@@ -110,19 +133,10 @@ class Schemes(InBrowser):
             self.assertNotEqual(light, dark)
 
     def test_marks_are_painted(self):
-        """Pixels have the colours of the marks, so nothing lies over them."""
         self.made("compare")
         for name in ("throughput", "timeline-read", "latency-read", "bucket-fill", "best-peer"):
-            self.browser.open(self.dir / "compare" / f"{name}.svg", 700, 900, False)
-            colours = self.browser.evaluate(
-                "[...new Set([...document.querySelectorAll('.mark:not(.unfinished)')].map((mark) =>"
-                " { const style = getComputedStyle(mark);"
-                "   return style.fill === 'none' ? style.stroke : style.fill; }))]")
-            self.assertTrue(colours)
-            painted = self.browser.colours()
-            for colour in colours:
-                rgb = tuple(int(part) for part in colour[4:-1].split(","))
-                self.assertGreater(painted.get(rgb, 0), 10, f"{name}: {colour}")
+            with self.subTest(name=name):
+                self.assertEqual(self.unpainted(self.dir / "compare" / f"{name}.svg"), [])
 
 
 class BrokenPages(InBrowser):
@@ -155,6 +169,17 @@ class BrokenPages(InBrowser):
         self.assertIn("is hidden", self.faults_after(".s0 {", ".s0 { visibility: hidden;"))
         self.assertIn("lies outside", self.faults_after('class="mark s0"',
                                                         'class="mark s0" transform="scale(50)"'))
+
+    def test_a_plate_over_the_plot(self):
+        self.made("compare")
+        text = (self.dir / "compare" / "timeline-read.svg").read_text(encoding="utf-8")
+        ys = [float(pair.split(",")[1]) for points in re.findall(r'points="([^"]*)"', text)
+              for pair in points.split()]
+        plate = f'<rect class="plate" y="{min(ys) - 2}" width="640" height="300"></rect></svg>'
+        broken = self.dir / "plate.svg"
+        broken.write_text(text.replace("</svg>", plate), encoding="utf-8")
+        # One colour for each of the five stores; their samples in the legend are still there.
+        self.assertEqual(len(self.unpainted(broken)), 5)
 
     def test_no_chart_at_all(self):
         self.assertIn("has no chart", self.faults_after("figure", "div", count=-1))
@@ -199,24 +224,32 @@ class BrokenPages(InBrowser):
             self.assertIn(said, "\n".join(self.faults(broken)))
 
 
+def tally(result):
+    """(tests that passed, tests and classes that failed). A test may fail in several of its
+    windows. A class whose preparation failed has run no test."""
+    failed = {str(getattr(test, "test_case", test)): isinstance(test, unittest.TestCase)
+              for test, _ in result.failures + result.errors}
+    return result.testsRun - sum(failed.values()), len(failed)
+
+
 def main(arguments):
-    global pictures
-    if chromium.program() is None:
-        print("skipped: chromium is missing; scripts/setup.sh browser installs it")
-        return 0
+    global browser, pictures
     if arguments[:1] == ["--pictures"] and len(arguments) == 2:
         pictures = pathlib.Path(arguments[1])
         pictures.mkdir(parents=True, exist_ok=True)
     elif arguments:
         print(__doc__, file=sys.stderr)
         return 2
-    suite = unittest.defaultTestLoader.loadTestsFromModule(sys.modules["__main__"])
-    result = unittest.TextTestRunner(verbosity=2).run(suite)
-    # A test may fail in several of its windows.
-    failed = [test for test, _ in result.failures + result.errors]
-    bad = len({str(getattr(test, "test_case", test)) for test in failed})
-    print(f"{result.testsRun - bad} passed, {bad} failed")
-    return 1 if bad or result.testsRun == 0 else 0
+    browser, why = chromium.started()
+    if browser is None:
+        print(f"skipped: {why}")
+        return 0
+    with contextlib.closing(browser):
+        suite = unittest.defaultTestLoader.loadTestsFromModule(sys.modules[__name__])
+        result = unittest.TextTestRunner(verbosity=2).run(suite)
+    passed, failed = tally(result)
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed or result.testsRun == 0 else 0
 
 
 if __name__ == "__main__":

@@ -14,12 +14,16 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock as mock
 import xml.etree.ElementTree as ElementTree
 import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "scripts"))
+sys.path.insert(0, str(ROOT / "test" / "scripts"))
 
+import chromium  # noqa: E402
+import report_browser_test  # noqa: E402
 from report import charts, cli, gallery, limits, look, markup, model, ratios  # noqa: E402
 from report import reading, scales  # noqa: E402
 from report.page import page  # noqa: E402
@@ -783,6 +787,62 @@ class Packed(Files):
         _, third = self.pack(REPORT_PYTHON="/opt/some python", **less)
         self.assertGreater(third, second)
         self.assertTrue(program.read_bytes().startswith(b"#!/opt/some python\n"))
+
+
+class Browser(Files):
+    """What the tests in the browser do where it does not start."""
+
+    def run_with(self, script):
+        """Standard output with a program of this script as the browser, in lines."""
+        stub = self.dir / "chromium"
+        stub.write_text(script)
+        stub.chmod(0o755)
+        out = io.StringIO()
+        with mock.patch.object(chromium, "program", lambda: str(stub)), \
+                mock.patch.object(chromium, "START_S", 1), contextlib.redirect_stdout(out):
+            self.assertEqual(report_browser_test.main([]), 0)
+        return out.getvalue().splitlines()
+
+    def test_a_browser_that_does_not_start_is_a_skip(self):
+        for script, why in (("#!/bin/sh\necho 'install the snap\nwith snap' >&2; exit 1\n",
+                             "the browser ended; the end of the browser's log: | install the snap |"
+                             " with snap"),
+                            ("#!/bin/sh\nsleep 100\n", "no answer within 1 s"),
+                            ("#!/no/such/shell\n", "No such file or directory")):
+            lines = self.run_with(script)
+            self.assertEqual(len(lines), 1, lines)
+            self.assertTrue(lines[0].startswith("skipped: chromium does not start: "), lines)
+            self.assertIn(why, lines[0])
+
+    def test_a_missing_browser_is_a_skip(self):
+        out = io.StringIO()
+        with mock.patch.object(chromium, "program", lambda: None), contextlib.redirect_stdout(out):
+            self.assertEqual(report_browser_test.main([]), 0)
+        self.assertTrue(out.getvalue().startswith("skipped: chromium is missing"))
+
+    def test_passes_are_counted_where_a_class_could_not_be_prepared(self):
+        class Unprepared(unittest.TestCase):
+            @classmethod
+            def setUpClass(cls):
+                raise OSError("no directory")
+
+            def test_something(self):
+                pass
+
+        class Mixed(unittest.TestCase):
+            def test_good(self):
+                pass
+
+            def test_bad_twice(self):
+                for i in range(2):
+                    with self.subTest(i=i):
+                        self.fail()
+
+        suite = unittest.TestSuite(unittest.defaultTestLoader.loadTestsFromTestCase(case)
+                                   for case in (Unprepared, Mixed))
+        result = unittest.TestResult()
+        suite.run(result)
+        self.assertEqual(report_browser_test.tally(result), (1, 2))
 
 
 if __name__ == "__main__":
