@@ -27,7 +27,8 @@ SAMPLES = ROOT / "test" / "scripts" / "report"
 LOOK = (ROOT / "test" / "scripts" / "report_look.js").read_text(encoding="utf-8")
 # A phone, the widths around which the layout changes, and a desktop.
 WIDTHS = (360, 640, 641, 1000, 1199, 1260, 1400)
-WORLDS = {"bench": ["bench"], "compare": ["compare"], "race": ["race"], "hostile": ["hostile"],
+WORLDS = {"bench": ["bench"], "compare": ["compare"], "race": ["race"],
+          "failed": ["failed"], "hostile": ["hostile"],
           "together": ["compare", "bench", "race"], "all": ["hostile", "race", "compare", "bench"]}
 pictures = None
 browser = None  # one for all tests

@@ -223,6 +223,7 @@ class Charts(unittest.TestCase):
                              ["1000000000.0", "1e-09", "129"])
             for arrow, bar in zip(arrows, (bars[0], bars[2], bars[4])):
                 x, step = re.match(r"M([\d.]+),[\d.]+ l(-?\d+),", arrow.get("d")).groups()
+                self.assertEqual(float(step) > 0, "good" in bar.get("class"))
                 left, right = float(bar.get("x")), float(bar.get("x")) + float(bar.get("width"))
                 self.assertAlmostEqual(float(x), right if float(step) > 0 else left, places=1)
                 self.assertTrue(0 < float(x) + float(step) < width)
