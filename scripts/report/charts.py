@@ -74,9 +74,9 @@ class Canvas:
 
     def mark(self, tag, tip, class_, **attributes):
         """A mark with a title, which browsers show to a resting pointer."""
-        made = element(self.root, tag, class_=f"mark {class_}", **attributes)
+        mark = element(self.root, tag, class_=f"mark {class_}", **attributes)
         if tip:
-            element(made, "title", tip)
+            element(mark, "title", tip)
 
     def legend(self, entries):
         """[(label, class of its sample)], in as many lines as they need."""
@@ -116,8 +116,8 @@ def labels_that_fit(places, texts, room):
 
 def draw_ticks_below(canvas, axis, most, top, bottom, show):
     """Lines from `top` to `bottom` and numbers below them."""
-    found = axis.ticks(most)
-    places, texts = [axis.place(tick) for tick in found], [show(tick) for tick in found]
+    ticks = axis.ticks(most)
+    places, texts = [axis.place(tick) for tick in ticks], [show(tick) for tick in ticks]
     kept = labels_that_fit(places, texts, canvas.width)
     for i, place in enumerate(places):
         canvas.line(place, top, place, bottom, "rule")
@@ -206,25 +206,26 @@ class Plot:
 
 
 def line_chart(canvas, plot, series, levels):
-    highest = max(y for one in series for _, y in one.points)
+    highest = max(y for line in series for _, y in line.points)
     drawn = [level for level in levels if is_drawn(level, highest or 1)]
     entries = list(dict.fromkeys(
-        (one.label + (" (did not finish)" if one.unfinished else ""), f"s{one.colour}")
-        for one in series))
+        (line.label + (" (did not finish)" if line.unfinished else ""), f"s{line.colour}")
+        for line in series))
     entries += [(level_text(level, plot.show_y, level in drawn), "limit") for level in levels]
     canvas.legend(entries)
     canvas.text(PAD, canvas.y + 12, fit(plot.y_title, canvas.width - 2 * PAD), "quiet")
     canvas.y += ROW
     top, bottom = canvas.y + 4, canvas.y + 4 + (230 if canvas.width >= WIDE else 200)
     if plot.log_y:
-        y_axis = scales.Log(min(y for one in series for _, y in one.points), highest, bottom, top)
+        lowest = min(y for line in series for _, y in line.points)
+        y_axis = scales.Log(lowest, highest, bottom, top)
     else:
         y_axis = scales.Linear(0, max([highest] + [level.value for level in drawn]) * 1.05,
                                bottom, top)
-    found = y_axis.ticks(6)
-    left = PAD + max(text_width(plot.show_y(tick), 11) for tick in found) + 8
+    ticks = y_axis.ticks(6)
+    left = PAD + max(text_width(plot.show_y(tick), 11) for tick in ticks) + 8
     right = canvas.width - PAD - 8
-    for tick in found:
+    for tick in ticks:
         canvas.line(left, y_axis.place(tick), right, y_axis.place(tick), "rule")
         canvas.text(left - 6, y_axis.place(tick) + 4, plot.show_y(tick), "quiet small", "end")
     if plot.names:
@@ -236,16 +237,16 @@ def line_chart(canvas, plot, series, levels):
         for i in labels_that_fit(places, plot.names, canvas.width):
             canvas.text(places[i], bottom + 15, plot.names[i], "quiet small", "middle")
     else:
-        x_axis = scales.Linear(min(0, min(x for one in series for x, _ in one.points)),
-                               max(x for one in series for x, _ in one.points), left, right)
+        x_axis = scales.Linear(min(0, min(x for line in series for x, _ in line.points)),
+                               max(x for line in series for x, _ in line.points), left, right)
         place_x = x_axis.place
         draw_ticks_below(canvas, x_axis, 6 if canvas.width >= WIDE else 4, top, bottom, plot.show_x)
     for level in drawn:
         canvas.line(left, y_axis.place(level.value), right, y_axis.place(level.value), "limit")
     canvas.line(left, bottom, right, bottom, "axis")
-    for one in series:
-        draw_series(canvas, one, [(place_x(x), y_axis.place(y)) for x, y in one.points],
-                    marks_points=bool(plot.names) or len(one.points) < 3)
+    for line in series:
+        draw_series(canvas, line, [(place_x(x), y_axis.place(y)) for x, y in line.points],
+                    marks_points=bool(plot.names) or len(line.points) < 3)
     canvas.y = bottom + ROW
     if plot.x_title:
         canvas.text((left + right) / 2, canvas.y + 10, plot.x_title, "quiet small", "middle")
@@ -287,23 +288,23 @@ def histogram(canvas, bins, x_title, y_title):
     canvas.text(PAD, canvas.y + 12, fit(y_title, canvas.width - 2 * PAD), "quiet")
     canvas.y += ROW
     top, bottom = canvas.y + 4, canvas.y + 204
-    y_axis = scales.Linear(0, max(held for _, _, held in bins) * 1.05, bottom, top)
-    found = y_axis.ticks(5)
-    left = PAD + max(text_width(scales.count(tick), 11) for tick in found) + 8
+    y_axis = scales.Linear(0, max(count for _, _, count in bins) * 1.05, bottom, top)
+    ticks = y_axis.ticks(5)
+    left = PAD + max(text_width(scales.count(tick), 11) for tick in ticks) + 8
     right = canvas.width - PAD - 8
-    for tick in found:
+    for tick in ticks:
         canvas.line(left, y_axis.place(tick), right, y_axis.place(tick), "rule")
         canvas.text(left - 6, y_axis.place(tick) + 4, scales.count(tick), "quiet small", "end")
     x_axis = scales.Linear(bins[0][0], bins[-1][1], left, right)
     draw_ticks_below(canvas, x_axis, 6 if canvas.width >= WIDE else 4, bottom, bottom + 4,
                      scales.count)
-    for begin, end, held in bins:
-        if held == 0:
+    for begin, end, count in bins:
+        if count == 0:
             continue
         x = x_axis.place(begin)
         width = max(x_axis.place(end) - x - 1, 1.0)
-        y = min(y_axis.place(held), bottom - 1)
-        canvas.mark("rect", f"{begin:g} to below {end:g}: {held}", "s0", x=x, y=y, width=width,
+        y = min(y_axis.place(count), bottom - 1)
+        canvas.mark("rect", f"{begin:g} to below {end:g}: {count}", "s0", x=x, y=y, width=width,
                     height=bottom - y)
     canvas.line(left, bottom, right, bottom, "axis")
     canvas.y = bottom + ROW

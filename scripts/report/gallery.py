@@ -181,8 +181,8 @@ def peer_chart(source, phases, slug, several):
     return Chart(slug, f"{ENGINE} over the best peer{several}",
                  f"Operations a second of {ENGINE} over those of the best other store of each "
                  "phase, on a logarithmic axis. A bar to the right is faster than the peer, one to "
-                 f"the left is slower. † the peer did not finish, ‡ {ENGINE} did not finish: it "
-                 f"counts by the rate that it reached.{beyond}",
+                 f"the left is slower. † marks a peer that did not finish, ‡ a run of {ENGINE} that "
+                 f"did not. Each counts by the rate that it reached.{beyond}",
                  lambda canvas: ratios.ratio_chart(canvas, [("", bars)], "equal"),
                  Table(["phase", "ratio", "best peer", f"{ENGINE}, ops/s", "peer, ops/s",
                         f"{ENGINE} finished", "peer finished"], rows), full=True)
@@ -346,13 +346,14 @@ MAX_BINS = 32
 def bins_of(values):
     """[(from, to, how many)] of whole numbers, about MAX_BINS bins of a round width at most."""
     low, top = min(values), max(values)
-    found = scales.ticks(max(top - low, 1), MAX_BINS - 2)
-    width = max(found[1] if len(found) > 1 else 1, 1)
+    ticks = scales.ticks(max(top - low, 1), MAX_BINS - 2)
+    width = max(ticks[1] if len(ticks) > 1 else 1, 1)
     first = low // width
-    made = [0] * (int(top // width - first) + 1)
+    counts = [0] * (int(top // width - first) + 1)
     for value in values:
-        made[int(value // width - first)] += 1
-    return [((first + i) * width, (first + i + 1) * width, held) for i, held in enumerate(made)]
+        counts[int(value // width - first)] += 1
+    return [((first + i) * width, (first + i + 1) * width, count)
+            for i, count in enumerate(counts)]
 
 
 def fill_charts(entrants, slugs):
@@ -363,13 +364,14 @@ def fill_charts(entrants, slugs):
         bins = bins_of(values)
         several = f", {source.name}" if len(entrants.sources) > 1 else ""
         rows = [["buckets", scales.count(len(values))], ["records", scales.count(sum(values))],
-                ["least", scales.count(min(values))], ["median", scales.count(statistics.median(values))],
+                ["least", scales.count(min(values))],
+                ["median", scales.count(statistics.median(values))],
                 ["mean", scales.count(sum(values) / len(values))],
                 ["most", scales.count(max(values))],
                 ["empty buckets", scales.count(values.count(0))]]
         yield Chart(slugs.of("bucket fill", several), f"Bucket fill{several}",
                     "How many buckets hold how many records.",
-                    lambda canvas, held=bins: charts.histogram(canvas, held, "records in a bucket",
+                    lambda canvas, bins=bins: charts.histogram(canvas, bins, "records in a bucket",
                                                                "buckets"),
                     Table(["", "figure"], rows))
 
@@ -389,7 +391,7 @@ def sections_of(entrants):
         Section("Throughput", [throughput] if throughput else []),
         Section("Over time", by_phase(timeline_chart)),
         Section("Latency", by_phase(latency_chart)),
-        Section("Amplification, memory and CPU time", [one for one in resources if one]),
+        Section("Amplification, memory and CPU time", [chart for chart in resources if chart]),
         Section("Bucket fill", list(fill_charts(entrants, slugs))),
     ]
     return [section for section in sections if section.charts]

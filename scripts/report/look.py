@@ -87,7 +87,7 @@ td.words.long {{ white-space: normal; min-width: 20ch; max-width: 70ch; overflow
 
 
 def with_colours(rules, colours):
-    return re.sub(r"\$(\w+)", lambda found: colours[found.group(1)], rules)
+    return re.sub(r"\$(\w+)", lambda match: colours[match.group(1)], rules)
 
 
 def svg_style():

@@ -14,11 +14,11 @@ def element(parent, tag, text=None, /, **attributes):
     shown = {name.rstrip("_").replace("_", "-"): number(value) if is_number(value) else value
              for name, value in attributes.items() if value is not None}
     if parent is None:
-        made = ElementTree.Element(tag, shown)
+        node = ElementTree.Element(tag, shown)
     else:
-        made = ElementTree.SubElement(parent, tag, shown)
-    made.text = text
-    return made
+        node = ElementTree.SubElement(parent, tag, shown)
+    node.text = text
+    return node
 
 
 def is_number(value):

@@ -14,11 +14,11 @@ LONG = 24  # characters from which a text breaks into lines
 def add_table(parent, table, label):
     """A table in a box that scrolls by itself when it is wider than the page."""
     box = element(parent, "div", class_="scroll", tabindex="0", role="region", aria_label=label)
-    made = element(box, "table")
-    row = element(element(made, "thead"), "tr")
+    grid = element(box, "table")
+    row = element(element(grid, "thead"), "tr")
     for i, head in enumerate(table.heads):
         element(row, "th", head, scope="col", class_="words" if i < table.words else None)
-    body = element(made, "tbody")
+    body = element(grid, "tbody")
     for cells in table.rows[:MAX_ROWS]:
         row = element(body, "tr")
         for i, cell in enumerate(cells):
@@ -139,9 +139,9 @@ def add_notes(main, nav, sources, entrants):
     if not notes:
         return
     section = add_section(main, nav, "notes", "Notes on the input")
-    found = element(section, "ul")
+    entries = element(section, "ul")
     for note in notes:
-        element(found, "li", note)
+        element(entries, "li", note)
 
 
 def page(title, sources, entrants, sections):
@@ -167,8 +167,7 @@ def page(title, sources, entrants, sections):
     main = element(body, "main")
     for section in sections:
         slug = "section-" + section.title.lower().replace(",", "").replace(" ", "-")
-        made = add_section(main, nav, slug, section.title)
-        cards = element(made, "div", class_="cards")
+        cards = element(add_section(main, nav, slug, section.title), "div", class_="cards")
         for chart in section.charts:
             add_chart(cards, chart)
     add_tables(main, nav, sources)

@@ -78,7 +78,7 @@ def unfiltered(kind, line, above, size):
             near = (left + above[x]) // 2
         elif kind == 4:
             guess = left + above[x] - corner
-            near = min((left, above[x], corner), key=lambda held: abs(guess - held))
+            near = min((left, above[x], corner), key=lambda byte: abs(guess - byte))
         else:
             near = 0
         line[x] = (line[x] + near) & 255
@@ -93,7 +93,7 @@ class Chromium:
         self.folder = tempfile.mkdtemp(prefix="report-chromium-")
         self.log = open(os.path.join(self.folder, "log"), "w+b")
         self.last_id = 0
-        self.held = b""
+        self.unread = b""
         self.complaints = []
         self.events = []
         to_browser, self.writer = os.pipe()
@@ -152,7 +152,7 @@ class Chromium:
 
     def message(self, deadline):
         """The next message of the browser."""
-        while b"\0" not in self.held:
+        while b"\0" not in self.unread:
             left_s = max(0.0, deadline - time.monotonic())
             ready, _, _ = select.select([self.reader], [], [], left_s)
             if not ready:
@@ -160,18 +160,18 @@ class Chromium:
             chunk = os.read(self.reader, 1 << 20)
             if not chunk:
                 raise self.why("the browser ended")
-            self.held += chunk
-        text, self.held = self.held.split(b"\0", 1)
+            self.unread += chunk
+        text, self.unread = self.unread.split(b"\0", 1)
         return json.loads(text)
 
     def note(self, message):
-        method, held = message.get("method"), message.get("params", {})
-        if method == "Log.entryAdded" and held["entry"]["level"] in ("error", "warning"):
-            self.complaints.append(held["entry"]["text"])
-        elif method == "Runtime.consoleAPICalled" and held["type"] in CONSOLE_COMPLAINTS:
-            self.complaints.append(" ".join(str(a.get("value")) for a in held["args"]))
+        method, params = message.get("method"), message.get("params", {})
+        if method == "Log.entryAdded" and params["entry"]["level"] in ("error", "warning"):
+            self.complaints.append(params["entry"]["text"])
+        elif method == "Runtime.consoleAPICalled" and params["type"] in CONSOLE_COMPLAINTS:
+            self.complaints.append(" ".join(str(a.get("value")) for a in params["args"]))
         elif method == "Runtime.exceptionThrown":
-            self.complaints.append(held["exceptionDetails"]["text"])
+            self.complaints.append(params["exceptionDetails"]["text"])
         elif method:
             self.events.append(method)
 

@@ -56,7 +56,7 @@ class InBrowser(unittest.TestCase):
         cls.dir = pathlib.Path(holder.name)
 
     @classmethod
-    def made(cls, world):
+    def page_of(cls, world):
         """The page of a world, whose charts lie in a folder beside it."""
         path = cls.dir / f"{world}.html"
         if not path.exists():
@@ -94,7 +94,7 @@ class Pages(InBrowser):
     """A test for each world: see below."""
 
     def check_world(self, world):
-        path = self.made(world)
+        path = self.page_of(world)
         for width in WIDTHS:
             for dark in (False, True):
                 self.check(path, width, dark)
@@ -102,7 +102,7 @@ class Pages(InBrowser):
 
 class Files(InBrowser):
     def check_world(self, world):
-        self.made(world)
+        self.page_of(world)
         files = sorted((self.dir / world).iterdir())
         self.assertTrue(files)
         for path in files:
@@ -114,15 +114,15 @@ class Files(InBrowser):
             self.check(ROOT / "docs" / "figures.svg", 1000, dark)
 
 
-for one in WORLDS:
-    setattr(Pages, f"test_{one}", lambda self, world=one: self.check_world(world))
-    if len(WORLDS[one]) == 1:
-        setattr(Files, f"test_{one}", lambda self, world=one: self.check_world(world))
+for name in WORLDS:
+    setattr(Pages, f"test_{name}", lambda self, world=name: self.check_world(world))
+    if len(WORLDS[name]) == 1:
+        setattr(Files, f"test_{name}", lambda self, world=name: self.check_world(world))
 
 
 class Schemes(InBrowser):
     def test_light_and_dark_differ(self):
-        path = self.made("bench")
+        path = self.page_of("bench")
         grounds = []
         for dark in (False, True):
             browser.open(path, 1000, 900, dark)
@@ -134,7 +134,7 @@ class Schemes(InBrowser):
             self.assertNotEqual(light, dark)
 
     def test_marks_are_painted(self):
-        self.made("compare")
+        self.page_of("compare")
         for name in ("throughput", "timeline-read", "latency-read", "bucket-fill", "best-peer"):
             with self.subTest(name=name):
                 self.assertEqual(self.unpainted(self.dir / "compare" / f"{name}.svg"), [])
@@ -144,7 +144,7 @@ class BrokenPages(InBrowser):
     """Each fault that report_look.js looks for, put into a good page."""
 
     def faults_after(self, old, new, width=1000, count=1, file=None):
-        path = self.made("compare") if file is None else self.dir / "compare" / file
+        path = self.page_of("compare") if file is None else self.dir / "compare" / file
         text = path.read_text(encoding="utf-8")
         self.assertIn(old, text)
         broken = self.dir / f"broken{path.suffix}"
@@ -152,7 +152,7 @@ class BrokenPages(InBrowser):
         return "\n".join(self.faults(broken, width))
 
     def test_the_page_is_good_before(self):
-        self.assertEqual(self.faults(self.made("compare")), [])
+        self.assertEqual(self.faults(self.page_of("compare")), [])
 
     def test_an_empty_chart(self):
         self.assertIn("is empty", self.faults_after('class="mark ', 'class="', count=-1))
@@ -172,7 +172,7 @@ class BrokenPages(InBrowser):
                                                         'class="mark s0" transform="scale(50)"'))
 
     def test_a_plate_over_the_plot(self):
-        self.made("compare")
+        self.page_of("compare")
         text = (self.dir / "compare" / "timeline-read.svg").read_text(encoding="utf-8")
         ys = [float(pair.split(",")[1]) for points in re.findall(r'points="([^"]*)"', text)
               for pair in points.split()]
@@ -216,7 +216,7 @@ class BrokenPages(InBrowser):
         policy = "default-src 'none'; "
         script = "<script>{}</script></body>"
         self.assertIn("console: ", self.faults_after("</body>", script.format("1")))
-        path = self.made("compare")
+        path = self.page_of("compare")
         text = path.read_text(encoding="utf-8").replace(policy, "")
         broken = self.dir / "script.html"
         for code, said in (("console.error('some ' + 'words')", "console: some words"),

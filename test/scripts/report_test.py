@@ -44,13 +44,14 @@ class Files(unittest.TestCase):
         self.addCleanup(holder.cleanup)
         self.dir = pathlib.Path(holder.name)
 
-    def file(self, held, name="some.json"):
+    def file(self, content, name="some.json"):
         path = self.dir / name
-        path.write_text(held if isinstance(held, str) else json.dumps(held), encoding="utf-8")
+        text = content if isinstance(content, str) else json.dumps(content)
+        path.write_text(text, encoding="utf-8")
         return str(path)
 
-    def source(self, held):
-        return reading.read(self.file(held), "some")
+    def source(self, result):
+        return reading.read(self.file(result), "some")
 
     def run_main(self, *arguments):
         """(exit code, standard output, standard error)"""
@@ -79,10 +80,10 @@ def marks_of(root, tag=None):
 
 
 def run_of(**fields):
-    held = {"store": "a", "phase": "read", "round": 0, "threads": 1, "operations": 1000,
+    run = {"store": "a", "phase": "read", "round": 0, "threads": 1, "operations": 1000,
             "bytes": 4096000, "seconds": 2.0, "operations_per_s": 500.0, "finished": True}
-    held.update(fields)
-    return held
+    run.update(fields)
+    return run
 
 
 def result_of(*runs, **fields):
@@ -94,10 +95,10 @@ class Scales(unittest.TestCase):
         self.assertEqual(scales.ticks(100, 5), [0, 20, 40, 60, 80, 100])
         self.assertEqual(scales.ticks(0, 5), [0])
         for top in (1e-9, 0.3, 7, 99, 1234567, 1e21):
-            found = scales.ticks(top, 5)
-            self.assertTrue(2 <= len(found) <= 6, (top, found))
-            self.assertLessEqual(found[-1], top * (1 + 1e-9))
-            self.assertGreater(found[-1], top * 0.59)
+            ticks = scales.ticks(top, 5)
+            self.assertTrue(2 <= len(ticks) <= 6, (top, ticks))
+            self.assertLessEqual(ticks[-1], top * (1 + 1e-9))
+            self.assertGreater(ticks[-1], top * 0.59)
 
     def test_a_linear_axis_places_in_proportion_and_stays_within(self):
         axis = scales.Linear(0, 200, 10, 110)
@@ -238,7 +239,7 @@ class Gallery(Files):
     def test_bins_hold_all_values(self):
         for values in ([5], [0, 0, 0], list(range(1000)), [1, 10 ** 20], [7.5, 7.6]):
             bins = gallery.bins_of(values)
-            self.assertEqual(sum(held for _, _, held in bins), len(values))
+            self.assertEqual(sum(count for _, _, count in bins), len(values))
             self.assertLessEqual(len(bins), gallery.MAX_BINS + 1)
             self.assertTrue(bins[0][0] <= min(values) and max(values) < bins[-1][1] or
                             max(values) == 10 ** 20)
@@ -254,19 +255,19 @@ class Gallery(Files):
         self.assertAlmostEqual(done, sum(rate for _, rate in points))
 
     def test_each_kind_of_chart_comes_from_its_fields(self):
-        found = charts_of(self.source(sample("compare")))
+        by_slug = charts_of(self.source(sample("compare")))
         for slug in ("best-peer", "throughput", "timeline-write", "latency-read",
                      "write-amplification", "space-amplification", "peak-memory",
                      "cpu-time-of-an-operation", "bucket-fill"):
-            self.assertIn(slug, found)
+            self.assertIn(slug, by_slug)
         bare = charts_of(self.source(result_of(run_of())))
         self.assertEqual(list(bare), ["throughput"])
 
     def test_the_best_peer_is_the_fastest_other_store_of_the_phase(self):
-        held = result_of(run_of(store="engine_race", operations_per_s=300.0),
+        result = result_of(run_of(store="engine_race", operations_per_s=300.0),
                          run_of(store="b", operations_per_s=100.0),
                          run_of(store="c", operations_per_s=200.0, finished=False))
-        table = charts_of(self.source(held))["best-peer"].table
+        table = charts_of(self.source(result))["best-peer"].table
         self.assertEqual(table.rows, [["read", "1.5", "c", "300", "200", "yes", "no"]])
 
     def texts_of(self, chart):
@@ -277,25 +278,25 @@ class Gallery(Files):
                   "timeline": [{"s": 1, "operations": 5}, {"s": 2, "operations": 5}]}
         for unfinished, sign in ((("engine_race",), " ‡"), (("b",), " †"),
                                  (("engine_race", "b"), " ‡ †"), ((), "")):
-            found = charts_of(self.source(result_of(
+            by_slug = charts_of(self.source(result_of(
                 *[run_of(store=store, finished=store not in unfinished, **fields)
                   for store in ("engine_race", "b")])))
-            self.assertEqual([text for text in self.texts_of(found["best-peer"]) if "×" in text
+            self.assertEqual([text for text in self.texts_of(by_slug["best-peer"]) if "×" in text
                               and text.endswith("b" + sign)], ["1 × b" + sign])
-            self.assertEqual(found["best-peer"].table.rows[0][5:],
+            self.assertEqual(by_slug["best-peer"].table.rows[0][5:],
                              ["no" if store in unfinished else "yes"
                               for store in ("engine_race", "b")])
             for slug, count in (("throughput", 2), ("peak-memory", 2)):
-                marks = marks_of(found[slug].picture(charts.WIDE))
+                marks = marks_of(by_slug[slug].picture(charts.WIDE))
                 self.assertEqual(["unfinished" in mark.get("class") for mark in marks],
                                  [store in unfinished for store in ("engine_race", "b")], slug)
             for slug in ("latency-read", "timeline-read"):
-                texts = self.texts_of(found[slug])
+                texts = self.texts_of(by_slug[slug])
                 for store in ("engine_race", "b"):
                     shown = store + " (did not finish)" * (store in unfinished)
                     self.assertEqual(texts.count(shown), 1, (slug, shown))
             for slug in ("latency-read", "peak-memory"):
-                self.assertEqual([row[-1] for row in found[slug].table.rows],
+                self.assertEqual([row[-1] for row in by_slug[slug].table.rows],
                                  ["no" if store in unfinished else "yes"
                                   for store in ("engine_race", "b")], slug)
 
@@ -314,14 +315,14 @@ class Gallery(Files):
         self.assertEqual(gallery.median_over_time([(1, 5), (2, 6), (9, 0)]), 0)
 
     def test_the_engine_comes_first_and_keeps_its_colour(self):
-        held = result_of(run_of(store="b"), run_of(store="engine_race"))
-        self.assertEqual(list(gallery.Entrants([self.source(held)]).colours.values()), [0, 1])
-        self.assertEqual(list(gallery.Entrants([self.source(held)]).labels.values()),
+        result = result_of(run_of(store="b"), run_of(store="engine_race"))
+        self.assertEqual(list(gallery.Entrants([self.source(result)]).colours.values()), [0, 1])
+        self.assertEqual(list(gallery.Entrants([self.source(result)]).labels.values()),
                          ["engine_race", "b"])
 
     def test_stores_beyond_the_colours_are_named(self):
-        held = result_of(*[run_of(store=f"store{i}") for i in range(20)])
-        self.assertIn("Charts show the first 8 stores", page_of(self.source(held)))
+        result = result_of(*[run_of(store=f"store{i}") for i in range(20)])
+        self.assertIn("Charts show the first 8 stores", page_of(self.source(result)))
 
     def test_names_of_charts_differ(self):
         slugs = gallery.Slugs()
@@ -347,8 +348,8 @@ class Reading(Files):
             self.assertEqual((source.kind, source.notes), (name, []))
 
     def test_a_point_of_a_timeline_is_a_rate_since_the_point_before(self):
-        held = run_of(timeline=[{"s": 1.0, "operations": 50}, {"s": 1.5, "operations": 50}])
-        self.assertEqual(self.source(result_of(held)).runs[0].timeline, [(1.0, 50), (1.5, 100)])
+        run = run_of(timeline=[{"s": 1.0, "operations": 50}, {"s": 1.5, "operations": 50}])
+        self.assertEqual(self.source(result_of(run)).runs[0].timeline, [(1.0, 50), (1.5, 100)])
 
     def timeline(self, points, seconds=2.0):
         return self.source(result_of(run_of(timeline=points, seconds=seconds))).runs[0].timeline
@@ -437,26 +438,26 @@ class Reading(Files):
         self.assertNotIn("range", limits.limits_of(compared))
 
     def test_a_race_has_fio_beside_each_phase(self):
-        held = sample("race")
-        source = self.source(held)
+        result = sample("race")
+        source = self.source(result)
         self.assertEqual([phase for _, phase in source.rates],
                          ["write", "read", "range, pass 1", "range, pass 2"])
-        for phase, run in zip(held["phases"], source.runs):
+        for phase, run in zip(result["phases"], source.runs):
             fraction = phase.get("fraction_of_device", phase.get("pass1_fraction_of_device"))
             self.assertAlmostEqual(run.rate / limits.limits_of(source)[run.phase], fraction)
 
     def test_a_failed_phase_is_marked(self):
-        held = sample("race")
-        held["phases"][1]["engine"].update(ok=False, error="the disk is <gone>")
-        source = self.source(held)
+        result = sample("race")
+        result["phases"][1]["engine"].update(ok=False, error="the disk is <gone>")
+        source = self.source(result)
         self.assertNotIn(("engine_race", "read"), source.rates)
         self.assertIn("read: failed: the disk is <gone>", source.notes[0])
-        found = charts_of(source)
-        rows = [row for row in found["throughput"].table.rows if row[0] == "read"]
+        by_slug = charts_of(source)
+        rows = [row for row in by_slug["throughput"].table.rows if row[0] == "read"]
         self.assertEqual(rows, [["read", "engine_race", "–", "–", "–", "–",
                                  "failed: the disk is <gone>"]])
-        self.assertNotIn("latency-read", found)
-        picture = found["throughput"].picture(charts.WIDE)
+        self.assertNotIn("latency-read", by_slug)
+        picture = by_slug["throughput"].picture(charts.WIDE)
         self.assertEqual(len(marks_of(picture, "path")), 1)
         self.assertEqual(len(marks_of(picture, "rect")), 3)
         texts = [node.text for node in picture.iter("text")]
@@ -467,20 +468,20 @@ class Reading(Files):
         self.assertEqual(text.count("failed: the disk is &lt;gone&gt;</td>"), 2)
 
     def test_a_race_whose_phases_all_failed_has_a_page(self):
-        held = sample("race")
-        for phase in held["phases"]:
+        result = sample("race")
+        for phase in result["phases"]:
             phase["engine"].update(ok=False, error="")
-        chart = charts_of(self.source(held))["throughput"]
+        chart = charts_of(self.source(result))["throughput"]
         self.assertEqual(len(marks_of(chart.picture(charts.NARROW), "path")), 3)
         self.assertEqual({row[-1] for row in chart.table.rows}, {"failed: it gave no reason"})
 
     def test_files_that_are_no_results_are_refused(self):
-        for held in ("", "{", "[]", "3", '"kind"', "{}", '{"kind": "bench"}', '{"kind": ["bench"]}',
+        for result in ("", "{", "[]", "3", '"kind"', "{}", '{"kind": "bench"}', '{"kind": ["bench"]}',
                      '{"kind": "race", "runs": []}', '{"phases": 3}', '{"phases": [3, null, []]}',
                      '{"kind": "bench", "runs": {}}', "[" * 100000, "\ufeff{}", "9" * 5000,
                      result_of(run_of(operations_per_s=-1, operations=None))):
-            with self.assertRaises(reading.BadInput, msg=str(held)[:40]):
-                self.source(held)
+            with self.assertRaises(reading.BadInput, msg=str(result)[:40]):
+                self.source(result)
 
     def test_files_that_cannot_be_read_are_refused(self):
         binary = self.dir / "binary.json"
@@ -496,42 +497,42 @@ HOSTILE = (None, True, -1, 0, 1e-320, 1e-15, 1e21, math.nan, 10 ** 400, "",
            {"a": {"a": {"a": {"a": {"a": {}}}}}}, [None, -1, {}, []])
 
 
-def places_in(held, place=()):
+def places_in(tree, place=()):
     """Every place in a JSON value, but of each list only its first."""
     yield place
-    if isinstance(held, dict):
-        for name, inner in held.items():
+    if isinstance(tree, dict):
+        for name, inner in tree.items():
             yield from places_in(inner, place + (name,))
-    elif isinstance(held, list):
-        for i, inner in enumerate(held[:1]):
+    elif isinstance(tree, list):
+        for i, inner in enumerate(tree[:1]):
             yield from places_in(inner, place + (i,))
 
 
-def replaced(held, place, value):
-    made = copy.deepcopy(held)
+def replaced(tree, place, value):
+    changed = copy.deepcopy(tree)
     if not place:
         return value
-    inner = made
+    inner = changed
     for step in place[:-1]:
         inner = inner[step]
     inner[place[-1]] = value
-    return made
+    return changed
 
 
 def small(name):
     """A sample with few runs, so that pages are made fast."""
-    held = sample(name)
-    if "runs" in held:
-        held["runs"] = held["runs"][:2]
-        for run in held["runs"]:
+    result = sample(name)
+    if "runs" in result:
+        result["runs"] = result["runs"][:2]
+        for run in result["runs"]:
             run["timeline"] = run["timeline"][:2]
-        held["summary"] = held["summary"][:2]
-        held["bucket_fill"] = held["bucket_fill"][:8]
+        result["summary"] = result["summary"][:2]
+        result["bucket_fill"] = result["bucket_fill"][:8]
         for name in ("machine", "config", "stores", "claims"):
-            held[name] = dict(list(held[name].items())[-2:])
+            result[name] = dict(list(result[name].items())[-2:])
     else:
-        held["phases"] = held["phases"][:2]
-    return held
+        result["phases"] = result["phases"][:2]
+    return result
 
 
 class Hostile(Files):
@@ -546,13 +547,13 @@ class Hostile(Files):
 
     def test_any_field_may_hold_anything(self):
         for name in ("compare", "race"):
-            held = small(name)
-            self.check_page(self.source(held))
-            for i, place in enumerate(places_in(held)):
+            result = small(name)
+            self.check_page(self.source(result))
+            for i, place in enumerate(places_in(result)):
                 for j, value in enumerate(HOSTILE):
                     with self.subTest(name=name, place=place, value=str(value)[:40]):
                         try:
-                            source = self.source(json.dumps(replaced(held, place, value)))
+                            source = self.source(json.dumps(replaced(result, place, value)))
                         except reading.BadInput:
                             continue
                         # Pages take most of the time, so a place has one for a few of its values.
@@ -561,18 +562,18 @@ class Hostile(Files):
 
     def test_any_field_may_be_absent(self):
         for name in ("compare", "race"):
-            held = small(name)
-            for place in places_in(held):
+            result = small(name)
+            for place in places_in(result):
                 if not place or not isinstance(place[-1], str):
                     continue
-                made = copy.deepcopy(held)
-                inner = made
+                changed = copy.deepcopy(result)
+                inner = changed
                 for step in place[:-1]:
                     inner = inner[step]
                 del inner[place[-1]]
                 with self.subTest(name=name, place=place):
                     try:
-                        source = self.source(made)
+                        source = self.source(changed)
                     except reading.BadInput:
                         self.assertIn(place[-1], ("kind", "phases"))
                         continue
@@ -590,7 +591,7 @@ class Hostile(Files):
                                    ("timeline", [{"s": 1}], "timeline[0]: has no operations"),
                                    ("timeline", [{"operations": 1}], "timeline[0]: has no time")):
             source = self.source(result_of(run_of(), run_of(**{field: value})))
-            self.assertTrue(any(note in held for held in source.notes), (note, source.notes))
+            self.assertTrue(any(note in noted for noted in source.notes), (note, source.notes))
             self.assertIn("Notes on the input", page_of(source))
 
     def test_notes_end(self):
@@ -636,9 +637,9 @@ class Page(Files):
 
     def test_markup_in_names_is_text(self):
         name = "<b>bold</b>&amp;"
-        held = result_of(run_of(store=name, phase='"><i>'), machine={"<u>": "<u>"},
+        result = result_of(run_of(store=name, phase='"><i>'), machine={"<u>": "<u>"},
                          stores={name: {"<s>": "<s>"}}, claims={"<em>": 1})
-        root = ElementTree.fromstring(page_of(self.source(held)))
+        root = ElementTree.fromstring(page_of(self.source(result)))
         tags = {node.tag for node in root.iter()}
         self.assertEqual(tags & {"b", "i", "u", "s", "em"}, set())
         self.assertIn(name, [node.text for node in root.iter("td")])
