@@ -181,8 +181,8 @@ def peer_chart(source, phases, slug, several):
     return Chart(slug, f"{ENGINE} over the best peer{several}",
                  f"Operations a second of {ENGINE} over those of the best other store of each "
                  "phase, on a logarithmic axis. A bar to the right is faster than the peer, one to "
-                 f"the left is slower. † marks a peer that did not finish, ‡ a run of {ENGINE} that "
-                 f"did not. Each counts by the rate that it reached.{beyond}",
+                 f"the left is slower. † marks a peer that did not finish, ‡ a run of {ENGINE} "
+                 f"that did not. Each counts by the rate that it reached.{beyond}",
                  lambda canvas: ratios.ratio_chart(canvas, [("", bars)], "equal"),
                  Table(["phase", "ratio", "best peer", f"{ENGINE}, ops/s", "peer, ops/s",
                         f"{ENGINE} finished", "peer finished"], rows), full=True)

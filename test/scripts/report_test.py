@@ -476,10 +476,11 @@ class Reading(Files):
         self.assertEqual({row[-1] for row in chart.table.rows}, {"failed: it gave no reason"})
 
     def test_files_that_are_no_results_are_refused(self):
-        for result in ("", "{", "[]", "3", '"kind"', "{}", '{"kind": "bench"}', '{"kind": ["bench"]}',
-                     '{"kind": "race", "runs": []}', '{"phases": 3}', '{"phases": [3, null, []]}',
-                     '{"kind": "bench", "runs": {}}', "[" * 100000, "\ufeff{}", "9" * 5000,
-                     result_of(run_of(operations_per_s=-1, operations=None))):
+        for result in ("", "{", "[]", "3", '"kind"', "{}", '{"kind": "bench"}',
+                       '{"kind": ["bench"]}', '{"kind": "race", "runs": []}', '{"phases": 3}',
+                       '{"phases": [3, null, []]}', '{"kind": "bench", "runs": {}}', "[" * 100000,
+                       "\ufeff{}", "9" * 5000,
+                       result_of(run_of(operations_per_s=-1, operations=None))):
             with self.assertRaises(reading.BadInput, msg=str(result)[:40]):
                 self.source(result)
 
