@@ -22,9 +22,7 @@ def add_table(parent, table, label):
     for cells in table.rows[:MAX_ROWS]:
         row = element(body, "tr")
         for i, cell in enumerate(cells):
-            class_ = None
-            if i < table.words:
-                class_ = "words long" if len(cell) > LONG else "words"
+            class_ = "words long" if len(cell) > LONG else "words" if i < table.words else None
             element(row, "td", cell, class_=class_)
     if len(table.rows) > MAX_ROWS:
         element(parent, "p", f"{len(table.rows) - MAX_ROWS} more rows are left out.",

@@ -465,7 +465,8 @@ class Reading(Files):
         self.assertNotIn("†", "".join(texts))
         # In the chart's two tables and in the notes, but with no rate among all runs.
         text = page_of(source)
-        self.assertEqual(text.count("failed: the disk is &lt;gone&gt;</td>"), 2)
+        cell = '<td class="words long">failed: the disk is &lt;gone&gt;</td>'
+        self.assertEqual(text.count(cell), 2)
 
     def test_a_race_whose_phases_all_failed_has_a_page(self):
         result = sample("race")
