@@ -53,7 +53,7 @@ CLANG_TIDY ?= $(firstword $(shell command -v clang-tidy-14 clang-tidy 2> /dev/nu
 # No unique symbols: objcopy cannot make them local.
 CXXFLAGS := $(flavour_flags_$(FLAVOUR)) -fno-omit-frame-pointer -march=x86-64-v2 -fPIC \
             $(if $(filter fuzz,$(FLAVOUR)),,-fno-gnu-unique) -std=c++20 -Wall -Wextra -I. -pthread
-LDFLAGS := $(filter -fsanitize=%,$(CXXFLAGS))
+LDFLAGS := $(filter -fsanitize=%,$(CXXFLAGS)) -Wl,-z,relro,-z,now
 LDLIBS := -lpthread -lrt
 # Not in CXXFLAGS, so that `make check` does not compile everything again. Sanitized code causes
 # meaningless warnings, so it is never built with -Werror.

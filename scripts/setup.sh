@@ -70,12 +70,17 @@ ld                       binutils
 xxhash.h                 libxxhash-dev
 liburing.h               liburing-dev
 dpkg-shlibdeps           dpkg-dev
+help2man                 help2man
+CLI/CLI.hpp              libcli11-dev
+nlohmann/json.hpp        nlohmann-json3-dev
+python3                  python3
 '
 # For tests of what is installed and packed.
 package_needs="$deb_needs"'
 cmake                    cmake
 pkg-config               pkg-config
 lintian                  lintian
+man                      man-db
 '
 
 # For `make wheel`, and for tests of the wheel, which take the system's own Python.

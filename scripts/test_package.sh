@@ -6,7 +6,7 @@ set -uo pipefail
 cd "$(dirname "$0")/.."
 . scripts/cases.sh
 
-for tool in cmake pkg-config lintian dpkg-shlibdeps; do
+for tool in cmake pkg-config lintian dpkg-shlibdeps help2man man; do
   if ! command -v $tool > /dev/null; then
     echo "skipped: $tool is missing; scripts/setup.sh package brings it"
     exit
@@ -168,12 +168,27 @@ found_behind_symlink() {
   cmake_project 0.9 "$linked" && cmake --build "$out/cmake/build" --target with_shared > "$out/cmake.log" 2>&1
 }
 
+# Every program has a page of the manual that lists its flags, without a complaint of troff.
+programs_have_pages() {
+  local program page text
+  make --no-print-directory install-programs DESTDIR="$staged" PREFIX=$prefix > "$out/programs.log" 2>&1 ||
+    { tail "$out/programs.log"; return 1; }
+  for program in store bench race numa report; do
+    page=$staged$prefix/share/man/man1/engine-race-$program.1
+    text=$(MANWIDTH=100 man --warnings -l "$page" 2>&1) || return 1
+    grep -q 'warning:' <<< "$text" && { grep 'warning:' <<< "$text"; return 1; }
+    for flag in $("$staged$prefix/bin/engine-race-$program" --help | grep -oE '^ +(-[a-z],)?--[a-z_-]+' | grep -oE -- '--[a-z_-]+'); do
+      grep -qF -- "$flag" <<< "${text//$'\n'/ }" || { echo "$program: $flag is not in its page"; return 1; }
+    done
+  done
+}
+
 debian_packages() {
   local version
   make --no-print-directory deb > "$out/deb.log" 2>&1 || { tail "$out/deb.log"; return 1; }
   version=$(cat build/deb/version)
   lintian -I --fail-on error,warning,info out/libengine-race0_"$version"_*.deb \
-    out/libengine-race-dev_"$version"_*.deb > "$out/lintian.log" 2>&1 ||
+    out/libengine-race-dev_"$version"_*.deb out/engine-race-tools_"$version"_*.deb > "$out/lintian.log" 2>&1 ||
     { cat "$out/lintian.log"; return 1; }
 }
 
@@ -205,6 +220,7 @@ check "a CMake project" cmake_builds
 check "CMake refuses versions that do not fit" cmake_refuses_versions
 check "a moved tree" moved_tree_works
 check "a tree behind a symlink" found_behind_symlink
+check "programs with pages of the manual" programs_have_pages
 check "Debian packages that lintian accepts" debian_packages
 check "Debian packages work" packages_work_unpacked
 finish

@@ -1,6 +1,7 @@
 #!/bin/bash
-# Makes Debian packages of a checkout, in out/: libengine-race0 with the shared library, and
-# libengine-race-dev with headers, archive, pkg-config and CMake files. Called by `make deb`.
+# Makes Debian packages of a checkout, in out/: libengine-race0 with the shared library,
+# libengine-race-dev with headers, archive, pkg-config and CMake files, and engine-race-tools with
+# programs and their man pages. Called by `make deb`.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 upstream=$1
@@ -15,6 +16,9 @@ SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2> /dev/null ||
 export SOURCE_DATE_EPOCH
 rm -rf "$work"
 make --no-print-directory install DESTDIR="$work/staged" PREFIX=/usr LIBDIR="$libdir" > /dev/null
+make --no-print-directory install-programs DESTDIR="$work/staged" PREFIX=/usr > /dev/null
+sed -i '1s|.*|#!/usr/bin/python3|' "$work/staged/usr/bin/engine-race-report"
+gzip -9n "$work"/staged/usr/share/man/man1/*.1
 mkdir -p out "$work/debian"
 
 changelog() {
@@ -37,10 +41,10 @@ begin_package() {  # name, files of the staged install
   {
     echo '# The package is made by its own project, not for an upload to Debian.'
     echo "$name: initial-upload-closes-no-bugs *"
-    if [ "$name" = "$shared" ]; then
-      echo '# Its copies have fixed sizes, which tests check under AddressSanitizer.'
+    if [ "$name" != libengine-race-dev ]; then
+      echo '# Copies have fixed sizes, which tests check under AddressSanitizer.'
       echo "$name: hardening-no-fortify-functions *"
-      echo '# A part of a symbol, not a word.'
+      echo '# Parts of symbols, not words.'
       echo "$name: spelling-error-in-binary *"
     fi
   } > "$work/$name/usr/share/lintian/overrides/$name"
@@ -62,10 +66,12 @@ end_package() {  # name; the control fields that are its own come from standard 
   dpkg-deb --build --root-owner-group "$work/$name" out/
 }
 
-# What the shared library needs of the C library, as dpkg-shlibdeps finds it.
-library_needs() {
-  printf 'Source: engine-race\n\nPackage: %s\nArchitecture: any\n' "$shared" > "$work/debian/control"
-  (cd "$work" && dpkg-shlibdeps -O "$shared$libdir/libengine_race.so.$upstream") |
+# The packages that the files of a package need, as dpkg-shlibdeps finds them.
+needs_of() {  # package, its files
+  local package=$1
+  shift
+  printf 'Source: engine-race\n\nPackage: %s\nArchitecture: any\n' "$package" > "$work/debian/control"
+  (cd "$work/$package" && ln -sfn ../debian debian && dpkg-shlibdeps -O "$@" && rm debian) |
     sed -n 's/^shlibs:Depends=//p'
 }
 
@@ -87,7 +93,7 @@ end_package "$shared" << END
 Section: libs
 Priority: optional
 Multi-Arch: same
-Depends: $(library_needs)
+Depends: $(needs_of "$shared" "${libdir#/}/libengine_race.so.$upstream")
 Description: key-value store of 8-byte keys and 4 KiB values (library)
  A storage engine for records of one size, written once and read many times
  by many threads. Writes that returned outlive the process, however it ends.
@@ -109,5 +115,20 @@ Description: key-value store of 8-byte keys and 4 KiB values (development)
  .
  This package has the headers for C and C++, the static library, and files
  for pkg-config and CMake.
+END
+begin_package engine-race-tools usr/bin usr/share/man
+programs=()
+for program in store bench race numa; do programs+=("usr/bin/engine-race-$program"); done
+end_package engine-race-tools << END
+Section: utils
+Priority: optional
+Depends: $(needs_of engine-race-tools "${programs[@]}"), python3
+Recommends: fio
+Description: key-value store of 8-byte keys and 4 KiB values (programs)
+ A storage engine for records of one size, written once and read many times
+ by many threads. Writes that returned outlive the process, however it ends.
+ .
+ This package has programs that verify, copy, dump and follow stores, and
+ that measure what a store does on a disk.
 END
 echo "$version" > "$work/version"

@@ -13,7 +13,7 @@ shared: $(SHARED)  ## lib/libengine_race.so.VERSION, and its debug information
 $(SHARED): $(LIBRARY) include/engine_race_c.h scripts/package/exported.map scripts/package/package.mk
 	@echo "$(call step,link $@)"
 	$(quiet)$(CXX) -shared $(LDFLAGS) -static-libstdc++ -static-libgcc -Wl,-soname,$(SONAME) -Wl,-z,defs \
-	  -Wl,-z,nodelete -Wl,-z,relro,-z,now -Wl,--gc-sections -Wl,--version-script=scripts/package/exported.map $(BUILD)/libengine.o $(LDLIBS) -o $@.whole
+	  -Wl,-z,nodelete -Wl,--gc-sections -Wl,--version-script=scripts/package/exported.map $(BUILD)/libengine.o $(LDLIBS) -o $@.whole
 	$(quiet)objcopy --only-keep-debug $@.whole $@.debug
 	$(quiet)objcopy --strip-unneeded --remove-section=.comment --add-gnu-debuglink=$@.debug $@.whole $@
 	$(quiet)rm -f $@.whole
@@ -57,10 +57,23 @@ install: $(LIBRARY) $(SHARED)  ## headers, libraries, files for pkg-config and C
 	  chmod 644 $(to_libdir)/$$file || exit 1; \
 	done
 
+# Programs for people who have a store, with a page of the manual for each. Their names say whose
+# they are.
+installed_programs := $(addprefix $(BIN)/,store bench race numa)
+.PHONY: install-programs
+install-programs: $(installed_programs) $(BIN)/report  ## engine-race-store, -bench, -race, -numa, -report, man pages
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1
+	for program in $^; do \
+	  install -m 755 $$program $(DESTDIR)$(PREFIX)/bin/engine-race-$$(basename $$program) || exit 1; \
+	done
+	cd $(DESTDIR)$(PREFIX)/bin && strip --remove-section=.comment $(installed_programs:$(BIN)/%=engine-race-%)
+	scripts/package/make_man.sh $(VERSION) $(BUILD)/man $^
+	install -m 644 $(BUILD)/man/*.1 $(DESTDIR)$(PREFIX)/share/man/man1/
+
 .PHONY: deb
 deb:  ## Debian packages, in out/
 	scripts/setup.sh deb
-	+$(submake) $(LIBRARY) $(SHARED)
+	+$(submake) $(LIBRARY) $(SHARED) $(installed_programs) $(BIN)/report
 	scripts/package/make_deb.sh $(VERSION)
 
 .PHONY: wheel
