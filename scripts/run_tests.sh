@@ -23,7 +23,7 @@ fuzz_s=${FUZZ_SECONDS:-60}
 
 export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=1:strict_string_checks=1}
 export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
-export TSAN_OPTIONS=${TSAN_OPTIONS:-second_deadlock_stack=1}
+export TSAN_OPTIONS=${TSAN_OPTIONS:-second_deadlock_stack=1:die_after_fork=0}
 
 # The sanitizers of GCC 12 cannot lay out their shadow memory under strong address randomisation.
 fixed_addresses=()
