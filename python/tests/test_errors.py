@@ -2,6 +2,7 @@
 import copy
 import os
 import pickle
+from array import array
 
 import pytest
 
@@ -90,6 +91,37 @@ def test_damage_is_told(path):
             with pytest.raises(engine_race.CorruptionError) as raised:
                 call()
             assert raised.value.code == 2
+
+
+@pytest.fixture
+def damaged(path):
+    """A store whose third record of ten is damaged."""
+    with engine_race.open(path, **SMALL) as store:
+        for number in range(10):
+            store[number] = value_of(number)
+    assert sum(damage(file, value_of(2)) for file in path.iterdir()) > 0
+    with engine_race.open(path) as store:
+        yield store
+
+
+def test_a_scan_keeps_its_message_for_the_record_it_is_about(damaged, path):
+    """Other failures of the thread come between its records."""
+    for walk in (damaged.scan(), damaged.scan(reverse=True)):
+        with pytest.raises(engine_race.CorruptionError) as raised:
+            for _ in walk:
+                with pytest.raises(engine_race.StoreIOError, match="open elsewhere"):
+                    engine_race.open(path)
+        assert "open elsewhere" not in str(raised.value)
+
+
+def test_what_was_done_before_a_failure(damaged):
+    numbers = array("Q", [0] * 5)
+    with damaged.iterator() as walk:
+        walk.seek_to_first()
+        with pytest.raises(engine_race.CorruptionError) as raised:
+            walk.take(numbers, bytearray(5 * 4096))
+    assert raised.value.done_count == 2 and list(numbers[:2]) == [0, 1]
+    assert pickle.loads(pickle.dumps(raised.value)).done_count == 2
 
 
 @pytest.mark.parametrize("make", [lambda store: store, lambda store: store.snapshot(),

@@ -1,6 +1,4 @@
-"""Who frees a handle, and when: threads, signal handlers, children and the garbage collector."""
-import dis
-import functools
+"""Who frees a handle, and when: threads, interrupts, children and the garbage collector."""
 import gc
 import os
 import pathlib
@@ -17,119 +15,6 @@ from engine_race._handle import Handle
 from engine_race._library import ffi
 
 PACKAGE = pathlib.Path(engine_race.__file__).parent
-# CPython runs handlers of signals behind these instructions alone, since 3.11.
-HANDLERS_RUN_BEHIND = {"RESUME", "CALL", "CALL_KW", "CALL_FUNCTION_EX", "JUMP_BACKWARD"}
-
-
-@functools.lru_cache(maxsize=None)
-def points_of_handlers(code):
-    instructions = list(dis.get_instructions(code))
-    return {after.offset for before, after in zip(instructions, instructions[1:])
-            if before.opname in HANDLERS_RUN_BEHIND}
-
-
-class Handler:
-    """Does something at the n-th point of the package where a signal handler may run."""
-
-    def __init__(self, number, action):
-        self._left, self._action = number, action
-
-    @property
-    def has_run(self):
-        return self._left < 0
-
-    def __enter__(self):
-        sys.settrace(self._enter)
-        return self
-
-    def __exit__(self, *_):
-        sys.settrace(None)
-
-    def _enter(self, frame, _event, _argument):
-        if pathlib.Path(frame.f_code.co_filename).parent != PACKAGE:
-            return None
-        frame.f_trace_opcodes = True
-        return self._step
-
-    def _step(self, frame, event, _argument):
-        if event != "opcode":
-            return self._step
-        if frame.f_lasti in points_of_handlers(frame.f_code):
-            self._left -= 1
-            if self._left == -1:
-                self._action()
-        return self._step
-
-
-def work(path, opened):
-    """Uses everything that has a handle."""
-    with engine_race.open(path, **SMALL) as store:
-        opened.append(store)
-        store[1] = value_of(1)
-        with store.snapshot() as snapshot, store.iterator(snapshot=snapshot) as walk:
-            walk.seek(1)
-            assert walk.item() == (1, value_of(1))
-            assert snapshot[1] == value_of(1)
-        assert list(store.scan()) == [(1, value_of(1))]
-
-
-def at_every_point(path, action_of):
-    """Runs `work` with a handler at its first point, at its second one, and so on."""
-    number = 0
-    while True:
-        opened = []
-        with Handler(number, action_of(opened)) as handler:
-            try:
-                work(path, opened)
-            except (KeyboardInterrupt, engine_race.ClosedError):
-                pass
-        opened.clear()
-        gc.collect()
-        # It is freed, so that the lock is free.
-        with engine_race.open(path, **SMALL) as again:
-            assert again.get(1) in (None, value_of(1))
-        if not handler.has_run:
-            return number
-        number += 1
-
-
-@pytest.mark.skipif(sys.version_info < (3, 11), reason="handlers run at other points")
-def test_an_interrupt_at_any_point_frees_everything(path, monkeypatch):
-    # One in a destructor of Python is printed and forgotten.
-    monkeypatch.setattr(sys, "unraisablehook", lambda _: None)
-
-    def interrupt():
-        raise KeyboardInterrupt
-
-    assert at_every_point(path, lambda opened: interrupt) > 100
-
-
-@pytest.mark.skipif(sys.version_info < (3, 11), reason="handlers run at other points")
-def test_a_handler_may_close_the_store_at_any_point(path):
-    def close_all(opened):
-        def close():
-            for store in opened:
-                store.close()
-                with pytest.raises(engine_race.ClosedError):
-                    store.get(1)
-        return close
-
-    assert at_every_point(path, close_all) > 100
-
-
-def test_a_handler_closes_the_store_that_its_thread_reads(store):
-    """With a real signal, which arrives while the thread is in the engine."""
-    numpy = pytest.importorskip("numpy")
-    store.write_many(numpy.arange(300), numpy.zeros((300, 4096), numpy.uint8))
-    ids = numpy.arange(300).repeat(20)
-    signal.signal(signal.SIGALRM, lambda *_: store.close())
-    try:
-        signal.setitimer(signal.ITIMER_REAL, 0.02)
-        with pytest.raises(engine_race.ClosedError):
-            while True:
-                store.read_many(ids)
-    finally:
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
 
 
 def test_control_c_while_it_waits_to_close(path):
@@ -297,6 +182,75 @@ def test_threads_take_turns_at_an_iterator(store):
         thread.join()
     assert max(most) == 1 and len(seen) == 80
     assert walk.key == 80
+
+
+def test_a_dropped_generator_waits_for_nobody(path):
+    """It may be dropped by the very code that another thread waits for."""
+    inside, leave = threading.Event(), threading.Event()
+    opened = []
+
+    def records():
+        with engine_race.open(path, **SMALL) as store:
+            opened.append(store)
+            yield from store.scan()
+            yield
+
+    def stay(_pointer):
+        inside.set()
+        leave.wait()
+
+    made = [records()]
+    next(made[0])
+    reader = threading.Thread(target=opened[0]._handle.call, args=(stay,))
+    reader.start()
+    inside.wait()
+    drops = threading.Thread(target=made.clear)
+    drops.start()
+    drops.join(20)
+    waits = drops.is_alive()
+    leave.set()
+    reader.join()
+    drops.join()
+    assert not waits and opened[0].closed
+    engine_race.open(path, **SMALL).close()
+
+
+CLOSES_AT_THE_END = """
+class Closer:
+    def __del__(self, close=store.close):
+        close()
+closer = Closer()
+"""
+DROPS_A_GENERATOR = """
+def use(opened):
+    with opened:
+        yield
+used = use(store)
+next(used)
+"""
+
+
+@pytest.mark.parametrize("then", [CLOSES_AT_THE_END, DROPS_A_GENERATOR],
+                         ids=["closes", "drops a generator"])
+def test_the_interpreter_ends_while_a_daemon_is_inside(path, then):
+    """The daemon never leaves its call, and everything that closes the store must not wait."""
+    program = (
+        "import engine_race, sys, threading\n"
+        f"store = engine_race.open(sys.argv[1], **{SMALL})\n"
+        "store[1] = bytes(4096)\n"
+        "inside = threading.Event()\n"
+        # Globals of its own: a frame of the daemon would keep those of the program alive.
+        "own = {'inside': inside, 'forever': threading.Event()}\n"
+        "exec('def stay(_pointer): inside.set(); forever.wait()', own)\n"
+        "daemon = threading.Thread(target=store._handle.call, args=(own['stay'],), daemon=True)\n"
+        "daemon.start()\n"
+        "inside.wait()\n") + then
+    ended = subprocess.run([sys.executable, "-c", program, str(path)], timeout=15,
+                           env={**os.environ, "PYTHONPATH": str(PACKAGE.parent)},
+                           capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    with engine_race.open(path) as again:
+        assert again[1] == bytes(4096)
 
 
 def test_the_interpreter_ends_with_everything_open(path):

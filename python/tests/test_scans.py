@@ -1,5 +1,6 @@
 """Scans, blocks and iterators: their state, their order, their bounds, and what they refuse."""
 import importlib.util
+import sys
 import threading
 from array import array
 
@@ -184,3 +185,32 @@ def test_an_iterator_shared_by_threads_loses_nothing(filled):
         for thread in threads:
             thread.join()
     assert sorted(taken) == list(range(COUNT))
+
+
+@pytest.mark.parametrize("walk_of", [lambda store: store.iterator(), lambda store: store.scan(),
+                                     lambda store: store.scan(reverse=True)])
+def test_threads_that_share_a_walk_share_its_records(filled, walk_of):
+    taken, failures = [], []
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with walk_of(filled) as walk:
+            if isinstance(walk, engine_race.Iterator):
+                walk.seek_to_first()
+
+            def take():
+                try:
+                    for key, value in walk:
+                        assert value == value_of(key)
+                        taken.append(key)
+                except Exception as error:
+                    failures.append(error)
+
+            threads = [threading.Thread(target=take) for _ in range(4)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert failures == [] and sorted(taken) == list(range(COUNT))

@@ -5,9 +5,13 @@ from ._library import lib, text_of
 
 
 class EngineRaceError(Exception):
-    """A call of the store has failed."""
+    """A call of the store has failed.
+
+    After `take` and `write_many`, `done_count` is how many records they did before the failure.
+    """
 
     code: int
+    done_count: Optional[int] = None
 
     def __init__(self, message: str, code: int) -> None:
         # OSError and KeyError, which subclasses have as a second base, take a message alone too.
@@ -73,7 +77,8 @@ _KINDS: Dict[int, Type[EngineRaceError]] = {
     lib.ENGINE_RACE_OUT_OF_MEMORY: OutOfMemoryError,
 }
 
-# Of single records in a call for many: the calling thread's message tells of another failure.
+# For single records of a call for many. The library's message describes the thread's last failure,
+# which need not be that of the record.
 _REASONS = {
     lib.ENGINE_RACE_NOT_FOUND: "there is no such key",
     lib.ENGINE_RACE_CORRUPTION: "the record on disk is damaged",
@@ -102,6 +107,10 @@ def error_of(code: int, about: str = "") -> EngineRaceError:
     return _KINDS.get(code, EngineRaceError)(message, code)
 
 
-def check(code: int, about: str = "") -> None:
+def check(code: int, about: str = "", done_count: Optional[int] = None) -> None:
+    """Raises the exception for a code that is not that of success."""
     if code != lib.ENGINE_RACE_OK:
-        raise error_of(code, about)
+        error = error_of(code, about)
+        if done_count is not None:
+            error.done_count = done_count
+        raise error

@@ -12,14 +12,19 @@ operation of a dict, a list or cffi. No handler and no thread can see half of su
   `_closed`, and is refused. If calls are running, the last one frees the pointer.
 - cffi's `release` runs a destructor at most once, whichever threads call it.
 
+- The pointer lies in a cell of memory with a destructor, made before the engine fills it. However
+  many handlers raise, the cell frees what is in it. The destructor is C code, without a step in it.
+
 Snapshots and iterators are children of a store. A child's calls, and its freeing, are calls of the
 store too. So the engine never frees a child beside its store. Closing a store frees its children.
 """
 import os
 import time
 import weakref
+from functools import partial
+from sys import is_finalizing
 from threading import get_ident
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, Optional
 
 # Unlike methods of FFI, its functions are single steps.
 import _cffi_backend
@@ -38,13 +43,14 @@ class Handle:
     def __init__(self, what: str, free: Callable[[Any], None],
                  parent: Optional["Handle"] = None) -> None:
         self._what = what
-        self._free = free
         self._parent = parent
         self._pid = os.getpid()
         self._closed = False
-        # The pointer with its destructor; nothing before `create`. Other lists like it, by id.
-        self._owned: List[Any] = []
-        self._children: Dict[int, List[Any]] = {}
+        # The pointer, NULL before `create`, and the same memory with its destructor. `max` of one
+        # element calls its key, here `free`, once.
+        self._cell = ffi.new(f"engine_race_{what}*[1]")
+        self._owned = _cffi_backend.gcp(self._cell, partial(max, key=free))
+        self._children: Dict[int, Any] = {}
         # Threads by the tokens of their calls, and of their attempts to free.
         self._users: Dict[object, int] = {}
         self._freeing: Dict[object, int] = {}
@@ -61,25 +67,17 @@ class Handle:
         For a child this runs in a call of its parent. Answers the code; after a failure this handle
         is closed.
         """
-        cell = ffi.new(f"engine_race_{self._what}**")
         try:
             if self._parent is not None:
                 self._parent._children[id(self._owned)] = self._owned
-            code = function(*arguments, cell)
-            self._adopt(cell)
+            code = function(*arguments, self._cell)
         except BaseException:
             # A signal handler may raise when the function has just made something.
-            self._adopt(cell)
             self.close()
             raise
-        if not self._owned:
+        if self._cell[0] == ffi.NULL:
             self.close()
         return code
-
-    def _adopt(self, cell: Any) -> None:
-        if not self._owned and cell[0] != ffi.NULL:
-            # One step: the pointer is owned with its destructor, or it is not.
-            self._owned.extend(map(_cffi_backend.gcp, (cell[0],), (self._free,)))
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """function(pointer, *arguments), unless this handle or its parent is closed."""
@@ -91,7 +89,7 @@ class Handle:
             try:
                 self._users[token] = thread
                 self.check_open()
-                return function(self._owned[0], *arguments)
+                return function(self._cell[0], *arguments)
             finally:
                 self._users.pop(token, None)
                 if self._closed:
@@ -102,23 +100,28 @@ class Handle:
                 if parent._closed:
                     parent._free_unused()
 
-    def check_open(self) -> None:
+    def check_process(self) -> None:
         if self._pid != os.getpid():
             raise ClosedError(f"the {self._what} was opened before a fork, by the parent process")
+
+    def check_open(self) -> None:
+        self.check_process()
         if self._closed:
             raise ClosedError(f"the {self._what} is closed")
         if self._parent is not None:
             self._parent.check_open()
 
-    def close(self) -> None:
+    def close(self, waits: bool = True) -> None:
         """Refuses further calls, waits for running ones, and frees the pointer.
 
         Threads that close at once all wait. A thread that closes during its own call, in a signal
-        handler, does not wait: the end of that call frees the pointer.
+        handler, does not wait: the end of that call frees the pointer. At the end of the
+        interpreter nobody waits: its daemon threads never leave their calls.
         """
         self._closed = True
         try:
-            while not self._free_unused() and not self._is_inside():
+            while (not self._free_unused() and waits and not self._is_inside()
+                   and not is_finalizing()):
                 time.sleep(_POLL_S)
         except BaseException:
             self._free_unused()
@@ -147,8 +150,7 @@ class Handle:
                 try:
                     self._freeing[token] = thread
                     for owned in [*self._children.values(), self._owned]:
-                        for pointer in owned:
-                            _cffi_backend.release(pointer)
+                        _cffi_backend.release(owned)
                 finally:
                     self._freeing.pop(token, None)
                 if parent is not None:
@@ -166,8 +168,7 @@ class Handle:
     def disown(self) -> None:
         """Never frees: for the child of a fork, which has the memory but not the threads."""
         for owned in [*self._children.values(), self._owned]:
-            for pointer in owned:
-                _cffi_backend.gcp(pointer, None)
+            _cffi_backend.gcp(owned, None)
 
     def __del__(self) -> None:
         # A handler may have raised in __init__.

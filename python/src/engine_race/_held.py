@@ -27,7 +27,8 @@ class Held:
 
     def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
                  trace: Optional[TracebackType]) -> None:
-        self.close()
+        # The garbage collector ends a generator, in any thread: it must not wait for another one.
+        self._handle.close(waits=kind is not GeneratorExit)
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(f"a {type(self).__name__} cannot be pickled: it belongs to its process")

@@ -2,10 +2,11 @@
 from __future__ import annotations
 
 import threading
+from threading import get_ident
 from typing import TYPE_CHECKING, Any, Callable, Iterator as Iterates, Optional, Tuple, TypeVar
 
 from ._buffers import Key, bound_of, count_of, key_of, keys_into, refuse_overlap, rows_of
-from ._errors import check
+from ._errors import check, error_of
 from ._handle import Handle
 from ._held import OK, Held, bytes_of_value
 from ._library import VALUE_BYTES, ffi, lib, new_memory
@@ -30,8 +31,9 @@ _KEYS_AT_ONCE = 4096
 class Iterator(Held):
     """A walk over the records in order of key, both ways, at the state of the store at its making.
 
-    Threads that use one iterator wait for each other. `valid` says whether it stands at a record;
-    it stands at none until the first seek.
+    Threads that use one iterator wait for each other. A signal handler may close the iterator that
+    its thread is using; any other call of it raises RuntimeError then. `valid` says whether the
+    iterator stands at a record; it stands at none until the first seek.
     """
 
     def __init__(self, store: Store, lower: Optional[Key], upper: Optional[Key],
@@ -45,9 +47,10 @@ class Iterator(Held):
                                            MAX_PREFETCH_RECORDS)
         wanted.refresh_every_steps = count_of(refresh_every_steps, "refresh_every_steps", 0,
                                               (1 << 64) - 1)
-        # In C an iterator is for one thread. A signal handler of the same thread may come in: it
-        # runs between calls of C.
+        # In C an iterator is for one thread. A signal handler of the thread that has the lock passes
+        # it, and finds that thread inside.
         self._lock = threading.RLock()
+        self._inside = 0
         self._store = store
         self._handle = Handle("iterator", lib.engine_race_iterator_destroy, store._handle)
 
@@ -68,8 +71,15 @@ class Iterator(Held):
     def _call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         # A lock that another thread held at a fork is never free in the child.
         self._handle.check_open()
+        me = get_ident()
+        if self._inside == me:
+            raise RuntimeError("the iterator is in use: a signal handler has interrupted its call")
         with self._lock:
-            return self._handle.call(function, *arguments)
+            self._inside = me
+            try:
+                return self._handle.call(function, *arguments)
+            finally:
+                self._inside = 0
 
     @property
     def valid(self) -> bool:
@@ -120,7 +130,8 @@ class Iterator(Held):
     def take(self, keys: Any, values: Any = None) -> int:
         """Fills arrays of uint64 keys and of 4096-byte rows with the next records, and moves on.
 
-        Returns how many there were: fewer than len(keys) only at the end of the walk.
+        Returns how many there were: fewer than len(keys) only at the end of the walk. After a
+        failure, `done_count` of the exception is how many records were filled in before it.
         """
         into = keys_into(keys)
         rows = ffi.NULL
@@ -128,11 +139,11 @@ class Iterator(Held):
             rows = rows_of(values, len(into), "values", writable=True)
             refuse_overlap(into, rows)
         code, taken = self.take_into(len(into), into, rows)
-        check(code)
+        check(code, done_count=taken)
         return taken
 
     def take_into(self, count: int, keys: Any, rows: Any) -> Tuple[int, int]:
-        """The same into memory of cffi. After a failure, the records before it are taken too."""
+        """Fills memory of cffi like `take`; the code, and how many records came before a failure."""
         taken = ffi.new("size_t*")
         code = self._call(lib.engine_race_iterator_take, count, keys, rows, taken)
         return code, taken[0]
@@ -142,11 +153,16 @@ class Iterator(Held):
         check(self._call(lib.engine_race_iterator_refresh))
 
     def __iter__(self) -> Iterates[Tuple[int, bytes]]:
-        """The records from where it stands on. It moves along."""
-        while self.valid:
-            yield self.item()
-            self.next()
-        self.check()
+        """The records from where it stands on. It moves behind each record that it gives.
+
+        Threads that share the iterator share its records: each record goes to one of them.
+        """
+        while True:
+            key, value, code = self._call(_step)
+            check(code)
+            if value is None:
+                return
+            yield key, value
 
 
 def _key_at(iterator: Any) -> int:
@@ -164,14 +180,31 @@ def _record_at(iterator: Any) -> Tuple[int, bytes, int]:
     return key, bytes_of_value(value), OK
 
 
+def _step(iterator: Any) -> Tuple[int, Optional[bytes], int]:
+    """Key, value and code of the record that it stands at, and a step; no value at the end."""
+    if not lib.engine_race_iterator_valid(iterator):
+        return 0, None, lib.engine_race_iterator_status(iterator)
+    key, value, code = _record_at(iterator)
+    if code == OK:
+        lib.engine_race_iterator_next(iterator)
+    return key, value, code
+
+
 class Scan(Iterates[_Found]):
-    """What a scan finds, one by one. It closes at its end, or by `close`, or by `with`."""
+    """What a scan finds, one by one. It closes at its end, or by `close`, or by `with`.
+
+    Threads that share a scan wait for each other, and each thing goes to one of them.
+    """
 
     def __init__(self, walk: Iterator, found: Iterates[_Found]) -> None:
         self._walk, self._found = walk, found
+        self._lock = threading.RLock()
 
     def __next__(self) -> _Found:
-        return next(self._found)
+        # A lock that another thread held at a fork is never free in the child.
+        self._walk._handle.check_process()
+        with self._lock:
+            return next(self._found)
 
     def close(self) -> None:
         """Frees what it holds of the store. It finds nothing more."""
@@ -188,33 +221,18 @@ class Scan(Iterates[_Found]):
 def scan(walk: Iterator, reverse: bool) -> Scan[Tuple[int, bytes]]:
     """The records of an iterator's bounds. The iterator closes with the scan."""
     (walk.seek_to_last if reverse else walk.seek_to_first)()
-    return Scan(walk, _records(walk, _take_back if reverse else _take_on))
+    take = _take_back if reverse else Iterator.take_into
+    keys = new_memory("uint64_t[]", _MOST_RECORDS)
+    rows = new_memory("char[]", _MOST_RECORDS * VALUE_BYTES)
+    view = ffi.buffer(rows)
 
+    def read(count: int) -> Tuple[int, int]:
+        return take(walk, count, keys, rows)
 
-_TakeFn = Callable[[Iterator, int, Any, Any], Tuple[int, int]]
+    def record_at(at: int) -> Tuple[int, bytes]:
+        return keys[at], view[at * VALUE_BYTES:(at + 1) * VALUE_BYTES]
 
-
-def _records(walk: Iterator, take: _TakeFn) -> Iterates[Tuple[int, bytes]]:
-    with walk:
-        keys = new_memory("uint64_t[]", _MOST_RECORDS)
-        rows = new_memory("char[]", _MOST_RECORDS * VALUE_BYTES)
-        view = ffi.buffer(rows)
-        count = _FIRST_RECORDS
-        while True:
-            code, taken = take(walk, count, keys, rows)
-            for i in range(taken):
-                # Not from memory alone: a closed store ends the scan.
-                if walk.closed:
-                    walk.check()
-                yield keys[i], view[i * VALUE_BYTES:(i + 1) * VALUE_BYTES]
-            check(code)
-            if taken < count:
-                return
-            count = min(2 * count, _MOST_RECORDS)
-
-
-def _take_on(walk: Iterator, count: int, keys: Any, rows: Any) -> Tuple[int, int]:
-    return walk.take_into(count, keys, rows)
+    return Scan(walk, _one_by_one(walk, _MOST_RECORDS, read, record_at))
 
 
 def _take_back(walk: Iterator, count: int, keys: Any, rows: Any) -> Tuple[int, int]:
@@ -235,43 +253,56 @@ def _take_back_into(iterator: Any, count: int, keys: Any, rows: Any) -> Tuple[in
 
 
 def keys_of(walk: Iterator) -> Scan[int]:
+    """The keys of an iterator's bounds. The iterator closes with the scan."""
     walk.seek_to_first()
-    return Scan(walk, _keys(walk))
+    keys = new_memory("uint64_t[]", _KEYS_AT_ONCE)
+
+    def read(count: int) -> Tuple[int, int]:
+        return walk.take_into(count, keys, ffi.NULL)
+
+    return Scan(walk, _one_by_one(walk, _KEYS_AT_ONCE, read, keys.__getitem__))
 
 
-def _keys(walk: Iterator) -> Iterates[int]:
+def _one_by_one(walk: Iterator, most: int, read: Callable[[int], Tuple[int, int]],
+                found_at: Callable[[int], _Found]) -> Iterates[_Found]:
+    """What `read` finds, until it finds fewer than it is asked for."""
     with walk:
-        keys = new_memory("uint64_t[]", _KEYS_AT_ONCE)
         count = _FIRST_RECORDS
         while True:
-            code, taken = walk.take_into(count, keys, ffi.NULL)
-            for key in ffi.unpack(keys, taken):
+            code, taken = read(count)
+            # Other calls of this thread, which come between the yields, replace the message.
+            failure = None if code == OK else error_of(code)
+            for at in range(taken):
+                # Not from memory alone: a closed store ends the scan.
                 if walk.closed:
                     walk.check()
-                yield key
-            check(code)
+                yield found_at(at)
+            if failure is not None:
+                raise failure
             if taken < count:
                 return
-            count = min(2 * count, _KEYS_AT_ONCE)
+            count = min(2 * count, most)
 
 
-def blocks(walk: Iterator, rows: int) -> Scan[Block]:
-    """Arrays of keys and rows. The iterator closes with the last one."""
+def blocks(walk: Iterator, count: int) -> Scan[Block]:
+    """Arrays of up to `count` keys and their values. The iterator closes with the last one."""
     walk.seek_to_first()
-    return Scan(walk, _blocks(walk, rows))
+    return Scan(walk, _blocks(walk, count))
 
 
-def _blocks(walk: Iterator, rows: int) -> Iterates[Block]:
+def _blocks(walk: Iterator, count: int) -> Iterates[Block]:
     import numpy
 
     with walk:
         while True:
-            keys = numpy.empty(rows, numpy.uint64)
-            values = numpy.empty((rows, VALUE_BYTES), numpy.uint8)
-            code, taken = walk.take_into(rows, keys_into(keys),
-                                         rows_of(values, rows, "values", writable=True))
+            keys = numpy.empty(count, numpy.uint64)
+            rows = numpy.empty((count, VALUE_BYTES), numpy.uint8)
+            code, taken = walk.take_into(count, keys_into(keys),
+                                         rows_of(rows, count, "rows", writable=True))
+            failure = None if code == OK else error_of(code)
             if taken > 0:
-                yield keys[:taken], values[:taken]
-            check(code)
-            if taken < rows:
+                yield keys[:taken], rows[:taken]
+            if failure is not None:
+                raise failure
+            if taken < count:
                 return

@@ -138,7 +138,8 @@ class Store(_Reader):
         of any type and shape, for example float32 of (n, 1024); it is filled and returned. Giving
         one and using it again saves the system the work of giving new memory.
         `missing` says what happens to keys that are not there: "raise" raises KeyError, "zero"
-        gives rows of zeros, "keep" leaves rows of `out` as they were.
+        gives rows of zeros, "keep" leaves rows of `out` as they were. After a KeyError, `out` has
+        the values of the keys that are there; its other rows are as they were.
         """
         import numpy
 
@@ -169,15 +170,15 @@ class Store(_Reader):
     def write_many(self, ids: Any, rows: Any) -> None:
         """Writes many records in one call: `rows` is a contiguous array of n * 4096 bytes.
 
-        Rows that another thread changes meanwhile may be stored in part; see `put`.
+        Rows that another thread changes meanwhile may be stored in part; see `put`. After a failure,
+        `done_count` of the exception is how many records were written before it.
         """
         keys = ids_of(ids)
         memory = rows_of(rows, len(keys), "rows")
         written = ffi.new("size_t*")
         code = self._handle.call(lib.engine_race_write_many, len(keys),
                                  ffi.from_buffer("uint64_t[]", keys), memory, written)
-        if code != OK:
-            raise error_of(code, f"after {written[0]} of {len(keys)} records")
+        check(code, f"after {written[0]} of {len(keys)} records", done_count=written[0])
 
     def blocks(self, rows: int = 1024, lower: Optional[Key] = None, upper: Optional[Key] = None,
                snapshot: Optional[Snapshot] = None) -> Scan[Block]:
