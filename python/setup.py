@@ -1,7 +1,11 @@
 """Puts the shared library, the C header and the licences into the package.
 
-They are taken from the checkout around this directory, where `make shared` builds the library.
+`make shared` builds the library in the checkout around this directory. A copy of this directory
+that lies elsewhere finds the checkout by the variable ENGINE_RACE_CHECKOUT.
 """
+import contextlib
+import fcntl
+import os
 import pathlib
 import platform
 import re
@@ -18,11 +22,11 @@ except ImportError:
     from wheel.bdist_wheel import bdist_wheel
 
 HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parent
+ROOT = pathlib.Path(os.environ.get("ENGINE_RACE_CHECKOUT", HERE.parent))
 HEADER = ROOT / "include" / "engine_race_c.h"
 if not HEADER.exists():
     raise SystemExit(f"{HEADER} is missing: install from python/ of a whole checkout")
-# Parts of the C library, which every system has that takes wheels for manylinux.
+# Parts of the C library. Every system that installs wheels for manylinux has them.
 PARTS_OF_LIBC = re.compile(r"(lib(c|m|dl|rt|pthread)|ld-linux-x86-64)\.so\.\d+")
 
 
@@ -35,8 +39,25 @@ def library():
     return ROOT / "lib" / f"libengine_race.so.{version()}"
 
 
+@contextlib.contextmanager
+def made_library():
+    """Makes the library, and lets nobody else make it until its user has copied it."""
+    (ROOT / "build").mkdir(exist_ok=True)
+    # Whatever a make around this one is asked for, a package has the release.
+    ours = {name: value for name, value in os.environ.items()
+            if name not in ("FLAVOUR", "MAKEFLAGS", "MFLAGS", "GNUMAKEFLAGS", "MAKELEVEL")}
+    with open(ROOT / "build" / "make.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        subprocess.run(["make", "-C", str(ROOT), f"-j{len(os.sched_getaffinity(0))}",
+                        "FLAVOUR=release", "shared"], check=True, env=ours)
+        yield library()
+
+
 def platform_tag():
-    """The oldest C library that has every symbol which the shared library needs."""
+    """The name of the platform with the oldest C library that has what the library needs."""
+    if not library().exists():
+        with made_library():
+            pass
     shown = subprocess.run(["objdump", "-pT", str(library())], check=True, capture_output=True,
                            text=True).stdout
     needed = re.findall(r"NEEDED +(\S+)", shown)
@@ -61,15 +82,23 @@ def licences():
 
 class BuildWithLibrary(build_py):
     def run(self):
+        if getattr(self, "editable_mode", False):
+            # The package is imported from its sources then.
+            package = HERE / "src" / "engine_race"
+        else:
+            package = pathlib.Path(self.build_lib) / "engine_race"
+            # An earlier build may have left modules that are gone from the sources.
+            shutil.rmtree(package, ignore_errors=True)
         super().run()
-        subprocess.run(["make", "-C", str(ROOT), "shared"], check=True)
-        package = pathlib.Path(self.build_lib) / "engine_race"
-        shutil.copyfile(library(), package / "libengine_race.so")
+        with made_library() as made:
+            # Under another name first: a process may have the old file mapped.
+            shutil.copyfile(made, package / "libengine_race.so.new")
+            os.replace(package / "libengine_race.so.new", package / "libengine_race.so")
         shutil.copyfile(HEADER, package / "engine_race_c.h")
 
 
 class WithLibrary(Distribution):
-    """Not of Python code alone."""
+    """A package that has more in it than Python code."""
 
     def has_ext_modules(self):
         return True
@@ -79,7 +108,7 @@ class PlatformWheel(bdist_wheel):
     """For every Python of this platform: the library does not know of Python."""
 
     def get_tag(self):
-        return ("py3", "none", platform_tag() if library().exists() else "any")
+        return ("py3", "none", platform_tag())
 
 
 setup(version=version(), license_files=licences(), distclass=WithLibrary,

@@ -20,10 +20,11 @@ mirror=${MIRROR:-$(apt-get indextargets --format '$(SITE)' 'Created-By: Packages
 
 mkdir -p build
 bare=$(mktemp -d "$PWD/build/bare.XXXXXX")
-trap 'rm -rf --one-file-system "$bare"' EXIT
+wheels=$(mktemp -d)
+trap 'rm -rf --one-file-system "$bare" "$wheels"' EXIT
 if ! debootstrap --variant=minbase --include=$packages "$suite" "$bare" "$mirror" \
-    > build/bare.log 2>&1; then
-  tail -n 5 build/bare.log
+    > "$wheels/log" 2>&1; then
+  tail -n 5 "$wheels/log"
   skip "debootstrap cannot make $suite here"
 fi
 
@@ -34,12 +35,12 @@ has_no_compiler() {
     ! in_bare dpkg-query -W -f '${db:Status-Abbrev} ${Package}\n' | grep -E '^ii .*-dev$'
 }
 
-# Its library needs nothing but the C library.
-fits_other_systems() { compgen -G 'out/engine_race-*-py3-none-manylinux_2_*_x86_64.whl' > /dev/null; }
+# The wheel's library needs nothing but the C library.
+fits_other_systems() { compgen -G "$wheels/*-py3-none-manylinux_2_*_x86_64.whl" > /dev/null; }
 
 installs() {
   local wheel
-  wheel=$(ls out/engine_race-*.whl) && cp "$wheel" "$bare/root/" &&
+  wheel=$(ls "$wheels"/engine_race-*.whl) && cp "$wheel" "$bare/root/" &&
     in_bare python3 -m pip install --quiet --root-user-action=ignore --no-index --no-deps --break-system-packages \
       "/root/$(basename "$wheel")"
 }
@@ -59,7 +60,7 @@ with engine_race.open("/root/store", memory_budget_bytes="64m") as store:
 PROGRAM
 }
 
-check "the wheel is made" scripts/package/make_wheel.sh
+check "the wheel is made" scripts/package/make_wheel.sh "$wheels"
 check "the wheel fits other systems" fits_other_systems
 check "the Debian has no compiler and no headers" has_no_compiler
 check "pip takes the wheel" installs

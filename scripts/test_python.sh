@@ -29,23 +29,48 @@ new_environment() {
     "$1/bin/python" -c 'import sys; assert sys.prefix != sys.base_prefix'
 }
 
-# Where it lies, so that no test takes the sources of the checkout for it.
+# The package must come from the environment: tests of the sources would prove nothing.
 is_installed_in() {
   cd "$work" && "$1/bin/python" -c \
-    'import engine_race, sys; assert engine_race.__file__.startswith(sys.argv[1])' "$1"
+    'import engine_race, sys; assert engine_race.__file__.startswith(sys.argv[1])' "${2:-$1}"
 }
 
+# A module of an earlier build must not get into the package.
 installs_from_checkout() {
-  new_environment "$work/direct" &&
+  local stale
+  stale=python/build/lib.$("$python" -c 'import sys, sysconfig; print(
+    f"{sysconfig.get_platform()}-{sys.implementation.cache_tag}")')/engine_race
+  mkdir -p "$stale" && touch "$stale/_stale.py" && new_environment "$work/direct" &&
     "$work/direct/bin/pip" install --quiet --disable-pip-version-check --no-build-isolation \
       --no-deps --no-cache-dir ./python &&
-    (is_installed_in "$work/direct")
+    (is_installed_in "$work/direct") && ! find "$work/direct" -name _stale.py | grep .
+}
+
+# From a copy, because the library comes to lie beside the sources.
+installs_editable() {
+  local copy=$work/copy/python
+  mkdir -p "$copy" && cp -r python/setup.py python/pyproject.toml python/src "$copy/" &&
+    rm -f "$copy"/src/engine_race/{libengine_race.so,engine_race_c.h} &&
+    new_environment "$work/editable" &&
+    ENGINE_RACE_CHECKOUT=$root "$work/editable/bin/pip" install --quiet \
+      --disable-pip-version-check --no-build-isolation --no-deps --no-cache-dir -e "$copy" &&
+    (is_installed_in "$work/editable" "$copy")
+}
+
+# Two at once, in an environment that asks make for something else.
+makes_wheels() {
+  FLAVOUR=asan MAKEFLAGS=n scripts/package/make_wheel.sh "$work/other" &
+  scripts/package/make_wheel.sh "$work/wheel" && wait $! &&
+    "$python" -c 'import sys, zipfile
+first, second = (sorted((file.filename, file.CRC) for file in zipfile.ZipFile(name).infolist()
+                        if not file.filename.endswith("/RECORD")) for name in sys.argv[1:])
+assert first == second, (first, second)' "$work"/wheel/*.whl "$work"/other/*.whl
 }
 
 installs_wheel() {
   new_environment "$work/env" &&
     "$work/env/bin/pip" install --quiet --disable-pip-version-check --no-index --no-deps \
-      out/engine_race-*.whl &&
+      "$work"/wheel/engine_race-*.whl &&
     (is_installed_in "$work/env")
 }
 
@@ -75,7 +100,7 @@ assert json.load(open(sys.argv[1]))["embeddings_vs_memmap"] > 0' "$work/embeddin
 }
 
 measures_read_many() {
-  runs make --no-print-directory bin/multi_read &&
+  runs flock build/make.lock make --no-print-directory bin/multi_read &&
     runs "$work/env/bin/python" python/benchmarks/read_many.py --dir "$work" --tiny \
     --json "$work/read_many.json"
 }
@@ -91,7 +116,8 @@ check_types() {
 }
 
 check "the package installs from the checkout" installs_from_checkout
-check "the wheel is made" runs scripts/package/make_wheel.sh
+check "the package installs editable" runs installs_editable
+check "two wheels are made at once" runs makes_wheels
 check "the wheel installs" installs_wheel
 if [ $failed = 0 ]; then
   runs_tests

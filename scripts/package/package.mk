@@ -7,18 +7,20 @@ SHARED := $(dir $(LIBRARY))libengine_race.so.$(VERSION)
 
 # It shows the C API alone, and has the C++ runtime in it: one file runs on every system whose C
 # library is as new as this one's. Threads of a store may outlive dlclose, so it is never unloaded.
-# Its debug information lies beside it.
+# Its debug information lies beside it. It is linked elsewhere and then moved, because another make
+# may link it too, and programs may have the old one mapped.
 .PHONY: shared
 shared: $(SHARED)  ## lib/libengine_race.so.VERSION, and its debug information
 $(SHARED): $(LIBRARY) include/engine_race_c.h scripts/package/exported.map scripts/package/package.mk
 	@echo "$(call step,link $@)"
-	$(quiet)$(CXX) -shared $(LDFLAGS) -static-libstdc++ -static-libgcc -Wl,-soname,$(SONAME) -Wl,-z,defs \
-	  -Wl,-z,nodelete -Wl,--gc-sections -Wl,--version-script=scripts/package/exported.map $(BUILD)/libengine.o $(LDLIBS) -o $@.whole
-	$(quiet)objcopy --only-keep-debug $@.whole $@.debug
-	$(quiet)objcopy --strip-unneeded --remove-section=.comment --add-gnu-debuglink=$@.debug $@.whole $@
-	$(quiet)rm -f $@.whole
-	$(quiet)ln -sf $(@F) $(@D)/$(SONAME)
-	$(quiet)ln -sf $(SONAME) $(@D)/libengine_race.so
+	$(quiet)work=$$(mktemp -d $(@D)/link.XXXXXX) && trap 'rm -rf "$$work"' EXIT && \
+	$(CXX) -shared $(LDFLAGS) -static-libstdc++ -static-libgcc -Wl,-soname,$(SONAME) -Wl,-z,defs \
+	  -Wl,-z,nodelete -Wl,--gc-sections -Wl,--version-script=scripts/package/exported.map $(BUILD)/libengine.o $(LDLIBS) -o $$work/whole && \
+	objcopy --only-keep-debug $$work/whole $$work/$(@F).debug && \
+	objcopy --strip-unneeded --remove-section=.comment --add-gnu-debuglink=$$work/$(@F).debug $$work/whole $$work/$(@F) && \
+	chmod 755 $$work/$(@F) && ln -s $(@F) $$work/$(SONAME) && ln -s $(SONAME) $$work/libengine_race.so && \
+	mv -fT $$work/$(@F).debug $@.debug && mv -fT $$work/$(SONAME) $(@D)/$(SONAME) && \
+	mv -fT $$work/libengine_race.so $(@D)/libengine_race.so && mv -fT $$work/$(@F) $@
 
 # DESTDIR comes before everything and is named nowhere. The tree can be moved: CMake's files name
 # places relative to their own, and pkg-config has --define-prefix.
