@@ -3,15 +3,18 @@ import contextlib
 import multiprocessing
 import os
 import pathlib
+import sys
+import time
 import traceback
 
 CGROUPS = pathlib.Path("/sys/fs/cgroup")
 
 
 class MemoryLimit:
-    """A cgroup made for this process, of version 2 or 1, by whichever of the two has memory.
+    """A cgroup below that of this process, of version 2 or 1, whichever limits memory here.
 
-    `why_not` is empty if there is one, and else says why not.
+    `why_not` is empty if there is one, and otherwise gives the reason. Swapping is closed, because
+    a limit that swapping gets around would be none.
     """
 
     def __init__(self, limit_bytes):
@@ -32,6 +35,12 @@ class MemoryLimit:
             self._path = CGROUPS / "memory" / own["memory"] / name
             self._path.mkdir()
             self._write("memory.limit_in_bytes", self.limit_bytes)
+            try:
+                # Of memory and swap together.
+                self._write("memory.memsw.limit_in_bytes", self.limit_bytes)
+            except OSError:
+                # A kernel that does not count swap. It swaps out nothing of this cgroup then.
+                self._write("memory.swappiness", 0)
         else:
             above = CGROUPS / own.get("unified", "")
             if "memory" not in (above / "cgroup.subtree_control").read_text().split():
@@ -40,7 +49,7 @@ class MemoryLimit:
             self._path = above / name
             self._path.mkdir()
             self._write("memory.max", self.limit_bytes)
-            # A limit that swapping gets around would be none.
+            # A kernel without swap has no such file.
             with contextlib.suppress(FileNotFoundError):
                 self._write("memory.swap.max", 0)
 
@@ -73,9 +82,18 @@ class MemoryLimit:
             raise
 
     def remove(self):
-        if self._path is not None:
-            with contextlib.suppress(OSError):
+        """Removes the cgroup; says so when the system refuses."""
+        if self._path is None or not self._path.exists():
+            return
+        # The system may still be taking apart a process that has ended.
+        for _ in range(50):
+            try:
                 self._path.rmdir()
+                return
+            except OSError as error:
+                reason = error.strerror
+                time.sleep(0.02)
+        print(f"the cgroup {self._path} could not be removed: {reason}", file=sys.stderr)
 
     def __enter__(self):
         return self

@@ -1,0 +1,80 @@
+"""The example of embeddings, and its limit of memory."""
+import json
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+pytest.importorskip("numpy")
+EXAMPLES = pathlib.Path(__file__).resolve().parent.parent / "examples"
+
+
+@pytest.fixture
+def embeddings(monkeypatch):
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    import embeddings as loaded
+    return loaded
+
+
+@pytest.fixture
+def memory_limit(monkeypatch):
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    import memory_limit as loaded
+    return loaded
+
+
+def test_no_ratio_without_a_limit(embeddings, memory_limit, monkeypatch, tmp_path, capsys):
+    def refuse(_):
+        raise PermissionError(1, "not here")
+
+    monkeypatch.setattr(memory_limit.MemoryLimit, "_make", refuse)
+    monkeypatch.setattr(embeddings, "file_system_of", lambda _: "ext2/ext3")
+    figures = tmp_path / "figures"
+    monkeypatch.setattr(sys, "argv", [
+        "embeddings.py", "--dir", str(tmp_path), "--rows", "500", "--batch", "50", "--seconds",
+        "0.01", "--rounds", "1", "--limit", "1m", "--memory", "64m", "--json", str(figures)])
+    embeddings.main()
+    given = json.loads(figures.read_text())
+    assert given["limit_bytes"] is None and given["rows_a_second"]["memmap"][0] > 0
+    assert not [name for name in given if "_vs_" in name]
+    told = capsys.readouterr().out
+    assert "no memory cgroup" in told and "_vs_" not in told
+    # Every table is equally warm: three times the rows of the limit, in whole batches.
+    assert set(given["rows_warmed"].values()) == {800}
+
+
+def test_a_table_in_memory_is_refused(embeddings, monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(embeddings, "file_system_of", lambda _: "tmpfs")
+    monkeypatch.setattr(sys, "argv", ["embeddings.py", "--dir", str(tmp_path)])
+    with pytest.raises(SystemExit):
+        embeddings.main()
+    assert "memory" in capsys.readouterr().err
+
+
+@pytest.fixture
+def limit(memory_limit):
+    with memory_limit.MemoryLimit(64 << 20) as made:
+        if made.why_not:
+            pytest.skip(made.why_not)
+        yield made
+
+
+def test_a_limit_has_no_swap(limit):
+    has = {file.name: file for file in limit._path.iterdir()}
+    if "memory.memsw.limit_in_bytes" in has:
+        assert int(has["memory.memsw.limit_in_bytes"].read_text()) == 64 << 20
+    elif "memory.swappiness" in has:
+        assert int(has["memory.swappiness"].read_text()) == 0
+    elif "memory.swap.max" in has:
+        assert int(has["memory.swap.max"].read_text()) == 0
+
+
+def test_a_cgroup_that_stays_is_told(limit, capsys):
+    with subprocess.Popen(["sleep", "100"]) as inside:
+        limit._write("cgroup.procs", inside.pid)
+        limit.remove()
+        assert "could not be removed" in capsys.readouterr().err
+        inside.kill()
+    limit.remove()
+    assert capsys.readouterr().err == "" and not limit._path.exists()
