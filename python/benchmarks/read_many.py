@@ -4,9 +4,10 @@
     python python/benchmarks/read_many.py --dir /tmp --json out/python.json
 
 Two stores: a large one, which is read from the disk, and a small one, whose values lie in memory
-once they are warm. A round opens a store here, then in bin/multi_read. Each claim is the median of
-the rounds' ratios. Python fills one array again and again; the claims compare it with MultiRead,
-which fills strings. MultiReadInto, which fills memory of the caller, stands beside it.
+once they are warm. A round measures three kinds of reads: `python` is read_many into one array,
+`multi_read` is MultiRead into strings, and `multi_read_into` is MultiReadInto, which fills memory of
+its caller. Each kind opens the store anew and warms itself. The order of the kinds changes with each
+round. Each claim is the median of the rounds' ratios to the faster one of the two in C++.
 """
 import argparse
 import json
@@ -23,6 +24,7 @@ import engine_race
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 WRITTEN_AT_ONCE = 4096
+KINDS = ["python", "multi_read", "multi_read_into"]
 
 
 def fill(path, count):
@@ -35,9 +37,9 @@ def fill(path, count):
         store.sync()
 
 
-def run(store, count, batch, seconds, random):
-    """Rows a second. Each row tells its key."""
-    out = numpy.empty((batch, 512), numpy.uint64)
+def run(store, count, out, seconds, random):
+    """Rows a second. Each row holds its key."""
+    batch = len(out)
     rows, began = 0, time.perf_counter()
     while (now := time.perf_counter()) - began < seconds or rows == 0:
         ids = random.integers(0, count, batch, dtype=numpy.uint64)
@@ -47,21 +49,22 @@ def run(store, count, batch, seconds, random):
     return rows / (now - began)
 
 
-def python_round(path, count, memory_bytes, arguments, seed):
+def python_rate(path, count, memory_bytes, arguments, seed):
     random = numpy.random.default_rng(seed)
+    out = numpy.empty((arguments.batch, 512), numpy.uint64)
     with engine_race.open(path, create_if_missing=False,
                           memory_budget_bytes=memory_bytes) as store:
-        run(store, count, arguments.batch, arguments.warm_seconds, random)
-        return run(store, count, arguments.batch, arguments.seconds, random)
+        run(store, count, out, arguments.warm_seconds, random)
+        return run(store, count, out, arguments.seconds, random)
 
 
-def program_round(path, count, memory_bytes, arguments, seed):
+def program_rate(kind, path, count, memory_bytes, arguments, seed):
     output = subprocess.run(
-        [arguments.program, "--dir", path, "--keys", str(count), "--memory", str(memory_bytes),
-         "--batch", str(arguments.batch), "--seconds", str(arguments.seconds),
+        [arguments.program, "--kind", kind, "--dir", path, "--keys", str(count), "--memory",
+         str(memory_bytes), "--batch", str(arguments.batch), "--seconds", str(arguments.seconds),
          "--warm-seconds", str(arguments.warm_seconds), "--seed", str(seed)],
         check=True, capture_output=True, text=True).stdout
-    return json.loads(output)
+    return json.loads(output)[kind]
 
 
 def compare(directory, count, memory_bytes, arguments):
@@ -70,15 +73,20 @@ def compare(directory, count, memory_bytes, arguments):
     fill(path, count)
     rounds = []
     for number in range(arguments.rounds):
-        rates = {"python": python_round(path, count, memory_bytes, arguments, number)}
-        rates.update(program_round(path, count, memory_bytes, arguments, number))
-        rounds.append(rates)
+        first = number % len(KINDS)
+        rates = {}
+        for kind in KINDS[first:] + KINDS[:first]:
+            where = path, count, memory_bytes, arguments, number
+            rates[kind] = python_rate(*where) if kind == "python" else program_rate(kind, *where)
+        rounds.append({kind: rates[kind] for kind in KINDS})
     shutil.rmtree(path)
     return rounds
 
 
-def ratio(rounds, of="multi_read"):
-    return statistics.median(rates["python"] / rates[of] for rates in rounds)
+def ratio(rounds, *kinds):
+    """Of Python to the fastest of these kinds."""
+    return statistics.median(rates["python"] / max(rates[kind] for kind in kinds)
+                             for rates in rounds)
 
 
 def main():
@@ -113,11 +121,13 @@ def main():
         medians = {kind: statistics.median(rates[kind] for rates in rounds) for kind in rounds[0]}
         print(f"{name:5}" + "".join(f"  {kind} {rate:10.0f} rows/s"
                                     for kind, rate in medians.items())
-              + f"  ratio {ratio(rounds):.3f}, to MultiReadInto"
-                f" {ratio(rounds, 'multi_read_into'):.3f}")
+              + "".join(f"  to {kind} {ratio(rounds, kind):.3f}" for kind in KINDS[1:]))
     if arguments.json:
         arguments.json.write_text(json.dumps({
-            "python_read_many_ratio": ratio(disk), "python_hot_ratio": ratio(hot),
+            "python_read_many_ratio": ratio(disk, *KINDS[1:]),
+            "python_hot_ratio": ratio(hot, *KINDS[1:]),
+            "ratios": {name: {kind: ratio(rounds, kind) for kind in KINDS[1:]}
+                       for name, rounds in (("disk", disk), ("hot", hot))},
             "rows_a_second": {"disk": disk, "hot": hot},
             "config": {name: str(value) for name, value in vars(arguments).items()}}, indent=2))
 
