@@ -135,7 +135,8 @@ class InLmdb:
     def load(self, count):
         import lmdb
 
-        with lmdb.open(str(self.path), map_size=count * 2 * ROW_BYTES + (1 << 30), sync=False) as table:
+        size = count * 2 * ROW_BYTES + (1 << 30)
+        with lmdb.open(str(self.path), map_size=size, sync=False) as table:
             for first, rows in pieces_of(count):
                 with table.begin(write=True) as transaction:
                     for number, row in enumerate(rows, first):
@@ -284,8 +285,8 @@ def main():
     print(f"{arguments.rows} rows, {arguments.rows * ROW_BYTES / arguments.limit:.1f} times "
           f"{arguments.limit >> 20} MiB of memory, in batches of {arguments.batch}")
     for name, rate in medians.items():
-        print(f"{columns[name]:18} {rate:12.0f} rows a second {sizes[name] / (1 << 20):9.0f} MiB on "
-              f"disk, after {warmed[name]} rows")
+        print(f"{columns[name]:18} {rate:12.0f} rows a second   {sizes[name] >> 20:8} MiB on disk"
+              f"   warmed by {warmed[name]} rows")
     for name, ratio in ratios.items():
         print(f"{name:30} {ratio:6.2f}")
     if arguments.json:

@@ -51,6 +51,8 @@ def test_rows_are_gathered(example, filled):
     got = data.__getitems__([3, 49, 3])
     assert all((numpy.asarray(row) == rows[at]).all() for row, at in zip(got, [3, 49, 3]))
     assert (numpy.asarray(data[7]) == rows[7]).all()
+    # What a sampler of batches asks for.
+    assert (numpy.asarray(data[[3, 49, 3]]) == rows[[3, 49, 3]]).all()
     # A worker that is spawned gets the data set without the store, which is open here.
     copy = pickle.loads(pickle.dumps(data))
     with pytest.raises(OSError):

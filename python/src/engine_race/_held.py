@@ -1,4 +1,4 @@
-"""What stores, snapshots and iterators have in common."""
+"""The base class of stores, snapshots and iterators: closing, `with`, and no pickling."""
 from types import TracebackType
 from typing import Any, NoReturn, Optional, Type, TypeVar
 

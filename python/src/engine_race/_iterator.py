@@ -47,8 +47,8 @@ class Iterator(Held):
                                            MAX_PREFETCH_RECORDS)
         wanted.refresh_every_steps = count_of(refresh_every_steps, "refresh_every_steps", 0,
                                               (1 << 64) - 1)
-        # In C an iterator is for one thread. A signal handler of the thread that has the lock passes
-        # it, and finds that thread inside.
+        # In C an iterator is for one thread. The lock lets a signal handler of its own thread pass;
+        # `_inside` refuses it.
         self._lock = threading.RLock()
         self._inside = 0
         self._store = store
@@ -143,7 +143,7 @@ class Iterator(Held):
         return taken
 
     def take_into(self, count: int, keys: Any, rows: Any) -> Tuple[int, int]:
-        """Fills memory of cffi like `take`; the code, and how many records came before a failure."""
+        """Fills memory of cffi like `take`; the code and the count of records before a failure."""
         taken = ffi.new("size_t*")
         code = self._call(lib.engine_race_iterator_take, count, keys, rows, taken)
         return code, taken[0]

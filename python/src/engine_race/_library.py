@@ -39,15 +39,16 @@ def version() -> str:
     return text_of(lib.engine_race_version())
 
 
-def option_names() -> List[str]:
+def _names(name_at: Any) -> List[str]:
     names: List[str] = []
-    while (name := lib.engine_race_option_name(len(names))) != ffi.NULL:
+    while (name := name_at(len(names))) != ffi.NULL:
         names.append(text_of(name))
     return names
+
+
+def option_names() -> List[str]:
+    return _names(lib.engine_race_option_name)
 
 
 def stat_names() -> List[str]:
-    names: List[str] = []
-    while (name := lib.engine_race_stat_name(len(names))) != ffi.NULL:
-        names.append(text_of(name))
-    return names
+    return _names(lib.engine_race_stat_name)

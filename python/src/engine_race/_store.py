@@ -170,8 +170,8 @@ class Store(_Reader):
     def write_many(self, ids: Any, rows: Any) -> None:
         """Writes many records in one call: `rows` is a contiguous array of n * 4096 bytes.
 
-        Rows that another thread changes meanwhile may be stored in part; see `put`. After a failure,
-        `done_count` of the exception is how many records were written before it.
+        Rows that another thread changes meanwhile may be stored in part; see `put`. After a
+        failure, `done_count` of the exception is how many records were written before it.
         """
         keys = ids_of(ids)
         memory = rows_of(rows, len(keys), "rows")
@@ -209,7 +209,7 @@ class Store(_Reader):
         check(self._handle.call(lib.engine_race_stats, values, len(names), given))
         return {names[i]: values[i] for i in range(min(given[0], len(names)))}
 
-
+    # Last in the class: below it, the name no longer means the builtin.
     def property(self, name: str) -> str:
         """What the store says of itself in words: "io_backend", "write_backend", "key_range"."""
         text = ffi.new("char**")
