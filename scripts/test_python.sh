@@ -2,8 +2,8 @@
 # Installs the Python package as users do, and tests what was installed. The last line is
 # "N passed, N failed", or "skipped: " and the reason.
 #
-# It needs no network: cffi, numpy, pytest, setuptools and wheel are those of PYTHON, by default the
-# system's own interpreter.
+# The script needs no network. PYTHON is an interpreter that has cffi, numpy, pytest, setuptools and
+# wheel, by default the system's own.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 . scripts/cases.sh

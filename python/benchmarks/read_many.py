@@ -5,9 +5,9 @@
 
 Two stores: a large one, which is read from the disk, and a small one, whose values lie in memory
 once they are warm. A round measures three kinds of reads: `python` is read_many into one array,
-`multi_read` is MultiRead into strings, and `multi_read_into` is MultiReadInto, which fills memory of
-its caller. Each kind opens the store anew and warms itself. The order of the kinds changes with each
-round. Each claim is the median of the rounds' ratios to the faster one of the two in C++.
+`multi_read` is MultiRead into strings, and `multi_read_into` is MultiReadInto, which fills memory
+of its caller. Each kind opens the store anew and warms itself. The order of the kinds changes with
+each round. Each claim is the median of the rounds' ratios to the faster one of the two in C++.
 """
 import argparse
 import json

@@ -1,4 +1,4 @@
-"""Exceptions. Each has the code of the C API as `code`, and can be pickled."""
+"""The exceptions of the package. Each has the code of the C API as `code`. All can be pickled."""
 from typing import Any, Dict, Optional, Tuple, Type
 
 from ._library import lib, text_of
@@ -14,7 +14,7 @@ class EngineRaceError(Exception):
     done_count: Optional[int] = None
 
     def __init__(self, message: str, code: int) -> None:
-        # OSError and KeyError, which subclasses have as a second base, take a message alone too.
+        # Subclasses have OSError or KeyError as a second base, which also take a message alone.
         super().__init__(message)
         self.code = code
 

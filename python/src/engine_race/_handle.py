@@ -18,10 +18,11 @@ operation of a dict, a list or cffi. No handler and no thread can see half of su
 Snapshots and iterators are children of a store. A child's calls, and its freeing, are calls of the
 store too. So the engine never frees a child beside its store. Closing a store frees its children.
 """
+import ctypes
 import os
 import time
 import weakref
-from functools import partial
+from functools import lru_cache, partial
 from sys import is_finalizing
 from threading import get_ident
 from typing import Any, Callable, Dict, Optional
@@ -37,6 +38,18 @@ _POLL_S = 0.001
 _handles: "weakref.WeakSet[Handle]" = weakref.WeakSet()
 
 
+@lru_cache(maxsize=None)
+def _destructor_of_cell(free: Callable[[Any], None]) -> Any:
+    """Frees the pointer in a cell: `max` of one element calls its key once.
+
+    It is never freed itself. The garbage collector empties a `partial` that it collects, perhaps
+    before the cell that is to call it.
+    """
+    made = partial(max, key=free)
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(made))
+    return made
+
+
 class Handle:
     """A pointer that calls use, its children, and its destructor. All methods are thread-safe."""
 
@@ -46,10 +59,9 @@ class Handle:
         self._parent = parent
         self._pid = os.getpid()
         self._closed = False
-        # The pointer, NULL before `create`, and the same memory with its destructor. `max` of one
-        # element calls its key, here `free`, once.
+        # The pointer, NULL before `create`, and the same memory with its destructor.
         self._cell = ffi.new(f"engine_race_{what}*[1]")
-        self._owned = _cffi_backend.gcp(self._cell, partial(max, key=free))
+        self._owned = _cffi_backend.gcp(self._cell, _destructor_of_cell(free))
         self._children: Dict[int, Any] = {}
         # Threads by the tokens of their calls, and of their attempts to free.
         self._users: Dict[object, int] = {}
