@@ -72,14 +72,14 @@ def _view_of(value: Any, what: str, writable: bool) -> memoryview:
 def memory_of(value: Any, wanted_bytes: int, what: str, writable: bool = False) -> Any:
     """The memory of a contiguous buffer, without a copy. It is held as long as the result lives."""
     if type(value) is bytes and not writable:
-        view = value
         size = len(value)
     else:
         view = _view_of(value, what, writable)
         size = view.nbytes
     if size != wanted_bytes:
         raise ValueError(f"{what} has {wanted_bytes} bytes, not {size}")
-    return ffi.from_buffer("char[]", view, require_writable=writable)
+    # Not of the view: the garbage collector crashes on a view that cffi has exported.
+    return ffi.from_buffer("char[]", value, require_writable=writable)
 
 
 def rows_of(rows: Any, count: int, what: str, writable: bool = False) -> Any:
@@ -93,7 +93,7 @@ def keys_into(keys: Any) -> Any:
         raise ValueError(f"keys have one dimension, not {view.ndim}")
     if view.format not in ("Q", "L", "@Q", "@L", "=Q") or view.itemsize != KEY_BYTES:
         raise TypeError(f"keys are uint64 in this machine's byte order, not {view.format!r}")
-    return ffi.from_buffer("uint64_t[]", view, require_writable=True)
+    return ffi.from_buffer("uint64_t[]", keys, require_writable=True)
 
 
 def refuse_overlap(keys: Any, rows: Any) -> None:
