@@ -8,13 +8,15 @@ set -euo pipefail
 
 # The needs of each goal, one a line. First a probe for it: a command, a header below the include
 # directories, or a whole path. Then the packages that contain it, the preferred one first.
-race_needs='
+build_needs='
 g++                      g++
 ld                       binutils
 xxhash.h                 libxxhash-dev
 liburing.h               liburing-dev
 CLI/CLI.hpp              libcli11-dev
 nlohmann/json.hpp        nlohmann-json3-dev
+'
+race_needs="$build_needs"'
 fio                      fio
 numactl                  numactl
 '
@@ -37,14 +39,8 @@ git                           git
 /usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a  libclang-rt-14-dev libclang-rt-dev
 '
 # For QEMU guests. scripts/guest_kernel.sh fetches their kernel.
-guest_needs='
-g++                      g++
-ld                       binutils
-xxhash.h                 libxxhash-dev
-liburing.h               liburing-dev
+guest_needs="$build_needs"'
 python3                  python3
-CLI/CLI.hpp              libcli11-dev
-nlohmann/json.hpp        nlohmann-json3-dev
 qemu-system-x86_64       qemu-system-x86
 mkfs.ext4                e2fsprogs
 numactl                  numactl
@@ -64,15 +60,9 @@ plot_needs='
 /usr/lib/python3*/dist-packages/matplotlib  python3-matplotlib
 '
 
-deb_needs='
-g++                      g++
-ld                       binutils
-xxhash.h                 libxxhash-dev
-liburing.h               liburing-dev
+deb_needs="$build_needs"'
 dpkg-shlibdeps           dpkg-dev
 help2man                 help2man
-CLI/CLI.hpp              libcli11-dev
-nlohmann/json.hpp        nlohmann-json3-dev
 python3                  python3
 '
 # For tests of what is installed and packed.
@@ -84,13 +74,7 @@ man                      man-db
 '
 
 # For `make wheel`, and for tests of the wheel, which take the system's own Python.
-python_needs='
-g++                      g++
-ld                       binutils
-xxhash.h                 libxxhash-dev
-liburing.h               liburing-dev
-CLI/CLI.hpp              libcli11-dev
-nlohmann/json.hpp        nlohmann-json3-dev
+python_needs="$build_needs"'
 /usr/bin/python3         python3
 /usr/lib/python3.*/ensurepip                   python3-venv
 /usr/lib/python3/dist-packages/pip             python3-pip
