@@ -7,6 +7,17 @@
 
 namespace harness {
 
+bool CanSave(const std::string& path) {
+  if (path.empty()) return true;
+  std::error_code error;
+  const bool exists = std::filesystem::exists(path, error);
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  if (!folder.empty()) std::filesystem::create_directories(folder, error);
+  const bool opened = std::ofstream(path, std::ios::app).is_open();
+  if (opened && !exists) std::filesystem::remove(path, error);
+  return opened;
+}
+
 bool SaveText(const std::string& text, const std::string& path) {
   if (path.empty()) return true;
   // When the folder cannot be made, writing the file fails.

@@ -14,6 +14,9 @@ namespace harness {
 bool SaveText(const std::string& text, const std::string& path);
 bool SaveJson(const nlohmann::json& json, const std::string& path);
 
+// Whether SaveText could write the file now. Makes its folder, and changes no file.
+bool CanSave(const std::string& path);
+
 }  // namespace harness
 
 #endif  // HARNESS_MEASURE_RESULT_FILE_H_

@@ -4,6 +4,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -100,11 +101,20 @@ class Runner final : public TimedThread {
     } catch (const std::exception& error) {
       race_->Fail(Status::IOError(error.what()));
     }
+    End();
+  }
+  // Called instead of Run when there is no thread for it.
+  void CannotRun(const std::exception& error) {
+    race_->Fail(Status::IOError(std::string("cannot start a thread: ") + error.what()));
+    End();
+  }
+
+ private:
+  void End() {
     if (!started_) race_->GiveUp();
     Stop();
   }
 
- private:
   Race* const race_;
   bool started_ = false;
   bool stopped_ = false;
@@ -128,8 +138,14 @@ Status RunTimed(uint32_t thread_count, double seconds, const TimedBody& body, Ti
   {
     std::vector<std::jthread> threads;
     threads.reserve(thread_count);
-    for (uint32_t i = 0; i < thread_count; ++i) {
-      threads.emplace_back([&, i] { runners[i]->Run(body, i); });
+    try {
+      while (threads.size() < thread_count) {
+        const auto thread = static_cast<uint32_t>(threads.size());
+        threads.emplace_back([&, thread] { runners[thread]->Run(body, thread); });
+      }
+    } catch (const std::exception& error) {
+      // The threads that have started wait for those that have not.
+      for (size_t i = threads.size(); i < thread_count; ++i) runners[i]->CannotRun(error);
     }
   }
   const Status status = race.Finish(point);

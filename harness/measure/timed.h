@@ -57,8 +57,8 @@ class TimedThread {
 
 using TimedBody = std::function<engine_race::Status(uint32_t thread, TimedThread* self)>;
 
-// Runs `body` in this many threads for this time. Returns the first failure of a body, or
-// kIncomplete when the user interrupted.
+// Runs `body` in this many threads for this time. Returns the first failure of a body, kIOError
+// when a thread cannot be started, or kIncomplete when the user interrupted.
 engine_race::Status RunTimed(uint32_t thread_count, double seconds, const TimedBody& body,
                              TimedPoint* point);
 
