@@ -339,7 +339,7 @@ compiler_id := $(shell stat -Lc '%s %Y' "$$($(CXX) -print-prog-name=cc1plus)" 2>
 flags_text := $(CXX) $(compiler_id) $(CXXFLAGS) $(avx2_flags) $(avx512_flags) $(test_flags_$(FLAVOUR)) \
               $(no_optimiser_warnings) $(unmeasured_sources)
 sources_text := $(sources) $(THIRD_PARTY_ARCHIVES)
-# Only one source has it, so a commit makes little compile again.
+# One source alone has the hash: a commit recompiles that source, not the others.
 git_hash_text := $(or $(shell git describe --always --dirty --abbrev=40 --exclude='*' 2> /dev/null),unknown)
 $(call objects,harness/bench/git_hash.cc): $(BUILD)/git_hash.txt
 report_sources := $(sort $(wildcard scripts/report/*.py))

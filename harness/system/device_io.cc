@@ -23,8 +23,9 @@ constexpr uint64_t kSectorBytes = 512;
 DeviceIo::DeviceIo(const std::string& dir) : source_(kProcessFile) {
   struct stat info = {};
   if (stat(dir.c_str(), &info) != 0) return;
-  const fs::path block = "/sys/dev/block/" + std::to_string(major(info.st_dev)) + ":" +
-                         std::to_string(minor(info.st_dev));
+  const dev_t device = S_ISBLK(info.st_mode) ? info.st_rdev : info.st_dev;
+  const fs::path block =
+      "/sys/dev/block/" + std::to_string(major(device)) + ":" + std::to_string(minor(device));
   std::error_code error;
   const fs::path target = fs::canonical(block, error);
   if (error || !fs::exists(block / "stat", error)) return;

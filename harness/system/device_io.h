@@ -19,6 +19,7 @@ struct DeviceBytes {
 
 class DeviceIo {
  public:
+  // A directory, or a block device itself.
   explicit DeviceIo(const std::string& dir);
 
   // "vda"; empty where there is no block device.

@@ -31,7 +31,7 @@ WorkDir::~WorkDir() {
 bool WorkDir::Prepare(const std::string& path, std::string* error, MayHold may_hold) {
   std::error_code failed;
   if (path.empty()) {
-    std::string name = "race-store.XXXXXX";
+    std::string name = fresh_prefix_ + "XXXXXX";
     if (mkdtemp(name.data()) == nullptr) {
       *error = std::string("cannot make a directory here: ") + std::strerror(errno);
       return false;

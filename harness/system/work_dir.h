@@ -5,6 +5,7 @@
 #define HARNESS_SYSTEM_WORK_DIR_H_
 
 #include <string>
+#include <utility>
 
 namespace harness {
 
@@ -13,7 +14,9 @@ class WorkDir {
   // Tells by its name whether a file directly in the directory is a known one.
   using MayHold = bool (*)(const std::string& name);
 
-  WorkDir() = default;
+  // A fresh directory is named `fresh_prefix` and six random characters.
+  explicit WorkDir(std::string fresh_prefix = "race-store.")
+      : fresh_prefix_(std::move(fresh_prefix)) {}
   WorkDir(const WorkDir&) = delete;
   WorkDir& operator=(const WorkDir&) = delete;
   // Removes a directory that Prepare has chosen itself, if it is empty.
@@ -28,6 +31,7 @@ class WorkDir {
   const std::string& path() const { return path_; }
 
  private:
+  const std::string fresh_prefix_;
   std::string path_;
   bool is_fresh_ = false;
 };
