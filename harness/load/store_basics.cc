@@ -10,8 +10,19 @@
 #include <system_error>
 
 #include "engine_race/base/key.h"
+#include "engine_race/log/device_format.h"
+#include "engine_race/log/format.h"
 
 namespace harness {
+namespace {
+
+// As NumberedName writes them: two to four digits.
+bool IsFileNumber(std::string_view text) {
+  return text.size() >= 2 && text.size() <= 4 &&
+         text.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+}  // namespace
 
 engine_race::Options QuietOptions() {
   engine_race::Options options;
@@ -35,9 +46,23 @@ uint64_t StoreBytes(uint64_t record_count) {
 }
 
 bool IsStoreFile(const std::string& name) {
-  constexpr std::array<std::string_view, 4> kPrefixes = {"manifest", "key_", "value_", "staging_"};
-  return std::any_of(kPrefixes.begin(), kPrefixes.end(),
-                     [&](std::string_view prefix) { return name.starts_with(prefix); });
+  namespace format = engine_race::format;
+  constexpr std::array<std::string_view, 12> kNames = {
+      format::kManifestName,      format::kManifestTempName, format::kManifestDraftName,
+      format::kMarkerName,        format::kMarkerTempName,   format::kLockName,
+      format::kStagingCountsName, format::kStagingKeysName,  format::kStagingValuesName,
+      format::kJournalName,       format::kIndexRootName,    format::kIndexRootTempName};
+  constexpr std::array<std::string_view, 4> kPrefixes = {
+      format::kKeyFilePrefix, format::kValueFilePrefix, format::kIndexFilePrefix,
+      format::kExtentTablePrefix};
+  if (std::find(kNames.begin(), kNames.end(), name) != kNames.end()) return true;
+  std::string_view numbered = name;
+  if (numbered.ends_with(format::kNewSuffix)) {
+    numbered.remove_suffix(std::string_view(format::kNewSuffix).size());
+  }
+  return std::any_of(kPrefixes.begin(), kPrefixes.end(), [&](std::string_view prefix) {
+    return numbered.starts_with(prefix) && IsFileNumber(numbered.substr(prefix.size()));
+  });
 }
 
 void RemoveStoreFiles(const std::string& dir) {

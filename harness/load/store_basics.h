@@ -19,7 +19,7 @@ std::string KeyBytesOf(uint64_t key);
 // The most space that a store of this many records takes on disk, staging included.
 uint64_t StoreBytes(uint64_t record_count);
 
-// Whether a file of the engine has such a name.
+// Whether the engine gives a file exactly such a name: "manifest", "value_07", never "value_map".
 bool IsStoreFile(const std::string& name);
 // Removes such files directly in `dir`, and syncs, so that the next writer does not pay for it.
 void RemoveStoreFiles(const std::string& dir);
