@@ -1,20 +1,21 @@
 // Benchmarks that speak db_bench's language, sysbench's select_random_ranges and YCSB's workloads.
 #include <CLI/CLI.hpp>
-#include <algorithm>
+#include <csignal>
 #include <cstdio>
-#include <filesystem>
+#include <exception>
 #include <map>
+#include <new>
 #include <sstream>
 #include <string>
-#include <system_error>
 #include <vector>
 
 #include "engine_race/base/named_options.h"
 #include "harness/bench/session.h"
+#include "harness/bench/space.h"
 #include "harness/load/store_basics.h"
 #include "harness/measure/result_file.h"
 #include "harness/system/child_process.h"
-#include "harness/system/disk.h"
+#include "harness/system/fio_runner.h"
 
 namespace harness {
 namespace {
@@ -85,7 +86,8 @@ void AddWorkFlags(BenchFlags* flags, CLI::App* app) {
                   "dense: the keys 0, 1, 2, ...; spread: as many keys evenly over all 64-bit keys")
       ->check(CLI::IsMember(NamesOf(kLayouts)))
       ->capture_default_str();
-  app->add_option("--seek_nexts", config->seek_nexts, "steps after each seek of seekrandom")
+  app->add_option("--seek_nexts", config->seek_nexts,
+                  "values and steps after each seek of seekrandom")
       ->capture_default_str();
   app->add_option("--batch_size", config->batch_size, "keys of a call of multireadrandom")
       ->check(CLI::Range(1u, 1u << 20))
@@ -127,31 +129,6 @@ void AddReportFlags(BenchFlags* flags, CLI::App* app) {
       ->capture_default_str();
   app->add_option("--json", flags->json_path, "also write all figures into this file");
   app->add_option("--csv", flags->csv_path, "also write a line for each benchmark into this file");
-}
-
-// The most records that the store takes space for at once, as far as counts tell.
-uint64_t MostRecords(const SessionPlan& plan) {
-  uint64_t records = 0;
-  uint64_t most = 0;
-  for (const std::string& step : plan.steps) {
-    const BenchTraits* const traits = FindBenchmark(step);
-    if (traits == nullptr) continue;
-    if (traits->is_fill) records = 0;
-    // A workload of YCSB loads its records when they are missing.
-    if (traits->writes_num || (traits->is_ycsb && records == 0)) records += plan.config.num;
-    most = std::max(most, records);
-  }
-  return most;
-}
-
-// Of the directory, or of the one that it will be made in.
-uint64_t FreeBytesNear(const std::string& dir) {
-  std::error_code error;
-  std::filesystem::path near = std::filesystem::absolute(dir.empty() ? "." : dir, error);
-  while (!std::filesystem::exists(near, error) && near.has_relative_path()) {
-    near = near.parent_path();
-  }
-  return FreeBytes(near.string());
 }
 
 // Completes the plan. Returns an empty string or what is wrong.
@@ -215,29 +192,51 @@ nlohmann::json ConfigJson(const BenchFlags& flags) {
           {"options", flags.options}};
 }
 
-// Returns the path that could not be written, or nothing.
+// Returns what is wrong with the outputs or the space, or nothing. Changes no file.
+std::string CheckPlaces(const BenchFlags& flags) {
+  const SessionPlan& plan = flags.plan;
+  for (const std::string& path : {flags.json_path, flags.csv_path}) {
+    if (!CanSave(path)) return "cannot write " + path;
+  }
+  if (plan.measures_floor && !FioRunner::Available()) return "--fio: there is no fio";
+  if (plan.use_existing_db) return {};
+  std::string missing =
+      MissingSpace(MostRecords(plan.config, plan.steps), plan.db, plan.options.paths);
+  if (missing.empty() || plan.config.duration_seconds == 0) return missing;
+  // The time decides how much is written, not --num and --reads.
+  std::fprintf(stderr, "bench: warning: %s\n", missing.c_str());
+  return {};
+}
+
+// Returns the paths that could not be written, or nothing.
 std::string Save(const BenchFlags& flags, const BenchSession& session) {
   nlohmann::json json = session.ToJson();
   json["config"] = ConfigJson(flags);
-  if (!SaveJson(json, flags.json_path)) return flags.json_path;
-  return SaveText(RunsCsv(json["runs"]), flags.csv_path) ? std::string() : flags.csv_path;
+  std::string unwritten;
+  if (!SaveJson(json, flags.json_path)) unwritten += " " + flags.json_path;
+  if (!SaveText(RunsCsv(json["runs"]), flags.csv_path)) unwritten += " " + flags.csv_path;
+  return unwritten;
+}
+
+Status RunGuarded(BenchSession* session) {
+  try {
+    return session->Run();
+  } catch (const std::bad_alloc&) {
+    return Status::IOError("there is not enough memory for this run");
+  } catch (const std::exception& error) {
+    return Status::IOError(error.what());
+  }
 }
 
 int Bench(BenchFlags flags) {
-  const std::string bad_flag = ParseFlags(&flags);
-  if (!bad_flag.empty()) return Refuse(bad_flag);
-  if (!flags.plan.use_existing_db) {
-    // A store that lies there makes room for the new one.
-    const uint64_t free_bytes = FreeBytesNear(flags.plan.db) + AllocatedBytes(flags.plan.db);
-    const uint64_t needed_bytes = StoreBytes(MostRecords(flags.plan));
-    if (needed_bytes > free_bytes) {
-      return Refuse("not enough space: " + std::to_string(needed_bytes) + " bytes are needed, " +
-                    std::to_string(free_bytes) + " are free");
-    }
-  }
+  std::string wrong = ParseFlags(&flags);
+  if (wrong.empty()) wrong = CheckPlaces(flags);
+  if (!wrong.empty()) return Refuse(wrong);
   CatchInterrupts();
+  // A reader that ends early, as `head` does, makes a print fail. The session ends in order then.
+  std::signal(SIGPIPE, SIG_IGN);
   BenchSession session(flags.plan);
-  const Status status = session.Run();
+  const Status status = RunGuarded(&session);
   // Flags that do not fit the directory are found before the first run.
   if (status.code() == Code::kInvalidArgument && !session.has_runs()) {
     return Refuse(status.message());
@@ -246,7 +245,7 @@ int Bench(BenchFlags flags) {
     std::fprintf(stderr, "bench: %s\n", status.ToString().c_str());
   }
   const std::string unwritten = Save(flags, session);
-  if (!unwritten.empty()) return Refuse("cannot write " + unwritten);
+  if (!unwritten.empty()) return Refuse("cannot write" + unwritten);
   if (Interrupted()) return 130;
   return status.ok() ? 0 : 1;
 }

@@ -126,11 +126,11 @@ struct BenchTraits {
 // The most records of a run.
 inline constexpr uint64_t kMaxBenchRecords = uint64_t{1} << 40;
 
-// Null for a name that is none.
+// Null for an unknown name.
 const BenchTraits* FindBenchmark(std::string_view name);
 std::vector<std::string> BenchmarkNames();
 
-// config.reads, or what stands for it.
+// The operations of each thread of a benchmark that does not write `num` records.
 inline uint64_t ReadsOfThread(const BenchConfig& config) {
   return config.reads == 0 ? config.num : config.reads;
 }
@@ -142,7 +142,11 @@ uint64_t MissingKey(const BenchConfig& config, uint64_t number);
 // The key of a record of YCSB.
 uint64_t YcsbKey(uint64_t number);
 
-// Whether the store has the records that ycsbload writes, as its first and its last one tell.
+// The records that a run of this benchmark will insert behind those of ycsbload, by its count of
+// operations.
+uint64_t ExpectedInserts(const BenchConfig& config);
+// Whether the store has the records that ycsbload writes: its first one, and the last one of each
+// thread of a load.
 engine_race::Status HasYcsbRecords(const BenchConfig& config, KvStore* store, bool* has);
 
 // Runs config.benchmark over an open store. Also after a failure *result has what was done.

@@ -1,6 +1,7 @@
 #include "harness/bench/draws.h"
 
 #include <algorithm>
+#include <thread>
 
 namespace harness {
 
@@ -23,13 +24,24 @@ uint64_t WriteDraw::NumberAt(uint64_t call) const {
   return AsBelow(words_.At(call), config_.num);
 }
 
+std::optional<uint64_t> AckedCounter::Claim(engine_race::FunctionRef<bool()> goes_on) {
+  // Relaxed: numbers need only be distinct.
+  const uint64_t number = next_.fetch_add(1, std::memory_order_relaxed);
+  // A number shares its bit with the one that is a window before it.
+  while (number - count() >= done_.size()) {
+    if (!goes_on()) return std::nullopt;
+    std::this_thread::yield();
+  }
+  return number;
+}
+
 void AckedCounter::Ack(uint64_t number) {
   const std::lock_guard lock(mutex_);
-  done_[number % kWindow] = true;
+  done_[number % done_.size()] = true;
   // Relaxed: the mutex orders it.
   uint64_t acked = acked_.load(std::memory_order_relaxed);
-  while (done_[acked % kWindow]) {
-    done_[acked % kWindow] = false;
+  while (done_[acked % done_.size()]) {
+    done_[acked % done_.size()] = false;
     ++acked;
   }
   // Release: pairs with the acquire in count().
@@ -40,8 +52,14 @@ uint64_t YcsbDraw::NumberFrom(uint64_t word, uint64_t count) const {
   switch (distribution_) {
     case Distribution::kUniform:
       return AsBelow(word, count);
-    case Distribution::kZipfian:
-      return scattered_.IndexFrom(word);
+    case Distribution::kZipfian: {
+      uint64_t number = scattered_.IndexFrom(word);
+      while (number >= count) {
+        word = MixAt(word, 0);
+        number = scattered_.IndexFrom(word);
+      }
+      return number;
+    }
     case Distribution::kLatest:
       break;
   }

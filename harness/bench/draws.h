@@ -5,11 +5,14 @@
 #ifndef HARNESS_BENCH_DRAWS_H_
 #define HARNESS_BENCH_DRAWS_H_
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <vector>
 
+#include "engine_race/base/function_ref.h"
 #include "harness/bench/benchmark.h"
 #include "harness/data/key_source.h"
 #include "harness/data/mix.h"
@@ -58,13 +61,13 @@ inline uint64_t ShareOf(uint64_t total, uint32_t thread, uint32_t thread_count) 
 // The records of YCSB that exist: those that were inserted, and all before them.
 class AckedCounter {
  public:
-  explicit AckedCounter(uint64_t count) : next_(count), acked_(count), done_(kWindow) {}
+  // At most `window` inserts are under way at once, the slowest one included.
+  explicit AckedCounter(uint64_t count, uint64_t window = 1 << 16)
+      : next_(count), acked_(count), done_(window) {}
 
-  // The number of a record to insert.
-  uint64_t Claim() {
-    // Relaxed: numbers need only be distinct.
-    return next_.fetch_add(1, std::memory_order_relaxed);
-  }
+  // The number of a record to insert. Waits for a slow insert that is a whole window behind.
+  // Nothing when `goes_on` ends the wait.
+  std::optional<uint64_t> Claim(engine_race::FunctionRef<bool()> goes_on);
   // The record is in the store.
   void Ack(uint64_t number);
   // All records below this number are in the store.
@@ -74,24 +77,23 @@ class AckedCounter {
   }
 
  private:
-  // At most so many inserts are under way at once.
-  static constexpr uint64_t kWindow = 1 << 16;
-
   std::atomic<uint64_t> next_;
   std::atomic<uint64_t> acked_;
   std::mutex mutex_;
-  std::vector<bool> done_;  // under the mutex
+  std::vector<bool> done_;  // by number modulo the window; under the mutex
 };
 
 // Draws records of YCSB.
 class YcsbDraw {
  public:
-  // Zipf's law is over `num` records. Records that were inserted later are drawn uniformly or as
-  // the latest ones; a scattered Zipf draw takes the first `num` alone.
-  YcsbDraw(Distribution distribution, uint64_t num)
-      : distribution_(distribution), scattered_(DrawShape::kZipfian, num), ranks_(num) {}
+  // As in YCSB's CoreWorkload, a scattered Zipf draw is over `num` records and twice the expected
+  // inserts. It is over 10 * num records at most. A record that does not exist yet is drawn again.
+  YcsbDraw(Distribution distribution, uint64_t num, uint64_t expected_inserts = 0)
+      : distribution_(distribution),
+        scattered_(DrawShape::kZipfian, num + std::min(2 * expected_inserts, 9 * num)),
+        ranks_(num) {}
 
-  // The record that the random `word` selects of `count`.
+  // The record that the random `word` selects of `count`, which is at least `num`.
   uint64_t NumberFrom(uint64_t word, uint64_t count) const;
 
  private:

@@ -29,17 +29,7 @@ class Reader : public Load {
   Status Open() { return store_->NewCursor(&cursor_); }
 
   // Reads the record at the cursor.
-  Status ReadHere(CallResult* result) {
-    const uint64_t key = cursor_->Key();
-    const char* const value = cursor_->Value();
-    if (value == nullptr) return FailureOr("the cursor has no value");
-    result->bytes += kBenchRecordBytes;
-    return checks_.Check(key, value);
-  }
-  Status FailureOr(const char* what) {
-    Status status = cursor_->Error();
-    return status.ok() ? Status::IOError(what) : status;
-  }
+  Status ReadHere(CallResult* result) { return ReadAt(cursor_.get(), checks_, result); }
 
   const BenchConfig& config_;
   KvStore* const store_;
@@ -99,6 +89,7 @@ class DeleteLoad final : public Load {
 
 class ReadLoad final : public Reader {
  public:
+  // A store that was filled with another --num may have the keys that are `missing`.
   ReadLoad(const LoadContext& context, bool missing) : Reader(context), missing_(missing) {}
 
   void Prepare(uint64_t call) override {
@@ -110,7 +101,6 @@ class ReadLoad final : public Reader {
     Status status = store_->Get(key_, value_.data());
     if (status.code() == Code::kNotFound) return Status::Ok();
     if (!status.ok()) return status;
-    if (missing_) return Status::Corruption(KeyFailure(key_, "found, but never written"));
     result->found_count = 1;
     result->bytes = kBenchRecordBytes;
     return checks_.Check(key_, value_.data());
@@ -194,9 +184,9 @@ class SeekLoad final : public Reader {
     result->lookup_count = 1;
     cursor_->Seek(key_);
     if (cursor_->Valid() && cursor_->Key() == key_) result->found_count = 1;
-    for (uint32_t step = 0; cursor_->Valid(); ++step) {
+    // As in db_bench, each step reads the value that it leaves. Without steps no value is read.
+    for (uint32_t step = 0; step < config_.seek_nexts && cursor_->Valid(); ++step) {
       ENGINE_RACE_RETURN_IF_ERROR(ReadHere(result));
-      if (step == config_.seek_nexts) break;
       cursor_->Next();
     }
     return cursor_->Error();
@@ -225,7 +215,8 @@ class RangesLoad final : public Reader {
       uint64_t last = start;
       for (uint32_t i = 0; i < size && cursor_->Valid(); ++i) {
         const uint64_t key = cursor_->Key();
-        if (key < last) return Status::Corruption(KeyFailure(key, "not ascending"));
+        if (i == 0 ? key < start : key <= last)
+          return Status::Corruption(KeyFailure(key, "not ascending"));
         last = key;
         result->bytes += sizeof(key);
         if (i + 1 < size) cursor_->Next();
@@ -248,6 +239,18 @@ class ScanAllLoad final : public Reader {
     result->kind = OperationKind::kScan;
     result->operations = 0;
     if (call > 0) return Status::Ok();
+    const Status status = Scan(result);
+    // The records since the last look.
+    goes_on_(result->operations % kRecordsPerLook);
+    return status;
+  }
+
+ private:
+  struct Stopped : std::exception {};
+
+  static constexpr uint64_t kRecordsPerLook = 64;
+
+  Status Scan(CallResult* result) {
     Status bad;
     uint64_t last_key = 0;
     try {
@@ -260,7 +263,6 @@ class ScanAllLoad final : public Reader {
         last_key = key;
         ++result->operations;
         result->bytes += kBenchRecordBytes;
-        constexpr uint64_t kRecordsPerLook = 64;
         if (result->operations % kRecordsPerLook == 0 && !goes_on_(kRecordsPerLook)) {
           throw Stopped();
         }
@@ -270,9 +272,6 @@ class ScanAllLoad final : public Reader {
     }
     return Status::Ok();
   }
-
- private:
-  struct Stopped : std::exception {};
 
   const std::function<bool(uint64_t)> goes_on_;
 };
@@ -286,6 +285,17 @@ Status MakeOpened(std::unique_ptr<Load>* load, const LoadContext& context, Args.
 }
 
 }  // namespace
+
+Status ReadAt(KvCursor* cursor, const ValueChecks& checks, CallResult* result) {
+  const char* const value = cursor->Value();
+  if (value == nullptr) {
+    const Status status = cursor->Error();
+    return status.ok() ? Status::IOError("the cursor has no value") : status;
+  }
+  result->bytes += kBenchRecordBytes;
+  // The key after the value: a cursor that begins to read ahead may have moved past a deletion.
+  return checks.Check(cursor->Key(), value);
+}
 
 void CallResult::Add(const CallResult& other) {
   operations += other.operations;

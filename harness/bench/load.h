@@ -20,7 +20,7 @@ namespace harness {
 // The counts of one call.
 struct CallResult {
   OperationKind kind = OperationKind::kRead;
-  uint64_t operations = 1;  // 0: nothing was left to do
+  uint64_t operations = 1;  // 0: nothing was left to do, or the run is over
   uint64_t bytes = 0;
   uint64_t written_bytes = 0;
   uint64_t lookup_count = 0;
@@ -37,7 +37,8 @@ struct LoadContext {
   // Of YCSB, else null.
   AckedCounter* ycsb_count;
   const YcsbDraw* ycsb_draw;
-  // A call that does many operations tells here how many more it has done; false: it shall end.
+  // A call reports operations while it runs: how many it has done since its last report. False
+  // when the run is over and the call has to return.
   std::function<bool(uint64_t operations)> goes_on;
 };
 
@@ -68,7 +69,8 @@ class ValueChecks {
   void Fill(uint64_t key, uint64_t version, char* value) const {
     values_.Fill(key, version, value);
   }
-  // kCorruption unless a benchmark has written the value under this key.
+  // kCorruption unless the value's first 16 and last 8 bytes are those of a value that a benchmark
+  // has written under this key.
   engine_race::Status Check(uint64_t key, const char* value) const {
     uint64_t version = 0;
     if (!enabled_ || values_.CheckEnds(key, value, &version)) [[likely]]
@@ -82,6 +84,9 @@ class ValueChecks {
   const bool enabled_;
   const ValueMaker values_;
 };
+
+// Reads and checks the record at a valid cursor.
+engine_race::Status ReadAt(KvCursor* cursor, const ValueChecks& checks, CallResult* result);
 
 }  // namespace harness
 

@@ -5,10 +5,11 @@
 #include <cinttypes>
 #include <cstdio>
 #include <nlohmann/json.hpp>
-#include <vector>
+#include <utility>
 
 #include "harness/bench/git_hash.h"
 #include "harness/measure/median.h"
+#include "harness/system/disk.h"
 #include "harness/system/machine.h"
 #include "harness/system/memory_limit.h"
 #include "harness/system/process_stats.h"
@@ -48,19 +49,50 @@ std::string CsvCell(const nlohmann::json& value) {
 
 }  // namespace
 
+CostMeter::CostMeter(const std::vector<std::string>& dirs) {
+  for (const std::string& dir : dirs) {
+    DeviceIo device(dir);
+    const bool known = std::any_of(devices_.begin(), devices_.end(), [&](const DeviceIo& other) {
+      return other.source() == device.source();
+    });
+    if (!known) devices_.push_back(std::move(device));
+  }
+  const bool one_has_none =
+      std::any_of(devices_.begin(), devices_.end(),
+                  [](const DeviceIo& device) { return device.device().empty(); });
+  const bool one_in_memory = std::any_of(dirs.begin(), dirs.end(), [](const std::string& dir) {
+    return FileSystemName(dir).starts_with("tmpfs");
+  });
+  // The process's own counts would count bytes of the other devices again, and nothing of tmpfs.
+  if ((one_has_none && devices_.size() > 1) || one_in_memory) devices_.clear();
+}
+
+std::optional<DeviceBytes> CostMeter::Read() const {
+  if (devices_.empty()) return std::nullopt;
+  DeviceBytes sum;
+  for (const DeviceIo& device : devices_) {
+    const std::optional<DeviceBytes> bytes = device.Read();
+    if (!bytes) return std::nullopt;
+    sum.read += bytes->read;
+    sum.written += bytes->written;
+  }
+  return sum;
+}
+
 void CostMeter::Start() {
   // A kernel that refuses leaves the peak of the whole process.
   static_cast<void>(ResetPeakRss());
-  before_ = device_.Read();
+  before_ = Read();
 }
 
 RunCosts CostMeter::Stop(uint64_t written_bytes) const {
   RunCosts costs;
   costs.rss_peak_bytes = PeakRssBytes();
-  const std::optional<DeviceBytes> after = device_.Read();
+  const std::optional<DeviceBytes> after = Read();
   if (!before_ || !after) return costs;
   costs.device = DeviceBytes{after->read - before_->read, after->written - before_->written};
-  if (written_bytes > 0) {
+  // The process's counts lack what the kernel writes for it.
+  if (written_bytes > 0 && !devices_.front().device().empty()) {
     costs.write_amplification =
         static_cast<double>(costs.device->written) / static_cast<double>(written_bytes);
   }

@@ -9,6 +9,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "harness/bench/benchmark.h"
 #include "harness/system/device_io.h"
@@ -16,7 +17,7 @@
 namespace harness {
 
 struct RunCosts {
-  // Of the whole device, see DeviceIo.
+  // Of all devices that the store lies on, see DeviceIo.
   std::optional<DeviceBytes> device;
   uint64_t rss_peak_bytes = 0;
   // Nothing where it is not known.
@@ -27,17 +28,19 @@ struct RunCosts {
 // Measures what happens between two calls.
 class CostMeter {
  public:
-  // `dir` lies on the device.
-  explicit CostMeter(const std::string& dir) : device_(dir) {}
+  // The store's directory and its value paths.
+  explicit CostMeter(const std::vector<std::string>& dirs);
 
   void Start();
   // `written_bytes` are keys and values given to the store; 0: there is no write amplification.
   RunCosts Stop(uint64_t written_bytes) const;
 
-  const DeviceIo& device() const { return device_; }
-
  private:
-  const DeviceIo device_;
+  // Of all devices together. Nothing when one of them has no counts.
+  std::optional<DeviceBytes> Read() const;
+
+  // Each device once; empty where a directory has no counts.
+  std::vector<DeviceIo> devices_;
   std::optional<DeviceBytes> before_;
 };
 

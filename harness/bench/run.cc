@@ -1,15 +1,15 @@
-// RunBenchmark: threads, pacing, latencies and the timeline.
+// RunBenchmark: threads, pacing and latencies.
 #include <sys/prctl.h>
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <thread>
 
 #include "harness/bench/benchmark.h"
 #include "harness/bench/load.h"
+#include "harness/bench/pace.h"
+#include "harness/bench/timeline.h"
 #include "harness/measure/progress.h"
 #include "harness/measure/timed.h"
 #include "harness/system/child_process.h"
@@ -42,85 +42,21 @@ struct alignas(64) ThreadTally {
   }
 };
 
-// Notes once a second how many operations have been done.
-class Timeline {
- public:
-  Timeline(const Progress& progress, const BenchConfig& config, std::vector<BenchSecond>* seconds)
-      : progress_(progress), config_(config), seconds_(seconds) {}
+// Linux lets sleepers sleep 50 us longer. With a rate that would be counted as latency.
+void SleepExactly() { prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL); }
 
-  // Any thread of the run may call it; the first call begins.
-  void Begin() {
-    std::call_once(begun_, [this] {
-      begin_ns_ = NowNs();
-      thread_ = std::jthread([this](const std::stop_token& stop) { Watch(stop); });
-    });
+// Waits until the call shall begin, and returns that time. 0 when the run ends before. Without a
+// rate it is now.
+uint64_t WaitToStart(const Pace& pace, uint64_t begin_ns, uint64_t call, const TimedThread& self) {
+  if (!pace.has_rate()) return NowNs();
+  const uint64_t at = begin_ns + pace.StartNs(call);
+  for (uint64_t now = NowNs(); now < at; now = NowNs()) {
+    if (!self.Running()) return 0;
+    constexpr uint64_t kLongestSleepNs = 20000000;
+    std::this_thread::sleep_for(std::chrono::nanoseconds(std::min(at - now, kLongestSleepNs)));
   }
-  // Called after the threads of the run have ended.
-  void End(double seconds) {
-    if (!thread_.joinable()) return;
-    thread_.request_stop();
-    thread_.join();
-    const uint64_t done = progress_.Done();
-    if (done > noted_) seconds_->push_back({seconds, done - noted_});
-  }
-
- private:
-  void Watch(const std::stop_token& stop) {
-    std::mutex mutex;
-    std::condition_variable_any wake;
-    std::unique_lock lock(mutex);
-    for (uint64_t second = 1;; ++second) {
-      const auto end = std::chrono::steady_clock::time_point(
-          std::chrono::nanoseconds(begin_ns_ + second * 1000000000));
-      wake.wait_until(lock, stop, end, [] { return false; });
-      if (stop.stop_requested()) return;
-      const double at = SecondsSince(begin_ns_);
-      const uint64_t done = progress_.Done();
-      seconds_->push_back({at, done - noted_});
-      noted_ = done;
-      if (config_.on_second) config_.on_second(at, done);
-    }
-  }
-
-  const Progress& progress_;
-  const BenchConfig& config_;
-  std::vector<BenchSecond>* const seconds_;
-  std::once_flag begun_;
-  uint64_t begin_ns_ = 0;
-  uint64_t noted_ = 0;
-  std::jthread thread_;
-};
-
-// When each call of a thread should begin, for a rate of all threads together.
-class Pace {
- public:
-  Pace(const BenchConfig& config, uint32_t thread)
-      : step_ns_(config.rate == 0 ? 0 : 1e9 / config.rate * config.thread_count),
-        first_ns_(config.rate == 0 ? 0 : 1e9 / config.rate * thread) {
-    // Linux lets sleepers sleep 50 us longer. That would be counted as latency.
-    if (step_ns_ > 0) prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
-  }
-
-  void Begin(uint64_t now_ns) { begin_ns_ = now_ns; }
-  // Waits until the call shall begin, and returns that time. 0 when the run ends before. Without a
-  // rate it is now.
-  uint64_t Wait(uint64_t call, uint32_t operations, const TimedThread& self) const {
-    if (step_ns_ == 0) return NowNs();
-    const auto at = begin_ns_ + static_cast<uint64_t>(
-                                    first_ns_ + step_ns_ * static_cast<double>(call) * operations);
-    for (uint64_t now = NowNs(); now < at; now = NowNs()) {
-      if (!self.Running()) return 0;
-      constexpr uint64_t kLongestSleepNs = 20000000;
-      std::this_thread::sleep_for(std::chrono::nanoseconds(std::min(at - now, kLongestSleepNs)));
-    }
-    return at;
-  }
-
- private:
-  const double step_ns_;
-  const double first_ns_;
-  uint64_t begin_ns_ = 0;
-};
+  return at;
+}
 
 class Run {
  public:
@@ -156,7 +92,7 @@ class Run {
   }
 
  private:
-  // Calls of a thread, all of which it makes unless the time is up or the store ends.
+  // The calls that a thread makes unless the time is up or the store ends.
   uint64_t CallsOf(uint32_t thread) const {
     if (for_a_time_ || config_.benchmark == "scanall") return kUnlimited;
     if (traits_.writes_num) return ShareOf(config_.num, thread, config_.thread_count);
@@ -187,7 +123,7 @@ class Run {
       draw_ = std::make_unique<YcsbDraw>(
           config_.distribution.value_or(config_.benchmark == "ycsbd" ? Distribution::kLatest
                                                                      : Distribution::kZipfian),
-          config_.num);
+          config_.num, ExpectedInserts(config_));
     }
     ycsb_count_ = std::make_unique<AckedCounter>(count);
     return Status::Ok();
@@ -233,11 +169,11 @@ class Run {
     ThreadTally& tally = tallies_[thread];
     std::unique_ptr<Load> load;
     ENGINE_RACE_RETURN_IF_ERROR(MakeLoad(ContextOf(thread, self), &load));
-    Pace pace(config_, thread);
+    const Pace pace(config_, thread, batch_);
+    if (pace.has_rate()) SleepExactly();
     self->Start();
     timeline_.Begin();
     tally.begin_ns = NowNs();
-    pace.Begin(tally.begin_ns);
     const Status status = CallAll(thread, *self, pace, load.get(), &tally);
     tally.end_ns = NowNs();
     // Relaxed: only tells the writer to end soon.
@@ -254,16 +190,21 @@ class Run {
       if (!self.Running()) return Status::Ok();
       const uint64_t call = tally->call_count;
       load->Prepare(call);
-      const uint64_t begin_ns = pace.Wait(call, batch_, self);
+      const uint64_t begin_ns = WaitToStart(pace, tally->begin_ns, call, self);
       if (begin_ns == 0) return Status::Ok();
       CallResult result;
-      ENGINE_RACE_RETURN_IF_ERROR(load->Call(call, &result));
+      const Status status = load->Call(call, &result);
       if (counts_itself) {
+        // A scan that fails has visited records before.
         tally->sums.Add(result);
-        if (!self.Running()) return Status::Ok();
-        break;
+        tally->complete = status.ok() && self.Running();
+        return status;
       }
-      if (result.operations == 0) break;
+      if (!status.ok()) return status;
+      if (result.operations == 0) {
+        tally->complete = self.Running();
+        return Status::Ok();
+      }
       tally->Add(result, NowNs() - begin_ns);
       ++tally->call_count;
       progress_.Add(thread, result.operations);

@@ -14,9 +14,9 @@ namespace {
 using engine_race::Code;
 using engine_race::Status;
 
-void Print(const std::string& text) {
-  std::fputs(text.c_str(), stdout);
-  std::fflush(stdout);
+Status Print(const std::string& text) {
+  if (std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0) return Status::Ok();
+  return Status::IOError("cannot print to standard output");
 }
 
 }  // namespace
@@ -29,10 +29,15 @@ void LiveRecords::Clear() {
   live_.clear();
   count_ = 0;
   ycsb_count_ = 0;
+  is_known_ = true;
 }
 
 void LiveRecords::Note(const BenchConfig& config, const BenchResult& result) {
   ycsb_count_ = std::max(ycsb_count_, result.ycsb_record_count);
+  if (config.num > kMostTracked) {
+    is_known_ = is_known_ && result.written_bytes == 0;
+    return;
+  }
   ReplayWrites(config, result, [&](uint64_t number, bool deleted) {
     if (live_.empty()) live_.resize(config.num);
     if (live_[number] != deleted) return;
@@ -44,9 +49,8 @@ void LiveRecords::Note(const BenchConfig& config, const BenchResult& result) {
 Status BenchSession::Run() {
   ENGINE_RACE_RETURN_IF_ERROR(Prepare());
   ENGINE_RACE_RETURN_IF_ERROR(Open());
-  PrintHead();
-  Status status;
-  if (plan_.measures_floor) {
+  Status status = PrintHead();
+  if (status.ok() && plan_.measures_floor) {
     constexpr uint64_t kMostFloorBytes = uint64_t{1} << 30;
     const uint64_t bytes = std::min(plan_.config.num * engine_race::kValueBytes, kMostFloorBytes);
     status = MeasureFloor(dir_.path(), bytes, &floor_);
@@ -60,7 +64,7 @@ Status BenchSession::Run() {
 
 Status BenchSession::Prepare() {
   std::string error;
-  const bool ready = plan_.use_existing_db ? dir_.Adopt(plan_.db, &error)
+  const bool ready = plan_.use_existing_db ? dir_.Adopt(plan_.db, plan_.options.paths, &error)
                                            : dir_.Prepare(plan_.db, plan_.options.paths, &error);
   if (!ready) return Status::InvalidArgument(error);
   if (plan_.report_interval_seconds > 0 &&
@@ -70,7 +74,7 @@ Status BenchSession::Prepare() {
   machine_ = MachineJson(dir_.path());
   plan_.options.create_if_missing = !plan_.use_existing_db;
   kind_ = EngineStoreKind(plan_.options);
-  if (!plan_.use_existing_db && !dir_.Empty(&error)) return Status::IOError(error);
+  if (!plan_.use_existing_db && !dir_.Empty(&error)) return Status::InvalidArgument(error);
   return Status::Ok();
 }
 
@@ -97,32 +101,27 @@ Status BenchSession::StartFresh() {
   ENGINE_RACE_RETURN_IF_ERROR(store_->Close());
   store_.reset();
   live_.Clear();
+  ycsb_is_cut_off_ = false;
   std::string error;
   if (!dir_.Empty(&error)) return Status::IOError(error);
   return Open();
 }
 
 Status BenchSession::RunStep(const std::string& name) {
-  if (name == "stats") {
-    Print(store_->Statistics());
-    return Status::Ok();
-  }
+  if (name == "stats") return Print(store_->Statistics());
   if (name == "sync") return RunSync();
   const BenchTraits& traits = *FindBenchmark(name);
-  if (traits.is_fill && plan_.use_existing_db) {
-    Print(SkippedLine(name));
-    return Status::Ok();
-  }
+  if (traits.is_fill && plan_.use_existing_db) return Print(SkippedLine(name));
   if (traits.is_fill) ENGINE_RACE_RETURN_IF_ERROR(StartFresh());
   if (traits.is_ycsb && !traits.is_fill) ENGINE_RACE_RETURN_IF_ERROR(LoadYcsb());
-  return Measure(name);
+  return Measure(name, /*is_implicit=*/false);
 }
 
 Status BenchSession::RunSync() {
   BenchResult result;
   result.benchmark = "sync";
   result.thread_count = 1;
-  CostMeter meter(dir_.path());
+  CostMeter meter(Places());
   meter.Start();
   const CpuTimes before = ProcessCpuTimes();
   const uint64_t begin_ns = NowNs();
@@ -134,11 +133,20 @@ Status BenchSession::RunSync() {
   result.finished = true;
   result.cpu_user_seconds = after.user_seconds - before.user_seconds;
   result.cpu_system_seconds = after.system_seconds - before.system_seconds;
-  Note(result, meter.Stop(0));
-  return Status::Ok();
+  return Note(result, meter.Stop(0));
+}
+
+std::vector<std::string> BenchSession::Places() const {
+  std::vector<std::string> places = dir_.value_paths();
+  places.insert(places.begin(), dir_.path());
+  return places;
 }
 
 Status BenchSession::LoadYcsb() {
+  if (ycsb_is_cut_off_) {
+    return Status::InvalidArgument("ycsbload was ended before it had written its " +
+                                   std::to_string(plan_.config.num) + " records");
+  }
   bool has = false;
   ENGINE_RACE_RETURN_IF_ERROR(HasYcsbRecords(plan_.config, store_.get(), &has));
   if (has) return Status::Ok();
@@ -146,13 +154,15 @@ Status BenchSession::LoadYcsb() {
     return Status::InvalidArgument("the store in " + dir_.path() + " does not have the " +
                                    std::to_string(plan_.config.num) + " records of ycsbload");
   }
-  return Measure("ycsbload");
+  return Measure("ycsbload", /*is_implicit=*/true);
 }
 
-Status BenchSession::Measure(const std::string& benchmark) {
+Status BenchSession::Measure(const std::string& benchmark, bool is_implicit) {
   const BenchTraits& traits = *FindBenchmark(benchmark);
   BenchConfig config = plan_.config;
   config.benchmark = benchmark;
+  // The flags are about the workload, which needs all records.
+  if (is_implicit) config.rate = config.time_limit_seconds = 0;
   if (plan_.report_interval_seconds > 0) {
     report_file_.BeginRun();
     config.on_second = [this](double seconds, uint64_t operations) {
@@ -160,36 +170,38 @@ Status BenchSession::Measure(const std::string& benchmark) {
     };
   }
   BenchResult result;
-  CostMeter meter(dir_.path());
+  CostMeter meter(Places());
   meter.Start();
   if (traits.writes) store_is_empty_ = false;
   Status status = RunBenchmark(config, store_.get(), &result);
+  if (benchmark == "ycsbload") ycsb_is_cut_off_ = !result.finished;
   // What the run has written counts when it is on the device. The clock has stopped before.
   if (status.ok() && traits.writes) status = store_->Sync();
   // A deletion writes no value to compare with.
   RunCosts costs = meter.Stop(benchmark == "deleterandom" ? 0 : result.written_bytes);
   if (!plan_.use_existing_db) {
     live_.Note(config, result);
-    if (live_.count() > 0) {
+    if (live_.is_known() && live_.count() > 0) {
       costs.space_amplification = static_cast<double>(dir_.AllocatedBytes()) /
                                   static_cast<double>(live_.count() * kBenchRecordBytes);
     }
   }
-  Note(result, costs);
+  const Status printed = Note(result, costs);
   if (!status.ok()) return Status(status.code(), benchmark + ": " + status.message());
-  return Status::Ok();
+  return printed;
 }
 
-void BenchSession::Note(const BenchResult& result, const RunCosts& costs) {
-  Print(BenchLine(result));
-  if (plan_.histogram) Print(PercentileText(result));
-  if (plan_.statistics) Print("STATISTICS:\n" + store_->Statistics() + "\n");
+Status BenchSession::Note(const BenchResult& result, const RunCosts& costs) {
   uint32_t round = 0;
   for (const nlohmann::json& run : runs_) round += run["phase"] == result.benchmark ? 1 : 0;
   runs_.push_back(RunJson(kind_.name, round, result, costs));
+  std::string text = BenchLine(result);
+  if (plan_.histogram) text += PercentileText(result);
+  if (plan_.statistics) text += "STATISTICS:\n" + store_->Statistics() + "\n";
+  return Print(text);
 }
 
-void BenchSession::PrintHead() const {
+Status BenchSession::PrintHead() const {
   const BenchConfig& config = plan_.config;
   std::printf("engine_race: version %s\n", description_["version"].get<std::string>().c_str());
   std::printf("Store:      %s, %s\n", dir_.path().c_str(),
@@ -199,8 +211,7 @@ void BenchSession::PrintHead() const {
   std::printf("Entries:    %" PRIu64 "\nThreads:    %u\n", config.num, config.thread_count);
   std::printf("RawSize:    %.1f MB\n",
               static_cast<double>(config.num * kBenchRecordBytes) * 0x1p-20);
-  std::printf("------------------------------------------------\n");
-  std::fflush(stdout);
+  return Print("------------------------------------------------\n");
 }
 
 nlohmann::json BenchSession::ToJson() const {

@@ -44,14 +44,20 @@ bool IsBenchStep(const std::string& name);
 // The records that runs have left in a store that was empty at first.
 class LiveRecords {
  public:
+  // A run over more records is not tracked: its bits would take over half a gigabyte.
+  static constexpr uint64_t kMostTracked = uint64_t{1} << 32;
+
   void Clear();
   void Note(const BenchConfig& config, const BenchResult& result);
+  // Whether `count` has all records, see kMostTracked.
+  bool is_known() const { return is_known_; }
   uint64_t count() const { return count_ + ycsb_count_; }
 
  private:
   std::vector<bool> live_;
   uint64_t count_ = 0;
   uint64_t ycsb_count_ = 0;
+  bool is_known_ = true;
 };
 
 class BenchSession {
@@ -75,9 +81,13 @@ class BenchSession {
   engine_race::Status RunSync();
   // Runs ycsbload where its records are missing.
   engine_race::Status LoadYcsb();
-  engine_race::Status Measure(const std::string& benchmark);
-  void Note(const BenchResult& result, const RunCosts& costs);
-  void PrintHead() const;
+  // An implicit run has neither rate nor time limit.
+  engine_race::Status Measure(const std::string& benchmark, bool is_implicit);
+  // Keeps and prints the figures of a run.
+  engine_race::Status Note(const BenchResult& result, const RunCosts& costs);
+  engine_race::Status PrintHead() const;
+  // The directory of the store and those of its values.
+  std::vector<std::string> Places() const;
 
   SessionPlan plan_;
   StoreDir dir_;
@@ -85,6 +95,8 @@ class BenchSession {
   std::unique_ptr<KvStore> store_;
   // Nothing was written since it was made.
   bool store_is_empty_ = false;
+  // ycsbload was ended by the time limit.
+  bool ycsb_is_cut_off_ = false;
   LiveRecords live_;
   ReportFile report_file_;
   nlohmann::json description_;

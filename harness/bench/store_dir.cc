@@ -1,28 +1,51 @@
 #include "harness/bench/store_dir.h"
 
+#include <fcntl.h>
+
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <system_error>
+#include <utility>
 
+#include "engine_race/log/directory_lock.h"
+#include "engine_race/log/format.h"
+#include "engine_race/log/manifest.h"
 #include "harness/load/store_basics.h"
 #include "harness/system/disk.h"
 
 namespace harness {
 namespace {
 
+using engine_race::DirectoryLock;
+using engine_race::Status;
 namespace fs = std::filesystem;
+namespace sys = engine_race::sys;
 
 constexpr char kNoteName[] = "bench-store.json";
+constexpr mode_t kNoteMode = 0644;
 
 // fio leaves files when it is killed.
 bool IsOurs(const std::string& name) {
   return name == kNoteName || name.starts_with("fio-") || IsStoreFile(name);
 }
 
-std::string NoteText(const std::vector<std::string>& value_paths) {
-  return nlohmann::json({{"value_paths", value_paths}}).dump() + "\n";
+// Names the same directory from every working directory, and by every symlink to it.
+std::string CanonicalName(const std::string& path) {
+  std::error_code error;
+  const fs::path absolute = fs::absolute(path, error);
+  const fs::path canonical = fs::weakly_canonical(absolute, error);
+  std::string name = (error ? absolute : canonical).lexically_normal().string();
+  if (name.size() > 1 && name.ends_with('/')) name.pop_back();
+  return name;
+}
+
+std::string NoteText(const std::string& store, const std::vector<std::string>& value_paths) {
+  const auto any_bytes = nlohmann::json::error_handler_t::replace;
+  return nlohmann::json({{"store", store}, {"value_paths", value_paths}})
+             .dump(-1, ' ', false, any_bytes) +
+         "\n";
 }
 
 std::string ReadNote(const std::string& path) {
@@ -38,50 +61,137 @@ bool HasStoreFiles(const std::string& dir) {
   return false;
 }
 
+// A raw device has no note. The engine itself refuses a device that holds anything.
+bool IsDevice(const std::string& path) {
+  std::error_code error;
+  return fs::is_block_file(path, error);
+}
+
+// Makes the directory and its note, or finds this note there.
+Status ClaimValuePath(const std::string& path, const std::string& note) {
+  engine_race::UniqueFd directory;
+  ENGINE_RACE_RETURN_IF_ERROR(sys::OpenDirectory(path, /*create=*/true, &directory));
+  bool exists = false;
+  ENGINE_RACE_RETURN_IF_ERROR(sys::Exists(directory.get(), kNoteName, &exists));
+  if (!exists) {
+    engine_race::UniqueFd file;
+    ENGINE_RACE_RETURN_IF_ERROR(
+        sys::OpenAt(directory.get(), kNoteName, O_WRONLY | O_CREAT | O_EXCL, kNoteMode, &file));
+    return sys::PwriteFull(file.get(), note.data(), note.size(), 0);
+  }
+  if (ReadNote(path) == note) return Status::Ok();
+  return Status::InvalidArgument(std::string(kNoteName) + " names another store: left alone");
+}
+
+// Takes the lock that an open store holds, where there is one.
+Status LockStore(const std::string& path, DirectoryLock* lock) {
+  engine_race::UniqueFd directory;
+  const Status opened = sys::OpenDirectory(path, /*create=*/false, &directory);
+  if (opened.code() == engine_race::Code::kNotFound) return Status::Ok();
+  ENGINE_RACE_RETURN_IF_ERROR(opened);
+  bool has_lock = false;
+  ENGINE_RACE_RETURN_IF_ERROR(
+      sys::Exists(directory.get(), engine_race::format::kLockName, &has_lock));
+  return has_lock ? DirectoryLock::TakeToWrite(directory.get(), kNoteMode, lock) : Status::Ok();
+}
+
+// The paths that the store's manifest names.
+std::vector<std::string> PathsOfStore(const std::string& dir) {
+  engine_race::UniqueFd directory;
+  engine_race::StoreIdentity identity;
+  if (!sys::OpenDirectory(dir, /*create=*/false, &directory).ok()) return {};
+  return engine_race::ReadManifest(directory.get(), &identity).ok() ? identity.paths
+                                                                    : std::vector<std::string>();
+}
+
 }  // namespace
 
 StoreDir::~StoreDir() {
-  if (!is_fresh_) return;
-  RemoveStore();
-  std::error_code ignored;
-  fs::remove(fs::path(path_) / kNoteName, ignored);
+  if (!is_fresh_ || !note_.valid()) return;
+  std::string ignored;
+  if (!RemoveStore(&ignored)) return;
+  std::error_code error;
+  fs::remove(fs::path(path_) / kNoteName, error);
+  for (const std::string& value_path : value_paths_) {
+    if (ReadNote(value_path) == text_) fs::remove(fs::path(value_path) / kNoteName, error);
+  }
 }
 
 bool StoreDir::Prepare(const std::string& path, const std::vector<std::string>& value_paths,
                        std::string* error) {
+  std::vector<std::string> names;
+  names.reserve(value_paths.size());
+  for (const std::string& value_path : value_paths) names.push_back(CanonicalName(value_path));
   const std::string note = path.empty() ? std::string() : ReadNote(path);
-  if (!note.empty() && note != NoteText(value_paths)) {
-    *error = path + " has a store with other value paths";
-    return false;
-  }
-  for (const std::string& value_path : value_paths) {
-    if (note.empty() && HasStoreFiles(value_path)) {
-      *error = value_path + " has files of another store: left alone";
+  if (!note.empty()) {
+    const nlohmann::json noted = nlohmann::json::parse(note, nullptr, /*allow_exceptions=*/false);
+    if (!noted.is_object() ||
+        noted.value("value_paths", nlohmann::json()) != nlohmann::json(names)) {
+      *error = path + " has a store with other value paths";
       return false;
     }
   }
   if (!dir_.Prepare(path, error, note.empty() ? nullptr : IsOurs)) return false;
-  path_ = dir_.path();
-  value_paths_ = value_paths;
+  path_ = CanonicalName(dir_.path());
+  const std::string text = NoteText(path_, names);
+  for (const std::string& name : names) {
+    const std::string value_note = ReadNote(name);
+    if (value_note == text || (value_note.empty() && !HasStoreFiles(name))) continue;
+    *error = name + " has files or the note of another store: left alone";
+    return false;
+  }
+  text_ = text;
+  value_paths_ = std::move(names);
   is_fresh_ = path.empty();
   return true;
 }
 
-bool StoreDir::Adopt(const std::string& path, std::string* error) {
+bool StoreDir::Adopt(const std::string& path, const std::vector<std::string>& value_paths,
+                     std::string* error) {
   if (path.empty() || !HasStoreFiles(path)) {
     *error = path.empty() ? "an existing store needs --db" : "there is no store in " + path;
     return false;
   }
-  path_ = fs::absolute(path).string();
+  path_ = CanonicalName(path);
+  // A store knows its own paths, unless they have moved.
+  for (const std::string& name : value_paths.empty() ? PathsOfStore(path) : value_paths) {
+    value_paths_.push_back(CanonicalName(name));
+  }
   return true;
 }
 
 bool StoreDir::Empty(std::string* error) {
-  RemoveStore();
-  std::ofstream note(fs::path(path_) / kNoteName);
-  note << NoteText(value_paths_) << std::flush;
-  if (note) return true;
-  *error = path_ + ": cannot write " + kNoteName;
+  return TakeNote(error) && RemoveStore(error) && WriteNote(error);
+}
+
+// A bench holds the flock of the note as long as it runs.
+bool StoreDir::TakeNote(std::string* error) {
+  if (note_.valid()) return true;
+  const std::string name = path_ + "/" + kNoteName;
+  engine_race::UniqueFd note;
+  bool supported = false;
+  Status status = sys::OpenAt(AT_FDCWD, name, O_RDWR | O_CREAT, kNoteMode, &note);
+  if (status.ok()) status = sys::Flock(note.get(), sys::LockKind::kExclusive, &supported);
+  if (!status.ok()) {
+    *error = name + ": in use by another bench, or not writable: " + status.message();
+    return false;
+  }
+  for (const std::string& value_path : value_paths_) {
+    if (IsDevice(value_path)) continue;
+    status = ClaimValuePath(value_path, text_);
+    if (status.ok()) continue;
+    *error = value_path + ": " + status.message();
+    return false;
+  }
+  note_ = std::move(note);
+  return true;
+}
+
+bool StoreDir::WriteNote(std::string* error) {
+  Status status = sys::Truncate(note_.get(), 0);
+  if (status.ok()) status = sys::PwriteFull(note_.get(), text_.data(), text_.size(), 0);
+  if (status.ok()) return true;
+  *error = path_ + ": cannot write " + kNoteName + ": " + status.message();
   return false;
 }
 
@@ -91,9 +201,21 @@ uint64_t StoreDir::AllocatedBytes() const {
   return bytes;
 }
 
-void StoreDir::RemoveStore() const {
-  RemoveStoreFiles(path_);
-  for (const std::string& value_path : value_paths_) RemoveStoreFiles(value_path);
+bool StoreDir::RemoveStore(std::string* error) const {
+  std::vector<std::string> dirs = {path_};
+  for (const std::string& value_path : value_paths_) {
+    if (!IsDevice(value_path)) dirs.push_back(value_path);
+  }
+  // All locks before the first removal.
+  std::vector<DirectoryLock> locks(dirs.size());
+  for (size_t i = 0; i < dirs.size(); ++i) {
+    const Status status = LockStore(dirs[i], &locks[i]);
+    if (status.ok()) continue;
+    *error = dirs[i] + ": the store is in use: " + status.message();
+    return false;
+  }
+  for (const std::string& dir : dirs) RemoveStoreFiles(dir);
+  return true;
 }
 
 }  // namespace harness

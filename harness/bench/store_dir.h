@@ -1,13 +1,17 @@
 // The directory of a bench's store: made when missing, and guarded against the loss of other files.
 //
-// A note beside the store says that a bench made it. Only a directory that has a note, or is empty,
-// is ever emptied. Not thread-safe.
+// A note beside the store says that a bench made it, and the same note lies in each of its value
+// paths. Only directories that have this note, or are empty, are ever emptied. The note keeps
+// canonical paths, so it means the same from every working directory. A bench holds the flock of
+// the note from Empty on. Not thread-safe.
 #ifndef HARNESS_BENCH_STORE_DIR_H_
 #define HARNESS_BENCH_STORE_DIR_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
+#include "engine_race/base/sys.h"
 #include "harness/system/work_dir.h"
 
 namespace harness {
@@ -17,7 +21,7 @@ class StoreDir {
   StoreDir() = default;
   StoreDir(const StoreDir&) = delete;
   StoreDir& operator=(const StoreDir&) = delete;
-  // Removes the store and its directory if Prepare has chosen the directory.
+  // Removes the store and its directory if Prepare has chosen the directory and Empty has taken it.
   ~StoreDir();
 
   // Takes `path` for new stores; an empty one makes a fresh directory below the current one.
@@ -26,23 +30,32 @@ class StoreDir {
   bool Prepare(const std::string& path, const std::vector<std::string>& value_paths,
                std::string* error);
   // Takes the store that lies in `path`, whoever made it. It cannot be emptied.
-  bool Adopt(const std::string& path, std::string* error);
+  bool Adopt(const std::string& path, const std::vector<std::string>& value_paths,
+             std::string* error);
 
-  // Removes the store and its values, for a new one.
+  // Removes the store and its values, for a new one. False, and nothing is removed, while another
+  // bench holds the note or a process has the store open.
   bool Empty(std::string* error);
 
-  // Absolute.
+  // All canonical. An adopted store's value paths are those that its manifest names, unless the
+  // caller has named them.
   const std::string& path() const { return path_; }
+  const std::vector<std::string>& value_paths() const { return value_paths_; }
   // Of the store, on disk.
   uint64_t AllocatedBytes() const;
 
  private:
-  void RemoveStore() const;
+  bool TakeNote(std::string* error);
+  bool WriteNote(std::string* error);
+  bool RemoveStore(std::string* error) const;
 
-  WorkDir dir_;
+  WorkDir dir_{"bench-store."};
   std::string path_;
+  std::string text_;  // of the note
   std::vector<std::string> value_paths_;
   bool is_fresh_ = false;
+  // Open and locked since the first Empty.
+  engine_race::UniqueFd note_;
 };
 
 }  // namespace harness

@@ -1,6 +1,8 @@
 // YCSB's core workloads A to F, as its workload files define them.
 #include <algorithm>
 #include <array>
+#include <functional>
+#include <optional>
 #include <string>
 
 #include "harness/bench/load.h"
@@ -43,7 +45,8 @@ class YcsbLoad final : public Load {
         draw_(context.ycsb_draw),
         mix_(mix),
         words_(context.config, context.thread),
-        checks_(context.config.checks_values) {}
+        checks_(context.config.checks_values),
+        goes_on_(context.goes_on) {}
 
   Status Open() {
     return mix_.first == YcsbKind::kScan ? store_->NewCursor(&cursor_) : Status::Ok();
@@ -104,11 +107,15 @@ class YcsbLoad final : public Load {
   }
 
   Status Insert(uint64_t call, CallResult* result) {
-    const uint64_t number = count_->Claim();
-    key_ = YcsbKey(number);
+    const std::optional<uint64_t> number = count_->Claim([this] { return goes_on_(0); });
+    if (!number) {
+      result->operations = 0;
+      return Status::Ok();
+    }
+    key_ = YcsbKey(*number);
     checks_.Fill(key_, call, value_.data());
     ENGINE_RACE_RETURN_IF_ERROR(Write(result));
-    count_->Ack(number);
+    count_->Ack(*number);
     return Status::Ok();
   }
 
@@ -116,11 +123,7 @@ class YcsbLoad final : public Load {
     result->kind = OperationKind::kScan;
     cursor_->Seek(key_);
     for (uint32_t i = 0; cursor_->Valid(); ++i) {
-      const uint64_t key = cursor_->Key();
-      const char* const value = cursor_->Value();
-      if (value == nullptr) break;
-      result->bytes += kBenchRecordBytes;
-      ENGINE_RACE_RETURN_IF_ERROR(checks_.Check(key, value));
+      ENGINE_RACE_RETURN_IF_ERROR(ReadAt(cursor_.get(), checks_, result));
       if (i + 1 == scan_keys_) break;
       cursor_->Next();
     }
@@ -134,6 +137,7 @@ class YcsbLoad final : public Load {
   const YcsbMix& mix_;
   const WordStream words_;
   const ValueChecks checks_;
+  const std::function<bool(uint64_t)> goes_on_;
   std::array<uint64_t, kWordsPerCall> drawn_ = {};
   std::unique_ptr<KvCursor> cursor_;
   YcsbKind kind_ = YcsbKind::kRead;

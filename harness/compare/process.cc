@@ -36,7 +36,7 @@ constexpr int kBadOrder = 2;
 // One phase in this process, and what is known of it so far.
 class PhaseRun {
  public:
-  explicit PhaseRun(const CompareOrder& order) : order_(order), costs_(order.dir) {
+  explicit PhaseRun(const CompareOrder& order) : order_(order), costs_({order.dir}) {
     result_.benchmark = order.phase;
     result_.thread_count = order.phase == kOpenPhase ? 1 : order.thread_count;
     answer_.written_count = order.written_count;

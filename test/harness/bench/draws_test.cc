@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <iterator>
 #include <map>
+#include <optional>
 #include <set>
 #include <thread>
 #include <vector>
@@ -123,11 +125,28 @@ TEST(WriteDrawTest, ThreadsBenchmarksAndSeedsDrawDifferently) {
   EXPECT_NE(first(fill, 0), first(other_seed, 0));
 }
 
+// Ends a wait at once.
+constexpr auto kNever = [] { return false; };
+
+TEST(YcsbDrawTest, ZipfianReadsInsertedRecords) {
+  const YcsbDraw draw(Distribution::kZipfian, 1000, /*expected_inserts=*/100);
+  std::set<uint64_t> early;
+  std::set<uint64_t> late;
+  for (uint64_t i = 0; i < 100000; ++i) {
+    early.insert(draw.NumberFrom(MixAt(3, i), 1000));
+    late.insert(draw.NumberFrom(MixAt(3, i), 1100));
+  }
+  // Only records that exist, and most of those.
+  EXPECT_LT(*early.rbegin(), 1000u);
+  EXPECT_LT(*late.rbegin(), 1100u);
+  EXPECT_GT(std::distance(late.lower_bound(1000), late.end()), 80);
+}
+
 TEST(AckedCounterTest, CountsWhatIsWhole) {
   AckedCounter counter(10);
-  EXPECT_EQ(counter.Claim(), 10u);
-  EXPECT_EQ(counter.Claim(), 11u);
-  EXPECT_EQ(counter.Claim(), 12u);
+  EXPECT_EQ(counter.Claim(kNever), 10u);
+  EXPECT_EQ(counter.Claim(kNever), 11u);
+  EXPECT_EQ(counter.Claim(kNever), 12u);
   counter.Ack(11);
   EXPECT_EQ(counter.count(), 10u);
   counter.Ack(10);
@@ -136,14 +155,38 @@ TEST(AckedCounterTest, CountsWhatIsWhole) {
   EXPECT_EQ(counter.count(), 13u);
 }
 
+// Number 0 is withheld. Number 4 would share its bit.
+TEST(AckedCounterTest, WaitsForASlowInsert) {
+  AckedCounter counter(0, /*window=*/4);
+  for (uint64_t number = 0; number < 4; ++number) EXPECT_EQ(counter.Claim(kNever), number);
+  for (uint64_t number = 1; number < 4; ++number) counter.Ack(number);
+  uint64_t looks = 0;
+  const auto ack_at_the_third_look = [&] {
+    if (++looks == 3) counter.Ack(0);
+    return true;
+  };
+  EXPECT_EQ(counter.Claim(ack_at_the_third_look), 4u);
+  EXPECT_EQ(looks, 3u);
+  EXPECT_EQ(counter.count(), 4u);
+  counter.Ack(4);
+  EXPECT_EQ(counter.count(), 5u);
+}
+
+TEST(AckedCounterTest, AWaitEndsWithTheRun) {
+  AckedCounter counter(0, /*window=*/1);
+  EXPECT_EQ(counter.Claim(kNever), 0u);
+  EXPECT_EQ(counter.Claim(kNever), std::nullopt);
+}
+
 TEST(AckedCounterTest, ManyThreadsLoseNothing) {
   constexpr uint64_t kEach = 50000;
-  AckedCounter counter(0);
+  // Fewer than the threads, so that they wait for one another.
+  AckedCounter counter(0, /*window=*/3);
   std::vector<std::jthread> threads;
   threads.reserve(4);
   for (int i = 0; i < 4; ++i) {
     threads.emplace_back([&counter] {
-      for (uint64_t n = 0; n < kEach; ++n) counter.Ack(counter.Claim());
+      for (uint64_t n = 0; n < kEach; ++n) counter.Ack(*counter.Claim([] { return true; }));
     });
   }
   threads.clear();

@@ -65,6 +65,8 @@ class MemoryStore final : public KvStore {
     return records_;
   }
 
+  // Values of cursors cannot be read.
+  bool hides_values = false;
   // Called with the number of gets before this one.
   std::function<void(uint64_t)> before_get;
   std::atomic<uint64_t> get_count = 0;
@@ -81,7 +83,8 @@ class MemoryStore final : public KvStore {
 
 class MemoryCursor final : public KvCursor {
  public:
-  explicit MemoryCursor(const MemoryStore& store) : records_(store.Snapshot()) {}
+  explicit MemoryCursor(const MemoryStore& store)
+      : records_(store.Snapshot()), hides_values_(store.hides_values) {}
 
   void SeekToFirst() override { at_ = records_.begin(); }
   void SeekToLast() override {
@@ -92,11 +95,12 @@ class MemoryCursor final : public KvCursor {
   void Prev() override { at_ = at_ == records_.begin() ? records_.end() : std::prev(at_); }
   bool Valid() override { return at_ != records_.end(); }
   uint64_t Key() override { return at_->first; }
-  const char* Value() override { return at_->second.data(); }
+  const char* Value() override { return hides_values_ ? nullptr : at_->second.data(); }
   engine_race::Status Error() override { return {}; }
 
  private:
   const MemoryStore::Records records_;
+  const bool hides_values_;
   MemoryStore::Records::const_iterator at_ = records_.end();
 };
 

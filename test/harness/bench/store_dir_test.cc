@@ -5,7 +5,9 @@
 
 #include <filesystem>
 #include <fstream>
+#include <memory>
 
+#include "engine_race/store.h"
 #include "test/test_util.h"
 
 namespace harness {
@@ -73,12 +75,92 @@ TEST_F(StoreDirTest, EmptiesItsOwnValuePaths) {
   EXPECT_FALSE(Has("values/value_00"));
 }
 
+// The same relative name means another directory in another working directory.
+TEST_F(StoreDirTest, TheNoteKeepsCanonicalPaths) {
+  const fs::path before = fs::current_path();
+  fs::create_directories(temp_.Join("one"));
+  fs::create_directories(temp_.Join("two/values"));
+  fs::current_path(temp_.Join("one"));
+  MakeStore({"values"});
+  Touch("one/values/value_00");
+  fs::current_path(temp_.Join("two"));
+  Touch("two/values/value_00");
+  EXPECT_FALSE(StoreDir().Prepare(temp_.Join("store"), {"values"}, &error_));
+  StoreDir dir;
+  EXPECT_TRUE(dir.Prepare(temp_.Join("two/../store"), {"../one/values"}, &error_)) << error_;
+  EXPECT_TRUE(dir.Empty(&error_)) << error_;
+  fs::current_path(before);
+  EXPECT_TRUE(Has("two/values/value_00"));
+  EXPECT_FALSE(Has("one/values/value_00"));
+}
+
+// The store's note names the path, but another store has taken it meanwhile.
+TEST_F(StoreDirTest, AValuePathThatChangedHandsIsLeftAlone) {
+  MakeStore({temp_.Join("values")});
+  fs::remove_all(temp_.Join("values"));
+  Touch("values/value_00");
+  EXPECT_FALSE(StoreDir().Prepare(temp_.Join("store"), {temp_.Join("values")}, &error_));
+  fs::remove_all(temp_.Join("values"));
+  StoreDir other;
+  ASSERT_TRUE(other.Prepare(temp_.Join("other"), {temp_.Join("values")}, &error_)) << error_;
+  ASSERT_TRUE(other.Empty(&error_)) << error_;
+  EXPECT_FALSE(StoreDir().Prepare(temp_.Join("store"), {temp_.Join("values")}, &error_));
+  EXPECT_TRUE(Has("values/bench-store.json"));
+}
+
+TEST_F(StoreDirTest, AFreshDirectoryLeavesNoNotes) {
+  std::string path;
+  {
+    StoreDir dir;
+    ASSERT_TRUE(dir.Prepare("", {temp_.Join("values")}, &error_)) << error_;
+    ASSERT_TRUE(dir.Empty(&error_)) << error_;
+    path = dir.path();
+    EXPECT_TRUE(Has("values/bench-store.json"));
+    Touch("values/letter");
+  }
+  EXPECT_FALSE(fs::exists(path));
+  EXPECT_FALSE(Has("values/bench-store.json"));
+  EXPECT_TRUE(Has("values/letter"));
+}
+
+TEST_F(StoreDirTest, OneBenchAtATime) {
+  StoreDir first;
+  ASSERT_TRUE(first.Prepare(temp_.Join("store"), {}, &error_)) << error_;
+  ASSERT_TRUE(first.Empty(&error_)) << error_;
+  Touch("store/manifest");
+  StoreDir second;
+  ASSERT_TRUE(second.Prepare(temp_.Join("store"), {}, &error_)) << error_;
+  EXPECT_FALSE(second.Empty(&error_));
+  EXPECT_NE(error_.find("in use"), std::string::npos) << error_;
+  EXPECT_TRUE(Has("store/manifest"));
+  EXPECT_TRUE(first.Empty(&error_)) << error_;
+}
+
+// Any program may have the store open, not only a bench.
+TEST_F(StoreDirTest, AnOpenStoreIsLeftAlone) {
+  MakeStore();
+  fs::remove(temp_.Join("store/manifest"));
+  std::unique_ptr<engine_race::Store> store;
+  ASSERT_TRUE(engine_race::Store::Open({}, temp_.Join("store"), &store).ok());
+  {
+    StoreDir dir;
+    ASSERT_TRUE(dir.Prepare(temp_.Join("store"), {}, &error_)) << error_;
+    EXPECT_FALSE(dir.Empty(&error_));
+    EXPECT_TRUE(Has("store/manifest"));
+  }
+  store.reset();
+  StoreDir dir;
+  ASSERT_TRUE(dir.Prepare(temp_.Join("store"), {}, &error_)) << error_;
+  EXPECT_TRUE(dir.Empty(&error_)) << error_;
+  EXPECT_FALSE(Has("store/manifest"));
+}
+
 TEST_F(StoreDirTest, AdoptsWhatIsThere) {
   StoreDir dir;
-  EXPECT_FALSE(dir.Adopt("", &error_));
-  EXPECT_FALSE(dir.Adopt(temp_.Join("store"), &error_));
+  EXPECT_FALSE(dir.Adopt("", {}, &error_));
+  EXPECT_FALSE(dir.Adopt(temp_.Join("store"), {}, &error_));
   Touch("store/manifest");
-  EXPECT_TRUE(dir.Adopt(temp_.Join("store"), &error_));
+  EXPECT_TRUE(dir.Adopt(temp_.Join("store"), {}, &error_));
   EXPECT_GT(dir.AllocatedBytes(), 0u);
 }
 

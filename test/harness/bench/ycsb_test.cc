@@ -111,6 +111,26 @@ TEST_F(YcsbTest, ScansHaveAtMostSoManyKeys) {
   EXPECT_EQ(result.bytes, 4000 * kBenchRecordBytes);
 }
 
+// The threads of a load end at different times, so the last record alone proves nothing.
+TEST_F(YcsbTest, ALoadThatWasCutOffIsNoLoad) {
+  bool has = true;
+  ASSERT_TRUE(store_.Delete(YcsbKey(config_.num - 3)).ok());
+  ASSERT_TRUE(HasYcsbRecords(config_, &store_, &has).ok());
+  EXPECT_FALSE(has);
+}
+
+TEST_F(YcsbTest, AValueThatCannotBeReadIsAnError) {
+  store_.hides_values = true;
+  EXPECT_FALSE(Run("ycsbe", Code::kIOError).finished);
+}
+
+TEST_F(YcsbTest, ExpectsInserts) {
+  config_.benchmark = "ycsbe";
+  EXPECT_EQ(ExpectedInserts(config_), 200u);
+  config_.benchmark = "ycsba";
+  EXPECT_EQ(ExpectedInserts(config_), 0u);
+}
+
 TEST_F(YcsbTest, MissingRecordsAreAnError) {
   ASSERT_TRUE(store_.Delete(YcsbKey(5)).ok());
   config_.distribution = Distribution::kUniform;
