@@ -37,8 +37,9 @@ constexpr StatsField kFields[] = {
     FieldOf<&S::read_not_found_count>("read_not_found_count", "reads_not_found_total", "",
                                       "Reads and keys of MultiRead that found nothing."),
     FieldOf<&S::range_record_count>("range_record_count", "range_records_total", "",
-                                    "Records that ranges have visited."),
-    {"read_value_bytes", "read_value_bytes_total", "", "Bytes of values that were handed over.", 1,
+                                    "Records that ranges have visited, added when a range ends."),
+    {"read_value_bytes", "read_value_bytes_total", "",
+     "Bytes of values that reads and ranges have handed over.", 1,
      [](const S& stats) { return stats.read_value_bytes(); }, nullptr},
     {"written_value_bytes", "written_value_bytes_total", "",
      "Bytes of values whose writes were acknowledged.", 1,
@@ -110,6 +111,30 @@ constexpr std::array<std::string_view, kLatencyKindCount> kLatencyNames = {
 }  // namespace
 
 std::span<const StatsField> StatsFields() { return kFields; }
+
+void AddCounts(const OpCounters& counters, StoreStats* to) {
+  const auto sum = [&counters](OpCounter counter) { return counters.Sum(counter); };
+  to->read_not_found_count = 0;
+  const auto sum_reads = [&](OpCounter found, OpCounter not_found) {
+    const uint64_t not_found_count = sum(not_found);
+    to->read_not_found_count += not_found_count;
+    return sum(found) + not_found_count;
+  };
+  to->read_count = sum_reads(OpCounter::kReadsFound, OpCounter::kReadsNotFound);
+  to->multi_read_count = sum(OpCounter::kMultiReads);
+  to->multi_read_key_count =
+      sum_reads(OpCounter::kMultiReadKeysFound, OpCounter::kMultiReadKeysNotFound);
+  to->async_read_count = sum_reads(OpCounter::kAsyncReadsFound, OpCounter::kAsyncReadsNotFound);
+  to->write_count = sum(OpCounter::kWrites);
+  to->delete_count = sum(OpCounter::kDeletes);
+  to->range_count = sum(OpCounter::kRanges);
+  to->snapshot_count = sum(OpCounter::kSnapshots);
+  to->iterator_count = sum(OpCounter::kIterators);
+  to->sync_count = sum(OpCounter::kSyncs);
+  for (size_t code = 0; code < kCodeCount; ++code) {
+    to->error_counts[code] = counters.Errors(static_cast<Code>(code));
+  }
+}
 
 std::string_view LatencyKindName(LatencyKind kind) {
   return kLatencyNames[static_cast<size_t>(kind)];

@@ -1,7 +1,7 @@
 // The numbers of StoreStats by name: what each is called in text, in the stats file and in
-// Prometheus, and what it means.
+// Prometheus, and what it means. Also the numbers that counters of calls give.
 //
-// Constant; every call from any thread.
+// Constant or stateless; every call from any thread.
 #ifndef ENGINE_RACE_STATS_FIELDS_H_
 #define ENGINE_RACE_STATS_FIELDS_H_
 
@@ -9,6 +9,7 @@
 #include <span>
 #include <string_view>
 
+#include "engine_race/base/op_counters.h"
 #include "engine_race/store_stats.h"
 
 namespace engine_race {
@@ -31,8 +32,12 @@ struct StatsField {
   bool is_bytes() const { return name.ends_with("_bytes"); }
 };
 
-// Every number but those by code, latencies and the key range.
+// Every number but failures by code, latencies and the key range.
 std::span<const StatsField> StatsFields();
+
+// Sets the counts of calls and failures. Each counter is summed once. So the sum of reads and the
+// count of those that found nothing fit together while threads count.
+void AddCounts(const OpCounters& counters, StoreStats* to);
 
 // "read", "multi_read", ..., of every kind in its order.
 std::string_view LatencyKindName(LatencyKind kind);

@@ -11,17 +11,22 @@
 
 namespace engine_race {
 
-std::unique_ptr<StatsPublisher> StatsPublisher::Start(const Options& options,
-                                                      const std::string& dir, TakeFn take) {
+std::unique_ptr<StatsPublisher> StatsPublisher::Start(const Options& options, int directory_fd,
+                                                      TakeFn take) noexcept {
   std::unique_ptr<StatsPublisher> publisher;
   const Status started = Guarded([&] {
     publisher.reset(new StatsPublisher(options, std::move(take)));
-    ENGINE_RACE_RETURN_IF_ERROR(publisher->MakeFile(dir));
+    ENGINE_RACE_RETURN_IF_ERROR(publisher->MakeFile(directory_fd));
     publisher->thread_ = StartThread("er-stats", [made = publisher.get()] { made->Run(); });
     return Status::Ok();
   });
   if (started.ok()) return publisher;
-  Log(options.log, LogLevel::kWarning, "the store does not offer its stats: " + started.ToString());
+  // Not even the warning's text may have memory.
+  (void)Guarded([&] {
+    Log(options.log, LogLevel::kWarning,
+        "the store does not offer its stats: " + started.ToString());
+    return Status::Ok();
+  });
   return nullptr;
 }
 
@@ -34,9 +39,9 @@ StatsPublisher::~StatsPublisher() {
   if (thread_.joinable()) thread_.join();
 }
 
-Status StatsPublisher::MakeFile(const std::string& dir) {
+Status StatsPublisher::MakeFile(int directory_fd) {
   UniqueFd directory;
-  ENGINE_RACE_RETURN_IF_ERROR(sys::OpenDirectory(dir, /*create=*/false, &directory));
+  ENGINE_RACE_RETURN_IF_ERROR(sys::Duplicate(directory_fd, &directory));
   return StatsFile::Create(std::move(directory), options_.file_mode, Take(), &file_);
 }
 
@@ -54,7 +59,7 @@ void StatsPublisher::Run() noexcept {
   const std::chrono::milliseconds interval(options_.stats_interval_ms);
   auto next = std::chrono::steady_clock::now();
   while (true) {
-    // The next multiple of the interval: after a long write none is made up for.
+    // The next multiple of the interval. Multiples that passed during a long write are skipped.
     const auto now = std::chrono::steady_clock::now();
     next += ((now - next) / interval + 1) * interval;
     if (stopping_.wait_until(lock, next, [this] { return is_stopping_; })) return;

@@ -9,7 +9,6 @@
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <string>
 #include <thread>
 
 #include "engine_race/base/options.h"
@@ -20,19 +19,19 @@ namespace engine_race {
 
 class StatsPublisher {
  public:
-  // Takes the stats. Called by the publisher's thread.
+  // Copies the store's stats. Start calls it once, and then the publisher's thread.
   using TakeFn = std::function<PublishedStats()>;
 
-  // Makes the file in the store's directory and starts the thread. Null, with a warning in the log,
-  // where that fails. `options` outlive the publisher.
-  static std::unique_ptr<StatsPublisher> Start(const Options& options, const std::string& dir,
-                                               TakeFn take);
+  // Makes the file in the store's open directory and starts the thread. Null, with a warning in the
+  // log, where that fails; refused memory, too. `options` outlive the publisher.
+  static std::unique_ptr<StatsPublisher> Start(const Options& options, int directory_fd,
+                                               TakeFn take) noexcept;
   ~StatsPublisher();
 
  private:
   StatsPublisher(const Options& options, TakeFn take) : options_(options), take_(std::move(take)) {}
 
-  Status MakeFile(const std::string& dir);
+  Status MakeFile(int directory_fd);
   PublishedStats Take();
   void Run() noexcept;
 

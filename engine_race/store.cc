@@ -16,6 +16,7 @@
 #include "engine_race/log/bucket_log.h"
 #include "engine_race/readers.h"
 #include "engine_race/scan/bounds.h"
+#include "engine_race/stats_fields.h"
 #include "engine_race/stats_publisher.h"
 
 namespace engine_race {
@@ -168,10 +169,10 @@ struct Store::Impl {
       if (code == Code::kOk) [[likely]] {
         ++ok_count;
       } else {
-        stats.Count(OpCounter::kMultiReadKeys, code);
+        stats.Count(OpCounter::kMultiReadKeysFound, code);
       }
     }
-    stats.counters.Add(OpCounter::kMultiReadKeys, ok_count);
+    stats.counters.Add(OpCounter::kMultiReadKeysFound, ok_count);
   }
 
   // The end of every call: counts it. Every failure but an absent key goes through the log callback
@@ -188,9 +189,14 @@ struct Store::Impl {
   // Of a call that only starts something: its success is counted when that ends.
   Status FinishStart(Status status) {
     if (!status.ok()) [[unlikely]] {
-      stats.counters.AddError(status.code());
-      Report(status);
+      return Fail(std::move(status));
     }
+    return status;
+  }
+  // Counts a failure and reports it.
+  Status Fail(Status status) {
+    stats.counters.AddError(status.code());
+    Report(status);
     return status;
   }
   __attribute__((noinline)) void Report(const Status& status) const {
@@ -238,7 +244,7 @@ Status Store::Open(const Options& options, const std::string& dir, std::unique_p
     impl.readers.emplace(impl.options, impl.log.get(), &impl.stats);
     if (options.stats_interval_ms != 0) {
       const Store* const offered = made.get();
-      impl.publisher = StatsPublisher::Start(impl.options, dir, [offered] {
+      impl.publisher = StatsPublisher::Start(impl.options, impl.log->directory_fd(), [offered] {
         return PublishedStats{offered->Stats(), offered->Latencies()};
       });
     }
@@ -251,9 +257,8 @@ Status Store::Open(const Options& options, const std::string& dir, std::unique_p
 
 Status Store::Write(std::string_view key, std::string_view value) {
   if (value.size() != kValueBytes || value.data() == nullptr) [[unlikely]] {
-    return impl_->FinishStart(Status::InvalidArgument("a value has " + std::to_string(kValueBytes) +
-                                                      " bytes, not " +
-                                                      std::to_string(value.size())));
+    return impl_->Fail(Status::InvalidArgument("a value has " + std::to_string(kValueBytes) +
+                                               " bytes, not " + std::to_string(value.size())));
   }
   return impl_->Finish(OpCounter::kWrites, impl_->Append(key, value.data()));
 }
@@ -263,7 +268,7 @@ Status Store::Delete(std::string_view key) {
 }
 
 Status Store::Read(std::string_view key, std::string* value) {
-  return impl_->Finish(OpCounter::kReads, Guarded([&] { return impl_->Read(key, value); }));
+  return impl_->Finish(OpCounter::kReadsFound, Guarded([&] { return impl_->Read(key, value); }));
 }
 
 Status Store::MultiRead(std::span<const std::string_view> keys, std::span<std::string> values,
@@ -273,7 +278,7 @@ Status Store::MultiRead(std::span<const std::string_view> keys, std::span<std::s
 }
 
 Status Store::ReadInto(uint64_t key, char* value) {
-  return impl_->Finish(OpCounter::kReads, Guarded([&] {
+  return impl_->Finish(OpCounter::kReadsFound, Guarded([&] {
                          return impl_->Read(KeyBytes(key).view(), ValueSink(value));
                        }));
 }
@@ -307,12 +312,12 @@ Status Store::NewIterator(const IteratorOptions& options, Iterator* iterator) {
 }
 
 Status Store::Read(const Snapshot& snapshot, std::string_view key, std::string* value) {
-  return impl_->Finish(OpCounter::kReads,
+  return impl_->Finish(OpCounter::kReadsFound,
                        Guarded([&] { return impl_->Read(snapshot, key, value); }));
 }
 
 Status Store::ReadInto(const Snapshot& snapshot, uint64_t key, char* value) {
-  return impl_->Finish(OpCounter::kReads, Guarded([&] {
+  return impl_->Finish(OpCounter::kReadsFound, Guarded([&] {
                          return impl_->Read(snapshot, KeyBytes(key).view(), ValueSink(value));
                        }));
 }
@@ -353,22 +358,7 @@ StoreStats Store::Stats() const {
 }
 
 void Store::Impl::AddCountersTo(StoreStats* to) const {
-  const auto sum = [this](OpCounter counter) { return stats.counters.Sum(counter); };
-  // Before the reads that it is a part of.
-  to->read_not_found_count = sum(OpCounter::kReadsNotFound);
-  to->read_count = sum(OpCounter::kReads);
-  to->multi_read_count = sum(OpCounter::kMultiReads);
-  to->multi_read_key_count = sum(OpCounter::kMultiReadKeys);
-  to->async_read_count = sum(OpCounter::kAsyncReads);
-  to->write_count = sum(OpCounter::kWrites);
-  to->delete_count = sum(OpCounter::kDeletes);
-  to->range_count = sum(OpCounter::kRanges);
-  to->snapshot_count = sum(OpCounter::kSnapshots);
-  to->iterator_count = sum(OpCounter::kIterators);
-  to->sync_count = sum(OpCounter::kSyncs);
-  for (size_t code = 0; code < kCodeCount; ++code) {
-    to->error_counts[code] = stats.counters.Errors(static_cast<Code>(code));
-  }
+  AddCounts(stats.counters, to);
   struct rusage usage;
   if (::getrusage(RUSAGE_SELF, &usage) == 0) {
     constexpr uint64_t kBlockBytes = 512;

@@ -69,7 +69,8 @@ struct StoreStats {
   uint32_t path_count = 1;  // of paths that the values are striped over
 
   // The counts below are of calls of this opening that succeeded; a read that finds nothing is one
-  // of them. A read is a call of Read or ReadInto, of a snapshot too.
+  // of them. A read is a call of Read or ReadInto, of a snapshot too. Each count only grows, and so
+  // do the bytes of values below.
   uint64_t read_count = 0;
   uint64_t multi_read_count = 0;      // calls
   uint64_t multi_read_key_count = 0;  // keys of those calls
@@ -78,9 +79,10 @@ struct StoreStats {
   uint64_t write_count = 0;
   uint64_t delete_count = 0;
   uint64_t range_count = 0;
-  uint64_t range_record_count = 0;  // records that ranges have visited
+  // Records that ranges have visited. A range adds its own when it ends.
+  uint64_t range_record_count = 0;
   uint64_t snapshot_count = 0;
-  uint64_t iterator_count = 0;
+  uint64_t iterator_count = 0;  // iterators made; what they visit is counted nowhere
   uint64_t sync_count = 0;
   // Failures of calls, and of single keys of MultiRead, by the number of their code.
   std::array<uint64_t, kCodeCount> error_counts = {};
@@ -90,13 +92,14 @@ struct StoreStats {
   // written to devices or to the page cache.
   uint64_t process_read_bytes = 0;
   uint64_t process_written_bytes = 0;
-  uint64_t uptime_us = 0;  // since the store was opened
+  uint64_t uptime_us = 0;  // since the call of Open began
 
-  // Bytes of values that were handed over, and of values that were acknowledged.
+  // Bytes of values that reads and ranges have handed over, those of iterators left out.
   uint64_t read_value_bytes() const {
     const uint64_t reads = read_count + multi_read_key_count + async_read_count;
     return (reads - std::min(reads, read_not_found_count) + range_record_count) * kValueBytes;
   }
+  // Bytes of values whose writes were acknowledged.
   uint64_t written_value_bytes() const { return write_count * kValueBytes; }
 };
 
@@ -109,7 +112,7 @@ enum class LatencyKind : uint8_t {
   kRange,       // a whole call, the visits included
   kSync,        // a call of Sync
   kGroupWrite,  // the write of a full group from staging to its log
-  kFlush,       // the flush of a log file to the device
+  kFlush,       // the flush of a log file or of the journal to the device
 };
 inline constexpr size_t kLatencyKindCount = static_cast<size_t>(LatencyKind::kFlush) + 1;
 

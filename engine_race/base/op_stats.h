@@ -19,7 +19,8 @@ struct OpStats {
         ranges(latencies),
         syncs(latencies) {}
 
-  // Counts one answer of a call or of a key: kNotFound is an answer to a read, not a failure.
+  // Counts one answer of a call or of a key; `counter` counts successes. To a read, of which it
+  // counts those that find their key, kNotFound is an answer as well.
   void Count(OpCounter counter, Code code) {
     if (code == Code::kOk) [[likely]] {
       counters.Add(counter);
@@ -38,9 +39,12 @@ struct OpStats {
 
  private:
   __attribute__((noinline)) void CountOther(OpCounter counter, Code code) {
-    if (code == Code::kNotFound) {
-      counters.Add(counter);
+    if (code == Code::kNotFound && counter == OpCounter::kReadsFound) {
       counters.Add(OpCounter::kReadsNotFound);
+    } else if (code == Code::kNotFound && counter == OpCounter::kMultiReadKeysFound) {
+      counters.Add(OpCounter::kMultiReadKeysNotFound);
+    } else if (code == Code::kNotFound && counter == OpCounter::kAsyncReadsFound) {
+      counters.Add(OpCounter::kAsyncReadsNotFound);
     } else {
       counters.AddError(code);
     }

@@ -13,10 +13,10 @@ namespace engine_race {
 // The numbers of CPUs are below this: no kernel is built for more.
 inline constexpr uint32_t kMaxCpuCount = uint32_t{1} << 20;
 
-// Runs work(0) on this thread and work(1) to work(count - 1) on others, which are called `name`
-// with these numbers behind it: see thread_name.h. Calls whose thread cannot
-// be started are left out, so fewer calls must get all of the work done. Returns the first failure,
-// or Ok; refused memory is a failure.
+// Runs work(0) on this thread and work(1) to work(count - 1) on threads of their own. The thread of
+// work(i) is called "name-i": see thread_name.h. Calls whose thread cannot be started are left out,
+// so fewer calls must get all of the work done. Returns the first failure, or Ok; refused memory is
+// a failure.
 Status RunParallel(const char* name, uint32_t count,
                    const std::function<Status(uint32_t worker)>& work);
 

@@ -288,6 +288,13 @@ Status LockFile(int fd, LockKind kind) {
 
 void UnlockFile(int fd) { static_cast<void>(SetFileLock(fd, F_UNLCK)); }
 
+Status Duplicate(int fd, UniqueFd* copy) {
+  const int made = ::fcntl(fd, F_DUPFD_CLOEXEC, 0);
+  if (made < 0) return Status::FromErrno("fcntl F_DUPFD_CLOEXEC", errno);
+  *copy = UniqueFd(made);
+  return Status::Ok();
+}
+
 Status HasExclusiveLock(int fd, bool* held) {
   // Asks what would be in the way of a shared lock.
   struct flock lock = {};

@@ -44,6 +44,8 @@ namespace sys {
 // O_EXCL is mounted or held by somebody else.
 Status OpenAt(int dir_fd, const std::string& name, int flags, mode_t mode, UniqueFd* fd,
               bool* in_use = nullptr);
+// A second descriptor of what `fd` has open, with O_CLOEXEC.
+Status Duplicate(int fd, UniqueFd* copy);
 // Reads exactly `size` bytes at `offset`; *read_bytes is less only at the end of the file.
 Status Pread(int fd, void* buffer, size_t size, uint64_t offset, size_t* read_bytes);
 // Pread that answers kIOError for a file that ends early.

@@ -138,7 +138,7 @@ class BucketLog {
   uint64_t durable_write_count() const { return syncer_.durable_write_count(); }
   // Bytes that this opening has written to the logs and the journal.
   uint64_t written_bytes() const { return syncer_.written_bytes(); }
-  // Latencies of writes of full groups, and of flushes of log files.
+  // Latencies of writes of full groups, and of flushes of log files and of the journal.
   LatencyHistogram group_write_latencies() const { return context_.group_writes.Snapshot(); }
   LatencyHistogram flush_latencies() const { return context_.flushes.Snapshot(); }
 

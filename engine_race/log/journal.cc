@@ -160,7 +160,7 @@ Status Journal::Commit() {
     if (status.ok()) {
       // Relaxed, both here and below: statistics.
       flush_count_.fetch_add(1, std::memory_order_relaxed);
-      status = Guarded([this] { return file_.DataSync(); });
+      status = Guarded([this] { return Flush(); });
       // For any reason: nobody knows what the device holds now.
       if (!status.ok()) status = CopyAs(Code::kIOError, status);
     }
@@ -179,6 +179,12 @@ Status Journal::Commit() {
     callbacks_.on_failure(status);
   }
   return status;
+}
+
+Status Journal::Flush() {
+  if (callbacks_.flushes == nullptr) return file_.DataSync();
+  const LatencyTimer timer(*callbacks_.flushes);
+  return file_.DataSync();
 }
 
 uint64_t Journal::FillBuffer() {

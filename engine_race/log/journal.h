@@ -27,6 +27,7 @@
 #include <thread>
 #include <vector>
 
+#include "engine_race/base/latency_recorder.h"
 #include "engine_race/base/memory.h"
 #include "engine_race/base/placement.h"
 #include "engine_race/base/status.h"
@@ -56,6 +57,8 @@ class Journal {
     std::function<void(const Status&)> on_failure;
     // Called first by the journal's thread. May be empty.
     std::function<void()> on_thread_start;
+    // Gets how long flushes take. May be null.
+    LatencyRecorder* flushes = nullptr;
   };
 
   // Begins a new journal of `size_bytes` in the store's directory, made with `file_mode`; what an
@@ -91,6 +94,7 @@ class Journal {
   void AwaitDone(uint32_t batch);
   void LeadBatch(uint32_t batch);
   Status Commit();
+  Status Flush();
   uint64_t FillBuffer();
   Status MakeRoom(uint64_t bytes);
   Status BeginHalf(uint32_t half);

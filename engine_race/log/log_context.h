@@ -47,8 +47,8 @@ struct LogContext {
   // How long writes of full groups and flushes took, where Options::latency_stats asks for it.
   LatencyRecorder group_writes;
   LatencyRecorder flushes;
-  // To the logs and the journal. Relaxed: a statistic.
-  std::atomic<uint64_t> written_bytes{0};
+  // Written to the logs. Apart from what readers of this struct need. Relaxed: a statistic.
+  alignas(64) std::atomic<uint64_t> written_bytes{0};
 };
 
 }  // namespace engine_race

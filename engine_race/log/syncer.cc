@@ -165,6 +165,7 @@ Status Syncer::OpenJournal() {
   callbacks.checkpoint = [this] { return Checkpoint(); };
   callbacks.on_failure = [this](const Status& status) { writer_.Poison(status); };
   callbacks.on_thread_start = [this] { context_.placement.EnterDeviceThread(); };
+  callbacks.flushes = &context_.flushes;
   const uint32_t batch_records =
       context_.options.sync_mode == SyncMode::kGroup ? format::kJournalBatchRecords : 1;
   return Journal::Open(context_.files.directory.get(), context_.store_id(),

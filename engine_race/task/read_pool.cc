@@ -297,7 +297,7 @@ void ReadPool::Answer(const ReadJob& job, Status status) noexcept {
 // Before the caller's function is called, so that the caller finds the read counted.
 void ReadPool::Count(const PostedRead& read, Code code) noexcept {
   if (stats_ == nullptr) return;
-  stats_->Count(OpCounter::kAsyncReads, code);
+  stats_->Count(OpCounter::kAsyncReadsFound, code);
   if (read.began_ns != 0) stats_->async_reads.Record(MonotonicNs() - read.began_ns);
 }
 

@@ -89,13 +89,13 @@ TEST(OpCountersTest, NothingIsLostWhenManyThreadsCount) {
   for (int i = 0; i < 2; ++i) {
     RunTogether(kThreads, [&counters](uint32_t) {
       for (uint64_t round = 0; round < kRounds; ++round) {
-        counters.Add(OpCounter::kReads);
-        counters.Add(OpCounter::kMultiReadKeys, round);
+        counters.Add(OpCounter::kReadsFound);
+        counters.Add(OpCounter::kMultiReadKeysFound, round);
       }
     });
   }
-  EXPECT_EQ(counters.Sum(OpCounter::kReads), 2 * kThreads * kRounds);
-  EXPECT_EQ(counters.Sum(OpCounter::kMultiReadKeys), kThreads * kRounds * (kRounds - 1));
+  EXPECT_EQ(counters.Sum(OpCounter::kReadsFound), 2 * kThreads * kRounds);
+  EXPECT_EQ(counters.Sum(OpCounter::kMultiReadKeysFound), kThreads * kRounds * (kRounds - 1));
   EXPECT_EQ(counters.Sum(OpCounter::kWrites), 0u);
 }
 
@@ -109,20 +109,26 @@ TEST(OpCountersTest, NothingIsLostInALineThatThreadsShare) {
     if (number < 192 || number % 64 != 5) return;
     ++sharer_count;
     while (sharer_count < 2) std::this_thread::yield();
-    for (uint64_t round = 0; round < kRounds; ++round) counters.Add(OpCounter::kReads);
+    for (uint64_t round = 0; round < kRounds; ++round) counters.Add(OpCounter::kReadsFound);
   });
   EXPECT_GE(sharer_count, 2u);
-  EXPECT_EQ(counters.Sum(OpCounter::kReads), sharer_count * kRounds);
+  EXPECT_EQ(counters.Sum(OpCounter::kReadsFound), sharer_count * kRounds);
 }
 
 TEST(OpStatsTest, AnAbsentKeyIsAReadAndAFailureIsNone) {
   OpStats stats(/*latencies=*/false);
-  stats.Count(OpCounter::kReads, Code::kOk);
-  stats.Count(OpCounter::kReads, Code::kNotFound);
-  stats.Count(OpCounter::kReads, Code::kCorruption);
+  stats.Count(OpCounter::kReadsFound, Code::kOk);
+  stats.Count(OpCounter::kReadsFound, Code::kNotFound);
+  stats.Count(OpCounter::kReadsFound, Code::kCorruption);
   stats.Count(OpCounter::kWrites, Code::kFull);
-  EXPECT_EQ(stats.counters.Sum(OpCounter::kReads), 2u);
+  stats.Count(OpCounter::kMultiReadKeysFound, Code::kNotFound);
+  stats.Count(OpCounter::kAsyncReadsFound, Code::kNotFound);
+  EXPECT_EQ(stats.counters.Sum(OpCounter::kReadsFound), 1u);
   EXPECT_EQ(stats.counters.Sum(OpCounter::kReadsNotFound), 1u);
+  EXPECT_EQ(stats.counters.Sum(OpCounter::kMultiReadKeysFound), 0u);
+  EXPECT_EQ(stats.counters.Sum(OpCounter::kMultiReadKeysNotFound), 1u);
+  EXPECT_EQ(stats.counters.Sum(OpCounter::kAsyncReadsFound), 0u);
+  EXPECT_EQ(stats.counters.Sum(OpCounter::kAsyncReadsNotFound), 1u);
   EXPECT_EQ(stats.counters.Sum(OpCounter::kWrites), 0u);
   EXPECT_EQ(stats.counters.Errors(Code::kCorruption), 1u);
   EXPECT_EQ(stats.counters.Errors(Code::kFull), 1u);

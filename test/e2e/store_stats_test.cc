@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "engine_race/base/op_stats.h"
+#include "engine_race/stats_fields.h"
 #include "engine_race/store.h"
 #include "test/e2e/engine_fixture.h"
 #include "test/eventually.h"
@@ -163,6 +165,54 @@ TEST(StoreStatsTest, NothingIsMeasuredUnlessAskedFor) {
   const StoreLatencies latencies = store->Latencies();
   EXPECT_FALSE(latencies.measured);
   for (const LatencyHistogram& histogram : latencies.kinds) EXPECT_EQ(histogram.count(), 0u);
+}
+
+// Reads that find their key become reads that do not, while the stats are copied.
+TEST(StoreStatsTest, CountsOnlyGrowWhileThreadsCount) {
+  constexpr uint64_t kRounds = Sized(2000, 300);
+  OpStats stats(/*latencies=*/false);
+  std::atomic<bool> is_over{false};
+  RunThreads(3, [&](uint32_t thread) {
+    if (thread > 0) {
+      for (uint64_t i = 0; !is_over; ++i) {
+        const Code code = (i / 1000) % 8 == 0 ? Code::kOk : Code::kNotFound;
+        stats.Count(OpCounter::kReadsFound, code);
+        stats.Count(OpCounter::kMultiReadKeysFound, code);
+        stats.Count(OpCounter::kAsyncReadsFound, code);
+      }
+      return;
+    }
+    StoreStats before;
+    for (uint64_t round = 0; round < kRounds; ++round) {
+      StoreStats now;
+      AddCounts(stats.counters, &now);
+      for (const StatsField& field : StatsFields()) {
+        if (!field.is_counter()) continue;
+        EXPECT_GE(field.get(now), field.get(before)) << field.name;
+      }
+      EXPECT_GE(now.read_count + now.multi_read_key_count + now.async_read_count,
+                now.read_not_found_count);
+      before = now;
+    }
+    is_over = true;
+  });
+}
+
+// The journal's flushes, too.
+TEST(StoreStatsTest, EachFlushIsCountedAndMeasured) {
+  TempDir dir(FastParent());
+  Options options = TinyOptions();
+  options.sync_mode = SyncMode::kGroup;
+  options.latency_stats = true;
+  const auto store = OpenStore(dir.path(), options);
+  ASSERT_NE(store, nullptr);
+  for (uint64_t key = 0; key < 20; ++key) {
+    ASSERT_TRUE(store->Write(KeyOf(key), ValueOf(key, 1)).ok());
+  }
+  ASSERT_TRUE(store->Sync().ok());
+  const StoreStats stats = store->Stats();
+  EXPECT_GE(stats.flush_count, 20u);
+  EXPECT_EQ(store->Latencies().Of(LatencyKind::kFlush).count(), stats.flush_count);
 }
 
 // The names of this process's threads that the engine has named, without the numbers behind them.
