@@ -1,6 +1,7 @@
 #include "engine_race/stats_file.h"
 
 #include <fcntl.h>
+#include <time.h>
 
 #include <algorithm>
 #include <array>
@@ -17,12 +18,22 @@
 namespace engine_race {
 namespace {
 
+// What every stats file begins with, and then the format version.
+constexpr std::string_view kFamily = "engine_race stats ";
 constexpr std::string_view kMagic = "engine_race stats 1 ";
 // The magic, the size in 8 and the checksum in 16 hexadecimal digits, a space and a line feed.
 constexpr size_t kHeaderBytes = kMagic.size() + 8 + 1 + 16 + 1;
 constexpr uint64_t kHashSeed = 0x7374617473;
 // Far above any file of stats.
 constexpr uint64_t kMaxFileBytes = uint64_t{4} << 20;
+// Space for all lines but those of latencies, each value with as many digits as there are.
+constexpr uint64_t kPlainBytes = uint64_t{16} << 10;
+// A histogram's line at its longest: a step, a count and two separators each.
+constexpr uint64_t kLatencyBytes = 128 + LatencyHistogram::kStepCount * (4 + 20 + 2);
+constexpr uint64_t ReservedBytes(bool measured) {
+  return kPlainBytes + (measured ? kLatencyKindCount * kLatencyBytes : 0);
+}
+static_assert(LatencyHistogram::kStepCount <= 10000 && ReservedBytes(true) <= kMaxFileBytes);
 // How often a reader tries again that saw a write halfway, a millisecond apart.
 constexpr int kMaxTries = 200;
 constexpr std::string_view kLatencyPrefix = "latency.";
@@ -106,11 +117,10 @@ bool DecodeLine(std::string_view name, std::string_view value, PublishedStats* p
     if (code < kCodeCount) stats.error_counts[code] = number;
     return true;
   }
-  const std::pair<std::string_view, uint64_t*> own[] = {{"sequence", &published->sequence},
-                                                        {"interval_ms", &published->interval_ms},
-                                                        {"process_id", &published->process_id},
-                                                        {"first_key", &stats.key_range.first},
-                                                        {"last_key", &stats.key_range.last}};
+  const std::pair<std::string_view, uint64_t*> own[] = {
+      {"sequence", &published->sequence},     {"interval_ms", &published->interval_ms},
+      {"process_id", &published->process_id}, {"taken_at_ms", &published->taken_at_ms},
+      {"first_key", &stats.key_range.first},  {"last_key", &stats.key_range.last}};
   for (const auto& [own_name, to] : own) {
     if (own_name != name) continue;
     *to = number;
@@ -129,6 +139,29 @@ bool DecodeLine(std::string_view name, std::string_view value, PublishedStats* p
 }
 
 Status Damaged() { return Status::Corruption(std::string(kStatsFileName) + " is damaged"); }
+
+// Ok when `name` is free, or of a stats file, be it one whose first write was cut short.
+Status CheckIsReplaceable(int dir_fd, const char* name) {
+  bool exists = false;
+  ENGINE_RACE_RETURN_IF_ERROR(sys::Exists(dir_fd, name, &exists));
+  if (!exists) return Status::Ok();
+  const auto foreign = [name] {
+    return Status::InvalidArgument(std::string(name) + " is not a stats file");
+  };
+  UniqueFd found;
+  // Opening a pipe must not wait for a writer.
+  const Status opened = sys::OpenAt(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0, &found);
+  if (opened.code() == Code::kCorruption) return foreign();
+  ENGINE_RACE_RETURN_IF_ERROR(opened);
+  bool is_regular = false;
+  uint64_t link_count = 0;
+  ENGINE_RACE_RETURN_IF_ERROR(sys::RegularFile(found.get(), &is_regular, &link_count));
+  if (!is_regular) return foreign();
+  std::array<char, kFamily.size()> begin;
+  size_t read_bytes = 0;
+  ENGINE_RACE_RETURN_IF_ERROR(sys::Pread(found.get(), begin.data(), begin.size(), 0, &read_bytes));
+  return kFamily.starts_with(std::string_view(begin.data(), read_bytes)) ? Status::Ok() : foreign();
+}
 
 // Whether a process has the store in the directory open for writing.
 Status IsOpenSomewhere(int dir_fd, bool* is_open) {
@@ -149,6 +182,7 @@ std::string EncodeStats(const PublishedStats& published) {
   add("sequence", published.sequence);
   add("interval_ms", published.interval_ms);
   add("process_id", published.process_id);
+  add("taken_at_ms", published.taken_at_ms);
   add("latencies_measured", published.latencies.measured ? 1 : 0);
   for (const StatsField& field : StatsFields()) {
     if (field.set != nullptr) add(field.name, field.get(stats));
@@ -173,6 +207,15 @@ std::string EncodeStats(const PublishedStats& published) {
 
 Status DecodeStats(std::string_view text, PublishedStats* published) {
   *published = PublishedStats();
+  if (text.starts_with(kFamily) && !text.starts_with(kMagic)) {
+    std::string_view rest = text.substr(kFamily.size());
+    const std::string_view version = Cut(&rest, ' ');
+    uint64_t number = 0;
+    if (!rest.empty() && ParseNumber(version, &number)) {
+      return Status::NotSupported(std::string(kStatsFileName) + " is of format version " +
+                                  std::string(version) + ", which this build cannot read");
+    }
+  }
   if (!text.starts_with(kMagic) || text.size() < kHeaderBytes || text[kHeaderBytes - 1] != '\n') {
     return Damaged();
   }
@@ -184,7 +227,7 @@ Status DecodeStats(std::string_view text, PublishedStats* published) {
   }
   text.remove_prefix(kHeaderBytes);
   if (text.size() < size_bytes) return Damaged();
-  // What a longer text has left behind does not count.
+  // The rest is of an earlier, longer text.
   text = text.substr(0, size_bytes);
   if (Hash64(text.data(), text.size(), kHashSeed) != hash) return Damaged();
   while (!text.empty()) {
@@ -195,17 +238,31 @@ Status DecodeStats(std::string_view text, PublishedStats* published) {
   return Status::Ok();
 }
 
+uint64_t BootTimeMs() {
+  struct timespec now = {};
+  ::clock_gettime(CLOCK_BOOTTIME, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1000 + static_cast<uint64_t>(now.tv_nsec) / 1000000;
+}
+
 Status StatsFile::Create(UniqueFd directory, mode_t file_mode, const PublishedStats& first,
                          StatsFile* file) {
   StatsFile made;
   const int dir_fd = directory.get();
-  // What a process left behind that was killed here before.
+  ENGINE_RACE_RETURN_IF_ERROR(CheckIsReplaceable(dir_fd, kStatsFileName));
+  // A process that was killed between here and the rename has left the temporary file.
+  ENGINE_RACE_RETURN_IF_ERROR(CheckIsReplaceable(dir_fd, kStatsTempName));
   ENGINE_RACE_RETURN_IF_ERROR(sys::Unlink(dir_fd, kStatsTempName));
   ENGINE_RACE_RETURN_IF_ERROR(sys::OpenAt(
       dir_fd, kStatsTempName, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, file_mode, &made.file_));
   // Readers find the name only on a file that is locked and whole.
   Status status = sys::LockFile(made.file_.get(), sys::LockKind::kExclusive);
   if (status.ok()) status = made.Write(first);
+  // Later writes are not torn by a full disk, where the file system can reserve space.
+  bool is_reserved = false;
+  if (status.ok()) {
+    status = sys::Fallocate(made.file_.get(), /*keep_size=*/true, 0,
+                            ReservedBytes(first.latencies.measured), &is_reserved);
+  }
   if (status.ok()) status = sys::Rename(dir_fd, kStatsTempName, kStatsFileName);
   if (!status.ok()) {
     // The store does without its file in any case.
@@ -220,10 +277,12 @@ Status StatsFile::Create(UniqueFd directory, mode_t file_mode, const PublishedSt
 StatsFile::~StatsFile() {
   if (!directory_.valid()) return;
   bool is_own = false;
-  // A file that stays is not locked any more, which tells readers that the store has ended.
   if (sys::NamesFile(directory_.get(), kStatsFileName, file_.get(), &is_own).ok() && is_own) {
     static_cast<void>(sys::Unlink(directory_.get(), kStatsFileName).ok());
   }
+  // Tells readers that the store has ended. A forked child has a descriptor of this open, which
+  // would keep the lock.
+  sys::UnlockFile(file_.get());
 }
 
 Status StatsFile::Write(const PublishedStats& published) {
@@ -253,7 +312,10 @@ Status StatsReader::Open(const std::string& dir, StatsReader* reader) {
     if (!is_regular) return Status::Corruption(std::string(kStatsFileName) + " is no file");
     ENGINE_RACE_RETURN_IF_ERROR(sys::HasExclusiveLock(reader->file_.get(), &is_offered));
   }
-  if (is_offered) return Status::Ok();
+  if (is_offered) {
+    reader->directory_ = std::move(directory);
+    return Status::Ok();
+  }
   bool is_open = false;
   ENGINE_RACE_RETURN_IF_ERROR(IsOpenSomewhere(directory.get(), &is_open));
   if (!is_open) return Status(Code::kIncomplete, "no process has the store open");
@@ -262,26 +324,41 @@ Status StatsReader::Open(const std::string& dir, StatsReader* reader) {
       "Options::stats_interval_ms = 1000 (by name: stats_interval_ms)");
 }
 
-Status StatsReader::Read(PublishedStats* published, bool* has_ended) const {
+// A forked child can keep the lock when its parent is killed. The file then loses its name to that
+// of the next opening.
+Status StatsReader::HasEnded(bool* has_ended) const {
   bool is_locked = false;
-  // Before the content is read: so the content of an ended store is its last.
   ENGINE_RACE_RETURN_IF_ERROR(sys::HasExclusiveLock(file_.get(), &is_locked));
-  *has_ended = !is_locked;
-  Status status;
-  std::string text;
+  bool is_named = false;
+  ENGINE_RACE_RETURN_IF_ERROR(
+      sys::NamesFile(directory_.get(), kStatsFileName, file_.get(), &is_named));
+  *has_ended = !is_locked || !is_named;
+  return Status::Ok();
+}
+
+Status StatsReader::ReadOnce(PublishedStats* published) const {
+  uint64_t size_bytes = 0;
+  ENGINE_RACE_RETURN_IF_ERROR(sys::FileSize(file_.get(), &size_bytes));
+  if (size_bytes > kMaxFileBytes) return Damaged();
+  std::string text(size_bytes, '\0');
+  size_t read_bytes = 0;
+  ENGINE_RACE_RETURN_IF_ERROR(sys::Pread(file_.get(), text.data(), text.size(), 0, &read_bytes));
+  return DecodeStats(std::string_view(text).substr(0, read_bytes), published);
+}
+
+Status StatsReader::Read(PublishedStats* published, bool* has_ended) const {
   for (int i = 0; i < kMaxTries; ++i) {
     if (i > 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    uint64_t size_bytes = 0;
-    ENGINE_RACE_RETURN_IF_ERROR(sys::FileSize(file_.get(), &size_bytes));
-    if (size_bytes > kMaxFileBytes) return Damaged();
-    text.resize(size_bytes);
-    size_t read_bytes = 0;
-    ENGINE_RACE_RETURN_IF_ERROR(sys::Pread(file_.get(), text.data(), text.size(), 0, &read_bytes));
-    status = DecodeStats(std::string_view(text).substr(0, read_bytes), published);
-    // Nobody writes to the file of an ended store any more.
-    if (status.ok() || *has_ended) break;
+    // Before the content is read: so the content of an ended store is its last.
+    ENGINE_RACE_RETURN_IF_ERROR(HasEnded(has_ended));
+    Status read = ReadOnce(published);
+    if (read.code() != Code::kCorruption) return read;
+    if (*has_ended) {
+      return Status(Code::kIncomplete, "the store's process ended while it wrote its stats");
+    }
   }
-  return status;
+  return Status(Code::kIncomplete, std::string(kStatsFileName) +
+                                       " is not whole: the store's last write of it has failed");
 }
 
 }  // namespace engine_race

@@ -49,6 +49,7 @@ PublishedStats StatsPublisher::Take() {
   PublishedStats published = take_();
   published.sequence = ++sequence_;
   published.interval_ms = options_.stats_interval_ms;
+  published.taken_at_ms = BootTimeMs();
   published.process_id = static_cast<uint64_t>(::getpid());
   return published;
 }

@@ -1,0 +1,181 @@
+// The stats file among files that are not the store's, and at its end.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "engine_race/base/sys.h"
+#include "engine_race/stats_file.h"
+#include "engine_race/store.h"
+#include "test/e2e/engine_fixture.h"
+#include "test/e2e/stats_file_helpers.h"
+#include "test/log_lines.h"
+#include "test/test_util.h"
+
+namespace engine_race::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+TEST(StatsFileNamesTest, AnotherFormatVersionIsNoDamage) {
+  std::string text = EncodeStats(NumberedStats());
+  text[text.find('1')] = '2';
+  PublishedStats read;
+  const Status decoded = DecodeStats(text, &read);
+  EXPECT_EQ(decoded.code(), Code::kNotSupported);
+  EXPECT_NE(decoded.message().find("version 2,"), std::string::npos) << decoded.ToString();
+}
+
+// Files of the user, under either name: the store does without its own.
+TEST(StatsFileNamesTest, WhatIsNoStatsFileStaysAsItIs) {
+  for (const char* name : {kStatsFileName, kStatsTempName}) {
+    TempDir dir;
+    { const auto store = OpenStore(dir.path(), TinyOptions()); }
+    std::ofstream(dir.Join(name)) << "engine_race statistics of mine";
+    LogLines lines;
+    Options options = OfferingOptions();
+    options.log = lines.Callback();
+    {
+      const auto store = OpenStore(dir.path(), options);
+      ASSERT_NE(store, nullptr);
+      EXPECT_TRUE(lines.Said(std::string(name) + " is not a stats file")) << lines.text();
+      EXPECT_EQ(CodeOfOpening(dir.path()), Code::kNotSupported);
+      EXPECT_TRUE(store->Write(KeyOf(1), ValueOf(1, 1)).ok());
+    }
+    EXPECT_EQ(ContentOf(dir.Join(name)), "engine_race statistics of mine");
+  }
+}
+
+// A store is no place for names that are not its own: a user's file `stats` may lie in it.
+TEST(StatsFileNamesTest, AUsersFileOfAnotherNameIsNotTouched) {
+  TempDir dir;
+  std::ofstream(dir.Join("stats")) << "mine";
+  std::ofstream(dir.Join("stats.new")) << "mine";
+  { const auto store = OpenStore(dir.path(), OfferingOptions()); }
+  EXPECT_EQ(ContentOf(dir.Join("stats")), "mine");
+  EXPECT_EQ(ContentOf(dir.Join("stats.new")), "mine");
+}
+
+TEST(StatsFileNamesTest, AChildThatOutlivesTheStoreDoesNotHoldItOpen) {
+  TempDir dir;
+  auto store = OpenStore(dir.path(), OfferingOptions());
+  ASSERT_NE(store, nullptr);
+  StatsReader reader;
+  ASSERT_TRUE(StatsReader::Open(dir.path(), &reader).ok());
+  const pid_t child = ::fork();
+  if (child == 0) {
+    while (true) ::pause();
+  }
+  UniqueFd stays;
+  ASSERT_TRUE(sys::OpenAt(AT_FDCWD, dir.Join(kStatsFileName), O_RDONLY, 0, &stays).ok());
+  store.reset();
+  bool is_locked = true;
+  EXPECT_TRUE(sys::HasExclusiveLock(stays.get(), &is_locked).ok());
+  EXPECT_FALSE(is_locked);
+  PublishedStats seen;
+  bool has_ended = false;
+  EXPECT_TRUE(reader.Read(&seen, &has_ended).ok());
+  EXPECT_TRUE(has_ended);
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+}
+
+// The process is gone, and its lock is not.
+TEST(StatsFileNamesTest, AReaderSeesThatAnotherFileHasTakenTheName) {
+  TempDir dir;
+  const auto store = OpenStore(dir.path(), OfferingOptions());
+  ASSERT_NE(store, nullptr);
+  StatsReader reader;
+  ASSERT_TRUE(StatsReader::Open(dir.path(), &reader).ok());
+  fs::rename(dir.Join(kStatsFileName), dir.Join("elsewhere"));
+  std::ofstream(dir.Join(kStatsFileName)) << ContentOf(dir.Join("elsewhere"));
+  PublishedStats seen;
+  bool has_ended = false;
+  EXPECT_TRUE(reader.Read(&seen, &has_ended).ok());
+  EXPECT_TRUE(has_ended);
+}
+
+// Written by hand, under the lock: a write that stops halfway.
+TEST(StatsFileNamesTest, ATornWriteIsNotCalledDamage) {
+  TempDir dir;
+  UniqueFd directory;
+  ASSERT_TRUE(sys::OpenDirectory(dir.path(), false, &directory).ok());
+  std::ofstream(dir.Join("manifest")) << "there is a store";
+  StatsFile file;
+  ASSERT_TRUE(StatsFile::Create(std::move(directory), 0600, NumberedStats(), &file).ok());
+  struct stat info;
+  ASSERT_EQ(::stat(dir.Join(kStatsFileName).c_str(), &info), 0);
+  const std::string whole = EncodeStats(NumberedStats());
+  EXPECT_EQ(static_cast<size_t>(info.st_size), whole.size());
+  EXPECT_GE(static_cast<size_t>(info.st_blocks) * 512, 64u << 10);  // for longer texts
+  StatsReader reader;
+  ASSERT_TRUE(StatsReader::Open(dir.path(), &reader).ok());
+  std::fstream(dir.Join(kStatsFileName)).seekp(100) << "torn";
+  PublishedStats seen;
+  bool has_ended = true;
+  Status read = reader.Read(&seen, &has_ended);
+  EXPECT_EQ(read.code(), Code::kIncomplete) << read.ToString();
+  EXPECT_FALSE(has_ended);
+  file = StatsFile();
+  read = reader.Read(&seen, &has_ended);
+  EXPECT_EQ(read.code(), Code::kIncomplete) << read.ToString();
+  EXPECT_TRUE(has_ended);
+}
+
+TEST(StatsFileNamesTest, StatsSayWhenTheyWereTaken) {
+  TempDir dir;
+  const uint64_t before_ms = BootTimeMs();
+  const auto store = OpenStore(dir.path(), OfferingOptions());
+  ASSERT_NE(store, nullptr);
+  StatsReader reader;
+  ASSERT_TRUE(StatsReader::Open(dir.path(), &reader).ok());
+  PublishedStats seen;
+  bool has_ended = false;
+  ASSERT_TRUE(reader.Read(&seen, &has_ended).ok());
+  EXPECT_GE(seen.taken_at_ms, before_ms);
+  EXPECT_LE(seen.taken_at_ms, BootTimeMs());
+}
+
+TEST(StatsFileNamesTest, LinksPipesAndDirectoriesInItsPlaceAreNotFollowed) {
+  TempDir dir;
+  { const auto store = OpenStore(dir.path(), TinyOptions()); }
+  const std::string path = dir.Join(kStatsFileName);
+  const std::string victim = dir.Join("victim");
+  std::ofstream(victim) << "precious";
+  fs::create_symlink(victim, path);
+  EXPECT_EQ(CodeOfOpening(dir.path()), Code::kCorruption);
+  { const auto store = OpenStore(dir.path(), OfferingOptions()); }
+  EXPECT_TRUE(fs::is_symlink(path));
+  fs::rename(path, dir.Join(kStatsTempName));
+  { const auto store = OpenStore(dir.path(), OfferingOptions()); }
+  EXPECT_TRUE(fs::is_symlink(dir.Join(kStatsTempName)));
+  EXPECT_EQ(ContentOf(victim), "precious");
+  fs::remove(dir.Join(kStatsTempName));
+
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  EXPECT_EQ(CodeOfOpening(dir.path()), Code::kCorruption);  // and does not wait for a writer
+  fs::remove(path);
+
+  fs::create_directories(path + "/inside");
+  LogLines lines;
+  Options options = OfferingOptions();
+  options.log = lines.Callback();
+  const auto store = OpenStore(dir.path(), options);
+  ASSERT_NE(store, nullptr);
+  EXPECT_TRUE(lines.Said("the store does not offer its stats")) << lines.text();
+  EXPECT_TRUE(store->Write(KeyOf(1), ValueOf(1, 1)).ok());
+  EXPECT_TRUE(fs::exists(path + "/inside"));
+  EXPECT_FALSE(fs::exists(dir.Join(kStatsTempName)));
+}
+
+}  // namespace
+}  // namespace engine_race::test
