@@ -75,8 +75,8 @@ class StatsReader {
   // these three are whole sentences for the user.
   static Status Open(const std::string& dir, StatsReader* reader);
 
-  // The newest stats. *has_ended says whether they are the last ones. They are if the store had been
-  // closed, its process had ended, or the file had lost its name, before they were read.
+  // The newest stats. *has_ended says whether they are the last ones. They are if the store had
+  // been closed, its process had ended, or the file had lost its name, before they were read.
   // kIncomplete: a write of them has not come to its end; *has_ended says whether it never will.
   // kNotSupported: they are of another format version.
   Status Read(PublishedStats* published, bool* has_ended) const;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cinttypes>
 #include <cstdarg>
 #include <cstdio>
@@ -29,14 +30,29 @@ __attribute__((format(printf, 2, 3))) void Append(std::string* text, const char*
   if (size > 0) text->append(piece.data(), std::min<size_t>(static_cast<size_t>(size), 255));
 }
 
+// Numbers whose form no locale changes, unlike those of printf. The digits are 12 significant ones
+// at most, or `decimals` behind the point.
+std::string SignificantText(double value) {
+  std::array<char, 64> text;
+  const auto end =
+      std::to_chars(text.data(), text.data() + text.size(), value, std::chars_format::general, 12);
+  return std::string(text.data(), end.ptr);
+}
+
+// The longest double has 309 digits before the point.
+std::string FixedText(double value, int decimals) {
+  std::array<char, 512> text;
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), value,
+                                 std::chars_format::fixed, decimals);
+  return std::string(text.data(), end.ptr);
+}
+
 std::string HumanBytes(uint64_t bytes) {
   constexpr std::array<const char*, 6> kUnits = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
   size_t unit = 0;
   auto size = static_cast<double>(bytes);
   for (; size >= 1024 && unit + 1 < kUnits.size(); ++unit) size /= 1024;
-  std::string text;
-  Append(&text, unit == 0 ? "%.0f %s" : "%.1f %s", size, kUnits[unit]);
-  return text;
+  return FixedText(size, unit == 0 ? 0 : 1) + " " + kUnits[unit];
 }
 
 bool IsLabelName(std::string_view name) {
@@ -47,6 +63,32 @@ bool IsLabelName(std::string_view name) {
   if (name.empty() || !is_letter(name.front()) || name.starts_with("__")) return false;
   return std::all_of(name.begin(), name.end(),
                      [&](char c) { return is_letter(c) || (c >= '0' && c <= '9'); });
+}
+
+// Whether the bytes are UTF-8: no byte alone, no overlong form, no surrogate, nothing above
+// U+10FFFF.
+bool IsUtf8(std::string_view text) {
+  for (size_t i = 0; i < text.size();) {
+    const auto byte_at = [&text](size_t at) { return static_cast<unsigned char>(text[at]); };
+    const unsigned char lead = byte_at(i);
+    const size_t size = lead < 0x80   ? 1
+                        : lead < 0xc2 ? 0
+                        : lead < 0xe0 ? 2
+                        : lead < 0xf0 ? 3
+                        : lead < 0xf5 ? 4
+                                      : 0;
+    if (size == 0 || text.size() - i < size) return false;
+    for (size_t k = 1; k < size; ++k) {
+      if ((byte_at(i + k) & 0xc0) != 0x80) return false;
+    }
+    const unsigned char second = size > 1 ? byte_at(i + 1) : 0;
+    if ((lead == 0xe0 && second < 0xa0) || (lead == 0xed && second >= 0xa0) ||
+        (lead == 0xf0 && second < 0x90) || (lead == 0xf4 && second >= 0x90)) {
+      return false;
+    }
+    i += size;
+  }
+  return true;
 }
 
 std::string EscapedLabel(std::string_view value) {
@@ -89,13 +131,8 @@ class Exposition {
 
 // Exact for every count below 2^53, as Prometheus' numbers are.
 std::string Number(uint64_t value, double unit) {
-  std::string text;
-  if (unit == 1) {
-    text = std::to_string(value);
-  } else {
-    Append(&text, "%.12g", static_cast<double>(value) * unit);
-  }
-  return text;
+  if (unit == 1) return std::to_string(value);
+  return SignificantText(static_cast<double>(value) * unit);
 }
 
 void AddHistogram(LatencyKind kind, const LatencyHistogram& histogram, Exposition* to) {
@@ -143,6 +180,9 @@ Status PrintLabels(std::span<const StatsLabel> labels, std::string* text) {
       return Status::InvalidArgument("\"" + name + "\" is no label that a metric can have" +
                                      (is_taken ? ": it has one of that name" : ""));
     }
+    if (!IsUtf8(value)) {
+      return Status::InvalidArgument("the value of the label \"" + name + "\" is not UTF-8");
+    }
     text->append(i == 0 ? "" : ",").append(name).append("=\"");
     text->append(EscapedLabel(value)).append("\"");
   }
@@ -173,12 +213,13 @@ std::string StatsText(const StoreStats& stats, const StoreLatencies& latencies) 
     const LatencyHistogram& histogram = latencies.kinds[i];
     if (histogram.count() == 0) continue;
     const std::string name(LatencyKindName(static_cast<LatencyKind>(i)));
-    Append(&text, "%-12s %12" PRIu64 " %10.2f", name.c_str(), histogram.count(),
-           histogram.mean_ns() / 1e3);
+    Append(&text, "%-12s %12" PRIu64 " %10s", name.c_str(), histogram.count(),
+           FixedText(histogram.mean_ns() / 1e3, 2).c_str());
     for (const double fraction : {0.5, 0.9, 0.99, 0.999, 0.9999}) {
-      Append(&text, " %10.2f", static_cast<double>(histogram.PercentileNs(fraction)) / 1e3);
+      Append(&text, " %10s",
+             FixedText(static_cast<double>(histogram.PercentileNs(fraction)) / 1e3, 2).c_str());
     }
-    Append(&text, " %10.2f\n", static_cast<double>(histogram.max_ns()) / 1e3);
+    Append(&text, " %10s\n", FixedText(static_cast<double>(histogram.max_ns()) / 1e3, 2).c_str());
   }
   return text;
 }

@@ -3,8 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <clocale>
 #include <cmath>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 #include <limits>
 #include <map>
 #include <optional>
@@ -14,6 +17,7 @@
 #include <vector>
 
 #include "engine_race/stats_fields.h"
+#include "test/test_util.h"
 
 namespace engine_race::test {
 namespace {
@@ -252,6 +256,39 @@ TEST(PrometheusTextTest, LabelsAreEscaped) {
       EXPECT_EQ(sample.labels.at("x_1"), "") << name;
     }
   }
+}
+
+TEST(PrometheusTextTest, LabelValuesAreUtf8) {
+  for (const char* value : {"\xff", "a\xc3", "\xc0\xaf", "\xed\xa0\x80", "\xe0\x80\x80",
+                            "\xf4\x90\x80\x80", "\xf0\x8f\xbf\xbf", "\x80"}) {
+    std::string text = "as it was";
+    const std::vector<StatsLabel> labels = {{"store", value}};
+    EXPECT_EQ(PrometheusText({}, {}, labels, &text).code(), Code::kInvalidArgument);
+    EXPECT_EQ(text, "as it was");
+  }
+  for (const char* value :
+       {"", "a", "\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x8f\x81", "\xed\x9f\xbf"}) {
+    Print({}, {}, {{"store", value}});
+  }
+}
+
+// A locale whose decimal point is a comma, where the machine has one, and one that is made here.
+TEST(PrometheusTextTest, TheLocaleChangesNoNumber) {
+  const std::string expected = Print(NumberedStats(), SomeLatencies());
+  const std::string plain = StatsText(NumberedStats(), SomeLatencies());
+  TempDir dir;
+  const std::string command = "localedef -i de_DE -f UTF-8 " + dir.Join("de_DE.UTF-8") + " 2>&1";
+  FILE* const made = ::popen((command + " >/dev/null").c_str(), "r");
+  if (made != nullptr) ::pclose(made);
+  ::setenv("LOCPATH", dir.path().c_str(), 1);
+  const bool is_set = std::setlocale(LC_NUMERIC, "de_DE.UTF-8") != nullptr;
+  ::unsetenv("LOCPATH");
+  const std::string printed = Print(NumberedStats(), SomeLatencies());
+  const std::string text = StatsText(NumberedStats(), SomeLatencies());
+  std::setlocale(LC_NUMERIC, "C");
+  if (!is_set) GTEST_SKIP() << "this machine has no locale with a decimal comma";
+  EXPECT_EQ(printed, expected);
+  EXPECT_EQ(text, plain);
 }
 
 TEST(PrometheusTextTest, LabelsThatNoMetricCanHaveAreRefused) {
