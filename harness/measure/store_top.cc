@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <chrono>
 #include <cinttypes>
 #include <cstdio>
+#include <filesystem>
 #include <nlohmann/json.hpp>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -31,6 +34,9 @@ using engine_race::StoreStats;
 // How often the file is looked at, at most.
 constexpr std::chrono::milliseconds kLookInterval(50);
 constexpr std::chrono::seconds kLeastSilence(5);
+constexpr int kEndedExit = 1;
+constexpr int kRefusedExit = 2;
+constexpr int kOutputExit = 3;
 
 std::string Text(const char* format, double value) {
   std::array<char, 64> text;
@@ -152,28 +158,53 @@ int Refuse(const std::string& dir, const Status& status) {
                         status.code() == Code::kIncomplete;
   std::fprintf(stderr, "store top: %s: %s\n", dir.c_str(),
                is_plain ? status.message().c_str() : status.ToString().c_str());
-  return 2;
+  return kRefusedExit;
 }
 
-int PrintPrometheus(const std::string& dir, const PublishedStats& now) {
-  const std::array<engine_race::StatsLabel, 1> labels = {{{"store", dir}}};
-  std::string text;
-  const Status printed = engine_race::PrometheusText(now.stats, now.latencies, labels, &text);
-  if (!printed.ok()) return Refuse(dir, printed);
-  std::fputs(text.c_str(), stdout);
-  return 0;
+int TellEnd(const std::string& dir) {
+  std::fprintf(stderr,
+               "store top: %s: the store was closed, its process has ended, or its stats file was "
+               "removed\n",
+               dir.c_str());
+  return kEndedExit;
 }
 
-void Print(const std::string& dir, TopForm form, const PublishedStats& before,
-           const PublishedStats& now) {
-  if (form == TopForm::kJson) {
-    std::printf("%s\n", TopJson(dir, before, now).c_str());
-  } else {
-    // On a terminal each table takes the place of the one before.
-    const char* const clear = ::isatty(STDOUT_FILENO) != 0 ? "\x1b[H\x1b[J" : "";
-    std::printf("%s%s\n", clear, TopTable(dir, before, now).c_str());
+// 0, or kOutputExit with a message: a full disk, or a pipe that is not read any more.
+int Put(const std::string& text) {
+  if (std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0) return 0;
+  std::fprintf(stderr, "store top: the output cannot be written: %s\n",
+               std::generic_category().message(errno).c_str());
+  return kOutputExit;
+}
+
+// How long a store that runs as it should may leave its stats as they are.
+std::chrono::milliseconds LongestSilence(const PublishedStats& stats) {
+  return std::max<std::chrono::milliseconds>(kLeastSilence,
+                                             3 * std::chrono::milliseconds(stats.interval_ms));
+}
+
+void TellSilence(const std::string& dir, std::chrono::milliseconds silence) {
+  std::fprintf(stderr, "store top: %s: the store has not written its stats for %.0f s\n",
+               dir.c_str(), std::chrono::duration<double>(silence).count());
+}
+
+int PrintPrometheus(const std::string& dir, const PublishedStats& now, uint64_t now_ms) {
+  const std::chrono::milliseconds age(now_ms - std::min(now.taken_at_ms, now_ms));
+  if (age > LongestSilence(now)) {
+    TellSilence(dir, age);
+    return kRefusedExit;
   }
-  std::fflush(stdout);
+  std::string text;
+  const Status printed = TopPrometheus(dir, now, &text);
+  return printed.ok() ? Put(text) : Refuse(dir, printed);
+}
+
+int Print(const std::string& dir, TopForm form, const PublishedStats& before,
+          const PublishedStats& now) {
+  if (form == TopForm::kJson) return Put(TopJson(dir, before, now) + "\n");
+  // On a terminal each table takes the place of the one before.
+  const char* const clear = ::isatty(STDOUT_FILENO) != 0 ? "\x1b[H\x1b[J" : "";
+  return Put(clear + TopTable(dir, before, now) + "\n");
 }
 
 // Waits until the store has written its stats again, or has ended.
@@ -184,12 +215,10 @@ Status AwaitNext(const std::string& dir, const engine_race::StatsReader& reader,
   while (true) {
     const Status read = reader.Read(next, has_ended);
     if (!read.ok() || *has_ended || next->sequence != last_sequence) return read;
-    const auto silence = std::max<std::chrono::milliseconds>(
-        kLeastSilence, 3 * std::chrono::milliseconds(next->interval_ms));
+    const std::chrono::milliseconds silence = LongestSilence(*next);
     if (!has_told && std::chrono::steady_clock::now() - began > silence) {
       has_told = true;
-      std::fprintf(stderr, "store top: %s: the store has not written its stats for %.0f s\n",
-                   dir.c_str(), std::chrono::duration<double>(silence).count());
+      TellSilence(dir, silence);
     }
     std::this_thread::sleep_for(std::clamp(std::chrono::milliseconds(next->interval_ms / 4),
                                            std::chrono::milliseconds(1), kLookInterval));
@@ -262,6 +291,18 @@ std::string TopJson(const std::string& dir, const PublishedStats& before,
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
+Status TopPrometheus(const std::string& dir, const PublishedStats& now, std::string* text) {
+  std::error_code error;
+  std::filesystem::path absolute = std::filesystem::canonical(dir, error);
+  if (error) absolute = std::filesystem::absolute(dir, error);
+  // Prometheus takes UTF-8 alone, which a directory's name need not be.
+  const std::string whole = nlohmann::json(absolute.string())
+                                .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  const std::array<engine_race::StatsLabel, 1> labels = {
+      {{"store", nlohmann::json::parse(whole).get<std::string>()}}};
+  return engine_race::PrometheusText(now.stats, now.latencies, labels, text);
+}
+
 int RunTop(const std::string& dir, TopForm form, bool once) {
   engine_race::StatsReader reader;
   if (const Status opened = engine_race::StatsReader::Open(dir, &reader); !opened.ok()) {
@@ -270,21 +311,21 @@ int RunTop(const std::string& dir, TopForm form, bool once) {
   PublishedStats before;
   bool has_ended = false;
   if (const Status read = reader.Read(&before, &has_ended); !read.ok()) return Refuse(dir, read);
-  if (form == TopForm::kPrometheus) return PrintPrometheus(dir, before);
+  if (form == TopForm::kPrometheus) {
+    return has_ended ? TellEnd(dir) : PrintPrometheus(dir, before, engine_race::BootTimeMs());
+  }
   while (!has_ended) {
     PublishedStats now;
     const Status read = AwaitNext(dir, reader, before.sequence, &now, &has_ended);
     if (!read.ok() && !has_ended) return Refuse(dir, read);
     // The last stats of a store that has ended are printed if they are new.
     if (read.ok() && now.sequence != before.sequence) {
-      Print(dir, form, before, now);
-      if (once) return 0;
+      const int printed = Print(dir, form, before, now);
+      if (printed != 0 || once) return printed;
     }
     before = std::move(now);
   }
-  std::fprintf(stderr, "store top: %s: the store was closed, or its process has ended\n",
-               dir.c_str());
-  return 1;
+  return TellEnd(dir);
 }
 
 }  // namespace harness

@@ -6,6 +6,7 @@
 
 #include <string>
 
+#include "engine_race/base/status.h"
 #include "engine_race/stats_file.h"
 
 namespace harness {
@@ -17,11 +18,17 @@ std::string TopTable(const std::string& dir, const engine_race::PublishedStats& 
 std::string TopJson(const std::string& dir, const engine_race::PublishedStats& before,
                     const engine_race::PublishedStats& now);
 
+// The metrics for Prometheus. The label `store` is the absolute name of `dir`, with U+FFFD for
+// bytes that are not UTF-8.
+engine_race::Status TopPrometheus(const std::string& dir, const engine_race::PublishedStats& now,
+                                  std::string* text);
+
 enum class TopForm { kTable, kJson, kPrometheus };
 
 // Prints one form of the stats whenever the store has written them, or once; Prometheus' form
 // always once. Exit codes: 0, 1 when the store has ended meanwhile, 2 when there is nothing to
-// follow.
+// follow, 3 when the output cannot be written. Prometheus' form is 2 as well where the store has
+// not written its stats for three intervals, and five seconds at least.
 int RunTop(const std::string& dir, TopForm form, bool once);
 
 }  // namespace harness

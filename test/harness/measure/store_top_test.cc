@@ -1,10 +1,24 @@
 #include "harness/measure/store_top.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
+#include <utility>
+
+#include "engine_race/base/sys.h"
+#include "engine_race/stats_file.h"
+#include "engine_race/store.h"
+#include "test/test_util.h"
 
 namespace harness {
 namespace {
@@ -92,6 +106,62 @@ TEST(StoreTopTest, JsonTakesNamesOfAnyBytes) {
   const std::string line = TopJson("a\"\xff\n", Before(), Now());
   EXPECT_EQ(line.find('\n'), std::string::npos);
   EXPECT_FALSE(nlohmann::json::parse(line, nullptr, false).is_discarded()) << line;
+}
+
+// The exit code of a process that follows `dir` and prints into the file `output`.
+int RunOnce(const std::string& dir, TopForm form, const char* output) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    if (std::freopen(output, "w", stdout) == nullptr) ::_exit(100);
+    ::_exit(RunTop(dir, form, /*once=*/true));
+  }
+  int status = 0;
+  if (::waitpid(child, &status, 0) != child || !WIFEXITED(status)) return -1;
+  return WEXITSTATUS(status);
+}
+
+TEST(StoreTopTest, AnOutputThatCannotBeWrittenIsAnExitCode) {
+  engine_race::test::TempDir dir;
+  engine_race::Options options;
+  options.bucket_count = 16;
+  options.file_count = 1;
+  options.stats_interval_ms = 10;
+  std::unique_ptr<engine_race::Store> store;
+  ASSERT_TRUE(engine_race::Store::Open(options, dir.path(), &store).ok());
+  for (const TopForm form : {TopForm::kTable, TopForm::kJson, TopForm::kPrometheus}) {
+    EXPECT_EQ(RunOnce(dir.path(), form, "/dev/null"), 0);
+    EXPECT_EQ(RunOnce(dir.path(), form, "/dev/full"), 3);
+  }
+}
+
+// The numbers of a store that is stopped, by a signal for example, are not those of a store that
+// runs.
+TEST(StoreTopTest, PrometheusGetsNoStaleNumbers) {
+  engine_race::test::TempDir dir;
+  std::ofstream(dir.Join("manifest")) << "there is a store";
+  const uint64_t now_ms = engine_race::BootTimeMs();
+  for (const bool is_stale : {false, true}) {
+    PublishedStats published = Now();
+    published.interval_ms = 1000;
+    published.taken_at_ms = is_stale ? now_ms - std::min<uint64_t>(now_ms, 60000) : now_ms;
+    engine_race::UniqueFd directory;
+    ASSERT_TRUE(engine_race::sys::OpenDirectory(dir.path(), false, &directory).ok());
+    engine_race::StatsFile file;
+    ASSERT_TRUE(engine_race::StatsFile::Create(std::move(directory), 0600, published, &file).ok());
+    EXPECT_EQ(RunOnce(dir.path(), TopForm::kPrometheus, "/dev/null"), is_stale ? 2 : 0);
+  }
+}
+
+TEST(StoreTopTest, TheLabelIsTheAbsoluteNameAndUtf8) {
+  engine_race::test::TempDir dir;
+  std::filesystem::create_directory(dir.Join("a\xff"));
+  std::string text;
+  ASSERT_TRUE(TopPrometheus(dir.Join("a\xff/.//"), Now(), &text).ok());
+  EXPECT_NE(text.find("{store=\"" + dir.path() + "/a\xef\xbf\xbd\""), std::string::npos) << text;
+  const auto relative = std::filesystem::relative(dir.path());
+  ASSERT_TRUE(relative.is_relative());
+  ASSERT_TRUE(TopPrometheus(relative, Now(), &text).ok());
+  EXPECT_NE(text.find("{store=\"" + dir.path() + "\""), std::string::npos) << text;
 }
 
 }  // namespace
