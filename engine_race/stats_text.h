@@ -26,8 +26,8 @@ using StatsLabel = std::pair<std::string, std::string>;
 //
 // A histogram's buckets end at powers of two of a nanosecond. Histograms are left out where no
 // latencies were measured. kInvalidArgument, and *text stays as it was, for labels that no metric
-// can have: a name that Prometheus refuses, that the metrics use themselves, or that comes twice,
-// or a value that is not UTF-8.
+// can have. Those are names that Prometheus refuses, that the metrics use themselves, or that come
+// twice, and values that are not UTF-8.
 Status PrometheusText(const StoreStats& stats, const StoreLatencies& latencies,
                       std::span<const StatsLabel> labels, std::string* text);
 
