@@ -2,12 +2,16 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <system_error>
@@ -30,14 +34,73 @@ void OnInterrupt(int) {
   errno = interrupted_errno;
 }
 
-void ReadAll(int fd, std::string* output) {
+// Keeps the signals that OnInterrupt handles away from this thread.
+class InterruptsBlocked {
+ public:
+  InterruptsBlocked() {
+    sigset_t signals;
+    sigemptyset(&signals);
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&signals, signal);
+    pthread_sigmask(SIG_BLOCK, &signals, &before_);
+  }
+  InterruptsBlocked(const InterruptsBlocked&) = delete;
+  InterruptsBlocked& operator=(const InterruptsBlocked&) = delete;
+  ~InterruptsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+  const sigset_t& before() const { return before_; }
+
+ private:
+  sigset_t before_;
+};
+
+// Starts a child whose standard output is `output_fd`. Returns 0 or an errno. An interrupt that
+// comes meanwhile reaches the child as well.
+int Start(const std::vector<std::string>& args, int output_fd, pid_t* child) {
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, output_fd, STDOUT_FILENO);
+  std::vector<char*> argv;
+  argv.reserve(args.size() + 1);
+  for (const std::string& arg : args) argv.push_back(const_cast<char*>(arg.c_str()));
+  argv.push_back(nullptr);
+  const InterruptsBlocked blocked;
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+  posix_spawnattr_setsigmask(&attributes, &blocked.before());
+  const int refused = posix_spawnp(child, argv[0], &actions, &attributes, argv.data(), environ);
+  posix_spawnattr_destroy(&attributes);
+  posix_spawn_file_actions_destroy(&actions);
+  if (refused == 0) running_child = *child;
+  return refused;
+}
+
+// Waits until there is something to read. False when the time is up.
+bool WaitToRead(int fd, std::chrono::steady_clock::time_point end) {
+  using std::chrono::milliseconds;
+  constexpr milliseconds kMostWait = std::chrono::hours(1);
+  for (;;) {
+    const auto left =
+        std::chrono::duration_cast<milliseconds>(end - std::chrono::steady_clock::now());
+    if (left.count() <= 0) return false;
+    pollfd waiting = {fd, POLLIN, 0};
+    if (poll(&waiting, 1, static_cast<int>(std::min(left, kMostWait).count()) + 1) > 0) return true;
+  }
+}
+
+// Reads to the end. False when the time is up; 0 seconds are no limit.
+bool ReadAll(int fd, double most_seconds, std::string* output) {
+  const auto end =
+      std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::nanoseconds>(
+                                             std::chrono::duration<double>(most_seconds));
   char buffer[65536];
   for (;;) {
+    if (most_seconds > 0 && !WaitToRead(fd, end)) return false;
     const ssize_t got = read(fd, buffer, sizeof(buffer));
     if (got > 0) {
       output->append(buffer, static_cast<size_t>(got));
     } else if (got == 0 || errno != EINTR) {
-      return;
+      return true;
     }
   }
 }
@@ -52,35 +115,34 @@ int WaitFor(pid_t child) {
 
 }  // namespace
 
-ChildResult RunChild(const std::vector<std::string>& args) {
+ChildResult RunChild(const std::vector<std::string>& args, double most_seconds) {
   ChildResult result;
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) {
     result.error = std::string("pipe: ") + std::strerror(errno);
     return result;
   }
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
-  std::vector<char*> argv;
-  argv.reserve(args.size() + 1);
-  for (const std::string& arg : args) argv.push_back(const_cast<char*>(arg.c_str()));
-  argv.push_back(nullptr);
+  const bool was_interrupted = interrupted.load();
   pid_t child = 0;
-  const int refused = posix_spawnp(&child, argv[0], &actions, nullptr, argv.data(), environ);
-  posix_spawn_file_actions_destroy(&actions);
+  const int refused = Start(args, ends[1], &child);
   close(ends[1]);
   if (refused != 0) {
     result.error = args[0] + ": " + std::strerror(refused);
   } else {
-    running_child = child;
+    // The handler came before it knew this child.
+    if (!was_interrupted && interrupted.load()) kill(child, SIGTERM);
     result.started = true;
-    ReadAll(ends[0], &result.output);
+    result.timed_out = !ReadAll(ends[0], most_seconds, &result.output);
+    if (result.timed_out) kill(child, SIGKILL);
     result.exit_code = WaitFor(child);
     running_child = 0;
   }
   close(ends[0]);
   return result;
+}
+
+bool DieWithParent(pid_t parent) {
+  return prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() == parent;
 }
 
 std::string SelfPath() {

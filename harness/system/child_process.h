@@ -5,6 +5,8 @@
 #ifndef HARNESS_SYSTEM_CHILD_PROCESS_H_
 #define HARNESS_SYSTEM_CHILD_PROCESS_H_
 
+#include <sys/types.h>
+
 #include <string>
 #include <vector>
 
@@ -16,12 +18,19 @@ struct ChildResult {
   std::string error;
   // The exit status, or 128 + the signal that ended it.
   int exit_code = -1;
+  // It was killed because its time was up.
+  bool timed_out = false;
   // All that it wrote to its standard output.
   std::string output;
 };
 
-// Runs args[0], looked up in PATH, and waits for it.
-ChildResult RunChild(const std::vector<std::string>& args);
+// Runs args[0], looked up in PATH, and waits for it. A child that still has its standard output
+// open after `most_seconds` is killed; 0: it may take as long as it likes.
+ChildResult RunChild(const std::vector<std::string>& args, double most_seconds = 0);
+
+// Asks the kernel to kill this process when the thread that started it ends. False when `parent`,
+// the process of that thread, has ended already.
+[[nodiscard]] bool DieWithParent(pid_t parent);
 
 // The path of the program that is running.
 std::string SelfPath();
