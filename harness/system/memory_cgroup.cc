@@ -3,8 +3,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstring>
 #include <filesystem>
 #include <sstream>
@@ -42,21 +44,6 @@ Status WriteFile(const std::string& path, const std::string& text) {
   return written ? Status::Ok() : Status::NotSupported(path + ": " + std::strerror(error));
 }
 
-// The group below which a new one can be made: with version 2 only groups without processes of
-// their own, and the root, hand the memory controller down.
-std::string ParentOf(const MemoryCgroupPlace& place) {
-  if (!place.is_v2) return place.mount + place.own;
-  for (std::string group = place.own;; group.resize(group.rfind('/'))) {
-    const std::string path = place.mount + group;
-    const std::string handed_down = path + "/cgroup.subtree_control";
-    if (HasWord(ReadTextFile(handed_down), "memory", ' ') ||
-        WriteFile(handed_down, "+memory").ok()) {
-      return path;
-    }
-    if (group.empty()) return {};
-  }
-}
-
 // The mount point in a line of mountinfo if the line is of a memory hierarchy.
 std::optional<MemoryCgroupPlace> PlaceOfMount(const std::string& line) {
   std::istringstream words(line);
@@ -72,7 +59,42 @@ std::optional<MemoryCgroupPlace> PlaceOfMount(const std::string& line) {
   return MemoryCgroupPlace{!is_v1, mount, root == "/" ? std::string() : root};
 }
 
+// Makes a directory below `parent` that nobody else has.
+Status MakeGroup(const std::string& parent, std::string* path) {
+  // A process that was killed may have left groups, and another process may have its number now.
+  constexpr int kMostTries = 1000;
+  static std::atomic<uint32_t> made_count{0};
+  const std::string prefix = parent + "/engine_race_" + std::to_string(::getpid()) + "_";
+  for (int tries = 0; tries < kMostTries; ++tries) {
+    // Relaxed: only the number itself matters.
+    *path = prefix + std::to_string(made_count.fetch_add(1, std::memory_order_relaxed));
+    if (::mkdir(path->c_str(), 0755) == 0) return Status::Ok();
+    if (errno != EEXIST) break;
+  }
+  return Status::NotSupported("mkdir " + *path + ": " + std::strerror(errno));
+}
+
+// Whether `path` is `root` or lies below it.
+bool LiesBelow(std::string_view path, std::string_view root) {
+  return path.starts_with(root) && (path.size() == root.size() || path[root.size()] == '/');
+}
+
 }  // namespace
+
+std::string ParentForMemoryCgroups(const MemoryCgroupPlace& place) {
+  if (!place.is_v2) return place.mount + place.own;
+  for (std::string group = place.own;;) {
+    const std::string path = place.mount + group;
+    const std::string handed_down = path + "/cgroup.subtree_control";
+    if (HasWord(ReadTextFile(handed_down), "memory", ' ') ||
+        WriteFile(handed_down, "+memory").ok()) {
+      return path;
+    }
+    if (group.empty()) return {};
+    const size_t slash = group.rfind('/');
+    group.resize(slash == std::string::npos ? 0 : slash);
+  }
+}
 
 std::optional<MemoryCgroupPlace> FindMemoryCgroup(std::string_view mountinfo,
                                                   std::string_view cgroups) {
@@ -94,7 +116,7 @@ std::optional<MemoryCgroupPlace> FindMemoryCgroup(std::string_view mountinfo,
     const bool is_it = found->is_v2 ? line.starts_with("0::") : HasWord(controllers, "memory", ',');
     if (!is_it) continue;
     std::string own = line.substr(second + 1);
-    if (own.starts_with(mount_root)) own.erase(0, mount_root.size());
+    if (LiesBelow(own, mount_root)) own.erase(0, mount_root.size());
     while (own.ends_with('/')) own.pop_back();
     found->own = own;
   }
@@ -109,13 +131,12 @@ Status MemoryCgroup::Create(uint64_t limit_bytes) {
   const auto place =
       FindMemoryCgroup(ReadTextFile("/proc/self/mountinfo"), ReadTextFile("/proc/self/cgroup"));
   if (!place) return Status::NotSupported("no cgroup of memory is mounted");
-  const std::string parent = ParentOf(*place);
+  const std::string parent = ParentForMemoryCgroups(*place);
   if (parent.empty()) return Status::NotSupported("no cgroup hands the memory controller down");
-  const std::string path = parent + "/engine_race_" + std::to_string(::getpid());
-  if (::mkdir(path.c_str(), 0755) != 0 && errno != EEXIST) {
-    return Status::NotSupported("mkdir " + path + ": " + std::strerror(errno));
-  }
+  std::string path;
+  ENGINE_RACE_RETURN_IF_ERROR(MakeGroup(parent, &path));
   path_ = path;
+  version_ = place->is_v2 ? 2 : 1;
   const std::string limit = std::to_string(limit_bytes);
   ENGINE_RACE_RETURN_IF_ERROR(WriteFile(path + "/" + (place->is_v2 ? kV2Limit : kV1Limit), limit));
   // Kernels without accounting of swap lack this file.
@@ -128,6 +149,20 @@ Status MemoryCgroup::Create(uint64_t limit_bytes) {
 
 Status MemoryCgroup::Join(const std::string& path) {
   return WriteFile(path + "/cgroup.procs", "0");
+}
+
+Status MemoryCgroup::TryOut(uint64_t limit_bytes) {
+  MemoryCgroup group;
+  ENGINE_RACE_RETURN_IF_ERROR(group.Create(limit_bytes));
+  const pid_t child = ::fork();
+  if (child < 0) return Status::FromErrno("fork", errno);
+  if (child == 0) ::_exit(Join(group.path()).ok() ? 0 : 1);
+  int ended = 0;
+  while (::waitpid(child, &ended, 0) < 0) {
+    if (errno != EINTR) return Status::FromErrno("waitpid", errno);
+  }
+  if (WIFEXITED(ended) && WEXITSTATUS(ended) == 0) return Status::Ok();
+  return Status::NotSupported("a process cannot join " + group.path());
 }
 
 }  // namespace harness

@@ -25,6 +25,10 @@ struct MemoryCgroupPlace {
 std::optional<MemoryCgroupPlace> FindMemoryCgroup(std::string_view mountinfo,
                                                   std::string_view cgroups);
 
+// The path of the group below which a new one can be made; empty: there is none. With version 2
+// only the root and groups without processes of their own hand the memory controller down.
+std::string ParentForMemoryCgroups(const MemoryCgroupPlace& place);
+
 class MemoryCgroup {
  public:
   MemoryCgroup() = default;
@@ -33,16 +37,22 @@ class MemoryCgroup {
   // Removes the group, whose processes have ended.
   ~MemoryCgroup();
 
-  // kNotSupported, with the reason, where groups cannot be made.
+  // Makes a group of this process's own. kNotSupported, with the reason, where that is impossible.
   engine_race::Status Create(uint64_t limit_bytes);
   // For Join; empty before Create.
   const std::string& path() const { return path_; }
+  // Of the hierarchy, 1 or 2; 0 before Create.
+  int version() const { return version_; }
 
   // Puts the calling process into the group of this path.
   static engine_race::Status Join(const std::string& path);
+  // Makes a group, lets a child process join it, and removes it again. The caller has no other
+  // threads.
+  static engine_race::Status TryOut(uint64_t limit_bytes);
 
  private:
   std::string path_;
+  int version_ = 0;
 };
 
 }  // namespace harness
