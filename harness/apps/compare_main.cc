@@ -57,6 +57,9 @@ void AddFlags(CompareFlags* flags, CLI::App* app) {
   app->add_option("--rounds", config.round_count)
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
+  app->add_option("--openings", config.opening_count, "of each store in a round")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
   app->add_option("--stores", config.stores, "which stores take part")
       ->delimiter(',')
       ->check(CLI::IsMember(StoreNames()))
@@ -101,6 +104,7 @@ std::string Settle(CompareFlags* flags) {
     flags->gib = 1.0 / 128;
     flags->floor_gib = 1.0 / 64;
     config.round_count = 1;
+    config.opening_count = 2;
     config.phase_seconds = 20;
     config.thread_count = 4;
     config.benchmarks = {"fillseq", "readrandom"};
@@ -148,8 +152,8 @@ int Compare(CompareFlags flags) {
   std::string error;
   if (!dir.Prepare(flags.dir, &error)) return RefuseBench(kProgram, error);
   config.dir = dir.path();
-  const std::string no_room = WhyNoRoom(config.dir, NeededBytes(config));
-  if (!no_room.empty()) return RefuseBench(kProgram, no_room);
+  const std::string space_error = WhyNoRoom(config.dir, NeededBytes(config));
+  if (!space_error.empty()) return RefuseBench(kProgram, space_error);
   for (const std::string& name : MissingPeers()) {
     std::fprintf(stderr, "left out %s: its library was missing when this was built; %s\n",
                  name.c_str(), "scripts/setup.sh peers installs it");

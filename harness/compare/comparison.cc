@@ -1,5 +1,7 @@
 #include "harness/compare/comparison.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -12,10 +14,10 @@
 #include "harness/bench/report.h"
 #include "harness/compare/process.h"
 #include "harness/compare/report.h"
-#include "harness/measure/alternating_rounds.h"
 #include "harness/measure/median.h"
 #include "harness/opponents/peers.h"
 #include "harness/system/child_process.h"
+#include "harness/system/memory_cgroup.h"
 
 namespace harness {
 namespace {
@@ -24,26 +26,8 @@ namespace fs = std::filesystem;
 
 // Besides the phase's time, for opening, last calls and closing.
 constexpr double kMostOverheadSeconds = 60;
-
-constexpr char kRocksName[] = "rocksdb";
-constexpr char kWriteBest[] = "write_vs_best_peer";
-constexpr char kReadBest[] = "read_vs_best_peer";
-constexpr char kRangeBest[] = "range_vs_best_peer";
-constexpr char kOpenRocks[] = "open_vs_rocksdb";
-constexpr char kWriteAmplification[] = "write_amplification";
-constexpr char kSpaceAmplification[] = "space_amplification_uniform";
-
-constexpr ClaimTarget kTargets[] = {{kWriteBest, ">= 5"},
-                                    {kReadBest, ">= 1.1"},
-                                    {kRangeBest, ">= 10"},
-                                    {kOpenRocks, ">= 2"},
-                                    {kWriteAmplification, "<= 1.10"},
-                                    {kSpaceAmplification, "<= 1.10"},
-                                    // Of other programs.
-                                    {"python_read_many_ratio", ">= 0.9"},
-                                    {"python_hot_ratio", ">= 0.6"},
-                                    {"embeddings_vs_memmap", ">= 2"},
-                                    {"c_api_cost", "<= 0.02"}};
+// The records that the time limit of a writing has left may take so many times as long.
+constexpr double kRestFactor = 3;
 
 bool IsFill(const std::string& phase) {
   const BenchTraits* const benchmark = FindBenchmark(phase);
@@ -54,9 +38,17 @@ double FillSeconds(const CompareConfig& config) {
   return config.fill_seconds > 0 ? config.fill_seconds : 3 * config.phase_seconds;
 }
 
-bool IsTarget(const std::string& name) {
-  return std::any_of(std::begin(kTargets), std::end(kTargets),
-                     [&](const ClaimTarget& target) { return name == target.name; });
+double LimitSeconds(const CompareConfig& config, const std::string& phase) {
+  if (phase == kWriteRestPhase) {
+    return kRestFactor * std::max(FillSeconds(config), config.phase_seconds);
+  }
+  return IsFill(phase) ? FillSeconds(config) : config.phase_seconds;
+}
+
+std::vector<std::string> AllPeerNames() {
+  std::vector<std::string> names = MissingPeers();
+  for (const KvStoreKind& kind : Peers()) names.push_back(kind.name);
+  return names;
 }
 
 }  // namespace
@@ -70,7 +62,8 @@ uint64_t NeededBytes(const CompareConfig& config) {
   return std::max(data_bytes + std::min(kLogBytes, data_bytes), 2 * config.floor_bytes);
 }
 
-Comparison::Comparison(CompareConfig config) : config_(std::move(config)), rounds_(kTargets) {}
+Comparison::Comparison(CompareConfig config)
+    : config_(std::move(config)), claims_(config_.stores, AllPeerNames()) {}
 
 void Comparison::Fail(const std::string& what) {
   std::fprintf(stderr, "FAILED: %s\n", what.c_str());
@@ -84,10 +77,8 @@ void Comparison::Merge(const std::string& path) {
     return Fail(path + " has no claims");
   }
   for (const auto& [name, value] : json["claims"].items()) {
-    if (!IsTarget(name) || !value.is_number()) {
+    if (!value.is_number() || !claims_.TakeOver(name, value.get<double>())) {
       Fail(path + ": " + name + " is none of the claims");
-    } else {
-      rounds_.Settle(name, value.get<double>());
     }
   }
   merged_[fs::path(path).filename().string()] = json;
@@ -95,24 +86,30 @@ void Comparison::Merge(const std::string& path) {
 
 void Comparison::Run() {
   if (config_.memory_cap_bytes > 0) {
-    MemoryCgroup trial;
-    const engine_race::Status status = trial.Create(config_.memory_cap_bytes);
+    const engine_race::Status status = MemoryCgroup::TryOut(config_.memory_cap_bytes);
     if (!status.ok()) {
-      cap_word_ = status.message();
-      std::fprintf(stderr, "no cap on memory: %s\n", cap_word_.c_str());
+      no_cap_reason_ = status.message();
+      std::fprintf(stderr, "no cap on memory: %s\n", no_cap_reason_.c_str());
     }
   }
   for (uint32_t round = 0; round < config_.round_count; ++round) {
-    answers_.clear();
-    if (!NoteFloor()) return;
-    std::vector<Turn> turns;
-    turns.reserve(config_.stores.size());
-    for (const std::string& store : config_.stores) {
-      turns.emplace_back([this, store, round] { return RunStore(store, round); });
-    }
-    if (!AlternatingRound(round, turns)) return;
-    NoteRound();
+    if (!NoteFloor() || !RunRound(round)) return;
   }
+}
+
+// Drift, such as a disk's burst allowance or a neighbour's load, affects all positions of a round.
+bool Comparison::RunRound(uint32_t round) {
+  answers_.clear();
+  uint32_t position = 0;
+  for (const uint32_t store : StoresInTurn(round, static_cast<uint32_t>(config_.stores.size()))) {
+    Turn turn;
+    turn.store = config_.stores[store];
+    turn.round = round;
+    turn.position = position++;
+    if (Interrupted() || !RunStore(turn)) return false;
+  }
+  claims_.NoteRound(answers_);
+  return !Interrupted();
 }
 
 bool Comparison::NoteFloor() {
@@ -136,115 +133,139 @@ bool Comparison::FreshStoreDir() {
   return !failed;
 }
 
-bool Comparison::RunStore(const std::string& store, uint32_t round) {
-  if (config_.has_contest) RunContestOf(store, round);
-  if (!config_.benchmarks.empty() && !Interrupted()) RunBenchmarksOf(store, round);
+bool Comparison::RunStore(Turn turn) {
+  if (config_.has_contest) RunContestOf(&turn);
+  if (!config_.benchmarks.empty() && !Interrupted()) RunBenchmarksOf(&turn);
   std::error_code ignored;
   fs::remove_all(StoreDir(), ignored);
   return !Interrupted();
 }
 
-void Comparison::RunContestOf(const std::string& store, uint32_t round) {
-  if (!FreshStoreDir()) return;
-  const CompareAnswer written = RunPhase(store, kWritePhase, round, 0);
-  if (!written.error.empty()) return;
+bool Comparison::WriteAll(Turn* turn) {
+  if (!RunPhase(kWritePhase, turn)) return false;
+  const bool only_writes =
+      std::all_of(config_.phases.begin(), config_.phases.end(),
+                  [](const std::string& phase) { return phase == kWritePhase; });
+  if (only_writes) return false;
+  return turn->has_all_records || RunPhase(kWriteRestPhase, turn);
+}
+
+void Comparison::RunContestOf(Turn* turn) {
+  if (!FreshStoreDir() || !WriteAll(turn)) return;
+  // It replays what a store has left in its log. So no later phase depends on which phases ran.
+  if (!RunPhase(kOpenAfterLoadPhase, turn)) return;
   for (const std::string& phase : config_.phases) {
-    if (Interrupted() || phase == kWritePhase) continue;
-    if (RunPhase(store, phase, round, written.written_count).stuck) return;
+    if (phase == kWritePhase) continue;
+    const uint32_t count = phase == kOpenPhase ? config_.opening_count : 1;
+    for (uint32_t i = 0; i < count; ++i) {
+      if (!RunPhase(phase, turn, i)) return;
+    }
   }
 }
 
-void Comparison::RunBenchmarksOf(const std::string& store, uint32_t round) {
+// After a failure nothing is run before the next fill, which begins with a fresh store.
+void Comparison::RunBenchmarksOf(Turn* turn) {
   bool has_store = false;
+  bool failed = false;
   for (const std::string& name : config_.benchmarks) {
     if (Interrupted()) return;
     const BenchTraits* const traits = FindBenchmark(name);
-    if ((traits->is_fill || !has_store) && !FreshStoreDir()) return;
+    if (failed && !traits->is_fill) {
+      Fail(turn->store + ", " + name + ": left out, because a benchmark before it failed");
+      continue;
+    }
+    if (traits->is_fill || !has_store) {
+      if (!FreshStoreDir()) return;
+      turn->written_count = 0;
+      turn->has_all_records = true;
+    }
     has_store = true;
-    if (RunPhase(store, name, round, 0).stuck) return;
+    if (traits->is_ycsb && !traits->is_fill && !turn->has_all_records) {
+      Fail(turn->store + ", " + name + ": left out, because the fill before it did not finish");
+      continue;
+    }
+    failed = !RunPhase(name, turn);
   }
 }
 
-CompareAnswer Comparison::RunPhase(const std::string& store, const std::string& phase,
-                                   uint32_t round, uint64_t written_count) {
+CompareOrder Comparison::OrderOf(const std::string& phase, const Turn& turn,
+                                 uint32_t opening) const {
   CompareOrder order;
-  order.store = store;
+  order.store = turn.store;
   order.phase = phase;
-  order.round = round;
+  order.round = turn.round;
+  order.position = turn.position;
+  order.opening = opening;
   order.dir = StoreDir();
   order.thread_count = config_.thread_count;
   order.record_count = config_.record_count;
-  order.written_count = written_count;
+  order.written_count = turn.written_count;
+  order.has_all_records = turn.has_all_records;
   order.seed = config_.seed;
-  order.phase_seconds = IsFill(phase) ? FillSeconds(config_) : config_.phase_seconds;
+  order.phase_seconds = LimitSeconds(config_, phase);
   order.process_seconds = 2 * order.phase_seconds + kMostOverheadSeconds;
   order.memory_budget_bytes = config_.memory_budget_bytes;
   order.dense_keys = config_.dense_keys;
+  order.parent_pid = ::getpid();
+  return order;
+}
+
+CompareAnswer Comparison::RunCapped(CompareOrder order) const {
   // A new group each time: the page cache that a phase leaves is charged to its own group.
   MemoryCgroup group;
-  if (config_.memory_cap_bytes > 0 && cap_word_.empty() &&
-      group.Create(config_.memory_cap_bytes).ok()) {
-    order.cgroup = group.path();
-  }
-  CompareAnswer answer = RunCompareProcess(order);
-  if (Interrupted()) return answer;
-  if (!answer.error.empty()) Fail(store + ", " + phase + ": " + answer.error);
-  if (answer.run.is_object()) {
-    std::fprintf(stderr, "round %u, %s, %s: %.0f operations/s in %.2f s%s\n", round + 1,
-                 store.c_str(), phase.c_str(), answer.OperationsPerSecond(),
-                 answer.Figure("seconds").value_or(0),
-                 answer.run.value("finished", false) ? "" : ", unfinished");
-    runs_.push_back(answer.run);
-  }
-  if (answer.description.is_object()) {
-    nlohmann::json& description = descriptions_[store];
-    // What the first phase says stays; a later opening may have other settings.
-    if (description.is_null()) description = answer.description;
-  }
-  answers_[store][phase] = answer;
-  return answer;
-}
-
-double Comparison::RateOf(const std::string& store, const std::string& phase) const {
-  const auto phases = answers_.find(store);
-  if (phases == answers_.end()) return 0;
-  const auto answer = phases->second.find(phase);
-  return answer == phases->second.end() ? 0 : answer->second.OperationsPerSecond();
-}
-
-void Comparison::NoteBest(const char* claim, const char* phase) {
-  double best = 0;
-  for (const auto& [store, phases] : answers_) {
-    if (store != kEngineName) best = std::max(best, RateOf(store, phase));
-  }
-  rounds_.NoteRatio(claim, RateOf(kEngineName, phase), best);
-}
-
-void Comparison::NoteRound() {
-  NoteBest(kWriteBest, kWritePhase);
-  NoteBest(kReadBest, kReadPhase);
-  NoteBest(kRangeBest, kRangePhase);
-  rounds_.NoteRatio(kOpenRocks, RateOf(kEngineName, kOpenPhase), RateOf(kRocksName, kOpenPhase));
-  for (const auto& [store, phases] : answers_) {
-    if (RateOf(store, kOpenPhase) > 0) {
-      rounds_.Note("open, " + store + ", ms", 1e3 / RateOf(store, kOpenPhase));
+  if (has_cap()) {
+    const engine_race::Status status = group.Create(config_.memory_cap_bytes);
+    if (!status.ok()) {
+      CompareAnswer answer;
+      answer.error = "no cap on memory: " + status.message();
+      return answer;
     }
+    order.cgroup = group.path();
+    order.cgroup_version = group.version();
+    order.memory_cap_bytes = config_.memory_cap_bytes;
   }
-  const auto engine = answers_.find(kEngineName);
-  if (engine == answers_.end()) return;
-  const CompareAnswer& written = engine->second[kWritePhase];
-  const auto write_amplification = written.Figure("write_amplification");
-  if (write_amplification) rounds_.Note(kWriteAmplification, *write_amplification);
-  const auto space_amplification = written.Figure("space_amplification");
-  if (space_amplification) rounds_.Note(kSpaceAmplification, *space_amplification);
+  return RunCompareProcess(order);
+}
+
+bool Comparison::RunPhase(const std::string& phase, Turn* turn, uint32_t opening) {
+  if (Interrupted()) return false;
+  const CompareOrder order = OrderOf(phase, *turn, opening);
+  const CompareAnswer answer = RunCapped(order);
+  if (Interrupted()) return false;
+  NoteAnswer(order, answer);
+  if (!answer.ok()) return false;
+  turn->written_count = answer.written_count;
+  turn->has_all_records = answer.has_all_records;
+  return true;
+}
+
+void Comparison::NoteAnswer(const CompareOrder& order, const CompareAnswer& answer) {
+  const std::string what = order.store + ", " + order.phase;
+  const bool has_run = answer.run.is_object();
+  if (!answer.ok()) {
+    Fail(what + ": " + answer.error);
+    nlohmann::json failed = has_run ? answer.run : nlohmann::json::object();
+    failed["store"] = order.store;
+    failed["phase"] = order.phase;
+    failed["round"] = order.round;
+    failed["error"] = answer.error;
+    failed_runs_.push_back(failed);
+  } else if (has_run) {
+    std::fprintf(stderr, "round %u, %s: %.0f operations/s in %.2f s%s\n", order.round + 1,
+                 what.c_str(), answer.OperationsPerSecond(), answer.Figure("seconds").value_or(0),
+                 answer.run.value("finished", false) ? "" : ", unfinished");
+    if (order.phase != kWriteRestPhase) runs_.push_back(answer.run);
+  }
+  // The first phase's description is kept. A later opening may have other settings.
+  if (answer.description.is_object()) descriptions_.try_emplace(order.store, answer.description);
+  answers_[order.store][order.phase].push_back(answer);
 }
 
 nlohmann::json Comparison::ToJson() const {
-  nlohmann::json json = rounds_.ToJson();
+  nlohmann::json json = claims_.rounds().ToJson();
   json["kind"] = "compare";
   json["machine"] = MachineJson(config_.dir);
-  const bool has_cap = config_.memory_cap_bytes > 0 && cap_word_.empty();
-  if (has_cap) json["machine"]["memory_limit_bytes"] = config_.memory_cap_bytes;
+  if (has_cap()) json["machine"]["memory_limit_bytes"] = config_.memory_cap_bytes;
   for (const auto& [name, rates] : floor_) json["floor"][name] = MedianOf(rates);
   json["config"] = {{"stores", config_.stores},
                     {"phases", config_.phases},
@@ -252,14 +273,17 @@ nlohmann::json Comparison::ToJson() const {
                     {"threads", config_.thread_count},
                     {"records", config_.record_count},
                     {"rounds", config_.round_count},
+                    {"openings", config_.opening_count},
                     {"phase_seconds", config_.phase_seconds},
                     {"fill_seconds", FillSeconds(config_)},
+                    {"write_rest_seconds", LimitSeconds(config_, kWriteRestPhase)},
                     {"seed", config_.seed},
-                    {"memory_cap_bytes", has_cap ? config_.memory_cap_bytes : 0},
-                    {"no_cap_because", cap_word_},
+                    {"memory_cap_bytes", has_cap() ? config_.memory_cap_bytes : 0},
+                    {"no_cap_because", no_cap_reason_},
                     {"memory_budget_bytes", config_.memory_budget_bytes},
                     {"dense_keys", config_.dense_keys}};
   json["runs"] = runs_;
+  json["failed_runs"] = failed_runs_;
   json["summary"] = SummaryJson(json["runs"]);
   json["stores"] = descriptions_;
   json["missing_stores"] = MissingPeers();
@@ -270,13 +294,13 @@ nlohmann::json Comparison::ToJson() const {
 
 std::string Comparison::ToTable() const {
   const nlohmann::json runs = runs_;
-  std::string text = PhaseTables(runs) + WinsTable(runs) + "\n";
+  std::string text = PhaseTables(runs) + WinsTable(runs, failed_runs_) + "\n";
   for (const auto& [name, rates] : floor_) {
     char line[128];
     std::snprintf(line, sizeof(line), "fio, %s: %.0f\n", name.c_str(), MedianOf(rates));
     text += line;
   }
-  return text + "\n" + rounds_.ToTable();
+  return text + "\n" + claims_.rounds().ToTable();
 }
 
 }  // namespace harness

@@ -12,9 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "harness/compare/claims.h"
 #include "harness/compare/order.h"
-#include "harness/measure/claim_rounds.h"
-#include "harness/system/memory_cgroup.h"
 
 namespace harness {
 
@@ -29,6 +28,8 @@ struct CompareConfig {
   uint32_t thread_count = 64;
   uint64_t record_count = 0;
   uint32_t round_count = 3;
+  // Openings of each store in a round, each by a process of its own.
+  uint32_t opening_count = 10;
   double phase_seconds = 120;
   // The limit of phases that fill a store. 0: three times that of the others, because a store that
   // holds fewer records than the others may fit into memory.
@@ -61,32 +62,43 @@ class Comparison {
   std::string ToTable() const;
 
  private:
-  // Answers of a round by store and phase.
-  using Answers = std::map<std::string, std::map<std::string, CompareAnswer>>;
+  // A store in a round, and what its directory holds so far.
+  struct Turn {
+    std::string store;
+    uint32_t round = 0;
+    uint32_t position = 0;
+    uint64_t written_count = 0;
+    bool has_all_records = true;
+  };
 
   // False when the user interrupts.
   bool NoteFloor();
-  bool RunStore(const std::string& store, uint32_t round);
-  void RunContestOf(const std::string& store, uint32_t round);
-  void RunBenchmarksOf(const std::string& store, uint32_t round);
-  CompareAnswer RunPhase(const std::string& store, const std::string& phase, uint32_t round,
-                         uint64_t written_count);
-  // Takes the round's claims.
-  void NoteRound();
-  void NoteBest(const char* claim, const char* phase);
-  double RateOf(const std::string& store, const std::string& phase) const;
+  bool RunRound(uint32_t round);
+  bool RunStore(Turn turn);
+  void RunContestOf(Turn* turn);
+  void RunBenchmarksOf(Turn* turn);
+  // The writing, and the records that its time limit has left. False when there is nothing to read.
+  bool WriteAll(Turn* turn);
+  // Runs a phase and notes its answer. False when it failed or the user interrupts.
+  bool RunPhase(const std::string& phase, Turn* turn, uint32_t opening = 0);
+  CompareOrder OrderOf(const std::string& phase, const Turn& turn, uint32_t opening) const;
+  // Gives the order to a process below the cap.
+  CompareAnswer RunCapped(CompareOrder order) const;
+  void NoteAnswer(const CompareOrder& order, const CompareAnswer& answer);
+  bool has_cap() const { return config_.memory_cap_bytes > 0 && no_cap_reason_.empty(); }
   std::string StoreDir() const { return config_.dir + "/store"; }
   bool FreshStoreDir();
   void Fail(const std::string& what);
 
   const CompareConfig config_;
-  ClaimRounds rounds_;
-  Answers answers_;  // of the round that runs
+  CompareClaims claims_;
+  RoundAnswers answers_;  // of the round that runs
   std::vector<nlohmann::json> runs_;
+  std::vector<nlohmann::json> failed_runs_;
   std::map<std::string, nlohmann::json> descriptions_;
   std::map<std::string, std::vector<double>> floor_;  // the device's rates by name
   std::map<std::string, nlohmann::json> merged_;
-  std::string cap_word_;  // why there is no cap, or empty
+  std::string no_cap_reason_;  // empty when there is a cap, or none is wanted
   std::vector<std::string> errors_;
 };
 

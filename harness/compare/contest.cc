@@ -10,10 +10,8 @@
 #include <thread>
 
 #include "engine_race/base/key.h"
-#include "harness/data/key_source.h"
 #include "harness/data/mix.h"
 #include "harness/data/range_visitor.h"
-#include "harness/data/value_maker.h"
 #include "harness/measure/progress.h"
 #include "harness/measure/timed.h"
 #include "harness/system/process_stats.h"
@@ -77,21 +75,31 @@ Status WrongRecord(uint64_t key, const std::string& what) {
   return Status::Corruption(KeyFailure(key, what));
 }
 
-class Contest {
+Status NothingToRead() { return Status::InvalidArgument("the store has no records to read"); }
+
+bool IsWriting(const CompareOrder& order) {
+  return order.phase == kWritePhase || order.phase == kWriteRestPhase;
+}
+
+}  // namespace
+
+class Contest::Phase {
  public:
-  Contest(const CompareOrder& order, KvStore* store)
+  explicit Phase(const CompareOrder& order)
       : order_(order),
-        store_(store),
-        keys_(KeyShape::kUniform, order.record_count, order.seed),
-        values_(order.seed),
+        records_(order),
         progress_(order.phase, OperationCount(), kBenchRecordBytes, order.thread_count),
-        passes_(static_cast<ptrdiff_t>(order.thread_count)) {
+        passes_(static_cast<ptrdiff_t>(order.thread_count)),
+        next_(order.phase == kWriteRestPhase ? order.written_count : 0) {
     if (order.phase == kRangePhase) {
       expected_ = KeySource(KeyShape::kUniform, order.written_count, order.seed).Summarize();
     }
   }
 
-  Status Run(const OnSecondFn& on_second, BenchResult* result, uint64_t* written_count) {
+  Status Run(KvStore* store, const OnSecondFn& on_second, BenchResult* result,
+             uint64_t* written_count) {
+    if (!IsWriting(order_) && order_.written_count == 0) return NothingToRead();
+    store_ = store;
     TimedPoint point;
     Status status;
     {
@@ -100,7 +108,7 @@ class Contest {
           order_.thread_count, order_.phase_seconds,
           [this](uint32_t thread, TimedThread* self) { return Work(thread, self); }, &point);
     }
-    const bool writes = order_.phase == kWritePhase;
+    const bool writes = IsWriting(order_);
     const auto kind = writes ? OperationKind::kWrite : OperationKind::kRead;
     result->latencies[static_cast<size_t>(kind)] = point.latency;
     result->operations = point.request_count;
@@ -111,28 +119,20 @@ class Contest {
     return status;
   }
 
-  Status ReadOne(uint64_t index, char* value) const {
-    const uint64_t key = keys_.KeyAt(index);
-    const Status status = store_->Get(key, value);
-    if (!status.ok()) return Status(status.code(), KeyFailure(key, status.ToString()));
-    uint64_t version = 0;
-    const bool is_right = values_.CheckAll(key, value, &version) && version == index;
-    return is_right ? Status::Ok() : WrongRecord(key, "wrong bytes");
-  }
-
  private:
   uint64_t ReadsOfThread() const {
     return std::max<uint64_t>(order_.record_count / order_.thread_count, 1);
   }
   uint64_t OperationCount() const {
     if (order_.phase == kWritePhase) return order_.record_count;
+    if (order_.phase == kWriteRestPhase) return order_.record_count - order_.written_count;
     if (order_.phase == kReadPhase) return ReadsOfThread() * order_.thread_count;
     return order_.written_count * order_.thread_count * kPasses;
   }
 
   Status Work(uint32_t thread, TimedThread* self) {
     self->Start();
-    if (order_.phase == kWritePhase) return Write(thread, self);
+    if (IsWriting(order_)) return Write(thread, self);
     if (order_.phase == kReadPhase) return Read(thread, self);
     return Range(thread, self);
   }
@@ -141,17 +141,18 @@ class Contest {
   // are the first ones.
   Status Write(uint32_t thread, TimedThread* self) {
     alignas(64) char value[kValueSize];
-    while (self->Running()) {
+    do {
       // Relaxed: only the number itself matters.
       const uint64_t index = next_.fetch_add(1, std::memory_order_relaxed);
       if (index >= order_.record_count) return Status::Ok();
-      const uint64_t key = keys_.KeyAt(index);
-      values_.Fill(key, index, value);
+      const uint64_t key = records_.KeyAt(index);
+      records_.values().Fill(key, index, value);
       const uint64_t begin_ns = NowNs();
       ENGINE_RACE_RETURN_IF_ERROR(store_->Put(key, value));
       Count(thread, NowNs() - begin_ns, self);
-    }
-    cut_short_ = true;
+    } while (self->Running());
+    // The last record may have been this thread's.
+    if (next_.load() < order_.record_count) cut_short_ = true;
     return Status::Ok();
   }
 
@@ -159,13 +160,14 @@ class Contest {
     alignas(64) char value[kValueSize];
     const uint64_t count = ReadsOfThread();
     for (uint64_t i = 0; i < count; ++i) {
-      if (!self->Running()) {
+      if (i > 0 && !self->Running()) {
         cut_short_ = true;
         return Status::Ok();
       }
       const uint64_t word = MixAt(order_.seed ^ kReadStream, i * order_.thread_count + thread);
       const uint64_t begin_ns = NowNs();
-      ENGINE_RACE_RETURN_IF_ERROR(ReadOne(AsBelow(word, order_.written_count), value));
+      ENGINE_RACE_RETURN_IF_ERROR(
+          records_.Read(store_, AsBelow(word, order_.written_count), value));
       Count(thread, NowNs() - begin_ns, self);
     }
     return Status::Ok();
@@ -194,7 +196,8 @@ class Contest {
   }
 
   Status Pass(uint32_t thread, uint32_t pass, TimedThread* self) {
-    RangeVisitor visitor(keys_, values_, ChecksOf(thread, pass, order_.thread_count));
+    RangeVisitor visitor(records_.keys(), records_.values(),
+                         ChecksOf(thread, pass, order_.thread_count));
     const Status status = store_->ScanAll([&](uint64_t key, const char* value) {
       visitor.Visit(engine_race::KeyBytes(key).view(), {value, kValueSize});
       ++self->tally.request_count;
@@ -219,37 +222,49 @@ class Contest {
   }
 
   const CompareOrder& order_;
-  KvStore* const store_;
-  const KeySource keys_;
-  const ValueMaker values_;
+  const RecordReader records_;
+  KvStore* store_ = nullptr;
   KeySummary expected_;
   Progress progress_;
   std::barrier<> passes_;
-  std::atomic<uint64_t> next_{0};
+  std::atomic<uint64_t> next_;  // record to write
   std::atomic<bool> cut_short_{false};
 };
 
-}  // namespace
+Contest::Contest(const CompareOrder& order) : phase_(std::make_unique<Phase>(order)) {}
+
+Contest::~Contest() = default;
+
+Status Contest::Run(KvStore* store, const OnSecondFn& on_second, BenchResult* result,
+                    uint64_t* written_count) {
+  return phase_->Run(store, on_second, result, written_count);
+}
 
 bool IsContestPhase(const std::string& phase) {
-  return phase == kWritePhase || phase == kReadPhase || phase == kRangePhase;
+  return phase == kWritePhase || phase == kWriteRestPhase || phase == kReadPhase ||
+         phase == kRangePhase;
 }
 
-Status RunContest(const CompareOrder& order, KvStore* store, const OnSecondFn& on_second,
-                  BenchResult* result, uint64_t* written_count) {
-  if (order.phase != kWritePhase && order.written_count == 0) {
-    return Status::InvalidArgument("the store has no records to read");
-  }
-  Contest contest(order, store);
-  return contest.Run(on_second, result, written_count);
+RecordReader::RecordReader(const CompareOrder& order)
+    : order_(order),
+      keys_(KeyShape::kUniform, order.record_count, order.seed),
+      values_(order.seed) {}
+
+Status RecordReader::Read(KvStore* store, uint64_t index, char* value) const {
+  const uint64_t key = KeyAt(index);
+  const Status status = store->Get(key, value);
+  if (!status.ok()) return Status(status.code(), KeyFailure(key, status.ToString()));
+  uint64_t version = 0;
+  const bool is_right = values_.CheckAll(key, value, &version) && version == index;
+  return is_right ? Status::Ok() : WrongRecord(key, "wrong bytes");
 }
 
-Status ReadOneRecord(const CompareOrder& order, KvStore* store) {
-  if (order.written_count == 0) return Status::InvalidArgument("the store has no records to read");
+Status RecordReader::ReadOne(KvStore* store) const {
+  if (order_.written_count == 0) return NothingToRead();
   alignas(64) char value[kValueSize];
-  const Contest contest(order, store);
-  const uint64_t word = MixAt(order.seed ^ kOpenStream, order.round);
-  return contest.ReadOne(AsBelow(word, order.written_count), value);
+  const uint64_t number = uint64_t{order_.round} << 32 | order_.opening;
+  const uint64_t word = MixAt(order_.seed ^ kOpenStream, number);
+  return Read(store, AsBelow(word, order_.written_count), value);
 }
 
 }  // namespace harness

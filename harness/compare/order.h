@@ -9,29 +9,45 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace harness {
 
 // The name of the store that the others are compared with.
 inline constexpr char kEngineName[] = "engine_race";
 
-// The contest's phases, and the opening of a store with a cold page cache. Every other phase is
-// named after the benchmark that it runs.
+// The contest's phases. Every other phase is named after the benchmark that it runs.
 inline constexpr char kWritePhase[] = "write";
+// Writes, unmeasured, the records that the time limit of the writing has left.
+inline constexpr char kWriteRestPhase[] = "write_rest";
+// The first opening after the writing, and an opening once the store has been closed again. Both
+// begin with a cold page cache.
+inline constexpr char kOpenAfterLoadPhase[] = "open_after_load";
+inline constexpr char kOpenPhase[] = "open";
 inline constexpr char kReadPhase[] = "read";
 inline constexpr char kRangePhase[] = "range";
-inline constexpr char kOpenPhase[] = "open";
+
+inline bool IsOpening(const std::string& phase) {
+  return phase == kOpenPhase || phase == kOpenAfterLoadPhase;
+}
 
 struct CompareOrder {
   std::string store;
   std::string phase;
   uint32_t round = 0;
-  std::string dir;     // of the store
-  std::string cgroup;  // that the process joins; empty: none
+  uint32_t position = 0;  // of the store within the round, from 0 on
+  uint32_t opening = 0;   // numbers the openings of a store in a round
+  std::string dir;        // of the store
+  // The group that the process joins, its version and its cap; empty and 0: there is none.
+  std::string cgroup;
+  int cgroup_version = 0;
+  uint64_t memory_cap_bytes = 0;
   uint32_t thread_count = 64;
   // Records of a whole dataset, and how many of them the store has: records 0 to written_count.
   uint64_t record_count = 0;
   uint64_t written_count = 0;
+  // Whether the store's fill went to its end.
+  bool has_all_records = true;
   uint64_t seed = 1;
   // The phase's time limit.
   double phase_seconds = 0;
@@ -40,34 +56,44 @@ struct CompareOrder {
   uint64_t memory_budget_bytes = 0;
   // Keys of benchmarks are 0, 1, 2, ... instead of spread over all keys.
   bool dense_keys = false;
+  // The process that gives the order: with it the phase's process ends. 0: it may outlive it.
+  int parent_pid = 0;
 };
 
 struct CompareAnswer {
   // Empty when all went well.
   std::string error;
-  // The store would not close: its process was ended, and it must not be opened again.
-  bool stuck = false;
   // An element of "runs" as docs/bench.md has them; null without a store.
   nlohmann::json run;
-  // The records that the store has, as in CompareOrder.
+  // As in CompareOrder, after the phase.
   uint64_t written_count = 0;
+  bool has_all_records = true;
   // KvStore::Describe.
   nlohmann::json description;
 
-  // 0 without a run.
+  bool ok() const { return error.empty(); }
+  // 0 without a run, and for a phase that failed.
   double OperationsPerSecond() const;
   // Numbers of the run; nothing where it has none.
   std::optional<double> Figure(const char* name) const;
 };
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CompareOrder, store, phase, round, dir, cgroup, thread_count,
-                                   record_count, written_count, seed, phase_seconds,
-                                   process_seconds, memory_budget_bytes, dense_keys)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CompareAnswer, error, stuck, run, written_count, description)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CompareOrder, store, phase, round, position, opening, dir,
+                                   cgroup, cgroup_version, memory_cap_bytes, thread_count,
+                                   record_count, written_count, has_all_records, seed,
+                                   phase_seconds, process_seconds, memory_budget_bytes, dense_keys,
+                                   parent_pid)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CompareAnswer, error, run, written_count, has_all_records,
+                                   description)
 
 // Nothing for a text that is something else.
 std::optional<CompareOrder> ParseCompareOrder(const std::string& text);
 std::optional<CompareAnswer> ParseCompareAnswer(const std::string& text);
+
+// The stores of a round, by their number below `store_count`, in the order in which they run. Over
+// `store_count` rounds every store is once at every position, and the next so many rounds have the
+// opposite orders.
+std::vector<uint32_t> StoresInTurn(uint32_t round, uint32_t store_count);
 
 }  // namespace harness
 

@@ -1,6 +1,7 @@
 #include "harness/compare/process.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -9,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>
+#include <optional>
 #include <string_view>
 #include <thread>
 #include <utility>
@@ -30,16 +32,25 @@ namespace {
 using engine_race::Status;
 
 constexpr std::string_view kPhaseFlag = "--run-compared-phase";
-// The exit code of a process that cannot parse its order.
+// The exit code of a process that cannot parse its order, or whose parent has ended.
 constexpr int kBadOrder = 2;
+// A process that does not end by itself when its time is up is killed after so long.
+constexpr double kPatienceSeconds = 60;
+
+// Whether a phase visits records in order of key.
+bool WalksInOrder(const std::string& phase) {
+  constexpr std::string_view kInOrder[] = {kRangePhase, "readseq", "readreverse", "scanall"};
+  return std::find(std::begin(kInOrder), std::end(kInOrder), phase) != std::end(kInOrder);
+}
 
 // One phase in this process, and what is known of it so far.
 class PhaseRun {
  public:
-  explicit PhaseRun(const CompareOrder& order) : order_(order), costs_({order.dir}) {
+  explicit PhaseRun(const CompareOrder& order) : order_(order), reader_(order), costs_({order.dir}) {
     result_.benchmark = order.phase;
-    result_.thread_count = order.phase == kOpenPhase ? 1 : order.thread_count;
+    result_.thread_count = IsOpening(order.phase) ? 1 : order.thread_count;
     answer_.written_count = order.written_count;
+    answer_.has_all_records = order.has_all_records;
   }
 
   CompareAnswer Run() {
@@ -53,11 +64,13 @@ class PhaseRun {
   }
 
  private:
-  // A cold page cache, but for this program, whose own pages are all in memory.
+  // What is not the store's own work is done before the clock starts. Then the page cache is made
+  // cold, but for this program, whose own pages are all in memory.
   Status Prepare() {
     if (!order_.cgroup.empty()) ENGINE_RACE_RETURN_IF_ERROR(MemoryCgroup::Join(order_.cgroup));
+    if (IsContestPhase(order_.phase)) contest_.emplace(order_);
     const bool locked = ::mlockall(MCL_CURRENT) == 0;
-    DropPageCache(order_.dir);
+    page_cache_drop_ = DropPageCache(order_.dir);
     if (locked) ::munlockall();
     return Status::Ok();
   }
@@ -70,53 +83,100 @@ class PhaseRun {
   }
 
   Status MeasureStore(const KvStoreKind& kind) {
-    const CpuTimes cpu_before = ProcessCpuTimes();
+    KvOptions options;
+    options.dir = order_.dir;
+    options.memory_budget_bytes = order_.memory_budget_bytes;
+    options.thread_count = order_.thread_count;
+    options.walks_in_order = WalksInOrder(order_.phase);
+    options.record_count = order_.record_count;
     costs_.Start();
-    start_ns_ = NowNs();
+    const Moment start = Now();
+    start_ns_ = start.ns;
     std::unique_ptr<KvStore> store;
-    ENGINE_RACE_RETURN_IF_ERROR(
-        kind.open({order_.dir, order_.memory_budget_bytes, order_.thread_count}, &store));
-    const double open_seconds = SecondsSince(start_ns_);
+    ENGINE_RACE_RETURN_IF_ERROR(kind.open(options, &store));
+    const Moment opened = Now();
     const Status done = RunPhase(store.get());
     // The time of an opening ends with the first answer.
-    const double seconds_to_answer = SecondsSince(start_ns_);
+    const Moment answered = Now();
     answer_.description = store->Describe();
-    const uint64_t closing_ns = NowNs();
+    const Moment closing = Now();
     const Status closed = store->Close();
     store.reset();
     if (!SyncFileSystem(order_.dir)) return Status::IOError("syncfs " + order_.dir);
-    const double close_seconds = SecondsSince(closing_ns);
-    const double whole_seconds = SecondsSince(start_ns_);
-    const CpuTimes cpu_after = ProcessCpuTimes();
+    const Moment end = Now();
+    CountTime(start, IsOpening(order_.phase) ? answered : end, closing, end);
+    NoteRun(Seconds(start, opened), Seconds(closing, end));
+    return done.ok() ? closed : done;
+  }
+
+  struct Moment {
+    uint64_t ns = 0;
+    CpuTimes cpu;
+  };
+  static Moment Now() { return {NowNs(), ProcessCpuTimes()}; }
+  static double Seconds(const Moment& from, const Moment& to) {
+    return static_cast<double>(to.ns - from.ns) * 1e-9;
+  }
+
+  void CountTime(const Moment& start, const Moment& stop, const Moment& closing,
+                 const Moment& end) {
+    const BenchTraits* const benchmark = FindBenchmark(order_.phase);
+    if (benchmark == nullptr) {
+      result_.seconds = 0;
+      result_.cpu_user_seconds = 0;
+      result_.cpu_system_seconds = 0;
+      AddTime(start, stop);
+    } else if (benchmark->writes) {
+      // It has measured its own calls. What they wrote reaches the device when the store is closed.
+      AddTime(closing, end);
+    }
+  }
+  void AddTime(const Moment& from, const Moment& to) {
+    result_.seconds += Seconds(from, to);
+    result_.cpu_user_seconds += to.cpu.user_seconds - from.cpu.user_seconds;
+    result_.cpu_system_seconds += to.cpu.system_seconds - from.cpu.system_seconds;
+  }
+
+  void NoteRun(double open_seconds, double close_seconds) {
     RunCosts costs = costs_.Stop(result_.written_bytes);
+    const bool fills = NoteRecords();
     if (order_.phase == kWritePhase && answer_.written_count > 0) {
       costs.space_amplification = static_cast<double>(AllocatedBytes(order_.dir)) /
                                   static_cast<double>(answer_.written_count * kBenchRecordBytes);
     }
-    // Benchmarks have measured their own time.
-    if (FindBenchmark(order_.phase) == nullptr) {
-      result_.seconds = order_.phase == kOpenPhase ? seconds_to_answer : whole_seconds;
-      result_.cpu_user_seconds = cpu_after.user_seconds - cpu_before.user_seconds;
-      result_.cpu_system_seconds = cpu_after.system_seconds - cpu_before.system_seconds;
-    }
     answer_.run = RunJson(order_.store, order_.round, result_, costs);
     answer_.run["open_s"] = open_seconds;
     answer_.run["close_s"] = close_seconds;
-    // Benchmarks do not say how many records a store has.
-    if (FindBenchmark(order_.phase) == nullptr) {
-      answer_.run["records"] = answer_.written_count;
-      answer_.run["has_all_records"] = answer_.written_count == order_.record_count;
+    answer_.run["position"] = order_.position;
+    if (IsOpening(order_.phase)) answer_.run["opening"] = order_.opening;
+    answer_.run["page_cache_drop"] = page_cache_drop_;
+    answer_.run["memory_cap_bytes"] = order_.memory_cap_bytes;
+    answer_.run["cgroup_version"] = order_.cgroup_version;
+    answer_.run["records"] = answer_.written_count;
+    if (!fills) answer_.run["has_all_records"] = answer_.has_all_records;
+  }
+
+  // Takes over how many records the store has now. Whether the phase filled it.
+  bool NoteRecords() {
+    const BenchTraits* const benchmark = FindBenchmark(order_.phase);
+    if (benchmark == nullptr) {
+      answer_.has_all_records = answer_.written_count == order_.record_count;
+      return order_.phase == kWritePhase || order_.phase == kWriteRestPhase;
     }
-    return done.ok() ? closed : done;
+    if (benchmark->is_fill) {
+      answer_.written_count = result_.written_bytes / kBenchRecordBytes;
+      answer_.has_all_records = result_.finished;
+    } else if (result_.ycsb_record_count > 0) {
+      answer_.written_count = result_.ycsb_record_count;
+    }
+    return benchmark->is_fill;
   }
 
   Status RunPhase(KvStore* store) {
     const auto on_second = [this](double, uint64_t operations) { operations_so_far_ = operations; };
-    if (IsContestPhase(order_.phase)) {
-      return RunContest(order_, store, on_second, &result_, &answer_.written_count);
-    }
-    if (order_.phase == kOpenPhase) {
-      ENGINE_RACE_RETURN_IF_ERROR(ReadOneRecord(order_, store));
+    if (contest_) return contest_->Run(store, on_second, &result_, &answer_.written_count);
+    if (IsOpening(order_.phase)) {
+      ENGINE_RACE_RETURN_IF_ERROR(reader_.ReadOne(store));
       result_.operations = 1;
       result_.bytes = kBenchRecordBytes;
       result_.finished = true;
@@ -134,7 +194,8 @@ class PhaseRun {
     return RunBenchmark(config, store, &result_);
   }
 
-  // Ends the process when a call of the store does not return: then the operations so far count.
+  // Ends the process when a call of the store does not return. Its run, which is a failed one, has
+  // the operations so far.
   void Watch(const std::stop_token& stop) {
     std::mutex mutex;
     std::condition_variable_any wake;
@@ -151,7 +212,6 @@ class PhaseRun {
     result.bytes = result.operations * kBenchRecordBytes;
     result.seconds = SecondsSince(start_ns_);
     CompareAnswer answer;
-    answer.stuck = true;
     answer.error = "the store is not closed after " + Fixed(order_.process_seconds, 1) + " s";
     answer.run = RunJson(order_.store, order_.round, result, costs_.Stop(0));
     std::puts(nlohmann::json(answer).dump().c_str());
@@ -160,6 +220,9 @@ class PhaseRun {
   }
 
   const CompareOrder& order_;
+  const RecordReader reader_;
+  std::optional<Contest> contest_;
+  std::string page_cache_drop_;
   CostMeter costs_;
   BenchResult result_;
   CompareAnswer answer_;
@@ -172,7 +235,6 @@ class PhaseRun {
 CompareAnswer Broken(const std::string& what) {
   CompareAnswer answer;
   answer.error = what;
-  answer.stuck = true;
   return answer;
 }
 
@@ -185,9 +247,13 @@ std::vector<KvStoreKind> ComparedStores() {
 }
 
 CompareAnswer RunCompareProcess(const CompareOrder& order) {
+  const double most_seconds = order.process_seconds + kPatienceSeconds;
   const ChildResult child =
-      RunChild({SelfPath(), std::string(kPhaseFlag), nlohmann::json(order).dump()});
+      RunChild({SelfPath(), std::string(kPhaseFlag), nlohmann::json(order).dump()}, most_seconds);
   if (!child.started) return Broken(child.error);
+  if (child.timed_out) {
+    return Broken("its process had not ended after " + Fixed(most_seconds, 1) + " s");
+  }
   // Libraries may have printed lines before the answer.
   const size_t end = child.output.find_last_not_of('\n');
   const size_t begin = end == std::string::npos ? 0 : child.output.rfind('\n', end) + 1;
@@ -199,6 +265,7 @@ std::optional<int> ComparePhaseMain(int argc, char** argv) {
   if (argc != 3 || argv[1] != kPhaseFlag) return std::nullopt;
   const std::optional<CompareOrder> order = ParseCompareOrder(argv[2]);
   if (!order) return kBadOrder;
+  if (order->parent_pid != 0 && !DieWithParent(order->parent_pid)) return kBadOrder;
   PhaseRun run(*order);
   const CompareAnswer answer = run.Run();
   std::puts(nlohmann::json(answer).dump().c_str());

@@ -17,8 +17,8 @@ namespace harness {
 // The engine and the peers that this program was linked with.
 std::vector<KvStoreKind> ComparedStores();
 
-// Runs the order's phase in a process of its own and waits for it. A process that dies gives an
-// answer with an error.
+// Runs the order's phase in a process of its own and waits for it. A process that dies, or that
+// does not end in time, gives an answer with an error.
 CompareAnswer RunCompareProcess(const CompareOrder& order);
 
 // When this process was started by RunCompareProcess, runs the phase and returns the exit code.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <vector>
 
 #include "harness/compare/order.h"
@@ -81,6 +82,8 @@ std::vector<std::string> RowOf(const Cell& cell) {
           Fixed(*least, digits),
           Fixed(*most, digits),
           Median(cell, "/seconds", 1, 2),
+          Median(cell, "/open_s", 1, 2),
+          Median(cell, "/close_s", 1, 2),
           MedianTime(cell, "/latency_ns/p50"),
           MedianTime(cell, "/latency_ns/p99"),
           Median(cell, "/cpu_user_s", 1, 1),
@@ -93,37 +96,60 @@ std::vector<std::string> RowOf(const Cell& cell) {
           cell.Note()};
 }
 
+void AddNote(const std::string& words, std::string* note) {
+  note->append(note->empty() ? "" : "; ").append(words);
+}
+
+// Which stores failed in any phase: a phase may lack them.
+std::string FailuresNote(const nlohmann::json& failed_runs) {
+  std::set<std::string> stores;
+  for (const nlohmann::json& run : failed_runs) stores.insert(run.at("store"));
+  std::string note;
+  for (const std::string& store : stores) AddNote(store + ": failed", &note);
+  return note;
+}
+
 }  // namespace
 
 std::string PhaseTables(const nlohmann::json& runs) {
   std::string text;
   for (const PhaseCells& phase : CellsOf(runs)) {
-    Table table({phase.phase, "ops/s", "least", "most", "seconds", "p50", "p99", "user s",
-                 "system s", "RSS MiB", "read MiB", "written MiB", "write amp", "space amp", ""});
+    Table table({phase.phase, "ops/s", "least", "most", "seconds", "open s", "close s", "p50",
+                 "p99", "user s", "system s", "RSS MiB", "read MiB", "written MiB", "write amp",
+                 "space amp", ""});
     for (const Cell& cell : phase.cells) table.AddRow(RowOf(cell));
     text += table.ToString() + "\n";
   }
   return text;
 }
 
-std::string WinsTable(const nlohmann::json& runs) {
-  Table table({"phase", "engine_race", "best other", "", "ratio", ""});
+std::string WinsTable(const nlohmann::json& runs, const nlohmann::json& failed_runs) {
+  Table table({"phase", "engine_race", "best other", "", "ratio", "", ""});
+  const std::string failures = FailuresNote(failed_runs);
   bool has_rows = false;
   for (const PhaseCells& phase : CellsOf(runs)) {
     const Cell* engine = nullptr;
     const Cell* best = nullptr;
+    std::string note = failures;
     for (const Cell& cell : phase.cells) {
+      const bool has_all = cell.All("has_all_records");
+      if (!has_all) AddNote(cell.store + ": fewer records", &note);
       if (cell.store == kEngineName) {
         engine = &cell;
-      } else if (best == nullptr || cell.Rate() > best->Rate()) {
+      } else if (has_all && (best == nullptr || cell.Rate() > best->Rate())) {
         best = &cell;
       }
     }
     if (engine == nullptr || best == nullptr || best->Rate() <= 0) continue;
     const double ratio = engine->Rate() / best->Rate();
     const int digits = best->Rate() < 100 ? 2 : 0;
+    const bool counts = engine->All("has_all_records");
     table.AddRow({phase.phase, Fixed(engine->Rate(), digits), Fixed(best->Rate(), digits),
-                  best->store, Fixed(ratio, 2), ratio >= 1 ? "win" : "LOSS"});
+                  best->store, Fixed(ratio, 2),
+                  !counts      ? "-"
+                  : ratio >= 1 ? "win"
+                               : "LOSS",
+                  note});
     has_rows = true;
   }
   return has_rows ? table.ToString() : std::string();

@@ -11,8 +11,9 @@ namespace harness {
 
 // For each phase a table of its stores: the medians of their rounds, and the spread of the rates.
 std::string PhaseTables(const nlohmann::json& runs);
-// The engine beside the best of the others, phase by phase.
-std::string WinsTable(const nlohmann::json& runs);
+// The engine beside the best of the others, phase by phase. A store that reads fewer records than
+// the dataset has is never the best one. A note names these stores and those of `failed_runs`.
+std::string WinsTable(const nlohmann::json& runs, const nlohmann::json& failed_runs);
 
 }  // namespace harness
 

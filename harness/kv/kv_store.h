@@ -69,6 +69,10 @@ struct KvOptions {
   std::string dir;
   uint64_t memory_budget_bytes = 0;
   uint32_t thread_count = 1;  // callers at once
+  // Most calls will walk over the records in order of key.
+  bool walks_in_order = false;
+  // That the store will hold; 0: not known.
+  uint64_t record_count = 0;
 };
 
 struct KvStoreKind {

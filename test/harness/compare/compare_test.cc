@@ -1,11 +1,12 @@
 // bin/compare as a whole, tiny.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -29,7 +30,8 @@ class CompareProgramTest : public ::testing::Test {
   ChildResult Run(const std::vector<std::string>& flags) const {
     std::vector<std::string> args = {program_, "--dir",    dir(),    "--rounds",
                                      "1",      "--no_fio", "--json", json()};
-    for (const auto& [flag, value] : {std::pair("--gib", "0.001"), std::pair("--threads", "3")}) {
+    for (const auto& [flag, value] :
+         {std::pair("--gib", "0.001"), std::pair("--threads", "3"), std::pair("--openings", "2")}) {
       if (std::find(flags.begin(), flags.end(), flag) != flags.end()) continue;
       args.insert(args.end(), {flag, value});
     }
@@ -48,62 +50,122 @@ class CompareProgramTest : public ::testing::Test {
 };
 
 TEST_F(CompareProgramTest, RunsEveryStoreThroughEveryPhase) {
-  const ChildResult run = Run({});
+  const ChildResult run = Run({"--openings", "3"});
   ASSERT_EQ(run.exit_code, 0) << run.output;
   const nlohmann::json figures = Figures();
   ASSERT_TRUE(figures.is_object());
   EXPECT_EQ(figures["kind"], "compare");
   EXPECT_TRUE(figures["errors"].empty()) << figures["errors"];
-  std::set<std::pair<std::string, std::string>> seen;
+  const size_t store_count = Peers().size() + 1;
+  std::map<std::pair<std::string, std::string>, size_t> seen;
   for (const nlohmann::json& one : figures["runs"]) {
-    seen.emplace(one["store"], one["phase"]);
+    ++seen[{one["store"].get<std::string>(), one["phase"].get<std::string>()}];
     EXPECT_TRUE(one["finished"]) << one;
     EXPECT_GT(one["operations"], 0) << one;
     EXPECT_GT(one["rss_peak_bytes"], 0) << one;
+    EXPECT_LT(one["position"], store_count);
+    EXPECT_TRUE(one["page_cache_drop"].is_string());
+    EXPECT_EQ(one["memory_cap_bytes"], figures["config"]["memory_cap_bytes"]);
+    EXPECT_EQ(one["cgroup_version"] == 0, one["memory_cap_bytes"] == 0);
   }
-  EXPECT_EQ(seen.size(), (Peers().size() + 1) * 4);
+  EXPECT_EQ(seen.size(), store_count * 5);
+  EXPECT_EQ((seen[{kEngineName, kOpenPhase}]), 3u);
+  EXPECT_EQ((seen[{kEngineName, kOpenAfterLoadPhase}]), 1u);
   EXPECT_EQ(figures["summary"].size(), seen.size());
-  EXPECT_EQ(figures["stores"].size(), Peers().size() + 1);
+  EXPECT_EQ(figures["stores"].size(), store_count);
+  EXPECT_TRUE(figures["failed_runs"].empty());
   EXPECT_TRUE(figures["claims"].contains("space_amplification_uniform"));
-  EXPECT_EQ(figures["claims"].contains("write_vs_best_peer"), !Peers().empty());
+  EXPECT_EQ(figures["claims"].contains("write_vs_best_peer"), MissingPeers().empty());
   EXPECT_TRUE(std::filesystem::is_empty(dir()));
 }
 
 TEST_F(CompareProgramTest, AStoreThatIsTooSlowCountsByItsRate) {
-  const ChildResult run = Run({"--gib", "1", "--phase_seconds", "0.02", "--fill_seconds", "0.05",
+  // No store can write a GiB within these limits.
+  const ChildResult run = Run({"--gib", "1", "--phase_seconds", "1e-6", "--fill_seconds", "1e-6",
                                "--stores", "engine_race", "--phases", "read"});
   ASSERT_EQ(run.exit_code, 0) << run.output;
   EXPECT_NE(run.output.find("unfinished"), std::string::npos) << run.output;
   const nlohmann::json figures = Figures();
-  ASSERT_EQ(figures["runs"].size(), 2u);
-  for (const nlohmann::json& one : figures["runs"]) {
-    EXPECT_FALSE(one["finished"]);
-    EXPECT_FALSE(one["has_all_records"]);
-    EXPECT_GT(one["records"], 0);
-    EXPECT_GT(one["operations_per_s"], 0);
-  }
+  ASSERT_EQ(figures["runs"].size(), 3u);
+  const nlohmann::json& written = figures["runs"][0];
+  EXPECT_EQ(written["phase"], kWritePhase);
+  EXPECT_GT(written["operations_per_s"], 0);
+  const nlohmann::json& read = figures["runs"][2];
+  EXPECT_EQ(read["phase"], kReadPhase);
+  EXPECT_FALSE(read["has_all_records"]);
+  // The rest of the records has been tried as well.
+  EXPECT_GT(read["records"], written["records"]);
+  EXPECT_GT(read["operations_per_s"], 0);
   EXPECT_FALSE(figures["claims"].contains("read_vs_best_peer"));
 }
 
-TEST_F(CompareProgramTest, AStoreThatDoesNotCloseCountsByItsRate) {
-  CompareOrder order;
-  order.store = kEngineName;
-  order.phase = kWritePhase;
-  order.dir = temp_.Join("store");
-  std::filesystem::create_directory(order.dir);
-  order.thread_count = 2;
-  order.record_count = uint64_t{1} << 40;
-  order.phase_seconds = 1e6;
-  order.process_seconds = 2.5;
-  order.memory_budget_bytes = uint64_t{256} << 20;
-  const ChildResult run =
-      RunChild({program_, "--run-compared-phase", nlohmann::json(order).dump()});
+TEST_F(CompareProgramTest, TheRestOfTheRecordsIsWrittenWithoutBeingMeasured) {
+  const ChildResult run = Run({"--phase_seconds", "1000", "--fill_seconds", "1e-6", "--stores",
+                               "engine_race", "--phases", "range", "--gib", "0.0003"});
+  ASSERT_EQ(run.exit_code, 0) << run.output;
+  const nlohmann::json figures = Figures();
+  ASSERT_EQ(figures["runs"].size(), 3u) << figures["runs"];
+  const nlohmann::json& written = figures["runs"][0];
+  EXPECT_FALSE(written["finished"]);
+  EXPECT_LT(written["records"], figures["config"]["records"]);
+  const nlohmann::json& ranged = figures["runs"][2];
+  EXPECT_EQ(ranged["phase"], kRangePhase);
+  EXPECT_TRUE(ranged["finished"]);
+  EXPECT_TRUE(ranged["has_all_records"]);
+  EXPECT_EQ(ranged["records"], figures["config"]["records"]);
+}
+
+// An order of a writing that never ends.
+class ComparedPhaseTest : public CompareProgramTest {
+ protected:
+  void SetUp() override {
+    CompareProgramTest::SetUp();
+    order_.store = kEngineName;
+    order_.phase = kWritePhase;
+    order_.dir = temp_.Join("store");
+    std::filesystem::create_directory(order_.dir);
+    order_.thread_count = 2;
+    order_.record_count = uint64_t{1} << 40;
+    order_.phase_seconds = 1e6;
+    order_.process_seconds = 1e6;
+    order_.memory_budget_bytes = uint64_t{256} << 20;
+  }
+  std::vector<std::string> Command() const {
+    return {program_, "--run-compared-phase", nlohmann::json(order_).dump()};
+  }
+
+  CompareOrder order_;
+};
+
+TEST_F(ComparedPhaseTest, AStoreThatDoesNotCloseIsAFailure) {
+  order_.process_seconds = 1;
+  const ChildResult run = RunChild(Command());
   const auto answer = ParseCompareAnswer(run.output);
   ASSERT_TRUE(answer) << run.output;
-  EXPECT_TRUE(answer->stuck);
   EXPECT_NE(answer->error.find("not closed"), std::string::npos) << answer->error;
   EXPECT_FALSE(answer->run["finished"]);
-  EXPECT_GT(answer->OperationsPerSecond(), 0);
+  EXPECT_EQ(answer->OperationsPerSecond(), 0);
+}
+
+TEST_F(ComparedPhaseTest, AnOrphanDoesNotBegin) {
+  order_.parent_pid = ::getpid() + 1;
+  const ChildResult run = RunChild(Command());
+  EXPECT_EQ(run.exit_code, 2);
+  EXPECT_EQ(run.output, "");
+  EXPECT_TRUE(std::filesystem::is_empty(order_.dir));
+}
+
+TEST_F(ComparedPhaseTest, AnErrorIsAnAnswer) {
+  order_.store = "oracle";
+  const auto unknown = ParseCompareAnswer(RunChild(Command()).output);
+  ASSERT_TRUE(unknown);
+  EXPECT_NE(unknown->error.find("oracle"), std::string::npos);
+  order_.store = kEngineName;
+  order_.cgroup = temp_.Join("no group");
+  const auto uncapped = ParseCompareAnswer(RunChild(Command()).output);
+  ASSERT_TRUE(uncapped);
+  EXPECT_NE(uncapped->error.find("no group"), std::string::npos) << uncapped->error;
+  EXPECT_TRUE(std::filesystem::is_empty(order_.dir));
 }
 
 TEST_F(CompareProgramTest, RunsBenchmarksAlone) {
@@ -114,6 +176,28 @@ TEST_F(CompareProgramTest, RunsBenchmarksAlone) {
   ASSERT_EQ(figures["runs"].size(), 3u);
   EXPECT_EQ(figures["runs"][0]["phase"], "fillseq");
   EXPECT_EQ(figures["runs"][2]["phase"], "scanall");
+  for (const nlohmann::json& one : figures["runs"]) {
+    EXPECT_EQ(one["records"], figures["config"]["records"]) << one;
+  }
+  EXPECT_TRUE(figures["runs"][1]["has_all_records"]);
+}
+
+TEST_F(CompareProgramTest, WhatAnUnfinishedFillLeavesIsMarked) {
+  const ChildResult run =
+      Run({"--only", "benchmarks", "--benchmarks", "fillseq,readrandom,ycsbload,ycsbc", "--stores",
+           "engine_race", "--gib", "1", "--phase_seconds", "1", "--fill_seconds", "1e-6"});
+  // A workload of YCSB needs all of its records.
+  EXPECT_EQ(run.exit_code, 1) << run.output;
+  const nlohmann::json figures = Figures();
+  ASSERT_EQ(figures["runs"].size(), 3u) << figures["errors"];
+  EXPECT_FALSE(figures["runs"][0]["finished"]);
+  EXPECT_EQ(figures["runs"][1]["phase"], "readrandom");
+  EXPECT_FALSE(figures["runs"][1]["has_all_records"]);
+  EXPECT_EQ(figures["runs"][1]["records"], figures["runs"][0]["records"]);
+  EXPECT_FALSE(figures["runs"][2]["finished"]);
+  ASSERT_EQ(figures["errors"].size(), 1u);
+  EXPECT_NE(figures["errors"][0].get<std::string>().find("the fill before it did not finish"),
+            std::string::npos);
 }
 
 TEST_F(CompareProgramTest, TakesOverClaims) {
@@ -147,6 +231,7 @@ TEST_F(CompareProgramTest, RefusesWhatItCannotDo) {
   EXPECT_EQ(Run({"--memory_gib", "0.01"}).exit_code, 2);
   EXPECT_EQ(Run({"--budget_gib", "0.001"}).exit_code, 2);
   EXPECT_EQ(Run({"--phase_seconds", "0"}).exit_code, 2);
+  EXPECT_NE(Run({"--openings", "0"}).exit_code, 0);
   EXPECT_EQ(Run({"--fill_seconds", "1e7"}).exit_code, 2);
   EXPECT_NE(Run({"--fill_seconds", "inf"}).exit_code, 0);
   EXPECT_FALSE(std::filesystem::exists(json()));

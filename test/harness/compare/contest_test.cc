@@ -7,6 +7,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -35,6 +36,7 @@ class MapStore final : public KvStore {
   }
   Status Get(uint64_t key, char* value) override {
     const std::lock_guard lock(mutex_);
+    last_key = key;
     const auto record = records_.find(key);
     if (record == records_.end()) return Status::NotFound();
     std::memcpy(value, record->second.data(), engine_race::kValueBytes);
@@ -59,6 +61,7 @@ class MapStore final : public KvStore {
 
   std::chrono::microseconds delay{0};
   size_t put_limit = 0;
+  uint64_t last_key = 0;  // that was read
 
  private:
   std::mutex mutex_;
@@ -77,8 +80,8 @@ class ContestTest : public ::testing::Test {
     order_.phase = phase;
     result_ = BenchResult();
     uint64_t written_count = 0;
-    const Status status = RunContest(order_, &store_, {}, &result_, &written_count);
-    order_.written_count = written_count;
+    const Status status = Contest(order_).Run(&store_, {}, &result_, &written_count);
+    if (status.ok()) order_.written_count = written_count;
     return status;
   }
   // Operations of the timeline.
@@ -112,7 +115,7 @@ TEST_F(ContestTest, WritesThenReadsThenRangesTwice) {
   EXPECT_TRUE(result_.finished);
   EXPECT_EQ(result_.operations, 1000u * 4 * 2);
   EXPECT_EQ(TimelineSum(), 1000u * 4 * 2);
-  EXPECT_TRUE(ReadOneRecord(order_, &store_).ok());
+  EXPECT_TRUE(RecordReader(order_).ReadOne(&store_).ok());
 }
 
 TEST_F(ContestTest, WhatWasWrittenWhenTheTimeWasUpIsRead) {
@@ -130,6 +133,37 @@ TEST_F(ContestTest, WhatWasWrittenWhenTheTimeWasUpIsRead) {
   EXPECT_TRUE(result_.finished);
   ASSERT_TRUE(Run(kRangePhase).ok());
   EXPECT_EQ(result_.operations, order_.written_count * 4 * 2);
+}
+
+TEST_F(ContestTest, TheRestIsWrittenLater) {
+  order_.phase_seconds = 1e-9;
+  ASSERT_TRUE(Run(kWritePhase).ok());
+  EXPECT_FALSE(result_.finished);
+  const uint64_t first_count = order_.written_count;
+  // Each thread writes one at least.
+  EXPECT_GE(first_count, 4u);
+  ASSERT_LT(first_count, 1000u);
+  order_.phase_seconds = 60;
+  ASSERT_TRUE(Run(kWriteRestPhase).ok());
+  EXPECT_TRUE(result_.finished);
+  EXPECT_EQ(result_.operations, 1000 - first_count);
+  EXPECT_EQ(order_.written_count, 1000u);
+  ASSERT_TRUE(Run(kRangePhase).ok());
+  EXPECT_EQ(result_.operations, 1000u * 4 * 2);
+}
+
+TEST_F(ContestTest, EachOpeningReadsARecordOfItsOwn) {
+  ASSERT_TRUE(Run(kWritePhase).ok());
+  std::set<uint64_t> keys;
+  for (order_.round = 0; order_.round < 3; ++order_.round) {
+    for (order_.opening = 0; order_.opening < 10; ++order_.opening) {
+      store_.last_key = 0;
+      ASSERT_TRUE(RecordReader(order_).ReadOne(&store_).ok());
+      keys.insert(store_.last_key);
+    }
+  }
+  // Two of 30 draws out of 1000 may meet.
+  EXPECT_GT(keys.size(), 25u);
 }
 
 TEST_F(ContestTest, ARangeEndsWithItsTime) {
@@ -153,7 +187,7 @@ TEST_F(ContestTest, FindsWhatIsMissingOrWrong) {
   for (auto& [key, value] : records) value[0] ^= 1;
   EXPECT_EQ(Run(kRangePhase).code(), Code::kCorruption);
   EXPECT_EQ(Run(kReadPhase).code(), Code::kCorruption);
-  EXPECT_EQ(ReadOneRecord(order_, &store_).code(), Code::kCorruption);
+  EXPECT_EQ(RecordReader(order_).ReadOne(&store_).code(), Code::kCorruption);
   records.clear();
   EXPECT_EQ(Run(kReadPhase).code(), Code::kNotFound);
 }
@@ -164,6 +198,7 @@ TEST_F(ContestTest, AFailureEndsThePhase) {
   EXPECT_FALSE(result_.finished);
   order_.written_count = 0;
   EXPECT_EQ(Run(kReadPhase).code(), Code::kInvalidArgument);
+  EXPECT_EQ(RecordReader(order_).ReadOne(&store_).code(), Code::kInvalidArgument);
 }
 
 }  // namespace

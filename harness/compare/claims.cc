@@ -1,0 +1,120 @@
+#include "harness/compare/claims.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "harness/measure/median.h"
+
+namespace harness {
+namespace {
+
+constexpr char kRocksName[] = "rocksdb";
+constexpr char kWriteBest[] = "write_vs_best_peer";
+constexpr char kReadBest[] = "read_vs_best_peer";
+constexpr char kRangeBest[] = "range_vs_best_peer";
+constexpr char kOpenRocks[] = "open_vs_rocksdb";
+constexpr char kOpenAfterLoadRocks[] = "open_after_load_vs_rocksdb";
+constexpr char kWriteAmplification[] = "write_amplification";
+constexpr char kSpaceAmplification[] = "space_amplification_uniform";
+// DropPageCache's word for a cache that is empty for certain.
+constexpr char kDropped[] = "drop_caches";
+
+constexpr ClaimTarget kTargets[] = {{kWriteBest, ">= 5"},
+                                    {kReadBest, ">= 1.1"},
+                                    {kRangeBest, ">= 10"},
+                                    {kOpenRocks, ">= 2"},
+                                    {kWriteAmplification, "<= 1.10"},
+                                    {kSpaceAmplification, "<= 1.10"},
+                                    // Of other programs.
+                                    {"python_read_many_ratio", ">= 0.9"},
+                                    {"python_hot_ratio", ">= 0.6"},
+                                    {"embeddings_vs_memmap", ">= 2"},
+                                    {"c_api_cost", "<= 0.02"}};
+
+const std::vector<CompareAnswer>& AnswersOf(const RoundAnswers& answers, const std::string& store,
+                                            const std::string& phase) {
+  static const std::vector<CompareAnswer> kNone;
+  const auto phases = answers.find(store);
+  if (phases == answers.end()) return kNone;
+  const auto found = phases->second.find(phase);
+  return found == phases->second.end() ? kNone : found->second;
+}
+
+// The median rate of a store. 0 when it did not answer, failed, or reads fewer records than the
+// others.
+double RateOf(const RoundAnswers& answers, const std::string& store, const std::string& phase) {
+  std::vector<double> rates;
+  for (const CompareAnswer& answer : AnswersOf(answers, store, phase)) {
+    if (!answer.ok() || (phase != kWritePhase && !answer.has_all_records)) return 0;
+    rates.push_back(answer.OperationsPerSecond());
+  }
+  return rates.empty() ? 0 : MedianOf(rates);
+}
+
+bool BeganCold(const std::vector<CompareAnswer>& answers) {
+  return std::all_of(answers.begin(), answers.end(), [](const CompareAnswer& answer) {
+    return answer.run.is_object() && answer.run.value("page_cache_drop", "") == kDropped;
+  });
+}
+
+}  // namespace
+
+CompareClaims::CompareClaims(std::vector<std::string> stores, std::vector<std::string> all_peers)
+    : stores_(std::move(stores)), all_peers_(std::move(all_peers)), rounds_(kTargets) {}
+
+bool CompareClaims::TakeOver(const std::string& name, double value) {
+  const bool is_claim = std::any_of(std::begin(kTargets), std::end(kTargets),
+                                    [&](const ClaimTarget& target) { return name == target.name; });
+  if (is_claim) rounds_.Settle(name, value);
+  return is_claim;
+}
+
+// A peer without a rate would make the best of the others, and with it the engine, look better.
+void CompareClaims::NoteBest(const RoundAnswers& answers, const char* claim, const char* phase) {
+  double best = 0;
+  std::string without;
+  const auto note = [&](const std::string& store) {
+    const double rate = RateOf(answers, store, phase);
+    best = std::max(best, rate);
+    if (rate <= 0) without += (without.empty() ? "" : ", ") + store;
+  };
+  for (const std::string& peer : all_peers_) note(peer);
+  for (const std::string& store : stores_) {
+    const bool is_peer = std::find(all_peers_.begin(), all_peers_.end(), store) != all_peers_.end();
+    if (store != kEngineName && !is_peer) note(store);
+  }
+  const std::string name =
+      without.empty() ? std::string(claim) : std::string(claim) + ", without " + without;
+  rounds_.NoteRatio(name, RateOf(answers, kEngineName, phase), best);
+}
+
+void CompareClaims::NoteOpenings(const RoundAnswers& answers, const char* claim,
+                                 const char* phase) {
+  for (const std::string& store : stores_) {
+    const double rate = RateOf(answers, store, phase);
+    if (rate > 0) rounds_.Note(std::string(phase) + ", " + store + ", ms", 1e3 / rate);
+  }
+  const bool cold = BeganCold(AnswersOf(answers, kEngineName, phase)) &&
+                    BeganCold(AnswersOf(answers, kRocksName, phase));
+  const std::string name =
+      cold ? std::string(claim) : std::string(claim) + ", page cache perhaps warm";
+  rounds_.NoteRatio(name, RateOf(answers, kEngineName, phase), RateOf(answers, kRocksName, phase));
+}
+
+void CompareClaims::NoteRound(const RoundAnswers& answers) {
+  NoteBest(answers, kWriteBest, kWritePhase);
+  NoteBest(answers, kReadBest, kReadPhase);
+  NoteBest(answers, kRangeBest, kRangePhase);
+  NoteOpenings(answers, kOpenAfterLoadRocks, kOpenAfterLoadPhase);
+  NoteOpenings(answers, kOpenRocks, kOpenPhase);
+  for (const CompareAnswer& written : AnswersOf(answers, kEngineName, kWritePhase)) {
+    if (!written.ok()) continue;
+    for (const auto& [claim, figure] : {std::pair(kWriteAmplification, "write_amplification"),
+                                        std::pair(kSpaceAmplification, "space_amplification")}) {
+      if (const auto value = written.Figure(figure)) rounds_.Note(claim, *value);
+    }
+  }
+}
+
+}  // namespace harness

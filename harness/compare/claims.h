@@ -1,0 +1,43 @@
+// The claims of a comparison, from the answers of each round.
+//
+// A claim is noted only for a round in which every store that it is about has answered. A figure
+// with a name of its own shows the other rounds. Not thread-safe.
+#ifndef HARNESS_COMPARE_CLAIMS_H_
+#define HARNESS_COMPARE_CLAIMS_H_
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "harness/compare/order.h"
+#include "harness/measure/claim_rounds.h"
+
+namespace harness {
+
+// Answers of a round by store and phase. A phase of several openings has several.
+using RoundAnswers = std::map<std::string, std::map<std::string, std::vector<CompareAnswer>>>;
+
+class CompareClaims {
+ public:
+  // `stores` take part in each round. `all_peers` are the peers that claims of a best one are
+  // about.
+  CompareClaims(std::vector<std::string> stores, std::vector<std::string> all_peers);
+
+  void NoteRound(const RoundAnswers& answers);
+  // Takes over a claim of another program. False for a name that is none.
+  bool TakeOver(const std::string& name, double value);
+
+  const ClaimRounds& rounds() const { return rounds_; }
+
+ private:
+  void NoteBest(const RoundAnswers& answers, const char* claim, const char* phase);
+  void NoteOpenings(const RoundAnswers& answers, const char* claim, const char* phase);
+
+  const std::vector<std::string> stores_;
+  const std::vector<std::string> all_peers_;
+  ClaimRounds rounds_;
+};
+
+}  // namespace harness
+
+#endif  // HARNESS_COMPARE_CLAIMS_H_
