@@ -149,9 +149,11 @@ class EngineStore final : public KvStore {
 
   Status Sync() override { return store_->Sync(); }
 
+  // The store's destructor cannot report a failed write.
   Status Close() override {
+    Status synced = store_->Sync();
     store_.reset();
-    return Status::Ok();
+    return synced;
   }
 
   nlohmann::json Describe() const override {
