@@ -14,7 +14,7 @@ engine_race::Status GroupCommit::Submit(const GroupedWrite& write) {
   if (self.done) return self.status;
   const std::vector<Waiter*> group(waiting_.begin(),
                                    waiting_.begin() + std::min(waiting_.size(), max_count_));
-  // The group stays queued meanwhile, so that this thread goes on leading.
+  // The group stays queued meanwhile, so no other thread becomes the leader.
   lock.unlock();
   std::vector<GroupedWrite> writes;
   writes.reserve(group.size());

@@ -2,6 +2,7 @@
 // are larger than memory.
 #include <lmdb.h>
 
+#include <algorithm>
 #include <cstring>
 #include <mutex>
 #include <nlohmann/json.hpp>
@@ -19,11 +20,19 @@ namespace {
 using engine_race::Code;
 using engine_race::Status;
 
-// Address space only: the file grows as it is written.
-constexpr size_t kMapBytes = size_t{256} << 30;
+// A record takes two pages, and a transaction copies pages before it frees the old ones.
+constexpr uint64_t kMapBytesPerRecord = 4 * 4096;
+constexpr uint64_t kLeastMapBytes = uint64_t{1} << 30;
+// For a store of unknown size. Address space only: the file grows as it is written.
+constexpr uint64_t kUnknownMapBytes = uint64_t{256} << 30;
 // Writes of one transaction at most.
 constexpr size_t kGroupWrites = 64;
-constexpr unsigned kFlags = MDB_NOSYNC | MDB_NORDAHEAD | MDB_NOMEMINIT | MDB_NOTLS;
+constexpr unsigned kFlags = MDB_NOSYNC | MDB_NOMEMINIT | MDB_NOTLS;
+
+size_t MapBytes(const KvOptions& options) {
+  if (options.record_count == 0) return kUnknownMapBytes;
+  return std::max(options.record_count * kMapBytesPerRecord, kLeastMapBytes);
+}
 
 Status FromLmdb(const char* what, int code) {
   if (code == MDB_SUCCESS) return Status::Ok();
@@ -67,13 +76,16 @@ class LmdbKv final : public KvStore {
   ~LmdbKv() override { CloseEnvironment(); }
 
   Status Open(const KvOptions& options) {
+    map_bytes_ = MapBytes(options);
+    reads_ahead_ = options.walks_in_order;
+    const unsigned flags = kFlags | (reads_ahead_ ? 0 : MDB_NORDAHEAD);
     ENGINE_RACE_RETURN_IF_ERROR(FromLmdb("create", mdb_env_create(&env_)));
-    ENGINE_RACE_RETURN_IF_ERROR(FromLmdb("map size", mdb_env_set_mapsize(env_, kMapBytes)));
+    ENGINE_RACE_RETURN_IF_ERROR(FromLmdb("map size", mdb_env_set_mapsize(env_, map_bytes_)));
     // Every thread may hold a few cursors besides its reads.
     ENGINE_RACE_RETURN_IF_ERROR(
         FromLmdb("readers", mdb_env_set_maxreaders(env_, options.thread_count * 4 + 16)));
     ENGINE_RACE_RETURN_IF_ERROR(
-        FromLmdb("open", mdb_env_open(env_, options.dir.c_str(), kFlags, 0600)));
+        FromLmdb("open", mdb_env_open(env_, options.dir.c_str(), flags, 0600)));
     MDB_txn* txn = nullptr;
     ENGINE_RACE_RETURN_IF_ERROR(FromLmdb("begin", mdb_txn_begin(env_, nullptr, 0, &txn)));
     const int opened = mdb_dbi_open(txn, nullptr, MDB_INTEGERKEY, &dbi_);
@@ -120,12 +132,16 @@ class LmdbKv final : public KvStore {
             {"MDB_NOSYNC", why(true, "no flush at each commit, as of the other stores")},
             {"MDB_WRITEMAP",
              why(false, "slower for databases larger than memory: lmdb.h, mdb_env_open")},
-            {"MDB_NORDAHEAD", why(true, "random reads of more than memory: lmdb.h, mdb_env_open")},
+            {"MDB_NORDAHEAD",
+             why(!reads_ahead_,
+                 "on for random reads of more than memory, off for phases that walk in order: "
+                 "lmdb.h, mdb_env_open")},
             {"MDB_NOMEMINIT", why(true, "saves the zeroing of pages: lmdb.h, mdb_env_open")},
             {"MDB_INTEGERKEY", why(true, "keys are numbers: lmdb.h, mdb_dbi_open")},
             {"group_commit",
              why(kGroupWrites, "one writer at a time: writes that wait share a transaction")},
-            {"map_size_bytes", why(kMapBytes, "address space alone: lmdb.h, mdb_env_set_mapsize")},
+            {"map_size_bytes",
+             why(map_bytes_, "twice what the records take: lmdb.h, mdb_env_set_mapsize")},
             {"cache", "the page cache, which the cap of memory counts"}};
   }
 
@@ -187,6 +203,8 @@ class LmdbKv final : public KvStore {
 
   MDB_env* env_ = nullptr;
   MDB_dbi dbi_ = 0;
+  size_t map_bytes_ = 0;
+  bool reads_ahead_ = false;
   std::mutex mutex_;
   std::vector<MDB_txn*> free_txns_;
   GroupCommit commits_;
