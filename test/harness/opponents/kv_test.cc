@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -66,16 +67,18 @@ class KvTest : public ::testing::TestWithParam<std::string> {
     EXPECT_TRUE(store_->Close().ok());
   }
 
-  void Open() {
-    const KvOptions options = {dir(), kMemoryBytes, kThreads};
+  void Open(bool walks_in_order = false, uint64_t record_count = 0) {
+    KvOptions options = {dir(), kMemoryBytes, kThreads};
+    options.walks_in_order = walks_in_order;
+    options.record_count = record_count;
     const Status opened = StoreNamed(GetParam()).open(options, &store_);
     ASSERT_TRUE(opened.ok()) << opened.ToString();
   }
-  void Reopen() {
+  void Reopen(bool walks_in_order = false, uint64_t record_count = 0) {
     const Status closed = store_->Close();
     store_.reset();
     ASSERT_TRUE(closed.ok()) << closed.ToString();
-    Open();
+    Open(walks_in_order, record_count);
   }
   std::string dir() const { return temp_.Join("store"); }
 
@@ -126,6 +129,15 @@ TEST_P(KvTest, KeepsWritesOverwritesAndDeletes) {
   EXPECT_TRUE(store_->Sync().ok());
   Put(~uint64_t{0});
   Put(0);
+  ExpectAll();
+}
+
+TEST_P(KvTest, HintsChangeNoAnswer) {
+  for (uint64_t key = 0; key < 100; ++key) Put(key << 50);
+  Reopen(true, 200);
+  ExpectAll();
+  for (uint64_t key = 100; key < 200; ++key) Put(key << 50);
+  Reopen(false, 200);
   ExpectAll();
 }
 
@@ -268,12 +280,13 @@ Acknowledged* MapAcknowledged(const std::string& path) {
 uint64_t KilledKey(uint64_t thread, uint64_t i) { return (i * kThreads + thread) << 16 ^ i; }
 
 constexpr char kChildVariable[] = "KV_TEST_CHILD_DIR";
+constexpr char kParentVariable[] = "KV_TEST_PARENT_PID";
 
-// What the killed process of KilledLosesNothing does: it writes until then. It does nothing else
-// than pass in other processes.
+// What the killed process of KilledLosesNothing does: it writes until then.
 TEST(KvChild, WritesUntilItIsKilled) {
   const char* const dir = std::getenv(kChildVariable);
-  if (dir == nullptr) return;
+  if (dir == nullptr) GTEST_SKIP() << "KilledLosesNothing runs this in a process of its own";
+  ASSERT_TRUE(DieWithParent(std::atoi(std::getenv(kParentVariable))));
   const std::string name = std::getenv("KV_TEST_CHILD_STORE");
   Acknowledged* const acknowledged = MapAcknowledged(std::string(dir) + "/acknowledged");
   ASSERT_NE(acknowledged, nullptr);
@@ -297,6 +310,7 @@ TEST_P(KvTest, KilledLosesNothing) {
   store_.reset();
   ASSERT_EQ(::setenv(kChildVariable, temp_.path().c_str(), 1), 0);
   ASSERT_EQ(::setenv("KV_TEST_CHILD_STORE", GetParam().c_str(), 1), 0);
+  ASSERT_EQ(::setenv(kParentVariable, std::to_string(::getpid()).c_str(), 1), 0);
   Acknowledged* const acknowledged = MapAcknowledged(temp_.Join("acknowledged"));
   ASSERT_NE(acknowledged, nullptr);
   std::string program = SelfPath();
