@@ -181,4 +181,4 @@ class StoreJudgeTest(unittest.TestCase):
 
 
 if __name__ == '__main__':
-    unittest.main()
+    unittest.main(buffer=True)
