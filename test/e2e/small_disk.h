@@ -78,15 +78,19 @@ class SmallDisk {
   void AddBallast(uint64_t bytes, const std::string& name = "ballast") {
     const int fd = ::open((mount_point_ + "/" + name).c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644);
     ASSERT_GE(fd, 0);
-    // Gaps that are too small for a large piece take small ones.
-    for (const size_t piece_bytes : {size_t{1} << 20, size_t{4096}}) {
-      const std::string piece(piece_bytes, 'b');
-      while (bytes >= piece_bytes &&
-             ::write(fd, piece.data(), piece_bytes) == static_cast<ssize_t>(piece_bytes)) {
-        bytes -= piece_bytes;
+    // Blocks of removed files are free only after the file system's next commit.
+    for (uint64_t before = bytes + 1; bytes > 0 && bytes < before;) {
+      before = bytes;
+      // Gaps that are too small for a large piece take small ones.
+      for (const size_t piece_bytes : {size_t{1} << 20, size_t{4096}}) {
+        const std::string piece(piece_bytes, 'b');
+        while (bytes >= piece_bytes &&
+               ::write(fd, piece.data(), piece_bytes) == static_cast<ssize_t>(piece_bytes)) {
+          bytes -= piece_bytes;
+        }
       }
+      ::syncfs(fd);
     }
-    ::fsync(fd);
     ::close(fd);
   }
   void DropBallast() {
