@@ -70,7 +70,8 @@ bool CompareClaims::TakeOver(const std::string& name, double value) {
   return is_claim;
 }
 
-// A peer without a rate would make the best of the others, and with it the engine, look better.
+// A peer without a rate might be the best one, and without it the engine's ratio would look better.
+// Such a ratio has a name of its own and is no claim.
 void CompareClaims::NoteBest(const RoundAnswers& answers, const char* claim, const char* phase) {
   double best = 0;
   std::string without;

@@ -97,7 +97,8 @@ void Comparison::Run() {
   }
 }
 
-// Drift, such as a disk's burst allowance or a neighbour's load, affects all positions of a round.
+// Every store has every position in turn. So drift within a round, such as a disk's burst
+// allowance, favours no store.
 bool Comparison::RunRound(uint32_t round) {
   answers_.clear();
   uint32_t position = 0;

@@ -46,7 +46,8 @@ bool WalksInOrder(const std::string& phase) {
 // One phase in this process, and what is known of it so far.
 class PhaseRun {
  public:
-  explicit PhaseRun(const CompareOrder& order) : order_(order), reader_(order), costs_({order.dir}) {
+  explicit PhaseRun(const CompareOrder& order)
+      : order_(order), reader_(order), costs_({order.dir}) {
     result_.benchmark = order.phase;
     result_.thread_count = IsOpening(order.phase) ? 1 : order.thread_count;
     answer_.written_count = order.written_count;

@@ -16,10 +16,16 @@ TEST(IsStoreFileTest, KnowsTheNamesOfTheEngine) {
   }
 }
 
+TEST(IsStoreFileTest, KnowsTheStatsThatAKilledStoreLeavesBehind) {
+  EXPECT_TRUE(IsStoreFile("manifest_stats"));
+  EXPECT_TRUE(IsStoreFile("manifest_stats.new"));
+}
+
 TEST(IsStoreFileTest, LeavesNamesThatOnlyBeginAlike) {
   for (const char* const name :
-       {"manifest.json", "manifest_old", "key_mine.pem", "key_", "key_1", "key_00.pem", "key_12345",
-        "value_map", "value_00.bak", "staging_notes", "staging_00", "key_index_", ""}) {
+       {"manifest.json", "manifest_stats.json", "manifest_old", "key_mine.pem", "key_", "key_1",
+        "key_00.pem", "key_12345", "value_map", "value_00.bak", "staging_notes", "staging_00",
+        "key_index_", ""}) {
     EXPECT_FALSE(IsStoreFile(name)) << name;
   }
 }
