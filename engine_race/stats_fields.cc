@@ -112,7 +112,7 @@ constexpr std::array<std::string_view, kLatencyKindCount> kLatencyNames = {
 
 std::span<const StatsField> StatsFields() { return kFields; }
 
-void AddCounts(const OpCounters& counters, StoreStats* to) {
+void SetCounts(const OpCounters& counters, StoreStats* to) {
   const auto sum = [&counters](OpCounter counter) { return counters.Sum(counter); };
   to->read_not_found_count = 0;
   const auto sum_reads = [&](OpCounter found, OpCounter not_found) {

@@ -37,7 +37,7 @@ std::span<const StatsField> StatsFields();
 
 // Sets the counts of calls and failures. Each counter is summed once. So the sum of reads and the
 // count of those that found nothing fit together while threads count.
-void AddCounts(const OpCounters& counters, StoreStats* to);
+void SetCounts(const OpCounters& counters, StoreStats* to);
 
 // "read", "multi_read", ..., of every kind in its order.
 std::string_view LatencyKindName(LatencyKind kind);

@@ -1,7 +1,6 @@
 #include "engine_race/stats_file.h"
 
 #include <fcntl.h>
-#include <time.h>
 
 #include <algorithm>
 #include <array>
@@ -236,12 +235,6 @@ Status DecodeStats(std::string_view text, PublishedStats* published) {
     if (!DecodeLine(name, line, published)) return Damaged();
   }
   return Status::Ok();
-}
-
-uint64_t BootTimeMs() {
-  struct timespec now = {};
-  ::clock_gettime(CLOCK_BOOTTIME, &now);
-  return static_cast<uint64_t>(now.tv_sec) * 1000 + static_cast<uint64_t>(now.tv_nsec) / 1000000;
 }
 
 Status StatsFile::Create(UniqueFd directory, mode_t file_mode, const PublishedStats& first,

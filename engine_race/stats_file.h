@@ -35,11 +35,8 @@ struct PublishedStats {
   uint64_t sequence = 0;  // 1 for what the store wrote first
   uint64_t interval_ms = 0;
   uint64_t process_id = 0;   // as the store's process sees itself
-  uint64_t taken_at_ms = 0;  // of BootTimeMs
+  uint64_t taken_at_ms = 0;  // of BootTimeMs, see base/clock.h
 };
-
-// Milliseconds since the machine started, its sleep included. Every process reads the same clock.
-uint64_t BootTimeMs();
 
 // The content of the file. Decode: kCorruption for a text that is not whole, kNotSupported for one
 // of another format version. *published is then anything.

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <utility>
 
+#include "engine_race/base/clock.h"
 #include "engine_race/base/guarded.h"
 #include "engine_race/base/sys.h"
 #include "engine_race/base/thread_name.h"

@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "engine_race/base/clock.h"
 #include "engine_race/base/fork_mark.h"
 #include "engine_race/base/guarded.h"
 #include "engine_race/base/key.h"
@@ -358,7 +359,7 @@ StoreStats Store::Stats() const {
 }
 
 void Store::Impl::AddCountersTo(StoreStats* to) const {
-  AddCounts(stats.counters, to);
+  SetCounts(stats.counters, to);
   struct rusage usage;
   if (::getrusage(RUSAGE_SELF, &usage) == 0) {
     constexpr uint64_t kBlockBytes = 512;

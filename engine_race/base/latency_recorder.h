@@ -9,20 +9,13 @@
 
 #include <array>
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <memory>
 
+#include "engine_race/base/clock.h"
 #include "engine_race/base/latency_histogram.h"
 
 namespace engine_race {
-
-// Of a clock that never goes back, in nanoseconds.
-inline uint64_t MonotonicNs() {
-  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(
-                                   std::chrono::steady_clock::now().time_since_epoch())
-                                   .count());
-}
 
 class LatencyRecorder {
  public:

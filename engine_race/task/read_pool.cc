@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "engine_race/base/assert.h"
+#include "engine_race/base/clock.h"
 #include "engine_race/base/guarded.h"
 #include "engine_race/base/parallel.h"
 #include "engine_race/base/thread_name.h"

@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "engine_race/base/clock.h"
 #include "engine_race/stats_fields.h"
 #include "engine_race/stats_text.h"
 #include "harness/measure/table.h"

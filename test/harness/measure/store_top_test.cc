@@ -15,6 +15,7 @@
 #include <string>
 #include <utility>
 
+#include "engine_race/base/clock.h"
 #include "engine_race/base/sys.h"
 #include "engine_race/stats_file.h"
 #include "engine_race/store.h"
