@@ -25,7 +25,7 @@ constexpr size_t kHeaderBytes = kMagic.size() + 8 + 1 + 16 + 1;
 constexpr uint64_t kHashSeed = 0x7374617473;
 // Far above any file of stats.
 constexpr uint64_t kMaxFileBytes = uint64_t{4} << 20;
-// Space for all lines but those of latencies, each value with as many digits as there are.
+// Space for all lines but those of latencies, with every number at its longest.
 constexpr uint64_t kPlainBytes = uint64_t{16} << 10;
 // A histogram's line at its longest: a step, a count and two separators each.
 constexpr uint64_t kLatencyBytes = 128 + LatencyHistogram::kStepCount * (4 + 20 + 2);
@@ -242,7 +242,7 @@ Status StatsFile::Create(UniqueFd directory, mode_t file_mode, const PublishedSt
   StatsFile made;
   const int dir_fd = directory.get();
   ENGINE_RACE_RETURN_IF_ERROR(CheckIsReplaceable(dir_fd, kStatsFileName));
-  // A process that was killed between here and the rename has left the temporary file.
+  // A process that was killed before the rename below leaves its temporary file behind.
   ENGINE_RACE_RETURN_IF_ERROR(CheckIsReplaceable(dir_fd, kStatsTempName));
   ENGINE_RACE_RETURN_IF_ERROR(sys::Unlink(dir_fd, kStatsTempName));
   ENGINE_RACE_RETURN_IF_ERROR(sys::OpenAt(
@@ -273,8 +273,8 @@ StatsFile::~StatsFile() {
   if (sys::NamesFile(directory_.get(), kStatsFileName, file_.get(), &is_own).ok() && is_own) {
     static_cast<void>(sys::Unlink(directory_.get(), kStatsFileName).ok());
   }
-  // Tells readers that the store has ended. A forked child has a descriptor of this open, which
-  // would keep the lock.
+  // Unlocking tells readers that the store has ended. Closing alone would not: a forked child
+  // shares the open file and its lock.
   sys::UnlockFile(file_.get());
 }
 
@@ -317,8 +317,8 @@ Status StatsReader::Open(const std::string& dir, StatsReader* reader) {
       "Options::stats_interval_ms = 1000 (by name: stats_interval_ms)");
 }
 
-// A forked child can keep the lock when its parent is killed. The file then loses its name to that
-// of the next opening.
+// A forked child keeps the lock when its parent is killed. The next opening then gives the name to
+// a new file.
 Status StatsReader::HasEnded(bool* has_ended) const {
   bool is_locked = false;
   ENGINE_RACE_RETURN_IF_ERROR(sys::HasExclusiveLock(file_.get(), &is_locked));

@@ -69,13 +69,13 @@ class StatsReader {
  public:
   // kNotFound: there is no store. kNotSupported: a process has the store open and offers no stats.
   // kIncomplete: no process has it open. Other codes: the file cannot be read. The messages of
-  // these three are whole sentences for the user.
+  // kNotFound, kNotSupported and kIncomplete are meant for the user.
   static Status Open(const std::string& dir, StatsReader* reader);
 
   // The newest stats. *has_ended says whether they are the last ones. They are if the store had
   // been closed, its process had ended, or the file had lost its name, before they were read.
-  // kIncomplete: a write of them has not come to its end; *has_ended says whether it never will.
-  // kNotSupported: they are of another format version.
+  // kIncomplete: the file has a write that was cut short. With *has_ended it stays so; without, a
+  // later Read may succeed. kNotSupported: they are of another format version.
   Status Read(PublishedStats* published, bool* has_ended) const;
 
  private:

@@ -22,7 +22,7 @@ std::unique_ptr<StatsPublisher> StatsPublisher::Start(const Options& options, in
     return Status::Ok();
   });
   if (started.ok()) return publisher;
-  // Not even the warning's text may have memory.
+  // Memory may be refused for the warning's text as well.
   (void)Guarded([&] {
     Log(options.log, LogLevel::kWarning,
         "the store does not offer its stats: " + started.ToString());

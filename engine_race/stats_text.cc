@@ -30,8 +30,7 @@ __attribute__((format(printf, 2, 3))) void Append(std::string* text, const char*
   if (size > 0) text->append(piece.data(), std::min<size_t>(static_cast<size_t>(size), 255));
 }
 
-// Numbers whose form no locale changes, unlike those of printf. The digits are 12 significant ones
-// at most, or `decimals` behind the point.
+// At most 12 significant digits. Unlike printf, no locale changes the form.
 std::string SignificantText(double value) {
   std::array<char, 64> text;
   const auto end =
@@ -39,7 +38,8 @@ std::string SignificantText(double value) {
   return std::string(text.data(), end.ptr);
 }
 
-// The longest double has 309 digits before the point.
+// With `decimals` digits behind the point, in every locale. The longest double has 309 digits
+// before it.
 std::string FixedText(double value, int decimals) {
   std::array<char, 512> text;
   const auto end = std::to_chars(text.data(), text.data() + text.size(), value,

@@ -13,8 +13,8 @@
 
 namespace engine_race {
 
-// A line for each number, and one for each kind of call whose latencies were measured. The point is
-// a dot in every locale, here and below.
+// A line for each number, and one for each kind of call whose latencies were measured. The
+// decimal point is a dot in every locale, here and below.
 std::string StatsText(const StoreStats& stats, const StoreLatencies& latencies = {});
 
 // The name and the value of a label of Prometheus.

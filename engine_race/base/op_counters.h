@@ -17,8 +17,8 @@
 
 namespace engine_race {
 
-// Calls that succeeded. Reads that find their key and reads that do not are counted apart. A
-// difference of two counters that are sampled one after the other could fall.
+// Calls that succeeded. Found and absent reads are counted apart: a count of found reads that is a
+// difference of two samples could fall.
 enum class OpCounter : uint8_t {
   kReadsFound,  // Read and ReadInto, of snapshots too
   kReadsNotFound,
@@ -80,7 +80,7 @@ class OpCounters {
   }
 
   const std::unique_ptr<Line[]> lines_;
-  // Apart from lines_, which every call reads.
+  // In cache lines of their own: failures would otherwise slow down every call, which reads lines_.
   alignas(64) std::array<std::atomic<uint64_t>, kCodeCount> errors_ = {};
 };
 

@@ -19,8 +19,9 @@ struct OpStats {
         ranges(latencies),
         syncs(latencies) {}
 
-  // Counts one answer of a call or of a key; `counter` counts successes. To a read, of which it
-  // counts those that find their key, kNotFound is an answer as well.
+  // Counts one answer of a call or of a key. `counter` is that of its success. For reads it counts
+  // found keys, and kNotFound then counts in the counter of absent keys. Every other code is a
+  // failure.
   void Count(OpCounter counter, Code code) {
     if (code == Code::kOk) [[likely]] {
       counters.Add(counter);

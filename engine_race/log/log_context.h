@@ -47,7 +47,8 @@ struct LogContext {
   // How long writes of full groups and flushes took, where Options::latency_stats asks for it.
   LatencyRecorder group_writes;
   LatencyRecorder flushes;
-  // Written to the logs. Apart from what readers of this struct need. Relaxed: a statistic.
+  // Written to the logs. In a cache line of its own, because writers change it and everybody reads
+  // the members above. Relaxed: a statistic.
   alignas(64) std::atomic<uint64_t> written_bytes{0};
 };
 
