@@ -69,7 +69,7 @@ void AddWorkFlags(BenchFlags* flags, CLI::App* app) {
   app->add_option("--reads", config->reads, "reads of each thread; 0: as many as --num")
       ->capture_default_str();
   app->add_option("--threads", config->thread_count, "threads of every benchmark")
-      ->check(CLI::Range(1u, 4096u))
+      ->check(CLI::Range(1u, kMaxBenchThreads))
       ->capture_default_str();
   app->add_option("--duration", config->duration_seconds,
                   "run for so many seconds instead of a count, where a benchmark has no end")
@@ -200,11 +200,11 @@ std::string CheckPlaces(const BenchFlags& flags) {
   }
   if (plan.measures_floor && !FioRunner::Available()) return "--fio: there is no fio";
   if (plan.use_existing_db) return {};
-  std::string missing =
-      MissingSpace(MostRecords(plan.config, plan.steps), plan.db, plan.options.paths);
-  if (missing.empty() || plan.config.duration_seconds == 0) return missing;
+  std::string why_not =
+      WhyNoRoomFor(MostRecords(plan.config, plan.steps), plan.db, plan.options.paths);
+  if (why_not.empty() || plan.config.duration_seconds == 0) return why_not;
   // The time decides how much is written, not --num and --reads.
-  std::fprintf(stderr, "bench: warning: %s\n", missing.c_str());
+  std::fprintf(stderr, "bench: warning: %s\n", why_not.c_str());
   return {};
 }
 

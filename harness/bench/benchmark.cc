@@ -36,12 +36,12 @@ constexpr std::array<BenchTraits, 21> kBenchmarks = {{
      .is_ycsb = true,
      .writes_num = true,
      .has_end = true},
-    {.name = "ycsba", .writes = true, .is_ycsb = true},
-    {.name = "ycsbb", .writes = true, .is_ycsb = true},
+    {.name = "ycsba", .writes = true, .is_ycsb = true, .write_percent = 50},
+    {.name = "ycsbb", .writes = true, .is_ycsb = true, .write_percent = 5},
     {.name = "ycsbc", .is_ycsb = true},
-    {.name = "ycsbd", .writes = true, .is_ycsb = true},
-    {.name = "ycsbe", .writes = true, .is_ycsb = true},
-    {.name = "ycsbf", .writes = true, .is_ycsb = true},
+    {.name = "ycsbd", .writes = true, .is_ycsb = true, .write_percent = 5, .inserts = true},
+    {.name = "ycsbe", .writes = true, .is_ycsb = true, .write_percent = 5, .inserts = true},
+    {.name = "ycsbf", .writes = true, .is_ycsb = true, .write_percent = 50},
 }};
 
 constexpr std::array<std::string_view, kOperationKindCount> kKindNames = {
@@ -87,17 +87,15 @@ uint64_t MissingKey(const BenchConfig& config, uint64_t number) {
 uint64_t YcsbKey(uint64_t number) { return Mix64(number); }
 
 uint64_t ExpectedInserts(const BenchConfig& config) {
-  if (config.benchmark != "ycsbd" && config.benchmark != "ycsbe") return 0;
-  constexpr double kInsertShare = 0.05;
+  const BenchTraits* const traits = FindBenchmark(config.benchmark);
+  if (traits == nullptr || !traits->inserts) return 0;
   const double operations =
       static_cast<double>(ReadsOfThread(config)) * static_cast<double>(config.thread_count);
   return static_cast<uint64_t>(std::min(operations, static_cast<double>(kMaxBenchRecords)) *
-                               kInsertShare);
+                               traits->write_percent / 100);
 }
 
 Status HasYcsbRecords(const BenchConfig& config, KvStore* store, bool* has) {
-  // Each thread of a load ends with one of the last records. A load has at most so many threads.
-  constexpr uint64_t kLastRecords = 4096;
   std::vector<char> value(kValueSize);
   const auto find = [&](uint64_t number) {
     const Status status = store->Get(YcsbKey(number), value.data());
@@ -105,7 +103,8 @@ Status HasYcsbRecords(const BenchConfig& config, KvStore* store, bool* has) {
     return status.code() == Code::kNotFound ? Status::Ok() : status;
   };
   ENGINE_RACE_RETURN_IF_ERROR(find(0));
-  const uint64_t last_count = std::min(kLastRecords, config.num);
+  // A load has at most kMaxBenchThreads threads, and each ends with one of the last records.
+  const uint64_t last_count = std::min<uint64_t>(kMaxBenchThreads, config.num);
   for (uint64_t i = 1; *has && i <= last_count; ++i) {
     ENGINE_RACE_RETURN_IF_ERROR(find(config.num - i));
   }

@@ -121,10 +121,14 @@ struct BenchTraits {
   bool is_ycsb = false;     // its records are those of ycsbload
   bool writes_num = false;  // its `num` operations are divided over the threads
   bool has_end = false;     // ends by itself: a duration does not apply
+  // Of YCSB's workloads: of 100 operations so many write, and whether they insert records.
+  uint32_t write_percent = 0;
+  bool inserts = false;
 };
 
-// The most records of a run.
+// The most records and threads of a run.
 inline constexpr uint64_t kMaxBenchRecords = uint64_t{1} << 40;
+inline constexpr uint32_t kMaxBenchThreads = 4096;
 
 // Null for an unknown name.
 const BenchTraits* FindBenchmark(std::string_view name);

@@ -6,6 +6,7 @@
 
 #include "harness/bench/floor.h"
 #include "harness/kv/engine_store.h"
+#include "harness/measure/result_file.h"
 #include "harness/system/process_stats.h"
 
 namespace harness {
@@ -15,8 +16,7 @@ using engine_race::Code;
 using engine_race::Status;
 
 Status Print(const std::string& text) {
-  if (std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0) return Status::Ok();
-  return Status::IOError("cannot print to standard output");
+  return PrintAll(text) ? Status::Ok() : Status::IOError("cannot print to standard output");
 }
 
 }  // namespace

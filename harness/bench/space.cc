@@ -3,9 +3,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <map>
-#include <system_error>
 
 #include "harness/data/value_maker.h"
 #include "harness/load/store_basics.h"
@@ -13,8 +11,6 @@
 
 namespace harness {
 namespace {
-
-namespace fs = std::filesystem;
 
 // More than any disk holds, and far from overflow in bytes.
 constexpr double kMostRecords = 0x1p50;
@@ -25,27 +21,12 @@ struct FileSystemNeed {
   uint64_t reused_bytes = 0;
 };
 
-// The shares of a workload's operations that write.
-double WriteShare(std::string_view benchmark) {
-  if (benchmark == "ycsba" || benchmark == "ycsbf") return 0.5;
-  if (benchmark == "ycsbb" || benchmark == "ycsbd" || benchmark == "ycsbe") return 0.05;
-  return 0;
-}
-
 double ExpectedWrites(const BenchConfig& config, const BenchTraits& traits) {
   if (traits.writes_num) return static_cast<double>(config.num);
   const auto of_thread = static_cast<double>(ReadsOfThread(config));
   // The writer beside readers: about as many writes as one reader reads.
   if (traits.name == "readwhilewriting") return of_thread;
-  return of_thread * config.thread_count * WriteShare(traits.name);
-}
-
-// The directory, or the one that it will be made in.
-std::string ExistingNear(const std::string& dir) {
-  std::error_code error;
-  fs::path near = fs::absolute(dir.empty() ? "." : dir, error);
-  while (!fs::exists(near, error) && near.has_relative_path()) near = near.parent_path();
-  return near.string();
+  return of_thread * config.thread_count * traits.write_percent / 100;
 }
 
 }  // namespace
@@ -72,12 +53,12 @@ uint64_t MostRecords(const BenchConfig& config, const std::vector<std::string>& 
   return static_cast<uint64_t>(std::min(most, kMostRecords));
 }
 
-std::string MissingSpace(uint64_t records, const std::string& dir,
+std::string WhyNoRoomFor(uint64_t records, const std::string& dir,
                          const std::vector<std::string>& value_paths) {
   std::map<dev_t, FileSystemNeed> needs;
   const auto add = [&](const std::string& path, uint64_t bytes) {
     struct stat info = {};
-    const std::string near = ExistingNear(path);
+    const std::string near = NearestDir(path);
     if (stat(near.c_str(), &info) != 0 || S_ISBLK(info.st_mode)) return;
     FileSystemNeed& need = needs[info.st_dev];
     need.near = near;

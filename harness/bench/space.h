@@ -19,7 +19,7 @@ uint64_t MostRecords(const BenchConfig& config, const std::vector<std::string>& 
 // Empty, or why the file systems of the store's directory and of its value paths have no room for
 // so many records. A store that lies there makes room. Raw devices are not looked at: the engine
 // refuses a small one.
-std::string MissingSpace(uint64_t records, const std::string& dir,
+std::string WhyNoRoomFor(uint64_t records, const std::string& dir,
                          const std::vector<std::string>& value_paths);
 
 }  // namespace harness

@@ -20,21 +20,19 @@ constexpr uint64_t kWordsPerCall = 3;
 
 enum class YcsbKind { kRead, kUpdate, kInsert, kScan, kReadModifyWrite };
 
-// Of 100 operations so many read or scan; the others are of the second kind.
+// BenchTraits says how many operations are of the second kind.
 struct YcsbMix {
   char workload;
-  uint32_t first_percent;
   YcsbKind first;
   YcsbKind second;
 };
 
-constexpr std::array<YcsbMix, 6> kMixes = {
-    {{'a', 50, YcsbKind::kRead, YcsbKind::kUpdate},
-     {'b', 95, YcsbKind::kRead, YcsbKind::kUpdate},
-     {'c', 100, YcsbKind::kRead, YcsbKind::kRead},
-     {'d', 95, YcsbKind::kRead, YcsbKind::kInsert},
-     {'e', 95, YcsbKind::kScan, YcsbKind::kInsert},
-     {'f', 50, YcsbKind::kRead, YcsbKind::kReadModifyWrite}}};
+constexpr std::array<YcsbMix, 6> kMixes = {{{'a', YcsbKind::kRead, YcsbKind::kUpdate},
+                                            {'b', YcsbKind::kRead, YcsbKind::kUpdate},
+                                            {'c', YcsbKind::kRead, YcsbKind::kRead},
+                                            {'d', YcsbKind::kRead, YcsbKind::kInsert},
+                                            {'e', YcsbKind::kScan, YcsbKind::kInsert},
+                                            {'f', YcsbKind::kRead, YcsbKind::kReadModifyWrite}}};
 
 class YcsbLoad final : public Load {
  public:
@@ -44,6 +42,7 @@ class YcsbLoad final : public Load {
         count_(context.ycsb_count),
         draw_(context.ycsb_draw),
         mix_(mix),
+        first_percent_(100 - FindBenchmark(context.config.benchmark)->write_percent),
         words_(context.config, context.thread),
         checks_(context.config.checks_values),
         goes_on_(context.goes_on) {}
@@ -54,7 +53,7 @@ class YcsbLoad final : public Load {
 
   void Prepare(uint64_t call) override {
     const uint64_t* const words = Draw(call);
-    kind_ = AsBelow(words[0], 100) < mix_.first_percent ? mix_.first : mix_.second;
+    kind_ = AsBelow(words[0], 100) < first_percent_ ? mix_.first : mix_.second;
     key_ = YcsbKey(draw_->NumberFrom(words[1], count_->count()));
     const uint32_t most = config_.range_size == 0 ? kMaxScanKeys : config_.range_size;
     scan_keys_ = 1 + static_cast<uint32_t>(AsBelow(words[2], most));
@@ -135,6 +134,7 @@ class YcsbLoad final : public Load {
   AckedCounter* const count_;
   const YcsbDraw* const draw_;
   const YcsbMix& mix_;
+  const uint32_t first_percent_;
   const WordStream words_;
   const ValueChecks checks_;
   const std::function<bool(uint64_t)> goes_on_;

@@ -103,11 +103,11 @@ bool Comparison::RunRound(uint32_t round) {
   answers_.clear();
   uint32_t position = 0;
   for (const uint32_t store : StoresInTurn(round, static_cast<uint32_t>(config_.stores.size()))) {
-    Turn turn;
-    turn.store = config_.stores[store];
-    turn.round = round;
-    turn.position = position++;
-    if (Interrupted() || !RunStore(turn)) return false;
+    StoreRound store_round;
+    store_round.store = config_.stores[store];
+    store_round.round = round;
+    store_round.position = position++;
+    if (Interrupted() || !RunStore(store_round)) return false;
   }
   claims_.NoteRound(answers_);
   return !Interrupted();
@@ -134,74 +134,75 @@ bool Comparison::FreshStoreDir() {
   return !failed;
 }
 
-bool Comparison::RunStore(Turn turn) {
-  if (config_.has_contest) RunContestOf(&turn);
-  if (!config_.benchmarks.empty() && !Interrupted()) RunBenchmarksOf(&turn);
+bool Comparison::RunStore(StoreRound store_round) {
+  if (config_.has_contest) RunContestOf(&store_round);
+  if (!config_.benchmarks.empty() && !Interrupted()) RunBenchmarksOf(&store_round);
   std::error_code ignored;
   fs::remove_all(StoreDir(), ignored);
   return !Interrupted();
 }
 
-bool Comparison::WriteAll(Turn* turn) {
-  if (!RunPhase(kWritePhase, turn)) return false;
+bool Comparison::WriteAll(StoreRound* store_round) {
+  if (!RunPhase(kWritePhase, store_round)) return false;
   const bool only_writes =
       std::all_of(config_.phases.begin(), config_.phases.end(),
                   [](const std::string& phase) { return phase == kWritePhase; });
   if (only_writes) return false;
-  return turn->has_all_records || RunPhase(kWriteRestPhase, turn);
+  return store_round->has_all_records || RunPhase(kWriteRestPhase, store_round);
 }
 
-void Comparison::RunContestOf(Turn* turn) {
-  if (!FreshStoreDir() || !WriteAll(turn)) return;
+void Comparison::RunContestOf(StoreRound* store_round) {
+  if (!FreshStoreDir() || !WriteAll(store_round)) return;
   // It replays what a store has left in its log. So no later phase depends on which phases ran.
-  if (!RunPhase(kOpenAfterLoadPhase, turn)) return;
+  if (!RunPhase(kOpenAfterLoadPhase, store_round)) return;
   for (const std::string& phase : config_.phases) {
     if (phase == kWritePhase) continue;
     const uint32_t count = phase == kOpenPhase ? config_.opening_count : 1;
     for (uint32_t i = 0; i < count; ++i) {
-      if (!RunPhase(phase, turn, i)) return;
+      if (!RunPhase(phase, store_round, i)) return;
     }
   }
 }
 
 // After a failure nothing is run before the next fill, which begins with a fresh store.
-void Comparison::RunBenchmarksOf(Turn* turn) {
+void Comparison::RunBenchmarksOf(StoreRound* store_round) {
   bool has_store = false;
   bool failed = false;
   for (const std::string& name : config_.benchmarks) {
     if (Interrupted()) return;
     const BenchTraits* const traits = FindBenchmark(name);
     if (failed && !traits->is_fill) {
-      Fail(turn->store + ", " + name + ": left out, because a benchmark before it failed");
+      Fail(store_round->store + ", " + name + ": left out, because a benchmark before it failed");
       continue;
     }
     if (traits->is_fill || !has_store) {
       if (!FreshStoreDir()) return;
-      turn->written_count = 0;
-      turn->has_all_records = true;
+      store_round->written_count = 0;
+      store_round->has_all_records = true;
     }
     has_store = true;
-    if (traits->is_ycsb && !traits->is_fill && !turn->has_all_records) {
-      Fail(turn->store + ", " + name + ": left out, because the fill before it did not finish");
+    if (traits->is_ycsb && !traits->is_fill && !store_round->has_all_records) {
+      Fail(store_round->store + ", " + name +
+           ": left out, because the fill before it did not finish");
       continue;
     }
-    failed = !RunPhase(name, turn);
+    failed = !RunPhase(name, store_round);
   }
 }
 
-CompareOrder Comparison::OrderOf(const std::string& phase, const Turn& turn,
+CompareOrder Comparison::OrderOf(const std::string& phase, const StoreRound& store_round,
                                  uint32_t opening) const {
   CompareOrder order;
-  order.store = turn.store;
+  order.store = store_round.store;
   order.phase = phase;
-  order.round = turn.round;
-  order.position = turn.position;
+  order.round = store_round.round;
+  order.position = store_round.position;
   order.opening = opening;
   order.dir = StoreDir();
   order.thread_count = config_.thread_count;
   order.record_count = config_.record_count;
-  order.written_count = turn.written_count;
-  order.has_all_records = turn.has_all_records;
+  order.written_count = store_round.written_count;
+  order.has_all_records = store_round.has_all_records;
   order.seed = config_.seed;
   order.phase_seconds = LimitSeconds(config_, phase);
   order.process_seconds = 2 * order.phase_seconds + kMostOverheadSeconds;
@@ -228,15 +229,15 @@ CompareAnswer Comparison::RunCapped(CompareOrder order) const {
   return RunCompareProcess(order);
 }
 
-bool Comparison::RunPhase(const std::string& phase, Turn* turn, uint32_t opening) {
+bool Comparison::RunPhase(const std::string& phase, StoreRound* store_round, uint32_t opening) {
   if (Interrupted()) return false;
-  const CompareOrder order = OrderOf(phase, *turn, opening);
+  const CompareOrder order = OrderOf(phase, *store_round, opening);
   const CompareAnswer answer = RunCapped(order);
   if (Interrupted()) return false;
   NoteAnswer(order, answer);
   if (!answer.ok()) return false;
-  turn->written_count = answer.written_count;
-  turn->has_all_records = answer.has_all_records;
+  store_round->written_count = answer.written_count;
+  store_round->has_all_records = answer.has_all_records;
   return true;
 }
 

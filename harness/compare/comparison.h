@@ -63,7 +63,7 @@ class Comparison {
 
  private:
   // A store in a round, and what its directory holds so far.
-  struct Turn {
+  struct StoreRound {
     std::string store;
     uint32_t round = 0;
     uint32_t position = 0;
@@ -74,14 +74,15 @@ class Comparison {
   // False when the user interrupts.
   bool NoteFloor();
   bool RunRound(uint32_t round);
-  bool RunStore(Turn turn);
-  void RunContestOf(Turn* turn);
-  void RunBenchmarksOf(Turn* turn);
+  bool RunStore(StoreRound store_round);
+  void RunContestOf(StoreRound* store_round);
+  void RunBenchmarksOf(StoreRound* store_round);
   // The writing, and the records that its time limit has left. False when there is nothing to read.
-  bool WriteAll(Turn* turn);
+  bool WriteAll(StoreRound* store_round);
   // Runs a phase and notes its answer. False when it failed or the user interrupts.
-  bool RunPhase(const std::string& phase, Turn* turn, uint32_t opening = 0);
-  CompareOrder OrderOf(const std::string& phase, const Turn& turn, uint32_t opening) const;
+  bool RunPhase(const std::string& phase, StoreRound* store_round, uint32_t opening = 0);
+  CompareOrder OrderOf(const std::string& phase, const StoreRound& store_round,
+                       uint32_t opening) const;
   // Gives the order to a process below the cap.
   CompareAnswer RunCapped(CompareOrder order) const;
   void NoteAnswer(const CompareOrder& order, const CompareAnswer& answer);

@@ -1,5 +1,6 @@
 #include "harness/measure/result_file.h"
 
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -34,6 +35,10 @@ bool SaveJson(const nlohmann::json& json, const std::string& path) {
   // A path need not be UTF-8.
   const auto any_bytes = nlohmann::json::error_handler_t::replace;
   return path.empty() || SaveText(json.dump(2, ' ', false, any_bytes) + '\n', path);
+}
+
+bool PrintAll(const std::string& text) {
+  return std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0;
 }
 
 }  // namespace harness

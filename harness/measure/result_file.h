@@ -1,4 +1,4 @@
-// Writes a result where the user asked for it.
+// Writes a result where the user asked for it, or to standard output.
 //
 // Stateless, thread-safe.
 #ifndef HARNESS_MEASURE_RESULT_FILE_H_
@@ -16,6 +16,10 @@ bool SaveJson(const nlohmann::json& json, const std::string& path);
 
 // Whether SaveText could write the file now. Makes its folder, and changes no file.
 bool CanSave(const std::string& path);
+
+// Prints to standard output and flushes it. False, with the reason in errno, for a full disk or a
+// pipe that is not read any more.
+bool PrintAll(const std::string& text);
 
 }  // namespace harness
 

@@ -17,6 +17,7 @@
 #include "engine_race/base/clock.h"
 #include "engine_race/stats_fields.h"
 #include "engine_race/stats_text.h"
+#include "harness/measure/result_file.h"
 #include "harness/measure/table.h"
 
 namespace harness {
@@ -170,9 +171,9 @@ int TellEnd(const std::string& dir) {
   return kEndedExit;
 }
 
-// 0, or kOutputExit with a message: a full disk, or a pipe that is not read any more.
+// 0, or kOutputExit with a message.
 int Put(const std::string& text) {
-  if (std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0) return 0;
+  if (PrintAll(text)) return 0;
   std::fprintf(stderr, "store top: the output cannot be written: %s\n",
                std::generic_category().message(errno).c_str());
   return kOutputExit;

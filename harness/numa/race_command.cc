@@ -94,13 +94,6 @@ uint64_t OldStoreBytes(const std::string& store_dir) {
   return bytes;
 }
 
-// The directory itself, or the nearest one above it that is there.
-fs::path NearestDir(fs::path path) {
-  std::error_code ignored;
-  while (!fs::exists(path, ignored) && path.has_relative_path()) path = path.parent_path();
-  return path;
-}
-
 // Empty, or which file system has too little room for all the stores on it.
 std::string WhyNoRoom(const std::vector<InstancePlan>& plans, const NumaRaceFlags& flags) {
   const uint64_t record_count = flags.thread_count * flags.records_per_thread;
@@ -108,7 +101,7 @@ std::string WhyNoRoom(const std::vector<InstancePlan>& plans, const NumaRaceFlag
   std::map<dev_t, uint64_t> needed;
   std::map<dev_t, uint64_t> old_bytes;
   for (const InstancePlan& plan : plans) {
-    const std::string there = NearestDir(plan.dir).string();
+    const std::string there = NearestDir(plan.dir);
     struct stat info = {};
     if (::stat(there.c_str(), &info) != 0) return there + " cannot be looked at";
     uint64_t& bytes = needed[info.st_dev];
@@ -126,13 +119,13 @@ std::string WhyNoRoom(const std::vector<InstancePlan>& plans, const NumaRaceFlag
 
 // Empty, or why an instance cannot have its directory or its keys.
 std::string WhyNoInstance(const InstancePlan& plan, const NumaRaceFlags& flags) {
-  const fs::path there = NearestDir(plan.dir);
+  const std::string there = NearestDir(plan.dir);
   std::error_code ignored;
   if (!fs::is_directory(there, ignored)) {
-    return plan.Name() + ": " + there.string() + " is no directory";
+    return plan.Name() + ": " + there + " is no directory";
   }
   if (::access(there.c_str(), W_OK | X_OK) != 0) {
-    return plan.Name() + ": cannot write in " + there.string() + ": " + std::strerror(errno);
+    return plan.Name() + ": cannot write in " + there + ": " + std::strerror(errno);
   }
   const uint64_t record_count = flags.thread_count * flags.records_per_thread;
   if (record_count > MaxKeyCount(*ParseKeyShape(flags.keys), plan.keys)) {

@@ -11,6 +11,14 @@
 
 namespace harness {
 
+std::string NearestDir(const std::string& dir) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  fs::path near = dir.empty() ? fs::current_path(error) : fs::absolute(dir, error);
+  while (!fs::exists(near, error) && near.has_relative_path()) near = near.parent_path();
+  return near.string();
+}
+
 uint64_t FreeBytes(const std::string& dir) {
   struct statvfs stats = {};
   if (statvfs(dir.c_str(), &stats) != 0) return 0;

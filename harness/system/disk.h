@@ -9,6 +9,10 @@
 
 namespace harness {
 
+// The directory itself, or the nearest one above it that exists. An absolute name; "" is the
+// working directory.
+std::string NearestDir(const std::string& dir);
+
 // Bytes that may still be written to the file system of `dir`; 0 when it cannot be asked.
 uint64_t FreeBytes(const std::string& dir);
 

@@ -30,7 +30,7 @@ inline std::string ContentOf(const std::string& path) {
   return content.str();
 }
 
-inline PublishedStats NumberedStats() {
+inline PublishedStats NumberedPublishedStats() {
   PublishedStats published;
   uint64_t number = 50;
   for (const StatsField& field : StatsFields()) {

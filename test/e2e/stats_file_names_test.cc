@@ -28,7 +28,7 @@ namespace {
 namespace fs = std::filesystem;
 
 TEST(StatsFileNamesTest, AnotherFormatVersionIsNoDamage) {
-  std::string text = EncodeStats(NumberedStats());
+  std::string text = EncodeStats(NumberedPublishedStats());
   text[text.find('1')] = '2';
   PublishedStats read;
   const Status decoded = DecodeStats(text, &read);
@@ -112,10 +112,10 @@ TEST(StatsFileNamesTest, ATornWriteIsNotCalledDamage) {
   ASSERT_TRUE(sys::OpenDirectory(dir.path(), false, &directory).ok());
   std::ofstream(dir.Join("manifest")) << "there is a store";
   StatsFile file;
-  ASSERT_TRUE(StatsFile::Create(std::move(directory), 0600, NumberedStats(), &file).ok());
+  ASSERT_TRUE(StatsFile::Create(std::move(directory), 0600, NumberedPublishedStats(), &file).ok());
   struct stat info;
   ASSERT_EQ(::stat(dir.Join(kStatsFileName).c_str(), &info), 0);
-  const std::string whole = EncodeStats(NumberedStats());
+  const std::string whole = EncodeStats(NumberedPublishedStats());
   EXPECT_EQ(static_cast<size_t>(info.st_size), whole.size());
   EXPECT_GE(static_cast<size_t>(info.st_blocks) * 512, 64u << 10);  // for longer texts
   StatsReader reader;

@@ -70,7 +70,7 @@ class StoreProcess {
 };
 
 TEST(StatsFileTest, WhatIsEncodedIsDecoded) {
-  const PublishedStats written = NumberedStats();
+  const PublishedStats written = NumberedPublishedStats();
   PublishedStats read;
   const std::string text = EncodeStats(written);
   ASSERT_TRUE(DecodeStats(text + "left behind by a longer text", &read).ok());
@@ -89,7 +89,7 @@ TEST(StatsFileTest, WhatIsEncodedIsDecoded) {
 }
 
 TEST(StatsFileTest, NoPartAndNoDamagedTextIsBelieved) {
-  const std::string text = EncodeStats(NumberedStats());
+  const std::string text = EncodeStats(NumberedPublishedStats());
   PublishedStats read;
   for (size_t size = 0; size < text.size(); ++size) {
     ASSERT_EQ(DecodeStats(text.substr(0, size), &read).code(), Code::kCorruption) << size;

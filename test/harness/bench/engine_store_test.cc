@@ -1,6 +1,7 @@
 // This engine behind the benchmarks' interface of stores.
 #include "harness/kv/engine_store.h"
 
+#include <errno.h>
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -10,14 +11,29 @@
 #include <vector>
 
 #include "harness/data/value_maker.h"
+#include "test/faults/system_calls.h"
 #include "test/test_util.h"
 
 namespace harness {
 namespace {
 
 using engine_race::Code;
+using engine_race::test::CallKind;
+using engine_race::test::SystemCall;
 
 constexpr uint64_t kRecords = 300;
+
+// A device that loses what it is told to keep.
+class FailingSyncs final : public engine_race::test::SystemCallHook {
+ public:
+  long OnCall(SystemCall* call) override {
+    const bool syncs = call->kind == CallKind::kFsync || call->kind == CallKind::kFdatasync ||
+                       call->kind == CallKind::kMsync;
+    if (!syncs) return call->Proceed();
+    errno = EIO;
+    return -1;
+  }
+};
 
 class EngineStoreTest : public ::testing::Test {
  protected:
@@ -162,6 +178,13 @@ TEST_F(EngineStoreTest, TakesTheMemoryBudget) {
   const KvOptions options = {.dir = temp_.Join("other"), .memory_budget_bytes = 64 << 20};
   ASSERT_TRUE(EngineStoreKind().open(options, &store_).ok());
   EXPECT_EQ(store_->Describe()["options"]["memory_budget_bytes"], "67108864");
+}
+
+TEST_F(EngineStoreTest, ClosingReportsWritesThatAreLost) {
+  Put(1);
+  FailingSyncs failing;
+  const engine_race::test::ScopedHook hook(&failing);
+  EXPECT_EQ(store_->Close().code(), Code::kIOError);
 }
 
 TEST_F(EngineStoreTest, BucketFillCountsRecords) {
