@@ -192,8 +192,9 @@ nlohmann::json ConfigJson(const BenchFlags& flags) {
           {"options", flags.options}};
 }
 
-// Returns what is wrong with the outputs or the space, or nothing. Changes no file.
-std::string CheckPlaces(const BenchFlags& flags) {
+// Returns why the outputs, fio or the space will not do, or nothing. Makes the outputs' folders and
+// changes no file.
+std::string CheckOutputsAndSpace(const BenchFlags& flags) {
   const SessionPlan& plan = flags.plan;
   for (const std::string& path : {flags.json_path, flags.csv_path}) {
     if (!CanSave(path)) return "cannot write " + path;
@@ -230,7 +231,7 @@ Status RunGuarded(BenchSession* session) {
 
 int Bench(BenchFlags flags) {
   std::string wrong = ParseFlags(&flags);
-  if (wrong.empty()) wrong = CheckPlaces(flags);
+  if (wrong.empty()) wrong = CheckOutputsAndSpace(flags);
   if (!wrong.empty()) return Refuse(wrong);
   CatchInterrupts();
   // A reader that ends early, as `head` does, makes a print fail. The session ends in order then.

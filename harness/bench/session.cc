@@ -121,7 +121,7 @@ Status BenchSession::RunSync() {
   BenchResult result;
   result.benchmark = "sync";
   result.thread_count = 1;
-  CostMeter meter(Places());
+  CostMeter meter(StoreDirs());
   meter.Start();
   const CpuTimes before = ProcessCpuTimes();
   const uint64_t begin_ns = NowNs();
@@ -136,10 +136,10 @@ Status BenchSession::RunSync() {
   return Note(result, meter.Stop(0));
 }
 
-std::vector<std::string> BenchSession::Places() const {
-  std::vector<std::string> places = dir_.value_paths();
-  places.insert(places.begin(), dir_.path());
-  return places;
+std::vector<std::string> BenchSession::StoreDirs() const {
+  std::vector<std::string> dirs = dir_.value_paths();
+  dirs.insert(dirs.begin(), dir_.path());
+  return dirs;
 }
 
 Status BenchSession::LoadYcsb() {
@@ -170,7 +170,7 @@ Status BenchSession::Measure(const std::string& benchmark, bool is_implicit) {
     };
   }
   BenchResult result;
-  CostMeter meter(Places());
+  CostMeter meter(StoreDirs());
   meter.Start();
   if (traits.writes) store_is_empty_ = false;
   Status status = RunBenchmark(config, store_.get(), &result);

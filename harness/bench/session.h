@@ -87,7 +87,7 @@ class BenchSession {
   engine_race::Status Note(const BenchResult& result, const RunCosts& costs);
   engine_race::Status PrintHead() const;
   // The directory of the store and those of its values.
-  std::vector<std::string> Places() const;
+  std::vector<std::string> StoreDirs() const;
 
   SessionPlan plan_;
   StoreDir dir_;

@@ -32,8 +32,9 @@ namespace {
 using engine_race::Status;
 
 constexpr std::string_view kPhaseFlag = "--run-compared-phase";
-// The exit code of a process that cannot parse its order, or whose parent has ended.
-constexpr int kBadOrder = 2;
+// The exit code of a process that runs no phase: its order cannot be parsed, or its parent has
+// ended.
+constexpr int kNotRun = 2;
 // A process that does not end by itself when its time is up is killed after so long.
 constexpr double kPatienceSeconds = 60;
 
@@ -265,8 +266,8 @@ CompareAnswer RunCompareProcess(const CompareOrder& order) {
 std::optional<int> ComparePhaseMain(int argc, char** argv) {
   if (argc != 3 || argv[1] != kPhaseFlag) return std::nullopt;
   const std::optional<CompareOrder> order = ParseCompareOrder(argv[2]);
-  if (!order) return kBadOrder;
-  if (order->parent_pid != 0 && !DieWithParent(order->parent_pid)) return kBadOrder;
+  if (!order) return kNotRun;
+  if (order->parent_pid != 0 && !DieWithParent(order->parent_pid)) return kNotRun;
   PhaseRun run(*order);
   const CompareAnswer answer = run.Run();
   std::puts(nlohmann::json(answer).dump().c_str());

@@ -20,9 +20,9 @@ constexpr uint64_t kSectorBytes = 512;
 
 }  // namespace
 
-DeviceIo::DeviceIo(const std::string& dir) : source_(kProcessFile) {
+DeviceIo::DeviceIo(const std::string& path) : source_(kProcessFile) {
   struct stat info = {};
-  if (stat(dir.c_str(), &info) != 0) return;
+  if (stat(path.c_str(), &info) != 0) return;
   const dev_t device = S_ISBLK(info.st_mode) ? info.st_rdev : info.st_dev;
   const fs::path block =
       "/sys/dev/block/" + std::to_string(major(device)) + ":" + std::to_string(minor(device));

@@ -19,8 +19,8 @@ struct DeviceBytes {
 
 class DeviceIo {
  public:
-  // A directory, or a block device itself.
-  explicit DeviceIo(const std::string& dir);
+  // `path` is a directory, or a block device itself.
+  explicit DeviceIo(const std::string& path);
 
   // "vda"; empty where there is no block device.
   const std::string& device() const { return device_; }

@@ -15,7 +15,9 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 
+#include "engine_race/base/clock.h"
 #include "engine_race/base/sys.h"
 #include "engine_race/stats_fields.h"
 #include "engine_race/store.h"
@@ -101,6 +103,56 @@ TEST(StatsFileTest, NoPartAndNoDamagedTextIsBelieved) {
     if (at == version_at) continue;
     ASSERT_EQ(DecodeStats(damaged, &read).code(), Code::kCorruption) << at;
   }
+}
+
+TEST(StatsFileTest, AnotherFormatVersionIsNoDamage) {
+  std::string text = EncodeStats(NumberedPublishedStats());
+  text[text.find('1')] = '2';
+  PublishedStats read;
+  const Status decoded = DecodeStats(text, &read);
+  EXPECT_EQ(decoded.code(), Code::kNotSupported);
+  EXPECT_NE(decoded.message().find("version 2,"), std::string::npos) << decoded.ToString();
+}
+
+// Written by hand, under the lock: a write that stops halfway.
+TEST(StatsFileTest, ATornWriteIsNotCalledDamage) {
+  TempDir dir;
+  UniqueFd directory;
+  ASSERT_TRUE(sys::OpenDirectory(dir.path(), false, &directory).ok());
+  std::ofstream(dir.Join("manifest")) << "there is a store";
+  StatsFile file;
+  ASSERT_TRUE(StatsFile::Create(std::move(directory), 0600, NumberedPublishedStats(), &file).ok());
+  struct stat info;
+  ASSERT_EQ(::stat(dir.Join(kStatsFileName).c_str(), &info), 0);
+  const std::string whole = EncodeStats(NumberedPublishedStats());
+  EXPECT_EQ(static_cast<size_t>(info.st_size), whole.size());
+  EXPECT_GE(static_cast<size_t>(info.st_blocks) * 512, 64u << 10);  // for longer texts
+  StatsReader reader;
+  ASSERT_TRUE(StatsReader::Open(dir.path(), &reader).ok());
+  std::fstream(dir.Join(kStatsFileName)).seekp(100) << "torn";
+  PublishedStats seen;
+  bool has_ended = true;
+  Status read = reader.Read(&seen, &has_ended);
+  EXPECT_EQ(read.code(), Code::kIncomplete) << read.ToString();
+  EXPECT_FALSE(has_ended);
+  file = StatsFile();
+  read = reader.Read(&seen, &has_ended);
+  EXPECT_EQ(read.code(), Code::kIncomplete) << read.ToString();
+  EXPECT_TRUE(has_ended);
+}
+
+TEST(StatsFileTest, StatsSayWhenTheyWereTaken) {
+  TempDir dir;
+  const uint64_t before_ms = BootTimeMs();
+  const auto store = OpenStore(dir.path(), OfferingOptions());
+  ASSERT_NE(store, nullptr);
+  StatsReader reader;
+  ASSERT_TRUE(StatsReader::Open(dir.path(), &reader).ok());
+  PublishedStats seen;
+  bool has_ended = false;
+  ASSERT_TRUE(reader.Read(&seen, &has_ended).ok());
+  EXPECT_GE(seen.taken_at_ms, before_ms);
+  EXPECT_LE(seen.taken_at_ms, BootTimeMs());
 }
 
 TEST(StatsFileTest, TwoReadersFollowAStoreOfAnotherProcess) {
