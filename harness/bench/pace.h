@@ -12,7 +12,7 @@ namespace harness {
 
 class Pace {
  public:
-  // Each call does `operations` of them. The threads take turns.
+  // `operations` is how many each call does. The threads take turns.
   Pace(const BenchConfig& config, uint32_t thread, uint32_t operations)
       : step_ns_(config.rate == 0 ? 0 : 1e9 / config.rate * config.thread_count * operations),
         first_ns_(config.rate == 0 ? 0 : 1e9 / config.rate * thread * operations) {}

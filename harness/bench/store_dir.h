@@ -29,7 +29,7 @@ class StoreDir {
   // but a bench's store with the same value paths; *error says why.
   bool Prepare(const std::string& path, const std::vector<std::string>& value_paths,
                std::string* error);
-  // Takes the store that lies in `path`, whoever made it. It cannot be emptied.
+  // Takes the store that lies in `path`, also one that no bench has made. It cannot be emptied.
   bool Adopt(const std::string& path, const std::vector<std::string>& value_paths,
              std::string* error);
 

@@ -1,7 +1,7 @@
 // The claims of a comparison, from the answers of each round.
 //
-// A claim is noted only for a round in which every store that it is about has answered. A figure
-// with a name of its own shows the other rounds. Not thread-safe.
+// A claim is noted only for a round in which every store that it is about has answered. Other
+// rounds give a figure, whose name says what was missing. Not thread-safe.
 #ifndef HARNESS_COMPARE_CLAIMS_H_
 #define HARNESS_COMPARE_CLAIMS_H_
 
@@ -24,7 +24,7 @@ class CompareClaims {
   CompareClaims(std::vector<std::string> stores, std::vector<std::string> all_peers);
 
   void NoteRound(const RoundAnswers& answers);
-  // Takes over a claim of another program. False for a name that is none.
+  // Takes over a claim of another program. False when no claim has this name.
   bool TakeOver(const std::string& name, double value);
 
   const ClaimRounds& rounds() const { return rounds_; }

@@ -77,8 +77,10 @@ void Comparison::Merge(const std::string& path) {
     return Fail(path + " has no claims");
   }
   for (const auto& [name, value] : json["claims"].items()) {
-    if (!value.is_number() || !claims_.TakeOver(name, value.get<double>())) {
-      Fail(path + ": " + name + " is none of the claims");
+    if (!value.is_number()) {
+      Fail(path + ": " + name + " is not a number");
+    } else if (!claims_.TakeOver(name, value.get<double>())) {
+      Fail(path + ": there is no claim " + name);
     }
   }
   merged_[fs::path(path).filename().string()] = json;
@@ -153,7 +155,8 @@ bool Comparison::WriteAll(StoreRound* store_round) {
 
 void Comparison::RunContestOf(StoreRound* store_round) {
   if (!FreshStoreDir() || !WriteAll(store_round)) return;
-  // It replays what a store has left in its log. So no later phase depends on which phases ran.
+  // The first opening replays what a store has left in its log. It is always run, so no later phase
+  // depends on the choice of phases.
   if (!RunPhase(kOpenAfterLoadPhase, store_round)) return;
   for (const std::string& phase : config_.phases) {
     if (phase == kWritePhase) continue;

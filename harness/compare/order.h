@@ -56,7 +56,8 @@ struct CompareOrder {
   uint64_t memory_budget_bytes = 0;
   // Keys of benchmarks are 0, 1, 2, ... instead of spread over all keys.
   bool dense_keys = false;
-  // The process that gives the order: with it the phase's process ends. 0: it may outlive it.
+  // The process that gives the order. When it ends, the kernel kills the phase's process; 0: it
+  // does not.
   int parent_pid = 0;
 };
 

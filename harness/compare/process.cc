@@ -158,7 +158,7 @@ class PhaseRun {
     if (!fills) answer_.run["has_all_records"] = answer_.has_all_records;
   }
 
-  // Takes over how many records the store has now. Whether the phase filled it.
+  // Notes how many records the store has now. Returns whether the phase filled the store.
   bool NoteRecords() {
     const BenchTraits* const benchmark = FindBenchmark(order_.phase);
     if (benchmark == nullptr) {

@@ -27,8 +27,8 @@ enum class TopForm { kTable, kJson, kPrometheus };
 
 // Prints one form of the stats whenever the store has written them, or once; Prometheus' form
 // always once. Exit codes: 0, 1 when the store has ended meanwhile, 2 when there is nothing to
-// follow, 3 when the output cannot be written. Prometheus' form is 2 as well where the store has
-// not written its stats for three intervals, and five seconds at least.
+// follow, 3 when the output cannot be written. With kPrometheus also 2 when the store has not
+// written its stats for three intervals and at least five seconds.
 int RunTop(const std::string& dir, TopForm form, bool once);
 
 }  // namespace harness

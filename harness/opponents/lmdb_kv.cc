@@ -140,8 +140,9 @@ class LmdbKv final : public KvStore {
             {"MDB_INTEGERKEY", why(true, "keys are numbers: lmdb.h, mdb_dbi_open")},
             {"group_commit",
              why(kGroupWrites, "one writer at a time: writes that wait share a transaction")},
-            {"map_size_bytes",
-             why(map_bytes_, "twice what the records take: lmdb.h, mdb_env_set_mapsize")},
+            {"map_size_bytes", why(map_bytes_,
+                                   "address space alone: twice what the records take where their "
+                                   "number is known: lmdb.h, mdb_env_set_mapsize")},
             {"cache", "the page cache, which the cap of memory counts"}};
   }
 

@@ -246,7 +246,7 @@ class WiredKv final : public KvStore {
     return status;
   }
 
-  // Calls `run` with a session of its own. It returns WiredTiger's code.
+  // Calls `run`, which returns WiredTiger's code, with a session of its own.
   Status WithSession(const char* what, FunctionRef<int(WT_SESSION* session)> run) {
     WT_SESSION* session = nullptr;
     ENGINE_RACE_RETURN_IF_ERROR(FromWiredTiger(

@@ -208,8 +208,11 @@ TEST_F(CompareProgramTest, TakesOverClaims) {
   EXPECT_EQ(Figures()["claims"]["c_api_cost"], 0.0125);
   EXPECT_TRUE(Figures()["merged"].contains("other.json"));
 
-  std::ofstream(other) << R"({"claims": {"no_claim": 1}})";
-  EXPECT_EQ(Run({"--merge", other, "--stores", "engine_race", "--phases", "open"}).exit_code, 1);
+  std::ofstream(other) << R"({"claims": {"no_claim": 1, "c_api_cost": "low"}})";
+  const ChildResult wrong = Run({"--merge", other, "--stores", "engine_race", "--phases", "open"});
+  EXPECT_EQ(wrong.exit_code, 1);
+  EXPECT_NE(wrong.output.find("there is no claim no_claim"), std::string::npos) << wrong.output;
+  EXPECT_NE(wrong.output.find("c_api_cost is not a number"), std::string::npos) << wrong.output;
   const ChildResult missing =
       Run({"--merge", temp_.Join("none"), "--stores", "engine_race", "--phases", "open"});
   EXPECT_EQ(missing.exit_code, 1);
