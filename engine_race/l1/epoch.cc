@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <thread>
 
 #include "engine_race/base/assert.h"
@@ -13,17 +14,28 @@ namespace engine_race::l1 {
 
 namespace {
 
+long Membarrier(int command) { return ::syscall(SYS_membarrier, command, 0, 0); }
+
 #ifdef __SANITIZE_THREAD__
 // ThreadSanitizer does not know that membarrier runs fences on other processors.
 bool CanFenceAll() { return false; }
 #else
 bool CanFenceAll() {
-  return ::syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
+  const long commands = Membarrier(MEMBARRIER_CMD_QUERY);
+  return commands > 0 && (commands & MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) != 0;
 }
 #endif
 
-// Runs a full fence on every processor that runs a thread of this process.
-bool FenceAll() { return ::syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0; }
+// Runs a full fence on every processor that runs a thread of this process. The kernel answers EPERM
+// until the process is registered. Registering a process of several threads takes the kernel some
+// 10 ms, so the first fence does it, not the opening of a store.
+bool FenceAll() {
+  if (Membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0) [[likely]] {
+    return true;
+  }
+  return errno == EPERM && Membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0 &&
+         Membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0;
+}
 
 }  // namespace
 
