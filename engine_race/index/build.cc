@@ -54,13 +54,17 @@ class SmallBuckets {
   explicit SmallBuckets(BuildContext* context) : context_(context) {
     uint64_t record_count = 0;
     for (uint32_t b = 0; b < context->bucket_count(); ++b) {
+      if (context->is_restored(b)) continue;
       record_count += context->log().RecordCount(b);
+      ++bucket_count_;
     }
     slab_bytes_ = SlabBytes(record_count / context->thread_count());
   }
 
   Status Run() {
-    return context_->RunThreads(context_->thread_count(), [this](uint32_t) { return Work(); });
+    if (bucket_count_ == 0) return Status::Ok();
+    const uint32_t threads = std::min(context_->thread_count(), bucket_count_);
+    return context_->RunThreads(threads, [this](uint32_t) { return Work(); });
   }
   const std::vector<uint32_t>& giants() const { return giants_; }
 
@@ -105,6 +109,7 @@ class SmallBuckets {
   }
 
   BuildContext* const context_;
+  uint32_t bucket_count_ = 0;  // that are not restored
   uint64_t slab_bytes_ = 0;
   std::atomic<uint32_t> next_{0};
   std::mutex mutex_;
