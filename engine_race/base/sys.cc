@@ -243,9 +243,10 @@ Status Unlink(int dir_fd, const std::string& name) {
   return Status::FromErrno("unlink " + name, errno);
 }
 
-void Prefetch(int fd, uint64_t size) {
+void Prefetch(int fd, uint64_t offset, uint64_t size) {
   // Only advice: a refusal costs time and nothing else.
-  static_cast<void>(::posix_fadvise(fd, 0, static_cast<off_t>(size), POSIX_FADV_WILLNEED));
+  static_cast<void>(::posix_fadvise(fd, static_cast<off_t>(offset), static_cast<off_t>(size),
+                                    POSIX_FADV_WILLNEED));
 }
 
 uint32_t BootId() {

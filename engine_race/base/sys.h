@@ -94,8 +94,8 @@ Status SyncNameOf(const std::string& path, int fd);
 Status RefuseAmongDevices(const std::string& path, int fd);
 Status ListDirectory(int dir_fd, std::vector<std::string>* names);
 
-// Asks for [0, size) to be read into the page cache; advice only.
-void Prefetch(int fd, uint64_t size);
+// Asks for [offset, offset + size) to be read into the page cache; advice only.
+void Prefetch(int fd, uint64_t offset, uint64_t size);
 // Tells this boot of the machine from every other; 0 when the system does not say.
 uint32_t BootId();
 // A random number from the kernel.

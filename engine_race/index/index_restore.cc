@@ -18,6 +18,8 @@ namespace {
 
 // Threads wait for reads of single pages here, so there are more of them than CPUs.
 constexpr uint32_t kRestoreThreads = 16;
+// A thread takes so many neighbouring buckets at once and reads their staged entries together.
+constexpr uint32_t kBucketsTogether = 32;
 // Tails are held in memory: 32 bytes a record, in as many threads.
 constexpr uint64_t kMinTail = 4096;
 constexpr uint64_t kMaxTail = 128 << 10;
@@ -33,15 +35,17 @@ class Restore {
 
   Status Run() {
     std::atomic<uint32_t> next{0};
+    const uint32_t row_count = (context_.bucket_count() + kBucketsTogether - 1) / kBucketsTogether;
     const Status status = RunParallel(
-        "er-restore", std::min(kRestoreThreads, context_.bucket_count()), [&](uint32_t worker) {
+        "er-restore", std::min(kRestoreThreads, row_count), [&](uint32_t worker) {
           if (worker > 0) context_.log().placement().EnterBuildThread();
-          // Relaxed: each bucket must only be handed out once.
-          const auto take = [&] { return next.fetch_add(1, std::memory_order_relaxed); };
-          for (uint32_t b = take(); b < context_.bucket_count(); b = take()) {
-            ENGINE_RACE_RETURN_IF_ERROR(RestoreOne(b));
+          while (true) {
+            // Relaxed: each bucket must only be handed out once.
+            const uint32_t b = next.fetch_add(kBucketsTogether, std::memory_order_relaxed);
+            if (b >= context_.bucket_count()) return Status::Ok();
+            const uint32_t end = std::min(b + kBucketsTogether, context_.bucket_count());
+            ENGINE_RACE_RETURN_IF_ERROR(RestoreRow(b, end));
           }
-          return Status::Ok();
         });
     ENGINE_RACE_RETURN_IF_ERROR(status);
     Report();
@@ -49,6 +53,7 @@ class Restore {
   }
 
  private:
+  Status RestoreRow(uint32_t begin, uint32_t end);
   Status RestoreOne(uint32_t bucket);
   // False: the bucket is to be built.
   bool Holds(uint32_t bucket) const;
@@ -75,6 +80,12 @@ bool Restore::Holds(uint32_t bucket) const {
     return log.ReadKeyEntry(bucket, slot, entry).ok();
   };
   return CoverageHolds(log.store_id(), root_.root_id, bucket, coverage, record_count, read_entry);
+}
+
+Status Restore::RestoreRow(uint32_t begin, uint32_t end) {
+  context_.log().PrefetchStagedKeys(begin, end - begin);
+  for (uint32_t b = begin; b < end; ++b) ENGINE_RACE_RETURN_IF_ERROR(RestoreOne(b));
+  return Status::Ok();
 }
 
 Status Restore::RestoreOne(uint32_t bucket) {

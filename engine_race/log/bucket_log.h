@@ -63,6 +63,11 @@ class BucketLog {
   // store is reopened. kCorruption: a bucket has lost staged records; all other buckets are synced.
   Status Sync() { return syncer_.Sync(); }
 
+  // Before CutBucket of neighbouring buckets: reads their staged entries together. Advice only.
+  void PrefetchStagedKeys(uint32_t first_bucket, uint32_t bucket_count) const {
+    context_.staging.PrefetchKeys(first_bucket, bucket_count);
+  }
+
   // Hands the bucket's state over to `listener`, which hears of every later record until it is
   // detached. One listener a bucket. The index has the records below `first_slot` already: none of
   // them is read. kInvalidArgument when the bucket has fewer records than that.

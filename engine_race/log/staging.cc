@@ -78,8 +78,6 @@ void Staging::Start(StagingMode mode, const LogFn& log, const Placement& placeme
   ENGINE_RACE_ASSERT(!mapped_);
   placement_ = placement;
   reached_.resize(geometry_.bucket_count);
-  // The index will want all staged entries at once.
-  sys::Prefetch(keys_.file.fd(), geometry_.staging_keys_bytes());
   if (mode == StagingMode::kWritten || !CanBeMapped(log)) return;
   const auto map = [](Area* area, uint64_t size_bytes) {
     return SharedMapping::Map(area->file.fd(), size_bytes, &area->mapping);
@@ -319,6 +317,12 @@ Status Staging::ReadKeys(uint32_t bucket, uint32_t place, uint64_t index, uint64
   return files_.staged_keys.Read(
       buffer, count * sizeof(format::KeyEntry),
       geometry_.KeyPlaceOffset(bucket, place) + index * sizeof(format::KeyEntry));
+}
+
+void Staging::PrefetchKeys(uint32_t first_bucket, uint32_t bucket_count) const {
+  const PolicyScope scope(placement_);
+  const uint64_t bytes = geometry_.staged_key_bytes_per_bucket();
+  sys::Prefetch(keys_.file.fd(), first_bucket * bytes, bucket_count * bytes);
 }
 
 uint64_t Staging::memory_bytes() const {
