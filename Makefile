@@ -231,18 +231,13 @@ bench-numa:  ## where text and memory of instances lie, and what one costs, into
 	scripts/numa_guest.py --json out/numa-guests.json || true
 	$(BIN)/bench_numa --json out/bench-numa.json --guests out/numa-guests.json $(BENCH_NUMA_ARGS)
 
-# Programs whose claims bin/compare takes over; each leaves a JSON.
-compare_claims := out/bench-c-api.json
-bench-compare:  ## the engine beside RocksDB, LevelDB, LMDB, WiredTiger, into out/bench-compare.json; two hours
+bench-compare:  ## the engine beside RocksDB, LevelDB, LMDB, WiredTiger, into out/bench-compare.json; three hours
 	scripts/setup.sh race
 	scripts/setup.sh peers || echo "bench-compare: going on without some of the peers"
-	+$(submake) $(BIN)/compare $(BIN)/bench_c_api
-	mkdir -p out
-	rm -f $(compare_claims)
-# The comparison reports a missing JSON, so a failure here must not end the recipe.
-	$(BIN)/bench_c_api --json out/bench-c-api.json || true
-	$(BIN)/compare --dir out/compare-store --json out/bench-compare.json \
-	  $(compare_claims:%=--merge %) $(BENCH_COMPARE_ARGS)
+	scripts/setup.sh python || echo "bench-compare: going on, perhaps without Python"
+	+$(submake) $(BIN)/compare $(BIN)/bench_c_api $(BIN)/multi_read $(SHARED)
+	scripts/bench_compare.py --dir $(or $(BENCH_COMPARE_DIR),out/compare-store) --compare-args='$(BENCH_COMPARE_ARGS)' \
+	  --c-api-args='$(C_API_ARGS)' --read-many-args='$(READ_MANY_ARGS)' --embeddings-args='$(EMBEDDINGS_ARGS)' $(if $(TINY),--tiny)
 
 flame: $(BIN)/profile  ## a flame graph, out/flame-PHASE.svg; PHASE=seek, `bin/profile -h` lists them
 	scripts/setup.sh flame

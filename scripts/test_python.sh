@@ -98,7 +98,8 @@ runs_embeddings() {
     --json "$work/embeddings.json" &&
     "$work/env/bin/python" -c 'import json, sys
 figures = json.load(open(sys.argv[1]))
-assert figures["limit_bytes"] is None or figures["embeddings_vs_memmap"] > 0' "$work/embeddings.json"
+assert figures["limit_bytes"] is None or figures["claims"]["embeddings_vs_memmap"] > 0' \
+      "$work/embeddings.json"
 }
 
 measures_read_many() {

@@ -34,6 +34,7 @@ struct CompareFlags {
   std::string only;
   bool no_fio = false;
   bool smoke = false;
+  bool check_only = false;
   std::vector<std::string> merges;
   std::string json_path;
 };
@@ -94,6 +95,8 @@ void AddFlags(CompareFlags* flags, CLI::App* app) {
   app->add_flag("--no_fio", flags->no_fio, "do not measure the device's rates");
   app->add_option("--merge", flags->merges, "take over the claims of another program's JSON");
   app->add_option("--json", flags->json_path, "where the figures go; by default nowhere");
+  app->add_flag("--check_only", flags->check_only,
+                "only look whether these flags and the disk's free space will do");
   app->add_flag("--smoke", flags->smoke, "everything once, tiny: no figure means much");
 }
 
@@ -154,6 +157,7 @@ int Compare(CompareFlags flags) {
   config.dir = dir.path();
   const std::string space_error = WhyNoRoom(config.dir, NeededBytes(config));
   if (!space_error.empty()) return RefuseBench(kProgram, space_error);
+  if (flags.check_only) return 0;
   for (const std::string& name : MissingPeers()) {
     std::fprintf(stderr, "left out %s: its library was missing when this was built; %s\n",
                  name.c_str(), "scripts/setup.sh peers installs it");

@@ -20,13 +20,14 @@ constexpr char kSpaceAmplification[] = "space_amplification_uniform";
 // DropPageCache's word for a cache that is empty for certain.
 constexpr char kDropped[] = "drop_caches";
 
+// The last ones are those of other programs.
+constexpr size_t kOwnCount = 6;
 constexpr ClaimTarget kTargets[] = {{kWriteBest, ">= 5"},
                                     {kReadBest, ">= 1.1"},
                                     {kRangeBest, ">= 10"},
                                     {kOpenRocks, ">= 2"},
                                     {kWriteAmplification, "<= 1.10"},
                                     {kSpaceAmplification, "<= 1.10"},
-                                    // Of other programs.
                                     {"python_read_many_ratio", ">= 0.9"},
                                     {"python_hot_ratio", ">= 0.6"},
                                     {"embeddings_vs_memmap", ">= 2"},
@@ -68,6 +69,20 @@ bool CompareClaims::TakeOver(const std::string& name, double value) {
                                     [&](const ClaimTarget& target) { return name == target.name; });
   if (is_claim) rounds_.Settle(name, value);
   return is_claim;
+}
+
+std::vector<std::string> CompareClaims::Unmeasured() const {
+  std::vector<std::string> names;
+  const std::map<std::string, double> claims = rounds_.Claims();
+  for (const ClaimTarget& target : kTargets) {
+    if (!claims.contains(target.name)) names.emplace_back(target.name);
+  }
+  return names;
+}
+
+bool CompareClaims::IsOfAnotherProgram(const std::string& name) {
+  return std::any_of(kTargets + kOwnCount, std::end(kTargets),
+                     [&](const ClaimTarget& target) { return name == target.name; });
 }
 
 // A peer without a rate might be the best one, and without it the engine's ratio would look better.

@@ -27,6 +27,11 @@ class CompareClaims {
   // Takes over a claim of another program. False when no claim has this name.
   bool TakeOver(const std::string& name, double value);
 
+  // The claims without a value.
+  std::vector<std::string> Unmeasured() const;
+  // Whether another program measures this claim.
+  static bool IsOfAnotherProgram(const std::string& name);
+
   const ClaimRounds& rounds() const { return rounds_; }
 
  private:

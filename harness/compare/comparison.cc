@@ -83,7 +83,29 @@ void Comparison::Merge(const std::string& path) {
       Fail(path + ": there is no claim " + name);
     }
   }
+  for (const auto& error : json.value("errors", nlohmann::json::array())) {
+    Fail(path + ": " + (error.is_string() ? error.get<std::string>() : error.dump()));
+  }
+  const nlohmann::json reasons = json.value("not_measured", nlohmann::json::object());
+  for (const auto& [name, why] : reasons.items()) {
+    merged_reasons_[name] = why.is_string() ? why.get<std::string>() : why.dump();
+  }
   merged_[fs::path(path).filename().string()] = json;
+}
+
+std::map<std::string, std::string> Comparison::WhyNotMeasured() const {
+  std::map<std::string, std::string> reasons;
+  for (const std::string& name : claims_.Unmeasured()) {
+    const auto merged = merged_reasons_.find(name);
+    if (merged != merged_reasons_.end()) {
+      reasons[name] = merged->second;
+    } else if (CompareClaims::IsOfAnotherProgram(name)) {
+      reasons[name] = "no merged file has it";
+    } else {
+      reasons[name] = "no round has a full answer of every store that it is about";
+    }
+  }
+  return reasons;
 }
 
 void Comparison::Run() {
@@ -293,6 +315,7 @@ nlohmann::json Comparison::ToJson() const {
   json["stores"] = descriptions_;
   json["missing_stores"] = MissingPeers();
   json["merged"] = merged_;
+  json["not_measured"] = WhyNotMeasured();
   json["errors"] = errors_;
   return json;
 }
@@ -305,7 +328,11 @@ std::string Comparison::ToTable() const {
     std::snprintf(line, sizeof(line), "fio, %s: %.0f\n", name.c_str(), MedianOf(rates));
     text += line;
   }
-  return text + "\n" + claims_.rounds().ToTable();
+  text += "\n" + claims_.rounds().ToTable() + "\n";
+  for (const auto& [name, why] : WhyNotMeasured()) {
+    text += "not measured: " + name + ": " + why + "\n";
+  }
+  return text;
 }
 
 }  // namespace harness

@@ -51,7 +51,8 @@ class Comparison {
  public:
   explicit Comparison(CompareConfig config);
 
-  // Takes over the claims that another program has left in a JSON file.
+  // Takes over the claims that another program has left in a JSON file, its errors, and its reasons
+  // for claims that it could not measure.
   void Merge(const std::string& path);
   // Runs all rounds. It ends early when the user interrupts.
   void Run();
@@ -89,6 +90,8 @@ class Comparison {
   bool has_cap() const { return config_.memory_cap_bytes > 0 && no_cap_reason_.empty(); }
   std::string StoreDir() const { return config_.dir + "/store"; }
   bool FreshStoreDir();
+  // The reason for each claim without a value.
+  std::map<std::string, std::string> WhyNotMeasured() const;
   void Fail(const std::string& what);
 
   const CompareConfig config_;
@@ -99,6 +102,7 @@ class Comparison {
   std::map<std::string, nlohmann::json> descriptions_;
   std::map<std::string, std::vector<double>> floor_;  // the device's rates by name
   std::map<std::string, nlohmann::json> merged_;
+  std::map<std::string, std::string> merged_reasons_;  // of other programs, by claim
   std::string no_cap_reason_;  // empty when there is a cap, or none is wanted
   std::vector<std::string> errors_;
 };

@@ -15,6 +15,7 @@ import pathlib
 import shutil
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -23,7 +24,13 @@ import numpy
 import engine_race
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "python" / "examples"))
+
+from long_work import Progress, end_on_signals, refuse, why_no_room  # noqa: E402
+
+ROW_BYTES = 4096
 WRITTEN_AT_ONCE = 4096
+CLAIMS = ["python_read_many_ratio", "python_hot_ratio"]
 KINDS = ["python", "multi_read", "multi_read_into"]
 
 
@@ -67,9 +74,10 @@ def program_rate(kind, path, count, memory_bytes, arguments, seed):
     return json.loads(output)[kind]
 
 
-def compare(directory, count, memory_bytes, arguments):
+def compare(directory, name, count, memory_bytes, arguments, progress):
     """Rates by round."""
     path = directory / f"store-{count}"
+    progress.show(f"the {name} store is filled")
     fill(path, count)
     rounds = []
     for number in range(arguments.rounds):
@@ -77,7 +85,9 @@ def compare(directory, count, memory_bytes, arguments):
         rates = {}
         for kind in KINDS[first:] + KINDS[:first]:
             where = path, count, memory_bytes, arguments, number
+            progress.show(f"{name}, {kind}")
             rates[kind] = python_rate(*where) if kind == "python" else program_rate(kind, *where)
+            progress.step()
         rounds.append({kind: rates[kind] for kind in KINDS})
     shutil.rmtree(path)
     return rounds
@@ -110,13 +120,23 @@ def main():
         arguments.seconds = arguments.warm_seconds = 0.05
         arguments.rounds = 1
     if not arguments.program.exists():
-        parser.error(f"{arguments.program} is missing: make bin/multi_read")
+        refuse(parser, arguments.json, CLAIMS, f"{arguments.program} is missing: make bin/multi_read")
+    # One store lies there at a time, with its logs.
+    most_keys = max(arguments.disk_keys, arguments.hot_keys)
+    no_room = why_no_room(arguments.dir, int(most_keys * ROW_BYTES * 1.3) + (1 << 28))
+    if no_room:
+        refuse(parser, arguments.json, CLAIMS, no_room)
+    end_on_signals()
+    progress = Progress(2 * arguments.rounds * len(KINDS))
     directory = pathlib.Path(tempfile.mkdtemp(prefix="read_many.", dir=arguments.dir))
     try:
-        disk = compare(directory, arguments.disk_keys, arguments.disk_memory_bytes, arguments)
-        hot = compare(directory, arguments.hot_keys, arguments.hot_memory_bytes, arguments)
+        disk = compare(directory, "disk", arguments.disk_keys, arguments.disk_memory_bytes,
+                       arguments, progress)
+        hot = compare(directory, "hot", arguments.hot_keys, arguments.hot_memory_bytes, arguments,
+                      progress)
     finally:
         shutil.rmtree(directory)
+        progress.clear()
     for name, rounds in (("disk", disk), ("hot", hot)):
         medians = {kind: statistics.median(rates[kind] for rates in rounds) for kind in rounds[0]}
         print(f"{name:5}" + "".join(f"  {kind} {rate:10.0f} rows/s"
@@ -124,8 +144,7 @@ def main():
               + "".join(f"  to {kind} {ratio(rounds, kind):.3f}" for kind in KINDS[1:]))
     if arguments.json:
         arguments.json.write_text(json.dumps({
-            "python_read_many_ratio": ratio(disk, *KINDS[1:]),
-            "python_hot_ratio": ratio(hot, *KINDS[1:]),
+            "claims": dict(zip(CLAIMS, (ratio(disk, *KINDS[1:]), ratio(hot, *KINDS[1:])))),
             "ratios": {name: {kind: ratio(rounds, kind) for kind in KINDS[1:]}
                        for name, rounds in (("disk", disk), ("hot", hot))},
             "rows_a_second": {"disk": disk, "hot": hot},

@@ -2,12 +2,18 @@
 
     python embeddings.py --dir /tmp --limit 1g --times 4 --json figures.json
 
-A row has 1024 floats, which are 4096 bytes; its id is the key. Rounds gather the same rows from the
-store, from a memory map by one thread and by several, and from LMDB where it is installed. The
-order of the tables changes with each round. Each round of a table is a process of its own. A cgroup
-limits its memory and its page cache. The table is --times as large as that limit, and every process
-first gathers three times as many rows as fit in the limit. The store's memory is half of the limit
-unless --memory says otherwise.
+A row has 1024 floats, which are 4096 bytes; its id is the key. One thread gathers batches of random
+rows, each into a new array. The claim embeddings_vs_memmap is the rate of `store.read_many(ids)`
+over that of `table[ids]` with a plain numpy.memmap: the median of the rounds' ratios.
+
+Further columns are figures and no part of the claim. One is the map with MADV_RANDOM, which reads
+nothing ahead. One is that map gathered by --threads threads, which wait for several page faults at
+once. One is LMDB, where it is installed.
+
+The order of the columns changes with each round. Each round of a column is a process of its own. A
+cgroup limits its memory and its page cache. The table is --times as large as that limit, and every
+process first gathers three times as many rows as fit in the limit. The store's memory is half of
+the limit unless --memory says otherwise.
 """
 import argparse
 import json
@@ -24,8 +30,10 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy
 
 import engine_race
+from long_work import Progress, end_on_signals, refuse, why_no_room
 from memory_limit import MemoryLimit
 
+CLAIM = "embeddings_vs_memmap"
 WIDTH = 1024
 ROW_BYTES = 4096
 LOADED_AT_ONCE = 4096
@@ -63,12 +71,14 @@ class InStore:
     def __exit__(self, *_):
         self._store.close()
 
-    def gather(self, ids, out):
-        self._store.read_many(ids, out=out)
+    def gather(self, ids):
+        return self._store.read_many(ids).view(numpy.float32)
 
 
 class InMemmap:
-    name, column = "memmap", "mmap, MADV_RANDOM"
+    """As people do without a store: a numpy.memmap, indexed with the ids of a batch."""
+
+    name, column = "memmap", "numpy.memmap"
 
     def __init__(self, directory, _):
         self.path = directory / "table"
@@ -81,9 +91,27 @@ class InMemmap:
             os.fsync(file.fileno())
 
     def __enter__(self):
+        self._table = numpy.memmap(self.path, numpy.float32, mode="r").reshape(-1, WIDTH)
+        return self
+
+    def __exit__(self, *_):
+        del self._table
+
+    def gather(self, ids):
+        return self._table[ids]
+
+
+class InRandomMap(InMemmap):
+    """The same file mapped without reading ahead."""
+
+    name, column = "random_map", "mmap, MADV_RANDOM"
+
+    def load(self, count):
+        """The table is that of numpy.memmap, which was loaded before."""
+
+    def __enter__(self):
         with open(self.path, "rb") as file:
             self._memory = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        # A numpy.memmap, but without reading ahead: random reads would only lose memory by it.
         self._memory.madvise(mmap.MADV_RANDOM)
         self._table = numpy.frombuffer(self._memory, numpy.float32).reshape(-1, WIDTH)
         return self
@@ -92,22 +120,16 @@ class InMemmap:
         del self._table
         self._memory.close()
 
-    def gather(self, ids, out):
-        numpy.take(self._table, ids, axis=0, out=out, mode="clip")
 
-
-class InMemmapByThreads(InMemmap):
+class InRandomMapByThreads(InRandomMap):
     """Several threads gather parts of the batch, and so wait for several page faults at once."""
 
-    name = "memmap_threads"
+    name = "random_map_threads"
 
     def __init__(self, directory, arguments):
         super().__init__(directory, arguments)
         self._count = arguments.threads
         self.column = f"mmap, {self._count} threads"
-
-    def load(self, count):
-        """The table is that of one thread, which was loaded before."""
 
     def __enter__(self):
         super().__enter__()
@@ -118,12 +140,14 @@ class InMemmapByThreads(InMemmap):
         self._pool.shutdown()
         super().__exit__()
 
-    def gather(self, ids, out):
+    def gather(self, ids):
+        out = numpy.empty((len(ids), WIDTH), numpy.float32)
         # numpy releases the interpreter's lock while it copies rows.
         parts = zip(numpy.array_split(ids, self._count), numpy.array_split(out, self._count))
-        for gathered in [self._pool.submit(super(InMemmapByThreads, self).gather, *part)
-                         for part in parts]:
+        for gathered in [self._pool.submit(numpy.take, self._table, some, axis=0, out=rows,
+                                           mode="clip") for some, rows in parts]:
             gathered.result()
+        return out
 
 
 class InLmdb:
@@ -152,13 +176,15 @@ class InLmdb:
     def __exit__(self, *_):
         self._table.close()
 
-    def gather(self, ids, out):
+    def gather(self, ids):
+        out = numpy.empty((len(ids), WIDTH), numpy.float32)
         # All lookups in one call of the library. It answers in the order of the keys given.
         keys = ids.astype(">u8").tobytes()
         with self._table.begin(buffers=True) as transaction, transaction.cursor() as cursor:
             found = cursor.getmulti([keys[at:at + 8] for at in range(0, len(keys), 8)])
             for row, (_, value) in zip(out, found):
                 row[:] = numpy.frombuffer(value, numpy.float32)
+        return out
 
 
 def forget_pages(directory):
@@ -169,25 +195,33 @@ def forget_pages(directory):
                 os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
-def gather_some(table, count, batch, random, enough):
+def gather_some(table, count, batch, random, enough, on_batch=None):
     """Gathers batches until enough(rows, seconds); both."""
-    out = numpy.empty((batch, WIDTH), numpy.float32)
     gathered, began = 0, time.monotonic()
     while not (gathered and enough(gathered, time.monotonic() - began)):
         ids = random.integers(0, count, batch)
-        table.gather(ids, out)
+        out = table.gather(ids)
         if (out[:, 0] != ids).any() or (out[:, -1] != ids).any():
             raise RuntimeError(f"{table.name} gave a wrong row")
         gathered += batch
+        if on_batch:
+            on_batch(gathered)
     return gathered, time.monotonic() - began
 
 
-def measured(table, arguments, seed):
-    """Rows a second, and the rows gathered before. By rows, not by time: all are equally warm."""
+def measured(table, arguments, seed, progress):
+    """Rows a second, and the rows gathered before. By rows, not by time: all are equally warm,
+    unless --warm-seconds ends the warming of a slow one."""
     random = numpy.random.default_rng(seed)
+
+    def show(rows):
+        progress.show(f"{table.column} warms, {min(100 * rows // arguments.warm_rows, 100)} %")
+
     with table:
         warmed, _ = gather_some(table, arguments.rows, arguments.batch, random,
-                                lambda rows, _: rows >= arguments.warm_rows)
+                                lambda rows, seconds: rows >= arguments.warm_rows
+                                or seconds >= arguments.warm_seconds, show)
+        progress.show(f"{table.column} is timed")
         rows, seconds = gather_some(table, arguments.rows, arguments.batch, random,
                                     lambda _, seconds: seconds >= arguments.seconds)
     return rows / seconds, warmed
@@ -219,7 +253,9 @@ def parse():
     parser.add_argument("--seconds", default=10.0, type=float, help="of each timed run")
     parser.add_argument("--warm-rows", type=int, help="gathered before each timed run; by default "
                         f"{WARMING_LIMITS} times those that fit in the limit")
-    parser.add_argument("--threads", default=4, type=int, help="of the second memory map")
+    parser.add_argument("--warm-seconds", default=400.0, type=float, help="a column that warms for "
+                        "so long is timed as it is then")
+    parser.add_argument("--threads", default=4, type=int, help="of the map with several threads")
     parser.add_argument("--rounds", default=3, type=int)
     parser.add_argument("--memory", type=bytes_of, help="of the store; by default half the limit")
     parser.add_argument("--json", type=pathlib.Path, help="where the figures go")
@@ -235,12 +271,22 @@ def parse():
     if arguments.warm_rows is None:
         arguments.warm_rows = WARMING_LIMITS * arguments.limit // ROW_BYTES
     if file_system_of(arguments.dir) in ("tmpfs", "ramfs"):
-        parser.error(f"{arguments.dir} is a tmpfs: a table in memory is never read from a disk")
+        refuse(parser, arguments.json, [CLAIM],
+               f"{arguments.dir} is a tmpfs: a table in memory is never read from a disk")
+    no_room = why_no_room(arguments.dir, needed_bytes(arguments.rows))
+    if no_room:
+        refuse(parser, arguments.json, [CLAIM], no_room)
     return arguments
 
 
+def needed_bytes(rows):
+    """Of disk: the store with its logs, the file that is mapped, and LMDB, which takes two pages for
+    a row."""
+    return int(rows * ROW_BYTES * (1.3 + 1 + 2.2)) + (1 << 28)
+
+
 def kinds():
-    yield from (InStore, InMemmap, InMemmapByThreads)
+    yield from (InStore, InMemmap, InRandomMap, InRandomMapByThreads)
     try:
         import lmdb  # noqa: F401
         yield InLmdb
@@ -249,23 +295,36 @@ def kinds():
 
 
 def measure(arguments, directory, limit):
-    """Rates by name, the rows warmed, and bytes on disk by name."""
+    """Columns, rates and bytes on disk by name, and the rows warmed."""
     tables = [kind(directory, arguments) for kind in kinds()]
+    progress = Progress(arguments.rounds * len(tables))
     for table in tables:
+        progress.show(f"{table.column} is loaded")
         table.load(arguments.rows)
+    progress = Progress(arguments.rounds * len(tables))
     sizes = {table.name: bytes_on_disk(table.path) for table in tables}
     rates, warmed = {table.name: [] for table in tables}, {}
     for number in range(arguments.rounds):
         first = number % len(tables)
         for table in tables[first:] + tables[:first]:
             forget_pages(directory)
-            rate, warmed[table.name] = limit.run(measured, table, arguments, number)
+            rate, rows = limit.run(measured, table, arguments, number, progress)
             rates[table.name].append(rate)
+            warmed[table.name] = min(rows, warmed.get(table.name, rows))
+            progress.step()
+    progress.clear()
     return {table.name: table.column for table in tables}, rates, warmed, sizes
+
+
+def ratio(rates, name):
+    """Of the store to this column: the median of the rounds."""
+    return statistics.median(ours / theirs
+                             for ours, theirs in zip(rates["engine_race"], rates[name]))
 
 
 def main():
     arguments = parse()
+    end_on_signals()
     directory = pathlib.Path(tempfile.mkdtemp(prefix="embeddings.", dir=arguments.dir))
     try:
         with MemoryLimit(arguments.limit) as limit:
@@ -275,26 +334,24 @@ def main():
             columns, rates, warmed, sizes = measure(arguments, directory, limit)
     finally:
         shutil.rmtree(directory)
-    medians = {name: statistics.median(of) for name, of in rates.items()}
-    ratios = {} if limit.why_not else {
-        "embeddings_vs_memmap":
-            medians["engine_race"] / max(medians["memmap"], medians["memmap_threads"]),
-        **{f"embeddings_vs_{name.lower()}_alone" if name == "memmap"
-           else f"embeddings_vs_{name.lower()}": medians["engine_race"] / rate
-           for name, rate in medians.items() if name != "engine_race"}}
+    ratios = {} if limit.why_not else {name: ratio(rates, name) for name in rates
+                                       if name != "engine_race"}
     print(f"{arguments.rows} rows, {arguments.rows * ROW_BYTES / arguments.limit:.1f} times "
           f"{arguments.limit >> 20} MiB of memory, in batches of {arguments.batch}")
-    for name, rate in medians.items():
-        print(f"{columns[name]:18} {rate:12.0f} rows a second   {sizes[name] >> 20:8} MiB on disk"
-              f"   warmed by {warmed[name]} rows")
-    for name, ratio in ratios.items():
-        print(f"{name:30} {ratio:6.2f}")
+    for name, of in rates.items():
+        print(f"{columns[name]:18} {statistics.median(of):12.0f} rows a second   "
+              f"{sizes[name] >> 20:8} MiB on disk   warmed by {warmed[name]} rows")
+    for name, value in ratios.items():
+        print(f"engine_race over {columns[name]:18} {value:6.2f}")
     if arguments.json:
         arguments.json.write_text(json.dumps({
-            **ratios, "rows_a_second": rates, "columns": columns, "rows_warmed": warmed,
+            "claims": {} if limit.why_not else {CLAIM: ratios["memmap"]},
+            "not_measured": {} if not limit.why_not else {
+                CLAIM: f"no memory cgroup can be made: {limit.why_not}"},
+            "ratios": ratios, "rows_a_second": rates, "columns": columns, "rows_warmed": warmed,
             "bytes_on_disk": sizes, "rows": arguments.rows, "batch": arguments.batch,
             "store_memory_bytes": arguments.memory, "seconds": arguments.seconds,
-            "threads": arguments.threads,
+            "threads": arguments.threads, "numpy": numpy.__version__,
             "limit_bytes": None if limit.why_not else arguments.limit}, indent=2))
 
 

@@ -42,16 +42,27 @@ class MemoryLimit:
                 # A kernel that does not count swap. It swaps out nothing of this cgroup then.
                 self._write("memory.swappiness", 0)
         else:
-            above = CGROUPS / own.get("unified", "")
-            if "memory" not in (above / "cgroup.subtree_control").read_text().split():
-                raise PermissionError(1, "gives no memory controller to cgroups below it",
-                                      str(above))
-            self._path = above / name
+            self._path = self._parent(CGROUPS / own.get("unified", "")) / name
             self._path.mkdir()
             self._write("memory.max", self.limit_bytes)
             # A kernel without swap has no such file.
             with contextlib.suppress(FileNotFoundError):
                 self._write("memory.swap.max", 0)
+
+    @staticmethod
+    def _parent(own):
+        """The nearest cgroup of version 2, upwards, that gives its children the controller. A cgroup
+        that has processes itself cannot give it."""
+        above = own
+        while above != CGROUPS.parent:
+            control = above / "cgroup.subtree_control"
+            if "memory" in control.read_text(encoding="utf-8").split():
+                return above
+            with contextlib.suppress(OSError):
+                control.write_text("+memory", encoding="utf-8")
+                return above
+            above = above.parent
+        raise PermissionError(1, "gives no memory controller to cgroups below it", str(own))
 
     def _write(self, name, value):
         (self._path / name).write_text(str(value), encoding="utf-8")
@@ -67,6 +78,11 @@ class MemoryLimit:
             result = receiver.recv()
         except EOFError:
             result = None
+        except BaseException:
+            # The cgroup can be removed only after its last process has ended.
+            child.kill()
+            child.join()
+            raise
         child.join()
         if result is None:
             raise RuntimeError(f"the process under the limit ended with code {child.exitcode}")
@@ -77,9 +93,12 @@ class MemoryLimit:
             if not self.why_not:
                 self._write("cgroup.procs", os.getpid())
             sender.send(function(*arguments))
-        except BaseException:
+        except Exception:
             traceback.print_exc()
             raise
+        except KeyboardInterrupt:
+            # The parent gets the same signal of the terminal, and ends with it.
+            os._exit(130)
 
     def remove(self):
         """Removes the cgroup; says so when the system refuses."""
