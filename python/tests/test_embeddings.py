@@ -36,13 +36,20 @@ def test_no_ratio_without_a_limit(embeddings, memory_limit, monkeypatch, tmp_pat
         "0.01", "--rounds", "1", "--limit", "1m", "--memory", "64m", "--json", str(figures)])
     embeddings.main()
     given = json.loads(figures.read_text())
-    assert given["limit_bytes"] is None and given["rows_a_second"]["memmap"][0] > 0
+    assert given["limit_bytes"] is None and given["rounds"]["memmap"][0]["rows_a_second"] > 0
     assert given["claims"] == {} and given["ratios"] == {}
     assert "not here" in given["not_measured"]["embeddings_vs_memmap"]
     told = capsys.readouterr().out
     assert "no memory cgroup" in told and "engine_race over" not in told
     # Every table is equally warm: three times the rows of the limit, in whole batches.
-    assert set(given["rows_warmed"].values()) == {800}
+    assert {rounds[0]["rows_warmed"] for rounds in given["rounds"].values()} == {800}
+
+
+def test_the_claim_is_over_the_faster_map(embeddings):
+    rounds = {name: [{"rows_a_second": rate} for rate in rates] for name, rates in (
+        ("engine_race", (60, 80, 60)), ("memmap", (10, 40, 10)), ("random_map", (20, 20, 30)))}
+    assert embeddings.ratio(rounds, "memmap") == 6
+    assert embeddings.ratio(rounds, "memmap", "random_map") == 2
 
 
 def test_a_table_in_memory_is_refused(embeddings, monkeypatch, capsys, tmp_path):
