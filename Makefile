@@ -382,10 +382,11 @@ $(STATIC_PROGRAMS): $(BIN)/%_static: $(library_objects) $(BUILD)/sources.txt
 	@echo "$(call step,link $@)"
 	$(quiet)$(CXX) $(static_flags) $(LDFLAGS) $(linked_objects) $(THIRD_PARTY_ARCHIVES) $(LDLIBS) -o $@
 # A program in Python is an archive that python3 runs, in one file that may lie anywhere.
-$(BIN)/report: $(report_sources) $(BUILD)/report.txt
+$(BIN)/report: $(report_sources) $(BUILD)/report.txt include/engine_race_c.h
 	@mkdir -p $(@D)
 	@echo "$(call step,pack $@)"
 	$(quiet)rm -rf $(BUILD)/report && mkdir -p $(BUILD)/report/report && cp $(report_sources) $(BUILD)/report/report/
+	$(quiet)echo 'VERSION = "$(VERSION)"' > $(BUILD)/report/report/built.py
 	$(quiet)python3 -m zipapp $(BUILD)/report -m report.cli:run -p '$(REPORT_PYTHON)' -o $@ && chmod 755 $@
 # Only bin/bench_safety can leave out the checksums of values, to measure their cost.
 $(BIN)/bench_safety: LDFLAGS += -Wl,--wrap=_ZN11engine_race9HashValueEPKv

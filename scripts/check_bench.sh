@@ -1,5 +1,6 @@
 #!/bin/bash
-# Runs each given benchmark program as briefly as possible, to show that it still works.
+# Runs each given benchmark program as briefly as possible, to show that it still works, and asks it
+# for its version.
 set -uo pipefail
 bad=0
 for bench in "$@"; do
@@ -14,6 +15,11 @@ for bench in "$@"; do
       ;;
     *) arguments=--smoke ;;
   esac
+  version=$("$bench" --version 2>&1 < /dev/null)
+  if ! [[ $version =~ ^"${bench##*/} (engine_race) "[0-9]+\.[0-9]+\.[0-9]+$ ]]; then
+    echo "$bench --version: $version"
+    bad=1
+  fi
   began=$SECONDS
   if output=$(timeout -k 10 300 "$bench" $arguments 2>&1 < /dev/null); then
     echo "$bench $arguments: ok, $((SECONDS - began)) s"

@@ -174,6 +174,8 @@ programs_have_pages() {
   make --no-print-directory install-programs DESTDIR="$staged" PREFIX=$prefix > "$out/programs.log" 2>&1 ||
     { tail "$out/programs.log"; return 1; }
   for program in store bench race numa report; do
+    [ "$("$staged$prefix/bin/engine-race-$program" --version)" = "$program (engine_race) $(flags_of --modversion engine_race)" ] ||
+      { echo "engine-race-$program --version is wrong"; return 1; }
     page=$staged$prefix/share/man/man1/engine-race-$program.1
     text=$(MANWIDTH=100 man --warnings -l "$page" 2>&1) || return 1
     grep -q 'warning:' <<< "$text" && { grep 'warning:' <<< "$text"; return 1; }

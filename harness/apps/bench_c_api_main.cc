@@ -8,6 +8,7 @@
 #include "harness/load/store_basics.h"
 #include "harness/system/child_process.h"
 #include "harness/system/tmpfs_dir.h"
+#include "harness/system/version_flag.h"
 
 namespace harness {
 namespace {
@@ -34,6 +35,7 @@ int main(int argc, char** argv) {
   std::string json_path;
   bool smoke = false;
   CLI::App app("Measures what a read through the C API costs over one in C++.");
+  harness::AddVersionFlag("bench_c_api", &app);
   app.add_option("--dir", parent, "a file system in memory to work in")->capture_default_str();
   app.add_option("--json", json_path, "where the figures go; by default nowhere");
   app.add_option("--num", config.record_count, "records")

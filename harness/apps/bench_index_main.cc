@@ -11,6 +11,7 @@
 #include "harness/race/process.h"
 #include "harness/system/child_process.h"
 #include "harness/system/tmpfs_dir.h"
+#include "harness/system/version_flag.h"
 
 namespace harness {
 namespace {
@@ -106,6 +107,7 @@ int main(int argc, char** argv) {
   CLI::App app(
       "Measures the index: on disk and in memory, beside the device, the standard library and "
       "RocksDB.");
+  harness::AddVersionFlag("bench_index", &app);
   harness::AddFlags(&flags, &app);
   CLI11_PARSE(app, argc, argv);
   return harness::Bench(flags);

@@ -7,6 +7,7 @@
 #include "harness/claims/bench_io.h"
 #include "harness/load/store_basics.h"
 #include "harness/system/tmpfs_dir.h"
+#include "harness/system/version_flag.h"
 #include "harness/system/work_dir.h"
 
 namespace harness {
@@ -39,6 +40,7 @@ int main(int argc, char** argv) {
   std::string tmpfs = "/dev/shm";
   std::string json_path;
   CLI::App app("Measures many reads in flight, back ends and striping beside the device.");
+  harness::AddVersionFlag("bench_io", &app);
   app.add_option("--dir", dir, "directory to work in; by default a fresh one here");
   app.add_option("--tmpfs", tmpfs, "a tmpfs")->capture_default_str();
   app.add_option("--json", json_path, "where the figures go; by default nowhere");

@@ -12,6 +12,7 @@
 #include "harness/system/child_process.h"
 #include "harness/system/machine.h"
 #include "harness/system/tmpfs_dir.h"
+#include "harness/system/version_flag.h"
 
 namespace harness {
 namespace {
@@ -105,6 +106,7 @@ int main(int argc, char** argv) {
   harness::L1Flags flags;
   flags.config.thread_count = engine_race::AvailableCpuCount();
   CLI::App app("Measures lookups in tables in memory, step by step and beside RocksDB.");
+  harness::AddVersionFlag("bench_l1", &app);
   harness::AddFlags(&flags, &app);
   CLI11_PARSE(app, argc, argv);
   return harness::Bench(flags);

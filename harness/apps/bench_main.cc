@@ -16,6 +16,7 @@
 #include "harness/measure/result_file.h"
 #include "harness/system/child_process.h"
 #include "harness/system/fio_runner.h"
+#include "harness/system/version_flag.h"
 
 namespace harness {
 namespace {
@@ -257,6 +258,7 @@ int Bench(BenchFlags flags) {
 int main(int argc, char** argv) {
   harness::BenchFlags flags;
   CLI::App app("Benchmarks of the engine: db_bench's, sysbench's select_random_ranges and YCSB's.");
+  harness::AddVersionFlag("bench", &app);
   // As in db_bench, the last one of a flag counts.
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   harness::AddWorkFlags(&flags, &app);

@@ -26,6 +26,7 @@
 #include "harness/data/key_source.h"
 #include "harness/data/mix.h"
 #include "harness/data/value_maker.h"
+#include "harness/system/version_flag.h"
 #include "include/polar_string.h"
 
 namespace harness {
@@ -391,9 +392,9 @@ void RegisterKernels() {
 }  // namespace harness
 
 int main(int argc, char** argv) {
+  if (harness::PrintedVersion("bench_micro", argc, argv)) return 0;
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
   harness::RegisterKernels();
   benchmark::RunSpecifiedBenchmarks();
-  return 0;
 }

@@ -9,6 +9,7 @@
 #include "harness/load/store_basics.h"
 #include "harness/system/child_process.h"
 #include "harness/system/tmpfs_dir.h"
+#include "harness/system/version_flag.h"
 
 namespace harness {
 namespace {
@@ -50,6 +51,7 @@ int main(int argc, char** argv) {
   std::string guests_path;
   bool smoke = false;
   CLI::App app("Measures what the launcher of NUMA instances costs where there is one node.");
+  harness::AddVersionFlag("bench_numa", &app);
   app.add_option("--dir", parent, "a file system in memory to work in")->capture_default_str();
   app.add_option("--json", json_path, "where the figures go; by default nowhere");
   app.add_option("--guests", guests_path, "what scripts/numa_guest.py has found");

@@ -10,6 +10,7 @@
 #include "harness/race/process.h"
 #include "harness/system/child_process.h"
 #include "harness/system/tmpfs_dir.h"
+#include "harness/system/version_flag.h"
 
 namespace harness {
 namespace {
@@ -79,6 +80,7 @@ int main(int argc, char** argv) {
   if (const auto code = harness::PhaseMain(argc, argv)) return *code;
   harness::BenchFlags flags;
   CLI::App app("Measures the claims about the race: engine and device in turn, in short rounds.");
+  harness::AddVersionFlag("bench_race", &app);
   harness::AddFlags(&flags, &app);
   CLI11_PARSE(app, argc, argv);
   return harness::Bench(flags);

@@ -6,6 +6,7 @@
 #include "harness/claims/bench_end.h"
 #include "harness/claims/bench_safety.h"
 #include "harness/load/store_basics.h"
+#include "harness/system/version_flag.h"
 #include "harness/system/work_dir.h"
 
 // The linker replaces the engine's calls of HashValue by calls of this function, only in this
@@ -48,6 +49,7 @@ int main(int argc, char** argv) {
   std::string mutants_path;
   bool smoke = false;
   CLI::App app("Measures what verification, checksums and durable writes cost.");
+  harness::AddVersionFlag("bench_safety", &app);
   app.add_option("--dir", dir, "directory to work in; by default a fresh one here");
   app.add_option("--json", json_path, "where the figures go; by default nowhere");
   app.add_option("--mutants", mutants_path, "what scripts/mutants.py has found");

@@ -12,6 +12,7 @@
 #include "harness/race/process.h"
 #include "harness/system/child_process.h"
 #include "harness/system/tmpfs_dir.h"
+#include "harness/system/version_flag.h"
 
 namespace harness {
 namespace {
@@ -88,6 +89,7 @@ int main(int argc, char** argv) {
   if (const auto code = harness::PhaseMain(argc, argv)) return *code;
   harness::ScanFlags flags;
   CLI::App app("Measures iterators, snapshots and ranges beside RocksDB, the device and writers.");
+  harness::AddVersionFlag("bench_scan", &app);
   harness::AddFlags(&flags, &app);
   CLI11_PARSE(app, argc, argv);
   return harness::Bench(flags);

@@ -16,6 +16,7 @@
 #include "harness/opponents/peers.h"
 #include "harness/system/child_process.h"
 #include "harness/system/fio_runner.h"
+#include "harness/system/version_flag.h"
 #include "harness/system/work_dir.h"
 
 namespace harness {
@@ -177,6 +178,7 @@ int main(int argc, char** argv) {
   if (const auto code = harness::ComparePhaseMain(argc, argv)) return *code;
   harness::CompareFlags flags;
   CLI::App app("Runs the engine and its peers side by side.");
+  harness::AddVersionFlag("compare", &app);
   harness::AddFlags(&flags, &app);
   CLI11_PARSE(app, argc, argv);
   return harness::Compare(std::move(flags));

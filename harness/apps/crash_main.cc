@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "harness/crash/trial.h"
+#include "harness/system/version_flag.h"
 
 namespace engine_race::crash {
 namespace {
@@ -150,6 +151,7 @@ int Run(Flags* flags) {
 
 int main(int argc, char** argv) {
   CLI::App app("Kills the engine with SIGKILL at random moments and checks every record after it");
+  harness::AddVersionFlag("crash", &app);
   engine_race::crash::Flags flags;
   engine_race::crash::AddFlags(app, &flags);
   CLI11_PARSE(app, argc, argv);

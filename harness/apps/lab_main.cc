@@ -3,9 +3,11 @@
 
 #include "harness/experiments/io/command.h"
 #include "harness/experiments/l1/command.h"
+#include "harness/system/version_flag.h"
 
 int main(int argc, char** argv) {
   CLI::App app("Experiments: what the disks can do, and what lookups in memory cost.");
+  harness::AddVersionFlag("lab", &app);
   app.require_subcommand(1);
   harness::IoFlags io_flags;
   const CLI::App* const io = harness::AddIoCommand(&app, &io_flags);

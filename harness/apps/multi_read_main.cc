@@ -15,6 +15,7 @@
 #include "engine_race/base/key.h"
 #include "engine_race/store.h"
 #include "harness/data/mix.h"
+#include "harness/system/version_flag.h"
 
 namespace {
 
@@ -130,6 +131,7 @@ int Measure(const Flags& flags) {
 int main(int argc, char** argv) {
   Flags flags;
   CLI::App app("Reads batches of random keys from a store, and prints rows a second as JSON.");
+  harness::AddVersionFlag("multi_read", &app);
   app.add_option("--dir", flags.dir, "of the store")->required();
   app.add_option("--kind", flags.kind, "multi_read or multi_read_into")
       ->required()

@@ -5,9 +5,11 @@
 #include "harness/numa/copy_command.h"
 #include "harness/numa/race_command.h"
 #include "harness/numa/report_command.h"
+#include "harness/system/version_flag.h"
 
 int main(int argc, char** argv) {
   CLI::App app("NUMA nodes: where memory lies, and a race with one instance per node.");
+  harness::AddVersionFlag("numa", &app);
   app.require_subcommand(1);
   harness::ReportFlags report_flags;
   const CLI::App* const report = harness::AddReportCommand(&app, &report_flags);

@@ -8,6 +8,7 @@
 #include "harness/load/store_basics.h"
 #include "harness/system/profiler_switch.h"
 #include "harness/system/tmpfs_dir.h"
+#include "harness/system/version_flag.h"
 
 namespace harness {
 namespace {
@@ -62,6 +63,7 @@ int Profile(ProfileFlags flags) {
 int main(int argc, char** argv) {
   harness::ProfileFlags flags;
   CLI::App app("Runs a phase of the engine, by default in memory, for a profiler to look at.");
+  harness::AddVersionFlag("profile", &app);
   app.add_option("phase", flags.phase, harness::PhaseList())->required();
   app.add_option("--dir", flags.parent, "where its store is made")->capture_default_str();
   app.add_option("--keys", flags.config.key_count, "of seek and setup")->capture_default_str();

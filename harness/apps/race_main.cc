@@ -25,6 +25,7 @@
 #include "harness/system/child_process.h"
 #include "harness/system/disk.h"
 #include "harness/system/fio_runner.h"
+#include "harness/system/version_flag.h"
 
 namespace harness {
 namespace {
@@ -268,6 +269,7 @@ int main(int argc, char** argv) {
   if (const auto code = harness::PhaseMain(argc, argv)) return *code;
   harness::RaceFlags flags;
   CLI::App app("The race: write, read and range twice, each a process of its own, beside fio.");
+  harness::AddVersionFlag("race", &app);
   harness::AddFlags(&flags, &app);
   CLI11_PARSE(app, argc, argv);
   return harness::Race(flags);

@@ -20,6 +20,7 @@
 #include "engine_race/store.h"
 #include "harness/measure/store_top.h"
 #include "harness/measure/table.h"
+#include "harness/system/version_flag.h"
 
 namespace harness {
 namespace {
@@ -255,6 +256,7 @@ int Dump(const std::string& dir, bool every_bucket) {
 
 int main(int argc, char** argv) {
   CLI::App app("Verifies, copies or dumps a closed store, and follows a running one.");
+  harness::AddVersionFlag("store", &app);
   app.require_subcommand(1);
   std::string dir;
   CLI::App* const verify = app.add_subcommand(

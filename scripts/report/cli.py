@@ -21,8 +21,19 @@ MAX_NAME = 40  # characters of a file's name that are shown
 MAX_LINKS = 40  # that lead to an output; the kernel follows as many
 
 
+def version():
+    """Of the library that the program was built with; its build leaves a module for it."""
+    try:
+        from . import built
+        return built.VERSION
+    except ImportError:
+        return "of a checkout"
+
+
 def parsed(arguments):
     parser = argparse.ArgumentParser(prog="report", description=DESCRIPTION, epilog=ENDING)
+    parser.add_argument("--version", action="version", version=f"%(prog)s (engine_race) {version()}",
+                        help="print name and version and exit")
     parser.add_argument("files", nargs="+", metavar="FILE.json", help="a result")
     parser.add_argument("-o", "--output", metavar="PAGE.html", help="write the page here")
     parser.add_argument("--svg", metavar="DIR", help="write each chart into DIR as an SVG file")

@@ -219,6 +219,32 @@ TEST_F(CompareProgramTest, TakesOverClaims) {
   EXPECT_NE(missing.output.find("no claims"), std::string::npos) << missing.output;
 }
 
+TEST_F(CompareProgramTest, SaysWhyClaimsAreMissing) {
+  const std::string other = temp_.Join("other.json");
+  std::ofstream(other) << R"({"claims": {}, "errors": ["no disk"],
+                              "not_measured": {"c_api_cost": "no tmpfs", "no_claim": "unknown"}})";
+  const ChildResult run = Run({"--merge", other, "--stores", "engine_race", "--phases", "open"});
+  EXPECT_EQ(run.exit_code, 1);
+  const nlohmann::json figures = Figures();
+  ASSERT_EQ(figures["errors"].size(), 1u);
+  EXPECT_NE(figures["errors"][0].get<std::string>().find("no disk"), std::string::npos);
+  const nlohmann::json& reasons = figures["not_measured"];
+  EXPECT_EQ(reasons["c_api_cost"], "no tmpfs");
+  EXPECT_EQ(reasons["python_hot_ratio"], "no merged file has it");
+  EXPECT_TRUE(reasons.contains("read_vs_best_peer"));
+  EXPECT_FALSE(reasons.contains("no_claim"));
+  EXPECT_FALSE(reasons.contains("write_amplification") &&
+               figures["claims"].contains("write_amplification"));
+  EXPECT_NE(run.output.find("not measured: c_api_cost: no tmpfs"), std::string::npos) << run.output;
+}
+
+TEST_F(CompareProgramTest, ChecksAlone) {
+  ASSERT_EQ(Run({"--check_only"}).exit_code, 0);
+  EXPECT_FALSE(std::filesystem::exists(json()));
+  const ChildResult huge = Run({"--check_only", "--gib", "60000"});
+  EXPECT_EQ(huge.exit_code, 2);
+}
+
 TEST_F(CompareProgramTest, RefusesWhatItCannotDo) {
   EXPECT_NE(Run({"--stores", "oracle"}).exit_code, 0);
   EXPECT_NE(Run({"--phases", "fly"}).exit_code, 0);
