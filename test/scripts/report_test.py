@@ -775,6 +775,11 @@ class Packed(Files):
                        stderr=subprocess.DEVNULL, env={"PATH": os.environ["PATH"]})
         self.run_main(SAMPLES / "bench.json", "-o", plain)
         self.assertEqual(packed.read_text(), plain.read_text())
+        version = subprocess.run([moved, "--version"], check=True, capture_output=True, text=True,
+                                 cwd=self.dir).stdout
+        header = (ROOT / "include" / "engine_race_c.h").read_text(encoding="utf-8")
+        numbers = re.findall(r"#define ENGINE_RACE_VERSION_\w+ (\d+)", header)
+        self.assertEqual(version, f"report (engine_race) {'.'.join(numbers)}\n")
 
     def test_it_is_packed_again_for_other_sources_and_another_python(self):
         program, first = self.pack()
