@@ -3,10 +3,12 @@ import contextlib
 import multiprocessing
 import os
 import pathlib
+import signal
 import sys
 import time
 import traceback
 
+ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 CGROUPS = pathlib.Path("/sys/fs/cgroup")
 
 
@@ -71,10 +73,17 @@ class MemoryLimit:
         """function(*arguments) in a forked child under the limit; its result."""
         context = multiprocessing.get_context("fork")
         receiver, sender = context.Pipe(duplex=False)
-        child = context.Process(target=self._run_child, args=(sender, function, arguments))
-        child.start()
-        sender.close()
+        # Python forgets an exception that a signal's handler raises while it forks.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING_SIGNALS)
+        child = context.Process(target=self._run_child, args=(sender, before, function, arguments))
         try:
+            child.start()
+        except BaseException:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            raise
+        try:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            sender.close()
             result = receiver.recv()
         except EOFError:
             result = None
@@ -88,8 +97,9 @@ class MemoryLimit:
             raise RuntimeError(f"the process under the limit ended with code {child.exitcode}")
         return result
 
-    def _run_child(self, sender, function, arguments):
+    def _run_child(self, sender, signals, function, arguments):
         try:
+            signal.pthread_sigmask(signal.SIG_SETMASK, signals)
             if not self.why_not:
                 self._write("cgroup.procs", os.getpid())
             sender.send(function(*arguments))

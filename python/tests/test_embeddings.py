@@ -1,8 +1,10 @@
 """The example of embeddings, and its limit of memory."""
 import json
 import pathlib
+import signal
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -86,3 +88,38 @@ def test_a_cgroup_that_stays_is_told(limit, capsys):
         inside.kill()
     limit.remove()
     assert capsys.readouterr().err == "" and not limit._path.exists()
+
+
+def test_a_signal_leaves_nothing(embeddings, tmp_path):
+    if embeddings.file_system_of(tmp_path) in ("tmpfs", "ramfs"):
+        pytest.skip("the directory of the tests is a tmpfs")
+    with subprocess.Popen(
+            [sys.executable, EXAMPLES / "embeddings.py", "--dir", tmp_path, "--rows", "2000",
+             "--batch", "200", "--limit", "64m", "--memory", "32m", "--warm-rows", "200",
+             "--seconds", "600", "--rounds", "1"], stdout=subprocess.DEVNULL) as program:
+        # Its children, the first of which measures.
+        children = pathlib.Path(f"/proc/{program.pid}/task/{program.pid}/children")
+        try:
+            while not (any(tmp_path.glob("embeddings.*/store")) and children.read_text()):
+                assert program.poll() is None
+            child = pathlib.Path(f"/proc/{children.read_text().split()[0]}")
+            program.terminate()
+            assert program.wait(100) == 128 + signal.SIGTERM
+        finally:
+            program.kill()
+    assert not child.exists() and not list(tmp_path.iterdir())
+    assert not list(pathlib.Path("/sys/fs/cgroup").rglob(f"limit.{program.pid}"))
+
+
+def test_a_disk_that_is_too_small_is_told(embeddings, monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(embeddings, "file_system_of", lambda _: "ext2/ext3")
+    monkeypatch.setattr(sys.modules["long_work"].shutil, "disk_usage",
+                        lambda _: SimpleNamespace(free=1 << 20))
+    figures = tmp_path / "figures"
+    monkeypatch.setattr(sys, "argv",
+                        ["embeddings.py", "--dir", str(tmp_path), "--json", str(figures)])
+    with pytest.raises(SystemExit):
+        embeddings.main()
+    assert "1 MiB free" in capsys.readouterr().err
+    given = json.loads(figures.read_text())
+    assert given["claims"] == {} and "free" in given["not_measured"]["embeddings_vs_memmap"]
