@@ -22,14 +22,14 @@ unbuilt_sources := $(if $(rocks_library),,$(filter-out %_missing.cc,$(wildcard h
 rocks = $(addprefix opponents/,$(1)$(if $(rocks_library),,_missing))
 # What bin/race and bin/numa race share of the loads.
 race_flags := $(addprefix load/,numa_flag race_space store_basics)
-parts_race := system measure/histogram measure/progress measure/result_file measure/table \
+parts_race := system measure/progress measure/result_file measure/table \
               measure/workers data $(race_flags) race
 parts_store := measure/result_file measure/table measure/store_top
 parts_lab := system measure data load lab experiments/io experiments/l1
 parts_crash := crash
 parts_numa := system measure/result_file measure/table data $(race_flags) numa
 # The benchmarks over any store, and this engine as one.
-bench_parts := system $(addprefix measure/,histogram progress result_file timed) data \
+bench_parts := system $(addprefix measure/,progress result_file timed) data \
                load/store_basics kv/engine_store bench
 parts_bench := $(bench_parts)
 parts_bench_c_api := system measure data load/store_basics claims/bench_end claims/bench_c_api

@@ -58,9 +58,9 @@ std::string_view OperationKindName(OperationKind kind) {
   return kKindNames[static_cast<size_t>(kind)];
 }
 
-Histogram BenchResult::Latency() const {
-  Histogram all;
-  for (const Histogram& one : latencies) all.Merge(one);
+engine_race::LatencyHistogram BenchResult::Latency() const {
+  engine_race::LatencyHistogram all;
+  for (const engine_race::LatencyHistogram& one : latencies) all.Merge(one);
   return all;
 }
 

@@ -17,9 +17,9 @@
 #include <string_view>
 #include <vector>
 
+#include "engine_race/base/latency_histogram.h"
 #include "engine_race/base/status.h"
 #include "harness/kv/kv_store.h"
-#include "harness/measure/histogram.h"
 
 namespace harness {
 
@@ -99,7 +99,7 @@ struct BenchResult {
   double cpu_user_seconds = 0;
   double cpu_system_seconds = 0;
   // Of calls, by OperationKind; a call of multireadrandom is a batch. A run of scanall has none.
-  std::array<Histogram, kOperationKindCount> latencies;
+  std::array<engine_race::LatencyHistogram, kOperationKindCount> latencies;
   std::vector<BenchSecond> timeline;
   // Calls by thread; the last is a background writer's. ReplayWrites needs them.
   std::vector<uint64_t> thread_calls;
@@ -110,7 +110,7 @@ struct BenchResult {
     return seconds > 0 ? static_cast<double>(operations) / seconds : 0;
   }
   // Of all kinds.
-  Histogram Latency() const;
+  engine_race::LatencyHistogram Latency() const;
 };
 
 // The properties of a benchmark that are known before it runs.

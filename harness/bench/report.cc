@@ -26,14 +26,14 @@ std::string Text(const char* format, Args... args) {
 
 double Micros(uint64_t ns) { return static_cast<double>(ns) * 1e-3; }
 
-nlohmann::json LatencyJson(const Histogram& latency) {
-  return {{"mean", latency.mean()},
-          {"p50", latency.Percentile(0.5)},
-          {"p90", latency.Percentile(0.9)},
-          {"p99", latency.Percentile(0.99)},
-          {"p999", latency.Percentile(0.999)},
-          {"p9999", latency.Percentile(0.9999)},
-          {"max", latency.max()}};
+nlohmann::json LatencyJson(const engine_race::LatencyHistogram& latency) {
+  return {{"mean", latency.mean_ns()},
+          {"p50", latency.PercentileNs(0.5)},
+          {"p90", latency.PercentileNs(0.9)},
+          {"p99", latency.PercentileNs(0.99)},
+          {"p999", latency.PercentileNs(0.999)},
+          {"p9999", latency.PercentileNs(0.9999)},
+          {"max", latency.max_ns()}};
 }
 
 template <typename Value>
@@ -122,17 +122,17 @@ std::string SkippedLine(const std::string& benchmark) {
 std::string PercentileText(const BenchResult& result) {
   std::string text;
   for (size_t i = 0; i < kOperationKindCount; ++i) {
-    const Histogram& latency = result.latencies[i];
+    const engine_race::LatencyHistogram& latency = result.latencies[i];
     if (latency.count() == 0) continue;
     text +=
         "Microseconds per " + std::string(OperationKindName(static_cast<OperationKind>(i))) + ":\n";
-    text += Text("Count: %" PRIu64 " Average: %.4f\n", latency.count(), latency.mean() * 1e-3);
-    text +=
-        Text("Median: %.4f  Max: %.2f\n", Micros(latency.Percentile(0.5)), Micros(latency.max()));
+    text += Text("Count: %" PRIu64 " Average: %.4f\n", latency.count(), latency.mean_ns() * 1e-3);
+    text += Text("Median: %.4f  Max: %.2f\n", Micros(latency.PercentileNs(0.5)),
+                 Micros(latency.max_ns()));
     text += Text("Percentiles: P50: %.2f P75: %.2f P99: %.2f P99.9: %.2f P99.99: %.2f\n",
-                 Micros(latency.Percentile(0.5)), Micros(latency.Percentile(0.75)),
-                 Micros(latency.Percentile(0.99)), Micros(latency.Percentile(0.999)),
-                 Micros(latency.Percentile(0.9999)));
+                 Micros(latency.PercentileNs(0.5)), Micros(latency.PercentileNs(0.75)),
+                 Micros(latency.PercentileNs(0.99)), Micros(latency.PercentileNs(0.999)),
+                 Micros(latency.PercentileNs(0.9999)));
     text += "------------------------------------------------------\n";
   }
   return text;
@@ -170,7 +170,7 @@ nlohmann::json RunJson(const std::string& store, uint32_t round, const BenchResu
     run["device_read_bytes"] = costs.device->read;
     run["device_written_bytes"] = costs.device->written;
   }
-  const Histogram latency = result.Latency();
+  const engine_race::LatencyHistogram latency = result.Latency();
   if (latency.count() > 0) run["latency_ns"] = LatencyJson(latency);
   run["timeline"] = nlohmann::json::array();
   for (const BenchSecond& second : result.timeline) {

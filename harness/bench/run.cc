@@ -31,14 +31,12 @@ struct alignas(64) ThreadTally {
   uint64_t end_ns = 0;
   // It did all that it had to do.
   bool complete = false;
-  // By OperationKind; null while there was no call of a kind.
-  std::array<std::unique_ptr<Histogram>, kOperationKindCount> latencies;
+  // By OperationKind.
+  std::array<engine_race::LatencyHistogram, kOperationKindCount> latencies;
 
   void Add(const CallResult& call, uint64_t latency_ns) {
     sums.Add(call);
-    std::unique_ptr<Histogram>& histogram = latencies[static_cast<size_t>(call.kind)];
-    if (histogram == nullptr) histogram = std::make_unique<Histogram>();
-    histogram->Add(latency_ns);
+    latencies[static_cast<size_t>(call.kind)].Add(latency_ns);
   }
 };
 
@@ -245,7 +243,7 @@ class Run {
       end_ns = std::max(end_ns, std::max(tally.end_ns, tally.begin_ns));
       result_->thread_seconds += static_cast<double>(tally.end_ns - tally.begin_ns) * 1e-9;
       for (size_t kind = 0; kind < kOperationKindCount; ++kind) {
-        if (tally.latencies[kind]) result_->latencies[kind].Merge(*tally.latencies[kind]);
+        result_->latencies[kind].Merge(tally.latencies[kind]);
       }
     }
     result_->seconds = begin_ns < end_ns ? static_cast<double>(end_ns - begin_ns) * 1e-9 : 0;

@@ -7,10 +7,10 @@
 
 #include <cstdint>
 
+#include "engine_race/base/latency_histogram.h"
 #include "engine_race/base/status.h"
 #include "engine_race/store.h"
 #include "harness/load/index_keys.h"
-#include "harness/measure/histogram.h"
 
 namespace harness {
 
@@ -28,7 +28,7 @@ struct IndexLoad {
 struct IndexLoadResult {
   double seconds = 0;
   uint64_t read_count = 0;
-  Histogram write_latency;  // in nanoseconds
+  engine_race::LatencyHistogram write_latency;  // in nanoseconds
 };
 
 // The key of write `number`: an even one adds a record.

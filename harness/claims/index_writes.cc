@@ -86,7 +86,7 @@ Status MeasureWriterStalls(const IndexBenchRun& run) {
     ENGINE_RACE_RETURN_IF_ERROR(store.Open(options, &opened));
     IndexLoadResult result;
     ENGINE_RACE_RETURN_IF_ERROR(store.Load(opened.get(), run.config.stall_write_count, 0, &result));
-    *p9999_ns = static_cast<double>(result.write_latency.Percentile(0.9999));
+    *p9999_ns = static_cast<double>(result.write_latency.PercentileNs(0.9999));
     *rate = static_cast<double>(run.config.stall_write_count) / result.seconds;
     return Status::Ok();
   };

@@ -47,7 +47,7 @@ class OneRecord {
 struct ScanWriters::WriterSums {
   uint64_t write_count = 0;
   uint64_t cpu_ns = 0;
-  Histogram latency;
+  engine_race::LatencyHistogram latency;
 };
 
 ScanWriters::ScanWriters(std::string dir, uint64_t record_count, uint64_t seed)
@@ -154,7 +154,7 @@ WriterCost ScanWriters::Overwrite(uint32_t writer_count, bool scanning) {
   }
   const double writes = static_cast<double>(std::max<uint64_t>(all.write_count, 1));
   cost.cpu_ns = static_cast<double>(all.cpu_ns) / writes;
-  cost.p99_ns = all.latency.Percentile(0.99);
+  cost.p99_ns = all.latency.PercentileNs(0.99);
   cost.writes_per_second = writes / SecondsSince(start_ns);
   EndStore();
   return cost;

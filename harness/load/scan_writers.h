@@ -12,8 +12,8 @@
 #include <memory>
 #include <string>
 
+#include "engine_race/base/latency_histogram.h"
 #include "engine_race/store.h"
-#include "harness/measure/histogram.h"
 #include "harness/measure/workers.h"
 
 namespace harness {

@@ -67,12 +67,13 @@ std::string WordOf(const ResultRow& row) {
   return "";
 }
 
-void AddLatency(const std::string& prefix, const Histogram& latency, ResultRow* row) {
+void AddLatency(const std::string& prefix, const engine_race::LatencyHistogram& latency,
+                ResultRow* row) {
   if (latency.count() == 0) return;
-  (*row)[prefix + "mean_ns"] = latency.mean();
-  (*row)[prefix + "p50_ns"] = latency.Percentile(0.5);
-  (*row)[prefix + "p99_ns"] = latency.Percentile(0.99);
-  (*row)[prefix + "p999_ns"] = latency.Percentile(0.999);
+  (*row)[prefix + "mean_ns"] = latency.mean_ns();
+  (*row)[prefix + "p50_ns"] = latency.PercentileNs(0.5);
+  (*row)[prefix + "p99_ns"] = latency.PercentileNs(0.99);
+  (*row)[prefix + "p999_ns"] = latency.PercentileNs(0.999);
 }
 
 }  // namespace

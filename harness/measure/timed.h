@@ -9,8 +9,8 @@
 #include <cstdint>
 #include <functional>
 
+#include "engine_race/base/latency_histogram.h"
 #include "engine_race/base/status.h"
-#include "harness/measure/histogram.h"
 
 namespace harness {
 
@@ -22,8 +22,8 @@ struct TimedPoint {
   uint64_t request_count = 0;
   uint64_t byte_count = 0;
   // In nanoseconds; empty when single requests are not timed. Writes of a mix have their own.
-  Histogram latency;
-  Histogram write_latency;
+  engine_race::LatencyHistogram latency;
+  engine_race::LatencyHistogram write_latency;
 
   double RequestsPerSecond() const;
   double CpuNsPerRequest() const;
@@ -36,8 +36,8 @@ inline constexpr double kNoLimitSeconds = 1e6;
 struct TimedTally {
   uint64_t request_count = 0;
   uint64_t byte_count = 0;
-  Histogram latency;
-  Histogram write_latency;
+  engine_race::LatencyHistogram latency;
+  engine_race::LatencyHistogram write_latency;
 };
 
 class TimedThread {

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "engine_race/base/key.h"
+#include "engine_race/base/latency_histogram.h"
 #include "harness/data/mix.h"
 #include "harness/data/value_maker.h"
-#include "harness/measure/histogram.h"
 #include "harness/measure/progress.h"
 #include "harness/measure/workers.h"
 #include "harness/race/open_store.h"
@@ -68,7 +68,7 @@ struct Worker {
   Failures* failures;
   Progress* progress;
   uint32_t thread;
-  Histogram* latency;
+  engine_race::LatencyHistogram* latency;
 };
 
 // Describes the fault of `value`; empty when it was written under `key`.
@@ -157,22 +157,22 @@ void AwaitOthers(const RaceConfig& config, Phase phase, Failures* failures) {
   if (!PassGate(config.gate, DoneLine(phase))) failures->Note("the other instances have stopped");
 }
 
-void SetLatency(const std::vector<Histogram>& by_thread, PhaseResult* result) {
-  Histogram all;
-  for (const Histogram& one : by_thread) all.Merge(one);
+void SetLatency(const std::vector<engine_race::LatencyHistogram>& by_thread, PhaseResult* result) {
+  engine_race::LatencyHistogram all;
+  for (const engine_race::LatencyHistogram& one : by_thread) all.Merge(one);
   result->record_count = all.count();
-  result->mean_ns = all.mean();
-  result->p50_ns = all.Percentile(0.5);
-  result->p99_ns = all.Percentile(0.99);
-  result->p999_ns = all.Percentile(0.999);
-  result->max_ns = all.max();
+  result->mean_ns = all.mean_ns();
+  result->p50_ns = all.PercentileNs(0.5);
+  result->p99_ns = all.PercentileNs(0.99);
+  result->p999_ns = all.PercentileNs(0.999);
+  result->max_ns = all.max_ns();
 }
 
 // Runs a phase other than the range. Such phases differ only in their threads' loops.
 PhaseResult RunPoints(Phase phase, const RaceConfig& config) {
   const KeySource keys(config.keys, config.record_count(), config.seed, config.key_range);
   const ValueMaker values(config.seed);
-  std::vector<Histogram> latency(config.thread_count);
+  std::vector<engine_race::LatencyHistogram> latency(config.thread_count);
   Progress progress(PhaseName(phase), config.record_count(), kValueSize, config.thread_count);
   Failures failures;
   PhaseResult result;

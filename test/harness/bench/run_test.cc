@@ -271,9 +271,9 @@ TEST_F(RunTest, ARateCountsFromTheIntendedTime) {
   store_.before_get = [](uint64_t count) {
     if (count == 10) std::this_thread::sleep_for(std::chrono::milliseconds(300));
   };
-  const Histogram latency = Run("readrandom").Latency();
+  const engine_race::LatencyHistogram latency = Run("readrandom").Latency();
   ASSERT_EQ(latency.count(), 500u);
-  EXPECT_GT(latency.Percentile(1 - 150.0 / 500), 100000000u);
+  EXPECT_GT(latency.PercentileNs(1 - 150.0 / 500), 100000000u);
 }
 
 TEST(PaceTest, ThreadsTakeTurnsInBatches) {

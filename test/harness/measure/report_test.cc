@@ -34,7 +34,7 @@ TEST(IoReportTest, APointGivesRateBandwidthCpuAndLatency) {
 
 TEST(IoReportTest, RequestsWithoutLatencyHaveNone) {
   TimedPoint point = SomePoint();
-  point.latency = Histogram();
+  point.latency = engine_race::LatencyHistogram();
   ResultRow row;
   AddPoint(point, &row);
   EXPECT_FALSE(row.contains("mean_ns"));
