@@ -11,7 +11,10 @@ namespace harness {
 bool CanSave(const std::string& path) {
   if (path.empty()) return true;
   std::error_code error;
-  const bool exists = std::filesystem::exists(path, error);
+  const bool exists = std::filesystem::exists(std::filesystem::symlink_status(path, error));
+  if (std::filesystem::is_directory(path, error)) return false;
+  // A trial would wait for the reader of a pipe, and would make the file that a symlink names.
+  if (exists && !std::filesystem::is_regular_file(path, error)) return true;
   const std::filesystem::path folder = std::filesystem::path(path).parent_path();
   if (!folder.empty()) std::filesystem::create_directories(folder, error);
   const bool opened = std::ofstream(path, std::ios::app).is_open();

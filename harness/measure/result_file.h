@@ -14,7 +14,8 @@ namespace harness {
 bool SaveText(const std::string& text, const std::string& path);
 bool SaveJson(const nlohmann::json& json, const std::string& path);
 
-// Whether SaveText could write the file now. Makes its folder, and changes no file.
+// Whether SaveText could write the file now. Makes its folder, and changes no file. A pipe, a
+// device and a symlink that leads nowhere are taken on trust.
 bool CanSave(const std::string& path);
 
 // Prints to standard output and flushes it. False, with the reason in errno, for a full disk or a
