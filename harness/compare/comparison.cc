@@ -238,14 +238,18 @@ CompareOrder Comparison::OrderOf(const std::string& phase, const StoreRound& sto
 }
 
 CompareAnswer Comparison::RunCapped(CompareOrder order) const {
+  CompareAnswer refused;
+  if (Interrupted()) {
+    refused.error = "interrupted";
+    return refused;
+  }
   // A new group each time: the page cache that a phase leaves is charged to its own group.
   MemoryCgroup group;
   if (has_cap()) {
     const engine_race::Status status = group.Create(config_.memory_cap_bytes);
     if (!status.ok()) {
-      CompareAnswer answer;
-      answer.error = "no cap on memory: " + status.message();
-      return answer;
+      refused.error = "no cap on memory: " + status.message();
+      return refused;
     }
     order.cgroup = group.path();
     order.cgroup_version = group.version();

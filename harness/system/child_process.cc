@@ -122,15 +122,14 @@ ChildResult RunChild(const std::vector<std::string>& args, double most_seconds) 
     result.error = std::string("pipe: ") + std::strerror(errno);
     return result;
   }
-  const bool was_interrupted = interrupted.load();
   pid_t child = 0;
   const int refused = Start(args, ends[1], &child);
   close(ends[1]);
   if (refused != 0) {
     result.error = args[0] + ": " + std::strerror(refused);
   } else {
-    // The handler came before it knew this child.
-    if (!was_interrupted && interrupted.load()) kill(child, SIGTERM);
+    // The handler may have come before it knew this child. A second SIGTERM does no harm.
+    if (interrupted.load()) kill(child, SIGTERM);
     result.started = true;
     result.timed_out = !ReadAll(ends[0], most_seconds, &result.output);
     if (result.timed_out) kill(child, SIGKILL);

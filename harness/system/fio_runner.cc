@@ -105,6 +105,7 @@ FioResult FioRunner::ReadReport(const FioJob& job, const std::string& output, in
 }
 
 FioResult FioRunner::Run(const FioJob& job) {
+  if (Interrupted()) return Failed(job.words, "interrupted");
   std::vector<std::string> args = {"fio",
                                    "--name=device",
                                    "--output-format=json",

@@ -46,6 +46,15 @@ TEST(ChildProcessTest, SignalsReachTheChild) {
   EXPECT_EQ(child.output, "");
 }
 
+TEST(ChildProcessTest, AChildOfAnInterruptedProgramIsTold) {
+  const int code = engine_race::test::InChild([] {
+    CatchInterrupts();
+    ::raise(SIGINT);
+    return RunChild({"sleep", "10000"}, 60).exit_code;
+  });
+  EXPECT_EQ(code, 128 + SIGTERM);
+}
+
 TEST(ChildProcessTest, AChildDiesWithItsParent) {
   int ends[2];
   ASSERT_EQ(::pipe(ends), 0);

@@ -2,7 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <csignal>
+#include <cstdlib>
 #include <string>
+
+#include "harness/system/child_process.h"
+#include "test/e2e/engine_fixture.h"
 
 namespace harness {
 namespace {
@@ -37,6 +42,18 @@ TEST(FioRunnerTest, ReportsOfFailuresAreNotOk) {
   EXPECT_FALSE(FioRunner::ReadReport({"writes", {}, true}, kReport, 0).ok);
   EXPECT_FALSE(FioRunner::ReadReport(kReads, R"({"jobs": [{"error": 5}]})", 0).ok);
   EXPECT_FALSE(FioRunner::ReadReport(kReads, R"({"jobs": [{"error": 0}]})", 0).ok);
+}
+
+// Without a PATH no fio can be started, and that would be another error.
+TEST(FioRunnerTest, NoJobIsStartedAfterAnInterrupt) {
+  const int code = engine_race::test::InChild([] {
+    CatchInterrupts();
+    ::raise(SIGINT);
+    FioRunner fio("/dev/null");
+    ::setenv("PATH", "", 1);
+    return fio.BestScan(1 << 20).error == "interrupted" ? 0 : 1;
+  });
+  EXPECT_EQ(code, 0);
 }
 
 }  // namespace
