@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
+#include <optional>
 
 #include "harness/bench/floor.h"
 #include "harness/kv/engine_store.h"
@@ -181,8 +182,9 @@ Status BenchSession::Measure(const std::string& benchmark, bool is_implicit) {
   RunCosts costs = meter.Stop(benchmark == "deleterandom" ? 0 : result.written_bytes);
   if (!plan_.use_existing_db) {
     live_.Note(config, result);
-    if (live_.is_known() && live_.count() > 0) {
-      costs.space_amplification = static_cast<double>(dir_.AllocatedBytes()) /
+    const std::optional<uint64_t> allocated_bytes = dir_.AllocatedBytes();
+    if (allocated_bytes && live_.is_known() && live_.count() > 0) {
+      costs.space_amplification = static_cast<double>(*allocated_bytes) /
                                   static_cast<double>(live_.count() * kBenchRecordBytes);
     }
   }

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -195,7 +196,8 @@ bool StoreDir::WriteNote(std::string* error) {
   return false;
 }
 
-uint64_t StoreDir::AllocatedBytes() const {
+std::optional<uint64_t> StoreDir::AllocatedBytes() const {
+  if (std::any_of(value_paths_.begin(), value_paths_.end(), IsDevice)) return std::nullopt;
   uint64_t bytes = harness::AllocatedBytes(path_);
   for (const std::string& value_path : value_paths_) bytes += harness::AllocatedBytes(value_path);
   return bytes;

@@ -8,6 +8,7 @@
 #define HARNESS_BENCH_STORE_DIR_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -41,8 +42,8 @@ class StoreDir {
   // caller has named them.
   const std::string& path() const { return path_; }
   const std::vector<std::string>& value_paths() const { return value_paths_; }
-  // Of the store, on disk.
-  uint64_t AllocatedBytes() const;
+  // Of the store, on disk. Nothing when it has values on a raw device: those are no file's bytes.
+  std::optional<uint64_t> AllocatedBytes() const;
 
  private:
   bool TakeNote(std::string* error);

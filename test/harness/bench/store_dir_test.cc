@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "engine_race/store.h"
+#include "test/device_node.h"
 #include "test/test_util.h"
 
 namespace harness {
@@ -162,6 +163,14 @@ TEST_F(StoreDirTest, AdoptsWhatIsThere) {
   Touch("store/manifest");
   EXPECT_TRUE(dir.Adopt(temp_.Join("store"), {}, &error_));
   EXPECT_GT(dir.AllocatedBytes(), 0u);
+}
+
+TEST_F(StoreDirTest, BytesOnARawDeviceAreNotKnown) {
+  const std::string error = engine_race::test::MakeDeviceNode(temp_.Join("device"));
+  if (!error.empty()) GTEST_SKIP() << error;
+  StoreDir dir;
+  ASSERT_TRUE(dir.Prepare(temp_.Join("store"), {temp_.Join("device")}, &error_)) << error_;
+  EXPECT_FALSE(dir.AllocatedBytes());
 }
 
 }  // namespace
