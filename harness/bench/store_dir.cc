@@ -27,9 +27,11 @@ namespace sys = engine_race::sys;
 constexpr char kNoteName[] = "bench-store.json";
 constexpr mode_t kNoteMode = 0644;
 
+bool IsNote(const std::string& name) { return name == kNoteName; }
+
 // fio leaves files when it is killed.
 bool IsOurs(const std::string& name) {
-  return name == kNoteName || name.starts_with("fio-") || IsStoreFile(name);
+  return IsNote(name) || name.starts_with("fio-") || IsStoreFile(name);
 }
 
 // Names the same directory from every working directory, and by every symlink to it.
@@ -68,19 +70,30 @@ bool IsDevice(const std::string& path) {
   return fs::is_block_file(path, error);
 }
 
-// Makes the directory and its note, or finds this note there.
-Status ClaimValuePath(const std::string& path, const std::string& note) {
+// Opens the note in an open directory, or makes an empty one, and takes its flock. kIOError when
+// another bench has the flock, or has removed the note meanwhile.
+Status LockNote(int dir_fd, engine_race::UniqueFd* note) {
+  engine_race::UniqueFd file;
+  bool supported = false;
+  bool is_named = false;
+  ENGINE_RACE_RETURN_IF_ERROR(sys::OpenAt(dir_fd, kNoteName, O_RDWR | O_CREAT, kNoteMode, &file));
+  ENGINE_RACE_RETURN_IF_ERROR(sys::Flock(file.get(), sys::LockKind::kExclusive, &supported));
+  ENGINE_RACE_RETURN_IF_ERROR(sys::NamesFile(dir_fd, kNoteName, file.get(), &is_named));
+  if (!is_named) return Status::IOError(std::string(kNoteName) + " was removed meanwhile");
+  *note = std::move(file);
+  return Status::Ok();
+}
+
+// Makes the directory and its note, or finds this note there. A bench that was killed here has left
+// an empty note.
+Status ClaimValuePath(const std::string& path, const std::string& text) {
   engine_race::UniqueFd directory;
+  engine_race::UniqueFd note;
   ENGINE_RACE_RETURN_IF_ERROR(sys::OpenDirectory(path, /*create=*/true, &directory));
-  bool exists = false;
-  ENGINE_RACE_RETURN_IF_ERROR(sys::Exists(directory.get(), kNoteName, &exists));
-  if (!exists) {
-    engine_race::UniqueFd file;
-    ENGINE_RACE_RETURN_IF_ERROR(
-        sys::OpenAt(directory.get(), kNoteName, O_WRONLY | O_CREAT | O_EXCL, kNoteMode, &file));
-    return sys::PwriteFull(file.get(), note.data(), note.size(), 0);
-  }
-  if (ReadNote(path) == note) return Status::Ok();
+  ENGINE_RACE_RETURN_IF_ERROR(LockNote(directory.get(), &note));
+  const std::string found = ReadNote(path);
+  if (found == text) return Status::Ok();
+  if (found.empty()) return sys::PwriteFull(note.get(), text.data(), text.size(), 0);
   return Status::InvalidArgument(std::string(kNoteName) + " names another store: left alone");
 }
 
@@ -110,12 +123,7 @@ std::vector<std::string> PathsOfStore(const std::string& dir) {
 StoreDir::~StoreDir() {
   if (!is_fresh_ || !note_.valid()) return;
   std::string ignored;
-  if (!RemoveStore(&ignored)) return;
-  std::error_code error;
-  fs::remove(fs::path(path_) / kNoteName, error);
-  for (const std::string& value_path : value_paths_) {
-    if (ReadNote(value_path) == text_) fs::remove(fs::path(value_path) / kNoteName, error);
-  }
+  if (RemoveStore(&ignored)) DropNotes();
 }
 
 bool StoreDir::Prepare(const std::string& path, const std::vector<std::string>& value_paths,
@@ -132,7 +140,8 @@ bool StoreDir::Prepare(const std::string& path, const std::vector<std::string>& 
       return false;
     }
   }
-  if (!dir_.Prepare(path, error, note.empty() ? nullptr : IsOurs)) return false;
+  // A bench that was killed before it wrote its note has left an empty one, and nothing else.
+  if (!dir_.Prepare(path, error, note.empty() ? IsNote : IsOurs)) return false;
   path_ = CanonicalName(dir_.path());
   const std::string text = NoteText(path_, names);
   for (const std::string& name : names) {
@@ -162,30 +171,48 @@ bool StoreDir::Adopt(const std::string& path, const std::vector<std::string>& va
 }
 
 bool StoreDir::Empty(std::string* error) {
-  return TakeNote(error) && RemoveStore(error) && WriteNote(error);
+  if (TakeNote(error) && ClaimValuePaths(error) && RemoveStore(error) && WriteNote(error)) {
+    return true;
+  }
+  // An empty note says that the directory was empty before.
+  if (note_.valid() && ReadNote(path_).empty()) DropNotes();
+  return false;
 }
 
 // A bench holds the flock of the note as long as it runs.
 bool StoreDir::TakeNote(std::string* error) {
   if (note_.valid()) return true;
-  const std::string name = path_ + "/" + kNoteName;
-  engine_race::UniqueFd note;
-  bool supported = false;
-  Status status = sys::OpenAt(AT_FDCWD, name, O_RDWR | O_CREAT, kNoteMode, &note);
-  if (status.ok()) status = sys::Flock(note.get(), sys::LockKind::kExclusive, &supported);
-  if (!status.ok()) {
-    *error = name + ": in use by another bench, or not writable: " + status.message();
-    return false;
-  }
+  engine_race::UniqueFd directory;
+  Status status = sys::OpenDirectory(path_, /*create=*/false, &directory);
+  if (status.ok()) status = LockNote(directory.get(), &note_);
+  if (status.ok()) return true;
+  *error =
+      path_ + "/" + kNoteName + ": in use by another bench, or not writable: " + status.message();
+  return false;
+}
+
+bool StoreDir::ClaimValuePaths(std::string* error) const {
   for (const std::string& value_path : value_paths_) {
     if (IsDevice(value_path)) continue;
-    status = ClaimValuePath(value_path, text_);
+    const Status status = ClaimValuePath(value_path, text_);
     if (status.ok()) continue;
     *error = value_path + ": " + status.message();
     return false;
   }
-  note_ = std::move(note);
   return true;
+}
+
+void StoreDir::DropNotes() {
+  std::error_code error;
+  for (const std::string& value_path : value_paths_) {
+    const std::string note = ReadNote(value_path);
+    if (note == text_ && !HasStoreFiles(value_path)) {
+      fs::remove(fs::path(value_path) / kNoteName, error);
+    }
+  }
+  // The flock ends after the name.
+  fs::remove(fs::path(path_) / kNoteName, error);
+  note_.Reset();
 }
 
 bool StoreDir::WriteNote(std::string* error) {

@@ -3,7 +3,8 @@
 // A note beside the store says that a bench made it, and the same note lies in each of its value
 // paths. Only directories that have this note, or are empty, are ever emptied. The note keeps
 // canonical paths, so it means the same from every working directory. A bench holds the flock of
-// the note from Empty on. Not thread-safe.
+// the note from Empty on. A bench that is killed before it has written its note leaves it empty,
+// which is taken for none. Not thread-safe.
 #ifndef HARNESS_BENCH_STORE_DIR_H_
 #define HARNESS_BENCH_STORE_DIR_H_
 
@@ -47,8 +48,11 @@ class StoreDir {
 
  private:
   bool TakeNote(std::string* error);
+  bool ClaimValuePaths(std::string* error) const;
   bool WriteNote(std::string* error);
   bool RemoveStore(std::string* error) const;
+  // Removes the notes where no store lies, and gives up the flock.
+  void DropNotes();
 
   WorkDir dir_{"bench-store."};
   std::string path_;

@@ -124,6 +124,42 @@ TEST_F(StoreDirTest, AFreshDirectoryLeavesNoNotes) {
   EXPECT_TRUE(Has("values/letter"));
 }
 
+// A bench that was killed before it wrote its notes has left them empty.
+TEST_F(StoreDirTest, EmptyNotesLockNothing) {
+  fs::create_directories(temp_.Join("store"));
+  fs::create_directories(temp_.Join("values"));
+  std::ofstream(temp_.Join("store/bench-store.json"));
+  std::ofstream(temp_.Join("values/bench-store.json"));
+  MakeStore({temp_.Join("values")});
+  MakeStore({temp_.Join("values")});
+  // Somebody else's store beside an empty note is none of a bench's.
+  fs::resize_file(temp_.Join("store/bench-store.json"), 0);
+  EXPECT_FALSE(StoreDir().Prepare(temp_.Join("store"), {temp_.Join("values")}, &error_));
+  EXPECT_TRUE(Has("store/manifest"));
+}
+
+// Another bench takes the second value path after this one has looked at it.
+TEST_F(StoreDirTest, AFailureLeavesNoNotes) {
+  const std::vector<std::string> paths = {temp_.Join("one"), temp_.Join("two")};
+  for (const std::string& name : {std::string(), temp_.Join("store")}) {
+    std::string path;
+    {
+      StoreDir dir;
+      ASSERT_TRUE(dir.Prepare(name, paths, &error_)) << error_;
+      path = dir.path();
+      Touch("two/bench-store.json");
+      EXPECT_FALSE(dir.Empty(&error_));
+      EXPECT_NE(error_.find("names another store"), std::string::npos) << error_;
+    }
+    EXPECT_EQ(fs::exists(path), !name.empty());
+    EXPECT_FALSE(fs::exists(path + "/bench-store.json"));
+    EXPECT_FALSE(Has("one/bench-store.json"));
+    EXPECT_TRUE(Has("two/bench-store.json"));
+    fs::remove(temp_.Join("two/bench-store.json"));
+  }
+  MakeStore(paths);
+}
+
 TEST_F(StoreDirTest, OneBenchAtATime) {
   StoreDir first;
   ASSERT_TRUE(first.Prepare(temp_.Join("store"), {}, &error_)) << error_;
