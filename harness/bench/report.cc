@@ -4,7 +4,9 @@
 #include <array>
 #include <cinttypes>
 #include <cstdio>
+#include <filesystem>
 #include <nlohmann/json.hpp>
+#include <system_error>
 #include <utility>
 
 #include "harness/bench/git_hash.h"
@@ -61,7 +63,9 @@ CostMeter::CostMeter(const std::vector<std::string>& dirs) {
       std::any_of(devices_.begin(), devices_.end(),
                   [](const DeviceIo& device) { return device.device().empty(); });
   const bool one_in_memory = std::any_of(dirs.begin(), dirs.end(), [](const std::string& dir) {
-    return FileSystemName(dir).starts_with("tmpfs");
+    // A device's name may lie in a tmpfs, as those of /dev do where there is no devtmpfs.
+    std::error_code error;
+    return !std::filesystem::is_block_file(dir, error) && FileSystemName(dir).starts_with("tmpfs");
   });
   // The process's own counts would count bytes of the other devices again, and nothing of tmpfs.
   if ((one_has_none && devices_.size() > 1) || one_in_memory) devices_.clear();
@@ -156,6 +160,8 @@ nlohmann::json RunJson(const std::string& store, uint32_t round, const BenchResu
                         {"threads", result.thread_count},
                         {"operations", result.operations},
                         {"bytes", result.bytes},
+                        {"lookup_count", nullptr},
+                        {"found_count", nullptr},
                         {"seconds", result.seconds},
                         {"operations_per_s", result.OperationsPerSecond()},
                         {"finished", result.finished},
@@ -169,6 +175,10 @@ nlohmann::json RunJson(const std::string& store, uint32_t round, const BenchResu
   if (costs.device) {
     run["device_read_bytes"] = costs.device->read;
     run["device_written_bytes"] = costs.device->written;
+  }
+  if (result.lookup_count > 0) {
+    run["lookup_count"] = result.lookup_count;
+    run["found_count"] = result.found_count;
   }
   const engine_race::LatencyHistogram latency = result.Latency();
   if (latency.count() > 0) run["latency_ns"] = LatencyJson(latency);
@@ -219,7 +229,9 @@ std::string RunsCsv(const nlohmann::json& runs) {
                                    "device_read_bytes",
                                    "device_written_bytes",
                                    "write_amplification",
-                                   "space_amplification"};
+                                   "space_amplification",
+                                   "lookup_count",
+                                   "found_count"};
   constexpr std::array kLatencies = {"mean", "p50", "p90", "p99", "p999", "p9999", "max"};
   std::string csv;
   for (const char* const column : kColumns) csv.append(csv.empty() ? "" : ",").append(column);

@@ -9,6 +9,8 @@
 #include <regex>
 
 #include "harness/bench/report_file.h"
+#include "harness/system/disk.h"
+#include "test/device_node.h"
 #include "test/test_util.h"
 
 namespace harness {
@@ -95,10 +97,30 @@ TEST(RunJsonTest, HasEveryField) {
   EXPECT_EQ(run["timeline"][1], nlohmann::json({{"s", 0.5}, {"operations", 600}}));
 }
 
+TEST(RunJsonTest, SaysHowManyKeysWereFound) {
+  BenchResult result = SomeResult();
+  result.lookup_count = 1000;
+  const nlohmann::json run = RunJson("engine_race", 0, result, {});
+  EXPECT_EQ(run["lookup_count"], 1000);
+  EXPECT_EQ(run["found_count"], 0);
+}
+
+TEST(CostMeterTest, CountsADeviceWhoseNameLiesInMemory) {
+  const engine_race::test::TempDir temp{engine_race::test::FastParent()};
+  if (!FileSystemName(temp.path()).starts_with("tmpfs")) GTEST_SKIP() << "no tmpfs here";
+  EXPECT_FALSE(CostMeter({temp.path()}).Stop(0).device);
+  const std::string device = temp.Join("device");
+  const std::string error = engine_race::test::MakeDeviceNode(device);
+  if (!error.empty()) GTEST_SKIP() << error;
+  CostMeter meter({device});
+  meter.Start();
+  EXPECT_TRUE(meter.Stop(0).device);
+}
+
 TEST(RunJsonTest, WhatIsNotKnownIsNull) {
   const nlohmann::json run = RunJson("engine_race", 0, BenchResult(), {});
   for (const char* name : {"device_read_bytes", "device_written_bytes", "write_amplification",
-                           "space_amplification"}) {
+                           "space_amplification", "lookup_count", "found_count"}) {
     EXPECT_TRUE(run.at(name).is_null()) << name;
   }
   EXPECT_FALSE(run.contains("latency_ns"));
