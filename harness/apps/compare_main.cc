@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
+#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <string>
@@ -13,6 +14,7 @@
 #include "harness/claims/bench_end.h"
 #include "harness/compare/comparison.h"
 #include "harness/compare/process.h"
+#include "harness/measure/result_file.h"
 #include "harness/opponents/peers.h"
 #include "harness/system/child_process.h"
 #include "harness/system/fio_runner.h"
@@ -152,6 +154,7 @@ int Compare(CompareFlags flags) {
   CompareConfig& config = flags.config;
   const std::string wrong = Settle(&flags);
   if (!wrong.empty()) return RefuseBench(kProgram, wrong);
+  if (!CanSave(flags.json_path)) return RefuseBench(kProgram, "cannot write " + flags.json_path);
   WorkDir dir;
   std::string error;
   if (!dir.Prepare(flags.dir, &error)) return RefuseBench(kProgram, error);
@@ -164,6 +167,9 @@ int Compare(CompareFlags flags) {
                  name.c_str(), "scripts/setup.sh peers installs it");
   }
   CatchInterrupts();
+  // A reader that ends early, as `head` does, makes a print fail. The comparison ends in order
+  // then.
+  std::signal(SIGPIPE, SIG_IGN);
   Comparison comparison(config);
   for (const std::string& path : flags.merges) comparison.Merge(path);
   comparison.Run();

@@ -22,11 +22,15 @@ std::string WhyNoRoom(const std::string& dir, uint64_t needed_bytes) {
 
 int EndBench(const char* program, const std::string& table, const std::vector<std::string>& errors,
              const nlohmann::json& json, const std::string& json_path) {
+  // Before the table: a closed pipe may end the process that prints.
+  const bool saved = SaveJson(json, json_path);
   std::printf("%s", table.c_str());
   for (const std::string& what : errors) std::printf("FAILED: %s\n", what.c_str());
-  if (!SaveJson(json, json_path)) return RefuseBench(program, "cannot write " + json_path);
+  const bool printed = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+  if (!saved) return RefuseBench(program, "cannot write " + json_path);
   if (Interrupted()) return 130;
-  return errors.empty() ? 0 : 1;
+  if (!printed) std::fprintf(stderr, "%s: cannot print to standard output\n", program);
+  return errors.empty() && printed ? 0 : 1;
 }
 
 }  // namespace harness

@@ -200,6 +200,25 @@ TEST_F(CompareProgramTest, WhatAnUnfinishedFillLeavesIsMarked) {
             std::string::npos);
 }
 
+// `compare 2>&1 | head -1` closes the pipe early. The figures are saved all the same.
+TEST_F(CompareProgramTest, AClosedPipeLosesNoFigures) {
+  int pipe_fds[2] = {-1, -1};
+  ASSERT_EQ(::pipe(pipe_fds), 0);
+  ::close(pipe_fds[0]);
+  const std::string closed = std::to_string(pipe_fds[1]);
+  const std::string code = temp_.Join("code");
+  RunChild({"bash", "-c",
+            program_ + " --dir " + dir() + " --json " + json() +
+                " --gib 0.001 --threads 3 --rounds 1 --no_fio --stores engine_race --phases write" +
+                " >&" + closed + " 2>&1; echo $? > " + code});
+  ::close(pipe_fds[1]);
+  std::string text;
+  std::ifstream(code) >> text;
+  EXPECT_EQ(text, "1");
+  EXPECT_EQ(Figures()["runs"].size(), 1u);
+  EXPECT_TRUE(std::filesystem::is_empty(dir()));
+}
+
 TEST_F(CompareProgramTest, TakesOverClaims) {
   const std::string other = temp_.Join("other.json");
   std::ofstream(other) << R"({"claims": {"c_api_cost": 0.0125}})";
