@@ -73,7 +73,7 @@ void AddFlags(CompareFlags* flags, CLI::App* app) {
       ->check(CLI::IsMember({kWritePhase, kReadPhase, kRangePhase, kOpenPhase}))
       ->capture_default_str();
   app->add_option("--benchmarks", config.benchmarks,
-                  "of bin/bench, run after the contest; fills begin with a fresh store")
+                  "of bin/bench, run after the contest; a fill comes first, with a fresh store")
       ->delimiter(',')
       ->check(CLI::IsMember(BenchmarkNames()));
   app->add_option("--only", flags->only, "run one part alone")
@@ -101,6 +101,23 @@ void AddFlags(CompareFlags* flags, CLI::App* app) {
   app->add_flag("--check_only", flags->check_only,
                 "only look whether these flags and the disk's free space will do");
   app->add_flag("--smoke", flags->smoke, "everything once, tiny: no figure means much");
+}
+
+// Returns what is wrong with the order of the benchmarks, or nothing. Each one needs a store with
+// its records.
+std::string WrongOrder(const std::vector<std::string>& benchmarks) {
+  const BenchTraits* fill = nullptr;
+  for (const std::string& name : benchmarks) {
+    const BenchTraits* const traits = FindBenchmark(name);
+    if (traits->is_fill) fill = traits;
+    if (traits->is_ycsb && (fill == nullptr || !fill->is_ycsb)) {
+      return "--benchmarks: " + name + " needs the records of ycsbload before it";
+    }
+    if (fill == nullptr) {
+      return "--benchmarks: " + name + " needs a fill before it: fillseq, for example";
+    }
+  }
+  return {};
 }
 
 // Turns flags into a configuration. Returns what is wrong with them, or nothing.
@@ -147,7 +164,7 @@ std::string Settle(CompareFlags* flags) {
   }
   config.has_contest = flags->only != "benchmarks";
   if (flags->only == "contest") config.benchmarks.clear();
-  return {};
+  return WrongOrder(config.benchmarks);
 }
 
 int Compare(CompareFlags flags) {

@@ -191,7 +191,6 @@ void Comparison::RunContestOf(StoreRound* store_round) {
 
 // After a failure nothing is run before the next fill, which begins with a fresh store.
 void Comparison::RunBenchmarksOf(StoreRound* store_round) {
-  bool has_store = false;
   bool failed = false;
   for (const std::string& name : config_.benchmarks) {
     if (Interrupted()) return;
@@ -200,12 +199,11 @@ void Comparison::RunBenchmarksOf(StoreRound* store_round) {
       Fail(store_round->store + ", " + name + ": left out, because a benchmark before it failed");
       continue;
     }
-    if (traits->is_fill || !has_store) {
+    if (traits->is_fill) {
       if (!FreshStoreDir()) return;
       store_round->written_count = 0;
       store_round->has_all_records = true;
     }
-    has_store = true;
     if (traits->is_ycsb && !traits->is_fill && !store_round->has_all_records) {
       Fail(store_round->store + ", " + name +
            ": left out, because the fill before it did not finish");

@@ -24,7 +24,7 @@ struct CompareConfig {
   // benchmarks alone the contest is left out.
   std::vector<std::string> phases;
   bool has_contest = true;
-  std::vector<std::string> benchmarks;
+  std::vector<std::string> benchmarks;  // a fill comes first
   uint32_t thread_count = 64;
   uint64_t record_count = 0;
   uint32_t round_count = 3;
