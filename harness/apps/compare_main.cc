@@ -6,6 +6,7 @@
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -167,10 +168,20 @@ std::string Settle(CompareFlags* flags) {
   return WrongOrder(config.benchmarks);
 }
 
+// Orders to phases' processes are JSON, whose texts are UTF-8.
+bool IsUtf8(const std::string& text) {
+  const nlohmann::json json = text;
+  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) ==
+         json.dump(-1, ' ', false, nlohmann::json::error_handler_t::ignore);
+}
+
 int Compare(CompareFlags flags) {
   CompareConfig& config = flags.config;
   const std::string wrong = Settle(&flags);
   if (!wrong.empty()) return RefuseBench(kProgram, wrong);
+  if (!IsUtf8(std::filesystem::absolute(flags.dir.empty() ? "." : flags.dir).string())) {
+    return RefuseBench(kProgram, "the path of --dir is not UTF-8");
+  }
   if (!CanSave(flags.json_path)) return RefuseBench(kProgram, "cannot write " + flags.json_path);
   WorkDir dir;
   std::string error;

@@ -44,6 +44,13 @@ bool WalksInOrder(const std::string& phase) {
   return std::find(std::begin(kInOrder), std::end(kInOrder), phase) != std::end(kInOrder);
 }
 
+// An error may name a path, which need not be UTF-8.
+void PrintAnswer(const CompareAnswer& answer) {
+  const auto any_bytes = nlohmann::json::error_handler_t::replace;
+  std::puts(nlohmann::json(answer).dump(-1, ' ', false, any_bytes).c_str());
+  std::fflush(stdout);
+}
+
 // One phase in this process, and what is known of it so far.
 class PhaseRun {
  public:
@@ -216,8 +223,7 @@ class PhaseRun {
     CompareAnswer answer;
     answer.error = "the store is not closed after " + Fixed(order_.process_seconds, 1) + " s";
     answer.run = RunJson(order_.store, order_.round, result, costs_.Stop(0));
-    std::puts(nlohmann::json(answer).dump().c_str());
-    std::fflush(stdout);
+    PrintAnswer(answer);
     std::_Exit(0);
   }
 
@@ -270,7 +276,7 @@ std::optional<int> ComparePhaseMain(int argc, char** argv) {
   if (order->parent_pid != 0 && !DieWithParent(order->parent_pid)) return kNotRun;
   PhaseRun run(*order);
   const CompareAnswer answer = run.Run();
-  std::puts(nlohmann::json(answer).dump().c_str());
+  PrintAnswer(answer);
   return answer.error.empty() ? 0 : 1;
 }
 

@@ -219,6 +219,14 @@ TEST_F(CompareProgramTest, AClosedPipeLosesNoFigures) {
   EXPECT_TRUE(std::filesystem::is_empty(dir()));
 }
 
+TEST_F(CompareProgramTest, APathThatIsNotUtf8IsRefused) {
+  const std::string odd = temp_.Join("odd\xff");
+  const ChildResult run =
+      RunChild({program_, "--dir", odd, "--smoke", "--no_fio", "--stores", "engine_race"});
+  EXPECT_EQ(run.exit_code, 2);
+  EXPECT_FALSE(std::filesystem::exists(odd));
+}
+
 TEST_F(CompareProgramTest, TakesOverClaims) {
   const std::string other = temp_.Join("other.json");
   std::ofstream(other) << R"({"claims": {"c_api_cost": 0.0125}})";
