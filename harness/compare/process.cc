@@ -1,6 +1,7 @@
 #include "harness/compare/process.h"
 
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -49,6 +50,15 @@ void PrintAnswer(const CompareAnswer& answer) {
   const auto any_bytes = nlohmann::json::error_handler_t::replace;
   std::puts(nlohmann::json(answer).dump(-1, ' ', false, any_bytes).c_str());
   std::fflush(stdout);
+}
+
+// Stores hold all of their files open. The default limit of 1024 is far below what they need.
+void RaiseFileLimit() {
+  rlimit limit = {};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  // A refusal leaves the limit as it is, and the store says what it lacks.
+  static_cast<void>(::setrlimit(RLIMIT_NOFILE, &limit));
 }
 
 // One phase in this process, and what is known of it so far.
@@ -274,6 +284,7 @@ std::optional<int> ComparePhaseMain(int argc, char** argv) {
   const std::optional<CompareOrder> order = ParseCompareOrder(argv[2]);
   if (!order) return kNotRun;
   if (order->parent_pid != 0 && !DieWithParent(order->parent_pid)) return kNotRun;
+  RaiseFileLimit();
   PhaseRun run(*order);
   const CompareAnswer answer = run.Run();
   PrintAnswer(answer);

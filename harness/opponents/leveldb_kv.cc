@@ -25,6 +25,15 @@ constexpr uint64_t kMiB = uint64_t{1} << 20;
 constexpr uint64_t kMaxWriteBufferBytes = 64 * kMiB;
 constexpr uint64_t kFileBytes = 16 * kMiB;
 
+// Twice the files of the records: a compaction writes new ones before it removes the old ones.
+int MaxOpenFiles(uint64_t record_count) {
+  constexpr uint64_t kRecordBytes = engine_race::kKeyBytes + engine_race::kValueBytes;
+  constexpr uint64_t kDefault = 1000;
+  constexpr uint64_t kMost = 50000;  // LevelDB's own bound
+  const uint64_t file_count = record_count / (kFileBytes / kRecordBytes) + 1;
+  return static_cast<int>(std::clamp(2 * file_count, kDefault, kMost));
+}
+
 class LevelKv final : public KvStore {
  public:
   // Cache and filter outlive the database.
@@ -40,6 +49,7 @@ class LevelKv final : public KvStore {
     options_.write_buffer_size =
         std::clamp<uint64_t>(kv.memory_budget_bytes / 16, kMiB, kMaxWriteBufferBytes);
     options_.max_file_size = kFileBytes;
+    options_.max_open_files = MaxOpenFiles(kv.record_count);
     cache_bytes_ = CacheBytes(kv.memory_budget_bytes);
     leveldb::DB* db = nullptr;
     const leveldb::Status opened = leveldb::DB::Open(options_, kv.dir, &db);
@@ -110,6 +120,8 @@ class LevelKv final : public KvStore {
              "larger values help bulk loads, two are held at once: leveldb/options.h")},
         {"max_file_size",
          why(options_.max_file_size, "a large database is filled: leveldb/options.h")},
+        {"max_open_files",
+         why(options_.max_open_files, "all files of the records stay open: leveldb/options.h")},
         {"block_size", why(options_.block_size, "the default: a block has one value")},
         {"block_cache_bytes",
          why(cache_bytes_, "tables are mapped and read from the page cache, which the cap counts")},

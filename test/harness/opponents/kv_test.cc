@@ -253,6 +253,14 @@ TEST_P(KvTest, ThreadsWriteAndReadAtOnce) {
   ExpectAll();
 }
 
+// LevelDB's default would open and close files all the time.
+TEST_P(KvTest, LevelDbKeepsTheFilesOfManyRecordsOpen) {
+  if (GetParam() != "leveldb") GTEST_SKIP() << "of LevelDB alone";
+  EXPECT_EQ(store_->Describe()["max_open_files"]["value"], 1000);
+  Reopen(false, 10'000'000);  // 40 GB in files of 16 MiB
+  EXPECT_GT(store_->Describe()["max_open_files"]["value"], 4000);
+}
+
 TEST_P(KvTest, DescribesItself) {
   const nlohmann::json words = store_->Describe();
   ASSERT_TRUE(words.is_object());
