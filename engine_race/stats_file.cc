@@ -139,6 +139,12 @@ bool DecodeLine(std::string_view name, std::string_view value, PublishedStats* p
 
 Status Damaged() { return Status::Corruption(std::string(kStatsFileName) + " is damaged"); }
 
+// Whether a file that begins like this was begun as a stats file. After a power loss a file may
+// have its length and no data: then it is full of zero bytes.
+bool BeginsAsStats(std::string_view text) {
+  return kFamily.starts_with(text) || text.find_first_not_of('\0') == std::string_view::npos;
+}
+
 // Ok when `name` is free, or of a stats file, be it one whose first write was cut short.
 Status CheckIsReplaceable(int dir_fd, const char* name) {
   bool exists = false;
@@ -159,7 +165,7 @@ Status CheckIsReplaceable(int dir_fd, const char* name) {
   std::array<char, kFamily.size()> begin;
   size_t read_bytes = 0;
   ENGINE_RACE_RETURN_IF_ERROR(sys::Pread(found.get(), begin.data(), begin.size(), 0, &read_bytes));
-  return kFamily.starts_with(std::string_view(begin.data(), read_bytes)) ? Status::Ok() : foreign();
+  return BeginsAsStats({begin.data(), read_bytes}) ? Status::Ok() : foreign();
 }
 
 // Whether a process has the store in the directory open for writing.

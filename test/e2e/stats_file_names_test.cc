@@ -44,6 +44,18 @@ TEST(StatsFileNamesTest, WhatIsNoStatsFileStaysAsItIs) {
   }
 }
 
+// A power loss may take the data of a new file and leave its length.
+TEST(StatsFileNamesTest, AStatsFileOfZerosIsReplaced) {
+  for (const char* name : {kStatsFileName, kStatsTempName}) {
+    TempDir dir;
+    { const auto store = OpenStore(dir.path(), TinyOptions()); }
+    std::ofstream(dir.Join(name)) << std::string(4096, '\0');
+    const auto store = OpenStore(dir.path(), OfferingOptions());
+    ASSERT_NE(store, nullptr);
+    EXPECT_EQ(CodeOfOpening(dir.path()), Code::kOk) << name;
+  }
+}
+
 // A store is no place for names that are not its own: a user's file `stats` may lie in it.
 TEST(StatsFileNamesTest, AUsersFileOfAnotherNameIsNotTouched) {
   TempDir dir;
