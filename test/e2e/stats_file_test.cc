@@ -114,6 +114,12 @@ TEST(StatsFileTest, AnotherFormatVersionIsNoDamage) {
   EXPECT_NE(decoded.message().find("version 2,"), std::string::npos) << decoded.ToString();
 }
 
+// Some file systems cannot reserve space. The store does without it there.
+bool CanReserve(const TempDir& dir) {
+  const UniqueFd file(::open(dir.Join("trial").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  return ::fallocate(file.get(), FALLOC_FL_KEEP_SIZE, 0, 64 << 10) == 0;
+}
+
 // Written by hand, under the lock: a write that stops halfway.
 TEST(StatsFileTest, ATornWriteIsNotCalledDamage) {
   TempDir dir;
@@ -126,7 +132,9 @@ TEST(StatsFileTest, ATornWriteIsNotCalledDamage) {
   ASSERT_EQ(::stat(dir.Join(kStatsFileName).c_str(), &info), 0);
   const std::string whole = EncodeStats(NumberedPublishedStats());
   EXPECT_EQ(static_cast<size_t>(info.st_size), whole.size());
-  EXPECT_GE(static_cast<size_t>(info.st_blocks) * 512, 64u << 10);  // for longer texts
+  if (CanReserve(dir)) {
+    EXPECT_GE(static_cast<size_t>(info.st_blocks) * 512, 64u << 10);  // for longer texts
+  }
   StatsReader reader;
   ASSERT_TRUE(StatsReader::Open(dir.path(), &reader).ok());
   std::fstream(dir.Join(kStatsFileName)).seekp(100) << "torn";

@@ -144,7 +144,8 @@ TEST(StoreTopTest, PrometheusGetsNoStaleNumbers) {
   for (const bool is_stale : {false, true}) {
     PublishedStats published = Now();
     published.interval_ms = 1000;
-    published.taken_at_ms = is_stale ? now_ms - std::min<uint64_t>(now_ms, 60000) : now_ms;
+    if (is_stale && now_ms < 60000) GTEST_SKIP() << "the machine has only just started";
+    published.taken_at_ms = is_stale ? now_ms - 60000 : now_ms;
     engine_race::UniqueFd directory;
     ASSERT_TRUE(engine_race::sys::OpenDirectory(dir.path(), false, &directory).ok());
     engine_race::StatsFile file;
