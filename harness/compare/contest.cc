@@ -190,7 +190,15 @@ class Contest::Phase {
         passes_.arrive_and_drop();
         return status;
       }
-      passes_.arrive_and_wait();
+      const bool is_last = pass + 1 == kPasses;
+      if (!is_last && self->Running()) {
+        passes_.arrive_and_wait();
+        continue;
+      }
+      // A thread that could not be started never comes to the barrier.
+      passes_.arrive_and_drop();
+      if (!is_last) cut_short_ = true;
+      return Status::Ok();
     }
     return Status::Ok();
   }

@@ -2,6 +2,9 @@
 #include "harness/compare/contest.h"
 
 #include <gtest/gtest.h>
+#include <pthread.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstring>
@@ -12,6 +15,8 @@
 #include <vector>
 
 #include "engine_race/base/options.h"
+#include "test/e2e/engine_fixture.h"
+#include "test/test_util.h"
 
 namespace harness {
 namespace {
@@ -174,6 +179,28 @@ TEST_F(ContestTest, ARangeEndsWithItsTime) {
   EXPECT_FALSE(result_.finished);
   EXPECT_GT(result_.operations, 0u);
   EXPECT_LT(result_.operations, 1000u * 4 * 2);
+}
+
+// Nor do the others wait for it, although a range of few records never looks at the clock.
+TEST_F(ContestTest, AThreadThatCannotBeStartedIsAFailure) {
+  if (engine_race::test::kSanitized) GTEST_SKIP() << "sanitizers need the address space";
+  order_.record_count = 10;
+  ASSERT_TRUE(Run(kWritePhase).ok());
+  const int code = engine_race::test::InChild([this] {
+    constexpr unsigned kPatienceSeconds = 60;
+    constexpr rlim_t kStackBytes = rlim_t{1} << 30;
+    ::alarm(kPatienceSeconds);
+    // Stacks for a few threads, and less than one to spare.
+    pthread_attr_t attributes;
+    ::pthread_attr_init(&attributes);
+    ::pthread_attr_setstacksize(&attributes, kStackBytes);
+    ::pthread_setattr_default_np(&attributes);
+    const rlimit limit = {kStackBytes * 9 / 2, kStackBytes * 9 / 2};
+    ::setrlimit(RLIMIT_AS, &limit);
+    order_.thread_count = 16;
+    return Run(kRangePhase).code() == Code::kIOError ? 0 : 1;
+  });
+  EXPECT_EQ(code, 0);
 }
 
 TEST_F(ContestTest, FindsWhatIsMissingOrWrong) {
