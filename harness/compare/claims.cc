@@ -43,11 +43,13 @@ const std::vector<CompareAnswer>& AnswersOf(const RoundAnswers& answers, const s
 }
 
 // The median rate of a store. 0 when it did not answer, failed, or reads fewer records than the
-// others.
+// others. A peer whose writing was cut off counts by the rate that it has reached, the engine does
+// not.
 double RateOf(const RoundAnswers& answers, const std::string& store, const std::string& phase) {
   std::vector<double> rates;
   for (const CompareAnswer& answer : AnswersOf(answers, store, phase)) {
-    if (!answer.ok() || (phase != kWritePhase && !answer.has_all_records)) return 0;
+    const bool may_be_cut_off = phase == kWritePhase && store != kEngineName;
+    if (!answer.ok() || (!may_be_cut_off && !answer.has_all_records)) return 0;
     rates.push_back(answer.OperationsPerSecond());
   }
   return rates.empty() ? 0 : MedianOf(rates);
@@ -55,7 +57,8 @@ double RateOf(const RoundAnswers& answers, const std::string& store, const std::
 
 bool BeganCold(const std::vector<CompareAnswer>& answers) {
   return std::all_of(answers.begin(), answers.end(), [](const CompareAnswer& answer) {
-    return answer.run.is_object() && answer.run.value("page_cache_drop", "") == kDropped;
+    return answer.run.is_object() && answer.run.value("page_cache_drop", "") == kDropped &&
+           answer.run.value("program_locked", false);
   });
 }
 
@@ -102,7 +105,7 @@ void CompareClaims::NoteBest(const RoundAnswers& answers, const char* claim, con
   }
   const std::string name =
       without.empty() ? std::string(claim) : std::string(claim) + ", without " + without;
-  rounds_.NoteRatio(name, RateOf(answers, kEngineName, phase), best);
+  NoteRatio(name, RateOf(answers, kEngineName, phase), best);
 }
 
 void CompareClaims::NoteOpenings(const RoundAnswers& answers, const char* claim,
@@ -115,7 +118,11 @@ void CompareClaims::NoteOpenings(const RoundAnswers& answers, const char* claim,
                     BeganCold(AnswersOf(answers, kRocksName, phase));
   const std::string name =
       cold ? std::string(claim) : std::string(claim) + ", page cache perhaps warm";
-  rounds_.NoteRatio(name, RateOf(answers, kEngineName, phase), RateOf(answers, kRocksName, phase));
+  NoteRatio(name, RateOf(answers, kEngineName, phase), RateOf(answers, kRocksName, phase));
+}
+
+void CompareClaims::NoteRatio(const std::string& name, double a, double b) {
+  rounds_.NoteRatio(lacks_cap_ ? name + ", without a cap" : name, a, b);
 }
 
 void CompareClaims::NoteRound(const RoundAnswers& answers) {
@@ -125,7 +132,7 @@ void CompareClaims::NoteRound(const RoundAnswers& answers) {
   NoteOpenings(answers, kOpenAfterLoadRocks, kOpenAfterLoadPhase);
   NoteOpenings(answers, kOpenRocks, kOpenPhase);
   for (const CompareAnswer& written : AnswersOf(answers, kEngineName, kWritePhase)) {
-    if (!written.ok()) continue;
+    if (!written.ok() || !written.has_all_records) continue;
     for (const auto& [claim, figure] : {std::pair(kWriteAmplification, "write_amplification"),
                                         std::pair(kSpaceAmplification, "space_amplification")}) {
       if (const auto value = written.Figure(figure)) rounds_.Note(claim, *value);

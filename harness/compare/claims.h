@@ -23,6 +23,8 @@ class CompareClaims {
   // about.
   CompareClaims(std::vector<std::string> stores, std::vector<std::string> all_peers);
 
+  // The memory of phases has no cap, although one is wanted. Ratios are no claims from now on.
+  void LackCap() { lacks_cap_ = true; }
   void NoteRound(const RoundAnswers& answers);
   // Takes over a claim of another program. False when no claim has this name.
   bool TakeOver(const std::string& name, double value);
@@ -38,9 +40,12 @@ class CompareClaims {
   void NoteBest(const RoundAnswers& answers, const char* claim, const char* phase);
   void NoteOpenings(const RoundAnswers& answers, const char* claim, const char* phase);
 
+  void NoteRatio(const std::string& name, double a, double b);
+
   const std::vector<std::string> stores_;
   const std::vector<std::string> all_peers_;
   ClaimRounds rounds_;
+  bool lacks_cap_ = false;
 };
 
 }  // namespace harness

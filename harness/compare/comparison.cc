@@ -113,6 +113,7 @@ void Comparison::Run() {
     const engine_race::Status status = MemoryCgroup::TryOut(config_.memory_cap_bytes);
     if (!status.ok()) {
       no_cap_reason_ = status.message();
+      claims_.LackCap();
       std::fprintf(stderr, "no cap on memory: %s\n", no_cap_reason_.c_str());
     }
   }

@@ -88,9 +88,9 @@ class PhaseRun {
   Status Prepare() {
     if (!order_.cgroup.empty()) ENGINE_RACE_RETURN_IF_ERROR(MemoryCgroup::Join(order_.cgroup));
     if (IsContestPhase(order_.phase)) contest_.emplace(order_);
-    const bool locked = ::mlockall(MCL_CURRENT) == 0;
+    program_locked_ = ::mlockall(MCL_CURRENT) == 0;
     page_cache_drop_ = DropPageCache(order_.dir);
-    if (locked) ::munlockall();
+    if (program_locked_) ::munlockall();
     return Status::Ok();
   }
 
@@ -169,6 +169,7 @@ class PhaseRun {
     answer_.run["position"] = order_.position;
     if (IsOpening(order_.phase)) answer_.run["opening"] = order_.opening;
     answer_.run["page_cache_drop"] = page_cache_drop_;
+    answer_.run["program_locked"] = program_locked_;
     answer_.run["memory_cap_bytes"] = order_.memory_cap_bytes;
     answer_.run["cgroup_version"] = order_.cgroup_version;
     answer_.run["records"] = answer_.written_count;
@@ -241,6 +242,8 @@ class PhaseRun {
   const RecordReader reader_;
   std::optional<Contest> contest_;
   std::string page_cache_drop_;
+  // The program's pages were kept in memory while the page cache was dropped.
+  bool program_locked_ = false;
   CostMeter costs_;
   BenchResult result_;
   CompareAnswer answer_;

@@ -10,7 +10,10 @@ namespace {
 
 CompareAnswer AnswerOf(double rate) {
   CompareAnswer answer;
-  answer.run = {{"operations_per_s", rate}, {"page_cache_drop", "drop_caches"}};
+  answer.run = {{"operations_per_s", rate},
+                {"page_cache_drop", "drop_caches"},
+                {"program_locked", true},
+                {"write_amplification", 1.0}};
   return answer;
 }
 
@@ -95,6 +98,31 @@ TEST_F(CompareClaimsTest, FewerRecordsAreNoReading) {
   EXPECT_FALSE(Claims("read_vs_best_peer"));
   EXPECT_TRUE(HasFigure("read_vs_best_peer, without rocksdb"));
   EXPECT_FALSE(Claims("open_vs_rocksdb"));
+}
+
+TEST_F(CompareClaimsTest, AnEngineThatWasCutOffMakesNoClaim) {
+  answers_["engine_race"][kWritePhase].front().has_all_records = false;
+  Note();
+  EXPECT_FALSE(HasFigure("write_vs_best_peer"));
+  EXPECT_FALSE(Claims("write_amplification"));
+  EXPECT_TRUE(Claims("read_vs_best_peer"));
+}
+
+TEST_F(CompareClaimsTest, RatiosWithoutTheCapThatIsWantedAreNoClaims) {
+  claims_.LackCap();
+  Note();
+  EXPECT_FALSE(Claims("write_vs_best_peer"));
+  EXPECT_FALSE(Claims("open_vs_rocksdb"));
+  EXPECT_EQ(claims_.rounds().Median("write_vs_best_peer, without a cap"), 3);
+  EXPECT_EQ(claims_.rounds().Median("open_vs_rocksdb, without a cap"), 6);
+  EXPECT_TRUE(Claims("write_amplification"));
+}
+
+TEST_F(CompareClaimsTest, AnOpeningOfAProgramThatWasNotLockedIsNoClaim) {
+  answers_["engine_race"][kOpenPhase][1].run["program_locked"] = false;
+  Note();
+  EXPECT_FALSE(Claims("open_vs_rocksdb"));
+  EXPECT_TRUE(HasFigure("open_after_load_vs_rocksdb"));
 }
 
 TEST_F(CompareClaimsTest, AnOpeningThatMayBeWarmIsNoClaim) {
