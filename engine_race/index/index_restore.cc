@@ -36,8 +36,8 @@ class Restore {
   Status Run() {
     std::atomic<uint32_t> next{0};
     const uint32_t row_count = (context_.bucket_count() + kBucketsTogether - 1) / kBucketsTogether;
-    const Status status = RunParallel(
-        "er-restore", std::min(kRestoreThreads, row_count), [&](uint32_t worker) {
+    const Status status =
+        RunParallel("er-restore", std::min(kRestoreThreads, row_count), [&](uint32_t worker) {
           if (worker > 0) context_.log().placement().EnterBuildThread();
           while (true) {
             // Relaxed: each bucket must only be handed out once.
