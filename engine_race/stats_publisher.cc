@@ -15,12 +15,8 @@ namespace engine_race {
 std::unique_ptr<StatsPublisher> StatsPublisher::Start(const Options& options, int directory_fd,
                                                       TakeFn take) noexcept {
   std::unique_ptr<StatsPublisher> publisher;
-  const Status started = Guarded([&] {
-    publisher.reset(new StatsPublisher(options, std::move(take)));
-    ENGINE_RACE_RETURN_IF_ERROR(publisher->MakeFile(directory_fd));
-    publisher->thread_ = StartThread("er-stats", [made = publisher.get()] { made->Run(); });
-    return Status::Ok();
-  });
+  const Status started =
+      Guarded([&] { return Make(options, directory_fd, std::move(take), &publisher); });
   if (started.ok()) return publisher;
   // Memory may be refused for the warning's text as well.
   (void)Guarded([&] {
@@ -38,6 +34,15 @@ StatsPublisher::~StatsPublisher() {
   }
   stopping_.notify_all();
   if (thread_.joinable()) thread_.join();
+}
+
+Status StatsPublisher::Make(const Options& options, int directory_fd, TakeFn take,
+                            std::unique_ptr<StatsPublisher>* publisher) {
+  publisher->reset(new StatsPublisher(options, std::move(take)));
+  StatsPublisher* const made = publisher->get();
+  ENGINE_RACE_RETURN_IF_ERROR(made->MakeFile(directory_fd));
+  made->thread_ = StartThread("er-stats", [made] { made->Run(); });
+  return Status::Ok();
 }
 
 Status StatsPublisher::MakeFile(int directory_fd) {

@@ -31,6 +31,9 @@ class StatsPublisher {
  private:
   StatsPublisher(const Options& options, TakeFn take) : options_(options), take_(std::move(take)) {}
 
+  // Throws where memory or a thread is refused.
+  static Status Make(const Options& options, int directory_fd, TakeFn take,
+                     std::unique_ptr<StatsPublisher>* publisher);
   Status MakeFile(int directory_fd);
   PublishedStats Take();
   void Run() noexcept;
