@@ -217,7 +217,8 @@ TEST_F(BenchProgramTest, WritesAReportFile) {
   EXPECT_TRUE(std::regex_match(Text("report.csv"),
                                std::regex("secs_elapsed,interval_qps\n([0-9]+,[0-9]+\n)+")))
       << Text("report.csv");
-  for (const nlohmann::json& one : Report()["runs"]) {
+  const nlohmann::json report = Report();
+  for (const nlohmann::json& one : report["runs"]) {
     uint64_t sum = 0;
     for (const nlohmann::json& second : one["timeline"])
       sum += second["operations"].get<uint64_t>();
