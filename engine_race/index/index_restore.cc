@@ -18,7 +18,7 @@ namespace {
 
 // Threads wait for reads of single pages here, so there are more of them than CPUs.
 constexpr uint32_t kRestoreThreads = 16;
-// A thread takes so many neighbouring buckets at once and reads their staged entries together.
+// A thread takes up to so many neighbouring buckets and reads their staged entries together.
 constexpr uint32_t kBucketsTogether = 32;
 // Tails are held in memory: 32 bytes a record, in as many threads.
 constexpr uint64_t kMinTail = 4096;
@@ -35,15 +35,18 @@ class Restore {
 
   Status Run() {
     std::atomic<uint32_t> next{0};
-    const uint32_t row_count = (context_.bucket_count() + kBucketsTogether - 1) / kBucketsTogether;
+    // Fewer where there are few buckets: every thread shall have some.
+    const uint32_t row =
+        std::clamp(context_.bucket_count() / (2 * kRestoreThreads), 1U, kBucketsTogether);
+    const uint32_t row_count = (context_.bucket_count() + row - 1) / row;
     const Status status =
         RunParallel("er-restore", std::min(kRestoreThreads, row_count), [&](uint32_t worker) {
           if (worker > 0) context_.log().placement().EnterBuildThread();
           while (true) {
             // Relaxed: each bucket must only be handed out once.
-            const uint32_t b = next.fetch_add(kBucketsTogether, std::memory_order_relaxed);
+            const uint32_t b = next.fetch_add(row, std::memory_order_relaxed);
             if (b >= context_.bucket_count()) return Status::Ok();
-            const uint32_t end = std::min(b + kBucketsTogether, context_.bucket_count());
+            const uint32_t end = std::min(b + row, context_.bucket_count());
             ENGINE_RACE_RETURN_IF_ERROR(RestoreRow(b, end));
           }
         });
