@@ -104,7 +104,7 @@ assert figures["limit_bytes"] is None or figures["claims"]["embeddings_vs_memmap
 
 measures_read_many() {
   runs flock build/make.lock make --no-print-directory bin/multi_read &&
-    runs "$work/env/bin/python" python/benchmarks/read_many.py --dir "$work" --tiny \
+    runs "$work/env/bin/python" python/benchmarks/read_many.py --dir build --tiny \
     --json "$work/read_many.json"
 }
 

@@ -16,7 +16,6 @@ import shutil
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 
 import numpy
@@ -26,7 +25,8 @@ import engine_race
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "python" / "examples"))
 
-from long_work import Progress, end_on_signals, refuse, why_no_room  # noqa: E402
+from long_work import (Progress, end_on_signals, refuse, why_in_memory,  # noqa: E402
+                       why_no_room, work_directory)
 
 ROW_BYTES = 4096
 WRITTEN_AT_ONCE = 4096
@@ -123,19 +123,19 @@ def main():
         refuse(parser, arguments.json, CLAIMS, f"{arguments.program} is missing: make bin/multi_read")
     # One store lies there at a time, with its logs.
     most_keys = max(arguments.disk_keys, arguments.hot_keys)
-    no_room = why_no_room(arguments.dir, int(most_keys * ROW_BYTES * 1.3) + (1 << 28))
-    if no_room:
-        refuse(parser, arguments.json, CLAIMS, no_room)
+    why_not = (why_in_memory(arguments.dir)
+               or why_no_room(arguments.dir, int(most_keys * ROW_BYTES * 1.3) + (1 << 28)))
+    if why_not:
+        refuse(parser, arguments.json, CLAIMS, why_not)
     end_on_signals()
     progress = Progress(2 * arguments.rounds * len(KINDS))
-    directory = pathlib.Path(tempfile.mkdtemp(prefix="read_many.", dir=arguments.dir))
     try:
-        disk = compare(directory, "disk", arguments.disk_keys, arguments.disk_memory_bytes,
-                       arguments, progress)
-        hot = compare(directory, "hot", arguments.hot_keys, arguments.hot_memory_bytes, arguments,
-                      progress)
+        with work_directory("read_many.", arguments.dir) as directory:
+            disk = compare(directory, "disk", arguments.disk_keys, arguments.disk_memory_bytes,
+                           arguments, progress)
+            hot = compare(directory, "hot", arguments.hot_keys, arguments.hot_memory_bytes,
+                          arguments, progress)
     finally:
-        shutil.rmtree(directory)
         progress.clear()
     for name, rounds in (("disk", disk), ("hot", hot)):
         medians = {kind: statistics.median(rates[kind] for rates in rounds) for kind in rounds[0]}

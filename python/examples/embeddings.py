@@ -26,17 +26,15 @@ import mmap
 import os
 import pathlib
 import resource
-import shutil
 import statistics
-import subprocess
-import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy
 
 import engine_race
-from long_work import Progress, end_on_signals, refuse, why_no_room
+from long_work import (Progress, end_on_signals, refuse, why_in_memory, why_no_room,
+                       work_directory)
 from memory_limit import MemoryLimit
 
 CLAIM = "embeddings_vs_memmap"
@@ -238,11 +236,6 @@ def bytes_on_disk(path):
     return sum(file.stat().st_blocks * 512 for file in files)
 
 
-def file_system_of(path):
-    return subprocess.run(["stat", "-f", "-c", "%T", path], check=True, capture_output=True,
-                          text=True).stdout.strip()
-
-
 def bytes_of(text):
     shift = "bkmgt".find(text[-1].lower())
     return int(text) if shift < 0 else int(text[:-1]) << (10 * shift)
@@ -276,12 +269,10 @@ def parse():
         arguments.memory = arguments.limit // 2
     if arguments.warm_rows is None:
         arguments.warm_rows = WARMING_LIMITS * arguments.limit // ROW_BYTES
-    if file_system_of(arguments.dir) in ("tmpfs", "ramfs"):
-        refuse(parser, arguments.json, [CLAIM],
-               f"{arguments.dir} is a tmpfs: a table in memory is never read from a disk")
-    no_room = why_no_room(arguments.dir, needed_bytes(arguments.rows))
-    if no_room:
-        refuse(parser, arguments.json, [CLAIM], no_room)
+    why_not = (why_in_memory(arguments.dir)
+               or why_no_room(arguments.dir, needed_bytes(arguments.rows)))
+    if why_not:
+        refuse(parser, arguments.json, [CLAIM], why_not)
     return arguments
 
 
@@ -349,16 +340,13 @@ def median(rounds, name, figure):
 def main():
     arguments = parse()
     end_on_signals()
-    directory = pathlib.Path(tempfile.mkdtemp(prefix="embeddings.", dir=arguments.dir))
-    try:
-        with MemoryLimit(arguments.limit) as limit:
-            if limit.why_not:
-                print(f"no memory cgroup can be made: {limit.why_not}\n"
-                      "without one the page cache may hold the whole table: no ratios are given")
-            read_ahead = read_ahead_bytes(directory)
-            columns, sizes, rounds = measure(arguments, directory, limit)
-    finally:
-        shutil.rmtree(directory)
+    with work_directory("embeddings.", arguments.dir) as directory, \
+            MemoryLimit(arguments.limit) as limit:
+        if limit.why_not:
+            print(f"no memory cgroup can be made: {limit.why_not}\n"
+                  "without one the page cache may hold the whole table: no ratios are given")
+        read_ahead = read_ahead_bytes(directory)
+        columns, sizes, rounds = measure(arguments, directory, limit)
     has_limit = not limit.why_not
     ratios = {name: ratio(rounds, name) for name in rounds if name != "engine_race" and has_limit}
     claims = {CLAIM: ratio(rounds, "memmap", "random_map")} if has_limit else {}

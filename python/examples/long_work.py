@@ -1,21 +1,55 @@
 """For programs that run for minutes: progress on a terminal, clean ends, a look at the disk."""
 import contextlib
 import json
+import pathlib
 import shutil
 import signal
+import subprocess
 import sys
+import tempfile
 import time
+
+ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def end_on_signals():
-    """Turns the signals that ask a program to end into SystemExit, so that it cleans up first."""
+    """Turns the signals that ask a program to end into SystemExit, so that it cleans up first. Only
+    the first signal counts: a second one must not interrupt the cleaning."""
     def end(number, _):
+        for other in ENDING_SIGNALS:
+            signal.signal(other, signal.SIG_IGN)
         raise SystemExit(128 + number)
 
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    for number in ENDING_SIGNALS:
         # nohup has the hangup ignored.
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, end)
+
+
+@contextlib.contextmanager
+def work_directory(prefix, parent):
+    """A new directory in the parent. It is removed at the end, even if a signal comes meanwhile."""
+    path = pathlib.Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
+    try:
+        yield path
+    finally:
+        try:
+            shutil.rmtree(path)
+        except (SystemExit, KeyboardInterrupt):
+            shutil.rmtree(path, ignore_errors=True)
+            raise
+
+
+def file_system_of(path):
+    return subprocess.run(["stat", "-f", "-c", "%T", path], check=True, capture_output=True,
+                          text=True).stdout.strip()
+
+
+def why_in_memory(directory):
+    """Nothing if files of the directory lie on a disk, otherwise why they do not."""
+    if file_system_of(directory) not in ("tmpfs", "ramfs"):
+        return ""
+    return f"{directory} is a tmpfs: its files are never read from a disk"
 
 
 def why_no_room(directory, needed_bytes):

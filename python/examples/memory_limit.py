@@ -8,7 +8,8 @@ import sys
 import time
 import traceback
 
-ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+from long_work import ENDING_SIGNALS
+
 CGROUPS = pathlib.Path("/sys/fs/cgroup")
 
 
