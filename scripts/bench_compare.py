@@ -5,33 +5,44 @@
 
 The parts: bin/bench_c_api, python/benchmarks/read_many.py, python/examples/embeddings.py, and at
 last bin/compare, which takes the claims of the others over into its JSON. The short parts come
-first. Each has a limit of time, works in a directory of its own, and removes it. A part that cannot
-be measured does not end the run: the JSON and the last lines of the output have the reason.
+first. Each has a limit of time, and works in a directory of its own, which this program removes
+afterwards. A part that cannot be measured does not end the run: the JSON and the last lines of the
+output have the reason.
 
 The parts in Python run in an environment in build/bench-python. It takes NumPy, lmdb and cffi from
 the system and installs by pip what is missing there. PYTHON is the interpreter, by default
 /usr/bin/python3.
 
---tiny runs everything once, tiny: no figure means much. The options that end in -args take further
-arguments of a part, as one text. Exit code 0 when every part has ended well, 1 otherwise, 2 when the
+The JSON of an earlier run stays until this run has come to its end. A comparison that is interrupted
+leaves what it has measured in a file of that name with the prefix unfinished-. Each part leaves its own figures
+beside it, in bench-NAME.json.
+
+--tiny runs everything once, tiny: no figure means much. Its files have names of their own, which end
+in -tiny. The options that end in -args take further arguments of a part, as one text. Exit code 0 when every part has ended well, 1 otherwise, 2 when the
 disk or the flags will not do, 130 after an interrupt.
 """
 import argparse
+import contextlib
 import json
 import os
 import pathlib
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
+import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BIN = ROOT / "bin"
 ENVIRONMENT = ROOT / "build" / "bench-python"
 WHEELS = ROOT / "build" / "bench-wheel"
 MODULES = ["numpy", "lmdb", "cffi"]
+ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # Time to clean up, for a part that is told to end.
 PATIENCE_SECONDS = 120
+# Time for the kernel to take apart processes that were killed.
+KILL_SECONDS = 10
 INSTALL_SECONDS = 1800
 
 
@@ -57,22 +68,66 @@ PARTS = [
 ]
 
 
+class Interrupt:
+    """Turns the first signal that asks this program to end into KeyboardInterrupt. Later ones are
+    ignored: they must not interrupt the cleaning."""
+
+    def __init__(self):
+        self._is_held_back = self._has_come = False
+
+    def handle(self):
+        for number in ENDING_SIGNALS:
+            # nohup has the hangup ignored.
+            if signal.getsignal(number) != signal.SIG_IGN:
+                signal.signal(number, self._come)
+
+    def _come(self, *_):
+        self._has_come = True
+        if self._is_held_back:
+            return
+        for number in ENDING_SIGNALS:
+            signal.signal(number, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    @contextlib.contextmanager
+    def held_back(self):
+        """A signal that comes meanwhile raises at the end of this."""
+        self._is_held_back = True
+        try:
+            yield
+        finally:
+            self._is_held_back = False
+            if self._has_come:
+                self._come()
+
+
+INTERRUPT = Interrupt()
+
+
 def run(command, most_seconds=None, **how):
     """Nothing when the command ends well in time, otherwise what went wrong. It is told to end
-    before this raises, and after most_seconds."""
-    command = [str(word) for word in command]
+    before this raises, and after most_seconds. None of its children outlives it.
+
+    It gets a session of its own: an interrupt of the terminal reaches this program alone, which then
+    tells the command once."""
+    command, child = [str(word) for word in command], None
     try:
-        child = subprocess.Popen(command, cwd=ROOT, **how)  # pylint: disable=consider-using-with
+        with INTERRUPT.held_back():
+            child = subprocess.Popen(  # pylint: disable=consider-using-with
+                command, cwd=ROOT, start_new_session=True, **how)
+        code = child.wait(most_seconds)
     except OSError as error:
         return f"{command[0]}: {error.strerror}"
-    try:
-        code = child.wait(most_seconds)
     except subprocess.TimeoutExpired:
         end(child)
         return f"it had not ended after {most_seconds} s"
     except BaseException:
-        end(child)
+        if child:
+            end(child)
         raise
+    finally:
+        if child:
+            kill_group(child.pid)
     return f"it ended with code {code}" if code else ""
 
 
@@ -83,6 +138,18 @@ def end(child):
     except subprocess.TimeoutExpired:
         child.kill()
         child.wait()
+
+
+def kill_group(group):
+    """Kills what a command has left running, and waits until it is gone."""
+    until = time.monotonic() + KILL_SECONDS
+    try:
+        while time.monotonic() < until:
+            os.killpg(group, signal.SIGKILL)
+            time.sleep(0.01)
+    except OSError:
+        # There are none.
+        pass
 
 
 def make_environment():
@@ -102,9 +169,20 @@ def make_environment():
             # embeddings.py runs without lmdb, and says so.
             if wrong and module != "lmdb":
                 return f"pip brings no {module}: {wrong}"
-    wrong = run([*pip, "--no-index", "--no-deps", *WHEELS.glob("engine_race-*.whl")],
-                INSTALL_SECONDS)
-    return f"the wheel does not install: {wrong}" if wrong else ""
+    # The system may have a package of this version, with which pip would be content.
+    wrong = run([*pip, "--no-index", "--no-deps", "--force-reinstall",
+                 *WHEELS.glob("engine_race-*.whl")], INSTALL_SECONDS)
+    return f"the wheel does not install: {wrong}" if wrong else why_not_ours(python)
+
+
+def why_not_ours(python):
+    """Nothing if this interpreter imports the engine_race of the environment."""
+    code = ("import engine_race, pathlib, sys\n"
+            "file = pathlib.Path(engine_race.__file__).resolve()\n"
+            "sys.exit(f'engine_race is {file}' if pathlib.Path(sys.argv[1]).resolve()"
+            " not in file.parents else 0)")
+    wrong = run([python, "-c", code, ENVIRONMENT], INSTALL_SECONDS)
+    return f"Python does not import the engine_race of {ENVIRONMENT}" if wrong else ""
 
 
 def measure(part, options, no_python, file):
@@ -113,29 +191,65 @@ def measure(part, options, no_python, file):
     wrong = no_python if part.in_python else ""
     if not wrong:
         print(f"bench-compare: {part.name}", file=sys.stderr, flush=True)
-        where = ["--dir", options.dir] if part.in_python else []
+        directory = options.dir / part.name
+        where = ["--dir", directory] if part.in_python else []
         interpreter = [ENVIRONMENT / "bin" / "python"] if part.in_python else []
-        wrong = run([*interpreter, *part.command, *where, "--json", file,
-                     *part.arguments_of(options)], part.most_seconds)
-    if file.exists():
-        return
-    why = wrong or "it left no figures"
-    print(f"bench-compare: {part.name}: {why}", file=sys.stderr, flush=True)
-    file.write_text(json.dumps({"claims": {}, "errors": [why],
-                                "not_measured": {claim: why for claim in part.claims}}))
+        directory.mkdir(parents=True, exist_ok=True)
+        try:
+            wrong = run([*interpreter, *part.command, *where, "--json", file,
+                         *part.arguments_of(options)], part.most_seconds)
+        finally:
+            remove(directory)
+    figures = figures_in(file)
+    if not wrong and figures is None:
+        wrong = "it left no figures"
+    if wrong:
+        print(f"bench-compare: {part.name}: {wrong}", file=sys.stderr, flush=True)
+        file.write_text(json.dumps(without_claims(figures or {}, part.claims, wrong), indent=2))
+
+
+def remove(directory):
+    """Removes it, even if an interrupt comes meanwhile."""
+    try:
+        shutil.rmtree(directory)
+    except KeyboardInterrupt:
+        shutil.rmtree(directory, ignore_errors=True)
+        raise
+    except OSError as error:
+        print(f"bench-compare: {directory} is not removed: {error}", file=sys.stderr)
+
+
+def figures_in(file):
+    """The JSON object in the file; None when there is none."""
+    try:
+        figures = json.loads(file.read_text())
+    except (OSError, ValueError):
+        return None
+    return figures if isinstance(figures, dict) else None
+
+
+def without_claims(figures, claims, wrong):
+    """The figures of a part that has failed. A reason that it gives itself stays."""
+    return {**figures, "claims": {}, "errors": [*figures.get("errors", []), wrong],
+            "not_measured": {**{claim: wrong for claim in claims},
+                             **figures.get("not_measured", {})}}
 
 
 def parse(arguments):
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--dir", default="out/compare-store", type=pathlib.Path,
                         help="must be empty; made when missing")
-    parser.add_argument("--json", default="out/bench-compare.json", type=pathlib.Path)
+    parser.add_argument("--json", type=pathlib.Path,
+                        help="by default out/bench-compare.json, or out/bench-compare-tiny.json")
     parser.add_argument("--tiny", action="store_true", help="everything once, tiny")
     parser.add_argument("--compare-args", default="", help="of bin/compare")
     for part in PARTS:
         parser.add_argument(f"--{part.name}-args", default="", help=f"of {part.command[0].name}")
     options = parser.parse_args(arguments)
+    options.suffix = "-tiny.json" if options.tiny else ".json"
+    options.json = options.json or pathlib.Path("out") / f"bench-compare{options.suffix}"
     options.dir, options.json = options.dir.absolute(), options.json.absolute()
+    options.unfinished = options.json.with_name(f"unfinished-{options.json.name}")
     return options
 
 
@@ -145,32 +259,32 @@ def bench(options):
     # The largest part is the last one, so its needs are looked at first.
     if run([*compare, "--check_only"]):
         return 2
+    options.unfinished.unlink(missing_ok=True)
     no_python = make_environment()
     if no_python:
         print(f"bench-compare: {no_python}", file=sys.stderr, flush=True)
     merges = []
     for part in PARTS:
-        file = options.json.with_name(f"bench-{part.name}.json")
+        file = options.json.with_name(f"bench-{part.name}{options.suffix}")
         measure(part, options, no_python, file)
         merges += ["--merge", file]
     print("bench-compare: the comparison", file=sys.stderr, flush=True)
-    return 1 if run([*compare, *merges, "--json", options.json]) else 0
+    wrong = run([*compare, *merges, "--json", options.unfinished])
+    if options.unfinished.exists():
+        options.unfinished.replace(options.json)
+    return 1 if wrong else 0
 
 
 def main(arguments):
-    def interrupt(*_):
-        raise KeyboardInterrupt
-
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) != signal.SIG_IGN:
-            signal.signal(number, interrupt)
+    INTERRUPT.handle()
     options = parse(arguments)
     options.json.parent.mkdir(parents=True, exist_ok=True)
-    options.json.unlink(missing_ok=True)
     try:
         return bench(options)
     except KeyboardInterrupt:
-        print("bench-compare: interrupted", file=sys.stderr)
+        # The comparison leaves what it has measured so far.
+        left = f"; see {options.unfinished}" if options.unfinished.exists() else ""
+        print(f"bench-compare: interrupted{left}", file=sys.stderr)
         return 130
 
 
