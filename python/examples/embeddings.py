@@ -16,8 +16,9 @@ a row costs, in bytes read from the device and in time of the CPU.
 
 The order of the columns changes with each round. Each round of a column is a process of its own. A
 cgroup limits its memory and its page cache. The table is --times as large as that limit, and every
-process first gathers three times as many rows as fit in the limit. The store's memory is half of
-the limit unless --memory says otherwise.
+process first gathers three times as many rows as fit in the limit, for --warm-seconds at most. No
+claim is made if that time was too short to fill the memory of one of its columns. The store's memory
+is half of the limit unless --memory says otherwise.
 """
 import argparse
 import contextlib
@@ -38,6 +39,7 @@ from long_work import (Progress, end_on_signals, refuse, why_in_memory, why_no_r
 from memory_limit import MemoryLimit
 
 CLAIM = "embeddings_vs_memmap"
+COLUMNS_OF_CLAIM = ("engine_race", "memmap", "random_map")
 WIDTH = 1024
 ROW_BYTES = 4096
 LOADED_AT_ONCE = 4096
@@ -217,6 +219,7 @@ def measured(table, arguments, seed, progress):
         progress.show(f"{table.column} warms, {min(100 * rows // arguments.warm_rows, 100)} %")
 
     with table:
+        cold = resource.getrusage(resource.RUSAGE_SELF)
         warmed, _ = gather_some(table, arguments.rows, arguments.batch, random,
                                 lambda rows, seconds: rows >= arguments.warm_rows
                                 or seconds >= arguments.warm_seconds, show)
@@ -226,8 +229,9 @@ def measured(table, arguments, seed, progress):
                                     lambda _, seconds: seconds >= arguments.seconds)
         after = resource.getrusage(resource.RUSAGE_SELF)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    # The system counts in units of 512 bytes.
     return {"rows_a_second": rows / seconds, "rows_warmed": warmed, "cpu_us_a_row": cpu * 1e6 / rows,
-            # The system counts in units of 512 bytes.
+            "bytes_read_to_warm": (before.ru_inblock - cold.ru_inblock) * 512,
             "bytes_read_a_row": (after.ru_inblock - before.ru_inblock) * 512 / rows}
 
 
@@ -333,6 +337,19 @@ def ratio(rounds, *names):
         rates_of(rounds, "engine_race"), rates_of(rounds, *names)))
 
 
+def why_cold(rounds, arguments):
+    """Nothing if each column of the claim was warm when it was timed, otherwise which one was not. A
+    column that --warm-seconds cut off is warm if it has read so much that its memory was full."""
+    for name in COLUMNS_OF_CLAIM:
+        for at in rounds[name]:
+            if (at["rows_warmed"] < arguments.warm_rows
+                    and at["bytes_read_to_warm"] < arguments.limit):
+                return (f"{name} was not warm: in {arguments.warm_seconds:g} s it gathered "
+                        f"{at['rows_warmed']} of {arguments.warm_rows} rows, and read "
+                        f"{at['bytes_read_to_warm'] >> 20} of {arguments.limit >> 20} MiB")
+    return ""
+
+
 def median(rounds, name, figure):
     return statistics.median(at[figure] for at in rounds[name])
 
@@ -349,7 +366,9 @@ def main():
         columns, sizes, rounds = measure(arguments, directory, limit)
     has_limit = not limit.why_not
     ratios = {name: ratio(rounds, name) for name in rounds if name != "engine_race" and has_limit}
-    claims = {CLAIM: ratio(rounds, "memmap", "random_map")} if has_limit else {}
+    why_not = why_cold(rounds, arguments) if has_limit else (
+        f"no memory cgroup can be made: {limit.why_not}")
+    claims = {} if why_not else {CLAIM: ratio(rounds, *COLUMNS_OF_CLAIM[1:])}
     print(f"{arguments.rows} rows, {arguments.rows * ROW_BYTES / arguments.limit:.1f} times "
           f"{arguments.limit >> 20} MiB of memory, in batches of {arguments.batch}; the device "
           f"reads ahead {'unknown' if read_ahead is None else read_ahead >> 10} KiB")
@@ -362,10 +381,11 @@ def main():
               + (f"; engine_race over it {ratios[name]:.2f}" if name in ratios else ""))
     for name, value in claims.items():
         print(f"{name} {value:.2f}")
+    if why_not:
+        print(f"{CLAIM} is not given: {why_not}")
     if arguments.json:
         arguments.json.write_text(json.dumps({
-            "claims": claims, "not_measured": {} if has_limit else {
-                CLAIM: f"no memory cgroup can be made: {limit.why_not}"},
+            "claims": claims, "not_measured": {CLAIM: why_not} if why_not else {},
             "ratios": ratios, "rounds": rounds, "columns": columns, "bytes_on_disk": sizes,
             "rows": arguments.rows, "batch": arguments.batch, "read_ahead_bytes": read_ahead,
             "store_memory_bytes": arguments.memory, "seconds": arguments.seconds,

@@ -28,18 +28,24 @@ def memory_limit(monkeypatch):
     return loaded
 
 
+def figures_of(embeddings, monkeypatch, tmp_path):
+    """What a tiny run leaves."""
+    monkeypatch.setattr(embeddings, "end_on_signals", lambda: None)
+    figures = tmp_path / "figures"
+    monkeypatch.setattr(sys.modules["long_work"], "file_system_of", lambda _: "ext2/ext3")
+    monkeypatch.setattr(sys, "argv", [
+        "embeddings.py", "--dir", str(tmp_path), "--rows", "500", "--batch", "50", "--seconds",
+        "0.01", "--rounds", "1", "--limit", "1m", "--memory", "64m", "--json", str(figures)])
+    embeddings.main()
+    return json.loads(figures.read_text())
+
+
 def test_no_ratio_without_a_limit(embeddings, memory_limit, monkeypatch, tmp_path, capsys):
     def refuse(_):
         raise PermissionError(1, "not here")
 
     monkeypatch.setattr(memory_limit.MemoryLimit, "_make", refuse)
-    monkeypatch.setattr(sys.modules["long_work"], "file_system_of", lambda _: "ext2/ext3")
-    figures = tmp_path / "figures"
-    monkeypatch.setattr(sys, "argv", [
-        "embeddings.py", "--dir", str(tmp_path), "--rows", "500", "--batch", "50", "--seconds",
-        "0.01", "--rounds", "1", "--limit", "1m", "--memory", "64m", "--json", str(figures)])
-    embeddings.main()
-    given = json.loads(figures.read_text())
+    given = figures_of(embeddings, monkeypatch, tmp_path)
     assert given["limit_bytes"] is None and given["rounds"]["memmap"][0]["rows_a_second"] > 0
     assert given["claims"] == {} and given["ratios"] == {}
     assert "not here" in given["not_measured"]["embeddings_vs_memmap"]
@@ -54,6 +60,39 @@ def test_the_claim_is_over_the_faster_map(embeddings):
         ("engine_race", (60, 80, 60)), ("memmap", (10, 40, 10)), ("random_map", (20, 20, 30)))}
     assert embeddings.ratio(rounds, "memmap") == 6
     assert embeddings.ratio(rounds, "memmap", "random_map") == 2
+
+
+def test_a_column_that_was_not_warm_makes_no_claim(embeddings):
+    arguments = SimpleNamespace(warm_rows=100, warm_seconds=300.0, limit=1 << 20)
+
+    def rounds_with(name, rows, read):
+        rounds = {column: [{"rows_warmed": 100, "bytes_read_to_warm": 0}] * 2
+                  for column in (*embeddings.COLUMNS_OF_CLAIM, "LMDB")}
+        rounds[name] = [rounds[name][0], {"rows_warmed": rows, "bytes_read_to_warm": read}]
+        return rounds
+
+    assert embeddings.why_cold(rounds_with("engine_race", 128, 0), arguments) == ""
+    for name in embeddings.COLUMNS_OF_CLAIM:
+        assert f"{name} was not warm" in embeddings.why_cold(
+            rounds_with(name, 99, (1 << 20) - 1), arguments)
+        # Each row of a map that reads far ahead costs much, and soon its page cache is full.
+        assert embeddings.why_cold(rounds_with(name, 1, 1 << 20), arguments) == ""
+    assert embeddings.why_cold(rounds_with("LMDB", 1, 0), arguments) == ""
+
+
+@pytest.mark.parametrize("cold, claims", [("", {"embeddings_vs_memmap"}), ("too cold", set())])
+def test_a_claim_or_its_reason_is_left(embeddings, monkeypatch, tmp_path, cold, claims):
+    class NoLimit(embeddings.MemoryLimit):
+        def _make(self):
+            self._path = None
+
+        run = staticmethod(lambda function, *arguments: function(*arguments))
+
+    monkeypatch.setattr(embeddings, "MemoryLimit", NoLimit)
+    monkeypatch.setattr(embeddings, "why_cold", lambda *_: cold)
+    given = figures_of(embeddings, monkeypatch, tmp_path)
+    assert set(given["claims"]) == claims
+    assert given["not_measured"] == ({"embeddings_vs_memmap": cold} if cold else {})
 
 
 def test_a_table_in_memory_is_refused(embeddings, monkeypatch, capsys, tmp_path):

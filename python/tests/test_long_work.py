@@ -1,4 +1,5 @@
 """What the examples and benchmarks that run for minutes share."""
+import json
 import pathlib
 import signal
 import subprocess
@@ -51,3 +52,18 @@ def test_a_disk_is_told_from_memory(monkeypatch, tmp_path):
     assert long_work.why_in_memory(tmp_path) == ""
     monkeypatch.setattr(long_work, "file_system_of", lambda _: "ramfs")
     assert "is a tmpfs" in long_work.why_in_memory(tmp_path)
+
+
+def test_many_reads_are_not_measured_in_memory(monkeypatch, tmp_path, capsys):
+    pytest.importorskip("numpy")
+    monkeypatch.syspath_prepend(str(EXAMPLES.parent / "benchmarks"))
+    import read_many
+    monkeypatch.setattr(sys.modules["long_work"], "file_system_of", lambda _: "tmpfs")
+    figures = tmp_path / "figures"
+    monkeypatch.setattr(sys, "argv", ["read_many.py", "--dir", str(tmp_path), "--tiny", "--program",
+                                      sys.executable, "--json", str(figures)])
+    with pytest.raises(SystemExit):
+        read_many.main()
+    assert "is a tmpfs" in capsys.readouterr().err
+    given = json.loads(figures.read_text())
+    assert given["claims"] == {} and set(given["not_measured"]) == set(read_many.CLAIMS)
