@@ -3,7 +3,6 @@
 #include <fcntl.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <charconv>
 #include <chrono>
@@ -139,10 +138,19 @@ bool DecodeLine(std::string_view name, std::string_view value, PublishedStats* p
 
 Status Damaged() { return Status::Corruption(std::string(kStatsFileName) + " is damaged"); }
 
-// Whether a file that begins like this was begun as a stats file. After a power loss a file may
-// have its length and no data: then it is full of zero bytes.
-bool BeginsAsStats(std::string_view text) {
-  return kFamily.starts_with(text) || text.find_first_not_of('\0') == std::string_view::npos;
+// Whether a file was begun as a stats file. After a power loss a file may have its length and no
+// data: then it is full of zero bytes.
+Status WasBegunAsStats(int fd, bool* is_stats) {
+  // One byte more than the largest such file has.
+  std::string text(ReservedBytes(true) + 1, '\0');
+  size_t read_bytes = 0;
+  ENGINE_RACE_RETURN_IF_ERROR(sys::Pread(fd, text.data(), text.size(), 0, &read_bytes));
+  const bool fits = read_bytes < text.size();
+  text.resize(read_bytes);
+  const bool is_zeros = text.find_first_not_of('\0') == std::string::npos;
+  *is_stats =
+      kFamily.starts_with(std::string_view(text).substr(0, kFamily.size())) || (is_zeros && fits);
+  return Status::Ok();
 }
 
 // Ok when `name` is free, or of a stats file, be it one whose first write was cut short.
@@ -162,10 +170,9 @@ Status CheckIsReplaceable(int dir_fd, const char* name) {
   uint64_t link_count = 0;
   ENGINE_RACE_RETURN_IF_ERROR(sys::RegularFile(found.get(), &is_regular, &link_count));
   if (!is_regular) return foreign();
-  std::array<char, kFamily.size()> begin;
-  size_t read_bytes = 0;
-  ENGINE_RACE_RETURN_IF_ERROR(sys::Pread(found.get(), begin.data(), begin.size(), 0, &read_bytes));
-  return BeginsAsStats({begin.data(), read_bytes}) ? Status::Ok() : foreign();
+  bool is_stats = false;
+  ENGINE_RACE_RETURN_IF_ERROR(WasBegunAsStats(found.get(), &is_stats));
+  return is_stats ? Status::Ok() : foreign();
 }
 
 // Whether a process has the store in the directory open for writing.

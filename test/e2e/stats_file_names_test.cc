@@ -56,6 +56,21 @@ TEST(StatsFileNamesTest, AStatsFileOfZerosIsReplaced) {
   }
 }
 
+// Files of the user that begin with zero bytes.
+TEST(StatsFileNamesTest, ZerosThatNoStatsFileHasStayAsTheyAre) {
+  const std::string zeros(4096, '\0');
+  const std::string many_zeros(uint64_t{1} << 20, '\0');
+  for (const std::string& content : {zeros + "mine", many_zeros, many_zeros + "mine"}) {
+    TempDir dir;
+    { const auto store = OpenStore(dir.path(), TinyOptions()); }
+    std::ofstream(dir.Join(kStatsFileName)) << content;
+    const auto store = OpenStore(dir.path(), OfferingOptions());
+    ASSERT_NE(store, nullptr);
+    EXPECT_EQ(CodeOfOpening(dir.path()), Code::kNotSupported);
+    EXPECT_TRUE(ContentOf(dir.Join(kStatsFileName)) == content);
+  }
+}
+
 // A store is no place for names that are not its own: a user's file `stats` may lie in it.
 TEST(StatsFileNamesTest, AUsersFileOfAnotherNameIsNotTouched) {
   TempDir dir;
