@@ -4,6 +4,7 @@
 #include <leveldb/filter_policy.h>
 #include <leveldb/options.h>
 #include <leveldb/write_batch.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -25,13 +26,28 @@ constexpr uint64_t kMiB = uint64_t{1} << 20;
 constexpr uint64_t kMaxWriteBufferBytes = 64 * kMiB;
 constexpr uint64_t kFileBytes = 16 * kMiB;
 
+// Files that this process may open besides the tables: logs, and those of the program.
+constexpr uint64_t kOtherFiles = 64;
+// LevelDB's own bounds for its option.
+constexpr uint64_t kLeastOpenFiles = 74;
+constexpr uint64_t kMostOpenFiles = 50000;
+
+// The limit of this process on open files, without the other files.
+uint64_t AllowedFiles() {
+  rlimit limit = {};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) {
+    return kMostOpenFiles;
+  }
+  const uint64_t left = limit.rlim_cur > kOtherFiles ? limit.rlim_cur - kOtherFiles : 0;
+  return std::clamp(left, kLeastOpenFiles, kMostOpenFiles);
+}
+
 // Twice the files of the records: a compaction writes new ones before it removes the old ones.
 int MaxOpenFiles(uint64_t record_count) {
   constexpr uint64_t kRecordBytes = engine_race::kKeyBytes + engine_race::kValueBytes;
   constexpr uint64_t kDefault = 1000;
-  constexpr uint64_t kMost = 50000;  // LevelDB's own bound
   const uint64_t file_count = record_count / (kFileBytes / kRecordBytes) + 1;
-  return static_cast<int>(std::clamp(2 * file_count, kDefault, kMost));
+  return static_cast<int>(std::min(std::max(2 * file_count, kDefault), AllowedFiles()));
 }
 
 class LevelKv final : public KvStore {
@@ -121,7 +137,8 @@ class LevelKv final : public KvStore {
         {"max_file_size",
          why(options_.max_file_size, "a large database is filled: leveldb/options.h")},
         {"max_open_files",
-         why(options_.max_open_files, "all files of the records stay open: leveldb/options.h")},
+         why(options_.max_open_files,
+             "all files of the records stay open, if RLIMIT_NOFILE allows it: leveldb/options.h")},
         {"block_size", why(options_.block_size, "the default: a block has one value")},
         {"block_cache_bytes",
          why(cache_bytes_, "tables are mapped and read from the page cache, which the cap counts")},

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <spawn.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -260,6 +261,19 @@ TEST_P(LevelDbTest, KeepsTheFilesOfManyRecordsOpen) {
   EXPECT_EQ(store_->Describe()["max_open_files"]["value"], 1000);
   Reopen(false, 10'000'000);  // 40 GB in files of 16 MiB
   EXPECT_GT(store_->Describe()["max_open_files"]["value"], 4000);
+}
+
+// A table that cannot be opened would fail a read.
+TEST_P(KvTest, LevelDbOpensNoMoreFilesThanTheProcessMay) {
+  if (GetParam() != "leveldb") GTEST_SKIP() << "of LevelDB alone";
+  rlimit before = {};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlimit low = before;
+  low.rlim_cur = 500;
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &low), 0);
+  Reopen(false, 10'000'000);
+  EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_EQ(store_->Describe()["max_open_files"]["value"], 436);
 }
 
 TEST_P(KvTest, DescribesItself) {
