@@ -33,6 +33,14 @@ constexpr ClaimTarget kTargets[] = {{kWriteBest, ">= 5"},
                                     {"embeddings_vs_memmap", ">= 2"},
                                     {"c_api_cost", "<= 0.02"}};
 
+// The phase that one of the comparison's own claims is about.
+std::string PhaseOf(const std::string& claim) {
+  if (claim == kReadBest) return kReadPhase;
+  if (claim == kRangeBest) return kRangePhase;
+  if (claim == kOpenRocks) return kOpenPhase;
+  return kWritePhase;
+}
+
 const std::vector<CompareAnswer>& AnswersOf(const RoundAnswers& answers, const std::string& store,
                                             const std::string& phase) {
   static const std::vector<CompareAnswer> kNone;
@@ -83,6 +91,23 @@ std::vector<std::string> CompareClaims::Unmeasured() const {
   return names;
 }
 
+std::string CompareClaims::WhyUnmeasured(const std::string& name,
+                                         const std::vector<std::string>& phases,
+                                         const std::string& no_cap_reason) const {
+  const std::string phase = PhaseOf(name);
+  if (std::find(phases.begin(), phases.end(), phase) == phases.end()) {
+    return "the phase " + phase + " was not chosen";
+  }
+  if (cut_off_phases_.contains(phase)) {
+    return std::string(kEngineName) + " had fewer records in " + phase +
+           ": the time limit of its writing was too short";
+  }
+  const std::string figure = rounds_.FirstWithPrefix(name + ",");
+  if (figure.empty()) return "no round has a full answer of every store that it is about";
+  const std::string instead = "the rounds have only the figure \"" + figure + "\"";
+  return lacks_cap_ ? "no cap on memory: " + no_cap_reason + "; " + instead : instead;
+}
+
 bool CompareClaims::IsOfAnotherProgram(const std::string& name) {
   return std::any_of(kTargets + kOwnCount, std::end(kTargets),
                      [&](const ClaimTarget& target) { return name == target.name; });
@@ -131,6 +156,11 @@ void CompareClaims::NoteRound(const RoundAnswers& answers) {
   NoteBest(answers, kRangeBest, kRangePhase);
   NoteOpenings(answers, kOpenAfterLoadRocks, kOpenAfterLoadPhase);
   NoteOpenings(answers, kOpenRocks, kOpenPhase);
+  for (const char* phase : {kWritePhase, kReadPhase, kRangePhase, kOpenPhase}) {
+    for (const CompareAnswer& answer : AnswersOf(answers, kEngineName, phase)) {
+      if (answer.ok() && !answer.has_all_records) cut_off_phases_.insert(phase);
+    }
+  }
   for (const CompareAnswer& written : AnswersOf(answers, kEngineName, kWritePhase)) {
     if (!written.ok() || !written.has_all_records) continue;
     for (const auto& [claim, figure] : {std::pair(kWriteAmplification, "write_amplification"),

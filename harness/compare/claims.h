@@ -6,6 +6,7 @@
 #define HARNESS_COMPARE_CLAIMS_H_
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,10 @@ class CompareClaims {
   // Takes over a claim of another program. False when no claim has this name.
   bool TakeOver(const std::string& name, double value);
 
+  // Why rounds gave this claim no value. `phases` are those that were run, and `no_cap_reason` says
+  // why there was no cap, if one was wanted.
+  std::string WhyUnmeasured(const std::string& name, const std::vector<std::string>& phases,
+                            const std::string& no_cap_reason) const;
   // The claims without a value.
   std::vector<std::string> Unmeasured() const;
   // Whether another program measures this claim.
@@ -46,6 +51,8 @@ class CompareClaims {
   const std::vector<std::string> all_peers_;
   ClaimRounds rounds_;
   bool lacks_cap_ = false;
+  // Phases of a round in which the engine had fewer records than the dataset.
+  std::set<std::string> cut_off_phases_;
 };
 
 }  // namespace harness

@@ -45,6 +45,14 @@ double LimitSeconds(const CompareConfig& config, const std::string& phase) {
   return IsFill(phase) ? FillSeconds(config) : config.phase_seconds;
 }
 
+// Of the contest, whose writing is always run.
+std::vector<std::string> PhasesRun(const CompareConfig& config) {
+  if (!config.has_contest) return {};
+  std::vector<std::string> phases = config.phases;
+  phases.emplace_back(kWritePhase);
+  return phases;
+}
+
 std::vector<std::string> AllPeerNames() {
   std::vector<std::string> names = MissingPeers();
   for (const KvStoreKind& kind : Peers()) names.push_back(kind.name);
@@ -102,7 +110,7 @@ std::map<std::string, std::string> Comparison::WhyNotMeasured() const {
     } else if (CompareClaims::IsOfAnotherProgram(name)) {
       reasons[name] = "no merged file has it";
     } else {
-      reasons[name] = "no round has a full answer of every store that it is about";
+      reasons[name] = claims_.WhyUnmeasured(name, PhasesRun(config_), no_cap_reason_);
     }
   }
   return reasons;

@@ -15,6 +15,11 @@ void ClaimRounds::NoteRatio(const std::string& name, double a, double b) {
   std::fprintf(stderr, "%s: %.3f (%.1f over %.1f)\n", name.c_str(), a / b, a, b);
 }
 
+std::string ClaimRounds::FirstWithPrefix(const std::string& prefix) const {
+  const auto found = rounds_.lower_bound(prefix);
+  return found != rounds_.end() && found->first.starts_with(prefix) ? found->first : "";
+}
+
 double ClaimRounds::Median(const std::string& name) const {
   const auto rounds = rounds_.find(name);
   return rounds == rounds_.end() ? 0 : MedianOf(rounds->second);

@@ -30,6 +30,8 @@ class ClaimRounds {
   void Settle(const std::string& name, double value) { settled_[name] = value; }
 
   bool has(const std::string& name) const { return rounds_.contains(name); }
+  // The first figure by name that begins so; empty when none does.
+  std::string FirstWithPrefix(const std::string& prefix) const;
   // The median of a figure's rounds; 0 when it has none.
   double Median(const std::string& name) const;
   // The standard error of the median of a figure's rounds, estimated from the quartiles. Infinite

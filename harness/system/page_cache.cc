@@ -1,13 +1,24 @@
 #include "harness/system/page_cache.h"
 
 #include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
+#include <cstdint>
 #include <filesystem>
 #include <system_error>
 
 namespace harness {
 namespace {
+
+// Whether the files of `dir` lie in the page cache alone.
+bool IsInMemory(const std::string& dir) {
+  struct statfs info;
+  if (statfs(dir.c_str(), &info) != 0) return false;
+  const auto type = static_cast<uint64_t>(info.f_type);
+  return type == TMPFS_MAGIC || type == RAMFS_MAGIC;
+}
 
 bool DropWholeCache() {
   const int fd = open("/proc/sys/vm/drop_caches", O_WRONLY | O_CLOEXEC);
@@ -43,7 +54,9 @@ std::string DropFilesOf(const std::string& dir) {
 
 std::string DropPageCache(const std::string& dir) {
   sync();
-  return DropWholeCache() ? "drop_caches" : DropEachFile(dir);
+  const bool dropped = DropWholeCache();
+  if (IsInMemory(dir)) return "not dropped: the files lie in memory";
+  return dropped ? "drop_caches" : DropEachFile(dir);
 }
 
 bool SyncFileSystem(const std::string& dir) {

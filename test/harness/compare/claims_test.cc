@@ -133,6 +133,35 @@ TEST_F(CompareClaimsTest, AnOpeningThatMayBeWarmIsNoClaim) {
   EXPECT_TRUE(HasFigure("open_after_load_vs_rocksdb"));
 }
 
+TEST_F(CompareClaimsTest, SaysWhyAClaimHasNoValue) {
+  const std::vector<std::string> all = {kWritePhase, kReadPhase, kRangePhase, kOpenPhase};
+  const auto why = [&](const char* name) { return claims_.WhyUnmeasured(name, all, "no rights"); };
+  EXPECT_EQ(why("read_vs_best_peer"), "no round has a full answer of every store that it is about");
+  EXPECT_EQ(claims_.WhyUnmeasured("read_vs_best_peer", {kWritePhase}, ""),
+            "the phase read was not chosen");
+  EXPECT_EQ(claims_.WhyUnmeasured("open_vs_rocksdb", {kWritePhase}, ""),
+            "the phase open was not chosen");
+  answers_["engine_race"][kWritePhase].front().has_all_records = false;
+  answers_["lmdb"].erase(kReadPhase);
+  answers_["rocksdb"][kOpenPhase][2].run["page_cache_drop"] = "fadvise";
+  Note();
+  EXPECT_EQ(why("read_vs_best_peer"),
+            "the rounds have only the figure \"read_vs_best_peer, without lmdb\"");
+  EXPECT_EQ(why("open_vs_rocksdb"),
+            "the rounds have only the figure \"open_vs_rocksdb, page cache perhaps warm\"");
+  for (const char* name : {"write_vs_best_peer", "write_amplification"}) {
+    EXPECT_NE(why(name).find("engine_race had fewer records in write"), std::string::npos);
+  }
+}
+
+TEST_F(CompareClaimsTest, SaysThatThereWasNoCap) {
+  claims_.LackCap();
+  Note();
+  const std::string why = claims_.WhyUnmeasured("range_vs_best_peer", {kRangePhase}, "no rights");
+  EXPECT_NE(why.find("no cap on memory: no rights"), std::string::npos) << why;
+  EXPECT_NE(why.find("\"range_vs_best_peer, without a cap\""), std::string::npos) << why;
+}
+
 TEST_F(CompareClaimsTest, TakesOverItsOwnClaimsAlone) {
   EXPECT_TRUE(claims_.TakeOver("c_api_cost", 0.01));
   EXPECT_FALSE(claims_.TakeOver("c_api_price", 0.01));
