@@ -264,8 +264,7 @@ TEST_P(LevelDbTest, KeepsTheFilesOfManyRecordsOpen) {
 }
 
 // A table that cannot be opened would fail a read.
-TEST_P(KvTest, LevelDbOpensNoMoreFilesThanTheProcessMay) {
-  if (GetParam() != "leveldb") GTEST_SKIP() << "of LevelDB alone";
+TEST_P(LevelDbTest, OpensNoMoreFilesThanTheProcessMay) {
   rlimit before = {};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
   rlimit low = before;
