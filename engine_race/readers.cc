@@ -1,9 +1,11 @@
 #include "engine_race/readers.h"
 
 #include <algorithm>
+#include <exception>
 #include <utility>
 
 #include "engine_race/base/guarded.h"
+#include "engine_race/base/thread_name.h"
 #include "engine_race/io/backend_probe.h"
 #include "engine_race/store_stats.h"
 
@@ -31,7 +33,7 @@ void AddFrames(l1::FrameCache* frames, StoreStats* stats) {
 
 }  // namespace
 
-Status Readers::Make(Set** set) {
+Status Readers::Make(Set** set, Index::Opening opening) {
   const std::lock_guard<std::mutex> lock(make_mutex_);
   if (set_ == nullptr) {
     auto made = std::make_unique<Set>();
@@ -41,9 +43,9 @@ Status Readers::Make(Set** set) {
     const MemoryBudget* const budget = made->budget.get();
     made->shares = std::make_unique<MemoryShares>([budget] { return budget->RestBytes(); });
     MakeFrameCache(made.get());
-    ENGINE_RACE_RETURN_IF_ERROR(Index::Build(&log_, made->options, &made->index,
-                                             made->frame_cache.get(),
-                                             [budget] { return budget->IndexLimitBytes(); }));
+    ENGINE_RACE_RETURN_IF_ERROR(Index::Build(
+        &log_, made->options, &made->index, made->frame_cache.get(),
+        [budget] { return budget->IndexLimitBytes(); }, opening));
     made->budget->SetIndex(made->options, *made->index);
     made->shares->Settle();
     MakeValueFrames(made.get());
@@ -55,11 +57,38 @@ Status Readers::Make(Set** set) {
     made->iterators = std::make_unique<IteratorPool>(log_, *made->index, frames, made->options,
                                                      made->budget->iterator_window_bytes());
     set_ = std::move(made);
+    if (set_->index->is_waiting()) RestoreRest(set_.get());
     // Release pairs with the acquires in Ensure, MakeRoomForIndex and AddTo.
     ready_.store(set_.get(), std::memory_order_release);
   }
   *set = set_.get();
   return Status::Ok();
+}
+
+// Before the readers are given out. A process without threads to spare does it here.
+void Readers::RestoreRest(Set* set) {
+  const auto restore = [this, set] {
+    set->index->RestoreRest();
+    set->shares->Settle();
+  };
+  const std::lock_guard<std::mutex> lock(rest_mutex_);
+  has_rest_.store(true, std::memory_order_relaxed);
+  try {
+    rest_ = StartThread("er-restore", [this, restore] {
+      log_.placement().EnterBuildThread();
+      restore();
+    });
+  } catch (const std::exception&) {
+    restore();
+  }
+}
+
+void Readers::AwaitIndex() noexcept {
+  // Acquire pairs with the release below: all that the thread did comes before.
+  if (!has_rest_.load(std::memory_order_acquire)) return;
+  const std::lock_guard<std::mutex> lock(rest_mutex_);
+  if (rest_.joinable()) rest_.join();
+  has_rest_.store(false, std::memory_order_release);
 }
 
 // The back end of all readers: the requested one, or where that does not work on every path the
@@ -102,7 +131,7 @@ void Readers::MakeValueFrames(Set* set) const {
 
 Status Readers::MakeRanges(RangeReader** ranges) {
   Set* set = nullptr;
-  ENGINE_RACE_RETURN_IF_ERROR(Ensure(&set));
+  ENGINE_RACE_RETURN_IF_ERROR(EnsureWhole(&set));
   const std::lock_guard<std::mutex> lock(make_mutex_);
   if (set->ranges == nullptr) {
     const MemoryBudget& budget = *set->budget;
@@ -128,6 +157,7 @@ std::vector<int> Readers::ValueFileDescriptors() const {
 
 void Readers::Finish() {
   if (set_ == nullptr) return;
+  AwaitIndex();
   set_->pool->Close();
   ReportUnsaved(Guarded([&] { return set_->index->Close(options_.index_close_bytes); }));
 }

@@ -12,6 +12,7 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <thread>
 #include <vector>
 
 #include "engine_race/base/options.h"
@@ -50,16 +51,26 @@ class Readers {
   Readers(const Options& options, BucketLog* log, OpStats* stats = nullptr)
       : options_(options), log_(*log), stats_(stats) {}
 
-  // *set: whole. After a failure the next call tries again.
+  ~Readers() { AwaitIndex(); }
+
+  // *set: for reads of single keys. After a failure the next call tries again.
   Status Ensure(Set** set) {
     // Acquire pairs with the release in Make: the readers are whole.
     *set = ready_.load(std::memory_order_acquire);
     if (*set != nullptr) [[likely]] {
       return Status::Ok();
     }
-    return Make(set);
+    return Make(set, Index::Opening::kMayWait);
   }
-  // Ensure, and the reader of ranges over the latest state.
+  // Ensure for all other calls. The index has tried to read every bucket.
+  Status EnsureWhole(Set** set) {
+    // Acquire pairs with the release in Make.
+    *set = ready_.load(std::memory_order_acquire);
+    if (*set == nullptr) ENGINE_RACE_RETURN_IF_ERROR(Make(set, Index::Opening::kWhole));
+    AwaitIndex();
+    return Status::Ok();
+  }
+  // EnsureWhole, and the reader of ranges over the latest state.
   Status EnsureRanges(RangeReader** ranges) {
     // Acquire pairs with the release in MakeRanges.
     *ranges = ready_ranges_.load(std::memory_order_acquire);
@@ -90,7 +101,10 @@ class Readers {
   void AddTo(StoreStats* stats) const;
 
  private:
-  Status Make(Set** set);
+  Status Make(Set** set, Index::Opening opening);
+  // Has a thread of its own read the buckets that wait.
+  void RestoreRest(Set* set);
+  void AwaitIndex() noexcept;
   Status MakeRanges(RangeReader** ranges);
   void ReportUnsaved(const Status& saved) const noexcept;
   Status ChooseBackend(Options* reading) const;
@@ -103,6 +117,9 @@ class Readers {
   OpStats* const stats_;
   std::mutex make_mutex_;
   std::unique_ptr<Set> set_;  // under make_mutex_ until ready_ is set
+  std::mutex rest_mutex_;
+  std::thread rest_;  // under rest_mutex_
+  std::atomic<bool> has_rest_{false};
   std::atomic<Set*> ready_{nullptr};
   std::atomic<RangeReader*> ready_ranges_{nullptr};
 };

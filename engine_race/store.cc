@@ -36,7 +36,7 @@ struct Store::Impl {
 
   Status EnsureReaders(Readers::Set** available) {
     ENGINE_RACE_RETURN_IF_ERROR(CheckProcess());
-    return readers->Ensure(available);
+    return readers->EnsureWhole(available);
   }
 
   Status Append(std::string_view key, const char* value) {
@@ -53,7 +53,9 @@ struct Store::Impl {
     ENGINE_RACE_RETURN_IF_ERROR(CheckKeyOf(log->geometry().keys(), key));
     if (!value.is_set()) return Status::InvalidArgument("the value to read into is null");
     Readers::Set* available = nullptr;
-    ENGINE_RACE_RETURN_IF_ERROR(EnsureReaders(&available));
+    ENGINE_RACE_RETURN_IF_ERROR(CheckProcess());
+    // It needs one bucket of the index, and does not wait for the others.
+    ENGINE_RACE_RETURN_IF_ERROR(readers->Ensure(&available));
     const LatencyTimer timer(stats.reads);
     return available->points->Read(DecodeKey(key.data()), value);
   }
@@ -116,7 +118,8 @@ struct Store::Impl {
     ENGINE_RACE_RETURN_IF_ERROR(Guarded([&] {
       ENGINE_RACE_RETURN_IF_ERROR(ParseBounds(lower, upper, log->geometry().keys(), &range));
       ENGINE_RACE_RETURN_IF_ERROR(CheckProcess());
-      return snapshot == nullptr ? readers->EnsureRanges(&shared) : readers->Ensure(&available);
+      return snapshot == nullptr ? readers->EnsureRanges(&shared)
+                                 : readers->EnsureWhole(&available);
     }));
     const LatencyTimer timer(stats.ranges);
     // Not guarded: what the visitor throws is the caller's.

@@ -21,6 +21,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <vector>
@@ -68,6 +69,14 @@ class alignas(64) BucketIndex {
   void MarkUnreadable() noexcept { damaged_ = true; }
   // Says that the bucket is unread. To be called before readers know the index.
   void MarkUnread() noexcept { unread_ = was_unread_ = true; }
+  // Says that the bucket is unread until its first attempt. To be called before readers know the
+  // index.
+  void MarkWaiting() noexcept { unread_ = true; }
+  // Says that the first attempt has failed: views may be older than the attempt that succeeds.
+  void NoteUnread() noexcept {
+    const std::lock_guard lock(lock_);
+    was_unread_ = true;
+  }
   // Ends the unread state, after Install. Records that were appended before have no stamps.
   void Admit() noexcept;
   // Takes over parts that were built or restored: ascending and disjoint, none of them empty.

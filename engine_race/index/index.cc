@@ -6,9 +6,7 @@
 
 #include "engine_race/base/guarded.h"
 #include "engine_race/base/placement.h"
-#include "engine_race/index/build.h"
 #include "engine_race/index/index_impl.h"
-#include "engine_race/index/index_restore.h"
 
 namespace engine_race {
 
@@ -44,7 +42,7 @@ Index::~Index() {
 }
 
 Status Index::Build(BucketLog* log, const Options& options, std::unique_ptr<Index>* index,
-                    l1::FrameCache* frames, std::function<uint64_t()> limit) {
+                    l1::FrameCache* frames, std::function<uint64_t()> limit, Opening opening) {
   return Guarded([&] {
     std::unique_ptr<Index> built(new Index());
     {
@@ -52,32 +50,9 @@ Status Index::Build(BucketLog* log, const Options& options, std::unique_ptr<Inde
       const PolicyScope scope(log->placement().memory());
       built->impl_ = std::make_unique<Impl>(log, options, frames);
     }
-    Impl& impl = *built->impl_;
     ENGINE_RACE_RETURN_IF_ERROR(built->MakeViews());
     ENGINE_RACE_RETURN_IF_ERROR(built->MakePaging(std::move(limit)));
-    const uint32_t threads =
-        BuildThreadCount(*log, options, impl.paging->WouldPage(log->RecordCount()));
-    BuildContext context(log, built.get(), options, BuildLimits::For(options, threads), threads,
-                         impl.all(), &impl.unread);
-    context.set_paging(impl.paging.get());
-    l1::IndexRoot root;
-    const Status restored =
-        Guarded([&] { return RestoreIndex(&context, impl.paging.get(), &root); });
-    if (!restored.ok()) context.Undo();
-    ENGINE_RACE_RETURN_IF_ERROR(restored);
-    ENGINE_RACE_RETURN_IF_ERROR(BuildAllBuckets(&context));
-    // Only now, so that a build that fails has the buckets for itself.
-    impl.roots = std::make_unique<RootWriter>(log, impl.options.file_mode, impl.all(),
-                                              impl.paging.get(), std::move(root));
-    impl.keeper = std::make_unique<IndexKeeper>(
-        log, impl.options, impl.all(), impl.paging.get(), impl.roots.get(),
-        [index = built.get()](uint32_t bucket, const Status& why) {
-          const BucketIndex& lost = index->impl_->buckets[bucket];
-          index->Lose(bucket, why, [&lost] { return lost.is_extent_lost(); });
-        });
-    const bool has_work = impl.paging->HasRunsToPage() || impl.paging->HasLargeDeltas() ||
-                          impl.paging->has_requests();
-    if (options.index_idle_ms != 0 || has_work) impl.keeper->Wake();
+    ENGINE_RACE_RETURN_IF_ERROR(built->Open(opening));
     *index = std::move(built);
     return Status::Ok();
   });
@@ -109,27 +84,6 @@ Status Index::MakeViews() {
   }
   impl_->shared = std::move(shared);
   return Status::Ok();
-}
-
-Status Index::Load(uint32_t bucket) const {
-  const Status status = impl_->unread.Load(bucket, [this, bucket](uint64_t record_count) {
-    const Options& options = impl_->options;
-    // The cast is sound: the index is the log's listener, and Build had it as non-const.
-    BuildContext context(impl_->log, const_cast<Index*>(this), options,
-                         BuildLimits::For(options, /*thread_count=*/1), /*thread_count=*/1,
-                         {impl_->buckets.get(), impl_->geometry.bucket_count}, &impl_->unread);
-    if (impl_->buckets[bucket].may_be_paged()) context.set_paging(impl_->paging.get());
-    ENGINE_RACE_RETURN_IF_ERROR(BuildBucket(&context, bucket));
-    // From here on the listener is told of each append. Views of the new version come later.
-    if (impl_->log->RecordCount(bucket) != record_count) {
-      impl_->unread.HideFromOlder(bucket, views().StampWrite().version);
-    }
-    impl_->buckets[bucket].Admit();
-    return Status::Ok();
-  });
-  impl_->paging->FitFrames();
-  if (impl_->paging->HasRunsToPage()) impl_->keeper->Wake();
-  return status;
 }
 
 static_assert(Index::kMaxLoads > BucketIndex::kMaxLosses, "the last load leaves the bucket flat");
@@ -338,14 +292,21 @@ Status Index::Save(uint64_t max_bytes) {
 }
 
 Status Index::Close(uint64_t max_bytes) {
+  if (impl_->keeper == nullptr) return Status::Ok();  // no memory for it
   impl_->keeper->Stop();
   return max_bytes == 0 ? Status::Ok() : Save(max_bytes);
 }
 
-Status Index::SaveIfCheap(uint64_t max_bytes) { return impl_->keeper->SaveIfCheap(max_bytes); }
+Status Index::SaveIfCheap(uint64_t max_bytes) {
+  // Acquire, here and below, pairs with the release in StartKeeper.
+  IndexKeeper* const keeper = impl_->ready_keeper.load(std::memory_order_acquire);
+  return keeper == nullptr ? Status::Ok() : keeper->SaveIfCheap(max_bytes);
+}
 
 void Index::CheckMemory() noexcept {
-  if (impl_->paging->HasRunsToPage() || impl_->paging->HasLargeDeltas()) impl_->keeper->Wake();
+  IndexKeeper* const keeper = impl_->ready_keeper.load(std::memory_order_acquire);
+  if (keeper == nullptr) return;
+  if (impl_->paging->HasRunsToPage() || impl_->paging->HasLargeDeltas()) keeper->Wake();
 }
 
 uint64_t Index::written_bytes() const { return impl_->paging->store().written_bytes(); }

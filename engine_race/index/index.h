@@ -50,8 +50,19 @@ class Index : public AppendListener {
   //
   // `limit` gives the bytes that the index may take in memory as of now; without it there is none.
   // A flat index takes at most Options::index_memory_bytes.
+  //
+  // kMayWait: if all buckets can be restored as far as the counts tell, none of them is read. Each
+  // is read by the first call that needs it, or by RestoreRest, which must be called before a view
+  // is taken. Where a bucket cannot be restored after all, that call builds it.
+  enum class Opening { kWhole, kMayWait };
   static Status Build(BucketLog* log, const Options& options, std::unique_ptr<Index>* index,
-                      l1::FrameCache* frames = nullptr, std::function<uint64_t()> limit = nullptr);
+                      l1::FrameCache* frames = nullptr, std::function<uint64_t()> limit = nullptr,
+                      Opening opening = Opening::kWhole);
+  // Whether buckets may wait for RestoreRest.
+  bool is_waiting() const;
+  // Reads the buckets that wait, beside any other call but Save and Close. To be called once, if
+  // is_waiting(). Buckets that cannot be read are left out, as in Build.
+  void RestoreRest() noexcept;
   ~Index() override;
 
   // The newest record of `key`. kNotFound when there is none or it is a tombstone. kCorruption when
@@ -191,6 +202,12 @@ class Index : public AppendListener {
  private:
   Index();
   Status MakeViews();
+  // Restores and builds all buckets, or has them wait.
+  Status Open(Opening opening);
+  void StartKeeper();
+  // Load, without more work for other threads.
+  Status LoadBucket(uint32_t bucket) const;
+  Status ReadBucket(uint32_t bucket, uint64_t* record_count) const;
   // Calls lookup(), and once more after Load if the bucket was unread.
   template <typename Lookup>
   Status Answer(uint32_t bucket, uint64_t version, const Lookup& lookup) const;

@@ -2,15 +2,18 @@
 #ifndef ENGINE_RACE_INDEX_INDEX_IMPL_H_
 #define ENGINE_RACE_INDEX_INDEX_IMPL_H_
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
 #include <span>
+#include <utility>
 
 #include "engine_race/index/bucket_index.h"
 #include "engine_race/index/bucket_shared.h"
 #include "engine_race/index/index.h"
 #include "engine_race/index/index_keeper.h"
+#include "engine_race/index/index_restore.h"
 #include "engine_race/index/paging.h"
 #include "engine_race/index/root_writer.h"
 #include "engine_race/index/unread_buckets.h"
@@ -37,10 +40,22 @@ struct Index::Impl {
   std::unique_ptr<Paging> paging;
   const std::unique_ptr<BucketIndex[]> buckets;
   UnreadBuckets unread;
+  // The root and the context that waiting buckets are restored with.
+  struct Waiting {
+    Waiting(std::unique_ptr<BuildContext> c, Paging* paging, l1::IndexRoot r)
+        : context(std::move(c)), root(std::move(r)), restore(context.get(), paging, &root) {}
+    const std::unique_ptr<BuildContext> context;
+    l1::IndexRoot root;
+    IndexRestore restore;
+  };
+  // Null when no bucket waits.
+  std::unique_ptr<Waiting> waiting;
   std::mutex lose_mutex;
   std::unique_ptr<RootWriter> roots;
-  // Last: its thread works on all of them.
+  // Last: its thread works on all of them. Null until each bucket was tried: a root may not be
+  // written over one that names extents of buckets that wait.
   std::unique_ptr<IndexKeeper> keeper;
+  std::atomic<IndexKeeper*> ready_keeper{nullptr};
 };
 
 }  // namespace engine_race

@@ -18,7 +18,7 @@ namespace {
 
 // Threads wait for reads of single pages here, so there are more of them than CPUs.
 constexpr uint32_t kRestoreThreads = 16;
-// A thread takes up to so many neighbouring buckets and reads their staged entries together.
+// A thread takes so many neighbouring buckets at once and reads their staged entries together.
 constexpr uint32_t kBucketsTogether = 32;
 // Tails are held in memory: 32 bytes a record, in as many threads.
 constexpr uint64_t kMinTail = 4096;
@@ -28,84 +28,84 @@ constexpr uint64_t kTailFraction = 4;
 constexpr uint32_t kMergedDelta = 64;
 constexpr uint64_t kEntryBytes = sizeof(format::KeyEntry);
 
-class Restore {
- public:
-  Restore(BuildContext* context, Paging* paging, l1::IndexRoot* root)
-      : context_(*context), paging_(*paging), root_(*root) {}
+}  // namespace
 
-  Status Run() {
-    std::atomic<uint32_t> next{0};
-    // Fewer where there are few buckets: every thread shall have some.
-    const uint32_t row =
-        std::clamp(context_.bucket_count() / (2 * kRestoreThreads), 1U, kBucketsTogether);
-    const uint32_t row_count = (context_.bucket_count() + row - 1) / row;
-    const Status status =
-        RunParallel("er-restore", std::min(kRestoreThreads, row_count), [&](uint32_t worker) {
-          if (worker > 0) context_.log().placement().EnterBuildThread();
-          while (true) {
-            // Relaxed: each bucket must only be handed out once.
-            const uint32_t b = next.fetch_add(row, std::memory_order_relaxed);
-            if (b >= context_.bucket_count()) return Status::Ok();
-            const uint32_t end = std::min(b + row, context_.bucket_count());
-            ENGINE_RACE_RETURN_IF_ERROR(RestoreRow(b, end));
-          }
-        });
-    ENGINE_RACE_RETURN_IF_ERROR(status);
-    Report();
+Status IndexRestore::RestoreAll() {
+  // There was no root.
+  if (std::all_of(
+          root_.coverages.begin(), root_.coverages.end(),
+          [](const format::IndexCoverage& coverage) { return coverage.record_count == 0; })) {
     return Status::Ok();
   }
-
- private:
-  Status RestoreRow(uint32_t begin, uint32_t end);
-  Status RestoreOne(uint32_t bucket);
-  // False: the bucket is to be built.
-  bool Holds(uint32_t bucket) const;
-  Status Install(uint32_t bucket, const BucketCut& cut, bool* restored);
-  Status ReadTail(uint32_t bucket, const BucketCut& cut, std::vector<IndexEntry>* tail,
-                  bool* is_good) const;
-  void MergeTail(uint32_t bucket);
-  void Report() const;
-
-  BuildContext& context_;
-  Paging& paging_;
-  l1::IndexRoot& root_;
-  std::atomic<uint32_t> refused_{0};
-};
-
-bool Restore::Holds(uint32_t bucket) const {
-  const BucketLog& log = context_.log();
-  const format::IndexCoverage& coverage = root_.coverages[bucket];
-  const uint64_t record_count = log.RecordCount(bucket);
-  if (coverage.record_count > record_count || log.BucketDamaged(bucket)) return false;
-  const uint64_t tail = record_count - coverage.record_count;
-  if (tail > MaxTail(coverage.record_count)) return false;
-  const auto read_entry = [&](uint64_t slot, format::KeyEntry* entry) {
-    return log.ReadKeyEntry(bucket, slot, entry).ok();
-  };
-  return CoverageHolds(log.store_id(), root_.root_id, bucket, coverage, record_count, read_entry);
-}
-
-Status Restore::RestoreRow(uint32_t begin, uint32_t end) {
-  context_.log().PrefetchStagedKeys(begin, end - begin);
-  for (uint32_t b = begin; b < end; ++b) ENGINE_RACE_RETURN_IF_ERROR(RestoreOne(b));
+  const Status status = ForEachBucket(kRestoreThreads, [this](uint32_t bucket) {
+    bool restored = false;
+    ENGINE_RACE_RETURN_IF_ERROR(RestoreOne(bucket, &restored));
+    if (restored) context_.MarkRestored(bucket);
+    return Status::Ok();
+  });
+  ENGINE_RACE_RETURN_IF_ERROR(status);
+  Report();
   return Status::Ok();
 }
 
-Status Restore::RestoreOne(uint32_t bucket) {
-  bool restored = false;
+Status IndexRestore::ForEachBucket(uint32_t thread_count,
+                                   const std::function<Status(uint32_t bucket)>& restore) const {
+  const uint32_t bucket_count = context_.bucket_count();
+  std::atomic<uint32_t> next{0};
+  return RunParallel(
+      "er-restore", std::min(thread_count, (bucket_count - 1) / kBucketsTogether + 1),
+      [&](uint32_t worker) {
+        if (worker > 0) context_.log().placement().EnterBuildThread();
+        while (true) {
+          // Relaxed: each bucket must only be handed out once.
+          const uint32_t first = next.fetch_add(kBucketsTogether, std::memory_order_relaxed);
+          if (first >= bucket_count) return Status::Ok();
+          const uint32_t count = std::min(kBucketsTogether, bucket_count - first);
+          context_.log().PrefetchStagedKeys(first, count);
+          for (uint32_t b = first; b < first + count; ++b) {
+            ENGINE_RACE_RETURN_IF_ERROR(restore(b));
+          }
+        }
+      });
+}
+
+bool IndexRestore::MayRestoreAll() const {
+  for (uint32_t b = 0; b < context_.bucket_count(); ++b) {
+    if (!MayHold(b)) return false;
+  }
+  return true;
+}
+
+bool IndexRestore::MayHold(uint32_t bucket) const {
+  const BucketLog& log = context_.log();
+  const uint64_t covered_count = root_.coverages[bucket].record_count;
+  const uint64_t record_count = log.RecordCount(bucket);
+  return covered_count > 0 && covered_count <= record_count && !log.BucketDamaged(bucket) &&
+         record_count - covered_count <= MaxTail(covered_count);
+}
+
+bool IndexRestore::Holds(uint32_t bucket) const {
+  if (!MayHold(bucket)) return false;
+  const BucketLog& log = context_.log();
+  const auto read_entry = [&](uint64_t slot, format::KeyEntry* entry) {
+    return log.ReadKeyEntry(bucket, slot, entry).ok();
+  };
+  return CoverageHolds(log.store_id(), root_.root_id, bucket, root_.coverages[bucket],
+                       log.RecordCount(bucket), read_entry);
+}
+
+Status IndexRestore::RestoreOne(uint32_t bucket, bool* restored) {
+  *restored = false;
   if (Holds(bucket)) {
     BucketCut cut;
     const Status is_cut = context_.Cut(bucket, root_.coverages[bucket].record_count, &cut);
     if (is_cut.ok()) {
-      ENGINE_RACE_RETURN_IF_ERROR(Install(bucket, cut, &restored));
+      ENGINE_RACE_RETURN_IF_ERROR(Install(bucket, cut, restored));
     } else if (is_cut.code() == Code::kOutOfMemory) {
       return is_cut;
     }
-    if (!restored) context_.Undo(bucket);
-  }
-  if (restored) {
-    context_.MarkRestored(bucket);
-    return Status::Ok();
+    if (*restored) return Status::Ok();
+    context_.Undo(bucket);
   }
   root_.coverages[bucket] = {};
   if (!root_.ExtentsOf(bucket).empty()) refused_.fetch_add(1, std::memory_order_relaxed);
@@ -118,7 +118,7 @@ Status Restore::RestoreOne(uint32_t bucket) {
 }
 
 // Merges the tail that came into deltas. They wait for the keeper if that fails.
-void Restore::MergeTail(uint32_t bucket) {
+void IndexRestore::MergeTail(uint32_t bucket) {
   // As many merges at once as writers may run, because each takes some MiB.
   paging_.writer_merges().acquire();
   (void)Guarded([&] {
@@ -135,7 +135,7 @@ void Restore::MergeTail(uint32_t bucket) {
   paging_.writer_merges().release();
 }
 
-Status Restore::Install(uint32_t bucket, const BucketCut& cut, bool* restored) {
+Status IndexRestore::Install(uint32_t bucket, const BucketCut& cut, bool* restored) {
   std::vector<IndexEntry> tail;
   bool is_good = true;
   ENGINE_RACE_RETURN_IF_ERROR(ReadTail(bucket, cut, &tail, &is_good));
@@ -154,8 +154,8 @@ Status Restore::Install(uint32_t bucket, const BucketCut& cut, bool* restored) {
 
 // *is_good: every entry is intact. Which keys a damaged entry may hide, only a build from the whole
 // key log finds out.
-Status Restore::ReadTail(uint32_t bucket, const BucketCut& cut, std::vector<IndexEntry>* tail,
-                         bool* is_good) const {
+Status IndexRestore::ReadTail(uint32_t bucket, const BucketCut& cut, std::vector<IndexEntry>* tail,
+                              bool* is_good) const {
   const BucketLog& log = context_.log();
   const uint64_t covered = cut.first_slot;
   const EntryCodec codec = log.codec(bucket);
@@ -190,7 +190,7 @@ Status Restore::ReadTail(uint32_t bucket, const BucketCut& cut, std::vector<Inde
   return Status::Ok();
 }
 
-void Restore::Report() const {
+void IndexRestore::Report() const {
   const uint32_t refused = refused_.load(std::memory_order_relaxed);
   if (refused == 0) return;
   Log(context_.options().log, LogLevel::kInfo,
@@ -198,13 +198,11 @@ void Restore::Report() const {
           " buckets as they are now: they are built from their key logs");
 }
 
-}  // namespace
-
 uint64_t MaxTail(uint64_t covered_count) {
   return std::clamp(covered_count / kTailFraction, kMinTail, kMaxTail);
 }
 
-Status RestoreIndex(BuildContext* context, Paging* paging, l1::IndexRoot* root) {
+Status OpenIndexRoot(BuildContext* context, Paging* paging, l1::IndexRoot* root) {
   const BucketLog& log = context->log();
   Status status =
       l1::LoadIndexRoot(log.directory_fd(), log.store_id(), context->bucket_count(), root);
@@ -212,7 +210,7 @@ Status RestoreIndex(BuildContext* context, Paging* paging, l1::IndexRoot* root) 
   if (status.ok()) {
     paging->BeginCommit();
     paging->EndCommit(Paging::CommitEnd::kStored, *root);
-    return Restore(context, paging, root).Run();
+    return Status::Ok();
   }
   // Memory may be there when the index is built the next time.
   if (status.code() == Code::kOutOfMemory) return status;

@@ -4,20 +4,64 @@
 // the same in the key log. The records behind it are read from the log and added to the deltas.
 // Every other bucket is left to the build, and the log callback hears how many there are.
 //
-// Thread safety: one call, before any other thread knows the index.
+// Thread safety: RestoreOne from any thread, for different buckets. The rest from one thread,
+// before any other thread knows the index. Not an owner. Invariant: a bucket that is not restored
+// has no coverage in the root.
 #ifndef ENGINE_RACE_INDEX_INDEX_RESTORE_H_
 #define ENGINE_RACE_INDEX_INDEX_RESTORE_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <vector>
 
 #include "engine_race/base/status.h"
 #include "engine_race/index/build.h"
 #include "engine_race/index/paging.h"
 #include "engine_race/l1/index_root.h"
+#include "engine_race/log/append_listener.h"
 
 namespace engine_race {
 
-// Restores what can be restored and marks it in the context. *root is the root on disk, without the
-// buckets that could not be restored. A failure means that the whole build must fail.
-Status RestoreIndex(BuildContext* context, Paging* paging, l1::IndexRoot* root);
+// Reads the root on disk and takes the places of its extents. An empty *root where there is none
+// that can be used. A failure means that the whole build must fail.
+Status OpenIndexRoot(BuildContext* context, Paging* paging, l1::IndexRoot* root);
+
+class IndexRestore {
+ public:
+  // `root` is that of OpenIndexRoot. All outlive it.
+  IndexRestore(BuildContext* context, Paging* paging, l1::IndexRoot* root)
+      : context_(*context), paging_(*paging), root_(*root) {}
+
+  // Restores what can be restored and marks it in the context. A failure means that the whole build
+  // must fail.
+  Status RestoreAll();
+  // Whether every bucket can be restored as far as the counts tell. No I/O.
+  bool MayRestoreAll() const;
+  // Restores a bucket, or takes its coverage out of the root. kOutOfMemory.
+  Status RestoreOne(uint32_t bucket, bool* restored);
+  // Calls restore() for every bucket, from `thread_count` threads at most. Reads the staged entries
+  // of neighbouring buckets together before. Returns the first failure.
+  Status ForEachBucket(uint32_t thread_count,
+                       const std::function<Status(uint32_t bucket)>& restore) const;
+  // Tells the log callback how many buckets could not be restored.
+  void Report() const;
+
+ private:
+  // As far as the counts tell.
+  bool MayHold(uint32_t bucket) const;
+  // False: the bucket is to be built.
+  bool Holds(uint32_t bucket) const;
+  Status Install(uint32_t bucket, const BucketCut& cut, bool* restored);
+  Status ReadTail(uint32_t bucket, const BucketCut& cut, std::vector<IndexEntry>* tail,
+                  bool* is_good) const;
+  void MergeTail(uint32_t bucket);
+
+  BuildContext& context_;
+  Paging& paging_;
+  l1::IndexRoot& root_;
+  std::atomic<uint32_t> refused_{0};
+};
 
 // How many records of a bucket may have come after the ones that its extents cover. A bucket with
 // more is built from its key log.

@@ -23,7 +23,13 @@ void UnreadBuckets::Add(uint32_t bucket, uint64_t record_count, const Status& fa
   Entry& entry = entries_[bucket];
   entry.record_count = record_count;
   entry.failure = failure;
-  has_entries_.store(true, std::memory_order_relaxed);
+}
+
+void UnreadBuckets::AddWaiting(uint32_t bucket) {
+  const std::lock_guard lock(entries_mutex_);
+  Entry& entry = entries_[bucket];
+  entry.record_count = kWaitingCount;
+  entry.is_told = true;
 }
 
 void UnreadBuckets::AddLost(uint32_t bucket, const Status& failure, FunctionRef<void()> drop) {
@@ -31,7 +37,6 @@ void UnreadBuckets::AddLost(uint32_t bucket, const Status& failure, FunctionRef<
   {
     const std::lock_guard lock(entries_mutex_);
     entry = &entries_[bucket];
-    has_entries_.store(true, std::memory_order_relaxed);
   }
   const std::lock_guard lock(entry->mutex);
   entry->failure = failure;
@@ -49,7 +54,7 @@ UnreadBuckets::Entry* UnreadBuckets::Find(uint32_t bucket) const {
 }
 
 Status UnreadBuckets::Load(uint32_t bucket,
-                           const std::function<Status(uint64_t record_count)>& read) {
+                           const std::function<Status(uint64_t* record_count)>& read) {
   Entry* const found = Find(bucket);
   // The index has this bucket.
   if (found == nullptr) return Status::Ok();
@@ -62,7 +67,7 @@ Status UnreadBuckets::Load(uint32_t bucket,
   if (!std::exchange(entry.is_told, true)) return entry.failure;
   if (attempt_count != attempts_before) return entry.failure;
   if (std::chrono::steady_clock::now() < entry.next_attempt) return entry.failure;
-  Status status = read(entry.record_count);
+  Status status = read(&entry.record_count);
   entry.is_read = status.ok();
   if (!status.ok()) {
     entry.failure = status;
@@ -74,6 +79,7 @@ Status UnreadBuckets::Load(uint32_t bucket,
 
 void UnreadBuckets::HideFromOlder(uint32_t bucket, uint64_t version) {
   Find(bucket)->first_version.store(version, std::memory_order_relaxed);
+  has_hidden_.store(true, std::memory_order_relaxed);
 }
 
 bool UnreadBuckets::IsAmongHidden(uint32_t bucket, uint64_t version) const {

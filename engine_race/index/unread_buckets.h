@@ -1,5 +1,6 @@
 // The buckets that an index has to do without, and when each of them is tried again. Either the
-// build could not read their key logs, or an extent of theirs could not be read later.
+// build could not read their key logs, or an extent of theirs could not be read later. A bucket is
+// also among them while it waits for its first attempt, behind the opening of the index.
 //
 // The build reports each of them to the log callback. The first call that needs a bucket gets the
 // error of the build. The next call tries to read the bucket again, because the fault may have
@@ -33,18 +34,24 @@ class UnreadBuckets {
  public:
   // In place of a count of records: the bucket is hidden from older views whatever it holds.
   static constexpr uint64_t kUnknownCount = ~uint64_t{0};
+  // In place of a count of records: the bucket was never tried.
+  static constexpr uint64_t kWaitingCount = kUnknownCount - 1;
 
   // Adds a bucket that held `record_count` records when it was left out. May throw std::bad_alloc.
   void Add(uint32_t bucket, uint64_t record_count, const Status& failure);
+
+  // Adds a bucket that the index will read without having failed before. May throw std::bad_alloc.
+  void AddWaiting(uint32_t bucket);
 
   // Adds a bucket that was in the index, or adds it again. drop() takes it out of the index; no
   // thread reads the bucket meanwhile. The next call reads it at once. Its records have no stamps
   // any more, so older views may not see it. May throw std::bad_alloc before it drops the bucket.
   void AddLost(uint32_t bucket, const Status& failure, FunctionRef<void()> drop);
 
-  // Ok if the bucket has been read, by `read(record_count)` in this call or in an earlier one.
-  // Otherwise the failure of the last attempt, the first of which was the build.
-  Status Load(uint32_t bucket, const std::function<Status(uint64_t record_count)>& read);
+  // Ok if the bucket has been read, by `read(&record_count)` in this call or in an earlier one.
+  // Otherwise the failure of the last attempt, the first of which was the build. The count is that
+  // of Add, kUnknownCount or kWaitingCount; the next attempt gets what `read` leaves there.
+  Status Load(uint32_t bucket, const std::function<Status(uint64_t* record_count)>& read);
 
   // Hides the bucket from views below `version`. Called within `read`, before the bucket is
   // admitted.
@@ -53,7 +60,7 @@ class UnreadBuckets {
   // admitted.
   bool IsHidden(uint32_t bucket, uint64_t version) const {
     // Relaxed: the bucket's lock orders it.
-    return has_entries_.load(std::memory_order_relaxed) && IsAmongHidden(bucket, version);
+    return has_hidden_.load(std::memory_order_relaxed) && IsAmongHidden(bucket, version);
   }
 
   // The pause after `failure_count` failures in a row.
@@ -79,7 +86,7 @@ class UnreadBuckets {
 
   mutable std::shared_mutex entries_mutex_;
   mutable std::map<uint32_t, Entry> entries_;  // under entries_mutex_
-  std::atomic<bool> has_entries_{false};
+  std::atomic<bool> has_hidden_{false};
 };
 
 }  // namespace engine_race

@@ -112,7 +112,8 @@ class Staging {
   Status ReadKeys(uint32_t bucket, uint32_t place, uint64_t index, uint64_t count,
                   format::KeyEntry* buffer) const;
 
-  // Asks for staged entries of neighbouring buckets to be read into the page cache. Advice only.
+  // Asks for the staged entries of neighbouring buckets to be read into the page cache; advice
+  // only.
   void PrefetchKeys(uint32_t first_bucket, uint32_t bucket_count) const;
 
   // Mapped memory that this opening has made resident at most.

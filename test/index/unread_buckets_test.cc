@@ -230,8 +230,8 @@ TEST(UnreadBucketsPolicyTest, ABucketIsReadOnceAndOthersNever) {
   UnreadBuckets unread;
   unread.Add(3, 77, Status::IOError("at first"));
   uint32_t attempts = 0;
-  const auto read = [&](uint64_t record_count) {
-    EXPECT_EQ(record_count, 77U);
+  const auto read = [&](const uint64_t* record_count) {
+    EXPECT_EQ(*record_count, 77U);
     return ++attempts == 2 ? Status::Ok() : Status::IOError("again");
   };
   EXPECT_TRUE(unread.Load(2, read).ok());
@@ -242,6 +242,24 @@ TEST(UnreadBucketsPolicyTest, ABucketIsReadOnceAndOthersNever) {
   EXPECT_TRUE(unread.Load(3, read).ok());
   EXPECT_TRUE(unread.Load(3, read).ok());
   EXPECT_EQ(attempts, 2U);
+}
+
+TEST(UnreadBucketsPolicyTest, AWaitingBucketIsReadByTheFirstCall) {
+  UnreadBuckets unread;
+  unread.AddWaiting(3);
+  std::vector<uint64_t> counts;
+  Status answer = Status::IOError("not yet");
+  const auto read = [&](uint64_t* record_count) {
+    counts.push_back(*record_count);
+    *record_count = 5;
+    return answer;
+  };
+  EXPECT_EQ(unread.Load(3, read).message(), "not yet");
+  answer = Status::Ok();
+  EXPECT_TRUE(unread.Load(3, read).ok());
+  EXPECT_TRUE(unread.Load(3, read).ok());
+  EXPECT_EQ(counts, (std::vector<uint64_t>{UnreadBuckets::kWaitingCount, 5}));
+  EXPECT_FALSE(unread.IsHidden(3, 0));
 }
 
 }  // namespace

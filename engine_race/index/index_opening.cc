@@ -1,0 +1,130 @@
+// The opening of an index: which buckets are restored or built, when, and by which call.
+#include <memory>
+#include <utility>
+
+#include "engine_race/base/guarded.h"
+#include "engine_race/index/build.h"
+#include "engine_race/index/index.h"
+#include "engine_race/index/index_impl.h"
+#include "engine_race/index/index_restore.h"
+
+namespace engine_race {
+namespace {
+
+// Few, because calls that need a bucket now should not wait long behind reads of other buckets.
+constexpr uint32_t kRestThreads = 4;
+
+}  // namespace
+
+Status Index::Open(Opening opening) {
+  BucketLog& log = *impl_->log;
+  Paging* const paging = impl_->paging.get();
+  const uint32_t threads =
+      BuildThreadCount(log, impl_->options, paging->WouldPage(log.RecordCount()));
+  auto context = std::make_unique<BuildContext>(&log, this, impl_->options,
+                                                BuildLimits::For(impl_->options, threads), threads,
+                                                impl_->all(), &impl_->unread);
+  context->set_paging(paging);
+  l1::IndexRoot root;
+  ENGINE_RACE_RETURN_IF_ERROR(OpenIndexRoot(context.get(), paging, &root));
+  IndexRestore restore(context.get(), paging, &root);
+  const bool waits = opening == Opening::kMayWait && restore.MayRestoreAll();
+  if (!waits) {
+    const Status restored = Guarded([&] { return restore.RestoreAll(); });
+    if (!restored.ok()) context->Undo();
+    ENGINE_RACE_RETURN_IF_ERROR(restored);
+    ENGINE_RACE_RETURN_IF_ERROR(BuildAllBuckets(context.get()));
+  } else {
+    for (uint32_t b = 0; b < impl_->geometry.bucket_count; ++b) {
+      impl_->buckets[b].MarkWaiting();
+      impl_->unread.AddWaiting(b);
+    }
+    impl_->waiting = std::make_unique<Impl::Waiting>(std::move(context), paging, root);
+  }
+  // Only now, so that a build that fails has the buckets for itself.
+  impl_->roots = std::make_unique<RootWriter>(&log, impl_->options.file_mode, impl_->all(), paging,
+                                              std::move(root));
+  if (!waits) StartKeeper();
+  return Status::Ok();
+}
+
+void Index::StartKeeper() {
+  Impl& impl = *impl_;
+  impl.keeper =
+      std::make_unique<IndexKeeper>(impl.log, impl.options, impl.all(), impl.paging.get(),
+                                    impl.roots.get(), [this](uint32_t bucket, const Status& why) {
+                                      const BucketIndex& lost = impl_->buckets[bucket];
+                                      Lose(bucket, why, [&lost] { return lost.is_extent_lost(); });
+                                    });
+  // Release pairs with the acquires in Load, SaveIfCheap and CheckMemory.
+  impl.ready_keeper.store(impl.keeper.get(), std::memory_order_release);
+  const bool has_work =
+      impl.paging->HasRunsToPage() || impl.paging->HasLargeDeltas() || impl.paging->has_requests();
+  if (impl.options.index_idle_ms != 0 || has_work) impl.keeper->Wake();
+}
+
+bool Index::is_waiting() const { return impl_->waiting != nullptr; }
+
+void Index::RestoreRest() noexcept {
+  const auto load = [this](uint32_t bucket) {
+    const Status status = Guarded([&] { return LoadBucket(bucket); });
+    if (!status.ok()) Log(impl_->options.log, LogLevel::kError, status.ToString());
+    return Status::Ok();
+  };
+  (void)Guarded([&] { return impl_->waiting->restore.ForEachBucket(kRestThreads, load); });
+  impl_->waiting->restore.Report();
+  impl_->paging->FitFrames();
+  (void)Guarded([&] {
+    StartKeeper();
+    return Status::Ok();
+  });
+}
+
+Status Index::Load(uint32_t bucket) const {
+  const Status status = LoadBucket(bucket);
+  impl_->paging->FitFrames();
+  // Acquire pairs with the release in StartKeeper.
+  IndexKeeper* const keeper = impl_->ready_keeper.load(std::memory_order_acquire);
+  if (keeper != nullptr && impl_->paging->HasRunsToPage()) keeper->Wake();
+  return status;
+}
+
+Status Index::LoadBucket(uint32_t bucket) const {
+  return impl_->unread.Load(bucket, [this, bucket](uint64_t* record_count) {
+    BucketIndex& index = impl_->buckets[bucket];
+    if (*record_count != UnreadBuckets::kWaitingCount) return ReadBucket(bucket, record_count);
+    // If this fails, views may be older than the attempt that succeeds.
+    *record_count = impl_->log->RecordCount(bucket);
+    bool restored = false;
+    Status status = Guarded([&] { return impl_->waiting->restore.RestoreOne(bucket, &restored); });
+    if (!restored || !status.ok()) {
+      impl_->waiting->context->Undo(bucket);
+      impl_->roots->Forget(bucket);
+      if (status.ok()) status = ReadBucket(bucket, record_count);
+    }
+    if (status.ok()) {
+      index.Admit();
+    } else {
+      index.NoteUnread();
+    }
+    return status;
+  });
+}
+
+Status Index::ReadBucket(uint32_t bucket, uint64_t* record_count) const {
+  const Options& options = impl_->options;
+  // The cast is sound: the index is the log's listener, and Build had it as non-const.
+  BuildContext context(impl_->log, const_cast<Index*>(this), options,
+                       BuildLimits::For(options, /*thread_count=*/1), /*thread_count=*/1,
+                       {impl_->buckets.get(), impl_->geometry.bucket_count}, &impl_->unread);
+  if (impl_->buckets[bucket].may_be_paged()) context.set_paging(impl_->paging.get());
+  ENGINE_RACE_RETURN_IF_ERROR(BuildBucket(&context, bucket));
+  // From here on the listener is told of each append. Views of the new version come later.
+  if (impl_->log->RecordCount(bucket) != *record_count) {
+    impl_->unread.HideFromOlder(bucket, views().StampWrite().version);
+  }
+  impl_->buckets[bucket].Admit();
+  return Status::Ok();
+}
+
+}  // namespace engine_race

@@ -1,0 +1,137 @@
+// The first read of an opened store waits for its own bucket of the index. Every other call waits
+// for all of them.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "engine_race/store.h"
+#include "test/e2e/engine_fixture.h"
+
+namespace engine_race::test {
+namespace {
+
+constexpr uint32_t kBuckets = 4;
+// Of each bucket: enough that the index is written for it.
+constexpr uint64_t kRecords = 2600;
+
+uint64_t KeyIn(uint64_t bucket, uint64_t i) { return (bucket << 62) + i; }
+
+class FirstReadTest : public ::testing::Test {
+ protected:
+  FirstReadTest() {
+    options_ = TinyOptions();
+    options_.worker_count = 1;
+    store_ = OpenStore(dir_.path(), options_);
+    for (uint64_t b = 0; b < kBuckets; ++b) {
+      for (uint64_t i = 0; i < kRecords; ++i) Write(KeyIn(b, i), 1);
+    }
+    std::string value;
+    EXPECT_TRUE(store_->Read(KeyOf(KeyIn(0, 0)), &value).ok());
+    store_.reset();
+  }
+  void Write(uint64_t key, uint64_t version) const {
+    EXPECT_TRUE(store_->Write(KeyOf(key), ValueOf(key, version)).ok());
+  }
+  void ExpectRead(uint64_t key, uint64_t version) const {
+    std::string value;
+    const Status status = store_->Read(KeyOf(key), &value);
+    ASSERT_TRUE(status.ok()) << status.ToString();
+    ASSERT_EQ(value, ValueOf(key, version)) << key;
+  }
+  template <typename RangeFn>
+  static uint64_t CountOf(const RangeFn& range) {
+    uint64_t visited = 0;
+    const Status status = range([&visited](auto, auto) { ++visited; });
+    EXPECT_TRUE(status.ok()) << status.ToString();
+    return visited;
+  }
+
+  const TempDir dir_{FastParent()};
+  Options options_;
+  std::unique_ptr<Store> store_;
+};
+
+TEST_F(FirstReadTest, EveryKindOfCallMayComeNext) {
+  for (int next = 0; next < 5; ++next) {
+    store_ = OpenStore(dir_.path(), options_);
+    ExpectRead(KeyIn(next % kBuckets, 17), 1);
+    Snapshot snapshot;
+    Iterator iterator;
+    switch (next) {
+      case 0:
+        EXPECT_EQ(CountOf([&](const auto& visit) { return store_->Range("", "", visit); }),
+                  kBuckets * kRecords);
+        break;
+      case 1:
+        ASSERT_TRUE(store_->GetSnapshot(&snapshot).ok());
+        for (uint64_t b = 0; b < kBuckets; ++b) Write(KeyIn(b, kRecords), 2);
+        EXPECT_EQ(
+            CountOf([&](const auto& visit) { return store_->Range(snapshot, "", "", visit); }),
+            kBuckets * kRecords);
+        for (uint64_t b = 0; b < kBuckets; ++b) {
+          EXPECT_TRUE(store_->Delete(KeyOf(KeyIn(b, kRecords))).ok());
+        }
+        break;
+      case 2:
+        ASSERT_TRUE(store_->NewIterator({}, &iterator).ok());
+        iterator.SeekToLast();
+        ASSERT_TRUE(iterator.Valid());
+        EXPECT_EQ(iterator.key(), KeyOf(KeyIn(kBuckets - 1, kRecords - 1)));
+        break;
+      case 3:
+        EXPECT_TRUE(store_->Sync().ok());
+        break;
+      default:  // closing
+        break;
+    }
+    iterator = Iterator();
+    snapshot = Snapshot();
+    store_.reset();
+  }
+}
+
+TEST_F(FirstReadTest, CallsOfAllKindsComeAtOnce) {
+  for (uint64_t round = 2; round < 12; ++round) {
+    store_ = OpenStore(dir_.path(), options_);
+    std::atomic<bool> go{false};
+    std::vector<std::thread> threads;
+    const auto start = [&](auto work) {
+      threads.emplace_back([&go, work] {
+        while (!go) std::this_thread::yield();
+        work();
+      });
+    };
+    for (uint64_t t = 0; t < 2; ++t) {
+      start([this, t] {
+        for (uint64_t i = 100; i < 300; ++i) ExpectRead(KeyIn((i + t) % kBuckets, i), 1);
+      });
+    }
+    start([this, round] {
+      for (uint64_t b = 0; b < kBuckets; ++b) {
+        Write(KeyIn(b, 0), round);
+        ExpectRead(KeyIn(b, 0), round);
+      }
+    });
+    start([this] {
+      Snapshot snapshot;
+      ASSERT_TRUE(store_->GetSnapshot(&snapshot).ok());
+      EXPECT_EQ(CountOf([&](const auto& visit) { return store_->Range(snapshot, "", "", visit); }),
+                kBuckets * kRecords);
+    });
+    start([this] {
+      EXPECT_EQ(CountOf([&](const auto& visit) { return store_->Range("", "", visit); }),
+                kBuckets * kRecords);
+    });
+    go = true;
+    for (std::thread& thread : threads) thread.join();
+    for (uint64_t b = 0; b < kBuckets; ++b) ExpectRead(KeyIn(b, 0), round);
+    store_.reset();
+  }
+}
+
+}  // namespace
+}  // namespace engine_race::test
