@@ -152,8 +152,10 @@ TEST_F(WaitingBucketsTest, ABucketThatCouldNotBeReadIsHiddenFromOlderViews) {
 
 TEST_F(WaitingBucketsTest, ManyThreadsNeedTheSameBuckets) {
   ASSERT_NO_FATAL_FAILURE(OpenWaiting());
+  constexpr int kThreads = 4;
   std::vector<std::thread> threads;
-  for (int t = 0; t < 4; ++t) {
+  threads.reserve(kThreads);
+  for (int t = 0; t < kThreads; ++t) {
     threads.emplace_back([this, t] {
       if (t == 0) index_->RestoreRest();
       ExpectFinds(31);
