@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <string>
 #include <thread>
@@ -10,6 +11,7 @@
 
 #include "engine_race/store.h"
 #include "test/e2e/engine_fixture.h"
+#include "test/faults/system_calls.h"
 
 namespace engine_race::test {
 namespace {
@@ -19,6 +21,17 @@ constexpr uint32_t kBuckets = 4;
 constexpr uint64_t kRecords = 2600;
 
 uint64_t KeyIn(uint64_t bucket, uint64_t i) { return (bucket << 62) + i; }
+
+// Holds up the reads of key entries, so that buckets wait for long.
+class SlowKeyReads : public SystemCallHook {
+ public:
+  long OnCall(SystemCall* call) override {
+    if (call->kind == CallKind::kPread && PathOfFd(call->fd).find("key") != std::string::npos) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+    return call->Proceed();
+  }
+};
 
 class FirstReadTest : public ::testing::Test {
  protected:
@@ -56,6 +69,8 @@ class FirstReadTest : public ::testing::Test {
 };
 
 TEST_F(FirstReadTest, EveryKindOfCallMayComeNext) {
+  SlowKeyReads slow;
+  const ScopedHook hook(&slow);
   for (int next = 0; next < 5; ++next) {
     store_ = OpenStore(dir_.path(), options_);
     ExpectRead(KeyIn(next % kBuckets, 17), 1);
@@ -68,7 +83,8 @@ TEST_F(FirstReadTest, EveryKindOfCallMayComeNext) {
         break;
       case 1:
         ASSERT_TRUE(store_->GetSnapshot(&snapshot).ok());
-        for (uint64_t b = 0; b < kBuckets; ++b) Write(KeyIn(b, kRecords), 2);
+        // The last bucket first, because it waits longest.
+        for (uint64_t b = kBuckets; b-- > 0;) Write(KeyIn(b, kRecords), 2);
         EXPECT_EQ(
             CountOf([&](const auto& visit) { return store_->Range(snapshot, "", "", visit); }),
             kBuckets * kRecords);
