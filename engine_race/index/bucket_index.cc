@@ -44,7 +44,8 @@ void BucketIndex::TryUnchanged() noexcept {
   if (runs == nullptr) return;
   const std::lock_guard lock(lock_);
   // In a damaged bucket, or in one that is hidden from older views, readers must look at the flags.
-  if (damaged_ || was_unread_) return;
+  // Records of an unread bucket are acknowledged before they are added.
+  if (damaged_ || was_unread_ || unread_) return;
   for (size_t i = 0; i < row_.size(); ++i) {
     const Part& part = row_.part(i);
     if (part.delta.count() > 0 || part.history != nullptr) return;
@@ -74,8 +75,8 @@ Status BucketIndex::Install(Row parts, bool damaged, std::span<const IndexEntry>
       std::lock_guard lock(lock_);
       damaged_ = damaged;
     }
-    // A damaged bucket, or one that was unread, is never unchanged_: its readers must look at the
-    // flags under the lock.
+    // A damaged bucket, or one that is or was unread, is not unchanged_: its readers must look at
+    // the flags under the lock.
     PartRow row(std::move(parts));
     SwapRow(&row);
     TryUnchanged();

@@ -4,29 +4,45 @@
 
 #include <atomic>
 #include <cerrno>
+#include <chrono>
+#include <condition_variable>
+#include <fstream>
+#include <iterator>
+#include <mutex>
+#include <new>
 #include <random>
+#include <set>
 #include <string>
 #include <string_view>
 #include <thread>
 #include <vector>
 
+#include "engine_race/index/index_keeper.h"
+#include "engine_race/index/index_restore.h"
 #include "engine_race/log/format.h"
 #include "test/faults/system_calls.h"
 #include "test/index/paged_index_fixture.h"
+#include "test/index/refused_memory.h"
 
 namespace engine_race::test {
 namespace {
 
 constexpr uint64_t kRecords = 24000;
 
+bool ReadsKeyLog(const SystemCall& call) {
+  return call.kind == CallKind::kPread && PathOfFd(call.fd).find("/key_0") != std::string::npos;
+}
+
+bool ReadsKeys(const SystemCall& call) {
+  return ReadsKeyLog(call) ||
+         (call.kind == CallKind::kPread && PathOfFd(call.fd).ends_with(format::kStagingKeysName));
+}
+
 // Counts the reads of key entries, and fails them while it is told to.
 class KeyReads : public SystemCallHook {
  public:
   long OnCall(SystemCall* call) override {
-    if (call->kind != CallKind::kPread) return call->Proceed();
-    const std::string path = PathOfFd(call->fd);
-    const std::string_view name = std::string_view(path).substr(path.rfind('/') + 1);
-    if (name != format::kStagingKeysName && !name.starts_with("key_0")) return call->Proceed();
+    if (!ReadsKeys(*call)) return call->Proceed();
     ++count;
     if (!fails) return call->Proceed();
     errno = EIO;
@@ -34,6 +50,44 @@ class KeyReads : public SystemCallHook {
   }
   std::atomic<uint64_t> count{0};
   std::atomic<bool> fails{false};
+};
+
+// Holds up the reads of key logs until it is told to go on.
+class HeldKeyReads : public SystemCallHook {
+ public:
+  long OnCall(SystemCall* call) override {
+    if (!ReadsKeyLog(*call)) return call->Proceed();
+    is_held = true;
+    while (!goes_on) std::this_thread::yield();
+    return call->Proceed();
+  }
+  std::atomic<bool> is_held{false};
+  std::atomic<bool> goes_on{false};
+};
+
+// Holds up the reads of key entries until two threads have made some, or for long.
+class PairsOfKeyReads : public SystemCallHook {
+ public:
+  long OnCall(SystemCall* call) override {
+    if (ReadsKeys(*call)) {
+      std::unique_lock lock(mutex_);
+      threads_.insert(std::this_thread::get_id());
+      came_.notify_all();
+      gave_up_ = gave_up_ || !came_.wait_for(lock, std::chrono::seconds(10),
+                                             [this] { return threads_.size() > 1; });
+    }
+    return call->Proceed();
+  }
+  size_t thread_count() {
+    const std::lock_guard lock(mutex_);
+    return threads_.size();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable came_;
+  std::set<std::thread::id> threads_;
+  bool gave_up_ = false;
 };
 
 class WaitingBucketsTest : public PagedIndexFixture {
@@ -61,7 +115,45 @@ class WaitingBucketsTest : public PagedIndexFixture {
   uint64_t KeyIn(uint32_t bucket) const {
     return newest_.lower_bound(log_->geometry().FirstKeyOf(bucket))->first;
   }
+  // More records for a bucket than an opening reads behind the ones that its extents cover.
+  void OutgrowCoverage(uint32_t bucket) {
+    const uint64_t first = log_->geometry().FirstKeyOf(bucket);
+    const uint64_t count = MaxTail(kRecords / options_.bucket_count) + 100;
+    for (uint64_t i = 0; i < count; ++i) ASSERT_NO_FATAL_FAILURE(Write(first + i));
+  }
+  std::string Root() const {
+    std::ifstream file(dir_.path() + "/" + format::kIndexRootName, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+  // A view shows what was written before it and nothing that is written later, or that it cannot
+  // tell.
+  void ExpectViewsOfNow() {
+    for (uint32_t b = 0; b < options_.bucket_count; ++b) {
+      ASSERT_NO_FATAL_FAILURE(Write(KeyIn(b)));
+    }
+    ViewRegistry::View view;
+    ASSERT_TRUE(index_->views().Take(&view).ok());
+    for (uint32_t b = 0; b < options_.bucket_count; ++b) {
+      const uint64_t key = KeyIn(b);
+      const uint32_t slot = newest_[key];
+      ASSERT_NO_FATAL_FAILURE(Write(key));
+      ValueRef ref;
+      const Code code = index_->FindAt(key, view.version, &ref).code();
+      if (code == Code::kOk) {
+        EXPECT_EQ(ref.slot(), slot) << "bucket " << b;
+      } else {
+        EXPECT_EQ(code, Code::kIOError) << "bucket " << b;
+      }
+    }
+    ViewRegistry::Release(&view);
+  }
 };
+
+// Of the test that holds a build up behind the runs that it has installed.
+constexpr uint32_t kNotedRecords = 777;
+std::atomic<bool> noted_are_copied;
+std::atomic<bool> build_is_held;
+std::atomic<bool> build_goes_on;
 
 TEST_F(WaitingBucketsTest, ALookupReadsItsOwnBucketOnly) {
   KeyReads reads;
@@ -162,6 +254,39 @@ TEST_F(WaitingBucketsTest, ManyThreadsNeedTheSameBuckets) {
     });
   }
   for (std::thread& thread : threads) thread.join();
+  ASSERT_NO_FATAL_FAILURE(ExpectFinds());
+}
+
+TEST_F(WaitingBucketsTest, WhatWasWrittenMeanwhileIsNeverMissed) {
+  options_.index_memory_bytes = uint64_t{1} << 30;
+  options_.io_backend = IoBackend::kPsync;
+  ASSERT_NO_FATAL_FAILURE(OpenWaiting());
+  ASSERT_NO_FATAL_FAILURE(OutgrowCoverage(1));
+  const uint64_t key = KeyIn(1);
+  HeldKeyReads held;
+  const ScopedHook hook(&held);
+  noted_are_copied = build_is_held = build_goes_on = false;
+  std::atomic<bool> is_done{false};
+  std::thread reader([&] {
+    // The records that came meanwhile are copied under the lock, and added later.
+    const WatchMemory watch([](size_t size) {
+      if (noted_are_copied.exchange(size == kNotedRecords * sizeof(IndexEntry)) == false) return;
+      build_is_held = true;
+      while (!build_goes_on) std::this_thread::yield();
+    });
+    EXPECT_EQ(Find(key), Code::kOk);
+    is_done = true;
+  });
+  while (!held.is_held && !is_done) std::this_thread::yield();
+  for (uint32_t i = 0; i < kNotedRecords; ++i) EXPECT_NO_FATAL_FAILURE(Write(key));
+  held.goes_on = true;
+  while (!build_is_held && !is_done) std::this_thread::yield();
+  EXPECT_TRUE(build_is_held);
+  ValueRef ref;
+  EXPECT_EQ(index_->FindHot(key, &ref, nullptr).code(), Code::kIOError);
+  build_goes_on = true;
+  reader.join();
+  index_->RestoreRest();
   ASSERT_NO_FATAL_FAILURE(ExpectFinds());
 }
 
