@@ -110,6 +110,25 @@ TEST_F(FirstReadTest, EveryKindOfCallMayComeNext) {
   }
 }
 
+// What was written to a bucket that waited is stamped when the bucket is restored, which comes
+// before the snapshot is taken.
+TEST_F(FirstReadTest, ASnapshotShowsWhatWasWrittenToWaitingBuckets) {
+  SlowKeyReads slow;
+  const ScopedHook hook(&slow);
+  store_ = OpenStore(dir_.path(), options_);
+  ExpectRead(KeyIn(0, 17), 1);
+  const uint64_t key = KeyIn(kBuckets - 1, kRecords);
+  Write(key, 2);
+  Snapshot snapshot;
+  ASSERT_TRUE(store_->GetSnapshot(&snapshot).ok());
+  std::string value;
+  const Status status = store_->Read(snapshot, KeyOf(key), &value);
+  ASSERT_TRUE(status.ok()) << status.ToString();
+  EXPECT_EQ(value, ValueOf(key, 2));
+  snapshot = Snapshot();
+  store_.reset();
+}
+
 TEST_F(FirstReadTest, CallsOfAllKindsComeAtOnce) {
   for (uint64_t round = 2; round < 12; ++round) {
     store_ = OpenStore(dir_.path(), options_);
