@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <thread>
 
 #include "engine_race/base/assert.h"
@@ -26,27 +25,37 @@ bool CanFenceAll() {
 }
 #endif
 
-// Runs a full fence on every processor that runs a thread of this process. The kernel answers EPERM
-// until the process is registered. Registering a process of several threads takes the kernel some
-// 10 ms, so the first fence does it, not the opening of a store.
-bool FenceAll() {
-  if (Membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0) [[likely]] {
-    return true;
-  }
-  return errno == EPERM && Membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0 &&
-         Membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0;
-}
+// Runs a full fence on every processor that runs a thread of this process. Refused until the
+// process is registered.
+bool FenceAll() { return Membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0; }
 
 }  // namespace
 
 EpochManager::EpochManager()
     : lines_(std::make_unique<ReaderLine[]>(kLineCount)),
-      owned_line_count_(CanFenceAll() ? kOwnedLineCount : 0) {}
+      first_shared_line_(CanFenceAll() ? kOwnedLineCount : 0) {
+  // Another manager may have registered the process. Relaxed: no other thread knows this one yet.
+  if (first_shared_line_ == 0 || !FenceAll()) return;
+  owned_line_count_.store(kOwnedLineCount, std::memory_order_relaxed);
+  shared_entry_count_.store(kEntriesBeforeFences, std::memory_order_relaxed);
+}
+
+void EpochManager::TryFences() {
+  if (Membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) != 0 || !FenceAll()) return;
+  // Acquire: pairs with SafeBelow, which has run no fence if it has come before. Release: pairs
+  // with the load in Enter.
+  owned_line_count_.exchange(kOwnedLineCount, std::memory_order_acq_rel);
+}
 
 EpochManager::ReaderLine* EpochManager::EnterShared(uint32_t number) {
-  const uint32_t count = kLineCount - owned_line_count_;
+  if (first_shared_line_ != 0 &&
+      shared_entry_count_.load(std::memory_order_relaxed) < kEntriesBeforeFences &&
+      shared_entry_count_.fetch_add(1, std::memory_order_relaxed) + 1 == kEntriesBeforeFences) {
+    TryFences();
+  }
+  const uint32_t count = kLineCount - first_shared_line_;
   for (uint32_t i = number;; ++i) {
-    ReaderLine* const line = &lines_[owned_line_count_ + i % count];
+    ReaderLine* const line = &lines_[first_shared_line_ + i % count];
     // Acquire: see Enter.
     if (TryEnter(line, now_.load(std::memory_order_acquire))) return line;
     // All lines are taken: a reader that is inside may need this processor to leave.
@@ -69,8 +78,10 @@ EpochManager::Counts EpochManager::TakeCounts() const {
 uint64_t EpochManager::SafeBelow() const {
   uint64_t oldest = now_.load(std::memory_order_seq_cst);
   // A reader that has entered and is not seen below loads behind this fence, and finds all that was
-  // retired gone. If the fence is refused, nothing is known.
-  if (owned_line_count_ != 0 && !FenceAll()) return 0;
+  // retired gone. If the fence is refused, nothing is known. Without owned lines no fence is
+  // needed. A change of the count, by nothing: TryFences comes before, and the fence is run, or it
+  // comes after, and a reader of an owned line finds gone what was retired before this call.
+  if (owned_line_count_.fetch_add(0, std::memory_order_acq_rel) != 0 && !FenceAll()) return 0;
   for (uint32_t i = 0; i < kLineCount; ++i) {
     // Sequentially consistent: for readers that are inside, see TryEnter and Enter. Also acquire:
     // for readers that have left, pairs with the release of Guard.

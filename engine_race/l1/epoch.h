@@ -15,6 +15,10 @@
 // locked operation where the kernel refuses membarrier. They also do so in the lines that threads
 // share, because there may be more threads than lines.
 //
+// The kernel wants the process registered before. That takes it some 10 ms in a process of several
+// threads, so the first read of a store does not wait for it. Readers enter by a locked operation
+// until the one that completes kEntriesBeforeFences such entries registers the process.
+//
 // Each reader's line also has counters, so that counting touches no other cache line.
 //
 // Thread-safe. A thread may enter again while it is inside; then it must leave twice.
@@ -46,6 +50,9 @@ class EpochManager {
   };
 
  public:
+  // So many locked operations take about as long as registering does.
+  static constexpr uint32_t kEntriesBeforeFences = 1 << 16;
+
   EpochManager();
   EpochManager(const EpochManager&) = delete;
   EpochManager& operator=(const EpochManager&) = delete;
@@ -96,7 +103,9 @@ class EpochManager {
  private:
   ReaderLine* Enter() {
     const uint32_t number = ThreadNumber();
-    if (number < owned_line_count_) [[likely]] {
+    // Acquire: pairs with the exchange in TryFences, and so with SafeBelow. A frame that a call of
+    // it without a fence has found safe is gone for a reader that enters behind this load.
+    if (number < owned_line_count_.load(std::memory_order_acquire)) [[likely]] {
       ReaderLine* const line = &lines_[number];
       // Relaxed: only this thread writes to the line. If it is inside already, it enters a shared
       // line.
@@ -114,6 +123,8 @@ class EpochManager {
     return EnterShared(number);
   }
   ReaderLine* EnterShared(uint32_t number);
+  // Lets readers enter lines of their own from now on, if the kernel lets this process use fences.
+  void TryFences();
 
   static bool TryEnter(ReaderLine* line, uint64_t epoch) {
     uint64_t expected = kOutside;
@@ -126,8 +137,13 @@ class EpochManager {
 
   alignas(64) std::atomic<uint64_t> now_{1};
   const std::unique_ptr<ReaderLine[]> lines_;
-  // kOwnedLineCount if SafeBelow can use membarrier, else 0.
-  const uint32_t owned_line_count_;
+  // kOwnedLineCount once SafeBelow runs fences, else 0.
+  mutable std::atomic<uint32_t> owned_line_count_{0};
+  // Where the lines that threads share begin: 0 where the kernel has no fences.
+  const uint32_t first_shared_line_;
+  // Stops at kEntriesBeforeFences. Relaxed: a statistic. In a line of its own, because the one
+  // above is read by each entry.
+  alignas(64) std::atomic<uint32_t> shared_entry_count_{0};
 };
 
 }  // namespace engine_race::l1

@@ -35,7 +35,8 @@ bool Populates(const SystemCall& call) {
 bool HasNoFile(const SystemCall& call) {
   if (call.kind == CallKind::kMmap) return (call.flags & MAP_ANONYMOUS) != 0;
   if (Populates(call)) return true;
-  return call.kind == CallKind::kGetrandom || IsOfLibaio(call.kind) || IsOfRing(call.kind);
+  return call.kind == CallKind::kGetrandom || call.kind == CallKind::kMembarrier ||
+         IsOfLibaio(call.kind) || IsOfRing(call.kind);
 }
 
 // Else it only waits, which the kernel refuses nobody.

@@ -56,11 +56,12 @@ std::atomic<int> inside_count{0};
 thread_local bool inside_hook = false;
 
 constexpr std::array<const char*, kCallKindCount> kNames = {
-    "pread",        "pwrite",      "fsync",          "fdatasync",    "fallocate",   "ftruncate",
-    "lseek",        "openat",      "rename",         "unlinkat",     "mkdirat",     "mmap",
-    "munmap",       "msync",       "madvise",        "fstat",        "fstatat",     "fstatfs",
-    "flock",        "fcntl lock",  "close",          "getrandom",    "io_setup",    "io_submit",
-    "io_getevents", "uring setup", "uring register", "uring enable", "uring enter", "uring reap"};
+    "pread",     "pwrite",       "fsync",       "fdatasync",      "fallocate",    "ftruncate",
+    "lseek",     "openat",       "rename",      "unlinkat",       "mkdirat",      "mmap",
+    "munmap",    "msync",        "madvise",     "fstat",          "fstatat",      "fstatfs",
+    "flock",     "fcntl lock",   "close",       "getrandom",      "membarrier",   "io_setup",
+    "io_submit", "io_getevents", "uring setup", "uring register", "uring enable", "uring enter",
+    "uring reap"};
 
 }  // namespace
 
@@ -142,6 +143,8 @@ long SystemCall::Proceed() const {
       return __real_syscall(SYS_io_submit, context, count, blocks);
     case CallKind::kIoGetEvents:
       return __real_syscall(SYS_io_getevents, context, min_count, count, events, timeout);
+    case CallKind::kMembarrier:
+      return __real_syscall(SYS_membarrier, flags, 0, 0);
     case CallKind::kUringSetup:
     case CallKind::kUringRegister:
     case CallKind::kUringEnable:
@@ -346,9 +349,9 @@ ssize_t __wrap_getrandom(void* buffer, size_t size, unsigned int flags) {
   return Dispatch(call);
 }
 
-// libaio's calls become SystemCalls; the others (waiting on atomics is among them) pass as they
-// are. Six arguments are read whatever the caller gave, which AddressSanitizer must not see: the
-// kernel takes those that it knows.
+// libaio's calls and membarrier become SystemCalls; the others (waiting on atomics is among them)
+// pass as they are. Six arguments are read whatever the caller gave, which AddressSanitizer must
+// not see: the kernel takes those that it knows.
 __attribute__((no_sanitize("address"))) long __wrap_syscall(long number, ...) {
   std::array<long, 6> arguments;
   va_list list;
@@ -375,6 +378,10 @@ __attribute__((no_sanitize("address"))) long __wrap_syscall(long number, ...) {
       call.count = arguments[2];
       call.events = reinterpret_cast<struct io_event*>(arguments[3]);
       call.timeout = reinterpret_cast<struct timespec*>(arguments[4]);
+      return Dispatch(call);
+    case SYS_membarrier:
+      call.kind = CallKind::kMembarrier;
+      call.flags = static_cast<int>(arguments[0]);
       return Dispatch(call);
     default:
       return __real_syscall(number, arguments[0], arguments[1], arguments[2], arguments[3],

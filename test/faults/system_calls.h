@@ -51,6 +51,7 @@ enum class CallKind : uint8_t {
   kFileLock,  // fcntl with F_OFD_SETLK; its other commands pass
   kClose,
   kGetrandom,
+  kMembarrier,
   kIoSetup,
   kIoSubmit,
   kIoGetEvents,
@@ -73,7 +74,7 @@ struct SystemCall {
   int new_fd = -1;                 // renameat: the other directory
   const char* new_name = nullptr;  // renameat: the new name
   // openat, fallocate: mode, lseek: whence, mmap, msync, madvise: advice, fstatat, flock, fcntl:
-  // command, getrandom
+  // command, getrandom, membarrier: command
   int flags = 0;
   int protection = 0;  // mmap
   mode_t mode = 0;     // openat, mkdirat
@@ -132,8 +133,8 @@ std::string PathOfFd(int fd);
 // The path of `name` below directory `dir_fd`, as openat would take it.
 std::string PathAt(int dir_fd, const char* name);
 // The path that the call is about: PathAt for the ...at calls, PathOfFd for the others. Empty for
-// calls without a file: anonymous mappings, getrandom, libaio's and io_uring's. Their iocbs and
-// entries name the files.
+// calls without a file: anonymous mappings, getrandom, membarrier, libaio's and io_uring's. The
+// iocbs and entries of the last two name the files.
 std::string PathOf(const SystemCall& call);
 
 }  // namespace engine_race::test

@@ -1,12 +1,15 @@
 #include "engine_race/l1/epoch.h"
 
 #include <gtest/gtest.h>
+#include <linux/membarrier.h>
 
 #include <atomic>
+#include <cerrno>
 #include <memory>
 #include <thread>
 #include <vector>
 
+#include "test/faults/system_calls.h"
 #include "test/test_util.h"
 
 namespace engine_race::test {
@@ -124,6 +127,81 @@ TEST(EpochTest, NobodyInsideSeesWhatIsUsedAgain) {
   stop = true;
   for (std::thread& reader : readers) reader.join();
   EXPECT_EQ(wrong.load(), 0u);
+}
+
+// Counts fences, and says that the process is not registered for them until it is. Registering can
+// be refused.
+class Fences : public SystemCallHook {
+ public:
+  explicit Fences(bool is_refused) : is_refused_(is_refused) {}
+
+  long OnCall(SystemCall* call) override {
+    if (call->kind != CallKind::kMembarrier) return call->Proceed();
+    if (call->flags == MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) {
+      ++register_count;
+      if (!is_refused_) return call->Proceed();
+      errno = ENOMEM;
+      return -1;
+    }
+    if (call->flags != MEMBARRIER_CMD_PRIVATE_EXPEDITED) return call->Proceed();
+    if (register_count == 0 || is_refused_) {
+      errno = EPERM;
+      return -1;
+    }
+    ++fence_count;
+    return call->Proceed();
+  }
+  std::atomic<uint64_t> register_count{0};
+  std::atomic<uint64_t> fence_count{0};
+
+ private:
+  const bool is_refused_;
+};
+
+void EnterOften(EpochManager* epochs) {
+  for (uint32_t i = 0; i < EpochManager::kEntriesBeforeFences; ++i) {
+    const EpochManager::Guard guard(*epochs);
+  }
+}
+
+TEST(EpochTest, WhatIsRetiredBecomesSafeWhereTheKernelRefusesFences) {
+  Fences fences(/*is_refused=*/true);
+  const ScopedHook hook(&fences);
+  EpochManager epochs;
+  const uint64_t first = epochs.Retire();
+  EXPECT_LT(first, epochs.SafeBelow());
+  EnterOften(&epochs);
+  EnterOften(&epochs);
+  EXPECT_LE(fences.register_count, 1U);
+  auto before = std::make_unique<EpochManager::Guard>(epochs);
+  const uint64_t epoch = epochs.Retire();
+  EXPECT_GE(epoch, epochs.SafeBelow());
+  before.reset();
+  EXPECT_LT(epoch, epochs.SafeBelow());
+}
+
+TEST(EpochTest, FencesRunOnceReadersEnterWithoutThem) {
+  Fences fences(/*is_refused=*/false);
+  const ScopedHook hook(&fences);
+  EpochManager epochs;
+  const uint64_t first = epochs.Retire();
+  EXPECT_LT(first, epochs.SafeBelow());
+  EXPECT_EQ(fences.register_count, 0U);
+  EXPECT_EQ(fences.fence_count, 0U);
+  EnterOften(&epochs);
+  if (fences.register_count == 0) GTEST_SKIP() << "no membarrier here";
+  EXPECT_EQ(fences.register_count, 1U);
+  const uint64_t before = fences.fence_count;
+  const EpochManager::Guard inside(epochs);
+  const uint64_t epoch = epochs.Retire();
+  EXPECT_GE(epoch, epochs.SafeBelow());
+  EXPECT_EQ(fences.fence_count, before + 1);
+  // The process is registered now.
+  const EpochManager later;
+  EXPECT_EQ(fences.register_count, 1U);
+  const uint64_t until_then = fences.fence_count;
+  EXPECT_GT(later.SafeBelow(), 0U);
+  EXPECT_EQ(fences.fence_count, until_then + 1);
 }
 
 }  // namespace
