@@ -288,17 +288,27 @@ uint64_t Index::pinned_bytes() const { return impl_->shared->bytes(); }
 ViewRegistry& Index::views() const { return impl_->shared->views(); }
 
 Status Index::Save(uint64_t max_bytes) {
-  return impl_->keeper->Save(max_bytes, /*only_extents=*/false);
+  // Acquire, here and below, pairs with the release in StartKeeper.
+  IndexKeeper* const keeper = impl_->ready_keeper.load(std::memory_order_acquire);
+  if (keeper == nullptr) return RefusedMemory("index: no memory for its keeper");
+  return keeper->Save(max_bytes, /*only_extents=*/false);
 }
 
 Status Index::Close(uint64_t max_bytes) {
-  if (impl_->keeper == nullptr) return Status::Ok();  // no memory for it
-  impl_->keeper->Stop();
-  return max_bytes == 0 ? Status::Ok() : Save(max_bytes);
+  if (impl_->keeper != nullptr) impl_->keeper->Stop();
+  if (max_bytes == 0) return Status::Ok();
+  if (impl_->keeper == nullptr) {
+    // RestoreRest had no memory for it.
+    ENGINE_RACE_RETURN_IF_ERROR(Guarded([&] {
+      StartKeeper();
+      return Status::Ok();
+    }));
+    impl_->keeper->Stop();
+  }
+  return Save(max_bytes);
 }
 
 Status Index::SaveIfCheap(uint64_t max_bytes) {
-  // Acquire, here and below, pairs with the release in StartKeeper.
   IndexKeeper* const keeper = impl_->ready_keeper.load(std::memory_order_acquire);
   return keeper == nullptr ? Status::Ok() : keeper->SaveIfCheap(max_bytes);
 }

@@ -186,7 +186,8 @@ class Index : public AppendListener {
   Status Save(uint64_t max_bytes);
   // See IndexKeeper.
   Status SaveIfCheap(uint64_t max_bytes);
-  // Ends the work of other threads, and saves. 0 bytes: saves nothing. While no other call is made.
+  // Ends the work of other threads, and saves. 0 bytes: saves nothing. After RestoreRest if buckets
+  // waited, and while no other call is made.
   Status Close(uint64_t max_bytes);
   // Has runs paged, or deltas merged, by another thread if the index takes more memory than it may.
   // A few loads.
@@ -207,7 +208,9 @@ class Index : public AppendListener {
   void StartKeeper();
   // Load, without more work for other threads.
   Status LoadBucket(uint32_t bucket) const;
-  Status ReadBucket(uint32_t bucket, uint64_t* record_count) const;
+  // The first attempt of a bucket that waits: restores it, or reads its key log.
+  Status ReadWaitingBucket(uint32_t bucket) const noexcept;
+  Status ReadBucket(uint32_t bucket) const;
   // Calls lookup(), and once more after Load if the bucket was unread.
   template <typename Lookup>
   Status Answer(uint32_t bucket, uint64_t version, const Lookup& lookup) const;

@@ -67,13 +67,24 @@ bool Index::is_waiting() const { return impl_->waiting != nullptr; }
 
 void Index::RestoreRest() noexcept {
   const auto load = [this](uint32_t bucket) {
-    const Status status = Guarded([&] { return LoadBucket(bucket); });
-    if (!status.ok()) Log(impl_->options.log, LogLevel::kError, status.ToString());
-    return Status::Ok();
+    return Guarded([&] {
+      const Status status = LoadBucket(bucket);
+      if (!status.ok()) Log(impl_->options.log, LogLevel::kError, status.ToString());
+      return Status::Ok();
+    });
   };
-  (void)Guarded([&] { return impl_->waiting->restore.ForEachBucket(kRestThreads, load); });
-  impl_->waiting->restore.Report();
+  const IndexRestore& restore = impl_->waiting->restore;
+  const Status all = Guarded([&] { return restore.ForEachBucket(kRestThreads, load); });
+  if (!all.ok()) {
+    // Without memory for threads. The buckets that they loaded are not loaded again.
+    for (uint32_t b = 0; b < impl_->geometry.bucket_count; ++b) (void)load(b);
+  }
+  (void)Guarded([&] {
+    restore.Report();
+    return Status::Ok();
+  });
   impl_->paging->FitFrames();
+  // Without memory for it, Close tries again.
   (void)Guarded([&] {
     StartKeeper();
     return Status::Ok();
@@ -92,39 +103,41 @@ Status Index::Load(uint32_t bucket) const {
 Status Index::LoadBucket(uint32_t bucket) const {
   return impl_->unread.Load(bucket, [this, bucket](uint64_t* record_count) {
     BucketIndex& index = impl_->buckets[bucket];
-    if (*record_count != UnreadBuckets::kWaitingCount) return ReadBucket(bucket, record_count);
-    // If this fails, views may be older than the attempt that succeeds.
-    *record_count = impl_->log->RecordCount(bucket);
-    bool restored = false;
-    Status status = Guarded([&] { return impl_->waiting->restore.RestoreOne(bucket, &restored); });
-    if (!restored || !status.ok()) {
-      impl_->waiting->context->Undo(bucket);
-      impl_->roots->Forget(bucket);
-      if (status.ok()) status = ReadBucket(bucket, record_count);
+    if (*record_count == UnreadBuckets::kWaitingCount) {
+      // If this fails, views may be older than the attempt that succeeds.
+      *record_count = impl_->log->RecordCount(bucket);
+      const Status status = ReadWaitingBucket(bucket);
+      if (!status.ok()) index.NoteUnread();
+      if (status.ok()) index.Admit();
+      return status;
     }
-    if (status.ok()) {
-      index.Admit();
-    } else {
-      index.NoteUnread();
+    ENGINE_RACE_RETURN_IF_ERROR(ReadBucket(bucket));
+    // From here on the listener is told of each append. Views of the new version come later.
+    if (impl_->log->RecordCount(bucket) != *record_count) {
+      impl_->unread.HideFromOlder(bucket, views().StampWrite().version);
     }
-    return status;
+    index.Admit();
+    return Status::Ok();
   });
 }
 
-Status Index::ReadBucket(uint32_t bucket, uint64_t* record_count) const {
+// No view is older than this attempt, so nothing is hidden from any.
+Status Index::ReadWaitingBucket(uint32_t bucket) const noexcept {
+  bool restored = false;
+  const Status status = impl_->waiting->restore.RestoreOne(bucket, &restored);
+  if (restored) return Status::Ok();
+  impl_->roots->Forget(bucket);
+  return status.ok() ? Guarded([&] { return ReadBucket(bucket); }) : status;
+}
+
+Status Index::ReadBucket(uint32_t bucket) const {
   const Options& options = impl_->options;
   // The cast is sound: the index is the log's listener, and Build had it as non-const.
   BuildContext context(impl_->log, const_cast<Index*>(this), options,
                        BuildLimits::For(options, /*thread_count=*/1), /*thread_count=*/1,
                        {impl_->buckets.get(), impl_->geometry.bucket_count}, &impl_->unread);
   if (impl_->buckets[bucket].may_be_paged()) context.set_paging(impl_->paging.get());
-  ENGINE_RACE_RETURN_IF_ERROR(BuildBucket(&context, bucket));
-  // From here on the listener is told of each append. Views of the new version come later.
-  if (impl_->log->RecordCount(bucket) != *record_count) {
-    impl_->unread.HideFromOlder(bucket, views().StampWrite().version);
-  }
-  impl_->buckets[bucket].Admit();
-  return Status::Ok();
+  return BuildBucket(&context, bucket);
 }
 
 }  // namespace engine_race

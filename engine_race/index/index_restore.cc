@@ -49,24 +49,22 @@ Status IndexRestore::RestoreAll() {
 }
 
 Status IndexRestore::ForEachBucket(uint32_t thread_count,
-                                   const std::function<Status(uint32_t bucket)>& restore) const {
+                                   FunctionRef<Status(uint32_t bucket)> restore) const {
   const uint32_t bucket_count = context_.bucket_count();
+  const uint32_t row = kBucketsTogether;
   std::atomic<uint32_t> next{0};
-  return RunParallel(
-      "er-restore", std::min(thread_count, (bucket_count - 1) / kBucketsTogether + 1),
-      [&](uint32_t worker) {
-        if (worker > 0) context_.log().placement().EnterBuildThread();
-        while (true) {
-          // Relaxed: each bucket must only be handed out once.
-          const uint32_t first = next.fetch_add(kBucketsTogether, std::memory_order_relaxed);
-          if (first >= bucket_count) return Status::Ok();
-          const uint32_t count = std::min(kBucketsTogether, bucket_count - first);
-          context_.log().PrefetchStagedKeys(first, count);
-          for (uint32_t b = first; b < first + count; ++b) {
-            ENGINE_RACE_RETURN_IF_ERROR(restore(b));
-          }
-        }
-      });
+  const auto work = [&](uint32_t worker) {
+    if (worker > 0) context_.log().placement().EnterBuildThread();
+    while (true) {
+      // Relaxed: each bucket must only be handed out once.
+      const uint32_t first = next.fetch_add(row, std::memory_order_relaxed);
+      if (first >= bucket_count) return Status::Ok();
+      const uint32_t count = std::min(row, bucket_count - first);
+      context_.log().PrefetchStagedKeys(first, count);
+      for (uint32_t b = first; b < first + count; ++b) ENGINE_RACE_RETURN_IF_ERROR(restore(b));
+    }
+  };
+  return RunParallel("er-restore", std::min(thread_count, (bucket_count - 1) / row + 1), work);
 }
 
 bool IndexRestore::MayRestoreAll() const {
@@ -94,27 +92,29 @@ bool IndexRestore::Holds(uint32_t bucket) const {
                        log.RecordCount(bucket), read_entry);
 }
 
-Status IndexRestore::RestoreOne(uint32_t bucket, bool* restored) {
+Status IndexRestore::RestoreOne(uint32_t bucket, bool* restored) noexcept {
   *restored = false;
-  if (Holds(bucket)) {
-    BucketCut cut;
-    const Status is_cut = context_.Cut(bucket, root_.coverages[bucket].record_count, &cut);
-    if (is_cut.ok()) {
-      ENGINE_RACE_RETURN_IF_ERROR(Install(bucket, cut, restored));
-    } else if (is_cut.code() == Code::kOutOfMemory) {
-      return is_cut;
-    }
-    if (*restored) return Status::Ok();
-    context_.Undo(bucket);
-  }
+  size_t adopted_count = 0;
+  Status status = Guarded([&] { return TryRestore(bucket, &adopted_count, restored); });
+  if (*restored) return Status::Ok();
+  context_.Undo(bucket);
   root_.coverages[bucket] = {};
-  if (!root_.ExtentsOf(bucket).empty()) refused_.fetch_add(1, std::memory_order_relaxed);
-  // Their places are used again once a root is written that does not name the extents.
-  for (const format::IndexExtent& extent : root_.ExtentsOf(bucket)) {
-    PagedRunPtr unused;
-    ENGINE_RACE_RETURN_IF_ERROR(paging_.AdoptNamed(extent, &unused));
+  const auto extents = root_.ExtentsOf(bucket);
+  if (status.ok() && !extents.empty()) refused_.fetch_add(1, std::memory_order_relaxed);
+  // Runs that were made for extents have been discarded.
+  for (const format::IndexExtent& extent : extents.subspan(adopted_count)) {
+    paging_.DiscardNamed(extent);
   }
-  return Status::Ok();
+  return status;
+}
+
+// kOutOfMemory. Without a failure, and not restored: the bucket is to be built.
+Status IndexRestore::TryRestore(uint32_t bucket, size_t* adopted_count, bool* restored) {
+  if (!Holds(bucket)) return Status::Ok();
+  BucketCut cut;
+  const Status is_cut = context_.Cut(bucket, root_.coverages[bucket].record_count, &cut);
+  if (is_cut.ok()) return Install(bucket, cut, adopted_count, restored);
+  return is_cut.code() == Code::kOutOfMemory ? is_cut : Status::Ok();
 }
 
 // Merges the tail that came into deltas. They wait for the keeper if that fails.
@@ -135,7 +135,8 @@ void IndexRestore::MergeTail(uint32_t bucket) {
   paging_.writer_merges().release();
 }
 
-Status IndexRestore::Install(uint32_t bucket, const BucketCut& cut, bool* restored) {
+Status IndexRestore::Install(uint32_t bucket, const BucketCut& cut, size_t* adopted_count,
+                             bool* restored) {
   std::vector<IndexEntry> tail;
   bool is_good = true;
   ENGINE_RACE_RETURN_IF_ERROR(ReadTail(bucket, cut, &tail, &is_good));
@@ -144,10 +145,11 @@ Status IndexRestore::Install(uint32_t bucket, const BucketCut& cut, bool* restor
   for (const format::IndexExtent& extent : root_.ExtentsOf(bucket)) {
     parts.push_back(std::make_unique<Part>());
     ENGINE_RACE_RETURN_IF_ERROR(paging_.AdoptNamed(extent, &parts.back()->extent));
+    ++*adopted_count;
   }
-  *restored = true;
   ENGINE_RACE_RETURN_IF_ERROR(
       context_.bucket(bucket).Install(std::move(parts), /*damaged=*/false, tail));
+  *restored = true;
   if (paging_.HasLargeDeltas()) MergeTail(bucket);
   return Status::Ok();
 }

@@ -11,10 +11,11 @@
 #define ENGINE_RACE_INDEX_INDEX_RESTORE_H_
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <vector>
 
+#include "engine_race/base/function_ref.h"
 #include "engine_race/base/status.h"
 #include "engine_race/index/build.h"
 #include "engine_race/index/paging.h"
@@ -38,12 +39,12 @@ class IndexRestore {
   Status RestoreAll();
   // Whether every bucket can be restored as far as the counts tell. No I/O.
   bool MayRestoreAll() const;
-  // Restores a bucket, or takes its coverage out of the root. kOutOfMemory.
-  Status RestoreOne(uint32_t bucket, bool* restored);
+  // Restores a bucket, or undoes it and takes its coverage out of the root. kOutOfMemory.
+  Status RestoreOne(uint32_t bucket, bool* restored) noexcept;
   // Calls restore() for every bucket, from `thread_count` threads at most. Reads the staged entries
-  // of neighbouring buckets together before. Returns the first failure.
-  Status ForEachBucket(uint32_t thread_count,
-                       const std::function<Status(uint32_t bucket)>& restore) const;
+  // of neighbouring buckets together before. Returns the first failure, after which some buckets
+  // were left out. May throw std::bad_alloc before the first call.
+  Status ForEachBucket(uint32_t thread_count, FunctionRef<Status(uint32_t bucket)> restore) const;
   // Tells the log callback how many buckets could not be restored.
   void Report() const;
 
@@ -52,7 +53,9 @@ class IndexRestore {
   bool MayHold(uint32_t bucket) const;
   // False: the bucket is to be built.
   bool Holds(uint32_t bucket) const;
-  Status Install(uint32_t bucket, const BucketCut& cut, bool* restored);
+  // Both leave *adopted_count at the number of extents that runs were made for.
+  Status TryRestore(uint32_t bucket, size_t* adopted_count, bool* restored);
+  Status Install(uint32_t bucket, const BucketCut& cut, size_t* adopted_count, bool* restored);
   Status ReadTail(uint32_t bucket, const BucketCut& cut, std::vector<IndexEntry>* tail,
                   bool* is_good) const;
   void MergeTail(uint32_t bucket);

@@ -57,18 +57,22 @@ Status Paging::PageFresh(std::span<const std::unique_ptr<Part>> parts, uint64_t 
 
 void Paging::Discard(std::unique_ptr<PagedRun> run) noexcept {
   blocks_.Evict(*run);
+  FreeUnlessNamed(run->id);
+}
+
+void Paging::FreeUnlessNamed(const l1::ExtentId& id) noexcept {
   {
     const std::lock_guard lock(mutex_);
-    if (is_committing_ || is_in_doubt_ || IsNamed(run->id)) {
+    if (is_committing_ || is_in_doubt_ || IsNamed(id)) {
       // If memory is refused, the place stays in use until the store is opened again.
       (void)Guarded([&] {
-        waiting_.push_back(run->id);
+        waiting_.push_back(id);
         return Status::Ok();
       });
       return;
     }
   }
-  store_->Free(run->id);
+  store_->Free(id);
 }
 
 bool Paging::IsNamed(const l1::ExtentId& id) const {

@@ -106,6 +106,10 @@ class Paging {
                    l1::ExtentImage* image);
   // A run for an extent that the root names. kOutOfMemory.
   Status AdoptNamed(const format::IndexExtent& extent, PagedRunPtr* run);
+  // Discard for an extent that the root names and that no run was made for.
+  void DiscardNamed(const format::IndexExtent& extent) noexcept {
+    FreeUnlessNamed({extent.generation, extent.place});
+  }
   // Evicts the frames of a run that no part has any more. Its extent is used again as soon as no
   // root on disk names it.
   void Discard(std::unique_ptr<PagedRun> run) noexcept;
@@ -157,6 +161,8 @@ class Paging {
            paged_record_count_.load(std::memory_order_relaxed) * kFlatBytesPerRecord;
   }
   bool IsNamed(const l1::ExtentId& id) const;  // under mutex_
+  // Has the place used again, now or once no root on disk names it.
+  void FreeUnlessNamed(const l1::ExtentId& id) noexcept;
 
   BlockFrames blocks_;
   const std::unique_ptr<l1::ExtentStore> store_;

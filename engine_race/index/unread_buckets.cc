@@ -53,8 +53,7 @@ UnreadBuckets::Entry* UnreadBuckets::Find(uint32_t bucket) const {
   return found == entries_.end() ? nullptr : &found->second;
 }
 
-Status UnreadBuckets::Load(uint32_t bucket,
-                           const std::function<Status(uint64_t* record_count)>& read) {
+Status UnreadBuckets::Load(uint32_t bucket, FunctionRef<Status(uint64_t* record_count)> read) {
   Entry* const found = Find(bucket);
   // The index has this bucket.
   if (found == nullptr) return Status::Ok();

@@ -20,7 +20,6 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <mutex>
 #include <shared_mutex>
@@ -51,7 +50,7 @@ class UnreadBuckets {
   // Ok if the bucket has been read, by `read(&record_count)` in this call or in an earlier one.
   // Otherwise the failure of the last attempt, the first of which was the build. The count is that
   // of Add, kUnknownCount or kWaitingCount; the next attempt gets what `read` leaves there.
-  Status Load(uint32_t bucket, const std::function<Status(uint64_t* record_count)>& read);
+  Status Load(uint32_t bucket, FunctionRef<Status(uint64_t* record_count)> read);
 
   // Hides the bucket from views below `version`. Called within `read`, before the bucket is
   // admitted.

@@ -290,5 +290,61 @@ TEST_F(WaitingBucketsTest, WhatWasWrittenMeanwhileIsNeverMissed) {
   ASSERT_NO_FATAL_FAILURE(ExpectFinds());
 }
 
+TEST_F(WaitingBucketsTest, EveryBucketIsTriedWhateverMemoryIsRefused) {
+  bool is_refused = true;
+  for (uint64_t passed = 0; is_refused; passed += 1 + passed / 16) {
+    SCOPED_TRACE("request " + std::to_string(passed));
+    Close();
+    ASSERT_NO_FATAL_FAILURE(OpenWaiting());
+    ASSERT_TRUE(index_->is_waiting());
+    {
+      const RefuseMemory refuse(passed);
+      index_->RestoreRest();
+      is_refused = refuse.refused();
+    }
+    ASSERT_NO_FATAL_FAILURE(ExpectViewsOfNow());
+  }
+  ASSERT_NO_FATAL_FAILURE(ExpectFinds());
+}
+
+TEST_F(WaitingBucketsTest, ARefusedRestoreKeepsNoPlaceOnDisk) {
+  ASSERT_NO_FATAL_FAILURE(Open());
+  const uint64_t disk_bytes = index_->disk_bytes();
+  bool is_refused = true;
+  for (uint64_t passed = 0; is_refused; ++passed) {
+    SCOPED_TRACE("request " + std::to_string(passed));
+    Close();
+    ASSERT_NO_FATAL_FAILURE(OpenWaiting());
+    const uint64_t key = KeyIn(3);
+    {
+      const RefuseMemory refuse(passed);
+      const Code code = Find(key);
+      is_refused = refuse.refused();
+      EXPECT_TRUE(code == Code::kOk || (is_refused && code == Code::kOutOfMemory));
+    }
+    index_->RestoreRest();
+    EXPECT_EQ(Find(key), Code::kOk);
+    ASSERT_TRUE(index_->Save(~uint64_t{0}).ok());
+    EXPECT_EQ(index_->disk_bytes(), disk_bytes);
+  }
+}
+
+TEST_F(WaitingBucketsTest, ClosingSavesWithoutAKeeperBefore) {
+  ASSERT_NO_FATAL_FAILURE(OpenWaiting());
+  {
+    const WatchMemory watch([](size_t size) {
+      if (size == sizeof(IndexKeeper)) throw std::bad_alloc();
+    });
+    index_->RestoreRest();
+  }
+  ASSERT_NO_FATAL_FAILURE(OutgrowCoverage(3));
+  EXPECT_EQ(index_->Save(~uint64_t{0}).code(), Code::kOutOfMemory);
+  const std::string before = Root();
+  EXPECT_TRUE(index_->Close(~uint64_t{0}).ok());
+  EXPECT_FALSE(Root() == before);
+  ASSERT_NO_FATAL_FAILURE(Reopen());
+  ASSERT_NO_FATAL_FAILURE(ExpectFinds());
+}
+
 }  // namespace
 }  // namespace engine_race::test
