@@ -19,7 +19,9 @@ namespace {
 // Threads wait for reads of single pages here, so there are more of them than CPUs.
 constexpr uint32_t kRestoreThreads = 16;
 // A thread takes so many neighbouring buckets at once and reads their staged entries together.
-constexpr uint32_t kBucketsTogether = 32;
+constexpr uint32_t kMaxBucketsTogether = 32;
+// Fewer where a thread would get fewer such rows than this, so that no thread works long alone.
+constexpr uint32_t kRowsPerThread = 2;
 // Tails are held in memory: 32 bytes a record, in as many threads.
 constexpr uint64_t kMinTail = 4096;
 constexpr uint64_t kMaxTail = 128 << 10;
@@ -31,10 +33,11 @@ constexpr uint64_t kEntryBytes = sizeof(format::KeyEntry);
 }  // namespace
 
 Status IndexRestore::RestoreAll() {
-  // There was no root.
+  // There was no root. The build reads every bucket.
   if (std::all_of(
           root_.coverages.begin(), root_.coverages.end(),
           [](const format::IndexCoverage& coverage) { return coverage.record_count == 0; })) {
+    context_.log().PrefetchStagedKeys(0, context_.bucket_count());
     return Status::Ok();
   }
   const Status status = ForEachBucket(kRestoreThreads, [this](uint32_t bucket) {
@@ -51,7 +54,8 @@ Status IndexRestore::RestoreAll() {
 Status IndexRestore::ForEachBucket(uint32_t thread_count,
                                    FunctionRef<Status(uint32_t bucket)> restore) const {
   const uint32_t bucket_count = context_.bucket_count();
-  const uint32_t row = kBucketsTogether;
+  const uint32_t row =
+      std::clamp(bucket_count / (kRowsPerThread * thread_count), 1U, kMaxBucketsTogether);
   std::atomic<uint32_t> next{0};
   const auto work = [&](uint32_t worker) {
     if (worker > 0) context_.log().placement().EnterBuildThread();
@@ -68,10 +72,21 @@ Status IndexRestore::ForEachBucket(uint32_t thread_count,
 }
 
 bool IndexRestore::MayRestoreAll() const {
+  bool has_covered = false;
   for (uint32_t b = 0; b < context_.bucket_count(); ++b) {
-    if (!MayHold(b)) return false;
+    if (MayHold(b)) {
+      has_covered = true;
+    } else if (!IsEmpty(b)) {
+      return false;
+    }
   }
-  return true;
+  return has_covered;
+}
+
+bool IndexRestore::IsEmpty(uint32_t bucket) const {
+  const BucketLog& log = context_.log();
+  return log.RecordCount(bucket) == 0 && root_.coverages[bucket].record_count == 0 &&
+         !log.BucketDamaged(bucket);
 }
 
 bool IndexRestore::MayHold(uint32_t bucket) const {
@@ -83,6 +98,7 @@ bool IndexRestore::MayHold(uint32_t bucket) const {
 }
 
 bool IndexRestore::Holds(uint32_t bucket) const {
+  if (IsEmpty(bucket)) return true;
   if (!MayHold(bucket)) return false;
   const BucketLog& log = context_.log();
   const auto read_entry = [&](uint64_t slot, format::KeyEntry* entry) {

@@ -2,7 +2,8 @@
 //
 // A bucket is restored if its coverage holds: the last record that the extents stand for is still
 // the same in the key log. The records behind it are read from the log and added to the deltas.
-// Every other bucket is left to the build, and the log callback hears how many there are.
+// Every other bucket is left to the build, and the log callback hears how many there are. A bucket
+// without records needs no coverage.
 //
 // Thread safety: RestoreOne from any thread, for different buckets. The rest from one thread,
 // before any other thread knows the index. Not an owner. Invariant: a bucket that is not restored
@@ -51,6 +52,8 @@ class IndexRestore {
  private:
   // As far as the counts tell.
   bool MayHold(uint32_t bucket) const;
+  // Whether neither the log nor the root has records of the bucket.
+  bool IsEmpty(uint32_t bucket) const;
   // False: the bucket is to be built.
   bool Holds(uint32_t bucket) const;
   // Both leave *adopted_count at the number of extents that runs were made for.

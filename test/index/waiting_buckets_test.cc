@@ -290,6 +290,14 @@ TEST_F(WaitingBucketsTest, WhatWasWrittenMeanwhileIsNeverMissed) {
   ASSERT_NO_FATAL_FAILURE(ExpectFinds());
 }
 
+TEST_F(WaitingBucketsTest, AFewBucketsAreRestoredByMoreThanOneThread) {
+  ASSERT_NO_FATAL_FAILURE(OpenWaiting());
+  PairsOfKeyReads reads;
+  const ScopedHook hook(&reads);
+  index_->RestoreRest();
+  EXPECT_GT(reads.thread_count(), 1U);
+}
+
 TEST_F(WaitingBucketsTest, EveryBucketIsTriedWhateverMemoryIsRefused) {
   bool is_refused = true;
   for (uint64_t passed = 0; is_refused; passed += 1 + passed / 16) {
@@ -343,6 +351,37 @@ TEST_F(WaitingBucketsTest, ClosingSavesWithoutAKeeperBefore) {
   EXPECT_TRUE(index_->Close(~uint64_t{0}).ok());
   EXPECT_FALSE(Root() == before);
   ASSERT_NO_FATAL_FAILURE(Reopen());
+  ASSERT_NO_FATAL_FAILURE(ExpectFinds());
+}
+
+// Every other bucket has no records.
+class WaitingBucketsEmptyTest : public WaitingBucketsTest {
+ protected:
+  void SetUp() override {
+    options_.bucket_count = 4;
+    ASSERT_NO_FATAL_FAILURE(Open());
+    for (const uint32_t bucket : {0, 2}) {
+      const uint64_t first = log_->geometry().FirstKeyOf(bucket);
+      for (uint64_t i = 0; i < 2600; ++i) ASSERT_NO_FATAL_FAILURE(Write(first + i));
+    }
+    ASSERT_TRUE(index_->Save(~uint64_t{0}).ok());
+    Close();
+  }
+};
+
+TEST_F(WaitingBucketsEmptyTest, BucketsWithoutRecordsHoldUpNothing) {
+  KeyReads reads;
+  const ScopedHook hook(&reads);
+  ASSERT_NO_FATAL_FAILURE(OpenWaiting());
+  ASSERT_TRUE(index_->is_waiting());
+  EXPECT_EQ(Find(log_->geometry().FirstKeyOf(1) + 5), Code::kNotFound);
+  EXPECT_EQ(reads.count, 0U);
+  // No longer empty when it is read.
+  ASSERT_NO_FATAL_FAILURE(Write(log_->geometry().FirstKeyOf(3) + 5));
+  index_->RestoreRest();
+  ASSERT_NO_FATAL_FAILURE(ExpectFinds());
+  ASSERT_NO_FATAL_FAILURE(ExpectWalks());
+  ASSERT_NO_FATAL_FAILURE(Write(log_->geometry().FirstKeyOf(1) + 5));
   ASSERT_NO_FATAL_FAILURE(ExpectFinds());
 }
 
