@@ -16,7 +16,7 @@ a row costs, in bytes read from the device and in time of the CPU.
 
 The order of the columns changes with each round. Each round of a column is a process of its own. A
 cgroup limits its memory and its page cache. The table is --times as large as that limit, and every
-process first gathers three times as many rows as fit in the limit, for --warm-seconds at most. No
+process first gathers half as many rows again as fit in the limit, for --warm-seconds at most. No
 claim is made if that time was too short to fill the memory of one of its columns. The store's memory
 is half of the limit unless --memory says otherwise.
 """
@@ -43,7 +43,7 @@ COLUMNS_OF_CLAIM = ("engine_race", "memmap", "random_map")
 WIDTH = 1024
 ROW_BYTES = 4096
 LOADED_AT_ONCE = 4096
-WARMING_LIMITS = 3
+WARMING_LIMITS = 1.5
 
 
 def rows_of(first, count):
@@ -256,7 +256,7 @@ def parse():
     parser.add_argument("--seconds", default=10.0, type=float, help="of each timed run")
     parser.add_argument("--warm-rows", type=int, help="gathered before each timed run; by default "
                         f"{WARMING_LIMITS} times those that fit in the limit")
-    parser.add_argument("--warm-seconds", default=300.0, type=float, help="a column that warms for "
+    parser.add_argument("--warm-seconds", default=120.0, type=float, help="a column that warms for "
                         "so long is timed as it is then")
     parser.add_argument("--threads", default=4, type=int, help="of the column with several threads")
     parser.add_argument("--rounds", default=3, type=int)
@@ -272,7 +272,7 @@ def parse():
     if arguments.memory is None:
         arguments.memory = arguments.limit // 2
     if arguments.warm_rows is None:
-        arguments.warm_rows = WARMING_LIMITS * arguments.limit // ROW_BYTES
+        arguments.warm_rows = int(WARMING_LIMITS * arguments.limit) // ROW_BYTES
     why_not = (why_in_memory(arguments.dir)
                or why_no_room(arguments.dir, needed_bytes(arguments.rows)))
     if why_not:

@@ -51,8 +51,8 @@ def test_no_ratio_without_a_limit(embeddings, memory_limit, monkeypatch, tmp_pat
     assert "not here" in given["not_measured"]["embeddings_vs_memmap"]
     told = capsys.readouterr().out
     assert "no memory cgroup" in told and "engine_race over" not in told
-    # Every table is equally warm: three times the rows of the limit, in whole batches.
-    assert {rounds[0]["rows_warmed"] for rounds in given["rounds"].values()} == {800}
+    # Every table is equally warm: half as many rows again as fit in the limit.
+    assert {rounds[0]["rows_warmed"] for rounds in given["rounds"].values()} == {400}
 
 
 def test_the_claim_is_over_the_faster_map(embeddings):
