@@ -57,24 +57,25 @@ Status Readers::Make(Set** set, Index::Opening opening) {
     made->iterators = std::make_unique<IteratorPool>(log_, *made->index, frames, made->options,
                                                      made->budget->iterator_window_bytes());
     set_ = std::move(made);
-    if (set_->index->is_waiting()) RestoreRest(set_.get());
-    // Release pairs with the acquires in Ensure, MakeRoomForIndex and AddTo.
+    if (set_->index->needs_restore_rest()) StartRestorer(set_.get());
+    // Release pairs with the acquires in Ensure, EnsureForRead, MakeRoomForIndex and AddTo.
     ready_.store(set_.get(), std::memory_order_release);
   }
   *set = set_.get();
   return Status::Ok();
 }
 
-// Before the readers are given out. A process without threads to spare does it here.
-void Readers::RestoreRest(Set* set) {
+// Called before ready_ is published. Where no thread can be started, the caller reads the buckets.
+void Readers::StartRestorer(Set* set) {
   const auto restore = [this, set] {
     set->index->RestoreRest();
     set->shares->Settle();
   };
-  const std::lock_guard<std::mutex> lock(rest_mutex_);
-  has_rest_.store(true, std::memory_order_relaxed);
+  const std::lock_guard<std::mutex> lock(restorer_mutex_);
+  // Relaxed: the release of ready_ in Make comes later.
+  has_restorer_.store(true, std::memory_order_relaxed);
   try {
-    rest_ = StartThread("er-restore", [this, restore] {
+    restorer_ = StartThread("er-restore", [this, restore] {
       log_.placement().EnterBuildThread();
       restore();
     });
@@ -83,12 +84,12 @@ void Readers::RestoreRest(Set* set) {
   }
 }
 
-void Readers::AwaitIndex() noexcept {
+void Readers::JoinRestorer() noexcept {
   // Acquire pairs with the release below: all that the thread did comes before.
-  if (!has_rest_.load(std::memory_order_acquire)) return;
-  const std::lock_guard<std::mutex> lock(rest_mutex_);
-  if (rest_.joinable()) rest_.join();
-  has_rest_.store(false, std::memory_order_release);
+  if (!has_restorer_.load(std::memory_order_acquire)) return;
+  const std::lock_guard<std::mutex> lock(restorer_mutex_);
+  if (restorer_.joinable()) restorer_.join();
+  has_restorer_.store(false, std::memory_order_release);
 }
 
 // The back end of all readers: the requested one, or where that does not work on every path the
@@ -131,7 +132,7 @@ void Readers::MakeValueFrames(Set* set) const {
 
 Status Readers::MakeRanges(RangeReader** ranges) {
   Set* set = nullptr;
-  ENGINE_RACE_RETURN_IF_ERROR(EnsureWhole(&set));
+  ENGINE_RACE_RETURN_IF_ERROR(Ensure(&set));
   const std::lock_guard<std::mutex> lock(make_mutex_);
   if (set->ranges == nullptr) {
     const MemoryBudget& budget = *set->budget;
@@ -157,7 +158,7 @@ std::vector<int> Readers::ValueFileDescriptors() const {
 
 void Readers::Finish() {
   if (set_ == nullptr) return;
-  AwaitIndex();
+  JoinRestorer();
   set_->pool->Close();
   ReportUnsaved(Guarded([&] { return set_->index->Close(options_.index_close_bytes); }));
 }

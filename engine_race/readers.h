@@ -4,6 +4,9 @@
 // the frames, the index, the point reader, the pool of workers and the iterators. The first range
 // over the latest state makes the range reader. After a failure the next call tries again.
 //
+// Store::Read does not wait for the whole index: a thread, the restorer, reads the buckets that it
+// did not need. All other reads wait for that thread.
+//
 // Owner of all that it makes. Thread safety: every call from any thread, except for the destructor.
 // Invariant: a reader that Ensure has given out stays until the destructor.
 #ifndef ENGINE_RACE_READERS_H_
@@ -51,26 +54,28 @@ class Readers {
   Readers(const Options& options, BucketLog* log, OpStats* stats = nullptr)
       : options_(options), log_(*log), stats_(stats) {}
 
-  ~Readers() { AwaitIndex(); }
+  // Finish may not have been called: the restorer must not outlive the index.
+  ~Readers() { JoinRestorer(); }
 
-  // *set: for reads of single keys. After a failure the next call tries again.
+  // *set: the readers. Every bucket of the index has been tried, so views may be taken. After a
+  // failure the next call tries again.
   Status Ensure(Set** set) {
     // Acquire pairs with the release in Make: the readers are whole.
+    *set = ready_.load(std::memory_order_acquire);
+    if (*set == nullptr) ENGINE_RACE_RETURN_IF_ERROR(Make(set, Index::Opening::kWhole));
+    JoinRestorer();
+    return Status::Ok();
+  }
+  // Ensure for a read of one key's latest value. Buckets may still wait: no view may be taken.
+  Status EnsureForRead(Set** set) {
+    // Acquire pairs with the release in Make.
     *set = ready_.load(std::memory_order_acquire);
     if (*set != nullptr) [[likely]] {
       return Status::Ok();
     }
     return Make(set, Index::Opening::kMayWait);
   }
-  // Ensure for all other calls. The index has tried to read every bucket.
-  Status EnsureWhole(Set** set) {
-    // Acquire pairs with the release in Make.
-    *set = ready_.load(std::memory_order_acquire);
-    if (*set == nullptr) ENGINE_RACE_RETURN_IF_ERROR(Make(set, Index::Opening::kWhole));
-    AwaitIndex();
-    return Status::Ok();
-  }
-  // EnsureWhole, and the reader of ranges over the latest state.
+  // Ensure, and the reader of ranges over the latest state.
   Status EnsureRanges(RangeReader** ranges) {
     // Acquire pairs with the release in MakeRanges.
     *ranges = ready_ranges_.load(std::memory_order_acquire);
@@ -102,9 +107,9 @@ class Readers {
 
  private:
   Status Make(Set** set, Index::Opening opening);
-  // Has a thread of its own read the buckets that wait.
-  void RestoreRest(Set* set);
-  void AwaitIndex() noexcept;
+  // Starts the thread that reads the buckets that wait.
+  void StartRestorer(Set* set);
+  void JoinRestorer() noexcept;
   Status MakeRanges(RangeReader** ranges);
   void ReportUnsaved(const Status& saved) const noexcept;
   Status ChooseBackend(Options* reading) const;
@@ -117,9 +122,9 @@ class Readers {
   OpStats* const stats_;
   std::mutex make_mutex_;
   std::unique_ptr<Set> set_;  // under make_mutex_ until ready_ is set
-  std::mutex rest_mutex_;
-  std::thread rest_;  // under rest_mutex_
-  std::atomic<bool> has_rest_{false};
+  std::mutex restorer_mutex_;
+  std::thread restorer_;  // under restorer_mutex_
+  std::atomic<bool> has_restorer_{false};
   std::atomic<Set*> ready_{nullptr};
   std::atomic<RangeReader*> ready_ranges_{nullptr};
 };

@@ -142,14 +142,14 @@ Status Damaged() { return Status::Corruption(std::string(kStatsFileName) + " is 
 // data: then it is full of zero bytes.
 Status WasBegunAsStats(int fd, bool* is_stats) {
   // One byte more than the largest such file has.
-  std::string text(ReservedBytes(true) + 1, '\0');
+  std::string text(ReservedBytes(/*measured=*/true) + 1, '\0');
   size_t read_bytes = 0;
   ENGINE_RACE_RETURN_IF_ERROR(sys::Pread(fd, text.data(), text.size(), 0, &read_bytes));
-  const bool fits = read_bytes < text.size();
+  const bool is_small_enough = read_bytes < text.size();
   text.resize(read_bytes);
   const bool is_zeros = text.find_first_not_of('\0') == std::string::npos;
-  *is_stats =
-      kFamily.starts_with(std::string_view(text).substr(0, kFamily.size())) || (is_zeros && fits);
+  *is_stats = kFamily.starts_with(std::string_view(text).substr(0, kFamily.size())) ||
+              (is_zeros && is_small_enough);
   return Status::Ok();
 }
 

@@ -36,7 +36,7 @@ struct Store::Impl {
 
   Status EnsureReaders(Readers::Set** available) {
     ENGINE_RACE_RETURN_IF_ERROR(CheckProcess());
-    return readers->EnsureWhole(available);
+    return readers->Ensure(available);
   }
 
   Status Append(std::string_view key, const char* value) {
@@ -54,8 +54,8 @@ struct Store::Impl {
     if (!value.is_set()) return Status::InvalidArgument("the value to read into is null");
     Readers::Set* available = nullptr;
     ENGINE_RACE_RETURN_IF_ERROR(CheckProcess());
-    // It needs one bucket of the index, and does not wait for the others.
-    ENGINE_RACE_RETURN_IF_ERROR(readers->Ensure(&available));
+    // A read of one key needs one bucket of the index and does not wait for the others.
+    ENGINE_RACE_RETURN_IF_ERROR(readers->EnsureForRead(&available));
     const LatencyTimer timer(stats.reads);
     return available->points->Read(DecodeKey(key.data()), value);
   }
@@ -118,8 +118,7 @@ struct Store::Impl {
     ENGINE_RACE_RETURN_IF_ERROR(Guarded([&] {
       ENGINE_RACE_RETURN_IF_ERROR(ParseBounds(lower, upper, log->geometry().keys(), &range));
       ENGINE_RACE_RETURN_IF_ERROR(CheckProcess());
-      return snapshot == nullptr ? readers->EnsureRanges(&shared)
-                                 : readers->EnsureWhole(&available);
+      return snapshot == nullptr ? readers->EnsureRanges(&shared) : readers->Ensure(&available);
     }));
     const LatencyTimer timer(stats.ranges);
     // Not guarded: what the visitor throws is the caller's.

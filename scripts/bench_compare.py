@@ -13,13 +13,13 @@ The parts in Python run in an environment in build/bench-python. It takes NumPy,
 the system and installs by pip what is missing there. PYTHON is the interpreter, by default
 /usr/bin/python3.
 
-The JSON of an earlier run stays until this run has come to its end. A comparison that is interrupted
-leaves what it has measured in a file of that name with the prefix unfinished-. Each part leaves its own figures
-beside it, in bench-NAME.json.
+The JSON of an earlier run stays until this run has ended. Each part leaves its figures beside it in
+bench-NAME.json and replaces those of the earlier run. An interrupted comparison leaves what it has
+measured in unfinished-NAME, where NAME is the name of the JSON.
 
---tiny runs everything once, tiny: no figure means much. Its files have names of their own, which end
-in -tiny. The options that end in -args take further arguments of a part, as one text. Exit code 0 when every part has ended well, 1 otherwise, 2 when the
-disk or the flags will not do, 130 after an interrupt.
+--tiny runs everything once, tiny: no figure means much. The names of its files end in -tiny. The
+options that end in -args take further arguments of a part, as one text. Exit code 0 when every part
+has ended well, 1 otherwise, 2 when the disk or the flags will not do, 130 after an interrupt.
 """
 import argparse
 import contextlib

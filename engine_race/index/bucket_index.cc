@@ -43,9 +43,9 @@ void BucketIndex::TryUnchanged() noexcept {
   }
   if (runs == nullptr) return;
   const std::lock_guard lock(lock_);
-  // In a damaged bucket, or in one that is hidden from older views, readers must look at the flags.
-  // Records of an unread bucket are acknowledged before they are added.
-  if (damaged_ || was_unread_ || unread_) return;
+  // Readers must look at the flags of a damaged bucket, and of one that may be hidden from older
+  // views. Records of an unread bucket are acknowledged before they are added.
+  if (damaged_ || may_be_hidden_ || unread_) return;
   for (size_t i = 0; i < row_.size(); ++i) {
     const Part& part = row_.part(i);
     if (part.delta.count() > 0 || part.history != nullptr) return;

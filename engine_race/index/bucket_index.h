@@ -7,8 +7,8 @@
 // There is one mutator at a time. Prepare and OnAppend are called under the log's lock of the
 // bucket. Install excludes them by the state, which it changes under this bucket's own lock.
 //
-// A bucket is unread while its key log cannot be read. Every lookup answers kIOError until a later
-// build has read the bucket and has called Admit.
+// A bucket is unread while its key log cannot be read, and while it waits for its first attempt.
+// Every lookup answers kIOError until Admit is called.
 // A damaged bucket holds only the records that are provably the newest of their keys, tombstones
 // included. Any other key may have been lost.
 //
@@ -68,14 +68,14 @@ class alignas(64) BucketIndex {
   // Says that the bucket's counts are damaged: every lookup answers kCorruption.
   void MarkUnreadable() noexcept { damaged_ = true; }
   // Says that the bucket is unread. To be called before readers know the index.
-  void MarkUnread() noexcept { unread_ = was_unread_ = true; }
+  void MarkUnread() noexcept { unread_ = may_be_hidden_ = true; }
   // Says that the bucket is unread until its first attempt. To be called before readers know the
   // index.
   void MarkWaiting() noexcept { unread_ = true; }
   // Says that the first attempt has failed: views may be older than the attempt that succeeds.
-  void NoteUnread() noexcept {
+  void NoteFailedAttempt() noexcept {
     const std::lock_guard lock(lock_);
-    was_unread_ = true;
+    may_be_hidden_ = true;
   }
   // Ends the unread state, after Install. Records that were appended before have no stamps.
   void Admit() noexcept;
@@ -163,10 +163,10 @@ class alignas(64) BucketIndex {
   // Merges the delta of one paged part of a bucket that is not claimed. For a writer, which holds
   // the log's lock of the bucket, or for Install, beside which no other thread moves runs.
   Status MergeOne(size_t index);
-  // Whether its runs may leave memory. Damaged buckets keep tombstones, which extents do not have.
-  // A bucket whose extents were lost twice would be lost again.
   // Whether Install has ended. Relaxed: a hint.
   bool is_installed() const { return state_.load(std::memory_order_relaxed) == State::kInstalled; }
+  // Whether its runs may leave memory. Damaged buckets keep tombstones, which extents do not have.
+  // A bucket whose extents were lost twice would be lost again.
   bool may_be_paged() const { return !damaged_ && lost_count_ < kMaxLosses; }
   // The slot of the first record that lies in a delta, or `record_count`. Under the log's lock of
   // the bucket.
@@ -235,10 +235,11 @@ class alignas(64) BucketIndex {
   // A lookup usually needs only the first cache line of the bucket.
   // Set by Install or Flatten, once. False after a record came.
   std::atomic<bool> unchanged_{false};
-  // Both change under the lock once readers know the index.
+  // All three change under the lock once readers know the index.
   bool damaged_ = false;
   bool unread_ = false;
-  bool was_unread_ = false;  // at any time
+  // Views may be older than the attempt that read the bucket: see UnreadBuckets::IsHidden.
+  bool may_be_hidden_ = false;
   mutable ReadWriteLock lock_;
   RunView first_run_;  // a copy, valid once flat_runs_ is set
 

@@ -281,7 +281,7 @@ uint64_t BucketIndex::UnwrittenBytes() const {
 
 void BucketIndex::HideLost() noexcept {
   const std::lock_guard lock(lock_);
-  unread_ = was_unread_ = true;
+  unread_ = may_be_hidden_ = true;
   // Sequentially consistent: pairs with UnchangedRuns.
   unchanged_.store(false, std::memory_order_seq_cst);
 }

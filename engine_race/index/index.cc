@@ -288,8 +288,7 @@ uint64_t Index::pinned_bytes() const { return impl_->shared->bytes(); }
 ViewRegistry& Index::views() const { return impl_->shared->views(); }
 
 Status Index::Save(uint64_t max_bytes) {
-  // Acquire, here and below, pairs with the release in StartKeeper.
-  IndexKeeper* const keeper = impl_->ready_keeper.load(std::memory_order_acquire);
+  IndexKeeper* const keeper = impl_->ReadyKeeper();
   if (keeper == nullptr) return RefusedMemory("index: no memory for its keeper");
   return keeper->Save(max_bytes, /*only_extents=*/false);
 }
@@ -298,23 +297,20 @@ Status Index::Close(uint64_t max_bytes) {
   if (impl_->keeper != nullptr) impl_->keeper->Stop();
   if (max_bytes == 0) return Status::Ok();
   if (impl_->keeper == nullptr) {
-    // RestoreRest had no memory for it.
-    ENGINE_RACE_RETURN_IF_ERROR(Guarded([&] {
-      StartKeeper();
-      return Status::Ok();
-    }));
+    // RestoreRest was refused the memory for the keeper.
+    ENGINE_RACE_RETURN_IF_ERROR(StartKeeper());
     impl_->keeper->Stop();
   }
   return Save(max_bytes);
 }
 
 Status Index::SaveIfCheap(uint64_t max_bytes) {
-  IndexKeeper* const keeper = impl_->ready_keeper.load(std::memory_order_acquire);
+  IndexKeeper* const keeper = impl_->ReadyKeeper();
   return keeper == nullptr ? Status::Ok() : keeper->SaveIfCheap(max_bytes);
 }
 
 void Index::CheckMemory() noexcept {
-  IndexKeeper* const keeper = impl_->ready_keeper.load(std::memory_order_acquire);
+  IndexKeeper* const keeper = impl_->ReadyKeeper();
   if (keeper == nullptr) return;
   if (impl_->paging->HasRunsToPage() || impl_->paging->HasLargeDeltas()) keeper->Wake();
 }

@@ -4,9 +4,9 @@
 // memory or on disk, and a small sorted delta of newer writes.
 //
 // The first read or range opens the index from its extents on disk. It builds the rest from the key
-// logs, in parallel. From then on the log reports every new record. Readers of a bucket share its
-// lock only with the writers of that bucket. They take no lock until something is written to the
-// bucket.
+// logs, in parallel. Buckets may wait to be read until a call needs them: see Opening. From then on
+// the log reports every new record. Readers of a bucket share its lock only with the writers of
+// that bucket. They take no lock until something is written to the bucket.
 //
 // An index that does not fit its memory is paged: see paging.h. A lookup may then need blocks from
 // disk. The calls with a BlockLookup never wait; they say which block they need.
@@ -51,17 +51,18 @@ class Index : public AppendListener {
   // `limit` gives the bytes that the index may take in memory as of now; without it there is none.
   // A flat index takes at most Options::index_memory_bytes.
   //
-  // kMayWait: if all buckets can be restored as far as the counts tell, none of them is read. Each
-  // is read by the first call that needs it, or by RestoreRest, which must be called before a view
-  // is taken. Where a bucket cannot be restored after all, that call builds it.
+  // kMayWait: Build reads no bucket if the counts say that every bucket can be restored. A bucket
+  // then waits: the first call that needs it, or RestoreRest, reads it. That call restores the
+  // bucket, or builds it if it cannot be restored after all. RestoreRest must end before a view is
+  // taken.
   enum class Opening { kWhole, kMayWait };
   static Status Build(BucketLog* log, const Options& options, std::unique_ptr<Index>* index,
                       l1::FrameCache* frames = nullptr, std::function<uint64_t()> limit = nullptr,
                       Opening opening = Opening::kWhole);
-  // Whether buckets may wait for RestoreRest.
-  bool is_waiting() const;
+  // Whether Build has left buckets for RestoreRest. Does not change afterwards.
+  bool needs_restore_rest() const;
   // Reads the buckets that wait, beside any other call but Save and Close. To be called once, if
-  // is_waiting(). Buckets that cannot be read are left out, as in Build.
+  // needs_restore_rest(). Buckets that cannot be read are left out, as in Build.
   void RestoreRest() noexcept;
   ~Index() override;
 
@@ -184,7 +185,7 @@ class Index : public AppendListener {
   // Writes runs that are not on disk, at most `max_bytes`, and a root. kFull, kIOError,
   // kOutOfMemory.
   Status Save(uint64_t max_bytes);
-  // See IndexKeeper.
+  // See IndexKeeper. Does nothing before the keeper has started.
   Status SaveIfCheap(uint64_t max_bytes);
   // Ends the work of other threads, and saves. 0 bytes: saves nothing. After RestoreRest if buckets
   // waited, and while no other call is made.
@@ -205,12 +206,13 @@ class Index : public AppendListener {
   Status MakeViews();
   // Restores and builds all buckets, or has them wait.
   Status Open(Opening opening);
-  void StartKeeper();
-  // Load, without more work for other threads.
+  // kOutOfMemory.
+  Status StartKeeper();
+  // Load without FitFrames and without waking the keeper.
   Status LoadBucket(uint32_t bucket) const;
-  // The first attempt of a bucket that waits: restores it, or reads its key log.
-  Status ReadWaitingBucket(uint32_t bucket) const noexcept;
-  Status ReadBucket(uint32_t bucket) const;
+  // The first attempt of a bucket that waits.
+  Status RestoreOrBuild(uint32_t bucket) const noexcept;
+  Status BuildFromLog(uint32_t bucket) const;
   // Calls lookup(), and once more after Load if the bucket was unread.
   template <typename Lookup>
   Status Answer(uint32_t bucket, uint64_t version, const Lookup& lookup) const;

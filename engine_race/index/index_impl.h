@@ -40,20 +40,23 @@ struct Index::Impl {
   std::unique_ptr<Paging> paging;
   const std::unique_ptr<BucketIndex[]> buckets;
   UnreadBuckets unread;
-  // The root and the context that waiting buckets are restored with.
-  struct Waiting {
-    Waiting(std::unique_ptr<BuildContext> c, Paging* paging, l1::IndexRoot r)
+  // Restores waiting buckets, with a root and a context of its own.
+  struct WaitingRestore {
+    WaitingRestore(std::unique_ptr<BuildContext> c, Paging* paging, l1::IndexRoot r)
         : context(std::move(c)), root(std::move(r)), restore(context.get(), paging, &root) {}
     const std::unique_ptr<BuildContext> context;
     l1::IndexRoot root;
     IndexRestore restore;
   };
-  // Null when no bucket waits.
-  std::unique_ptr<Waiting> waiting;
+  // Null unless Open let buckets wait. Stays after RestoreRest.
+  std::unique_ptr<WaitingRestore> waiting_restore;
   std::mutex lose_mutex;
   std::unique_ptr<RootWriter> roots;
-  // Last: its thread works on all of them. Null until each bucket was tried: a root may not be
-  // written over one that names extents of buckets that wait.
+  // Null until StartKeeper. Acquire: pairs with the release there.
+  IndexKeeper* ReadyKeeper() const { return ready_keeper.load(std::memory_order_acquire); }
+
+  // Last: its thread works on all of them. Null until every bucket has been tried. A root that was
+  // written earlier would not name the extents of waiting buckets.
   std::unique_ptr<IndexKeeper> keeper;
   std::atomic<IndexKeeper*> ready_keeper{nullptr};
 };

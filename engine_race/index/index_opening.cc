@@ -39,31 +39,34 @@ Status Index::Open(Opening opening) {
       impl_->buckets[b].MarkWaiting();
       impl_->unread.AddWaiting(b);
     }
-    impl_->waiting = std::make_unique<Impl::Waiting>(std::move(context), paging, root);
+    impl_->waiting_restore =
+        std::make_unique<Impl::WaitingRestore>(std::move(context), paging, root);
   }
   // Only now, so that a build that fails has the buckets for itself.
   impl_->roots = std::make_unique<RootWriter>(&log, impl_->options.file_mode, impl_->all(), paging,
                                               std::move(root));
-  if (!waits) StartKeeper();
-  return Status::Ok();
+  return waits ? Status::Ok() : StartKeeper();
 }
 
-void Index::StartKeeper() {
-  Impl& impl = *impl_;
-  impl.keeper =
-      std::make_unique<IndexKeeper>(impl.log, impl.options, impl.all(), impl.paging.get(),
-                                    impl.roots.get(), [this](uint32_t bucket, const Status& why) {
-                                      const BucketIndex& lost = impl_->buckets[bucket];
-                                      Lose(bucket, why, [&lost] { return lost.is_extent_lost(); });
-                                    });
-  // Release pairs with the acquires in Load, SaveIfCheap and CheckMemory.
-  impl.ready_keeper.store(impl.keeper.get(), std::memory_order_release);
-  const bool has_work =
-      impl.paging->HasRunsToPage() || impl.paging->HasLargeDeltas() || impl.paging->has_requests();
-  if (impl.options.index_idle_ms != 0 || has_work) impl.keeper->Wake();
+Status Index::StartKeeper() {
+  return Guarded([this] {
+    Impl& impl = *impl_;
+    const auto lose = [this](uint32_t bucket, const Status& why) {
+      const BucketIndex& lost = impl_->buckets[bucket];
+      Lose(bucket, why, [&lost] { return lost.is_extent_lost(); });
+    };
+    impl.keeper = std::make_unique<IndexKeeper>(impl.log, impl.options, impl.all(),
+                                                impl.paging.get(), impl.roots.get(), lose);
+    // Release: pairs with the load in ReadyKeeper.
+    impl.ready_keeper.store(impl.keeper.get(), std::memory_order_release);
+    const bool has_work = impl.paging->HasRunsToPage() || impl.paging->HasLargeDeltas() ||
+                          impl.paging->has_requests();
+    if (impl.options.index_idle_ms != 0 || has_work) impl.keeper->Wake();
+    return Status::Ok();
+  });
 }
 
-bool Index::is_waiting() const { return impl_->waiting != nullptr; }
+bool Index::needs_restore_rest() const { return impl_->waiting_restore != nullptr; }
 
 void Index::RestoreRest() noexcept {
   const auto load = [this](uint32_t bucket) {
@@ -73,7 +76,7 @@ void Index::RestoreRest() noexcept {
       return Status::Ok();
     });
   };
-  const IndexRestore& restore = impl_->waiting->restore;
+  const IndexRestore& restore = impl_->waiting_restore->restore;
   const Status all = Guarded([&] { return restore.ForEachBucket(kRestThreads, load); });
   if (!all.ok()) {
     // Without memory for threads. The buckets that they loaded are not loaded again.
@@ -84,18 +87,13 @@ void Index::RestoreRest() noexcept {
     return Status::Ok();
   });
   impl_->paging->FitFrames();
-  // Without memory for it, Close tries again.
-  (void)Guarded([&] {
-    StartKeeper();
-    return Status::Ok();
-  });
+  (void)StartKeeper();  // where memory for it is refused, Close tries again
 }
 
 Status Index::Load(uint32_t bucket) const {
   const Status status = LoadBucket(bucket);
   impl_->paging->FitFrames();
-  // Acquire pairs with the release in StartKeeper.
-  IndexKeeper* const keeper = impl_->ready_keeper.load(std::memory_order_acquire);
+  IndexKeeper* const keeper = impl_->ReadyKeeper();
   if (keeper != nullptr && impl_->paging->HasRunsToPage()) keeper->Wake();
   return status;
 }
@@ -104,14 +102,17 @@ Status Index::LoadBucket(uint32_t bucket) const {
   return impl_->unread.Load(bucket, [this, bucket](uint64_t* record_count) {
     BucketIndex& index = impl_->buckets[bucket];
     if (*record_count == UnreadBuckets::kWaitingCount) {
-      // If this fails, views may be older than the attempt that succeeds.
+      // A later attempt compares with this count: it finds out whether records came in between.
       *record_count = impl_->log->RecordCount(bucket);
-      const Status status = ReadWaitingBucket(bucket);
-      if (!status.ok()) index.NoteUnread();
-      if (status.ok()) index.Admit();
+      const Status status = RestoreOrBuild(bucket);
+      if (status.ok()) {
+        index.Admit();
+      } else {
+        index.NoteFailedAttempt();
+      }
       return status;
     }
-    ENGINE_RACE_RETURN_IF_ERROR(ReadBucket(bucket));
+    ENGINE_RACE_RETURN_IF_ERROR(BuildFromLog(bucket));
     // From here on the listener is told of each append. Views of the new version come later.
     if (impl_->log->RecordCount(bucket) != *record_count) {
       impl_->unread.HideFromOlder(bucket, views().StampWrite().version);
@@ -122,15 +123,15 @@ Status Index::LoadBucket(uint32_t bucket) const {
 }
 
 // No view is older than this attempt, so nothing is hidden from any.
-Status Index::ReadWaitingBucket(uint32_t bucket) const noexcept {
+Status Index::RestoreOrBuild(uint32_t bucket) const noexcept {
   bool restored = false;
-  const Status status = impl_->waiting->restore.RestoreOne(bucket, &restored);
+  const Status status = impl_->waiting_restore->restore.RestoreOne(bucket, &restored);
   if (restored) return Status::Ok();
   impl_->roots->Forget(bucket);
-  return status.ok() ? Guarded([&] { return ReadBucket(bucket); }) : status;
+  return status.ok() ? Guarded([&] { return BuildFromLog(bucket); }) : status;
 }
 
-Status Index::ReadBucket(uint32_t bucket) const {
+Status Index::BuildFromLog(uint32_t bucket) const {
   const Options& options = impl_->options;
   // The cast is sound: the index is the log's listener, and Build had it as non-const.
   BuildContext context(impl_->log, const_cast<Index*>(this), options,

@@ -18,10 +18,12 @@ namespace {
 
 // Threads wait for reads of single pages here, so there are more of them than CPUs.
 constexpr uint32_t kRestoreThreads = 16;
-// A thread takes so many neighbouring buckets at once and reads their staged entries together.
-constexpr uint32_t kMaxBucketsTogether = 32;
-// Fewer where a thread would get fewer such rows than this, so that no thread works long alone.
-constexpr uint32_t kRowsPerThread = 2;
+// A thread takes this many neighbouring buckets a turn at most, and reads their staged entries
+// together.
+constexpr uint32_t kMaxBucketsPerTurn = 32;
+// In small stores a turn has fewer buckets, so that each thread gets at least so many turns and all
+// end at about the same time.
+constexpr uint32_t kMinTurnsPerThread = 2;
 // Tails are held in memory: 32 bytes a record, in as many threads.
 constexpr uint64_t kMinTail = 4096;
 constexpr uint64_t kMaxTail = 128 << 10;
@@ -54,21 +56,22 @@ Status IndexRestore::RestoreAll() {
 Status IndexRestore::ForEachBucket(uint32_t thread_count,
                                    FunctionRef<Status(uint32_t bucket)> restore) const {
   const uint32_t bucket_count = context_.bucket_count();
-  const uint32_t row =
-      std::clamp(bucket_count / (kRowsPerThread * thread_count), 1U, kMaxBucketsTogether);
+  const uint32_t buckets_per_turn =
+      std::clamp(bucket_count / (kMinTurnsPerThread * thread_count), 1U, kMaxBucketsPerTurn);
   std::atomic<uint32_t> next{0};
   const auto work = [&](uint32_t worker) {
     if (worker > 0) context_.log().placement().EnterBuildThread();
     while (true) {
       // Relaxed: each bucket must only be handed out once.
-      const uint32_t first = next.fetch_add(row, std::memory_order_relaxed);
+      const uint32_t first = next.fetch_add(buckets_per_turn, std::memory_order_relaxed);
       if (first >= bucket_count) return Status::Ok();
-      const uint32_t count = std::min(row, bucket_count - first);
+      const uint32_t count = std::min(buckets_per_turn, bucket_count - first);
       context_.log().PrefetchStagedKeys(first, count);
       for (uint32_t b = first; b < first + count; ++b) ENGINE_RACE_RETURN_IF_ERROR(restore(b));
     }
   };
-  return RunParallel("er-restore", std::min(thread_count, (bucket_count - 1) / row + 1), work);
+  const uint32_t turn_count = (bucket_count - 1) / buckets_per_turn + 1;
+  return RunParallel("er-restore", std::min(thread_count, turn_count), work);
 }
 
 bool IndexRestore::MayRestoreAll() const {

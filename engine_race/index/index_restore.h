@@ -5,9 +5,10 @@
 // Every other bucket is left to the build, and the log callback hears how many there are. A bucket
 // without records needs no coverage.
 //
-// Thread safety: RestoreOne from any thread, for different buckets. The rest from one thread,
-// before any other thread knows the index. Not an owner. Invariant: a bucket that is not restored
-// has no coverage in the root.
+// Thread safety: RestoreOne from any thread, for different buckets. ForEachBucket and Report beside
+// it, from one thread. OpenIndexRoot, MayRestoreAll and RestoreAll before any other thread knows
+// the index. IndexRestore owns nothing. Invariant: a bucket that RestoreOne could not restore has
+// no coverage in this root. RootWriter has a copy of the root: see RootWriter::Forget.
 #ifndef ENGINE_RACE_INDEX_INDEX_RESTORE_H_
 #define ENGINE_RACE_INDEX_INDEX_RESTORE_H_
 
@@ -38,7 +39,7 @@ class IndexRestore {
   // Restores what can be restored and marks it in the context. A failure means that the whole build
   // must fail.
   Status RestoreAll();
-  // Whether every bucket can be restored as far as the counts tell. No I/O.
+  // Whether every bucket can be restored, by the counts alone. No I/O.
   bool MayRestoreAll() const;
   // Restores a bucket, or undoes it and takes its coverage out of the root. kOutOfMemory.
   Status RestoreOne(uint32_t bucket, bool* restored) noexcept;
@@ -50,13 +51,13 @@ class IndexRestore {
   void Report() const;
 
  private:
-  // As far as the counts tell.
+  // Whether the coverage may hold, by the counts alone. No I/O.
   bool MayHold(uint32_t bucket) const;
   // Whether neither the log nor the root has records of the bucket.
   bool IsEmpty(uint32_t bucket) const;
   // False: the bucket is to be built.
   bool Holds(uint32_t bucket) const;
-  // Both leave *adopted_count at the number of extents that runs were made for.
+  // TryRestore and Install set *adopted_count to the number of extents that they made runs of.
   Status TryRestore(uint32_t bucket, size_t* adopted_count, bool* restored);
   Status Install(uint32_t bucket, const BucketCut& cut, size_t* adopted_count, bool* restored);
   Status ReadTail(uint32_t bucket, const BucketCut& cut, std::vector<IndexEntry>* tail,

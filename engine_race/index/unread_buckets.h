@@ -2,16 +2,18 @@
 // build could not read their key logs, or an extent of theirs could not be read later. A bucket is
 // also among them while it waits for its first attempt, behind the opening of the index.
 //
-// The build reports each of them to the log callback. The first call that needs a bucket gets the
-// error of the build. The next call tries to read the bucket again, because the fault may have
-// passed. One thread at a time tries a bucket; calls that come meanwhile wait and share its result.
+// The build reports each bucket that it could not read to the log callback. The first call that
+// needs such a bucket gets the error of the build. The next call tries to read it again, because
+// the fault may have passed. The first call that needs a waiting bucket reads it. One thread at a
+// time tries a bucket; calls that come meanwhile wait and share its result.
 //
 // After a few failures in a row there is a pause before the next attempt. It doubles up to about a
 // second. During the pause calls answer the last failure. Otherwise a device that takes long to
 // fail would hold up a caller for every key. An attempt reads no other bucket.
 //
 // Records that were appended to a bucket before it was read have no stamps. If there are any, the
-// bucket is hidden from the views that were taken before it was read: see HideFromOlder.
+// bucket is hidden from the views that were taken before it was read: see HideFromOlder. The first
+// attempt of a waiting bucket hides nothing, because no view is older than it.
 //
 // Thread safety: every call from any thread.
 #ifndef ENGINE_RACE_INDEX_UNREAD_BUCKETS_H_
@@ -48,7 +50,7 @@ class UnreadBuckets {
   void AddLost(uint32_t bucket, const Status& failure, FunctionRef<void()> drop);
 
   // Ok if the bucket has been read, by `read(&record_count)` in this call or in an earlier one.
-  // Otherwise the failure of the last attempt, the first of which was the build. The count is that
+  // Otherwise the failure of the last attempt; the build's attempt counts as one. The count is that
   // of Add, kUnknownCount or kWaitingCount; the next attempt gets what `read` leaves there.
   Status Load(uint32_t bucket, FunctionRef<Status(uint64_t* record_count)> read);
 

@@ -40,7 +40,7 @@ EpochManager::EpochManager()
   shared_entry_count_.store(kEntriesBeforeFences, std::memory_order_relaxed);
 }
 
-void EpochManager::TryFences() {
+void EpochManager::RegisterForFences() {
   if (Membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) != 0 || !FenceAll()) return;
   // Acquire: pairs with SafeBelow, which has run no fence if it has come before. Release: pairs
   // with the load in Enter.
@@ -51,7 +51,7 @@ EpochManager::ReaderLine* EpochManager::EnterShared(uint32_t number) {
   if (first_shared_line_ != 0 &&
       shared_entry_count_.load(std::memory_order_relaxed) < kEntriesBeforeFences &&
       shared_entry_count_.fetch_add(1, std::memory_order_relaxed) + 1 == kEntriesBeforeFences) {
-    TryFences();
+    RegisterForFences();
   }
   const uint32_t count = kLineCount - first_shared_line_;
   for (uint32_t i = number;; ++i) {
@@ -79,8 +79,11 @@ uint64_t EpochManager::SafeBelow() const {
   uint64_t oldest = now_.load(std::memory_order_seq_cst);
   // A reader that has entered and is not seen below loads behind this fence, and finds all that was
   // retired gone. If the fence is refused, nothing is known. Without owned lines no fence is
-  // needed. A change of the count, by nothing: TryFences comes before, and the fence is run, or it
-  // comes after, and a reader of an owned line finds gone what was retired before this call.
+  // needed.
+  //
+  // fetch_add and not a load: it is ordered with the exchange in RegisterForFences. If the exchange
+  // came first, this call runs the fence. If it comes later, a reader of an owned line finds gone
+  // what was retired before this call.
   if (owned_line_count_.fetch_add(0, std::memory_order_acq_rel) != 0 && !FenceAll()) return 0;
   for (uint32_t i = 0; i < kLineCount; ++i) {
     // Sequentially consistent: for readers that are inside, see TryEnter and Enter. Also acquire:

@@ -15,9 +15,9 @@
 // locked operation where the kernel refuses membarrier. They also do so in the lines that threads
 // share, because there may be more threads than lines.
 //
-// The kernel wants the process registered before. That takes it some 10 ms in a process of several
-// threads, so the first read of a store does not wait for it. Readers enter by a locked operation
-// until the one that completes kEntriesBeforeFences such entries registers the process.
+// The process must register before it calls membarrier. That takes some 10 ms where it has several
+// threads, so the first read of a store does not do it. Until then readers enter by a locked
+// operation. The reader that makes entry kEntriesBeforeFences of these registers the process.
 //
 // Each reader's line also has counters, so that counting touches no other cache line.
 //
@@ -50,7 +50,8 @@ class EpochManager {
   };
 
  public:
-  // So many locked operations take about as long as registering does.
+  // Locked entries before a reader registers the process. All of them together cost less than
+  // registering does.
   static constexpr uint32_t kEntriesBeforeFences = 1 << 16;
 
   EpochManager();
@@ -103,8 +104,8 @@ class EpochManager {
  private:
   ReaderLine* Enter() {
     const uint32_t number = ThreadNumber();
-    // Acquire: pairs with the exchange in TryFences, and so with SafeBelow. A frame that a call of
-    // it without a fence has found safe is gone for a reader that enters behind this load.
+    // Acquire: pairs with the exchange in RegisterForFences, which follows every SafeBelow that ran
+    // no fence. A frame that such a call has found safe is gone for this reader.
     if (number < owned_line_count_.load(std::memory_order_acquire)) [[likely]] {
       ReaderLine* const line = &lines_[number];
       // Relaxed: only this thread writes to the line. If it is inside already, it enters a shared
@@ -124,7 +125,7 @@ class EpochManager {
   }
   ReaderLine* EnterShared(uint32_t number);
   // Lets readers enter lines of their own from now on, if the kernel lets this process use fences.
-  void TryFences();
+  void RegisterForFences();
 
   static bool TryEnter(ReaderLine* line, uint64_t epoch) {
     uint64_t expected = kOutside;
@@ -137,12 +138,13 @@ class EpochManager {
 
   alignas(64) std::atomic<uint64_t> now_{1};
   const std::unique_ptr<ReaderLine[]> lines_;
-  // kOwnedLineCount once SafeBelow runs fences, else 0.
+  // kOwnedLineCount once SafeBelow runs fences, else 0. Mutable: SafeBelow changes it by 0, to be
+  // ordered with RegisterForFences.
   mutable std::atomic<uint32_t> owned_line_count_{0};
   // Where the lines that threads share begin: 0 where the kernel has no fences.
   const uint32_t first_shared_line_;
-  // Stops at kEntriesBeforeFences. Relaxed: a statistic. In a line of its own, because the one
-  // above is read by each entry.
+  // Stops at kEntriesBeforeFences. Relaxed: fetch_add lets exactly one reader register, and nothing
+  // else is ordered by it. In a line of its own, because each entry reads the one above.
   alignas(64) std::atomic<uint32_t> shared_entry_count_{0};
 };
 

@@ -1,11 +1,13 @@
-// The first read of an opened store waits for its own bucket of the index. Every other call waits
-// for all of them.
+// The first Read of an opened store waits for its own bucket of the index. Calls that read in any
+// other way wait for all buckets.
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -55,6 +57,13 @@ class FirstReadTest : public ::testing::Test {
     ASSERT_TRUE(status.ok()) << status.ToString();
     ASSERT_EQ(value, ValueOf(key, version)) << key;
   }
+  // Other buckets wait when this returns.
+  void OpenAndReadOne(uint64_t bucket) {
+    slow_.emplace();
+    hook_.emplace(&*slow_);
+    store_ = OpenStore(dir_.path(), options_);
+    ExpectRead(KeyIn(bucket, 17), 1);
+  }
   template <typename RangeFn>
   static uint64_t CountOf(const RangeFn& range) {
     uint64_t visited = 0;
@@ -65,58 +74,63 @@ class FirstReadTest : public ::testing::Test {
 
   const TempDir dir_{FastParent()};
   Options options_;
+  std::optional<SlowKeyReads> slow_;
+  std::optional<ScopedHook> hook_;
   std::unique_ptr<Store> store_;
 };
 
-TEST_F(FirstReadTest, EveryKindOfCallMayComeNext) {
-  SlowKeyReads slow;
-  const ScopedHook hook(&slow);
-  for (int next = 0; next < 5; ++next) {
-    store_ = OpenStore(dir_.path(), options_);
-    ExpectRead(KeyIn(next % kBuckets, 17), 1);
-    Snapshot snapshot;
-    Iterator iterator;
-    switch (next) {
-      case 0:
-        EXPECT_EQ(CountOf([&](const auto& visit) { return store_->Range("", "", visit); }),
-                  kBuckets * kRecords);
-        break;
-      case 1:
-        ASSERT_TRUE(store_->GetSnapshot(&snapshot).ok());
-        // The last bucket first, because it waits longest.
-        for (uint64_t b = kBuckets; b-- > 0;) Write(KeyIn(b, kRecords), 2);
-        EXPECT_EQ(
-            CountOf([&](const auto& visit) { return store_->Range(snapshot, "", "", visit); }),
+TEST_F(FirstReadTest, ARangeMayComeNext) {
+  OpenAndReadOne(0);
+  EXPECT_EQ(CountOf([&](const auto& visit) { return store_->Range("", "", visit); }),
             kBuckets * kRecords);
-        for (uint64_t b = 0; b < kBuckets; ++b) {
-          EXPECT_TRUE(store_->Delete(KeyOf(KeyIn(b, kRecords))).ok());
-        }
-        break;
-      case 2:
-        ASSERT_TRUE(store_->NewIterator({}, &iterator).ok());
-        iterator.SeekToLast();
-        ASSERT_TRUE(iterator.Valid());
-        EXPECT_EQ(iterator.key(), KeyOf(KeyIn(kBuckets - 1, kRecords - 1)));
-        break;
-      case 3:
-        EXPECT_TRUE(store_->Sync().ok());
-        break;
-      default:  // closing
-        break;
-    }
-    iterator = Iterator();
-    snapshot = Snapshot();
-    store_.reset();
-  }
+}
+
+TEST_F(FirstReadTest, ASnapshotMayComeNext) {
+  OpenAndReadOne(1);
+  Snapshot snapshot;
+  ASSERT_TRUE(store_->GetSnapshot(&snapshot).ok());
+  // The last bucket first, because it waits longest.
+  for (uint64_t b = kBuckets; b-- > 0;) Write(KeyIn(b, kRecords), 2);
+  EXPECT_EQ(CountOf([&](const auto& visit) { return store_->Range(snapshot, "", "", visit); }),
+            kBuckets * kRecords);
+}
+
+TEST_F(FirstReadTest, AnIteratorMayComeNext) {
+  OpenAndReadOne(2);
+  Iterator iterator;
+  ASSERT_TRUE(store_->NewIterator({}, &iterator).ok());
+  iterator.SeekToLast();
+  ASSERT_TRUE(iterator.Valid());
+  EXPECT_EQ(iterator.key(), KeyOf(KeyIn(kBuckets - 1, kRecords - 1)));
+}
+
+TEST_F(FirstReadTest, AMultiReadMayComeNext) {
+  OpenAndReadOne(3);
+  std::vector<std::string> keys;
+  for (uint64_t b = 0; b < kBuckets; ++b) keys.push_back(KeyOf(KeyIn(b, 99)));
+  const std::vector<std::string_view> views(keys.begin(), keys.end());
+  std::vector<std::string> values(kBuckets);
+  std::vector<Status> statuses(kBuckets);
+  ASSERT_TRUE(store_->MultiRead(views, values, statuses).ok());
+  for (uint64_t b = 0; b < kBuckets; ++b) EXPECT_EQ(values[b], ValueOf(KeyIn(b, 99), 1));
+}
+
+TEST_F(FirstReadTest, SyncMayComeNext) {
+  OpenAndReadOne(0);
+  EXPECT_TRUE(store_->Sync().ok());
+}
+
+TEST_F(FirstReadTest, ClosingMayComeNext) {
+  OpenAndReadOne(1);
+  store_.reset();
+  store_ = OpenStore(dir_.path(), options_);
+  ExpectRead(KeyIn(kBuckets - 1, 17), 1);
 }
 
 // What was written to a bucket that waited is stamped when the bucket is restored, which comes
 // before the snapshot is taken.
 TEST_F(FirstReadTest, ASnapshotShowsWhatWasWrittenToWaitingBuckets) {
-  SlowKeyReads slow;
-  const ScopedHook hook(&slow);
-  store_ = OpenStore(dir_.path(), options_);
-  ExpectRead(KeyIn(0, 17), 1);
+  OpenAndReadOne(0);
   const uint64_t key = KeyIn(kBuckets - 1, kRecords);
   Write(key, 2);
   Snapshot snapshot;
@@ -125,8 +139,6 @@ TEST_F(FirstReadTest, ASnapshotShowsWhatWasWrittenToWaitingBuckets) {
   const Status status = store_->Read(snapshot, KeyOf(key), &value);
   ASSERT_TRUE(status.ok()) << status.ToString();
   EXPECT_EQ(value, ValueOf(key, 2));
-  snapshot = Snapshot();
-  store_.reset();
 }
 
 TEST_F(FirstReadTest, CallsOfAllKindsComeAtOnce) {

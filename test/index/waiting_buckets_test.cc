@@ -65,7 +65,7 @@ class HeldKeyReads : public SystemCallHook {
   std::atomic<bool> goes_on{false};
 };
 
-// Holds up the reads of key entries until two threads have made some, or for long.
+// Holds up reads of key entries until two threads have begun one, for 10 seconds at most.
 class PairsOfKeyReads : public SystemCallHook {
  public:
   long OnCall(SystemCall* call) override {
@@ -125,8 +125,8 @@ class WaitingBucketsTest : public PagedIndexFixture {
     std::ifstream file(dir_.path() + "/" + format::kIndexRootName, std::ios::binary);
     return {std::istreambuf_iterator<char>(file), {}};
   }
-  // A view shows what was written before it and nothing that is written later, or that it cannot
-  // tell.
+  // Checks that a view shows of each key the newest record from before the view. It may also answer
+  // kIOError.
   void ExpectViewsOfNow() {
     for (uint32_t b = 0; b < options_.bucket_count; ++b) {
       ASSERT_NO_FATAL_FAILURE(Write(KeyIn(b)));
@@ -149,17 +149,11 @@ class WaitingBucketsTest : public PagedIndexFixture {
   }
 };
 
-// Of the test that holds a build up behind the runs that it has installed.
-constexpr uint32_t kNotedRecords = 777;
-std::atomic<bool> noted_are_copied;
-std::atomic<bool> build_is_held;
-std::atomic<bool> build_goes_on;
-
 TEST_F(WaitingBucketsTest, ALookupReadsItsOwnBucketOnly) {
   KeyReads reads;
   const ScopedHook hook(&reads);
   ASSERT_NO_FATAL_FAILURE(OpenWaiting());
-  ASSERT_TRUE(index_->is_waiting());
+  ASSERT_TRUE(index_->needs_restore_rest());
   EXPECT_EQ(reads.count, 0U);
   EXPECT_EQ(Find(KeyIn(3)), Code::kOk);
   const uint64_t of_one = reads.count;
@@ -179,7 +173,7 @@ TEST_F(WaitingBucketsTest, RecordsThatComeMeanwhileAreFound) {
   std::mt19937_64 random(7);
   for (int round = 0; round < 3; ++round) {
     ASSERT_NO_FATAL_FAILURE(OpenWaiting());
-    ASSERT_TRUE(index_->is_waiting());
+    ASSERT_TRUE(index_->needs_restore_rest());
     ASSERT_NO_FATAL_FAILURE(Churn(500, &random));
     EXPECT_EQ(Find(KeyIn(2)), Code::kOk);
     ASSERT_NO_FATAL_FAILURE(Churn(500, &random));
@@ -197,7 +191,7 @@ TEST_F(WaitingBucketsTest, RecordsThatComeMeanwhileAreFound) {
 TEST_F(WaitingBucketsTest, WhereThereIsNoRootNothingWaits) {
   ASSERT_EQ(::unlink((dir_.path() + "/" + format::kIndexRootName).c_str()), 0);
   ASSERT_NO_FATAL_FAILURE(OpenWaiting());
-  EXPECT_FALSE(index_->is_waiting());
+  EXPECT_FALSE(index_->needs_restore_rest());
   ASSERT_NO_FATAL_FAILURE(ExpectFinds());
 }
 
@@ -257,6 +251,13 @@ TEST_F(WaitingBucketsTest, ManyThreadsNeedTheSameBuckets) {
   ASSERT_NO_FATAL_FAILURE(ExpectFinds());
 }
 
+// Shared with the allocation hook of the test below, which holds the build up after it has
+// installed its runs.
+constexpr uint32_t kNotedRecords = 777;
+std::atomic<bool> noted_are_copied;
+std::atomic<bool> build_is_held;
+std::atomic<bool> build_goes_on;
+
 TEST_F(WaitingBucketsTest, WhatWasWrittenMeanwhileIsNeverMissed) {
   options_.index_memory_bytes = uint64_t{1} << 30;
   options_.io_backend = IoBackend::kPsync;
@@ -304,7 +305,7 @@ TEST_F(WaitingBucketsTest, EveryBucketIsTriedWhateverMemoryIsRefused) {
     SCOPED_TRACE("request " + std::to_string(passed));
     Close();
     ASSERT_NO_FATAL_FAILURE(OpenWaiting());
-    ASSERT_TRUE(index_->is_waiting());
+    ASSERT_TRUE(index_->needs_restore_rest());
     {
       const RefuseMemory refuse(passed);
       index_->RestoreRest();
@@ -373,7 +374,7 @@ TEST_F(WaitingBucketsEmptyTest, BucketsWithoutRecordsHoldUpNothing) {
   KeyReads reads;
   const ScopedHook hook(&reads);
   ASSERT_NO_FATAL_FAILURE(OpenWaiting());
-  ASSERT_TRUE(index_->is_waiting());
+  ASSERT_TRUE(index_->needs_restore_rest());
   EXPECT_EQ(Find(log_->geometry().FirstKeyOf(1) + 5), Code::kNotFound);
   EXPECT_EQ(reads.count, 0U);
   // No longer empty when it is read.
