@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <semaphore>
 #include <span>
 #include <utility>
 
@@ -40,6 +41,10 @@ struct Index::Impl {
   std::unique_ptr<Paging> paging;
   const std::unique_ptr<BucketIndex[]> buckets;
   UnreadBuckets unread;
+  // How many buckets are loaded at once: each takes memory for its tail, or for its keys.
+  static constexpr uint32_t kLoads = 16;
+  std::counting_semaphore<> load_permits{kLoads};
+  std::mutex giant_mutex;  // held while a giant is loaded
   // Restores waiting buckets, with a root and a context of its own.
   struct WaitingRestore {
     WaitingRestore(std::unique_ptr<BuildContext> c, Paging* paging, l1::IndexRoot r)

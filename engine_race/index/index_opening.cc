@@ -14,6 +14,18 @@ namespace {
 // Few, because calls that need a bucket now should not wait long behind reads of other buckets.
 constexpr uint32_t kRestThreads = 4;
 
+// Holds one of the permits while it lives.
+class Permit {
+ public:
+  explicit Permit(std::counting_semaphore<>* permits) : permits_(*permits) { permits_.acquire(); }
+  Permit(const Permit&) = delete;
+  Permit& operator=(const Permit&) = delete;
+  ~Permit() { permits_.release(); }
+
+ private:
+  std::counting_semaphore<>& permits_;
+};
+
 }  // namespace
 
 Status Index::Open(Opening opening) {
@@ -100,6 +112,7 @@ Status Index::Load(uint32_t bucket) const {
 
 Status Index::LoadBucket(uint32_t bucket) const {
   return impl_->unread.Load(bucket, [this, bucket](uint64_t* record_count) {
+    const Permit permit(&impl_->load_permits);
     BucketIndex& index = impl_->buckets[bucket];
     if (*record_count == UnreadBuckets::kWaitingCount) {
       // A later attempt compares with this count: it finds out whether records came in between.
@@ -133,9 +146,12 @@ Status Index::RestoreOrBuild(uint32_t bucket) const noexcept {
 
 Status Index::BuildFromLog(uint32_t bucket) const {
   const Options& options = impl_->options;
+  const BuildLimits limits = BuildLimits::For(options, Impl::kLoads);
+  // The memory that sorts a giant is that of one.
+  std::unique_lock giant(impl_->giant_mutex, std::defer_lock);
+  if (impl_->log->RecordCount(bucket) > limits.giant_records) giant.lock();
   // The cast is sound: the index is the log's listener, and Build had it as non-const.
-  BuildContext context(impl_->log, const_cast<Index*>(this), options,
-                       BuildLimits::For(options, /*thread_count=*/1), /*thread_count=*/1,
+  BuildContext context(impl_->log, const_cast<Index*>(this), options, limits, /*thread_count=*/1,
                        {impl_->buckets.get(), impl_->geometry.bucket_count}, &impl_->unread);
   if (impl_->buckets[bucket].may_be_paged()) context.set_paging(impl_->paging.get());
   return BuildBucket(&context, bucket);

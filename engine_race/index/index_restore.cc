@@ -88,8 +88,10 @@ bool IndexRestore::MayRestoreAll() const {
 
 bool IndexRestore::IsEmpty(uint32_t bucket) const {
   const BucketLog& log = context_.log();
+  // A recovery may have taken the coverage out of the root and left extents of records that are
+  // lost.
   return log.RecordCount(bucket) == 0 && root_.coverages[bucket].record_count == 0 &&
-         !log.BucketDamaged(bucket);
+         root_.ExtentsOf(bucket).empty() && !log.BucketDamaged(bucket);
 }
 
 bool IndexRestore::MayHold(uint32_t bucket) const {

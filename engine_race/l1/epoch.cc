@@ -35,27 +35,32 @@ EpochManager::EpochManager()
     : lines_(std::make_unique<ReaderLine[]>(kLineCount)),
       first_shared_line_(CanFenceAll() ? kOwnedLineCount : 0) {
   // Another manager may have registered the process. Relaxed: no other thread knows this one yet.
-  if (first_shared_line_ == 0 || !FenceAll()) return;
+  if (first_shared_line_.load(std::memory_order_relaxed) == 0 || !FenceAll()) return;
   owned_line_count_.store(kOwnedLineCount, std::memory_order_relaxed);
   shared_entry_count_.store(kEntriesBeforeFences, std::memory_order_relaxed);
 }
 
 void EpochManager::RegisterForFences() {
-  if (Membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) != 0 || !FenceAll()) return;
+  if (Membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) != 0 || !FenceAll()) {
+    // No thread will ever have a line of its own.
+    first_shared_line_.store(0, std::memory_order_relaxed);
+    return;
+  }
   // Acquire: pairs with SafeBelow, which has run no fence if it has come before. Release: pairs
   // with the load in Enter.
   owned_line_count_.exchange(kOwnedLineCount, std::memory_order_acq_rel);
 }
 
 EpochManager::ReaderLine* EpochManager::EnterShared(uint32_t number) {
-  if (first_shared_line_ != 0 &&
+  if (first_shared_line_.load(std::memory_order_relaxed) != 0 &&
       shared_entry_count_.load(std::memory_order_relaxed) < kEntriesBeforeFences &&
       shared_entry_count_.fetch_add(1, std::memory_order_relaxed) + 1 == kEntriesBeforeFences) {
     RegisterForFences();
   }
-  const uint32_t count = kLineCount - first_shared_line_;
+  const uint32_t first = first_shared_line_.load(std::memory_order_relaxed);
+  const uint32_t count = kLineCount - first;
   for (uint32_t i = number;; ++i) {
-    ReaderLine* const line = &lines_[first_shared_line_ + i % count];
+    ReaderLine* const line = &lines_[first + i % count];
     // Acquire: see Enter.
     if (TryEnter(line, now_.load(std::memory_order_acquire))) return line;
     // All lines are taken: a reader that is inside may need this processor to leave.

@@ -141,8 +141,9 @@ class EpochManager {
   // kOwnedLineCount once SafeBelow runs fences, else 0. Mutable: SafeBelow changes it by 0, to be
   // ordered with RegisterForFences.
   mutable std::atomic<uint32_t> owned_line_count_{0};
-  // Where the lines that threads share begin: 0 where the kernel has no fences.
-  const uint32_t first_shared_line_;
+  // Where the lines that threads share begin: 0 where the kernel has no fences. Relaxed: until it
+  // is 0, no line before it is used.
+  std::atomic<uint32_t> first_shared_line_;
   // Stops at kEntriesBeforeFences. Relaxed: fetch_add lets exactly one reader register, and nothing
   // else is ordered by it. In a line of its own, because each entry reads the one above.
   alignas(64) std::atomic<uint32_t> shared_entry_count_{0};

@@ -53,10 +53,9 @@ std::string DropFilesOf(const std::string& dir) {
 }
 
 std::string DropPageCache(const std::string& dir) {
-  sync();
-  const bool dropped = DropWholeCache();
   if (IsInMemory(dir)) return "not dropped: the files lie in memory";
-  return dropped ? "drop_caches" : DropEachFile(dir);
+  sync();
+  return DropWholeCache() ? "drop_caches" : DropEachFile(dir);
 }
 
 bool SyncFileSystem(const std::string& dir) {

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "engine_race/log/format.h"
 #include "engine_race/store.h"
 #include "test/e2e/engine_fixture.h"
 #include "test/faults/system_calls.h"
@@ -47,6 +49,8 @@ class FirstReadTest : public ::testing::Test {
     std::string value;
     EXPECT_TRUE(store_->Read(KeyOf(KeyIn(0, 0)), &value).ok());
     store_.reset();
+    // Without it no bucket waits.
+    EXPECT_TRUE(std::filesystem::exists(dir_.Join(format::kIndexRootName)));
   }
   void Write(uint64_t key, uint64_t version) const {
     EXPECT_TRUE(store_->Write(KeyOf(key), ValueOf(key, version)).ok());

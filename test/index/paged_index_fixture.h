@@ -48,13 +48,14 @@ class PagedIndexFixture : public ::testing::Test {
     ASSERT_EQ(newest_.size(), count);
   }
 
-  void Open() {
+  void Open(Index::Opening opening = Index::Opening::kWhole) {
     ASSERT_TRUE(BucketLog::Open(options_, dir_.path(), &log_).ok());
     if (frame_count_ > 0) {
       ASSERT_TRUE(
           l1::FrameCache::Create(l1::FrameCache::BytesFor(frame_count_), share_, &frames_).ok());
     }
-    const Status built = Index::Build(log_.get(), options_, &index_, frames_.get());
+    const Status built =
+        Index::Build(log_.get(), options_, &index_, frames_.get(), nullptr, opening);
     ASSERT_TRUE(built.ok()) << built.ToString();
   }
 

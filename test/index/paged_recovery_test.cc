@@ -94,12 +94,7 @@ TEST_F(PagedRecoveryTest, ExtentsDoNotHideRecordsThatACutBringsBack) {
   const uint64_t lost_bytes = log_->KeyOffset(0, log_->RecordCount(0)) - lost_offset;
   const uint64_t store_id = log_->store_id();
   Close();
-  {
-    std::fstream file(key_log, std::ios::in | std::ios::out | std::ios::binary);
-    file.seekp(static_cast<std::streamoff>(lost_offset));
-    file << std::string(lost_bytes, '\0');
-    ASSERT_TRUE(file.flush().good()) << key_log;
-  }
+  LoseBytes(key_log, lost_offset, lost_bytes);
   LosePower(dir_.path(), store_id, options_.bucket_count);
   newest_ = kept;
   Open();

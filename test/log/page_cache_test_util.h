@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,14 @@ inline void LoseFile(const std::string& path) {
   const auto size_bytes = std::filesystem::file_size(path);
   std::filesystem::resize_file(path, 0);
   std::filesystem::resize_file(path, size_bytes);
+}
+
+// Nothing of these bytes of the file has reached the device.
+inline void LoseBytes(const std::string& path, uint64_t offset, uint64_t bytes) {
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(static_cast<std::streamoff>(offset));
+  file << std::string(bytes, '\0');
+  ASSERT_TRUE(file.flush().good()) << path;
 }
 
 // Nothing of what was staged has reached the device; the counts have.
