@@ -1,6 +1,7 @@
 #include "engine_race/readers.h"
 
 #include <algorithm>
+#include <chrono>
 #include <exception>
 #include <utility>
 
@@ -12,6 +13,9 @@
 namespace engine_race {
 namespace {
 
+// The restorer begins this long after the first read, unless a call waits for it. Its reads from
+// the same device would hold up that read.
+constexpr std::chrono::milliseconds kHeadStart{20};
 // So many frames can always be used, whatever the budget leaves: lookups need blocks.
 constexpr uint32_t kLeastFrames = 64;
 
@@ -77,6 +81,10 @@ void Readers::StartRestorer(Set* set) {
   try {
     restorer_ = StartThread("er-restore", [this, restore] {
       log_.placement().EnterBuildThread();
+      {
+        std::unique_lock hurry(hurry_mutex_);
+        hurry_.wait_for(hurry, kHeadStart, [this] { return is_hurried_; });
+      }
       restore();
     });
   } catch (const std::exception&) {
@@ -87,6 +95,11 @@ void Readers::StartRestorer(Set* set) {
 void Readers::JoinRestorer() noexcept {
   // Acquire pairs with the release below: all that the thread did comes before.
   if (!has_restorer_.load(std::memory_order_acquire)) return;
+  {
+    const std::lock_guard hurry(hurry_mutex_);
+    is_hurried_ = true;
+  }
+  hurry_.notify_one();
   const std::lock_guard<std::mutex> lock(restorer_mutex_);
   if (restorer_.joinable()) restorer_.join();
   has_restorer_.store(false, std::memory_order_release);

@@ -5,7 +5,7 @@
 // over the latest state makes the range reader. After a failure the next call tries again.
 //
 // Store::Read does not wait for the whole index: a thread, the restorer, reads the buckets that it
-// did not need. All other reads wait for that thread.
+// did not need, and begins a little later. All other reads wait for that thread.
 //
 // Owner of all that it makes. Thread safety: every call from any thread, except for the destructor.
 // Invariant: a reader that Ensure has given out stays until the destructor.
@@ -13,6 +13,7 @@
 #define ENGINE_RACE_READERS_H_
 
 #include <atomic>
+#include <condition_variable>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -125,6 +126,9 @@ class Readers {
   std::mutex restorer_mutex_;
   std::thread restorer_;  // under restorer_mutex_
   std::atomic<bool> has_restorer_{false};
+  std::mutex hurry_mutex_;
+  std::condition_variable hurry_;
+  bool is_hurried_ = false;  // a call waits for the restorer; under hurry_mutex_
   std::atomic<Set*> ready_{nullptr};
   std::atomic<RangeReader*> ready_ranges_{nullptr};
 };

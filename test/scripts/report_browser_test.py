@@ -109,9 +109,12 @@ class Files(InBrowser):
             for dark in (False, True):
                 self.check(path, 1000, dark)
 
-    def test_the_chart_of_the_figures(self):
-        for dark in (False, True):
-            self.check(ROOT / "docs" / "figures.svg", 1000, dark)
+    def test_the_charts_of_the_documents(self):
+        paths = sorted((ROOT / "docs").rglob("*.svg"))
+        self.assertGreater(len(paths), 1)
+        for path in paths:
+            for dark in (False, True):
+                self.check(path, 1000, dark)
 
 
 for name in WORLDS:
