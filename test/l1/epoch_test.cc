@@ -189,6 +189,9 @@ TEST(EpochTest, WhatIsRetiredBecomesSafeWhereTheKernelRefusesFences) {
   EXPECT_LT(epoch, epochs.SafeBelow());
 }
 
+// ThreadSanitizer does not know that membarrier runs fences on other processors, so the engine does
+// without it there.
+#ifndef __SANITIZE_THREAD__
 TEST(EpochTest, FencesRunOnceReadersEnterWithoutThem) {
   Fences fences(/*is_refused=*/false);
   const ScopedHook hook(&fences);
@@ -212,6 +215,7 @@ TEST(EpochTest, FencesRunOnceReadersEnterWithoutThem) {
   EXPECT_GT(later.SafeBelow(), 0U);
   EXPECT_EQ(fences.fence_count, until_then + 1);
 }
+#endif
 
 }  // namespace
 }  // namespace engine_race::test
