@@ -176,6 +176,9 @@ bool IsUtf8(const std::string& text) {
 }
 
 int Compare(CompareFlags flags) {
+  // A reader that ends early, as `head` does, makes a print fail. The comparison ends in order
+  // then.
+  std::signal(SIGPIPE, SIG_IGN);
   CompareConfig& config = flags.config;
   const std::string wrong = Settle(&flags);
   if (!wrong.empty()) return RefuseBench(kProgram, wrong);
@@ -195,9 +198,6 @@ int Compare(CompareFlags flags) {
                  name.c_str(), "scripts/setup.sh peers installs it");
   }
   CatchInterrupts();
-  // A reader that ends early, as `head` does, makes a print fail. The comparison ends in order
-  // then.
-  std::signal(SIGPIPE, SIG_IGN);
   Comparison comparison(config);
   for (const std::string& path : flags.merges) comparison.Merge(path);
   comparison.Run();
