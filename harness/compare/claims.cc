@@ -1,9 +1,12 @@
 #include "harness/compare/claims.h"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
+#include <string_view>
 #include <utility>
 
+#include "engine_race/base/assert.h"
 #include "harness/measure/median.h"
 
 namespace harness {
@@ -20,25 +23,41 @@ constexpr char kSpaceAmplification[] = "space_amplification_uniform";
 // DropPageCache's word for a cache that is empty for certain.
 constexpr char kDropped[] = "drop_caches";
 
-// The last ones are those of other programs.
-constexpr size_t kOwnCount = 6;
-constexpr ClaimTarget kTargets[] = {{kWriteBest, ">= 5"},
-                                    {kReadBest, ">= 1.1"},
-                                    {kRangeBest, ">= 10"},
-                                    {kOpenRocks, ">= 2"},
-                                    {kWriteAmplification, "<= 1.10"},
-                                    {kSpaceAmplification, "<= 1.10"},
-                                    {"python_read_many_ratio", ">= 0.9"},
-                                    {"python_hot_ratio", ">= 0.6"},
-                                    {"embeddings_vs_memmap", ">= 2"},
-                                    {"c_api_cost", "<= 0.02"}};
+// A claim that the comparison measures itself, and the phase that it is about.
+struct OwnClaim {
+  ClaimTarget target;
+  const char* phase;
+};
+
+constexpr OwnClaim kOwnClaims[] = {{{kWriteBest, ">= 5"}, kWritePhase},
+                                   {{kReadBest, ">= 1.1"}, kReadPhase},
+                                   {{kRangeBest, ">= 10"}, kRangePhase},
+                                   {{kOpenRocks, ">= 2"}, kOpenPhase},
+                                   {{kWriteAmplification, "<= 1.10"}, kWritePhase},
+                                   {{kSpaceAmplification, "<= 1.10"}, kWritePhase}};
+
+// The claims that other programs measure.
+constexpr ClaimTarget kOtherClaims[] = {{"python_read_many_ratio", ">= 0.9"},
+                                        {"python_hot_ratio", ">= 0.6"},
+                                        {"embeddings_vs_memmap", ">= 2"},
+                                        {"c_api_cost", "<= 0.02"}};
+
+// All claims, the comparison's own first.
+constexpr auto kTargets = [] {
+  std::array<ClaimTarget, std::size(kOwnClaims) + std::size(kOtherClaims)> targets = {};
+  size_t count = 0;
+  for (const OwnClaim& own : kOwnClaims) targets[count++] = own.target;
+  for (const ClaimTarget& other : kOtherClaims) targets[count++] = other;
+  return targets;
+}();
 
 // The phase that one of the comparison's own claims is about.
-std::string PhaseOf(const std::string& claim) {
-  if (claim == kReadBest) return kReadPhase;
-  if (claim == kRangeBest) return kRangePhase;
-  if (claim == kOpenRocks) return kOpenPhase;
-  return kWritePhase;
+const char* PhaseOf(std::string_view claim) {
+  const auto* const own =
+      std::find_if(std::begin(kOwnClaims), std::end(kOwnClaims),
+                   [&](const OwnClaim& one) { return claim == one.target.name; });
+  ENGINE_RACE_ASSERT(own != std::end(kOwnClaims));
+  return own->phase;
 }
 
 const std::vector<CompareAnswer>& AnswersOf(const RoundAnswers& answers, const std::string& store,
@@ -109,13 +128,14 @@ std::string CompareClaims::WhyUnmeasured(const std::string& name,
 }
 
 bool CompareClaims::IsOfAnotherProgram(const std::string& name) {
-  return std::any_of(kTargets + kOwnCount, std::end(kTargets),
+  return std::any_of(std::begin(kOtherClaims), std::end(kOtherClaims),
                      [&](const ClaimTarget& target) { return name == target.name; });
 }
 
 // A peer without a rate might be the best one, and without it the engine's ratio would look better.
 // Such a ratio has a name of its own and is no claim.
-void CompareClaims::NoteBest(const RoundAnswers& answers, const char* claim, const char* phase) {
+void CompareClaims::NoteBest(const RoundAnswers& answers, const char* claim) {
+  const char* const phase = PhaseOf(claim);
   double best = 0;
   std::string without;
   const auto note = [&](const std::string& store) {
@@ -151,21 +171,19 @@ void CompareClaims::NoteRatio(const std::string& name, double a, double b) {
 }
 
 void CompareClaims::NoteRound(const RoundAnswers& answers) {
-  NoteBest(answers, kWriteBest, kWritePhase);
-  NoteBest(answers, kReadBest, kReadPhase);
-  NoteBest(answers, kRangeBest, kRangePhase);
+  for (const char* claim : {kWriteBest, kReadBest, kRangeBest}) NoteBest(answers, claim);
   NoteOpenings(answers, kOpenAfterLoadRocks, kOpenAfterLoadPhase);
-  NoteOpenings(answers, kOpenRocks, kOpenPhase);
-  for (const char* phase : {kWritePhase, kReadPhase, kRangePhase, kOpenPhase}) {
-    for (const CompareAnswer& answer : AnswersOf(answers, kEngineName, phase)) {
-      if (answer.ok() && !answer.has_all_records) cut_off_phases_.insert(phase);
+  NoteOpenings(answers, kOpenRocks, PhaseOf(kOpenRocks));
+  for (const auto& [claim, figure] : {std::pair(kWriteAmplification, "write_amplification"),
+                                      std::pair(kSpaceAmplification, "space_amplification")}) {
+    for (const CompareAnswer& answer : AnswersOf(answers, kEngineName, PhaseOf(claim))) {
+      if (!answer.ok() || !answer.has_all_records) continue;
+      if (const auto value = answer.Figure(figure)) rounds_.Note(claim, *value);
     }
   }
-  for (const CompareAnswer& written : AnswersOf(answers, kEngineName, kWritePhase)) {
-    if (!written.ok() || !written.has_all_records) continue;
-    for (const auto& [claim, figure] : {std::pair(kWriteAmplification, "write_amplification"),
-                                        std::pair(kSpaceAmplification, "space_amplification")}) {
-      if (const auto value = written.Figure(figure)) rounds_.Note(claim, *value);
+  for (const OwnClaim& own : kOwnClaims) {
+    for (const CompareAnswer& answer : AnswersOf(answers, kEngineName, own.phase)) {
+      if (answer.ok() && !answer.has_all_records) cut_off_phases_.insert(own.phase);
     }
   }
 }

@@ -30,8 +30,9 @@ class CompareClaims {
   // Takes over a claim of another program. False when no claim has this name.
   bool TakeOver(const std::string& name, double value);
 
-  // Why rounds gave this claim no value. `phases` are those that were run, and `no_cap_reason` says
-  // why there was no cap, if one was wanted.
+  // Why the rounds gave no value to this claim, which must be one that this program measures.
+  // `phases` were run. `no_cap_reason` says why there was no cap; empty if there was one or none
+  // was wanted.
   std::string WhyUnmeasured(const std::string& name, const std::vector<std::string>& phases,
                             const std::string& no_cap_reason) const;
   // The claims without a value.
@@ -42,7 +43,7 @@ class CompareClaims {
   const ClaimRounds& rounds() const { return rounds_; }
 
  private:
-  void NoteBest(const RoundAnswers& answers, const char* claim, const char* phase);
+  void NoteBest(const RoundAnswers& answers, const char* claim);
   void NoteOpenings(const RoundAnswers& answers, const char* claim, const char* phase);
 
   void NoteRatio(const std::string& name, double a, double b);

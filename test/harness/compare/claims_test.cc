@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <string>
 
 namespace harness {
@@ -152,6 +153,23 @@ TEST_F(CompareClaimsTest, SaysWhyAClaimHasNoValue) {
   for (const char* name : {"write_vs_best_peer", "write_amplification"}) {
     EXPECT_NE(why(name).find("engine_race had fewer records in write"), std::string::npos);
   }
+}
+
+TEST_F(CompareClaimsTest, KnowsThePhaseOfEachOwnClaim) {
+  const std::map<std::string, std::string> phases = {
+      {"write_vs_best_peer", kWritePhase},  {"read_vs_best_peer", kReadPhase},
+      {"range_vs_best_peer", kRangePhase},  {"open_vs_rocksdb", kOpenPhase},
+      {"write_amplification", kWritePhase}, {"space_amplification_uniform", kWritePhase}};
+  for (const std::string& name : claims_.Unmeasured()) {
+    if (CompareClaims::IsOfAnotherProgram(name)) {
+      EXPECT_FALSE(phases.contains(name)) << name;
+      continue;
+    }
+    ASSERT_TRUE(phases.contains(name)) << name;
+    EXPECT_EQ(claims_.WhyUnmeasured(name, {}, ""),
+              "the phase " + phases.at(name) + " was not chosen");
+  }
+  EXPECT_EQ(claims_.Unmeasured().size(), phases.size() + 4);
 }
 
 TEST_F(CompareClaimsTest, SaysThatThereWasNoCap) {
