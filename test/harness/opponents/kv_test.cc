@@ -4,11 +4,9 @@
 #include <signal.h>
 #include <spawn.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <map>
@@ -254,27 +252,6 @@ TEST_P(KvTest, ThreadsWriteAndReadAtOnce) {
   ExpectAll();
 }
 
-class LevelDbTest : public KvTest {};
-
-// LevelDB's default would open and close files all the time.
-TEST_P(LevelDbTest, KeepsTheFilesOfManyRecordsOpen) {
-  EXPECT_EQ(store_->Describe()["max_open_files"]["value"], 1000);
-  Reopen(false, 10'000'000);  // 40 GB in files of 16 MiB
-  EXPECT_GT(store_->Describe()["max_open_files"]["value"], 4000);
-}
-
-// A table that cannot be opened would fail a read.
-TEST_P(LevelDbTest, OpensNoMoreFilesThanTheProcessMay) {
-  rlimit before = {};
-  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
-  rlimit low = before;
-  low.rlim_cur = 500;
-  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &low), 0);
-  Reopen(false, 10'000'000);
-  EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
-  EXPECT_EQ(store_->Describe()["max_open_files"]["value"], 436);
-}
-
 TEST_P(KvTest, DescribesItself) {
   const nlohmann::json words = store_->Describe();
   ASSERT_TRUE(words.is_object());
@@ -375,14 +352,6 @@ TEST_P(KvTest, KilledLosesNothing) {
 
 INSTANTIATE_TEST_SUITE_P(Stores, KvTest, ::testing::ValuesIn(StoreNames()),
                          [](const auto& info) { return info.param; });
-// None where it is not installed.
-std::vector<std::string> LevelDbNames() {
-  std::vector<std::string> names = StoreNames();
-  std::erase_if(names, [](const std::string& name) { return name != "leveldb"; });
-  return names;
-}
-GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(LevelDbTest);
-INSTANTIATE_TEST_SUITE_P(Stores, LevelDbTest, ::testing::ValuesIn(LevelDbNames()));
 
 }  // namespace
 }  // namespace harness
