@@ -45,7 +45,7 @@ double LimitSeconds(const CompareConfig& config, const std::string& phase) {
   return IsFill(phase) ? FillSeconds(config) : config.phase_seconds;
 }
 
-// Of the contest, whose writing is always run.
+// The contest's phases that this run measures. It always writes.
 std::vector<std::string> PhasesRun(const CompareConfig& config) {
   if (!config.has_contest) return {};
   std::vector<std::string> phases = config.phases;

@@ -26,13 +26,14 @@ constexpr uint64_t kMiB = uint64_t{1} << 20;
 constexpr uint64_t kMaxWriteBufferBytes = 64 * kMiB;
 constexpr uint64_t kFileBytes = 16 * kMiB;
 
-// Files that this process may open besides the tables: logs, and those of the program.
+// Descriptors that are left to LevelDB's logs and to this program.
 constexpr uint64_t kOtherFiles = 64;
 // LevelDB's own bounds for its option.
 constexpr uint64_t kLeastOpenFiles = 74;
 constexpr uint64_t kMostOpenFiles = 50000;
 
-// The limit of this process on open files, without the other files.
+// How many files LevelDB may keep open: this process's RLIMIT_NOFILE less kOtherFiles, within
+// LevelDB's bounds.
 uint64_t AllowedFiles() {
   rlimit limit = {};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) {

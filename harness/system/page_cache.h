@@ -10,8 +10,8 @@
 namespace harness {
 
 // Syncs, then drops the page cache of the whole machine. Without the rights for that, drops it for
-// the regular files directly in `dir`. Returns "drop_caches", "fadvise" or an error, which says why
-// the files of `dir` are still in memory.
+// the regular files directly in `dir`. Returns "drop_caches", "fadvise" or why files of `dir` are
+// still in memory. On a tmpfs or ramfs it does nothing, because files have no other place there.
 std::string DropPageCache(const std::string& dir);
 
 // The second way alone: for a program that runs beside others, whose cache it must not drop.
