@@ -9,11 +9,12 @@
 namespace engine_race {
 
 Status Store::Verify(const Options& options, const std::string& dir, VerifyReport* report,
-                     const BadRecordFn& on_bad) {
+                     const BadRecordFn& on_bad, const VerifyProgressFn& on_progress) {
   if (report == nullptr) return Status::InvalidArgument("the report to fill is null");
   *report = VerifyReport();
-  const Status verified = Guarded(
-      [&] { return VerifyStoreAndIndex(dir, report, on_bad, options.paths, options.key_range); });
+  const Status verified = Guarded([&] {
+    return VerifyStoreAndIndex(dir, report, on_bad, options.paths, options.key_range, on_progress);
+  });
   if (!verified.ok()) {
     Log(options.log, LogLevel::kError, "verify " + dir + ": " + verified.ToString());
   }
@@ -21,10 +22,12 @@ Status Store::Verify(const Options& options, const std::string& dir, VerifyRepor
 }
 
 Status Store::Copy(const Options& options, const std::string& from, const std::string& to,
-                   VerifyReport* report, const BadRecordFn& on_bad) {
+                   VerifyReport* report, const BadRecordFn& on_bad,
+                   const VerifyProgressFn& on_progress) {
   if (report == nullptr) return Status::InvalidArgument("the report to fill is null");
   *report = VerifyReport();
-  const Status copied = Guarded([&] { return CopyStore(options, from, to, report, on_bad); });
+  const Status copied =
+      Guarded([&] { return CopyStore(options, from, to, report, on_bad, on_progress); });
   if (!copied.ok()) {
     Log(options.log, LogLevel::kError, "copy " + from + " to " + to + ": " + copied.ToString());
   }

@@ -110,12 +110,12 @@ class Store {
   StoreLatencies Latencies() const;
 
   // Reads every record of the closed store in `dir`, and compares it with its checksums, and the
-  // index on disk with the key logs. Calls `on_bad`, which may be empty and must not throw, for
-  // each bad one. Changes nothing. Ok when all is well, kCorruption when something is bad, anything
-  // else when the store could not be read to its end. A key_range in the options must be the
-  // store's.
+  // index on disk with the key logs. Calls `on_bad` for each bad one, and `on_progress` after every
+  // MiB or so. Both may be empty and must not throw. Several threads call them, one at a time.
+  // Changes nothing. Ok when all is well, kCorruption when something is bad, anything else when the
+  // store could not be read to its end. A key_range in the options must be the store's.
   static Status Verify(const Options& options, const std::string& dir, VerifyReport* report,
-                       const BadRecordFn& on_bad);
+                       const BadRecordFn& on_bad, const VerifyProgressFn& on_progress = {});
 
   // Copies the closed store in `from` into `to`, which must be missing or empty, verifying every
   // record on the way. Reports as Verify does. The copy takes space for its records alone, is
@@ -125,7 +125,8 @@ class Store {
   // last flush fails: then it is a whole one. kCorruption when something in `from` is bad,
   // kInvalidArgument when `to` holds anything, kFull without space for all of it.
   static Status Copy(const Options& options, const std::string& from, const std::string& to,
-                     VerifyReport* report, const BadRecordFn& on_bad);
+                     VerifyReport* report, const BadRecordFn& on_bad,
+                     const VerifyProgressFn& on_progress = {});
 
  private:
   Store();

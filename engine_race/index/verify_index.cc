@@ -162,9 +162,17 @@ void Comparison::AddBad(uint32_t bucket, uint64_t slot, const char* what) {
 
 Status VerifyStoreAndIndex(const std::string& dir, VerifyReport* report, const BadRecordFn& tell,
                            const std::vector<std::string>& paths,
-                           const std::optional<KeyRange>& key_range) {
+                           const std::optional<KeyRange>& key_range,
+                           const VerifyProgressFn& tell_progress) {
   // Threads find bad records in the logs and in the index; the caller hears of one at a time.
   std::mutex tell_mutex;
+  VerifyProgressFn on_progress;
+  if (tell_progress) {
+    on_progress = [&](uint64_t done_count, uint64_t record_count) {
+      const std::lock_guard lock(tell_mutex);
+      tell_progress(done_count, record_count);
+    };
+  }
   BadRecordFn on_bad;
   if (tell) {
     on_bad = [&](const BadRecord& bad) {
@@ -187,13 +195,13 @@ Status VerifyStoreAndIndex(const std::string& dir, VerifyReport* report, const B
   if (!loaded.ok()) {
     // The next opening builds all of it.
     if (loaded.code() != Code::kNotFound) report->index_unusable_bucket_count = bucket_count;
-    return VerifyFiles(files, report, on_bad, {});
+    return VerifyFiles(files, report, on_bad, {}, on_progress);
   }
   const MakeSinkFn make_sink = [&](std::unique_ptr<RecordSink>* sink) {
     *sink = std::make_unique<Comparison>(files, &index);
     return Status::Ok();
   };
-  Status verified = VerifyFiles(files, report, on_bad, make_sink);
+  Status verified = VerifyFiles(files, report, on_bad, make_sink, on_progress);
   report->index_record_count = index.record_count;
   report->index_unusable_bucket_count = index.unusable_count;
   report->bad_count += index.bad_count;

@@ -22,7 +22,8 @@ namespace engine_race {
 // VerifyStore, and the index.
 Status VerifyStoreAndIndex(const std::string& dir, VerifyReport* report, const BadRecordFn& on_bad,
                            const std::vector<std::string>& paths,
-                           const std::optional<KeyRange>& key_range);
+                           const std::optional<KeyRange>& key_range,
+                           const VerifyProgressFn& on_progress = {});
 
 }  // namespace engine_race
 

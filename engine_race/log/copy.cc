@@ -129,7 +129,8 @@ Options WithGeometryOf(const Geometry& geometry, const Options& options) {
 }  // namespace
 
 Status CopyStore(const Options& options, const std::string& from, const std::string& to,
-                 VerifyReport* report, const BadRecordFn& on_bad) {
+                 VerifyReport* report, const BadRecordFn& on_bad,
+                 const VerifyProgressFn& on_progress) {
   StoreFiles source;
   ENGINE_RACE_RETURN_IF_ERROR(OpenStoreFilesToRead(from, &source, {}, options.key_range));
   const Options copied = WithGeometryOf(source.identity.geometry, options);
@@ -142,7 +143,7 @@ Status CopyStore(const Options& options, const std::string& from, const std::str
       *sink = std::move(writer);
       return Status::Ok();
     };
-    ENGINE_RACE_RETURN_IF_ERROR(VerifyFiles(source, report, on_bad, make_writer));
+    ENGINE_RACE_RETURN_IF_ERROR(VerifyFiles(source, report, on_bad, make_writer, on_progress));
     ENGINE_RACE_RETURN_IF_ERROR(WriteCounts(copy, record_counts));
     return SyncDevices(copy.values);
   });

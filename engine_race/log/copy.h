@@ -23,10 +23,11 @@ namespace engine_race {
 
 // Copies the store in `from`, which nobody may have open, into `to`, which must be missing or
 // empty. Where the values of the copy lie is for options.paths and stripe_unit_bytes to say; the
-// rest of the geometry is the source's. Reports as VerifyStore does: the copy holds what the next
+// rest of the geometry is the source's. Reports as VerifyFiles does: the copy holds what the next
 // opening of the source would find. kCorruption when something is bad: there is no copy then.
 Status CopyStore(const Options& options, const std::string& from, const std::string& to,
-                 VerifyReport* report, const BadRecordFn& on_bad);
+                 VerifyReport* report, const BadRecordFn& on_bad,
+                 const VerifyProgressFn& on_progress = {});
 
 }  // namespace engine_race
 

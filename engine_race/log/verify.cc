@@ -35,6 +35,16 @@ struct Walk {
     ++report.bad_count;
     if (on_bad) on_bad(bad);
   }
+  void NoteRead(uint64_t record_count) {
+    if (!on_progress) return;
+    const std::lock_guard<std::mutex> lock(mutex);
+    read_count += record_count;
+    on_progress(std::min(read_count, total_count), total_count);
+  }
+  // How many records a bucket has. 0 if its counts are damaged.
+  static uint64_t RecordsOf(const BucketState& state) {
+    return state.damaged ? 0 : state.record_count;
+  }
 
   const StoreFiles& files;
   Staging staging;
@@ -43,9 +53,12 @@ struct Walk {
   bool trusted = false;
   std::vector<BucketState> states;
   BadRecordFn on_bad;
+  VerifyProgressFn on_progress;
+  uint64_t total_count = 0;  // of records, for on_progress
   std::atomic<bool> found_bad{false};
   std::mutex mutex;
-  VerifyReport report;  // under mutex
+  VerifyReport report;      // under mutex
+  uint64_t read_count = 0;  // under mutex
 };
 
 // Verifies one bucket after another.
@@ -70,18 +83,22 @@ class BucketVerifier {
     if (state_.damaged || !InitLanes()) {
       walk_->AddBad({format::kStagingCountsName, bucket, BadRecord::kWholeBucket,
                      "the counts do not match their checks"});
+      walk_->NoteRead(Walk::RecordsOf(state_));
       return Status::Ok();
     }
     const uint64_t end = walk_->trusted ? state_.record_count : state_.synced_watermark;
     uint64_t cut = end;
     for (uint64_t begin = 0; begin < end; begin += kPieceRecords) {
-      ENGINE_RACE_RETURN_IF_ERROR(VerifyPiece(begin, std::min(begin + kPieceRecords, end)));
+      const uint64_t piece_end = std::min(begin + kPieceRecords, end);
+      ENGINE_RACE_RETURN_IF_ERROR(VerifyPiece(begin, piece_end));
+      walk_->NoteRead(piece_end - begin);
     }
     if (!walk_->trusted) {
       const auto hand_on = [this](const TailRecord& found) {
         return HandOn(found.record, found.value);
       };
       ENGINE_RACE_RETURN_IF_ERROR(tail_.Walk(bucket, state_, hand_on, &cut));
+      walk_->NoteRead(state_.record_count - std::min(end, state_.record_count));
     }
     if (hands_on()) ENGINE_RACE_RETURN_IF_ERROR(sink_->Finish(bucket, cut));
     const std::lock_guard<std::mutex> lock(walk_->mutex);
@@ -243,10 +260,13 @@ Status VerifyStore(const std::string& dir, VerifyReport* report, const BadRecord
 }
 
 Status VerifyFiles(const StoreFiles& files, VerifyReport* report, const BadRecordFn& on_bad,
-                   const MakeSinkFn& make_sink) {
+                   const MakeSinkFn& make_sink, const VerifyProgressFn& on_progress) {
   Walk walk(files);
   walk.on_bad = on_bad;
+  walk.on_progress = on_progress;
   ENGINE_RACE_RETURN_IF_ERROR(walk.staging.ReadCounts(&walk.states));
+  for (const BucketState& state : walk.states) walk.total_count += Walk::RecordsOf(state);
+  walk.NoteRead(0);
   ENGINE_RACE_RETURN_IF_ERROR(walk.journal.Read(files.directory.get(), files.identity.store_id));
   walk.trusted = DoubtPageCache(files, walk.states) == nullptr;
   for (uint32_t bucket = 0; bucket < walk.states.size() && walk.trusted; ++bucket) {

@@ -38,9 +38,10 @@ class RecordSink {
 using MakeSinkFn = std::function<Status(std::unique_ptr<RecordSink>* sink)>;
 
 // VerifyStore of a store that is open for reading. Hands good records to sinks, one a thread; a
-// sink's failure ends it. `make_sink` may be empty.
+// sink's failure ends it. `make_sink` and `on_progress` may be empty. Several threads call `on_bad`
+// and `on_progress`, one at a time.
 Status VerifyFiles(const StoreFiles& files, VerifyReport* report, const BadRecordFn& on_bad,
-                   const MakeSinkFn& make_sink);
+                   const MakeSinkFn& make_sink, const VerifyProgressFn& on_progress = {});
 
 }  // namespace engine_race
 

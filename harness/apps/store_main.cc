@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <functional>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,7 @@
 #include "engine_race/log/staging.h"
 #include "engine_race/log/store_files.h"
 #include "engine_race/store.h"
+#include "harness/measure/progress.h"
 #include "harness/measure/store_top.h"
 #include "harness/measure/table.h"
 #include "harness/system/version_flag.h"
@@ -173,21 +175,51 @@ void PrintBuckets(const std::vector<BucketState>& states, const IndexRoot& root)
   std::printf("\n%s", table.ToString().c_str());
 }
 
-void PrintBad(const engine_race::BadRecord& bad) {
-  if (bad.slot == engine_race::BadRecord::kWholeBucket) {
-    std::printf("bad: %s, bucket %u: %s\n", bad.file.c_str(), bad.bucket, bad.what.c_str());
-  } else {
-    std::printf("bad: %s, bucket %u, slot %" PRIu64 ": %s\n", bad.file.c_str(), bad.bucket,
-                bad.slot, bad.what.c_str());
-  }
+std::string BadText(const engine_race::BadRecord& bad) {
+  std::string text = "bad: " + bad.file + ", bucket " + Count(bad.bucket);
+  if (bad.slot != engine_race::BadRecord::kWholeBucket) text += ", slot " + Count(bad.slot);
+  return text + ": " + bad.what + "\n";
 }
 
-// Runs `read`, which reads every record of the store. Prints the totals and returns the exit code.
-int ReadAll(const char* what, const char* done, const std::string& dir,
-            const std::function<Status(engine_race::VerifyReport* report)>& read) {
+// Shows how far a command is that reads every record, and prints the bad ones. One call at a time.
+class Reading {
+ public:
+  explicit Reading(const std::string& what) : label_(what + " ") {}
+
+  void NoteProgress(uint64_t done_count, uint64_t record_count) {
+    if (!line_) line_.emplace(label_, record_count, kRecordBytes, /*slot_count=*/1);
+    const uint64_t before = line_->Done();
+    line_->Add(0, done_count - before);
+    // Short work ends before the line's next turn to be painted.
+    if (before == 0 && done_count > 0) line_->Repaint();
+  }
+  void PrintBad(const engine_race::BadRecord& bad) {
+    if (line_) return line_->Print(BadText(bad));
+    std::fputs(BadText(bad).c_str(), stdout);
+  }
+
+ private:
+  static constexpr uint64_t kRecordBytes = engine_race::kKeyBytes + engine_race::kValueBytes;
+
+  const std::string label_;
+  std::optional<Progress> line_;  // once the number of records is known
+};
+
+using ReadFn =
+    std::function<Status(engine_race::VerifyReport* report, const engine_race::BadRecordFn& on_bad,
+                         const engine_race::VerifyProgressFn& on_progress)>;
+
+// Calls `read`, which is Store::Verify or Store::Copy. Prints the totals and returns the exit code.
+int ReadAll(const char* what, const char* done, const std::string& dir, const ReadFn& read) {
   const auto began = std::chrono::steady_clock::now();
   engine_race::VerifyReport report;
-  const Status status = read(&report);
+  Status status;
+  {
+    Reading reading(what);
+    status = read(
+        &report, [&](const engine_race::BadRecord& bad) { reading.PrintBad(bad); },
+        [&](uint64_t done_count, uint64_t count) { reading.NoteProgress(done_count, count); });
+  }
   if (!status.ok() && report.bad_count == 0) return Refuse(what, dir, status);
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
@@ -210,9 +242,11 @@ int ReadAll(const char* what, const char* done, const std::string& dir,
 // Prints every damaged record, then the totals. Exit codes: 0 no damage, 1 damage, 2 the store
 // could not be read.
 int Verify(const std::string& dir) {
-  return ReadAll("verify", "verified", dir, [&](engine_race::VerifyReport* report) {
-    return engine_race::Store::Verify({}, dir, report, PrintBad);
-  });
+  return ReadAll(
+      "verify", "verified", dir,
+      [&](engine_race::VerifyReport* report, const auto& on_bad, const auto& on_progress) {
+        return engine_race::Store::Verify({}, dir, report, on_bad, on_progress);
+      });
 }
 
 // Copies the store into `to`, which must be missing or empty. Copies its values onto `paths`, or
@@ -222,9 +256,11 @@ int Verify(const std::string& dir) {
 int Copy(const std::string& dir, const std::string& to, const std::vector<std::string>& paths) {
   engine_race::Options options;
   options.paths = paths;
-  const int code = ReadAll("copy", "copied", dir, [&](engine_race::VerifyReport* report) {
-    return engine_race::Store::Copy(options, dir, to, report, PrintBad);
-  });
+  const int code =
+      ReadAll("copy", "copied", dir,
+              [&](engine_race::VerifyReport* report, const auto& on_bad, const auto& on_progress) {
+                return engine_race::Store::Copy(options, dir, to, report, on_bad, on_progress);
+              });
   if (code == 1) std::printf("there is no copy: what lies in %s is no store\n", to.c_str());
   return code;
 }

@@ -1,5 +1,6 @@
 #include "harness/measure/progress.h"
 
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,9 +17,17 @@ namespace {
 
 constexpr auto kRepaint = std::chrono::milliseconds(200);
 
-// Returns to the start of the line and clears it.
+// The most columns of a line: one less than the terminal has. No limit if its width is not known.
+size_t MostColumns() {
+  winsize size = {};
+  const bool is_known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  return is_known ? size.ws_col - size_t{1} : std::string::npos;
+}
+
+// Returns to the start of the line, clears it and writes as much of `text` as fits. If the line
+// wrapped, the next call would clear its last part alone.
 void Paint(const std::string& text) {
-  std::fprintf(stderr, "\r\033[K%s", text.c_str());
+  std::fprintf(stderr, "\r\033[K%s", text.substr(0, MostColumns()).c_str());
   std::fflush(stderr);
 }
 
@@ -63,7 +72,7 @@ Progress::Progress(std::string label, uint64_t total, uint64_t bytes_each, uint3
 }
 
 Progress::~Progress() {
-  if (!painter_.joinable()) return;
+  if (!is_shown()) return;
   painter_.request_stop();
   painter_.join();
   Paint("");
@@ -76,6 +85,22 @@ uint64_t Progress::Done() const {
   return done;
 }
 
+void Progress::Repaint() const {
+  if (is_shown()) Show();
+}
+
+void Progress::Print(const std::string& text) const {
+  if (!is_shown()) {
+    std::fputs(text.c_str(), stdout);
+    return;
+  }
+  const std::lock_guard lock(paint_mutex_);
+  Paint("");
+  std::fputs(text.c_str(), stdout);
+  // The line's next repaint must come after the text.
+  std::fflush(stdout);
+}
+
 void Progress::Show() const {
   const double seconds = SecondsSince(start_ns_);
   const uint64_t done = Done();
@@ -84,6 +109,7 @@ void Progress::Show() const {
     const double share = std::clamp(seconds / limit_seconds_, 1e-9, 1.0);
     total = std::max(static_cast<uint64_t>(static_cast<double>(done) / share), uint64_t{1});
   }
+  const std::lock_guard lock(paint_mutex_);
   Paint(ProgressText(label_, std::min(done, total), total, bytes_each_, seconds));
 }
 

@@ -1,12 +1,13 @@
 // A live line on a terminal: progress, rate and remaining time. In a pipe it prints nothing.
 //
-// Writes to standard error. Thread safety: any thread calls Add, each with a slot of its own, and
-// Done. Only the owner makes the other calls.
+// Writes to standard error. Thread safety: any thread makes any call but the destructor. A slot of
+// Add belongs to one thread at a time.
 #ifndef HARNESS_MEASURE_PROGRESS_H_
 #define HARNESS_MEASURE_PROGRESS_H_
 
 #include <atomic>
 #include <cstdint>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -32,14 +33,21 @@ class Progress {
     done.store(done.load(std::memory_order_relaxed) + count, std::memory_order_relaxed);
   }
 
-  // The sum of all slots. Any thread may call it.
+  // The sum of all slots.
   uint64_t Done() const;
+
+  // Paints the line at once. Without this call it is painted five times a second.
+  void Repaint() const;
+  // Prints `text`, which ends with a newline, to standard output. On a terminal it appears above
+  // the line.
+  void Print(const std::string& text) const;
 
  private:
   struct alignas(64) Slot {
     std::atomic<uint64_t> done{0};
   };
 
+  bool is_shown() const { return painter_.joinable(); }
   void Show() const;
 
   std::string label_;
@@ -48,6 +56,7 @@ class Progress {
   double limit_seconds_;
   uint64_t start_ns_;
   std::vector<Slot> slots_;
+  mutable std::mutex paint_mutex_;  // guards the terminal
   std::jthread painter_;
 };
 

@@ -24,6 +24,13 @@ inline std::string ProgramPath(const std::string& name) {
   return bin_dir == nullptr ? std::string() : std::string(bin_dir) + "/" + name;
 }
 
+// Runs a program. Its output has what it writes to its standard error, too.
+inline ChildResult RunWithErrors(const std::vector<std::string>& args) {
+  std::vector<std::string> words = {"bash", "-c", "exec \"$0\" \"$@\" 2>&1"};
+  words.insert(words.end(), args.begin(), args.end());
+  return RunChild(words);
+}
+
 // Whether programs know the machine's nodes, so that they refuse one that is missing.
 inline bool KernelShowsNodes() {
   engine_race::numa::Topology topology;

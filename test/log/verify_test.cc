@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -79,6 +80,51 @@ TEST_F(VerifyTest, ASoundStoreIsReadToItsEndAndLeftAsItIs) {
   EXPECT_EQ(report_.bad_count, 0u);
   EXPECT_EQ(report_.lost_tail_count, 0u);
   EXPECT_TRUE(Snapshot(dir_.path()) == before);
+}
+
+// Calls of VerifyFiles: what was told, and how it ended.
+struct Told {
+  std::vector<uint64_t> done_counts;
+  uint64_t record_count = 0;
+  Status status;
+};
+
+Told TellProgress(const std::string& dir) {
+  Told told;
+  StoreFiles files;
+  VerifyReport report;
+  EXPECT_TRUE(OpenStoreFilesToRead(dir, &files).ok());
+  told.status =
+      VerifyFiles(files, &report, {}, {}, [&](uint64_t done_count, uint64_t record_count) {
+        told.done_counts.push_back(done_count);
+        told.record_count = record_count;
+      });
+  return told;
+}
+
+TEST_F(VerifyTest, TellsHowFarItIs) {
+  const Told told = TellProgress(dir_.path());
+  EXPECT_TRUE(told.status.ok()) << told.status.ToString();
+  EXPECT_EQ(told.record_count, kRecordCount);
+  // 300 records lie in two pieces at least.
+  ASSERT_GE(told.done_counts.size(), 3u);
+  EXPECT_EQ(told.done_counts.front(), 0u);
+  EXPECT_TRUE(std::is_sorted(told.done_counts.begin(), told.done_counts.end()));
+  EXPECT_EQ(told.done_counts.back(), kRecordCount);
+}
+
+TEST_F(VerifyTest, TellsThatItHasReadAllWhateverItFinds) {
+  FlipByte(dir_.Join("value_00"), value_offset_ + 1000);
+  EXPECT_EQ(TellProgress(dir_.path()).done_counts.back(), kRecordCount);
+  // Only the synced records are trusted, and the rest lies in the tails.
+  SetWord(dir_.path(), store_id_, 0, format::WordKind::kPageCache, 12345);
+  EXPECT_EQ(TellProgress(dir_.path()).done_counts.back(), kRecordCount);
+  // A bucket without believable counts has no records to read.
+  const uint64_t word = 12345;
+  Overwrite(dir_.Join(format::kStagingCountsName), &word, sizeof(word), 0);
+  const Told told = TellProgress(dir_.path());
+  EXPECT_EQ(told.done_counts.back(), told.record_count);
+  EXPECT_LT(told.record_count, kRecordCount);
 }
 
 TEST_F(VerifyTest, NamesFileBucketAndSlotOfEachBadRecord) {
