@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cinttypes>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -19,6 +20,8 @@
 namespace harness {
 namespace {
 
+using engine_race::LatencyHistogram;
+
 template <typename... Args>
 std::string Text(const char* format, Args... args) {
   char text[512];
@@ -28,10 +31,40 @@ std::string Text(const char* format, Args... args) {
 
 double Micros(uint64_t ns) { return static_cast<double>(ns) * 1e-3; }
 
-nlohmann::json LatencyJson(const engine_race::LatencyHistogram& latency) {
-  return {{"mean", latency.mean_ns()},
+// The least value of a step of a histogram.
+uint64_t BottomOf(size_t step) { return step == 0 ? 0 : LatencyHistogram::TopOf(step - 1) + 1; }
+
+// The shortest latency, to within its step. 0 when nothing was recorded.
+uint64_t LeastNs(const LatencyHistogram& latency) {
+  for (size_t step = 0; step < LatencyHistogram::kStepCount; ++step) {
+    if (latency.CountAt(step) > 0) return BottomOf(step);
+  }
+  return 0;
+}
+
+// The standard deviation, with each latency in the middle of its step.
+double DeviationNs(const LatencyHistogram& latency) {
+  if (latency.count() < 2) return 0;
+  double squares = 0;
+  for (size_t step = 0; step < LatencyHistogram::kStepCount; ++step) {
+    const auto count = static_cast<double>(latency.CountAt(step));
+    if (count == 0) continue;
+    const uint64_t top = std::min(LatencyHistogram::TopOf(step), latency.max_ns());
+    const double middle = 0.5 * static_cast<double>(BottomOf(step) + top);
+    squares += count * std::pow(middle - latency.mean_ns(), 2);
+  }
+  return std::sqrt(squares / static_cast<double>(latency.count()));
+}
+
+nlohmann::json LatencyJson(const LatencyHistogram& latency) {
+  return {{"count", latency.count()},
+          {"mean", latency.mean_ns()},
+          {"stddev", DeviationNs(latency)},
+          {"min", LeastNs(latency)},
           {"p50", latency.PercentileNs(0.5)},
+          {"p75", latency.PercentileNs(0.75)},
           {"p90", latency.PercentileNs(0.9)},
+          {"p95", latency.PercentileNs(0.95)},
           {"p99", latency.PercentileNs(0.99)},
           {"p999", latency.PercentileNs(0.999)},
           {"p9999", latency.PercentileNs(0.9999)},
@@ -126,18 +159,19 @@ std::string SkippedLine(const std::string& benchmark) {
 std::string PercentileText(const BenchResult& result) {
   std::string text;
   for (size_t i = 0; i < kOperationKindCount; ++i) {
-    const engine_race::LatencyHistogram& latency = result.latencies[i];
+    const LatencyHistogram& latency = result.latencies[i];
     if (latency.count() == 0) continue;
     text +=
         "Microseconds per " + std::string(OperationKindName(static_cast<OperationKind>(i))) + ":\n";
-    text += Text("Count: %" PRIu64 " Average: %.4f\n", latency.count(), latency.mean_ns() * 1e-3);
-    text += Text("Median: %.4f  Max: %.2f\n", Micros(latency.PercentileNs(0.5)),
-                 Micros(latency.max_ns()));
+    text += Text("Count: %" PRIu64 " Average: %.4f  StdDev: %.2f\n", latency.count(),
+                 latency.mean_ns() * 1e-3, DeviationNs(latency) * 1e-3);
+    text += Text("Min: %.0f  Median: %.4f  Max: %.0f\n", Micros(LeastNs(latency)),
+                 Micros(latency.PercentileNs(0.5)), std::ceil(Micros(latency.max_ns())));
     text += Text("Percentiles: P50: %.2f P75: %.2f P99: %.2f P99.9: %.2f P99.99: %.2f\n",
                  Micros(latency.PercentileNs(0.5)), Micros(latency.PercentileNs(0.75)),
                  Micros(latency.PercentileNs(0.99)), Micros(latency.PercentileNs(0.999)),
                  Micros(latency.PercentileNs(0.9999)));
-    text += "------------------------------------------------------\n";
+    text += "------------------------------------------------------\n\n";
   }
   return text;
 }
@@ -180,8 +214,13 @@ nlohmann::json RunJson(const std::string& store, uint32_t round, const BenchResu
     run["lookup_count"] = result.lookup_count;
     run["found_count"] = result.found_count;
   }
-  const engine_race::LatencyHistogram latency = result.Latency();
+  const LatencyHistogram latency = result.Latency();
   if (latency.count() > 0) run["latency_ns"] = LatencyJson(latency);
+  for (size_t i = 0; i < kOperationKindCount; ++i) {
+    if (result.latencies[i].count() == 0) continue;
+    const std::string kind(OperationKindName(static_cast<OperationKind>(i)));
+    run["latency_by_kind_ns"][kind] = LatencyJson(result.latencies[i]);
+  }
   run["timeline"] = nlohmann::json::array();
   for (const BenchSecond& second : result.timeline) {
     run["timeline"].push_back({{"s", second.seconds}, {"operations", second.operations}});
@@ -232,7 +271,8 @@ std::string RunsCsv(const nlohmann::json& runs) {
                                    "space_amplification",
                                    "lookup_count",
                                    "found_count"};
-  constexpr std::array kLatencies = {"mean", "p50", "p90", "p99", "p999", "p9999", "max"};
+  constexpr std::array kLatencies = {"mean",  "p50", "p90", "p99", "p999",
+                                     "p9999", "max", "p75", "p95"};
   std::string csv;
   for (const char* const column : kColumns) csv.append(csv.empty() ? "" : ",").append(column);
   for (const char* const name : kLatencies) csv.append(",").append(name).append("_ns");

@@ -49,7 +49,8 @@ class CostMeter {
 std::string BenchLine(const BenchResult& result);
 // "fillrandom   : skipped (--use_existing_db is true)"
 std::string SkippedLine(const std::string& benchmark);
-// db_bench's percentiles in microseconds, for each kind of call.
+// db_bench's block of percentiles in microseconds for each kind of call, without its lines of
+// buckets.
 std::string PercentileText(const BenchResult& result);
 
 // {"cpu", "kernel", ..., "git_hash", "device", "device_bytes_from", "memory_limit_bytes"}

@@ -54,18 +54,39 @@ TEST(BenchLineTest, NothingDoneIsALineToo) {
 
 TEST(PercentileTextTest, HasALineOfPercentiles) {
   const std::string text = PercentileText(SomeResult());
-  EXPECT_TRUE(text.starts_with("Microseconds per write:\nCount: 100 Average: 50.5000\n")) << text;
   std::smatch found;
-  ASSERT_TRUE(std::regex_search(
+  // The lines of db_bench's histograms, down to their spaces.
+  ASSERT_TRUE(std::regex_match(
       text, found,
-      std::regex(
-          "Percentiles: P50: ([0-9.]+) P75: ([0-9.]+) P99: ([0-9.]+) P99.9: ([0-9.]+) P99.99: "
-          "([0-9.]+)\n")));
-  EXPECT_NEAR(std::stod(found[1]), 50, 1);
-  EXPECT_NEAR(std::stod(found[2]), 75, 2);
-  EXPECT_NEAR(std::stod(found[3]), 99, 2);
-  EXPECT_NEAR(std::stod(found[5]), 100, 2);
+      std::regex("Microseconds per write:\n"
+                 "Count: 100 Average: 50\\.5000  StdDev: ([0-9]+\\.[0-9]{2})\n"
+                 "Min: 1  Median: ([0-9]+\\.[0-9]{4})  Max: 100\n"
+                 "Percentiles: P50: ([0-9.]+) P75: ([0-9.]+) P99: ([0-9.]+) P99.9: ([0-9.]+) "
+                 "P99.99: ([0-9.]+)\n"
+                 "------------------------------------------------------\n\n")))
+      << text;
+  EXPECT_NEAR(std::stod(found[1]), 28.87, 0.5);
+  EXPECT_NEAR(std::stod(found[2]), 50, 1);
+  EXPECT_NEAR(std::stod(found[3]), 50, 1);
+  EXPECT_NEAR(std::stod(found[4]), 75, 2);
+  EXPECT_NEAR(std::stod(found[5]), 99, 2);
+  EXPECT_NEAR(std::stod(found[7]), 100, 2);
   EXPECT_EQ(PercentileText(BenchResult()), "");
+}
+
+TEST(PercentileTextTest, EqualLatenciesHaveNoDeviation) {
+  BenchResult result;
+  for (int i = 0; i < 7; ++i) result.latencies[0].Add(31000);
+  const std::string text = PercentileText(result);
+  std::smatch found;
+  ASSERT_TRUE(std::regex_search(text, found, std::regex("StdDev: ([0-9.]+)\nMin: ([0-9]+) ")));
+  // To within a step of the histogram, a thirty-second of the value.
+  EXPECT_LE(std::stod(found[1]), 31.0 / 32);
+  EXPECT_NEAR(std::stod(found[2]), 31, 1);
+  // A single latency has none at all.
+  result.latencies[0] = {};
+  result.latencies[0].Add(31000);
+  EXPECT_NE(PercentileText(result).find("StdDev: 0.00\n"), std::string::npos);
 }
 
 TEST(RunJsonTest, HasEveryField) {
@@ -91,10 +112,35 @@ TEST(RunJsonTest, HasEveryField) {
                                    {"write_amplification", 2.0},
                                    {"space_amplification", nullptr}};
   for (const auto& [name, value] : expected.items()) EXPECT_EQ(run.at(name), value) << name;
-  for (const char* name : {"mean", "p50", "p90", "p99", "p999", "p9999", "max"}) {
+  for (const char* name : {"count", "mean", "stddev", "min", "p50", "p75", "p90", "p95", "p99",
+                           "p999", "p9999", "max"}) {
     EXPECT_GT(run["latency_ns"][name], 0) << name;
   }
   EXPECT_EQ(run["timeline"][1], nlohmann::json({{"s", 0.5}, {"operations", 600}}));
+}
+
+TEST(RunJsonTest, HasTheLatenciesOfEachKind) {
+  BenchResult result = SomeResult();
+  for (uint64_t i = 1; i <= 100; ++i) {
+    result.latencies[static_cast<size_t>(OperationKind::kScan)].Add(i * 1000000);
+  }
+  const nlohmann::json run = RunJson("engine_race", 0, result, {});
+  const nlohmann::json& kinds = run["latency_by_kind_ns"];
+  ASSERT_EQ(kinds.size(), 2u);
+  const auto expect_near = [](const nlohmann::json& value, double expected) {
+    EXPECT_NEAR(value.get<double>(), expected, expected / 32);
+  };
+  EXPECT_EQ(kinds["write"]["count"], 100);
+  EXPECT_EQ(kinds["write"]["max"], 100000);
+  expect_near(kinds["write"]["min"], 1000);
+  expect_near(kinds["write"]["p75"], 75000);
+  expect_near(kinds["write"]["p95"], 95000);
+  EXPECT_EQ(kinds["scan"]["mean"], 50500000.0);
+  expect_near(kinds["scan"]["p95"], 95000000);
+  // Together they are what was there before.
+  EXPECT_EQ(run["latency_ns"]["count"], 200);
+  expect_near(run["latency_ns"]["p50"], 100000);
+  EXPECT_FALSE(RunJson("engine_race", 0, BenchResult(), {}).contains("latency_by_kind_ns"));
 }
 
 TEST(RunJsonTest, SaysHowManyKeysWereFound) {
@@ -164,6 +210,8 @@ TEST(RunsCsvTest, HasALineForEachRun) {
     return std::count(line.begin(), line.end(), ',');
   };
   EXPECT_TRUE(lines[0].starts_with("store,phase,round,threads,operations,"));
+  EXPECT_TRUE(
+      lines[0].ends_with(",mean_ns,p50_ns,p90_ns,p99_ns,p999_ns,p9999_ns,max_ns,p75_ns,p95_ns"));
   EXPECT_TRUE(lines[1].starts_with("engine_race,fillrandom,0,2,1000,4104000,0.5,2000.0,true,"));
   EXPECT_EQ(commas(lines[0]), commas(lines[1]));
   EXPECT_EQ(commas(lines[0]), commas(lines[2]));
