@@ -10,7 +10,8 @@ for bench in "$@"; do
     */bench)
       arguments="--num=1000 --reads=200 --threads=2 --benchmarks=fillseq,filluniquerandom,fillrandom"
       arguments+=,overwrite,readrandom,readmissing,readseq,readreverse,scanall,seekrandom
-      arguments+=,readwhilewriting,multireadrandom,select_random_ranges,deleterandom
+      arguments+=,readwhilewriting,seekrandomwhilewriting,multireadrandom,select_random_ranges
+      arguments+=,fillsync,fillseq,readrandomwriterandom,updaterandom,deleterandom
       arguments+=,ycsba,ycsbb,ycsbc,ycsbd,ycsbe,ycsbf,sync,stats
       ;;
     *) arguments=--smoke ;;

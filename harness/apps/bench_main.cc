@@ -1,5 +1,6 @@
 // Benchmarks that speak db_bench's language, sysbench's select_random_ranges and YCSB's workloads.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <exception>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "engine_race/base/named_options.h"
+#include "harness/bench/db_bench_words.h"
 #include "harness/bench/session.h"
 #include "harness/bench/space.h"
 #include "harness/load/store_basics.h"
@@ -40,6 +42,11 @@ struct BenchFlags {
   uint32_t value_size = 4096;
   std::string distribution;
   std::string keys = "dense";
+  // As in db_bench, -1 stands for --num.
+  int64_t reads = -1;
+  int64_t writes = -1;
+  bool sync = false;
+  uint64_t write_bytes_per_second = 0;
   // "name=value"
   std::vector<std::string> options;
   std::string json_path;
@@ -67,7 +74,13 @@ void AddWorkFlags(BenchFlags* flags, CLI::App* app) {
   app->add_option("--num", config->num, "records of the store, and writes of all threads together")
       ->check(CLI::Range(uint64_t{1}, kMaxBenchRecords))
       ->capture_default_str();
-  app->add_option("--reads", config->reads, "reads of each thread; 0: as many as --num")
+  const CLI::Range numbers(int64_t{-1}, static_cast<int64_t>(kMaxBenchRecords));
+  app->add_option("--reads", flags->reads, "reads of each thread; 0 or -1: as many as --num")
+      ->check(numbers)
+      ->capture_default_str();
+  app->add_option("--writes", flags->writes,
+                  "writes or deletions of all threads together; 0 or -1: as many as --num")
+      ->check(numbers)
       ->capture_default_str();
   app->add_option("--threads", config->thread_count, "threads of every benchmark")
       ->check(CLI::Range(1u, kMaxBenchThreads))
@@ -79,6 +92,10 @@ void AddWorkFlags(BenchFlags* flags, CLI::App* app) {
                   "end a benchmark that takes more seconds, and mark it as not finished")
       ->check(CLI::Range(0.0, kMostNumber));
   app->add_option("--seed", config->seed, "seed of the keys that are drawn")->capture_default_str();
+}
+
+void AddRecordFlags(BenchFlags* flags, CLI::App* app) {
+  BenchConfig* const config = &flags->plan.config;
   app->add_option("--key_size", flags->key_size, "8: the engine has no other keys")
       ->capture_default_str();
   app->add_option("--value_size", flags->value_size, "4096: the engine has no other values")
@@ -87,17 +104,6 @@ void AddWorkFlags(BenchFlags* flags, CLI::App* app) {
                   "dense: the keys 0, 1, 2, ...; spread: as many keys evenly over all 64-bit keys")
       ->check(CLI::IsMember(NamesOf(kLayouts)))
       ->capture_default_str();
-  app->add_option("--seek_nexts", config->seek_nexts,
-                  "values and steps after each seek of seekrandom")
-      ->capture_default_str();
-  app->add_option("--batch_size", config->batch_size, "keys of a call of multireadrandom")
-      ->check(CLI::Range(1u, 1u << 20))
-      ->capture_default_str();
-  app->add_option("--range_size", config->range_size,
-                  "keys of a range: 5 in select_random_ranges, at most 100 in ycsbe");
-  app->add_option("--rate", config->rate,
-                  "operations a second of all threads; latencies count from the intended start")
-      ->check(CLI::Range(0.0, kMostNumber));
   app->add_option("--distribution", flags->distribution,
                   "of YCSB's records: uniform, zipfian or latest; by default the workload's own")
       ->check(CLI::IsMember(NamesOf(kDistributions)));
@@ -106,11 +112,40 @@ void AddWorkFlags(BenchFlags* flags, CLI::App* app) {
       ->capture_default_str();
 }
 
+// Flags of single benchmarks, and rates.
+void AddCallFlags(BenchFlags* flags, CLI::App* app) {
+  BenchConfig* const config = &flags->plan.config;
+  app->add_option("--seek_nexts", config->seek_nexts,
+                  "values and steps after each seek of seekrandom")
+      ->capture_default_str();
+  app->add_option("--batch_size", config->batch_size, "keys of a call of multireadrandom")
+      ->check(CLI::Range(1u, 1u << 20))
+      ->capture_default_str();
+  app->add_option("--range_size", config->range_size,
+                  "keys of a range: 5 in select_random_ranges, at most 100 in ycsbe");
+  app->add_option("--number_of_ranges", config->range_count,
+                  "ranges of a query of select_random_ranges")
+      ->check(CLI::Range(1u, 1u << 20))
+      ->capture_default_str();
+  app->add_option("--readwritepercent", config->read_percent,
+                  "of 100 operations of readrandomwriterandom so many read")
+      ->check(CLI::Range(1u, 99u))
+      ->capture_default_str();
+  app->add_option("--rate", config->rate,
+                  "operations a second of all threads; latencies count from the intended start")
+      ->check(CLI::Range(0.0, kMostNumber));
+  app->add_option("--benchmark_write_rate_limit", flags->write_bytes_per_second,
+                  "bytes a second of fills, overwrite and the writer beside readers; 0: no limit")
+      ->capture_default_str();
+}
+
 void AddStoreFlags(BenchFlags* flags, CLI::App* app) {
   app->add_option("--db", flags->plan.db,
                   "directory of the store; by default a fresh one here, removed at the end");
   app->add_flag("--use_existing_db", flags->plan.use_existing_db,
                 "take the store in --db as it is, and skip benchmarks that need a fresh one");
+  app->add_flag("--sync", flags->sync,
+                "every write is durable before it returns: --options sync_mode=group");
   app->add_option("--options", flags->options,
                   "NAME=VALUE, an option of the engine; may be given several times")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
@@ -132,6 +167,33 @@ void AddReportFlags(BenchFlags* flags, CLI::App* app) {
   app->add_option("--csv", flags->csv_path, "also write a line for each benchmark into this file");
 }
 
+std::string NoBenchmark(const std::string& step) {
+  const std::string reason = WhyNoBenchmark(step);
+  std::string why = "there is no benchmark '" + step + "'";
+  if (!reason.empty()) return why + ": " + reason;
+  why += "; there are";
+  for (const std::string& name : BenchmarkNames()) why += " " + name;
+  return why + " stats sync";
+}
+
+// Sets the engine's options. Returns an empty string or what is wrong.
+std::string ParseOptions(const BenchFlags& flags, engine_race::Options* options) {
+  *options = QuietOptions();
+  if (flags.sync) options->sync_mode = engine_race::SyncMode::kGroup;
+  for (const std::string& option : flags.options) {
+    const size_t equals = option.find('=');
+    if (equals == std::string::npos) return "--options " + option + " is no NAME=VALUE";
+    const Status status =
+        engine_race::SetOption(option.substr(0, equals), option.substr(equals + 1), options);
+    if (!status.ok()) return "--options " + option + ": " + status.message();
+  }
+  if (flags.sync && options->sync_mode == engine_race::SyncMode::kNone) {
+    return "--sync and --options sync_mode=none contradict each other";
+  }
+  const Status valid = engine_race::ValidateOptions(*options);
+  return valid.ok() ? std::string() : "--options: " + valid.message();
+}
+
 // Completes the plan. Returns an empty string or what is wrong.
 std::string ParseFlags(BenchFlags* flags) {
   SessionPlan* const plan = &flags->plan;
@@ -140,10 +202,7 @@ std::string ParseFlags(BenchFlags* flags) {
     // As in db_bench, an empty name is none.
     if (step.empty()) continue;
     plan->steps.push_back(step);
-    if (IsBenchStep(step)) continue;
-    std::string why = "there is no benchmark '" + step + "'; there are";
-    for (const std::string& name : BenchmarkNames()) why += " " + name;
-    return why + " stats sync";
+    if (!IsBenchStep(step)) return NoBenchmark(step);
   }
   if (flags->key_size != engine_race::kKeyBytes) {
     return "--key_size is " + std::to_string(flags->key_size) + ", but keys have 8 bytes here";
@@ -156,16 +215,11 @@ std::string ParseFlags(BenchFlags* flags) {
   if (!flags->distribution.empty()) {
     plan->config.distribution = kDistributions.at(flags->distribution);
   }
-  plan->options = QuietOptions();
-  for (const std::string& option : flags->options) {
-    const size_t equals = option.find('=');
-    if (equals == std::string::npos) return "--options " + option + " is no NAME=VALUE";
-    const Status status =
-        engine_race::SetOption(option.substr(0, equals), option.substr(equals + 1), &plan->options);
-    if (!status.ok()) return "--options " + option + ": " + status.message();
-  }
-  const Status valid = engine_race::ValidateOptions(plan->options);
-  return valid.ok() ? std::string() : "--options: " + valid.message();
+  plan->config.reads = static_cast<uint64_t>(std::max<int64_t>(flags->reads, 0));
+  plan->config.writes = static_cast<uint64_t>(std::max<int64_t>(flags->writes, 0));
+  plan->config.write_rate =
+      static_cast<double>(flags->write_bytes_per_second) / static_cast<double>(kBenchRecordBytes);
+  return ParseOptions(*flags, &plan->options);
 }
 
 // The flags as they were understood.
@@ -176,6 +230,7 @@ nlohmann::json ConfigJson(const BenchFlags& flags) {
           {"db", plan.db},
           {"num", config.num},
           {"reads", config.reads},
+          {"writes", config.writes},
           {"threads", config.thread_count},
           {"duration", config.duration_seconds},
           {"time_limit", config.time_limit_seconds},
@@ -186,7 +241,11 @@ nlohmann::json ConfigJson(const BenchFlags& flags) {
           {"seek_nexts", config.seek_nexts},
           {"batch_size", config.batch_size},
           {"range_size", config.range_size},
+          {"number_of_ranges", config.range_count},
+          {"readwritepercent", config.read_percent},
           {"rate", config.rate},
+          {"benchmark_write_rate_limit", flags.write_bytes_per_second},
+          {"sync", flags.sync},
           {"distribution", flags.distribution},
           {"check_values", config.checks_values},
           {"use_existing_db", plan.use_existing_db},
@@ -256,12 +315,18 @@ int Bench(BenchFlags flags) {
 }  // namespace harness
 
 int main(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    const std::string why = harness::WhyNoFlag(argv[i]);
+    if (!why.empty()) return harness::Refuse(std::string(argv[i]) + " has no meaning here: " + why);
+  }
   harness::BenchFlags flags;
   CLI::App app("Benchmarks of the engine: db_bench's, sysbench's select_random_ranges and YCSB's.");
   harness::AddVersionFlag("bench", &app);
   // As in db_bench, the last one of a flag counts.
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   harness::AddWorkFlags(&flags, &app);
+  harness::AddRecordFlags(&flags, &app);
+  harness::AddCallFlags(&flags, &app);
   harness::AddStoreFlags(&flags, &app);
   harness::AddReportFlags(&flags, &app);
   CLI11_PARSE(app, argc, argv);

@@ -49,6 +49,13 @@ std::vector<std::string> StoreNames() {
   return names;
 }
 
+// All but those that sync their writes: here no store does.
+std::vector<std::string> ComparedBenchmarks() {
+  std::vector<std::string> names = BenchmarkNames();
+  std::erase_if(names, [](const std::string& name) { return FindBenchmark(name)->syncs; });
+  return names;
+}
+
 void AddFlags(CompareFlags* flags, CLI::App* app) {
   CompareConfig& config = flags->config;
   config.stores = StoreNames();
@@ -75,8 +82,9 @@ void AddFlags(CompareFlags* flags, CLI::App* app) {
       ->capture_default_str();
   app->add_option("--benchmarks", config.benchmarks,
                   "of bin/bench, run after the contest; a fill comes first, with a fresh store")
+      ->option_text("NAME,...")
       ->delimiter(',')
-      ->check(CLI::IsMember(BenchmarkNames()));
+      ->check(CLI::IsMember(ComparedBenchmarks()));
   app->add_option("--only", flags->only, "run one part alone")
       ->check(CLI::IsMember({"contest", "benchmarks"}));
   app->add_option("--phase_seconds", config.phase_seconds,

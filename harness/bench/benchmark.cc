@@ -11,7 +11,7 @@ namespace {
 using engine_race::Code;
 using engine_race::Status;
 
-constexpr std::array<BenchTraits, 21> kBenchmarks = {{
+constexpr std::array<BenchTraits, 25> kBenchmarks = {{
     {.name = "fillseq", .is_fill = true, .writes = true, .writes_num = true, .has_end = true},
     {.name = "filluniquerandom",
      .is_fill = true,
@@ -19,6 +19,7 @@ constexpr std::array<BenchTraits, 21> kBenchmarks = {{
      .writes_num = true,
      .has_end = true},
     {.name = "fillrandom", .is_fill = true, .writes = true, .writes_num = true},
+    {.name = "fillsync", .is_fill = true, .writes = true, .writes_num = true, .syncs = true},
     {.name = "overwrite", .writes = true, .writes_num = true},
     {.name = "deleterandom", .writes = true, .writes_num = true},
     {.name = "readrandom"},
@@ -27,7 +28,10 @@ constexpr std::array<BenchTraits, 21> kBenchmarks = {{
     {.name = "readreverse", .has_end = true},
     {.name = "scanall", .has_end = true},
     {.name = "seekrandom"},
-    {.name = "readwhilewriting", .writes = true},
+    {.name = "readwhilewriting", .writes = true, .has_writer = true},
+    {.name = "seekrandomwhilewriting", .writes = true, .has_writer = true},
+    {.name = "readrandomwriterandom", .writes = true},
+    {.name = "updaterandom", .writes = true, .write_percent = 100},
     {.name = "multireadrandom"},
     {.name = "select_random_ranges"},
     {.name = "ycsbload",
@@ -45,7 +49,7 @@ constexpr std::array<BenchTraits, 21> kBenchmarks = {{
 }};
 
 constexpr std::array<std::string_view, kOperationKindCount> kKindNames = {
-    "read", "write", "delete", "seek", "scan", "read-modify-write"};
+    "read", "write", "delete", "seek", "scan", "read-modify-write", "update", "insert"};
 
 // How far neighbouring keys lie apart.
 uint64_t Stride(const BenchConfig& config) {
@@ -75,6 +79,22 @@ std::vector<std::string> BenchmarkNames() {
   names.reserve(kBenchmarks.size());
   for (const BenchTraits& one : kBenchmarks) names.emplace_back(one.name);
   return names;
+}
+
+uint64_t WritesOf(const BenchConfig& config) {
+  constexpr uint64_t kSyncDivisor = 1000;
+  const BenchTraits& traits = *FindBenchmark(config.benchmark);
+  if (traits.is_ycsb) return config.num;
+  if (config.writes == 0) {
+    return traits.syncs ? std::max<uint64_t>(config.num / kSyncDivisor, 1) : config.num;
+  }
+  const bool repeats = WriteOrderOf(config.benchmark) == WriteOrder::kRandom;
+  return repeats ? config.writes : std::min(config.writes, config.num);
+}
+
+uint32_t WritePercent(const BenchConfig& config) {
+  if (config.benchmark == "readrandomwriterandom") return 100 - config.read_percent;
+  return FindBenchmark(config.benchmark)->write_percent;
 }
 
 uint64_t KeyOfNumber(const BenchConfig& config, uint64_t number) { return number * Stride(config); }
@@ -117,11 +137,13 @@ void ReplayWrites(const BenchConfig& config, const BenchResult& result,
   if (traits == nullptr || !traits->writes || traits->is_ycsb) return;
   const bool deleted = config.benchmark == "deleterandom";
   for (uint32_t thread = 0; thread < result.thread_calls.size(); ++thread) {
-    // Only the background writer writes when the others read.
-    if (!traits->writes_num && thread != config.thread_count) continue;
+    const bool only_writes = traits->writes_num || thread == config.thread_count;
+    const uint32_t write_percent = only_writes ? 100 : WritePercent(config);
+    // Beside a background writer the others read.
+    if (write_percent == 0) continue;
     const WriteDraw draw(config, WriteOrderOf(config.benchmark), thread);
     for (uint64_t call = 0; call < result.thread_calls[thread]; ++call) {
-      visit(draw.NumberAt(call), deleted);
+      if (CallWrites(write_percent, call)) visit(draw.NumberAt(call), deleted);
     }
   }
 }

@@ -47,6 +47,8 @@ struct BenchConfig {
   uint64_t num = 1000000;
   // Operations of each thread in the other benchmarks; 0: `num`.
   uint64_t reads = 0;
+  // Writes or deletions of all threads together; 0: `num`. WritesOf has the exceptions.
+  uint64_t writes = 0;
   uint32_t thread_count = 1;
   // When not 0, a benchmark without an end of its own runs for this long instead of for a count.
   double duration_seconds = 0;
@@ -58,9 +60,15 @@ struct BenchConfig {
   uint32_t batch_size = 128;  // keys of a call of multireadrandom
   // Keys of a range; 0: 5 in select_random_ranges, 1 to 100 in ycsbe. In ycsbe it is the most.
   uint32_t range_size = 0;
+  uint32_t range_count = 10;   // ranges of a query of select_random_ranges
+  uint32_t read_percent = 90;  // of the operations of readrandomwriterandom
   // Operations a second of all threads; 0: as fast as they can. Latencies then count from the time
   // at which an operation should have begun.
   double rate = 0;
+  // Writes a second of a fill or `overwrite`, of all threads together, and of the writer beside
+  // readers; 0: as fast as they can. The lower one of `rate` and this holds for fills and
+  // `overwrite`. Latencies count as with `rate`.
+  double write_rate = 0;
   // Of YCSB; without a value each workload has its own.
   std::optional<Distribution> distribution;
   // Every value that is read must be one that a benchmark wrote under its key.
@@ -70,8 +78,17 @@ struct BenchConfig {
   std::function<void(double seconds, uint64_t operations)> on_second;
 };
 
-enum class OperationKind { kRead, kWrite, kDelete, kSeek, kScan, kReadModifyWrite };
-inline constexpr size_t kOperationKindCount = 6;
+enum class OperationKind {
+  kRead,
+  kWrite,
+  kDelete,
+  kSeek,
+  kScan,
+  kReadModifyWrite,
+  kUpdate,  // a write of YCSB to a record that is there; in updaterandom a read and a write
+  kInsert,  // a write of YCSB that adds a record
+};
+inline constexpr size_t kOperationKindCount = 8;
 // "read", "write", ...
 std::string_view OperationKindName(OperationKind kind);
 
@@ -121,9 +138,12 @@ struct BenchTraits {
   bool is_ycsb = false;     // its records are those of ycsbload
   bool writes_num = false;  // its `num` operations are divided over the threads
   bool has_end = false;     // ends by itself: a duration does not apply
-  // Of YCSB's workloads: of 100 operations so many write, and whether they insert records.
+  bool syncs = false;       // each write is durable before it returns
+  bool has_writer = false;  // one more thread overwrites, and is not counted
+  // How many of 100 operations write. Call WritePercent, because a flag says it for
+  // readrandomwriterandom.
   uint32_t write_percent = 0;
-  bool inserts = false;
+  bool inserts = false;  // the writes of this workload of YCSB add records
 };
 
 // The most records and threads of a run.
@@ -138,6 +158,13 @@ std::vector<std::string> BenchmarkNames();
 inline uint64_t ReadsOfThread(const BenchConfig& config) {
   return config.reads == 0 ? config.num : config.reads;
 }
+
+// The writes of all threads together in a benchmark with `writes_num`. Without config.writes there
+// are `num`, and in fillsync a thousandth of that, as in db_bench. A benchmark that writes each key
+// once writes `num` at most, and ycsbload writes exactly `num`.
+uint64_t WritesOf(const BenchConfig& config);
+// How many of 100 operations write in a benchmark that mixes reads and writes; 0 in the others.
+uint32_t WritePercent(const BenchConfig& config);
 
 // The key of a record of a benchmark that is not YCSB's; number < config.num.
 uint64_t KeyOfNumber(const BenchConfig& config, uint64_t number);

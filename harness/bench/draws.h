@@ -53,6 +53,12 @@ class WriteDraw {
   const WordStream words_;
 };
 
+// Whether a call writes in a benchmark outside of YCSB that mixes reads and writes. As in db_bench,
+// the first calls of each hundred read and the last `write_percent` of them write.
+inline bool CallWrites(uint32_t write_percent, uint64_t call) {
+  return call % 100 >= 100 - write_percent;
+}
+
 // How many of `total` calls are those of this thread.
 inline uint64_t ShareOf(uint64_t total, uint32_t thread, uint32_t thread_count) {
   return total / thread_count + (thread < total % thread_count ? 1 : 0);

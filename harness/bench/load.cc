@@ -52,7 +52,7 @@ class WriteLoad final : public Load {
     checks_.Fill(key_, call, value_.data());
   }
   Status Call(uint64_t /*call*/, CallResult* result) override {
-    result->kind = OperationKind::kWrite;
+    result->kind = is_ycsb_ ? OperationKind::kInsert : OperationKind::kWrite;
     result->bytes = result->written_bytes = kBenchRecordBytes;
     return store_->Put(key_, value_.data());
   }
@@ -97,13 +97,7 @@ class ReadLoad final : public Reader {
     key_ = missing_ ? MissingKey(config_, number) : KeyOfNumber(config_, number);
   }
   Status Call(uint64_t /*call*/, CallResult* result) override {
-    result->lookup_count = 1;
-    Status status = store_->Get(key_, value_.data());
-    if (status.code() == Code::kNotFound) return Status::Ok();
-    if (!status.ok()) return status;
-    result->found_count = 1;
-    result->bytes = kBenchRecordBytes;
-    return checks_.Check(key_, value_.data());
+    return ReadKey(store_, key_, checks_, value_.data(), result);
   }
 
  private:
@@ -199,8 +193,9 @@ class SeekLoad final : public Reader {
 // A query of short ranges of keys, as sysbench counts rows.
 class RangesLoad final : public Reader {
  public:
+  explicit RangesLoad(const LoadContext& context)
+      : Reader(context), starts_(context.config.range_count) {}
   using Reader::Open;
-  using Reader::Reader;
 
   void Prepare(uint64_t call) override {
     for (size_t i = 0; i < starts_.size(); ++i) {
@@ -227,7 +222,7 @@ class RangesLoad final : public Reader {
   }
 
  private:
-  RangeStarts starts_ = {};
+  std::vector<uint64_t> starts_;
 };
 
 // Visits every record with one call.
@@ -286,6 +281,17 @@ Status MakeOpened(std::unique_ptr<Load>* load, const LoadContext& context, Args.
 
 }  // namespace
 
+Status ReadKey(KvStore* store, uint64_t key, const ValueChecks& checks, char* value,
+               CallResult* result) {
+  ++result->lookup_count;
+  Status status = store->Get(key, value);
+  if (status.code() == Code::kNotFound) return Status::Ok();
+  if (!status.ok()) return status;
+  ++result->found_count;
+  result->bytes += kBenchRecordBytes;
+  return checks.Check(key, value);
+}
+
 Status ReadAt(KvCursor* cursor, const ValueChecks& checks, CallResult* result) {
   const char* const value = cursor->Value();
   if (value == nullptr) {
@@ -330,7 +336,9 @@ Status MakeLoad(const LoadContext& context, std::unique_ptr<Load>* load) {
     *load = std::make_unique<MultiReadLoad>(context);
   } else if (name == "readseq" || name == "readreverse") {
     return MakeOpened<WalkLoad>(load, context, name == "readreverse");
-  } else if (name == "seekrandom") {
+  } else if (name == "readrandomwriterandom" || name == "updaterandom") {
+    *load = MakeMixedLoad(context);
+  } else if (name == "seekrandom" || name == "seekrandomwhilewriting") {
     return MakeOpened<SeekLoad>(load, context);
   } else if (name == "select_random_ranges") {
     return MakeOpened<RangesLoad>(load, context);

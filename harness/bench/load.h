@@ -56,8 +56,10 @@ engine_race::Status MakeLoad(const LoadContext& context, std::unique_ptr<Load>* 
 // The order in which a benchmark writes its records.
 WriteOrder WriteOrderOf(std::string_view benchmark);
 
-// The writer beside readwhilewriting's readers.
+// The writer beside readers.
 std::unique_ptr<Load> MakeBackgroundWriter(const LoadContext& context);
+// readrandomwriterandom or updaterandom.
+std::unique_ptr<Load> MakeMixedLoad(const LoadContext& context);
 // A workload of YCSB.
 engine_race::Status MakeYcsbLoad(const LoadContext& context, std::unique_ptr<Load>* load);
 
@@ -85,6 +87,9 @@ class ValueChecks {
   const ValueMaker values_;
 };
 
+// Reads and checks the record of a key, which may be missing, into `value`.
+engine_race::Status ReadKey(KvStore* store, uint64_t key, const ValueChecks& checks, char* value,
+                            CallResult* result);
 // Reads and checks the record at a valid cursor.
 engine_race::Status ReadAt(KvCursor* cursor, const ValueChecks& checks, CallResult* result);
 

@@ -1,4 +1,4 @@
-// When each call of a thread should begin, for a given rate of all threads together.
+// When each call of a thread should begin, for a given rate of all threads together; 0: at once.
 //
 // Immutable; thread-safe.
 #ifndef HARNESS_BENCH_PACE_H_
@@ -6,16 +6,14 @@
 
 #include <cstdint>
 
-#include "harness/bench/benchmark.h"
-
 namespace harness {
 
 class Pace {
  public:
   // `operations` is how many each call does. The threads take turns.
-  Pace(const BenchConfig& config, uint32_t thread, uint32_t operations)
-      : step_ns_(config.rate == 0 ? 0 : 1e9 / config.rate * config.thread_count * operations),
-        first_ns_(config.rate == 0 ? 0 : 1e9 / config.rate * thread * operations) {}
+  Pace(double rate, uint32_t thread_count, uint32_t thread, uint32_t operations)
+      : step_ns_(rate == 0 ? 0 : 1e9 / rate * thread_count * operations),
+        first_ns_(rate == 0 ? 0 : 1e9 / rate * thread * operations) {}
 
   bool has_rate() const { return step_ns_ > 0; }
   // The intended start of a call, in nanoseconds since the run began.

@@ -6,6 +6,7 @@
 #include <memory>
 #include <thread>
 
+#include "engine_race/base/function_ref.h"
 #include "harness/bench/benchmark.h"
 #include "harness/bench/load.h"
 #include "harness/bench/pace.h"
@@ -45,11 +46,12 @@ void SleepExactly() { prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL); }
 
 // Waits until the call shall begin, and returns that time. 0 when the run ends before. Without a
 // rate it is now.
-uint64_t WaitToStart(const Pace& pace, uint64_t begin_ns, uint64_t call, const TimedThread& self) {
+uint64_t WaitToStart(const Pace& pace, uint64_t begin_ns, uint64_t call,
+                     engine_race::FunctionRef<bool()> goes_on) {
   if (!pace.has_rate()) return NowNs();
   const uint64_t at = begin_ns + pace.StartNs(call);
   for (uint64_t now = NowNs(); now < at; now = NowNs()) {
-    if (!self.Running()) return 0;
+    if (!goes_on()) return 0;
     constexpr uint64_t kLongestSleepNs = 20000000;
     std::this_thread::sleep_for(std::chrono::nanoseconds(std::min(at - now, kLongestSleepNs)));
   }
@@ -64,9 +66,8 @@ class Run {
         store_(store),
         result_(result),
         for_a_time_(config.duration_seconds > 0 && !traits.has_end),
-        has_writer_(config.benchmark == "readwhilewriting"),
         batch_(config.benchmark == "multireadrandom" ? config.batch_size : 1),
-        tallies_(config.thread_count + (has_writer_ ? 1 : 0)),
+        tallies_(config.thread_count + (traits.has_writer ? 1 : 0)),
         readers_left_(config.thread_count),
         progress_(config.benchmark + " ", ExpectedOperations(), kBenchRecordBytes,
                   config.thread_count, for_a_time_ ? config.duration_seconds : 0),
@@ -93,11 +94,11 @@ class Run {
   // The calls that a thread makes unless the time is up or the store ends.
   uint64_t CallsOf(uint32_t thread) const {
     if (for_a_time_ || config_.benchmark == "scanall") return kUnlimited;
-    if (traits_.writes_num) return ShareOf(config_.num, thread, config_.thread_count);
+    if (traits_.writes_num) return ShareOf(WritesOf(config_), thread, config_.thread_count);
     return (ReadsOfThread(config_) + batch_ - 1) / batch_;
   }
   uint64_t ExpectedOperations() const {
-    if (traits_.writes_num) return config_.num;
+    if (traits_.writes_num) return WritesOf(config_);
     const bool of_num = traits_.has_end && config_.reads == 0;
     return (of_num ? config_.num : ReadsOfThread(config_)) * config_.thread_count;
   }
@@ -111,6 +112,13 @@ class Run {
   bool LastedItsDuration() const {
     return for_a_time_ && (config_.time_limit_seconds == 0 ||
                            config_.duration_seconds <= config_.time_limit_seconds);
+  }
+
+  // Operations a second of all threads but a background writer.
+  double Rate() const {
+    const bool only_writes = traits_.writes_num && config_.benchmark != "deleterandom";
+    if (!only_writes || config_.write_rate == 0) return config_.rate;
+    return config_.rate == 0 ? config_.write_rate : std::min(config_.rate, config_.write_rate);
   }
 
   // Earlier workloads may have inserted records behind those of ycsbload.
@@ -167,7 +175,7 @@ class Run {
     ThreadTally& tally = tallies_[thread];
     std::unique_ptr<Load> load;
     ENGINE_RACE_RETURN_IF_ERROR(MakeLoad(ContextOf(thread, self), &load));
-    const Pace pace(config_, thread, batch_);
+    const Pace pace(Rate(), config_.thread_count, thread, batch_);
     if (pace.has_rate()) SleepExactly();
     self->Start();
     timeline_.Begin();
@@ -188,7 +196,8 @@ class Run {
       if (!self.Running()) return Status::Ok();
       const uint64_t call = tally->call_count;
       load->Prepare(call);
-      const uint64_t begin_ns = WaitToStart(pace, tally->begin_ns, call, self);
+      const uint64_t begin_ns =
+          WaitToStart(pace, tally->begin_ns, call, [&] { return self.Running(); });
       if (begin_ns == 0) return Status::Ok();
       CallResult result;
       const Status status = load->Call(call, &result);
@@ -211,16 +220,22 @@ class Run {
     return Status::Ok();
   }
 
-  // The writer beside readers: as fast as it can until the last of them has ended.
+  // The writer beside readers, until the last of them has ended.
   Status Write(TimedThread* self) {
     const uint32_t thread = config_.thread_count;
     ThreadTally& tally = tallies_[thread];
     const std::unique_ptr<Load> load = MakeBackgroundWriter(ContextOf(thread, self));
+    const Pace pace(config_.write_rate, /*thread_count=*/1, /*thread=*/0, /*operations=*/1);
     self->Start();
-    // Relaxed: as in Work.
-    while (self->Running() && readers_left_.load(std::memory_order_relaxed) > 0) {
+    const uint64_t begin_ns = NowNs();
+    const auto goes_on = [&] {
+      // Relaxed: as in Work.
+      return self->Running() && readers_left_.load(std::memory_order_relaxed) > 0;
+    };
+    while (goes_on()) {
       CallResult result;
       load->Prepare(tally.call_count);
+      if (WaitToStart(pace, begin_ns, tally.call_count, goes_on) == 0) break;
       ENGINE_RACE_RETURN_IF_ERROR(load->Call(tally.call_count, &result));
       tally.sums.Add(result);
       ++tally.call_count;
@@ -268,7 +283,6 @@ class Run {
   BenchResult* const result_;
   // The time says when it ends, not a count.
   const bool for_a_time_;
-  const bool has_writer_;
   const uint32_t batch_;
   std::vector<ThreadTally> tallies_;
   std::atomic<uint32_t> readers_left_;
@@ -291,9 +305,11 @@ Status RunBenchmark(const BenchConfig& config, KvStore* store, BenchResult* resu
   if (config.num == 0 || config.num > kMaxBenchRecords) {
     return Status::InvalidArgument("num is 0 or above 2^40");
   }
-  if (config.thread_count == 0 || config.batch_size == 0) {
-    return Status::InvalidArgument("a benchmark needs a thread, and a batch needs a key");
+  if (config.thread_count == 0 || config.batch_size == 0 || config.range_count == 0) {
+    return Status::InvalidArgument(
+        "a benchmark needs a thread, a batch needs a key, and a query needs a range");
   }
+  if (config.read_percent > 100) return Status::InvalidArgument("read_percent is above 100");
   Run run(config, *traits, store, result);
   return run.Go();
 }

@@ -20,6 +20,14 @@ Status Print(const std::string& text) {
   return PrintAll(text) ? Status::Ok() : Status::IOError("cannot print to standard output");
 }
 
+// Whether a step divides its writes over the threads. In db_bench each thread makes all of them.
+bool DividesWrites(const std::vector<std::string>& steps) {
+  return std::any_of(steps.begin(), steps.end(), [](const std::string& step) {
+    const BenchTraits* const traits = FindBenchmark(step);
+    return traits != nullptr && traits->writes_num && !traits->is_ycsb;
+  });
+}
+
 }  // namespace
 
 bool IsBenchStep(const std::string& name) {
@@ -49,7 +57,8 @@ void LiveRecords::Note(const BenchConfig& config, const BenchResult& result) {
 
 Status BenchSession::Run() {
   ENGINE_RACE_RETURN_IF_ERROR(Prepare());
-  ENGINE_RACE_RETURN_IF_ERROR(Open());
+  ENGINE_RACE_RETURN_IF_ERROR(Open(/*syncs=*/false));
+  store_is_empty_ = !plan_.use_existing_db;
   Status status = PrintHead();
   if (status.ok() && plan_.measures_floor) {
     constexpr uint64_t kMostFloorBytes = uint64_t{1} << 30;
@@ -74,18 +83,24 @@ Status BenchSession::Prepare() {
   }
   machine_ = MachineJson(dir_.path());
   plan_.options.create_if_missing = !plan_.use_existing_db;
-  kind_ = EngineStoreKind(plan_.options);
   if (!plan_.use_existing_db && !dir_.Empty(&error)) return Status::InvalidArgument(error);
   return Status::Ok();
 }
 
-Status BenchSession::Open() {
+Status BenchSession::Open(bool syncs) {
+  engine_race::Options engine_options = plan_.options;
+  // As in db_bench, writers that wait at the same time share a flush.
+  if (syncs && engine_options.sync_mode == engine_race::SyncMode::kNone) {
+    engine_options.sync_mode = engine_race::SyncMode::kGroup;
+  }
+  kind_ = EngineStoreKind(engine_options);
   KvOptions options;
   options.dir = dir_.path();
   options.thread_count = plan_.config.thread_count;
   ENGINE_RACE_RETURN_IF_ERROR(kind_.open(options, &store_));
-  store_is_empty_ = !plan_.use_existing_db;
-  description_ = store_->Describe();
+  store_syncs_ = syncs;
+  // Of the options that were asked for, not of those of one benchmark.
+  if (description_.is_null()) description_ = store_->Describe();
   return Status::Ok();
 }
 
@@ -97,15 +112,23 @@ Status BenchSession::Close() {
   return EngineBucketFill(dir_.path(), &bucket_fill_);
 }
 
-Status BenchSession::StartFresh() {
-  if (store_is_empty_) return Status::Ok();
+Status BenchSession::StartFresh(bool syncs) {
+  if (store_is_empty_) return SwitchTo(syncs);
   ENGINE_RACE_RETURN_IF_ERROR(store_->Close());
   store_.reset();
   live_.Clear();
   ycsb_is_cut_off_ = false;
   std::string error;
   if (!dir_.Empty(&error)) return Status::IOError(error);
-  return Open();
+  store_is_empty_ = true;
+  return Open(syncs);
+}
+
+Status BenchSession::SwitchTo(bool syncs) {
+  if (syncs == store_syncs_) return Status::Ok();
+  ENGINE_RACE_RETURN_IF_ERROR(store_->Close());
+  store_.reset();
+  return Open(syncs);
 }
 
 Status BenchSession::RunStep(const std::string& name) {
@@ -113,7 +136,7 @@ Status BenchSession::RunStep(const std::string& name) {
   if (name == "sync") return RunSync();
   const BenchTraits& traits = *FindBenchmark(name);
   if (traits.is_fill && plan_.use_existing_db) return Print(SkippedLine(name));
-  if (traits.is_fill) ENGINE_RACE_RETURN_IF_ERROR(StartFresh());
+  ENGINE_RACE_RETURN_IF_ERROR(traits.is_fill ? StartFresh(traits.syncs) : SwitchTo(traits.syncs));
   if (traits.is_ycsb && !traits.is_fill) ENGINE_RACE_RETURN_IF_ERROR(LoadYcsb());
   return Measure(name, /*is_implicit=*/false);
 }
@@ -163,7 +186,7 @@ Status BenchSession::Measure(const std::string& benchmark, bool is_implicit) {
   BenchConfig config = plan_.config;
   config.benchmark = benchmark;
   // The flags are about the workload, which needs all records.
-  if (is_implicit) config.rate = config.time_limit_seconds = 0;
+  if (is_implicit) config.rate = config.write_rate = config.time_limit_seconds = 0;
   if (plan_.report_interval_seconds > 0) {
     report_file_.BeginRun();
     config.on_second = [this](double seconds, uint64_t operations) {
@@ -213,6 +236,9 @@ Status BenchSession::PrintHead() const {
   std::printf("Entries:    %" PRIu64 "\nThreads:    %u\n", config.num, config.thread_count);
   std::printf("RawSize:    %.1f MB\n",
               static_cast<double>(config.num * kBenchRecordBytes) * 0x1p-20);
+  if (config.thread_count > 1 && DividesWrites(plan_.steps)) {
+    std::printf("Note:       threads share the writes; in db_bench each thread writes --num\n");
+  }
   return Print("------------------------------------------------\n");
 }
 

@@ -73,10 +73,13 @@ class BenchSession {
 
  private:
   engine_race::Status Prepare();
-  engine_race::Status Open();
+  // With `syncs` each write is durable before it returns, whatever the options say.
+  engine_race::Status Open(bool syncs);
   engine_race::Status Close();
   // Begins with an empty store unless it is empty already.
-  engine_race::Status StartFresh();
+  engine_race::Status StartFresh(bool syncs);
+  // Opens the store anew if it is open in the other mode.
+  engine_race::Status SwitchTo(bool syncs);
   engine_race::Status RunStep(const std::string& name);
   engine_race::Status RunSync();
   // Runs ycsbload where its records are missing.
@@ -95,6 +98,7 @@ class BenchSession {
   std::unique_ptr<KvStore> store_;
   // Nothing was written since it was made.
   bool store_is_empty_ = false;
+  bool store_syncs_ = false;  // how it was opened, see Open
   // ycsbload was ended by the time limit.
   bool ycsb_is_cut_off_ = false;
   LiveRecords live_;

@@ -22,11 +22,11 @@ struct FileSystemNeed {
 };
 
 double ExpectedWrites(const BenchConfig& config, const BenchTraits& traits) {
-  if (traits.writes_num) return static_cast<double>(config.num);
+  if (traits.writes_num) return static_cast<double>(WritesOf(config));
   const auto of_thread = static_cast<double>(ReadsOfThread(config));
   // The writer beside readers: about as many writes as one reader reads.
-  if (traits.name == "readwhilewriting") return of_thread;
-  return of_thread * config.thread_count * traits.write_percent / 100;
+  if (traits.has_writer) return of_thread;
+  return of_thread * config.thread_count * WritePercent(config) / 100;
 }
 
 }  // namespace
@@ -38,6 +38,8 @@ uint64_t MostRecords(const BenchConfig& config, const std::vector<std::string>& 
   for (const std::string& step : steps) {
     const BenchTraits* const traits = FindBenchmark(step);
     if (traits == nullptr) continue;
+    BenchConfig of_step = config;
+    of_step.benchmark = step;
     if (traits->is_fill) {
       records = 0;
       has_ycsb = false;
@@ -47,7 +49,7 @@ uint64_t MostRecords(const BenchConfig& config, const std::vector<std::string>& 
       records += static_cast<double>(config.num);
     }
     has_ycsb = has_ycsb || traits->is_ycsb;
-    records += ExpectedWrites(config, *traits);
+    records += ExpectedWrites(of_step, *traits);
     most = std::max(most, records);
   }
   return static_cast<uint64_t>(std::min(most, kMostRecords));

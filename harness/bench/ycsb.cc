@@ -65,7 +65,7 @@ class YcsbLoad final : public Load {
       case YcsbKind::kRead:
         return Read(result);
       case YcsbKind::kUpdate:
-        return Write(result);
+        return Write(OperationKind::kUpdate, result);
       case YcsbKind::kInsert:
         return Insert(call, result);
       case YcsbKind::kScan:
@@ -73,9 +73,7 @@ class YcsbLoad final : public Load {
       case YcsbKind::kReadModifyWrite:
         ENGINE_RACE_RETURN_IF_ERROR(Read(result));
         checks_.Fill(key_, call, value_.data());
-        ENGINE_RACE_RETURN_IF_ERROR(Write(result));
-        result->kind = OperationKind::kReadModifyWrite;
-        return Status::Ok();
+        return Write(OperationKind::kReadModifyWrite, result);
     }
     return Status::Ok();
   }
@@ -98,8 +96,8 @@ class YcsbLoad final : public Load {
     return checks_.Check(key_, value_.data());
   }
 
-  Status Write(CallResult* result) {
-    result->kind = OperationKind::kWrite;
+  Status Write(OperationKind kind, CallResult* result) {
+    result->kind = kind;
     result->bytes += kBenchRecordBytes;
     result->written_bytes += kBenchRecordBytes;
     return store_->Put(key_, value_.data());
@@ -113,7 +111,7 @@ class YcsbLoad final : public Load {
     }
     key_ = YcsbKey(*number);
     checks_.Fill(key_, call, value_.data());
-    ENGINE_RACE_RETURN_IF_ERROR(Write(result));
+    ENGINE_RACE_RETURN_IF_ERROR(Write(OperationKind::kInsert, result));
     count_->Ack(*number);
     return Status::Ok();
   }

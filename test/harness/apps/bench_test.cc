@@ -3,68 +3,17 @@
 #include <unistd.h>
 
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <regex>
 #include <string>
 #include <vector>
 
-#include "engine_race/base/key.h"
-#include "engine_race/store.h"
-#include "test/harness/program_fixture.h"
-#include "test/test_util.h"
+#include "test/harness/apps/bench_fixture.h"
 
 namespace harness {
 namespace {
 
 namespace fs = std::filesystem;
-
-class BenchProgramTest : public ::testing::Test {
- protected:
-  void SetUp() override {
-    program_ = ProgramPath("bench");
-    if (program_.empty()) GTEST_SKIP() << "ENGINE_BIN_DIR is not set";
-  }
-
-  ChildResult Bench(std::vector<std::string> flags) const {
-    std::vector<std::string> args = {program_,
-                                     "--db=" + dir_,
-                                     "--num=200",
-                                     "--threads=3",
-                                     "--json=" + temp_.Join("bench.json"),
-                                     "--csv=" + temp_.Join("bench.csv")};
-    args.insert(args.end(), flags.begin(), flags.end());
-    return RunChild(args);
-  }
-
-  std::string Text(const std::string& name) const {
-    std::ifstream file(temp_.Join(name));
-    return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  }
-  nlohmann::json Report() const {
-    return nlohmann::json::parse(Text("bench.json"), nullptr, false);
-  }
-
-  // The keys of the store, as the engine itself finds them.
-  std::vector<uint64_t> Keys() const {
-    std::unique_ptr<engine_race::Store> store;
-    EXPECT_TRUE(engine_race::Store::Open({}, dir_, &store).ok());
-    std::vector<uint64_t> keys;
-    if (store == nullptr) return keys;
-    EXPECT_TRUE(store
-                    ->Range({}, {},
-                            [&](std::string_view key, std::string_view) {
-                              keys.push_back(engine_race::DecodeKey(key.data()));
-                            })
-                    .ok());
-    return keys;
-  }
-
-  engine_race::test::TempDir temp_{engine_race::test::FastParent()};
-  const std::string dir_ = temp_.Join("store");
-  std::string program_;
-};
 
 // What db_bench prints, so that scripts for it read it.
 std::regex LineOf(const std::string& benchmark) {
@@ -77,6 +26,7 @@ TEST_F(BenchProgramTest, RunsEveryBenchmark) {
   const std::vector<std::string> names = {"fillseq",
                                           "filluniquerandom",
                                           "fillrandom",
+                                          "fillsync",
                                           "overwrite",
                                           "readrandom",
                                           "readmissing",
@@ -86,6 +36,9 @@ TEST_F(BenchProgramTest, RunsEveryBenchmark) {
                                           "seekrandom",
                                           "multireadrandom",
                                           "readwhilewriting",
+                                          "seekrandomwhilewriting",
+                                          "readrandomwriterandom",
+                                          "updaterandom",
                                           "ycsbload",
                                           "ycsba",
                                           "ycsbb",
@@ -201,6 +154,7 @@ TEST_F(BenchProgramTest, PrintsPercentilesAndStatistics) {
       Bench({"--benchmarks=fillseq,ycsba,stats", "--histogram=1", "--statistics=true"});
   ASSERT_EQ(run.exit_code, 0);
   EXPECT_NE(run.output.find("Microseconds per write:\n"), std::string::npos);
+  EXPECT_NE(run.output.find("Microseconds per update:\n"), std::string::npos);
   EXPECT_NE(run.output.find("Microseconds per read:\n"), std::string::npos);
   EXPECT_NE(run.output.find("\nPercentiles: P50: "), std::string::npos);
   EXPECT_NE(run.output.find("STATISTICS:\nrecord_count              200\n"), std::string::npos);

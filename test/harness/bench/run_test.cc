@@ -13,6 +13,7 @@
 #include "harness/bench/timeline.h"
 #include "harness/data/value_maker.h"
 #include "test/harness/bench/memory_store.h"
+#include "test/harness/bench/run_fixture.h"
 
 namespace harness {
 namespace {
@@ -25,31 +26,6 @@ uint64_t TimelineSum(const BenchResult& result) {
   for (const BenchSecond& second : result.timeline) sum += second.operations;
   return sum;
 }
-
-class RunTest : public ::testing::Test {
- protected:
-  RunTest() {
-    config_.num = 500;
-    config_.thread_count = 3;
-  }
-
-  BenchResult Run(const std::string& benchmark, Code expected = Code::kOk) {
-    config_.benchmark = benchmark;
-    BenchResult result;
-    const Status status = RunBenchmark(config_, &store_, &result);
-    EXPECT_EQ(status.code(), expected) << benchmark << ": " << status.ToString();
-    return result;
-  }
-
-  std::set<uint64_t> Keys() const {
-    std::set<uint64_t> keys;
-    for (const auto& [key, value] : store_.Snapshot()) keys.insert(key);
-    return keys;
-  }
-
-  BenchConfig config_;
-  MemoryStore store_;
-};
 
 TEST_F(RunTest, FillseqWritesExactlyItsKeys) {
   const BenchResult result = Run("fillseq");
@@ -172,6 +148,9 @@ TEST_F(RunTest, RangesHaveTheirSize) {
   EXPECT_LE(result.bytes, 60 * 10 * 5 * 8u);
   config_.range_size = 20;
   EXPECT_GT(Run("select_random_ranges").bytes, 60 * 10 * 15 * 8u);
+  config_.range_size = 1;
+  config_.range_count = 3;
+  EXPECT_EQ(Run("select_random_ranges").bytes, 60 * 3 * 8u);
 }
 
 TEST_F(RunTest, TheWriterBesideReadersIsNotCounted) {
@@ -277,17 +256,13 @@ TEST_F(RunTest, ARateCountsFromTheIntendedTime) {
 }
 
 TEST(PaceTest, ThreadsTakeTurnsInBatches) {
-  BenchConfig config;
-  config.rate = 1000;
-  config.thread_count = 2;
-  const Pace first(config, 0, /*operations=*/10);
-  const Pace second(config, 1, /*operations=*/10);
+  const Pace first(/*rate=*/1000, /*thread_count=*/2, /*thread=*/0, /*operations=*/10);
+  const Pace second(/*rate=*/1000, /*thread_count=*/2, /*thread=*/1, /*operations=*/10);
   EXPECT_EQ(first.StartNs(0), 0u);
   EXPECT_EQ(second.StartNs(0), 10000000u);
   EXPECT_EQ(first.StartNs(1), 20000000u);
   EXPECT_EQ(second.StartNs(3), 70000000u);
-  config.rate = 0;
-  EXPECT_FALSE(Pace(config, 1, 10).has_rate());
+  EXPECT_FALSE(Pace(/*rate=*/0, 2, 1, 10).has_rate());
 }
 
 TEST_F(RunTest, ARateSlowsDown) {
@@ -338,6 +313,12 @@ TEST_F(RunTest, BadConfigurationsAreRefused) {
   config_.thread_count = 1;
   config_.batch_size = 0;
   Run("multireadrandom", Code::kInvalidArgument);
+  config_.batch_size = 1;
+  config_.range_count = 0;
+  Run("select_random_ranges", Code::kInvalidArgument);
+  config_.range_count = 1;
+  config_.read_percent = 101;
+  Run("readrandomwriterandom", Code::kInvalidArgument);
 }
 
 TEST(BenchmarkTest, NamesAreFound) {

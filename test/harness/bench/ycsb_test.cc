@@ -42,6 +42,9 @@ class YcsbTest : public ::testing::Test {
 TEST_F(YcsbTest, LoadsItsRecords) {
   const auto records = store_.Snapshot();
   EXPECT_EQ(records.size(), config_.num);
+  // A number of writes is not one of records.
+  config_.writes = 10;
+  EXPECT_EQ(Count(Run("ycsbload"), OperationKind::kInsert), config_.num);
   for (uint64_t number = 0; number < config_.num; ++number) {
     EXPECT_EQ(records.count(YcsbKey(number)), 1u) << number;
   }
@@ -61,10 +64,10 @@ struct Mix {
 
 TEST_F(YcsbTest, MixesAreThoseOfTheWorkloads) {
   for (const Mix& mix :
-       {Mix{"ycsba", OperationKind::kWrite, 0.5}, Mix{"ycsba", OperationKind::kRead, 0.5},
-        Mix{"ycsbb", OperationKind::kWrite, 0.05}, Mix{"ycsbb", OperationKind::kRead, 0.95},
-        Mix{"ycsbc", OperationKind::kRead, 1}, Mix{"ycsbd", OperationKind::kWrite, 0.05},
-        Mix{"ycsbd", OperationKind::kRead, 0.95}, Mix{"ycsbe", OperationKind::kWrite, 0.05},
+       {Mix{"ycsba", OperationKind::kUpdate, 0.5}, Mix{"ycsba", OperationKind::kRead, 0.5},
+        Mix{"ycsbb", OperationKind::kUpdate, 0.05}, Mix{"ycsbb", OperationKind::kRead, 0.95},
+        Mix{"ycsbc", OperationKind::kRead, 1}, Mix{"ycsbd", OperationKind::kInsert, 0.05},
+        Mix{"ycsbd", OperationKind::kRead, 0.95}, Mix{"ycsbe", OperationKind::kInsert, 0.05},
         Mix{"ycsbe", OperationKind::kScan, 0.95}, Mix{"ycsbf", OperationKind::kRead, 0.5},
         Mix{"ycsbf", OperationKind::kReadModifyWrite, 0.5}}) {
     const BenchResult result = Run(mix.benchmark);
@@ -88,7 +91,7 @@ TEST_F(YcsbTest, InsertsGoBehindTheRecords) {
   uint64_t count = config_.num;
   for (const std::string benchmark : {"ycsbd", "ycsbe", "ycsbd"}) {
     const BenchResult result = Run(benchmark);
-    count += Count(result, OperationKind::kWrite);
+    count += Count(result, OperationKind::kInsert);
     EXPECT_EQ(result.ycsb_record_count, count) << benchmark;
     EXPECT_EQ(store_.Snapshot().size(), count) << benchmark;
   }

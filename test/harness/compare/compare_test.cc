@@ -278,6 +278,8 @@ TEST_F(CompareProgramTest, RefusesWhatItCannotDo) {
   EXPECT_NE(Run({"--stores", "oracle"}).exit_code, 0);
   EXPECT_NE(Run({"--phases", "fly"}).exit_code, 0);
   EXPECT_NE(Run({"--benchmarks", "fillnothing"}).exit_code, 0);
+  // No store syncs its writes.
+  EXPECT_NE(Run({"--benchmarks", "fillsync"}).exit_code, 0);
   EXPECT_EQ(Run({"--benchmarks", "readrandom"}).exit_code, 2);
   EXPECT_EQ(Run({"--only", "benchmarks", "--benchmarks", "overwrite,fillseq"}).exit_code, 2);
   EXPECT_EQ(Run({"--benchmarks", "fillseq,ycsbc"}).exit_code, 2);

@@ -1,0 +1,83 @@
+#include "harness/bench/db_bench_words.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace harness {
+namespace {
+
+struct Word {
+  std::string_view name;
+  std::string_view why;
+};
+
+constexpr std::string_view kNoCompaction = "nothing is compacted";
+constexpr std::string_view kDirect = "I/O is direct wherever the file system allows it";
+constexpr std::string_view kOneBudget =
+    "one budget covers all memory: --options memory_budget_bytes=N";
+constexpr std::string_view kNoCompression = "values are stored as they are";
+constexpr std::string_view kIntervals =
+    "--report_interval_seconds=N writes the operations of each interval";
+constexpr std::string_view kNoMerge = "there is no merge operator";
+
+constexpr Word kFlags[] = {
+    {"benchmark_read_rate_limit", "--rate=N begins N operations a second"},
+    {"block_size", "values are read one by one, not in blocks"},
+    {"bloom_bits", "the index has every key, so there are no filters"},
+    {"cache_size", kOneBudget},
+    {"compression_ratio", kNoCompression},
+    {"compression_type", kNoCompression},
+    {"disable_auto_compactions", kNoCompaction},
+    {"disable_wal", "the log is the store itself; --options sync_mode=none is its fastest mode"},
+    {"max_background_compactions", kNoCompaction},
+    {"max_background_jobs", kNoCompaction},
+    {"max_write_buffer_number", kOneBudget},
+    {"mmap_read", kDirect},
+    {"open_files", "all files of a store stay open"},
+    {"rate_limiter_bytes_per_sec",
+     "there is no compaction to slow down; --benchmark_write_rate_limit limits writes"},
+    {"stats_interval", kIntervals},
+    {"stats_interval_seconds", kIntervals},
+    {"stats_per_interval", "--statistics prints the counters after each benchmark"},
+    {"target_file_size_base", kNoCompaction},
+    {"use_direct_io_for_flush_and_compaction", kDirect},
+    {"use_direct_reads", kDirect},
+    {"verify_checksum", "--options verify_checksums=false leaves out the comparison of values"},
+    {"write_buffer_size", kOneBudget},
+};
+
+constexpr Word kBenchmarks[] = {
+    {"compact", kNoCompaction},
+    {"compactall", kNoCompaction},
+    {"deleteseq", "deleterandom deletes in random order"},
+    {"fill100K", "all values have 4096 bytes"},
+    {"fillbatch", "there are no batches of writes"},
+    {"flush", "there are no memtables; sync makes all writes durable"},
+    {"levelstats", "there are no levels; stats prints the counters"},
+    {"mergerandom", kNoMerge},
+    {"readrandommergerandom", kNoMerge},
+    {"readwhilemerging", kNoMerge},
+    {"seekrandomwhilemerging", kNoMerge},
+    {"sstables", "there are no tables; stats prints the counters"},
+    {"verifychecksum", "bin/store verify DIR compares a closed store with its checksums"},
+    {"waitforcompaction", kNoCompaction},
+};
+
+template <size_t kCount>
+std::string WhyOf(const Word (&words)[kCount], std::string_view name) {
+  const Word* const found = std::find_if(std::begin(words), std::end(words),
+                                         [&](const Word& one) { return one.name == name; });
+  return found == std::end(words) ? std::string() : std::string(found->why);
+}
+
+}  // namespace
+
+std::string WhyNoFlag(std::string_view argument) {
+  if (!argument.starts_with("--")) return {};
+  argument.remove_prefix(2);
+  return WhyOf(kFlags, argument.substr(0, argument.find('=')));
+}
+
+std::string WhyNoBenchmark(std::string_view name) { return WhyOf(kBenchmarks, name); }
+
+}  // namespace harness
