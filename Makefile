@@ -41,6 +41,8 @@ else
 BIN := $(BUILD)/bin
 LIBRARY := $(BUILD)/lib/libengine.a
 endif
+# The library with its debug information.
+DEBUG_LIBRARY := $(dir $(LIBRARY))debug/$(notdir $(LIBRARY))
 
 # Static archives that the library takes into itself, their symbols made local.
 THIRD_PARTY_ARCHIVES := $(shell g++ -print-file-name=liburing.a)
@@ -116,7 +118,7 @@ submake = $(MAKE) --no-print-directory $(jobs)
 .DELETE_ON_ERROR:
 
 all: library programs  ## the library and the programs
-library: $(LIBRARY)    ## lib/libengine.a
+library: $(LIBRARY)    ## lib/libengine.a; with debug information in lib/debug/
 programs: $(filter-out $(left_out),$(PROGRAMS)) $(report_program)  ## the programs in bin/, as far as their libraries are here
 	$(foreach program,$(left_out),@echo 'left out $(program): there is no $(call missing_for,$(program))'$(newline))
 	$(if $(report_program),,@echo 'left out $(BIN)/report: there is no python3')
@@ -423,12 +425,19 @@ $(BUILD)/engine_whole.o: $(library_objects) $(BUILD)/sources.txt $(THIRD_PARTY_A
 	@echo "$(call step,link $@)"
 	$(quiet)$(LD) -r --force-group-allocation $(filter %.o,$^) $(THIRD_PARTY_ARCHIVES) -o $@
 
-$(LIBRARY): $(BUILD)/engine_whole.o engine_race/public_symbols.txt
+$(DEBUG_LIBRARY): $(BUILD)/engine_whole.o engine_race/public_symbols.txt
 	@mkdir -p $(@D)
 	@echo "$(call step,archive $@)"
 	$(quiet)objcopy --wildcard --keep-global-symbols=engine_race/public_symbols.txt $< $(BUILD)/libengine.o
 	$(quiet)rm -f $@
 	$(quiet)$(AR) crsD $@ $(BUILD)/libengine.o
+
+# A release has the names of functions and no other debug information, so that programs that embed
+# the library stay small. Sanitizers report line numbers, so the other flavours keep them.
+$(LIBRARY): $(DEBUG_LIBRARY)
+	@mkdir -p $(@D)
+	@echo "$(call step,archive $@)"
+	$(quiet)$(if $(filter release,$(FLAVOUR)),objcopy -D --strip-debug --remove-section=.comment,cp) $< $@
 
 include scripts/package/package.mk
 

@@ -1,6 +1,7 @@
 #!/bin/bash
 # Compiles the judging programs as judges do, against lib/libengine.a alone, and runs them. Also
-# checks the public symbols of the archive. The last line is "N passed, N failed".
+# checks the archive's public symbols and size, and the archive in lib/debug. The last line is
+# "N passed, N failed".
 set -uo pipefail
 cd "$(dirname "$0")/.."
 archive=lib/libengine.a
@@ -79,6 +80,25 @@ check_members() {
   fi
 }
 
+# Embedded by a program of C, the engine adds less than 2 MB, because its debug information lies
+# apart.
+is_small() {
+  local with without
+  echo 'int main(void) { return 0; }' > $out/empty.c
+  gcc $out/empty.c -lstdc++ -lm -lpthread -lrt -o $out/empty &&
+    with=$(stat -c %s $out/c_program) && without=$(stat -c %s $out/empty) || return
+  echo "lib/libengine.a adds $((with - without)) bytes to a program"
+  [ $((with - without)) -lt 2000000 ]
+}
+
+debug_archive_has_lines() {
+  local address
+  gcc -D_DEFAULT_SOURCE -Iinclude test/judges/c_program.c \
+    -Llib/debug -lengine -lstdc++ -lpthread -lrt -lm -o $out/c_debug || return
+  address=$(nm $out/c_debug | sed -n 's/ T engine_race_open$//p')
+  grep -q 'engine_race/c_[a-z]*\.cc:[0-9]' <<< "$(addr2line -e $out/c_debug "0x$address")"
+}
+
 # When a library of the programs is missing, make leaves out the programs that need it, says so, and
 # builds the others. These checks are dry runs with include directories of their own.
 include_dir=$out/include
@@ -144,5 +164,7 @@ else
   judge clashing_judge c++11
   judge store_judge c++20
   judge_c c_program
+  check "an embedded engine is small" is_small
+  check "the archive in lib/debug has the engine's line numbers" debug_archive_has_lines
 fi
 finish

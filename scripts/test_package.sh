@@ -74,6 +74,64 @@ c_program_all_static() {
     -o "$out/c_all_static" 2> "$out/link.log" && runs "$out/c_all_static"
 }
 
+# Names every holder whose code the libraries and programs contain, and has the terms of every
+# licence that it names.
+has_licences() {  # a copyright file
+  local holder licence
+  for holder in 'Jens Axboe' 'Yann Collet' 'Free Software Foundation' 'University of Cincinnati' \
+      'Niels Lohmann' 'Bjoern Hoehrmann' 'Florian Loitsch' 'Evan Nemerson' 'The Abseil Authors'; do
+    grep -qF "$holder" "$1" || { echo "$1 does not name $holder"; return 1; }
+  done
+  while IFS= read -r licence; do
+    grep -q '^ [A-Z]' <<< "$(grep -A 1 -xF "License: $licence" "$1")" ||
+      { echo "$1 has no terms of $licence"; return 1; }
+  done < <(sed -n 's/^License: //p' "$1" | sort -u)
+}
+
+# Of a library that Debian describes: its own holders and terms are among ours.
+agrees_with_debian() {  # our copyright file, package, paragraph of its licence
+  local theirs=/usr/share/doc/$2/copyright holder
+  if [ ! -f "$theirs" ]; then echo "$2 has no $theirs here: not compared"; return; fi
+  holder=$(awk '/^Files:/ { wanted = /^Files: \*$/ } wanted && sub(/^Copyright: [0-9-]+ /, "")' "$theirs")
+  [ -n "$holder" ] && grep -qF "$holder" "$1" || { echo "$1 lacks '$holder' of $2"; return 1; }
+  words_of() {  # file, licence
+    awk -v heading="License: $2" '/^[A-Z]/ { inside = $0 == heading } inside && /^ /' "$1" |
+      tr -s ' \n' ' '
+  }
+  local wanted
+  wanted=$(words_of "$theirs" "$3")
+  [ -n "$wanted" ] && { [ "$(words_of "$1" "$3")" = "$wanted" ] ||
+    [ "$(words_of "$1" MIT)" = "$wanted" ]; } || { echo "the terms of $2 are others"; return 1; }
+}
+
+licences_are_installed() {
+  has_licences "$staged$prefix/share/doc/engine_race/copyright" &&
+    grep -qF 'Apache License' "$staged$prefix/share/doc/engine_race/LICENSE" &&
+    agrees_with_debian scripts/package/copyright libcli11-dev BSD-3-clause &&
+    agrees_with_debian scripts/package/copyright nlohmann-json3-dev Expat
+}
+
+line_of() {  # file, name of a function, a flag of nm: where its debug information says that it is
+  local address
+  address=$(nm ${3:-} "$1" | sed -n "s/^\([0-9a-f]*\) [Tt] $2\(@@.*\)\?$/\1/p") &&
+    addr2line -e "$1" "0x$address"
+}
+
+# The debug information lies apart, and debuggers find it.
+debug_information_is_apart() {
+  local library=$staged$prefix/lib/libengine_race.so without=$out/without
+  grep -q 'engine_race/c_[a-z]*\.cc:[0-9]' <<< "$(line_of "$library" engine_race_open -D)" ||
+    { echo "the shared library's lines are not found"; return 1; }
+  # They come from the file beside it.
+  mkdir -p "$without"
+  cp -L "$library" "$without/"
+  grep -q '^??:' <<< "$(line_of "$without/libengine_race.so" engine_race_open -D)" &&
+    gcc $c_strict test/judges/c_program.c -L"$staged$prefix/lib/debug" $(flags_of --cflags --libs engine_race-static) \
+      -o "$out/c_debug" &&
+    grep -q 'engine_race/c_[a-z]*\.cc:[0-9]' <<< "$(line_of "$out/c_debug" engine_race_open)" &&
+    grep -q '^??:' <<< "$(line_of "$out/c_static" engine_race_open)"
+}
+
 # Without debug information of its own, an embedded engine adds less than 2 MB.
 small_when_embedded() {
   local with without
@@ -171,18 +229,43 @@ found_behind_symlink() {
 # Every program has a page of the manual that lists its flags, without a complaint of troff.
 programs_have_pages() {
   local program page text
-  make --no-print-directory install-programs DESTDIR="$staged" PREFIX=$prefix > "$out/programs.log" 2>&1 ||
+  make --no-print-directory install-programs install-compare DESTDIR="$staged" PREFIX=$prefix > "$out/programs.log" 2>&1 ||
     { tail "$out/programs.log"; return 1; }
-  for program in store bench race numa report; do
+  for program in store bench race numa report compare; do
     [ "$("$staged$prefix/bin/engine-race-$program" --version)" = "$program (engine_race) $(flags_of --modversion engine_race)" ] ||
       { echo "engine-race-$program --version is wrong"; return 1; }
     page=$staged$prefix/share/man/man1/engine-race-$program.1
-    text=$(MANWIDTH=100 man --warnings -l "$page" 2>&1) || return 1
-    grep -q 'warning:' <<< "$text" && { grep 'warning:' <<< "$text"; return 1; }
+    text=$(MANWIDTH=100 man --warnings -l "$page" 2> "$out/man.log") || return 1
+    [ ! -s "$out/man.log" ] || { cat "$out/man.log"; return 1; }
     for flag in $("$staged$prefix/bin/engine-race-$program" --help | grep -oE '^ +(-[a-z],)?--[a-z_-]+' | grep -oE -- '--[a-z_-]+'); do
       grep -qF -- "$flag" <<< "${text//$'\n'/ }" || { echo "$program: $flag is not in its page"; return 1; }
     done
   done
+}
+
+# Programs alone bring the licences of what they contain.
+programs_have_licences() {
+  local alone=$out/programs
+  make --no-print-directory install-programs DESTDIR="$alone" PREFIX=$prefix > "$out/programs.log" 2>&1 ||
+    { tail "$out/programs.log"; return 1; }
+  has_licences "$alone$prefix/share/doc/engine_race/copyright" &&
+    [ -f "$alone$prefix/share/doc/engine_race/LICENSE" ] &&
+    [ ! -e "$alone$prefix/bin/engine-race-compare" ]
+}
+
+# Only the files of others stay.
+uninstalls() {
+  local copy=$out/uninstalled other
+  cp -a "$staged" "$copy"
+  for other in lib/libother.so include/other.h bin/other share/man/man1/other.1 lib/.debug/libother.so.debug; do
+    echo > "$copy$prefix/$other"
+  done
+  make --no-print-directory uninstall DESTDIR="$copy" PREFIX=$prefix > "$out/uninstall.log" 2>&1 ||
+    { tail "$out/uninstall.log"; return 1; }
+  local left
+  left=$(find "$copy" ! -type d ! -name '*other*')
+  [ -z "$left" ] || { echo "left: $left"; return 1; }
+  [ "$(find "$copy" -type f -name '*other*' | wc -l)" = 5 ]
 }
 
 debian_packages() {
@@ -190,7 +273,8 @@ debian_packages() {
   make --no-print-directory deb > "$out/deb.log" 2>&1 || { tail "$out/deb.log"; return 1; }
   version=$(cat build/deb/version)
   lintian -I --fail-on error,warning,info out/libengine-race0_"$version"_*.deb \
-    out/libengine-race-dev_"$version"_*.deb out/engine-race-tools_"$version"_*.deb > "$out/lintian.log" 2>&1 ||
+    out/libengine-race-dev_"$version"_*.deb out/engine-race-tools_"$version"_*.deb \
+    out/libengine-race0-dbgsym_"$version"_*.deb out/engine-race-tools-dbgsym_"$version"_*.deb > "$out/lintian.log" 2>&1 ||
     { cat "$out/lintian.log"; return 1; }
 }
 
@@ -208,6 +292,29 @@ packages_work_unpacked() {
     LD_LIBRARY_PATH=$libdir runs "$out/c_deb"
 }
 
+has_lines() { grep -qF .debug_line <<< "$(readelf -S "$1" 2> /dev/null)"; }
+
+# Each package has the licences, and each stripped file of a package has its debug information in
+# another one.
+packages_are_whole() {
+  local version tree=$out/whole name file id
+  version=$(cat build/deb/version)
+  rm -rf "$tree"
+  for name in libengine-race0 libengine-race-dev engine-race-tools; do
+    dpkg-deb -x out/"$name"_"$version"_*.deb "$tree" &&
+      has_licences "$tree/usr/share/doc/$name/copyright" || return
+  done
+  for name in libengine-race0 engine-race-tools; do
+    dpkg-deb -x out/"$name"-dbgsym_"$version"_*.deb "$tree" &&
+      grep -qF "$name (= $version)" <<< "$(dpkg-deb -f out/"$name"-dbgsym_"$version"_*.deb Depends)" || return
+  done
+  for file in "$tree"/usr/lib/*/libengine_race.so.*.*.* "$tree"/usr/bin/engine-race-{store,bench,race,numa}; do
+    id=$(readelf -n "$file" | sed -n 's/^ *Build ID: //p')
+    ! has_lines "$file" && has_lines "$tree/usr/lib/debug/.build-id/${id:0:2}/${id:2}.debug" ||
+      { echo "the debug information of $file is not apart"; return 1; }
+  done
+}
+
 judge_sources
 check "make install" installs
 check "what is installed is readable, and names no staging directory" readable_and_clean
@@ -216,6 +323,8 @@ check "a C program with the shared library" c_program_shared
 check "a C program with the archive" c_program_archive
 check "a C program without shared libraries" c_program_all_static
 check "an embedded engine is small" small_when_embedded
+check "debug information apart" debug_information_is_apart
+check "licences" licences_are_installed
 check "a judge of C++11" cxx11_judge
 check "a program of C++20" cxx20_program
 check "a CMake project" cmake_builds
@@ -223,6 +332,9 @@ check "CMake refuses versions that do not fit" cmake_refuses_versions
 check "a moved tree" moved_tree_works
 check "a tree behind a symlink" found_behind_symlink
 check "programs with pages of the manual" programs_have_pages
+check "licences of the programs" programs_have_licences
+check "make uninstall" uninstalls
 check "Debian packages that lintian accepts" debian_packages
+check "Debian packages with licences and debug information" packages_are_whole
 check "Debian packages work" packages_work_unpacked
 finish

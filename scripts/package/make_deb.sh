@@ -1,7 +1,8 @@
 #!/bin/bash
 # Makes Debian packages of a checkout, in out/: libengine-race0 with the shared library,
 # libengine-race-dev with headers, archive, pkg-config and CMake files, and engine-race-tools with
-# programs and their man pages. Called by `make deb`.
+# programs and their man pages. The debug information of the library and of the programs is in
+# packages whose names end in -dbgsym. Called by `make deb`.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 upstream=$1
@@ -66,6 +67,31 @@ end_package() {  # name; the control fields that are its own come from standard 
   dpkg-deb --build --root-owner-group "$work/$name" out/
 }
 
+# Makes the package with the debug information of another package's files. Debuggers find it by the
+# build id of each file.
+make_dbgsym() {  # package, files that have the debug information
+  local package=$1 name=$1-dbgsym file id place ids=()
+  shift
+  for file in "$@"; do
+    id=$(readelf -n "$file" | sed -n 's/^ *Build ID: //p')
+    place=$work/$name/usr/lib/debug/.build-id/${id:0:2}
+    install -d "$place"
+    objcopy --only-keep-debug --compress-debug-sections "$file" "$place/${id:2}.debug"
+    chmod 644 "$place/${id:2}.debug"
+    ids+=("$id")
+  done
+  install -d "$work/$name/usr/share/doc" "$work/$name/DEBIAN"
+  ln -s "$package" "$work/$name/usr/share/doc/$name"
+  end_package "$name" << END
+Section: debug
+Priority: optional
+Auto-Built-Package: debug-symbols
+Depends: $package (= $version)
+Description: debug symbols for $package
+Build-Ids: ${ids[*]}
+END
+}
+
 # The packages that the files of a package need, as dpkg-shlibdeps finds them.
 needs_of() {  # package, its files
   local package=$1
@@ -102,6 +128,8 @@ Description: key-value store of 8-byte keys and 4 KiB values (library)
  x86-64-v2, as all since 2009 to 2013 are.
 END
 
+make_dbgsym "$shared" "lib/libengine_race.so.$upstream.debug"
+
 begin_package libengine-race-dev usr/include "${libdir#/}/libengine_race.a" \
   "${libdir#/}/libengine_race.so" "${libdir#/}/pkgconfig" "${libdir#/}/cmake"
 end_package libengine-race-dev << END
@@ -131,4 +159,5 @@ Description: key-value store of 8-byte keys and 4 KiB values (programs)
  This package has programs that verify, copy, dump and follow stores, and
  that measure what a store does on a disk.
 END
+make_dbgsym engine-race-tools "${programs[@]/#*engine-race-/bin/}"
 echo "$version" > "$work/version"

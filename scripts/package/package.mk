@@ -7,16 +7,16 @@ SHARED := $(dir $(LIBRARY))libengine_race.so.$(VERSION)
 
 # It shows the C API alone, and has the C++ runtime in it: one file runs on every system whose C
 # library is as new as this one's. Threads of a store may outlive dlclose, so it is never unloaded.
-# Its debug information lies beside it. It is linked elsewhere and then moved, because another make
-# may link it too, and programs may have the old one mapped.
+# Its debug information lies beside it, where debuggers look. It is linked elsewhere and then moved,
+# because another make may link it too, and programs may have the old one mapped.
 .PHONY: shared
 shared: $(SHARED)  ## lib/libengine_race.so.VERSION, and its debug information
 $(SHARED): $(LIBRARY) include/engine_race_c.h scripts/package/exported.map scripts/package/package.mk
 	@echo "$(call step,link $@)"
 	$(quiet)work=$$(mktemp -d $(@D)/link.XXXXXX) && trap 'rm -rf "$$work"' EXIT && \
 	$(CXX) -shared $(LDFLAGS) -static-libstdc++ -static-libgcc -Wl,-soname,$(SONAME) -Wl,-z,defs \
-	  -Wl,-z,nodelete -Wl,--gc-sections -Wl,--version-script=scripts/package/exported.map $(BUILD)/libengine.o $(LDLIBS) -o $$work/whole && \
-	objcopy --only-keep-debug $$work/whole $$work/$(@F).debug && \
+	  -Wl,--build-id -Wl,-z,nodelete -Wl,--gc-sections -Wl,--version-script=scripts/package/exported.map $(BUILD)/libengine.o $(LDLIBS) -o $$work/whole && \
+	objcopy --only-keep-debug --compress-debug-sections $$work/whole $$work/$(@F).debug && \
 	objcopy --strip-unneeded --remove-section=.comment --add-gnu-debuglink=$$work/$(@F).debug $$work/whole $$work/$(@F) && \
 	chmod 755 $$work/$(@F) && ln -s $(@F) $$work/$(SONAME) && ln -s $(SONAME) $$work/libengine_race.so && \
 	mv -fT $$work/$(@F).debug $@.debug && mv -fT $$work/$(SONAME) $(@D)/$(SONAME) && \
@@ -39,6 +39,9 @@ cxx_headers = $(sort $(filter engine_race/%.h,$(shell $(CXX) -std=c++20 -I. -MM 
 to_libdir := $(DESTDIR)$(LIBDIR)
 to_includedir := $(DESTDIR)$(INCLUDEDIR)
 
+to_docdir := $(DESTDIR)$(PREFIX)/share/doc/engine_race
+install_licences = install -D -m 644 -t $(to_docdir) scripts/package/copyright LICENSE
+
 .PHONY: install
 install: $(LIBRARY) $(SHARED)  ## headers, libraries, files for pkg-config and CMake; DESTDIR= PREFIX=/usr/local
 	install -d $(to_libdir)/pkgconfig $(to_libdir)/cmake/engine_race
@@ -47,10 +50,11 @@ install: $(LIBRARY) $(SHARED)  ## headers, libraries, files for pkg-config and C
 	for header in $(cxx_headers); do \
 	  install -D -m 644 $$header $(to_includedir)/$$header || exit 1; \
 	done
-	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/doc/engine_race scripts/package/copyright LICENSE
-	objcopy --strip-debug --remove-section=.comment $(LIBRARY) $(to_libdir)/libengine_race.a
-	chmod 644 $(to_libdir)/libengine_race.a
+	$(install_licences)
+	install -m 644 $(LIBRARY) $(to_libdir)/libengine_race.a
+	install -D -m 644 $(DEBUG_LIBRARY) $(to_libdir)/debug/libengine_race.a
 	install -m 755 $(SHARED) $(to_libdir)/
+	install -D -m 644 -t $(to_libdir)/.debug $(SHARED).debug
 	ln -sf $(notdir $(SHARED)) $(to_libdir)/$(SONAME)
 	ln -sf $(SONAME) $(to_libdir)/libengine_race.so
 	for file in pkgconfig/engine_race.pc pkgconfig/engine_race-static.pc \
@@ -61,16 +65,38 @@ install: $(LIBRARY) $(SHARED)  ## headers, libraries, files for pkg-config and C
 
 # Programs for people who have a store, with a page of the manual for each. Their names say whose
 # they are.
+to_bindir := $(DESTDIR)$(PREFIX)/bin
+to_mandir := $(DESTDIR)$(PREFIX)/share/man/man1
+# Installs the programs $(2) and strips $(1) of them: those that are no scripts.
+define install_with_pages
+	$(install_licences)
+	install -d $(to_bindir) $(to_mandir)
+	scripts/package/make_man.sh $(VERSION) $(BUILD)/man $(2)
+	for name in $(notdir $(2)); do \
+	  install -m 755 $(BIN)/$$name $(to_bindir)/engine-race-$$name && \
+	  install -m 644 $(BUILD)/man/engine-race-$$name.1 $(to_mandir)/ || exit 1; \
+	done
+	cd $(to_bindir) && strip --remove-section=.comment $(patsubst $(BIN)/%,engine-race-%,$(1))
+endef
 installed_programs := $(addprefix $(BIN)/,store bench race numa)
 .PHONY: install-programs
 install-programs: $(installed_programs) $(BIN)/report  ## engine-race-store, -bench, -race, -numa, -report, man pages
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1
-	for program in $^; do \
-	  install -m 755 $$program $(DESTDIR)$(PREFIX)/bin/engine-race-$$(basename $$program) || exit 1; \
-	done
-	cd $(DESTDIR)$(PREFIX)/bin && strip --remove-section=.comment $(installed_programs:$(BIN)/%=engine-race-%)
-	scripts/package/make_man.sh $(VERSION) $(BUILD)/man $^
-	install -m 644 $(BUILD)/man/*.1 $(DESTDIR)$(PREFIX)/share/man/man1/
+	$(call install_with_pages,$(installed_programs),$^)
+
+# Apart, because it needs the libraries of all the peers that it was built with.
+.PHONY: install-compare
+install-compare: $(BIN)/compare  ## engine-race-compare and its man page
+	$(call install_with_pages,$^,$^)
+
+# Removes files, and directories that are the engine's own. Others may have files in the rest.
+own_names := $(notdir $(installed_programs)) report compare
+.PHONY: uninstall
+uninstall:  ## removes what the install targets have installed; DESTDIR= PREFIX=/usr/local
+	rm -rf $(to_includedir)/engine_race $(to_libdir)/cmake/engine_race $(to_docdir)
+	rm -f $(to_includedir)/engine_race_c.h $(addprefix $(to_libdir)/pkgconfig/engine_race,.pc -static.pc) \
+	  $(to_libdir)/libengine_race.a $(to_libdir)/debug/libengine_race.a \
+	  $(to_libdir)/libengine_race.so $(to_libdir)/libengine_race.so.[0-9]* $(to_libdir)/.debug/libengine_race.so.[0-9]* \
+	  $(own_names:%=$(to_bindir)/engine-race-%) $(own_names:%=$(to_mandir)/engine-race-%.1)
 
 .PHONY: deb
 deb:  ## Debian packages, in out/
