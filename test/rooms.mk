@@ -30,7 +30,7 @@ test_programs_e2e := crash
 test_programs_experiments := lab
 test_programs_compare := compare
 # Sanitized programs cannot be linked statically.
-test_programs_apps := race store numa bench $(if $(filter asan tsan,$(FLAVOUR)),,race_static)
+test_programs_apps := bench compare crash lab multi_read numa profile race store $(if $(filter asan tsan,$(FLAVOUR)),,race_static)
 # What every one of them links: the calls that tests come between, and memory that is refused.
 test_helpers := test/faults/system_calls.cc test/faults/system_calls_uring.cc \
                 test/faults/fault_plan.cc test/index/refused_memory.cc

@@ -1,4 +1,5 @@
-// The flag --version of the programs that users install, and of those with subcommands.
+// The flag --version of every program but the bench_* ones, which scripts/check_bench.sh asks, and
+// bin/report, which has a test of its own.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -20,7 +21,9 @@ TEST_P(VersionTest, PrintsNameAndVersion) {
   EXPECT_EQ(run.output, std::string(GetParam()) + " (engine_race) " + engine_race_version() + "\n");
 }
 
-INSTANTIATE_TEST_SUITE_P(Programs, VersionTest, testing::Values("store", "bench", "race", "numa"),
+INSTANTIATE_TEST_SUITE_P(Programs, VersionTest,
+                         testing::Values("bench", "compare", "crash", "lab", "multi_read", "numa",
+                                         "profile", "race", "store"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace
