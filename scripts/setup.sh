@@ -88,7 +88,7 @@ python_needs="$build_needs"'
 debootstrap              debootstrap
 '
 
-# The opponent of bin/bench_scan, bin/bench_l1 and bin/bench_index.
+# The opponent of bin/bench_scan, bin/bench_l1 and bin/bench_index, and a peer of bin/compare.
 rocksdb_needs='
 rocksdb/db.h             librocksdb-dev
 '
