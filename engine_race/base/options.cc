@@ -1,7 +1,7 @@
 #include "engine_race/base/options.h"
 
 #include <bit>
-#include <sstream>
+#include <cstdio>
 #include <string>
 
 namespace engine_race {
@@ -54,9 +54,10 @@ Status CheckNuma(const NumaOptions& numa) {
 
 Status CheckMode(const char* field, uint32_t mode, uint32_t least) {
   if ((mode & least) == least && mode <= 0777) return Status::Ok();
-  std::ostringstream words;
-  words << std::oct << field << " is 0" << mode << ", not from 0" << least << " to 0777";
-  return Status::InvalidArgument(words.str());
+  // In octal. A stream would bring the standard library's locales into every program.
+  char words[80];
+  std::snprintf(words, sizeof(words), " is 0%o, not from 0%o to 0777", mode, least);
+  return Status::InvalidArgument(field + std::string(words));
 }
 
 }  // namespace

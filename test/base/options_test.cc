@@ -68,6 +68,12 @@ TEST(OptionsTest, EachFieldOutOfRangeIsNamed) {
   }
 }
 
+TEST(OptionsTest, ModesAreNamedInOctal) {
+  Options options;
+  options.directory_mode = 0600;
+  EXPECT_EQ(ValidateOptions(options).message(), "directory_mode is 0600, not from 0700 to 0777");
+}
+
 TEST(OptionsTest, SmallestGeometryIsValid) {
   Options options;
   options.bucket_count = 1;
