@@ -5,6 +5,7 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string_view>
 
 #include "engine_race/base/guarded.h"
@@ -13,6 +14,7 @@
 #include "engine_race/store.h"
 #include "include/engine_race_c.h"
 
+using engine_race::Code;
 using engine_race::Guarded;
 using engine_race::KeyBytes;
 using engine_race::kValueBytes;
@@ -109,6 +111,22 @@ int engine_race_snapshot_read(const engine_race_snapshot* snapshot, uint64_t key
   if (store == nullptr) return BadArgument(kStoreClosed);
   return Answer(
       Guarded([&] { return store->ReadInto(snapshot->snapshot, key, static_cast<char*>(value)); }));
+}
+
+int engine_race_snapshot_read_many(const engine_race_snapshot* snapshot, size_t count,
+                                   const uint64_t* keys, void* values, int* codes) {
+  if (snapshot == nullptr) return NullArgument();
+  if (count > 0 && (keys == nullptr || values == nullptr || codes == nullptr)) {
+    return NullArgument();
+  }
+  Store* const store = *snapshot->living;
+  if (store == nullptr) return BadArgument(kStoreClosed);
+  static_assert(sizeof(Code) == sizeof(int));
+  const std::span<Code> answers(reinterpret_cast<Code*>(codes), count);
+  return Answer(Guarded([&] {
+    return store->MultiReadInto(snapshot->snapshot, {keys, count}, static_cast<char*>(values),
+                                answers);
+  }));
 }
 
 int engine_race_snapshot_range(const engine_race_snapshot* snapshot, const uint64_t* lower,

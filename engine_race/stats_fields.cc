@@ -3,6 +3,8 @@
 #include <array>
 #include <type_traits>
 
+#include "engine_race/log/bucket_log.h"
+
 namespace engine_race {
 namespace {
 
@@ -134,6 +136,24 @@ void SetCounts(const OpCounters& counters, StoreStats* to) {
   for (size_t code = 0; code < kCodeCount; ++code) {
     to->error_counts[code] = counters.Errors(static_cast<Code>(code));
   }
+}
+
+void SetLogFigures(const BucketLog& log, StoreStats* to) {
+  const Geometry& geometry = log.geometry();
+  to->record_count = log.RecordCount();
+  to->synced_record_count = 0;
+  for (uint32_t bucket = 0; bucket < geometry.bucket_count; ++bucket) {
+    to->synced_record_count += log.SyncedWatermark(bucket);
+  }
+  to->flush_count = log.flush_count();
+  to->durable_write_count = log.durable_write_count();
+  to->log_memory_bytes = log.memory_bytes();
+  to->log_written_bytes = log.written_bytes();
+  to->staging_mapped = log.staging_mapped();
+  to->path_count = log.path_count();
+  to->bucket_count = geometry.bucket_count;
+  to->key_range = geometry.keys();
+  to->bucket_capacity_records = geometry.bucket_capacity_records;
 }
 
 std::string_view LatencyKindName(LatencyKind kind) {

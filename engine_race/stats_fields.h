@@ -1,5 +1,5 @@
 // The numbers of StoreStats by name: what each is called in text, in the stats file and in
-// Prometheus, and what it means. Also the numbers that counters of calls give.
+// Prometheus, and what it means. Also the numbers that counters of calls and the log give.
 //
 // Constant or stateless; every call from any thread.
 #ifndef ENGINE_RACE_STATS_FIELDS_H_
@@ -13,6 +13,8 @@
 #include "engine_race/store_stats.h"
 
 namespace engine_race {
+
+class BucketLog;
 
 struct StatsField {
   std::string_view name;  // of the member of StoreStats
@@ -38,6 +40,8 @@ std::span<const StatsField> StatsFields();
 // Sets the counts of calls and failures. Each counter is summed once. So the sum of reads and the
 // count of those that found nothing fit together while threads count.
 void SetCounts(const OpCounters& counters, StoreStats* to);
+// Sets the geometry, and the figures of the log.
+void SetLogFigures(const BucketLog& log, StoreStats* to);
 
 // "read", "multi_read", ..., of every kind in its order.
 std::string_view LatencyKindName(LatencyKind kind);

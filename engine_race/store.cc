@@ -10,7 +10,6 @@
 #include "engine_race/base/fork_mark.h"
 #include "engine_race/base/guarded.h"
 #include "engine_race/base/key.h"
-#include "engine_race/base/memory.h"
 #include "engine_race/base/op_stats.h"
 #include "engine_race/base/value_sink.h"
 #include "engine_race/io/backend_probe.h"
@@ -38,6 +37,12 @@ struct Store::Impl {
     ENGINE_RACE_RETURN_IF_ERROR(CheckProcess());
     return readers->Ensure(available);
   }
+  // Also gives the version that a snapshot shows; null: that of the latest state.
+  Status EnsureReaders(const Snapshot* snapshot, Readers::Set** available, uint64_t* version) {
+    ENGINE_RACE_RETURN_IF_ERROR(EnsureReaders(available));
+    *version = snapshot == nullptr ? kLatestVersion : snapshot->view().version;
+    return snapshot == nullptr ? Status::Ok() : (*available)->iterators->CheckSnapshot(*snapshot);
+  }
 
   Status Append(std::string_view key, const char* value) {
     ENGINE_RACE_RETURN_IF_ERROR(CheckProcess());
@@ -60,24 +65,28 @@ struct Store::Impl {
     return available->points->Read(DecodeKey(key.data()), value);
   }
 
-  Status MultiRead(std::span<const std::string_view> keys, std::span<std::string> values,
-                   std::span<Status> statuses) {
+  // Here and below, a null snapshot stands for the latest state.
+  Status MultiRead(const Snapshot* snapshot, std::span<const std::string_view> keys,
+                   std::span<std::string> values, std::span<Status> statuses) {
     if (values.size() < keys.size() || statuses.size() < keys.size()) {
       return Status::InvalidArgument("MultiRead: " + std::to_string(keys.size()) + " keys for " +
                                      std::to_string(values.size()) + " values and " +
                                      std::to_string(statuses.size()) + " statuses");
     }
     Readers::Set* available = nullptr;
-    ENGINE_RACE_RETURN_IF_ERROR(EnsureReaders(&available));
+    uint64_t version = 0;
+    ENGINE_RACE_RETURN_IF_ERROR(EnsureReaders(snapshot, &available, &version));
     {
       const LatencyTimer timer(stats.multi_reads);
-      available->pool->MultiRead(keys, values.first(keys.size()), statuses.first(keys.size()));
+      available->pool->MultiRead(keys, values.first(keys.size()), statuses.first(keys.size()),
+                                 version);
     }
     CountKeys(keys.size(), [statuses](size_t i) { return statuses[i].code(); });
     return Status::Ok();
   }
 
-  Status MultiReadInto(std::span<const uint64_t> keys, char* values, std::span<Code> codes) {
+  Status MultiReadInto(const Snapshot* snapshot, std::span<const uint64_t> keys, char* values,
+                       std::span<Code> codes) {
     if (codes.size() < keys.size()) {
       return Status::InvalidArgument("MultiReadInto: " + std::to_string(keys.size()) +
                                      " keys for " + std::to_string(codes.size()) + " codes");
@@ -86,10 +95,11 @@ struct Store::Impl {
       return Status::InvalidArgument("the values to read into are null");
     }
     Readers::Set* available = nullptr;
-    ENGINE_RACE_RETURN_IF_ERROR(EnsureReaders(&available));
+    uint64_t version = 0;
+    ENGINE_RACE_RETURN_IF_ERROR(EnsureReaders(snapshot, &available, &version));
     {
       const LatencyTimer timer(stats.multi_reads);
-      available->pool->MultiRead(keys, values, codes.first(keys.size()));
+      available->pool->MultiRead(keys, values, codes.first(keys.size()), version);
     }
     CountKeys(keys.size(), [codes](size_t i) { return codes[i]; });
     return Status::Ok();
@@ -108,7 +118,6 @@ struct Store::Impl {
     return available->pool->Post(std::move(read));
   }
 
-  // Null: of the latest state.
   Status Range(const Snapshot* snapshot, std::string_view lower, std::string_view upper,
                const VisitFn& visit) {
     if (!visit) return Status::InvalidArgument("the visit function is empty");
@@ -147,14 +156,10 @@ struct Store::Impl {
     ENGINE_RACE_RETURN_IF_ERROR(CheckKeyOf(log->geometry().keys(), key));
     if (!value.is_set()) return Status::InvalidArgument("the value to read into is null");
     Readers::Set* available = nullptr;
-    ENGINE_RACE_RETURN_IF_ERROR(EnsureReaders(&available));
-    ENGINE_RACE_RETURN_IF_ERROR(available->iterators->CheckSnapshot(snapshot));
+    uint64_t version = 0;
+    ENGINE_RACE_RETURN_IF_ERROR(EnsureReaders(&snapshot, &available, &version));
     const LatencyTimer timer(stats.reads);
-    alignas(kIoAlignment) char buffer[kValueBytes];
-    ENGINE_RACE_RETURN_IF_ERROR(
-        available->points->ReadAt(DecodeKey(key.data()), snapshot.view().version, buffer));
-    value.Put(buffer);
-    return Status::Ok();
+    return available->points->ReadAt(DecodeKey(key.data()), version, value);
   }
 
   Status Sync() {
@@ -178,6 +183,11 @@ struct Store::Impl {
     stats.counters.Add(OpCounter::kMultiReadKeysFound, ok_count);
   }
 
+  // A call that throws nothing, and its end.
+  template <typename CallFn>
+  Status Run(OpCounter counter, const CallFn& call) {
+    return Finish(counter, Guarded(call));
+  }
   // The end of every call: counts it. Every failure but an absent key goes through the log callback
   // as well.
   Status Finish(OpCounter counter, Status status) {
@@ -271,24 +281,23 @@ Status Store::Delete(std::string_view key) {
 }
 
 Status Store::Read(std::string_view key, std::string* value) {
-  return impl_->Finish(OpCounter::kReadsFound, Guarded([&] { return impl_->Read(key, value); }));
+  return impl_->Run(OpCounter::kReadsFound, [&] { return impl_->Read(key, value); });
 }
 
 Status Store::MultiRead(std::span<const std::string_view> keys, std::span<std::string> values,
                         std::span<Status> statuses) {
-  return impl_->Finish(OpCounter::kMultiReads,
-                       Guarded([&] { return impl_->MultiRead(keys, values, statuses); }));
+  return impl_->Run(OpCounter::kMultiReads,
+                    [&] { return impl_->MultiRead(nullptr, keys, values, statuses); });
 }
 
 Status Store::ReadInto(uint64_t key, char* value) {
-  return impl_->Finish(OpCounter::kReadsFound, Guarded([&] {
-                         return impl_->Read(KeyBytes(key).view(), ValueSink(value));
-                       }));
+  return impl_->Run(OpCounter::kReadsFound,
+                    [&] { return impl_->Read(KeyBytes(key).view(), ValueSink(value)); });
 }
 
 Status Store::MultiReadInto(std::span<const uint64_t> keys, char* values, std::span<Code> codes) {
-  return impl_->Finish(OpCounter::kMultiReads,
-                       Guarded([&] { return impl_->MultiReadInto(keys, values, codes); }));
+  return impl_->Run(OpCounter::kMultiReads,
+                    [&] { return impl_->MultiReadInto(nullptr, keys, values, codes); });
 }
 
 Status Store::ReadAsync(std::string_view key, std::string* value, ReadDoneFn done) {
@@ -305,24 +314,32 @@ Status Store::Range(std::string_view lower, std::string_view upper, const VisitF
 }
 
 Status Store::GetSnapshot(Snapshot* snapshot) {
-  return impl_->Finish(OpCounter::kSnapshots,
-                       Guarded([&] { return impl_->GetSnapshot(snapshot); }));
+  return impl_->Run(OpCounter::kSnapshots, [&] { return impl_->GetSnapshot(snapshot); });
 }
 
 Status Store::NewIterator(const IteratorOptions& options, Iterator* iterator) {
-  return impl_->Finish(OpCounter::kIterators,
-                       Guarded([&] { return impl_->NewIterator(options, iterator); }));
+  return impl_->Run(OpCounter::kIterators, [&] { return impl_->NewIterator(options, iterator); });
 }
 
 Status Store::Read(const Snapshot& snapshot, std::string_view key, std::string* value) {
-  return impl_->Finish(OpCounter::kReadsFound,
-                       Guarded([&] { return impl_->Read(snapshot, key, value); }));
+  return impl_->Run(OpCounter::kReadsFound, [&] { return impl_->Read(snapshot, key, value); });
 }
 
 Status Store::ReadInto(const Snapshot& snapshot, uint64_t key, char* value) {
-  return impl_->Finish(OpCounter::kReadsFound, Guarded([&] {
-                         return impl_->Read(snapshot, KeyBytes(key).view(), ValueSink(value));
-                       }));
+  return impl_->Run(OpCounter::kReadsFound,
+                    [&] { return impl_->Read(snapshot, KeyBytes(key).view(), ValueSink(value)); });
+}
+
+Status Store::MultiRead(const Snapshot& snapshot, std::span<const std::string_view> keys,
+                        std::span<std::string> values, std::span<Status> statuses) {
+  return impl_->Run(OpCounter::kMultiReads,
+                    [&] { return impl_->MultiRead(&snapshot, keys, values, statuses); });
+}
+
+Status Store::MultiReadInto(const Snapshot& snapshot, std::span<const uint64_t> keys, char* values,
+                            std::span<Code> codes) {
+  return impl_->Run(OpCounter::kMultiReads,
+                    [&] { return impl_->MultiReadInto(&snapshot, keys, values, codes); });
 }
 
 Status Store::Range(const Snapshot& snapshot, std::string_view lower, std::string_view upper,
@@ -331,31 +348,18 @@ Status Store::Range(const Snapshot& snapshot, std::string_view lower, std::strin
 }
 
 Status Store::Sync() {
-  const Status synced = impl_->Finish(OpCounter::kSyncs, Guarded([&] { return impl_->Sync(); }));
+  const Status synced = impl_->Run(OpCounter::kSyncs, [&] { return impl_->Sync(); });
   if (synced.ok()) impl_->readers->SaveIndexAfterSync();
   return synced;
 }
 
 StoreStats Store::Stats() const {
   StoreStats stats;
-  const Geometry& geometry = impl_->log->geometry();
-  stats.record_count = impl_->log->RecordCount();
-  for (uint32_t bucket = 0; bucket < geometry.bucket_count; ++bucket) {
-    stats.synced_record_count += impl_->log->SyncedWatermark(bucket);
-  }
-  stats.flush_count = impl_->log->flush_count();
-  stats.durable_write_count = impl_->log->durable_write_count();
-  stats.log_memory_bytes = impl_->log->memory_bytes();
+  SetLogFigures(*impl_->log, &stats);
   stats.io_backend = io::BackendName(impl_->options.io_backend);
   stats.write_backend = "psync";
-  stats.staging_mapped = impl_->log->staging_mapped();
-  stats.path_count = impl_->log->path_count();
   impl_->readers->AddTo(&stats);
   stats.memory_budget_bytes = impl_->options.memory_budget_bytes;
-  stats.bucket_count = geometry.bucket_count;
-  stats.key_range = geometry.keys();
-  stats.bucket_capacity_records = geometry.bucket_capacity_records;
-  stats.log_written_bytes = impl_->log->written_bytes();
   impl_->AddCountersTo(&stats);
   return stats;
 }

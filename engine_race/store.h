@@ -98,10 +98,16 @@ class Store {
   // was.
   Status NewIterator(const IteratorOptions& options, Iterator* iterator);
 
-  // Read and Range of what a snapshot shows; kInvalidArgument when it is not taken or another
-  // store's. Such a Range reads for itself, without a part in the pass that others share.
+  // Read, MultiRead and Range of what a snapshot shows; kInvalidArgument when it is not taken or
+  // another store's. A visitor of Range may release the snapshot. Read and MultiRead need it until
+  // they return, and keep no value in memory for later reads. A Range at a snapshot reads for
+  // itself, without a part in the pass that others share.
   Status Read(const Snapshot& snapshot, std::string_view key, std::string* value);
   Status ReadInto(const Snapshot& snapshot, uint64_t key, char* value);
+  Status MultiRead(const Snapshot& snapshot, std::span<const std::string_view> keys,
+                   std::span<std::string> values, std::span<Status> statuses);
+  Status MultiReadInto(const Snapshot& snapshot, std::span<const uint64_t> keys, char* values,
+                       std::span<Code> codes);
   Status Range(const Snapshot& snapshot, std::string_view lower, std::string_view upper,
                const VisitFn& visit);
 

@@ -150,6 +150,9 @@ int engine_race_range(engine_race_store* store, const uint64_t* lower, const uin
 int engine_race_snapshot_take(engine_race_store* store, engine_race_snapshot** snapshot);
 void engine_race_snapshot_release(engine_race_snapshot* snapshot);
 int engine_race_snapshot_read(const engine_race_snapshot* snapshot, uint64_t key, void* value);
+/* As engine_race_read_many, of what the snapshot shows. */
+int engine_race_snapshot_read_many(const engine_race_snapshot* snapshot, size_t count,
+                                   const uint64_t* keys, void* values, int* codes);
 int engine_race_snapshot_range(const engine_race_snapshot* snapshot, const uint64_t* lower,
                                const uint64_t* upper, engine_race_visit_fn visit, void* argument);
 

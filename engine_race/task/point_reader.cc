@@ -1,7 +1,5 @@
 #include "engine_race/task/point_reader.h"
 
-#include <cstring>
-
 #include "engine_race/base/assert.h"
 #include "engine_race/base/memory.h"
 
@@ -37,21 +35,19 @@ Status PointReader::FindLoaded(uint32_t bucket, const FindFn& find) const {
 
 Status PointReader::ReadAt(uint64_t key, uint64_t version, char* buffer) const {
   Found found;
-  found.bucket = log_.geometry().BucketOf(key);
-  if (frames_ != nullptr) {
-    const auto find = [&](BlockLookup* lookup) {
-      const auto copy = [buffer](const char* hot) { std::memcpy(buffer, hot, kValueBytes); };
-      return FindLoaded(found.bucket, [&] {
-        return frames_->FindAt(key, version, &found.ref, &found.delivered, lookup, copy);
-      });
-    };
-    ENGINE_RACE_RETURN_IF_ERROR(index_.Await(key, find));
-    if (found.delivered) return Status::Ok();
-  } else {
-    ENGINE_RACE_RETURN_IF_ERROR(index_.FindAt(key, version, &found.ref));
-  }
+  ENGINE_RACE_RETURN_IF_ERROR(index_.Await(key, [&](BlockLookup* lookup) {
+    return FindAt(key, version, &found, lookup, ValueSink(buffer));
+  }));
+  if (found.delivered) return Status::Ok();
   ENGINE_RACE_RETURN_IF_ERROR(log_.ReadValue(found.bucket, found.ref.slot(), buffer));
   return Verify(found, buffer);
+}
+
+Status PointReader::ReadAt(uint64_t key, uint64_t version, ValueSink value) const {
+  Found found;
+  ENGINE_RACE_RETURN_IF_ERROR(index_.Await(
+      key, [&](BlockLookup* lookup) { return FindAt(key, version, &found, lookup, value); }));
+  return found.delivered ? Status::Ok() : ReadFromLog(key, found, value);
 }
 
 Status PointReader::Find(uint64_t key, Found* found, BlockLookup* lookup, ValueSink value,
@@ -69,6 +65,24 @@ Status PointReader::Find(uint64_t key, Found* found, BlockLookup* lookup, ValueS
     ENGINE_RACE_RETURN_IF_ERROR(index_.Find(key, &found->ref, lookup, window));
   }
   found->bucket = log_.geometry().BucketOf(key);
+  found->staged = found->ref.slot() >= log_.LoggedValueWatermark(found->bucket);
+  return Status::Ok();
+}
+
+Status PointReader::FindAt(uint64_t key, uint64_t version, Found* found, BlockLookup* lookup,
+                           ValueSink value) const {
+  found->bucket = log_.geometry().BucketOf(key);
+  found->delivered = false;
+  found->at_view = true;
+  if (frames_ != nullptr) {
+    const auto use = [value](const char* hot) { value.Put(hot); };
+    ENGINE_RACE_RETURN_IF_ERROR(FindLoaded(found->bucket, [&] {
+      return frames_->FindAt(key, version, &found->ref, &found->delivered, lookup, use);
+    }));
+    if (found->delivered) return Status::Ok();
+  } else {
+    ENGINE_RACE_RETURN_IF_ERROR(index_.FindAt(key, version, &found->ref, lookup));
+  }
   found->staged = found->ref.slot() >= log_.LoggedValueWatermark(found->bucket);
   return Status::Ok();
 }
@@ -101,7 +115,7 @@ Status PointReader::Verify(const Found& found, const char* buffer) const {
 Status PointReader::Deliver(uint64_t key, const Found& found, const char* buffer,
                             ValueSink value) const {
   // A staged value is in memory anyway.
-  const bool offers = frames_ != nullptr && !found.staged;
+  const bool offers = frames_ != nullptr && !found.staged && !found.at_view;
   if (offers) frames_->PrepareOffer(key);
   ENGINE_RACE_RETURN_IF_ERROR(Verify(found, buffer));
   value.Put(buffer);

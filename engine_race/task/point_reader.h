@@ -2,7 +2,8 @@
 // its checksum. For Read, MultiRead and ReadAsync.
 //
 // A value in a frame was verified when it was put there and is not verified again. A value that was
-// read from the log is offered to the frames.
+// read from the log is offered to the frames. A read at a view takes values from frames and offers
+// none: the value that a view shows may be superseded.
 //
 // Keeps no state of its own; thread-safe.
 #ifndef ENGINE_RACE_TASK_POINT_READER_H_
@@ -36,14 +37,17 @@ class PointReader {
   // unchanged.
   Status Read(uint64_t key, ValueSink value) const;
   // Reads the value that a view of `version` shows. `buffer` has kValueBytes, aligned to
-  // kIoAlignment, and may be written to on failure. Reads from frames, but offers nothing to them.
+  // kIoAlignment, and may be written to on failure.
   Status ReadAt(uint64_t key, uint64_t version, char* buffer) const;
+  // ReadAt to where Read puts a value.
+  Status ReadAt(uint64_t key, uint64_t version, ValueSink value) const;
 
   struct Found {
     uint32_t bucket = 0;
     ValueRef ref;
     bool staged = false;
     bool delivered = false;  // there is nothing left to be done
+    bool at_view = false;    // it may be superseded, and is not offered to the frames
   };
   // The steps of a read, for tasks. Find finds the newest value of `key`: kNotFound, kCorruption.
   // If it is in a frame, it is put into `value` at once. kIncomplete: the lookup wants a block.
@@ -51,6 +55,9 @@ class PointReader {
   // again. `window` is as for Index::Find.
   Status Find(uint64_t key, Found* found, BlockLookup* lookup, ValueSink value,
               const RunWindow& window = {}) const;
+  // Find of the value that a view of `version` shows. Fails like Index::FindAt.
+  Status FindAt(uint64_t key, uint64_t version, Found* found, BlockLookup* lookup,
+                ValueSink value) const;
   // The request for a value that is neither delivered nor staged.
   io::ReadRequest RequestFor(const Found& found, char* buffer) const;
   // Turns the completion of the request into a status.
@@ -59,7 +66,8 @@ class PointReader {
   Status ReadBlocking(const Found& found, char* buffer) const {
     return log_.ReadValue(found.bucket, found.ref.slot(), buffer);
   }
-  // Verifies the value in `buffer`, copies it to `value`, and offers it to the frames.
+  // Verifies the value in `buffer`, copies it to `value`, and offers it to the frames unless it was
+  // found at a view.
   Status Deliver(uint64_t key, const Found& found, const char* buffer, ValueSink value) const;
 
  private:

@@ -31,14 +31,24 @@ struct TurnSource {
 
 class ReadBatch : public TurnSource {
  public:
-  // There must be as many values and statuses as keys, at least one.
+  // There must be as many values and statuses as keys, at least one. A view of `version` must be
+  // held while the batch lives, unless that is kLatestVersion.
   ReadBatch(std::span<const std::string_view> keys, std::span<std::string> values,
-            std::span<Status> statuses)
-      : key_count_(keys.size()), keys_(keys), values_(values), statuses_(statuses) {}
+            std::span<Status> statuses, uint64_t version = kLatestVersion)
+      : key_count_(keys.size()),
+        version_(version),
+        keys_(keys),
+        values_(values),
+        statuses_(statuses) {}
   // Of numbers, whose values go to rows of kValueBytes, one after another. There must be as many
   // rows and codes as numbers, at least one.
-  ReadBatch(std::span<const uint64_t> numbers, char* rows, std::span<Code> codes)
-      : key_count_(numbers.size()), numbers_(numbers), rows_(rows), codes_(codes) {}
+  ReadBatch(std::span<const uint64_t> numbers, char* rows, std::span<Code> codes,
+            uint64_t version = kLatestVersion)
+      : key_count_(numbers.size()),
+        version_(version),
+        numbers_(numbers),
+        rows_(rows),
+        codes_(codes) {}
 
   // Hands out the keys from *begin to *end, at most `max_count`. False when every key has been
   // handed out.
@@ -56,6 +66,7 @@ class ReadBatch : public TurnSource {
     // Other workers hand out further keys meanwhile, so next_ is not looked at here.
     ENGINE_RACE_ASSERT(index < key_count_);
     ReadJob job;
+    job.version = version_;
     job.batch = this;
     job.index = index;
     if (rows_ != nullptr) {
@@ -100,6 +111,7 @@ class ReadBatch : public TurnSource {
 
  private:
   const size_t key_count_;
+  const uint64_t version_;
   const std::span<const std::string_view> keys_;
   const std::span<std::string> values_;
   const std::span<Status> statuses_;

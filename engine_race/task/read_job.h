@@ -8,6 +8,7 @@
 
 #include "engine_race/base/status.h"
 #include "engine_race/base/value_sink.h"
+#include "engine_race/index/live_versions.h"
 #include "engine_race/index/run_window.h"
 
 namespace engine_race {
@@ -28,7 +29,8 @@ struct PostedRead {
 // Either a key of a batch, or a posted read.
 struct ReadJob {
   uint64_t key = 0;
-  ValueSink value;  // not set: the key is refused
+  ValueSink value;                    // not set: the key is refused
+  uint64_t version = kLatestVersion;  // of the view that it is read at
   ReadBatch* batch = nullptr;
   size_t index = 0;
   PostedRead* posted = nullptr;  // owned by the job

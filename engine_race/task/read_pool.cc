@@ -179,15 +179,16 @@ void ReadPool::GiveBack(ReadWorker* worker) {
 }
 
 void ReadPool::MultiRead(std::span<const std::string_view> keys, std::span<std::string> values,
-                         std::span<Status> statuses) {
+                         std::span<Status> statuses, uint64_t version) {
   if (keys.empty()) return;
-  ReadBatch batch(keys, values, statuses);
+  ReadBatch batch(keys, values, statuses, version);
   RunBatch(&batch);
 }
 
-void ReadPool::MultiRead(std::span<const uint64_t> keys, char* rows, std::span<Code> codes) {
+void ReadPool::MultiRead(std::span<const uint64_t> keys, char* rows, std::span<Code> codes,
+                         uint64_t version) {
   if (keys.empty()) return;
-  ReadBatch batch(keys, rows, codes);
+  ReadBatch batch(keys, rows, codes, version);
   RunBatch(&batch);
 }
 

@@ -48,10 +48,12 @@ class ReadPool {
   // Closes the pool.
   ~ReadPool();
 
-  // Store::MultiRead and MultiReadInto, after the sizes were checked.
+  // Store::MultiRead and MultiReadInto, after the sizes were checked. They answer what a view of
+  // `version` shows, which the caller holds during the call.
   void MultiRead(std::span<const std::string_view> keys, std::span<std::string> values,
-                 std::span<Status> statuses);
-  void MultiRead(std::span<const uint64_t> keys, char* rows, std::span<Code> codes);
+                 std::span<Status> statuses, uint64_t version = kLatestVersion);
+  void MultiRead(std::span<const uint64_t> keys, char* rows, std::span<Code> codes,
+                 uint64_t version = kLatestVersion);
   // Store::ReadAsync, after the arguments were checked. kInvalidArgument, and nothing is read, once
   // the pool is being closed.
   Status Post(std::unique_ptr<PostedRead> read);

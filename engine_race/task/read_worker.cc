@@ -141,7 +141,10 @@ Task ReadWorker::ReadMany(Scheduler& scheduler, ReadWorker& worker, ReadJob job)
 Status ReadWorker::Begin(const ReadJob& job, PointReader::Found* found, BlockLookup* lookup,
                          char* buffer) const noexcept {
   return Guarded([&] {
-    ENGINE_RACE_RETURN_IF_ERROR(reader_.Find(job.key, found, lookup, job.value, job.window));
+    ENGINE_RACE_RETURN_IF_ERROR(
+        job.version == kLatestVersion
+            ? reader_.Find(job.key, found, lookup, job.value, job.window)
+            : reader_.FindAt(job.key, job.version, found, lookup, job.value));
     return found->staged ? reader_.ReadBlocking(*found, buffer) : Status::Ok();
   });
 }
@@ -168,7 +171,11 @@ Status ReadWorker::End(const ReadJob& job, const PointReader::Found& found,
 void ReadWorker::RunBlocking() noexcept {
   ReadJob job;
   while (source_->Next(&job)) {
-    source_->Done(job, Guarded([&] { return reader_.Read(job.key, job.value); }));
+    source_->Done(job, Guarded([&] {
+                    return job.version == kLatestVersion
+                               ? reader_.Read(job.key, job.value)
+                               : reader_.ReadAt(job.key, job.version, job.value);
+                  }));
   }
 }
 

@@ -119,6 +119,24 @@ TEST_F(FirstReadTest, AMultiReadMayComeNext) {
   for (uint64_t b = 0; b < kBuckets; ++b) EXPECT_EQ(values[b], ValueOf(KeyIn(b, 99), 1));
 }
 
+TEST_F(FirstReadTest, AMultiReadAtASnapshotMayComeNext) {
+  OpenAndReadOne(0);
+  std::vector<uint64_t> keys;
+  for (uint64_t b = 0; b < kBuckets; ++b) keys.push_back(KeyIn(b, 99));
+  Write(keys.back(), 2);
+  Snapshot snapshot;
+  ASSERT_TRUE(store_->GetSnapshot(&snapshot).ok());
+  for (const uint64_t key : keys) Write(key, 3);
+  std::string rows(kBuckets * kValueBytes, '\0');
+  std::vector<Code> codes(kBuckets, Code::kIncomplete);
+  ASSERT_TRUE(store_->MultiReadInto(snapshot, keys, rows.data(), codes).ok());
+  EXPECT_EQ(codes, std::vector<Code>(kBuckets, Code::kOk));
+  for (uint64_t b = 0; b < kBuckets; ++b) {
+    const uint64_t version = b == kBuckets - 1 ? 2 : 1;
+    EXPECT_EQ(rows.substr(b * kValueBytes, kValueBytes), ValueOf(keys[b], version)) << b;
+  }
+}
+
 TEST_F(FirstReadTest, SyncMayComeNext) {
   OpenAndReadOne(0);
   EXPECT_TRUE(store_->Sync().ok());

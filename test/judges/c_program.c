@@ -261,9 +261,13 @@ static void case_ranges_and_snapshots(void) {
   engine_race_store* store = open_store();
   engine_race_snapshot* snapshot = NULL;
   unsigned char value[ENGINE_RACE_VALUE_BYTES];
+  unsigned char rows[3 * ENGINE_RACE_VALUE_BYTES];
+  const uint64_t keys[3] = {key_of(2), key_of(kRecords), key_of(1)};
+  int codes[3] = {99, 99, 99};
   const uint64_t middle = (uint64_t)1 << 63;
   struct walk unused = {0, 0, 0, 1};
   uint64_t below;
+  memset(rows, 9, sizeof(rows));
   write_all(store, 1);
   CHECK(engine_race_snapshot_take(store, &snapshot) == ENGINE_RACE_OK);
   write_all(store, 2);
@@ -279,6 +283,14 @@ static void case_ranges_and_snapshots(void) {
   CHECK(has(value, 1, 1));
   CHECK(engine_race_read(store, key_of(2), value) == ENGINE_RACE_OK && has(value, 2, 2));
   CHECK(engine_race_range(store, NULL, NULL, NULL, NULL) == ENGINE_RACE_INVALID_ARGUMENT);
+  CHECK(engine_race_snapshot_read_many(snapshot, 3, keys, rows, codes) == ENGINE_RACE_OK);
+  CHECK(codes[0] == ENGINE_RACE_OK && has(rows, 2, 1));
+  CHECK(codes[1] == ENGINE_RACE_NOT_FOUND && rows[ENGINE_RACE_VALUE_BYTES] == 9);
+  CHECK(codes[2] == ENGINE_RACE_OK && has(rows + 2 * ENGINE_RACE_VALUE_BYTES, 1, 1));
+  CHECK(engine_race_snapshot_read_many(snapshot, 0, NULL, NULL, NULL) == ENGINE_RACE_OK);
+  CHECK(engine_race_snapshot_read_many(snapshot, 3, keys, rows, NULL) ==
+        ENGINE_RACE_INVALID_ARGUMENT);
+  CHECK(engine_race_snapshot_read_many(NULL, 3, keys, rows, codes) == ENGINE_RACE_INVALID_ARGUMENT);
   CHECK(engine_race_snapshot_read(NULL, 0, value) == ENGINE_RACE_INVALID_ARGUMENT);
   CHECK(engine_race_snapshot_take(NULL, &snapshot) == ENGINE_RACE_INVALID_ARGUMENT);
   CHECK(snapshot == NULL);
@@ -286,6 +298,8 @@ static void case_ranges_and_snapshots(void) {
   engine_race_close(store);
   /* It may outlive its store. */
   CHECK(engine_race_snapshot_read(snapshot, key_of(2), value) == ENGINE_RACE_INVALID_ARGUMENT);
+  CHECK(engine_race_snapshot_read_many(snapshot, 3, keys, rows, codes) ==
+        ENGINE_RACE_INVALID_ARGUMENT);
   CHECK(engine_race_snapshot_range(snapshot, NULL, NULL, visit, &unused) ==
         ENGINE_RACE_INVALID_ARGUMENT);
   CHECK(unused.count == 0);

@@ -106,6 +106,29 @@ TEST_F(PointReaderTest, ThePartsMakeUpARead) {
   EXPECT_EQ(value, ValueOf(3, 1));
 }
 
+TEST_F(PointReaderTest, ThePartsMakeUpAReadAtAView) {
+  ViewRegistry::View view;
+  ASSERT_TRUE(index_->views().Take(&view).ok());
+  PointReader::Found found;
+  std::string value;
+  ASSERT_TRUE(reader_->FindAt(5, view.version, &found, &lookup_, &value).ok());
+  EXPECT_TRUE(found.staged && found.at_view);
+  ASSERT_TRUE(reader_->ReadBlocking(found, buffer_.data()).ok());
+  ASSERT_TRUE(reader_->Deliver(5, found, buffer_.data(), &value).ok());
+  EXPECT_EQ(value, ValueOf(5, 1));
+
+  Put(3, 2);
+  ASSERT_TRUE(reader_->FindAt(3, view.version, &found, &lookup_, &value).ok());
+  EXPECT_FALSE(found.staged);
+  EXPECT_FALSE(found.delivered);
+  EXPECT_EQ(reader_->RequestFor(found, buffer_.data()).offset, log_->LocateValue(0, 3).offset);
+  ASSERT_TRUE(reader_->ReadAt(3, view.version, &value).ok());
+  EXPECT_EQ(value, ValueOf(3, 1));
+  EXPECT_EQ(reader_->ReadAt(kRecords, view.version, &value).code(), Code::kNotFound);
+  EXPECT_EQ(value, ValueOf(3, 1));
+  ViewRegistry::Release(&view);
+}
+
 TEST_F(PointReaderTest, ARequestThatFailedOrCameOutShortIsAnIOErrorThatNamesTheFile) {
   PointReader::Found found;
   std::string value;
