@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "engine_race/base/log_queue.h"
 #include "engine_race/base/status.h"
 #include "engine_race/store.h"
 #include "include/engine_race_c.h"
@@ -29,6 +30,10 @@ struct engine_race_store {
 };
 struct engine_race_options {
   engine_race::Options options;
+};
+// Shared with the stores that log into it.
+struct engine_race_log_queue {
+  std::shared_ptr<engine_race::LogQueue> queue;
 };
 struct engine_race_snapshot {
   engine_race::Snapshot snapshot;

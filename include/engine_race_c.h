@@ -46,6 +46,7 @@ extern "C" {
 
 #define ENGINE_RACE_KEY_BYTES 8
 #define ENGINE_RACE_VALUE_BYTES 4096
+#define ENGINE_RACE_LOG_TEXT_BYTES 1024
 
 typedef enum engine_race_code {
   ENGINE_RACE_OK = 0,
@@ -62,6 +63,7 @@ typedef enum engine_race_code {
 
 typedef struct engine_race_store engine_race_store;
 typedef struct engine_race_options engine_race_options;
+typedef struct engine_race_log_queue engine_race_log_queue;
 typedef struct engine_race_snapshot engine_race_snapshot;
 typedef struct engine_race_iterator engine_race_iterator;
 
@@ -98,6 +100,31 @@ int engine_race_options_get(const engine_race_options* options, const char* name
 typedef void (*engine_race_log_fn)(void* argument, int level, const char* message);
 int engine_race_options_set_log(engine_race_options* options, engine_race_log_fn log,
                                 void* argument);
+
+/* A log that is read later, for programs whose functions may not run in the library's threads: an
+ * interpreter with a lock of its own, for example. Its calls may come from any thread. */
+
+typedef struct engine_race_log_message {
+  size_t struct_bytes;                   /* sizeof(engine_race_log_message) */
+  uint64_t level;                        /* as of engine_race_log_fn */
+  uint64_t time_ns;                      /* since 1970, when it was logged */
+  char text[ENGINE_RACE_LOG_TEXT_BYTES]; /* with a 0 at its end, cut off where it is longer */
+} engine_race_log_message;
+
+/* Keeps up to `max_count` messages, 1 to 65536. When it is full, it drops further ones. A warning
+ * behind the last message says how many. */
+int engine_race_log_queue_create(size_t max_count, engine_race_log_queue** queue);
+/* While no other call of the queue runs. Stores that log into it may be open still: nobody gets
+ * their messages then. Null is fine. */
+void engine_race_log_queue_destroy(engine_race_log_queue* queue);
+/* Takes the place of engine_race_options_set_log. Null: nothing is logged. */
+int engine_race_options_set_log_queue(engine_race_options* options, engine_race_log_queue* queue);
+/* The number of messages that wait, which changes at any time. Good until the queue is destroyed:
+ * a program can look without a call. */
+const volatile uint32_t* engine_race_log_queue_waiting(const engine_race_log_queue* queue);
+/* Takes the oldest message. NOT_FOUND when none waits, and in a forked child of the process that
+ * made the queue; engine_race_error_message is as before then. */
+int engine_race_log_queue_take(engine_race_log_queue* queue, engine_race_log_message* message);
 
 /* Stores. */
 

@@ -147,6 +147,66 @@ static void case_failures_are_told(void) {
   engine_race_close(NULL);
 }
 
+static void case_log_queue(void) {
+  engine_race_options* options = engine_race_options_create();
+  engine_race_store* store = NULL;
+  engine_race_log_queue* queue = NULL;
+  engine_race_log_message message;
+  /* As of a newer header, which has one more member. */
+  struct {
+    engine_race_log_message known;
+    uint64_t later;
+  } newer;
+  const volatile uint32_t* waiting;
+  uint32_t i;
+  CHECK(engine_race_log_queue_create(0, &queue) == ENGINE_RACE_INVALID_ARGUMENT && queue == NULL);
+  CHECK(engine_race_log_queue_create(65537, &queue) == ENGINE_RACE_INVALID_ARGUMENT);
+  CHECK(engine_race_log_queue_create(3, NULL) == ENGINE_RACE_INVALID_ARGUMENT);
+  CHECK(engine_race_log_queue_create(3, &queue) == ENGINE_RACE_OK && queue != NULL);
+  waiting = engine_race_log_queue_waiting(queue);
+  CHECK(waiting != NULL && *waiting == 0);
+  CHECK(engine_race_log_queue_waiting(NULL) == NULL);
+  CHECK(engine_race_options_set_log_queue(NULL, queue) == ENGINE_RACE_INVALID_ARGUMENT);
+  CHECK(engine_race_options_set_log_queue(options, queue) == ENGINE_RACE_OK);
+  CHECK(engine_race_options_set(options, "bucket_count", "3") == ENGINE_RACE_OK);
+  for (i = 1; i <= 3; ++i) {
+    CHECK(engine_race_open(directory, options, &store) == ENGINE_RACE_INVALID_ARGUMENT);
+    CHECK(*waiting == i);
+  }
+  CHECK(engine_race_open(directory, options, &store) == ENGINE_RACE_INVALID_ARGUMENT);
+  memset(&message, 255, sizeof(message));
+  CHECK(engine_race_log_queue_take(queue, &message) == ENGINE_RACE_INVALID_ARGUMENT);
+  message.struct_bytes = sizeof(message);
+  CHECK(engine_race_log_queue_take(NULL, &message) == ENGINE_RACE_INVALID_ARGUMENT);
+  CHECK(engine_race_log_queue_take(queue, NULL) == ENGINE_RACE_INVALID_ARGUMENT);
+  CHECK(engine_race_log_queue_take(queue, &message) == ENGINE_RACE_OK);
+  CHECK(message.level == 2 && strstr(message.text, "bucket_count") != NULL);
+  CHECK(message.struct_bytes == sizeof(message) && message.time_ns > 0);
+  memset(&newer, 255, sizeof(newer));
+  newer.known.struct_bytes = sizeof(newer);
+  CHECK(engine_race_log_queue_take(queue, &newer.known) == ENGINE_RACE_OK);
+  CHECK(strstr(newer.known.text, "bucket_count") != NULL && newer.later == 0);
+  CHECK(engine_race_log_queue_take(queue, &message) == ENGINE_RACE_OK);
+  CHECK(engine_race_log_queue_take(queue, &message) == ENGINE_RACE_OK);
+  CHECK(message.level == 1 && strstr(message.text, "dropped from the log: 1") != NULL);
+  CHECK(engine_race_options_set(options, "bucket_count", "none") == ENGINE_RACE_INVALID_ARGUMENT);
+  CHECK(engine_race_log_queue_take(queue, &message) == ENGINE_RACE_NOT_FOUND && *waiting == 0);
+  CHECK(strstr(engine_race_error_message(), "none") != NULL);
+  /* A store logs into it even when its handle is gone. */
+  CHECK(engine_race_options_set(options, "bucket_count", "16") == ENGINE_RACE_OK);
+  CHECK(engine_race_options_set(options, "file_count", "4") == ENGINE_RACE_OK);
+  CHECK(engine_race_options_set(options, "memory_budget_bytes", "64m") == ENGINE_RACE_OK);
+  CHECK(engine_race_options_set(options, "key_range", "0-1000") == ENGINE_RACE_OK);
+  CHECK(engine_race_open(directory, options, &store) == ENGINE_RACE_OK);
+  CHECK(engine_race_options_set_log_queue(options, NULL) == ENGINE_RACE_OK);
+  CHECK(engine_race_delete(store, 1001) == ENGINE_RACE_INVALID_ARGUMENT && *waiting == 1);
+  engine_race_log_queue_destroy(queue);
+  CHECK(engine_race_delete(store, 1001) == ENGINE_RACE_INVALID_ARGUMENT);
+  engine_race_close(store);
+  engine_race_options_destroy(options);
+  engine_race_log_queue_destroy(NULL);
+}
+
 static void case_records(void) {
   unsigned char value[ENGINE_RACE_VALUE_BYTES];
   uint64_t i;
@@ -549,6 +609,7 @@ int main(void) {
   run("codes and keys", case_codes_and_keys);
   run("options", case_options);
   run("failures are told", case_failures_are_told);
+  run("a log that is read later", case_log_queue);
   run("records", case_records);
   run("many records in one call", case_many);
   run("reads that are started", case_async);
