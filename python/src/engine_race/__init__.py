@@ -9,15 +9,16 @@
 A key is an int from 0 to 2**64 - 1, or the 8 bytes of such a number, big-endian. A value is any
 contiguous buffer of 4096 bytes. The options of `open` are those of the C API.
 """
+from ._closed_stores import Report, copy, verify
 from ._errors import (ClosedError, CorruptionError, EngineRaceError, FullError,
                       InvalidArgumentError, MissingKeyError, MissingStoreError, OutOfMemoryError,
                       StoreIOError)
 from ._iterator import Iterator, Scan
 from ._library import KEY_BYTES, VALUE_BYTES, version
-from ._options import options
+from ._options import OpenOptions, options
 from ._store import Snapshot, Store, open
 
 __all__ = ["ClosedError", "CorruptionError", "EngineRaceError", "FullError",
            "InvalidArgumentError", "Iterator", "KEY_BYTES", "MissingKeyError", "MissingStoreError",
-           "OutOfMemoryError", "Scan", "Snapshot", "Store", "StoreIOError", "VALUE_BYTES", "open",
-           "options", "version"]
+           "OpenOptions", "OutOfMemoryError", "Report", "Scan", "Snapshot", "Store", "StoreIOError",
+           "VALUE_BYTES", "copy", "open", "options", "verify", "version"]

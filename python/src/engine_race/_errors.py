@@ -1,7 +1,12 @@
 """The exceptions of the package. Each has the code of the C API as `code`. All can be pickled."""
-from typing import Any, Dict, Optional, Tuple, Type
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Dict, Optional, Tuple, Type
 
 from ._library import lib, text_of
+
+if TYPE_CHECKING:
+    from ._closed_stores import Report
 
 
 class EngineRaceError(Exception):
@@ -41,7 +46,9 @@ class MissingStoreError(EngineRaceError, FileNotFoundError):
 
 
 class CorruptionError(EngineRaceError):
-    """Bytes on disk are damaged."""
+    """Bytes on disk are damaged. Of `verify` and `copy`, `report` says how many."""
+
+    report: Optional[Report] = None
 
 
 class FullError(EngineRaceError, OSError):
@@ -105,6 +112,13 @@ def error_of(code: int, about: str = "") -> EngineRaceError:
     if about:
         message = f"{about}: {message}"
     return _KINDS.get(code, EngineRaceError)(message, code)
+
+
+def error_of_store(code: int, path: str) -> EngineRaceError:
+    """error_of for a call that takes the directory of a store."""
+    if code == lib.ENGINE_RACE_NOT_FOUND:
+        return MissingStoreError(f"{path}: {text_of(lib.engine_race_error_message())}", code)
+    return error_of(code, path)
 
 
 def check(code: int, about: str = "", done_count: Optional[int] = None) -> None:

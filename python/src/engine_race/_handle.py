@@ -25,7 +25,7 @@ import weakref
 from functools import lru_cache, partial
 from sys import is_finalizing
 from threading import get_ident
-from typing import Any, Callable, Dict, Optional
+from typing import TYPE_CHECKING, Any, Callable, Dict, Optional
 
 # Unlike methods of FFI, its functions are single steps.
 import _cffi_backend
@@ -33,7 +33,12 @@ import _cffi_backend
 from ._errors import ClosedError
 from ._library import ffi
 
+if TYPE_CHECKING:
+    from ._log import Log
+
 _POLL_S = 0.001
+# Of a handle without a log.
+_NOTHING_WAITS = (0,)
 
 _handles: "weakref.WeakSet[Handle]" = weakref.WeakSet()
 
@@ -51,11 +56,16 @@ def _destructor_of_cell(free: Callable[[Any], None]) -> Any:
 
 
 class Handle:
-    """A pointer that calls use, its children, and its destructor. All methods are thread-safe."""
+    """A pointer that calls use, its children, and its destructor. All methods are thread-safe.
+
+    Each call first hands on the messages that wait in the log.
+    """
 
     def __init__(self, what: str, free: Callable[[Any], None],
-                 parent: Optional["Handle"] = None) -> None:
+                 parent: Optional["Handle"] = None, log: Optional["Log"] = None) -> None:
         self._what = what
+        self._log = log
+        self._waiting: Any = _NOTHING_WAITS if log is None else log.waiting
         self._parent = parent
         self._pid = os.getpid()
         self._closed = False
@@ -93,6 +103,9 @@ class Handle:
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """function(pointer, *arguments), unless this handle or its parent is closed."""
+        # Before the call: behind it, a handler of logs might replace the message of its failure.
+        if self._waiting[0]:
+            self.hand_on()
         token, thread, parent = object(), get_ident(), self._parent
         # Removals stand here, not in a method: a handler may raise where a method begins.
         try:
@@ -111,6 +124,15 @@ class Handle:
                 parent._users.pop(token, None)
                 if parent._closed:
                     parent._free_unused()
+
+    def hand_on(self) -> None:
+        """Hands on the messages that wait in the log, except in the middle of a call.
+
+        A handler of logs may wait for a thread that closes this handle. That thread waits for the
+        end of the call.
+        """
+        if self._log is not None and not self._is_inside():
+            self._log.hand_on()
 
     def check_process(self) -> None:
         if self._pid != os.getpid():

@@ -20,7 +20,10 @@ class Held:
 
     def close(self) -> None:
         """Waits for calls that are running. Closing again is fine."""
-        self._handle.close()
+        self._close(waits=True)
+
+    def _close(self, waits: bool) -> None:
+        self._handle.close(waits)
 
     def __enter__(self: _Self) -> _Self:
         return self
@@ -28,7 +31,7 @@ class Held:
     def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
                  trace: Optional[TracebackType]) -> None:
         # The garbage collector ends a generator, in any thread: it must not wait for another one.
-        self._handle.close(waits=kind is not GeneratorExit)
+        self._close(waits=kind is not GeneratorExit)
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(f"a {type(self).__name__} cannot be pickled: it belongs to its process")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from ._store import Snapshot, Store
 
-    Block = Tuple[NDArray[numpy.uint64], NDArray[numpy.uint8]]
+    Block = Tuple[NDArray[numpy.uint64], NDArray[Any]]
 
 _Found = TypeVar("_Found")
 
@@ -220,8 +220,16 @@ class Scan(Iterates[_Found]):
 
 def scan(walk: Iterator, reverse: bool) -> Scan[Tuple[int, bytes]]:
     """The records of an iterator's bounds. The iterator closes with the scan."""
-    (walk.seek_to_last if reverse else walk.seek_to_first)()
-    take = _take_back if reverse else Iterator.take_into
+    return _scan(walk, reverse, lambda key, value: (key, value))
+
+
+def values_of(walk: Iterator, reverse: bool) -> Scan[bytes]:
+    """The values of an iterator's bounds. The iterator closes with the scan."""
+    return _scan(walk, reverse, lambda _, value: value)
+
+
+def _scan(walk: Iterator, reverse: bool, found: Callable[[int, bytes], _Found]) -> Scan[_Found]:
+    take = _begin(walk, reverse)
     keys = new_memory("uint64_t[]", _MOST_RECORDS)
     rows = new_memory("char[]", _MOST_RECORDS * VALUE_BYTES)
     view = ffi.buffer(rows)
@@ -229,10 +237,16 @@ def scan(walk: Iterator, reverse: bool) -> Scan[Tuple[int, bytes]]:
     def read(count: int) -> Tuple[int, int]:
         return take(walk, count, keys, rows)
 
-    def record_at(at: int) -> Tuple[int, bytes]:
-        return keys[at], view[at * VALUE_BYTES:(at + 1) * VALUE_BYTES]
+    def found_at(at: int) -> _Found:
+        return found(keys[at], view[at * VALUE_BYTES:(at + 1) * VALUE_BYTES])
 
-    return Scan(walk, _one_by_one(walk, _MOST_RECORDS, read, record_at))
+    return Scan(walk, _one_by_one(walk, _MOST_RECORDS, read, found_at))
+
+
+def _begin(walk: Iterator, reverse: bool) -> Callable[[Iterator, int, Any, Any], Tuple[int, int]]:
+    """Seeks the first record; the function that takes records from there on."""
+    (walk.seek_to_last if reverse else walk.seek_to_first)()
+    return _take_back if reverse else Iterator.take_into
 
 
 def _take_back(walk: Iterator, count: int, keys: Any, rows: Any) -> Tuple[int, int]:
@@ -242,23 +256,24 @@ def _take_back(walk: Iterator, count: int, keys: Any, rows: Any) -> Tuple[int, i
 def _take_back_into(iterator: Any, count: int, keys: Any, rows: Any) -> Tuple[int, int]:
     taken = 0
     while taken < count and lib.engine_race_iterator_valid(iterator):
-        value = lib.engine_race_iterator_value(iterator)
-        if value == ffi.NULL:
-            break
-        ffi.memmove(rows + taken * VALUE_BYTES, value, VALUE_BYTES)
+        if rows != ffi.NULL:
+            value = lib.engine_race_iterator_value(iterator)
+            if value == ffi.NULL:
+                break
+            ffi.memmove(rows + taken * VALUE_BYTES, value, VALUE_BYTES)
         keys[taken] = lib.engine_race_iterator_key(iterator)
         taken += 1
         lib.engine_race_iterator_prev(iterator)
     return lib.engine_race_iterator_status(iterator), taken
 
 
-def keys_of(walk: Iterator) -> Scan[int]:
+def keys_of(walk: Iterator, reverse: bool) -> Scan[int]:
     """The keys of an iterator's bounds. The iterator closes with the scan."""
-    walk.seek_to_first()
+    take = _begin(walk, reverse)
     keys = new_memory("uint64_t[]", _KEYS_AT_ONCE)
 
     def read(count: int) -> Tuple[int, int]:
-        return walk.take_into(count, keys, ffi.NULL)
+        return take(walk, count, keys, ffi.NULL)
 
     return Scan(walk, _one_by_one(walk, _KEYS_AT_ONCE, read, keys.__getitem__))
 
@@ -284,13 +299,15 @@ def _one_by_one(walk: Iterator, most: int, read: Callable[[int], Tuple[int, int]
             count = min(2 * count, most)
 
 
-def blocks(walk: Iterator, count: int) -> Scan[Block]:
+def blocks(walk: Iterator, count: int,
+           view: Callable[[NDArray[numpy.uint8]], NDArray[Any]]) -> Scan[Block]:
     """Arrays of up to `count` keys and their values. The iterator closes with the last one."""
     walk.seek_to_first()
-    return Scan(walk, _blocks(walk, count))
+    return Scan(walk, _blocks(walk, count, view))
 
 
-def _blocks(walk: Iterator, count: int) -> Iterates[Block]:
+def _blocks(walk: Iterator, count: int,
+            view: Callable[[NDArray[numpy.uint8]], NDArray[Any]]) -> Iterates[Block]:
     import numpy
 
     with walk:
@@ -301,7 +318,7 @@ def _blocks(walk: Iterator, count: int) -> Iterates[Block]:
                                          rows_of(rows, count, "rows", writable=True))
             failure = None if code == OK else error_of(code)
             if taken > 0:
-                yield keys[:taken], rows[:taken]
+                yield keys[:taken], view(rows[:taken])
             if failure is not None:
                 raise failure
             if taken < count:

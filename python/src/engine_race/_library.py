@@ -14,11 +14,12 @@ ffi: Any = FFI()
 
 
 def _declarations() -> str:
-    """The header without what only a preprocessor understands."""
+    """The header without what only a preprocessor understands. Numbers with names stay."""
     text = (_HERE / "engine_race_c.h").read_text(encoding="utf-8")
     text = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
     text = re.sub(r"^#ifdef __cplusplus.*?^#endif", "", text, flags=re.DOTALL | re.MULTILINE)
-    return "\n".join(line for line in text.split("\n") if not line.startswith("#"))
+    return "\n".join(line for line in text.split("\n")
+                     if not line.startswith("#") or re.fullmatch(r"#define \w+ \d+", line))
 
 
 ffi.cdef(_declarations())

@@ -1,9 +1,56 @@
 """Options of `open` as the texts that the C API takes."""
 import os
-from typing import Any, Dict, Mapping
+from typing import Any, Dict, Literal, Mapping, Optional, Sequence, TypedDict, Union
 
 from ._errors import OutOfMemoryError, check
 from ._library import ffi, lib, option_names, text_of
+
+_Number = Union[int, str, None]
+_Flag = Union[bool, Literal["true", "false"], None]
+_Path = Union[str, bytes, "os.PathLike[str]"]
+
+_MODES = ("directory_mode", "file_mode")
+
+
+class OpenOptions(TypedDict, total=False):
+    """The options of `open`, for checkers of types; engine_race/base/options.h explains each.
+
+    Sizes may have a unit: "2g". None stands for the default.
+    """
+
+    bucket_count: _Number
+    file_count: _Number
+    bucket_capacity_records: _Number
+    value_group_bytes: _Number
+    key_group_bytes: _Number
+    paths: Union[_Path, Sequence[_Path], None]
+    stripe_unit_bytes: _Number
+    key_range: Optional[str]
+    directory_mode: _Number
+    file_mode: _Number
+    memory_budget_bytes: _Number
+    hot_value_bytes: _Number
+    index_memory_bytes: _Number
+    index_close_bytes: _Number
+    index_sync_bytes: _Number
+    index_idle_ms: _Number
+    build_thread_count: _Number
+    io_backend: Optional[Literal["auto", "psync", "libaio", "io_uring"]]
+    io_uring_iopoll: _Flag
+    io_uring_sqpoll: _Flag
+    worker_count: _Number
+    tasks_per_worker: _Number
+    overwrite_devices: _Flag
+    staging_mode: Optional[Literal["auto", "written"]]
+    sync_mode: Optional[Literal["none", "every_write", "group"]]
+    sync_on_close: _Flag
+    cache_iterators: _Flag
+    journal_bytes: _Number
+    verify_checksums: _Flag
+    latency_stats: _Flag
+    stats_interval_ms: _Number
+    create_if_missing: _Flag
+    numa: Optional[str]
 
 
 def c_text(text: Any, what: str) -> bytes:
@@ -36,6 +83,9 @@ def _text_of_value(name: str, value: Any) -> bytes:
         return _path_list([value] if isinstance(value, os.PathLike) else value, what)
     if isinstance(value, bool):
         return b"true" if value else b"false"
+    if name in _MODES and hasattr(value, "__index__"):
+        # Modes are read as octal digits: 0o700 is "700".
+        return f"{value.__index__():o}".encode()
     if isinstance(value, float) or hasattr(value, "__index__"):
         return str(value).encode()
     if isinstance(value, os.PathLike):

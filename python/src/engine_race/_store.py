@@ -1,34 +1,45 @@
 """Stores and snapshots."""
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Dict, Optional, Tuple, TypeVar, Union, overload
+from typing import (TYPE_CHECKING, Any, Callable, Dict, Optional, Tuple, TypeVar, Union,
+                    overload)
 
 from . import _iterator
+from ._arrays import refuse_other_array, view_of_blocks, view_of_rows
 from ._buffers import (Key, bytes_in, count_of, ids_of, key_of, memory_of, rows_of,
                        shares_memory)
-from ._errors import MissingStoreError, check, error_of, error_of_record, missing_key
+from ._errors import check, error_of, error_of_record, error_of_store, missing_key
 from ._handle import Handle
 from ._held import NOT_FOUND, OK, Held, bytes_of_value, new_value
 from ._iterator import Iterator, Scan
 from ._library import VALUE_BYTES, ffi, lib, stat_names, text_of
+from ._log import Log
 from ._options import c_text, new_options
 
 if TYPE_CHECKING:
     import os
 
     import numpy
-    from numpy.typing import NDArray
+    from numpy.typing import DTypeLike, NDArray
+    from typing_extensions import Unpack
 
+    from ._arrays import Shape
     from ._iterator import Block
+    from ._options import OpenOptions
+
+    _Rows = Tuple[NDArray[numpy.uint64], NDArray[numpy.uint8]]
 
 _Default = TypeVar("_Default")
 _Out = TypeVar("_Out")
 
 
 class _Reader(Held):
-    """Lookups of single keys, and scans."""
+    """Lookups of one key and of many, and scans."""
 
     def _read(self, number: int, memory: Any) -> int:
+        raise NotImplementedError
+
+    def _read_many(self, count: int, keys: Any, rows: Any, codes: Any) -> int:
         raise NotImplementedError
 
     def _walk(self, lower: Optional[Key], upper: Optional[Key],
@@ -69,14 +80,93 @@ class _Reader(Held):
         """Reads the value too."""
         return self.get(key) is not None
 
+    @overload
+    def read_many(self, ids: Any, out: None = None,  # type: ignore[misc]
+                  missing: str = "raise", dtype: None = None,
+                  shape: Optional[Shape] = None) -> NDArray[numpy.uint8]: ...
+
+    @overload
+    def read_many(self, ids: Any, out: None = None,  # type: ignore[misc]
+                  missing: str = "raise", *, dtype: DTypeLike,
+                  shape: Optional[Shape] = None) -> NDArray[Any]: ...
+
+    @overload
+    def read_many(self, ids: Any, out: _Out, missing: str = "raise",
+                  dtype: Optional[DTypeLike] = None, shape: Optional[Shape] = None) -> _Out: ...
+
+    def read_many(self, ids: Any, out: Any = None, missing: str = "raise",
+                  dtype: Optional[DTypeLike] = None, shape: Optional[Shape] = None) -> Any:
+        """The values of many keys, as rows of an array of shape (n, 4096) and type uint8.
+
+        One call keeps all reads in flight. `dtype` and `shape` give the same bytes as an array of
+        another type and shape, without a copy: dtype=float32 one of (n, 1024). One number of the
+        shape may be -1. `out` is a writable contiguous array of n * 4096 bytes of any type and
+        shape; it is filled and returned. Using one again saves the system the work of giving new
+        memory. Beside `out`, `dtype` and `shape` must be those that it has.
+        `missing` says what happens to keys that are not there: "raise" raises KeyError, "zero"
+        gives rows of zeros, "keep" leaves rows of `out` as they were. After a KeyError, `out` has
+        the values of the keys that are there; its other rows are as they were.
+        """
+        import numpy
+
+        if missing not in ("raise", "zero", "keep"):
+            raise ValueError(f'missing is "raise", "zero" or "keep", not {missing!r}')
+        keys = ids_of(ids)
+        count = len(keys)
+        views = dtype is not None or shape is not None
+        if out is None:
+            empty = numpy.empty if missing == "raise" else numpy.zeros
+            rows = empty((count, VALUE_BYTES), numpy.uint8)
+            out = view_of_rows(rows, dtype, shape) if views else rows
+            memory = rows_of(rows, count, "out", writable=True)
+        else:
+            memory = rows_of(out, count, "out", writable=True)
+            if views:
+                refuse_other_array(out, count, dtype, shape)
+            if count > 0 and shares_memory(ids, memory):
+                raise ValueError("ids and out lie in the same memory")
+        codes = numpy.empty(count, numpy.intc)
+        check(self._read_many(count, ffi.from_buffer("uint64_t[]", keys), memory,
+                              ffi.from_buffer("int[]", codes, require_writable=True)))
+        if not codes.any():
+            return out
+        absent = codes == NOT_FOUND
+        wrong = numpy.flatnonzero(codes if missing == "raise" else codes * ~absent)
+        if len(wrong) > 0:
+            raise error_of_record(int(codes[wrong[0]]), int(keys[wrong[0]]))
+        if missing == "zero":
+            bytes_in(memory).reshape(count, VALUE_BYTES)[absent] = 0
+        return out
+
     def scan(self, lower: Optional[Key] = None, upper: Optional[Key] = None,
              reverse: bool = False) -> Scan[Tuple[int, bytes]]:
         """The records from `lower` on and below `upper`, in order of key, as of this call."""
         return _iterator.scan(self._walk(lower, upper), reverse)
 
+    def items(self, lower: Optional[Key] = None, upper: Optional[Key] = None,
+              reverse: bool = False) -> Scan[Tuple[int, bytes]]:
+        """As `scan`: unlike that of a dict, the result can be iterated once."""
+        return self.scan(lower, upper, reverse)
+
+    def keys(self, lower: Optional[Key] = None, upper: Optional[Key] = None,
+             reverse: bool = False) -> Scan[int]:
+        """The keys that `scan` finds. No value is read."""
+        return _iterator.keys_of(self._walk(lower, upper, prefetch_records=0), reverse)
+
+    def values(self, lower: Optional[Key] = None, upper: Optional[Key] = None,
+               reverse: bool = False) -> Scan[bytes]:
+        """The values that `scan` finds, in order of key."""
+        return _iterator.values_of(self._walk(lower, upper), reverse)
+
     def __iter__(self) -> Scan[int]:
         """The keys in order, as of this call."""
-        return _iterator.keys_of(self._walk(None, None, prefetch_records=0))
+        return self.keys()
+
+    def _blocks(self, walk: Callable[[], Iterator], rows: int, dtype: Optional[DTypeLike],
+                shape: Optional[Shape]) -> Scan[Block]:
+        count = count_of(rows, "rows", 1, (1 << 63) // VALUE_BYTES)
+        view = view_of_blocks(dtype, shape)
+        return _iterator.blocks(walk(), count, view)
 
 
 class Store(_Reader):
@@ -86,17 +176,32 @@ class Store(_Reader):
     signal handler may close a store that its thread is using: that call ends first.
     """
 
-    def __init__(self, path: Union[str, bytes, "os.PathLike[str]"], **options: Any) -> None:
+    def __init__(self, path: Union[str, bytes, os.PathLike[str]],
+                 **options: Unpack[OpenOptions]) -> None:
         directory = c_text(path, "the path")
-        self._handle = Handle("store", lib.engine_race_close)
-        code = self._handle.create(lib.engine_race_open, directory, new_options(options))
-        if code == NOT_FOUND:
-            raise MissingStoreError(f"{path!s}: {text_of(lib.engine_race_error_message())}", code)
-        check(code, str(path))
+        made = new_options(options)
+        self._log = Log(directory)
+        self._log.set_in(made)
+        self._handle = Handle("store", lib.engine_race_close, log=self._log)
+        code = self._handle.create(lib.engine_race_open, directory, made)
+        error = None if code == OK else error_of_store(code, str(path))
+        self._handle.hand_on()
+        if error is not None:
+            raise error
+
+    def _close(self, waits: bool) -> None:
+        super()._close(waits)
+        # Not for the garbage collector, which may come while its thread holds any lock.
+        if waits:
+            self._handle.hand_on()
 
     def _read(self, number: int, memory: Any) -> int:
         return self._handle.call(  # type: ignore[no-any-return]
             lib.engine_race_read, number, memory)
+
+    def _read_many(self, count: int, keys: Any, rows: Any, codes: Any) -> int:
+        return self._handle.call(  # type: ignore[no-any-return]
+            lib.engine_race_read_many, count, keys, rows, codes)
 
     def _walk(self, lower: Optional[Key], upper: Optional[Key],
               prefetch_records: int = _iterator.MAX_PREFETCH_RECORDS) -> Iterator:
@@ -124,49 +229,6 @@ class Store(_Reader):
         """Unlike that of a dict, it raises no KeyError."""
         self.delete(key)
 
-    @overload
-    def read_many(self, ids: Any, out: None = None,  # type: ignore[misc]
-                  missing: str = "raise") -> NDArray[numpy.uint8]: ...
-
-    @overload
-    def read_many(self, ids: Any, out: _Out, missing: str = "raise") -> _Out: ...
-
-    def read_many(self, ids: Any, out: Any = None, missing: str = "raise") -> Any:
-        """The values of many keys, as rows of an array of shape (n, 4096) and type uint8.
-
-        One call keeps all reads in flight. `out` is a writable contiguous array of n * 4096 bytes
-        of any type and shape, for example float32 of (n, 1024); it is filled and returned. Giving
-        one and using it again saves the system the work of giving new memory.
-        `missing` says what happens to keys that are not there: "raise" raises KeyError, "zero"
-        gives rows of zeros, "keep" leaves rows of `out` as they were. After a KeyError, `out` has
-        the values of the keys that are there; its other rows are as they were.
-        """
-        import numpy
-
-        if missing not in ("raise", "zero", "keep"):
-            raise ValueError(f'missing is "raise", "zero" or "keep", not {missing!r}')
-        keys = ids_of(ids)
-        count = len(keys)
-        if out is None:
-            empty = numpy.empty if missing == "raise" else numpy.zeros
-            out = empty((count, VALUE_BYTES), numpy.uint8)
-        memory = rows_of(out, count, "out", writable=True)
-        if count > 0 and shares_memory(ids, memory):
-            raise ValueError("ids and out lie in the same memory")
-        codes = numpy.empty(count, numpy.intc)
-        check(self._handle.call(
-            lib.engine_race_read_many, count, ffi.from_buffer("uint64_t[]", keys), memory,
-            ffi.from_buffer("int[]", codes, require_writable=True)))
-        if not codes.any():
-            return out
-        absent = codes == NOT_FOUND
-        wrong = numpy.flatnonzero(codes if missing == "raise" else codes * ~absent)
-        if len(wrong) > 0:
-            raise error_of_record(int(codes[wrong[0]]), int(keys[wrong[0]]))
-        if missing == "zero":
-            bytes_in(memory).reshape(count, VALUE_BYTES)[absent] = 0
-        return out
-
     def write_many(self, ids: Any, rows: Any) -> None:
         """Writes many records in one call: `rows` is a contiguous array of n * 4096 bytes.
 
@@ -180,11 +242,24 @@ class Store(_Reader):
                                  ffi.from_buffer("uint64_t[]", keys), memory, written)
         check(code, f"after {written[0]} of {len(keys)} records", done_count=written[0])
 
+    @overload
     def blocks(self, rows: int = 1024, lower: Optional[Key] = None, upper: Optional[Key] = None,
-               snapshot: Optional[Snapshot] = None) -> Scan[Block]:
-        """Pairs of an array of keys and one of rows, (n, 4096) of uint8, in order of key."""
-        count = count_of(rows, "rows", 1, (1 << 63) // VALUE_BYTES)
-        return _iterator.blocks(self.iterator(lower, upper, snapshot), count)
+               snapshot: Optional[Snapshot] = None, dtype: None = None,
+               shape: Optional[Shape] = None) -> Scan[_Rows]: ...
+
+    @overload
+    def blocks(self, rows: int = 1024, lower: Optional[Key] = None, upper: Optional[Key] = None,
+               snapshot: Optional[Snapshot] = None, *, dtype: DTypeLike,
+               shape: Optional[Shape] = None) -> Scan[Block]: ...
+
+    def blocks(self, rows: int = 1024, lower: Optional[Key] = None, upper: Optional[Key] = None,
+               snapshot: Optional[Snapshot] = None, dtype: Optional[DTypeLike] = None,
+               shape: Optional[Shape] = None) -> Scan[Any]:
+        """Pairs of an array of keys and one of rows, (n, 4096) of uint8, in order of key.
+
+        `dtype` and `shape` are those of read_many, for each block; the shape begins with -1.
+        """
+        return self._blocks(lambda: self.iterator(lower, upper, snapshot), rows, dtype, shape)
 
     def snapshot(self) -> Snapshot:
         """A state of the store that stays readable while writers go on."""
@@ -200,6 +275,7 @@ class Store(_Reader):
     def sync(self) -> None:
         """Makes what was written before outlive a power loss."""
         check(self._handle.call(lib.engine_race_sync))
+        self._handle.hand_on()
 
     def stats(self) -> Dict[str, int]:
         """Counters by name."""
@@ -211,7 +287,11 @@ class Store(_Reader):
 
     # Last in the class: below it, the name no longer means the builtin.
     def property(self, name: str) -> str:
-        """What the store says of itself in words: "io_backend", "write_backend", "key_range"."""
+        """What the store says of itself in words.
+
+        "io_backend" and "write_backend"; "key_range", the keys that it takes; "stats", a line for
+        each counter and latency; "prometheus", the same in the text format of Prometheus.
+        """
         text = ffi.new("char**")
         check(self._handle.call(lib.engine_race_property, c_text(name, "the name"), text))
         return text_of(ffi.gc(text[0], lib.engine_race_free))
@@ -222,7 +302,8 @@ class Snapshot(_Reader):
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._handle = Handle("snapshot", lib.engine_race_snapshot_release, store._handle)
+        self._handle = Handle("snapshot", lib.engine_race_snapshot_release, store._handle,
+                              store._log)
         check(store._handle.call(
             lambda pointer: self._handle.create(lib.engine_race_snapshot_take, pointer)))
 
@@ -230,12 +311,29 @@ class Snapshot(_Reader):
         return self._handle.call(  # type: ignore[no-any-return]
             lib.engine_race_snapshot_read, number, memory)
 
+    def _read_many(self, count: int, keys: Any, rows: Any, codes: Any) -> int:
+        return self._handle.call(  # type: ignore[no-any-return]
+            lib.engine_race_snapshot_read_many, count, keys, rows, codes)
+
     def _walk(self, lower: Optional[Key], upper: Optional[Key],
               prefetch_records: int = _iterator.MAX_PREFETCH_RECORDS) -> Iterator:
         return self._store.iterator(lower, upper, self, prefetch_records)
 
+    @overload
+    def blocks(self, rows: int = 1024, lower: Optional[Key] = None, upper: Optional[Key] = None,
+               dtype: None = None, shape: Optional[Shape] = None) -> Scan[_Rows]: ...
 
-def open(path: Union[str, bytes, "os.PathLike[str]"], **options: Any) -> Store:
+    @overload
+    def blocks(self, rows: int = 1024, lower: Optional[Key] = None, upper: Optional[Key] = None,
+               *, dtype: DTypeLike, shape: Optional[Shape] = None) -> Scan[Block]: ...
+
+    def blocks(self, rows: int = 1024, lower: Optional[Key] = None, upper: Optional[Key] = None,
+               dtype: Optional[DTypeLike] = None, shape: Optional[Shape] = None) -> Scan[Any]:
+        """As Store.blocks."""
+        return self._blocks(lambda: self._walk(lower, upper), rows, dtype, shape)
+
+
+def open(path: Union[str, bytes, os.PathLike[str]], **options: Unpack[OpenOptions]) -> Store:
     """Opens the store in a directory, which is made when missing.
 
     Options are those of the C API, as text, numbers or booleans: memory_budget_bytes="2g". `paths`

@@ -1,0 +1,70 @@
+"""Calls for stores that nobody has open."""
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Callable, Mapping, NamedTuple, Union
+
+from ._errors import CorruptionError, error_of_store
+from ._library import ffi, lib
+from ._log import Log
+from ._options import c_text, new_options
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ._options import OpenOptions
+
+
+class Report(NamedTuple):
+    """What `verify` and `copy` have read."""
+
+    record_count: int
+    """Of records, overwritten ones and deletions included."""
+    bad_count: int
+    lost_tail_count: int
+    """Of records that a power loss has taken: the next opening cuts them off."""
+    index_record_count: int
+    """Of records of the index on disk that were compared."""
+    index_unusable_bucket_count: int
+    """Of buckets whose index must be built anew."""
+
+
+def verify(path: Union[str, bytes, os.PathLike[str]], **options: Unpack[OpenOptions]) -> Report:
+    """Reads every record of the store in a directory and compares it with its checksums.
+
+    CorruptionError, with a `report`, when something is bad. Changes nothing. The store must be
+    closed. Options are those of `open`.
+    """
+    directory = c_text(path, "the path")
+    return _read_all(directory, options, lambda made, report: lib.engine_race_verify(
+        directory, made, report))
+
+
+def copy(source: Union[str, bytes, os.PathLike[str]],
+         destination: Union[str, bytes, os.PathLike[str]],
+         **options: Unpack[OpenOptions]) -> Report:
+    """Copies a closed store into a directory that is missing or empty.
+
+    It verifies every record on the way: CorruptionError, with a `report`, when one is bad. A copy
+    that fails leaves no store. The option `paths` says where the values of the copy lie.
+    """
+    first, second = c_text(source, "the source"), c_text(destination, "the destination")
+    return _read_all(first, options, lambda made, report: lib.engine_race_copy(
+        first, second, made, report))
+
+
+def _read_all(directory: bytes, options: Mapping[str, Any],
+              read: Callable[[Any, Any], Any]) -> Report:
+    made, log = new_options(options), Log(directory)
+    log.set_in(made)
+    counts = ffi.new("engine_race_report*")
+    counts.struct_bytes = ffi.sizeof("engine_race_report")
+    code = read(made, counts)
+    error = None if code == lib.ENGINE_RACE_OK else error_of_store(code, os.fsdecode(directory))
+    log.hand_on()
+    report = Report(*(getattr(counts, name) for name in Report._fields))
+    if error is None:
+        return report
+    if isinstance(error, CorruptionError):
+        error.report = report
+    raise error
