@@ -1,13 +1,12 @@
 """Exceptions: their classes, codes and texts."""
 import copy
-import os
 import pickle
 from array import array
 
 import pytest
 
 import engine_race
-from conftest import SMALL, value_of
+from conftest import SMALL, damage, value_of
 
 CLASSES = [engine_race.EngineRaceError, engine_race.MissingKeyError, engine_race.MissingStoreError,
            engine_race.CorruptionError, engine_race.FullError, engine_race.StoreIOError,
@@ -58,24 +57,6 @@ def test_a_failure_of_many_tells_of_its_own_key(store, path):
         store.read_many([1, 12345])
     assert str(raised.value) == "key 12345: there is no such key"
     assert (raised.value.key, raised.value.code) == (12345, 1)
-
-
-def damage(path, value):
-    """Changes a value wherever a file has it; returns in how many places."""
-    found = end = 0
-    with open(path, "r+b") as file:
-        size = os.fstat(file.fileno()).st_size
-        while end < size:
-            try:
-                start = os.lseek(file.fileno(), end, os.SEEK_DATA)
-            except OSError:
-                break
-            end = os.lseek(file.fileno(), start, os.SEEK_HOLE)
-            for at in range(start, end, len(value)):
-                if os.pread(file.fileno(), len(value), at) == value:
-                    os.pwrite(file.fileno(), b"damage", at)
-                    found += 1
-    return found
 
 
 def test_damage_is_told(path):

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 import engine_race
-from conftest import SMALL, value_of
+from conftest import SMALL, value_of, watch
 from engine_race._handle import Handle
 from engine_race._library import ffi
 
@@ -77,6 +77,7 @@ def at_every_point(path, action_of, step=1, again=None):
     """Runs `work` with a handler at its first point, `step` points later, and so on."""
     number = 0
     while True:
+        watch()
         opened = []
         with Handler(number, action_of(opened), again) as handler:
             try:

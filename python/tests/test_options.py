@@ -1,6 +1,8 @@
 """Options of `open`, and paths."""
 import os
 import pathlib
+import re
+import typing
 
 import pytest
 
@@ -42,11 +44,43 @@ def test_values_of_every_type():
             new_options({name: value})
 
 
+def test_modes_are_octal(path):
+    for name, value, text in (("directory_mode", 0o750, "0750"), ("file_mode", "0640", "0640"),
+                              ("file_mode", 0o600, "0600"), ("file_mode", "640", "0640")):
+        assert text_of_option(name, value) == text
+    with pytest.raises(ValueError, match="file_mode"):
+        engine_race.open(path, file_mode=640)
+    with engine_race.open(path, directory_mode=0o750, file_mode=0o640, **SMALL):
+        assert path.stat().st_mode & 0o777 == 0o750 & ~umask()
+        assert all(file.stat().st_mode & 0o777 == 0o640 & ~umask() for file in path.iterdir())
+
+
+def umask():
+    was = os.umask(0)
+    os.umask(was)
+    return was
+
+
+def test_type_hints_name_every_option():
+    assert set(engine_race.OpenOptions.__annotations__) == set(engine_race.options())
+    assert not engine_race.OpenOptions.__total__
+    # A program that checks hints at run time gets no error from the class.
+    assert typing.get_type_hints(engine_race.OpenOptions)
+
+
 def test_properties(store):
     store[1] = value_of(1)
     assert store[1] == value_of(1)
-    for name in ("io_backend", "write_backend", "key_range"):
+    for name in ("io_backend", "write_backend"):
         assert store.property(name)
+    assert store.property("key_range") == f"0-{2**64 - 1}"
+    stats = dict(line.split()[:2] for line in store.property("stats").splitlines() if line.strip())
+    assert stats["record_count"] == "1"
+    text = store.property("prometheus")
+    assert text.startswith("# HELP engine_race_")
+    assert re.search(r"^engine_race_\w+(\{[^}]*\})? 1$", text, re.MULTILINE)
+    assert all(name in engine_race.Store.property.__doc__ for name in (
+        "io_backend", "write_backend", "key_range", "stats", "prometheus"))
     for name, error in (("no_such", ValueError), ("a\0b", ValueError), (5, TypeError)):
         with pytest.raises(error):
             store.property(name)

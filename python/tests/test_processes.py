@@ -43,6 +43,7 @@ def test_a_forked_child_may_use_nothing(store):
                  lambda: store.read_many([1]), lambda: store.write_many([1], row), store.scan,
                  lambda: list(store), store.blocks, store.snapshot, store.iterator, store.sync,
                  store.stats, lambda: snapshot[1], snapshot.scan, lambda: next(scan),
+                 lambda: snapshot.read_many([1]), snapshot.blocks, store.keys, store.values,
                  lambda: walk.valid, lambda: walk.key, lambda: walk.item(), walk.next,
                  lambda: walk.seek(1), walk.refresh, lambda: list(walk)]
         for call in calls:

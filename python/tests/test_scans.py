@@ -52,6 +52,46 @@ def test_they_show_the_state_at_the_call(filled):
         assert rows.tobytes() == b"".join(value for _, value in old)
 
 
+def test_keys_items_and_values(filled):
+    everything = [(number, value_of(number)) for number in range(COUNT)]
+    with filled.snapshot() as snapshot:
+        for reader in (filled, snapshot):
+            for bounds in ((None, None), (10, None), (None, 20), (50, 250), (7, 7)):
+                lower, upper = bounds
+                wanted = everything[lower or 0:COUNT if upper is None else upper]
+                for reverse in (False, True):
+                    inside = wanted[::-1] if reverse else wanted
+                    for call, found in ((reader.items, inside),
+                                        (reader.keys, [key for key, _ in inside]),
+                                        (reader.values, [value for _, value in inside])):
+                        assert list(call(*bounds, reverse=reverse)) == found
+    assert dict(filled) == dict(filled.items()) == dict(everything)
+    # Nothing is read before it is asked for, and all of them show the state at the call.
+    walks = [filled.keys(), filled.items(), filled.values(), filled.keys(reverse=True)]
+    for number in range(0, COUNT, 2):
+        del filled[number]
+    assert [len(list(walk)) for walk in walks] == [COUNT] * 4
+    assert list(filled.keys()) == list(range(1, COUNT, 2))
+    with filled.values() as found:
+        assert next(found) == value_of(1)
+    assert list(found) == [] and filled.stats()["view_count"] == 0
+
+
+def test_a_store_has_no_length(filled):
+    with pytest.raises(TypeError):
+        len(filled)
+    assert filled
+
+
+def test_keys_read_no_values(filled):
+    before = filled.stats()
+    assert list(filled.keys(reverse=True)) == list(range(COUNT))[::-1]
+    assert list(filled.keys()) == list(range(COUNT))
+    after = filled.stats()
+    assert after["frame_hit_count"] == before["frame_hit_count"]
+    assert after["frame_miss_count"] == before["frame_miss_count"]
+
+
 def test_scans_that_nobody_ends(filled):
     scans = [filled.scan(), filled.scan(reverse=True), iter(filled)]
     if importlib.util.find_spec("numpy"):
