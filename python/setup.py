@@ -11,6 +11,7 @@ import platform
 import re
 import shutil
 import subprocess
+import sys
 
 from setuptools import Distribution, setup
 from setuptools.command.build_py import build_py
@@ -43,6 +44,8 @@ def library():
 def made_library():
     """Makes the library, and lets nobody else make it until its user has copied it."""
     (ROOT / "build").mkdir(exist_ok=True)
+    if shutil.which("make") is None:
+        sys.exit("the library cannot be built without make: scripts/setup.sh wheel installs it")
     # Whatever a make around this one is asked for, a package has the release.
     ours = {name: value for name, value in os.environ.items()
             if name not in ("FLAVOUR", "MAKEFLAGS", "MFLAGS", "GNUMAKEFLAGS", "MAKELEVEL")}
@@ -69,15 +72,10 @@ def platform_tag():
     return "manylinux_{}_{}_{}".format(*newest, platform.machine())
 
 
-def licences():
-    """Copies them here, where setuptools looks for them; their names."""
-    names = []
-    for source, name in ((ROOT / "LICENSE", "LICENSE"),
-                         (ROOT / "scripts" / "package" / "copyright", "copyright")):
-        if source.exists():
-            shutil.copyfile(source, HERE / name)
-            names.append(name)
-    return names
+def copy_licences():
+    """Copies them here, under names that every version of setuptools takes for licences."""
+    shutil.copyfile(ROOT / "LICENSE", HERE / "LICENSE")
+    shutil.copyfile(ROOT / "scripts" / "package" / "copyright", HERE / "LICENSE.third-party")
 
 
 class BuildWithLibrary(build_py):
@@ -111,5 +109,7 @@ class PlatformWheel(bdist_wheel):
         return ("py3", "none", platform_tag())
 
 
-setup(version=version(), license_files=licences(), distclass=WithLibrary,
+copy_licences()
+# Versions of setuptools differ in how pyproject.toml tells a licence, and agree on this.
+setup(version=version(), license="Apache-2.0", distclass=WithLibrary,
       cmdclass={"build_py": BuildWithLibrary, "bdist_wheel": PlatformWheel})

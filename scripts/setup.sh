@@ -1,18 +1,20 @@
 #!/bin/bash
 # Installs what a goal of the Makefile needs and this machine lacks, on Debian and Ubuntu.
 #
-#   scripts/setup.sh [race|test|mutants|check|guest|plot|rocksdb|peers|deb|package|python|flame|l1|browser|ci|all]
+#   scripts/setup.sh [race|test|mutants|check|guest|plot|rocksdb|peers|deb|package|wheel|python|flame|l1|browser|ci|all]
 #
 # When nothing is missing it does nothing, fast, and needs neither the network nor any rights.
 set -euo pipefail
 
 # The needs of each goal, one a line. First a probe for it: a command, a header below the include
 # directories, or a whole path. Then the packages that contain it, the preferred one first.
-build_needs='
+library_needs='
 g++                      g++
 ld                       binutils
 xxhash.h                 libxxhash-dev
 liburing.h               liburing-dev
+'
+build_needs="$library_needs"'
 CLI/CLI.hpp              libcli11-dev
 nlohmann/json.hpp        nlohmann-json3-dev
 '
@@ -73,13 +75,17 @@ lintian                  lintian
 man                      man-db
 '
 
-# For `make wheel`, and for tests of the wheel, which take the system's own Python.
-python_needs="$build_needs"'
+# For `make wheel` and `pip install ./python`.
+wheel_needs="$library_needs"'
+make                     make
 /usr/bin/python3         python3
 /usr/lib/python3.*/ensurepip                   python3-venv
 /usr/lib/python3/dist-packages/pip             python3-pip
 /usr/lib/python3/dist-packages/setuptools      python3-setuptools
 /usr/lib/python3/dist-packages/wheel           python3-wheel
+'
+# For tests and measurements of the Python package, which take the system's own Python.
+python_needs="$build_needs$wheel_needs"'
 /usr/lib/python3/dist-packages/cffi            python3-cffi
 /usr/lib/python3/dist-packages/numpy           python3-numpy
 /usr/lib/python3/dist-packages/pytest          python3-pytest
@@ -128,13 +134,14 @@ case "${1:-all}" in
   peers) needs=$peers_needs ;;
   deb) needs=$deb_needs ;;
   package) needs=$package_needs ;;
+  wheel) needs=$wheel_needs ;;
   python) needs=$python_needs ;;
   flame) needs=$flame_needs ;;
   l1) needs=$l1_needs ;;
   browser) needs=$browser_needs ;;
   ci) needs=$ci_needs ;;
   all) needs=$check_needs$guest_needs$peers_needs$package_needs$python_needs$l1_needs ;;
-  *) echo "usage: $0 [race|test|mutants|check|guest|plot|rocksdb|peers|deb|package|python|flame|l1|browser|ci|all]" >&2; exit 2 ;;
+  *) echo "usage: $0 [race|test|mutants|check|guest|plot|rocksdb|peers|deb|package|wheel|python|flame|l1|browser|ci|all]" >&2; exit 2 ;;
 esac
 
 is_there() {  # a comma-separated list of probes, any of which will do

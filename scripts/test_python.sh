@@ -49,7 +49,7 @@ installs_from_checkout() {
 # From a copy, because the library comes to lie beside the sources.
 installs_editable() {
   local copy=$work/copy/python
-  mkdir -p "$copy" && cp -r python/setup.py python/pyproject.toml python/src "$copy/" &&
+  mkdir -p "$copy" && cp -r python/setup.py python/pyproject.toml python/README.md python/src "$copy/" &&
     rm -f "$copy"/src/engine_race/{libengine_race.so,engine_race_c.h} &&
     new_environment "$work/editable" &&
     ENGINE_RACE_CHECKOUT=$root "$work/editable/bin/pip" install --quiet \
@@ -65,6 +65,27 @@ makes_wheels() {
 first, second = (sorted((file.filename, file.CRC) for file in zipfile.ZipFile(name).infolist()
                         if not file.filename.endswith("/RECORD")) for name in sys.argv[1:])
 assert first == second, (first, second)' "$work"/wheel/*.whl "$work"/other/*.whl
+}
+
+# The licences of the engine and of what its library contains.
+wheel_has_licences() {
+  "$python" -c 'import email, sys, zipfile
+wheel = zipfile.ZipFile(sys.argv[1])
+def file_called(name):
+    (found,) = [path for path in wheel.namelist()
+                if ".dist-info/" in path and path.endswith("/" + name)]
+    return wheel.read(found).decode()
+assert file_called("LICENSE") == open("LICENSE").read()
+copyright = file_called("LICENSE.third-party")
+assert copyright == open("scripts/package/copyright").read()
+for part in ("Files: liburing", "Files: xxhash", "Files: libstdc++ libgcc", "License: MIT",
+             "License: BSD-2-clause", "GCC Runtime Library Exception"):
+    assert part in copyright, part
+about = email.message_from_string(file_called("METADATA"))
+assert about["License"] == "Apache-2.0", about["License"]
+assert "engine_race developers" in str(about["Author-email"])
+assert about["Description-Content-Type"].startswith("text/markdown")
+assert open("python/README.md").read().strip() in about.get_payload()' "$work"/wheel/*.whl
 }
 
 installs_wheel() {
@@ -108,19 +129,30 @@ measures_read_many() {
     --json "$work/read_many.json"
 }
 
+mypy() { "$python" -m mypy --config-file python/pyproject.toml --cache-dir "$work/mypy" --strict "$@"; }
+
+# Each line that says "wrong" is found wrong, and no other.
+finds_wrong_calls() {
+  local program=python/tests/typed_program.py
+  MYPYPATH=python/src mypy "$program" > "$work/log"
+  diff <(grep -n '# wrong' "$program" | cut -d: -f1) \
+    <(sed -n "s|^$program:\([0-9]*\): error:.*|\1|p" "$work/log" | sort -nu) ||
+    { cat "$work/log"; return 1; }
+}
+
 check_types() {
   if ! "$python" -c 'import mypy' 2> /dev/null; then
     echo "the type hints were not checked: $python has no mypy"
     return
   fi
-  check "mypy finds no fault in the type hints" \
-    runs "$python" -m mypy --config-file python/pyproject.toml --cache-dir "$work/mypy" --strict \
-    python/src
+  check "mypy finds no fault in the type hints" runs mypy python/src
+  check "mypy finds wrong calls by the type hints" finds_wrong_calls
 }
 
 check "the package installs from the checkout" installs_from_checkout
 check "the package installs editable" runs installs_editable
 check "two wheels are made at once" runs makes_wheels
+check "the wheel has its licences and says whose it is" wheel_has_licences
 check "the wheel installs" installs_wheel
 if [ $failed = 0 ]; then
   runs_tests

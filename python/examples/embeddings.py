@@ -78,7 +78,7 @@ class InStore:
         self._store.close()
 
     def gather(self, ids):
-        return self._store.read_many(ids).view(numpy.float32)
+        return self._store.read_many(ids, dtype=numpy.float32)
 
 
 class InMemmap:
@@ -219,20 +219,20 @@ def measured(table, arguments, seed, progress):
         progress.show(f"{table.column} warms, {min(100 * rows // arguments.warm_rows, 100)} %")
 
     with table:
-        cold = resource.getrusage(resource.RUSAGE_SELF)
+        at_start = resource.getrusage(resource.RUSAGE_SELF)
         warmed, _ = gather_some(table, arguments.rows, arguments.batch, random,
                                 lambda rows, seconds: rows >= arguments.warm_rows
                                 or seconds >= arguments.warm_seconds, show)
         progress.show(f"{table.column} is timed")
-        before = resource.getrusage(resource.RUSAGE_SELF)
+        when_warm = resource.getrusage(resource.RUSAGE_SELF)
         rows, seconds = gather_some(table, arguments.rows, arguments.batch, random,
                                     lambda _, seconds: seconds >= arguments.seconds)
-        after = resource.getrusage(resource.RUSAGE_SELF)
-    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        at_end = resource.getrusage(resource.RUSAGE_SELF)
+    cpu = at_end.ru_utime + at_end.ru_stime - when_warm.ru_utime - when_warm.ru_stime
     # The system counts in units of 512 bytes.
     return {"rows_a_second": rows / seconds, "rows_warmed": warmed, "cpu_us_a_row": cpu * 1e6 / rows,
-            "bytes_read_to_warm": (before.ru_inblock - cold.ru_inblock) * 512,
-            "bytes_read_a_row": (after.ru_inblock - before.ru_inblock) * 512 / rows}
+            "bytes_read_to_warm": (when_warm.ru_inblock - at_start.ru_inblock) * 512,
+            "bytes_read_a_row": (at_end.ru_inblock - when_warm.ru_inblock) * 512 / rows}
 
 
 def bytes_on_disk(path):

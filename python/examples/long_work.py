@@ -47,9 +47,9 @@ def file_system_of(path):
 
 def why_in_memory(directory):
     """Nothing if files of the directory lie on a disk, otherwise why they do not."""
-    if file_system_of(directory) not in ("tmpfs", "ramfs"):
-        return ""
-    return f"{directory} is a tmpfs: its files are never read from a disk"
+    kind = file_system_of(directory)
+    return (f"{directory} lies on a {kind}: its files are never read from a disk"
+            if kind in ("tmpfs", "ramfs") else "")
 
 
 def why_no_room(directory, needed_bytes):

@@ -25,6 +25,9 @@ class Kept(logging.Handler):
     def __init__(self, work=None):
         super().__init__()
         self.records, self._work = [], work
+        # Not what the engine says of the machine.
+        self.addFilter(lambda record: record.levelno == logging.ERROR
+                       or "dropped" in record.getMessage())
 
     def emit(self, record):
         if self._work:
@@ -60,6 +63,9 @@ def keeps():
 @pytest.fixture
 def bounded(path):
     with engine_race.open(path, **OPTIONS) as store:
+        # The first read may say what the engine does without; the second one hands it on.
+        store.get(0)
+        store.get(0)
         yield store
 
 

@@ -51,7 +51,9 @@ def test_a_disk_is_told_from_memory(monkeypatch, tmp_path):
     monkeypatch.setattr(long_work, "file_system_of", lambda _: "xfs")
     assert long_work.why_in_memory(tmp_path) == ""
     monkeypatch.setattr(long_work, "file_system_of", lambda _: "ramfs")
-    assert "is a tmpfs" in long_work.why_in_memory(tmp_path)
+    assert "lies on a ramfs" in long_work.why_in_memory(tmp_path)
+    monkeypatch.setattr(long_work, "file_system_of", lambda _: "tmpfs")
+    assert "lies on a tmpfs" in long_work.why_in_memory(tmp_path)
 
 
 def test_many_reads_are_not_measured_in_memory(monkeypatch, tmp_path, capsys):
@@ -64,6 +66,6 @@ def test_many_reads_are_not_measured_in_memory(monkeypatch, tmp_path, capsys):
                                       sys.executable, "--json", str(figures)])
     with pytest.raises(SystemExit):
         read_many.main()
-    assert "is a tmpfs" in capsys.readouterr().err
+    assert "lies on a tmpfs" in capsys.readouterr().err
     given = json.loads(figures.read_text())
     assert given["claims"] == {} and set(given["not_measured"]) == set(read_many.CLAIMS)

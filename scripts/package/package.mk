@@ -106,6 +106,6 @@ deb:  ## Debian packages, in out/
 
 .PHONY: wheel
 wheel:  ## the Python package with its library, in out/
-	scripts/setup.sh python
+	scripts/setup.sh wheel
 	+$(submake) $(SHARED)
 	scripts/package/make_wheel.sh

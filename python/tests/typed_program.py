@@ -1,0 +1,49 @@
+"""Calls as a checker of types sees them. It finds an error in each line that says so, and no other.
+
+scripts/test_python.sh compares. The program is never run.
+"""
+from typing import Dict, List, Tuple
+
+import numpy
+from numpy.typing import NDArray
+
+import engine_race
+
+store = engine_race.open("/tmp/store", memory_budget_bytes="2g", bucket_count=16,
+                         paths=["/a", b"b"], sync_mode="group", verify_checksums=True, numa=None)
+engine_race.open("/tmp/store", bucket_size=16)  # wrong
+engine_race.open("/tmp/store", bucket_count=[16])  # wrong
+engine_race.open("/tmp/store", sync_mode="sometimes")  # wrong
+engine_race.open("/tmp/store", sync_on_close=1)  # wrong
+engine_race.open(5)  # wrong
+
+value: bytes = store[1]
+store.get(1).hex()  # wrong
+with_default: bytes = store.get(1, b"")
+store.scan("a")  # wrong
+for key, found in store.scan(b"8 bytes!"):
+    key.bit_length()
+    found.hex()
+keys: List[int] = list(store.keys(reverse=True))
+values: List[bytes] = list(store.values())
+items: Dict[int, bytes] = dict(store.items())
+
+rows: NDArray[numpy.uint8] = store.read_many([1, 2])
+floats: NDArray[numpy.float32] = store.read_many([1, 2], dtype=numpy.float32, shape=(-1, 1024))
+out = bytearray(8192)
+filled: bytearray = store.read_many([1, 2], out=out, missing="keep")
+store.read_many([1, 2], kind="f4")  # wrong
+with store.snapshot() as snapshot:
+    gathered: NDArray[numpy.uint8] = snapshot.read_many(range(3), missing="zero")
+    snapshot.write_many([1], rows)  # wrong
+    blocks: List[Tuple[NDArray[numpy.uint64], NDArray[numpy.uint8]]] = list(snapshot.blocks(10))
+for block_keys, block in store.blocks(dtype="f4", snapshot=snapshot):
+    block.view(numpy.uint8)
+
+report: engine_race.Report = engine_race.verify("/tmp/store", key_range="0-5")
+report.bad_count.bit_length()
+engine_race.copy("/tmp/store", b"/tmp/copy").colour  # wrong
+try:
+    engine_race.verify("/tmp/store")
+except engine_race.CorruptionError as error:
+    error.report.bad_count  # wrong
