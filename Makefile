@@ -411,6 +411,14 @@ $(BUILD)/open_fuzz: $(call objects,$(fuzz_sources) $(fuzz_helpers)) $(library_ob
 	@echo "$(call step,link $@)"
 	$(quiet)$(CXX) $(CXXFLAGS) -fsanitize=fuzzer $(filter %.o,$^) $(THIRD_PARTY_ARCHIVES) $(LDLIBS) -o $@
 
+# Programs in C over the sanitized library. scripts/test_judges.sh runs them, and links those of the
+# release with the archive.
+$(c_judges): $(BUILD)/judges/%: test/judges/%.c test/judges/c_judge.h include/engine_race_c.h $(library_objects) $(BUILD)/sources.txt
+	@mkdir -p $(@D)
+	@echo "$(call step,link $@)"
+	$(quiet)$(CXX) $(LDFLAGS) -g1 -Iinclude -x c -std=c99 -D_DEFAULT_SOURCE $< -x none $(linked_objects) \
+	  $(THIRD_PARTY_ARCHIVES) $(LDLIBS) -o $@
+
 # The only program of the guests. It is linked statically, because they have no libraries.
 guest_parts := data/value_maker lab/passthrough lab/read_queue_passthrough
 guest: $(GUEST_INIT)
@@ -504,7 +512,7 @@ check-headers: $(headers:%=$(BUILD)/%.ok) $(addprefix $(BUILD)/judge/, \
     include/engine.h.ok include/polar_string.h.ok engine_race/engine_race.h.ok)
 $(BUILD)/%.h.ok: %.h $(BUILD)/flags.txt
 	@mkdir -p $(@D)
-	@$(CXX) $(CXXFLAGS) -Werror -fsyntax-only -MMD -MP -MF $(@:.ok=.d) -MT $@ -x c++ $<
+	@$(CXX) $(CXXFLAGS) $(if $(filter test/judges/c_%,$<),-Iinclude) -Werror -fsyntax-only -MMD -MP -MF $(@:.ok=.d) -MT $@ -x c++ $<
 	@touch $@
 $(BUILD)/judge/%.h.ok: %.h
 	@mkdir -p $(@D)

@@ -1,7 +1,8 @@
 #!/bin/bash
-# Compiles the judging programs as judges do, against lib/libengine.a alone, and runs them. Also
-# checks the archive's public symbols and size, and the archive in lib/debug. The last line is
-# "N passed, N failed".
+# Compiles the judging programs as judges do, against lib/libengine.a alone, and runs them. Runs
+# those in C under ASan and TSan as well, as `make FLAVOUR=asan tests` and `make FLAVOUR=tsan tests`
+# built them. Also checks the archive's public symbols and size, and the archive in lib/debug. The
+# last line is "N passed, N failed".
 set -uo pipefail
 cd "$(dirname "$0")/.."
 archive=lib/libengine.a
@@ -16,7 +17,7 @@ judge() {  # name, standard, further flags
   if g++ "-std=$standard" -I. "$@" "test/judges/$name.cc" -Llib -lengine -lpthread -lrt \
       -o "$out/$name"; then
     pass "$name links as $standard"
-    run_judge "$name"
+    run_judge "$name" "$out/$name"
   else
     fail "$name links as $standard"
   fi
@@ -27,15 +28,32 @@ judge_c() {  # name
   if gcc -std=c99 -pedantic -Wall -Wextra -Werror -D_DEFAULT_SOURCE -Iinclude "test/judges/$1.c" \
       -Llib -lengine -lstdc++ -lpthread -lrt -lm -o "$out/$1"; then
     pass "$1 links as c99"
-    run_judge "$1"
+    run_judge "$1" "$out/$1"
   else
     fail "$1 links as c99"
   fi
 }
 
-run_judge() {  # name
+# See scripts/run_tests.sh, which sets the same.
+export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=1:strict_string_checks=1}
+export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
+export TSAN_OPTIONS=${TSAN_OPTIONS:-second_deadlock_stack=1:die_after_fork=0}
+fixed_addresses=()
+if setarch -R true 2> /dev/null; then fixed_addresses=(setarch -R); fi
+
+judge_c_sanitized() {  # flavour, name
+  local program=build/$1/judges/$2
+  if [ -x "$program" ]; then
+    run_judge "$2 of the flavour $1" "${fixed_addresses[@]}" "$program"
+  else
+    fail "$program was built"
+  fi
+}
+
+run_judge() {  # name, the program and its arguments
   local name=$1 output status
-  output=$(timeout -k 10 300 "$out/$name" 2>&1)
+  shift
+  output=$(timeout -k 10 300 "$@" 2>&1)
   status=$?
   echo "$output"
   passed=$((passed + $(grep -c '^ok ' <<< "$output")))
@@ -167,4 +185,7 @@ else
   check "an embedded engine is small" is_small
   check "the archive in lib/debug has the engine's line numbers" debug_archive_has_lines
 fi
+for flavour in asan tsan; do
+  judge_c_sanitized $flavour c_program
+done
 finish

@@ -46,8 +46,10 @@ room_programs = $(foreach room,$(1),$(addprefix $(BIN)/,$(test_programs_$(room))
 # change of one room. The core is what `make test` runs.
 core_test_rooms := log index scan
 sanitized_programs := core rest
+# The judges in C, under sanitizers as well.
+c_judges := $(if $(filter asan tsan,$(FLAVOUR)),$(addprefix $(BUILD)/judges/,c_program))
 test_programs := $(addprefix $(BUILD)/tests/,$(if $(filter asan tsan,$(FLAVOUR)),$(sanitized_programs),$(test_rooms))) \
-                 $(call room_programs,$(test_rooms))
+                 $(call room_programs,$(test_rooms)) $(c_judges)
 # What the fuzzer shares with the tests.
 fuzz_helpers := $(addprefix test/e2e/,damaged_store.cc damaged_store_edits.cc store_image.cc \
                                       store_judge.cc)

@@ -1,68 +1,5 @@
-/* Every call of the C API, from C99, linked with the archive as a stranger would. Prints a line for
- * each case, "ok" or "FAILED" and its name. */
-#include <engine_race_c.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-static int failed_checks = 0;
-static char directory[256];
-
-static int check(int holds, const char* what, int line) {
-  if (!holds && failed_checks++ < 10) {
-    printf("%s:%d: not so: %s; %s\n", __FILE__, line, what, engine_race_error_message());
-  }
-  return holds;
-}
-#define CHECK(expression) check((expression) != 0, #expression, __LINE__)
-
-/* A bijection, so that keys fall into every bucket. */
-static uint64_t key_of(uint64_t number) { return number * 0x9e3779b97f4a7c15ull; }
-
-static void fill(unsigned char* value, uint64_t number, int version) {
-  size_t i;
-  for (i = 0; i < ENGINE_RACE_VALUE_BYTES; ++i) {
-    value[i] = (unsigned char)(number * 31 + i * 7 + (uint64_t)version * 13 + (i >> 8));
-  }
-}
-
-static int has(const unsigned char* value, uint64_t number, int version) {
-  unsigned char wanted[ENGINE_RACE_VALUE_BYTES];
-  fill(wanted, number, version);
-  return memcmp(value, wanted, sizeof(wanted)) == 0;
-}
-
-static engine_race_store* open_store(void) {
-  engine_race_store* store = NULL;
-  engine_race_options* options = engine_race_options_create();
-  CHECK(options != NULL);
-  CHECK(engine_race_options_set(options, "bucket_count", "16") == ENGINE_RACE_OK);
-  CHECK(engine_race_options_set(options, "file_count", "4") == ENGINE_RACE_OK);
-  CHECK(engine_race_options_set(options, "memory_budget_bytes", "64m") == ENGINE_RACE_OK);
-  CHECK(engine_race_open(directory, options, &store) == ENGINE_RACE_OK);
-  CHECK(store != NULL);
-  engine_race_options_destroy(options);
-  return store;
-}
-
-/* Removes the store and all that is in its directory. */
-static void remove_store(void) {
-  char command[300];
-  snprintf(command, sizeof(command), "rm -rf '%s'", directory);
-  CHECK(system(command) == 0);
-}
-
-enum { kRecords = 1000 };
-
-static void write_all(engine_race_store* store, int version) {
-  unsigned char value[ENGINE_RACE_VALUE_BYTES];
-  uint64_t i;
-  for (i = 0; i < kRecords; ++i) {
-    fill(value, i, version);
-    CHECK(engine_race_write(store, key_of(i), value) == ENGINE_RACE_OK);
-  }
-}
+/* Every call of the C API, from C99, linked with the archive as a stranger would. */
+#include "c_judge.h"
 
 static void case_codes_and_keys(void) {
   const unsigned char bytes[8] = {1, 2, 3, 4, 5, 6, 7, 8};
@@ -352,6 +289,7 @@ static void case_ranges_and_snapshots(void) {
         ENGINE_RACE_INVALID_ARGUMENT);
   CHECK(engine_race_snapshot_read_many(NULL, 3, keys, rows, codes) == ENGINE_RACE_INVALID_ARGUMENT);
   CHECK(engine_race_snapshot_read(NULL, 0, value) == ENGINE_RACE_INVALID_ARGUMENT);
+  engine_race_snapshot_release(snapshot);
   CHECK(engine_race_snapshot_take(NULL, &snapshot) == ENGINE_RACE_INVALID_ARGUMENT);
   CHECK(snapshot == NULL);
   CHECK(engine_race_snapshot_take(store, &snapshot) == ENGINE_RACE_OK);
@@ -461,8 +399,7 @@ static void case_iterators(void) {
     size_t i;
     CHECK(engine_race_iterator_take(iterator, 64, keys, rows, &taken) == ENGINE_RACE_OK);
     for (i = 0; i < taken; ++i) {
-      /* The multiplication is undone by the factor's inverse. */
-      const uint64_t number = keys[i] * 0xf1de83e19937733dull;
+      const uint64_t number = number_of(keys[i]);
       CHECK(number < kRecords && has(rows + i * ENGINE_RACE_VALUE_BYTES, number, 1));
     }
     count += taken;
@@ -591,21 +528,13 @@ static void case_closed_stores(void) {
   store = open_store();
   CHECK(engine_race_read(store, key_of(9), value) == ENGINE_RACE_OK && has(value, 9, 1));
   engine_race_close(store);
-  remove_store();
+  remove_in(directory);
   strcpy(directory, kept);
-}
-
-static void run(const char* name, void (*work)(void)) {
-  const int before = failed_checks;
-  work();
-  remove_store();
-  printf("%s %s\n", failed_checks == before ? "ok" : "FAILED", name);
 }
 
 int main(void) {
   char base[] = "/tmp/engine_race_c_XXXXXX";
-  if (mkdtemp(base) == NULL) return 1;
-  snprintf(directory, sizeof(directory), "%s/store", base);
+  if (!make_base(base)) return 1;
   run("codes and keys", case_codes_and_keys);
   run("options", case_options);
   run("failures are told", case_failures_are_told);
