@@ -26,6 +26,7 @@ using engine_race::c_api::BadArgument;
 using engine_race::c_api::CopyText;
 using engine_race::c_api::IsStructSize;
 using engine_race::c_api::NullArgument;
+using engine_race::c_api::StoreCall;
 
 namespace {
 
@@ -58,6 +59,15 @@ void KeepMessage(std::string_view from, char (&to)[kMessageBytes]) {
 
 Options OptionsOf(const engine_race_options* options) {
   return options == nullptr ? Options() : options->options;
+}
+
+int Write(const StoreCall& call, uint64_t key, const void* value) {
+  const std::string_view bytes(static_cast<const char*>(value), kValueBytes);
+  return Answer(Guarded([&] { return call->Write(KeyBytes(key).view(), bytes); }));
+}
+
+int Delete(const StoreCall& call, uint64_t key) {
+  return Answer(Guarded([&] { return call->Delete(KeyBytes(key).view()); }));
 }
 
 // As of version 0.9; no padding.
@@ -131,11 +141,11 @@ const char* engine_race_error_message(void) { return error_message; }
 void engine_race_free(void* memory) { free(memory); }
 
 uint64_t engine_race_key(const void* key_bytes) {
-  return engine_race::DecodeKey(static_cast<const char*>(key_bytes));
+  return key_bytes == nullptr ? 0 : engine_race::DecodeKey(static_cast<const char*>(key_bytes));
 }
 
 void engine_race_key_bytes(uint64_t key, void* key_bytes) {
-  engine_race::EncodeKey(key, static_cast<char*>(key_bytes));
+  if (key_bytes != nullptr) engine_race::EncodeKey(key, static_cast<char*>(key_bytes));
 }
 
 engine_race_options* engine_race_options_create(void) {
@@ -191,40 +201,43 @@ int engine_race_open(const char* directory, const engine_race_options* options,
   *store = nullptr;
   if (directory == nullptr) return NullArgument();
   return Answer(Guarded([&] {
+    ENGINE_RACE_RETURN_IF_ERROR(engine_race::c_api::CountForks());
     auto made = std::make_unique<engine_race_store>();
     ENGINE_RACE_RETURN_IF_ERROR(Store::Open(OptionsOf(options), directory, &made->store));
-    *made->living = made->store.get();
     *store = made.release();
     return Status::Ok();
   }));
 }
 
-void engine_race_close(engine_race_store* store) { delete store; }
+int engine_race_close(engine_race_store* store) { return engine_race::c_api::Close(store); }
 
 int engine_race_write(engine_race_store* store, uint64_t key, const void* value) {
-  if (store == nullptr || value == nullptr) return NullArgument();
-  const std::string_view bytes(static_cast<const char*>(value), kValueBytes);
-  return Answer(Guarded([&] { return store->store->Write(KeyBytes(key).view(), bytes); }));
+  if (value == nullptr) return NullArgument();
+  const StoreCall call(store);
+  return call.ok() ? Write(call, key, value) : call.Refused();
 }
 
 int engine_race_delete(engine_race_store* store, uint64_t key) {
-  if (store == nullptr) return NullArgument();
-  return Answer(Guarded([&] { return store->store->Delete(KeyBytes(key).view()); }));
+  const StoreCall call(store);
+  return call.ok() ? Delete(call, key) : call.Refused();
 }
 
 int engine_race_read(engine_race_store* store, uint64_t key, void* value) {
-  if (store == nullptr || value == nullptr) return NullArgument();
-  return Answer(Guarded([&] { return store->store->ReadInto(key, static_cast<char*>(value)); }));
+  if (value == nullptr) return NullArgument();
+  const StoreCall call(store);
+  if (!call.ok()) return call.Refused();
+  return Answer(Guarded([&] { return call->ReadInto(key, static_cast<char*>(value)); }));
 }
 
 int engine_race_write_many(engine_race_store* store, size_t count, const uint64_t* keys,
                            const void* values, size_t* written) {
   if (written != nullptr) *written = 0;
-  if (store == nullptr) return NullArgument();
   if (count > 0 && (keys == nullptr || values == nullptr)) return NullArgument();
+  const StoreCall call(store);
+  if (!call.ok()) return call.Refused();
   const char* const rows = static_cast<const char*>(values);
   for (size_t i = 0; i < count; ++i) {
-    const int code = engine_race_write(store, keys[i], rows + i * kValueBytes);
+    const int code = Write(call, keys[i], rows + i * kValueBytes);
     if (code != ENGINE_RACE_OK) return code;
     if (written != nullptr) *written = i + 1;
   }
@@ -234,9 +247,11 @@ int engine_race_write_many(engine_race_store* store, size_t count, const uint64_
 int engine_race_delete_many(engine_race_store* store, size_t count, const uint64_t* keys,
                             size_t* deleted) {
   if (deleted != nullptr) *deleted = 0;
-  if (store == nullptr || (count > 0 && keys == nullptr)) return NullArgument();
+  if (count > 0 && keys == nullptr) return NullArgument();
+  const StoreCall call(store);
+  if (!call.ok()) return call.Refused();
   for (size_t i = 0; i < count; ++i) {
-    const int code = engine_race_delete(store, keys[i]);
+    const int code = Delete(call, keys[i]);
     if (code != ENGINE_RACE_OK) return code;
     if (deleted != nullptr) *deleted = i + 1;
   }
@@ -245,30 +260,34 @@ int engine_race_delete_many(engine_race_store* store, size_t count, const uint64
 
 int engine_race_read_many(engine_race_store* store, size_t count, const uint64_t* keys,
                           void* values, int* codes) {
-  if (store == nullptr) return NullArgument();
   if (count > 0 && (keys == nullptr || values == nullptr || codes == nullptr)) {
     return NullArgument();
   }
+  const StoreCall call(store);
+  if (!call.ok()) return call.Refused();
   static_assert(sizeof(Code) == sizeof(int));
   const std::span<Code> answers(reinterpret_cast<Code*>(codes), count);
   return Answer(Guarded([&] {
-    return store->store->MultiReadInto({keys, count}, static_cast<char*>(values), answers);
+    return call->MultiReadInto({keys, count}, static_cast<char*>(values), answers);
   }));
 }
 
 int engine_race_read_async(engine_race_store* store, uint64_t key, void* value,
                            engine_race_done_fn done, void* argument) {
-  if (store == nullptr || value == nullptr || done == nullptr) return NullArgument();
+  if (value == nullptr || done == nullptr) return NullArgument();
+  const StoreCall call(store);
+  if (!call.ok()) return call.Refused();
   return Answer(Guarded([&] {
-    return store->store->ReadAsyncInto(
+    return call->ReadAsyncInto(
         key, static_cast<char*>(value),
         [done, argument](const Status& status) { done(argument, Answer(status)); });
   }));
 }
 
 int engine_race_sync(engine_race_store* store) {
-  if (store == nullptr) return NullArgument();
-  return Answer(Guarded([&] { return store->store->Sync(); }));
+  const StoreCall call(store);
+  if (!call.ok()) return call.Refused();
+  return Answer(Guarded([&] { return call->Sync(); }));
 }
 
 int engine_race_verify(const char* directory, const engine_race_options* options,

@@ -23,6 +23,7 @@ using engine_race::StoreStats;
 using engine_race::c_api::Answer;
 using engine_race::c_api::CopyText;
 using engine_race::c_api::NullArgument;
+using engine_race::c_api::StoreCall;
 
 namespace {
 
@@ -73,9 +74,11 @@ const char* engine_race_stat_name(size_t index) {
 int engine_race_stats(engine_race_store* store, uint64_t* values, size_t count, size_t* given) {
   if (given == nullptr) return NullArgument();
   *given = 0;
-  if (store == nullptr || (count > 0 && values == nullptr)) return NullArgument();
+  if (count > 0 && values == nullptr) return NullArgument();
+  const StoreCall call(store);
+  if (!call.ok()) return call.Refused();
   return Answer(Guarded([&] {
-    const StoreStats stats = store->store->Stats();
+    const StoreStats stats = call->Stats();
     const auto fields = engine_race::StatsFields();
     for (; *given < std::min(count, fields.size()); ++*given) {
       values[*given] = fields[*given].get(stats);
@@ -87,7 +90,9 @@ int engine_race_stats(engine_race_store* store, uint64_t* values, size_t count, 
 int engine_race_property(engine_race_store* store, const char* name, char** text) {
   if (text == nullptr) return NullArgument();
   *text = nullptr;
-  if (store == nullptr || name == nullptr) return NullArgument();
+  if (name == nullptr) return NullArgument();
+  const StoreCall call(store);
+  if (!call.ok()) return call.Refused();
   return Answer(Guarded([&] {
     const auto* const property =
         std::find_if(std::begin(kProperties), std::end(kProperties),
@@ -96,7 +101,7 @@ int engine_race_property(engine_race_store* store, const char* name, char** text
       return Status::InvalidArgument("there is no property \"" + std::string(name) + "\"");
     }
     std::string found;
-    ENGINE_RACE_RETURN_IF_ERROR(property->get(*store->store, &found));
+    ENGINE_RACE_RETURN_IF_ERROR(property->get(*call, &found));
     return CopyText(found, text);
   }));
 }

@@ -16,18 +16,17 @@
 
 using engine_race::Code;
 using engine_race::Guarded;
+using engine_race::Iterator;
 using engine_race::KeyBytes;
 using engine_race::kValueBytes;
 using engine_race::Status;
-using engine_race::Store;
 using engine_race::c_api::Answer;
-using engine_race::c_api::BadArgument;
+using engine_race::c_api::Free;
 using engine_race::c_api::IsStructSize;
 using engine_race::c_api::NullArgument;
+using engine_race::c_api::StoreCall;
 
 namespace {
-
-constexpr char kStoreClosed[] = "the store is closed";
 
 // Thrown to end a range when its visitor answers other than 0.
 struct WalkEnded {};
@@ -84,58 +83,59 @@ extern "C" {
 
 int engine_race_range(engine_race_store* store, const uint64_t* lower, const uint64_t* upper,
                       engine_race_visit_fn visit, void* argument) {
-  if (store == nullptr || visit == nullptr) return NullArgument();
-  return Walk(lower, upper, visit, argument, [&](auto from, auto to, const auto& each) {
-    return store->store->Range(from, to, each);
-  });
+  if (visit == nullptr) return NullArgument();
+  const StoreCall call(store);
+  if (!call.ok()) return call.Refused();
+  return Walk(lower, upper, visit, argument,
+              [&](auto from, auto to, const auto& each) { return call->Range(from, to, each); });
 }
 
 int engine_race_snapshot_take(engine_race_store* store, engine_race_snapshot** snapshot) {
   if (snapshot == nullptr) return NullArgument();
   *snapshot = nullptr;
-  if (store == nullptr) return NullArgument();
+  const StoreCall call(store);
+  if (!call.ok()) return call.Refused();
   return Answer(Guarded([&] {
-    auto made = std::make_unique<engine_race_snapshot>();
-    made->living = store->living;
-    ENGINE_RACE_RETURN_IF_ERROR(store->store->GetSnapshot(&made->snapshot));
+    auto made = std::make_unique<engine_race_snapshot>(store);
+    ENGINE_RACE_RETURN_IF_ERROR(call->GetSnapshot(&made->snapshot));
+    call.Add(made.get());
     *snapshot = made.release();
     return Status::Ok();
   }));
 }
 
-void engine_race_snapshot_release(engine_race_snapshot* snapshot) { delete snapshot; }
+void engine_race_snapshot_release(engine_race_snapshot* snapshot) { Free(snapshot); }
 
 int engine_race_snapshot_read(const engine_race_snapshot* snapshot, uint64_t key, void* value) {
-  if (snapshot == nullptr || value == nullptr) return NullArgument();
-  Store* const store = *snapshot->living;
-  if (store == nullptr) return BadArgument(kStoreClosed);
+  if (value == nullptr) return NullArgument();
+  const StoreCall call(snapshot);
+  if (!call.ok()) return call.Refused();
   return Answer(
-      Guarded([&] { return store->ReadInto(snapshot->snapshot, key, static_cast<char*>(value)); }));
+      Guarded([&] { return call->ReadInto(snapshot->snapshot, key, static_cast<char*>(value)); }));
 }
 
 int engine_race_snapshot_read_many(const engine_race_snapshot* snapshot, size_t count,
                                    const uint64_t* keys, void* values, int* codes) {
-  if (snapshot == nullptr) return NullArgument();
   if (count > 0 && (keys == nullptr || values == nullptr || codes == nullptr)) {
     return NullArgument();
   }
-  Store* const store = *snapshot->living;
-  if (store == nullptr) return BadArgument(kStoreClosed);
+  const StoreCall call(snapshot);
+  if (!call.ok()) return call.Refused();
   static_assert(sizeof(Code) == sizeof(int));
   const std::span<Code> answers(reinterpret_cast<Code*>(codes), count);
   return Answer(Guarded([&] {
-    return store->MultiReadInto(snapshot->snapshot, {keys, count}, static_cast<char*>(values),
-                                answers);
+    return call->MultiReadInto(snapshot->snapshot, {keys, count}, static_cast<char*>(values),
+                               answers);
   }));
 }
 
 int engine_race_snapshot_range(const engine_race_snapshot* snapshot, const uint64_t* lower,
                                const uint64_t* upper, engine_race_visit_fn visit, void* argument) {
-  if (snapshot == nullptr || visit == nullptr) return NullArgument();
-  Store* const store = *snapshot->living;
-  if (store == nullptr) return BadArgument(kStoreClosed);
+  if (visit == nullptr) return NullArgument();
+  const StoreCall call(snapshot);
+  if (!call.ok()) return call.Refused();
   return Walk(lower, upper, visit, argument, [&](auto from, auto to, const auto& each) {
-    return store->Range(snapshot->snapshot, from, to, each);
+    return call->Range(snapshot->snapshot, from, to, each);
   });
 }
 
@@ -144,67 +144,85 @@ int engine_race_iterator_create(engine_race_store* store,
                                 engine_race_iterator** iterator) {
   if (iterator == nullptr) return NullArgument();
   *iterator = nullptr;
-  if (store == nullptr) return NullArgument();
+  const StoreCall call(store);
+  if (!call.ok()) return call.Refused();
   return Answer(Guarded([&] {
     std::optional<KeyBytes> lower;
     std::optional<KeyBytes> upper;
     engine_race::IteratorOptions wanted;
     if (options != nullptr) {
       ENGINE_RACE_RETURN_IF_ERROR(CheckOptions(*options));
-      if (options->snapshot != nullptr) wanted.snapshot = &options->snapshot->snapshot;
+      if (options->snapshot != nullptr) {
+        // Another thread may be closing the other store, and releasing the snapshot with it.
+        if (options->snapshot->store != store) {
+          return Status::InvalidArgument("the snapshot is another store's");
+        }
+        wanted.snapshot = &options->snapshot->snapshot;
+      }
       wanted.lower_bound = BoundOf(options->lower, &lower);
       wanted.upper_bound = BoundOf(options->upper, &upper);
       wanted.prefetch_records = static_cast<uint32_t>(options->prefetch_records);
       wanted.refresh_every_steps = options->refresh_every_steps;
     }
-    auto made = std::make_unique<engine_race_iterator>();
-    ENGINE_RACE_RETURN_IF_ERROR(store->store->NewIterator(wanted, &made->iterator));
+    auto made = std::make_unique<engine_race_iterator>(store);
+    ENGINE_RACE_RETURN_IF_ERROR(call->NewIterator(wanted, &made->iterator));
+    call.Add(made.get());
     *iterator = made.release();
     return Status::Ok();
   }));
 }
 
-void engine_race_iterator_destroy(engine_race_iterator* iterator) { delete iterator; }
+void engine_race_iterator_destroy(engine_race_iterator* iterator) { Free(iterator); }
 
 int engine_race_iterator_valid(const engine_race_iterator* iterator) {
-  return iterator != nullptr && iterator->iterator.Valid() ? 1 : 0;
+  const StoreCall call(iterator);
+  return call.ok() && iterator->iterator.Valid() ? 1 : 0;
 }
 
 int engine_race_iterator_status(const engine_race_iterator* iterator) {
-  return iterator == nullptr ? NullArgument() : Answer(iterator->iterator.status());
+  const StoreCall call(iterator);
+  return call.ok() ? Answer(iterator->iterator.status()) : call.Refused();
 }
 
 void engine_race_iterator_seek_to_first(engine_race_iterator* iterator) {
-  if (iterator != nullptr) iterator->iterator.SeekToFirst();
+  const StoreCall call(iterator);
+  if (call.ok()) iterator->iterator.SeekToFirst();
 }
 
 void engine_race_iterator_seek_to_last(engine_race_iterator* iterator) {
-  if (iterator != nullptr) iterator->iterator.SeekToLast();
+  const StoreCall call(iterator);
+  if (call.ok()) iterator->iterator.SeekToLast();
 }
 
 void engine_race_iterator_seek(engine_race_iterator* iterator, uint64_t key) {
-  if (iterator != nullptr) iterator->iterator.Seek(KeyBytes(key).view());
+  const StoreCall call(iterator);
+  if (call.ok()) iterator->iterator.Seek(KeyBytes(key).view());
 }
 
 void engine_race_iterator_seek_for_prev(engine_race_iterator* iterator, uint64_t key) {
-  if (iterator != nullptr) iterator->iterator.SeekForPrev(KeyBytes(key).view());
+  const StoreCall call(iterator);
+  if (call.ok()) iterator->iterator.SeekForPrev(KeyBytes(key).view());
 }
 
 void engine_race_iterator_next(engine_race_iterator* iterator) {
-  if (engine_race_iterator_valid(iterator) != 0) iterator->iterator.Next();
+  const StoreCall call(iterator);
+  if (call.ok() && iterator->iterator.Valid()) iterator->iterator.Next();
 }
 
 void engine_race_iterator_prev(engine_race_iterator* iterator) {
-  if (engine_race_iterator_valid(iterator) != 0) iterator->iterator.Prev();
+  const StoreCall call(iterator);
+  if (call.ok() && iterator->iterator.Valid()) iterator->iterator.Prev();
 }
 
 uint64_t engine_race_iterator_key(const engine_race_iterator* iterator) {
-  if (engine_race_iterator_valid(iterator) == 0) return 0;
+  const StoreCall call(iterator);
+  if (!call.ok() || !iterator->iterator.Valid()) return 0;
   return engine_race::DecodeKey(iterator->iterator.key().data());
 }
 
 const void* engine_race_iterator_value(engine_race_iterator* iterator) {
-  if (engine_race_iterator_valid(iterator) == 0) return nullptr;
+  const StoreCall call(iterator);
+  if (!call.ok()) return nullptr;
   const std::string_view value = iterator->iterator.value();
   return value.empty() ? nullptr : value.data();
 }
@@ -213,22 +231,26 @@ int engine_race_iterator_take(engine_race_iterator* iterator, size_t count, uint
                               void* values, size_t* taken) {
   if (taken == nullptr) return NullArgument();
   *taken = 0;
-  if (iterator == nullptr || (count > 0 && keys == nullptr)) return NullArgument();
+  if (count > 0 && keys == nullptr) return NullArgument();
+  const StoreCall call(iterator);
+  if (!call.ok()) return call.Refused();
+  Iterator& at = iterator->iterator;
   char* const rows = static_cast<char*>(values);
-  for (; *taken < count && engine_race_iterator_valid(iterator) != 0; ++*taken) {
+  for (; *taken < count && at.Valid(); ++*taken) {
     if (rows != nullptr) {
-      const void* const value = engine_race_iterator_value(iterator);
-      if (value == nullptr) break;
-      std::memcpy(rows + *taken * kValueBytes, value, kValueBytes);
+      const std::string_view value = at.value();
+      if (value.empty()) break;
+      std::memcpy(rows + *taken * kValueBytes, value.data(), kValueBytes);
     }
-    keys[*taken] = engine_race_iterator_key(iterator);
-    iterator->iterator.Next();
+    keys[*taken] = engine_race::DecodeKey(at.key().data());
+    at.Next();
   }
-  return engine_race_iterator_status(iterator);
+  return Answer(at.status());
 }
 
 int engine_race_iterator_refresh(engine_race_iterator* iterator) {
-  if (iterator == nullptr) return NullArgument();
+  const StoreCall call(iterator);
+  if (!call.ok()) return call.Refused();
   return Answer(Guarded([&] { return iterator->iterator.Refresh(); }));
 }
 

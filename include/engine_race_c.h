@@ -12,18 +12,25 @@
  *
  * Memory that is given to a call may not change while the call runs, except by the call.
  *
- * Threads: every call of a store from any number of threads, except engine_race_close. While it
- * runs no other call of the store may run, and none of its iterators and snapshots, not even the
- * one that frees them. Iterators and snapshots may outlive the store: their calls answer
- * ENGINE_RACE_INVALID_ARGUMENT then. A snapshot can be read from any number of threads, an iterator
- * by one at a time. A thread may not be cancelled inside a call.
+ * Threads: every call of a store from any number of threads, also beside engine_race_close. A
+ * snapshot can be read from any number of threads, an iterator by one at a time. No call may free a
+ * snapshot, an iterator or options while another call uses them. A thread may not be cancelled
+ * inside a call.
  *
- * Forks: handles belong to the process that made them. In a forked child reads and writes of a
- * store are ENGINE_RACE_INVALID_ARGUMENT, and engine_race_close frees nothing. The child may not
- * use iterators and snapshots of its parent, nor free them.
+ * Closing: engine_race_close refuses the calls that begin from then on, waits for those under way,
+ * and then closes the store. The handle of a closed store may still be used, and so may its
+ * snapshots and iterators: their calls are ENGINE_RACE_INVALID_ARGUMENT. Calls without a code do
+ * nothing then, or answer 0 or null. The library keeps a kilobyte for each store that was closed.
+ *
+ * Freeing: snapshots and iterators must be freed, before their store is closed, after that, or
+ * meanwhile. As with free(), options, snapshots and iterators may not be used or freed after that.
+ *
+ * Forks: stores, snapshots and iterators belong to the process that made them. In a forked child
+ * their calls are ENGINE_RACE_INVALID_ARGUMENT, that of engine_race_close included. Those that free
+ * do nothing there. Such calls never wait.
  *
  * Functions of the caller (log, done, visit) must return: no longjmp, no C++ exception and no end
- * of the thread may leave them. None may close the store.
+ * of the thread may leave them. None may close the store, which would wait for itself.
  *
  * Structures begin with their size, which the caller sets: {.struct_bytes = sizeof(...)}. So a
  * program works with a newer library whose structures are longer. They have no padding.
@@ -77,7 +84,7 @@ const char* engine_race_error_message(void);
 /* Frees a text that a call of this library gave. Null is fine. */
 void engine_race_free(void* memory);
 
-/* From 8 bytes to the key and back. */
+/* From 8 bytes to the key and back. Of null: the key 0, and nothing is done. */
 uint64_t engine_race_key(const void* key_bytes);
 void engine_race_key_bytes(uint64_t key, void* key_bytes);
 
@@ -132,8 +139,10 @@ int engine_race_log_queue_take(engine_race_log_queue* queue, engine_race_log_mes
  * afterwards. IO_ERROR when another opener holds the store. *store is null after a failure. */
 int engine_race_open(const char* directory, const engine_race_options* options,
                      engine_race_store** store);
-/* Waits for reads that were started, and frees the store. Null is fine. */
-void engine_race_close(engine_race_store* store);
+/* Waits for calls that are under way and for reads that were started, and closes the store. Null
+ * is fine. INVALID_ARGUMENT when the store is closed, and at once when another thread is closing
+ * it. */
+int engine_race_close(engine_race_store* store);
 
 /* Once OK, the record outlives the process, however it ends. FULL, IO_ERROR, CORRUPTION. */
 int engine_race_write(engine_race_store* store, uint64_t key, const void* value);
@@ -213,8 +222,8 @@ void engine_race_iterator_next(engine_race_iterator* iterator);
 void engine_race_iterator_prev(engine_race_iterator* iterator);
 /* 0 where it stands at no record. */
 uint64_t engine_race_iterator_key(const engine_race_iterator* iterator);
-/* 4096 bytes, good until the iterator is used again. Null where it stands at no record, and when
- * the value cannot be read: the iterator is not valid then. */
+/* 4096 bytes, good until the iterator is used again or its store is closed. Null where it stands at
+ * no record, and when the value cannot be read: the iterator is not valid then. */
 const void* engine_race_iterator_value(engine_race_iterator* iterator);
 /* Takes up to `count` records from where it stands, in ascending order, and moves behind them.
  * `values` may be null. *taken is how many there were; fewer than `count` only at the end of the

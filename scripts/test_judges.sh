@@ -182,10 +182,12 @@ else
   judge clashing_judge c++11
   judge store_judge c++20
   judge_c c_program
+  judge_c c_handles
   check "an embedded engine is small" is_small
   check "the archive in lib/debug has the engine's line numbers" debug_archive_has_lines
 fi
 for flavour in asan tsan; do
   judge_c_sanitized $flavour c_program
+  judge_c_sanitized $flavour c_handles
 done
 finish

@@ -63,6 +63,11 @@ c_program_shared() {
     LD_LIBRARY_PATH=$staged$prefix/lib links_with "$out/c_shared" "$staged"
 }
 
+c_handles_shared() {
+  gcc $c_strict test/judges/c_handles.c $(flags_of --cflags --libs engine_race) -lpthread -o "$out/c_handles" &&
+    LD_LIBRARY_PATH=$staged$prefix/lib runs "$out/c_handles"
+}
+
 c_program_archive() {
   gcc $c_strict test/judges/c_program.c $(flags_of --cflags --libs engine_race-static) -o "$out/c_static" &&
     runs "$out/c_static" && ! links_with "$out/c_static" engine_race
@@ -320,6 +325,7 @@ check "make install" installs
 check "what is installed is readable, and names no staging directory" readable_and_clean
 check "the shared library shows the C API alone" shared_library_shows_c_only
 check "a C program with the shared library" c_program_shared
+check "closed stores with the shared library" c_handles_shared
 check "a C program with the archive" c_program_archive
 check "a C program without shared libraries" c_program_all_static
 check "an embedded engine is small" small_when_embedded

@@ -47,7 +47,7 @@ room_programs = $(foreach room,$(1),$(addprefix $(BIN)/,$(test_programs_$(room))
 core_test_rooms := log index scan
 sanitized_programs := core rest
 # The judges in C, under sanitizers as well.
-c_judges := $(if $(filter asan tsan,$(FLAVOUR)),$(addprefix $(BUILD)/judges/,c_program))
+c_judges := $(if $(filter asan tsan,$(FLAVOUR)),$(addprefix $(BUILD)/judges/,c_program c_handles))
 test_programs := $(addprefix $(BUILD)/tests/,$(if $(filter asan tsan,$(FLAVOUR)),$(sanitized_programs),$(test_rooms))) \
                  $(call room_programs,$(test_rooms)) $(c_judges)
 # What the fuzzer shares with the tests.
