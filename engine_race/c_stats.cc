@@ -1,8 +1,10 @@
-// Counters and properties of the C API.
+// Counters, latencies and properties of the C API.
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <iterator>
 #include <string>
 #include <string_view>
@@ -17,11 +19,16 @@
 
 using engine_race::Guarded;
 using engine_race::KeyRange;
+using engine_race::LatencyHistogram;
+using engine_race::LatencyKind;
 using engine_race::Status;
 using engine_race::Store;
+using engine_race::StoreLatencies;
 using engine_race::StoreStats;
 using engine_race::c_api::Answer;
+using engine_race::c_api::BadArgument;
 using engine_race::c_api::CopyText;
+using engine_race::c_api::IsStructSize;
 using engine_race::c_api::NullArgument;
 using engine_race::c_api::StoreCall;
 
@@ -61,6 +68,24 @@ constexpr Property kProperties[] = {
     {"prometheus", PrometheusTextOf},
 };
 
+// As of version 0.9; no padding.
+constexpr size_t kLatencyBytes = 7 * sizeof(uint64_t);
+constexpr size_t kLatenciesBytes =
+    2 * sizeof(uint64_t) + engine_race::kLatencyKindCount * kLatencyBytes;
+static_assert(sizeof(engine_race_latency) == kLatencyBytes);
+static_assert(sizeof(engine_race_latencies) == kLatenciesBytes);
+
+engine_race_latency LatencyOf(const StoreLatencies& all, LatencyKind kind) {
+  const LatencyHistogram& histogram = all.Of(kind);
+  return {histogram.count(),
+          static_cast<uint64_t>(std::llround(histogram.mean_ns())),
+          histogram.PercentileNs(0.5),
+          histogram.PercentileNs(0.95),
+          histogram.PercentileNs(0.99),
+          histogram.PercentileNs(0.999),
+          histogram.max_ns()};
+}
+
 }  // namespace
 
 extern "C" {
@@ -83,6 +108,32 @@ int engine_race_stats(engine_race_store* store, uint64_t* values, size_t count, 
     for (; *given < std::min(count, fields.size()); ++*given) {
       values[*given] = fields[*given].get(stats);
     }
+    return Status::Ok();
+  }));
+}
+
+int engine_race_latency_stats(engine_race_store* store, engine_race_latencies* latencies) {
+  if (latencies == nullptr) return NullArgument();
+  if (!IsStructSize(latencies->struct_bytes, kLatenciesBytes)) {
+    return BadArgument("struct_bytes of the latencies is not their size");
+  }
+  const StoreCall call(store);
+  if (!call.ok()) return call.Refused();
+  return Answer(Guarded([&] {
+    const StoreLatencies all = call->Latencies();
+    const size_t struct_bytes = latencies->struct_bytes;
+    // Members that a newer header has are 0.
+    std::memset(latencies, 0, struct_bytes);
+    *latencies = {struct_bytes,
+                  all.measured ? uint64_t{1} : 0,
+                  LatencyOf(all, LatencyKind::kRead),
+                  LatencyOf(all, LatencyKind::kMultiRead),
+                  LatencyOf(all, LatencyKind::kAsyncRead),
+                  LatencyOf(all, LatencyKind::kWrite),
+                  LatencyOf(all, LatencyKind::kRange),
+                  LatencyOf(all, LatencyKind::kSync),
+                  LatencyOf(all, LatencyKind::kGroupWrite),
+                  LatencyOf(all, LatencyKind::kFlush)};
     return Status::Ok();
   }));
 }

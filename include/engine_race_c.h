@@ -241,6 +241,34 @@ const char* engine_race_stat_name(size_t index);
 /* Copies the first `count` of them into `values`, in the order of their numbers. *given is how many
  * were copied, less than `count` where there are no more. */
 int engine_race_stats(engine_race_store* store, uint64_t* values, size_t count, size_t* given);
+
+/* How long the calls and steps of one kind took, since the store was opened. Percentiles are right
+ * to within 1/32. */
+typedef struct engine_race_latency {
+  uint64_t count;
+  uint64_t mean_ns;
+  uint64_t p50_ns;
+  uint64_t p95_ns;
+  uint64_t p99_ns;
+  uint64_t p999_ns; /* of 99.9 % */
+  uint64_t max_ns;
+} engine_race_latency;
+
+typedef struct engine_race_latencies {
+  size_t struct_bytes;             /* sizeof(engine_race_latencies) */
+  uint64_t measured;               /* 1 with the option latency_stats; else all that follows is 0 */
+  engine_race_latency read;        /* of the store and of snapshots */
+  engine_race_latency multi_read;  /* whole calls that read many */
+  engine_race_latency async_read;  /* until `done` is called */
+  engine_race_latency write;       /* and delete; of many in one call, each record */
+  engine_race_latency range;       /* whole calls, with their visits */
+  engine_race_latency sync;        /* calls */
+  engine_race_latency group_write; /* the write of a full group from staging to its log */
+  engine_race_latency flush;       /* of a log file or of the journal to the device */
+} engine_race_latencies;
+
+int engine_race_latency_stats(engine_race_store* store, engine_race_latencies* latencies);
+
 /* A text about a store; *text is for engine_race_free. Names: "io_backend" and "write_backend";
  * "key_range", the keys that it takes, "first-last"; "stats", a line for each counter and latency;
  * "prometheus", the same in Prometheus' text format. INVALID_ARGUMENT for an unknown name. */

@@ -68,10 +68,12 @@ static void store_refuses(engine_race_store* store, const char* text) {
   int called = 0;
   size_t count = 99;
   uint64_t counter = 0;
+  engine_race_latencies latencies;
   engine_race_snapshot* snapshot = (engine_race_snapshot*)&key;
   engine_race_iterator* iterator = (engine_race_iterator*)&key;
   char* property = (char*)value;
   memset(value, 7, sizeof(value));
+  latencies.struct_bytes = sizeof(latencies);
   REFUSED(engine_race_write(store, key, value), text);
   REFUSED(engine_race_delete(store, key), text);
   REFUSED(engine_race_read(store, key, value), text);
@@ -91,6 +93,7 @@ static void store_refuses(engine_race_store* store, const char* text) {
   count = 99;
   REFUSED(engine_race_stats(store, &counter, 1, &count), text);
   CHECK(count == 0);
+  REFUSED(engine_race_latency_stats(store, &latencies), text);
   REFUSED(engine_race_property(store, "stats", &property), text);
   CHECK(property == NULL);
   CHECK(called == 0 && value[0] == 7 && code == 99);

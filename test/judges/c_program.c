@@ -496,6 +496,65 @@ static void case_stats(void) {
   engine_race_close(store);
 }
 
+static void check_order(const engine_race_latency* latency) {
+  CHECK(latency->p50_ns > 0 && latency->p50_ns <= latency->p95_ns);
+  CHECK(latency->p95_ns <= latency->p99_ns && latency->p99_ns <= latency->p999_ns);
+  CHECK(latency->p999_ns <= latency->max_ns);
+  CHECK(latency->mean_ns > 0 && latency->mean_ns <= latency->max_ns);
+}
+
+static void case_latencies(void) {
+  engine_race_store* store = open_store();
+  engine_race_options* options = small_options();
+  engine_race_latencies found;
+  const engine_race_latency none = {0, 0, 0, 0, 0, 0, 0};
+  /* As of a newer header, which has one more kind. */
+  struct {
+    engine_race_latencies known;
+    engine_race_latency later;
+  } newer;
+  unsigned char value[ENGINE_RACE_VALUE_BYTES];
+  uint64_t i;
+  memset(&found, 255, sizeof(found));
+  CHECK(engine_race_latency_stats(store, &found) == ENGINE_RACE_INVALID_ARGUMENT);
+  found.struct_bytes = sizeof(found) - 8;
+  CHECK(engine_race_latency_stats(store, &found) == ENGINE_RACE_INVALID_ARGUMENT);
+  CHECK(strstr(engine_race_error_message(), "struct_bytes") != NULL);
+  CHECK(engine_race_latency_stats(store, NULL) == ENGINE_RACE_INVALID_ARGUMENT);
+  found.struct_bytes = sizeof(found);
+  CHECK(engine_race_latency_stats(NULL, &found) == ENGINE_RACE_INVALID_ARGUMENT);
+  /* The option is off. */
+  write_all(store, 1);
+  CHECK(engine_race_latency_stats(store, &found) == ENGINE_RACE_OK);
+  CHECK(found.struct_bytes == sizeof(found) && found.measured == 0);
+  CHECK(memcmp(&found.write, &none, sizeof(none)) == 0);
+  CHECK(memcmp(&found.flush, &none, sizeof(none)) == 0);
+  CHECK(engine_race_close(store) == ENGINE_RACE_OK);
+  CHECK(engine_race_options_set(options, "latency_stats", "true") == ENGINE_RACE_OK);
+  CHECK(engine_race_open(directory, options, &store) == ENGINE_RACE_OK);
+  for (i = 0; i < 20; ++i) {
+    CHECK(engine_race_read(store, key_of(i), value) == ENGINE_RACE_OK);
+  }
+  for (i = 0; i < 30; ++i) {
+    CHECK(engine_race_write(store, key_of(i), value) == ENGINE_RACE_OK);
+  }
+  CHECK(engine_race_sync(store) == ENGINE_RACE_OK);
+  memset(&newer, 255, sizeof(newer));
+  newer.known.struct_bytes = sizeof(newer);
+  CHECK(engine_race_latency_stats(store, &newer.known) == ENGINE_RACE_OK);
+  CHECK(newer.known.struct_bytes == sizeof(newer) && newer.known.measured == 1);
+  CHECK(newer.known.read.count == 20 && newer.known.write.count == 30);
+  CHECK(newer.known.sync.count == 1 && newer.known.flush.count > 0);
+  CHECK(newer.known.multi_read.count == 0 && newer.known.async_read.count == 0);
+  CHECK(newer.known.range.count == 0);
+  CHECK(memcmp(&newer.later, &none, sizeof(none)) == 0);
+  check_order(&newer.known.read);
+  check_order(&newer.known.write);
+  check_order(&newer.known.sync);
+  CHECK(engine_race_close(store) == ENGINE_RACE_OK);
+  engine_race_options_destroy(options);
+}
+
 static void case_closed_stores(void) {
   engine_race_store* store = open_store();
   engine_race_report report;
@@ -547,6 +606,7 @@ int main(void) {
   run("ranges and snapshots", case_ranges_and_snapshots);
   run("iterators", case_iterators);
   run("stats", case_stats);
+  run("latencies", case_latencies);
   run("closed stores", case_closed_stores);
   rmdir(base);
   return failed_checks != 0;
