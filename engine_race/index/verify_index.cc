@@ -193,9 +193,10 @@ Status VerifyStoreAndIndex(const std::string& dir, VerifyReport* report, const B
       l1::LoadIndexRoot(files.directory.get(), files.identity.store_id, bucket_count, &index.root);
   if (loaded.ok()) loaded = index.extents->Reserve(index.root.extents);
   if (!loaded.ok()) {
+    Status verified = VerifyFiles(files, report, on_bad, {}, on_progress);
     // The next opening builds all of it.
     if (loaded.code() != Code::kNotFound) report->index_unusable_bucket_count = bucket_count;
-    return VerifyFiles(files, report, on_bad, {}, on_progress);
+    return verified;
   }
   const MakeSinkFn make_sink = [&](std::unique_ptr<RecordSink>* sink) {
     *sink = std::make_unique<Comparison>(files, &index);

@@ -143,6 +143,24 @@ TEST_F(VerifyIndexTest, AForgedExtentThatSaysTheSameIsRight) {
   EXPECT_EQ(report.index_record_count, newest_.size());
 }
 
+TEST_F(VerifyIndexTest, ADamagedRootMakesAllBucketsUnusable) {
+  {
+    UniqueFd fd;
+    ASSERT_TRUE(sys::OpenDirectory(dir_.path(), /*create=*/false, &fd).ok());
+    io::File root;
+    ASSERT_TRUE(io::File::Open(fd.get(), format::kIndexRootName, io::Access::kReadWrite,
+                               io::Caching::kBuffered, &root)
+                    .ok());
+    const uint64_t offset = sizeof(format::IndexRootHeader) + sizeof(format::IndexCoverage);
+    const uint64_t wrong_key = 1;
+    ASSERT_TRUE(root.Write(&wrong_key, sizeof(wrong_key), offset).ok());
+  }
+  VerifyReport report;
+  EXPECT_TRUE(Verify(&report).ok());
+  EXPECT_EQ(report.index_unusable_bucket_count, 1u);
+  EXPECT_EQ(report.index_record_count, 0u);
+}
+
 TEST_F(VerifyIndexTest, AnExtentWithARecordThatTheBucketHasNotIsUnusable) {
   ASSERT_NO_FATAL_FAILURE(ForgeSlot());
   VerifyReport report;
