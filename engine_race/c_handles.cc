@@ -11,7 +11,7 @@ namespace {
 constexpr std::chrono::microseconds kPoll{100};
 constexpr char kInherited[] = "a forked child cannot use the store of its parent";
 
-// The last one, so that leak checkers find them all.
+// The store that was closed last. It leads to those closed before, so that leak checkers find all.
 constinit std::atomic<engine_race_store*> closed_stores{nullptr};
 
 void Insert(Link* link, Link* before) {
@@ -53,6 +53,14 @@ Status CountForks() {
   return Status::Ok();
 }
 
+namespace {
+
+// Child handlers run in the order in which they were registered. So calls in a handler of the
+// program's own are refused, too. If this fails, the next opening tries again.
+[[gnu::constructor]] void CountForksFromTheStart() { static_cast<void>(CountForks()); }
+
+}  // namespace
+
 int StoreCall::Refused() const {
   if (store_ == nullptr) return NullArgument();
   return BadArgument(store_->IsInherited() ? kInherited : "the store is closed");
@@ -90,7 +98,7 @@ void Free(Part* part) noexcept {
   // In a forked child its view belongs to the engine of the parent, and the mutex may be locked.
   if (part == nullptr || part->store->IsInherited()) return;
   {
-    // A store that is being closed does not go on before this.
+    // Close releases parts under the same mutex, so it waits for this.
     const std::lock_guard lock(part->shard->mutex);
     part->Release();
     Remove(part);

@@ -28,7 +28,8 @@
 namespace engine_race::c_api {
 
 // The forks between this process and the first one that opened a store. A forked child's number
-// differs from that of its parent.
+// differs from that of its parent. A ForkMark takes a page for each store, and handles of closed
+// stores are kept.
 extern constinit std::atomic<uint32_t> fork_count;
 
 // A place in a circular list; alone at first.

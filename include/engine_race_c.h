@@ -84,7 +84,8 @@ const char* engine_race_error_message(void);
 /* Frees a text that a call of this library gave. Null is fine. */
 void engine_race_free(void* memory);
 
-/* From 8 bytes to the key and back. Of null: the key 0, and nothing is done. */
+/* From 8 bytes to the key and back. engine_race_key(NULL) is 0, and engine_race_key_bytes does
+ * nothing with NULL. */
 uint64_t engine_race_key(const void* key_bytes);
 void engine_race_key_bytes(uint64_t key, void* key_bytes);
 
@@ -129,8 +130,8 @@ int engine_race_options_set_log_queue(engine_race_options* options, engine_race_
 /* The number of messages that wait, which changes at any time. Good until the queue is destroyed:
  * a program can look without a call. */
 const volatile uint32_t* engine_race_log_queue_waiting(const engine_race_log_queue* queue);
-/* Takes the oldest message. NOT_FOUND when none waits, and in a forked child of the process that
- * made the queue; engine_race_error_message is as before then. */
+/* Takes the oldest message. NOT_FOUND when none waits; engine_race_error_message is as before then.
+ * In a forked child of the process that made the queue none waits: the number is 0 from then on. */
 int engine_race_log_queue_take(engine_race_log_queue* queue, engine_race_log_message* message);
 
 /* Stores. */
@@ -242,8 +243,8 @@ const char* engine_race_stat_name(size_t index);
  * were copied, less than `count` where there are no more. */
 int engine_race_stats(engine_race_store* store, uint64_t* values, size_t count, size_t* given);
 
-/* How long the calls and steps of one kind took, since the store was opened. Percentiles are right
- * to within 1/32. */
+/* How long the calls and steps of one kind took, since the store was opened. Calls of snapshots
+ * are included. Percentiles are right to within 1/32. */
 typedef struct engine_race_latency {
   uint64_t count;
   uint64_t mean_ns;
@@ -257,7 +258,7 @@ typedef struct engine_race_latency {
 typedef struct engine_race_latencies {
   size_t struct_bytes;             /* sizeof(engine_race_latencies) */
   uint64_t measured;               /* 1 with the option latency_stats; else all that follows is 0 */
-  engine_race_latency read;        /* of the store and of snapshots */
+  engine_race_latency read;        /* of one key */
   engine_race_latency multi_read;  /* whole calls that read many */
   engine_race_latency async_read;  /* until `done` is called */
   engine_race_latency write;       /* and delete; of many in one call, each record */

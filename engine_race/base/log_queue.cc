@@ -44,7 +44,11 @@ void LogQueue::Put(LogLevel level, std::string_view text) noexcept {
 }
 
 bool LogQueue::Take(Message* message) noexcept {
-  if (fork_mark_.InChild()) return false;
+  if (fork_mark_.InChild()) {
+    // For those who take until none waits. Relaxed: a hint.
+    waiting_count_.store(0, std::memory_order_relaxed);
+    return false;
+  }
   const std::lock_guard<std::mutex> lock(mutex_);
   if (!messages_.empty()) {
     *message = std::move(messages_.front());

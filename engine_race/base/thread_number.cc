@@ -1,5 +1,7 @@
 #include "engine_race/base/thread_number.h"
 
+#include <pthread.h>
+
 #include <bitset>
 #include <mutex>
 
@@ -9,6 +11,12 @@ namespace {
 // The mutex orders the last use of a number by one thread before its first use by the next.
 constinit std::mutex numbers_mutex;
 constinit std::bitset<kSharedThreadNumber> numbers;
+
+// A forked child finds the mutex unlocked. Without memory for the handlers it may not.
+[[gnu::constructor]] void HoldWhileForking() {
+  static_cast<void>(::pthread_atfork([] { numbers_mutex.lock(); }, [] { numbers_mutex.unlock(); },
+                                     [] { numbers_mutex.unlock(); }));
+}
 
 void Forget() {
   const std::lock_guard lock(numbers_mutex);

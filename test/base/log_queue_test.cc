@@ -101,7 +101,7 @@ TEST(LogQueueTest, AForkedChildGetsAndAddsNothing) {
     LogQueue::Message message;
     const bool has_taken = queue->Take(&message);
     queue->Put(LogLevel::kInfo, "of the child");
-    ::_exit(!has_taken && queue->waiting_count() == 1 ? 0 : 1);
+    ::_exit(!has_taken && queue->waiting_count() == 0 ? 0 : 1);
   }
   int status = -1;
   ASSERT_EQ(::waitpid(child, &status, 0), child);

@@ -536,7 +536,9 @@ static void case_forks_beside_threads(void) {
     CHECK(pthread_create(&threads[i], NULL, i == 0 ? close_others : be_busy, &busy) == 0);
   }
   while (value_of(&busy.rounds) < 100) usleep(100);
-  for (i = 0; i < 100; ++i) await_child(fork_child(refuse_in_child, &busy.held));
+  for (i = 0; i < 100; ++i) {
+    await_child(fork_child(i % 10 == 0 ? use_own_store : refuse_in_child, &busy.held));
+  }
   add_one(&busy.stop);
   for (i = 0; i < kThreads; ++i) pthread_join(threads[i], NULL);
   free_parts(&busy.held);
