@@ -183,7 +183,7 @@ struct Store::Impl {
     stats.counters.Add(OpCounter::kMultiReadKeysFound, ok_count);
   }
 
-  // A call that throws nothing, and its end.
+  // Runs a call, turns what it throws into a status, and counts it.
   template <typename CallFn>
   Status Run(OpCounter counter, const CallFn& call) {
     return Finish(counter, Guarded(call));

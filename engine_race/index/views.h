@@ -20,7 +20,6 @@
 //   registration filled or pending. A pending registration counts as every version from its lower
 //   bound on. Views of `e` and later do not matter to the writer, because they show the newest
 //   record that is stamped with `e` or less.
-//   writer, because they show the newest record that is stamped with `e` or less.
 // - Release empties the registration before it lowers the count.
 // - TakeAt and RenewAt copy a version that another view pins until they are done. They fill their
 //   registration and then raise the number of copies, which is in the same word as the count. A

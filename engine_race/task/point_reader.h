@@ -39,7 +39,7 @@ class PointReader {
   // Reads the value that a view of `version` shows. `buffer` has kValueBytes, aligned to
   // kIoAlignment, and may be written to on failure.
   Status ReadAt(uint64_t key, uint64_t version, char* buffer) const;
-  // ReadAt to where Read puts a value.
+  // ReadAt that puts the value where Read does: the caller needs no buffer.
   Status ReadAt(uint64_t key, uint64_t version, ValueSink value) const;
 
   struct Found {

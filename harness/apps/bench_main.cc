@@ -78,8 +78,10 @@ void AddWorkFlags(BenchFlags* flags, CLI::App* app) {
   app->add_option("--reads", flags->reads, "reads of each thread; 0 or -1: as many as --num")
       ->check(numbers)
       ->capture_default_str();
-  app->add_option("--writes", flags->writes,
-                  "writes or deletions of all threads together; 0 or -1: as many as --num")
+  app->add_option(
+         "--writes", flags->writes,
+         "writes or deletions of all threads together; 0 or -1: as many as --num, in fillsync "
+         "a thousandth")
       ->check(numbers)
       ->capture_default_str();
   app->add_option("--threads", config->thread_count, "threads of every benchmark")
@@ -116,7 +118,7 @@ void AddRecordFlags(BenchFlags* flags, CLI::App* app) {
 void AddCallFlags(BenchFlags* flags, CLI::App* app) {
   BenchConfig* const config = &flags->plan.config;
   app->add_option("--seek_nexts", config->seek_nexts,
-                  "values and steps after each seek of seekrandom")
+                  "values and steps after each seek of seekrandom and seekrandomwhilewriting")
       ->capture_default_str();
   app->add_option("--batch_size", config->batch_size, "keys of a call of multireadrandom")
       ->check(CLI::Range(1u, 1u << 20))

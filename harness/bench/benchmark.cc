@@ -12,16 +12,16 @@ using engine_race::Code;
 using engine_race::Status;
 
 constexpr std::array<BenchTraits, 25> kBenchmarks = {{
-    {.name = "fillseq", .is_fill = true, .writes = true, .writes_num = true, .has_end = true},
+    {.name = "fillseq", .is_fill = true, .writes = true, .divides_writes = true, .has_end = true},
     {.name = "filluniquerandom",
      .is_fill = true,
      .writes = true,
-     .writes_num = true,
+     .divides_writes = true,
      .has_end = true},
-    {.name = "fillrandom", .is_fill = true, .writes = true, .writes_num = true},
-    {.name = "fillsync", .is_fill = true, .writes = true, .writes_num = true, .syncs = true},
-    {.name = "overwrite", .writes = true, .writes_num = true},
-    {.name = "deleterandom", .writes = true, .writes_num = true},
+    {.name = "fillrandom", .is_fill = true, .writes = true, .divides_writes = true},
+    {.name = "fillsync", .is_fill = true, .writes = true, .divides_writes = true, .syncs = true},
+    {.name = "overwrite", .writes = true, .divides_writes = true},
+    {.name = "deleterandom", .writes = true, .divides_writes = true},
     {.name = "readrandom"},
     {.name = "readmissing"},
     {.name = "readseq", .has_end = true},
@@ -38,7 +38,7 @@ constexpr std::array<BenchTraits, 25> kBenchmarks = {{
      .is_fill = true,
      .writes = true,
      .is_ycsb = true,
-     .writes_num = true,
+     .divides_writes = true,
      .has_end = true},
     {.name = "ycsba", .writes = true, .is_ycsb = true, .write_percent = 50},
     {.name = "ycsbb", .writes = true, .is_ycsb = true, .write_percent = 5},
@@ -137,7 +137,7 @@ void ReplayWrites(const BenchConfig& config, const BenchResult& result,
   if (traits == nullptr || !traits->writes || traits->is_ycsb) return;
   const bool deleted = config.benchmark == "deleterandom";
   for (uint32_t thread = 0; thread < result.thread_calls.size(); ++thread) {
-    const bool only_writes = traits->writes_num || thread == config.thread_count;
+    const bool only_writes = traits->divides_writes || thread == config.thread_count;
     const uint32_t write_percent = only_writes ? 100 : WritePercent(config);
     // Beside a background writer the others read.
     if (write_percent == 0) continue;

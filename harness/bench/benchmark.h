@@ -43,7 +43,7 @@ enum class KeyLayout {
 
 struct BenchConfig {
   std::string benchmark;
-  // Records of the store: what a fill or another write benchmark writes, all threads together.
+  // Records of the store. Also the writes of all threads together, unless `writes` is given.
   uint64_t num = 1000000;
   // Operations of each thread in the other benchmarks; 0: `num`.
   uint64_t reads = 0;
@@ -56,7 +56,8 @@ struct BenchConfig {
   double time_limit_seconds = 0;
   uint64_t seed = 1;
   KeyLayout key_layout = KeyLayout::kDense;
-  uint32_t seek_nexts = 0;    // steps after each seek of seekrandom
+  // Steps after each seek of seekrandom and seekrandomwhilewriting.
+  uint32_t seek_nexts = 0;
   uint32_t batch_size = 128;  // keys of a call of multireadrandom
   // Keys of a range; 0: 5 in select_random_ranges, 1 to 100 in ycsbe. In ycsbe it is the most.
   uint32_t range_size = 0;
@@ -135,11 +136,11 @@ struct BenchTraits {
   std::string_view name;
   bool is_fill = false;  // begins with a fresh store
   bool writes = false;
-  bool is_ycsb = false;     // its records are those of ycsbload
-  bool writes_num = false;  // its `num` operations are divided over the threads
-  bool has_end = false;     // ends by itself: a duration does not apply
-  bool syncs = false;       // each write is durable before it returns
-  bool has_writer = false;  // one more thread overwrites, and is not counted
+  bool is_ycsb = false;         // its records are those of ycsbload
+  bool divides_writes = false;  // its writes, see WritesOf, are divided over the threads
+  bool has_end = false;         // ends by itself: a duration does not apply
+  bool syncs = false;           // each write is durable before it returns
+  bool has_writer = false;      // one more thread overwrites, and is not counted
   // How many of 100 operations write. Call WritePercent, because a flag says it for
   // readrandomwriterandom.
   uint32_t write_percent = 0;
@@ -154,14 +155,14 @@ inline constexpr uint32_t kMaxBenchThreads = 4096;
 const BenchTraits* FindBenchmark(std::string_view name);
 std::vector<std::string> BenchmarkNames();
 
-// The operations of each thread of a benchmark that does not write `num` records.
+// The operations of each thread of a benchmark without `divides_writes`.
 inline uint64_t ReadsOfThread(const BenchConfig& config) {
   return config.reads == 0 ? config.num : config.reads;
 }
 
-// The writes of all threads together in a benchmark with `writes_num`. Without config.writes there
-// are `num`, and in fillsync a thousandth of that, as in db_bench. A benchmark that writes each key
-// once writes `num` at most, and ycsbload writes exactly `num`.
+// The writes of all threads together in a benchmark with `divides_writes`. Without config.writes
+// there are `num`, and in fillsync a thousandth of that, as in db_bench. A benchmark that writes
+// each key once writes `num` at most, and ycsbload writes exactly `num`.
 uint64_t WritesOf(const BenchConfig& config);
 // How many of 100 operations write in a benchmark that mixes reads and writes; 0 in the others.
 uint32_t WritePercent(const BenchConfig& config);

@@ -94,11 +94,11 @@ class Run {
   // The calls that a thread makes unless the time is up or the store ends.
   uint64_t CallsOf(uint32_t thread) const {
     if (for_a_time_ || config_.benchmark == "scanall") return kUnlimited;
-    if (traits_.writes_num) return ShareOf(WritesOf(config_), thread, config_.thread_count);
+    if (traits_.divides_writes) return ShareOf(WritesOf(config_), thread, config_.thread_count);
     return (ReadsOfThread(config_) + batch_ - 1) / batch_;
   }
   uint64_t ExpectedOperations() const {
-    if (traits_.writes_num) return WritesOf(config_);
+    if (traits_.divides_writes) return WritesOf(config_);
     const bool of_num = traits_.has_end && config_.reads == 0;
     return (of_num ? config_.num : ReadsOfThread(config_)) * config_.thread_count;
   }
@@ -116,7 +116,7 @@ class Run {
 
   // Operations a second of all threads but a background writer.
   double Rate() const {
-    const bool only_writes = traits_.writes_num && config_.benchmark != "deleterandom";
+    const bool only_writes = traits_.divides_writes && config_.benchmark != "deleterandom";
     if (!only_writes || config_.write_rate == 0) return config_.rate;
     return config_.rate == 0 ? config_.write_rate : std::min(config_.rate, config_.write_rate);
   }

@@ -24,7 +24,7 @@ Status Print(const std::string& text) {
 bool DividesWrites(const std::vector<std::string>& steps) {
   return std::any_of(steps.begin(), steps.end(), [](const std::string& step) {
     const BenchTraits* const traits = FindBenchmark(step);
-    return traits != nullptr && traits->writes_num && !traits->is_ycsb;
+    return traits != nullptr && traits->divides_writes && !traits->is_ycsb;
   });
 }
 

@@ -22,7 +22,7 @@ struct FileSystemNeed {
 };
 
 double ExpectedWrites(const BenchConfig& config, const BenchTraits& traits) {
-  if (traits.writes_num) return static_cast<double>(WritesOf(config));
+  if (traits.divides_writes) return static_cast<double>(WritesOf(config));
   const auto of_thread = static_cast<double>(ReadsOfThread(config));
   // The writer beside readers: about as many writes as one reader reads.
   if (traits.has_writer) return of_thread;

@@ -19,14 +19,15 @@ class Report(NamedTuple):
     """What `verify` and `copy` have read."""
 
     record_count: int
-    """Of records, overwritten ones and deletions included."""
+    """Records that were read, overwritten ones and deletions included."""
     bad_count: int
+    """Records that are damaged, and records of the index that differ from the logs."""
     lost_tail_count: int
-    """Of records that a power loss has taken: the next opening cuts them off."""
+    """Records that a power loss has taken: the next opening cuts them off."""
     index_record_count: int
-    """Of records of the index on disk that were compared."""
+    """Records of the index on disk that were compared."""
     index_unusable_bucket_count: int
-    """Of buckets whose index must be built anew."""
+    """Buckets whose index must be built anew."""
 
 
 def verify(path: Union[str, bytes, os.PathLike[str]], **options: Unpack[OpenOptions]) -> Report:
