@@ -1,5 +1,6 @@
 #!/bin/bash
-# House rules that no other tool checks: lengths, and a library that never prints, exits or aborts.
+# House rules that no other tool checks: lengths, a library that never prints, exits or aborts, and
+# one fixture for each test suite.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 bad=0
@@ -17,5 +18,12 @@ while read -r file; do
     grep -nE '\b(v?f?printf|puts|putchar|perror|v?dprintf|syslog|exit|_exit|quick_exit|abort|signal|sigaction|std::c(out|err|log)|std::terminate)\b *(\(|<<|;)' |
     sed "s|^|$file: the library never prints, exits or traps signals: |" | grep . && bad=1
 done < <(find engine_race -name '*.h' -o -name '*.cc')
+
+# Sanitized programs have the tests of many rooms, and googletest fails a suite with two fixtures.
+two_fixtures=$({
+  grep -rhoE --include='*.cc' '^TEST\(\w+' test | sed 's/.*(/no fixture /' | sort -u
+  grep -rhoE --include='*.cc' --include='*.h' '^(class|struct) \w+Test\b' test | sed 's/^\w* /fixture /'
+} | awk '{ print $NF }' | sort | uniq -d)
+for suite in $two_fixtures; do echo "test: $suite is the name of two test suites"; bad=1; done
 
 exit $bad

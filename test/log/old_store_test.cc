@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class StoreVersionTest : public test::StoreFilesTest {
+class StoreVersionTest : public test::StoreFilesFixture {
  protected:
   template <typename Page>
   void SetVersion(const std::string& path, uint64_t seed, uint32_t version) {

@@ -11,7 +11,7 @@
 
 namespace engine_race::test {
 
-class StoreFilesTest : public testing::Test {
+class StoreFilesFixture : public testing::Test {
  protected:
   // Opens the store and closes it again.
   Status Open(const Options& options) {

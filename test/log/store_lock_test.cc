@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class StoreLockTest : public test::StoreFilesTest {};
+class StoreLockTest : public test::StoreFilesFixture {};
 
 TEST_F(StoreLockTest, AStrangersFlockKeepsNobodyOut) {
   Make(Striped());

@@ -36,7 +36,7 @@ mode_t ModeOf(const std::string& path) {
   return info.st_mode & 0777;
 }
 
-class StoreSafetyTest : public test::StoreFilesTest {};
+class StoreSafetyTest : public test::StoreFilesFixture {};
 
 TEST_F(StoreSafetyTest, ASymlinkInThePlaceOfAFileIsRefused) {
   Make();

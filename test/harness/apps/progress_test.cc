@@ -30,7 +30,7 @@ bool HasProgress(const std::string& output) {
   return output.find('\033') != std::string::npos || output.find("s left") != std::string::npos;
 }
 
-class ProgressTest : public testing::Test {
+class TerminalProgressTest : public testing::Test {
  protected:
   // Records of several of the pieces that are verified at once.
   static constexpr uint64_t kRecordCount = 600;
@@ -52,7 +52,7 @@ class ProgressTest : public testing::Test {
   std::string program_;
 };
 
-TEST_F(ProgressTest, VerifyShowsTheTimeLeft) {
+TEST_F(TerminalProgressTest, VerifyShowsTheTimeLeft) {
   const std::vector<std::string> verify = {program_, "verify", dir_.Join("store")};
   const TerminalResult shown = RunOnTerminal(verify);
   EXPECT_EQ(shown.exit_code, 0);
@@ -66,7 +66,7 @@ TEST_F(ProgressTest, VerifyShowsTheTimeLeft) {
 }
 
 // A line that wraps could not be cleared.
-TEST_F(ProgressTest, TheLineIsCutToTheWidthOfTheTerminal) {
+TEST_F(TerminalProgressTest, TheLineIsCutToTheWidthOfTheTerminal) {
   constexpr size_t kColumns = 20;
   const TerminalResult shown = RunOnTerminal({program_, "verify", dir_.Join("store")}, kColumns);
   EXPECT_EQ(shown.exit_code, 0);
@@ -78,7 +78,7 @@ TEST_F(ProgressTest, TheLineIsCutToTheWidthOfTheTerminal) {
   }
 }
 
-TEST_F(ProgressTest, BadRecordsHaveLinesOfTheirOwn) {
+TEST_F(TerminalProgressTest, BadRecordsHaveLinesOfTheirOwn) {
   // All values but the first become zeros.
   const std::string path = dir_.Join("store") + "/value_00";
   const uint64_t bytes = std::filesystem::file_size(path);
@@ -101,7 +101,7 @@ TEST_F(ProgressTest, BadRecordsHaveLinesOfTheirOwn) {
   EXPECT_FALSE(HasProgress(piped.output)) << piped.output;
 }
 
-TEST_F(ProgressTest, CopyShowsTheTimeLeft) {
+TEST_F(TerminalProgressTest, CopyShowsTheTimeLeft) {
   const TerminalResult shown =
       RunOnTerminal({program_, "copy", dir_.Join("store"), dir_.Join("one")});
   EXPECT_EQ(shown.exit_code, 0);
@@ -112,7 +112,7 @@ TEST_F(ProgressTest, CopyShowsTheTimeLeft) {
   EXPECT_FALSE(HasProgress(piped.output)) << piped.output;
 }
 
-TEST_F(ProgressTest, BenchShowsTheTimeLeft) {
+TEST_F(TerminalProgressTest, BenchShowsTheTimeLeft) {
   const std::vector<std::string> bench = {ProgramPath("bench"), "--db=" + dir_.Join("bench"),
                                           "--num=1000", "--benchmarks=fillseq,readrandom",
                                           "--duration=1"};
