@@ -37,21 +37,20 @@ class FileLimit {
   rlim_t file_count_ = 0;
 };
 
-class LevelDbTest : public ::testing::Test {
+// Of LevelDB. Empty if this program was not linked with it.
+std::vector<KvStoreKind> LevelDbHere() {
+  std::vector<KvStoreKind> kinds = Peers();
+  std::erase_if(kinds, [](const KvStoreKind& kind) { return kind.name != "leveldb"; });
+  return kinds;
+}
+
+class LevelDbTest : public ::testing::TestWithParam<KvStoreKind> {
  protected:
   static constexpr uint64_t kManyRecords = 10'000'000;  // 40 GB in files of 16 MiB
   // Twice the files of so many records.
   static constexpr rlim_t kFilesOfManyRecords = 4894;
   // LevelDB's tables do not get these.
   static constexpr rlim_t kOtherFiles = 64;
-
-  void SetUp() override {
-    const std::vector<KvStoreKind> peers = Peers();
-    const auto found = std::find_if(peers.begin(), peers.end(),
-                                    [](const KvStoreKind& kind) { return kind.name == "leveldb"; });
-    if (found == peers.end()) GTEST_SKIP() << "LevelDB is not installed";
-    kind_ = *found;
-  }
 
   // Opens a store that will have so many records. How many files may LevelDB keep open then?
   rlim_t MaxOpenFiles(uint64_t record_count) const {
@@ -60,7 +59,7 @@ class LevelDbTest : public ::testing::Test {
     options.memory_budget_bytes = uint64_t{64} << 20;
     options.record_count = record_count;
     std::unique_ptr<KvStore> store;
-    const Status opened = kind_.open(options, &store);
+    const Status opened = GetParam().open(options, &store);
     EXPECT_TRUE(opened.ok()) << opened.ToString();
     if (!opened.ok()) return 0;
     const auto count = store->Describe()["max_open_files"]["value"].get<rlim_t>();
@@ -70,11 +69,10 @@ class LevelDbTest : public ::testing::Test {
 
  private:
   const engine_race::test::TempDir dir_{engine_race::test::FastParent()};
-  KvStoreKind kind_;
 };
 
 // LevelDB's default would open and close files all the time.
-TEST_F(LevelDbTest, KeepsTheFilesOfManyRecordsOpen) {
+TEST_P(LevelDbTest, KeepsTheFilesOfManyRecordsOpen) {
   const FileLimit limit(kFilesOfManyRecords + kOtherFiles);
   // The limit is lower if the hard limit is.
   const rlim_t allowed_count = limit.file_count() - kOtherFiles;
@@ -83,10 +81,14 @@ TEST_F(LevelDbTest, KeepsTheFilesOfManyRecordsOpen) {
 }
 
 // A table that cannot be opened would fail a read.
-TEST_F(LevelDbTest, OpensNoMoreFilesThanTheProcessMay) {
+TEST_P(LevelDbTest, OpensNoMoreFilesThanTheProcessMay) {
   const FileLimit limit(500);
   EXPECT_EQ(MaxOpenFiles(kManyRecords), limit.file_count() - kOtherFiles);
 }
+
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(LevelDbTest);
+INSTANTIATE_TEST_SUITE_P(Here, LevelDbTest, ::testing::ValuesIn(LevelDbHere()),
+                         [](const auto& info) { return info.param.name; });
 
 }  // namespace
 }  // namespace harness
