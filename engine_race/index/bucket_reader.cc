@@ -1,7 +1,6 @@
 #include "engine_race/index/bucket_reader.h"
 
 #include <algorithm>
-#include <cstring>
 
 namespace engine_race {
 namespace {
@@ -28,15 +27,15 @@ Status BucketReader::Start(uint32_t bucket) {
   const auto index = static_cast<uint32_t>((oldest_ + used_) % pending_.size());
   Pending& pending = pending_[index];
   pending.bucket = bucket;
-  pending.failure = context_->Cut(bucket, /*first_slot=*/0, &pending.cut);
+  pending.failure = context_->Cut(bucket, /*first_sequence=*/0, &pending.cut);
   if (pending.failure.code() == Code::kIOError) {
     // The staged entries cannot be read: Next returns the failure.
     ++used_;
     return Status::Ok();
   }
   ENGINE_RACE_RETURN_IF_ERROR(pending.failure);
-  pending.readable_count = pending.cut.logged_key_watermark;
-  const uint64_t bytes = pending.cut.record_count * kEntryBytes;
+  pending.readable_count = pending.LoggedEnd();
+  const uint64_t bytes = pending.cut.slot_end() * kEntryBytes;
   if (pending.buffer.size() < bytes) {
     ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(bytes + bytes / 4, false, &pending.buffer,
                                                  context_->log().placement().memory()));
@@ -47,7 +46,7 @@ Status BucketReader::Start(uint32_t bucket) {
 
 Status BucketReader::Submit(uint32_t index) {
   Pending& pending = pending_[index];
-  const uint64_t bytes = pending.cut.logged_key_watermark * kEntryBytes;
+  const uint64_t bytes = pending.LoggedEnd() * kEntryBytes;
   const uint64_t piece_bytes = context_->limits().piece_bytes;
   for (uint64_t begin = 0; begin < bytes; begin += piece_bytes) {
     while (queue_->in_flight() == queue_->depth()) ENGINE_RACE_RETURN_IF_ERROR(Reap(1));
@@ -74,8 +73,8 @@ Status BucketReader::Reap(uint32_t min_count) {
       pending.failure = io::ReadError(context_->log().KeyFile(pending.bucket), done.error);
     }
     const uint64_t begin = (done.tag >> 8) * context_->limits().piece_bytes;
-    const uint64_t asked = std::min<uint64_t>(
-        context_->limits().piece_bytes, pending.cut.logged_key_watermark * kEntryBytes - begin);
+    const uint64_t asked = std::min<uint64_t>(context_->limits().piece_bytes,
+                                              pending.LoggedEnd() * kEntryBytes - begin);
     if (done.read_bytes < asked) {
       pending.readable_count =
           std::min(pending.readable_count, (begin + done.read_bytes) / kEntryBytes);
@@ -91,15 +90,13 @@ Status BucketReader::Next(uint32_t* bucket, RawBucket* raw, Status* failure) {
   *failure = pending.failure;
   if (!failure->ok()) return Status::Ok();
   auto* const entries = reinterpret_cast<format::KeyEntry*>(pending.buffer.data());
-  if (!pending.cut.staged_keys.empty()) {
-    std::memcpy(entries + pending.cut.logged_key_watermark, pending.cut.staged_keys.data(),
-                pending.cut.staged_keys.size() * kEntryBytes);
-  }
-  raw->entries = {entries, pending.cut.record_count};
+  pending.cut.PutStaged(entries);
+  raw->entries = {entries, pending.cut.slot_end()};
   raw->lost_begin = pending.readable_count;
-  raw->lost_end = pending.cut.logged_key_watermark;
+  raw->lost_end = pending.LoggedEnd();
   raw->codec = context_->log().codec(pending.bucket);
-  raw->sequence_bound = pending.cut.sequence_bound;
+  raw->table = &pending.cut.table;
+  raw->record_count = pending.cut.record_count;
   raw->keys = context_->log().geometry().KeysOf(pending.bucket);
   return Status::Ok();
 }

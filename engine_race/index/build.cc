@@ -55,7 +55,7 @@ class SmallBuckets {
     uint64_t record_count = 0;
     for (uint32_t b = 0; b < context->bucket_count(); ++b) {
       if (context->is_restored(b)) continue;
-      record_count += context->log().RecordCount(b);
+      record_count += context->log().SlotEnd(b);
       ++bucket_count_;
     }
     slab_bytes_ = SlabBytes(record_count / context->thread_count());
@@ -99,7 +99,7 @@ class SmallBuckets {
       if (context_->is_restored(bucket)) continue;
       if (context_->log().BucketDamaged(bucket)) {
         context_->bucket(bucket).MarkUnreadable();
-      } else if (context_->log().RecordCount(bucket) > context_->limits().giant_records) {
+      } else if (context_->log().SlotEnd(bucket) > context_->limits().giant_records) {
         const std::lock_guard lock(mutex_);
         giants_.push_back(bucket);
       } else {
@@ -131,7 +131,7 @@ Status BuildOrFail(BuildContext* context) {
 }
 
 Status ReadAndInstall(BuildContext* context, uint32_t bucket) {
-  const uint64_t record_count = context->log().RecordCount(bucket);
+  const uint64_t record_count = context->log().SlotEnd(bucket);
   if (record_count > context->limits().giant_records) return BuildGiant(context, bucket);
   SlabAllocator slabs(SlabBytes(record_count), context->log().placement().memory());
   PartBuilder builder(&slabs, context->limits().split_keys);
@@ -163,10 +163,10 @@ uint32_t BuildThreadCount(const BucketLog& log, const Options& options, bool wri
   return writes_extents ? std::min(2 * count, kMaxBuildThreadCount) : count;
 }
 
-Status BuildContext::Cut(uint32_t bucket, uint64_t first_slot, BucketCut* cut) {
+Status BuildContext::Cut(uint32_t bucket, uint64_t first_sequence, BucketCut* cut) {
   buckets_[bucket].set_split_keys(limits_.split_keys);
   buckets_[bucket].Expect();
-  return log_->CutBucket(bucket, first_slot, listener_, cut);
+  return log_->CutBucket(bucket, first_sequence, listener_, cut);
 }
 
 void BuildContext::PageFresh(std::span<const std::unique_ptr<Part>> parts, uint64_t other_bytes,

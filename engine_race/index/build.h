@@ -74,8 +74,8 @@ class BuildContext {
   uint32_t thread_count() const { return thread_count_; }
 
   // Cuts the bucket in the log. From here on the log reports its new records to the listener.
-  // Records below `first_slot` are known already.
-  Status Cut(uint32_t bucket, uint64_t first_slot, BucketCut* cut);
+  // Appended records below `first_sequence` are known already.
+  Status Cut(uint32_t bucket, uint64_t first_sequence, BucketCut* cut);
   // A restored bucket is not built.
   void MarkRestored(uint32_t bucket) { is_restored_[bucket] = 1; }
   bool is_restored(uint32_t bucket) const { return is_restored_[bucket] != 0; }

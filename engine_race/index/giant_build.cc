@@ -38,7 +38,7 @@ class GiantBuild {
   }
 
   Status Run() {
-    ENGINE_RACE_RETURN_IF_ERROR(context_->Cut(bucket_, /*first_slot=*/0, &cut_));
+    ENGINE_RACE_RETURN_IF_ERROR(context_->Cut(bucket_, /*first_sequence=*/0, &cut_));
     std::vector<uint64_t> sample;
     ENGINE_RACE_RETURN_IF_ERROR(TakeSample(&sample));
     const std::vector<KeyRange> ranges = Partition(std::move(sample));
@@ -46,7 +46,7 @@ class GiantBuild {
     if (damaged_count_ > 0) {
       std::sort(damaged_slots_.begin(), damaged_slots_.end());
       context_->ReportDamage(bucket_, damaged_slots_, damaged_count_);
-      ENGINE_RACE_RETURN_IF_ERROR(FindProvable());
+      damaged_ = true;
       ENGINE_RACE_RETURN_IF_ERROR(RunRounds(ranges));
     }
     return Install();
@@ -60,9 +60,8 @@ class GiantBuild {
   };
 
   bool Decode(const format::KeyEntry& entry, uint64_t slot, KeyRecord* record) const {
-    const Geometry& geometry = context_->log().geometry();
-    return codec_.Decode(entry, static_cast<uint32_t>(slot), cut_.sequence_bound, record) &&
-           geometry.IsIn(bucket_, record->key);
+    return cut_.table.Decode(codec_, entry, slot, record) &&
+           context_->log().geometry().IsIn(bucket_, record->key);
   }
 
   Status TakeSample(std::vector<uint64_t>* sample);
@@ -72,8 +71,6 @@ class GiantBuild {
   Status Route(GiantPartitions* partitions, bool first_round);
   Status SortRound(GiantPartitions* partitions);
   void NoteDamage(uint64_t slot, uint64_t count);
-  // In a damaged bucket: finds out which records are provably the newest.
-  Status FindProvable();
   Status Install();
 
   BuildContext* const context_;
@@ -89,19 +86,19 @@ class GiantBuild {
   std::vector<uint32_t> damaged_slots_;  // the first few
   uint64_t damaged_count_ = 0;
 
-  // Set by FindProvable: records with lower sequence numbers are dropped, and tombstones are kept.
+  // In a damaged bucket records of lower orders are dropped, and tombstones are kept.
   bool damaged_ = false;
-  uint64_t first_sequence_ = 0;
+  uint64_t first_provable_ = 0;
 };
 
 Status GiantBuild::TakeSample(std::vector<uint64_t>* sample) {
   const uint64_t per_page = kIoAlignment / sizeof(format::KeyEntry);
-  const uint64_t page_count = cut_.logged_key_watermark / per_page;
+  const uint64_t page_count = LoggedSlotEnd(cut_) / per_page;
   const uint64_t partitions = cut_.record_count / context_->limits().partition_records + 1;
   const uint64_t taken = std::min({page_count, partitions * kPagesPerPartition, kMaxSamplePages});
   const auto add = [&](const format::KeyEntry& entry, uint64_t slot) {
     KeyRecord record;
-    if (Decode(entry, slot, &record)) sample->push_back(record.key);
+    if (cut_.Holds(slot) && Decode(entry, slot, &record)) sample->push_back(record.key);
   };
   Region page;
   ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(kIoAlignment, false, &page));
@@ -116,7 +113,7 @@ Status GiantBuild::TakeSample(std::vector<uint64_t>* sample) {
     }
   }
   for (size_t j = 0; j < cut_.staged_keys.size(); ++j) {
-    add(cut_.staged_keys[j], cut_.logged_key_watermark + j);
+    add(cut_.staged_keys[j], cut_.table.SlotOf(cut_.logged_key_watermark + j));
   }
   return Status::Ok();
 }
@@ -171,10 +168,10 @@ Status GiantBuild::Route(GiantPartitions* partitions, bool first_round) {
     uint64_t slot = piece.first_slot;
     for (const format::KeyEntry& entry : piece.entries) {
       KeyRecord record;
-      if (first_round || partitions->InRound(entry.key)) {
+      if (piece.Holds(cut_, slot) && (first_round || partitions->InRound(entry.key))) {
         if (!Decode(entry, slot, &record)) {
           if (first_round) NoteDamage(slot, 1);
-        } else if (record.sequence >= first_sequence_) {
+        } else if (!damaged_ || record.sequence >= first_provable_) {
           partitions->Add(piece.worker,
                           {record.key, record.sequence,
                            ValueRef(record.slot, record.value_checksum, record.tombstone)});
@@ -221,30 +218,15 @@ Status GiantBuild::SortRound(GiantPartitions* partitions) {
 
 void GiantBuild::NoteDamage(uint64_t slot, uint64_t count) {
   const std::lock_guard lock(mutex_);
-  damaged_count_ += count;
-  for (uint64_t i = 0; i < count && damaged_slots_.size() < kReportedSlots; ++i) {
-    damaged_slots_.push_back(static_cast<uint32_t>(slot + i));
-  }
-}
-
-Status GiantBuild::FindProvable() {
-  SequenceSet seen(cut_.sequence_bound, cut_.record_count);
-  const auto visit = [&](const KeyLogPiece& piece) {
-    std::vector<uint64_t> sequences;
-    uint64_t slot = piece.first_slot;
-    for (const format::KeyEntry& entry : piece.entries) {
-      KeyRecord record;
-      if (Decode(entry, slot++, &record)) sequences.push_back(record.sequence);
+  for (const uint64_t end = slot + count; slot < end; ++slot) {
+    if (!cut_.Holds(slot)) continue;
+    ++damaged_count_;
+    if (damaged_slots_.size() < kReportedSlots) {
+      damaged_slots_.push_back(static_cast<uint32_t>(slot));
     }
-    const std::lock_guard lock(mutex_);
-    for (const uint64_t sequence : sequences) seen.Add(sequence);
-    return Status::Ok();
-  };
-  ENGINE_RACE_RETURN_IF_ERROR(
-      StreamKeyLog(context_, bucket_, cut_, workers_, kPiecesInFlight, visit));
-  damaged_ = true;
-  first_sequence_ = seen.FirstProvable();
-  return Status::Ok();
+    // A record is provably the newest of its key if it is newer than all damaged ones.
+    first_provable_ = std::max(first_provable_, cut_.table.OrderOf(slot) + 1);
+  }
 }
 
 Status GiantBuild::Install() {

@@ -182,9 +182,8 @@ Status Index::AnswerWalk(uint32_t bucket, uint64_t version, const WalkFn& walk) 
       const Code code = walk(&slices);
       if (code != Code::kIncomplete) return code;
       const l1::ExtentId extent = slices.extent();
-      const uint64_t record_count = impl_->log->RecordCount(bucket);
-      const Status status =
-          Guarded([&] { return slices.Load(impl_->paging->store(), record_count); });
+      const uint64_t slot_end = impl_->log->SlotEnd(bucket);
+      const Status status = Guarded([&] { return slices.Load(impl_->paging->store(), slot_end); });
       if (status.code() == Code::kOutOfMemory) return Code::kOutOfMemory;
       // A run that was merged meanwhile lies elsewhere: the walk begins anew.
       if (!status.ok()) {

@@ -66,7 +66,7 @@ Status Index::TakeBlock(uint64_t key, char* buffer, bool is_read, BlockLookup* l
   const KeyRange keys = impl_->geometry.KeysOf(bucket);
   const auto is_good = [&] {
     return paging.store().IsWhole(extent, block, buffer) &&
-           IsSoundBlock(block, buffer, {keys.first, keys.last}, impl_->log->RecordCount(bucket));
+           IsSoundBlock(block, buffer, {keys.first, keys.last}, impl_->log->SlotEnd(bucket));
   };
   bool is_taken = is_read && is_good();
   // A read that failed once may succeed, and costs less than a build of the bucket.

@@ -228,7 +228,7 @@ void IndexKeeper::MergeLongTails(uint64_t max_bytes, FunctionRef<bool()> must_st
       locked([&] {
         const uint64_t record_count = log_.RecordCount(b);
         const uint64_t covered_count = index.FirstDeltaSlot(record_count);
-        is_long = record_count - covered_count > MaxTail(covered_count);
+        is_long = !log_.HasRows(b) && record_count - covered_count > MaxTail(covered_count);
       });
       const uint64_t written = paging_.store().written_bytes() - bytes_before;
       if (!is_long || written + index.MergedBytes() > max_bytes) return Status::Ok();

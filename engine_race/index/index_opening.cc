@@ -149,7 +149,7 @@ Status Index::BuildFromLog(uint32_t bucket) const {
   const BuildLimits limits = BuildLimits::For(options, Impl::kLoads);
   // The memory that sorts a giant is that of one.
   std::unique_lock giant(impl_->giant_mutex, std::defer_lock);
-  if (impl_->log->RecordCount(bucket) > limits.giant_records) giant.lock();
+  if (impl_->log->SlotEnd(bucket) > limits.giant_records) giant.lock();
   // The cast is sound: the index is the log's listener, and Build had it as non-const.
   BuildContext context(impl_->log, const_cast<Index*>(this), options, limits, /*thread_count=*/1,
                        {impl_->buckets.get(), impl_->geometry.bucket_count}, &impl_->unread);

@@ -98,8 +98,9 @@ bool IndexRestore::MayHold(uint32_t bucket) const {
   const BucketLog& log = context_.log();
   const uint64_t covered_count = root_.coverages[bucket].record_count;
   const uint64_t record_count = log.RecordCount(bucket);
+  // The coverage goes by sequence number and the extents by slot.
   return covered_count > 0 && covered_count <= record_count && !log.BucketDamaged(bucket) &&
-         record_count - covered_count <= MaxTail(covered_count);
+         !log.HasRows(bucket) && record_count - covered_count <= MaxTail(covered_count);
 }
 
 bool IndexRestore::Holds(uint32_t bucket) const {
@@ -180,15 +181,14 @@ Status IndexRestore::Install(uint32_t bucket, const BucketCut& cut, size_t* adop
 Status IndexRestore::ReadTail(uint32_t bucket, const BucketCut& cut, std::vector<IndexEntry>* tail,
                               bool* is_good) const {
   const BucketLog& log = context_.log();
-  const uint64_t covered = cut.first_slot;
+  const uint64_t covered = cut.first_sequence;
   const EntryCodec codec = log.codec(bucket);
   const KeyRange keys = log.geometry().KeysOf(bucket);
   tail->reserve(cut.record_count - covered);
   const auto add = [&](const format::KeyEntry& entry, uint64_t slot) {
     KeyRecord record;
-    *is_good = *is_good &&
-               codec.Decode(entry, static_cast<uint32_t>(slot), cut.sequence_bound, &record) &&
-               keys.Contains(record.key);
+    *is_good =
+        *is_good && cut.table.Decode(codec, entry, slot, &record) && keys.Contains(record.key);
     tail->push_back({record.key, ValueRef(record.slot, record.value_checksum, record.tombstone)});
   };
   if (covered < cut.logged_key_watermark) {

@@ -19,7 +19,7 @@ class StreamWorker {
                std::atomic<uint64_t>* next_piece)
       : context_(context),
         bucket_(bucket),
-        log_bytes_(cut.logged_key_watermark * kEntryBytes),
+        log_bytes_(LoggedSlotEnd(cut) * kEntryBytes),
         piece_bytes_(context->limits().piece_bytes),
         next_piece_(next_piece) {}
 
@@ -91,8 +91,16 @@ Status StreamKeyLog(BuildContext* context, uint32_t bucket, const BucketCut& cut
                     uint32_t worker_count, uint32_t pieces_in_flight, const KeyLogPieceFn& visit) {
   std::atomic<uint64_t> next_piece{0};
   return context->RunThreads(worker_count, [&](uint32_t worker) {
-    if (worker == 0 && !cut.staged_keys.empty()) {
-      ENGINE_RACE_RETURN_IF_ERROR(visit({worker, cut.logged_key_watermark, cut.staged_keys, 0}));
+    // A row's staged entries lie in neighbouring slots.
+    const uint64_t row_records = cut.table.has_rows() ? cut.table.row_records() : ~uint64_t{0};
+    for (size_t i = 0; worker == 0 && i < cut.staged_keys.size();) {
+      const uint64_t sequence = cut.first_staged() + i;
+      const size_t count =
+          std::min<uint64_t>(cut.staged_keys.size() - i, row_records - sequence % row_records);
+      const std::span entries = std::span(cut.staged_keys).subspan(i, count);
+      ENGINE_RACE_RETURN_IF_ERROR(
+          visit({worker, cut.table.SlotOf(sequence), entries, 0, /*staged=*/true}));
+      i += count;
     }
     return StreamWorker(context, bucket, cut, &next_piece).Run(worker, pieces_in_flight, visit);
   });

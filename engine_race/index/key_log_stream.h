@@ -14,18 +14,32 @@
 
 namespace engine_race {
 
+// Up to this slot the entries of a cut are read from the key log.
+inline uint64_t LoggedSlotEnd(const BucketCut& cut) {
+  return cut.table.has_rows() ? cut.slot_end() : cut.logged_key_watermark;
+}
+
 // Entries of the slots from `first_slot` on, valid during the call. `lost_count` more slots follow
 // that could not be read, because the file ends early.
 struct KeyLogPiece {
+  // Whether the entry of the slot counts. An entry that is still staged comes in another piece.
+  bool Holds(const BucketCut& cut, uint64_t slot) const {
+    uint64_t sequence = 0;
+    const bool is_logged =
+        !cut.table.SequenceOf(slot, &sequence) || sequence < cut.logged_key_watermark;
+    return cut.Holds(slot) && is_logged != staged;
+  }
+
   uint32_t worker;
   uint64_t first_slot;
   std::span<const format::KeyEntry> entries;
   uint64_t lost_count;
+  bool staged = false;
 };
 using KeyLogPieceFn = std::function<Status(const KeyLogPiece& piece)>;
 
 // Calls `visit` from `worker_count` threads at once, with at most `pieces_in_flight` pieces in
-// memory for each thread. Staged entries make a piece too. Ends with the first failure.
+// memory for each thread. Staged entries make pieces too. Ends with the first failure.
 Status StreamKeyLog(BuildContext* context, uint32_t bucket, const BucketCut& cut,
                     uint32_t worker_count, uint32_t pieces_in_flight, const KeyLogPieceFn& visit);
 

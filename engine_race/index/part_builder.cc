@@ -99,7 +99,7 @@ Status PartBuilder::Build(const RawBucket& raw, BuiltParts* built) {
   built->damaged_slots.clear();
   if (raw.entries.empty()) return Status::Ok();
   try {
-    if (raw.lost_begin < raw.lost_end) return BuildDamaged(raw, built);
+    if (raw.lost_begin < raw.lost_end || raw.HasRows()) return BuildFromRecords(raw, built);
     const size_t count = raw.entries.size();
     if (count > kCachedRecords) return BuildStretches(raw, built);
     uint64_t min_key;
@@ -107,7 +107,7 @@ Status PartBuilder::Build(const RawBucket& raw, BuiltParts* built) {
     MinMaxKey(raw.entries, &min_key, &max_key);
     ENGINE_RACE_RETURN_IF_ERROR(Prepare(min_key, max_key, count, &cells_));
     const EntryCounts counts = Distribute(raw, &cells_);
-    if (counts.intact_count < count) return BuildDamaged(raw, built);
+    if (counts.intact_count < count) return BuildFromRecords(raw, built);
     return Finish(raw, counts.tombstone_count > 0, cells_, &built->parts);
   } catch (const std::bad_alloc&) {
     return Status::OutOfMemory("index: no memory to sort a bucket");
@@ -124,7 +124,7 @@ Status PartBuilder::BuildStretches(const RawBucket& raw, BuiltParts* built) {
   ENGINE_RACE_RETURN_IF_ERROR(
       Reserve(raw.entries.size(), stretches_.table_map.cell_count(), &stretches_));
   const EntryCounts counts = Distribute(raw, &stretches_);
-  if (counts.intact_count < raw.entries.size()) return BuildDamaged(raw, built);
+  if (counts.intact_count < raw.entries.size()) return BuildFromRecords(raw, built);
   size_t begin = 0;
   for (size_t c = 0; c < stretches_.cell_count; ++c) {
     const std::span<const IndexEntry> stretch(stretches_.entries + begin,
@@ -272,26 +272,31 @@ Status PartBuilder::MakeParts(std::span<const IndexEntry> entries, BucketIndex::
   return Status::Ok();
 }
 
-Status PartBuilder::BuildDamaged(const RawBucket& raw, BuiltParts* built) {
+// For damaged buckets, and for those whose slots were used again. Every number of a bucket's
+// records is that of one slot, so a record with a higher one than all damaged slots is provably the
+// newest of its key.
+Status PartBuilder::BuildFromRecords(const RawBucket& raw, BuiltParts* built) {
   std::vector<KeyRecord> records;
   records.reserve(raw.entries.size());
+  uint64_t first_provable = 0;
   KeyRecord record;
   for (size_t slot = 0; slot < raw.entries.size(); ++slot) {
+    if (!raw.Holds(slot)) continue;
     const bool lost = slot >= raw.lost_begin && slot < raw.lost_end;
     if (!lost && raw.Decode(slot, &record)) {
       records.push_back(record);
     } else {
       built->damaged_slots.push_back(static_cast<uint32_t>(slot));
+      first_provable = std::max(first_provable, raw.OrderOf(slot) + 1);
     }
   }
-  SequenceSet seen(raw.sequence_bound, raw.entries.size());
-  for (const KeyRecord& each : records) seen.Add(each.sequence);
-  const uint64_t provable = seen.FirstProvable();
-  std::erase_if(records, [provable](const KeyRecord& each) { return each.sequence < provable; });
+  std::erase_if(records, [&](const KeyRecord& each) { return each.sequence < first_provable; });
   KeepNewest(&records);
+  const bool damaged = !built->damaged_slots.empty();
   std::vector<IndexEntry> entries;
   entries.reserve(records.size());
   for (const KeyRecord& each : records) {
+    if (each.tombstone && !damaged) continue;
     entries.push_back({each.key, ValueRef(each.slot, each.value_checksum, each.tombstone)});
   }
   return MakeParts(entries, &built->parts);

@@ -23,6 +23,7 @@
 #include "engine_race/index/bucket_index.h"
 #include "engine_race/index/part_memory.h"
 #include "engine_race/log/entry_codec.h"
+#include "engine_race/log/slot_table.h"
 
 namespace engine_race {
 
@@ -33,15 +34,26 @@ struct RawBucket {
   uint64_t lost_begin = 0;
   uint64_t lost_end = 0;
   EntryCodec codec{0, 0};
-  uint64_t sequence_bound = 0;
+  // What the slots hold of a bucket that has had so many records. Null: slots are sequence numbers.
+  const SlotTable* table = nullptr;
+  uint64_t record_count = 0;
   // The keys that belong to the bucket. An entry with another key is damaged.
   KeyRange keys;
 
   // False when the entry is damaged. Not to be called for lost slots.
   bool Decode(size_t slot, KeyRecord* record) const {
-    const format::KeyEntry& entry = entries[slot];
-    return codec.Decode(entry, static_cast<uint32_t>(slot), sequence_bound, record) &&
-           keys.Contains(record->key);
+    if (HasRows()) {
+      return table->Decode(codec, entries[slot], slot, record) && keys.Contains(record->key);
+    }
+    const bool is_intact = SlotTable::DecodeAppended(codec, entries[slot], slot, record);
+    record->slot = static_cast<uint32_t>(slot);
+    return is_intact && keys.Contains(record->key);
+  }
+  bool HasRows() const { return table != nullptr && table->has_rows(); }
+  bool Holds(size_t slot) const { return !HasRows() || table->Holds(slot, record_count); }
+  // Of two records of a key the one with the higher order is newer, damaged or not.
+  uint64_t OrderOf(size_t slot) const {
+    return HasRows() ? table->OrderOf(slot) : SlotTable::OrderOfSequence(slot);
   }
 };
 
@@ -98,7 +110,7 @@ class PartBuilder {
   Status Finish(const RawBucket& raw, bool has_tombstones, const Distribution& distribution,
                 BucketIndex::Row* parts);
   Status MakeOnePart(const Distribution& distribution, BucketIndex::Row* parts);
-  Status BuildDamaged(const RawBucket& raw, BuiltParts* built);
+  Status BuildFromRecords(const RawBucket& raw, BuiltParts* built);
 
   SlabAllocator* const slabs_;
   const size_t split_keys_;

@@ -78,13 +78,17 @@ Status RootWriter::DescribeBucket(uint32_t bucket, const l1::IndexRoot& before,
                                   l1::IndexRoot* root) {
   format::IndexCoverage coverage = before.coverages[bucket];
   bool is_whole = false;
+  bool has_rows = false;
   std::vector<format::IndexExtent> extents;
   log_.WithBucketLocked(bucket, [&] {
+    has_rows = log_.HasRows(bucket);
     const uint64_t end_count = log_.RecordCount(bucket);
     uint64_t record_count = 0;
     is_whole = buckets_[bucket].Describe(end_count, &extents, &record_count);
     if (is_whole) coverage = {record_count, end_count, 0};
   });
+  // A covered slot may not be used again. Such a bucket is built from its key log.
+  if (has_rows) return Status::Ok();
   if (!is_whole) {
     const auto old = before.ExtentsOf(bucket);
     extents.assign(old.begin(), old.end());

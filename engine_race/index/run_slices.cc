@@ -107,7 +107,7 @@ bool RunSlices::CopyFromFrames(const PagedRun& run, const BlockFrames& frames,
   return true;
 }
 
-Status RunSlices::Load(const l1::ExtentStore& store, uint64_t record_count) {
+Status RunSlices::Load(const l1::ExtentStore& store, uint64_t slot_end) {
   ENGINE_RACE_ASSERT(is_wanting());
   const Wanted wanted = std::exchange(wanted_, Wanted());
   Region memory;
@@ -120,7 +120,7 @@ Status RunSlices::Load(const l1::ExtentStore& store, uint64_t record_count) {
     const char* const data = memory.data() + size_t{i} * format::kIndexBlockBytes;
     const uint32_t block = wanted.first_block + i;
     const bool follows = i == 0 || l1::RecordBlock(data).keys()[0] > keys.first;
-    if (!IsSoundBlock(block, data, keys, record_count) || !follows) {
+    if (!IsSoundBlock(block, data, keys, slot_end) || !follows) {
       return Status::Corruption("key_index: block " + std::to_string(block) + " at place " +
                                 std::to_string(wanted.extent.place) + " is no block of an index");
     }

@@ -51,7 +51,7 @@ class RunSlices {
   const l1::ExtentId& extent() const { return wanted_.extent; }
   // Reads what Find wanted, of a bucket with `record_count` records. kCorruption, kIOError: the
   // extent cannot be read.
-  Status Load(const l1::ExtentStore& store, uint64_t record_count);
+  Status Load(const l1::ExtentStore& store, uint64_t slot_end);
 
  private:
   // Blocks [first_block, first_block + block_count) of an extent, without their headers.

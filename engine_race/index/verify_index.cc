@@ -40,17 +40,22 @@ class Comparison final : public RecordSink {
   Comparison(const StoreFiles& files, IndexFiles* index) : files_(files), index_(*index) {}
 
   Status Take(uint32_t bucket, const KeyRecord& record, const char* /*value*/) override {
-    if (IsInRoot(bucket)) records_.push_back(record);
+    if (!IsInRoot(bucket)) return Status::Ok();
+    // In a bucket whose slots were used again they are not: openings do not use its extents.
+    is_in_order_ = is_in_order_ && record.slot == records_.size();
+    records_.push_back(record);
     return Status::Ok();
   }
 
   Status Finish(uint32_t bucket, uint64_t record_count) override {
     std::vector<KeyRecord> records = std::exchange(records_, {});
+    const bool is_in_order = std::exchange(is_in_order_, true);
     const auto extents = index_.root.ExtentsOf(bucket);
     const format::IndexCoverage& coverage = index_.root.coverages[bucket];
     if (!IsInRoot(bucket)) return Status::Ok();
     std::vector<IndexEntry> entries;
-    const bool is_usable = records.size() == record_count && Holds(bucket, coverage, records) &&
+    const bool is_usable = records.size() == record_count && is_in_order &&
+                           Holds(bucket, coverage, records) &&
                            ReadExtents(extents, record_count, &entries);
     if (!is_usable) {
       const std::lock_guard lock(index_.mutex);
@@ -69,7 +74,7 @@ class Comparison final : public RecordSink {
              const std::vector<KeyRecord>& records) const {
     const uint64_t store_id = files_.identity.store_id;
     const auto read_entry = [&](uint64_t slot, format::KeyEntry* entry) {
-      *entry = EntryCodec(store_id, bucket).Encode(records[slot]);
+      *entry = SlotTable::EncodeAppended(EntryCodec(store_id, bucket), records[slot], slot);
       return true;
     };
     return CoverageHolds(store_id, index_.root.root_id, bucket, coverage, records.size(),
@@ -85,6 +90,7 @@ class Comparison final : public RecordSink {
   const StoreFiles& files_;
   IndexFiles& index_;
   std::vector<KeyRecord> records_;
+  bool is_in_order_ = true;
   Region memory_;
 };
 
@@ -132,7 +138,7 @@ void Comparison::Compare(uint32_t bucket, const format::IndexCoverage& coverage,
     const KeyRecord& newest = *(end - 1);
     // The tail is read again: of a key that has a record there, the record in the extents may be
     // old or missing.
-    const bool is_in_tail = newest.sequence >= coverage.record_count;
+    const bool is_in_tail = newest.sequence >= SlotTable::OrderOfSequence(coverage.record_count);
     const auto is_entry = [&](const KeyRecord& record) {
       return entry->ref == RefOf(record) && !record.tombstone;
     };

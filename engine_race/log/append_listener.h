@@ -7,12 +7,15 @@
 #define ENGINE_RACE_LOG_APPEND_LISTENER_H_
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "engine_race/base/status.h"
 #include "engine_race/log/entry_codec.h"
 #include "engine_race/log/format.h"
+#include "engine_race/log/slot_table.h"
 
 namespace engine_race {
 
@@ -22,25 +25,61 @@ class AppendListener {
   virtual ~AppendListener() = default;
   // Called before anything of a write is visible: makes room, or refuses the write.
   virtual Status Prepare(uint32_t bucket) = 0;
-  // Called once the record is staged and counted, before the write is acknowledged.
+  // Called once the record is staged and counted, before the write is acknowledged. Also called for
+  // a record that was moved to another slot: it is still the newest of its key.
   virtual void OnAppend(uint32_t bucket, const KeyRecord& record) noexcept = 0;
+  // Views of this version or later ones show what is appended from now on. Views of lower versions
+  // do not show it.
+  virtual uint64_t CurrentVersion() const noexcept { return 0; }
+  // Whether a view of a version in [first, end) may be live.
+  virtual bool HasViewIn(uint64_t /*first*/, uint64_t /*end*/) const noexcept { return false; }
 };
 
-// The content of one bucket, from first_slot on, when it was cut.
-struct BucketCut {
-  // The staged entries begin here. Entries [first_slot, first_staged()) are to be read from the key
-  // log.
-  uint64_t first_staged() const { return std::max(first_slot, logged_key_watermark); }
+// Keeps the rows of a bucket as they are for the reader of a cut.
+class CutPin {
+ public:
+  CutPin() = default;
+  explicit CutPin(std::atomic<uint32_t>* count) : count_(count) {
+    // Relaxed: raised and looked at under the lock of the bucket.
+    count_->fetch_add(1, std::memory_order_relaxed);
+  }
+  CutPin(CutPin&& other) noexcept : count_(std::exchange(other.count_, nullptr)) {}
+  CutPin& operator=(CutPin&& other) noexcept {
+    std::swap(count_, other.count_);
+    return *this;
+  }
+  ~CutPin() {
+    // Release pairs with the acquire in RowKeeper::Release: the reads have ended.
+    if (count_ != nullptr) count_->fetch_sub(1, std::memory_order_release);
+  }
 
-  // The index has the records below this.
-  uint64_t first_slot = 0;
+ private:
+  std::atomic<uint32_t>* count_ = nullptr;
+};
+
+// The content of one bucket when it was cut: its rows, and the appended records from
+// first_sequence on.
+struct BucketCut {
+  // The staged entries begin here. The others are to be read from the key log.
+  uint64_t first_staged() const { return std::max(first_sequence, logged_key_watermark); }
+  // How many slots, from the first one on, may hold records.
+  uint64_t slot_end() const { return table.SlotEnd(record_count); }
+  bool Holds(uint64_t slot) const { return table.Holds(slot, record_count); }
+  // Puts the staged entries into their slots. `entries` has slot_end() of them.
+  void PutStaged(format::KeyEntry* entries) const {
+    for (size_t i = 0; i < staged_keys.size(); ++i) {
+      entries[table.SlotOf(first_staged() + i)] = staged_keys[i];
+    }
+  }
+
+  uint64_t first_sequence = 0;
   uint64_t record_count = 0;
-  // Entries below this are in the key log.
+  // The entries of appended records below this are in the key log.
   uint64_t logged_key_watermark = 0;
-  // Entries [first_staged(), record_count).
+  // The entries of appended records from first_staged() to record_count.
   std::vector<format::KeyEntry> staged_keys;
-  // Sequence numbers of the bucket are below this.
-  uint64_t sequence_bound = 0;
+  SlotTable table;
+  CutPin pin;
 };
 
 }  // namespace engine_race

@@ -10,10 +10,15 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <mutex>
+#include <set>
+#include <vector>
 
 #include "engine_race/base/assert.h"
 #include "engine_race/log/lane.h"
+#include "engine_race/log/run_numbers.h"
+#include "engine_race/log/slot_table.h"
 
 namespace engine_race {
 
@@ -26,6 +31,8 @@ struct FullGroup {
   LaneKind kind = LaneKind::kValues;
   uint64_t group = 0;
   uint32_t place = 0;
+  // Where its first record lies in the logs.
+  uint64_t slot = 0;
 };
 
 // Aligned so that two buckets never share a cache line.
@@ -44,6 +51,29 @@ struct alignas(64) Bucket {
     return published_value_watermark.load(std::memory_order_acquire);
   }
 
+  // For readers that hold no lock.
+  LoggedSlots Logged() const {
+    const uint64_t watermark = LoggedValueWatermark();
+    // Acquire pairs with the release in RowKeeper::BeginRows: the numbers are filled in.
+    return {watermark, run_numbers.load(std::memory_order_acquire)};
+  }
+  // For readers that hold no lock: no slot from this one on holds a record.
+  uint64_t SlotEnd() const {
+    // Acquire pairs with the release in RowKeeper::Extend.
+    return HasRows() ? published_row_end.load(std::memory_order_acquire) * table.row_records()
+                     : RecordCount();
+  }
+
+  // For readers that hold no lock: see BucketLog.
+  uint64_t ReuseCount() const {
+    // Sequentially consistent: pairs with RowKeeper::Release.
+    return reuse_count.load(std::memory_order_seq_cst);
+  }
+  bool HasRows() const {
+    // Acquire, as in Logged.
+    return run_numbers.load(std::memory_order_acquire) != nullptr;
+  }
+
   // A full group that no thread writes yet: one that has just been filled, or one whose write
   // failed. False when there is none.
   bool FindIdleGroup(FullGroup* full) const {
@@ -51,7 +81,9 @@ struct alignas(64) Bucket {
       const Lane& lane = LaneOf(kind);
       if (lane.FindIdleFullGroup(record_count, &full->group)) {
         full->kind = kind;
-        full->place = lane.PlaceOf(full->group * lane.group_records());
+        const uint64_t first = full->group * lane.group_records();
+        full->place = lane.PlaceOf(first);
+        full->slot = table.SlotOf(first);
         return true;
       }
     }
@@ -106,9 +138,25 @@ struct alignas(64) Bucket {
   uint32_t reserved_extra_places = 0;
   // Records below this are in the logs and outlive power loss.
   uint64_t synced_watermark = 0;
-  // Log bytes reserved ahead of what has been written.
+  // Log bytes reserved ahead of what has been written. Not in a bucket with rows.
   uint64_t reserved_key_bytes = 0;
   uint64_t reserved_value_bytes = 0;
+
+  // What the slots hold, as the file of rows has it.
+  SlotTable table;
+  // Rows that may be taken: nothing on disk or in memory needs what they held.
+  std::set<uint32_t> free_rows;
+  // Views of lower versions show no record of a row. By row; rows that Open found have 0.
+  std::vector<uint64_t> row_births;
+  // How many cuts there are, whose readers need the rows as they are. Raised under the lock.
+  std::atomic<uint32_t> cut_count{0};
+  // A copy of the table's runs for readers without a lock. Null without rows.
+  std::unique_ptr<RunNumbers> owned_run_numbers;
+  std::atomic<const RunNumbers*> run_numbers{nullptr};
+  // How many rows were ever used.
+  std::atomic<uint64_t> published_row_end{0};
+  // Raised before slots are given to other records.
+  std::atomic<uint64_t> reuse_count{0};
 };
 
 inline void Bucket::Prefetch() const {

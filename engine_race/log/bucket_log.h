@@ -1,9 +1,10 @@
 // The bucket logs of one store: the room's front page. Start reading here.
 //
-// A bucket's records are numbered by slot, 0 upwards. Record i has the i-th key entry of the
-// bucket's key region and the i-th value of its value region. A new record is staged in a file that
-// the kernel holds, and so outlives the process. A full group goes to the log with one direct write
-// by the thread that filled it.
+// A bucket's records are numbered in the order of their appends: the sequence number. The record in
+// slot i has the i-th key entry of the bucket's key region and the i-th value of its value region.
+// Slots are sequence numbers until the first of them is used again (slot_table.h). A new record is
+// staged in a file that the kernel holds, and so outlives the process. A full group goes to the log
+// with one direct write by the thread that filled it.
 //
 // The classes and their work:
 //   GroupWriter  stages records, writes full groups, makes writers wait (group_writer.h)
@@ -69,10 +70,15 @@ class BucketLog {
   }
 
   // Hands the bucket's state over to `listener`, which hears of every later record until it is
-  // detached. One listener a bucket. The index has the records below `first_slot` already: none of
-  // them is read. kInvalidArgument when the bucket has fewer records than that.
-  Status CutBucket(uint32_t bucket, uint64_t first_slot, AppendListener* listener, BucketCut* cut) {
-    return reader_.CutBucket(bucket, first_slot, listener, cut);
+  // detached. One listener a bucket. The index has the appended records below `first_sequence`
+  // already: none of them is read. kInvalidArgument when the bucket has fewer records than that.
+  Status CutBucket(uint32_t bucket, uint64_t first_sequence, AppendListener* listener,
+                   BucketCut* cut) {
+    return reader_.CutBucket(bucket, first_sequence, listener, cut);
+  }
+  // CutBucket that changes no listener.
+  Status LookAtBucket(uint32_t bucket, uint64_t first_sequence, BucketCut* cut) const {
+    return reader_.LookAtBucket(bucket, first_sequence, cut);
   }
   void DetachListener(uint32_t bucket) { reader_.DetachListener(bucket); }
   // Runs `function` while no writer appends to the bucket: neither Prepare nor OnAppend of its
@@ -86,11 +92,20 @@ class BucketLog {
   uint64_t RecordCount(uint32_t bucket) const { return context_.buckets[bucket].RecordCount(); }
   // The sum over all buckets.
   uint64_t RecordCount() const;
-  // Slots below this have their values in the value log for good. Higher slots may have them there
-  // too.
+  // Appended records below this sequence number have their values in the value log for good. Later
+  // ones may have them there too.
   uint64_t LoggedValueWatermark(uint32_t bucket) const {
     return context_.buckets[bucket].LoggedValueWatermark();
   }
+  LoggedSlots Logged(uint32_t bucket) const { return context_.buckets[bucket].Logged(); }
+  // No slot of the bucket from this one on holds a record.
+  uint64_t SlotEnd(uint32_t bucket) const { return context_.buckets[bucket].SlotEnd(); }
+  // Changes before slots of the bucket are given to other records. A reader that finds a slot in
+  // the index after one call, and has read it before the next, has read that record if the calls
+  // agree.
+  uint64_t ReuseCount(uint32_t bucket) const { return context_.buckets[bucket].ReuseCount(); }
+  // Whether slots of the bucket are sequence numbers no more.
+  bool HasRows(uint32_t bucket) const { return context_.buckets[bucket].HasRows(); }
 
   // Where the logs of a bucket lie.
   const io::File& KeyFile(uint32_t bucket) const { return context_.files.KeyFile(bucket); }
@@ -112,10 +127,10 @@ class BucketLog {
   Status ReadValue(uint32_t bucket, uint64_t slot, char* buffer) const {
     return reader_.ReadValue(bucket, slot, buffer);
   }
-  // Reads the key entry of an acknowledged slot, staged or not. Not verified. kInvalidArgument for
-  // a slot that the bucket does not have.
-  Status ReadKeyEntry(uint32_t bucket, uint64_t slot, format::KeyEntry* entry) const {
-    return reader_.ReadKeyEntry(bucket, slot, entry);
+  // Reads the key entry of an appended record, staged or not. Not verified. kInvalidArgument for a
+  // record that the bucket does not have, or has no more.
+  Status ReadKeyEntry(uint32_t bucket, uint64_t sequence, format::KeyEntry* entry) const {
+    return reader_.ReadKeyEntry(bucket, sequence, entry);
   }
   // CorruptValue is the status for a value that differs from its checksum. LostValue is the status
   // for a value whose location on a device is lost. Both name file, bucket and slot.

@@ -33,17 +33,20 @@ class LogWriter final : public RecordSink {
   }
 
   Status Take(uint32_t bucket, const KeyRecord& record, const char* value) override {
-    if (record.slot >= geometry_.bucket_capacity_records) {
+    if (next_slot_ >= geometry_.bucket_capacity_records) {
       return Status::Full("bucket " + std::to_string(bucket) + " has more records than the " +
                           std::to_string(geometry_.bucket_capacity_records) +
                           " that the copy's file system leaves it room for");
     }
-    const uint64_t index = record.slot % kPieceRecords;
-    const format::KeyEntry entry = EntryCodec(files_.identity.store_id, bucket).Encode(record);
+    // In the copy no slot was used again.
+    const uint64_t slot = next_slot_++;
+    const uint64_t index = slot % kPieceRecords;
+    const format::KeyEntry entry =
+        SlotTable::EncodeAppended(EntryCodec(files_.identity.store_id, bucket), record, slot);
     std::memcpy(keys_.data() + index * sizeof(entry), &entry, sizeof(entry));
     has_value_[index] = value != nullptr;
     if (value != nullptr) std::memcpy(values_.data() + index * kValueBytes, value, kValueBytes);
-    return index + 1 == kPieceRecords ? WritePiece(bucket, record.slot + 1) : Status::Ok();
+    return index + 1 == kPieceRecords ? WritePiece(bucket, slot + 1) : Status::Ok();
   }
 
   Status Finish(uint32_t bucket, uint64_t record_count) override {
@@ -51,6 +54,7 @@ class LogWriter final : public RecordSink {
       ENGINE_RACE_RETURN_IF_ERROR(WritePiece(bucket, record_count));
     }
     (*record_counts_)[bucket] = record_count;
+    next_slot_ = 0;
     return Status::Ok();
   }
 
@@ -89,6 +93,7 @@ class LogWriter final : public RecordSink {
   const StoreFiles& files_;
   const Geometry& geometry_;
   std::vector<uint64_t>* const record_counts_;
+  uint64_t next_slot_ = 0;
   Region keys_;
   Region values_;
   std::bitset<kPieceRecords> has_value_;

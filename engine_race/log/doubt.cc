@@ -15,15 +15,15 @@ namespace {
 Status CompareWithCounts(const StoreFiles& files, const Staging& staging, uint32_t bucket,
                          const BucketState& state, std::span<const JournalReplay::Record> records,
                          bool* agrees) {
-  *agrees = records.empty() || records.back().descriptor.slot < state.record_count;
+  *agrees = records.empty() || records.back().descriptor.sequence() < state.record_count;
   RecordCheck check(files, staging, bucket, state);
   bool ready = false;
   for (size_t i = 0; i < records.size() && *agrees; ++i) {
-    const uint64_t slot = records[i].descriptor.slot;
-    if (slot < state.synced_watermark) continue;
+    const uint64_t sequence = records[i].descriptor.sequence();
+    if (sequence < state.synced_watermark) continue;
     if (!ready) ENGINE_RACE_RETURN_IF_ERROR(check.Init());
     ready = true;
-    ENGINE_RACE_RETURN_IF_ERROR(check.ReadersFind(slot, slot + 1, agrees));
+    ENGINE_RACE_RETURN_IF_ERROR(check.ReadersFind(sequence, sequence + 1, agrees));
   }
   return Status::Ok();
 }
@@ -39,6 +39,9 @@ const char* DoubtPageCache(const StoreFiles& files, const std::vector<BucketStat
     if (state.page_cache_id == 0) return "the counts name no page cache";
     if (state.page_cache_id != page_cache_id) {
       doubt = "the machine was restarted, or a file system mounted again";
+    }
+    if (state.table.has_rows() && state.record_count > state.table.RunEnd()) {
+      doubt = "the counts have more records than the rows hold";
     }
   }
   return doubt;

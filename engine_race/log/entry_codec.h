@@ -83,7 +83,7 @@ class EntryCodec {
       : seed_(MixWords(store_id ^ 0x9e3779b97f4a7c15, bucket + 0xd1b54a32d192ed03)) {}
 
   format::KeyEntry Encode(const KeyRecord& record) const {
-    ENGINE_RACE_ASSERT(record.sequence < format::kMaxSequence);
+    ENGINE_RACE_ASSERT(record.sequence <= format::kGuardMask);
     ENGINE_RACE_ASSERT(record.value_checksum <= format::kChecksumMask);
     const uint64_t location = LocationHash(record.key, record.slot);
     const uint64_t low =

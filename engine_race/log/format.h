@@ -28,6 +28,8 @@ inline constexpr char kStagingKeysName[] = "staging_keys";
 inline constexpr char kStagingValuesName[] = "staging_values";
 // Behind the name of a key file that is being written anew.
 inline constexpr char kNewSuffix[] = ".new";
+// What the rows of slots hold. Only in stores that have used slots again.
+inline constexpr char kRowsName[] = "key_rows";
 // Only in stores that have been opened in a durable sync mode.
 inline constexpr char kJournalName[] = "staging_journal";
 
@@ -37,17 +39,25 @@ inline constexpr uint64_t kManifestMagic = 0x3145434152474e45;  // "ENGRACE1" as
 // that know only stores of all keys would look for keys in other buckets.
 inline constexpr uint32_t kAllKeysFormatVersion = 6;
 inline constexpr uint32_t kKeyRangeFormatVersion = 7;
+// Versions 8 and 9 are 6 and 7 with slots that may have been used again. Builds that know only
+// those would take a slot's number for its record's. A store becomes 8 or 9 when it first needs it.
+inline constexpr uint32_t kReusedAllKeysFormatVersion = 8;
+inline constexpr uint32_t kReusedKeyRangeFormatVersion = 9;
 // Versions 4 and 5 are 6 and 7 without an index on disk. Builds that know only these would cut a
 // log and leave the index's coverage as it was. Opened for writing, such a store becomes 6 or 7.
 inline constexpr uint32_t kNoIndexKeyRangeFormatVersion = 5;
 // Version 3 is version 4 but for the lock.
 inline constexpr uint32_t kFlockFormatVersion = 3;
 inline constexpr bool IsReadable(uint32_t format_version) {
-  return format_version >= kFlockFormatVersion && format_version <= kKeyRangeFormatVersion;
+  return format_version >= kFlockFormatVersion && format_version <= kReusedKeyRangeFormatVersion;
+}
+inline constexpr bool MayReuseSlots(uint32_t format_version) {
+  return format_version >= kReusedAllKeysFormatVersion;
 }
 // Whether manifests of this version name the store's keys.
 inline constexpr bool NamesKeys(uint32_t format_version) {
-  return format_version == kKeyRangeFormatVersion ||
+  return format_version == kReusedKeyRangeFormatVersion ||
+         format_version == kKeyRangeFormatVersion ||
          format_version == kNoIndexKeyRangeFormatVersion;
 }
 inline constexpr uint32_t kManifestBytes = 4096;
@@ -86,7 +96,7 @@ struct ManifestPaths {
 static_assert(sizeof(Manifest) + sizeof(ManifestPaths) == kManifestBytes);
 static_assert(offsetof(ManifestPaths, checksum) == 4024);
 
-// In versions 5 and 7 the last bytes of `names` are the store's keys, and names have the bytes
+// In versions 5, 7 and 9 the last bytes of `names` are the store's keys, and names have the bytes
 // before.
 struct ManifestKeys {
   uint64_t first;
@@ -130,18 +140,22 @@ inline constexpr uint64_t kChecksumMask = (uint64_t{1} << kChecksumBits) - 1;
 inline constexpr uint64_t kGuardMask = (uint64_t{1} << kGuardBits) - 1;
 inline constexpr uint32_t kTombstoneShift = kChecksumBits;
 inline constexpr uint32_t kGuardShift = kChecksumBits + kTombstoneBits;
-// Sequence numbers are below this; a full bucket leaves 9 bits of guard, a usual one 19.
+// An entry has the low 35 bits of its record's sequence number. Readers know the number that a slot
+// must have, so all 35 bits check the entry.
 inline constexpr uint64_t kMaxSequence = kGuardMask;
+// A bucket's sequence numbers stay below this: 8 years at a million writes a second.
+inline constexpr uint32_t kSequenceBits = 48;
 
 inline constexpr uint32_t kSlotBits = 26;
 static_assert(kMaxBucketRecords == uint64_t{1} << kSlotBits);
-static_assert(kMaxBucketRecords < kMaxSequence, "every slot can be given a sequence number");
 static_assert(kMaxBucketRecords * kValueBytes == uint64_t{256} << 30, "a region is 256 GiB");
 
 // Counts: one line of words a bucket, each replaced by one aligned 8-byte store. A word holds its
-// payload in its low bits and a hash above it. The payload has 27 bits for a count (0 to 2^26), and
-// 32 for places or a page cache's id.
+// payload in its low bits and a hash above it. The payload has 27 bits for a count, and 32 for
+// places or a page cache's id. A count above 2^26 has only its low bits here: the rows of its
+// bucket tell the others.
 inline constexpr uint32_t kCountBits = 27;
+inline constexpr uint64_t kCountMask = (uint64_t{1} << kCountBits) - 1;
 static_assert((uint64_t{1} << kCountBits) > kMaxBucketRecords);
 struct BucketCounts {
   uint64_t records;        // acknowledged, staged ones included
@@ -178,6 +192,33 @@ static_assert(kValuePlaces <= kMaxPlaces && kKeyPlaces <= kMaxPlaces);
 static_assert(kBasePlaces <= kKeyPlaces && kBasePlaces >= 2,
               "a bucket takes records while one of its groups is written");
 
+// Rows: what the slots of a bucket hold, once slots have been used again. The key region of a
+// bucket and its value region are cut into rows: as many slots as the larger group has. A row is
+// cut into up to eight cells, of a group of values at least. The file has a stride for each bucket:
+// a head, and then the rows in order of slot.
+inline constexpr uint32_t kMaxRowCells = 8;
+inline constexpr uint32_t kRowCheckBits = 14;
+inline constexpr uint32_t kRowKindBits = 2;
+static_assert(kSequenceBits + kRowKindBits + kRowCheckBits == 64);
+inline constexpr uint32_t kRowCountBits = 13;
+struct RowWords {
+  uint64_t content;  // from the low bits up: number, kind, check
+  uint64_t cells;    // from the low bits up: freed cells, record count, check
+};
+static_assert(sizeof(RowWords) == 16);
+// All zero: no slot of the bucket was used again, and slots are sequence numbers.
+struct RowsHead {
+  uint64_t row_end;   // rows from this one on have never been used; with a check
+  uint64_t reserved;  // zero
+};
+static_assert(sizeof(RowsHead) == sizeof(RowWords));
+enum class RowKind : uint32_t {
+  kFree = 0,
+  kRun = 1,     // records with neighbouring numbers, as they were appended
+  kMoved = 2,   // records that were written again
+  kMoving = 3,  // kMoved, but perhaps not durable
+};
+
 // Commit journal: two halves of batches. A batch is one block of header and then its values, in the
 // order of its descriptors; a tombstone has none. The batches of a half follow one another from its
 // start, numbered from 0, under the generation of the half's first batch.
@@ -199,11 +240,24 @@ struct JournalHeader {
 };
 static_assert(sizeof(JournalHeader) == 64);
 
+// The sequence number of the record is split: its high bits stand above the bucket's number.
+inline constexpr uint32_t kJournalBucketBits = 16;
 struct JournalDescriptor {
+  uint32_t bucket() const { return bucket_word & ((uint32_t{1} << kJournalBucketBits) - 1); }
+  uint64_t sequence() const {
+    return uint64_t{bucket_word >> kJournalBucketBits} << 32 | low_sequence;
+  }
+
   KeyEntry entry;
-  uint32_t bucket;
-  uint32_t slot;
+  uint32_t bucket_word;
+  uint32_t low_sequence;
 };
+inline constexpr JournalDescriptor MakeJournalDescriptor(const KeyEntry& entry, uint32_t bucket,
+                                                         uint64_t sequence) {
+  return {entry, bucket | static_cast<uint32_t>(sequence >> 32) << kJournalBucketBits,
+          static_cast<uint32_t>(sequence)};
+}
+static_assert(32 - kJournalBucketBits + 32 >= kSequenceBits);
 static_assert(sizeof(JournalDescriptor) == 24);
 inline constexpr uint32_t kJournalBatchRecords =
     (kJournalBlockBytes - sizeof(JournalHeader)) / sizeof(JournalDescriptor);

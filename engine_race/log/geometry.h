@@ -48,6 +48,21 @@ struct Geometry {
     return key_group_bytes / static_cast<uint32_t>(sizeof(format::KeyEntry));
   }
 
+  // Rows are the unit in which slots are used again; cells that in which they are freed.
+  uint32_t row_records() const { return std::max(values_per_group(), keys_per_group()); }
+  uint64_t rows_per_bucket() const {
+    return std::max<uint64_t>(bucket_capacity_records / row_records(), 1);
+  }
+  uint32_t cell_records() const {
+    return std::max(values_per_group(), row_records() / format::kMaxRowCells);
+  }
+  uint32_t cells_per_row() const { return row_records() / cell_records(); }
+  // Of the rows' file: a head and the rows of each bucket, in whole pages.
+  uint64_t rows_stride_bytes() const {
+    return ((rows_per_bucket() + 1) * sizeof(format::RowWords) + 4095) / 4096 * 4096;
+  }
+  uint64_t rows_file_bytes() const { return rows_stride_bytes() * bucket_count; }
+
   uint64_t value_region_bytes() const { return bucket_capacity_records * kValueBytes; }
   uint64_t key_region_bytes() const { return bucket_capacity_records * sizeof(format::KeyEntry); }
   // How much of a region lies in one piece: all of it when there are no paths.

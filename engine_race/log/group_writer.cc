@@ -50,9 +50,7 @@ Status GroupWriter::MakeRoom(uint32_t index, std::unique_lock<std::mutex>* lock)
     if (!bucket.staging_verified) [[unlikely]] {
       ENGINE_RACE_RETURN_IF_ERROR(RequireVerifiedStaging(index));
     }
-    if (bucket.record_count == context_.geometry().bucket_capacity_records) {
-      return Status::Full("bucket " + std::to_string(index) + " holds all the records it can");
-    }
+    ENGINE_RACE_RETURN_IF_ERROR(rows_.MakeRoom(index));
     // A full group that nobody writes is one whose write failed. It is written first, so that a
     // full disk refuses the next record instead of filling more places.
     FullGroup full;
@@ -96,23 +94,24 @@ Status GroupWriter::ReserveNextPlace(uint32_t index, bool* must_wait) {
 Status GroupWriter::Stage(uint32_t index, uint64_t key, const char* value,
                           format::JournalDescriptor* staged) {
   Bucket& bucket = context_.buckets[index];
-  const uint64_t slot = bucket.record_count;
-  const uint32_t value_place = bucket.values.NextPlace(slot);
-  const uint32_t key_place = bucket.keys.NextPlace(slot);
+  const uint64_t sequence = bucket.record_count;
+  const uint64_t slot = bucket.table.SlotOf(sequence);
+  const uint32_t value_place = bucket.values.NextPlace(sequence);
+  const uint32_t key_place = bucket.keys.NextPlace(sequence);
   // MakeRoom has found both.
   ENGINE_RACE_ASSERT(value_place < format::kValuePlaces && key_place < format::kKeyPlaces);
   ENGINE_RACE_ASSERT(slot < context_.geometry().bucket_capacity_records);
-  context_.staging.Prefetch(index, value_place, bucket.values.IndexOf(slot), key_place,
-                            bucket.keys.IndexOf(slot));
+  context_.staging.Prefetch(index, value_place, bucket.values.IndexOf(sequence), key_place,
+                            bucket.keys.IndexOf(sequence));
   KeyRecord record;
   record.key = key;
-  // Each append takes one number; as long as no slot is used twice they run along with the slots.
-  record.sequence = slot;
+  record.sequence = SlotTable::OrderOfSequence(sequence);
   record.slot = static_cast<uint32_t>(slot);
   // Computed here, under the lock, while the prefetched memory for the value arrives.
   record.value_checksum = value == nullptr ? 0 : ValueChecksum(value);
   record.tombstone = value == nullptr;
-  *staged = {context_.codec(index).Encode(record), index, record.slot};
+  *staged = format::MakeJournalDescriptor(
+      SlotTable::EncodeAppended(context_.codec(index), record, sequence), index, sequence);
   bool ended = false;
   Status written = Guarded([&] {
     Status in_place = StageIn(value_place, key_place, value, *staged);
@@ -126,9 +125,9 @@ Status GroupWriter::Stage(uint32_t index, uint64_t key, const char* value,
     return written;
   }
   // From here on the record outlives the process.
-  if (bucket.values.BeginsGroup(slot)) bucket.values.TakePlace(slot, value_place);
-  if (bucket.keys.BeginsGroup(slot)) bucket.keys.TakePlace(slot, key_place);
-  bucket.record_count = slot + 1;
+  if (bucket.values.BeginsGroup(sequence)) bucket.values.TakePlace(sequence, value_place);
+  if (bucket.keys.BeginsGroup(sequence)) bucket.keys.TakePlace(sequence, key_place);
+  bucket.record_count = sequence + 1;
   // Before the count: a reader that sees the record counted also finds it indexed.
   if (bucket.listener != nullptr) bucket.listener->OnAppend(index, record);
   // Release pairs with the acquire in Bucket::RecordCount.
@@ -139,22 +138,24 @@ Status GroupWriter::Stage(uint32_t index, uint64_t key, const char* value,
 // The bytes of the next record, the places of groups that begin with it, and last the count.
 Status GroupWriter::StageIn(uint32_t value_place, uint32_t key_place, const char* value,
                             const format::JournalDescriptor& record) {
-  const uint32_t index = record.bucket;
-  const uint64_t slot = record.slot;
+  const uint32_t index = record.bucket();
+  const uint64_t sequence = record.sequence();
   Staging& staging = context_.staging;
   const Lane& values = context_.buckets[index].values;
   const Lane& keys = context_.buckets[index].keys;
-  ENGINE_RACE_RETURN_IF_ERROR(staging.StageValue(index, value_place, values.IndexOf(slot), value));
-  ENGINE_RACE_RETURN_IF_ERROR(staging.StageKey(index, key_place, keys.IndexOf(slot), record.entry));
-  if (values.BeginsGroup(slot)) {
+  ENGINE_RACE_RETURN_IF_ERROR(
+      staging.StageValue(index, value_place, values.IndexOf(sequence), value));
+  ENGINE_RACE_RETURN_IF_ERROR(
+      staging.StageKey(index, key_place, keys.IndexOf(sequence), record.entry));
+  if (values.BeginsGroup(sequence)) {
     ENGINE_RACE_RETURN_IF_ERROR(staging.PublishStaged(index, format::WordKind::kValuePlaces,
-                                                      values.WordWith(slot, value_place)));
+                                                      values.WordWith(sequence, value_place)));
   }
-  if (keys.BeginsGroup(slot)) {
-    ENGINE_RACE_RETURN_IF_ERROR(
-        staging.PublishStaged(index, format::WordKind::kKeyPlaces, keys.WordWith(slot, key_place)));
+  if (keys.BeginsGroup(sequence)) {
+    ENGINE_RACE_RETURN_IF_ERROR(staging.PublishStaged(index, format::WordKind::kKeyPlaces,
+                                                      keys.WordWith(sequence, key_place)));
   }
-  return staging.PublishStaged(index, format::WordKind::kRecords, slot + 1);
+  return staging.PublishStaged(index, format::WordKind::kRecords, sequence + 1);
 }
 
 // Throws nothing: other threads would wait for ever for a group whose write never ends.
@@ -184,13 +185,11 @@ Status GroupWriter::WriteGroup(uint32_t index, const FullGroup& full) {
     // share of the load.
     if (full.place >= format::kBasePlaces) writer_.ReserveAhead(index, full.kind, full.group);
     ENGINE_RACE_RETURN_IF_ERROR(context_.staging.FullValues(index, full.place, &buffer, &group));
-    return writer_.WriteValues(index, full.group * geometry.values_per_group(),
-                               geometry.values_per_group(), group);
+    return writer_.WriteValues(index, full.slot, geometry.values_per_group(), group);
   }
   writer_.ReserveAhead(index, full.kind, full.group);
   ENGINE_RACE_RETURN_IF_ERROR(context_.staging.FullKeys(index, full.place, &buffer, &group));
-  return writer_.WriteKeys(index, full.group * geometry.keys_per_group(), geometry.key_group_bytes,
-                           group);
+  return writer_.WriteKeys(index, full.slot, geometry.key_group_bytes, group);
 }
 
 Status GroupWriter::FinishWrite(uint32_t index, const FullGroup& full, Status written) noexcept {

@@ -19,13 +19,15 @@
 #include "engine_race/log/journal.h"
 #include "engine_race/log/log_context.h"
 #include "engine_race/log/log_writer.h"
+#include "engine_race/log/row_keeper.h"
 
 namespace engine_race {
 
 class GroupWriter {
  public:
   // Works on both, which outlive it.
-  GroupWriter(LogContext* context, LogWriter* writer) : context_(*context), writer_(*writer) {}
+  GroupWriter(LogContext* context, LogWriter* writer)
+      : context_(*context), writer_(*writer), rows_(context, writer) {}
 
   // The first step of an append to the bucket: kCorruption for damaged counts, kFull when the disk
   // has no space for its staging.
@@ -63,6 +65,7 @@ class GroupWriter {
 
   LogContext& context_;
   LogWriter& writer_;
+  RowKeeper rows_;
 };
 
 }  // namespace engine_race

@@ -15,8 +15,8 @@ namespace {
 constexpr uint64_t kWindowBytes = 128 * 1024;
 static_assert(kWindowBytes % format::kJournalBlockBytes == 0);
 
-std::pair<uint32_t, uint64_t> SlotOf(const JournalReplay::Record& record) {
-  return {record.descriptor.bucket, record.descriptor.slot};
+std::pair<uint32_t, uint64_t> PositionOf(const JournalReplay::Record& record) {
+  return {record.descriptor.bucket(), record.descriptor.sequence()};
 }
 
 // Checks the block at `block`, which it changes, and copies its header.
@@ -59,7 +59,7 @@ Status JournalReplay::Read(int dir_fd, uint64_t store_id) {
         ReadHalf(store_id, half * half_bytes, (half + 1) * half_bytes, window));
   }
   std::sort(records_.begin(), records_.end(),
-            [](const Record& a, const Record& b) { return SlotOf(a) < SlotOf(b); });
+            [](const Record& a, const Record& b) { return PositionOf(a) < PositionOf(b); });
   return Status::Ok();
 }
 
@@ -98,20 +98,20 @@ Status JournalReplay::ReadHalf(uint64_t store_id, uint64_t begin_offset, uint64_
   return Status::Ok();
 }
 
-const JournalReplay::Record* JournalReplay::Find(uint32_t bucket, uint64_t slot) const {
-  const std::pair<uint32_t, uint64_t> wanted_slot(bucket, slot);
+const JournalReplay::Record* JournalReplay::Find(uint32_t bucket, uint64_t sequence) const {
+  const std::pair<uint32_t, uint64_t> position(bucket, sequence);
   const auto found = std::lower_bound(
-      records_.begin(), records_.end(), wanted_slot,
-      [](const Record& record, const auto& wanted) { return SlotOf(record) < wanted; });
-  return found != records_.end() && SlotOf(*found) == wanted_slot ? &*found : nullptr;
+      records_.begin(), records_.end(), position,
+      [](const Record& record, const auto& wanted) { return PositionOf(record) < wanted; });
+  return found != records_.end() && PositionOf(*found) == position ? &*found : nullptr;
 }
 
 std::span<const JournalReplay::Record> JournalReplay::RecordsOf(uint32_t bucket) const {
   const auto first_of = [this](uint32_t number) {
-    const std::pair<uint32_t, uint64_t> wanted_slot(number, 0);
+    const std::pair<uint32_t, uint64_t> position(number, 0);
     return std::lower_bound(
-        records_.begin(), records_.end(), wanted_slot,
-        [](const Record& record, const auto& wanted) { return SlotOf(record) < wanted; });
+        records_.begin(), records_.end(), position,
+        [](const Record& record, const auto& wanted) { return PositionOf(record) < wanted; });
   };
   return {first_of(bucket), first_of(bucket + 1)};
 }

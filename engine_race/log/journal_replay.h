@@ -26,14 +26,14 @@ class JournalReplay {
   // missing journal is an empty one. Values are not looked at.
   Status Read(int dir_fd, uint64_t store_id);
 
-  // The record of that slot, or null.
-  const Record* Find(uint32_t bucket, uint64_t slot) const;
-  // Those of one bucket, in order of slot.
+  // The record with that sequence number, or null.
+  const Record* Find(uint32_t bucket, uint64_t sequence) const;
+  // Those of one bucket, in order of sequence number.
   std::span<const Record> RecordsOf(uint32_t bucket) const;
-  // One more than the highest slot that the journal holds of the bucket; 0 for none.
-  uint64_t EndSlot(uint32_t bucket) const {
+  // One more than the highest sequence number that the journal holds of the bucket; 0 for none.
+  uint64_t EndSequence(uint32_t bucket) const {
     const std::span<const Record> records = RecordsOf(bucket);
-    return records.empty() ? 0 : uint64_t{records.back().descriptor.slot} + 1;
+    return records.empty() ? 0 : records.back().descriptor.sequence() + 1;
   }
   // `buffer` takes kValueBytes, aligned to kIoAlignment.
   Status ReadValue(const Record& record, char* buffer) const {
@@ -48,7 +48,7 @@ class JournalReplay {
                   const Region& window);
 
   io::File file_;
-  std::vector<Record> records_;  // by bucket and slot
+  std::vector<Record> records_;  // by bucket and sequence number
 };
 
 }  // namespace engine_race

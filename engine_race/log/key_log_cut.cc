@@ -47,26 +47,56 @@ class FileCut {
     return std::binary_search(cuts_.buckets.begin(), cuts_.buckets.end(), bucket);
   }
 
-  // Zeros what its last page holds behind the end, and punches out the rest of the region.
+  // Zeros what the last page holds behind the end, and the rows that hold nothing. Punches out what
+  // follows the last row.
   Status Punch(uint32_t bucket, bool* supported) const {
-    const uint64_t region = geometry_.KeyOffset(bucket, 0);
-    const uint64_t end_bytes = cuts_.ends[bucket] * kEntryBytes;
-    ENGINE_RACE_ASSERT(end_bytes <= geometry_.key_region_bytes());
-    const uint64_t in_page = end_bytes % kIoAlignment;
-    if (in_page != 0) {
-      Region page;
-      ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(kIoAlignment, false, &page));
-      const uint64_t offset = region + end_bytes - in_page;
-      ENGINE_RACE_RETURN_IF_ERROR(file_->Read(page.data(), kIoAlignment, offset));
-      std::memset(page.data() + in_page, 0, kIoAlignment - in_page);
-      ENGINE_RACE_RETURN_IF_ERROR(file_->Write(page.data(), kIoAlignment, offset));
+    const SlotTable& table = cuts_.states[bucket].table;
+    const uint64_t row_bytes = table.row_records() * kEntryBytes;
+    for (uint32_t row = 0; row < table.rows().size(); ++row) {
+      if (table.rows()[row].free()) {
+        ENGINE_RACE_RETURN_IF_ERROR(Zero(bucket, row * row_bytes, (row + 1) * row_bytes));
+      }
     }
-    return file_->Punch(region + RoundUp(end_bytes, kIoAlignment),
-                        region + geometry_.key_region_bytes(), supported);
+    const uint64_t end_slot = EndSlot(bucket);
+    const uint64_t end_bytes = end_slot * kEntryBytes;
+    ENGINE_RACE_ASSERT(end_bytes <= geometry_.key_region_bytes());
+    const uint64_t page_end = table.has_rows() ? RoundUp(end_bytes, row_bytes)
+                                               : RoundUp(end_bytes, uint64_t{kIoAlignment});
+    ENGINE_RACE_RETURN_IF_ERROR(Zero(bucket, end_bytes, page_end));
+    const uint64_t kept_bytes = table.has_rows() ? table.rows().size() * row_bytes : page_end;
+    const uint64_t region = geometry_.KeyOffset(bucket, 0);
+    return file_->Punch(region + kept_bytes, region + geometry_.key_region_bytes(), supported);
+  }
+
+  // The slot behind the last appended record that stays.
+  uint64_t EndSlot(uint32_t bucket) const {
+    const uint64_t end = cuts_.ends[bucket];
+    return end == 0 ? 0 : cuts_.states[bucket].table.SlotOf(end - 1) + 1;
+  }
+
+  // Zeros bytes of a bucket's region, up to the end of a page.
+  Status Zero(uint32_t bucket, uint64_t begin_bytes, uint64_t end_bytes) const {
+    const uint64_t region = geometry_.KeyOffset(bucket, 0);
+    Region page;
+    ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(kIoAlignment, false, &page));
+    while (begin_bytes < end_bytes) {
+      const uint64_t in_page = begin_bytes % kIoAlignment;
+      const uint64_t offset = region + begin_bytes - in_page;
+      ENGINE_RACE_RETURN_IF_ERROR(file_->Read(page.data(), kIoAlignment, offset));
+      if (!IsZero(page.data() + in_page, kIoAlignment - in_page)) {
+        std::memset(page.data() + in_page, 0, kIoAlignment - in_page);
+        ENGINE_RACE_RETURN_IF_ERROR(file_->Write(page.data(), kIoAlignment, offset));
+      }
+      begin_bytes += kIoAlignment - in_page;
+    }
+    return Status::Ok();
   }
 
   // How much of a bucket's log stays. Where the counts are damaged any entry may count: all stay.
   uint64_t KeptBytes(uint32_t bucket) const {
+    if (cuts_.states[bucket].table.has_rows()) {
+      return cuts_.states[bucket].table.SlotEnd(0) * kEntryBytes;
+    }
     if (IsCut(bucket)) return cuts_.ends[bucket] * kEntryBytes;
     if (cuts_.states[bucket].damaged) return geometry_.key_region_bytes();
     return cuts_.states[bucket].record_count * kEntryBytes;

@@ -14,7 +14,11 @@ LogContext::LogContext(const Options& the_options, StoreFiles the_files,
       buckets(files.identity.geometry.bucket_count),
       latch(options.log),
       group_writes(options.latency_stats),
-      flushes(options.latency_stats) {}
+      flushes(options.latency_stats) {
+  for (Bucket& bucket : buckets) bucket.table = SlotTable(geometry());
+  // Relaxed: no other thread has seen the log yet.
+  has_row_file.store(files.rows.valid(), std::memory_order_relaxed);
+}
 
 Status LogContext::DamagedCounts(uint32_t bucket) const {
   return Status::Corruption(std::string(format::kStagingCountsName) + ": the counts of bucket " +

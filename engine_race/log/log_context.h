@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <mutex>
 #include <vector>
 
 #include "engine_race/base/latency_recorder.h"
@@ -43,6 +44,9 @@ struct LogContext {
   const numa::StorePlacement placement;
   Staging staging;
   std::vector<Bucket> buckets;
+  // Whether files.rows is valid. It is made while the store is open, under row_file_mutex.
+  std::atomic<bool> has_row_file{false};
+  std::mutex row_file_mutex;
   WriteLatch latch;
   // How long writes of full groups and flushes took, where Options::latency_stats asks for it.
   LatencyRecorder group_writes;

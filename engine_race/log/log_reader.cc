@@ -12,12 +12,14 @@ namespace engine_race {
 
 Status LogReader::ReadValue(uint32_t number, uint64_t slot, char* buffer) const {
   Bucket& bucket = context_.buckets[number];
-  if (slot >= bucket.LoggedValueWatermark()) {
+  if (!bucket.Logged().Contains(slot)) {
     std::unique_lock<std::mutex> lock(bucket.mutex);
-    if (slot >= bucket.values.watermark()) {
-      ENGINE_RACE_ASSERT(slot < bucket.record_count);
-      const uint32_t place = bucket.values.PlaceOf(slot);
-      const uint32_t index = bucket.values.IndexOf(slot);
+    uint64_t sequence = 0;
+    // Slots that were given to other records meanwhile need not hold counted ones.
+    if (bucket.table.SequenceOf(slot, &sequence) && sequence >= bucket.values.watermark() &&
+        sequence < bucket.record_count) {
+      const uint32_t place = bucket.values.PlaceOf(sequence);
+      const uint32_t index = bucket.values.IndexOf(sequence);
       bucket.values.Pin(place);
       lock.unlock();
       Status status =
@@ -35,32 +37,47 @@ Status LogReader::ReadValue(uint32_t number, uint64_t slot, char* buffer) const 
   return location.file->Read(buffer, kValueBytes, location.offset);
 }
 
-Status LogReader::CutBucket(uint32_t number, uint64_t first_slot, AppendListener* listener,
+Status LogReader::CutBucket(uint32_t number, uint64_t first_sequence, AppendListener* listener,
                             BucketCut* cut) const {
   Bucket& bucket = context_.buckets[number];
   if (bucket.damaged) return context_.DamagedCounts(number);
   const std::lock_guard<std::mutex> lock(bucket.mutex);
+  ENGINE_RACE_RETURN_IF_ERROR(TakeCut(number, first_sequence, cut));
+  bucket.listener = listener;
+  return Status::Ok();
+}
+
+Status LogReader::LookAtBucket(uint32_t number, uint64_t first_sequence, BucketCut* cut) const {
+  Bucket& bucket = context_.buckets[number];
+  if (bucket.damaged) return context_.DamagedCounts(number);
+  const std::lock_guard<std::mutex> lock(bucket.mutex);
+  return TakeCut(number, first_sequence, cut);
+}
+
+// Under the bucket's lock.
+Status LogReader::TakeCut(uint32_t number, uint64_t first_sequence, BucketCut* cut) const {
+  Bucket& bucket = context_.buckets[number];
   ENGINE_RACE_ASSERT(bucket.keys.watermark() <= bucket.record_count);
-  if (first_slot > bucket.record_count) return NoSuchSlot(number, first_slot);
-  cut->first_slot = first_slot;
+  if (first_sequence > bucket.record_count) return NoSuchRecord(number, first_sequence);
+  cut->first_sequence = first_sequence;
   cut->record_count = bucket.record_count;
   cut->logged_key_watermark = bucket.keys.watermark();
-  cut->sequence_bound = bucket.record_count;
+  cut->table = bucket.table;
+  cut->pin = CutPin(&bucket.cut_count);
   cut->staged_keys.resize(bucket.record_count - cut->first_staged());
   const uint64_t group_records = bucket.keys.group_records();
-  for (uint64_t slot = cut->first_staged(); slot < bucket.record_count;) {
-    const uint64_t index = bucket.keys.IndexOf(slot);
-    const uint64_t count = std::min(group_records - index, bucket.record_count - slot);
+  for (uint64_t sequence = cut->first_staged(); sequence < bucket.record_count;) {
+    const uint64_t index = bucket.keys.IndexOf(sequence);
+    const uint64_t count = std::min(group_records - index, bucket.record_count - sequence);
     ENGINE_RACE_RETURN_IF_ERROR(
-        context_.staging.ReadKeys(number, bucket.keys.PlaceOf(slot), index, count,
-                                  cut->staged_keys.data() + (slot - cut->first_staged())));
-    slot += count;
+        context_.staging.ReadKeys(number, bucket.keys.PlaceOf(sequence), index, count,
+                                  cut->staged_keys.data() + (sequence - cut->first_staged())));
+    sequence += count;
   }
-  for (uint64_t slot = cut->first_staged(); slot < bucket.synced_watermark; ++slot) {
+  for (uint64_t sequence = cut->first_staged(); sequence < bucket.synced_watermark; ++sequence) {
     ENGINE_RACE_RETURN_IF_ERROR(
-        MendStagedKey(number, slot, &cut->staged_keys[slot - cut->first_staged()]));
+        MendStagedKey(number, sequence, &cut->staged_keys[sequence - cut->first_staged()]));
   }
-  bucket.listener = listener;
   return Status::Ok();
 }
 
@@ -70,19 +87,22 @@ void LogReader::DetachListener(uint32_t number) const {
   bucket.listener = nullptr;
 }
 
-Status LogReader::ReadKeyEntry(uint32_t number, uint64_t slot, format::KeyEntry* entry) const {
+Status LogReader::ReadKeyEntry(uint32_t number, uint64_t sequence, format::KeyEntry* entry) const {
   Bucket& bucket = context_.buckets[number];
   if (bucket.damaged) return context_.DamagedCounts(number);
+  uint64_t slot = 0;
   {
     const std::lock_guard<std::mutex> lock(bucket.mutex);
-    if (slot >= bucket.record_count) return NoSuchSlot(number, slot);
-    if (slot >= bucket.keys.watermark()) {
-      ENGINE_RACE_RETURN_IF_ERROR(context_.staging.ReadKeys(number, bucket.keys.PlaceOf(slot),
-                                                            bucket.keys.IndexOf(slot), 1, entry));
-      return MendStagedKey(number, slot, entry);
+    if (sequence >= bucket.record_count || !bucket.table.SlotOf(sequence, &slot)) {
+      return NoSuchRecord(number, sequence);
+    }
+    if (sequence >= bucket.keys.watermark()) {
+      ENGINE_RACE_RETURN_IF_ERROR(context_.staging.ReadKeys(
+          number, bucket.keys.PlaceOf(sequence), bucket.keys.IndexOf(sequence), 1, entry));
+      return MendStagedKey(number, sequence, entry);
     }
   }
-  // The watermark never falls, and nothing below it is written again.
+  // The watermark never falls.
   return ReadLoggedKey(number, slot, entry);
 }
 
@@ -99,20 +119,20 @@ Status LogReader::ReadLoggedKey(uint32_t number, uint64_t slot, format::KeyEntry
 // Until a bucket takes its first record in this opening, a lost page cache may have left anything
 // in staging. So a synced entry that does not verify there is taken from the key log. Under the
 // bucket's lock.
-Status LogReader::MendStagedKey(uint32_t number, uint64_t slot, format::KeyEntry* entry) const {
+Status LogReader::MendStagedKey(uint32_t number, uint64_t sequence, format::KeyEntry* entry) const {
   const Bucket& bucket = context_.buckets[number];
   ENGINE_RACE_ASSERT(bucket.synced_watermark <= bucket.record_count);
-  if (bucket.staging_verified || slot >= bucket.synced_watermark) return Status::Ok();
+  if (bucket.staging_verified || sequence >= bucket.synced_watermark) return Status::Ok();
   KeyRecord record;
-  if (context_.codec(number).Decode(*entry, static_cast<uint32_t>(slot), slot + 1, &record)) {
+  if (SlotTable::DecodeAppended(context_.codec(number), *entry, sequence, &record)) {
     return Status::Ok();
   }
-  return ReadLoggedKey(number, slot, entry);
+  return ReadLoggedKey(number, bucket.table.SlotOf(sequence), entry);
 }
 
-Status LogReader::NoSuchSlot(uint32_t number, uint64_t slot) const {
-  return Status::InvalidArgument("bucket " + std::to_string(number) + " has no slot " +
-                                 std::to_string(slot) + " yet");
+Status LogReader::NoSuchRecord(uint32_t number, uint64_t sequence) const {
+  return Status::InvalidArgument("bucket " + std::to_string(number) + " has no record " +
+                                 std::to_string(sequence));
 }
 
 void LogReader::WithBucketLocked(uint32_t number, FunctionRef<void()> function) const {

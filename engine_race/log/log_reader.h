@@ -24,18 +24,20 @@ class LogReader {
 
   // The calls of the same names in bucket_log.h say what these do.
   Status ReadValue(uint32_t bucket, uint64_t slot, char* buffer) const;
-  Status CutBucket(uint32_t bucket, uint64_t first_slot, AppendListener* listener,
+  Status CutBucket(uint32_t bucket, uint64_t first_sequence, AppendListener* listener,
                    BucketCut* cut) const;
+  Status LookAtBucket(uint32_t bucket, uint64_t first_sequence, BucketCut* cut) const;
   void DetachListener(uint32_t bucket) const;
-  Status ReadKeyEntry(uint32_t bucket, uint64_t slot, format::KeyEntry* entry) const;
+  Status ReadKeyEntry(uint32_t bucket, uint64_t sequence, format::KeyEntry* entry) const;
   void WithBucketLocked(uint32_t bucket, FunctionRef<void()> function) const;
   Status CorruptValue(uint32_t bucket, uint64_t slot) const;
   Status LostValue(uint32_t bucket, uint64_t slot) const;
 
  private:
   Status ReadLoggedKey(uint32_t bucket, uint64_t slot, format::KeyEntry* entry) const;
-  Status MendStagedKey(uint32_t bucket, uint64_t slot, format::KeyEntry* entry) const;
-  Status NoSuchSlot(uint32_t bucket, uint64_t slot) const;
+  Status TakeCut(uint32_t bucket, uint64_t first_sequence, BucketCut* cut) const;
+  Status MendStagedKey(uint32_t bucket, uint64_t sequence, format::KeyEntry* entry) const;
+  Status NoSuchRecord(uint32_t bucket, uint64_t sequence) const;
   std::string NameOfValue(uint32_t bucket, uint64_t slot) const;
 
   LogContext& context_;

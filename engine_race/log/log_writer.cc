@@ -75,6 +75,8 @@ void LogWriter::ReserveAhead(uint32_t bucket_number, LaneKind kind, uint64_t gro
   Bucket& bucket = context_.buckets[bucket_number];
   {
     const std::lock_guard<std::mutex> lock(bucket.mutex);
+    // Slots that are used again have their space at once, or are not neighbours.
+    if (bucket.table.has_rows()) return;
     uint64_t& reserved = values ? bucket.reserved_value_bytes : bucket.reserved_key_bytes;
     if (begin_bytes + group_bytes <= reserved) return;
     reserved = end_bytes;
@@ -101,7 +103,15 @@ Status LogWriter::FlushLogs() {
         Flush(i < key_files ? files.key_files[i]
                             : files.values.file(static_cast<uint32_t>(i - key_files))));
   }
-  return PoisonUnlessFlushed(Guarded([&] { return files.values.FlushMaps(); }));
+  ENGINE_RACE_RETURN_IF_ERROR(
+      PoisonUnlessFlushed(Guarded([&] { return files.values.FlushMaps(); })));
+  return FlushRows();
+}
+
+Status LogWriter::FlushRows() {
+  // Acquire pairs with the release in RowKeeper::EnsureFile.
+  if (!context_.has_row_file.load(std::memory_order_acquire)) return Status::Ok();
+  return Flush(context_.files.rows);
 }
 
 Status LogWriter::Flush(const io::File& file) noexcept {

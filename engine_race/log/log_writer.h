@@ -23,8 +23,8 @@ class LogWriter {
   // Works on `context`, which outlives it.
   explicit LogWriter(LogContext* context);
 
-  // Write whole values, or whole pages of entries, from record `slot` of a bucket on. The values
-  // belong to one group. kFull, kIOError.
+  // Write whole values, or whole pages of entries, from a slot of a bucket on. The values belong to
+  // one group. kFull, kIOError.
   Status WriteValues(uint32_t bucket, uint64_t slot, uint64_t slot_count, const void* data);
   Status WriteKeys(uint32_t bucket, uint64_t slot, uint64_t size_bytes, const void* data);
 
@@ -32,8 +32,11 @@ class LogWriter {
   // the bucket's lock. A refusal is for the write itself to report.
   void ReserveAhead(uint32_t bucket, LaneKind kind, uint64_t group);
 
-  // Flushes every log file written to since its last flush, and the maps of the value paths.
+  // Flushes every log file written to since its last flush, the maps of the value paths and the
+  // rows.
   Status FlushLogs();
+  // Flushes the file of rows, if there is one.
+  Status FlushRows();
   // kIOError, whatever the reason, and Poison, when the flush fails.
   Status Flush(const io::File& file) noexcept;
 

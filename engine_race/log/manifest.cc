@@ -98,7 +98,7 @@ Status Parse(const Manifest& manifest, const ManifestPaths& paths, StoreIdentity
     return Status::NotSupported("manifest: format version " +
                                 std::to_string(manifest.format_version) + ", this build reads " +
                                 std::to_string(format::kFlockFormatVersion) + " to " +
-                                std::to_string(format::kKeyRangeFormatVersion));
+                                std::to_string(format::kReusedKeyRangeFormatVersion));
   }
   if (manifest.key_bytes != kKeyBytes || manifest.value_bytes != kValueBytes) {
     return Status::NotSupported("manifest: other key or value sizes");

@@ -28,8 +28,12 @@ struct StoreIdentity {
 
   // The format version that a manifest is written with.
   uint32_t WrittenVersion() const {
-    return geometry.keys().HasAllKeys() ? format::kAllKeysFormatVersion
-                                        : format::kKeyRangeFormatVersion;
+    const bool has_all_keys = geometry.keys().HasAllKeys();
+    if (format::MayReuseSlots(format_version)) {
+      return has_all_keys ? format::kReusedAllKeysFormatVersion
+                          : format::kReusedKeyRangeFormatVersion;
+    }
+    return has_all_keys ? format::kAllKeysFormatVersion : format::kKeyRangeFormatVersion;
   }
   // Whether the store is locked as builds of version 3 lock it.
   bool HasFlock() const { return format_version == format::kFlockFormatVersion; }

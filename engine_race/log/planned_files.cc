@@ -52,6 +52,9 @@ std::vector<PlannedFile> PlanFiles(StoreFiles* files) {
       &files->staged_keys);
   add(format::kStagingValuesName, geometry.staging_values_bytes(), io::Caching::kBuffered,
       &files->staged_values);
+  if (format::MayReuseSlots(files->identity.format_version)) {
+    add(format::kRowsName, geometry.rows_file_bytes(), io::Caching::kBuffered, &files->rows);
+  }
   return plan;
 }
 

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine_race/base/assert.h"
@@ -14,6 +15,7 @@
 #include "engine_race/log/logged_state.h"
 #include "engine_race/log/parallel_work.h"
 #include "engine_race/log/record_check.h"
+#include "engine_race/log/row_file.h"
 #include "engine_race/log/tail.h"
 
 namespace engine_race {
@@ -22,10 +24,12 @@ namespace {
 constexpr uint64_t kEntryBytes = sizeof(format::KeyEntry);
 constexpr uint64_t kPageEntries = kIoAlignment / kEntryBytes;
 
-// Puts the records of one bucket's tail where they belong in the logs.
+// Puts the records of one bucket's tail where they belong in the logs. Gives rows to runs whose row
+// was lost.
 class LogRepair {
  public:
-  LogRepair(const StoreFiles& files, uint32_t bucket) : files_(files), bucket_(bucket) {}
+  LogRepair(const StoreFiles& files, uint32_t bucket, SlotTable* table)
+      : files_(files), bucket_(bucket), table_(*table) {}
 
   Status Init() {
     ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(kIoAlignment, false, &page_));
@@ -33,9 +37,11 @@ class LogRepair {
   }
 
   Status Take(const TailRecord& found) {
-    const uint64_t slot = found.record.slot;
-    // In order of slot: a page is read once, and written when the next one begins.
-    ENGINE_RACE_ASSERT(page_number_ == ~uint64_t{0} || slot / kPageEntries >= page_number_);
+    uint64_t slot = 0;
+    if (!table_.SlotOf(found.sequence, &slot)) {
+      ENGINE_RACE_RETURN_IF_ERROR(GiveRow(found.sequence));
+      slot = table_.SlotOf(found.sequence);
+    }
     if (!found.value_in_log) {
       std::memcpy(value_.data(), found.value, kValueBytes);
       ValueLocation location;
@@ -65,17 +71,87 @@ class LogRepair {
   }
 
  private:
+  Status GiveRow(uint64_t sequence) {
+    uint32_t index = 0;
+    while (index < table_.rows().size() && !table_.rows()[index].free()) ++index;
+    if (index == files_.identity.geometry.rows_per_bucket()) {
+      return Status::Full("bucket " + std::to_string(bucket_) + " has no row for its last records");
+    }
+    table_.SetRow(index,
+                  {.kind = format::RowKind::kRun, .number = sequence / table_.row_records()});
+    return Status::Ok();
+  }
   uint64_t PageOffset() const {
     return files_.identity.geometry.KeyOffset(bucket_, page_number_ * kPageEntries);
   }
 
   const StoreFiles& files_;
   const uint32_t bucket_;
+  SlotTable& table_;
   Region page_;
   Region value_;
   uint64_t page_number_ = ~uint64_t{0};
   bool page_changed_ = false;
 };
+
+// Where an unfinished group of so many records lies. Any slot if it has none.
+uint64_t SlotOfGroup(const BucketState& state, uint64_t record_count, uint64_t sequence) {
+  return record_count == 0 ? 0 : state.table.SlotOf(sequence);
+}
+
+// *good: all records that were moved to the row are there.
+Status MovedRowVerifies(const StoreFiles& files, uint32_t bucket, const SlotTable& table,
+                        uint32_t index, bool* good) {
+  *good = false;
+  const Geometry& geometry = files.identity.geometry;
+  const EntryCodec codec(files.identity.store_id, bucket);
+  const uint64_t first = uint64_t{index} * table.row_records();
+  Region keys;
+  Region value;
+  const uint64_t key_bytes = table.row_records() * kEntryBytes;
+  ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(key_bytes, false, &keys));
+  ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(kValueBytes, false, &value));
+  ENGINE_RACE_RETURN_IF_ERROR(
+      files.KeyFile(bucket).Read(keys.data(), key_bytes, geometry.KeyOffset(bucket, first)));
+  const auto* const entries = reinterpret_cast<const format::KeyEntry*>(keys.data());
+  for (uint32_t i = 0; i < table.rows()[index].record_count; ++i) {
+    if (!table.Holds(first + i, /*record_count=*/0)) continue;
+    KeyRecord record;
+    if (!table.Decode(codec, entries[i], first + i, &record)) return Status::Ok();
+    if (record.tombstone) continue;
+    ENGINE_RACE_RETURN_IF_ERROR(files.values.Read(bucket, first + i, 1, value.data()));
+    if (!ValueMatches(value.data(), record.value_checksum)) return Status::Ok();
+  }
+  *good = true;
+  return Status::Ok();
+}
+
+// Records that were moved may have been lost with their row. Then those that they were moved from
+// are still where they were.
+Status SettleMovedRows(const StoreFiles& files, uint32_t bucket, SlotTable* table) {
+  for (uint32_t index = 0; index < table->rows().size(); ++index) {
+    Row row = table->rows()[index];
+    if (row.kind != format::RowKind::kMoving) continue;
+    bool good = false;
+    ENGINE_RACE_RETURN_IF_ERROR(MovedRowVerifies(files, bucket, *table, index, &good));
+    if (good) {
+      row.kind = format::RowKind::kMoved;
+    } else {
+      row = Row();
+    }
+    table->SetRow(index, row);
+  }
+  return Status::Ok();
+}
+
+// Frees the rows whose runs begin behind the bucket's end.
+void CutRuns(uint64_t cut, SlotTable* table) {
+  std::vector<uint32_t> lost;
+  for (const auto& [run, index] : table->runs()) {
+    if (run * table->row_records() >= cut) lost.push_back(index);
+  }
+  for (const uint32_t index : lost) table->SetRow(index, Row());
+}
 
 // Stages the records of the unfinished groups again, in place 0, and leaves no other entry staged.
 // `state` is a LoggedState.
@@ -96,9 +172,9 @@ Status RestageGroups(const StoreFiles& files, Staging* staging, uint32_t bucket,
 
   ENGINE_RACE_RETURN_IF_ERROR(staging->Reserve(bucket));
   std::memset(keys.data(), 0, place_bytes);
-  ENGINE_RACE_RETURN_IF_ERROR(
-      files.KeyFile(bucket).Read(keys.data(), RoundUp(key_count * kEntryBytes, kIoAlignment),
-                                 geometry.KeyOffset(bucket, state.logged_key_watermark)));
+  ENGINE_RACE_RETURN_IF_ERROR(files.KeyFile(bucket).Read(
+      keys.data(), RoundUp(key_count * kEntryBytes, kIoAlignment),
+      geometry.KeyOffset(bucket, SlotOfGroup(state, key_count, state.logged_key_watermark))));
   ENGINE_RACE_RETURN_IF_ERROR(files.staged_keys.Write(keys.data(), place_bytes, places_offset));
 
   const uint64_t value_count = state.record_count - state.logged_value_watermark;
@@ -106,7 +182,8 @@ Status RestageGroups(const StoreFiles& files, Staging* staging, uint32_t bucket,
   Region values;
   ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(value_bytes, false, &values));
   ENGINE_RACE_RETURN_IF_ERROR(
-      files.values.Read(bucket, state.logged_value_watermark, value_count, values.data()));
+      files.values.Read(bucket, SlotOfGroup(state, value_count, state.logged_value_watermark),
+                        value_count, values.data()));
   return files.staged_values.Write(values.data(), value_bytes,
                                    geometry.ValuePlaceOffset(bucket, 0));
 }
@@ -116,7 +193,7 @@ Status RestageGroups(const StoreFiles& files, Staging* staging, uint32_t bucket,
 Status IsReadable(const StoreFiles& files, const Staging& staging, const JournalReplay& journal,
                   uint32_t bucket, const BucketState& state, bool* readable) {
   *readable = false;
-  if (journal.EndSlot(bucket) > state.record_count) return Status::Ok();
+  if (journal.EndSequence(bucket) > state.record_count) return Status::Ok();
   RecordCheck check(files, staging, bucket, state);
   ENGINE_RACE_RETURN_IF_ERROR(check.Init());
   return check.ReadersFind(state.synced_watermark, state.record_count, readable);
@@ -132,7 +209,7 @@ Status PowerRecovery::Run(uint32_t page_cache_id, std::vector<BucketState>* stat
     if (!(*states)[index].damaged) doubtful.push_back(index);
   }
   std::vector<uint64_t> cuts(context_.geometry().bucket_count);
-  Status repaired = RepairLogs(*states, doubtful, &cuts);
+  Status repaired = RepairLogs(states, doubtful, &cuts);
   if (repaired.ok()) return SettleTails(page_cache_id, doubtful, cuts, states);
   // A full disk: the user makes room before anything is written.
   if (repaired.code() == Code::kFull) return repaired;
@@ -150,17 +227,22 @@ Status PowerRecovery::Run(uint32_t page_cache_id, std::vector<BucketState>* stat
 
 // Brings into the logs, durably, what is left of the buckets' tails, and ends the journal. cuts[i]
 // is where bucket i ends.
-Status PowerRecovery::RepairLogs(const std::vector<BucketState>& states,
+Status PowerRecovery::RepairLogs(std::vector<BucketState>* states,
                                  const std::vector<uint32_t>& buckets,
                                  std::vector<uint64_t>* cuts) {
   ENGINE_RACE_RETURN_IF_ERROR(ForEachBucket(buckets, [&](uint32_t index) {
+    SlotTable& table = (*states)[index].table;
+    ENGINE_RACE_RETURN_IF_ERROR(SettleMovedRows(context_.files, index, &table));
     TailReader reader(context_.files, context_.staging, journal_);
-    LogRepair repair(context_.files, index);
+    LogRepair repair(context_.files, index, &table);
     ENGINE_RACE_RETURN_IF_ERROR(reader.Init());
     ENGINE_RACE_RETURN_IF_ERROR(repair.Init());
     const auto take = [&repair](const TailRecord& found) { return repair.Take(found); };
-    ENGINE_RACE_RETURN_IF_ERROR(reader.Walk(index, states[index], take, &(*cuts)[index]));
-    return repair.Finish();
+    ENGINE_RACE_RETURN_IF_ERROR(reader.Walk(index, (*states)[index], take, &(*cuts)[index]));
+    ENGINE_RACE_RETURN_IF_ERROR(repair.Finish());
+    if (!table.has_rows()) return Status::Ok();
+    CutRuns((*cuts)[index], &table);
+    return WriteTable(context_.files, index, table);
   }));
   ENGINE_RACE_RETURN_IF_ERROR(writer_.FlushLogs());
   // The journal may be all that shows the doubt. Once it has gone, the counts must show it until
@@ -182,8 +264,9 @@ Status PowerRecovery::SettleTails(uint32_t page_cache_id, const std::vector<uint
   ENGINE_RACE_RETURN_IF_ERROR(
       CutKeyLogs({doubtful, cuts, *states}, context_.options.file_mode, &context_.files));
   ENGINE_RACE_RETURN_IF_ERROR(ForEachBucket(doubtful, [&](uint32_t index) {
-    return RestageGroups(context_.files, &context_.staging, index,
-                         LoggedState(context_.geometry(), cuts[index], page_cache_id));
+    BucketState logged = LoggedState(context_.geometry(), cuts[index], page_cache_id);
+    logged.table = (*states)[index].table;
+    return RestageGroups(context_.files, &context_.staging, index, logged);
   }));
   for (const io::File& file : context_.files.key_files) {
     ENGINE_RACE_RETURN_IF_ERROR(writer_.Flush(file));
@@ -196,12 +279,14 @@ Status PowerRecovery::SettleTails(uint32_t page_cache_id, const std::vector<uint
   for (const uint32_t index : doubtful) {
     BucketState& state = (*states)[index];
     const uint64_t cut = cuts[index];
-    const uint64_t known_end = std::max(state.record_count, journal_.EndSlot(index));
+    const uint64_t known_end = std::max(state.record_count, journal_.EndSequence(index));
     // TailReader::Walk begins at the synced watermark.
     ENGINE_RACE_ASSERT(cut >= state.synced_watermark);
     kept_count += cut - state.synced_watermark;
     lost_count += known_end - std::min(cut, known_end);
+    SlotTable table = std::move(state.table);
     state = LoggedState(context_.geometry(), cut, page_cache_id);
+    state.table = std::move(table);
     ENGINE_RACE_RETURN_IF_ERROR(context_.staging.WriteLine(index, state));
   }
   ENGINE_RACE_RETURN_IF_ERROR(writer_.Flush(context_.files.counts));

@@ -33,7 +33,7 @@ class PowerRecovery {
   Status Run(uint32_t page_cache_id, std::vector<BucketState>* states, bool* readable);
 
  private:
-  Status RepairLogs(const std::vector<BucketState>& states, const std::vector<uint32_t>& buckets,
+  Status RepairLogs(std::vector<BucketState>* states, const std::vector<uint32_t>& buckets,
                     std::vector<uint64_t>* cuts);
   Status SettleTails(uint32_t page_cache_id, const std::vector<uint32_t>& doubtful,
                      const std::vector<uint64_t>& cuts, std::vector<BucketState>* states);

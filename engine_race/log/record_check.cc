@@ -30,52 +30,53 @@ Status RecordCheck::StagingVerifies(bool* good) {
                logged.value_count, logged, good);
 }
 
-// Values of slots below first_value are not looked at.
+// Values of records below first_value are not looked at.
 Status RecordCheck::Check(uint64_t begin, uint64_t end, uint64_t first_value, const Logged& logged,
                           bool* good) {
   *good = false;
   ENGINE_RACE_ASSERT(!state_.damaged && end <= state_.record_count);
   const EntryCodec codec(files_.identity.store_id, bucket_);
-  for (uint64_t slot = begin; slot < end; ++slot) {
-    if (!HasPlaces(slot, logged)) return Status::Ok();
-    ENGINE_RACE_RETURN_IF_ERROR(LoadEntry(slot, logged));
+  for (uint64_t sequence = begin; sequence < end; ++sequence) {
+    if (!HasPlaces(sequence, logged)) return Status::Ok();
+    ENGINE_RACE_RETURN_IF_ERROR(LoadEntry(sequence, logged));
     const auto* const entries = reinterpret_cast<const format::KeyEntry*>(keys_.data());
     KeyRecord record;
-    // Slots are given out in order and once each: the number is the slot.
-    if (!codec.Decode(entries[slot % kPageEntries], static_cast<uint32_t>(slot), slot + 1,
-                      &record) ||
-        record.sequence != slot || !files_.identity.geometry.IsIn(bucket_, record.key)) {
+    if (!SlotTable::DecodeAppended(codec, entries[sequence % kPageEntries], sequence, &record) ||
+        !files_.identity.geometry.IsIn(bucket_, record.key)) {
       return Status::Ok();
     }
-    if (record.tombstone || slot < first_value) continue;
-    ENGINE_RACE_RETURN_IF_ERROR(LoadValue(slot, logged));
+    if (record.tombstone || sequence < first_value) continue;
+    ENGINE_RACE_RETURN_IF_ERROR(LoadValue(sequence, logged));
     if (!ValueMatches(value_.data(), record.value_checksum)) return Status::Ok();
   }
   *good = true;
   return Status::Ok();
 }
 
-// Whether the places words name a place for what is not in the logs.
-bool RecordCheck::HasPlaces(uint64_t slot, const Logged& logged) const {
+// Whether the record has a slot, and the places words name a place for what is not in the logs.
+bool RecordCheck::HasPlaces(uint64_t sequence, const Logged& logged) const {
   const Geometry& geometry = files_.identity.geometry;
-  return (slot < logged.key_count ||
-          PlaceInWord(state_.key_places, slot / geometry.keys_per_group()) < format::kKeyPlaces) &&
-         (slot < logged.value_count ||
-          PlaceInWord(state_.value_places, slot / geometry.values_per_group()) <
+  uint64_t slot = 0;
+  return state_.table.SlotOf(sequence, &slot) &&
+         (sequence < logged.key_count ||
+          PlaceInWord(state_.key_places, sequence / geometry.keys_per_group()) <
+              format::kKeyPlaces) &&
+         (sequence < logged.value_count ||
+          PlaceInWord(state_.value_places, sequence / geometry.values_per_group()) <
               format::kValuePlaces);
 }
 
-Status RecordCheck::LoadEntry(uint64_t slot, const Logged& logged) {
+Status RecordCheck::LoadEntry(uint64_t sequence, const Logged& logged) {
   const Geometry& geometry = files_.identity.geometry;
-  const uint64_t page = slot / kPageEntries;
-  const bool in_log = slot < logged.key_count;
+  const uint64_t page = sequence / kPageEntries;
+  const bool in_log = sequence < logged.key_count;
   if (loaded_ && loaded_page_ == page && loaded_from_log_ == in_log) return Status::Ok();
   const uint64_t first = page * kPageEntries;
   if (in_log) {
-    ENGINE_RACE_RETURN_IF_ERROR(files_.KeyFile(bucket_).Read(keys_.data(), kIoAlignment,
-                                                             geometry.KeyOffset(bucket_, first)));
+    const uint64_t offset = geometry.KeyOffset(bucket_, state_.table.SlotOf(first));
+    ENGINE_RACE_RETURN_IF_ERROR(files_.KeyFile(bucket_).Read(keys_.data(), kIoAlignment, offset));
   } else {
-    const uint32_t place = PlaceInWord(state_.key_places, slot / geometry.keys_per_group());
+    const uint32_t place = PlaceInWord(state_.key_places, sequence / geometry.keys_per_group());
     ENGINE_RACE_RETURN_IF_ERROR(
         staging_.ReadKeys(bucket_, place, first % geometry.keys_per_group(), kPageEntries,
                           reinterpret_cast<format::KeyEntry*>(keys_.data())));
@@ -86,11 +87,13 @@ Status RecordCheck::LoadEntry(uint64_t slot, const Logged& logged) {
   return Status::Ok();
 }
 
-Status RecordCheck::LoadValue(uint64_t slot, const Logged& logged) {
-  if (slot < logged.value_count) return files_.values.Read(bucket_, slot, 1, value_.data());
+Status RecordCheck::LoadValue(uint64_t sequence, const Logged& logged) {
+  if (sequence < logged.value_count) {
+    return files_.values.Read(bucket_, state_.table.SlotOf(sequence), 1, value_.data());
+  }
   const uint32_t group_records = files_.identity.geometry.values_per_group();
-  return staging_.ReadValues(bucket_, PlaceInWord(state_.value_places, slot / group_records),
-                             slot % group_records, 1, value_.data());
+  return staging_.ReadValues(bucket_, PlaceInWord(state_.value_places, sequence / group_records),
+                             sequence % group_records, 1, value_.data());
 }
 
 Status VerifyStaging(const StoreFiles& files, const Staging& staging, uint32_t bucket_number,
@@ -102,6 +105,7 @@ Status VerifyStaging(const StoreFiles& files, const Staging& staging, uint32_t b
   state.value_places = bucket.values.places_word();
   state.key_places = bucket.keys.places_word();
   state.synced_watermark = bucket.synced_watermark;
+  state.table = bucket.table;
   RecordCheck check(files, staging, bucket_number, state);
   ENGINE_RACE_RETURN_IF_ERROR(check.Init());
   return check.StagingVerifies(verified);

@@ -44,9 +44,9 @@ class RecordCheck {
 
   Status Check(uint64_t begin, uint64_t end, uint64_t first_value, const Logged& logged,
                bool* good);
-  bool HasPlaces(uint64_t slot, const Logged& logged) const;
-  Status LoadEntry(uint64_t slot, const Logged& logged);
-  Status LoadValue(uint64_t slot, const Logged& logged);
+  bool HasPlaces(uint64_t sequence, const Logged& logged) const;
+  Status LoadEntry(uint64_t sequence, const Logged& logged);
+  Status LoadValue(uint64_t sequence, const Logged& logged);
 
   const StoreFiles& files_;
   const Staging& staging_;

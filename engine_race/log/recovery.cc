@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <memory>
 #include <string>
 
 #include "engine_race/base/assert.h"
@@ -34,6 +35,8 @@ Status Recovery::Run() {
   if (!looked.ok() && !only_readable) return looked;
   if (only_readable) context_.latch.Latch(looked);
   if (doubt != nullptr) ENGINE_RACE_RETURN_IF_ERROR(RecoverInDoubt(doubt, journal, &states));
+  // Rows that were freed may be taken again once that is durable.
+  if (!context_.latch.latched()) ENGINE_RACE_RETURN_IF_ERROR(writer_.FlushRows());
   for (uint32_t index = 0; index < context_.geometry().bucket_count; ++index) {
     if (context_.buckets[index].damaged) {
       Log(context_.options.log, LogLevel::kError, context_.DamagedCounts(index).message());
@@ -105,8 +108,8 @@ void Recovery::AdoptState(uint32_t index, const BucketState& state) {
   if (bucket.damaged) return;
   // Staging::ReadCounts calls other counts damaged.
   ENGINE_RACE_ASSERT(state.synced_watermark <= state.record_count);
-  ENGINE_RACE_ASSERT(state.record_count <= context_.geometry().bucket_capacity_records);
   bucket.record_count = state.record_count;
+  AdoptTable(index, state.table);
   bucket.synced_watermark = state.synced_watermark;
   bucket.staging_verified = state.logged_key_watermark == state.record_count &&
                             state.logged_value_watermark == state.record_count;
@@ -117,6 +120,25 @@ void Recovery::AdoptState(uint32_t index, const BucketState& state) {
   // Synced records of an unfinished group lie in the log as well, and are safer there.
   bucket.published_value_watermark.store(
       std::max(state.logged_value_watermark, state.synced_watermark), std::memory_order_relaxed);
+}
+
+void Recovery::AdoptTable(uint32_t index, const SlotTable& table) {
+  Bucket& bucket = context_.buckets[index];
+  bucket.table = table;
+  if (!table.has_rows()) return;
+  const Geometry& geometry = context_.geometry();
+  bucket.owned_run_numbers =
+      std::make_unique<RunNumbers>(geometry.rows_per_bucket(), geometry.row_records());
+  for (uint32_t row = 0; row < table.rows().size(); ++row) {
+    if (table.rows()[row].free()) bucket.free_rows.insert(row);
+    if (table.rows()[row].is_run()) {
+      bucket.owned_run_numbers->SetRun(row, table.rows()[row].number);
+    }
+  }
+  bucket.row_births.resize(table.rows().size());
+  // Relaxed: no other thread has seen the log yet.
+  bucket.published_row_end.store(table.rows().size(), std::memory_order_relaxed);
+  bucket.run_numbers.store(bucket.owned_run_numbers.get(), std::memory_order_relaxed);
 }
 
 // Writes the groups that were full already. One that cannot be written stays staged and readable:
@@ -152,13 +174,14 @@ Status Recovery::WriteFullGroupsOf(uint32_t index, LaneKind kind) {
     if (values) {
       ENGINE_RACE_RETURN_IF_ERROR(
           context_.staging.ReadValues(index, place, 0, lane.group_records(), group.data()));
-      ENGINE_RACE_RETURN_IF_ERROR(
-          writer_.WriteValues(index, first, lane.group_records(), group.data()));
+      ENGINE_RACE_RETURN_IF_ERROR(writer_.WriteValues(index, bucket.table.SlotOf(first),
+                                                      lane.group_records(), group.data()));
     } else {
       ENGINE_RACE_RETURN_IF_ERROR(
           context_.staging.ReadKeys(index, place, 0, lane.group_records(),
                                     reinterpret_cast<format::KeyEntry*>(group.data())));
-      ENGINE_RACE_RETURN_IF_ERROR(writer_.WriteKeys(index, first, group_bytes, group.data()));
+      ENGINE_RACE_RETURN_IF_ERROR(
+          writer_.WriteKeys(index, bucket.table.SlotOf(first), group_bytes, group.data()));
     }
     lane.BeginWrite(full.group);
     ENGINE_RACE_RETURN_IF_ERROR(groups_.FinishWrite(index, full, Status::Ok()));

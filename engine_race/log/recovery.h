@@ -39,6 +39,7 @@ class Recovery {
   Status RecoverInDoubt(const char* doubt, const JournalReplay& journal,
                         std::vector<BucketState>* states);
   void AdoptState(uint32_t bucket, const BucketState& state);
+  void AdoptTable(uint32_t bucket, const SlotTable& table);
   void WriteFullGroups(uint32_t bucket);
   Status WriteFullGroupsOf(uint32_t bucket, LaneKind kind);
 

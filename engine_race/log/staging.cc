@@ -11,6 +11,7 @@
 #include "engine_race/base/sys.h"
 #include "engine_race/base/sys_mapping.h"
 #include "engine_race/base/sys_pwrite.h"
+#include "engine_race/log/row_file.h"
 
 namespace engine_race {
 namespace {
@@ -41,6 +42,15 @@ Status WriteBelowLimit(const io::File& file, std::string_view bytes, uint64_t of
   return Status(written.code(), file.name() + ": " + written.message());
 }
 
+// The count with these low bits in a bucket whose newest run ends with `run_end`. After a power
+// loss counts may be newer than the rows that came with them.
+uint64_t WholeCount(uint64_t low_bits, uint64_t run_end) {
+  constexpr uint64_t kMaxAhead = uint64_t{1} << 20;
+  const uint64_t behind = (run_end + kMaxAhead - low_bits) & format::kCountMask;
+  const uint64_t bound = run_end + kMaxAhead;
+  return bound >= behind ? bound - behind : low_bits;
+}
+
 uint32_t ClusterBuckets(const Geometry& geometry) {
   const uint64_t fit = kClusterBytes / geometry.base_value_bytes_per_bucket();
   return static_cast<uint32_t>(std::clamp<uint64_t>(fit, 1, geometry.bucket_count));
@@ -50,7 +60,8 @@ uint32_t ClusterBuckets(const Geometry& geometry) {
 
 format::BucketCounts EncodeCounts(uint64_t store_id, uint32_t bucket, const BucketState& state) {
   const auto word_of = [&](format::WordKind kind, uint64_t payload) {
-    return EncodeWord(store_id, bucket, kind, payload, PayloadBits(kind));
+    const uint32_t bits = PayloadBits(kind);
+    return EncodeWord(store_id, bucket, kind, payload & ((uint64_t{1} << bits) - 1), bits);
   };
   format::BucketCounts line{};
   line.records = word_of(format::WordKind::kRecords, state.record_count);
@@ -124,12 +135,17 @@ Status Staging::ReadCounts(std::vector<BucketState>* states) const {
       files_.counts.Read(lines.data(), lines.size() * sizeof(lines.front()), 0));
   states->clear();
   for (uint32_t bucket = 0; bucket < geometry_.bucket_count; ++bucket) {
-    states->push_back(Decode(bucket, lines[bucket]));
+    SlotTable table;
+    bool damaged = false;
+    ENGINE_RACE_RETURN_IF_ERROR(ReadRows(files_, bucket, &table, &damaged));
+    states->push_back(Decode(bucket, lines[bucket], std::move(table)));
+    states->back().damaged = states->back().damaged || damaged;
   }
   return Status::Ok();
 }
 
-BucketState Staging::Decode(uint32_t bucket, const format::BucketCounts& line) const {
+BucketState Staging::Decode(uint32_t bucket, const format::BucketCounts& line,
+                            SlotTable table) const {
   bool sound = true;
   const auto payload_of = [&](format::WordKind kind, uint64_t word) {
     uint64_t payload = 0;
@@ -148,12 +164,21 @@ BucketState Staging::Decode(uint32_t bucket, const format::BucketCounts& line) c
   state.synced_watermark = payload_of(format::WordKind::kSynced, line.synced);
   state.page_cache_id =
       static_cast<uint32_t>(payload_of(format::WordKind::kPageCache, line.page_cache));
+  if (table.has_rows()) {
+    for (uint64_t* const count : {&state.record_count, &state.logged_value_watermark,
+                                  &state.logged_key_watermark, &state.synced_watermark}) {
+      *count = WholeCount(*count, table.RunEnd());
+    }
+  }
+  const uint64_t record_bound =
+      table.has_rows() ? table.RunEnd() : geometry_.bucket_capacity_records;
+  state.table = std::move(table);
   // The lanes check that the staged groups fit into the places.
   const auto fits = [&state](uint64_t watermark, uint64_t group) {
     return watermark % group == 0 && watermark <= state.record_count;
   };
   state.damaged = !sound || state.synced_watermark > state.record_count ||
-                  state.record_count > geometry_.bucket_capacity_records ||
+                  state.record_count > record_bound ||
                   !fits(state.logged_value_watermark, geometry_.values_per_group()) ||
                   !fits(state.logged_key_watermark, geometry_.keys_per_group());
   return state;
@@ -262,8 +287,9 @@ Status Staging::PublishStaged(uint32_t bucket, format::WordKind kind, uint64_t p
   static_assert(offsetof(format::BucketCounts, key_places) ==
                     static_cast<size_t>(format::WordKind::kKeyPlaces) * sizeof(uint64_t),
                 "a word's kind is its place in the line");
-  const uint64_t word =
-      EncodeWord(files_.identity.store_id, bucket, kind, payload, PayloadBits(kind));
+  const uint32_t bits = PayloadBits(kind);
+  const uint64_t word = EncodeWord(files_.identity.store_id, bucket, kind,
+                                   payload & ((uint64_t{1} << bits) - 1), bits);
   const uint64_t offset =
       bucket * sizeof(format::BucketCounts) + static_cast<size_t>(kind) * sizeof(word);
   // The kernel copies an aligned word as one, and finishes a copy that it has begun before SIGKILL

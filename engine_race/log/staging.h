@@ -32,6 +32,7 @@
 #include "engine_race/log/format.h"
 #include "engine_race/log/geometry.h"
 #include "engine_race/log/region_pool.h"
+#include "engine_race/log/slot_table.h"
 #include "engine_race/log/store_files.h"
 
 namespace engine_race {
@@ -46,6 +47,8 @@ struct BucketState {
   uint64_t synced_watermark = 0;
   uint32_t page_cache_id = 0;
   bool damaged = false;
+  // What the bucket's slots hold.
+  SlotTable table;
 };
 
 // The words of a state, with their checks.
@@ -63,7 +66,8 @@ class Staging {
   void Start(StagingMode mode, const LogFn& log, const Placement& placement);
   bool mapped() const { return mapped_; }
 
-  // Reads and checks the counts of every bucket with pread. Damaged ones are marked, not used.
+  // Reads and checks the counts and the rows of every bucket with pread. Damaged ones are marked,
+  // not used.
   Status ReadCounts(std::vector<BucketState>* states) const;
 
   // Makes sure that stores to the bucket's counts and base places have their space; a pwrite finds
@@ -153,7 +157,7 @@ class Staging {
   bool CanBeMapped(const LogFn& log) const;
   Status ReserveCountsLocked();
   Status TouchCounts() const;
-  BucketState Decode(uint32_t bucket, const format::BucketCounts& line) const;
+  BucketState Decode(uint32_t bucket, const format::BucketCounts& line, SlotTable table) const;
   Status ReserveCluster(uint32_t cluster);
   static Status ReserveRange(const io::File& file, uint64_t offset, uint64_t size);
   Status Populate(const Area& area, uint32_t bucket, uint64_t offset, uint64_t size) const;

@@ -1,6 +1,6 @@
 // The files of one store: made once, found again, locked while open.
 //
-// Owner of every descriptor of the store. Immutable after OpenStoreFiles.
+// Owner of every descriptor of the store. Immutable after OpenStoreFiles, but for the file of rows.
 #ifndef ENGINE_RACE_LOG_STORE_FILES_H_
 #define ENGINE_RACE_LOG_STORE_FILES_H_
 
@@ -35,6 +35,8 @@ struct StoreFiles {
   io::File counts;
   io::File staged_keys;
   io::File staged_values;
+  // Invalid in a store that has never used slots again.
+  io::File rows;
 };
 
 // Where the values of a store without paths lie.

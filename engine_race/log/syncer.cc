@@ -119,6 +119,7 @@ Status Syncer::WritePartialGroup(uint32_t index, LaneKind kind, uint64_t target,
   const uint64_t begin_in_group =
       values ? first_in_group : first_in_group / kPageEntries * kPageEntries;
   const uint64_t begin = group * lane.group_records() + begin_in_group;
+  const uint64_t slot = bucket.table.SlotOf(begin);
   const uint64_t count = target - begin;
   ENGINE_RACE_ASSERT(begin_in_group + count <= lane.group_records());
   const uint64_t page_count = (count + kPageEntries - 1) / kPageEntries;
@@ -131,11 +132,11 @@ Status Syncer::WritePartialGroup(uint32_t index, LaneKind kind, uint64_t target,
     if (values) {
       ENGINE_RACE_RETURN_IF_ERROR(
           context_.staging.ReadValues(index, place, begin_in_group, count, staged.data()));
-      return writer_.WriteValues(index, begin, count, staged.data());
+      return writer_.WriteValues(index, slot, count, staged.data());
     }
     ENGINE_RACE_RETURN_IF_ERROR(context_.staging.ReadKeys(
         index, place, begin_in_group, count, reinterpret_cast<format::KeyEntry*>(staged.data())));
-    return writer_.WriteKeys(index, begin, staged.size(), staged.data());
+    return writer_.WriteKeys(index, slot, staged.size(), staged.data());
   });
   lock->lock();
   lane.EndPartialWrite(group);

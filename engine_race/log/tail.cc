@@ -22,49 +22,55 @@ Status TailReader::Walk(uint32_t bucket, const BucketState& state, const TailFn&
   ENGINE_RACE_ASSERT(!state.damaged);
   bucket_ = bucket;
   state_ = state;
-  const uint64_t capacity = files_.identity.geometry.bucket_capacity_records;
+  // With rows, a bucket has no last slot. It ends with the records that can be found.
+  const uint64_t bound = state.table.has_rows() ? uint64_t{1} << format::kSequenceBits
+                                                : files_.identity.geometry.bucket_capacity_records;
   *cut = state.synced_watermark;
-  while (*cut < capacity) {
-    const uint64_t page_slot = *cut / kPageEntries * kPageEntries;
-    const uint64_t page_end = std::min(page_slot + kPageEntries, capacity);
-    ENGINE_RACE_RETURN_IF_ERROR(LoadKeys(page_slot));
+  while (*cut < bound) {
+    const uint64_t page_begin = *cut / kPageEntries * kPageEntries;
+    const uint64_t page_end = std::min(page_begin + kPageEntries, bound);
+    ENGINE_RACE_RETURN_IF_ERROR(LoadKeys(page_begin));
     ENGINE_RACE_RETURN_IF_ERROR(WalkPage(*cut, page_end, visit, cut));
     if (*cut < page_end) break;
   }
-  ENGINE_RACE_ASSERT(*cut >= state.synced_watermark && *cut <= capacity);
+  ENGINE_RACE_ASSERT(*cut >= state.synced_watermark && *cut <= bound);
   return Status::Ok();
 }
 
-Status TailReader::LoadKeys(uint64_t page_slot) {
+Status TailReader::LoadKeys(uint64_t first_in_page) {
   const Geometry& geometry = files_.identity.geometry;
-  ENGINE_RACE_RETURN_IF_ERROR(files_.KeyFile(bucket_).Read(logged_keys_.data(), kMinGroupBytes,
-                                                           geometry.KeyOffset(bucket_, page_slot)));
-  const uint32_t place = PlaceInWord(state_.key_places, page_slot / geometry.keys_per_group());
+  uint64_t slot = 0;
+  if (state_.table.SlotOf(first_in_page, &slot)) {
+    ENGINE_RACE_RETURN_IF_ERROR(files_.KeyFile(bucket_).Read(logged_keys_.data(), kMinGroupBytes,
+                                                             geometry.KeyOffset(bucket_, slot)));
+  } else {
+    std::memset(logged_keys_.data(), 0, kMinGroupBytes);
+  }
+  const uint32_t place = PlaceInWord(state_.key_places, first_in_page / geometry.keys_per_group());
   if (place >= format::kKeyPlaces) {
     std::memset(staged_keys_.data(), 0, kMinGroupBytes);
     return Status::Ok();
   }
-  return staging_.ReadKeys(bucket_, place, page_slot % geometry.keys_per_group(), kPageEntries,
+  return staging_.ReadKeys(bucket_, place, first_in_page % geometry.keys_per_group(), kPageEntries,
                            reinterpret_cast<format::KeyEntry*>(staged_keys_.data()));
 }
 
-bool TailReader::FindEntry(uint64_t slot, TailRecord* found) const {
+bool TailReader::FindEntry(uint64_t sequence, TailRecord* found) const {
   const EntryCodec codec(files_.identity.store_id, bucket_);
   const auto verifies = [&](const format::KeyEntry& entry) {
-    // Slots are given out in order and once each: the number is the slot.
-    return codec.Decode(entry, static_cast<uint32_t>(slot), slot + 1, &found->record) &&
-           found->record.sequence == slot &&
+    return SlotTable::DecodeAppended(codec, entry, sequence, &found->record) &&
            files_.identity.geometry.IsIn(bucket_, found->record.key);
   };
-  const auto entry_of = [slot](const Region& page) {
-    return reinterpret_cast<const format::KeyEntry*>(page.data())[slot % kPageEntries];
+  const auto entry_of = [sequence](const Region& page) {
+    return reinterpret_cast<const format::KeyEntry*>(page.data())[sequence % kPageEntries];
   };
-  const JournalReplay::Record* const journaled = journal_.Find(bucket_, slot);
+  const JournalReplay::Record* const journaled = journal_.Find(bucket_, sequence);
   const std::array<format::KeyEntry, 3> candidates = {
       entry_of(logged_keys_), entry_of(staged_keys_),
       journaled != nullptr ? journaled->descriptor.entry : format::KeyEntry()};
   for (const format::KeyEntry& candidate : candidates) {
     if (!verifies(candidate)) continue;
+    found->sequence = sequence;
     found->entry = candidate;
     found->key_in_log = &candidate == candidates.data();
     return true;
@@ -73,55 +79,61 @@ bool TailReader::FindEntry(uint64_t slot, TailRecord* found) const {
 }
 
 // Leaves found->value null when no copy verifies.
-Status TailReader::FindValue(uint64_t slot, const char* logged, TailRecord* found) {
+Status TailReader::FindValue(const char* logged, TailRecord* found) {
   const Geometry& geometry = files_.identity.geometry;
+  const uint64_t sequence = found->sequence;
   const auto verifies = [found](const char* value) {
     return ValueMatches(value, found->record.value_checksum);
   };
   found->value = nullptr;
-  found->value_in_log = verifies(logged);
+  found->value_in_log = logged != nullptr && verifies(logged);
   if (found->value_in_log) {
     found->value = logged;
     return Status::Ok();
   }
-  const uint32_t place = PlaceInWord(state_.value_places, slot / geometry.values_per_group());
+  const uint32_t place = PlaceInWord(state_.value_places, sequence / geometry.values_per_group());
   if (place < format::kValuePlaces) {
     ENGINE_RACE_RETURN_IF_ERROR(staging_.ReadValues(
-        bucket_, place, slot % geometry.values_per_group(), 1, other_value_.data()));
+        bucket_, place, sequence % geometry.values_per_group(), 1, other_value_.data()));
     if (verifies(other_value_.data())) {
       found->value = other_value_.data();
       return Status::Ok();
     }
   }
-  if (const JournalReplay::Record* const journaled = journal_.Find(bucket_, slot)) {
+  if (const JournalReplay::Record* const journaled = journal_.Find(bucket_, sequence)) {
     ENGINE_RACE_RETURN_IF_ERROR(journal_.ReadValue(*journaled, other_value_.data()));
     if (verifies(other_value_.data())) found->value = other_value_.data();
   }
   return Status::Ok();
 }
 
-// Slots [begin, page_end), which lie in the page that LoadKeys has loaded.
+// Records [begin, page_end) of the page that LoadKeys has loaded.
 Status TailReader::WalkPage(uint64_t begin, uint64_t page_end, const TailFn& visit, uint64_t* cut) {
   ENGINE_RACE_ASSERT(begin / kPageEntries == (page_end - 1) / kPageEntries);
   TailRecord found;
   uint64_t keys_end = begin;
   while (keys_end < page_end && FindEntry(keys_end, &found)) ++keys_end;
   if (keys_end == begin) return Status::Ok();
-  ENGINE_RACE_RETURN_IF_ERROR(
-      files_.values.Read(bucket_, begin, keys_end - begin, logged_values_.data()));
-  for (uint64_t slot = begin; slot < keys_end; ++slot) {
+  uint64_t slot = 0;
+  const bool has_slots = state_.table.SlotOf(begin, &slot);
+  if (has_slots) {
+    ENGINE_RACE_RETURN_IF_ERROR(
+        files_.values.Read(bucket_, slot, keys_end - begin, logged_values_.data()));
+  }
+  for (uint64_t sequence = begin; sequence < keys_end; ++sequence) {
     // It was there before.
-    static_cast<void>(FindEntry(slot, &found));
+    static_cast<void>(FindEntry(sequence, &found));
     if (found.record.tombstone) {
       found.value = nullptr;
       found.value_in_log = true;
     } else {
-      ENGINE_RACE_RETURN_IF_ERROR(
-          FindValue(slot, logged_values_.data() + (slot - begin) * kValueBytes, &found));
+      const char* const logged =
+          has_slots ? logged_values_.data() + (sequence - begin) * kValueBytes : nullptr;
+      ENGINE_RACE_RETURN_IF_ERROR(FindValue(logged, &found));
       if (found.value == nullptr) return Status::Ok();
     }
     ENGINE_RACE_RETURN_IF_ERROR(visit(found));
-    *cut = slot + 1;
+    *cut = sequence + 1;
   }
   return Status::Ok();
 }

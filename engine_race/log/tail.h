@@ -2,7 +2,7 @@
 //
 // Such a record may lie in the logs, in its staging place or in the commit journal. Its key and its
 // value may lie apart. Any copy may be torn, missing or stale. A copy that verifies is the record:
-// nothing else was ever given its slot. The bucket ends at the first slot that has none.
+// no other one has had its sequence number. The bucket ends at the first number that has none.
 //
 // One thread. Changes nothing.
 // Owner of its buffers. Invariant: the cut is at the synced watermark or behind it.
@@ -22,6 +22,8 @@
 namespace engine_race {
 
 struct TailRecord {
+  // Its sequence number; record.slot is not set.
+  uint64_t sequence = 0;
   KeyRecord record;
   format::KeyEntry entry;
   const char* value = nullptr;  // null for a tombstone; valid during the call
@@ -38,17 +40,17 @@ class TailReader {
 
   Status Init();
 
-  // Visits the records from state.synced_watermark on, in order of slot. *cut is the slot after the
-  // last one.
+  // Visits the records from state.synced_watermark on, in order of sequence number. *cut is the
+  // number after the last one.
   Status Walk(uint32_t bucket, const BucketState& state, const TailFn& visit, uint64_t* cut);
 
  private:
-  // Slots are looked at by the key page.
+  // Records are looked at by the key page.
   static constexpr uint32_t kPageEntries = kMinGroupBytes / sizeof(format::KeyEntry);
 
-  Status LoadKeys(uint64_t page_slot);
-  bool FindEntry(uint64_t slot, TailRecord* found) const;
-  Status FindValue(uint64_t slot, const char* logged, TailRecord* found);
+  Status LoadKeys(uint64_t first_in_page);
+  bool FindEntry(uint64_t sequence, TailRecord* found) const;
+  Status FindValue(const char* logged, TailRecord* found);
   Status WalkPage(uint64_t begin, uint64_t page_end, const TailFn& visit, uint64_t* cut);
 
   const StoreFiles& files_;

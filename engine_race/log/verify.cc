@@ -41,9 +41,10 @@ struct Walk {
     read_count += record_count;
     on_progress(std::min(read_count, total_count), total_count);
   }
-  // How many records a bucket has. 0 if its counts are damaged.
+  // How many records a bucket has at most. 0 if its counts are damaged.
   static uint64_t RecordsOf(const BucketState& state) {
-    return state.damaged ? 0 : state.record_count;
+    if (state.damaged) return 0;
+    return std::min(state.record_count, state.table.SlotEnd(state.record_count));
   }
 
   const StoreFiles& files;
@@ -88,26 +89,46 @@ class BucketVerifier {
     }
     const uint64_t end = walk_->trusted ? state_.record_count : state_.synced_watermark;
     uint64_t cut = end;
-    for (uint64_t begin = 0; begin < end; begin += kPieceRecords) {
-      const uint64_t piece_end = std::min(begin + kPieceRecords, end);
-      ENGINE_RACE_RETURN_IF_ERROR(VerifyPiece(begin, piece_end));
-      walk_->NoteRead(piece_end - begin);
-    }
+    held_count_ = 0;
+    ENGINE_RACE_RETURN_IF_ERROR(VerifyRows(end));
     if (!walk_->trusted) {
       const auto hand_on = [this](const TailRecord& found) {
-        return HandOn(found.record, found.value);
+        KeyRecord record = found.record;
+        record.slot = static_cast<uint32_t>(found.sequence);
+        return HandOn(record, found.value);
       };
       ENGINE_RACE_RETURN_IF_ERROR(tail_.Walk(bucket, state_, hand_on, &cut));
+      held_count_ += cut - end;
       walk_->NoteRead(state_.record_count - std::min(end, state_.record_count));
     }
-    if (hands_on()) ENGINE_RACE_RETURN_IF_ERROR(sink_->Finish(bucket, cut));
+    if (hands_on()) ENGINE_RACE_RETURN_IF_ERROR(sink_->Finish(bucket, held_count_));
     const std::lock_guard<std::mutex> lock(walk_->mutex);
-    walk_->report.record_count += cut;
+    walk_->report.record_count += held_count_;
     walk_->report.lost_tail_count += state_.record_count - std::min(cut, state_.record_count);
     return Status::Ok();
   }
 
  private:
+  // The appended records below `end`, and those that were moved.
+  Status VerifyRows(uint64_t end) {
+    end_ = end;
+    if (!state_.table.has_rows()) return VerifySlots(0, end);
+    for (const uint32_t row : state_.table.RowsInOrder()) {
+      const uint64_t first = uint64_t{row} * state_.table.row_records();
+      ENGINE_RACE_RETURN_IF_ERROR(VerifySlots(first, first + state_.table.row_records()));
+    }
+    return Status::Ok();
+  }
+  Status VerifySlots(uint64_t begin, uint64_t end) {
+    for (; begin < end; begin += kPieceRecords) {
+      const uint64_t piece_end = std::min(begin + kPieceRecords, end);
+      const uint64_t before = held_count_;
+      ENGINE_RACE_RETURN_IF_ERROR(VerifyPiece(begin, piece_end));
+      walk_->NoteRead(held_count_ - before);
+    }
+    return Status::Ok();
+  }
+
   bool InitLanes() {
     value_lane_ = Lane();
     key_lane_ = Lane();
@@ -141,98 +162,110 @@ class BucketVerifier {
     walk_->AddBad({in_log ? file.name() : staging, bucket_, slot, std::move(what)});
   }
 
+  // Where a record lies: its slot, and its sequence number if it was not moved.
+  struct Position {
+    uint64_t slot = 0;
+    // 0 of a moved record, which is not staged.
+    uint64_t sequence = 0;
+    bool key_in_log = true;
+    bool value_in_log = true;
+  };
+  Position PositionOf(uint64_t slot) const {
+    uint64_t sequence = 0;
+    if (!state_.table.SequenceOf(slot, &sequence)) return {slot};
+    return {slot, sequence, sequence < logged_key_count(), sequence < logged_value_count()};
+  }
+
   // The entry of a slot of the piece that begins with `begin`, from the log or from staging.
-  Status ReadEntry(uint64_t begin, uint64_t slot, const Status& keys_read,
+  Status ReadEntry(uint64_t begin, const Position& at, const Status& keys_read,
                    format::KeyEntry* entry) const {
-    if (slot >= logged_key_count()) {
-      return walk_->staging.ReadKeys(bucket_, key_lane_.PlaceOf(slot),
-                                     slot % geometry_.keys_per_group(), 1, entry);
+    if (!at.key_in_log) {
+      return walk_->staging.ReadKeys(bucket_, key_lane_.PlaceOf(at.sequence),
+                                     at.sequence % geometry_.keys_per_group(), 1, entry);
     }
     if (keys_read.ok()) {
-      *entry = reinterpret_cast<const format::KeyEntry*>(keys_.data())[slot - begin];
+      *entry = reinterpret_cast<const format::KeyEntry*>(keys_.data())[at.slot - begin];
     }
     return keys_read;
   }
 
-  Status ReadValue(uint64_t slot, char* buffer) const {
-    if (slot >= logged_value_count()) {
-      return walk_->staging.ReadValues(bucket_, value_lane_.PlaceOf(slot),
-                                       slot % geometry_.values_per_group(), 1, buffer);
+  Status ReadValue(const Position& at, char* buffer) const {
+    if (!at.value_in_log) {
+      return walk_->staging.ReadValues(bucket_, value_lane_.PlaceOf(at.sequence),
+                                       at.sequence % geometry_.values_per_group(), 1, buffer);
     }
-    return walk_->files.values.Read(bucket_, slot, 1, buffer);
+    return walk_->files.values.Read(bucket_, at.slot, 1, buffer);
   }
 
   // Slots [begin, end) of one key page. Fails only as the sink does.
   Status VerifyPiece(uint64_t begin, uint64_t end) {
-    Status keys_read;
-    if (begin < logged_key_count()) {
-      keys_read = walk_->files.KeyFile(bucket_).Read(keys_.data(), kIoAlignment,
-                                                     geometry_.KeyOffset(bucket_, begin));
-    }
-    // All values of the log at once; should that fail, one by one.
-    const uint64_t logged_end = std::clamp(logged_value_count(), begin, end);
+    const Status keys_read = walk_->files.KeyFile(bucket_).Read(
+        keys_.data(), kIoAlignment, geometry_.KeyOffset(bucket_, begin));
+    // All values at once; should that fail, one by one.
     const bool values_read =
-        walk_->files.values.Read(bucket_, begin, logged_end - begin, values_.data()).ok();
+        walk_->files.values.Read(bucket_, begin, end - begin, values_.data()).ok();
     const EntryCodec codec(walk_->files.identity.store_id, bucket_);
     for (uint64_t slot = begin; slot < end; ++slot) {
-      const bool key_in_log = slot < logged_key_count();
+      if (!state_.table.Holds(slot, end_)) continue;
+      ++held_count_;
+      const Position at = PositionOf(slot);
       format::KeyEntry entry;
-      const Status key_read = ReadEntry(begin, slot, keys_read, &entry);
+      const Status key_read = ReadEntry(begin, at, keys_read, &entry);
       if (!key_read.ok()) {
-        AddBad(slot, key_in_log, /*value=*/false, key_read.ToString());
+        AddBad(slot, at.key_in_log, /*value=*/false, key_read.ToString());
         continue;
       }
       KeyRecord record;
-      if (!codec.Decode(entry, static_cast<uint32_t>(slot), state_.record_count, &record) ||
+      if (!state_.table.Decode(codec, entry, slot, &record) ||
           !geometry_.IsIn(bucket_, record.key)) {
-        AddBad(slot, key_in_log, /*value=*/false, "the key entry does not match its check");
+        AddBad(slot, at.key_in_log, /*value=*/false, "the key entry does not match its check");
         continue;
       }
-      VerifyStagedKey(slot, entry);
+      VerifyStagedKey(at, entry);
       if (record.tombstone) {
         ENGINE_RACE_RETURN_IF_ERROR(HandOn(record, nullptr));
         continue;
       }
       char* const value = values_.data() + (slot - begin) * kValueBytes;
-      const bool value_in_log = slot < logged_end;
-      const Status value_read = value_in_log && values_read ? Status::Ok() : ReadValue(slot, value);
+      const Status value_read =
+          at.value_in_log && values_read ? Status::Ok() : ReadValue(at, value);
       if (!value_read.ok()) {
-        AddBad(slot, value_in_log, /*value=*/true, value_read.ToString());
+        AddBad(slot, at.value_in_log, /*value=*/true, value_read.ToString());
       } else if (!ValueMatches(value, record.value_checksum)) {
-        AddBad(slot, value_in_log, /*value=*/true, "the value does not match its checksum");
+        AddBad(slot, at.value_in_log, /*value=*/true, "the value does not match its checksum");
       } else {
         ENGINE_RACE_RETURN_IF_ERROR(HandOn(record, value));
       }
-      VerifyStagedValue(slot, record.value_checksum, value);
+      VerifyStagedValue(at, record.value_checksum, value);
     }
     return Status::Ok();
   }
 
   // Synced records of an unfinished group lie in the log and in staging. Reads take the staged ones
   // for as long as the counts are trusted.
-  void VerifyStagedKey(uint64_t slot, const format::KeyEntry& logged) {
-    if (!walk_->trusted || slot < state_.logged_key_watermark || slot >= state_.synced_watermark)
-      return;
+  void VerifyStagedKey(const Position& at, const format::KeyEntry& logged) {
+    if (!walk_->trusted || at.sequence < state_.logged_key_watermark || !at.key_in_log) return;
     format::KeyEntry staged;
-    const Status read = walk_->staging.ReadKeys(bucket_, key_lane_.PlaceOf(slot),
-                                                slot % geometry_.keys_per_group(), 1, &staged);
+    const Status read =
+        walk_->staging.ReadKeys(bucket_, key_lane_.PlaceOf(at.sequence),
+                                at.sequence % geometry_.keys_per_group(), 1, &staged);
     if (!read.ok()) {
-      AddBad(slot, /*in_log=*/false, /*value=*/false, read.ToString());
+      AddBad(at.slot, /*in_log=*/false, /*value=*/false, read.ToString());
     } else if (staged.key != logged.key || staged.check != logged.check) {
-      AddBad(slot, /*in_log=*/false, /*value=*/false, "the key entry is not the one in the log");
+      AddBad(at.slot, /*in_log=*/false, /*value=*/false, "the key entry is not the one in the log");
     }
   }
 
   // Into `buffer`.
-  void VerifyStagedValue(uint64_t slot, uint32_t value_checksum, char* buffer) {
-    if (!walk_->trusted || slot < state_.logged_value_watermark || slot >= state_.synced_watermark)
-      return;
-    const Status read = walk_->staging.ReadValues(bucket_, value_lane_.PlaceOf(slot),
-                                                  slot % geometry_.values_per_group(), 1, buffer);
+  void VerifyStagedValue(const Position& at, uint32_t value_checksum, char* buffer) {
+    if (!walk_->trusted || at.sequence < state_.logged_value_watermark || !at.value_in_log) return;
+    const Status read =
+        walk_->staging.ReadValues(bucket_, value_lane_.PlaceOf(at.sequence),
+                                  at.sequence % geometry_.values_per_group(), 1, buffer);
     if (!read.ok()) {
-      AddBad(slot, /*in_log=*/false, /*value=*/true, read.ToString());
+      AddBad(at.slot, /*in_log=*/false, /*value=*/true, read.ToString());
     } else if (!ValueMatches(buffer, value_checksum)) {
-      AddBad(slot, /*in_log=*/false, /*value=*/true, "the value does not match its checksum");
+      AddBad(at.slot, /*in_log=*/false, /*value=*/true, "the value does not match its checksum");
     }
   }
 
@@ -245,6 +278,8 @@ class BucketVerifier {
   // Of the bucket at hand.
   uint32_t bucket_ = 0;
   BucketState state_;
+  uint64_t end_ = 0;
+  uint64_t held_count_ = 0;
   Lane value_lane_;
   Lane key_lane_;
 };
@@ -272,7 +307,7 @@ Status VerifyFiles(const StoreFiles& files, VerifyReport* report, const BadRecor
   for (uint32_t bucket = 0; bucket < walk.states.size() && walk.trusted; ++bucket) {
     // Durable records that the counts have lost are found by a walk over the tails.
     walk.trusted = walk.states[bucket].damaged ||
-                   walk.journal.EndSlot(bucket) <= walk.states[bucket].record_count;
+                   walk.journal.EndSequence(bucket) <= walk.states[bucket].record_count;
   }
   const uint32_t bucket_count = files.identity.geometry.bucket_count;
   const Status walked = RunWorkers(bucket_count, [&](NumberQueue* buckets) {

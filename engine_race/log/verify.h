@@ -28,10 +28,11 @@ Status VerifyStore(const std::string& dir, VerifyReport* report, const BadRecord
 class RecordSink {
  public:
   virtual ~RecordSink() = default;
-  // A good record of a bucket, in order of slot from 0 on. `value` is null for a tombstone, and
-  // valid during the call. No call comes any more once something bad has been found.
+  // A good record of a bucket. Of two records of a key the newer one comes later. `value` is null
+  // for a tombstone, and valid during the call. No call comes any more once something bad has been
+  // found.
   virtual Status Take(uint32_t bucket, const KeyRecord& record, const char* value) = 0;
-  // The bucket has `record_count` records, and all have been taken.
+  // The bucket has `record_count` records, and all have been taken, unless something bad was found.
   virtual Status Finish(uint32_t bucket, uint64_t record_count) = 0;
 };
 // Makes a sink for the thread that calls it.

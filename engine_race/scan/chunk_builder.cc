@@ -120,7 +120,7 @@ void ChunkBuilder::PlanReads(uint32_t max_positions, Chunk* chunk) {
     const uint32_t taken = chunk->plan.position_count + entry_count - first;
     const uint32_t spare = max_positions > taken ? max_positions - taken : 0;
     planner_.Add(bucket, std::span(chunk->entries).subspan(first, after - first),
-                 context_->log.LoggedValueWatermark(bucket), spare, &chunk->plan);
+                 context_->log.Logged(bucket), spare, &chunk->plan);
   }
 }
 

@@ -16,13 +16,13 @@ constexpr uint64_t kTableSlotsPerEntry = 8;
 
 }  // namespace
 
-void LoadPlanner::SortBySlot(std::span<const IndexEntry> entries, uint64_t logged_watermark) {
+void LoadPlanner::SortBySlot(std::span<const IndexEntry> entries, const LoggedSlots& logged) {
   order_.clear();
   uint64_t low = ~uint64_t{0};
   uint64_t high = 0;
   for (uint32_t i = 0; i < entries.size(); ++i) {
     const uint64_t slot = entries[i].ref.slot();
-    if (slot >= logged_watermark) continue;
+    if (!logged.Contains(slot)) continue;
     low = std::min(low, slot);
     high = std::max(high, slot);
     order_.push_back((slot << 32) | i);
@@ -58,10 +58,10 @@ void LoadPlanner::EmitRun(uint32_t bucket, uint64_t first_slot, uint64_t slot_co
 }
 
 void LoadPlanner::Add(uint32_t bucket, std::span<const IndexEntry> entries,
-                      uint64_t logged_watermark, uint32_t spare_positions, LoadPlan* plan) {
+                      const LoggedSlots& logged, uint32_t spare_positions, LoadPlan* plan) {
   const size_t first_entry = plan->positions.size();
   plan->positions.resize(first_entry + entries.size());
-  SortBySlot(entries, logged_watermark);
+  SortBySlot(entries, logged);
   uint64_t run_begin = 0;
   uint64_t run_end = 0;
   for (const uint64_t word : order_) {
@@ -80,7 +80,7 @@ void LoadPlanner::Add(uint32_t bucket, std::span<const IndexEntry> entries,
   EmitRun(bucket, run_begin, run_end - run_begin, plan);
   if (order_.size() == entries.size()) return;
   for (size_t i = 0; i < entries.size(); ++i) {
-    if (entries[i].ref.slot() < logged_watermark) continue;
+    if (logged.Contains(entries[i].ref.slot())) continue;
     plan->positions[first_entry + i] = plan->position_count++ | kStagedPosition;
   }
 }

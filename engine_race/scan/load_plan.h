@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "engine_race/index/index.h"
+#include "engine_race/log/run_numbers.h"
 
 namespace engine_race {
 
@@ -51,14 +52,14 @@ class LoadPlanner {
   explicit LoadPlanner(uint32_t values_per_buffer, uint64_t unit_slots = kMaxBucketRecords)
       : values_per_buffer_(values_per_buffer), unit_slots_(unit_slots) {}
 
-  // Appends the entries of one bucket. Slots from logged_watermark up are staged. At most
+  // Appends the entries of one bucket. Slots that are not logged are staged. At most
   // spare_positions are spent on gaps.
-  void Add(uint32_t bucket, std::span<const IndexEntry> entries, uint64_t logged_watermark,
+  void Add(uint32_t bucket, std::span<const IndexEntry> entries, const LoggedSlots& logged,
            uint32_t spare_positions, LoadPlan* plan);
 
  private:
   // Fills order_ with (slot << 32 | index in `entries`) of the logged entries, by slot.
-  void SortBySlot(std::span<const IndexEntry> entries, uint64_t logged_watermark);
+  void SortBySlot(std::span<const IndexEntry> entries, const LoggedSlots& logged);
   // Cuts a run of slots into reads that respect the buffers and the units.
   void EmitRun(uint32_t bucket, uint64_t first_slot, uint64_t slot_count, LoadPlan* plan);
 

@@ -171,8 +171,7 @@ void WindowReader::Plan() {
     const size_t after = i + 1 < segments_.size() ? segments_[i + 1].first_entry : entries_.size();
     const uint32_t taken = plan_.position_count + static_cast<uint32_t>(entries_.size()) - first;
     planner_.Add(segments_[i].bucket, std::span(entries_).subspan(first, after - first),
-                 context_->log.LoggedValueWatermark(segments_[i].bucket),
-                 window_.record_count - taken, &plan_);
+                 context_->log.Logged(segments_[i].bucket), window_.record_count - taken, &plan_);
   }
 }
 

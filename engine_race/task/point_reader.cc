@@ -65,7 +65,7 @@ Status PointReader::Find(uint64_t key, Found* found, BlockLookup* lookup, ValueS
     ENGINE_RACE_RETURN_IF_ERROR(index_.Find(key, &found->ref, lookup, window));
   }
   found->bucket = log_.geometry().BucketOf(key);
-  found->staged = found->ref.slot() >= log_.LoggedValueWatermark(found->bucket);
+  found->staged = !log_.Logged(found->bucket).Contains(found->ref.slot());
   return Status::Ok();
 }
 
@@ -83,7 +83,7 @@ Status PointReader::FindAt(uint64_t key, uint64_t version, Found* found, BlockLo
   } else {
     ENGINE_RACE_RETURN_IF_ERROR(index_.FindAt(key, version, &found->ref, lookup));
   }
-  found->staged = found->ref.slot() >= log_.LoggedValueWatermark(found->bucket);
+  found->staged = !log_.Logged(found->bucket).Contains(found->ref.slot());
   return Status::Ok();
 }
 

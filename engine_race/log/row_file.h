@@ -1,0 +1,37 @@
+// The file that says what the rows of slots hold: key_rows.
+//
+// Only stores that use slots again have it. A bucket whose head is zero has no rows there: its
+// slots are sequence numbers.
+//
+// Thread safety: the reads from any thread; writes of one bucket by one thread at a time. Row words
+// go through the page cache and outlive the process. Flush makes them outlive power loss.
+#ifndef ENGINE_RACE_LOG_ROW_FILE_H_
+#define ENGINE_RACE_LOG_ROW_FILE_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+
+#include "engine_race/base/status.h"
+#include "engine_race/log/slot_table.h"
+#include "engine_race/log/store_files.h"
+
+namespace engine_race {
+
+// Reads the rows of a bucket. *damaged: a word fails its check, or two rows cannot belong together.
+Status ReadRows(const StoreFiles& files, uint32_t bucket, SlotTable* table, bool* damaged);
+
+// Writes one row. The head must reach it: see WriteRowsHead. kFull on a full disk, when nothing has
+// changed.
+Status WriteRow(const StoreFiles& files, uint32_t bucket, uint32_t index, const Row& row);
+// Says that the bucket has rows, and that those from `row_end` on were never used.
+Status WriteRowsHead(const StoreFiles& files, uint32_t bucket, uint64_t row_end);
+// Writes all rows of a table and then the head.
+Status WriteTable(const StoreFiles& files, uint32_t bucket, const SlotTable& table);
+
+// Makes the file durably, where there is none yet, and has it open in *file.
+Status CreateRowFile(const StoreFiles& files, mode_t file_mode, io::File* file);
+
+}  // namespace engine_race
+
+#endif  // ENGINE_RACE_LOG_ROW_FILE_H_

@@ -1,0 +1,125 @@
+#include "engine_race/log/row_keeper.h"
+
+#include <string>
+
+#include "engine_race/base/assert.h"
+#include "engine_race/log/append_listener.h"
+#include "engine_race/log/row_file.h"
+
+namespace engine_race {
+
+Status RowKeeper::RegionFull(uint32_t bucket) const {
+  return Status::Full("bucket " + std::to_string(bucket) + " holds all the records it can");
+}
+
+Status RowKeeper::EnsureFile() {
+  // Acquire pairs with the release below.
+  if (context_.has_row_file.load(std::memory_order_acquire)) return Status::Ok();
+  const std::lock_guard<std::mutex> lock(context_.row_file_mutex);
+  if (context_.has_row_file.load(std::memory_order_acquire)) return Status::Ok();
+  StoreFiles& files = context_.files;
+  ENGINE_RACE_RETURN_IF_ERROR(CreateRowFile(files, context_.options.file_mode, &files.rows));
+  StoreIdentity identity = files.identity;
+  identity.format_version = format::kReusedAllKeysFormatVersion;
+  identity.format_version = identity.WrittenVersion();
+  ENGINE_RACE_RETURN_IF_ERROR(
+      WriteManifest(files.directory.get(), identity, context_.options.file_mode));
+  Log(context_.options.log, LogLevel::kInfo,
+      "slots are used again: the store goes to format " + std::to_string(identity.format_version) +
+          ", and older builds do not open it any more");
+  context_.has_row_file.store(true, std::memory_order_release);
+  return Status::Ok();
+}
+
+// The rows are durable before the head that makes them count.
+Status RowKeeper::BeginRows(uint32_t number) {
+  Bucket& bucket = context_.buckets[number];
+  ENGINE_RACE_ASSERT(!bucket.table.has_rows() && !bucket.damaged);
+  SlotTable table(context_.geometry());
+  table.BeginRows(bucket.record_count);
+  auto numbers = std::make_unique<RunNumbers>(context_.geometry().rows_per_bucket(),
+                                              context_.geometry().row_records());
+  for (const auto& [run, row] : table.runs()) numbers->SetRun(row, run);
+  std::vector<uint64_t> births(table.rows().size());
+  for (uint32_t row = 0; row < table.rows().size(); ++row) {
+    ENGINE_RACE_RETURN_IF_ERROR(WriteRow(context_.files, number, row, table.rows()[row]));
+  }
+  ENGINE_RACE_RETURN_IF_ERROR(writer_.FlushRows());
+  ENGINE_RACE_RETURN_IF_ERROR(WriteRowsHead(context_.files, number, table.rows().size()));
+  bucket.table = std::move(table);
+  bucket.row_births = std::move(births);
+  // Release, here and in Extend, pairs with the acquire in Bucket::SlotEnd.
+  bucket.published_row_end.store(bucket.table.rows().size(), std::memory_order_release);
+  bucket.owned_run_numbers = std::move(numbers);
+  // Release pairs with the acquire in Bucket::Logged.
+  bucket.run_numbers.store(bucket.owned_run_numbers.get(), std::memory_order_release);
+  return Status::Ok();
+}
+
+// The tail leaves the last free row to a mover: without one, nothing could be freed any more.
+Status RowKeeper::TakeTailRow(uint32_t number) {
+  Bucket& bucket = context_.buckets[number];
+  if (bucket.record_count >> format::kSequenceBits != 0) return RegionFull(number);
+  const uint64_t fresh_count = context_.geometry().rows_per_bucket() - bucket.table.rows().size();
+  if (bucket.free_rows.size() + fresh_count <= 1) return RegionFull(number);
+  uint32_t index = 0;
+  ENGINE_RACE_RETURN_IF_ERROR(TakeRow(number, &index));
+  const uint32_t row_records = bucket.table.row_records();
+  ENGINE_RACE_ASSERT(bucket.record_count % row_records == 0);
+  Status written = Write(
+      number, index, {.kind = format::RowKind::kRun, .number = bucket.record_count / row_records});
+  if (written.ok()) return written;
+  // Whether the file has the row is not known after another failure.
+  if (written.code() == Code::kFull) ReturnRow(number, index);
+  context_.latch.LatchIfLasting(written);
+  return written;
+}
+
+Status RowKeeper::TakeRow(uint32_t number, uint32_t* row) {
+  Bucket& bucket = context_.buckets[number];
+  ENGINE_RACE_ASSERT(bucket.table.has_rows());
+  if (!bucket.free_rows.empty()) {
+    *row = *bucket.free_rows.begin();
+    bucket.free_rows.erase(bucket.free_rows.begin());
+    return Status::Ok();
+  }
+  const auto fresh = static_cast<uint32_t>(bucket.table.rows().size());
+  if (fresh == context_.geometry().rows_per_bucket()) return RegionFull(number);
+  ENGINE_RACE_RETURN_IF_ERROR(Extend(number, fresh));
+  *row = fresh;
+  return Status::Ok();
+}
+
+// The head reaches a row before its words are written.
+Status RowKeeper::Extend(uint32_t number, uint32_t index) {
+  Bucket& bucket = context_.buckets[number];
+  bucket.row_births.resize(index + 1);
+  ENGINE_RACE_RETURN_IF_ERROR(WriteRow(context_.files, number, index, Row()));
+  ENGINE_RACE_RETURN_IF_ERROR(WriteRowsHead(context_.files, number, index + 1));
+  bucket.table.SetRow(index, Row());
+  bucket.published_row_end.store(index + 1, std::memory_order_release);
+  return Status::Ok();
+}
+
+void RowKeeper::ReturnRow(uint32_t number, uint32_t row) {
+  context_.buckets[number].free_rows.insert(row);
+}
+
+Status RowKeeper::Write(uint32_t number, uint32_t index, const Row& row) {
+  Bucket& bucket = context_.buckets[number];
+  const bool is_new = bucket.table.rows()[index].free() && !row.free();
+  // Readers find the slots of the run only after this.
+  if (row.is_run()) {
+    bucket.owned_run_numbers->SetRun(index, row.number);
+  } else {
+    bucket.owned_run_numbers->Clear(index);
+  }
+  ENGINE_RACE_RETURN_IF_ERROR(WriteRow(context_.files, number, index, row));
+  if (is_new) {
+    bucket.row_births[index] = bucket.listener == nullptr ? 0 : bucket.listener->CurrentVersion();
+  }
+  bucket.table.SetRow(index, row);
+  return Status::Ok();
+}
+
+}  // namespace engine_race

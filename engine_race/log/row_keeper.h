@@ -1,0 +1,68 @@
+// Hands out the rows of slots, and frees them.
+//
+// A row passes through these states:
+//
+//   taken     by the tail of the bucket, for a run of appended records, or by a mover
+//   written   the file of rows says what it holds; it outlives the process
+//   freed     the file says, durably, that the row or some of its cells hold nothing; before that
+//             all that supersedes their records is durable
+//   released  no view, cut or reader can come to it any more: its space is given back, and a whole
+//             row may be taken again
+//
+// Thread safety: where a call says so, under the lock of its bucket; EnsureFile from any thread
+// that holds no such lock.
+#ifndef ENGINE_RACE_LOG_ROW_KEEPER_H_
+#define ENGINE_RACE_LOG_ROW_KEEPER_H_
+
+#include <cstdint>
+
+#include "engine_race/base/status.h"
+#include "engine_race/log/log_context.h"
+#include "engine_race/log/log_writer.h"
+
+namespace engine_race {
+
+class RowKeeper {
+ public:
+  // Works on both, which outlive it.
+  RowKeeper(LogContext* context, LogWriter* writer) : context_(*context), writer_(*writer) {}
+
+  // Under the bucket's lock, before the next record is staged: makes sure that it has a slot.
+  // kFull at the end of the region.
+  Status MakeRoom(uint32_t bucket) {
+    const Bucket& state = context_.buckets[bucket];
+    if (!state.table.has_rows()) [[likely]] {
+      return state.record_count < context_.geometry().bucket_capacity_records ? Status::Ok()
+                                                                              : RegionFull(bucket);
+    }
+    uint64_t slot = 0;
+    if (state.table.SlotOf(state.record_count, &slot)) return Status::Ok();
+    return TakeTailRow(bucket);
+  }
+
+  // Makes sure that the store has a file of rows. From then on older builds refuse the store.
+  Status EnsureFile();
+  // Under the bucket's lock, after EnsureFile: from here on the bucket's rows count.
+  Status BeginRows(uint32_t bucket);
+  // Under the bucket's lock: a row for moved records. kFull when there is none.
+  Status TakeRow(uint32_t bucket, uint32_t* row);
+  // Under the bucket's lock: gives back a row that was taken and not written.
+  void ReturnRow(uint32_t bucket, uint32_t row);
+  // Under the bucket's lock: says in memory and in the file what a row holds.
+  Status Write(uint32_t bucket, uint32_t index, const Row& row);
+  // Under the bucket's lock: the row is free in the file, durably, and nothing can come to it any
+  // more.
+  void Release(uint32_t bucket, uint32_t row) { context_.buckets[bucket].free_rows.insert(row); }
+
+ private:
+  Status RegionFull(uint32_t bucket) const;
+  Status TakeTailRow(uint32_t bucket);
+  Status Extend(uint32_t bucket, uint32_t index);
+
+  LogContext& context_;
+  LogWriter& writer_;
+};
+
+}  // namespace engine_race
+
+#endif  // ENGINE_RACE_LOG_ROW_KEEPER_H_
