@@ -67,16 +67,16 @@ uint32_t Chunk::LowerBound(uint64_t key) const {
   return static_cast<uint32_t>(at - entries.begin());
 }
 
-uint32_t Chunk::BucketOfEntry(uint32_t entry) const {
+const Segment& Chunk::SegmentOfEntry(uint32_t entry) const {
   const auto after = std::upper_bound(
       segments.begin(), segments.end(), entry,
       [](uint32_t bound, const Segment& segment) { return bound < segment.first_entry; });
-  return std::prev(after)->bucket;
+  return *std::prev(after);
 }
 
 Status Chunk::ErrorOf(const ScanContext& context, uint32_t entry) {
   if (plan.positions[entry] == kCorruptPosition) {
-    return context.log.CorruptValue(BucketOfEntry(entry), entries[entry].ref.slot());
+    return context.log.CorruptValue(SegmentOfEntry(entry).bucket, entries[entry].ref.slot());
   }
   std::lock_guard lock(error_mutex_);
   return read_status_;
@@ -149,18 +149,30 @@ void Chunk::Prefetch(uint32_t entry) const {
 void Chunk::PrepareEntry(const ScanContext& context, uint32_t entry) {
   uint32_t& position = plan.positions[entry];
   if (position >= kCorruptPosition) return;
-  const uint32_t bucket = BucketOfEntry(entry);
+  const Segment& segment = SegmentOfEntry(entry);
+  const uint32_t bucket = segment.bucket;
   if ((position & kStagedPosition) != 0) {
     const uint32_t at = position & ~kStagedPosition;
     const Status status = context.log.ReadValue(bucket, entries[entry].ref.slot(),
                                                 base_ + uint64_t{at} * kValueBytes);
     position = status.ok() ? at : kUnreadablePosition;
+    if (status.ok() && IsStale(context, segment)) {
+      stale_.store(true, std::memory_order_relaxed);
+      position = kUnreadablePosition;
+      return;
+    }
     if (!status.ok()) {
       NoteReadError(status);
       return;
     }
   }
   if (!VerifyValue(context, bucket, entries[entry], Value(entry)).ok()) position = kCorruptPosition;
+}
+
+void Chunk::NoteReuse(const ScanContext& context) {
+  for (const Segment& segment : segments) {
+    if (IsStale(context, segment)) stale_.store(true, std::memory_order_relaxed);
+  }
 }
 
 void Chunk::NoteReadError(const Status& status) {

@@ -38,7 +38,7 @@ class Chunk {
 
   // The first entry with a key of at least `key`.
   uint32_t LowerBound(uint64_t key) const;
-  uint32_t BucketOfEntry(uint32_t entry) const;
+  const Segment& SegmentOfEntry(uint32_t entry) const;
   // The entry's value, or null when it has none: then ErrorOf says why. Its batch must have been
   // prepared.
   const char* Value(uint32_t entry) const {
@@ -63,6 +63,12 @@ class Chunk {
   // Returns once the batch of `entry` has been checked. The chunk is ready, and pinned by the
   // caller.
   void Prepare(const ScanContext& context, uint32_t entry);
+
+  // Marks the chunk as stale if slots of it may have been given to other records while they were
+  // read. Before SetReady.
+  void NoteReuse(const ScanContext& context);
+  // Values that were read may be those of other records. Scans read such keys for themselves.
+  bool stale() const { return stale_.load(std::memory_order_relaxed); }
 
   // Marks what `read` should have brought, from its slot `first_bad` on. Before SetReady.
   void FailRead(const PlannedRead& read, uint32_t first_bad, const Status& status);
@@ -113,6 +119,8 @@ class Chunk {
   char* base_ = nullptr;
   // 0 while reads are under way.
   std::atomic<uint32_t> state_{0};
+  // Relaxed: SetReady and the states of batches show what it says of.
+  std::atomic<bool> stale_{false};
   bool needs_preparing_ = false;
   uint32_t batch_count_ = 0;
   uint32_t batch_capacity_ = 0;

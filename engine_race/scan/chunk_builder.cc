@@ -66,7 +66,8 @@ ChunkBuilder::Outline ChunkBuilder::Plan(const Request& request) const {
 bool ChunkBuilder::CollectBucket(uint32_t bucket, uint64_t first_key, uint64_t last_key,
                                  size_t max_entries, Chunk* chunk) {
   const size_t before = chunk->entries.size();
-  chunk->segments.push_back({bucket, static_cast<uint32_t>(before)});
+  chunk->segments.push_back(
+      {bucket, static_cast<uint32_t>(before), context_->log.ReuseCount(bucket)});
   bool complete = false;
   const Status status =
       context_->index.Collect(bucket, first_key, last_key, max_entries, &chunk->entries, &complete);

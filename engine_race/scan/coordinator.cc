@@ -96,7 +96,10 @@ void Coordinator::Publish() {
   if (loaded_.empty()) return;
   {
     std::lock_guard lock(mutex_);
-    for (Chunk* chunk : loaded_) chunk->doomed = chunk->doomed || chunk->read_failed;
+    for (Chunk* chunk : loaded_) {
+      chunk->NoteReuse(*context_);
+      chunk->doomed = chunk->doomed || chunk->read_failed || chunk->stale();
+    }
   }
   for (Chunk* chunk : loaded_) chunk->SetReady();
   std::lock_guard lock(mutex_);
@@ -120,7 +123,7 @@ Coordinator::Step Coordinator::PlanNext(std::unique_lock<std::mutex>* lock) {
 }
 
 // The chunk was cut before some scan began that wants it. It serves that scan as well when the
-// index still says the same: a slot's value never changes.
+// index still says the same: the value that was read of a record never changes.
 Coordinator::Step Coordinator::Revalidate(const NextLoad& load, Chunk* chunk,
                                           std::unique_lock<std::mutex>* lock) {
   if (chunk->doomed) {

@@ -86,6 +86,10 @@ Status Session::ScanShared(const RecordFn& visit) {
 
 Status Session::VisitChunk(Chunk* chunk, const RecordFn& visit) {
   chunk->WaitUntilReady();
+  if (chunk->stale()) [[unlikely]] {
+    coordinator_->Condemn(&scanner_);
+    return VisitWindow(visit);
+  }
   const uint64_t last = scanner_.last;
   const uint32_t end = last >= chunk->last_key ? static_cast<uint32_t>(chunk->entries.size())
                                                : chunk->LowerBound(last + 1);
@@ -100,7 +104,9 @@ Status Session::VisitChunk(Chunk* chunk, const RecordFn& visit) {
       const char* value = chunk->Value(i);
       if (value == nullptr) [[unlikely]] {
         coordinator_->Condemn(&scanner_);
-        return chunk->ErrorOf(*context_, i);
+        if (!chunk->stale()) return chunk->ErrorOf(*context_, i);
+        pos_ = chunk->entries[i].key;
+        return VisitWindow(visit);
       }
       visited_.CountOne();
       VisitRecord(chunk->entries[i].key, value, visit);

@@ -56,7 +56,14 @@ class VisitCounter {
 struct Segment {
   uint32_t bucket = 0;
   uint32_t first_entry = 0;
+  // BucketLog::ReuseCount before the index was asked.
+  uint64_t reuse_count = 0;
 };
+// Whether slots of the segment may have been given to other records since the index was asked.
+// Those that a live view shows never are.
+inline bool IsStale(const ScanContext& context, const Segment& segment) {
+  return context.log.ReuseCount(segment.bucket) != segment.reuse_count;
+}
 
 inline void VisitRecord(uint64_t key, const char* value, const RecordFn& visit) {
   char key_bytes[kKeyBytes];

@@ -125,14 +125,39 @@ uint64_t WindowReader::memory_bytes() const {
 Status WindowReader::Read(uint64_t first_key, uint64_t last_key, uint64_t version,
                           uint32_t max_records) {
   ENGINE_RACE_ASSERT(max_records > 0);
-  Clear();
   try {
-    ENGINE_RACE_RETURN_IF_ERROR(pool_->TakeWindow(&window_));
-    Collect(first_key, last_key, version, std::min(max_records, window_.record_count));
-    Plan();
-    return ReadPlanned();
+    while (true) {
+      Clear();
+      ENGINE_RACE_RETURN_IF_ERROR(pool_->TakeWindow(&window_));
+      Collect(first_key, last_key, version, std::min(max_records, window_.record_count));
+      Plan();
+      ENGINE_RACE_RETURN_IF_ERROR(ReadPlanned());
+      if (version != kLatestVersion) return Status::Ok();
+      // Without a view slots are only good for as long as nobody uses them again.
+      ReadStaged();
+      const bool is_stale = std::any_of(segments_.begin(), segments_.end(), [&](const Segment& each) {
+        return IsStale(*context_, each);
+      });
+      if (!is_stale) return Status::Ok();
+    }
   } catch (const std::bad_alloc&) {
     return Status::OutOfMemory("scan window");
+  }
+}
+
+void WindowReader::ReadStaged() {
+  for (size_t i = 0; i < segments_.size(); ++i) {
+    const size_t after = i + 1 < segments_.size() ? segments_[i + 1].first_entry : entries_.size();
+    for (size_t entry = segments_[i].first_entry; entry < after; ++entry) {
+      uint32_t& position = plan_.positions[entry];
+      if (position == kUnreadablePosition || (position & kStagedPosition) == 0) continue;
+      const uint32_t at = position & ~kStagedPosition;
+      const Status status =
+          context_->log.ReadValue(segments_[i].bucket, entries_[entry].ref.slot(),
+                                  window_.data + uint64_t{at} * kValueBytes);
+      position = status.ok() ? at : kUnreadablePosition;
+      if (!status.ok() && read_status_.ok()) read_status_ = status;
+    }
   }
 }
 
@@ -151,11 +176,14 @@ void WindowReader::Collect(uint64_t first_key, uint64_t last_key, uint64_t versi
     const uint32_t bucket = geometry.BucketOf(first_key);
     const uint64_t last_in_bucket = std::min(last_key, geometry.LastKeyOf(bucket));
     const size_t before = entries_.size();
+    const uint64_t reuse_count = context_->log.ReuseCount(bucket);
     bool whole = false;
     collect_status_ = context_->index.Collect(bucket, first_key, last_in_bucket, max_records,
                                               &entries_, &whole, version);
     if (!collect_status_.ok()) entries_.resize(before);
-    if (entries_.size() > before) segments_.push_back({bucket, static_cast<uint32_t>(before)});
+    if (entries_.size() > before) {
+      segments_.push_back({bucket, static_cast<uint32_t>(before), reuse_count});
+    }
     if (!collect_status_.ok()) return;
     const uint64_t reached = whole ? last_in_bucket : entries_.back().key;
     complete_ = reached == last_key;

@@ -114,6 +114,8 @@ class WindowReader {
   void Collect(uint64_t first_key, uint64_t last_key, uint64_t version, uint32_t max_records);
   void Plan();
   Status ReadPlanned();
+  // Reads the values that are staged. Value would do it later.
+  void ReadStaged();
   Status ReadOverlapped(io::ReadQueue* queue);
   void FailRead(const PlannedRead& read, uint32_t first_bad, const Status& status);
 

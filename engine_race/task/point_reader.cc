@@ -6,10 +6,15 @@
 namespace engine_race {
 
 Status PointReader::Read(uint64_t key, ValueSink value) const {
-  Found found;
-  ENGINE_RACE_RETURN_IF_ERROR(
-      index_.Await(key, [&](BlockLookup* lookup) { return Find(key, &found, lookup, value); }));
-  return found.delivered ? Status::Ok() : ReadFromLog(key, found, value);
+  while (true) {
+    Found found;
+    ENGINE_RACE_RETURN_IF_ERROR(
+        index_.Await(key, [&](BlockLookup* lookup) { return Find(key, &found, lookup, value); }));
+    if (found.delivered) return Status::Ok();
+    Status status = ReadFromLog(key, found, value);
+    // The status of another record's slot says nothing.
+    if (status.ok() || !IsStale(found)) return status;
+  }
 }
 
 // Not inlined, so that a read from a frame does not pay for the buffer.
@@ -18,7 +23,9 @@ __attribute__((noinline)) Status PointReader::ReadFromLog(uint64_t key, const Fo
   // On the stack: a pool of buffers that all threads share would cost more than copying the value.
   alignas(kIoAlignment) char buffer[kValueBytes];
   ENGINE_RACE_RETURN_IF_ERROR(log_.ReadValue(found.bucket, found.ref.slot(), buffer));
-  return Deliver(key, found, buffer, value);
+  // Not kIncomplete to any caller: Read tries again.
+  if (IsStale(found)) return Status(Code::kIncomplete, {});
+  return DeliverOnce(key, found, buffer, value);
 }
 
 // Calls find() again after loading the bucket, if it was unread: a lookup of frames does not load
@@ -53,18 +60,19 @@ Status PointReader::ReadAt(uint64_t key, uint64_t version, ValueSink value) cons
 Status PointReader::Find(uint64_t key, Found* found, BlockLookup* lookup, ValueSink value,
                          const RunWindow& window) const {
   found->delivered = false;
+  found->bucket = log_.geometry().BucketOf(key);
+  found->reuse_count = log_.ReuseCount(found->bucket);
   if (frames_ != nullptr) {
     // Copied here, because the frame may be used for another value as soon as Find returns.
     const auto find = [&] {
       const auto use = [value](const char* hot) { value.Put(hot); };
       return frames_->Find(key, &found->ref, &found->delivered, lookup, use, window);
     };
-    ENGINE_RACE_RETURN_IF_ERROR(FindLoaded(log_.geometry().BucketOf(key), find));
+    ENGINE_RACE_RETURN_IF_ERROR(FindLoaded(found->bucket, find));
     if (found->delivered) return Status::Ok();
   } else {
     ENGINE_RACE_RETURN_IF_ERROR(index_.Find(key, &found->ref, lookup, window));
   }
-  found->bucket = log_.geometry().BucketOf(key);
   found->staged = !log_.Logged(found->bucket).Contains(found->ref.slot());
   return Status::Ok();
 }
@@ -114,6 +122,11 @@ Status PointReader::Verify(const Found& found, const char* buffer) const {
 
 Status PointReader::Deliver(uint64_t key, const Found& found, const char* buffer,
                             ValueSink value) const {
+  return IsStale(found) ? Read(key, value) : DeliverOnce(key, found, buffer, value);
+}
+
+Status PointReader::DeliverOnce(uint64_t key, const Found& found, const char* buffer,
+                                ValueSink value) const {
   // A staged value is in memory anyway.
   const bool offers = frames_ != nullptr && !found.staged && !found.at_view;
   if (offers) frames_->PrepareOffer(key);

@@ -48,6 +48,8 @@ class PointReader {
     bool staged = false;
     bool delivered = false;  // there is nothing left to be done
     bool at_view = false;    // it may be superseded, and is not offered to the frames
+    // BucketLog::ReuseCount before the lookup.
+    uint64_t reuse_count = 0;
   };
   // The steps of a read, for tasks. Find finds the newest value of `key`: kNotFound, kCorruption.
   // If it is in a frame, it is put into `value` at once. kIncomplete: the lookup wants a block.
@@ -67,13 +69,18 @@ class PointReader {
     return log_.ReadValue(found.bucket, found.ref.slot(), buffer);
   }
   // Verifies the value in `buffer`, copies it to `value`, and offers it to the frames unless it was
-  // found at a view.
+  // found at a view. Reads the key again, and blocks, if the slot may have been used again.
   Status Deliver(uint64_t key, const Found& found, const char* buffer, ValueSink value) const;
 
  private:
   template <typename FindFn>
   Status FindLoaded(uint32_t bucket, const FindFn& find) const;
   Status ReadFromLog(uint64_t key, const Found& found, ValueSink value) const;
+  Status DeliverOnce(uint64_t key, const Found& found, const char* buffer, ValueSink value) const;
+  // Whether the slot may have been given to another record since the lookup. Views keep their slots.
+  bool IsStale(const Found& found) const {
+    return !found.at_view && log_.ReuseCount(found.bucket) != found.reuse_count;
+  }
   Status Verify(const Found& found, const char* buffer) const;
 
   const BucketLog& log_;
