@@ -26,6 +26,7 @@ void Chunk::Recycle() {
   read_status_ = Status::Ok();
   // Relaxed: nobody else knows the chunk now; the mutex shows it to them later.
   recalled.store(false, std::memory_order_relaxed);
+  stale_.store(false, std::memory_order_relaxed);
   state_.store(0, std::memory_order_relaxed);
 }
 

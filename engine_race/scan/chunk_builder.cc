@@ -114,7 +114,8 @@ void ChunkBuilder::Build(const Request& request, const Outline& outline, Chunk* 
 void ChunkBuilder::PlanReads(uint32_t max_positions, Chunk* chunk) {
   const uint32_t entry_count = static_cast<uint32_t>(chunk->entries.size());
   for (size_t i = 0; i < chunk->segments.size(); ++i) {
-    const auto [bucket, first] = chunk->segments[i];
+    const uint32_t bucket = chunk->segments[i].bucket;
+    const uint32_t first = chunk->segments[i].first_entry;
     const uint32_t after =
         i + 1 < chunk->segments.size() ? chunk->segments[i + 1].first_entry : entry_count;
     // Entries that are not planned yet keep their room.
