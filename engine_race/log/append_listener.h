@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -33,6 +34,16 @@ class AppendListener {
   virtual uint64_t CurrentVersion() const noexcept { return 0; }
   // Whether a view of a version in [first, end) may be live.
   virtual bool HasViewIn(uint64_t /*first*/, uint64_t /*end*/) const noexcept { return false; }
+};
+
+// Told of each group of entries that was written to the key log.
+class KeyGroupListener {
+ public:
+  virtual ~KeyGroupListener() = default;
+  // Called by the thread that has written the group, without any lock. The bucket has at least
+  // `record_count` records.
+  virtual void OnKeyGroup(uint32_t bucket, std::span<const format::KeyEntry> entries,
+                          uint64_t record_count) noexcept = 0;
 };
 
 // Keeps the rows of a bucket as they are for the reader of a cut.
@@ -76,6 +87,8 @@ struct BucketCut {
   uint64_t record_count = 0;
   // The entries of appended records below this are in the key log.
   uint64_t logged_key_watermark = 0;
+  // Appended records below this are in both logs, in whole groups.
+  uint64_t logged_watermark = 0;
   // The entries of appended records from first_staged() to record_count.
   std::vector<format::KeyEntry> staged_keys;
   SlotTable table;

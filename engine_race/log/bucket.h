@@ -10,6 +10,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -148,6 +149,12 @@ struct alignas(64) Bucket {
   std::set<uint32_t> free_rows;
   // Views of lower versions show no record of a row. By row; rows that Open found have 0.
   std::vector<uint64_t> row_births;
+  // How many groups of freed cells a row has that have not been released.
+  std::map<uint32_t, uint32_t> unreleased;
+  // Of those, how many wait for RowMover::Settle.
+  uint32_t unsettled_count = 0;
+  // Whether a thread cleans the bucket.
+  bool claimed = false;
   // How many cuts there are, whose readers need the rows as they are. Raised under the lock.
   std::atomic<uint32_t> cut_count{0};
   // A copy of the table's runs for readers without a lock. Null without rows.

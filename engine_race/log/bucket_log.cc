@@ -14,7 +14,8 @@ BucketLog::BucketLog(const Options& options, StoreFiles files,
       writer_(&context_),
       groups_(&context_, &writer_),
       reader_(&context_),
-      syncer_(&context_, &writer_, &groups_) {}
+      syncer_(&context_, &writer_, &groups_),
+      mover_(&context_, &writer_, &reader_, &syncer_) {}
 
 // Recovers the log under the store's memory policy, because pages of counts and staged records
 // enter the page cache there. The opening of files logs what it finds, so it keeps the caller's

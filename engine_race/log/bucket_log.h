@@ -33,6 +33,7 @@
 #include "engine_race/log/log_context.h"
 #include "engine_race/log/log_reader.h"
 #include "engine_race/log/log_writer.h"
+#include "engine_race/log/row_mover.h"
 #include "engine_race/log/syncer.h"
 
 namespace engine_race {
@@ -162,6 +163,16 @@ class BucketLog {
   LatencyHistogram group_write_latencies() const { return context_.group_writes.Snapshot(); }
   LatencyHistogram flush_latencies() const { return context_.flushes.Snapshot(); }
 
+  // Tells `listener` of groups of entries from now on, or nobody if it is null. To be called while
+  // no thread appends.
+  void set_key_group_listener(KeyGroupListener* listener) {
+    context_.key_group_listener.store(listener, std::memory_order_release);
+  }
+
+  // Moves records and frees what they leave.
+  RowMover& mover() { return mover_; }
+  const RowMover& mover() const { return mover_; }
+
   // Bytes of mapped staging that this opening holds at most.
   uint64_t memory_bytes() const { return context_.staging.memory_bytes(); }
   // False: records are staged with pwrite, see Options::staging_mode.
@@ -177,6 +188,7 @@ class BucketLog {
   GroupWriter groups_;
   LogReader reader_;
   Syncer syncer_;
+  RowMover mover_;
 };
 
 }  // namespace engine_race

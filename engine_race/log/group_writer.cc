@@ -189,7 +189,18 @@ Status GroupWriter::WriteGroup(uint32_t index, const FullGroup& full) {
   }
   writer_.ReserveAhead(index, full.kind, full.group);
   ENGINE_RACE_RETURN_IF_ERROR(context_.staging.FullKeys(index, full.place, &buffer, &group));
-  return writer_.WriteKeys(index, full.slot, geometry.key_group_bytes, group);
+  ENGINE_RACE_RETURN_IF_ERROR(
+      writer_.WriteKeys(index, full.slot, geometry.key_group_bytes, group));
+  // Acquire pairs with the release in BucketLog::set_key_group_listener.
+  KeyGroupListener* const listener =
+      context_.key_group_listener.load(std::memory_order_acquire);
+  if (listener != nullptr) {
+    listener->OnKeyGroup(index,
+                         {reinterpret_cast<const format::KeyEntry*>(group),
+                          geometry.keys_per_group()},
+                         (full.group + 1) * geometry.keys_per_group());
+  }
+  return Status::Ok();
 }
 
 Status GroupWriter::FinishWrite(uint32_t index, const FullGroup& full, Status written) noexcept {

@@ -14,6 +14,7 @@
 #include "engine_race/base/latency_recorder.h"
 #include "engine_race/base/options.h"
 #include "engine_race/base/status.h"
+#include "engine_race/log/append_listener.h"
 #include "engine_race/log/bucket.h"
 #include "engine_race/log/entry_codec.h"
 #include "engine_race/log/geometry.h"
@@ -48,6 +49,8 @@ struct LogContext {
   std::atomic<bool> has_row_file{false};
   std::mutex row_file_mutex;
   WriteLatch latch;
+  // Null: nobody wants to know. Set while no thread appends.
+  std::atomic<KeyGroupListener*> key_group_listener{nullptr};
   // How long writes of full groups and flushes took, where Options::latency_stats asks for it.
   LatencyRecorder group_writes;
   LatencyRecorder flushes;

@@ -62,6 +62,7 @@ Status LogReader::TakeCut(uint32_t number, uint64_t first_sequence, BucketCut* c
   cut->first_sequence = first_sequence;
   cut->record_count = bucket.record_count;
   cut->logged_key_watermark = bucket.keys.watermark();
+  cut->logged_watermark = std::min(bucket.keys.watermark(), bucket.values.watermark());
   cut->table = bucket.table;
   cut->pin = CutPin(&bucket.cut_count);
   cut->staged_keys.resize(bucket.record_count - cut->first_staged());

@@ -17,9 +17,14 @@ Status Syncer::Sync() {
   if (sync_covered_ >= request) return Status::Ok();
   // Records that were acknowledged before these requests are staged by now.
   const uint64_t covered = sync_requests_.load();
-  ENGINE_RACE_RETURN_IF_ERROR(SyncAll());
+  ENGINE_RACE_RETURN_IF_ERROR(SyncAll(/*flush_always=*/false));
   sync_covered_ = covered;
   return Status::Ok();
+}
+
+Status Syncer::SyncLogs() {
+  const std::lock_guard<std::mutex> lock(sync_mutex_);
+  return SyncAll(/*flush_always=*/true);
 }
 
 // Logs a failure, because perhaps no caller waits for the checkpoint. A full disk may have room by
@@ -35,7 +40,7 @@ Status Syncer::Checkpoint() noexcept {
 }
 
 // Under sync_mutex_.
-Status Syncer::SyncAll() {
+Status Syncer::SyncAll(bool flush_always) {
   if (context_.latch.latched()) return context_.latch.status();
   std::vector<std::pair<uint32_t, uint64_t>> targets;
   // A bucket whose staging is lost does not keep other buckets from being synced.
@@ -51,7 +56,7 @@ Status Syncer::SyncAll() {
     ENGINE_RACE_RETURN_IF_ERROR(synced);
     if (target != 0) targets.emplace_back(index, target);
   }
-  if (targets.empty()) return lost;
+  if (targets.empty() && !flush_always) return lost;
   ENGINE_RACE_RETURN_IF_ERROR(context_.staging.ReserveCounts());
   ENGINE_RACE_RETURN_IF_ERROR(writer_.FlushLogs());
   for (const auto& [index, target] : targets) {

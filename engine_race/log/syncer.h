@@ -34,6 +34,9 @@ class Syncer {
   // lost staged records; all other buckets are synced.
   Status Sync();
 
+  // Sync that flushes the logs even if no record waits for it.
+  Status SyncLogs();
+
   // *journal: the journal of a durable sync mode, null in SyncMode::kNone. Where it could not be
   // had at Open, on a full disk, the store is open for reading and each write tries again.
   Status EnsureJournal(Journal** journal) {
@@ -58,7 +61,7 @@ class Syncer {
   uint64_t written_bytes() const;
 
  private:
-  Status SyncAll();
+  Status SyncAll(bool flush_always);
   Status SyncBucket(uint32_t bucket, uint64_t* target);
   Status WritePartialGroup(uint32_t bucket, LaneKind kind, uint64_t target,
                            std::unique_lock<std::mutex>* lock);

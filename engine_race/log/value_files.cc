@@ -81,6 +81,26 @@ void ValueFiles::Reserve(uint32_t bucket, uint64_t begin_bytes, uint64_t end_byt
   }
 }
 
+Status ValueFiles::Punch(uint32_t bucket, uint64_t slot, uint64_t slot_count,
+                         bool* supported) const {
+  *supported = true;
+  while (slot_count > 0) {
+    const ValueLocation location = Locate(bucket, slot);
+    const uint64_t count = std::min<uint64_t>(location.slot_count, slot_count);
+    // The space of a device stays with its unit.
+    const bool in_device = paths_[UnitOf(bucket, slot).path].units != nullptr;
+    bool punched = !in_device;
+    if (punched) {
+      ENGINE_RACE_RETURN_IF_ERROR(location.file->Punch(
+          location.offset, location.offset + count * kValueBytes, &punched));
+    }
+    *supported = *supported && punched;
+    slot += count;
+    slot_count -= count;
+  }
+  return Status::Ok();
+}
+
 Status ValueFiles::FlushMaps() const {
   for (const ValuePath& path : paths_) {
     if (path.units != nullptr) ENGINE_RACE_RETURN_IF_ERROR(path.units->Flush());

@@ -1,0 +1,325 @@
+#include "engine_race/log/row_mover.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <utility>
+
+#include "engine_race/base/assert.h"
+#include "engine_race/base/guarded.h"
+#include "engine_race/base/memory.h"
+
+namespace engine_race {
+namespace {
+
+constexpr uint64_t kEntryBytes = sizeof(format::KeyEntry);
+
+// The cells of a row that hold anything.
+uint32_t UsedCells(const SlotTable& table, const Row& row) {
+  const uint32_t records = row.is_run() ? table.row_records() : row.record_count;
+  const uint32_t count = (records + table.cell_records() - 1) / table.cell_records();
+  return (uint32_t{1} << count) - 1;
+}
+
+}  // namespace
+
+bool RowMover::Claim(uint32_t number) {
+  Bucket& bucket = context_.buckets[number];
+  if (bucket.damaged) return false;
+  const std::lock_guard<std::mutex> lock(bucket.mutex);
+  // The table does not say yet that unsettled cells are free.
+  return bucket.unsettled_count == 0 && !std::exchange(bucket.claimed, true);
+}
+
+void RowMover::Unclaim(uint32_t number) {
+  Bucket& bucket = context_.buckets[number];
+  const std::lock_guard<std::mutex> lock(bucket.mutex);
+  ENGINE_RACE_ASSERT(bucket.claimed);
+  bucket.claimed = false;
+}
+
+Status RowMover::Begin(uint32_t number) {
+  Bucket& bucket = context_.buckets[number];
+  if (bucket.HasRows()) return Status::Ok();
+  ENGINE_RACE_RETURN_IF_ERROR(rows_.EnsureFile());
+  uint64_t begin_bytes = 0;
+  uint64_t end_bytes = 0;
+  {
+    const std::lock_guard<std::mutex> lock(bucket.mutex);
+    ENGINE_RACE_RETURN_IF_ERROR(rows_.BeginRows(number));
+    begin_bytes = bucket.table.rows().size() * bucket.table.row_records() * kValueBytes;
+    end_bytes = bucket.reserved_value_bytes;
+  }
+  // Space that was reserved ahead of the log is not needed where slots are used again.
+  if (begin_bytes >= end_bytes) return Status::Ok();
+  bool supported = false;
+  return context_.files.values.Punch(number, begin_bytes / kValueBytes,
+                                     (end_bytes - begin_bytes) / kValueBytes, &supported);
+}
+
+Status RowMover::TakeRow(uint32_t number, uint32_t* row) {
+  const std::lock_guard<std::mutex> lock(context_.buckets[number].mutex);
+  return rows_.TakeRow(number, row);
+}
+
+void RowMover::ReturnRow(uint32_t number, uint32_t row) {
+  const std::lock_guard<std::mutex> lock(context_.buckets[number].mutex);
+  rows_.ReturnRow(number, row);
+}
+
+Status RowMover::WriteValues(uint32_t bucket, uint64_t slot, uint64_t slot_count,
+                             const void* values) {
+  ENGINE_RACE_RETURN_IF_ERROR(writer_.WriteValues(bucket, slot, slot_count, values));
+  moved_bytes_.fetch_add(slot_count * kValueBytes, std::memory_order_relaxed);
+  return Status::Ok();
+}
+
+Status RowMover::Publish(uint32_t number, uint32_t row, uint64_t moved_number,
+                         std::span<KeyRecord> records) {
+  Bucket& bucket = context_.buckets[number];
+  const uint32_t row_records = context_.geometry().row_records();
+  ENGINE_RACE_ASSERT(!records.empty() && records.size() <= row_records);
+  const uint64_t first_slot = uint64_t{row} * row_records;
+  Region keys;
+  ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(row_records * kEntryBytes, /*huge_pages=*/false,
+                                               &keys, context_.placement.memory()));
+  std::memset(keys.data(), 0, keys.size());
+  for (size_t i = 0; i < records.size(); ++i) {
+    const format::KeyEntry entry = SlotTable::EncodeMoved(context_.codec(number), records[i],
+                                                          first_slot + i, moved_number);
+    std::memcpy(keys.data() + i * kEntryBytes, &entry, sizeof(entry));
+    records[i].slot = static_cast<uint32_t>(first_slot + i);
+    records[i].sequence = 2 * moved_number;
+  }
+  ENGINE_RACE_RETURN_IF_ERROR(writer_.WriteKeys(number, first_slot, keys.size(), keys.data()));
+  std::vector<uint64_t> newer_keys;
+  uint64_t seen_count = moved_number;
+  std::unique_lock<std::mutex> lock(bucket.mutex);
+  // Records that were appended meanwhile are newer than those that are moved. The entries of most
+  // are read without the lock.
+  while (bucket.listener != nullptr && seen_count < bucket.keys.watermark()) {
+    lock.unlock();
+    ENGINE_RACE_RETURN_IF_ERROR(ReadNewerKeys(number, &seen_count, &newer_keys));
+    lock.lock();
+  }
+  while (bucket.listener != nullptr && seen_count < bucket.record_count) {
+    format::KeyEntry entry;
+    ENGINE_RACE_RETURN_IF_ERROR(
+        context_.staging.ReadKeys(number, bucket.keys.PlaceOf(seen_count),
+                                  bucket.keys.IndexOf(seen_count), 1, &entry));
+    newer_keys.push_back(entry.key);
+    ++seen_count;
+  }
+  Status written = rows_.Write(number, row,
+                               {.kind = format::RowKind::kMoving,
+                                .number = moved_number,
+                                .record_count = static_cast<uint32_t>(records.size())});
+  if (!written.ok()) {
+    context_.latch.LatchIfLasting(written);
+    return written;
+  }
+  {
+    const std::lock_guard<std::mutex> list(mutex_);
+    published_.push_back({number, row});
+  }
+  return TellIndex(number, records, &newer_keys);
+}
+
+// Under the bucket's lock. After a failure some records are still at their old slots for the index.
+Status RowMover::TellIndex(uint32_t number, std::span<const KeyRecord> records,
+                           std::vector<uint64_t>* newer_keys) {
+  AppendListener* const listener = context_.buckets[number].listener;
+  if (listener == nullptr) return Status::Ok();
+  std::sort(newer_keys->begin(), newer_keys->end());
+  for (const KeyRecord& record : records) {
+    if (std::binary_search(newer_keys->begin(), newer_keys->end(), record.key)) continue;
+    ENGINE_RACE_RETURN_IF_ERROR(listener->Prepare(number));
+    listener->OnAppend(number, record);
+  }
+  return Status::Ok();
+}
+
+// The keys of the appended records from *from on, which moves behind them.
+Status RowMover::ReadNewerKeys(uint32_t number, uint64_t* from, std::vector<uint64_t>* keys) const {
+  BucketCut cut;
+  ENGINE_RACE_RETURN_IF_ERROR(reader_.LookAtBucket(number, *from, &cut));
+  constexpr uint64_t kPageEntries = kIoAlignment / kEntryBytes;
+  Region page;
+  ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(kIoAlignment, /*huge_pages=*/false, &page));
+  const auto* const entries = reinterpret_cast<const format::KeyEntry*>(page.data());
+  for (uint64_t sequence = *from; sequence < cut.logged_key_watermark;) {
+    const uint64_t slot = cut.table.SlotOf(sequence);
+    const uint64_t in_page = slot % kPageEntries;
+    ENGINE_RACE_RETURN_IF_ERROR(context_.files.KeyFile(number).Read(
+        page.data(), kIoAlignment, context_.geometry().KeyOffset(number, slot - in_page)));
+    for (uint64_t i = in_page; i < kPageEntries && sequence < cut.logged_key_watermark; ++i) {
+      keys->push_back(entries[i].key);
+      ++sequence;
+    }
+  }
+  for (const format::KeyEntry& entry : cut.staged_keys) keys->push_back(entry.key);
+  *from = cut.record_count;
+  return Status::Ok();
+}
+
+void RowMover::Describe(uint32_t number, uint32_t row, FreedCells* freed) const {
+  Bucket& bucket = context_.buckets[number];
+  const std::lock_guard<std::mutex> lock(bucket.mutex);
+  freed->bucket = number;
+  freed->row = row;
+  freed->birth = bucket.row_births[row];
+  freed->version = bucket.listener == nullptr ? 0 : bucket.listener->CurrentVersion();
+}
+
+bool RowMover::IsSeen(const FreedCells& freed) const {
+  Bucket& bucket = context_.buckets[freed.bucket];
+  const std::lock_guard<std::mutex> lock(bucket.mutex);
+  return bucket.listener != nullptr && bucket.listener->HasViewIn(freed.birth, freed.version);
+}
+
+uint64_t RowMover::BytesOf(const FreedCells& freed) const {
+  return std::popcount(freed.cells) * uint64_t{context_.geometry().cell_records()} * kValueBytes;
+}
+
+void RowMover::Free(std::span<const FreedCells> freed) {
+  for (const FreedCells& each : freed) {
+    Bucket& bucket = context_.buckets[each.bucket];
+    const std::lock_guard<std::mutex> lock(bucket.mutex);
+    ++bucket.unreleased[each.row];
+    ++bucket.unsettled_count;
+  }
+  const std::lock_guard<std::mutex> list(mutex_);
+  unsettled_.insert(unsettled_.end(), freed.begin(), freed.end());
+  for (const FreedCells& each : freed) {
+    unsettled_bytes_.fetch_add(BytesOf(each), std::memory_order_relaxed);
+  }
+}
+
+Status RowMover::Settle() {
+  const std::lock_guard<std::mutex> settling(settle_mutex_);
+  std::vector<PublishedRow> published;
+  std::vector<FreedCells> freed;
+  {
+    const std::lock_guard<std::mutex> list(mutex_);
+    if (published_.empty() && unsettled_.empty()) return Status::Ok();
+    published = published_;
+    freed = unsettled_;
+  }
+  ENGINE_RACE_RETURN_IF_ERROR(syncer_.SyncLogs());
+  for (const PublishedRow& each : published) {
+    Bucket& bucket = context_.buckets[each.bucket];
+    const std::lock_guard<std::mutex> lock(bucket.mutex);
+    Row row = bucket.table.rows()[each.row];
+    if (row.kind != format::RowKind::kMoving) continue;
+    row.kind = format::RowKind::kMoved;
+    ENGINE_RACE_RETURN_IF_ERROR(rows_.Write(each.bucket, each.row, row));
+  }
+  for (const FreedCells& each : freed) ENGINE_RACE_RETURN_IF_ERROR(FreeInFile(each));
+  ENGINE_RACE_RETURN_IF_ERROR(writer_.FlushRows());
+  uint64_t bytes = 0;
+  for (const FreedCells& each : freed) {
+    bytes += BytesOf(each);
+    Bucket& bucket = context_.buckets[each.bucket];
+    const std::lock_guard<std::mutex> lock(bucket.mutex);
+    --bucket.unsettled_count;
+  }
+  const std::lock_guard<std::mutex> list(mutex_);
+  published_.erase(published_.begin(),
+                   published_.begin() + static_cast<ptrdiff_t>(published.size()));
+  unsettled_.erase(unsettled_.begin(), unsettled_.begin() + static_cast<ptrdiff_t>(freed.size()));
+  unreleased_.insert(unreleased_.end(), freed.begin(), freed.end());
+  unsettled_bytes_.fetch_sub(bytes, std::memory_order_relaxed);
+  unreleased_bytes_.fetch_add(bytes, std::memory_order_relaxed);
+  return Status::Ok();
+}
+
+// A call that is done again after a failure changes nothing.
+Status RowMover::FreeInFile(const FreedCells& freed) {
+  Bucket& bucket = context_.buckets[freed.bucket];
+  const std::lock_guard<std::mutex> lock(bucket.mutex);
+  Row row = bucket.table.rows()[freed.row];
+  if (row.free()) return Status::Ok();
+  row.freed_cells |= freed.cells;
+  const uint32_t used = UsedCells(bucket.table, row);
+  if ((row.freed_cells & used) == used) row = Row();
+  return rows_.Write(freed.bucket, freed.row, row);
+}
+
+void RowMover::Release() noexcept {
+  std::vector<FreedCells> settled;
+  {
+    const std::lock_guard<std::mutex> list(mutex_);
+    settled = std::exchange(unreleased_, {});
+  }
+  std::vector<FreedCells> kept;
+  for (const FreedCells& each : settled) {
+    bool whole_row = false;
+    if (!CanRelease(each, &whole_row)) {
+      kept.push_back(each);
+      continue;
+    }
+    Punch(each, whole_row);
+    if (whole_row) {
+      Bucket& bucket = context_.buckets[each.bucket];
+      const std::lock_guard<std::mutex> lock(bucket.mutex);
+      rows_.Release(each.bucket, each.row);
+    }
+    unreleased_bytes_.fetch_sub(BytesOf(each), std::memory_order_relaxed);
+    released_bytes_.fetch_add(BytesOf(each), std::memory_order_relaxed);
+  }
+  const std::lock_guard<std::mutex> list(mutex_);
+  unreleased_.insert(unreleased_.end(), kept.begin(), kept.end());
+}
+
+// *whole_row: the row holds nothing any more, and no other of its cells waits.
+bool RowMover::CanRelease(const FreedCells& freed, bool* whole_row) {
+  Bucket& bucket = context_.buckets[freed.bucket];
+  const std::lock_guard<std::mutex> lock(bucket.mutex);
+  // Acquire pairs with the release in ~CutPin.
+  if (bucket.cut_count.load(std::memory_order_acquire) != 0) return false;
+  if (bucket.listener != nullptr && bucket.listener->HasViewIn(freed.birth, freed.version)) {
+    return false;
+  }
+  // Sequentially consistent: pairs with Bucket::ReuseCount. A reader that finds the old count after
+  // its read has read before this.
+  bucket.reuse_count.fetch_add(1, std::memory_order_seq_cst);
+  const auto unreleased = bucket.unreleased.find(freed.row);
+  ENGINE_RACE_ASSERT(unreleased != bucket.unreleased.end());
+  if (--unreleased->second != 0) return true;
+  bucket.unreleased.erase(unreleased);
+  *whole_row = bucket.table.rows()[freed.row].free();
+  return true;
+}
+
+void RowMover::Punch(const FreedCells& freed, bool whole_row) {
+  const Geometry& geometry = context_.geometry();
+  const uint32_t cell_records = geometry.cell_records();
+  const uint64_t first_slot = uint64_t{freed.row} * geometry.row_records();
+  bool supported = true;
+  for (uint32_t cell = 0; cell < geometry.cells_per_row(); ++cell) {
+    if ((freed.cells >> cell & 1) == 0) continue;
+    uint32_t end = cell + 1;
+    while (end < geometry.cells_per_row() && (freed.cells >> end & 1) != 0) ++end;
+    const Status punched = context_.files.values.Punch(
+        freed.bucket, first_slot + cell * cell_records, (end - cell) * cell_records, &supported);
+    if (!punched.ok() || !supported) break;
+    cell = end;
+  }
+  if (whole_row && supported) {
+    const uint64_t offset = geometry.KeyOffset(freed.bucket, first_slot);
+    const Status punched = context_.files.KeyFile(freed.bucket)
+                               .Punch(offset, offset + geometry.row_records() * kEntryBytes,
+                                      &supported);
+    static_cast<void>(punched);
+  }
+  if (!supported && punches_.exchange(false, std::memory_order_relaxed)) {
+    static_cast<void>(Guarded([&] {
+      Log(context_.options.log, LogLevel::kWarning,
+          "the file system cannot punch holes: freed slots are used again, but no space is given "
+          "back");
+      return Status::Ok();
+    }));
+  }
+}
+
+}  // namespace engine_race

@@ -1,0 +1,126 @@
+// Moves records to rows of their own, frees what they leave, and gives the space back.
+//
+// A cleaner finds out which records of a bucket are needed. It moves those of sparse cells to new
+// rows, and then gives up the cells. The steps of that, each of which may be the last before a
+// crash:
+//
+//   Publish   the new row counts, as one that may not be durable. The index learns of the slots.
+//   Settle    Syncs. So the new rows are durable, and so is all that supersedes other records of
+//             the cells. Then the file of rows says so, and that the cells hold nothing. It is
+//             flushed.
+//   Release   once no view, cut or reader can come to the cells: punches them out, and hands out
+//             whole rows again.
+//
+// Thread safety: every call from any thread; a bucket is cleaned by one thread at a time, which has
+// claimed it.
+#ifndef ENGINE_RACE_LOG_ROW_MOVER_H_
+#define ENGINE_RACE_LOG_ROW_MOVER_H_
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "engine_race/base/status.h"
+#include "engine_race/log/append_listener.h"
+#include "engine_race/log/log_context.h"
+#include "engine_race/log/log_reader.h"
+#include "engine_race/log/log_writer.h"
+#include "engine_race/log/row_keeper.h"
+#include "engine_race/log/syncer.h"
+
+namespace engine_race {
+
+// Cells of a row that hold nothing that is needed.
+struct FreedCells {
+  uint32_t bucket = 0;
+  uint32_t row = 0;
+  uint32_t cells = 0;  // a bit each
+  // Views of a version in [birth, version) may show records of the cells.
+  uint64_t birth = 0;
+  uint64_t version = 0;
+};
+
+class RowMover {
+ public:
+  // Works on all of them, which outlive it.
+  RowMover(LogContext* context, LogWriter* writer, const LogReader* reader, Syncer* syncer)
+      : context_(*context),
+        writer_(*writer),
+        reader_(*reader),
+        syncer_(*syncer),
+        rows_(context, writer) {}
+
+  // False when another thread cleans the bucket, or it is damaged.
+  bool Claim(uint32_t bucket);
+  void Unclaim(uint32_t bucket);
+
+  // With the bucket claimed: from here on it has rows.
+  Status Begin(uint32_t bucket);
+  // With the bucket claimed: takes a row for moved records. kFull when there is none.
+  Status TakeRow(uint32_t bucket, uint32_t* row);
+  // Gives back a row that was not published.
+  void ReturnRow(uint32_t bucket, uint32_t row);
+  // Writes values of moved records, within one group, to a row that was taken.
+  Status WriteValues(uint32_t bucket, uint64_t slot, uint64_t slot_count, const void* values);
+  // Writes the entries of `records` to the row, from its first slot on, and publishes the row. They
+  // were the newest of their keys when the bucket had `number` records. Each record names the slot
+  // that it was in.
+  Status Publish(uint32_t bucket, uint32_t row, uint64_t number, std::span<KeyRecord> records);
+  // The row, and the versions of views that may show records of it. For FreedCells.
+  void Describe(uint32_t bucket, uint32_t row, FreedCells* freed) const;
+  // Whether a live view may show records of the cells.
+  bool IsSeen(const FreedCells& freed) const;
+
+  // Gives up cells. Settle and Release do the rest.
+  void Free(std::span<const FreedCells> freed);
+  // Makes all moves durable that were published before the call, and frees the cells.
+  Status Settle();
+  // Releases the settled cells that nobody can come to any more.
+  void Release() noexcept;
+
+  // Bytes of cells that wait for Settle, and for Release.
+  uint64_t unsettled_bytes() const { return unsettled_bytes_.load(std::memory_order_relaxed); }
+  uint64_t unreleased_bytes() const { return unreleased_bytes_.load(std::memory_order_relaxed); }
+  // Bytes of this opening: moved, and given back.
+  uint64_t moved_bytes() const { return moved_bytes_.load(std::memory_order_relaxed); }
+  uint64_t released_bytes() const { return released_bytes_.load(std::memory_order_relaxed); }
+  // Whether the file systems give space back. True until one has refused.
+  bool punches() const { return punches_.load(std::memory_order_relaxed); }
+
+ private:
+  struct PublishedRow {
+    uint32_t bucket = 0;
+    uint32_t row = 0;
+  };
+
+  uint64_t BytesOf(const FreedCells& freed) const;
+  Status TellIndex(uint32_t bucket, std::span<const KeyRecord> records,
+                   std::vector<uint64_t>* newer_keys);
+  Status ReadNewerKeys(uint32_t bucket, uint64_t* from, std::vector<uint64_t>* keys) const;
+  Status FreeInFile(const FreedCells& freed);
+  bool CanRelease(const FreedCells& freed, bool* whole_row);
+  void Punch(const FreedCells& freed, bool whole_row);
+
+  LogContext& context_;
+  LogWriter& writer_;
+  const LogReader& reader_;
+  Syncer& syncer_;
+  RowKeeper rows_;
+  std::mutex settle_mutex_;  // one Settle at a time
+  std::mutex mutex_;         // around the three lists
+  std::vector<PublishedRow> published_;
+  std::vector<FreedCells> unsettled_;
+  std::vector<FreedCells> unreleased_;
+  // Relaxed everywhere: statistics and hints.
+  std::atomic<uint64_t> unsettled_bytes_{0};
+  std::atomic<uint64_t> unreleased_bytes_{0};
+  std::atomic<uint64_t> moved_bytes_{0};
+  std::atomic<uint64_t> released_bytes_{0};
+  std::atomic<bool> punches_{true};
+};
+
+}  // namespace engine_race
+
+#endif  // ENGINE_RACE_LOG_ROW_MOVER_H_

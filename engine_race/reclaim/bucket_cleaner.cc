@@ -1,0 +1,326 @@
+#include "engine_race/reclaim/bucket_cleaner.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+#include "engine_race/base/assert.h"
+#include "engine_race/base/round_up.h"
+
+namespace engine_race {
+namespace {
+
+constexpr uint64_t kEntryBytes = sizeof(format::KeyEntry);
+// Entries of a bucket are sorted in so much memory at most; larger ones take several passes.
+constexpr uint64_t kMaxItems = uint64_t{2} << 20;
+constexpr uint64_t kPieceBytes = uint64_t{4} << 20;
+// Values of cells that are read together, and sorted by age.
+constexpr uint64_t kMaxMovedBytes = uint64_t{8} << 20;
+// Cells that are given up together at least: more cells, more to sort by age.
+constexpr size_t kMinChosen = 8;
+// How many cells fewer than the limit are left.
+constexpr uint64_t kSpareCells = 2;
+// See the top of the header.
+constexpr double kCost = 0.02;
+
+uint64_t PassOf(uint64_t key, uint64_t pass_count) {
+  return (key * 0x9e3779b97f4a7c15 >> 32) * pass_count >> 32;
+}
+
+}  // namespace
+
+Status BucketCleaner::Clean(uint32_t bucket, uint32_t dead_percent, BucketUse* use) {
+  ENGINE_RACE_RETURN_IF_ERROR(Look(bucket));
+  ChooseCells(dead_percent);
+  ENGINE_RACE_RETURN_IF_ERROR(FreeChosen(bucket));
+  Finish(use);
+  return Status::Ok();
+}
+
+Status BucketCleaner::MakeSpace(uint32_t bucket, BucketUse* use) {
+  ENGINE_RACE_RETURN_IF_ERROR(Look(bucket));
+  ChooseRows();
+  ENGINE_RACE_RETURN_IF_ERROR(FreeChosen(bucket));
+  Finish(use);
+  return Status::Ok();
+}
+
+Status BucketCleaner::Look(uint32_t bucket) {
+  chosen_.clear();
+  cut_ = BucketCut();
+  ENGINE_RACE_RETURN_IF_ERROR(log_.LookAtBucket(bucket, /*first_sequence=*/0, &cut_));
+  ENGINE_RACE_RETURN_IF_ERROR(ReadEntries(bucket));
+  FindLive(bucket);
+  CountCells();
+  return Status::Ok();
+}
+
+Status BucketCleaner::ReadEntries(uint32_t bucket) {
+  const uint64_t bytes = RoundUp(std::max<uint64_t>(cut_.slot_end(), 1) * kEntryBytes,
+                                 uint64_t{kIoAlignment});
+  if (entries_.size() < bytes) {
+    ENGINE_RACE_RETURN_IF_ERROR(
+        Region::Allocate(bytes + bytes / 4 / kIoAlignment * kIoAlignment, /*huge_pages=*/false,
+                         &entries_, log_.placement().memory()));
+  }
+  for (uint64_t begin = 0; begin < bytes; begin += kPieceBytes) {
+    const uint64_t size = std::min(kPieceBytes, bytes - begin);
+    ENGINE_RACE_RETURN_IF_ERROR(log_.KeyFile(bucket).Read(entries_.data() + begin, size,
+                                                          log_.KeyOffset(bucket, 0) + begin));
+  }
+  cut_.PutStaged(reinterpret_cast<format::KeyEntry*>(entries_.data()));
+  return Status::Ok();
+}
+
+// A damaged entry stays where it is: its cell is not given up.
+void BucketCleaner::FindLive(uint32_t bucket) {
+  const auto* const entries = reinterpret_cast<const format::KeyEntry*>(entries_.data());
+  const EntryCodec codec = log_.codec(bucket);
+  const uint64_t slot_end = cut_.slot_end();
+  live_.assign(slot_end, false);
+  const uint64_t pass_count = (slot_end + kMaxItems - 1) / kMaxItems;
+  for (uint64_t pass = 0; pass < pass_count; ++pass) {
+    items_.clear();
+    for (uint64_t slot = 0; slot < slot_end; ++slot) {
+      if (!cut_.Holds(slot) || PassOf(entries[slot].key, pass_count) != pass) continue;
+      KeyRecord record;
+      if (cut_.table.Decode(codec, entries[slot], slot, &record)) {
+        items_.push_back({record.key, cut_.table.OrderOf(slot), record.slot, record.tombstone});
+      } else {
+        live_[slot] = true;
+      }
+    }
+    std::sort(items_.begin(), items_.end(), [](const Item& a, const Item& b) {
+      return a.key != b.key ? a.key < b.key : a.order > b.order;
+    });
+    for (size_t i = 0; i < items_.size(); ++i) {
+      if (i > 0 && items_[i - 1].key == items_[i].key) continue;
+      const bool has_older = i + 1 < items_.size() && items_[i + 1].key == items_[i].key;
+      live_[items_[i].slot] = !items_[i].tombstone || has_older;
+    }
+  }
+}
+
+// Whether the row's cells may be given up. The last run stays: it tells how many records there are.
+bool BucketCleaner::IsSettled(const Row& row) const {
+  if (row.kind == format::RowKind::kMoved) return row.number < cut_.record_count;
+  return row.is_run() &&
+         (row.number + 1) * cut_.table.row_records() <= cut_.logged_watermark &&
+         (row.number + 1) * cut_.table.row_records() < cut_.record_count;
+}
+
+void BucketCleaner::CountCells() {
+  cells_.clear();
+  live_count_ = held_count_ = 0;
+  SlotTable table = cut_.table;
+  if (!table.has_rows()) table.BeginRows(cut_.record_count);
+  const uint32_t cell_records = table.cell_records();
+  const uint32_t cells_per_row = table.row_records() / cell_records;
+  for (uint32_t index = 0; index < table.rows().size(); ++index) {
+    const Row& row = table.rows()[index];
+    if (row.free()) continue;
+    for (uint32_t i = 0; i < cells_per_row; ++i) {
+      Cell cell{.row = index, .cell = i};
+      const uint64_t first = uint64_t{index} * table.row_records() + i * cell_records;
+      for (uint64_t slot = first; slot < first + cell_records; ++slot) {
+        if (!table.Holds(slot, cut_.record_count)) continue;
+        ++cell.held_count;
+        cell.live_count += live_[slot];
+      }
+      if (cell.held_count == 0) continue;
+      live_count_ += cell.live_count;
+      held_count_ += cell.held_count;
+      if (!IsSettled(row)) continue;
+      cell.time = row.is_run() ? row.number * table.row_records() + i * cell_records : row.number;
+      const double used = static_cast<double>(cell.live_count) / cell.held_count;
+      const auto age = static_cast<double>(cut_.record_count - cell.time + 1);
+      cell.score = (1 - used) / (used + kCost) * std::sqrt(age);
+      cells_.push_back(cell);
+    }
+  }
+}
+
+void BucketCleaner::ChooseCells(uint32_t dead_percent) {
+  const uint64_t limit = live_count_ * 100 / (100 - std::min(dead_percent, 99U));
+  const uint32_t cell_records = cut_.table.cell_records();
+  std::sort(cells_.begin(), cells_.end(),
+            [](const Cell& a, const Cell& b) { return a.score > b.score; });
+  uint64_t held = held_count_;
+  const bool must_move = held > limit + kSpareCells * cell_records || dead_percent == 0;
+  uint64_t moved = 0;
+  for (const Cell& cell : cells_) {
+    if (cell.live_count == cell.held_count) continue;
+    const uint64_t kept = held + moved;
+    const bool enough = dead_percent != 0 && chosen_.size() >= kMinChosen && kept <= limit;
+    if (cell.live_count > 0 && (!must_move || enough)) continue;
+    chosen_.push_back(cell);
+    held -= cell.held_count;
+    moved += cell.live_count;
+  }
+}
+
+// Whole rows, those with the fewest live records first, until a quarter of the rows are won.
+void BucketCleaner::ChooseRows() {
+  std::vector<std::pair<uint64_t, uint32_t>> rows;  // live records, row
+  for (size_t i = 0; i < cells_.size(); ++i) {
+    if (rows.empty() || rows.back().second != cells_[i].row) rows.emplace_back(0, cells_[i].row);
+    rows.back().first += cells_[i].live_count;
+  }
+  std::sort(rows.begin(), rows.end());
+  const uint32_t row_records = cut_.table.row_records();
+  uint64_t moved = 0;
+  uint64_t taken = 0;
+  std::vector<uint32_t> wanted;
+  for (const auto& [live, row] : rows) {
+    if (live == row_records || taken > rows.size() / 4 + 1) break;
+    moved += live;
+    wanted.push_back(row);
+    taken = wanted.size() - (moved + row_records - 1) / row_records;
+  }
+  for (const Cell& cell : cells_) {
+    if (std::find(wanted.begin(), wanted.end(), cell.row) != wanted.end()) chosen_.push_back(cell);
+  }
+}
+
+Status BucketCleaner::FreeChosen(uint32_t bucket) {
+  if (chosen_.empty()) return Status::Ok();
+  ENGINE_RACE_RETURN_IF_ERROR(log_.mover().Begin(bucket));
+  const uint64_t cell_bytes = uint64_t{cut_.table.cell_records()} * kValueBytes;
+  const auto cells_at_once = static_cast<ptrdiff_t>(std::max<uint64_t>(kMaxMovedBytes / cell_bytes, 1));
+  // Cells without live records need no memory.
+  std::stable_partition(chosen_.begin(), chosen_.end(),
+                        [](const Cell& cell) { return cell.live_count == 0; });
+  auto begin = chosen_.cbegin();
+  while (begin != chosen_.cend() && begin->live_count == 0) ++begin;
+  Free(bucket, chosen_.cbegin(), begin);
+  while (begin != chosen_.cend()) {
+    const auto end = begin + std::min(cells_at_once, chosen_.cend() - begin);
+    ENGINE_RACE_RETURN_IF_ERROR(MoveAndFree(bucket, begin, end));
+    begin = end;
+  }
+  return Status::Ok();
+}
+
+Status BucketCleaner::MoveAndFree(uint32_t bucket, std::vector<Cell>::const_iterator begin,
+                                  std::vector<Cell>::const_iterator end) {
+  const uint64_t cell_bytes = uint64_t{cut_.table.cell_records()} * kValueBytes;
+  const uint64_t bytes = static_cast<uint64_t>(end - begin) * cell_bytes;
+  if (values_.size() < bytes) {
+    ENGINE_RACE_RETURN_IF_ERROR(
+        Region::Allocate(bytes, /*huge_pages=*/false, &values_, log_.placement().memory()));
+  }
+  moving_.clear();
+  char* values = values_.data();
+  std::vector<Cell> moved;
+  for (auto cell = begin; cell != end; ++cell, values += cell_bytes) {
+    const size_t before = moving_.size();
+    const Status read = ReadLive(bucket, *cell, values);
+    if (read.ok()) {
+      moved.push_back(*cell);
+      continue;
+    }
+    // What cannot be read or verified stays where it is.
+    moving_.resize(before);
+    if (read.code() != Code::kCorruption && read.code() != Code::kIOError) return read;
+  }
+  std::stable_sort(moving_.begin(), moving_.end(),
+                   [](const Moving& a, const Moving& b) { return a.time < b.time; });
+  const uint32_t row_records = cut_.table.row_records();
+  for (uint64_t from = 0; from < moving_.size(); from += row_records) {
+    ENGINE_RACE_RETURN_IF_ERROR(
+        WriteMoved(bucket, from, std::min<uint64_t>(from + row_records, moving_.size())));
+  }
+  Free(bucket, moved.cbegin(), moved.cend());
+  return Status::Ok();
+}
+
+// Reads the values of a cell and adds its live records to moving_.
+Status BucketCleaner::ReadLive(uint32_t bucket, const Cell& cell, char* values) {
+  const auto* const entries = reinterpret_cast<const format::KeyEntry*>(entries_.data());
+  const EntryCodec codec = log_.codec(bucket);
+  const uint32_t cell_records = cut_.table.cell_records();
+  const uint64_t first = uint64_t{cell.row} * cut_.table.row_records() + cell.cell * cell_records;
+  ENGINE_RACE_RETURN_IF_ERROR(log_.values().Read(bucket, first, cell_records, values));
+  for (uint64_t slot = first; slot < first + cell_records; ++slot) {
+    if (!cut_.Holds(slot) || !live_[slot]) continue;
+    Moving moving;
+    const char* const value = values + (slot - first) * kValueBytes;
+    if (!cut_.table.Decode(codec, entries[slot], slot, &moving.record)) {
+      return Status::Corruption("a key entry does not match its check");
+    }
+    moving.time = cell.time;
+    if (!moving.record.tombstone) {
+      moving.value = value;
+      ENGINE_RACE_RETURN_IF_ERROR(
+          log_.VerifyValue(bucket, slot, moving.record.value_checksum, value));
+    }
+    moving_.push_back(moving);
+  }
+  return Status::Ok();
+}
+
+// Writes moving_[from] to moving_[to - 1] to a row of their own.
+Status BucketCleaner::WriteMoved(uint32_t bucket, uint64_t from, uint64_t to) {
+  RowMover& mover = log_.mover();
+  uint32_t row = 0;
+  ENGINE_RACE_RETURN_IF_ERROR(mover.TakeRow(bucket, &row));
+  const uint64_t group_records = log_.geometry().values_per_group();
+  if (group_.size() == 0) {
+    ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(group_records * kValueBytes, /*huge_pages=*/false,
+                                                 &group_, log_.placement().memory()));
+  }
+  const uint64_t first_slot = uint64_t{row} * cut_.table.row_records();
+  std::vector<KeyRecord> records;
+  Status written;
+  for (uint64_t at = from; at < to && written.ok();) {
+    const uint64_t count = std::min(group_records, to - at);
+    for (uint64_t i = 0; i < count; ++i) {
+      const Moving& moving = moving_[at + i];
+      char* const place = group_.data() + i * kValueBytes;
+      if (moving.value == nullptr) {
+        std::memset(place, 0, kValueBytes);
+      } else {
+        std::memcpy(place, moving.value, kValueBytes);
+      }
+      records.push_back(moving.record);
+    }
+    written = mover.WriteValues(bucket, first_slot + (at - from), count, group_.data());
+    at += count;
+  }
+  if (!written.ok()) {
+    mover.ReturnRow(bucket, row);
+    return written;
+  }
+  return mover.Publish(bucket, row, cut_.record_count, records);
+}
+
+void BucketCleaner::Free(uint32_t bucket, std::vector<Cell>::const_iterator begin,
+                         std::vector<Cell>::const_iterator end) {
+  std::vector<FreedCells> freed;
+  for (; begin != end; ++begin) {
+    auto known = std::find_if(freed.begin(), freed.end(),
+                              [&](const FreedCells& each) { return each.row == begin->row; });
+    if (known == freed.end()) {
+      freed.emplace_back();
+      known = freed.end() - 1;
+      log_.mover().Describe(bucket, begin->row, &*known);
+    }
+    known->cells |= uint32_t{1} << begin->cell;
+  }
+  log_.mover().Free(freed);
+}
+
+void BucketCleaner::Finish(BucketUse* use) {
+  uint64_t freed = 0;
+  uint64_t moved = 0;
+  for (const Cell& cell : chosen_) {
+    freed += cell.held_count;
+    moved += cell.live_count;
+  }
+  *use = {cut_.record_count, live_count_, held_count_ - freed + moved};
+  // Its rows are needed no more.
+  cut_ = BucketCut();
+}
+
+}  // namespace engine_race

@@ -1,0 +1,101 @@
+// Finds out which records of a bucket are needed, and gives up the cells of the others.
+//
+// A cell whose records nobody needs is freed as it is. Of sparse cells the needed records are
+// written again, to rows of their own, and then the cells are freed. Which cells: those with the
+// highest (1 - u) / (u + c) * sqrt(age), where u is the share of needed records and age the number
+// of appends since the cell's records were written. That is the cost-benefit rule of Rosenblum and
+// Ousterhout (The Design and Implementation of a Log-Structured File System, 1992) with less weight
+// on age: cells are small, and a bucket has few of them. As there, records are sorted by age before
+// they are written again, and never mixed with new ones. So records that change seldom come to lie
+// together, and are not written again for a long time.
+//
+// A tombstone is needed for as long as an older record of its key is in some row.
+//
+// One thread. Owner of its buffers.
+#ifndef ENGINE_RACE_RECLAIM_BUCKET_CLEANER_H_
+#define ENGINE_RACE_RECLAIM_BUCKET_CLEANER_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "engine_race/base/memory.h"
+#include "engine_race/base/status.h"
+#include "engine_race/log/bucket_log.h"
+
+namespace engine_race {
+
+// What a bucket's slots hold, in records.
+struct BucketUse {
+  uint64_t record_count = 0;  // appended so far
+  uint64_t live_count = 0;    // that reads can find, and tombstones that are needed
+  uint64_t held_count = 0;    // slots of cells that take space
+};
+
+class BucketCleaner {
+ public:
+  explicit BucketCleaner(BucketLog* log) : log_(*log) {}
+
+  // With the bucket claimed. Frees what nobody needs. If more than `dead_percent` of the held
+  // records are dead, it also writes records again until a little fewer are. With 0: until none is.
+  // *use: as it is afterwards. kFull: the region has no row to write to.
+  Status Clean(uint32_t bucket, uint32_t dead_percent, BucketUse* use);
+  // Clean for a region that is full: frees whole rows.
+  Status MakeSpace(uint32_t bucket, BucketUse* use);
+
+ private:
+  struct Item {
+    uint64_t key;
+    uint64_t order;
+    uint32_t slot;
+    bool tombstone;
+  };
+  struct Cell {
+    uint32_t row = 0;
+    uint32_t cell = 0;
+    uint32_t held_count = 0;
+    uint32_t live_count = 0;
+    // Appends of the bucket by the time that its records were written, on average.
+    uint64_t time = 0;
+    double score = 0;
+  };
+
+  Status Look(uint32_t bucket);
+  Status ReadEntries(uint32_t bucket);
+  void FindLive(uint32_t bucket);
+  bool IsSettled(const Row& row) const;
+  void CountCells();
+  void ChooseCells(uint32_t dead_percent);
+  void ChooseRows();
+  Status FreeChosen(uint32_t bucket);
+  Status MoveAndFree(uint32_t bucket, std::vector<Cell>::const_iterator begin,
+                     std::vector<Cell>::const_iterator end);
+  Status ReadLive(uint32_t bucket, const Cell& cell, char* values);
+  Status WriteMoved(uint32_t bucket, uint64_t from, uint64_t to);
+  void Free(uint32_t bucket, std::vector<Cell>::const_iterator begin,
+            std::vector<Cell>::const_iterator end);
+  void Finish(BucketUse* use);
+
+  BucketLog& log_;
+  BucketCut cut_;
+  Region entries_;
+  std::vector<Item> items_;
+  std::vector<bool> live_;
+  std::vector<Cell> cells_;
+  // Of cells_: those to be freed.
+  std::vector<Cell> chosen_;
+  uint64_t live_count_ = 0;
+  uint64_t held_count_ = 0;
+  // The records to be written again, and their values.
+  struct Moving {
+    KeyRecord record;
+    uint64_t time = 0;
+    const char* value = nullptr;
+  };
+  std::vector<Moving> moving_;
+  Region values_;
+  Region group_;
+};
+
+}  // namespace engine_race
+
+#endif  // ENGINE_RACE_RECLAIM_BUCKET_CLEANER_H_

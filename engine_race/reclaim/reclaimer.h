@@ -1,0 +1,108 @@
+// Gives back the space of overwritten and deleted records.
+//
+// Counts, for each bucket, how much of what is appended replaces something: of one key in 64 it
+// notes that it was seen. A bucket of which enough was replaced is cleaned (bucket_cleaner.h). From
+// then on the bucket is cleaned whenever as many records were appended as the share of dead records
+// leaves room for. So a store that is never overwritten is never cleaned.
+//
+// A thread of its own cleans, settles and releases (log/row_mover.h). Where it falls behind, threads
+// that write help it: so writers that are faster than cleaning slow down, and space does not grow.
+//
+// Thread safety: every call from any thread. Owner of its thread.
+#ifndef ENGINE_RACE_RECLAIM_RECLAIMER_H_
+#define ENGINE_RACE_RECLAIM_RECLAIMER_H_
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <thread>
+#include <unordered_set>
+#include <vector>
+
+#include "engine_race/base/options.h"
+#include "engine_race/base/status.h"
+#include "engine_race/log/bucket_log.h"
+#include "engine_race/reclaim/bucket_cleaner.h"
+
+namespace engine_race {
+
+struct ReclaimStats {
+  // What the values of live and dead records take. A bucket that was not cleaned in this opening
+  // has no dead records.
+  uint64_t live_bytes = 0;
+  uint64_t dead_bytes = 0;
+  uint64_t moved_bytes = 0;     // written again
+  uint64_t released_bytes = 0;  // given back
+};
+
+class Reclaimer final : public KeyGroupListener {
+ public:
+  Reclaimer(const Options& options, BucketLog* log);
+  // Ends the thread. Cells that are not released yet are when the store is opened again.
+  ~Reclaimer() override;
+
+  // Begins to watch the log and starts the thread, where the options want that. kOutOfMemory.
+  Status Start();
+
+  // For threads that have written: whether cleaning has fallen behind, and a step of it.
+  bool wants_help() const { return urgent_count_.load(std::memory_order_relaxed) != 0; }
+  void Help() noexcept;
+  // For a writer whose bucket is full: frees rows of it. *freed: a write may find room now.
+  Status MakeSpace(uint32_t bucket, bool* freed);
+  // Frees all that nobody needs, in every bucket, and gives it back.
+  Status Compact();
+
+  ReclaimStats Stats() const;
+  // Of one bucket: live and dead bytes.
+  void BucketBytes(uint32_t bucket, uint64_t* live_bytes, uint64_t* dead_bytes) const;
+
+  void OnKeyGroup(uint32_t bucket, std::span<const format::KeyEntry> entries,
+                  uint64_t record_count) noexcept override;
+
+ private:
+  struct BucketState {
+    mutable std::mutex mutex;
+    // Hashes of the keys that are watched, and how many appends had one that was there already.
+    std::unordered_set<uint32_t> seen_keys;
+    uint64_t repeat_count = 0;
+    uint64_t watched_from = 0;
+    // The bucket is to be cleaned when it has so many records; ~0: when enough was replaced.
+    uint64_t clean_at = ~uint64_t{0};
+    bool queued = false;
+    bool urgent = false;
+    bool was_cleaned = false;
+    BucketUse use;
+  };
+
+  void Run() noexcept;
+  bool NextBucket(uint32_t* bucket);
+  Status CleanOne(BucketCleaner* cleaner, uint32_t bucket, uint32_t dead_percent);
+  void NoteCleaned(uint32_t bucket, const BucketUse& use);
+  void Enqueue(uint32_t bucket, bool urgent);
+  bool MustSettle() const;
+  void SettleAndRelease() noexcept;
+  void Report(const Status& status) noexcept;
+  void KeepRate();
+
+  const Options options_;
+  BucketLog& log_;
+  std::unique_ptr<BucketState[]> buckets_;
+  std::atomic<uint32_t> urgent_count_{0};
+  std::atomic<bool> has_failed_{false};
+  mutable std::mutex mutex_;  // around the queue
+  std::condition_variable work_;
+  std::deque<uint32_t> queue_;
+  bool stop_ = false;
+  std::mutex helpers_mutex_;
+  std::vector<std::unique_ptr<BucketCleaner>> helpers_;  // idle ones, under helpers_mutex_
+  uint64_t rate_began_ns_ = 0;
+  std::thread thread_;
+};
+
+}  // namespace engine_race
+
+#endif  // ENGINE_RACE_RECLAIM_RECLAIMER_H_
