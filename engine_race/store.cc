@@ -15,6 +15,7 @@
 #include "engine_race/io/backend_probe.h"
 #include "engine_race/log/bucket_log.h"
 #include "engine_race/readers.h"
+#include "engine_race/reclaim/reclaimer.h"
 #include "engine_race/scan/bounds.h"
 #include "engine_race/stats_fields.h"
 #include "engine_race/stats_publisher.h"
@@ -49,8 +50,29 @@ struct Store::Impl {
     ENGINE_RACE_RETURN_IF_ERROR(CheckKeyOf(log->geometry().keys(), key));
     const uint64_t number = DecodeKey(key.data());
     const LatencyTimer timer(stats.writes);
-    ENGINE_RACE_RETURN_IF_ERROR(Guarded([&] { return log->Append(number, value); }));
+    Status appended = Guarded([&] { return log->Append(number, value); });
+    if (appended.code() == Code::kFull) [[unlikely]] {
+      ENGINE_RACE_RETURN_IF_ERROR(AppendAfterReclaim(number, value, &appended));
+    }
+    ENGINE_RACE_RETURN_IF_ERROR(appended);
     readers->MakeRoomForIndex();
+    if (reclaimer->wants_help()) [[unlikely]] {
+      reclaimer->Help();
+    }
+    return Status::Ok();
+  }
+
+  // Where the bucket's region or the disk is full, space of dead records may be freed at once.
+  Status AppendAfterReclaim(uint64_t key, const char* value, Status* appended) {
+    constexpr int kTries = 100;
+    for (int i = 0; i < kTries && appended->code() == Code::kFull; ++i) {
+      if (options.reclaim == Reclaim::kOff) return Status::Ok();
+      bool freed = false;
+      const Status made = Guarded(
+          [&] { return reclaimer->MakeSpace(log->geometry().BucketOf(key), &freed); });
+      if (!made.ok() || !freed) return Status::Ok();
+      *appended = Guarded([&] { return log->Append(key, value); });
+    }
     return Status::Ok();
   }
 
@@ -226,6 +248,8 @@ struct Store::Impl {
   std::unique_ptr<BucketLog> log;
   // Made once the log is open. Last: the log tells the readers of appends, and they read from it.
   std::optional<Readers> readers;
+  // It writes to the log and tells the readers, so it ends first.
+  std::optional<Reclaimer> reclaimer;
   // Null: the store offers its stats to no other process.
   std::unique_ptr<StatsPublisher> publisher;
 };
@@ -242,6 +266,7 @@ Store::~Store() {
     return;
   }
   impl_->publisher.reset();  // It asks for stats.
+  impl_->reclaimer.reset();
   if (impl_->readers) impl_->readers->Finish();
 }
 
@@ -255,6 +280,8 @@ Status Store::Open(const Options& options, const std::string& dir, std::unique_p
     ENGINE_RACE_RETURN_IF_ERROR(BucketLog::Open(options, dir, &made->impl_->log));
     Impl& impl = *made->impl_;
     impl.readers.emplace(impl.options, impl.log.get(), &impl.stats);
+    impl.reclaimer.emplace(impl.options, impl.log.get());
+    ENGINE_RACE_RETURN_IF_ERROR(impl.reclaimer->Start());
     if (options.stats_interval_ms != 0) {
       const Store* const offered = made.get();
       impl.publisher = StatsPublisher::Start(impl.options, impl.log->directory_fd(), [offered] {
@@ -353,7 +380,14 @@ Status Store::Sync() {
   return synced;
 }
 
-Status Store::Compact() { return Status::Ok(); }
+Status Store::Compact() {
+  Status compacted = Guarded([&] {
+    ENGINE_RACE_RETURN_IF_ERROR(impl_->CheckProcess());
+    return impl_->reclaimer->Compact();
+  });
+  if (!compacted.ok()) impl_->Report(compacted);
+  return compacted;
+}
 
 StoreStats Store::Stats() const {
   StoreStats stats;
@@ -361,6 +395,11 @@ StoreStats Store::Stats() const {
   stats.io_backend = io::BackendName(impl_->options.io_backend);
   stats.write_backend = "psync";
   impl_->readers->AddTo(&stats);
+  const ReclaimStats reclaim = impl_->reclaimer->Stats();
+  stats.live_bytes = reclaim.live_bytes;
+  stats.dead_bytes = reclaim.dead_bytes;
+  stats.reclaim_moved_bytes = reclaim.moved_bytes;
+  stats.reclaim_freed_bytes = reclaim.released_bytes;
   stats.memory_budget_bytes = impl_->options.memory_budget_bytes;
   impl_->AddCountersTo(&stats);
   return stats;

@@ -94,6 +94,11 @@ Status ValidateOptions(const Options& options) {
   if (options.journal_bytes % kJournalStepBytes != 0) {
     return Status::InvalidArgument("journal_bytes is not a multiple of 2 MiB");
   }
+  if (options.reclaim != Reclaim::kOff && options.reclaim != Reclaim::kBackground) {
+    return Status::InvalidArgument("reclaim is no way of reclaiming");
+  }
+  ENGINE_RACE_RETURN_IF_ERROR(
+      CheckRange("reclaim_dead_percent", options.reclaim_dead_percent, 1, 99));
   ENGINE_RACE_RETURN_IF_ERROR(CheckPaths(options));
   if (options.key_range && options.key_range->empty()) {
     return Status::InvalidArgument("key_range has no keys: its first one is above its last one");

@@ -319,6 +319,12 @@ uint64_t Index::disk_bytes() const { return impl_->paging->store().used_bytes();
 
 Status Index::Prepare(uint32_t bucket) { return impl_->buckets[bucket].Prepare(); }
 
+uint64_t Index::CurrentVersion() const noexcept { return views().StampWrite().version; }
+
+bool Index::HasViewIn(uint64_t first, uint64_t end) const noexcept {
+  return first < end && views().Live().AnyIn(first, end);
+}
+
 void Index::OnAppend(uint32_t bucket, const KeyRecord& record) noexcept {
   impl_->buckets[bucket].OnAppend(record);
 }

@@ -200,6 +200,8 @@ class Index : public AppendListener {
   // The calls of AppendListener.
   Status Prepare(uint32_t bucket) override;
   void OnAppend(uint32_t bucket, const KeyRecord& record) noexcept override;
+  uint64_t CurrentVersion() const noexcept override;
+  bool HasViewIn(uint64_t first, uint64_t end) const noexcept override;
 
  private:
   Index();

@@ -18,9 +18,10 @@ constexpr uint64_t kWatchedShare = 64;
 constexpr uint64_t kMinRepeats = 4;
 // Appends between two cleanings of a bucket at least, in rows: each reads all entries of it.
 constexpr uint64_t kMinRows = 1;
-// Cells are settled when they have so many bytes, or this share of what the store holds.
-constexpr uint64_t kSettleBytes = uint64_t{64} << 20;
+// Cells are settled when they have this share of what the store holds, within bounds.
 constexpr uint64_t kSettleShare = 64;
+constexpr uint64_t kMinSettleBytes = uint64_t{8} << 20;
+constexpr uint64_t kMaxSettleBytes = uint64_t{512} << 20;
 // How long freed cells wait for others to be settled with them.
 constexpr auto kSettleDelay = std::chrono::milliseconds(200);
 
@@ -156,9 +157,10 @@ void Reclaimer::NoteCleaned(uint32_t number, const BucketUse& use) {
 }
 
 bool Reclaimer::MustSettle() const {
-  const uint64_t held_bytes = log_.RecordCount() * kValueBytes;
-  return log_.mover().unsettled_bytes() >=
-         std::max(kSettleBytes, std::min(held_bytes, uint64_t{1} << 36) / kSettleShare);
+  uint64_t slot_count = 0;
+  for (uint32_t b = 0; b < log_.geometry().bucket_count; ++b) slot_count += log_.SlotEnd(b);
+  return log_.mover().unsettled_bytes() >= std::clamp(slot_count * kValueBytes / kSettleShare,
+                                                      kMinSettleBytes, kMaxSettleBytes);
 }
 
 void Reclaimer::SettleAndRelease() noexcept {
@@ -242,7 +244,8 @@ void Reclaimer::Help() noexcept {
     return cleaned;
   });
   Report(helped);
-  if (log_.mover().unsettled_bytes() > 4 * kSettleBytes && MustSettle()) SettleAndRelease();
+  // The thread of the reclaimer settles, unless it is far behind.
+  if (log_.mover().unsettled_bytes() > 2 * kMaxSettleBytes) SettleAndRelease();
 }
 
 Status Reclaimer::MakeSpace(uint32_t number, bool* freed) {
