@@ -151,8 +151,10 @@ struct alignas(64) Bucket {
   std::vector<uint64_t> row_births;
   // How many groups of freed cells a row has that have not been released.
   std::map<uint32_t, uint32_t> unreleased;
-  // Of those, how many wait for RowMover::Settle.
-  uint32_t unsettled_count = 0;
+  // By row: cells that wait for RowMover::Settle, a bit each.
+  std::map<uint32_t, uint32_t> unsettled_cells;
+  // Whether a region that no row can be freed of may be filled to its end.
+  bool may_fill_region = false;
   // Whether a thread cleans the bucket.
   bool claimed = false;
   // How many cuts there are, whose readers need the rows as they are. Raised under the lock.

@@ -14,6 +14,7 @@
 #ifndef ENGINE_RACE_LOG_ROW_KEEPER_H_
 #define ENGINE_RACE_LOG_ROW_KEEPER_H_
 
+#include <algorithm>
 #include <cstdint>
 
 #include "engine_race/base/status.h"
@@ -32,8 +33,7 @@ class RowKeeper {
   Status MakeRoom(uint32_t bucket) {
     const Bucket& state = context_.buckets[bucket];
     if (!state.table.has_rows()) [[likely]] {
-      return state.record_count < context_.geometry().bucket_capacity_records ? Status::Ok()
-                                                                              : RegionFull(bucket);
+      return state.record_count < RegionEnd(state) ? Status::Ok() : RegionFull(bucket);
     }
     uint64_t slot = 0;
     if (state.table.SlotOf(state.record_count, &slot)) return Status::Ok();
@@ -55,6 +55,17 @@ class RowKeeper {
   void Release(uint32_t bucket, uint32_t row) { context_.buckets[bucket].free_rows.insert(row); }
 
  private:
+  // The first slot that may not be used, of a bucket without rows. Where slots are used again, the
+  // last row is kept for records that are moved until it is known that there are none.
+  uint64_t RegionEnd(const Bucket& state) const {
+    const uint64_t capacity = context_.geometry().bucket_capacity_records;
+    // Relaxed: only whether it is null.
+    if (state.may_fill_region ||
+        context_.key_group_listener.load(std::memory_order_relaxed) == nullptr) {
+      return capacity;
+    }
+    return capacity - std::min<uint64_t>(capacity, state.table.row_records());
+  }
   Status RegionFull(uint32_t bucket) const;
   Status TakeTailRow(uint32_t bucket);
   Status Extend(uint32_t bucket, uint32_t index);

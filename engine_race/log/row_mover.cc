@@ -27,8 +27,7 @@ bool RowMover::Claim(uint32_t number) {
   Bucket& bucket = context_.buckets[number];
   if (bucket.damaged) return false;
   const std::lock_guard<std::mutex> lock(bucket.mutex);
-  // The table does not say yet that unsettled cells are free.
-  return bucket.unsettled_count == 0 && !std::exchange(bucket.claimed, true);
+  return !std::exchange(bucket.claimed, true);
 }
 
 void RowMover::Unclaim(uint32_t number) {
@@ -55,6 +54,16 @@ Status RowMover::Begin(uint32_t number) {
   bool supported = false;
   return context_.files.values.Punch(number, begin_bytes / kValueBytes,
                                      (end_bytes - begin_bytes) / kValueBytes, &supported);
+}
+
+uint64_t RowMover::FreeRowCount(uint32_t number) const {
+  Bucket& bucket = context_.buckets[number];
+  const std::lock_guard<std::mutex> lock(bucket.mutex);
+  const uint32_t row_records = bucket.table.row_records();
+  const uint64_t used = bucket.table.has_rows()
+                            ? bucket.table.rows().size()
+                            : (bucket.record_count + row_records - 1) / row_records;
+  return bucket.free_rows.size() + context_.geometry().rows_per_bucket() - used;
 }
 
 Status RowMover::TakeRow(uint32_t number, uint32_t* row) {
@@ -186,7 +195,7 @@ void RowMover::Free(std::span<const FreedCells> freed) {
     Bucket& bucket = context_.buckets[each.bucket];
     const std::lock_guard<std::mutex> lock(bucket.mutex);
     ++bucket.unreleased[each.row];
-    ++bucket.unsettled_count;
+    bucket.unsettled_cells[each.row] |= each.cells;
   }
   const std::lock_guard<std::mutex> list(mutex_);
   unsettled_.insert(unsettled_.end(), freed.begin(), freed.end());
@@ -217,12 +226,7 @@ Status RowMover::Settle() {
   for (const FreedCells& each : freed) ENGINE_RACE_RETURN_IF_ERROR(FreeInFile(each));
   ENGINE_RACE_RETURN_IF_ERROR(writer_.FlushRows());
   uint64_t bytes = 0;
-  for (const FreedCells& each : freed) {
-    bytes += BytesOf(each);
-    Bucket& bucket = context_.buckets[each.bucket];
-    const std::lock_guard<std::mutex> lock(bucket.mutex);
-    --bucket.unsettled_count;
-  }
+  for (const FreedCells& each : freed) bytes += BytesOf(each);
   const std::lock_guard<std::mutex> list(mutex_);
   published_.erase(published_.begin(),
                    published_.begin() + static_cast<ptrdiff_t>(published.size()));
@@ -238,11 +242,32 @@ Status RowMover::FreeInFile(const FreedCells& freed) {
   Bucket& bucket = context_.buckets[freed.bucket];
   const std::lock_guard<std::mutex> lock(bucket.mutex);
   Row row = bucket.table.rows()[freed.row];
-  if (row.free()) return Status::Ok();
+  if (row.free()) {
+    bucket.unsettled_cells.erase(freed.row);
+    return Status::Ok();
+  }
   row.freed_cells |= freed.cells;
   const uint32_t used = UsedCells(bucket.table, row);
   if ((row.freed_cells & used) == used) row = Row();
-  return rows_.Write(freed.bucket, freed.row, row);
+  ENGINE_RACE_RETURN_IF_ERROR(rows_.Write(freed.bucket, freed.row, row));
+  const auto unsettled = bucket.unsettled_cells.find(freed.row);
+  if (unsettled != bucket.unsettled_cells.end()) {
+    unsettled->second &= ~freed.cells;
+    if (unsettled->second == 0) bucket.unsettled_cells.erase(unsettled);
+  }
+  return Status::Ok();
+}
+
+std::map<uint32_t, uint32_t> RowMover::UnsettledCells(uint32_t number) const {
+  Bucket& bucket = context_.buckets[number];
+  const std::lock_guard<std::mutex> lock(bucket.mutex);
+  return bucket.unsettled_cells;
+}
+
+bool RowMover::LetFill(uint32_t number) {
+  Bucket& bucket = context_.buckets[number];
+  const std::lock_guard<std::mutex> lock(bucket.mutex);
+  return !std::exchange(bucket.may_fill_region, true) && !bucket.table.has_rows();
 }
 
 void RowMover::Release() noexcept {

@@ -18,6 +18,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <mutex>
 #include <span>
 #include <vector>
@@ -58,6 +59,8 @@ class RowMover {
 
   // With the bucket claimed: from here on it has rows.
   Status Begin(uint32_t bucket);
+  // How many rows TakeRow can give. Before Begin: how many it could.
+  uint64_t FreeRowCount(uint32_t bucket) const;
   // With the bucket claimed: takes a row for moved records. kFull when there is none.
   Status TakeRow(uint32_t bucket, uint32_t* row);
   // Gives back a row that was not published.
@@ -73,6 +76,10 @@ class RowMover {
   // Whether a live view may show records of the cells.
   bool IsSeen(const FreedCells& freed) const;
 
+  // By row: the cells that were given up and are still in the table.
+  std::map<uint32_t, uint32_t> UnsettledCells(uint32_t bucket) const;
+  // Nothing can be freed of the bucket: its last row may be filled. False: it could be before.
+  bool LetFill(uint32_t bucket);
   // Gives up cells. Settle and Release do the rest.
   void Free(std::span<const FreedCells> freed);
   // Makes all moves durable that were published before the call, and frees the cells.

@@ -32,7 +32,7 @@ uint64_t PassOf(uint64_t key, uint64_t pass_count) {
 
 Status BucketCleaner::Clean(uint32_t bucket, uint32_t dead_percent, BucketUse* use) {
   ENGINE_RACE_RETURN_IF_ERROR(Look(bucket));
-  ChooseCells(dead_percent);
+  ChooseCells(bucket, dead_percent);
   ENGINE_RACE_RETURN_IF_ERROR(FreeChosen(bucket));
   Finish(use);
   return Status::Ok();
@@ -40,7 +40,7 @@ Status BucketCleaner::Clean(uint32_t bucket, uint32_t dead_percent, BucketUse* u
 
 Status BucketCleaner::MakeSpace(uint32_t bucket, BucketUse* use) {
   ENGINE_RACE_RETURN_IF_ERROR(Look(bucket));
-  ChooseRows();
+  ChooseRows(bucket);
   ENGINE_RACE_RETURN_IF_ERROR(FreeChosen(bucket));
   Finish(use);
   return Status::Ok();
@@ -49,6 +49,8 @@ Status BucketCleaner::MakeSpace(uint32_t bucket, BucketUse* use) {
 Status BucketCleaner::Look(uint32_t bucket) {
   chosen_.clear();
   cut_ = BucketCut();
+  // Before the cut: what is settled meanwhile is not in its table.
+  unsettled_ = log_.mover().UnsettledCells(bucket);
   ENGINE_RACE_RETURN_IF_ERROR(log_.LookAtBucket(bucket, /*first_sequence=*/0, &cut_));
   ENGINE_RACE_RETURN_IF_ERROR(ReadEntries(bucket));
   FindLive(bucket);
@@ -120,7 +122,10 @@ void BucketCleaner::CountCells() {
   for (uint32_t index = 0; index < table.rows().size(); ++index) {
     const Row& row = table.rows()[index];
     if (row.free()) continue;
+    const auto unsettled = unsettled_.find(index);
+    const uint32_t given_up = unsettled == unsettled_.end() ? 0 : unsettled->second;
     for (uint32_t i = 0; i < cells_per_row; ++i) {
+      if ((given_up >> i & 1) != 0) continue;
       Cell cell{.row = index, .cell = i};
       const uint64_t first = uint64_t{index} * table.row_records() + i * cell_records;
       for (uint64_t slot = first; slot < first + cell_records; ++slot) {
@@ -141,7 +146,7 @@ void BucketCleaner::CountCells() {
   }
 }
 
-void BucketCleaner::ChooseCells(uint32_t dead_percent) {
+void BucketCleaner::ChooseCells(uint32_t bucket, uint32_t dead_percent) {
   const uint64_t limit = live_count_ * 100 / (100 - std::min(dead_percent, 99U));
   const uint32_t cell_records = cut_.table.cell_records();
   std::sort(cells_.begin(), cells_.end(),
@@ -149,8 +154,9 @@ void BucketCleaner::ChooseCells(uint32_t dead_percent) {
   uint64_t held = held_count_;
   const bool must_move = held > limit + kSpareCells * cell_records || dead_percent == 0;
   uint64_t moved = 0;
+  const uint64_t room = MoveRoom(bucket);
   for (const Cell& cell : cells_) {
-    if (cell.live_count == cell.held_count) continue;
+    if (cell.live_count == cell.held_count || moved + cell.live_count > room) continue;
     const uint64_t kept = held + moved;
     const bool enough = dead_percent != 0 && chosen_.size() >= kMinChosen && kept <= limit;
     if (cell.live_count > 0 && (!must_move || enough)) continue;
@@ -160,8 +166,13 @@ void BucketCleaner::ChooseCells(uint32_t dead_percent) {
   }
 }
 
+// How many records there are rows for. Records that are moved together may leave a row half full.
+uint64_t BucketCleaner::MoveRoom(uint32_t bucket) const {
+  return log_.mover().FreeRowCount(bucket) * cut_.table.row_records();
+}
+
 // Whole rows, those with the fewest live records first, until a quarter of the rows are won.
-void BucketCleaner::ChooseRows() {
+void BucketCleaner::ChooseRows(uint32_t bucket) {
   std::vector<std::pair<uint64_t, uint32_t>> rows;  // live records, row
   for (size_t i = 0; i < cells_.size(); ++i) {
     if (rows.empty() || rows.back().second != cells_[i].row) rows.emplace_back(0, cells_[i].row);
@@ -169,14 +180,13 @@ void BucketCleaner::ChooseRows() {
   }
   std::sort(rows.begin(), rows.end());
   const uint32_t row_records = cut_.table.row_records();
+  const uint64_t room = MoveRoom(bucket);
   uint64_t moved = 0;
-  uint64_t taken = 0;
   std::vector<uint32_t> wanted;
   for (const auto& [live, row] : rows) {
-    if (live == row_records || taken > rows.size() / 4 + 1) break;
+    if (live == row_records || moved + live > room || wanted.size() > rows.size() / 4 + 1) break;
     moved += live;
     wanted.push_back(row);
-    taken = wanted.size() - (moved + row_records - 1) / row_records;
   }
   for (const Cell& cell : cells_) {
     if (std::find(wanted.begin(), wanted.end(), cell.row) != wanted.end()) chosen_.push_back(cell);

@@ -16,6 +16,7 @@
 #define ENGINE_RACE_RECLAIM_BUCKET_CLEANER_H_
 
 #include <cstdint>
+#include <map>
 #include <vector>
 
 #include "engine_race/base/memory.h"
@@ -64,8 +65,9 @@ class BucketCleaner {
   void FindLive(uint32_t bucket);
   bool IsSettled(const Row& row) const;
   void CountCells();
-  void ChooseCells(uint32_t dead_percent);
-  void ChooseRows();
+  uint64_t MoveRoom(uint32_t bucket) const;
+  void ChooseCells(uint32_t bucket, uint32_t dead_percent);
+  void ChooseRows(uint32_t bucket);
   Status FreeChosen(uint32_t bucket);
   Status MoveAndFree(uint32_t bucket, std::vector<Cell>::const_iterator begin,
                      std::vector<Cell>::const_iterator end);
@@ -77,6 +79,7 @@ class BucketCleaner {
 
   BucketLog& log_;
   BucketCut cut_;
+  std::map<uint32_t, uint32_t> unsettled_;
   Region entries_;
   std::vector<Item> items_;
   std::vector<bool> live_;

@@ -24,6 +24,7 @@ constexpr uint64_t kMinSettleBytes = uint64_t{8} << 20;
 constexpr uint64_t kMaxSettleBytes = uint64_t{512} << 20;
 // How long freed cells wait for others to be settled with them.
 constexpr auto kSettleDelay = std::chrono::milliseconds(200);
+constexpr auto kClaimDelay = std::chrono::milliseconds(1);
 
 uint64_t HashOfKey(uint64_t key) {
   key = (key ^ key >> 32) * 0x9e3779b97f4a7c15;
@@ -249,40 +250,36 @@ void Reclaimer::Help() noexcept {
 }
 
 Status Reclaimer::MakeSpace(uint32_t number, bool* freed) {
-  *freed = false;
   RowMover& mover = log_.mover();
   const uint64_t before = mover.released_bytes();
-  ENGINE_RACE_RETURN_IF_ERROR(mover.Settle());
-  mover.Release();
-  if (mover.Claim(number)) {
-    BucketUse use;
-    BucketCleaner cleaner(&log_);
-    const Status cleaned = Guarded([&] { return cleaner.MakeSpace(number, &use); });
-    mover.Unclaim(number);
-    if (cleaned.ok()) NoteCleaned(number, use);
-    if (!cleaned.ok() && cleaned.code() != Code::kFull) return cleaned;
+  Claim(number);
+  BucketUse use;
+  const Status cleaned = Guarded([&] {
     ENGINE_RACE_RETURN_IF_ERROR(mover.Settle());
     mover.Release();
-  } else {
-    // Another thread is at it.
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    *freed = true;
-    return Status::Ok();
-  }
-  *freed = mover.released_bytes() != before;
+    BucketCleaner cleaner(&log_);
+    return cleaner.MakeSpace(number, &use);
+  });
+  mover.Unclaim(number);
+  if (cleaned.ok()) NoteCleaned(number, use);
+  if (!cleaned.ok() && cleaned.code() != Code::kFull) return cleaned;
+  ENGINE_RACE_RETURN_IF_ERROR(mover.Settle());
+  mover.Release();
+  *freed = mover.released_bytes() != before || mover.LetFill(number);
   return Status::Ok();
+}
+
+// Waits while another thread cleans the bucket.
+void Reclaimer::Claim(uint32_t bucket) {
+  while (!log_.mover().Claim(bucket)) std::this_thread::sleep_for(kClaimDelay);
 }
 
 Status Reclaimer::Compact() {
   RowMover& mover = log_.mover();
   BucketCleaner cleaner(&log_);
-  ENGINE_RACE_RETURN_IF_ERROR(mover.Settle());
   for (uint32_t bucket = 0; bucket < log_.geometry().bucket_count; ++bucket) {
     if (log_.BucketDamaged(bucket) || log_.RecordCount(bucket) == 0) continue;
-    while (!mover.Claim(bucket)) {
-      ENGINE_RACE_RETURN_IF_ERROR(mover.Settle());
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
+    Claim(bucket);
     BucketUse use;
     const Status cleaned = Guarded([&] { return cleaner.Clean(bucket, 0, &use); });
     mover.Unclaim(bucket);

@@ -79,6 +79,7 @@ class Reclaimer final : public KeyGroupListener {
   };
 
   void Run() noexcept;
+  void Claim(uint32_t bucket);
   bool NextBucket(uint32_t* bucket);
   Status CleanOne(BucketCleaner* cleaner, uint32_t bucket, uint32_t dead_percent);
   void NoteCleaned(uint32_t bucket, const BucketUse& use);
