@@ -19,6 +19,8 @@ constexpr uint64_t kPieceBytes = uint64_t{4} << 20;
 constexpr uint64_t kMaxMovedBytes = uint64_t{8} << 20;
 // Cells that are given up together at least: more cells, more to sort by age.
 constexpr size_t kMinChosen = 8;
+// Rows are few when fewer than so many are free, or fewer than one of so many.
+constexpr uint64_t kScarceRows = 4;
 // How many cells fewer than the limit are left.
 constexpr uint64_t kSpareCells = 2;
 // See the top of the header.
@@ -32,7 +34,14 @@ uint64_t PassOf(uint64_t key, uint64_t pass_count) {
 
 Status BucketCleaner::Clean(uint32_t bucket, uint32_t dead_percent, BucketUse* use) {
   ENGINE_RACE_RETURN_IF_ERROR(Look(bucket));
-  ChooseCells(bucket, dead_percent);
+  // Cells free no row for others. Where rows are few, whole ones are freed.
+  const uint64_t free_count = log_.mover().FreeRowCount(bucket);
+  if (free_count < kScarceRows ||
+      free_count * kScarceRows < log_.geometry().rows_per_bucket()) {
+    ChooseRows(bucket);
+  } else {
+    ChooseCells(bucket, dead_percent);
+  }
   ENGINE_RACE_RETURN_IF_ERROR(FreeChosen(bucket));
   Finish(use);
   return Status::Ok();
@@ -188,8 +197,11 @@ void BucketCleaner::ChooseRows(uint32_t bucket) {
     moved += live;
     wanted.push_back(row);
   }
+  // Rows for moved records must be fewer than those that are won.
+  if ((moved + row_records - 1) / row_records >= wanted.size()) wanted.clear();
   for (const Cell& cell : cells_) {
-    if (std::find(wanted.begin(), wanted.end(), cell.row) != wanted.end()) chosen_.push_back(cell);
+    const bool is_wanted = std::find(wanted.begin(), wanted.end(), cell.row) != wanted.end();
+    if (is_wanted || cell.live_count == 0) chosen_.push_back(cell);
   }
 }
 
