@@ -42,17 +42,21 @@ Status BucketCleaner::Clean(uint32_t bucket, uint32_t dead_percent, BucketUse* u
   } else {
     ChooseCells(bucket, dead_percent);
   }
-  ENGINE_RACE_RETURN_IF_ERROR(FreeChosen(bucket));
-  Finish(use);
-  return Status::Ok();
+  return FreeAndFinish(bucket, use);
 }
 
 Status BucketCleaner::MakeSpace(uint32_t bucket, BucketUse* use) {
   ENGINE_RACE_RETURN_IF_ERROR(Look(bucket));
   ChooseRows(bucket);
-  ENGINE_RACE_RETURN_IF_ERROR(FreeChosen(bucket));
+  return FreeAndFinish(bucket, use);
+}
+
+Status BucketCleaner::FreeAndFinish(uint32_t bucket, BucketUse* use) {
+  Status freed = FreeChosen(bucket);
   Finish(use);
-  return Status::Ok();
+  // Nothing is released while the cut is held.
+  cut_ = BucketCut();
+  return freed;
 }
 
 Status BucketCleaner::Look(uint32_t bucket) {
@@ -341,8 +345,6 @@ void BucketCleaner::Finish(BucketUse* use) {
     moved += cell.live_count;
   }
   *use = {cut_.record_count, live_count_, held_count_ - freed + moved};
-  // Its rows are needed no more.
-  cut_ = BucketCut();
 }
 
 }  // namespace engine_race

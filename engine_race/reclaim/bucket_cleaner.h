@@ -60,6 +60,7 @@ class BucketCleaner {
     double score = 0;
   };
 
+  Status FreeAndFinish(uint32_t bucket, BucketUse* use);
   Status Look(uint32_t bucket);
   Status ReadEntries(uint32_t bucket);
   void FindLive(uint32_t bucket);
