@@ -271,6 +271,7 @@ bool RowMover::LetFill(uint32_t number) {
 }
 
 void RowMover::Release() noexcept {
+  const std::lock_guard<std::mutex> releasing(release_mutex_);
   std::vector<FreedCells> settled;
   {
     const std::lock_guard<std::mutex> list(mutex_);

@@ -115,7 +115,8 @@ class RowMover {
   const LogReader& reader_;
   Syncer& syncer_;
   RowKeeper rows_;
-  std::mutex settle_mutex_;  // one Settle at a time
+  std::mutex settle_mutex_;   // one Settle at a time
+  std::mutex release_mutex_;  // one Release at a time
   std::mutex mutex_;         // around the three lists
   std::vector<PublishedRow> published_;
   std::vector<FreedCells> unsettled_;
