@@ -129,7 +129,7 @@ TEST_F(IndexBatchTest, OldWindowsFindNewRecords) {
   for (size_t i = 0; i < keys.size(); ++i) {
     record.key = keys[i];
     record.slot = count + static_cast<uint32_t>(i);
-    record.sequence = SlotTable::OrderOfSequence(record.slot);
+    record.sequence = record.slot;
     ASSERT_TRUE(log_->Append(record.key, value.data()).ok());
     model_.Add(record);
     ASSERT_NO_FATAL_FAILURE(ExpectFinds(keys[i], windows[i]));

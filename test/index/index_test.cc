@@ -112,7 +112,7 @@ void WriteRecords(const std::string& dir, std::vector<KeyRecord>* records) {
     record.value_checksum = record.tombstone ? 0 : ValueChecksum(zeros.data());
   }
   std::vector<uint32_t> slots(records->size());
-  for (const KeyRecord& record : *records) slots[test::NumberOf(record)] = record.slot;
+  for (const KeyRecord& record : *records) slots[record.sequence] = record.slot;
   const Status status = harness::WriteKeyLogs(
       OneBucket(), dir, {records->size()},
       [&](uint32_t, uint32_t sequence) { return (*records)[slots[sequence]]; });

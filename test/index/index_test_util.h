@@ -163,8 +163,7 @@ inline std::vector<KeyRecord> MakeRecords(Shape shape, uint32_t count, Order ord
   for (uint32_t i = 0; i < count; ++i) {
     KeyRecord& record = records[i];
     record.key = ShapeKey(shape, i, &random);
-    record.sequence =
-        SlotTable::OrderOfSequence(runs[i / row_records] * row_records + i % row_records);
+    record.sequence = runs[i / row_records] * row_records + i % row_records;
     record.slot = i;
     record.tombstone = shape == Shape::kTombstones && random() % 3 == 0;
     record.value_checksum =
@@ -173,17 +172,14 @@ inline std::vector<KeyRecord> MakeRecords(Shape shape, uint32_t count, Order ord
   return records;
 }
 
-// The sequence number of an appended record, whose KeyRecord has its order.
-inline uint64_t NumberOf(const KeyRecord& record) { return record.sequence / 2; }
-
-// The key log of a bucket.
+// The key log of a bucket. Records of these tests have sequence numbers, not orders.
 inline std::vector<format::KeyEntry> Encode(const std::vector<KeyRecord>& records,
                                             uint32_t bucket = 0) {
   const EntryCodec codec(kTestStoreId, bucket);
   std::vector<format::KeyEntry> entries;
   entries.reserve(records.size());
   for (const KeyRecord& record : records) {
-    entries.push_back(SlotTable::EncodeAppended(codec, record, NumberOf(record)));
+    entries.push_back(SlotTable::EncodeAppended(codec, record, record.sequence));
   }
   return entries;
 }
@@ -191,12 +187,12 @@ inline std::vector<format::KeyEntry> Encode(const std::vector<KeyRecord>& record
 // Has no rows if the slots of the records are their numbers. Else every row is of one slot.
 inline SlotTable TableOf(const std::vector<KeyRecord>& records) {
   const auto lies_in_its_slot = [](const KeyRecord& record) {
-    return NumberOf(record) == record.slot;
+    return record.sequence == record.slot;
   };
   if (std::all_of(records.begin(), records.end(), lies_in_its_slot)) return {};
   SlotTable table;
   for (const KeyRecord& record : records) {
-    table.SetRow(record.slot, {.kind = format::RowKind::kRun, .number = NumberOf(record)});
+    table.SetRow(record.slot, {.kind = format::RowKind::kRun, .number = record.sequence});
   }
   return table;
 }
