@@ -71,12 +71,12 @@ void LogWriter::ReserveAhead(uint32_t bucket_number, LaneKind kind, uint64_t gro
   const uint64_t step_bytes =
       std::clamp(begin_bytes, kMinReserveGroups * group_bytes, kMaxReserveGroups * group_bytes);
   const uint64_t end_bytes = std::min(begin_bytes + step_bytes, region_bytes);
-  ENGINE_RACE_ASSERT(begin_bytes + group_bytes <= end_bytes);
   Bucket& bucket = context_.buckets[bucket_number];
   {
     const std::lock_guard<std::mutex> lock(bucket.mutex);
     // Slots that are used again have their space at once, or are not neighbours.
     if (bucket.table.has_rows()) return;
+    ENGINE_RACE_ASSERT(begin_bytes + group_bytes <= end_bytes);
     uint64_t& reserved = values ? bucket.reserved_value_bytes : bucket.reserved_key_bytes;
     if (begin_bytes + group_bytes <= reserved) return;
     reserved = end_bytes;

@@ -22,6 +22,7 @@
 #include "engine_race/base/memory.h"
 #include "engine_race/l1/key_block.h"
 #include "engine_race/log/entry_codec.h"
+#include "engine_race/log/slot_table.h"
 #include "engine_race/store.h"
 #include "harness/data/key_source.h"
 #include "harness/data/mix.h"
