@@ -25,7 +25,7 @@ inline void OpenWithRows(const Options& options, const std::string& dir, StoreFi
   ASSERT_TRUE(WriteManifest(files->directory.get(), files->identity, options.file_mode).ok());
 }
 
-// What the region of a bucket holds from its first slot on.
+// The bytes of one row.
 struct RowImage {
   Region keys;
   Region values;
