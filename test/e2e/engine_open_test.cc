@@ -256,9 +256,6 @@ TEST_F(EngineOpenTest, AStoreThatHasLostItsRowsIsCorruption) {
     manifest->format_version = format::kReusedAllKeysFormatVersion;
   });
   ExpectRefused(kCorruption);
-  EditManifestSoundly(
-      [](format::Manifest* manifest) { manifest->format_version = format::kAllKeysFormatVersion; });
-  ExpectUnharmed();
 }
 
 TEST_F(EngineOpenTest, GeometryThatCannotBeUsedIsNotSupported) {
