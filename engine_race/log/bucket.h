@@ -170,9 +170,9 @@ struct alignas(64) Bucket {
 
 inline void Bucket::Prefetch() const {
   constexpr size_t kLineBytes = alignof(Bucket);
-  const char* const begin = reinterpret_cast<const char*>(this);
-  for (size_t line = 0; line < offsetof(Bucket, changed); line += kLineBytes) {
-    __builtin_prefetch(begin + line, /*rw=*/1);
+  const char* const end = reinterpret_cast<const char*>(&changed);
+  for (const char* line = reinterpret_cast<const char*>(this); line < end; line += kLineBytes) {
+    __builtin_prefetch(line, /*rw=*/1);
   }
 }
 

@@ -1,5 +1,6 @@
 #include "engine_race/log/doubt.h"
 
+#include <algorithm>
 #include <atomic>
 #include <span>
 
@@ -28,6 +29,19 @@ Status CompareWithCounts(const StoreFiles& files, const Staging& staging, uint32
   return Status::Ok();
 }
 
+// Whether the rows reach the counts, and have all records of unfinished groups.
+bool RowsHoldRecords(const BucketState& state) {
+  const SlotTable& table = state.table;
+  if (!table.has_rows()) return true;
+  if (state.record_count > table.RunEnd()) return false;
+  const uint64_t logged_count = std::min(state.logged_key_watermark, state.logged_value_watermark);
+  const uint64_t row_records = table.row_records();
+  for (uint64_t run = logged_count / row_records; run * row_records < state.record_count; ++run) {
+    if (!table.runs().contains(run)) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 const char* DoubtPageCache(const StoreFiles& files, const std::vector<BucketState>& states) {
@@ -40,9 +54,7 @@ const char* DoubtPageCache(const StoreFiles& files, const std::vector<BucketStat
     if (state.page_cache_id != page_cache_id) {
       doubt = "the machine was restarted, or a file system mounted again";
     }
-    if (state.table.has_rows() && state.record_count > state.table.RunEnd()) {
-      doubt = "the counts have more records than the rows hold";
-    }
+    if (!RowsHoldRecords(state)) doubt = "the counts have more records than the rows hold";
   }
   return doubt;
 }

@@ -28,7 +28,7 @@ inline constexpr char kStagingKeysName[] = "staging_keys";
 inline constexpr char kStagingValuesName[] = "staging_values";
 // Behind the name of a key file that is being written anew.
 inline constexpr char kNewSuffix[] = ".new";
-// What the rows of slots hold. Only in stores that have used slots again.
+// Tells what the rows of slots hold. Only in stores that have used slots again.
 inline constexpr char kRowsName[] = "key_rows";
 // Only in stores that have been opened in a durable sync mode.
 inline constexpr char kJournalName[] = "staging_journal";

@@ -34,6 +34,10 @@ class FileCut {
         file_(&files->key_files[number]) {}
 
   Status Run() {
+    // Before the first punch: a new file is a copy of what stays here.
+    for (uint32_t bucket = first_bucket_; bucket < end_bucket(); ++bucket) {
+      if (IsCut(bucket)) ENGINE_RACE_RETURN_IF_ERROR(ZeroRows(bucket));
+    }
     bool supported = true;
     for (uint32_t bucket = first_bucket_; bucket < end_bucket() && supported; ++bucket) {
       if (IsCut(bucket)) ENGINE_RACE_RETURN_IF_ERROR(Punch(bucket, &supported));
@@ -47,23 +51,31 @@ class FileCut {
     return std::binary_search(cuts_.buckets.begin(), cuts_.buckets.end(), bucket);
   }
 
-  // Zeros what the last page holds behind the end, and the rows that hold nothing. Punches out what
-  // follows the last row.
-  Status Punch(uint32_t bucket, bool* supported) const {
+  // Zeros the rows that hold nothing, and the row of the last record behind it.
+  Status ZeroRows(uint32_t bucket) const {
     const SlotTable& table = cuts_.states[bucket].table;
+    if (!table.has_rows()) return Status::Ok();
     const uint64_t row_bytes = table.row_records() * kEntryBytes;
     for (uint32_t row = 0; row < table.rows().size(); ++row) {
       if (table.rows()[row].free()) {
         ENGINE_RACE_RETURN_IF_ERROR(Zero(bucket, row * row_bytes, (row + 1) * row_bytes));
       }
     }
-    const uint64_t end_slot = EndSlot(bucket);
-    const uint64_t end_bytes = end_slot * kEntryBytes;
-    ENGINE_RACE_ASSERT(end_bytes <= geometry_.key_region_bytes());
-    const uint64_t page_end = table.has_rows() ? RoundUp(end_bytes, row_bytes)
-                                               : RoundUp(end_bytes, uint64_t{kIoAlignment});
-    ENGINE_RACE_RETURN_IF_ERROR(Zero(bucket, end_bytes, page_end));
-    const uint64_t kept_bytes = table.has_rows() ? table.rows().size() * row_bytes : page_end;
+    const uint64_t end_bytes = EndSlot(bucket) * kEntryBytes;
+    return Zero(bucket, end_bytes, RoundUp(end_bytes, row_bytes));
+  }
+
+  // Zeros what the last page holds behind the end, and punches out the rest of the region. In a
+  // bucket with rows the rest begins behind the last row.
+  Status Punch(uint32_t bucket, bool* supported) const {
+    const SlotTable& table = cuts_.states[bucket].table;
+    uint64_t kept_bytes = table.SlotEnd(0) * kEntryBytes;
+    if (!table.has_rows()) {
+      const uint64_t end_bytes = cuts_.ends[bucket] * kEntryBytes;
+      ENGINE_RACE_ASSERT(end_bytes <= geometry_.key_region_bytes());
+      kept_bytes = RoundUp(end_bytes, uint64_t{kIoAlignment});
+      ENGINE_RACE_RETURN_IF_ERROR(Zero(bucket, end_bytes, kept_bytes));
+    }
     const uint64_t region = geometry_.KeyOffset(bucket, 0);
     return file_->Punch(region + kept_bytes, region + geometry_.key_region_bytes(), supported);
   }
@@ -94,11 +106,11 @@ class FileCut {
 
   // How much of a bucket's log stays. Where the counts are damaged any entry may count: all stay.
   uint64_t KeptBytes(uint32_t bucket) const {
+    if (cuts_.states[bucket].damaged) return geometry_.key_region_bytes();
     if (cuts_.states[bucket].table.has_rows()) {
       return cuts_.states[bucket].table.SlotEnd(0) * kEntryBytes;
     }
     if (IsCut(bucket)) return cuts_.ends[bucket] * kEntryBytes;
-    if (cuts_.states[bucket].damaged) return geometry_.key_region_bytes();
     return cuts_.states[bucket].record_count * kEntryBytes;
   }
 

@@ -63,8 +63,6 @@ Status LogWriter::WriteKeys(uint32_t bucket, uint64_t slot, uint64_t size_bytes,
 // writes to reserved space run side by side. Writes that must find space do not.
 void LogWriter::ReserveAhead(uint32_t bucket_number, LaneKind kind, uint64_t group) {
   Bucket& bucket = context_.buckets[bucket_number];
-  // Slots that are used again are no neighbours.
-  if (bucket.HasRows()) return;
   const Geometry& geometry = context_.geometry();
   const bool values = kind == LaneKind::kValues;
   const uint64_t group_bytes = values ? geometry.value_group_bytes : geometry.key_group_bytes;
@@ -74,9 +72,11 @@ void LogWriter::ReserveAhead(uint32_t bucket_number, LaneKind kind, uint64_t gro
   const uint64_t step_bytes =
       std::clamp(begin_bytes, kMinReserveGroups * group_bytes, kMaxReserveGroups * group_bytes);
   const uint64_t end_bytes = std::min(begin_bytes + step_bytes, region_bytes);
-  ENGINE_RACE_ASSERT(begin_bytes + group_bytes <= end_bytes);
   {
     const std::lock_guard<std::mutex> lock(bucket.mutex);
+    // Slots that are used again have their space at once, or are not neighbours.
+    if (bucket.table.has_rows()) return;
+    ENGINE_RACE_ASSERT(begin_bytes + group_bytes <= end_bytes);
     uint64_t& reserved = values ? bucket.reserved_value_bytes : bucket.reserved_key_bytes;
     if (begin_bytes + group_bytes <= reserved) return;
     reserved = end_bytes;

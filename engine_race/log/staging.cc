@@ -42,10 +42,12 @@ Status WriteBelowLimit(const io::File& file, std::string_view bytes, uint64_t of
   return Status(written.code(), file.name() + ": " + written.message());
 }
 
-// The count with these low bits in a bucket whose newest run ends with `run_end`. After a power
-// loss counts may be newer than the rows that came with them.
+// The count with these low bits in a bucket whose newest run ends with `run_end`. Records that are
+// not synced all have slots, so a synced watermark is less than a region below that. After a power
+// loss counts may be newer than the rows, by records that are not synced either.
 uint64_t WholeCount(uint64_t low_bits, uint64_t run_end) {
-  constexpr uint64_t kMaxAhead = uint64_t{1} << 20;
+  constexpr uint64_t kMaxAhead = kMaxBucketRecords;
+  static_assert(2 * kMaxAhead <= format::kCountMask + 1);
   const uint64_t behind = (run_end + kMaxAhead - low_bits) & format::kCountMask;
   const uint64_t bound = run_end + kMaxAhead;
   return bound >= behind ? bound - behind : low_bits;
@@ -170,15 +172,15 @@ BucketState Staging::Decode(uint32_t bucket, const format::BucketCounts& line,
       *count = WholeCount(*count, table.RunEnd());
     }
   }
-  const uint64_t record_bound =
-      table.has_rows() ? table.RunEnd() : geometry_.bucket_capacity_records;
+  // Counts of records that no row holds are in doubt, but a Sync flushes the rows before it counts.
+  const bool is_held = table.has_rows() ? state.synced_watermark <= table.RunEnd()
+                                        : state.record_count <= geometry_.bucket_capacity_records;
   state.table = std::move(table);
   // The lanes check that the staged groups fit into the places.
   const auto fits = [&state](uint64_t watermark, uint64_t group) {
     return watermark % group == 0 && watermark <= state.record_count;
   };
-  state.damaged = !sound || state.synced_watermark > state.record_count ||
-                  state.record_count > record_bound ||
+  state.damaged = !sound || state.synced_watermark > state.record_count || !is_held ||
                   !fits(state.logged_value_watermark, geometry_.values_per_group()) ||
                   !fits(state.logged_key_watermark, geometry_.keys_per_group());
   return state;

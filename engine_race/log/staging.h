@@ -47,7 +47,7 @@ struct BucketState {
   uint64_t synced_watermark = 0;
   uint32_t page_cache_id = 0;
   bool damaged = false;
-  // What the bucket's slots hold.
+  // Tells what the bucket's slots hold.
   SlotTable table;
 };
 

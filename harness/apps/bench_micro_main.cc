@@ -22,6 +22,7 @@
 #include "engine_race/base/memory.h"
 #include "engine_race/l1/key_block.h"
 #include "engine_race/log/entry_codec.h"
+#include "engine_race/log/slot_table.h"
 #include "engine_race/store.h"
 #include "harness/data/key_source.h"
 #include "harness/data/mix.h"
@@ -71,10 +72,10 @@ BENCHMARK(CheckValue);
 void EncodeEntry(benchmark::State& state) {
   const engine_race::EntryCodec codec(1, 2);
   engine_race::KeyRecord record;
+  uint64_t sequence = 0;
   for (auto _ : state) {
     record.key = Mix64(record.key + 1);
-    record.sequence = ++record.slot;
-    benchmark::DoNotOptimize(codec.Encode(record));
+    benchmark::DoNotOptimize(engine_race::SlotTable::EncodeAppended(codec, record, ++sequence));
   }
   state.SetItemsProcessed(static_cast<int64_t>(state.iterations()));
 }
@@ -86,14 +87,12 @@ void DecodeEntry(benchmark::State& state) {
   for (uint32_t slot = 0; slot < kKeyCount; ++slot) {
     engine_race::KeyRecord record;
     record.key = Mix64(slot);
-    record.slot = slot;
-    record.sequence = slot;
-    entries.push_back(codec.Encode(record));
+    entries.push_back(engine_race::SlotTable::EncodeAppended(codec, record, slot));
   }
   uint32_t slot = 0;
   for (auto _ : state) {
     engine_race::KeyRecord record;
-    if (!codec.Decode(entries[slot], slot, kKeyCount, &record)) {
+    if (!engine_race::SlotTable::DecodeAppended(codec, entries[slot], slot, &record)) {
       state.SkipWithError("damaged");
       break;
     }

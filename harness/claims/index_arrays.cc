@@ -127,7 +127,6 @@ Status IndexArrays::BuildParts(double* seconds, uint64_t* memory_bytes) {
       engine_race::RawBucket raw;
       raw.entries = {RawBucket(b), first_entries_[b + 1] - first_entries_[b]};
       raw.codec = log_->codec(b);
-      raw.sequence_bound = raw.entries.size();
       raw.keys = geometry.KeysOf(b);
       if (!builder.Build(raw, &built[b]).ok() || !built[b].damaged_slots.empty()) {
         return failures.Note("a bucket could not be built");

@@ -49,10 +49,9 @@ class ResidentPair {
 
   Status Make() {
     counts_ = ResidentCounts(geometry_, kind_, run_.config.key_count);
-    ENGINE_RACE_RETURN_IF_ERROR(
-        WriteKeyLogs(options_, run_.store_dir(), counts_, [this](uint32_t bucket, uint32_t slot) {
-          return KeyRecord{KeyAt(bucket, slot), slot, slot, 0, false};
-        }));
+    ENGINE_RACE_RETURN_IF_ERROR(WriteKeyLogs(
+        options_, run_.store_dir(), counts_,
+        [this](uint32_t bucket, uint32_t slot) { return KeyRecord{.key = KeyAt(bucket, slot)}; }));
     ENGINE_RACE_RETURN_IF_ERROR(BucketLog::Open(options_, run_.store_dir(), &log_));
     ENGINE_RACE_RETURN_IF_ERROR(lab::MakeFlatIndex(log_.get(), &flat_));
     ENGINE_RACE_RETURN_IF_ERROR(Index::Build(log_.get(), options_, &index_));

@@ -30,7 +30,7 @@ Status MakeFlatIndex(BucketLog* log, std::unique_ptr<FlatIndex>* flat) {
     entries.clear();
     for (uint32_t slot = 0; slot < raw.size(); ++slot) {
       KeyRecord record;
-      if (!log->codec(bucket).Decode(raw[slot], slot, raw.size(), &record)) {
+      if (!engine_race::SlotTable::DecodeAppended(log->codec(bucket), raw[slot], slot, &record)) {
         return Status::Corruption("a key entry is damaged");
       }
       entries.push_back({record.key, ValueRef(slot, record.value_checksum, false)});

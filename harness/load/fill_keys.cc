@@ -44,7 +44,7 @@ Status WriteBucket(const BucketLog& log, uint32_t bucket, uint64_t count, uint32
     for (uint64_t i = 0; i < written; ++i) {
       KeyRecord record = record_of(bucket, static_cast<uint32_t>(begin + i));
       record.value_checksum = record.tombstone ? 0 : zero_checksum;
-      entries[i] = codec.Encode(record);
+      entries[i] = engine_race::SlotTable::EncodeAppended(codec, record, begin + i);
     }
     ENGINE_RACE_RETURN_IF_ERROR(
         log.KeyFile(bucket).Write(entries, written * kEntryBytes, log.KeyOffset(bucket, begin)));
@@ -147,7 +147,7 @@ Status FillKeyLogs(const Options& options, const std::string& dir, uint64_t key_
   for (uint64_t& count : whole) count -= count % WholeGroups(geometry);
   ENGINE_RACE_RETURN_IF_ERROR(
       WriteKeyLogs(options, dir, whole, [&](uint32_t bucket, uint32_t slot) {
-        return KeyRecord{FilledKey(geometry, bucket, slot, seed), slot, slot, 0, false};
+        return KeyRecord{.key = FilledKey(geometry, bucket, slot, seed)};
       }));
   Region zeros;
   ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(engine_race::kValueBytes, false, &zeros));

@@ -1,8 +1,8 @@
 // Stores filled past the engine: key logs written in one go, values left out.
 //
-// For measurements and tests that need many keys, or entries in an order that appends do not give.
-// The value of every record is a page of zeros. The holes in the value files read as zeros, so a
-// store made here can be read like any other. Not thread-safe.
+// For measurements and tests that need many keys. The value of every record is a page of zeros. The
+// holes in the value files read as zeros, so a store made here can be read like any other. Not
+// thread-safe.
 #ifndef HARNESS_LOAD_FILL_KEYS_H_
 #define HARNESS_LOAD_FILL_KEYS_H_
 
@@ -32,7 +32,8 @@ std::vector<uint64_t> FilledCounts(uint32_t bucket_count, uint64_t key_count, ui
 engine_race::Status FillKeyLogs(const engine_race::Options& options, const std::string& dir,
                                 uint64_t key_count, uint64_t seed);
 
-// Gives the record of a bucket's slot. The record's checksum is ignored.
+// Gives the record of a bucket's slot, which is its sequence number. Of the record only the key and
+// whether it is a tombstone count.
 using RecordFn = std::function<engine_race::KeyRecord(uint32_t bucket, uint32_t slot)>;
 
 // Makes a new store in `dir` with counts[b] records in bucket b and nothing staged. Each count must

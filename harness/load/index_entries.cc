@@ -27,7 +27,7 @@ Status ReadEntries(engine_race::BucketLog* log, uint32_t bucket,
   entries->clear();
   NoListener listener;
   engine_race::BucketCut cut;
-  ENGINE_RACE_RETURN_IF_ERROR(log->CutBucket(bucket, /*first_slot=*/0, &listener, &cut));
+  ENGINE_RACE_RETURN_IF_ERROR(log->CutBucket(bucket, /*first_sequence=*/0, &listener, &cut));
   log->DetachListener(bucket);
   Region piece;
   ENGINE_RACE_RETURN_IF_ERROR(

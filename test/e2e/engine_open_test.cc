@@ -241,12 +241,21 @@ TEST_F(EngineOpenUnprivilegedTest, StoreWhoseFilesMayNotBeWritten) {
 TEST_F(EngineOpenTest, OtherFormatVersionIsNotSupported) {
   MakeStore();
   EditManifestSoundly([](format::Manifest* manifest) {
-    manifest->format_version = format::kKeyRangeFormatVersion + 1;
+    manifest->format_version = format::kReusedKeyRangeFormatVersion + 1;
   });
   ExpectRefused(kNotSupported);
   EditManifestSoundly(
       [](format::Manifest* manifest) { manifest->format_version = format::kAllKeysFormatVersion; });
   ExpectUnharmed();
+}
+
+// Slots may have been used again, and the file that tells what they hold is lost.
+TEST_F(EngineOpenTest, AStoreThatHasLostItsRowsIsCorruption) {
+  MakeStore();
+  EditManifestSoundly([](format::Manifest* manifest) {
+    manifest->format_version = format::kReusedAllKeysFormatVersion;
+  });
+  ExpectRefused(kCorruption);
 }
 
 TEST_F(EngineOpenTest, GeometryThatCannotBeUsedIsNotSupported) {

@@ -18,6 +18,7 @@
 #include "engine_race/index/build.h"
 #include "harness/load/fill_keys.h"
 #include "test/index/index_test_util.h"
+#include "test/log/row_test_util.h"
 #include "test/log_lines.h"
 #include "test/test_util.h"
 
@@ -51,6 +52,9 @@ Options OneBucket() {
   options.file_count = 1;
   return options;
 }
+
+// Those of OneBucket().
+constexpr uint32_t kRowRecords = 256;
 
 // Everything tiny: thousands of records are a giant of many partitions and rounds.
 BuildLimits GiantLimits() {
@@ -99,18 +103,24 @@ class TestIndex : public AppendListener {
   BuildContext context_;
 };
 
-// Makes a store of one bucket that holds `records`. Sets the checksums in `records` to those of the
-// store.
+// Makes a store of one bucket that holds `records`, with rows if those do not lie in the slots of
+// their numbers. Sets the checksums in `records` to those of the store.
 void WriteRecords(const std::string& dir, std::vector<KeyRecord>* records) {
   Region zeros;
   ASSERT_TRUE(Region::Allocate(kValueBytes, false, &zeros).ok());
   for (KeyRecord& record : *records) {
     record.value_checksum = record.tombstone ? 0 : ValueChecksum(zeros.data());
   }
-  const Status status =
-      harness::WriteKeyLogs(OneBucket(), dir, {records->size()},
-                            [&](uint32_t, uint32_t slot) { return (*records)[slot]; });
+  std::vector<uint32_t> slots(records->size());
+  for (const KeyRecord& record : *records) slots[record.sequence] = record.slot;
+  const Status status = harness::WriteKeyLogs(
+      OneBucket(), dir, {records->size()},
+      [&](uint32_t, uint32_t sequence) { return (*records)[slots[sequence]]; });
   ASSERT_TRUE(status.ok()) << status.ToString();
+  if (std::is_sorted(slots.begin(), slots.end())) return;
+  std::vector<uint32_t> rows;
+  for (size_t i = 0; i < slots.size(); i += kRowRecords) rows.push_back(slots[i] / kRowRecords);
+  test::ScatterRuns(OneBucket(), dir, 0, rows);
 }
 
 void OverwriteEntry(const std::string& dir, uint64_t slot, format::KeyEntry entry) {
@@ -167,7 +177,7 @@ TEST(IndexTest, GiantsOfEveryShapeAndOrder) {
     for (const Order order : {Order::kAlong, Order::kReversed, Order::kShuffled}) {
       SCOPED_TRACE(test::NameOf(shape) + ", order " + std::to_string(static_cast<int>(order)));
       TempDir dir;
-      std::vector<KeyRecord> records = MakeRecords(shape, 256 * 40, order);
+      std::vector<KeyRecord> records = MakeRecords(shape, 256 * 40, order, kSeed, kRowRecords);
       WriteRecords(dir.path(), &records);
       const std::unique_ptr<BucketLog> log = OpenLog(OneBucket(), dir.path());
       TestIndex index(log.get(), OneBucket(), GiantLimits());
@@ -231,7 +241,8 @@ TEST(IndexTest, WritersDuringAndAfterTheBuild) {
 TEST(IndexTest, DamagedEntriesAreReportedAndNeverBecomeNotFound) {
   for (const uint64_t giant_records : {uint64_t{100}, uint64_t{1} << 20}) {
     TempDir dir;
-    std::vector<KeyRecord> records = MakeRecords(Shape::kUniform, 256 * 20, Order::kShuffled);
+    std::vector<KeyRecord> records =
+        MakeRecords(Shape::kUniform, 256 * 20, Order::kShuffled, kSeed, kRowRecords);
     WriteRecords(dir.path(), &records);
     uint64_t lost = 0;
     for (uint32_t slot = 1000; slot < 1020; ++slot) {

@@ -149,18 +149,21 @@ inline uint64_t ShapeKey(Shape shape, uint64_t i, std::mt19937_64* random) {
 // The order of sequence numbers: along the slots, against them, or shuffled.
 enum class Order { kAlong, kReversed, kShuffled };
 
+// Neighbours in a row of `row_records` slots have neighbouring sequence numbers. The last row is a
+// whole one, unless the order is along the slots.
 inline std::vector<KeyRecord> MakeRecords(Shape shape, uint32_t count, Order order,
-                                          uint64_t seed = 1) {
+                                          uint64_t seed = 1, uint32_t row_records = 1) {
   std::mt19937_64 random(seed);
-  std::vector<uint64_t> sequences(count);
-  std::iota(sequences.begin(), sequences.end(), 0);
-  if (order == Order::kReversed) std::reverse(sequences.begin(), sequences.end());
-  if (order == Order::kShuffled) std::shuffle(sequences.begin(), sequences.end(), random);
+  EXPECT_TRUE(order == Order::kAlong || count % row_records == 0);
+  std::vector<uint64_t> runs((count + row_records - 1) / row_records);
+  std::iota(runs.begin(), runs.end(), 0);
+  if (order == Order::kReversed) std::reverse(runs.begin(), runs.end());
+  if (order == Order::kShuffled) std::shuffle(runs.begin(), runs.end(), random);
   std::vector<KeyRecord> records(count);
   for (uint32_t i = 0; i < count; ++i) {
     KeyRecord& record = records[i];
     record.key = ShapeKey(shape, i, &random);
-    record.sequence = sequences[i];
+    record.sequence = runs[i / row_records] * row_records + i % row_records;
     record.slot = i;
     record.tombstone = shape == Shape::kTombstones && random() % 3 == 0;
     record.value_checksum =
@@ -169,21 +172,39 @@ inline std::vector<KeyRecord> MakeRecords(Shape shape, uint32_t count, Order ord
   return records;
 }
 
-// The key log of a bucket.
+// The key log of a bucket. Records of these tests have sequence numbers, not orders.
 inline std::vector<format::KeyEntry> Encode(const std::vector<KeyRecord>& records,
                                             uint32_t bucket = 0) {
   const EntryCodec codec(kTestStoreId, bucket);
   std::vector<format::KeyEntry> entries;
   entries.reserve(records.size());
-  for (const KeyRecord& record : records) entries.push_back(codec.Encode(record));
+  for (const KeyRecord& record : records) {
+    entries.push_back(SlotTable::EncodeAppended(codec, record, record.sequence));
+  }
   return entries;
 }
 
-inline RawBucket RawOf(const std::vector<format::KeyEntry>& entries) {
+// Has no rows if the slots of the records are their numbers. Else every row is of one slot.
+inline SlotTable TableOf(const std::vector<KeyRecord>& records) {
+  const auto lies_in_its_slot = [](const KeyRecord& record) {
+    return record.sequence == record.slot;
+  };
+  if (std::all_of(records.begin(), records.end(), lies_in_its_slot)) return {};
+  SlotTable table;
+  for (const KeyRecord& record : records) {
+    table.SetRow(record.slot, {.kind = format::RowKind::kRun, .number = record.sequence});
+  }
+  return table;
+}
+
+// Refers to both. Without a table slots are sequence numbers.
+inline RawBucket RawOf(const std::vector<format::KeyEntry>& entries,
+                       const SlotTable* table = nullptr) {
   RawBucket raw;
   raw.entries = entries;
   raw.codec = EntryCodec(kTestStoreId, 0);
-  raw.sequence_bound = entries.size();
+  raw.table = table;
+  raw.record_count = entries.size();
   return raw;
 }
 

@@ -19,6 +19,7 @@ using test::Model;
 using test::Order;
 using test::RawOf;
 using test::Shape;
+using test::TableOf;
 
 constexpr size_t kSlabBytes = 1 << 20;
 
@@ -45,8 +46,9 @@ TEST(PartBuilderTest, KeepsTheNewestOfEveryKeyInEveryShape) {
                      std::to_string(static_cast<int>(order)));
         const std::vector<KeyRecord> records = MakeRecords(shape, count, order);
         const std::vector<format::KeyEntry> entries = Encode(records);
+        const SlotTable table = TableOf(records);
         BuiltParts built;
-        ASSERT_TRUE(builder.Build(RawOf(entries), &built).ok());
+        ASSERT_TRUE(builder.Build(RawOf(entries, &table), &built).ok());
         ASSERT_TRUE(built.damaged_slots.empty());
         ExpectSameEntries(EntriesOf(built.parts), Model(records).Entries());
         ExpectSoundTables(built.parts);
@@ -92,6 +94,7 @@ TEST(PartBuilderTest, DamagedBucketKeepsOnlyWhatIsProvablyNewest) {
   for (const Order order : {Order::kAlong, Order::kReversed, Order::kShuffled}) {
     const std::vector<KeyRecord> records = MakeRecords(Shape::kTombstones, 2000, order);
     std::vector<format::KeyEntry> entries = Encode(records);
+    const SlotTable table = TableOf(records);
     entries[700].check ^= uint64_t{1} << 63;
     entries[701].key ^= 4;
     const uint64_t lost = std::max(records[700].sequence, records[701].sequence);
@@ -101,7 +104,7 @@ TEST(PartBuilderTest, DamagedBucketKeepsOnlyWhatIsProvablyNewest) {
     }
     SlabAllocator slabs(kSlabBytes);
     BuiltParts built;
-    ASSERT_TRUE(PartBuilder(&slabs).Build(RawOf(entries), &built).ok());
+    ASSERT_TRUE(PartBuilder(&slabs).Build(RawOf(entries, &table), &built).ok());
     EXPECT_EQ(built.damaged_slots, (std::vector<uint32_t>{700, 701}));
     ExpectSameEntries(EntriesOf(built.parts), provable.Entries(0, ~uint64_t{0}, true));
   }

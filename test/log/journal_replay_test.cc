@@ -22,14 +22,14 @@ TEST(JournalReplayTest, ATornBatchEndsItAndAnotherStoresIsNotRead) {
   }
   JournalReplay whole;
   ASSERT_TRUE(whole.Read(directory.get(), store_id).ok());
-  EXPECT_EQ(whole.EndSlot(0), 10u);
-  EXPECT_EQ(whole.EndSlot(1), 0u);
+  EXPECT_EQ(whole.EndSequence(0), 10u);
+  EXPECT_EQ(whole.EndSequence(1), 0u);
   ASSERT_NE(whole.Find(0, 9), nullptr);
   EXPECT_EQ(whole.Find(0, 10), nullptr);
 
   JournalReplay foreign;
   ASSERT_TRUE(foreign.Read(directory.get(), store_id + 1).ok());
-  EXPECT_EQ(foreign.EndSlot(0), 0u);
+  EXPECT_EQ(foreign.EndSequence(0), 0u);
 
   // One write a batch: a header and a value. The seventh header loses a sector.
   const std::string sector(512, 'x');
@@ -37,12 +37,12 @@ TEST(JournalReplayTest, ATornBatchEndsItAndAnotherStoresIsNotRead) {
             6 * 2 * format::kJournalBlockBytes + 512);
   JournalReplay torn;
   ASSERT_TRUE(torn.Read(directory.get(), store_id).ok());
-  EXPECT_EQ(torn.EndSlot(0), 6u);
+  EXPECT_EQ(torn.EndSequence(0), 6u);
 
   ASSERT_TRUE(JournalReplay::Erase(directory.get()).ok());
   JournalReplay erased;
   ASSERT_TRUE(erased.Read(directory.get(), store_id).ok());
-  EXPECT_EQ(erased.EndSlot(0), 0u);
+  EXPECT_EQ(erased.EndSequence(0), 0u);
 }
 
 }  // namespace

@@ -38,28 +38,29 @@ class JournalTest : public ::testing::Test {
     ASSERT_TRUE(opened.ok()) << opened.ToString();
   }
 
-  JournalRequest RequestOf(uint32_t slot, const std::string* value) const {
+  JournalRequest RequestOf(uint64_t sequence, const std::string* value) const {
     KeyRecord record;
-    record.key = slot;
-    record.sequence = record.slot = slot;
+    record.key = sequence;
     record.tombstone = value == nullptr;
     record.value_checksum = value == nullptr ? 0 : ValueChecksum(value->data());
     JournalRequest request;
-    request.descriptor = {EntryCodec(kStoreId, 0).Encode(record), /*bucket=*/0, slot};
+    request.descriptor = format::MakeJournalDescriptor(
+        SlotTable::EncodeAppended(EntryCodec(kStoreId, 0), record, sequence), /*bucket=*/0,
+        sequence);
     request.value = value == nullptr ? nullptr : value->data();
     return request;
   }
-  Status Commit(uint32_t slot, const std::string* value) {
-    JournalRequest request = RequestOf(slot, value);
+  Status Commit(uint64_t sequence, const std::string* value) {
+    JournalRequest request = RequestOf(sequence, value);
     journal_->Enqueue(&request);
     return journal_->Await(&request);
   }
   // Fills the half that is written to but for less than one batch of a single value.
-  void CommitHalf(uint32_t first_slot) {
+  void CommitHalf(uint64_t first_sequence) {
     const std::string value = ValueOf(1, 1);
     const uint64_t batch_bytes = 2 * format::kJournalBlockBytes;
     const uint64_t batches = kMinJournalBytes / format::kJournalHalves / batch_bytes;
-    for (uint32_t i = 0; i < batches; ++i) ASSERT_TRUE(Commit(first_slot + i, &value).ok());
+    for (uint32_t i = 0; i < batches; ++i) ASSERT_TRUE(Commit(first_sequence + i, &value).ok());
     half_batches_ = static_cast<uint32_t>(batches);
   }
   JournalReplay Replay() const {
@@ -89,7 +90,7 @@ TEST_F(JournalTest, RecordsThatWaitTogetherShareOneFlushAndReadBack) {
   EXPECT_EQ(journal_->durable_record_count(), 3u);
 
   const JournalReplay replay = Replay();
-  EXPECT_EQ(replay.EndSlot(0), 3u);
+  EXPECT_EQ(replay.EndSequence(0), 3u);
   const JournalReplay::Record* const found = replay.Find(0, 2);
   ASSERT_NE(found, nullptr);
   Region buffer;
@@ -118,7 +119,7 @@ TEST_F(JournalTest, AHalfIsUsedAgainAfterACheckpointAlone) {
   const std::string value = ValueOf(1, 1);
   EXPECT_EQ(Commit(2 * half_batches_, &value).code(), Code::kFull);
   EXPECT_GE(checkpoint_count_, 1);
-  EXPECT_EQ(Replay().EndSlot(0), 2 * half_batches_) << "both halves are as they were";
+  EXPECT_EQ(Replay().EndSequence(0), 2 * half_batches_) << "both halves are as they were";
   checkpoint_answer_ = Status::Ok();
   EXPECT_TRUE(Commit(2 * half_batches_, &value).ok());
   EXPECT_EQ(Replay().Find(0, 0), nullptr) << "the first half has begun anew";
@@ -166,11 +167,11 @@ TEST_F(JournalTest, AJournalOfAnotherSizeIsMadeAnewInZeros) {
   const std::string value = ValueOf(0, 1);
   ASSERT_TRUE(Commit(0, &value).ok());
   journal_.reset();
-  EXPECT_EQ(Replay().EndSlot(0), 1u);
+  EXPECT_EQ(Replay().EndSequence(0), 1u);
   // One byte longer.
   Overwrite(dir_.Join(format::kJournalName), "x", 1, kMinJournalBytes);
   Open();
-  EXPECT_EQ(Replay().EndSlot(0), 0u);
+  EXPECT_EQ(Replay().EndSequence(0), 0u);
 }
 
 }  // namespace

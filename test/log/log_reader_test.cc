@@ -44,7 +44,7 @@ TEST(LogReaderTest, ACutHasWhatIsStagedAndTheListenerTheRest) {
   parts.AppendKeys(0, 259);
   NullListener listener;
   BucketCut cut;
-  ASSERT_TRUE(parts.reader.CutBucket(0, /*first_slot=*/0, &listener, &cut).ok());
+  ASSERT_TRUE(parts.reader.CutBucket(0, /*first_sequence=*/0, &listener, &cut).ok());
   EXPECT_EQ(cut.record_count, 259u);
   EXPECT_EQ(cut.logged_key_watermark, 256u);
   ASSERT_EQ(cut.staged_keys.size(), 3u);
@@ -61,13 +61,13 @@ TEST(LogReaderTest, ACutBeginsWhereTheIndexEnds) {
   LogParts parts(TinyOptions(), dir.path());
   parts.AppendKeys(0, 259);
   NullListener listener;
-  for (const uint64_t first_slot : {0, 100, 255, 256, 257, 258}) {
+  for (const uint64_t first_sequence : {0, 100, 255, 256, 257, 258}) {
     BucketCut cut;
-    ASSERT_TRUE(parts.reader.CutBucket(0, first_slot, &listener, &cut).ok());
-    EXPECT_EQ(cut.first_slot, first_slot);
+    ASSERT_TRUE(parts.reader.CutBucket(0, first_sequence, &listener, &cut).ok());
+    EXPECT_EQ(cut.first_sequence, first_sequence);
     EXPECT_EQ(cut.record_count, 259u);
     EXPECT_EQ(cut.logged_key_watermark, 256u);
-    EXPECT_EQ(cut.first_staged(), std::max<uint64_t>(first_slot, 256));
+    EXPECT_EQ(cut.first_staged(), std::max<uint64_t>(first_sequence, 256));
     ASSERT_EQ(cut.staged_keys.size(), 259 - cut.first_staged());
     for (size_t i = 0; i < cut.staged_keys.size(); ++i) {
       EXPECT_EQ(cut.staged_keys[i].key, cut.first_staged() + i);
@@ -108,9 +108,9 @@ TEST(LogReaderTest, AnEntryIsReadFromLogAndStagingAlike) {
     format::KeyEntry entry{};
     ASSERT_TRUE(parts.reader.ReadKeyEntry(0, slot, &entry).ok());
     KeyRecord record;
-    ASSERT_TRUE(parts.context.codec(0).Decode(entry, static_cast<uint32_t>(slot), 515, &record));
+    ASSERT_TRUE(SlotTable::DecodeAppended(parts.context.codec(0), entry, slot, &record));
     EXPECT_EQ(record.key, slot);
-    EXPECT_EQ(record.sequence, slot);
+    EXPECT_EQ(record.sequence, SlotTable::OrderOfSequence(slot));
   }
   format::KeyEntry entry{};
   EXPECT_EQ(parts.reader.ReadKeyEntry(0, 515, &entry).code(), Code::kInvalidArgument);
@@ -131,8 +131,7 @@ TEST(LogReaderTest, AnEntryStaysReadableWhileItsGroupMovesToTheLog) {
     format::KeyEntry entry{};
     KeyRecord record;
     EXPECT_TRUE(parts.reader.ReadKeyEntry(0, slot, &entry).ok());
-    EXPECT_TRUE(
-        parts.context.codec(0).Decode(entry, static_cast<uint32_t>(slot), slot + 1, &record));
+    EXPECT_TRUE(SlotTable::DecodeAppended(parts.context.codec(0), entry, slot, &record));
     EXPECT_EQ(record.key, slot);
     ++checked_count;
   }
@@ -145,7 +144,7 @@ TEST(LogReaderTest, NoRecordIsAppendedWhileABucketIsLocked) {
   LogParts parts(TinyOptions(), dir.path());
   NullListener listener;
   BucketCut cut;
-  ASSERT_TRUE(parts.reader.CutBucket(0, /*first_slot=*/0, &listener, &cut).ok());
+  ASSERT_TRUE(parts.reader.CutBucket(0, /*first_sequence=*/0, &listener, &cut).ok());
   bool locked = false;
   parts.reader.WithBucketLocked(0, [&] {
     std::thread([&] {
@@ -185,13 +184,13 @@ TEST(LogReaderTest, ACutTakesSyncedEntriesThatStagingLostFromTheLog) {
   const TempDir dir;
   const LostStaging lost(dir.path());
   NullListener listener;
-  for (const uint64_t first_slot : {0, 1, 2}) {
+  for (const uint64_t first_sequence : {0, 1, 2}) {
     BucketCut cut;
-    ASSERT_TRUE(lost.parts.reader.CutBucket(0, first_slot, &listener, &cut).ok());
-    ASSERT_EQ(cut.staged_keys.size(), 3 - first_slot);
-    for (uint64_t slot = first_slot; slot < 2; ++slot) {
-      EXPECT_EQ(cut.staged_keys[slot - first_slot].key, slot);
-      EXPECT_NE(cut.staged_keys[slot - first_slot].check, 0u);
+    ASSERT_TRUE(lost.parts.reader.CutBucket(0, first_sequence, &listener, &cut).ok());
+    ASSERT_EQ(cut.staged_keys.size(), 3 - first_sequence);
+    for (uint64_t i = first_sequence; i < 2; ++i) {
+      EXPECT_EQ(cut.staged_keys[i - first_sequence].key, i);
+      EXPECT_NE(cut.staged_keys[i - first_sequence].check, 0u);
     }
     EXPECT_EQ(cut.staged_keys.back().check, 0u) << "what is not synced is not in the log either";
     lost.parts.reader.DetachListener(0);

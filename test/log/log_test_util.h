@@ -67,26 +67,26 @@ class NullListener : public AppendListener {
   KeyRecord last;
 };
 
-// Every record of a bucket, decoded from log and staging as the index build does it.
+// Every record of a bucket in order of slot, decoded from log and staging as the index build does
+// it. Expects that none is damaged.
 inline std::vector<KeyRecord> RecordsOf(BucketLog* log, uint32_t bucket) {
   NullListener listener;
   BucketCut cut;
   std::vector<KeyRecord> records;
-  const Status status = log->CutBucket(bucket, /*first_slot=*/0, &listener, &cut);
+  const Status status = log->CutBucket(bucket, /*first_sequence=*/0, &listener, &cut);
   EXPECT_TRUE(status.ok()) << status.ToString();
   log->DetachListener(bucket);
+  const uint64_t logged_end = cut.table.has_rows() ? cut.slot_end() : cut.logged_key_watermark;
   Region keys;
-  EXPECT_TRUE(Region::Allocate(cut.logged_key_watermark * 16 + 4096, false, &keys).ok());
-  EXPECT_TRUE(log->KeyFile(bucket)
-                  .Read(keys.data(), cut.logged_key_watermark * 16, log->KeyOffset(bucket, 0))
-                  .ok());
-  const auto* entries = reinterpret_cast<const format::KeyEntry*>(keys.data());
-  for (uint32_t slot = 0; slot < cut.record_count; ++slot) {
-    const format::KeyEntry entry = slot < cut.logged_key_watermark
-                                       ? entries[slot]
-                                       : cut.staged_keys[slot - cut.logged_key_watermark];
+  EXPECT_TRUE(Region::Allocate(cut.slot_end() * 16 + 4096, false, &keys).ok());
+  EXPECT_TRUE(
+      log->KeyFile(bucket).Read(keys.data(), logged_end * 16, log->KeyOffset(bucket, 0)).ok());
+  auto* const entries = reinterpret_cast<format::KeyEntry*>(keys.data());
+  cut.PutStaged(entries);
+  for (uint64_t slot = 0; slot < cut.slot_end(); ++slot) {
+    if (!cut.Holds(slot)) continue;
     KeyRecord record;
-    EXPECT_TRUE(log->codec(bucket).Decode(entry, slot, cut.sequence_bound, &record)) << slot;
+    EXPECT_TRUE(cut.table.Decode(log->codec(bucket), entries[slot], slot, &record)) << slot;
     records.push_back(record);
   }
   return records;

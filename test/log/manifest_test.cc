@@ -89,7 +89,8 @@ TEST_F(ManifestTest, EveryFlippedByteIsCorruption) {
 }
 
 TEST_F(ManifestTest, WhatThisBuildCannotServeIsNotSupported) {
-  Rewrite([](format::Manifest* m) { m->format_version = format::kKeyRangeFormatVersion + 1; });
+  Rewrite(
+      [](format::Manifest* m) { m->format_version = format::kReusedKeyRangeFormatVersion + 1; });
   EXPECT_EQ(ReadCode(), Code::kNotSupported);
   Rewrite([](format::Manifest* m) {
     m->format_version = format::kAllKeysFormatVersion;
@@ -102,7 +103,7 @@ TEST_F(ManifestTest, WhatThisBuildCannotServeIsNotSupported) {
   EXPECT_EQ(ReadCode(), Code::kNotSupported);
   Rewrite([](format::Manifest* m) { m->value_places = format::kValuePlaces; });
   EXPECT_EQ(ReadCode(), Code::kOk);
-  for (const uint32_t version : {4, 3}) {
+  for (const uint32_t version : {8, 4, 3}) {
     Rewrite([version](format::Manifest* m) { m->format_version = version; });
     EXPECT_EQ(ReadCode(), Code::kOk) << version;
   }
@@ -148,7 +149,7 @@ TEST_F(KeyRangeManifestTest, APartOfTheKeysIsVersion7) {
 
 TEST_F(KeyRangeManifestTest, AllKeysAreVersion6) {
   EXPECT_EQ(ReadKeys(6), KeyRange());
-  for (const uint32_t version : {4, 3}) {
+  for (const uint32_t version : {8, 4, 3}) {
     Rewrite([version](format::Manifest* m) { m->format_version = version; });
     EXPECT_EQ(ReadKeys(version), KeyRange());
   }

@@ -1,0 +1,82 @@
+// Stores whose slots were used again, made by hand from stores that were written and closed.
+#ifndef TEST_LOG_ROW_TEST_UTIL_H_
+#define TEST_LOG_ROW_TEST_UTIL_H_
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "engine_race/base/memory.h"
+#include "engine_race/log/manifest.h"
+#include "engine_race/log/row_file.h"
+#include "engine_race/log/store_files.h"
+
+namespace engine_race::test {
+
+// Opens a closed store to change it past the engine. It has a file of rows from then on.
+inline void OpenWithRows(const Options& options, const std::string& dir, StoreFiles* files) {
+  const Status opened = OpenStoreFiles(options, dir, files);
+  ASSERT_TRUE(opened.ok()) << opened.ToString();
+  if (files->rows.valid()) return;
+  ASSERT_TRUE(CreateRowFile(*files, options.file_mode, &files->rows).ok());
+  files->identity.format_version = format::kReusedAllKeysFormatVersion;
+  files->identity.format_version = files->identity.WrittenVersion();
+  ASSERT_TRUE(WriteManifest(files->directory.get(), files->identity, options.file_mode).ok());
+}
+
+// The bytes of one row.
+struct RowImage {
+  Region keys;
+  Region values;
+};
+
+inline void ReadRowImage(const StoreFiles& files, uint32_t bucket, uint64_t row, RowImage* image) {
+  const Geometry& geometry = files.identity.geometry;
+  const uint64_t records = geometry.row_records();
+  const uint64_t key_bytes = records * sizeof(format::KeyEntry);
+  ASSERT_TRUE(Region::Allocate(key_bytes, /*huge_pages=*/false, &image->keys).ok());
+  ASSERT_TRUE(Region::Allocate(records * kValueBytes, /*huge_pages=*/false, &image->values).ok());
+  const uint64_t offset = geometry.KeyOffset(bucket, row * records);
+  ASSERT_TRUE(files.KeyFile(bucket).Read(image->keys.data(), key_bytes, offset).ok());
+  ASSERT_TRUE(files.values.Read(bucket, row * records, records, image->values.data()).ok());
+}
+
+inline void WriteRowImage(const StoreFiles& files, uint32_t bucket, uint64_t row,
+                          const RowImage& image) {
+  const Geometry& geometry = files.identity.geometry;
+  const uint64_t records = geometry.row_records();
+  const uint64_t offset = geometry.KeyOffset(bucket, row * records);
+  ASSERT_TRUE(files.KeyFile(bucket)
+                  .Write(image.keys.data(), records * sizeof(format::KeyEntry), offset)
+                  .ok());
+  for (uint64_t i = 0; i < records; ++i) {
+    ValueLocation location;
+    ASSERT_TRUE(files.values.LocateToWrite(bucket, row * records + i, &location).ok());
+    ASSERT_TRUE(
+        location.file->Write(image.values.data() + i * kValueBytes, kValueBytes, location.offset)
+            .ok());
+  }
+}
+
+// Run i of the bucket, which has so many runs, gets row row_of_run[i]. Rows that no run gets are
+// free, and keep what lay in them. The store is closed and its bucket has had no rows.
+inline void ScatterRuns(const Options& options, const std::string& dir, uint32_t bucket,
+                        const std::vector<uint32_t>& row_of_run) {
+  StoreFiles files;
+  ASSERT_NO_FATAL_FAILURE(OpenWithRows(options, dir, &files));
+  std::vector<RowImage> images(row_of_run.size());
+  for (size_t run = 0; run < images.size(); ++run) {
+    ASSERT_NO_FATAL_FAILURE(ReadRowImage(files, bucket, run, &images[run]));
+  }
+  SlotTable table(files.identity.geometry);
+  for (size_t run = 0; run < images.size(); ++run) {
+    ASSERT_NO_FATAL_FAILURE(WriteRowImage(files, bucket, row_of_run[run], images[run]));
+    table.SetRow(row_of_run[run], {.kind = format::RowKind::kRun, .number = run});
+  }
+  ASSERT_TRUE(WriteTable(files, bucket, table).ok());
+}
+
+}  // namespace engine_race::test
+
+#endif  // TEST_LOG_ROW_TEST_UTIL_H_
