@@ -85,6 +85,9 @@ class Store {
   // May also write the index: see Options::index_sync_bytes. A failure of that is only logged.
   Status Sync();
 
+  // Gives back the space of all records that no call and no snapshot can see.
+  Status Compact();
+
   // Visits [lower, upper) in ascending order of key. An empty bound is open on its side. Bounds
   // outside of Options::key_range are clipped.
   Status Range(std::string_view lower, std::string_view upper, const VisitFn& visit);

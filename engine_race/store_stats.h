@@ -88,6 +88,12 @@ struct StoreStats {
   std::array<uint64_t, kCodeCount> error_counts = {};
   // Bytes that this opening has written to the logs and the journal.
   uint64_t log_written_bytes = 0;
+  // Bytes of records that are live and of those that were superseded or deleted, as far as known.
+  uint64_t live_bytes = 0;
+  uint64_t dead_bytes = 0;
+  // Of this opening: bytes of live records that reclaim wrote again, and bytes that it gave back.
+  uint64_t reclaim_moved_bytes = 0;
+  uint64_t reclaim_freed_bytes = 0;
   // Of the whole process, as the kernel counts them: bytes that it had read from devices, and
   // written to devices or to the page cache.
   uint64_t process_read_bytes = 0;

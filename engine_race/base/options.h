@@ -90,6 +90,12 @@ enum class NumaMode {
   kBind,        // on the nodes that are named
 };
 
+// Whether the store gives the space of overwritten and deleted records back.
+enum class Reclaim {
+  kOff,         // only Store::Compact does
+  kBackground,  // a thread of the store does, beside all calls
+};
+
 struct NumaOptions {
   NumaMode mode = NumaMode::kNone;
   // By their numbers. For kBind at least one; none for kInterleave means all.
@@ -182,6 +188,11 @@ struct Options {
   // Disk space for the commit journal that the sync modes other than kNone keep: a multiple of
   // 2 MiB, 4 MiB to 4 GiB. Half of it is how much is written between two checkpoints.
   uint64_t journal_bytes = uint64_t{256} << 20;
+  Reclaim reclaim = Reclaim::kBackground;
+  // Background reclaim begins in a bucket when this much of its bytes is dead: 1 to 99.
+  uint32_t reclaim_dead_percent = 30;
+  // Background reclaim writes at most so many bytes again each second; 0: no limit.
+  uint64_t reclaim_bytes_per_second = 0;
   // Compare every value read or visited with its checksum.
   bool verify_checksums = true;
   // Measure how long calls take: see Store::Latencies. Off, because reading the clock twice a call
