@@ -128,6 +128,8 @@ constexpr NamedValue<SyncMode> kSyncModes[] = {
     {"none", SyncMode::kNone}, {"every_write", SyncMode::kEveryWrite}, {"group", SyncMode::kGroup}};
 constexpr NamedValue<StagingMode> kStagingModes[] = {{"auto", StagingMode::kAuto},
                                                      {"written", StagingMode::kWritten}};
+constexpr NamedValue<Reclaim> kReclaims[] = {{"off", Reclaim::kOff},
+                                             {"background", Reclaim::kBackground}};
 constexpr NamedValue<NumaMode> kNumaModes[] = {
     {"none", NumaMode::kNone}, {"interleave", NumaMode::kInterleave}, {"bind", NumaMode::kBind}};
 
@@ -152,9 +154,11 @@ bool Parse(std::string_view text, SyncMode* value) { return ParseNamed(kSyncMode
 bool Parse(std::string_view text, StagingMode* value) {
   return ParseNamed(kStagingModes, text, value);
 }
+bool Parse(std::string_view text, Reclaim* value) { return ParseNamed(kReclaims, text, value); }
 std::string Print(IoBackend value) { return PrintNamed(kIoBackends, value); }
 std::string Print(SyncMode value) { return PrintNamed(kSyncModes, value); }
 std::string Print(StagingMode value) { return PrintNamed(kStagingModes, value); }
+std::string Print(Reclaim value) { return PrintNamed(kReclaims, value); }
 
 bool Parse(std::string_view text, NumaOptions* numa) {
   NumaOptions parsed;
@@ -252,6 +256,9 @@ constexpr Field kFields[] = {
     ENGINE_RACE_OPTION(sync_on_close),
     ENGINE_RACE_OPTION(cache_iterators),
     ENGINE_RACE_OPTION(journal_bytes),
+    ENGINE_RACE_OPTION(reclaim),
+    ENGINE_RACE_OPTION(reclaim_dead_percent),
+    ENGINE_RACE_OPTION(reclaim_bytes_per_second),
     ENGINE_RACE_OPTION(verify_checksums),
     ENGINE_RACE_OPTION(latency_stats),
     ENGINE_RACE_OPTION(stats_interval_ms),

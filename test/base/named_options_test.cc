@@ -30,8 +30,8 @@ TEST(NamedOptionsTest, EveryDefaultIsATextThatSetsIt) {
 
 // For each option a text other than its default.
 std::string OtherThan(const std::string& text, std::string_view name) {
-  for (const char* other :
-       {"true", "false", "7", "0750", "libaio", "group", "written", "bind:0", "0x1-0x2", "/a"}) {
+  for (const char* other : {"true", "false", "7", "0750", "libaio", "group", "written", "off",
+                            "bind:0", "0x1-0x2", "/a"}) {
     Options options;
     if (SetOption(name, other, &options).ok() && Get(options, name) != text) return other;
   }

@@ -46,6 +46,9 @@ class OpenOptions(TypedDict, total=False):
     sync_on_close: _Flag
     cache_iterators: _Flag
     journal_bytes: _Number
+    reclaim: Optional[Literal["off", "background"]]
+    reclaim_dead_percent: _Number
+    reclaim_bytes_per_second: _Number
     verify_checksums: _Flag
     latency_stats: _Flag
     stats_interval_ms: _Number
