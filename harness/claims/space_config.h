@@ -58,7 +58,7 @@ struct SpaceConfig {
   }
 };
 
-// What the measurements add their figures to.
+// Takes the figures of the measurements.
 struct SpaceReport {
   ClaimRounds* rounds;
   nlohmann::json* about;  // an object

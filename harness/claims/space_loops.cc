@@ -77,12 +77,14 @@ void Overwriters::Write(uint32_t thread) {
   const Pace pace(shape_.rate, shape_.thread_count, thread, 1);
   alignas(64) char value[kValueSize];
   // Relaxed: only asks the thread to end soon; joining it orders the rest.
-  for (uint64_t i = 0; !stopped_.load(std::memory_order_relaxed) && !failures_.any(); ++i) {
+  const auto is_over = [&] { return stopped_.load(std::memory_order_relaxed) || failures_.any(); };
+  for (uint64_t i = 0; !is_over(); ++i) {
     if (pace.has_rate()) {
       const uint64_t start_ns = begin_ns_ + pace.StartNs(i);
-      while (NowNs() < start_ns && !stopped_.load(std::memory_order_relaxed)) {
+      while (NowNs() < start_ns && !is_over()) {
         SleepUntil(std::min(start_ns, NowNs() + kMostSleepNs));
       }
+      if (is_over()) return;
     }
     const uint64_t key = records_.KeyAt(draw_.IndexFrom(MixAt(stream, i)));
     records_.values().Fill(key, i + 1, value);

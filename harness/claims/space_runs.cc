@@ -1,5 +1,6 @@
 #include "harness/claims/space_runs.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -74,8 +75,12 @@ Status WithWriters(const SpaceConfig& config, const SpaceRecords& records, const
 
 void ScratchStore::Remove() const {
   std::error_code ignored;
+  const std::filesystem::path parent = std::filesystem::path(dir_).parent_path();
   std::filesystem::remove_all(dir_, ignored);
-  sync();
+  const int fd = ::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return;
+  ::syncfs(fd);
+  ::close(fd);
 }
 
 engine_race::Options SpaceOptions(const SpaceConfig& config, engine_race::Reclaim reclaim) {

@@ -1,4 +1,4 @@
-// What a store took and wrote while it was overwritten, and the amplifications that follow.
+// Disk space and writes of a store that was overwritten, and the amplifications that follow.
 //
 // Plain values and pure functions.
 #ifndef HARNESS_CLAIMS_SPACE_SAMPLES_H_
