@@ -39,11 +39,14 @@ uint64_t CacheBytes(uint64_t budget_bytes) {
   return static_cast<uint64_t>(kCacheShare * static_cast<double>(budget_bytes));
 }
 // Blobs in write-ahead logs and in write buffers take space that garbage collection cannot give
-// back yet. So a store that gives back space has smaller buffers.
+// back yet. So the buffers of a store that gives back space are at most a small part of its data.
 constexpr uint64_t kSmallWriteBufferBytes = 64 * kMiB;
+constexpr uint64_t kBuffersPerData = 128;
 uint64_t WriteBufferBytes(const KvOptions& kv) {
   const uint64_t bytes = std::max<uint64_t>(kv.memory_budget_bytes / 3 / kWriteBufferCount, kMiB);
-  return kv.gives_back_space ? std::min(bytes, kSmallWriteBufferBytes) : bytes;
+  if (!kv.gives_back_space) return bytes;
+  const uint64_t data_bytes = kv.record_count * engine_race::kValueBytes;
+  return std::clamp(data_bytes / kBuffersPerData, kMiB, std::min(bytes, kSmallWriteBufferBytes));
 }
 
 // Of a key with its reference to a blob, in a table.
@@ -193,8 +196,8 @@ class RocksKv final : public KvStore {
         {"compression", why("none", "the values are random bytes")},
         {"write_buffer_size",
          why(options_.write_buffer_size,
-             "a quarter of a third of the memory: wiki/Setup-Options-and-Basic-Tuning; at most "
-             "64 MiB for a store that gives back space")},
+             "a quarter of a third of the memory: wiki/Setup-Options-and-Basic-Tuning; a "
+             "128th of the data, at most 64 MiB, for a store that gives back space")},
         {"max_write_buffer_number", why(options_.max_write_buffer_number, "the other quarters")},
         {"blob_file_size",
          why(options_.blob_file_size, "as a write buffer: tools/run_blob_bench.sh")},
