@@ -4,6 +4,7 @@
 #ifndef HARNESS_CLAIMS_SPACE_SAMPLES_H_
 #define HARNESS_CLAIMS_SPACE_SAMPLES_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
