@@ -111,7 +111,7 @@ jobs = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc))
 submake = $(MAKE) --no-print-directory $(jobs)
 
 .PHONY: all library programs tests quick-tests guest race test test-all test-rest test-report fuzz check bench bench-race \
-        bench-safety bench-io bench-scan bench-l1 bench-index bench-numa bench-compare flame mutants soak crash powercut \
+        bench-safety bench-io bench-scan bench-l1 bench-index bench-numa bench-space bench-compare flame mutants soak crash powercut \
         nvme-guest numa-guests \
         asan tsan format clean help FORCE
 .SECONDARY:
@@ -232,6 +232,13 @@ bench-numa:  ## where text and memory of instances lie, and what one costs, into
 # The bench reads failures from the JSON, so a failure here must not end the recipe.
 	scripts/numa_guest.py --json out/numa-guests.json || true
 	$(BIN)/bench_numa --json out/bench-numa.json --guests out/numa-guests.json $(BENCH_NUMA_ARGS)
+
+bench-space:  ## overwritten stores, reclaim, RocksDB, into out/bench-space.json; half an hour, 40 GB of disk
+	scripts/setup.sh race
+	scripts/setup.sh rocksdb || echo "bench-space: going on without RocksDB"
+	+$(submake) $(BIN)/bench_space
+	mkdir -p out
+	$(BIN)/bench_space --dir out --json out/bench-space.json $(BENCH_SPACE_ARGS)
 
 bench-compare:  ## the engine beside RocksDB, LevelDB, LMDB, WiredTiger, into out/bench-compare.json; three hours
 	scripts/setup.sh race
@@ -406,6 +413,7 @@ $(addprefix $(BUILD)/tests/,$(test_rooms) core rest): $(library_objects) $(BUILD
 	  -lgtest -lgtest_main $(LDLIBS) -o $@
 $(BUILD)/tests/experiments $(BUILD)/tests/rest: LDLIBS += $(link_lab)
 $(BUILD)/tests/opponents $(BUILD)/tests/compare: LDLIBS += $(link_peers)
+$(BUILD)/tests/claims: LDLIBS += $(link_rocks_kv)
 
 $(BUILD)/open_fuzz: $(call objects,$(fuzz_sources) $(fuzz_helpers)) $(library_objects)
 	@echo "$(call step,link $@)"

@@ -49,6 +49,11 @@ parts_bench_race := system measure data load race \
 parts_bench_safety := system measure data load claims/bench_end claims/bench_safety
 parts_bench_numa := system measure data load/store_basics claims/bench_end claims/bench_numa
 visit_claims := $(addprefix claims/,scan_ranges visit_cost visit_floor)
+# Of the peers, only RocksDB.
+rocks_kv := kv $(addprefix opponents/,peers $(filter rocksdb_kv,$(peers_here:%=%_kv)))
+link_rocks_kv := $(filter -lrocksdb,$(link_peers))
+space_claims := $(patsubst harness/%.cc,%,$(wildcard harness/claims/space_*.cc)) claims/bench_space
+parts_bench_space := system measure data load $(rocks_kv) claims/bench_end $(space_claims)
 parts_bench_scan := $(parts_bench_race) $(call rocks,rocks_ranges) $(visit_claims) \
                     claims/bench_scan claims/scan_written
 parts_multi_read := data
@@ -67,6 +72,7 @@ sources_of = $(foreach part,$(1),$(call sources_of_part,$(part)))
 link_compare := $(link_peers)
 link_lab := -lboost_context
 link_bench_micro := -lbenchmark
+link_bench_space := $(link_rocks_kv)
 link_bench_scan := $(if $(rocks_library),-lrocksdb)
 link_bench_index := $(if $(rocks_library),-lrocksdb)
 link_bench_l1 := $(if $(rocks_library),-lrocksdb)

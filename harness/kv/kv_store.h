@@ -73,6 +73,9 @@ struct KvOptions {
   bool walks_in_order = false;
   // That the store will hold; 0: not known.
   uint64_t record_count = 0;
+  // Overwritten values are to give their space back soon: the store should take at most 1.5 times
+  // the live bytes. Only RocksDB has settings for it.
+  bool gives_back_space = false;
 };
 
 struct KvStoreKind {

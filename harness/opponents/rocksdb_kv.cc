@@ -38,9 +38,19 @@ constexpr double kCacheShare = 0.85;
 uint64_t CacheBytes(uint64_t budget_bytes) {
   return static_cast<uint64_t>(kCacheShare * static_cast<double>(budget_bytes));
 }
-uint64_t WriteBufferBytes(uint64_t budget_bytes) {
-  return std::max<uint64_t>(budget_bytes / 3 / kWriteBufferCount, kMiB);
+// Blobs in write-ahead logs and in write buffers take space that garbage collection cannot give
+// back yet. So the buffers of a store that gives back space are at most a small part of its data.
+constexpr uint64_t kSmallWriteBufferBytes = 64 * kMiB;
+constexpr uint64_t kBuffersPerData = 128;
+uint64_t WriteBufferBytes(const KvOptions& kv) {
+  const uint64_t bytes = std::max<uint64_t>(kv.memory_budget_bytes / 3 / kWriteBufferCount, kMiB);
+  if (!kv.gives_back_space) return bytes;
+  const uint64_t data_bytes = kv.record_count * engine_race::kValueBytes;
+  return std::clamp(data_bytes / kBuffersPerData, kMiB, std::min(bytes, kSmallWriteBufferBytes));
 }
+
+// Of a key with its reference to a blob, in a table.
+constexpr uint64_t kTableBytesPerKey = 32;
 
 rocksdb::BlockBasedTableOptions TableOptions(const std::shared_ptr<rocksdb::Cache>& cache) {
   rocksdb::BlockBasedTableOptions table;
@@ -50,6 +60,21 @@ rocksdb::BlockBasedTableOptions TableOptions(const std::shared_ptr<rocksdb::Cach
   table.pin_l0_filter_and_index_blocks_in_cache = true;
   table.format_version = 5;
   return table;
+}
+
+// Blobs are collected when a compaction visits their keys. With one level for all keys each
+// compaction of level 0 visits all of them. It then empties the oldest blob files, so that these
+// can be removed at once. The threshold starts such compactions as well. docs/space.md has the
+// trials behind the numbers.
+constexpr double kBlobAgeCutoff = 0.15;
+constexpr double kBlobForceThreshold = 0.5;
+constexpr uint32_t kSubcompactionCount = 4;
+void GiveBackSpace(const KvOptions& kv, rocksdb::Options* options) {
+  options->blob_garbage_collection_age_cutoff = kBlobAgeCutoff;
+  options->blob_garbage_collection_force_threshold = kBlobForceThreshold;
+  options->max_bytes_for_level_base =
+      std::max(options->max_bytes_for_level_base, 4 * kv.record_count * kTableBytesPerKey);
+  options->max_subcompactions = kSubcompactionCount;
 }
 
 rocksdb::Options OptionsOf(const KvOptions& kv, const std::shared_ptr<rocksdb::Cache>& cache,
@@ -63,13 +88,15 @@ rocksdb::Options OptionsOf(const KvOptions& kv, const std::shared_ptr<rocksdb::C
   options.blob_compression_type = rocksdb::kNoCompression;
   options.blob_cache = cache;
   options.enable_blob_garbage_collection = !is_new;
-  options.write_buffer_size = WriteBufferBytes(kv.memory_budget_bytes);
+  options.write_buffer_size = WriteBufferBytes(kv);
   options.max_write_buffer_number = kWriteBufferCount;
   options.write_buffer_manager = std::make_shared<rocksdb::WriteBufferManager>(
       kWriteBufferCount * options.write_buffer_size, cache);
   options.blob_file_size = options.write_buffer_size;
-  options.target_file_size_base = options.write_buffer_size / engine_race::kValueBytes * 32;
+  options.target_file_size_base =
+      options.write_buffer_size / engine_race::kValueBytes * kTableBytesPerKey;
   options.max_bytes_for_level_base = 8 * options.target_file_size_base;
+  if (kv.gives_back_space) GiveBackSpace(kv, &options);
   options.use_direct_reads = true;
   options.use_direct_io_for_flush_and_compaction = true;
   options.compaction_readahead_size = 2 * kMiB;
@@ -156,18 +183,31 @@ class RocksKv final : public KvStore {
         {"enable_blob_garbage_collection",
          why(options_.enable_blob_garbage_collection,
              "off for the first fill, on afterwards: tools/run_blob_bench.sh")},
+        {"blob_garbage_collection_age_cutoff",
+         why(options_.blob_garbage_collection_age_cutoff,
+             "0.25 unless a store gives back space; the trade of writes for space: "
+             "wiki/BlobDB, include/rocksdb/advanced_options.h")},
+        {"blob_garbage_collection_force_threshold",
+         why(options_.blob_garbage_collection_force_threshold,
+             "1 unless a store gives back space: include/rocksdb/advanced_options.h")},
+        {"max_subcompactions",
+         why(options_.max_subcompactions,
+             "1 unless a store gives back space: collecting reads blobs one by one")},
         {"compression", why("none", "the values are random bytes")},
         {"write_buffer_size",
          why(options_.write_buffer_size,
-             "a quarter of a third of the memory: wiki/Setup-Options-and-Basic-Tuning")},
+             "a quarter of a third of the memory: wiki/Setup-Options-and-Basic-Tuning; a "
+             "128th of the data, at most 64 MiB, for a store that gives back space")},
         {"max_write_buffer_number", why(options_.max_write_buffer_number, "the other quarters")},
         {"blob_file_size",
          why(options_.blob_file_size, "as a write buffer: tools/run_blob_bench.sh")},
         {"target_file_size_base",
          why(options_.target_file_size_base,
              "32 bytes for each value of a write buffer: tools/run_blob_bench.sh")},
-        {"max_bytes_for_level_base",
-         why(options_.max_bytes_for_level_base, "8 target files: tools/run_blob_bench.sh")},
+        {"max_bytes_for_level_base", why(options_.max_bytes_for_level_base,
+                                         "8 target files: tools/run_blob_bench.sh; four times the "
+                                         "keys for a store that gives back "
+                                         "space")},
         {"block_cache_bytes",
          why(options_.blob_cache->GetCapacity(),
              "85% of the memory, as direct reads have no other cache: wiki/Block-Cache; blobs and "

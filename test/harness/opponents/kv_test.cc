@@ -140,6 +140,26 @@ TEST_P(KvTest, HintsChangeNoAnswer) {
   ExpectAll();
 }
 
+TEST_P(KvTest, RecordsOutliveThatSpaceIsGivenBack) {
+  const nlohmann::json usual = store_->Describe();
+  KvOptions options = {dir(), kMemoryBytes, kThreads};
+  options.record_count = 500;
+  options.gives_back_space = true;
+  for (uint64_t opening = 0; opening < 3; ++opening) {
+    ASSERT_TRUE(store_->Close().ok());
+    ASSERT_TRUE(StoreNamed(GetParam()).open(options, &store_).ok());
+    for (uint64_t i = 0; i < 8000; ++i) Put(i % 500 * 1000, opening * 16 + i / 500);
+  }
+  ExpectAll();
+  if (GetParam() != "rocksdb") return;
+  const nlohmann::json settings = store_->Describe();
+  EXPECT_EQ(settings.at("enable_blob_garbage_collection").at("value"), true);
+  for (const char* name : {"age_cutoff", "force_threshold"}) {
+    const std::string setting = std::string("blob_garbage_collection_") + name;
+    EXPECT_LT(settings.at(setting).at("value"), usual.at(setting).at("value")) << setting;
+  }
+}
+
 TEST_P(KvTest, AnEmptyStoreHasNothing) {
   ExpectAll();
   std::unique_ptr<KvCursor> cursor;

@@ -1,0 +1,190 @@
+#include "harness/claims/space_loops.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "harness/claims/space_samples.h"
+
+namespace harness {
+namespace {
+
+using engine_race::Code;
+using engine_race::LatencyHistogram;
+using engine_race::Status;
+
+constexpr uint64_t kMs = 1'000'000;
+constexpr uint64_t kSeed = 5;
+
+TEST(SpaceSamplesTest, AmplificationsAreOverTheBytesOfValues) {
+  EXPECT_DOUBLE_EQ(SpaceAmplification(3 * kValueSize, 2), 1.5);
+  EXPECT_DOUBLE_EQ(WriteAmplification(5 * kValueSize, 2), 2.5);
+  EXPECT_DOUBLE_EQ(WriteAmplification(5 * kValueSize, 0), 0);
+}
+
+TEST(SpaceSamplesTest, HalvesAreByWritesNotByTime) {
+  const SpaceSamples samples = {{.seconds = 0, .write_count = 100, .disk_bytes = 9},
+                                {.seconds = 8, .write_count = 140, .disk_bytes = 8},
+                                {.seconds = 9, .write_count = 160, .disk_bytes = 6},
+                                {.seconds = 10, .write_count = 200, .disk_bytes = 4}};
+  EXPECT_EQ(SecondHalf(samples), 2u);
+  EXPECT_EQ(PeakDiskBytes(samples), 6u);
+  EXPECT_DOUBLE_EQ(WriteRate(samples.front(), samples.back()), 10);
+  EXPECT_DOUBLE_EQ(WriteRate(samples.front(), samples.front()), 0);
+  EXPECT_EQ(PeakDiskBytes({}), 0u);
+}
+
+TEST(SpaceLoopsTest, AFillWritesEachRecordOnce) {
+  const SpaceRecords records(1000, kSeed);
+  std::mutex mutex;
+  std::map<uint64_t, int> puts;
+  double rate = 0;
+  const Status filled = FillRecords(
+      records, 3,
+      [&](uint64_t key, const char* value) {
+        uint64_t version = 0;
+        EXPECT_TRUE(records.values().CheckAll(key, value, &version));
+        const std::lock_guard lock(mutex);
+        ++puts[key];
+        return Status::Ok();
+      },
+      &rate);
+  EXPECT_TRUE(filled.ok()) << filled.ToString();
+  EXPECT_GT(rate, 0);
+  EXPECT_EQ(puts.size(), records.count());
+  for (uint64_t i = 0; i < records.count(); ++i) EXPECT_EQ(puts[records.KeyAt(i)], 1) << i;
+}
+
+TEST(SpaceLoopsTest, AFailedWriteEndsAFill) {
+  const SpaceRecords records(1000, kSeed);
+  std::atomic<uint64_t> count{0};
+  double rate = 0;
+  const Status filled = FillRecords(
+      records, 1,
+      [&](uint64_t, const char*) { return ++count == 10 ? Status::IOError("tenth") : Status(); },
+      &rate);
+  EXPECT_NE(filled.message().find("tenth"), std::string::npos) << filled.ToString();
+  EXPECT_EQ(count, 10u);
+}
+
+// The numbers of writes by key, the most frequent first, of one thread that is stopped at `count`.
+std::vector<uint64_t> WritesByKey(DrawShape draw, uint64_t count) {
+  const SpaceRecords records(1000, kSeed);
+  std::map<uint64_t, uint64_t> writes;
+  uint64_t written = 0;
+  Overwriters writers(records, {.draw = draw, .seed = kSeed}, [&](uint64_t key, const char* value) {
+    uint64_t version = 0;
+    EXPECT_TRUE(records.values().CheckAll(key, value, &version));
+    if (written++ == count) return Status::Full("enough");
+    ++writes[key];
+    return Status::Ok();
+  });
+  while (!writers.failed()) std::this_thread::yield();
+  EXPECT_EQ(writers.count(), count);
+  EXPECT_NE(writers.Stop().message().find("enough"), std::string::npos);
+  std::vector<uint64_t> sorted;
+  for (const auto& [key, number] : writes) sorted.push_back(number);
+  std::sort(sorted.rbegin(), sorted.rend());
+  return sorted;
+}
+
+TEST(SpaceLoopsTest, OverwritersDrawAsTheyAreTold) {
+  constexpr uint64_t kWrites = 5000;
+  const std::vector<uint64_t> uniform = WritesByKey(DrawShape::kUniform, kWrites);
+  EXPECT_GT(uniform.size(), 950u);
+  EXPECT_LT(uniform.front(), 30u);
+  const std::vector<uint64_t> zipf = WritesByKey(DrawShape::kZipfian, kWrites);
+  const double share = static_cast<double>(zipf.front()) / kWrites;
+  EXPECT_NEAR(share, ZipfRanks(1000).ShareOf(0), 0.02);
+}
+
+// The second thread's first write is due after years.
+TEST(SpaceLoopsTest, OverwritersKeepTheirRateAndStopBetweenWrites) {
+  const SpaceRecords records(1000, kSeed);
+  Overwriters writers(records, {.thread_count = 2, .rate = 1e-9},
+                      [](uint64_t, const char*) { return Status::Ok(); });
+  while (writers.count() == 0) std::this_thread::yield();
+  EXPECT_TRUE(writers.Stop().ok());
+  EXPECT_EQ(writers.count(), 1u);
+}
+
+// A clock that only moves when it is told to.
+struct FakeClock {
+  uint64_t now_ns = 7 * kMs;
+  std::vector<uint64_t> wakes;
+
+  LoopClock clock() {
+    return {[this] { return now_ns; },
+            [this](uint64_t ns) {
+              wakes.push_back(ns);
+              now_ns = ns;
+            }};
+  }
+};
+
+class PacedReadsTest : public ::testing::Test {
+ protected:
+  // Reads at 1000 a second in one thread. The read of this number takes `slow_ns`, others nothing.
+  Status Run(uint64_t slow_read, uint64_t slow_ns) {
+    const GetFn get = [&, slow_read, slow_ns](uint64_t key, char* value) {
+      if (count_++ == slow_read) clock_.now_ns += slow_ns;
+      records_.values().Fill(key, 0, value);
+      return Status::Ok();
+    };
+    const PacedReads reads = {.rate = 1000, .seconds = 0.1, .thread_count = 1, .seed = kSeed};
+    return RunPacedReads(records_, reads, get, clock_.clock(), &latency_);
+  }
+
+  const SpaceRecords records_{100, kSeed};
+  FakeClock clock_;
+  uint64_t count_ = 0;
+  LatencyHistogram latency_;
+};
+
+TEST_F(PacedReadsTest, EachReadBeginsAtItsTime) {
+  ASSERT_TRUE(Run(~uint64_t{0}, 0).ok());
+  EXPECT_EQ(latency_.count(), 100u);
+  EXPECT_EQ(latency_.max_ns(), 0u);
+  // The first read is due at once.
+  ASSERT_EQ(clock_.wakes.size(), 99u);
+  EXPECT_EQ(clock_.wakes.front(), 8 * kMs);
+  EXPECT_EQ(clock_.wakes.back(), 106 * kMs);
+}
+
+TEST_F(PacedReadsTest, ASlowReadCountsInThoseThatWaitForIt) {
+  ASSERT_TRUE(Run(10, 20 * kMs).ok());
+  EXPECT_EQ(latency_.count(), 100u);
+  EXPECT_EQ(latency_.max_ns(), 20 * kMs);
+  // The slow read and the 19 behind it were late by 20 ms, 19 ms, ..., 1 ms.
+  EXPECT_EQ(latency_.sum_ns(), 210 * kMs);
+  EXPECT_EQ(latency_.PercentileNs(0.80), 0u);
+  EXPECT_GT(latency_.PercentileNs(0.81), 0u);
+}
+
+TEST_F(PacedReadsTest, AWrongValueIsAFailure) {
+  const PacedReads reads = {.rate = 1000, .seconds = 0.1, .thread_count = 1, .seed = kSeed};
+  const GetFn get = [&](uint64_t key, char* value) {
+    ++count_;
+    records_.values().Fill(key + (count_ == 3), 0, value);
+    return Status::Ok();
+  };
+  const Status status = RunPacedReads(records_, reads, get, clock_.clock(), &latency_);
+  EXPECT_NE(status.message().find("wrong bytes"), std::string::npos) << status.ToString();
+  EXPECT_EQ(count_, 3u);
+}
+
+TEST_F(PacedReadsTest, AFailedReadIsAFailure) {
+  const PacedReads reads = {.rate = 1000, .seconds = 0.1, .thread_count = 2, .seed = kSeed};
+  const GetFn get = [](uint64_t, char*) { return Status(Code::kNotFound, "gone"); };
+  const LoopClock clock = {[] { return uint64_t{0}; }, [](uint64_t) {}};
+  const Status status = RunPacedReads(records_, reads, get, clock, &latency_);
+  EXPECT_NE(status.message().find("gone"), std::string::npos) << status.ToString();
+}
+
+}  // namespace
+}  // namespace harness
