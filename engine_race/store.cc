@@ -54,6 +54,27 @@ struct Store::Impl {
     return Status::Ok();
   }
 
+  Status WriteBatchOf(const WriteBatch& batch) {
+    ENGINE_RACE_RETURN_IF_ERROR(CheckProcess());
+    const KeyRange& keys = log->geometry().keys();
+    if (!keys.HasAllKeys()) {
+      for (const WriteBatch::Record& record : batch.records()) {
+        ENGINE_RACE_RETURN_IF_ERROR(CheckKeyOf(keys, KeyBytes(record.key).view()));
+      }
+    }
+    ENGINE_RACE_RETURN_IF_ERROR(log->Write(batch));
+    readers->MakeRoomForIndex();
+    CountRecords(batch);
+    return Status::Ok();
+  }
+
+  // The records of batches count as writes and deletions.
+  void CountRecords(const WriteBatch& batch) {
+    const uint64_t puts = batch.put_count();
+    if (puts != 0) stats.counters.Add(OpCounter::kWrites, puts);
+    if (puts != batch.size()) stats.counters.Add(OpCounter::kDeletes, batch.size() - puts);
+  }
+
   Status Read(std::string_view key, ValueSink value) {
     ENGINE_RACE_RETURN_IF_ERROR(CheckKeyOf(log->geometry().keys(), key));
     if (!value.is_set()) return Status::InvalidArgument("the value to read into is null");
@@ -278,6 +299,11 @@ Status Store::Write(std::string_view key, std::string_view value) {
 
 Status Store::Delete(std::string_view key) {
   return impl_->Finish(OpCounter::kDeletes, impl_->Append(key, nullptr));
+}
+
+Status Store::Write(const WriteBatch& batch) {
+  Status status = Guarded([&] { return impl_->WriteBatchOf(batch); });
+  return status.ok() ? std::move(status) : impl_->Fail(std::move(status));
 }
 
 Status Store::Read(std::string_view key, std::string* value) {

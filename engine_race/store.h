@@ -20,6 +20,7 @@
 #include "engine_race/base/options.h"
 #include "engine_race/base/status.h"
 #include "engine_race/base/verify_report.h"
+#include "engine_race/base/write_batch.h"
 #include "engine_race/scan/iterator.h"
 #include "engine_race/scan/snapshot.h"
 #include "engine_race/store_stats.h"
@@ -50,6 +51,14 @@ class Store {
 
   // The value is gone for every later read. Deleting what is not there succeeds.
   Status Delete(std::string_view key);
+
+  // Writes all records of a batch or none; later entries of a key win. Once Ok, all of them outlive
+  // the process, and in a durable sync mode a power loss. After a kill they are all there or none,
+  // at any moment; in a durable sync mode, or where a Sync has begun during the call, after a power
+  // loss too. Every later read sees all of them. A read that is under way meanwhile may see a part
+  // of them, snapshots and iterators never. The codes of Write. After a failure no read sees any
+  // of them; if writing has ended for good, reopening the store may bring all of them.
+  Status Write(const WriteBatch& batch);
 
   // On failure *value is left as it was.
   Status Read(std::string_view key, std::string* value);

@@ -320,6 +320,15 @@ uint64_t Index::disk_bytes() const { return impl_->paging->store().used_bytes();
 
 Status Index::Prepare(uint32_t bucket) { return impl_->buckets[bucket].Prepare(); }
 
+Status Index::PrepareMany(uint32_t bucket, uint32_t count) {
+  return impl_->buckets[bucket].PrepareMany(count);
+}
+
+// Without views yet, nobody can see half a batch.
+void Index::BeginBatch() noexcept { views().BeginBatch(); }
+
+void Index::EndBatch() noexcept { views().EndBatch(); }
+
 void Index::OnAppend(uint32_t bucket, const KeyRecord& record) noexcept {
   impl_->buckets[bucket].OnAppend(record);
 }

@@ -7,6 +7,7 @@
 //
 // The classes and their work:
 //   GroupWriter  stages records, writes full groups, makes writers wait (group_writer.h)
+//   BatchWriter  writes batches, atomic over all buckets (batch_writer.h)
 //   LogWriter    writes and flushes the log files; a failed flush (log_writer.h)
 //   LogReader    reads values, cuts buckets for the index (log_reader.h)
 //   Syncer       Sync, the durable modes and their journal (syncer.h)
@@ -27,8 +28,11 @@
 #include "engine_race/base/function_ref.h"
 #include "engine_race/base/options.h"
 #include "engine_race/base/status.h"
+#include "engine_race/base/write_batch.h"
 #include "engine_race/log/append_listener.h"
+#include "engine_race/log/batch_writer.h"
 #include "engine_race/log/group_writer.h"
+#include "engine_race/log/large_batches.h"
 #include "engine_race/log/log_context.h"
 #include "engine_race/log/log_reader.h"
 #include "engine_race/log/log_writer.h"
@@ -57,6 +61,10 @@ class BucketLog {
   // bucket's counts are damaged, or it has lost staged records) or what the listener's Prepare
   // said. A record whose append failed may or may not be there later.
   Status Append(uint64_t key, const char* value);
+
+  // Writes the records of a batch, in keys of the store, as a whole: see batch_writer.h. Later ones
+  // of a key win. Answers what Append answers; after a failure no read sees any of them.
+  Status Write(const WriteBatch& batch);
 
   // Makes every record acknowledged before the call durable: in the logs, with the synced
   // watermarks moved. kFull changes nothing. A failed flush (kIOError) ends all writing until the
@@ -160,8 +168,10 @@ class BucketLog {
   LogContext context_;  // first: the others work on it
   LogWriter writer_;
   GroupWriter groups_;
+  BatchWriter batches_;
   LogReader reader_;
   Syncer syncer_;
+  LargeBatches large_batches_;
 };
 
 }  // namespace engine_race

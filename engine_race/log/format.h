@@ -30,6 +30,10 @@ inline constexpr char kStagingValuesName[] = "staging_values";
 inline constexpr char kNewSuffix[] = ".new";
 // Only in stores that have been opened in a durable sync mode.
 inline constexpr char kJournalName[] = "staging_journal";
+// Only in stores that a batch was written to: intents.
+inline constexpr char kBatchesName[] = "staging_batches";
+// Only while a large batch is being written, or where that was interrupted.
+inline constexpr char kLargeBatchName[] = "staging_large_batch";
 
 // Manifest.
 inline constexpr uint64_t kManifestMagic = 0x3145434152474e45;  // "ENGRACE1" as bytes
@@ -37,18 +41,28 @@ inline constexpr uint64_t kManifestMagic = 0x3145434152474e45;  // "ENGRACE1" as
 // that know only stores of all keys would look for keys in other buckets.
 inline constexpr uint32_t kAllKeysFormatVersion = 6;
 inline constexpr uint32_t kKeyRangeFormatVersion = 7;
+// Versions 8 and 9 are 6 and 7 with what builds that know only those must refuse: a batch was
+// written, which an interruption may have left to be finished. A store becomes 8 or 9 with its
+// first batch.
+inline constexpr uint32_t kBatchesAllKeysFormatVersion = 8;
+inline constexpr uint32_t kBatchesKeyRangeFormatVersion = 9;
 // Versions 4 and 5 are 6 and 7 without an index on disk. Builds that know only these would cut a
 // log and leave the index's coverage as it was. Opened for writing, such a store becomes 6 or 7.
 inline constexpr uint32_t kNoIndexKeyRangeFormatVersion = 5;
 // Version 3 is version 4 but for the lock.
 inline constexpr uint32_t kFlockFormatVersion = 3;
 inline constexpr bool IsReadable(uint32_t format_version) {
-  return format_version >= kFlockFormatVersion && format_version <= kKeyRangeFormatVersion;
+  return format_version >= kFlockFormatVersion && format_version <= kBatchesKeyRangeFormatVersion;
 }
 // Whether manifests of this version name the store's keys.
 inline constexpr bool NamesKeys(uint32_t format_version) {
   return format_version == kKeyRangeFormatVersion ||
-         format_version == kNoIndexKeyRangeFormatVersion;
+         format_version == kNoIndexKeyRangeFormatVersion ||
+         format_version == kBatchesKeyRangeFormatVersion;
+}
+// Whether a batch was written to stores of this version.
+inline constexpr bool HasBatches(uint32_t format_version) {
+  return format_version >= kBatchesAllKeysFormatVersion;
 }
 inline constexpr uint32_t kManifestBytes = 4096;
 
@@ -193,7 +207,12 @@ struct JournalHeader {
   uint64_t generation;
   uint32_t batch_number;
   uint32_t record_count;
-  uint64_t reserved[3];  // zero
+  // Of the records of one WriteBatch, which count only together: a random id, how many journal
+  // batches they take, and which of them this is. Zero for records that count singly.
+  uint64_t chain_id;
+  uint32_t chain_length;
+  uint32_t chain_index;
+  uint64_t reserved;  // zero
   // Hash64 of the block, this field taken as zero, seed kJournalMagic.
   uint64_t checksum;
 };
@@ -210,6 +229,48 @@ inline constexpr uint32_t kJournalBatchRecords =
 inline constexpr uint64_t kJournalBatchBytes =
     uint64_t{kJournalBlockBytes} * (1 + kJournalBatchRecords);
 static_assert(kJournalBatchBytes <= kMinJournalBytes / kJournalHalves, "a batch fits a half");
+
+// Intents of batches, in slots of their own: which counts a batch is to move. The commit word is
+// stored last, when all records of the batch are staged, and cleared when all counts have moved. An
+// intent counts only in the page cache that it names: nothing of it is ever flushed.
+struct BatchIntent {
+  // 0: none. Else the Hash64 of the entries, its lowest bit set; its seed is a hash of store id,
+  // page cache and entry_count.
+  uint64_t commit;
+  uint32_t entry_count;
+  uint32_t reserved0;     // zero
+  uint64_t reserved1[6];  // zero
+};
+static_assert(sizeof(BatchIntent) == 64);
+struct BatchIntentEntry {
+  uint64_t record_count;  // of the bucket, with the records of the batch
+  uint32_t bucket;
+  uint32_t reserved;  // zero
+};
+static_assert(sizeof(BatchIntentEntry) == 16);
+inline constexpr uint32_t kBatchIntents = 8;
+inline constexpr uint32_t kBatchIntentEntries = 4096;
+inline constexpr uint64_t kBatchIntentBytes =
+    4096 + uint64_t{kBatchIntentEntries} * sizeof(BatchIntentEntry);
+
+// A large batch: this header, the entries from kIoAlignment on, then from the next multiple of it
+// on the values of the puts, in order. The header is written last, when the rest is durable. While
+// it is there, no other record was written to the buckets of the batch.
+inline constexpr uint64_t kLargeBatchMagic = 0x4843544142454741;  // "AGEBATCH" as bytes
+struct LargeBatchHeader {
+  uint64_t magic;
+  uint64_t store_id;
+  uint64_t entry_count;
+  // Hash64 of the entries. Its seed is the Hash64 of the fields above, seeded with the magic.
+  uint64_t checksum;
+};
+static_assert(sizeof(LargeBatchHeader) == 32);
+struct LargeBatchEntry {
+  uint64_t key;
+  uint64_t value_hash;  // Hash64 of the value, seed 0
+  uint64_t deletion;    // 1: the entry has no value
+};
+static_assert(sizeof(LargeBatchEntry) == 24);
 
 // The index on disk: extents of blocks, and a root that names them. All of it can be made again
 // from the key logs, and nothing acknowledged depends on it. A root holds a header, the coverage of

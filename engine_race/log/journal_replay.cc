@@ -7,6 +7,7 @@
 #include "engine_race/base/checksum.h"
 #include "engine_race/base/memory.h"
 #include "engine_race/base/sys.h"
+#include "engine_race/log/entry_codec.h"
 
 namespace engine_race {
 namespace {
@@ -29,6 +30,41 @@ bool ParseHeader(char* block, uint64_t store_id, format::JournalHeader* header) 
   reinterpret_cast<format::JournalHeader*>(block)->checksum = 0;
   return header->checksum == Hash64(block, format::kJournalBlockBytes, format::kJournalMagic);
 }
+
+// The chain that a half's batches belong to, followed from batch to batch.
+class Chain {
+ public:
+  // `begin`: how many records there are.
+  explicit Chain(size_t begin) : begin_(begin) {}
+
+  // Whether a batch with this header may come next: the next one of the chain, or, when none is
+  // open, a single one or the first of a chain.
+  bool Continues(const format::JournalHeader& header) const {
+    if (header.chain_id == 0) return id_ == 0;
+    return header.chain_index < header.chain_length && header.chain_index == next_ &&
+           (next_ == 0 || (header.chain_id == id_ && header.chain_length == length_));
+  }
+  // Whether it is the last one of its chain.
+  static bool Ends(const format::JournalHeader& header) {
+    return header.chain_id != 0 && header.chain_index + 1 == header.chain_length;
+  }
+  // Takes the batch in, whose records end at `end`.
+  void Take(const format::JournalHeader& header, size_t end) {
+    const bool open = header.chain_id != 0 && !Ends(header);
+    id_ = open ? header.chain_id : 0;
+    length_ = header.chain_length;
+    next_ = open ? header.chain_index + 1 : 0;
+    if (!open) begin_ = end;
+  }
+  // The records before this one count.
+  size_t begin() const { return begin_; }
+
+ private:
+  size_t begin_;
+  uint64_t id_ = 0;
+  uint32_t length_ = 0;
+  uint32_t next_ = 0;
+};
 
 Status OpenJournal(int dir_fd, io::Access access, io::File* file, uint64_t* half_bytes) {
   *half_bytes = 0;
@@ -70,6 +106,7 @@ Status JournalReplay::ReadHalf(uint64_t store_id, uint64_t begin_offset, uint64_
   uint64_t offset = begin_offset;
   uint64_t window_end = begin_offset;
   uint64_t window_begin = begin_offset;
+  Chain chain(records_.size());
   for (uint32_t number = 0; offset + format::kJournalBlockBytes <= end_offset; ++number) {
     if (offset >= window_end) {
       window_begin = offset;
@@ -79,9 +116,10 @@ Status JournalReplay::ReadHalf(uint64_t store_id, uint64_t begin_offset, uint64_
     }
     char* const block = window.data() + (offset - window_begin);
     format::JournalHeader header;
-    if (!ParseHeader(block, store_id, &header)) return Status::Ok();
+    if (!ParseHeader(block, store_id, &header)) break;
     if (number == 0) generation = header.generation;
-    if (header.generation != generation || header.batch_number != number) return Status::Ok();
+    if (header.generation != generation || header.batch_number != number) break;
+    if (!chain.Continues(header)) break;
     offset += format::kJournalBlockBytes;
     for (uint32_t i = 0; i < header.record_count; ++i) {
       Record record;
@@ -91,10 +129,41 @@ Status JournalReplay::ReadHalf(uint64_t store_id, uint64_t begin_offset, uint64_
       record.value_offset = offset;
       const bool tombstone = (record.descriptor.entry.check >> format::kTombstoneShift & 1) != 0;
       if (!tombstone) offset += kValueBytes;
-      if (offset > end_offset) return Status::Ok();
+      if (offset > end_offset) break;
       records_.push_back(record);
     }
+    if (offset > end_offset) break;
+    bool whole = true;
+    if (chain.Ends(header)) {
+      ENGINE_RACE_RETURN_IF_ERROR(VerifyValues(store_id, chain.begin(), &whole));
+    }
+    if (!whole) break;
+    chain.Take(header, records_.size());
   }
+  // Those of a chain that does not end count for nothing.
+  records_.resize(std::min(records_.size(), chain.begin()));
+  return Status::Ok();
+}
+
+// *whole: every record from the one at `first` on has its value in the journal. The header of a
+// batch may outlive a power loss without the values behind it.
+Status JournalReplay::VerifyValues(uint64_t store_id, size_t first, bool* whole) const {
+  *whole = false;
+  Region value;
+  ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(kValueBytes, /*huge_pages=*/false, &value));
+  for (size_t i = first; i < records_.size(); ++i) {
+    const format::JournalDescriptor& descriptor = records_[i].descriptor;
+    KeyRecord record;
+    // Slots are given out in order and once each: the number is the slot.
+    if (!EntryCodec(store_id, descriptor.bucket)
+             .Decode(descriptor.entry, descriptor.slot, uint64_t{descriptor.slot} + 1, &record)) {
+      return Status::Ok();
+    }
+    if (record.tombstone) continue;
+    ENGINE_RACE_RETURN_IF_ERROR(ReadValue(records_[i], value.data()));
+    if (!ValueMatches(value.data(), record.value_checksum)) return Status::Ok();
+  }
+  *whole = true;
   return Status::Ok();
 }
 

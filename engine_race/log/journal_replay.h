@@ -23,7 +23,8 @@ class JournalReplay {
   };
 
   // Reads the headers of every batch, up to the first one in each half that fails its check. A
-  // missing journal is an empty one. Values are not looked at.
+  // missing journal is an empty one. Values are not looked at, but for those of chains: a chain
+  // counts only as a whole.
   Status Read(int dir_fd, uint64_t store_id);
 
   // The record of that slot, or null.
@@ -46,6 +47,7 @@ class JournalReplay {
  private:
   Status ReadHalf(uint64_t store_id, uint64_t begin_offset, uint64_t end_offset,
                   const Region& window);
+  Status VerifyValues(uint64_t store_id, size_t first, bool* whole) const;
 
   io::File file_;
   std::vector<Record> records_;  // by bucket and slot

@@ -13,6 +13,7 @@
 #include "engine_race/base/latency_recorder.h"
 #include "engine_race/base/options.h"
 #include "engine_race/base/status.h"
+#include "engine_race/log/batch_gate.h"
 #include "engine_race/log/bucket.h"
 #include "engine_race/log/entry_codec.h"
 #include "engine_race/log/geometry.h"
@@ -44,6 +45,7 @@ struct LogContext {
   Staging staging;
   std::vector<Bucket> buckets;
   WriteLatch latch;
+  BatchGate batches;
   // How long writes of full groups and flushes took, where Options::latency_stats asks for it.
   LatencyRecorder group_writes;
   LatencyRecorder flushes;

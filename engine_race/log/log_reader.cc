@@ -39,7 +39,8 @@ Status LogReader::CutBucket(uint32_t number, uint64_t first_slot, AppendListener
                             BucketCut* cut) const {
   Bucket& bucket = context_.buckets[number];
   if (bucket.damaged) return context_.DamagedCounts(number);
-  const std::lock_guard<std::mutex> lock(bucket.mutex);
+  std::unique_lock<std::mutex> lock(bucket.mutex);
+  bucket.AwaitRelease(&lock);
   ENGINE_RACE_ASSERT(bucket.keys.watermark() <= bucket.record_count);
   if (first_slot > bucket.record_count) return NoSuchSlot(number, first_slot);
   cut->first_slot = first_slot;
@@ -66,7 +67,8 @@ Status LogReader::CutBucket(uint32_t number, uint64_t first_slot, AppendListener
 
 void LogReader::DetachListener(uint32_t number) const {
   Bucket& bucket = context_.buckets[number];
-  const std::lock_guard<std::mutex> lock(bucket.mutex);
+  std::unique_lock<std::mutex> lock(bucket.mutex);
+  bucket.AwaitRelease(&lock);
   bucket.listener = nullptr;
 }
 
@@ -116,7 +118,9 @@ Status LogReader::NoSuchSlot(uint32_t number, uint64_t slot) const {
 }
 
 void LogReader::WithBucketLocked(uint32_t number, FunctionRef<void()> function) const {
-  const std::lock_guard<std::mutex> lock(context_.buckets[number].mutex);
+  Bucket& bucket = context_.buckets[number];
+  std::unique_lock<std::mutex> lock(bucket.mutex);
+  bucket.AwaitRelease(&lock);
   function();
 }
 

@@ -98,7 +98,7 @@ Status Parse(const Manifest& manifest, const ManifestPaths& paths, StoreIdentity
     return Status::NotSupported("manifest: format version " +
                                 std::to_string(manifest.format_version) + ", this build reads " +
                                 std::to_string(format::kFlockFormatVersion) + " to " +
-                                std::to_string(format::kKeyRangeFormatVersion));
+                                std::to_string(format::kBatchesKeyRangeFormatVersion));
   }
   if (manifest.key_bytes != kKeyBytes || manifest.value_bytes != kValueBytes) {
     return Status::NotSupported("manifest: other key or value sizes");
@@ -195,6 +195,13 @@ Status CheckKeyRange(const std::optional<KeyRange>& given, const StoreIdentity& 
 
 Status WriteManifest(int dir_fd, const StoreIdentity& identity, mode_t file_mode) {
   return WriteTo(dir_fd, format::kManifestName, identity, file_mode);
+}
+
+Status WriteBatchManifest(int dir_fd, const StoreIdentity& identity, mode_t file_mode) {
+  StoreIdentity with_batches = identity;
+  if (format::HasBatches(with_batches.format_version)) return Status::Ok();
+  with_batches.format_version = with_batches.VersionWithBatches();
+  return WriteManifest(dir_fd, with_batches, file_mode);
 }
 
 Status ReadManifestDraft(int dir_fd, StoreIdentity* identity) {

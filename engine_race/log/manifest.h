@@ -28,8 +28,14 @@ struct StoreIdentity {
 
   // The format version that a manifest is written with.
   uint32_t WrittenVersion() const {
+    if (format::HasBatches(format_version)) return VersionWithBatches();
     return geometry.keys().HasAllKeys() ? format::kAllKeysFormatVersion
                                         : format::kKeyRangeFormatVersion;
+  }
+  // The format version from the first batch on.
+  uint32_t VersionWithBatches() const {
+    return geometry.keys().HasAllKeys() ? format::kBatchesAllKeysFormatVersion
+                                        : format::kBatchesKeyRangeFormatVersion;
   }
   // Whether the store is locked as builds of version 3 lock it.
   bool HasFlock() const { return format_version == format::kFlockFormatVersion; }
@@ -46,6 +52,10 @@ Status CheckKeyRange(const std::optional<KeyRange>& given, const StoreIdentity& 
 
 // Writes a new file, syncs it, renames it into place and syncs the directory.
 Status WriteManifest(int dir_fd, const StoreIdentity& identity, mode_t file_mode);
+
+// Before the first batch is written to a store: makes the manifest one of a format with batches,
+// unless it is one. Older builds do not open the store any more.
+Status WriteBatchManifest(int dir_fd, const StoreIdentity& identity, mode_t file_mode);
 
 // The draft is the manifest of a store that is being made. Its id outlives an interruption, so
 // files that were made under that id are known again. CommitManifestDraft makes the draft the

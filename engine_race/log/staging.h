@@ -58,6 +58,9 @@ class Staging {
   // Keeps references into `files`, which must outlive it.
   explicit Staging(const StoreFiles& files);
 
+  // Gives a part of a file that will be mapped space of its own. kFull, kIOError.
+  static Status ReserveRange(const io::File& file, uint64_t offset, uint64_t size);
+
   // Decides how this opening stages records, before it stages any; reads need no decision. Says in
   // the log why, where kAuto becomes written.
   void Start(StagingMode mode, const LogFn& log, const Placement& placement);
@@ -155,7 +158,6 @@ class Staging {
   Status TouchCounts() const;
   BucketState Decode(uint32_t bucket, const format::BucketCounts& line) const;
   Status ReserveCluster(uint32_t cluster);
-  static Status ReserveRange(const io::File& file, uint64_t offset, uint64_t size);
   Status Populate(const Area& area, uint32_t bucket, uint64_t offset, uint64_t size) const;
   Status Put(const Area& area, uint32_t bucket, uint64_t place_offset, uint32_t place,
              uint64_t index, std::string_view record, Populated* populated,

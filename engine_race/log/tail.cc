@@ -60,13 +60,16 @@ bool TailReader::FindEntry(uint64_t slot, TailRecord* found) const {
     return reinterpret_cast<const format::KeyEntry*>(page.data())[slot % kPageEntries];
   };
   const JournalReplay::Record* const journaled = journal_.Find(bucket_, slot);
+  // The journal first. A record that was staged and never counted may have left its entry elsewhere
+  // before the slot was given to the record in the journal.
   const std::array<format::KeyEntry, 3> candidates = {
-      entry_of(logged_keys_), entry_of(staged_keys_),
-      journaled != nullptr ? journaled->descriptor.entry : format::KeyEntry()};
+      journaled != nullptr ? journaled->descriptor.entry : format::KeyEntry(),
+      entry_of(logged_keys_), entry_of(staged_keys_)};
   for (const format::KeyEntry& candidate : candidates) {
     if (!verifies(candidate)) continue;
     found->entry = candidate;
-    found->key_in_log = &candidate == candidates.data();
+    const format::KeyEntry logged = entry_of(logged_keys_);
+    found->key_in_log = logged.key == candidate.key && logged.check == candidate.check;
     return true;
   }
   return false;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine_race/base/memory.h"
+#include "engine_race/log/batch_intents.h"
 #include "engine_race/log/doubt.h"
 #include "engine_race/log/entry_codec.h"
 #include "engine_race/log/journal_replay.h"
@@ -265,6 +266,8 @@ Status VerifyFiles(const StoreFiles& files, VerifyReport* report, const BadRecor
   walk.on_bad = on_bad;
   walk.on_progress = on_progress;
   ENGINE_RACE_RETURN_IF_ERROR(walk.staging.ReadCounts(&walk.states));
+  std::vector<uint32_t> moved;
+  ENGINE_RACE_RETURN_IF_ERROR(RedoIntents(files, &walk.states, &moved));
   for (const BucketState& state : walk.states) walk.total_count += Walk::RecordsOf(state);
   walk.NoteRead(0);
   ENGINE_RACE_RETURN_IF_ERROR(walk.journal.Read(files.directory.get(), files.identity.store_id));
