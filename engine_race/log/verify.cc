@@ -9,6 +9,7 @@
 
 #include "engine_race/base/memory.h"
 #include "engine_race/log/batch_intents.h"
+#include "engine_race/log/large_batches.h"
 #include "engine_race/log/doubt.h"
 #include "engine_race/log/entry_codec.h"
 #include "engine_race/log/journal_replay.h"
@@ -262,6 +263,12 @@ Status VerifyStore(const std::string& dir, VerifyReport* report, const BadRecord
 
 Status VerifyFiles(const StoreFiles& files, VerifyReport* report, const BadRecordFn& on_bad,
                    const MakeSinkFn& make_sink, const VerifyProgressFn& on_progress) {
+  bool unfinished = false;
+  ENGINE_RACE_RETURN_IF_ERROR(HasLargeBatch(files, &unfinished));
+  if (unfinished) {
+    return Status::NotSupported(
+        "a batch was interrupted: an opening of the store must finish it first");
+  }
   Walk walk(files);
   walk.on_bad = on_bad;
   walk.on_progress = on_progress;
