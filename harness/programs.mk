@@ -47,6 +47,7 @@ parts_bench_l1 := system measure data load lab \
 parts_bench_race := system measure data load race \
                     $(addprefix claims/,bench_end bench_race bench_race_cpu)
 parts_bench_safety := system measure data load claims/bench_end claims/bench_safety
+parts_bench_batches := system measure data load claims/bench_end claims/batch_gain
 parts_bench_numa := system measure data load/store_basics claims/bench_end claims/bench_numa
 visit_claims := $(addprefix claims/,scan_ranges visit_cost visit_floor)
 parts_bench_scan := $(parts_bench_race) $(call rocks,rocks_ranges) $(visit_claims) \

@@ -71,6 +71,7 @@ typedef enum engine_race_code {
 typedef struct engine_race_store engine_race_store;
 typedef struct engine_race_options engine_race_options;
 typedef struct engine_race_log_queue engine_race_log_queue;
+typedef struct engine_race_batch engine_race_batch;
 typedef struct engine_race_snapshot engine_race_snapshot;
 typedef struct engine_race_iterator engine_race_iterator;
 
@@ -171,6 +172,26 @@ int engine_race_read_many(engine_race_store* store, size_t count, const uint64_t
 typedef void (*engine_race_done_fn)(void* argument, int code);
 int engine_race_read_async(engine_race_store* store, uint64_t key, void* value,
                            engine_race_done_fn done, void* argument);
+
+/* Batches: writes and deletions that a store takes as a whole. A batch copies its values. It belongs
+ * to no store, may be written several times, and is used by one thread at a time. */
+
+/* Null when memory is refused. */
+engine_race_batch* engine_race_batch_create(void);
+/* Null is fine. */
+void engine_race_batch_destroy(engine_race_batch* batch);
+/* Later entries of a key win. OUT_OF_MEMORY: the batch is as it was. */
+int engine_race_batch_write(engine_race_batch* batch, uint64_t key, const void* value);
+int engine_race_batch_delete(engine_race_batch* batch, uint64_t key);
+/* Makes room for so many entries in all. */
+int engine_race_batch_reserve(engine_race_batch* batch, size_t write_count, size_t delete_count);
+/* Drops all entries and keeps their memory for the next ones. Null is fine. */
+void engine_race_batch_clear(engine_race_batch* batch);
+/* Entries, earlier ones of a key included; 0 for null. */
+size_t engine_race_batch_size(const engine_race_batch* batch);
+/* Writes all entries or none; Store::Write in engine_race/store.h says when a kill or a power loss
+ * takes all of them. The codes of engine_race_write. */
+int engine_race_write_batch(engine_race_store* store, const engine_race_batch* batch);
 
 /* Once OK, writes that were acknowledged before outlive a power loss. */
 int engine_race_sync(engine_race_store* store);

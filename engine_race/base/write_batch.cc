@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include "engine_race/base/checksum.h"
 #include "engine_race/base/guarded.h"
@@ -10,6 +11,11 @@
 #include "engine_race/base/options.h"
 
 namespace engine_race {
+
+// Out of line, all four: what they need is no symbol of the library's.
+WriteBatch::WriteBatch() = default;
+WriteBatch::WriteBatch(WriteBatch&& other) noexcept { *this = std::move(other); }
+WriteBatch::~WriteBatch() = default;
 
 WriteBatch& WriteBatch::operator=(WriteBatch&& other) noexcept {
   records_ = std::move(other.records_);

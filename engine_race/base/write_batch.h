@@ -12,7 +12,6 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "engine_race/base/memory.h"
@@ -29,9 +28,10 @@ class WriteBatch {
     uint64_t value_hash = 0;  // HashValue of the value
   };
 
-  WriteBatch() = default;
-  WriteBatch(WriteBatch&& other) noexcept { *this = std::move(other); }
+  WriteBatch();
+  WriteBatch(WriteBatch&& other) noexcept;
   WriteBatch& operator=(WriteBatch&& other) noexcept;
+  ~WriteBatch();
 
   // Keys have kKeyBytes bytes, values kValueBytes; any other is kInvalidArgument. kOutOfMemory.
   // After a failure the batch is as it was.

@@ -209,6 +209,44 @@ static void case_many(void) {
   engine_race_close(store);
 }
 
+static void case_batches(void) {
+  engine_race_store* store = NULL;
+  engine_race_batch* batch = engine_race_batch_create();
+  engine_race_options* options = small_options();
+  unsigned char value[ENGINE_RACE_VALUE_BYTES];
+  uint64_t i;
+  CHECK(batch != NULL);
+  CHECK(engine_race_open(directory, options, &store) == ENGINE_RACE_OK);
+  engine_race_options_destroy(options);
+  CHECK(engine_race_batch_reserve(batch, 100, 1) == ENGINE_RACE_OK);
+  for (i = 0; i < 100; ++i) {
+    fill(value, i, 50);
+    CHECK(engine_race_batch_write(batch, key_of(i), value) == ENGINE_RACE_OK);
+  }
+  CHECK(engine_race_batch_delete(batch, key_of(7)) == ENGINE_RACE_OK);
+  CHECK(engine_race_batch_size(batch) == 101);
+  CHECK(engine_race_write_batch(store, batch) == ENGINE_RACE_OK);
+  for (i = 0; i < 100; ++i) {
+    const int code = engine_race_read(store, key_of(i), value);
+    CHECK(i == 7 ? code == ENGINE_RACE_NOT_FOUND : code == ENGINE_RACE_OK && has(value, i, 50));
+  }
+  engine_race_batch_clear(batch);
+  CHECK(engine_race_batch_size(batch) == 0);
+  CHECK(engine_race_write_batch(store, batch) == ENGINE_RACE_OK);
+  CHECK(engine_race_batch_write(batch, 1, NULL) == ENGINE_RACE_INVALID_ARGUMENT);
+  CHECK(engine_race_batch_write(NULL, 1, value) == ENGINE_RACE_INVALID_ARGUMENT);
+  CHECK(engine_race_batch_delete(NULL, 1) == ENGINE_RACE_INVALID_ARGUMENT);
+  CHECK(engine_race_batch_reserve(NULL, 1, 1) == ENGINE_RACE_INVALID_ARGUMENT);
+  CHECK(engine_race_write_batch(store, NULL) == ENGINE_RACE_INVALID_ARGUMENT);
+  CHECK(engine_race_write_batch(NULL, batch) == ENGINE_RACE_INVALID_ARGUMENT);
+  CHECK(engine_race_batch_size(NULL) == 0);
+  engine_race_batch_clear(NULL);
+  engine_race_batch_destroy(NULL);
+  CHECK(engine_race_close(store) == ENGINE_RACE_OK);
+  CHECK(engine_race_write_batch(store, batch) == ENGINE_RACE_INVALID_ARGUMENT);
+  engine_race_batch_destroy(batch);
+}
+
 static void note_code(void* argument, int code) { *(volatile int*)argument = code; }
 
 static void case_async(void) {
@@ -602,6 +640,7 @@ int main(void) {
   run("a log that is read later", case_log_queue);
   run("records", case_records);
   run("many records in one call", case_many);
+  run("batches", case_batches);
   run("reads that are started", case_async);
   run("ranges and snapshots", case_ranges_and_snapshots);
   run("iterators", case_iterators);

@@ -233,8 +233,8 @@ TEST_P(BatchTest, AFullDiskRefusesAllOfItAndLetsItBeTriedAgain) {
   options_.staging_mode = StagingMode::kWritten;
   const auto log = OpenLog(options_, dir_.path());
   ASSERT_TRUE(log->Write(BatchOverAll(1, 1)).ok());
-  for (const char* name : {format::kStagingValuesName, format::kStagingKeysName,
-                           format::kBatchesName}) {
+  for (const char* name :
+       {format::kStagingValuesName, format::kStagingKeysName, format::kBatchesName}) {
     FailingCalls full(CallKind::kPwrite, name, ENOSPC);
     const ScopedHook scope(&full);
     EXPECT_EQ(log->Write(BatchOverAll(3, 2)).code(), Code::kFull) << name;

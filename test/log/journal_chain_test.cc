@@ -134,10 +134,9 @@ TEST_F(JournalChainTest, TheEndOfAnEarlierChainIsNotTakenForItsOwn) {
   // Begun anew, as after a write that failed: the first batch of the next chain under the same
   // number, the second one still that of the former chain.
   const uint64_t second_offset =
-      (1 + static_cast<uint64_t>(std::count_if(records.begin(), records.begin() + 168,
-                                               [](const JournalChainRecord& record) {
-                                                 return record.value != nullptr;
-                                               }))) *
+      (1 + static_cast<uint64_t>(std::count_if(
+               records.begin(), records.begin() + 168,
+               [](const JournalChainRecord& record) { return record.value != nullptr; }))) *
       format::kJournalBlockBytes;
   std::string bytes(second_offset, '\0');
   {
@@ -201,8 +200,7 @@ TEST(DurableBatchTest, OutlivesALossOfStagingAsAWhole) {
       const std::string& image = images.paths()[0];
       // Two headers and twelve values; then the values of the second batch.
       if (torn) {
-        LoseBytes(image + "/" + format::kJournalName, (1 + 12 + 1 + 20) * kValueBytes,
-                  kValueBytes);
+        LoseBytes(image + "/" + format::kJournalName, (1 + 12 + 1 + 20) * kValueBytes, kValueBytes);
       }
       LosePower(image, store_id);
       const std::map<uint64_t, uint64_t> content = ContentIn(image, TinyOptions());

@@ -6,6 +6,7 @@ from typing import (TYPE_CHECKING, Any, Callable, Dict, Optional, Tuple, TypeVar
 
 from . import _iterator
 from ._arrays import refuse_other_array, view_of_blocks, view_of_rows
+from ._batch import WriteBatch
 from ._buffers import (Key, bytes_in, count_of, ids_of, key_of, memory_of, rows_of,
                        shares_memory)
 from ._errors import check, error_of, error_of_record, error_of_store, missing_key
@@ -228,6 +229,16 @@ class Store(_Reader):
     def __delitem__(self, key: Key) -> None:
         """Unlike that of a dict, it raises no KeyError."""
         self.delete(key)
+
+    def batch(self) -> WriteBatch:
+        """Records that are written as a whole, or not at all:
+
+            with store.batch() as batch:
+                batch[7] = value
+                del batch[8]
+        """
+        return WriteBatch(
+            lambda batch: self._handle.call(lib.engine_race_write_batch, batch))
 
     def write_many(self, ids: Any, rows: Any) -> None:
         """Writes many records in one call: `rows` is a contiguous array of n * 4096 bytes.
