@@ -12,6 +12,8 @@ namespace {
 
 // Scratch of so many batches at once is kept.
 constexpr size_t kKeptScratch = 16;
+// How many parts ahead their staging is prefetched.
+constexpr size_t kPartsAhead = 2;
 
 }  // namespace
 
@@ -105,11 +107,22 @@ Status BatchWriter::WriteChain(BatchScratch* scratch, Journal* journal, uint32_t
 Status BatchWriter::StageAll(const BatchPlan& plan) {
   bool ended = false;
   Status staged = Guarded([&] {
-    for (const BatchPart& part : plan.parts()) ENGINE_RACE_RETURN_IF_ERROR(Stage(plan, part));
+    const std::span<const BatchPart> parts = plan.parts();
+    for (size_t i = 0; i < parts.size(); ++i) {
+      if (i + kPartsAhead < parts.size()) PrefetchPart(parts[i + kPartsAhead]);
+      ENGINE_RACE_RETURN_IF_ERROR(Stage(plan, parts[i]));
+    }
     ended = true;
     return Status::Ok();
   });
   return staged;
+}
+
+void BatchWriter::PrefetchPart(const BatchPart& part) const {
+  const uint64_t slot = part.first_slot;
+  context_.staging.PrefetchStreamed(
+      part.bucket, PlaceInWord(part.value_places, values_.GroupOf(slot)), values_.IndexOf(slot),
+      PlaceInWord(part.key_places, keys_.GroupOf(slot)), keys_.IndexOf(slot));
 }
 
 Status BatchWriter::Stage(const BatchPlan& plan, const BatchPart& part) {
@@ -126,12 +139,13 @@ Status BatchWriter::Stage(const BatchPlan& plan, const BatchPart& part) {
     begins_values = begins_values || value_index == 0;
     begins_keys = begins_keys || key_index == 0;
     ENGINE_RACE_RETURN_IF_ERROR(
-        staging.StageValue(part.bucket, PlaceInWord(part.value_places, values_.GroupOf(slot)),
-                           value_index, plan.record(item).value));
+        staging.StreamValue(part.bucket, PlaceInWord(part.value_places, values_.GroupOf(slot)),
+                            value_index, plan.record(item).value));
     ENGINE_RACE_RETURN_IF_ERROR(staging.StageKey(part.bucket,
                                                  PlaceInWord(part.key_places, keys_.GroupOf(slot)),
                                                  key_index, codec.Encode(record)));
   }
+  Staging::Fence();
   if (begins_values) {
     ENGINE_RACE_RETURN_IF_ERROR(
         staging.PublishStaged(part.bucket, format::WordKind::kValuePlaces, part.value_places));

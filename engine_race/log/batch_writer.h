@@ -97,6 +97,7 @@ class BatchWriter {
   Status EnsureReady();
   Status WriteStaged(BatchScratch* scratch, Journal* journal, bool* too_large);
   Status WriteChain(BatchScratch* scratch, Journal* journal, uint32_t* half);
+  void PrefetchPart(const BatchPart& part) const;
   Status StageAll(const BatchPlan& plan);
   Status Publish(BatchScratch* scratch);
   Status CommitIntent(BatchScratch* scratch, uint32_t intent);

@@ -85,7 +85,9 @@ TEST(StoreBatchTest, TheIndexTakesManyRecordsOfOneBucket) {
   std::map<uint64_t, uint64_t> wanted;
   std::mt19937_64 random(5);
   for (uint64_t version = 2; version < 40; ++version) {
-    if (version % 6 == 0) ASSERT_TRUE(store->GetSnapshot(&snapshot).ok());
+    if (version % 6 == 0) {
+      ASSERT_TRUE(store->GetSnapshot(&snapshot).ok());
+    }
     WriteBatch batch;
     for (int i = 0; i < 150; ++i) {
       const uint64_t key = random() % 2000;
@@ -112,7 +114,7 @@ TEST(StoreBatchTest, NoSnapshotAndNoIteratorShowsAPart) {
     });
   }
   std::string value;
-  for (int round = 0; round < Sized(300, 30); ++round) {
+  for (uint64_t round = 0; round < Sized(300, 30); ++round) {
     Snapshot snapshot;
     ASSERT_TRUE(store->GetSnapshot(&snapshot).ok());
     Versions seen;
@@ -147,7 +149,7 @@ TEST(StoreBatchTest, AKilledStoreHasTheLastBatchOrTheOneUnderWay) {
   auto* const acknowledged = new (shared) std::atomic<uint64_t>(0);
   std::mt19937_64 random(std::random_device{}());
   uint64_t met_under_way = 0;
-  for (int round = 0; round < Sized(120, 15) && !HasFailure(); ++round) {
+  for (uint64_t round = 0; round < Sized(120, 15) && !HasFailure(); ++round) {
     Options options = TinyOptions();
     if (round % 8 == 7) options.sync_mode = SyncMode::kGroup;
     options.journal_bytes = kMinJournalBytes;

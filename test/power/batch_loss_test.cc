@@ -153,7 +153,7 @@ TEST_F(BatchLossTest, BesideSingleWrites) {
 
 // Without a durable mode a Sync promises what it has met: all of a batch or nothing.
 TEST_F(BatchLossTest, ASyncMeetsAllOfABatchOrNothing) {
-  for (int round = 0; round < Sized(12, 4); ++round) {
+  for (uint64_t round = 0; round < Sized(12, 4); ++round) {
     auto machine = NewMachine();
     machine->Open(FourBuckets(SyncMode::kNone));
     ASSERT_NE(machine->store(), nullptr);
