@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <thread>
 
 #include "engine_race/log/verify.h"
@@ -259,11 +260,22 @@ TEST_P(BatchTest, ACountThatCannotBeMovedLatchesAndIsMovedByTheNextOpening) {
   EXPECT_EQ(ContentIn(dir_.path(), options_), OverAll(3, 2));
 }
 
+// Takes its time between the counts of a batch.
+class SlowListener : public AppendListener {
+ public:
+  Status Prepare(uint32_t) override { return Status::Ok(); }
+  void OnAppend(uint32_t, const KeyRecord&) noexcept override {
+    std::this_thread::sleep_for(std::chrono::microseconds(20));
+  }
+};
+
 // Each batch has a record for each bucket, and nobody else writes: so a Sync that goes through no
 // batch makes equally many records of all buckets durable.
 TEST_P(BatchTest, ASyncGoesThroughNoBatch) {
   options_.bucket_capacity_records = 1 << 16;
   const auto log = OpenLog(options_, dir_.path());
+  SlowListener listener;
+  Attach(log.get(), &listener);
   std::atomic<bool> stop{false};
   std::vector<std::thread> writers;
   for (int thread = 0; thread < 3; ++thread) {
@@ -282,6 +294,7 @@ TEST_P(BatchTest, ASyncGoesThroughNoBatch) {
   }
   stop = true;
   for (std::thread& writer : writers) writer.join();
+  Detach(log.get());
 }
 
 TEST_P(BatchTest, BatchesSinglesAndCutsShareTheBuckets) {
