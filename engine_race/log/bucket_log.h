@@ -52,7 +52,8 @@ class BucketLog {
   const Geometry& geometry() const { return context_.geometry(); }
   // Of the store's memory and threads.
   const numa::StorePlacement& placement() const { return context_.placement; }
-  uint64_t store_id() const { return context_.store_id(); }
+  uint64_t store_id() const { return context_.ids().store_id; }
+  StoreIds ids() const { return context_.ids(); }
   // Of the store's own directory.
   int directory_fd() const { return context_.files.directory.get(); }
   EntryCodec codec(uint32_t bucket) const { return context_.codec(bucket); }

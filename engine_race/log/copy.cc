@@ -39,7 +39,7 @@ class LogWriter final : public RecordSink {
                           " that the copy's file system leaves it room for");
     }
     const uint64_t index = record.slot % kPieceRecords;
-    const format::KeyEntry entry = EntryCodec(files_.identity.store_id, bucket).Encode(record);
+    const format::KeyEntry entry = EntryCodec(files_.identity.seed_id(), bucket).Encode(record);
     std::memcpy(keys_.data() + index * sizeof(entry), &entry, sizeof(entry));
     has_value_[index] = value != nullptr;
     if (value != nullptr) std::memcpy(values_.data() + index * kValueBytes, value, kValueBytes);

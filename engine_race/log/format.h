@@ -16,6 +16,8 @@ inline constexpr char kManifestName[] = "manifest";
 inline constexpr char kManifestTempName[] = "manifest.new";
 // Of a striped store: the manifest to be, there while the store is being made.
 inline constexpr char kManifestDraftName[] = "manifest.draft";
+// Of a checkpoint or a restored store: the manifest to be, there while its content is written.
+inline constexpr char kManifestUnfinishedName[] = "manifest.unfinished";
 // In each directory that a striped store keeps values in: whose it is.
 inline constexpr char kMarkerName[] = "manifest_path";
 inline constexpr char kMarkerTempName[] = "manifest_path.new";
@@ -41,28 +43,29 @@ inline constexpr uint64_t kManifestMagic = 0x3145434152474e45;  // "ENGRACE1" as
 // that know only stores of all keys would look for keys in other buckets.
 inline constexpr uint32_t kAllKeysFormatVersion = 6;
 inline constexpr uint32_t kKeyRangeFormatVersion = 7;
-// Versions 8 and 9 are 6 and 7 with what builds that know only those must refuse: a batch was
-// written, which an interruption may have left to be finished. A store becomes 8 or 9 with its
-// first batch.
-inline constexpr uint32_t kBatchesAllKeysFormatVersion = 8;
-inline constexpr uint32_t kBatchesKeyRangeFormatVersion = 9;
+// Versions 8 and 9 are 6 and 7 with what builds that know only those must refuse: checksums with
+// the seed of another store, and batches, which an interruption may have left to be finished. A
+// store becomes 8 or 9 when it first has any of that.
+inline constexpr uint32_t kExtendedAllKeysFormatVersion = 8;
+inline constexpr uint32_t kExtendedKeyRangeFormatVersion = 9;
 // Versions 4 and 5 are 6 and 7 without an index on disk. Builds that know only these would cut a
 // log and leave the index's coverage as it was. Opened for writing, such a store becomes 6 or 7.
 inline constexpr uint32_t kNoIndexKeyRangeFormatVersion = 5;
 // Version 3 is version 4 but for the lock.
 inline constexpr uint32_t kFlockFormatVersion = 3;
 inline constexpr bool IsReadable(uint32_t format_version) {
-  return format_version >= kFlockFormatVersion && format_version <= kBatchesKeyRangeFormatVersion;
+  return format_version >= kFlockFormatVersion && format_version <= kExtendedKeyRangeFormatVersion;
+}
+// Whether manifests of this version name the seed of the store's checksums, and stores of it may
+// have batches.
+inline constexpr bool IsExtended(uint32_t format_version) {
+  return format_version >= kExtendedAllKeysFormatVersion;
 }
 // Whether manifests of this version name the store's keys.
 inline constexpr bool NamesKeys(uint32_t format_version) {
   return format_version == kKeyRangeFormatVersion ||
          format_version == kNoIndexKeyRangeFormatVersion ||
-         format_version == kBatchesKeyRangeFormatVersion;
-}
-// Whether a batch was written to stores of this version.
-inline constexpr bool HasBatches(uint32_t format_version) {
-  return format_version >= kBatchesAllKeysFormatVersion;
+         format_version == kExtendedKeyRangeFormatVersion;
 }
 inline constexpr uint32_t kManifestBytes = 4096;
 
@@ -100,7 +103,7 @@ struct ManifestPaths {
 static_assert(sizeof(Manifest) + sizeof(ManifestPaths) == kManifestBytes);
 static_assert(offsetof(ManifestPaths, checksum) == 4024);
 
-// In versions 5 and 7 the last bytes of `names` are the store's keys, and names have the bytes
+// In versions 5, 7 and 9 the last bytes of `names` are the store's keys, and names have the bytes
 // before.
 struct ManifestKeys {
   uint64_t first;
@@ -109,6 +112,12 @@ struct ManifestKeys {
 inline constexpr uint32_t kKeyRangePathNamesBytes = kPathNamesBytes - sizeof(ManifestKeys);
 static_assert(sizeof(Manifest) + offsetof(ManifestPaths, names) + kKeyRangePathNamesBytes == 4072);
 static_assert(kMaxPathCount * 2 <= kKeyRangePathNamesBytes);
+
+// In versions 8 and 9 the seed id stands before the place of the keys, which are zero in version 8,
+// and names have the bytes before it.
+inline constexpr uint32_t kSeedPathNamesBytes = kKeyRangePathNamesBytes - sizeof(uint64_t);
+static_assert(sizeof(Manifest) + offsetof(ManifestPaths, names) + kSeedPathNamesBytes == 4064);
+static_assert(kMaxPathCount * 2 <= kSeedPathNamesBytes);
 
 // Marker of a path.
 inline constexpr uint64_t kMarkerMagic = 0x4854415045434152;  // "RACEPATH" as bytes
@@ -119,7 +128,8 @@ struct PathMarker {
   uint32_t format_version;
   uint32_t path_index;
   uint32_t path_count;
-  uint32_t reserved;  // zero
+  // The low half of store id XOR seed id: zero unless the store is a clone.
+  uint32_t lineage;
   uint64_t store_id;
   // Hash64 of all bytes before it, seed kMarkerMagic.
   uint64_t checksum;
@@ -212,7 +222,8 @@ struct JournalHeader {
   uint64_t chain_id;
   uint32_t chain_length;
   uint32_t chain_index;
-  uint64_t reserved;  // zero
+  // Store id XOR seed id: zero unless the store is a clone.
+  uint64_t lineage;
   // Hash64 of the block, this field taken as zero, seed kJournalMagic.
   uint64_t checksum;
 };
@@ -292,7 +303,9 @@ struct IndexRootHeader {
   uint64_t root_id;
   uint32_t extent_count;
   uint32_t file_count;
-  uint64_t reserved[2];  // zero
+  // Store id XOR seed id: zero unless the store is a clone.
+  uint64_t lineage;
+  uint64_t reserved;  // zero
   // Hash64 of the extents. Its seed is the Hash64 of the header's fields above, seeded with
   // kIndexRootMagic. The coverage is left out: recovery may void a part of it in place.
   uint64_t checksum;

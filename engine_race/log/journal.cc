@@ -30,10 +30,10 @@ Status FillWithZeros(const io::File& file, uint64_t size_bytes) {
 
 }  // namespace
 
-Status Journal::Open(int dir_fd, uint64_t store_id, uint64_t size_bytes, mode_t file_mode,
+Status Journal::Open(int dir_fd, const StoreIds& ids, uint64_t size_bytes, mode_t file_mode,
                      uint32_t batch_records, const Placement& memory, Callbacks callbacks,
                      std::unique_ptr<Journal>* journal) {
-  std::unique_ptr<Journal> opened(new Journal(store_id, size_bytes / format::kJournalHalves,
+  std::unique_ptr<Journal> opened(new Journal(ids, size_bytes / format::kJournalHalves,
                                               batch_records, std::move(callbacks)));
   ENGINE_RACE_RETURN_IF_ERROR(opened->Prepare(dir_fd, size_bytes, file_mode, memory));
   *journal = std::move(opened);
@@ -219,7 +219,8 @@ uint64_t Journal::FillBuffer() {
 void Journal::FinishHeader(char* block, uint32_t number, uint32_t record_count) const {
   auto* const header = reinterpret_cast<format::JournalHeader*>(block);
   header->magic = format::kJournalMagic;
-  header->store_id = store_id_;
+  header->store_id = ids_.store_id;
+  header->lineage = ids_.lineage();
   header->generation = generation_;
   header->batch_number = number;
   header->record_count = record_count;

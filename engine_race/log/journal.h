@@ -38,6 +38,7 @@
 #include "engine_race/base/status.h"
 #include "engine_race/io/file.h"
 #include "engine_race/log/format.h"
+#include "engine_race/log/store_ids.h"
 
 namespace engine_race {
 
@@ -75,7 +76,7 @@ class Journal {
   // Begins a new journal of `size_bytes` in the store's directory, made with `file_mode`; what an
   // earlier one held must be durable in the logs. Batches take at most `batch_records` records, and
   // their buffer lies as `memory` says.
-  static Status Open(int dir_fd, uint64_t store_id, uint64_t size_bytes, mode_t file_mode,
+  static Status Open(int dir_fd, const StoreIds& ids, uint64_t size_bytes, mode_t file_mode,
                      uint32_t batch_records, const Placement& memory, Callbacks callbacks,
                      std::unique_ptr<Journal>* journal);
   // Nobody may wait any more.
@@ -105,8 +106,8 @@ class Journal {
  private:
   static constexpr uint32_t kDoneWords = 64;
 
-  Journal(uint64_t store_id, uint64_t half_bytes, uint32_t batch_records, Callbacks callbacks)
-      : store_id_(store_id),
+  Journal(const StoreIds& ids, uint64_t half_bytes, uint32_t batch_records, Callbacks callbacks)
+      : ids_(ids),
         half_bytes_(half_bytes),
         batch_records_(batch_records),
         callbacks_(std::move(callbacks)) {}
@@ -129,7 +130,7 @@ class Journal {
   Status BeginHalf(uint32_t half);
   void RunCheckpoints();
 
-  const uint64_t store_id_;
+  const StoreIds ids_;
   const uint64_t half_bytes_;
   const uint32_t batch_records_;
   const Callbacks callbacks_;

@@ -21,9 +21,9 @@ std::pair<uint32_t, uint64_t> SlotOf(const JournalReplay::Record& record) {
 }
 
 // Checks the block at `block`, which it changes, and copies its header.
-bool ParseHeader(char* block, uint64_t store_id, format::JournalHeader* header) {
+bool ParseHeader(char* block, const StoreIds& ids, format::JournalHeader* header) {
   std::memcpy(header, block, sizeof(*header));
-  if (header->magic != format::kJournalMagic || header->store_id != store_id ||
+  if (header->magic != format::kJournalMagic || header->store_id != ids.store_id || header->lineage != ids.lineage() ||
       header->record_count > format::kJournalBatchRecords) {
     return false;
   }
@@ -84,7 +84,7 @@ Status OpenJournal(int dir_fd, io::Access access, io::File* file, uint64_t* half
 
 }  // namespace
 
-Status JournalReplay::Read(int dir_fd, uint64_t store_id) {
+Status JournalReplay::Read(int dir_fd, const StoreIds& ids) {
   uint64_t half_bytes = 0;
   ENGINE_RACE_RETURN_IF_ERROR(OpenJournal(dir_fd, io::Access::kRead, &file_, &half_bytes));
   if (half_bytes == 0) return Status::Ok();
@@ -92,7 +92,7 @@ Status JournalReplay::Read(int dir_fd, uint64_t store_id) {
   ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(kWindowBytes, /*huge_pages=*/false, &window));
   for (uint32_t half = 0; half < format::kJournalHalves; ++half) {
     ENGINE_RACE_RETURN_IF_ERROR(
-        ReadHalf(store_id, half * half_bytes, (half + 1) * half_bytes, window));
+        ReadHalf(ids, half * half_bytes, (half + 1) * half_bytes, window));
   }
   std::sort(records_.begin(), records_.end(),
             [](const Record& a, const Record& b) { return SlotOf(a) < SlotOf(b); });
@@ -100,7 +100,7 @@ Status JournalReplay::Read(int dir_fd, uint64_t store_id) {
 }
 
 // `window` is where the half is read into, some batches at a time.
-Status JournalReplay::ReadHalf(uint64_t store_id, uint64_t begin_offset, uint64_t end_offset,
+Status JournalReplay::ReadHalf(const StoreIds& ids, uint64_t begin_offset, uint64_t end_offset,
                                const Region& window) {
   uint64_t generation = 0;
   uint64_t offset = begin_offset;
@@ -116,7 +116,7 @@ Status JournalReplay::ReadHalf(uint64_t store_id, uint64_t begin_offset, uint64_
     }
     char* const block = window.data() + (offset - window_begin);
     format::JournalHeader header;
-    if (!ParseHeader(block, store_id, &header)) break;
+    if (!ParseHeader(block, ids, &header)) break;
     if (number == 0) generation = header.generation;
     if (header.generation != generation || header.batch_number != number) break;
     if (!chain.Continues(header)) break;
@@ -135,7 +135,7 @@ Status JournalReplay::ReadHalf(uint64_t store_id, uint64_t begin_offset, uint64_
     if (offset > end_offset) break;
     bool whole = true;
     if (chain.Ends(header)) {
-      ENGINE_RACE_RETURN_IF_ERROR(VerifyValues(store_id, chain.begin(), &whole));
+      ENGINE_RACE_RETURN_IF_ERROR(VerifyValues(ids.seed_id, chain.begin(), &whole));
     }
     if (!whole) break;
     chain.Take(header, records_.size());
@@ -147,7 +147,7 @@ Status JournalReplay::ReadHalf(uint64_t store_id, uint64_t begin_offset, uint64_
 
 // *whole: every record from the one at `first` on has its value in the journal. The header of a
 // batch may outlive a power loss without the values behind it.
-Status JournalReplay::VerifyValues(uint64_t store_id, size_t first, bool* whole) const {
+Status JournalReplay::VerifyValues(uint64_t seed_id, size_t first, bool* whole) const {
   *whole = false;
   Region value;
   ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(kValueBytes, /*huge_pages=*/false, &value));
@@ -155,7 +155,7 @@ Status JournalReplay::VerifyValues(uint64_t store_id, size_t first, bool* whole)
     const format::JournalDescriptor& descriptor = records_[i].descriptor;
     KeyRecord record;
     // Slots are given out in order and once each: the number is the slot.
-    if (!EntryCodec(store_id, descriptor.bucket)
+    if (!EntryCodec(seed_id, descriptor.bucket)
              .Decode(descriptor.entry, descriptor.slot, uint64_t{descriptor.slot} + 1, &record)) {
       return Status::Ok();
     }

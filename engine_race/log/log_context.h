@@ -32,8 +32,8 @@ struct LogContext {
   LogContext& operator=(const LogContext&) = delete;
 
   const Geometry& geometry() const { return files.identity.geometry; }
-  uint64_t store_id() const { return files.identity.store_id; }
-  EntryCodec codec(uint32_t bucket) const { return EntryCodec(store_id(), bucket); }
+  StoreIds ids() const { return files.identity.ids(); }
+  EntryCodec codec(uint32_t bucket) const { return EntryCodec(files.identity.seed_id(), bucket); }
 
   // kCorruption: what every call answers for a bucket whose counts failed their check at Open.
   Status DamagedCounts(uint32_t bucket) const;

@@ -27,8 +27,17 @@ uint64_t ChecksumOf(const ManifestPaths& paths, uint64_t store_id) {
 }
 
 uint32_t NamesBytes(uint32_t format_version) {
+  if (format::IsExtended(format_version)) return format::kSeedPathNamesBytes;
   return format::NamesKeys(format_version) ? format::kKeyRangePathNamesBytes
                                            : format::kPathNamesBytes;
+}
+
+void ParseSeed(const ManifestPaths& paths, StoreIdentity* identity) {
+  identity->other_seed_id.reset();
+  if (!format::IsExtended(identity->format_version)) return;
+  uint64_t seed_id = 0;
+  std::memcpy(&seed_id, paths.names + format::kSeedPathNamesBytes, sizeof(seed_id));
+  if (seed_id != identity->store_id) identity->other_seed_id = seed_id;
 }
 
 // After CheckGeometry, which the division needs.
@@ -55,6 +64,7 @@ Status ParsePaths(const ManifestPaths& paths, StoreIdentity* identity) {
   identity->geometry.stripe_unit_bytes = paths.stripe_unit_bytes;
   ENGINE_RACE_RETURN_IF_ERROR(CheckGeometry(identity->geometry));
   ENGINE_RACE_RETURN_IF_ERROR(ParseKeys(paths, identity));
+  ParseSeed(paths, identity);
   const char* next = paths.names;
   const char* const end = paths.names + NamesBytes(identity->format_version);
   identity->paths.clear();
@@ -98,7 +108,7 @@ Status Parse(const Manifest& manifest, const ManifestPaths& paths, StoreIdentity
     return Status::NotSupported("manifest: format version " +
                                 std::to_string(manifest.format_version) + ", this build reads " +
                                 std::to_string(format::kFlockFormatVersion) + " to " +
-                                std::to_string(format::kBatchesKeyRangeFormatVersion));
+                                std::to_string(format::kExtendedKeyRangeFormatVersion));
   }
   if (manifest.key_bytes != kKeyBytes || manifest.value_bytes != kValueBytes) {
     return Status::NotSupported("manifest: other key or value sizes");
@@ -160,6 +170,10 @@ Status WriteTo(int dir_fd, const char* name, const StoreIdentity& identity, mode
     const format::ManifestKeys keys = {geometry.keys().first, geometry.keys().last};
     std::memcpy(paths.names + format::kKeyRangePathNamesBytes, &keys, sizeof(keys));
   }
+  if (format::IsExtended(manifest.format_version)) {
+    const uint64_t seed_id = identity.seed_id();
+    std::memcpy(paths.names + format::kSeedPathNamesBytes, &seed_id, sizeof(seed_id));
+  }
   paths.checksum = ChecksumOf(paths, identity.store_id);
   std::array<char, format::kManifestBytes> page{};
   std::memcpy(page.data(), &manifest, sizeof(manifest));
@@ -199,8 +213,8 @@ Status WriteManifest(int dir_fd, const StoreIdentity& identity, mode_t file_mode
 
 Status WriteBatchManifest(int dir_fd, const StoreIdentity& identity, mode_t file_mode) {
   StoreIdentity with_batches = identity;
-  if (format::HasBatches(with_batches.format_version)) return Status::Ok();
-  with_batches.format_version = with_batches.VersionWithBatches();
+  if (format::IsExtended(with_batches.format_version)) return Status::Ok();
+  with_batches.format_version = with_batches.ExtendedVersion();
   return WriteManifest(dir_fd, with_batches, file_mode);
 }
 

@@ -15,27 +15,34 @@
 
 #include "engine_race/base/status.h"
 #include "engine_race/log/geometry.h"
+#include "engine_race/log/store_ids.h"
 
 namespace engine_race {
 
 struct StoreIdentity {
   Geometry geometry;
   uint64_t store_id = 0;
+  // Of a clone: the seed of its source, which is not its own id.
+  std::optional<uint64_t> other_seed_id;
   // As many as geometry.path_count, absolute.
   std::vector<std::string> paths;
   // The format version that was read.
   uint32_t format_version = format::kAllKeysFormatVersion;
 
+  // Seeds the checksums of entries, values and counts. Files are told apart by the store id.
+  uint64_t seed_id() const { return other_seed_id.value_or(store_id); }
+  StoreIds ids() const { return {store_id, seed_id()}; }
+
   // The format version that a manifest is written with.
   uint32_t WrittenVersion() const {
-    if (format::HasBatches(format_version)) return VersionWithBatches();
+    if (other_seed_id || format::IsExtended(format_version)) return ExtendedVersion();
     return geometry.keys().HasAllKeys() ? format::kAllKeysFormatVersion
                                         : format::kKeyRangeFormatVersion;
   }
-  // The format version from the first batch on.
-  uint32_t VersionWithBatches() const {
-    return geometry.keys().HasAllKeys() ? format::kBatchesAllKeysFormatVersion
-                                        : format::kBatchesKeyRangeFormatVersion;
+  // The format version from the first batch on, and of a clone.
+  uint32_t ExtendedVersion() const {
+    return geometry.keys().HasAllKeys() ? format::kExtendedAllKeysFormatVersion
+                                        : format::kExtendedKeyRangeFormatVersion;
   }
   // Whether the store is locked as builds of version 3 lock it.
   bool HasFlock() const { return format_version == format::kFlockFormatVersion; }

@@ -20,7 +20,7 @@ Status Recovery::Run() {
   std::vector<BucketState> states;
   ENGINE_RACE_RETURN_IF_ERROR(context_.staging.ReadCounts(&states));
   JournalReplay journal;
-  Status looked = journal.Read(context_.files.directory.get(), context_.store_id());
+  Status looked = journal.Read(context_.files.directory.get(), context_.ids());
   const char* doubt = DoubtPageCache(context_.files, states);
   if (doubt == nullptr) ENGINE_RACE_RETURN_IF_ERROR(RedoBatches(&states));
   if (doubt == nullptr && looked.ok()) {

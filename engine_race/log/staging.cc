@@ -152,7 +152,7 @@ BucketState Staging::Decode(uint32_t bucket, const format::BucketCounts& line) c
   bool sound = true;
   const auto payload_of = [&](format::WordKind kind, uint64_t word) {
     uint64_t payload = 0;
-    sound = DecodeWord(files_.identity.store_id, bucket, kind, word, PayloadBits(kind), &payload) &&
+    sound = DecodeWord(files_.identity.seed_id(), bucket, kind, word, PayloadBits(kind), &payload) &&
             sound;
     return payload;
   };
@@ -314,7 +314,7 @@ Status Staging::PublishStaged(uint32_t bucket, format::WordKind kind, uint64_t p
                     static_cast<size_t>(format::WordKind::kKeyPlaces) * sizeof(uint64_t),
                 "a word's kind is its place in the line");
   const uint64_t word =
-      EncodeWord(files_.identity.store_id, bucket, kind, payload, PayloadBits(kind));
+      EncodeWord(files_.identity.seed_id(), bucket, kind, payload, PayloadBits(kind));
   const uint64_t offset =
       bucket * sizeof(format::BucketCounts) + static_cast<size_t>(kind) * sizeof(word);
   // The kernel copies an aligned word as one, and finishes a copy that it has begun before SIGKILL
@@ -331,7 +331,7 @@ Status Staging::PublishStaged(uint32_t bucket, format::WordKind kind, uint64_t p
 }
 
 Status Staging::WriteLine(uint32_t bucket, const BucketState& state) const {
-  const format::BucketCounts line = EncodeCounts(files_.identity.store_id, bucket, state);
+  const format::BucketCounts line = EncodeCounts(files_.identity.seed_id(), bucket, state);
   return files_.counts.Write(&line, sizeof(line), bucket * sizeof(line));
 }
 

@@ -108,7 +108,7 @@ Status RefuseOthersPath(int dir_fd, const std::string& dir, const StoreIdentity&
   const Status read = ReadPathMarker(dir_fd, &marker);
   if (read.code() == Code::kNotFound) return Status::Ok();
   if (!read.ok()) return Status(read.code(), dir + ": " + read.message());
-  if (marker.store_id == identity.store_id) return Status::Ok();
+  if (IsMarkerOf(marker, identity.ids())) return Status::Ok();
   return Status::InvalidArgument(dir + " holds no store of its own: it is path " +
                                  std::to_string(marker.path_index) + " of another one");
 }
@@ -156,7 +156,7 @@ Status WriteEmptyCounts(const StoreFiles& files) {
   BucketState empty;
   empty.page_cache_id = PageCacheId(files);
   for (uint32_t bucket = 0; bucket < geometry.bucket_count; ++bucket) {
-    const format::BucketCounts line = EncodeCounts(files.identity.store_id, bucket, empty);
+    const format::BucketCounts line = EncodeCounts(files.identity.seed_id(), bucket, empty);
     std::memcpy(bytes.data() + bucket * sizeof(line), &line, sizeof(line));
   }
   return files.counts.Write(bytes.data(), bytes.size(), 0);

@@ -177,7 +177,7 @@ Status Syncer::OpenJournal() {
   callbacks.flushes = &context_.flushes;
   const uint32_t batch_records =
       context_.options.sync_mode == SyncMode::kGroup ? format::kJournalBatchRecords : 1;
-  return Journal::Open(context_.files.directory.get(), context_.store_id(),
+  return Journal::Open(context_.files.directory.get(), context_.ids(),
                        context_.options.journal_bytes, context_.options.file_mode, batch_records,
                        context_.placement.memory(), std::move(callbacks), &journal_);
 }

@@ -49,7 +49,7 @@ Status TailReader::LoadKeys(uint64_t page_slot) {
 }
 
 bool TailReader::FindEntry(uint64_t slot, TailRecord* found) const {
-  const EntryCodec codec(files_.identity.store_id, bucket_);
+  const EntryCodec codec(files_.identity.seed_id(), bucket_);
   const auto verifies = [&](const format::KeyEntry& entry) {
     // Slots are given out in order and once each: the number is the slot.
     return codec.Decode(entry, static_cast<uint32_t>(slot), slot + 1, &found->record) &&

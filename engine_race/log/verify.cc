@@ -175,7 +175,7 @@ class BucketVerifier {
     const uint64_t logged_end = std::clamp(logged_value_count(), begin, end);
     const bool values_read =
         walk_->files.values.Read(bucket_, begin, logged_end - begin, values_.data()).ok();
-    const EntryCodec codec(walk_->files.identity.store_id, bucket_);
+    const EntryCodec codec(walk_->files.identity.seed_id(), bucket_);
     for (uint64_t slot = begin; slot < end; ++slot) {
       const bool key_in_log = slot < logged_key_count();
       format::KeyEntry entry;
@@ -277,7 +277,7 @@ Status VerifyFiles(const StoreFiles& files, VerifyReport* report, const BadRecor
   ENGINE_RACE_RETURN_IF_ERROR(RedoIntents(files, &walk.states, &moved));
   for (const BucketState& state : walk.states) walk.total_count += Walk::RecordsOf(state);
   walk.NoteRead(0);
-  ENGINE_RACE_RETURN_IF_ERROR(walk.journal.Read(files.directory.get(), files.identity.store_id));
+  ENGINE_RACE_RETURN_IF_ERROR(walk.journal.Read(files.directory.get(), files.identity.ids()));
   walk.trusted = DoubtPageCache(files, walk.states) == nullptr;
   for (uint32_t bucket = 0; bucket < walk.states.size() && walk.trusted; ++bucket) {
     // Durable records that the counts have lost are found by a walk over the tails.

@@ -281,7 +281,7 @@ int Dump(const std::string& dir, bool every_bucket) {
   PrintFill(states);
   IndexRoot root;
   const Status loaded = engine_race::l1::LoadIndexRoot(
-      files.directory.get(), files.identity.store_id, files.identity.geometry.bucket_count, &root);
+      files.directory.get(), files.identity.ids(), files.identity.geometry.bucket_count, &root);
   PrintIndex(loaded, root, states);
   if (every_bucket) PrintBuckets(states, root);
   return 0;

@@ -52,10 +52,10 @@ bool SameBytes(const auto& a, const auto& b) {
 class IndexRootTest : public testing::Test {
  protected:
   Status Load(IndexRoot* root, uint64_t store_id = kExtentStoreId, uint32_t buckets = kBuckets) {
-    return l1::LoadIndexRoot(dir_.fd(), store_id, buckets, root);
+    return l1::LoadIndexRoot(dir_.fd(), OwnIds(store_id), buckets, root);
   }
   Status Store(const IndexRoot& root) {
-    return l1::StoreIndexRoot(dir_.fd(), kExtentStoreId, 0640, root, &is_replaced_);
+    return l1::StoreIndexRoot(dir_.fd(), OwnIds(kExtentStoreId), 0640, root, &is_replaced_);
   }
   void ExpectLoads(const IndexRoot& expected) {
     IndexRoot root;

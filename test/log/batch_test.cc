@@ -348,10 +348,10 @@ TEST(BatchFormatTest, TheFirstBatchKeepsOlderBuildsOut) {
     ASSERT_TRUE(log->Append(1, ValueOf(1, 1).data()).ok());
     EXPECT_EQ(version(), format::kAllKeysFormatVersion);
     ASSERT_TRUE(log->Write(BatchOverAll(1, 1)).ok());
-    EXPECT_EQ(version(), format::kBatchesAllKeysFormatVersion);
+    EXPECT_EQ(version(), format::kExtendedAllKeysFormatVersion);
   }
   const auto log = OpenLog(TinyOptions(), dir.path());
-  EXPECT_EQ(version(), format::kBatchesAllKeysFormatVersion);
+  EXPECT_EQ(version(), format::kExtendedAllKeysFormatVersion);
 }
 
 }  // namespace

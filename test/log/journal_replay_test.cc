@@ -21,14 +21,14 @@ TEST(JournalReplayTest, ATornBatchEndsItAndAnotherStoresIsNotRead) {
     AppendMany(log.get(), 0, 10);
   }
   JournalReplay whole;
-  ASSERT_TRUE(whole.Read(directory.get(), store_id).ok());
+  ASSERT_TRUE(whole.Read(directory.get(), OwnIds(store_id)).ok());
   EXPECT_EQ(whole.EndSlot(0), 10u);
   EXPECT_EQ(whole.EndSlot(1), 0u);
   ASSERT_NE(whole.Find(0, 9), nullptr);
   EXPECT_EQ(whole.Find(0, 10), nullptr);
 
   JournalReplay foreign;
-  ASSERT_TRUE(foreign.Read(directory.get(), store_id + 1).ok());
+  ASSERT_TRUE(foreign.Read(directory.get(), OwnIds(store_id + 1)).ok());
   EXPECT_EQ(foreign.EndSlot(0), 0u);
 
   // One write a batch: a header and a value. The seventh header loses a sector.
@@ -36,12 +36,12 @@ TEST(JournalReplayTest, ATornBatchEndsItAndAnotherStoresIsNotRead) {
   Overwrite(dir.path() + "/" + format::kJournalName, sector.data(), sector.size(),
             6 * 2 * format::kJournalBlockBytes + 512);
   JournalReplay torn;
-  ASSERT_TRUE(torn.Read(directory.get(), store_id).ok());
+  ASSERT_TRUE(torn.Read(directory.get(), OwnIds(store_id)).ok());
   EXPECT_EQ(torn.EndSlot(0), 6u);
 
   ASSERT_TRUE(JournalReplay::Erase(directory.get()).ok());
   JournalReplay erased;
-  ASSERT_TRUE(erased.Read(directory.get(), store_id).ok());
+  ASSERT_TRUE(erased.Read(directory.get(), OwnIds(store_id)).ok());
   EXPECT_EQ(erased.EndSlot(0), 0u);
 }
 

@@ -89,7 +89,8 @@ TEST_F(ManifestTest, EveryFlippedByteIsCorruption) {
 }
 
 TEST_F(ManifestTest, WhatThisBuildCannotServeIsNotSupported) {
-  Rewrite([](format::Manifest* m) { m->format_version = format::kBatchesKeyRangeFormatVersion + 1; });
+  Rewrite(
+      [](format::Manifest* m) { m->format_version = format::kExtendedKeyRangeFormatVersion + 1; });
   EXPECT_EQ(ReadCode(), Code::kNotSupported);
   Rewrite([](format::Manifest* m) {
     m->format_version = format::kAllKeysFormatVersion;
