@@ -1,17 +1,17 @@
 #include "engine_race/store.h"
 
-#include <sys/resource.h>
-
 #include <memory>
 #include <optional>
 #include <utility>
 
+#include "engine_race/backup.h"
 #include "engine_race/base/clock.h"
 #include "engine_race/base/fork_mark.h"
 #include "engine_race/base/guarded.h"
 #include "engine_race/base/key.h"
 #include "engine_race/base/op_stats.h"
 #include "engine_race/base/value_sink.h"
+#include "engine_race/checkpoint.h"
 #include "engine_race/io/backend_probe.h"
 #include "engine_race/log/bucket_log.h"
 #include "engine_race/readers.h"
@@ -187,6 +187,13 @@ struct Store::Impl {
     ENGINE_RACE_RETURN_IF_ERROR(CheckProcess());
     const LatencyTimer timer(stats.syncs);
     return log->Sync();
+  }
+
+  // Runs a call that copies the store.
+  template <typename CallFn>
+  Status RunCopy(const CallFn& call) {
+    const Status checked = CheckProcess();
+    return FinishStart(checked.ok() ? Guarded(call) : checked);
   }
 
   // Counts the keys of a MultiRead by their codes.
@@ -379,6 +386,18 @@ Status Store::Sync() {
   return synced;
 }
 
+Status Store::Checkpoint(const std::string& dir, const CheckpointOptions& how) {
+  Impl& impl = *impl_;
+  return impl.RunCopy(
+      [&] { return MakeCheckpoint(impl.options, impl.log.get(), &*impl.readers, dir, how); });
+}
+
+Status Store::Backup(const std::string& dir, const BackupOptions& how, BackupReport* report) {
+  Impl& impl = *impl_;
+  return impl.RunCopy(
+      [&] { return MakeBackup(impl.options, impl.log.get(), &*impl.readers, dir, how, report); });
+}
+
 StoreStats Store::Stats() const {
   StoreStats stats;
   SetLogFigures(*impl_->log, &stats);
@@ -392,30 +411,14 @@ StoreStats Store::Stats() const {
 
 void Store::Impl::AddCountersTo(StoreStats* to) const {
   SetCounts(stats.counters, to);
-  struct rusage usage;
-  if (::getrusage(RUSAGE_SELF, &usage) == 0) {
-    constexpr uint64_t kBlockBytes = 512;
-    to->process_read_bytes = static_cast<uint64_t>(usage.ru_inblock) * kBlockBytes;
-    to->process_written_bytes = static_cast<uint64_t>(usage.ru_oublock) * kBlockBytes;
-  }
+  SetProcessFigures(to);
   to->uptime_us = (MonotonicNs() - began_ns) / 1000;
 }
 
 StoreLatencies Store::Latencies() const {
   StoreLatencies latencies;
-  const auto set = [&latencies](LatencyKind kind, LatencyHistogram histogram) {
-    latencies.kinds[static_cast<size_t>(kind)] = std::move(histogram);
-  };
-  const OpStats& stats = impl_->stats;
   latencies.measured = impl_->options.latency_stats;
-  set(LatencyKind::kRead, stats.reads.Snapshot());
-  set(LatencyKind::kMultiRead, stats.multi_reads.Snapshot());
-  set(LatencyKind::kAsyncRead, stats.async_reads.Snapshot());
-  set(LatencyKind::kWrite, stats.writes.Snapshot());
-  set(LatencyKind::kRange, stats.ranges.Snapshot());
-  set(LatencyKind::kSync, stats.syncs.Snapshot());
-  set(LatencyKind::kGroupWrite, impl_->log->group_write_latencies());
-  set(LatencyKind::kFlush, impl_->log->flush_latencies());
+  SetLatencies(impl_->stats, *impl_->log, &latencies);
   return latencies;
 }
 

@@ -14,6 +14,7 @@
 
 #include "engine_race/base/assert.h"
 #include "engine_race/log/lane.h"
+#include "engine_race/log/log_cut.h"
 
 namespace engine_race {
 
@@ -122,6 +123,7 @@ struct alignas(64) Bucket {
   bool damaged = false;
   Lane values;
   Lane keys;
+  BucketAtCut at_cut;
   // Copies for readers that hold no lock.
   std::atomic<uint64_t> published_count{0};
   std::atomic<uint64_t> published_value_watermark{0};

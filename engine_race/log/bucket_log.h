@@ -101,6 +101,11 @@ class BucketLog {
     return context_.buckets[bucket].LoggedValueWatermark();
   }
 
+  // How many records each bucket has at one moment: see log_cut.h. No writer waits.
+  Status TakeCut(std::vector<uint64_t>* record_counts) {
+    return engine_race::TakeCut(&context_, record_counts);
+  }
+
   // Where the logs of a bucket lie.
   const io::File& KeyFile(uint32_t bucket) const { return context_.files.KeyFile(bucket); }
   uint64_t KeyOffset(uint32_t bucket, uint64_t slot) const {
@@ -111,6 +116,7 @@ class BucketLog {
   }
   // All the value files, and on how many paths: 1 when they lie in the store's own directory.
   const ValueFiles& values() const { return context_.files.values; }
+  const StoreFiles& files() const { return context_.files; }
   uint32_t path_count() const { return static_cast<uint32_t>(values().paths().size()); }
   Status VisitProbeFiles(const std::function<Status(const io::File& file)>& visit) const {
     return engine_race::VisitProbeFiles(context_.files, visit);

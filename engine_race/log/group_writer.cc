@@ -102,6 +102,7 @@ Status GroupWriter::Stage(uint32_t index, uint64_t key, const char* value,
   // MakeRoom has found both.
   ENGINE_RACE_ASSERT(value_place < format::kValuePlaces && key_place < format::kKeyPlaces);
   ENGINE_RACE_ASSERT(slot < context_.geometry().bucket_capacity_records);
+  bucket.at_cut.See(context_.cuts.number(), slot);
   context_.staging.Prefetch(index, value_place, bucket.values.IndexOf(slot), key_place,
                             bucket.keys.IndexOf(slot));
   KeyRecord record;

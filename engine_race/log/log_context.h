@@ -17,6 +17,7 @@
 #include "engine_race/log/bucket.h"
 #include "engine_race/log/entry_codec.h"
 #include "engine_race/log/geometry.h"
+#include "engine_race/log/log_cut.h"
 #include "engine_race/log/staging.h"
 #include "engine_race/log/store_files.h"
 #include "engine_race/log/write_latch.h"
@@ -44,6 +45,7 @@ struct LogContext {
   const numa::StorePlacement placement;
   Staging staging;
   std::vector<Bucket> buckets;
+  CutCounter cuts;
   WriteLatch latch;
   BatchGate batches;
   // How long writes of full groups and flushes took, where Options::latency_stats asks for it.

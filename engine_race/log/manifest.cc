@@ -189,6 +189,11 @@ Status WriteTo(int dir_fd, const char* name, const StoreIdentity& identity, mode
   return sys::Fsync(dir_fd);
 }
 
+Status Commit(int dir_fd, const char* name) {
+  ENGINE_RACE_RETURN_IF_ERROR(sys::Rename(dir_fd, name, format::kManifestName));
+  return sys::Fsync(dir_fd);
+}
+
 }  // namespace
 
 Status ReadManifest(int dir_fd, StoreIdentity* identity) {
@@ -226,10 +231,14 @@ Status WriteManifestDraft(int dir_fd, const StoreIdentity& identity, mode_t file
   return WriteTo(dir_fd, format::kManifestDraftName, identity, file_mode);
 }
 
-Status CommitManifestDraft(int dir_fd) {
-  ENGINE_RACE_RETURN_IF_ERROR(
-      sys::Rename(dir_fd, format::kManifestDraftName, format::kManifestName));
-  return sys::Fsync(dir_fd);
+Status CommitManifestDraft(int dir_fd) { return Commit(dir_fd, format::kManifestDraftName); }
+
+Status WriteManifestUnfinished(int dir_fd, const StoreIdentity& identity, mode_t file_mode) {
+  return WriteTo(dir_fd, format::kManifestUnfinishedName, identity, file_mode);
+}
+
+Status CommitManifestUnfinished(int dir_fd) {
+  return Commit(dir_fd, format::kManifestUnfinishedName);
 }
 
 }  // namespace engine_race

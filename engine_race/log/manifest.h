@@ -71,6 +71,10 @@ Status ReadManifestDraft(int dir_fd, StoreIdentity* identity);
 Status WriteManifestDraft(int dir_fd, const StoreIdentity& identity, mode_t file_mode);
 Status CommitManifestDraft(int dir_fd);
 
+// The same of a store whose directory openings refuse until it is finished.
+Status WriteManifestUnfinished(int dir_fd, const StoreIdentity& identity, mode_t file_mode);
+Status CommitManifestUnfinished(int dir_fd);
+
 }  // namespace engine_race
 
 #endif  // ENGINE_RACE_LOG_MANIFEST_H_
