@@ -203,6 +203,24 @@ typedef int (*engine_race_visit_fn)(void* argument, uint64_t key, const void* va
 int engine_race_range(engine_race_store* store, const uint64_t* lower, const uint64_t* upper,
                       engine_race_visit_fn visit, void* argument);
 
+/* Copies of an open store, made while other calls go on. Directories must be missing or empty. */
+
+typedef struct engine_race_backup_report {
+  size_t struct_bytes;   /* sizeof(engine_race_backup_report) */
+  uint64_t record_count; /* live records at the moment of the backup */
+  uint64_t value_count;  /* those whose values this backup holds itself */
+  uint64_t chain_length; /* backups that a restore needs: 1 for a full one */
+  uint64_t size_bytes;   /* of the files of this backup */
+} engine_race_backup_report;
+
+/* Makes a store of its own: what the latest state is at one moment of the call. It shares blocks
+ * with this store where the file system can. INVALID_ARGUMENT, FULL, IO_ERROR, CORRUPTION. */
+int engine_race_checkpoint(engine_race_store* store, const char* directory);
+/* Writes a backup: of what changed since the backup in `since`, or, where that is null, of
+ * everything. The report may be null. */
+int engine_race_backup(engine_race_store* store, const char* directory, const char* since,
+                       engine_race_backup_report* report);
+
 /* Snapshots: a state of the store that stays readable while writers go on. */
 
 int engine_race_snapshot_take(engine_race_store* store, engine_race_snapshot** snapshot);
@@ -315,6 +333,14 @@ int engine_race_verify(const char* directory, const engine_race_options* options
 /* Copies a store into a directory that is missing or empty, and verifies it on the way. */
 int engine_race_copy(const char* from, const char* to, const engine_race_options* options,
                      engine_race_report* report);
+/* Makes a store of a backup and its parents, in a directory that is missing or empty. Compares all
+ * that it reads with its checksums. CORRUPTION for a damaged or unfinished backup, INVALID_ARGUMENT
+ * for a missing or wrong parent, NOT_FOUND. The report may be null. */
+int engine_race_restore(const char* backup, const char* to, const engine_race_options* options,
+                        engine_race_backup_report* report);
+/* Reads all that a restore would read. Answers as it. */
+int engine_race_verify_backup(const char* backup, const engine_race_options* options,
+                              engine_race_backup_report* report);
 
 #ifdef __cplusplus
 }

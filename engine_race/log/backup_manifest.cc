@@ -33,6 +33,8 @@ Status CheckManifest(const BackupManifest& manifest, const std::string& dir, Geo
   geometry->value_group_bytes = manifest.value_group_bytes;
   geometry->key_group_bytes = manifest.key_group_bytes;
   geometry->bucket_capacity_records = manifest.bucket_capacity_records;
+  // There are no paths; a unit has to hold a group all the same.
+  geometry->stripe_unit_bytes = kMaxStripeUnitBytes;
   const Status sound = CheckGeometry(*geometry);
   if (!sound.ok()) return Status(sound.code(), name + ": " + sound.message());
   return Status::Ok();

@@ -631,6 +631,52 @@ static void case_closed_stores(void) {
   strcpy(directory, kept);
 }
 
+/* The directory `directory` with a name behind it. */
+static void beside(char* path, size_t bytes, const char* name) {
+  snprintf(path, bytes, "%.200s-%s", directory, name);
+}
+
+/* Expects the store in `path` to have key 9 of this version, and removes it. */
+static void expect_and_remove(const char* path, int version) {
+  unsigned char value[ENGINE_RACE_VALUE_BYTES];
+  engine_race_store* store = open_in(path);
+  CHECK(engine_race_read(store, key_of(9), value) == ENGINE_RACE_OK && has(value, 9, version));
+  engine_race_close(store);
+  remove_in(path);
+}
+
+static void case_checkpoints_and_backups(void) {
+  engine_race_store* store = open_store();
+  engine_race_backup_report report;
+  char checkpoint[256], full[256], later[256], restored[256];
+  beside(checkpoint, sizeof(checkpoint), "checkpoint");
+  beside(full, sizeof(full), "full");
+  beside(later, sizeof(later), "later");
+  beside(restored, sizeof(restored), "restored");
+  write_all(store, 1);
+  CHECK(engine_race_checkpoint(store, NULL) == ENGINE_RACE_INVALID_ARGUMENT);
+  CHECK(engine_race_checkpoint(store, checkpoint) == ENGINE_RACE_OK);
+  CHECK(engine_race_checkpoint(store, checkpoint) == ENGINE_RACE_INVALID_ARGUMENT);
+  CHECK(engine_race_backup(store, full, NULL, NULL) == ENGINE_RACE_OK);
+  write_all(store, 2);
+  memset(&report, 0, sizeof(report));
+  CHECK(engine_race_backup(store, later, full, &report) == ENGINE_RACE_INVALID_ARGUMENT);
+  report.struct_bytes = sizeof(report);
+  CHECK(engine_race_backup(store, later, full, &report) == ENGINE_RACE_OK);
+  CHECK(report.record_count == kRecords && report.value_count == kRecords);
+  CHECK(report.chain_length == 2 && report.size_bytes > 0);
+  engine_race_close(store);
+  CHECK(engine_race_backup(store, restored, NULL, NULL) != ENGINE_RACE_OK);
+  CHECK(engine_race_verify_backup(later, NULL, &report) == ENGINE_RACE_OK);
+  CHECK(engine_race_restore(later, NULL, NULL, NULL) == ENGINE_RACE_INVALID_ARGUMENT);
+  CHECK(engine_race_restore(checkpoint, restored, NULL, NULL) == ENGINE_RACE_NOT_FOUND);
+  CHECK(engine_race_restore(later, restored, NULL, &report) == ENGINE_RACE_OK);
+  expect_and_remove(checkpoint, 1);
+  expect_and_remove(restored, 2);
+  remove_in(full);
+  remove_in(later);
+}
+
 int main(void) {
   char base[] = "/tmp/engine_race_c_XXXXXX";
   if (!make_base(base)) return 1;
@@ -647,6 +693,7 @@ int main(void) {
   run("stats", case_stats);
   run("latencies", case_latencies);
   run("closed stores", case_closed_stores);
+  run("checkpoints and backups", case_checkpoints_and_backups);
   rmdir(base);
   return failed_checks != 0;
 }
