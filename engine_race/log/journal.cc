@@ -33,8 +33,8 @@ Status FillWithZeros(const io::File& file, uint64_t size_bytes) {
 Status Journal::Open(int dir_fd, const StoreIds& ids, uint64_t size_bytes, mode_t file_mode,
                      uint32_t batch_records, const Placement& memory, Callbacks callbacks,
                      std::unique_ptr<Journal>* journal) {
-  std::unique_ptr<Journal> opened(new Journal(ids, size_bytes / format::kJournalHalves,
-                                              batch_records, std::move(callbacks)));
+  std::unique_ptr<Journal> opened(
+      new Journal(ids, size_bytes / format::kJournalHalves, batch_records, std::move(callbacks)));
   ENGINE_RACE_RETURN_IF_ERROR(opened->Prepare(dir_fd, size_bytes, file_mode, memory));
   *journal = std::move(opened);
   return Status::Ok();

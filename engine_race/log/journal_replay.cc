@@ -23,8 +23,8 @@ std::pair<uint32_t, uint64_t> SlotOf(const JournalReplay::Record& record) {
 // Checks the block at `block`, which it changes, and copies its header.
 bool ParseHeader(char* block, const StoreIds& ids, format::JournalHeader* header) {
   std::memcpy(header, block, sizeof(*header));
-  if (header->magic != format::kJournalMagic || header->store_id != ids.store_id || header->lineage != ids.lineage() ||
-      header->record_count > format::kJournalBatchRecords) {
+  if (header->magic != format::kJournalMagic || header->store_id != ids.store_id ||
+      header->lineage != ids.lineage() || header->record_count > format::kJournalBatchRecords) {
     return false;
   }
   reinterpret_cast<format::JournalHeader*>(block)->checksum = 0;
@@ -91,8 +91,7 @@ Status JournalReplay::Read(int dir_fd, const StoreIds& ids) {
   Region window;
   ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(kWindowBytes, /*huge_pages=*/false, &window));
   for (uint32_t half = 0; half < format::kJournalHalves; ++half) {
-    ENGINE_RACE_RETURN_IF_ERROR(
-        ReadHalf(ids, half * half_bytes, (half + 1) * half_bytes, window));
+    ENGINE_RACE_RETURN_IF_ERROR(ReadHalf(ids, half * half_bytes, (half + 1) * half_bytes, window));
   }
   std::sort(records_.begin(), records_.end(),
             [](const Record& a, const Record& b) { return SlotOf(a) < SlotOf(b); });

@@ -152,8 +152,9 @@ BucketState Staging::Decode(uint32_t bucket, const format::BucketCounts& line) c
   bool sound = true;
   const auto payload_of = [&](format::WordKind kind, uint64_t word) {
     uint64_t payload = 0;
-    sound = DecodeWord(files_.identity.seed_id(), bucket, kind, word, PayloadBits(kind), &payload) &&
-            sound;
+    sound =
+        DecodeWord(files_.identity.seed_id(), bucket, kind, word, PayloadBits(kind), &payload) &&
+        sound;
     return payload;
   };
   BucketState state;

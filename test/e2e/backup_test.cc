@@ -79,7 +79,7 @@ class BackupTest : public testing::Test {
       ASSERT_TRUE(made.ok()) << made.ToString();
       EXPECT_EQ(report.record_count, contents.size());
       EXPECT_EQ(report.chain_length, static_cast<uint32_t>(number) + 1);
-      EXPECT_EQ(report.value_count < report.record_count, number > 0);
+      EXPECT_EQ(report.value_count<report.record_count, number> 0);
       at_.push_back(contents);
     }
     Change(store.get(), 200, &contents);

@@ -83,9 +83,9 @@ class VerifyIndexTest : public PagedIndexFixture {
     extent.record_count = image.record_count();
     // The checks of the coverages hold for this root alone.
     bool is_replaced = false;
-    ASSERT_TRUE(
-        l1::StoreIndexRoot(files.fd.get(), OwnIds(store_id_), options_.file_mode, files.root, &is_replaced)
-            .ok());
+    ASSERT_TRUE(l1::StoreIndexRoot(files.fd.get(), OwnIds(store_id_), options_.file_mode,
+                                   files.root, &is_replaced)
+                    .ok());
   }
 
   void ForgeSlot() {
