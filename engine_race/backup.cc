@@ -58,6 +58,8 @@ Status LockForBackup(const Options& options, const std::string& dir, UniqueFd* d
   ENGINE_RACE_RETURN_IF_ERROR(sys::ListDirectory(dir_fd, &names));
   std::erase(names, "lost+found");
   std::erase(names, format::kLockName);
+  // The first name of an unfinished backup; it is replaced before it is used.
+  std::erase(names, format::kBackupTempName);
   if (names.empty()) return Status::Ok();
   return Status::InvalidArgument(dir + " is not empty: " + names.front());
 }

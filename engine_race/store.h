@@ -121,7 +121,7 @@ class Store {
   Status Range(const Snapshot& snapshot, std::string_view lower, std::string_view upper,
                const VisitFn& visit);
 
-  // Makes a store of its own in `dir`, which must be missing or empty: what the latest state is at
+  // Makes a store of its own in `dir`, which must be missing or empty. It is the latest state at
   // one moment of the call, while other calls go on. It has every write that was acknowledged
   // before the call. It has the geometry of this store and no paths, and an id of its own. It is
   // durable once this is Ok. By reflink it shares the blocks of the logs, as they are: then this is
@@ -169,8 +169,8 @@ class Store {
   // all that it reads with its checksums. The store has exactly the records of the backup, the
   // geometry of the store that was backed up, and an id of its own. options.paths are ignored. It
   // is durable once this is Ok. kCorruption when a backup is damaged or unfinished, kNotFound when
-  // there is none, kInvalidArgument when a parent is missing or another backup, kFull,
-  // kIncomplete as Checkpoint. `report` may be null.
+  // there is none, kInvalidArgument when a parent is missing or another backup. kFull and
+  // kIncomplete as in Checkpoint. `report` may be null.
   static Status Restore(const Options& options, const std::string& backup, const std::string& to,
                         BackupReport* report = nullptr, const CopyProgressFn& on_progress = {});
 

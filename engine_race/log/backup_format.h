@@ -54,10 +54,10 @@ struct BackupManifest {
 static_assert(sizeof(BackupManifest) == 4096);
 static_assert(offsetof(BackupManifest, checksum) == 4088);
 
-// A piece lists neighbouring live keys of one bucket, and has the values of some of them. Its
-// header, then a bit for each record that says whether its value is here, then the keys, each as
-// its distance from the one before in groups of seven bits, then the XXH3-64 of each value that is
-// here. Zeros up to a whole page; then these values.
+// A piece lists neighbouring live keys of one bucket, and has the values of some of them. Behind
+// its header stands a bit for each record, which says whether its value is here. Then come the
+// keys, each as its distance from the one before, in groups of seven bits. Then comes the XXH3-64
+// of each value that is here. Zeros fill the page, and these values follow.
 inline constexpr uint64_t kBackupPieceMagic = 0x4345495045434152;  // "RACEPIEC" as bytes
 inline constexpr uint32_t kBackupPieceRecords = 8192;
 inline constexpr uint32_t kBackupPieceValues = 256;

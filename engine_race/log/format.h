@@ -113,8 +113,8 @@ inline constexpr uint32_t kKeyRangePathNamesBytes = kPathNamesBytes - sizeof(Man
 static_assert(sizeof(Manifest) + offsetof(ManifestPaths, names) + kKeyRangePathNamesBytes == 4072);
 static_assert(kMaxPathCount * 2 <= kKeyRangePathNamesBytes);
 
-// In versions 8 and 9 the seed id stands before the place of the keys, which are zero in version 8,
-// and names have the bytes before it.
+// In versions 8 and 9 the seed id stands before the place of the keys, and names have the bytes
+// before it. In version 8 the keys are zero.
 inline constexpr uint32_t kSeedPathNamesBytes = kKeyRangePathNamesBytes - sizeof(uint64_t);
 static_assert(sizeof(Manifest) + offsetof(ManifestPaths, names) + kSeedPathNamesBytes == 4064);
 static_assert(kMaxPathCount * 2 <= kSeedPathNamesBytes);

@@ -71,7 +71,7 @@ Status ReadManifestDraft(int dir_fd, StoreIdentity* identity);
 Status WriteManifestDraft(int dir_fd, const StoreIdentity& identity, mode_t file_mode);
 Status CommitManifestDraft(int dir_fd);
 
-// The same of a store whose directory openings refuse until it is finished.
+// A draft of a store whose directory is refused by openings until the store is finished.
 Status WriteManifestUnfinished(int dir_fd, const StoreIdentity& identity, mode_t file_mode);
 Status CommitManifestUnfinished(int dir_fd);
 

@@ -149,6 +149,10 @@ Status LockEmptyDirectory(const Options& options, const std::string& dir, Leftov
   // mkfs makes this in the root of a file system.
   std::erase(names, "lost+found");
   std::erase(names, format::kLockName);
+  // Of an unfinished store, the first name. It is replaced before it is used.
+  if (leftovers == Leftovers::kRemoved && !found.ok()) {
+    std::erase(names, format::kManifestTempName);
+  }
   if (names.empty()) return Status::Ok();
   return Status::InvalidArgument(dir + " is not empty: " + names.front());
 }

@@ -1,6 +1,7 @@
-// The backups of bin/store: made of a closed store, verified, and restored. Each call prints what
-// it has done, shows a line of its progress on a terminal, and returns the exit code: 0, 1 for a
-// damaged backup, else 2.
+// The backups of bin/store: made of a closed store, verified, and restored.
+//
+// Each call prints what it has done, and shows a line of its progress on a terminal. It returns the
+// exit code: 0, 1 for a damaged backup, else 2.
 //
 // Thread safety: one call at a time for a store or a backup.
 #ifndef HARNESS_MEASURE_STORE_BACKUP_H_

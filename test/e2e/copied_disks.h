@@ -1,5 +1,5 @@
-// The file systems that checkpoints are made on: the one of temporary files, where records are
-// copied, and small ones of the test's own that can share blocks.
+// The file systems that checkpoints are made on. Temporary files lie where records are copied;
+// small file systems of the test's own can share blocks.
 //
 // Stateless.
 #ifndef TEST_E2E_COPIED_DISKS_H_

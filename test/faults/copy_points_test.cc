@@ -149,13 +149,13 @@ class CopyPointsTest : public testing::TestWithParam<Work> {};
 
 TEST_P(CopyPointsTest, KilledAtAnyCallItLeavesNothingOrAWholeCopy) {
   const MemoryDir dir;
-  const CopyMaker maker(GetParam(), dir.Join(""));
+  const CopyMaker maker(GetParam(), dir.path());
   KillEverywhere(maker, dir.stride() * Sized(1, 7));
 }
 
 TEST_P(CopyPointsTest, AFailureAtAnyCallLeavesNothingOrAWholeCopy) {
   const MemoryDir dir;
-  const CopyMaker maker(GetParam(), dir.Join(""));
+  const CopyMaker maker(GetParam(), dir.path());
   for (const Fault fault : {Fault::kIoError, Fault::kDiskFull, Fault::kNoFiles}) {
     for (const Repeat repeat : {Repeat::kOnce, Repeat::kFromThenOn}) {
       bool fired = true;
