@@ -200,6 +200,8 @@ TEST_F(IndexRootTest, OfAnotherStoreShapeOrVersionItIsRefused) {
   Status status = Load(&root, kExtentStoreId + 1);
   EXPECT_EQ(status.code(), Code::kCorruption);
   EXPECT_NE(status.message().find("another store"), std::string::npos);
+  status = l1::LoadIndexRoot(dir_.fd(), {kExtentStoreId, kExtentStoreId + 1}, kBuckets, &root);
+  EXPECT_NE(status.message().find("another store"), std::string::npos) << "its seed is another";
   status = Load(&root, kExtentStoreId, kBuckets + 1);
   EXPECT_EQ(status.code(), Code::kCorruption);
   EXPECT_EQ(status.message(), "key_index_root: it has 20 buckets, the store has 21");

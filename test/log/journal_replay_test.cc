@@ -31,6 +31,10 @@ TEST(JournalReplayTest, ATornBatchEndsItAndAnotherStoresIsNotRead) {
   ASSERT_TRUE(foreign.Read(directory.get(), OwnIds(store_id + 1)).ok());
   EXPECT_EQ(foreign.EndSlot(0), 0u);
 
+  JournalReplay of_source;
+  ASSERT_TRUE(of_source.Read(directory.get(), {store_id, store_id + 1}).ok());
+  EXPECT_EQ(of_source.EndSlot(0), 0u) << "its seed is another";
+
   // One write a batch: a header and a value. The seventh header loses a sector.
   const std::string sector(512, 'x');
   Overwrite(dir.path() + "/" + format::kJournalName, sector.data(), sector.size(),
