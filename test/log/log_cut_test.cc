@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include <atomic>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -31,12 +31,14 @@ TEST(LogCutTest, CountsWhatWasAppendedBefore) {
 // first bucket. Counts that are read one after another would, sooner or later.
 TEST(LogCutTest, IsOneMomentOfAllBuckets) {
   const TempDir dir(FastParent());
-  const auto log = OpenLog(TinyOptions(), dir.path());
+  // So many that the writer comes to both while a cut is taken.
+  Options options = TinyOptions();
+  options.bucket_count = 1024;
+  const auto log = OpenLog(options, dir.path());
   const uint32_t bucket_count = log->geometry().bucket_count;
-  std::atomic<bool> stop{false};
-  std::thread writer([&] {
+  const std::jthread writer([&](const std::stop_token& stop) {
     const std::string value = ValueOf(1, 1);
-    for (uint64_t i = 0; !stop.load(); ++i) {
+    for (uint64_t i = 0; !stop.stop_requested(); ++i) {
       for (const uint64_t bucket : {bucket_count - 1, uint32_t{0}}) {
         const uint64_t key = log->geometry().FirstKeyOf(static_cast<uint32_t>(bucket)) + i % 100;
         if (!log->Append(key, value.data()).ok()) return;
@@ -51,8 +53,6 @@ TEST(LogCutTest, IsOneMomentOfAllBuckets) {
     ASSERT_LE(counts[0], counts[bucket_count - 1]);
     ASSERT_LE(counts[bucket_count - 1], counts[0] + 1);
   }
-  stop.store(true);
-  writer.join();
 }
 
 }  // namespace
