@@ -217,6 +217,7 @@ Status BatchWriter::Count(const BatchPlan& plan, BatchPart* part, bool must_coun
   Bucket& bucket = context_.buckets[part->bucket];
   ENGINE_RACE_ASSERT(bucket.held && part->placed && bucket.record_count == part->first_slot);
   const uint64_t count = part->first_slot + part->size();
+  bucket.at_cut.See(context_.cuts.number(), bucket.record_count);
   bool ended = false;
   Status published = Guarded([&] {
     Status stored = context_.staging.PublishStaged(part->bucket, format::WordKind::kRecords, count);

@@ -99,7 +99,7 @@ Status HasLargeBatch(const StoreFiles& files, bool* has) {
 }
 
 Status LargeBatches::Write(std::span<const WriteBatch::Record> records) {
-  const std::lock_guard<std::mutex> one_at_a_time(mutex_);
+  const std::lock_guard<std::mutex> one_at_a_time(context_.large_batch_mutex);
   BatchPlan plan;
   bool too_large = false;
   ENGINE_RACE_RETURN_IF_ERROR(batches_.Prepare(records, &plan));
@@ -144,7 +144,7 @@ Status LargeBatches::Save(std::span<const WriteBatch::Record> records, const io:
 Status LargeBatches::Commit(std::span<const WriteBatch::Record> records, const io::File& file) {
   format::LargeBatchHeader header{};
   header.magic = format::kLargeBatchMagic;
-  header.store_id = context_.store_id();
+  header.store_id = context_.files.identity.store_id;
   header.entry_count = records.size();
   header.checksum = ChecksumOf(header, EntriesOf(records));
   ENGINE_RACE_RETURN_IF_ERROR(file.Write(&header, sizeof(header), 0));

@@ -14,7 +14,6 @@
 #define ENGINE_RACE_LOG_LARGE_BATCHES_H_
 
 #include <cstdint>
-#include <mutex>
 #include <span>
 
 #include "engine_race/base/status.h"
@@ -59,7 +58,6 @@ class LargeBatches {
   GroupWriter& groups_;
   BatchWriter& batches_;
   Syncer& syncer_;
-  std::mutex mutex_;
 };
 
 // Whether the store has a large batch that an opening must finish first. An error is one of

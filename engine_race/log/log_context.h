@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <mutex>
 #include <vector>
 
 #include "engine_race/base/latency_recorder.h"
@@ -48,6 +49,8 @@ struct LogContext {
   CutCounter cuts;
   WriteLatch latch;
   BatchGate batches;
+  // Held while a batch that staging has no room for is written.
+  std::mutex large_batch_mutex;
   // How long writes of full groups and flushes took, where Options::latency_stats asks for it.
   LatencyRecorder group_writes;
   LatencyRecorder flushes;

@@ -6,8 +6,8 @@
 // it was asked for. If it holds a record, it also holds all that were acknowledged before that
 // record's append began. No writer waits.
 //
-// TakeCut is the only place where a cut is taken. Records that must be seen together are to be kept
-// from it while they are written.
+// TakeCut is the only place where a cut is taken. It waits for batches that are being counted, and
+// none is counted meanwhile.
 //
 // Thread safety: TakeCut from any thread, beside appends. CutCounter belongs to a LogContext.
 #ifndef ENGINE_RACE_LOG_LOG_CUT_H_
