@@ -173,8 +173,8 @@ typedef void (*engine_race_done_fn)(void* argument, int code);
 int engine_race_read_async(engine_race_store* store, uint64_t key, void* value,
                            engine_race_done_fn done, void* argument);
 
-/* Batches: writes and deletions that a store takes as a whole. A batch copies its values. It belongs
- * to no store, may be written several times, and is used by one thread at a time. */
+/* Batches: writes and deletions that a store takes as a whole. A batch copies its values. It
+ * belongs to no store, may be written several times, and is used by one thread at a time. */
 
 /* Null when memory is refused. */
 engine_race_batch* engine_race_batch_create(void);

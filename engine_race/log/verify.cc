@@ -9,11 +9,11 @@
 
 #include "engine_race/base/memory.h"
 #include "engine_race/log/batch_intents.h"
-#include "engine_race/log/large_batches.h"
 #include "engine_race/log/doubt.h"
 #include "engine_race/log/entry_codec.h"
 #include "engine_race/log/journal_replay.h"
 #include "engine_race/log/lane.h"
+#include "engine_race/log/large_batches.h"
 #include "engine_race/log/parallel_work.h"
 #include "engine_race/log/staging.h"
 #include "engine_race/log/store_files.h"
