@@ -64,15 +64,11 @@ struct Store::Impl {
     }
     ENGINE_RACE_RETURN_IF_ERROR(log->Write(batch));
     readers->MakeRoomForIndex();
-    CountRecords(batch);
-    return Status::Ok();
-  }
-
-  // The records of batches count as writes and deletions.
-  void CountRecords(const WriteBatch& batch) {
+    // Records of batches count as writes and deletions.
     const uint64_t puts = batch.put_count();
     if (puts != 0) stats.counters.Add(OpCounter::kWrites, puts);
     if (puts != batch.size()) stats.counters.Add(OpCounter::kDeletes, batch.size() - puts);
+    return Status::Ok();
   }
 
   Status Read(std::string_view key, ValueSink value) {

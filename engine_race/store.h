@@ -54,9 +54,9 @@ class Store {
   Status Delete(std::string_view key);
 
   // Writes all records of a batch or none; later entries of a key win. Once Ok, all of them outlive
-  // the process, and in a durable sync mode a power loss. After a kill they are all there or none,
-  // at any moment; in a durable sync mode, or where a Sync has begun during the call, after a power
-  // loss too. Every later read sees all of them. A read that is under way meanwhile may see a part
+  // the process, and in a durable sync mode a power loss. A kill at any moment leaves all of
+  // them or none. In a durable sync mode, or if a Sync begins during the call, a power loss does
+  // so too. Every later read sees all of them. A read that is under way meanwhile may see a part
   // of them, snapshots and iterators never. The codes of Write. After a failure no read sees any
   // of them; if writing has ended for good, reopening the store may bring all of them.
   Status Write(const WriteBatch& batch);

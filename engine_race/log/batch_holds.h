@@ -29,7 +29,7 @@ class BatchHolds {
   ~BatchHolds();
 
   // Holds all buckets of the plan. With `places` each part also gets the places of its slots, as by
-  // TakePlaces, unless *too_large: a bucket can never have places for all of its records. kFull,
+  // TakePlaces. *too_large: not done, a bucket can never have places for all its records. kFull,
   // kIOError, kCorruption, and what a listener's Prepare says.
   Status HoldAll(bool places, bool* too_large);
   // Gives a part of a held bucket its slots and their places, and has the listener make room. Waits

@@ -34,7 +34,7 @@
 
 namespace engine_race {
 
-// What a batch needs while it is written. Kept for the next one.
+// Memory of a batch that is being written. Kept for the next one.
 struct BatchScratch {
   BatchPlan plan;
   std::vector<JournalChainRecord> chain;
@@ -77,7 +77,7 @@ class BatchWriter {
   // Works on both, which outlive it.
   BatchWriter(LogContext* context, GroupWriter* groups);
 
-  // What an append answers. Ok: all records are acknowledged; with a journal they are durable. Also
+  // Answers like an append. Ok: all records are acknowledged; with a journal they are durable. Also
   // Ok, and nothing was done, when *too_large. After a failure none of them is seen by any read,
   // unless the failure has latched: then the next opening may find all of them.
   Status Write(std::span<const WriteBatch::Record> records, Journal* journal, bool* too_large);

@@ -40,7 +40,7 @@ class LargeBatches {
         batches_(*batches),
         syncer_(*syncer) {}
 
-  // What BucketLog::Write answers.
+  // Answers as BucketLog::Write.
   Status Write(std::span<const WriteBatch::Record> records);
   // Finishes a batch that an earlier opening has committed. A failure leaves nothing to open: a
   // part of the batch may be appended.

@@ -1,4 +1,4 @@
-// What batches gain over single writes, with one thread: in memory, and durably on a disk.
+// The gain of batches over single writes, with one thread: in memory, and durably on a disk.
 //
 // Each side fills a fresh store with the same records in the same order; sides alternate. A batch's
 // rate includes putting the records into it. Not thread-safe.

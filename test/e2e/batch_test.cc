@@ -148,7 +148,6 @@ TEST(StoreBatchTest, AKilledStoreHasTheLastBatchOrTheOneUnderWay) {
   ASSERT_NE(shared, MAP_FAILED);
   auto* const acknowledged = new (shared) std::atomic<uint64_t>(0);
   std::mt19937_64 random(std::random_device{}());
-  uint64_t met_under_way = 0;
   for (uint64_t round = 0; round < Sized(120, 15) && !HasFailure(); ++round) {
     Options options = TinyOptions();
     if (round % 8 == 7) options.sync_mode = SyncMode::kGroup;
@@ -175,10 +174,8 @@ TEST(StoreBatchTest, AKilledStoreHasTheLastBatchOrTheOneUnderWay) {
     const auto store = OpenStore(dir.path(), TinyOptions());
     const uint64_t version = OneVersion(RangeOf(store.get(), "", ""));
     EXPECT_TRUE(version == last || version == last + 1) << version << " after " << last;
-    met_under_way += version == last + 1;
     acknowledged->store(version);
   }
-  EXPECT_GT(met_under_way + 1, 0u);
   ::munmap(shared, 4096);
 }
 

@@ -55,7 +55,7 @@ TEST_P(SharedBlocksTest, HoldsWhatWasThereAndNothingLater) {
   const StoreIdentity clone = IdentityOf(target());
   EXPECT_NE(clone.store_id, original.store_id);
   EXPECT_EQ(clone.seed_id(), original.store_id);
-  EXPECT_EQ(clone.format_version, format::kSeedFormatVersion);
+  EXPECT_EQ(clone.format_version, format::kExtendedAllKeysFormatVersion);
 }
 
 TEST_P(SharedBlocksTest, BothStoresGoOnByThemselves) {
@@ -93,7 +93,7 @@ TEST_P(SharedBlocksTest, OfAPartOfTheKeys) {
     contents[key] = 1;
   }
   ASSERT_TRUE(store->Checkpoint(target(), Shared()).ok());
-  EXPECT_EQ(IdentityOf(target()).format_version, format::kSeedKeyRangeFormatVersion);
+  EXPECT_EQ(IdentityOf(target()).format_version, format::kExtendedKeyRangeFormatVersion);
   EXPECT_EQ(ContentsOf(target(), options), contents);
 }
 

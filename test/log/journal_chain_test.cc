@@ -28,7 +28,7 @@ class JournalChainTest : public ::testing::Test {
       return Status::Ok();
     };
     callbacks.on_failure = [](const Status&) {};
-    EXPECT_TRUE(Journal::Open(directory_.get(), kStoreId, kMinJournalBytes, 0600, /*batch=*/1,
+    EXPECT_TRUE(Journal::Open(directory_.get(), OwnIds(kStoreId), kMinJournalBytes, 0600, /*batch=*/1,
                               Placement(), std::move(callbacks), &journal_)
                     .ok());
   }
@@ -58,7 +58,7 @@ class JournalChainTest : public ::testing::Test {
   }
   uint64_t Replayed() const {
     JournalReplay replay;
-    EXPECT_TRUE(replay.Read(directory_.get(), kStoreId).ok());
+    EXPECT_TRUE(replay.Read(directory_.get(), OwnIds(kStoreId)).ok());
     return replay.RecordsOf(1).size();
   }
   void Zero(uint64_t block) {
@@ -83,7 +83,7 @@ TEST_F(JournalChainTest, ItsRecordsAreFoundBetweenSingleOnes) {
   ASSERT_TRUE(journal_->WriteChain(Records(402, 404, &value_), &half).ok());
   journal_->SettleChain(half);
   JournalReplay replay;
-  ASSERT_TRUE(replay.Read(directory_.get(), kStoreId).ok());
+  ASSERT_TRUE(replay.Read(directory_.get(), OwnIds(kStoreId)).ok());
   ASSERT_EQ(replay.RecordsOf(1).size(), 404u);
   Region buffer;
   ASSERT_TRUE(Region::Allocate(kValueBytes, false, &buffer).ok());
