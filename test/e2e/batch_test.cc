@@ -114,7 +114,7 @@ TEST(StoreBatchTest, NoSnapshotAndNoIteratorShowsAPart) {
     });
   }
   std::string value;
-  for (uint64_t round = 0; round < Sized(300, 30); ++round) {
+  for (uint64_t round = 0; round < Sized(4000, 200); ++round) {
     Snapshot snapshot;
     ASSERT_TRUE(store->GetSnapshot(&snapshot).ok());
     Versions seen;
