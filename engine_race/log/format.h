@@ -43,8 +43,8 @@ inline constexpr uint64_t kManifestMagic = 0x3145434152474e45;  // "ENGRACE1" as
 // that know only stores of all keys would look for keys in other buckets.
 inline constexpr uint32_t kAllKeysFormatVersion = 6;
 inline constexpr uint32_t kKeyRangeFormatVersion = 7;
-// Versions 8 and 9 are 6 and 7 with what builds that know only those must refuse: checksums with
-// the seed of another store, and batches, which an interruption may have left to be finished. A
+// Versions 8 and 9 are 6 and 7 with what builds that know only those must refuse. That is checksums
+// with the seed of another store, or a batch, which an interruption may have left to be finished. A
 // store becomes 8 or 9 when it first has any of that.
 inline constexpr uint32_t kExtendedAllKeysFormatVersion = 8;
 inline constexpr uint32_t kExtendedKeyRangeFormatVersion = 9;
