@@ -62,7 +62,7 @@ TEST(WriteBatchTest, MovedFromItIsEmpty) {
   ASSERT_TRUE(batch.Put(KeyOf(1), ValueOf(1, 1)).ok());
   WriteBatch moved(std::move(batch));
   EXPECT_EQ(moved.size(), 1u);
-  EXPECT_TRUE(batch.empty());
+  EXPECT_TRUE(batch.empty());  // NOLINT(bugprone-use-after-move): it says that it is empty
   ASSERT_TRUE(batch.Put(KeyOf(2), ValueOf(2, 1)).ok());
   EXPECT_EQ(std::string(moved.records()[0].value, kValueBytes), ValueOf(1, 1));
 }

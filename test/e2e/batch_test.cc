@@ -107,9 +107,9 @@ TEST(StoreBatchTest, NoSnapshotAndNoIteratorShowsAPart) {
   EXPECT_EQ(VersionOf(store.get(), SpreadKey(1)), 1u);
   std::atomic<bool> stop{false};
   std::atomic<uint64_t> next{2};
-  std::vector<std::thread> writers;
-  for (int t = 0; t < 2; ++t) {
-    writers.emplace_back([&] {
+  std::vector<std::thread> writers(2);
+  for (std::thread& writer : writers) {
+    writer = std::thread([&] {
       while (!stop) ASSERT_TRUE(store->Write(SpreadBatch(next++)).ok());
     });
   }
