@@ -111,7 +111,7 @@ jobs = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc))
 submake = $(MAKE) --no-print-directory $(jobs)
 
 .PHONY: all library programs tests quick-tests guest race test test-all test-rest test-report fuzz check bench bench-race \
-        bench-safety bench-io bench-scan bench-l1 bench-index bench-numa bench-space bench-compare flame mutants soak crash powercut \
+        bench-batches bench-safety bench-io bench-scan bench-l1 bench-index bench-numa bench-space bench-compare flame mutants soak crash powercut \
         nvme-guest numa-guests \
         asan tsan format clean help FORCE
 .SECONDARY:
@@ -191,6 +191,10 @@ bench: $(BIN)/bench_micro  ## the micro-benchmarks
 bench-race: $(BENCHES)  ## the measured claims, into out/bench-race.json; about ten minutes
 	mkdir -p out
 	$(BIN)/bench_race --json out/bench-race.json $(BENCH_RACE_ARGS)
+
+bench-batches: $(BIN)/bench_batches  ## what batches gain over single writes, into out/bench-batches.json
+	mkdir -p out
+	$(BIN)/bench_batches --json out/bench-batches.json $(BENCH_BATCHES_ARGS)
 
 bench-safety: $(BIN)/bench_safety  ## what safety costs, and the mutants, into out/bench-safety.json
 	scripts/setup.sh mutants

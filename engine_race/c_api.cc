@@ -92,6 +92,27 @@ int Report(engine_race_report* report, const CheckFn& check) {
   return Answer(status);
 }
 
+// No padding.
+constexpr size_t kBackupReportBytes = 5 * sizeof(uint64_t);
+static_assert(sizeof(engine_race_backup_report) == kBackupReportBytes);
+
+// Report of a backup.
+template <typename CallFn>
+int ReportBackup(engine_race_backup_report* report, const CallFn& call) {
+  if (report != nullptr && !IsStructSize(report->struct_bytes, kBackupReportBytes)) {
+    return BadArgument("struct_bytes of the report is not its size");
+  }
+  engine_race::BackupReport found;
+  const Status status = Guarded([&] { return call(&found); });
+  if (report != nullptr) {
+    const size_t struct_bytes = report->struct_bytes;
+    std::memset(report, 0, struct_bytes);
+    *report = {struct_bytes, found.record_count, found.value_count, found.chain_length,
+               found.size_bytes};
+  }
+  return Answer(status);
+}
+
 }  // namespace
 
 namespace engine_race::c_api {
@@ -288,6 +309,41 @@ int engine_race_sync(engine_race_store* store) {
   const StoreCall call(store);
   if (!call.ok()) return call.Refused();
   return Answer(Guarded([&] { return call->Sync(); }));
+}
+
+int engine_race_checkpoint(engine_race_store* store, const char* directory) {
+  if (directory == nullptr) return NullArgument();
+  const StoreCall call(store);
+  if (!call.ok()) return call.Refused();
+  return Answer(Guarded([&] { return call->Checkpoint(directory); }));
+}
+
+int engine_race_backup(engine_race_store* store, const char* directory, const char* since,
+                       engine_race_backup_report* report) {
+  if (directory == nullptr) return NullArgument();
+  const StoreCall call(store);
+  if (!call.ok()) return call.Refused();
+  return ReportBackup(report, [&](engine_race::BackupReport* found) {
+    engine_race::BackupOptions how;
+    if (since != nullptr) how.since = since;
+    return call->Backup(directory, how, found);
+  });
+}
+
+int engine_race_restore(const char* backup, const char* to, const engine_race_options* options,
+                        engine_race_backup_report* report) {
+  if (backup == nullptr || to == nullptr) return NullArgument();
+  return ReportBackup(report, [&](engine_race::BackupReport* found) {
+    return Store::Restore(OptionsOf(options), backup, to, found);
+  });
+}
+
+int engine_race_verify_backup(const char* backup, const engine_race_options* options,
+                              engine_race_backup_report* report) {
+  if (backup == nullptr) return NullArgument();
+  return ReportBackup(report, [&](engine_race::BackupReport* found) {
+    return Store::VerifyBackup(OptionsOf(options), backup, found);
+  });
 }
 
 int engine_race_verify(const char* directory, const engine_race_options* options,

@@ -4,6 +4,7 @@
 #include "engine_race/base/guarded.h"
 #include "engine_race/index/verify_index.h"
 #include "engine_race/log/copy.h"
+#include "engine_race/log/restore.h"
 #include "engine_race/store.h"
 
 namespace engine_race {
@@ -32,6 +33,25 @@ Status Store::Copy(const Options& options, const std::string& from, const std::s
     Log(options.log, LogLevel::kError, "copy " + from + " to " + to + ": " + copied.ToString());
   }
   return copied;
+}
+
+Status Store::Restore(const Options& options, const std::string& backup, const std::string& to,
+                      BackupReport* report, const CopyProgressFn& on_progress) {
+  Status restored = Guarded([&] { return RestoreStore(options, backup, to, report, on_progress); });
+  if (!restored.ok()) {
+    Log(options.log, LogLevel::kError,
+        "restore " + backup + " to " + to + ": " + restored.ToString());
+  }
+  return restored;
+}
+
+Status Store::VerifyBackup(const Options& options, const std::string& backup, BackupReport* report,
+                           const CopyProgressFn& on_progress) {
+  Status verified = Guarded([&] { return VerifyBackupFiles(backup, report, on_progress); });
+  if (!verified.ok()) {
+    Log(options.log, LogLevel::kError, "verify backup " + backup + ": " + verified.ToString());
+  }
+  return verified;
 }
 
 }  // namespace engine_race

@@ -1,7 +1,10 @@
 #include "engine_race/stats_fields.h"
 
+#include <sys/resource.h>
+
 #include <array>
 #include <type_traits>
+#include <utility>
 
 #include "engine_race/log/bucket_log.h"
 
@@ -154,6 +157,29 @@ void SetLogFigures(const BucketLog& log, StoreStats* to) {
   to->bucket_count = geometry.bucket_count;
   to->key_range = geometry.keys();
   to->bucket_capacity_records = geometry.bucket_capacity_records;
+}
+
+void SetProcessFigures(StoreStats* to) {
+  struct rusage usage;
+  if (::getrusage(RUSAGE_SELF, &usage) == 0) {
+    constexpr uint64_t kBlockBytes = 512;
+    to->process_read_bytes = static_cast<uint64_t>(usage.ru_inblock) * kBlockBytes;
+    to->process_written_bytes = static_cast<uint64_t>(usage.ru_oublock) * kBlockBytes;
+  }
+}
+
+void SetLatencies(const OpStats& stats, const BucketLog& log, StoreLatencies* to) {
+  const auto set = [to](LatencyKind kind, LatencyHistogram histogram) {
+    to->kinds[static_cast<size_t>(kind)] = std::move(histogram);
+  };
+  set(LatencyKind::kRead, stats.reads.Snapshot());
+  set(LatencyKind::kMultiRead, stats.multi_reads.Snapshot());
+  set(LatencyKind::kAsyncRead, stats.async_reads.Snapshot());
+  set(LatencyKind::kWrite, stats.writes.Snapshot());
+  set(LatencyKind::kRange, stats.ranges.Snapshot());
+  set(LatencyKind::kSync, stats.syncs.Snapshot());
+  set(LatencyKind::kGroupWrite, log.group_write_latencies());
+  set(LatencyKind::kFlush, log.flush_latencies());
 }
 
 std::string_view LatencyKindName(LatencyKind kind) {

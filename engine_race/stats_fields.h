@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "engine_race/base/op_counters.h"
+#include "engine_race/base/op_stats.h"
 #include "engine_race/store_stats.h"
 
 namespace engine_race {
@@ -42,6 +43,11 @@ std::span<const StatsField> StatsFields();
 void SetCounts(const OpCounters& counters, StoreStats* to);
 // Sets the geometry, and the figures of the log.
 void SetLogFigures(const BucketLog& log, StoreStats* to);
+
+// Sets what this process has read and written, of any file.
+void SetProcessFigures(StoreStats* to);
+// Sets how long the calls took, and the writes and flushes of the log.
+void SetLatencies(const OpStats& stats, const BucketLog& log, StoreLatencies* to);
 
 // "read", "multi_read", ..., of every kind in its order.
 std::string_view LatencyKindName(LatencyKind kind);

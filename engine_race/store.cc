@@ -1,17 +1,17 @@
 #include "engine_race/store.h"
 
-#include <sys/resource.h>
-
 #include <memory>
 #include <optional>
 #include <utility>
 
+#include "engine_race/backup.h"
 #include "engine_race/base/clock.h"
 #include "engine_race/base/fork_mark.h"
 #include "engine_race/base/guarded.h"
 #include "engine_race/base/key.h"
 #include "engine_race/base/op_stats.h"
 #include "engine_race/base/value_sink.h"
+#include "engine_race/checkpoint.h"
 #include "engine_race/io/backend_probe.h"
 #include "engine_race/log/bucket_log.h"
 #include "engine_race/readers.h"
@@ -73,6 +73,23 @@ struct Store::Impl {
       if (!made.ok() || !freed) return Status::Ok();
       *appended = Guarded([&] { return log->Append(key, value); });
     }
+    return Status::Ok();
+  }
+
+  Status WriteBatchOf(const WriteBatch& batch) {
+    ENGINE_RACE_RETURN_IF_ERROR(CheckProcess());
+    const KeyRange& keys = log->geometry().keys();
+    if (!keys.HasAllKeys()) {
+      for (const WriteBatch::Record& record : batch.records()) {
+        ENGINE_RACE_RETURN_IF_ERROR(CheckKeyOf(keys, KeyBytes(record.key).view()));
+      }
+    }
+    ENGINE_RACE_RETURN_IF_ERROR(log->Write(batch));
+    readers->MakeRoomForIndex();
+    // Records of batches count as writes and deletions.
+    const uint64_t puts = batch.put_count();
+    if (puts != 0) stats.counters.Add(OpCounter::kWrites, puts);
+    if (puts != batch.size()) stats.counters.Add(OpCounter::kDeletes, batch.size() - puts);
     return Status::Ok();
   }
 
@@ -188,6 +205,13 @@ struct Store::Impl {
     ENGINE_RACE_RETURN_IF_ERROR(CheckProcess());
     const LatencyTimer timer(stats.syncs);
     return log->Sync();
+  }
+
+  // Runs a call that copies the store.
+  template <typename CallFn>
+  Status RunCopy(const CallFn& call) {
+    const Status checked = CheckProcess();
+    return FinishStart(checked.ok() ? Guarded(call) : checked);
   }
 
   // Counts the keys of a MultiRead by their codes.
@@ -307,6 +331,11 @@ Status Store::Delete(std::string_view key) {
   return impl_->Finish(OpCounter::kDeletes, impl_->Append(key, nullptr));
 }
 
+Status Store::Write(const WriteBatch& batch) {
+  Status status = Guarded([&] { return impl_->WriteBatchOf(batch); });
+  return status.ok() ? std::move(status) : impl_->Fail(std::move(status));
+}
+
 Status Store::Read(std::string_view key, std::string* value) {
   return impl_->Run(OpCounter::kReadsFound, [&] { return impl_->Read(key, value); });
 }
@@ -389,6 +418,18 @@ Status Store::Compact() {
   return compacted;
 }
 
+Status Store::Checkpoint(const std::string& dir, const CheckpointOptions& how) {
+  Impl& impl = *impl_;
+  return impl.RunCopy(
+      [&] { return MakeCheckpoint(impl.options, impl.log.get(), &*impl.readers, dir, how); });
+}
+
+Status Store::Backup(const std::string& dir, const BackupOptions& how, BackupReport* report) {
+  Impl& impl = *impl_;
+  return impl.RunCopy(
+      [&] { return MakeBackup(impl.options, impl.log.get(), &*impl.readers, dir, how, report); });
+}
+
 StoreStats Store::Stats() const {
   StoreStats stats;
   SetLogFigures(*impl_->log, &stats);
@@ -407,30 +448,14 @@ StoreStats Store::Stats() const {
 
 void Store::Impl::AddCountersTo(StoreStats* to) const {
   SetCounts(stats.counters, to);
-  struct rusage usage;
-  if (::getrusage(RUSAGE_SELF, &usage) == 0) {
-    constexpr uint64_t kBlockBytes = 512;
-    to->process_read_bytes = static_cast<uint64_t>(usage.ru_inblock) * kBlockBytes;
-    to->process_written_bytes = static_cast<uint64_t>(usage.ru_oublock) * kBlockBytes;
-  }
+  SetProcessFigures(to);
   to->uptime_us = (MonotonicNs() - began_ns) / 1000;
 }
 
 StoreLatencies Store::Latencies() const {
   StoreLatencies latencies;
-  const auto set = [&latencies](LatencyKind kind, LatencyHistogram histogram) {
-    latencies.kinds[static_cast<size_t>(kind)] = std::move(histogram);
-  };
-  const OpStats& stats = impl_->stats;
   latencies.measured = impl_->options.latency_stats;
-  set(LatencyKind::kRead, stats.reads.Snapshot());
-  set(LatencyKind::kMultiRead, stats.multi_reads.Snapshot());
-  set(LatencyKind::kAsyncRead, stats.async_reads.Snapshot());
-  set(LatencyKind::kWrite, stats.writes.Snapshot());
-  set(LatencyKind::kRange, stats.ranges.Snapshot());
-  set(LatencyKind::kSync, stats.syncs.Snapshot());
-  set(LatencyKind::kGroupWrite, impl_->log->group_write_latencies());
-  set(LatencyKind::kFlush, impl_->log->flush_latencies());
+  SetLatencies(impl_->stats, *impl_->log, &latencies);
   return latencies;
 }
 

@@ -17,9 +17,11 @@
 #include <string>
 #include <string_view>
 
+#include "engine_race/base/copy_options.h"
 #include "engine_race/base/options.h"
 #include "engine_race/base/status.h"
 #include "engine_race/base/verify_report.h"
+#include "engine_race/base/write_batch.h"
 #include "engine_race/scan/iterator.h"
 #include "engine_race/scan/snapshot.h"
 #include "engine_race/store_stats.h"
@@ -50,6 +52,14 @@ class Store {
 
   // The value is gone for every later read. Deleting what is not there succeeds.
   Status Delete(std::string_view key);
+
+  // Writes all records of a batch or none; later entries of a key win. Once Ok, all of them outlive
+  // the process, and in a durable sync mode a power loss. A kill at any moment leaves all of
+  // them or none. In a durable sync mode, or if a Sync begins during the call, a power loss does
+  // so too. Every later read sees all of them. A read that is under way meanwhile may see a part
+  // of them, snapshots and iterators never. The codes of Write. After a failure no read sees any
+  // of them; if writing has ended for good, reopening the store may bring all of them.
+  Status Write(const WriteBatch& batch);
 
   // On failure *value is left as it was.
   Status Read(std::string_view key, std::string* value);
@@ -114,6 +124,26 @@ class Store {
   Status Range(const Snapshot& snapshot, std::string_view lower, std::string_view upper,
                const VisitFn& visit);
 
+  // Makes a store of its own in `dir`, which must be missing or empty. It is the latest state at
+  // one moment of the call, while other calls go on. It has every write that was acknowledged
+  // before the call. It has the geometry of this store and no paths, and an id of its own. It is
+  // durable once this is Ok. By reflink it shares the blocks of the logs, as they are: then this is
+  // a Sync and takes little time. Elsewhere it takes space for the live records alone, and up to a
+  // sixteenth of the memory budget, 64 MiB at most. kInvalidArgument when `dir` holds anything,
+  // kFull without space for all of it, kIncomplete when on_progress ended it. A failed checkpoint
+  // leaves `dir` empty; only a failed last flush may leave a whole store. An interrupted one leaves
+  // what no opening takes for a store, and what another checkpoint replaces.
+  Status Checkpoint(const std::string& dir, const CheckpointOptions& how = {});
+
+  // Writes a backup of the latest state at one moment of the call into `dir`, which must be missing
+  // or empty. It is durable once this is Ok. With how.since it holds the records written since that
+  // backup, and names it as its parent. Syncs the store. kInvalidArgument when `dir` holds anything
+  // or `since` is of another store, kCorruption when `since` is no whole backup, kFull, kIncomplete
+  // as Checkpoint. A failed or interrupted backup leaves what nobody takes for one, and what
+  // another backup replaces. `report` may be null.
+  Status Backup(const std::string& dir, const BackupOptions& how = {},
+                BackupReport* report = nullptr);
+
   StoreStats Stats() const;
   // How long the calls of this opening took; empty without Options::latency_stats.
   StoreLatencies Latencies() const;
@@ -136,6 +166,21 @@ class Store {
   static Status Copy(const Options& options, const std::string& from, const std::string& to,
                      VerifyReport* report, const BadRecordFn& on_bad,
                      const VerifyProgressFn& on_progress = {});
+
+  // Makes a store in `to`, which must be missing or empty, of the backup in `backup` and its
+  // parents. A parent lies where it was when the backup was made, or beside the backup. Compares
+  // all that it reads with its checksums. The store has exactly the records of the backup, the
+  // geometry of the store that was backed up, and an id of its own. options.paths are ignored. It
+  // is durable once this is Ok. kCorruption when a backup is damaged or unfinished, kNotFound when
+  // there is none, kInvalidArgument when a parent is missing or another backup. kFull and
+  // kIncomplete as in Checkpoint. `report` may be null.
+  static Status Restore(const Options& options, const std::string& backup, const std::string& to,
+                        BackupReport* report = nullptr, const CopyProgressFn& on_progress = {});
+
+  // Reads all that a restore would read, and compares it with its checksums. Answers as Restore.
+  static Status VerifyBackup(const Options& options, const std::string& backup,
+                             BackupReport* report = nullptr,
+                             const CopyProgressFn& on_progress = {});
 
  private:
   Store();

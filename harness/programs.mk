@@ -24,7 +24,8 @@ rocks = $(addprefix opponents/,$(1)$(if $(rocks_library),,_missing))
 race_flags := $(addprefix load/,numa_flag race_space store_basics)
 parts_race := system measure/progress measure/result_file measure/table \
               measure/workers data $(race_flags) race
-parts_store := measure/progress measure/result_file measure/table measure/store_top
+parts_store := measure/progress measure/result_file measure/table measure/store_top \
+               measure/store_backup
 parts_lab := system measure data load lab experiments/io experiments/l1
 parts_crash := crash
 parts_numa := system measure/result_file measure/table data $(race_flags) numa
@@ -47,6 +48,7 @@ parts_bench_l1 := system measure data load lab \
 parts_bench_race := system measure data load race \
                     $(addprefix claims/,bench_end bench_race bench_race_cpu)
 parts_bench_safety := system measure data load claims/bench_end claims/bench_safety
+parts_bench_batches := system measure data load claims/bench_end claims/batch_gain
 parts_bench_numa := system measure data load/store_basics claims/bench_end claims/bench_numa
 visit_claims := $(addprefix claims/,scan_ranges visit_cost visit_floor)
 # Of the peers, only RocksDB.

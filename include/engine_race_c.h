@@ -71,6 +71,7 @@ typedef enum engine_race_code {
 typedef struct engine_race_store engine_race_store;
 typedef struct engine_race_options engine_race_options;
 typedef struct engine_race_log_queue engine_race_log_queue;
+typedef struct engine_race_batch engine_race_batch;
 typedef struct engine_race_snapshot engine_race_snapshot;
 typedef struct engine_race_iterator engine_race_iterator;
 
@@ -172,6 +173,26 @@ typedef void (*engine_race_done_fn)(void* argument, int code);
 int engine_race_read_async(engine_race_store* store, uint64_t key, void* value,
                            engine_race_done_fn done, void* argument);
 
+/* Batches: writes and deletions that a store takes as a whole. A batch copies its values. It
+ * belongs to no store, may be written several times, and is used by one thread at a time. */
+
+/* Null when memory is refused. */
+engine_race_batch* engine_race_batch_create(void);
+/* Null is fine. */
+void engine_race_batch_destroy(engine_race_batch* batch);
+/* Later entries of a key win. OUT_OF_MEMORY: the batch is as it was. */
+int engine_race_batch_write(engine_race_batch* batch, uint64_t key, const void* value);
+int engine_race_batch_delete(engine_race_batch* batch, uint64_t key);
+/* Makes room for so many entries in all. */
+int engine_race_batch_reserve(engine_race_batch* batch, size_t write_count, size_t delete_count);
+/* Drops all entries and keeps their memory for the next ones. Null is fine. */
+void engine_race_batch_clear(engine_race_batch* batch);
+/* Entries, earlier ones of a key included; 0 for null. */
+size_t engine_race_batch_size(const engine_race_batch* batch);
+/* Writes all entries or none; Store::Write in engine_race/store.h says when a kill or a power loss
+ * takes all of them. The codes of engine_race_write. */
+int engine_race_write_batch(engine_race_store* store, const engine_race_batch* batch);
+
 /* Once OK, writes that were acknowledged before outlive a power loss. */
 int engine_race_sync(engine_race_store* store);
 
@@ -181,6 +202,24 @@ int engine_race_sync(engine_race_store* store);
 typedef int (*engine_race_visit_fn)(void* argument, uint64_t key, const void* value);
 int engine_race_range(engine_race_store* store, const uint64_t* lower, const uint64_t* upper,
                       engine_race_visit_fn visit, void* argument);
+
+/* Copies of an open store, made while other calls go on. Directories must be missing or empty. */
+
+typedef struct engine_race_backup_report {
+  size_t struct_bytes;   /* sizeof(engine_race_backup_report) */
+  uint64_t record_count; /* live records at the moment of the backup */
+  uint64_t value_count;  /* those whose values this backup holds itself */
+  uint64_t chain_length; /* backups that a restore needs: 1 for a full one */
+  uint64_t size_bytes;   /* of the files of this backup */
+} engine_race_backup_report;
+
+/* Makes a store of its own: what the latest state is at one moment of the call. It shares blocks
+ * with this store where the file system can. INVALID_ARGUMENT, FULL, IO_ERROR, CORRUPTION. */
+int engine_race_checkpoint(engine_race_store* store, const char* directory);
+/* Writes a backup: of what changed since the backup in `since`, or, where that is null, of
+ * everything. The report may be null. */
+int engine_race_backup(engine_race_store* store, const char* directory, const char* since,
+                       engine_race_backup_report* report);
 
 /* Snapshots: a state of the store that stays readable while writers go on. */
 
@@ -294,6 +333,14 @@ int engine_race_verify(const char* directory, const engine_race_options* options
 /* Copies a store into a directory that is missing or empty, and verifies it on the way. */
 int engine_race_copy(const char* from, const char* to, const engine_race_options* options,
                      engine_race_report* report);
+/* Makes a store of a backup and its parents, in a directory that is missing or empty. Compares all
+ * that it reads with its checksums. CORRUPTION for a damaged or unfinished backup, INVALID_ARGUMENT
+ * for a missing or wrong parent, NOT_FOUND. The report may be null. */
+int engine_race_restore(const char* backup, const char* to, const engine_race_options* options,
+                        engine_race_backup_report* report);
+/* Reads all that a restore would read. Answers as it. */
+int engine_race_verify_backup(const char* backup, const engine_race_options* options,
+                              engine_race_backup_report* report);
 
 #ifdef __cplusplus
 }

@@ -1,7 +1,9 @@
 #include "engine_race/base/sys.h"
 
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <sys/file.h>
+#include <sys/ioctl.h>
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -148,6 +150,22 @@ Status Truncate(int fd, uint64_t size) {
     return Status::FromErrno("ftruncate", errno);
   }
   return Status::Ok();
+}
+
+Status CloneFile(int from, int to, bool* supported) {
+  *supported = true;
+  if (Retry([&] { return ::ioctl(to, FICLONE, from); }) == 0) return Status::Ok();
+  switch (errno) {
+    case EXDEV:
+    case EINVAL:
+    case EOPNOTSUPP:
+    case ENOTTY:
+    case ENOSYS:
+      *supported = false;
+      return Status::Ok();
+    default:
+      return Status::FromErrno("ioctl FICLONE", errno);
+  }
 }
 
 Status Fsync(int fd) {

@@ -59,6 +59,9 @@ Status Fallocate(int fd, bool keep_size, uint64_t offset, uint64_t size, bool* s
 // Where the file system has no such call, *supported is false and nothing has happened.
 Status PunchHole(int fd, uint64_t offset, uint64_t size, bool* supported);
 Status Truncate(int fd, uint64_t size);
+// Makes the whole file `to` share the blocks of `from`, by reflink. Where the file system or both
+// together cannot, *supported is false and nothing has happened.
+Status CloneFile(int from, int to, bool* supported);
 Status Fsync(int fd);
 // Fsync without the metadata that reading the data back does not need.
 Status Fdatasync(int fd);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -72,6 +73,51 @@ Status BucketGrowth::MakeRoom(const Bucket& bucket) {
   }
   full_part_ = kNoPart;
   ENGINE_RACE_ASSERT(HasRoom(bucket.row));
+  return Status::Ok();
+}
+
+size_t BucketGrowth::FindLacking(const PartRow& row, uint32_t count) {
+  size_t index = 0;
+  while (index < row.size()) {
+    const Delta& delta = row.part(index).delta;
+    // None of them may become full: only the last full one would be known.
+    if (delta.capacity() <= uint64_t{delta.count()} + count) break;
+    ++index;
+  }
+  return index;
+}
+
+// Each step makes a delta larger, or merges it and begins a new one.
+Status BucketGrowth::MakeRoomForMany(const Bucket& bucket, uint32_t count) {
+  uint32_t tried_capacity = 0;
+  while (true) {
+    ENGINE_RACE_RETURN_IF_ERROR(MakeRoom(bucket));
+    const size_t lacking = FindLacking(bucket.row, count);
+    if (lacking == bucket.row.size()) return Status::Ok();
+    const uint32_t capacity = bucket.row.part(lacking).delta.capacity();
+    if (capacity != 0 && capacity == tried_capacity) {
+      // MakeRoom has only dropped records, and not enough of them.
+      ENGINE_RACE_RETURN_IF_ERROR(GrowDelta(bucket, lacking, 2 * capacity));
+      continue;
+    }
+    tried_capacity = capacity;
+    if (capacity != 0) {
+      full_part_ = static_cast<uint32_t>(lacking);
+      continue;
+    }
+    const uint64_t wanted = std::bit_ceil(uint64_t{count} + 1);
+    ENGINE_RACE_RETURN_IF_ERROR(
+        GiveDelta(bucket, lacking, static_cast<uint32_t>(std::max<uint64_t>(wanted, kFirstDelta))));
+  }
+}
+
+// Gives a part without a delta an empty one.
+Status BucketGrowth::GiveDelta(const Bucket& bucket, size_t index, uint32_t capacity) const {
+  Delta fresh;
+  ENGINE_RACE_RETURN_IF_ERROR(Delta::Create(capacity, &fresh));
+  const std::lock_guard lock(bucket.lock);
+  bucket.row.part(index).delta = std::move(fresh);
+  bucket.CountBytes(bucket.row.part(index).delta.memory_bytes(), 0);
   return Status::Ok();
 }
 

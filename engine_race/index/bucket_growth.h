@@ -53,6 +53,8 @@ class BucketGrowth {
   }
   // Makes HasRoom true. kOutOfMemory.
   Status MakeRoom(const Bucket& bucket);
+  // Makes room for `count` more records, whatever parts they belong to. kOutOfMemory.
+  Status MakeRoomForMany(const Bucket& bucket, uint32_t count);
   // Merges the delta of a flat part, and perhaps a neighbour. kOutOfMemory.
   Status Merge(const Bucket& bucket, size_t index) const;
   // Looks for the full delta of a row that another thread has changed. With the bucket's lock held.
@@ -93,6 +95,9 @@ class BucketGrowth {
   static MergeSource SourceOf(const Bucket& bucket, size_t index);
   static MergeSource SourceOf(const Part& part) { return {&part.run, &part.delta, part.history}; }
   size_t NeighbourOf(const Bucket& bucket, size_t index, const MergeSource& source) const;
+  // The index of a part that has no room for `count` more records; row.size() when all have.
+  static size_t FindLacking(const PartRow& row, uint32_t count);
+  Status GiveDelta(const Bucket& bucket, size_t index, uint32_t capacity) const;
   static bool DropUnseen(const Bucket& bucket, size_t index);
   static Status GrowDelta(const Bucket& bucket, size_t index, uint32_t limit);
   // `limit`: the records that the delta should have at most.

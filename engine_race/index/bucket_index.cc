@@ -83,13 +83,15 @@ Status BucketIndex::Install(Row parts, bool damaged, std::span<const IndexEntry>
     // Records that are noted were appended after those of the tail.
     ENGINE_RACE_RETURN_IF_ERROR(AddAll(tail));
     std::vector<IndexEntry> batch;
-    bool has_room = false;
+    uint32_t room_count = 0;
+    uint32_t promised_count = 0;
     while (true) {
       {
         std::lock_guard lock(lock_);
         // If Prepare promised room in noted_, the next record may come at once, and must find room
         // in its delta.
-        if (noted_.empty() && (!promised_ || has_room)) {
+        promised_count = promised_count_;
+        if (noted_.empty() && promised_count <= room_count) {
           // Release: pairs with the acquire of Prepare.
           state_.store(State::kInstalled, std::memory_order_release);
           FreeNoted();
@@ -101,7 +103,10 @@ Status BucketIndex::Install(Row parts, bool damaged, std::span<const IndexEntry>
       }
       ENGINE_RACE_RETURN_IF_ERROR(AddAll(batch));
       ENGINE_RACE_RETURN_IF_ERROR(growth_.MakeRoom(ForGrowth()));
-      has_room = true;
+      if (promised_count > 1) {
+        ENGINE_RACE_RETURN_IF_ERROR(growth_.MakeRoomForMany(ForGrowth(), promised_count));
+      }
+      room_count = promised_count;
     }
   } catch (const std::bad_alloc&) {
     return BucketGrowth::NoMemory();
@@ -127,11 +132,23 @@ Status BucketIndex::Prepare() {
     std::lock_guard lock(lock_);
     // Relaxed: the lock orders it. Install may have ended meanwhile.
     if (state_.load(std::memory_order_relaxed) != State::kInstalled) {
-      promised_ = true;
-      return ReserveNoted();
+      promised_count_ = std::max(promised_count_, 1U);
+      return ReserveNoted(1);
     }
   }
   return growth_.HasRoom(row_) ? Status::Ok() : growth_.MakeRoom(ForGrowth());
+}
+
+Status BucketIndex::PrepareMany(uint32_t count) {
+  // As in Prepare, all three.
+  if (state_.load(std::memory_order_acquire) != State::kInstalled) {
+    std::lock_guard lock(lock_);
+    if (state_.load(std::memory_order_relaxed) != State::kInstalled) {
+      promised_count_ = std::max(promised_count_, count);
+      return ReserveNoted(count);
+    }
+  }
+  return growth_.MakeRoomForMany(ForGrowth(), count);
 }
 
 BucketGrowth::Bucket BucketIndex::ForGrowth() noexcept {
@@ -144,11 +161,11 @@ void BucketIndex::FreeNoted() noexcept {
   std::vector<IndexEntry>().swap(noted_);
 }
 
-Status BucketIndex::ReserveNoted() {
+Status BucketIndex::ReserveNoted(uint32_t count) {
   const size_t capacity = noted_.capacity();
-  if (noted_.size() < capacity) return Status::Ok();
+  if (noted_.size() + count <= capacity) return Status::Ok();
   try {
-    noted_.reserve(std::max<size_t>(64, noted_.size() * 2));
+    noted_.reserve(std::max<size_t>(64, noted_.size() * 2 + count));
   } catch (const std::bad_alloc&) {
     return BucketGrowth::NoMemory();
   }

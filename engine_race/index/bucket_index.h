@@ -127,6 +127,7 @@ class alignas(64) BucketIndex {
 
   // The calls of AppendListener.
   Status Prepare();
+  Status PrepareMany(uint32_t count);
   void OnAppend(const KeyRecord& record) noexcept;
 
   // One step of a sweep: drops the undo records that no live view needs from the part that *key
@@ -227,7 +228,7 @@ class alignas(64) BucketIndex {
   void Add(uint64_t key, ValueRef ref) noexcept;
   // Exchanges the row under the lock and gives the old one back in *row.
   void SwapRow(PartRow* row) noexcept;
-  Status ReserveNoted();
+  Status ReserveNoted(uint32_t count);
   void FreeNoted() noexcept;
   BucketGrowth::Bucket ForGrowth() noexcept;
   Code CodeOf(bool found, ValueRef ref) const;
@@ -245,7 +246,8 @@ class alignas(64) BucketIndex {
 
   std::unique_ptr<const FlatRuns> flat_runs_;  // set at most once
   std::atomic<State> state_{State::kEmpty};    // stored under the lock; Prepare looks without
-  bool promised_ = false;                 // room in noted_ for a record that may come after Install
+  // Room in noted_ for so many records, which may come after Install.
+  uint32_t promised_count_ = 0;
   bool claimed_ = false;                  // under the log's lock of the bucket
   std::atomic<bool> extent_lost_{false};  // relaxed: a hint
   // Calls of Lose, kMaxLosses at most. Changes under the lock, while the bucket is claimed and

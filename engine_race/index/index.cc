@@ -325,6 +325,15 @@ bool Index::HasViewIn(uint64_t first, uint64_t end) const noexcept {
   return first < end && views().Live().AnyIn(first, end);
 }
 
+Status Index::PrepareMany(uint32_t bucket, uint32_t count) {
+  return impl_->buckets[bucket].PrepareMany(count);
+}
+
+// Without views yet, nobody can see half a batch.
+void Index::BeginBatch() noexcept { views().BeginBatch(); }
+
+void Index::EndBatch() noexcept { views().EndBatch(); }
+
 void Index::OnAppend(uint32_t bucket, const KeyRecord& record) noexcept {
   impl_->buckets[bucket].OnAppend(record);
 }

@@ -199,6 +199,9 @@ class Index : public AppendListener {
 
   // The calls of AppendListener.
   Status Prepare(uint32_t bucket) override;
+  Status PrepareMany(uint32_t bucket, uint32_t count) override;
+  void BeginBatch() noexcept override;
+  void EndBatch() noexcept override;
   void OnAppend(uint32_t bucket, const KeyRecord& record) noexcept override;
   uint64_t CurrentVersion() const noexcept override;
   bool HasViewIn(uint64_t first, uint64_t end) const noexcept override;

@@ -227,8 +227,7 @@ uint64_t MaxTail(uint64_t covered_count) {
 
 Status OpenIndexRoot(BuildContext* context, Paging* paging, l1::IndexRoot* root) {
   const BucketLog& log = context->log();
-  Status status =
-      l1::LoadIndexRoot(log.directory_fd(), log.store_id(), context->bucket_count(), root);
+  Status status = l1::LoadIndexRoot(log.directory_fd(), log.ids(), context->bucket_count(), root);
   if (status.ok()) status = paging->store().Reserve(root->extents);
   if (status.ok()) {
     paging->BeginCommit();

@@ -61,7 +61,7 @@ Status RootWriter::Commit(bool only_extents) {
     is_same = !paging_.is_in_doubt() && IsSame(next, root_, only_extents);
     if (is_same) return Status::Ok();
     ENGINE_RACE_RETURN_IF_ERROR(paging_.store().Sync());
-    return l1::StoreIndexRoot(log_.directory_fd(), log_.store_id(), file_mode_, next, &is_replaced);
+    return l1::StoreIndexRoot(log_.directory_fd(), log_.ids(), file_mode_, next, &is_replaced);
   });
   using End = Paging::CommitEnd;
   const End end = stored.ok()   ? (is_same ? End::kNotMade : End::kStored)

@@ -72,12 +72,12 @@ class Comparison final : public RecordSink {
   }
   bool Holds(uint32_t bucket, const format::IndexCoverage& coverage,
              const std::vector<KeyRecord>& records) const {
-    const uint64_t store_id = files_.identity.store_id;
+    const StoreIds ids = files_.identity.ids();
     const auto read_entry = [&](uint64_t slot, format::KeyEntry* entry) {
-      *entry = SlotTable::EncodeAppended(EntryCodec(store_id, bucket), records[slot], slot);
+      *entry = SlotTable::EncodeAppended(EntryCodec(ids.seed_id, bucket), records[slot], slot);
       return true;
     };
-    return CoverageHolds(store_id, index_.root.root_id, bucket, coverage, records.size(),
+    return CoverageHolds(ids.store_id, index_.root.root_id, bucket, coverage, records.size(),
                          read_entry);
   }
 
@@ -196,7 +196,7 @@ Status VerifyStoreAndIndex(const std::string& dir, VerifyReport* report, const B
                                                     &index.extents));
   const uint32_t bucket_count = files.identity.geometry.bucket_count;
   Status loaded =
-      l1::LoadIndexRoot(files.directory.get(), files.identity.store_id, bucket_count, &index.root);
+      l1::LoadIndexRoot(files.directory.get(), files.identity.ids(), bucket_count, &index.root);
   if (loaded.ok()) loaded = index.extents->Reserve(index.root.extents);
   if (!loaded.ok()) {
     Status verified = VerifyFiles(files, report, on_bad, {}, on_progress);

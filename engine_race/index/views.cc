@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <new>
+#include <thread>
 #include <utility>
 
 #include "engine_race/base/assert.h"
@@ -16,6 +17,8 @@ namespace {
 constexpr uint64_t kPending = uint64_t{1} << 63;
 // A claim that has met so many registrations in use tries to add more of them.
 constexpr size_t kMaxProbes = 16;
+// How often a batch lets waiting views go first.
+constexpr int kPoliteYields = 64;
 // How often a census begins anew before it gives up.
 constexpr int kCensusRounds = 8;
 
@@ -119,17 +122,55 @@ bool ViewRegistry::IsCrowded(size_t count) const {
 
 Status ViewRegistry::Take(View* view) {
   // Relaxed: a lower bound of the version is enough, and the version only grows.
-  Registration* const registration = Claim(kPending | version_.load(std::memory_order_relaxed));
+  Registration* const registration =
+      Claim(kPending | (version_.load(std::memory_order_relaxed) & kVersionMask));
   if (registration == nullptr) return Status::OutOfMemory("index: no memory for a view");
   // Relaxed: a statistic.
   registration->taken_ms.store(NowMs(), std::memory_order_relaxed);
   // Release, all three: pair with the acquires of StampWrite and Look; see the header.
   live_.fetch_add(1, std::memory_order_acq_rel);
   // Sequentially consistent: before the load of unchanged_ by a reader at this view.
-  const uint64_t version = version_.fetch_add(1, std::memory_order_seq_cst);
+  const uint64_t version = NextVersion();
   registration->state.store(version, std::memory_order_release);
   *view = {this, registration, version};
   return Status::Ok();
+}
+
+uint64_t ViewRegistry::NextVersion() noexcept {
+  // Relaxed: the exchange below counts.
+  uint64_t word = version_.load(std::memory_order_relaxed);
+  while (true) {
+    if (word < kBatch) {
+      // Sequentially consistent: as in Take. Acquire: pairs with EndBatch, so a view shows the
+      // batches that have ended.
+      if (version_.compare_exchange_weak(word, word + 1, std::memory_order_seq_cst,
+                                         std::memory_order_relaxed)) {
+        return word;
+      }
+      continue;
+    }
+    // Relaxed, both: batches only take it as a request to be polite.
+    waiting_.fetch_add(1, std::memory_order_relaxed);
+    version_.wait(word, std::memory_order_relaxed);
+    waiting_.fetch_sub(1, std::memory_order_relaxed);
+    word = version_.load(std::memory_order_relaxed);
+  }
+}
+
+void ViewRegistry::BeginBatch() noexcept {
+  // Batches that follow one another closely would keep views waiting for ever. Relaxed: a hint.
+  for (int i = 0; i < kPoliteYields && waiting_.load(std::memory_order_relaxed) != 0; ++i) {
+    std::this_thread::yield();
+  }
+  // Acquire: the records of the batch get the version of the last view or a later one.
+  version_.fetch_add(kBatch, std::memory_order_acq_rel);
+}
+
+void ViewRegistry::EndBatch() noexcept {
+  // Release: pairs with the exchange in NextVersion.
+  const uint64_t before = version_.fetch_sub(kBatch, std::memory_order_acq_rel);
+  ENGINE_RACE_ASSERT(before >= kBatch);
+  if (before < 2 * kBatch) version_.notify_all();
 }
 
 Status ViewRegistry::TakeAt(uint64_t version, View* view) {
@@ -151,7 +192,7 @@ void ViewRegistry::Renew(View* view) noexcept {
   // Release, all three: pair with the acquires of StampWrite and Look; see the header.
   view->registration->state.store(kPending | before, std::memory_order_release);
   // Seq_cst: as in Take.
-  view->version = registry.version_.fetch_add(1, std::memory_order_seq_cst);
+  view->version = registry.NextVersion();
   view->registration->state.store(view->version, std::memory_order_release);
   // Relaxed: a statistic.
   view->registration->taken_ms.store(NowMs(), std::memory_order_relaxed);
@@ -242,7 +283,7 @@ LiveVersions ViewRegistry::Live() const noexcept {
 LiveVersions ViewRegistry::LiveFromNowOn() const noexcept {
   // Acquire: pairs with the changes in Take and Renew, so that Live() finds all views of lower
   // versions. It may miss views of this version and of later ones, which are added below.
-  const uint64_t version = version_.load(std::memory_order_acquire);
+  const uint64_t version = version_.load(std::memory_order_acquire) & kVersionMask;
   LiveVersions live = Live();
   live.AddAllFrom(version);
   return live;

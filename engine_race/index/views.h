@@ -33,6 +33,10 @@
 // oldest view is gone. A view that is released empties its registration, then looks at the flag.
 // Both operations change the same word, so one of the two threads sees the other's change.
 //
+// A batch writes records of several buckets. All of them get one stamp: between BeginBatch and
+// EndBatch no view is taken, so the version stays as it is. The number of batches under way is in
+// the word of the version, so taking a view costs no more when there are none.
+//
 // The registry outlives the store while views are left. Close says that the store is gone, and the
 // last view then deletes the registry.
 //
@@ -119,9 +123,14 @@ class ViewRegistry {
     // Sequentially consistent: comes after the store to unchanged_ in BucketIndex::Add. Orders the
     // writer before or after Take's change of the version. Acquire: pairs with that change; see the
     // top of this file.
-    const uint64_t version = version_.load(std::memory_order_seq_cst);
+    const uint64_t version = version_.load(std::memory_order_seq_cst) & kVersionMask;
     return {version, (live_.load(std::memory_order_acquire) & kCountMask) != 0};
   }
+
+  // Between the two no view is taken. Several threads may be between them. A batch that begins lets
+  // views that wait go first.
+  void BeginBatch() noexcept;
+  void EndBatch() noexcept;
 
   // The versions of all live views. It may miss views that were taken after the call began.
   LiveVersions Live() const noexcept;
@@ -146,6 +155,12 @@ class ViewRegistry {
   static constexpr uint32_t kCopyShift = 32;
   static constexpr uint64_t kCopy = uint64_t{1} << kCopyShift;
 
+  // Parts of the word of the version: below the version, above it the number of batches that are
+  // between BeginBatch and EndBatch.
+  static constexpr uint32_t kBatchShift = 48;
+  static constexpr uint64_t kBatch = uint64_t{1} << kBatchShift;
+  static constexpr uint64_t kVersionMask = kBatch - 1;
+
   // Registrations lie in arrays that never move. Each new array doubles their number.
   static constexpr size_t kFirstCount = 64;
   static constexpr size_t kArrayCount = 20;
@@ -154,6 +169,8 @@ class ViewRegistry {
   ~ViewRegistry();
   Registration* RegistrationAt(size_t index) const;
   Registration* Claim(uint64_t state) noexcept;
+  // Begins the next version when no batch is under way, and gives the one before.
+  uint64_t NextVersion() noexcept;
   bool Grow(size_t count) noexcept;
   bool IsCrowded(size_t count) const;
   template <typename BeginFn, typename SeenFn>
@@ -166,6 +183,9 @@ class ViewRegistry {
   // Writers read these two.
   alignas(64) std::atomic<uint64_t> version_{1};
   std::atomic<uint64_t> live_{kOpen};
+
+  // Views that wait for batches. Writers of single records do not read it.
+  alignas(64) std::atomic<uint32_t> waiting_{0};
 
   // Writers do not read these, and they seldom change.
   alignas(64) std::atomic<bool> closed_{false};

@@ -39,7 +39,7 @@ Status Unusable(const std::string& why) {
 }
 
 // All that must hold before memory is allocated for the rest.
-Status CheckHeader(const IndexRootHeader& header, uint64_t file_bytes, uint64_t store_id,
+Status CheckHeader(const IndexRootHeader& header, uint64_t file_bytes, const StoreIds& ids,
                    uint32_t bucket_count) {
   if (header.magic != format::kIndexRootMagic) return Unusable("not the root of an index");
   if (header.root_version != format::kIndexRootVersion ||
@@ -50,7 +50,9 @@ Status CheckHeader(const IndexRootHeader& header, uint64_t file_bytes, uint64_t 
                                 std::to_string(format::kIndexRootVersion) + " with " +
                                 std::to_string(format::kIndexFileCount));
   }
-  if (header.store_id != store_id) return Unusable("it is of another store");
+  if (header.store_id != ids.store_id || header.lineage != ids.lineage()) {
+    return Unusable("it is of another store");
+  }
   if (header.bucket_count != bucket_count) {
     return Unusable("it has " + std::to_string(header.bucket_count) + " buckets, the store has " +
                     std::to_string(bucket_count));
@@ -96,7 +98,7 @@ Status CheckExtents(const std::vector<IndexExtent>& extents, uint32_t bucket_cou
   return Status::Ok();
 }
 
-Status Load(int dir_fd, uint64_t store_id, uint32_t bucket_count, IndexRoot* root) {
+Status Load(int dir_fd, const StoreIds& ids, uint32_t bucket_count, IndexRoot* root) {
   bool exists = false;
   ENGINE_RACE_RETURN_IF_ERROR(sys::Exists(dir_fd, format::kIndexRootName, &exists));
   if (!exists) return Status::NotFound();
@@ -108,7 +110,7 @@ Status Load(int dir_fd, uint64_t store_id, uint32_t bucket_count, IndexRoot* roo
   IndexRootHeader header;
   if (file_bytes < sizeof(header)) return Unusable("it is truncated");
   ENGINE_RACE_RETURN_IF_ERROR(file.Read(&header, sizeof(header), 0));
-  ENGINE_RACE_RETURN_IF_ERROR(CheckHeader(header, file_bytes, store_id, bucket_count));
+  ENGINE_RACE_RETURN_IF_ERROR(CheckHeader(header, file_bytes, ids, bucket_count));
   root->root_id = header.root_id;
   root->coverages.resize(bucket_count);
   root->extents.resize(header.extent_count);
@@ -122,12 +124,13 @@ Status Load(int dir_fd, uint64_t store_id, uint32_t bucket_count, IndexRoot* roo
   return CheckExtents(root->extents, bucket_count);
 }
 
-Status WriteTemp(int dir_fd, uint64_t store_id, mode_t file_mode, const IndexRoot& root) {
+Status WriteTemp(int dir_fd, const StoreIds& ids, mode_t file_mode, const IndexRoot& root) {
   IndexRootHeader header{};
   header.magic = format::kIndexRootMagic;
   header.root_version = format::kIndexRootVersion;
   header.bucket_count = static_cast<uint32_t>(root.coverages.size());
-  header.store_id = store_id;
+  header.store_id = ids.store_id;
+  header.lineage = ids.lineage();
   header.root_id = root.root_id;
   header.extent_count = static_cast<uint32_t>(root.extents.size());
   header.file_count = format::kIndexFileCount;
@@ -165,19 +168,19 @@ std::span<const IndexExtent> IndexRoot::ExtentsOf(uint32_t bucket) const {
   return {begin, end};
 }
 
-Status LoadIndexRoot(int dir_fd, uint64_t store_id, uint32_t bucket_count, IndexRoot* root) {
-  Status status = Guarded([&] { return Load(dir_fd, store_id, bucket_count, root); });
+Status LoadIndexRoot(int dir_fd, const StoreIds& ids, uint32_t bucket_count, IndexRoot* root) {
+  Status status = Guarded([&] { return Load(dir_fd, ids, bucket_count, root); });
   if (!status.ok()) *root = {};
   return status;
 }
 
-Status StoreIndexRoot(int dir_fd, uint64_t store_id, mode_t file_mode, const IndexRoot& root,
+Status StoreIndexRoot(int dir_fd, const StoreIds& ids, mode_t file_mode, const IndexRoot& root,
                       bool* is_replaced) {
   *is_replaced = false;
   return Guarded([&] {
     ENGINE_RACE_ASSERT(
         CheckExtents(root.extents, static_cast<uint32_t>(root.coverages.size())).ok());
-    Status status = WriteTemp(dir_fd, store_id, file_mode, root);
+    Status status = WriteTemp(dir_fd, ids, file_mode, root);
     if (status.ok()) {
       status = sys::Rename(dir_fd, format::kIndexRootTempName, format::kIndexRootName);
     }

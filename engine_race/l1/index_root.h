@@ -15,6 +15,7 @@
 
 #include "engine_race/base/status.h"
 #include "engine_race/log/format.h"
+#include "engine_race/log/store_ids.h"
 
 namespace engine_race::l1 {
 
@@ -35,12 +36,12 @@ struct IndexRoot {
 // buckets. kNotSupported: it is of another version. kIOError, kOutOfMemory. A failure leaves *root
 // empty. A loaded root obeys all that IndexRoot promises. Each place is named once, and every
 // extent has a generation and 1 to format::kIndexExtentRecords records.
-Status LoadIndexRoot(int dir_fd, uint64_t store_id, uint32_t bucket_count, IndexRoot* root);
+Status LoadIndexRoot(int dir_fd, const StoreIds& ids, uint32_t bucket_count, IndexRoot* root);
 
 // Replaces the root, or makes the first. The extents must be durable before. root.root_id is one
 // that no root of the store had. kFull, kIOError: the old root is still there, or with *is_replaced
 // either of them, because the new one may not be durable.
-Status StoreIndexRoot(int dir_fd, uint64_t store_id, mode_t file_mode, const IndexRoot& root,
+Status StoreIndexRoot(int dir_fd, const StoreIds& ids, mode_t file_mode, const IndexRoot& root,
                       bool* is_replaced);
 
 // Removes the root durably. A missing one is no error.

@@ -26,6 +26,16 @@ class AppendListener {
   virtual ~AppendListener() = default;
   // Called before anything of a write is visible: makes room, or refuses the write.
   virtual Status Prepare(uint32_t bucket) = 0;
+  // Prepare for `count` records, of which OnAppend tells later: of the records of a batch.
+  virtual Status PrepareMany(uint32_t bucket, uint32_t count) {
+    static_cast<void>(count);
+    return Prepare(bucket);
+  }
+  // Between these two calls the log tells of records that a view shows whole or not at all. Several
+  // threads may be between them. BeginBatch may wait for views that are being taken, and views wait
+  // for EndBatch.
+  virtual void BeginBatch() noexcept {}
+  virtual void EndBatch() noexcept {}
   // Called once the record is staged and counted, before the write is acknowledged. Also called for
   // a record that was moved to another slot: it is still the newest of its key.
   virtual void OnAppend(uint32_t bucket, const KeyRecord& record) noexcept = 0;

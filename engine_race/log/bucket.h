@@ -18,6 +18,7 @@
 
 #include "engine_race/base/assert.h"
 #include "engine_race/log/lane.h"
+#include "engine_race/log/log_cut.h"
 #include "engine_race/log/run_numbers.h"
 #include "engine_race/log/slot_table.h"
 
@@ -91,8 +92,10 @@ struct alignas(64) Bucket {
     return false;
   }
 
-  // Whether the next record has a place in both lanes.
-  bool HasRoom() const { return values.HasRoomFor(record_count) && keys.HasRoomFor(record_count); }
+  // Whether the next record has a place in both lanes, and no batch holds the bucket.
+  bool HasRoom() const {
+    return !held && values.HasRoomFor(record_count) && keys.HasRoomFor(record_count);
+  }
 
   // Waits for a place. At most one woken waiter runs at a time; it wakes the next one after it has
   // staged its record. A group has few places: waking all waiters for them would cost more than the
@@ -105,9 +108,31 @@ struct alignas(64) Bucket {
     waking = false;
   }
   void WakeOneIfRoom() {
+    // The batch may wait for a place.
+    if (held) [[unlikely]] {
+      written.notify_all();
+      return;
+    }
     if (waiting == 0 || waking || !HasRoom()) return;
     waking = true;
     changed.notify_one();
+  }
+
+  // Waits until no batch holds the bucket.
+  void AwaitRelease(std::unique_lock<std::mutex>* lock) {
+    ENGINE_RACE_ASSERT(lock->owns_lock() && lock->mutex() == &mutex);
+    while (held) {
+      ++awaiting_release;
+      written.wait(*lock);
+      --awaiting_release;
+    }
+  }
+  // Under the mutex.
+  void Release() {
+    ENGINE_RACE_ASSERT(held);
+    held = false;
+    if (awaiting_release != 0) written.notify_all();
+    WakeOneIfRoom();
   }
 
   // Prefetches all cache lines that a write looks at, at once. A store has more buckets than a
@@ -119,7 +144,11 @@ struct alignas(64) Bucket {
   uint64_t record_count = 0;
   AppendListener* listener = nullptr;
   uint32_t waiting = 0;
+  uint32_t awaiting_release = 0;
   bool waking = false;
+  // A batch is being written to this bucket: it alone appends, and nothing attaches or detaches the
+  // listener or changes what the listener has prepared. Groups are written and synced meanwhile.
+  bool held = false;
   // Whether the records that this opening found staged have been compared with their checksums.
   // That comes before anything is written over the logs or behind them.
   bool staging_verified = false;
@@ -127,13 +156,15 @@ struct alignas(64) Bucket {
   bool damaged = false;
   Lane values;
   Lane keys;
+  BucketAtCut at_cut;
   // Copies for readers that hold no lock.
   std::atomic<uint64_t> published_count{0};
   std::atomic<uint64_t> published_value_watermark{0};
 
   // A lane has moved, a pin has gone, or a group's write has failed.
   std::condition_variable changed;
-  // For Sync: a write to the log has ended.
+  // For Sync and for batches: a write to the log has ended, a pin has gone, or a batch has released
+  // the bucket.
   std::condition_variable written;
   // Which extra value places have been reserved in this opening, a bit each.
   uint32_t reserved_extra_places = 0;

@@ -13,8 +13,10 @@ BucketLog::BucketLog(const Options& options, StoreFiles files,
     : context_(options, std::move(files), placement),
       writer_(&context_),
       groups_(&context_, &writer_),
+      batches_(&context_, &groups_),
       reader_(&context_),
       syncer_(&context_, &writer_, &groups_),
+      large_batches_(&context_, &writer_, &groups_, &batches_, &syncer_),
       mover_(&context_, &writer_, &reader_, &syncer_) {}
 
 // Recovers the log under the store's memory policy, because pages of counts and staged records
@@ -32,6 +34,7 @@ Status BucketLog::OpenPlaced(const Options& options, const std::string& dir,
   opened->context_.staging.Start(options.staging_mode, options.log, placement->memory());
   Recovery recovery(&opened->context_, &opened->writer_, &opened->groups_);
   ENGINE_RACE_RETURN_IF_ERROR(recovery.Run());
+  ENGINE_RACE_RETURN_IF_ERROR(opened->large_batches_.Finish());
   *log = std::move(opened);
   return Status::Ok();
 }
@@ -64,6 +67,17 @@ Status BucketLog::Append(uint64_t key, const char* value) {
   Journal* journal = nullptr;
   ENGINE_RACE_RETURN_IF_ERROR(syncer_.EnsureJournal(&journal));
   return groups_.Append(bucket, key, value, journal);
+}
+
+Status BucketLog::Write(const WriteBatch& batch) {
+  if (batch.empty()) return Status::Ok();
+  if (batch.size() == 1) return Append(batch.records()[0].key, batch.records()[0].value);
+  Journal* journal = nullptr;
+  ENGINE_RACE_RETURN_IF_ERROR(syncer_.EnsureJournal(&journal));
+  bool too_large = false;
+  ENGINE_RACE_RETURN_IF_ERROR(batches_.Write(batch.records(), journal, &too_large));
+  if (!too_large) return Status::Ok();
+  return large_batches_.Write(batch.records());
 }
 
 }  // namespace engine_race

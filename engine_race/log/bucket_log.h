@@ -8,6 +8,7 @@
 //
 // The classes and their work:
 //   GroupWriter  stages records, writes full groups, makes writers wait (group_writer.h)
+//   BatchWriter  writes batches, atomic over all buckets (batch_writer.h)
 //   LogWriter    writes and flushes the log files; a failed flush (log_writer.h)
 //   LogReader    reads values, cuts buckets for the index (log_reader.h)
 //   Syncer       Sync, the durable modes and their journal (syncer.h)
@@ -28,8 +29,11 @@
 #include "engine_race/base/function_ref.h"
 #include "engine_race/base/options.h"
 #include "engine_race/base/status.h"
+#include "engine_race/base/write_batch.h"
 #include "engine_race/log/append_listener.h"
+#include "engine_race/log/batch_writer.h"
 #include "engine_race/log/group_writer.h"
+#include "engine_race/log/large_batches.h"
 #include "engine_race/log/log_context.h"
 #include "engine_race/log/log_reader.h"
 #include "engine_race/log/log_writer.h"
@@ -50,7 +54,8 @@ class BucketLog {
   const Geometry& geometry() const { return context_.geometry(); }
   // Of the store's memory and threads.
   const numa::StorePlacement& placement() const { return context_.placement; }
-  uint64_t store_id() const { return context_.store_id(); }
+  uint64_t store_id() const { return context_.ids().store_id; }
+  StoreIds ids() const { return context_.ids(); }
   // Of the store's own directory.
   int directory_fd() const { return context_.files.directory.get(); }
   EntryCodec codec(uint32_t bucket) const { return context_.codec(bucket); }
@@ -59,6 +64,10 @@ class BucketLog {
   // bucket's counts are damaged, or it has lost staged records) or what the listener's Prepare
   // said. A record whose append failed may or may not be there later.
   Status Append(uint64_t key, const char* value);
+
+  // Writes the records of a batch, in keys of the store, as a whole: see batch_writer.h. Later ones
+  // of a key win. Answers what Append answers; after a failure no read sees any of them.
+  Status Write(const WriteBatch& batch);
 
   // Makes every record acknowledged before the call durable: in the logs, with the synced
   // watermarks moved. kFull changes nothing. A failed flush (kIOError) ends all writing until the
@@ -108,6 +117,11 @@ class BucketLog {
   // Whether slots of the bucket are sequence numbers no more.
   bool HasRows(uint32_t bucket) const { return context_.buckets[bucket].HasRows(); }
 
+  // How many records each bucket has at one moment: see log_cut.h. No writer waits.
+  Status TakeCut(std::vector<uint64_t>* record_counts) {
+    return engine_race::TakeCut(&context_, record_counts);
+  }
+
   // Where the logs of a bucket lie.
   const io::File& KeyFile(uint32_t bucket) const { return context_.files.KeyFile(bucket); }
   uint64_t KeyOffset(uint32_t bucket, uint64_t slot) const {
@@ -118,6 +132,7 @@ class BucketLog {
   }
   // All the value files, and on how many paths: 1 when they lie in the store's own directory.
   const ValueFiles& values() const { return context_.files.values; }
+  const StoreFiles& files() const { return context_.files; }
   uint32_t path_count() const { return static_cast<uint32_t>(values().paths().size()); }
   Status VisitProbeFiles(const std::function<Status(const io::File& file)>& visit) const {
     return engine_race::VisitProbeFiles(context_.files, visit);
@@ -186,8 +201,10 @@ class BucketLog {
   LogContext context_;  // first: the others work on it
   LogWriter writer_;
   GroupWriter groups_;
+  BatchWriter batches_;
   LogReader reader_;
   Syncer syncer_;
+  LargeBatches large_batches_;
   RowMover mover_;
 };
 

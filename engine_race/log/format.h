@@ -16,6 +16,8 @@ inline constexpr char kManifestName[] = "manifest";
 inline constexpr char kManifestTempName[] = "manifest.new";
 // Of a striped store: the manifest to be, there while the store is being made.
 inline constexpr char kManifestDraftName[] = "manifest.draft";
+// Of a checkpoint or a restored store: the manifest to be, there while its content is written.
+inline constexpr char kManifestUnfinishedName[] = "manifest.unfinished";
 // In each directory that a striped store keeps values in: whose it is.
 inline constexpr char kMarkerName[] = "manifest_path";
 inline constexpr char kMarkerTempName[] = "manifest_path.new";
@@ -32,6 +34,10 @@ inline constexpr char kNewSuffix[] = ".new";
 inline constexpr char kRowsName[] = "key_rows";
 // Only in stores that have been opened in a durable sync mode.
 inline constexpr char kJournalName[] = "staging_journal";
+// Only in stores that a batch was written to: intents.
+inline constexpr char kBatchesName[] = "staging_batches";
+// Only while a large batch is being written, or where that was interrupted.
+inline constexpr char kLargeBatchName[] = "staging_large_batch";
 
 // Manifest.
 inline constexpr uint64_t kManifestMagic = 0x3145434152474e45;  // "ENGRACE1" as bytes
@@ -39,26 +45,29 @@ inline constexpr uint64_t kManifestMagic = 0x3145434152474e45;  // "ENGRACE1" as
 // that know only stores of all keys would look for keys in other buckets.
 inline constexpr uint32_t kAllKeysFormatVersion = 6;
 inline constexpr uint32_t kKeyRangeFormatVersion = 7;
-// Versions 8 and 9 are 6 and 7 with slots that may have been used again. Builds that know only
-// those would take a slot's number for its record's. A store becomes 8 or 9 when it first needs it.
-inline constexpr uint32_t kReusedAllKeysFormatVersion = 8;
-inline constexpr uint32_t kReusedKeyRangeFormatVersion = 9;
+// Versions 8 and 9 are 6 and 7 with what builds that know only those must refuse. That is checksums
+// with the seed of another store, a batch, which an interruption may have left to be finished, or
+// slots that were used again. A store becomes 8 or 9 when it first has any of that.
+inline constexpr uint32_t kExtendedAllKeysFormatVersion = 8;
+inline constexpr uint32_t kExtendedKeyRangeFormatVersion = 9;
 // Versions 4 and 5 are 6 and 7 without an index on disk. Builds that know only these would cut a
 // log and leave the index's coverage as it was. Opened for writing, such a store becomes 6 or 7.
 inline constexpr uint32_t kNoIndexKeyRangeFormatVersion = 5;
 // Version 3 is version 4 but for the lock.
 inline constexpr uint32_t kFlockFormatVersion = 3;
 inline constexpr bool IsReadable(uint32_t format_version) {
-  return format_version >= kFlockFormatVersion && format_version <= kReusedKeyRangeFormatVersion;
+  return format_version >= kFlockFormatVersion && format_version <= kExtendedKeyRangeFormatVersion;
 }
-inline constexpr bool MayReuseSlots(uint32_t format_version) {
-  return format_version >= kReusedAllKeysFormatVersion;
+// Whether manifests of this version name the seed of the store's checksums, and stores of it may
+// have batches.
+inline constexpr bool IsExtended(uint32_t format_version) {
+  return format_version >= kExtendedAllKeysFormatVersion;
 }
 // Whether manifests of this version name the store's keys.
 inline constexpr bool NamesKeys(uint32_t format_version) {
-  return format_version == kReusedKeyRangeFormatVersion ||
-         format_version == kKeyRangeFormatVersion ||
-         format_version == kNoIndexKeyRangeFormatVersion;
+  return format_version == kKeyRangeFormatVersion ||
+         format_version == kNoIndexKeyRangeFormatVersion ||
+         format_version == kExtendedKeyRangeFormatVersion;
 }
 inline constexpr uint32_t kManifestBytes = 4096;
 
@@ -87,7 +96,8 @@ struct ManifestPaths {
   uint64_t stripe_unit_bytes;
   // 0: the values lie in the store's own directory.
   uint32_t path_count;
-  uint32_t reserved;  // zero
+  // In versions 8 and 9: 1 if the store has a file of rows. Else zero.
+  uint32_t has_rows;
   // Absolute, each ended by a zero byte, one after the other; zeros after the last.
   char names[kPathNamesBytes];
   // Hash64 of all bytes of this part before it, seeded with the store id.
@@ -106,6 +116,12 @@ inline constexpr uint32_t kKeyRangePathNamesBytes = kPathNamesBytes - sizeof(Man
 static_assert(sizeof(Manifest) + offsetof(ManifestPaths, names) + kKeyRangePathNamesBytes == 4072);
 static_assert(kMaxPathCount * 2 <= kKeyRangePathNamesBytes);
 
+// In versions 8 and 9 the seed id stands before the place of the keys, and names have the bytes
+// before it. In version 8 the keys are zero.
+inline constexpr uint32_t kSeedPathNamesBytes = kKeyRangePathNamesBytes - sizeof(uint64_t);
+static_assert(sizeof(Manifest) + offsetof(ManifestPaths, names) + kSeedPathNamesBytes == 4064);
+static_assert(kMaxPathCount * 2 <= kSeedPathNamesBytes);
+
 // Marker of a path.
 inline constexpr uint64_t kMarkerMagic = 0x4854415045434152;  // "RACEPATH" as bytes
 // Markers are the same in all stores from version 4 on.
@@ -115,7 +131,8 @@ struct PathMarker {
   uint32_t format_version;
   uint32_t path_index;
   uint32_t path_count;
-  uint32_t reserved;  // zero
+  // The low half of store id XOR seed id: zero unless the store is a clone.
+  uint32_t lineage;
   uint64_t store_id;
   // Hash64 of all bytes before it, seed kMarkerMagic.
   uint64_t checksum;
@@ -234,7 +251,13 @@ struct JournalHeader {
   uint64_t generation;
   uint32_t batch_number;
   uint32_t record_count;
-  uint64_t reserved[3];  // zero
+  // Of the records of one WriteBatch, which count only together: a random id, how many journal
+  // batches they take, and which of them this is. Zero for records that count singly.
+  uint64_t chain_id;
+  uint32_t chain_length;
+  uint32_t chain_index;
+  // Store id XOR seed id: zero unless the store is a clone.
+  uint64_t lineage;
   // Hash64 of the block, this field taken as zero, seed kJournalMagic.
   uint64_t checksum;
 };
@@ -265,6 +288,48 @@ inline constexpr uint64_t kJournalBatchBytes =
     uint64_t{kJournalBlockBytes} * (1 + kJournalBatchRecords);
 static_assert(kJournalBatchBytes <= kMinJournalBytes / kJournalHalves, "a batch fits a half");
 
+// Intents of batches, in slots of their own: which counts a batch is to move. The commit word is
+// stored last, when all records of the batch are staged, and cleared when all counts have moved. An
+// intent counts only in the page cache that it names: nothing of it is ever flushed.
+struct BatchIntent {
+  // 0: none. Else the Hash64 of the entries, its lowest bit set; its seed is a hash of store id,
+  // page cache and entry_count.
+  uint64_t commit;
+  uint32_t entry_count;
+  uint32_t reserved0;     // zero
+  uint64_t reserved1[6];  // zero
+};
+static_assert(sizeof(BatchIntent) == 64);
+struct BatchIntentEntry {
+  uint64_t record_count;  // of the bucket, with the records of the batch
+  uint32_t bucket;
+  uint32_t reserved;  // zero
+};
+static_assert(sizeof(BatchIntentEntry) == 16);
+inline constexpr uint32_t kBatchIntents = 8;
+inline constexpr uint32_t kBatchIntentEntries = 4096;
+inline constexpr uint64_t kBatchIntentBytes =
+    4096 + uint64_t{kBatchIntentEntries} * sizeof(BatchIntentEntry);
+
+// A large batch: this header, the entries from kIoAlignment on, then from the next multiple of it
+// on the values of the puts, in order. The header is written last, when the rest is durable. While
+// it is there, no other record was written to the buckets of the batch.
+inline constexpr uint64_t kLargeBatchMagic = 0x4843544142454741;  // "AGEBATCH" as bytes
+struct LargeBatchHeader {
+  uint64_t magic;
+  uint64_t store_id;
+  uint64_t entry_count;
+  // Hash64 of the entries. Its seed is the Hash64 of the fields above, seeded with the magic.
+  uint64_t checksum;
+};
+static_assert(sizeof(LargeBatchHeader) == 32);
+struct LargeBatchEntry {
+  uint64_t key;
+  uint64_t value_hash;  // Hash64 of the value, seed 0
+  uint64_t deletion;    // 1: the entry has no value
+};
+static_assert(sizeof(LargeBatchEntry) == 24);
+
 // The index on disk: extents of blocks, and a root that names them. All of it can be made again
 // from the key logs, and nothing acknowledged depends on it. A root holds a header, the coverage of
 // each bucket, and the extents, bucket by bucket in order of key. It is zero up to a whole page.
@@ -285,7 +350,9 @@ struct IndexRootHeader {
   uint64_t root_id;
   uint32_t extent_count;
   uint32_t file_count;
-  uint64_t reserved[2];  // zero
+  // Store id XOR seed id: zero unless the store is a clone.
+  uint64_t lineage;
+  uint64_t reserved;  // zero
   // Hash64 of the extents. Its seed is the Hash64 of the header's fields above, seeded with
   // kIndexRootMagic. The coverage is left out: recovery may void a part of it in place.
   uint64_t checksum;

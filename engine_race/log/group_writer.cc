@@ -101,6 +101,7 @@ Status GroupWriter::Stage(uint32_t index, uint64_t key, const char* value,
   // MakeRoom has found both.
   ENGINE_RACE_ASSERT(value_place < format::kValuePlaces && key_place < format::kKeyPlaces);
   ENGINE_RACE_ASSERT(slot < context_.geometry().bucket_capacity_records);
+  bucket.at_cut.See(context_.cuts.number(), sequence);
   context_.staging.Prefetch(index, value_place, bucket.values.IndexOf(sequence), key_place,
                             bucket.keys.IndexOf(sequence));
   KeyRecord record;
@@ -189,16 +190,13 @@ Status GroupWriter::WriteGroup(uint32_t index, const FullGroup& full) {
   }
   writer_.ReserveAhead(index, full.kind, full.group);
   ENGINE_RACE_RETURN_IF_ERROR(context_.staging.FullKeys(index, full.place, &buffer, &group));
-  ENGINE_RACE_RETURN_IF_ERROR(
-      writer_.WriteKeys(index, full.slot, geometry.key_group_bytes, group));
+  ENGINE_RACE_RETURN_IF_ERROR(writer_.WriteKeys(index, full.slot, geometry.key_group_bytes, group));
   // Acquire pairs with the release in BucketLog::set_key_group_listener.
-  KeyGroupListener* const listener =
-      context_.key_group_listener.load(std::memory_order_acquire);
+  KeyGroupListener* const listener = context_.key_group_listener.load(std::memory_order_acquire);
   if (listener != nullptr) {
-    listener->OnKeyGroup(index,
-                         {reinterpret_cast<const format::KeyEntry*>(group),
-                          geometry.keys_per_group()},
-                         (full.group + 1) * geometry.keys_per_group());
+    listener->OnKeyGroup(
+        index, {reinterpret_cast<const format::KeyEntry*>(group), geometry.keys_per_group()},
+        (full.group + 1) * geometry.keys_per_group());
   }
   return Status::Ok();
 }

@@ -43,6 +43,9 @@ class GroupWriter {
   // is durable in it.
   Status Append(uint32_t bucket, uint64_t key, const char* value, Journal* journal);
 
+  // Under the bucket's lock: makes sure that the next record has a slot. kFull.
+  Status MakeSlot(uint32_t bucket) { return rows_.MakeRoom(bucket); }
+
   // Writes every full group of the bucket that no thread writes yet, the lock dropped meanwhile.
   Status WriteIdleGroups(uint32_t bucket, std::unique_lock<std::mutex>* lock);
   // Under the bucket's lock, for a group that Lane::BeginWrite was called for. Counts it as logged

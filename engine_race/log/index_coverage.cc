@@ -42,7 +42,8 @@ class CoverageFile {
     std::memcpy(&header, pages_.data(), sizeof(header));
     *usable = header.magic == format::kIndexRootMagic &&
               header.root_version == format::kIndexRootVersion &&
-              header.bucket_count == bucket_count_ && header.store_id == files.identity.store_id;
+              header.bucket_count == bucket_count_ && header.store_id == files.identity.store_id &&
+              header.lineage == files.identity.ids().lineage();
     return Status::Ok();
   }
 

@@ -30,11 +30,11 @@ Status FillWithZeros(const io::File& file, uint64_t size_bytes) {
 
 }  // namespace
 
-Status Journal::Open(int dir_fd, uint64_t store_id, uint64_t size_bytes, mode_t file_mode,
+Status Journal::Open(int dir_fd, const StoreIds& ids, uint64_t size_bytes, mode_t file_mode,
                      uint32_t batch_records, const Placement& memory, Callbacks callbacks,
                      std::unique_ptr<Journal>* journal) {
-  std::unique_ptr<Journal> opened(new Journal(store_id, size_bytes / format::kJournalHalves,
-                                              batch_records, std::move(callbacks)));
+  std::unique_ptr<Journal> opened(
+      new Journal(ids, size_bytes / format::kJournalHalves, batch_records, std::move(callbacks)));
   ENGINE_RACE_RETURN_IF_ERROR(opened->Prepare(dir_fd, size_bytes, file_mode, memory));
   *journal = std::move(opened);
   return Status::Ok();
@@ -139,6 +139,10 @@ void Journal::LeadBatch(uint32_t batch) {
   if (!ended) must_checkpoint_ = true;
   // After any result the other writers of the batch must be woken.
   for (JournalRequest* request : taken_) request->status = CopyOf(status);
+  EndBatch(batch);
+}
+
+void Journal::EndBatch(uint32_t batch) {
   // Release pairs with the acquire in AwaitDone. After it the requests are their owners' again.
   std::atomic<uint32_t>& word = DoneWord(batch);
   // Relaxed: batches end one after the other, so this thread has seen the word's last change.
@@ -158,20 +162,21 @@ Status Journal::Commit() {
     ENGINE_RACE_ASSERT(offset_ + bytes <= half_bytes_);
     status = file_.Write(buffer_.data(), bytes, half_ * half_bytes_ + offset_);
     if (status.ok()) {
-      // Relaxed, both here and below: statistics.
-      flush_count_.fetch_add(1, std::memory_order_relaxed);
-      status = Guarded([this] { return Flush(); });
-      // For any reason: nobody knows what the device holds now.
-      if (!status.ok()) status = CopyAs(Code::kIOError, status);
+      status = Flush();
     }
     if (status.ok()) {
       offset_ += bytes;
       ++number_;
+      // Relaxed, both: statistics.
       record_count_.fetch_add(taken_.size(), std::memory_order_relaxed);
       written_bytes_.fetch_add(bytes, std::memory_order_relaxed);
       return status;
     }
   }
+  return NoteFailure(std::move(status));
+}
+
+Status Journal::NoteFailure(Status status) {
   if (CanBeTriedAgain(status)) {
     must_checkpoint_ = true;
   } else {
@@ -182,14 +187,20 @@ Status Journal::Commit() {
 }
 
 Status Journal::Flush() {
-  if (callbacks_.flushes == nullptr) return file_.DataSync();
-  const LatencyTimer timer(*callbacks_.flushes);
-  return file_.DataSync();
+  // Relaxed: a statistic.
+  flush_count_.fetch_add(1, std::memory_order_relaxed);
+  Status flushed = Guarded([this] {
+    if (callbacks_.flushes == nullptr) return file_.DataSync();
+    const LatencyTimer timer(*callbacks_.flushes);
+    return file_.DataSync();
+  });
+  // For any reason: nobody knows what the device holds now.
+  return flushed.ok() ? std::move(flushed) : CopyAs(Code::kIOError, flushed);
 }
 
 uint64_t Journal::FillBuffer() {
-  auto* const header = reinterpret_cast<format::JournalHeader*>(buffer_.data());
-  auto* const descriptors = reinterpret_cast<format::JournalDescriptor*>(header + 1);
+  auto* const descriptors =
+      reinterpret_cast<format::JournalDescriptor*>(buffer_.data() + sizeof(format::JournalHeader));
   std::memset(buffer_.data(), 0, format::kJournalBlockBytes);
   char* value = buffer_.data() + format::kJournalBlockBytes;
   for (size_t i = 0; i < taken_.size(); ++i) {
@@ -198,15 +209,22 @@ uint64_t Journal::FillBuffer() {
     std::memcpy(value, taken_[i]->value, kValueBytes);
     value += kValueBytes;
   }
-  header->magic = format::kJournalMagic;
-  header->store_id = store_id_;
-  header->generation = generation_;
-  header->batch_number = number_;
-  header->record_count = static_cast<uint32_t>(taken_.size());
-  header->checksum = Hash64(header, format::kJournalBlockBytes, format::kJournalMagic);
+  FinishHeader(buffer_.data(), number_, static_cast<uint32_t>(taken_.size()));
   const auto bytes = static_cast<uint64_t>(value - buffer_.data());
   ENGINE_RACE_ASSERT(bytes <= buffer_.size() && bytes % kIoAlignment == 0);
   return bytes;
+}
+
+// Of a block whose descriptors, and chain, are there.
+void Journal::FinishHeader(char* block, uint32_t number, uint32_t record_count) const {
+  auto* const header = reinterpret_cast<format::JournalHeader*>(block);
+  header->magic = format::kJournalMagic;
+  header->store_id = ids_.store_id;
+  header->lineage = ids_.lineage();
+  header->generation = generation_;
+  header->batch_number = number;
+  header->record_count = record_count;
+  header->checksum = Hash64(header, format::kJournalBlockBytes, format::kJournalMagic);
 }
 
 // Turns to the other half when this one has no room for `bytes` more.
@@ -252,6 +270,15 @@ void Journal::RunCheckpoints() {
     checkpoint_wanted_ = false;
     // Only a half that was full before the checkpoint began is covered by it.
     const auto covered = busy_;
+    // A chain whose records are not counted yet would not be covered. Its writer waits for no
+    // checkpoint any more.
+    checkpoint_changed_.wait(lock, [&] {
+      bool settled = true;
+      for (uint32_t half = 0; half < format::kJournalHalves; ++half) {
+        settled = settled && (!covered[half] || unsettled_[half] == 0);
+      }
+      return settled;
+    });
     lock.unlock();
     Status status = callbacks_.checkpoint();
     lock.lock();

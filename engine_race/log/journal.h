@@ -7,6 +7,10 @@
 // records that have come by then, writes them as one batch and flushes. Meanwhile the next batch
 // fills.
 //
+// The records of a WriteBatch are a chain: journal batches of their own, in one half, that count
+// together or not at all. A chain is written before its records are staged. So until its writer
+// says that they are counted, no checkpoint may free the half.
+//
 // The journal only has to bring records back after a power loss that are not durable in the logs.
 // It has two halves. When one is full, writing goes on in the other, and the journal's thread calls
 // the checkpoint. Then the logs hold all records of the full half, and it can be used again.
@@ -24,6 +28,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <thread>
 #include <vector>
 
@@ -33,6 +38,7 @@
 #include "engine_race/base/status.h"
 #include "engine_race/io/file.h"
 #include "engine_race/log/format.h"
+#include "engine_race/log/store_ids.h"
 
 namespace engine_race {
 
@@ -46,6 +52,12 @@ struct JournalRequest {
   uint32_t batch = 0;
   bool leads = false;
   Status status;
+};
+
+// A record of a chain.
+struct JournalChainRecord {
+  format::JournalDescriptor descriptor;
+  const char* value = nullptr;  // null for a tombstone
 };
 
 class Journal {
@@ -64,7 +76,7 @@ class Journal {
   // Begins a new journal of `size_bytes` in the store's directory, made with `file_mode`; what an
   // earlier one held must be durable in the logs. Batches take at most `batch_records` records, and
   // their buffer lies as `memory` says.
-  static Status Open(int dir_fd, uint64_t store_id, uint64_t size_bytes, mode_t file_mode,
+  static Status Open(int dir_fd, const StoreIds& ids, uint64_t size_bytes, mode_t file_mode,
                      uint32_t batch_records, const Placement& memory, Callbacks callbacks,
                      std::unique_ptr<Journal>* journal);
   // Nobody may wait any more.
@@ -75,6 +87,17 @@ class Journal {
   // kIOError is final.
   Status Await(JournalRequest* request);
 
+  // Whether a chain of so many records fits into the journal.
+  bool ChainFits(uint64_t record_count, uint64_t value_count) const {
+    return ChainBytes(record_count, value_count) <= half_bytes_;
+  }
+  // Makes the records durable as one chain, behind all that was enqueued before. Buckets of the
+  // chain take no other record from before the call until its records are staged. Ok: *half is what
+  // SettleChain must be told once the records are counted, or once nothing is written any more.
+  // After a failure none of them will be there, unless it was kIOError, which is final.
+  Status WriteChain(std::span<const JournalChainRecord> records, uint32_t* half);
+  void SettleChain(uint32_t half);
+
   // Relaxed, all: statistics.
   uint64_t flush_count() const { return flush_count_.load(std::memory_order_relaxed); }
   uint64_t durable_record_count() const { return record_count_.load(std::memory_order_relaxed); }
@@ -83,8 +106,8 @@ class Journal {
  private:
   static constexpr uint32_t kDoneWords = 64;
 
-  Journal(uint64_t store_id, uint64_t half_bytes, uint32_t batch_records, Callbacks callbacks)
-      : store_id_(store_id),
+  Journal(const StoreIds& ids, uint64_t half_bytes, uint32_t batch_records, Callbacks callbacks)
+      : ids_(ids),
         half_bytes_(half_bytes),
         batch_records_(batch_records),
         callbacks_(std::move(callbacks)) {}
@@ -93,14 +116,21 @@ class Journal {
   std::atomic<uint32_t>& DoneWord(uint32_t batch) { return done_[batch % kDoneWords]; }
   void AwaitDone(uint32_t batch);
   void LeadBatch(uint32_t batch);
+  void EndBatch(uint32_t batch);
   Status Commit();
+  static uint64_t ChainBytes(uint64_t record_count, uint64_t value_count);
+  Status CommitChain(std::span<const JournalChainRecord> records, uint32_t* half);
+  Status PutChain(std::span<const JournalChainRecord> records, uint64_t* bytes);
+  // Writes nothing more where the failure is final.
+  Status NoteFailure(Status status);
+  void FinishHeader(char* block, uint32_t number, uint32_t record_count) const;
   Status Flush();
   uint64_t FillBuffer();
   Status MakeRoom(uint64_t bytes);
   Status BeginHalf(uint32_t half);
   void RunCheckpoints();
 
-  const uint64_t store_id_;
+  const StoreIds ids_;
   const uint64_t half_bytes_;
   const uint32_t batch_records_;
   const Callbacks callbacks_;
@@ -118,6 +148,7 @@ class Journal {
   // The leader's alone.
   std::vector<JournalRequest*> taken_;
   Region buffer_;
+  Region chain_buffer_;  // one journal batch; there once a chain was written
   uint32_t half_ = 0;
   uint64_t offset_ = 0;
   uint64_t generation_ = 0;
@@ -130,7 +161,8 @@ class Journal {
   std::mutex checkpoint_mutex_;
   std::condition_variable checkpoint_changed_;
   // Under checkpoint_mutex_.
-  std::array<bool, format::kJournalHalves> busy_{};  // not yet durable in the logs
+  std::array<bool, format::kJournalHalves> busy_{};           // not yet durable in the logs
+  std::array<uint32_t, format::kJournalHalves> unsettled_{};  // chains that are not counted yet
   bool checkpoint_wanted_ = false;
   Status checkpoint_status_;
   bool stop_ = false;

@@ -12,6 +12,7 @@
 #include "engine_race/base/status.h"
 #include "engine_race/io/file.h"
 #include "engine_race/log/format.h"
+#include "engine_race/log/store_ids.h"
 
 namespace engine_race {
 
@@ -23,8 +24,9 @@ class JournalReplay {
   };
 
   // Reads the headers of every batch, up to the first one in each half that fails its check. A
-  // missing journal is an empty one. Values are not looked at.
-  Status Read(int dir_fd, uint64_t store_id);
+  // missing journal is an empty one. Values are not looked at, but for those of chains: a chain
+  // counts only as a whole.
+  Status Read(int dir_fd, const StoreIds& ids);
 
   // The record with that sequence number, or null.
   const Record* Find(uint32_t bucket, uint64_t sequence) const;
@@ -44,8 +46,9 @@ class JournalReplay {
   static Status Erase(int dir_fd);
 
  private:
-  Status ReadHalf(uint64_t store_id, uint64_t begin_offset, uint64_t end_offset,
+  Status ReadHalf(const StoreIds& ids, uint64_t begin_offset, uint64_t end_offset,
                   const Region& window);
+  Status VerifyValues(uint64_t seed_id, size_t first, bool* whole) const;
 
   io::File file_;
   std::vector<Record> records_;  // by bucket and sequence number

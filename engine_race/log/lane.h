@@ -67,6 +67,24 @@ class Lane {
   // Whether record `slot`, the next one, has a place or can get one.
   bool HasRoomFor(uint64_t slot) const { return !BeginsGroup(slot) || FreePlace() < place_count_; }
 
+  // How many groups begin with the records [slot, slot + count).
+  uint64_t BegunBy(uint64_t slot, uint64_t count) const {
+    const uint64_t before = (slot + group_records() - 1) >> group_shift_;
+    return ((slot + count + group_records() - 1) >> group_shift_) - before;
+  }
+  // Whether the records [slot, slot + count), the next ones, have places or can get them.
+  bool HasRoomFor(uint64_t slot, uint64_t count) const {
+    uint64_t free = 0;
+    for (uint32_t place = 0; place < place_count_; ++place) {
+      free += places_[place].state == State::kFree && places_[place].pins == 0;
+    }
+    return BegunBy(slot, count) <= free;
+  }
+  // Whether they can ever have places at the same time.
+  bool CanHold(uint64_t slot, uint64_t count) const {
+    return BegunBy(slot, count) + (BeginsGroup(slot) ? 0 : 1) <= place_count_;
+  }
+
   // The lowest free place, so that a bucket uses no more of them than it needs; place_count_ when
   // there is none.
   uint32_t FreePlace() const {
@@ -95,6 +113,13 @@ class Lane {
     ENGINE_RACE_ASSERT(places_[place].state == State::kFree && places_[place].pins == 0);
     places_[place].state = State::kFilling;
     places_word_ = WordWith(slot, place);
+  }
+
+  // Takes back what TakePlace did: the group that begins with `slot` holds no counted record.
+  void GiveBackPlace(uint64_t slot) {
+    Place& place = PlaceOfGroup(slot >> group_shift_);
+    ENGINE_RACE_ASSERT(BeginsGroup(slot) && place.state == State::kFilling);
+    place.state = State::kFree;
   }
 
   // A full group below `record_count` that nobody writes: one that has just been filled, or one

@@ -15,9 +15,11 @@
 #include "engine_race/base/options.h"
 #include "engine_race/base/status.h"
 #include "engine_race/log/append_listener.h"
+#include "engine_race/log/batch_gate.h"
 #include "engine_race/log/bucket.h"
 #include "engine_race/log/entry_codec.h"
 #include "engine_race/log/geometry.h"
+#include "engine_race/log/log_cut.h"
 #include "engine_race/log/staging.h"
 #include "engine_race/log/store_files.h"
 #include "engine_race/log/write_latch.h"
@@ -33,8 +35,8 @@ struct LogContext {
   LogContext& operator=(const LogContext&) = delete;
 
   const Geometry& geometry() const { return files.identity.geometry; }
-  uint64_t store_id() const { return files.identity.store_id; }
-  EntryCodec codec(uint32_t bucket) const { return EntryCodec(store_id(), bucket); }
+  StoreIds ids() const { return files.identity.ids(); }
+  EntryCodec codec(uint32_t bucket) const { return EntryCodec(files.identity.seed_id(), bucket); }
 
   // kCorruption: what every call answers for a bucket whose counts failed their check at Open.
   Status DamagedCounts(uint32_t bucket) const;
@@ -48,7 +50,11 @@ struct LogContext {
   // Whether files.rows is valid. It is made while the store is open, under row_file_mutex.
   std::atomic<bool> has_row_file{false};
   std::mutex row_file_mutex;
+  CutCounter cuts;
   WriteLatch latch;
+  BatchGate batches;
+  // Held while a batch that staging has no room for is written.
+  std::mutex large_batch_mutex;
   // Null: nobody wants to know. Set while no thread appends.
   std::atomic<KeyGroupListener*> key_group_listener{nullptr};
   // How long writes of full groups and flushes took, where Options::latency_stats asks for it.

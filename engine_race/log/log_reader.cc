@@ -41,7 +41,8 @@ Status LogReader::CutBucket(uint32_t number, uint64_t first_sequence, AppendList
                             BucketCut* cut) const {
   Bucket& bucket = context_.buckets[number];
   if (bucket.damaged) return context_.DamagedCounts(number);
-  const std::lock_guard<std::mutex> lock(bucket.mutex);
+  std::unique_lock<std::mutex> lock(bucket.mutex);
+  bucket.AwaitRelease(&lock);
   ENGINE_RACE_RETURN_IF_ERROR(TakeCut(number, first_sequence, cut));
   bucket.listener = listener;
   return Status::Ok();
@@ -84,7 +85,8 @@ Status LogReader::TakeCut(uint32_t number, uint64_t first_sequence, BucketCut* c
 
 void LogReader::DetachListener(uint32_t number) const {
   Bucket& bucket = context_.buckets[number];
-  const std::lock_guard<std::mutex> lock(bucket.mutex);
+  std::unique_lock<std::mutex> lock(bucket.mutex);
+  bucket.AwaitRelease(&lock);
   bucket.listener = nullptr;
 }
 
@@ -137,7 +139,9 @@ Status LogReader::NoSuchRecord(uint32_t number, uint64_t sequence) const {
 }
 
 void LogReader::WithBucketLocked(uint32_t number, FunctionRef<void()> function) const {
-  const std::lock_guard<std::mutex> lock(context_.buckets[number].mutex);
+  Bucket& bucket = context_.buckets[number];
+  std::unique_lock<std::mutex> lock(bucket.mutex);
+  bucket.AwaitRelease(&lock);
   function();
 }
 

@@ -27,8 +27,17 @@ uint64_t ChecksumOf(const ManifestPaths& paths, uint64_t store_id) {
 }
 
 uint32_t NamesBytes(uint32_t format_version) {
+  if (format::IsExtended(format_version)) return format::kSeedPathNamesBytes;
   return format::NamesKeys(format_version) ? format::kKeyRangePathNamesBytes
                                            : format::kPathNamesBytes;
+}
+
+void ParseSeed(const ManifestPaths& paths, StoreIdentity* identity) {
+  identity->other_seed_id.reset();
+  if (!format::IsExtended(identity->format_version)) return;
+  uint64_t seed_id = 0;
+  std::memcpy(&seed_id, paths.names + format::kSeedPathNamesBytes, sizeof(seed_id));
+  if (seed_id != identity->store_id) identity->other_seed_id = seed_id;
 }
 
 // After CheckGeometry, which the division needs.
@@ -52,9 +61,11 @@ Status ParsePaths(const ManifestPaths& paths, StoreIdentity* identity) {
     return Status::Corruption("manifest: the checksum of its paths does not match");
   }
   identity->geometry.path_count = paths.path_count;
+  identity->has_rows = format::IsExtended(identity->format_version) && paths.has_rows != 0;
   identity->geometry.stripe_unit_bytes = paths.stripe_unit_bytes;
   ENGINE_RACE_RETURN_IF_ERROR(CheckGeometry(identity->geometry));
   ENGINE_RACE_RETURN_IF_ERROR(ParseKeys(paths, identity));
+  ParseSeed(paths, identity);
   const char* next = paths.names;
   const char* const end = paths.names + NamesBytes(identity->format_version);
   identity->paths.clear();
@@ -98,7 +109,7 @@ Status Parse(const Manifest& manifest, const ManifestPaths& paths, StoreIdentity
     return Status::NotSupported("manifest: format version " +
                                 std::to_string(manifest.format_version) + ", this build reads " +
                                 std::to_string(format::kFlockFormatVersion) + " to " +
-                                std::to_string(format::kReusedKeyRangeFormatVersion));
+                                std::to_string(format::kExtendedKeyRangeFormatVersion));
   }
   if (manifest.key_bytes != kKeyBytes || manifest.value_bytes != kValueBytes) {
     return Status::NotSupported("manifest: other key or value sizes");
@@ -155,10 +166,15 @@ Status WriteTo(int dir_fd, const char* name, const StoreIdentity& identity, mode
   ManifestPaths paths{};
   paths.stripe_unit_bytes = geometry.stripe_unit_bytes;
   paths.path_count = geometry.path_count;
+  paths.has_rows = identity.has_rows ? 1 : 0;
   ENGINE_RACE_RETURN_IF_ERROR(PutNames(identity, &paths));
   if (format::NamesKeys(manifest.format_version)) {
     const format::ManifestKeys keys = {geometry.keys().first, geometry.keys().last};
     std::memcpy(paths.names + format::kKeyRangePathNamesBytes, &keys, sizeof(keys));
+  }
+  if (format::IsExtended(manifest.format_version)) {
+    const uint64_t seed_id = identity.seed_id();
+    std::memcpy(paths.names + format::kSeedPathNamesBytes, &seed_id, sizeof(seed_id));
   }
   paths.checksum = ChecksumOf(paths, identity.store_id);
   std::array<char, format::kManifestBytes> page{};
@@ -172,6 +188,11 @@ Status WriteTo(int dir_fd, const char* name, const StoreIdentity& identity, mode
   ENGINE_RACE_RETURN_IF_ERROR(file.Write(page.data(), page.size(), 0));
   ENGINE_RACE_RETURN_IF_ERROR(file.Sync());
   ENGINE_RACE_RETURN_IF_ERROR(sys::Rename(dir_fd, format::kManifestTempName, name));
+  return sys::Fsync(dir_fd);
+}
+
+Status Commit(int dir_fd, const char* name) {
+  ENGINE_RACE_RETURN_IF_ERROR(sys::Rename(dir_fd, name, format::kManifestName));
   return sys::Fsync(dir_fd);
 }
 
@@ -197,6 +218,13 @@ Status WriteManifest(int dir_fd, const StoreIdentity& identity, mode_t file_mode
   return WriteTo(dir_fd, format::kManifestName, identity, file_mode);
 }
 
+Status WriteBatchManifest(int dir_fd, const StoreIdentity& identity, mode_t file_mode) {
+  StoreIdentity with_batches = identity;
+  if (format::IsExtended(with_batches.format_version)) return Status::Ok();
+  with_batches.format_version = with_batches.ExtendedVersion();
+  return WriteManifest(dir_fd, with_batches, file_mode);
+}
+
 Status ReadManifestDraft(int dir_fd, StoreIdentity* identity) {
   return ReadFrom(dir_fd, format::kManifestDraftName, identity);
 }
@@ -205,10 +233,14 @@ Status WriteManifestDraft(int dir_fd, const StoreIdentity& identity, mode_t file
   return WriteTo(dir_fd, format::kManifestDraftName, identity, file_mode);
 }
 
-Status CommitManifestDraft(int dir_fd) {
-  ENGINE_RACE_RETURN_IF_ERROR(
-      sys::Rename(dir_fd, format::kManifestDraftName, format::kManifestName));
-  return sys::Fsync(dir_fd);
+Status CommitManifestDraft(int dir_fd) { return Commit(dir_fd, format::kManifestDraftName); }
+
+Status WriteManifestUnfinished(int dir_fd, const StoreIdentity& identity, mode_t file_mode) {
+  return WriteTo(dir_fd, format::kManifestUnfinishedName, identity, file_mode);
+}
+
+Status CommitManifestUnfinished(int dir_fd) {
+  return Commit(dir_fd, format::kManifestUnfinishedName);
 }
 
 }  // namespace engine_race

@@ -15,25 +15,36 @@
 
 #include "engine_race/base/status.h"
 #include "engine_race/log/geometry.h"
+#include "engine_race/log/store_ids.h"
 
 namespace engine_race {
 
 struct StoreIdentity {
   Geometry geometry;
   uint64_t store_id = 0;
+  // Of a clone: the seed of its source, which is not its own id.
+  std::optional<uint64_t> other_seed_id;
+  // Whether slots may have been used again: there is a file of rows.
+  bool has_rows = false;
   // As many as geometry.path_count, absolute.
   std::vector<std::string> paths;
   // The format version that was read.
   uint32_t format_version = format::kAllKeysFormatVersion;
 
+  // Seeds the checksums of entries, values and counts. Files are told apart by the store id.
+  uint64_t seed_id() const { return other_seed_id.value_or(store_id); }
+  StoreIds ids() const { return {store_id, seed_id()}; }
+
   // The format version that a manifest is written with.
   uint32_t WrittenVersion() const {
-    const bool has_all_keys = geometry.keys().HasAllKeys();
-    if (format::MayReuseSlots(format_version)) {
-      return has_all_keys ? format::kReusedAllKeysFormatVersion
-                          : format::kReusedKeyRangeFormatVersion;
-    }
-    return has_all_keys ? format::kAllKeysFormatVersion : format::kKeyRangeFormatVersion;
+    if (other_seed_id || has_rows || format::IsExtended(format_version)) return ExtendedVersion();
+    return geometry.keys().HasAllKeys() ? format::kAllKeysFormatVersion
+                                        : format::kKeyRangeFormatVersion;
+  }
+  // The format version from the first batch on, and of a clone.
+  uint32_t ExtendedVersion() const {
+    return geometry.keys().HasAllKeys() ? format::kExtendedAllKeysFormatVersion
+                                        : format::kExtendedKeyRangeFormatVersion;
   }
   // Whether the store is locked as builds of version 3 lock it.
   bool HasFlock() const { return format_version == format::kFlockFormatVersion; }
@@ -51,12 +62,20 @@ Status CheckKeyRange(const std::optional<KeyRange>& given, const StoreIdentity& 
 // Writes a new file, syncs it, renames it into place and syncs the directory.
 Status WriteManifest(int dir_fd, const StoreIdentity& identity, mode_t file_mode);
 
+// Before the first batch is written to a store: makes the manifest one of a format with batches,
+// unless it is one. Older builds do not open the store any more.
+Status WriteBatchManifest(int dir_fd, const StoreIdentity& identity, mode_t file_mode);
+
 // The draft is the manifest of a store that is being made. Its id outlives an interruption, so
 // files that were made under that id are known again. CommitManifestDraft makes the draft the
 // manifest.
 Status ReadManifestDraft(int dir_fd, StoreIdentity* identity);
 Status WriteManifestDraft(int dir_fd, const StoreIdentity& identity, mode_t file_mode);
 Status CommitManifestDraft(int dir_fd);
+
+// A draft of a store whose directory is refused by openings until the store is finished.
+Status WriteManifestUnfinished(int dir_fd, const StoreIdentity& identity, mode_t file_mode);
+Status CommitManifestUnfinished(int dir_fd);
 
 }  // namespace engine_race
 

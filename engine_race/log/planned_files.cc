@@ -52,7 +52,7 @@ std::vector<PlannedFile> PlanFiles(StoreFiles* files) {
       &files->staged_keys);
   add(format::kStagingValuesName, geometry.staging_values_bytes(), io::Caching::kBuffered,
       &files->staged_values);
-  if (format::MayReuseSlots(files->identity.format_version)) {
+  if (files->identity.has_rows) {
     add(format::kRowsName, geometry.rows_file_bytes(), io::Caching::kBuffered, &files->rows);
   }
   return plan;

@@ -35,7 +35,7 @@ Status RecordCheck::Check(uint64_t begin, uint64_t end, uint64_t first_value, co
                           bool* good) {
   *good = false;
   ENGINE_RACE_ASSERT(!state_.damaged && end <= state_.record_count);
-  const EntryCodec codec(files_.identity.store_id, bucket_);
+  const EntryCodec codec(files_.identity.seed_id(), bucket_);
   for (uint64_t sequence = begin; sequence < end; ++sequence) {
     if (!HasPlaces(sequence, logged)) return Status::Ok();
     ENGINE_RACE_RETURN_IF_ERROR(LoadEntry(sequence, logged));

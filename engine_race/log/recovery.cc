@@ -7,6 +7,7 @@
 
 #include "engine_race/base/assert.h"
 #include "engine_race/base/memory.h"
+#include "engine_race/log/batch_intents.h"
 #include "engine_race/log/doubt.h"
 #include "engine_race/log/index_coverage.h"
 #include "engine_race/log/page_cache.h"
@@ -20,8 +21,9 @@ Status Recovery::Run() {
   std::vector<BucketState> states;
   ENGINE_RACE_RETURN_IF_ERROR(context_.staging.ReadCounts(&states));
   JournalReplay journal;
-  Status looked = journal.Read(context_.files.directory.get(), context_.store_id());
+  Status looked = journal.Read(context_.files.directory.get(), context_.ids());
   const char* doubt = DoubtPageCache(context_.files, states);
+  if (doubt == nullptr) ENGINE_RACE_RETURN_IF_ERROR(RedoBatches(&states));
   if (doubt == nullptr && looked.ok()) {
     looked = CompareWithJournal(context_.files, context_.staging, journal, states, &doubt);
   }
@@ -37,6 +39,8 @@ Status Recovery::Run() {
   if (doubt != nullptr) ENGINE_RACE_RETURN_IF_ERROR(RecoverInDoubt(doubt, journal, &states));
   // Rows that were freed may be taken again once that is durable.
   if (!context_.latch.latched()) ENGINE_RACE_RETURN_IF_ERROR(writer_.FlushRows());
+  // In doubt, records count as far as they verify, and intents for nothing.
+  if (doubt != nullptr) ENGINE_RACE_RETURN_IF_ERROR(EraseIntents(context_.files));
   for (uint32_t index = 0; index < context_.geometry().bucket_count; ++index) {
     if (context_.buckets[index].damaged) {
       Log(context_.options.log, LogLevel::kError, context_.DamagedCounts(index).message());
@@ -45,6 +49,19 @@ Status Recovery::Run() {
     WriteFullGroups(index);
   }
   return Status::Ok();
+}
+
+// Finishes the batches that an interruption left committed. A recovery that is killed here begins
+// with the same intents again.
+Status Recovery::RedoBatches(std::vector<BucketState>* states) {
+  std::vector<uint32_t> moved;
+  ENGINE_RACE_RETURN_IF_ERROR(RedoIntents(context_.files, states, &moved));
+  if (!moved.empty()) ENGINE_RACE_RETURN_IF_ERROR(context_.staging.ReserveCounts());
+  for (const uint32_t bucket : moved) {
+    ENGINE_RACE_RETURN_IF_ERROR(context_.staging.PublishWord(bucket, format::WordKind::kRecords,
+                                                             (*states)[bucket].record_count));
+  }
+  return EraseIntents(context_.files);
 }
 
 // Sets *doubt when staged records that this opening will write to the logs do not verify. Those are

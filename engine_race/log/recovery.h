@@ -35,6 +35,7 @@ class Recovery {
   Status Run();
 
  private:
+  Status RedoBatches(std::vector<BucketState>* states);
   Status CheckStagingToWrite(const char** doubt);
   Status RecoverInDoubt(const char* doubt, const JournalReplay& journal,
                         std::vector<BucketState>* states);

@@ -69,7 +69,7 @@ class RowCodec {
 };
 
 RowCodec CodecOf(const StoreFiles& files, uint32_t bucket) {
-  return {files.identity.store_id, bucket};
+  return {files.identity.seed_id(), bucket};
 }
 
 uint64_t HeadOffset(const StoreFiles& files, uint32_t bucket) {

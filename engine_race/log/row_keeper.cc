@@ -20,7 +20,7 @@ Status RowKeeper::EnsureFile() {
   StoreFiles& files = context_.files;
   ENGINE_RACE_RETURN_IF_ERROR(CreateRowFile(files, context_.options.file_mode, &files.rows));
   StoreIdentity identity = files.identity;
-  identity.format_version = format::kReusedAllKeysFormatVersion;
+  identity.has_rows = true;
   identity.format_version = identity.WrittenVersion();
   ENGINE_RACE_RETURN_IF_ERROR(
       WriteManifest(files.directory.get(), identity, context_.options.file_mode));

@@ -94,8 +94,8 @@ Status RowMover::Publish(uint32_t number, uint32_t row, uint64_t moved_number,
                                                &keys, context_.placement.memory()));
   std::memset(keys.data(), 0, keys.size());
   for (size_t i = 0; i < records.size(); ++i) {
-    const format::KeyEntry entry = SlotTable::EncodeMoved(context_.codec(number), records[i],
-                                                          first_slot + i, moved_number);
+    const format::KeyEntry entry =
+        SlotTable::EncodeMoved(context_.codec(number), records[i], first_slot + i, moved_number);
     std::memcpy(keys.data() + i * kEntryBytes, &entry, sizeof(entry));
     records[i].slot = static_cast<uint32_t>(first_slot + i);
     records[i].sequence = 2 * moved_number;
@@ -113,9 +113,8 @@ Status RowMover::Publish(uint32_t number, uint32_t row, uint64_t moved_number,
   }
   while (bucket.listener != nullptr && seen_count < bucket.record_count) {
     format::KeyEntry entry;
-    ENGINE_RACE_RETURN_IF_ERROR(
-        context_.staging.ReadKeys(number, bucket.keys.PlaceOf(seen_count),
-                                  bucket.keys.IndexOf(seen_count), 1, &entry));
+    ENGINE_RACE_RETURN_IF_ERROR(context_.staging.ReadKeys(
+        number, bucket.keys.PlaceOf(seen_count), bucket.keys.IndexOf(seen_count), 1, &entry));
     newer_keys.push_back(entry.key);
     ++seen_count;
   }
@@ -333,9 +332,9 @@ void RowMover::Punch(const FreedCells& freed, bool whole_row) {
   }
   if (whole_row && supported) {
     const uint64_t offset = geometry.KeyOffset(freed.bucket, first_slot);
-    const Status punched = context_.files.KeyFile(freed.bucket)
-                               .Punch(offset, offset + geometry.row_records() * kEntryBytes,
-                                      &supported);
+    const Status punched =
+        context_.files.KeyFile(freed.bucket)
+            .Punch(offset, offset + geometry.row_records() * kEntryBytes, &supported);
     static_cast<void>(punched);
   }
   if (!supported && punches_.exchange(false, std::memory_order_relaxed)) {

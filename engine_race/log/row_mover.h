@@ -117,7 +117,7 @@ class RowMover {
   RowKeeper rows_;
   std::mutex settle_mutex_;   // one Settle at a time
   std::mutex release_mutex_;  // one Release at a time
-  std::mutex mutex_;         // around the three lists
+  std::mutex mutex_;          // around the three lists
   std::vector<PublishedRow> published_;
   std::vector<FreedCells> unsettled_;
   std::vector<FreedCells> unreleased_;

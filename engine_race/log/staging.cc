@@ -1,5 +1,7 @@
 #include "engine_race/log/staging.h"
 
+#include <immintrin.h>
+
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -51,6 +53,23 @@ uint64_t WholeCount(uint64_t low_bits, uint64_t run_end) {
   const uint64_t behind = (run_end + kMaxAhead - low_bits) & format::kCountMask;
   const uint64_t bound = run_end + kMaxAhead;
   return bound >= behind ? bound - behind : low_bits;
+}
+
+// Copies a value to a page, past the caches.
+void StreamPage(const char* from, char* to) {
+  constexpr size_t kStepBytes = 4 * sizeof(__m128i);
+  for (size_t done = 0; done < kValueBytes; done += kStepBytes) {
+    const auto* const source = reinterpret_cast<const __m128i*>(from + done);
+    auto* const target = reinterpret_cast<__m128i*>(to + done);
+    const __m128i a = _mm_loadu_si128(source);
+    const __m128i b = _mm_loadu_si128(source + 1);
+    const __m128i c = _mm_loadu_si128(source + 2);
+    const __m128i d = _mm_loadu_si128(source + 3);
+    _mm_stream_si128(target, a);
+    _mm_stream_si128(target + 1, b);
+    _mm_stream_si128(target + 2, c);
+    _mm_stream_si128(target + 3, d);
+  }
 }
 
 uint32_t ClusterBuckets(const Geometry& geometry) {
@@ -151,8 +170,9 @@ BucketState Staging::Decode(uint32_t bucket, const format::BucketCounts& line,
   bool sound = true;
   const auto payload_of = [&](format::WordKind kind, uint64_t word) {
     uint64_t payload = 0;
-    sound = DecodeWord(files_.identity.store_id, bucket, kind, word, PayloadBits(kind), &payload) &&
-            sound;
+    sound =
+        DecodeWord(files_.identity.seed_id(), bucket, kind, word, PayloadBits(kind), &payload) &&
+        sound;
     return payload;
   };
   BucketState state;
@@ -207,21 +227,53 @@ Status Staging::PopulateAt(const Area& area, uint32_t bucket, uint64_t place_off
   return Status::Ok();
 }
 
-// Stores one record of a group, its pages populated before the first record in them.
-Status Staging::Put(const Area& area, uint32_t bucket, uint64_t place_offset, uint32_t place,
-                    uint64_t index, std::string_view record, Populated* populated,
-                    uint32_t* reached_bytes) const {
-  const uint64_t offset = index * record.size();
+template <typename CopyFn>
+Status Staging::PutBy(const Area& area, uint32_t bucket, uint64_t place_offset, uint32_t place,
+                      uint64_t index, uint64_t record_bytes, Populated* populated,
+                      uint32_t* reached_bytes, const CopyFn& copy) const {
+  const uint64_t offset = index * record_bytes;
   if (index == 0 || populated->place != place || index >= populated->end) [[unlikely]] {
     uint64_t end_bytes = 0;
     ENGINE_RACE_RETURN_IF_ERROR(
         PopulateAt(area, bucket, place_offset, offset, reached_bytes, &end_bytes));
-    *populated = {place, static_cast<uint32_t>(end_bytes / record.size())};
+    *populated = {place, static_cast<uint32_t>(end_bytes / record_bytes)};
   }
   ENGINE_RACE_ASSERT(populated->place == place && index < populated->end);
-  ENGINE_RACE_ASSERT(offset + record.size() <= area.group_bytes);
-  std::memcpy(area.mapping.data() + place_offset + offset, record.data(), record.size());
+  ENGINE_RACE_ASSERT(offset + record_bytes <= area.group_bytes);
+  copy(area.mapping.data() + place_offset + offset);
   return Status::Ok();
+}
+
+// Stores one record of a group.
+Status Staging::Put(const Area& area, uint32_t bucket, uint64_t place_offset, uint32_t place,
+                    uint64_t index, std::string_view record, Populated* populated,
+                    uint32_t* reached_bytes) const {
+  return PutBy(area, bucket, place_offset, place, index, record.size(), populated, reached_bytes,
+               [record](char* to) { std::memcpy(to, record.data(), record.size()); });
+}
+
+Status Staging::StreamValue(uint32_t bucket, uint32_t place, uint64_t index, const char* value) {
+  if (!mapped_ || value == nullptr) return StageValue(bucket, place, index, value);
+  ENGINE_RACE_ASSERT(IsReserved(bucket) && index < geometry_.values_per_group());
+  return PutBy(values_, bucket, geometry_.ValuePlaceOffset(bucket, place), place, index,
+               kValueBytes, &populated_[bucket].values, &reached_[bucket].values[place],
+               [value](char* to) { StreamPage(value, to); });
+}
+
+// Orders the streamed values before the store that counts them.
+void Staging::Fence() { _mm_sfence(); }
+
+void Staging::PrefetchStreamed(uint32_t bucket, uint32_t value_place, uint64_t value_index,
+                               uint32_t key_place, uint64_t key_index) const {
+  if (!mapped_) return;
+  __builtin_prefetch(&populated_[bucket], /*rw=*/1);
+  __builtin_prefetch(keys_.mapping.data() + geometry_.KeyPlaceOffset(bucket, key_place) +
+                         key_index * sizeof(format::KeyEntry),
+                     /*rw=*/1);
+  __builtin_prefetch(counts_.mapping.data() + bucket * sizeof(format::BucketCounts), /*rw=*/1);
+  // The last line of the page, for the page's address alone.
+  __builtin_prefetch(values_.mapping.data() + geometry_.ValuePlaceOffset(bucket, value_place) +
+                     (value_index + 1) * kValueBytes - kCacheLineBytes);
 }
 
 // Writes one record of a group. The page cache takes a page in when it is first written to.
@@ -290,7 +342,7 @@ Status Staging::PublishStaged(uint32_t bucket, format::WordKind kind, uint64_t p
                     static_cast<size_t>(format::WordKind::kKeyPlaces) * sizeof(uint64_t),
                 "a word's kind is its place in the line");
   const uint32_t bits = PayloadBits(kind);
-  const uint64_t word = EncodeWord(files_.identity.store_id, bucket, kind,
+  const uint64_t word = EncodeWord(files_.identity.seed_id(), bucket, kind,
                                    payload & ((uint64_t{1} << bits) - 1), bits);
   const uint64_t offset =
       bucket * sizeof(format::BucketCounts) + static_cast<size_t>(kind) * sizeof(word);
@@ -308,7 +360,7 @@ Status Staging::PublishStaged(uint32_t bucket, format::WordKind kind, uint64_t p
 }
 
 Status Staging::WriteLine(uint32_t bucket, const BucketState& state) const {
-  const format::BucketCounts line = EncodeCounts(files_.identity.store_id, bucket, state);
+  const format::BucketCounts line = EncodeCounts(files_.identity.seed_id(), bucket, state);
   return files_.counts.Write(&line, sizeof(line), bucket * sizeof(line));
 }
 

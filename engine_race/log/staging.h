@@ -61,6 +61,9 @@ class Staging {
   // Keeps references into `files`, which must outlive it.
   explicit Staging(const StoreFiles& files);
 
+  // Gives a part of a file that will be mapped space of its own. kFull, kIOError.
+  static Status ReserveRange(const io::File& file, uint64_t offset, uint64_t size);
+
   // Decides how this opening stages records, before it stages any; reads need no decision. Says in
   // the log why, where kAuto becomes written.
   void Start(StagingMode mode, const LogFn& log, const Placement& placement);
@@ -94,6 +97,14 @@ class Staging {
   // as they were.
   Status StageValue(uint32_t bucket, uint32_t place, uint64_t index, const char* value);
   Status StageKey(uint32_t bucket, uint32_t place, uint64_t index, const format::KeyEntry& entry);
+
+  // StageValue for many values in a row. Where it stores through the mapping it goes past the
+  // caches: the log's write reads the value long after. Fence comes before the records count.
+  Status StreamValue(uint32_t bucket, uint32_t place, uint64_t index, const char* value);
+  static void Fence();
+  // Prefetches what StreamValue and StageKey look at, and the line of counts. Advice only.
+  void PrefetchStreamed(uint32_t bucket, uint32_t value_place, uint64_t value_index,
+                        uint32_t key_place, uint64_t key_index) const;
 
   // Replaces one word of the bucket's counts at once, by a store or a pwrite of eight aligned
   // bytes. Ok when mapped. After kFull the word is as it was; after another failure it may be
@@ -159,8 +170,12 @@ class Staging {
   Status TouchCounts() const;
   BucketState Decode(uint32_t bucket, const format::BucketCounts& line, SlotTable table) const;
   Status ReserveCluster(uint32_t cluster);
-  static Status ReserveRange(const io::File& file, uint64_t offset, uint64_t size);
   Status Populate(const Area& area, uint32_t bucket, uint64_t offset, uint64_t size) const;
+  // Calls copy(to), with the pages populated before the first record in them.
+  template <typename CopyFn>
+  Status PutBy(const Area& area, uint32_t bucket, uint64_t place_offset, uint32_t place,
+               uint64_t index, uint64_t record_bytes, Populated* populated, uint32_t* reached_bytes,
+               const CopyFn& copy) const;
   Status Put(const Area& area, uint32_t bucket, uint64_t place_offset, uint32_t place,
              uint64_t index, std::string_view record, Populated* populated,
              uint32_t* reached_bytes) const;

@@ -108,7 +108,7 @@ Status RefuseOthersPath(int dir_fd, const std::string& dir, const StoreIdentity&
   const Status read = ReadPathMarker(dir_fd, &marker);
   if (read.code() == Code::kNotFound) return Status::Ok();
   if (!read.ok()) return Status(read.code(), dir + ": " + read.message());
-  if (marker.store_id == identity.store_id) return Status::Ok();
+  if (IsMarkerOf(marker, identity.ids())) return Status::Ok();
   return Status::InvalidArgument(dir + " holds no store of its own: it is path " +
                                  std::to_string(marker.path_index) + " of another one");
 }
@@ -118,6 +118,12 @@ Status PlanStore(const Options& options, const std::string& dir, StoreFiles* fil
                  std::vector<ValuePath>* paths) {
   const int dir_fd = files->directory.get();
   StoreIdentity& identity = files->identity;
+  bool unfinished = false;
+  ENGINE_RACE_RETURN_IF_ERROR(sys::Exists(dir_fd, format::kManifestUnfinishedName, &unfinished));
+  if (unfinished) {
+    return Status::Corruption("a checkpoint or a restored store in " + dir +
+                              " was never finished: make it anew, or remove what is there");
+  }
   bool holds_records = false;
   bool remains = false;
   ENGINE_RACE_RETURN_IF_ERROR(HoldsRecords(dir_fd, &holds_records, &remains));
@@ -156,14 +162,33 @@ Status WriteEmptyCounts(const StoreFiles& files) {
   BucketState empty;
   empty.page_cache_id = PageCacheId(files);
   for (uint32_t bucket = 0; bucket < geometry.bucket_count; ++bucket) {
-    const format::BucketCounts line = EncodeCounts(files.identity.store_id, bucket, empty);
+    const format::BucketCounts line = EncodeCounts(files.identity.seed_id(), bucket, empty);
     std::memcpy(bytes.data() + bucket * sizeof(line), &line, sizeof(line));
   }
   return files.counts.Write(bytes.data(), bytes.size(), 0);
 }
 
+Status RemoveUnfinished(int dir_fd) {
+  bool exists = false;
+  ENGINE_RACE_RETURN_IF_ERROR(sys::Exists(dir_fd, format::kManifestUnfinishedName, &exists));
+  if (!exists) return Status::Ok();
+  std::vector<std::string> names;
+  ENGINE_RACE_RETURN_IF_ERROR(sys::ListDirectory(dir_fd, &names));
+  for (const std::string& name : names) {
+    if (!IsLogOrStaging(name) && name != format::kStagingCountsName &&
+        name != format::kManifestTempName) {
+      continue;
+    }
+    ENGINE_RACE_RETURN_IF_ERROR(sys::Unlink(dir_fd, name));
+  }
+  ENGINE_RACE_RETURN_IF_ERROR(sys::Fsync(dir_fd));
+  // Last: while it is there, nothing takes the other files for a store's.
+  ENGINE_RACE_RETURN_IF_ERROR(sys::Unlink(dir_fd, format::kManifestUnfinishedName));
+  return sys::Fsync(dir_fd);
+}
+
 Status CreateStore(const Options& options, const std::string& dir, const FillFn& fill,
-                   StoreFiles* files) {
+                   StoreFiles* files, Publishing publishing) {
   const int dir_fd = files->directory.get();
   if (!options.create_if_missing) return Status::NotFound();
   ENGINE_RACE_RETURN_IF_ERROR(
@@ -171,6 +196,11 @@ Status CreateStore(const Options& options, const std::string& dir, const FillFn&
   std::vector<ValuePath> paths;
   ENGINE_RACE_RETURN_IF_ERROR(PlanStore(options, dir, files, &paths));
   const StoreIdentity& identity = files->identity;
+  const bool unfinished = publishing == Publishing::kFromUnfinished;
+  // Before any other file: its name marks them as what may be removed.
+  if (unfinished) {
+    ENGINE_RACE_RETURN_IF_ERROR(WriteManifestUnfinished(dir_fd, identity, options.file_mode));
+  }
   for (const ValuePath& path : paths) {
     if (path.device.file.valid()) continue;
     ENGINE_RACE_RETURN_IF_ERROR(
@@ -189,7 +219,7 @@ Status CreateStore(const Options& options, const std::string& dir, const FillFn&
     ENGINE_RACE_RETURN_IF_ERROR(OpenPlanned(planned, io::Access::kReplace, options.file_mode));
     ENGINE_RACE_RETURN_IF_ERROR(planned.file->Truncate(planned.size_bytes));
   }
-  ENGINE_RACE_RETURN_IF_ERROR(fill(*files));
+  ENGINE_RACE_RETURN_IF_ERROR(fill(files));
   // After all are made, so that one commit of the file system's journal serves them all.
   for (const PlannedFile& planned : plan) ENGINE_RACE_RETURN_IF_ERROR(planned.file->Sync());
   for (const ValuePath& path : files->values.paths()) {
@@ -198,6 +228,10 @@ Status CreateStore(const Options& options, const std::string& dir, const FillFn&
   ENGINE_RACE_RETURN_IF_ERROR(sys::Fsync(dir_fd));
   // The directory may be new itself.
   ENGINE_RACE_RETURN_IF_ERROR(sys::SyncNameOf(dir, dir_fd));
+  if (unfinished) {
+    ENGINE_RACE_RETURN_IF_ERROR(WriteManifestUnfinished(dir_fd, identity, options.file_mode));
+    return CommitManifestUnfinished(dir_fd);
+  }
   return striped ? CommitManifestDraft(dir_fd) : WriteManifest(dir_fd, identity, options.file_mode);
 }
 

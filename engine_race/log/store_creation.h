@@ -27,8 +27,16 @@ Status WriteEmptyCounts(const StoreFiles& files);
 // is locked and has no manifest. `fill` writes the store's first content. Files that an interrupted
 // creation left are replaced. kNotFound unless the options ask for a new store; kCorruption when
 // there are records; kInvalidArgument for a path of another store.
+//
+// kFromUnfinished: the manifest is there under another name while the store is made, and openings
+// refuse the directory. Not for a store with paths.
+enum class Publishing { kUsual, kFromUnfinished };
 Status CreateStore(const Options& options, const std::string& dir, const FillFn& fill,
-                   StoreFiles* files);
+                   StoreFiles* files, Publishing publishing = Publishing::kUsual);
+
+// Removes what an interrupted creation of kFromUnfinished has left, durably. Does nothing where
+// there was none.
+Status RemoveUnfinished(int dir_fd);
 
 }  // namespace engine_race
 

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "engine_race/base/assert.h"
 #include "engine_race/log/descriptors.h"
 #include "engine_race/log/format.h"
 #include "engine_race/log/planned_files.h"
@@ -130,6 +131,32 @@ Status RenewManifest(const Options& options, const StoreFiles& files) {
   return WriteManifest(files.directory.get(), files.identity, options.file_mode);
 }
 
+enum class Leftovers { kRefused, kRemoved };
+
+// Opens and locks `dir`, in which there must be nothing but what the file system itself makes.
+Status LockEmptyDirectory(const Options& options, const std::string& dir, Leftovers leftovers,
+                          StoreFiles* files) {
+  ENGINE_RACE_RETURN_IF_ERROR(
+      sys::OpenDirectory(dir, /*create=*/true, &files->directory, options.directory_mode));
+  const int dir_fd = files->directory.get();
+  const Status found = LockToWrite(options, files);
+  if (!found.ok() && found.code() != Code::kNotFound) return found;
+  if (leftovers == Leftovers::kRemoved && !found.ok()) {
+    ENGINE_RACE_RETURN_IF_ERROR(RemoveUnfinished(dir_fd));
+  }
+  std::vector<std::string> names;
+  ENGINE_RACE_RETURN_IF_ERROR(sys::ListDirectory(dir_fd, &names));
+  // mkfs makes this in the root of a file system.
+  std::erase(names, "lost+found");
+  std::erase(names, format::kLockName);
+  // Of an unfinished store, the first name. It is replaced before it is used.
+  if (leftovers == Leftovers::kRemoved && !found.ok()) {
+    std::erase(names, format::kManifestTempName);
+  }
+  if (names.empty()) return Status::Ok();
+  return Status::InvalidArgument(dir + " is not empty: " + names.front());
+}
+
 }  // namespace
 
 std::vector<ValuePath> OwnDirectory() {
@@ -159,9 +186,9 @@ Status OpenStoreFiles(const Options& options, const std::string& dir, StoreFiles
   }
   const Status found = LockToWrite(options, files);
   if (found.code() == Code::kNotFound) {
-    const auto fill = [&memory](const StoreFiles& made) {
+    const auto fill = [&memory](StoreFiles* made) {
       const PolicyScope scope(memory);
-      return WriteEmptyCounts(made);
+      return WriteEmptyCounts(*made);
     };
     ENGINE_RACE_RETURN_IF_ERROR(CreateStore(options, dir, fill, files));
   } else {
@@ -186,17 +213,24 @@ Status OpenStoreFiles(const Options& options, const std::string& dir, StoreFiles
 
 Status MakeFilledStore(const Options& options, const std::string& dir, const FillFn& fill) {
   StoreFiles files;
-  ENGINE_RACE_RETURN_IF_ERROR(
-      sys::OpenDirectory(dir, /*create=*/true, &files.directory, options.directory_mode));
-  const Status found = LockToWrite(options, &files);
-  if (!found.ok() && found.code() != Code::kNotFound) return found;
-  std::vector<std::string> names;
-  ENGINE_RACE_RETURN_IF_ERROR(sys::ListDirectory(files.directory.get(), &names));
-  // mkfs makes this in the root of a file system.
-  std::erase(names, "lost+found");
-  std::erase(names, format::kLockName);
-  if (!names.empty()) return Status::InvalidArgument(dir + " is not empty: " + names.front());
+  ENGINE_RACE_RETURN_IF_ERROR(LockEmptyDirectory(options, dir, Leftovers::kRefused, &files));
   ENGINE_RACE_RETURN_IF_ERROR(CreateStore(options, dir, fill, &files));
+  files.lock.Settle();
+  files.values.SettleLocks();
+  return Status::Ok();
+}
+
+Status MakeReplaceableStore(const Options& options, const std::string& dir, const FillFn& fill) {
+  ENGINE_RACE_ASSERT(options.paths.empty());
+  StoreFiles files;
+  ENGINE_RACE_RETURN_IF_ERROR(LockEmptyDirectory(options, dir, Leftovers::kRemoved, &files));
+  Status made = CreateStore(options, dir, fill, &files, Publishing::kFromUnfinished);
+  if (!made.ok()) {
+    // What stays all the same is refused by openings, and removed by the next call. The first
+    // failure is the one to tell.
+    static_cast<void>(RemoveUnfinished(files.directory.get()).ok());
+    return made;
+  }
   files.lock.Settle();
   files.values.SettleLocks();
   return Status::Ok();

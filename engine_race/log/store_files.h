@@ -50,14 +50,19 @@ std::vector<ValuePath> OwnDirectory();
 Status OpenStoreFiles(const Options& options, const std::string& dir, StoreFiles* files,
                       const Placement& memory = {});
 
-// Writes what a new store is to hold.
-using FillFn = std::function<Status(const StoreFiles& files)>;
+// Writes what a new store is to hold. May change the ids in files->identity.
+using FillFn = std::function<Status(StoreFiles* files)>;
 
 // Makes a new store in `dir`, which must be missing or empty (kInvalidArgument), and locks it
 // meanwhile. `fill` writes the content: records into the logs, and a line of counts for each
 // bucket. All of that is synced before the manifest makes it a store. A failed or interrupted
 // creation leaves no store.
 Status MakeFilledStore(const Options& options, const std::string& dir, const FillFn& fill);
+
+// MakeFilledStore for a store without paths. While it is made, the directory holds its manifest
+// under another name. Openings then refuse the directory, and another call replaces what an
+// interrupted one has left. A failed call removes all that it has made, but for the directory.
+Status MakeReplaceableStore(const Options& options, const std::string& dir, const FillFn& fill);
 
 // Calls `visit` with a file for each directory or device that logs lie in. Each file is opened as
 // the logs are and has at least 4 KiB. They are the markers of paths or whole devices, and then the

@@ -42,12 +42,20 @@ Status Syncer::Checkpoint() noexcept {
 // Under sync_mutex_.
 Status Syncer::SyncAll(bool flush_always) {
   if (context_.latch.latched()) return context_.latch.status();
+  // Before any of them is synced: the cut through all buckets goes through no batch.
+  std::vector<uint64_t> counts(context_.buckets.size());
+  context_.batches.Cut([&] {
+    for (size_t index = 0; index < counts.size(); ++index) {
+      const std::lock_guard<std::mutex> lock(context_.buckets[index].mutex);
+      counts[index] = context_.buckets[index].record_count;
+    }
+  });
   std::vector<std::pair<uint32_t, uint64_t>> targets;
   // A bucket whose staging is lost does not keep other buckets from being synced.
   Status lost;
   for (uint32_t index = 0; index < context_.geometry().bucket_count; ++index) {
     if (context_.buckets[index].damaged) continue;
-    uint64_t target = 0;
+    uint64_t target = counts[index];
     Status synced = SyncBucket(index, &target);
     if (synced.code() == Code::kCorruption) {
       if (lost.ok()) lost = std::move(synced);
@@ -78,14 +86,15 @@ Status Syncer::SyncAll(bool flush_always) {
   return lost;
 }
 
-// Brings every record of the bucket into the logs. *target is how many there are; 0 when all of
-// them are synced already.
+// Brings the first *target records of the bucket into the logs. Sets it to 0 when all of them are
+// synced already.
 Status Syncer::SyncBucket(uint32_t index, uint64_t* target) {
   Bucket& bucket = context_.buckets[index];
   std::unique_lock<std::mutex> lock(bucket.mutex);
-  if (bucket.record_count == bucket.synced_watermark) return Status::Ok();
+  ENGINE_RACE_ASSERT(bucket.synced_watermark <= *target && *target <= bucket.record_count);
+  if (*target == bucket.synced_watermark) *target = 0;
+  if (*target == 0) return Status::Ok();
   if (!bucket.staging_verified) ENGINE_RACE_RETURN_IF_ERROR(groups_.RequireVerifiedStaging(index));
-  *target = bucket.record_count;
   for (const LaneKind kind : {LaneKind::kValues, LaneKind::kKeys}) {
     Lane& lane = bucket.LaneOf(kind);
     while (lane.watermark() < *target) {
@@ -174,7 +183,7 @@ Status Syncer::OpenJournal() {
   callbacks.flushes = &context_.flushes;
   const uint32_t batch_records =
       context_.options.sync_mode == SyncMode::kGroup ? format::kJournalBatchRecords : 1;
-  return Journal::Open(context_.files.directory.get(), context_.store_id(),
+  return Journal::Open(context_.files.directory.get(), context_.ids(),
                        context_.options.journal_bytes, context_.options.file_mode, batch_records,
                        context_.placement.memory(), std::move(callbacks), &journal_);
 }

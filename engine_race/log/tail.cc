@@ -56,7 +56,7 @@ Status TailReader::LoadKeys(uint64_t first_in_page) {
 }
 
 bool TailReader::FindEntry(uint64_t sequence, TailRecord* found) const {
-  const EntryCodec codec(files_.identity.store_id, bucket_);
+  const EntryCodec codec(files_.identity.seed_id(), bucket_);
   const auto verifies = [&](const format::KeyEntry& entry) {
     return SlotTable::DecodeAppended(codec, entry, sequence, &found->record) &&
            files_.identity.geometry.IsIn(bucket_, found->record.key);
@@ -65,14 +65,17 @@ bool TailReader::FindEntry(uint64_t sequence, TailRecord* found) const {
     return reinterpret_cast<const format::KeyEntry*>(page.data())[sequence % kPageEntries];
   };
   const JournalReplay::Record* const journaled = journal_.Find(bucket_, sequence);
+  // The journal first. A record that was staged and never counted may have left its entry elsewhere
+  // before its number was given to the record in the journal.
   const std::array<format::KeyEntry, 3> candidates = {
-      entry_of(logged_keys_), entry_of(staged_keys_),
-      journaled != nullptr ? journaled->descriptor.entry : format::KeyEntry()};
+      journaled != nullptr ? journaled->descriptor.entry : format::KeyEntry(),
+      entry_of(logged_keys_), entry_of(staged_keys_)};
   for (const format::KeyEntry& candidate : candidates) {
     if (!verifies(candidate)) continue;
     found->sequence = sequence;
     found->entry = candidate;
-    found->key_in_log = &candidate == candidates.data();
+    const format::KeyEntry logged = entry_of(logged_keys_);
+    found->key_in_log = logged.key == candidate.key && logged.check == candidate.check;
     return true;
   }
   return false;

@@ -91,8 +91,8 @@ Status ValueFiles::Punch(uint32_t bucket, uint64_t slot, uint64_t slot_count,
     const bool in_device = paths_[UnitOf(bucket, slot).path].units != nullptr;
     bool punched = !in_device;
     if (punched) {
-      ENGINE_RACE_RETURN_IF_ERROR(location.file->Punch(
-          location.offset, location.offset + count * kValueBytes, &punched));
+      ENGINE_RACE_RETURN_IF_ERROR(
+          location.file->Punch(location.offset, location.offset + count * kValueBytes, &punched));
     }
     *supported = *supported && punched;
     slot += count;

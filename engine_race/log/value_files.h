@@ -100,8 +100,8 @@ class ValueFiles {
   // system without the call) is for the write itself to report.
   void Reserve(uint32_t bucket, uint64_t begin_bytes, uint64_t end_bytes) const;
 
-  // Gives back the space of neighbouring slots. Where a path cannot do that, *supported is false and
-  // nothing has happened there.
+  // Gives back the space of neighbouring slots. Where a path cannot do that, *supported is false
+  // and nothing has happened there.
   Status Punch(uint32_t bucket, uint64_t slot, uint64_t slot_count, bool* supported) const;
 
   // Makes durable what the maps of the paths have given out.

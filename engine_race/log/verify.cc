@@ -8,10 +8,12 @@
 #include <vector>
 
 #include "engine_race/base/memory.h"
+#include "engine_race/log/batch_intents.h"
 #include "engine_race/log/doubt.h"
 #include "engine_race/log/entry_codec.h"
 #include "engine_race/log/journal_replay.h"
 #include "engine_race/log/lane.h"
+#include "engine_race/log/large_batches.h"
 #include "engine_race/log/parallel_work.h"
 #include "engine_race/log/staging.h"
 #include "engine_race/log/store_files.h"
@@ -204,7 +206,7 @@ class BucketVerifier {
     // All values at once; should that fail, one by one.
     const bool values_read =
         walk_->files.values.Read(bucket_, begin, end - begin, values_.data()).ok();
-    const EntryCodec codec(walk_->files.identity.store_id, bucket_);
+    const EntryCodec codec(walk_->files.identity.seed_id(), bucket_);
     for (uint64_t slot = begin; slot < end; ++slot) {
       if (!state_.table.Holds(slot, end_)) continue;
       ++held_count_;
@@ -296,13 +298,21 @@ Status VerifyStore(const std::string& dir, VerifyReport* report, const BadRecord
 
 Status VerifyFiles(const StoreFiles& files, VerifyReport* report, const BadRecordFn& on_bad,
                    const MakeSinkFn& make_sink, const VerifyProgressFn& on_progress) {
+  bool unfinished = false;
+  ENGINE_RACE_RETURN_IF_ERROR(HasLargeBatch(files, &unfinished));
+  if (unfinished) {
+    return Status::NotSupported(
+        "a batch was interrupted: an opening of the store must finish it first");
+  }
   Walk walk(files);
   walk.on_bad = on_bad;
   walk.on_progress = on_progress;
   ENGINE_RACE_RETURN_IF_ERROR(walk.staging.ReadCounts(&walk.states));
+  std::vector<uint32_t> moved;
+  ENGINE_RACE_RETURN_IF_ERROR(RedoIntents(files, &walk.states, &moved));
   for (const BucketState& state : walk.states) walk.total_count += Walk::RecordsOf(state);
   walk.NoteRead(0);
-  ENGINE_RACE_RETURN_IF_ERROR(walk.journal.Read(files.directory.get(), files.identity.store_id));
+  ENGINE_RACE_RETURN_IF_ERROR(walk.journal.Read(files.directory.get(), files.identity.ids()));
   walk.trusted = DoubtPageCache(files, walk.states) == nullptr;
   for (uint32_t bucket = 0; bucket < walk.states.size() && walk.trusted; ++bucket) {
     // Durable records that the counts have lost are found by a walk over the tails.

@@ -36,8 +36,7 @@ Status BucketCleaner::Clean(uint32_t bucket, uint32_t dead_percent, BucketUse* u
   ENGINE_RACE_RETURN_IF_ERROR(Look(bucket));
   // Cells free no row for others. Where rows are few, whole ones are freed.
   const uint64_t free_count = log_.mover().FreeRowCount(bucket);
-  if (free_count < kScarceRows ||
-      free_count * kScarceRows < log_.geometry().rows_per_bucket()) {
+  if (free_count < kScarceRows || free_count * kScarceRows < log_.geometry().rows_per_bucket()) {
     ChooseRows(bucket);
   } else {
     ChooseCells(bucket, dead_percent);
@@ -72,12 +71,12 @@ Status BucketCleaner::Look(uint32_t bucket) {
 }
 
 Status BucketCleaner::ReadEntries(uint32_t bucket) {
-  const uint64_t bytes = RoundUp(std::max<uint64_t>(cut_.slot_end(), 1) * kEntryBytes,
-                                 uint64_t{kIoAlignment});
+  const uint64_t bytes =
+      RoundUp(std::max<uint64_t>(cut_.slot_end(), 1) * kEntryBytes, uint64_t{kIoAlignment});
   if (entries_.size() < bytes) {
-    ENGINE_RACE_RETURN_IF_ERROR(
-        Region::Allocate(bytes + bytes / 4 / kIoAlignment * kIoAlignment, /*huge_pages=*/false,
-                         &entries_, log_.placement().memory()));
+    ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(bytes + bytes / 4 / kIoAlignment * kIoAlignment,
+                                                 /*huge_pages=*/false, &entries_,
+                                                 log_.placement().memory()));
   }
   for (uint64_t begin = 0; begin < bytes; begin += kPieceBytes) {
     const uint64_t size = std::min(kPieceBytes, bytes - begin);
@@ -120,8 +119,7 @@ void BucketCleaner::FindLive(uint32_t bucket) {
 // Whether the row's cells may be given up. The last run stays: it tells how many records there are.
 bool BucketCleaner::IsSettled(const Row& row) const {
   if (row.kind == format::RowKind::kMoved) return row.number < cut_.record_count;
-  return row.is_run() &&
-         (row.number + 1) * cut_.table.row_records() <= cut_.logged_watermark &&
+  return row.is_run() && (row.number + 1) * cut_.table.row_records() <= cut_.logged_watermark &&
          (row.number + 1) * cut_.table.row_records() < cut_.record_count;
 }
 
@@ -213,7 +211,8 @@ Status BucketCleaner::FreeChosen(uint32_t bucket) {
   if (chosen_.empty()) return Status::Ok();
   ENGINE_RACE_RETURN_IF_ERROR(log_.mover().Begin(bucket));
   const uint64_t cell_bytes = uint64_t{cut_.table.cell_records()} * kValueBytes;
-  const auto cells_at_once = static_cast<ptrdiff_t>(std::max<uint64_t>(kMaxMovedBytes / cell_bytes, 1));
+  const auto cells_at_once =
+      static_cast<ptrdiff_t>(std::max<uint64_t>(kMaxMovedBytes / cell_bytes, 1));
   // Cells without live records need no memory.
   std::stable_partition(chosen_.begin(), chosen_.end(),
                         [](const Cell& cell) { return cell.live_count == 0; });

@@ -148,7 +148,8 @@ Status Reclaimer::CleanOne(BucketCleaner* cleaner, uint32_t bucket, uint32_t dea
 
 void Reclaimer::NoteCleaned(uint32_t number, const BucketUse& use) {
   const uint64_t row_records = log_.geometry().row_records();
-  const uint64_t limit = use.live_count * 100 / (100 - std::min(options_.reclaim_dead_percent, 99U));
+  const uint64_t limit =
+      use.live_count * 100 / (100 - std::min(options_.reclaim_dead_percent, 99U));
   const uint64_t room = limit - std::min(limit, use.held_count);
   BucketState& bucket = buckets_[number];
   const std::lock_guard lock(bucket.mutex);
@@ -160,8 +161,8 @@ void Reclaimer::NoteCleaned(uint32_t number, const BucketUse& use) {
 bool Reclaimer::MustSettle() const {
   uint64_t slot_count = 0;
   for (uint32_t b = 0; b < log_.geometry().bucket_count; ++b) slot_count += log_.SlotEnd(b);
-  return log_.mover().unsettled_bytes() >= std::clamp(slot_count * kValueBytes / kSettleShare,
-                                                      kMinSettleBytes, kMaxSettleBytes);
+  return log_.mover().unsettled_bytes() >=
+         std::clamp(slot_count * kValueBytes / kSettleShare, kMinSettleBytes, kMaxSettleBytes);
 }
 
 void Reclaimer::SettleAndRelease() noexcept {
@@ -304,9 +305,9 @@ void Reclaimer::BucketBytes(uint32_t number, uint64_t* live_bytes, uint64_t* dea
   // What was appended since then has replaced as much.
   const uint64_t appended = record_count - std::min(record_count, bucket.use.record_count);
   *live_bytes = bucket.use.live_count * kValueBytes;
-  *dead_bytes = (bucket.use.held_count - std::min(bucket.use.held_count, bucket.use.live_count) +
-                 appended) *
-                kValueBytes;
+  *dead_bytes =
+      (bucket.use.held_count - std::min(bucket.use.held_count, bucket.use.live_count) + appended) *
+      kValueBytes;
 }
 
 ReclaimStats Reclaimer::Stats() const {

@@ -5,8 +5,9 @@
 // then on the bucket is cleaned whenever as many records were appended as the share of dead records
 // leaves room for. So a store that is never overwritten is never cleaned.
 //
-// A thread of its own cleans, settles and releases (log/row_mover.h). Where it falls behind, threads
-// that write help it: so writers that are faster than cleaning slow down, and space does not grow.
+// A thread of its own cleans, settles and releases (log/row_mover.h). Where it falls behind,
+// threads that write help it: so writers that are faster than cleaning slow down, and space does
+// not grow.
 //
 // Thread safety: every call from any thread. Owner of its thread.
 #ifndef ENGINE_RACE_RECLAIM_RECLAIMER_H_

@@ -1,6 +1,8 @@
-// Verifies, copies or describes a closed store, and follows a running one.
+// Verifies, copies, backs up or describes a closed store, restores one from a backup, and follows a
+// running one.
 //
-// No command changes the store. All but `top` refuse a store that a process has open for writing.
+// No command but `backup` changes the store: it opens it, which recovers it, and syncs it. All but
+// `top` refuse a store that a process has open for writing.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
@@ -20,6 +22,7 @@
 #include "engine_race/log/store_files.h"
 #include "engine_race/store.h"
 #include "harness/measure/progress.h"
+#include "harness/measure/store_backup.h"
 #include "harness/measure/store_top.h"
 #include "harness/measure/table.h"
 #include "harness/system/version_flag.h"
@@ -280,8 +283,8 @@ int Dump(const std::string& dir, bool every_bucket) {
   PrintTotals(files, states);
   PrintFill(states);
   IndexRoot root;
-  const Status loaded = engine_race::l1::LoadIndexRoot(
-      files.directory.get(), files.identity.store_id, files.identity.geometry.bucket_count, &root);
+  const Status loaded = engine_race::l1::LoadIndexRoot(files.directory.get(), files.identity.ids(),
+                                                       files.identity.geometry.bucket_count, &root);
   PrintIndex(loaded, root, states);
   if (every_bucket) PrintBuckets(states, root);
   return 0;
@@ -291,7 +294,9 @@ int Dump(const std::string& dir, bool every_bucket) {
 }  // namespace harness
 
 int main(int argc, char** argv) {
-  CLI::App app("Verifies, copies or dumps a closed store, and follows a running one.");
+  CLI::App app(
+      "Verifies, copies, backs up or dumps a closed store, restores one from a backup, and follows "
+      "a running one.");
   harness::AddVersionFlag("store", &app);
   app.require_subcommand(1);
   std::string dir;
@@ -306,6 +311,19 @@ int main(int argc, char** argv) {
   copy->add_option("--paths", copy_paths,
                    "directories or devices for the values; by default DST itself")
       ->delimiter(',');
+  std::string backup_dir;
+  std::string since;
+  bool verify_backup = false;
+  CLI::App* const backup =
+      app.add_subcommand("backup", "back up a closed store, whole or since an earlier backup");
+  backup->add_option("SRC", dir, "the store; with --verify alone, a backup");
+  backup->add_option("DST", backup_dir, "where the backup goes: missing or empty");
+  backup->add_option("--since", since, "an earlier backup: only what changed since is backed up");
+  backup->add_flag("--verify", verify_backup, "then read all that a restore would, and compare");
+  CLI::App* const restore =
+      app.add_subcommand("restore", "make a store of a backup and its parents, verifying them");
+  restore->add_option("BACKUP", dir, "the backup")->required();
+  restore->add_option("DST", backup_dir, "where the store goes: missing or empty")->required();
   bool every_bucket = false;
   CLI::App* const dump =
       app.add_subcommand("dump", "print a store's manifest, fill, skew and index");
@@ -324,6 +342,15 @@ int main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   if (*verify) return harness::Verify(dir);
   if (*copy) return harness::Copy(dir, copy_dir, copy_paths);
+  if (*backup) {
+    if (!dir.empty() && backup_dir.empty() && verify_backup) return harness::RunVerifyBackup(dir);
+    if (backup_dir.empty()) {
+      std::fprintf(stderr, "store backup: SRC and DST are needed, or --verify and a backup\n");
+      return 2;
+    }
+    return harness::RunBackup(dir, backup_dir, since, verify_backup);
+  }
+  if (*restore) return harness::RunRestore(dir, backup_dir);
   if (*top) {
     const harness::TopForm form = prometheus ? harness::TopForm::kPrometheus
                                   : json     ? harness::TopForm::kJson

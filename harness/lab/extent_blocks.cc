@@ -70,7 +70,7 @@ Status ExtentBlocks::Load(const BucketLog& log, std::unique_ptr<ExtentBlocks>* b
   return Guarded([&] {
     std::unique_ptr<ExtentBlocks> made(new ExtentBlocks);
     IndexRoot root;
-    ENGINE_RACE_RETURN_IF_ERROR(engine_race::l1::LoadIndexRoot(log.directory_fd(), log.store_id(),
+    ENGINE_RACE_RETURN_IF_ERROR(engine_race::l1::LoadIndexRoot(log.directory_fd(), log.ids(),
                                                                log.geometry().bucket_count, &root));
     ENGINE_RACE_RETURN_IF_ERROR(made->Read(log, root));
     ENGINE_RACE_RETURN_IF_ERROR(made->FillCache());

@@ -56,7 +56,7 @@ Status WriteCounts(const std::string& dir, const std::vector<std::string>& paths
                    const std::vector<uint64_t>& counts) {
   engine_race::StoreFiles files;
   ENGINE_RACE_RETURN_IF_ERROR(engine_race::OpenStoreFilesToRead(dir, &files, paths));
-  const uint64_t store_id = files.identity.store_id;
+  const uint64_t seed_id = files.identity.seed_id();
   const uint32_t page_cache_id = engine_race::PageCacheId(files);
   std::vector<format::BucketCounts> lines(counts.size());
   for (uint32_t bucket = 0; bucket < counts.size(); ++bucket) {
@@ -65,7 +65,7 @@ Status WriteCounts(const std::string& dir, const std::vector<std::string>& paths
     state.logged_value_watermark = counts[bucket];
     state.logged_key_watermark = counts[bucket];
     state.page_cache_id = page_cache_id;
-    lines[bucket] = engine_race::EncodeCounts(store_id, bucket, state);
+    lines[bucket] = engine_race::EncodeCounts(seed_id, bucket, state);
   }
   engine_race::UniqueFd fd;
   ENGINE_RACE_RETURN_IF_ERROR(

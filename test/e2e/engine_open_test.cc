@@ -241,7 +241,7 @@ TEST_F(EngineOpenUnprivilegedTest, StoreWhoseFilesMayNotBeWritten) {
 TEST_F(EngineOpenTest, OtherFormatVersionIsNotSupported) {
   MakeStore();
   EditManifestSoundly([](format::Manifest* manifest) {
-    manifest->format_version = format::kReusedKeyRangeFormatVersion + 1;
+    manifest->format_version = format::kExtendedKeyRangeFormatVersion + 1;
   });
   ExpectRefused(kNotSupported);
   EditManifestSoundly(

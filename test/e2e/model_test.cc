@@ -75,7 +75,9 @@ class ModelRun {
 
   void Step() {
     const uint64_t draw = rng_() % 10000;
-    if (draw < 5000) {
+    if (draw < 100) {
+      WriteABatch();
+    } else if (draw < 4000) {
       Append(/*is_delete=*/rng_() % 1000 < delete_share_);
     } else if (draw < 9850) {
       Read();
@@ -113,6 +115,44 @@ class ModelRun {
       model_.erase(key);
     } else {
       model_[key] = version_;
+    }
+  }
+
+  // Refused as a whole when one of its keys or of its buckets is.
+  void WriteABatch() {
+    batch_.Clear();
+    bool is_outside = false;
+    std::map<uint64_t, uint64_t> newest;
+    std::map<uint32_t, uint64_t> more;
+    const uint64_t size = rng_() % 50 == 0 ? 600 : rng_() % 40;
+    for (uint64_t i = 0; i < size; ++i) {
+      const uint64_t key = pool_.Pick(rng_);
+      const bool is_delete = rng_() % 1000 < delete_share_;
+      FillValue(key, ++version_, value_.data());
+      const Status put = is_delete ? batch_.Delete(KeyOf(key)) : batch_.Put(KeyOf(key), value_);
+      ASSERT_TRUE(put.ok()) << put.ToString();
+      newest[key] = is_delete ? 0 : version_;
+      if (GeometryOf().keys().Contains(key)) {
+        ++more[GeometryOf().BucketOf(key)];
+      } else {
+        is_outside = true;
+      }
+    }
+    const bool is_full = std::any_of(more.begin(), more.end(), [this](const auto& bucket) {
+      return bucket_counts_[bucket.first] + bucket.second >
+             geometry_options_.bucket_capacity_records;
+    });
+    const Status status = store_->Write(batch_);
+    ASSERT_EQ(status.code(), is_outside ? Code::kInvalidArgument
+                             : is_full  ? Code::kFull
+                                        : Code::kOk)
+        << status.ToString();
+    if (!status.ok()) return;
+    for (const auto& [bucket, count] : more) bucket_counts_[bucket] += count;
+    record_count_ += size;
+    for (const auto& [key, version] : newest) {
+      model_[key] = version;
+      if (version == 0) model_.erase(key);
     }
   }
 
@@ -171,6 +211,7 @@ class ModelRun {
   uint64_t version_ = 0;
   std::string value_ = std::string(kValueBytes, '\0');
   std::string read_;
+  WriteBatch batch_;
 };
 
 TEST(ModelTest, RandomOperationsOnTinyStores) {

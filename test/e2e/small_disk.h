@@ -50,10 +50,11 @@ inline const char* DiskName(DiskKind kind) {
 // Gone with the object.
 class SmallDisk {
  public:
-  explicit SmallDisk(DiskKind kind) : mount_point_(dir_.Join("disk")) {
+  explicit SmallDisk(DiskKind kind, uint64_t room_bytes = kDiskBytes)
+      : room_bytes_(room_bytes), mount_point_(dir_.Join("disk")) {
     std::filesystem::create_directory(mount_point_);
     if (kind == DiskKind::kTmpfs) {
-      const std::string options = "size=" + std::to_string(kDiskBytes);
+      const std::string options = "size=" + std::to_string(room_bytes_);
       mounted_ = ::mount("none", mount_point_.c_str(), "tmpfs", 0, options.c_str()) == 0;
       return;
     }
@@ -65,7 +66,7 @@ class SmallDisk {
     if (!mounted_) return;
     // The smallest XFS and btrfs are larger than what a test wants to fill.
     const uint64_t free_bytes = std::filesystem::space(mount_point_).available;
-    if (free_bytes > kDiskBytes) AddBallast(free_bytes - kDiskBytes, "padding");
+    if (free_bytes > room_bytes_) AddBallast(free_bytes - room_bytes_, "padding");
   }
   ~SmallDisk() {
     if (mounted_) ::umount2(mount_point_.c_str(), MNT_DETACH);
@@ -99,10 +100,10 @@ class SmallDisk {
   }
 
  private:
-  static uint64_t ImageBytes(DiskKind kind) {
-    if (kind == DiskKind::kXfs) return std::max(kDiskBytes, 320 * kMib);
-    if (kind == DiskKind::kBtrfs) return std::max(kDiskBytes, 256 * kMib);
-    return kDiskBytes;
+  uint64_t ImageBytes(DiskKind kind) const {
+    if (kind == DiskKind::kXfs) return std::max(room_bytes_ + 16 * kMib, 320 * kMib);
+    if (kind == DiskKind::kBtrfs) return std::max(room_bytes_ + 128 * kMib, 256 * kMib);
+    return room_bytes_;
   }
   static std::string MakeCommand(DiskKind kind) {
     switch (kind) {
@@ -121,6 +122,7 @@ class SmallDisk {
            0;
   }
 
+  const uint64_t room_bytes_;
   TempDir dir_{FastParent()};
   const std::string mount_point_;
   bool mounted_ = false;

@@ -83,9 +83,9 @@ class VerifyIndexTest : public PagedIndexFixture {
     extent.record_count = image.record_count();
     // The checks of the coverages hold for this root alone.
     bool is_replaced = false;
-    ASSERT_TRUE(
-        l1::StoreIndexRoot(files.fd.get(), store_id_, options_.file_mode, files.root, &is_replaced)
-            .ok());
+    ASSERT_TRUE(l1::StoreIndexRoot(files.fd.get(), OwnIds(store_id_), options_.file_mode,
+                                   files.root, &is_replaced)
+                    .ok());
   }
 
   void ForgeSlot() {
@@ -112,7 +112,7 @@ class VerifyIndexTest : public PagedIndexFixture {
   struct IndexFiles {
     IndexFiles(const std::string& path, uint64_t store_id) {
       EXPECT_TRUE(sys::OpenDirectory(path, false, &fd).ok());
-      EXPECT_TRUE(l1::LoadIndexRoot(fd.get(), store_id, /*bucket_count=*/1, &root).ok());
+      EXPECT_TRUE(l1::LoadIndexRoot(fd.get(), OwnIds(store_id), /*bucket_count=*/1, &root).ok());
       EXPECT_TRUE(
           l1::ExtentStore::Open(fd.get(), store_id, 0600, /*writable=*/true, &extents).ok());
       EXPECT_TRUE(extents->Reserve(root.extents).ok());

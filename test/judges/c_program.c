@@ -209,6 +209,44 @@ static void case_many(void) {
   engine_race_close(store);
 }
 
+static void case_batches(void) {
+  engine_race_store* store = NULL;
+  engine_race_batch* batch = engine_race_batch_create();
+  engine_race_options* options = small_options();
+  unsigned char value[ENGINE_RACE_VALUE_BYTES];
+  uint64_t i;
+  CHECK(batch != NULL);
+  CHECK(engine_race_open(directory, options, &store) == ENGINE_RACE_OK);
+  engine_race_options_destroy(options);
+  CHECK(engine_race_batch_reserve(batch, 100, 1) == ENGINE_RACE_OK);
+  for (i = 0; i < 100; ++i) {
+    fill(value, i, 50);
+    CHECK(engine_race_batch_write(batch, key_of(i), value) == ENGINE_RACE_OK);
+  }
+  CHECK(engine_race_batch_delete(batch, key_of(7)) == ENGINE_RACE_OK);
+  CHECK(engine_race_batch_size(batch) == 101);
+  CHECK(engine_race_write_batch(store, batch) == ENGINE_RACE_OK);
+  for (i = 0; i < 100; ++i) {
+    const int code = engine_race_read(store, key_of(i), value);
+    CHECK(i == 7 ? code == ENGINE_RACE_NOT_FOUND : code == ENGINE_RACE_OK && has(value, i, 50));
+  }
+  engine_race_batch_clear(batch);
+  CHECK(engine_race_batch_size(batch) == 0);
+  CHECK(engine_race_write_batch(store, batch) == ENGINE_RACE_OK);
+  CHECK(engine_race_batch_write(batch, 1, NULL) == ENGINE_RACE_INVALID_ARGUMENT);
+  CHECK(engine_race_batch_write(NULL, 1, value) == ENGINE_RACE_INVALID_ARGUMENT);
+  CHECK(engine_race_batch_delete(NULL, 1) == ENGINE_RACE_INVALID_ARGUMENT);
+  CHECK(engine_race_batch_reserve(NULL, 1, 1) == ENGINE_RACE_INVALID_ARGUMENT);
+  CHECK(engine_race_write_batch(store, NULL) == ENGINE_RACE_INVALID_ARGUMENT);
+  CHECK(engine_race_write_batch(NULL, batch) == ENGINE_RACE_INVALID_ARGUMENT);
+  CHECK(engine_race_batch_size(NULL) == 0);
+  engine_race_batch_clear(NULL);
+  engine_race_batch_destroy(NULL);
+  CHECK(engine_race_close(store) == ENGINE_RACE_OK);
+  CHECK(engine_race_write_batch(store, batch) == ENGINE_RACE_INVALID_ARGUMENT);
+  engine_race_batch_destroy(batch);
+}
+
 static void note_code(void* argument, int code) { *(volatile int*)argument = code; }
 
 static void case_async(void) {
@@ -593,6 +631,52 @@ static void case_closed_stores(void) {
   strcpy(directory, kept);
 }
 
+/* The directory `directory` with a name behind it. */
+static void beside(char* path, size_t bytes, const char* name) {
+  snprintf(path, bytes, "%.200s-%s", directory, name);
+}
+
+/* Expects the store in `path` to have key 9 of this version, and removes it. */
+static void expect_and_remove(const char* path, int version) {
+  unsigned char value[ENGINE_RACE_VALUE_BYTES];
+  engine_race_store* store = open_in(path);
+  CHECK(engine_race_read(store, key_of(9), value) == ENGINE_RACE_OK && has(value, 9, version));
+  engine_race_close(store);
+  remove_in(path);
+}
+
+static void case_checkpoints_and_backups(void) {
+  engine_race_store* store = open_store();
+  engine_race_backup_report report;
+  char checkpoint[256], full[256], later[256], restored[256];
+  beside(checkpoint, sizeof(checkpoint), "checkpoint");
+  beside(full, sizeof(full), "full");
+  beside(later, sizeof(later), "later");
+  beside(restored, sizeof(restored), "restored");
+  write_all(store, 1);
+  CHECK(engine_race_checkpoint(store, NULL) == ENGINE_RACE_INVALID_ARGUMENT);
+  CHECK(engine_race_checkpoint(store, checkpoint) == ENGINE_RACE_OK);
+  CHECK(engine_race_checkpoint(store, checkpoint) == ENGINE_RACE_INVALID_ARGUMENT);
+  CHECK(engine_race_backup(store, full, NULL, NULL) == ENGINE_RACE_OK);
+  write_all(store, 2);
+  memset(&report, 0, sizeof(report));
+  CHECK(engine_race_backup(store, later, full, &report) == ENGINE_RACE_INVALID_ARGUMENT);
+  report.struct_bytes = sizeof(report);
+  CHECK(engine_race_backup(store, later, full, &report) == ENGINE_RACE_OK);
+  CHECK(report.record_count == kRecords && report.value_count == kRecords);
+  CHECK(report.chain_length == 2 && report.size_bytes > 0);
+  engine_race_close(store);
+  CHECK(engine_race_backup(store, restored, NULL, NULL) != ENGINE_RACE_OK);
+  CHECK(engine_race_verify_backup(later, NULL, &report) == ENGINE_RACE_OK);
+  CHECK(engine_race_restore(later, NULL, NULL, NULL) == ENGINE_RACE_INVALID_ARGUMENT);
+  CHECK(engine_race_restore(checkpoint, restored, NULL, NULL) == ENGINE_RACE_NOT_FOUND);
+  CHECK(engine_race_restore(later, restored, NULL, &report) == ENGINE_RACE_OK);
+  expect_and_remove(checkpoint, 1);
+  expect_and_remove(restored, 2);
+  remove_in(full);
+  remove_in(later);
+}
+
 int main(void) {
   char base[] = "/tmp/engine_race_c_XXXXXX";
   if (!make_base(base)) return 1;
@@ -602,12 +686,14 @@ int main(void) {
   run("a log that is read later", case_log_queue);
   run("records", case_records);
   run("many records in one call", case_many);
+  run("batches", case_batches);
   run("reads that are started", case_async);
   run("ranges and snapshots", case_ranges_and_snapshots);
   run("iterators", case_iterators);
   run("stats", case_stats);
   run("latencies", case_latencies);
   run("closed stores", case_closed_stores);
+  run("checkpoints and backups", case_checkpoints_and_backups);
   rmdir(base);
   return failed_checks != 0;
 }

@@ -52,10 +52,10 @@ bool SameBytes(const auto& a, const auto& b) {
 class IndexRootTest : public testing::Test {
  protected:
   Status Load(IndexRoot* root, uint64_t store_id = kExtentStoreId, uint32_t buckets = kBuckets) {
-    return l1::LoadIndexRoot(dir_.fd(), store_id, buckets, root);
+    return l1::LoadIndexRoot(dir_.fd(), OwnIds(store_id), buckets, root);
   }
   Status Store(const IndexRoot& root) {
-    return l1::StoreIndexRoot(dir_.fd(), kExtentStoreId, 0640, root, &is_replaced_);
+    return l1::StoreIndexRoot(dir_.fd(), OwnIds(kExtentStoreId), 0640, root, &is_replaced_);
   }
   void ExpectLoads(const IndexRoot& expected) {
     IndexRoot root;
@@ -200,6 +200,8 @@ TEST_F(IndexRootTest, OfAnotherStoreShapeOrVersionItIsRefused) {
   Status status = Load(&root, kExtentStoreId + 1);
   EXPECT_EQ(status.code(), Code::kCorruption);
   EXPECT_NE(status.message().find("another store"), std::string::npos);
+  status = l1::LoadIndexRoot(dir_.fd(), {kExtentStoreId, kExtentStoreId + 1}, kBuckets, &root);
+  EXPECT_NE(status.message().find("another store"), std::string::npos) << "its seed is another";
   status = Load(&root, kExtentStoreId, kBuckets + 1);
   EXPECT_EQ(status.code(), Code::kCorruption);
   EXPECT_EQ(status.message(), "key_index_root: it has 20 buckets, the store has 21");

@@ -195,6 +195,7 @@ TEST_F(IndexCoverageTest, ARootThatCannotBeUsedIsRemovedWhenALogIsCut) {
       [](format::IndexRootHeader* header) { ++header->root_version; },
       [](format::IndexRootHeader* header) { header->bucket_count = 8; },
       [](format::IndexRootHeader* header) { ++header->store_id; },
+      [](format::IndexRootHeader* header) { ++header->lineage; },
   };
   for (const auto& edit : edits) {
     RootBytes root = RootOf({6, 6, 0, 0});

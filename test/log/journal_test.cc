@@ -33,7 +33,7 @@ class JournalTest : public ::testing::Test {
     };
     callbacks.on_failure = [this](const Status&) { ++failure_count_; };
     const Status opened =
-        Journal::Open(directory_.get(), kStoreId, kMinJournalBytes, 0600, batch_records,
+        Journal::Open(directory_.get(), OwnIds(kStoreId), kMinJournalBytes, 0600, batch_records,
                       Placement(), std::move(callbacks), &journal_);
     ASSERT_TRUE(opened.ok()) << opened.ToString();
   }
@@ -65,7 +65,7 @@ class JournalTest : public ::testing::Test {
   }
   JournalReplay Replay() const {
     JournalReplay replay;
-    EXPECT_TRUE(replay.Read(directory_.get(), kStoreId).ok());
+    EXPECT_TRUE(replay.Read(directory_.get(), OwnIds(kStoreId)).ok());
     return replay;
   }
 

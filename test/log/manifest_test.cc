@@ -62,6 +62,31 @@ TEST_F(ManifestTest, ReadsWhatWasWritten) {
   EXPECT_FALSE(std::filesystem::exists(dir_.Join(format::kManifestTempName)));
 }
 
+TEST_F(ManifestTest, AnotherSeedIsNamedInANewerVersion) {
+  identity_.other_seed_id = 0x1234;
+  for (const bool has_all_keys : {true, false}) {
+    if (!has_all_keys) identity_.geometry.Divide({7, 1000000});
+    ASSERT_TRUE(WriteManifest(dir_fd_.get(), identity_, 0600).ok());
+    StoreIdentity identity;
+    ASSERT_TRUE(ReadManifest(dir_fd_.get(), &identity).ok());
+    EXPECT_EQ(identity.format_version, has_all_keys ? 8u : 9u);
+    EXPECT_EQ(identity.store_id, identity_.store_id);
+    EXPECT_EQ(identity.seed_id(), 0x1234u);
+    EXPECT_EQ(identity.paths, identity_.paths);
+    EXPECT_EQ(identity.geometry.keys(), identity_.geometry.keys());
+  }
+}
+
+TEST_F(ManifestTest, NamesLeaveRoomForTheSeed) {
+  identity_.geometry.path_count = 1;
+  identity_.paths = {"/" + std::string(format::kSeedPathNamesBytes - 2, 'n')};
+  EXPECT_TRUE(CheckPathNames(identity_).ok());
+  identity_.other_seed_id = 1;
+  EXPECT_TRUE(CheckPathNames(identity_).ok());
+  identity_.paths[0] += 'n';
+  EXPECT_EQ(CheckPathNames(identity_).code(), Code::kInvalidArgument);
+}
+
 TEST_F(ManifestTest, MissingIsNotFound) {
   std::filesystem::remove(dir_.Join(format::kManifestName));
   EXPECT_EQ(ReadCode(), Code::kNotFound);
@@ -90,7 +115,7 @@ TEST_F(ManifestTest, EveryFlippedByteIsCorruption) {
 
 TEST_F(ManifestTest, WhatThisBuildCannotServeIsNotSupported) {
   Rewrite(
-      [](format::Manifest* m) { m->format_version = format::kReusedKeyRangeFormatVersion + 1; });
+      [](format::Manifest* m) { m->format_version = format::kExtendedKeyRangeFormatVersion + 1; });
   EXPECT_EQ(ReadCode(), Code::kNotSupported);
   Rewrite([](format::Manifest* m) {
     m->format_version = format::kAllKeysFormatVersion;

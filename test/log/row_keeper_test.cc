@@ -80,7 +80,7 @@ TEST_F(RowKeeperTest, TheFileAndTheVersionComeOnceAndDurably) {
     ASSERT_TRUE(keeper_.EnsureFile().ok());
     EXPECT_EQ(calls.size(), call_count) << "the file is there";
   }
-  EXPECT_EQ(VersionOnDisk(), format::kReusedAllKeysFormatVersion);
+  EXPECT_EQ(VersionOnDisk(), format::kExtendedAllKeysFormatVersion);
   EXPECT_EQ(std::filesystem::file_size(dir_.Join(format::kRowsName)),
             parts_.context.geometry().rows_file_bytes());
   // The file, its name, and only then the manifest that needs it.

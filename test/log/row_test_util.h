@@ -20,7 +20,7 @@ inline void OpenWithRows(const Options& options, const std::string& dir, StoreFi
   ASSERT_TRUE(opened.ok()) << opened.ToString();
   if (files->rows.valid()) return;
   ASSERT_TRUE(CreateRowFile(*files, options.file_mode, &files->rows).ok());
-  files->identity.format_version = format::kReusedAllKeysFormatVersion;
+  files->identity.has_rows = true;
   files->identity.format_version = files->identity.WrittenVersion();
   ASSERT_TRUE(WriteManifest(files->directory.get(), files->identity, options.file_mode).ok());
 }

@@ -151,6 +151,32 @@ TEST_P(FileSystemLossTest, WhatWasAcknowledgedInADurableModeSurvives) {
   store.reset();
 }
 
+// On XFS the checkpoint shares blocks with its store.
+TEST_P(FileSystemLossTest, ACheckpointAndABackupSurviveOnceTheirCallsHaveReturned) {
+  constexpr uint64_t kWritten = 301;
+  const Options options = SmallOptions(SyncMode::kNone);
+  const std::string checkpoint = Mounted() + "/checkpoint";
+  const std::string backup = Mounted() + "/backup";
+  auto store = OpenStore(StoreDir(), options);
+  WriteKeysTo(store.get(), 1, kWritten + 1);
+  Status made = store->Backup(backup);
+  ASSERT_TRUE(made.ok()) << made.ToString();
+  made = store->Checkpoint(checkpoint);
+  ASSERT_TRUE(made.ok()) << made.ToString();
+  ASSERT_NO_FATAL_FAILURE(LosePageCache());
+  store.reset();
+  ASSERT_NO_FATAL_FAILURE(MountAgain());
+  store = OpenStore(checkpoint, options);
+  ExpectPrefixOf(store.get(), kWritten, kWritten);
+  store.reset();
+  const std::string restored = Mounted() + "/restored";
+  made = Store::Restore(options, backup, restored);
+  ASSERT_TRUE(made.ok()) << made.ToString();
+  store = OpenStore(restored, options);
+  ExpectPrefixOf(store.get(), kWritten, kWritten);
+  store.reset();
+}
+
 INSTANTIATE_TEST_SUITE_P(FileSystems, FileSystemLossTest, testing::Values("ext4", "xfs"),
                          [](const auto& name) { return std::string(name.param); });
 

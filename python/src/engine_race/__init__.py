@@ -9,7 +9,8 @@
 A key is an int from 0 to 2**64 - 1, or the 8 bytes of such a number, big-endian. A value is any
 contiguous buffer of 4096 bytes. The options of `open` are those of the C API.
 """
-from ._closed_stores import Report, copy, verify
+from ._batch import WriteBatch
+from ._closed_stores import BackupReport, Report, copy, restore, verify, verify_backup
 from ._errors import (ClosedError, CorruptionError, EngineRaceError, FullError,
                       InvalidArgumentError, MissingKeyError, MissingStoreError, OutOfMemoryError,
                       StoreIOError)
@@ -18,7 +19,8 @@ from ._library import KEY_BYTES, VALUE_BYTES, version
 from ._options import OpenOptions, options
 from ._store import Snapshot, Store, open
 
-__all__ = ["ClosedError", "CorruptionError", "EngineRaceError", "FullError",
+__all__ = ["BackupReport", "ClosedError", "CorruptionError", "EngineRaceError", "FullError",
            "InvalidArgumentError", "Iterator", "KEY_BYTES", "MissingKeyError", "MissingStoreError",
            "OpenOptions", "OutOfMemoryError", "Report", "Scan", "Snapshot", "Store", "StoreIOError",
-           "VALUE_BYTES", "copy", "open", "options", "verify", "version"]
+           "VALUE_BYTES", "WriteBatch", "copy", "open", "options", "restore", "verify",
+           "verify_backup", "version"]

@@ -30,6 +30,62 @@ class Report(NamedTuple):
     """Buckets whose index must be built anew."""
 
 
+class BackupReport(NamedTuple):
+    """What a backup holds."""
+
+    record_count: int
+    """Live records at the moment of the backup."""
+    value_count: int
+    """Those whose values this backup holds itself."""
+    chain_length: int
+    """Backups that a restore needs, this one included."""
+    size_bytes: int
+    """Of the files of this backup."""
+
+
+def new_backup_report() -> Any:
+    counts = ffi.new("engine_race_backup_report*")
+    counts.struct_bytes = ffi.sizeof("engine_race_backup_report")
+    return counts
+
+
+def backup_report_of(counts: Any) -> BackupReport:
+    return BackupReport(*(getattr(counts, name) for name in BackupReport._fields))
+
+
+def restore(backup: Union[str, bytes, os.PathLike[str]],
+            destination: Union[str, bytes, os.PathLike[str]],
+            **options: Unpack[OpenOptions]) -> BackupReport:
+    """Makes a store of a backup and its parents, in a directory that is missing or empty.
+
+    Everything that is read is compared with its checksums.
+    """
+    first, second = c_text(backup, "the backup"), c_text(destination, "the destination")
+    return _read_backup(first, options, lambda made, report: lib.engine_race_restore(
+        first, second, made, report))
+
+
+def verify_backup(backup: Union[str, bytes, os.PathLike[str]],
+                  **options: Unpack[OpenOptions]) -> BackupReport:
+    """Reads all that a restore of a backup would read, and compares it with its checksums."""
+    directory = c_text(backup, "the backup")
+    return _read_backup(directory, options, lambda made, report: lib.engine_race_verify_backup(
+        directory, made, report))
+
+
+def _read_backup(directory: bytes, options: Mapping[str, Any],
+                 read: Callable[[Any, Any], Any]) -> BackupReport:
+    made, log = new_options(options), Log(directory)
+    log.set_in(made)
+    counts = new_backup_report()
+    code = read(made, counts)
+    error = None if code == lib.ENGINE_RACE_OK else error_of_store(code, os.fsdecode(directory))
+    log.hand_on()
+    if error is not None:
+        raise error
+    return backup_report_of(counts)
+
+
 def verify(path: Union[str, bytes, os.PathLike[str]], **options: Unpack[OpenOptions]) -> Report:
     """Reads every record of the store in a directory and compares it with its checksums.
 

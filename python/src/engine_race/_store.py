@@ -6,8 +6,10 @@ from typing import (TYPE_CHECKING, Any, Callable, Dict, Optional, Tuple, TypeVar
 
 from . import _iterator
 from ._arrays import refuse_other_array, view_of_blocks, view_of_rows
+from ._batch import WriteBatch
 from ._buffers import (Key, bytes_in, count_of, ids_of, key_of, memory_of, rows_of,
                        shares_memory)
+from ._closed_stores import BackupReport, backup_report_of, new_backup_report
 from ._errors import check, error_of, error_of_record, error_of_store, missing_key
 from ._handle import Handle
 from ._held import NOT_FOUND, OK, Held, bytes_of_value, new_value
@@ -229,6 +231,16 @@ class Store(_Reader):
         """Unlike that of a dict, it raises no KeyError."""
         self.delete(key)
 
+    def batch(self) -> WriteBatch:
+        """Records that are written as a whole, or not at all:
+
+            with store.batch() as batch:
+                batch[7] = value
+                del batch[8]
+        """
+        return WriteBatch(
+            lambda batch: self._handle.call(lib.engine_race_write_batch, batch))
+
     def write_many(self, ids: Any, rows: Any) -> None:
         """Writes many records in one call: `rows` is a contiguous array of n * 4096 bytes.
 
@@ -276,6 +288,26 @@ class Store(_Reader):
         """Makes what was written before outlive a power loss."""
         check(self._handle.call(lib.engine_race_sync))
         self._handle.hand_on()
+
+    def checkpoint(self, path: Union[str, bytes, os.PathLike[str]]) -> None:
+        """Makes a store of its own in a directory that is missing or empty.
+
+        It has what this store has at one moment of the call, while other calls go on.
+        """
+        check(self._handle.call(lib.engine_race_checkpoint, c_text(path, "the path")))
+        self._handle.hand_on()
+
+    def backup(self, path: Union[str, bytes, os.PathLike[str]],
+               since: Optional[Union[str, bytes, os.PathLike[str]]] = None) -> BackupReport:
+        """Writes a backup into a directory that is missing or empty, while other calls go on.
+
+        With `since`, the directory of an earlier backup of this store, it holds what changed since.
+        """
+        counts = new_backup_report()
+        earlier = ffi.NULL if since is None else c_text(since, "the earlier backup")
+        check(self._handle.call(lib.engine_race_backup, c_text(path, "the path"), earlier, counts))
+        self._handle.hand_on()
+        return backup_report_of(counts)
 
     def stats(self) -> Dict[str, int]:
         """Counters by name."""

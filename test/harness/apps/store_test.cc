@@ -119,6 +119,32 @@ TEST_F(StoreProgramTest, ADamagedStoreIsNotCopied) {
   OutputOf({"verify", to}, 2);
 }
 
+TEST_F(StoreProgramTest, BackupsAreMadeSinceOneAnotherAndRestored) {
+  const std::string full = dir_.Join("full");
+  const std::string later = dir_.Join("later");
+  EXPECT_NE(OutputOf({"backup", dir_.Join("store"), full}, 0).find("40 records backed up"),
+            std::string::npos);
+  {
+    std::unique_ptr<Store> store;
+    ASSERT_TRUE(Store::Open(Options(), dir_.Join("store"), &store).ok());
+    ASSERT_TRUE(store->Write(KeyOf(77), ValueOf(77, 1)).ok());
+  }
+  const std::string made =
+      OutputOf({"backup", dir_.Join("store"), later, "--since", full, "--verify"}, 0);
+  EXPECT_NE(made.find("41 records backed up; 1 values"), std::string::npos) << made;
+  EXPECT_NE(made.find("2 backups needed"), std::string::npos) << made;
+  EXPECT_NE(made.find("41 records verified"), std::string::npos) << made;
+  OutputOf({"backup", dir_.Join("store"), full}, 2);  // the directory is not empty
+  const std::string to = dir_.Join("restored");
+  EXPECT_NE(OutputOf({"restore", later, to}, 0).find("41 records restored"), std::string::npos);
+  EXPECT_NE(OutputOf({"verify", to}, 0).find("41 records verified"), std::string::npos);
+  Damage(full + "/value_backup");
+  OutputOf({"backup", later, "--verify"}, 1);
+  OutputOf({"restore", later, dir_.Join("again")}, 1);
+  OutputOf({"restore", to, dir_.Join("again")}, 2);  // there is no backup
+  OutputOf({"backup", dir_.Join("missing"), dir_.Join("nowhere")}, 2);
+}
+
 TEST_F(StoreProgramTest, RefusesAnUnknownCommand) {
   const ChildResult run = RunChild({program_, "mend", dir_.Join("store")});
   EXPECT_NE(run.exit_code, 0);

@@ -1,0 +1,204 @@
+#include "engine_race/backup.h"
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "engine_race/log/backup_manifest.h"
+#include "engine_race/log/backup_piece.h"
+#include "engine_race/scan/snapshot.h"
+#include "engine_race/scan/view_walk.h"
+
+namespace engine_race {
+namespace {
+
+constexpr uint64_t kMaxCopyBytes = uint64_t{64} << 20;
+// Of the memory budget.
+constexpr uint64_t kCopyFraction = 16;
+
+// Lists what a view shows, with the values of records from the parent's cut on.
+class BackupSink final : public ViewSink {
+ public:
+  // `since` is the parent's cut, or empty.
+  BackupSink(const BucketLog& log, const io::File& file, uint64_t backup_id,
+             const std::vector<uint64_t>& since, PieceTotals* totals)
+      : log_(log), writer_(file, backup_id, totals), since_(since) {}
+
+  Status Init() { return writer_.Init(); }
+
+  // As long as no slot was used again, a record's slot is its sequence number.
+  bool Wants(uint32_t bucket, const IndexEntry& entry) const override {
+    return since_.empty() || log_.HasRows(bucket) || entry.ref.slot() >= since_[bucket];
+  }
+  Status Take(uint32_t bucket, const IndexEntry& entry, const char* value) override {
+    return writer_.Add(bucket, entry.key, value);
+  }
+  Status Finish(uint32_t bucket) override { return writer_.Finish(bucket); }
+
+ private:
+  const BucketLog& log_;
+  PieceWriter writer_;
+  const std::vector<uint64_t>& since_;
+};
+
+// Opens and locks a directory with nothing in it but what an interrupted backup has left, which
+// goes.
+Status LockForBackup(const Options& options, const std::string& dir, UniqueFd* directory,
+                     DirectoryLock* lock) {
+  ENGINE_RACE_RETURN_IF_ERROR(
+      sys::OpenDirectory(dir, /*create=*/true, directory, options.directory_mode));
+  const int dir_fd = directory->get();
+  ENGINE_RACE_RETURN_IF_ERROR(sys::RefuseAmongDevices(dir, dir_fd));
+  ENGINE_RACE_RETURN_IF_ERROR(DirectoryLock::TakeToWrite(dir_fd, options.file_mode, lock));
+  ENGINE_RACE_RETURN_IF_ERROR(RemoveUnfinishedBackup(dir_fd));
+  std::vector<std::string> names;
+  ENGINE_RACE_RETURN_IF_ERROR(sys::ListDirectory(dir_fd, &names));
+  std::erase(names, "lost+found");
+  std::erase(names, format::kLockName);
+  // The first name of an unfinished backup; it is replaced before it is used.
+  std::erase(names, format::kBackupTempName);
+  if (names.empty()) return Status::Ok();
+  return Status::InvalidArgument(dir + " is not empty: " + names.front());
+}
+
+Status DescribeStore(const BucketLog& log, BackupIdentity* identity) {
+  identity->geometry = log.geometry();
+  format::BackupManifest& manifest = identity->manifest;
+  manifest.magic = format::kBackupMagic;
+  manifest.backup_version = format::kBackupVersion;
+  manifest.bucket_count = identity->geometry.bucket_count;
+  manifest.file_count = identity->geometry.file_count;
+  manifest.value_group_bytes = identity->geometry.value_group_bytes;
+  manifest.key_group_bytes = identity->geometry.key_group_bytes;
+  manifest.chain_length = 1;
+  manifest.bucket_capacity_records = identity->geometry.bucket_capacity_records;
+  manifest.first_key = identity->geometry.keys().first;
+  manifest.last_key = identity->geometry.keys().last;
+  manifest.store_id = log.store_id();
+  while (manifest.backup_id == 0) {
+    ENGINE_RACE_RETURN_IF_ERROR(sys::RandomWord(&manifest.backup_id));
+  }
+  return Status::Ok();
+}
+
+// Reads the parent and names it in the manifest. *since is its cut.
+Status NameParent(const std::string& parent_dir, BackupIdentity* identity,
+                  std::vector<uint64_t>* since) {
+  UniqueFd directory;
+  const Status found = sys::OpenDirectory(parent_dir, /*create=*/false, &directory);
+  if (found.code() == Code::kNotFound) {
+    return Status::InvalidArgument(parent_dir + ": there is no backup to go on from");
+  }
+  ENGINE_RACE_RETURN_IF_ERROR(found);
+  BackupIdentity parent;
+  const Status read = ReadBackupManifest(directory.get(), parent_dir, &parent);
+  if (read.code() == Code::kNotFound) return Status::InvalidArgument(read.message());
+  ENGINE_RACE_RETURN_IF_ERROR(read);
+  format::BackupManifest& manifest = identity->manifest;
+  if (parent.manifest.store_id != manifest.store_id || parent.cut.size() != manifest.bucket_count) {
+    return Status::InvalidArgument(parent_dir + " is a backup of another store");
+  }
+  std::error_code error;
+  const std::filesystem::path absolute = std::filesystem::absolute(parent_dir, error);
+  if (error) return Status::FromErrno(parent_dir, error.value());
+  // A trailing slash would hide the last name.
+  std::string name = absolute.lexically_normal().string();
+  while (name.size() > 1 && name.back() == '/') name.pop_back();
+  if (name.size() >= format::kBackupParentNameBytes) {
+    return Status::InvalidArgument(name + ": the name is too long for a backup's manifest");
+  }
+  std::memcpy(manifest.parent_name, name.data(), name.size());
+  manifest.parent_id = parent.manifest.backup_id;
+  manifest.parent_checksum = parent.manifest.checksum;
+  manifest.chain_length = parent.manifest.chain_length + 1;
+  *since = std::move(parent.cut);
+  return Status::Ok();
+}
+
+// The cut comes first: a record that the view does not show lies behind it. So the next backup,
+// which takes all records from the cut on, misses none. Then the records before the cut are made
+// durable, or a power loss could give their numbers to others.
+Status WritePieces(const Options& options, BucketLog* log, Readers* readers,
+                   const BackupOptions& how, const std::vector<uint64_t>& since,
+                   const io::File& data, BackupIdentity* identity) {
+  Readers::Set* available = nullptr;
+  ENGINE_RACE_RETURN_IF_ERROR(readers->Ensure(&available));
+  ENGINE_RACE_RETURN_IF_ERROR(log->TakeCut(&identity->cut));
+  for (size_t bucket = 0; bucket < since.size(); ++bucket) {
+    if (since[bucket] <= identity->cut[bucket]) continue;
+    return Status::InvalidArgument(how.since +
+                                   " has records that the store does not have: it is "
+                                   "older than the backup");
+  }
+  ViewRegistry::View view;
+  ENGINE_RACE_RETURN_IF_ERROR(available->index->views().Take(&view));
+  const Snapshot pinned(view);
+  ENGINE_RACE_RETURN_IF_ERROR(log->Sync());
+  const uint64_t most_count = log->RecordCount();
+  ViewWalk walk;
+  walk.version = view.version;
+  walk.memory_bytes = std::min(kMaxCopyBytes, options.memory_budget_bytes / kCopyFraction);
+  if (how.on_progress) {
+    walk.on_progress = [&](uint64_t done) { return how.on_progress(done, most_count); };
+  }
+  format::BackupManifest& manifest = identity->manifest;
+  PieceTotals totals;
+  ENGINE_RACE_RETURN_IF_ERROR(
+      WalkView(*log, *available->index, walk, [&](std::unique_ptr<ViewSink>* sink) {
+        auto made = std::make_unique<BackupSink>(*log, data, manifest.backup_id, since, &totals);
+        ENGINE_RACE_RETURN_IF_ERROR(made->Init());
+        *sink = std::move(made);
+        return Status::Ok();
+      }));
+  manifest.record_count = totals.record_count.load();
+  manifest.value_count = totals.value_count.load();
+  manifest.piece_count = totals.piece_count.load();
+  manifest.data_bytes = totals.next_offset.load();
+  manifest.piece_checksum_sum = totals.checksum_sum.load();
+  return data.Sync();
+}
+
+Status FillBackup(const Options& options, BucketLog* log, Readers* readers, const std::string& dir,
+                  const BackupOptions& how, int dir_fd, BackupIdentity* identity) {
+  ENGINE_RACE_RETURN_IF_ERROR(DescribeStore(*log, identity));
+  std::vector<uint64_t> since;
+  if (!how.since.empty()) ENGINE_RACE_RETURN_IF_ERROR(NameParent(how.since, identity, &since));
+  identity->cut.assign(identity->manifest.bucket_count, 0);
+  ENGINE_RACE_RETURN_IF_ERROR(WriteBackupUnfinished(dir_fd, identity, options.file_mode));
+  io::File data;
+  ENGINE_RACE_RETURN_IF_ERROR(io::File::Open(dir_fd, format::kBackupDataName, io::Access::kReplace,
+                                             io::Caching::kDirect, &data, options.file_mode));
+  ENGINE_RACE_RETURN_IF_ERROR(WritePieces(options, log, readers, how, since, data, identity));
+  ENGINE_RACE_RETURN_IF_ERROR(sys::SyncNameOf(dir, dir_fd));
+  return CommitBackup(dir_fd, identity, options.file_mode);
+}
+
+}  // namespace
+
+Status MakeBackup(const Options& options, BucketLog* log, Readers* readers, const std::string& dir,
+                  const BackupOptions& how, BackupReport* report) {
+  UniqueFd directory;
+  DirectoryLock lock;
+  ENGINE_RACE_RETURN_IF_ERROR(LockForBackup(options, dir, &directory, &lock));
+  BackupIdentity identity;
+  Status made = FillBackup(options, log, readers, dir, how, directory.get(), &identity);
+  if (!made.ok()) {
+    // The first failure is the one to tell. What stays all the same is no backup.
+    static_cast<void>(RemoveUnfinishedBackup(directory.get()).ok());
+    return made;
+  }
+  if (report != nullptr) {
+    const format::BackupManifest& manifest = identity.manifest;
+    report->record_count = manifest.record_count;
+    report->value_count = manifest.value_count;
+    report->chain_length = manifest.chain_length;
+    report->size_bytes = manifest.data_bytes + sizeof(manifest);
+  }
+  return Status::Ok();
+}
+
+}  // namespace engine_race

@@ -1,0 +1,82 @@
+#include "engine_race/base/write_batch.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "engine_race/base/checksum.h"
+#include "engine_race/base/guarded.h"
+#include "engine_race/base/key.h"
+#include "engine_race/base/options.h"
+
+namespace engine_race {
+
+// Out of line, all four: what they need is no symbol of the library's.
+WriteBatch::WriteBatch() = default;
+WriteBatch::WriteBatch(WriteBatch&& other) noexcept { *this = std::move(other); }
+WriteBatch::~WriteBatch() = default;
+
+WriteBatch& WriteBatch::operator=(WriteBatch&& other) noexcept {
+  records_ = std::move(other.records_);
+  chunks_ = std::move(other.chunks_);
+  value_count_ = std::exchange(other.value_count_, 0);
+  other.records_.clear();
+  other.chunks_.clear();
+  return *this;
+}
+
+Status WriteBatch::AddChunk() {
+  Region chunk;
+  ENGINE_RACE_RETURN_IF_ERROR(
+      Region::Allocate(kChunkValues * kValueBytes, /*huge_pages=*/false, &chunk));
+  chunks_.push_back(std::move(chunk));
+  return Status::Ok();
+}
+
+Status WriteBatch::Put(std::string_view key, std::string_view value) {
+  ENGINE_RACE_RETURN_IF_ERROR(CheckKey(key));
+  return Guarded([&] {
+    if (value.size() != kValueBytes || value.data() == nullptr) [[unlikely]] {
+      return Status::InvalidArgument("a value has " + std::to_string(kValueBytes) + " bytes, not " +
+                                     std::to_string(value.size()));
+    }
+    const size_t chunk = value_count_ / kChunkValues;
+    if (chunk == chunks_.size()) ENGINE_RACE_RETURN_IF_ERROR(AddChunk());
+    char* const copy = chunks_[chunk].data() + value_count_ % kChunkValues * kValueBytes;
+    std::memcpy(copy, value.data(), kValueBytes);
+    // Computed here, while the value is in the nearest cache.
+    records_.push_back({DecodeKey(key.data()), copy, HashValue(copy)});
+    ++value_count_;
+    return Status::Ok();
+  });
+}
+
+Status WriteBatch::Delete(std::string_view key) {
+  ENGINE_RACE_RETURN_IF_ERROR(CheckKey(key));
+  return Guarded([&] {
+    records_.push_back({DecodeKey(key.data()), nullptr, 0});
+    return Status::Ok();
+  });
+}
+
+Status WriteBatch::Reserve(size_t put_count, size_t delete_count) {
+  return Guarded([&] {
+    records_.reserve(std::max(records_.size(), put_count + delete_count));
+    const size_t wanted = (put_count + kChunkValues - 1) / kChunkValues;
+    chunks_.reserve(std::max(chunks_.size(), wanted));
+    while (chunks_.size() < wanted) ENGINE_RACE_RETURN_IF_ERROR(AddChunk());
+    return Status::Ok();
+  });
+}
+
+void WriteBatch::Clear() noexcept {
+  records_.clear();
+  value_count_ = 0;
+}
+
+uint64_t WriteBatch::bytes() const {
+  return records_.size() * kKeyBytes + uint64_t{value_count_} * kValueBytes;
+}
+
+}  // namespace engine_race

@@ -1,0 +1,99 @@
+#include "engine_race/checkpoint.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "engine_race/log/copied_store.h"
+#include "engine_race/log/log_clone.h"
+#include "engine_race/scan/snapshot.h"
+#include "engine_race/scan/view_walk.h"
+
+namespace engine_race {
+namespace {
+
+constexpr uint64_t kMaxCopyBytes = uint64_t{64} << 20;
+// Of the memory budget.
+constexpr uint64_t kCopyFraction = 16;
+
+// Writes what a view shows into the logs of a new store: its own slots from 0 on, in order of key.
+class CheckpointSink final : public ViewSink {
+ public:
+  CheckpointSink(const StoreFiles& files, std::vector<uint64_t>* record_counts)
+      : fill_(files), record_counts_(*record_counts) {}
+
+  Status Init() { return fill_.Init(); }
+
+  bool Wants(uint32_t /*bucket*/, const IndexEntry& /*entry*/) const override { return true; }
+
+  Status Take(uint32_t bucket, const IndexEntry& entry, const char* value) override {
+    KeyRecord record;
+    record.key = entry.key;
+    record.sequence = count_;
+    record.slot = static_cast<uint32_t>(count_);
+    record.value_checksum = entry.ref.value_checksum();
+    ENGINE_RACE_RETURN_IF_ERROR(fill_.Add(bucket, record, value));
+    ++count_;
+    return Status::Ok();
+  }
+
+  Status Finish(uint32_t bucket) override {
+    record_counts_[bucket] = count_;
+    return fill_.Finish(bucket, std::exchange(count_, 0));
+  }
+
+ private:
+  BucketFill fill_;
+  std::vector<uint64_t>& record_counts_;
+  uint64_t count_ = 0;  // of the bucket at hand
+};
+
+Status CopyRecords(const Options& options, const BucketLog& log, Readers* readers,
+                   const CopyProgressFn& on_progress, StoreFiles* to) {
+  Readers::Set* available = nullptr;
+  ENGINE_RACE_RETURN_IF_ERROR(readers->Ensure(&available));
+  ViewRegistry::View view;
+  ENGINE_RACE_RETURN_IF_ERROR(available->index->views().Take(&view));
+  const Snapshot pinned(view);
+  const uint64_t most_count = log.RecordCount();
+  ViewWalk walk;
+  walk.version = view.version;
+  walk.memory_bytes = std::min(kMaxCopyBytes, options.memory_budget_bytes / kCopyFraction);
+  if (on_progress) {
+    walk.on_progress = [&](uint64_t done_count) { return on_progress(done_count, most_count); };
+  }
+  std::vector<uint64_t> record_counts(log.geometry().bucket_count);
+  const auto make_sink = [&](std::unique_ptr<ViewSink>* sink) {
+    auto made = std::make_unique<CheckpointSink>(*to, &record_counts);
+    ENGINE_RACE_RETURN_IF_ERROR(made->Init());
+    *sink = std::move(made);
+    return Status::Ok();
+  };
+  ENGINE_RACE_RETURN_IF_ERROR(WalkView(log, *available->index, walk, make_sink));
+  return WriteCopiedCounts(*to, record_counts);
+}
+
+Status CloneRecords(const Options& options, BucketLog* log, StoreFiles* to) {
+  std::vector<uint64_t> record_counts;
+  ENGINE_RACE_RETURN_IF_ERROR(log->TakeCut(&record_counts));
+  // Brings every record of the cut into the logs.
+  ENGINE_RACE_RETURN_IF_ERROR(log->Sync());
+  return CloneLogs(log->files(), record_counts, options.file_mode, to);
+}
+
+}  // namespace
+
+Status MakeCheckpoint(const Options& options, BucketLog* log, Readers* readers,
+                      const std::string& dir, const CheckpointOptions& how) {
+  Options made = WithGeometryOf(log->geometry(), options);
+  made.paths.clear();
+  return MakeReplaceableStore(made, dir, [&](StoreFiles* to) {
+    bool can_clone = false;
+    if (how.reflink) ENGINE_RACE_RETURN_IF_ERROR(CanCloneLogs(log->files(), *to, &can_clone));
+    return can_clone ? CloneRecords(options, log, to)
+                     : CopyRecords(options, *log, readers, how.on_progress, to);
+  });
+}
+
+}  // namespace engine_race

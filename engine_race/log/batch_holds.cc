@@ -1,0 +1,181 @@
+#include "engine_race/log/batch_holds.h"
+
+#include <string>
+
+#include "engine_race/base/assert.h"
+#include "engine_race/log/append_listener.h"
+
+namespace engine_race {
+namespace {
+
+// How many buckets ahead the cache lines of a bucket are asked for.
+constexpr size_t kBucketsAhead = 4;
+
+// The slots of different rows are no neighbours.
+bool CrossesRow(const SlotTable& table, const BatchPart& part) {
+  return table.has_rows() && part.size() > 0 &&
+         part.first_sequence / table.row_records() !=
+             (part.first_sequence + part.size() - 1) / table.row_records();
+}
+
+// The first slot from `slot` on that begins a group.
+uint64_t NextGroup(const Lane& lane, uint64_t slot) {
+  return lane.BeginsGroup(slot) ? slot : slot - lane.IndexOf(slot) + lane.group_records();
+}
+
+}  // namespace
+
+BatchHolds::~BatchHolds() {
+  for (BatchPart& part : plan_.parts()) {
+    if (!part.held) continue;
+    Bucket& bucket = context_.buckets[part.bucket];
+    const std::lock_guard<std::mutex> lock(bucket.mutex);
+    if (part.placed) GiveBack(part);
+    part.held = false;
+    bucket.Release();
+  }
+}
+
+Status BatchHolds::HoldAll(bool places, bool* too_large) {
+  *too_large = false;
+  const std::span<BatchPart> parts = plan_.parts();
+  for (size_t i = 0; i < parts.size(); ++i) {
+    if (i + kBucketsAhead < parts.size()) {
+      context_.buckets[parts[i + kBucketsAhead].bucket].Prefetch();
+    }
+    BatchPart& part = parts[i];
+    Bucket& bucket = context_.buckets[part.bucket];
+    if (bucket.damaged) [[unlikely]] {
+      return context_.DamagedCounts(part.bucket);
+    }
+    ENGINE_RACE_RETURN_IF_ERROR(context_.staging.Reserve(part.bucket));
+    std::unique_lock<std::mutex> lock(bucket.mutex);
+    ENGINE_RACE_RETURN_IF_ERROR(Hold(&part, &lock));
+    if (!places) continue;
+    *too_large = !bucket.values.CanHold(part.first_sequence, part.size()) ||
+                 !bucket.keys.CanHold(part.first_sequence, part.size()) ||
+                 CrossesRow(bucket.table, part);
+    if (*too_large) return Status::Ok();
+    ENGINE_RACE_RETURN_IF_ERROR(TakePlacesLocked(&part, &lock));
+  }
+  return Status::Ok();
+}
+
+Status BatchHolds::Hold(BatchPart* part, std::unique_lock<std::mutex>* lock) {
+  Bucket& bucket = context_.buckets[part->bucket];
+  bucket.AwaitRelease(lock);
+  if (context_.latch.latched()) [[unlikely]] {
+    return context_.latch.status();
+  }
+  if (!bucket.staging_verified) [[unlikely]] {
+    ENGINE_RACE_RETURN_IF_ERROR(groups_.RequireVerifiedStaging(part->bucket));
+  }
+  if (!bucket.table.has_rows() &&
+      bucket.record_count + part->size() > context_.geometry().bucket_capacity_records) {
+    return Status::Full("bucket " + std::to_string(part->bucket) +
+                        " has no room for the records of the batch");
+  }
+  bucket.held = true;
+  part->held = true;
+  part->placed = false;
+  part->listener = bucket.listener;
+  part->first_sequence = bucket.record_count;
+  return Status::Ok();
+}
+
+Status BatchHolds::TakePlaces(BatchPart* part) {
+  std::unique_lock<std::mutex> lock(context_.buckets[part->bucket].mutex);
+  return TakePlacesLocked(part, &lock);
+}
+
+// Under the bucket's lock, which is dropped while a group is written or waited for.
+Status BatchHolds::TakePlacesLocked(BatchPart* part, std::unique_lock<std::mutex>* lock) {
+  Bucket& bucket = context_.buckets[part->bucket];
+  ENGINE_RACE_ASSERT(part->held && bucket.held && !part->placed);
+  part->first_sequence = bucket.record_count;
+  while (true) {
+    if (context_.latch.latched()) [[unlikely]] {
+      return context_.latch.status();
+    }
+    // A full group that nobody writes is one whose write failed: see GroupWriter::MakeRoom.
+    FullGroup full;
+    if (bucket.FindIdleGroup(&full)) [[unlikely]] {
+      ENGINE_RACE_RETURN_IF_ERROR(groups_.WriteIdleGroups(part->bucket, lock));
+      continue;
+    }
+    bool must_wait = !bucket.values.HasRoomFor(part->first_sequence, part->size()) ||
+                     !bucket.keys.HasRoomFor(part->first_sequence, part->size());
+    if (!must_wait) ENGINE_RACE_RETURN_IF_ERROR(ReservePlaces(*part, &must_wait));
+    if (!must_wait) [[likely]] {
+      break;
+    }
+    bucket.written.wait(*lock);
+  }
+  ENGINE_RACE_RETURN_IF_ERROR(groups_.MakeSlot(part->bucket));
+  part->first_slot = bucket.table.SlotOf(part->first_sequence);
+  if (part->listener != nullptr) {
+    ENGINE_RACE_RETURN_IF_ERROR(part->size() == 1
+                                    ? part->listener->Prepare(part->bucket)
+                                    : part->listener->PrepareMany(part->bucket, part->size()));
+  }
+  const uint64_t end = part->first_sequence + part->size();
+  for (Lane* lane : {&bucket.values, &bucket.keys}) {
+    for (uint64_t slot = NextGroup(*lane, part->first_sequence); slot < end;
+         slot += lane->group_records()) {
+      lane->TakePlace(slot, lane->FreePlace());
+    }
+  }
+  part->value_places = bucket.values.places_word();
+  part->key_places = bucket.keys.places_word();
+  part->placed = true;
+  return Status::Ok();
+}
+
+// Makes sure that the places of the values can be stored into. On a full disk groups do without
+// extra places and wait for base ones, if those are enough.
+Status BatchHolds::ReservePlaces(const BatchPart& part, bool* must_wait) {
+  Lane& lane = context_.buckets[part.bucket].values;
+  const uint64_t begun = lane.BegunBy(part.first_sequence, part.size());
+  const bool continues = !lane.BeginsGroup(part.first_sequence);
+  if (continues) {
+    ENGINE_RACE_RETURN_IF_ERROR(ReservePlace(part.bucket, lane.PlaceOf(part.first_sequence)));
+  }
+  // Those that TakePlace will take, in its order.
+  Lane tried = lane;
+  uint64_t slot = NextGroup(lane, part.first_sequence);
+  for (uint64_t i = 0; i < begun; ++i, slot += lane.group_records()) {
+    const uint32_t place = tried.FreePlace();
+    tried.TakePlace(slot, place);
+    Status reserved = ReservePlace(part.bucket, place);
+    if (reserved.ok()) continue;
+    if (begun + (continues ? 1 : 0) > format::kBasePlaces) return reserved;
+    *must_wait = true;
+    return Status::Ok();
+  }
+  return Status::Ok();
+}
+
+Status BatchHolds::ReservePlace(uint32_t number, uint32_t place) {
+  Bucket& bucket = context_.buckets[number];
+  const uint32_t mark = uint32_t{1} << place;
+  if (place < format::kBasePlaces || (bucket.reserved_extra_places & mark) != 0) {
+    return Status::Ok();
+  }
+  ENGINE_RACE_RETURN_IF_ERROR(context_.staging.ReserveExtraPlace(number, place));
+  bucket.reserved_extra_places |= mark;
+  return Status::Ok();
+}
+
+void BatchHolds::GiveBack(const BatchPart& part) {
+  Bucket& bucket = context_.buckets[part.bucket];
+  ENGINE_RACE_ASSERT(bucket.record_count == part.first_sequence);
+  const uint64_t end = part.first_sequence + part.size();
+  for (Lane* lane : {&bucket.values, &bucket.keys}) {
+    for (uint64_t slot = NextGroup(*lane, part.first_sequence); slot < end;
+         slot += lane->group_records()) {
+      lane->GiveBackPlace(slot);
+    }
+  }
+}
+
+}  // namespace engine_race

@@ -1,0 +1,53 @@
+// The buckets that a batch holds: it alone appends to them, so their next slots are its own.
+//
+// Buckets are held in ascending order, so two batches never wait for each other in a circle. The
+// groups of a held bucket are written and synced meanwhile, and its records are read.
+//
+// Thread safety: for one thread, beside all others at the buckets.
+// Owner of the holds: the destructor releases what is left, and takes back the places of groups in
+// which no record was counted.
+#ifndef ENGINE_RACE_LOG_BATCH_HOLDS_H_
+#define ENGINE_RACE_LOG_BATCH_HOLDS_H_
+
+#include <cstdint>
+#include <mutex>
+
+#include "engine_race/base/status.h"
+#include "engine_race/log/batch_plan.h"
+#include "engine_race/log/group_writer.h"
+#include "engine_race/log/log_context.h"
+
+namespace engine_race {
+
+class BatchHolds {
+ public:
+  // Works on all three, which outlive it.
+  BatchHolds(LogContext* context, GroupWriter* groups, BatchPlan* plan)
+      : context_(*context), groups_(*groups), plan_(*plan) {}
+  BatchHolds(const BatchHolds&) = delete;
+  BatchHolds& operator=(const BatchHolds&) = delete;
+  ~BatchHolds();
+
+  // Holds all buckets of the plan. With `places` each part also gets the places of its slots, as by
+  // TakePlaces. *too_large: not done, a bucket can never have places for all its records. kFull,
+  // kIOError, kCorruption, and what a listener's Prepare says.
+  Status HoldAll(bool places, bool* too_large);
+  // Gives a part of a held bucket its slots and their places, and has the listener make room. Waits
+  // for places.
+  Status TakePlaces(BatchPart* part);
+
+ private:
+  Status Hold(BatchPart* part, std::unique_lock<std::mutex>* lock);
+  Status TakePlacesLocked(BatchPart* part, std::unique_lock<std::mutex>* lock);
+  Status ReservePlaces(const BatchPart& part, bool* must_wait);
+  Status ReservePlace(uint32_t bucket, uint32_t place);
+  void GiveBack(const BatchPart& part);
+
+  LogContext& context_;
+  GroupWriter& groups_;
+  BatchPlan& plan_;
+};
+
+}  // namespace engine_race
+
+#endif  // ENGINE_RACE_LOG_BATCH_HOLDS_H_

@@ -1,0 +1,70 @@
+// Intents: what makes the counts of several buckets move as one under kill -9.
+//
+// The records of a batch are staged before anything counts them. Then an intent names the count
+// that each bucket is to have, and one aligned store commits it. The counts follow one by one, and
+// the intent is cleared. An opening that finds a committed intent moves the counts itself; without
+// one the records count for nothing. Nothing here is flushed: an intent names the page cache in
+// which it holds.
+//
+// Like staging, the file is stored into through a mapping, or written where stagings are.
+//
+// Thread safety: every call from any thread; an intent belongs to the thread that claimed it.
+// Owner of the file and its mapping.
+#ifndef ENGINE_RACE_LOG_BATCH_INTENTS_H_
+#define ENGINE_RACE_LOG_BATCH_INTENTS_H_
+
+#include <array>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "engine_race/base/memory.h"
+#include "engine_race/base/status.h"
+#include "engine_race/io/file.h"
+#include "engine_race/log/format.h"
+#include "engine_race/log/staging.h"
+#include "engine_race/log/store_files.h"
+
+namespace engine_race {
+
+class BatchIntents {
+ public:
+  // Opens the file in the store's directory, made with `file_mode`, and reserves its space. Of a
+  // store whose intents recovery has redone. kFull, kIOError.
+  Status Open(const StoreFiles& files, bool mapped, mode_t file_mode);
+  bool is_open() const { return file_.valid(); }
+
+  // Waits for a free intent. Its holder waits for nothing before it gives the intent back.
+  uint32_t Claim();
+  void GiveBack(uint32_t intent);
+  // At most format::kBatchIntentEntries. From Ok on the counts will move. After kFull nothing was
+  // committed; after any other failure nobody knows.
+  Status Commit(uint32_t intent, std::span<const format::BatchIntentEntry> entries);
+  // All counts have moved. After a failure they would be moved to the same values again.
+  Status Clear(uint32_t intent);
+
+ private:
+  Status Store(uint64_t offset, const void* bytes, size_t size);
+  Status StoreWord(uint64_t offset, uint64_t word);
+
+  io::File file_;
+  SharedMapping mapping_;
+  uint64_t seed_ = 0;
+
+  std::mutex mutex_;
+  std::condition_variable free_;
+  std::array<bool, format::kBatchIntents> claimed_{};  // under mutex_
+};
+
+// Moves the counts that committed intents name, in `states` alone, and gives the buckets that they
+// name in *moved. None when the store has no intents of this page cache.
+Status RedoIntents(const StoreFiles& files, std::vector<BucketState>* states,
+                   std::vector<uint32_t>* moved);
+// Clears all intents, if there are any.
+Status EraseIntents(const StoreFiles& files);
+
+}  // namespace engine_race
+
+#endif  // ENGINE_RACE_LOG_BATCH_INTENTS_H_

@@ -1,0 +1,28 @@
+#include "engine_race/log/batch_plan.h"
+
+#include <algorithm>
+
+namespace engine_race {
+
+void BatchPlan::Fill(const Geometry& geometry, std::span<const WriteBatch::Record> records) {
+  constexpr uint32_t kBucketShift = 32;
+  records_ = records;
+  order_.clear();
+  parts_.clear();
+  order_.reserve(records.size());
+  for (size_t i = 0; i < records.size(); ++i) {
+    order_.push_back(uint64_t{geometry.BucketOf(records[i].key)} << kBucketShift | i);
+  }
+  std::sort(order_.begin(), order_.end());
+  for (uint32_t item = 0; item < order_.size(); ++item) {
+    const auto bucket = static_cast<uint32_t>(order_[item] >> kBucketShift);
+    if (parts_.empty() || parts_.back().bucket != bucket) {
+      parts_.emplace_back();
+      parts_.back().bucket = bucket;
+      parts_.back().begin = item;
+    }
+    parts_.back().end = item + 1;
+  }
+}
+
+}  // namespace engine_race

@@ -1,0 +1,61 @@
+// The records of a WriteBatch, bucket by bucket.
+//
+// A value type for one thread; Fill keeps the memory of the plan before.
+#ifndef ENGINE_RACE_LOG_BATCH_PLAN_H_
+#define ENGINE_RACE_LOG_BATCH_PLAN_H_
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "engine_race/base/write_batch.h"
+#include "engine_race/log/geometry.h"
+
+namespace engine_race {
+
+class AppendListener;
+
+// The records of one bucket: items [begin, end) of the plan, numbered from first_sequence on.
+struct BatchPart {
+  uint32_t bucket = 0;
+  uint32_t begin = 0;
+  uint32_t end = 0;
+  // Set while the batch holds the bucket. The listener is the bucket's; null when it has none.
+  bool held = false;
+  AppendListener* listener = nullptr;
+  // Set once the records have places, which the places words name.
+  bool placed = false;
+  uint64_t first_sequence = 0;
+  // Where the first of them will lie; the others lie behind it.
+  uint64_t first_slot = 0;
+  uint32_t value_places = 0;
+  uint32_t key_places = 0;
+  // Whether a full group waits to be written to its log.
+  bool has_full_group = false;
+
+  uint32_t size() const { return end - begin; }
+  uint64_t SequenceOf(uint32_t item) const { return first_sequence + (item - begin); }
+};
+
+class BatchPlan {
+ public:
+  // Sorts the records of the batch, which must live on, by bucket. Those of a bucket keep their
+  // order. May throw std::bad_alloc. At most 2^32 records.
+  void Fill(const Geometry& geometry, std::span<const WriteBatch::Record> records);
+
+  size_t size() const { return order_.size(); }
+  std::span<BatchPart> parts() { return parts_; }
+  std::span<const BatchPart> parts() const { return parts_; }
+  const WriteBatch::Record& record(uint32_t item) const {
+    return records_[static_cast<uint32_t>(order_[item])];
+  }
+
+ private:
+  std::span<const WriteBatch::Record> records_;
+  std::vector<uint64_t> order_;  // bucket above, number of the record below
+  std::vector<BatchPart> parts_;
+};
+
+}  // namespace engine_race
+
+#endif  // ENGINE_RACE_LOG_BATCH_PLAN_H_

@@ -1,0 +1,276 @@
+#include "engine_race/log/batch_writer.h"
+
+#include <utility>
+
+#include "engine_race/base/assert.h"
+#include "engine_race/base/guarded.h"
+#include "engine_race/log/append_listener.h"
+#include "engine_race/log/manifest.h"
+
+namespace engine_race {
+namespace {
+
+// Scratch of so many batches at once is kept.
+constexpr size_t kKeptScratch = 16;
+// How many parts ahead their staging is prefetched.
+constexpr size_t kPartsAhead = 2;
+
+}  // namespace
+
+Status BatchWriter::Write(std::span<const WriteBatch::Record> records, Journal* journal,
+                          bool* too_large) {
+  *too_large = records.size() > kMaxStagedRecords;
+  if (*too_large) return Status::Ok();
+  std::unique_ptr<BatchScratch> scratch = TakeScratch();
+  Status status = Prepare(records, &scratch->plan);
+  if (status.ok()) status = WriteStaged(scratch.get(), journal, too_large);
+  KeepScratch(std::move(scratch));
+  return status;
+}
+
+Status BatchWriter::Prepare(std::span<const WriteBatch::Record> records, BatchPlan* plan) {
+  // Acquire pairs with the release in EnsureReady.
+  if (!ready_.load(std::memory_order_acquire)) ENGINE_RACE_RETURN_IF_ERROR(EnsureReady());
+  plan->Fill(context_.geometry(), records);
+  return Status::Ok();
+}
+
+// Before the first batch the manifest keeps out builds that know no intents.
+Status BatchWriter::EnsureReady() {
+  const std::lock_guard<std::mutex> lock(ready_mutex_);
+  if (!intents_.is_open()) {
+    if (context_.latch.latched()) return context_.latch.status();
+    ENGINE_RACE_RETURN_IF_ERROR(WriteBatchManifest(
+        context_.files.directory.get(), context_.files.identity, context_.options.file_mode));
+    ENGINE_RACE_RETURN_IF_ERROR(
+        intents_.Open(context_.files, context_.staging.mapped(), context_.options.file_mode));
+  }
+  // Release pairs with the acquire in Prepare.
+  ready_.store(true, std::memory_order_release);
+  return Status::Ok();
+}
+
+Status BatchWriter::WriteStaged(BatchScratch* scratch, Journal* journal, bool* too_large) {
+  {
+    BatchHolds holds(&context_, &groups_, &scratch->plan);
+    ENGINE_RACE_RETURN_IF_ERROR(holds.HoldAll(/*places=*/true, too_large));
+    if (*too_large) return Status::Ok();
+    if (journal == nullptr) {
+      Status staged = StageAll(scratch->plan);
+      if (!staged.ok()) context_.latch.LatchIfLasting(staged);
+      ENGINE_RACE_RETURN_IF_ERROR(staged);
+      ENGINE_RACE_RETURN_IF_ERROR(Publish(scratch));
+    } else {
+      uint32_t half = 0;
+      ENGINE_RACE_RETURN_IF_ERROR(WriteChain(scratch, journal, &half));
+      Status published = StageAll(scratch->plan);
+      if (published.ok()) published = Publish(scratch);
+      // The batch is durable, so it can no longer fail: the next opening finds it in the journal.
+      if (!published.ok()) context_.latch.Latch(published);
+      journal->SettleChain(half);
+      ENGINE_RACE_RETURN_IF_ERROR(published);
+    }
+  }
+  WriteFullGroups(scratch->plan.parts());
+  return Status::Ok();
+}
+
+KeyRecord BatchWriter::RecordOf(const BatchPlan& plan, const BatchPart& part, uint32_t item) const {
+  const WriteBatch::Record& entry = plan.record(item);
+  KeyRecord record;
+  record.key = entry.key;
+  record.sequence = SlotTable::OrderOfSequence(part.SequenceOf(item));
+  record.slot = static_cast<uint32_t>(part.first_slot + (item - part.begin));
+  record.tombstone = entry.value == nullptr;
+  record.value_checksum =
+      record.tombstone ? 0
+                       : static_cast<uint32_t>(entry.value_hash >> (64 - format::kChecksumBits));
+  return record;
+}
+
+Status BatchWriter::WriteChain(BatchScratch* scratch, Journal* journal, uint32_t* half) {
+  const BatchPlan& plan = scratch->plan;
+  scratch->chain.clear();
+  scratch->chain.reserve(plan.size());
+  for (const BatchPart& part : plan.parts()) {
+    const EntryCodec codec = context_.codec(part.bucket);
+    for (uint32_t item = part.begin; item < part.end; ++item) {
+      const uint64_t sequence = part.SequenceOf(item);
+      const format::KeyEntry entry =
+          SlotTable::EncodeAppended(codec, RecordOf(plan, part, item), sequence);
+      scratch->chain.push_back(
+          {format::MakeJournalDescriptor(entry, part.bucket, sequence), plan.record(item).value});
+    }
+  }
+  return journal->WriteChain(scratch->chain, half);
+}
+
+Status BatchWriter::StageAll(const BatchPlan& plan) {
+  bool ended = false;
+  Status staged = Guarded([&] {
+    const std::span<const BatchPart> parts = plan.parts();
+    for (size_t i = 0; i < parts.size(); ++i) {
+      if (i + kPartsAhead < parts.size()) PrefetchPart(parts[i + kPartsAhead]);
+      ENGINE_RACE_RETURN_IF_ERROR(Stage(plan, parts[i]));
+    }
+    ended = true;
+    return Status::Ok();
+  });
+  return staged;
+}
+
+void BatchWriter::PrefetchPart(const BatchPart& part) const {
+  const uint64_t slot = part.first_sequence;
+  context_.staging.PrefetchStreamed(
+      part.bucket, PlaceInWord(part.value_places, values_.GroupOf(slot)), values_.IndexOf(slot),
+      PlaceInWord(part.key_places, keys_.GroupOf(slot)), keys_.IndexOf(slot));
+}
+
+Status BatchWriter::Stage(const BatchPlan& plan, const BatchPart& part) {
+  ENGINE_RACE_ASSERT(part.held && part.placed);
+  const EntryCodec codec = context_.codec(part.bucket);
+  Staging& staging = context_.staging;
+  bool begins_values = false;
+  bool begins_keys = false;
+  for (uint32_t item = part.begin; item < part.end; ++item) {
+    const KeyRecord record = RecordOf(plan, part, item);
+    const uint64_t sequence = part.SequenceOf(item);
+    const uint64_t value_index = values_.IndexOf(sequence);
+    const uint64_t key_index = keys_.IndexOf(sequence);
+    begins_values = begins_values || value_index == 0;
+    begins_keys = begins_keys || key_index == 0;
+    ENGINE_RACE_RETURN_IF_ERROR(
+        staging.StreamValue(part.bucket, PlaceInWord(part.value_places, values_.GroupOf(sequence)),
+                            value_index, plan.record(item).value));
+    ENGINE_RACE_RETURN_IF_ERROR(
+        staging.StageKey(part.bucket, PlaceInWord(part.key_places, keys_.GroupOf(sequence)),
+                         key_index, SlotTable::EncodeAppended(codec, record, sequence)));
+  }
+  Staging::Fence();
+  if (begins_values) {
+    ENGINE_RACE_RETURN_IF_ERROR(
+        staging.PublishStaged(part.bucket, format::WordKind::kValuePlaces, part.value_places));
+  }
+  if (begins_keys) {
+    ENGINE_RACE_RETURN_IF_ERROR(
+        staging.PublishStaged(part.bucket, format::WordKind::kKeyPlaces, part.key_places));
+  }
+  return Status::Ok();
+}
+
+BatchWriter::BatchWriter(LogContext* context, GroupWriter* groups)
+    : context_(*context),
+      groups_(*groups),
+      values_(context->geometry().values_per_group()),
+      keys_(context->geometry().keys_per_group()) {}
+
+// With all records staged. After a failure nothing is counted.
+Status BatchWriter::Publish(BatchScratch* scratch) {
+  const std::span<BatchPart> parts = scratch->plan.parts();
+  // The count of a single bucket moves by itself.
+  const bool needs_intent = parts.size() > 1;
+  uint32_t intent = 0;
+  context_.batches.Enter();
+  if (needs_intent) intent = intents_.Claim();
+  Status status = needs_intent ? CommitIntent(scratch, intent) : Status::Ok();
+  if (!status.ok()) context_.latch.LatchIfLasting(status);
+  if (status.ok()) {
+    const TellingOfBatch telling(parts);
+    for (BatchPart& part : parts) {
+      Bucket& bucket = context_.buckets[part.bucket];
+      const std::lock_guard<std::mutex> lock(bucket.mutex);
+      Status counted = Count(scratch->plan, &part, needs_intent);
+      if (status.ok()) status = std::move(counted);
+      if (part.placed) continue;
+      part.held = false;
+      bucket.Release();
+    }
+  }
+  // An intent that stays where it cannot be cleared moves no count any more.
+  if (needs_intent && status.ok()) {
+    static_cast<void>(Guarded([&] { return intents_.Clear(intent); }));
+  }
+  // One that may be committed is kept for the next opening.
+  if (needs_intent && !context_.latch.latched()) intents_.GiveBack(intent);
+  context_.batches.Leave();
+  if (!status.ok()) context_.latch.LatchIfLasting(status);
+  return status;
+}
+
+Status BatchWriter::CommitIntent(BatchScratch* scratch, uint32_t intent) {
+  bool ended = false;
+  Status committed = Guarded([&] {
+    scratch->entries.clear();
+    for (const BatchPart& part : scratch->plan.parts()) {
+      scratch->entries.push_back({part.first_sequence + part.size(), part.bucket, 0});
+    }
+    Status stored = intents_.Commit(intent, scratch->entries);
+    ended = true;
+    return stored;
+  });
+  // Memory for a failure's message was refused: it may be committed.
+  return ended ? std::move(committed) : Status(Code::kIOError, {});
+}
+
+// `must_count`: an intent says that the records are counted, so they are, whatever becomes of the
+// word. The failure then latches, and the next opening moves the word.
+Status BatchWriter::Count(const BatchPlan& plan, BatchPart* part, bool must_count) noexcept {
+  Bucket& bucket = context_.buckets[part->bucket];
+  ENGINE_RACE_ASSERT(bucket.held && part->placed && bucket.record_count == part->first_sequence);
+  const uint64_t count = part->first_sequence + part->size();
+  bucket.at_cut.See(context_.cuts.number(), bucket.record_count);
+  bool ended = false;
+  Status published = Guarded([&] {
+    Status stored = context_.staging.PublishStaged(part->bucket, format::WordKind::kRecords, count);
+    ended = true;
+    return stored;
+  });
+  // Memory for a failure's message was refused: the records may be counted.
+  if (!ended) published = Status(Code::kIOError, {});
+  if (!published.ok()) [[unlikely]] {
+    if (!must_count) return published;
+    context_.latch.Latch(published);
+  }
+  // From here on the records outlive the process.
+  bucket.record_count = count;
+  part->placed = false;
+  if (part->listener != nullptr) {
+    for (uint32_t item = part->begin; item < part->end; ++item) {
+      part->listener->OnAppend(part->bucket, RecordOf(plan, *part, item));
+    }
+  }
+  // Release pairs with the acquire in Bucket::RecordCount.
+  bucket.published_count.store(count, std::memory_order_release);
+  FullGroup full;
+  part->has_full_group = bucket.FindIdleGroup(&full);
+  return published;
+}
+
+void BatchWriter::WriteFullGroups(std::span<BatchPart> parts) {
+  for (BatchPart& part : parts) {
+    if (!part.has_full_group) continue;
+    std::unique_lock<std::mutex> lock(context_.buckets[part.bucket].mutex);
+    const Status written = groups_.WriteIdleGroups(part.bucket, &lock);
+    static_cast<void>(written);
+  }
+}
+
+std::unique_ptr<BatchScratch> BatchWriter::TakeScratch() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!kept_.empty()) {
+      std::unique_ptr<BatchScratch> scratch = std::move(kept_.back());
+      kept_.pop_back();
+      return scratch;
+    }
+    kept_.reserve(kKeptScratch);
+  }
+  return std::make_unique<BatchScratch>();
+}
+
+void BatchWriter::KeepScratch(std::unique_ptr<BatchScratch> scratch) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (kept_.size() < kKeptScratch) kept_.push_back(std::move(scratch));
+}
+
+}  // namespace engine_race

@@ -1,0 +1,69 @@
+// Batches that do not fit into staging, or not into the journal.
+//
+// Such a batch is first written to a file of its own, durably. Its header commits it. Then its
+// records are appended as others are, group by group, while the batch holds all of its buckets. So
+// nothing else comes between them, and an opening that finds the header appends all of them again:
+// a record twice is the record. Last the file is emptied, durably, and the buckets are released.
+// In the durable sync modes a Sync comes before that. Views wait until all records are appended.
+//
+// A failure after the commit cannot be undone. It latches, and the next opening finishes the batch.
+//
+// Thread safety: Write from any thread, one batch at a time; Finish before any other thread knows
+// the log.
+#ifndef ENGINE_RACE_LOG_LARGE_BATCHES_H_
+#define ENGINE_RACE_LOG_LARGE_BATCHES_H_
+
+#include <cstdint>
+#include <span>
+
+#include "engine_race/base/status.h"
+#include "engine_race/base/write_batch.h"
+#include "engine_race/io/file.h"
+#include "engine_race/log/batch_holds.h"
+#include "engine_race/log/batch_plan.h"
+#include "engine_race/log/batch_writer.h"
+#include "engine_race/log/group_writer.h"
+#include "engine_race/log/log_context.h"
+#include "engine_race/log/log_writer.h"
+#include "engine_race/log/syncer.h"
+
+namespace engine_race {
+
+class LargeBatches {
+ public:
+  // Works on all of them, which outlive it.
+  LargeBatches(LogContext* context, LogWriter* writer, GroupWriter* groups, BatchWriter* batches,
+               Syncer* syncer)
+      : context_(*context),
+        writer_(*writer),
+        groups_(*groups),
+        batches_(*batches),
+        syncer_(*syncer) {}
+
+  // Answers as BucketLog::Write.
+  Status Write(std::span<const WriteBatch::Record> records);
+  // Finishes a batch that an earlier opening has committed. A failure leaves nothing to open: a
+  // part of the batch may be appended.
+  Status Finish();
+
+ private:
+  Status Save(std::span<const WriteBatch::Record> records, const io::File& file);
+  Status Commit(std::span<const WriteBatch::Record> records, const io::File& file);
+  Status AppendAll(BatchHolds* holds, BatchPlan* plan);
+  Status AppendPart(BatchHolds* holds, const BatchPlan& plan, BatchPart* part);
+  Status Settle(const io::File& file);
+
+  LogContext& context_;
+  LogWriter& writer_;
+  GroupWriter& groups_;
+  BatchWriter& batches_;
+  Syncer& syncer_;
+};
+
+// Whether the store has a large batch that an opening must finish first. An error is one of
+// reading.
+Status HasLargeBatch(const StoreFiles& files, bool* has);
+
+}  // namespace engine_race
+
+#endif  // ENGINE_RACE_LOG_LARGE_BATCHES_H_

@@ -1,0 +1,30 @@
+// Clones the logs of an open store into a new one that shares their blocks, by reflink.
+//
+// Thread safety: one call at a time for a clone, beside appends to the source. The caller owns the
+// files of both.
+#ifndef ENGINE_RACE_LOG_LOG_CLONE_H_
+#define ENGINE_RACE_LOG_LOG_CLONE_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "engine_race/base/status.h"
+#include "engine_race/log/store_files.h"
+
+namespace engine_race {
+
+// Whether the logs of `source` can be cloned into the empty files of `clone`. Both must lie in one
+// file system that can do that, and have one geometry without paths. It tries with one file.
+Status CanCloneLogs(const StoreFiles& source, const StoreFiles& clone, bool* can);
+
+// Gives `clone` the first record_counts[bucket] records of each bucket, and counts that say so.
+// These records are in the logs of the source already. Every entry behind them is made unreadable
+// in the clone. The clone takes on the seed of the source and keeps its own id.
+Status CloneLogs(const StoreFiles& source, const std::vector<uint64_t>& record_counts,
+                 mode_t file_mode, StoreFiles* clone);
+
+}  // namespace engine_race
+
+#endif  // ENGINE_RACE_LOG_LOG_CLONE_H_

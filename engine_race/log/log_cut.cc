@@ -1,0 +1,29 @@
+#include "engine_race/log/log_cut.h"
+
+#include "engine_race/log/log_context.h"
+
+namespace engine_race {
+
+Status TakeCut(LogContext* context, std::vector<uint64_t>* record_counts) {
+  record_counts->assign(context->buckets.size(), 0);
+  const std::lock_guard<std::mutex> one_cut(context->cuts.mutex_);
+  const std::lock_guard<std::mutex> no_large_batch(context->large_batch_mutex);
+  Status taken;
+  context->batches.Cut([&] {
+    // Relaxed: the locks of the buckets order the rest, see CutCounter::number.
+    const uint64_t number = context->cuts.number_.fetch_add(1, std::memory_order_relaxed) + 1;
+    for (uint32_t index = 0; index < context->buckets.size() && taken.ok(); ++index) {
+      Bucket& bucket = context->buckets[index];
+      if (bucket.damaged) {
+        taken = context->DamagedCounts(index);
+        continue;
+      }
+      const std::lock_guard<std::mutex> lock(bucket.mutex);
+      bucket.at_cut.See(number, bucket.record_count);
+      (*record_counts)[index] = bucket.at_cut.record_count;
+    }
+  });
+  return taken;
+}
+
+}  // namespace engine_race

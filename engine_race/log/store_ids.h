@@ -1,0 +1,28 @@
+// The two ids of a store: the one that its files are known by, and the seed of its checksums.
+//
+// They differ in a clone alone. Its logs share blocks with those of its source, so its entries keep
+// the seed of the source. The index root, the journal and the markers of paths carry both ids. So
+// the clone refuses those of its source, and the source those of the clone.
+//
+// Values; thread-safe.
+#ifndef ENGINE_RACE_LOG_STORE_IDS_H_
+#define ENGINE_RACE_LOG_STORE_IDS_H_
+
+#include <cstdint>
+
+namespace engine_race {
+
+struct StoreIds {
+  uint64_t store_id = 0;
+  uint64_t seed_id = 0;
+
+  // Stands for the seed in files: zero unless the store is a clone.
+  uint64_t lineage() const { return store_id ^ seed_id; }
+};
+
+// Of a store that is no clone.
+inline StoreIds OwnIds(uint64_t store_id) { return {store_id, store_id}; }
+
+}  // namespace engine_race
+
+#endif  // ENGINE_RACE_LOG_STORE_IDS_H_

@@ -1,0 +1,153 @@
+#include "engine_race/scan/view_walk.h"
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "engine_race/base/assert.h"
+#include "engine_race/base/memory.h"
+#include "engine_race/base/parallel.h"
+#include "engine_race/log/parallel_work.h"
+#include "engine_race/scan/load_plan.h"
+
+namespace engine_race {
+namespace {
+
+// More threads than CPUs: each waits for its reads and writes.
+constexpr uint32_t kThreads = 8;
+constexpr uint64_t kMinBatchRecords = 64;
+constexpr uint64_t kMaxBatchRecords = 2048;
+// Of one read.
+constexpr uint32_t kReadRecords = 256;
+
+// What the threads of a walk share.
+struct SharedWalk {
+  SharedWalk(const BucketLog& the_log, const Index& the_index, const ViewWalk& the_walk)
+      : log(the_log), index(the_index), walk(the_walk) {}
+
+  const BucketLog& log;
+  const Index& index;
+  const ViewWalk& walk;
+  uint32_t batch_records = 0;
+  std::atomic<bool> failed{false};
+  std::mutex progress_mutex;
+  uint64_t taken_count = 0;  // under progress_mutex
+};
+
+class BucketWalker {
+ public:
+  BucketWalker(SharedWalk* shared, ViewSink* sink)
+      : shared_(*shared), sink_(*sink), planner_(kReadRecords, shared->log.values().unit_slots()) {}
+
+  // Half of the positions are for gaps that reads take along.
+  Status Init() {
+    entries_.reserve(shared_.batch_records);
+    return Region::Allocate(uint64_t{shared_.batch_records} * 2 * kValueBytes, false, &values_);
+  }
+
+  Status Walk(uint32_t bucket) {
+    const KeyRange keys = shared_.log.geometry().KeysOf(bucket);
+    uint64_t next_key = keys.first;
+    for (bool complete = keys.empty(); !complete;) {
+      // Another thread's failure is the one to tell.
+      if (shared_.failed.load()) return Status::Ok();
+      entries_.clear();
+      ENGINE_RACE_RETURN_IF_ERROR(shared_.index.Collect(bucket, next_key, keys.last,
+                                                        shared_.batch_records, &entries_, &complete,
+                                                        shared_.walk.version));
+      ENGINE_RACE_RETURN_IF_ERROR(TakeBatch(bucket));
+      if (!complete) {
+        ENGINE_RACE_ASSERT(!entries_.empty());
+        complete = entries_.back().key == keys.last;
+        next_key = entries_.back().key + 1;
+      }
+    }
+    return sink_.Finish(bucket);
+  }
+
+ private:
+  Status TakeBatch(uint32_t bucket) {
+    wanted_.clear();
+    for (const IndexEntry& entry : entries_) {
+      if (sink_.Wants(bucket, entry)) wanted_.push_back(entry);
+    }
+    plan_.Clear();
+    planner_.Add(bucket, wanted_, shared_.log.LoggedValueWatermark(bucket), shared_.batch_records,
+                 &plan_);
+    for (const PlannedRead& read : plan_.reads) ENGINE_RACE_RETURN_IF_ERROR(Read(read));
+    size_t next_wanted = 0;
+    for (const IndexEntry& entry : entries_) {
+      const char* value = nullptr;
+      if (next_wanted < wanted_.size() && wanted_[next_wanted].key == entry.key) {
+        ENGINE_RACE_RETURN_IF_ERROR(Value(bucket, next_wanted++, &value));
+      }
+      ENGINE_RACE_RETURN_IF_ERROR(sink_.Take(bucket, entry, value));
+    }
+    return NoteProgress();
+  }
+
+  Status Read(const PlannedRead& read) {
+    const ValueLocation location = shared_.log.LocateValue(read.bucket, read.first_slot);
+    if (location.offset == UnitMap::kNowhere) {
+      return shared_.log.LostValue(read.bucket, read.first_slot);
+    }
+    return location.file->Read(values_.data() + uint64_t{read.first_position} * kValueBytes,
+                               uint64_t{read.slot_count} * kValueBytes, location.offset);
+  }
+
+  // Always compared with its checksum: a copy of damage would pass for a good record.
+  Status Value(uint32_t bucket, size_t wanted, const char** value) {
+    const ValueRef ref = wanted_[wanted].ref;
+    const uint32_t position = plan_.positions[wanted];
+    char* const at = values_.data() + uint64_t{position & ~kStagedPosition} * kValueBytes;
+    if ((position & kStagedPosition) != 0) {
+      ENGINE_RACE_RETURN_IF_ERROR(shared_.log.ReadValue(bucket, ref.slot(), at));
+    }
+    *value = at;
+    return shared_.log.VerifyValue(bucket, ref.slot(), ref.value_checksum(), at);
+  }
+
+  Status NoteProgress() {
+    if (!shared_.walk.on_progress) return Status::Ok();
+    const std::lock_guard<std::mutex> lock(shared_.progress_mutex);
+    shared_.taken_count += entries_.size();
+    if (shared_.walk.on_progress(shared_.taken_count)) return Status::Ok();
+    return Status(Code::kIncomplete, "the caller has ended it");
+  }
+
+  SharedWalk& shared_;
+  ViewSink& sink_;
+  LoadPlanner planner_;
+  LoadPlan plan_;
+  std::vector<IndexEntry> entries_;
+  std::vector<IndexEntry> wanted_;
+  Region values_;
+};
+
+}  // namespace
+
+Status WalkView(const BucketLog& log, const Index& index, const ViewWalk& walk,
+                const MakeViewSinkFn& make_sink) {
+  const uint64_t fitting = walk.memory_bytes / kThreads / (2 * kValueBytes);
+  SharedWalk shared(log, index, walk);
+  shared.batch_records =
+      static_cast<uint32_t>(std::clamp(fitting, kMinBatchRecords, kMaxBatchRecords));
+  NumberQueue buckets(log.geometry().bucket_count);
+  return RunParallel("er-copy", std::min(kThreads, log.geometry().bucket_count), [&](uint32_t) {
+    std::unique_ptr<ViewSink> sink;
+    Status walked = make_sink(&sink);
+    if (walked.ok()) {
+      BucketWalker walker(&shared, sink.get());
+      walked = walker.Init();
+      for (uint32_t bucket = 0; walked.ok() && buckets.Take(&bucket);) {
+        walked = walker.Walk(bucket);
+      }
+    }
+    if (!walked.ok()) shared.failed.store(true);
+    return walked;
+  });
+}
+
+}  // namespace engine_race

@@ -1,0 +1,51 @@
+// Visits all that a view of the store shows, bucket by bucket on several threads, for copies.
+//
+// A thread takes a bucket and walks it in order of key, a batch of records at a time. The values of
+// a batch are read in order of slot with large reads, and each is compared with its checksum.
+//
+// Thread safety: one call runs threads of its own, beside any other call of the store. Sinks belong
+// to the thread that made them. The caller pins the view throughout the call.
+#ifndef ENGINE_RACE_SCAN_VIEW_WALK_H_
+#define ENGINE_RACE_SCAN_VIEW_WALK_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "engine_race/base/status.h"
+#include "engine_race/index/index.h"
+#include "engine_race/log/bucket_log.h"
+
+namespace engine_race {
+
+// Takes the records of one bucket after another. One thread.
+class ViewSink {
+ public:
+  virtual ~ViewSink() = default;
+  // Whether the value of this record is to be read. Also called for records that are not taken
+  // because of a failure.
+  virtual bool Wants(uint32_t bucket, const IndexEntry& entry) const = 0;
+  // The next record of the bucket, in order of key. `value` is null where it is not wanted, and
+  // valid during the call.
+  virtual Status Take(uint32_t bucket, const IndexEntry& entry, const char* value) = 0;
+  // All records of the bucket have been taken.
+  virtual Status Finish(uint32_t bucket) = 0;
+};
+using MakeViewSinkFn = std::function<Status(std::unique_ptr<ViewSink>* sink)>;
+
+struct ViewWalk {
+  uint64_t version = kLatestVersion;
+  // Of all threads together, for values.
+  uint64_t memory_bytes = uint64_t{64} << 20;
+  // Called with how many records have been taken, by several threads, one at a time. False ends the
+  // walk with kIncomplete. May be empty.
+  std::function<bool(uint64_t record_count)> on_progress;
+};
+
+// kCorruption when a record is damaged or may be missing; else the first failure.
+Status WalkView(const BucketLog& log, const Index& index, const ViewWalk& walk,
+                const MakeViewSinkFn& make_sink);
+
+}  // namespace engine_race
+
+#endif  // ENGINE_RACE_SCAN_VIEW_WALK_H_

@@ -1,0 +1,85 @@
+#include "harness/measure/store_backup.h"
+
+#include <cinttypes>
+#include <cstdio>
+#include <memory>
+#include <optional>
+
+#include "engine_race/base/key.h"
+#include "engine_race/store.h"
+#include "harness/measure/progress.h"
+
+namespace harness {
+namespace {
+
+using engine_race::Status;
+
+// Prints what a backup has, or why there is none. Exit codes: 0, 1 for a damaged backup, else 2.
+int AnswerBackup(const char* what, const char* done, const std::string& dir, const Status& status,
+                 const engine_race::BackupReport& report) {
+  if (!status.ok()) {
+    std::fprintf(stderr, "store %s: %s: %s\n", what, dir.c_str(), status.ToString().c_str());
+    return status.code() == engine_race::Code::kCorruption ? 1 : 2;
+  }
+  std::printf("%" PRIu64 " records %s; %" PRIu64 " values in %.1f MB here, %u backup%s needed\n",
+              report.record_count, done, report.value_count,
+              static_cast<double>(report.size_bytes) / 1e6, report.chain_length,
+              report.chain_length == 1 ? "" : "s");
+  return 0;
+}
+
+// Calls `run` with a progress function that shows a line.
+template <typename RunFn>
+Status WithProgress(const char* what, const RunFn& run) {
+  constexpr uint64_t kRecordBytes = engine_race::kKeyBytes + engine_race::kValueBytes;
+  std::optional<Progress> line;  // once the number of records is known
+  return run([&](uint64_t done_count, uint64_t most_count) {
+    if (!line) line.emplace(std::string(what) + " ", most_count, kRecordBytes, /*slot_count=*/1);
+    line->Add(0, done_count - line->Done());
+    return true;
+  });
+}
+
+}  // namespace
+
+int RunVerifyBackup(const std::string& backup) {
+  engine_race::BackupReport report;
+  const Status status = WithProgress("verify", [&](const auto& on_progress) {
+    return engine_race::Store::VerifyBackup({}, backup, &report, on_progress);
+  });
+  return AnswerBackup("verify", "verified", backup, status, report);
+}
+
+// Backs the store up into `to`: what changed since the backup in `since`, or everything.
+int RunBackup(const std::string& dir, const std::string& to, const std::string& since,
+              bool verify) {
+  engine_race::Options options;
+  options.create_if_missing = false;
+  options.index_close_bytes = 0;
+  std::unique_ptr<engine_race::Store> store;
+  Status status = engine_race::Store::Open(options, dir, &store);
+  if (!status.ok()) {
+    const bool is_missing = status.code() == engine_race::Code::kNotFound;
+    std::fprintf(stderr, "store backup: %s: %s\n", dir.c_str(),
+                 is_missing ? "there is no store" : status.ToString().c_str());
+    return 2;
+  }
+  engine_race::BackupReport report;
+  status = WithProgress("backup", [&](const auto& on_progress) {
+    return store->Backup(to, {since, on_progress}, &report);
+  });
+  store.reset();
+  const int code = AnswerBackup("backup", "backed up", to, status, report);
+  return code == 0 && verify ? RunVerifyBackup(to) : code;
+}
+
+// Makes a store in `to` of a backup and its parents, comparing everything with its checksums.
+int RunRestore(const std::string& backup, const std::string& to) {
+  engine_race::BackupReport report;
+  const Status status = WithProgress("restore", [&](const auto& on_progress) {
+    return engine_race::Store::Restore({}, backup, to, &report, on_progress);
+  });
+  return AnswerBackup("restore", "restored", backup, status, report);
+}
+
+}  // namespace harness

@@ -1,0 +1,74 @@
+"""Batches: writes and deletions that a store takes as a whole."""
+from typing import TYPE_CHECKING, Any, Callable
+
+from ._buffers import Key, ids_of, key_of, memory_of, rows_of
+from ._errors import check
+from ._library import VALUE_BYTES, ffi, lib
+
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Optional, Type
+
+
+class WriteBatch:
+    """Made by `Store.batch`. One thread at a time uses it.
+
+    As a context manager it is written when its block ends, and dropped when the block raises.
+    """
+
+    def __init__(self, write: Callable[[Any], int]) -> None:
+        self._write = write
+        made = lib.engine_race_batch_create()
+        if made == ffi.NULL:
+            raise MemoryError("a batch")
+        self._batch = ffi.gc(made, lib.engine_race_batch_destroy)
+
+    def put(self, key: Key, value: Any) -> None:
+        """Copies the value. Later entries of a key win."""
+        number = key_of(key)
+        memory = memory_of(value, VALUE_BYTES, "a value")
+        check(lib.engine_race_batch_write(self._batch, number, memory), f"key {number}")
+
+    def delete(self, key: Key) -> None:
+        """Deleting what is not there succeeds."""
+        number = key_of(key)
+        check(lib.engine_race_batch_delete(self._batch, number), f"key {number}")
+
+    def put_many(self, ids: Any, rows: Any) -> None:
+        """Copies many records: `rows` is a contiguous array of n * 4096 bytes."""
+        keys = ids_of(ids)
+        numbers = ffi.from_buffer("uint64_t[]", keys)
+        memory = ffi.cast("char*", rows_of(rows, len(keys), "rows"))
+        check(lib.engine_race_batch_reserve(self._batch, len(self) + len(keys), 0), "a batch")
+        for i in range(len(keys)):
+            check(lib.engine_race_batch_write(self._batch, numbers[i], memory + i * VALUE_BYTES),
+                  f"key {numbers[i]}")
+
+    def __setitem__(self, key: Key, value: Any) -> None:
+        self.put(key, value)
+
+    def __delitem__(self, key: Key) -> None:
+        self.delete(key)
+
+    def __len__(self) -> int:
+        """Entries, earlier ones of a key included."""
+        return int(lib.engine_race_batch_size(self._batch))
+
+    def clear(self) -> None:
+        """Drops all entries."""
+        lib.engine_race_batch_clear(self._batch)
+
+    def write(self) -> None:
+        """Writes all entries or none, and drops them once they are written."""
+        check(self._write(self._batch), f"a batch of {len(self)} records")
+        self.clear()
+
+    def __enter__(self) -> "WriteBatch":
+        return self
+
+    def __exit__(self, kind: "Optional[Type[BaseException]]", error: "Optional[BaseException]",
+                 trace: "Optional[TracebackType]") -> None:
+        if kind is None:
+            self.write()
+        else:
+            self.clear()

@@ -1,0 +1,71 @@
+#include "engine_race/base/write_batch.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+
+#include "engine_race/base/checksum.h"
+#include "engine_race/base/options.h"
+#include "test/test_util.h"
+
+namespace engine_race::test {
+namespace {
+
+TEST(WriteBatchTest, CopiesWhatItIsGiven) {
+  WriteBatch batch;
+  EXPECT_TRUE(batch.empty());
+  for (uint64_t key = 0; key < 300; ++key) {
+    std::string value = ValueOf(key, 7);
+    ASSERT_TRUE(batch.Put(KeyOf(key), value).ok());
+    value.assign(value.size(), 'x');
+  }
+  ASSERT_TRUE(batch.Delete(KeyOf(5)).ok());
+  EXPECT_EQ(batch.size(), 301u);
+  EXPECT_EQ(batch.put_count(), 300u);
+  EXPECT_EQ(batch.bytes(), 301 * kKeyBytes + 300 * kValueBytes);
+  for (uint64_t key = 0; key < 300; ++key) {
+    const WriteBatch::Record& record = batch.records()[key];
+    EXPECT_EQ(record.key, key);
+    EXPECT_EQ(std::string(record.value, kValueBytes), ValueOf(key, 7));
+    EXPECT_EQ(record.value_hash, HashValue(record.value));
+  }
+  EXPECT_EQ(batch.records().back().key, 5u);
+  EXPECT_EQ(batch.records().back().value, nullptr);
+}
+
+TEST(WriteBatchTest, RefusesOtherSizesAndStaysAsItWas) {
+  WriteBatch batch;
+  const std::string value = ValueOf(1, 1);
+  EXPECT_EQ(batch.Put("short", value).code(), Code::kInvalidArgument);
+  EXPECT_EQ(batch.Put(KeyOf(1), value.substr(1)).code(), Code::kInvalidArgument);
+  EXPECT_EQ(batch.Put(KeyOf(1), {}).code(), Code::kInvalidArgument);
+  EXPECT_EQ(batch.Delete("longer than eight").code(), Code::kInvalidArgument);
+  EXPECT_TRUE(batch.empty());
+  EXPECT_EQ(batch.bytes(), 0u);
+}
+
+TEST(WriteBatchTest, ClearKeepsTheMemory) {
+  WriteBatch batch;
+  ASSERT_TRUE(batch.Reserve(200, 3).ok());
+  ASSERT_TRUE(batch.Put(KeyOf(1), ValueOf(1, 1)).ok());
+  const char* const memory = batch.records()[0].value;
+  batch.Clear();
+  EXPECT_TRUE(batch.empty());
+  EXPECT_EQ(batch.put_count(), 0u);
+  ASSERT_TRUE(batch.Put(KeyOf(2), ValueOf(2, 1)).ok());
+  EXPECT_EQ(batch.records()[0].value, memory);
+}
+
+TEST(WriteBatchTest, MovedFromItIsEmpty) {
+  WriteBatch batch;
+  ASSERT_TRUE(batch.Put(KeyOf(1), ValueOf(1, 1)).ok());
+  WriteBatch moved(std::move(batch));
+  EXPECT_EQ(moved.size(), 1u);
+  EXPECT_TRUE(batch.empty());  // NOLINT(bugprone-use-after-move): it says that it is empty
+  ASSERT_TRUE(batch.Put(KeyOf(2), ValueOf(2, 1)).ok());
+  EXPECT_EQ(std::string(moved.records()[0].value, kValueBytes), ValueOf(1, 1));
+}
+
+}  // namespace
+}  // namespace engine_race::test

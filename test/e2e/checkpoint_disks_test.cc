@@ -1,0 +1,185 @@
+// Checkpoints that share blocks with their store, and checkpoints on a disk that fills up.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "engine_race/log/format.h"
+#include "engine_race/log/store_files.h"
+#include "test/e2e/copied_disks.h"
+#include "test/e2e/engine_fixture.h"
+#include "test/e2e/small_disk.h"
+
+namespace engine_race::test {
+namespace {
+
+namespace fs = std::filesystem;
+using Contents = KeyVersions;
+
+// On file systems that share blocks.
+class SharedBlocksTest : public testing::TestWithParam<DiskKind> {
+ protected:
+  void SetUp() override { ASSERT_TRUE(disk_.mounted()); }
+  std::string source() const { return disk_.StoreDir(); }
+  std::string parent() const { return fs::path(disk_.StoreDir()).parent_path(); }
+  std::string target() const { return parent() + "/checkpoint"; }
+
+  // Fails if records are copied.
+  static CheckpointOptions Shared() {
+    CheckpointOptions how;
+    how.on_progress = [](uint64_t, uint64_t) {
+      ADD_FAILURE() << "the records were copied";
+      return false;
+    };
+    return how;
+  }
+
+  SmallDisk disk_{GetParam(), 512 * kMib};
+};
+
+TEST_P(SharedBlocksTest, HoldsWhatWasThereAndNothingLater) {
+  Contents contents;
+  auto store = OpenStore(source(), TinyOptions());
+  Change(store.get(), 0, 1500, &contents);
+  Status made = store->Checkpoint(target(), Shared());
+  ASSERT_TRUE(made.ok()) << made.ToString();
+  const Contents then = contents;
+  Change(store.get(), 1500, 1900, &contents);
+  ExpectSound(target());
+  EXPECT_EQ(ContentsOf(target()), then);
+  EXPECT_EQ(ContentsOf(store.get()), contents);
+  store.reset();
+  const StoreIdentity original = IdentityOf(source());
+  const StoreIdentity clone = IdentityOf(target());
+  EXPECT_NE(clone.store_id, original.store_id);
+  EXPECT_EQ(clone.seed_id(), original.store_id);
+  EXPECT_EQ(clone.format_version, format::kExtendedAllKeysFormatVersion);
+}
+
+TEST_P(SharedBlocksTest, BothStoresGoOnByThemselves) {
+  Contents mine;
+  auto store = OpenStore(source(), TinyOptions());
+  Change(store.get(), 0, 1000, &mine);
+  ASSERT_TRUE(store->Checkpoint(target(), Shared()).ok());
+  Contents theirs = mine;
+  auto clone = OpenStore(target(), TinyOptions());
+  Change(store.get(), 1000, 1700, &mine);
+  Change(clone.get(), 5000, 5700, &theirs);
+  ASSERT_TRUE(store->Sync().ok());
+  ASSERT_TRUE(clone->Sync().ok());
+  EXPECT_EQ(ContentsOf(store.get()), mine);
+  EXPECT_EQ(ContentsOf(clone.get()), theirs);
+  // A checkpoint of a clone keeps the first seed.
+  const std::string second = parent() + "/second";
+  ASSERT_TRUE(clone->Checkpoint(second, Shared()).ok());
+  store.reset();
+  clone.reset();
+  for (const std::string& dir : {source(), target(), second}) ExpectSound(dir);
+  EXPECT_EQ(ContentsOf(source()), mine);
+  EXPECT_EQ(ContentsOf(target()), theirs);
+  EXPECT_EQ(ContentsOf(second), theirs);
+  EXPECT_EQ(IdentityOf(second).seed_id(), IdentityOf(source()).store_id);
+}
+
+TEST_P(SharedBlocksTest, OfAPartOfTheKeys) {
+  Options options = TinyOptions();
+  options.key_range = KeyRange{1000, uint64_t{1} << 40};
+  auto store = OpenStore(source(), options);
+  Contents contents;
+  for (uint64_t key = 1000; key < 2000; ++key) {
+    ASSERT_TRUE(store->Write(KeyOf(key), ValueOf(key, 1)).ok());
+    contents[key] = 1;
+  }
+  ASSERT_TRUE(store->Checkpoint(target(), Shared()).ok());
+  EXPECT_EQ(IdentityOf(target()).format_version, format::kExtendedKeyRangeFormatVersion);
+  EXPECT_EQ(ContentsOf(target(), options), contents);
+}
+
+TEST_P(SharedBlocksTest, CopiesWhenItIsAskedTo) {
+  Contents contents;
+  auto store = OpenStore(source(), TinyOptions());
+  Change(store.get(), 0, 1000, &contents);
+  CheckpointOptions how;
+  how.reflink = false;
+  ASSERT_TRUE(store->Checkpoint(target(), how).ok());
+  EXPECT_EQ(IdentityOf(target()).format_version, format::kAllKeysFormatVersion);
+  EXPECT_EQ(ContentsOf(target()), contents);
+}
+
+TEST_P(SharedBlocksTest, BesideWritersIsOneMoment) {
+  Options options = TinyOptions();
+  options.bucket_count = 8;
+  auto store = OpenStore(source(), options);
+  ExpectOneMoment(store.get(), parent(), Shared());
+}
+
+// The index and the journal of one put into the other are not taken for its own.
+TEST_P(SharedBlocksTest, FilesOfTheOneAreRefusedInTheOther) {
+  Options options = TinyOptions();
+  options.sync_mode = SyncMode::kGroup;
+  options.journal_bytes = kMinJournalBytes;
+  options.index_memory_bytes = 0;
+  Contents mine;
+  auto store = OpenStore(source(), options);
+  Change(store.get(), 0, 1000, &mine);
+  ASSERT_TRUE(store->Checkpoint(target(), Shared()).ok());
+  Contents theirs = mine;
+  Change(store.get(), 1000, 1100, &mine);
+  ContentsOf(store.get());  // makes the index, which closing writes
+  store.reset();
+  ASSERT_TRUE(fs::exists(source() + "/key_index_root"));
+  auto clone = OpenStore(target(), options);
+  Change(clone.get(), 5000, 5100, &theirs);
+  clone.reset();
+  for (const fs::directory_entry& entry : fs::directory_iterator(source())) {
+    const std::string name = entry.path().filename();
+    if (!name.starts_with("key_index_") && name != "staging_journal") continue;
+    fs::remove(target() + "/" + name);
+    fs::copy_file(entry.path(), target() + "/" + name);
+  }
+  LogLines lines;
+  options.log = lines.Callback();
+  EXPECT_EQ(ContentsOf(target(), options), theirs);
+  EXPECT_TRUE(lines.Said("it is of another store"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Disks, SharedBlocksTest,
+                         testing::ValuesIn(Mountable({DiskKind::kXfs, DiskKind::kBtrfs})),
+                         NameOfDisk);
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(SharedBlocksTest);
+
+// A disk that fills up while the checkpoint is made.
+class FullCheckpointTest : public testing::TestWithParam<DiskKind> {};
+
+TEST_P(FullCheckpointTest, LeavesNoHalfStoreAndTheSourceUnharmed) {
+  SmallDisk disk(GetParam());
+  ASSERT_TRUE(disk.mounted());
+  const std::string target = disk.StoreDir() + "2";
+  Contents contents;
+  auto store = OpenStore(disk.StoreDir(), TinyOptions());
+  Change(store.get(), 0, 4000, &contents);
+  ASSERT_TRUE(store->Sync().ok());
+  const uint64_t free_bytes = fs::space(disk.StoreDir()).available;
+  disk.AddBallast(free_bytes - kMib);
+  CheckpointOptions how;
+  how.reflink = false;
+  const Status made = store->Checkpoint(target, how);
+  EXPECT_EQ(made.code(), Code::kFull) << made.ToString();
+  EXPECT_TRUE(!fs::exists(target) || fs::is_empty(target));
+  EXPECT_EQ(ContentsOf(store.get()), contents);
+  disk.DropBallast();
+  const Status again = store->Checkpoint(target, how);
+  ASSERT_TRUE(again.ok()) << again.ToString();
+  EXPECT_EQ(ContentsOf(target), contents);
+}
+
+INSTANTIATE_TEST_SUITE_P(Disks, FullCheckpointTest,
+                         testing::ValuesIn(Mountable({DiskKind::kTmpfs, DiskKind::kExt4With4KBlocks,
+                                                      DiskKind::kXfs, DiskKind::kBtrfs})),
+                         NameOfDisk);
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(FullCheckpointTest);
+
+}  // namespace
+}  // namespace engine_race::test

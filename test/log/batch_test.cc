@@ -1,0 +1,358 @@
+// Batches: written as a whole, in order, and whole or not at all after a kill at any moment.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <thread>
+
+#include "engine_race/log/verify.h"
+#include "test/log/batch_test_util.h"
+
+namespace engine_race::test {
+namespace {
+
+using Content = std::map<uint64_t, uint64_t>;
+
+Content OverAll(uint64_t count, uint64_t version) {
+  Content content;
+  for (uint32_t bucket = 0; bucket < 4; ++bucket) {
+    for (uint64_t n = 0; n < count; ++n) content[KeyIn(bucket, n)] = version;
+  }
+  return content;
+}
+
+class BatchTest : public ::testing::TestWithParam<StagingMode> {
+ protected:
+  BatchTest() { options_.staging_mode = GetParam(); }
+
+  TempDir dir_;
+  Options options_ = TinyOptions();
+};
+
+INSTANTIATE_TEST_SUITE_P(Staging, BatchTest,
+                         ::testing::Values(StagingMode::kAuto, StagingMode::kWritten));
+
+TEST_P(BatchTest, LaterEntriesOfAKeyWin) {
+  {
+    const auto log = OpenLog(options_, dir_.path());
+    WriteBatch batch;
+    PutIn(&batch, 3, 1, 10);
+    PutIn(&batch, 0, 1, 11);
+    ASSERT_TRUE(batch.Delete(KeyOf(KeyIn(3, 1))).ok());
+    PutIn(&batch, 0, 1, 12);
+    PutIn(&batch, 3, 2, 13);
+    PutIn(&batch, 2, 9, 14);
+    ASSERT_TRUE(batch.Delete(KeyOf(KeyIn(2, 8))).ok());
+    ASSERT_TRUE(log->Write(batch).ok());
+    EXPECT_EQ(log->RecordCount(), 7u);
+    const std::vector<KeyRecord> records = RecordsOf(log.get(), 3);
+    ASSERT_EQ(records.size(), 3u);
+    EXPECT_FALSE(records[0].tombstone);
+    EXPECT_TRUE(records[1].tombstone);
+    EXPECT_EQ(records[2].key, KeyIn(3, 2));
+  }
+  const Content wanted = {{KeyIn(0, 1), 12}, {KeyIn(3, 2), 13}, {KeyIn(2, 9), 14}};
+  EXPECT_EQ(ContentIn(dir_.path(), options_), wanted);
+}
+
+TEST_P(BatchTest, OneBatchFillsSeveralGroups) {
+  {
+    const auto log = OpenLog(options_, dir_.path());
+    ASSERT_TRUE(log->Append(KeyIn(1, 99), ValueOf(KeyIn(1, 99), 1).data()).ok());
+    // Groups of four values: six groups begin in the bucket.
+    ASSERT_TRUE(log->Write(BatchOverAll(22, 2)).ok());
+    EXPECT_EQ(log->LoggedValueWatermark(1), 20u);
+    for (uint64_t version = 3; version < 40; ++version) {
+      ASSERT_TRUE(log->Write(BatchOverAll(11, version)).ok());
+    }
+  }
+  Content wanted = OverAll(22, 2);
+  for (const auto& [key, version] : OverAll(11, 39)) wanted[key] = version;
+  wanted[KeyIn(1, 99)] = 1;
+  EXPECT_EQ(ContentIn(dir_.path(), options_), wanted);
+}
+
+TEST_P(BatchTest, ListenersHearOfEachRecordOnceBetweenBeginAndEnd) {
+  const auto log = OpenLog(options_, dir_.path());
+  TellingListener listener;
+  Attach(log.get(), &listener);
+  bool inside = true;
+  listener.on_append = [&](uint32_t) {
+    inside = inside && listener.begun == 1 && listener.ended == 0;
+  };
+  ASSERT_TRUE(log->Write(BatchOverAll(3, 1)).ok());
+  EXPECT_TRUE(inside);
+  EXPECT_EQ(listener.begun, 1);
+  EXPECT_EQ(listener.ended, 1);
+  ASSERT_EQ(listener.appends.size(), 12u);
+  for (size_t i = 0; i < listener.appends.size(); ++i) {
+    EXPECT_EQ(listener.appends[i].first, i / 3);
+    EXPECT_EQ(listener.appends[i].second.sequence, i % 3);
+    EXPECT_EQ(listener.appends[i].second.key, KeyIn(static_cast<uint32_t>(i / 3), i % 3));
+  }
+  Detach(log.get());
+}
+
+// The records of a batch may stand in staging; none of them counts before the intent does.
+TEST_P(BatchTest, KilledWhileItIsPreparedItLeavesNothing) {
+  KillImages images(dir_.path());
+  {
+    const auto log = OpenLog(options_, dir_.path());
+    ASSERT_TRUE(log->Write(BatchOverAll(2, 1)).ok());
+    TellingListener listener;
+    Attach(log.get(), &listener);
+    listener.on_prepare = [&](uint32_t bucket) {
+      if (bucket == 3) images.Take();
+      return Status::Ok();
+    };
+    ASSERT_TRUE(log->Write(BatchOverAll(5, 2)).ok());
+    Detach(log.get());
+  }
+  ASSERT_EQ(images.paths().size(), 1u);
+  EXPECT_EQ(ContentIn(images.paths()[0], options_), OverAll(2, 1));
+}
+
+TEST_P(BatchTest, KilledBetweenItsCountsItIsThereAsAWhole) {
+  KillImages images(dir_.path());
+  {
+    const auto log = OpenLog(options_, dir_.path());
+    ASSERT_TRUE(log->Write(BatchOverAll(2, 1)).ok());
+    TellingListener listener;
+    Attach(log.get(), &listener);
+    listener.on_append = [&](uint32_t bucket) {
+      // After the counts of the buckets up to this one.
+      if (images.paths().size() == bucket) images.Take();
+    };
+    ASSERT_TRUE(log->Write(BatchOverAll(5, 2)).ok());
+    Detach(log.get());
+  }
+  ASSERT_EQ(images.paths().size(), 4u);
+  for (const std::string& image : images.paths()) {
+    VerifyReport report;
+    EXPECT_TRUE(VerifyStore(image, &report, {}).ok());
+    EXPECT_EQ(report.record_count, 28u);
+    EXPECT_EQ(ContentIn(image, options_), OverAll(5, 2));
+    // And once more: the intent is gone, the records are not.
+    EXPECT_EQ(ContentIn(image, options_), OverAll(5, 2));
+  }
+}
+
+// An intent of another page cache says nothing about this one.
+TEST_P(BatchTest, AnIntentDoesNotOutliveItsPageCache) {
+  KillImages images(dir_.path());
+  uint64_t store_id = 0;
+  {
+    const auto log = OpenLog(options_, dir_.path());
+    store_id = log->store_id();
+    ASSERT_TRUE(log->Write(BatchOverAll(2, 1)).ok());
+    ASSERT_TRUE(log->Sync().ok());
+    TellingListener listener;
+    Attach(log.get(), &listener);
+    listener.on_append = [&](uint32_t) {
+      if (images.paths().empty()) images.Take();
+    };
+    ASSERT_TRUE(log->Write(BatchOverAll(5, 2)).ok());
+    Detach(log.get());
+  }
+  ASSERT_EQ(images.paths().size(), 1u);
+  LosePower(images.paths()[0], store_id);
+  EXPECT_EQ(ContentIn(images.paths()[0], options_), OverAll(2, 1));
+  EXPECT_EQ(ContentIn(images.paths()[0], options_), OverAll(2, 1));
+}
+
+// Staged by pwrite, every step of a batch is a call. A kill before or after any of them leaves all
+// of the batch or nothing.
+TEST(BatchKillTest, EveryCallIsAPlaceToDie) {
+  TempDir dir;
+  Options options = TinyOptions();
+  options.staging_mode = StagingMode::kWritten;
+  KillImages images(dir.path());
+  int committed = 0;
+  {
+    const auto log = OpenLog(options, dir.path());
+    ASSERT_TRUE(log->Write(BatchOverAll(3, 1)).ok());
+    CallWatch watch([&](SystemCall* call) {
+      if (call->kind != CallKind::kPwrite) return call->Proceed();
+      images.Take();
+      return call->Proceed();
+    });
+    const ScopedHook scope(&watch);
+    ASSERT_TRUE(log->Write(BatchOverAll(2, 2)).ok());
+  }
+  EXPECT_GT(images.paths().size(), 20u);
+  Content newer = OverAll(3, 1);
+  for (const auto& [key, version] : OverAll(2, 2)) newer[key] = version;
+  for (const std::string& image : images.paths()) {
+    const Content content = ContentIn(image, options);
+    if (content == newer) ++committed;
+    EXPECT_TRUE(content == newer || content == OverAll(3, 1)) << image;
+    // From the first one that has the batch on, all have it.
+    EXPECT_EQ(content == newer, committed > 0);
+  }
+  EXPECT_GE(committed, 4);
+  EXPECT_LT(committed, static_cast<int>(images.paths().size()) - 8);
+}
+
+TEST_P(BatchTest, RefusedMemoryLeavesNothingOfIt) {
+  const auto log = OpenLog(options_, dir_.path());
+  ASSERT_TRUE(log->Write(BatchOverAll(3, 1)).ok());
+  TellingListener listener;
+  Attach(log.get(), &listener);
+  listener.on_prepare = [&](uint32_t bucket) {
+    return bucket == 2 ? Status::OutOfMemory("none") : Status::Ok();
+  };
+  EXPECT_EQ(log->Write(BatchOverAll(9, 2)).code(), Code::kOutOfMemory);
+  EXPECT_TRUE(listener.appends.empty());
+  EXPECT_EQ(log->RecordCount(), 12u);
+  listener.on_prepare = nullptr;
+  // All places are free again, and all buckets.
+  for (uint64_t version = 3; version < 20; ++version) {
+    ASSERT_TRUE(log->Write(BatchOverAll(9, version)).ok());
+    ASSERT_TRUE(log->Append(KeyIn(0, 50), ValueOf(KeyIn(0, 50), version).data()).ok());
+  }
+  Detach(log.get());
+  Content wanted = OverAll(9, 19);
+  wanted[KeyIn(0, 50)] = 19;
+  EXPECT_EQ(ContentOf(log.get()), wanted);
+}
+
+TEST_P(BatchTest, AFullBucketRefusesAllOfIt) {
+  options_.bucket_capacity_records = 256;
+  const auto log = OpenLog(options_, dir_.path());
+  for (uint64_t n = 0; n < 250; ++n) {
+    ASSERT_TRUE(log->Append(KeyIn(3, n), ValueOf(KeyIn(3, n), 1).data()).ok());
+  }
+  EXPECT_EQ(log->Write(BatchOverAll(7, 2)).code(), Code::kFull);
+  EXPECT_EQ(log->RecordCount(), 250u);
+  ASSERT_TRUE(log->Write(BatchOverAll(6, 3)).ok());
+  EXPECT_EQ(log->RecordCount(3), 256u);
+  EXPECT_EQ(log->RecordCount(0), 6u);
+}
+
+TEST_P(BatchTest, AFullDiskRefusesAllOfItAndLetsItBeTriedAgain) {
+  options_.staging_mode = StagingMode::kWritten;
+  const auto log = OpenLog(options_, dir_.path());
+  ASSERT_TRUE(log->Write(BatchOverAll(1, 1)).ok());
+  for (const char* name :
+       {format::kStagingValuesName, format::kStagingKeysName, format::kBatchesName}) {
+    FailingCalls full(CallKind::kPwrite, name, ENOSPC);
+    const ScopedHook scope(&full);
+    EXPECT_EQ(log->Write(BatchOverAll(3, 2)).code(), Code::kFull) << name;
+    EXPECT_EQ(log->RecordCount(), 4u);
+  }
+  ASSERT_TRUE(log->Write(BatchOverAll(3, 3)).ok());
+  EXPECT_EQ(ContentOf(log.get()), OverAll(3, 3));
+}
+
+TEST_P(BatchTest, ACountThatCannotBeMovedLatchesAndIsMovedByTheNextOpening) {
+  options_.staging_mode = StagingMode::kWritten;
+  {
+    const auto log = OpenLog(options_, dir_.path());
+    ASSERT_TRUE(log->Write(BatchOverAll(1, 1)).ok());
+    FailingCalls failing(CallKind::kPwrite, format::kStagingCountsName, ENOSPC);
+    const ScopedHook scope(&failing);
+    EXPECT_FALSE(log->Write(BatchOverAll(3, 2)).ok());
+    failing.on = false;
+    EXPECT_EQ(log->Write(BatchOverAll(3, 3)).code(), Code::kIOError);
+    EXPECT_EQ(log->Append(1, ValueOf(1, 1).data()).code(), Code::kIOError);
+  }
+  EXPECT_EQ(ContentIn(dir_.path(), options_), OverAll(3, 2));
+}
+
+// Takes its time between the counts of a batch.
+class SlowListener : public AppendListener {
+ public:
+  Status Prepare(uint32_t) override { return Status::Ok(); }
+  void OnAppend(uint32_t, const KeyRecord&) noexcept override {
+    std::this_thread::sleep_for(std::chrono::microseconds(20));
+  }
+};
+
+// Each batch has a record for each bucket, and nobody else writes: so a Sync that goes through no
+// batch makes equally many records of all buckets durable.
+TEST_P(BatchTest, ASyncGoesThroughNoBatch) {
+  options_.bucket_capacity_records = 1 << 16;
+  const auto log = OpenLog(options_, dir_.path());
+  SlowListener listener;
+  Attach(log.get(), &listener);
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> writers;
+  for (int thread = 0; thread < 3; ++thread) {
+    writers.emplace_back([&] {
+      for (uint64_t version = 1; !stop && version < 15000; ++version) {
+        ASSERT_TRUE(log->Write(BatchOverAll(1, version)).ok());
+      }
+    });
+  }
+  for (int i = 0; i < 150; ++i) {
+    ASSERT_TRUE(log->Sync().ok());
+    const uint64_t synced = log->SyncedWatermark(0);
+    for (uint32_t bucket = 1; bucket < 4; ++bucket) {
+      EXPECT_EQ(log->SyncedWatermark(bucket), synced) << bucket;
+    }
+  }
+  stop = true;
+  for (std::thread& writer : writers) writer.join();
+  Detach(log.get());
+}
+
+TEST_P(BatchTest, BatchesSinglesAndCutsShareTheBuckets) {
+  options_.bucket_capacity_records = 1 << 16;
+  uint64_t written = 0;
+  {
+    const auto log = OpenLog(options_, dir_.path());
+    std::vector<std::thread> threads;
+    for (uint32_t thread = 0; thread < 4; ++thread) {
+      threads.emplace_back([&, thread] {
+        for (uint64_t i = 0; i < 150; ++i) {
+          if (thread == 3) {
+            const uint64_t key = KeyIn(i % 4, 1000 + i);
+            ASSERT_TRUE(log->Append(key, ValueOf(key, 1).data()).ok());
+            continue;
+          }
+          // Of different lengths, over some of the buckets.
+          WriteBatch batch;
+          for (uint64_t n = 0; n < 1 + (i * 7 + thread) % 25; ++n) {
+            PutIn(&batch, static_cast<uint32_t>((n * (thread + 1)) % 4), n, i + 1);
+          }
+          ASSERT_TRUE(log->Write(batch).ok());
+        }
+      });
+    }
+    for (int i = 0; i < 200; ++i) {
+      NullListener listener;
+      BucketCut cut;
+      ASSERT_TRUE(log->CutBucket(i % 4, 0, &listener, &cut).ok());
+      EXPECT_EQ(cut.record_count - cut.first_staged(), cut.staged_keys.size());
+      log->DetachListener(i % 4);
+    }
+    for (std::thread& thread : threads) thread.join();
+    for (const auto& [key, version] : ContentOf(log.get())) written += version != 0;
+  }
+  const Content after = ContentIn(dir_.path(), options_);
+  EXPECT_EQ(after.size(), written);
+}
+
+TEST(BatchFormatTest, TheFirstBatchKeepsOlderBuildsOut) {
+  TempDir dir;
+  const auto version = [&] {
+    UniqueFd directory;
+    StoreIdentity identity;
+    EXPECT_TRUE(sys::OpenAt(AT_FDCWD, dir.path(), O_RDONLY | O_DIRECTORY, 0, &directory).ok());
+    EXPECT_TRUE(ReadManifest(directory.get(), &identity).ok());
+    return identity.format_version;
+  };
+  {
+    const auto log = OpenLog(TinyOptions(), dir.path());
+    ASSERT_TRUE(log->Append(1, ValueOf(1, 1).data()).ok());
+    EXPECT_EQ(version(), format::kAllKeysFormatVersion);
+    ASSERT_TRUE(log->Write(BatchOverAll(1, 1)).ok());
+    EXPECT_EQ(version(), format::kExtendedAllKeysFormatVersion);
+  }
+  const auto log = OpenLog(TinyOptions(), dir.path());
+  EXPECT_EQ(version(), format::kExtendedAllKeysFormatVersion);
+}
+
+}  // namespace
+}  // namespace engine_race::test

@@ -1,0 +1,149 @@
+// Batches that do not fit into staging or into the journal.
+#include "engine_race/log/large_batches.h"
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+
+#include "engine_race/log/verify.h"
+#include "test/log/batch_test_util.h"
+
+namespace engine_race::test {
+namespace {
+
+using Content = std::map<uint64_t, uint64_t>;
+
+Content ContentOver(uint64_t count, uint64_t version) {
+  Content content;
+  for (uint32_t bucket = 0; bucket < 4; ++bucket) {
+    for (uint64_t n = 0; n < count; ++n) content[KeyIn(bucket, n)] = version;
+  }
+  return content;
+}
+
+// More groups of a bucket than there are places.
+constexpr uint64_t kTooMany = 60;
+
+class LargeBatchTest : public ::testing::TestWithParam<SyncMode> {
+ protected:
+  LargeBatchTest() {
+    options_.sync_mode = GetParam();
+    options_.journal_bytes = kMinJournalBytes;
+  }
+
+  TempDir dir_;
+  Options options_ = TinyOptions();
+};
+
+INSTANTIATE_TEST_SUITE_P(Modes, LargeBatchTest,
+                         ::testing::Values(SyncMode::kNone, SyncMode::kGroup));
+
+TEST_P(LargeBatchTest, IsWrittenInOrder) {
+  {
+    const auto log = OpenLog(options_, dir_.path());
+    ASSERT_TRUE(log->Write(BatchOverAll(3, 1)).ok());
+    WriteBatch batch = BatchOverAll(kTooMany, 2);
+    PutIn(&batch, 2, 7, 3);
+    ASSERT_TRUE(batch.Delete(KeyOf(KeyIn(1, 5))).ok());
+    ASSERT_TRUE(log->Write(batch).ok());
+    ASSERT_TRUE(log->Append(KeyIn(0, 0), ValueOf(KeyIn(0, 0), 4).data()).ok());
+    EXPECT_EQ(log->RecordCount(), 12 + batch.size() + 1);
+  }
+  Content wanted = ContentOver(kTooMany, 2);
+  wanted[KeyIn(2, 7)] = 3;
+  wanted[KeyIn(0, 0)] = 4;
+  wanted.erase(KeyIn(1, 5));
+  EXPECT_EQ(ContentIn(dir_.path(), options_), wanted);
+}
+
+// With one group of a bucket at a time: many more records than any number of places holds.
+TEST_P(LargeBatchTest, MayHaveAnyNumberOfRecords) {
+  options_.bucket_capacity_records = 1 << 15;
+  const uint64_t count = BatchWriter::kMaxStagedRecords / 4 + 100;
+  const auto log = OpenLog(options_, dir_.path());
+  ASSERT_TRUE(log->Write(BatchOverAll(count, 1)).ok());
+  EXPECT_EQ(ContentOf(log.get()), ContentOver(count, 1));
+  if (GetParam() == SyncMode::kNone) return;
+  for (uint32_t bucket = 0; bucket < 4; ++bucket) {
+    EXPECT_EQ(log->SyncedWatermark(bucket), count) << bucket;
+  }
+}
+
+TEST_P(LargeBatchTest, KilledAnywhereItIsThereAsAWholeOrNotAtAll) {
+  KillImages images(dir_.path());
+  size_t begun = 0;
+  {
+    const auto log = OpenLog(options_, dir_.path());
+    ASSERT_TRUE(log->Write(BatchOverAll(3, 1)).ok());
+    TellingListener listener;
+    Attach(log.get(), &listener);
+    listener.on_append = [&](uint32_t) {
+      if (listener.appends.size() % 50 == 1) images.Take();
+    };
+    uint64_t call_count = 0;
+    CallWatch watch([&](SystemCall* call) {
+      if (call->kind == CallKind::kPwrite && PathOf(*call).ends_with(format::kLargeBatchName) &&
+          (call_count++ % 60 == 0 || call->offset == 0)) {
+        begun = images.paths().size() + 1;
+        images.Take();
+      }
+      return call->Proceed();
+    });
+    const ScopedHook scope(&watch);
+    ASSERT_TRUE(log->Write(BatchOverAll(kTooMany, 2)).ok());
+    EXPECT_EQ(listener.begun, 1);
+    EXPECT_EQ(listener.ended, 1);
+    Detach(log.get());
+  }
+  EXPECT_GT(begun, 4u);
+  EXPECT_GT(images.paths().size(), begun + 3);
+  for (size_t i = 0; i < images.paths().size(); ++i) {
+    const std::string& image = images.paths()[i];
+    VerifyReport report;
+    // A store that an opening has to finish is not judged before.
+    EXPECT_EQ(VerifyStore(image, &report, {}).ok(), i < begun);
+    const Content wanted = i < begun ? ContentOver(3, 1) : ContentOver(kTooMany, 2);
+    EXPECT_EQ(ContentIn(image, options_), wanted) << i;
+    EXPECT_TRUE(VerifyStore(image, &report, {}).ok());
+    EXPECT_EQ(ContentIn(image, options_), wanted) << i;
+  }
+}
+
+// The machine restarts before the batch is appended as a whole.
+TEST_P(LargeBatchTest, CommittedItOutlivesALossOfPower) {
+  KillImages images(dir_.path());
+  uint64_t store_id = 0;
+  {
+    const auto log = OpenLog(options_, dir_.path());
+    store_id = log->store_id();
+    ASSERT_TRUE(log->Write(BatchOverAll(3, 1)).ok());
+    ASSERT_TRUE(log->Sync().ok());
+    TellingListener listener;
+    Attach(log.get(), &listener);
+    listener.on_append = [&](uint32_t) {
+      if (listener.appends.size() == 100) images.Take();
+    };
+    ASSERT_TRUE(log->Write(BatchOverAll(kTooMany, 2)).ok());
+    Detach(log.get());
+  }
+  ASSERT_EQ(images.paths().size(), 1u);
+  LosePower(images.paths()[0], store_id);
+  EXPECT_EQ(ContentIn(images.paths()[0], options_), ContentOver(kTooMany, 2));
+}
+
+TEST_P(LargeBatchTest, AFullDiskLeavesNothingOfIt) {
+  const auto log = OpenLog(options_, dir_.path());
+  ASSERT_TRUE(log->Write(BatchOverAll(3, 1)).ok());
+  {
+    FailingCalls full(CallKind::kPwrite, format::kLargeBatchName, ENOSPC);
+    const ScopedHook scope(&full);
+    EXPECT_EQ(log->Write(BatchOverAll(kTooMany, 2)).code(), Code::kFull);
+    EXPECT_EQ(full.count, 1);
+  }
+  EXPECT_EQ(ContentOf(log.get()), ContentOver(3, 1));
+  ASSERT_TRUE(log->Write(BatchOverAll(kTooMany, 3)).ok());
+  EXPECT_EQ(ContentOf(log.get()), ContentOver(kTooMany, 3));
+}
+
+}  // namespace
+}  // namespace engine_race::test

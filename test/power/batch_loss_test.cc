@@ -1,0 +1,185 @@
+// Batches and losses of power: in the durable modes each is there as a whole or not at all, and so
+// is one that a Sync has met.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "engine_race/store.h"
+#include "test/power/machine.h"
+
+namespace engine_race::test {
+namespace {
+
+constexpr uint32_t kBuckets = 4;
+
+Options FourBuckets(SyncMode mode) {
+  Options options = OneBucket();
+  options.bucket_count = kBuckets;
+  options.file_count = 2;
+  options.sync_mode = mode;
+  return options;
+}
+
+class BatchLossTest : public PowerCasesTest {
+ protected:
+  // Puts of one version under the first keys of all buckets.
+  static WriteBatch Uniform(uint64_t per_bucket, uint64_t version) {
+    WriteBatch batch;
+    for (uint64_t n = 0; n < per_bucket; ++n) {
+      for (uint64_t bucket = 0; bucket < kBuckets; ++bucket) {
+        const uint64_t key = bucket << 62 | n;
+        EXPECT_TRUE(batch.Put(KeyOf(key), ValueOf(key, version)).ok());
+      }
+    }
+    return batch;
+  }
+
+  // Boots what a loss has left, and expects one version under all keys that lies between these.
+  void ExpectUniform(const std::string& state, uint64_t per_bucket, uint64_t least, uint64_t most) {
+    auto machine = Boot(state);
+    machine->Open(FourBuckets(SyncMode::kNone));
+    ASSERT_NE(machine->store(), nullptr);
+    const Versions seen = RangeOf(machine->store(), "", "");
+    if (seen.empty()) {
+      EXPECT_EQ(least, 0u);
+      return;
+    }
+    EXPECT_EQ(seen.size(), per_bucket * kBuckets);
+    for (const auto& [key, version] : seen) ASSERT_EQ(version, seen[0].second) << key;
+    EXPECT_GE(seen[0].second, least);
+    EXPECT_LE(seen[0].second, most);
+  }
+
+  void LoseInTheMiddle(SyncMode mode, uint64_t per_bucket, uint64_t batch_count, uint64_t gap) {
+    struct Taken {
+      std::string state;
+      uint64_t acknowledged;
+    };
+    std::vector<Taken> taken;
+    auto machine = NewMachine();
+    machine->Open(FourBuckets(mode));
+    ASSERT_NE(machine->store(), nullptr);
+    uint64_t acknowledged = 0;
+    uint64_t next = 0;
+    machine->disk()->on_event = [&](const std::string&) {
+      if (next-- > 0) return;
+      next = Below(&random_, gap);
+      CrashBias bias;
+      bias.tear = 1;
+      bias.mapped_last = 0.5;
+      taken.push_back(
+          {Chance(&random_, 0.3) ? StateOf(machine.get(), bias) : AnyStateOf(machine.get()),
+           acknowledged});
+    };
+    for (uint64_t version = 1; version <= batch_count; ++version) {
+      ASSERT_TRUE(machine->store()->Write(Uniform(per_bucket, version)).ok());
+      acknowledged = version;
+    }
+    machine->disk()->on_event = nullptr;
+    machine.reset();
+    EXPECT_GT(taken.size(), 10u);
+    for (const Taken& one : taken) {
+      ExpectUniform(one.state, per_bucket, one.acknowledged, one.acknowledged + 1);
+      Drop(one.state);
+    }
+  }
+};
+
+TEST_F(BatchLossTest, GroupCommitsKeepThemWhole) {
+  LoseInTheMiddle(SyncMode::kGroup, 3, Sized(60, 20), 5);
+}
+
+TEST_F(BatchLossTest, DurableWritesKeepThemWhole) {
+  LoseInTheMiddle(SyncMode::kEveryWrite, 5, Sized(60, 20), 5);
+}
+
+// Chains of several batches of the journal, whose halves are used again.
+TEST_F(BatchLossTest, ChainsKeepThemWhole) {
+  LoseInTheMiddle(SyncMode::kGroup, 7, Sized(80, 30), 16);
+  LoseInTheMiddle(SyncMode::kGroup, 30, Sized(40, 20), 40);
+}
+
+TEST_F(BatchLossTest, LargeOnesAreWhole) {
+  LoseInTheMiddle(SyncMode::kGroup, 150, Sized(6, 2), 120);
+}
+
+// Other threads write single records meanwhile, so batches share the journal's turns.
+TEST_F(BatchLossTest, BesideSingleWrites) {
+  auto machine = NewMachine();
+  machine->Open(FourBuckets(SyncMode::kGroup));
+  ASSERT_NE(machine->store(), nullptr);
+  std::atomic<uint64_t> acknowledged{0};
+  std::atomic<bool> stop{false};
+  std::thread singles([&] {
+    for (uint64_t i = 0; !stop; ++i) {
+      const uint64_t key = (i % kBuckets) << 62 | (1000 + i % 50);
+      ASSERT_TRUE(machine->store()->Write(KeyOf(key), ValueOf(key, i + 1)).ok());
+    }
+  });
+  std::vector<std::pair<std::string, uint64_t>> states;
+  for (uint64_t version = 1; version <= 40; ++version) {
+    if (version % 4 == 0) {
+      const uint64_t before = acknowledged;
+      states.emplace_back(AnyStateOf(machine.get()), before);
+    }
+    ASSERT_TRUE(machine->store()->Write(Uniform(3, version)).ok());
+    acknowledged = version;
+  }
+  stop = true;
+  singles.join();
+  machine.reset();
+  for (const auto& [state, least] : states) {
+    auto booted = Boot(state);
+    booted->Open(FourBuckets(SyncMode::kNone));
+    ASSERT_NE(booted->store(), nullptr);
+    Versions of_batch = RangeOf(booted->store(), "", "");
+    std::erase_if(of_batch, [](const auto& one) { return (one.first & 0xffff) >= 1000; });
+    if (least > 0) {
+      EXPECT_EQ(of_batch.size(), 3 * kBuckets);
+    }
+    for (const auto& [key, version] : of_batch) {
+      EXPECT_EQ(version, of_batch[0].second) << key;
+      EXPECT_GE(version, least);
+    }
+    booted.reset();
+    Drop(state);
+  }
+}
+
+// Without a durable mode a Sync promises what it has met: all of a batch or nothing.
+TEST_F(BatchLossTest, ASyncMeetsAllOfABatchOrNothing) {
+  for (uint64_t round = 0; round < Sized(12, 4); ++round) {
+    auto machine = NewMachine();
+    machine->Open(FourBuckets(SyncMode::kNone));
+    ASSERT_NE(machine->store(), nullptr);
+    std::atomic<bool> stop{false};
+    std::atomic<uint64_t> version{0};
+    std::thread writer([&] {
+      while (!stop && version < 900) {
+        ASSERT_TRUE(machine->store()->Write(Uniform(1, version + 1)).ok());
+        ++version;
+      }
+    });
+    std::vector<std::pair<std::string, uint64_t>> states;
+    for (int i = 0; i < 4; ++i) {
+      const uint64_t before = version;
+      machine->Sync();
+      states.emplace_back(StateOf(machine.get(), CrashBias::KeepNone()), before);
+    }
+    stop = true;
+    writer.join();
+    machine.reset();
+    for (const auto& [state, least] : states) {
+      ExpectUniform(state, 1, least, ~uint64_t{0});
+      Drop(state);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace engine_race::test
