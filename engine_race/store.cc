@@ -19,6 +19,7 @@
 #include "engine_race/scan/bounds.h"
 #include "engine_race/stats_fields.h"
 #include "engine_race/stats_publisher.h"
+#include "engine_race/store_writer.h"
 
 namespace engine_race {
 
@@ -50,30 +51,7 @@ struct Store::Impl {
     ENGINE_RACE_RETURN_IF_ERROR(CheckKeyOf(log->geometry().keys(), key));
     const uint64_t number = DecodeKey(key.data());
     const LatencyTimer timer(stats.writes);
-    Status appended = Guarded([&] { return log->Append(number, value); });
-    if (appended.code() == Code::kFull) [[unlikely]] {
-      ENGINE_RACE_RETURN_IF_ERROR(AppendAfterReclaim(number, value, &appended));
-    }
-    ENGINE_RACE_RETURN_IF_ERROR(appended);
-    readers->MakeRoomForIndex();
-    if (reclaimer->wants_help()) [[unlikely]] {
-      reclaimer->Help();
-    }
-    return Status::Ok();
-  }
-
-  // Where the bucket's region or the disk is full, space of dead records may be freed at once.
-  Status AppendAfterReclaim(uint64_t key, const char* value, Status* appended) {
-    constexpr int kTries = 100;
-    for (int i = 0; i < kTries && appended->code() == Code::kFull; ++i) {
-      if (options.reclaim == Reclaim::kOff) return Status::Ok();
-      bool freed = false;
-      const Status made = Guarded(
-          [&] { return reclaimer->MakeSpace(log->geometry().BucketOf(key), &freed); });
-      if (!made.ok() || !freed) return Status::Ok();
-      *appended = Guarded([&] { return log->Append(key, value); });
-    }
-    return Status::Ok();
+    return writer->Append(number, value);
   }
 
   Status WriteBatchOf(const WriteBatch& batch) {
@@ -84,8 +62,7 @@ struct Store::Impl {
         ENGINE_RACE_RETURN_IF_ERROR(CheckKeyOf(keys, KeyBytes(record.key).view()));
       }
     }
-    ENGINE_RACE_RETURN_IF_ERROR(log->Write(batch));
-    readers->MakeRoomForIndex();
+    ENGINE_RACE_RETURN_IF_ERROR(writer->Write(batch));
     stats.CountBatch(batch.put_count(), batch.size() - batch.put_count());
     return Status::Ok();
   }
@@ -254,6 +231,7 @@ struct Store::Impl {
   std::optional<Readers> readers;
   // It writes to the log and tells the readers, so it ends first.
   std::optional<Reclaimer> reclaimer;
+  std::optional<StoreWriter> writer;
   // Null: the store offers its stats to no other process.
   std::unique_ptr<StatsPublisher> publisher;
 };
@@ -285,6 +263,7 @@ Status Store::Open(const Options& options, const std::string& dir, std::unique_p
     Impl& impl = *made->impl_;
     impl.readers.emplace(impl.options, impl.log.get(), &impl.stats);
     impl.reclaimer.emplace(impl.options, impl.log.get());
+    impl.writer.emplace(impl.options, impl.log.get(), &*impl.readers, &*impl.reclaimer);
     ENGINE_RACE_RETURN_IF_ERROR(impl.reclaimer->Start());
     if (options.stats_interval_ms != 0) {
       const Store* const offered = made.get();
@@ -390,12 +369,7 @@ Status Store::Sync() {
 }
 
 Status Store::Compact() {
-  Status compacted = Guarded([&] {
-    ENGINE_RACE_RETURN_IF_ERROR(impl_->CheckProcess());
-    return impl_->reclaimer->Compact();
-  });
-  if (!compacted.ok()) impl_->Report(compacted);
-  return compacted;
+  return impl_->RunCopy([&] { return impl_->reclaimer->Compact(); });
 }
 
 Status Store::Checkpoint(const std::string& dir, const CheckpointOptions& how) {

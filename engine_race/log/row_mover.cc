@@ -44,7 +44,9 @@ Status RowMover::Begin(uint32_t number) {
   uint64_t begin_bytes = 0;
   uint64_t end_bytes = 0;
   {
-    const std::lock_guard<std::mutex> lock(bucket.mutex);
+    std::unique_lock<std::mutex> lock(bucket.mutex);
+    // A batch knows already which slots its records come to lie in.
+    bucket.AwaitRelease(&lock);
     ENGINE_RACE_RETURN_IF_ERROR(rows_.BeginRows(number));
     begin_bytes = bucket.table.rows().size() * bucket.table.row_records() * kValueBytes;
     end_bytes = bucket.reserved_value_bytes;
@@ -59,16 +61,24 @@ Status RowMover::Begin(uint32_t number) {
 uint64_t RowMover::FreeRowCount(uint32_t number) const {
   Bucket& bucket = context_.buckets[number];
   const std::lock_guard<std::mutex> lock(bucket.mutex);
-  const uint32_t row_records = bucket.table.row_records();
-  const uint64_t used = bucket.table.has_rows()
-                            ? bucket.table.rows().size()
-                            : (bucket.record_count + row_records - 1) / row_records;
-  return bucket.free_rows.size() + context_.geometry().rows_per_bucket() - used;
+  return rows_.FreeRowCount(number) - bucket.batch_rows;
 }
 
-Status RowMover::TakeRow(uint32_t number, uint32_t* row) {
+bool RowMover::HasRoom(uint32_t number, uint64_t count) const {
   const std::lock_guard<std::mutex> lock(context_.buckets[number].mutex);
-  return rows_.TakeRow(number, row);
+  uint64_t row_count = 0;
+  return rows_.HasRoom(number, count, &row_count);
+}
+
+bool RowMover::HasWaiting(uint32_t number) const {
+  const Bucket& bucket = context_.buckets[number];
+  const std::lock_guard<std::mutex> lock(context_.buckets[number].mutex);
+  return !bucket.unreleased.empty();
+}
+
+Status RowMover::TakeRow(uint32_t number, uint64_t kept_count, uint32_t* row) {
+  const std::lock_guard<std::mutex> lock(context_.buckets[number].mutex);
+  return rows_.TakeRow(number, kept_count, row);
 }
 
 void RowMover::ReturnRow(uint32_t number, uint32_t row) {

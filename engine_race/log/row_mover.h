@@ -61,8 +61,13 @@ class RowMover {
   Status Begin(uint32_t bucket);
   // How many rows TakeRow can give. Before Begin: how many it could.
   uint64_t FreeRowCount(uint32_t bucket) const;
-  // With the bucket claimed: takes a row for moved records. kFull when there is none.
-  Status TakeRow(uint32_t bucket, uint32_t* row);
+  // Whether the next `count` records of the bucket have slots.
+  bool HasRoom(uint32_t bucket, uint64_t count) const;
+  // Whether cells of the bucket were given up and nothing else may use their slots yet.
+  bool HasWaiting(uint32_t bucket) const;
+  // With the bucket claimed: takes a row for moved records. kFull when no more than
+  // `kept_count` are free.
+  Status TakeRow(uint32_t bucket, uint64_t kept_count, uint32_t* row);
   // Gives back a row that was not published.
   void ReturnRow(uint32_t bucket, uint32_t row);
   // Writes values of moved records, within one group, to a row that was taken.
