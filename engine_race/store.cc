@@ -56,12 +56,6 @@ struct Store::Impl {
 
   Status WriteBatchOf(const WriteBatch& batch) {
     ENGINE_RACE_RETURN_IF_ERROR(CheckProcess());
-    const KeyRange& keys = log->geometry().keys();
-    if (!keys.HasAllKeys()) {
-      for (const WriteBatch::Record& record : batch.records()) {
-        ENGINE_RACE_RETURN_IF_ERROR(CheckKeyOf(keys, KeyBytes(record.key).view()));
-      }
-    }
     ENGINE_RACE_RETURN_IF_ERROR(writer->Write(batch));
     stats.CountBatch(batch.put_count(), batch.size() - batch.put_count());
     return Status::Ok();

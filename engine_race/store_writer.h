@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "engine_race/base/guarded.h"
+#include "engine_race/base/key.h"
 #include "engine_race/base/options.h"
 #include "engine_race/base/status.h"
 #include "engine_race/base/write_batch.h"
@@ -37,6 +38,12 @@ class StoreWriter {
   }
 
   Status Write(const WriteBatch& batch) {
+    const KeyRange& keys = log_.geometry().keys();
+    if (!keys.HasAllKeys()) {
+      for (const WriteBatch::Record& record : batch.records()) {
+        ENGINE_RACE_RETURN_IF_ERROR(CheckKeyOf(keys, KeyBytes(record.key).view()));
+      }
+    }
     Status written = Guarded([&] { return log_.Write(batch); });
     if (written.code() == Code::kFull) [[unlikely]] {
       RecordCounts counts;

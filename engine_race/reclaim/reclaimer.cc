@@ -292,12 +292,6 @@ Status Reclaimer::MakeRoom(uint32_t number, uint64_t record_count, bool* made) {
   AwaitReaders(number, record_count);
   *made = mover.HasRoom(number, record_count) || log_.RecordCount(number) != first_count ||
           mover.LetFill(number);
-  if (!*made)
-    fprintf(stderr,
-            "waiting %d uns %lu unrel %lu\n",
-            mover.FreeRowCount(number), use.freed_count, use.record_count, use.live_count,
-            use.held_count, cleaned, log_.RecordCount(number), mover.HasWaiting(number),
-            mover.unsettled_bytes(), mover.unreleased_bytes());
   return Status::Ok();
 }
 
