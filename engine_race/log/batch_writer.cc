@@ -49,8 +49,11 @@ Status BatchWriter::EnsureReady() {
   const std::lock_guard<std::mutex> lock(ready_mutex_);
   if (!intents_.is_open()) {
     if (context_.latch.latched()) return context_.latch.status();
-    ENGINE_RACE_RETURN_IF_ERROR(WriteBatchManifest(
-        context_.files.directory.get(), context_.files.identity, context_.options.file_mode));
+    {
+      const std::lock_guard<std::mutex> manifest(context_.manifest_mutex);
+      ENGINE_RACE_RETURN_IF_ERROR(WriteBatchManifest(
+          context_.files.directory.get(), context_.options.file_mode, &context_.files.identity));
+    }
     ENGINE_RACE_RETURN_IF_ERROR(
         intents_.Open(context_.files, context_.staging.mapped(), context_.options.file_mode));
   }
