@@ -23,6 +23,93 @@ Status BeginRows(RowMover* mover, uint32_t bucket) {
   return begun;
 }
 
+// The classes of the log, with a listener at two buckets.
+struct RowParts {
+  RowParts(const Options& options, const std::string& dir)
+      : parts(options, dir),
+        batches(&parts.context, &parts.groups),
+        syncer(&parts.context, &parts.writer, &parts.groups),
+        mover(&parts.context, &parts.writer, &parts.reader, &syncer) {
+    for (uint32_t bucket = 0; bucket < 2; ++bucket) {
+      BucketCut cut;
+      EXPECT_TRUE(
+          parts.reader.CutBucket(bucket, this->bucket(bucket).RecordCount(), &listener, &cut).ok());
+    }
+  }
+  ~RowParts() {
+    for (uint32_t bucket = 0; bucket < 2; ++bucket) parts.reader.DetachListener(bucket);
+  }
+
+  Bucket& bucket(uint32_t number) { return parts.context.buckets[number]; }
+  // 20 records in bucket 0 and one in bucket 1.
+  Status Write() {
+    WriteBatch batch;
+    for (uint64_t n = 0; n < 20; ++n) PutIn(&batch, 0, 1000 + n, 2);
+    PutIn(&batch, 1, 0, 2);
+    bool too_large = false;
+    Status written = batches.Write(batch.records(), /*journal=*/nullptr, &too_large);
+    EXPECT_FALSE(too_large);
+    return written;
+  }
+  // Runs `call` in a thread while a batch holds bucket 0 with places for its records. The batch
+  // goes on once the call has ended, or waits for the batch.
+  void WriteBeside(const std::function<void()>& call) {
+    std::atomic<bool> ended{false};
+    std::thread thread;
+    listener.on_prepare = [&](uint32_t number) {
+      if (number != 1 || thread.joinable()) return Status::Ok();
+      thread = std::thread([&] {
+        call();
+        ended.store(true);
+      });
+      while (!ended.load()) {
+        const std::lock_guard<std::mutex> lock(bucket(0).mutex);
+        if (bucket(0).awaiting_release != 0) break;
+      }
+      return Status::Ok();
+    };
+    EXPECT_TRUE(Write().ok());
+    thread.join();
+  }
+
+  LogParts parts;
+  BatchWriter batches;
+  Syncer syncer;
+  RowMover mover;
+  TellingListener listener;
+};
+
+TEST(BatchRowTest, RowsBeginBeforeOrBehindABatch) {
+  const TempDir dir;
+  const Options options = TinyOptions();
+  {
+    RowParts store(options, dir.path());
+    store.parts.AppendKeys(0, 250);
+    store.WriteBeside([&] { EXPECT_TRUE(BeginRows(&store.mover, 0).ok()); });
+    EXPECT_EQ(store.bucket(0).table.rows().size(), 2u);
+    store.parts.AppendKeys(300, 600);
+  }
+  const auto log = OpenLog(options, dir.path());
+  EXPECT_EQ(ContentOf(log.get()).size(), 250u + 20 + 1 + 300);
+}
+
+// The room that the listener has made for a batch is the batch's.
+TEST(BatchRowTest, NoRecordMovesWhileABatchHoldsItsBucket) {
+  const TempDir dir;
+  RowParts store(TinyOptions(), dir.path());
+  store.parts.AppendKeys(0, 300);
+  ASSERT_TRUE(BeginRows(&store.mover, 0).ok());
+  std::vector<KeyRecord> moved(1);
+  moved[0].key = 7;
+  moved[0].slot = 7;
+  uint32_t row = 0;
+  ASSERT_TRUE(store.mover.TakeRow(0, &row).ok());
+  store.listener.appends.clear();
+  store.WriteBeside([&] { EXPECT_TRUE(store.mover.Publish(0, row, 300, moved).ok()); });
+  ASSERT_EQ(store.listener.appends.size(), 22u);
+  EXPECT_EQ(store.listener.appends.back().second.key, 7u);
+}
+
 TEST(BatchRowTest, TheFirstBatchKeepsTheRows) {
   const TempDir dir;
   const Options options = TinyOptions();
