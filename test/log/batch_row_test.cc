@@ -93,6 +93,31 @@ TEST(BatchRowTest, RowsBeginBeforeOrBehindABatch) {
   EXPECT_EQ(ContentOf(log.get()).size(), 250u + 20 + 1 + 300);
 }
 
+// Space behind the last row is given back before an append can take the next row.
+TEST(BatchRowTest, TheSpaceBehindTheRowsGoesBeforeAnAppend) {
+  const TempDir dir;
+  RowParts store(TinyOptions(), dir.path());
+  store.parts.AppendKeys(0, 256);
+  store.bucket(0).reserved_value_bytes = 1024 * kValueBytes;
+  int punch_count = 0;
+  CallWatch watch([&](SystemCall* call) {
+    if (call->kind != CallKind::kFallocate || !PathOf(*call).ends_with("value_00")) {
+      return call->Proceed();
+    }
+    ++punch_count;
+    std::thread([&] {
+      const std::unique_lock<std::mutex> lock(store.bucket(0).mutex, std::try_to_lock);
+      EXPECT_FALSE(lock.owns_lock());
+    }).join();
+    return call->Proceed();
+  });
+  {
+    const ScopedHook scope(&watch);
+    ASSERT_TRUE(BeginRows(&store.mover, 0).ok());
+  }
+  EXPECT_EQ(punch_count, 1);
+}
+
 // The room that the listener has made for a batch is the batch's.
 TEST(BatchRowTest, NoRecordMovesWhileABatchHoldsItsBucket) {
   const TempDir dir;
