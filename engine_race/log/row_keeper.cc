@@ -21,7 +21,7 @@ Status RowKeeper::RegionFull(uint32_t bucket) const {
 Status RowKeeper::EnsureFile() {
   // Acquire pairs with the release below.
   if (context_.has_row_file.load(std::memory_order_acquire)) return Status::Ok();
-  const std::lock_guard<std::mutex> lock(context_.row_file_mutex);
+  const std::lock_guard<std::mutex> lock(context_.manifest_mutex);
   if (context_.has_row_file.load(std::memory_order_acquire)) return Status::Ok();
   StoreFiles& files = context_.files;
   ENGINE_RACE_RETURN_IF_ERROR(CreateRowFile(files, context_.options.file_mode, &files.rows));
@@ -30,6 +30,8 @@ Status RowKeeper::EnsureFile() {
   identity.format_version = identity.WrittenVersion();
   ENGINE_RACE_RETURN_IF_ERROR(
       WriteManifest(files.directory.get(), identity, context_.options.file_mode));
+  files.identity.has_rows = true;
+  files.identity.format_version = identity.format_version;
   Log(context_.options.log, LogLevel::kInfo,
       "slots are used again: the store goes to format " + std::to_string(identity.format_version) +
           ", and older builds do not open it any more");
