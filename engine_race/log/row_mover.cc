@@ -223,7 +223,7 @@ Status RowMover::Settle() {
     published = published_;
     freed = unsettled_;
   }
-  ENGINE_RACE_RETURN_IF_ERROR(syncer_.SyncLogs());
+  ENGINE_RACE_RETURN_IF_ERROR(syncer_.SyncLogged());
   for (const PublishedRow& each : published) {
     Bucket& bucket = context_.buckets[each.bucket];
     const std::lock_guard<std::mutex> lock(bucket.mutex);

@@ -5,9 +5,9 @@
 // crash:
 //
 //   Publish   the new row counts, as one that may not be durable. The index learns of the slots.
-//   Settle    Syncs. So the new rows are durable, and so is all that supersedes other records of
-//             the cells. Then the file of rows says so, and that the cells hold nothing. It is
-//             flushed.
+//   Settle    Flushes the logs. So the new rows are durable, and so is all that supersedes other
+//             records of the cells: a cleaner looks at no record that only staging holds. Then the
+//             file of rows says so, and that the cells hold nothing. It is flushed.
 //   Release   once no view, cut or reader can come to the cells: punches them out, and hands out
 //             whole rows again.
 //

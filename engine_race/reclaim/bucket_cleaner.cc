@@ -68,6 +68,7 @@ Status BucketCleaner::Look(uint32_t bucket) {
   // Before the cut: what is settled meanwhile is not in its table.
   unsettled_ = log_.mover().UnsettledCells(bucket);
   ENGINE_RACE_RETURN_IF_ERROR(log_.LookAtBucket(bucket, /*first_sequence=*/0, &cut_));
+  horizon_ = std::max(cut_.logged_watermark, cut_.synced_watermark);
   ENGINE_RACE_RETURN_IF_ERROR(ReadEntries(bucket));
   FindLive(bucket);
   CountCells();
@@ -91,7 +92,8 @@ Status BucketCleaner::ReadEntries(uint32_t bucket) {
   return Status::Ok();
 }
 
-// A damaged entry stays where it is: its cell is not given up.
+// A damaged entry stays where it is: its cell is not given up. What only records behind the horizon
+// supersede is live.
 void BucketCleaner::FindLive(uint32_t bucket) {
   const auto* const entries = reinterpret_cast<const format::KeyEntry*>(entries_.data());
   const EntryCodec codec = log_.codec(bucket);
@@ -102,6 +104,10 @@ void BucketCleaner::FindLive(uint32_t bucket) {
     items_.clear();
     for (uint64_t slot = 0; slot < slot_end; ++slot) {
       if (!cut_.Holds(slot) || PassOf(entries[slot].key, pass_count) != pass) continue;
+      if (cut_.table.OrderOf(slot) > 2 * horizon_) {
+        live_[slot] = true;
+        continue;
+      }
       KeyRecord record;
       if (cut_.table.Decode(codec, entries[slot], slot, &record)) {
         items_.push_back({record.key, cut_.table.OrderOf(slot), record.slot, record.tombstone});
@@ -122,7 +128,7 @@ void BucketCleaner::FindLive(uint32_t bucket) {
 
 // Whether the row's cells may be given up. The last run stays: it tells how many records there are.
 bool BucketCleaner::IsSettled(const Row& row) const {
-  if (row.kind == format::RowKind::kMoved) return row.number < cut_.record_count;
+  if (row.kind == format::RowKind::kMoved) return row.number < horizon_;
   return row.is_run() && (row.number + 1) * cut_.table.row_records() <= cut_.logged_watermark &&
          (row.number + 1) * cut_.table.row_records() < cut_.record_count;
 }
@@ -372,7 +378,7 @@ Status BucketCleaner::WriteMoved(uint32_t bucket, uint64_t from, uint64_t to) {
     mover.ReturnRow(bucket, row);
     return written;
   }
-  return mover.Publish(bucket, row, cut_.record_count, records);
+  return mover.Publish(bucket, row, horizon_, records);
 }
 
 void BucketCleaner::Free(uint32_t bucket, std::span<const Cell> cells) {

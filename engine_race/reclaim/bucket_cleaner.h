@@ -81,6 +81,9 @@ class BucketCleaner {
 
   BucketLog& log_;
   BucketCut cut_;
+  // Appended records below this are in the logs, or synced. No others are looked at: what they
+  // supersede may still be needed after a power loss.
+  uint64_t horizon_ = 0;
   std::map<uint32_t, uint32_t> unsettled_;
   Region entries_;
   std::vector<Item> items_;

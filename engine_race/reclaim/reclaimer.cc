@@ -20,6 +20,7 @@ constexpr uint64_t kMinRepeats = 4;
 constexpr uint64_t kMinRows = 1;
 // Cells are settled when they have this share of what the store holds, within bounds.
 constexpr uint64_t kSettleShare = 64;
+constexpr uint64_t kMaxUnsettledShare = 4;
 constexpr uint64_t kMinSettleBytes = uint64_t{8} << 20;
 constexpr uint64_t kMaxSettleBytes = uint64_t{512} << 20;
 // How long freed cells wait for others to be settled with them.
@@ -160,12 +161,13 @@ void Reclaimer::NoteCleaned(uint32_t number, const BucketUse& use) {
   bucket.clean_at = use.record_count + std::max(room, kMinRows * row_records);
 }
 
-bool Reclaimer::MustSettle() const {
+uint64_t Reclaimer::SettleBytes() const {
   uint64_t slot_count = 0;
   for (uint32_t b = 0; b < log_.geometry().bucket_count; ++b) slot_count += log_.SlotEnd(b);
-  return log_.mover().unsettled_bytes() >=
-         std::clamp(slot_count * kValueBytes / kSettleShare, kMinSettleBytes, kMaxSettleBytes);
+  return std::clamp(slot_count * kValueBytes / kSettleShare, kMinSettleBytes, kMaxSettleBytes);
 }
+
+bool Reclaimer::MustSettle() const { return log_.mover().unsettled_bytes() >= SettleBytes(); }
 
 void Reclaimer::SettleAndRelease() noexcept {
   const Status settled = Guarded([this] { return log_.mover().Settle(); });
@@ -248,8 +250,8 @@ void Reclaimer::Help() noexcept {
     return cleaned;
   });
   Report(helped);
-  // The thread of the reclaimer settles, unless it is far behind.
-  if (log_.mover().unsettled_bytes() > 2 * kMaxSettleBytes) SettleAndRelease();
+  // The thread of the reclaimer settles. Writers wait with it when it is far behind.
+  if (log_.mover().unsettled_bytes() > kMaxUnsettledShare * SettleBytes()) SettleAndRelease();
 }
 
 Status Reclaimer::MakeSpace(const RecordCounts& counts, bool* freed) {
@@ -334,7 +336,9 @@ void Reclaimer::Claim(uint32_t bucket) {
 Status Reclaimer::Compact() {
   RowMover& mover = log_.mover();
   BucketCleaner cleaner(&log_);
-  // Rows that were moved just now stay where they are until they are settled.
+  // A cleaner looks only at records that are in whole groups or synced, and rows that were moved
+  // just now stay where they are until they are settled.
+  ENGINE_RACE_RETURN_IF_ERROR(log_.Sync());
   ENGINE_RACE_RETURN_IF_ERROR(mover.Settle());
   mover.Release();
   for (uint32_t bucket = 0; bucket < log_.geometry().bucket_count; ++bucket) {

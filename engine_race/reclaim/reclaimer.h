@@ -94,6 +94,7 @@ class Reclaimer final : public KeyGroupListener {
   Status CleanOne(BucketCleaner* cleaner, uint32_t bucket, uint32_t dead_percent);
   void NoteCleaned(uint32_t bucket, const BucketUse& use);
   void Enqueue(uint32_t bucket, bool urgent);
+  uint64_t SettleBytes() const;
   bool MustSettle() const;
   void SettleAndRelease() noexcept;
   void Report(const Status& status) noexcept;
