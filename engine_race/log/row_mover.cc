@@ -13,6 +13,8 @@ namespace engine_race {
 namespace {
 
 constexpr uint64_t kEntryBytes = sizeof(format::KeyEntry);
+// Freed cells that a thread takes to release them. Others may take the next ones meanwhile.
+constexpr size_t kReleasedAtOnce = 64;
 
 // The cells of a row that hold anything.
 uint32_t UsedCells(const SlotTable& table, const Row& row) {
@@ -279,35 +281,53 @@ bool RowMover::LetFill(uint32_t number) {
   return !std::exchange(bucket.may_fill_region, true) && !bucket.table.has_rows();
 }
 
+// Several threads release at once: each punch takes its time, and files differ.
 void RowMover::Release() noexcept {
-  const std::lock_guard<std::mutex> releasing(release_mutex_);
-  std::vector<FreedCells> settled;
+  size_t left = 0;
   {
     const std::lock_guard<std::mutex> list(mutex_);
-    settled = std::exchange(unreleased_, {});
+    left = unreleased_.size();
   }
-  std::vector<FreedCells> kept;
-  for (const FreedCells& each : settled) {
-    bool whole_row = false;
-    if (!CanRelease(each, &whole_row)) {
-      kept.push_back(each);
-      continue;
+  while (left > 0) {
+    std::vector<FreedCells> some;
+    {
+      const std::lock_guard<std::mutex> list(mutex_);
+      const size_t count = std::min({left, unreleased_.size(), kReleasedAtOnce});
+      if (count == 0) return;
+      some.assign(unreleased_.begin(), unreleased_.begin() + static_cast<ptrdiff_t>(count));
+      unreleased_.erase(unreleased_.begin(), unreleased_.begin() + static_cast<ptrdiff_t>(count));
+      left -= count;
     }
-    Punch(each, whole_row);
-    if (whole_row) {
-      Bucket& bucket = context_.buckets[each.bucket];
-      const std::lock_guard<std::mutex> lock(bucket.mutex);
-      rows_.Release(each.bucket, each.row);
-    }
-    unreleased_bytes_.fetch_sub(BytesOf(each), std::memory_order_relaxed);
-    released_bytes_.fetch_add(BytesOf(each), std::memory_order_relaxed);
+    std::erase_if(some, [this](const FreedCells& each) { return ReleaseOne(each); });
+    const std::lock_guard<std::mutex> list(mutex_);
+    unreleased_.insert(unreleased_.end(), some.begin(), some.end());
   }
-  const std::lock_guard<std::mutex> list(mutex_);
-  unreleased_.insert(unreleased_.end(), kept.begin(), kept.end());
 }
 
-// *whole_row: the row holds nothing any more, and no other of its cells waits.
-bool RowMover::CanRelease(const FreedCells& freed, bool* whole_row) {
+// False: somebody can come to the cells.
+bool RowMover::ReleaseOne(const FreedCells& freed) {
+  if (!CanRelease(freed)) return false;
+  PunchValues(freed);
+  Bucket& bucket = context_.buckets[freed.bucket];
+  std::unique_lock<std::mutex> lock(bucket.mutex);
+  const auto unreleased = bucket.unreleased.find(freed.row);
+  ENGINE_RACE_ASSERT(unreleased != bucket.unreleased.end());
+  if (--unreleased->second == 0) {
+    bucket.unreleased.erase(unreleased);
+    // The row holds nothing any more, and no other of its cells waits.
+    if (bucket.table.rows()[freed.row].free()) {
+      lock.unlock();
+      PunchKeys(freed);
+      lock.lock();
+      rows_.Release(freed.bucket, freed.row);
+    }
+  }
+  unreleased_bytes_.fetch_sub(BytesOf(freed), std::memory_order_relaxed);
+  released_bytes_.fetch_add(BytesOf(freed), std::memory_order_relaxed);
+  return true;
+}
+
+bool RowMover::CanRelease(const FreedCells& freed) {
   Bucket& bucket = context_.buckets[freed.bucket];
   const std::lock_guard<std::mutex> lock(bucket.mutex);
   // Acquire pairs with the release in ~CutPin.
@@ -318,15 +338,10 @@ bool RowMover::CanRelease(const FreedCells& freed, bool* whole_row) {
   // Sequentially consistent: pairs with Bucket::ReuseCount. A reader that finds the old count after
   // its read has read before this.
   bucket.reuse_count.fetch_add(1, std::memory_order_seq_cst);
-  const auto unreleased = bucket.unreleased.find(freed.row);
-  ENGINE_RACE_ASSERT(unreleased != bucket.unreleased.end());
-  if (--unreleased->second != 0) return true;
-  bucket.unreleased.erase(unreleased);
-  *whole_row = bucket.table.rows()[freed.row].free();
   return true;
 }
 
-void RowMover::Punch(const FreedCells& freed, bool whole_row) {
+void RowMover::PunchValues(const FreedCells& freed) {
   const Geometry& geometry = context_.geometry();
   const uint32_t cell_records = geometry.cell_records();
   const uint64_t first_slot = uint64_t{freed.row} * geometry.row_records();
@@ -340,21 +355,30 @@ void RowMover::Punch(const FreedCells& freed, bool whole_row) {
     if (!punched.ok() || !supported) break;
     cell = end;
   }
-  if (whole_row && supported) {
-    const uint64_t offset = geometry.KeyOffset(freed.bucket, first_slot);
-    const Status punched =
-        context_.files.KeyFile(freed.bucket)
-            .Punch(offset, offset + geometry.row_records() * kEntryBytes, &supported);
-    static_cast<void>(punched);
-  }
-  if (!supported && punches_.exchange(false, std::memory_order_relaxed)) {
-    static_cast<void>(Guarded([&] {
-      Log(context_.options.log, LogLevel::kWarning,
-          "the file system cannot punch holes: freed slots are used again, but no space is given "
-          "back");
-      return Status::Ok();
-    }));
-  }
+  if (!supported) NotePunchRefused();
+}
+
+void RowMover::PunchKeys(const FreedCells& freed) {
+  const Geometry& geometry = context_.geometry();
+  const uint64_t offset =
+      geometry.KeyOffset(freed.bucket, uint64_t{freed.row} * geometry.row_records());
+  bool supported = true;
+  const Status punched =
+      context_.files.KeyFile(freed.bucket)
+          .Punch(offset, offset + geometry.row_records() * kEntryBytes, &supported);
+  static_cast<void>(punched);
+  if (!supported) NotePunchRefused();
+}
+
+// Says so once.
+void RowMover::NotePunchRefused() {
+  if (!punches_.exchange(false, std::memory_order_relaxed)) return;
+  static_cast<void>(Guarded([&] {
+    Log(context_.options.log, LogLevel::kWarning,
+        "the file system cannot punch holes: freed slots are used again, but no space is given "
+        "back");
+    return Status::Ok();
+  }));
 }
 
 }  // namespace engine_race

@@ -18,6 +18,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <mutex>
 #include <span>
@@ -112,20 +113,22 @@ class RowMover {
                    std::vector<uint64_t>* newer_keys);
   Status ReadNewerKeys(uint32_t bucket, uint64_t* from, std::vector<uint64_t>* keys) const;
   Status FreeInFile(const FreedCells& freed);
-  bool CanRelease(const FreedCells& freed, bool* whole_row);
-  void Punch(const FreedCells& freed, bool whole_row);
+  bool ReleaseOne(const FreedCells& freed);
+  bool CanRelease(const FreedCells& freed);
+  void PunchValues(const FreedCells& freed);
+  void PunchKeys(const FreedCells& freed);
+  void NotePunchRefused();
 
   LogContext& context_;
   LogWriter& writer_;
   const LogReader& reader_;
   Syncer& syncer_;
   RowKeeper rows_;
-  std::mutex settle_mutex_;   // one Settle at a time
-  std::mutex release_mutex_;  // one Release at a time
-  std::mutex mutex_;          // around the three lists
+  std::mutex settle_mutex_;  // one Settle at a time
+  std::mutex mutex_;         // around the three lists
   std::vector<PublishedRow> published_;
   std::vector<FreedCells> unsettled_;
-  std::vector<FreedCells> unreleased_;
+  std::deque<FreedCells> unreleased_;
   // Relaxed everywhere: statistics and hints.
   std::atomic<uint64_t> unsettled_bytes_{0};
   std::atomic<uint64_t> unreleased_bytes_{0};

@@ -1,7 +1,6 @@
 #include "engine_race/reclaim/bucket_cleaner.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <utility>
 
@@ -17,14 +16,8 @@ constexpr uint64_t kMaxItems = uint64_t{2} << 20;
 constexpr uint64_t kPieceBytes = uint64_t{4} << 20;
 // Values of cells that are read together, and sorted by age.
 constexpr uint64_t kMaxMovedBytes = uint64_t{8} << 20;
-// Cells that are given up together at least: more cells, more to sort by age.
-constexpr size_t kMinChosen = 8;
 // Rows are few when fewer than so many are free, or fewer than one of so many.
 constexpr uint64_t kScarceRows = 4;
-// How many cells fewer than the limit are left.
-constexpr uint64_t kSpareCells = 2;
-// See the top of the header.
-constexpr double kCost = 0.02;
 
 uint64_t PassOf(uint64_t key, uint64_t pass_count) {
   return (key * 0x9e3779b97f4a7c15 >> 32) * pass_count >> 32;
@@ -39,16 +32,20 @@ Status BucketCleaner::Clean(uint32_t bucket, uint32_t dead_percent, BucketUse* u
   const uint64_t scarce_count =
       std::max(kScarceRows, log_.geometry().rows_per_bucket() / kScarceRows);
   if (free_count <= scarce_count) {
-    ChooseRows(bucket);
+    choice_ = ChooseRows(Cells(), free_count * cut_.table.row_records());
+    kept_row_count_ = 0;
   } else {
-    ChooseCells(dead_percent, (free_count - scarce_count) * cut_.table.row_records());
+    choice_ =
+        ChooseCells(Cells(), dead_percent, (free_count - scarce_count) * cut_.table.row_records());
+    kept_row_count_ = 1;
   }
   return FreeAndFinish(bucket, use);
 }
 
 Status BucketCleaner::MakeSpace(uint32_t bucket, BucketUse* use) {
   ENGINE_RACE_RETURN_IF_ERROR(Look(bucket));
-  ChooseRows(bucket);
+  choice_ = ChooseRows(Cells(), log_.mover().FreeRowCount(bucket) * cut_.table.row_records());
+  kept_row_count_ = 0;
   return FreeAndFinish(bucket, use);
 }
 
@@ -61,9 +58,8 @@ Status BucketCleaner::FreeAndFinish(uint32_t bucket, BucketUse* use) {
 }
 
 Status BucketCleaner::Look(uint32_t bucket) {
-  chosen_.clear();
+  choice_ = {};
   freed_count_ = moved_count_ = 0;
-  has_more_ = false;
   cut_ = BucketCut();
   // Before the cut: what is settled meanwhile is not in its table.
   unsettled_ = log_.mover().UnsettledCells(bucket);
@@ -133,6 +129,15 @@ bool BucketCleaner::IsSettled(const Row& row) const {
          (row.number + 1) * cut_.table.row_records() < cut_.record_count;
 }
 
+CellsOfBucket BucketCleaner::Cells() const {
+  return {.cells = cells_,
+          .record_count = cut_.record_count,
+          .live_count = live_count_,
+          .held_count = held_count_,
+          .row_records = cut_.table.row_records(),
+          .cell_records = cut_.table.cell_records()};
+}
+
 void BucketCleaner::CountCells() {
   cells_.clear();
   live_count_ = held_count_ = 0;
@@ -159,118 +164,21 @@ void BucketCleaner::CountCells() {
       held_count_ += cell.held_count;
       if (!IsSettled(row)) continue;
       cell.time = row.is_run() ? row.number * table.row_records() + i * cell_records : row.number;
-      const double used = static_cast<double>(cell.live_count) / cell.held_count;
-      const auto age = static_cast<double>(cut_.record_count - cell.time + 1);
-      cell.score = (1 - used) / (used + kCost) * std::sqrt(age);
       cells_.push_back(cell);
     }
   }
 }
 
-// `room`: so many records may be moved.
-void BucketCleaner::ChooseCells(uint32_t dead_percent, uint64_t room) {
-  kept_row_count_ = 1;
-  const uint64_t limit = live_count_ * 100 / (100 - std::min(dead_percent, 99U));
-  const uint32_t cell_records = cut_.table.cell_records();
-  std::sort(cells_.begin(), cells_.end(),
-            [](const Cell& a, const Cell& b) { return a.score > b.score; });
-  uint64_t held = held_count_;
-  const bool must_move = held > limit + kSpareCells * cell_records || dead_percent == 0;
-  uint64_t moved = 0;
-  for (const Cell& cell : cells_) {
-    if (cell.live_count == cell.held_count) continue;
-    if (moved + cell.live_count > room) {
-      has_more_ = true;
-      continue;
-    }
-    const uint64_t kept = held + moved;
-    const bool enough = dead_percent != 0 && chosen_.size() >= kMinChosen && kept <= limit;
-    if (cell.live_count > 0 && (!must_move || enough)) continue;
-    chosen_.push_back(cell);
-    held -= cell.held_count;
-    moved += cell.live_count;
-  }
-}
-
-// Cells of the rows with the fewest live records, until a quarter of the rows are won. The last row
-// may be won in part: its other cells are moved together with the next row's, another time. So rows
-// are won as long as there is one free row and the others together have room for one.
-void BucketCleaner::ChooseRows(uint32_t bucket) {
-  kept_row_count_ = 0;
-  struct RowUse {
-    uint64_t live_count = 0;
-    uint64_t held_count = 0;
-    std::span<const Cell> cells;
-  };
-  std::vector<RowUse> rows;
-  for (size_t i = 0; i < cells_.size();) {
-    RowUse row;
-    const size_t first = i;
-    for (; i < cells_.size() && cells_[i].row == cells_[first].row; ++i) {
-      row.live_count += cells_[i].live_count;
-      row.held_count += cells_[i].held_count;
-    }
-    row.cells = {&cells_[first], i - first};
-    rows.push_back(row);
-  }
-  std::sort(rows.begin(), rows.end(),
-            [](const RowUse& a, const RowUse& b) { return a.live_count < b.live_count; });
-  const uint32_t row_records = cut_.table.row_records();
-  const uint64_t wanted_count = rows.size() / 4 + 1;
-  uint64_t room = log_.mover().FreeRowCount(bucket) * row_records;
-  uint64_t moved = 0;
-  uint64_t won_count = 0;
-  std::vector<Cell> partly;
-  bool is_out_of_room = false;
-  for (const RowUse& row : rows) {
-    // All of it is needed, and what it leaves unused is less than can be won.
-    if (row.live_count == row.held_count && row.live_count * 16 > uint64_t{row_records} * 15) break;
-    if (won_count == wanted_count) {
-      has_more_ = true;
-      break;
-    }
-    for (const Cell& cell : row.cells) {
-      if (moved + cell.live_count > room) {
-        is_out_of_room = has_more_ = true;
-        continue;
-      }
-      moved += cell.live_count;
-      partly.push_back(cell);
-    }
-    if (is_out_of_room) break;
-    ++won_count;
-    chosen_.insert(chosen_.end(), partly.begin(), partly.end());
-    partly.clear();
-  }
-  chosen_.insert(chosen_.end(), partly.begin(), partly.end());
-  const uint64_t used_count = (moved + row_records - 1) / row_records;
-  const bool wins = won_count > used_count || (won_count == used_count && !partly.empty());
-  if (!wins) chosen_.clear();
-  // The others that nobody needs cost nothing. In order of rows and cells, as cells_ is.
-  std::sort(chosen_.begin(), chosen_.end(), [](const Cell& a, const Cell& b) {
-    return a.row != b.row ? a.row < b.row : a.cell < b.cell;
-  });
-  std::vector<Cell> moved_or_dead;
-  auto chosen = chosen_.cbegin();
-  for (const Cell& cell : cells_) {
-    const bool is_chosen =
-        chosen != chosen_.cend() && chosen->row == cell.row && chosen->cell == cell.cell;
-    if (is_chosen) ++chosen;
-    if (is_chosen || cell.live_count == 0) moved_or_dead.push_back(cell);
-  }
-  chosen_ = std::move(moved_or_dead);
-}
-
 Status BucketCleaner::FreeChosen(uint32_t bucket) {
-  if (chosen_.empty()) return Status::Ok();
+  if (choice_.cells.empty()) return Status::Ok();
   ENGINE_RACE_RETURN_IF_ERROR(log_.mover().Begin(bucket));
   const uint64_t cell_bytes = uint64_t{cut_.table.cell_records()} * kValueBytes;
   const uint64_t cells_at_once = std::max<uint64_t>(kMaxMovedBytes / cell_bytes, 1);
   // Cells without live records need no memory.
-  const auto end_of_dead = std::stable_partition(
-      chosen_.begin(), chosen_.end(), [](const Cell& cell) { return cell.live_count == 0; });
-  std::span<const Cell> rest = chosen_;
-  const auto dead_count = static_cast<size_t>(end_of_dead - chosen_.begin());
+  const auto end_of_dead = std::find_if(choice_.cells.begin(), choice_.cells.end(),
+                                        [](const Cell& cell) { return cell.live_count != 0; });
+  std::span<const Cell> rest = choice_.cells;
+  const auto dead_count = static_cast<size_t>(end_of_dead - choice_.cells.begin());
   Free(bucket, rest.first(dead_count));
   rest = rest.subspan(dead_count);
   while (!rest.empty()) {
@@ -278,7 +186,7 @@ Status BucketCleaner::FreeChosen(uint32_t bucket) {
     const Status moved = MoveAndFree(bucket, cells);
     // Rows that are filled in part took more than was foreseen, or a batch keeps some.
     if (moved.code() == Code::kFull) {
-      has_more_ = true;
+      choice_.has_more = true;
       return Status::Ok();
     }
     ENGINE_RACE_RETURN_IF_ERROR(moved);
@@ -397,7 +305,7 @@ void BucketCleaner::Free(uint32_t bucket, std::span<const Cell> cells) {
 
 void BucketCleaner::Finish(BucketUse* use) {
   *use = {cut_.record_count, live_count_, held_count_ - freed_count_ + moved_count_, freed_count_,
-          has_more_};
+          choice_.has_more};
 }
 
 }  // namespace engine_race

@@ -1,13 +1,9 @@
 // Finds out which records of a bucket are needed, and gives up the cells of the others.
 //
 // A cell whose records nobody needs is freed as it is. Of sparse cells the needed records are
-// written again, to rows of their own, and then the cells are freed. Which cells: those with the
-// highest (1 - u) / (u + c) * sqrt(age), where u is the share of needed records and age the number
-// of appends since the cell's records were written. That is the cost-benefit rule of Rosenblum and
-// Ousterhout (The Design and Implementation of a Log-Structured File System, 1992) with less weight
-// on age: cells are small, and a bucket has few of them. As there, records are sorted by age before
-// they are written again, and never mixed with new ones. So records that change seldom come to lie
-// together, and are not written again for a long time.
+// written again, to rows of their own, and then the cells are freed; cell_choice.h says which
+// cells. Records are sorted by age before they are written again, and never mixed with new ones. So
+// records that change seldom come to lie together, and are not written again for a long time.
 //
 // A tombstone is needed for as long as an older record of its key is in some row.
 //
@@ -23,6 +19,7 @@
 #include "engine_race/base/memory.h"
 #include "engine_race/base/status.h"
 #include "engine_race/log/bucket_log.h"
+#include "engine_race/reclaim/cell_choice.h"
 
 namespace engine_race {
 
@@ -54,24 +51,13 @@ class BucketCleaner {
     uint32_t slot;
     bool tombstone;
   };
-  struct Cell {
-    uint32_t row = 0;
-    uint32_t cell = 0;
-    uint32_t held_count = 0;
-    uint32_t live_count = 0;
-    // Appends of the bucket by the time that its records were written, on average.
-    uint64_t time = 0;
-    double score = 0;
-  };
-
   Status FreeAndFinish(uint32_t bucket, BucketUse* use);
   Status Look(uint32_t bucket);
   Status ReadEntries(uint32_t bucket);
   void FindLive(uint32_t bucket);
   bool IsSettled(const Row& row) const;
   void CountCells();
-  void ChooseCells(uint32_t dead_percent, uint64_t room);
-  void ChooseRows(uint32_t bucket);
+  CellsOfBucket Cells() const;
   Status FreeChosen(uint32_t bucket);
   Status MoveAndFree(uint32_t bucket, std::span<const Cell> cells);
   Status ReadLive(uint32_t bucket, const Cell& cell, char* values);
@@ -89,14 +75,12 @@ class BucketCleaner {
   std::vector<Item> items_;
   std::vector<bool> live_;
   std::vector<Cell> cells_;
-  // Of cells_: those to be freed.
-  std::vector<Cell> chosen_;
+  CellChoice choice_;
   uint64_t live_count_ = 0;
   uint64_t held_count_ = 0;
   // Of this cleaning so far.
   uint64_t freed_count_ = 0;
   uint64_t moved_count_ = 0;
-  bool has_more_ = false;
   // How many free rows are left alone: the last one is for moves that win whole rows.
   uint64_t kept_row_count_ = 0;
   // The records to be written again, and their values.

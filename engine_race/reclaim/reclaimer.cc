@@ -18,6 +18,8 @@ constexpr uint64_t kWatchedShare = 64;
 constexpr uint64_t kMinRepeats = 4;
 // Appends between two cleanings of a bucket at least, in rows: each reads all entries of it.
 constexpr uint64_t kMinRows = 1;
+// Writers help when more than one of so many buckets waits to be cleaned.
+constexpr uint32_t kMaxQueuedShare = 32;
 // Cells are settled when they have this share of what the store holds, within bounds.
 constexpr uint64_t kSettleShare = 64;
 constexpr uint64_t kMaxUnsettledShare = 4;
@@ -25,6 +27,8 @@ constexpr uint64_t kMinSettleBytes = uint64_t{8} << 20;
 constexpr uint64_t kMaxSettleBytes = uint64_t{512} << 20;
 // How long freed cells wait for others to be settled with them.
 constexpr auto kSettleDelay = std::chrono::milliseconds(200);
+constexpr uint64_t kMaxReleaseThreads = 16;
+constexpr uint64_t kBytesPerReleaseThread = uint64_t{8} << 20;
 constexpr auto kClaimDelay = std::chrono::milliseconds(1);
 // How long a write into a full region waits for readers of cells that were given up.
 constexpr uint64_t kMaxReaderWaitNs = uint64_t{200} * 1000 * 1000;
@@ -39,7 +43,8 @@ uint64_t HashOfKey(uint64_t key) {
 Reclaimer::Reclaimer(const Options& options, BucketLog* log)
     : options_(options),
       log_(*log),
-      buckets_(std::make_unique<BucketState[]>(log->geometry().bucket_count)) {
+      buckets_(std::make_unique<BucketState[]>(log->geometry().bucket_count)),
+      max_queued_count_(log->geometry().bucket_count / kMaxQueuedShare) {
   for (uint32_t b = 0; b < log->geometry().bucket_count; ++b) {
     BucketState& bucket = buckets_[b];
     const uint64_t record_count = log->RecordCount(b);
@@ -98,7 +103,7 @@ void Reclaimer::OnKeyGroup(uint32_t number, std::span<const format::KeyEntry> en
   }
   if (record_count < bucket.clean_at) return;
   const uint64_t row_records = log_.geometry().row_records();
-  const bool urgent = record_count >= bucket.clean_at + 2 * row_records;
+  const bool urgent = record_count >= bucket.clean_at + row_records;
   if (bucket.queued && (bucket.urgent || !urgent)) return;
   const bool was_queued = std::exchange(bucket.queued, true);
   bucket.urgent = urgent;
@@ -118,6 +123,7 @@ void Reclaimer::Enqueue(uint32_t bucket, bool urgent) {
     // A later group tries again.
     return;
   }
+  queued_count_.store(queue_.size(), std::memory_order_relaxed);
   work_.notify_one();
 }
 
@@ -129,6 +135,7 @@ bool Reclaimer::NextBucket(uint32_t* number) {
       if (queue_.empty()) return false;
       *number = queue_.front();
       queue_.pop_front();
+      queued_count_.store(queue_.size(), std::memory_order_relaxed);
     }
     BucketState& bucket = buckets_[*number];
     const std::lock_guard lock(bucket.mutex);
@@ -167,12 +174,35 @@ uint64_t Reclaimer::SettleBytes() const {
   return std::clamp(slot_count * kValueBytes / kSettleShare, kMinSettleBytes, kMaxSettleBytes);
 }
 
+bool Reclaimer::IsFarBehind() const {
+  return log_.mover().unsettled_bytes() + log_.mover().unreleased_bytes() >
+         kMaxUnsettledShare * SettleBytes();
+}
+
 bool Reclaimer::MustSettle() const { return log_.mover().unsettled_bytes() >= SettleBytes(); }
 
 void Reclaimer::SettleAndRelease() noexcept {
   const Status settled = Guarded([this] { return log_.mover().Settle(); });
   Report(settled);
-  log_.mover().Release();
+  ReleaseAll();
+}
+
+// A punch waits for writes to its file, and on some devices for itself: many at once are not slower
+// than one.
+void Reclaimer::ReleaseAll() noexcept {
+  RowMover& mover = log_.mover();
+  const uint64_t wanted_count =
+      std::min(kMaxReleaseThreads, mover.unreleased_bytes() / kBytesPerReleaseThread);
+  std::vector<std::thread> threads;
+  // Without them this thread does it all.
+  static_cast<void>(Guarded([&] {
+    while (threads.size() < wanted_count) {
+      threads.push_back(StartThread("er-release", [&mover] { mover.Release(); }));
+    }
+    return Status::Ok();
+  }));
+  mover.Release();
+  for (std::thread& thread : threads) thread.join();
 }
 
 // A failure that lasts is said once.
@@ -251,7 +281,9 @@ void Reclaimer::Help() noexcept {
   });
   Report(helped);
   // The thread of the reclaimer settles. Writers wait with it when it is far behind.
-  if (log_.mover().unsettled_bytes() > kMaxUnsettledShare * SettleBytes()) SettleAndRelease();
+  if (!IsFarBehind()) return;
+  const std::lock_guard lock(settle_mutex_);
+  if (IsFarBehind()) SettleAndRelease();
 }
 
 Status Reclaimer::MakeSpace(const RecordCounts& counts, bool* freed) {
@@ -344,10 +376,12 @@ Status Reclaimer::Compact() {
   for (uint32_t bucket = 0; bucket < log_.geometry().bucket_count; ++bucket) {
     if (log_.BucketDamaged(bucket) || log_.RecordCount(bucket) == 0) continue;
     ENGINE_RACE_RETURN_IF_ERROR(CompactOne(&cleaner, bucket));
-    if (MustSettle()) ENGINE_RACE_RETURN_IF_ERROR(mover.Settle());
+    if (!MustSettle()) continue;
+    ENGINE_RACE_RETURN_IF_ERROR(mover.Settle());
+    ReleaseAll();
   }
   ENGINE_RACE_RETURN_IF_ERROR(mover.Settle());
-  mover.Release();
+  ReleaseAll();
   return Status::Ok();
 }
 

@@ -54,7 +54,10 @@ class Reclaimer final : public KeyGroupListener {
   Status Start();
 
   // For threads that have written: whether cleaning has fallen behind, and a step of it.
-  bool wants_help() const { return urgent_count_.load(std::memory_order_relaxed) != 0; }
+  bool wants_help() const {
+    return urgent_count_.load(std::memory_order_relaxed) != 0 ||
+           queued_count_.load(std::memory_order_relaxed) > max_queued_count_;
+  }
   void Help() noexcept;
   // For a writer that was told kFull: frees rows of the regions that are full, or space of a full
   // disk. *freed: the write may succeed now.
@@ -96,19 +99,25 @@ class Reclaimer final : public KeyGroupListener {
   void Enqueue(uint32_t bucket, bool urgent);
   uint64_t SettleBytes() const;
   bool MustSettle() const;
+  bool IsFarBehind() const;
   void SettleAndRelease() noexcept;
+  void ReleaseAll() noexcept;
   void Report(const Status& status) noexcept;
   void KeepRate();
 
   const Options options_;
   BucketLog& log_;
   std::unique_ptr<BucketState[]> buckets_;
+  const size_t max_queued_count_;
+  // Relaxed, both: hints.
   std::atomic<uint32_t> urgent_count_{0};
+  std::atomic<size_t> queued_count_{0};
   std::atomic<bool> has_failed_{false};
   mutable std::mutex mutex_;  // around the queue
   std::condition_variable work_;
   std::deque<uint32_t> queue_;
   bool stop_ = false;
+  std::mutex settle_mutex_;  // writers that settle come one by one
   std::mutex helpers_mutex_;
   std::vector<std::unique_ptr<BucketCleaner>> helpers_;  // idle ones, under helpers_mutex_
   uint64_t rate_began_ns_ = 0;

@@ -1,0 +1,60 @@
+// Which cells of a bucket are given up.
+//
+// Cells of a row go together: they are of one age, one hole is punched where eight would be, and a
+// whole row is used again. Which rows: those with the highest (1 - u) / (u + c) * sqrt(age), where
+// u is the share of needed records and age the number of appends since the records were written.
+// That is the cost-benefit rule of Rosenblum and Ousterhout (The Design and Implementation of a
+// Log-Structured File System, 1992) with less weight on age: a bucket has few rows. Cells of a
+// chosen row that are much fuller than the row stay.
+//
+// Pure functions.
+#ifndef ENGINE_RACE_RECLAIM_CELL_CHOICE_H_
+#define ENGINE_RACE_RECLAIM_CELL_CHOICE_H_
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace engine_race {
+
+// A cell that may be given up.
+struct Cell {
+  uint32_t row = 0;
+  uint32_t cell = 0;        // within the row
+  uint32_t held_count = 0;  // records in it
+  uint32_t live_count = 0;  // those of them that are needed
+  // How many records the bucket had when they were written, about.
+  uint64_t time = 0;
+};
+
+struct CellChoice {
+  // Those without needed records first.
+  std::vector<Cell> cells;
+  // Whether more could be won another time.
+  bool has_more = false;
+};
+
+// What a bucket holds, in records: in the cells that may be given up, and in all others.
+struct CellsOfBucket {
+  // By row, and within a row by number.
+  std::span<const Cell> cells;
+  uint64_t record_count = 0;  // appended so far
+  uint64_t live_count = 0;
+  uint64_t held_count = 0;
+  uint32_t row_records = 0;
+  uint32_t cell_records = 0;
+};
+
+// Chooses cells until at most `dead_percent` of what is held is dead, if more is. With 0: until
+// nothing is. At most `room` records are to be moved.
+CellChoice ChooseCells(const CellsOfBucket& bucket, uint32_t dead_percent, uint64_t room);
+
+// Where rows are few: cells of the rows with the fewest needed records, until a quarter of the rows
+// are won. The last row may be won in part: its other cells are moved together with the next row's,
+// another time. So rows are won as long as there is one free row and the others together have room
+// for one.
+CellChoice ChooseRows(const CellsOfBucket& bucket, uint64_t room);
+
+}  // namespace engine_race
+
+#endif  // ENGINE_RACE_RECLAIM_CELL_CHOICE_H_
