@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine_race/base/clock.h"
@@ -22,6 +23,20 @@ Status Store::Compact() {
   return compacted;
 }
 
+Status Store::SpaceByBucket(std::vector<BucketSpace>* buckets) const {
+  return Guarded([&] {
+    if (buckets == nullptr) return Status::InvalidArgument("the buckets to fill in are null");
+    ENGINE_RACE_RETURN_IF_ERROR(impl_->CheckProcess());
+    std::vector<BucketSpace> found(impl_->log->geometry().bucket_count);
+    for (uint32_t bucket = 0; bucket < found.size(); ++bucket) {
+      BucketSpace& space = found[bucket];
+      impl_->reclaimer->BucketBytes(bucket, &space.live_bytes, &space.dead_bytes);
+    }
+    *buckets = std::move(found);
+    return Status::Ok();
+  });
+}
+
 StoreStats Store::Stats() const {
   StoreStats stats;
   SetLogFigures(*impl_->log, &stats);
@@ -31,6 +46,7 @@ StoreStats Store::Stats() const {
   const ReclaimStats reclaim = impl_->reclaimer->Stats();
   stats.live_bytes = reclaim.live_bytes;
   stats.dead_bytes = reclaim.dead_bytes;
+  stats.reclaim_read_bytes = reclaim.read_bytes;
   stats.reclaim_moved_bytes = reclaim.moved_bytes;
   stats.reclaim_freed_bytes = reclaim.released_bytes;
   stats.memory_budget_bytes = impl_->options.memory_budget_bytes;

@@ -319,6 +319,7 @@ ReclaimStats Reclaimer::Stats() const {
     stats.live_bytes += live_bytes;
     stats.dead_bytes += dead_bytes;
   }
+  stats.read_bytes = log_.mover().read_bytes();
   stats.moved_bytes = log_.mover().moved_bytes();
   stats.released_bytes = log_.mover().released_bytes();
   return stats;

@@ -32,10 +32,11 @@
 namespace engine_race {
 
 struct ReclaimStats {
-  // What the values of live and dead records take. A bucket that was not cleaned in this opening
-  // has no dead records.
+  // Space that the values of live and dead records take. A bucket that was not cleaned in this
+  // opening has no dead records.
   uint64_t live_bytes = 0;
   uint64_t dead_bytes = 0;
+  uint64_t read_bytes = 0;      // of entries and values
   uint64_t moved_bytes = 0;     // written again
   uint64_t released_bytes = 0;  // given back
 };
