@@ -253,7 +253,7 @@ TEST_F(EngineOpenTest, OtherFormatVersionIsNotSupported) {
 TEST_F(EngineOpenTest, AStoreThatHasLostItsRowsIsCorruption) {
   MakeStore();
   EditManifestSoundly([](format::Manifest* manifest) {
-    manifest->format_version = format::kReusedAllKeysFormatVersion;
+    manifest->format_version = format::kExtendedAllKeysFormatVersion;
   });
   ExpectRefused(kCorruption);
 }
