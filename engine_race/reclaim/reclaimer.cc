@@ -156,6 +156,9 @@ void Reclaimer::NoteCleaned(uint32_t number, const BucketUse& use) {
   bucket.use = use;
   bucket.was_cleaned = true;
   bucket.clean_at = use.record_count + std::max(room, kMinRows * row_records);
+  const std::lock_guard queue_lock(mutex_);
+  look_again_ = true;
+  work_.notify_one();
 }
 
 bool Reclaimer::MustSettle() const {
@@ -196,6 +199,7 @@ void Reclaimer::Run() noexcept {
       KeepRate();
     } else {
       std::unique_lock lock(mutex_);
+      look_again_ = false;
       const bool has_waiting =
           log_.mover().unsettled_bytes() != 0 || log_.mover().unreleased_bytes() != 0;
       const auto is_wanted = [this] { return stop_ || !queue_.empty(); };
@@ -204,7 +208,7 @@ void Reclaimer::Run() noexcept {
         lock.unlock();
         if (!is_woken) SettleAndRelease();
       } else {
-        work_.wait(lock, is_wanted);
+        work_.wait(lock, [&] { return is_wanted() || look_again_; });
       }
     }
     const std::lock_guard lock(mutex_);

@@ -99,6 +99,8 @@ class Reclaimer final : public KeyGroupListener {
   mutable std::mutex mutex_;  // around the queue
   std::condition_variable work_;
   std::deque<uint32_t> queue_;
+  // Under mutex_: cells may wait to be settled and released that the thread does not know of.
+  bool look_again_ = false;
   bool stop_ = false;
   std::mutex helpers_mutex_;
   std::vector<std::unique_ptr<BucketCleaner>> helpers_;  // idle ones, under helpers_mutex_

@@ -19,7 +19,7 @@ constexpr uint64_t kKeys = 4096;
 constexpr uint32_t kBuckets = 4;
 
 // Spread evenly over the buckets.
-uint64_t KeyAt(uint64_t i) { return i * (~uint64_t{0} / kKeys); }
+uint64_t KeyAt(uint64_t i) { return i << 52; }
 
 class StoreSpaceTest : public ::testing::Test {
  protected:
@@ -156,8 +156,12 @@ TEST(StoreStatsFormulaTest, RatiosAreThoseOfTheBytes) {
   stats.process_written_bytes = 1000;
   EXPECT_EQ(stats.reclaim_share(), 0.25);
   for (const StatsField& field : StatsFields()) {
-    if (field.name == "write_amplification_percent") EXPECT_EQ(field.get(stats), 150u);
-    if (field.name == "reclaim_share_percent") EXPECT_EQ(field.get(stats), 25u);
+    if (field.name == "write_amplification_percent") {
+      EXPECT_EQ(field.get(stats), 150u);
+    }
+    if (field.name == "reclaim_share_percent") {
+      EXPECT_EQ(field.get(stats), 25u);
+    }
   }
   // The kernel does not count every byte everywhere.
   stats.process_read_bytes = stats.process_written_bytes = 1;
