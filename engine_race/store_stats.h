@@ -91,8 +91,8 @@ struct StoreStats {
   // The sums of BucketSpace over all buckets.
   uint64_t live_bytes = 0;
   uint64_t dead_bytes = 0;
-  // Of this opening: bytes that reclaim read, entries and values; bytes of values that it wrote
-  // again, which log_written_bytes has too; and bytes of values whose space it gave back.
+  // Of this opening: bytes of entries and values that reclaim read, bytes of values that it wrote
+  // again, and bytes of values whose space it gave back. log_written_bytes has the second, too.
   uint64_t reclaim_read_bytes = 0;
   uint64_t reclaim_moved_bytes = 0;
   uint64_t reclaim_freed_bytes = 0;
@@ -109,9 +109,8 @@ struct StoreStats {
   }
   // Bytes of values whose writes were acknowledged.
   uint64_t written_value_bytes() const { return write_count * kValueBytes; }
-  // Bytes that the engine wrote to logs, journal and index for each byte of values whose write was
-  // acknowledged in this opening; 0 before the first. Staged records count once they are in the
-  // logs.
+  // Of this opening: bytes that the engine wrote to logs, journal and index for each byte of
+  // written_value_bytes(). 0 before the first write. Staged records count once they are in the logs.
   double write_amplification() const {
     const auto written = static_cast<double>(log_written_bytes + index_written_bytes);
     return write_count == 0 ? 0 : written / static_cast<double>(written_value_bytes());
