@@ -91,8 +91,8 @@ struct StoreStats {
   // The sums of BucketSpace over all buckets.
   uint64_t live_bytes = 0;
   uint64_t dead_bytes = 0;
-  // Of this opening: bytes of entries and values that reclaim read, bytes of values that it wrote
-  // again, and bytes of values whose space it gave back. log_written_bytes has the second, too.
+  // Of this opening. Bytes of entries and values that reclaim read; bytes of values that it wrote
+  // again, which are in log_written_bytes too. Bytes of values whose space it gave back.
   uint64_t reclaim_read_bytes = 0;
   uint64_t reclaim_moved_bytes = 0;
   uint64_t reclaim_freed_bytes = 0;
