@@ -38,6 +38,7 @@ Status Store::Open(const Options& options, const std::string& dir, std::unique_p
     Impl& impl = *made->impl_;
     impl.readers.emplace(impl.options, impl.log.get(), &impl.stats);
     impl.reclaimer.emplace(impl.options, impl.log.get());
+    impl.writer.emplace(impl.options, impl.log.get(), &*impl.readers, &*impl.reclaimer);
     ENGINE_RACE_RETURN_IF_ERROR(impl.reclaimer->Start());
     if (options.stats_interval_ms != 0) {
       const Store* const offered = made.get();

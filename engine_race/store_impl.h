@@ -28,6 +28,7 @@
 #include "engine_race/scan/bounds.h"
 #include "engine_race/stats_publisher.h"
 #include "engine_race/store.h"
+#include "engine_race/store_writer.h"
 
 namespace engine_race {
 
@@ -59,42 +60,12 @@ struct Store::Impl {
     ENGINE_RACE_RETURN_IF_ERROR(CheckKeyOf(log->geometry().keys(), key));
     const uint64_t number = DecodeKey(key.data());
     const LatencyTimer timer(stats.writes);
-    Status appended = Guarded([&] { return log->Append(number, value); });
-    if (appended.code() == Code::kFull) [[unlikely]] {
-      ENGINE_RACE_RETURN_IF_ERROR(AppendAfterReclaim(number, value, &appended));
-    }
-    ENGINE_RACE_RETURN_IF_ERROR(appended);
-    readers->MakeRoomForIndex();
-    if (reclaimer->wants_help()) [[unlikely]] {
-      reclaimer->Help();
-    }
-    return Status::Ok();
-  }
-
-  // Where the bucket's region or the disk is full, space of dead records may be freed at once.
-  Status AppendAfterReclaim(uint64_t key, const char* value, Status* appended) {
-    constexpr int kTries = 100;
-    for (int i = 0; i < kTries && appended->code() == Code::kFull; ++i) {
-      if (options.reclaim == Reclaim::kOff) return Status::Ok();
-      bool freed = false;
-      const Status made =
-          Guarded([&] { return reclaimer->MakeSpace(log->geometry().BucketOf(key), &freed); });
-      if (!made.ok() || !freed) return Status::Ok();
-      *appended = Guarded([&] { return log->Append(key, value); });
-    }
-    return Status::Ok();
+    return writer->Append(number, value);
   }
 
   Status WriteBatchOf(const WriteBatch& batch) {
     ENGINE_RACE_RETURN_IF_ERROR(CheckProcess());
-    const KeyRange& keys = log->geometry().keys();
-    if (!keys.HasAllKeys()) {
-      for (const WriteBatch::Record& record : batch.records()) {
-        ENGINE_RACE_RETURN_IF_ERROR(CheckKeyOf(keys, KeyBytes(record.key).view()));
-      }
-    }
-    ENGINE_RACE_RETURN_IF_ERROR(log->Write(batch));
-    readers->MakeRoomForIndex();
+    ENGINE_RACE_RETURN_IF_ERROR(writer->Write(batch));
     stats.CountBatch(batch.put_count(), batch.size() - batch.put_count());
     return Status::Ok();
   }
@@ -213,7 +184,7 @@ struct Store::Impl {
     return log->Sync();
   }
 
-  // Runs a call that copies the store.
+  // Runs a call that copies or compacts the store.
   template <typename CallFn>
   Status RunCopy(const CallFn& call) {
     const Status checked = CheckProcess();
@@ -263,6 +234,7 @@ struct Store::Impl {
   std::optional<Readers> readers;
   // It writes to the log and tells the readers, so it ends first.
   std::optional<Reclaimer> reclaimer;
+  std::optional<StoreWriter> writer;
   // Null: the store offers its stats to no other process.
   std::unique_ptr<StatsPublisher> publisher;
 };

@@ -15,12 +15,7 @@
 namespace engine_race {
 
 Status Store::Compact() {
-  Status compacted = Guarded([&] {
-    ENGINE_RACE_RETURN_IF_ERROR(impl_->CheckProcess());
-    return impl_->reclaimer->Compact();
-  });
-  if (!compacted.ok()) impl_->Report(compacted);
-  return compacted;
+  return impl_->RunCopy([&] { return impl_->reclaimer->Compact(); });
 }
 
 Status Store::SpaceByBucket(std::vector<BucketSpace>* buckets) const {

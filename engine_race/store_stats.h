@@ -110,7 +110,8 @@ struct StoreStats {
   // Bytes of values whose writes were acknowledged.
   uint64_t written_value_bytes() const { return write_count * kValueBytes; }
   // Of this opening: bytes that the engine wrote to logs, journal and index for each byte of
-  // written_value_bytes(). 0 before the first write. Staged records count once they are in the logs.
+  // written_value_bytes(). 0 before the first write. Staged records count once they are in the
+  // logs.
   double write_amplification() const {
     const auto written = static_cast<double>(log_written_bytes + index_written_bytes);
     return write_count == 0 ? 0 : written / static_cast<double>(written_value_bytes());

@@ -99,6 +99,8 @@ struct BucketCut {
   uint64_t logged_key_watermark = 0;
   // Appended records below this are in both logs, in whole groups.
   uint64_t logged_watermark = 0;
+  // Appended records below this outlive power loss.
+  uint64_t synced_watermark = 0;
   // The entries of appended records from first_staged() to record_count.
   std::vector<format::KeyEntry> staged_keys;
   SlotTable table;

@@ -1,7 +1,5 @@
 #include "engine_race/log/batch_holds.h"
 
-#include <string>
-
 #include "engine_race/base/assert.h"
 #include "engine_race/log/append_listener.h"
 
@@ -70,11 +68,7 @@ Status BatchHolds::Hold(BatchPart* part, std::unique_lock<std::mutex>* lock) {
   if (!bucket.staging_verified) [[unlikely]] {
     ENGINE_RACE_RETURN_IF_ERROR(groups_.RequireVerifiedStaging(part->bucket));
   }
-  if (!bucket.table.has_rows() &&
-      bucket.record_count + part->size() > context_.geometry().bucket_capacity_records) {
-    return Status::Full("bucket " + std::to_string(part->bucket) +
-                        " has no room for the records of the batch");
-  }
+  ENGINE_RACE_RETURN_IF_ERROR(groups_.KeepSlots(part->bucket, part->size()));
   bucket.held = true;
   part->held = true;
   part->placed = false;

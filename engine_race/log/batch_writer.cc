@@ -1,5 +1,6 @@
 #include "engine_race/log/batch_writer.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "engine_race/base/assert.h"
@@ -15,11 +16,19 @@ constexpr size_t kKeptScratch = 16;
 // How many parts ahead their staging is prefetched.
 constexpr size_t kPartsAhead = 2;
 
+bool ChainFits(const Journal& journal, std::span<const WriteBatch::Record> records) {
+  const auto values =
+      std::count_if(records.begin(), records.end(),
+                    [](const WriteBatch::Record& record) { return record.value != nullptr; });
+  return journal.ChainFits(records.size(), static_cast<uint64_t>(values));
+}
+
 }  // namespace
 
 Status BatchWriter::Write(std::span<const WriteBatch::Record> records, Journal* journal,
                           bool* too_large) {
-  *too_large = records.size() > kMaxStagedRecords;
+  *too_large =
+      records.size() > kMaxStagedRecords || (journal != nullptr && !ChainFits(*journal, records));
   if (*too_large) return Status::Ok();
   std::unique_ptr<BatchScratch> scratch = TakeScratch();
   Status status = Prepare(records, &scratch->plan);
@@ -40,8 +49,11 @@ Status BatchWriter::EnsureReady() {
   const std::lock_guard<std::mutex> lock(ready_mutex_);
   if (!intents_.is_open()) {
     if (context_.latch.latched()) return context_.latch.status();
-    ENGINE_RACE_RETURN_IF_ERROR(WriteBatchManifest(
-        context_.files.directory.get(), context_.files.identity, context_.options.file_mode));
+    {
+      const std::lock_guard<std::mutex> manifest(context_.manifest_mutex);
+      ENGINE_RACE_RETURN_IF_ERROR(WriteBatchManifest(
+          context_.files.directory.get(), context_.options.file_mode, &context_.files.identity));
+    }
     ENGINE_RACE_RETURN_IF_ERROR(
         intents_.Open(context_.files, context_.staging.mapped(), context_.options.file_mode));
   }
@@ -168,7 +180,10 @@ Status BatchWriter::Publish(BatchScratch* scratch) {
   const bool needs_intent = parts.size() > 1;
   uint32_t intent = 0;
   context_.batches.Enter();
-  if (needs_intent) intent = intents_.Claim();
+  if (needs_intent && !intents_.Claim(&intent)) {
+    context_.batches.Leave();
+    return Guarded([this] { return context_.latch.status(); });
+  }
   Status status = needs_intent ? CommitIntent(scratch, intent) : Status::Ok();
   if (!status.ok()) context_.latch.LatchIfLasting(status);
   if (status.ok()) {
@@ -188,7 +203,7 @@ Status BatchWriter::Publish(BatchScratch* scratch) {
     static_cast<void>(Guarded([&] { return intents_.Clear(intent); }));
   }
   // One that may be committed is kept for the next opening.
-  if (needs_intent && !context_.latch.latched()) intents_.GiveBack(intent);
+  if (needs_intent) context_.latch.latched() ? intents_.EndClaims() : intents_.GiveBack(intent);
   context_.batches.Leave();
   if (!status.ok()) context_.latch.LatchIfLasting(status);
   return status;

@@ -42,14 +42,17 @@ struct LogContext {
   Status DamagedCounts(uint32_t bucket) const;
 
   const Options options;
-  // Changed by recovery alone. Before everything that refers into it.
+  // Changed by recovery alone, but for what manifest_mutex guards. Before everything that refers
+  // into it.
   StoreFiles files;
   const numa::StorePlacement placement;
   Staging staging;
   std::vector<Bucket> buckets;
-  // Whether files.rows is valid. It is made while the store is open, under row_file_mutex.
+  // Held while the manifest is written anew, and for changes of what it then says beside the
+  // geometry: the format version and whether there are rows.
+  std::mutex manifest_mutex;
+  // Whether files.rows is valid. It is made while the store is open, under manifest_mutex.
   std::atomic<bool> has_row_file{false};
-  std::mutex row_file_mutex;
   CutCounter cuts;
   WriteLatch latch;
   BatchGate batches;

@@ -64,6 +64,7 @@ Status LogReader::TakeCut(uint32_t number, uint64_t first_sequence, BucketCut* c
   cut->record_count = bucket.record_count;
   cut->logged_key_watermark = bucket.keys.watermark();
   cut->logged_watermark = std::min(bucket.keys.watermark(), bucket.values.watermark());
+  cut->synced_watermark = bucket.synced_watermark;
   cut->table = bucket.table;
   cut->pin = CutPin(&bucket.cut_count);
   cut->staged_keys.resize(bucket.record_count - cut->first_staged());

@@ -218,11 +218,13 @@ Status WriteManifest(int dir_fd, const StoreIdentity& identity, mode_t file_mode
   return WriteTo(dir_fd, format::kManifestName, identity, file_mode);
 }
 
-Status WriteBatchManifest(int dir_fd, const StoreIdentity& identity, mode_t file_mode) {
-  StoreIdentity with_batches = identity;
-  if (format::IsExtended(with_batches.format_version)) return Status::Ok();
+Status WriteBatchManifest(int dir_fd, mode_t file_mode, StoreIdentity* identity) {
+  if (format::IsExtended(identity->format_version)) return Status::Ok();
+  StoreIdentity with_batches = *identity;
   with_batches.format_version = with_batches.ExtendedVersion();
-  return WriteManifest(dir_fd, with_batches, file_mode);
+  ENGINE_RACE_RETURN_IF_ERROR(WriteManifest(dir_fd, with_batches, file_mode));
+  identity->format_version = with_batches.format_version;
+  return Status::Ok();
 }
 
 Status ReadManifestDraft(int dir_fd, StoreIdentity* identity) {

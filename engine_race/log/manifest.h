@@ -64,7 +64,7 @@ Status WriteManifest(int dir_fd, const StoreIdentity& identity, mode_t file_mode
 
 // Before the first batch is written to a store: makes the manifest one of a format with batches,
 // unless it is one. Older builds do not open the store any more.
-Status WriteBatchManifest(int dir_fd, const StoreIdentity& identity, mode_t file_mode);
+Status WriteBatchManifest(int dir_fd, mode_t file_mode, StoreIdentity* identity);
 
 // The draft is the manifest of a store that is being made. Its id outlives an interruption, so
 // files that were made under that id are known again. CommitManifestDraft makes the draft the

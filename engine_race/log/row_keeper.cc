@@ -7,6 +7,12 @@
 #include "engine_race/log/row_file.h"
 
 namespace engine_race {
+namespace {
+
+// Rows that the tail leaves free.
+constexpr uint64_t kMoverRows = 1;
+
+}  // namespace
 
 Status RowKeeper::RegionFull(uint32_t bucket) const {
   return Status::Full("bucket " + std::to_string(bucket) + " holds all the records it can");
@@ -15,7 +21,7 @@ Status RowKeeper::RegionFull(uint32_t bucket) const {
 Status RowKeeper::EnsureFile() {
   // Acquire pairs with the release below.
   if (context_.has_row_file.load(std::memory_order_acquire)) return Status::Ok();
-  const std::lock_guard<std::mutex> lock(context_.row_file_mutex);
+  const std::lock_guard<std::mutex> lock(context_.manifest_mutex);
   if (context_.has_row_file.load(std::memory_order_acquire)) return Status::Ok();
   StoreFiles& files = context_.files;
   ENGINE_RACE_RETURN_IF_ERROR(CreateRowFile(files, context_.options.file_mode, &files.rows));
@@ -24,6 +30,8 @@ Status RowKeeper::EnsureFile() {
   identity.format_version = identity.WrittenVersion();
   ENGINE_RACE_RETURN_IF_ERROR(
       WriteManifest(files.directory.get(), identity, context_.options.file_mode));
+  files.identity.has_rows = true;
+  files.identity.format_version = identity.format_version;
   Log(context_.options.log, LogLevel::kInfo,
       "slots are used again: the store goes to format " + std::to_string(identity.format_version) +
           ", and older builds do not open it any more");
@@ -56,14 +64,38 @@ Status RowKeeper::BeginRows(uint32_t number) {
   return Status::Ok();
 }
 
+bool RowKeeper::HasRoom(uint32_t number, uint64_t count, uint64_t* row_count) const {
+  const Bucket& bucket = context_.buckets[number];
+  *row_count = 0;
+  if (!bucket.table.has_rows()) return bucket.record_count + count <= RegionEnd(bucket);
+  const uint64_t row_records = bucket.table.row_records();
+  const uint64_t in_last = bucket.record_count % row_records;
+  uint64_t slot = 0;
+  const bool has_slot = bucket.table.SlotOf(bucket.record_count, &slot);
+  *row_count = RoundUp(in_last + count, row_records) / row_records - (has_slot ? 1 : 0);
+  if (*row_count == 0) return true;
+  return (bucket.record_count + count) >> format::kSequenceBits == 0 &&
+         *row_count + kMoverRows <= FreeRowCount(number);
+}
+
+Status RowKeeper::KeepRoom(uint32_t number, uint64_t count) {
+  uint64_t row_count = 0;
+  if (!HasRoom(number, count, &row_count)) return RegionFull(number);
+  context_.buckets[number].batch_rows = row_count;
+  return Status::Ok();
+}
+
 // The tail leaves the last free row to a mover: without one, nothing could be freed any more.
 Status RowKeeper::TakeTailRow(uint32_t number) {
   Bucket& bucket = context_.buckets[number];
   if (bucket.record_count >> format::kSequenceBits != 0) return RegionFull(number);
-  const uint64_t fresh_count = context_.geometry().rows_per_bucket() - bucket.table.rows().size();
-  if (bucket.free_rows.size() + fresh_count <= 1) return RegionFull(number);
+  if (bucket.batch_rows != 0) {
+    --bucket.batch_rows;
+  } else if (FreeRowCount(number) <= kMoverRows) {
+    return RegionFull(number);
+  }
   uint32_t index = 0;
-  ENGINE_RACE_RETURN_IF_ERROR(TakeRow(number, &index));
+  ENGINE_RACE_RETURN_IF_ERROR(TakeAnyRow(number, &index));
   const uint32_t row_records = bucket.table.row_records();
   ENGINE_RACE_ASSERT(bucket.record_count % row_records == 0);
   Status written = Write(
@@ -75,7 +107,13 @@ Status RowKeeper::TakeTailRow(uint32_t number) {
   return written;
 }
 
-Status RowKeeper::TakeRow(uint32_t number, uint32_t* row) {
+Status RowKeeper::TakeRow(uint32_t number, uint64_t kept_count, uint32_t* row) {
+  const Bucket& bucket = context_.buckets[number];
+  if (FreeRowCount(number) <= bucket.batch_rows + kept_count) return RegionFull(number);
+  return TakeAnyRow(number, row);
+}
+
+Status RowKeeper::TakeAnyRow(uint32_t number, uint32_t* row) {
   Bucket& bucket = context_.buckets[number];
   ENGINE_RACE_ASSERT(bucket.table.has_rows());
   if (!bucket.free_rows.empty()) {

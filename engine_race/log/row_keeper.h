@@ -17,6 +17,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "engine_race/base/round_up.h"
 #include "engine_race/base/status.h"
 #include "engine_race/log/log_context.h"
 #include "engine_race/log/log_writer.h"
@@ -39,13 +40,31 @@ class RowKeeper {
     if (state.table.SlotOf(state.record_count, &slot)) return Status::Ok();
     return TakeTailRow(bucket);
   }
+  // Under the bucket's lock: whether there are slots for the next `count` records. *row_count: how
+  // many rows of a bucket with rows those take.
+  bool HasRoom(uint32_t bucket, uint64_t count, uint64_t* row_count) const;
+  // Under the bucket's lock, for a batch that is to hold it: makes sure that MakeRoom will find
+  // slots for its next `count` records. Movers leave them alone until the batch releases the
+  // bucket. kFull.
+  Status KeepRoom(uint32_t bucket, uint64_t count);
 
   // Makes sure that the store has a file of rows. From then on older builds refuse the store.
   Status EnsureFile();
   // Under the bucket's lock, after EnsureFile: from here on the bucket's rows count.
   Status BeginRows(uint32_t bucket);
-  // Under the bucket's lock: a row for moved records. kFull when there is none.
-  Status TakeRow(uint32_t bucket, uint32_t* row);
+  // Under the bucket's lock: how many rows may be taken. Before BeginRows: could be.
+  uint64_t FreeRowCount(uint32_t bucket) const {
+    const Bucket& state = context_.buckets[bucket];
+    const Geometry& geometry = context_.geometry();
+    const uint64_t used =
+        state.table.has_rows()
+            ? state.table.rows().size()
+            : RoundUp(state.record_count, geometry.row_records()) / geometry.row_records();
+    return state.free_rows.size() + geometry.rows_per_bucket() - used;
+  }
+  // Under the bucket's lock: a row for moved records. kFull when no more than `kept_count` are
+  // free.
+  Status TakeRow(uint32_t bucket, uint64_t kept_count, uint32_t* row);
   // Under the bucket's lock: gives back a row that was taken and not written.
   void ReturnRow(uint32_t bucket, uint32_t row);
   // Under the bucket's lock: says in memory and in the file what a row holds.
@@ -68,6 +87,7 @@ class RowKeeper {
   }
   Status RegionFull(uint32_t bucket) const;
   Status TakeTailRow(uint32_t bucket);
+  Status TakeAnyRow(uint32_t bucket, uint32_t* row);
   Status Extend(uint32_t bucket, uint32_t index);
 
   LogContext& context_;

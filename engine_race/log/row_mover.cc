@@ -41,15 +41,15 @@ Status RowMover::Begin(uint32_t number) {
   Bucket& bucket = context_.buckets[number];
   if (bucket.HasRows()) return Status::Ok();
   ENGINE_RACE_RETURN_IF_ERROR(rows_.EnsureFile());
-  uint64_t begin_bytes = 0;
-  uint64_t end_bytes = 0;
-  {
-    const std::lock_guard<std::mutex> lock(bucket.mutex);
-    ENGINE_RACE_RETURN_IF_ERROR(rows_.BeginRows(number));
-    begin_bytes = bucket.table.rows().size() * bucket.table.row_records() * kValueBytes;
-    end_bytes = bucket.reserved_value_bytes;
-  }
-  // Space that was reserved ahead of the log is not needed where slots are used again.
+  std::unique_lock<std::mutex> lock(bucket.mutex);
+  // The records of a batch that holds the bucket have slots already, and no rows.
+  bucket.AwaitRelease(&lock);
+  ENGINE_RACE_RETURN_IF_ERROR(rows_.BeginRows(number));
+  const uint64_t begin_bytes =
+      bucket.table.rows().size() * bucket.table.row_records() * kValueBytes;
+  const uint64_t end_bytes = bucket.reserved_value_bytes;
+  // Space that was reserved ahead of the log is not needed where slots are used again. It goes
+  // under the lock: an append could take the row behind the last one, and write to it.
   if (begin_bytes >= end_bytes) return Status::Ok();
   bool supported = false;
   return context_.files.values.Punch(number, begin_bytes / kValueBytes,
@@ -59,16 +59,24 @@ Status RowMover::Begin(uint32_t number) {
 uint64_t RowMover::FreeRowCount(uint32_t number) const {
   Bucket& bucket = context_.buckets[number];
   const std::lock_guard<std::mutex> lock(bucket.mutex);
-  const uint32_t row_records = bucket.table.row_records();
-  const uint64_t used = bucket.table.has_rows()
-                            ? bucket.table.rows().size()
-                            : (bucket.record_count + row_records - 1) / row_records;
-  return bucket.free_rows.size() + context_.geometry().rows_per_bucket() - used;
+  return rows_.FreeRowCount(number) - bucket.batch_rows;
 }
 
-Status RowMover::TakeRow(uint32_t number, uint32_t* row) {
+bool RowMover::HasRoom(uint32_t number, uint64_t count) const {
   const std::lock_guard<std::mutex> lock(context_.buckets[number].mutex);
-  return rows_.TakeRow(number, row);
+  uint64_t row_count = 0;
+  return rows_.HasRoom(number, count, &row_count);
+}
+
+bool RowMover::HasWaiting(uint32_t number) const {
+  const Bucket& bucket = context_.buckets[number];
+  const std::lock_guard<std::mutex> lock(context_.buckets[number].mutex);
+  return !bucket.unreleased.empty();
+}
+
+Status RowMover::TakeRow(uint32_t number, uint64_t kept_count, uint32_t* row) {
+  const std::lock_guard<std::mutex> lock(context_.buckets[number].mutex);
+  return rows_.TakeRow(number, kept_count, row);
 }
 
 void RowMover::ReturnRow(uint32_t number, uint32_t row) {
@@ -105,11 +113,13 @@ Status RowMover::Publish(uint32_t number, uint32_t row, uint64_t moved_number,
   uint64_t seen_count = moved_number;
   std::unique_lock<std::mutex> lock(bucket.mutex);
   // Records that were appended meanwhile are newer than those that are moved. The entries of most
-  // are read without the lock.
+  // are read without the lock. The room that the listener has made for a batch is the batch's.
+  bucket.AwaitRelease(&lock);
   while (bucket.listener != nullptr && seen_count < bucket.keys.watermark()) {
     lock.unlock();
     ENGINE_RACE_RETURN_IF_ERROR(ReadNewerKeys(number, &seen_count, &newer_keys));
     lock.lock();
+    bucket.AwaitRelease(&lock);
   }
   while (bucket.listener != nullptr && seen_count < bucket.record_count) {
     format::KeyEntry entry;
@@ -213,7 +223,7 @@ Status RowMover::Settle() {
     published = published_;
     freed = unsettled_;
   }
-  ENGINE_RACE_RETURN_IF_ERROR(syncer_.SyncLogs());
+  ENGINE_RACE_RETURN_IF_ERROR(syncer_.SyncLogged());
   for (const PublishedRow& each : published) {
     Bucket& bucket = context_.buckets[each.bucket];
     const std::lock_guard<std::mutex> lock(bucket.mutex);

@@ -5,9 +5,9 @@
 // crash:
 //
 //   Publish   the new row counts, as one that may not be durable. The index learns of the slots.
-//   Settle    Syncs. So the new rows are durable, and so is all that supersedes other records of
-//             the cells. Then the file of rows says so, and that the cells hold nothing. It is
-//             flushed.
+//   Settle    Flushes the logs. So the new rows are durable, and so is all that supersedes other
+//             records of the cells: a cleaner looks at no record that only staging holds. Then the
+//             file of rows says so, and that the cells hold nothing. It is flushed.
 //   Release   once no view, cut or reader can come to the cells: punches them out, and hands out
 //             whole rows again.
 //
@@ -61,8 +61,13 @@ class RowMover {
   Status Begin(uint32_t bucket);
   // How many rows TakeRow can give. Before Begin: how many it could.
   uint64_t FreeRowCount(uint32_t bucket) const;
-  // With the bucket claimed: takes a row for moved records. kFull when there is none.
-  Status TakeRow(uint32_t bucket, uint32_t* row);
+  // Whether the next `count` records of the bucket have slots.
+  bool HasRoom(uint32_t bucket, uint64_t count) const;
+  // Whether cells of the bucket were given up and nothing else may use their slots yet.
+  bool HasWaiting(uint32_t bucket) const;
+  // With the bucket claimed: takes a row for moved records. kFull when no more than
+  // `kept_count` are free.
+  Status TakeRow(uint32_t bucket, uint64_t kept_count, uint32_t* row);
   // Gives back a row that was not published.
   void ReturnRow(uint32_t bucket, uint32_t row);
   // Writes values of moved records, within one group, to a row that was taken.

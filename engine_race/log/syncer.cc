@@ -17,14 +17,24 @@ Status Syncer::Sync() {
   if (sync_covered_ >= request) return Status::Ok();
   // Records that were acknowledged before these requests are staged by now.
   const uint64_t covered = sync_requests_.load();
-  ENGINE_RACE_RETURN_IF_ERROR(SyncAll(/*flush_always=*/false));
+  ENGINE_RACE_RETURN_IF_ERROR(SyncAll());
   sync_covered_ = covered;
   return Status::Ok();
 }
 
-Status Syncer::SyncLogs() {
+// Sync without the groups that still fill: they are not needed, and each would be written twice.
+Status Syncer::SyncLogged() {
   const std::lock_guard<std::mutex> lock(sync_mutex_);
-  return SyncAll(/*flush_always=*/true);
+  if (context_.latch.latched()) return context_.latch.status();
+  std::vector<SyncTarget> targets;
+  for (uint32_t index = 0; index < context_.geometry().bucket_count; ++index) {
+    Bucket& bucket = context_.buckets[index];
+    if (bucket.damaged) continue;
+    const std::lock_guard<std::mutex> bucket_lock(bucket.mutex);
+    const uint64_t target = std::min(bucket.values.watermark(), bucket.keys.watermark());
+    if (target > bucket.synced_watermark) targets.emplace_back(index, target);
+  }
+  return FlushTo(targets);
 }
 
 // Logs a failure, because perhaps no caller waits for the checkpoint. A full disk may have room by
@@ -40,7 +50,7 @@ Status Syncer::Checkpoint() noexcept {
 }
 
 // Under sync_mutex_.
-Status Syncer::SyncAll(bool flush_always) {
+Status Syncer::SyncAll() {
   if (context_.latch.latched()) return context_.latch.status();
   // Before any of them is synced: the cut through all buckets goes through no batch.
   std::vector<uint64_t> counts(context_.buckets.size());
@@ -49,7 +59,7 @@ Status Syncer::SyncAll(bool flush_always) {
       counts[index] = context_.buckets[index].RecordCount();
     }
   });
-  std::vector<std::pair<uint32_t, uint64_t>> targets;
+  std::vector<SyncTarget> targets;
   // A bucket whose staging is lost does not keep other buckets from being synced.
   Status lost;
   for (uint32_t index = 0; index < context_.geometry().bucket_count; ++index) {
@@ -63,9 +73,16 @@ Status Syncer::SyncAll(bool flush_always) {
     ENGINE_RACE_RETURN_IF_ERROR(synced);
     if (target != 0) targets.emplace_back(index, target);
   }
-  if (targets.empty() && !flush_always) return lost;
+  if (!targets.empty()) ENGINE_RACE_RETURN_IF_ERROR(FlushTo(targets));
+  return lost;
+}
+
+// Under sync_mutex_. Makes the logs durable, and then counts the records of the targets, which are
+// in them, as synced.
+Status Syncer::FlushTo(std::span<const SyncTarget> targets) {
   ENGINE_RACE_RETURN_IF_ERROR(context_.staging.ReserveCounts());
   ENGINE_RACE_RETURN_IF_ERROR(writer_.FlushLogs());
+  if (targets.empty()) return Status::Ok();
   for (const auto& [index, target] : targets) {
     const std::lock_guard<std::mutex> lock(context_.buckets[index].mutex);
     Status published = context_.staging.PublishWord(index, format::WordKind::kSynced, target);
@@ -82,7 +99,7 @@ Status Syncer::SyncAll(bool flush_always) {
     ENGINE_RACE_ASSERT(bucket.synced_watermark <= target && target <= bucket.record_count);
     bucket.synced_watermark = target;
   }
-  return lost;
+  return Status::Ok();
 }
 
 // Brings the first *target records of the bucket into the logs. Sets it to 0 when all of them are

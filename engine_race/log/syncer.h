@@ -14,6 +14,8 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <span>
+#include <utility>
 
 #include "engine_race/base/status.h"
 #include "engine_race/log/group_writer.h"
@@ -34,8 +36,8 @@ class Syncer {
   // lost staged records; all other buckets are synced.
   Status Sync();
 
-  // Sync that flushes the logs even if no record waits for it.
-  Status SyncLogs();
+  // Makes durable what the logs hold, in whole groups. It may go through a batch.
+  Status SyncLogged();
 
   // *journal: the journal of a durable sync mode, null in SyncMode::kNone. Where it could not be
   // had at Open, on a full disk, the store is open for reading and each write tries again.
@@ -61,7 +63,10 @@ class Syncer {
   uint64_t written_bytes() const;
 
  private:
-  Status SyncAll(bool flush_always);
+  using SyncTarget = std::pair<uint32_t, uint64_t>;  // a bucket, and how many of its records
+
+  Status SyncAll();
+  Status FlushTo(std::span<const SyncTarget> targets);
   Status SyncBucket(uint32_t bucket, uint64_t* target);
   Status WritePartialGroup(uint32_t bucket, LaneKind kind, uint64_t target,
                            std::unique_lock<std::mutex>* lock);

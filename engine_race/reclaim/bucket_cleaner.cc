@@ -36,10 +36,12 @@ Status BucketCleaner::Clean(uint32_t bucket, uint32_t dead_percent, BucketUse* u
   ENGINE_RACE_RETURN_IF_ERROR(Look(bucket));
   // Cells free no row for others. Where rows are few, whole ones are freed.
   const uint64_t free_count = log_.mover().FreeRowCount(bucket);
-  if (free_count < kScarceRows || free_count * kScarceRows < log_.geometry().rows_per_bucket()) {
+  const uint64_t scarce_count =
+      std::max(kScarceRows, log_.geometry().rows_per_bucket() / kScarceRows);
+  if (free_count <= scarce_count) {
     ChooseRows(bucket);
   } else {
-    ChooseCells(bucket, dead_percent);
+    ChooseCells(dead_percent, (free_count - scarce_count) * cut_.table.row_records());
   }
   return FreeAndFinish(bucket, use);
 }
@@ -60,10 +62,13 @@ Status BucketCleaner::FreeAndFinish(uint32_t bucket, BucketUse* use) {
 
 Status BucketCleaner::Look(uint32_t bucket) {
   chosen_.clear();
+  freed_count_ = moved_count_ = 0;
+  has_more_ = false;
   cut_ = BucketCut();
   // Before the cut: what is settled meanwhile is not in its table.
   unsettled_ = log_.mover().UnsettledCells(bucket);
   ENGINE_RACE_RETURN_IF_ERROR(log_.LookAtBucket(bucket, /*first_sequence=*/0, &cut_));
+  horizon_ = std::max(cut_.logged_watermark, cut_.synced_watermark);
   ENGINE_RACE_RETURN_IF_ERROR(ReadEntries(bucket));
   FindLive(bucket);
   CountCells();
@@ -88,7 +93,8 @@ Status BucketCleaner::ReadEntries(uint32_t bucket) {
   return Status::Ok();
 }
 
-// A damaged entry stays where it is: its cell is not given up.
+// A damaged entry stays where it is: its cell is not given up. What only records behind the horizon
+// supersede is live.
 void BucketCleaner::FindLive(uint32_t bucket) {
   const auto* const entries = reinterpret_cast<const format::KeyEntry*>(entries_.data());
   const EntryCodec codec = log_.codec(bucket);
@@ -99,6 +105,10 @@ void BucketCleaner::FindLive(uint32_t bucket) {
     items_.clear();
     for (uint64_t slot = 0; slot < slot_end; ++slot) {
       if (!cut_.Holds(slot) || PassOf(entries[slot].key, pass_count) != pass) continue;
+      if (cut_.table.OrderOf(slot) > 2 * horizon_) {
+        live_[slot] = true;
+        continue;
+      }
       KeyRecord record;
       if (cut_.table.Decode(codec, entries[slot], slot, &record)) {
         items_.push_back({record.key, cut_.table.OrderOf(slot), record.slot, record.tombstone});
@@ -119,7 +129,7 @@ void BucketCleaner::FindLive(uint32_t bucket) {
 
 // Whether the row's cells may be given up. The last run stays: it tells how many records there are.
 bool BucketCleaner::IsSettled(const Row& row) const {
-  if (row.kind == format::RowKind::kMoved) return row.number < cut_.record_count;
+  if (row.kind == format::RowKind::kMoved) return row.number < horizon_;
   return row.is_run() && (row.number + 1) * cut_.table.row_records() <= cut_.logged_watermark &&
          (row.number + 1) * cut_.table.row_records() < cut_.record_count;
 }
@@ -158,7 +168,9 @@ void BucketCleaner::CountCells() {
   }
 }
 
-void BucketCleaner::ChooseCells(uint32_t bucket, uint32_t dead_percent) {
+// `room`: so many records may be moved.
+void BucketCleaner::ChooseCells(uint32_t dead_percent, uint64_t room) {
+  kept_row_count_ = 1;
   const uint64_t limit = live_count_ * 100 / (100 - std::min(dead_percent, 99U));
   const uint32_t cell_records = cut_.table.cell_records();
   std::sort(cells_.begin(), cells_.end(),
@@ -166,9 +178,12 @@ void BucketCleaner::ChooseCells(uint32_t bucket, uint32_t dead_percent) {
   uint64_t held = held_count_;
   const bool must_move = held > limit + kSpareCells * cell_records || dead_percent == 0;
   uint64_t moved = 0;
-  const uint64_t room = MoveRoom(bucket);
   for (const Cell& cell : cells_) {
-    if (cell.live_count == cell.held_count || moved + cell.live_count > room) continue;
+    if (cell.live_count == cell.held_count) continue;
+    if (moved + cell.live_count > room) {
+      has_more_ = true;
+      continue;
+    }
     const uint64_t kept = held + moved;
     const bool enough = dead_percent != 0 && chosen_.size() >= kMinChosen && kept <= limit;
     if (cell.live_count > 0 && (!must_move || enough)) continue;
@@ -178,60 +193,104 @@ void BucketCleaner::ChooseCells(uint32_t bucket, uint32_t dead_percent) {
   }
 }
 
-// How many records there are rows for. Records that are moved together may leave a row half full.
-uint64_t BucketCleaner::MoveRoom(uint32_t bucket) const {
-  return log_.mover().FreeRowCount(bucket) * cut_.table.row_records();
-}
-
-// Whole rows, those with the fewest live records first, until a quarter of the rows are won.
+// Cells of the rows with the fewest live records, until a quarter of the rows are won. The last row
+// may be won in part: its other cells are moved together with the next row's, another time. So rows
+// are won as long as there is one free row and the others together have room for one.
 void BucketCleaner::ChooseRows(uint32_t bucket) {
-  std::vector<std::pair<uint64_t, uint32_t>> rows;  // live records, row
-  for (size_t i = 0; i < cells_.size(); ++i) {
-    if (rows.empty() || rows.back().second != cells_[i].row) rows.emplace_back(0, cells_[i].row);
-    rows.back().first += cells_[i].live_count;
+  kept_row_count_ = 0;
+  struct RowUse {
+    uint64_t live_count = 0;
+    uint64_t held_count = 0;
+    std::span<const Cell> cells;
+  };
+  std::vector<RowUse> rows;
+  for (size_t i = 0; i < cells_.size();) {
+    RowUse row;
+    const size_t first = i;
+    for (; i < cells_.size() && cells_[i].row == cells_[first].row; ++i) {
+      row.live_count += cells_[i].live_count;
+      row.held_count += cells_[i].held_count;
+    }
+    row.cells = {&cells_[first], i - first};
+    rows.push_back(row);
   }
-  std::sort(rows.begin(), rows.end());
+  std::sort(rows.begin(), rows.end(),
+            [](const RowUse& a, const RowUse& b) { return a.live_count < b.live_count; });
   const uint32_t row_records = cut_.table.row_records();
-  const uint64_t room = MoveRoom(bucket);
+  const uint64_t wanted_count = rows.size() / 4 + 1;
+  uint64_t room = log_.mover().FreeRowCount(bucket) * row_records;
   uint64_t moved = 0;
-  std::vector<uint32_t> wanted;
-  for (const auto& [live, row] : rows) {
-    if (live == row_records || moved + live > room || wanted.size() > rows.size() / 4 + 1) break;
-    moved += live;
-    wanted.push_back(row);
+  uint64_t won_count = 0;
+  std::vector<Cell> partly;
+  bool is_out_of_room = false;
+  for (const RowUse& row : rows) {
+    // All of it is needed, and what it leaves unused is less than can be won.
+    if (row.live_count == row.held_count && row.live_count * 16 > uint64_t{row_records} * 15) break;
+    if (won_count == wanted_count) {
+      has_more_ = true;
+      break;
+    }
+    for (const Cell& cell : row.cells) {
+      if (moved + cell.live_count > room) {
+        is_out_of_room = has_more_ = true;
+        continue;
+      }
+      moved += cell.live_count;
+      partly.push_back(cell);
+    }
+    if (is_out_of_room) break;
+    ++won_count;
+    chosen_.insert(chosen_.end(), partly.begin(), partly.end());
+    partly.clear();
   }
-  // Rows for moved records must be fewer than those that are won.
-  if ((moved + row_records - 1) / row_records >= wanted.size()) wanted.clear();
+  chosen_.insert(chosen_.end(), partly.begin(), partly.end());
+  const uint64_t used_count = (moved + row_records - 1) / row_records;
+  const bool wins = won_count > used_count || (won_count == used_count && !partly.empty());
+  if (!wins) chosen_.clear();
+  // The others that nobody needs cost nothing. In order of rows and cells, as cells_ is.
+  std::sort(chosen_.begin(), chosen_.end(), [](const Cell& a, const Cell& b) {
+    return a.row != b.row ? a.row < b.row : a.cell < b.cell;
+  });
+  std::vector<Cell> moved_or_dead;
+  auto chosen = chosen_.cbegin();
   for (const Cell& cell : cells_) {
-    const bool is_wanted = std::find(wanted.begin(), wanted.end(), cell.row) != wanted.end();
-    if (is_wanted || cell.live_count == 0) chosen_.push_back(cell);
+    const bool is_chosen =
+        chosen != chosen_.cend() && chosen->row == cell.row && chosen->cell == cell.cell;
+    if (is_chosen) ++chosen;
+    if (is_chosen || cell.live_count == 0) moved_or_dead.push_back(cell);
   }
+  chosen_ = std::move(moved_or_dead);
 }
 
 Status BucketCleaner::FreeChosen(uint32_t bucket) {
   if (chosen_.empty()) return Status::Ok();
   ENGINE_RACE_RETURN_IF_ERROR(log_.mover().Begin(bucket));
   const uint64_t cell_bytes = uint64_t{cut_.table.cell_records()} * kValueBytes;
-  const auto cells_at_once =
-      static_cast<ptrdiff_t>(std::max<uint64_t>(kMaxMovedBytes / cell_bytes, 1));
+  const uint64_t cells_at_once = std::max<uint64_t>(kMaxMovedBytes / cell_bytes, 1);
   // Cells without live records need no memory.
-  std::stable_partition(chosen_.begin(), chosen_.end(),
-                        [](const Cell& cell) { return cell.live_count == 0; });
-  auto begin = chosen_.cbegin();
-  while (begin != chosen_.cend() && begin->live_count == 0) ++begin;
-  Free(bucket, chosen_.cbegin(), begin);
-  while (begin != chosen_.cend()) {
-    const auto end = begin + std::min(cells_at_once, chosen_.cend() - begin);
-    ENGINE_RACE_RETURN_IF_ERROR(MoveAndFree(bucket, begin, end));
-    begin = end;
+  const auto end_of_dead = std::stable_partition(
+      chosen_.begin(), chosen_.end(), [](const Cell& cell) { return cell.live_count == 0; });
+  std::span<const Cell> rest = chosen_;
+  const auto dead_count = static_cast<size_t>(end_of_dead - chosen_.begin());
+  Free(bucket, rest.first(dead_count));
+  rest = rest.subspan(dead_count);
+  while (!rest.empty()) {
+    const std::span<const Cell> cells = rest.first(std::min<size_t>(cells_at_once, rest.size()));
+    const Status moved = MoveAndFree(bucket, cells);
+    // Rows that are filled in part took more than was foreseen, or a batch keeps some.
+    if (moved.code() == Code::kFull) {
+      has_more_ = true;
+      return Status::Ok();
+    }
+    ENGINE_RACE_RETURN_IF_ERROR(moved);
+    rest = rest.subspan(cells.size());
   }
   return Status::Ok();
 }
 
-Status BucketCleaner::MoveAndFree(uint32_t bucket, std::vector<Cell>::const_iterator begin,
-                                  std::vector<Cell>::const_iterator end) {
+Status BucketCleaner::MoveAndFree(uint32_t bucket, std::span<const Cell> cells) {
   const uint64_t cell_bytes = uint64_t{cut_.table.cell_records()} * kValueBytes;
-  const uint64_t bytes = static_cast<uint64_t>(end - begin) * cell_bytes;
+  const uint64_t bytes = cells.size() * cell_bytes;
   if (values_.size() < bytes) {
     ENGINE_RACE_RETURN_IF_ERROR(
         Region::Allocate(bytes, /*huge_pages=*/false, &values_, log_.placement().memory()));
@@ -239,11 +298,12 @@ Status BucketCleaner::MoveAndFree(uint32_t bucket, std::vector<Cell>::const_iter
   moving_.clear();
   char* values = values_.data();
   std::vector<Cell> moved;
-  for (auto cell = begin; cell != end; ++cell, values += cell_bytes) {
+  for (const Cell& cell : cells) {
     const size_t before = moving_.size();
-    const Status read = ReadLive(bucket, *cell, values);
+    const Status read = ReadLive(bucket, cell, values);
+    values += cell_bytes;
     if (read.ok()) {
-      moved.push_back(*cell);
+      moved.push_back(cell);
       continue;
     }
     // What cannot be read or verified stays where it is.
@@ -254,10 +314,11 @@ Status BucketCleaner::MoveAndFree(uint32_t bucket, std::vector<Cell>::const_iter
                    [](const Moving& a, const Moving& b) { return a.time < b.time; });
   const uint32_t row_records = cut_.table.row_records();
   for (uint64_t from = 0; from < moving_.size(); from += row_records) {
-    ENGINE_RACE_RETURN_IF_ERROR(
-        WriteMoved(bucket, from, std::min<uint64_t>(from + row_records, moving_.size())));
+    const uint64_t to = std::min<uint64_t>(from + row_records, moving_.size());
+    ENGINE_RACE_RETURN_IF_ERROR(WriteMoved(bucket, from, to));
+    moved_count_ += to - from;
   }
-  Free(bucket, moved.cbegin(), moved.cend());
+  Free(bucket, moved);
   return Status::Ok();
 }
 
@@ -291,7 +352,7 @@ Status BucketCleaner::ReadLive(uint32_t bucket, const Cell& cell, char* values) 
 Status BucketCleaner::WriteMoved(uint32_t bucket, uint64_t from, uint64_t to) {
   RowMover& mover = log_.mover();
   uint32_t row = 0;
-  ENGINE_RACE_RETURN_IF_ERROR(mover.TakeRow(bucket, &row));
+  ENGINE_RACE_RETURN_IF_ERROR(mover.TakeRow(bucket, kept_row_count_, &row));
   const uint64_t group_records = log_.geometry().values_per_group();
   if (group_.size() == 0) {
     ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(group_records * kValueBytes, /*huge_pages=*/false,
@@ -319,33 +380,26 @@ Status BucketCleaner::WriteMoved(uint32_t bucket, uint64_t from, uint64_t to) {
     mover.ReturnRow(bucket, row);
     return written;
   }
-  return mover.Publish(bucket, row, cut_.record_count, records);
+  return mover.Publish(bucket, row, horizon_, records);
 }
 
-void BucketCleaner::Free(uint32_t bucket, std::vector<Cell>::const_iterator begin,
-                         std::vector<Cell>::const_iterator end) {
-  std::vector<FreedCells> freed;
-  for (; begin != end; ++begin) {
-    auto known = std::find_if(freed.begin(), freed.end(),
-                              [&](const FreedCells& each) { return each.row == begin->row; });
-    if (known == freed.end()) {
-      freed.emplace_back();
-      known = freed.end() - 1;
-      log_.mover().Describe(bucket, begin->row, &*known);
-    }
-    known->cells |= uint32_t{1} << begin->cell;
+void BucketCleaner::Free(uint32_t bucket, std::span<const Cell> cells) {
+  std::map<uint32_t, FreedCells> by_row;
+  for (const Cell& cell : cells) {
+    const auto [row, is_new] = by_row.try_emplace(cell.row);
+    if (is_new) log_.mover().Describe(bucket, cell.row, &row->second);
+    row->second.cells |= uint32_t{1} << cell.cell;
+    freed_count_ += cell.held_count;
   }
+  std::vector<FreedCells> freed;
+  freed.reserve(by_row.size());
+  for (const auto& [row, of_row] : by_row) freed.push_back(of_row);
   log_.mover().Free(freed);
 }
 
 void BucketCleaner::Finish(BucketUse* use) {
-  uint64_t freed = 0;
-  uint64_t moved = 0;
-  for (const Cell& cell : chosen_) {
-    freed += cell.held_count;
-    moved += cell.live_count;
-  }
-  *use = {cut_.record_count, live_count_, held_count_ - freed + moved};
+  *use = {cut_.record_count, live_count_, held_count_ - freed_count_ + moved_count_, freed_count_,
+          has_more_};
 }
 
 }  // namespace engine_race

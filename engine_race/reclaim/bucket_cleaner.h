@@ -17,6 +17,7 @@
 
 #include <cstdint>
 #include <map>
+#include <span>
 #include <vector>
 
 #include "engine_race/base/memory.h"
@@ -30,6 +31,9 @@ struct BucketUse {
   uint64_t record_count = 0;  // appended so far
   uint64_t live_count = 0;    // that reads can find, and tombstones that are needed
   uint64_t held_count = 0;    // slots of cells that take space
+  // By the cleaning that tells: slots that were given up, and whether another one may give up more.
+  uint64_t freed_count = 0;
+  bool has_more = false;
 };
 
 class BucketCleaner {
@@ -38,7 +42,7 @@ class BucketCleaner {
 
   // With the bucket claimed. Frees what nobody needs. If more than `dead_percent` of the held
   // records are dead, it also writes records again until a little fewer are. With 0: until none is.
-  // *use: as it is afterwards. kFull: the region has no row to write to.
+  // *use: as it is afterwards.
   Status Clean(uint32_t bucket, uint32_t dead_percent, BucketUse* use);
   // Clean for a region that is full: frees whole rows.
   Status MakeSpace(uint32_t bucket, BucketUse* use);
@@ -66,20 +70,20 @@ class BucketCleaner {
   void FindLive(uint32_t bucket);
   bool IsSettled(const Row& row) const;
   void CountCells();
-  uint64_t MoveRoom(uint32_t bucket) const;
-  void ChooseCells(uint32_t bucket, uint32_t dead_percent);
+  void ChooseCells(uint32_t dead_percent, uint64_t room);
   void ChooseRows(uint32_t bucket);
   Status FreeChosen(uint32_t bucket);
-  Status MoveAndFree(uint32_t bucket, std::vector<Cell>::const_iterator begin,
-                     std::vector<Cell>::const_iterator end);
+  Status MoveAndFree(uint32_t bucket, std::span<const Cell> cells);
   Status ReadLive(uint32_t bucket, const Cell& cell, char* values);
   Status WriteMoved(uint32_t bucket, uint64_t from, uint64_t to);
-  void Free(uint32_t bucket, std::vector<Cell>::const_iterator begin,
-            std::vector<Cell>::const_iterator end);
+  void Free(uint32_t bucket, std::span<const Cell> cells);
   void Finish(BucketUse* use);
 
   BucketLog& log_;
   BucketCut cut_;
+  // Appended records below this are in the logs, or synced. No others are looked at: what they
+  // supersede may still be needed after a power loss.
+  uint64_t horizon_ = 0;
   std::map<uint32_t, uint32_t> unsettled_;
   Region entries_;
   std::vector<Item> items_;
@@ -89,6 +93,12 @@ class BucketCleaner {
   std::vector<Cell> chosen_;
   uint64_t live_count_ = 0;
   uint64_t held_count_ = 0;
+  // Of this cleaning so far.
+  uint64_t freed_count_ = 0;
+  uint64_t moved_count_ = 0;
+  bool has_more_ = false;
+  // How many free rows are left alone: the last one is for moves that win whole rows.
+  uint64_t kept_row_count_ = 0;
   // The records to be written again, and their values.
   struct Moving {
     KeyRecord record;

@@ -20,11 +20,14 @@ constexpr uint64_t kMinRepeats = 4;
 constexpr uint64_t kMinRows = 1;
 // Cells are settled when they have this share of what the store holds, within bounds.
 constexpr uint64_t kSettleShare = 64;
+constexpr uint64_t kMaxUnsettledShare = 4;
 constexpr uint64_t kMinSettleBytes = uint64_t{8} << 20;
 constexpr uint64_t kMaxSettleBytes = uint64_t{512} << 20;
 // How long freed cells wait for others to be settled with them.
 constexpr auto kSettleDelay = std::chrono::milliseconds(200);
 constexpr auto kClaimDelay = std::chrono::milliseconds(1);
+// How long a write into a full region waits for readers of cells that were given up.
+constexpr uint64_t kMaxReaderWaitNs = uint64_t{200} * 1000 * 1000;
 
 uint64_t HashOfKey(uint64_t key) {
   key = (key ^ key >> 32) * 0x9e3779b97f4a7c15;
@@ -161,12 +164,13 @@ void Reclaimer::NoteCleaned(uint32_t number, const BucketUse& use) {
   work_.notify_one();
 }
 
-bool Reclaimer::MustSettle() const {
+uint64_t Reclaimer::SettleBytes() const {
   uint64_t slot_count = 0;
   for (uint32_t b = 0; b < log_.geometry().bucket_count; ++b) slot_count += log_.SlotEnd(b);
-  return log_.mover().unsettled_bytes() >=
-         std::clamp(slot_count * kValueBytes / kSettleShare, kMinSettleBytes, kMaxSettleBytes);
+  return std::clamp(slot_count * kValueBytes / kSettleShare, kMinSettleBytes, kMaxSettleBytes);
 }
+
+bool Reclaimer::MustSettle() const { return log_.mover().unsettled_bytes() >= SettleBytes(); }
 
 void Reclaimer::SettleAndRelease() noexcept {
   const Status settled = Guarded([this] { return log_.mover().Settle(); });
@@ -250,28 +254,82 @@ void Reclaimer::Help() noexcept {
     return cleaned;
   });
   Report(helped);
-  // The thread of the reclaimer settles, unless it is far behind.
-  if (log_.mover().unsettled_bytes() > 2 * kMaxSettleBytes) SettleAndRelease();
+  // The thread of the reclaimer settles. Writers wait with it when it is far behind.
+  if (log_.mover().unsettled_bytes() > kMaxUnsettledShare * SettleBytes()) SettleAndRelease();
 }
 
-Status Reclaimer::MakeSpace(uint32_t number, bool* freed) {
+Status Reclaimer::MakeSpace(const RecordCounts& counts, bool* freed) {
+  *freed = true;
+  bool disk_is_full = true;
+  for (const auto& [bucket, count] : counts) {
+    if (log_.mover().HasRoom(bucket, count)) continue;
+    disk_is_full = false;
+    ENGINE_RACE_RETURN_IF_ERROR(MakeRoom(bucket, count, freed));
+    if (!*freed) return Status::Ok();
+  }
+  return disk_is_full ? FreeOnDisk(counts.begin()->first, freed) : Status::Ok();
+}
+
+// *made: the region has room for so many records, or had and other writers were faster.
+Status Reclaimer::MakeRoom(uint32_t number, uint64_t record_count, bool* made) {
   RowMover& mover = log_.mover();
-  const uint64_t before = mover.released_bytes();
+  const uint64_t first_count = log_.RecordCount(number);
+  Claim(number);
+  BucketUse use;
+  bool cleaned = false;
+  const Status status = Guarded([&] {
+    BucketCleaner cleaner(&log_);
+    // Each step fills a row. With more steps than rows something else is wrong.
+    for (uint64_t steps = 0;; ++steps) {
+      ENGINE_RACE_RETURN_IF_ERROR(mover.Settle());
+      mover.Release();
+      // Another thread may have made room while this one waited.
+      *made = mover.HasRoom(number, record_count);
+      if (*made || (cleaned && use.freed_count == 0)) return Status::Ok();
+      if (steps > 2 * log_.geometry().rows_per_bucket()) return Status::Ok();
+      ENGINE_RACE_RETURN_IF_ERROR(cleaner.MakeSpace(number, &use));
+      cleaned = true;
+    }
+  });
+  mover.Unclaim(number);
+  if (cleaned) NoteCleaned(number, use);
+  ENGINE_RACE_RETURN_IF_ERROR(status);
+  if (*made) return Status::Ok();
+  AwaitReaders(number, record_count);
+  *made = mover.HasRoom(number, record_count) || log_.RecordCount(number) != first_count ||
+          mover.LetFill(number);
+  return Status::Ok();
+}
+
+// *freed: something that was dead takes no space on the disk any more.
+Status Reclaimer::FreeOnDisk(uint32_t number, bool* freed) {
+  RowMover& mover = log_.mover();
+  const uint64_t released_bytes = mover.released_bytes();
   Claim(number);
   BucketUse use;
   const Status cleaned = Guarded([&] {
-    ENGINE_RACE_RETURN_IF_ERROR(mover.Settle());
-    mover.Release();
     BucketCleaner cleaner(&log_);
     return cleaner.MakeSpace(number, &use);
   });
   mover.Unclaim(number);
   if (cleaned.ok()) NoteCleaned(number, use);
+  // Records cannot be moved where the disk is full. What was given up before is given back.
   if (!cleaned.ok() && cleaned.code() != Code::kFull) return cleaned;
   ENGINE_RACE_RETURN_IF_ERROR(mover.Settle());
   mover.Release();
-  *freed = mover.released_bytes() != before || mover.LetFill(number);
+  *freed = mover.released_bytes() != released_bytes;
   return Status::Ok();
+}
+
+// Ranges and cuts end soon and are waited for. Snapshots may stay: they are not waited for.
+void Reclaimer::AwaitReaders(uint32_t number, uint64_t record_count) {
+  RowMover& mover = log_.mover();
+  const uint64_t began_ns = MonotonicNs();
+  while (mover.HasWaiting(number) && !mover.HasRoom(number, record_count) &&
+         MonotonicNs() - began_ns < kMaxReaderWaitNs) {
+    std::this_thread::sleep_for(kClaimDelay);
+    mover.Release();
+  }
 }
 
 // Waits while another thread cleans the bucket.
@@ -282,19 +340,38 @@ void Reclaimer::Claim(uint32_t bucket) {
 Status Reclaimer::Compact() {
   RowMover& mover = log_.mover();
   BucketCleaner cleaner(&log_);
+  // A cleaner looks only at records that are in whole groups or synced, and rows that were moved
+  // just now stay where they are until they are settled.
+  ENGINE_RACE_RETURN_IF_ERROR(log_.Sync());
+  ENGINE_RACE_RETURN_IF_ERROR(mover.Settle());
+  mover.Release();
   for (uint32_t bucket = 0; bucket < log_.geometry().bucket_count; ++bucket) {
     if (log_.BucketDamaged(bucket) || log_.RecordCount(bucket) == 0) continue;
-    Claim(bucket);
-    BucketUse use;
-    const Status cleaned = Guarded([&] { return cleaner.Clean(bucket, 0, &use); });
-    mover.Unclaim(bucket);
-    ENGINE_RACE_RETURN_IF_ERROR(cleaned);
-    NoteCleaned(bucket, use);
+    ENGINE_RACE_RETURN_IF_ERROR(CompactOne(&cleaner, bucket));
     if (MustSettle()) ENGINE_RACE_RETURN_IF_ERROR(mover.Settle());
   }
   ENGINE_RACE_RETURN_IF_ERROR(mover.Settle());
   mover.Release();
   return Status::Ok();
+}
+
+// A region with few free rows takes several cleanings, each with the rows that the last one won.
+Status Reclaimer::CompactOne(BucketCleaner* cleaner, uint32_t number) {
+  RowMover& mover = log_.mover();
+  Claim(number);
+  BucketUse use;
+  const Status cleaned = Guarded([&] {
+    for (uint64_t steps = 0;; ++steps) {
+      ENGINE_RACE_RETURN_IF_ERROR(cleaner->Clean(number, 0, &use));
+      if (!use.has_more || use.freed_count == 0) return Status::Ok();
+      if (steps > 2 * log_.geometry().rows_per_bucket()) return Status::Ok();
+      ENGINE_RACE_RETURN_IF_ERROR(mover.Settle());
+      mover.Release();
+    }
+  });
+  mover.Unclaim(number);
+  if (cleaned.ok()) NoteCleaned(number, use);
+  return cleaned;
 }
 
 void Reclaimer::BucketBytes(uint32_t number, uint64_t* live_bytes, uint64_t* dead_bytes) const {

@@ -17,6 +17,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -30,6 +31,9 @@
 #include "engine_race/reclaim/bucket_cleaner.h"
 
 namespace engine_race {
+
+// How many records are to be written, by bucket.
+using RecordCounts = std::map<uint32_t, uint64_t>;
 
 struct ReclaimStats {
   // Space that the values of live and dead records take. A bucket that was not cleaned in this
@@ -53,8 +57,9 @@ class Reclaimer final : public KeyGroupListener {
   // For threads that have written: whether cleaning has fallen behind, and a step of it.
   bool wants_help() const { return urgent_count_.load(std::memory_order_relaxed) != 0; }
   void Help() noexcept;
-  // For a writer whose bucket is full: frees rows of it. *freed: a write may find room now.
-  Status MakeSpace(uint32_t bucket, bool* freed);
+  // For a writer that was told kFull: frees rows of the regions that are full, or space of a full
+  // disk. *freed: the write may succeed now.
+  Status MakeSpace(const RecordCounts& counts, bool* freed);
   // Frees all that nobody needs, in every bucket, and gives it back.
   Status Compact();
 
@@ -82,10 +87,15 @@ class Reclaimer final : public KeyGroupListener {
 
   void Run() noexcept;
   void Claim(uint32_t bucket);
+  Status MakeRoom(uint32_t bucket, uint64_t record_count, bool* made);
+  Status FreeOnDisk(uint32_t bucket, bool* freed);
+  void AwaitReaders(uint32_t bucket, uint64_t record_count);
+  Status CompactOne(BucketCleaner* cleaner, uint32_t bucket);
   bool NextBucket(uint32_t* bucket);
   Status CleanOne(BucketCleaner* cleaner, uint32_t bucket, uint32_t dead_percent);
   void NoteCleaned(uint32_t bucket, const BucketUse& use);
   void Enqueue(uint32_t bucket, bool urgent);
+  uint64_t SettleBytes() const;
   bool MustSettle() const;
   void SettleAndRelease() noexcept;
   void Report(const Status& status) noexcept;

@@ -74,8 +74,7 @@ class BucketWalker {
       if (sink_.Wants(bucket, entry)) wanted_.push_back(entry);
     }
     plan_.Clear();
-    planner_.Add(bucket, wanted_, shared_.log.LoggedValueWatermark(bucket), shared_.batch_records,
-                 &plan_);
+    planner_.Add(bucket, wanted_, shared_.log.Logged(bucket), shared_.batch_records, &plan_);
     for (const PlannedRead& read : plan_.reads) ENGINE_RACE_RETURN_IF_ERROR(Read(read));
     size_t next_wanted = 0;
     for (const IndexEntry& entry : entries_) {

@@ -118,6 +118,25 @@ TEST_F(BackupTest, GoesOnAfterTheStoreWasClosed) {
   ExpectRestores(backup(3), contents);
 }
 
+// Records of used slots have sequence numbers of their own. Some of them are staged still.
+TEST_F(BackupTest, OfAStoreWhoseSlotsWereUsedAgain) {
+  auto store = OpenStore(source(), TinyOptions());
+  Contents contents;
+  for (int number = 0; number < 3; ++number) {
+    Change(store.get(), 6000, &contents);
+    ASSERT_TRUE(store->Compact().ok());
+    Change(store.get(), 2000, &contents);
+    const std::string checkpoint = dir_.Join("checkpoint" + std::to_string(number));
+    const Status copied = store->Checkpoint(checkpoint, {});
+    ASSERT_TRUE(copied.ok()) << copied.ToString();
+    EXPECT_EQ(ContentsOf(checkpoint), contents);
+    const Status made = BackUp(store.get(), number);
+    ASSERT_TRUE(made.ok()) << made.ToString();
+    ExpectRestores(backup(number), contents);
+  }
+  EXPECT_GT(store->Stats().reclaim_freed_bytes, 0u);
+}
+
 TEST_F(BackupTest, OfAnEmptyStoreAndOfOneThatWasEmptied) {
   auto store = OpenStore(source(), TinyOptions());
   ASSERT_TRUE(BackUp(store.get(), 0).ok());

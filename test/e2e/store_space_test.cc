@@ -1,5 +1,6 @@
 // Store::Compact and the stats of space: live and dead bytes, write amplification, reclaim's share.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cstdint>
 #include <memory>
@@ -46,6 +47,16 @@ class StoreSpaceTest : public ::testing::Test {
       ASSERT_TRUE(store_->Read(KeyOf(KeyAt(i)), &value).ok()) << i;
       ASSERT_EQ(value, ValueOf(KeyAt(i), version)) << i;
     }
+  }
+  // What the file system has allocated to the value logs.
+  uint64_t AllocatedValueBytes() const {
+    uint64_t bytes = 0;
+    for (const char* name : {"value_00", "value_01"}) {
+      struct stat info = {};
+      EXPECT_EQ(::stat(dir_.Join(name).c_str(), &info), 0) << name;
+      bytes += static_cast<uint64_t>(info.st_blocks) * 512;
+    }
+    return bytes;
   }
   std::vector<BucketSpace> Space() {
     std::vector<BucketSpace> buckets;
@@ -122,6 +133,22 @@ TEST_F(StoreSpaceTest, BytesThatReclaimWritesAgainAmplifyWrites) {
   EXPECT_GE(after.reclaim_moved_bytes, kKeys / 4 * kValueBytes);
   EXPECT_GE(after.log_written_bytes, after.written_value_bytes() + after.reclaim_moved_bytes);
   EXPECT_GE(after.write_amplification(), 1.16);
+}
+
+// The values of cells that were freed and not released before the store was closed.
+TEST_F(StoreSpaceTest, SpaceThatWasHeldUntilTheStoreWasClosedIsGivenBackLater) {
+  WriteKeys(1);
+  Snapshot snapshot;
+  ASSERT_TRUE(store_->GetSnapshot(&snapshot).ok());
+  WriteKeys(2);
+  ASSERT_TRUE(store_->Compact().ok());
+  EXPECT_GE(AllocatedValueBytes(), 2 * kKeys * kValueBytes);
+  Open(Reclaim::kOff);
+  ASSERT_TRUE(store_->Compact().ok());
+  EXPECT_LE(AllocatedValueBytes(), kKeys * kValueBytes * 11 / 10);
+  ExpectVersion(2);
+  WriteKeys(3);
+  ExpectVersion(3);
 }
 
 // Background reclaim does that, though nothing is written any more.

@@ -150,9 +150,9 @@ TEST_F(RowKeeperTest, TheTailLeavesTheLastFreeRow) {
   EXPECT_EQ(parts_.Append(0, 1).code(), Code::kFull);
   EXPECT_FALSE(parts_.context.latch.latched());
   uint32_t row = 0;
-  ASSERT_TRUE(keeper_.TakeRow(0, &row).ok()) << "for a mover";
+  ASSERT_TRUE(keeper_.TakeRow(0, 0, &row).ok()) << "for a mover";
   EXPECT_EQ(row, 3u);
-  EXPECT_EQ(keeper_.TakeRow(0, &row).code(), Code::kFull);
+  EXPECT_EQ(keeper_.TakeRow(0, 0, &row).code(), Code::kFull);
   keeper_.ReturnRow(0, 3);
   EXPECT_EQ(parts_.Append(0, 1).code(), Code::kFull);
   Free(1);

@@ -1,0 +1,92 @@
+// Writes of a store: to the log, and again where reclaim has made space.
+//
+// Thread safety: every call from any thread.
+#ifndef ENGINE_RACE_STORE_WRITER_H_
+#define ENGINE_RACE_STORE_WRITER_H_
+
+#include <cstdint>
+#include <utility>
+
+#include "engine_race/base/guarded.h"
+#include "engine_race/base/key.h"
+#include "engine_race/base/options.h"
+#include "engine_race/base/status.h"
+#include "engine_race/base/write_batch.h"
+#include "engine_race/log/bucket_log.h"
+#include "engine_race/readers.h"
+#include "engine_race/reclaim/reclaimer.h"
+
+namespace engine_race {
+
+class StoreWriter {
+ public:
+  // All outlive it.
+  StoreWriter(const Options& options, BucketLog* log, Readers* readers, Reclaimer* reclaimer)
+      : reclaims_(options.reclaim != Reclaim::kOff),
+        log_(*log),
+        readers_(*readers),
+        reclaimer_(*reclaimer) {}
+
+  // `value` is null for a deletion.
+  Status Append(uint64_t key, const char* value) {
+    Status appended = Guarded([&] { return log_.Append(key, value); });
+    if (appended.code() == Code::kFull) [[unlikely]] {
+      const RecordCounts counts{{log_.geometry().BucketOf(key), 1}};
+      appended = WriteAgain(counts, std::move(appended), [&] { return log_.Append(key, value); });
+    }
+    return Finish(std::move(appended));
+  }
+
+  Status Write(const WriteBatch& batch) {
+    const KeyRange& keys = log_.geometry().keys();
+    if (!keys.HasAllKeys()) {
+      for (const WriteBatch::Record& record : batch.records()) {
+        ENGINE_RACE_RETURN_IF_ERROR(CheckKeyOf(keys, KeyBytes(record.key).view()));
+      }
+    }
+    Status written = Guarded([&] { return log_.Write(batch); });
+    if (written.code() == Code::kFull) [[unlikely]] {
+      RecordCounts counts;
+      for (const WriteBatch::Record& record : batch.records()) {
+        ++counts[log_.geometry().BucketOf(record.key)];
+      }
+      written = WriteAgain(counts, std::move(written), [&] { return log_.Write(batch); });
+    }
+    return Finish(std::move(written));
+  }
+
+ private:
+  // Where a region or the disk is full, space of dead records may be freed at once. Other threads
+  // may take it before this one.
+  template <typename WriteFn>
+  Status WriteAgain(const RecordCounts& counts, Status written, const WriteFn& write) {
+    constexpr int kTries = 1000;
+    for (int i = 0; i < kTries && reclaims_ && written.code() == Code::kFull; ++i) {
+      bool freed = false;
+      const Status made = Guarded([&] { return reclaimer_.MakeSpace(counts, &freed); });
+      if (!made.ok() || !freed) break;
+      written = Guarded(write);
+    }
+    return written;
+  }
+
+  Status Finish(Status written) {
+    if (!written.ok()) [[unlikely]] {
+      return written;
+    }
+    readers_.MakeRoomForIndex();
+    if (reclaimer_.wants_help()) [[unlikely]] {
+      reclaimer_.Help();
+    }
+    return written;
+  }
+
+  const bool reclaims_;
+  BucketLog& log_;
+  Readers& readers_;
+  Reclaimer& reclaimer_;
+};
+
+}  // namespace engine_race
+
+#endif  // ENGINE_RACE_STORE_WRITER_H_

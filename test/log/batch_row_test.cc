@@ -1,0 +1,165 @@
+// Batches beside rows: a bucket begins to use slots again, and records move, while batches are
+// written to it.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "engine_race/log/batch_writer.h"
+#include "engine_race/log/row_mover.h"
+#include "engine_race/log/syncer.h"
+#include "test/log/batch_test_util.h"
+
+namespace engine_race::test {
+namespace {
+
+Status BeginRows(RowMover* mover, uint32_t bucket) {
+  EXPECT_TRUE(mover->Claim(bucket));
+  Status begun = mover->Begin(bucket);
+  mover->Unclaim(bucket);
+  return begun;
+}
+
+// Keeps the keys of each bucket apart: two threads may tell of different buckets.
+class KeyListener : public TellingListener {
+ public:
+  void OnAppend(uint32_t bucket, const KeyRecord& record) noexcept override {
+    keys[bucket].push_back(record.key);
+  }
+  std::array<std::vector<uint64_t>, 2> keys;
+};
+
+// The classes of the log, with a listener at two buckets.
+struct RowParts {
+  RowParts(const Options& options, const std::string& dir)
+      : parts(options, dir),
+        batches(&parts.context, &parts.groups),
+        syncer(&parts.context, &parts.writer, &parts.groups),
+        mover(&parts.context, &parts.writer, &parts.reader, &syncer) {
+    for (uint32_t bucket = 0; bucket < 2; ++bucket) {
+      BucketCut cut;
+      EXPECT_TRUE(
+          parts.reader.CutBucket(bucket, this->bucket(bucket).RecordCount(), &listener, &cut).ok());
+    }
+  }
+  ~RowParts() {
+    for (uint32_t bucket = 0; bucket < 2; ++bucket) parts.reader.DetachListener(bucket);
+  }
+
+  Bucket& bucket(uint32_t number) { return parts.context.buckets[number]; }
+  // 20 records in bucket 0 and one in bucket 1.
+  Status Write() {
+    WriteBatch batch;
+    for (uint64_t n = 0; n < 20; ++n) PutIn(&batch, 0, 1000 + n, 2);
+    PutIn(&batch, 1, 0, 2);
+    bool too_large = false;
+    Status written = batches.Write(batch.records(), /*journal=*/nullptr, &too_large);
+    EXPECT_FALSE(too_large);
+    return written;
+  }
+  // Runs `call` in a thread while a batch holds bucket 0 with places for its records. The batch
+  // goes on once the call has ended, or waits for the batch.
+  void WriteBeside(const std::function<void()>& call) {
+    std::atomic<bool> ended{false};
+    std::thread thread;
+    listener.on_prepare = [&](uint32_t number) {
+      if (number != 1 || thread.joinable()) return Status::Ok();
+      thread = std::thread([&] {
+        call();
+        ended.store(true);
+      });
+      while (!ended.load()) {
+        const std::lock_guard<std::mutex> lock(bucket(0).mutex);
+        if (bucket(0).awaiting_release != 0) break;
+      }
+      return Status::Ok();
+    };
+    EXPECT_TRUE(Write().ok());
+    thread.join();
+  }
+
+  LogParts parts;
+  BatchWriter batches;
+  Syncer syncer;
+  RowMover mover;
+  KeyListener listener;
+};
+
+TEST(BatchRowTest, RowsBeginBeforeOrBehindABatch) {
+  const TempDir dir;
+  const Options options = TinyOptions();
+  {
+    RowParts store(options, dir.path());
+    store.parts.AppendKeys(0, 250);
+    store.WriteBeside([&] { EXPECT_TRUE(BeginRows(&store.mover, 0).ok()); });
+    EXPECT_EQ(store.bucket(0).table.rows().size(), 2u);
+    store.parts.AppendKeys(300, 600);
+  }
+  const auto log = OpenLog(options, dir.path());
+  EXPECT_EQ(ContentOf(log.get()).size(), 250u + 20 + 1 + 300);
+}
+
+// Space behind the last row is given back before an append can take the next row.
+TEST(BatchRowTest, TheSpaceBehindTheRowsGoesBeforeAnAppend) {
+  const TempDir dir;
+  RowParts store(TinyOptions(), dir.path());
+  store.parts.AppendKeys(0, 256);
+  store.bucket(0).reserved_value_bytes = 1024 * kValueBytes;
+  int punch_count = 0;
+  CallWatch watch([&](SystemCall* call) {
+    if (call->kind != CallKind::kFallocate || !PathOf(*call).ends_with("value_00")) {
+      return call->Proceed();
+    }
+    ++punch_count;
+    std::thread([&] {
+      const std::unique_lock<std::mutex> lock(store.bucket(0).mutex, std::try_to_lock);
+      EXPECT_FALSE(lock.owns_lock());
+    }).join();
+    return call->Proceed();
+  });
+  {
+    const ScopedHook scope(&watch);
+    ASSERT_TRUE(BeginRows(&store.mover, 0).ok());
+  }
+  EXPECT_EQ(punch_count, 1);
+}
+
+// The room that the listener has made for a batch is the batch's.
+TEST(BatchRowTest, NoRecordMovesWhileABatchHoldsItsBucket) {
+  const TempDir dir;
+  RowParts store(TinyOptions(), dir.path());
+  store.parts.AppendKeys(0, 300);
+  ASSERT_TRUE(BeginRows(&store.mover, 0).ok());
+  std::vector<KeyRecord> moved(1);
+  moved[0].key = 7;
+  moved[0].slot = 7;
+  uint32_t row = 0;
+  ASSERT_TRUE(store.mover.TakeRow(0, &row).ok());
+  store.listener.keys[0].clear();
+  store.WriteBeside([&] { EXPECT_TRUE(store.mover.Publish(0, row, 300, moved).ok()); });
+  ASSERT_EQ(store.listener.keys[0].size(), 21u);
+  EXPECT_EQ(store.listener.keys[0].back(), 7u);
+}
+
+TEST(BatchRowTest, TheFirstBatchKeepsTheRows) {
+  const TempDir dir;
+  const Options options = TinyOptions();
+  {
+    const auto log = OpenLog(options, dir.path());
+    ASSERT_TRUE(log->Append(KeyIn(0, 1), ValueOf(KeyIn(0, 1), 1).data()).ok());
+    ASSERT_TRUE(BeginRows(&log->mover(), 0).ok());
+    ASSERT_TRUE(log->Write(BatchOverAll(3, 2)).ok());
+    ASSERT_TRUE(BeginRows(&log->mover(), 1).ok());
+  }
+  const auto log = OpenLog(options, dir.path());
+  EXPECT_TRUE(log->HasRows(0));
+  EXPECT_TRUE(log->HasRows(1));
+  EXPECT_FALSE(log->HasRows(2));
+}
+
+}  // namespace
+}  // namespace engine_race::test
