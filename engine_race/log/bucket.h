@@ -189,6 +189,8 @@ struct alignas(64) Bucket {
   std::map<uint32_t, uint32_t> unsettled_cells;
   // Whether a region that no row can be freed of may be filled to its end.
   bool may_fill_region = false;
+  // Whether space of cells that earlier openings freed has been given back.
+  bool leftovers_released = false;
   // Whether a thread cleans the bucket.
   bool claimed = false;
   // How many cuts there are, whose readers need the rows as they are. Raised under the lock.

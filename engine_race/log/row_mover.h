@@ -89,6 +89,9 @@ class RowMover {
   void Free(std::span<const FreedCells> freed);
   // Makes all moves durable that were published before the call, and frees the cells.
   Status Settle();
+  // With the bucket claimed, once in an opening: gives back the space of cells that earlier
+  // openings freed and did not release.
+  void ReleaseLeftovers(uint32_t bucket);
   // Releases the settled cells that nobody can come to any more.
   void Release() noexcept;
 

@@ -65,6 +65,7 @@ Status BucketCleaner::Look(uint32_t bucket) {
   freed_count_ = moved_count_ = 0;
   has_more_ = false;
   cut_ = BucketCut();
+  log_.mover().ReleaseLeftovers(bucket);
   // Before the cut: what is settled meanwhile is not in its table.
   unsettled_ = log_.mover().UnsettledCells(bucket);
   ENGINE_RACE_RETURN_IF_ERROR(log_.LookAtBucket(bucket, /*first_sequence=*/0, &cut_));
