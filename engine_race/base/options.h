@@ -109,8 +109,8 @@ struct Options {
   uint32_t bucket_count = 1024;
   // Key files, and as many value files: a power of two, 1 to 1024.
   uint32_t file_count = 32;
-  // Records that one bucket can hold at one time: a power of two, at most 2^26, at least one group of values
-  // and of keys. The file system may force less; what was taken stands in the manifest.
+  // Records that one bucket can hold at one time: a power of two, at most 2^26, at least one group
+  // of values and of keys. The file system may force less; the manifest has what was taken.
   uint64_t bucket_capacity_records = kMaxBucketRecords;
   // Values go to their log in groups of this size: a power of two, 4 KiB to 1 MiB.
   uint32_t value_group_bytes = 128 * 1024;

@@ -175,7 +175,7 @@ struct alignas(64) Bucket {
   uint64_t reserved_key_bytes = 0;
   uint64_t reserved_value_bytes = 0;
 
-  // What the slots hold, as the file of rows has it.
+  // Says which records are in the slots, as the file of rows does.
   SlotTable table;
   // Rows that may be taken: nothing on disk or in memory needs what they held.
   std::set<uint32_t> free_rows;

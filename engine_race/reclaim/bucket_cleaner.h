@@ -1,13 +1,13 @@
 // Finds out which records of a bucket are needed, and gives up the cells of the others.
 //
 // A cell whose records nobody needs is freed as it is. Of sparse cells the needed records are
-// written again, to rows of their own, and then the cells are freed. Which cells: those with the
-// highest (1 - u) / (u + c) * sqrt(age), where u is the share of needed records and age the number
-// of appends since the cell's records were written. That is the cost-benefit rule of Rosenblum and
-// Ousterhout (The Design and Implementation of a Log-Structured File System, 1992) with less weight
-// on age: cells are small, and a bucket has few of them. As there, records are sorted by age before
-// they are written again, and never mixed with new ones. So records that change seldom come to lie
-// together, and are not written again for a long time.
+// written again, to rows of their own, and then the cells are freed. The cells with the highest
+// (1 - u) / (u + c) * sqrt(age) are taken first. u is the share of needed records, and age the
+// number of appends since the cell's records were written. That is the cost-benefit rule of
+// Rosenblum and Ousterhout (The Design and Implementation of a Log-Structured File System, 1992).
+// Age has less weight here, because cells are small and a bucket has few of them. As there, records
+// are sorted by age before they are written again, and never mixed with new ones. So records that
+// change seldom come to lie together, and are not written again for a long time.
 //
 // A tombstone is needed for as long as an older record of its key is in some row.
 //
@@ -26,7 +26,7 @@
 
 namespace engine_race {
 
-// What a bucket's slots hold, in records.
+// How the slots of a bucket are used, in records.
 struct BucketUse {
   uint64_t record_count = 0;  // appended so far
   uint64_t live_count = 0;    // that reads can find, and tombstones that are needed
