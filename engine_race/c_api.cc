@@ -311,6 +311,12 @@ int engine_race_sync(engine_race_store* store) {
   return Answer(Guarded([&] { return call->Sync(); }));
 }
 
+int engine_race_compact(engine_race_store* store) {
+  const StoreCall call(store);
+  if (!call.ok()) return call.Refused();
+  return Answer(Guarded([&] { return call->Compact(); }));
+}
+
 int engine_race_checkpoint(engine_race_store* store, const char* directory) {
   if (directory == nullptr) return NullArgument();
   const StoreCall call(store);

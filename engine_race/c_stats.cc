@@ -8,6 +8,7 @@
 #include <iterator>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "engine_race/base/guarded.h"
 #include "engine_race/base/key_range.h"
@@ -17,6 +18,7 @@
 #include "engine_race/store.h"
 #include "include/engine_race_c.h"
 
+using engine_race::BucketSpace;
 using engine_race::Guarded;
 using engine_race::KeyRange;
 using engine_race::LatencyHistogram;
@@ -107,6 +109,23 @@ int engine_race_stats(engine_race_store* store, uint64_t* values, size_t count, 
     const auto fields = engine_race::StatsFields();
     for (; *given < std::min(count, fields.size()); ++*given) {
       values[*given] = fields[*given].get(stats);
+    }
+    return Status::Ok();
+  }));
+}
+
+int engine_race_bucket_space(engine_race_store* store, uint64_t* live_bytes, uint64_t* dead_bytes,
+                             size_t count, size_t* given) {
+  if (given == nullptr) return NullArgument();
+  *given = 0;
+  const StoreCall call(store);
+  if (!call.ok()) return call.Refused();
+  return Answer(Guarded([&] {
+    std::vector<BucketSpace> buckets;
+    ENGINE_RACE_RETURN_IF_ERROR(call->SpaceByBucket(&buckets));
+    for (; *given < std::min(count, buckets.size()); ++*given) {
+      if (live_bytes != nullptr) live_bytes[*given] = buckets[*given].live_bytes;
+      if (dead_bytes != nullptr) dead_bytes[*given] = buckets[*given].dead_bytes;
     }
     return Status::Ok();
   }));

@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 
 #include <array>
+#include <cmath>
 #include <type_traits>
 #include <utility>
 
@@ -25,6 +26,9 @@ constexpr StatsField FieldOf(std::string_view name, std::string_view metric, std
 }
 
 using S = StoreStats;
+
+constexpr double kPercent = 0.01;
+uint64_t ToPercent(double ratio) { return static_cast<uint64_t>(std::llround(ratio / kPercent)); }
 
 constexpr StatsField kFields[] = {
     FieldOf<&S::read_count>("read_count", "calls_total", "call=\"read\"",
@@ -53,6 +57,12 @@ constexpr StatsField kFields[] = {
                                    "Bytes written to the logs and the journal."),
     FieldOf<&S::index_written_bytes>("index_written_bytes", "index_written_bytes_total", "",
                                      "Bytes of extents of the index that were written."),
+    FieldOf<&S::reclaim_read_bytes>("reclaim_read_bytes", "reclaim_read_bytes_total", "",
+                                    "Bytes of entries and values that reclaim read."),
+    FieldOf<&S::reclaim_moved_bytes>("reclaim_moved_bytes", "reclaim_moved_bytes_total", "",
+                                     "Bytes of live values that reclaim wrote again."),
+    FieldOf<&S::reclaim_freed_bytes>("reclaim_freed_bytes", "reclaim_freed_bytes_total", "",
+                                     "Bytes of values whose space reclaim gave back."),
     FieldOf<&S::process_read_bytes>("process_read_bytes", "process_read_bytes_total", "",
                                     "Bytes that the process had read from devices."),
     FieldOf<&S::process_written_bytes>(
@@ -78,6 +88,17 @@ constexpr StatsField kFields[] = {
         "Records written since the store was made, overwritten and deleted ones included."),
     FieldOf<&S::synced_record_count>("synced_record_count", "synced_records", "",
                                      "Of these, records that are known to outlive power loss."),
+    FieldOf<&S::live_bytes>("live_bytes", "live_bytes", "",
+                            "Space that values of live records take, as last counted."),
+    FieldOf<&S::dead_bytes>(
+        "dead_bytes", "dead_bytes", "",
+        "Space that values of overwritten and deleted records take, as last counted."),
+    {"write_amplification_percent", "write_amplification_ratio", "",
+     "Bytes written to logs, journal and index for each byte of values written.", kPercent,
+     [](const S& stats) { return ToPercent(stats.write_amplification()); }, nullptr},
+    {"reclaim_share_percent", "reclaim_share_ratio", "",
+     "The part that reclaim has in the bytes that the process read and wrote.", kPercent,
+     [](const S& stats) { return ToPercent(stats.reclaim_share()); }, nullptr},
     FieldOf<&S::log_memory_bytes>("log_memory_bytes", "memory_bytes", "part=\"log\"",
                                   "Memory that the parts of the store take."),
     FieldOf<&S::index_memory_bytes>("index_memory_bytes", "memory_bytes", "part=\"index\"", ""),

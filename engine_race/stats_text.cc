@@ -195,17 +195,17 @@ std::string StatsText(const StoreStats& stats, const StoreLatencies& latencies) 
   std::string text;
   for (const StatsField& field : StatsFields()) {
     const uint64_t value = field.get(stats);
-    Append(&text, "%-26s %" PRIu64, std::string(field.name).c_str(), value);
+    Append(&text, "%-27s %" PRIu64, std::string(field.name).c_str(), value);
     if (field.is_bytes() && value >= 1024) text += " (" + HumanBytes(value) + ")";
     text += "\n";
   }
   for (size_t i = 0; i < kCodeCount; ++i) {
     if (stats.error_counts[i] == 0) continue;
     const std::string name = "errors " + std::string(CodeName(static_cast<Code>(i)));
-    Append(&text, "%-26s %" PRIu64 "\n", name.c_str(), stats.error_counts[i]);
+    Append(&text, "%-27s %" PRIu64 "\n", name.c_str(), stats.error_counts[i]);
   }
-  text += "io_backend                 " + stats.io_backend + "\n";
-  text += "write_backend              " + stats.write_backend + "\n";
+  text += "io_backend                  " + stats.io_backend + "\n";
+  text += "write_backend               " + stats.write_backend + "\n";
   if (!latencies.measured) return text;
   Append(&text, "\n%-12s %12s %10s %10s %10s %10s %10s %10s %10s\n", "latency, us", "count", "mean",
          "p50", "p90", "p99", "p99.9", "p99.99", "max");

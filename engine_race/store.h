@@ -16,6 +16,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "engine_race/base/copy_options.h"
 #include "engine_race/base/options.h"
@@ -95,7 +96,12 @@ class Store {
   // May also write the index: see Options::index_sync_bytes. A failure of that is only logged.
   Status Sync();
 
-  // Gives back the space of all records that no call and no snapshot can see.
+  // Gives back the space of overwritten and deleted records, while other calls go on. Writes live
+  // records of sparse places again, and reads the key logs. Works with Options::reclaim off too,
+  // and heeds no limit on the rate. Snapshots and iterators keep what they can see. Background
+  // reclaim gives that back once they are released, else another Compact. Syncs the store. kFull:
+  // there is no room to write a record again. kIOError and kCorruption as Sync, and for key logs
+  // that cannot be read. A failure loses no record. Space that was given back before it stays so.
   Status Compact();
 
   // Visits [lower, upper) in ascending order of key. An empty bound is open on its side. Bounds
@@ -145,6 +151,8 @@ class Store {
                 BackupReport* report = nullptr);
 
   StoreStats Stats() const;
+  // Of each bucket in order of key. Takes a lock of each bucket for a moment.
+  Status SpaceByBucket(std::vector<BucketSpace>* buckets) const;
   // How long the calls of this opening took; empty without Options::latency_stats.
   StoreLatencies Latencies() const;
 

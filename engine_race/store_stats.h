@@ -88,10 +88,12 @@ struct StoreStats {
   std::array<uint64_t, kCodeCount> error_counts = {};
   // Bytes that this opening has written to the logs and the journal.
   uint64_t log_written_bytes = 0;
-  // Bytes of records that are live and of those that were superseded or deleted, as far as known.
+  // The sums of BucketSpace over all buckets.
   uint64_t live_bytes = 0;
   uint64_t dead_bytes = 0;
-  // Of this opening: bytes of live records that reclaim wrote again, and bytes that it gave back.
+  // Of this opening. Bytes of entries and values that reclaim read; bytes of values that it wrote
+  // again, which are in log_written_bytes too. Bytes of values whose space it gave back.
+  uint64_t reclaim_read_bytes = 0;
   uint64_t reclaim_moved_bytes = 0;
   uint64_t reclaim_freed_bytes = 0;
   // Of the whole process, as the kernel counts them: bytes that it had read from devices, and
@@ -107,6 +109,29 @@ struct StoreStats {
   }
   // Bytes of values whose writes were acknowledged.
   uint64_t written_value_bytes() const { return write_count * kValueBytes; }
+  // Of this opening: bytes that the engine wrote to logs, journal and index for each byte of
+  // written_value_bytes(). 0 before the first write. Staged records count once they are in the
+  // logs.
+  double write_amplification() const {
+    const auto written = static_cast<double>(log_written_bytes + index_written_bytes);
+    return write_count == 0 ? 0 : written / static_cast<double>(written_value_bytes());
+  }
+  // The part that reclaim has, from 0 to 1, in the bytes that the process had read from devices and
+  // written. 0 where the kernel counts none, as in tmpfs.
+  double reclaim_share() const {
+    const auto all = static_cast<double>(process_read_bytes + process_written_bytes);
+    const auto reclaims = static_cast<double>(reclaim_read_bytes + reclaim_moved_bytes);
+    return all == 0 ? 0 : std::min(reclaims / all, 1.0);
+  }
+};
+
+// Space on disk that the values of one bucket's records take: of live records, and of records that
+// were overwritten or deleted. Reclaim and Store::Compact count them when they clean the bucket.
+// Until the next cleaning, each later write counts as one that overwrites. A bucket that was not
+// cleaned in this opening has no dead bytes.
+struct BucketSpace {
+  uint64_t live_bytes = 0;
+  uint64_t dead_bytes = 0;
 };
 
 // The calls and steps whose latencies are measured.

@@ -25,7 +25,7 @@ race_flags := $(addprefix load/,numa_flag race_space store_basics)
 parts_race := system measure/progress measure/result_file measure/table \
               measure/workers data $(race_flags) race
 parts_store := measure/progress measure/result_file measure/table measure/store_top \
-               measure/store_backup
+               measure/store_backup measure/store_compact
 parts_lab := system measure data load lab experiments/io experiments/l1
 parts_crash := crash
 parts_numa := system measure/result_file measure/table data $(race_flags) numa

@@ -196,6 +196,12 @@ int engine_race_write_batch(engine_race_store* store, const engine_race_batch* b
 /* Once OK, writes that were acknowledged before outlive a power loss. */
 int engine_race_sync(engine_race_store* store);
 
+/* Gives back the space of overwritten and deleted records that no snapshot or iterator can see,
+ * while other calls go on. Reads the key logs, and writes some live records again. Syncs the store.
+ * FULL, IO_ERROR, CORRUPTION; a failure loses no record. Options reclaim, reclaim_dead_percent and
+ * reclaim_bytes_per_second rule what a thread of the store gives back by itself. */
+int engine_race_compact(engine_race_store* store);
+
 /* Visits the records from *lower on and below *upper in ascending order of key. A null bound is
  * open on its side. `value` is good during the call. A visitor that answers other than 0 ends the
  * walk, which is OK then. It may call the store. */
@@ -281,6 +287,13 @@ const char* engine_race_stat_name(size_t index);
 /* Copies the first `count` of them into `values`, in the order of their numbers. *given is how many
  * were copied, less than `count` where there are no more. */
 int engine_race_stats(engine_race_store* store, uint64_t* values, size_t count, size_t* given);
+
+/* Space on disk that values of the first `count` buckets take, in order of key: of live records,
+ * and of overwritten and deleted ones, as far as known. Either array may be null. *given is how
+ * many buckets were given, less than `count` where there are no more. BucketSpace in
+ * engine_race/store_stats.h says how they are counted. */
+int engine_race_bucket_space(engine_race_store* store, uint64_t* live_bytes, uint64_t* dead_bytes,
+                             size_t count, size_t* given);
 
 /* How long the calls and steps of one kind took, since the store was opened. Calls of snapshots
  * are included. Percentiles are right to within 1/32. */

@@ -92,7 +92,7 @@ enum class NumaMode {
 
 // Whether the store gives the space of overwritten and deleted records back.
 enum class Reclaim {
-  kOff,         // only Store::Compact does
+  kOff,         // only Store::Compact does; a bucket whose region is full answers kFull
   kBackground,  // a thread of the store does, beside all calls
 };
 
@@ -109,8 +109,8 @@ struct Options {
   uint32_t bucket_count = 1024;
   // Key files, and as many value files: a power of two, 1 to 1024.
   uint32_t file_count = 32;
-  // Records that one bucket can hold: a power of two, at most 2^26, at least one group of values
-  // and of keys. The file system may force less; what was taken stands in the manifest.
+  // Records that one bucket can hold at one time: a power of two, at most 2^26, at least one group
+  // of values and of keys. The file system may force less; the manifest has what was taken.
   uint64_t bucket_capacity_records = kMaxBucketRecords;
   // Values go to their log in groups of this size: a power of two, 4 KiB to 1 MiB.
   uint32_t value_group_bytes = 128 * 1024;
@@ -188,10 +188,15 @@ struct Options {
   // Disk space for the commit journal that the sync modes other than kNone keep: a multiple of
   // 2 MiB, 4 MiB to 4 GiB. Half of it is how much is written between two checkpoints.
   uint64_t journal_bytes = uint64_t{256} << 20;
+  // docs/space.md describes reclaim. A cleaning takes memory beside the budget: 20 bytes for each
+  // slot of its bucket, and up to 56 MiB. Its first one brings the store to format 8 or 9.
   Reclaim reclaim = Reclaim::kBackground;
-  // Background reclaim begins in a bucket when this much of its bytes is dead: 1 to 99.
+  // Background reclaim cleans a bucket when this much of its bytes is dead: 1 to 99. Values then
+  // take about 100 / (100 - percent) times the space of live records at most.
   uint32_t reclaim_dead_percent = 30;
-  // Background reclaim writes at most so many bytes again each second; 0: no limit.
+  // Background reclaim writes at most so many bytes again each second; 0: no limit. Without a limit
+  // writers clean buckets themselves where the store's thread falls behind. With one they do not,
+  // and the store grows; but a write that finds no space cleans in any case.
   uint64_t reclaim_bytes_per_second = 0;
   // Compare every value read or visited with its checksum.
   bool verify_checksums = true;

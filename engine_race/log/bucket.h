@@ -175,7 +175,7 @@ struct alignas(64) Bucket {
   uint64_t reserved_key_bytes = 0;
   uint64_t reserved_value_bytes = 0;
 
-  // What the slots hold, as the file of rows has it.
+  // Says which records are in the slots, as the file of rows does.
   SlotTable table;
   // Rows that may be taken: nothing on disk or in memory needs what they held.
   std::set<uint32_t> free_rows;
@@ -189,6 +189,8 @@ struct alignas(64) Bucket {
   std::map<uint32_t, uint32_t> unsettled_cells;
   // Whether a region that no row can be freed of may be filled to its end.
   bool may_fill_region = false;
+  // Whether space of cells that earlier openings freed has been given back.
+  bool leftovers_released = false;
   // Whether a thread cleans the bucket.
   bool claimed = false;
   // How many cuts there are, whose readers need the rows as they are. Raised under the lock.

@@ -110,9 +110,8 @@ class BucketLog {
   LoggedSlots Logged(uint32_t bucket) const { return context_.buckets[bucket].Logged(); }
   // No slot of the bucket from this one on holds a record.
   uint64_t SlotEnd(uint32_t bucket) const { return context_.buckets[bucket].SlotEnd(); }
-  // Changes before slots of the bucket are given to other records. A reader that finds a slot in
-  // the index after one call, and has read it before the next, has read that record if the calls
-  // agree.
+  // Changes before slots of the bucket are given to other records. A reader calls it before it
+  // looks a slot up and after it has read the slot. If the calls agree, it has read that record.
   uint64_t ReuseCount(uint32_t bucket) const { return context_.buckets[bucket].ReuseCount(); }
   // Whether slots of the bucket are sequence numbers no more.
   bool HasRows(uint32_t bucket) const { return context_.buckets[bucket].HasRows(); }

@@ -46,8 +46,8 @@ inline constexpr uint64_t kManifestMagic = 0x3145434152474e45;  // "ENGRACE1" as
 inline constexpr uint32_t kAllKeysFormatVersion = 6;
 inline constexpr uint32_t kKeyRangeFormatVersion = 7;
 // Versions 8 and 9 are 6 and 7 with what builds that know only those must refuse. That is checksums
-// with the seed of another store, a batch, which an interruption may have left to be finished, or
-// slots that were used again. A store becomes 8 or 9 when it first has any of that.
+// with the seed of another store, a batch, which may have been interrupted, or slots that were used
+// again. A store becomes 8 or 9 when it first has any of that.
 inline constexpr uint32_t kExtendedAllKeysFormatVersion = 8;
 inline constexpr uint32_t kExtendedKeyRangeFormatVersion = 9;
 // Versions 4 and 5 are 6 and 7 without an index on disk. Builds that know only these would cut a

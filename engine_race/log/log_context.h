@@ -48,8 +48,8 @@ struct LogContext {
   const numa::StorePlacement placement;
   Staging staging;
   std::vector<Bucket> buckets;
-  // Held while the manifest is written anew, and for changes of what it then says beside the
-  // geometry: the format version and whether there are rows.
+  // Held while the manifest is written anew, and for changes of the format version and of whether
+  // there are rows.
   std::mutex manifest_mutex;
   // Whether files.rows is valid. It is made while the store is open, under manifest_mutex.
   std::atomic<bool> has_row_file{false};

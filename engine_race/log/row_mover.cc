@@ -304,6 +304,32 @@ void RowMover::Release() noexcept {
   }
 }
 
+// The rows do not say which of their freed cells were punched out. No reader comes to such cells,
+// and with the bucket locked nobody takes a free row.
+void RowMover::ReleaseLeftovers(uint32_t number) {
+  Bucket& bucket = context_.buckets[number];
+  uint32_t row_count = 0;
+  {
+    const std::lock_guard<std::mutex> lock(bucket.mutex);
+    if (std::exchange(bucket.leftovers_released, true) || !bucket.table.has_rows()) return;
+    row_count = static_cast<uint32_t>(bucket.table.rows().size());
+  }
+  const uint32_t all_cells = (uint32_t{1} << context_.geometry().cells_per_row()) - 1;
+  for (uint32_t index = 0; index < row_count && punches(); ++index) {
+    const std::lock_guard<std::mutex> lock(bucket.mutex);
+    // Cells that this opening gives up are released by Release.
+    if (bucket.unreleased.count(index) != 0) continue;
+    const Row& row = bucket.table.rows()[index];
+    const bool whole_row = bucket.free_rows.count(index) != 0;
+    // A row that is free and cannot be taken has been taken.
+    const uint32_t cells = whole_row ? all_cells : row.free() ? 0 : row.freed_cells;
+    if (cells == 0) continue;
+    const FreedCells leftover{.bucket = number, .row = index, .cells = cells};
+    PunchValues(leftover);
+    if (whole_row) PunchKeys(leftover);
+  }
+}
+
 // False: somebody can come to the cells.
 bool RowMover::ReleaseOne(const FreedCells& freed) {
   if (!CanRelease(freed)) return false;

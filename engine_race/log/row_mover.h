@@ -90,13 +90,19 @@ class RowMover {
   void Free(std::span<const FreedCells> freed);
   // Makes all moves durable that were published before the call, and frees the cells.
   Status Settle();
+  // With the bucket claimed, once in an opening: gives back the space of cells that earlier
+  // openings freed and did not release.
+  void ReleaseLeftovers(uint32_t bucket);
   // Releases the settled cells that nobody can come to any more.
   void Release() noexcept;
 
   // Bytes of cells that wait for Settle, and for Release.
   uint64_t unsettled_bytes() const { return unsettled_bytes_.load(std::memory_order_relaxed); }
   uint64_t unreleased_bytes() const { return unreleased_bytes_.load(std::memory_order_relaxed); }
-  // Bytes of this opening: moved, and given back.
+  // For a cleaner: counts bytes that it has read.
+  void CountRead(uint64_t bytes) { read_bytes_.fetch_add(bytes, std::memory_order_relaxed); }
+  // Bytes of this opening: read, moved, and given back.
+  uint64_t read_bytes() const { return read_bytes_.load(std::memory_order_relaxed); }
   uint64_t moved_bytes() const { return moved_bytes_.load(std::memory_order_relaxed); }
   uint64_t released_bytes() const { return released_bytes_.load(std::memory_order_relaxed); }
   // Whether the file systems give space back. True until one has refused.
@@ -132,6 +138,7 @@ class RowMover {
   // Relaxed everywhere: statistics and hints.
   std::atomic<uint64_t> unsettled_bytes_{0};
   std::atomic<uint64_t> unreleased_bytes_{0};
+  std::atomic<uint64_t> read_bytes_{0};
   std::atomic<uint64_t> moved_bytes_{0};
   std::atomic<uint64_t> released_bytes_{0};
   std::atomic<bool> punches_{true};

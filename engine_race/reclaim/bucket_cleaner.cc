@@ -61,6 +61,7 @@ Status BucketCleaner::Look(uint32_t bucket) {
   choice_ = {};
   freed_count_ = moved_count_ = 0;
   cut_ = BucketCut();
+  log_.mover().ReleaseLeftovers(bucket);
   // Before the cut: what is settled meanwhile is not in its table.
   unsettled_ = log_.mover().UnsettledCells(bucket);
   ENGINE_RACE_RETURN_IF_ERROR(log_.LookAtBucket(bucket, /*first_sequence=*/0, &cut_));
@@ -84,6 +85,7 @@ Status BucketCleaner::ReadEntries(uint32_t bucket) {
     ENGINE_RACE_RETURN_IF_ERROR(log_.KeyFile(bucket).Read(entries_.data() + begin, size,
                                                           log_.KeyOffset(bucket, 0) + begin));
   }
+  log_.mover().CountRead(bytes);
   cut_.PutStaged(reinterpret_cast<format::KeyEntry*>(entries_.data()));
   return Status::Ok();
 }
@@ -236,6 +238,7 @@ Status BucketCleaner::ReadLive(uint32_t bucket, const Cell& cell, char* values) 
   const uint32_t cell_records = cut_.table.cell_records();
   const uint64_t first = uint64_t{cell.row} * cut_.table.row_records() + cell.cell * cell_records;
   ENGINE_RACE_RETURN_IF_ERROR(log_.values().Read(bucket, first, cell_records, values));
+  log_.mover().CountRead(cell_records * kValueBytes);
   for (uint64_t slot = first; slot < first + cell_records; ++slot) {
     if (!cut_.Holds(slot) || !live_[slot]) continue;
     Moving moving;

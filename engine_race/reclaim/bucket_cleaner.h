@@ -23,7 +23,7 @@
 
 namespace engine_race {
 
-// What a bucket's slots hold, in records.
+// How the slots of a bucket are used, in records.
 struct BucketUse {
   uint64_t record_count = 0;  // appended so far
   uint64_t live_count = 0;    // that reads can find, and tombstones that are needed

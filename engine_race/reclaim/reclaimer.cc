@@ -166,6 +166,9 @@ void Reclaimer::NoteCleaned(uint32_t number, const BucketUse& use) {
   bucket.use = use;
   bucket.was_cleaned = true;
   bucket.clean_at = use.record_count + std::max(room, kMinRows * row_records);
+  const std::lock_guard queue_lock(mutex_);
+  look_again_ = true;
+  work_.notify_one();
 }
 
 uint64_t Reclaimer::SettleBytes() const {
@@ -230,6 +233,7 @@ void Reclaimer::Run() noexcept {
       KeepRate();
     } else {
       std::unique_lock lock(mutex_);
+      look_again_ = false;
       const bool has_waiting =
           log_.mover().unsettled_bytes() != 0 || log_.mover().unreleased_bytes() != 0;
       const auto is_wanted = [this] { return stop_ || !queue_.empty(); };
@@ -238,7 +242,7 @@ void Reclaimer::Run() noexcept {
         lock.unlock();
         if (!is_woken) SettleAndRelease();
       } else {
-        work_.wait(lock, is_wanted);
+        work_.wait(lock, [&] { return is_wanted() || look_again_; });
       }
     }
     const std::lock_guard lock(mutex_);
@@ -430,6 +434,7 @@ ReclaimStats Reclaimer::Stats() const {
     stats.live_bytes += live_bytes;
     stats.dead_bytes += dead_bytes;
   }
+  stats.read_bytes = log_.mover().read_bytes();
   stats.moved_bytes = log_.mover().moved_bytes();
   stats.released_bytes = log_.mover().released_bytes();
   return stats;

@@ -36,10 +36,11 @@ namespace engine_race {
 using RecordCounts = std::map<uint32_t, uint64_t>;
 
 struct ReclaimStats {
-  // What the values of live and dead records take. A bucket that was not cleaned in this opening
-  // has no dead records.
+  // Space that the values of live and dead records take. A bucket that was not cleaned in this
+  // opening has no dead records.
   uint64_t live_bytes = 0;
   uint64_t dead_bytes = 0;
+  uint64_t read_bytes = 0;      // of entries and values
   uint64_t moved_bytes = 0;     // written again
   uint64_t released_bytes = 0;  // given back
 };
@@ -116,6 +117,8 @@ class Reclaimer final : public KeyGroupListener {
   mutable std::mutex mutex_;  // around the queue
   std::condition_variable work_;
   std::deque<uint32_t> queue_;
+  // Under mutex_: cells may wait to be settled and released that the thread does not know of.
+  bool look_again_ = false;
   bool stop_ = false;
   std::mutex settle_mutex_;  // writers that settle come one by one
   std::mutex helpers_mutex_;

@@ -135,9 +135,9 @@ Status WindowReader::Read(uint64_t first_key, uint64_t last_key, uint64_t versio
       if (version != kLatestVersion) return Status::Ok();
       // Without a view slots are only good for as long as nobody uses them again.
       ReadStaged();
-      const bool is_stale = std::any_of(segments_.begin(), segments_.end(), [&](const Segment& each) {
-        return IsStale(*context_, each);
-      });
+      const bool is_stale =
+          std::any_of(segments_.begin(), segments_.end(),
+                      [&](const Segment& each) { return IsStale(*context_, each); });
       if (!is_stale) return Status::Ok();
     }
   } catch (const std::bad_alloc&) {
@@ -152,9 +152,8 @@ void WindowReader::ReadStaged() {
       uint32_t& position = plan_.positions[entry];
       if (position == kUnreadablePosition || (position & kStagedPosition) == 0) continue;
       const uint32_t at = position & ~kStagedPosition;
-      const Status status =
-          context_->log.ReadValue(segments_[i].bucket, entries_[entry].ref.slot(),
-                                  window_.data + uint64_t{at} * kValueBytes);
+      const Status status = context_->log.ReadValue(segments_[i].bucket, entries_[entry].ref.slot(),
+                                                    window_.data + uint64_t{at} * kValueBytes);
       position = status.ok() ? at : kUnreadablePosition;
       if (!status.ok() && read_status_.ok()) read_status_ = status;
     }

@@ -77,7 +77,7 @@ class PointReader {
   Status FindLoaded(uint32_t bucket, const FindFn& find) const;
   Status ReadFromLog(uint64_t key, const Found& found, ValueSink value) const;
   Status DeliverOnce(uint64_t key, const Found& found, const char* buffer, ValueSink value) const;
-  // Whether the slot may have been given to another record since the lookup. Views keep their slots.
+  // Whether the slot may have been given to another record since the lookup. Views keep slots.
   bool IsStale(const Found& found) const {
     return !found.at_view && log_.ReuseCount(found.bucket) != found.reuse_count;
   }

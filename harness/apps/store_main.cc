@@ -1,8 +1,8 @@
-// Verifies, copies, backs up or describes a closed store, restores one from a backup, and follows a
-// running one.
+// Verifies, copies, backs up, compacts or describes a closed store, restores one from a backup, and
+// follows a running one.
 //
-// No command but `backup` changes the store: it opens it, which recovers it, and syncs it. All but
-// `top` refuse a store that a process has open for writing.
+// No commands but `backup` and `compact` change the store: they open it, which recovers it, and
+// sync it. All but `top` refuse a store that a process has open for writing.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
@@ -23,6 +23,7 @@
 #include "engine_race/store.h"
 #include "harness/measure/progress.h"
 #include "harness/measure/store_backup.h"
+#include "harness/measure/store_compact.h"
 #include "harness/measure/store_top.h"
 #include "harness/measure/table.h"
 #include "harness/system/version_flag.h"
@@ -295,8 +296,9 @@ int Dump(const std::string& dir, bool every_bucket) {
 
 int main(int argc, char** argv) {
   CLI::App app(
-      "Verifies, copies, backs up or dumps a closed store, restores one from a backup, and follows "
-      "a running one.");
+      "Verifies, copies, backs up, compacts or dumps a closed store, restores one from a backup, "
+      "and "
+      "follows a running one.");
   harness::AddVersionFlag("store", &app);
   app.require_subcommand(1);
   std::string dir;
@@ -324,6 +326,9 @@ int main(int argc, char** argv) {
       app.add_subcommand("restore", "make a store of a backup and its parents, verifying them");
   restore->add_option("BACKUP", dir, "the backup")->required();
   restore->add_option("DST", backup_dir, "where the store goes: missing or empty")->required();
+  CLI::App* const compact = app.add_subcommand(
+      "compact", "give back the space of a closed store's overwritten and deleted records");
+  compact->add_option("DIR", dir, "the store")->required();
   bool every_bucket = false;
   CLI::App* const dump =
       app.add_subcommand("dump", "print a store's manifest, fill, skew and index");
@@ -350,6 +355,7 @@ int main(int argc, char** argv) {
     }
     return harness::RunBackup(dir, backup_dir, since, verify_backup);
   }
+  if (*compact) return harness::RunCompact(dir);
   if (*restore) return harness::RunRestore(dir, backup_dir);
   if (*top) {
     const harness::TopForm form = prometheus ? harness::TopForm::kPrometheus

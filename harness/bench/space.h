@@ -12,8 +12,8 @@
 
 namespace harness {
 
-// The most records that the store has space for at once when it runs these steps. An overwritten
-// record keeps its space, so expected updates count. Writes by time are counted as if by number.
+// The most records that the store has space for at once when it runs these steps. Expected
+// updates count, as if reclaim gave nothing back. Writes by time are counted as if by number.
 uint64_t MostRecords(const BenchConfig& config, const std::vector<std::string>& steps);
 
 // Empty, or why the file systems of the store's directory and of its value paths have no room for

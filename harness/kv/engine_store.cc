@@ -182,6 +182,7 @@ constexpr StatLine kStatLines[] = {
     {"log_written_bytes", &StoreStats::log_written_bytes},
     {"live_bytes", &StoreStats::live_bytes},
     {"dead_bytes", &StoreStats::dead_bytes},
+    {"reclaim_read_bytes", &StoreStats::reclaim_read_bytes},
     {"reclaim_moved_bytes", &StoreStats::reclaim_moved_bytes},
     {"reclaim_freed_bytes", &StoreStats::reclaim_freed_bytes},
     {"index_written_bytes", &StoreStats::index_written_bytes},

@@ -66,6 +66,15 @@ class Interval {
   std::string MibRate(uint64_t StoreStats::*counter) const {
     return Text("%.1f MiB/s", Rate(counter) / (1 << 20));
   }
+  // Bytes written for each byte of values written, or "-" when none was.
+  std::string WriteAmplification() const {
+    const auto values = static_cast<double>(Since(now_.write_count, before_.write_count)) *
+                        engine_race::kValueBytes;
+    const auto written =
+        static_cast<double>(Since(now_.log_written_bytes, before_.log_written_bytes) +
+                            Since(now_.index_written_bytes, before_.index_written_bytes));
+    return values > 0 ? Text("%.2f", written / values) : "-";
+  }
   // "98.2%", or "-" when there was neither a hit nor a miss.
   std::string HitRate(uint64_t StoreStats::*hits, uint64_t StoreStats::*misses) const {
     const auto hit_count = static_cast<double>(Since(now_.*hits, before_.*hits));
@@ -246,7 +255,12 @@ std::string TopTable(const std::string& dir, const PublishedStats& before,
           ", frames " + Mib(stats.frame_memory_bytes) + ", ranges " +
           Mib(stats.range_memory_bytes) + "\n";
   text += "written     log " + interval.MibRate(&StoreStats::log_written_bytes) + ", index " +
-          interval.MibRate(&StoreStats::index_written_bytes) + "\n";
+          interval.MibRate(&StoreStats::index_written_bytes) + "; write amplification " +
+          interval.WriteAmplification() + "\n";
+  text += "space       live " + Mib(stats.live_bytes) + ", dead " + Mib(stats.dead_bytes) +
+          "; reclaim read " + interval.MibRate(&StoreStats::reclaim_read_bytes) + ", wrote again " +
+          interval.MibRate(&StoreStats::reclaim_moved_bytes) + ", freed " +
+          interval.MibRate(&StoreStats::reclaim_freed_bytes) + "\n";
   text += "process     read " + interval.MibRate(&StoreStats::process_read_bytes) + ", written " +
           interval.MibRate(&StoreStats::process_written_bytes) + "\n";
   text += ErrorLine(stats);

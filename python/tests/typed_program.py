@@ -40,6 +40,14 @@ with store.snapshot() as snapshot:
 for block_keys, block in store.blocks(dtype="f4", snapshot=snapshot):
     block.view(numpy.uint8)
 
+store.compact()
+store.compact("all")  # wrong
+space: List[engine_race.BucketSpace] = store.bucket_space()
+space[0].dead_bytes.bit_length()
+space[0].free_bytes  # wrong
+engine_race.open("/tmp/store", reclaim="background", reclaim_dead_percent=20)
+engine_race.open("/tmp/store", reclaim="always")  # wrong
+
 report: engine_race.Report = engine_race.verify("/tmp/store", key_range="0-5")
 report.bad_count.bit_length()
 engine_race.copy("/tmp/store", b"/tmp/copy").colour  # wrong

@@ -100,6 +100,14 @@ TEST(NamedOptionsTest, ValuesOfEachKind) {
   EXPECT_EQ(options.sync_mode, SyncMode::kGroup);
   set("staging_mode", "written");
   EXPECT_EQ(options.staging_mode, StagingMode::kWritten);
+  set("reclaim", "off");
+  EXPECT_EQ(options.reclaim, Reclaim::kOff);
+  set("reclaim", "background");
+  EXPECT_EQ(options.reclaim, Reclaim::kBackground);
+  set("reclaim_dead_percent", "45");
+  EXPECT_EQ(options.reclaim_dead_percent, 45u);
+  set("reclaim_bytes_per_second", "50m");
+  EXPECT_EQ(options.reclaim_bytes_per_second, uint64_t{50} << 20);
   set("paths", "/a:/b c");
   EXPECT_EQ(options.paths, (std::vector<std::string>{"/a", "/b c"}));
   const std::string device = "/dev/disk/by-path/pci-0000:00:1f";
@@ -144,6 +152,9 @@ TEST(NamedOptionsTest, WhatIsNoValueChangesNothing) {
       {"verify_checksums", "1"},
       {"io_backend", "kIoUring"},
       {"sync_mode", ""},
+      {"reclaim", "kOff"},
+      {"reclaim", ""},
+      {"reclaim_dead_percent", "30%"},
       {"paths", "/a::/b"},
       {"key_range", "5"},
       {"paths", "/a:"},

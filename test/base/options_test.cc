@@ -58,6 +58,9 @@ TEST(OptionsTest, EachFieldOutOfRangeIsNamed) {
        }},
       {"numa.mode", [](Options* o) { o->numa.mode = static_cast<NumaMode>(7); }},
       {"staging_mode", [](Options* o) { o->staging_mode = static_cast<StagingMode>(7); }},
+      {"reclaim", [](Options* o) { o->reclaim = static_cast<Reclaim>(7); }},
+      {"reclaim_dead_percent", [](Options* o) { o->reclaim_dead_percent = 0; }},
+      {"reclaim_dead_percent", [](Options* o) { o->reclaim_dead_percent = 100; }},
   };
   for (const BadField& field : fields) {
     Options options;
@@ -82,6 +85,17 @@ TEST(OptionsTest, SmallestGeometryIsValid) {
   options.key_group_bytes = 4096;
   options.bucket_capacity_records = 256;
   EXPECT_TRUE(ValidateOptions(options).ok());
+}
+
+TEST(OptionsTest, ReclaimMayBeginAtAnyShareAndRate) {
+  Options options;
+  for (const uint32_t percent : {1, 99}) {
+    for (const uint64_t rate : {uint64_t{0}, uint64_t{1}, ~uint64_t{0}}) {
+      options.reclaim_dead_percent = percent;
+      options.reclaim_bytes_per_second = rate;
+      EXPECT_TRUE(ValidateOptions(options).ok()) << percent << " " << rate;
+    }
+  }
 }
 
 TEST(OptionsTest, TheIndexMayHaveAllOfTheBudgetOrNoneAndNeverBeWritten) {

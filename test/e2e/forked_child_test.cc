@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "engine_race/store.h"
 #include "test/e2e/engine_fixture.h"
@@ -107,6 +108,7 @@ TEST_F(ForkedChildTest, IsRefusedByEveryCall) {
     std::array<Code, 1> codes;
     Snapshot snapshot;
     Iterator iterator;
+    std::vector<BucketSpace> buckets;
     const VisitFn visit = [](std::string_view, std::string_view) {};
     return is_refused(store->Read(key, &value)) && is_refused(store->ReadInto(1, row.data())) &&
            is_refused(store->MultiRead(keys, values, statuses)) &&
@@ -117,7 +119,8 @@ TEST_F(ForkedChildTest, IsRefusedByEveryCall) {
            is_refused(store->NewIterator({}, &iterator)) &&
            is_refused(store->Read(held, key, &value)) &&
            is_refused(store->ReadInto(held, 1, row.data())) &&
-           is_refused(store->Range(held, {}, {}, visit));
+           is_refused(store->Range(held, {}, {}, visit)) && is_refused(store->Compact()) &&
+           is_refused(store->SpaceByBucket(&buckets));
   });
   LetGo(child);
   ExpectRecords(store.get(), 10);

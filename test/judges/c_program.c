@@ -491,6 +491,14 @@ static const char* const counters[] = {
     "bucket_capacity_records",
     "staging_mapped",
     "path_count",
+    "log_written_bytes",
+    "live_bytes",
+    "dead_bytes",
+    "write_amplification_percent",
+    "reclaim_share_percent",
+    "reclaim_read_bytes",
+    "reclaim_moved_bytes",
+    "reclaim_freed_bytes",
 };
 
 static void case_stats(void) {
@@ -677,6 +685,60 @@ static void case_checkpoints_and_backups(void) {
   remove_in(later);
 }
 
+static uint64_t stat_of(engine_race_store* store, const char* name) {
+  uint64_t values[256];
+  size_t given = 0;
+  size_t i;
+  CHECK(engine_race_stats(store, values, 256, &given) == ENGINE_RACE_OK);
+  for (i = 0; i < given; ++i) {
+    if (strcmp(engine_race_stat_name(i), name) == 0) return values[i];
+  }
+  CHECK(!"there is such a counter");
+  return 0;
+}
+
+static void case_space(void) {
+  engine_race_options* options = small_options();
+  engine_race_store* store = NULL;
+  uint64_t live[65536];
+  uint64_t dead[65536];
+  uint64_t live_sum = 0;
+  uint64_t dead_sum = 0;
+  size_t given = 1;
+  size_t i;
+  int version;
+  unsigned char value[ENGINE_RACE_VALUE_BYTES];
+  CHECK(engine_race_options_set(options, "reclaim", "off") == ENGINE_RACE_OK);
+  CHECK(engine_race_options_set(options, "reclaim", "sometimes") == ENGINE_RACE_INVALID_ARGUMENT);
+  CHECK(engine_race_options_set(options, "reclaim_dead_percent", "100") == ENGINE_RACE_OK);
+  CHECK(engine_race_open(directory, options, &store) == ENGINE_RACE_INVALID_ARGUMENT);
+  CHECK(strstr(engine_race_error_message(), "reclaim_dead_percent") != NULL);
+  CHECK(engine_race_options_set(options, "reclaim_dead_percent", "20") == ENGINE_RACE_OK);
+  CHECK(engine_race_options_set(options, "reclaim_bytes_per_second", "50m") == ENGINE_RACE_OK);
+  CHECK(engine_race_open(directory, options, &store) == ENGINE_RACE_OK);
+  for (version = 1; version <= 20; ++version) write_all(store, version);
+  CHECK(stat_of(store, "reclaim_freed_bytes") == 0);
+  CHECK(engine_race_compact(NULL) == ENGINE_RACE_INVALID_ARGUMENT);
+  CHECK(engine_race_compact(store) == ENGINE_RACE_OK);
+  CHECK(stat_of(store, "reclaim_freed_bytes") > 0);
+  CHECK(engine_race_read(store, key_of(9), value) == ENGINE_RACE_OK && has(value, 9, 20));
+  CHECK(engine_race_bucket_space(store, live, dead, 65536, NULL) == ENGINE_RACE_INVALID_ARGUMENT);
+  CHECK(engine_race_bucket_space(NULL, live, dead, 65536, &given) == ENGINE_RACE_INVALID_ARGUMENT);
+  CHECK(given == 0);
+  CHECK(engine_race_bucket_space(store, live, dead, 65536, &given) == ENGINE_RACE_OK);
+  CHECK(given == stat_of(store, "bucket_count"));
+  for (i = 0; i < given; ++i) {
+    live_sum += live[i];
+    dead_sum += dead[i];
+  }
+  CHECK(live_sum == (uint64_t)kRecords * ENGINE_RACE_VALUE_BYTES);
+  CHECK(live_sum == stat_of(store, "live_bytes") && dead_sum == stat_of(store, "dead_bytes"));
+  CHECK(engine_race_bucket_space(store, NULL, NULL, 1, &given) == ENGINE_RACE_OK && given == 1);
+  CHECK(engine_race_close(store) == ENGINE_RACE_OK);
+  CHECK(engine_race_compact(store) == ENGINE_RACE_INVALID_ARGUMENT);
+  engine_race_options_destroy(options);
+}
+
 int main(void) {
   char base[] = "/tmp/engine_race_c_XXXXXX";
   if (!make_base(base)) return 1;
@@ -694,6 +756,7 @@ int main(void) {
   run("latencies", case_latencies);
   run("closed stores", case_closed_stores);
   run("checkpoints and backups", case_checkpoints_and_backups);
+  run("space that is given back", case_space);
   rmdir(base);
   return failed_checks != 0;
 }

@@ -5,6 +5,7 @@
 
 #include <stdexcept>
 #include <utility>
+#include <vector>
 
 #include "test/judges/judge.h"
 
@@ -45,6 +46,9 @@ void AllCalls(const judge::Directory& dir) {
   JUDGE_CHECK(visits == 999);
   JUDGE_CHECK(store->Stats().bucket_count == 64);
   JUDGE_CHECK(store->Stats().record_count == 1001);
+  JUDGE_CHECK(store->Compact().ok());
+  std::vector<engine_race::BucketSpace> buckets;
+  JUDGE_CHECK(store->SpaceByBucket(&buckets).ok() && buckets.size() == 64);
 }
 
 void SnapshotsAndIterators(const judge::Directory& dir) {

@@ -17,10 +17,10 @@ from ._errors import (ClosedError, CorruptionError, EngineRaceError, FullError,
 from ._iterator import Iterator, Scan
 from ._library import KEY_BYTES, VALUE_BYTES, version
 from ._options import OpenOptions, options
-from ._store import Snapshot, Store, open
+from ._store import BucketSpace, Snapshot, Store, open
 
-__all__ = ["BackupReport", "ClosedError", "CorruptionError", "EngineRaceError", "FullError",
-           "InvalidArgumentError", "Iterator", "KEY_BYTES", "MissingKeyError", "MissingStoreError",
-           "OpenOptions", "OutOfMemoryError", "Report", "Scan", "Snapshot", "Store", "StoreIOError",
-           "VALUE_BYTES", "WriteBatch", "copy", "open", "options", "restore", "verify",
-           "verify_backup", "version"]
+__all__ = ["BackupReport", "BucketSpace", "ClosedError", "CorruptionError", "EngineRaceError",
+           "FullError", "InvalidArgumentError", "Iterator", "KEY_BYTES", "MissingKeyError",
+           "MissingStoreError", "OpenOptions", "OutOfMemoryError", "Report", "Scan", "Snapshot",
+           "Store", "StoreIOError", "VALUE_BYTES", "WriteBatch", "copy", "open", "options",
+           "restore", "verify", "verify_backup", "version"]

@@ -1,8 +1,8 @@
 """Stores and snapshots."""
 from __future__ import annotations
 
-from typing import (TYPE_CHECKING, Any, Callable, Dict, Optional, Tuple, TypeVar, Union,
-                    overload)
+from typing import (TYPE_CHECKING, Any, Callable, Dict, List, NamedTuple, Optional, Tuple, TypeVar,
+                    Union, overload)
 
 from . import _iterator
 from ._arrays import refuse_other_array, view_of_blocks, view_of_rows
@@ -33,6 +33,13 @@ if TYPE_CHECKING:
 
 _Default = TypeVar("_Default")
 _Out = TypeVar("_Out")
+
+
+class BucketSpace(NamedTuple):
+    """Bytes on disk of a bucket's values, as far as known."""
+
+    live_bytes: int
+    dead_bytes: int  # of overwritten and deleted records
 
 
 class _Reader(Held):
@@ -289,6 +296,16 @@ class Store(_Reader):
         check(self._handle.call(lib.engine_race_sync))
         self._handle.hand_on()
 
+    def compact(self) -> None:
+        """Gives back the space of overwritten and deleted records, while other calls go on.
+
+        Reads the key logs and writes some live records again, so it may take long. Snapshots and
+        iterators keep what they can see. A store does the same by itself, unless it was opened with
+        reclaim="off".
+        """
+        check(self._handle.call(lib.engine_race_compact))
+        self._handle.hand_on()
+
     def checkpoint(self, path: Union[str, bytes, os.PathLike[str]]) -> None:
         """Makes a store of its own in a directory that is missing or empty.
 
@@ -316,6 +333,14 @@ class Store(_Reader):
         given = ffi.new("size_t*")
         check(self._handle.call(lib.engine_race_stats, values, len(names), given))
         return {names[i]: values[i] for i in range(min(given[0], len(names)))}
+
+    def bucket_space(self) -> List[BucketSpace]:
+        """Space on disk that the values of each bucket take, in order of key."""
+        count = self.stats()["bucket_count"]
+        live, dead = ffi.new("uint64_t[]", count), ffi.new("uint64_t[]", count)
+        given = ffi.new("size_t*")
+        check(self._handle.call(lib.engine_race_bucket_space, live, dead, count, given))
+        return [BucketSpace(live[i], dead[i]) for i in range(given[0])]
 
     # Last in the class: below it, the name no longer means the builtin.
     def property(self, name: str) -> str:

@@ -4,6 +4,7 @@
 
 #include <fstream>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -143,6 +144,34 @@ TEST_F(StoreProgramTest, BackupsAreMadeSinceOneAnotherAndRestored) {
   OutputOf({"restore", later, dir_.Join("again")}, 1);
   OutputOf({"restore", to, dir_.Join("again")}, 2);  // there is no backup
   OutputOf({"backup", dir_.Join("missing"), dir_.Join("nowhere")}, 2);
+}
+
+TEST_F(StoreProgramTest, CompactGivesBackTheSpaceOfOverwrittenRecords) {
+  {
+    Options options;
+    options.reclaim = engine_race::Reclaim::kOff;
+    std::unique_ptr<Store> store;
+    ASSERT_TRUE(Store::Open(options, dir_.Join("store"), &store).ok());
+    for (uint64_t i = 0; i < 2000; ++i) {
+      ASSERT_TRUE(store->Write(KeyOf(i % 40), ValueOf(i % 40, i)).ok());
+    }
+  }
+  const std::string output = OutputOf({"compact", dir_.Join("store")}, 0);
+  std::istringstream words(output);
+  double freed_megabytes = 0;
+  words >> freed_megabytes;
+  EXPECT_GE(freed_megabytes, 1700 * 4096 / 1e6) << output;
+  EXPECT_NE(output.find("0.2 MB are live"), std::string::npos) << output;
+  OutputOf({"verify", dir_.Join("store")}, 0);
+  OutputOf({"compact", dir_.Join("nothing")}, 2);
+  std::unique_ptr<Store> store;
+  ASSERT_TRUE(Store::Open({}, dir_.Join("store"), &store).ok());
+  OutputOf({"compact", dir_.Join("store")}, 2);  // a process has it open
+  std::string value;
+  for (uint64_t i = 0; i < 40; ++i) {
+    ASSERT_TRUE(store->Read(KeyOf(i), &value).ok());
+    EXPECT_EQ(value, ValueOf(i, 1960 + i));
+  }
 }
 
 TEST_F(StoreProgramTest, RefusesAnUnknownCommand) {

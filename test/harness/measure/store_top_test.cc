@@ -48,6 +48,13 @@ PublishedStats Now() {
   now.stats.frame_hit_count += 75;
   now.stats.frame_miss_count += 25;
   now.stats.log_written_bytes += 6 << 20;
+  now.stats.index_written_bytes += 2 << 20;
+  now.stats.write_count += 1024;  // 4 MiB
+  now.stats.live_bytes = 5 << 20;
+  now.stats.dead_bytes = 3 << 19;
+  now.stats.reclaim_read_bytes += 8 << 20;
+  now.stats.reclaim_moved_bytes += 1 << 20;
+  now.stats.reclaim_freed_bytes += 3 << 20;
   now.stats.index_memory_bytes = 3 << 20;
   now.stats.frame_memory_bytes = 1 << 20;
   for (int i = 0; i < 99; ++i) {
@@ -137,6 +144,18 @@ TEST(StoreTopTest, AnOutputThatCannotBeWrittenIsAnExitCode) {
 
 // The numbers of a store that is stopped, by a signal for example, are not those of a store that
 // runs.
+TEST(StoreTopTest, SpaceAndWriteAmplificationAreShown) {
+  const std::string table = TopTable("somewhere", Before(), Now());
+  EXPECT_EQ(LineOf(table, "written"),
+            "written     log 3.0 MiB/s, index 1.0 MiB/s; write amplification 2.00");
+  EXPECT_EQ(
+      LineOf(table, "space"),
+      "space       live 5.0 MiB, dead 1.5 MiB; reclaim read 4.0 MiB/s, wrote again 0.5 MiB/s, "
+      "freed 1.5 MiB/s");
+  EXPECT_NE(LineOf(TopTable("somewhere", Now(), Now()), "written").find("amplification -"),
+            std::string::npos);
+}
+
 TEST(StoreTopTest, PrometheusGetsNoStaleNumbers) {
   engine_race::test::TempDir dir;
   std::ofstream(dir.Join("manifest")) << "there is a store";

@@ -1,0 +1,17 @@
+// The compaction of bin/store: gives back the space of a store that no process has open.
+//
+// Thread safety: one call at a time for a store.
+#ifndef HARNESS_MEASURE_STORE_COMPACT_H_
+#define HARNESS_MEASURE_STORE_COMPACT_H_
+
+#include <string>
+
+namespace harness {
+
+// Opens the store in `dir`, gives the space of overwritten and deleted records back, and prints how
+// much that was. Returns the exit code: 0, 1 for a damaged store, else 2.
+int RunCompact(const std::string& dir);
+
+}  // namespace harness
+
+#endif  // HARNESS_MEASURE_STORE_COMPACT_H_
