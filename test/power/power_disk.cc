@@ -126,6 +126,9 @@ long PowerDisk::OnCall(SystemCall* call) {
     change.kind = Change::Kind::kResize;
     change.size = static_cast<uint64_t>(call->length);
     result = OnChange(call, file.get(), std::move(change));
+  } else if ((call->flags & FALLOC_FL_PUNCH_HOLE) != 0 && !punches_holes) {
+    result = -1;
+    errno = EOPNOTSUPP;
   } else if ((call->flags & FALLOC_FL_PUNCH_HOLE) != 0) {
     change.kind = Change::Kind::kPunch;
     change.offset = static_cast<uint64_t>(call->offset);

@@ -30,11 +30,11 @@ void SayHowToRepeat(uint64_t seed, uint64_t number) {
 }
 
 // The run number `number` of a seed. False when it went wrong, which is printed.
-bool RunNumber(uint64_t seed, uint64_t number, PowerTally* tally) {
+bool RunNumber(uint64_t seed, uint64_t number, Life life, PowerTally* tally) {
   std::seed_seq sequence{seed, number};
   std::vector<uint32_t> words(2);
   sequence.generate(words.begin(), words.end());
-  PowerRun run(uint64_t{words[0]} << 32 | words[1], tally);
+  PowerRun run(uint64_t{words[0]} << 32 | words[1], life, tally);
   std::string complaint;
   if (run.Run(&complaint)) return true;
   SayHowToRepeat(seed, number);
@@ -43,10 +43,10 @@ bool RunNumber(uint64_t seed, uint64_t number, PowerTally* tally) {
 }
 
 // The runs `first`, `first` + kProcessCount, ... until `states` have been judged.
-bool RunShare(uint64_t seed, uint64_t first, uint64_t states, PowerTally* tally) {
+bool RunShare(uint64_t seed, uint64_t first, uint64_t states, Life life, PowerTally* tally) {
   for (uint64_t number = first; tally->states < states; number += kProcessCount) {
     tally->run_number = number;
-    if (!RunNumber(seed, number, tally)) return false;
+    if (!RunNumber(seed, number, life, tally)) return false;
   }
   return true;
 }
@@ -75,24 +75,21 @@ class SharedTallies {
   PowerTally* tallies_;
 };
 
-TEST(PowerLossTest, RandomLives) {
+// Runs lives in processes, not threads: there is one hook in a process. POWER_STATE repeats one.
+void RunLives(Life life, uint64_t states, SharedTallies* tallies) {
   const uint64_t seed = FromEnvironment("POWER_SEED", 1);
-  const uint64_t states = FromEnvironment("POWER_STATES", Sized(20000, 1000));
+  ASSERT_TRUE(tallies->made());
   if (std::getenv("POWER_STATE") != nullptr) {
-    PowerTally tally;
-    EXPECT_TRUE(
-        RunNumber(seed, FromEnvironment("POWER_STATE", 0) / PowerRun::kStatesPerRun, &tally));
+    const uint64_t number = FromEnvironment("POWER_STATE", 0) / PowerRun::kStatesPerRun;
+    EXPECT_TRUE(RunNumber(seed, number, life, tallies->of(0)));
     return;
   }
-  // Processes, not threads: there is one hook in a process.
-  SharedTallies tallies;
-  ASSERT_TRUE(tallies.made());
   std::vector<pid_t> children;
   for (uint32_t i = 0; i < kProcessCount; ++i) {
     children.push_back(::fork());
     if (children.back() != 0) continue;
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // a test that is given up leaves nobody behind
-    const bool good = RunShare(seed, i, states / kProcessCount, tallies.of(i));
+    const bool good = RunShare(seed, i, states / kProcessCount, life, tallies->of(i));
     ::syscall(SYS_exit_group, good ? 0 : 1);
   }
   for (uint32_t i = 0; i < kProcessCount; ++i) {
@@ -100,9 +97,9 @@ TEST(PowerLossTest, RandomLives) {
     ASSERT_EQ(::waitpid(children[i], &status, 0), children[i]);
     EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "status " << status;
     // One that was killed could not say.
-    if (!WIFEXITED(status)) SayHowToRepeat(seed, tallies.of(i)->run_number);
+    if (!WIFEXITED(status)) SayHowToRepeat(seed, tallies->of(i)->run_number);
   }
-  const auto sum = [&](uint64_t PowerTally::*field) { return tallies.Sum(field); };
+  const auto sum = [&](uint64_t PowerTally::*field) { return tallies->Sum(field); };
   std::cout << sum(&PowerTally::states) << " states, " << sum(&PowerTally::lossy_states)
             << " with losses, " << sum(&PowerTally::whole_states) << " lucky, "
             << sum(&PowerTally::striped_states) << " striped, "
@@ -110,19 +107,44 @@ TEST(PowerLossTest, RandomLives) {
             << sum(&PowerTally::recovery_states) << " in recovery, "
             << sum(&PowerTally::creation_states) << " in creation; "
             << sum(&PowerTally::lost_writes) << " writes lost, " << sum(&PowerTally::durable_writes)
-            << " in sync modes, " << sum(&PowerTally::failed_flushes) << " failed flushes"
-            << std::endl;
-  if (HasFailure()) return;
+            << " in sync modes, " << sum(&PowerTally::batches) << " batches, "
+            << sum(&PowerTally::failed_flushes) << " failed flushes; "
+            << sum(&PowerTally::row_states) << " states with rows, "
+            << sum(&PowerTally::compacting_states) << " in Compact, "
+            << sum(&PowerTally::moved_bytes) / kValueBytes << " records moved and "
+            << sum(&PowerTally::freed_bytes) / kValueBytes << " freed" << std::endl;
+  if (testing::Test::HasFailure()) return;
   EXPECT_GE(sum(&PowerTally::states), states / kProcessCount * kProcessCount);
   // What the states are worth.
   EXPECT_GT(sum(&PowerTally::lossy_states), states / 10);
   EXPECT_GT(sum(&PowerTally::whole_states), states / 50);
-  EXPECT_GT(sum(&PowerTally::recovery_states), states / 100);
   EXPECT_GT(sum(&PowerTally::striped_states), states / 8);
   EXPECT_GT(sum(&PowerTally::remounted_states), states / 5);
-  EXPECT_GT(sum(&PowerTally::creation_states), states / 100);
   EXPECT_GT(sum(&PowerTally::durable_writes), states);
-  EXPECT_GT(sum(&PowerTally::failed_flushes), states / 200);
+  EXPECT_GT(sum(&PowerTally::batches), states);
+}
+
+TEST(PowerLossTest, RandomLives) {
+  const uint64_t states = FromEnvironment("POWER_STATES", Sized(20000, 1000));
+  SharedTallies tallies;
+  RunLives(Life::kAnyUse, states, &tallies);
+  if (HasFailure() || std::getenv("POWER_STATE") != nullptr) return;
+  EXPECT_GT(tallies.Sum(&PowerTally::recovery_states), states / 100);
+  EXPECT_GT(tallies.Sum(&PowerTally::creation_states), states / 100);
+  EXPECT_GT(tallies.Sum(&PowerTally::failed_flushes), states / 200);
+}
+
+// Few keys, overwritten, deleted and compacted away.
+TEST(PowerLossTest, RandomLivesThatUseSlotsAgain) {
+  const uint64_t states = FromEnvironment("POWER_STATES", Sized(3000, 200));
+  SharedTallies tallies;
+  RunLives(Life::kReuse, states, &tallies);
+  if (HasFailure() || std::getenv("POWER_STATE") != nullptr) return;
+  EXPECT_GT(tallies.Sum(&PowerTally::row_states), states / 3);
+  EXPECT_GT(tallies.Sum(&PowerTally::compacting_states), states / 20);
+  EXPECT_GT(tallies.Sum(&PowerTally::recovery_states), states / 100);
+  EXPECT_GT(tallies.Sum(&PowerTally::moved_bytes), states * kValueBytes);
+  EXPECT_GT(tallies.Sum(&PowerTally::freed_bytes), 16 * states * kValueBytes);
 }
 
 }  // namespace

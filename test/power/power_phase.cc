@@ -1,5 +1,7 @@
 #include "test/power/power_phase.h"
 
+#include <algorithm>
+
 #include "test/power/write_history.h"
 
 namespace engine_race::test {
@@ -10,9 +12,12 @@ T OneOf(Random* random, const T (&choices)[kCount]) {
   return choices[Below(random, kCount)];
 }
 
+// Few keys in all lanes of a bucket, so that they fit into one of its rows.
+constexpr uint64_t kMaxReusedKeys = 32;
+
 }  // namespace
 
-Options DrawPowerGeometry(Random* random) {
+Options DrawPowerGeometry(Life life, Random* random) {
   Options geometry;
   constexpr uint32_t kBucketCounts[] = {1, 1, 2, 4, 8};
   constexpr uint32_t kGroups[] = {1, 2, 2, 4, 8};
@@ -28,10 +33,16 @@ Options DrawPowerGeometry(Random* random) {
   geometry.io_backend = IoBackend::kPsync;
   geometry.journal_bytes = kMinJournalBytes;
   geometry.stripe_unit_bytes = kMinStripeUnitBytes;
+  if (life == Life::kReuse) {
+    geometry.bucket_count = 1 + static_cast<uint32_t>(Below(random, 2));
+    geometry.file_count = 1;
+    geometry.key_group_bytes = 4096;
+    geometry.bucket_capacity_records = Chance(random, 0.5) ? 4 * 256 : 8 * 256;
+  }
   return geometry;
 }
 
-PowerPhase DrawPowerPhase(Random* random) {
+PowerPhase DrawPowerPhase(Life life, Random* random) {
   PowerPhase phase;
   if (Chance(random, 0.15)) {
     phase.thread_count = 2 + static_cast<uint32_t>(Below(random, LaneNames::kThreadCount - 1));
@@ -45,6 +56,7 @@ PowerPhase DrawPowerPhase(Random* random) {
   } else {
     phase.write_count = 250 + Below(random, 400);
   }
+  if (life == Life::kReuse && length < 50) phase.write_count = 400 + Below(random, 1200);
   phase.write_count = (phase.write_count + phase.thread_count - 1) / phase.thread_count;
   phase.key_count = uint64_t{1} << (2 + Below(random, 8));
   constexpr double kSyncChances[] = {0, 0, 0.02, 0.1, 0.3};
@@ -54,6 +66,14 @@ PowerPhase DrawPowerPhase(Random* random) {
   phase.delete_chance = OneOf(random, kDeleteChances);
   phase.failing_flush = Chance(random, 0.06) ? 1 + Below(random, 12) : 0;
   phase.look_chance = Chance(random, 0.5) ? 0.1 : 0.5;
+  constexpr double kBatchChances[] = {0, 0.05, 0.3};
+  phase.batch_chance = OneOf(random, kBatchChances);
+  if (life == Life::kReuse) {
+    phase.key_count = std::min(phase.key_count, kMaxReusedKeys);
+    constexpr double kCompactChances[] = {0, 0.01, 0.05};
+    phase.compact_chance = OneOf(random, kCompactChances);
+    phase.look_chance = 0.05;
+  }
   return phase;
 }
 

@@ -9,6 +9,10 @@
 
 namespace engine_race::test {
 
+// What a life is about. In one of reuse so much is overwritten in few rows that slots are freed and
+// used again.
+enum class Life : uint8_t { kAnyUse, kReuse };
+
 // How the store is used between two losses of power.
 struct PowerPhase {
   uint32_t thread_count = 1;
@@ -18,11 +22,13 @@ struct PowerPhase {
   double reopen_chance = 0;
   double delete_chance = 0;
   double look_chance = 0;
+  double batch_chance = 0;
+  double compact_chance = 0;
   uint64_t failing_flush = 0;  // counted from 1; 0: none fails
 };
 
-Options DrawPowerGeometry(Random* random);
-PowerPhase DrawPowerPhase(Random* random);
+Options DrawPowerGeometry(Life life, Random* random);
+PowerPhase DrawPowerPhase(Life life, Random* random);
 // Of an opening of a store of that geometry, for that phase.
 Options DrawPowerOptions(const Options& geometry, const PowerPhase& phase, Random* random);
 

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <filesystem>
+#include <fstream>
+#include <map>
 #include <thread>
 
 #include "engine_race/log/format.h"
@@ -12,12 +15,22 @@ namespace engine_race::test {
 namespace {
 
 constexpr uint32_t kMaxLosses = 3;
+constexpr uint64_t kMaxBatchWrites = 300;
+
+// Whether the store's manifest names its file of rows.
+bool HasRows(const std::string& dir) {
+  std::ifstream manifest(dir + "/" + format::kManifestName, std::ios::binary);
+  uint32_t has_rows = 0;
+  manifest.seekg(sizeof(format::Manifest) + offsetof(format::ManifestPaths, has_rows));
+  manifest.read(reinterpret_cast<char*>(&has_rows), sizeof(has_rows));
+  return manifest.good() && has_rows != 0;
+}
 
 }  // namespace
 
-PowerRun::PowerRun(uint64_t seed, PowerTally* tally)
-    : seed_(seed), tally_(tally), random_(seed), take_random_(seed ^ 0x7a6b) {
-  geometry_ = DrawPowerGeometry(&random_);
+PowerRun::PowerRun(uint64_t seed, Life life, PowerTally* tally)
+    : seed_(seed), life_(life), tally_(tally), random_(seed), take_random_(seed ^ 0x7a6b) {
+  geometry_ = DrawPowerGeometry(life, &random_);
   names_.bucket_count = geometry_.bucket_count;
   // A third path is the store's own directory.
   path_count_ = Chance(&random_, 0.25) ? 2 + static_cast<uint32_t>(Below(&random_, 2)) : 0;
@@ -66,13 +79,15 @@ bool PowerRun::Live(State state) {
   const uint32_t losses = state.losses;
   if (losses > 0) ++tally_->states;
   if (losses > 0 && path_count_ > 0) ++tally_->striped_states;
-  const PowerPhase phase = DrawPowerPhase(&random_);
+  if (std::filesystem::exists(state.dir + "/" + format::kRowsName)) ++tally_->row_states;
+  const PowerPhase phase = DrawPowerPhase(life_, &random_);
   const bool goes_on = losses == 0 || (losses < kMaxLosses && Chance(&random_, 0.6));
   PowerDisk disk(state.dir);
   const bool remounted = losses > 0 && Chance(&random_, 0.4);
   if (remounted) ++tally_->remounted_states;
   disk.boot_id_path = remounted ? state.boot_id_path : NewBootId(&states_, &random_);
   disk.mount_number = state.mount_number + (remounted ? 1 : 0);
+  disk.punches_holes = !Chance(&random_, 0.2);
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     history_ = state.history;
@@ -85,7 +100,10 @@ bool PowerRun::Live(State state) {
     if (!flushes_may_fail_ || phase.failing_flush == 0 || flushes_left-- != 1) return false;
     // The index on disk is derived: the store does without it.
     const std::string file = name.substr(name.rfind('/') + 1);
-    if (!file.starts_with(format::kIndexFilePrefix)) flush_has_failed_ = true;
+    // Reclaim tries to make its file again later.
+    const bool makes_rows =
+        file == format::kManifestTempName || (file == format::kRowsName && !HasRows(state.dir));
+    if (!file.starts_with(format::kIndexFilePrefix) && !makes_rows) flush_has_failed_ = true;
     return true;
   };
   const ScopedHook hook(&disk);
@@ -119,12 +137,14 @@ void PowerRun::TakeStates(PowerDisk* disk, const PowerPhase& phase, uint32_t los
   states_to_take_ = std::min(kStatesPerRun - states_made_,
                              losses == 0 ? 2 + Below(&random_, 3) : 1 + Below(&random_, 2));
   take_in_opening_ = Chance(&random_, 0.25);
+  take_in_compact_ = !take_in_opening_ && phase.compact_chance > 0 && Chance(&random_, 0.6);
   // Roughly how many events there will be; the last states may find none left.
   constexpr uint64_t kCreationEvents = 100;
   constexpr uint64_t kOpeningEvents = 40;
   const uint64_t events = take_in_opening_ ? (losses == 0 ? kCreationEvents : kOpeningEvents)
                                            : 2 * phase.write_count * phase.thread_count;
-  mean_gap_ = events / (states_to_take_ + 1) + 1;
+  constexpr uint64_t kCompactGap = 40;
+  mean_gap_ = take_in_compact_ ? kCompactGap : events / (states_to_take_ + 1) + 1;
   events_to_next_ = Below(&random_, 2 * mean_gap_);
   disk->on_event = [this, disk, losses](const std::string& event) { OnEvent(disk, event, losses); };
 }
@@ -132,6 +152,7 @@ void PowerRun::TakeStates(PowerDisk* disk, const PowerPhase& phase, uint32_t los
 void PowerRun::OnEvent(PowerDisk* disk, const std::string& event, uint32_t losses) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (states_to_take_ == 0 || (bounds_are_fixed_ && !take_in_opening_)) return;
+  if (take_in_compact_ && compacting_count_ == 0) return;
   if (events_to_next_-- > 0) return;
   events_to_next_ = Below(&take_random_, 2 * mean_gap_);
   --states_to_take_;
@@ -154,6 +175,7 @@ void PowerRun::TakeState(PowerDisk* disk, const std::string& event, uint32_t los
     state.bounds = fixed_bounds_;
     ++(losses == 0 ? tally_->creation_states : tally_->recovery_states);
   }
+  if (compacting_count_ > 0) ++tally_->compacting_states;
   ++states_made_;
   waiting_.push_back(std::move(state));
 }
@@ -166,10 +188,14 @@ bool PowerRun::Open(const std::string& dir, const Options& options) {
 
 // Opens a state that a loss of power has left.
 bool PowerRun::OpenState(const State& state, const Options& options) {
+  std::error_code no_file;
+  const uint64_t batch_bytes =
+      std::filesystem::file_size(state.dir + "/" + format::kLargeBatchName, no_file);
+  large_batch_waits_ = !no_file && batch_bytes > 0;
   if (!Chance(&random_, 0.15)) return Open(state.dir, options);
   uint64_t foretold = 0;
   if (!Verify(state.dir, &foretold) || !Open(state.dir, options)) return false;
-  return store_->Stats().record_count == foretold ||
+  return large_batch_waits_ || store_->Stats().record_count == foretold ||
          Fail("Verify foretold " + std::to_string(foretold) + " records");
 }
 
@@ -201,7 +227,11 @@ bool PowerRun::JudgeState(const State& state, std::shared_ptr<WriteHistory>* nex
   Contents seen;
   if (!ReadAll(&seen)) return false;
   *next = std::make_shared<WriteHistory>(names_);
-  const WriteHistory::Outcome outcome = state.history->Judge(state.bounds, seen, next->get());
+  WriteHistory::Outcome outcome = state.history->Judge(state.bounds, seen, next->get());
+  if (large_batch_waits_) {
+    (*next)->AllowAgain(kMaxBatchWrites);
+    outcome.most_records += kMaxBatchWrites * names_.bucket_count;
+  }
   if (!outcome.good) return Fail(outcome.complaint);
   // Keys that Range has not must not be read either.
   for (int i = 0; i < 8; ++i) {
@@ -264,7 +294,8 @@ bool PowerRun::Use(const std::string& dir, const PowerPhase& phase, const Option
 
 // Whether a call failed because of the flush that was made to fail.
 bool PowerRun::ExpectedFailure(const Status& status) const {
-  return flush_has_failed_ && status.code() == Code::kIOError;
+  // Nothing can be freed of a full region then.
+  return flush_has_failed_ && (status.code() == Code::kIOError || status.code() == Code::kFull);
 }
 
 // A store that has seen a flush fail takes nothing any more until it is opened again, and has then
@@ -302,27 +333,42 @@ bool PowerRun::Step(const PowerPhase& phase, uint32_t thread, Random* random, Po
   if (Chance(random, phase.look_chance)) disk->Look();
   if (Chance(random, phase.sync_chance) && !SyncOne()) return false;
   if (Chance(random, 0.03) && !ReadOne(phase, random)) return false;
-  if (!WriteOne(phase, thread, random)) return false;
+  if (Chance(random, phase.compact_chance) && !CompactOne()) return false;
+  const bool wrote = Chance(random, phase.batch_chance) ? WriteMany(phase, thread, random)
+                                                        : WriteOne(phase, thread, random);
+  if (!wrote) return false;
   if (disk->on_event) disk->on_event("between two writes");
   return true;
 }
 
-bool PowerRun::WriteOne(const PowerPhase& phase, uint32_t thread, Random* random) {
-  const auto bucket = static_cast<uint32_t>(Below(random, names_.bucket_count));
-  // Threads that all write at once still fit.
-  if (history_->RecordCount(bucket) + phase.thread_count > geometry_.bucket_capacity_records) {
-    return true;
-  }
+uint64_t PowerRun::DrawKey(const PowerPhase& phase, uint32_t thread, uint32_t bucket,
+                           Random* random) const {
   // A thread by itself may write to any lane.
   const uint32_t lane = phase.thread_count > 1
                             ? thread
                             : static_cast<uint32_t>(Below(random, LaneNames::kThreadCount));
-  const uint64_t key = names_.KeyOf(bucket, lane, Below(random, phase.key_count));
-  uint64_t version = 0;
-  if (!Chance(random, phase.delete_chance)) {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    version = next_version_++;
-  }
+  return names_.KeyOf(bucket, lane, Below(random, phase.key_count));
+}
+
+// 0: a deletion.
+uint64_t PowerRun::DrawVersion(const PowerPhase& phase, Random* random) {
+  if (Chance(random, phase.delete_chance)) return 0;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return next_version_++;
+}
+
+// Whether `count` records fit into the bucket besides those that other threads write at once.
+bool PowerRun::Fits(const PowerPhase& phase, uint32_t bucket, uint64_t count) const {
+  if (life_ == Life::kReuse) return true;
+  const uint64_t others = (phase.thread_count - 1) * (phase.batch_chance > 0 ? kMaxBatchWrites : 1);
+  return history_->RecordCount(bucket) + count + others <= geometry_.bucket_capacity_records;
+}
+
+bool PowerRun::WriteOne(const PowerPhase& phase, uint32_t thread, Random* random) {
+  const auto bucket = static_cast<uint32_t>(Below(random, names_.bucket_count));
+  if (!Fits(phase, bucket, 1)) return true;
+  const uint64_t key = DrawKey(phase, thread, bucket, random);
+  const uint64_t version = DrawVersion(phase, random);
   const size_t number = history_->Begin(key, version);
   const Status status = version == 0 ? store_->Delete(test::KeyOf(key))
                                      : store_->Write(test::KeyOf(key), ValueOf(key, version));
@@ -334,6 +380,61 @@ bool PowerRun::WriteOne(const PowerPhase& phase, uint32_t thread, Random* random
     ++tally_->durable_writes;
   }
   return true;
+}
+
+bool PowerRun::WriteMany(const PowerPhase& phase, uint32_t thread, Random* random) {
+  const uint64_t count =
+      Chance(random, 0.05) ? 2 + Below(random, kMaxBatchWrites - 1) : 2 + Below(random, 6);
+  std::map<uint64_t, uint64_t> writes;
+  std::vector<uint64_t> counts(names_.bucket_count);
+  for (uint64_t i = 0; i < count; ++i) {
+    const auto bucket = static_cast<uint32_t>(Below(random, names_.bucket_count));
+    if (!Fits(phase, bucket, counts[bucket] + 1)) continue;
+    const uint64_t key = DrawKey(phase, thread, bucket, random);
+    if (writes.contains(key)) continue;
+    writes[key] = DrawVersion(phase, random);
+    ++counts[bucket];
+  }
+  const bool durable = sync_mode_ != SyncMode::kNone;
+  uint64_t batch_number = 0;
+  if (durable) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    batch_number = next_batch_++;
+  }
+  WriteBatch batch;
+  std::vector<std::pair<uint64_t, size_t>> numbers;
+  for (const auto& [key, version] : writes) {
+    const Status added = version == 0 ? batch.Delete(test::KeyOf(key))
+                                      : batch.Put(test::KeyOf(key), ValueOf(key, version));
+    if (!added.ok()) return Fail("batch: " + added.ToString());
+    numbers.emplace_back(key, history_->Begin(key, version, batch_number));
+  }
+  const Status status = store_->Write(batch);
+  if (!status.ok()) return ExpectedFailure(status) || Fail("batch: " + status.ToString());
+  for (const auto& [key, number] : numbers) history_->Acknowledge(key, number, durable);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  ++tally_->batches;
+  if (durable) tally_->durable_writes += numbers.size();
+  return true;
+}
+
+bool PowerRun::CompactOne() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    ++compacting_count_;
+  }
+  const Status status = store_->Compact();
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    --compacting_count_;
+  }
+  return status.ok() || ExpectedFailure(status) || Fail("compact: " + status.ToString());
+}
+
+void PowerRun::TallyReclaim() {
+  const StoreStats stats = store_->Stats();
+  tally_->moved_bytes += stats.reclaim_moved_bytes;
+  tally_->freed_bytes += stats.reclaim_freed_bytes;
 }
 
 bool PowerRun::SyncOne() {
@@ -363,6 +464,7 @@ bool PowerRun::CheckWhole(const char* when) {
 }
 
 bool PowerRun::CloseAndVerify(const std::string& dir, const Options& options) {
+  TallyReclaim();
   store_.reset();
   if (options.sync_on_close) history_->MarkDurable(history_->Acknowledged());
   uint64_t record_count = 0;

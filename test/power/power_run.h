@@ -38,14 +38,19 @@ struct PowerTally {
   uint64_t durable_writes = 0;    // acknowledged in a sync mode
   uint64_t lost_writes = 0;
   uint64_t failed_flushes = 0;
-  uint64_t run_number = 0;  // of the run that is under way
+  uint64_t batches = 0;
+  uint64_t row_states = 0;   // of a store that may have used slots again
+  uint64_t moved_bytes = 0;  // by reclaim
+  uint64_t freed_bytes = 0;
+  uint64_t compacting_states = 0;  // power lost in the middle of Compact
+  uint64_t run_number = 0;         // of the run that is under way
 };
 
 class PowerRun {
  public:
   static constexpr uint64_t kStatesPerRun = 10;
 
-  PowerRun(uint64_t seed, PowerTally* tally);
+  PowerRun(uint64_t seed, Life life, PowerTally* tally);
   ~PowerRun();
 
   // Makes and judges at most kStatesPerRun states. False with *complaint when one is wrong.
@@ -77,6 +82,12 @@ class PowerRun {
   bool ReopenAfterFailure(const std::string& dir, const Options& options);
   bool Step(const PowerPhase& phase, uint32_t thread, Random* random, PowerDisk* disk);
   bool WriteOne(const PowerPhase& phase, uint32_t thread, Random* random);
+  bool WriteMany(const PowerPhase& phase, uint32_t thread, Random* random);
+  uint64_t DrawKey(const PowerPhase& phase, uint32_t thread, uint32_t bucket, Random* random) const;
+  uint64_t DrawVersion(const PowerPhase& phase, Random* random);
+  bool Fits(const PowerPhase& phase, uint32_t bucket, uint64_t count) const;
+  bool CompactOne();
+  void TallyReclaim();
   bool SyncOne();
   bool ReadOne(const PowerPhase& phase, Random* random);
   bool CheckWhole(const char* when);
@@ -87,6 +98,7 @@ class PowerRun {
   bool Fail(const std::string& what);
 
   const uint64_t seed_;
+  const Life life_;
   PowerTally* const tally_;
   Random random_;
   StateDirectory states_;
@@ -94,7 +106,9 @@ class PowerRun {
   Options geometry_;
   uint32_t path_count_ = 0;
   LaneNames names_;
-  uint64_t next_version_ = 1;  // under mutex_ while threads write
+  // Under mutex_ while threads write.
+  uint64_t next_version_ = 1;
+  uint64_t next_batch_ = 1;
 
   std::unique_ptr<Store> store_;
   std::atomic<bool> flushes_may_fail_{false};
@@ -106,7 +120,11 @@ class PowerRun {
   LossBounds fixed_bounds_;  // of a history that nothing is added to yet
   bool bounds_are_fixed_ = false;
   Random take_random_;
+  // The state that is opened has a large batch that was interrupted.
+  bool large_batch_waits_ = false;
   bool take_in_opening_ = false;
+  bool take_in_compact_ = false;
+  uint32_t compacting_count_ = 0;  // threads
   uint64_t events_to_next_ = 0;
   uint64_t mean_gap_ = 0;
   uint64_t states_to_take_ = 0;

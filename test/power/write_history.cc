@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <set>
 
 namespace engine_race::test {
 namespace {
@@ -30,10 +31,10 @@ uint32_t LaneNames::LaneOf(uint64_t key) const {
   return bucket * kThreadCount + static_cast<uint32_t>(key >> kThreadShift) % kThreadCount;
 }
 
-size_t WriteHistory::Begin(uint64_t key, uint64_t version) {
+size_t WriteHistory::Begin(uint64_t key, uint64_t version, uint64_t batch) {
   const std::lock_guard<std::mutex> lock(mutex_);
   std::vector<Write>& writes = lanes_[names_.LaneOf(key)].writes;
-  writes.push_back({key, version, tick_++});
+  writes.push_back({key, version, batch, tick_++});
   return writes.size() - 1;
 }
 
@@ -83,6 +84,13 @@ Contents WriteHistory::Whole() const {
   return whole;
 }
 
+void WriteHistory::AllowAgain(uint64_t record_count) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (uint32_t i = 0; i < lanes_.size(); i += LaneNames::kThreadCount) {
+    lanes_[i].most_base_records += record_count;
+  }
+}
+
 uint64_t WriteHistory::RecordCount(uint32_t bucket) const {
   const std::lock_guard<std::mutex> lock(mutex_);
   uint64_t count = 0;
@@ -128,6 +136,24 @@ bool WriteHistory::OrderHolds(uint32_t bucket, const LossBounds& bounds,
   return last_survivor_began < first_missing_ended;
 }
 
+// A batch of which some write surely survived and another is surely missing. 0: there is none.
+uint64_t WriteHistory::TornBatch(const LossBounds& bounds, const std::vector<Fit>& fits) const {
+  std::set<uint64_t> survived;
+  std::set<uint64_t> missing;
+  for (size_t i = 0; i < lanes_.size(); ++i) {
+    for (size_t n = 0; n < bounds.begun[i]; ++n) {
+      const uint64_t batch = lanes_[i].writes[n].batch;
+      if (batch == 0) continue;
+      if (n < fits[i].least) survived.insert(batch);
+      if (n >= fits[i].most) missing.insert(batch);
+    }
+  }
+  for (const uint64_t batch : survived) {
+    if (missing.contains(batch)) return batch;
+  }
+  return 0;
+}
+
 std::string WriteHistory::Describe(uint32_t index, const LossBounds& bounds,
                                    const Contents& seen) const {
   constexpr uint64_t kShown = 40;
@@ -170,6 +196,13 @@ WriteHistory::Outcome WriteHistory::Judge(const LossBounds& bounds, const Conten
     for (uint32_t i = 0; i < LaneNames::kThreadCount; ++i) {
       const uint32_t index = bucket * LaneNames::kThreadCount + i;
       outcome.complaint += Describe(index, bounds, seen_in[index]);
+    }
+    return outcome;
+  }
+  if (TornBatch(bounds, fits) != 0) {
+    outcome.complaint += "a part of a batch survived:\n";
+    for (uint32_t i = 0; i < lanes_.size(); ++i) {
+      outcome.complaint += Describe(i, bounds, seen_in[i]);
     }
     return outcome;
   }

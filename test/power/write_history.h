@@ -3,7 +3,8 @@
 // Writes to one bucket by one thread form a lane: one key belongs to one lane, and the order within
 // a lane is known. After a power loss each lane must hold a prefix of its writes, which includes
 // all durable ones. In a bucket, if a write is missing, every write that began after it was
-// acknowledged must be missing too. So with one thread a bucket holds a prefix of its writes.
+// acknowledged must be missing too. So with one thread a bucket holds a prefix of its writes. A
+// batch is there as a whole or not at all.
 //
 // Thread-safe, but the writes of a lane come one after the other.
 #ifndef TEST_POWER_WRITE_HISTORY_H_
@@ -42,8 +43,9 @@ class WriteHistory {
 
   const LaneNames& names() const { return names_; }
 
-  // A write (version 0: a deletion) is about to be made. Returns its number in its lane.
-  size_t Begin(uint64_t key, uint64_t version);
+  // A write (version 0: a deletion) is about to be made. Returns its number in its lane. Writes of
+  // one batch, unless that is 0, survive a power loss together or not at all.
+  size_t Begin(uint64_t key, uint64_t version, uint64_t batch = 0);
   // It was acknowledged; `durable`: as outliving a power loss.
   void Acknowledge(uint64_t key, size_t number, bool durable);
 
@@ -57,6 +59,8 @@ class WriteHistory {
 
   // The content of the store with nothing lost. No write may be under way.
   Contents Whole() const;
+  // An opening may have appended so many records of each bucket again.
+  void AllowAgain(uint64_t record_count);
   // Writes to a bucket at most, those before this history included.
   uint64_t RecordCount(uint32_t bucket) const;
 
@@ -76,6 +80,7 @@ class WriteHistory {
   struct Write {
     uint64_t key;
     uint64_t version;
+    uint64_t batch;
     uint64_t begin_tick;
     uint64_t end_tick = ~uint64_t{0};
   };
@@ -95,6 +100,7 @@ class WriteHistory {
 
   static bool FindFit(const Lane& lane, size_t from, size_t to, const Contents& seen, Fit* fit);
   std::string Describe(uint32_t lane, const LossBounds& bounds, const Contents& seen) const;
+  uint64_t TornBatch(const LossBounds& bounds, const std::vector<Fit>& fits) const;
   bool OrderHolds(uint32_t bucket, const LossBounds& bounds, const std::vector<Fit>& fits) const;
 
   const LaneNames names_;
