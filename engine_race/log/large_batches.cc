@@ -110,7 +110,9 @@ Status LargeBatches::Write(std::span<const WriteBatch::Record> records) {
       io::File::Open(context_.files.directory.get(), format::kLargeBatchName, io::Access::kCreate,
                      io::Caching::kBuffered, &file, context_.options.file_mode));
   const std::vector<format::LargeBatchEntry> entries = EntriesOf(records);
-  const Status saved = Save(records, entries, file);
+  Status saved = Save(records, entries, file);
+  // A committed batch outlives a power loss. So must all that was written to its buckets before.
+  if (saved.ok() && context_.options.sync_mode == SyncMode::kNone) saved = syncer_.Sync();
   if (!saved.ok()) {
     // Without a header the file is nothing. Whether its space is given back changes nothing.
     static_cast<void>(file.Truncate(0).ok());
