@@ -144,11 +144,16 @@ Status SettleMovedRows(const StoreFiles& files, uint32_t bucket, SlotTable* tabl
   return Status::Ok();
 }
 
-// Frees the rows whose runs begin behind the bucket's end.
-void CutRuns(uint64_t cut, SlotTable* table) {
+// Frees the rows whose runs begin behind the bucket's end, and those of records that were moved
+// when the bucket had more records: such a move was not settled, so the records are where they
+// were. The moved ones would be newer than records that are yet to be written.
+void CutRows(uint64_t cut, SlotTable* table) {
   std::vector<uint32_t> lost;
-  for (const auto& [run, index] : table->runs()) {
-    if (run * table->row_records() >= cut) lost.push_back(index);
+  for (uint32_t index = 0; index < table->rows().size(); ++index) {
+    const Row& row = table->rows()[index];
+    const bool is_behind =
+        row.is_run() ? row.number * table->row_records() >= cut : row.number > cut;
+    if (!row.free() && is_behind) lost.push_back(index);
   }
   for (const uint32_t index : lost) table->SetRow(index, Row());
 }
@@ -241,7 +246,7 @@ Status PowerRecovery::RepairLogs(std::vector<BucketState>* states,
     ENGINE_RACE_RETURN_IF_ERROR(reader.Walk(index, (*states)[index], take, &(*cuts)[index]));
     ENGINE_RACE_RETURN_IF_ERROR(repair.Finish());
     if (!table.has_rows()) return Status::Ok();
-    CutRuns((*cuts)[index], &table);
+    CutRows((*cuts)[index], &table);
     return WriteTable(context_.files, index, table);
   }));
   ENGINE_RACE_RETURN_IF_ERROR(writer_.FlushLogs());
