@@ -126,38 +126,6 @@ Status MovedRowVerifies(const StoreFiles& files, uint32_t bucket, const SlotTabl
   return Status::Ok();
 }
 
-// Records that were moved may have been lost with their row. Then those that they were moved from
-// are still where they were.
-Status SettleMovedRows(const StoreFiles& files, uint32_t bucket, SlotTable* table) {
-  for (uint32_t index = 0; index < table->rows().size(); ++index) {
-    Row row = table->rows()[index];
-    if (row.kind != format::RowKind::kMoving) continue;
-    bool good = false;
-    ENGINE_RACE_RETURN_IF_ERROR(MovedRowVerifies(files, bucket, *table, index, &good));
-    if (good) {
-      row.kind = format::RowKind::kMoved;
-    } else {
-      row = Row();
-    }
-    table->SetRow(index, row);
-  }
-  return Status::Ok();
-}
-
-// Frees the rows whose runs begin behind the bucket's end, and those of records that were moved
-// when the bucket had more records: such a move was not settled, so the records are where they
-// were. The moved ones would be newer than records that are yet to be written.
-void CutRows(uint64_t cut, SlotTable* table) {
-  std::vector<uint32_t> lost;
-  for (uint32_t index = 0; index < table->rows().size(); ++index) {
-    const Row& row = table->rows()[index];
-    const bool is_behind =
-        row.is_run() ? row.number * table->row_records() >= cut : row.number > cut;
-    if (!row.free() && is_behind) lost.push_back(index);
-  }
-  for (const uint32_t index : lost) table->SetRow(index, Row());
-}
-
 // Stages the records of the unfinished groups again, in place 0, and leaves no other entry staged.
 // `state` is a LoggedState.
 Status RestageGroups(const StoreFiles& files, Staging* staging, uint32_t bucket,
@@ -205,6 +173,33 @@ Status IsReadable(const StoreFiles& files, const Staging& staging, const Journal
 }
 
 }  // namespace
+
+Status SettleMovedRows(const StoreFiles& files, uint32_t bucket, SlotTable* table) {
+  for (uint32_t index = 0; index < table->rows().size(); ++index) {
+    Row row = table->rows()[index];
+    if (row.kind != format::RowKind::kMoving) continue;
+    bool good = false;
+    ENGINE_RACE_RETURN_IF_ERROR(MovedRowVerifies(files, bucket, *table, index, &good));
+    if (good) {
+      row.kind = format::RowKind::kMoved;
+    } else {
+      row = Row();
+    }
+    table->SetRow(index, row);
+  }
+  return Status::Ok();
+}
+
+void CutRows(uint64_t cut, SlotTable* table) {
+  std::vector<uint32_t> lost;
+  for (uint32_t index = 0; index < table->rows().size(); ++index) {
+    const Row& row = table->rows()[index];
+    const bool is_behind =
+        row.is_run() ? row.number * table->row_records() >= cut : row.number > cut;
+    if (!row.free() && is_behind) lost.push_back(index);
+  }
+  for (const uint32_t index : lost) table->SetRow(index, Row());
+}
 
 Status PowerRecovery::Run(uint32_t page_cache_id, std::vector<BucketState>* states,
                           bool* readable) {

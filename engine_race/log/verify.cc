@@ -15,6 +15,7 @@
 #include "engine_race/log/lane.h"
 #include "engine_race/log/large_batches.h"
 #include "engine_race/log/parallel_work.h"
+#include "engine_race/log/power_recovery.h"
 #include "engine_race/log/staging.h"
 #include "engine_race/log/store_files.h"
 #include "engine_race/log/tail.h"
@@ -92,6 +93,7 @@ class BucketVerifier {
     const uint64_t end = walk_->trusted ? state_.record_count : state_.synced_watermark;
     uint64_t cut = end;
     held_count_ = 0;
+    if (!walk_->trusted && state_.table.has_rows()) ENGINE_RACE_RETURN_IF_ERROR(SettleRows());
     ENGINE_RACE_RETURN_IF_ERROR(VerifyRows(end));
     if (!walk_->trusted) {
       const auto hand_on = [this](const TailRecord& found) {
@@ -111,6 +113,16 @@ class BucketVerifier {
   }
 
  private:
+  // Drops the rows that the next opening will drop.
+  Status SettleRows() {
+    // Rows that cannot be read stay: they are found to be bad.
+    static_cast<void>(SettleMovedRows(walk_->files, bucket_, &state_.table).ok());
+    uint64_t cut = 0;
+    const auto ignore = [](const TailRecord&) { return Status::Ok(); };
+    ENGINE_RACE_RETURN_IF_ERROR(tail_.Walk(bucket_, state_, ignore, &cut));
+    CutRows(cut, &state_.table);
+    return Status::Ok();
+  }
   // The appended records below `end`, and those that were moved.
   Status VerifyRows(uint64_t end) {
     end_ = end;
