@@ -35,6 +35,7 @@ Status BucketLog::OpenPlaced(const Options& options, const std::string& dir,
   Recovery recovery(&opened->context_, &opened->writer_, &opened->groups_);
   ENGINE_RACE_RETURN_IF_ERROR(recovery.Run());
   ENGINE_RACE_RETURN_IF_ERROR(opened->large_batches_.Finish());
+  opened->mover_.AdoptMoves();
   *log = std::move(opened);
   return Status::Ok();
 }

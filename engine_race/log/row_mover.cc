@@ -25,6 +25,15 @@ uint32_t UsedCells(const SlotTable& table, const Row& row) {
 
 }  // namespace
 
+void RowMover::AdoptMoves() {
+  for (uint32_t number = 0; number < context_.geometry().bucket_count; ++number) {
+    const std::vector<Row>& rows = context_.buckets[number].table.rows();
+    for (uint32_t row = 0; row < rows.size(); ++row) {
+      if (rows[row].kind == format::RowKind::kMoving) published_.push_back({number, row});
+    }
+  }
+}
+
 bool RowMover::Claim(uint32_t number) {
   Bucket& bucket = context_.buckets[number];
   if (bucket.damaged) return false;

@@ -54,6 +54,9 @@ class RowMover {
         syncer_(*syncer),
         rows_(context, writer) {}
 
+  // After recovery: the next Settle settles the moves that an earlier opening has published.
+  void AdoptMoves();
+
   // False when another thread cleans the bucket, or it is damaged.
   bool Claim(uint32_t bucket);
   void Unclaim(uint32_t bucket);
