@@ -17,6 +17,13 @@ namespace {
 constexpr uint32_t kMaxLosses = 3;
 constexpr uint64_t kMaxBatchWrites = 300;
 
+// Whether a large batch was interrupted, and is appended by the next opening.
+bool HasLargeBatch(const std::string& dir) {
+  std::error_code no_file;
+  const uint64_t bytes = std::filesystem::file_size(dir + "/" + format::kLargeBatchName, no_file);
+  return !no_file && bytes > 0;
+}
+
 // Whether the store's manifest names its file of rows.
 bool HasRows(const std::string& dir) {
   std::ifstream manifest(dir + "/" + format::kManifestName, std::ios::binary);
@@ -195,10 +202,7 @@ bool PowerRun::Open(const std::string& dir, const Options& options) {
 
 // Opens a state that a loss of power has left.
 bool PowerRun::OpenState(const State& state, const Options& options) {
-  std::error_code no_file;
-  const uint64_t batch_bytes =
-      std::filesystem::file_size(state.dir + "/" + format::kLargeBatchName, no_file);
-  large_batch_waits_ = !no_file && batch_bytes > 0;
+  large_batch_waits_ = HasLargeBatch(state.dir);
   if (!Chance(&random_, 0.15)) return Open(state.dir, options);
   uint64_t foretold = 0;
   if (!Verify(state.dir, &foretold) || !Open(state.dir, options)) return false;
@@ -332,6 +336,7 @@ bool PowerRun::ReopenAfterFailure(const std::string& dir, const Options& options
     fixed_bounds_ = {history_->Durable(), history_->Begun()};
     bounds_are_fixed_ = true;
   }
+  large_batch_waits_ = HasLargeBatch(dir);
   if (!Open(dir, options) || !JudgeState(state, &next)) {
     complaint_ += "\nin the opening after a failed flush";
     return false;
