@@ -8,6 +8,7 @@
 #include "engine_race/log/page_cache.h"
 #include "test/log/log_parts_test_util.h"
 #include "test/log/page_cache_test_util.h"
+#include "test/log/row_test_util.h"
 
 namespace engine_race::test {
 namespace {
@@ -104,6 +105,134 @@ TEST_F(PowerRecoveryTest, AStoreThatCannotBeWrittenToIsReadableWhenAllIsInPlace)
             context_->geometry().ValuePlaceOffset(0, place) + 261 % 4 * kValueBytes);
   EXPECT_EQ(Run().code(), Code::kIOError);
   EXPECT_FALSE(readable_);
+}
+
+// Rows: bucket 0 has runs in the rows 0 and 1. Records of run 0 were moved to a row behind.
+class PowerRecoveryOfRowsTest : public PowerRecoveryTest {
+ protected:
+  static constexpr uint64_t kRow = 256;
+  static constexpr uint64_t kEnd = kRow + 80;
+
+  // Moves the first `count` records of the bucket as if it had `number` records then.
+  void MakeMoved(uint64_t number, uint32_t count) {
+    MakeStore(kEnd);
+    StoreFiles files;
+    ASSERT_NO_FATAL_FAILURE(OpenWithRows(TinyOptions(), dir_.path(), &files));
+    SlotTable table(files.identity.geometry);
+    table.BeginRows(kEnd);
+    RowImage image;
+    ASSERT_NO_FATAL_FAILURE(ReadRowImage(files, 0, 0, &image));
+    const EntryCodec codec(files.identity.seed_id(), 0);
+    auto* const entries = reinterpret_cast<format::KeyEntry*>(image.keys.data());
+    for (uint32_t i = 0; i < kRow; ++i) {
+      KeyRecord record;
+      ASSERT_TRUE(table.Decode(codec, entries[i], i, &record));
+      entries[i] = SlotTable::EncodeMoved(codec, record, kMovedRow * kRow + i, number);
+      if (i >= count) entries[i] = format::KeyEntry();
+    }
+    ASSERT_NO_FATAL_FAILURE(WriteRowImage(files, 0, kMovedRow, image));
+    table.SetRow(kMovedRow, {format::RowKind::kMoving, number, count, 0});
+    ASSERT_TRUE(WriteTable(files, 0, table).ok());
+  }
+  Row RowOf(uint32_t index) const {
+    const std::vector<Row>& rows = states_[0].table.rows();
+    return index < rows.size() ? rows[index] : Row();
+  }
+  void ExpectFileHasTheTable() {
+    SlotTable found;
+    bool damaged = true;
+    ASSERT_TRUE(ReadRows(context_->files, 0, &found, &damaged).ok());
+    EXPECT_FALSE(damaged);
+    EXPECT_EQ(found.rows(), states_[0].table.rows());
+  }
+  void Zero(uint64_t slot) {
+    const std::string zeros(kValueBytes, '\0');
+    Overwrite(dir_.Join("value_00"), zeros.data(), zeros.size(),
+              context_->files.values.Locate(0, slot).offset);
+  }
+
+  static constexpr uint32_t kMovedRow = 2;
+};
+
+TEST_F(PowerRecoveryOfRowsTest, MovedRecordsThatVerifyAreKept) {
+  ASSERT_NO_FATAL_FAILURE(MakeMoved(kEnd - 1, 20));
+  Open();
+  ASSERT_TRUE(Run().ok());
+  EXPECT_EQ(states_[0].record_count, kEnd);
+  const Row kept = {format::RowKind::kMoved, kEnd - 1, 20, 0};
+  EXPECT_EQ(RowOf(kMovedRow), kept);
+  ExpectFileHasTheTable();
+}
+
+TEST_F(PowerRecoveryOfRowsTest, OneMovedRecordThatIsLostTakesTheRow) {
+  ASSERT_NO_FATAL_FAILURE(MakeMoved(kEnd - 1, 20));
+  Open();
+  Zero(kMovedRow * kRow + 19);
+  ASSERT_TRUE(Run().ok());
+  EXPECT_EQ(states_[0].record_count, kEnd) << "they are where they were moved from";
+  EXPECT_EQ(RowOf(kMovedRow), Row());
+  ExpectFileHasTheTable();
+}
+
+// Moved records are newer than those with lower numbers: they would hide what is written next.
+TEST_F(PowerRecoveryOfRowsTest, MovesOfLaterThanTheEndAreUndone) {
+  ASSERT_NO_FATAL_FAILURE(MakeMoved(kEnd - 1, 20));
+  Open();
+  Zero(kRow + 30);
+  ASSERT_TRUE(Run().ok());
+  EXPECT_EQ(states_[0].record_count, kRow + 30);
+  EXPECT_EQ(RowOf(kMovedRow), Row());
+  ExpectFileHasTheTable();
+}
+
+TEST_F(PowerRecoveryOfRowsTest, MovesUpToTheEndAreKept) {
+  ASSERT_NO_FATAL_FAILURE(MakeMoved(kRow + 30, 20));
+  Open();
+  Zero(kRow + 30);
+  ASSERT_TRUE(Run().ok());
+  EXPECT_EQ(states_[0].record_count, kRow + 30);
+  EXPECT_EQ(RowOf(kMovedRow).kind, format::RowKind::kMoved);
+}
+
+TEST_F(PowerRecoveryOfRowsTest, RunsBehindTheEndAreFree) {
+  ASSERT_NO_FATAL_FAILURE(MakeMoved(kRow - 100, 20));
+  Open();
+  Zero(kRow - 50);
+  ASSERT_TRUE(Run().ok());
+  EXPECT_EQ(states_[0].record_count, kRow - 50);
+  EXPECT_TRUE(RowOf(0).is_run());
+  EXPECT_EQ(RowOf(1), Row());
+  EXPECT_EQ(RowOf(kMovedRow).kind, format::RowKind::kMoved);
+  ExpectFileHasTheTable();
+}
+
+// Whole groups of the run lay in the row alone. What is staged gets another row.
+TEST_F(PowerRecoveryOfRowsTest, ARunWhoseRowIsLostEndsTheBucketUnlessItIsStaged) {
+  ASSERT_NO_FATAL_FAILURE(MakeMoved(kRow, 20));
+  Open();
+  states_[0].table.SetRow(1, Row());
+  ASSERT_TRUE(Run().ok());
+  EXPECT_EQ(states_[0].record_count, kRow);
+  EXPECT_EQ(RowOf(1), Row());
+  ExpectFileHasTheTable();
+}
+
+TEST_F(PowerRecoveryOfRowsTest, StagedRecordsOfALostRowGetARow) {
+  MakeStore(kRow + 3);
+  {
+    StoreFiles files;
+    ASSERT_NO_FATAL_FAILURE(OpenWithRows(TinyOptions(), dir_.path(), &files));
+    SlotTable table(files.identity.geometry);
+    table.BeginRows(kRow + 3);
+    table.SetRow(1, Row());
+    ASSERT_TRUE(WriteTable(files, 0, table).ok());
+  }
+  Open();
+  ASSERT_TRUE(Run().ok());
+  EXPECT_EQ(states_[0].record_count, kRow + 3);
+  const Row given = {format::RowKind::kRun, 1, 0, 0};
+  EXPECT_EQ(RowOf(1), given);
+  ExpectFileHasTheTable();
 }
 
 TEST_F(PowerRecoveryTest, OnAFullDiskTheUserComesFirst) {
