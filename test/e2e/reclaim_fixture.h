@@ -86,6 +86,7 @@ class ReclaimTest : public ::testing::Test {
                                  << status.ToString();
       }
     });
+    ASSERT_FALSE(HasFatalFailure()) << "a thread could not write";
     for (uint64_t i = 0; i < key_count; ++i) held_[SpreadKey(i)] = version;
   }
   void Compact() {
