@@ -192,9 +192,10 @@ void BucketCleaner::ChooseCells(uint32_t dead_percent, uint64_t room) {
   }
 }
 
-// Cells of the rows with the fewest live records, until a quarter of the rows are won. The last row
-// may be won in part: its other cells are moved together with the next row's, another time. So rows
-// are won as long as there is one free row and the others together have room for one.
+// Cells of the rows with the fewest live records, until a quarter of the rows are won, and more
+// than their live records take. The last row may be won in part: its other cells are moved together
+// with the next row's, another time. So rows are won as long as there is one free row and the
+// others together have room for one.
 void BucketCleaner::ChooseRows(uint32_t bucket) {
   kept_row_count_ = 0;
   struct RowUse {
@@ -225,7 +226,8 @@ void BucketCleaner::ChooseRows(uint32_t bucket) {
   for (const RowUse& row : rows) {
     // All of it is needed, and what it leaves unused is less than can be won.
     if (row.live_count == row.held_count && row.live_count * 16 > uint64_t{row_records} * 15) break;
-    if (won_count == wanted_count) {
+    const uint64_t used_count = (moved + row_records - 1) / row_records;
+    if (won_count >= wanted_count && won_count > used_count) {
       has_more_ = true;
       break;
     }
