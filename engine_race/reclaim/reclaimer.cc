@@ -254,6 +254,12 @@ void Reclaimer::Help() noexcept {
   if (log_.mover().unsettled_bytes() > kMaxUnsettledShare * SettleBytes()) SettleAndRelease();
 }
 
+bool Reclaimer::HasRoom(const RecordCounts& counts) const {
+  return std::all_of(counts.begin(), counts.end(), [this](const auto& each) {
+    return log_.mover().HasRoom(each.first, each.second);
+  });
+}
+
 Status Reclaimer::MakeSpace(const RecordCounts& counts, bool* freed) {
   *freed = true;
   bool disk_is_full = true;

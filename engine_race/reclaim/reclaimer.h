@@ -56,6 +56,8 @@ class Reclaimer final : public KeyGroupListener {
   // For threads that have written: whether cleaning has fallen behind, and a step of it.
   bool wants_help() const { return urgent_count_.load(std::memory_order_relaxed) != 0; }
   void Help() noexcept;
+  // Whether the regions of all these buckets have room for so many records.
+  bool HasRoom(const RecordCounts& counts) const;
   // For a writer that was told kFull: frees rows of the regions that are full, or space of a full
   // disk. *freed: the write may succeed now.
   Status MakeSpace(const RecordCounts& counts, bool* freed);
