@@ -1,0 +1,167 @@
+// RowMover: what is durable before what, when cells are given up.
+#include "engine_race/log/row_mover.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine_race/log/row_file.h"
+#include "test/log/log_parts_test_util.h"
+
+namespace engine_race::test {
+namespace {
+
+constexpr uint64_t kRow = 256;
+
+// What is done to the logs and to the file of rows, in order. Neighbours of one kind are one.
+class CallOrder : public SystemCallHook {
+ public:
+  long OnCall(SystemCall* call) override {
+    const std::string path = PathOf(*call);
+    const std::string name = path.substr(path.rfind('/') + 1);
+    const bool is_rows = name == format::kRowsName;
+    const bool is_log = !is_rows && (name.rfind("key_0", 0) == 0 || name.rfind("value_0", 0) == 0);
+    if (call->kind == CallKind::kFdatasync || call->kind == CallKind::kFsync) {
+      if (is_rows) Add("flush rows");
+      if (is_log) Add("flush logs");
+    } else if (call->kind == CallKind::kPwrite) {
+      if (is_rows) Add("write rows");
+    } else if (call->kind == CallKind::kFallocate && (call->flags & FALLOC_FL_PUNCH_HOLE) != 0) {
+      if (is_log) Add("punch");
+    }
+    return call->Proceed();
+  }
+
+  std::vector<std::string> calls;
+
+ private:
+  void Add(const std::string& what) {
+    if (calls.empty() || calls.back() != what) calls.push_back(what);
+  }
+};
+
+class RowMoverTest : public ::testing::Test {
+ protected:
+  RowMoverTest() : log_(OpenLog(TinyOptions(), dir_.path())) {
+    for (uint64_t key = 0; key < 3 * kRow; ++key) {
+      EXPECT_TRUE(log_->Append(key, ValueOf(key, 1).data()).ok());
+    }
+  }
+
+  // Writes the records of the first row to another one, and gives up the first.
+  void MoveFirstRow() {
+    RowMover& mover = log_->mover();
+    std::vector<KeyRecord> moved = RecordsOf(log_.get(), 0);
+    moved.resize(kRow);
+    ASSERT_TRUE(mover.Claim(0));
+    ASSERT_TRUE(mover.Begin(0).ok());
+    ASSERT_TRUE(mover.TakeRow(0, /*kept_count=*/0, &moved_row_).ok());
+    const uint64_t group = log_->geometry().values_per_group();
+    Region values;
+    ASSERT_TRUE(Region::Allocate(group * kValueBytes, /*huge_pages=*/false, &values).ok());
+    for (uint64_t i = 0; i < kRow; i += group) {
+      ASSERT_TRUE(log_->values().Read(0, i, group, values.data()).ok());
+      ASSERT_TRUE(mover.WriteValues(0, moved_row_ * kRow + i, group, values.data()).ok());
+    }
+    ASSERT_TRUE(mover.Publish(0, moved_row_, log_->RecordCount(0), moved).ok());
+    FreedCells freed;
+    mover.Describe(0, 0, &freed);
+    freed.cells = (uint32_t{1} << log_->geometry().cells_per_row()) - 1;
+    mover.Free({&freed, 1});
+    mover.Unclaim(0);
+  }
+  // As the file has it.
+  Row RowOnDisk(uint32_t row) {
+    SlotTable table;
+    bool damaged = true;
+    EXPECT_TRUE(ReadRows(log_->files(), 0, &table, &damaged).ok());
+    EXPECT_FALSE(damaged);
+    return row < table.rows().size() ? table.rows()[row] : Row();
+  }
+
+  const TempDir dir_;
+  const std::unique_ptr<BucketLog> log_;
+  uint32_t moved_row_ = 0;
+};
+
+// The records that were moved, and those that supersede others of the cells, must be there after a
+// power loss when the cells are not.
+TEST_F(RowMoverTest, TheLogsAreDurableBeforeCellsAreFreedAndThatBeforeTheyAreUsedAgain) {
+  ASSERT_NO_FATAL_FAILURE(MoveFirstRow());
+  CallOrder order;
+  const ScopedHook hook(&order);
+  ASSERT_TRUE(log_->mover().Settle().ok());
+  log_->mover().Release();
+  ASSERT_GE(order.calls.size(), 4u);
+  EXPECT_EQ(order.calls,
+            (std::vector<std::string>{"flush logs", "write rows", "flush rows", "punch"}));
+}
+
+TEST_F(RowMoverTest, NothingIsReleasedBeforeItIsSettled) {
+  ASSERT_NO_FATAL_FAILURE(MoveFirstRow());
+  EXPECT_EQ(RowOnDisk(moved_row_).kind, format::RowKind::kMoving);
+  EXPECT_TRUE(RowOnDisk(0).is_run());
+  const uint64_t free_count = log_->mover().FreeRowCount(0);
+  log_->mover().Release();
+  EXPECT_EQ(log_->mover().released_bytes(), 0u);
+  EXPECT_EQ(ReadSlot(*log_, 0, 5), ValueOf(5, 1));
+  ASSERT_TRUE(log_->mover().Settle().ok());
+  EXPECT_EQ(RowOnDisk(moved_row_).kind, format::RowKind::kMoved);
+  EXPECT_TRUE(RowOnDisk(0).free());
+  EXPECT_EQ(log_->mover().FreeRowCount(0), free_count) << "somebody may come to it";
+  log_->mover().Release();
+  EXPECT_EQ(log_->mover().released_bytes(), kRow * kValueBytes);
+  EXPECT_EQ(log_->mover().FreeRowCount(0), free_count + 1);
+}
+
+TEST_F(RowMoverTest, WhatCouldNotBeFlushedFreesNothing) {
+  ASSERT_NO_FATAL_FAILURE(MoveFirstRow());
+  FailingCalls failing(CallKind::kFdatasync, "value_00", EIO);
+  const ScopedHook hook(&failing);
+  EXPECT_FALSE(log_->mover().Settle().ok());
+  EXPECT_GT(failing.count, 0);
+  log_->mover().Release();
+  EXPECT_EQ(log_->mover().released_bytes(), 0u);
+  EXPECT_TRUE(RowOnDisk(0).is_run());
+  EXPECT_EQ(RowOnDisk(moved_row_).kind, format::RowKind::kMoving);
+  EXPECT_EQ(ReadSlot(*log_, 0, 5), ValueOf(5, 1));
+}
+
+// The reader of a cut reads rows as they were.
+TEST_F(RowMoverTest, ACutKeepsItsRows) {
+  BucketCut cut;
+  ASSERT_TRUE(log_->LookAtBucket(0, /*first_sequence=*/0, &cut).ok());
+  ASSERT_NO_FATAL_FAILURE(MoveFirstRow());
+  ASSERT_TRUE(log_->mover().Settle().ok());
+  log_->mover().Release();
+  EXPECT_EQ(log_->mover().released_bytes(), 0u);
+  EXPECT_EQ(ReadSlot(*log_, 0, 5), ValueOf(5, 1));
+  cut = BucketCut();
+  log_->mover().Release();
+  EXPECT_EQ(log_->mover().released_bytes(), kRow * kValueBytes);
+}
+
+// Readers hold nothing: they compare this count.
+TEST_F(RowMoverTest, TheCountOfReusesRisesBeforeSlotsMayBeUsedAgain) {
+  ASSERT_NO_FATAL_FAILURE(MoveFirstRow());
+  const uint64_t before = log_->ReuseCount(0);
+  ASSERT_TRUE(log_->mover().Settle().ok());
+  EXPECT_EQ(log_->ReuseCount(0), before);
+  uint64_t at_punch = before;
+  CallWatch watch([&](SystemCall* call) {
+    if (call->kind == CallKind::kFallocate) at_punch = log_->ReuseCount(0);
+    return call->Proceed();
+  });
+  const ScopedHook hook(&watch);
+  log_->mover().Release();
+  EXPECT_GT(at_punch, before);
+}
+
+}  // namespace
+}  // namespace engine_race::test
