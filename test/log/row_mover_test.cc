@@ -98,9 +98,10 @@ TEST_F(RowMoverTest, TheLogsAreDurableBeforeCellsAreFreedAndThatBeforeTheyAreUse
   const ScopedHook hook(&order);
   ASSERT_TRUE(log_->mover().Settle().ok());
   log_->mover().Release();
-  ASSERT_GE(order.calls.size(), 4u);
-  EXPECT_EQ(order.calls,
-            (std::vector<std::string>{"flush logs", "write rows", "flush rows", "punch"}));
+  const auto write = std::find(order.calls.begin(), order.calls.end(), "write rows");
+  EXPECT_NE(std::find(order.calls.begin(), write, "flush logs"), write);
+  EXPECT_EQ(std::vector<std::string>(write, order.calls.end()),
+            (std::vector<std::string>{"write rows", "flush rows", "punch"}));
 }
 
 TEST_F(RowMoverTest, NothingIsReleasedBeforeItIsSettled) {
