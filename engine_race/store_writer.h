@@ -61,7 +61,15 @@ class StoreWriter {
   template <typename WriteFn>
   Status WriteAgain(const RecordCounts& counts, Status written, const WriteFn& write) {
     constexpr int kTries = 1000;
+    // A region that was full may have room by now. A disk that is full is full each time.
+    constexpr int kTriesWithRoom = 20;
+    int with_room_count = 0;
     for (int i = 0; i < kTries && reclaims_ && written.code() == Code::kFull; ++i) {
+      if (reclaimer_.HasRoom(counts) && ++with_room_count < kTriesWithRoom) {
+        written = Guarded(write);
+        continue;
+      }
+      with_room_count = 0;
       bool freed = false;
       const Status made = Guarded([&] { return reclaimer_.MakeSpace(counts, &freed); });
       if (!made.ok() || !freed) break;

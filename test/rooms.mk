@@ -3,7 +3,7 @@
 # One program of tests a room, $(BUILD)/tests/<room>: `make test-log`. The rooms of the engine and
 # of tests that span them lie in test/, those of harness/ in test/harness/. For each: the parts of
 # harness/ that it links, and the programs that it runs.
-engine_test_rooms := base include numa io log l1 index hot task scan faults power e2e
+engine_test_rooms := base include numa io log l1 index reclaim hot task scan faults power e2e
 harness_test_rooms := system measure data load lab opponents race bench crash numa claims compare experiments apps
 # A name that both have is one room of tests.
 test_rooms := $(engine_test_rooms) $(filter-out $(engine_test_rooms),$(harness_test_rooms))

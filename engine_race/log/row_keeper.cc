@@ -74,7 +74,7 @@ bool RowKeeper::HasRoom(uint32_t number, uint64_t count, uint64_t* row_count) co
   const bool has_slot = bucket.table.SlotOf(bucket.record_count, &slot);
   *row_count = RoundUp(in_last + count, row_records) / row_records - (has_slot ? 1 : 0);
   if (*row_count == 0) return true;
-  return (bucket.record_count + count) >> format::kSequenceBits == 0 &&
+  return RoundUp(bucket.record_count + count, row_records) >> format::kSequenceBits == 0 &&
          *row_count + kMoverRows <= FreeRowCount(number);
 }
 
@@ -88,7 +88,10 @@ Status RowKeeper::KeepRoom(uint32_t number, uint64_t count) {
 // The tail leaves the last free row to a mover: without one, nothing could be freed any more.
 Status RowKeeper::TakeTailRow(uint32_t number) {
   Bucket& bucket = context_.buckets[number];
-  if (bucket.record_count >> format::kSequenceBits != 0) return RegionFull(number);
+  // The count behind the last record must fit as well: rows of moved records have it.
+  if ((bucket.record_count + bucket.table.row_records()) >> format::kSequenceBits != 0) {
+    return Status::Full("bucket " + std::to_string(number) + " has used all sequence numbers");
+  }
   if (bucket.batch_rows != 0) {
     --bucket.batch_rows;
   } else if (FreeRowCount(number) <= kMoverRows) {

@@ -109,7 +109,8 @@ CellChoice ChooseRows(const CellsOfBucket& bucket, uint64_t room) {
         static_cast<double>(row.live_count) > kFullRowShare * bucket.row_records) {
       break;
     }
-    choice.has_more = won_count == wanted_count;
+    const uint64_t used_count = (moved + bucket.row_records - 1) / bucket.row_records;
+    choice.has_more = won_count >= wanted_count && won_count > used_count;
     if (choice.has_more) break;
     for (const Cell& cell : row.cells) {
       if (cell.live_count == 0) continue;

@@ -50,9 +50,9 @@ struct CellsOfBucket {
 CellChoice ChooseCells(const CellsOfBucket& bucket, uint32_t dead_percent, uint64_t room);
 
 // Where rows are few: cells of the rows with the fewest needed records, until a quarter of the rows
-// are won. The last row may be won in part: its other cells are moved together with the next row's,
-// another time. So rows are won as long as there is one free row and the others together have room
-// for one.
+// are won, and more than the needed records take. The last row may be won in part: its other cells
+// are moved together with the next row's, another time. So rows are won as long as there is one
+// free row and the others together have room for one.
 CellChoice ChooseRows(const CellsOfBucket& bucket, uint64_t room);
 
 }  // namespace engine_race

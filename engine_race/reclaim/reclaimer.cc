@@ -290,6 +290,12 @@ void Reclaimer::Help() noexcept {
   if (IsFarBehind()) SettleAndRelease();
 }
 
+bool Reclaimer::HasRoom(const RecordCounts& counts) const {
+  return std::all_of(counts.begin(), counts.end(), [this](const auto& each) {
+    return log_.mover().HasRoom(each.first, each.second);
+  });
+}
+
 Status Reclaimer::MakeSpace(const RecordCounts& counts, bool* freed) {
   *freed = true;
   bool disk_is_full = true;
@@ -311,13 +317,19 @@ Status Reclaimer::MakeRoom(uint32_t number, uint64_t record_count, bool* made) {
   bool cleaned = false;
   const Status status = Guarded([&] {
     BucketCleaner cleaner(&log_);
+    bool synced = false;
     // Each step fills a row. With more steps than rows something else is wrong.
     for (uint64_t steps = 0;; ++steps) {
       ENGINE_RACE_RETURN_IF_ERROR(mover.Settle());
       mover.Release();
       // Another thread may have made room while this one waited.
       *made = mover.HasRoom(number, record_count);
-      if (*made || (cleaned && use.freed_count == 0)) return Status::Ok();
+      if (*made) return Status::Ok();
+      if (cleaned && use.freed_count == 0) {
+        // Groups that other threads are writing are not looked at: Sync waits for them.
+        if (std::exchange(synced, true)) return Status::Ok();
+        ENGINE_RACE_RETURN_IF_ERROR(log_.Sync());
+      }
       if (steps > 2 * log_.geometry().rows_per_bucket()) return Status::Ok();
       ENGINE_RACE_RETURN_IF_ERROR(cleaner.MakeSpace(number, &use));
       cleaned = true;

@@ -60,6 +60,8 @@ class Reclaimer final : public KeyGroupListener {
            queued_count_.load(std::memory_order_relaxed) > max_queued_count_;
   }
   void Help() noexcept;
+  // Whether the regions of all these buckets have room for so many records.
+  bool HasRoom(const RecordCounts& counts) const;
   // For a writer that was told kFull: frees rows of the regions that are full, or space of a full
   // disk. *freed: the write may succeed now.
   Status MakeSpace(const RecordCounts& counts, bool* freed);

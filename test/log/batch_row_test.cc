@@ -138,7 +138,7 @@ TEST(BatchRowTest, NoRecordMovesWhileABatchHoldsItsBucket) {
   moved[0].key = 7;
   moved[0].slot = 7;
   uint32_t row = 0;
-  ASSERT_TRUE(store.mover.TakeRow(0, &row).ok());
+  ASSERT_TRUE(store.mover.TakeRow(0, /*kept_count=*/0, &row).ok());
   store.listener.keys[0].clear();
   store.WriteBeside([&] { EXPECT_TRUE(store.mover.Publish(0, row, 300, moved).ok()); });
   ASSERT_EQ(store.listener.keys[0].size(), 21u);

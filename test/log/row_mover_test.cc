@@ -1,158 +1,167 @@
+// RowMover: what is durable before what, when cells are given up.
 #include "engine_race/log/row_mover.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <linux/falloc.h>
 
-#include <atomic>
-#include <chrono>
-#include <map>
-#include <thread>
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
 
-#include "test/log/batch_test_util.h"
+#include "engine_race/log/row_file.h"
+#include "test/log/log_parts_test_util.h"
 
 namespace engine_race::test {
 namespace {
 
 constexpr uint64_t kRow = 256;
 
-class RowMoverTest : public ::testing::Test {
- protected:
-  RowMoverTest() { options_.bucket_capacity_records = 8 * kRow; }
-
-  // Appends keys [begin, end) of bucket 0 in version 1.
-  static void Append(BucketLog* log, uint64_t begin, uint64_t end) {
-    for (uint64_t key = begin; key < end; ++key) {
-      ASSERT_TRUE(log->Append(key, ValueOf(key, 1).data()).ok()) << key;
+// What is done to the logs and to the file of rows, in order. Neighbours of one kind are one.
+class CallOrder : public SystemCallHook {
+ public:
+  long OnCall(SystemCall* call) override {
+    const std::string path = PathOf(*call);
+    const std::string name = path.substr(path.rfind('/') + 1);
+    const bool is_rows = name == format::kRowsName;
+    const bool is_log = !is_rows && (name.rfind("key_0", 0) == 0 || name.rfind("value_0", 0) == 0);
+    if (call->kind == CallKind::kFdatasync || call->kind == CallKind::kFsync) {
+      if (is_rows) Add("flush rows");
+      if (is_log) Add("flush logs");
+    } else if (call->kind == CallKind::kPwrite) {
+      if (is_rows) Add("write rows");
+    } else if (call->kind == CallKind::kFallocate && (call->flags & FALLOC_FL_PUNCH_HOLE) != 0) {
+      if (is_log) Add("punch");
     }
-  }
-  static std::vector<KeyRecord> RecordsOfRow(BucketLog* log, uint32_t row) {
-    std::vector<KeyRecord> records = RecordsOf(log, 0);
-    std::erase_if(records, [row](const KeyRecord& each) { return each.slot / kRow != row; });
-    return records;
-  }
-  // Moves records of bucket 0 to a row of their own.
-  static Status Move(BucketLog* log, std::vector<KeyRecord> records) {
-    RowMover& mover = log->mover();
-    const uint64_t number = log->RecordCount(0);
-    uint32_t row = 0;
-    ENGINE_RACE_RETURN_IF_ERROR(mover.Begin(0));
-    ENGINE_RACE_RETURN_IF_ERROR(mover.TakeRow(0, &row));
-    Region value;
-    ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(kValueBytes, /*huge_pages=*/false, &value));
-    for (size_t i = 0; i < records.size(); ++i) {
-      ENGINE_RACE_RETURN_IF_ERROR(log->ReadValue(0, records[i].slot, value.data()));
-      ENGINE_RACE_RETURN_IF_ERROR(mover.WriteValues(0, row * kRow + i, 1, value.data()));
-    }
-    return mover.Publish(0, row, number, records);
-  }
-  // Waits for a while, in which `done` does not come where the code is right.
-  static void GiveTimeUntil(const std::atomic<bool>& done) {
-    for (int i = 0; i < 200 && !done; ++i)
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return call->Proceed();
   }
 
-  TempDir dir_{FastParent()};
-  Options options_ = TinyOptions();
+  std::vector<std::string> calls;
+
+ private:
+  void Add(const std::string& what) {
+    if (calls.empty() || calls.back() != what) calls.push_back(what);
+  }
 };
 
-TEST_F(RowMoverTest, WhatWasReservedIsPunchedBeforeAppendsTakeIt) {
-  const auto log = OpenLog(options_, dir_.path());
-  // So many groups at once that space is reserved for the next ones.
-  Append(log.get(), 0, 200);
-  WriteBatch batch;
-  for (uint64_t key = 200; key < 220; ++key) PutIn(&batch, 0, key, 1);
-  ASSERT_TRUE(log->Write(batch).ok());
-  Append(log.get(), 220, kRow - 8);
-  std::atomic<bool> appended{false};
-  std::thread writer;
-  CallWatch watch([&](SystemCall* call) {
-    if (call->kind == CallKind::kFallocate && (call->flags & FALLOC_FL_PUNCH_HOLE) != 0 &&
-        !writer.joinable()) {
-      writer = std::thread([&] {
-        Append(log.get(), kRow - 8, 2 * kRow);
-        appended = true;
-      });
-      GiveTimeUntil(appended);
+class RowMoverTest : public ::testing::Test {
+ protected:
+  RowMoverTest() : log_(OpenLog(TinyOptions(), dir_.path())) {
+    for (uint64_t key = 0; key < 3 * kRow; ++key) {
+      EXPECT_TRUE(log_->Append(key, ValueOf(key, 1).data()).ok());
     }
-    return call->Proceed();
-  });
-  {
-    const ScopedHook hook(&watch);
-    ASSERT_TRUE(log->mover().Claim(0));
-    ASSERT_TRUE(log->mover().Begin(0).ok());
-    log->mover().Unclaim(0);
   }
-  ASSERT_TRUE(writer.joinable()) << "nothing had been reserved";
-  writer.join();
-  EXPECT_EQ(ContentOf(log.get()).size(), 2 * kRow);
+
+  // Writes the records of the first row to another one, and gives up the first.
+  void MoveFirstRow() {
+    RowMover& mover = log_->mover();
+    std::vector<KeyRecord> moved = RecordsOf(log_.get(), 0);
+    moved.resize(kRow);
+    ASSERT_TRUE(mover.Claim(0));
+    ASSERT_TRUE(mover.Begin(0).ok());
+    ASSERT_TRUE(mover.TakeRow(0, /*kept_count=*/0, &moved_row_).ok());
+    const uint64_t group = log_->geometry().values_per_group();
+    Region values;
+    ASSERT_TRUE(Region::Allocate(group * kValueBytes, /*huge_pages=*/false, &values).ok());
+    for (uint64_t i = 0; i < kRow; i += group) {
+      ASSERT_TRUE(log_->values().Read(0, i, group, values.data()).ok());
+      ASSERT_TRUE(mover.WriteValues(0, moved_row_ * kRow + i, group, values.data()).ok());
+    }
+    ASSERT_TRUE(mover.Publish(0, moved_row_, log_->RecordCount(0), moved).ok());
+    FreedCells freed;
+    mover.Describe(0, 0, &freed);
+    freed.cells = (uint32_t{1} << log_->geometry().cells_per_row()) - 1;
+    mover.Free({&freed, 1});
+    mover.Unclaim(0);
+  }
+  // As the file has it.
+  Row RowOnDisk(uint32_t row) {
+    SlotTable table;
+    bool damaged = true;
+    EXPECT_TRUE(ReadRows(log_->files(), 0, &table, &damaged).ok());
+    EXPECT_FALSE(damaged);
+    return row < table.rows().size() ? table.rows()[row] : Row();
+  }
+
+  const TempDir dir_;
+  const std::unique_ptr<BucketLog> log_;
+  uint32_t moved_row_ = 0;
+};
+
+// The records that were moved, and those that supersede others of the cells, must be there after a
+// power loss when the cells are not.
+TEST_F(RowMoverTest, TheLogsAreDurableBeforeCellsAreFreedAndThatBeforeTheyAreUsedAgain) {
+  ASSERT_NO_FATAL_FAILURE(MoveFirstRow());
+  CallOrder order;
+  const ScopedHook hook(&order);
+  ASSERT_TRUE(log_->mover().Settle().ok());
+  log_->mover().Release();
+  const auto write = std::find(order.calls.begin(), order.calls.end(), "write rows");
+  EXPECT_NE(std::find(order.calls.begin(), write, "flush logs"), write);
+  EXPECT_EQ(std::vector<std::string>(write, order.calls.end()),
+            (std::vector<std::string>{"write rows", "flush rows", "punch"}));
 }
 
-TEST_F(RowMoverTest, AMoveWaitsForTheBatchThatHoldsTheBucket) {
-  options_.staging_mode = StagingMode::kWritten;
-  const auto log = OpenLog(options_, dir_.path());
-  Append(log.get(), 0, kRow + 8);
-  const std::vector<KeyRecord> records = RecordsOfRow(log.get(), 0);
-  TellingListener listener;
-  Attach(log.get(), &listener);
-  std::atomic<bool> moved{false};
-  Status move;
-  std::thread mover;
-  CallWatch watch([&](SystemCall* call) {
-    if (call->kind == CallKind::kPwrite && !mover.joinable() &&
-        PathOf(*call).ends_with(format::kStagingKeysName)) {
-      mover = std::thread([&] {
-        move = Move(log.get(), records);
-        moved = true;
-      });
-      GiveTimeUntil(moved);
-    }
-    return call->Proceed();
-  });
-  WriteBatch batch;
-  for (uint64_t n = 1000; n < 1003; ++n) PutIn(&batch, 0, n, 1);
-  {
-    const ScopedHook hook(&watch);
-    ASSERT_TRUE(log->Write(batch).ok());
-  }
-  ASSERT_TRUE(mover.joinable());
-  mover.join();
-  ASSERT_TRUE(move.ok()) << move.ToString();
-  ASSERT_EQ(listener.appends.size(), 3 + kRow);
-  for (uint64_t i = 0; i < 3; ++i) EXPECT_EQ(listener.appends[i].second.key, 1000 + i);
-  Detach(log.get());
+TEST_F(RowMoverTest, NothingIsReleasedBeforeItIsSettled) {
+  ASSERT_NO_FATAL_FAILURE(MoveFirstRow());
+  EXPECT_EQ(RowOnDisk(moved_row_).kind, format::RowKind::kMoving);
+  EXPECT_TRUE(RowOnDisk(0).is_run());
+  const uint64_t free_count = log_->mover().FreeRowCount(0);
+  log_->mover().Release();
+  EXPECT_EQ(log_->mover().released_bytes(), 0u);
+  EXPECT_EQ(ReadSlot(*log_, 0, 5), ValueOf(5, 1));
+  ASSERT_TRUE(log_->mover().Settle().ok());
+  EXPECT_EQ(RowOnDisk(moved_row_).kind, format::RowKind::kMoved);
+  EXPECT_TRUE(RowOnDisk(0).free());
+  EXPECT_EQ(log_->mover().FreeRowCount(0), free_count) << "somebody may come to it";
+  log_->mover().Release();
+  EXPECT_EQ(log_->mover().released_bytes(), kRow * kValueBytes);
+  EXPECT_EQ(log_->mover().FreeRowCount(0), free_count + 1);
 }
 
-TEST_F(RowMoverTest, AnOpeningSettlesTheMovesOfAnEarlierOne) {
-  {
-    const auto log = OpenLog(options_, dir_.path());
-    Append(log.get(), 0, kRow + 8);
-    ASSERT_TRUE(Move(log.get(), RecordsOfRow(log.get(), 0)).ok());
-  }
-  const auto log = OpenLog(options_, dir_.path());
+TEST_F(RowMoverTest, WhatCouldNotBeFlushedFreesNothing) {
+  ASSERT_NO_FATAL_FAILURE(MoveFirstRow());
+  FailingCalls failing(CallKind::kFdatasync, "value_00", EIO);
+  const ScopedHook hook(&failing);
+  EXPECT_FALSE(log_->mover().Settle().ok());
+  EXPECT_GT(failing.count, 0);
+  log_->mover().Release();
+  EXPECT_EQ(log_->mover().released_bytes(), 0u);
+  EXPECT_TRUE(RowOnDisk(0).is_run());
+  EXPECT_EQ(RowOnDisk(moved_row_).kind, format::RowKind::kMoving);
+  EXPECT_EQ(ReadSlot(*log_, 0, 5), ValueOf(5, 1));
+}
+
+// The reader of a cut reads rows as they were.
+TEST_F(RowMoverTest, ACutKeepsItsRows) {
   BucketCut cut;
-  ASSERT_TRUE(log->LookAtBucket(0, 0, &cut).ok());
-  ASSERT_EQ(cut.table.rows().back().kind, format::RowKind::kMoving);
-  ASSERT_TRUE(log->mover().Settle().ok());
-  ASSERT_TRUE(log->LookAtBucket(0, 0, &cut).ok());
-  EXPECT_EQ(cut.table.rows().back().kind, format::RowKind::kMoved);
+  ASSERT_TRUE(log_->LookAtBucket(0, /*first_sequence=*/0, &cut).ok());
+  ASSERT_NO_FATAL_FAILURE(MoveFirstRow());
+  ASSERT_TRUE(log_->mover().Settle().ok());
+  log_->mover().Release();
+  EXPECT_EQ(log_->mover().released_bytes(), 0u);
+  EXPECT_EQ(ReadSlot(*log_, 0, 5), ValueOf(5, 1));
+  cut = BucketCut();
+  log_->mover().Release();
+  EXPECT_EQ(log_->mover().released_bytes(), kRow * kValueBytes);
 }
 
-// A batch of a full region is refused before it is committed, not in the middle.
-TEST_F(RowMoverTest, ALargeBatchThatHasNoRowsChangesNothing) {
-  {
-    const auto log = OpenLog(options_, dir_.path());
-    Append(log.get(), 0, 6 * kRow - 8);
-    ASSERT_TRUE(log->mover().Begin(0).ok());
-    WriteBatch batch;
-    for (uint64_t n = 0; n < 2 * kRow; ++n) PutIn(&batch, 0, n, 2);
-    EXPECT_EQ(log->Write(batch).code(), Code::kFull);
-    EXPECT_EQ(log->RecordCount(0), 6 * kRow - 8);
-    Append(log.get(), 0, 16);
-  }
-  const auto log = OpenLog(options_, dir_.path());
-  ASSERT_NE(log, nullptr);
-  EXPECT_EQ(log->RecordCount(0), 6 * kRow + 8);
+// Readers hold nothing: they compare this count.
+TEST_F(RowMoverTest, TheCountOfReusesRisesBeforeSlotsMayBeUsedAgain) {
+  ASSERT_NO_FATAL_FAILURE(MoveFirstRow());
+  const uint64_t before = log_->ReuseCount(0);
+  ASSERT_TRUE(log_->mover().Settle().ok());
+  EXPECT_EQ(log_->ReuseCount(0), before);
+  uint64_t at_punch = before;
+  CallWatch watch([&](SystemCall* call) {
+    if (call->kind == CallKind::kFallocate) at_punch = log_->ReuseCount(0);
+    return call->Proceed();
+  });
+  const ScopedHook hook(&watch);
+  log_->mover().Release();
+  EXPECT_GT(at_punch, before);
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "engine_race/log/manifest.h"
 #include "engine_race/log/row_file.h"
 #include "engine_race/log/store_files.h"
+#include "test/log/log_test_util.h"
 
 namespace engine_race::test {
 
@@ -75,6 +76,43 @@ inline void ScatterRuns(const Options& options, const std::string& dir, uint32_t
     table.SetRow(row_of_run[run], {.kind = format::RowKind::kRun, .number = run});
   }
   ASSERT_TRUE(WriteTable(files, bucket, table).ok());
+}
+
+// Gives the records of a bucket, which are whole groups that lie in the logs, the numbers from
+// `first` on, in the rows of their runs. The store is closed and its bucket has had no rows.
+// `first` is a multiple of 2^11, so places of staging stay as they are.
+inline void RenumberRecords(const Options& options, const std::string& dir, uint32_t bucket,
+                            uint64_t first, uint64_t record_count) {
+  constexpr uint64_t kStep = uint64_t{1} << 11;
+  uint64_t store_id = 0;
+  {
+    StoreFiles files;
+    ASSERT_NO_FATAL_FAILURE(OpenWithRows(options, dir, &files));
+    const uint64_t row_records = files.identity.geometry.row_records();
+    ASSERT_TRUE(first % kStep == 0 && record_count % row_records == 0 && kStep % row_records == 0);
+    store_id = files.identity.seed_id();
+    const EntryCodec codec(store_id, bucket);
+    SlotTable table(files.identity.geometry);
+    for (uint32_t row = 0; row < record_count / row_records; ++row) {
+      RowImage image;
+      ASSERT_NO_FATAL_FAILURE(ReadRowImage(files, bucket, row, &image));
+      auto* const entries = reinterpret_cast<format::KeyEntry*>(image.keys.data());
+      for (uint64_t i = 0; i < row_records; ++i) {
+        KeyRecord record;
+        const uint64_t slot = row * row_records + i;
+        ASSERT_TRUE(SlotTable::DecodeAppended(codec, entries[i], slot, &record)) << slot;
+        entries[i] = SlotTable::EncodeAppended(codec, record, first + slot);
+      }
+      ASSERT_NO_FATAL_FAILURE(WriteRowImage(files, bucket, row, image));
+      table.SetRow(row, {.kind = format::RowKind::kRun, .number = first / row_records + row});
+    }
+    ASSERT_TRUE(WriteTable(files, bucket, table).ok());
+  }
+  const uint64_t count = (first + record_count) & format::kCountMask;
+  for (const format::WordKind kind : {format::WordKind::kRecords, format::WordKind::kLoggedValues,
+                                      format::WordKind::kLoggedKeys, format::WordKind::kSynced}) {
+    SetWord(dir, store_id, bucket, kind, count);
+  }
 }
 
 }  // namespace engine_race::test

@@ -1,0 +1,307 @@
+// What reclaim does to a store's disk space and files, and when: its options, Compact, old formats.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cstddef>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine_race/base/checksum.h"
+#include "test/e2e/reclaim_fixture.h"
+#include "test/eventually.h"
+#include "test/faults/system_calls.h"
+
+namespace engine_race::test {
+namespace {
+
+// Answers for a file system that cannot punch holes.
+class NoHoles : public SystemCallHook {
+ public:
+  long OnCall(SystemCall* call) override {
+    if (call->kind != CallKind::kFallocate || (call->flags & FALLOC_FL_PUNCH_HOLE) == 0) {
+      return call->Proceed();
+    }
+    ++refused_count;
+    errno = EOPNOTSUPP;
+    return -1;
+  }
+
+  std::atomic<uint64_t> refused_count{0};
+};
+
+class ReclaimSpaceTest : public ReclaimTest {
+ protected:
+  uint64_t live_bytes() const { return held_.size() * kValueBytes; }
+  // The last row of each bucket, which is not freed, and the cells that are less than full.
+  uint64_t slack_bytes() const { return 2 * options_.bucket_count * kRowRecords * kValueBytes; }
+  void Sync() {
+    const Status status = store_->Sync();
+    ASSERT_TRUE(status.ok()) << status.ToString();
+  }
+  void SetFormatVersion(uint32_t version) {
+    format::Manifest manifest{};
+    std::ifstream(dir_.Join("manifest"), std::ios::binary)
+        .read(reinterpret_cast<char*>(&manifest), sizeof(manifest));
+    manifest.format_version = version;
+    manifest.checksum =
+        Hash64(&manifest, offsetof(format::Manifest, checksum), format::kManifestMagic);
+    std::fstream file(dir_.Join("manifest"), std::ios::binary | std::ios::in | std::ios::out);
+    file.write(reinterpret_cast<const char*>(&manifest), sizeof(manifest));
+  }
+};
+
+TEST_F(ReclaimSpaceTest, WritesNeverCleanWhenReclaimIsOff) {
+  SetRegions(4);
+  options_.reclaim = Reclaim::kOff;
+  ASSERT_NO_FATAL_FAILURE(Open());
+  constexpr uint64_t kKeys = 800;
+  uint64_t version = 0;
+  Status status;
+  while (status.ok() && version < 100) {
+    ++version;
+    for (uint64_t i = 0; i < kKeys && status.ok(); ++i) {
+      status = TryWrite(i, version);
+      if (status.ok()) held_[SpreadKey(i)] = version;
+    }
+  }
+  EXPECT_EQ(status.code(), Code::kFull) << status.ToString();
+  const StoreStats stats = store_->Stats();
+  EXPECT_EQ(stats.reclaim_moved_bytes, 0u);
+  EXPECT_EQ(stats.reclaim_freed_bytes, 0u);
+  EXPECT_FALSE(HasRowFile());
+  ASSERT_NO_FATAL_FAILURE(ExpectHeld());
+  // The region has whole rows of dead records: those need no row to move records to.
+  ASSERT_NO_FATAL_FAILURE(Compact());
+  EXPECT_GT(store_->Stats().reclaim_freed_bytes, 0u);
+  ASSERT_NO_FATAL_FAILURE(WriteAll(0, kKeys / 2, ++version));
+  ASSERT_NO_FATAL_FAILURE(ExpectHeldAfterReopening());
+}
+
+TEST_F(ReclaimSpaceTest, CleaningGoesOnInTheBackground) {
+  SetRegions(1024);
+  ASSERT_NO_FATAL_FAILURE(Open());
+  constexpr uint64_t kKeys = 3000;
+  uint64_t version = 0;
+  for (int i = 0; i < 8; ++i) ASSERT_NO_FATAL_FAILURE(WriteAll(0, kKeys, ++version));
+  EXPECT_TRUE(Eventually([this] { return store_->Stats().reclaim_freed_bytes != 0; }));
+  EXPECT_TRUE(Eventually([this] { return ValueDiskBytes() < 2 * live_bytes() + slack_bytes(); }))
+      << ValueDiskBytes();
+  ASSERT_NO_FATAL_FAILURE(ExpectHeldAfterReopening());
+}
+
+// A store that nothing is overwritten in pays nothing.
+TEST_F(ReclaimSpaceTest, AStoreThatIsNeverOverwrittenIsNeverCleaned) {
+  SetRegions(64);
+  ASSERT_NO_FATAL_FAILURE(Open());
+  constexpr uint64_t kKeys = 20000;
+  for (uint64_t i = 0; i < kKeys; ++i) ASSERT_NO_FATAL_FAILURE(Write(i, 1));
+  for (int i = 0; i < 2; ++i) {
+    const StoreStats stats = store_->Stats();
+    EXPECT_EQ(stats.reclaim_moved_bytes, 0u);
+    EXPECT_EQ(stats.reclaim_freed_bytes, 0u);
+    EXPECT_EQ(stats.live_bytes, live_bytes());
+    EXPECT_EQ(stats.dead_bytes, 0u);
+    EXPECT_FALSE(HasRowFile());
+    ASSERT_NO_FATAL_FAILURE(Compact());
+  }
+  EXPECT_EQ(FormatVersion(), format::kAllKeysFormatVersion);
+  ASSERT_NO_FATAL_FAILURE(ExpectHeldAfterReopening());
+}
+
+TEST_F(ReclaimSpaceTest, AnEmptyStoreIsCompactAlready) {
+  ASSERT_NO_FATAL_FAILURE(Open());
+  for (int i = 0; i < 2; ++i) ASSERT_NO_FATAL_FAILURE(Compact());
+  EXPECT_FALSE(HasRowFile());
+  EXPECT_EQ(store_->Stats().reclaim_freed_bytes, 0u);
+  ASSERT_NO_FATAL_FAILURE(WriteAll(0, 10, 1));
+  ASSERT_NO_FATAL_FAILURE(Compact());
+  ASSERT_NO_FATAL_FAILURE(ExpectHeldAfterReopening());
+}
+
+TEST_F(ReclaimSpaceTest, CompactGivesDiskBlocksBackAndASecondOneDoesNothing) {
+  SetRegions(64);
+  options_.reclaim = Reclaim::kOff;
+  ASSERT_NO_FATAL_FAILURE(Open());
+  constexpr uint64_t kKeys = 8000;
+  uint64_t version = 0;
+  for (int i = 0; i < 5; ++i) ASSERT_NO_FATAL_FAILURE(WriteAll(0, kKeys, ++version));
+  for (uint64_t i = 0; i < kKeys / 2; ++i) ASSERT_NO_FATAL_FAILURE(Delete(i));
+  ASSERT_NO_FATAL_FAILURE(Sync());
+  const uint64_t before = ValueDiskBytes();
+  ASSERT_GE(before, 5 * kKeys * kValueBytes);
+  ASSERT_NO_FATAL_FAILURE(Compact());
+  const uint64_t after = ValueDiskBytes();
+  EXPECT_LE(after, live_bytes() + slack_bytes());
+  EXPECT_GE(after, live_bytes() - slack_bytes());
+  const StoreStats stats = store_->Stats();
+  EXPECT_GE(stats.reclaim_freed_bytes, before - after);
+  ASSERT_NO_FATAL_FAILURE(ExpectHeld());
+  for (int i = 0; i < 3; ++i) ASSERT_NO_FATAL_FAILURE(Compact());
+  EXPECT_EQ(store_->Stats().reclaim_moved_bytes, stats.reclaim_moved_bytes);
+  EXPECT_EQ(ValueDiskBytes(), after);
+  ASSERT_NO_FATAL_FAILURE(ExpectHeldAfterReopening());
+  ASSERT_NO_FATAL_FAILURE(Compact());
+  EXPECT_EQ(store_->Stats().reclaim_moved_bytes, 0u) << "the same after reopening";
+  ASSERT_NO_FATAL_FAILURE(ExpectHeldAfterReopening());
+}
+
+// What a snapshot shows is not given back before it goes.
+TEST_F(ReclaimSpaceTest, CompactLeavesWhatASnapshotShows) {
+  SetRegions(64);
+  options_.reclaim = Reclaim::kOff;
+  ASSERT_NO_FATAL_FAILURE(Open());
+  constexpr uint64_t kKeys = 4096;
+  ASSERT_NO_FATAL_FAILURE(WriteAll(0, kKeys, 1));
+  Snapshot snapshot;
+  ASSERT_TRUE(store_->GetSnapshot(&snapshot).ok());
+  ASSERT_NO_FATAL_FAILURE(WriteAll(0, kKeys, 2));
+  ASSERT_NO_FATAL_FAILURE(Compact());
+  EXPECT_GE(ValueDiskBytes(), 2 * live_bytes() - slack_bytes());
+  for (uint64_t i = 0; i < kKeys; ++i) {
+    std::string value;
+    ASSERT_TRUE(store_->Read(snapshot, KeyBytes(SpreadKey(i)).view(), &value).ok()) << i;
+    ASSERT_TRUE(value == ValueOf(SpreadKey(i), 1)) << i;
+  }
+  snapshot = Snapshot();
+  ASSERT_NO_FATAL_FAILURE(Compact());
+  EXPECT_LE(ValueDiskBytes(), live_bytes() + slack_bytes());
+  ASSERT_NO_FATAL_FAILURE(ExpectHeldAfterReopening());
+}
+
+// Seven of eight rows are in use, and six of them are live data.
+TEST_F(ReclaimSpaceTest, CompactOfTightRegions) {
+  options_.reclaim = Reclaim::kOff;
+  ASSERT_NO_FATAL_FAILURE(Open());
+  const uint64_t count = slot_count() * 5 / 8;
+  ASSERT_NO_FATAL_FAILURE(WriteAll(0, count, 1));
+  ASSERT_NO_FATAL_FAILURE(WriteAll(count - count / 8, count, 2));
+  for (int i = 0; i < 3; ++i) ASSERT_NO_FATAL_FAILURE(Compact());
+  ASSERT_NO_FATAL_FAILURE(ExpectHeldAfterReopening());
+  ASSERT_NO_FATAL_FAILURE(WriteAll(0, count / 16, 3));
+  ASSERT_NO_FATAL_FAILURE(Compact());
+  ASSERT_NO_FATAL_FAILURE(ExpectHeldAfterReopening());
+}
+
+// No row is free. All records are live, or all of a row's are dead.
+TEST_F(ReclaimSpaceTest, CompactOfFullRegions) {
+  for (const bool overwrite : {false, true}) {
+    SCOPED_TRACE(overwrite ? "half of it is dead" : "all of it is live");
+    store_.reset();
+    for (const auto& entry : std::filesystem::directory_iterator(dir_.path())) {
+      std::filesystem::remove_all(entry.path());
+    }
+    held_.clear();
+    SetRegions(4);
+    options_.reclaim = Reclaim::kOff;
+    ASSERT_NO_FATAL_FAILURE(Open());
+    std::vector<uint64_t> counts(options_.bucket_count);
+    for (uint64_t i = 0; i < 4 * slot_count(); ++i) {
+      uint64_t& count = counts[SpreadKey(i) >> 62];
+      if (count == options_.bucket_capacity_records) continue;
+      ASSERT_NO_FATAL_FAILURE(Write(i, 1));
+      count += 1;
+      if (!overwrite) continue;
+      ASSERT_NO_FATAL_FAILURE(Write(i, 2));
+      count += 1;
+    }
+    ASSERT_NO_FATAL_FAILURE(Compact());
+    ASSERT_NO_FATAL_FAILURE(Compact());
+    ASSERT_NO_FATAL_FAILURE(ExpectHeldAfterReopening());
+  }
+}
+
+TEST_F(ReclaimSpaceTest, WithoutHolesSlotsAreUsedAgainAllTheSame) {
+  NoHoles no_holes;
+  const ScopedHook hook(&no_holes);
+  ASSERT_NO_FATAL_FAILURE(Open());
+  const uint64_t count = slot_count() * 3 / 8;
+  uint64_t version = 0;
+  for (int i = 0; i < 20; ++i) ASSERT_NO_FATAL_FAILURE(WriteAll(0, count, ++version));
+  EXPECT_GT(no_holes.refused_count, 0u);
+  ASSERT_NO_FATAL_FAILURE(ExpectHeld());
+  const std::vector<std::string> lines = lines_.lines();
+  EXPECT_EQ(std::count_if(lines.begin(), lines.end(),
+                          [](const std::string& line) {
+                            return line.find("cannot punch holes") != std::string::npos;
+                          }),
+            1)
+      << lines_.text();
+  ASSERT_NO_FATAL_FAILURE(ExpectHeldAfterReopening());
+  ASSERT_NO_FATAL_FAILURE(WriteAll(0, count, ++version));
+  ASSERT_NO_FATAL_FAILURE(Compact());
+  ASSERT_NO_FATAL_FAILURE(ExpectHeldAfterReopening());
+  EXPECT_LE(ValueDiskBytes(), slot_count() * kValueBytes);
+}
+
+// A limit on the rate delays cleaning, and loses nothing.
+TEST_F(ReclaimSpaceTest, CleaningKeepsToItsRate) {
+  SetRegions(1024);
+  options_.reclaim_bytes_per_second = 1 << 20;
+  ASSERT_NO_FATAL_FAILURE(Open());
+  const auto begin = std::chrono::steady_clock::now();
+  constexpr uint64_t kKeys = 3000;
+  uint64_t version = 0;
+  for (int i = 0; i < 6; ++i) ASSERT_NO_FATAL_FAILURE(WriteAll(0, kKeys, ++version));
+  EXPECT_TRUE(Eventually([this] { return store_->Stats().reclaim_freed_bytes != 0; }));
+  const uint64_t moved_bytes = store_->Stats().reclaim_moved_bytes;
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  // One cleaning of a bucket is moved as a whole.
+  const uint64_t bucket_bytes = kKeys / 2 * kValueBytes;
+  EXPECT_LE(static_cast<double>(moved_bytes),
+            seconds * static_cast<double>(options_.reclaim_bytes_per_second) +
+                static_cast<double>(bucket_bytes));
+  ASSERT_NO_FATAL_FAILURE(ExpectHeldAfterReopening());
+}
+
+// A store of an older format keeps it until slots are used again.
+TEST_F(ReclaimSpaceTest, StoresOfOlderFormatsOpenAndAreReclaimed) {
+  struct Formats {
+    bool key_range;
+    uint32_t old_version;
+    uint32_t present_version;
+    uint32_t rows_version;
+  };
+  for (const Formats& formats : {Formats{false, 6, 6, 8}, Formats{false, 4, 6, 8},
+                                 Formats{true, 7, 7, 9}, Formats{true, 5, 7, 9}}) {
+    SCOPED_TRACE("format " + std::to_string(formats.old_version));
+    store_.reset();
+    for (const auto& entry : std::filesystem::directory_iterator(dir_.path())) {
+      std::filesystem::remove_all(entry.path());
+    }
+    held_.clear();
+    options_.key_range.reset();
+    if (formats.key_range) options_.key_range = KeyRange{0, ~uint64_t{0} - 1};
+    options_.reclaim = Reclaim::kOff;
+    ASSERT_NO_FATAL_FAILURE(Open());
+    const uint64_t count = slot_count() * 3 / 8;
+    ASSERT_NO_FATAL_FAILURE(WriteAll(0, count, 1));
+    ASSERT_NO_FATAL_FAILURE(WriteAll(0, count, 2));
+    store_.reset();
+    ASSERT_EQ(FormatVersion(), formats.present_version);
+    SetFormatVersion(formats.old_version);
+    ASSERT_NO_FATAL_FAILURE(Open());
+    ASSERT_NO_FATAL_FAILURE(ExpectHeld());
+    EXPECT_EQ(FormatVersion(), formats.present_version);
+    options_.reclaim = Reclaim::kBackground;
+    ASSERT_NO_FATAL_FAILURE(Open());
+    for (uint64_t version = 3; version < 8; ++version) {
+      ASSERT_NO_FATAL_FAILURE(WriteAll(0, count, version));
+    }
+    EXPECT_EQ(FormatVersion(), formats.rows_version);
+    EXPECT_TRUE(lines_.Said("slots are used again"));
+    ASSERT_NO_FATAL_FAILURE(ExpectHeldAfterReopening());
+    EXPECT_EQ(FormatVersion(), formats.rows_version);
+    lines_.Clear();
+  }
+}
+
+}  // namespace
+}  // namespace engine_race::test

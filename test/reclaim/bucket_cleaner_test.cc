@@ -1,0 +1,345 @@
+// BucketCleaner: which cells of a bucket it gives up, and what it leaves alone.
+#include "engine_race/reclaim/bucket_cleaner.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine_race/log/row_file.h"
+#include "engine_race/log/verify.h"
+#include "test/log/log_test_util.h"
+
+namespace engine_race::test {
+namespace {
+
+constexpr uint64_t kRow = 256;
+constexpr uint64_t kCell = 32;
+constexpr uint64_t kCells = kRow / kCell;
+
+// Regions of so many rows; the records of a test are in the first bucket.
+Options Rows(uint64_t row_count) {
+  Options options = TinyOptions();
+  options.bucket_capacity_records = row_count * kRow;
+  return options;
+}
+
+class BucketCleanerTest : public ::testing::Test {
+ protected:
+  BucketCleanerTest() { Open(); }
+
+  void Open() {
+    cleaner_.reset();
+    log_.reset();
+    log_ = OpenLog(options_, dir_.path());
+    cleaner_ = std::make_unique<BucketCleaner>(log_.get());
+  }
+  void Put(uint64_t key) {
+    const uint64_t version = ++count_;
+    const Status status = log_->Append(key, ValueOf(key, version).data());
+    ASSERT_TRUE(status.ok()) << status.ToString();
+    held_[key] = version;
+  }
+  void Delete(uint64_t key) {
+    ++count_;
+    ASSERT_TRUE(log_->Append(key, nullptr).ok());
+    held_.erase(key);
+  }
+  // New keys.
+  void PutNew(uint64_t count) {
+    for (uint64_t i = 0; i < count; ++i) ASSERT_NO_FATAL_FAILURE(Put(next_key_++));
+  }
+  BucketUse Clean(uint32_t dead_percent) {
+    BucketUse use;
+    EXPECT_TRUE(log_->mover().Claim(0));
+    const Status cleaned = cleaner_->Clean(0, dead_percent, &use);
+    EXPECT_TRUE(cleaned.ok()) << cleaned.ToString();
+    log_->mover().Unclaim(0);
+    return use;
+  }
+  void Settle() {
+    ASSERT_TRUE(log_->mover().Settle().ok());
+    log_->mover().Release();
+  }
+  // The cells that were given up and not settled yet, as row and cell.
+  std::set<std::pair<uint32_t, uint32_t>> GivenUp() {
+    std::set<std::pair<uint32_t, uint32_t>> cells;
+    for (const auto& [row, bits] : log_->mover().UnsettledCells(0)) {
+      for (uint32_t cell = 0; cell < kCells; ++cell) {
+        if ((bits >> cell & 1) != 0) cells.emplace(row, cell);
+      }
+    }
+    return cells;
+  }
+  // Overwrites `count` records of each of the given cells, whose records are still the first ones
+  // of the bucket.
+  void KillIn(uint32_t row, uint32_t cell, uint64_t count) {
+    const uint64_t first = row * kRow + cell * kCell;
+    for (uint64_t i = 0; i < count; ++i) ASSERT_NO_FATAL_FAILURE(Put(first + i));
+  }
+  // What the newest records of all keys are, from all rows; each with its value.
+  void ExpectHeld() {
+    std::map<uint64_t, KeyRecord> newest;
+    for (const KeyRecord& record : RecordsOf(log_.get(), 0)) {
+      KeyRecord& known = newest.try_emplace(record.key, record).first->second;
+      if (record.sequence > known.sequence) known = record;
+    }
+    uint64_t found_count = 0;
+    for (const auto& [key, record] : newest) {
+      const auto held = held_.find(key);
+      if (held == held_.end()) {
+        ASSERT_TRUE(record.tombstone) << "key " << key << " came back";
+        continue;
+      }
+      ++found_count;
+      ASSERT_FALSE(record.tombstone) << key;
+      ASSERT_EQ(ReadSlot(*log_, 0, record.slot), ValueOf(key, held->second)) << key;
+    }
+    EXPECT_EQ(found_count, held_.size());
+  }
+  void ExpectHeldAfterReopening() {
+    cleaner_.reset();
+    log_.reset();
+    VerifyReport report;
+    const Status verified = VerifyStore(dir_.path(), &report, [](const BadRecord& bad) {
+      ADD_FAILURE() << bad.file << ", slot " << bad.slot << ": " << bad.what;
+    });
+    ASSERT_TRUE(verified.ok()) << verified.ToString();
+    Open();
+    ASSERT_NO_FATAL_FAILURE(ExpectHeld());
+  }
+  uint64_t TombstoneCount() {
+    const std::vector<KeyRecord> records = RecordsOf(log_.get(), 0);
+    return static_cast<uint64_t>(std::count_if(
+        records.begin(), records.end(), [](const KeyRecord& record) { return record.tombstone; }));
+  }
+
+  const TempDir dir_{FastParent()};
+  const Options options_ = Rows(64);
+  std::unique_ptr<BucketLog> log_;
+  std::unique_ptr<BucketCleaner> cleaner_;
+  uint64_t next_key_ = 0;
+  uint64_t count_ = 0;
+  std::map<uint64_t, uint64_t> held_;
+};
+
+TEST_F(BucketCleanerTest, WhereAllIsLiveNothingIsDone) {
+  ASSERT_NO_FATAL_FAILURE(PutNew(8 * kRow + 17));
+  for (const uint32_t dead_percent : {30u, 0u}) {
+    const BucketUse use = Clean(dead_percent);
+    EXPECT_EQ(use.record_count, count_);
+    EXPECT_EQ(use.live_count, count_);
+    EXPECT_EQ(use.held_count, count_);
+    EXPECT_TRUE(GivenUp().empty());
+    EXPECT_FALSE(log_->HasRows(0));
+  }
+  EXPECT_EQ(log_->mover().moved_bytes(), 0u);
+}
+
+TEST_F(BucketCleanerTest, AnEmptyBucketHasNothing) {
+  const BucketUse use = Clean(0);
+  EXPECT_EQ(use.record_count, 0u);
+  EXPECT_EQ(use.held_count, 0u);
+  EXPECT_FALSE(log_->HasRows(0));
+}
+
+// They cost nothing, however few of all records they are.
+TEST_F(BucketCleanerTest, CellsOfDeadRecordsAloneAreFreedAsTheyAre) {
+  ASSERT_NO_FATAL_FAILURE(PutNew(16 * kRow));
+  ASSERT_NO_FATAL_FAILURE(KillIn(2, 3, kCell));
+  ASSERT_NO_FATAL_FAILURE(KillIn(5, 0, kCell));
+  ASSERT_NO_FATAL_FAILURE(KillIn(7, 7, kCell - 1));
+  ASSERT_NO_FATAL_FAILURE(PutNew(2 * kRow));
+  const BucketUse use = Clean(30);
+  EXPECT_EQ(use.live_count, held_.size());
+  EXPECT_EQ(use.held_count, count_ - 2 * kCell);
+  EXPECT_EQ(GivenUp(), (std::set<std::pair<uint32_t, uint32_t>>{{2, 3}, {5, 0}}));
+  EXPECT_EQ(log_->mover().moved_bytes(), 0u);
+  ASSERT_NO_FATAL_FAILURE(Settle());
+  ASSERT_NO_FATAL_FAILURE(ExpectHeldAfterReopening());
+}
+
+// Of cells of about one age, those with the fewest live records go, and no more than are needed.
+TEST_F(BucketCleanerTest, TheSparsestCellsGoFirst) {
+  ASSERT_NO_FATAL_FAILURE(PutNew(8 * kRow));
+  // By cell: how many records of it are dead. All rows but the last look the same.
+  const std::vector<uint64_t> dead = {4, 28, 0, 20, 8, 30, 12, 24};
+  for (uint32_t row = 0; row < 7; ++row) {
+    for (uint32_t cell = 0; cell < kCells; ++cell) {
+      ASSERT_NO_FATAL_FAILURE(KillIn(row, cell, dead[cell]));
+    }
+  }
+  ASSERT_NO_FATAL_FAILURE(PutNew(kRow));
+  const BucketUse use = Clean(20);
+  const auto given_up = GivenUp();
+  ASSERT_FALSE(given_up.empty());
+  uint64_t least_dead_given_up = kCell;
+  uint64_t most_dead_kept = 0;
+  for (uint32_t row = 0; row < 7; ++row) {
+    for (uint32_t cell = 0; cell < kCells; ++cell) {
+      if (given_up.contains({row, cell})) {
+        least_dead_given_up = std::min(least_dead_given_up, dead[cell]);
+      } else {
+        most_dead_kept = std::max(most_dead_kept, dead[cell]);
+      }
+    }
+  }
+  EXPECT_GE(least_dead_given_up, most_dead_kept);
+  EXPECT_GT(most_dead_kept, 0u) << "more than were needed";
+  EXPECT_LE(use.held_count, use.live_count * 100 / 80 + kCell);
+  ASSERT_NO_FATAL_FAILURE(Settle());
+  ASSERT_NO_FATAL_FAILURE(ExpectHeldAfterReopening());
+}
+
+// Records that have not changed for long will not change soon: of two cells with as many live
+// records the older one goes.
+TEST_F(BucketCleanerTest, OfEquallySparseCellsTheOldestGoFirst) {
+  constexpr uint32_t kRowCount = 12;
+  ASSERT_NO_FATAL_FAILURE(PutNew(kRowCount * kRow));
+  for (uint32_t row = 0; row < kRowCount; ++row) {
+    for (uint32_t cell = 0; cell < kCells; ++cell) {
+      ASSERT_NO_FATAL_FAILURE(KillIn(row, cell, kCell / 2));
+    }
+  }
+  ASSERT_NO_FATAL_FAILURE(PutNew(kRow));
+  static_cast<void>(Clean(25));
+  const auto given_up = GivenUp();
+  ASSERT_FALSE(given_up.empty());
+  ASSERT_LT(given_up.size(), kRowCount * kCells);
+  // The first cells, without a gap.
+  uint32_t index = 0;
+  for (const auto& [row, cell] : given_up) {
+    EXPECT_EQ(row * kCells + cell, index) << row << ", " << cell;
+    ++index;
+  }
+  ASSERT_NO_FATAL_FAILURE(Settle());
+  ASSERT_NO_FATAL_FAILURE(ExpectHeldAfterReopening());
+}
+
+// Fewer are dead than the options want cleaned.
+TEST_F(BucketCleanerTest, NothingIsMovedBelowTheLimit) {
+  ASSERT_NO_FATAL_FAILURE(PutNew(16 * kRow));
+  for (uint32_t row = 0; row < 15; ++row) {
+    for (uint32_t cell = 0; cell < kCells; ++cell) {
+      ASSERT_NO_FATAL_FAILURE(KillIn(row, cell, kCell / 8));
+    }
+  }
+  ASSERT_NO_FATAL_FAILURE(PutNew(kRow));
+  static_cast<void>(Clean(30));
+  EXPECT_TRUE(GivenUp().empty());
+  EXPECT_FALSE(log_->HasRows(0));
+  const BucketUse use = Clean(0);
+  EXPECT_EQ(use.held_count, use.live_count) << "all of them, when asked for";
+  ASSERT_NO_FATAL_FAILURE(Settle());
+  ASSERT_NO_FATAL_FAILURE(ExpectHeldAfterReopening());
+}
+
+// It tells how many records the bucket has had.
+TEST_F(BucketCleanerTest, TheLastRunIsNeverFreed) {
+  for (const uint64_t in_last : {uint64_t{1}, kRow / 2, kRow - 1, kRow}) {
+    SCOPED_TRACE(in_last);
+    ASSERT_NO_FATAL_FAILURE(PutNew((kRow - count_ % kRow) % kRow));
+    // One key, again and again: all but the last record are dead.
+    const uint64_t end = count_ + 3 * kRow + in_last;
+    while (count_ < end) ASSERT_NO_FATAL_FAILURE(Put(0));
+    const uint64_t last_run = (count_ - 1) / kRow;
+    for (int i = 0; i < 3; ++i) {
+      static_cast<void>(Clean(0));
+      ASSERT_NO_FATAL_FAILURE(Settle());
+    }
+    ASSERT_NO_FATAL_FAILURE(ExpectHeldAfterReopening());
+    EXPECT_EQ(log_->RecordCount(0), count_);
+    SlotTable table;
+    bool damaged = true;
+    ASSERT_TRUE(ReadRows(log_->files(), 0, &table, &damaged).ok());
+    ASSERT_FALSE(damaged);
+    ASSERT_FALSE(table.runs().empty());
+    EXPECT_EQ(table.runs().rbegin()->first, last_run);
+    EXPECT_EQ(table.rows()[table.runs().rbegin()->second].freed_cells, 0u);
+  }
+}
+
+// The tombstones fill cells of their own. The older records lie in cells that are left alone,
+// because most of their records are live.
+TEST_F(BucketCleanerTest, ATombstoneStaysAsLongAsAnOlderRecordOfItsKey) {
+  ASSERT_NO_FATAL_FAILURE(PutNew(8 * kRow));
+  constexpr uint64_t kDeleted = 2 * kCell;
+  for (uint64_t i = 0; i < kDeleted; ++i) ASSERT_NO_FATAL_FAILURE(Delete(i * kCell));
+  ASSERT_NO_FATAL_FAILURE(PutNew(2 * kRow));
+  for (int i = 0; i < 2; ++i) {
+    const BucketUse use = Clean(30);
+    EXPECT_EQ(use.live_count, held_.size() + kDeleted);
+    EXPECT_TRUE(GivenUp().empty());
+    ASSERT_NO_FATAL_FAILURE(Settle());
+    ASSERT_NO_FATAL_FAILURE(ExpectHeldAfterReopening());
+    EXPECT_EQ(TombstoneCount(), kDeleted);
+  }
+  // With their older records they are needed no more.
+  for (int i = 0; i < 2; ++i) {
+    static_cast<void>(Clean(0));
+    ASSERT_NO_FATAL_FAILURE(Settle());
+    ASSERT_NO_FATAL_FAILURE(ExpectHeldAfterReopening());
+    ASSERT_NO_FATAL_FAILURE(PutNew(kRow));
+  }
+  EXPECT_EQ(TombstoneCount(), 0u);
+}
+
+// Given up and not durable yet: after a power loss they would be there again.
+TEST_F(BucketCleanerTest, ATombstoneStaysUntilItsOlderRecordIsFreedDurably) {
+  ASSERT_NO_FATAL_FAILURE(PutNew(4 * kRow));
+  for (uint64_t key = 0; key < kRow; ++key) ASSERT_NO_FATAL_FAILURE(Delete(key));
+  ASSERT_NO_FATAL_FAILURE(PutNew(2 * kRow));
+  static_cast<void>(Clean(30));
+  ASSERT_EQ(GivenUp().size(), kCells) << "the row of the values";
+  static_cast<void>(Clean(30));
+  EXPECT_EQ(GivenUp().size(), kCells);
+  EXPECT_EQ(TombstoneCount(), kRow);
+  ASSERT_NO_FATAL_FAILURE(Settle());
+  static_cast<void>(Clean(30));
+  EXPECT_EQ(GivenUp().size(), kCells) << "the row of the tombstones";
+  ASSERT_NO_FATAL_FAILURE(Settle());
+  EXPECT_EQ(TombstoneCount(), 0u);
+  ASSERT_NO_FATAL_FAILURE(ExpectHeldAfterReopening());
+}
+
+// Nothing is known of a damaged entry: its cell stays.
+TEST_F(BucketCleanerTest, ACellWithADamagedEntryStays) {
+  ASSERT_NO_FATAL_FAILURE(PutNew(8 * kRow));
+  for (uint32_t cell = 0; cell < kCells; ++cell) ASSERT_NO_FATAL_FAILURE(KillIn(3, cell, kCell));
+  ASSERT_NO_FATAL_FAILURE(PutNew(kRow));
+  const uint64_t offset = log_->KeyOffset(0, 3 * kRow + 2 * kCell + 5);
+  const uint64_t junk = 0x123456789abcdef0;
+  Overwrite(dir_.Join("key_00"), &junk, sizeof(junk), offset + sizeof(uint64_t));
+  static_cast<void>(Clean(30));
+  const auto given_up = GivenUp();
+  EXPECT_EQ(given_up.size(), kCells - 1);
+  EXPECT_FALSE(given_up.contains({3, 2}));
+  static_cast<void>(Clean(0));
+  EXPECT_FALSE(GivenUp().contains({3, 2}));
+}
+
+// A value that does not match its checksum must not be written again as if it did.
+TEST_F(BucketCleanerTest, ACellWithADamagedValueStays) {
+  ASSERT_NO_FATAL_FAILURE(PutNew(8 * kRow));
+  for (uint32_t cell = 0; cell < kCells; ++cell) {
+    ASSERT_NO_FATAL_FAILURE(KillIn(3, cell, kCell / 2));
+  }
+  ASSERT_NO_FATAL_FAILURE(PutNew(kRow));
+  const uint64_t offset = log_->LocateValue(0, 3 * kRow + 2 * kCell + kCell - 1).offset;
+  Overwrite(dir_.Join("value_00"), "junk", 4, offset + 100);
+  static_cast<void>(Clean(0));
+  const auto given_up = GivenUp();
+  EXPECT_FALSE(given_up.contains({3, 2}));
+  EXPECT_EQ(std::count_if(given_up.begin(), given_up.end(),
+                          [](const auto& cell) { return cell.first == 3; }),
+            kCells - 1);
+}
+
+}  // namespace
+}  // namespace engine_race::test
