@@ -69,7 +69,14 @@ Status CopyRecords(const Options& options, const BucketLog& log, Readers* reader
   return WriteCopiedCounts(*to, record_counts);
 }
 
-Status CloneRecords(const Options& options, BucketLog* log, StoreFiles* to) {
+// *cloned: false where the files cannot be cloned, and nothing was done.
+Status CloneRecords(const Options& options, BucketLog* log, StoreFiles* to, bool* cloned) {
+  *cloned = false;
+  // Before the look at the rows: records of rows that begin later stay where they were.
+  const std::vector<CutPin> pins = log->PinRows();
+  if (log->HasRows()) return Status::Ok();
+  ENGINE_RACE_RETURN_IF_ERROR(CanCloneLogs(log->files(), *to, cloned));
+  if (!*cloned) return Status::Ok();
   std::vector<uint64_t> record_counts;
   ENGINE_RACE_RETURN_IF_ERROR(log->TakeCut(&record_counts));
   // Brings every record of the cut into the logs.
@@ -84,10 +91,9 @@ Status MakeCheckpoint(const Options& options, BucketLog* log, Readers* readers,
   Options made = WithGeometryOf(log->geometry(), options);
   made.paths.clear();
   return MakeReplaceableStore(made, dir, [&](StoreFiles* to) {
-    bool can_clone = false;
-    if (how.reflink) ENGINE_RACE_RETURN_IF_ERROR(CanCloneLogs(log->files(), *to, &can_clone));
-    return can_clone ? CloneRecords(options, log, to)
-                     : CopyRecords(options, *log, readers, how.on_progress, to);
+    bool cloned = false;
+    if (how.reflink) ENGINE_RACE_RETURN_IF_ERROR(CloneRecords(options, log, to, &cloned));
+    return cloned ? Status::Ok() : CopyRecords(options, *log, readers, how.on_progress, to);
   });
 }
 

@@ -94,9 +94,7 @@ KeyRecord BatchWriter::RecordOf(const BatchPlan& plan, const BatchPart& part, ui
   record.sequence = SlotTable::OrderOfSequence(part.SequenceOf(item));
   record.slot = static_cast<uint32_t>(part.first_slot + (item - part.begin));
   record.tombstone = entry.value == nullptr;
-  record.value_checksum =
-      record.tombstone ? 0
-                       : static_cast<uint32_t>(entry.value_hash >> (64 - format::kChecksumBits));
+  record.value_checksum = record.tombstone ? 0 : ChecksumOfHash(entry.value_hash);
   return record;
 }
 

@@ -62,6 +62,16 @@ uint64_t BucketLog::RecordCount() const {
   return count;
 }
 
+std::vector<CutPin> BucketLog::PinRows() {
+  std::vector<CutPin> pins;
+  pins.reserve(context_.buckets.size());
+  for (Bucket& bucket : context_.buckets) {
+    const std::lock_guard<std::mutex> lock(bucket.mutex);
+    pins.emplace_back(&bucket.cut_count);
+  }
+  return pins;
+}
+
 Status BucketLog::Append(uint64_t key, const char* value) {
   const uint32_t bucket = geometry().BucketOf(key);
   ENGINE_RACE_RETURN_IF_ERROR(groups_.BeginAppend(bucket));

@@ -121,6 +121,15 @@ class BucketLog {
     return engine_race::TakeCut(&context_, record_counts);
   }
 
+  // Whether the slots of any bucket are sequence numbers no more.
+  bool HasRows() const {
+    // Acquire pairs with the release in RowKeeper::EnsureFile.
+    return context_.has_row_file.load(std::memory_order_acquire);
+  }
+  // While the pins are there, every record stays where it is, also in rows that are freed
+  // meanwhile.
+  std::vector<CutPin> PinRows();
+
   // Where the logs of a bucket lie.
   const io::File& KeyFile(uint32_t bucket) const { return context_.files.KeyFile(bucket); }
   uint64_t KeyOffset(uint32_t bucket, uint64_t slot) const {

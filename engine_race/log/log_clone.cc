@@ -27,8 +27,7 @@ Status CloneFile(const io::File& from, const io::File& to) {
 }  // namespace
 
 Status CanCloneLogs(const StoreFiles& source, const StoreFiles& clone, bool* can) {
-  // Rows may be freed and used again while their files are cloned.
-  *can = HaveOneShape(source.identity.geometry, clone.identity.geometry) && !source.rows.valid();
+  *can = HaveOneShape(source.identity.geometry, clone.identity.geometry);
   if (!*can) return Status::Ok();
   return sys::CloneFile(source.key_files[0].fd(), clone.key_files[0].fd(), can);
 }

@@ -2,21 +2,38 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "engine_race/log/format.h"
 #include "engine_race/log/store_files.h"
 #include "test/e2e/copied_disks.h"
 #include "test/e2e/engine_fixture.h"
 #include "test/e2e/small_disk.h"
+#include "test/faults/system_calls.h"
 
 namespace engine_race::test {
 namespace {
 
 namespace fs = std::filesystem;
 using Contents = KeyVersions;
+
+// Calls a function before the second file is cloned, which is behind the cut.
+class BeforeSecondClone : public SystemCallHook {
+ public:
+  explicit BeforeSecondClone(std::function<void()> function) : function_(std::move(function)) {}
+  long OnCall(SystemCall* call) override {
+    if (call->kind == CallKind::kClone && ++clone_count_ == 2) function_();
+    return call->Proceed();
+  }
+
+ private:
+  const std::function<void()> function_;
+  int clone_count_ = 0;
+};
 
 // On file systems that share blocks.
 class SharedBlocksTest : public testing::TestWithParam<DiskKind> {
@@ -83,6 +100,25 @@ TEST_P(SharedBlocksTest, BothStoresGoOnByThemselves) {
   EXPECT_EQ(IdentityOf(second).seed_id(), IdentityOf(source()).store_id);
 }
 
+// Slots are freed for the first time while the logs are being cloned.
+TEST_P(SharedBlocksTest, RowsThatBeginMeanwhileTakeNothingFromIt) {
+  Options options = TinyOptions();
+  options.reclaim = Reclaim::kOff;
+  auto store = OpenStore(source(), options);
+  Contents contents;
+  Change(store.get(), 0, 6000, &contents);
+  BeforeSecondClone watch([&] { EXPECT_TRUE(store->Compact().ok()); });
+  {
+    const ScopedHook scope(&watch);
+    const Status made = store->Checkpoint(target(), Shared());
+    ASSERT_TRUE(made.ok()) << made.ToString();
+  }
+  EXPECT_TRUE(fs::exists(source() + "/" + format::kRowsName));
+  ExpectSound(target());
+  EXPECT_EQ(ContentsOf(target()), contents);
+  EXPECT_EQ(ContentsOf(store.get()), contents);
+}
+
 TEST_P(SharedBlocksTest, OfAPartOfTheKeys) {
   Options options = TinyOptions();
   options.key_range = KeyRange{1000, uint64_t{1} << 40};
@@ -111,6 +147,8 @@ TEST_P(SharedBlocksTest, CopiesWhenItIsAskedTo) {
 TEST_P(SharedBlocksTest, BesideWritersIsOneMoment) {
   Options options = TinyOptions();
   options.bucket_count = 8;
+  // A store with rows is copied.
+  options.reclaim = Reclaim::kOff;
   auto store = OpenStore(source(), options);
   ExpectOneMoment(store.get(), parent(), Shared());
 }
@@ -157,8 +195,11 @@ TEST_P(FullCheckpointTest, LeavesNoHalfStoreAndTheSourceUnharmed) {
   SmallDisk disk(GetParam());
   ASSERT_TRUE(disk.mounted());
   const std::string target = disk.StoreDir() + "2";
+  Options options = TinyOptions();
+  // It would make room.
+  options.reclaim = Reclaim::kOff;
   Contents contents;
-  auto store = OpenStore(disk.StoreDir(), TinyOptions());
+  auto store = OpenStore(disk.StoreDir(), options);
   Change(store.get(), 0, 4000, &contents);
   ASSERT_TRUE(store->Sync().ok());
   const uint64_t free_bytes = fs::space(disk.StoreDir()).available;

@@ -124,6 +124,38 @@ TEST_P(LargeBatchTest, KilledAnywhereItIsThereAsAWholeOrNotAtAll) {
   }
 }
 
+// A second copy of its records would not fit. Each opening goes on where the one before it ended.
+TEST_P(LargeBatchTest, KilledAgainAndAgainItNeedsNoRoomTwice) {
+  options_.bucket_capacity_records = 256;
+  constexpr uint64_t kMost = 240;
+  KillImages images(dir_.path());
+  TellingListener listener;
+  {
+    const auto log = OpenLog(options_, dir_.path());
+    ASSERT_TRUE(log->Write(BatchOverAll(3, 1)).ok());
+    Attach(log.get(), &listener);
+    listener.on_append = [&](uint32_t) {
+      if (listener.appends.size() % 250 == 0) images.Take();
+    };
+    ASSERT_TRUE(log->Write(BatchOverAll(kMost, 2)).ok());
+    Detach(log.get());
+  }
+  ASSERT_EQ(images.paths().size(), 3u);
+  for (const std::string& image : images.paths()) {
+    // The opening ends while it appends.
+    FailingCalls broken(CallKind::kPwrite, "value_01", EIO);
+    {
+      const ScopedHook scope(&broken);
+      std::unique_ptr<BucketLog> log;
+      EXPECT_FALSE(BucketLog::Open(options_, image, &log).ok());
+    }
+    const auto log = OpenLog(options_, image);
+    ASSERT_NE(log, nullptr);
+    EXPECT_EQ(ContentOf(log.get()), ContentOver(kMost, 2));
+    EXPECT_LE(log->RecordCount(), 4 * 256u);
+  }
+}
+
 // The machine restarts before the batch is appended as a whole.
 TEST_P(LargeBatchTest, CommittedItOutlivesALossOfPower) {
   KillImages images(dir_.path());
@@ -158,6 +190,47 @@ TEST_P(LargeBatchTest, AFullDiskLeavesNothingOfIt) {
   EXPECT_EQ(ContentOf(log.get()), ContentOver(3, 1));
   ASSERT_TRUE(log->Write(BatchOverAll(kTooMany, 3)).ok());
   EXPECT_EQ(ContentOf(log.get()), ContentOver(kTooMany, 3));
+}
+
+TEST_P(LargeBatchTest, ADiskThatIsFullForItsHeaderLeavesNothingOfIt) {
+  const auto log = OpenLog(options_, dir_.path());
+  ASSERT_TRUE(log->Write(BatchOverAll(3, 1)).ok());
+  bool refused = false;
+  CallWatch full([&](SystemCall* call) {
+    if (call->kind != CallKind::kPwrite || !PathOf(*call).ends_with(format::kLargeBatchName) ||
+        call->offset != 0) {
+      return call->Proceed();
+    }
+    refused = true;
+    errno = ENOSPC;
+    return -1L;
+  });
+  {
+    const ScopedHook scope(&full);
+    EXPECT_EQ(log->Write(BatchOverAll(kTooMany, 2)).code(), Code::kFull);
+  }
+  EXPECT_TRUE(refused);
+  EXPECT_EQ(ContentOf(log.get()), ContentOver(3, 1));
+  ASSERT_TRUE(log->Write(BatchOverAll(kTooMany, 3)).ok());
+  EXPECT_EQ(ContentOf(log.get()), ContentOver(kTooMany, 3));
+}
+
+// Once it is committed, a later record may not come before what is left of it.
+TEST_P(LargeBatchTest, RefusedMemoryInItsMiddleEndsAllWrites) {
+  {
+    const auto log = OpenLog(options_, dir_.path());
+    TellingListener listener;
+    Attach(log.get(), &listener);
+    int calls = 0;
+    listener.on_prepare = [&](uint32_t) -> Status {
+      if (++calls == 20) throw std::bad_alloc();
+      return Status::Ok();
+    };
+    EXPECT_EQ(log->Write(BatchOverAll(kTooMany, 2)).code(), Code::kOutOfMemory);
+    EXPECT_EQ(log->Append(KeyIn(0, 0), ValueOf(KeyIn(0, 0), 3).data()).code(), Code::kIOError);
+    Detach(log.get());
+  }
+  EXPECT_EQ(ContentIn(dir_.path(), options_), ContentOver(kTooMany, 2));
 }
 
 }  // namespace
