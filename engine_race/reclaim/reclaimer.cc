@@ -12,14 +12,6 @@
 namespace engine_race {
 namespace {
 
-// One key in so many is watched.
-constexpr uint64_t kWatchedShare = 64;
-// So many watched keys must have come again before that says anything.
-constexpr uint64_t kMinRepeats = 4;
-// Appends between two cleanings of a bucket at least, in rows: each reads all entries of it.
-constexpr uint64_t kMinRows = 1;
-// Writers help when more than one of so many buckets waits to be cleaned.
-constexpr uint32_t kMaxQueuedShare = 32;
 // Cells are settled when they have this share of what the store holds, within bounds.
 constexpr uint64_t kSettleShare = 64;
 constexpr uint64_t kMaxUnsettledShare = 4;
@@ -33,30 +25,10 @@ constexpr auto kClaimDelay = std::chrono::milliseconds(1);
 // How long a write into a full region waits for readers of cells that were given up.
 constexpr uint64_t kMaxReaderWaitNs = uint64_t{200} * 1000 * 1000;
 
-uint64_t HashOfKey(uint64_t key) {
-  key = (key ^ key >> 32) * 0x9e3779b97f4a7c15;
-  return (key ^ key >> 29) * 0xbf58476d1ce4e5b9;
-}
-
 }  // namespace
 
 Reclaimer::Reclaimer(const Options& options, BucketLog* log)
-    : options_(options),
-      log_(*log),
-      buckets_(std::make_unique<BucketState[]>(log->geometry().bucket_count)),
-      max_queued_count_(log->geometry().bucket_count / kMaxQueuedShare) {
-  for (uint32_t b = 0; b < log->geometry().bucket_count; ++b) {
-    BucketState& bucket = buckets_[b];
-    const uint64_t record_count = log->RecordCount(b);
-    bucket.watched_from = record_count;
-    // What was written before is not known to have been replaced.
-    const uint64_t held = log->SlotEnd(b);
-    if (record_count > 0) {
-      bucket.clean_at = record_count + std::max<uint64_t>(held * options.reclaim_dead_percent / 100,
-                                                          log->geometry().row_records());
-    }
-  }
-}
+    : options_(options), log_(*log), dirty_(options, *log, [this] { Wake(); }) {}
 
 Reclaimer::~Reclaimer() {
   log_.set_key_group_listener(nullptr);
@@ -72,78 +44,9 @@ Status Reclaimer::Start() {
   if (options_.reclaim == Reclaim::kOff) return Status::Ok();
   return Guarded([this] {
     thread_ = StartThread("er-reclaim", [this] { Run(); });
-    log_.set_key_group_listener(this);
+    log_.set_key_group_listener(&dirty_);
     return Status::Ok();
   });
-}
-
-// Keys are watched by the thread that wrote their group, so writers share nothing for it.
-void Reclaimer::OnKeyGroup(uint32_t number, std::span<const format::KeyEntry> entries,
-                           uint64_t record_count) noexcept {
-  BucketState& bucket = buckets_[number];
-  const std::lock_guard lock(bucket.mutex);
-  if (bucket.clean_at == ~uint64_t{0}) {
-    for (const format::KeyEntry& entry : entries) {
-      const uint64_t hash = HashOfKey(entry.key);
-      if (hash % kWatchedShare != 0) continue;
-      try {
-        bucket.repeat_count += !bucket.seen_keys.insert(static_cast<uint32_t>(hash >> 32)).second;
-      } catch (...) {
-        // Not watched then.
-      }
-    }
-    const uint64_t dead_count = bucket.repeat_count * kWatchedShare;
-    const uint64_t appended = record_count - std::min(record_count, bucket.watched_from);
-    if (bucket.repeat_count < kMinRepeats ||
-        dead_count * 100 < appended * options_.reclaim_dead_percent) {
-      return;
-    }
-    bucket.clean_at = record_count;
-    bucket.seen_keys = {};
-  }
-  if (record_count < bucket.clean_at) return;
-  const uint64_t row_records = log_.geometry().row_records();
-  const bool urgent = record_count >= bucket.clean_at + row_records;
-  if (bucket.queued && (bucket.urgent || !urgent)) return;
-  const bool was_queued = std::exchange(bucket.queued, true);
-  bucket.urgent = urgent;
-  if (urgent) urgent_count_.fetch_add(1, std::memory_order_relaxed);
-  if (!was_queued || urgent) Enqueue(number, urgent);
-}
-
-void Reclaimer::Enqueue(uint32_t bucket, bool urgent) {
-  const std::lock_guard lock(mutex_);
-  try {
-    if (urgent) {
-      queue_.push_front(bucket);
-    } else {
-      queue_.push_back(bucket);
-    }
-  } catch (...) {
-    // A later group tries again.
-    return;
-  }
-  queued_count_.store(queue_.size(), std::memory_order_relaxed);
-  work_.notify_one();
-}
-
-// Takes a bucket from the queue. False: there is none.
-bool Reclaimer::NextBucket(uint32_t* number) {
-  while (true) {
-    {
-      const std::lock_guard lock(mutex_);
-      if (queue_.empty()) return false;
-      *number = queue_.front();
-      queue_.pop_front();
-      queued_count_.store(queue_.size(), std::memory_order_relaxed);
-    }
-    BucketState& bucket = buckets_[*number];
-    const std::lock_guard lock(bucket.mutex);
-    // An urgent bucket stands in the queue twice.
-    if (!std::exchange(bucket.queued, false)) continue;
-    if (std::exchange(bucket.urgent, false)) urgent_count_.fetch_sub(1, std::memory_order_relaxed);
-    return true;
-  }
 }
 
 Status Reclaimer::CleanOne(BucketCleaner* cleaner, uint32_t bucket, uint32_t dead_percent) {
@@ -156,17 +59,14 @@ Status Reclaimer::CleanOne(BucketCleaner* cleaner, uint32_t bucket, uint32_t dea
   return cleaned;
 }
 
-void Reclaimer::NoteCleaned(uint32_t number, const BucketUse& use) {
-  const uint64_t row_records = log_.geometry().row_records();
-  const uint64_t limit =
-      use.live_count * 100 / (100 - std::min(options_.reclaim_dead_percent, 99U));
-  const uint64_t room = limit - std::min(limit, use.held_count);
-  BucketState& bucket = buckets_[number];
-  const std::lock_guard lock(bucket.mutex);
-  bucket.use = use;
-  bucket.was_cleaned = true;
-  bucket.clean_at = use.record_count + std::max(room, kMinRows * row_records);
-  const std::lock_guard queue_lock(mutex_);
+void Reclaimer::NoteCleaned(uint32_t bucket, const BucketUse& use) {
+  dirty_.NoteCleaned(bucket, use);
+  Wake();
+}
+
+// Cells may wait to be settled that the thread does not know of, or buckets to be cleaned.
+void Reclaimer::Wake() {
+  const std::lock_guard lock(mutex_);
   look_again_ = true;
   work_.notify_one();
 }
@@ -227,7 +127,7 @@ void Reclaimer::Run() noexcept {
   rate_began_ns_ = MonotonicNs();
   while (true) {
     uint32_t bucket = 0;
-    if (NextBucket(&bucket)) {
+    if (dirty_.Take(&bucket)) {
       Report(CleanOne(&cleaner, bucket, options_.reclaim_dead_percent));
       if (MustSettle()) SettleAndRelease();
       KeepRate();
@@ -236,7 +136,7 @@ void Reclaimer::Run() noexcept {
       look_again_ = false;
       const bool has_waiting =
           log_.mover().unsettled_bytes() != 0 || log_.mover().unreleased_bytes() != 0;
-      const auto is_wanted = [this] { return stop_ || !queue_.empty(); };
+      const auto is_wanted = [this] { return stop_ || !dirty_.empty(); };
       if (has_waiting) {
         const bool is_woken = work_.wait_for(lock, kSettleDelay, is_wanted);
         lock.unlock();
@@ -266,28 +166,32 @@ void Reclaimer::KeepRate() {
 void Reclaimer::Help() noexcept {
   // A limit on the rate is kept by the one thread that knows of it.
   if (options_.reclaim_bytes_per_second != 0) return;
-  uint32_t bucket = 0;
-  const Status helped = Guarded([&] {
-    if (!NextBucket(&bucket)) return Status::Ok();
-    std::unique_ptr<BucketCleaner> cleaner;
-    {
-      const std::lock_guard lock(helpers_mutex_);
-      if (!helpers_.empty()) {
-        cleaner = std::move(helpers_.back());
-        helpers_.pop_back();
-      }
-    }
-    if (cleaner == nullptr) cleaner = std::make_unique<BucketCleaner>(&log_);
+  // The thread of the reclaimer settles. Writers do when it is far behind, one by one.
+  if (IsFarBehind()) {
+    const std::lock_guard lock(settle_mutex_);
+    if (IsFarBehind()) SettleAndRelease();
+  }
+  Report(Guarded([&] {
+    uint32_t bucket = 0;
+    if (!dirty_.Take(&bucket)) return Status::Ok();
+    std::unique_ptr<BucketCleaner> cleaner = TakeHelper();
     Status cleaned = CleanOne(cleaner.get(), bucket, options_.reclaim_dead_percent);
     const std::lock_guard lock(helpers_mutex_);
     helpers_.push_back(std::move(cleaner));
     return cleaned;
-  });
-  Report(helped);
-  // The thread of the reclaimer settles. Writers wait with it when it is far behind.
-  if (!IsFarBehind()) return;
-  const std::lock_guard lock(settle_mutex_);
-  if (IsFarBehind()) SettleAndRelease();
+  }));
+}
+
+std::unique_ptr<BucketCleaner> Reclaimer::TakeHelper() {
+  {
+    const std::lock_guard lock(helpers_mutex_);
+    if (!helpers_.empty()) {
+      std::unique_ptr<BucketCleaner> cleaner = std::move(helpers_.back());
+      helpers_.pop_back();
+      return cleaner;
+    }
+  }
+  return std::make_unique<BucketCleaner>(&log_);
 }
 
 bool Reclaimer::HasRoom(const RecordCounts& counts) const {
@@ -420,29 +324,12 @@ Status Reclaimer::CompactOne(BucketCleaner* cleaner, uint32_t number) {
   return cleaned;
 }
 
-void Reclaimer::BucketBytes(uint32_t number, uint64_t* live_bytes, uint64_t* dead_bytes) const {
-  const BucketState& bucket = buckets_[number];
-  const uint64_t record_count = log_.RecordCount(number);
-  const std::lock_guard lock(bucket.mutex);
-  if (!bucket.was_cleaned) {
-    *live_bytes = std::min(record_count, log_.SlotEnd(number)) * kValueBytes;
-    *dead_bytes = 0;
-    return;
-  }
-  // What was appended since then has replaced as much.
-  const uint64_t appended = record_count - std::min(record_count, bucket.use.record_count);
-  *live_bytes = bucket.use.live_count * kValueBytes;
-  *dead_bytes =
-      (bucket.use.held_count - std::min(bucket.use.held_count, bucket.use.live_count) + appended) *
-      kValueBytes;
-}
-
 ReclaimStats Reclaimer::Stats() const {
   ReclaimStats stats;
   for (uint32_t b = 0; b < log_.geometry().bucket_count; ++b) {
     uint64_t live_bytes = 0;
     uint64_t dead_bytes = 0;
-    BucketBytes(b, &live_bytes, &dead_bytes);
+    dirty_.BytesOf(b, &live_bytes, &dead_bytes);
     stats.live_bytes += live_bytes;
     stats.dead_bytes += dead_bytes;
   }

@@ -1,0 +1,149 @@
+#include "engine_race/reclaim/dirty_buckets.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace engine_race {
+namespace {
+
+// One key in so many is watched.
+constexpr uint64_t kWatchedShare = 64;
+// So many watched keys must have come again before that says anything.
+constexpr uint64_t kMinRepeats = 4;
+// Appends between two cleanings of a bucket at least, in rows: each reads all entries of it.
+constexpr uint64_t kMinRows = 1;
+// Many buckets wait when more than one of so many does.
+constexpr uint32_t kMaxWaitingShare = 32;
+
+uint64_t HashOfKey(uint64_t key) {
+  key = (key ^ key >> 32) * 0x9e3779b97f4a7c15;
+  return (key ^ key >> 29) * 0xbf58476d1ce4e5b9;
+}
+
+}  // namespace
+
+DirtyBuckets::DirtyBuckets(const Options& options, const BucketLog& log, std::function<void()> wake)
+    : dead_percent_(std::min(options.reclaim_dead_percent, 99U)),
+      log_(log),
+      wake_(std::move(wake)),
+      buckets_(std::make_unique<State[]>(log.geometry().bucket_count)),
+      max_waiting_count_(log.geometry().bucket_count / kMaxWaitingShare) {
+  const uint64_t min_room = kMinRows * log.geometry().row_records();
+  for (uint32_t b = 0; b < log.geometry().bucket_count; ++b) {
+    State& bucket = buckets_[b];
+    const uint64_t record_count = log.RecordCount(b);
+    bucket.watched_from = record_count;
+    if (record_count == 0) continue;
+    // Where slots are used again, much may be dead: the first cleaning tells. Elsewhere what was
+    // written before is not known to have been replaced.
+    const uint64_t room = log.HasRows(b) ? 0 : log.SlotEnd(b) * dead_percent_ / 100;
+    bucket.clean_at = record_count + std::max(room, min_room);
+  }
+}
+
+// Called by the thread that wrote the group of keys, so writers share nothing for it.
+void DirtyBuckets::OnKeyGroup(uint32_t number, std::span<const format::KeyEntry> entries,
+                              uint64_t record_count) noexcept {
+  State& bucket = buckets_[number];
+  const std::lock_guard lock(bucket.mutex);
+  if (bucket.clean_at == ~uint64_t{0}) {
+    if (!WasReplaced(&bucket, entries, record_count)) return;
+    bucket.clean_at = record_count;
+    bucket.seen_keys = {};
+  }
+  if (record_count < bucket.clean_at) return;
+  const bool urgent = record_count >= bucket.clean_at + kMinRows * log_.geometry().row_records();
+  if (bucket.queued && (bucket.urgent || !urgent)) return;
+  bucket.queued = true;
+  bucket.urgent = urgent;
+  if (urgent) urgent_count_.fetch_add(1, std::memory_order_relaxed);
+  Enqueue(number, urgent);
+}
+
+// Whether enough of a bucket was, which was never cleaned.
+bool DirtyBuckets::WasReplaced(State* bucket, std::span<const format::KeyEntry> entries,
+                               uint64_t record_count) {
+  for (const format::KeyEntry& entry : entries) {
+    const uint64_t hash = HashOfKey(entry.key);
+    if (hash % kWatchedShare != 0) continue;
+    try {
+      bucket->repeat_count += !bucket->seen_keys.insert(static_cast<uint32_t>(hash >> 32)).second;
+    } catch (...) {
+      // Not watched then.
+    }
+  }
+  const uint64_t dead_count = bucket->repeat_count * kWatchedShare;
+  const uint64_t appended = record_count - std::min(record_count, bucket->watched_from);
+  return bucket->repeat_count >= kMinRepeats && dead_count * 100 >= appended * dead_percent_;
+}
+
+void DirtyBuckets::Enqueue(uint32_t bucket, bool urgent) {
+  {
+    const std::lock_guard lock(mutex_);
+    try {
+      if (urgent) {
+        queue_.push_front(bucket);
+      } else {
+        queue_.push_back(bucket);
+      }
+    } catch (...) {
+      // A later group tries again.
+      return;
+    }
+    waiting_count_.store(queue_.size(), std::memory_order_relaxed);
+  }
+  wake_();
+}
+
+bool DirtyBuckets::Take(uint32_t* number) {
+  while (true) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (queue_.empty()) return false;
+      *number = queue_.front();
+      queue_.pop_front();
+      waiting_count_.store(queue_.size(), std::memory_order_relaxed);
+    }
+    State& bucket = buckets_[*number];
+    const std::lock_guard lock(bucket.mutex);
+    // An urgent bucket stands in the queue twice.
+    if (!std::exchange(bucket.queued, false)) continue;
+    if (std::exchange(bucket.urgent, false)) urgent_count_.fetch_sub(1, std::memory_order_relaxed);
+    return true;
+  }
+}
+
+bool DirtyBuckets::empty() const {
+  const std::lock_guard lock(mutex_);
+  return queue_.empty();
+}
+
+void DirtyBuckets::NoteCleaned(uint32_t number, const BucketUse& use) {
+  const uint64_t limit = use.live_count * 100 / (100 - dead_percent_);
+  const uint64_t room = limit - std::min(limit, use.held_count);
+  State& bucket = buckets_[number];
+  const std::lock_guard lock(bucket.mutex);
+  bucket.use = use;
+  bucket.was_cleaned = true;
+  bucket.clean_at =
+      use.record_count + std::max<uint64_t>(room, kMinRows * log_.geometry().row_records());
+}
+
+void DirtyBuckets::BytesOf(uint32_t number, uint64_t* live_bytes, uint64_t* dead_bytes) const {
+  const State& bucket = buckets_[number];
+  const uint64_t record_count = log_.RecordCount(number);
+  const std::lock_guard lock(bucket.mutex);
+  if (!bucket.was_cleaned) {
+    *live_bytes = std::min(record_count, log_.SlotEnd(number)) * kValueBytes;
+    *dead_bytes = 0;
+    return;
+  }
+  // What was appended since then has replaced as much.
+  const BucketUse& use = bucket.use;
+  const uint64_t appended = record_count - std::min(record_count, use.record_count);
+  *live_bytes = use.live_count * kValueBytes;
+  *dead_bytes =
+      (use.held_count - std::min(use.held_count, use.live_count) + appended) * kValueBytes;
+}
+
+}  // namespace engine_race
