@@ -16,7 +16,8 @@
 namespace engine_race {
 
 // Whether the logs of `source` can be cloned into the empty files of `clone`. Both must lie in one
-// file system that can do that, and have one geometry without paths. It tries with one file.
+// file system that can do that, and have one geometry without paths. It tries with one file, which
+// CloneLogs clones again: the caller flushes the source in between, and only where that helps.
 Status CanCloneLogs(const StoreFiles& source, const StoreFiles& clone, bool* can);
 
 // Gives `clone` the first record_counts[bucket] records of each bucket, and counts that say so.

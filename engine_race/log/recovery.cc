@@ -36,11 +36,14 @@ Status Recovery::Run() {
   const bool only_readable = doubt == nullptr && looked.code() == Code::kIOError;
   if (!looked.ok() && !only_readable) return looked;
   if (only_readable) context_.latch.Latch(looked);
-  if (doubt != nullptr) ENGINE_RACE_RETURN_IF_ERROR(RecoverInDoubt(doubt, journal, &states));
+  if (doubt != nullptr) {
+    // In doubt, records count as far as they verify, and intents for nothing. They go first: an
+    // opening after an interruption may be in no doubt any more.
+    ENGINE_RACE_RETURN_IF_ERROR(EraseIntents(context_.files));
+    ENGINE_RACE_RETURN_IF_ERROR(RecoverInDoubt(doubt, journal, &states));
+  }
   // Rows that were freed may be taken again once that is durable.
   if (!context_.latch.latched()) ENGINE_RACE_RETURN_IF_ERROR(writer_.FlushRows());
-  // In doubt, records count as far as they verify, and intents for nothing.
-  if (doubt != nullptr) ENGINE_RACE_RETURN_IF_ERROR(EraseIntents(context_.files));
   for (uint32_t index = 0; index < context_.geometry().bucket_count; ++index) {
     if (context_.buckets[index].damaged) {
       Log(context_.options.log, LogLevel::kError, context_.DamagedCounts(index).message());

@@ -4,8 +4,9 @@
 
 #include <array>
 #include <atomic>
-#include <cerrno>
+#include <functional>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <vector>
 
