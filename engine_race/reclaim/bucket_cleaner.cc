@@ -97,6 +97,7 @@ void BucketCleaner::FindLive(uint32_t bucket) {
   const EntryCodec codec = log_.codec(bucket);
   const uint64_t slot_end = cut_.slot_end();
   live_.assign(slot_end, false);
+  tombstones_.assign(slot_end, false);
   const uint64_t pass_count = (slot_end + kMaxItems - 1) / kMaxItems;
   for (uint64_t pass = 0; pass < pass_count; ++pass) {
     items_.clear();
@@ -120,6 +121,7 @@ void BucketCleaner::FindLive(uint32_t bucket) {
       if (i > 0 && items_[i - 1].key == items_[i].key) continue;
       const bool has_older = i + 1 < items_.size() && items_[i + 1].key == items_[i].key;
       live_[items_[i].slot] = !items_[i].tombstone || has_older;
+      tombstones_[items_[i].slot] = items_[i].tombstone && has_older;
     }
   }
 }
@@ -160,6 +162,7 @@ void BucketCleaner::CountCells() {
         if (!table.Holds(slot, cut_.record_count)) continue;
         ++cell.held_count;
         cell.live_count += live_[slot];
+        cell.tombstone_count += tombstones_[slot];
       }
       if (cell.held_count == 0) continue;
       live_count_ += cell.live_count;

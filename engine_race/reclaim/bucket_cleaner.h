@@ -74,6 +74,8 @@ class BucketCleaner {
   Region entries_;
   std::vector<Item> items_;
   std::vector<bool> live_;
+  // By slot: tombstones that are needed because of older records.
+  std::vector<bool> tombstones_;
   std::vector<Cell> cells_;
   CellChoice choice_;
   uint64_t live_count_ = 0;

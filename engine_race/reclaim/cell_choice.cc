@@ -75,6 +75,10 @@ CellChoice ChooseCells(const CellsOfBucket& bucket, uint32_t dead_percent, uint6
   for (const RowUse& row : rows) {
     if (dead_percent != 0 && chosen_count >= kMinChosen && held_count <= goal) break;
     for (const Cell& cell : row.cells) {
+      if (dead_percent == 0 && cell.tombstone_count != 0) {
+        choice.has_more = true;
+        continue;
+      }
       if (cell.live_count == 0 || cell.live_count == cell.held_count) continue;
       const double score =
           ScoreOf(cell.live_count, cell.held_count, cell.time, bucket.record_count);

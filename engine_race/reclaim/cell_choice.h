@@ -20,9 +20,10 @@ namespace engine_race {
 // A cell that may be given up.
 struct Cell {
   uint32_t row = 0;
-  uint32_t cell = 0;        // within the row
-  uint32_t held_count = 0;  // records in it
-  uint32_t live_count = 0;  // those of them that are needed
+  uint32_t cell = 0;             // within the row
+  uint32_t held_count = 0;       // records in it
+  uint32_t live_count = 0;       // those of them that are needed
+  uint32_t tombstone_count = 0;  // those that only older records of their keys make needed
   // How many records the bucket had when they were written, about.
   uint64_t time = 0;
 };
@@ -46,7 +47,8 @@ struct CellsOfBucket {
 };
 
 // Chooses cells until at most `dead_percent` of what is held is dead, if more is. With 0: until
-// nothing is. At most `room` records are to be moved.
+// nothing is, but for cells with needed tombstones, which another cleaning may free as they are. At
+// most `room` records are to be moved.
 CellChoice ChooseCells(const CellsOfBucket& bucket, uint32_t dead_percent, uint64_t room);
 
 // Where rows are few: cells of the rows with the fewest needed records, until a quarter of the rows

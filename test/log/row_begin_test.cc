@@ -37,7 +37,7 @@ class RowBeginTest : public ::testing::Test {
     const uint64_t number = log->RecordCount(0);
     uint32_t row = 0;
     ENGINE_RACE_RETURN_IF_ERROR(mover.Begin(0));
-    ENGINE_RACE_RETURN_IF_ERROR(mover.TakeRow(0, &row));
+    ENGINE_RACE_RETURN_IF_ERROR(mover.TakeRow(0, /*kept_count=*/0, &row));
     Region value;
     ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(kValueBytes, /*huge_pages=*/false, &value));
     for (size_t i = 0; i < records.size(); ++i) {

@@ -165,14 +165,14 @@ TEST_F(BucketCleanerTest, CellsOfDeadRecordsAloneAreFreedAsTheyAre) {
   ASSERT_NO_FATAL_FAILURE(ExpectHeldAfterReopening());
 }
 
-// Of cells of about one age, those with the fewest live records go, and no more than are needed.
-TEST_F(BucketCleanerTest, TheSparsestCellsGoFirst) {
+// Of rows of about one age, those with the fewest live records go, and no more than are needed.
+TEST_F(BucketCleanerTest, TheSparsestRowsGoFirst) {
   ASSERT_NO_FATAL_FAILURE(PutNew(8 * kRow));
-  // By cell: how many records of it are dead. All rows but the last look the same.
-  const std::vector<uint64_t> dead = {4, 28, 0, 20, 8, 30, 12, 24};
-  for (uint32_t row = 0; row < 7; ++row) {
+  // By row: how many records of each cell are dead.
+  const std::vector<uint64_t> dead = {4, 28, 0, 20, 8, 30, 12};
+  for (uint32_t row = 0; row < dead.size(); ++row) {
     for (uint32_t cell = 0; cell < kCells; ++cell) {
-      ASSERT_NO_FATAL_FAILURE(KillIn(row, cell, dead[cell]));
+      ASSERT_NO_FATAL_FAILURE(KillIn(row, cell, dead[row]));
     }
   }
   ASSERT_NO_FATAL_FAILURE(PutNew(kRow));
@@ -181,18 +181,44 @@ TEST_F(BucketCleanerTest, TheSparsestCellsGoFirst) {
   ASSERT_FALSE(given_up.empty());
   uint64_t least_dead_given_up = kCell;
   uint64_t most_dead_kept = 0;
-  for (uint32_t row = 0; row < 7; ++row) {
+  for (uint32_t row = 0; row < dead.size(); ++row) {
     for (uint32_t cell = 0; cell < kCells; ++cell) {
       if (given_up.contains({row, cell})) {
-        least_dead_given_up = std::min(least_dead_given_up, dead[cell]);
+        least_dead_given_up = std::min(least_dead_given_up, dead[row]);
       } else {
-        most_dead_kept = std::max(most_dead_kept, dead[cell]);
+        most_dead_kept = std::max(most_dead_kept, dead[row]);
       }
     }
   }
   EXPECT_GE(least_dead_given_up, most_dead_kept);
   EXPECT_GT(most_dead_kept, 0u) << "more than were needed";
   EXPECT_LE(use.held_count, use.live_count * 100 / 80 + kCell);
+  ASSERT_NO_FATAL_FAILURE(Settle());
+  ASSERT_NO_FATAL_FAILURE(ExpectHeldAfterReopening());
+}
+
+// The cells of a row that most of the live records are in stay where they are.
+TEST_F(BucketCleanerTest, OfARowTheSparsestCellsGo) {
+  ASSERT_NO_FATAL_FAILURE(PutNew(8 * kRow));
+  // By cell: how many records of it are dead.
+  const std::vector<uint64_t> dead = {4, 28, 0, 20, 8, 30, 12, 24};
+  for (uint32_t row = 0; row < 7; ++row) {
+    for (uint32_t cell = 0; cell < kCells; ++cell) {
+      ASSERT_NO_FATAL_FAILURE(KillIn(row, cell, dead[cell]));
+    }
+  }
+  ASSERT_NO_FATAL_FAILURE(PutNew(kRow));
+  static_cast<void>(Clean(20));
+  const auto given_up = GivenUp();
+  for (const auto& [row, cell] : given_up) {
+    for (uint32_t other = 0; other < kCells; ++other) {
+      // The last row that is cleaned need not be cleaned to its end.
+      if (given_up.contains({row, other}) || row == given_up.rbegin()->first) continue;
+      EXPECT_LE(dead[other], dead[cell]) << "row " << row << ", cells " << cell << ", " << other;
+    }
+  }
+  EXPECT_TRUE(given_up.contains({0, 5})) << "two of its records are live";
+  EXPECT_FALSE(given_up.contains({0, 2})) << "all of its records are live";
   ASSERT_NO_FATAL_FAILURE(Settle());
   ASSERT_NO_FATAL_FAILURE(ExpectHeldAfterReopening());
 }
