@@ -42,13 +42,11 @@ class RowCodec {
     return head.row_end == EncodeHead(*row_end).row_end;
   }
   RowWords Encode(uint32_t index, const Row& row) const {
-    const uint64_t content = row.number | static_cast<uint64_t>(row.kind) << format::kSequenceBits;
-    const uint64_t cells = row.freed_cells | uint64_t{row.record_count} << format::kMaxRowCells;
-    return {Checked(seed_ ^ kContentSeed, where_ | index, content, kContentBits),
-            // Of this content: cells of an older one must not count.
-            Checked(seed_ ^ kCellsSeed ^ content, where_ | index, cells, kCellsBits)};
+    return {Checked(seed_ ^ kContentSeed, where_ | index, ContentOf(row), kContentBits),
+            EncodeCells(index, row, ContentOf(row))};
   }
-  // Words of zeros were never written.
+  // Words of zeros were never written. A write that fails may have changed the first word alone:
+  // then the second one is still of what the row was before.
   bool Decode(uint32_t index, const RowWords& words, Row* row) const {
     *row = Row();
     if (words.content == 0 && words.cells == 0) return true;
@@ -60,10 +58,31 @@ class RowCodec {
     row->record_count = static_cast<uint32_t>(words.cells >> format::kMaxRowCells &
                                               ((uint64_t{1} << format::kRowCountBits) - 1));
     const RowWords wanted = Encode(index, *row);
-    return wanted.content == words.content && wanted.cells == words.cells;
+    if (wanted.content != words.content) return false;
+    if (wanted.cells == words.cells) return true;
+    Row before;
+    if (row->kind == RowKind::kMoved) {
+      before = *row;
+      before.kind = RowKind::kMoving;
+      return EncodeCells(index, *row, ContentOf(before)) == words.cells;
+    }
+    // Nothing was stored in a row that could not be written.
+    const bool was_free = words.cells == EncodeCells(index, before, ContentOf(before));
+    if (!row->free() && !was_free) return false;
+    *row = Row();
+    return true;
   }
 
  private:
+  static uint64_t ContentOf(const Row& row) {
+    return row.number | static_cast<uint64_t>(row.kind) << format::kSequenceBits;
+  }
+  // Of this content: cells of an older one must not count.
+  uint64_t EncodeCells(uint32_t index, const Row& row, uint64_t content) const {
+    const uint64_t cells = row.freed_cells | uint64_t{row.record_count} << format::kMaxRowCells;
+    return Checked(seed_ ^ kCellsSeed ^ content, where_ | index, cells, kCellsBits);
+  }
+
   uint64_t seed_;
   uint64_t where_;
 };
