@@ -24,9 +24,9 @@ namespace engine_race {
 // Drops the rows of moved records that may not be durable and do not verify. The records that they
 // were moved from are still where they were.
 Status SettleMovedRows(const StoreFiles& files, uint32_t bucket, SlotTable* table);
-// Drops the rows whose runs begin behind the bucket's end, and those of records that were moved
-// when the bucket had more records: such a move was not settled, so the records are where they
-// were. The moved ones would be newer than records that are yet to be written.
+// Drops the rows whose runs begin behind the bucket's end. Drops rows of records that were moved
+// when the bucket had more records: they would be newer than records that are yet to be written.
+// Such a move was not settled, so the records are still where they were.
 void CutRows(uint64_t cut, SlotTable* table);
 
 class PowerRecovery {

@@ -1,6 +1,7 @@
 #include "engine_race/log/row_keeper.h"
 
 #include <string>
+#include <utility>
 
 #include "engine_race/base/assert.h"
 #include "engine_race/log/append_listener.h"
@@ -24,7 +25,12 @@ Status RowKeeper::EnsureFile() {
   const std::lock_guard<std::mutex> lock(context_.manifest_mutex);
   if (context_.has_row_file.load(std::memory_order_acquire)) return Status::Ok();
   StoreFiles& files = context_.files;
-  ENGINE_RACE_RETURN_IF_ERROR(CreateRowFile(files, context_.options.file_mode, &files.rows));
+  // After a failure the manifest may name the file already: it is not made anew.
+  if (!files.rows.valid()) {
+    io::File made;
+    ENGINE_RACE_RETURN_IF_ERROR(CreateRowFile(files, context_.options.file_mode, &made));
+    files.rows = std::move(made);
+  }
   StoreIdentity identity = files.identity;
   identity.has_rows = true;
   identity.format_version = identity.WrittenVersion();

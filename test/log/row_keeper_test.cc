@@ -1,5 +1,6 @@
 #include "engine_race/log/row_keeper.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -89,6 +90,28 @@ TEST_F(RowKeeperTest, TheFileAndTheVersionComeOnceAndDurably) {
   EXPECT_EQ(calls[1].substr(0, 4), "sync");
   EXPECT_EQ(calls[calls.size() - 2], "rename");
   EXPECT_EQ(calls.back().substr(0, 4), "sync");
+}
+
+// The manifest may name the file by the time that a flush of the directory fails.
+TEST_F(RowKeeperTest, AFileThatTheManifestMayNameIsNotMadeAnew) {
+  bool renamed = false;
+  CallWatch watch([&](SystemCall* call) {
+    renamed = renamed || call->kind == CallKind::kRenameAt;
+    const bool creates = call->kind == CallKind::kOpenAt && (call->flags & O_CREAT) != 0;
+    if (renamed && (call->kind == CallKind::kFsync || creates)) {
+      errno = ENOSPC;
+      return -1L;
+    }
+    return call->Proceed();
+  });
+  {
+    const ScopedHook hook(&watch);
+    EXPECT_FALSE(keeper_.EnsureFile().ok());
+    ASSERT_TRUE(renamed);
+    EXPECT_FALSE(keeper_.EnsureFile().ok());
+  }
+  EXPECT_TRUE(std::filesystem::exists(dir_.Join(format::kRowsName)));
+  EXPECT_TRUE(keeper_.EnsureFile().ok());
 }
 
 TEST_F(RowKeeperTest, BeginRowsMovesNoRecord) {

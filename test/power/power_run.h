@@ -49,6 +49,7 @@ struct PowerTally {
 class PowerRun {
  public:
   static constexpr uint64_t kStatesPerRun = 10;
+  static constexpr uint64_t kMaxBatchWrites = 300;
 
   PowerRun(uint64_t seed, Life life, PowerTally* tally);
   ~PowerRun();
