@@ -18,6 +18,8 @@ namespace {
 
 constexpr uint32_t kMaxShortRange = 256;
 constexpr uint32_t kVerifyThreadCount = 16;
+// Of each turn of the syncing thread: so that trials die in the middle of moving records.
+constexpr double kCompactChance = 0.2;
 
 Status OpenStore(const ChildPlan& plan, const Trial& trial, std::unique_ptr<Store>* store) {
   Options options = plan.options;
@@ -121,6 +123,12 @@ void Traffic::Sync() {
     if (const Status status = store_->Sync(); !status.ok()) {
       AddStatus(trial_, "Sync", status);
       return;
+    }
+    if (Chance(rng, kCompactChance)) {
+      if (const Status status = store_->Compact(); !status.ok()) {
+        AddStatus(trial_, "Compact", status);
+        return;
+      }
     }
     std::this_thread::sleep_for(
         std::chrono::microseconds(Uniform(rng, 0, 2 * uint64_t{plan_.sync_pace_us})));
