@@ -23,6 +23,16 @@ uint64_t PassOf(uint64_t key, uint64_t pass_count) {
   return (key * 0x9e3779b97f4a7c15 >> 32) * pass_count >> 32;
 }
 
+// The first cells, as long as they lie one behind the other in a row.
+std::span<const Cell> NeighboursFrom(std::span<const Cell> cells) {
+  size_t count = 1;
+  while (count < cells.size() && cells[count].row == cells[0].row &&
+         cells[count].cell == cells[0].cell + count) {
+    ++count;
+  }
+  return cells.first(count);
+}
+
 }  // namespace
 
 Status BucketCleaner::Clean(uint32_t bucket, uint32_t dead_percent, BucketUse* use) {
@@ -208,19 +218,23 @@ Status BucketCleaner::MoveAndFree(uint32_t bucket, std::span<const Cell> cells) 
         Region::Allocate(bytes, /*huge_pages=*/false, &values_, log_.placement().memory()));
   }
   moving_.clear();
-  char* values = values_.data();
   std::vector<Cell> moved;
-  for (const Cell& cell : cells) {
-    const size_t before = moving_.size();
-    const Status read = ReadLive(bucket, cell, values);
-    values += cell_bytes;
-    if (read.ok()) {
-      moved.push_back(cell);
-      continue;
+  for (size_t begin = 0; begin < cells.size();) {
+    const std::span<const Cell> run = NeighboursFrom(cells.subspan(begin));
+    char* const values = values_.data() + begin * cell_bytes;
+    const Status read = ReadValues(bucket, run, values);
+    for (size_t i = 0; i < run.size(); ++i) {
+      const size_t before = moving_.size();
+      const Status taken = read.ok() ? TakeLive(bucket, run[i], values + i * cell_bytes) : read;
+      if (taken.ok()) {
+        moved.push_back(run[i]);
+        continue;
+      }
+      // What cannot be read or verified stays where it is.
+      moving_.resize(before);
+      if (taken.code() != Code::kCorruption && taken.code() != Code::kIOError) return taken;
     }
-    // What cannot be read or verified stays where it is.
-    moving_.resize(before);
-    if (read.code() != Code::kCorruption && read.code() != Code::kIOError) return read;
+    begin += run.size();
   }
   std::stable_sort(moving_.begin(), moving_.end(),
                    [](const Moving& a, const Moving& b) { return a.time < b.time; });
@@ -234,14 +248,25 @@ Status BucketCleaner::MoveAndFree(uint32_t bucket, std::span<const Cell> cells) 
   return Status::Ok();
 }
 
-// Reads the values of a cell and adds its live records to moving_.
-Status BucketCleaner::ReadLive(uint32_t bucket, const Cell& cell, char* values) {
+// Of neighbouring cells.
+Status BucketCleaner::ReadValues(uint32_t bucket, std::span<const Cell> cells, char* values) {
+  const uint64_t slot_count = cells.size() * cut_.table.cell_records();
+  ENGINE_RACE_RETURN_IF_ERROR(
+      log_.values().Read(bucket, FirstSlotOf(cells.front()), slot_count, values));
+  log_.mover().CountRead(slot_count * kValueBytes);
+  return Status::Ok();
+}
+
+uint64_t BucketCleaner::FirstSlotOf(const Cell& cell) const {
+  return uint64_t{cell.row} * cut_.table.row_records() + cell.cell * cut_.table.cell_records();
+}
+
+// Adds the live records of a cell, whose values were read, to moving_.
+Status BucketCleaner::TakeLive(uint32_t bucket, const Cell& cell, const char* values) {
   const auto* const entries = reinterpret_cast<const format::KeyEntry*>(entries_.data());
   const EntryCodec codec = log_.codec(bucket);
   const uint32_t cell_records = cut_.table.cell_records();
-  const uint64_t first = uint64_t{cell.row} * cut_.table.row_records() + cell.cell * cell_records;
-  ENGINE_RACE_RETURN_IF_ERROR(log_.values().Read(bucket, first, cell_records, values));
-  log_.mover().CountRead(cell_records * kValueBytes);
+  const uint64_t first = FirstSlotOf(cell);
   for (uint64_t slot = first; slot < first + cell_records; ++slot) {
     if (!cut_.Holds(slot) || !live_[slot]) continue;
     Moving moving;

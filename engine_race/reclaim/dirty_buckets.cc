@@ -33,6 +33,7 @@ DirtyBuckets::DirtyBuckets(const Options& options, const BucketLog& log, std::fu
     State& bucket = buckets_[b];
     const uint64_t record_count = log.RecordCount(b);
     bucket.watched_from = record_count;
+    held_count_.fetch_add(std::min(record_count, log.SlotEnd(b)), std::memory_order_relaxed);
     if (record_count == 0) continue;
     // Where slots are used again, much may be dead: the first cleaning tells. Elsewhere what was
     // written before is not known to have been replaced.
@@ -46,6 +47,7 @@ void DirtyBuckets::OnKeyGroup(uint32_t number, std::span<const format::KeyEntry>
                               uint64_t record_count) noexcept {
   State& bucket = buckets_[number];
   const std::lock_guard lock(bucket.mutex);
+  if (!bucket.was_cleaned) held_count_.fetch_add(entries.size(), std::memory_order_relaxed);
   if (bucket.clean_at == ~uint64_t{0}) {
     if (!WasReplaced(&bucket, entries, record_count)) return;
     bucket.clean_at = record_count;
@@ -118,11 +120,14 @@ bool DirtyBuckets::empty() const {
   return queue_.empty();
 }
 
-void DirtyBuckets::NoteCleaned(uint32_t number, const BucketUse& use) {
-  const uint64_t limit = use.live_count * 100 / (100 - dead_percent_);
+void DirtyBuckets::NoteCleaned(uint32_t number, uint32_t dead_percent, const BucketUse& use) {
+  const uint64_t limit = use.live_count * 100 / (100 - std::min(dead_percent, 99U));
   const uint64_t room = limit - std::min(limit, use.held_count);
   State& bucket = buckets_[number];
   const std::lock_guard lock(bucket.mutex);
+  const uint64_t held_before =
+      bucket.was_cleaned ? bucket.use.held_count : std::min(use.record_count, log_.SlotEnd(number));
+  held_count_.fetch_add(use.held_count - held_before, std::memory_order_relaxed);
   bucket.use = use;
   bucket.was_cleaned = true;
   bucket.clean_at =

@@ -42,7 +42,10 @@ class DirtyBuckets final : public KeyGroupListener {
            waiting_count_.load(std::memory_order_relaxed) > max_waiting_count_;
   }
 
-  void NoteCleaned(uint32_t bucket, const BucketUse& use);
+  // `dead_percent`: the share of dead records that it was cleaned to.
+  void NoteCleaned(uint32_t bucket, uint32_t dead_percent, const BucketUse& use);
+  // Of all buckets, about: slots of cells that take space.
+  uint64_t held_count() const { return held_count_.load(std::memory_order_relaxed); }
   // Space that the values of live and dead records take. A bucket that was not cleaned in this
   // opening has no dead records.
   void BytesOf(uint32_t bucket, uint64_t* live_bytes, uint64_t* dead_bytes) const;
@@ -70,7 +73,8 @@ class DirtyBuckets final : public KeyGroupListener {
   const std::function<void()> wake_;
   const std::unique_ptr<State[]> buckets_;
   const size_t max_waiting_count_;
-  // Relaxed, both: hints.
+  // Relaxed, all: hints.
+  std::atomic<uint64_t> held_count_{0};
   std::atomic<uint32_t> urgent_count_{0};
   std::atomic<size_t> waiting_count_{0};
   mutable std::mutex mutex_;  // around the queue

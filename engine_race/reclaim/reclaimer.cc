@@ -55,13 +55,23 @@ Status Reclaimer::CleanOne(BucketCleaner* cleaner, uint32_t bucket, uint32_t dea
   BucketUse use;
   Status cleaned = Guarded([&] { return cleaner->Clean(bucket, dead_percent, &use); });
   mover.Unclaim(bucket);
-  if (cleaned.ok()) NoteCleaned(bucket, use);
+  if (cleaned.ok()) NoteCleaned(bucket, dead_percent, use);
   return cleaned;
 }
 
-void Reclaimer::NoteCleaned(uint32_t bucket, const BucketUse& use) {
-  dirty_.NoteCleaned(bucket, use);
+void Reclaimer::NoteCleaned(uint32_t bucket, uint32_t dead_percent, const BucketUse& use) {
+  dirty_.NoteCleaned(bucket, dead_percent, use);
   Wake();
+}
+
+// The share of dead records that a bucket may have. Cells that wait to be released are dead as
+// well.
+uint32_t Reclaimer::DeadPercent() const {
+  const uint64_t waiting =
+      (log_.mover().unsettled_bytes() + log_.mover().unreleased_bytes()) / kValueBytes;
+  const uint64_t waiting_percent = waiting * 100 / (dirty_.held_count() + waiting + 1);
+  return options_.reclaim_dead_percent - static_cast<uint32_t>(std::min<uint64_t>(
+                                             waiting_percent, options_.reclaim_dead_percent / 2));
 }
 
 // Cells may wait to be settled that the thread does not know of, or buckets to be cleaned.
@@ -128,7 +138,7 @@ void Reclaimer::Run() noexcept {
   while (true) {
     uint32_t bucket = 0;
     if (dirty_.Take(&bucket)) {
-      Report(CleanOne(&cleaner, bucket, options_.reclaim_dead_percent));
+      Report(CleanOne(&cleaner, bucket, DeadPercent()));
       if (MustSettle()) SettleAndRelease();
       KeepRate();
     } else {
@@ -175,7 +185,7 @@ void Reclaimer::Help() noexcept {
     uint32_t bucket = 0;
     if (!dirty_.Take(&bucket)) return Status::Ok();
     std::unique_ptr<BucketCleaner> cleaner = TakeHelper();
-    Status cleaned = CleanOne(cleaner.get(), bucket, options_.reclaim_dead_percent);
+    Status cleaned = CleanOne(cleaner.get(), bucket, DeadPercent());
     const std::lock_guard lock(helpers_mutex_);
     helpers_.push_back(std::move(cleaner));
     return cleaned;
@@ -240,7 +250,7 @@ Status Reclaimer::MakeRoom(uint32_t number, uint64_t record_count, bool* made) {
     }
   });
   mover.Unclaim(number);
-  if (cleaned) NoteCleaned(number, use);
+  if (cleaned) NoteCleaned(number, options_.reclaim_dead_percent, use);
   ENGINE_RACE_RETURN_IF_ERROR(status);
   if (*made) return Status::Ok();
   AwaitReaders(number, record_count);
@@ -260,7 +270,7 @@ Status Reclaimer::FreeOnDisk(uint32_t number, bool* freed) {
     return cleaner.MakeSpace(number, &use);
   });
   mover.Unclaim(number);
-  if (cleaned.ok()) NoteCleaned(number, use);
+  if (cleaned.ok()) NoteCleaned(number, options_.reclaim_dead_percent, use);
   // Records cannot be moved where the disk is full. What was given up before is given back.
   if (!cleaned.ok() && cleaned.code() != Code::kFull) return cleaned;
   ENGINE_RACE_RETURN_IF_ERROR(mover.Settle());
@@ -320,7 +330,7 @@ Status Reclaimer::CompactOne(BucketCleaner* cleaner, uint32_t number) {
     }
   });
   mover.Unclaim(number);
-  if (cleaned.ok()) NoteCleaned(number, use);
+  if (cleaned.ok()) NoteCleaned(number, options_.reclaim_dead_percent, use);
   return cleaned;
 }
 

@@ -74,7 +74,8 @@ class Reclaimer {
   std::unique_ptr<BucketCleaner> TakeHelper();
   void Wake();
   Status CleanOne(BucketCleaner* cleaner, uint32_t bucket, uint32_t dead_percent);
-  void NoteCleaned(uint32_t bucket, const BucketUse& use);
+  void NoteCleaned(uint32_t bucket, uint32_t dead_percent, const BucketUse& use);
+  uint32_t DeadPercent() const;
   uint64_t SettleBytes() const;
   bool MustSettle() const;
   bool IsFarBehind() const;
