@@ -9,7 +9,9 @@
 #include "engine_race/base/checksum.h"
 #include "engine_race/base/sys.h"
 #include "engine_race/base/sys_mapping.h"
+#include "engine_race/log/format.h"
 #include "engine_race/log/page_cache.h"
+#include "engine_race/log/staging.h"
 
 namespace engine_race {
 namespace {

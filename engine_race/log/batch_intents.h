@@ -23,8 +23,8 @@
 #include "engine_race/base/memory.h"
 #include "engine_race/base/status.h"
 #include "engine_race/io/file.h"
-#include "engine_race/log/format.h"
-#include "engine_race/log/staging.h"
+#include "engine_race/log/batch_format.h"
+#include "engine_race/log/bucket_state.h"
 #include "engine_race/log/store_files.h"
 
 namespace engine_race {

@@ -6,6 +6,7 @@
 #include "engine_race/base/assert.h"
 #include "engine_race/base/guarded.h"
 #include "engine_race/log/append_listener.h"
+#include "engine_race/log/entry_codec.h"
 #include "engine_race/log/manifest.h"
 
 namespace engine_race {

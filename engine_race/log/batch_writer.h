@@ -25,6 +25,7 @@
 #include "engine_race/base/status.h"
 #include "engine_race/base/write_batch.h"
 #include "engine_race/log/append_listener.h"
+#include "engine_race/log/batch_format.h"
 #include "engine_race/log/batch_holds.h"
 #include "engine_race/log/batch_intents.h"
 #include "engine_race/log/batch_plan.h"

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <string>
 
+#include "engine_race/log/entry_codec.h"
 #include "engine_race/log/logged_state.h"
 #include "engine_race/log/staging.h"
 

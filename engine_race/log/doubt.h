@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine_race/base/status.h"
+#include "engine_race/log/bucket_state.h"
 #include "engine_race/log/journal_replay.h"
 #include "engine_race/log/staging.h"
 #include "engine_race/log/store_files.h"

@@ -288,48 +288,6 @@ inline constexpr uint64_t kJournalBatchBytes =
     uint64_t{kJournalBlockBytes} * (1 + kJournalBatchRecords);
 static_assert(kJournalBatchBytes <= kMinJournalBytes / kJournalHalves, "a batch fits a half");
 
-// Intents of batches, in slots of their own: which counts a batch is to move. The commit word is
-// stored last, when all records of the batch are staged, and cleared when all counts have moved. An
-// intent counts only in the page cache that it names: nothing of it is ever flushed.
-struct BatchIntent {
-  // 0: none. Else the Hash64 of the entries, its lowest bit set; its seed is a hash of store id,
-  // page cache and entry_count.
-  uint64_t commit;
-  uint32_t entry_count;
-  uint32_t reserved0;     // zero
-  uint64_t reserved1[6];  // zero
-};
-static_assert(sizeof(BatchIntent) == 64);
-struct BatchIntentEntry {
-  uint64_t record_count;  // of the bucket, with the records of the batch
-  uint32_t bucket;
-  uint32_t reserved;  // zero
-};
-static_assert(sizeof(BatchIntentEntry) == 16);
-inline constexpr uint32_t kBatchIntents = 8;
-inline constexpr uint32_t kBatchIntentEntries = 4096;
-inline constexpr uint64_t kBatchIntentBytes =
-    4096 + uint64_t{kBatchIntentEntries} * sizeof(BatchIntentEntry);
-
-// A large batch: this header, the entries from kIoAlignment on, then from the next multiple of it
-// on the values of the puts, in order. The header is written last, when the rest is durable. While
-// it is there, no other record was written to the buckets of the batch.
-inline constexpr uint64_t kLargeBatchMagic = 0x4843544142454741;  // "AGEBATCH" as bytes
-struct LargeBatchHeader {
-  uint64_t magic;
-  uint64_t store_id;
-  uint64_t entry_count;
-  // Hash64 of the entries. Its seed is the Hash64 of the fields above, seeded with the magic.
-  uint64_t checksum;
-};
-static_assert(sizeof(LargeBatchHeader) == 32);
-struct LargeBatchEntry {
-  uint64_t key;
-  uint64_t value_hash;  // Hash64 of the value, seed 0
-  uint64_t deletion;    // 1: the entry has no value
-};
-static_assert(sizeof(LargeBatchEntry) == 24);
-
 // The index on disk: extents of blocks, and a root that names them. All of it can be made again
 // from the key logs, and nothing acknowledged depends on it. A root holds a header, the coverage of
 // each bucket, and the extents, bucket by bucket in order of key. It is zero up to a whole page.

@@ -15,8 +15,8 @@
 
 #include "engine_race/base/function_ref.h"
 #include "engine_race/base/status.h"
+#include "engine_race/log/bucket_state.h"
 #include "engine_race/log/format.h"
-#include "engine_race/log/staging.h"
 #include "engine_race/log/store_files.h"
 
 namespace engine_race {

@@ -15,6 +15,7 @@
 #include "engine_race/log/append_listener.h"
 #include "engine_race/log/batch_remains.h"
 #include "engine_race/log/failure.h"
+#include "engine_race/log/format.h"
 
 namespace engine_race {
 namespace {

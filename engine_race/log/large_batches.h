@@ -20,6 +20,7 @@
 #include "engine_race/base/status.h"
 #include "engine_race/base/write_batch.h"
 #include "engine_race/io/file.h"
+#include "engine_race/log/batch_format.h"
 #include "engine_race/log/batch_holds.h"
 #include "engine_race/log/batch_plan.h"
 #include "engine_race/log/batch_writer.h"

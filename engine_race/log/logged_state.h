@@ -7,8 +7,8 @@
 
 #include <cstdint>
 
+#include "engine_race/log/bucket_state.h"
 #include "engine_race/log/geometry.h"
-#include "engine_race/log/staging.h"
 
 namespace engine_race {
 

@@ -10,6 +10,7 @@
 #include "engine_race/base/assert.h"
 #include "engine_race/base/memory.h"
 #include "engine_race/base/round_up.h"
+#include "engine_race/log/entry_codec.h"
 #include "engine_race/log/index_coverage.h"
 #include "engine_race/log/key_log_cut.h"
 #include "engine_race/log/logged_state.h"

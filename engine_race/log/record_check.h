@@ -13,6 +13,7 @@
 #include "engine_race/base/memory.h"
 #include "engine_race/base/status.h"
 #include "engine_race/log/bucket.h"
+#include "engine_race/log/bucket_state.h"
 #include "engine_race/log/staging.h"
 #include "engine_race/log/store_files.h"
 

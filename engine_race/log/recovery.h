@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "engine_race/base/status.h"
+#include "engine_race/log/bucket_state.h"
 #include "engine_race/log/group_writer.h"
 #include "engine_race/log/journal_replay.h"
 #include "engine_race/log/log_context.h"

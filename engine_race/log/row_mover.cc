@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "engine_race/base/assert.h"
-#include "engine_race/base/guarded.h"
 #include "engine_race/base/memory.h"
 
 namespace engine_race {
@@ -333,16 +332,15 @@ void RowMover::ReleaseLeftovers(uint32_t number) {
     // A row that is free and cannot be taken has been taken.
     const uint32_t cells = whole_row ? all_cells : row.free() ? 0 : row.freed_cells;
     if (cells == 0) continue;
-    const FreedCells leftover{.bucket = number, .row = index, .cells = cells};
-    PunchValues(leftover);
-    if (whole_row) PunchKeys(leftover);
+    puncher_.PunchValues(number, index, cells);
+    if (whole_row) puncher_.PunchKeys(number, index);
   }
 }
 
 // False: somebody can come to the cells.
 bool RowMover::ReleaseOne(const FreedCells& freed) {
   if (!CanRelease(freed)) return false;
-  PunchValues(freed);
+  puncher_.PunchValues(freed.bucket, freed.row, freed.cells);
   Bucket& bucket = context_.buckets[freed.bucket];
   std::unique_lock<std::mutex> lock(bucket.mutex);
   const auto unreleased = bucket.unreleased.find(freed.row);
@@ -352,7 +350,7 @@ bool RowMover::ReleaseOne(const FreedCells& freed) {
     // The row holds nothing any more, and no other of its cells waits.
     if (bucket.table.rows()[freed.row].free()) {
       lock.unlock();
-      PunchKeys(freed);
+      puncher_.PunchKeys(freed.bucket, freed.row);
       lock.lock();
       rows_.Release(freed.bucket, freed.row);
     }
@@ -374,46 +372,6 @@ bool RowMover::CanRelease(const FreedCells& freed) {
   // its read has read before this.
   bucket.reuse_count.fetch_add(1, std::memory_order_seq_cst);
   return true;
-}
-
-void RowMover::PunchValues(const FreedCells& freed) {
-  const Geometry& geometry = context_.geometry();
-  const uint32_t cell_records = geometry.cell_records();
-  const uint64_t first_slot = uint64_t{freed.row} * geometry.row_records();
-  bool supported = true;
-  for (uint32_t cell = 0; cell < geometry.cells_per_row(); ++cell) {
-    if ((freed.cells >> cell & 1) == 0) continue;
-    uint32_t end = cell + 1;
-    while (end < geometry.cells_per_row() && (freed.cells >> end & 1) != 0) ++end;
-    const Status punched = context_.files.values.Punch(
-        freed.bucket, first_slot + cell * cell_records, (end - cell) * cell_records, &supported);
-    if (!punched.ok() || !supported) break;
-    cell = end;
-  }
-  if (!supported) NotePunchRefused();
-}
-
-void RowMover::PunchKeys(const FreedCells& freed) {
-  const Geometry& geometry = context_.geometry();
-  const uint64_t offset =
-      geometry.KeyOffset(freed.bucket, uint64_t{freed.row} * geometry.row_records());
-  bool supported = true;
-  const Status punched =
-      context_.files.KeyFile(freed.bucket)
-          .Punch(offset, offset + geometry.row_records() * kEntryBytes, &supported);
-  static_cast<void>(punched);
-  if (!supported) NotePunchRefused();
-}
-
-// Says so once.
-void RowMover::NotePunchRefused() {
-  if (!punches_.exchange(false, std::memory_order_relaxed)) return;
-  static_cast<void>(Guarded([&] {
-    Log(context_.options.log, LogLevel::kWarning,
-        "the file system cannot punch holes: freed slots are used again, but no space is given "
-        "back");
-    return Status::Ok();
-  }));
 }
 
 }  // namespace engine_race

@@ -30,6 +30,7 @@
 #include "engine_race/log/log_reader.h"
 #include "engine_race/log/log_writer.h"
 #include "engine_race/log/row_keeper.h"
+#include "engine_race/log/row_puncher.h"
 #include "engine_race/log/syncer.h"
 
 namespace engine_race {
@@ -52,7 +53,8 @@ class RowMover {
         writer_(*writer),
         reader_(*reader),
         syncer_(*syncer),
-        rows_(context, writer) {}
+        rows_(context, writer),
+        puncher_(context) {}
 
   // After recovery: the next Settle settles the moves that an earlier opening has published.
   void AdoptMoves();
@@ -109,7 +111,7 @@ class RowMover {
   uint64_t moved_bytes() const { return moved_bytes_.load(std::memory_order_relaxed); }
   uint64_t released_bytes() const { return released_bytes_.load(std::memory_order_relaxed); }
   // Whether the file systems give space back. True until one has refused.
-  bool punches() const { return punches_.load(std::memory_order_relaxed); }
+  bool punches() const { return puncher_.punches(); }
 
  private:
   struct PublishedRow {
@@ -124,15 +126,13 @@ class RowMover {
   Status FreeInFile(const FreedCells& freed);
   bool ReleaseOne(const FreedCells& freed);
   bool CanRelease(const FreedCells& freed);
-  void PunchValues(const FreedCells& freed);
-  void PunchKeys(const FreedCells& freed);
-  void NotePunchRefused();
 
   LogContext& context_;
   LogWriter& writer_;
   const LogReader& reader_;
   Syncer& syncer_;
   RowKeeper rows_;
+  RowPuncher puncher_;
   std::mutex settle_mutex_;  // one Settle at a time
   std::mutex mutex_;         // around the three lists
   std::vector<PublishedRow> published_;
@@ -144,7 +144,6 @@ class RowMover {
   std::atomic<uint64_t> read_bytes_{0};
   std::atomic<uint64_t> moved_bytes_{0};
   std::atomic<uint64_t> released_bytes_{0};
-  std::atomic<bool> punches_{true};
 };
 
 }  // namespace engine_race

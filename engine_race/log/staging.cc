@@ -13,6 +13,7 @@
 #include "engine_race/base/sys.h"
 #include "engine_race/base/sys_mapping.h"
 #include "engine_race/base/sys_pwrite.h"
+#include "engine_race/log/entry_codec.h"
 #include "engine_race/log/row_file.h"
 
 namespace engine_race {
@@ -44,17 +45,6 @@ Status WriteBelowLimit(const io::File& file, std::string_view bytes, uint64_t of
   return Status(written.code(), file.name() + ": " + written.message());
 }
 
-// The count with these low bits in a bucket whose newest run ends with `run_end`. Records that are
-// not synced all have slots, so a synced watermark is less than a region below that. After a power
-// loss counts may be newer than the rows, by records that are not synced either.
-uint64_t WholeCount(uint64_t low_bits, uint64_t run_end) {
-  constexpr uint64_t kMaxAhead = kMaxBucketRecords;
-  static_assert(2 * kMaxAhead <= format::kCountMask + 1);
-  const uint64_t behind = (run_end + kMaxAhead - low_bits) & format::kCountMask;
-  const uint64_t bound = run_end + kMaxAhead;
-  return bound >= behind ? bound - behind : low_bits;
-}
-
 // Copies a value to a page, past the caches.
 void StreamPage(const char* from, char* to) {
   constexpr size_t kStepBytes = 4 * sizeof(__m128i);
@@ -78,22 +68,6 @@ uint32_t ClusterBuckets(const Geometry& geometry) {
 }
 
 }  // namespace
-
-format::BucketCounts EncodeCounts(uint64_t store_id, uint32_t bucket, const BucketState& state) {
-  const auto word_of = [&](format::WordKind kind, uint64_t payload) {
-    const uint32_t bits = PayloadBits(kind);
-    return EncodeWord(store_id, bucket, kind, payload & ((uint64_t{1} << bits) - 1), bits);
-  };
-  format::BucketCounts line{};
-  line.records = word_of(format::WordKind::kRecords, state.record_count);
-  line.logged_values = word_of(format::WordKind::kLoggedValues, state.logged_value_watermark);
-  line.logged_keys = word_of(format::WordKind::kLoggedKeys, state.logged_key_watermark);
-  line.value_places = word_of(format::WordKind::kValuePlaces, state.value_places);
-  line.key_places = word_of(format::WordKind::kKeyPlaces, state.key_places);
-  line.synced = word_of(format::WordKind::kSynced, state.synced_watermark);
-  line.page_cache = word_of(format::WordKind::kPageCache, state.page_cache_id);
-  return line;
-}
 
 Staging::Staging(const StoreFiles& files)
     : files_(files),
@@ -159,51 +133,11 @@ Status Staging::ReadCounts(std::vector<BucketState>* states) const {
     SlotTable table;
     bool damaged = false;
     ENGINE_RACE_RETURN_IF_ERROR(ReadRows(files_, bucket, &table, &damaged));
-    states->push_back(Decode(bucket, lines[bucket], std::move(table)));
+    states->push_back(DecodeCounts(files_.identity.seed_id(), bucket, geometry_, lines[bucket],
+                                   std::move(table)));
     states->back().damaged = states->back().damaged || damaged;
   }
   return Status::Ok();
-}
-
-BucketState Staging::Decode(uint32_t bucket, const format::BucketCounts& line,
-                            SlotTable table) const {
-  bool sound = true;
-  const auto payload_of = [&](format::WordKind kind, uint64_t word) {
-    uint64_t payload = 0;
-    sound =
-        DecodeWord(files_.identity.seed_id(), bucket, kind, word, PayloadBits(kind), &payload) &&
-        sound;
-    return payload;
-  };
-  BucketState state;
-  state.record_count = payload_of(format::WordKind::kRecords, line.records);
-  state.logged_value_watermark = payload_of(format::WordKind::kLoggedValues, line.logged_values);
-  state.logged_key_watermark = payload_of(format::WordKind::kLoggedKeys, line.logged_keys);
-  state.value_places =
-      static_cast<uint32_t>(payload_of(format::WordKind::kValuePlaces, line.value_places));
-  state.key_places =
-      static_cast<uint32_t>(payload_of(format::WordKind::kKeyPlaces, line.key_places));
-  state.synced_watermark = payload_of(format::WordKind::kSynced, line.synced);
-  state.page_cache_id =
-      static_cast<uint32_t>(payload_of(format::WordKind::kPageCache, line.page_cache));
-  if (table.has_rows()) {
-    for (uint64_t* const count : {&state.record_count, &state.logged_value_watermark,
-                                  &state.logged_key_watermark, &state.synced_watermark}) {
-      *count = WholeCount(*count, table.RunEnd());
-    }
-  }
-  // Counts of records that no row holds are in doubt, but a Sync flushes the rows before it counts.
-  const bool is_held = table.has_rows() ? state.synced_watermark <= table.RunEnd()
-                                        : state.record_count <= geometry_.bucket_capacity_records;
-  state.table = std::move(table);
-  // The lanes check that the staged groups fit into the places.
-  const auto fits = [&state](uint64_t watermark, uint64_t group) {
-    return watermark % group == 0 && watermark <= state.record_count;
-  };
-  state.damaged = !sound || state.synced_watermark > state.record_count || !is_held ||
-                  !fits(state.logged_value_watermark, geometry_.values_per_group()) ||
-                  !fits(state.logged_key_watermark, geometry_.keys_per_group());
-  return state;
 }
 
 // Populates the pages of a place from `offset` on, where the next record goes. The kernel may have

@@ -28,31 +28,13 @@
 #include "engine_race/base/placement.h"
 #include "engine_race/base/status.h"
 #include "engine_race/io/file.h"
-#include "engine_race/log/entry_codec.h"
+#include "engine_race/log/bucket_state.h"
 #include "engine_race/log/format.h"
 #include "engine_race/log/geometry.h"
 #include "engine_race/log/region_pool.h"
-#include "engine_race/log/slot_table.h"
 #include "engine_race/log/store_files.h"
 
 namespace engine_race {
-
-// The words of a bucket's counts, decoded.
-struct BucketState {
-  uint64_t record_count = 0;
-  uint64_t logged_value_watermark = 0;
-  uint64_t logged_key_watermark = 0;
-  uint32_t value_places = 0;
-  uint32_t key_places = 0;
-  uint64_t synced_watermark = 0;
-  uint32_t page_cache_id = 0;
-  bool damaged = false;
-  // Tells what the bucket's slots hold.
-  SlotTable table;
-};
-
-// The words of a state, with their checks.
-format::BucketCounts EncodeCounts(uint64_t store_id, uint32_t bucket, const BucketState& state);
 
 class Staging {
  public:
@@ -168,7 +150,6 @@ class Staging {
   bool CanBeMapped(const LogFn& log) const;
   Status ReserveCountsLocked();
   Status TouchCounts() const;
-  BucketState Decode(uint32_t bucket, const format::BucketCounts& line, SlotTable table) const;
   Status ReserveCluster(uint32_t cluster);
   Status Populate(const Area& area, uint32_t bucket, uint64_t offset, uint64_t size) const;
   // Calls copy(to), with the pages populated before the first record in them.

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine_race/log/bucket_state.h"
 #include "engine_race/log/descriptors.h"
 #include "engine_race/log/format.h"
 #include "engine_race/log/page_cache.h"

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "engine_race/base/assert.h"
+#include "engine_race/log/entry_codec.h"
 #include "engine_race/log/lane.h"
 
 namespace engine_race {

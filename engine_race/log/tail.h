@@ -14,6 +14,7 @@
 
 #include "engine_race/base/memory.h"
 #include "engine_race/base/status.h"
+#include "engine_race/log/bucket_state.h"
 #include "engine_race/log/entry_codec.h"
 #include "engine_race/log/journal_replay.h"
 #include "engine_race/log/staging.h"

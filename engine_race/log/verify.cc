@@ -9,6 +9,7 @@
 
 #include "engine_race/base/memory.h"
 #include "engine_race/log/batch_intents.h"
+#include "engine_race/log/bucket_state.h"
 #include "engine_race/log/doubt.h"
 #include "engine_race/log/entry_codec.h"
 #include "engine_race/log/journal_replay.h"

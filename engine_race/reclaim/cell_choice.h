@@ -1,11 +1,11 @@
 // Which cells of a bucket are given up.
 //
-// Cells of a row go together: they are of one age, one hole is punched where eight would be, and a
-// whole row is used again. Which rows: those with the highest (1 - u) / (u + c) * sqrt(age), where
-// u is the share of needed records and age the number of appends since the records were written.
-// That is the cost-benefit rule of Rosenblum and Ousterhout (The Design and Implementation of a
-// Log-Structured File System, 1992) with less weight on age: a bucket has few rows. Cells of a
-// chosen row that are much fuller than the row stay.
+// The cells of a row are given up together. They are of one age, one hole is punched instead of
+// eight, and the whole row is used again. The rows with the highest score are chosen. A score is
+// (1 - u) / (u + c) * sqrt(age), u the share of needed records. The age counts the appends since
+// the records were written. That is the cost-benefit rule of Rosenblum and Ousterhout (The Design
+// and Implementation of a Log-Structured File System, 1992). Age has less weight here, because a
+// bucket has few rows. Cells of a chosen row that are much fuller than the row stay.
 //
 // Pure functions.
 #ifndef ENGINE_RACE_RECLAIM_CELL_CHOICE_H_
@@ -35,7 +35,7 @@ struct CellChoice {
   bool has_more = false;
 };
 
-// What a bucket holds, in records: in the cells that may be given up, and in all others.
+// The cells of a bucket that may be given up, and the bucket's counts of records.
 struct CellsOfBucket {
   // By row, and within a row by number.
   std::span<const Cell> cells;
@@ -51,10 +51,10 @@ struct CellsOfBucket {
 // most `room` records are to be moved.
 CellChoice ChooseCells(const CellsOfBucket& bucket, uint32_t dead_percent, uint64_t room);
 
-// Where rows are few: cells of the rows with the fewest needed records, until a quarter of the rows
-// are won, and more than the needed records take. The last row may be won in part: its other cells
-// are moved together with the next row's, another time. So rows are won as long as there is one
-// free row and the others together have room for one.
+// For a bucket with few free rows: chooses cells of the rows with the fewest needed records. It
+// stops when a quarter of the rows are won, and more than the needed records take. The last row may
+// be won in part: its other cells are moved together with the next row's, another time. So rows are
+// won as long as there is one free row and the others together have room for one.
 CellChoice ChooseRows(const CellsOfBucket& bucket, uint64_t room);
 
 }  // namespace engine_race

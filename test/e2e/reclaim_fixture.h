@@ -74,7 +74,7 @@ class ReclaimTest : public ::testing::Test {
     std::shuffle(order.begin(), order.end(), std::mt19937_64(version));
     for (const uint64_t i : order) ASSERT_NO_FATAL_FAILURE(Write(i, version));
   }
-  // The same by several threads, of which each writes keys of its own.
+  // WriteAll of the keys below `key_count` by several threads. Each writes keys of its own.
   void WriteAllBy(uint32_t thread_count, uint64_t key_count, uint64_t version) {
     RunThreads(thread_count, [&](uint32_t t) {
       std::vector<uint64_t> order;

@@ -78,8 +78,8 @@ inline void ScatterRuns(const Options& options, const std::string& dir, uint32_t
   ASSERT_TRUE(WriteTable(files, bucket, table).ok());
 }
 
-// Gives the records of a bucket, which are whole groups that lie in the logs, the numbers from
-// `first` on, in the rows of their runs. The store is closed and its bucket has had no rows.
+// Gives the records of a bucket the numbers from `first` on, in the rows of their runs. The records
+// are whole groups that lie in the logs. The store is closed and its bucket has had no rows.
 // `first` is a multiple of 2^11, so places of staging stay as they are.
 inline void RenumberRecords(const Options& options, const std::string& dir, uint32_t bucket,
                             uint64_t first, uint64_t record_count) {

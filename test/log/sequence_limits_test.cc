@@ -95,7 +95,7 @@ class SequenceLimitsTest : public ::testing::Test {
     ASSERT_NO_FATAL_FAILURE(Open());
     ASSERT_NO_FATAL_FAILURE(ExpectAll());
   }
-  // What is not synced counts as far as it verifies.
+  // Recovery counts a record that is not synced as far as it verifies.
   void LosePower() {
     const uint64_t store_id = log_->store_id();
     log_.reset();

@@ -1,0 +1,78 @@
+#include "engine_race/log/bucket_state.h"
+
+#include <utility>
+
+#include "engine_race/log/entry_codec.h"
+
+namespace engine_race {
+namespace {
+
+// The count with these low bits in a bucket whose newest run ends with `run_end`. Records that are
+// not synced all have slots, so a synced watermark is less than a region below that. After a power
+// loss counts may be newer than the rows, by records that are not synced either.
+uint64_t WholeCount(uint64_t low_bits, uint64_t run_end) {
+  constexpr uint64_t kMaxAhead = kMaxBucketRecords;
+  static_assert(2 * kMaxAhead <= format::kCountMask + 1);
+  const uint64_t behind = (run_end + kMaxAhead - low_bits) & format::kCountMask;
+  const uint64_t bound = run_end + kMaxAhead;
+  return bound >= behind ? bound - behind : low_bits;
+}
+
+}  // namespace
+
+format::BucketCounts EncodeCounts(uint64_t seed_id, uint32_t bucket, const BucketState& state) {
+  const auto word_of = [&](format::WordKind kind, uint64_t payload) {
+    const uint32_t bits = PayloadBits(kind);
+    return EncodeWord(seed_id, bucket, kind, payload & ((uint64_t{1} << bits) - 1), bits);
+  };
+  format::BucketCounts line{};
+  line.records = word_of(format::WordKind::kRecords, state.record_count);
+  line.logged_values = word_of(format::WordKind::kLoggedValues, state.logged_value_watermark);
+  line.logged_keys = word_of(format::WordKind::kLoggedKeys, state.logged_key_watermark);
+  line.value_places = word_of(format::WordKind::kValuePlaces, state.value_places);
+  line.key_places = word_of(format::WordKind::kKeyPlaces, state.key_places);
+  line.synced = word_of(format::WordKind::kSynced, state.synced_watermark);
+  line.page_cache = word_of(format::WordKind::kPageCache, state.page_cache_id);
+  return line;
+}
+
+BucketState DecodeCounts(uint64_t seed_id, uint32_t bucket, const Geometry& geometry,
+                         const format::BucketCounts& line, SlotTable table) {
+  bool sound = true;
+  const auto payload_of = [&](format::WordKind kind, uint64_t word) {
+    uint64_t payload = 0;
+    sound = DecodeWord(seed_id, bucket, kind, word, PayloadBits(kind), &payload) && sound;
+    return payload;
+  };
+  BucketState state;
+  state.record_count = payload_of(format::WordKind::kRecords, line.records);
+  state.logged_value_watermark = payload_of(format::WordKind::kLoggedValues, line.logged_values);
+  state.logged_key_watermark = payload_of(format::WordKind::kLoggedKeys, line.logged_keys);
+  state.value_places =
+      static_cast<uint32_t>(payload_of(format::WordKind::kValuePlaces, line.value_places));
+  state.key_places =
+      static_cast<uint32_t>(payload_of(format::WordKind::kKeyPlaces, line.key_places));
+  state.synced_watermark = payload_of(format::WordKind::kSynced, line.synced);
+  state.page_cache_id =
+      static_cast<uint32_t>(payload_of(format::WordKind::kPageCache, line.page_cache));
+  if (table.has_rows()) {
+    for (uint64_t* const count : {&state.record_count, &state.logged_value_watermark,
+                                  &state.logged_key_watermark, &state.synced_watermark}) {
+      *count = WholeCount(*count, table.RunEnd());
+    }
+  }
+  // Counts of records that no row holds are in doubt, but a Sync flushes the rows before it counts.
+  const bool is_held = table.has_rows() ? state.synced_watermark <= table.RunEnd()
+                                        : state.record_count <= geometry.bucket_capacity_records;
+  state.table = std::move(table);
+  // The lanes check that the staged groups fit into the places.
+  const auto fits = [&state](uint64_t watermark, uint64_t group) {
+    return watermark % group == 0 && watermark <= state.record_count;
+  };
+  state.damaged = !sound || state.synced_watermark > state.record_count || !is_held ||
+                  !fits(state.logged_value_watermark, geometry.values_per_group()) ||
+                  !fits(state.logged_key_watermark, geometry.keys_per_group());
+  return state;
+}
+
+}  // namespace engine_race

@@ -1,0 +1,39 @@
+// The state of a bucket, as its line of counts and its rows tell it, and the codec of that line.
+//
+// Plain data and pure functions.
+#ifndef ENGINE_RACE_LOG_BUCKET_STATE_H_
+#define ENGINE_RACE_LOG_BUCKET_STATE_H_
+
+#include <cstdint>
+
+#include "engine_race/log/format.h"
+#include "engine_race/log/geometry.h"
+#include "engine_race/log/slot_table.h"
+
+namespace engine_race {
+
+// The words of a bucket's counts, decoded.
+struct BucketState {
+  uint64_t record_count = 0;
+  uint64_t logged_value_watermark = 0;
+  uint64_t logged_key_watermark = 0;
+  uint32_t value_places = 0;
+  uint32_t key_places = 0;
+  uint64_t synced_watermark = 0;
+  uint32_t page_cache_id = 0;
+  bool damaged = false;
+  // Tells what the bucket's slots hold.
+  SlotTable table;
+};
+
+// The words of a state, with their checks under `seed_id`.
+format::BucketCounts EncodeCounts(uint64_t seed_id, uint32_t bucket, const BucketState& state);
+
+// The state that a line of counts says, together with the bucket's rows. It is damaged if a word
+// fails its check or the counts contradict one another, the geometry or the rows.
+BucketState DecodeCounts(uint64_t seed_id, uint32_t bucket, const Geometry& geometry,
+                         const format::BucketCounts& line, SlotTable table);
+
+}  // namespace engine_race
+
+#endif  // ENGINE_RACE_LOG_BUCKET_STATE_H_
