@@ -202,7 +202,11 @@ Status BatchWriter::Publish(BatchScratch* scratch) {
     static_cast<void>(Guarded([&] { return intents_.Clear(intent); }));
   }
   // One that may be committed is kept for the next opening.
-  if (needs_intent) context_.latch.latched() ? intents_.EndClaims() : intents_.GiveBack(intent);
+  if (needs_intent && context_.latch.latched()) {
+    intents_.EndClaims();
+  } else if (needs_intent) {
+    intents_.GiveBack(intent);
+  }
   context_.batches.Leave();
   if (!status.ok()) context_.latch.LatchIfLasting(status);
   return status;

@@ -1,7 +1,7 @@
 // Which run each row of a bucket holds, for readers that hold no lock.
 //
-// Thread safety: Set from one thread at a time, IsBelow from any thread. Owner of its memory, which
-// grows with the rows that were used.
+// Thread safety: SetRun and Clear from one thread at a time, IsBelow from any thread. Owner of its
+// memory, which grows with the rows that were used.
 #ifndef ENGINE_RACE_LOG_RUN_NUMBERS_H_
 #define ENGINE_RACE_LOG_RUN_NUMBERS_H_
 

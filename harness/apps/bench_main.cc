@@ -175,7 +175,7 @@ std::string NoBenchmark(const std::string& step) {
   if (!reason.empty()) return why + ": " + reason;
   why += "; there are";
   for (const std::string& name : BenchmarkNames()) why += " " + name;
-  return why + " stats sync";
+  return why + " stats sync compact";
 }
 
 // Sets the engine's options. Returns an empty string or what is wrong.

@@ -11,7 +11,8 @@ struct Word {
   std::string_view why;
 };
 
-constexpr std::string_view kNoCompaction = "nothing is compacted";
+constexpr std::string_view kOneThread = "one thread gives space back, and writers help it";
+constexpr std::string_view kCompact = "compact gives back all space before it returns";
 constexpr std::string_view kDirect = "I/O is direct wherever the file system allows it";
 constexpr std::string_view kOneBudget =
     "one budget covers all memory: --options memory_budget_bytes=N";
@@ -27,19 +28,19 @@ constexpr Word kFlags[] = {
     {"cache_size", kOneBudget},
     {"compression_ratio", kNoCompression},
     {"compression_type", kNoCompression},
-    {"disable_auto_compactions", kNoCompaction},
+    {"disable_auto_compactions", "--options reclaim=off leaves dead records where they are"},
     {"disable_wal", "the log is the store itself; --options sync_mode=none is its fastest mode"},
-    {"max_background_compactions", kNoCompaction},
-    {"max_background_jobs", kNoCompaction},
+    {"max_background_compactions", kOneThread},
+    {"max_background_jobs", kOneThread},
     {"max_write_buffer_number", kOneBudget},
     {"mmap_read", kDirect},
     {"open_files", "all files of a store stay open"},
     {"rate_limiter_bytes_per_sec",
-     "there is no compaction to slow down; --benchmark_write_rate_limit limits writes"},
+     "--options reclaim_bytes_per_second=N limits reclaim, --benchmark_write_rate_limit writes"},
     {"stats_interval", kIntervals},
     {"stats_interval_seconds", kIntervals},
     {"stats_per_interval", "--statistics prints the counters after each benchmark"},
-    {"target_file_size_base", kNoCompaction},
+    {"target_file_size_base", "a store has a fixed number of files"},
     {"use_direct_io_for_flush_and_compaction", kDirect},
     {"use_direct_reads", kDirect},
     {"verify_checksum", "--options verify_checksums=false leaves out the comparison of values"},
@@ -47,11 +48,10 @@ constexpr Word kFlags[] = {
 };
 
 constexpr Word kBenchmarks[] = {
-    {"compact", kNoCompaction},
-    {"compactall", kNoCompaction},
+    {"compactall", kCompact},
     {"deleteseq", "deleterandom deletes in random order"},
     {"fill100K", "all values have 4096 bytes"},
-    {"fillbatch", "there are no batches of writes"},
+    {"fillbatch", "no benchmark writes batches"},
     {"flush", "there are no memtables; sync makes all writes durable"},
     {"levelstats", "there are no levels; stats prints the counters"},
     {"mergerandom", kNoMerge},
@@ -60,7 +60,7 @@ constexpr Word kBenchmarks[] = {
     {"seekrandomwhilemerging", kNoMerge},
     {"sstables", "there are no tables; stats prints the counters"},
     {"verifychecksum", "bin/store verify DIR compares a closed store with its checksums"},
-    {"waitforcompaction", kNoCompaction},
+    {"waitforcompaction", kCompact},
 };
 
 template <size_t kCount>

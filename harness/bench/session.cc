@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
-#include <optional>
 
 #include "harness/bench/floor.h"
 #include "harness/kv/engine_store.h"
@@ -14,6 +13,7 @@ namespace harness {
 namespace {
 
 using engine_race::Code;
+using engine_race::FunctionRef;
 using engine_race::Status;
 
 Status Print(const std::string& text) {
@@ -31,7 +31,7 @@ bool DividesWrites(const std::vector<std::string>& steps) {
 }  // namespace
 
 bool IsBenchStep(const std::string& name) {
-  return name == "stats" || name == "sync" || FindBenchmark(name) != nullptr;
+  return name == "stats" || name == "sync" || name == "compact" || FindBenchmark(name) != nullptr;
 }
 
 void LiveRecords::Clear() {
@@ -133,7 +133,8 @@ Status BenchSession::SwitchTo(bool syncs) {
 
 Status BenchSession::RunStep(const std::string& name) {
   if (name == "stats") return Print(store_->Statistics());
-  if (name == "sync") return RunSync();
+  if (name == "sync") return RunCall(name, [this] { return store_->Sync(); });
+  if (name == "compact") return RunCall(name, [this] { return store_->Compact(); });
   const BenchTraits& traits = *FindBenchmark(name);
   if (traits.is_fill && plan_.use_existing_db) return Print(SkippedLine(name));
   ENGINE_RACE_RETURN_IF_ERROR(traits.is_fill ? StartFresh(traits.syncs) : SwitchTo(traits.syncs));
@@ -141,15 +142,16 @@ Status BenchSession::RunStep(const std::string& name) {
   return Measure(name, /*is_implicit=*/false);
 }
 
-Status BenchSession::RunSync() {
+Status BenchSession::RunCall(const std::string& name, FunctionRef<Status()> call) {
   BenchResult result;
-  result.benchmark = "sync";
+  result.benchmark = name;
   result.thread_count = 1;
   CostMeter meter(StoreDirs());
   meter.Start();
   const CpuTimes before = ProcessCpuTimes();
   const uint64_t begin_ns = NowNs();
-  ENGINE_RACE_RETURN_IF_ERROR(store_->Sync());
+  const Status status = call();
+  if (!status.ok()) return Status(status.code(), name + ": " + status.message());
   const uint64_t ns = NowNs() - begin_ns;
   const CpuTimes after = ProcessCpuTimes();
   result.operations = 1;
@@ -157,7 +159,17 @@ Status BenchSession::RunSync() {
   result.finished = true;
   result.cpu_user_seconds = after.user_seconds - before.user_seconds;
   result.cpu_system_seconds = after.system_seconds - before.system_seconds;
-  return Note(result, meter.Stop(0));
+  RunCosts costs = meter.Stop(0);
+  costs.space_amplification = SpaceAmplification();
+  return Note(result, costs);
+}
+
+std::optional<double> BenchSession::SpaceAmplification() const {
+  if (plan_.use_existing_db || !live_.is_known() || live_.count() == 0) return std::nullopt;
+  const std::optional<uint64_t> allocated_bytes = dir_.AllocatedBytes();
+  if (!allocated_bytes) return std::nullopt;
+  return static_cast<double>(*allocated_bytes) /
+         static_cast<double>(live_.count() * kBenchRecordBytes);
 }
 
 std::vector<std::string> BenchSession::StoreDirs() const {
@@ -203,14 +215,8 @@ Status BenchSession::Measure(const std::string& benchmark, bool is_implicit) {
   if (status.ok() && traits.writes) status = store_->Sync();
   // A deletion writes no value to compare with.
   RunCosts costs = meter.Stop(benchmark == "deleterandom" ? 0 : result.written_bytes);
-  if (!plan_.use_existing_db) {
-    live_.Note(config, result);
-    const std::optional<uint64_t> allocated_bytes = dir_.AllocatedBytes();
-    if (allocated_bytes && live_.is_known() && live_.count() > 0) {
-      costs.space_amplification = static_cast<double>(*allocated_bytes) /
-                                  static_cast<double>(live_.count() * kBenchRecordBytes);
-    }
-  }
+  if (!plan_.use_existing_db) live_.Note(config, result);
+  costs.space_amplification = SpaceAmplification();
   const Status printed = Note(result, costs);
   if (!status.ok()) return Status(status.code(), benchmark + ": " + status.message());
   return printed;

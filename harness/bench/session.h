@@ -7,10 +7,12 @@
 #include <cstdint>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "engine_race/base/function_ref.h"
 #include "engine_race/base/options.h"
 #include "engine_race/base/status.h"
 #include "harness/bench/benchmark.h"
@@ -22,7 +24,7 @@
 namespace harness {
 
 struct SessionPlan {
-  // Benchmarks, "stats" and "sync".
+  // Benchmarks, and "stats", "sync" and "compact".
   std::vector<std::string> steps;
   // Of all of them; `benchmark` and `on_second` are the session's.
   BenchConfig config;
@@ -81,11 +83,15 @@ class BenchSession {
   // Opens the store anew if it is open in the other mode.
   engine_race::Status SwitchTo(bool syncs);
   engine_race::Status RunStep(const std::string& name);
-  engine_race::Status RunSync();
+  // Runs and measures one call of the store, by one thread.
+  engine_race::Status RunCall(const std::string& name,
+                              engine_race::FunctionRef<engine_race::Status()> call);
   // Runs ycsbload where its records are missing.
   engine_race::Status LoadYcsb();
   // An implicit run has neither rate nor time limit.
   engine_race::Status Measure(const std::string& benchmark, bool is_implicit);
+  // The bytes of the store over those of its live records. Null where these are not known.
+  std::optional<double> SpaceAmplification() const;
   // Keeps and prints the figures of a run.
   engine_race::Status Note(const BenchResult& result, const RunCosts& costs);
   engine_race::Status PrintHead() const;

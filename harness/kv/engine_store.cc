@@ -148,6 +148,7 @@ class EngineStore final : public KvStore {
   }
 
   Status Sync() override { return store_->Sync(); }
+  Status Compact() override { return store_->Compact(); }
 
   // The store's destructor cannot report a failed write.
   Status Close() override {

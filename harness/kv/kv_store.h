@@ -56,6 +56,11 @@ class KvStore {
   virtual engine_race::Status NewCursor(std::unique_ptr<KvCursor>* cursor) = 0;
   // Once OK, what was written before outlives a power loss.
   virtual engine_race::Status Sync() = 0;
+  // Gives back the space of overwritten and deleted records before it returns. kNotSupported for a
+  // store without such a call.
+  virtual engine_race::Status Compact() {
+    return {engine_race::Code::kNotSupported, "the store has no call that compacts it"};
+  }
   // Ends background work, and frees the store: no other call may follow.
   virtual engine_race::Status Close() = 0;
   // Version and every setting that is not the store's default, with its reason.

@@ -114,8 +114,9 @@ TEST_F(BenchFlagsTest, ExplainsWhatDbBenchHasAlone) {
       {"--cache_size=1000000", "memory_budget_bytes"},
       {"--compression_type=none", "stored as they are"},
       {"--stats_interval_seconds=1", "--report_interval_seconds"},
-      {"--benchmarks=fillseq,compact", "nothing is compacted"},
-      {"--benchmarks=waitforcompaction", "nothing is compacted"}};
+      {"--disable_auto_compactions=1", "reclaim=off"},
+      {"--benchmarks=fillseq,compactall", "compact gives back all space"},
+      {"--benchmarks=waitforcompaction", "compact gives back all space"}};
   for (const auto& reason : reasons) {
     const ChildResult run = BenchWithErrors({reason[0]});
     EXPECT_EQ(run.exit_code, 2) << reason[0];

@@ -48,6 +48,7 @@ TEST_F(BenchProgramTest, RunsEveryBenchmark) {
                                           "ycsbf",
                                           "select_random_ranges",
                                           "sync",
+                                          "compact",
                                           "deleterandom"};
   std::string all = "stats";
   for (const std::string& name : names) all += "," + name;
@@ -97,6 +98,15 @@ TEST_F(BenchProgramTest, AnExistingStoreIsKept) {
   EXPECT_TRUE(Report()["runs"][0]["space_amplification"].is_null());
   // The records of YCSB are other ones.
   EXPECT_EQ(Bench({"--benchmarks=ycsba", "--use_existing_db"}).exit_code, 2);
+}
+
+TEST_F(BenchProgramTest, CompactGivesSpaceBack) {
+  const ChildResult run = Bench({"--benchmarks=fillseq,overwrite,overwrite,compact", "--num=3000",
+                                 "--options", "reclaim=off"});
+  ASSERT_EQ(run.exit_code, 0) << run.output;
+  const nlohmann::json runs = Report()["runs"];
+  ASSERT_EQ(runs.size(), 4u);
+  EXPECT_LT(runs[3]["space_amplification"], runs[2]["space_amplification"]);
 }
 
 TEST_F(BenchProgramTest, JsonHasEveryField) {

@@ -186,7 +186,7 @@ TEST(DbBenchWordsTest, SayWhyAFlagHasNoMeaning) {
 }
 
 TEST(DbBenchWordsTest, SayWhyABenchmarkCannotBeRun) {
-  for (const std::string name : {"compact", "waitforcompaction", "fill100K"}) {
+  for (const std::string name : {"compactall", "waitforcompaction", "fill100K"}) {
     EXPECT_FALSE(WhyNoBenchmark(name).empty()) << name;
   }
   EXPECT_TRUE(WhyNoBenchmark("nonsense").empty());

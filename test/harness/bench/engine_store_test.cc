@@ -70,6 +70,14 @@ TEST_F(EngineStoreTest, PutsGetsAndDeletes) {
   EXPECT_TRUE(store_->Sync().ok());
 }
 
+TEST_F(EngineStoreTest, CompactsAndKeepsTheRecords) {
+  ASSERT_TRUE(store_->Delete(KeyAt(5)).ok());
+  ASSERT_TRUE(store_->Compact().ok());
+  EXPECT_EQ(store_->Get(KeyAt(5), value_.data()).code(), Code::kNotFound);
+  ASSERT_TRUE(store_->Get(KeyAt(6), value_.data()).ok());
+  EXPECT_TRUE(IsRight(KeyAt(6), value_.data()));
+}
+
 TEST_F(EngineStoreTest, MultiGetAnswersEachKey) {
   const std::vector<uint64_t> keys = {KeyAt(3), KeyAt(3) + 1, KeyAt(200)};
   std::vector<char> values(keys.size() * kValueSize);
