@@ -144,6 +144,13 @@ Status PunchHole(int fd, uint64_t offset, uint64_t size, bool* supported) {
   return Status::FromErrno("fallocate", errno);
 }
 
+bool MayHoldData(int fd, uint64_t offset, uint64_t size) {
+  const off_t data = ::lseek(fd, static_cast<off_t>(offset), SEEK_DATA);
+  // ENXIO: a hole up to the end of the file.
+  if (data < 0) return errno != ENXIO;
+  return static_cast<uint64_t>(data) < offset + size;
+}
+
 Status Truncate(int fd, uint64_t size) {
   ENGINE_RACE_RETURN_IF_ERROR(CheckFileSizeLimit(size));
   if (Retry([&] { return ::ftruncate(fd, static_cast<off_t>(size)); }) != 0) {

@@ -58,6 +58,9 @@ Status Fallocate(int fd, bool keep_size, uint64_t offset, uint64_t size, bool* s
 // Gives the space of [offset, offset + size) back, below the file's size: it reads as zeros then.
 // Where the file system has no such call, *supported is false and nothing has happened.
 Status PunchHole(int fd, uint64_t offset, uint64_t size, bool* supported);
+// Whether bytes [offset, offset + size) may have been written. False: they are a hole, or only
+// reserved. May move the file's offset.
+bool MayHoldData(int fd, uint64_t offset, uint64_t size);
 Status Truncate(int fd, uint64_t size);
 // Makes the whole file `to` share the blocks of `from`, by reflink. Where the file system or both
 // together cannot, *supported is false and nothing has happened.

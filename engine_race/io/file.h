@@ -57,6 +57,10 @@ class File {
   // Makes [offset, end) read as zeros and gives its space back. Where the file system has no such
   // call, *supported is false and nothing has happened. Offsets are multiples of kIoAlignment.
   Status Punch(uint64_t offset, uint64_t end, bool* supported) const;
+  // Whether bytes [offset, end) may have been written. False: they are a hole, or only reserved.
+  bool MayHoldData(uint64_t offset, uint64_t end) const {
+    return sys::MayHoldData(fd_.get(), offset, end - offset);
+  }
   Status Truncate(uint64_t size_bytes) const;
   // Reserves space, as sys::Fallocate.
   Status Reserve(bool keep_size, uint64_t offset, uint64_t size, bool* supported) const;

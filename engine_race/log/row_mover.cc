@@ -331,7 +331,12 @@ void RowMover::ReleaseLeftovers(uint32_t number) {
     const bool whole_row = bucket.free_rows.count(index) != 0;
     // A row that is free and cannot be taken has been taken.
     const uint32_t cells = whole_row ? all_cells : row.free() ? 0 : row.freed_cells;
-    if (cells == 0) continue;
+    // Punching waits for all writes to the file, and looking does not.
+    if (cells == 0 || !context_.files.values.MayHoldData(
+                          number, uint64_t{index} * context_.geometry().row_records(),
+                          context_.geometry().row_records())) {
+      continue;
+    }
     puncher_.PunchValues(number, index, cells);
     if (whole_row) puncher_.PunchKeys(number, index);
   }

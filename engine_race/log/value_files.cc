@@ -101,6 +101,21 @@ Status ValueFiles::Punch(uint32_t bucket, uint64_t slot, uint64_t slot_count,
   return Status::Ok();
 }
 
+bool ValueFiles::MayHoldData(uint32_t bucket, uint64_t slot, uint64_t slot_count) const {
+  while (slot_count > 0) {
+    const ValueLocation location = Locate(bucket, slot);
+    const uint64_t count = std::min<uint64_t>(location.slot_count, slot_count);
+    const bool in_device = paths_[UnitOf(bucket, slot).path].units != nullptr;
+    if (!in_device &&
+        location.file->MayHoldData(location.offset, location.offset + count * kValueBytes)) {
+      return true;
+    }
+    slot += count;
+    slot_count -= count;
+  }
+  return false;
+}
+
 Status ValueFiles::FlushMaps() const {
   for (const ValuePath& path : paths_) {
     if (path.units != nullptr) ENGINE_RACE_RETURN_IF_ERROR(path.units->Flush());

@@ -103,6 +103,8 @@ class ValueFiles {
   // Gives back the space of neighbouring slots. Where a path cannot do that, *supported is false
   // and nothing has happened there.
   Status Punch(uint32_t bucket, uint64_t slot, uint64_t slot_count, bool* supported) const;
+  // Whether values of slots may take space that Punch would give back.
+  bool MayHoldData(uint32_t bucket, uint64_t slot, uint64_t slot_count) const;
 
   // Makes durable what the maps of the paths have given out.
   Status FlushMaps() const;
