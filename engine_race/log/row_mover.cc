@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "engine_race/base/assert.h"
+#include "engine_race/base/guarded.h"
 #include "engine_race/base/memory.h"
 
 namespace engine_race {
@@ -247,10 +248,11 @@ Status RowMover::Settle() {
   uint64_t bytes = 0;
   for (const FreedCells& each : freed) bytes += BytesOf(each);
   const std::lock_guard<std::mutex> list(mutex_);
+  // This comes first: it alone may throw.
+  unreleased_.insert(unreleased_.end(), freed.begin(), freed.end());
   published_.erase(published_.begin(),
                    published_.begin() + static_cast<ptrdiff_t>(published.size()));
   unsettled_.erase(unsettled_.begin(), unsettled_.begin() + static_cast<ptrdiff_t>(freed.size()));
-  unreleased_.insert(unreleased_.end(), freed.begin(), freed.end());
   unsettled_bytes_.fetch_sub(bytes, std::memory_order_relaxed);
   unreleased_bytes_.fetch_add(bytes, std::memory_order_relaxed);
   return Status::Ok();
@@ -289,8 +291,16 @@ bool RowMover::LetFill(uint32_t number) {
   return !std::exchange(bucket.may_fill_region, true) && !bucket.table.has_rows();
 }
 
-// Several threads release at once: each punch takes its time, and files differ.
+// Without memory the cells that it has taken from the list wait for the next opening.
 void RowMover::Release() noexcept {
+  static_cast<void>(Guarded([this] {
+    ReleaseListed();
+    return Status::Ok();
+  }));
+}
+
+// Several threads release at once: each punch takes its time, and files differ.
+void RowMover::ReleaseListed() {
   size_t left = 0;
   {
     const std::lock_guard<std::mutex> list(mutex_);

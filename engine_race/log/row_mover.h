@@ -124,6 +124,7 @@ class RowMover {
                    std::vector<uint64_t>* newer_keys);
   Status ReadNewerKeys(uint32_t bucket, uint64_t* from, std::vector<uint64_t>* keys) const;
   Status FreeInFile(const FreedCells& freed);
+  void ReleaseListed();
   bool ReleaseOne(const FreedCells& freed);
   bool CanRelease(const FreedCells& freed);
 
