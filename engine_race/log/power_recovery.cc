@@ -105,7 +105,7 @@ Status MovedRowVerifies(const StoreFiles& files, uint32_t bucket, const SlotTabl
                         uint32_t index, bool* good) {
   *good = false;
   const Geometry& geometry = files.identity.geometry;
-  const EntryCodec codec(files.identity.store_id, bucket);
+  const EntryCodec codec(files.identity.seed_id(), bucket);
   const uint64_t first = uint64_t{index} * table.row_records();
   Region keys;
   Region value;

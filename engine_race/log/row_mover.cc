@@ -104,6 +104,15 @@ Status RowMover::WriteValues(uint32_t bucket, uint64_t slot, uint64_t slot_count
 
 Status RowMover::Publish(uint32_t number, uint32_t row, uint64_t moved_number,
                          std::span<KeyRecord> records) {
+  bool may_be_written = false;
+  Status published =
+      Guarded([&] { return PublishTaken(number, row, moved_number, records, &may_be_written); });
+  if (!published.ok() && !may_be_written) ReturnRow(number, row);
+  return published;
+}
+
+Status RowMover::PublishTaken(uint32_t number, uint32_t row, uint64_t moved_number,
+                              std::span<KeyRecord> records, bool* may_be_written) {
   Bucket& bucket = context_.buckets[number];
   const uint32_t row_records = context_.geometry().row_records();
   ENGINE_RACE_ASSERT(!records.empty() && records.size() <= row_records);
@@ -139,33 +148,58 @@ Status RowMover::Publish(uint32_t number, uint32_t row, uint64_t moved_number,
     newer_keys.push_back(entry.key);
     ++seen_count;
   }
-  Status written = rows_.Write(number, row,
-                               {.kind = format::RowKind::kMoving,
-                                .number = moved_number,
-                                .record_count = static_cast<uint32_t>(records.size())});
-  if (!written.ok()) {
-    context_.latch.LatchIfLasting(written);
-    return written;
-  }
+  std::sort(newer_keys.begin(), newer_keys.end());
+  // The first record of which the index is told has room there.
+  if (bucket.listener != nullptr) ENGINE_RACE_RETURN_IF_ERROR(bucket.listener->Prepare(number));
+  const Row moved = {.kind = format::RowKind::kMoving,
+                     .number = moved_number,
+                     .record_count = static_cast<uint32_t>(records.size())};
   {
     const std::lock_guard<std::mutex> list(mutex_);
     published_.push_back({number, row});
+    *may_be_written = true;
+    Status written = Guarded([&] { return rows_.Write(number, row, moved); });
+    if (!written.ok()) {
+      published_.pop_back();
+      *may_be_written = written.code() != Code::kFull;
+      context_.latch.LatchIfLasting(written);
+      return written;
+    }
   }
-  return TellIndex(number, records, &newer_keys);
+  size_t told_count = 0;
+  Status told = Guarded([&] { return TellIndex(number, records, newer_keys, &told_count); });
+  if (!told.ok()) KeepFirst(number, row, static_cast<uint32_t>(told_count));
+  return told;
 }
 
-// Under the bucket's lock. After a failure some records are still at their old slots for the index.
+// Under the bucket's lock. *told_count: the index knows so many of the records at their new slots,
+// and the others at their old ones.
 Status RowMover::TellIndex(uint32_t number, std::span<const KeyRecord> records,
-                           std::vector<uint64_t>* newer_keys) {
+                           std::span<const uint64_t> newer_keys, size_t* told_count) {
   AppendListener* const listener = context_.buckets[number].listener;
-  if (listener == nullptr) return Status::Ok();
-  std::sort(newer_keys->begin(), newer_keys->end());
+  bool has_room = true;
   for (const KeyRecord& record : records) {
-    if (std::binary_search(newer_keys->begin(), newer_keys->end(), record.key)) continue;
-    ENGINE_RACE_RETURN_IF_ERROR(listener->Prepare(number));
-    listener->OnAppend(number, record);
+    const bool is_newest = !std::binary_search(newer_keys.begin(), newer_keys.end(), record.key);
+    if (listener != nullptr && is_newest) {
+      if (!has_room) ENGINE_RACE_RETURN_IF_ERROR(listener->Prepare(number));
+      listener->OnAppend(number, record);
+      has_room = false;
+    }
+    ++*told_count;
   }
   return Status::Ok();
+}
+
+// Under the bucket's lock. A cleaner takes what a row holds for what the index knows: it would free
+// the slots that the index still names.
+void RowMover::KeepFirst(uint32_t number, uint32_t index, uint32_t count) noexcept {
+  const Status kept = Guarded([&] {
+    Row row = context_.buckets[number].table.rows()[index];
+    row.record_count = count;
+    return rows_.Write(number, index, row);
+  });
+  // Nothing is freed any more.
+  if (!kept.ok()) context_.latch.Latch(kept);
 }
 
 // The keys of the appended records from *from on, which moves behind them.

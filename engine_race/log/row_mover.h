@@ -80,7 +80,8 @@ class RowMover {
   Status WriteValues(uint32_t bucket, uint64_t slot, uint64_t slot_count, const void* values);
   // Writes the entries of `records` to the row, from its first slot on, and publishes the row. They
   // were the newest of their keys when the bucket had `number` records. Each record names the slot
-  // that it was in.
+  // that it was in. After a failure the row holds only those that the index has at their new slots.
+  // A row that was not written is given back.
   Status Publish(uint32_t bucket, uint32_t row, uint64_t number, std::span<KeyRecord> records);
   // The row, and the versions of views that may show records of it. For FreedCells.
   void Describe(uint32_t bucket, uint32_t row, FreedCells* freed) const;
@@ -120,8 +121,11 @@ class RowMover {
   };
 
   uint64_t BytesOf(const FreedCells& freed) const;
+  Status PublishTaken(uint32_t bucket, uint32_t row, uint64_t number, std::span<KeyRecord> records,
+                      bool* may_be_written);
   Status TellIndex(uint32_t bucket, std::span<const KeyRecord> records,
-                   std::vector<uint64_t>* newer_keys);
+                   std::span<const uint64_t> newer_keys, size_t* told_count);
+  void KeepFirst(uint32_t bucket, uint32_t row, uint32_t count) noexcept;
   Status ReadNewerKeys(uint32_t bucket, uint64_t* from, std::vector<uint64_t>* keys) const;
   Status FreeInFile(const FreedCells& freed);
   void ReleaseListed();

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "engine_race/base/assert.h"
+#include "engine_race/base/guarded.h"
 #include "engine_race/base/round_up.h"
 
 namespace engine_race {
@@ -288,15 +289,17 @@ Status BucketCleaner::TakeLive(uint32_t bucket, const Cell& cell, const char* va
 // Writes moving_[from] to moving_[to - 1] to a row of their own.
 Status BucketCleaner::WriteMoved(uint32_t bucket, uint64_t from, uint64_t to) {
   RowMover& mover = log_.mover();
-  uint32_t row = 0;
-  ENGINE_RACE_RETURN_IF_ERROR(mover.TakeRow(bucket, kept_row_count_, &row));
   const uint64_t group_records = log_.geometry().values_per_group();
   if (group_.size() == 0) {
     ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(group_records * kValueBytes, /*huge_pages=*/false,
                                                  &group_, log_.placement().memory()));
   }
-  const uint64_t first_slot = uint64_t{row} * cut_.table.row_records();
   std::vector<KeyRecord> records;
+  records.reserve(to - from);
+  // From here on nothing is thrown that would lose the row.
+  uint32_t row = 0;
+  ENGINE_RACE_RETURN_IF_ERROR(mover.TakeRow(bucket, kept_row_count_, &row));
+  const uint64_t first_slot = uint64_t{row} * cut_.table.row_records();
   Status written;
   for (uint64_t at = from; at < to && written.ok();) {
     const uint64_t count = std::min(group_records, to - at);
@@ -310,7 +313,8 @@ Status BucketCleaner::WriteMoved(uint32_t bucket, uint64_t from, uint64_t to) {
       }
       records.push_back(moving.record);
     }
-    written = mover.WriteValues(bucket, first_slot + (at - from), count, group_.data());
+    written = Guarded(
+        [&] { return mover.WriteValues(bucket, first_slot + (at - from), count, group_.data()); });
     at += count;
   }
   if (!written.ok()) {

@@ -164,6 +164,24 @@ TEST_F(PowerRecoveryOfRowsTest, MovedRecordsThatVerifyAreKept) {
   ExpectFileHasTheTable();
 }
 
+// Its entries go on to be checked with the id of the store that it was cloned from.
+TEST_F(PowerRecoveryOfRowsTest, MovedRecordsOfACloneAreKept) {
+  ASSERT_NO_FATAL_FAILURE(MakeMoved(kEnd - 1, 20));
+  {
+    StoreFiles files;
+    ASSERT_NO_FATAL_FAILURE(OpenWithRows(TinyOptions(), dir_.path(), &files));
+    StoreIdentity identity = files.identity;
+    identity.other_seed_id = identity.store_id;
+    identity.store_id ^= 1;
+    identity.format_version = identity.WrittenVersion();
+    ASSERT_TRUE(WriteManifest(files.directory.get(), identity, 0644).ok());
+  }
+  Open();
+  ASSERT_TRUE(Run().ok());
+  EXPECT_EQ(states_[0].record_count, kEnd);
+  EXPECT_EQ(RowOf(kMovedRow).kind, format::RowKind::kMoved);
+}
+
 TEST_F(PowerRecoveryOfRowsTest, OneMovedRecordThatIsLostTakesTheRow) {
   ASSERT_NO_FATAL_FAILURE(MakeMoved(kEnd - 1, 20));
   Open();

@@ -164,5 +164,75 @@ TEST_F(RowMoverTest, TheCountOfReusesRisesBeforeSlotsMayBeUsedAgain) {
   EXPECT_GT(at_punch, before);
 }
 
+// An index that has no memory after so many records.
+class ShortOfMemory : public AppendListener {
+ public:
+  explicit ShortOfMemory(int room_count) : room_count_(room_count) {}
+  Status Prepare(uint32_t /*bucket*/) override {
+    return room_count_ > 0 ? Status::Ok() : Status::OutOfMemory("no room");
+  }
+  void OnAppend(uint32_t /*bucket*/, const KeyRecord& record) noexcept override {
+    --room_count_;
+    told.push_back(record.slot);
+  }
+
+  std::vector<uint32_t> told;
+
+ private:
+  int room_count_;
+};
+
+class RefusedPublishTest : public RowMoverTest {
+ protected:
+  // Publishes the first row's records in another row, which the index refuses.
+  void PublishFirstRow(AppendListener* listener) {
+    RowMover& mover = log_->mover();
+    std::vector<KeyRecord> moved = RecordsOf(log_.get(), 0);
+    moved.resize(kRow);
+    BucketCut cut;
+    ASSERT_TRUE(log_->CutBucket(0, /*first_sequence=*/0, listener, &cut).ok());
+    ASSERT_TRUE(mover.Claim(0));
+    ASSERT_TRUE(mover.Begin(0).ok());
+    free_count_ = mover.FreeRowCount(0);
+    ASSERT_TRUE(mover.TakeRow(0, /*kept_count=*/0, &moved_row_).ok());
+    published_ = mover.Publish(0, moved_row_, log_->RecordCount(0), moved);
+    mover.Unclaim(0);
+    log_->DetachListener(0);
+  }
+
+  uint64_t free_count_ = 0;
+  Status published_;
+};
+
+// A cleaner would free the old slots of the others, to which the index still leads readers.
+TEST_F(RefusedPublishTest, TheRowHoldsOnlyWhatTheIndexWasToldOf) {
+  ShortOfMemory listener(3);
+  ASSERT_NO_FATAL_FAILURE(PublishFirstRow(&listener));
+  EXPECT_EQ(published_.code(), Code::kOutOfMemory);
+  EXPECT_EQ(listener.told.size(), 3u);
+  EXPECT_EQ(RowOnDisk(moved_row_).record_count, 3u);
+  BucketCut cut;
+  ASSERT_TRUE(log_->LookAtBucket(0, /*first_sequence=*/0, &cut).ok());
+  EXPECT_TRUE(cut.Holds(moved_row_ * kRow + 2));
+  EXPECT_FALSE(cut.Holds(moved_row_ * kRow + 3));
+}
+
+TEST_F(RefusedPublishTest, ARowOfWhichTheIndexWasToldNothingIsFreeAgain) {
+  ShortOfMemory listener(0);
+  ASSERT_NO_FATAL_FAILURE(PublishFirstRow(&listener));
+  EXPECT_EQ(published_.code(), Code::kOutOfMemory);
+  EXPECT_TRUE(RowOnDisk(moved_row_).free());
+  EXPECT_EQ(log_->mover().FreeRowCount(0), free_count_);
+}
+
+TEST_F(RefusedPublishTest, ARowWhoseKeysFindTheDiskFullIsFreeAgain) {
+  FailingCalls failing(CallKind::kPwrite, "/key_00", ENOSPC);
+  const ScopedHook hook(&failing);
+  ASSERT_NO_FATAL_FAILURE(PublishFirstRow(nullptr));
+  EXPECT_EQ(published_.code(), Code::kFull);
+  EXPECT_GT(failing.count, 0);
+  EXPECT_EQ(log_->mover().FreeRowCount(0), free_count_);
+}
+
 }  // namespace
 }  // namespace engine_race::test
