@@ -169,6 +169,9 @@ int64_t StoreLayout::BucketAt(const std::string& file, uint64_t offset) const {
     const auto number = static_cast<uint64_t>(std::stoul(file.substr(std::strlen(prefix))));
     return static_cast<int64_t>(number * geometry_.buckets_per_file() + offset / region_bytes);
   };
+  if (file == format::kRowsName) {
+    return static_cast<int64_t>(offset / geometry_.rows_stride_bytes());
+  }
   if (file.starts_with(format::kKeyFilePrefix)) {
     return in_log(format::kKeyFilePrefix, geometry_.key_region_bytes());
   }
