@@ -99,6 +99,7 @@ void Reclaimer::ReleaseAll() noexcept {
   std::vector<std::thread> threads;
   // Without them this thread does it all.
   static_cast<void>(Guarded([&] {
+    threads.reserve(wanted_count);
     while (threads.size() < wanted_count) {
       threads.push_back(StartThread("er-release", [&mover] { mover.Release(); }));
     }
