@@ -113,8 +113,8 @@ class SlotTable {
   }
   // One above the highest number that a run can hold. 0 without runs.
   uint64_t RunEnd() const { return runs_.empty() ? 0 : (runs_.rbegin()->first + 1) * row_records_; }
-  // The rows that hold records. The newer of two records of a key lies in a later one of these rows,
-  // or behind the other one in the same row.
+  // The rows that hold records. The newer of two records of a key lies in a later one of these
+  // rows, or behind the other one in the same row.
   std::vector<uint32_t> RowsInOrder() const;
   // The run's first number, in rows, and the row that holds it.
   const std::map<uint64_t, uint32_t>& runs() const { return runs_; }
