@@ -75,10 +75,14 @@ Status CloneRecords(const Options& options, BucketLog* log, StoreFiles* to, bool
   // Before the look at the rows: records of rows that begin later stay where they were.
   const std::vector<CutPin> pins = log->PinRows();
   if (log->HasRows()) return Status::Ok();
-  ENGINE_RACE_RETURN_IF_ERROR(CanCloneLogs(log->files(), *to, cloned));
-  if (!*cloned) return Status::Ok();
+  bool can_clone = false;
+  ENGINE_RACE_RETURN_IF_ERROR(CanCloneLogs(log->files(), *to, &can_clone));
+  if (!can_clone) return Status::Ok();
   std::vector<uint64_t> record_counts;
   ENGINE_RACE_RETURN_IF_ERROR(log->TakeCut(&record_counts));
+  // Rows that began before the cut may hold some of its records in any slots.
+  if (log->HasRows()) return Status::Ok();
+  *cloned = true;
   // Brings every record of the cut into the logs.
   ENGINE_RACE_RETURN_IF_ERROR(log->Sync());
   return CloneLogs(log->files(), record_counts, options.file_mode, to);

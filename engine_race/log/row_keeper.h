@@ -16,6 +16,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <set>
 
 #include "engine_race/base/round_up.h"
 #include "engine_race/base/status.h"
@@ -69,9 +70,11 @@ class RowKeeper {
   void ReturnRow(uint32_t bucket, uint32_t row);
   // Under the bucket's lock: says in memory and in the file what a row holds.
   Status Write(uint32_t bucket, uint32_t index, const Row& row);
-  // Under the bucket's lock: the row is free in the file, durably, and nothing can come to it any
-  // more.
-  void Release(uint32_t bucket, uint32_t row) { context_.buckets[bucket].free_rows.insert(row); }
+  // Under the bucket's lock: the rows are free in the file, durably, and nothing can come to them
+  // any more. Moves them out of *rows, and throws nothing.
+  void Release(uint32_t bucket, std::set<uint32_t>* rows) {
+    context_.buckets[bucket].free_rows.merge(*rows);
+  }
 
  private:
   // The first slot that may not be used, of a bucket without rows. Where slots are used again, the

@@ -13,8 +13,6 @@ namespace engine_race {
 namespace {
 
 constexpr uint64_t kEntryBytes = sizeof(format::KeyEntry);
-// Freed cells that a thread takes to release them. Others may take the next ones meanwhile.
-constexpr size_t kReleasedAtOnce = 64;
 
 // The cells of a row that hold anything.
 uint32_t UsedCells(const SlotTable& table, const Row& row) {
@@ -268,6 +266,7 @@ Status RowMover::Settle() {
     published = published_;
     freed = unsettled_;
   }
+  std::list<FreedCells> settled(freed.begin(), freed.end());
   ENGINE_RACE_RETURN_IF_ERROR(syncer_.SyncLogged());
   for (const PublishedRow& each : published) {
     Bucket& bucket = context_.buckets[each.bucket];
@@ -287,6 +286,7 @@ Status RowMover::Settle() {
   published_.erase(published_.begin(),
                    published_.begin() + static_cast<ptrdiff_t>(published.size()));
   unsettled_.erase(unsettled_.begin(), unsettled_.begin() + static_cast<ptrdiff_t>(freed.size()));
+  unreleased_.splice(unreleased_.end(), settled);
   unsettled_bytes_.fetch_sub(bytes, std::memory_order_relaxed);
   unreleased_bytes_.fetch_add(bytes, std::memory_order_relaxed);
   return Status::Ok();
@@ -323,104 +323,6 @@ bool RowMover::LetFill(uint32_t number) {
   Bucket& bucket = context_.buckets[number];
   const std::lock_guard<std::mutex> lock(bucket.mutex);
   return !std::exchange(bucket.may_fill_region, true) && !bucket.table.has_rows();
-}
-
-// Without memory the cells that it has taken from the list wait for the next opening.
-void RowMover::Release() noexcept {
-  static_cast<void>(Guarded([this] {
-    ReleaseListed();
-    return Status::Ok();
-  }));
-}
-
-// Several threads release at once: each punch takes its time, and files differ.
-void RowMover::ReleaseListed() {
-  size_t left = 0;
-  {
-    const std::lock_guard<std::mutex> list(mutex_);
-    left = unreleased_.size();
-  }
-  while (left > 0) {
-    std::vector<FreedCells> some;
-    {
-      const std::lock_guard<std::mutex> list(mutex_);
-      const size_t count = std::min({left, unreleased_.size(), kReleasedAtOnce});
-      if (count == 0) return;
-      some.assign(unreleased_.begin(), unreleased_.begin() + static_cast<ptrdiff_t>(count));
-      unreleased_.erase(unreleased_.begin(), unreleased_.begin() + static_cast<ptrdiff_t>(count));
-      left -= count;
-    }
-    std::erase_if(some, [this](const FreedCells& each) { return ReleaseOne(each); });
-    const std::lock_guard<std::mutex> list(mutex_);
-    unreleased_.insert(unreleased_.end(), some.begin(), some.end());
-  }
-}
-
-// The rows do not say which of their freed cells were punched out. No reader comes to such cells,
-// and with the bucket locked nobody takes a free row.
-void RowMover::ReleaseLeftovers(uint32_t number) {
-  Bucket& bucket = context_.buckets[number];
-  uint32_t row_count = 0;
-  {
-    const std::lock_guard<std::mutex> lock(bucket.mutex);
-    if (std::exchange(bucket.leftovers_released, true) || !bucket.table.has_rows()) return;
-    row_count = static_cast<uint32_t>(bucket.table.rows().size());
-  }
-  const uint32_t all_cells = (uint32_t{1} << context_.geometry().cells_per_row()) - 1;
-  for (uint32_t index = 0; index < row_count && punches(); ++index) {
-    const std::lock_guard<std::mutex> lock(bucket.mutex);
-    // Cells that this opening gives up are released by Release.
-    if (bucket.unreleased.count(index) != 0) continue;
-    const Row& row = bucket.table.rows()[index];
-    const bool whole_row = bucket.free_rows.count(index) != 0;
-    // A row that is free and cannot be taken has been taken.
-    const uint32_t cells = whole_row ? all_cells : row.free() ? 0 : row.freed_cells;
-    // Punching waits for all writes to the file, and looking does not.
-    if (cells == 0 || !context_.files.values.MayHoldData(
-                          number, uint64_t{index} * context_.geometry().row_records(),
-                          context_.geometry().row_records())) {
-      continue;
-    }
-    puncher_.PunchValues(number, index, cells);
-    if (whole_row) puncher_.PunchKeys(number, index);
-  }
-}
-
-// False: somebody can come to the cells.
-bool RowMover::ReleaseOne(const FreedCells& freed) {
-  if (!CanRelease(freed)) return false;
-  puncher_.PunchValues(freed.bucket, freed.row, freed.cells);
-  Bucket& bucket = context_.buckets[freed.bucket];
-  std::unique_lock<std::mutex> lock(bucket.mutex);
-  const auto unreleased = bucket.unreleased.find(freed.row);
-  ENGINE_RACE_ASSERT(unreleased != bucket.unreleased.end());
-  if (--unreleased->second == 0) {
-    bucket.unreleased.erase(unreleased);
-    // The row holds nothing any more, and no other of its cells waits.
-    if (bucket.table.rows()[freed.row].free()) {
-      lock.unlock();
-      puncher_.PunchKeys(freed.bucket, freed.row);
-      lock.lock();
-      rows_.Release(freed.bucket, freed.row);
-    }
-  }
-  unreleased_bytes_.fetch_sub(BytesOf(freed), std::memory_order_relaxed);
-  released_bytes_.fetch_add(BytesOf(freed), std::memory_order_relaxed);
-  return true;
-}
-
-bool RowMover::CanRelease(const FreedCells& freed) {
-  Bucket& bucket = context_.buckets[freed.bucket];
-  const std::lock_guard<std::mutex> lock(bucket.mutex);
-  // Acquire pairs with the release in ~CutPin.
-  if (bucket.cut_count.load(std::memory_order_acquire) != 0) return false;
-  if (bucket.listener != nullptr && bucket.listener->HasViewIn(freed.birth, freed.version)) {
-    return false;
-  }
-  // Sequentially consistent: pairs with Bucket::ReuseCount. A reader that finds the old count after
-  // its read has read before this.
-  bucket.reuse_count.fetch_add(1, std::memory_order_seq_cst);
-  return true;
 }
 
 }  // namespace engine_race

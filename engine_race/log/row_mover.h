@@ -18,7 +18,7 @@
 
 #include <atomic>
 #include <cstdint>
-#include <deque>
+#include <list>
 #include <map>
 #include <mutex>
 #include <span>
@@ -128,8 +128,7 @@ class RowMover {
   void KeepFirst(uint32_t bucket, uint32_t row, uint32_t count) noexcept;
   Status ReadNewerKeys(uint32_t bucket, uint64_t* from, std::vector<uint64_t>* keys) const;
   Status FreeInFile(const FreedCells& freed);
-  void ReleaseListed();
-  bool ReleaseOne(const FreedCells& freed);
+  bool ReleaseOne(const FreedCells& freed) noexcept;
   bool CanRelease(const FreedCells& freed);
 
   LogContext& context_;
@@ -142,7 +141,7 @@ class RowMover {
   std::mutex mutex_;         // around the three lists
   std::vector<PublishedRow> published_;
   std::vector<FreedCells> unsettled_;
-  std::deque<FreedCells> unreleased_;
+  std::list<FreedCells> unreleased_;  // moved from and to without memory
   // Relaxed everywhere: statistics and hints.
   std::atomic<uint64_t> unsettled_bytes_{0};
   std::atomic<uint64_t> unreleased_bytes_{0};

@@ -6,7 +6,7 @@
 
 namespace engine_race {
 
-void RowPuncher::PunchValues(uint32_t bucket, uint32_t row, uint32_t cells) {
+void RowPuncher::PunchValues(uint32_t bucket, uint32_t row, uint32_t cells) noexcept {
   const Geometry& geometry = context_.geometry();
   const uint32_t cell_records = geometry.cell_records();
   const uint64_t first_slot = uint64_t{row} * geometry.row_records();
@@ -15,20 +15,23 @@ void RowPuncher::PunchValues(uint32_t bucket, uint32_t row, uint32_t cells) {
     if ((cells >> cell & 1) == 0) continue;
     uint32_t end = cell + 1;
     while (end < geometry.cells_per_row() && (cells >> end & 1) != 0) ++end;
-    const Status punched = context_.files.values.Punch(bucket, first_slot + cell * cell_records,
-                                                       (end - cell) * cell_records, &supported);
+    const Status punched = Guarded([&] {
+      return context_.files.values.Punch(bucket, first_slot + cell * cell_records,
+                                         (end - cell) * cell_records, &supported);
+    });
     if (!punched.ok() || !supported) break;
     cell = end;
   }
   if (!supported) NoteRefusal();
 }
 
-void RowPuncher::PunchKeys(uint32_t bucket, uint32_t row) {
+void RowPuncher::PunchKeys(uint32_t bucket, uint32_t row) noexcept {
   const Geometry& geometry = context_.geometry();
   const uint64_t offset = geometry.KeyOffset(bucket, uint64_t{row} * geometry.row_records());
   const uint64_t end = offset + geometry.row_records() * sizeof(format::KeyEntry);
   bool supported = true;
-  static_cast<void>(context_.files.KeyFile(bucket).Punch(offset, end, &supported));
+  static_cast<void>(
+      Guarded([&] { return context_.files.KeyFile(bucket).Punch(offset, end, &supported); }));
   if (!supported) NoteRefusal();
 }
 

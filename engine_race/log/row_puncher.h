@@ -19,9 +19,9 @@ class RowPuncher {
   explicit RowPuncher(LogContext* context) : context_(*context) {}
 
   // The values of the row's cells, a bit each.
-  void PunchValues(uint32_t bucket, uint32_t row, uint32_t cells);
+  void PunchValues(uint32_t bucket, uint32_t row, uint32_t cells) noexcept;
   // The key entries of the whole row.
-  void PunchKeys(uint32_t bucket, uint32_t row);
+  void PunchKeys(uint32_t bucket, uint32_t row) noexcept;
   // Whether the file systems give space back. True until one has refused.
   bool punches() const { return punches_.load(std::memory_order_relaxed); }
 

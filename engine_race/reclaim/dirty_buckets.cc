@@ -56,10 +56,11 @@ void DirtyBuckets::OnKeyGroup(uint32_t number, std::span<const format::KeyEntry>
   if (record_count < bucket.clean_at) return;
   const bool urgent = record_count >= bucket.clean_at + kMinRows * log_.geometry().row_records();
   if (bucket.queued && (bucket.urgent || !urgent)) return;
+  // Without memory a later group tries again.
+  if (!Enqueue(number, urgent)) return;
   bucket.queued = true;
   bucket.urgent = urgent;
   if (urgent) urgent_count_.fetch_add(1, std::memory_order_relaxed);
-  Enqueue(number, urgent);
 }
 
 // Whether enough of a bucket was, which was never cleaned.
@@ -79,7 +80,7 @@ bool DirtyBuckets::WasReplaced(State* bucket, std::span<const format::KeyEntry> 
   return bucket->repeat_count >= kMinRepeats && dead_count * 100 >= appended * dead_percent_;
 }
 
-void DirtyBuckets::Enqueue(uint32_t bucket, bool urgent) {
+bool DirtyBuckets::Enqueue(uint32_t bucket, bool urgent) {
   {
     const std::lock_guard lock(mutex_);
     try {
@@ -89,12 +90,12 @@ void DirtyBuckets::Enqueue(uint32_t bucket, bool urgent) {
         queue_.push_back(bucket);
       }
     } catch (...) {
-      // A later group tries again.
-      return;
+      return false;
     }
     waiting_count_.store(queue_.size(), std::memory_order_relaxed);
   }
   wake_();
+  return true;
 }
 
 bool DirtyBuckets::Take(uint32_t* number) {

@@ -66,7 +66,7 @@ class DirtyBuckets final : public KeyGroupListener {
   };
 
   bool WasReplaced(State* bucket, std::span<const format::KeyEntry> entries, uint64_t record_count);
-  void Enqueue(uint32_t bucket, bool urgent);
+  bool Enqueue(uint32_t bucket, bool urgent);
 
   const uint32_t dead_percent_;
   const BucketLog& log_;

@@ -109,6 +109,7 @@ void Reclaimer::ReleaseAll() noexcept {
   std::vector<std::thread> threads;
   // Without them this thread does it all.
   static_cast<void>(Guarded([&] {
+    threads.reserve(wanted_count);
     while (threads.size() < wanted_count) {
       threads.push_back(StartThread("er-release", [&mover] { mover.Release(); }));
     }
@@ -214,6 +215,9 @@ Status Reclaimer::MakeSpace(const RecordCounts& counts, bool* freed) {
   *freed = true;
   bool disk_is_full = true;
   for (const auto& [bucket, count] : counts) {
+    // Nobody can claim it, and the write fails in any case.
+    *freed = !log_.BucketDamaged(bucket);
+    if (!*freed) return Status::Ok();
     if (log_.mover().HasRoom(bucket, count)) continue;
     disk_is_full = false;
     ENGINE_RACE_RETURN_IF_ERROR(MakeRoom(bucket, count, freed));

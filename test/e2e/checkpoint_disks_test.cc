@@ -21,16 +21,18 @@ namespace {
 namespace fs = std::filesystem;
 using Contents = KeyVersions;
 
-// Calls a function before the second file is cloned, which is behind the cut.
-class BeforeSecondClone : public SystemCallHook {
+// Calls a function before a file is cloned: the first one before the cut, the second one behind it.
+class BeforeClone : public SystemCallHook {
  public:
-  explicit BeforeSecondClone(std::function<void()> function) : function_(std::move(function)) {}
+  BeforeClone(int number, std::function<void()> function)
+      : number_(number), function_(std::move(function)) {}
   long OnCall(SystemCall* call) override {
-    if (call->kind == CallKind::kClone && ++clone_count_ == 2) function_();
+    if (call->kind == CallKind::kClone && ++clone_count_ == number_) function_();
     return call->Proceed();
   }
 
  private:
+  const int number_;
   const std::function<void()> function_;
   int clone_count_ = 0;
 };
@@ -107,7 +109,7 @@ TEST_P(SharedBlocksTest, RowsThatBeginMeanwhileTakeNothingFromIt) {
   auto store = OpenStore(source(), options);
   Contents contents;
   Change(store.get(), 0, 6000, &contents);
-  BeforeSecondClone watch([&] { EXPECT_TRUE(store->Compact().ok()); });
+  BeforeClone watch(2, [&] { EXPECT_TRUE(store->Compact().ok()); });
   {
     const ScopedHook scope(&watch);
     const Status made = store->Checkpoint(target(), Shared());
@@ -117,6 +119,35 @@ TEST_P(SharedBlocksTest, RowsThatBeginMeanwhileTakeNothingFromIt) {
   ExpectSound(target());
   EXPECT_EQ(ContentsOf(target()), contents);
   EXPECT_EQ(ContentsOf(store.get()), contents);
+}
+
+// Slots are freed for the first time just before the cut, and records of the cut get new rows.
+TEST_P(SharedBlocksTest, RowsThatBeginBeforeTheCutAreCopied) {
+  Options options = TinyOptions();
+  options.reclaim = Reclaim::kOff;
+  auto store = OpenStore(source(), options);
+  Contents contents;
+  const auto put = [&](uint64_t key, uint64_t version) {
+    ASSERT_TRUE(store->Write(KeyOf(key), ValueOf(key, version)).ok());
+    contents[key] = version;
+  };
+  // Every other record is needed: those move to rows behind the last one.
+  for (uint64_t i = 0; i < 2000; ++i) {
+    put(NthKey(10000 + i), 1);
+    put(NthKey(i % 64), i + 1);
+  }
+  BeforeClone watch(1, [&] {
+    EXPECT_TRUE(store->Compact().ok());
+    for (uint64_t i = 2000; i < 8000; ++i) put(NthKey(i % 64), i + 1);
+  });
+  {
+    const ScopedHook scope(&watch);
+    const Status made = store->Checkpoint(target(), CheckpointOptions());
+    ASSERT_TRUE(made.ok()) << made.ToString();
+  }
+  EXPECT_TRUE(fs::exists(source() + "/" + format::kRowsName));
+  ExpectSound(target());
+  EXPECT_EQ(ContentsOf(target()), contents);
 }
 
 TEST_P(SharedBlocksTest, OfAPartOfTheKeys) {

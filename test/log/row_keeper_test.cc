@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <filesystem>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -40,7 +41,8 @@ class RowKeeperTest : public ::testing::Test {
   void Free(uint32_t row) {
     const std::lock_guard<std::mutex> lock(bucket().mutex);
     ASSERT_TRUE(keeper_.Write(0, row, Row()).ok());
-    keeper_.Release(0, row);
+    std::set<uint32_t> rows = {row};
+    keeper_.Release(0, &rows);
   }
   uint32_t VersionOnDisk() const {
     StoreIdentity identity;

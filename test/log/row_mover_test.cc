@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "engine_race/log/row_file.h"
+#include "test/index/refused_memory.h"
 #include "test/log/log_parts_test_util.h"
 
 namespace engine_race::test {
@@ -162,6 +163,41 @@ TEST_F(RowMoverTest, TheCountOfReusesRisesBeforeSlotsMayBeUsedAgain) {
   const ScopedHook hook(&watch);
   log_->mover().Release();
   EXPECT_GT(at_punch, before);
+}
+
+// Release runs in threads that have no caller to tell.
+TEST_F(RowMoverTest, ReleaseWithoutMemoryIsDoneLater) {
+  ASSERT_NO_FATAL_FAILURE(MoveFirstRow());
+  const uint64_t free_count = log_->mover().FreeRowCount(0);
+  ASSERT_TRUE(log_->mover().Settle().ok());
+  bool refused = true;
+  for (uint64_t passed = 0; refused; ++passed) {
+    const RefuseMemory refusal(passed);
+    log_->mover().Release();
+    refused = refusal.refused();
+  }
+  EXPECT_EQ(log_->mover().released_bytes(), kRow * kValueBytes);
+  EXPECT_EQ(log_->mover().unreleased_bytes(), 0u);
+  EXPECT_EQ(log_->mover().FreeRowCount(0), free_count + 1);
+}
+
+// A writer that finds neither free rows nor any that wait says that the region is full.
+TEST_F(RowMoverTest, ARowWaitsUntilItCanBeTaken) {
+  ASSERT_NO_FATAL_FAILURE(MoveFirstRow());
+  const uint64_t free_count = log_->mover().FreeRowCount(0);
+  ASSERT_TRUE(log_->mover().Settle().ok());
+  int punch_count = 0;
+  CallWatch watch([&](SystemCall* call) {
+    if (call->kind == CallKind::kFallocate) {
+      ++punch_count;
+      EXPECT_TRUE(log_->mover().HasWaiting(0) || log_->mover().FreeRowCount(0) > free_count);
+    }
+    return call->Proceed();
+  });
+  const ScopedHook hook(&watch);
+  log_->mover().Release();
+  EXPECT_GT(punch_count, 1) << "values and keys";
+  EXPECT_FALSE(log_->mover().HasWaiting(0));
 }
 
 // An index that has no memory after so many records.

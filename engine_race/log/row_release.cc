@@ -1,0 +1,118 @@
+// The calls of RowMover that give freed cells back.
+
+#include <algorithm>
+#include <iterator>
+#include <list>
+#include <set>
+
+#include "engine_race/base/assert.h"
+#include "engine_race/base/guarded.h"
+#include "engine_race/log/row_mover.h"
+
+namespace engine_race {
+namespace {
+
+// Freed cells that a thread takes to release them. Others may take the next ones meanwhile.
+constexpr size_t kReleasedAtOnce = 64;
+
+}  // namespace
+
+// Several threads release at once: each punch takes its time, and files differ.
+void RowMover::Release() noexcept {
+  size_t left = 0;
+  {
+    const std::lock_guard<std::mutex> list(mutex_);
+    left = unreleased_.size();
+  }
+  while (left > 0) {
+    std::list<FreedCells> some;
+    {
+      const std::lock_guard<std::mutex> list(mutex_);
+      const size_t count = std::min({left, unreleased_.size(), kReleasedAtOnce});
+      if (count == 0) return;
+      const auto end = std::next(unreleased_.begin(), static_cast<ptrdiff_t>(count));
+      some.splice(some.begin(), unreleased_, unreleased_.begin(), end);
+      left -= count;
+    }
+    some.remove_if([this](const FreedCells& each) { return ReleaseOne(each); });
+    const std::lock_guard<std::mutex> list(mutex_);
+    unreleased_.splice(unreleased_.end(), some);
+  }
+}
+
+// The rows do not say which of their freed cells were punched out. No reader comes to such cells,
+// and with the bucket locked nobody takes a free row.
+void RowMover::ReleaseLeftovers(uint32_t number) {
+  Bucket& bucket = context_.buckets[number];
+  uint32_t row_count = 0;
+  {
+    const std::lock_guard<std::mutex> lock(bucket.mutex);
+    if (std::exchange(bucket.leftovers_released, true) || !bucket.table.has_rows()) return;
+    row_count = static_cast<uint32_t>(bucket.table.rows().size());
+  }
+  const uint32_t all_cells = (uint32_t{1} << context_.geometry().cells_per_row()) - 1;
+  for (uint32_t index = 0; index < row_count && punches(); ++index) {
+    const std::lock_guard<std::mutex> lock(bucket.mutex);
+    // Cells that this opening gives up are released by Release.
+    if (bucket.unreleased.count(index) != 0) continue;
+    const Row& row = bucket.table.rows()[index];
+    const bool whole_row = bucket.free_rows.count(index) != 0;
+    // A row that is free and cannot be taken has been taken.
+    const uint32_t cells = whole_row ? all_cells : row.free() ? 0 : row.freed_cells;
+    // Punching waits for all writes to the file, and looking does not.
+    if (cells == 0 || !context_.files.values.MayHoldData(
+                          number, uint64_t{index} * context_.geometry().row_records(),
+                          context_.geometry().row_records())) {
+      continue;
+    }
+    puncher_.PunchValues(number, index, cells);
+    if (whole_row) puncher_.PunchKeys(number, index);
+  }
+}
+
+// False: somebody can come to the cells, or there is no memory. Then it is done again later.
+bool RowMover::ReleaseOne(const FreedCells& freed) noexcept {
+  std::set<uint32_t> released_row;
+  const auto note_row = [&] {
+    released_row.insert(freed.row);
+    return Status::Ok();
+  };
+  if (!Guarded(note_row).ok() || !CanRelease(freed)) return false;
+  puncher_.PunchValues(freed.bucket, freed.row, freed.cells);
+  Bucket& bucket = context_.buckets[freed.bucket];
+  std::unique_lock<std::mutex> lock(bucket.mutex);
+  const auto unreleased = bucket.unreleased.find(freed.row);
+  ENGINE_RACE_ASSERT(unreleased != bucket.unreleased.end());
+  if (unreleased->second > 1) {
+    --unreleased->second;
+  } else {
+    // The row holds nothing any more, and no other of its cells waits. Until it can be taken,
+    // writers that need room wait for it.
+    if (bucket.table.rows()[freed.row].free()) {
+      lock.unlock();
+      puncher_.PunchKeys(freed.bucket, freed.row);
+      lock.lock();
+      rows_.Release(freed.bucket, &released_row);
+    }
+    bucket.unreleased.erase(unreleased);
+  }
+  unreleased_bytes_.fetch_sub(BytesOf(freed), std::memory_order_relaxed);
+  released_bytes_.fetch_add(BytesOf(freed), std::memory_order_relaxed);
+  return true;
+}
+
+bool RowMover::CanRelease(const FreedCells& freed) {
+  Bucket& bucket = context_.buckets[freed.bucket];
+  const std::lock_guard<std::mutex> lock(bucket.mutex);
+  // Acquire pairs with the release in ~CutPin.
+  if (bucket.cut_count.load(std::memory_order_acquire) != 0) return false;
+  if (bucket.listener != nullptr && bucket.listener->HasViewIn(freed.birth, freed.version)) {
+    return false;
+  }
+  // Sequentially consistent: pairs with Bucket::ReuseCount. A reader that finds the old count after
+  // its read has read before this.
+  bucket.reuse_count.fetch_add(1, std::memory_order_seq_cst);
+  return true;
+}
+
+}  // namespace engine_race
