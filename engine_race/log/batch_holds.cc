@@ -68,7 +68,8 @@ Status BatchHolds::Hold(BatchPart* part, std::unique_lock<std::mutex>* lock) {
   if (!bucket.staging_verified) [[unlikely]] {
     ENGINE_RACE_RETURN_IF_ERROR(groups_.RequireVerifiedStaging(part->bucket));
   }
-  ENGINE_RACE_RETURN_IF_ERROR(groups_.KeepSlots(part->bucket, part->size()));
+  // All slots at once: a batch that is committed meets no full region and no full disk for rows.
+  ENGINE_RACE_RETURN_IF_ERROR(groups_.MakeSlots(part->bucket, part->size()));
   bucket.held = true;
   part->held = true;
   part->placed = false;

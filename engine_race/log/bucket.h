@@ -131,7 +131,6 @@ struct alignas(64) Bucket {
   void Release() {
     ENGINE_RACE_ASSERT(held);
     held = false;
-    batch_rows = 0;
     if (awaiting_release != 0) written.notify_all();
     WakeOneIfRoom();
   }
@@ -179,8 +178,6 @@ struct alignas(64) Bucket {
   SlotTable table;
   // Rows that may be taken: nothing on disk or in memory needs what they held.
   std::set<uint32_t> free_rows;
-  // How many of them are kept for the batch that holds the bucket.
-  uint64_t batch_rows = 0;
   // Views of lower versions show no record of a row. By row; rows that Open found have 0.
   std::vector<uint64_t> row_births;
   // How many groups of freed cells a row has that have not been released.

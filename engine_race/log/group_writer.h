@@ -46,7 +46,7 @@ class GroupWriter {
   // Under the bucket's lock: makes sure that the next record has a slot. kFull.
   Status MakeSlot(uint32_t bucket) { return rows_.MakeRoom(bucket); }
   // Makes sure that the next `count` records have slots, for a batch that is to hold the bucket.
-  Status KeepSlots(uint32_t bucket, uint64_t count) { return rows_.KeepRoom(bucket, count); }
+  Status MakeSlots(uint32_t bucket, uint64_t count) { return rows_.MakeRoomFor(bucket, count); }
 
   // Writes every full group of the bucket that no thread writes yet, the lock dropped meanwhile.
   Status WriteIdleGroups(uint32_t bucket, std::unique_lock<std::mutex>* lock);

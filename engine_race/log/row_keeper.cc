@@ -75,40 +75,41 @@ bool RowKeeper::HasRoom(uint32_t number, uint64_t count, uint64_t* row_count) co
   *row_count = 0;
   if (!bucket.table.has_rows()) return bucket.record_count + count <= RegionEnd(bucket);
   const uint64_t row_records = bucket.table.row_records();
-  const uint64_t in_last = bucket.record_count % row_records;
-  uint64_t slot = 0;
-  const bool has_slot = bucket.table.SlotOf(bucket.record_count, &slot);
-  *row_count = RoundUp(in_last + count, row_records) / row_records - (has_slot ? 1 : 0);
+  const uint64_t end = bucket.record_count + count;
+  for (uint64_t run = bucket.record_count / row_records; run * row_records < end; ++run) {
+    *row_count += bucket.table.runs().contains(run) ? 0 : 1;
+  }
   if (*row_count == 0) return true;
-  return RoundUp(bucket.record_count + count, row_records) >> format::kSequenceBits == 0 &&
+  return RoundUp(end, row_records) >> format::kSequenceBits == 0 &&
          *row_count + kMoverRows <= FreeRowCount(number);
 }
 
-Status RowKeeper::KeepRoom(uint32_t number, uint64_t count) {
+// Rows past the last record wait for those that come.
+Status RowKeeper::MakeRoomFor(uint32_t number, uint64_t count) {
+  const Bucket& bucket = context_.buckets[number];
   uint64_t row_count = 0;
   if (!HasRoom(number, count, &row_count)) return RegionFull(number);
-  context_.buckets[number].batch_rows = row_count;
+  if (row_count == 0) return Status::Ok();
+  const uint64_t row_records = bucket.table.row_records();
+  const uint64_t end = bucket.record_count + count;
+  for (uint64_t run = bucket.record_count / row_records; run * row_records < end; ++run) {
+    if (bucket.table.runs().contains(run)) continue;
+    ENGINE_RACE_RETURN_IF_ERROR(TakeTailRow(number, run));
+  }
   return Status::Ok();
 }
 
 // The tail leaves the last free row to a mover: without one, nothing could be freed any more.
-Status RowKeeper::TakeTailRow(uint32_t number) {
+Status RowKeeper::TakeTailRow(uint32_t number, uint64_t run) {
   Bucket& bucket = context_.buckets[number];
   // The count behind the last record must fit as well: rows of moved records have it.
-  if ((bucket.record_count + bucket.table.row_records()) >> format::kSequenceBits != 0) {
+  if ((run + 1) * bucket.table.row_records() >> format::kSequenceBits != 0) {
     return Status::Full("bucket " + std::to_string(number) + " has used all sequence numbers");
   }
-  if (bucket.batch_rows != 0) {
-    --bucket.batch_rows;
-  } else if (FreeRowCount(number) <= kMoverRows) {
-    return RegionFull(number);
-  }
+  if (FreeRowCount(number) <= kMoverRows) return RegionFull(number);
   uint32_t index = 0;
   ENGINE_RACE_RETURN_IF_ERROR(TakeAnyRow(number, &index));
-  const uint32_t row_records = bucket.table.row_records();
-  ENGINE_RACE_ASSERT(bucket.record_count % row_records == 0);
-  Status written = Write(
-      number, index, {.kind = format::RowKind::kRun, .number = bucket.record_count / row_records});
+  Status written = Write(number, index, {.kind = format::RowKind::kRun, .number = run});
   if (written.ok()) return written;
   // Whether the file has the row is not known after another failure.
   if (written.code() == Code::kFull) ReturnRow(number, index);
@@ -117,8 +118,7 @@ Status RowKeeper::TakeTailRow(uint32_t number) {
 }
 
 Status RowKeeper::TakeRow(uint32_t number, uint64_t kept_count, uint32_t* row) {
-  const Bucket& bucket = context_.buckets[number];
-  if (FreeRowCount(number) <= bucket.batch_rows + kept_count) return RegionFull(number);
+  if (FreeRowCount(number) <= kept_count) return RegionFull(number);
   return TakeAnyRow(number, row);
 }
 

@@ -39,15 +39,13 @@ class RowKeeper {
     }
     uint64_t slot = 0;
     if (state.table.SlotOf(state.record_count, &slot)) return Status::Ok();
-    return TakeTailRow(bucket);
+    return TakeTailRow(bucket, state.record_count / state.table.row_records());
   }
   // Under the bucket's lock: whether there are slots for the next `count` records. *row_count: how
   // many rows of a bucket with rows those take.
   bool HasRoom(uint32_t bucket, uint64_t count, uint64_t* row_count) const;
-  // Under the bucket's lock, for a batch that is to hold it: makes sure that MakeRoom will find
-  // slots for its next `count` records. Movers leave them alone until the batch releases the
-  // bucket. kFull.
-  Status KeepRoom(uint32_t bucket, uint64_t count);
+  // Under the bucket's lock: gives the next `count` records of a batch their slots. kFull.
+  Status MakeRoomFor(uint32_t bucket, uint64_t count);
 
   // Makes sure that the store has a file of rows. From then on older builds refuse the store.
   Status EnsureFile();
@@ -89,7 +87,7 @@ class RowKeeper {
     return capacity - std::min<uint64_t>(capacity, state.table.row_records());
   }
   Status RegionFull(uint32_t bucket) const;
-  Status TakeTailRow(uint32_t bucket);
+  Status TakeTailRow(uint32_t bucket, uint64_t run);
   Status TakeAnyRow(uint32_t bucket, uint32_t* row);
   Status Extend(uint32_t bucket, uint32_t index);
 

@@ -68,7 +68,7 @@ Status RowMover::Begin(uint32_t number) {
 uint64_t RowMover::FreeRowCount(uint32_t number) const {
   Bucket& bucket = context_.buckets[number];
   const std::lock_guard<std::mutex> lock(bucket.mutex);
-  return rows_.FreeRowCount(number) - bucket.batch_rows;
+  return rows_.FreeRowCount(number);
 }
 
 bool RowMover::HasRoom(uint32_t number, uint64_t count) const {
