@@ -16,6 +16,7 @@
 #ifndef ENGINE_RACE_LOG_ROW_MOVER_H_
 #define ENGINE_RACE_LOG_ROW_MOVER_H_
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <list>
@@ -43,6 +44,8 @@ struct FreedCells {
   // Views of a version in [birth, version) may show records of the cells.
   uint64_t birth = 0;
   uint64_t version = 0;
+  // Whether a Release has met somebody who can come to them.
+  bool held = false;
 };
 
 class RowMover {
@@ -105,6 +108,11 @@ class RowMover {
   // Bytes of cells that wait for Settle, and for Release.
   uint64_t unsettled_bytes() const { return unsettled_bytes_.load(std::memory_order_relaxed); }
   uint64_t unreleased_bytes() const { return unreleased_bytes_.load(std::memory_order_relaxed); }
+  // Of the latter: those that nobody is known to hold.
+  uint64_t releasable_bytes() const {
+    const uint64_t held = held_bytes_.load(std::memory_order_relaxed);
+    return unreleased_bytes() - std::min(unreleased_bytes(), held);
+  }
   // For a cleaner: counts bytes that it has read.
   void CountRead(uint64_t bytes) { read_bytes_.fetch_add(bytes, std::memory_order_relaxed); }
   // Bytes of this opening: read, moved, and given back.
@@ -145,6 +153,7 @@ class RowMover {
   // Relaxed everywhere: statistics and hints.
   std::atomic<uint64_t> unsettled_bytes_{0};
   std::atomic<uint64_t> unreleased_bytes_{0};
+  std::atomic<uint64_t> held_bytes_{0};
   std::atomic<uint64_t> read_bytes_{0};
   std::atomic<uint64_t> moved_bytes_{0};
   std::atomic<uint64_t> released_bytes_{0};

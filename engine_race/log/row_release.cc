@@ -4,6 +4,7 @@
 #include <iterator>
 #include <list>
 #include <set>
+#include <utility>
 
 #include "engine_race/base/assert.h"
 #include "engine_race/base/guarded.h"
@@ -34,7 +35,12 @@ void RowMover::Release() noexcept {
       some.splice(some.begin(), unreleased_, unreleased_.begin(), end);
       left -= count;
     }
-    some.remove_if([this](const FreedCells& each) { return ReleaseOne(each); });
+    some.remove_if([this](FreedCells& each) {
+      if (ReleaseOne(each)) return true;
+      if (!std::exchange(each.held, true))
+        held_bytes_.fetch_add(BytesOf(each), std::memory_order_relaxed);
+      return false;
+    });
     const std::lock_guard<std::mutex> list(mutex_);
     unreleased_.splice(unreleased_.end(), some);
   }
@@ -96,6 +102,7 @@ bool RowMover::ReleaseOne(const FreedCells& freed) noexcept {
     }
     bucket.unreleased.erase(unreleased);
   }
+  if (freed.held) held_bytes_.fetch_sub(BytesOf(freed), std::memory_order_relaxed);
   unreleased_bytes_.fetch_sub(BytesOf(freed), std::memory_order_relaxed);
   released_bytes_.fetch_add(BytesOf(freed), std::memory_order_relaxed);
   return true;

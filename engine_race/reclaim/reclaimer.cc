@@ -68,7 +68,7 @@ void Reclaimer::NoteCleaned(uint32_t bucket, uint32_t dead_percent, const Bucket
 // well.
 uint32_t Reclaimer::DeadPercent() const {
   const uint64_t waiting =
-      (log_.mover().unsettled_bytes() + log_.mover().unreleased_bytes()) / kValueBytes;
+      (log_.mover().unsettled_bytes() + log_.mover().releasable_bytes()) / kValueBytes;
   const uint64_t waiting_percent = waiting * 100 / (dirty_.held_count() + waiting + 1);
   return options_.reclaim_dead_percent - static_cast<uint32_t>(std::min<uint64_t>(
                                              waiting_percent, options_.reclaim_dead_percent / 2));
@@ -88,7 +88,7 @@ uint64_t Reclaimer::SettleBytes() const {
 }
 
 bool Reclaimer::IsFarBehind() const {
-  return log_.mover().unsettled_bytes() + log_.mover().unreleased_bytes() >
+  return log_.mover().unsettled_bytes() + log_.mover().releasable_bytes() >
          kMaxUnsettledShare * SettleBytes();
 }
 
@@ -105,7 +105,7 @@ void Reclaimer::SettleAndRelease() noexcept {
 void Reclaimer::ReleaseAll() noexcept {
   RowMover& mover = log_.mover();
   const uint64_t wanted_count =
-      std::min(kMaxReleaseThreads, mover.unreleased_bytes() / kBytesPerReleaseThread);
+      std::min(kMaxReleaseThreads, mover.releasable_bytes() / kBytesPerReleaseThread);
   std::vector<std::thread> threads;
   // Without them this thread does it all.
   static_cast<void>(Guarded([&] {
