@@ -252,9 +252,19 @@ TEST_F(EngineOpenTest, OtherFormatVersionIsNotSupported) {
 // Slots may have been used again, and the file that tells what they hold is lost.
 TEST_F(EngineOpenTest, AStoreThatHasLostItsRowsIsCorruption) {
   MakeStore();
-  EditManifestSoundly([](format::Manifest* manifest) {
+  uint64_t store_id = 0;
+  EditManifestSoundly([&](format::Manifest* manifest) {
     manifest->format_version = format::kExtendedAllKeysFormatVersion;
+    store_id = manifest->store_id;
   });
+  std::fstream file(Manifest(), std::ios::in | std::ios::out | std::ios::binary);
+  format::ManifestPaths paths;
+  file.seekg(sizeof(format::Manifest));
+  ASSERT_TRUE(file.read(reinterpret_cast<char*>(&paths), sizeof(paths)));
+  paths.has_rows = 1;
+  paths.checksum = Hash64(&paths, offsetof(format::ManifestPaths, checksum), store_id);
+  file.seekp(sizeof(format::Manifest));
+  ASSERT_TRUE(file.write(reinterpret_cast<const char*>(&paths), sizeof(paths)).flush());
   ExpectRefused(kCorruption);
 }
 
