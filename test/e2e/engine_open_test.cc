@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <fstream>
 #include <functional>
 
@@ -262,6 +263,7 @@ TEST_F(EngineOpenTest, AStoreThatHasLostItsRowsIsCorruption) {
   file.seekg(sizeof(format::Manifest));
   ASSERT_TRUE(file.read(reinterpret_cast<char*>(&paths), sizeof(paths)));
   paths.has_rows = 1;
+  std::memcpy(paths.names + format::kSeedPathNamesBytes, &store_id, sizeof(store_id));
   paths.checksum = Hash64(&paths, offsetof(format::ManifestPaths, checksum), store_id);
   file.seekp(sizeof(format::Manifest));
   ASSERT_TRUE(file.write(reinterpret_cast<const char*>(&paths), sizeof(paths)).flush());
