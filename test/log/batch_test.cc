@@ -277,9 +277,9 @@ TEST_P(BatchTest, ASyncGoesThroughNoBatch) {
   SlowListener listener;
   Attach(log.get(), &listener);
   std::atomic<bool> stop{false};
-  std::vector<std::thread> writers;
-  for (int thread = 0; thread < 3; ++thread) {
-    writers.emplace_back([&] {
+  std::vector<std::thread> writers(3);
+  for (std::thread& writer : writers) {
+    writer = std::thread([&] {
       for (uint64_t version = 1; !stop && version < 15000; ++version) {
         ASSERT_TRUE(log->Write(BatchOverAll(1, version)).ok());
       }

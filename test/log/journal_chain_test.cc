@@ -29,7 +29,7 @@ class JournalChainTest : public ::testing::Test {
     };
     callbacks.on_failure = [](const Status&) {};
     EXPECT_TRUE(Journal::Open(directory_.get(), OwnIds(kStoreId), kMinJournalBytes, 0600,
-                              /*batch=*/1, Placement(), std::move(callbacks), &journal_)
+                              /*batch_records=*/1, Placement(), std::move(callbacks), &journal_)
                     .ok());
   }
 
