@@ -239,7 +239,7 @@ class Store(_Reader):
                 del batch[8]
         """
         return WriteBatch(
-            lambda batch: self._handle.call(lib.engine_race_write_batch, batch))
+            lambda batch: int(self._handle.call(lib.engine_race_write_batch, batch)))
 
     def write_many(self, ids: Any, rows: Any) -> None:
         """Writes many records in one call: `rows` is a contiguous array of n * 4096 bytes.
