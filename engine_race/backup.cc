@@ -16,10 +16,6 @@
 namespace engine_race {
 namespace {
 
-constexpr uint64_t kMaxCopyBytes = uint64_t{64} << 20;
-// Of the memory budget.
-constexpr uint64_t kCopyFraction = 16;
-
 // Lists what a view shows, with the values of records from the parent's cut on.
 class BackupSink final : public ViewSink {
  public:
@@ -140,7 +136,7 @@ Status WritePieces(const Options& options, BucketLog* log, Readers* readers,
   const uint64_t most_count = log->RecordCount();
   ViewWalk walk;
   walk.version = view.version;
-  walk.memory_bytes = std::min(kMaxCopyBytes, options.memory_budget_bytes / kCopyFraction);
+  walk.memory_bytes = ViewWalk::MemoryFor(options.memory_budget_bytes);
   if (how.on_progress) {
     walk.on_progress = [&](uint64_t done) { return how.on_progress(done, most_count); };
   }

@@ -1,6 +1,5 @@
 #include "engine_race/checkpoint.h"
 
-#include <algorithm>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -12,10 +11,6 @@
 
 namespace engine_race {
 namespace {
-
-constexpr uint64_t kMaxCopyBytes = uint64_t{64} << 20;
-// Of the memory budget.
-constexpr uint64_t kCopyFraction = 16;
 
 // Writes what a view shows into the logs of a new store: its own slots from 0 on, in order of key.
 class CheckpointSink final : public ViewSink {
@@ -59,7 +54,7 @@ Status CopyRecords(const Options& options, const BucketLog& log, Readers* reader
   const uint64_t most_count = log.RecordCount();
   ViewWalk walk;
   walk.version = view.version;
-  walk.memory_bytes = std::min(kMaxCopyBytes, options.memory_budget_bytes / kCopyFraction);
+  walk.memory_bytes = ViewWalk::MemoryFor(options.memory_budget_bytes);
   if (on_progress) {
     walk.on_progress = [&](uint64_t done_count) { return on_progress(done_count, most_count); };
   }

@@ -105,17 +105,14 @@ Status BatchWriter::WriteChain(BatchScratch* scratch, Journal* journal, uint32_t
 }
 
 Status BatchWriter::StageAll(const BatchPlan& plan) {
-  bool ended = false;
-  Status staged = Guarded([&] {
+  return Guarded([&] {
     const std::span<const BatchPart> parts = plan.parts();
     for (size_t i = 0; i < parts.size(); ++i) {
       if (i + kPartsAhead < parts.size()) PrefetchPart(parts[i + kPartsAhead]);
       ENGINE_RACE_RETURN_IF_ERROR(Stage(plan, parts[i]));
     }
-    ended = true;
     return Status::Ok();
   });
-  return staged;
 }
 
 void BatchWriter::PrefetchPart(const BatchPart& part) const {

@@ -9,11 +9,17 @@
 #include "engine_race/log/journal.h"
 
 namespace engine_race {
+namespace {
+
+// How many journal batches a chain of so many records takes.
+uint64_t ChainLength(uint64_t record_count) {
+  return (record_count + format::kJournalBatchRecords - 1) / format::kJournalBatchRecords;
+}
+
+}  // namespace
 
 uint64_t Journal::ChainBytes(uint64_t record_count, uint64_t value_count) {
-  const uint64_t headers =
-      (record_count + format::kJournalBatchRecords - 1) / format::kJournalBatchRecords;
-  return (headers + value_count) * format::kJournalBlockBytes;
+  return (ChainLength(record_count) + value_count) * format::kJournalBlockBytes;
 }
 
 Status Journal::WriteChain(std::span<const JournalChainRecord> records, uint32_t* half) {
@@ -51,8 +57,7 @@ Status Journal::CommitChain(std::span<const JournalChainRecord> records, uint32_
   if (!status.ok()) return NoteFailure(std::move(status));
   ENGINE_RACE_ASSERT(bytes == ChainBytes(records.size(), values) && offset_ + bytes <= half_bytes_);
   offset_ += bytes;
-  number_ += static_cast<uint32_t>((records.size() + format::kJournalBatchRecords - 1) /
-                                   format::kJournalBatchRecords);
+  number_ += static_cast<uint32_t>(ChainLength(records.size()));
   // Relaxed, both: statistics.
   record_count_.fetch_add(records.size(), std::memory_order_relaxed);
   written_bytes_.fetch_add(bytes, std::memory_order_relaxed);
@@ -74,13 +79,11 @@ Status Journal::PutChain(std::span<const JournalChainRecord> records, uint64_t* 
   auto* const descriptors = reinterpret_cast<format::JournalDescriptor*>(header + 1);
   uint64_t chain_id = 0;
   while (chain_id == 0) ENGINE_RACE_RETURN_IF_ERROR(sys::RandomWord(&chain_id));
-  const auto length = static_cast<uint32_t>((records.size() + format::kJournalBatchRecords - 1) /
-                                            format::kJournalBatchRecords);
+  const auto length = static_cast<uint32_t>(ChainLength(records.size()));
   for (uint32_t index = 0; index < length; ++index) {
+    const size_t first = size_t{index} * format::kJournalBatchRecords;
     const std::span<const JournalChainRecord> taken = records.subspan(
-        uint64_t{index} * format::kJournalBatchRecords,
-        std::min<size_t>(format::kJournalBatchRecords,
-                         records.size() - uint64_t{index} * format::kJournalBatchRecords));
+        first, std::min<size_t>(format::kJournalBatchRecords, records.size() - first));
     std::memset(block, 0, format::kJournalBlockBytes);
     char* value = block + format::kJournalBlockBytes;
     for (size_t i = 0; i < taken.size(); ++i) {

@@ -109,13 +109,14 @@ Status LargeBatches::Write(std::span<const WriteBatch::Record> records) {
   ENGINE_RACE_RETURN_IF_ERROR(
       io::File::Open(context_.files.directory.get(), format::kLargeBatchName, io::Access::kCreate,
                      io::Caching::kBuffered, &file, context_.options.file_mode));
-  const Status saved = Save(records, file);
+  const std::vector<format::LargeBatchEntry> entries = EntriesOf(records);
+  const Status saved = Save(records, entries, file);
   if (!saved.ok()) {
     // Without a header the file is nothing. Whether its space is given back changes nothing.
     static_cast<void>(file.Truncate(0).ok());
     return saved;
   }
-  Status written = Commit(records, file);
+  Status written = Commit(entries, file);
   if (written.ok()) written = AppendAll(&holds, &plan);
   if (written.ok()) written = Settle(file);
   if (!written.ok()) context_.latch.Latch(written);
@@ -123,8 +124,9 @@ Status LargeBatches::Write(std::span<const WriteBatch::Record> records) {
 }
 
 // Makes everything but the header durable.
-Status LargeBatches::Save(std::span<const WriteBatch::Record> records, const io::File& file) {
-  const std::vector<format::LargeBatchEntry> entries = EntriesOf(records);
+Status LargeBatches::Save(std::span<const WriteBatch::Record> records,
+                          const std::vector<format::LargeBatchEntry>& entries,
+                          const io::File& file) {
   ENGINE_RACE_RETURN_IF_ERROR(file.Truncate(0));
   ENGINE_RACE_RETURN_IF_ERROR(
       file.Write(entries.data(), entries.size() * sizeof(entries.front()), kEntriesOffset));
@@ -141,12 +143,13 @@ Status LargeBatches::Save(std::span<const WriteBatch::Record> records, const io:
 }
 
 // A failure leaves it open whether the batch is committed.
-Status LargeBatches::Commit(std::span<const WriteBatch::Record> records, const io::File& file) {
+Status LargeBatches::Commit(const std::vector<format::LargeBatchEntry>& entries,
+                            const io::File& file) {
   format::LargeBatchHeader header{};
   header.magic = format::kLargeBatchMagic;
   header.store_id = context_.files.identity.store_id;
-  header.entry_count = records.size();
-  header.checksum = ChecksumOf(header, EntriesOf(records));
+  header.entry_count = entries.size();
+  header.checksum = ChecksumOf(header, entries);
   ENGINE_RACE_RETURN_IF_ERROR(file.Write(&header, sizeof(header), 0));
   return file.DataSync();
 }

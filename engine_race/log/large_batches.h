@@ -15,6 +15,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "engine_race/base/status.h"
 #include "engine_race/base/write_batch.h"
@@ -47,8 +48,9 @@ class LargeBatches {
   Status Finish();
 
  private:
-  Status Save(std::span<const WriteBatch::Record> records, const io::File& file);
-  Status Commit(std::span<const WriteBatch::Record> records, const io::File& file);
+  Status Save(std::span<const WriteBatch::Record> records,
+              const std::vector<format::LargeBatchEntry>& entries, const io::File& file);
+  Status Commit(const std::vector<format::LargeBatchEntry>& entries, const io::File& file);
   Status AppendAll(BatchHolds* holds, BatchPlan* plan);
   Status AppendPart(BatchHolds* holds, const BatchPlan& plan, BatchPart* part);
   Status Settle(const io::File& file);

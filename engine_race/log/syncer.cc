@@ -41,8 +41,7 @@ Status Syncer::SyncAll() {
   std::vector<uint64_t> counts(context_.buckets.size());
   context_.batches.Cut([&] {
     for (size_t index = 0; index < counts.size(); ++index) {
-      const std::lock_guard<std::mutex> lock(context_.buckets[index].mutex);
-      counts[index] = context_.buckets[index].record_count;
+      counts[index] = context_.buckets[index].RecordCount();
     }
   });
   std::vector<std::pair<uint32_t, uint64_t>> targets;

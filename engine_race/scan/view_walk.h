@@ -8,6 +8,7 @@
 #ifndef ENGINE_RACE_SCAN_VIEW_WALK_H_
 #define ENGINE_RACE_SCAN_VIEW_WALK_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -34,9 +35,15 @@ class ViewSink {
 using MakeViewSinkFn = std::function<Status(std::unique_ptr<ViewSink>* sink)>;
 
 struct ViewWalk {
+  static constexpr uint64_t kMaxMemoryBytes = uint64_t{64} << 20;
+  // What a copy of a store with that memory budget takes.
+  static uint64_t MemoryFor(uint64_t memory_budget_bytes) {
+    return std::min(kMaxMemoryBytes, memory_budget_bytes / 16);
+  }
+
   uint64_t version = kLatestVersion;
   // Of all threads together, for values.
-  uint64_t memory_bytes = uint64_t{64} << 20;
+  uint64_t memory_bytes = kMaxMemoryBytes;
   // Called with how many records have been taken, by several threads, one at a time. False ends the
   // walk with kIncomplete. May be empty.
   std::function<bool(uint64_t record_count)> on_progress;
