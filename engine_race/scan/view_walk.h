@@ -36,7 +36,7 @@ using MakeViewSinkFn = std::function<Status(std::unique_ptr<ViewSink>* sink)>;
 
 struct ViewWalk {
   static constexpr uint64_t kMaxMemoryBytes = uint64_t{64} << 20;
-  // What a copy of a store with that memory budget takes.
+  // The memory of a copy, given the budget of its store.
   static uint64_t MemoryFor(uint64_t memory_budget_bytes) {
     return std::min(kMaxMemoryBytes, memory_budget_bytes / 16);
   }
