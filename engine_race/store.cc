@@ -64,10 +64,7 @@ struct Store::Impl {
     }
     ENGINE_RACE_RETURN_IF_ERROR(log->Write(batch));
     readers->MakeRoomForIndex();
-    // Records of batches count as writes and deletions.
-    const uint64_t puts = batch.put_count();
-    if (puts != 0) stats.counters.Add(OpCounter::kWrites, puts);
-    if (puts != batch.size()) stats.counters.Add(OpCounter::kDeletes, batch.size() - puts);
+    stats.CountBatch(batch.put_count(), batch.size() - batch.put_count());
     return Status::Ok();
   }
 
@@ -98,7 +95,7 @@ struct Store::Impl {
       available->pool->MultiRead(keys, values.first(keys.size()), statuses.first(keys.size()),
                                  version);
     }
-    CountKeys(keys.size(), [statuses](size_t i) { return statuses[i].code(); });
+    stats.CountKeys(keys.size(), [statuses](size_t i) { return statuses[i].code(); });
     return Status::Ok();
   }
 
@@ -118,7 +115,7 @@ struct Store::Impl {
       const LatencyTimer timer(stats.multi_reads);
       available->pool->MultiRead(keys, values, codes.first(keys.size()), version);
     }
-    CountKeys(keys.size(), [codes](size_t i) { return codes[i]; });
+    stats.CountKeys(keys.size(), [codes](size_t i) { return codes[i]; });
     return Status::Ok();
   }
 
@@ -192,21 +189,6 @@ struct Store::Impl {
     return FinishStart(checked.ok() ? Guarded(call) : checked);
   }
 
-  // Counts the keys of a MultiRead by their codes.
-  template <typename CodeOf>
-  void CountKeys(size_t count, const CodeOf& code_of) {
-    uint64_t ok_count = 0;
-    for (size_t i = 0; i < count; ++i) {
-      const Code code = code_of(i);
-      if (code == Code::kOk) [[likely]] {
-        ++ok_count;
-      } else {
-        stats.Count(OpCounter::kMultiReadKeysFound, code);
-      }
-    }
-    stats.counters.Add(OpCounter::kMultiReadKeysFound, ok_count);
-  }
-
   // Runs a call, turns what it throws into a status, and counts it.
   template <typename CallFn>
   Status Run(OpCounter counter, const CallFn& call) {
@@ -240,8 +222,6 @@ struct Store::Impl {
     if (status.code() == Code::kNotFound) return;
     Log(options.log, LogLevel::kError, status.ToString());
   }
-
-  void AddCountersTo(StoreStats* to) const;
 
   const Options options;
   ForkMark fork_mark;
@@ -401,14 +381,10 @@ StoreStats Store::Stats() const {
   stats.write_backend = "psync";
   impl_->readers->AddTo(&stats);
   stats.memory_budget_bytes = impl_->options.memory_budget_bytes;
-  impl_->AddCountersTo(&stats);
+  SetCounts(impl_->stats.counters, &stats);
+  SetProcessFigures(&stats);
+  stats.uptime_us = (MonotonicNs() - impl_->began_ns) / 1000;
   return stats;
-}
-
-void Store::Impl::AddCountersTo(StoreStats* to) const {
-  SetCounts(stats.counters, to);
-  SetProcessFigures(to);
-  to->uptime_us = (MonotonicNs() - began_ns) / 1000;
 }
 
 StoreLatencies Store::Latencies() const {

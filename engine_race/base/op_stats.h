@@ -4,6 +4,9 @@
 #ifndef ENGINE_RACE_BASE_OP_STATS_H_
 #define ENGINE_RACE_BASE_OP_STATS_H_
 
+#include <cstddef>
+#include <cstdint>
+
 #include "engine_race/base/latency_recorder.h"
 #include "engine_race/base/op_counters.h"
 #include "engine_race/base/status.h"
@@ -28,6 +31,26 @@ struct OpStats {
     } else {
       CountOther(counter, code);
     }
+  }
+
+  // Counts the keys of a MultiRead by their codes: code_of(i) is that of the i-th one.
+  template <typename CodeOf>
+  void CountKeys(size_t count, const CodeOf& code_of) {
+    uint64_t ok_count = 0;
+    for (size_t i = 0; i < count; ++i) {
+      const Code code = code_of(i);
+      if (code == Code::kOk) [[likely]] {
+        ++ok_count;
+      } else {
+        Count(OpCounter::kMultiReadKeysFound, code);
+      }
+    }
+    counters.Add(OpCounter::kMultiReadKeysFound, ok_count);
+  }
+  // Records of batches count as writes and deletions.
+  void CountBatch(uint64_t put_count, uint64_t delete_count) {
+    if (put_count != 0) counters.Add(OpCounter::kWrites, put_count);
+    if (delete_count != 0) counters.Add(OpCounter::kDeletes, delete_count);
   }
 
   OpCounters counters;
