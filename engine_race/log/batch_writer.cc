@@ -1,5 +1,6 @@
 #include "engine_race/log/batch_writer.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "engine_race/base/assert.h"
@@ -15,11 +16,19 @@ constexpr size_t kKeptScratch = 16;
 // How many parts ahead their staging is prefetched.
 constexpr size_t kPartsAhead = 2;
 
+bool ChainFits(const Journal& journal, std::span<const WriteBatch::Record> records) {
+  const auto values =
+      std::count_if(records.begin(), records.end(),
+                    [](const WriteBatch::Record& record) { return record.value != nullptr; });
+  return journal.ChainFits(records.size(), static_cast<uint64_t>(values));
+}
+
 }  // namespace
 
 Status BatchWriter::Write(std::span<const WriteBatch::Record> records, Journal* journal,
                           bool* too_large) {
-  *too_large = records.size() > kMaxStagedRecords;
+  *too_large =
+      records.size() > kMaxStagedRecords || (journal != nullptr && !ChainFits(*journal, records));
   if (*too_large) return Status::Ok();
   std::unique_ptr<BatchScratch> scratch = TakeScratch();
   Status status = Prepare(records, &scratch->plan);

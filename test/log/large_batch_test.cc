@@ -69,6 +69,21 @@ TEST_P(LargeBatchTest, MayHaveAnyNumberOfRecords) {
   }
 }
 
+// Staging has places for all of its records, and half of the smallest journal has not.
+TEST_P(LargeBatchTest, MayBeLargerThanAHalfOfTheJournal) {
+  options_.value_group_bytes = 64 * kValueBytes;
+  const uint64_t count = 150;
+  {
+    const auto log = OpenLog(options_, dir_.path());
+    ASSERT_TRUE(log->Write(BatchOverAll(count, 1)).ok());
+    ASSERT_TRUE(log->Write(BatchOverAll(count, 2)).ok());
+    EXPECT_EQ(ContentOf(log.get()), ContentOver(count, 2));
+  }
+  EXPECT_EQ(ContentIn(dir_.path(), options_), ContentOver(count, 2));
+  if (GetParam() == SyncMode::kNone) return;
+  EXPECT_EQ(std::filesystem::file_size(dir_.Join(format::kJournalName)), kMinJournalBytes);
+}
+
 TEST_P(LargeBatchTest, KilledAnywhereItIsThereAsAWholeOrNotAtAll) {
   KillImages images(dir_.path());
   size_t begun = 0;
