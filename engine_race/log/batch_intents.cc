@@ -63,13 +63,23 @@ Status BatchIntents::Open(const StoreFiles& files, bool mapped, mode_t file_mode
   return Status::Ok();
 }
 
-uint32_t BatchIntents::Claim() {
+bool BatchIntents::Claim(uint32_t* intent) {
   std::unique_lock<std::mutex> lock(mutex_);
   const auto first_free = [this] { return std::find(claimed_.begin(), claimed_.end(), false); };
-  free_.wait(lock, [&] { return first_free() != claimed_.end(); });
+  free_.wait(lock, [&] { return claims_ended_ || first_free() != claimed_.end(); });
+  if (claims_ended_) return false;
   bool& claimed = *first_free();
   claimed = true;
-  return static_cast<uint32_t>(&claimed - claimed_.data());
+  *intent = static_cast<uint32_t>(&claimed - claimed_.data());
+  return true;
+}
+
+void BatchIntents::EndClaims() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    claims_ended_ = true;
+  }
+  free_.notify_all();
 }
 
 void BatchIntents::GiveBack(uint32_t intent) {

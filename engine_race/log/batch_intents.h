@@ -36,9 +36,12 @@ class BatchIntents {
   Status Open(const StoreFiles& files, bool mapped, mode_t file_mode);
   bool is_open() const { return file_.valid(); }
 
-  // Waits for a free intent. Its holder waits for nothing before it gives the intent back.
-  uint32_t Claim();
+  // Waits for a free intent. Its holder waits for nothing before it gives the intent back, or ends
+  // the claims. False: they have ended.
+  bool Claim(uint32_t* intent);
   void GiveBack(uint32_t intent);
+  // After a failure the holder's intent is kept for the next opening, and no other one is claimed.
+  void EndClaims();
   // At most format::kBatchIntentEntries. From Ok on the counts will move. After kFull nothing was
   // committed; after any other failure nobody knows.
   Status Commit(uint32_t intent, std::span<const format::BatchIntentEntry> entries);
@@ -55,7 +58,9 @@ class BatchIntents {
 
   std::mutex mutex_;
   std::condition_variable free_;
-  std::array<bool, format::kBatchIntents> claimed_{};  // under mutex_
+  // Under mutex_.
+  std::array<bool, format::kBatchIntents> claimed_{};
+  bool claims_ended_ = false;
 };
 
 // Moves the counts that committed intents name, in `states` alone, and gives the buckets that they

@@ -176,7 +176,10 @@ Status BatchWriter::Publish(BatchScratch* scratch) {
   const bool needs_intent = parts.size() > 1;
   uint32_t intent = 0;
   context_.batches.Enter();
-  if (needs_intent) intent = intents_.Claim();
+  if (needs_intent && !intents_.Claim(&intent)) {
+    context_.batches.Leave();
+    return Guarded([this] { return context_.latch.status(); });
+  }
   Status status = needs_intent ? CommitIntent(scratch, intent) : Status::Ok();
   if (!status.ok()) context_.latch.LatchIfLasting(status);
   if (status.ok()) {
@@ -196,7 +199,7 @@ Status BatchWriter::Publish(BatchScratch* scratch) {
     static_cast<void>(Guarded([&] { return intents_.Clear(intent); }));
   }
   // One that may be committed is kept for the next opening.
-  if (needs_intent && !context_.latch.latched()) intents_.GiveBack(intent);
+  if (needs_intent) context_.latch.latched() ? intents_.EndClaims() : intents_.GiveBack(intent);
   context_.batches.Leave();
   if (!status.ok()) context_.latch.LatchIfLasting(status);
   return status;
