@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine_race/base/assert.h"
@@ -12,6 +13,7 @@
 #include "engine_race/base/round_up.h"
 #include "engine_race/base/sys.h"
 #include "engine_race/log/append_listener.h"
+#include "engine_race/log/failure.h"
 
 namespace engine_race {
 namespace {
@@ -110,17 +112,20 @@ Status LargeBatches::Write(std::span<const WriteBatch::Record> records) {
       io::File::Open(context_.files.directory.get(), format::kLargeBatchName, io::Access::kCreate,
                      io::Caching::kBuffered, &file, context_.options.file_mode));
   const std::vector<format::LargeBatchEntry> entries = EntriesOf(records);
-  const Status saved = Save(records, entries, file);
-  if (!saved.ok()) {
+  Status saved = Save(records, entries, file);
+  bool may_be_committed = false;
+  if (saved.ok()) {
+    saved =
+        Guarded([&] { return CommitAndAppend(entries, file, &holds, &plan, &may_be_committed); });
+  }
+  if (saved.ok()) return saved;
+  if (may_be_committed) {
+    context_.latch.Latch(saved);
+  } else {
     // Without a header the file is nothing. Whether its space is given back changes nothing.
     static_cast<void>(file.Truncate(0).ok());
-    return saved;
   }
-  Status written = Commit(entries, file);
-  if (written.ok()) written = AppendAll(&holds, &plan);
-  if (written.ok()) written = Settle(file);
-  if (!written.ok()) context_.latch.Latch(written);
-  return written;
+  return saved;
 }
 
 // Makes everything but the header durable.
@@ -142,7 +147,19 @@ Status LargeBatches::Save(std::span<const WriteBatch::Record> records,
   return sys::Fsync(context_.files.directory.get());
 }
 
-// A failure leaves it open whether the batch is committed.
+Status LargeBatches::CommitAndAppend(const std::vector<format::LargeBatchEntry>& entries,
+                                     const io::File& file, BatchHolds* holds, BatchPlan* plan,
+                                     bool* may_be_committed) {
+  *may_be_committed = true;
+  const Status committed = Commit(entries, file);
+  // A full disk has taken no header.
+  *may_be_committed = committed.code() != Code::kFull;
+  ENGINE_RACE_RETURN_IF_ERROR(committed);
+  ENGINE_RACE_RETURN_IF_ERROR(AppendAll(holds, plan));
+  return Settle(file);
+}
+
+// After kFull the batch is not committed. After another failure nobody knows.
 Status LargeBatches::Commit(const std::vector<format::LargeBatchEntry>& entries,
                             const io::File& file) {
   format::LargeBatchHeader header{};
@@ -151,7 +168,8 @@ Status LargeBatches::Commit(const std::vector<format::LargeBatchEntry>& entries,
   header.entry_count = entries.size();
   header.checksum = ChecksumOf(header, entries);
   ENGINE_RACE_RETURN_IF_ERROR(file.Write(&header, sizeof(header), 0));
-  return file.DataSync();
+  Status flushed = file.DataSync();
+  return flushed.ok() ? std::move(flushed) : CopyAs(Code::kIOError, flushed);
 }
 
 Status LargeBatches::AppendAll(BatchHolds* holds, BatchPlan* plan) {

@@ -50,6 +50,9 @@ class LargeBatches {
  private:
   Status Save(std::span<const WriteBatch::Record> records,
               const std::vector<format::LargeBatchEntry>& entries, const io::File& file);
+  // *may_be_committed: after a failure the next opening may finish the batch.
+  Status CommitAndAppend(const std::vector<format::LargeBatchEntry>& entries, const io::File& file,
+                         BatchHolds* holds, BatchPlan* plan, bool* may_be_committed);
   Status Commit(const std::vector<format::LargeBatchEntry>& entries, const io::File& file);
   Status AppendAll(BatchHolds* holds, BatchPlan* plan);
   Status AppendPart(BatchHolds* holds, const BatchPlan& plan, BatchPart* part);

@@ -160,5 +160,46 @@ TEST_P(LargeBatchTest, AFullDiskLeavesNothingOfIt) {
   EXPECT_EQ(ContentOf(log.get()), ContentOver(kTooMany, 3));
 }
 
+TEST_P(LargeBatchTest, ADiskThatIsFullForItsHeaderLeavesNothingOfIt) {
+  const auto log = OpenLog(options_, dir_.path());
+  ASSERT_TRUE(log->Write(BatchOverAll(3, 1)).ok());
+  bool refused = false;
+  CallWatch full([&](SystemCall* call) {
+    if (call->kind != CallKind::kPwrite || !PathOf(*call).ends_with(format::kLargeBatchName) ||
+        call->offset != 0) {
+      return call->Proceed();
+    }
+    refused = true;
+    errno = ENOSPC;
+    return -1L;
+  });
+  {
+    const ScopedHook scope(&full);
+    EXPECT_EQ(log->Write(BatchOverAll(kTooMany, 2)).code(), Code::kFull);
+  }
+  EXPECT_TRUE(refused);
+  EXPECT_EQ(ContentOf(log.get()), ContentOver(3, 1));
+  ASSERT_TRUE(log->Write(BatchOverAll(kTooMany, 3)).ok());
+  EXPECT_EQ(ContentOf(log.get()), ContentOver(kTooMany, 3));
+}
+
+// Once it is committed, a later record may not come before what is left of it.
+TEST_P(LargeBatchTest, RefusedMemoryInItsMiddleEndsAllWrites) {
+  {
+    const auto log = OpenLog(options_, dir_.path());
+    TellingListener listener;
+    Attach(log.get(), &listener);
+    int calls = 0;
+    listener.on_prepare = [&](uint32_t) -> Status {
+      if (++calls == 20) throw std::bad_alloc();
+      return Status::Ok();
+    };
+    EXPECT_EQ(log->Write(BatchOverAll(kTooMany, 2)).code(), Code::kOutOfMemory);
+    EXPECT_EQ(log->Append(KeyIn(0, 0), ValueOf(KeyIn(0, 0), 3).data()).code(), Code::kIOError);
+    Detach(log.get());
+  }
+  EXPECT_EQ(ContentIn(dir_.path(), options_), ContentOver(kTooMany, 2));
+}
+
 }  // namespace
 }  // namespace engine_race::test
