@@ -92,9 +92,7 @@ KeyRecord BatchWriter::RecordOf(const BatchPlan& plan, const BatchPart& part, ui
   record.sequence = part.first_slot + (item - part.begin);
   record.slot = static_cast<uint32_t>(record.sequence);
   record.tombstone = entry.value == nullptr;
-  record.value_checksum =
-      record.tombstone ? 0
-                       : static_cast<uint32_t>(entry.value_hash >> (64 - format::kChecksumBits));
+  record.value_checksum = record.tombstone ? 0 : ChecksumOfHash(entry.value_hash);
   return record;
 }
 

@@ -33,9 +33,10 @@ struct KeyRecord {
 };
 
 // The part of a value's hash that an entry and the index keep: 28 bits.
-inline uint32_t ValueChecksum(const char* value) {
-  return static_cast<uint32_t>(HashValue(value) >> (64 - format::kChecksumBits));
+inline uint32_t ChecksumOfHash(uint64_t value_hash) {
+  return static_cast<uint32_t>(value_hash >> (64 - format::kChecksumBits));
 }
+inline uint32_t ValueChecksum(const char* value) { return ChecksumOfHash(HashValue(value)); }
 
 // Whether the value has this checksum.
 inline bool ValueMatches(const char* value, uint32_t value_checksum) {

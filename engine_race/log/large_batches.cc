@@ -13,6 +13,7 @@
 #include "engine_race/base/round_up.h"
 #include "engine_race/base/sys.h"
 #include "engine_race/log/append_listener.h"
+#include "engine_race/log/batch_remains.h"
 #include "engine_race/log/failure.h"
 
 namespace engine_race {
@@ -224,6 +225,7 @@ Status LargeBatches::Finish() {
   BatchPlan plan;
   bool too_large = false;
   ENGINE_RACE_RETURN_IF_ERROR(batches_.Prepare(batch.records(), &plan));
+  ENGINE_RACE_RETURN_IF_ERROR(LeaveOutAppended(&context_, &plan));
   BatchHolds holds(&context_, &groups_, &plan);
   ENGINE_RACE_RETURN_IF_ERROR(holds.HoldAll(/*places=*/false, &too_large));
   ENGINE_RACE_RETURN_IF_ERROR(AppendAll(&holds, &plan));

@@ -2,8 +2,8 @@
 //
 // Such a batch is first written to a file of its own, durably. Its header commits it. Then its
 // records are appended as others are, group by group, while the batch holds all of its buckets. So
-// nothing else comes between them, and an opening that finds the header appends all of them again:
-// a record twice is the record. Last the file is emptied, durably, and the buckets are released.
+// nothing else comes between them, and an opening that finds the header appends those that are not
+// there yet (batch_remains.h). Last the file is emptied, durably, and the buckets are released.
 // In the durable sync modes a Sync comes before that. Views wait until all records are appended.
 //
 // A failure after the commit cannot be undone. It latches, and the next opening finishes the batch.

@@ -124,6 +124,38 @@ TEST_P(LargeBatchTest, KilledAnywhereItIsThereAsAWholeOrNotAtAll) {
   }
 }
 
+// A second copy of its records would not fit. Each opening goes on where the one before it ended.
+TEST_P(LargeBatchTest, KilledAgainAndAgainItNeedsNoRoomTwice) {
+  options_.bucket_capacity_records = 256;
+  constexpr uint64_t kMost = 240;
+  KillImages images(dir_.path());
+  TellingListener listener;
+  {
+    const auto log = OpenLog(options_, dir_.path());
+    ASSERT_TRUE(log->Write(BatchOverAll(3, 1)).ok());
+    Attach(log.get(), &listener);
+    listener.on_append = [&](uint32_t) {
+      if (listener.appends.size() % 250 == 0) images.Take();
+    };
+    ASSERT_TRUE(log->Write(BatchOverAll(kMost, 2)).ok());
+    Detach(log.get());
+  }
+  ASSERT_EQ(images.paths().size(), 3u);
+  for (const std::string& image : images.paths()) {
+    // The opening ends while it appends.
+    FailingCalls broken(CallKind::kPwrite, "value_01", EIO);
+    {
+      const ScopedHook scope(&broken);
+      std::unique_ptr<BucketLog> log;
+      EXPECT_FALSE(BucketLog::Open(options_, image, &log).ok());
+    }
+    const auto log = OpenLog(options_, image);
+    ASSERT_NE(log, nullptr);
+    EXPECT_EQ(ContentOf(log.get()), ContentOver(kMost, 2));
+    EXPECT_LE(log->RecordCount(), 4 * 256u);
+  }
+}
+
 // The machine restarts before the batch is appended as a whole.
 TEST_P(LargeBatchTest, CommittedItOutlivesALossOfPower) {
   KillImages images(dir_.path());
