@@ -39,15 +39,29 @@ class BatchGate {
       ++cut_count_;
       changed_.wait(lock, [this] { return batch_count_ == 0; });
     }
+    const EndOfCut end(this);
     cut();
-    {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      --cut_count_;
-    }
-    changed_.notify_all();
   }
 
  private:
+  // Lets batches in again, also after a cut that throws.
+  class EndOfCut {
+   public:
+    explicit EndOfCut(BatchGate* gate) : gate_(*gate) {}
+    EndOfCut(const EndOfCut&) = delete;
+    EndOfCut& operator=(const EndOfCut&) = delete;
+    ~EndOfCut() {
+      {
+        const std::lock_guard<std::mutex> lock(gate_.mutex_);
+        --gate_.cut_count_;
+      }
+      gate_.changed_.notify_all();
+    }
+
+   private:
+    BatchGate& gate_;
+  };
+
   std::mutex mutex_;
   std::condition_variable changed_;
   uint64_t batch_count_ = 0;  // inside

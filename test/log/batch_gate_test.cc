@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <new>
 #include <thread>
 
 namespace engine_race::test {
@@ -42,6 +43,13 @@ TEST(BatchGateTest, BatchesWaitForACut) {
   });
   batch.join();
   EXPECT_TRUE(entered.load());
+}
+
+TEST(BatchGateTest, ACutThatThrowsLetsBatchesIn) {
+  BatchGate gate;
+  EXPECT_THROW(gate.Cut([] { throw std::bad_alloc(); }), std::bad_alloc);
+  gate.Enter();
+  gate.Leave();
 }
 
 }  // namespace
