@@ -12,6 +12,13 @@
 
 namespace engine_race {
 
+namespace {
+
+// BatchPlan numbers records with 32 bits. Sums of two such counts, and their bytes, fit a size_t.
+constexpr size_t kMaxRecords = size_t{1} << 32;
+
+}  // namespace
+
 // Out of line, all four: what they need is no symbol of the library's.
 WriteBatch::WriteBatch() = default;
 WriteBatch::WriteBatch(WriteBatch&& other) noexcept { *this = std::move(other); }
@@ -61,6 +68,9 @@ Status WriteBatch::Delete(std::string_view key) {
 }
 
 Status WriteBatch::Reserve(size_t put_count, size_t delete_count) {
+  if (put_count > kMaxRecords || delete_count > kMaxRecords) {
+    return RefusedMemory("a batch for more than 2^32 records");
+  }
   return Guarded([&] {
     records_.reserve(std::max(records_.size(), put_count + delete_count));
     const size_t wanted = (put_count + kChunkValues - 1) / kChunkValues;

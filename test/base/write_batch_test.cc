@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -55,6 +56,16 @@ TEST(WriteBatchTest, ClearKeepsTheMemory) {
   EXPECT_EQ(batch.put_count(), 0u);
   ASSERT_TRUE(batch.Put(KeyOf(2), ValueOf(2, 1)).ok());
   EXPECT_EQ(batch.records()[0].value, memory);
+}
+
+TEST(WriteBatchTest, RoomForMoreThanThereIsMemoryIsRefused) {
+  WriteBatch batch;
+  constexpr size_t kMost = std::numeric_limits<size_t>::max();
+  for (const auto& [puts, deletes] :
+       {std::pair{kMost, size_t{0}}, {size_t{0}, kMost}, {kMost, size_t{1}}, {kMost, kMost}}) {
+    EXPECT_EQ(batch.Reserve(puts, deletes).code(), Code::kOutOfMemory);
+  }
+  EXPECT_TRUE(batch.Put(KeyOf(1), ValueOf(1, 1)).ok());
 }
 
 TEST(WriteBatchTest, MovedFromItIsEmpty) {
