@@ -132,13 +132,14 @@ bool FaultPlan::Concerns(const SystemCall& call) const {
       return kind == CallKind::kPwrite || kind == CallKind::kFallocate ||
              kind == CallKind::kFsync || kind == CallKind::kFdatasync ||
              kind == CallKind::kRenameAt || kind == CallKind::kMkdirAt ||
-             (kind == CallKind::kOpenAt && (call.flags & O_CREAT) != 0);
+             kind == CallKind::kClone || (kind == CallKind::kOpenAt && (call.flags & O_CREAT) != 0);
     case Fault::kInterrupt:
       return kind == CallKind::kPread || kind == CallKind::kPwrite ||
              kind == CallKind::kFallocate || kind == CallKind::kFtruncate ||
              kind == CallKind::kOpenAt || kind == CallKind::kFlock || kind == CallKind::kFileLock ||
-             kind == CallKind::kGetrandom || kind == CallKind::kIoSubmit ||
-             kind == CallKind::kIoGetEvents || kind == CallKind::kUringEnter;
+             kind == CallKind::kClone || kind == CallKind::kGetrandom ||
+             kind == CallKind::kIoSubmit || kind == CallKind::kIoGetEvents ||
+             kind == CallKind::kUringEnter;
     case Fault::kShort:
       return finishes_reads ||
              ((kind == CallKind::kPread || kind == CallKind::kPwrite) && MayBeShort(call));

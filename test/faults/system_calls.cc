@@ -1,7 +1,9 @@
 #include "test/faults/system_calls.h"
 
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <sys/file.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -42,6 +44,7 @@ int __real_fstatat(int dir_fd, const char* name, struct stat* info, int flags);
 int __real_fstatfs(int fd, struct statfs* info);
 int __real_flock(int fd, int operation);
 int __real_fcntl(int fd, int command, ...);
+int __real_ioctl(int fd, unsigned long request, ...);
 int __real_close(int fd);
 ssize_t __real_getrandom(void* buffer, size_t size, unsigned int flags);
 long __real_syscall(long number, ...);
@@ -56,12 +59,12 @@ std::atomic<int> inside_count{0};
 thread_local bool inside_hook = false;
 
 constexpr std::array<const char*, kCallKindCount> kNames = {
-    "pread",     "pwrite",       "fsync",       "fdatasync",      "fallocate",    "ftruncate",
-    "lseek",     "openat",       "rename",      "unlinkat",       "mkdirat",      "mmap",
-    "munmap",    "msync",        "madvise",     "fstat",          "fstatat",      "fstatfs",
-    "flock",     "fcntl lock",   "close",       "getrandom",      "membarrier",   "io_setup",
-    "io_submit", "io_getevents", "uring setup", "uring register", "uring enable", "uring enter",
-    "uring reap"};
+    "pread",       "pwrite",     "fsync",        "fdatasync",   "fallocate",      "ftruncate",
+    "lseek",       "openat",     "rename",       "unlinkat",    "mkdirat",        "mmap",
+    "munmap",      "msync",      "madvise",      "fstat",       "fstatat",        "fstatfs",
+    "flock",       "fcntl lock", "clone",        "close",       "getrandom",      "membarrier",
+    "io_setup",    "io_submit",  "io_getevents", "uring setup", "uring register", "uring enable",
+    "uring enter", "uring reap"};
 
 }  // namespace
 
@@ -133,6 +136,8 @@ long SystemCall::Proceed() const {
       return __real_flock(fd, flags);
     case CallKind::kFileLock:
       return __real_fcntl(fd, flags, buffer);
+    case CallKind::kClone:
+      return __real_ioctl(fd, FICLONE, new_fd);
     case CallKind::kClose:
       return __real_close(fd);
     case CallKind::kGetrandom:
@@ -336,6 +341,18 @@ int __wrap_fcntl(int fd, int command, ...) {
   SystemCall call = CallOn(CallKind::kFileLock, fd);
   call.flags = command;
   call.buffer = argument;
+  return static_cast<int>(Dispatch(call));
+}
+
+int __wrap_ioctl(int fd, unsigned long request, ...) {
+  va_list list;
+  va_start(list, request);
+  // As in fcntl.
+  void* const argument = va_arg(list, void*);
+  va_end(list);
+  if (request != FICLONE) return __real_ioctl(fd, request, argument);
+  SystemCall call = CallOn(CallKind::kClone, fd);
+  call.new_fd = static_cast<int>(reinterpret_cast<intptr_t>(argument));
   return static_cast<int>(Dispatch(call));
 }
 

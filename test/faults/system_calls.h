@@ -49,6 +49,7 @@ enum class CallKind : uint8_t {
   kFstatFs,
   kFlock,
   kFileLock,  // fcntl with F_OFD_SETLK; its other commands pass
+  kClone,     // ioctl with FICLONE; its other requests pass
   kClose,
   kGetrandom,
   kMembarrier,
@@ -71,7 +72,7 @@ struct SystemCall {
   CallKind kind = CallKind::kPread;
   int fd = -1;                     // the file; the directory of the ...at calls; -1: no file
   const char* name = nullptr;      // openat, fstatat, unlinkat, mkdirat, renameat: what is renamed
-  int new_fd = -1;                 // renameat: the other directory
+  int new_fd = -1;                 // renameat: the other directory; clone: the source
   const char* new_name = nullptr;  // renameat: the new name
   // openat, fallocate: mode, lseek: whence, mmap, msync, madvise: advice, fstatat, flock, fcntl:
   // command, getrandom, membarrier: command
