@@ -32,7 +32,8 @@ test_programs_compare := compare
 # Sanitized programs cannot be linked statically.
 test_programs_apps := bench compare crash lab multi_read numa profile race store $(if $(filter asan tsan,$(FLAVOUR)),,race_static)
 # What every one of them links: the calls that tests come between, and memory that is refused.
-test_helpers := test/faults/system_calls.cc test/faults/system_calls_uring.cc \
+test_helpers := test/faults/system_calls.cc test/faults/system_call_paths.cc \
+                test/faults/system_calls_uring.cc \
                 test/faults/fault_plan.cc test/index/refused_memory.cc
 room_folders = $(if $(filter $(1),$(engine_test_rooms)),test/$(1)/%) \
                $(if $(filter $(1),$(harness_test_rooms)),test/harness/$(1)/%)
