@@ -35,9 +35,12 @@ Status Recovery::Run() {
   const bool only_readable = doubt == nullptr && looked.code() == Code::kIOError;
   if (!looked.ok() && !only_readable) return looked;
   if (only_readable) context_.latch.Latch(looked);
-  if (doubt != nullptr) ENGINE_RACE_RETURN_IF_ERROR(RecoverInDoubt(doubt, journal, &states));
-  // In doubt, records count as far as they verify, and intents for nothing.
-  if (doubt != nullptr) ENGINE_RACE_RETURN_IF_ERROR(EraseIntents(context_.files));
+  if (doubt != nullptr) {
+    // In doubt, records count as far as they verify, and intents for nothing. They go first: an
+    // opening after an interruption may be in no doubt any more.
+    ENGINE_RACE_RETURN_IF_ERROR(EraseIntents(context_.files));
+    ENGINE_RACE_RETURN_IF_ERROR(RecoverInDoubt(doubt, journal, &states));
+  }
   for (uint32_t index = 0; index < context_.geometry().bucket_count; ++index) {
     if (context_.buckets[index].damaged) {
       Log(context_.options.log, LogLevel::kError, context_.DamagedCounts(index).message());

@@ -163,6 +163,43 @@ TEST_P(BatchTest, AnIntentDoesNotOutliveItsPageCache) {
 
 // Staged by pwrite, every step of a batch is a call. A kill before or after any of them leaves all
 // of the batch or nothing.
+// Recovery in doubt finds that the records of an intent are not there. Interrupted, it may not
+// leave the intent to an opening that is in no doubt any more.
+TEST_P(BatchTest, AnIntentIsGoneBeforeTheDoubtIs) {
+  KillImages images(dir_.path());
+  uint64_t store_id = 0;
+  {
+    const auto log = OpenLog(options_, dir_.path());
+    store_id = log->store_id();
+    TellingListener listener;
+    Attach(log.get(), &listener);
+    listener.on_append = [&](uint32_t) {
+      if (images.paths().empty()) images.Take();
+    };
+    ASSERT_TRUE(log->Write(BatchOverAll(2, 1)).ok());
+    Detach(log.get());
+  }
+  ASSERT_EQ(images.paths().size(), 1u);
+  const std::string& image = images.paths()[0];
+  SetWord(image, store_id, 0, format::WordKind::kPageCache, 0);
+  const std::string lost(4096, '\0');
+  for (uint64_t offset = 0;
+       offset < std::filesystem::file_size(image + "/" + format::kStagingKeysName);
+       offset += lost.size()) {
+    Overwrite(image + "/" + format::kStagingKeysName, lost.data(), lost.size(), offset);
+  }
+  {
+    FailingCalls broken(CallKind::kPwrite, format::kBatchesName, EIO);
+    const ScopedHook scope(&broken);
+    std::unique_ptr<BucketLog> log;
+    EXPECT_EQ(BucketLog::Open(options_, image, &log).code(), Code::kIOError);
+    EXPECT_GT(broken.count, 0);
+  }
+  const auto log = OpenLog(options_, image);
+  ASSERT_NE(log, nullptr);
+  EXPECT_EQ(log->RecordCount(), 0u);
+}
+
 TEST(BatchKillTest, EveryCallIsAPlaceToDie) {
   TempDir dir;
   Options options = TinyOptions();
