@@ -114,6 +114,8 @@ Status LargeBatches::Write(std::span<const WriteBatch::Record> records) {
                      io::Caching::kBuffered, &file, context_.options.file_mode));
   const std::vector<format::LargeBatchEntry> entries = EntriesOf(records);
   Status saved = Save(records, entries, file);
+  // A committed batch outlives a power loss. So must all that was written to its buckets before.
+  if (saved.ok() && context_.options.sync_mode == SyncMode::kNone) saved = syncer_.Sync();
   bool may_be_committed = false;
   if (saved.ok()) {
     saved =
