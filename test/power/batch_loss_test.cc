@@ -58,13 +58,16 @@ class BatchLossTest : public PowerCasesTest {
   void LoseInTheMiddle(SyncMode mode, uint64_t per_bucket, uint64_t batch_count, uint64_t gap) {
     struct Taken {
       std::string state;
-      uint64_t acknowledged;
+      // Acknowledged before it was taken, and after that.
+      uint64_t least;
+      uint64_t most;
     };
     std::vector<Taken> taken;
     auto machine = NewMachine();
     machine->Open(FourBuckets(mode));
     ASSERT_NE(machine->store(), nullptr);
-    uint64_t acknowledged = 0;
+    // Threads of the store call the disk as well.
+    std::atomic<uint64_t> acknowledged{0};
     uint64_t next = 0;
     machine->disk()->on_event = [&](const std::string&) {
       if (next-- > 0) return;
@@ -72,9 +75,10 @@ class BatchLossTest : public PowerCasesTest {
       CrashBias bias;
       bias.tear = 1;
       bias.mapped_last = 0.5;
-      taken.push_back(
-          {Chance(&random_, 0.3) ? StateOf(machine.get(), bias) : AnyStateOf(machine.get()),
-           acknowledged});
+      const uint64_t least = acknowledged;
+      std::string state =
+          Chance(&random_, 0.3) ? StateOf(machine.get(), bias) : AnyStateOf(machine.get());
+      taken.push_back({std::move(state), least, acknowledged + 1});
     };
     for (uint64_t version = 1; version <= batch_count; ++version) {
       ASSERT_TRUE(machine->store()->Write(Uniform(per_bucket, version)).ok());
@@ -84,7 +88,7 @@ class BatchLossTest : public PowerCasesTest {
     machine.reset();
     EXPECT_GT(taken.size(), 10u);
     for (const Taken& one : taken) {
-      ExpectUniform(one.state, per_bucket, one.acknowledged, one.acknowledged + 1);
+      ExpectUniform(one.state, per_bucket, one.least, one.most);
       Drop(one.state);
     }
   }
