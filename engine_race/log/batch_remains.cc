@@ -1,17 +1,15 @@
 #include "engine_race/log/batch_remains.h"
 
 #include <algorithm>
-#include <cstring>
+#include <cstddef>
+#include <cstdint>
 #include <vector>
 
-#include "engine_race/base/memory.h"
 #include "engine_race/log/entry_codec.h"
 #include "engine_race/log/log_reader.h"
 
 namespace engine_race {
 namespace {
-
-constexpr uint64_t kPageEntries = kIoAlignment / sizeof(format::KeyEntry);
 
 // Records that agree in this have the same effect.
 struct Effect {
@@ -33,32 +31,17 @@ std::vector<Effect> EffectsOf(const BatchPlan& plan, const BatchPart& part) {
   return effects;
 }
 
-// The last `count` records of a bucket. Fewer when one of them is not where it was appended.
+// The last `count` records of a bucket. Fewer when one of them is damaged.
 Status ReadLast(LogContext* context, uint32_t bucket, uint64_t count,
                 std::vector<Effect>* effects) {
-  BucketCut cut;
-  const uint64_t first = context->buckets[bucket].RecordCount() - count;
-  ENGINE_RACE_RETURN_IF_ERROR(LogReader(context).LookAtBucket(bucket, first, &cut));
-  Region page;
-  ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(kIoAlignment, /*huge_pages=*/false, &page));
-  uint64_t page_slot = ~uint64_t{0};
+  const LogReader reader(context);
   const EntryCodec codec = context->codec(bucket);
-  for (uint64_t sequence = first; sequence < cut.record_count; ++sequence) {
-    format::KeyEntry entry{};
-    uint64_t slot = 0;
-    if (sequence >= cut.first_staged()) {
-      entry = cut.staged_keys[sequence - cut.first_staged()];
-    } else if (cut.table.SlotOf(sequence, &slot)) {
-      const uint64_t in_page = slot % kPageEntries;
-      if (page_slot != slot - in_page) {
-        page_slot = slot - in_page;
-        ENGINE_RACE_RETURN_IF_ERROR(context->files.KeyFile(bucket).Read(
-            page.data(), kIoAlignment, context->geometry().KeyOffset(bucket, page_slot)));
-      }
-      std::memcpy(&entry, page.data() + in_page * sizeof(entry), sizeof(entry));
-    }
+  const uint64_t end = context->buckets[bucket].RecordCount();
+  for (uint64_t slot = end - count; slot < end; ++slot) {
+    format::KeyEntry entry;
+    ENGINE_RACE_RETURN_IF_ERROR(reader.ReadKeyEntry(bucket, slot, &entry));
     KeyRecord record;
-    if (SlotTable::DecodeAppended(codec, entry, sequence, &record)) {
+    if (codec.Decode(entry, static_cast<uint32_t>(slot), slot + 1, &record)) {
       effects->push_back({record.key, record.value_checksum, record.tombstone});
     } else {
       effects->clear();
