@@ -1,4 +1,4 @@
-// What is left to be appended of a large batch whose appends were interrupted.
+// The part of a large batch that is left to be appended when its appends were interrupted.
 //
 // A batch holds its buckets from its commit on. So the last records of a bucket are the first ones
 // of its part, as far as an earlier opening came. They need no room a second time.
