@@ -281,8 +281,6 @@ Status RowMover::Settle() {
   uint64_t bytes = 0;
   for (const FreedCells& each : freed) bytes += BytesOf(each);
   const std::lock_guard<std::mutex> list(mutex_);
-  // This comes first: it alone may throw.
-  unreleased_.insert(unreleased_.end(), freed.begin(), freed.end());
   published_.erase(published_.begin(),
                    published_.begin() + static_cast<ptrdiff_t>(published.size()));
   unsettled_.erase(unsettled_.begin(), unsettled_.begin() + static_cast<ptrdiff_t>(freed.size()));
