@@ -75,6 +75,8 @@ run_gtest() {  # flavour, program, filter, program to run it with
   if [ "$bad" != 0 ]; then
     echo "$name: the end of $log:"
     tail -n 80 "$log"
+    grep -E -A 60 'WARNING: ThreadSanitizer|ERROR: (Address|Leak)Sanitizer|runtime error:' "$log" |
+      head -n 300
     grep -E '^\[  FAILED  \] .* ms\)$' "$log"
   fi
   summarise "$name" "$good" "$bad" "$omitted" $((SECONDS - began))

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -66,10 +67,12 @@ class BatchLossTest : public PowerCasesTest {
     auto machine = NewMachine();
     machine->Open(FourBuckets(mode));
     ASSERT_NE(machine->store(), nullptr);
-    // Threads of the store call the disk as well.
     std::atomic<uint64_t> acknowledged{0};
-    uint64_t next = 0;
+    // Threads of the store have events as well.
+    std::mutex mutex;
+    uint64_t next = 0;  // under the mutex, like `taken` and the random numbers
     machine->disk()->on_event = [&](const std::string&) {
+      const std::lock_guard lock(mutex);
       if (next-- > 0) return;
       next = Below(&random_, gap);
       CrashBias bias;
@@ -84,7 +87,11 @@ class BatchLossTest : public PowerCasesTest {
       ASSERT_TRUE(machine->store()->Write(Uniform(per_bucket, version)).ok());
       acknowledged = version;
     }
-    machine->disk()->on_event = nullptr;
+    {
+      const std::lock_guard lock(mutex);
+      next = ~uint64_t{0};
+    }
+    machine->Close();
     machine.reset();
     EXPECT_GT(taken.size(), 10u);
     for (const Taken& one : taken) {
