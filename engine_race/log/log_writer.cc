@@ -7,7 +7,9 @@
 
 #include "engine_race/base/assert.h"
 #include "engine_race/base/guarded.h"
+#include "engine_race/base/parallel.h"
 #include "engine_race/log/failure.h"
+#include "engine_race/log/parallel_work.h"
 
 namespace engine_race {
 namespace {
@@ -16,6 +18,9 @@ namespace {
 // of 4 KiB, and 2 to 32 MiB for value groups of 128 KiB.
 constexpr uint64_t kMinReserveGroups = 16;
 constexpr uint64_t kMaxReserveGroups = 256;
+// Fewer files are not worth a thread of their own.
+constexpr uint32_t kFilesPerFlushThread = 4;
+constexpr uint32_t kMaxFlushThreads = 8;
 
 }  // namespace
 
@@ -95,17 +100,26 @@ void LogWriter::ReserveAhead(uint32_t bucket_number, LaneKind kind, uint64_t gro
 }
 
 Status LogWriter::FlushLogs() {
-  const StoreFiles& files = context_.files;
-  const size_t key_files = files.key_files.size();
-  for (size_t i = 0; i < dirty_files_.size(); ++i) {
-    if (!dirty_files_[i].exchange(false)) continue;
-    ENGINE_RACE_RETURN_IF_ERROR(
-        Flush(i < key_files ? files.key_files[i]
-                            : files.values.file(static_cast<uint32_t>(i - key_files))));
-  }
+  const auto dirty_count =
+      static_cast<uint32_t>(std::count(dirty_files_.begin(), dirty_files_.end(), true));
+  const uint32_t thread_count =
+      std::clamp(dirty_count / kFilesPerFlushThread, uint32_t{1}, kMaxFlushThreads);
+  NumberQueue numbers(static_cast<uint32_t>(dirty_files_.size()));
+  ENGINE_RACE_RETURN_IF_ERROR(RunParallel("er-flush", thread_count, [&](uint32_t) {
+    for (uint32_t i = 0; numbers.Take(&i);) ENGINE_RACE_RETURN_IF_ERROR(FlushLog(i));
+    return Status::Ok();
+  }));
   ENGINE_RACE_RETURN_IF_ERROR(
-      PoisonUnlessFlushed(Guarded([&] { return files.values.FlushMaps(); })));
+      PoisonUnlessFlushed(Guarded([&] { return context_.files.values.FlushMaps(); })));
   return FlushRows();
+}
+
+Status LogWriter::FlushLog(uint32_t number) {
+  if (!dirty_files_[number].exchange(false)) return Status::Ok();
+  const StoreFiles& files = context_.files;
+  const auto key_file_count = static_cast<uint32_t>(files.key_files.size());
+  return Flush(number < key_file_count ? files.key_files[number]
+                                       : files.values.file(number - key_file_count));
 }
 
 Status LogWriter::FlushRows() {

@@ -33,7 +33,7 @@ class LogWriter {
   void ReserveAhead(uint32_t bucket, LaneKind kind, uint64_t group);
 
   // Flushes every log file written to since its last flush, the maps of the value paths and the
-  // rows.
+  // rows. Several threads flush many files: the file system and the device join their flushes.
   Status FlushLogs();
   // Flushes the file of rows, if there is one.
   Status FlushRows();
@@ -51,6 +51,7 @@ class LogWriter {
   }
 
  private:
+  Status FlushLog(uint32_t number);
   Status PoisonUnlessFlushed(const Status& flushed) noexcept;
   void CountWritten(uint64_t bytes) {
     // Relaxed: a statistic.
