@@ -363,6 +363,10 @@ void FileModel::CopyMapped(const CrashBias& bias, Random* random, int fd) const 
   for (const auto& look : looks_) {
     for (const auto& [sector, content] : look) versions[sector].push_back(&content);
   }
+  // A file that shrank may have its former size again.
+  if (!versions.empty()) {
+    bytes.resize(std::max<uint64_t>(bytes.size(), (versions.rbegin()->first + 1) * kSectorBytes));
+  }
   for (const auto& [sector, contents] : versions) {
     const Sector* chosen = nullptr;
     if (Chance(random, bias.mapped_last)) {
