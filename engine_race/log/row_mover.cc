@@ -83,6 +83,11 @@ bool RowMover::HasWaiting(uint32_t number) const {
   return !bucket.unreleased.empty();
 }
 
+bool RowMover::IsReleasing(uint32_t number) const {
+  return releasing_count_.load(std::memory_order_relaxed) != 0 ||
+         context_.buckets[number].cut_count.load(std::memory_order_relaxed) != 0;
+}
+
 Status RowMover::TakeRow(uint32_t number, uint64_t kept_count, uint32_t* row) {
   const std::lock_guard<std::mutex> lock(context_.buckets[number].mutex);
   return rows_.TakeRow(number, kept_count, row);

@@ -20,6 +20,12 @@ constexpr size_t kReleasedAtOnce = 64;
 
 // Several threads release at once: each punch takes its time, and files differ.
 void RowMover::Release() noexcept {
+  releasing_count_.fetch_add(1, std::memory_order_relaxed);
+  ReleaseListed();
+  releasing_count_.fetch_sub(1, std::memory_order_relaxed);
+}
+
+void RowMover::ReleaseListed() noexcept {
   size_t left = 0;
   {
     const std::lock_guard<std::mutex> list(mutex_);

@@ -22,8 +22,10 @@ constexpr auto kSettleDelay = std::chrono::milliseconds(200);
 constexpr uint64_t kMaxReleaseThreads = 16;
 constexpr uint64_t kBytesPerReleaseThread = uint64_t{8} << 20;
 constexpr auto kClaimDelay = std::chrono::milliseconds(1);
-// How long a write into a full region waits for readers of cells that were given up.
-constexpr uint64_t kMaxReaderWaitNs = uint64_t{200} * 1000 * 1000;
+// How long a write into a full region waits for cells that were given up: for those that views may
+// see, and for those that are being released.
+constexpr uint64_t kMaxViewWaitNs = uint64_t{200} * 1000 * 1000;
+constexpr uint64_t kMaxReleaseWaitNs = uint64_t{10} * 1000 * 1000 * 1000;
 
 }  // namespace
 
@@ -257,7 +259,7 @@ Status Reclaimer::MakeRoom(uint32_t number, uint64_t record_count, bool* made) {
   if (cleaned) NoteCleaned(number, options_.reclaim_dead_percent, use);
   ENGINE_RACE_RETURN_IF_ERROR(status);
   if (*made) return Status::Ok();
-  AwaitReaders(number, record_count);
+  AwaitRelease(number, record_count);
   *made = mover.HasRoom(number, record_count) || log_.RecordCount(number) != first_count ||
           mover.LetFill(number);
   return Status::Ok();
@@ -283,12 +285,13 @@ Status Reclaimer::FreeOnDisk(uint32_t number, bool* freed) {
   return Status::Ok();
 }
 
-// Ranges and cuts end soon and are waited for. Snapshots may stay: they are not waited for.
-void Reclaimer::AwaitReaders(uint32_t number, uint64_t record_count) {
+// Ranges end soon and are waited for. Snapshots may stay: the wait for views is short.
+void Reclaimer::AwaitRelease(uint32_t number, uint64_t record_count) {
   RowMover& mover = log_.mover();
   const uint64_t began_ns = MonotonicNs();
-  while (mover.HasWaiting(number) && !mover.HasRoom(number, record_count) &&
-         MonotonicNs() - began_ns < kMaxReaderWaitNs) {
+  while (mover.HasWaiting(number) && !mover.HasRoom(number, record_count)) {
+    const uint64_t limit_ns = mover.IsReleasing(number) ? kMaxReleaseWaitNs : kMaxViewWaitNs;
+    if (MonotonicNs() - began_ns >= limit_ns) return;
     std::this_thread::sleep_for(kClaimDelay);
     mover.Release();
   }

@@ -69,7 +69,7 @@ class Reclaimer {
   void Claim(uint32_t bucket);
   Status MakeRoom(uint32_t bucket, uint64_t record_count, bool* made);
   Status FreeOnDisk(uint32_t bucket, bool* freed);
-  void AwaitReaders(uint32_t bucket, uint64_t record_count);
+  void AwaitRelease(uint32_t bucket, uint64_t record_count);
   Status CompactOne(BucketCleaner* cleaner, uint32_t bucket);
   std::unique_ptr<BucketCleaner> TakeHelper();
   void Wake();
