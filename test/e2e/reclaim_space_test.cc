@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -34,6 +35,17 @@ class NoHoles : public SystemCallHook {
   }
 
   std::atomic<uint64_t> refused_count{0};
+};
+
+// Holes take longer than a write waits for snapshots.
+class SlowHoles : public SystemCallHook {
+ public:
+  long OnCall(SystemCall* call) override {
+    if (call->kind == CallKind::kFallocate && (call->flags & FALLOC_FL_PUNCH_HOLE) != 0) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    }
+    return call->Proceed();
+  }
 };
 
 class ReclaimSpaceTest : public ReclaimTest {
@@ -238,6 +250,25 @@ TEST_F(ReclaimSpaceTest, WithoutHolesSlotsAreUsedAgainAllTheSame) {
   ASSERT_NO_FATAL_FAILURE(Compact());
   ASSERT_NO_FATAL_FAILURE(ExpectHeldAfterReopening());
   EXPECT_LE(ValueDiskBytes(), slot_count() * kValueBytes);
+}
+
+// Writers wait for the thread that makes room, which is another one here.
+TEST_F(ReclaimSpaceTest, AFullRegionWaitsForHolesThatTakeTheirTime) {
+  SlowHoles slow_holes;
+  const ScopedHook hook(&slow_holes);
+  options_.bucket_count = 1;
+  options_.file_count = 1;
+  options_.bucket_capacity_records = 4 * kRowRecords;
+  ASSERT_NO_FATAL_FAILURE(Open());
+  ASSERT_NO_FATAL_FAILURE(WriteAll(0, 300, 1));
+  std::atomic<bool> stop{false};
+  std::thread compacting([&] {
+    while (!stop) EXPECT_TRUE(store_->Compact().ok());
+  });
+  for (uint64_t version = 2; version <= 5 && !HasFailure(); ++version) WriteAllBy(8, 300, version);
+  stop = true;
+  compacting.join();
+  ASSERT_NO_FATAL_FAILURE(ExpectHeldAfterReopening());
 }
 
 // A limit on the rate delays cleaning, and loses nothing.
