@@ -71,8 +71,10 @@ class StoreWriter {
       }
       with_room_count = 0;
       bool freed = false;
-      const Status made = Guarded([&] { return reclaimer_.MakeSpace(counts, &freed); });
-      if (!made.ok() || !freed) break;
+      Status made = Guarded([&] { return reclaimer_.MakeSpace(counts, &freed); });
+      // Dead records may fill the region, and this is why they stay.
+      if (!made.ok()) return made;
+      if (!freed) break;
       written = Guarded(write);
     }
     return written;

@@ -37,6 +37,8 @@ struct FullGroup {
   uint64_t slot = 0;
 };
 
+inline constexpr uint64_t kUnknownRowEnd = ~uint64_t{0};
+
 // Aligned so that two buckets never share a cache line.
 struct alignas(64) Bucket {
   Lane& LaneOf(LaneKind kind) { return kind == LaneKind::kValues ? values : keys; }
@@ -180,6 +182,9 @@ struct alignas(64) Bucket {
   std::set<uint32_t> free_rows;
   // Views of lower versions show no record of a row. By row; rows that Open found have 0.
   std::vector<uint64_t> row_births;
+  // By row, of those that are free: SlotTable::EndOf of what they held. kUnknownRowEnd for rows that
+  // Open found.
+  std::vector<uint64_t> row_ends;
   // How many groups of freed cells a row has that have not been released.
   std::map<uint32_t, uint32_t> unreleased;
   // By row: cells that wait for RowMover::Settle, a bit each.

@@ -156,6 +156,7 @@ void Recovery::AdoptTable(uint32_t index, const SlotTable& table) {
     }
   }
   bucket.row_births.resize(table.rows().size());
+  bucket.row_ends.resize(table.rows().size(), kUnknownRowEnd);
   // Relaxed: no other thread has seen the log yet.
   bucket.published_row_end.store(table.rows().size(), std::memory_order_relaxed);
   bucket.run_numbers.store(bucket.owned_run_numbers.get(), std::memory_order_relaxed);

@@ -55,6 +55,7 @@ Status RowKeeper::BeginRows(uint32_t number) {
                                               context_.geometry().row_records());
   for (const auto& [run, row] : table.runs()) numbers->SetRun(row, run);
   std::vector<uint64_t> births(table.rows().size());
+  std::vector<uint64_t> ends(table.rows().size(), kUnknownRowEnd);
   for (uint32_t row = 0; row < table.rows().size(); ++row) {
     ENGINE_RACE_RETURN_IF_ERROR(WriteRow(context_.files, number, row, table.rows()[row]));
   }
@@ -62,6 +63,7 @@ Status RowKeeper::BeginRows(uint32_t number) {
   ENGINE_RACE_RETURN_IF_ERROR(WriteRowsHead(context_.files, number, table.rows().size()));
   bucket.table = std::move(table);
   bucket.row_births = std::move(births);
+  bucket.row_ends = std::move(ends);
   // Release, here and in Extend, pairs with the acquire in Bucket::SlotEnd.
   bucket.published_row_end.store(bucket.table.rows().size(), std::memory_order_release);
   bucket.owned_run_numbers = std::move(numbers);
@@ -141,6 +143,7 @@ Status RowKeeper::TakeAnyRow(uint32_t number, uint32_t* row) {
 Status RowKeeper::Extend(uint32_t number, uint32_t index) {
   Bucket& bucket = context_.buckets[number];
   bucket.row_births.resize(index + 1);
+  bucket.row_ends.resize(index + 1);
   ENGINE_RACE_RETURN_IF_ERROR(WriteRow(context_.files, number, index, Row()));
   ENGINE_RACE_RETURN_IF_ERROR(WriteRowsHead(context_.files, number, index + 1));
   bucket.table.SetRow(index, Row());

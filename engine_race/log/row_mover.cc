@@ -105,20 +105,38 @@ Status RowMover::WriteValues(uint32_t bucket, uint64_t slot, uint64_t slot_count
   return Status::Ok();
 }
 
-Status RowMover::Publish(uint32_t number, uint32_t row, uint64_t moved_number,
+Status RowMover::Publish(uint32_t number, uint32_t row, uint64_t horizon,
                          std::span<KeyRecord> records) {
   bool may_be_written = false;
   Status published =
-      Guarded([&] { return PublishTaken(number, row, moved_number, records, &may_be_written); });
+      Guarded([&] { return PublishTaken(number, row, horizon, records, &may_be_written); });
   if (!published.ok() && !may_be_written) ReturnRow(number, row);
   return published;
 }
 
-Status RowMover::PublishTaken(uint32_t number, uint32_t row, uint64_t moved_number,
+// The number of the row. It is as low as it can be, because records are moved again only where the
+// horizon lies higher. No row is published twice with one number, so the entries of what it held
+// before fail their checks.
+uint64_t RowMover::TakeNumber(uint32_t number, uint32_t row, uint64_t horizon,
+                              std::span<const KeyRecord> records) {
+  Bucket& bucket = context_.buckets[number];
+  const std::lock_guard<std::mutex> lock(bucket.mutex);
+  uint64_t& row_end = bucket.row_ends[row];
+  uint64_t taken = row_end == kUnknownRowEnd ? horizon : row_end;
+  for (const KeyRecord& record : records) {
+    taken = std::max(taken, bucket.table.EndOf(record.slot / bucket.table.row_records()));
+  }
+  ENGINE_RACE_ASSERT(taken <= horizon);
+  row_end = taken;
+  return taken;
+}
+
+Status RowMover::PublishTaken(uint32_t number, uint32_t row, uint64_t horizon,
                               std::span<KeyRecord> records, bool* may_be_written) {
   Bucket& bucket = context_.buckets[number];
   const uint32_t row_records = context_.geometry().row_records();
   ENGINE_RACE_ASSERT(!records.empty() && records.size() <= row_records);
+  const uint64_t moved_number = TakeNumber(number, row, horizon, records);
   const uint64_t first_slot = uint64_t{row} * row_records;
   Region keys;
   ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(row_records * kEntryBytes, /*huge_pages=*/false,
@@ -133,7 +151,7 @@ Status RowMover::PublishTaken(uint32_t number, uint32_t row, uint64_t moved_numb
   }
   ENGINE_RACE_RETURN_IF_ERROR(writer_.WriteKeys(number, first_slot, keys.size(), keys.data()));
   std::vector<uint64_t> newer_keys;
-  uint64_t seen_count = moved_number;
+  uint64_t seen_count = horizon;
   std::unique_lock<std::mutex> lock(bucket.mutex);
   // Records that were appended meanwhile are newer than those that are moved. The entries of most
   // are read without the lock. The room that the listener has made for a batch is the batch's.
@@ -306,7 +324,10 @@ Status RowMover::FreeInFile(const FreedCells& freed) {
   }
   row.freed_cells |= freed.cells;
   const uint32_t used = UsedCells(bucket.table, row);
-  if ((row.freed_cells & used) == used) row = Row();
+  if ((row.freed_cells & used) == used) {
+    bucket.row_ends[freed.row] = bucket.table.EndOf(freed.row);
+    row = Row();
+  }
   ENGINE_RACE_RETURN_IF_ERROR(rows_.Write(freed.bucket, freed.row, row));
   const auto unsettled = bucket.unsettled_cells.find(freed.row);
   if (unsettled != bucket.unsettled_cells.end()) {

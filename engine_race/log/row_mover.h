@@ -84,10 +84,10 @@ class RowMover {
   // Writes values of moved records, within one group, to a row that was taken.
   Status WriteValues(uint32_t bucket, uint64_t slot, uint64_t slot_count, const void* values);
   // Writes the entries of `records` to the row, from its first slot on, and publishes the row. They
-  // were the newest of their keys when the bucket had `number` records. Each record names the slot
+  // were the newest of their keys when the bucket had `horizon` records. Each record names the slot
   // that it was in. After a failure the row holds only those that the index has at their new slots.
   // A row that was not written is given back.
-  Status Publish(uint32_t bucket, uint32_t row, uint64_t number, std::span<KeyRecord> records);
+  Status Publish(uint32_t bucket, uint32_t row, uint64_t horizon, std::span<KeyRecord> records);
   // The row, and the versions of views that may show records of it. For FreedCells.
   void Describe(uint32_t bucket, uint32_t row, FreedCells* freed) const;
   // Whether a live view may show records of the cells.
@@ -131,7 +131,9 @@ class RowMover {
   };
 
   uint64_t BytesOf(const FreedCells& freed) const;
-  Status PublishTaken(uint32_t bucket, uint32_t row, uint64_t number, std::span<KeyRecord> records,
+  uint64_t TakeNumber(uint32_t bucket, uint32_t row, uint64_t horizon,
+                      std::span<const KeyRecord> records);
+  Status PublishTaken(uint32_t bucket, uint32_t row, uint64_t horizon, std::span<KeyRecord> records,
                       bool* may_be_written);
   Status TellIndex(uint32_t bucket, std::span<const KeyRecord> records,
                    std::span<const uint64_t> newer_keys, size_t* told_count);

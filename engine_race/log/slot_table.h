@@ -5,10 +5,11 @@
 // are handed out by the row. A row holds a run of neighbouring numbers, or records that were moved
 // out of other rows. Cells of a row whose records nobody needs are freed one by one.
 //
-// Moved records keep their keys and values and lose their numbers. Their row has the number of
-// records that the bucket had when they were found to be the newest of their keys. They are newer
-// than all records with lower numbers, and older than all others. Orders say the same of all
-// records of a bucket: of two records of a key the one with the higher order is the newer.
+// Moved records keep their keys and values and lose their numbers. They get the number of their row.
+// It lies above the numbers of the rows that they came from. And it is no higher than the number of
+// records that the bucket had when they were found to be the newest of their keys. Such a record is
+// newer than all with lower numbers of its key, and older than all others. Orders say the same of
+// all records of a bucket: of two records of a key the one with the higher order is the newer.
 //
 // A value type; const calls are thread-safe. Invariant: no two rows hold the same run.
 #ifndef ENGINE_RACE_LOG_SLOT_TABLE_H_
@@ -31,8 +32,7 @@ struct Row {
   bool is_moved() const { return !free() && !is_run(); }
 
   format::RowKind kind = format::RowKind::kFree;
-  // Of a run: its first sequence number, in rows. Of moved records: how many records the bucket had
-  // when they were the newest of their keys.
+  // Of a run: its first sequence number, in rows. Of moved records: see SlotTable.
   uint64_t number = 0;
   // Of moved records: how many there are, from the row's first slot on.
   uint32_t record_count = 0;
@@ -75,6 +75,12 @@ class SlotTable {
     if (row.free() || (row.freed_cells >> (in_row / cell_records_) & 1) != 0) return false;
     return row.is_run() ? row.number * row_records_ + in_row < record_count
                         : in_row < row.record_count;
+  }
+  // The lowest number that records may get which are moved out of the row, or to it after that.
+  uint64_t EndOf(uint32_t index) const {
+    if (!has_rows_) return (uint64_t{index} + 1) * row_records_;
+    const Row& row = rows_[index];
+    return row.is_run() ? (row.number + 1) * row_records_ : row.number + 1;
   }
   // Of a slot that holds a record.
   uint64_t OrderOf(uint64_t slot) const {

@@ -188,8 +188,14 @@ class FaultyRun {
     return plan_.on_index() || kind == CallKind::kPread || kind == CallKind::kFsync || gives_back;
   }
 
+  // A write that finds the disk full is tried again.
+  bool IsTriedAgain() const {
+    const bool in_write = fired_in_ == Step::Kind::kWrite || fired_in_ == Step::Kind::kDelete;
+    return in_write && fault_ == Fault::kDiskFull && repeat_ == Repeat::kOnce;
+  }
+
   bool MustShow() const {
-    if (IsOfIndex()) return false;
+    if (IsOfIndex() || IsTriedAgain()) return false;
     switch (plan_.kind()) {
       case CallKind::kPwrite:
       case CallKind::kMadvise:
