@@ -56,10 +56,12 @@ class RowMoverTest : public ::testing::Test {
   }
 
   // Writes the records of the first row to another one, and gives up the first.
-  void MoveFirstRow() {
+  void MoveFirstRow() { ASSERT_NO_FATAL_FAILURE(Move(0)); }
+  void Move(uint32_t from_row) {
     RowMover& mover = log_->mover();
     std::vector<KeyRecord> moved = RecordsOf(log_.get(), 0);
-    moved.resize(kRow);
+    std::erase_if(moved, [&](const KeyRecord& record) { return record.slot / kRow != from_row; });
+    ASSERT_EQ(moved.size(), kRow);
     ASSERT_TRUE(mover.Claim(0));
     ASSERT_TRUE(mover.Begin(0).ok());
     ASSERT_TRUE(mover.TakeRow(0, /*kept_count=*/0, &moved_row_).ok());
@@ -67,12 +69,12 @@ class RowMoverTest : public ::testing::Test {
     Region values;
     ASSERT_TRUE(Region::Allocate(group * kValueBytes, /*huge_pages=*/false, &values).ok());
     for (uint64_t i = 0; i < kRow; i += group) {
-      ASSERT_TRUE(log_->values().Read(0, i, group, values.data()).ok());
+      ASSERT_TRUE(log_->values().Read(0, from_row * kRow + i, group, values.data()).ok());
       ASSERT_TRUE(mover.WriteValues(0, moved_row_ * kRow + i, group, values.data()).ok());
     }
     ASSERT_TRUE(mover.Publish(0, moved_row_, log_->RecordCount(0), moved).ok());
     FreedCells freed;
-    mover.Describe(0, 0, &freed);
+    mover.Describe(0, from_row, &freed);
     freed.cells = (uint32_t{1} << log_->geometry().cells_per_row()) - 1;
     mover.Free({&freed, 1});
     mover.Unclaim(0);
@@ -87,9 +89,40 @@ class RowMoverTest : public ::testing::Test {
   }
 
   const TempDir dir_;
-  const std::unique_ptr<BucketLog> log_;
+  std::unique_ptr<BucketLog> log_;
   uint32_t moved_row_ = 0;
 };
+
+// Nothing is appended meanwhile: the horizon stays where it is.
+TEST_F(RowMoverTest, RecordsAreMovedAgainAndAgain) {
+  uint32_t row = 0;
+  for (uint64_t number = kRow; number < kRow + 5; ++number) {
+    SCOPED_TRACE(number);
+    ASSERT_NO_FATAL_FAILURE(Move(row));
+    ASSERT_TRUE(log_->mover().Settle().ok());
+    log_->mover().Release();
+    EXPECT_EQ(RowOnDisk(moved_row_),
+              (Row{.kind = format::RowKind::kMoved, .number = number, .record_count = kRow}));
+    EXPECT_TRUE(RowOnDisk(row).free());
+    row = moved_row_;
+    for (const KeyRecord& record : RecordsOf(log_.get(), 0)) {
+      const bool was_moved = record.slot / kRow == row;
+      EXPECT_TRUE(!was_moved || record.sequence == 2 * number) << record.slot;
+    }
+  }
+}
+
+// A row that an earlier opening freed may have held entries with any number up to the horizon.
+TEST_F(RowMoverTest, ARowOfAnEarlierOpeningGetsNoLowNumber) {
+  ASSERT_NO_FATAL_FAILURE(MoveFirstRow());
+  ASSERT_TRUE(log_->mover().Settle().ok());
+  log_->mover().Release();
+  log_.reset();
+  log_ = OpenLog(TinyOptions(), dir_.path());
+  ASSERT_NO_FATAL_FAILURE(Move(moved_row_));
+  EXPECT_EQ(moved_row_, 0u);
+  EXPECT_EQ(RowOnDisk(0).number, log_->RecordCount(0));
+}
 
 // The records that were moved, and those that supersede others of the cells, must be there after a
 // power loss when the cells are not.

@@ -117,8 +117,8 @@ class SequenceLimitsTest : public ::testing::Test {
       ASSERT_TRUE(log_->values().Read(0, i, group, values.data()).ok());
       ASSERT_TRUE(mover.WriteValues(0, row * kRow + i, group, values.data()).ok());
     }
-    moved_at_ = log_->RecordCount(0);
-    ASSERT_TRUE(mover.Publish(0, row, moved_at_, moved).ok());
+    moved_at_ = first_ + kRow;
+    ASSERT_TRUE(mover.Publish(0, row, log_->RecordCount(0), moved).ok());
     FreedCells freed;
     mover.Describe(0, 0, &freed);
     freed.cells = (uint32_t{1} << log_->geometry().cells_per_row()) - 1;

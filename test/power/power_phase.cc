@@ -38,6 +38,9 @@ Options DrawPowerGeometry(Life life, Random* random) {
     geometry.file_count = 1;
     geometry.key_group_bytes = 4096;
     geometry.bucket_capacity_records = Chance(random, 0.5) ? 4 * 256 : 8 * 256;
+  } else {
+    // Regions fill up to their end, and those with rows are full before.
+    geometry.reclaim = Reclaim::kOff;
   }
   return geometry;
 }
