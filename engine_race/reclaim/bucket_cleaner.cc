@@ -210,7 +210,7 @@ Status BucketCleaner::FreeChosen(uint32_t bucket) {
                                         [](const Cell& cell) { return cell.live_count != 0; });
   std::span<const Cell> rest = choice_.cells;
   const auto dead_count = static_cast<size_t>(end_of_dead - choice_.cells.begin());
-  Free(bucket, rest.first(dead_count));
+  ENGINE_RACE_RETURN_IF_ERROR(Free(bucket, rest.first(dead_count)));
   rest = rest.subspan(dead_count);
   while (!rest.empty()) {
     const std::span<const Cell> cells = rest.first(std::min<size_t>(cells_at_once, rest.size()));
@@ -260,8 +260,7 @@ Status BucketCleaner::MoveAndFree(uint32_t bucket, std::span<const Cell> cells) 
     ENGINE_RACE_RETURN_IF_ERROR(WriteMoved(bucket, from, to));
     moved_count_ += to - from;
   }
-  Free(bucket, moved);
-  return Status::Ok();
+  return Free(bucket, moved);
 }
 
 // Of neighbouring cells.
@@ -339,7 +338,7 @@ Status BucketCleaner::WriteMoved(uint32_t bucket, uint64_t from, uint64_t to) {
   return mover.Publish(bucket, row, horizon_, records);
 }
 
-void BucketCleaner::Free(uint32_t bucket, std::span<const Cell> cells) {
+Status BucketCleaner::Free(uint32_t bucket, std::span<const Cell> cells) {
   std::map<uint32_t, FreedCells> by_row;
   for (const Cell& cell : cells) {
     const auto [row, is_new] = by_row.try_emplace(cell.row);
@@ -350,7 +349,7 @@ void BucketCleaner::Free(uint32_t bucket, std::span<const Cell> cells) {
   std::vector<FreedCells> freed;
   freed.reserve(by_row.size());
   for (const auto& [row, of_row] : by_row) freed.push_back(of_row);
-  log_.mover().Free(freed);
+  return log_.mover().Free(freed);
 }
 
 void BucketCleaner::Finish(BucketUse* use) {

@@ -65,7 +65,7 @@ class BucketCleaner {
   uint64_t FirstSlotOf(const Cell& cell) const;
   Status TakeLive(uint32_t bucket, const Cell& cell, const char* values);
   Status WriteMoved(uint32_t bucket, uint64_t from, uint64_t to);
-  void Free(uint32_t bucket, std::span<const Cell> cells);
+  Status Free(uint32_t bucket, std::span<const Cell> cells);
   void Finish(BucketUse* use);
 
   BucketLog& log_;
