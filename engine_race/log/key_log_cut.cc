@@ -80,10 +80,11 @@ class FileCut {
     return file_->Punch(region + kept_bytes, region + geometry_.key_region_bytes(), supported);
   }
 
-  // The slot behind the last appended record that stays.
+  // The slot behind the last appended record that stays. 0 if no row has that record any more.
   uint64_t EndSlot(uint32_t bucket) const {
     const uint64_t end = cuts_.ends[bucket];
-    return end == 0 ? 0 : cuts_.states[bucket].table.SlotOf(end - 1) + 1;
+    uint64_t slot = 0;
+    return end != 0 && cuts_.states[bucket].table.SlotOf(end - 1, &slot) ? slot + 1 : 0;
   }
 
   // Zeros bytes of a bucket's region, up to the end of a page.

@@ -139,8 +139,9 @@ Status WriteRow(const StoreFiles& files, uint32_t bucket, uint32_t index, const 
 }
 
 Status WriteRowsHead(const StoreFiles& files, uint32_t bucket, uint64_t row_end) {
-  const RowsHead head = CodecOf(files, bucket).EncodeHead(row_end);
-  return files.rows.Write(&head, sizeof(head), HeadOffset(files, bucket));
+  // One word: no part of it is written without the rest.
+  const uint64_t word = CodecOf(files, bucket).EncodeHead(row_end).row_end;
+  return files.rows.Write(&word, sizeof(word), HeadOffset(files, bucket));
 }
 
 Status WriteTable(const StoreFiles& files, uint32_t bucket, const SlotTable& table) {

@@ -4,7 +4,9 @@
 #include <utility>
 
 #include "engine_race/base/assert.h"
+#include "engine_race/base/guarded.h"
 #include "engine_race/log/append_listener.h"
+#include "engine_race/log/failure.h"
 #include "engine_race/log/row_file.h"
 
 namespace engine_race {
@@ -60,7 +62,11 @@ Status RowKeeper::BeginRows(uint32_t number) {
     ENGINE_RACE_RETURN_IF_ERROR(WriteRow(context_.files, number, row, table.rows()[row]));
   }
   ENGINE_RACE_RETURN_IF_ERROR(writer_.FlushRows());
-  ENGINE_RACE_RETURN_IF_ERROR(WriteRowsHead(context_.files, number, table.rows().size()));
+  Status begun =
+      Guarded([&] { return WriteRowsHead(context_.files, number, table.rows().size()); });
+  // After other failures the head may count. No row would have the records that come.
+  if (!begun.ok() && begun.code() != Code::kFull) context_.latch.Latch(begun);
+  ENGINE_RACE_RETURN_IF_ERROR(begun);
   bucket.table = std::move(table);
   bucket.row_births = std::move(births);
   bucket.row_ends = std::move(ends);
@@ -111,10 +117,11 @@ Status RowKeeper::TakeTailRow(uint32_t number, uint64_t run) {
   if (FreeRowCount(number) <= kMoverRows) return RegionFull(number);
   uint32_t index = 0;
   ENGINE_RACE_RETURN_IF_ERROR(TakeAnyRow(number, &index));
-  Status written = Write(number, index, {.kind = format::RowKind::kRun, .number = run});
+  const Row row = {.kind = format::RowKind::kRun, .number = run};
+  Status written = Guarded([&] { return Write(number, index, row); });
   if (written.ok()) return written;
   // Whether the file has the row is not known after another failure.
-  if (written.code() == Code::kFull) ReturnRow(number, index);
+  if (CanBeTriedAgain(written)) ReturnRow(number, index);
   context_.latch.LatchIfLasting(written);
   return written;
 }
@@ -158,17 +165,23 @@ void RowKeeper::ReturnRow(uint32_t number, uint32_t row) {
 Status RowKeeper::Write(uint32_t number, uint32_t index, const Row& row) {
   Bucket& bucket = context_.buckets[number];
   const bool is_new = bucket.table.rows()[index].free() && !row.free();
+  // Nothing is thrown once the file may have the row.
+  SlotTable::Runs run;
+  if (row.is_run()) run.emplace(row.number, index);
   // Readers find the slots of the run only after this.
   if (row.is_run()) {
     bucket.owned_run_numbers->SetRun(index, row.number);
   } else {
     bucket.owned_run_numbers->Clear(index);
   }
-  ENGINE_RACE_RETURN_IF_ERROR(WriteRow(context_.files, number, index, row));
+  const Status written = Guarded([&] { return WriteRow(context_.files, number, index, row); });
+  // A failure without memory for its words.
+  if (written.code() == Code::kOutOfMemory) return Status(Code::kIOError, {});
+  ENGINE_RACE_RETURN_IF_ERROR(written);
   if (is_new) {
     bucket.row_births[index] = bucket.listener == nullptr ? 0 : bucket.listener->CurrentVersion();
   }
-  bucket.table.SetRow(index, row);
+  bucket.table.SetRow(index, row, std::move(run));
   return Status::Ok();
 }
 

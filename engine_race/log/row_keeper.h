@@ -66,7 +66,8 @@ class RowKeeper {
   Status TakeRow(uint32_t bucket, uint64_t kept_count, uint32_t* row);
   // Under the bucket's lock: gives back a row that was taken and not written.
   void ReturnRow(uint32_t bucket, uint32_t row);
-  // Under the bucket's lock: says in memory and in the file what a row holds.
+  // Under the bucket's lock: says in memory and in the file what a row holds. After kFull and
+  // std::bad_alloc neither says so, after another failure the file may.
   Status Write(uint32_t bucket, uint32_t index, const Row& row);
   // Under the bucket's lock: the rows are free in the file, durably, and nothing can come to them
   // any more. Moves them out of *rows, and throws nothing.

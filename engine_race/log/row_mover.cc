@@ -8,6 +8,7 @@
 #include "engine_race/base/assert.h"
 #include "engine_race/base/guarded.h"
 #include "engine_race/base/memory.h"
+#include "engine_race/log/failure.h"
 
 namespace engine_race {
 namespace {
@@ -182,7 +183,7 @@ Status RowMover::PublishTaken(uint32_t number, uint32_t row, uint64_t horizon,
     Status written = Guarded([&] { return rows_.Write(number, row, moved); });
     if (!written.ok()) {
       published_.pop_back();
-      *may_be_written = written.code() != Code::kFull;
+      *may_be_written = !CanBeTriedAgain(written);
       context_.latch.LatchIfLasting(written);
       return written;
     }
@@ -265,18 +266,26 @@ uint64_t RowMover::BytesOf(const FreedCells& freed) const {
   return std::popcount(freed.cells) * uint64_t{context_.geometry().cell_records()} * kValueBytes;
 }
 
-void RowMover::Free(std::span<const FreedCells> freed) {
+Status RowMover::Free(std::span<const FreedCells> freed) {
   for (const FreedCells& each : freed) {
     Bucket& bucket = context_.buckets[each.bucket];
     const std::lock_guard<std::mutex> lock(bucket.mutex);
-    ++bucket.unreleased[each.row];
-    bucket.unsettled_cells[each.row] |= each.cells;
-  }
-  const std::lock_guard<std::mutex> list(mutex_);
-  unsettled_.insert(unsettled_.end(), freed.begin(), freed.end());
-  for (const FreedCells& each : freed) {
+    const std::lock_guard<std::mutex> list(mutex_);
+    // Cells that are marked and not listed would wait for ever: the memory for all comes first.
+    unsettled_.push_back(each);
+    const Status marked = Guarded([&] {
+      uint32_t& cells = bucket.unsettled_cells[each.row];
+      ++bucket.unreleased[each.row];
+      cells |= each.cells;
+      return Status::Ok();
+    });
+    if (!marked.ok()) {
+      unsettled_.pop_back();
+      return marked;
+    }
     unsettled_bytes_.fetch_add(BytesOf(each), std::memory_order_relaxed);
   }
+  return Status::Ok();
 }
 
 Status RowMover::Settle() {

@@ -97,8 +97,9 @@ class RowMover {
   std::map<uint32_t, uint32_t> UnsettledCells(uint32_t bucket) const;
   // Nothing can be freed of the bucket: its last row may be filled. False: it could be before.
   bool LetFill(uint32_t bucket);
-  // Gives up cells. Settle and Release do the rest.
-  void Free(std::span<const FreedCells> freed);
+  // Gives up cells. Settle and Release do the rest. kOutOfMemory, or std::bad_alloc: some were not
+  // given up.
+  Status Free(std::span<const FreedCells> freed);
   // Makes all moves durable that were published before the call, and frees the cells.
   Status Settle();
   // With the bucket claimed, once in an opening: gives back the space of cells that earlier

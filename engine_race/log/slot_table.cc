@@ -29,9 +29,16 @@ void SlotTable::BeginRows(uint64_t record_count) {
 void SlotTable::SetRow(uint32_t index, const Row& row) {
   has_rows_ = true;
   if (index >= rows_.size()) rows_.resize(index + 1);
+  Runs run;
+  if (row.is_run()) run.emplace(row.number, index);
+  SetRow(index, row, std::move(run));
+}
+
+void SlotTable::SetRow(uint32_t index, const Row& row, Runs run) noexcept {
+  ENGINE_RACE_ASSERT(has_rows_ && index < rows_.size() && run.size() == (row.is_run() ? 1 : 0));
   if (rows_[index].is_run()) runs_.erase(rows_[index].number);
   rows_[index] = row;
-  if (row.is_run()) runs_[row.number] = index;
+  runs_.merge(run);
 }
 
 // A moved record is newer than all runs that had ended when it was moved. No run that had begun by

@@ -44,6 +44,9 @@ struct Row {
 
 class SlotTable {
  public:
+  // The run's first number, in rows, and the row that holds it.
+  using Runs = std::map<uint64_t, uint32_t>;
+
   // Of a bucket whose slots are sequence numbers.
   SlotTable() = default;
   explicit SlotTable(const Geometry& geometry)
@@ -60,6 +63,9 @@ class SlotTable {
   // The rows up to the last one that was ever used. None without has_rows().
   const std::vector<Row>& rows() const { return rows_; }
   void SetRow(uint32_t index, const Row& row);
+  // SetRow of one of rows(). `run` has the row's run and its index, if it holds one. Throws
+  // nothing.
+  void SetRow(uint32_t index, const Row& row, Runs run) noexcept;
 
   // How many slots, from the first one on, may hold records when the bucket has `record_count`.
   uint64_t SlotEnd(uint64_t record_count) const {
@@ -122,8 +128,7 @@ class SlotTable {
   // The rows that hold records, older ones first. The newer of two records of a key lies in a later
   // row than the other one, or behind it in the same row.
   std::vector<uint32_t> RowsInOrder() const;
-  // The run's first number, in rows, and the row that holds it.
-  const std::map<uint64_t, uint32_t>& runs() const { return runs_; }
+  const Runs& runs() const { return runs_; }
 
   // Decodes the entry of a slot that holds a record. False: damaged, or the entry of another
   // record. record->sequence is the order.
@@ -145,7 +150,7 @@ class SlotTable {
   uint32_t cell_records_ = 1;
   bool has_rows_ = false;
   std::vector<Row> rows_;
-  std::map<uint64_t, uint32_t> runs_;
+  Runs runs_;
 };
 
 }  // namespace engine_race

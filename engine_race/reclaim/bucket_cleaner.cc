@@ -37,32 +37,36 @@ std::span<const Cell> NeighboursFrom(std::span<const Cell> cells) {
 }  // namespace
 
 Status BucketCleaner::Clean(uint32_t bucket, uint32_t dead_percent, BucketUse* use) {
-  ENGINE_RACE_RETURN_IF_ERROR(Look(bucket));
-  // Cells free no row for others. Where rows are few, whole ones are freed.
-  const uint64_t free_count = log_.mover().FreeRowCount(bucket);
-  const uint64_t scarce_count =
-      std::max(kScarceRows, log_.geometry().rows_per_bucket() / kScarceRows);
-  if (free_count <= scarce_count) {
-    choice_ = ChooseRows(Cells(), free_count * cut_.table.row_records());
-    kept_row_count_ = 0;
-  } else {
-    choice_ =
-        ChooseCells(Cells(), dead_percent, (free_count - scarce_count) * cut_.table.row_records());
-    kept_row_count_ = 1;
-  }
-  return FreeAndFinish(bucket, use);
+  const auto choose = [&] {
+    // Cells free no row for others. Where rows are few, whole ones are freed.
+    const uint64_t free_count = log_.mover().FreeRowCount(bucket);
+    const uint64_t scarce_count =
+        std::max(kScarceRows, log_.geometry().rows_per_bucket() / kScarceRows);
+    const uint64_t row_records = cut_.table.row_records();
+    kept_row_count_ = free_count <= scarce_count ? 0 : 1;
+    choice_ = free_count <= scarce_count
+                  ? ChooseRows(Cells(), free_count * row_records)
+                  : ChooseCells(Cells(), dead_percent, (free_count - scarce_count) * row_records);
+  };
+  return FreeWhat(choose, bucket, use);
 }
 
 Status BucketCleaner::MakeSpace(uint32_t bucket, BucketUse* use) {
-  ENGINE_RACE_RETURN_IF_ERROR(Look(bucket));
-  choice_ = ChooseRows(Cells(), log_.mover().FreeRowCount(bucket) * cut_.table.row_records());
-  kept_row_count_ = 0;
-  return FreeAndFinish(bucket, use);
+  const auto choose = [&] {
+    kept_row_count_ = 0;
+    choice_ = ChooseRows(Cells(), log_.mover().FreeRowCount(bucket) * cut_.table.row_records());
+  };
+  return FreeWhat(choose, bucket, use);
 }
 
-Status BucketCleaner::FreeAndFinish(uint32_t bucket, BucketUse* use) {
-  Status freed = FreeChosen(bucket);
-  Finish(use);
+Status BucketCleaner::FreeWhat(FunctionRef<void()> choose, uint32_t bucket, BucketUse* use) {
+  Status freed = Guarded([&] {
+    ENGINE_RACE_RETURN_IF_ERROR(Look(bucket));
+    choose();
+    Status done = FreeChosen(bucket);
+    Finish(use);
+    return done;
+  });
   // Nothing is released while the cut is held.
   cut_ = BucketCut();
   return freed;
@@ -101,14 +105,16 @@ Status BucketCleaner::ReadEntries(uint32_t bucket) {
   return Status::Ok();
 }
 
-// A damaged entry stays where it is: its cell is not given up. What only records behind the horizon
-// supersede is live.
+// A damaged entry stays where it is: its cell is not given up. It may be of any key. So records
+// that are older than it must not become newer by a move, and tombstones are needed. What only
+// records behind the horizon supersede is live.
 void BucketCleaner::FindLive(uint32_t bucket) {
   const auto* const entries = reinterpret_cast<const format::KeyEntry*>(entries_.data());
   const EntryCodec codec = log_.codec(bucket);
   const uint64_t slot_end = cut_.slot_end();
   live_.assign(slot_end, false);
   tombstones_.assign(slot_end, false);
+  first_movable_ = 0;
   const uint64_t pass_count = (slot_end + kMaxItems - 1) / kMaxItems;
   for (uint64_t pass = 0; pass < pass_count; ++pass) {
     items_.clear();
@@ -123,6 +129,7 @@ void BucketCleaner::FindLive(uint32_t bucket) {
         items_.push_back({record.key, cut_.table.OrderOf(slot), record.slot, record.tombstone});
       } else {
         live_[slot] = true;
+        first_movable_ = std::max(first_movable_, cut_.table.OrderOf(slot) + 1);
       }
     }
     std::sort(items_.begin(), items_.end(), [](const Item& a, const Item& b) {
@@ -135,13 +142,19 @@ void BucketCleaner::FindLive(uint32_t bucket) {
       tombstones_[items_[i].slot] = items_[i].tombstone && has_older;
     }
   }
+  for (uint64_t slot = 0; slot < slot_end && first_movable_ != 0; ++slot) {
+    KeyRecord record;
+    if (live_[slot] || !cut_.Holds(slot)) continue;
+    live_[slot] = cut_.table.Decode(codec, entries[slot], slot, &record) && record.tombstone;
+  }
 }
 
 // Whether the row's cells may be given up. The last run stays: it tells how many records there are.
+// Records behind the horizon may be lost with the power.
 bool BucketCleaner::IsSettled(const Row& row) const {
   if (row.kind == format::RowKind::kMoved) return row.number < horizon_;
   return row.is_run() && (row.number + 1) * cut_.table.row_records() <= cut_.logged_watermark &&
-         (row.number + 1) * cut_.table.row_records() < cut_.record_count;
+         (row.number + 1) * cut_.table.row_records() < horizon_;
 }
 
 CellsOfBucket BucketCleaner::Cells() const {
@@ -169,16 +182,18 @@ void BucketCleaner::CountCells() {
       if ((given_up >> i & 1) != 0) continue;
       Cell cell{.row = index, .cell = i};
       const uint64_t first = uint64_t{index} * table.row_records() + i * cell_records;
+      bool stays = !IsSettled(row);
       for (uint64_t slot = first; slot < first + cell_records; ++slot) {
         if (!table.Holds(slot, cut_.record_count)) continue;
         ++cell.held_count;
         cell.live_count += live_[slot];
         cell.tombstone_count += tombstones_[slot];
+        stays = stays || (live_[slot] && table.OrderOf(slot) < first_movable_);
       }
       if (cell.held_count == 0) continue;
       live_count_ += cell.live_count;
       held_count_ += cell.held_count;
-      if (!IsSettled(row)) continue;
+      if (stays) continue;
       cell.time = row.is_run() ? row.number * table.row_records() + i * cell_records : row.number;
       cells_.push_back(cell);
     }
@@ -195,7 +210,7 @@ Status BucketCleaner::FreeChosen(uint32_t bucket) {
                                         [](const Cell& cell) { return cell.live_count != 0; });
   std::span<const Cell> rest = choice_.cells;
   const auto dead_count = static_cast<size_t>(end_of_dead - choice_.cells.begin());
-  Free(bucket, rest.first(dead_count));
+  ENGINE_RACE_RETURN_IF_ERROR(Free(bucket, rest.first(dead_count)));
   rest = rest.subspan(dead_count);
   while (!rest.empty()) {
     const std::span<const Cell> cells = rest.first(std::min<size_t>(cells_at_once, rest.size()));
@@ -245,8 +260,7 @@ Status BucketCleaner::MoveAndFree(uint32_t bucket, std::span<const Cell> cells) 
     ENGINE_RACE_RETURN_IF_ERROR(WriteMoved(bucket, from, to));
     moved_count_ += to - from;
   }
-  Free(bucket, moved);
-  return Status::Ok();
+  return Free(bucket, moved);
 }
 
 // Of neighbouring cells.
@@ -324,7 +338,7 @@ Status BucketCleaner::WriteMoved(uint32_t bucket, uint64_t from, uint64_t to) {
   return mover.Publish(bucket, row, horizon_, records);
 }
 
-void BucketCleaner::Free(uint32_t bucket, std::span<const Cell> cells) {
+Status BucketCleaner::Free(uint32_t bucket, std::span<const Cell> cells) {
   std::map<uint32_t, FreedCells> by_row;
   for (const Cell& cell : cells) {
     const auto [row, is_new] = by_row.try_emplace(cell.row);
@@ -335,7 +349,7 @@ void BucketCleaner::Free(uint32_t bucket, std::span<const Cell> cells) {
   std::vector<FreedCells> freed;
   freed.reserve(by_row.size());
   for (const auto& [row, of_row] : by_row) freed.push_back(of_row);
-  log_.mover().Free(freed);
+  return log_.mover().Free(freed);
 }
 
 void BucketCleaner::Finish(BucketUse* use) {

@@ -16,6 +16,7 @@
 #include <span>
 #include <vector>
 
+#include "engine_race/base/function_ref.h"
 #include "engine_race/base/memory.h"
 #include "engine_race/base/status.h"
 #include "engine_race/log/bucket_log.h"
@@ -51,7 +52,7 @@ class BucketCleaner {
     uint32_t slot;
     bool tombstone;
   };
-  Status FreeAndFinish(uint32_t bucket, BucketUse* use);
+  Status FreeWhat(FunctionRef<void()> choose, uint32_t bucket, BucketUse* use);
   Status Look(uint32_t bucket);
   Status ReadEntries(uint32_t bucket);
   void FindLive(uint32_t bucket);
@@ -64,7 +65,7 @@ class BucketCleaner {
   uint64_t FirstSlotOf(const Cell& cell) const;
   Status TakeLive(uint32_t bucket, const Cell& cell, const char* values);
   Status WriteMoved(uint32_t bucket, uint64_t from, uint64_t to);
-  void Free(uint32_t bucket, std::span<const Cell> cells);
+  Status Free(uint32_t bucket, std::span<const Cell> cells);
   void Finish(BucketUse* use);
 
   BucketLog& log_;
@@ -72,6 +73,8 @@ class BucketCleaner {
   // Appended records below this are in the logs, or synced. No others are looked at: what they
   // supersede may still be needed after a power loss.
   uint64_t horizon_ = 0;
+  // Records of lower orders may be older than a damaged one of their key. 0: none is damaged.
+  uint64_t first_movable_ = 0;
   std::map<uint32_t, uint32_t> unsettled_;
   Region entries_;
   std::vector<Item> items_;

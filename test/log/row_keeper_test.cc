@@ -11,7 +11,9 @@
 #include <string>
 #include <vector>
 
+#include "engine_race/base/guarded.h"
 #include "engine_race/log/row_file.h"
+#include "test/index/refused_memory.h"
 #include "test/log/log_parts_test_util.h"
 
 namespace engine_race::test {
@@ -166,6 +168,78 @@ TEST_F(RowKeeperTest, RowsThatCannotBeWrittenDoNotBegin) {
   ExpectFileHasTheTable();
   parts_.AppendKeys(300, 600);
   EXPECT_EQ(parts_.Read(599), ValueOf(599, 1));
+}
+
+// Where the disk is full half-way through it, too.
+TEST_F(RowKeeperTest, AHeadThatFindsTheDiskFullDoesNotCount) {
+  parts_.AppendKeys(0, 300);
+  ASSERT_TRUE(keeper_.EnsureFile().ok());
+  CallWatch watch([](SystemCall* call) -> long {
+    const bool is_head = call->kind == CallKind::kPwrite && call->offset == 0 &&
+                         PathOf(*call).ends_with(format::kRowsName);
+    if (!is_head) return call->Proceed();
+    if (call->size > sizeof(uint64_t)) {
+      call->size /= 2;
+      EXPECT_GT(call->Proceed(), 0);
+    }
+    errno = ENOSPC;
+    return -1;
+  });
+  {
+    const ScopedHook hook(&watch);
+    EXPECT_EQ(BeginRows().code(), Code::kFull);
+  }
+  EXPECT_FALSE(parts_.context.latch.latched());
+  ExpectFileHasTheTable();
+}
+
+// Records that are appended behind it would be in no row when the store is opened again.
+TEST_F(RowKeeperTest, AHeadThatMayBeWrittenEndsAllWrites) {
+  parts_.AppendKeys(0, 300);
+  ASSERT_TRUE(keeper_.EnsureFile().ok());
+  CallWatch watch([](SystemCall* call) -> long {
+    const long written = call->Proceed();
+    if (call->kind != CallKind::kPwrite || call->offset != 0 ||
+        !PathOf(*call).ends_with(format::kRowsName)) {
+      return written;
+    }
+    errno = EIO;
+    return -1;
+  });
+  {
+    const ScopedHook hook(&watch);
+    EXPECT_EQ(BeginRows().code(), Code::kIOError);
+  }
+  EXPECT_TRUE(parts_.context.latch.latched());
+  EXPECT_EQ(parts_.Append(0, 1).code(), Code::kIOError);
+}
+
+// A row that the file has and the memory does not would be given to two runs, or to nobody.
+TEST_F(RowKeeperTest, WithoutMemoryNoRowIsLost) {
+  ASSERT_TRUE(BeginRows().ok());
+  uint64_t key = 0;
+  bool refused = true;
+  for (uint64_t passed = 0; refused; ++passed) {
+    parts_.AppendKeys(key, key + 256);
+    const uint64_t free_count = keeper_.FreeRowCount(0);
+    {
+      const RefuseMemory refusal(passed);
+      const Status appended = Guarded([&] { return parts_.Append(0, key + 256); });
+      refused = refusal.refused();
+      EXPECT_EQ(appended.ok(), !refused) << appended.ToString();
+    }
+    EXPECT_EQ(keeper_.FreeRowCount(0), refused ? free_count : free_count - 1) << passed;
+    ExpectFileHasTheTable();
+    parts_.AppendKeys(bucket().record_count, key + 512);
+    ExpectFileHasTheTable();
+    EXPECT_FALSE(parts_.context.latch.latched());
+    for (uint64_t run = key / 256; run < key / 256 + 2; ++run) {
+      uint64_t slot = 0;
+      ASSERT_TRUE(table().SlotOf(run * 256, &slot)) << run;
+      ASSERT_NO_FATAL_FAILURE(Free(static_cast<uint32_t>(slot / 256)));
+    }
+    key += 512;
+  }
 }
 
 // Without a row that a mover can take, nothing could be freed any more.

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "engine_race/base/guarded.h"
 #include "engine_race/log/row_file.h"
 #include "test/index/refused_memory.h"
 #include "test/log/log_parts_test_util.h"
@@ -76,7 +77,7 @@ class RowMoverTest : public ::testing::Test {
     FreedCells freed;
     mover.Describe(0, from_row, &freed);
     freed.cells = (uint32_t{1} << log_->geometry().cells_per_row()) - 1;
-    mover.Free({&freed, 1});
+    ASSERT_TRUE(mover.Free({&freed, 1}).ok());
     mover.Unclaim(0);
   }
   // As the file has it.
@@ -212,6 +213,34 @@ TEST_F(RowMoverTest, ReleaseWithoutMemoryIsDoneLater) {
   EXPECT_EQ(log_->mover().released_bytes(), kRow * kValueBytes);
   EXPECT_EQ(log_->mover().unreleased_bytes(), 0u);
   EXPECT_EQ(log_->mover().FreeRowCount(0), free_count + 1);
+}
+
+// Cells that are marked as given up wait until they are released: those that are not listed, for
+// ever.
+TEST_F(RowMoverTest, FreeingWithoutMemoryIsDoneAgain) {
+  RowMover& mover = log_->mover();
+  ASSERT_TRUE(mover.Claim(0));
+  ASSERT_TRUE(mover.Begin(0).ok());
+  const uint64_t free_count = mover.FreeRowCount(0);
+  FreedCells freed;
+  mover.Describe(0, 0, &freed);
+  freed.cells = (uint32_t{1} << log_->geometry().cells_per_row()) - 1;
+  bool refused = true;
+  for (uint64_t passed = 0; refused; ++passed) {
+    const RefuseMemory refusal(passed);
+    const Status given_up = Guarded([&] { return mover.Free({&freed, 1}); });
+    refused = refusal.refused();
+    EXPECT_EQ(given_up.ok(), !refused);
+    if (!refused) break;
+    EXPECT_FALSE(mover.HasWaiting(0));
+    for (const auto& [row, cells] : mover.UnsettledCells(0)) EXPECT_EQ(cells, 0u) << row;
+    EXPECT_EQ(mover.unsettled_bytes(), 0u);
+  }
+  ASSERT_TRUE(mover.Settle().ok());
+  mover.Release();
+  EXPECT_EQ(mover.released_bytes(), kRow * kValueBytes);
+  EXPECT_FALSE(mover.HasWaiting(0));
+  EXPECT_EQ(mover.FreeRowCount(0), free_count + 1);
 }
 
 // A writer that finds neither free rows nor any that wait says that the region is full.

@@ -122,7 +122,7 @@ class SequenceLimitsTest : public ::testing::Test {
     FreedCells freed;
     mover.Describe(0, 0, &freed);
     freed.cells = (uint32_t{1} << log_->geometry().cells_per_row()) - 1;
-    mover.Free({&freed, 1});
+    ASSERT_TRUE(mover.Free({&freed, 1}).ok());
     ASSERT_TRUE(mover.Settle().ok());
     mover.Release();
     mover.Unclaim(0);

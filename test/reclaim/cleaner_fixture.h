@@ -1,0 +1,133 @@
+// A store of one bucket that is written to and cleaned, and what it is expected to hold.
+#ifndef TEST_RECLAIM_CLEANER_FIXTURE_H_
+#define TEST_RECLAIM_CLEANER_FIXTURE_H_
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "engine_race/log/verify.h"
+#include "engine_race/reclaim/bucket_cleaner.h"
+#include "test/log/log_test_util.h"
+
+namespace engine_race::test {
+
+inline constexpr uint64_t kRow = 256;
+inline constexpr uint64_t kCell = 32;
+inline constexpr uint64_t kCells = kRow / kCell;
+
+// Regions of so many rows; the records of a test are in the first bucket.
+inline Options Rows(uint64_t row_count) {
+  Options options = TinyOptions();
+  options.bucket_capacity_records = row_count * kRow;
+  return options;
+}
+
+class BucketCleanerTest : public ::testing::Test {
+ protected:
+  BucketCleanerTest() { Open(); }
+
+  void Open() {
+    cleaner_.reset();
+    log_.reset();
+    log_ = OpenLog(options_, dir_.path());
+    cleaner_ = std::make_unique<BucketCleaner>(log_.get());
+  }
+  void Put(uint64_t key) {
+    const uint64_t version = ++count_;
+    const Status status = log_->Append(key, ValueOf(key, version).data());
+    ASSERT_TRUE(status.ok()) << status.ToString();
+    held_[key] = version;
+  }
+  void Delete(uint64_t key) {
+    ++count_;
+    ASSERT_TRUE(log_->Append(key, nullptr).ok());
+    held_.erase(key);
+  }
+  // New keys.
+  void PutNew(uint64_t count) {
+    for (uint64_t i = 0; i < count; ++i) ASSERT_NO_FATAL_FAILURE(Put(next_key_++));
+  }
+  BucketUse Clean(uint32_t dead_percent) {
+    BucketUse use;
+    EXPECT_TRUE(log_->mover().Claim(0));
+    const Status cleaned = cleaner_->Clean(0, dead_percent, &use);
+    EXPECT_TRUE(cleaned.ok()) << cleaned.ToString();
+    log_->mover().Unclaim(0);
+    return use;
+  }
+  void Settle() {
+    ASSERT_TRUE(log_->mover().Settle().ok());
+    log_->mover().Release();
+  }
+  // The cells that were given up and not settled yet, as row and cell.
+  std::set<std::pair<uint32_t, uint32_t>> GivenUp() {
+    std::set<std::pair<uint32_t, uint32_t>> cells;
+    for (const auto& [row, bits] : log_->mover().UnsettledCells(0)) {
+      for (uint32_t cell = 0; cell < kCells; ++cell) {
+        if ((bits >> cell & 1) != 0) cells.emplace(row, cell);
+      }
+    }
+    return cells;
+  }
+  // Overwrites `count` records of each of the given cells, whose records are still the first ones
+  // of the bucket.
+  void KillIn(uint32_t row, uint32_t cell, uint64_t count) {
+    const uint64_t first = row * kRow + cell * kCell;
+    for (uint64_t i = 0; i < count; ++i) ASSERT_NO_FATAL_FAILURE(Put(first + i));
+  }
+  // What the newest records of all keys are, from all rows; each with its value.
+  void ExpectHeld() {
+    std::map<uint64_t, KeyRecord> newest;
+    for (const KeyRecord& record : RecordsOf(log_.get(), 0)) {
+      KeyRecord& known = newest.try_emplace(record.key, record).first->second;
+      if (record.sequence > known.sequence) known = record;
+    }
+    uint64_t found_count = 0;
+    for (const auto& [key, record] : newest) {
+      const auto held = held_.find(key);
+      if (held == held_.end()) {
+        ASSERT_TRUE(record.tombstone) << "key " << key << " came back";
+        continue;
+      }
+      ++found_count;
+      ASSERT_FALSE(record.tombstone) << key;
+      ASSERT_EQ(ReadSlot(*log_, 0, record.slot), ValueOf(key, held->second)) << key;
+    }
+    EXPECT_EQ(found_count, held_.size());
+  }
+  void ExpectHeldAfterReopening() {
+    cleaner_.reset();
+    log_.reset();
+    VerifyReport report;
+    const Status verified = VerifyStore(dir_.path(), &report, [](const BadRecord& bad) {
+      ADD_FAILURE() << bad.file << ", slot " << bad.slot << ": " << bad.what;
+    });
+    ASSERT_TRUE(verified.ok()) << verified.ToString();
+    Open();
+    ASSERT_NO_FATAL_FAILURE(ExpectHeld());
+  }
+  uint64_t TombstoneCount() {
+    const std::vector<KeyRecord> records = RecordsOf(log_.get(), 0);
+    return static_cast<uint64_t>(std::count_if(
+        records.begin(), records.end(), [](const KeyRecord& record) { return record.tombstone; }));
+  }
+
+  const TempDir dir_{FastParent()};
+  const Options options_ = Rows(64);
+  std::unique_ptr<BucketLog> log_;
+  std::unique_ptr<BucketCleaner> cleaner_;
+  uint64_t next_key_ = 0;
+  uint64_t count_ = 0;
+  std::map<uint64_t, uint64_t> held_;
+};
+
+}  // namespace engine_race::test
+
+#endif  // TEST_RECLAIM_CLEANER_FIXTURE_H_
