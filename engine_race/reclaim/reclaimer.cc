@@ -248,7 +248,9 @@ Status Reclaimer::MakeRoom(uint32_t number, uint64_t record_count, bool* made) {
       if (cleaned && use.freed_count == 0) {
         // Groups that other threads are writing are not looked at: Sync waits for them.
         if (std::exchange(synced, true)) return Status::Ok();
-        ENGINE_RACE_RETURN_IF_ERROR(log_.Sync());
+        const Status done = log_.Sync();
+        // The staging of some bucket is lost. All others are synced.
+        if (!done.ok() && done.code() != Code::kCorruption) return done;
       }
       if (steps > 2 * log_.geometry().rows_per_bucket()) return Status::Ok();
       ENGINE_RACE_RETURN_IF_ERROR(cleaner.MakeSpace(number, &use));

@@ -340,6 +340,11 @@ bool PowerRun::ReopenAfterFailure(const std::string& dir, const Options& options
     complaint_ += "\nin the opening after a failed flush";
     return false;
   }
+  // The history begins anew with records that are durable.
+  if (!state.is_verified) {
+    const Status synced = store_->Sync();
+    if (!synced.ok()) return Fail("sync after a batch failed: " + synced.ToString());
+  }
   ++tally_->failed_flushes;
   const std::lock_guard<std::mutex> lock(mutex_);
   history_ = std::move(next);
