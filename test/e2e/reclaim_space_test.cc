@@ -187,7 +187,7 @@ TEST_F(ReclaimSpaceTest, CompactLeavesWhatASnapshotShows) {
   ASSERT_NO_FATAL_FAILURE(ExpectHeldAfterReopening());
 }
 
-// Seven of eight rows are in use, and six of them are live data.
+// Live records fill five of eight rows, and dead ones less than one.
 TEST_F(ReclaimSpaceTest, CompactOfTightRegions) {
   options_.reclaim = Reclaim::kOff;
   ASSERT_NO_FATAL_FAILURE(Open());
@@ -289,6 +289,23 @@ TEST_F(ReclaimSpaceTest, CleaningKeepsToItsRate) {
   EXPECT_LE(static_cast<double>(moved_bytes),
             seconds * static_cast<double>(options_.reclaim_bytes_per_second) +
                 static_cast<double>(bucket_bytes));
+  ASSERT_NO_FATAL_FAILURE(ExpectHeldAfterReopening());
+}
+
+// Nothing else tells which records the slots hold.
+TEST_F(ReclaimSpaceTest, AStoreThatHasLostItsRowsIsCorruption) {
+  options_.reclaim = Reclaim::kOff;
+  ASSERT_NO_FATAL_FAILURE(Open());
+  const uint64_t count = slot_count() * 3 / 8;
+  for (const uint64_t version : {1, 2}) ASSERT_NO_FATAL_FAILURE(WriteAll(0, count, version));
+  ASSERT_NO_FATAL_FAILURE(Compact());
+  store_.reset();
+  const std::string rows = dir_.Join(format::kRowsName);
+  std::filesystem::rename(rows, rows + ".lost");
+  const Status opened = Store::Open(AsRun(options_), dir_.path(), &store_);
+  EXPECT_EQ(opened.code(), Code::kCorruption) << opened.ToString();
+  EXPECT_TRUE(lines_.Said(format::kRowsName)) << lines_.text();
+  std::filesystem::rename(rows + ".lost", rows);
   ASSERT_NO_FATAL_FAILURE(ExpectHeldAfterReopening());
 }
 
