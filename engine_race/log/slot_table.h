@@ -1,9 +1,9 @@
-// Which records the slots of a bucket hold.
+// The records that the slots of a bucket hold.
 //
 // The records of a bucket are numbered in the order of their appends: the sequence number. As long
 // as no slot was used again, a record lies in the slot of its number. After that the bucket's slots
 // are handed out by the row. A row holds a run of neighbouring numbers, or records that were moved
-// out of other rows. Cells of a row whose records nobody needs are freed one by one.
+// out of other rows. Cells without live records are freed one by one.
 //
 // Moved records keep their keys and values and lose their numbers. They get the number of their row.
 // It lies above the numbers of the rows that they came from. And it is no higher than the number of
