@@ -40,7 +40,7 @@ struct ReclaimStats {
 class Reclaimer {
  public:
   Reclaimer(const Options& options, BucketLog* log);
-  // Ends the thread. The next opening releases the cells that wait for it.
+  // Ends the thread. Cells that wait for Release are left to the next opening.
   ~Reclaimer();
 
   // With Reclaim::kBackground: begins to watch the log and starts the thread. kOutOfMemory.
