@@ -1,5 +1,4 @@
 // What a store takes and writes while it is overwritten, and how fast it is then.
-#include <cstdio>
 #include <memory>
 #include <string>
 

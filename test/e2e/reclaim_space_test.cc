@@ -11,7 +11,6 @@
 #include <fstream>
 #include <string>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include "engine_race/base/checksum.h"
