@@ -23,8 +23,8 @@ constexpr uint64_t kMaxReleaseThreads = 16;
 constexpr uint64_t kBytesPerReleaseThread = uint64_t{8} << 20;
 // Between two tries to claim a bucket, or to release cells that views can see.
 constexpr auto kRetryDelay = std::chrono::milliseconds(1);
-// How long a write into a full region waits for cells that were given up: for those that views may
-// see, and for those that are being released.
+// How long a write into a full region waits: for cells that views may see, and for cells that are
+// being released.
 constexpr uint64_t kMaxViewWaitNs = uint64_t{200} * 1000 * 1000;
 constexpr uint64_t kMaxReleaseWaitNs = uint64_t{10} * 1000 * 1000 * 1000;
 
@@ -278,7 +278,7 @@ Status Reclaimer::FreeOnDisk(uint32_t number, bool* freed) {
   });
   mover.Unclaim(number);
   if (cleaned.ok()) NoteCleaned(number, options_.reclaim_dead_percent, use);
-  // Records cannot be moved where the disk is full. What was given up before is given back.
+  // Records cannot be moved where the disk is full. Cells that were given up before are released.
   if (!cleaned.ok() && cleaned.code() != Code::kFull) return cleaned;
   ENGINE_RACE_RETURN_IF_ERROR(mover.Settle());
   mover.Release();

@@ -1,4 +1,4 @@
-// What reclaim does to a store's disk space and files, and when: its options, Compact, old formats.
+// Disk space and files of a store under reclaim: its options, Compact, old formats.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 
@@ -107,7 +107,7 @@ TEST_F(ReclaimSpaceTest, CleaningGoesOnInTheBackground) {
   ASSERT_NO_FATAL_FAILURE(ExpectHeldAfterReopening());
 }
 
-// A store that nothing is overwritten in pays nothing.
+// A store without overwritten records pays nothing.
 TEST_F(ReclaimSpaceTest, AStoreThatIsNeverOverwrittenIsNeverCleaned) {
   SetRegions(64);
   ASSERT_NO_FATAL_FAILURE(Open());
@@ -163,7 +163,7 @@ TEST_F(ReclaimSpaceTest, CompactGivesDiskBlocksBackAndASecondOneDoesNothing) {
   ASSERT_NO_FATAL_FAILURE(ExpectHeldAfterReopening());
 }
 
-// What a snapshot shows is not given back before it goes.
+// Space of records that a snapshot shows is given back after its release.
 TEST_F(ReclaimSpaceTest, CompactLeavesWhatASnapshotShows) {
   SetRegions(64);
   options_.reclaim = Reclaim::kOff;

@@ -1,4 +1,4 @@
-// RowMover: what is durable before what, when cells are given up.
+// RowMover: the order in which changes become durable when cells are given up.
 #include "engine_race/log/row_mover.h"
 
 #include <fcntl.h>
@@ -21,7 +21,7 @@ namespace {
 
 constexpr uint64_t kRow = 256;
 
-// What is done to the logs and to the file of rows, in order. Neighbours of one kind are one.
+// The calls on the logs and on the file of rows, in order. Neighbours of one kind are one.
 class CallOrder : public SystemCallHook {
  public:
   long OnCall(SystemCall* call) override {
