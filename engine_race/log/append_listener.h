@@ -88,6 +88,8 @@ struct BucketCut {
   // How many slots, from the first one on, may hold records.
   uint64_t slot_end() const { return table.SlotEnd(record_count); }
   bool Holds(uint64_t slot) const { return table.Holds(slot, record_count); }
+  // The entries of slots below this are read from the key log, if first_sequence is 0.
+  uint64_t logged_slot_end() const { return table.has_rows() ? slot_end() : logged_key_watermark; }
   // Puts the staged entries into their slots. `entries` has slot_end() of them.
   void PutStaged(format::KeyEntry* entries) const {
     for (size_t i = 0; i < staged_keys.size(); ++i) {

@@ -182,8 +182,8 @@ struct alignas(64) Bucket {
   std::set<uint32_t> free_rows;
   // Views of lower versions show no record of a row. By row; rows that Open found have 0.
   std::vector<uint64_t> row_births;
-  // By row, of those that are free: SlotTable::EndOf of what they held. kUnknownRowEnd for rows that
-  // Open found.
+  // By row, if it is free: SlotTable::EndOf of its last records. kUnknownRowEnd for rows that Open
+  // found.
   std::vector<uint64_t> row_ends;
   // How many groups of freed cells a row has that have not been released.
   std::map<uint32_t, uint32_t> unreleased;
